@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	int exit_status;
+	int http;
+} codes[] = {
+#define X(sym, name, exit_status, http) { name, exit_status, http },
+	ERR_CODES(X)
+#undef X
+};
+_Static_assert(sizeof(codes) / sizeof(codes[0]) == ERR_CODE_COUNT, "one row per code");
+
+/* Appends at *len, never past the end; the message stays terminated. */
+static void append(struct err *e, size_t *len, const char *fmt, va_list ap)
+{
+	int n;
+
+	if (*len >= sizeof(e->msg) - 1)
+		return;
+	n = vsnprintf(e->msg + *len, sizeof(e->msg) - *len, fmt, ap);
+	if (n > 0)
+		*len += (size_t)n;
+	if (*len > sizeof(e->msg) - 1)
+		*len = sizeof(e->msg) - 1;
+}
+
+static void appendf(struct err *e, size_t *len, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	append(e, len, fmt, ap);
+	va_end(ap);
+}
+
+static int set_os(struct err *e, int code, int os_errno, const char *fmt, va_list ap)
+{
+	size_t len = 0;
+
+	if (!e)
+		return -1;
+	e->code = code;
+	e->os_errno = os_errno;
+	e->msg[0] = '\0';
+	append(e, &len, fmt, ap);
+	if (os_errno)
+		appendf(e, &len, ": %s", strerror(os_errno));
+	return -1;
+}
+
+int err_set(struct err *e, enum err_code code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	set_os(e, code, 0, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int err_sys(struct err *e, const char *fmt, ...)
+{
+	int saved = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	set_os(e, saved == ENOMEM ? ERR_NOMEM : ERR_SYS, saved, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int err_errno(struct err *e, int os_errno, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	set_os(e, os_errno == ENOMEM ? ERR_NOMEM : ERR_SYS, os_errno, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int err_code_sys(struct err *e, enum err_code code, const char *fmt, ...)
+{
+	int saved = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	set_os(e, code, saved, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int err_wrap(struct err *e, const char *fmt, ...)
+{
+	char old[sizeof(e->msg)];
+	size_t len = 0;
+	va_list ap;
+
+	if (!e)
+		return -1;
+	memcpy(old, e->msg, sizeof(old));
+	va_start(ap, fmt);
+	append(e, &len, fmt, ap);
+	va_end(ap);
+	appendf(e, &len, ": %s", old);
+	return -1;
+}
+
+int err_hint(struct err *e, const char *fmt, ...)
+{
+	size_t len;
+	va_list ap;
+
+	if (!e)
+		return -1;
+	len = strnlen(e->msg, sizeof(e->msg) - 1);
+	appendf(e, &len, "; hint: ");
+	va_start(ap, fmt);
+	append(e, &len, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int err_nomem(struct err *e)
+{
+	return err_set(e, ERR_NOMEM, "out of memory");
+}
+
+static int known(int code)
+{
+	return code >= 0 && code < ERR_CODE_COUNT ? code : ERR_INTERNAL;
+}
+
+const char *err_name(int code)
+{
+	return codes[known(code)].name;
+}
+
+int err_exit_status(int code)
+{
+	return codes[known(code)].exit_status;
+}
+
+int err_http_status(int code)
+{
+	return codes[known(code)].http;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * err - one error value, carried by its caller.
+ *
+ * 512 bytes, no pointers: it lives on the stack, crosses the sync pipe in one
+ * atomic write (PIPE_BUF is 4096), and works after fork and without memory.
+ * It is set once, where the failure is first seen; callers only add context.
+ * It is printed once, by cli/ or by the API.
+ */
+#ifndef BERTH_BASE_ERR_H
+#define BERTH_BASE_ERR_H
+
+#include <stdarg.h>
+
+/* X(enum, stable name, exit status, HTTP status) */
+#define ERR_CODES(X) \
+	X(ERR_NONE, "ok", 0, 200) \
+	X(ERR_USAGE, "usage", 2, 400)             /* the command line or request is malformed */ \
+	X(ERR_INVALID, "invalid", 2, 400)         /* a value is out of its grammar or range */ \
+	X(ERR_CONFIG, "config", 125, 500)         /* berth.toml is wrong */ \
+	X(ERR_NOT_FOUND, "not-found", 125, 404)   /* image, sandbox, file */ \
+	X(ERR_EXISTS, "exists", 125, 409) \
+	X(ERR_BUSY, "busy", 125, 409)             /* held by another operation */ \
+	X(ERR_LIMIT, "limit", 125, 429)           /* a configured ceiling was reached */ \
+	X(ERR_DENIED, "denied", 125, 403) \
+	X(ERR_UNSUPPORTED, "unsupported", 125, 501) /* this host cannot enforce what was asked */ \
+	X(ERR_CORRUPT, "corrupt", 125, 422)       /* hostile or damaged input: digest, archive, record */ \
+	X(ERR_SYS, "system", 125, 500)            /* a system call failed */ \
+	X(ERR_NOMEM, "no-memory", 125, 500) \
+	X(ERR_NET, "network", 125, 502) \
+	X(ERR_TIMEOUT, "timeout", 124, 504) \
+	X(ERR_EXEC, "not-executable", 126, 422)   /* command found but cannot be executed */ \
+	X(ERR_EXEC_NOT_FOUND, "command-not-found", 127, 404) \
+	X(ERR_INTERNAL, "internal", 125, 500)
+
+enum err_code {
+#define X(sym, name, exit_status, http) sym,
+	ERR_CODES(X)
+#undef X
+	ERR_CODE_COUNT
+};
+
+struct err {
+	int code;	/* enum err_code */
+	int os_errno;	/* 0 when no system call was at fault */
+	char msg[504];	/* lower case, no full stop, "... hint: ..." when a remedy is known */
+};
+
+_Static_assert(sizeof(struct err) == 512, "struct err crosses a pipe as 512 bytes");
+
+/* Each returns -1, so that `return err_set(e, ...)` reads well. */
+
+/* Sets code and message; os_errno is 0. */
+int err_set(struct err *e, enum err_code code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Sets code ERR_SYS (ERR_NOMEM for ENOMEM) from errno and appends its text. */
+int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* As err_sys, with the errno given, for calls that return it negated. */
+int err_errno(struct err *e, int os_errno, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* As err_sys, with the code chosen by the caller. */
+int err_code_sys(struct err *e, enum err_code code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Puts "context: " before the message that is there. */
+int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Appends "; hint: ..." to the message that is there. */
+int err_hint(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Out of memory, without allocating. */
+int err_nomem(struct err *e);
+
+const char *err_name(int code);
+int err_exit_status(int code);
+int err_http_status(int code);
+
+#endif

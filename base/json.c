@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+
+#include <string.h>
+
+/* Nesting is counted before jansson recurses into it. */
+static int too_deep(const char *s, size_t n)
+{
+	int depth = 0, quoted = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (quoted) {
+			if (s[i] == '\\')
+				i++;
+			else if (s[i] == '"')
+				quoted = 0;
+		} else if (s[i] == '"') {
+			quoted = 1;
+		} else if (s[i] == '{' || s[i] == '[') {
+			if (++depth > JSON_DEPTH_MAX)
+				return 1;
+		} else if (s[i] == '}' || s[i] == ']') {
+			depth--;
+		}
+	}
+	return 0;
+}
+
+json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *what, struct err *e)
+{
+	json_error_t je;
+	json_t *j;
+
+	if (n > max_bytes) {
+		err_set(e, ERR_CORRUPT, "%s: JSON larger than %zu bytes", what, max_bytes);
+		return NULL;
+	}
+	if (too_deep(text, n)) {
+		err_set(e, ERR_CORRUPT, "%s: JSON nested deeper than %d", what, JSON_DEPTH_MAX);
+		return NULL;
+	}
+	j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
+	if (!j)
+		err_set(e, ERR_CORRUPT, "%s: line %d, column %d: %s", what, je.line, je.column, je.text);
+	return j;
+}
+
+static json_t *find(const json_t *obj, const char *key)
+{
+	json_t *v = json_object_get(obj, key);
+
+	return json_is_null(v) ? NULL : v;
+}
+
+static int wrong(const char *what, const char *key, const char *want, struct err *e)
+{
+	return err_set(e, ERR_CORRUPT, "%s: \"%s\" is not %s", what, key, want);
+}
+
+int json_get_str(const json_t *obj, const char *key, const char **ret_s, const char *what, struct err *e)
+{
+	json_t *v = find(obj, key);
+
+	if (!v)
+		return 0;
+	/* a string with a NUL inside would be one thing here and another to the kernel */
+	if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+		return wrong(what, key, "a string", e);
+	*ret_s = json_string_value(v);
+	return 1;
+}
+
+int json_get_u64(const json_t *obj, const char *key, uint64_t *ret_v, const char *what, struct err *e)
+{
+	json_t *v = find(obj, key);
+
+	if (!v)
+		return 0;
+	if (!json_is_integer(v) || json_integer_value(v) < 0)
+		return wrong(what, key, "a whole number", e);
+	*ret_v = (uint64_t)json_integer_value(v);
+	return 1;
+}
+
+int json_get_bool(const json_t *obj, const char *key, int *ret_v, const char *what, struct err *e)
+{
+	json_t *v = find(obj, key);
+
+	if (!v)
+		return 0;
+	if (!json_is_boolean(v))
+		return wrong(what, key, "true or false", e);
+	*ret_v = json_is_true(v);
+	return 1;
+}
+
+int json_get_obj(const json_t *obj, const char *key, json_t **ret_obj, const char *what, struct err *e)
+{
+	json_t *v = find(obj, key);
+
+	if (!v)
+		return 0;
+	if (!json_is_object(v))
+		return wrong(what, key, "an object", e);
+	*ret_obj = v;
+	return 1;
+}
+
+int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const char *what, struct err *e)
+{
+	json_t *v = find(obj, key);
+
+	if (!v)
+		return 0;
+	if (!json_is_array(v))
+		return wrong(what, key, "an array", e);
+	*ret_arr = v;
+	return 1;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * json - jansson, with the limits hostile documents need.
+ *
+ * json_parse() refuses duplicate keys, depth over 64, NUL bytes and trailing
+ * text.  The getters refuse a value of the wrong type instead of ignoring it.
+ * Strings they return are borrowed from the document.
+ */
+#ifndef BERTH_BASE_JSON_H
+#define BERTH_BASE_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define JSON_DEPTH_MAX 64
+
+/* Returns a new reference, or NULL with ERR_CORRUPT; what names the document. */
+json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *what, struct err *e);
+
+/* 1 found, 0 absent or null, -1 wrong type (ERR_CORRUPT naming what and key). */
+int json_get_str(const json_t *obj, const char *key, const char **ret_s, const char *what, struct err *e);
+int json_get_u64(const json_t *obj, const char *key, uint64_t *ret_v, const char *what, struct err *e);
+int json_get_bool(const json_t *obj, const char *key, int *ret_v, const char *what, struct err *e);
+int json_get_obj(const json_t *obj, const char *key, json_t **ret_obj, const char *what, struct err *e);
+int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const char *what, struct err *e);
+
+static inline void json_unref_cleanup(json_t **j)
+{
+	json_decref(*j);
+}
+#define autojson __attribute__((cleanup(json_unref_cleanup)))
+
+#endif

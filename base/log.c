@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/io.h"
+
+/* Length of the valid UTF-8 sequence at s that is no C1 control, or 0. */
+static size_t utf8_len(const unsigned char *s)
+{
+	size_t n, i;
+
+	if (s[0] >= 0xc2 && s[0] <= 0xdf)
+		n = 2;
+	else if (s[0] >= 0xe0 && s[0] <= 0xef)
+		n = 3;
+	else if (s[0] >= 0xf0 && s[0] <= 0xf4)
+		n = 4;
+	else
+		return 0;
+	for (i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if (s[0] == 0xc2 && s[1] < 0xa0)
+		return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+size_t log_clean(char *out, size_t n, const char *s, int keep_newlines)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t len = 0;
+
+	while (*p && len + 5 < n) {
+		size_t u = *p >= 0x80 ? utf8_len(p) : 0;
+
+		if ((*p >= 0x20 && *p < 0x7f) || *p == '\t' || (*p == '\n' && keep_newlines)) {
+			out[len++] = (char)*p++;
+		} else if (u) {
+			while (u--)
+				out[len++] = (char)*p++;
+		} else {
+			out[len++] = '?';
+			p++;
+		}
+	}
+	out[len] = '\0';
+	return len;
+}
+
+static void print(const char *prog, const char *msg)
+{
+	char clean[1024], line[1100];
+	int n;
+
+	log_clean(clean, sizeof(clean), msg, 0);
+	n = snprintf(line, sizeof(line), "%s: %s\n", prog, clean);
+	if (n > 0)
+		(void)!io_write_all(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
+
+void log_error(const char *prog, const struct err *e)
+{
+	print(prog, e->msg);
+}
+
+void log_note(const char *prog, const char *fmt, ...)
+{
+	char msg[900];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(msg, sizeof(msg), fmt, ap);
+	va_end(ap);
+	print(prog, msg);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mem - ownership by scope: cleanup attributes for heap and descriptors.
+ *
+ * Whoever opens, closes, in the same scope; a value leaves its scope only by
+ * take_fd() or take_ptr().
+ */
+#ifndef BERTH_BASE_MEM_H
+#define BERTH_BASE_MEM_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline void mem_free_cleanup(void *p)
+{
+	free(*(void **)p);
+}
+
+/* Closes *fd when it is one; keeps errno; leaves -1. */
+static inline void fd_close(int *fd)
+{
+	int saved = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	errno = saved;
+}
+
+#define autofree __attribute__((cleanup(mem_free_cleanup)))
+#define autoclose __attribute__((cleanup(fd_close)))
+
+static inline int take_fd(int *fd)
+{
+	int v = *fd;
+
+	*fd = -1;
+	return v;
+}
+
+static inline void *take_ptr_impl(void *pp)
+{
+	void *v = *(void **)pp;
+
+	*(void **)pp = NULL;
+	return v;
+}
+#define take_ptr(pp) ((__typeof__(*(pp)))take_ptr_impl(pp))
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/num.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+
+/*
+ * A decimal fixed-point number: digits, and with frac_digits a dot and up to
+ * that many decimals.  Returns the first byte after it, or NULL when there is
+ * no digit where one must be, or on overflow.
+ */
+static const char *fixed(const char *s, unsigned frac_digits, uint64_t *ret_scaled)
+{
+	uint64_t v = 0, scale = 1;
+	unsigned i;
+
+	for (i = 0; i < frac_digits; i++)
+		scale *= 10;
+	if (!isdigit((unsigned char)*s))
+		return NULL;
+	for (; isdigit((unsigned char)*s); s++)
+		if (__builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+			return NULL;
+	if (__builtin_mul_overflow(v, scale, &v))
+		return NULL;
+	if (*s == '.' && frac_digits) {
+		s++;
+		if (!isdigit((unsigned char)*s))
+			return NULL;
+		for (i = 0; i < frac_digits && isdigit((unsigned char)*s); i++, s++) {
+			scale /= 10;
+			if (__builtin_add_overflow(v, (uint64_t)(*s - '0') * scale, &v))
+				return NULL;
+		}
+		if (isdigit((unsigned char)*s))
+			return NULL;
+	}
+	*ret_scaled = v;
+	return s;
+}
+
+int num_u64(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret_value,
+	    struct err *e)
+{
+	const char *end;
+	uint64_t v;
+
+	end = fixed(s, 0, &v);
+	if (!end || *end)
+		return err_set(e, ERR_INVALID, "%s '%s' is not a whole number; hint: digits only, %"
+			       PRIu64 " to %" PRIu64, what, s, min, max);
+	if (v < min || v > max)
+		return err_set(e, ERR_INVALID, "%s '%s' is out of range; hint: %" PRIu64 " to %" PRIu64,
+			       what, s, min, max);
+	*ret_value = v;
+	return 0;
+}
+
+static int unit_shift(const char *u)
+{
+	static const char letters[] = "bkmgt";
+	const char *p;
+
+	if (!*u)
+		return 0;
+	p = strchr(letters, tolower((unsigned char)*u));
+	if (!p)
+		return -1;
+	if (u[1] && strcasecmp(u + 1, "b") && strcasecmp(u + 1, "ib"))
+		return -1;
+	if (p == letters && u[1])
+		return -1;
+	return (int)(p - letters) * 10;
+}
+
+int num_size(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret_bytes,
+	     struct err *e)
+{
+	const char *end;
+	uint64_t v;
+	unsigned __int128 wide;
+	int shift;
+
+	end = fixed(s, 3, &v);
+	shift = end ? unit_shift(end) : -1;
+	if (shift < 0)
+		return err_set(e, ERR_INVALID, "%s '%s' is not a size; hint: bytes, or a number with "
+			       "k, m, g or t, such as 512m", what, s);
+	wide = ((unsigned __int128)v << shift) / 1000;
+	if (wide < min || wide > max)
+		return err_set(e, ERR_INVALID, "%s '%s' is out of range; hint: %" PRIu64 " to %" PRIu64
+			       " bytes", what, s, min, max);
+	*ret_bytes = (uint64_t)wide;
+	return 0;
+}
+
+int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *ret_ms,
+		    struct err *e)
+{
+	/* longest first, so that "ms" is not read as "m" */
+	static const struct { const char *name; uint64_t ms; } units[] = {
+		{ "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 },
+	};
+	const char *p = s;
+	uint64_t total = 0, last = UINT64_MAX;
+
+	if (!*p)
+		goto bad;
+	while (*p) {
+		uint64_t v, ms = 0;
+		const char *end = fixed(p, 3, &v);
+		unsigned __int128 part;
+		size_t i;
+
+		if (!end)
+			goto bad;
+		if (!*end && p == s) {
+			ms = 1000;	/* a bare number is seconds */
+		} else {
+			for (i = 0; i < ARRAY_LEN(units) && !ms; i++) {
+				size_t n = strlen(units[i].name);
+
+				if (!strncmp(end, units[i].name, n) && !isalpha((unsigned char)end[n])) {
+					ms = units[i].ms;
+					end += n;
+				}
+			}
+		}
+		if (!ms || ms >= last)	/* units must go down: 1h30m, never 30m1h */
+			goto bad;
+		last = ms;
+		part = (unsigned __int128)v * ms / 1000;
+		if (part + total > max_ms)
+			return err_set(e, ERR_INVALID, "%s '%s' is out of range; hint: at most %" PRIu64
+				       " ms", what, s, max_ms);
+		total += (uint64_t)part;
+		p = end;
+	}
+	*ret_ms = total;
+	return 0;
+bad:
+	return err_set(e, ERR_INVALID, "%s '%s' is not a duration; hint: seconds, or a number with "
+		       "ms, s, m, h or d, such as 300, 1.5s, 5m or 1h30m", what, s);
+}
+
+int num_milli(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret_milli,
+	      struct err *e)
+{
+	const char *end;
+	uint64_t v;
+
+	end = fixed(s, 3, &v);
+	if (!end || *end)
+		return err_set(e, ERR_INVALID, "%s '%s' is not a number; hint: such as 0.5, 1 or 2.25", what, s);
+	if (v < min || v > max)
+		return err_set(e, ERR_INVALID, "%s '%s' is out of range; hint: %" PRIu64 ".%03" PRIu64 " to %" PRIu64,
+			       what, s, min / 1000, min % 1000, max / 1000);
+	*ret_milli = v;
+	return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * path - paths beneath a directory descriptor, in trees that may be hostile.
+ *
+ * Nothing here resolves a string against the process's own root when a
+ * directory descriptor was given, and nothing follows /proc magic links
+ * (openat2(2): RESOLVE_IN_ROOT, RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS).
+ */
+#ifndef BERTH_BASE_PATH_H
+#define BERTH_BASE_PATH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* openat2(2) with resolve flags; -1 with errno.  EAGAIN (a racing rename) is retried. */
+int path_openat2(int dirfd, const char *path, uint64_t flags, mode_t mode, uint64_t resolve);
+/* Opens path as if dirfd were "/": absolute names and symlinks stay inside.  -1 with errno. */
+int path_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
+/* Opens path strictly below dirfd, through no symlink at all.  -1 with errno. */
+int path_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
+/*
+ * Makes every missing directory of path, resolved as if rootfd were "/", each
+ * with mode and, when uid is not (uid_t)-1, that owner.  Returns an O_PATH
+ * descriptor of the last one.  A component that is not a directory is
+ * ERR_INVALID.
+ */
+int path_mkdirs_in_root(int rootfd, const char *path, mode_t mode, uid_t uid, gid_t gid, struct err *e);
+/*
+ * Removes name below dirfd with all it holds, following nothing and crossing
+ * no mount; a missing name is success.  depth is bounded by PATH_TREE_DEPTH.
+ */
+int path_remove_tree(int dirfd, const char *name, struct err *e);
+#define PATH_TREE_DEPTH 4096
+/*
+ * Opens the host directory path, making it (0700, root) when absent; refuses a
+ * symlink, another owner, or group and other permission bits (E21).
+ */
+int path_open_private_dir(const char *path, struct err *e);
+/* "/proc/self/fd/N" for calls that take only a path; buf holds it. */
+const char *path_of_fd(int fd, char buf[32]);
+/* 1 when s is [a-z0-9][a-z0-9_.-]{0,63}, the form of ids and names. */
+int path_is_name(const char *s);
+
+#endif
