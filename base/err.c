@@ -17,6 +17,7 @@ static const struct {
 _Static_assert(sizeof(codes) / sizeof(codes[0]) == ERR_CODE_COUNT, "one row per code");
 
 /* Appends at *len, never past the end; the message stays terminated. */
+__attribute__((format(printf, 3, 0)))
 static void append(struct err *e, size_t *len, const char *fmt, va_list ap)
 {
 	int n;
@@ -30,6 +31,7 @@ static void append(struct err *e, size_t *len, const char *fmt, va_list ap)
 		*len = sizeof(e->msg) - 1;
 }
 
+__attribute__((format(printf, 3, 4)))
 static void appendf(struct err *e, size_t *len, const char *fmt, ...)
 {
 	va_list ap;
@@ -39,6 +41,7 @@ static void appendf(struct err *e, size_t *len, const char *fmt, ...)
 	va_end(ap);
 }
 
+__attribute__((format(printf, 4, 0)))
 static int set_os(struct err *e, int code, int os_errno, const char *fmt, va_list ap)
 {
 	size_t len = 0;

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * command - the table of commands, and the options each takes.
+ *
+ * One table feeds parsing, --help, shell completion and the man-page check:
+ * an option exists exactly when it has a row here.
+ */
+#ifndef BERTH_CLI_COMMAND_H
+#define BERTH_CLI_COMMAND_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum opt_kind {
+	OPT_FLAG,	/* takes no value; value is NULL */
+	OPT_VALUE,	/* takes one value; the last one given counts */
+	OPT_LIST,	/* takes one value; may be repeated, each is handed on */
+};
+
+/* How the shell completes a value. */
+enum opt_complete { COMPLETE_NONE, COMPLETE_FILE, COMPLETE_DIR, COMPLETE_IMAGE, COMPLETE_SANDBOX, COMPLETE_WORDS };
+
+struct opt {
+	const char *name;	/* long name without dashes */
+	char letter;		/* or 0 */
+	enum opt_kind kind;
+	const char *arg;	/* placeholder of the value, e.g. "SIZE"; NULL for a flag */
+	const char *help;	/* one line, lower case, no full stop; states the default */
+	int id;			/* what the handler switches on; unique in the table */
+	enum opt_complete complete;
+	const char *words;	/* for COMPLETE_WORDS: "none host bridge" */
+};
+
+/*
+ * Called once per option, in order.  Returns 0, or -1 with e set (the caller
+ * adds "option --NAME: " before it).
+ */
+typedef int opt_fn(void *ctx, int id, const char *value, struct err *e);
+
+struct command {
+	const char *name;	/* "run", or "image import" for a two-word command */
+	const char *args;	/* "IMAGE [COMMAND...]" */
+	const char *summary;	/* one line */
+	const char *detail;	/* more lines for --help, or NULL */
+	const struct opt *opts;
+	size_t opt_count;
+	enum opt_complete complete;	/* of the positional arguments */
+	/* argv[0] is the command's name; returns the exit status */
+	int (*run)(const struct command *self, int argc, char **argv);
+};
+
+/* The table, in the order `berth help` lists it; ends with a NULL name. */
+extern const struct command *const commands[];
+
+/*
+ * Parses argv (options end at the first operand or "--").  Sets *ret_rest to
+ * the index of the first operand.  "--help" prints help and sets *ret_help.
+ * Unknown options and missing values are ERR_USAGE and name the remedy.
+ */
+int command_options(const struct command *c, int argc, char **argv, opt_fn *fn, void *ctx,
+		    int *ret_rest, int *ret_help, struct err *e);
+/* Prints e on stderr (as JSON when the command was given --json) and returns its exit status. */
+int command_fail(const struct command *c, const struct err *e, int as_json);
+void command_help(const struct command *c);
+
+#endif
