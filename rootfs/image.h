@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * image - what the runtime needs of an image in the store.
+ *
+ * Read side only, on the path of every `berth run`: one small JSON file says
+ * everything, no archive or crypto library is needed.  The write side is
+ * store.h and import.h.
+ *
+ * The store, below a root directory of mode 0700:
+ *   images/REPO:TAG.json   one record per name ('/' as '%'), replaced whole
+ *   layers/CHAINID/        one unpacked layer per chain id, never changed
+ *   blobs/sha256/HEX       manifests, configs, compressed layers
+ *   holds/HEX              one per manifest digest: its chain ids; users of the
+ *                          image hold LOCK_SH on it, gc deletes what it can lock
+ */
+#ifndef BERTH_ROOTFS_IMAGE_H
+#define BERTH_ROOTFS_IMAGE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define STORE_DEFAULT_PATH "/var/lib/berth/store"
+#define IMAGE_LAYERS_MAX 500	/* overlayfs takes no more lower directories */
+
+struct image {			/* strings owned by it */
+	char *name;		/* as asked */
+	char digest[72];	/* "sha256:..." manifest digest */
+	char **env;		/* validated NAME=VALUE */
+	size_t env_count;
+	char **entrypoint;
+	size_t entrypoint_count;
+	char **cmd;
+	size_t cmd_count;
+	char *user;		/* "" when none */
+	char *workdir;		/* "" when none, else absolute */
+	size_t layer_count;	/* lowest first */
+	char (*layers)[65];	/* hex chain ids: directories layers/<id> in the store */
+};
+
+/* Opens the store root (0700; made when absent).  Returns a dirfd. */
+int store_open(const char *path, struct err *e);
+/*
+ * Looks an image up by name[:tag][@digest], by "sha256:HEX" or by at least 12
+ * hex digits of its digest.  ERR_NOT_FOUND with a hint when there is none,
+ * ERR_INVALID when ref is malformed or the digits fit several images.
+ */
+int image_load(int store_fd, const char *ref, struct image *ret, struct err *e);
+void image_release(struct image *im);
+/* O_PATH dirfd of layer tree i (ERR_CORRUPT when the store lost it). */
+int image_layer_open(int store_fd, const struct image *im, size_t i, struct err *e);
+/*
+ * Keeps the image's layers from garbage collection until the returned fd and
+ * all its duplicates are closed.  Take it before image_layer_open().
+ * ERR_NOT_FOUND when the image was removed since image_load().
+ */
+int image_hold(int store_fd, const struct image *im, struct err *e);
+
+#endif
