@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config - what /etc/berth/berth.toml and the environment decide.
+ *
+ * One table of keys (config_keys) feeds loading, `berth config show` and the
+ * check of berth.toml(5): a key exists exactly when it has a row there.
+ * struct config is plain data: copy it freely, there is nothing to release.
+ * Unknown sections and keys, wrong types and values out of range are errors.
+ */
+#ifndef BERTH_MANAGER_CONFIG_H
+#define BERTH_MANAGER_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define CONFIG_PATH "/etc/berth/berth.toml"
+#define CONFIG_MAX_BYTES (1024 * 1024)
+#define CONFIG_KEY_MAX 32	/* room in struct config for one source per row of config_keys */
+
+enum config_source {
+	CONFIG_FROM_DEFAULT,
+	CONFIG_FROM_FILE,
+	CONFIG_FROM_ENV,
+};
+
+struct config {
+	/* [sandbox]: what a sandbox gets when the command line does not say */
+	char image[256];
+	char work_dir[4096];		/* absolute, in the sandbox */
+	uint64_t memory_bytes;
+	uint64_t swap_bytes;
+	uint64_t cpu_milli;		/* thousandths of a CPU */
+	uint64_t pids;
+	uint64_t disk_bytes;		/* of the writable layer */
+	uint64_t disk_inodes;
+	uint64_t tmp_bytes;
+	uint64_t timeout_ms;		/* of one command in exec and sh; 0 is none */
+	uint64_t grace_ms;		/* between TERM and KILL */
+	int network_enabled;
+	char seccomp[64];		/* a built-in profile's name or "unconfined" */
+	char hostname[65];
+	char user[128];			/* "" is the image's own */
+	/* [manager] */
+	uint64_t max_sandboxes;
+	uint64_t idle_timeout_ms;	/* 0 is never */
+	uint64_t cleanup_interval_ms;
+	/* [paths] */
+	char state_dir[256];		/* absolute */
+	char run_dir[256];		/* absolute */
+	/* [cgroup] */
+	char cgroup_parent[65];		/* one name, directly below each mount of cgroups */
+	/* [ids] */
+	uint32_t id_base;		/* first host uid and gid handed to sandboxes; a multiple of 65536 */
+	uint32_t id_count;		/* ranges of 65536 ids from id_base on */
+
+	char file[4096];		/* the file that was read, or "" */
+	uint8_t source[CONFIG_KEY_MAX];	/* enum config_source, by row of config_keys */
+};
+
+enum config_type {
+	CONFIG_STRING,
+	CONFIG_SIZE,		/* uint64_t bytes; "512m" or an integer */
+	CONFIG_DURATION,	/* uint64_t ms; "5m" or an integer of seconds */
+	CONFIG_CPUS,		/* uint64_t thousandths; a number */
+	CONFIG_COUNT,		/* uint64_t; an integer */
+	CONFIG_U32,		/* uint32_t; an integer */
+	CONFIG_BOOL,		/* int */
+};
+
+struct config_key {
+	const char *section;
+	const char *name;
+	enum config_type type;
+	const char *preset;	/* the default, as text */
+	uint64_t min, max;	/* in the field's unit; for a string its length in bytes */
+	size_t offset, size;	/* of the field in struct config */
+	int (*check)(const char *value, const char *what, struct err *e);	/* strings only, or NULL */
+	const char *env;	/* the variable that overrides it, or NULL */
+	const char *help;	/* one line */
+};
+
+extern const struct config_key config_keys[];
+extern const size_t config_key_count;
+
+/* All defaults.  Neither file nor environment is looked at. */
+void config_defaults(struct config *ret);
+/*
+ * Defaults, then the file ($BERTH_CONFIG, else CONFIG_PATH), then
+ * $BERTH_STATE_DIR, $BERTH_RUN_DIR and $BERTH_CGROUP_PARENT.  CONFIG_PATH may be
+ * absent: then this is one failed open and allocates nothing.  A file that
+ * $BERTH_CONFIG names must exist.  Errors are ERR_CONFIG.
+ */
+int config_load(struct config *ret, struct err *e);
+/* Defaults, then that file alone.  A missing one is ERR_CONFIG. */
+int config_load_file(const char *path, struct config *ret, struct err *e);
+/* Defaults, then text; what names it in errors.  Looks at nothing else. */
+int config_parse(const char *text, size_t n, const char *what, struct config *ret, struct err *e);
+
+/* The value of row i as TOML source; returns out. */
+const char *config_value_toml(const struct config *c, size_t i, char *out, size_t n);
+/* "default", "file" or "env" for row i. */
+const char *config_source_name(const struct config *c, size_t i);
+
+#endif
