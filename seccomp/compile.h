@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * compile - the policy table to BPF, when berth is built.
+ *
+ * Not by libseccomp: its rules are a set, ours are tried in order, which its
+ * deny-by-argument filters cannot say; and one comparison per range of equal
+ * answers instead of one per call makes programs a third as long, which the
+ * kernel walks for every call number at load time.
+ */
+#ifndef BERTH_SECCOMP_COMPILE_H
+#define BERTH_SECCOMP_COMPILE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "seccomp/bpf.h"
+
+enum compile_which {
+	COMPILE_A,	/* deny by argument, pass the rest */
+	COMPILE_B,	/* allow-list by number */
+};
+
+/*
+ * Compiles the rows of one profile (enum policy_profile) for arch, an
+ * AUDIT_ARCH_* value of which x86_64 and aarch64 are known.  ERR_INTERNAL when
+ * the table is wrong: a row after one that always decides, or a program too long.
+ */
+int compile_policy(enum compile_which which, unsigned profile, uint32_t arch,
+		   struct bpf_program *ret_prog, struct err *e);
+
+#endif
