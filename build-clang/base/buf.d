@@ -1,5 +1,0 @@
-build-clang/base/buf.o: base/buf.c base/buf.h base/err.h
-
-base/buf.h:
-
-base/err.h:

@@ -1,3 +1,0 @@
-build-clang/base/err.o: base/err.c base/err.h
-
-base/err.h:

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth gc: clear what crashed supervisors left behind. */
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "manager/registry.h"
+
+enum { OPT_DRY_RUN = 1, OPT_JSON };
+
+static const struct opt options[] = {
+	{ "dry-run", 'n', OPT_FLAG, NULL, "only print the ids of what would be cleared", OPT_DRY_RUN },
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object", OPT_JSON },
+};
+
+struct gc_options {
+	int dry_run, json;
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct gc_options *o = ctx;
+
+	(void)value;
+	(void)e;
+	*(id == OPT_DRY_RUN ? &o->dry_run : &o->json) = 1;
+	return 0;
+}
+
+static int note(void *ctx, const char *id)
+{
+	json_array_append_new(ctx, json_string(id));
+	return 0;
+}
+
+static int collect(const struct config *c, const struct gc_options *o, struct err *e)
+{
+	struct registry r;
+	autojson json_t *would = json_array();
+	unsigned cleared = 0;
+	size_t i;
+	int result;
+
+	if (registry_open(&r, c, e) < 0)
+		return -1;
+	result = o->dry_run ? registry_gc_dry(&r, note, would, e) : registry_gc(&r, &cleared, e);
+	registry_close(&r);
+	if (result < 0)
+		return -1;
+	if (o->json && o->dry_run) {
+		autofree char *text = json_dumps(would, JSON_COMPACT);
+
+		printf("{\"would_clear\":%s}\n", text ? text : "[]");
+	} else if (o->json) {
+		printf("{\"cleared\":%u}\n", cleared);
+	} else if (o->dry_run) {
+		for (i = 0; i < json_array_size(would); i++)
+			puts(json_string_value(json_array_get(would, i)));
+	} else if (cleared) {
+		printf("cleared %u sandbox%s\n", cleared, cleared == 1 ? "" : "es");
+	}
+	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
+static int gc_main(const struct command *self, int argc, char **argv)
+{
+	struct gc_options o = { 0 };
+	struct config c;
+	struct err e = { 0 };
+	int rest, help = 0;
+
+	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_option, &o, &rest, &help, &e) < 0)
+		return command_fail(self, &e, o.json);
+	if (help)
+		return 0;
+	if (rest < argc) {
+		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'", argv[rest]);
+		return command_fail(self, &e, o.json);
+	}
+	return collect(&c, &o, &e) < 0 ? command_fail(self, &e, o.json) : 0;
+}
+
+const struct command cmd_gc = {
+	.name = "gc",
+	.args = "",
+	.summary = "clear what crashed sandboxes left behind",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.run = gc_main,
+};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth ps: list sandboxes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "manager/registry.h"
+
+enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET };
+
+static const struct opt options[] = {
+	{ "all", 'a', OPT_FLAG, NULL, "also those that ended and were kept", OPT_ALL },
+	{ "quiet", 'q', OPT_FLAG, NULL, "ids only", OPT_QUIET },
+	{ "json", 0, OPT_FLAG, NULL, "print a JSON array", OPT_JSON },
+};
+
+struct ps_options {
+	int all, json, quiet;
+	json_t *list;
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct ps_options *o = ctx;
+
+	(void)value;
+	(void)e;
+	*(id == OPT_ALL ? &o->all : id == OPT_JSON ? &o->json : &o->quiet) = 1;
+	return 0;
+}
+
+static int add(void *ctx, const char *id, int kept, const json_t *record)
+{
+	struct ps_options *o = ctx;
+
+	(void)id;
+	(void)kept;
+	return json_array_append_new(o->list, json_deep_copy(record));
+}
+
+static const char *field(const json_t *record, const char *key, char *out, size_t n)
+{
+	const char *s = json_string_value(json_object_get(record, key));
+
+	log_clean(out, n, s ? s : "", 0);
+	return out;
+}
+
+static void print_row(const json_t *record, int quiet)
+{
+	char id[80], name[80], image[128], status[32], created[48], word[64], command[160] = "";
+	const json_t *argv = json_object_get(record, "command");
+	size_t i;
+
+	field(record, "id", id, sizeof(id));
+	if (quiet) {
+		puts(id);
+		return;
+	}
+	for (i = 0; i < json_array_size(argv) && strlen(command) < 60; i++) {
+		log_clean(word, sizeof(word), json_string_value(json_array_get(argv, i)), 0);
+		snprintf(command + strlen(command), sizeof(command) - strlen(command), "%s%s", i ? " " : "", word);
+	}
+	printf("%-12s  %-16s  %-24s  %-8s  %-20s  %.60s\n", id, field(record, "name", name, sizeof(name)),
+	       field(record, "image", image, sizeof(image)), field(record, "status", status, sizeof(status)),
+	       field(record, "created", created, sizeof(created)), command);
+}
+
+static int list(const struct config *c, struct ps_options *o, struct err *e)
+{
+	autojson json_t *all = json_array();
+	struct registry r;
+	size_t i;
+	int result;
+
+	o->list = all;
+	if (registry_open(&r, c, e) < 0)
+		return -1;
+	result = registry_list(&r, o->all, add, o, e);
+	registry_close(&r);
+	if (result < 0)
+		return -1;
+	if (o->json) {
+		autofree char *text = json_dumps(all, JSON_COMPACT);
+
+		puts(text ? text : "[]");
+	} else {
+		if (!o->quiet)
+			printf("%-12s  %-16s  %-24s  %-8s  %-20s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "COMMAND");
+		for (i = 0; i < json_array_size(all); i++)
+			print_row(json_array_get(all, i), o->quiet);
+	}
+	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
+static int ps_main(const struct command *self, int argc, char **argv)
+{
+	struct ps_options o = { 0 };
+	struct config c;
+	struct err e = { 0 };
+	int rest, help = 0;
+
+	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_option, &o, &rest, &help, &e) < 0)
+		return command_fail(self, &e, o.json);
+	if (help)
+		return 0;
+	if (rest < argc) {
+		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'", argv[rest]);
+		return command_fail(self, &e, o.json);
+	}
+	return list(&c, &o, &e) < 0 ? command_fail(self, &e, o.json) : 0;
+}
+
+const struct command cmd_ps = {
+	.name = "ps",
+	.args = "",
+	.summary = "list sandboxes",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.run = ps_main,
+};

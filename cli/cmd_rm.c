@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth rm: remove kept sandboxes. */
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "manager/registry.h"
+
+enum { OPT_FORCE = 1, OPT_JSON };
+
+static const struct opt options[] = {
+	{ "force", 'f', OPT_FLAG, NULL, "a sandbox that does not exist is no error", OPT_FORCE },
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object", OPT_JSON },
+};
+
+struct rm_options {
+	int force, json;
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct rm_options *o = ctx;
+
+	(void)value;
+	(void)e;
+	*(id == OPT_FORCE ? &o->force : &o->json) = 1;
+	return 0;
+}
+
+static int remove_one(struct registry *r, const char *ref, int force, struct err *e)
+{
+	char id[65];
+	int kept;
+
+	if (registry_find(r, ref, id, &kept, e) < 0)
+		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
+	if (!kept)
+		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: end its berth run, whose removal it is", id);
+	return registry_forget(r, id, e);
+}
+
+static int rm_main(const struct command *self, int argc, char **argv)
+{
+	struct rm_options o = { 0 };
+	struct registry r;
+	struct config c;
+	struct err e = { 0 };
+	int rest, help = 0, result = 0;
+
+	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_option, &o, &rest, &help, &e) < 0)
+		return command_fail(self, &e, o.json);
+	if (help)
+		return 0;
+	if (rest >= argc) {
+		err_set(&e, ERR_USAGE, "no sandbox given; hint: berth rm ID, ids are listed by berth ps -a");
+		return command_fail(self, &e, o.json);
+	}
+	if (registry_open(&r, &c, &e) < 0)
+		return command_fail(self, &e, o.json);
+	for (; rest < argc && result == 0; rest++)
+		result = remove_one(&r, argv[rest], o.force, &e);
+	registry_close(&r);
+	if (result < 0)
+		return command_fail(self, &e, o.json);
+	if (o.json)
+		puts("{\"removed\":true}");
+	return 0;
+}
+
+const struct command cmd_rm = {
+	.name = "rm",
+	.args = "SANDBOX...",
+	.summary = "remove kept sandboxes",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_SANDBOX,
+	.run = rm_main,
+};

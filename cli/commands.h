@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commands - one declaration per row of the table in commands.c. */
+#ifndef BERTH_CLI_COMMANDS_H
+#define BERTH_CLI_COMMANDS_H
+
+#include "cli/command.h"
+
+extern const struct command cmd_run;
+extern const struct command cmd_ps;
+extern const struct command cmd_inspect;
+extern const struct command cmd_rm;
+extern const struct command cmd_gc;
+extern const struct command cmd_image;
+extern const struct command cmd_config_show;
+extern const struct command cmd_config_check;
+extern const struct command cmd_doctor;
+extern const struct command cmd_completion;
+
+#endif

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/runopts.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/mountspec.h"
+#include "runtime/caps.h"
+
+#define STRINGS_MAX 65536
+#define ENV_FILE_MAX (1u << 20)
+#define DEFAULT_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+static int push(struct runopts_strings *l, const char *s, struct err *e)
+{
+	/* the array doubles at each power of two */
+	if ((l->count & (l->count - 1)) == 0) {
+		size_t cap = l->count ? l->count * 2 : 8;
+		const char **v;
+
+		if (l->count >= STRINGS_MAX)
+			return err_set(e, ERR_LIMIT, "more than %d of them", STRINGS_MAX);
+		if (l->count == 0 || l->count >= 8) {
+			v = realloc(l->v, cap * sizeof(*v));
+			if (!v)
+				return err_nomem(e);
+			l->v = v;
+		}
+	}
+	l->v[l->count++] = s;
+	return 0;
+}
+
+void runopts_init(struct runopts *o, const struct config *c)
+{
+	struct spec *s = &o->spec;
+
+	memset(o, 0, sizeof(*o));
+	o->config = c;
+	s->hostname = c->hostname;
+	s->disk_bytes = c->disk_bytes;
+	s->disk_inodes = c->disk_inodes;
+	s->tmp_bytes = c->tmp_bytes;
+	s->shm_bytes = 64 << 20;
+	s->network = NETWORK_NONE;
+	s->limits = (struct cgroup_limits){
+		.memory_bytes = c->memory_bytes, .swap_bytes = c->swap_bytes, .cpu_milli = c->cpu_milli, .pids = c->pids,
+	};
+	rlimits_default(&s->rlimits);
+	s->grace_ms = c->grace_ms;
+	s->cgroup_parent = c->cgroup_parent;
+	o->seccomp = c->seccomp;
+}
+
+void runopts_release(struct runopts *o)
+{
+	size_t i;
+
+	for (i = 0; i < o->owned.count; i++)
+		free((char *)o->owned.v[i]);
+	free(o->owned.v);
+	free(o->env.v);
+	free(o->argv.v);
+	free(o->full_env.v);
+	if (o->has_custom)
+		seccomp_profile_release(&o->custom);
+	memset(o, 0, sizeof(*o));
+}
+
+static int keep(struct runopts *o, char *s, struct err *e)
+{
+	if (push(&o->owned, s, e) < 0) {
+		free(s);
+		return -1;
+	}
+	return 0;
+}
+
+static int env_name_ok(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		char c = s[i];
+		int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+
+		if (!letter && (i == 0 || c < '0' || c > '9') && c != '.' && c != '-')
+			return 0;
+	}
+	return n > 0;
+}
+
+static int add_env(struct runopts *o, const char *text, struct err *e)
+{
+	const char *eq = strchr(text, '='), *v;
+	char *both;
+
+	if (!env_name_ok(text, eq ? (size_t)(eq - text) : strlen(text)))
+		return err_set(e, ERR_INVALID, "'%.80s' is not NAME=VALUE", text);
+	if (eq)
+		return push(&o->env, text, e);
+	/* the operator names a variable of the caller; an image never can (E14) */
+	v = getenv(text);
+	if (!v)
+		return err_set(e, ERR_INVALID, "the caller has no variable %.80s; hint: %.80s=VALUE", text, text);
+	if (asprintf(&both, "%s=%s", text, v) < 0)
+		return err_nomem(e);
+	return keep(o, both, e) < 0 ? -1 : push(&o->env, both, e);
+}
+
+static int add_env_file(struct runopts *o, const char *path, struct err *e)
+{
+	struct buf b = BUF_INIT(ENV_FILE_MAX);
+	char *line, *next, *save;
+	unsigned number = 0;
+
+	if (io_read_file(AT_FDCWD, path, &b, e) < 0) {
+		buf_release(&b);
+		return -1;
+	}
+	save = b.data;
+	if (!save)
+		return 0;
+	if (strlen(save) != b.len) {
+		buf_release(&b);
+		return err_set(e, ERR_INVALID, "%s holds a NUL byte", path);
+	}
+	if (keep(o, save, e) < 0)
+		return -1;
+	for (line = save; line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		number++;
+		if (!line[0] || line[0] == '#')
+			continue;
+		if (!strchr(line, '='))
+			return err_set(e, ERR_INVALID, "%s:%u: '%.80s' is not NAME=VALUE", path, number, line);
+		if (add_env(o, line, e) < 0)
+			return err_wrap(e, "%s:%u", path, number);
+	}
+	return 0;
+}
+
+static int size_or_unlimited(const char *v, const char *what, uint64_t min, uint64_t *ret, struct err *e)
+{
+	if (!strcmp(v, "unlimited")) {
+		*ret = CGROUP_UNLIMITED;
+		return 0;
+	}
+	return num_size(v, what, min, 1ULL << 60, ret, e);
+}
+
+static int set_cpuset(struct runopts *o, const char *v, struct err *e)
+{
+	size_t n = strlen(v);
+
+	if (!n || n >= sizeof(o->spec.limits.cpuset) || strspn(v, "0123456789-,") != n)
+		return err_set(e, ERR_INVALID, "'%.80s' is not a list of CPUs; hint: such as 0-1,3", v);
+	memcpy(o->spec.limits.cpuset, v, n + 1);
+	return 0;
+}
+
+static int set_network(struct runopts *o, const char *v, struct err *e)
+{
+	o->network_set = 1;
+	if (!strcmp(v, "none"))
+		o->spec.network = NETWORK_NONE;
+	else if (!strcmp(v, "host"))
+		o->spec.network = NETWORK_HOST;
+	else
+		return err_set(e, ERR_INVALID, "'%.40s' is not a network mode; hint: none or host", v);
+	return 0;
+}
+
+static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
+{
+	struct spec *s = &o->spec;
+	struct rlimits one = { 0 };
+	size_t i;
+
+	switch (id) {
+	case RUNOPT_MEMORY:
+		return size_or_unlimited(v, "memory", 512 << 10, &s->limits.memory_bytes, e);
+	case RUNOPT_SWAP:
+		return size_or_unlimited(v, "swap", 0, &s->limits.swap_bytes, e);
+	case RUNOPT_CPUS:
+		if (!strcmp(v, "unlimited"))
+			return s->limits.cpu_milli = CGROUP_UNLIMITED, 0;
+		return num_milli(v, "cpus", 10, 4096000, &s->limits.cpu_milli, e);
+	case RUNOPT_CPU_TIME:
+		return num_duration_ms(v, "cpu-time", 366ULL * 86400000, &s->cpu_time_ms, e);
+	case RUNOPT_CPU_WEIGHT:
+		return num_u64(v, "cpu-weight", 1, 10000, &s->limits.cpu_weight, e);
+	case RUNOPT_CPUSET:
+		return set_cpuset(o, v, e);
+	case RUNOPT_PIDS:
+		if (!strcmp(v, "unlimited"))
+			return s->limits.pids = CGROUP_UNLIMITED, 0;
+		return num_u64(v, "pids", 2, 4194304, &s->limits.pids, e);
+	case RUNOPT_DISK:
+		return num_size(v, "disk", 1 << 20, 1ULL << 50, &s->disk_bytes, e);
+	case RUNOPT_DISK_INODES:
+		return num_u64(v, "disk-inodes", 64, 1ULL << 31, &s->disk_inodes, e);
+	case RUNOPT_TMP_SIZE:
+		return num_size(v, "tmp-size", 4096, 1ULL << 50, &s->tmp_bytes, e);
+	case RUNOPT_SHM_SIZE:
+		return num_size(v, "shm-size", 4096, 1ULL << 50, &s->shm_bytes, e);
+	case RUNOPT_TIMEOUT:
+		return num_duration_ms(v, "timeout", 366ULL * 86400000, &s->timeout_ms, e);
+	case RUNOPT_GRACE:
+		return num_duration_ms(v, "grace", 86400000, &s->grace_ms, e);
+	default:
+		if (rlimits_parse(&one, v, e) < 0)
+			return -1;
+		for (i = 0; i < RLIMITS_COUNT; i++)
+			if (one.set & 1u << i)
+				s->rlimits.v[i] = one.v[i];
+		s->rlimits.set |= one.set;
+		o->ulimits_asked |= one.set;
+		return 0;
+	}
+}
+
+static int add_mount(struct runopts *o, int id, const char *v, struct err *e)
+{
+	char *owned = NULL;
+	int r = id == RUNOPT_MOUNT ? mountspec_mount(&o->spec, v, &owned, e) :
+		id == RUNOPT_VOLUME ? mountspec_volume(&o->spec, v, &owned, e) :
+				      mountspec_tmpfs(&o->spec, v, &owned, e);
+
+	return r < 0 ? -1 : keep(o, owned, e);
+}
+
+int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
+{
+	uint64_t caps;
+
+	switch (id) {
+	case RUNOPT_ENV:
+		return add_env(o, v, e);
+	case RUNOPT_ENV_FILE:
+		return add_env_file(o, v, e);
+	case RUNOPT_WORKDIR:
+		o->workdir = v;
+		return v[0] == '/' ? 0 : err_set(e, ERR_INVALID, "'%.200s' must be an absolute path in the sandbox", v);
+	case RUNOPT_USER:
+		o->user = v;
+		return v[0] ? 0 : err_set(e, ERR_INVALID, "the user is empty; hint: a name or a number");
+	case RUNOPT_HOSTNAME:
+		o->spec.hostname = v;
+		return 0;
+	case RUNOPT_MOUNT:
+	case RUNOPT_VOLUME:
+	case RUNOPT_TMPFS:
+		return add_mount(o, id, v, e);
+	case RUNOPT_READ_ONLY:
+		o->spec.read_only = 1;
+		return 0;
+	case RUNOPT_NETWORK:
+		return set_network(o, v, e);
+	case RUNOPT_CAP_ADD:
+	case RUNOPT_CAP_DROP:
+		if (caps_parse(v, &caps, e) < 0)
+			return -1;
+		*(id == RUNOPT_CAP_ADD ? &o->caps_added : &o->caps_dropped) |= caps;
+		return 0;
+	case RUNOPT_SECCOMP:
+		o->seccomp = v;
+		return 0;
+	case RUNOPT_NAME:
+		o->name = v;
+		return 0;
+	case RUNOPT_TTY:
+		o->spec.tty = 1;
+		return 0;
+	case RUNOPT_INTERACTIVE:
+		return 0;
+	case RUNOPT_ENTRYPOINT:
+		o->entrypoint = v;
+		return 0;
+	default:
+		return set_limit(o, id, v, e);
+	}
+}
+
+/* A built-in profile, "unconfined", or a JSON file: stacked on standard's deny-by-argument filter. */
+static int choose_seccomp(struct runopts *o, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	struct spec *s = &o->spec;
+
+	s->seccomp_name = o->seccomp;
+	if (!strcmp(o->seccomp, "unconfined")) {
+		s->unconfined_seccomp = 1;
+		return 0;
+	}
+	s->seccomp = seccomp_builtin(o->seccomp);
+	s->hide_pids = !strcmp(o->seccomp, "strict");
+	if (s->seccomp)
+		return 0;
+	if (!strchr(o->seccomp, '/') && !strstr(o->seccomp, ".json"))
+		return err_set(e, ERR_INVALID, "'%.80s' is not a seccomp profile; hint: strict, standard, dev, unconfined or "
+			       "the path of a JSON file", o->seccomp);
+	if (io_read_file(AT_FDCWD, o->seccomp, &b, e) < 0 ||
+	    seccomp_from_json(b.data ? b.data : "", b.len, s->caps, &o->custom, e) < 0)
+		return err_wrap(e, "seccomp profile %s", o->seccomp);
+	o->has_custom = 1;
+	o->custom.a = seccomp_builtin("standard")->a;
+	s->seccomp = &o->custom;
+	return 0;
+}
+
+/* Later settings of a name replace earlier ones, in place. */
+static int set_env(struct runopts_strings *env, const char *text, struct err *e)
+{
+	size_t n = strcspn(text, "=") + 1, i;
+
+	for (i = 0; i < env->count; i++) {
+		if (!strncmp(env->v[i], text, n)) {
+			env->v[i] = text;
+			return 0;
+		}
+	}
+	return push(env, text, e);
+}
+
+/* Order: berth's own, the image's, the caller's. */
+static int build_env(struct runopts *o, const struct image *im, struct err *e)
+{
+	char *host;
+	size_t i;
+
+	if (set_env(&o->full_env, DEFAULT_PATH, e) < 0 || set_env(&o->full_env, "PYTHONUNBUFFERED=1", e) < 0 ||
+	    (o->spec.tty && set_env(&o->full_env, "TERM=xterm-256color", e) < 0))
+		return -1;
+	if (asprintf(&host, "HOSTNAME=%s", o->spec.hostname) < 0)
+		return err_nomem(e);
+	if (keep(o, host, e) < 0 || set_env(&o->full_env, host, e) < 0)
+		return -1;
+	for (i = 0; im && i < im->env_count; i++)
+		if (set_env(&o->full_env, im->env[i], e) < 0)
+			return -1;
+	for (i = 0; i < o->env.count; i++)
+		if (set_env(&o->full_env, o->env.v[i], e) < 0)
+			return -1;
+	o->spec.env = o->full_env.v;
+	o->spec.env_count = o->full_env.count;
+	return 0;
+}
+
+/* Entry point (ours replaces the image's and its Cmd), then the words given, else the image's Cmd. */
+static int build_argv(struct runopts *o, const struct image *im, char **command, size_t words, struct err *e)
+{
+	size_t i;
+
+	if (o->entrypoint && o->entrypoint[0] && push(&o->argv, o->entrypoint, e) < 0)
+		return -1;
+	for (i = 0; !o->entrypoint && im && i < im->entrypoint_count; i++)
+		if (push(&o->argv, im->entrypoint[i], e) < 0)
+			return -1;
+	for (i = 0; i < words; i++)
+		if (push(&o->argv, command[i], e) < 0)
+			return -1;
+	for (i = 0; !words && !o->entrypoint && im && i < im->cmd_count; i++)
+		if (push(&o->argv, im->cmd[i], e) < 0)
+			return -1;
+	if (!o->argv.count && o->spec.host_image && push(&o->argv, "/bin/sh", e) < 0)
+		return -1;
+	o->spec.argv = o->argv.v;
+	o->spec.argc = o->argv.count;
+	return 0;
+}
+
+int runopts_finish(struct runopts *o, const struct image *im, char **command, size_t words, struct err *e)
+{
+	struct spec *s = &o->spec;
+	uint64_t possible = 0;
+	unsigned i;
+
+	if (o->config->network_enabled && !o->network_set)
+		return err_set(e, ERR_UNSUPPORTED, "network_enabled = true asks for a bridge, which this version cannot make; "
+			       "hint: --network none or --network host");
+	/* capabilities the kernel does not know cannot be held or dropped */
+	for (i = 0; i <= CAPS_LAST; i++)
+		if (prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0)
+			possible |= 1ULL << i;
+	s->caps = o->caps_dropped == CAPS_ALL ? o->caps_added : (caps_default() | o->caps_added) & ~o->caps_dropped;
+	s->caps &= possible;
+	s->workdir = o->workdir ? o->workdir : im && im->workdir[0] ? im->workdir : o->config->work_dir;
+	s->user = o->user ? o->user : im && im->user[0] ? im->user : o->config->user;
+	if (choose_seccomp(o, e) < 0 || rlimits_fit(&s->rlimits, o->ulimits_asked, e) < 0 ||
+	    build_env(o, im, e) < 0)
+		return -1;
+	return build_argv(o, im, command, words, e);
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/registry.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "runtime/cgroup.h"
+#include "runtime/spec.h"
+
+#define RECORD_MAX (1u << 20)
+
+static int open_below(int dirfd, const char *name, struct err *e)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT) {
+		if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST)
+			return err_sys(e, "make directory %s", name);
+		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	}
+	return fd < 0 ? err_sys(e, "open directory %s", name) : fd;
+}
+
+int registry_open(struct registry *r, const struct config *c, struct err *e)
+{
+	*r = (struct registry){ .config = c, .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1,
+				.ids_fd = -1 };
+	r->run_fd = path_open_private_dir(c->run_dir, e);
+	if (r->run_fd < 0)
+		return -1;
+	r->state_fd = path_open_private_dir(c->state_dir, e);
+	if (r->state_fd < 0 || (r->sandboxes_fd = open_below(r->run_fd, "sandboxes", e)) < 0 ||
+	    (r->names_fd = open_below(r->run_fd, "names", e)) < 0 ||
+	    (r->ids_fd = open_below(r->run_fd, "ids", e)) < 0) {
+		registry_close(r);
+		return -1;
+	}
+	return 0;
+}
+
+void registry_close(struct registry *r)
+{
+	fd_close(&r->run_fd);
+	fd_close(&r->state_fd);
+	fd_close(&r->sandboxes_fd);
+	fd_close(&r->names_fd);
+	fd_close(&r->ids_fd);
+}
+
+static int lock_all(struct registry *r, struct err *e)
+{
+	while (flock(r->sandboxes_fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "lock the registry of sandboxes");
+	return 0;
+}
+
+static void unlock_all(struct registry *r)
+{
+	flock(r->sandboxes_fd, LOCK_UN);
+}
+
+/* Every entry of dirfd that is a well-formed id or name; stops when each returns non-zero. */
+static int for_each_name(int dirfd, int (*each)(void *ctx, const char *name), void *ctx, struct err *e)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *d;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	int r = 0;
+
+	if (!dir) {
+		err_sys(e, "read a directory of the registry");
+		fd_close(&fd);
+		return -1;
+	}
+	while (r == 0 && (d = readdir(dir)))
+		if (path_is_name(d->d_name))
+			r = each(ctx, d->d_name);
+	closedir(dir);
+	return r;
+}
+
+static int count_one(void *ctx, const char *name)
+{
+	(void)name;
+	++*(unsigned *)ctx;
+	return 0;
+}
+
+static void random_id(char id[65])
+{
+	unsigned char raw[8];
+	size_t i;
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		memset(raw, 0, sizeof(raw));	/* cannot happen for 8 bytes; mkdir says EEXIST if it does twice */
+	for (i = 0; i < 6; i++)
+		snprintf(id + 2 * i, 3, "%02x", raw[i]);
+}
+
+/* The holder of a range is gone when its directory is: a crash between the two leaves a stale note. */
+static int slot_is_free(struct registry *r, int fd)
+{
+	char id[66];
+	ssize_t n = pread(fd, id, sizeof(id) - 1, 0);
+
+	if (n <= 0)
+		return n == 0;
+	id[n] = '\0';
+	if (!path_is_name(id))
+		return 1;
+	if (!faccessat(r->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	return errno == ENOENT;
+}
+
+/* A random place to start makes the search O(1) and reuse of a range late. */
+static int take_slot(struct registry *r, struct claim *c, struct err *e)
+{
+	uint32_t count = r->config->id_count, start, i;
+
+	if (getrandom(&start, sizeof(start), 0) != (ssize_t)sizeof(start))
+		start = (uint32_t)getpid();
+	for (i = 0; i < count; i++) {
+		uint32_t n = (start % count + i) % count;
+		char name[16];
+		int fd;
+
+		snprintf(name, sizeof(name), "%u", n);
+		fd = openat(r->ids_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return err_sys(e, "open the record of id range %u", n);
+		if (!flock(fd, LOCK_EX | LOCK_NB) && slot_is_free(r, fd)) {
+			if (ftruncate(fd, 0) < 0 || pwrite(fd, c->id, strlen(c->id), 0) != (ssize_t)strlen(c->id)) {
+				err_sys(e, "record id range %u", n);
+				close(fd);
+				return -1;
+			}
+			c->slot_fd = fd;
+			c->id_base = r->config->id_base + n * SPEC_IDS;
+			return 0;
+		}
+		close(fd);
+	}
+	return err_set(e, ERR_LIMIT, "all %u id ranges are taken; hint: remove sandboxes, or raise [ids] count", count);
+}
+
+static int lock_own(struct claim *c, struct err *e)
+{
+	c->lock_fd = openat(c->dir_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (c->lock_fd < 0 || flock(c->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return err_sys(e, "lock sandbox %s", c->id);
+	return 0;
+}
+
+static int take_name(struct registry *r, struct claim *c, const char *name, struct err *e)
+{
+	char holder[65];
+	ssize_t n;
+
+	if (!path_is_name(name))
+		return err_set(e, ERR_INVALID, "name '%.80s' is malformed; hint: up to 64 of a-z 0-9 _ . -, "
+			       "starting with a letter or digit", name);
+	if (symlinkat(c->id, r->names_fd, name) < 0) {
+		if (errno != EEXIST)
+			return err_sys(e, "record the name %s", name);
+		n = readlinkat(r->names_fd, name, holder, sizeof(holder) - 1);
+		if (n > 0) {
+			holder[n] = '\0';
+			if (!faccessat(r->sandboxes_fd, holder, F_OK, AT_SYMLINK_NOFOLLOW))
+				return err_set(e, ERR_EXISTS, "the name %s is taken by sandbox %s", name, holder);
+		}
+		/* its sandbox is gone: the name is left over from a crash */
+		if (unlinkat(r->names_fd, name, 0) < 0 || symlinkat(c->id, r->names_fd, name) < 0)
+			return err_sys(e, "record the name %s", name);
+	}
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	return 0;
+}
+
+static int claim_locked(struct registry *r, const char *name, struct claim *c, struct err *e)
+{
+	unsigned count = 0;
+
+	if (for_each_name(r->sandboxes_fd, count_one, &count, e) < 0)
+		return -1;
+	if (count >= r->config->max_sandboxes)
+		return err_set(e, ERR_LIMIT, "%u sandboxes exist, the limit is %llu; hint: remove some (berth ps), or raise "
+			       "[manager] max_sandboxes", count, (unsigned long long)r->config->max_sandboxes);
+	random_id(c->id);
+	if (mkdirat(r->sandboxes_fd, c->id, 0700) < 0)
+		return err_sys(e, "record sandbox %s", c->id);
+	c->dir_fd = openat(r->sandboxes_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (c->dir_fd < 0)
+		return err_sys(e, "open the record of sandbox %s", c->id);
+	if (lock_own(c, e) < 0 || take_slot(r, c, e) < 0)
+		return -1;
+	return name && name[0] ? take_name(r, c, name, e) : 0;
+}
+
+int registry_claim(struct registry *r, const char *name, struct claim *ret, struct err *e)
+{
+	struct err ignored;
+	unsigned cleared;
+	int result;
+
+	*ret = (struct claim){ .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 };
+	if (lock_all(r, e) < 0)
+		return -1;
+	result = claim_locked(r, name, ret, e);
+	unlock_all(r);
+	if (result < 0)
+		registry_release(r, ret, &ignored);
+	if (result < 0 && (e->code == ERR_LIMIT || e->code == ERR_EXISTS) &&
+	    registry_gc(r, &cleared, &ignored) == 0 && cleared) {
+		/* what stood in the way were the remains of dead supervisors */
+		if (lock_all(r, e) < 0)
+			return -1;
+		*ret = (struct claim){ .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 };
+		result = claim_locked(r, name, ret, e);
+		unlock_all(r);
+		if (result < 0)
+			registry_release(r, ret, &ignored);
+	}
+	return result;
+}
+
+static int write_record(int dirfd, const json_t *record, int durable, struct err *e)
+{
+	autofree char *text = json_dumps(record, JSON_COMPACT);
+
+	if (!text)
+		return err_nomem(e);
+	return io_replace_file(dirfd, "record.json", text, strlen(text), 0600, durable, e);
+}
+
+int registry_record(const struct claim *c, const json_t *record, struct err *e)
+{
+	return write_record(c->dir_fd, record, 0, e);
+}
+
+int registry_release(struct registry *r, struct claim *c, struct err *e)
+{
+	int result = 0;
+
+	if (c->name[0])
+		unlinkat(r->names_fd, c->name, 0);
+	if (c->slot_fd >= 0 && ftruncate(c->slot_fd, 0) < 0)
+		result = err_sys(e, "free the id range of sandbox %s", c->id);
+	fd_close(&c->slot_fd);
+	fd_close(&c->dir_fd);
+	/* the lock goes last: until then nobody else takes this for a leftover */
+	if (c->id[0] && path_remove_tree(r->sandboxes_fd, c->id, e) < 0)
+		result = -1;
+	fd_close(&c->lock_fd);
+	c->id[0] = c->name[0] = '\0';
+	return result;
+}
+
+/* Takes the lock of a sandbox whose supervisor is dead: its fd; -1 with ERR_BUSY while it lives. */
+static int lock_dead(struct registry *r, const char *id, struct err *e)
+{
+	char path[80];
+	autoclose int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/lock", id);
+	fd = openat(r->sandboxes_fd, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the lock of sandbox %s", id);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return err_code_sys(e, errno == EWOULDBLOCK ? ERR_BUSY : ERR_SYS, "lock sandbox %s", id);
+	return take_fd(&fd);
+}
+
+struct names_of {
+	struct registry *r;
+	const char *id;
+};
+
+static int drop_name_of(void *ctx, const char *name)
+{
+	struct names_of *n = ctx;
+	char holder[65];
+	ssize_t len = readlinkat(n->r->names_fd, name, holder, sizeof(holder) - 1);
+
+	if (len > 0) {
+		holder[len] = '\0';
+		if (!strcmp(holder, n->id))
+			unlinkat(n->r->names_fd, name, 0);
+	}
+	return 0;
+}
+
+static int clear(struct registry *r, const char *id, struct err *e)
+{
+	struct names_of n = { r, id };
+	struct cgroup cg;
+	int result;
+
+	result = cgroup_open(&cg, r->config->cgroup_parent, id, e);
+	if (result == 0)
+		result = cgroup_destroy(&cg, e);
+	cgroup_release(&cg);
+	if (result < 0 || for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
+		return -1;
+	return path_remove_tree(r->sandboxes_fd, id, e);
+}
+
+struct gc {
+	struct registry *r;
+	struct err *e;
+	unsigned cleared;
+	int failed;
+	int (*report)(void *ctx, const char *id);	/* dry run */
+	void *report_ctx;
+};
+
+static int gc_one(void *ctx, const char *id)
+{
+	struct gc *g = ctx;
+	struct err mine;
+	autoclose int lock = -1;
+
+	if (lock_all(g->r, g->e) < 0)
+		return -1;
+	lock = lock_dead(g->r, id, &mine);
+	unlock_all(g->r);
+	if (lock < 0)
+		return 0;	/* alive, or gone meanwhile */
+	if (g->report)
+		return g->report(g->report_ctx, id);
+	if (clear(g->r, id, &mine) < 0) {
+		*g->e = mine;
+		g->failed = 1;	/* go on: the others can still be cleared */
+		return 0;
+	}
+	g->cleared++;
+	return 0;
+}
+
+int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
+{
+	struct gc g = { .r = r, .e = e };
+	int result = for_each_name(r->sandboxes_fd, gc_one, &g, e);
+
+	*ret_cleared = g.cleared;
+	return result < 0 || g.failed ? -1 : 0;
+}
+
+int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e)
+{
+	struct gc g = { .r = r, .e = e, .report = each, .report_ctx = ctx };
+
+	return for_each_name(r->sandboxes_fd, gc_one, &g, e);
+}
+
+struct lister {
+	int dirfd;
+	int kept;
+	int (*each)(void *ctx, const char *id, int kept, const json_t *record);
+	void *ctx;
+};
+
+static int list_one(void *ctx, const char *id)
+{
+	struct lister *l = ctx;
+	autobuf struct buf b = BUF_INIT(RECORD_MAX);
+	autojson json_t *record = NULL;
+	struct err skipped;
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/record.json", id);
+	if (io_read_file(l->dirfd, path, &b, &skipped) < 0)
+		return 0;	/* being made or removed right now */
+	record = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, &skipped);
+	return record ? l->each(l->ctx, id, l->kept, record) : 0;
+}
+
+int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char *id, int kept, const json_t *record),
+		  void *ctx, struct err *e)
+{
+	struct lister l = { r->sandboxes_fd, 0, each, ctx };
+	autoclose int kept = -1;
+
+	if (for_each_name(r->sandboxes_fd, list_one, &l, e) < 0)
+		return -1;
+	if (!all)
+		return 0;
+	kept = open_below(r->state_fd, "sandboxes", e);
+	if (kept < 0)
+		return -1;
+	l = (struct lister){ kept, 1, each, ctx };
+	return for_each_name(kept, list_one, &l, e);
+}
+
+struct finder {
+	const char *ref;
+	size_t len;
+	char id[65];
+	int kept, exact, count;
+};
+
+static int find_one(void *ctx, const char *id, int kept, const json_t *record)
+{
+	struct finder *f = ctx;
+	const char *name = json_string_value(json_object_get(record, "name"));
+	int exact = !strcmp(id, f->ref) || (name && !strcmp(name, f->ref));
+
+	if (f->exact || (!exact && (f->len < 4 || strncmp(id, f->ref, f->len))))
+		return 0;
+	if (f->count && !strcmp(f->id, id))
+		return 0;	/* live and kept at once: the live one counts */
+	snprintf(f->id, sizeof(f->id), "%s", id);
+	f->kept = kept;
+	f->exact = exact;
+	f->count++;
+	return 0;
+}
+
+int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept, struct err *e)
+{
+	struct finder f = { .ref = ref, .len = strlen(ref) };
+
+	if (registry_list(r, 1, find_one, &f, e) < 0)
+		return -1;
+	if (!f.count)
+		return err_set(e, ERR_NOT_FOUND, "no sandbox '%.80s'; hint: berth ps -a lists them", ref);
+	if (f.count > 1 && !f.exact)
+		return err_set(e, ERR_INVALID, "'%.80s' is the start of more than one id", ref);
+	memcpy(ret_id, f.id, sizeof(f.id));
+	*ret_kept = f.kept;
+	return 0;
+}
+
+int registry_keep_dir(struct registry *r, const char *id, struct err *e)
+{
+	autoclose int kept = open_below(r->state_fd, "sandboxes", e);
+
+	return kept < 0 ? -1 : open_below(kept, id, e);
+}
+
+int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e)
+{
+	autoclose int dir = registry_keep_dir(r, id, e);
+
+	return dir < 0 ? -1 : write_record(dir, record, 1, e);
+}
+
+int registry_forget(struct registry *r, const char *id, struct err *e)
+{
+	autoclose int kept = open_below(r->state_fd, "sandboxes", e);
+
+	return kept < 0 ? -1 : path_remove_tree(kept, id, e);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * registry - which sandboxes exist on this host, and what each one holds.
+ *
+ * On disk, below run_dir (volatile) and state_dir (lasting), all 0700:
+ *   run_dir/sandboxes/ID/lock         flock'ed by the supervisor as long as it lives
+ *   run_dir/sandboxes/ID/record.json  what the sandbox is, for ps and inspect
+ *   run_dir/names/NAME -> ID
+ *   run_dir/ids/N                     the N-th range of 65,536 ids; holds the ID that has it
+ *   state_dir/sandboxes/ID/           kept sandboxes: record.json and the writable layer
+ * The directory is made before any other resource and everything else is named
+ * after the ID, so that whatever a crash leaves can be found and removed by
+ * name (L08): an ID whose lock can be taken has no supervisor any more.
+ *
+ * run_dir/sandboxes itself is flock'ed while one is added or looked over, which
+ * makes the limit on their number exact.
+ */
+#ifndef BERTH_MANAGER_REGISTRY_H
+#define BERTH_MANAGER_REGISTRY_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "manager/config.h"
+
+struct registry {
+	const struct config *config;
+	int run_fd, state_fd;
+	int sandboxes_fd, names_fd, ids_fd;	/* below run_fd */
+};
+
+struct claim {
+	char id[65];
+	char name[65];		/* "" : none */
+	int dir_fd;		/* run_dir/sandboxes/ID */
+	int lock_fd;
+	int slot_fd;		/* run_dir/ids/N, locked */
+	uint32_t id_base;	/* first host id of the range */
+};
+
+int registry_open(struct registry *r, const struct config *c, struct err *e);
+void registry_close(struct registry *r);
+
+/*
+ * Adds a sandbox: a fresh random id, the name if one is given (ERR_EXISTS), a
+ * free range of ids, and all of it locked.  ERR_LIMIT at max_sandboxes.
+ */
+int registry_claim(struct registry *r, const char *name, struct claim *ret, struct err *e);
+/* Writes record.json of a claimed sandbox. */
+int registry_record(const struct claim *c, const json_t *record, struct err *e);
+/* Takes everything of registry_claim() back; the kernel's side must be gone already.  Idempotent. */
+int registry_release(struct registry *r, struct claim *c, struct err *e);
+
+/* Clears what dead supervisors left: processes, cgroups, directories, names.  *ret_cleared counts sandboxes. */
+int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
+/* What gc would clear, without doing it. */
+int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);
+
+/*
+ * Calls each for every live sandbox (kept = 0) and, with all, every kept one
+ * (kept = 1), with its record, which each borrows.
+ */
+int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char *id, int kept, const json_t *record),
+		  void *ctx, struct err *e);
+/* Resolves an id, a unique prefix of at least 4 characters, or a name. ERR_NOT_FOUND, ERR_INVALID when ambiguous. */
+int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept, struct err *e);
+
+/* Kept sandboxes: the directory state_dir/sandboxes/ID, made by keep, removed by forget. */
+int registry_keep_dir(struct registry *r, const char *id, struct err *e);
+int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e);
+int registry_forget(struct registry *r, const char *id, struct err *e);
+
+#endif

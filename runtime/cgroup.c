@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/cgroup.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "runtime/cgroup_backends.h"
+
+int cgroup_read(int dirfd, const char *file, char *buf, unsigned n)
+{
+	autoclose int fd = openat(dirfd, file, O_RDONLY | O_CLOEXEC);
+	ssize_t r;
+
+	if (fd < 0)
+		return -1;
+	r = read(fd, buf, n - 1);
+	if (r < 0)
+		return -1;
+	buf[r] = '\0';
+	return (int)r;
+}
+
+int cgroup_write(int dirfd, const char *file, const char *text)
+{
+	autoclose int fd = openat(dirfd, file, O_WRONLY | O_CLOEXEC);
+	ssize_t n = (ssize_t)strlen(text), w;
+
+	if (fd < 0)
+		return -1;
+	do
+		w = write(fd, text, (size_t)n);
+	while (w < 0 && errno == EINTR);
+	if (w >= 0 && w != n) {
+		errno = EIO;
+		return -1;
+	}
+	return w < 0 ? -1 : 0;
+}
+
+uint64_t cgroup_stat_value(const char *text, const char *key)
+{
+	size_t n = strlen(key);
+	const char *p = text;
+
+	while (p) {
+		if (!strncmp(p, key, n) && p[n] == ' ')
+			return strtoull(p + n + 1, NULL, 10);
+		p = strchr(p, '\n');
+		if (p)
+			p++;
+	}
+	return 0;
+}
+
+int cgroup_has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+	const char *p = list;
+
+	while ((p = strstr(p, word))) {
+		if ((p == list || isspace((unsigned char)p[-1])) && (!p[n] || isspace((unsigned char)p[n])))
+			return 1;
+		p += n;
+	}
+	return 0;
+}
+
+/* The kernel rounds memory limits down to whole pages; nothing else may differ. */
+static int same_limit(const char *got, const char *want, uint64_t value)
+{
+	uint64_t v;
+
+	if (!strcmp(got, want))
+		return 1;
+	if (!isdigit((unsigned char)got[0]))
+		return 0;
+	v = strtoull(got, NULL, 10);
+	if (value == CGROUP_UNLIMITED)	/* v1 shows "no limit" as a huge number */
+		return v >= INT64_MAX / 4096 * 4096;
+	return v <= value && value - v < 65536;
+}
+
+int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e)
+{
+	char want[32], got[64];
+	int n;
+
+	if (value == CGROUP_UNLIMITED)
+		snprintf(want, sizeof(want), "%s", unlimited);
+	else
+		snprintf(want, sizeof(want), "%" PRIu64, value);
+	if (cgroup_write(dirfd, file, want) < 0)
+		return err_sys(e, "write %s to cgroup file %s", want, file);
+	n = cgroup_read(dirfd, file, got, sizeof(got));
+	if (n < 0)
+		return err_sys(e, "read back cgroup file %s", file);
+	if (n > 0 && got[n - 1] == '\n')
+		got[n - 1] = '\0';
+	if (!same_limit(got, want, value))
+		return err_set(e, ERR_UNSUPPORTED, "cgroup file %s holds %s after %s was written", file, got, want);
+	return 0;
+}
+
+enum cgroup_mode cgroup_detect(void)
+{
+	struct statfs st;
+
+	if (statfs("/sys/fs/cgroup", &st) < 0)
+		return CGROUP_NONE;
+	if (st.f_type == CGROUP2_SUPER_MAGIC)
+		return CGROUP_V2;
+	if (!statfs("/sys/fs/cgroup/unified", &st) && st.f_type == CGROUP2_SUPER_MAGIC)
+		return CGROUP_HYBRID;
+	return CGROUP_NONE;
+}
+
+static int prepare(struct cgroup *c, const char *parent, const char *name, struct err *e)
+{
+	enum cgroup_mode mode = cgroup_detect();
+	int i;
+
+	memset(c, 0, sizeof(*c));
+	c->v2_fd = c->oom_fd = -1;
+	for (i = 0; i < CGROUP_V1_COUNT; i++)
+		c->v1_fd[i] = -1;
+	for (i = 0; i < CGROUP_JOIN_MAX; i++)
+		c->join_fd[i] = -1;
+	if (mode == CGROUP_NONE)
+		return err_set(e, ERR_UNSUPPORTED, "no cgroup v2 hierarchy at /sys/fs/cgroup or /sys/fs/cgroup/unified; "
+			       "hint: mount one (mount -t cgroup2 cgroup2 /sys/fs/cgroup); `berth doctor` says more");
+	c->ops = mode == CGROUP_V2 ? &cgroup_ops_v2 : &cgroup_ops_hybrid;
+	snprintf(c->parent, sizeof(c->parent), "%s", parent);
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	return 0;
+}
+
+int cgroup_create(struct cgroup *c, const char *parent, const char *name,
+		  const struct cgroup_limits *l, struct err *e)
+{
+	struct err ignored;
+
+	if (prepare(c, parent, name, e) < 0)
+		return -1;
+	if (c->ops->create(c, l, e) == 0)
+		return 0;
+	if (e->code != ERR_EXISTS)
+		c->ops->remove(c, &ignored);
+	cgroup_release(c);
+	return -1;
+}
+
+int cgroup_open(struct cgroup *c, const char *parent, const char *name, struct err *e)
+{
+	if (prepare(c, parent, name, e) < 0)
+		return -1;
+	return c->ops->open(c, e);
+}
+
+void cgroup_release(struct cgroup *c)
+{
+	int i;
+
+	if (!c->ops)
+		return;
+	fd_close(&c->v2_fd);
+	fd_close(&c->oom_fd);
+	for (i = 0; i < CGROUP_V1_COUNT; i++)
+		fd_close(&c->v1_fd[i]);
+	for (i = 0; i < CGROUP_JOIN_MAX; i++)
+		fd_close(&c->join_fd[i]);
+	c->ops = NULL;
+}
+
+int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e)
+{
+	memset(ret, 0, sizeof(*ret));
+	return c->ops->usage(c, ret, e);
+}
+
+int cgroup_join_self(const struct cgroup *c)
+{
+	int i;
+
+	for (i = 0; i < CGROUP_JOIN_MAX; i++)
+		if (c->join_fd[i] >= 0 && write(c->join_fd[i], "0", 1) != 1)
+			return -1;
+	return 0;
+}
+
+/* Before Linux 5.14: nothing can fork while frozen, and SIGKILL ends frozen tasks. */
+static int kill_each(struct cgroup *c, struct err *e)
+{
+	static const int rounds = 50;
+	int i;
+
+	for (i = 0; i < rounds; i++) {
+		char pids[65536], *p = pids;
+		int n = cgroup_read(c->v2_fd, "cgroup.procs", pids, sizeof(pids));
+
+		if (n < 0)
+			return err_sys(e, "read cgroup.procs");
+		if (n == 0)
+			return 0;
+		if (i == 0)
+			cgroup_write(c->v2_fd, "cgroup.freeze", "1");
+		while (*p) {
+			long pid = strtol(p, &p, 10);
+
+			if (pid > 0)
+				kill((pid_t)pid, SIGKILL);
+			while (*p == '\n')
+				p++;
+		}
+	}
+	return 0;
+}
+
+int cgroup_kill(struct cgroup *c, struct err *e)
+{
+	if (c->v2_fd < 0)
+		return 0;
+	if (!cgroup_write(c->v2_fd, "cgroup.kill", "1") || errno == ENODEV)
+		return 0;
+	if (errno == ENOENT)
+		return kill_each(c, e);
+	return err_sys(e, "write to cgroup.kill");
+}
+
+int cgroup_freeze(struct cgroup *c, int on, struct err *e)
+{
+	if (cgroup_write(c->v2_fd, "cgroup.freeze", on ? "1" : "0") < 0)
+		return err_sys(e, "write to cgroup.freeze");
+	return 0;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e)
+{
+	autoclose int fd = -1;
+	uint64_t end = now_ms() + timeout_ms;
+
+	if (c->v2_fd < 0)
+		return 0;
+	fd = openat(c->v2_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENODEV ? 0 : err_sys(e, "open cgroup.events");
+	for (;;) {
+		char text[256];
+		struct pollfd p = { .fd = fd, .events = POLLPRI };
+		uint64_t now;
+		ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+		if (n < 0)
+			return errno == ENODEV ? 0 : err_sys(e, "read cgroup.events");
+		text[n] = '\0';
+		if (!cgroup_stat_value(text, "populated"))
+			return 0;
+		now = now_ms();
+		if (now >= end)
+			return err_set(e, ERR_TIMEOUT, "processes of cgroup %s/%s outlived SIGKILL by %u ms",
+				       c->parent, c->name, timeout_ms);
+		if (poll(&p, 1, (int)(end - now)) < 0 && errno != EINTR)
+			return err_sys(e, "wait for cgroup.events");
+	}
+}
+
+int cgroup_destroy(struct cgroup *c, struct err *e)
+{
+	if (!c->ops)
+		return 0;
+	if (cgroup_kill(c, e) < 0 || cgroup_wait_empty(c, 5000, e) < 0)
+		return -1;
+	return c->ops->remove(c, e);
+}

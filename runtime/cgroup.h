@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cgroup - life, death, limits and accounting of a sandbox (cgroups(7)).
+ *
+ * Two back ends behind one struct of functions:
+ *   v2      one unified hierarchy with all controllers.
+ *   hybrid  controllers on v1 hierarchies and an empty v2 tree: the v2 tree
+ *           for life and death (CLONE_INTO_CGROUP, cgroup.kill, cgroup.freeze,
+ *           cpu.stat), the v1 ones for limits.
+ * A limit that the host cannot enforce is ERR_UNSUPPORTED and names the missing
+ * controller.  Every limit is read back after it was written.
+ *
+ * Everything lives below one cgroup per hierarchy, the parent ("berth"), and is
+ * named after the sandbox, so that it can be found and removed by name alone.
+ */
+#ifndef BERTH_RUNTIME_CGROUP_H
+#define BERTH_RUNTIME_CGROUP_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum cgroup_mode { CGROUP_NONE, CGROUP_V2, CGROUP_HYBRID };
+
+enum cgroup_v1 { V1_MEMORY, V1_CPU, V1_PIDS, V1_BLKIO, V1_DEVICES, V1_CPUSET, CGROUP_V1_COUNT };
+
+#define CGROUP_JOIN_MAX CGROUP_V1_COUNT
+#define CGROUP_UNLIMITED UINT64_MAX
+
+struct cgroup_limits {
+	uint64_t memory_bytes;	/* CGROUP_UNLIMITED: none */
+	uint64_t swap_bytes;	/* on top of memory; 0: no swap */
+	uint64_t cpu_milli;	/* thousandths of a CPU; CGROUP_UNLIMITED: none */
+	uint64_t pids;
+	char cpuset[256];	/* "" : not restricted; "0-1,3" */
+	uint64_t cpu_weight;	/* 0: leave; 1..10000 */
+	uint64_t io_weight;	/* 0: leave; 1..10000 */
+};
+
+struct cgroup_usage {
+	uint64_t cpu_us;
+	uint64_t memory_peak_bytes;
+	uint64_t memory_bytes;
+	uint64_t read_bytes, write_bytes;
+	uint64_t oom_kills;	/* processes killed for memory */
+	uint64_t pids_events;	/* forks refused by the pids limit */
+	uint64_t pids;
+};
+
+struct cgroup {
+	const struct cgroup_ops *ops;	/* NULL: not open */
+	char parent[65], name[65];
+	int v2_fd;			/* the sandbox's directory in the v2 tree */
+	int v1_fd[CGROUP_V1_COUNT];	/* hybrid only */
+	int join_fd[CGROUP_JOIN_MAX];	/* `tasks` files the child writes "0" to itself */
+	int oom_fd;			/* hybrid: eventfd, readable when memory ran out */
+};
+
+struct cgroup_ops {
+	const char *name;
+	/* Makes the cgroup with its limits; fails with ERR_EXISTS when it is there. */
+	int (*create)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+	/* Opens what exists of it, for cleaning up; missing parts are no error. */
+	int (*open)(struct cgroup *c, struct err *e);
+	/* Changes the limits of a live one; reads each back. */
+	int (*limit)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+	int (*usage)(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
+	/* Removes the directories; ERR_BUSY while a process lives there. */
+	int (*remove)(struct cgroup *c, struct err *e);
+};
+
+/* What is mounted at /sys/fs/cgroup. */
+enum cgroup_mode cgroup_detect(void);
+
+/* c is uninitialised storage before these two; cgroup_release() closes it in any state. */
+int cgroup_create(struct cgroup *c, const char *parent, const char *name,
+		  const struct cgroup_limits *l, struct err *e);
+int cgroup_open(struct cgroup *c, const char *parent, const char *name, struct err *e);
+void cgroup_release(struct cgroup *c);
+
+int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
+/* SIGKILL to every process below, atomically (cgroup.kill, Linux 5.14; else freeze and kill each). */
+int cgroup_kill(struct cgroup *c, struct err *e);
+/* Waits until no process is left; ERR_TIMEOUT after timeout_ms. */
+int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e);
+int cgroup_freeze(struct cgroup *c, int on, struct err *e);
+/* Kill, wait and remove; for one that is gone already, success. */
+int cgroup_destroy(struct cgroup *c, struct err *e);
+/*
+ * In the child, first thing: joins the v1 hierarchies.  A thread moving itself
+ * through `tasks` takes no global lock; moving another by cgroup.procs costs an
+ * RCU grace period, 15 ms here.  Async-signal-safe.  -1 with errno.
+ */
+int cgroup_join_self(const struct cgroup *c);
+
+/* Shared by the back ends: small control files by directory fd. */
+int cgroup_read(int dirfd, const char *file, char *buf, unsigned n);	/* length, or -1 with errno */
+int cgroup_write(int dirfd, const char *file, const char *text);	/* 0, or -1 with errno */
+uint64_t cgroup_stat_value(const char *text, const char *key);		/* "key N" line; 0 when absent */
+int cgroup_has_word(const char *list, const char *word);
+int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e);
+
+#endif

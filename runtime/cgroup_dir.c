@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/cgroup_backends.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+int cgroup_dir(const char *root, const char *parent, const char *name, int make, struct err *e)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s/%s", root, parent, name);
+	if (make && mkdir(path, 0755) < 0) {
+		if (errno == ENOENT) {
+			snprintf(path, sizeof(path), "%s/%s", root, parent);
+			if (mkdir(path, 0755) < 0 && errno != EEXIST)
+				return err_sys(e, "make cgroup %s", path);
+			snprintf(path, sizeof(path), "%s/%s/%s", root, parent, name);
+			if (mkdir(path, 0755) < 0)
+				return err_sys(e, "make cgroup %s", path);
+		} else {
+			return err_code_sys(e, errno == EEXIST ? ERR_EXISTS : ERR_SYS, "make cgroup %s", path);
+		}
+	}
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open cgroup %s", path);
+	return fd;
+}
+
+/* Our own cgroups nest two deep at most; what a sandbox made itself cannot exist (its view is read-only). */
+static int remove_below(const char *path, int depth, struct err *e)
+{
+	struct dirent *d;
+	DIR *dir;
+
+	if (!rmdir(path) || errno == ENOENT)
+		return 0;
+	if ((errno != EBUSY && errno != ENOTEMPTY) || depth == 0)
+		return err_code_sys(e, errno == EBUSY ? ERR_BUSY : ERR_SYS, "remove cgroup %s", path);
+	dir = opendir(path);
+	if (!dir)
+		return err_sys(e, "open cgroup %s", path);
+	while ((d = readdir(dir))) {
+		char sub[512];
+
+		if (d->d_type != DT_DIR || d->d_name[0] == '.')
+			continue;
+		snprintf(sub, sizeof(sub), "%s/%s", path, d->d_name);
+		if (remove_below(sub, depth - 1, e) < 0) {
+			closedir(dir);
+			return -1;
+		}
+	}
+	closedir(dir);
+	if (rmdir(path) < 0 && errno != ENOENT)
+		return err_code_sys(e, errno == EBUSY ? ERR_BUSY : ERR_SYS, "remove cgroup %s", path);
+	return 0;
+}
+
+int cgroup_rmdir(const char *root, const char *parent, const char *name, struct err *e)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s/%s", root, parent, name);
+	return remove_below(path, 3, e);
+}

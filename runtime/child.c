@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation.  clone3 made us pid 1 of a new pid namespace, in a new
+ * user namespace (all capabilities there, none on the host) and in the v2
+ * cgroup of the sandbox.  We join what limits us, leave the remaining host
+ * namespaces, wait until the supervisor has mapped our ids and made the
+ * host-side mounts, build the root, and then give up, step by step, everything
+ * that init and the payload shall not have.  While we unshare (the network
+ * namespace is the dear one) the supervisor makes mounts on another CPU.
+ *
+ * A flat list of steps; the first that fails is reported and ends the sandbox.
+ * No malloc, no stdio streams, no locks.
+ */
+#include "runtime/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <linux/mount.h>
+#include <linux/seccomp.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "runtime/caps.h"
+#include "runtime/fdpass.h"
+#include "runtime/initproto.h"
+#include "runtime/landlock.h"
+#include "runtime/mounts.h"
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
+static int join_cgroups(struct child *c, struct err *e)
+{
+	if (cgroup_join_self(c->cgroup) < 0)
+		return err_sys(e, "join the sandbox's cgroups");
+	return 0;
+}
+
+static int leave_namespaces(struct child *c, struct err *e)
+{
+	int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+
+	if (c->spec->network != NETWORK_HOST)
+		flags |= CLONE_NEWNET;
+	if (!access("/proc/self/ns/time", F_OK))
+		flags |= CLONE_NEWTIME;
+	if (unshare(flags) < 0)
+		return err_sys(e, "make the sandbox's namespaces");
+	return 0;
+}
+
+/* Clocks that start near zero hide the host's uptime (K15, time_namespaces(7)). */
+static int set_clocks(struct child *c, struct err *e)
+{
+	struct timespec mono, boot;
+	char text[96];
+	autoclose int fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
+
+	(void)c;
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open timens_offsets");
+	clock_gettime(CLOCK_MONOTONIC, &mono);
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	snprintf(text, sizeof(text), "monotonic -%lld 0\nboottime -%lld 0\n", (long long)mono.tv_sec,
+		 (long long)boot.tv_sec);
+	if (io_write_all(fd, text, strlen(text)) < 0)
+		return err_sys(e, "set the sandbox's clocks");
+	return 0;
+}
+
+static int set_network(struct child *c, struct err *e)
+{
+	autoclose int fd = -1;
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+
+	if (c->spec->network == NETWORK_HOST)
+		return 0;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		return err_sys(e, "bring up the loopback interface");
+	return 0;
+}
+
+static int set_hostname(struct child *c, struct err *e)
+{
+	if (sethostname(c->spec->hostname, strlen(c->spec->hostname)) < 0)
+		return err_sys(e, "set the hostname");
+	return 0;
+}
+
+/* Waits for the supervisor; its death is our end. */
+static int receive_go(struct child *c, struct err *e)
+{
+	int fds[FDPASS_MAX];
+	struct child_go go;
+	size_t n = 0, i, used = 1;
+
+	if (fdpass_recv(c->sock, &go, sizeof(go), fds, FDPASS_MAX, &n) != (ssize_t)sizeof(go) ||
+	    go.magic != INIT_MAGIC)
+		_exit(1);
+	if (n != go.fds || n < 1)
+		return err_set(e, ERR_INTERNAL, "received %zu descriptors instead of %u", n, go.fds);
+	c->init_fd = fds[0];
+	for (i = 0; i < c->plan->count; i++)
+		if (mountplan_is_host_side(c->plan->ops[i].kind) && used < n)
+			c->plan->ops[i].fd = fds[used++];
+	if (used != n)
+		return err_set(e, ERR_INTERNAL, "%zu mounts for %zu descriptors", used, n);
+	return 0;
+}
+
+/* From the unmapped host root to root of the sandbox: an ordinary user of the host (S3). */
+static int become_sandbox_root(struct child *c, struct err *e)
+{
+	(void)c;
+	if (setgroups(0, NULL) < 0)
+		return err_sys(e, "drop supplementary groups");
+	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return err_sys(e, "become root of the sandbox");
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+		return err_sys(e, "forbid being traced");
+	/* cleared by the change of ids above, so not earlier; init sees the socket close if we lose the race */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return err_sys(e, "tie the sandbox to its supervisor");
+	if (setsid() < 0 && errno != EPERM)
+		return err_sys(e, "start a session");
+	return 0;
+}
+
+static int mount_all(struct child *c, struct err *e)
+{
+	umask(0);
+	return mounts_enter(c->plan, c->spec, e);
+}
+
+/* Each mount's flags as the kernel reports them (T10). */
+static int verify_mounts(struct child *c, struct err *e)
+{
+	static const struct { uint64_t attr; unsigned long flag; const char *name; } flags[] = {
+		{ MOUNT_ATTR_RDONLY, ST_RDONLY, "read-only" }, { MOUNT_ATTR_NOSUID, ST_NOSUID, "nosuid" },
+		{ MOUNT_ATTR_NODEV, ST_NODEV, "nodev" }, { MOUNT_ATTR_NOEXEC, ST_NOEXEC, "noexec" },
+	};
+	size_t i, j;
+
+	for (i = 0; i < c->plan->count; i++) {
+		const struct mount_op *op = &c->plan->ops[i];
+		struct statvfs st;
+
+		if (op->kind == MOUNT_SYS)	/* its inner mounts come later in the plan */
+			continue;
+		if (statvfs(op->target, &st) < 0) {
+			if (errno == ENOENT && (op->kind == MOUNT_MASK || op->kind == MOUNT_RDONLY))
+				continue;
+			return err_sys(e, "read back the mount at %s", op->target);
+		}
+		for (j = 0; j < ARRAY_LEN(flags); j++)
+			if (op->attr & flags[j].attr && !(st.f_flag & flags[j].flag))
+				return err_set(e, ERR_INTERNAL, "the kernel does not report %s as %s", op->target,
+					       flags[j].name);
+	}
+	return 0;
+}
+
+/* A terminal of the sandbox's own devpts, opened before any payload exists (E07, K11). */
+static int open_tty(struct child *c, struct err *e)
+{
+	uint32_t tag = CHILD_TTY;
+	autoclose int master = -1, slave = -1;
+	int unlock = 0;
+
+	if (!c->spec->tty)
+		return 0;
+	master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return err_sys(e, "open a terminal in the sandbox");
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0)
+		return err_sys(e, "open the terminal's slave side");
+	if (fdpass_send(c->sock, &tag, sizeof(tag), (int[]){ master, slave }, 2) < 0)
+		return err_sys(e, "hand over the terminal");
+	return 0;
+}
+
+/* A session keyring of its own: none of the caller's keys are reachable (K08). */
+static int join_keyring(struct child *c, struct err *e)
+{
+	(void)c;
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		return err_sys(e, "make a session keyring");
+	return 0;
+}
+
+static int limit_resources(struct child *c, struct err *e)
+{
+	int i;
+
+	for (i = 0; i < RLIMITS_COUNT; i++) {
+		const struct rlimits *r = &c->spec->rlimits;
+		struct rlimit l = { r->v[i].soft, r->v[i].hard }, got;
+
+		if (!(r->set & 1u << i))
+			continue;
+		if (setrlimit(i, &l) < 0 || getrlimit(i, &got) < 0)
+			return err_sys(e, "set the limit %s", rlimits_name((unsigned)i));
+		if (got.rlim_cur != l.rlim_cur || got.rlim_max != l.rlim_max)
+			return err_set(e, ERR_INTERNAL, "the limit %s does not read back", rlimits_name((unsigned)i));
+	}
+	return 0;
+}
+
+/* The control socket becomes 3, 0-2 the sandbox's /dev/null, everything else is closed (E01, E03, E04). */
+static int close_descriptors(struct child *c, struct err *e)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	int i;
+
+	if (null < 0)
+		return err_sys(e, "open /dev/null in the sandbox");
+	if (c->sock != INIT_SOCKET_FD && c->init_fd == INIT_SOCKET_FD) {
+		c->init_fd = fcntl(c->init_fd, F_DUPFD_CLOEXEC, 16);
+		if (c->init_fd < 0)
+			return err_sys(e, "arrange descriptors");
+	}
+	for (i = 0; i < 3; i++)
+		if (dup2(null, i) < 0)
+			return err_sys(e, "arrange descriptors");
+	if (c->sock == INIT_SOCKET_FD ? fcntl(c->sock, F_SETFD, 0) < 0 : dup2(c->sock, INIT_SOCKET_FD) < 0)
+		return err_sys(e, "arrange descriptors");
+	c->sock = INIT_SOCKET_FD;
+	if (dup2(c->init_fd, INIT_SOCKET_FD + 1) < 0 || fcntl(INIT_SOCKET_FD + 1, F_SETFD, FD_CLOEXEC) < 0)
+		return err_sys(e, "arrange descriptors");
+	c->init_fd = INIT_SOCKET_FD + 1;
+	if (syscall(SYS_close_range, INIT_SOCKET_FD + 2, ~0U, 0) < 0)
+		return err_sys(e, "close descriptors");
+	return 0;
+}
+
+/*
+ * The bounding set is what the payload may ever hold.  Init keeps KILL, SETUID
+ * and SETGID through its exec as inheritable ones and clears them there.
+ */
+static int drop_capabilities(struct child *c, struct err *e)
+{
+	const uint64_t own = 1ULL << CAP_KILL | 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
+	const uint64_t keep = c->spec->caps | own;
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2];
+	unsigned i;
+
+	for (i = 0; i <= 63; i++) {
+		if (i <= CAPS_LAST && c->spec->caps & 1ULL << i)
+			continue;
+		if (prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0) {
+			if (errno == EINVAL)
+				break;	/* past the kernel's last capability */
+			return err_sys(e, "drop capability %u", i);
+		}
+	}
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return err_sys(e, "clear ambient capabilities");
+	for (i = 0; i < 2; i++) {
+		d[i].permitted = d[i].effective = (uint32_t)(keep >> (32 * i));
+		d[i].inheritable = (uint32_t)(own >> (32 * i));
+	}
+	if (syscall(SYS_capset, &h, d) < 0)
+		return err_sys(e, "drop capabilities");
+	return 0;
+}
+
+static int no_new_privileges(struct child *c, struct err *e)
+{
+	(void)c;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, "set no_new_privs");
+	return 0;
+}
+
+static int enter_landlock(struct child *c, struct err *e)
+{
+	(void)c;
+	return landlock_confine(e);
+}
+
+static int load_filter(const struct seccomp_filter *f, struct err *e)
+{
+	struct sock_fprog prog = { .len = f->len, .filter = (struct sock_filter *)(uintptr_t)f->insns };
+
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
+		return err_sys(e, "load a seccomp filter of %u instructions", f->len);
+	return 0;
+}
+
+/* Deny-by-argument first, then the allow-list: the kernel takes the stricter answer of the two (S6). */
+static int enter_seccomp(struct child *c, struct err *e)
+{
+	const struct seccomp_profile *p = c->spec->seccomp;
+
+	if (c->spec->unconfined_seccomp)
+		return 0;
+	if (p->a.len && load_filter(&p->a, e) < 0)
+		return -1;
+	return load_filter(&p->b, e);
+}
+
+static int exec_init(struct child *c, struct err *e)
+{
+	char *const argv[] = { (char *)"berth-init", NULL };
+	char *const envp[] = { NULL };
+
+	syscall(SYS_execveat, c->init_fd, "", argv, envp, AT_EMPTY_PATH);
+	return err_sys(e, "execute init");
+}
+
+static const struct {
+	const char *name;
+	int (*run)(struct child *c, struct err *e);
+} steps[] = {
+	{ "cgroups", join_cgroups },
+	{ "namespaces", leave_namespaces },
+	{ "clocks", set_clocks },
+	{ "network", set_network },
+	{ "hostname", set_hostname },
+	{ "hand-over", receive_go },
+	{ "identity", become_sandbox_root },
+	{ "mounts", mount_all },
+	{ "mount check", verify_mounts },
+	{ "terminal", open_tty },
+	{ "keyring", join_keyring },
+	{ "limits", limit_resources },
+	{ "descriptors", close_descriptors },
+	{ "capabilities", drop_capabilities },
+	{ "no_new_privs", no_new_privileges },
+	{ "Landlock", enter_landlock },
+	{ "seccomp", enter_seccomp },
+	{ "init", exec_init },
+};
+
+void child_run(struct child *c)
+{
+	struct init_reply r = { .magic = INIT_MAGIC, .type = INIT_SETUP_FAILED };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(steps); i++) {
+		if (steps[i].run(c, &r.err) < 0) {
+			err_wrap(&r.err, "sandbox set-up, %s", steps[i].name);
+			break;
+		}
+	}
+	(void)!send(c->sock, &r, sizeof(r), MSG_NOSIGNAL);
+	_exit(1);
+}

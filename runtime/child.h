@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * child - what runs between clone3 and the exec of init.
+ */
+#ifndef BERTH_RUNTIME_CHILD_H
+#define BERTH_RUNTIME_CHILD_H
+
+#include "runtime/mountplan.h"
+#include "runtime/spec.h"
+
+/* What the supervisor sends once it has mapped the ids and made the host-side mounts; descriptors ride along. */
+struct child_go {
+	uint32_t magic;
+	uint32_t fds;	/* init's memfd, then one per host-side operation of the plan, in its order */
+};
+
+/* The child's answer when the sandbox has a terminal: master and slave ride along. */
+#define CHILD_TTY 0x74747930u
+
+struct child {
+	const struct spec *spec;
+	struct mountplan *plan;
+	const struct cgroup *cgroup;
+	int sock;	/* our end of the control socket */
+	int init_fd;	/* init's program, once received */
+};
+
+/* Does not return: executes init, or reports a struct err by INIT_SETUP_FAILED and exits. */
+void child_run(struct child *c) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * init - pid 1 of a sandbox.
+ *
+ * Theory of operation.  The supervisor (berth run, or a keeper) clones a child
+ * into fresh namespaces; the child builds the root file system, drops every
+ * privilege, loads the seccomp filters and executes this program from a sealed
+ * memfd.  From then on init holds one descriptor, the socket to its
+ * supervisor, and no way to reach the host.  It
+ *   - checks that the kernel reports the confinement that was asked for and
+ *     refuses to start anything otherwise (T10);
+ *   - starts commands and reports how they end;
+ *   - reaps everything else that is reparented to it;
+ *   - ends, and with it everything in the pid namespace, when the supervisor
+ *     closes the socket or dies (PR_SET_PDEATHSIG, set before we were executed).
+ * The payload shares our uid 0 and may signal us: as pid 1 we ignore what we
+ * have no handler for, and we have none.  We are not dumpable, so it can
+ * neither trace us nor open our descriptors.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/capability.h>
+
+#include "runtime/init/exec.h"
+#include "runtime/initproto.h"
+
+#define COMMANDS_MAX 1024
+
+struct running {
+	pid_t pid;	/* 0: a free slot */
+	uint32_t seq;
+	uint32_t last;
+};
+
+static struct running commands[COMMANDS_MAX];
+
+static void send_reply(struct init_reply *r)
+{
+	r->magic = INIT_MAGIC;
+	while (send(INIT_SOCKET_FD, r, sizeof(*r), MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			_exit(1);	/* the supervisor is gone: so are we */
+}
+
+/* The value of "Key:\t" in /proc/self/status, in the base given. */
+static int status_value(const char *text, const char *key, int base, uint64_t *ret)
+{
+	const char *p = strstr(text, key);
+
+	if (!p)
+		return -1;
+	*ret = strtoull(p + strlen(key), NULL, base);
+	return 0;
+}
+
+/* Reads /proc/self/status; it may be longer than one page on other kernels. */
+static int read_status(char *text, size_t n)
+{
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	ssize_t r;
+
+	if (fd < 0)
+		return -1;
+	while (len < n - 1 && (r = read(fd, text + len, n - 1 - len)) > 0)
+		len += (size_t)r;
+	close(fd);
+	text[len] = '\0';
+	return 0;
+}
+
+/* Fail closed: what the kernel says of us must be what was asked (T10). */
+static int verify(const struct init_expect *want, struct err *e)
+{
+	char text[8192];
+	uint64_t v;
+
+	if (read_status(text, sizeof(text)) < 0)
+		return err_sys(e, "read /proc/self/status in the sandbox");
+	if (status_value(text, "\nCapBnd:\t", 16, &v) < 0 || v != want->cap_bounding)
+		return err_set(e, ERR_INTERNAL, "the kernel reports capability bounding set %llx, not %llx",
+			       (unsigned long long)v, (unsigned long long)want->cap_bounding);
+	if (status_value(text, "\nCapInh:\t", 16, &v) < 0 || v)
+		return err_set(e, ERR_INTERNAL, "the kernel reports inheritable capabilities");
+	if (status_value(text, "\nCapAmb:\t", 16, &v) < 0 || v)
+		return err_set(e, ERR_INTERNAL, "the kernel reports ambient capabilities");
+	if (status_value(text, "\nNoNewPrivs:\t", 10, &v) < 0 || v != want->no_new_privs)
+		return err_set(e, ERR_INTERNAL, "the kernel does not report no_new_privs");
+	if (want->seccomp_filters) {
+		if (status_value(text, "\nSeccomp:\t", 10, &v) < 0 || v != 2)
+			return err_set(e, ERR_INTERNAL, "the kernel does not report a seccomp filter");
+		/* Seccomp_filters is Linux 5.9 */
+		if (status_value(text, "\nSeccomp_filters:\t", 10, &v) < 0 || v < want->seccomp_filters)
+			return err_set(e, ERR_INTERNAL, "the kernel reports %llu seccomp filters, not %u",
+				       (unsigned long long)v, want->seccomp_filters);
+	}
+	return 0;
+}
+
+/*
+ * We were executed with KILL, SETUID and SETGID inheritable, so that we can
+ * switch users and signal even when the payload may not; nothing passes on.
+ */
+static int drop_inheritable(void)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[2];
+
+	if (syscall(SYS_capget, &h, d) < 0)
+		return -1;
+	d[0].inheritable = d[1].inheritable = 0;
+	return (int)syscall(SYS_capset, &h, d);
+}
+
+static struct running *slot_of(pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < COMMANDS_MAX; i++)
+		if (commands[i].pid == pid)
+			return &commands[i];
+	return NULL;
+}
+
+static void handle_exec(const struct init_request *rq, const char *blob, const int std[3])
+{
+	struct init_reply r = { .seq = rq->seq, .type = INIT_EXEC_FAILED };
+	struct running *slot = slot_of(0);
+	pid_t pid;
+
+	if (!slot) {
+		err_set(&r.err, ERR_LIMIT, "%d commands are running already", COMMANDS_MAX);
+		send_reply(&r);
+		return;
+	}
+	if (verify(&rq->expect, &r.err) < 0) {
+		send_reply(&r);
+		return;
+	}
+	pid = exec_start(rq, blob, std, &r.err);
+	if (pid < 0) {
+		send_reply(&r);
+		if (rq->flags & INIT_LAST)
+			_exit(1);
+		return;
+	}
+	slot->pid = pid;
+	slot->seq = rq->seq;
+	slot->last = rq->flags & INIT_LAST;
+	r.type = INIT_STARTED;
+	r.pid = pid;
+	send_reply(&r);
+}
+
+static void handle_signal(const struct init_request *rq)
+{
+	size_t i;
+
+	for (i = 0; i < COMMANDS_MAX; i++)
+		if (commands[i].pid && commands[i].seq == rq->seq)
+			kill(commands[i].pid, (int)rq->signo);
+}
+
+/* Processes besides us in our pid namespace; zombies that others must reap count too. */
+static uint32_t count_processes(void)
+{
+	struct dirent *d;
+	uint32_t n = 0;
+	DIR *dir = opendir("/proc");
+
+	while (dir && (d = readdir(dir)))
+		if (d->d_name[0] >= '1' && d->d_name[0] <= '9' && strcmp(d->d_name, "1"))
+			n++;
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+static void reap(void)
+{
+	for (;;) {
+		siginfo_t si = { 0 };
+		struct running *c;
+		struct init_reply r = { .type = INIT_EXITED };
+		uint32_t last;
+
+		if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) < 0 || !si.si_pid)
+			return;
+		c = slot_of(si.si_pid);
+		if (!c)
+			continue;
+		r.seq = c->seq;
+		r.pid = si.si_pid;
+		r.exited = si.si_code == CLD_EXITED;
+		r.core = si.si_code == CLD_DUMPED;
+		r.value = (uint32_t)si.si_status;
+		last = c->last;
+		c->pid = 0;
+		if (last)
+			r.left_behind = count_processes();
+		send_reply(&r);
+		if (last)
+			_exit(0);
+	}
+}
+
+/* One request with its descriptors; returns 0 when the supervisor has closed the socket. */
+static int receive(void)
+{
+	static char buf[sizeof(struct init_request) + INIT_INLINE_MAX];
+	union { char space[CMSG_SPACE(4 * sizeof(int))]; struct cmsghdr align; } ctl;
+	struct iovec iov = { buf, sizeof(buf) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.space,
+			    .msg_controllen = sizeof(ctl.space) };
+	struct init_request rq;
+	const char *blob = buf + sizeof(rq);
+	void *map = MAP_FAILED;
+	int fds[4] = { -1, -1, -1, -1 };
+	size_t nfds = 0, i;
+	struct cmsghdr *cm;
+	ssize_t n;
+
+	n = recvmsg(INIT_SOCKET_FD, &m, MSG_CMSG_CLOEXEC);
+	if (n <= 0)
+		return n < 0 && errno == EINTR;
+	for (cm = CMSG_FIRSTHDR(&m); cm; cm = CMSG_NXTHDR(&m, cm)) {
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		nfds = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds, CMSG_DATA(cm), nfds * sizeof(int));
+	}
+	if ((size_t)n < sizeof(rq))
+		_exit(1);
+	memcpy(&rq, buf, sizeof(rq));
+	if (rq.magic != INIT_MAGIC || rq.blob_len > INIT_BLOB_MAX)
+		_exit(1);
+	if (rq.flags & INIT_BLOB_FD) {
+		map = mmap(NULL, rq.blob_len, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[3], 0);
+		if (map == MAP_FAILED)
+			_exit(1);
+		blob = map;
+	} else if (rq.blob_len != (size_t)n - sizeof(rq)) {
+		_exit(1);
+	}
+	if (rq.type == INIT_EXEC && nfds >= 3)
+		handle_exec(&rq, blob, fds);
+	else if (rq.type == INIT_SIGNAL)
+		handle_signal(&rq);
+	else if (rq.type == INIT_PING)
+		send_reply(&(struct init_reply){ .type = INIT_STATUS, .seq = rq.seq });
+	for (i = 0; i < nfds; i++)
+		close(fds[i]);
+	if (map != MAP_FAILED)
+		munmap(map, rq.blob_len);
+	return 1;
+}
+
+int main(void)
+{
+	struct pollfd p[2] = { { .fd = INIT_SOCKET_FD, .events = POLLIN } };
+	sigset_t all;
+
+	prctl(PR_SET_DUMPABLE, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "berth-init");
+	if (drop_inheritable() < 0)
+		_exit(1);
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	sigemptyset(&all);
+	sigaddset(&all, SIGCHLD);
+	p[1].fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	p[1].events = POLLIN;
+	if (p[1].fd < 0)
+		_exit(1);
+	for (;;) {
+		struct signalfd_siginfo si;
+
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			_exit(1);
+		if (p[0].revents & POLLIN) {
+			if (!receive())
+				_exit(0);
+		} else if (p[0].revents) {
+			_exit(0);
+		}
+		if (p[1].revents) {
+			while (read(p[1].fd, &si, sizeof(si)) > 0)
+				;
+			reap();
+		}
+	}
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "runtime/child.h"
+#include "runtime/fdpass.h"
+#include "runtime/hostimage.h"
+#include "runtime/mounts.h"
+#include "runtime/writable.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x0020
+#endif
+
+extern const char initblob_start[], initblob_end[];
+
+void sandbox_init(struct sandbox *sb, const struct spec *s)
+{
+	memset(sb, 0, sizeof(*sb));
+	sb->spec = s;
+	sb->pidfd = sb->sock = sb->base_fd = sb->tty_fd = sb->tty_slave = -1;
+}
+
+/*
+ * Init runs from a sealed copy in memory: /proc/1/exe leads to nothing of the
+ * host that could be written, however it is reopened (CVE-2019-5736, E02).
+ */
+static int init_program(struct err *e)
+{
+	autoclose int fd = memfd_create("berth-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+	if (fd < 0 && errno == EINVAL)	/* before Linux 6.3 */
+		fd = memfd_create("berth-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || io_write_all(fd, initblob_start, (size_t)(initblob_end - initblob_start)) < 0)
+		return err_sys(e, "copy init to memory");
+	if (fcntl(fd, F_ADD_SEALS, seals | F_SEAL_EXEC) < 0 && fcntl(fd, F_ADD_SEALS, seals) < 0)
+		return err_sys(e, "seal init");
+	if ((fcntl(fd, F_GET_SEALS) & seals) != seals)
+		return err_set(e, ERR_INTERNAL, "the seals of init do not read back");
+	return take_fd(&fd);
+}
+
+static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
+{
+	struct clone_args a = {
+		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD | CLONE_INTO_CGROUP,
+		.pidfd = (uint64_t)(uintptr_t)&sb->pidfd,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)sb->cgroup.v2_fd,
+	};
+	struct child c = {
+		.spec = sb->spec, .plan = &sb->plan, .cgroup = &sb->cgroup, .sock = child_sock, .init_fd = -1,
+	};
+	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+
+	if (pid == 0) {
+		close(sb->sock);
+		child_run(&c);
+	}
+	if (pid < 0) {
+		if (errno == ENOSPC)
+			return err_code_sys(e, ERR_UNSUPPORTED, "make a user namespace; hint: raise "
+					    "/proc/sys/user/max_user_namespaces");
+		return err_sys(e, "clone the sandbox");
+	}
+	sb->pid = pid;
+	return 0;
+}
+
+/* One range for uids and one for gids; the kernel takes exactly one write to each file. */
+static int map_ids(const struct sandbox *sb, struct err *e)
+{
+	char path[64], map[64];
+
+	snprintf(map, sizeof(map), "0 %u %u\n", sb->spec->id_base, SPEC_IDS);
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", sb->pid);
+	if (io_write_file(AT_FDCWD, path, map, e) < 0)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%d/gid_map", sb->pid);
+	return io_write_file(AT_FDCWD, path, map, e);
+}
+
+static int make_writable(struct sandbox *sb, const struct launch_place *where, struct err *e)
+{
+	if (where->disk_dirfd >= 0)
+		sb->base_fd = writable_file(sb->spec, where->disk_dirfd, where->disk_name, e);
+	else
+		sb->base_fd = writable_memory(sb->spec, e);
+	if (sb->base_fd < 0)
+		return -1;
+	return writable_seed(sb->spec, sb->base_fd, e);
+}
+
+static int send_go(struct sandbox *sb, int init_fd, struct err *e)
+{
+	int fds[FDPASS_MAX];
+	struct child_go go = { .magic = INIT_MAGIC };
+	size_t i;
+
+	fds[go.fds++] = init_fd;
+	for (i = 0; i < sb->plan.count; i++) {
+		if (!mountplan_is_host_side(sb->plan.ops[i].kind))
+			continue;
+		if (go.fds == FDPASS_MAX)
+			return err_set(e, ERR_LIMIT, "more than %d mounts", FDPASS_MAX);
+		fds[go.fds++] = sb->plan.ops[i].fd;
+	}
+	if (fdpass_send(sb->sock, &go, sizeof(go), fds, go.fds) < 0)
+		return err_sys(e, "hand the mounts to the sandbox");
+	return 0;
+}
+
+/* What the child says went wrong before we noticed; its message beats ours. */
+static int prefer_child_error(struct sandbox *sb, struct err *e)
+{
+	struct init_reply r;
+	struct err mine = *e, ignored;
+
+	if (sandbox_reply(sb, &r, 0, &ignored) == 1 && r.type == INIT_SETUP_FAILED)
+		*e = r.err;
+	else
+		*e = mine;
+	return -1;
+}
+
+static int receive_tty(struct sandbox *sb, struct err *e)
+{
+	struct init_reply r;
+	int fds[2] = { -1, -1 };
+	uint32_t tag = 0;
+	size_t n;
+	ssize_t got = fdpass_recv(sb->sock, &r, sizeof(r), fds, 2, &n);
+
+	if (got == (ssize_t)sizeof(tag))
+		memcpy(&tag, &r, sizeof(tag));
+	if (tag == CHILD_TTY && n == 2) {
+		sb->tty_fd = fds[0];
+		sb->tty_slave = fds[1];
+		return 0;
+	}
+	if (got == (ssize_t)sizeof(r) && r.magic == INIT_MAGIC && r.type == INIT_SETUP_FAILED) {
+		r.err.msg[sizeof(r.err.msg) - 1] = '\0';
+		*e = r.err;
+		return -1;
+	}
+	return err_set(e, ERR_INTERNAL, "the sandbox ended before it handed over its terminal");
+}
+
+int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
+{
+	const struct spec *s = sb->spec;
+	autoclose int child_sock = -1, userns = -1, init_fd = -1;
+	char path[64];
+	int sv[2];
+
+	if (spec_check(s, e) < 0 ||
+	    mountplan_build(&sb->plan, s, s->host_image ? hostimage_dirs() : NULL, e) < 0 ||
+	    cgroup_create(&sb->cgroup, s->cgroup_parent, s->id, &s->limits, e) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return err_sys(e, "make the control socket");
+	sb->sock = sv[0];
+	child_sock = sv[1];
+	if (clone_child(sb, child_sock, e) < 0)
+		return -1;
+	fd_close(&child_sock);
+	if (map_ids(sb, e) < 0)
+		return prefer_child_error(sb, e);
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", sb->pid);
+	userns = open(path, O_RDONLY | O_CLOEXEC);
+	if (userns < 0) {
+		err_sys(e, "open the sandbox's user namespace");
+		return prefer_child_error(sb, e);
+	}
+	init_fd = init_program(e);
+	if (init_fd < 0 || make_writable(sb, where, e) < 0 ||
+	    mounts_prepare(&sb->plan, s, userns, sb->base_fd, where->scratch, e) < 0)
+		return -1;
+	if (send_go(sb, init_fd, e) < 0)
+		return prefer_child_error(sb, e);
+	mounts_release(&sb->plan);
+	return s->tty ? receive_tty(sb, e) : 0;
+}
+
+/* The strings of a command, NUL-terminated one after the other. */
+static int pack(const struct spec *s, struct buf *b, struct err *e)
+{
+	size_t i;
+
+	if (buf_add(b, s->user, strlen(s->user) + 1, e) < 0 || buf_add(b, s->workdir, strlen(s->workdir) + 1, e) < 0)
+		return -1;
+	for (i = 0; i < s->argc; i++)
+		if (buf_add(b, s->argv[i], strlen(s->argv[i]) + 1, e) < 0)
+			return err_wrap(e, "command line");
+	for (i = 0; i < s->env_count; i++)
+		if (buf_add(b, s->env[i], strlen(s->env[i]) + 1, e) < 0)
+			return err_wrap(e, "environment");
+	return 0;
+}
+
+int sandbox_exec(struct sandbox *sb, uint32_t seq, uint32_t flags, const int std[3], struct err *e)
+{
+	const struct spec *s = sb->spec;
+	autobuf struct buf blob = BUF_INIT(INIT_BLOB_MAX);
+	autoclose int memfd = -1;
+	int fds[4] = { std[0], std[1], std[2], -1 };
+	struct init_request rq = {
+		.magic = INIT_MAGIC, .type = INIT_EXEC, .seq = seq, .flags = flags,
+		.argc = (uint32_t)s->argc, .envc = (uint32_t)s->env_count, .umask = 022,
+		.rlimits = s->rlimits,
+		.expect = {
+			.cap_bounding = s->caps,
+			.seccomp_filters = s->unconfined_seccomp ? 0 : s->seccomp->a.len ? 2 : 1,
+			.no_new_privs = 1,
+		},
+	};
+
+	if (pack(s, &blob, e) < 0)
+		return -1;
+	rq.blob_len = (uint32_t)blob.len;
+	if (blob.len > INIT_INLINE_MAX) {
+		memfd = memfd_create("berth-command", MFD_CLOEXEC);
+		if (memfd < 0 || io_write_all(memfd, blob.data, blob.len) < 0)
+			return err_sys(e, "hand over a long command");
+		fds[3] = memfd;
+		rq.flags |= INIT_BLOB_FD;
+	}
+	if (fdpass_send2(sb->sock, &rq, sizeof(rq), blob.data, memfd >= 0 ? 0 : blob.len, fds, memfd >= 0 ? 4 : 3) < 0) {
+		err_sys(e, "send the command to the sandbox");
+		return prefer_child_error(sb, e);
+	}
+	return 0;
+}
+
+int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e)
+{
+	struct init_request rq = { .magic = INIT_MAGIC, .type = INIT_SIGNAL, .seq = seq, .signo = (uint32_t)signo };
+
+	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0)
+		return err_sys(e, "send signal %d to the sandbox", signo);
+	return 0;
+}
+
+int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct err *e)
+{
+	ssize_t n;
+
+	do	/* read(2), not recvmsg: descriptors that the sandbox might send are dropped (K19) */
+		n = recv(sb->sock, ret, sizeof(*ret), MSG_TRUNC | (wait ? 0 : MSG_DONTWAIT));
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return err_set(e, ERR_BUSY, "no reply yet");
+	if (n <= 0)
+		return 0;
+	if (n != (ssize_t)sizeof(*ret) || ret->magic != INIT_MAGIC || !ret->type || ret->type > INIT_STATUS)
+		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
+	ret->err.msg[sizeof(ret->err.msg) - 1] = '\0';
+	if (ret->err.code < 0 || ret->err.code >= ERR_CODE_COUNT)
+		ret->err.code = ERR_INTERNAL;
+	if (ret->value > 255 || ret->exited > 1)
+		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
+	return 1;
+}
+
+int sandbox_destroy(struct sandbox *sb, struct err *e)
+{
+	int r;
+
+	mounts_release(&sb->plan);
+	fd_close(&sb->sock);	/* init ends on this, too */
+	r = cgroup_destroy(&sb->cgroup, e);
+	if (sb->pid > 0) {
+		kill(sb->pid, SIGKILL);	/* ours and not reaped yet: the pid cannot be another's */
+		while (waitpid(sb->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		sb->pid = 0;
+	}
+	fd_close(&sb->pidfd);
+	fd_close(&sb->base_fd);
+	fd_close(&sb->tty_fd);
+	fd_close(&sb->tty_slave);
+	cgroup_release(&sb->cgroup);
+	return r;
+}

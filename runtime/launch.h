@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * launch - create one sandbox: the supervisor's half.
+ *
+ * The other half is child.c.  When sandbox_launch() returns 0, init runs,
+ * confined and checked, and waits for commands; nothing of the payload has run.
+ * Whatever fails, sandbox_destroy() brings back the state before.
+ */
+#ifndef BERTH_RUNTIME_LAUNCH_H
+#define BERTH_RUNTIME_LAUNCH_H
+
+#include <sys/types.h>
+
+#include "runtime/initproto.h"
+#include "runtime/mountplan.h"
+#include "runtime/spec.h"
+
+struct sandbox {
+	const struct spec *spec;
+	struct cgroup cgroup;
+	struct mountplan plan;
+	pid_t pid;	/* init, in our pid namespace; 0 when there is none or it was reaped */
+	int pidfd;
+	int sock;	/* to init */
+	int base_fd;	/* the writable layer's file system */
+	int tty_fd;	/* the terminal's master side, when spec->tty */
+	int tty_slave;	/* handed to the command, then closed */
+};
+
+/* Where sandboxes put what they need on the host. */
+struct launch_place {
+	const char *scratch;	/* an existing directory, for old kernels' overlay */
+	int disk_dirfd;		/* where a file-backed writable layer goes; -1: keep it in memory */
+	const char *disk_name;	/* NULL: a file without a name */
+};
+
+/* Empty storage that sandbox_destroy() accepts. */
+void sandbox_init(struct sandbox *sb, const struct spec *s);
+int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e);
+/*
+ * Starts a command: the spec's when argv is its own.  std are the caller's
+ * descriptors (or the terminal's slave, three times).  Does not wait.
+ */
+int sandbox_exec(struct sandbox *sb, uint32_t seq, uint32_t flags, const int std[3], struct err *e);
+int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);
+/*
+ * Reads one reply of init, which is hostile input: 1, 0 when init is gone, -1
+ * with ERR_CORRUPT for anything malformed.  Never blocks when wait is 0 (then 0
+ * descriptors ready is -1 with ERR_BUSY).
+ */
+int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct err *e);
+/* Kills what is left, removes the cgroups, closes everything.  Idempotent. */
+int sandbox_destroy(struct sandbox *sb, struct err *e);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mounts - execute a mount plan.  Every mount call of berth is here or in
+ * newmount.c.
+ *
+ * Order is the defence (S2): mount sources are opened from operator paths
+ * before the sandbox's root is reachable, and no path of the image is resolved
+ * while the host's root is: the child attaches the root, pivots, detaches the
+ * old root, and only then makes mount points, through descriptors.
+ */
+#ifndef BERTH_RUNTIME_MOUNTS_H
+#define BERTH_RUNTIME_MOUNTS_H
+
+#include "runtime/mountplan.h"
+
+/* Names in /dev during set-up only. */
+#define MOUNTS_MASK_FILE ".mask-file"
+#define MOUNTS_MASK_DIR ".mask-dir"
+
+/*
+ * Host side, in the supervisor: fills op->fd of every host-side operation.
+ * userns_fd is the sandbox's user namespace; scratch a host directory for old
+ * kernels; upper the file system for the writable layer: a detached mount that
+ * writable.c made.
+ */
+int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int base_fd,
+		   const char *scratch, struct err *e);
+void mounts_release(struct mountplan *p);
+
+/* Sandbox side, in the child: all of the plan, from pivot_root to the last seal. */
+int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sandbox side of mounts.h: runs in the child, with all capabilities in
+ * the sandbox's own user namespace and none on the host.  After enter_root()
+ * the host's files can no longer be named; only then are image paths resolved.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "runtime/mounts.h"
+#include "runtime/newmount.h"
+
+static int enter_root(int root_mnt, struct err *e)
+{
+	/* nothing of ours may travel back to the host, nothing of the host's may arrive (K21) */
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "make the mount namespace private");
+	/* /proc is only a place that every host has; the root is stacked on it and then pivoted to */
+	if (move_mount(root_mnt, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return err_sys(e, "attach the root file system");
+	if (fchdir(root_mnt) < 0)
+		return err_sys(e, "enter the root file system");
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_sys(e, "pivot_root");
+	/* the old root is stacked on the new one: "." is still it */
+	if (umount2(".", MNT_DETACH) < 0)
+		return err_sys(e, "detach the host's root");
+	if (chdir("/") < 0)
+		return err_sys(e, "enter /");
+	return 0;
+}
+
+/* The mount point of op: made when missing; a file for a file, a directory for a directory. */
+static int open_target(const struct mount_op *op, struct err *e)
+{
+	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+	char parent[4096];
+	autoclose int dir = -1;
+	const char *slash;
+	int fd;
+
+	if (root < 0)
+		return err_sys(e, "open / of the sandbox");
+	if (op->kind != MOUNT_BIND || fstat(op->fd, &st) < 0 || S_ISDIR(st.st_mode))
+		return path_mkdirs_in_root(root, op->target, 0755, 0, 0, e);
+	slash = strrchr(op->target, '/');
+	snprintf(parent, sizeof(parent), "%.*s", slash == op->target ? 1 : (int)(slash - op->target), op->target);
+	dir = path_mkdirs_in_root(root, parent, 0755, 0, 0, e);
+	if (dir < 0)
+		return -1;
+	fd = openat(dir, slash + 1, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	fd = openat(dir, slash + 1, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return err_sys(e, "make mount point %s in the sandbox", op->target);
+	return fd;
+}
+
+static int attach_prepared(const struct mount_op *op, struct err *e)
+{
+	autoclose int target = open_target(op, e);
+
+	return target < 0 ? -1 : newmount_attach(op->fd, target, op->target, e);
+}
+
+/* No more namespaces of any kind from in here, whoever asks and whatever seccomp lets through (K01). */
+static int forbid_namespaces(int proc_fd, struct err *e)
+{
+	static const char *const knobs[] = {
+		"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(knobs); i++) {
+		char path[64];
+		autoclose int fd = -1;
+
+		snprintf(path, sizeof(path), "sys/user/max_%s_namespaces", knobs[i]);
+		fd = openat(proc_fd, path, O_RDWR | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT && !strcmp(knobs[i], "time"))
+			continue;	/* before Linux 5.6 */
+		if (fd < 0 || write(fd, "0", 1) != 1)
+			return err_sys(e, "forbid further %s namespaces", knobs[i]);
+	}
+	return 0;
+}
+
+static int mount_proc(const struct mount_op *op, const struct spec *s, struct err *e)
+{
+	const struct newmount_opt hide = { "hidepid", "ptraceable" };
+	autoclose int mnt = newmount_fs("proc", &hide, s->hide_pids ? 1 : 0, op->attr, e);
+	autoclose int target = mnt < 0 ? -1 : open_target(op, e);
+
+	if (target < 0 || newmount_attach(mnt, target, op->target, e) < 0)
+		return -1;
+	return forbid_namespaces(mnt, e);
+}
+
+static int mount_own(const struct mount_op *op, const struct newmount_opt *opts, size_t n, struct err *e)
+{
+	const char *type = op->kind == MOUNT_DEVPTS ? "devpts" : op->kind == MOUNT_MQUEUE ? "mqueue" : "cgroup2";
+	autoclose int mnt = newmount_fs(type, opts, n, op->attr, e);
+	autoclose int target = mnt < 0 ? -1 : open_target(op, e);
+
+	return target < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
+}
+
+/* procfs of our own making holds no links, but the root is asked not to follow any. */
+static int open_plain(const char *path, struct err *e)
+{
+	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno != ENOENT)
+		return err_sys(e, "open %s in the sandbox", path);
+	return fd;
+}
+
+static int bind_rdonly(const struct mount_op *op, struct err *e)
+{
+	autoclose int target = open_plain(op->target, e);
+	autoclose int mnt = -1;
+
+	if (target < 0)
+		return errno == ENOENT ? 0 : -1;
+	mnt = newmount_clone(target, "", 0, op->attr, e);
+	return mnt < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
+}
+
+static int mask(const struct mount_op *op, struct err *e)
+{
+	autoclose int target = open_plain(op->target, e);
+	autoclose int mnt = -1;
+	struct stat st;
+
+	if (target < 0)
+		return errno == ENOENT ? 0 : -1;
+	if (fstat(target, &st) < 0)
+		return err_sys(e, "stat %s in the sandbox", op->target);
+	mnt = newmount_clone(AT_FDCWD, S_ISDIR(st.st_mode) ? "/dev/" MOUNTS_MASK_DIR : "/dev/" MOUNTS_MASK_FILE,
+			     0, op->attr, e);
+	return mnt < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
+}
+
+static int seal(const struct mount_op *op, struct err *e)
+{
+	autoclose int fd = open_plain(op->target, e);
+
+	if (fd < 0)
+		return err_set(e, ERR_SYS, "%s of the sandbox is gone", op->target);
+	if (!strcmp(op->target, "/dev") &&
+	    (unlinkat(fd, MOUNTS_MASK_FILE, 0) < 0 || unlinkat(fd, MOUNTS_MASK_DIR, AT_REMOVEDIR) < 0))
+		return err_sys(e, "remove the masks' names");
+	return newmount_attr(fd, 0, op->attr, e);
+}
+
+static int enter_one(const struct mount_op *op, const struct spec *s, struct err *e)
+{
+	static const struct newmount_opt pts[] = {
+		{ "ptmxmode", "0666" }, { "mode", "0620" }, { "gid", "5" }, { "max", "64" },
+	};
+
+	switch (op->kind) {
+	case MOUNT_ROOT:
+		return enter_root(op->fd, e);
+	case MOUNT_PROC:
+		return mount_proc(op, s, e);
+	case MOUNT_DEVPTS:
+		return mount_own(op, pts, ARRAY_LEN(pts), e);
+	case MOUNT_MQUEUE:
+	case MOUNT_CGROUP:
+		return mount_own(op, NULL, 0, e);
+	case MOUNT_RDONLY:
+		return bind_rdonly(op, e);
+	case MOUNT_MASK:
+		return mask(op, e);
+	case MOUNT_SEAL:
+		return seal(op, e);
+	default:
+		return attach_prepared(op, e);
+	}
+}
+
+int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < p->count; i++)
+		if (enter_one(&p->ops[i], s, e) < 0)
+			return err_wrap(e, "mount %s", p->ops[i].target);
+	return 0;
+}

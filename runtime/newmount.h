@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * newmount - the mount API by descriptors (fsopen(2), fsmount(2), open_tree(2),
+ * move_mount(2), mount_setattr(2)), with the kernel's own explanation in errors.
+ *
+ * Every function returns a detached mount's descriptor, or -1 with e.
+ * Async-signal-safe but for the error text: usable between clone and exec.
+ */
+#ifndef BERTH_RUNTIME_NEWMOUNT_H
+#define BERTH_RUNTIME_NEWMOUNT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct newmount_opt {
+	const char *key;
+	const char *value;	/* NULL: a flag */
+};
+
+/* A new instance of fstype with n options, as a detached mount with attr. */
+int newmount_fs(const char *fstype, const struct newmount_opt *opts, size_t n, uint64_t attr, struct err *e);
+/* A detached private copy of the mount at dirfd/path, recursive or not, with attr set on all of it. */
+int newmount_clone(int dirfd, const char *path, int recursive, uint64_t attr, struct err *e);
+/* Adds attr to a detached mount. */
+int newmount_attr(int mnt_fd, int recursive, uint64_t attr, struct err *e);
+/* Maps ids of the mount through the user namespace (MOUNT_ATTR_IDMAP, Linux 5.12); what names it in errors. */
+int newmount_idmap(int mnt_fd, int recursive, int userns_fd, const char *what, struct err *e);
+/* Attaches mnt_fd on the directory or file that target_fd is. */
+int newmount_attach(int mnt_fd, int target_fd, const char *what, struct err *e);
+
+/*
+ * An overlay of the layers (O_PATH directory fds, lowest first, at least one)
+ * and, unless -1, upper_fd with work_fd.  On Linux before 6.15 overlayfs does
+ * not take detached layers: ERR_UNSUPPORTED; then see newmount_overlay_attached().
+ */
+int newmount_overlay(const int *layer_fd, size_t layers, int upper_fd, int work_fd, uint64_t attr, struct err *e);
+/*
+ * The same for older kernels: in a mount namespace of our own, which this
+ * makes for the calling process (unshare), the layers are attached below
+ * scratch, a directory that only serves as a mount point there.
+ * base_fd: the detached mount that holds upper and work, or -1.
+ */
+int newmount_overlay_attached(const char *scratch, const int *layer_fd, size_t layers, int base_fd,
+			      uint64_t attr, struct err *e);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spec - everything that decides what one sandbox is.
+ *
+ * Plain data, filled by cli/ or manager/ from options, configuration and image;
+ * the runtime only reads it.  Strings are borrowed: they outlive the sandbox's
+ * launch.  spec_check() is the one place that says whether it is consistent.
+ */
+#ifndef BERTH_RUNTIME_SPEC_H
+#define BERTH_RUNTIME_SPEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "runtime/cgroup.h"
+#include "runtime/rlimits.h"
+#include "seccomp/seccomp.h"
+
+#define SPEC_IDS 65536u		/* uids and gids of one sandbox */
+#define SPEC_MOUNTS_MAX 64
+#define SPEC_LAYERS_MAX 128
+
+enum spec_network { NETWORK_NONE, NETWORK_HOST };
+
+enum spec_mount_kind { SPEC_BIND, SPEC_TMPFS };
+
+struct spec_mount {
+	enum spec_mount_kind kind;
+	const char *source;	/* absolute on the host; bind only */
+	const char *target;	/* absolute in the sandbox */
+	int writable;
+	int exec;
+	int nosymfollow;
+	uint64_t size_bytes, inodes;	/* tmpfs only */
+	uint32_t mode;			/* tmpfs only */
+};
+
+struct spec {
+	char id[65];
+	const char *hostname;
+
+	/* the command */
+	const char *const *argv;
+	size_t argc;
+	const char *const *env;
+	size_t env_count;
+	const char *user;
+	const char *workdir;
+	int tty;
+
+	/* the root file system: layers lowest first, as O_PATH directory fds */
+	int layer_fd[SPEC_LAYERS_MAX];
+	size_t layer_count;
+	int host_image;		/* the layers are the skeleton; expose the host's /usr */
+	int read_only;
+	uint64_t disk_bytes, disk_inodes;
+	uint64_t tmp_bytes;
+	uint64_t shm_bytes;
+	struct spec_mount mounts[SPEC_MOUNTS_MAX];
+	size_t mount_count;
+
+	/* confinement */
+	enum spec_network network;
+	uint64_t caps;		/* bounding set */
+	int unconfined_seccomp;
+	const struct seccomp_profile *seccomp;	/* loaded unless unconfined */
+	const char *seccomp_name;
+	int hide_pids;		/* strict: hidepid=ptraceable */
+	uint32_t id_base;	/* first host uid and gid of the range of SPEC_IDS */
+
+	/* limits */
+	struct cgroup_limits limits;
+	struct rlimits rlimits;
+	uint64_t timeout_ms;	/* 0: none */
+	uint64_t grace_ms;
+	uint64_t cpu_time_ms;	/* 0: none */
+
+	const char *cgroup_parent;
+};
+
+/* ERR_INVALID or ERR_UNSUPPORTED naming what and why, or 0. */
+int spec_check(const struct spec *s, struct err *e);
+
+#endif

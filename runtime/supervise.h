@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * supervise - wait for a sandbox's one command: deadlines, signals, terminal,
+ * memory, and the verdict.
+ */
+#ifndef BERTH_RUNTIME_SUPERVISE_H
+#define BERTH_RUNTIME_SUPERVISE_H
+
+#include "runtime/launch.h"
+#include "runtime/verdict.h"
+
+/*
+ * The signals a supervisor takes by descriptor, to be blocked before the
+ * sandbox is launched.  Returns a signalfd.
+ */
+int supervise_signals(struct err *e);
+
+struct supervise {
+	int signal_fd;
+	int in, out;		/* for a terminal */
+	/* called once, right after the command started: work that may wait until then */
+	void (*idle)(void *ctx);
+	void *idle_ctx;
+};
+
+/*
+ * Runs command seq, already sent by sandbox_exec(), to its end.  0 with the
+ * verdict, whatever it is; -1 when the command could not be started
+ * (ERR_EXEC, ERR_EXEC_NOT_FOUND, ERR_INVALID, ...) or berth itself failed.
+ */
+int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how, struct verdict *ret,
+		  struct err *e);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/writable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/loop.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "runtime/newmount.h"
+
+int writable_memory(const struct spec *s, struct err *e)
+{
+	char size[32], inodes[32];
+	const struct newmount_opt opts[] = {
+		{ "size", size }, { "nr_inodes", inodes }, { "mode", "0700" },
+	};
+	int fd;
+
+	snprintf(size, sizeof(size), "%" PRIu64, s->disk_bytes);
+	snprintf(inodes, sizeof(inodes), "%" PRIu64, s->disk_inodes);
+	fd = newmount_fs("tmpfs", opts, ARRAY_LEN(opts), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+	return fd < 0 ? err_wrap(e, "make the writable layer") : fd;
+}
+
+/* Gives the file a free loop device that goes away with its last user (LO_FLAGS_AUTOCLEAR). */
+static int attach_loop(int file_fd, struct err *e)
+{
+	autoclose int ctl = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	int tries;
+
+	if (ctl < 0)
+		return err_code_sys(e, ERR_UNSUPPORTED, "open /dev/loop-control, which a --disk on file needs");
+	for (tries = 0; tries < 64; tries++) {
+		struct loop_config c = {
+			.fd = (uint32_t)file_fd,
+			.block_size = 4096,
+			.info = { .lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO },
+		};
+		char path[32];
+		int n = ioctl(ctl, LOOP_CTL_GET_FREE), fd;
+
+		if (n < 0)
+			return err_sys(e, "find a free loop device");
+		snprintf(path, sizeof(path), "/dev/loop%d", n);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return err_sys(e, "open %s", path);
+		if (!ioctl(fd, LOOP_CONFIGURE, &c))
+			return fd;
+		if (errno == EINVAL && c.info.lo_flags & LO_FLAGS_DIRECT_IO) {
+			c.info.lo_flags = LO_FLAGS_AUTOCLEAR;	/* a file system without direct I/O */
+			if (!ioctl(fd, LOOP_CONFIGURE, &c))
+				return fd;
+		}
+		if (errno != EBUSY) {
+			err_sys(e, "attach the writable layer to %s", path);
+			close(fd);
+			return -1;
+		}
+		close(fd);	/* another process took it in between */
+	}
+	return err_set(e, ERR_BUSY, "no free loop device after %d tries", tries);
+}
+
+static int make_file(const struct spec *s, int dirfd, const char *name, struct err *e)
+{
+	char inodes[32], path[64];
+	autoclose int fd = name ? openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600) :
+				  openat(dirfd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	const char *argv[] = {
+		"mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal,^resize_inode", "-m", "0",
+		"-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", "-N", inodes, path, NULL,
+	};
+	int status;
+
+	if (fd < 0)
+		return err_sys(e, "create the file of the writable layer");
+	if (ftruncate(fd, (off_t)(s->disk_bytes & ~4095ULL)) < 0) {
+		err_sys(e, "size the file of the writable layer");
+		goto fail;
+	}
+	snprintf(inodes, sizeof(inodes), "%" PRIu64, s->disk_inodes);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", 3);
+	if (process_run("/sbin/mkfs.ext4", argv, fd, &status, e) < 0)
+		goto fail;
+	if (status) {
+		err_set(e, ERR_UNSUPPORTED, "mkfs.ext4 failed with status %d on a writable layer of %" PRIu64 " bytes; "
+			"hint: ask for at least --disk 8m", status, s->disk_bytes);
+		goto fail;
+	}
+	return take_fd(&fd);
+fail:
+	if (name)
+		unlinkat(dirfd, name, 0);
+	return -1;
+}
+
+int writable_file(const struct spec *s, int dirfd, const char *name, struct err *e)
+{
+	autoclose int file = name ? openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+	autoclose int loop = -1;
+	char path[64], proc[32];
+	ssize_t n;
+	int mnt;
+
+	if (!name || (file < 0 && errno == ENOENT))
+		file = make_file(s, dirfd, name, e);
+	else if (file < 0)
+		err_sys(e, "open the file of the writable layer");
+	if (file < 0)
+		return -1;
+	loop = attach_loop(file, e);
+	if (loop < 0)
+		return -1;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", loop);
+	n = readlink(proc, path, sizeof(path) - 1);
+	if (n < 0)
+		return err_sys(e, "name the loop device");
+	path[n] = '\0';
+	mnt = newmount_fs("ext4", &(struct newmount_opt){ "source", path }, 1,
+			  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+	return mnt < 0 ? err_wrap(e, "mount the writable layer") : mnt;
+}
+
+struct seed_dir {
+	const char *name;
+	mode_t mode;
+};
+
+/* What berth mounts on; the modes show only until the mount covers them. */
+static const struct seed_dir seed_dirs[] = {
+	{ "proc", 0555 }, { "sys", 0555 }, { "dev", 0755 }, { "tmp", 01777 }, { "run", 0755 }, { "etc", 0755 },
+};
+
+static int seed_file(int upper, const char *path, const char *text, const struct spec *s, struct err *e)
+{
+	autoclose int fd = openat(upper, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+	if (fd < 0 || fchmod(fd, 0644) < 0 || fchown(fd, s->id_base, s->id_base) < 0 ||
+	    io_write_all(fd, text, strlen(text)) < 0)
+		return err_sys(e, "write /%s of the sandbox", path);
+	return 0;
+}
+
+static int seed_etc(int upper, const struct spec *s, struct err *e)
+{
+	autobuf struct buf resolv = BUF_INIT(1 << 16);
+	char text[512];
+
+	snprintf(text, sizeof(text), "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback\n", s->hostname);
+	if (seed_file(upper, "etc/hosts", text, s, e) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "%s\n", s->hostname);
+	if (seed_file(upper, "etc/hostname", text, s, e) < 0)
+		return -1;
+	if (s->network == NETWORK_HOST) {
+		autoclose int fd = open("/etc/resolv.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+		if (fd >= 0 && io_read_all(fd, &resolv, "/etc/resolv.conf", e) < 0)
+			return -1;
+	}
+	return seed_file(upper, "etc/resolv.conf", resolv.data ? resolv.data : "", s, e);
+}
+
+int writable_seed(const struct spec *s, int base_fd, struct err *e)
+{
+	autoclose int upper = -1;
+	size_t i;
+
+	if ((mkdirat(base_fd, "upper", 0755) < 0 && errno != EEXIST) ||
+	    (mkdirat(base_fd, "work", 0700) < 0 && errno != EEXIST))
+		return err_sys(e, "make the writable layer's directories");
+	upper = openat(base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (upper < 0 || fchown(upper, s->id_base, s->id_base) < 0 || fchmod(upper, 0755) < 0)
+		return err_sys(e, "give the writable layer its owner");
+	for (i = 0; i < ARRAY_LEN(seed_dirs); i++) {
+		const struct seed_dir *d = &seed_dirs[i];
+
+		if (mkdirat(upper, d->name, d->mode) < 0) {
+			if (errno == EEXIST)
+				continue;	/* a later start of the same sandbox */
+			return err_sys(e, "make /%s of the sandbox", d->name);
+		}
+		if (fchownat(upper, d->name, s->id_base, s->id_base, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    fchmodat(upper, d->name, d->mode, 0) < 0)
+			return err_sys(e, "give /%s of the sandbox its owner", d->name);
+	}
+	return seed_etc(upper, s, e);
+}
+
+int writable_full(int base_fd, int *ret_full, struct err *e)
+{
+	struct statfs st;
+
+	if (fstatfs(base_fd, &st) < 0)
+		return err_sys(e, "measure the writable layer");
+	*ret_full = st.f_bavail == 0 || st.f_ffree == 0;
+	return 0;
+}

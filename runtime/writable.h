@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * writable - the writable layer of a sandbox: a file system of its own, so that
+ * bytes and inodes are bounded by the kernel (D04).
+ *
+ * It holds "upper" and "work" for overlayfs.  upper is seeded with plain
+ * directories for everything berth mounts on, so that an image's symlinks and
+ * files in those places are hidden before anything is resolved (E05, E08, E09),
+ * and with the three files in /etc that we write ourselves.
+ */
+#ifndef BERTH_RUNTIME_WRITABLE_H
+#define BERTH_RUNTIME_WRITABLE_H
+
+#include "base/err.h"
+#include "runtime/spec.h"
+
+/* A detached mount on memory (tmpfs), charged to the sandbox as it writes. */
+int writable_memory(const struct spec *s, struct err *e);
+/*
+ * A detached mount of an ext4 file system in the sparse file name below dirfd,
+ * made when it is not there yet; for layers larger than memory and for those
+ * that outlive the process.  With name NULL the file has no name and is gone
+ * with the mount (O_TMPFILE).  Needs mkfs.ext4 and a loop device.
+ */
+int writable_file(const struct spec *s, int dirfd, const char *name, struct err *e);
+/* Makes upper and work with their content in base_fd, idempotently. */
+int writable_seed(const struct spec *s, int base_fd, struct err *e);
+/* Bytes and inodes left; *ret_full tells that one of them ran out. */
+int writable_full(int base_fd, int *ret_full, struct err *e);
+
+#endif
