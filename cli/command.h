@@ -48,14 +48,22 @@ struct command {
 	enum opt_complete complete;	/* of the positional arguments */
 	/* argv[0] is the command's name; returns the exit status */
 	int (*run)(const struct command *self, int argc, char **argv);
+	unsigned flags;			/* COMMAND_* */
+	const char *words;		/* for complete == COMPLETE_WORDS */
 };
+
+#define COMMAND_ANY_USER 1U	/* does not need root */
+#define COMMAND_EXTERNAL 2U	/* another program, which has its own --help and options */
+#define COMMAND_HIDDEN 4U	/* an internal verb: in no list and no completion */
 
 /* The table, in the order `berth help` lists it; ends with a NULL name. */
 extern const struct command *const commands[];
 
 /*
- * Parses argv (options end at the first operand or "--").  Sets *ret_rest to
- * the index of the first operand.  "--help" prints help and sets *ret_help.
+ * Parses argv from argv[1] on (options end at the first operand or "--").  Sets *ret_rest to
+ * the index of the first operand.  "--help" (and -h, where the table has no -h)
+ * prints help, sets *ret_help and ends the parse.  Long names are never
+ * abbreviated.
  * Unknown options and missing values are ERR_USAGE and name the remedy.
  */
 int command_options(const struct command *c, int argc, char **argv, opt_fn *fn, void *ctx,
@@ -63,5 +71,12 @@ int command_options(const struct command *c, int argc, char **argv, opt_fn *fn, 
 /* Prints e on stderr (as JSON when the command was given --json) and returns its exit status. */
 int command_fail(const struct command *c, const struct err *e, int as_json);
 void command_help(const struct command *c);
+/* The first word of every command with its summary; for `berth help`. */
+void command_overview(void);
+/*
+ * The command that argv[0] (and argv[1]) name, and in *ret_words how many of
+ * them do.  NULL with ERR_USAGE and a suggestion when there is none.
+ */
+const struct command *command_find(int argc, char **argv, int *ret_words, struct err *e);
 
 #endif

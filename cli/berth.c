@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * berth - the command line: make the process sane, find the command, run it.
+ *
+ * What a caller can hand to a program run as root is not trusted to be usual
+ * (SECURITY-NOTES 3): closed standard descriptors, a umask of 0, signals
+ * blocked or ignored.  All of it is on the hot path, so it asks the kernel only
+ * what the auxiliary vector does not say already.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "cli/command.h"
+
+/*
+ * Signals an odd parent may have left ignored and that berth relies on.  SIGHUP
+ * stays as it is: that is what nohup asks for.
+ */
+static const int reset_signals[] = { SIGINT, SIGQUIT, SIGTERM, SIGCHLD, SIGPIPE };
+
+/* A file opened later must never become descriptor 0, 1 or 2. */
+static int fill_standard_fds(struct err *e)
+{
+	struct pollfd p[3] = { { .fd = 0 }, { .fd = 1 }, { .fd = 2 } };
+	int i, fd;
+
+	if (poll(p, 3, 0) < 0) {	/* RLIMIT_NOFILE below 3 */
+		for (i = 0; i < 3; i++)
+			p[i].revents = fcntl(i, F_GETFD) < 0 ? POLLNVAL : 0;
+	}
+	for (i = 0; i < 3; i++) {
+		if (!(p[i].revents & POLLNVAL))
+			continue;
+		fd = open("/dev/null", O_RDWR);
+		if (fd != i)
+			return err_sys(e, "open /dev/null as descriptor %d", i);
+	}
+	return 0;
+}
+
+static int harden(struct err *e)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL }, ign = { .sa_handler = SIG_IGN };
+	sigset_t none;
+	size_t i;
+
+	if (getauxval(AT_SECURE) || getauxval(AT_UID) != getauxval(AT_EUID) ||
+	    getauxval(AT_GID) != getauxval(AT_EGID))
+		return err_set(e, ERR_DENIED, "refusing to run with privileges the caller does not have; "
+			       "hint: remove the set-uid bit and file capabilities from berth");
+	if (fill_standard_fds(e) < 0)
+		return -1;
+	umask(077);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (i = 0; i < ARRAY_LEN(reset_signals); i++)
+		sigaction(reset_signals[i], &dfl, NULL);
+	/* a file size limit is then an error we report, not a death half-way */
+	sigaction(SIGXFSZ, &ign, NULL);
+	return 0;
+}
+
+/* Output that could not be written is a failure, though the command went well. */
+static int finish(int status)
+{
+	struct err e;
+
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	err_sys(&e, "write to standard output");
+	return status ? status : command_fail(NULL, &e, 0);
+}
+
+static int help(int argc, char **argv)
+{
+	const struct command *c;
+	struct err e;
+	int words;
+
+	if (argc < 1) {
+		command_overview();
+		return 0;
+	}
+	c = command_find(argc, argv, &words, &e);
+	if (!c)
+		return command_fail(NULL, &e, 0);
+	if (c->flags & COMMAND_EXTERNAL) {
+		char word[] = "help", opt[] = "--help", *args[] = { word, opt, NULL };
+
+		return c->run(c, 2, args);
+	}
+	command_help(c);
+	return 0;
+}
+
+static int is_one_of(const char *s, const char *a, const char *b)
+{
+	return !strcmp(s, a) || !strcmp(s, b);
+}
+
+static int dispatch(int argc, char **argv)
+{
+	const struct command *c;
+	struct err e;
+	int words;
+
+	if (is_one_of(argv[0], "help", "--help") || !strcmp(argv[0], "-h"))
+		return help(argc - 1, argv + 1);
+	if (is_one_of(argv[0], "--version", "-V") || !strcmp(argv[0], "version")) {
+		printf("berth %s\n", BERTH_VERSION);
+		return 0;
+	}
+	if (argv[0][0] == '-') {
+		err_set(&e, ERR_USAGE, "unknown option %.64s before the command; "
+			"hint: options follow the command: berth run %.64s", argv[0], argv[0]);
+		return command_fail(NULL, &e, 0);
+	}
+	c = command_find(argc, argv, &words, &e);
+	if (!c)
+		return command_fail(NULL, &e, 0);
+	argc -= words - 1;
+	argv += words - 1;
+	if (!(c->flags & COMMAND_ANY_USER) && getauxval(AT_EUID) &&
+	    !(argc > 1 && is_one_of(argv[1], "--help", "-h"))) {
+		err_set(&e, ERR_DENIED, "berth needs root; hint: sudo berth %s", c->name);
+		return command_fail(c, &e, 0);
+	}
+	return c->run(c, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	struct err e;
+
+	if (harden(&e) < 0)
+		return command_fail(NULL, &e, 0);
+	if (argc < 2) {
+		err_set(&e, ERR_USAGE, "no command given; hint: berth help lists them");
+		return command_fail(NULL, &e, 0);
+	}
+	return finish(dispatch(argc - 1, argv + 1));
+}

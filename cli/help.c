@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What --help prints, from the table of commands, in 80 columns. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+#define COLUMNS 80
+#define LEFT_MAX 30	/* a longer left part puts its text on the next line */
+
+/* Prints text word by word between the columns indent and COLUMNS; at is where the cursor is. */
+static void wrap(const char *text, int indent, int at)
+{
+	while (*text) {
+		int len = (int)strcspn(text, " \n");
+
+		if (at > indent && at + 1 + len > COLUMNS) {
+			printf("\n");
+			at = 0;
+		}
+		if (at < indent) {
+			printf("%*s", indent - at, "");
+			at = indent;
+		} else if (at > indent) {
+			printf(" ");
+			at++;
+		}
+		printf("%.*s", len, text);
+		at += len;
+		text += len;
+		text += strspn(text, " \n");
+	}
+	printf("\n");
+}
+
+/* Lines that begin with a blank are examples and stay as they are. */
+static void detail(const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+		char para[2048];
+
+		snprintf(para, sizeof(para), "%.*s", (int)len, text);
+		if (*text == ' ' || !len)
+			printf("%s\n", para);
+		else
+			wrap(para, 0, 0);
+		text += len;
+		text += *text == '\n';
+	}
+}
+
+static int left_part(const struct opt *o, char *out, size_t n)
+{
+	char letter[8] = "    ";
+
+	if (o->letter)
+		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+	return snprintf(out, n, "  %s--%s%s%s", letter, o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+}
+
+static void option(const struct opt *o, int column)
+{
+	char left[128], text[1024];
+	size_t len, i;
+	int at;
+
+	at = left_part(o, left, sizeof(left));
+	printf("%s", left);
+	if (at + 2 > column) {
+		printf("\n");
+		at = 0;
+	}
+	len = (size_t)snprintf(text, sizeof(text), "%s", o->help);
+	if (o->complete == COMPLETE_WORDS && o->words && len < sizeof(text) / 2) {
+		len += (size_t)snprintf(text + len, sizeof(text) - len, " (one of: ");
+		for (i = 0; o->words[i] && len + 4 < sizeof(text); i++) {
+			if (o->words[i] == ' ')
+				text[len++] = ',';
+			text[len++] = o->words[i];
+		}
+		text[len++] = ')';
+		text[len] = '\0';
+	}
+	wrap(text, column, at);
+}
+
+static void options(const struct command *c)
+{
+	static const struct opt help = { .name = "help", .letter = 'h', .help = "show this help" };
+	static const struct opt long_help = { .name = "help", .help = "show this help" };
+	int column = 0, taken = 0;
+	char left[128];
+	size_t i;
+
+	for (i = 0; i < c->opt_count; i++) {
+		int n = left_part(&c->opts[i], left, sizeof(left)) + 2;
+
+		if (n <= LEFT_MAX && n > column)
+			column = n;
+		taken |= c->opts[i].letter == 'h';
+	}
+	if (column < 14)
+		column = 14;
+	printf("\nOptions:\n");
+	for (i = 0; i < c->opt_count; i++)
+		option(&c->opts[i], column);
+	option(taken ? &long_help : &help, column);
+}
+
+void command_help(const struct command *c)
+{
+	char usage[512];
+
+	snprintf(usage, sizeof(usage), "[options]%s%s", c->args ? " " : "", c->args ? c->args : "");
+	printf("Usage: berth %s ", c->name);
+	wrap(usage, (int)strlen("Usage: berth ") + (int)strlen(c->name) + 1,
+	     (int)strlen("Usage: berth ") + (int)strlen(c->name) + 1);
+	printf("\n%c%s.\n", c->summary[0] >= 'a' && c->summary[0] <= 'z' ? c->summary[0] - 32 : c->summary[0],
+	       c->summary + 1);
+	if (c->detail) {
+		printf("\n");
+		detail(c->detail);
+	}
+	options(c);
+}
+
+void command_overview(void)
+{
+	size_t i;
+
+	printf("Usage: berth COMMAND [options] [arguments]\n\n"
+	       "Runs commands in hardened sandboxes made straight from the kernel.\n\nCommands:\n");
+	for (i = 0; commands[i]; i++) {
+		if (commands[i]->flags & COMMAND_HIDDEN)
+			continue;
+		printf("  %-16s", commands[i]->name);
+		wrap(commands[i]->summary, 20, 18);
+	}
+	printf("  %-16s  show the help of a command\n", "help [COMMAND]");
+	printf("\n'berth COMMAND --help' lists the options of a command; 'berth --version' the version.\n");
+}
