@@ -21,7 +21,7 @@
  * from a bitmap afterwards (kernel/seccomp.c, seccomp_cache_prepare); only the
  * argument-tested ones run the program, so their paths are worth more.
  */
-#define WEIGHT_TESTED 64
+#define WEIGHT_TESTED 16
 
 /* What a profile says of one number. */
 struct verdict {

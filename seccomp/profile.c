@@ -27,24 +27,30 @@ static int rule_error(const struct profile_rule *r, enum err_code code, const ch
 	return err_set(e, code, "seccomp profile: syscalls[%u].names[%u]: %s", r->entry, r->name, why);
 }
 
-/*
- * libseccomp keeps one answer for a call that has a rule without arguments and
- * drops, without a word, its rules with arguments.  A profile that relies on
- * both would not do what it says, so it is refused.
- */
-static int refuse_conflicts(const struct profile_doc *d, struct err *e)
+/* The kernel's order of answers, as between two filters: less is stricter. */
+static int32_t rank(uint32_t action)
 {
-	const struct profile_rule *always[SYSNO_MAX] = { NULL };
+	return (int32_t)(action & SECCOMP_RET_ACTION_FULL);
+}
+
+/*
+ * Where entries without args contradict each other, the stricter stands, as
+ * between two filters; Podman's own profile has such pairs (setns).  libseccomp
+ * would keep whichever came first.
+ *
+ * A rule without args also makes libseccomp drop, without a word, those of the
+ * same call with args.  A profile that relies on both would not do what it
+ * says, so it is refused.
+ */
+static int settle(const struct profile_doc *d, const struct profile_rule *always[SYSNO_MAX], struct err *e)
+{
 	const struct profile_rule *r;
 	size_t i;
 
 	for (i = 0; i < d->count; i++) {
 		r = &d->rules[i];
-		if (r->nargs)
-			continue;
-		if (always[r->nr] && always[r->nr]->action != r->action)
-			return rule_error(r, ERR_INVALID, "another entry gives this call another action", e);
-		always[r->nr] = r;
+		if (!r->nargs && (!always[r->nr] || rank(r->action) < rank(always[r->nr]->action)))
+			always[r->nr] = r;
 	}
 	for (i = 0; i < d->count; i++) {
 		r = &d->rules[i];
@@ -58,9 +64,12 @@ static int refuse_conflicts(const struct profile_doc *d, struct err *e)
 
 static int fill_ctx(scmp_filter_ctx ctx, const struct profile_doc *d, struct err *e)
 {
+	const struct profile_rule *always[SYSNO_MAX] = { NULL };
 	size_t i;
 	int r;
 
+	if (settle(d, always, e) < 0)
+		return -1;
 	if ((r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS)) < 0 ||
 	    (r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2)) < 0)
 		return err_errno(e, -r, "libseccomp: set an attribute");
@@ -68,7 +77,7 @@ static int fill_ctx(scmp_filter_ctx ctx, const struct profile_doc *d, struct err
 		const struct profile_rule *rule = &d->rules[i];
 
 		/* libseccomp refuses what the default does anyway */
-		if (rule->action == d->default_action)
+		if (rule->action == d->default_action || (!rule->nargs && rule != always[rule->nr]))
 			continue;
 		r = seccomp_rule_add_exact_array(ctx, rule->action, rule->nr, rule->nargs, rule->args);
 		if (r == -EEXIST)
@@ -145,7 +154,7 @@ int seccomp_from_json(const char *text, size_t n, uint64_t caps, struct seccomp_
 
 	if (!standard)
 		return err_set(e, ERR_INTERNAL, "no built-in seccomp profile \"standard\"");
-	if (profile_json_read(text, n, caps, &doc, e) < 0 || refuse_conflicts(&doc, e) < 0)
+	if (profile_json_read(text, n, caps, &doc, e) < 0)
 		return -1;
 	ctx = seccomp_init(doc.default_action);
 	if (!ctx)

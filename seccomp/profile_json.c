@@ -212,7 +212,7 @@ static int arch_listed(json_t *obj, int *ret_listed, int *ret_any, const char *p
 	return 0;
 }
 
-/* Whether the running kernel is at least obj.minKernel ("4.8"); yes without one. */
+/* Whether the running kernel is at least obj.minKernel ("4.8"): 1, 0, or -1 where none is asked for. */
 static int kernel_reaches(json_t *obj, int *ret_reaches, const char *path, struct err *e)
 {
 	unsigned want_major, want_minor, major, minor;
@@ -221,7 +221,7 @@ static int kernel_reaches(json_t *obj, int *ret_reaches, const char *path, struc
 	char rest;
 	int r = json_get_str(obj, "minKernel", &s, path, e);
 
-	*ret_reaches = 1;
+	*ret_reaches = -1;
 	if (r < 0 || r == 0 || !*s)
 		return r < 0 ? -1 : 0;
 	if (strspn(s, "0123456789.") != strlen(s) || strlen(s) > 12 ||
@@ -258,9 +258,9 @@ static int read_filter(const json_t *obj, const struct reader *rd, struct entry 
 		    kernel_reaches(f, &reaches, where, e) < 0)
 			return -1;
 		if (i == 0)
-			en->applies &= held == all && (!any || listed) && reaches;
+			en->applies &= held == all && (!any || listed) && reaches != 0;
 		else
-			en->applies &= !held && !listed && (reaches == 0 || !json_object_get(f, "minKernel"));
+			en->applies &= !held && !listed && reaches != 1;
 	}
 	return 0;
 }

@@ -43,9 +43,10 @@ const struct seccomp_profile *seccomp_builtin(const char *name);
  * Names that no kernel known here has on this architecture are skipped, as by
  * Docker.  Refused, with the JSON path: malformed text (ERR_CORRUPT); unknown
  * actions, operators, capabilities, architectures, flags, misspelt keys in a
- * rule, rules that contradict each other (ERR_INVALID); SCMP_ACT_NOTIFY,
+ * rule, args that another entry overrides (ERR_INVALID); SCMP_ACT_NOTIFY,
  * listenerPath and other things berth cannot apply (ERR_UNSUPPORTED).
  *
+ * Two entries for one call without args: the stricter stands.
  * As in runc, when the default action is an errno, a system call newer than
  * the newest the profile names gets ENOSYS, so that libc falls back.
  */
