@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -189,13 +190,13 @@ static int join_devices(struct cgroup *c, struct err *e)
 		return 0;
 	snprintf(path, sizeof(path), "%s/%s", v1[V1_DEVICES].root, c->parent);
 	c->v1_fd[V1_DEVICES] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (c->v1_fd[V1_DEVICES] < 0) {
-		c->v1_fd[V1_DEVICES] = cgroup_dir(v1[V1_DEVICES].root, c->parent, ".", 1, e);
-		if (c->v1_fd[V1_DEVICES] < 0 && e->code == ERR_EXISTS)
-			c->v1_fd[V1_DEVICES] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (c->v1_fd[V1_DEVICES] < 0)
-			return err_sys(e, "open cgroup %s", path);
+	if (c->v1_fd[V1_DEVICES] < 0 && errno == ENOENT) {
+		if (mkdir(path, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "make cgroup %s", path);
+		c->v1_fd[V1_DEVICES] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	}
+	if (c->v1_fd[V1_DEVICES] < 0)
+		return err_sys(e, "open cgroup %s", path);
 	if (confine_devices(c->parent, e) < 0)
 		return -1;
 	c->join_fd[V1_DEVICES] = openat(c->v1_fd[V1_DEVICES], "tasks", O_WRONLY | O_CLOEXEC);

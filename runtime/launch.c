@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -166,7 +167,7 @@ static int receive_tty(struct sandbox *sb, struct err *e)
 	return err_set(e, ERR_INTERNAL, "the sandbox ended before it handed over its terminal");
 }
 
-int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
+static int launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
 {
 	const struct spec *s = sb->spec;
 	autoclose int child_sock = -1, userns = -1, init_fd = -1;
@@ -200,6 +201,15 @@ int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct 
 		return prefer_child_error(sb, e);
 	mounts_release(&sb->plan);
 	return s->tty ? receive_tty(sb, e) : 0;
+}
+
+int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
+{
+	mode_t old = umask(0);	/* modes inside the sandbox are what we say, not the caller's umask */
+	int r = launch(sb, where, e);
+
+	umask(old);
+	return r;
 }
 
 /* The strings of a command, NUL-terminated one after the other. */

@@ -75,7 +75,7 @@ static int attach_prepared(const struct mount_op *op, struct err *e)
 }
 
 /* No more namespaces of any kind from in here, whoever asks and whatever seccomp lets through (K01). */
-static int forbid_namespaces(int proc_fd, struct err *e)
+static int forbid_namespaces(int knobs_fd, struct err *e)
 {
 	static const char *const knobs[] = {
 		"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time",
@@ -86,8 +86,8 @@ static int forbid_namespaces(int proc_fd, struct err *e)
 		char path[64];
 		autoclose int fd = -1;
 
-		snprintf(path, sizeof(path), "sys/user/max_%s_namespaces", knobs[i]);
-		fd = openat(proc_fd, path, O_RDWR | O_CLOEXEC);
+		snprintf(path, sizeof(path), "max_%s_namespaces", knobs[i]);
+		fd = openat(knobs_fd, path, O_RDWR | O_CLOEXEC);
 		if (fd < 0 && errno == ENOENT && !strcmp(knobs[i], "time"))
 			continue;	/* before Linux 5.6 */
 		if (fd < 0 || write(fd, "0", 1) != 1)
@@ -96,15 +96,26 @@ static int forbid_namespaces(int proc_fd, struct err *e)
 	return 0;
 }
 
-static int mount_proc(const struct mount_op *op, const struct spec *s, struct err *e)
+/*
+ * A user namespace may mount procfs only where one is fully visible already
+ * (mount_too_revealing() in fs/namespace.c): on the host's tree, so before we
+ * leave it.  Detached until /proc of the sandbox exists.
+ */
+static int make_proc(const struct mountplan *p, const struct spec *s, struct err *e)
 {
 	const struct newmount_opt hide = { "hidepid", "ptraceable" };
-	autoclose int mnt = newmount_fs("proc", &hide, s->hide_pids ? 1 : 0, op->attr, e);
-	autoclose int target = mnt < 0 ? -1 : open_target(op, e);
+	size_t i;
+	int mnt;
 
-	if (target < 0 || newmount_attach(mnt, target, op->target, e) < 0)
-		return -1;
-	return forbid_namespaces(mnt, e);
+	for (i = 0; i < p->count; i++)
+		if (p->ops[i].kind == MOUNT_PROC)
+			break;
+	if (i == p->count)
+		return err_set(e, ERR_INTERNAL, "a mount plan without /proc");
+	mnt = newmount_fs("proc", &hide, s->hide_pids ? 1 : 0, p->ops[i].attr, e);
+	if (mnt < 0 && e->os_errno == EPERM)
+		err_hint(e, "berth runs where parts of /proc are masked, as inside another container");
+	return mnt;
 }
 
 static int mount_own(const struct mount_op *op, const struct newmount_opt *opts, size_t n, struct err *e)
@@ -164,7 +175,14 @@ static int seal(const struct mount_op *op, struct err *e)
 	return newmount_attr(fd, 0, op->attr, e);
 }
 
-static int enter_one(const struct mount_op *op, const struct spec *s, struct err *e)
+static int attach_proc(const struct mount_op *op, int mnt, struct err *e)
+{
+	autoclose int target = open_target(op, e);
+
+	return target < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
+}
+
+static int enter_one(const struct mount_op *op, int proc_mnt, struct err *e)
 {
 	static const struct newmount_opt pts[] = {
 		{ "ptmxmode", "0666" }, { "mode", "0620" }, { "gid", "5" }, { "max", "64" },
@@ -174,7 +192,7 @@ static int enter_one(const struct mount_op *op, const struct spec *s, struct err
 	case MOUNT_ROOT:
 		return enter_root(op->fd, e);
 	case MOUNT_PROC:
-		return mount_proc(op, s, e);
+		return attach_proc(op, proc_mnt, e);
 	case MOUNT_DEVPTS:
 		return mount_own(op, pts, ARRAY_LEN(pts), e);
 	case MOUNT_MQUEUE:
@@ -193,10 +211,18 @@ static int enter_one(const struct mount_op *op, const struct spec *s, struct err
 
 int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e)
 {
+	autoclose int proc_mnt = make_proc(p, s, e);
+	autoclose int knobs = -1;
 	size_t i;
 
+	if (proc_mnt < 0)
+		return -1;
+	/* by a descriptor from before /proc/sys is made read-only; last, as each mount copied counts as one */
+	knobs = openat(proc_mnt, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (knobs < 0)
+		return err_sys(e, "open /proc/sys/user of the sandbox");
 	for (i = 0; i < p->count; i++)
-		if (enter_one(&p->ops[i], s, e) < 0)
+		if (enter_one(&p->ops[i], proc_mnt, e) < 0)
 			return err_wrap(e, "mount %s", p->ops[i].target);
-	return 0;
+	return forbid_namespaces(knobs, e);
 }
