@@ -209,6 +209,15 @@ static int enter_one(const struct mount_op *op, int proc_mnt, struct err *e)
 	}
 }
 
+/* Init makes it too, but cannot once the root is sealed. */
+static int make_workdir(const struct spec *s, struct err *e)
+{
+	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	autoclose int dir = root < 0 ? -1 : path_mkdirs_in_root(root, s->workdir, 0755, 0, 0, e);
+
+	return dir < 0 ? -1 : 0;
+}
+
 int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e)
 {
 	autoclose int proc_mnt = make_proc(p, s, e);
@@ -221,8 +230,13 @@ int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e)
 	knobs = openat(proc_mnt, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (knobs < 0)
 		return err_sys(e, "open /proc/sys/user of the sandbox");
-	for (i = 0; i < p->count; i++)
-		if (enter_one(&p->ops[i], proc_mnt, e) < 0)
-			return err_wrap(e, "mount %s", p->ops[i].target);
+	for (i = 0; i < p->count; i++) {
+		const struct mount_op *op = &p->ops[i];
+
+		if (op->kind == MOUNT_SEAL && !strcmp(op->target, "/") && make_workdir(s, e) < 0)
+			return -1;
+		if (enter_one(op, proc_mnt, e) < 0)
+			return err_wrap(e, "mount %s", op->target);
+	}
 	return forbid_namespaces(knobs, e);
 }
