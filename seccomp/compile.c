@@ -58,7 +58,7 @@ static int rule_names(const struct policy_rule *r, uint32_t arch, int nr)
 	return 0;
 }
 
-/* Rows that hold more than one name are cheap to add to all their numbers at once. */
+/* What each number gets: filter b allows a call if any row of it does, filter a tells which. */
 static int collect(struct compiler *c, struct err *e)
 {
 	uint8_t decided[SYSNO_MAX] = { 0 };

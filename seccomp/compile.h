@@ -3,9 +3,11 @@
  * compile - the policy table to BPF, when berth is built.
  *
  * Not by libseccomp: its rules are a set, ours are tried in order, which its
- * deny-by-argument filters cannot say; and one comparison per range of equal
- * answers instead of one per call makes programs a third as long, which the
- * kernel walks for every call number at load time.
+ * deny-by-argument filters cannot say.  And one comparison per range of equal
+ * answers makes filter b of standard 82 instructions (6 for read, 8 for futex),
+ * libseccomp 2.5.4 makes it 479 (15) as a binary tree and 384 (6, futex 208) as
+ * a list; loading, where the kernel walks it for every number, takes 40
+ * microseconds instead of 121 and 272 (6.18, JIT on).
  */
 #ifndef BERTH_SECCOMP_COMPILE_H
 #define BERTH_SECCOMP_COMPILE_H

@@ -67,7 +67,7 @@ static int check_words(const json_t *obj, const char *key, const char *path,
 		       int (*check)(const char *, const char *, struct err *), struct err *e)
 {
 	char where[PATH_SIZE + 32];
-	const char *s;
+	const char *s = NULL;
 	json_t *arr;
 	size_t i;
 	int r = json_get_arr(obj, key, &arr, path, e);
@@ -327,7 +327,7 @@ static int refuse_repeat(const json_t *names, size_t i, const char *name, const 
 
 static int read_names(const json_t *obj, struct reader *rd, const struct entry *en, struct err *e)
 {
-	const char *one = NULL, *s;
+	const char *one = NULL, *s = NULL;
 	json_t *names = NULL;
 	size_t i;
 
