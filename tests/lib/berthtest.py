@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What tests of the berth program share: run it with a state root of the test's own,
+wait for events, hash a directory that must not change, make small root filesystems.
+"""
+import collections
+import hashlib
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import threading
+import time
+import unittest
+
+import proc
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("BERTH_TEST_BUILD", os.path.join(TOP, "build"))
+BERTH = os.path.join(BUILD, "berth")
+ROOTS = "/var/tmp"
+
+CAUSES = ("exit", "signal", "timeout", "cpu-timeout", "oom", "pids", "disk", "output",
+          "seccomp", "killed-by", "lost")
+VERDICT_KEYS = ("cause", "wall_ms", "cpu_ms", "peak_memory_bytes", "read_bytes", "write_bytes",
+                "left_behind", "timed_out")
+
+Result = collections.namedtuple("Result", "code out err verdict args seconds")
+skip = unittest.SkipTest
+
+
+def deadline(seconds):
+    """Marks a test that may take longer (or must take less) than a minute."""
+    def mark(test):
+        test.deadline = seconds
+        return test
+    return mark
+
+
+# ---- this test's own place ------------------------------------------------
+
+def root_of(pid):
+    return os.path.join(ROOTS, f"berth-t{pid}")
+
+
+def cgroup_parent_of(pid):
+    return f"berth-t{pid}"
+
+
+def root():
+    return root_of(TEST_PID)
+
+
+TEST_PID = os.getpid()
+
+
+def begin():
+    """Called by the runner in the test's process, before the test."""
+    global TEST_PID
+    TEST_PID = os.getpid()
+    shutil.rmtree(root(), ignore_errors=True)
+    for d in ("", "state", "run", "tmp"):
+        os.mkdir(os.path.join(root(), d), 0o700)
+
+
+def tmp(name):
+    """A path in this test's scratch directory, which the runner removes."""
+    return os.path.join(root(), "tmp", name)
+
+
+def tmpdir(name, mode=0o755):
+    os.makedirs(tmp(name))
+    os.chmod(tmp(name), mode)
+    return tmp(name)
+
+
+def write(path, data="", mode=0o644):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(data if isinstance(data, bytes) else data.encode())
+    os.chmod(path, mode)
+    return path
+
+
+def environment(extra=None):
+    env = {
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": "/root", "TERM": "dumb", "LANG": "C.UTF-8",
+        "BERTH_STATE_DIR": os.path.join(root(), "state"),
+        "BERTH_RUN_DIR": os.path.join(root(), "run"),
+        "BERTH_CGROUP_PARENT": cgroup_parent_of(TEST_PID),
+    }
+    # what a sanitizer build reports must reach the test
+    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+        if name in os.environ:
+            env[name] = os.environ[name]
+    for name, value in (extra or {}).items():
+        if value is None:
+            env.pop(name, None)
+        else:
+            env[name] = value
+    return env
+
+
+# ---- running it -----------------------------------------------------------
+
+def need_berth():
+    if not os.access(BERTH, os.X_OK):
+        raise AssertionError(f"{BERTH} is not there: `make` builds it")
+
+
+def start(*args, env=None, **popen):
+    """berth as a Popen, for tests that act while it runs; stop() ends it."""
+    need_berth()
+    popen.setdefault("stdin", subprocess.DEVNULL)
+    popen.setdefault("stdout", subprocess.PIPE)
+    popen.setdefault("stderr", subprocess.PIPE)
+    return subprocess.Popen([BERTH, *args], env=environment(env), **popen)
+
+
+def berth(*args, input=None, timeout=60, env=None, ok=None, verdict=False, prefix=(), **popen):
+    """
+    Runs berth to its end.  ok: None takes any exit status, True wants 0, a number wants that.
+    verdict: asks for the JSON of --status-fd and checks its shape.  prefix: a command line to
+    put before berth's (strace ...).
+    """
+    need_berth()
+    args = [str(a) for a in args]
+    pass_fds = list(popen.pop("pass_fds", ()))
+    reader = None
+    if verdict:
+        status_read, status_write = os.pipe()
+        pass_fds.append(status_write)
+        args[1:1] = ["--status-fd", str(status_write)]
+        reader = Drain(status_read)
+    if input is None:
+        popen.setdefault("stdin", subprocess.DEVNULL)
+    else:
+        popen["stdin"] = subprocess.PIPE
+    popen.setdefault("stdout", subprocess.PIPE)
+    popen.setdefault("stderr", subprocess.PIPE)
+    line = [*prefix, BERTH, *args]
+    began = time.monotonic()
+    p = subprocess.Popen(line, env=environment(env), pass_fds=pass_fds, **popen)
+    if verdict:
+        os.close(status_write)
+    try:
+        out, err = p.communicate(input.encode() if isinstance(input, str) else input, timeout)
+    except subprocess.TimeoutExpired as late:
+        kill_tree(p.pid, including=True)
+        p.wait()
+        raise AssertionError(f"{show(args)}: not done after {timeout} s\n"
+                             f"stdout: {late.stdout!r}\nstderr: {late.stderr!r}") from None
+    seconds = time.monotonic() - began
+    told = None
+    if verdict:
+        text = reader.end()
+        if text.strip():
+            told = json.loads(text)
+    result = Result(p.returncode, (out or b"").decode(errors="surrogateescape"),
+                    (err or b"").decode(errors="surrogateescape"), told, args, seconds)
+    if ok is not None:
+        expect_code(result, 0 if ok is True else ok)
+    if verdict and result.code not in (2, 125):
+        check_verdict(result)
+    return result
+
+
+def run(*args, **kw):
+    """berth run ..."""
+    return berth("run", *args, **kw)
+
+
+class Drain(threading.Thread):
+    """Reads a pipe to its end, so that no writer waits for us."""
+
+    def __init__(self, fd):
+        super().__init__(daemon=True)
+        self.fd, self.data = fd, b""
+        self.start()
+
+    def run(self):
+        with os.fdopen(self.fd, "rb") as f:
+            self.data = f.read()
+
+    def end(self, timeout=5):
+        self.join(timeout)
+        if self.is_alive():
+            raise AssertionError("the status fd is still held open after berth has ended")
+        return self.data.decode()
+
+
+def show(args):
+    return "berth " + " ".join(str(a) if len(str(a)) < 200 else str(a)[:200] + "..." for a in args)
+
+
+def describe(result):
+    return (f"{show(result.args)}\nexit status {result.code}\nstdout: {result.out[:2000]!r}\n"
+            f"stderr: {result.err[:2000]!r}\nverdict: {result.verdict}")
+
+
+def expect(condition, result, what):
+    if not condition:
+        raise AssertionError(f"{what}\n{describe(result)}")
+
+
+def expect_code(result, code):
+    expect(result.code == code, result, f"expected exit status {code}, got {result.code}")
+
+
+def check_verdict(result):
+    v = result.verdict
+    expect(isinstance(v, dict), result, "no verdict on the status fd")
+    for key in VERDICT_KEYS:
+        expect(key in v, result, f"the verdict has no {key}")
+    expect(v["cause"] in CAUSES, result, f"cause {v['cause']} is not one of {CAUSES}")
+    expect("exit_code" in v or "signal" in v, result, "neither exit_code nor signal")
+    for key in ("wall_ms", "cpu_ms", "peak_memory_bytes", "read_bytes", "write_bytes", "left_behind"):
+        if v[key] is not None:
+            expect(isinstance(v[key], (int, float)) and v[key] >= 0, result, f"{key} is {v[key]!r}")
+    if v["cause"] == "exit" and v.get("exit_code") is not None:
+        expect(v["exit_code"] == result.code, result, "exit_code is not the exit status")
+
+
+def one_line_error(result, code, *words):
+    """One clear line on stderr that starts with "berth: ", has the words, and the exit status."""
+    expect_code(result, code)
+    lines = result.err.splitlines()
+    expect(len(lines) == 1, result, f"expected one line on stderr, got {len(lines)}")
+    expect(lines[0].startswith("berth"), result, "the line does not start with berth")
+    expect(lines[0].isprintable(), result, "the line has control characters")
+    for word in words:
+        expect(word.lower() in lines[0].lower(), result, f"the line does not say {word!r}")
+    expect(result.out == "", result, "something on stdout")
+
+
+# ---- waiting, killing -----------------------------------------------------
+
+def wait_for(event, seconds=10, what="the event"):
+    """Calls event() until it is true and returns that; looks every 5 ms."""
+    end = time.monotonic() + seconds
+    while True:
+        found = event()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not come within {seconds} s")
+        time.sleep(0.005)
+
+
+def read_until(f, word, seconds=20):
+    """Reads the pipe f (binary, of a Popen) until word has come; returns what was read."""
+    got = b""
+    os.set_blocking(f.fileno(), False)
+    end = time.monotonic() + seconds
+    while word not in got:
+        piece = None
+        try:
+            piece = os.read(f.fileno(), 65536)
+        except BlockingIOError:
+            pass
+        if piece == b"":
+            raise AssertionError(f"end of output before {word!r}; got {got[-2000:]!r}")
+        got += piece or b""
+        if piece is None:
+            if time.monotonic() > end:
+                raise AssertionError(f"no {word!r} within {seconds} s; got {got[-2000:]!r}")
+            time.sleep(0.005)
+    os.set_blocking(f.fileno(), True)
+    return got
+
+
+def kill_tree(pid, including=False):
+    """SIGKILLs all below pid (and pid too) until none is alive."""
+    for _ in range(200):
+        victims = proc.descendants(pid)
+        if including and proc.alive(pid):
+            victims.append(pid)
+        if not victims:
+            return
+        for victim in victims:
+            proc.kill(victim)
+        time.sleep(0.005)
+
+
+def stop(p, sig=signal.SIGKILL):
+    """Ends a Popen of start() and closes its pipes; returns its exit status."""
+    if p.poll() is None:
+        p.send_signal(sig)
+    code = p.wait(30)
+    for f in (p.stdin, p.stdout, p.stderr):
+        if f:
+            f.close()
+    return code
+
+
+def gc():
+    return berth("gc", ok=True, timeout=30)
+
+
+# ---- trees ----------------------------------------------------------------
+
+def seal(top):
+    """SEAL of the security notes: one hash of a tree's names, kinds, modes, owners and bytes."""
+    h = hashlib.sha256()
+    for line in sealed(top):
+        h.update(line.encode(errors="surrogateescape") + b"\n")
+    return h.hexdigest()
+
+
+def sealed(top):
+    lines = []
+
+    def add(path, name):
+        st = os.lstat(path)
+        kind = stat.S_IFMT(st.st_mode)
+        extra = ""
+        if stat.S_ISLNK(st.st_mode):
+            extra = os.readlink(path)
+        elif stat.S_ISREG(st.st_mode):
+            with open(path, "rb") as f:
+                extra = hashlib.file_digest(f, "sha256").hexdigest()
+        elif stat.S_ISCHR(st.st_mode) or stat.S_ISBLK(st.st_mode):
+            extra = str(st.st_rdev)
+        size = st.st_size if not stat.S_ISDIR(st.st_mode) else 0
+        xattrs = sorted(os.listxattr(path, follow_symlinks=False))
+        lines.append(f"{name}|{kind:o}|{stat.S_IMODE(st.st_mode):o}|{st.st_uid}:{st.st_gid}|"
+                     f"{st.st_nlink}|{size}|{xattrs}|{extra}")
+
+    add(top, "")
+    for where, dirs, files in os.walk(top):
+        for name in dirs + files:
+            path = os.path.join(where, name)
+            add(path, os.path.relpath(path, top))
+    return sorted(lines)
+
+
+def victim(name="victim"):
+    """A host directory outside every rootfs that no sandbox may change."""
+    v = tmpdir(name)
+    write(v + "/secret", "host-secret-canary\n", 0o600)
+    write(v + "/open", "world writable\n", 0o666)
+    write(v + "/sub/file", "below\n")
+    os.chmod(v + "/sub", 0o777)
+    os.symlink("secret", v + "/link")
+    os.chmod(v, 0o777)
+    return v
+
+
+BUSYBOX = "/bin/busybox"
+
+
+def busybox_rootfs(name="rootfs", dirs=("dev", "proc", "sys", "tmp", "run", "etc", "root", "workspace")):
+    """A root filesystem of one static busybox, writable at will by the test."""
+    if not os.access(BUSYBOX, os.X_OK) or b"statically" not in subprocess.run(
+            ["file", "-L", BUSYBOX], stdout=subprocess.PIPE).stdout:
+        raise skip("needs the package busybox-static (and file)")
+    top = tmpdir(name)
+    os.mkdir(top + "/bin")
+    shutil.copy2(BUSYBOX, top + "/bin/busybox")
+    for applet in ("sh", "ls", "cat", "echo", "id", "true", "false", "sleep", "mkdir", "touch", "ln", "rm",
+                   "mv", "pwd", "readlink", "env", "stat", "head", "dd", "test", "grep", "chmod", "df",
+                   "setsid", "mount", "hostname", "find", "wc", "kill", "ps", "cp", "rmdir", "seq"):
+        os.symlink("busybox", f"{top}/bin/{applet}")
+    for d in dirs:
+        os.mkdir(f"{top}/{d}")
+    if "etc" in dirs:
+        write(top + "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000:user:/home/user:/bin/sh\n"
+                                   "daemon:x:1:1:daemon:/usr/sbin:/bin/sh\n")
+        write(top + "/etc/group", "root:x:0:\nuser:x:1000:\ndaemon:x:1:\nstaff:x:50:user\n")
+    return top

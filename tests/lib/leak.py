@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The leak check around every test: what the machine holds afterwards must be what it held before.
+
+Looked at: mounts, cgroups below this test's parent and the processes in them, processes that
+descend from the test (it is their subreaper, so a daemon that was let go is found too; while
+none is left, no namespace is held but by a mount, which is found as such), network interfaces
+and named network namespaces, loop devices, SysV IPC, open fds of the test, and what stands in
+the test's state root.  The kernel tears some of it down asynchronously: it has 2 s.
+"""
+import os
+import shutil
+import socket
+import time
+
+import berthtest
+import proc
+
+GRACE = 2.0
+CGROUPS = "/sys/fs/cgroup"
+
+
+def lines(path):
+    try:
+        with open(path) as f:
+            return f.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def names(path):
+    try:
+        return os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def cgroup_dirs(parent):
+    """Every cgroup of this test, in every hierarchy, children first."""
+    tops = [CGROUPS] + [os.path.join(CGROUPS, n) for n in names(CGROUPS)]
+    # the parent stands below the caller's own cgroup in some hierarchies
+    tops += [os.path.join(CGROUPS, c, rel.lstrip("/")) for c in names(CGROUPS)
+             for rel in set(proc.cgroups("self")) if rel != "/"]
+    found = []
+    for top in dict.fromkeys(tops):
+        for n in names(top):
+            if n == parent or n.startswith(parent + "-") or n.startswith(parent + "."):
+                for where, _, _ in os.walk(os.path.join(top, n), topdown=False):
+                    found.append(where)
+    return list(dict.fromkeys(found))
+
+
+def loops(root):
+    found = []
+    for dev in names("/sys/block"):
+        if dev.startswith("loop"):
+            for backing in lines(f"/sys/block/{dev}/loop/backing_file"):
+                if backing.startswith(root + "/"):
+                    found.append(f"{dev} {backing}")
+    return found
+
+
+# Standing in an idle state root, and no residue: empty directories, lock files (truncated, never
+# unlinked), the store, and what berth keeps to find its way at the next start.
+KEPT_DIRS = ("store", "images", "blobs", "layers", "cache")
+
+
+def state_residue(root):
+    found = []
+    for part in ("run", "state"):
+        top = os.path.join(root, part)
+        for where, dirs, files in os.walk(top):
+            if where == top:
+                dirs[:] = [d for d in dirs if d not in KEPT_DIRS]
+            if os.path.basename(where) in ("sandboxes", "sandbox"):
+                found += [os.path.join(where, d) for d in dirs]
+            for f in files:
+                path = os.path.join(where, f)
+                if not f.endswith("lock") and os.path.lexists(path) and os.lstat(path).st_size:
+                    found.append(path)
+    return found
+
+
+def snapshot(test_pid):
+    parent, root = berthtest.cgroup_parent_of(test_pid), berthtest.root_of(test_pid)
+    dirs = cgroup_dirs(parent)
+    inside = []
+    for d in dirs:
+        inside += [f"{d}: {proc.cmdline(int(p))}" for p in lines(d + "/cgroup.procs")
+                   if p.isdigit() and proc.alive(int(p))]
+    proc.reap()
+    return {
+        "mount": lines("/proc/self/mountinfo"),
+        # the parent itself may stay; it holds nothing
+        "cgroup": [d for d in dirs if os.path.basename(d) != parent],
+        "process in a cgroup": inside,
+        "process": [proc.cmdline(p) for p in proc.descendants(test_pid)],
+        "network interface": [n for _, n in socket.if_nameindex()],
+        "network namespace": names("/run/netns"),
+        "loop device": loops(root),
+        "SysV object": [l for kind in ("shm", "sem", "msg") for l in lines(f"/proc/sysvipc/{kind}")[1:]],
+        "open fd": fds(),
+        "state": state_residue(root),
+    }
+
+
+def fds():
+    found = []
+    for fd in names("/proc/self/fd"):
+        try:
+            found.append(f"{fd} -> {os.readlink('/proc/self/fd/' + fd)}")
+        except FileNotFoundError:
+            pass  # the one that lists
+    return [f for f in found if "/proc/" not in f]
+
+
+def difference(before, after, kinds=None):
+    return [f"{kind} {'left' if sign == '+' else 'gone'}: {thing}"
+            for kind in before if kinds is None or kind in kinds
+            for sign, a, b in (("+", before, after), ("-", after, before))
+            for thing in b[kind] if thing not in a[kind]]
+
+
+class Check:
+    """with Check() as check: test(); check.finish()"""
+
+    def __init__(self):
+        self.pid = os.getpid()
+
+    def __enter__(self):
+        self.before = snapshot(self.pid)
+        return self
+
+    def now(self, wait=GRACE):
+        """What differs from the start, once it has had its time to go."""
+        end = time.monotonic() + wait
+        while True:
+            found = difference(self.before, snapshot(self.pid))
+            if not found or time.monotonic() > end:
+                return found
+            time.sleep(0.01)
+
+    def finish(self, failing=False):
+        found = self.now(0 if failing else GRACE)
+        berthtest.kill_tree(self.pid)
+        clear(self.pid)
+        if found and failing:
+            print("left at the failure:\n  " + "\n  ".join(found[:20]), flush=True)
+        elif found:
+            raise AssertionError("the test leaves something behind:\n  " + "\n  ".join(found))
+
+    def __exit__(self, *_):
+        return False
+
+
+def clear(test_pid):
+    """Removes what a test may have left: its cgroups and its state root."""
+    for d in cgroup_dirs(berthtest.cgroup_parent_of(test_pid)):
+        for p in lines(d + "/cgroup.procs"):
+            proc.kill(int(p))
+    end = time.monotonic() + 5
+    while True:
+        left = []
+        for d in cgroup_dirs(berthtest.cgroup_parent_of(test_pid)):
+            try:
+                os.rmdir(d)
+            except OSError:
+                left.append(d)
+        if not left or time.monotonic() > end:
+            break
+        time.sleep(0.01)
+    shutil.rmtree(berthtest.root_of(test_pid), ignore_errors=True)
+
+
+def sweep(test_pid):
+    """In the runner, after the test's process has ended: nothing of it lives on."""
+    for pid in proc.descendants(os.getpid()):
+        proc.kill(pid)
+    clear(test_pid)
+    proc.reap()

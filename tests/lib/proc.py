@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes and namespaces, seen from the test."""
+import ctypes
+import errno
+import fcntl
+import os
+import signal
+import socket
+import struct
+
+libc = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWNET = 0x00020000, 0x08000000, 0x40000000
+MS_REC, MS_PRIVATE, MS_SHARED = 0x4000, 1 << 18, 1 << 20
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def check(result, what):
+    if result < 0:
+        e = ctypes.get_errno()
+        raise OSError(e, f"{what}: {os.strerror(e)}")
+    return result
+
+
+def own_namespaces():
+    """
+    A mount, IPC and network namespace for this test, so that two tests at once do not
+    see each other's mounts.  The mounts are then shared within it, as on a host under
+    systemd: a sandbox that forgets to make its own private is found by the leak check.
+    """
+    check(libc.unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET), "unshare")
+    check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "make / private")
+    check(libc.mount(b"none", b"/", None, MS_REC | MS_SHARED, None), "make / shared")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        lo = struct.pack("16sh14x", b"lo", 1)  # IFF_UP
+        fcntl.ioctl(s, 0x8914, lo)  # SIOCSIFFLAGS
+
+
+def subreaper():
+    """What a child leaves behind becomes our child, not that of the machine's pid 1."""
+    check(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def stat(pid):
+    """(state, parent) of a process, or None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            rest = f.read().rsplit(b")", 1)[1].split()
+        return rest[0].decode(), int(rest[1])
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return None
+
+
+def pids():
+    return [int(p) for p in os.listdir("/proc") if p.isdigit()]
+
+
+def descendants(root):
+    """Every living process below root; zombies are not alive."""
+    children = {}
+    states = {}
+    for pid in pids():
+        s = stat(pid)
+        if s:
+            states[pid] = s[0]
+            children.setdefault(s[1], []).append(pid)
+    found, todo = [], [root]
+    while todo:
+        for child in children.get(todo.pop(), ()):
+            todo.append(child)
+            if states[child] not in "ZX":
+                found.append(child)
+    return found
+
+
+def alive(pid):
+    s = stat(pid)
+    return s is not None and s[0] not in "ZX"
+
+
+def cmdline(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            args = f.read().replace(b"\0", b" ").decode(errors="replace").strip()
+        with open(f"/proc/{pid}/comm") as f:
+            return f"{pid} ({f.read().strip()}) {args[:120]}"
+    except (FileNotFoundError, ProcessLookupError):
+        return f"{pid} (gone)"
+
+
+def cgroups(pid):
+    try:
+        with open(f"/proc/{pid}/cgroup") as f:
+            return [line.split(":", 2)[2].rstrip("\n") for line in f]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def kill(pid, sig=signal.SIGKILL):
+    try:
+        os.kill(pid, sig)
+    except ProcessLookupError:
+        pass
+
+
+def reap():
+    """Collects every child of ours that has ended."""
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                return
+        except OSError as e:
+            if e.errno == errno.ECHILD:
+                return
+            raise

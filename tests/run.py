@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Finds and runs every test: tests/run.py [-k WORD] [KIND or FILE ...]
+
+KIND is unit, fuzz, integration, attack or fault; without any, all are run.
+
+  unit         the Criterion program BUILD/unit-tests, each of its tests counted
+  fuzz         BUILD/fuzz-replay/X over the corpus of target X, one test a target
+  the others   tests/KIND/test_*.py, each function test_*, in a process of its own
+
+Python files run two at a time (one process each), each test under a deadline.
+One line a test, the details of what failed, and last of all the line
+
+    N passed, N failed[, N skipped]
+
+Exit status 0 when something ran and nothing failed, else 1.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TESTS = os.path.join(TOP, "tests")
+PY_KINDS = ("integration", "attack", "fault")
+KINDS = ("unit", "fuzz") + PY_KINDS
+UNIT_DEADLINE = 300
+REPLAY_DEADLINE = 120
+
+
+class Report:
+    """Counts and prints; the only place that writes to stdout."""
+
+    def __init__(self):
+        self.counts = {"pass": 0, "fail": 0, "skip": 0}
+        self.failures = []
+        self.lock = threading.Lock()
+
+    def add(self, name, verdict, detail="", seconds=None):
+        took = "" if seconds is None else f"  ({seconds:.2f} s)"
+        word = {"pass": "ok  ", "fail": "FAIL", "skip": "SKIP"}[verdict]
+        with self.lock:
+            self.counts[verdict] += 1
+            if verdict == "skip":
+                print(f"{word} {name}: {detail.strip()}", flush=True)
+                return
+            print(f"{word} {name}{took}", flush=True)
+            if verdict == "fail":
+                self.failures.append(name)
+                for line in detail.rstrip().splitlines() or ["(said nothing)"]:
+                    print("     | " + printable(line))
+                sys.stdout.flush()
+
+    def end(self):
+        c = self.counts
+        ran = c["pass"] + c["fail"]
+        if self.failures:
+            print("\nfailed:")
+            for name in self.failures:
+                print("  " + name)
+        if not ran:
+            print("no test ran")
+        skipped = f", {c['skip']} skipped" if c["skip"] else ""
+        print(f"{c['pass']} passed, {c['fail']} failed{skipped}", flush=True)
+        return 0 if ran and not c["fail"] else 1
+
+
+def printable(text):
+    return "".join(ch if ch.isprintable() or ch == "\t" else "?" for ch in text)
+
+
+# ---- unit: Criterion ------------------------------------------------------
+
+def run_unit(build, match, report):
+    program = os.path.join(build, "unit-tests")
+    sources = [f for f in os.listdir(os.path.join(TESTS, "unit")) if f.endswith(".c")]
+    if not sources:
+        return
+    if not os.access(program, os.X_OK):
+        report.add("unit", "fail", f"{program} is not there: `make unit` builds it")
+        return
+    with tempfile.TemporaryDirectory() as tmp:
+        tap = os.path.join(tmp, "tap")
+        args = [program, f"--tap={tap}", "--jobs", "2"]
+        if match:
+            args += ["--filter", f"*{match}*"]
+        try:
+            done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=UNIT_DEADLINE, cwd=TOP)
+        except subprocess.TimeoutExpired as late:
+            report.add("unit", "fail", f"not done after {UNIT_DEADLINE} s\n{text(late.stdout)}")
+            return
+        try:
+            with open(tap, errors="replace") as f:
+                lines = f.read().splitlines()
+        except FileNotFoundError:
+            lines = []
+        failed = parse_tap(lines, report)
+        if done.returncode != 0 and not failed:
+            report.add("unit", "fail", f"exit status {done.returncode}\n{text(done.stdout)}")
+
+
+def parse_tap(lines, report):
+    """Criterion's TAP, one point a test; returns how many failed."""
+    failed = 0
+    point = re.compile(r"^(ok|not ok)\s*(?:\d+\s*)?- (\S+)\s*(.*)$")
+    i = 0
+    while i < len(lines):
+        m = point.match(lines[i])
+        i += 1
+        if not m:
+            continue
+        detail = [m.group(3)]
+        while i < len(lines) and not point.match(lines[i]):
+            detail.append(lines[i])
+            i += 1
+        rest = m.group(3)
+        name = "unit " + m.group(2)
+        seconds = re.search(r"\(([\d.]+)s\)", rest)
+        if re.search(r"#\s*skip", rest, re.I):
+            report.add(name, "skip", rest.split("#", 1)[1])
+        elif m.group(1) == "ok":
+            report.add(name, "pass", seconds=float(seconds.group(1)) if seconds else None)
+        else:
+            failed += 1
+            report.add(name, "fail", "\n".join(detail))
+    return failed
+
+
+def text(data):
+    return (data or b"").decode(errors="replace")
+
+
+# ---- fuzz: each target over its corpus ------------------------------------
+
+def corpus_of(target):
+    """tests/fuzz/corpus/X, where target X is tests/fuzz/fuzz_X.c."""
+    for place in (f"corpus/{target}", f"corpus/fuzz_{target}", f"{target}.corpus", target):
+        path = os.path.join(TESTS, "fuzz", place)
+        if os.path.isdir(path):
+            return path
+    return None
+
+
+def run_fuzz(build, match, report):
+    place = os.path.join(TESTS, "fuzz")
+    targets = sorted(f[5:-2] for f in os.listdir(place) if re.fullmatch(r"fuzz_\w+\.c", f))
+    for target in targets:
+        if match and match not in "fuzz " + target:
+            continue
+        program = os.path.join(build, "fuzz-replay", target)
+        if not os.access(program, os.X_OK):
+            report.add("fuzz " + target, "fail", f"{program} is not there: `make fuzz-replay`")
+            continue
+        args = [program] + ([corpus_of(target)] if corpus_of(target) else [])
+        start = time.monotonic()
+        try:
+            done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=REPLAY_DEADLINE, cwd=TOP)
+            verdict, detail = "pass" if done.returncode == 0 else "fail", text(done.stdout)
+            detail = f"exit status {done.returncode}\n{detail[-4000:]}"
+        except subprocess.TimeoutExpired as late:
+            verdict, detail = "fail", f"not done after {REPLAY_DEADLINE} s\n{text(late.stdout)[-4000:]}"
+        report.add("fuzz " + target, verdict, detail, time.monotonic() - start)
+
+
+# ---- python ---------------------------------------------------------------
+
+def python_files(kinds, files):
+    found = [os.path.abspath(f) for f in files]
+    for kind in kinds:
+        place = os.path.join(TESTS, kind)
+        if kind in PY_KINDS and os.path.isdir(place):
+            found += sorted(os.path.join(place, f) for f in os.listdir(place)
+                            if re.fullmatch(r"test_\w+\.py", f))
+    return sorted(found, key=cost, reverse=True)
+
+
+def cost(path):
+    """The seconds a file says it takes (COST = n): long ones are begun first."""
+    with open(path) as f:
+        m = re.search(r"^COST = (\d+)", f.read(), re.M)
+    return int(m.group(1)) if m else 5
+
+
+def run_file(path, build, match, report):
+    name = os.path.relpath(path, TESTS)
+    runner = os.path.join(TESTS, "lib", "runfile.py")
+    read_end, write_end = os.pipe()
+    env = dict(os.environ, BERTH_TEST_BUILD=build)
+    with tempfile.TemporaryFile() as said:
+        worker = subprocess.Popen([sys.executable, "-B", runner, path, str(write_end), match or ""],
+                                  stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
+                                  pass_fds=(write_end,), env=env, start_new_session=True)
+        WORKERS.add(worker)
+        os.close(write_end)
+        ended = False
+        with os.fdopen(read_end) as events:
+            for line in events:
+                event = json.loads(line)
+                if "end" in event:
+                    ended = True
+                    continue
+                report.add(f"{name} {event['test']}", event["verdict"], event["detail"], event["seconds"])
+        code = worker.wait()
+        WORKERS.discard(worker)
+        if code or not ended:
+            said.seek(0)
+            report.add(name, "fail", f"the file's runner ended with {code}\n{text(said.read())[-4000:]}")
+
+
+WORKERS = set()
+
+
+def stop_workers(_signal, _frame):
+    for worker in list(WORKERS):
+        try:
+            os.killpg(worker.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+    os._exit(1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="runs berth's tests; see the head of this file")
+    parser.add_argument("-k", metavar="WORD", help="only tests whose name has WORD")
+    parser.add_argument("-j", metavar="N", type=int, default=2, help="python files at a time")
+    parser.add_argument("--build", default=os.path.join(TOP, os.environ.get("BUILD", "build")))
+    parser.add_argument("what", nargs="*", help="kinds or test files")
+    opts = parser.parse_args()
+    kinds = [w for w in opts.what if w in KINDS]
+    files = [w for w in opts.what if w not in KINDS]
+    for f in files:
+        if not os.path.isfile(f):
+            parser.error(f"{f}: neither a kind of test ({', '.join(KINDS)}) nor a file")
+    if not opts.what:
+        kinds = list(KINDS)
+    build = os.path.abspath(opts.build)
+    signal.signal(signal.SIGTERM, stop_workers)
+    signal.signal(signal.SIGINT, stop_workers)
+    report = Report()
+    if "unit" in kinds:
+        run_unit(build, opts.k, report)
+    if "fuzz" in kinds:
+        run_fuzz(build, opts.k, report)
+    with concurrent.futures.ThreadPoolExecutor(opts.j) as pool:
+        futures = [pool.submit(run_file, f, build, opts.k, report) for f in python_files(kinds, files)]
+        for future in futures:
+            future.result()
+    return report.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

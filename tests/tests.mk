@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# The tests; included by the Makefile.
+#
+#   make check        installs what is missing (says so first), builds, runs every test
+#   make unit integration attack fault fuzz-check    one kind; TEST_ARGS="-k WORD" picks
+
+BUILD_PACKAGES = gcc g++ make pkg-config musl-tools linux-libc-dev libc6-dev libseccomp-dev libjansson-dev \
+	libarchive-dev libssl-dev libzstd-dev zlib1g-dev liblzma-dev libbz2-dev liblz4-dev libacl1-dev libxml2-dev nettle-dev
+TEST_PACKAGES = libcriterion-dev python3 busybox-static file strace bubblewrap runc crun mmdebstrap umoci skopeo \
+	git procps util-linux iproute2 attr e2fsprogs
+
+python = /usr/bin/env PYTHONDONTWRITEBYTECODE=1 python3
+run_tests = $(python) tests/run.py --build $(BUILD) $(TEST_ARGS)
+
+# ---- what the tests are made of
+fuzz_targets = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+fuzz_replays = $(addprefix $(BUILD)/fuzz-replay/,$(fuzz_targets))
+
+$(BUILD)/fuzz-replay/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay_main.o \
+		$(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH) $(LIBS_IMAGE)
+
+# Runs inside any image and on the host: static, and without the hardening that it looks for.
+$(BUILD)/probe: tests/attack/probe.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE -O1 $(WARN) -static -o $@ $<
+
+unit_tests = $(if $(wildcard tests/unit/*.c),$(BUILD)/unit-tests)
+
+# ---- running them
+check:
+	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	@$(MAKE) --no-print-directory check-built
+
+# a second make, since it reads pkg-config only after the packages are there
+check-built: $(PROGRAMS) $(BUILD)/probe $(unit_tests) $(fuzz_replays)
+	@$(run_tests)
+
+unit: $(unit_tests)
+	@$(run_tests) unit
+fuzz-replay: $(fuzz_replays)
+fuzz-check: $(fuzz_replays)
+	@$(run_tests) fuzz
+integration attack fault: $(PROGRAMS) $(BUILD)/probe
+	@$(run_tests) $@
+
+.PHONY: check check-built unit fuzz-replay fuzz-check integration attack fault
