@@ -225,16 +225,25 @@ static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct er
 	return 0;
 }
 
-int image_load(int store_fd, const char *ref, struct image *ret, struct err *e)
+json_t *image_record(int store_fd, const char *ref, struct err *e)
 {
-	autojson json_t *doc = NULL;
-	struct image im = { 0 };
+	json_t *doc = NULL;
 
 	if (find_ref(store_fd, ref, &doc, e) < 0)
-		return -1;
+		return NULL;
 	if (!doc)
-		return err_set(e, ERR_NOT_FOUND, "image '%.200s' is not in the store; hint: "
-			       "berth image import SOURCE %.200s", ref, ref);
+		err_set(e, ERR_NOT_FOUND, "image '%.200s' is not in the store; hint: "
+			"berth image import SOURCE %.200s", ref, ref);
+	return doc;
+}
+
+int image_load(int store_fd, const char *ref, struct image *ret, struct err *e)
+{
+	autojson json_t *doc = image_record(store_fd, ref, e);
+	struct image im = { 0 };
+
+	if (!doc)
+		return -1;
 	im.name = strdup(ref);
 	if (!im.name)
 		return err_nomem(e);

@@ -19,6 +19,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/json.h"
 
 #define STORE_DEFAULT_PATH "/var/lib/berth/store"
 #define IMAGE_LAYERS_MAX 500	/* overlayfs takes no more lower directories */
@@ -47,6 +48,8 @@ int store_open(const char *path, struct err *e);
  */
 int image_load(int store_fd, const char *ref, struct image *ret, struct err *e);
 void image_release(struct image *im);
+/* The record itself, a new reference; errors as image_load(). */
+json_t *image_record(int store_fd, const char *ref, struct err *e);
 /* O_PATH dirfd of layer tree i (ERR_CORRUPT when the store lost it). */
 int image_layer_open(int store_fd, const struct image *im, size_t i, struct err *e);
 /*

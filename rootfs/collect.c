@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rootfs/collect.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "rootfs/catalog.h"
+#include "rootfs/hash.h"
+#include "rootfs/image.h"
+#include "rootfs/store.h"
+
+#define CHUNK (256u << 10)
+
+struct collector {
+	struct store store;
+	json_t *blobs, *chains;	/* objects used as sets of hex */
+	json_t *problems;	/* NULL: a problem is an error */
+	int repair;
+	json_int_t layers_count, blobs_count, bytes, images_count;
+};
+
+static int problem(struct collector *c, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static int problem(struct collector *c, struct err *e, const char *fmt, ...)
+{
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (!c->problems)
+		return err_set(e, ERR_CORRUPT, "%s; hint: berth image fsck", text);
+	return json_array_append_new(c->problems, json_string(text)) < 0 ? err_nomem(e) : 0;
+}
+
+static int mark(json_t *set, const char *digest)
+{
+	if (!digest || !digest_is_valid(digest))
+		return -1;
+	json_object_set_new(set, digest_hex(digest), json_true());
+	return 0;
+}
+
+static int mark_record(void *ctx, const char *filename, const json_t *record, const struct err *bad, struct err *e)
+{
+	struct collector *c = ctx;
+	const json_t *layer;
+	size_t i;
+	int wrong;
+
+	c->images_count++;
+	if (!record)
+		return problem(c, e, "%s", bad->msg);
+	wrong = mark(c->blobs, json_string_value(json_object_get(record, "digest")));
+	wrong |= mark(c->blobs, json_string_value(json_object_get(record, "config")));
+	json_array_foreach(json_object_get(record, "layers"), i, layer) {
+		wrong |= mark(c->blobs, json_string_value(json_object_get(layer, "digest")));
+		wrong |= mark(c->chains, json_string_value(json_object_get(layer, "chain_id")));
+	}
+	return wrong ? problem(c, e, "record %s is damaged", filename) : 0;
+}
+
+/* Calls fn for each name in a directory of the store. */
+static int each_name(struct collector *c, const char *path,
+		     int (*fn)(struct collector *c, int dir_fd, const char *name, struct err *e), struct err *e)
+{
+	int fd = openat(c->store.fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *d;
+	int rc = 0;
+
+	if (!dir) {
+		fd_close(&fd);
+		return err_sys(e, "read %s in the image store", path);
+	}
+	while (!rc && (d = readdir(dir)))
+		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+			rc = fn(c, dirfd(dir), d->d_name, e);
+	closedir(dir);
+	return rc;
+}
+
+/* ---- garbage ---- */
+
+/* An image without a name, but a sandbox sits on it: its layers are needed. */
+static int mark_held(struct collector *c, int fd, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1u << 20);
+	char *line, *save = NULL;
+
+	if (io_read_all(fd, &b, "a hold", e) < 0)
+		return -1;
+	for (line = b.data ? strtok_r(b.data, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
+		json_object_set_new(c->chains, line, json_true());
+	return 0;
+}
+
+static int sweep_hold(struct collector *c, int dir_fd, const char *name, struct err *e)
+{
+	autoclose int fd = -1;
+
+	if (json_object_get(c->blobs, name))
+		return 0;
+	fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open hold %.20s", name);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return mark_held(c, fd, e);
+	/* under the lock: whoever waits for it then sees that the link count is 0 */
+	return unlinkat(dir_fd, name, 0) < 0 ? err_sys(e, "remove hold %.20s", name) : 0;
+}
+
+static int sweep_layer(struct collector *c, int dir_fd, const char *name, struct err *e)
+{
+	uint64_t bytes = 0;
+
+	if (json_object_get(c->chains, name))
+		return 0;
+	catalog_disk_bytes(dir_fd, name, &bytes, NULL, NULL);
+	/* first out of sight as a whole; if we die, the next writer clears tmp */
+	if (renameat(dir_fd, name, c->store.tmp_fd, name) < 0)
+		return err_sys(e, "remove layer %.20s", name);
+	c->layers_count++;
+	c->bytes += (json_int_t)bytes;
+	return path_remove_tree(c->store.tmp_fd, name, e);
+}
+
+static int sweep_blob(struct collector *c, int dir_fd, const char *name, struct err *e)
+{
+	struct stat st;
+
+	if (json_object_get(c->blobs, name))
+		return 0;
+	if (!fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		c->bytes += (json_int_t)st.st_blocks * 512;
+	if (unlinkat(dir_fd, name, 0) < 0)
+		return err_sys(e, "remove blob %.20s", name);
+	c->blobs_count++;
+	return 0;
+}
+
+/* Nobody adds while we are exclusive, so nobody has one of these. */
+static int sweep_lock(struct collector *c, int dir_fd, const char *name, struct err *e)
+{
+	(void)c;
+	return unlinkat(dir_fd, name, 0) < 0 ? err_sys(e, "remove lock %.20s", name) : 0;
+}
+
+static int sweep(struct collector *c, struct err *e)
+{
+	if (catalog_each(c->store.fd, mark_record, c, e) < 0 || each_name(c, "holds", sweep_hold, e) < 0 ||
+	    each_name(c, "layers", sweep_layer, e) < 0 || each_name(c, "blobs/sha256", sweep_blob, e) < 0)
+		return -1;
+	return each_name(c, "locks", sweep_lock, e);
+}
+
+json_t *collect_garbage(int store_fd, int wait, struct err *e)
+{
+	autojson json_t *blobs = json_object();
+	autojson json_t *chains = json_object();
+	struct collector c = { .blobs = blobs, .chains = chains };
+	json_t *ret = NULL;
+
+	if (store_begin_exclusive(&c.store, store_fd, wait, e) < 0)
+		return NULL;
+	if (!sweep(&c, e))
+		ret = json_pack("{s:I, s:I, s:I}", "layers", c.layers_count, "blobs", c.blobs_count,
+				"bytes", c.bytes);
+	store_end(&c.store);
+	return ret;
+}
+
+/* ---- check ---- */
+
+static int check_blob(struct collector *c, int dir_fd, const char *name, struct err *e)
+{
+	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	autofree unsigned char *chunk = malloc(CHUNK);
+	autohash struct hash h = { 0 };
+	char digest[DIGEST_SIZE];
+	ssize_t r;
+
+	c->blobs_count++;
+	if (fd < 0)
+		return problem(c, e, "blob %.64s cannot be opened: %s", name, strerror(errno));
+	if (!chunk)
+		return err_nomem(e);
+	if (hash_init(&h, e) < 0)
+		return -1;
+	while ((r = read(fd, chunk, CHUNK)) > 0)
+		if (hash_add(&h, chunk, (size_t)r, e) < 0)
+			return -1;
+	if (r < 0)
+		return problem(c, e, "blob %.64s cannot be read: %s", name, strerror(errno));
+	if (hash_final(&h, digest, e) < 0)
+		return -1;
+	if (!strcmp(digest_hex(digest), name))
+		return 0;
+	if (c->repair && unlinkat(dir_fd, name, 0) < 0)
+		return err_sys(e, "remove damaged blob %.64s", name);
+	return problem(c, e, "blob %.64s is damaged%s: its digest is %s; hint: import the image again", name,
+		       c->repair ? " and was removed" : "", digest);
+}
+
+static int check_layer(struct collector *c, int dir_fd, const char *name, struct err *e)
+{
+	uint64_t bytes, devices = 0;
+	struct err why = { 0 };
+
+	c->layers_count++;
+	if (!digest_is_hex(name, 64, 64))
+		return problem(c, e, "layers/%.100s is no layer", name);
+	if (catalog_disk_bytes(dir_fd, name, &bytes, &devices, &why) < 0)
+		return problem(c, e, "layer %.64s: %s", name, why.msg);
+	return devices ? problem(c, e, "layer %.64s holds %llu device nodes", name,
+				 (unsigned long long)devices) : 0;
+}
+
+static int check_present(struct collector *c, const json_t *set, const char *dir, const char *what, struct err *e)
+{
+	const char *hex;
+	json_t *v;
+	char path[100];
+
+	json_object_foreach((json_t *)set, hex, v) {
+		snprintf(path, sizeof(path), "%s/%.64s", dir, hex);
+		if (faccessat(c->store.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+		    problem(c, e, "%s %.64s is missing; hint: import the image again", what, hex) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int check_hold(void *ctx, const char *filename, const json_t *record, const struct err *bad, struct err *e)
+{
+	const char *digest = json_string_value(json_object_get(record, "digest"));
+	struct collector *c = ctx;
+	char path[100];
+
+	(void)bad;
+	if (!digest || !digest_is_valid(digest))
+		return 0;	/* said before */
+	snprintf(path, sizeof(path), "holds/%.64s", digest_hex(digest));
+	if (faccessat(c->store.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return problem(c, e, "the hold of %s is missing; hint: import the image again", filename);
+	return 0;
+}
+
+json_t *collect_check(int store_fd, int repair, struct err *e)
+{
+	autojson json_t *blobs = json_object();
+	autojson json_t *chains = json_object();
+	struct collector c = { .blobs = blobs, .chains = chains, .repair = repair,
+			       .problems = json_array() };
+	json_t *ret = NULL;
+
+	if (!c.problems || store_begin(&c.store, store_fd, e) < 0) {
+		json_decref(c.problems);
+		return NULL;
+	}
+	if (!catalog_each(store_fd, mark_record, &c, e) && !catalog_each(store_fd, check_hold, &c, e) &&
+	    !check_present(&c, blobs, "blobs/sha256", "blob", e) &&
+	    !check_present(&c, chains, "layers", "layer", e) &&
+	    !each_name(&c, "blobs/sha256", check_blob, e) && !each_name(&c, "layers", check_layer, e))
+		ret = json_pack("{s:I, s:I, s:I, s:O}", "images", c.images_count, "blobs", c.blobs_count,
+				"layers", c.layers_count, "problems", c.problems);
+	json_decref(c.problems);
+	store_end(&c.store);
+	return ret;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * collect - what no image and no sandbox needs goes; what is there is checked.
+ */
+#ifndef BERTH_ROOTFS_COLLECT_H
+#define BERTH_ROOTFS_COLLECT_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+/*
+ * Removes layers and blobs that no record names; the layers of an image that is
+ * held (image_hold()) stay although its record is gone.  wait 0: ERR_BUSY while
+ * an import runs.  Returns {"layers","blobs","bytes"} removed.
+ */
+json_t *collect_garbage(int store_fd, int wait, struct err *e);
+/*
+ * Reads everything and compares: records, holds, layers present and without
+ * devices, every blob's digest.  Returns {"images","blobs","layers","problems":[...]}.
+ * repair: damaged blobs are removed, so that the next import brings whole ones.
+ */
+json_t *collect_check(int store_fd, int repair, struct err *e);
+
+#endif
