@@ -102,14 +102,16 @@ def run_unit(build, match, report):
                 lines = f.read().splitlines()
         except FileNotFoundError:
             lines = []
-        failed = parse_tap(lines, report)
+        points, failed = parse_tap(lines, report)
+        if not points and not match:
+            report.add("unit", "fail", f"{program} has no test in it\n{text(done.stdout)}")
         if done.returncode != 0 and not failed:
             report.add("unit", "fail", f"exit status {done.returncode}\n{text(done.stdout)}")
 
 
 def parse_tap(lines, report):
-    """Criterion's TAP, one point a test; returns how many failed."""
-    failed = 0
+    """Criterion's TAP, one point a test; returns how many there were and how many failed."""
+    points = failed = 0
     point = re.compile(r"^(ok|not ok)\s*(?:\d+\s*)?- (\S+)\s*(.*)$")
     i = 0
     while i < len(lines):
@@ -117,6 +119,7 @@ def parse_tap(lines, report):
         i += 1
         if not m:
             continue
+        points += 1
         detail = [m.group(3)]
         while i < len(lines) and not point.match(lines[i]):
             detail.append(lines[i])
@@ -131,7 +134,7 @@ def parse_tap(lines, report):
         else:
             failed += 1
             report.add(name, "fail", "\n".join(detail))
-    return failed
+    return points, failed
 
 
 def text(data):

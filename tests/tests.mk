@@ -28,6 +28,9 @@ $(BUILD)/probe: tests/attack/probe.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE -O1 $(WARN) -static -o $@ $<
 
+# Criterion finds its tests in a section that nothing refers to.
+$(BUILD)/unit-tests: ALL_LDFLAGS += -Wl,--no-gc-sections
+
 unit_tests = $(if $(wildcard tests/unit/*.c),$(BUILD)/unit-tests)
 
 # ---- running them
