@@ -1,3 +1,134 @@
-all: x y z
-x y z:
-	sleep 0.05; echo $@ > $@
+# SPDX-License-Identifier: Apache-2.0
+# berth: one Makefile, not recursive.  `make help` lists what it does.
+# Switches: V=1  SAN=1 (ASan+UBSan)  WERROR=1  CC=clang  PREFIX=/usr/local  DESTDIR=
+
+VERSION := 0.1.0
+PREFIX ?= /usr/local
+PKG_CONFIG ?= pkg-config
+MUSL_CC ?= musl-gcc
+BUILD ?= build$(if $(filter 1,$(SAN)),-san)$(if $(filter clang%,$(CC)),-clang)
+
+Q = $(if $(filter 1,$(V)),,@)
+say = @$(if $(filter 1,$(V)),:,printf '  %-6s %s\n' $(1) $(2))
+
+CFLAGS ?= -O2 -g
+WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wpointer-arith \
+       -Wno-missing-field-initializers $(if $(filter 1,$(WERROR)),-Werror)
+HARDEN = -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fcf-protection
+LINK_STATIC = -static-pie
+ifeq ($(SAN),1)
+HARDEN = -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+LINK_STATIC = -pie
+endif
+ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -I$(BUILD)/gen -DBERTH_VERSION='"$(VERSION)"' \
+	-fPIE -fno-strict-aliasing -ffunction-sections -fdata-sections $(WARN) $(HARDEN) $(CFLAGS) -MMD -MP
+ALL_LDFLAGS = -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections $(LDFLAGS)
+INIT_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu \
+	-Os -fno-stack-protector -ffunction-sections -fdata-sections $(WARN) -MMD -MP
+
+# ---- what is made of what ------------------------------------------------
+LAYERS = base seccomp rootfs runtime manager cli
+MAINS = cli/berth.c cli/berth-image.c seccomp/gen.c
+layer_objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard $(1)/*.c)))
+$(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call layer_objs,$(l))))
+seccomp_o += $(BUILD)/gen/seccomp_builtin.o
+runtime_o += $(BUILD)/runtime/initblob.o
+init_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/init/*.c))
+
+LIBS_BERTH = -lseccomp -ljansson
+LIBS_IMAGE = $(shell $(PKG_CONFIG) --libs libarchive libcrypto libzstd zlib jansson)
+PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image
+
+all: $(PROGRAMS)
+
+help:
+	@printf '%s\n' 'make demo     install what is missing, build, run a command in a sandbox' \
+		'make check    install what the tests need, run them all' 'make          build' \
+		'make install  PREFIX=/usr/local DESTDIR=' 'make bench    speed beside runc, crun, bubblewrap' \
+		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make clean'
+
+# ---- the first command of the README ---------------------------------------
+DEMO_PACKAGES = gcc libc6-dev pkg-config musl-tools libseccomp-dev libjansson-dev libarchive-dev libssl-dev \
+	libzstd-dev zlib1g-dev e2fsprogs
+
+demo:
+	@tests/lib/need $(BUILD) $(DEMO_PACKAGES)
+	@$(MAKE) --no-print-directory all
+	@echo '$$ build/berth run host sh -c "..."'
+	@$(BUILD)/berth run host sh -c 'echo "hello from a sandbox: $$(id -un) on $$(hostname), pid $$$$, $$(ls /proc | grep -c "^[0-9]") processes"; \
+		echo "capabilities $$(grep CapBnd /proc/self/status | cut -f2), seccomp filters $$(grep Seccomp_filters /proc/self/status | cut -f2)"; \
+		touch /usr/x 2>/dev/null || echo "/usr is read-only"; ls -A /home /root /var/log'
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/berth $(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
+	install -m 755 $(BUILD)/berth-image $(DESTDIR)$(PREFIX)/libexec/berth/berth-image
+	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
+	$(BUILD)/berth completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/berth
+
+define archive_rule
+$$($(1)_a): $$($(1)_o)
+	$$(call say,AR,$$@)
+	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
+endef
+$(foreach l,$(LAYERS),$(eval $(call archive_rule,$(l))))
+
+$(BUILD)/%.o: %.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# pid 1 of a sandbox: static, small, without the host's libc
+$(BUILD)/runtime/init/%.o: runtime/init/%.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(MUSL_CC) $(INIT_CFLAGS) -c -o $@ $<
+
+$(BUILD)/berth-init: $(init_o)
+	$(call say,LD,$@)
+	$(Q)$(MUSL_CC) -static -Wl,--gc-sections -Wl,-z,noexecstack -s -o $@ $^
+
+$(BUILD)/runtime/initblob.o: runtime/initblob.S $(BUILD)/berth-init
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DINIT_PATH='"$(BUILD)/berth-init"' -c -o $@ $<
+
+# the built-in seccomp profiles are compiled to BPF here, once, not at each run
+$(BUILD)/seccomp-gen: $(BUILD)/seccomp/gen.o $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard seccomp/*.c))) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lseccomp -ljansson
+
+$(BUILD)/gen/seccomp_builtin.c: $(BUILD)/seccomp-gen
+	$(call say,GEN,$@)
+	@mkdir -p $(@D)
+	$(Q)$(BUILD)/seccomp-gen > $@.tmp && mv $@.tmp $@
+
+$(BUILD)/berth: $(BUILD)/cli/berth.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
+
+$(BUILD)/berth-image: $(BUILD)/cli/berth-image.o $(rootfs_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_IMAGE)
+
+# ---- tests ---------------------------------------------------------------
+unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))
+$(BUILD)/unit-tests: $(unit_o) $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE)
+
+-include tests/tests.mk tests/lint.mk tests/bench/bench.mk tests/vm/vm.mk
+
+# ---- housekeeping ---------------------------------------------------------
+clean:
+	rm -rf build build-*
+
+.PHONY: all help demo install clean
+.SECONDARY:
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
