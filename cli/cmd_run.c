@@ -232,7 +232,7 @@ static int start(struct run *r, struct err *e)
 	struct launch_place where = { scratch, -1, NULL };
 	const struct spec *s = &r->opts.spec;
 	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
-	uint32_t flags = INIT_LAST | INIT_MAKE_CWD;
+	struct job c = sandbox_job(s, INIT_LAST | INIT_MAKE_CWD);
 
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config.run_dir, s->id);
 	if (choose_disk(r, e) < 0)
@@ -244,9 +244,9 @@ static int start(struct run *r, struct err *e)
 		return -1;
 	if (s->tty) {
 		std[0] = std[1] = std[2] = r->sandbox.tty_slave;
-		flags |= INIT_TTY;
+		c.flags |= INIT_TTY;
 	}
-	if (sandbox_exec(&r->sandbox, 1, flags, std, e) < 0)
+	if (sandbox_exec(&r->sandbox, 1, &c, std, e) < 0)
 		return -1;
 	fd_close(&r->sandbox.tty_slave);
 	return 0;

@@ -308,16 +308,17 @@ static int load_filter(const struct seccomp_filter *f, struct err *e)
 	return 0;
 }
 
-/* Deny-by-argument first, then the allow-list: the kernel takes the stricter answer of the two (S6). */
+/*
+ * Init's own filter: what any profile allows, and clone3, with which it puts
+ * each command in its cgroup.  The payload gets the two of its profile on top,
+ * right before its exec (S6).  A profile read from a file may allow what init's
+ * filter does not, so init then runs without.
+ */
 static int enter_seccomp(struct child *c, struct err *e)
 {
-	const struct seccomp_profile *p = c->spec->seccomp;
-
-	if (c->spec->unconfined_seccomp)
+	if (!spec_init_filters(c->spec))
 		return 0;
-	if (p->a.len && load_filter(&p->a, e) < 0)
-		return -1;
-	return load_filter(&p->b, e);
+	return load_filter(&seccomp_builtin("init")->b, e);
 }
 
 static int exec_init(struct child *c, struct err *e)

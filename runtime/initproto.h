@@ -22,9 +22,11 @@
 #define INIT_SOCKET_FD 3	/* the only descriptor init is born with, besides 0-2 on /dev/null */
 #define INIT_INLINE_MAX 32768	/* larger blobs come as a memfd */
 #define INIT_BLOB_MAX (8u << 20)
+#define INIT_FDS_MAX 16
+#define INIT_FILTER_MAX 4096	/* BPF_MAXINSNS */
 
 enum init_request_type {
-	INIT_EXEC = 1,	/* run a command; descriptors: 0, 1, 2 [, blob] */
+	INIT_EXEC = 1,	/* run a command; descriptors: 0, 1, 2 [, blob] [, cgroup] [, v1 tasks files ...] */
 	INIT_SIGNAL,	/* signal the leader of command seq */
 	INIT_PING,	/* answered by INIT_STATUS: init runs, confined, and nothing else does yet */
 };
@@ -34,16 +36,20 @@ enum init_exec_flags {
 	INIT_LAST = 2,		/* init ends when this command does */
 	INIT_BLOB_FD = 4,	/* the blob is in a memfd, the last descriptor */
 	INIT_MAKE_CWD = 8,	/* make the working directory when it is missing */
+	INIT_CGROUP = 16,	/* the next descriptor is the v2 cgroup the command is born in */
 };
 
 /* What init must find in its own /proc/self before it starts anything (T10). */
 struct init_expect {
 	uint64_t cap_bounding;
-	uint32_t seccomp_filters;	/* 0: not checked, the caller asked for unconfined */
+	uint32_t seccomp_filters;	/* init's own, at least; 0: not checked, the caller asked for unconfined */
 	uint32_t no_new_privs;
 };
 
-/* Followed by the blob: user NUL cwd NUL argv[0] NUL ... env[0] NUL ... */
+/*
+ * Followed by the blob: the two seccomp filters of the payload, a then b, as
+ * struct sock_filter arrays; then user NUL cwd NUL argv[0] NUL ... env[0] NUL ...
+ */
 struct init_request {
 	uint32_t magic;
 	uint32_t type;
@@ -54,6 +60,8 @@ struct init_request {
 	uint32_t envc;
 	uint32_t umask;
 	uint32_t blob_len;
+	uint32_t filter_len[2];	/* in instructions; 0: none */
+	uint32_t tasks;		/* v1 `tasks` files among the descriptors, the last ones */
 	struct rlimits rlimits;
 	struct init_expect expect;
 };

@@ -212,50 +212,88 @@ int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct 
 	return r;
 }
 
-/* The strings of a command, NUL-terminated one after the other. */
-static int pack(const struct spec *s, struct buf *b, struct err *e)
+struct job sandbox_job(const struct spec *s, uint32_t flags)
+{
+	return (struct job){
+		.argv = s->argv, .argc = s->argc, .env = s->env, .env_count = s->env_count, .user = s->user,
+		.workdir = s->workdir, .rlimits = s->rlimits, .flags = flags,
+	};
+}
+
+static int pack_filter(const struct seccomp_filter *f, uint32_t *ret_len, struct buf *b, struct err *e)
+{
+	*ret_len = f->len;
+	return buf_add(b, f->insns, f->len * sizeof(*f->insns), e);
+}
+
+/* The filters, then the strings of the command, NUL-terminated one after the other. */
+static int pack(const struct spec *s, const struct job *c, struct init_request *rq, struct buf *b, struct err *e)
 {
 	size_t i;
 
-	if (buf_add(b, s->user, strlen(s->user) + 1, e) < 0 || buf_add(b, s->workdir, strlen(s->workdir) + 1, e) < 0)
+	if (!s->unconfined_seccomp && (pack_filter(&s->seccomp->a, &rq->filter_len[0], b, e) < 0 ||
+				       pack_filter(&s->seccomp->b, &rq->filter_len[1], b, e) < 0))
 		return -1;
-	for (i = 0; i < s->argc; i++)
-		if (buf_add(b, s->argv[i], strlen(s->argv[i]) + 1, e) < 0)
+	if (buf_add(b, c->user, strlen(c->user) + 1, e) < 0 || buf_add(b, c->workdir, strlen(c->workdir) + 1, e) < 0)
+		return -1;
+	for (i = 0; i < c->argc; i++)
+		if (buf_add(b, c->argv[i], strlen(c->argv[i]) + 1, e) < 0)
 			return err_wrap(e, "command line");
-	for (i = 0; i < s->env_count; i++)
-		if (buf_add(b, s->env[i], strlen(s->env[i]) + 1, e) < 0)
+	for (i = 0; i < c->env_count; i++)
+		if (buf_add(b, c->env[i], strlen(c->env[i]) + 1, e) < 0)
 			return err_wrap(e, "environment");
+	rq->blob_len = (uint32_t)b->len;
 	return 0;
 }
 
-int sandbox_exec(struct sandbox *sb, uint32_t seq, uint32_t flags, const int std[3], struct err *e)
+/* The descriptors in the order init expects them (initproto.h). */
+static size_t collect_fds(const struct job *c, struct init_request *rq, const int std[3], int memfd, int *fds)
+{
+	size_t n = 3, i;
+
+	memcpy(fds, std, 3 * sizeof(int));
+	if (memfd >= 0) {
+		fds[n++] = memfd;
+		rq->flags |= INIT_BLOB_FD;
+	}
+	if (!c->leaf)
+		return n;
+	fds[n++] = c->leaf->v2_fd;
+	rq->flags |= INIT_CGROUP;
+	for (i = 0; i < CGROUP_JOIN_MAX; i++) {
+		if (c->leaf->join_fd[i] < 0)
+			continue;
+		fds[n++] = c->leaf->join_fd[i];
+		rq->tasks++;
+	}
+	return n;
+}
+
+int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e)
 {
 	const struct spec *s = sb->spec;
 	autobuf struct buf blob = BUF_INIT(INIT_BLOB_MAX);
 	autoclose int memfd = -1;
-	int fds[4] = { std[0], std[1], std[2], -1 };
+	int fds[INIT_FDS_MAX];
 	struct init_request rq = {
-		.magic = INIT_MAGIC, .type = INIT_EXEC, .seq = seq, .flags = flags,
-		.argc = (uint32_t)s->argc, .envc = (uint32_t)s->env_count, .umask = 022,
-		.rlimits = s->rlimits,
+		.magic = INIT_MAGIC, .type = INIT_EXEC, .seq = seq, .flags = c->flags,
+		.argc = (uint32_t)c->argc, .envc = (uint32_t)c->env_count, .umask = 022,
+		.rlimits = c->rlimits,
 		.expect = {
-			.cap_bounding = s->caps,
-			.seccomp_filters = s->unconfined_seccomp ? 0 : s->seccomp->a.len ? 2 : 1,
-			.no_new_privs = 1,
+			.cap_bounding = s->caps, .seccomp_filters = spec_init_filters(s), .no_new_privs = 1,
 		},
 	};
+	size_t n;
 
-	if (pack(s, &blob, e) < 0)
+	if (pack(s, c, &rq, &blob, e) < 0)
 		return -1;
-	rq.blob_len = (uint32_t)blob.len;
 	if (blob.len > INIT_INLINE_MAX) {
 		memfd = memfd_create("berth-command", MFD_CLOEXEC);
 		if (memfd < 0 || io_write_all(memfd, blob.data, blob.len) < 0)
 			return err_sys(e, "hand over a long command");
-		fds[3] = memfd;
-		rq.flags |= INIT_BLOB_FD;
 	}
-	if (fdpass_send2(sb->sock, &rq, sizeof(rq), blob.data, memfd >= 0 ? 0 : blob.len, fds, memfd >= 0 ? 4 : 3) < 0) {
+	n = collect_fds(c, &rq, std, memfd, fds);
+	if (fdpass_send2(sb->sock, &rq, sizeof(rq), blob.data, memfd >= 0 ? 0 : blob.len, fds, n) < 0) {
 		err_sys(e, "send the command to the sandbox");
 		return prefer_child_error(sb, e);
 	}

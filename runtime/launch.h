@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include "runtime/job.h"
 #include "runtime/initproto.h"
 #include "runtime/mountplan.h"
 #include "runtime/spec.h"
@@ -38,10 +39,12 @@ struct launch_place {
 void sandbox_init(struct sandbox *sb, const struct spec *s);
 int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e);
 /*
- * Starts a command: the spec's when argv is its own.  std are the caller's
- * descriptors (or the terminal's slave, three times).  Does not wait.
+ * Asks init to start a command with std as its descriptors 0 to 2.  Does not
+ * wait: INIT_STARTED or INIT_EXEC_FAILED follows, then INIT_EXITED.
  */
-int sandbox_exec(struct sandbox *sb, uint32_t seq, uint32_t flags, const int std[3], struct err *e);
+int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e);
+/* The spec's own command. */
+struct job sandbox_job(const struct spec *s, uint32_t flags);
 int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);
 /*
  * Reads one reply of init, which is hostile input: 1, 0 when init is gone, -1

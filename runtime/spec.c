@@ -28,6 +28,11 @@ static int check_hostname(const char *h, struct err *e)
 	return 0;
 }
 
+unsigned spec_init_filters(const struct spec *s)
+{
+	return !s->unconfined_seccomp && s->seccomp->name && seccomp_builtin(s->seccomp->name) == s->seccomp;
+}
+
 int spec_check(const struct spec *s, struct err *e)
 {
 	if (!path_is_name(s->id))

@@ -21,7 +21,8 @@
 #define EAFNOSUPPORT_ POLICY_ERRNO(EAFNOSUPPORT)
 
 #define NOT_DEV (POLICY_STRICT | POLICY_STANDARD)
-#define NOT_STRICT (POLICY_STANDARD | POLICY_DEV)
+#define NOT_STRICT (POLICY_STANDARD | POLICY_DEV | POLICY_INIT)
+#define DEV_UP (POLICY_DEV | POLICY_INIT)
 
 /* Kernel numbers some libc headers lack or guard. */
 enum {
@@ -60,6 +61,7 @@ const struct policy_name policy_profiles[POLICY_PROFILE_COUNT] = {
 	{ "strict", POLICY_STRICT },
 	{ "standard", POLICY_STANDARD },
 	{ "dev", POLICY_DEV },
+	{ "init", POLICY_INIT },
 };
 
 const struct policy_rule policy_rules[] = {
@@ -91,11 +93,12 @@ const struct policy_rule policy_rules[] = {
 	  { { "flags", 0, POLICY_ANY_BIT, .mask = FLAGS_NAMESPACES } } },
 	{ NAMES("clone"), POLICY_ALL, 0, ALLOW, "processes and threads" },
 	/* In a although it has no test: its flags are in memory, out of a filter's reach. */
-	{ NAMES("clone3"), POLICY_ALL, 1, ENOSYS_, "K01 namespaces: flags cannot be filtered; libc falls back to clone" },
+	{ NAMES("clone3"), POLICY_INIT, 0, ALLOW, "init: CLONE_INTO_CGROUP for each command; it holds no capability to make namespaces" },
+	{ NAMES("clone3"), POLICY_PAYLOADS, 1, ENOSYS_, "K01 namespaces: flags cannot be filtered; libc falls back to clone" },
 
 	{ NAMES("personality"), POLICY_ALL, 1, ALLOW, "query, PER_LINUX, PER_LINUX32, UNAME26",
 	  { PERSONA(0, 8, 0x20000, 0x20008, LOW) } },
-	{ NAMES("personality"), POLICY_DEV, 1, ALLOW, "dev: ADDR_NO_RANDOMIZE for debuggers",
+	{ NAMES("personality"), DEV_UP, 1, ALLOW, "dev: ADDR_NO_RANDOMIZE for debuggers",
 	  { PERSONA(PERSONA_NO_RANDOMIZE, PERSONA_NO_RANDOMIZE | 8, PERSONA_NO_RANDOMIZE | 0x20000,
 		    PERSONA_NO_RANDOMIZE | 0x20008) } },
 	{ NAMES("personality"), POLICY_ALL, 1, EPERM_, "K09 rare execution domains, no address randomisation" },
@@ -131,7 +134,7 @@ const struct policy_rule policy_rules[] = {
 	  "K01 mounts: CVE-2022-0185, CVE-2021-33909" },
 	{ NAMES("keyctl", "add_key", "request_key"), POLICY_ALL, 0, EPERM_,
 	  "K08 keyrings are not namespaced (CVE-2016-0728)" },
-	{ NAMES("ptrace", "process_vm_readv", "process_vm_writev", "kcmp"), POLICY_DEV, 0, ALLOW,
+	{ NAMES("ptrace", "process_vm_readv", "process_vm_writev", "kcmp"), DEV_UP, 0, ALLOW,
 	  "dev: debuggers and tracers of the sandbox's own processes" },
 	{ NAMES("ptrace", "process_vm_readv", "process_vm_writev", "kcmp"), NOT_DEV, 0, EPERM_,
 	  "K09 reads and steers other processes (CVE-2019-13272); profile dev allows it" },

@@ -25,7 +25,9 @@ enum policy_profile {
 	POLICY_STRICT = 1,
 	POLICY_STANDARD = 2,
 	POLICY_DEV = 4,
-	POLICY_ALL = 7,
+	POLICY_INIT = 8,	/* berth's own pid 1: what any payload may do, and clone3 */
+	POLICY_PAYLOADS = 7,
+	POLICY_ALL = 15,
 };
 
 enum policy_op {
@@ -62,7 +64,7 @@ struct policy_name {
 	const char *name;
 	uint8_t bit;
 };
-#define POLICY_PROFILE_COUNT 3
+#define POLICY_PROFILE_COUNT 4
 extern const struct policy_name policy_profiles[POLICY_PROFILE_COUNT];
 
 #define POLICY_ERRNO(n) (SECCOMP_RET_ERRNO | (n))

@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The child is made by vfork(2): it borrows init's memory until execve, so it
- * may only make system calls and write to *e.  That spares a pipe for the error
- * and a copy of the page tables for each command.
+ * The child is made by clone3 with CLONE_VFORK and CLONE_INTO_CGROUP: born in
+ * the cgroup of its command, with a copy of init's memory (it reads hostile
+ * files, under the payload's own seccomp filters, before it executes), while
+ * init waits for the exec.  The error comes back through a shared page.
  */
 #include "runtime/init/exec.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/init/user.h"
@@ -27,19 +33,27 @@ struct command {
 	const char *user, *cwd;
 	char **argv, **envp;
 	const char *path;	/* the PATH to search */
+	struct sock_fprog filter[2];
 	struct user who;
 };
 
 /* The blob must hold exactly the strings its header counts. */
 static int split(const struct init_request *rq, const char *blob, struct command *c, struct err *e)
 {
-	static char home[sizeof(((struct user *)0)->home) + 8];
 	const char *p = blob, *end = blob + rq->blob_len;
 	uint64_t count = 2ULL + rq->argc + rq->envc, i;
-	int has_home = 0;
 	char **v;
 
-	if (!rq->argc || count > rq->blob_len || !rq->blob_len || end[-1])
+	for (i = 0; i < 2; i++) {
+		size_t n = rq->filter_len[i] * sizeof(struct sock_filter);
+
+		if (rq->filter_len[i] > INIT_FILTER_MAX || n > (size_t)(end - p))
+			return err_set(e, ERR_INTERNAL, "malformed command request");
+		c->filter[i].len = (unsigned short)rq->filter_len[i];
+		c->filter[i].filter = (struct sock_filter *)(uintptr_t)p;
+		p += n;
+	}
+	if (!rq->argc || p >= end || count > (size_t)(end - p) || end[-1])
 		return err_set(e, ERR_INTERNAL, "malformed command request");
 	v = calloc(count + 4, sizeof(*v));
 	if (!v)
@@ -59,25 +73,26 @@ static int split(const struct init_request *rq, const char *blob, struct command
 			c->argv[i - 2] = (char *)p;
 		else
 			c->envp[i - 2 - rq->argc] = (char *)p;
-		if (i >= 2ULL + rq->argc) {
-			if (!strncmp(p, "PATH=", 5))
-				c->path = p + 5;
-			if (!strncmp(p, "HOME=", 5))
-				has_home = 1;
-		}
+		if (i >= 2ULL + rq->argc && !strncmp(p, "PATH=", 5))
+			c->path = p + 5;
 		p += strlen(p) + 1;
 	}
 	if (!c->path || !c->path[0])
 		c->path = DEFAULT_PATH;
-	if (user_lookup(c->user, &c->who, e) < 0) {
-		free(v);
-		return -1;
-	}
-	if (!has_home) {
-		snprintf(home, sizeof(home), "HOME=%s", c->who.home[0] ? c->who.home : c->who.uid ? "/" : "/root");
-		c->envp[rq->envc] = home;
-	}
 	return 0;
+}
+
+/* HOME of whoever it is, unless the environment says. */
+static void add_home(const struct init_request *rq, struct command *c)
+{
+	static char home[sizeof(c->who.home) + 8];
+	uint32_t i;
+
+	for (i = 0; i < rq->envc; i++)
+		if (!strncmp(c->envp[i], "HOME=", 5))
+			return;
+	snprintf(home, sizeof(home), "HOME=%s", c->who.home[0] ? c->who.home : c->who.uid ? "/" : "/root");
+	c->envp[rq->envc] = home;
 }
 
 /* mkdir -p, inside the sandbox's own root, owned by who will use it. */
@@ -111,7 +126,7 @@ static int set_rlimits(const struct rlimits *r, struct err *e)
 	return 0;
 }
 
-static int set_stdio(const struct init_request *rq, const int std[3], struct err *e)
+static int set_stdio(const struct init_request *rq, const struct exec_fds *fds, struct err *e)
 {
 	int i;
 
@@ -119,7 +134,7 @@ static int set_stdio(const struct init_request *rq, const int std[3], struct err
 		return err_sys(e, "start a session");
 	/* the three are above 2 in init, so no dup2 clobbers a source */
 	for (i = 0; i < 3; i++)
-		if (dup2(std[i], i) < 0)
+		if (dup2(fds->std[i], i) < 0)
 			return err_sys(e, "set up descriptor %d", i);
 	if (rq->flags & INIT_TTY && ioctl(0, TIOCSCTTY, 0) < 0)
 		return err_sys(e, "take the terminal");
@@ -181,11 +196,41 @@ static int try_exec(const struct command *c, struct err *e)
 	return exec_failed(e, name, saved);
 }
 
-static int in_child(const struct init_request *rq, const struct command *c, const int std[3], struct err *e)
+/* Deny-by-argument first, then the allow-list: the kernel takes the stricter answer (S6). */
+static int load_filters(const struct command *c, struct err *e)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (c->filter[i].len && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &c->filter[i]) < 0)
+			return err_sys(e, "load a seccomp filter of %u instructions", c->filter[i].len);
+	return 0;
+}
+
+static int join_tasks(const struct exec_fds *fds, struct err *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < fds->task_count; i++)
+		if (write(fds->tasks[i], "0", 1) != 1)
+			return err_sys(e, "join the command's cgroup");
+	return 0;
+}
+
+static int in_child(const struct init_request *rq, struct command *c, const struct exec_fds *fds, struct err *e)
 {
 	sigset_t none;
 
-	if (set_stdio(rq, std, e) < 0 || set_rlimits(&rq->rlimits, e) < 0 || become(&c->who, e) < 0)
+	/* everything that reads what the sandbox wrote comes after the filters */
+	if (join_tasks(fds, e) < 0 || set_stdio(rq, fds, e) < 0 || set_rlimits(&rq->rlimits, e) < 0 ||
+	    load_filters(c, e) < 0 || user_lookup(c->user, &c->who, e) < 0)
+		return -1;
+	add_home(rq, c);
+	if (rq->flags & INIT_MAKE_CWD)
+		make_cwd(c->cwd, &c->who);
+	if (rq->flags & INIT_TTY)
+		(void)!fchown(0, c->who.uid, (gid_t)-1);	/* as login(1) does; without it tty(1) still works */
+	if (become(&c->who, e) < 0)
 		return -1;
 	if (chdir(c->cwd) < 0)
 		return err_sys(e, "enter working directory '%.200s' in the sandbox", c->cwd);
@@ -195,23 +240,45 @@ static int in_child(const struct init_request *rq, const struct command *c, cons
 	return try_exec(c, e);
 }
 
-pid_t exec_start(const struct init_request *rq, const char *blob, const int std[3], struct err *e)
+static pid_t clone_child(const struct exec_fds *fds)
 {
+	struct clone_args a = { .flags = CLONE_VFORK, .exit_signal = SIGCHLD };
+
+	if (fds->cgroup >= 0) {
+		a.flags |= CLONE_INTO_CGROUP;
+		a.cgroup = (uint64_t)fds->cgroup;
+	}
+	return (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+}
+
+pid_t exec_start(const struct init_request *rq, const char *blob, const struct exec_fds *fds, struct err *e)
+{
+	static struct err *shared;
 	struct command c = { 0 };
-	volatile int failed = 0;
 	pid_t pid;
 
+	if (!shared) {
+		shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (shared == MAP_FAILED) {
+			shared = NULL;
+			return err_sys(e, "share a page with the command");
+		}
+	}
 	if (split(rq, blob, &c, e) < 0)
 		return -1;
-	if (rq->flags & INIT_MAKE_CWD)
-		make_cwd(c.cwd, &c.who);
-	pid = vfork();
+	shared->code = ERR_NONE;
+	pid = clone_child(fds);
 	if (pid == 0) {
-		failed = in_child(rq, &c, std, e) < 0;
+		in_child(rq, &c, fds, shared);
 		_exit(127);
 	}
 	free(c.argv);
 	if (pid < 0)
 		return err_sys(e, "fork the command");
-	return failed ? -1 : pid;
+	if (shared->code == ERR_NONE)
+		return pid;
+	*e = *shared;
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return -1;
 }

@@ -9,11 +9,19 @@
 
 #include "runtime/initproto.h"
 
+/* The descriptors that came with a request; -1 where there is none. */
+struct exec_fds {
+	int std[3];
+	int blob;
+	int cgroup;
+	int tasks[INIT_FDS_MAX];
+	uint32_t task_count;
+};
+
 /*
- * Runs the command of rq, whose strings start at blob (blob_len bytes, checked
- * here), with std[0..2] as its descriptors 0..2.  Returns its pid once execve
- * succeeded, or -1 with e naming the step.
+ * Runs the command of rq, whose blob (blob_len bytes) is checked here.  Returns
+ * its pid once execve succeeded, or -1 with e naming the step.
  */
-pid_t exec_start(const struct init_request *rq, const char *blob, const int std[3], struct err *e);
+pid_t exec_start(const struct init_request *rq, const char *blob, const struct exec_fds *fds, struct err *e);
 
 #endif

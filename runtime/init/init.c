@@ -135,7 +135,7 @@ static struct running *slot_of(pid_t pid)
 	return NULL;
 }
 
-static void handle_exec(const struct init_request *rq, const char *blob, const int std[3])
+static void handle_exec(const struct init_request *rq, const char *blob, const struct exec_fds *fds)
 {
 	struct init_reply r = { .seq = rq->seq, .type = INIT_EXEC_FAILED };
 	struct running *slot = slot_of(0);
@@ -150,7 +150,7 @@ static void handle_exec(const struct init_request *rq, const char *blob, const i
 		send_reply(&r);
 		return;
 	}
-	pid = exec_start(rq, blob, std, &r.err);
+	pid = exec_start(rq, blob, fds, &r.err);
 	if (pid < 0) {
 		send_reply(&r);
 		if (rq->flags & INIT_LAST)
@@ -217,20 +217,65 @@ static void reap(void)
 	}
 }
 
+/* Names the descriptors of a request by its flags; extra or missing ones end us: the two sides are one build. */
+static void sort_fds(const struct init_request *rq, const int *fds, size_t n, struct exec_fds *ret)
+{
+	size_t used = 0, i;
+
+	*ret = (struct exec_fds){ .std = { -1, -1, -1 }, .blob = -1, .cgroup = -1, .task_count = rq->tasks };
+	if (rq->type != INIT_EXEC) {
+		if (n)
+			_exit(1);
+		return;
+	}
+	if (rq->tasks > INIT_FDS_MAX ||
+	    n != 3 + !!(rq->flags & INIT_BLOB_FD) + !!(rq->flags & INIT_CGROUP) + (size_t)rq->tasks)
+		_exit(1);
+	for (i = 0; i < 3; i++)
+		ret->std[i] = fds[used++];
+	if (rq->flags & INIT_BLOB_FD)
+		ret->blob = fds[used++];
+	if (rq->flags & INIT_CGROUP)
+		ret->cgroup = fds[used++];
+	for (i = 0; i < rq->tasks; i++)
+		ret->tasks[i] = fds[used++];
+}
+
+static void handle(const struct init_request *rq, const char *inlined, size_t inlined_len, const struct exec_fds *fds)
+{
+	const char *blob = inlined;
+	void *map = NULL;
+
+	if (fds->blob >= 0) {
+		map = mmap(NULL, rq->blob_len, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds->blob, 0);
+		if (map == MAP_FAILED)
+			_exit(1);
+		blob = map;
+	} else if (rq->blob_len != inlined_len) {
+		_exit(1);
+	}
+	if (rq->type == INIT_EXEC)
+		handle_exec(rq, blob, fds);
+	else if (rq->type == INIT_SIGNAL)
+		handle_signal(rq);
+	else if (rq->type == INIT_PING)
+		send_reply(&(struct init_reply){ .type = INIT_STATUS, .seq = rq->seq });
+	if (map)
+		munmap(map, rq->blob_len);
+}
+
 /* One request with its descriptors; returns 0 when the supervisor has closed the socket. */
 static int receive(void)
 {
-	static char buf[sizeof(struct init_request) + INIT_INLINE_MAX];
-	union { char space[CMSG_SPACE(4 * sizeof(int))]; struct cmsghdr align; } ctl;
-	struct iovec iov = { buf, sizeof(buf) };
+	static struct { struct init_request rq; char blob[INIT_INLINE_MAX]; } buf;
+	union { char space[CMSG_SPACE(INIT_FDS_MAX * sizeof(int))]; struct cmsghdr align; } ctl;
+	struct iovec iov = { &buf, sizeof(buf) };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.space,
 			    .msg_controllen = sizeof(ctl.space) };
-	struct init_request rq;
-	const char *blob = buf + sizeof(rq);
-	void *map = MAP_FAILED;
-	int fds[4] = { -1, -1, -1, -1 };
-	size_t nfds = 0, i;
+	int fds[INIT_FDS_MAX];
+	struct exec_fds sorted;
 	struct cmsghdr *cm;
+	size_t nfds = 0, i;
 	ssize_t n;
 
 	n = recvmsg(INIT_SOCKET_FD, &m, MSG_CMSG_CLOEXEC);
@@ -242,29 +287,12 @@ static int receive(void)
 		nfds = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		memcpy(fds, CMSG_DATA(cm), nfds * sizeof(int));
 	}
-	if ((size_t)n < sizeof(rq))
+	if ((size_t)n < sizeof(buf.rq) || buf.rq.magic != INIT_MAGIC || buf.rq.blob_len > INIT_BLOB_MAX)
 		_exit(1);
-	memcpy(&rq, buf, sizeof(rq));
-	if (rq.magic != INIT_MAGIC || rq.blob_len > INIT_BLOB_MAX)
-		_exit(1);
-	if (rq.flags & INIT_BLOB_FD) {
-		map = mmap(NULL, rq.blob_len, PROT_READ | PROT_WRITE, MAP_PRIVATE, fds[3], 0);
-		if (map == MAP_FAILED)
-			_exit(1);
-		blob = map;
-	} else if (rq.blob_len != (size_t)n - sizeof(rq)) {
-		_exit(1);
-	}
-	if (rq.type == INIT_EXEC && nfds >= 3)
-		handle_exec(&rq, blob, fds);
-	else if (rq.type == INIT_SIGNAL)
-		handle_signal(&rq);
-	else if (rq.type == INIT_PING)
-		send_reply(&(struct init_reply){ .type = INIT_STATUS, .seq = rq.seq });
+	sort_fds(&buf.rq, fds, nfds, &sorted);
+	handle(&buf.rq, buf.blob, (size_t)n - sizeof(buf.rq), &sorted);
 	for (i = 0; i < nfds; i++)
 		close(fds[i]);
-	if (map != MAP_FAILED)
-		munmap(map, rq.blob_len);
 	return 1;
 }
 
