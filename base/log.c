@@ -6,7 +6,14 @@
 
 #include "base/io.h"
 
-/* Length of the valid UTF-8 sequence at s that is no C1 control, or 0. */
+/* U+2028, U+2029, U+202A..E, U+2066..9 would break the line or turn it round on the screen (CVE-2021-42574). */
+static int rearranges(const unsigned char *s)
+{
+	return s[0] == 0xe2 && ((s[1] == 0x80 && s[2] >= 0xa8 && s[2] <= 0xae) ||
+				(s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9));
+}
+
+/* Length of the valid UTF-8 sequence at s that is no C1 control and rearranges nothing, or 0. */
 static size_t utf8_len(const unsigned char *s)
 {
 	size_t n, i;
@@ -25,7 +32,7 @@ static size_t utf8_len(const unsigned char *s)
 	if (s[0] == 0xc2 && s[1] < 0xa0)
 		return 0;
 	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f) || rearranges(s))
 		return 0;
 	return n;
 }

@@ -9,14 +9,18 @@
 
 #include "base/mem.h"
 
+/* Holds any uint64_t in thousandths times any unit, so that no step below can overflow. */
+typedef unsigned __int128 wide;
+
 /*
  * A decimal fixed-point number: digits, and with frac_digits a dot and up to
  * that many decimals.  Returns the first byte after it, or NULL when there is
- * no digit where one must be, or on overflow.
+ * no digit where one must be, or when the whole part is over 64 bits.
  */
-static const char *fixed(const char *s, unsigned frac_digits, uint64_t *ret_scaled)
+static const char *fixed(const char *s, unsigned frac_digits, wide *ret_scaled)
 {
 	uint64_t v = 0, scale = 1;
+	wide scaled;
 	unsigned i;
 
 	for (i = 0; i < frac_digits; i++)
@@ -27,21 +31,19 @@ static const char *fixed(const char *s, unsigned frac_digits, uint64_t *ret_scal
 		if (__builtin_mul_overflow(v, 10, &v) ||
 		    __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
 			return NULL;
-	if (__builtin_mul_overflow(v, scale, &v))
-		return NULL;
+	scaled = (wide)v * scale;
 	if (*s == '.' && frac_digits) {
 		s++;
 		if (!isdigit((unsigned char)*s))
 			return NULL;
 		for (i = 0; i < frac_digits && isdigit((unsigned char)*s); i++, s++) {
 			scale /= 10;
-			if (__builtin_add_overflow(v, (uint64_t)(*s - '0') * scale, &v))
-				return NULL;
+			scaled += (uint64_t)(*s - '0') * scale;
 		}
 		if (isdigit((unsigned char)*s))
 			return NULL;
 	}
-	*ret_scaled = v;
+	*ret_scaled = scaled;
 	return s;
 }
 
@@ -49,16 +51,16 @@ int num_u64(const char *s, const char *what, uint64_t min, uint64_t max, uint64_
 	    struct err *e)
 {
 	const char *end;
-	uint64_t v;
+	wide v;
 
 	end = fixed(s, 0, &v);
 	if (!end || *end)
-		return err_set(e, ERR_INVALID, "%s '%s' is not a whole number; hint: digits only, %"
+		return err_set(e, ERR_INVALID, "%s '%.80s' is not a whole number; hint: digits only, %"
 			       PRIu64 " to %" PRIu64, what, s, min, max);
 	if (v < min || v > max)
-		return err_set(e, ERR_INVALID, "%s '%s' is out of range; hint: %" PRIu64 " to %" PRIu64,
+		return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: %" PRIu64 " to %" PRIu64,
 			       what, s, min, max);
-	*ret_value = v;
+	*ret_value = (uint64_t)v;
 	return 0;
 }
 
@@ -83,20 +85,19 @@ int num_size(const char *s, const char *what, uint64_t min, uint64_t max, uint64
 	     struct err *e)
 {
 	const char *end;
-	uint64_t v;
-	unsigned __int128 wide;
+	wide v;
 	int shift;
 
 	end = fixed(s, 3, &v);
 	shift = end ? unit_shift(end) : -1;
 	if (shift < 0)
-		return err_set(e, ERR_INVALID, "%s '%s' is not a size; hint: bytes, or a number with "
+		return err_set(e, ERR_INVALID, "%s '%.80s' is not a size; hint: bytes, or a number with "
 			       "k, m, g or t, such as 512m", what, s);
-	wide = ((unsigned __int128)v << shift) / 1000;
-	if (wide < min || wide > max)
-		return err_set(e, ERR_INVALID, "%s '%s' is out of range; hint: %" PRIu64 " to %" PRIu64
+	v = (v << shift) / 1000;
+	if (v < min || v > max)
+		return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: %" PRIu64 " to %" PRIu64
 			       " bytes", what, s, min, max);
-	*ret_bytes = (uint64_t)wide;
+	*ret_bytes = (uint64_t)v;
 	return 0;
 }
 
@@ -113,9 +114,9 @@ int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *
 	if (!*p)
 		goto bad;
 	while (*p) {
-		uint64_t v, ms = 0;
+		wide v, part;
+		uint64_t ms = 0;
 		const char *end = fixed(p, 3, &v);
-		unsigned __int128 part;
 		size_t i;
 
 		if (!end)
@@ -135,9 +136,9 @@ int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *
 		if (!ms || ms >= last)	/* units must go down: 1h30m, never 30m1h */
 			goto bad;
 		last = ms;
-		part = (unsigned __int128)v * ms / 1000;
+		part = v * ms / 1000;
 		if (part + total > max_ms)
-			return err_set(e, ERR_INVALID, "%s '%s' is out of range; hint: at most %" PRIu64
+			return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: at most %" PRIu64
 				       " ms", what, s, max_ms);
 		total += (uint64_t)part;
 		p = end;
@@ -145,7 +146,7 @@ int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *
 	*ret_ms = total;
 	return 0;
 bad:
-	return err_set(e, ERR_INVALID, "%s '%s' is not a duration; hint: seconds, or a number with "
+	return err_set(e, ERR_INVALID, "%s '%.80s' is not a duration; hint: seconds, or a number with "
 		       "ms, s, m, h or d, such as 300, 1.5s, 5m or 1h30m", what, s);
 }
 
@@ -153,14 +154,14 @@ int num_milli(const char *s, const char *what, uint64_t min, uint64_t max, uint6
 	      struct err *e)
 {
 	const char *end;
-	uint64_t v;
+	wide v;
 
 	end = fixed(s, 3, &v);
 	if (!end || *end)
-		return err_set(e, ERR_INVALID, "%s '%s' is not a number; hint: such as 0.5, 1 or 2.25", what, s);
+		return err_set(e, ERR_INVALID, "%s '%.80s' is not a number; hint: such as 0.5, 1 or 2.25", what, s);
 	if (v < min || v > max)
-		return err_set(e, ERR_INVALID, "%s '%s' is out of range; hint: %" PRIu64 ".%03" PRIu64 " to %" PRIu64,
+		return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: %" PRIu64 ".%03" PRIu64 " to %" PRIu64,
 			       what, s, min / 1000, min % 1000, max / 1000);
-	*ret_milli = v;
+	*ret_milli = (uint64_t)v;
 	return 0;
 }
