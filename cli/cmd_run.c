@@ -44,6 +44,7 @@ struct run {
 	struct sandbox sandbox;
 	int has_image;
 	int hold_fd, store_fd;
+	int tty_fd;		/* the terminal's master side, or -1 */
 	int disk_fd;		/* directory of a file-backed writable layer, or -1 */
 	const char *disk_name;
 	int keep, json, dry_run, attest;
@@ -231,6 +232,7 @@ static int start(struct run *r, struct err *e)
 	char scratch[sizeof(r->config.run_dir) + 80];
 	struct launch_place where = { scratch, -1, NULL };
 	const struct spec *s = &r->opts.spec;
+	autoclose int slave = -1;
 	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	struct job c = sandbox_job(s, INIT_LAST | INIT_MAKE_CWD);
 
@@ -243,13 +245,12 @@ static int start(struct run *r, struct err *e)
 	    (r->attest && print_attestation(r, e) < 0))
 		return -1;
 	if (s->tty) {
-		std[0] = std[1] = std[2] = r->sandbox.tty_slave;
+		if (sandbox_tty(&r->sandbox, &r->tty_fd, &slave, e) < 0)
+			return -1;
+		std[0] = std[1] = std[2] = slave;
 		c.flags |= INIT_TTY;
 	}
-	if (sandbox_exec(&r->sandbox, 1, &c, std, e) < 0)
-		return -1;
-	fd_close(&r->sandbox.tty_slave);
-	return 0;
+	return sandbox_exec(&r->sandbox, 1, &c, std, e);
 }
 
 static int report(const struct run *r, const struct verdict *v, struct err *e)
@@ -279,6 +280,7 @@ static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 	if (how.signal_fd < 0)
 		return -1;
 	result = start(r, e);
+	how.tty_fd = r->tty_fd;
 	if (result == 0)
 		result = supervise_run(&r->sandbox, 1, &how, ret, e);
 	if (sandbox_destroy(&r->sandbox, &second) < 0 && result == 0) {
@@ -327,13 +329,14 @@ static void release(struct run *r)
 	fd_close(&r->hold_fd);
 	fd_close(&r->store_fd);
 	fd_close(&r->disk_fd);
+	fd_close(&r->tty_fd);
 	runopts_release(&r->opts);
 }
 
 static int run_main(const struct command *self, int argc, char **argv)
 {
 	struct run r = {
-		.hold_fd = -1, .store_fd = -1, .disk_fd = -1, .status_fd = -1,
+		.hold_fd = -1, .store_fd = -1, .tty_fd = -1, .disk_fd = -1, .status_fd = -1,
 		.registry = { .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1 },
 		.claim = { .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 },
 	};

@@ -50,7 +50,8 @@ void runopts_init(struct runopts *o, const struct config *c)
 	s->shm_bytes = 64 << 20;
 	s->network = NETWORK_NONE;
 	s->limits = (struct cgroup_limits){
-		.memory_bytes = c->memory_bytes, .swap_bytes = c->swap_bytes, .cpu_milli = c->cpu_milli, .pids = c->pids,
+		.memory_bytes = c->memory_bytes, .swap_bytes = c->swap_bytes, .cpu_milli = c->cpu_milli,
+		.pids = c->pids, .oom_group = 1,
 	};
 	rlimits_default(&s->rlimits);
 	s->grace_ms = c->grace_ms;

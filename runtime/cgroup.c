@@ -162,6 +162,36 @@ int cgroup_create(struct cgroup *c, const char *parent, const char *name,
 	return -1;
 }
 
+/* clone3 asks for write permission on cgroup.procs of the target and of the common ancestor. */
+static int let_in(const struct cgroup *c, const struct cgroup *of, uint32_t owner, struct err *e)
+{
+	if (fchownat(c->v2_fd, "cgroup.procs", owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchownat(of->v2_fd, "cgroup.procs", owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(e, "let the sandbox's init into cgroup %s", c->name);
+	return 0;
+}
+
+int cgroup_create_leaf(struct cgroup *c, const struct cgroup *of, const char *name,
+		       const struct cgroup_limits *l, uint32_t owner, struct err *e)
+{
+	static const struct cgroup_limits none = {
+		.memory_bytes = CGROUP_UNLIMITED, .swap_bytes = CGROUP_UNLIMITED, .cpu_milli = CGROUP_UNLIMITED,
+		.pids = CGROUP_UNLIMITED, .oom_group = 1,
+	};
+	char full[sizeof(c->name)];
+	struct err ignored;
+
+	if ((size_t)snprintf(full, sizeof(full), "%s/%s", of->name, name) >= sizeof(full))
+		return err_set(e, ERR_INTERNAL, "cgroup name %s is too long", name);
+	if (prepare(c, of->parent, full, e) < 0)
+		return -1;
+	if (c->ops->create_leaf(c, l ? l : &none, e) == 0 && let_in(c, of, owner, e) == 0)
+		return 0;
+	c->ops->remove(c, &ignored);
+	cgroup_release(c);
+	return -1;
+}
+
 int cgroup_open(struct cgroup *c, const char *parent, const char *name, struct err *e)
 {
 	if (prepare(c, parent, name, e) < 0)

@@ -35,6 +35,7 @@ struct cgroup_limits {
 	char cpuset[256];	/* "" : not restricted; "0-1,3" */
 	uint64_t cpu_weight;	/* 0: leave; 1..10000 */
 	uint64_t io_weight;	/* 0: leave; 1..10000 */
+	int oom_group;		/* an OOM ends everything in it, not one process */
 };
 
 struct cgroup_usage {
@@ -65,6 +66,8 @@ struct cgroup_ops {
 	/* Changes the limits of a live one; reads each back. */
 	int (*limit)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
 	int (*usage)(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
+	/* As create, for a leaf of an existing sandbox: c->name is "ID/LEAF". */
+	int (*create_leaf)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
 	/* Removes the directories; ERR_BUSY while a process lives there. */
 	int (*remove)(struct cgroup *c, struct err *e);
 };
@@ -75,6 +78,13 @@ enum cgroup_mode cgroup_detect(void);
 /* c is uninitialised storage before these two; cgroup_release() closes it in any state. */
 int cgroup_create(struct cgroup *c, const char *parent, const char *name,
 		  const struct cgroup_limits *l, struct err *e);
+/*
+ * A leaf of the sandbox `of` for one command, with limits of its own (NULL:
+ * none).  owner, a host uid, may put new processes into it (clone3(2),
+ * CLONE_INTO_CGROUP): init, which is root of the sandbox and nobody here.
+ */
+int cgroup_create_leaf(struct cgroup *c, const struct cgroup *of, const char *name,
+		       const struct cgroup_limits *l, uint32_t owner, struct err *e);
 int cgroup_open(struct cgroup *c, const char *parent, const char *name, struct err *e);
 void cgroup_release(struct cgroup *c);
 

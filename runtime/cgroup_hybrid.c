@@ -223,6 +223,17 @@ static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e
 	return c->v1_fd[V1_MEMORY] >= 0 ? watch_oom(c, e) : 0;
 }
 
+/* Only what accounts for a command or limits it; the rest is inherited from init. */
+static int create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
+	if (c->v2_fd < 0 || open_v1(c, V1_MEMORY, 1, e) < 0 || open_v1(c, V1_PIDS, 1, e) < 0)
+		return -1;
+	if (l->cpu_milli != CGROUP_UNLIMITED && open_v1(c, V1_CPU, 1, e) < 0)
+		return -1;
+	return limit(c, l, e);
+}
+
 static int open_existing(struct cgroup *c, struct err *e)
 {
 	int i;
@@ -302,6 +313,7 @@ static int remove_all(struct cgroup *c, struct err *e)
 const struct cgroup_ops cgroup_ops_hybrid = {
 	.name = "hybrid",
 	.create = create,
+	.create_leaf = create_leaf,
 	.open = open_existing,
 	.limit = limit,
 	.usage = usage,

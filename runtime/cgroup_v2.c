@@ -45,8 +45,6 @@ static int limit_memory(int fd, const struct cgroup_limits *l, struct err *e)
 {
 	if (cgroup_set(fd, "memory.max", l->memory_bytes, "max", e) < 0)
 		return -1;
-	if (cgroup_write(fd, "memory.oom.group", "1") < 0)
-		return err_sys(e, "write to memory.oom.group");
 	if (faccessat(fd, "memory.swap.max", F_OK, 0) < 0) {
 		char swaps[512];
 		int n = cgroup_read(AT_FDCWD, "/proc/swaps", swaps, sizeof(swaps));
@@ -89,6 +87,9 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	int fd = c->v2_fd;
 
+	if (!faccessat(fd, "memory.oom.group", F_OK, 0) &&
+	    cgroup_write(fd, "memory.oom.group", l->oom_group ? "1" : "0") < 0)
+		return err_sys(e, "write to memory.oom.group");
 	if (l->memory_bytes != CGROUP_UNLIMITED &&
 	    (lacks(fd, "memory.max", "memory", "--memory", e) < 0 || limit_memory(fd, l, e) < 0))
 		return -1;
@@ -131,6 +132,22 @@ static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e
 	snprintf(parent, sizeof(parent), "%s/%s", V2_ROOT, c->parent);
 	if (devbpf_confine(parent, e) < 0)
 		return -1;
+	return limit(c, l, e);
+}
+
+/* The sandbox's own cgroup hands its controllers down and holds no process itself. */
+static int create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	char of[256];
+
+	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
+	if (c->v2_fd < 0)
+		return -1;
+	if (faccessat(c->v2_fd, "pids.max", F_OK, 0) < 0) {
+		snprintf(of, sizeof(of), "%s/%s/%.*s", V2_ROOT, c->parent, (int)strcspn(c->name, "/"), c->name);
+		if (enable(of, e) < 0)
+			return -1;
+	}
 	return limit(c, l, e);
 }
 
@@ -185,6 +202,7 @@ static int remove_all(struct cgroup *c, struct err *e)
 const struct cgroup_ops cgroup_ops_v2 = {
 	.name = "v2",
 	.create = create,
+	.create_leaf = create_leaf,
 	.open = open_existing,
 	.limit = limit,
 	.usage = usage,

@@ -179,23 +179,20 @@ static int verify_mounts(struct child *c, struct err *e)
 	return 0;
 }
 
-/* A terminal of the sandbox's own devpts, opened before any payload exists (E07, K11). */
-static int open_tty(struct child *c, struct err *e)
+/*
+ * The sandbox's own devpts, handed over before any payload exists: the
+ * supervisor opens terminals through this descriptor, by no path (E07, K11).
+ */
+static int hand_over_pts(struct child *c, struct err *e)
 {
-	uint32_t tag = CHILD_TTY;
-	autoclose int master = -1, slave = -1;
-	int unlock = 0;
+	uint32_t tag = CHILD_PTS;
+	autoclose int pts = -1;
 
-	if (!c->spec->tty)
+	if (!c->spec->tty && !c->spec->resident)
 		return 0;
-	master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
-		return err_sys(e, "open a terminal in the sandbox");
-	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
-	if (slave < 0)
-		return err_sys(e, "open the terminal's slave side");
-	if (fdpass_send(c->sock, &tag, sizeof(tag), (int[]){ master, slave }, 2) < 0)
-		return err_sys(e, "hand over the terminal");
+	pts = open("/dev/pts", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (pts < 0 || fdpass_send(c->sock, &tag, sizeof(tag), &pts, 1) < 0)
+		return err_sys(e, "hand over /dev/pts");
 	return 0;
 }
 
@@ -343,7 +340,7 @@ static const struct {
 	{ "identity", become_sandbox_root },
 	{ "mounts", mount_all },
 	{ "mount check", verify_mounts },
-	{ "terminal", open_tty },
+	{ "terminal", hand_over_pts },
 	{ "keyring", join_keyring },
 	{ "limits", limit_resources },
 	{ "descriptors", close_descriptors },

@@ -14,8 +14,8 @@ struct child_go {
 	uint32_t fds;	/* init's memfd, then one per host-side operation of the plan, in its order */
 };
 
-/* The child's answer when the sandbox has a terminal: master and slave ride along. */
-#define CHILD_TTY 0x74747930u
+/* The child's answer when terminals are wanted: a descriptor of the sandbox's /dev/pts rides along. */
+#define CHILD_PTS 0x70747330u
 
 struct child {
 	const struct spec *spec;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -38,7 +39,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 {
 	memset(sb, 0, sizeof(*sb));
 	sb->spec = s;
-	sb->pidfd = sb->sock = sb->base_fd = sb->tty_fd = sb->tty_slave = -1;
+	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = -1;
 }
 
 /*
@@ -67,7 +68,7 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD | CLONE_INTO_CGROUP,
 		.pidfd = (uint64_t)(uintptr_t)&sb->pidfd,
 		.exit_signal = SIGCHLD,
-		.cgroup = (uint64_t)sb->cgroup.v2_fd,
+		.cgroup = (uint64_t)(sb->init_leaf.ops ? sb->init_leaf.v2_fd : sb->cgroup.v2_fd),
 	};
 	struct child c = {
 		.spec = sb->spec, .plan = &sb->plan, .cgroup = &sb->cgroup, .sock = child_sock, .init_fd = -1,
@@ -144,19 +145,18 @@ static int prefer_child_error(struct sandbox *sb, struct err *e)
 	return -1;
 }
 
-static int receive_tty(struct sandbox *sb, struct err *e)
+static int receive_pts(struct sandbox *sb, struct err *e)
 {
 	struct init_reply r;
-	int fds[2] = { -1, -1 };
+	int fd = -1;
 	uint32_t tag = 0;
 	size_t n;
-	ssize_t got = fdpass_recv(sb->sock, &r, sizeof(r), fds, 2, &n);
+	ssize_t got = fdpass_recv(sb->sock, &r, sizeof(r), &fd, 1, &n);
 
 	if (got == (ssize_t)sizeof(tag))
 		memcpy(&tag, &r, sizeof(tag));
-	if (tag == CHILD_TTY && n == 2) {
-		sb->tty_fd = fds[0];
-		sb->tty_slave = fds[1];
+	if (tag == CHILD_PTS && n == 1) {
+		sb->pts_fd = fd;
 		return 0;
 	}
 	if (got == (ssize_t)sizeof(r) && r.magic == INIT_MAGIC && r.type == INIT_SETUP_FAILED) {
@@ -164,7 +164,45 @@ static int receive_tty(struct sandbox *sb, struct err *e)
 		*e = r.err;
 		return -1;
 	}
-	return err_set(e, ERR_INTERNAL, "the sandbox ended before it handed over its terminal");
+	return err_set(e, ERR_INTERNAL, "the sandbox ended before it handed over its terminals");
+}
+
+int sandbox_tty(struct sandbox *sb, int *ret_master, int *ret_slave, struct err *e)
+{
+	autoclose int master = openat(sb->pts_fd, "ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW);
+	autoclose int slave = -1;
+	int unlock = 0;
+
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return err_sys(e, "open a terminal in the sandbox");
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0 || fchown(slave, sb->spec->id_base, sb->spec->id_base + 5) < 0)
+		return err_sys(e, "open the terminal's slave side");
+	*ret_master = take_fd(&master);
+	*ret_slave = take_fd(&slave);
+	return 0;
+}
+
+/* Under v2 a cgroup that hands controllers down holds no process: init gets a leaf too. */
+static int make_cgroups(struct sandbox *sb, struct err *e)
+{
+	const struct spec *s = sb->spec;
+
+	if (cgroup_create(&sb->cgroup, s->cgroup_parent, s->id, &s->limits, e) < 0)
+		return -1;
+	if (!s->resident || cgroup_detect() != CGROUP_V2)
+		return 0;
+	return cgroup_create_leaf(&sb->init_leaf, &sb->cgroup, "init", NULL, s->id_base, e);
+}
+
+static int keep_control(struct sandbox *sb, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < sb->plan.count; i++)
+		if (sb->plan.ops[i].kind == MOUNT_CONTROL)
+			sb->control_fd = fcntl(sb->plan.ops[i].fd, F_DUPFD_CLOEXEC, 3);
+	return sb->spec->resident && sb->control_fd < 0 ? err_sys(e, "keep the control directory") : 0;
 }
 
 static int launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
@@ -176,7 +214,7 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 
 	if (spec_check(s, e) < 0 ||
 	    mountplan_build(&sb->plan, s, s->host_image ? hostimage_dirs() : NULL, e) < 0 ||
-	    cgroup_create(&sb->cgroup, s->cgroup_parent, s->id, &s->limits, e) < 0)
+	    make_cgroups(sb, e) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 		return err_sys(e, "make the control socket");
@@ -197,10 +235,12 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	if (init_fd < 0 || make_writable(sb, where, e) < 0 ||
 	    mounts_prepare(&sb->plan, s, userns, sb->base_fd, where->scratch, e) < 0)
 		return -1;
+	if (keep_control(sb, e) < 0)
+		return -1;
 	if (send_go(sb, init_fd, e) < 0)
 		return prefer_child_error(sb, e);
 	mounts_release(&sb->plan);
-	return s->tty ? receive_tty(sb, e) : 0;
+	return s->tty || s->resident ? receive_pts(sb, e) : 0;
 }
 
 int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
@@ -345,8 +385,9 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 	}
 	fd_close(&sb->pidfd);
 	fd_close(&sb->base_fd);
-	fd_close(&sb->tty_fd);
-	fd_close(&sb->tty_slave);
+	fd_close(&sb->pts_fd);
+	fd_close(&sb->control_fd);
+	cgroup_release(&sb->init_leaf);
 	cgroup_release(&sb->cgroup);
 	return r;
 }

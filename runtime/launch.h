@@ -24,8 +24,9 @@ struct sandbox {
 	int pidfd;
 	int sock;	/* to init */
 	int base_fd;	/* the writable layer's file system */
-	int tty_fd;	/* the terminal's master side, when spec->tty */
-	int tty_slave;	/* handed to the command, then closed */
+	struct cgroup init_leaf;	/* v2, resident: where init lives */
+	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
+	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
 };
 
 /* Where sandboxes put what they need on the host. */
@@ -45,6 +46,8 @@ int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct 
 int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e);
 /* The spec's own command. */
 struct job sandbox_job(const struct spec *s, uint32_t flags);
+/* Opens a terminal of the sandbox: both sides, close-on-exec. */
+int sandbox_tty(struct sandbox *sb, int *ret_master, int *ret_slave, struct err *e);
 int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);
 /*
  * Reads one reply of init, which is hostile input: 1, 0 when init is gone, -1

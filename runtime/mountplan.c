@@ -13,7 +13,7 @@
 
 static const char *const kind_names[] = {
 	[MOUNT_ROOT] = "overlay", [MOUNT_HOSTDIR] = "hostdir", [MOUNT_DEV] = "dev", [MOUNT_SYS] = "sys",
-	[MOUNT_TMPFS] = "tmpfs", [MOUNT_BIND] = "bind", [MOUNT_PROC] = "proc", [MOUNT_DEVPTS] = "devpts",
+	[MOUNT_TMPFS] = "tmpfs", [MOUNT_CONTROL] = "control", [MOUNT_BIND] = "bind", [MOUNT_PROC] = "proc", [MOUNT_DEVPTS] = "devpts",
 	[MOUNT_MQUEUE] = "mqueue", [MOUNT_CGROUP] = "cgroup2", [MOUNT_RDONLY] = "rdonly",
 	[MOUNT_MASK] = "mask", [MOUNT_SEAL] = "seal",
 };
@@ -79,6 +79,8 @@ static void add_system(struct mountplan *p, const struct spec *s)
 	add(p, MOUNT_SEAL, "/sys", MOUNT_ATTR_RDONLY);
 	add_tmpfs(p, "/tmp", SAFE, s->tmp_bytes, inodes_for(s->tmp_bytes), 01777);
 	add_tmpfs(p, "/run", SAFE, 16 << 20, 4096, 0755);
+	if (s->resident)
+		add(p, MOUNT_CONTROL, MOUNTPLAN_CONTROL, SAFE_NOEXEC);
 }
 
 static int has_dotdot(const char *path)

@@ -27,6 +27,7 @@ enum mount_kind {
 	MOUNT_DEV,	/* host side: tmpfs with our device nodes */
 	MOUNT_SYS,	/* host side: tmpfs with the few files programs read */
 	MOUNT_TMPFS,	/* host side: sized tmpfs */
+	MOUNT_CONTROL,	/* host side: tmpfs of the host's root, which the sandbox can only read */
 	MOUNT_BIND,	/* host side: clone of an operator's path, idmapped */
 	MOUNT_PROC,	/* sandbox side from here on */
 	MOUNT_DEVPTS,
@@ -50,6 +51,7 @@ struct mount_op {
 };
 
 #define MOUNTPLAN_MAX 192
+#define MOUNTPLAN_CONTROL "/run/.berth"
 
 struct mountplan {
 	struct mount_op ops[MOUNTPLAN_MAX];

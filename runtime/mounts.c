@@ -206,6 +206,8 @@ static int overlay_hostdir(struct mount_op *op, int empty_fd, const char *scratc
 static int prepare_one(struct mount_op *op, const struct spec *s, const int *layer_mnt, int base_fd,
 		       const char *scratch, struct err *e)
 {
+	/* owned by the host's root, whom the sandbox cannot map: readable for all in there, writable for none */
+	static const struct newmount_opt control[] = { { "size", "16m" }, { "nr_inodes", "256" }, { "mode", "0755" } };
 	int empty, r;
 
 	switch (op->kind) {
@@ -220,6 +222,9 @@ static int prepare_one(struct mount_op *op, const struct spec *s, const int *lay
 		return op->fd < 0 ? -1 : 0;
 	case MOUNT_TMPFS:
 		op->fd = make_tmpfs(op, s, e);
+		return op->fd < 0 ? err_wrap(e, "mount %s", op->target) : 0;
+	case MOUNT_CONTROL:
+		op->fd = newmount_fs("tmpfs", control, ARRAY_LEN(control), op->attr, e);
 		return op->fd < 0 ? err_wrap(e, "mount %s", op->target) : 0;
 	case MOUNT_HOSTDIR:
 		empty = newmount_fs("tmpfs", &(struct newmount_opt){ "size", "4k" }, 1, MOUNT_ATTR_RDONLY, e);

@@ -48,6 +48,7 @@ struct spec {
 	const char *user;
 	const char *workdir;
 	int tty;
+	int resident;		/* a keeper runs many commands in it: leaf cgroups, a control directory */
 
 	/* the root file system: layers lowest first, as O_PATH directory fds */
 	int layer_fd[SPEC_LAYERS_MAX];

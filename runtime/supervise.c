@@ -246,7 +246,7 @@ int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how,
 	r.started_ms = now_ms();
 	if (sb->spec->cpu_time_ms)
 		r.cpu_check_at_ms = r.started_ms + 5;
-	if (sb->spec->tty && tty_open(&r.tty, sb->tty_fd, how->in, how->out, e) < 0)
+	if (sb->spec->tty && tty_open(&r.tty, how->tty_fd, how->in, how->out, e) < 0)
 		return -1;
 	result = loop(&r, e);
 	if (result == 0)

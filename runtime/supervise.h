@@ -17,7 +17,8 @@ int supervise_signals(struct err *e);
 
 struct supervise {
 	int signal_fd;
-	int in, out;		/* for a terminal */
+	int tty_fd;		/* the terminal's master side, when the spec has one */
+	int in, out;		/* what it is joined to */
 	/* called once, right after the command started: work that may wait until then */
 	void (*idle)(void *ctx);
 	void *idle_ctx;
