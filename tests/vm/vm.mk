@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# Debian 12 with its own kernel and pure cgroup v2, in a virtual machine; included by the Makefile.
+#
+#   make check-vm     boots once and runs the tests of VM_TESTS in there (arguments of tests/run.py)
+#   make vm           what it boots, under /var/cache/berth-vm or $BERTH_VM_CACHE; vm-deps: the packages for that
+#   tests/vm/run-in-vm COMMAND...     one command in there, by hand
+
+VM_TESTS ?= integration attack
+VM_TIME_LIMIT ?= 1800
+
+vm-deps:
+	@tests/lib/need $(BUILD) $(file < tests/vm/packages.host)
+
+vm: vm-deps
+	@tests/vm/build-cache
+
+check-vm: vm $(PROGRAMS) $(BUILD)/probe
+	@tests/vm/run-in-vm -t $(VM_TIME_LIMIT) $(python) tests/run.py --build $(BUILD) $(TEST_ARGS) $(VM_TESTS)
+
+.PHONY: vm-deps vm check-vm
