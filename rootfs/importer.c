@@ -171,6 +171,19 @@ static int reuse_layer(struct importer *im, struct import_layer *l, struct err *
 	return 0;
 }
 
+/*
+ * A file that came out of an archive is already ours alone: it becomes the blob
+ * by a second name, once its digest is known to be right.
+ */
+static int adopt_file(struct importer *im, int src, char ret_name[32], struct err *e)
+{
+	char path[32];
+
+	if (fchown(src, 0, 0) < 0 || fchmod(src, 0600) < 0)
+		return err_sys(e, "take over a blob");
+	return store_tmp_link(&im->store, path_of_fd(src, path), ret_name, e);
+}
+
 static int unpack_layer(struct importer *im, struct import_layer *l, int has_blob, int has_layer,
 			const int *lower, size_t n, import_open_fn *open_layer, void *ctx, struct err *e)
 {
@@ -182,7 +195,10 @@ static int unpack_layer(struct importer *im, struct import_layer *l, int has_blo
 	if (src < 0)
 		return -1;
 	im->at_total = !fstat(src, &st) && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-	if (!has_blob) {
+	if (!has_blob && im->spooled) {
+		if (adopt_file(im, src, l->tmp_blob, e) < 0)
+			return -1;
+	} else if (!has_blob) {
 		blob = store_tmp_file(&im->store, l->tmp_blob, e);
 		if (blob < 0)
 			return -1;

@@ -18,6 +18,7 @@ struct importer {
 	const struct import_options *opts;
 	struct oci_platform want;	/* platform asked for */
 	json_t *results;		/* array */
+	int spooled;			/* the source lies in our own tmp/: its files may become blobs */
 	uint64_t last_tick_ms;
 	size_t at_layer, of_layers;	/* for the progress display */
 	uint64_t at_total;

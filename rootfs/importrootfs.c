@@ -149,9 +149,9 @@ int import_rootfs_dir(struct importer *im, int dir_fd, struct err *e)
 
 /* ---- archives ---- */
 
-#define PEEK 512
+#define PEEK 1024
 
-/* 1 when the first tar header names what only image archives begin with. */
+/* 1 when the first tar header (after one of "./") names what only image archives begin with. */
 static int looks_like_image(const unsigned char *p, size_t n)
 {
 	static const char *const names[] = { "oci-layout", "index.json", "manifest.json", "repositories",
@@ -161,7 +161,7 @@ static int looks_like_image(const unsigned char *p, size_t n)
 
 	if (n < PEEK)
 		return 0;
-	memcpy(name, p, 100);
+	memcpy(name, memcmp(p, "./", 3) ? p : p + 512, 100);
 	if (!strncmp(name, "./", 2))
 		memmove(name, name + 2, sizeof(name) - 2);
 	for (i = 0; i < ARRAY_LEN(names); i++)
@@ -298,6 +298,7 @@ int import_archive(struct importer *im, int fd, const char *ref, struct err *e)
 	if (kind != SOURCE_ROOTFS) {
 		if (l->tmp_blob[0])
 			store_tmp_remove(&im->store, l->tmp_blob);
+		im->spooled = 1;
 		rc = import_tree(im, kind, l->tree_fd, ref, e);
 		store_tmp_remove(&im->store, l->tmp_tree);
 		goto done;

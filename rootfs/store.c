@@ -234,6 +234,14 @@ int store_tmp_file(struct store *s, char ret_name[32], struct err *e)
 	return fd < 0 ? err_sys(e, "make a temporary file in the image store") : fd;
 }
 
+int store_tmp_link(struct store *s, const char *path, char ret_name[32], struct err *e)
+{
+	snprintf(ret_name, 32, "file-%u", s->serial++);
+	if (linkat(AT_FDCWD, path, s->tmp_fd, ret_name, AT_SYMLINK_FOLLOW) < 0)
+		return err_sys(e, "link a file in the image store");
+	return 0;
+}
+
 int store_tmp_dir(struct store *s, char ret_name[32], struct err *e)
 {
 	int fd;

@@ -56,6 +56,8 @@ void store_unlock_layers(struct store *s);
 /* A new file or directory in our part of tmp/; its name goes to ret_name. */
 int store_tmp_file(struct store *s, char ret_name[32], struct err *e);
 int store_tmp_dir(struct store *s, char ret_name[32], struct err *e);
+/* A further name there for the file that path (a symbolic link in /proc) leads to. */
+int store_tmp_link(struct store *s, const char *path, char ret_name[32], struct err *e);
 void store_tmp_remove(struct store *s, const char *name);
 /* All data written so far below the root is on disk. */
 int store_sync(const struct store *s, struct err *e);
