@@ -60,9 +60,9 @@ def loops(root):
     return found
 
 
-# Standing in an idle state root, and no residue: empty directories, lock files (truncated, never
-# unlinked), the store, and what berth keeps to find its way at the next start.
-KEPT_DIRS = ("store", "images", "blobs", "layers", "cache")
+# What may stand in an idle state root: empty directories, lock files (never unlinked), the image store
+# and the skeleton of the host image.  A range of ids is free when the sandbox in its note is gone.
+KEPT_DIRS = ("store", "host", "ids")
 
 
 def state_residue(root):
@@ -72,12 +72,13 @@ def state_residue(root):
         for where, dirs, files in os.walk(top):
             if where == top:
                 dirs[:] = [d for d in dirs if d not in KEPT_DIRS]
-            if os.path.basename(where) in ("sandboxes", "sandbox"):
-                found += [os.path.join(where, d) for d in dirs]
-            for f in files:
-                path = os.path.join(where, f)
-                if not f.endswith("lock") and os.path.lexists(path) and os.lstat(path).st_size:
-                    found.append(path)
+            inner = where != top
+            found += [os.path.join(where, d) for d in dirs if inner]
+            found += [os.path.join(where, f) for f in files if inner or not f.endswith("lock")]
+    for slot in names(f"{root}/run/ids"):
+        holder = "".join(lines(f"{root}/run/ids/{slot}"))
+        if holder and holder in names(f"{root}/run/sandboxes"):
+            found.append(f"{root}/run/ids/{slot} held by {holder}")
     return found
 
 
@@ -143,7 +144,7 @@ class Check:
     def finish(self, failing=False):
         found = self.now(0 if failing else GRACE)
         berthtest.kill_tree(self.pid)
-        clear(self.pid)
+        remove_cgroups(self.pid)
         if found and failing:
             print("left at the failure:\n  " + "\n  ".join(found[:20]), flush=True)
         elif found:
@@ -153,8 +154,8 @@ class Check:
         return False
 
 
-def clear(test_pid):
-    """Removes what a test may have left: its cgroups and its state root."""
+def remove_cgroups(test_pid):
+    """Removes the cgroups of a test, and ends what may still run in them."""
     for d in cgroup_dirs(berthtest.cgroup_parent_of(test_pid)):
         for p in lines(d + "/cgroup.procs"):
             proc.kill(int(p))
@@ -169,12 +170,13 @@ def clear(test_pid):
         if not left or time.monotonic() > end:
             break
         time.sleep(0.01)
-    shutil.rmtree(berthtest.root_of(test_pid), ignore_errors=True)
 
 
 def sweep(test_pid):
     """In the runner, after the test's process has ended: nothing of it lives on."""
     for pid in proc.descendants(os.getpid()):
         proc.kill(pid)
-    clear(test_pid)
+    remove_cgroups(test_pid)
+    # here, where the test's own mounts are not
+    shutil.rmtree(berthtest.root_of(test_pid), ignore_errors=True)
     proc.reap()

@@ -10,7 +10,7 @@ import struct
 
 libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWNET = 0x00020000, 0x08000000, 0x40000000
-MS_REC, MS_PRIVATE, MS_SHARED = 0x4000, 1 << 18, 1 << 20
+MS_BIND, MS_REC, MS_PRIVATE, MS_SHARED = 0x1000, 0x4000, 1 << 18, 1 << 20
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -33,6 +33,10 @@ def own_namespaces():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         lo = struct.pack("16sh14x", b"lo", 1)  # IFF_UP
         fcntl.ioctl(s, 0x8914, lo)  # SIOCSIFFLAGS
+
+
+def bind(source, target):
+    check(libc.mount(source.encode(), target.encode(), None, MS_BIND, None), f"bind {source}")
 
 
 def subreaper():

@@ -38,15 +38,15 @@ def load(path):
     return module
 
 
-def in_child(test):
+def in_child(module, test):
     """Never returns: 0 passed, 1 failed (said on stderr), SKIPPED (reason on stderr)."""
     status = 1
     try:
         faulthandler.enable()
         proc.own_namespaces()
         proc.subreaper()
+        berthtest.begin(getattr(module, "OWN_HOST_IMAGE", False))
         with leak.Check() as check:
-            berthtest.begin()
             try:
                 test()
             finally:
@@ -63,14 +63,14 @@ def in_child(test):
         os._exit(status)
 
 
-def run(test, deadline):
+def run(module, test, deadline):
     with tempfile.TemporaryFile() as said:
         pid = os.fork()
         if pid == 0:
             os.setsid()
             os.dup2(said.fileno(), 1)
             os.dup2(said.fileno(), 2)
-            in_child(test)
+            in_child(module, test)
         pidfd = os.pidfd_open(pid)
         late = not select.select([pidfd], [], [], deadline)[0]
         if late:
@@ -111,7 +111,7 @@ def main():
             continue
         start = time.monotonic()
         deadline = getattr(test, "deadline", getattr(module, "DEADLINE", DEFAULT_DEADLINE))
-        verdict, detail = run(test, deadline)
+        verdict, detail = run(module, test, deadline)
         events.write(json.dumps({"test": name, "verdict": verdict, "detail": detail,
                                  "seconds": time.monotonic() - start}) + "\n")
     events.write(json.dumps({"end": True}) + "\n")
