@@ -193,11 +193,11 @@ def cost(path):
     return int(m.group(1)) if m else 5
 
 
-def run_file(path, build, match, report):
+def run_file(path, build, match, report, host_image):
     name = os.path.relpath(path, TESTS)
     runner = os.path.join(TESTS, "lib", "runfile.py")
     read_end, write_end = os.pipe()
-    env = dict(os.environ, BERTH_TEST_BUILD=build)
+    env = dict(os.environ, BERTH_TEST_BUILD=build, BERTH_TEST_HOST_IMAGE=host_image)
     with tempfile.TemporaryFile() as said:
         worker = subprocess.Popen([sys.executable, "-B", runner, path, str(write_end), match or ""],
                                   stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
@@ -253,8 +253,9 @@ def main():
         run_unit(build, opts.k, report)
     if "fuzz" in kinds:
         run_fuzz(build, opts.k, report)
-    with concurrent.futures.ThreadPoolExecutor(opts.j) as pool:
-        futures = [pool.submit(run_file, f, build, opts.k, report) for f in python_files(kinds, files)]
+    with tempfile.TemporaryDirectory(prefix="berth-t-host.", dir="/var/tmp") as host_image, \
+            concurrent.futures.ThreadPoolExecutor(opts.j) as pool:
+        futures = [pool.submit(run_file, f, build, opts.k, report, host_image) for f in python_files(kinds, files)]
         for future in futures:
             future.result()
     return report.end()

@@ -17,7 +17,12 @@ KNOWN_OPEN = {
 }
 
 
+def probe_is_built():
+    assert os.access(PROBE, os.X_OK), f"{PROBE} is not there: `make attack` builds it"
+
+
 def host_namespaces():
+    probe_is_built()
     args = []
     for n in NAMESPACES:
         args += ["--host", f"{n}={os.stat(f'/proc/self/ns/{n}').st_ino}"]

@@ -59,26 +59,18 @@ TEST_PID = os.getpid()
 def begin(own_host_image=False):
     """
     Called by the runner in the test's process and namespaces, before the test.  What berth
-    makes of the host's /etc for the image `host` takes it 0.2 s: the tests of one build of
-    berth share that directory, unless own_host_image.
+    makes of the host's /etc for the image `host` takes it 0.2 s: the tests of one run of
+    run.py share that directory, unless own_host_image.
     """
     global TEST_PID
     TEST_PID = os.getpid()
     for d in ("", "state", "run", "tmp"):
         os.mkdir(os.path.join(root(), d), 0o700)
-    if not own_host_image and os.path.exists(BERTH):
+    shared = os.environ.get("BERTH_TEST_HOST_IMAGE")
+    if shared and not own_host_image:
         host = os.path.join(root(), "state", "host")
         os.mkdir(host, 0o700)
-        proc.bind(shared_host_image(), host)
-
-
-def shared_host_image():
-    place = os.path.join(BUILD, "test-host-image")
-    mine = os.path.join(place, str(os.stat(BERTH).st_mtime_ns))
-    if not os.path.isdir(mine):
-        shutil.rmtree(place, ignore_errors=True)
-        os.makedirs(mine, 0o700, exist_ok=True)
-    return mine
+        proc.bind(shared, host)
 
 
 def tmp(name):
