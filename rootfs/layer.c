@@ -530,6 +530,9 @@ int layer_apply(int in_fd, int root_fd, int notes_fd, int has_lower, const struc
 		err_sys(e, "open up the root directory");
 		goto done;
 	}
+	/* most archives have an entry for it, which then counts */
+	if (made_parent(&l, ".", e) < 0)
+		goto done;
 	if (open_archive(&l, e) < 0 || apply_all(&l, it, e) < 0 || drain(&l, e) < 0 ||
 	    notes_flush(notes, e) < 0)
 		goto done;

@@ -1,0 +1,537 @@
+# SPDX-License-Identifier: Apache-2.0
+"""berth image: import from every kind of source, compare with umoci, lie to it, kill it."""
+import fcntl
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tarfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import ocilayout as oci
+
+CACHE = "/var/tmp/berth-test-cache"
+MIRROR = "http://deb.debian.org/debian"
+
+
+def tree(path, times=True):
+    """name -> what is there; hard links as groups, so that inode numbers do not matter."""
+    out, links = {}, {}
+    for base, dirs, files in os.walk(path):
+        for name in dirs + files + (["."] if base == path else []):
+            p = os.path.join(base, name)
+            rel = os.path.relpath(p, path)
+            st = os.lstat(p)
+            kind = stat.S_IFMT(st.st_mode)
+            one = [oct(kind), oct(st.st_mode & 0o7777), st.st_uid, st.st_gid]
+            if times:
+                one.append(int(st.st_mtime))
+            if stat.S_ISREG(st.st_mode):
+                with open(p, "rb") as f:
+                    one += [st.st_size, hashlib.sha256(f.read()).hexdigest()]
+                if st.st_nlink > 1:
+                    links.setdefault(st.st_ino, []).append(rel)
+            elif stat.S_ISLNK(st.st_mode):
+                one.append(os.readlink(p))
+            out[rel] = one
+    for group in links.values():
+        for rel in group:
+            out[rel].append("linked with " + ",".join(sorted(group)))
+    return out
+
+
+def assert_same(a, b, what):
+    diff = [f"{k}: {a.get(k)} / {b.get(k)}" for k in sorted(set(a) | set(b)) if a.get(k) != b.get(k)]
+    assert not diff, f"{what}: {len(diff)} differ\n" + "\n".join(diff[:20])
+
+
+def need(*programs):
+    for p in programs:
+        if not shutil.which(p):
+            raise unittest.SkipTest(f"{p} is not installed")
+
+
+def debian_tar():
+    """A Debian root file system with python3, made once."""
+    path = os.path.join(CACHE, "rootfs.tar")
+    if os.path.exists(path):
+        return path
+    need("mmdebstrap")
+    os.makedirs(CACHE, exist_ok=True)
+    mine = f"{path}.{os.getpid()}.tar"
+    p = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include=python3", "bookworm", mine,
+                        MIRROR], capture_output=True, text=True)
+    if p.returncode:
+        raise unittest.SkipTest("mmdebstrap: " + p.stderr[-200:])
+    os.rename(mine, path)
+    return path
+
+
+def skip_devices(t):
+    """umoci makes the device nodes of the archive, we leave them out."""
+    bad = {k for k, v in t.items() if v[0] in (oct(stat.S_IFCHR), oct(stat.S_IFBLK))}
+    return {k: v for k, v in t.items() if k not in bad}
+
+
+def test_real_debian_image_equals_what_umoci_unpacks():
+    need("umoci", "skopeo")
+    src = debian_tar()
+    with oci.Place() as p:
+        layout = p / "oci"
+        for words in (["init", "--layout", layout], ["new", "--image", layout + ":base"],
+                      ["raw", "add-layer", "--image", layout + ":base", src]):
+            subprocess.run(["umoci", *words], check=True, capture_output=True)
+        subprocess.run(["umoci", "unpack", "--image", layout + ":base", p / "bundle"], check=True,
+                       capture_output=True)
+        theirs = skip_devices(tree(p / "bundle/rootfs"))
+        theirs.pop(".")
+        p.ok("import", layout, "deb:oci")
+        subprocess.run(["skopeo", "copy", "-q", f"oci:{layout}:base", f"docker-archive:{p / 'docker.tar'}:deb:docker"],
+                       check=True)
+        subprocess.run(["tar", "-C", layout, "-cf", p / "oci.tar", "."], check=True)
+        p.ok("import", p / "docker.tar")
+        p.ok("import", p / "oci.tar", "deb:tar")
+        for name in ("deb:oci", "deb:docker", "deb:tar"):
+            mine = tree(p.tree(name))
+            mine.pop(".")
+            assert_same(mine, theirs, name)
+        assert len(p.layers()) == 1, "one chain id, one layer"
+        # the tree itself, packed again, is the same once more
+        p.ok("import", p.tree("deb:oci"), "deb:dir")
+        mine = tree(p.tree("deb:dir"))
+        mine.pop(".")
+        assert_same(mine, theirs, "directory")
+        assert " 0 problems" in p.ok("fsck")
+
+
+test_real_debian_image_equals_what_umoci_unpacks.deadline = 240
+
+
+def test_layers_with_whiteouts_under_overlayfs_equal_umoci():
+    need("umoci")
+    d, f = {"type": tarfile.DIRTYPE, "mode": 0o755}, {}
+    sticky = {"type": tarfile.DIRTYPE, "mode": 0o1777, "uid": 7, "gid": 8}
+    one = oci.tar_bytes([("./", d, None), ("etc", d, None), ("etc/a", f, b"a"), ("etc/b", f, b"b"),
+                         ("dir", d, None), ("dir/x", f, b"x"), ("dir/y", f, b"y"), ("tmp", sticky, None),
+                         ("gone", d, None), ("gone/deep", d, None), ("gone/deep/z", f, b"z"),
+                         ("link", {"type": tarfile.SYMTYPE, "linkname": "etc"}, None), ("re", d, None),
+                         ("re/old", f, b"old"), ("f2d", f, b"file"), ("d2f", d, None), ("d2f/q", f, b"q")])
+    two = oci.tar_bytes([("./", d, None), ("etc/.wh.a", f, b""), ("dir", d, None), ("dir/.wh..wh..opq", f, b""),
+                         ("dir/new", f, b"new"), (".wh.gone", f, b""), ("tmp/only", f, b"t"),
+                         (".wh.re", f, b""), ("re", d, None), ("re/fresh", f, b"fresh"),
+                         ("f2d", d, None), ("f2d/in", f, b"in"), ("d2f", f, b"now a file")])
+    three = oci.tar_bytes([("./", d, None), ("gone", d, None), ("gone/back", f, b"back"), ("etc/c", f, b"c"),
+                           ("hard", f, b"hard"), ("hard2", {"type": tarfile.LNKTYPE, "linkname": "hard"}, None)])
+    with oci.Place() as p:
+        oci.Layout(p / "oci").image([one, two, three], compress="zstd")
+        gz = oci.Layout(p / "gz")
+        gz.image([one, two, three])
+        p.ok("import", p / "oci", "white")
+        subprocess.run(["umoci", "unpack", "--image", p / "gz" + ":t", p / "bundle"], check=True,
+                       capture_output=True)
+        os.mkdir(p / "mnt")
+        lower = ":".join(p.tree("white", i) for i in (2, 1, 0))
+        subprocess.run(["mount", "-t", "overlay", "-o", "ro,lowerdir=" + lower, "none", p / "mnt"], check=True)
+        try:
+            assert_same(tree(p / "mnt", times=False), tree(p / "bundle/rootfs", times=False), "overlay")
+            st = os.stat(p / "mnt/tmp")
+            assert (oct(st.st_mode), st.st_uid, st.st_gid) == (oct(0o41777), 7, 8), "an unlisted parent keeps its mode"
+        finally:
+            subprocess.run(["umount", p / "mnt"], check=True)
+        assert os.getxattr(p.tree("white", 1) + "/dir", "trusted.overlay.opaque") == b"y"
+        # the second import finds everything there
+        before = os.stat(p.tree("white", 1)).st_ino
+        p.ok("import", p / "oci", "again")
+        assert os.stat(p.tree("again", 1)).st_ino == before
+
+
+def simple(path, ref="t", **config):
+    layout = oci.Layout(path)
+    d = layout.image([oci.tar_bytes([("hello", {}, b"hello\n")])], ref=ref, **config)
+    return layout, d
+
+
+def bad_documents(p):
+    """(name, layout that must be refused): I25-I29."""
+    base = oci.tar_bytes([("hello", {}, b"hello\n")])
+    count = 0
+
+    def make():
+        nonlocal count
+        count += 1
+        layout = oci.Layout(p / f"bad{count}")
+        desc, diff = layout.layer(base)
+        return layout, desc, diff
+
+    def whole(layout, manifest, **more):
+        text = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
+        layout.index(layout.desc(text, more.pop("type", oci.T_MANIFEST), **more))
+        return layout.path
+
+    for name, change in (
+            ("both layers and manifests", {"manifests": []}),
+            ("layers that are no list", {"layers": {}}), ("no layers", {"layers": []}), ("no config", {"config": None}),
+            ("schema version 1", {"schemaVersion": 1}), ("schema version missing", {"schemaVersion": None}),
+            ("media type of an index", {"mediaType": oci.T_INDEX}),
+            ("media type of Docker's", {"mediaType": "application/vnd.docker.distribution.manifest.v2+json"}),
+            ("media type unknown", {"mediaType": "text/html"}), ("fsLayers", {"fsLayers": [], "manifests": []})):
+        layout, desc, diff = make()
+        m = layout.manifest(layout.config([diff]), [desc])
+        m.update(change)
+        yield name, whole(layout, m)
+    for name, change in (
+            ("digest traversal", {"digest": "sha256:../../../../etc/passwd"}), ("digest upper case", {"digest": None}),
+            ("digest short", {"digest": "sha256:ab"}), ("digest long", {"digest": "sha256:" + "a" * 129}),
+            ("digest algorithm", {"digest": "md5:" + "a" * 32}), ("digest sha512", {"digest": "sha512:" + "a" * 128}),
+            ("digest with slash", {"digest": "sha256:" + "a" * 62 + "/x"}), ("digest number", {"digest": 7}),
+            ("size too small", {"size": 10}), ("size too large", {"size": 1 << 40}), ("size negative", {"size": -1}),
+            ("size float", {"size": 1.5}), ("size missing", {"size": None}), ("size string", {"size": "10"}),
+            ("layer of unknown type", {"mediaType": "application/vnd.example.squashfs"}),
+            ("foreign layer", {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
+                               "urls": ["http://127.0.0.1:9/x"]}),
+            ("layer type of plain tar", {"mediaType": oci.T_LAYER}), ("layer type zstd", {"mediaType": oci.T_LAYER + "+zstd"})):
+        layout, desc, diff = make()
+        if name == "digest upper case":
+            change = {"digest": desc["digest"][:7] + desc["digest"][7:].upper()}
+        desc.update(change)
+        yield name, whole(layout, layout.manifest(layout.config([diff]), [desc]))
+    for name, config in (
+            ("diff id wrong", lambda l, d: l.config(["sha256:" + "0" * 64])), ("diff ids too many", lambda l, d: l.config([d, d])),
+            ("diff ids none", lambda l, d: l.config([])), ("rootfs missing", lambda l, d: dict(l.config([d]), rootfs=None)),
+            ("rootfs type", lambda l, d: dict(l.config([d]), rootfs={"type": "x", "diff_ids": [d]})),
+            ("user with newline", lambda l, d: l.config([d], User="root\n")),
+            ("user with three parts", lambda l, d: l.config([d], User="a:b:c")),
+            ("user empty group", lambda l, d: l.config([d], User="a:")),
+            ("entrypoint string", lambda l, d: l.config([d], Entrypoint="/bin/sh")),
+            ("cmd of numbers", lambda l, d: l.config([d], Cmd=[1])),
+            ("env object", lambda l, d: l.config([d], Env={"A": "B"})),
+            ("env with NUL", lambda l, d: l.config([d], Env=["A=\0B"])),
+            ("workdir with control", lambda l, d: l.config([d], WorkingDir="/a\x1b")),
+            ("config deep", lambda l, d: json.dumps(l.config([d])).encode()[:-1] + b',"x":' + b"[" * 100000 + b"]" * 100000 + b"}"),
+            ("config duplicate keys", lambda l, d: json.dumps(l.config([d])).encode()[:-1] + b',"os":"linux"}'),
+            ("config bad UTF-8", lambda l, d: json.dumps(l.config([d])).encode()[:-1] + b',"x":"\xff"}'),
+            ("config 1e400", lambda l, d: json.dumps(l.config([d])).encode()[:-1] + b',"x":1e400}'),
+            ("config NaN", lambda l, d: json.dumps(l.config([d])).encode()[:-1] + b',"x":NaN}'),
+            ("config too large", lambda l, d: json.dumps(l.config([d], Labels={"a": "x" * (9 << 20)})).encode()),
+            ("config list", lambda l, d: b"[]"), ("other platform", lambda l, d: dict(l.config([d]), os="windows"))):
+        layout, desc, diff = make()
+        yield name, whole(layout, layout.manifest(config(layout, diff), [desc]))
+    for name, text in (
+            ("manifest trailing text", lambda m: m + b"{}"), ("manifest duplicate keys", lambda m: m[:-1] + b',"layers":[]}'),
+            ("manifest NUL", lambda m: m + b"\0"), ("manifest empty", lambda m: b""), ("manifest list", lambda m: b"[]"),
+            ("manifest 5 MiB", lambda m: m[:-1] + b',"x":"' + b"x" * (5 << 20) + b'"}')):
+        layout, desc, diff = make()
+        yield name, whole(layout, text(json.dumps(layout.manifest(layout.config([diff]), [desc])).encode()))
+    for name, more in (("manifest size", {"size": 3}), ("manifest digest", {"digest": "sha256:" + "1" * 64}),
+                       ("descriptor type Docker's", {"type": "application/vnd.docker.distribution.manifest.v2+json"}),
+                       ("descriptor type index", {"type": oci.T_INDEX})):
+        layout, desc, diff = make()
+        yield name, whole(layout, layout.manifest(layout.config([diff]), [desc]), **more)
+    for name, change in (("config is a FIFO", os.mkfifo), ("config is a link out", lambda x: os.symlink("/etc/passwd", x)),
+                         ("config is missing", lambda x: None), ("config is a directory", os.mkdir)):
+        layout, desc, diff = make()
+        m = layout.manifest(layout.config([diff]), [desc])
+        path = os.path.join(layout.path, "blobs/sha256", m["config"]["digest"][7:])
+        os.unlink(path)
+        change(path)
+        yield name, whole(layout, m)
+    for name, index in (("index empty", b""), ("index without manifests", b'{"schemaVersion":2}'),
+                        ("index with layers", b'{"schemaVersion":2,"manifests":[],"layers":[]}'),
+                        ("index of no image", b'{"schemaVersion":2,"manifests":[]}')):
+        layout, desc, diff = make()
+        layout.write("index.json", index)
+        yield name, layout.path
+    layout, desc, diff = make()
+    loop = json.dumps({"schemaVersion": 2, "mediaType": oci.T_INDEX, "manifests": []}).encode()
+    for _ in range(6):
+        loop = json.dumps({"schemaVersion": 2, "manifests": [layout.desc(loop, oci.T_INDEX)]}).encode()
+    layout.write("index.json", loop)
+    yield "indexes nested six deep", layout.path
+    layout, desc, diff = make()
+    whole(layout, layout.manifest(layout.config([diff]), [desc]))
+    layout.write("oci-layout", b'{"imageLayoutVersion":"2.0.0"}')
+    yield "layout version", layout.path
+
+
+def test_documents_that_lie_are_refused():
+    with oci.Place() as p:
+        wrong, count = [], 0
+        for name, path in bad_documents(p):
+            count += 1
+            start = time.monotonic()
+            r = p.run("import", "--json", path, f"bad:{count}", timeout=20)
+            try:
+                code = json.loads(r.stderr.splitlines()[-1])["error"]["code"]
+            except (IndexError, ValueError, KeyError):
+                code = "?"
+            fine = r.returncode in (2, 125) and code in ("corrupt", "invalid", "limit", "not-found") and not p.layers()
+            if not fine or time.monotonic() - start > 5:
+                wrong.append(f"{name}: {r.returncode} {code} {r.stderr.strip()} {r.stdout.strip()}")
+        assert not wrong, "\n".join(wrong)
+        assert count >= 60, count
+        assert p.ok("ls", "-q") == ""
+
+
+test_documents_that_lie_are_refused.deadline = 120
+
+
+def test_one_flipped_bit_in_any_blob_is_refused():
+    rng = random.Random(1)
+    with oci.Place() as p:
+        layout, _ = simple(p / "oci")
+        blobs = os.path.join(layout.path, "blobs/sha256")
+        for name in sorted(os.listdir(blobs)):
+            path = os.path.join(blobs, name)
+            good = open(path, "rb").read()
+            for at in [0, len(good) - 1] + [rng.randrange(len(good)) for _ in range(8)]:
+                bad = bytearray(good)
+                bad[at] ^= 1 << rng.randrange(8)
+                for data in (bytes(bad), good + b"\0", good[:-1]):
+                    with open(path, "wb") as f:
+                        f.write(data)
+                    r = p.run("import", layout.path, "flip")
+                    assert r.returncode == 125, f"{name} byte {at}: {r.returncode} {r.stderr}"
+            with open(path, "wb") as f:
+                f.write(good)
+        assert not p.layers()
+        p.ok("import", layout.path, "flip")
+
+
+def test_config_is_kept_and_cleaned():
+    with oci.Place() as p:
+        simple(p / "oci", Env=["A=1", "HOST_SECRET", "*", "HOST*=x", "=x", "LD_PRELOAD=x", "EMPTY="], User="1000:1000",
+               WorkingDir="srv/app", Entrypoint=["/e", "-x"], Cmd=["c"], Labels={"k": "v"},
+               Volumes={"": {}, "/../../": {}}, StopSignal="SIGQUIT")
+        os.environ["HOST_SECRET"] = "canary"
+        p.ok("import", p / "oci", "conf")
+        r = json.loads(p.ok("inspect", "conf"))
+        assert r["env"] == ["A=1", "LD_PRELOAD=x", "EMPTY="], r["env"]
+        assert (r["user"], r["workdir"], r["entrypoint"], r["cmd"]) == ("1000:1000", "/srv/app", ["/e", "-x"], ["c"])
+        assert (r["labels"], r["stop_signal"]) == ({"k": "v"}, "SIGQUIT")
+        assert "canary" not in json.dumps(r)
+
+
+def test_names_platforms_and_misuse():
+    with oci.Place() as p:
+        layout = oci.Layout(p / "oci")
+        t = oci.tar_bytes([("f", {}, b"f")])
+        ours = layout.image([t], ref="1.0")
+        other = dict(layout.config([layout.layer(t)[1]]), architecture="s390x")
+        m = layout.manifest(other, [layout.layer(t)[0]])
+        theirs = layout.desc(json.dumps(m).encode(), oci.T_MANIFEST)
+        index = {"schemaVersion": 2, "mediaType": oci.T_INDEX, "manifests": [
+            dict(theirs, platform={"os": "linux", "architecture": "s390x"}),
+            dict(ours, annotations=None, platform={"os": "linux", "architecture": oci.ARCH})]}
+        layout.index(layout.desc(json.dumps(index).encode(), oci.T_INDEX,
+                                 annotations={"org.opencontainers.image.ref.name": "example.org/team/app:1.0"}))
+        assert p.ok("import", layout.path).startswith("example.org/team/app:1.0 ")
+        r = json.loads(p.ok("inspect", "example.org/team/app:1.0"))
+        assert r["digest"] == ours["digest"] and r["platform"] == "linux/" + oci.ARCH
+        p.ok("import", layout.path, "z", "--platform", "linux/s390x")
+        assert json.loads(p.ok("inspect", "z"))["platform"] == "linux/s390x"
+        p.ok("import", layout.path + ":example.org/team/app:1.0", "docker.io/library/short")
+        assert json.loads(p.ok("inspect", "short"))["name"] == "short:latest"
+        assert json.loads(p.ok("inspect", r["digest"]))["name"]
+        assert json.loads(p.ok("inspect", r["digest"][7:19]))["name"]
+        for words, status, text in (
+                (["import", layout.path, "z", "--platform", "linux/riscv64"], 125, "linux/s390x"),
+                (["import", layout.path, "z", "--platform", "linux"], 2, "malformed"),
+                (["import", layout.path, "host"], 2, "host"), (["import", layout.path, "host:1"], 2, "host"),
+                (["import", layout.path, "UPPER"], 2, "malformed"), (["import", layout.path, "../x"], 2, "malformed"),
+                (["import", layout.path, "a@" + r["digest"]], 2, "digest"), (["import", p / "nothing"], 125, "hint"),
+                (["import", layout.path + ":nosuch", "n"], 125, "nosuch"), (["import"], 2, "hint"),
+                (["import", "a", "b", "c"], 2, "too many"), (["frob"], 2, "hint"), ([], 2, "hint"),
+                (["import", "--platfrom", "x"], 2, "--platform"), (["import", "--plat", "x", "y"], 2, "unknown option"),
+                (["ls", "--force"], 2, "unknown option"), (["import", "--platform"], 2, "needs a value"),
+                (["inspect", "nosuch"], 125, "berth image import"), (["rm", "nosuch"], 125, "nosuch"),
+                (["import", "/dev/null", "x"], 2, "neither"), (["import", "/etc/hostname", "x"], 125, "")):
+            q = p.run(*words)
+            assert q.returncode == status and text in q.stderr, f"{words}: {q.returncode} {q.stderr}"
+            assert q.stderr.count("\n") == 1 and q.stderr.startswith("berth image"), f"{words}: {q.stderr}"
+        assert p.ok("rm", "-f", "nosuch") == ""
+        for words in ([], ["import"], ["ls"], ["rm"], ["gc"], ["fsck"], ["inspect"]):
+            assert p.ok(*words, "--help").startswith("Usage: berth image"), words
+
+
+def test_directory_with_hostile_content():
+    with oci.Place() as p:
+        src = p / "src"
+        for d in ("etc", "dev", "tmp"):
+            os.makedirs(os.path.join(src, d))
+        os.mkfifo(src + "/etc/passwd")
+        os.mknod(src + "/dev/mem", 0o666 | stat.S_IFCHR, os.makedev(1, 1))
+        with open(src + "/etc/group", "wb") as f:
+            f.truncate(8 << 30)
+        with open(src + "/etc/mixed", "wb") as f:
+            f.truncate(3 << 20)
+            f.seek(1 << 20)
+            f.write(b"in the middle")
+        s = socket.socket(socket.AF_UNIX)
+        s.bind(src + "/tmp/s")
+        open(src + "/.wh.etc", "w").close()
+        os.symlink("/etc/shadow", src + "/etc/shadow")
+        os.symlink("../../../../..", src + "/up")
+        open(src + "/etc/far", "w").close()
+        os.chown(src + "/etc/far", 3000000000, 70000)
+        os.setxattr(src + "/etc/far", "user.a", b"\0\xff")
+        os.setxattr(src + "/etc", "trusted.overlay.opaque", b"y")
+        start = time.monotonic()
+        r = json.loads(p.ok("import", "--json", src, "dir"))["images"][0]
+        assert time.monotonic() - start < 5
+        assert r["skipped"]["specials"] == 4 and r["skipped"]["ids_clamped"] == 2, r
+        t = p.tree("dir")
+        got = sorted(os.listdir(t + "/etc"))
+        assert got == ["far", "group", "mixed", "shadow"], got
+        st = os.stat(t + "/etc/group")
+        assert st.st_size == 8 << 30 and st.st_blocks < 100, "a sparse file stays sparse"
+        with open(t + "/etc/mixed", "rb") as f:
+            data = f.read()
+        assert len(data) == 3 << 20 and data[1 << 20:][:13] == b"in the middle" and data.count(0) == len(data) - 13
+        assert os.readlink(t + "/up") == "../../../../.."
+        assert os.getxattr(t + "/etc/far", "user.a") == b"\0\xff"
+        assert os.stat(t + "/etc/far").st_uid == 65534
+        assert "trusted.overlay.opaque" not in os.listxattr(t + "/etc")
+        assert os.listdir(t + "/dev") == []
+        # the same directory is the same image
+        digest = r["digest"]
+        assert json.loads(p.ok("import", "--json", src, "dir2"))["images"][0]["digest"] == digest
+
+
+def test_archives_from_stdin_and_in_all_compressions():
+    names = ["plain", "a" * 120, "d/" * 60 + "deep", "ümlaut", "nfd-u\u0308"]
+    t = oci.tar_bytes([("./", {"type": tarfile.DIRTYPE, "mode": 0o700}, None)] + [(n, {"mtime": 1.5}, n.encode()) for n in names])
+    with oci.Place() as p:
+        with open(p / "r.tar", "wb") as f:
+            f.write(t)
+        subprocess.run(["gzip", "-k", p / "r.tar"], check=True)
+        subprocess.run(["zstd", "-q", "-k", p / "r.tar"], check=True)
+        for src in ("r.tar", "r.tar.gz", "r.tar.zst"):
+            p.ok("import", p / src)
+            with open(p / src, "rb") as f:
+                p.ok("import", "-", "stdin:" + src, stdin=f)
+            mine = p.tree("stdin:" + src)
+            for n in names:
+                with open(os.path.join(mine, n), "rb") as f:
+                    assert f.read() == n.encode()
+            assert os.stat(mine).st_mode & 0o7777 == 0o755
+        assert p.ok("ls", "-q").split()[0] == "r:latest"
+        assert len(p.layers()) == 1
+        q = p.run("import", "-", input=t)
+        assert q.returncode == 2 and "hint" in q.stderr, q.stderr
+        subprocess.run(["xz", "-k", p / "r.tar"], check=True)
+        q = p.run("import", p / "r.tar.xz")
+        assert q.returncode == 125 and "xz -dc" in q.stderr, q.stderr
+
+
+def big_layout(path, layers=3, files=400):
+    return oci.Layout(path).image([oci.tar_bytes(
+        [(f"l{l}/f{i}", {}, os.urandom(3000)) for i in range(files)]) for l in range(layers)])
+
+
+def test_two_imports_of_one_image_at_once():
+    with oci.Place() as p:
+        big_layout(p / "oci")
+        for turn in range(4):
+            runs = [subprocess.Popen([oci.BERTH_IMAGE, "--store", p.store, "import", p / "oci", f"two:{i}"],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for i in range(4)]
+            for r in runs:
+                err = r.communicate()[1]
+                assert r.returncode == 0, err
+            assert " 0 problems" in p.ok("fsck") and len(p.layers()) == 3
+            p.ok("rm", "two:0", "two:1", "two:2", "two:3")
+            assert not p.layers(), "nothing needs them any more"
+
+
+def test_a_killed_import_leaves_only_whole_layers():
+    with oci.Place() as p:
+        big_layout(p / "oci")
+        start = time.monotonic()
+        p.ok("import", p / "oci", "k:0")
+        whole = time.monotonic() - start
+        p.ok("rm", "k:0")
+        killed = 0
+        for i in range(24):
+            r = subprocess.Popen([oci.BERTH_IMAGE, "--store", p.store, "import", p / "oci", "k:1"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(whole * 1.2 * i / 24)
+            r.send_signal(signal.SIGKILL)
+            killed += r.wait() == -signal.SIGKILL
+            out = p.ok("fsck")
+            assert " 0 problems" in out, f"kill {i}: {out}"
+            assert not os.listdir(p.store + "/tmp"), f"kill {i}: {os.listdir(p.store + '/tmp')}"
+            p.ok("gc")
+            if not p.ok("ls", "-q"):
+                assert not p.layers(), f"kill {i}"
+            p.run("rm", "-f", "k:1")
+        assert killed >= 5, f"only {killed} were killed in time"
+        p.ok("import", p / "oci", "k:2")
+        assert len(p.layers()) == 3
+
+
+test_a_killed_import_leaves_only_whole_layers.deadline = 120
+
+
+def test_gc_keeps_what_a_sandbox_holds():
+    with oci.Place() as p:
+        simple(p / "oci")
+        p.ok("import", p / "oci", "held")
+        p.ok("import", p / "oci", "name2")
+        digest = json.loads(p.ok("inspect", "held"))["digest"]
+        with open(p.store + "/holds/" + digest[7:]) as hold:
+            fcntl.flock(hold, fcntl.LOCK_SH)
+            p.ok("rm", "name2")
+            q = p.run("rm", "held")
+            assert q.returncode == 125 and "in use" in q.stderr, q.stderr
+            p.ok("rm", "-f", "held")
+            assert p.ok("ls", "-q") == "" and len(p.layers()) == 1
+            p.ok("gc")
+            assert len(p.layers()) == 1, "held"
+        assert "removed 1 layers" in p.ok("gc")
+        assert not p.layers() and not os.listdir(p.store + "/holds")
+        assert not os.listdir(p.store + "/blobs/sha256")
+
+
+def test_fsck_finds_damage_and_import_repairs_it():
+    with oci.Place() as p:
+        layout, _ = simple(p / "oci")
+        p.ok("import", layout.path, "x")
+        blobs = p.store + "/blobs/sha256/"
+        victim = json.loads(p.ok("inspect", "x"))["layers"][0]["digest"][7:]
+        with open(blobs + victim, "r+b") as f:
+            f.write(b"X")
+        q = p.run("fsck")
+        assert q.returncode == 125 and victim in q.stdout, q.stdout
+        p.run("fsck", "--repair")
+        assert victim not in os.listdir(blobs)
+        p.ok("import", layout.path, "x")
+        assert " 0 problems" in p.ok("fsck")
+        shutil.rmtree(p.tree("x"))
+        assert p.run("fsck").returncode == 125
+        p.ok("import", layout.path, "x")
+        assert " 0 problems" in p.ok("fsck")
+
+
+def test_store_that_others_could_use_is_refused():
+    with oci.Place() as p:
+        os.mkdir(p.store, 0o755)
+        q = p.run("ls")
+        assert q.returncode == 125 and "0700" in q.stderr, q.stderr
+        os.rmdir(p.store)
+        os.symlink("/tmp", p.store)
+        assert p.run("ls").returncode == 125
+
+
+if __name__ == "__main__":
+    for key, value in list(globals().items()):
+        if key.startswith("test_") and (len(sys.argv) < 2 or sys.argv[1] in key):
+            begun = time.monotonic()
+            value()
+            print(f"ok {key} {time.monotonic() - begun:.1f} s", flush=True)
