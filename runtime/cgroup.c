@@ -79,18 +79,20 @@ int cgroup_has_word(const char *list, const char *word)
 }
 
 /* The kernel rounds memory limits down to whole pages; nothing else may differ. */
-static int same_limit(const char *got, const char *want, uint64_t value)
+int cgroup_same_limit(const char *file, const char *got, uint64_t value)
 {
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t v;
+	char *end;
 
-	if (!strcmp(got, want))
-		return 1;
 	if (!isdigit((unsigned char)got[0]))
 		return 0;
-	v = strtoull(got, NULL, 10);
+	v = strtoull(got, &end, 10);
+	if (*end)
+		return 0;
 	if (value == CGROUP_UNLIMITED)	/* v1 shows "no limit" as a huge number */
-		return v >= INT64_MAX / 4096 * 4096;
-	return v <= value && value - v < 65536;
+		return v >= INT64_MAX / page * page;
+	return v == value || (!strncmp(file, "memory.", 7) && v == value / page * page);
 }
 
 int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e)
@@ -109,7 +111,7 @@ int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimite
 		return err_sys(e, "read back cgroup file %s", file);
 	if (n > 0 && got[n - 1] == '\n')
 		got[n - 1] = '\0';
-	if (!same_limit(got, want, value))
+	if (strcmp(got, want) && !cgroup_same_limit(file, got, value))
 		return err_set(e, ERR_UNSUPPORTED, "cgroup file %s holds %s after %s was written", file, got, want);
 	return 0;
 }

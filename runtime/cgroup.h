@@ -108,6 +108,9 @@ int cgroup_read(int dirfd, const char *file, char *buf, unsigned n);	/* length, 
 int cgroup_write(int dirfd, const char *file, const char *text);	/* 0, or -1 with errno */
 uint64_t cgroup_stat_value(const char *text, const char *key);		/* "key N" line; 0 when absent */
 int cgroup_has_word(const char *list, const char *word);
+/* Writes value (unlimited for CGROUP_UNLIMITED) and reads it back. */
 int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e);
+/* 1 when got, a number read from a control file, is what the kernel makes of value. */
+int cgroup_same_limit(const char *file, const char *got, uint64_t value);
 
 #endif

@@ -363,9 +363,12 @@ int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct e
 	if (n != (ssize_t)sizeof(*ret) || ret->magic != INIT_MAGIC || !ret->type || ret->type > INIT_STATUS)
 		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
 	ret->err.msg[sizeof(ret->err.msg) - 1] = '\0';
-	if (ret->err.code < 0 || ret->err.code >= ERR_CODE_COUNT)
+	/* it becomes berth's exit status: a failure must never read as "ok" */
+	if (ret->err.code <= ERR_NONE || ret->err.code >= ERR_CODE_COUNT)
 		ret->err.code = ERR_INTERNAL;
-	if (ret->value > 255 || ret->exited > 1)
+	/* 128 + 128 would be exit status 0 */
+	if (ret->value > 255 || ret->exited > 1 ||
+	    (ret->type == INIT_EXITED && !ret->exited && (ret->value < 1 || ret->value >= (uint32_t)_NSIG)))
 		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
 	return 1;
 }
