@@ -91,6 +91,17 @@ static int field_is(const struct field *f, const char *s, size_t n)
 	return f->n == n && !memcmp(f->s, s, n);
 }
 
+/* Goes into HOME: absolute, and nothing a terminal or a line-based reader would act on. */
+static int home_ok(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
+			return 0;
+	return n > 0 && s[0] == '/';
+}
+
 /* Finds by name (by_uid NULL) or by uid; fills uid, gid, name, home. */
 static int find_passwd(const char *text, const char *name, size_t n, const uint32_t *by_uid, struct user *u)
 {
@@ -108,7 +119,7 @@ static int find_passwd(const char *text, const char *name, size_t n, const uint3
 		u->gid = gid;
 		if (name_ok(f[0].s, f[0].n))
 			snprintf(u->name, sizeof(u->name), "%.*s", (int)f[0].n, f[0].s);
-		if (got >= 6 && f[5].n < sizeof(u->home) && f[5].n && f[5].s[0] == '/')
+		if (got >= 6 && f[5].n < sizeof(u->home) && home_ok(f[5].s, f[5].n))
 			snprintf(u->home, sizeof(u->home), "%.*s", (int)f[5].n, f[5].s);
 		return 1;
 	}
@@ -178,7 +189,8 @@ int user_lookup_in(const char *s, const char *passwd, const char *group, struct 
 			return err_set(e, ERR_NOT_FOUND, "user '%.*s' is not in the sandbox's /etc/passwd; "
 				       "hint: a number needs no entry", (int)(n > 80 ? 80 : n), s);
 	}
-	add_groups(group, &u);
+	if (!colon)	/* as everywhere: USER:GROUP is in that group alone */
+		add_groups(group, &u);
 	if (colon) {
 		const char *g = colon + 1;
 
@@ -203,10 +215,10 @@ static const char *read_small(const char *path, char *buf)
 	if (fd < 0)
 		return NULL;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= FILE_MAX)
-		while (len < FILE_MAX && (r = read(fd, buf + len, FILE_MAX - len)) > 0)
+		while ((r = read(fd, buf + len, FILE_MAX + 1 - len)) > 0)
 			len += (size_t)r;
 	close(fd);
-	if (r != 0)
+	if (r != 0 || len > FILE_MAX)	/* it may have grown since fstat */
 		return NULL;
 	buf[len] = '\0';
 	return strlen(buf) == len ? buf : NULL;

@@ -19,7 +19,7 @@
 
 struct user {
 	uint32_t uid, gid;
-	gid_t groups[USER_GROUPS_MAX];	/* supplementary */
+	gid_t groups[USER_GROUPS_MAX];	/* supplementary; none when a group was given */
 	int group_count;
 	char home[1024];		/* "" when passwd names none */
 	char name[64];			/* "" when passwd names none */
