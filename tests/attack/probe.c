@@ -785,8 +785,13 @@ static void check_mountinfo(long unused)
 
 	(void)unused;
 	while (f && getline(&line, &size, f) > 0) {
-		if (strstr(line, "upperdir=/") || strstr(line, "lowerdir=/") || strstr(line, "workdir=/"))
-			say(OPEN, "overlay shows its directories");
+		/* a path of two components or more names a place on the host */
+		for (const char *dir = line; (dir = strstr(dir, "dir")) != NULL; dir += 3) {
+			const char *path = dir + 3 + strspn(dir + 3, "+");
+
+			if (path[0] == '=' && path[1] == '/' && strcspn(path + 2, "/") < strcspn(path + 2, ",: \n"))
+				say(OPEN, "overlay shows %.60s", path);
+		}
 		if (strstr(line, " /var/lib/") || strstr(line, "/overlay2/"))
 			say(OPEN, "%.100s", line);
 	}
@@ -871,7 +876,8 @@ static void check_disk(long unused)
 		char mount[256], path[320];
 		struct statvfs v;
 
-		if (sscanf(line, "%*s %*s %*s %*s %255s", mount) != 1)
+		/* message queues are bounded by RLIMIT_MSGQUEUE */
+		if (sscanf(line, "%*s %*s %*s %*s %255s", mount) != 1 || strstr(line, " - mqueue "))
 			continue;
 		snprintf(path, sizeof(path), "%s/.probe-write-%d", mount, getpid());
 		int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
