@@ -308,7 +308,7 @@ static int run(struct run *r, char **command, size_t words, struct verdict *ret,
 		s->id_base = r->config.id_base;
 		return plan_print(s, r->image_ref, r->json, e);
 	}
-	if (registry_claim(&r->registry, r->opts.name, &r->claim, e) < 0)
+	if (registry_claim(&r->registry, r->opts.name, r->keep, &r->claim, e) < 0)
 		return -1;
 	snprintf(s->id, sizeof(s->id), "%s", r->claim.id);
 	s->id_base = r->claim.id_base;
@@ -337,7 +337,7 @@ static int run_main(const struct command *self, int argc, char **argv)
 {
 	struct run r = {
 		.hold_fd = -1, .store_fd = -1, .tty_fd = -1, .disk_fd = -1, .status_fd = -1,
-		.registry = { .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1 },
+		.registry = { .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1, .kept_fd = -1 },
 		.claim = { .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 },
 	};
 	struct verdict v = { 0 };

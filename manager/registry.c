@@ -34,13 +34,14 @@ static int open_below(int dirfd, const char *name, struct err *e)
 int registry_open(struct registry *r, const struct config *c, struct err *e)
 {
 	*r = (struct registry){ .config = c, .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1,
-				.ids_fd = -1 };
+				.ids_fd = -1, .kept_fd = -1 };
 	r->run_fd = path_open_private_dir(c->run_dir, e);
 	if (r->run_fd < 0)
 		return -1;
 	r->state_fd = path_open_private_dir(c->state_dir, e);
 	if (r->state_fd < 0 || (r->sandboxes_fd = open_below(r->run_fd, "sandboxes", e)) < 0 ||
-	    (r->names_fd = open_below(r->run_fd, "names", e)) < 0 ||
+	    (r->names_fd = open_below(r->state_fd, "names", e)) < 0 ||
+	    (r->kept_fd = open_below(r->state_fd, "sandboxes", e)) < 0 ||
 	    (r->ids_fd = open_below(r->run_fd, "ids", e)) < 0) {
 		registry_close(r);
 		return -1;
@@ -54,6 +55,7 @@ void registry_close(struct registry *r)
 	fd_close(&r->state_fd);
 	fd_close(&r->sandboxes_fd);
 	fd_close(&r->names_fd);
+	fd_close(&r->kept_fd);
 	fd_close(&r->ids_fd);
 }
 
@@ -177,7 +179,8 @@ static int take_name(struct registry *r, struct claim *c, const char *name, stru
 		n = readlinkat(r->names_fd, name, holder, sizeof(holder) - 1);
 		if (n > 0) {
 			holder[n] = '\0';
-			if (!faccessat(r->sandboxes_fd, holder, F_OK, AT_SYMLINK_NOFOLLOW))
+			if (!faccessat(r->sandboxes_fd, holder, F_OK, AT_SYMLINK_NOFOLLOW) ||
+			    !faccessat(r->kept_fd, holder, F_OK, AT_SYMLINK_NOFOLLOW))
 				return err_set(e, ERR_EXISTS, "the name %s is taken by sandbox %s", name, holder);
 		}
 		/* its sandbox is gone: the name is left over from a crash */
@@ -188,27 +191,92 @@ static int take_name(struct registry *r, struct claim *c, const char *name, stru
 	return 0;
 }
 
-static int claim_locked(struct registry *r, const char *name, struct claim *c, struct err *e)
+struct counter {
+	struct registry *r;
+	unsigned count;
+};
+
+/* A lasting sandbox that runs has both directories and counts once. */
+static int count_kept(void *ctx, const char *name)
 {
+	struct counter *c = ctx;
+
+	c->count += faccessat(c->r->sandboxes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+	return 0;
+}
+
+static int take_directory(struct registry *r, struct claim *c, struct err *e)
+{
+	if (mkdirat(r->sandboxes_fd, c->id, 0700) < 0)
+		return err_code_sys(e, errno == EEXIST ? ERR_EXISTS : ERR_SYS, "record sandbox %s", c->id);
+	c->dir_fd = openat(r->sandboxes_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (c->dir_fd < 0)
+		return err_sys(e, "open the record of sandbox %s", c->id);
+	return lock_own(c, e) < 0 ? -1 : take_slot(r, c, e);
+}
+
+static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
+{
+	struct counter kept = { r, 0 };
 	unsigned count = 0;
 
-	if (for_each_name(r->sandboxes_fd, count_one, &count, e) < 0)
+	if (for_each_name(r->sandboxes_fd, count_one, &count, e) < 0 ||
+	    for_each_name(r->kept_fd, count_kept, &kept, e) < 0)
 		return -1;
+	count += kept.count;
 	if (count >= r->config->max_sandboxes)
 		return err_set(e, ERR_LIMIT, "%u sandboxes exist, the limit is %llu; hint: remove some (berth ps), or raise "
 			       "[manager] max_sandboxes", count, (unsigned long long)r->config->max_sandboxes);
 	random_id(c->id);
-	if (mkdirat(r->sandboxes_fd, c->id, 0700) < 0)
-		return err_sys(e, "record sandbox %s", c->id);
-	c->dir_fd = openat(r->sandboxes_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (c->dir_fd < 0)
-		return err_sys(e, "open the record of sandbox %s", c->id);
-	if (lock_own(c, e) < 0 || take_slot(r, c, e) < 0)
+	if (take_directory(r, c, e) < 0)
 		return -1;
+	if (lasting && mkdirat(r->kept_fd, c->id, 0700) < 0)
+		return err_sys(e, "make the directory of sandbox %s", c->id);
+	c->lasting = lasting;
 	return name && name[0] ? take_name(r, c, name, e) : 0;
 }
 
-int registry_claim(struct registry *r, const char *name, struct claim *ret, struct err *e)
+static void undo_claim(struct registry *r, struct claim *c)
+{
+	struct err ignored;
+	int lasting = c->lasting;
+	char id[65];
+
+	memcpy(id, c->id, sizeof(id));
+	c->lasting = 0;
+	registry_release(r, c, &ignored);
+	if (lasting)
+		registry_forget(r, id, &ignored);
+}
+
+int registry_reclaim(struct registry *r, const char *id, struct claim *ret, struct err *e)
+{
+	struct err ignored;
+	unsigned cleared;
+	int result, tries;
+
+	for (tries = 0; tries < 2; tries++) {
+		*ret = (struct claim){ .dir_fd = -1, .lock_fd = -1, .slot_fd = -1, .lasting = 1 };
+		if (lock_all(r, e) < 0)
+			return -1;
+		snprintf(ret->id, sizeof(ret->id), "%s", id);
+		result = take_directory(r, ret, e);
+		if (result < 0 && e->code == ERR_EXISTS)
+			ret->id[0] = '\0';	/* another's: not ours to take back */
+		unlock_all(r);
+		if (result == 0)
+			return 0;
+		if (e->code != ERR_EXISTS)
+			break;
+		/* a living keeper keeps it; a dead one's remains are cleared */
+		if (registry_gc(r, &cleared, &ignored) < 0 || !cleared)
+			return err_set(e, ERR_EXISTS, "sandbox %s is running", id);
+	}
+	registry_release(r, ret, &ignored);
+	return -1;
+}
+
+int registry_claim(struct registry *r, const char *name, int lasting, struct claim *ret, struct err *e)
 {
 	struct err ignored;
 	unsigned cleared;
@@ -217,43 +285,43 @@ int registry_claim(struct registry *r, const char *name, struct claim *ret, stru
 	*ret = (struct claim){ .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 };
 	if (lock_all(r, e) < 0)
 		return -1;
-	result = claim_locked(r, name, ret, e);
+	result = claim_locked(r, name, lasting, ret, e);
 	unlock_all(r);
 	if (result < 0)
-		registry_release(r, ret, &ignored);
+		undo_claim(r, ret);
 	if (result < 0 && (e->code == ERR_LIMIT || e->code == ERR_EXISTS) &&
 	    registry_gc(r, &cleared, &ignored) == 0 && cleared) {
 		/* what stood in the way were the remains of dead supervisors */
 		if (lock_all(r, e) < 0)
 			return -1;
 		*ret = (struct claim){ .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 };
-		result = claim_locked(r, name, ret, e);
+		result = claim_locked(r, name, lasting, ret, e);
 		unlock_all(r);
 		if (result < 0)
-			registry_release(r, ret, &ignored);
+			undo_claim(r, ret);
 	}
 	return result;
 }
 
-static int write_record(int dirfd, const json_t *record, int durable, struct err *e)
+static int write_record(int dirfd, const json_t *record, struct err *e)
 {
 	autofree char *text = json_dumps(record, JSON_COMPACT);
 
 	if (!text)
 		return err_nomem(e);
-	return io_replace_file(dirfd, "record.json", text, strlen(text), 0600, durable, e);
+	return io_replace_file(dirfd, "record.json", text, strlen(text), 0600, 0, e);
 }
 
 int registry_record(const struct claim *c, const json_t *record, struct err *e)
 {
-	return write_record(c->dir_fd, record, 0, e);
+	return write_record(c->dir_fd, record, e);
 }
 
 int registry_release(struct registry *r, struct claim *c, struct err *e)
 {
 	int result = 0;
 
-	if (c->name[0])
+	if (c->name[0] && !c->lasting)
 		unlinkat(r->names_fd, c->name, 0);
 	if (c->slot_fd >= 0 && ftruncate(c->slot_fd, 0) < 0)
 		result = err_sys(e, "free the id range of sandbox %s", c->id);
@@ -311,7 +379,11 @@ static int clear(struct registry *r, const char *id, struct err *e)
 	if (result == 0)
 		result = cgroup_destroy(&cg, e);
 	cgroup_release(&cg);
-	if (result < 0 || for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
+	if (result < 0)
+		return -1;
+	/* a lasting sandbox keeps its name, and can be started again */
+	if (faccessat(r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	    for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
 		return -1;
 	return path_remove_tree(r->sandboxes_fd, id, e);
 }
@@ -369,6 +441,7 @@ struct lister {
 	int kept;
 	int (*each)(void *ctx, const char *id, int kept, const json_t *record);
 	void *ctx;
+	int skip_fd;	/* what has an entry here was listed already */
 };
 
 static int list_one(void *ctx, const char *id)
@@ -380,6 +453,8 @@ static int list_one(void *ctx, const char *id)
 	char path[100];
 
 	snprintf(path, sizeof(path), "%s/record.json", id);
+	if (l->skip_fd >= 0 && !faccessat(l->skip_fd, path, F_OK, AT_SYMLINK_NOFOLLOW))
+		return 0;
 	if (io_read_file(l->dirfd, path, &b, &skipped) < 0)
 		return 0;	/* being made or removed right now */
 	record = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, &skipped);
@@ -389,18 +464,14 @@ static int list_one(void *ctx, const char *id)
 int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char *id, int kept, const json_t *record),
 		  void *ctx, struct err *e)
 {
-	struct lister l = { r->sandboxes_fd, 0, each, ctx };
-	autoclose int kept = -1;
+	struct lister l = { r->sandboxes_fd, 0, each, ctx, -1 };
 
 	if (for_each_name(r->sandboxes_fd, list_one, &l, e) < 0)
 		return -1;
 	if (!all)
 		return 0;
-	kept = open_below(r->state_fd, "sandboxes", e);
-	if (kept < 0)
-		return -1;
-	l = (struct lister){ kept, 1, each, ctx };
-	return for_each_name(kept, list_one, &l, e);
+	l = (struct lister){ r->kept_fd, 1, each, ctx, r->sandboxes_fd };
+	return for_each_name(r->kept_fd, list_one, &l, e);
 }
 
 struct finder {
@@ -418,8 +489,6 @@ static int find_one(void *ctx, const char *id, int kept, const json_t *record)
 
 	if (f->exact || (!exact && (f->len < 4 || strncmp(id, f->ref, f->len))))
 		return 0;
-	if (f->count && !strcmp(f->id, id))
-		return 0;	/* live and kept at once: the live one counts */
 	snprintf(f->id, sizeof(f->id), "%s", id);
 	f->kept = kept;
 	f->exact = exact;
@@ -444,21 +513,40 @@ int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret
 
 int registry_keep_dir(struct registry *r, const char *id, struct err *e)
 {
-	autoclose int kept = open_below(r->state_fd, "sandboxes", e);
+	return open_below(r->kept_fd, id, e);
+}
 
-	return kept < 0 ? -1 : open_below(kept, id, e);
+int registry_save(struct registry *r, const char *id, const char *file, const json_t *j, struct err *e)
+{
+	autoclose int dir = registry_keep_dir(r, id, e);
+	autofree char *text = json_dumps(j, JSON_COMPACT);
+
+	if (dir < 0)
+		return -1;
+	return text ? io_replace_file(dir, file, text, strlen(text), 0600, 1, e) : err_nomem(e);
+}
+
+json_t *registry_load(struct registry *r, const char *id, const char *file, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(RECORD_MAX * 8);
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", id, file);
+	if (io_read_file(r->kept_fd, path, &b, e) < 0)
+		return NULL;
+	return json_parse(b.data ? b.data : "", b.len, RECORD_MAX * 8, path, e);
 }
 
 int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e)
 {
-	autoclose int dir = registry_keep_dir(r, id, e);
-
-	return dir < 0 ? -1 : write_record(dir, record, 1, e);
+	return registry_save(r, id, "record.json", record, e);
 }
 
 int registry_forget(struct registry *r, const char *id, struct err *e)
 {
-	autoclose int kept = open_below(r->state_fd, "sandboxes", e);
+	struct names_of n = { r, id };
 
-	return kept < 0 ? -1 : path_remove_tree(kept, id, e);
+	if (for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
+		return -1;
+	return path_remove_tree(r->kept_fd, id, e);
 }

@@ -5,9 +5,9 @@
  * On disk, below run_dir (volatile) and state_dir (lasting), all 0700:
  *   run_dir/sandboxes/ID/lock         flock'ed by the supervisor as long as it lives
  *   run_dir/sandboxes/ID/record.json  what the sandbox is, for ps and inspect
- *   run_dir/names/NAME -> ID
  *   run_dir/ids/N                     the N-th range of 65,536 ids; holds the ID that has it
- *   state_dir/sandboxes/ID/           kept sandboxes: record.json and the writable layer
+ *   state_dir/sandboxes/ID/           lasting sandboxes: record.json, spec.json, the writable layer
+ *   state_dir/names/NAME -> ID
  * The directory is made before any other resource and everything else is named
  * after the ID, so that whatever a crash leaves can be found and removed by
  * name (L08): an ID whose lock can be taken has no supervisor any more.
@@ -27,12 +27,14 @@
 struct registry {
 	const struct config *config;
 	int run_fd, state_fd;
-	int sandboxes_fd, names_fd, ids_fd;	/* below run_fd */
+	int sandboxes_fd, ids_fd;	/* below run_fd */
+	int kept_fd, names_fd;		/* below state_fd */
 };
 
 struct claim {
 	char id[65];
 	char name[65];		/* "" : none */
+	int lasting;		/* release keeps the name: state_dir/sandboxes/ID does too */
 	int dir_fd;		/* run_dir/sandboxes/ID */
 	int lock_fd;
 	int slot_fd;		/* run_dir/ids/N, locked */
@@ -44,9 +46,12 @@ void registry_close(struct registry *r);
 
 /*
  * Adds a sandbox: a fresh random id, the name if one is given (ERR_EXISTS), a
- * free range of ids, and all of it locked.  ERR_LIMIT at max_sandboxes.
+ * free range of ids, and all of it locked.  ERR_LIMIT at max_sandboxes, which
+ * counts the living and the lasting.  lasting also makes state_dir/sandboxes/ID.
  */
-int registry_claim(struct registry *r, const char *name, struct claim *ret, struct err *e);
+int registry_claim(struct registry *r, const char *name, int lasting, struct claim *ret, struct err *e);
+/* The same for a lasting sandbox that is to run again.  ERR_EXISTS while it runs. */
+int registry_reclaim(struct registry *r, const char *id, struct claim *ret, struct err *e);
 /* Writes record.json of a claimed sandbox. */
 int registry_record(const struct claim *c, const json_t *record, struct err *e);
 /* Takes everything of registry_claim() back; the kernel's side must be gone already.  Idempotent. */
@@ -69,6 +74,9 @@ int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret
 /* Kept sandboxes: the directory state_dir/sandboxes/ID, made by keep, removed by forget. */
 int registry_keep_dir(struct registry *r, const char *id, struct err *e);
 int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e);
+/* A file of a lasting sandbox's directory, as JSON: a new reference or NULL. */
+json_t *registry_load(struct registry *r, const char *id, const char *file, struct err *e);
+int registry_save(struct registry *r, const char *id, const char *file, const json_t *j, struct err *e);
 int registry_forget(struct registry *r, const char *id, struct err *e);
 
 #endif

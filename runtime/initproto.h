@@ -23,10 +23,12 @@
 #define INIT_INLINE_MAX 32768	/* larger blobs come as a memfd */
 #define INIT_BLOB_MAX (8u << 20)
 #define INIT_FDS_MAX 16
+#define INIT_SCRIPT_FD 8	/* one digit: dash redirects no other */
+#define INIT_STATUS_FD 9
 #define INIT_FILTER_MAX 4096	/* BPF_MAXINSNS */
 
 enum init_request_type {
-	INIT_EXEC = 1,	/* run a command; descriptors: 0, 1, 2 [, blob] [, cgroup] [, v1 tasks files ...] */
+	INIT_EXEC = 1,	/* run a command; descriptors: 0, 1, 2 [, 8, 9] [, blob] [, cgroup] [, v1 tasks files ...] */
 	INIT_SIGNAL,	/* signal the leader of command seq */
 	INIT_PING,	/* answered by INIT_STATUS: init runs, confined, and nothing else does yet */
 };
@@ -36,6 +38,7 @@ enum init_exec_flags {
 	INIT_LAST = 2,		/* init ends when this command does */
 	INIT_BLOB_FD = 4,	/* the blob is in a memfd, the last descriptor */
 	INIT_MAKE_CWD = 8,	/* make the working directory when it is missing */
+	INIT_SHELL = 32,	/* the next two descriptors become 8 and 9: a shell's script and its status pipe */
 	INIT_CGROUP = 16,	/* the next descriptor is the v2 cgroup the command is born in */
 };
 

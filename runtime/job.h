@@ -23,6 +23,7 @@ struct job {
 	const char *workdir;	/* absolute in the sandbox */
 	struct rlimits rlimits;
 	uint32_t flags;		/* enum init_exec_flags: INIT_TTY, INIT_LAST, INIT_MAKE_CWD */
+	int script_fd, status_fd;	/* with INIT_SHELL: the shell's descriptors 8 and 9 */
 	const struct cgroup *leaf;
 };
 

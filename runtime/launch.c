@@ -292,6 +292,10 @@ static size_t collect_fds(const struct job *c, struct init_request *rq, const in
 	size_t n = 3, i;
 
 	memcpy(fds, std, 3 * sizeof(int));
+	if (c->flags & INIT_SHELL) {
+		fds[n++] = c->script_fd;
+		fds[n++] = c->status_fd;
+	}
 	if (memfd >= 0) {
 		fds[n++] = memfd;
 		rq->flags |= INIT_BLOB_FD;

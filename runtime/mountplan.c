@@ -79,39 +79,55 @@ static void add_system(struct mountplan *p, const struct spec *s)
 	add(p, MOUNT_SEAL, "/sys", MOUNT_ATTR_RDONLY);
 	add_tmpfs(p, "/tmp", SAFE, s->tmp_bytes, inodes_for(s->tmp_bytes), 01777);
 	add_tmpfs(p, "/run", SAFE, 16 << 20, 4096, 0755);
-	if (s->resident)
-		add(p, MOUNT_CONTROL, MOUNTPLAN_CONTROL, SAFE_NOEXEC);
 }
 
-static int has_dotdot(const char *path)
+/*
+ * Comparing targets as text, as all below does, is right only when each place
+ * has one spelling: "//proc" and "/./proc" would slip past the reserved ones.
+ */
+static int is_normal(const char *path)
 {
 	const char *p = path;
 
-	while ((p = strstr(p, ".."))) {
-		if ((p == path || p[-1] == '/') && (!p[2] || p[2] == '/'))
-			return 1;
-		p += 2;
+	while (*p == '/') {
+		size_t n = strcspn(++p, "/");
+
+		if ((n == 0 && p != path + 1) || (n == 0 && *p) || (n == 1 && p[0] == '.') || (n == 2 && !strncmp(p, "..", 2)))
+			return 0;
+		p += n;
 	}
-	return 0;
+	return !*p;
 }
 
-static int check_target(const char *t, struct err *e)
+/* t is at or below dir. */
+static int is_below(const char *t, const char *dir)
 {
-	static const char *const reserved[] = { "/", "/proc", "/sys", "/dev" };
+	size_t n = strlen(dir);
+
+	return !strncmp(t, dir, n) && (!t[n] || t[n] == '/');
+}
+
+static int check_target(const struct spec *s, const struct spec_mount *m, struct err *e)
+{
+	static const char *const reserved[] = { "/proc", "/sys", "/dev" };
+	const char *t = m->target, *covers = NULL;
 	size_t i;
 
 	if (t[0] != '/' || strlen(t) >= 4000)
 		return err_set(e, ERR_INVALID, "mount target '%.200s' must be an absolute path in the sandbox", t);
-	if (has_dotdot(t))
-		return err_set(e, ERR_INVALID, "mount target '%.200s' must not contain '..'", t);
-	for (i = 0; i < ARRAY_LEN(reserved); i++) {
-		size_t n = strlen(reserved[i]);
-
-		if (!strcmp(t, reserved[i]) || (i > 0 && !strncmp(t, reserved[i], n) && t[n] == '/' &&
-						strcmp(t, "/dev/shm")))
-			return err_set(e, ERR_INVALID, "mount target '%.200s' would cover what berth itself mounts at %s; "
-				       "hint: choose another path", t, reserved[i]);
-	}
+	if (!is_normal(t))
+		return err_set(e, ERR_INVALID, "mount target '%.200s' must not contain '.', '..' or '//' or end in '/'", t);
+	if (!strcmp(t, "/"))
+		covers = "/";
+	for (i = 0; i < ARRAY_LEN(reserved); i++)
+		if (is_below(t, reserved[i]) && strcmp(t, "/dev/shm"))
+			covers = reserved[i];
+	/* the control directory is made on /run: it must not be hidden, nor made on an operator's path */
+	if (s->resident && (is_below(t, MOUNTPLAN_CONTROL) || (m->kind == SPEC_BIND && !strcmp(t, "/run"))))
+		covers = MOUNTPLAN_CONTROL;
+	if (covers)
+		return err_set(e, ERR_INVALID, "mount target '%.200s' would cover what berth itself mounts at %s; "
+			       "hint: choose another path", t, covers);
 	return 0;
 }
 
@@ -125,7 +141,7 @@ static int add_user_mounts(struct mountplan *p, const struct spec *s, struct err
 				(m->nosymfollow ? MOUNT_ATTR_NOSYMFOLLOW : 0);
 		struct mount_op *op;
 
-		if (check_target(m->target, e) < 0)
+		if (check_target(s, m, e) < 0)
 			return -1;
 		if (m->kind == SPEC_TMPFS) {
 			add_tmpfs(p, m->target, attr, m->size_bytes, m->inodes ? m->inodes : inodes_for(m->size_bytes),
@@ -189,9 +205,11 @@ int mountplan_build(struct mountplan *p, const struct spec *s, const char *const
 	first = p->count;
 	if (add_user_mounts(p, s, e) < 0)
 		return -1;
-	if (p->count + 1 > MOUNTPLAN_MAX)
+	if (p->count + 2 > MOUNTPLAN_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d mounts", MOUNTPLAN_MAX);
 	order_user_mounts(p, first);
+	if (s->resident)	/* after a user's tmpfs on /run */
+		add(p, MOUNT_CONTROL, MOUNTPLAN_CONTROL, SAFE_NOEXEC);
 	if (s->read_only)
 		add(p, MOUNT_SEAL, "/", MOUNT_ATTR_RDONLY);
 	return 0;

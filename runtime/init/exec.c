@@ -138,8 +138,17 @@ static int set_stdio(const struct init_request *rq, const struct exec_fds *fds, 
 			return err_sys(e, "set up descriptor %d", i);
 	if (rq->flags & INIT_TTY && ioctl(0, TIOCSCTTY, 0) < 0)
 		return err_sys(e, "take the terminal");
-	if (syscall(SYS_close_range, 3, ~0U, 0) < 0)
+	if (rq->flags & INIT_SHELL) {
+		/* first out of the way of each other */
+		int script = fcntl(fds->shell[0], F_DUPFD, 16), status = fcntl(fds->shell[1], F_DUPFD, 16);
+
+		if (dup2(script, INIT_SCRIPT_FD) < 0 || dup2(status, INIT_STATUS_FD) < 0 ||
+		    syscall(SYS_close_range, 3, INIT_SCRIPT_FD - 1, 0) < 0 ||
+		    syscall(SYS_close_range, INIT_STATUS_FD + 1, ~0U, 0) < 0)
+			return err_sys(e, "set up the shell's descriptors");
+	} else if (syscall(SYS_close_range, 3, ~0U, 0) < 0) {
 		return err_sys(e, "close inherited descriptors");
+	}
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 /* The descriptors that came with a request; -1 where there is none. */
 struct exec_fds {
 	int std[3];
+	int shell[2];
 	int blob;
 	int cgroup;
 	int tasks[INIT_FDS_MAX];

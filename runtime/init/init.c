@@ -222,17 +222,19 @@ static void sort_fds(const struct init_request *rq, const int *fds, size_t n, st
 {
 	size_t used = 0, i;
 
-	*ret = (struct exec_fds){ .std = { -1, -1, -1 }, .blob = -1, .cgroup = -1, .task_count = rq->tasks };
+	*ret = (struct exec_fds){ .std = { -1, -1, -1 }, .shell = { -1, -1 }, .blob = -1, .cgroup = -1, .task_count = rq->tasks };
 	if (rq->type != INIT_EXEC) {
 		if (n)
 			_exit(1);
 		return;
 	}
 	if (rq->tasks > INIT_FDS_MAX ||
-	    n != 3 + !!(rq->flags & INIT_BLOB_FD) + !!(rq->flags & INIT_CGROUP) + (size_t)rq->tasks)
+	    n != 3 + (rq->flags & INIT_SHELL ? 2 : 0) + !!(rq->flags & INIT_BLOB_FD) + !!(rq->flags & INIT_CGROUP) + (size_t)rq->tasks)
 		_exit(1);
 	for (i = 0; i < 3; i++)
 		ret->std[i] = fds[used++];
+	for (i = 0; i < 2 && rq->flags & INIT_SHELL; i++)
+		ret->shell[i] = fds[used++];
 	if (rq->flags & INIT_BLOB_FD)
 		ret->blob = fds[used++];
 	if (rq->flags & INIT_CGROUP)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * keeper - the small process that owns one living sandbox.
+ *
+ * It launches the sandbox, so it is the one whose death ends it (PDEATHSIG and
+ * socket hang-up in init); it holds the lock in the registry, the cgroups, the
+ * terminals, the bounded output of commands and all deadlines.  CLI and daemon
+ * are its clients (wire.h); they may come, die and return.
+ *
+ * One thread, one poll loop.  What init and the payload say is hostile; what
+ * clients say is the operator's.
+ */
+#ifndef BERTH_MANAGER_KEEPER_H
+#define BERTH_MANAGER_KEEPER_H
+
+#include "manager/registry.h"
+#include "runtime/launch.h"
+
+struct keeper_start {
+	struct registry *registry;
+	struct claim *claim;		/* handed over: the keeper releases it when it ends */
+	const struct spec *spec;	/* resident; stays valid in the forked child */
+	struct launch_place where;
+	json_t *record;			/* borrowed; the pids are filled in */
+	int hold_fd;			/* keeps the image from gc, or -1 */
+	uint64_t output_head_bytes, output_tail_bytes;
+};
+
+/*
+ * Forks the keeper and waits until its sandbox runs: 0, or -1 with the keeper's
+ * own error, and then nothing of it is left.  The caller keeps its descriptors.
+ */
+int keeper_spawn(const struct keeper_start *ks, struct err *e);
+
+/* Connects to the keeper of a live sandbox.  ERR_NOT_FOUND when it does not run. */
+int keeper_connect(struct registry *r, const char *id, struct err *e);
+/*
+ * One request, one answer, which is checked for an error: a new reference or
+ * NULL.  fds go along; ret_fd, when not NULL, takes one descriptor of the
+ * answer (-1: none).
+ */
+json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e);
+
+#endif

@@ -1,0 +1,891 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shell sessions: one long-lived shell each, on a terminal of the sandbox.
+ *
+ * Framing is out of band.  The shell reads its script from a pipe (descriptor
+ * 8, closed by the first line of it once the shell has it open by itself).  For
+ * a command we write its text to a file that the sandbox can only read and put
+ * two lines into the pipe:
+ *	. FILE 9>&-
+ *	printf '%s %s\n' NONCE "$?" >&9
+ * So the command's text is never mixed with ours, an unfinished quote or
+ * heredoc ends with the file, the command's processes have no descriptor 9 to
+ * forge a status on, and nothing is parsed out of the terminal's stream.  The
+ * shell is interactive (-i) so that an interrupt brings it back to its next
+ * line instead of ending it; a sourced file runs without prompts and job notes.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/keeper_state.h"
+#include "runtime/writable.h"
+
+#define PROBE_MS 100
+#define ESCALATE_MS 1000
+#define TEXT_MAX (8u << 20)
+#define OUTPUT_CHUNK 65536
+
+static int index_of(struct keeper *k, const struct keeper_session *s)
+{
+	return (int)(s - k->sessions);
+}
+
+static struct keeper_session *find(struct keeper *k, const char *name)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_SESSIONS; i++)
+		if (!strcmp(k->sessions[i].name, name))
+			return &k->sessions[i];
+	return NULL;
+}
+
+static void close_fds(struct keeper_session *s)
+{
+	if (s->split)
+		fd_close(&s->tty_fd);
+	if (s->err_fd >= 0)
+		fd_close(&s->err_fd);
+	fd_close(&s->out_fd);
+	fd_close(&s->script_fd);
+	fd_close(&s->status_fd);
+	s->tty_fd = -1;
+}
+
+void session_release(struct keeper *k, struct keeper_session *s)
+{
+	struct keeper_command *c = s->shell_seq ? command_find(k, s->shell_seq) : NULL;
+	char file[80];
+
+	if (c)
+		command_remove(k, c);
+	close_fds(s);
+	ring_release(&s->out[0]);
+	ring_release(&s->out[1]);
+	free(s->baseline);
+	snprintf(file, sizeof(file), "%s", s->name);
+	unlinkat(k->sandbox.control_fd, file, 0);
+	memset(s, 0, sizeof(*s));
+}
+
+/* ---- the shell ------------------------------------------------------------------------ */
+
+/* No echo, and newlines as they were written: the output is the command's bytes, exactly. */
+static int quiet_terminal(int slave, struct err *e)
+{
+	struct winsize w = { .ws_row = 24, .ws_col = 80 };
+	struct termios t;
+
+	if (tcgetattr(slave, &t) < 0)
+		return err_sys(e, "read the terminal's settings");
+	t.c_oflag &= (tcflag_t)~OPOST;
+	t.c_lflag &= (tcflag_t) ~(ECHO | ECHOCTL);
+	if (tcsetattr(slave, TCSANOW, &t) < 0 || ioctl(slave, TIOCSWINSZ, &w) < 0)
+		return err_sys(e, "set up the terminal");
+	return 0;
+}
+
+static int open_terminal(struct keeper *k, struct keeper_session *s, int std[3], struct err *e)
+{
+	if (sandbox_tty(&k->sandbox, &s->tty_fd, &std[0], e) < 0)
+		return -1;
+	std[1] = fcntl(std[0], F_DUPFD_CLOEXEC, 3);
+	std[2] = fcntl(std[0], F_DUPFD_CLOEXEC, 3);
+	s->out_fd = s->tty_fd;
+	if (fcntl(s->tty_fd, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up the terminal");
+	return quiet_terminal(std[0], e);
+}
+
+static int open_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	*ret_ours = p[!we_read];
+	*ret_theirs = p[we_read];
+	return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : 0;
+}
+
+static int open_pipes(struct keeper_session *s, int std[3], struct err *e)
+{
+	if (open_pipe(&s->tty_fd, &std[0], 0, e) < 0 || open_pipe(&s->out_fd, &std[1], 1, e) < 0)
+		return -1;
+	return open_pipe(&s->err_fd, &std[2], 1, e);
+}
+
+static const char *const shell_env[] = {
+	"PS1=", "PS2=", "PROMPT_COMMAND=", "HISTFILE=/dev/null", "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat",
+};
+
+static int is_replaced(const char *entry)
+{
+	static const char *const dropped[] = { "ENV=", "BASH_ENV=" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(dropped); i++)
+		if (!strncmp(entry, dropped[i], strlen(dropped[i])))
+			return 1;	/* files a shell would read before our first line */
+	for (i = 0; i < ARRAY_LEN(shell_env); i++)
+		if (!strncmp(entry, shell_env[i], strcspn(shell_env[i], "=") + 1))
+			return 1;
+	return 0;
+}
+
+static int exec_shell(struct keeper *k, struct keeper_session *s, struct keeper_command *c, const int std[3], int script,
+		      int status, struct err *e)
+{
+	static const char *const bash_tty[] = { "bash", "--noprofile", "--norc", "-i", "/proc/self/fd/8" };
+	static const char *const bash_split[] = { "bash", "--noprofile", "--norc", "/proc/self/fd/8" };
+	static const char *const sh_tty[] = { "sh", "-i", "/proc/self/fd/8" };
+	static const char *const sh_split[] = { "sh", "/proc/self/fd/8" };
+	const struct spec *spec = k->spec;
+	autofree const char **env = calloc(spec->env_count + ARRAY_LEN(shell_env) + 1, sizeof(*env));
+	struct job job = {
+		.user = spec->user, .workdir = spec->workdir, .rlimits = spec->rlimits, .leaf = &c->leaf,
+		.flags = INIT_MAKE_CWD | INIT_SHELL | (s->split ? 0 : INIT_TTY), .script_fd = script, .status_fd = status,
+	};
+	size_t i;
+
+	if (!env)
+		return err_nomem(e);
+	for (i = 0; i < spec->env_count; i++)
+		if (!is_replaced(spec->env[i]))
+			env[job.env_count++] = spec->env[i];
+	for (i = 0; i < ARRAY_LEN(shell_env); i++)
+		env[job.env_count++] = shell_env[i];
+	job.env = env;
+	job.argv = s->fallback ? (s->split ? sh_split : sh_tty) : (s->split ? bash_split : bash_tty);
+	job.argc = s->fallback ? (s->split ? ARRAY_LEN(sh_split) : ARRAY_LEN(sh_tty)) :
+				 (s->split ? ARRAY_LEN(bash_split) : ARRAY_LEN(bash_tty));
+	return sandbox_exec(&k->sandbox, c->seq, &job, std, e);
+}
+
+static int write_script(struct keeper_session *s, const char *text, struct err *e)
+{
+	if (io_write_all(s->script_fd, text, strlen(text)) < 0)
+		return err_sys(e, "write to the shell of session %s", s->name);
+	return 0;
+}
+
+static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e)
+{
+	struct keeper_command *c = command_new(k, NULL, e);
+	autoclose int script = -1, status = -1;
+	int std[3] = { -1, -1, -1 }, i, r = -1;
+
+	if (!c)
+		return -1;
+	c->session = index_of(k, s);
+	s->shell_seq = c->seq;
+	s->shell_ns_pid = 0;
+	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = -1;
+	s->status_len = 0;
+	if ((s->split ? open_pipes(s, std, e) : open_terminal(k, s, std, e)) < 0 ||
+	    open_pipe(&s->script_fd, &script, 0, e) < 0 || open_pipe(&s->status_fd, &status, 1, e) < 0)
+		goto out;
+	/* the shell opens it again by /proc/self/fd, as whoever it runs as */
+	if (fchmod(script, 0444) < 0) {
+		err_sys(e, "set up the shell's script");
+		goto out;
+	}
+	r = exec_shell(k, s, c, std, script, status, e);
+	if (r == 0)
+		r = write_script(s, s->fallback ? "exec 8<&-\nPS1= PS2=\n" : "exec 8<&-\nPS1= PS2=\nset +o history +H\n", e);
+out:
+	for (i = 0; i < 3; i++)
+		fd_close(&std[i]);
+	if (r < 0) {
+		close_fds(s);
+		s->shell_seq = 0;
+		command_remove(k, c);
+	}
+	return r;
+}
+
+static int open_session(struct keeper *k, const char *name, int split, struct keeper_session **ret, struct err *e)
+{
+	struct keeper_session *s = find(k, name);
+
+	if (s) {
+		*ret = s;
+		return s->split == split ? 0 : err_set(e, ERR_EXISTS, "session %s is %s --split; hint: another --session",
+						       name, s->split ? "with" : "without");
+	}
+	s = find(k, "");
+	if (!s)
+		return err_set(e, ERR_LIMIT, "%d sessions are open already; hint: close one", KEEPER_SESSIONS);
+	memset(s, 0, sizeof(*s));
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	s->split = split;
+	s->client = -1;
+	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = -1;
+	ring_init(&s->out[0], k->head_max, k->tail_max);
+	ring_init(&s->out[1], k->head_max, k->tail_max);
+	*ret = s;
+	return 0;
+}
+
+/* ---- one command ------------------------------------------------------------------------- */
+
+static int list_leaf(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count)
+{
+	struct keeper_command *c = command_find(k, s->shell_seq);
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	autoclose int fd = c ? openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC) : -1;
+	struct err ignored;
+	char *p, *end;
+	size_t n = 0;
+
+	*ret = NULL;
+	*ret_count = 0;
+	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
+		return -1;
+	*ret = calloc(b.len / 2 + 1, sizeof(**ret));
+	if (!*ret)
+		return -1;
+	for (p = b.data; *p; p = *end ? end + 1 : end) {
+		long v = strtol(p, &end, 10);
+
+		if (end == p)
+			break;
+		if (v > 0)
+			(*ret)[n++] = (pid_t)v;
+	}
+	*ret_count = n;
+	return 0;
+}
+
+static int new_nonce(struct keeper_session *s, struct err *e)
+{
+	unsigned char raw[16];
+	size_t i;
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return err_sys(e, "get random bytes");
+	for (i = 0; i < sizeof(raw); i++)
+		snprintf(s->nonce + 2 * i, 3, "%02x", raw[i]);
+	return 0;
+}
+
+static int feed(struct keeper_session *s, struct err *e)
+{
+	char line[256];
+
+	snprintf(line, sizeof(line), ". %s/%s 9>&-\nprintf '%%s %%s\\n' %s \"$?\" >&9\n", MOUNTPLAN_CONTROL, s->name, s->nonce);
+	return write_script(s, line, e);
+}
+
+static int put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e)
+{
+	autoclose int fd = -1;
+
+	/* a new file each time: a background job may still be reading the last one */
+	unlinkat(k->sandbox.control_fd, s->name, 0);
+	fd = openat(k->sandbox.control_fd, s->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0 || fchmod(fd, 0644) < 0 || io_write_all(fd, text, n) < 0 || io_write_all(fd, "\n", 1) < 0)
+		return err_sys(e, "hand the command's text to the shell");
+	return 0;
+}
+
+static void reset_command(struct keeper_session *s)
+{
+	memset(&s->facts, 0, sizeof(s->facts));
+	memset(&s->before, 0, sizeof(s->before));
+	free(s->baseline);
+	s->baseline = NULL;
+	s->baseline_count = 0;
+	s->escalated = s->awaiting = 0;
+	s->escalate_ms = 0;
+}
+
+static int run_text(struct keeper *k, struct keeper_session *s, int client, const char *text, size_t n, uint64_t timeout_ms,
+		    struct err *e)
+{
+	struct keeper_command *c;
+	struct err ignored;
+
+	reset_command(s);
+	s->fresh = !s->shell_seq;
+	if (put_text(k, s, text, n, e) < 0)
+		return -1;
+	if (s->fresh) {
+		ring_release(&s->out[0]);
+		ring_release(&s->out[1]);
+		if (start_shell(k, s, e) < 0)
+			return -1;
+	} else {
+		list_leaf(k, s, &s->baseline, &s->baseline_count);
+		c = command_find(k, s->shell_seq);
+		if (c)
+			cgroup_usage(&c->leaf, &s->before, &ignored);
+	}
+	if (new_nonce(s, e) < 0 || feed(s, e) < 0)
+		return -1;
+	s->number++;
+	s->busy = 1;
+	s->client = client;
+	s->started_ms = keeper_now_ms();
+	s->deadline_ms = timeout_ms ? s->started_ms + timeout_ms : 0;
+	s->probe_ms = s->started_ms + PROBE_MS;
+	s->seen_bytes = s->out[0].total;
+	return 0;
+}
+
+/* ---- answers ----------------------------------------------------------------------------- */
+
+static void take_output(struct ring *r, json_t *answer, const char *prefix, int *ret_fd)
+{
+	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
+	uint64_t start, next = 0;
+	struct err ignored;
+	char key[32];
+
+	ring_read(r, 0, SIZE_MAX / 2, &b, &start, &next, &ignored);
+	snprintf(key, sizeof(key), "%s_head_bytes", prefix);
+	json_object_set_new(answer, key, json_integer((json_int_t)b.len));
+	if (next < r->total)
+		ring_read(r, next, SIZE_MAX / 2, &b, &start, &next, &ignored);
+	snprintf(key, sizeof(key), "%s_bytes", prefix);
+	json_object_set_new(answer, key, json_integer((json_int_t)r->total));
+	snprintf(key, sizeof(key), "%s_dropped", prefix);
+	json_object_set_new(answer, key, json_integer((json_int_t)ring_dropped(r)));
+	*ret_fd = wire_data(b.data ? b.data : "", b.len, &ignored);
+	ring_release(r);
+}
+
+static void answer_session(struct keeper *k, struct keeper_session *s, const char *status, const struct verdict *v)
+{
+	json_t *a = json_pack("{s:s,s:s,s:b}", "session", s->name, "status", status, "fresh_shell", s->fresh);
+	int fds[2] = { -1, -1 };
+
+	if (v)
+		json_object_set_new(a, "verdict", command_verdict(v));
+	if (!s->shell_seq)
+		json_object_set_new(a, "session_ended", json_true());
+	take_output(&s->out[0], a, "output", &fds[0]);
+	if (s->split)
+		take_output(&s->out[1], a, "stderr", &fds[1]);
+	keeper_answer(k, s->client, a, fds, s->split ? 2 : 1);
+	fd_close(&fds[0]);
+	fd_close(&fds[1]);
+	s->client = -1;
+	s->fresh = 0;
+}
+
+static void sub(uint64_t *a, uint64_t b)
+{
+	*a = *a > b ? *a - b : 0;
+}
+
+/* The command's share: what the counters of the session's cgroup moved since it began. */
+static void finish(struct keeper *k, struct keeper_session *s, struct keeper_command *c)
+{
+	struct verdict v;
+	struct err ignored;
+	pid_t *now = NULL;
+	size_t n = 0;
+
+	session_read(k, s, 0);
+	if (s->split)
+		session_read(k, s, 1);
+	s->facts.wall_ms = keeper_now_ms() - s->started_ms;
+	if (c && cgroup_usage(&c->leaf, &s->facts.usage, &ignored) == 0) {
+		sub(&s->facts.usage.cpu_us, s->before.cpu_us);
+		sub(&s->facts.usage.read_bytes, s->before.read_bytes);
+		sub(&s->facts.usage.write_bytes, s->before.write_bytes);
+		sub(&s->facts.usage.oom_kills, s->before.oom_kills);
+		sub(&s->facts.usage.pids_events, s->before.pids_events);
+	}
+	list_leaf(k, s, &now, &n);
+	free(now);
+	s->facts.left_behind = (uint32_t)(n > s->baseline_count + (s->baseline_count ? 0 : 1) ?
+					  n - s->baseline_count - (s->baseline_count ? 0 : 1) : 0);
+	writable_full(k->sandbox.base_fd, &s->facts.disk_full, &ignored);
+	verdict_decide(&s->facts, &v);
+	s->busy = 0;
+	s->deadline_ms = s->escalate_ms = 0;
+	if (s->client >= 0)
+		answer_session(k, s, s->facts.timed_out ? "timeout" : "done", &v);
+}
+
+/* "NONCE STATUS": anything else on the pipe is not for us. */
+static void status_line(struct keeper *k, struct keeper_session *s)
+{
+	size_t n = strlen(s->nonce);
+	char *end;
+	unsigned long v;
+
+	if (!s->busy || strncmp(s->status_line, s->nonce, n) || s->status_line[n] != ' ' ||
+	    !isdigit((unsigned char)s->status_line[n + 1]))
+		return;
+	v = strtoul(s->status_line + n + 1, &end, 10);
+	if (*end || v > 255)
+		return;
+	s->facts.ended = s->facts.exited = 1;
+	s->facts.value = (uint32_t)v;
+	finish(k, s, command_find(k, s->shell_seq));
+}
+
+void session_status(struct keeper *k, struct keeper_session *s)
+{
+	char buf[512];
+	ssize_t n = read(s->status_fd, buf, sizeof(buf)), i;
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+		fd_close(&s->status_fd);	/* the shell's end is reported by init */
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		if (buf[i] == '\n') {
+			s->status_line[s->status_len] = '\0';
+			s->status_len = 0;
+			status_line(k, s);
+		} else if (s->status_len < sizeof(s->status_line) - 1) {
+			s->status_line[s->status_len++] = buf[i];
+		}
+	}
+}
+
+void session_read(struct keeper *k, struct keeper_session *s, int which)
+{
+	int *fd = which ? &s->err_fd : &s->out_fd;
+	char buf[OUTPUT_CHUNK];
+	struct err ignored;
+	int rounds;
+	ssize_t n;
+
+	(void)k;
+	for (rounds = 0; rounds < 64 && *fd >= 0; rounds++) {
+		n = read(*fd, buf, sizeof(buf));
+		if (n > 0) {
+			ring_add(&s->out[which], buf, (size_t)n, &ignored);
+		} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+			fd_close(fd);	/* EIO: no process has the terminal open any more */
+			if (!which && !s->split)
+				s->tty_fd = -1;
+		} else {
+			return;
+		}
+	}
+}
+
+void session_shell_failed(struct keeper *k, int index, const struct err *why)
+{
+	struct keeper_session *s = &k->sessions[index];
+	struct err e = *why;
+
+	close_fds(s);
+	s->shell_seq = 0;
+	if (!s->fallback && why->code == ERR_EXEC_NOT_FOUND) {
+		s->fallback = 1;	/* no bash in this image; the text is still in its file */
+		if (start_shell(k, s, &e) == 0 && feed(s, &e) == 0)
+			return;
+	}
+	keeper_answer_error(k, s->client, &e);
+	s->client = -1;
+	session_release(k, s);
+}
+
+/* `exit 3`, `exec false`, or a kill: the session's name stays free for a fresh shell. */
+void session_shell_ended(struct keeper *k, int index, struct keeper_command *c)
+{
+	struct keeper_session *s = &k->sessions[index];
+
+	if (s->status_fd >= 0)
+		session_status(k, s);
+	s->shell_seq = 0;
+	if (s->busy) {
+		s->facts.ended = 1;
+		s->facts.exited = c->facts.exited;
+		s->facts.value = c->facts.value;
+		finish(k, s, c);
+	}
+	close_fds(s);
+}
+
+/* ---- the end by force ----------------------------------------------------------------------- */
+
+static pid_t shell_pid(const struct keeper_session *s, const pid_t *pids, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		char path[40], text[4096], *p;
+		unsigned host, inner;
+
+		snprintf(path, sizeof(path), "/proc/%d/status", pids[i]);
+		if (cgroup_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strstr(text, "\nNSpid:")) &&
+		    sscanf(p, "\nNSpid: %u %u", &host, &inner) == 2 && inner == s->shell_ns_pid)
+			return pids[i];
+	}
+	return 0;
+}
+
+static int in_baseline(const struct keeper_session *s, pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < s->baseline_count; i++)
+		if (s->baseline[i] == pid)
+			return 1;
+	return 0;
+}
+
+/*
+ * Ends exactly the command's own tree: with the session frozen nothing forks or
+ * escapes, and what was not there before the command, the shell aside, dies,
+ * wherever it went by setsid or a double fork.
+ */
+static void kill_tree(struct keeper *k, struct keeper_session *s)
+{
+	struct keeper_command *c = command_find(k, s->shell_seq);
+	struct err ignored;
+	pid_t *pids = NULL, shell;
+	size_t n = 0, i;
+
+	if (!c)
+		return;
+	cgroup_freeze(&c->leaf, 1, &ignored);
+	if (list_leaf(k, s, &pids, &n) == 0) {
+		shell = shell_pid(s, pids, n);
+		for (i = 0; i < n; i++)
+			if (pids[i] != shell && !in_baseline(s, pids[i]))
+				kill(pids[i], SIGKILL);
+		/* a loop in the shell itself: an interrupt takes it back to its script */
+		if (shell)
+			kill(shell, SIGINT);
+	}
+	free(pids);
+	cgroup_freeze(&c->leaf, 0, &ignored);
+}
+
+static void interrupt(struct keeper_session *s)
+{
+	pid_t group = 0;
+
+	if (s->tty_fd >= 0 && !s->split && !ioctl(s->tty_fd, TIOCGPGRP, &group) && group > 1)
+		kill(-group, SIGINT);
+}
+
+static void force(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	struct keeper_command *c = command_find(k, s->shell_seq);
+	struct err ignored;
+
+	s->escalate_ms = now + ESCALATE_MS;
+	if (s->escalated == 0 && s->on_timeout == ON_TIMEOUT_INTERRUPT) {
+		interrupt(s);
+		s->escalate_ms = now + (k->spec->grace_ms ? k->spec->grace_ms : 1);
+	} else if (s->escalated < 3) {
+		kill_tree(k, s);
+	} else if (c) {
+		/* not even an interrupt brings the shell back: it goes, and the answer says so */
+		cgroup_kill(&c->leaf, &ignored);
+		s->escalate_ms = 0;
+	}
+	s->escalated++;
+}
+
+static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	struct keeper_command *c = command_find(k, s->shell_seq);
+	struct err ignored;
+
+	s->deadline_ms = 0;
+	if (s->on_timeout == ON_TIMEOUT_DETACH || s->on_timeout == ON_TIMEOUT_FREEZE) {
+		if (s->on_timeout == ON_TIMEOUT_FREEZE && c)
+			cgroup_freeze(&c->leaf, 1, &ignored);
+		session_read(k, s, 0);
+		answer_session(k, s, s->on_timeout == ON_TIMEOUT_FREEZE ? "frozen" : "running", NULL);
+		return;
+	}
+	s->facts.timed_out = 1;
+	force(k, s, now);
+}
+
+/* Does some process of the session's foreground wait in read(2) on its terminal? */
+static int reads_terminal(struct keeper *k, const struct keeper_session *s)
+{
+	pid_t *pids = NULL, group = 0;
+	size_t n = 0, i;
+	int found = 0;
+
+	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || list_leaf(k, s, &pids, &n) < 0)
+		return 0;
+	for (i = 0; i < n && !found; i++) {
+		char path[64], text[256], target[64];
+		unsigned long long fd;
+		ssize_t len;
+
+		snprintf(path, sizeof(path), "/proc/%d/syscall", pids[i]);
+		/* "0 0xFD ...": read(2); the number is the same on the two architectures' common ABI tables we know */
+		if (getpgid(pids[i]) != group || cgroup_read(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
+#if defined(__x86_64__)
+		    sscanf(text, "0 0x%llx", &fd) != 1)
+#else
+		    sscanf(text, "63 0x%llx", &fd) != 1)
+#endif
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/fd/%llu", pids[i], fd);
+		len = readlink(path, target, sizeof(target) - 1);
+		if (len > 0) {
+			target[len] = '\0';
+			found = !strncmp(target, "/dev/pts/", 9) || !strcmp(target, "/dev/tty");
+		}
+	}
+	free(pids);
+	return found;
+}
+
+static void probe(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	s->probe_ms = now + PROBE_MS;
+	session_read(k, s, 0);
+	if (s->out[0].total != s->seen_bytes || !reads_terminal(k, s))
+		s->awaiting = 0;
+	else
+		s->awaiting++;
+	s->seen_bytes = s->out[0].total;
+	if (s->awaiting >= 2) {
+		s->awaiting = 0;
+		s->probe_ms = 0;
+		answer_session(k, s, "awaiting-input", NULL);
+	}
+}
+
+uint64_t session_next_deadline(const struct keeper_session *s)
+{
+	uint64_t at = UINT64_MAX;
+
+	if (!s->busy)
+		return 0;
+	if (s->deadline_ms)
+		at = s->deadline_ms;
+	if (s->escalate_ms && s->escalate_ms < at)
+		at = s->escalate_ms;
+	if (s->probe_ms && s->client >= 0 && !s->split && s->probe_ms < at)
+		at = s->probe_ms;
+	return at == UINT64_MAX ? 0 : at;
+}
+
+void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	if (s->busy && s->deadline_ms && now >= s->deadline_ms)
+		over_time(k, s, now);
+	if (s->busy && s->escalate_ms && now >= s->escalate_ms)
+		force(k, s, now);
+	if (s->busy && s->probe_ms && s->client >= 0 && !s->split && !s->escalated && now >= s->probe_ms)
+		probe(k, s, now);
+}
+
+void session_client_gone(struct keeper *k, int client)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_SESSIONS; i++) {
+		struct keeper_session *s = &k->sessions[i];
+
+		if (!s->name[0] || !s->busy || s->client != client)
+			continue;
+		s->client = -1;
+		s->facts.killed_by_us = 1;
+		s->on_timeout = ON_TIMEOUT_KILL;
+		force(k, s, keeper_now_ms());
+	}
+}
+
+/* ---- requests ------------------------------------------------------------------------------------ */
+
+static int get_on_timeout(const json_t *rq, enum session_on_timeout *ret, struct err *e)
+{
+	static const char *const names[] = { "kill", "interrupt", "freeze", "detach" };
+	const char *s = "kill";
+	size_t i;
+
+	if (json_get_str(rq, "on_timeout", &s, "request", e) < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(names); i++) {
+		if (!strcmp(s, names[i])) {
+			*ret = (enum session_on_timeout)i;
+			return 0;
+		}
+	}
+	return err_set(e, ERR_INVALID, "'%.20s' is none of kill, interrupt, freeze, detach", s);
+}
+
+static int get_name(const json_t *rq, const char **ret, struct err *e)
+{
+	*ret = "main";
+	if (json_get_str(rq, "session", ret, "request", e) < 0)
+		return -1;
+	return path_is_name(*ret) ? 0 : err_set(e, ERR_INVALID, "session name '%.40s' is malformed; hint: a-z 0-9 _ . -", *ret);
+}
+
+static int op_sh(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(TEXT_MAX);
+	struct keeper_session *s = NULL;
+	const char *name, *text = NULL;
+	enum session_on_timeout on_timeout;
+	uint64_t timeout_ms = 300000;
+	int split = 0;
+
+	if (get_name(rq, &name, e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0 ||
+	    json_get_bool(rq, "split", &split, "request", e) < 0 ||
+	    json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &on_timeout, e) < 0)
+		return -1;
+	if (!text && count && wire_read_data(fds[0], &b, e) < 0)
+		return -1;
+	if (!text && !b.data)
+		return err_set(e, ERR_INVALID, "no command text");
+	if (open_session(k, name, split, &s, e) < 0)
+		return -1;
+	if (s->busy)
+		return err_set(e, ERR_BUSY, "session %s still runs a command; hint: wait for it, send it input, interrupt it, or "
+			       "use another --session", name);
+	s->on_timeout = on_timeout;
+	if (run_text(k, s, client, text ? text : b.data, text ? strlen(text) : b.len, timeout_ms, e) == 0)
+		return 0;
+	if (!s->shell_seq)
+		session_release(k, s);
+	return -1;
+}
+
+static struct keeper_session *session_of(struct keeper *k, const json_t *rq, struct err *e)
+{
+	struct keeper_session *s;
+	const char *name;
+
+	if (get_name(rq, &name, e) < 0)
+		return NULL;
+	s = find(k, name);
+	if (!s)
+		err_set(e, ERR_NOT_FOUND, "no session '%s'; hint: berth sh --list ID", name);
+	return s;
+}
+
+/* Waits for the command that runs, with a new deadline; thaws a frozen one. */
+static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err *e)
+{
+	struct keeper_session *s = session_of(k, rq, e);
+	struct keeper_command *c = s ? command_find(k, s->shell_seq) : NULL;
+	uint64_t timeout_ms = 300000;
+
+	if (!s || json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &s->on_timeout, e) < 0)
+		return -1;
+	if (!s->busy)
+		return err_set(e, ERR_NOT_FOUND, "session %s runs no command", s->name);
+	if (s->client >= 0)
+		return err_set(e, ERR_BUSY, "another client waits for session %s", s->name);
+	if (c && cgroup_freeze(&c->leaf, 0, e) < 0)
+		return -1;
+	s->client = client;
+	s->deadline_ms = timeout_ms ? keeper_now_ms() + timeout_ms : 0;
+	s->probe_ms = keeper_now_ms() + PROBE_MS;
+	s->awaiting = 0;
+	return 0;
+}
+
+static int op_send(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1 << 16);
+	struct keeper_session *s = session_of(k, rq, e);
+	int eof = 0;
+	ssize_t n;
+
+	if (!s || json_get_bool(rq, "eof", &eof, "request", e) < 0)
+		return -1;
+	if (s->tty_fd < 0)
+		return err_set(e, ERR_NOT_FOUND, "session %s has no shell", s->name);
+	if (count && wire_read_data(fds[0], &b, e) < 0)
+		return -1;
+	if (eof && !s->split && buf_add(&b, "\004", 1, e) < 0)
+		return -1;
+	n = b.len ? write(s->tty_fd, b.data, b.len) : 0;
+	if (n < 0)
+		return err_sys(e, "write to session %s", s->name);
+	keeper_answer(k, client, json_pack("{s:I}", "sent", (json_int_t)n), NULL, 0);
+	return 0;
+}
+
+static int op_signal(struct keeper *k, int client, const json_t *rq, struct err *e)
+{
+	struct keeper_session *s = session_of(k, rq, e);
+	pid_t group = 0;
+	uint64_t signo = 2;
+
+	if (!s || json_get_u64(rq, "signal", &signo, "request", e) < 0)
+		return -1;
+	if (signo < 1 || signo > 64)
+		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
+	if (s->split || s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || kill(-group, (int)signo) < 0)
+		return err_set(e, ERR_NOT_FOUND, "session %s has no foreground process", s->name);
+	keeper_answer(k, client, json_pack("{s:b}", "signalled", 1), NULL, 0);
+	return 0;
+}
+
+static int op_sessions(struct keeper *k, int client)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < KEEPER_SESSIONS; i++) {
+		struct keeper_session *s = &k->sessions[i];
+
+		if (s->name[0])
+			json_array_append_new(list, json_pack("{s:s,s:b,s:b,s:b,s:i}", "session", s->name, "busy", s->busy,
+							      "alive", s->shell_seq != 0, "split", s->split, "commands",
+							      (int)s->number));
+	}
+	keeper_answer(k, client, json_pack("{s:o}", "sessions", list), NULL, 0);
+	return 0;
+}
+
+static int op_close(struct keeper *k, int client, const json_t *rq, struct err *e)
+{
+	struct keeper_session *s = session_of(k, rq, e);
+
+	if (!s)
+		return -1;
+	if (s->client >= 0 && s->client != client) {
+		struct err busy;
+
+		err_set(&busy, ERR_NOT_FOUND, "session %s was closed", s->name);
+		keeper_answer_error(k, s->client, &busy);
+	}
+	session_release(k, s);
+	keeper_answer(k, client, json_pack("{s:b}", "closed", 1), NULL, 0);
+	return 0;
+}
+
+int session_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	if (!strcmp(op, "sh"))
+		return op_sh(k, client, rq, fds, count, e);
+	if (!strcmp(op, "sh-wait"))
+		return op_sh_wait(k, client, rq, e);
+	if (!strcmp(op, "sessions"))
+		return op_sessions(k, client);
+	if (!strcmp(op, "session-close"))
+		return op_close(k, client, rq, e);
+	if (!strcmp(op, "send"))
+		return op_send(k, client, rq, fds, count, e);
+	if (!strcmp(op, "signal"))
+		return op_signal(k, client, rq, e);
+	return 1;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* keeper_state - what the parts of the keeper share; for manager/keeper*.c only. */
+#ifndef BERTH_MANAGER_KEEPER_STATE_H
+#define BERTH_MANAGER_KEEPER_STATE_H
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include "manager/keeper.h"
+#include "manager/ring.h"
+#include "manager/wire.h"
+#include "runtime/verdict.h"
+
+#define KEEPER_CLIENTS 64
+#define KEEPER_COMMANDS 256
+#define KEEPER_SESSIONS 16
+#define KEEPER_ENDED_KEPT 64	/* ended detached commands whose output is still there */
+
+struct keeper_client {
+	int fd;			/* -1: a free slot */
+	uint32_t waits;		/* sequence number of the command it waits for; 0: none */
+};
+
+/* One command and its cgroup, from the request until nobody needs it any more. */
+struct keeper_command {
+	uint32_t seq;
+	struct cgroup leaf;
+	int client;		/* who gets the answer; -1: nobody */
+	int detached;
+	int session;		/* it is the shell of this session; -1: an ordinary command */
+	int started, ended;	/* execve succeeded; the leader was reaped */
+	int concluded;		/* the verdict stands */
+	int in_fd, out_fd[2];	/* detached: our ends */
+	struct ring out[2];
+	uint64_t started_ms, deadline_ms, kill_at_ms, grace_ms;	/* 0: none */
+	uint64_t lingers_checked_ms;
+	struct verdict_facts facts;
+	struct verdict verdict;
+	char *text;		/* the command for lists */
+};
+
+enum session_on_timeout { ON_TIMEOUT_KILL, ON_TIMEOUT_INTERRUPT, ON_TIMEOUT_FREEZE, ON_TIMEOUT_DETACH };
+
+/* A shell that outlives its commands. */
+struct keeper_session {
+	char name[65];		/* "": a free slot */
+	uint32_t shell_seq;	/* its command, 0 once it ended */
+	int split;		/* stdout and stderr apart, no terminal */
+	int tty_fd;		/* terminal, master side; or our end of stdin */
+	int err_fd, out_fd;	/* split: our ends */
+	int script_fd, status_fd;
+	struct ring out[2];
+	unsigned number;	/* of commands run, for the file names */
+	/* the command that runs in it */
+	int busy, client;
+	int escalated;			/* how far the end by force has come */
+	int awaiting;			/* probes in a row that saw it read the terminal */
+	uint64_t seen_bytes;		/* output at the last probe */
+	int fallback;			/* the image has no bash: sh */
+	uint32_t shell_ns_pid;
+	char nonce[33];
+	char status_line[128];		/* read so far of the status pipe's line */
+	size_t status_len;
+	uint64_t started_ms, deadline_ms, escalate_ms, probe_ms;
+	enum session_on_timeout on_timeout;
+	struct cgroup_usage before;
+	pid_t *baseline;	/* processes that were there before it */
+	size_t baseline_count;
+	struct verdict_facts facts;
+	int fresh;		/* the shell was started for this command */
+};
+
+struct keeper {
+	struct registry *registry;
+	struct claim claim;
+	const struct spec *spec;
+	struct sandbox sandbox;
+	size_t head_max, tail_max;
+	int listen_fd, signal_fd;
+	int stopping;		/* leave the loop */
+	uint64_t created_ms, oom_until_ms;
+	uint32_t next_seq;
+	struct keeper_client clients[KEEPER_CLIENTS];
+	struct keeper_command *commands[KEEPER_COMMANDS];
+	struct keeper_session sessions[KEEPER_SESSIONS];
+};
+
+uint64_t keeper_now_ms(void);
+/* Sends msg, which it consumes, to client i; a client that cannot take it is dropped. */
+void keeper_answer(struct keeper *k, int client, json_t *msg, const int *fds, size_t count);
+void keeper_answer_error(struct keeper *k, int client, const struct err *e);
+
+/* keeper_commands.c */
+struct keeper_command *command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e);
+struct keeper_command *command_find(struct keeper *k, uint32_t seq);
+int command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
+void command_reply(struct keeper *k, const struct init_reply *r);
+void command_read(struct keeper *k, struct keeper_command *c, int which);
+void command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now);
+uint64_t command_next_deadline(const struct keeper_command *c);
+void command_check_oom(struct keeper *k);
+void command_client_gone(struct keeper *k, int client);
+void command_remove(struct keeper *k, struct keeper_command *c);
+int command_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
+/* The id of a request's "command", "c12" -> 12. */
+struct keeper_command *command_of(struct keeper *k, const json_t *rq, struct err *e);
+json_t *command_verdict(const struct verdict *v);
+
+/* keeper_sessions.c */
+int session_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
+void session_read(struct keeper *k, struct keeper_session *s, int which);
+void session_status(struct keeper *k, struct keeper_session *s);
+void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now);
+uint64_t session_next_deadline(const struct keeper_session *s);
+void session_shell_failed(struct keeper *k, int index, const struct err *e);
+void session_shell_ended(struct keeper *k, int index, struct keeper_command *c);
+void session_client_gone(struct keeper *k, int client);
+void session_release(struct keeper *k, struct keeper_session *s);
+
+#endif
