@@ -56,10 +56,27 @@ static int absolute_source(const char *src, char *room, const char **ret, struct
 	return 0;
 }
 
-static int check_target(const char *dst, struct err *e)
+/* The one spelling of a target that the mount plan takes: no "//", no "/./", no "/" at the end. */
+static int set_target(struct spec_mount *m, char *dst, struct err *e)
 {
+	char *out = dst;
+	const char *p = dst;
+
 	if (dst[0] != '/')
 		return err_set(e, ERR_INVALID, "the mount's target '%.200s' must be an absolute path in the sandbox", dst);
+	while (*p) {
+		size_t n = strcspn(p + 1, "/");	/* p is at a '/' */
+
+		if (n > 0 && !(n == 1 && p[1] == '.')) {
+			memmove(out, p, n + 1);
+			out += n + 1;
+		}
+		p += n + 1;
+	}
+	if (out == dst)
+		out++;
+	*out = '\0';
+	m->target = dst;
 	return 0;
 }
 
@@ -110,9 +127,9 @@ static int set_word(struct spec_mount *m, char *word, struct err *e)
 
 static int set_words(struct spec_mount *m, char *list, struct err *e)
 {
-	char *save = NULL, *word;
+	char *word;
 
-	for (word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save))
+	while ((word = strsep(&list, ",")))	/* an empty word is one, and refused */
 		if (set_word(m, word, e) < 0)
 			return -1;
 	return 0;
@@ -134,10 +151,9 @@ int mountspec_volume(struct spec *s, const char *text, char **ret_owned, struct 
 	if (words)
 		*words++ = '\0';
 	m->kind = SPEC_BIND;
-	if (check_target(dst, e) < 0 || (words && set_words(m, words, e) < 0) ||
+	if (set_target(m, dst, e) < 0 || (words && set_words(m, words, e) < 0) ||
 	    absolute_source(b, b + strlen(text) + 1, &m->source, e) < 0)
 		return -1;
-	m->target = dst;
 	s->mount_count++;
 	*ret_owned = take_ptr(&b);
 	return 0;
@@ -156,9 +172,8 @@ int mountspec_tmpfs(struct spec *s, const char *text, char **ret_owned, struct e
 		*words++ = '\0';
 	m->kind = SPEC_TMPFS;
 	m->writable = 1;
-	if (check_target(b, e) < 0 || (words && set_words(m, words, e) < 0))
+	if (set_target(m, b, e) < 0 || (words && set_words(m, words, e) < 0))
 		return -1;
-	m->target = b;
 	s->mount_count++;
 	*ret_owned = take_ptr(&b);
 	return 0;
@@ -178,20 +193,23 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 {
 	autofree char *b = block_of(text, e);
 	struct spec_mount *m = b ? next_mount(s, e) : NULL;
-	char *save = NULL, *word, *src = NULL, *dst = NULL, *rest[16], *v;
+	char *list = b, *word, *src = NULL, *dst = NULL, *rest[16], *v;
 	size_t n = 0, i;
-	int typed = 0;
+	int typed = 0, twice = 0;
 
 	if (!m)
 		return -1;
-	for (word = strtok_r(b, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+	while ((word = strsep(&list, ","))) {
 		if (!strcmp(word, "type=bind") || !strcmp(word, "type=tmpfs")) {
 			m->kind = word[5] == 'b' ? SPEC_BIND : SPEC_TMPFS;
+			twice |= typed;
 			typed = 1;
 		} else if (has_prefix(word, "src=", &v) || has_prefix(word, "source=", &v)) {
+			twice |= src != NULL;
 			src = v;
 		} else if (has_prefix(word, "dst=", &v) || has_prefix(word, "destination=", &v) ||
 			   has_prefix(word, "target=", &v)) {
+			twice |= dst != NULL;
 			dst = v;
 		} else if (n < ARRAY_LEN(rest)) {
 			rest[n++] = word;
@@ -199,6 +217,8 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 			return err_set(e, ERR_INVALID, "too many options for one mount");
 		}
 	}
+	if (twice)
+		return err_set(e, ERR_INVALID, "'%.200s' has its type, source or target twice", text);
 	if (!typed)
 		return err_set(e, ERR_INVALID, "'%.200s' has no type; hint: type=bind,src=DIR,dst=DIR or type=tmpfs,dst=DIR", text);
 	if (!dst || (m->kind == SPEC_BIND) != (src != NULL))
@@ -208,10 +228,9 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 	for (i = 0; i < n; i++)
 		if (set_word(m, rest[i], e) < 0)
 			return -1;
-	if (check_target(dst, e) < 0 ||
+	if (set_target(m, dst, e) < 0 ||
 	    (src && absolute_source(src, b + strlen(text) + 1, &m->source, e) < 0))
 		return -1;
-	m->target = dst;
 	s->mount_count++;
 	*ret_owned = take_ptr(&b);
 	return 0;

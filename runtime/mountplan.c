@@ -92,7 +92,7 @@ static int is_normal(const char *path)
 	while (*p == '/') {
 		size_t n = strcspn(++p, "/");
 
-		if ((n == 0 && p != path + 1) || (n == 0 && *p) || (n == 1 && p[0] == '.') || (n == 2 && !strncmp(p, "..", 2)))
+		if ((n == 0 && path[1]) || (n == 1 && p[0] == '.') || (n == 2 && !strncmp(p, "..", 2)))
 			return 0;
 		p += n;
 	}
