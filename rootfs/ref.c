@@ -99,7 +99,10 @@ static int tag_ok(const char *s)
 	return 1;
 }
 
-/* Docker Hub's long forms are the short name. */
+/*
+ * Docker Hub's long forms are the short name.  NULL when the rest would read as
+ * another registry: docker.io/ghcr.io/x must not become ghcr.io/x.
+ */
 static const char *short_repo(const char *s)
 {
 	static const char *const hub[] = { "docker.io/", "index.docker.io/", "registry-1.docker.io/" };
@@ -108,6 +111,8 @@ static const char *short_repo(const char *s)
 	for (i = 0; i < ARRAY_LEN(hub); i++) {
 		if (!strncmp(s, hub[i], strlen(hub[i]))) {
 			s += strlen(hub[i]);
+			if (strchr(s, '/') && is_domain(s, strcspn(s, "/")))
+				return NULL;
 			break;
 		}
 	}
@@ -126,6 +131,7 @@ int ref_parse(const char *s, struct ref *ret, struct err *e)
 {
 	struct ref r = { 0 };
 	char work[REF_NAME_MAX + DIGEST_SIZE + 40];
+	const char *repo;
 	char *at, *colon;
 	size_t len = strlen(s);
 
@@ -150,10 +156,13 @@ int ref_parse(const char *s, struct ref *ret, struct err *e)
 	}
 	if (!repo_ok(work))
 		return bad(s, "is malformed", e);
-	colon = (char *)short_repo(work);
-	if (strlen(colon) + 1 + (r.tag[0] ? strlen(r.tag) : strlen("latest")) > REF_NAME_MAX)
+	repo = short_repo(work);
+	if (!repo)
+		return bad(s, "names one registry within another", e);
+	len = strlen(repo);
+	if (len + 1 + (r.tag[0] ? strlen(r.tag) : strlen("latest")) > REF_NAME_MAX)
 		return bad(s, "is too long", e);
-	snprintf(r.repo, sizeof(r.repo), "%s", colon);
+	memcpy(r.repo, repo, len + 1);
 	/* would be taken for a digest when looked up */
 	if (!strcmp(r.repo, "sha256"))
 		return bad(s, "is reserved for digests", e);
