@@ -136,6 +136,8 @@ int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *
 		if (!ms || ms >= last)	/* units must go down: 1h30m, never 30m1h */
 			goto bad;
 		last = ms;
+		if (v * ms % 1000)	/* finer than a millisecond: cut off, it could become "none" */
+			goto bad;
 		part = v * ms / 1000;
 		if (part + total > max_ms)
 			return err_set(e, ERR_INVALID, "%s '%.80s' is out of range; hint: at most %" PRIu64
@@ -147,7 +149,7 @@ int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *
 	return 0;
 bad:
 	return err_set(e, ERR_INVALID, "%s '%.80s' is not a duration; hint: seconds, or a number with "
-		       "ms, s, m, h or d, such as 300, 1.5s, 5m or 1h30m", what, s);
+		       "ms (the finest), s, m, h or d, such as 300, 1.5s, 5m or 1h30m", what, s);
 }
 
 int num_milli(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret_milli,

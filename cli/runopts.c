@@ -158,11 +158,41 @@ static int size_or_unlimited(const char *v, const char *what, uint64_t min, uint
 	return num_size(v, what, min, 1ULL << 60, ret, e);
 }
 
+/* Reads a CPU's number and moves *p behind it; the kernel has no more than 8192. */
+static int cpu_number(const char **p, unsigned long *ret)
+{
+	char *end;
+
+	if (**p < '0' || **p > '9')
+		return -1;
+	*ret = strtoul(*p, &end, 10);
+	*p = end;
+	return *ret < 8192 ? 0 : -1;
+}
+
+/* "N" or "N-M", separated by commas. */
+static int is_cpu_list(const char *p)
+{
+	unsigned long first, last;
+
+	for (;; p++) {
+		if (cpu_number(&p, &first) < 0)
+			return 0;
+		if (*p == '-') {
+			p++;
+			if (cpu_number(&p, &last) < 0 || last < first)
+				return 0;
+		}
+		if (*p != ',')
+			return !*p;
+	}
+}
+
 static int set_cpuset(struct runopts *o, const char *v, struct err *e)
 {
 	size_t n = strlen(v);
 
-	if (!n || n >= sizeof(o->spec.limits.cpuset) || strspn(v, "0123456789-,") != n)
+	if (n >= sizeof(o->spec.limits.cpuset) || !is_cpu_list(v))
 		return err_set(e, ERR_INVALID, "'%.80s' is not a list of CPUs; hint: such as 0-1,3", v);
 	memcpy(o->spec.limits.cpuset, v, n + 1);
 	return 0;
