@@ -11,7 +11,7 @@
 enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET };
 
 static const struct opt options[] = {
-	{ "all", 'a', OPT_FLAG, NULL, "also those that ended and were kept", OPT_ALL },
+	{ "all", 'a', OPT_FLAG, NULL, "also those that do not run", OPT_ALL },
 	{ "quiet", 'q', OPT_FLAG, NULL, "ids only", OPT_QUIET },
 	{ "json", 0, OPT_FLAG, NULL, "print a JSON array", OPT_JSON },
 };
@@ -34,10 +34,14 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 static int add(void *ctx, const char *id, int kept, const json_t *record)
 {
 	struct ps_options *o = ctx;
+	json_t *copy = json_deep_copy(record);
+	const char *status = json_string_value(json_object_get(copy, "status"));
 
 	(void)id;
-	(void)kept;
-	return json_array_append_new(o->list, json_deep_copy(record));
+	/* what is only on disk does not run, whatever was written when it still did */
+	if (kept && status && !strcmp(status, "running"))
+		json_object_set_new(copy, "status", json_string("stopped"));
+	return json_array_append_new(o->list, copy);
 }
 
 static const char *field(const json_t *record, const char *key, char *out, size_t n)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth rm: remove kept sandboxes. */
+/* berth rm: remove sandboxes and their files. */
 #include <stdio.h>
 
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "manager/registry.h"
+#include "cli/sandbox_open.h"
 
 enum { OPT_FORCE = 1, OPT_JSON };
 
 static const struct opt options[] = {
-	{ "force", 'f', OPT_FLAG, NULL, "a sandbox that does not exist is no error", OPT_FORCE },
+	{ "force", 'f', OPT_FLAG, NULL, "stop it first if it runs; one that does not exist is no error", OPT_FORCE },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object", OPT_JSON },
 };
 
@@ -34,8 +34,10 @@ static int remove_one(struct registry *r, const char *ref, int force, struct err
 
 	if (registry_find(r, ref, id, &kept, e) < 0)
 		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (!kept)
-		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: end its berth run, whose removal it is", id);
+	if (!kept && !force)
+		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: berth stop %s first, or rm --force", id, id);
+	if (!kept && resident_stop(r, id, e) < 0)
+		return -1;
 	return registry_forget(r, id, e);
 }
 
@@ -70,7 +72,7 @@ static int rm_main(const struct command *self, int argc, char **argv)
 const struct command cmd_rm = {
 	.name = "rm",
 	.args = "SANDBOX...",
-	.summary = "remove kept sandboxes",
+	.summary = "remove sandboxes and their files",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

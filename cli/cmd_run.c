@@ -15,11 +15,11 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/imageuse.h"
 #include "cli/plan.h"
 #include "cli/runopts.h"
 #include "manager/registry.h"
 #include "runtime/attest.h"
-#include "runtime/hostimage.h"
 #include "runtime/supervise.h"
 
 enum { OPT_RM = RUNOPT_FIRST_OWN, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST };
@@ -40,10 +40,8 @@ struct run {
 	struct runopts opts;
 	struct registry registry;
 	struct claim claim;
-	struct image image;
+	struct imageuse image;
 	struct sandbox sandbox;
-	int has_image;
-	int hold_fd, store_fd;
 	int tty_fd;		/* the terminal's master side, or -1 */
 	int disk_fd;		/* directory of a file-backed writable layer, or -1 */
 	const char *disk_name;
@@ -84,63 +82,6 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	default:
 		return runopts_set(&r->opts, id, value, e);
 	}
-}
-
-static int add_layer(struct spec *s, int fd)
-{
-	if (fd >= 0)
-		s->layer_fd[s->layer_count++] = fd;
-	return fd < 0 ? -1 : 0;
-}
-
-/* A directory of the operator's is one layer, never changed. */
-static int use_directory(struct run *r, struct err *e)
-{
-	int fd = open(r->image_ref, O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0)
-		return err_code_sys(e, ERR_NOT_FOUND, "open root file system %s", r->image_ref);
-	if (!faccessat(fd, "oci-layout", F_OK, 0)) {
-		close(fd);
-		return err_set(e, ERR_INVALID, "%s is an OCI image layout, not a root file system; hint: berth image import %s",
-			       r->image_ref, r->image_ref);
-	}
-	return add_layer(&r->opts.spec, fd);
-}
-
-static int use_stored(struct run *r, struct err *e)
-{
-	char path[sizeof(r->config.state_dir) + 8];
-	size_t i;
-
-	snprintf(path, sizeof(path), "%s/store", r->config.state_dir);
-	r->store_fd = store_open(path, e);
-	if (r->store_fd < 0 || image_load(r->store_fd, r->image_ref, &r->image, e) < 0)
-		return -1;
-	r->has_image = 1;
-	r->hold_fd = image_hold(r->store_fd, &r->image, e);
-	if (r->hold_fd < 0)
-		return -1;
-	if (r->image.layer_count > SPEC_LAYERS_MAX)
-		return err_set(e, ERR_UNSUPPORTED, "image %s has %zu layers, the limit is %d; hint: flatten it", r->image_ref,
-			       r->image.layer_count, SPEC_LAYERS_MAX);
-	for (i = 0; i < r->image.layer_count; i++)
-		if (add_layer(&r->opts.spec, image_layer_open(r->store_fd, &r->image, i, e)) < 0)
-			return -1;
-	return 0;
-}
-
-static int use_image(struct run *r, struct err *e)
-{
-	const char *ref = r->image_ref;
-
-	if (!strcmp(ref, "host")) {
-		r->opts.spec.host_image = 1;
-		return add_layer(&r->opts.spec, hostimage_layer(r->registry.state_fd, e));
-	}
-	if (ref[0] == '/' || !strncmp(ref, "./", 2) || !strncmp(ref, "../", 3) || !strcmp(ref, "."))
-		return use_directory(r, e);
-	return use_stored(r, e);
 }
 
 /*
@@ -300,8 +241,8 @@ static int run(struct run *r, char **command, size_t words, struct verdict *ret,
 {
 	struct spec *s = &r->opts.spec;
 
-	if (registry_open(&r->registry, &r->config, e) < 0 || use_image(r, e) < 0 ||
-	    runopts_finish(&r->opts, r->has_image ? &r->image : NULL, command, words, e) < 0)
+	if (registry_open(&r->registry, &r->config, e) < 0 || imageuse_open(&r->image, &r->registry, r->image_ref, s, e) < 0 ||
+	    runopts_finish(&r->opts, r->image.has_image ? &r->image.image : NULL, command, words, e) < 0)
 		return -1;
 	if (r->dry_run) {
 		snprintf(s->id, sizeof(s->id), "dry-run");
@@ -318,16 +259,10 @@ static int run(struct run *r, char **command, size_t words, struct verdict *ret,
 static void release(struct run *r)
 {
 	struct err ignored;
-	size_t i;
 
 	registry_release(&r->registry, &r->claim, &ignored);
 	registry_close(&r->registry);
-	for (i = 0; i < r->opts.spec.layer_count; i++)
-		fd_close(&r->opts.spec.layer_fd[i]);
-	if (r->has_image)
-		image_release(&r->image);
-	fd_close(&r->hold_fd);
-	fd_close(&r->store_fd);
+	imageuse_close(&r->image, &r->opts.spec);
 	fd_close(&r->disk_fd);
 	fd_close(&r->tty_fd);
 	runopts_release(&r->opts);
@@ -336,7 +271,7 @@ static void release(struct run *r)
 static int run_main(const struct command *self, int argc, char **argv)
 {
 	struct run r = {
-		.hold_fd = -1, .store_fd = -1, .tty_fd = -1, .disk_fd = -1, .status_fd = -1,
+		.image = IMAGEUSE_INIT, .tty_fd = -1, .disk_fd = -1, .status_fd = -1,
 		.registry = { .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1, .kept_fd = -1 },
 		.claim = { .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 },
 	};

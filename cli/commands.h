@@ -6,6 +6,15 @@
 #include "cli/command.h"
 
 extern const struct command cmd_run;
+extern const struct command cmd_create;
+extern const struct command cmd_start;
+extern const struct command cmd_stop;
+extern const struct command cmd_restart;
+extern const struct command cmd_pause;
+extern const struct command cmd_resume;
+extern const struct command cmd_kill;
+extern const struct command cmd_exec;
+extern const struct command cmd_sh;
 extern const struct command cmd_ps;
 extern const struct command cmd_inspect;
 extern const struct command cmd_rm;

@@ -42,7 +42,7 @@ static void drop_client(struct keeper *k, int i)
 		return;
 	fd_close(&k->clients[i].fd);
 	k->clients[i].waits = 0;
-	command_client_gone(k, i);
+	keeper_command_client_gone(k, i);
 	session_client_gone(k, i);
 }
 
@@ -149,7 +149,7 @@ static void handle_request(struct keeper *k, int i, json_t *rq, const int *fds, 
 	if (r == 0)
 		r = err_set(&e, ERR_INVALID, "a request without \"op\"");
 	if (r > 0) {
-		r = command_op(k, i, op, rq, fds, count, &e);
+		r = keeper_command_op(k, i, op, rq, fds, count, &e);
 		if (r > 0)
 			r = session_op(k, i, op, rq, fds, count, &e);
 		if (r > 0)
@@ -263,7 +263,7 @@ static int next_timeout(struct keeper *k)
 	if (k->oom_until_ms)
 		at = now + 5;
 	for (i = 0; i < KEEPER_COMMANDS; i++)
-		if (k->commands[i] && (t = command_next_deadline(k->commands[i])) && t < at)
+		if (k->commands[i] && (t = keeper_command_next_deadline(k->commands[i])) && t < at)
 			at = t;
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0] && (t = session_next_deadline(&k->sessions[i])) && t < at)
@@ -279,13 +279,13 @@ static void serve_deadlines(struct keeper *k)
 	int i;
 
 	if (k->oom_until_ms) {
-		command_check_oom(k);
+		keeper_command_check_oom(k);
 		if (now >= k->oom_until_ms)
 			k->oom_until_ms = 0;
 	}
 	for (i = 0; i < KEEPER_COMMANDS; i++)
 		if (k->commands[i])
-			command_deadline(k, k->commands[i], now);
+			keeper_command_deadline(k, k->commands[i], now);
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0])
 			session_deadline(k, &k->sessions[i], now);
@@ -298,7 +298,7 @@ static void serve_init(struct keeper *k)
 	int got = sandbox_reply(&k->sandbox, &r, 0, &e);
 
 	if (got == 1)
-		command_reply(k, &r);
+		keeper_command_reply(k, &r);
 	else if (got == 0 || e.code != ERR_BUSY)
 		k->stopping = 1;	/* init is gone, or says what only a hostile one would */
 }
@@ -328,7 +328,7 @@ static void serve(struct keeper *k, const struct watch *w)
 		break;
 	case WATCH_COMMAND:
 		if (k->commands[w->index])
-			command_read(k, k->commands[w->index], w->which);
+			keeper_command_read(k, k->commands[w->index], w->which);
 		break;
 	case WATCH_SESSION:
 		if (k->sessions[w->index].name[0])
@@ -410,7 +410,7 @@ static void end(struct keeper *k)
 			session_release(k, &k->sessions[i]);
 	for (i = 0; i < KEEPER_COMMANDS; i++)
 		if (k->commands[i])
-			command_remove(k, k->commands[i]);
+			keeper_command_remove(k, k->commands[i]);
 	cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
 	sandbox_destroy(&k->sandbox, &ignored);
 	registry_release(k->registry, &k->claim, &ignored);

@@ -21,7 +21,7 @@
 #define ARGS_MAX 65536
 #define OUTPUT_CHUNK 65536
 
-struct keeper_command *command_find(struct keeper *k, uint32_t seq)
+struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq)
 {
 	int i;
 
@@ -49,13 +49,13 @@ static int make_room(struct keeper *k, int *ret_slot, struct err *e)
 		}
 	}
 	if (oldest >= 0 && (ended >= KEEPER_ENDED_KEPT || *ret_slot < 0)) {
-		command_remove(k, k->commands[oldest]);
+		keeper_command_remove(k, k->commands[oldest]);
 		*ret_slot = oldest;
 	}
 	return *ret_slot < 0 ? err_set(e, ERR_LIMIT, "%d commands are running already", KEEPER_COMMANDS) : 0;
 }
 
-struct keeper_command *command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e)
+struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e)
 {
 	struct keeper_command *c;
 	char name[24];
@@ -81,7 +81,7 @@ struct keeper_command *command_new(struct keeper *k, const struct cgroup_limits 
 	return c;
 }
 
-void command_remove(struct keeper *k, struct keeper_command *c)
+void keeper_command_remove(struct keeper *k, struct keeper_command *c)
 {
 	struct err ignored;
 	int i;
@@ -102,7 +102,7 @@ void command_remove(struct keeper *k, struct keeper_command *c)
 	free(c);
 }
 
-json_t *command_verdict(const struct verdict *v)
+json_t *keeper_command_verdict(const struct verdict *v)
 {
 	autobuf struct buf b = BUF_INIT(4096);
 	struct err ignored;
@@ -303,7 +303,7 @@ out:
 	return result;
 }
 
-int command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
 {
 	struct cgroup_limits limits;
 	struct keeper_command *c;
@@ -315,13 +315,13 @@ int command_exec(struct keeper *k, int client, const json_t *rq, const int *fds,
 	if (json_get_bool(rq, "detach", &detach, "request", e) < 0 || get_limits(rq, &limits, e) < 0 ||
 	    get_u64_or(rq, "timeout_ms", 0, &timeout_ms, e) < 0)
 		return -1;
-	c = command_new(k, &limits, e);
+	c = keeper_command_new(k, &limits, e);
 	if (!c)
 		return -1;
 	c->detached = detach;
 	c->client = client;
 	if (launch_command(k, c, rq, fds, count, &master, e) < 0) {
-		command_remove(k, c);
+		keeper_command_remove(k, c);
 		return -1;
 	}
 	c->started_ms = keeper_now_ms();
@@ -335,7 +335,7 @@ int command_exec(struct keeper *k, int client, const json_t *rq, const int *fds,
 	return 0;
 }
 
-struct keeper_command *command_of(struct keeper *k, const json_t *rq, struct err *e)
+struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, struct err *e)
 {
 	const char *id = NULL;
 	struct keeper_command *c = NULL;
@@ -347,7 +347,7 @@ struct keeper_command *command_of(struct keeper *k, const json_t *rq, struct err
 	if (id && id[0] == 'c' && id[1] >= '0' && id[1] <= '9') {
 		n = strtoul(id + 1, &end, 10);
 		if (!*end && n <= UINT32_MAX)
-			c = command_find(k, (uint32_t)n);
+			c = keeper_command_find(k, (uint32_t)n);
 	}
 	if (!c || c->session >= 0) {
 		err_set(e, ERR_NOT_FOUND, "no command '%.40s'; hint: berth commands lists them", id ? id : "");
@@ -375,7 +375,7 @@ static json_t *conclusion(const struct keeper_command *c)
 	char id[24];
 
 	snprintf(id, sizeof(id), "c%u", c->seq);
-	return json_pack("{s:s,s:b,s:o}", "command", id, "ended", 1, "verdict", command_verdict(&c->verdict));
+	return json_pack("{s:s,s:b,s:o}", "command", id, "ended", 1, "verdict", keeper_command_verdict(&c->verdict));
 }
 
 static void tell_waiters(struct keeper *k, struct keeper_command *c)
@@ -397,7 +397,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 
 	/* what is in the pipes now is all that counts: nobody waits for end-of-file (L03) */
 	for (which = 0; which < 2; which++)
-		command_read(k, c, which);
+		keeper_command_read(k, c, which);
 	c->facts.wall_ms = keeper_now_ms() - c->started_ms;
 	c->facts.left_behind = count_leaf(&c->leaf);
 	cgroup_usage(&c->leaf, &c->facts.usage, &ignored);
@@ -410,7 +410,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	c->client = -1;
 	tell_waiters(k, c);
 	if (!c->detached && !c->facts.left_behind)
-		command_remove(k, c);
+		keeper_command_remove(k, c);
 }
 
 static void started(struct keeper *k, struct keeper_command *c, int pid)
@@ -428,9 +428,9 @@ static void started(struct keeper *k, struct keeper_command *c, int pid)
 		c->client = -1;
 }
 
-void command_reply(struct keeper *k, const struct init_reply *r)
+void keeper_command_reply(struct keeper *k, const struct init_reply *r)
 {
-	struct keeper_command *c = command_find(k, r->seq);
+	struct keeper_command *c = keeper_command_find(k, r->seq);
 
 	if (!c || c->ended)
 		return;
@@ -441,7 +441,7 @@ void command_reply(struct keeper *k, const struct init_reply *r)
 			session_shell_failed(k, c->session, &r->err);
 		else
 			keeper_answer_error(k, c->client, &r->err);
-		command_remove(k, c);
+		keeper_command_remove(k, c);
 	} else if (r->type == INIT_EXITED) {
 		c->ended = 1;
 		c->facts.ended = 1;
@@ -449,14 +449,14 @@ void command_reply(struct keeper *k, const struct init_reply *r)
 		c->facts.value = r->value;
 		if (c->session >= 0) {
 			session_shell_ended(k, c->session, c);
-			command_remove(k, c);
+			keeper_command_remove(k, c);
 		} else {
 			conclude(k, c);
 		}
 	}
 }
 
-void command_read(struct keeper *k, struct keeper_command *c, int which)
+void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 {
 	char buf[OUTPUT_CHUNK];
 	struct err ignored;
@@ -475,7 +475,7 @@ void command_read(struct keeper *k, struct keeper_command *c, int which)
 	}
 }
 
-uint64_t command_next_deadline(const struct keeper_command *c)
+uint64_t keeper_command_next_deadline(const struct keeper_command *c)
 {
 	if (c->concluded)
 		return c->detached ? 0 : c->lingers_checked_ms + 1000;
@@ -484,7 +484,7 @@ uint64_t command_next_deadline(const struct keeper_command *c)
 	return c->facts.timed_out ? 0 : c->deadline_ms;
 }
 
-void command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now)
+void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now)
 {
 	struct err ignored;
 
@@ -493,7 +493,7 @@ void command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now)
 		if (!c->detached && now >= c->lingers_checked_ms + 1000) {
 			c->lingers_checked_ms = now;
 			if (!count_leaf(&c->leaf))
-				command_remove(k, c);
+				keeper_command_remove(k, c);
 		}
 		return;
 	}
@@ -510,7 +510,7 @@ void command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now)
 }
 
 /* v1 has no oom.group: where the kernel killed one process of a command, the rest follows. */
-void command_check_oom(struct keeper *k)
+void keeper_command_check_oom(struct keeper *k)
 {
 	struct cgroup_usage u;
 	struct err ignored;
@@ -528,7 +528,7 @@ void command_check_oom(struct keeper *k)
 }
 
 /* A foreground command ends with its client: nobody is left to answer to (L13). */
-void command_client_gone(struct keeper *k, int client)
+void keeper_command_client_gone(struct keeper *k, int client)
 {
 	struct err ignored;
 	int i;
@@ -559,7 +559,7 @@ static json_t *describe(const struct keeper_command *c)
 		      "stdout_bytes", (json_int_t)c->out[0].total, "stderr_bytes", (json_int_t)c->out[1].total, "age_ms",
 		      (json_int_t)(keeper_now_ms() - c->started_ms));
 	if (c->concluded)
-		json_object_set_new(j, "verdict", command_verdict(&c->verdict));
+		json_object_set_new(j, "verdict", keeper_command_verdict(&c->verdict));
 	return j;
 }
 
@@ -589,7 +589,7 @@ static int op_output(struct keeper *k, int client, struct keeper_command *c, con
 	which = !strcmp(stream, "stderr");
 	if (!which && strcmp(stream, "stdout"))
 		return err_set(e, ERR_INVALID, "'%.20s' is neither stdout nor stderr", stream);
-	command_read(k, c, which);
+	keeper_command_read(k, c, which);
 	if (ring_read(&c->out[which], from, (size_t)max, &b, &start, &next, e) < 0)
 		return -1;
 	fd = wire_data(b.data ? b.data : "", b.len, e);
@@ -668,14 +668,14 @@ static int op_forward(struct keeper *k, int client, const json_t *rq, struct err
 	return 0;	/* it ended meanwhile: no answer is expected either way */
 }
 
-int command_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e)
+int keeper_command_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e)
 {
 	static const char *const with_command[] = { "output", "send", "signal", "wait" };
 	struct keeper_command *c;
 	size_t i;
 
 	if (!strcmp(op, "exec"))
-		return command_exec(k, client, rq, fds, count, e);
+		return keeper_command_exec(k, client, rq, fds, count, e);
 	if (!strcmp(op, "commands"))
 		return op_commands(k, client);
 	if (!strcmp(op, "forward"))
@@ -684,7 +684,7 @@ int command_op(struct keeper *k, int client, const char *op, const json_t *rq, c
 		;
 	if (i == ARRAY_LEN(with_command) || !json_object_get(rq, "command"))
 		return 1;	/* not ours */
-	c = command_of(k, rq, e);
+	c = keeper_command_of(k, rq, e);
 	if (!c)
 		return -1;
 	switch (i) {

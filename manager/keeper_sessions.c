@@ -67,11 +67,11 @@ static void close_fds(struct keeper_session *s)
 
 void session_release(struct keeper *k, struct keeper_session *s)
 {
-	struct keeper_command *c = s->shell_seq ? command_find(k, s->shell_seq) : NULL;
+	struct keeper_command *c = s->shell_seq ? keeper_command_find(k, s->shell_seq) : NULL;
 	char file[80];
 
 	if (c)
-		command_remove(k, c);
+		keeper_command_remove(k, c);
 	close_fds(s);
 	ring_release(&s->out[0]);
 	ring_release(&s->out[1]);
@@ -184,7 +184,7 @@ static int write_script(struct keeper_session *s, const char *text, struct err *
 
 static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e)
 {
-	struct keeper_command *c = command_new(k, NULL, e);
+	struct keeper_command *c = keeper_command_new(k, NULL, e);
 	autoclose int script = -1, status = -1;
 	int std[3] = { -1, -1, -1 }, i, r = -1;
 
@@ -212,7 +212,7 @@ out:
 	if (r < 0) {
 		close_fds(s);
 		s->shell_seq = 0;
-		command_remove(k, c);
+		keeper_command_remove(k, c);
 	}
 	return r;
 }
@@ -244,7 +244,7 @@ static int open_session(struct keeper *k, const char *name, int split, struct ke
 
 static int list_leaf(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count)
 {
-	struct keeper_command *c = command_find(k, s->shell_seq);
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
 	autobuf struct buf b = BUF_INIT(1 << 20);
 	autoclose int fd = c ? openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC) : -1;
 	struct err ignored;
@@ -330,7 +330,7 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 			return -1;
 	} else {
 		list_leaf(k, s, &s->baseline, &s->baseline_count);
-		c = command_find(k, s->shell_seq);
+		c = keeper_command_find(k, s->shell_seq);
 		if (c)
 			cgroup_usage(&c->leaf, &s->before, &ignored);
 	}
@@ -374,7 +374,7 @@ static void answer_session(struct keeper *k, struct keeper_session *s, const cha
 	int fds[2] = { -1, -1 };
 
 	if (v)
-		json_object_set_new(a, "verdict", command_verdict(v));
+		json_object_set_new(a, "verdict", keeper_command_verdict(v));
 	if (!s->shell_seq)
 		json_object_set_new(a, "session_ended", json_true());
 	take_output(&s->out[0], a, "output", &fds[0]);
@@ -438,7 +438,7 @@ static void status_line(struct keeper *k, struct keeper_session *s)
 		return;
 	s->facts.ended = s->facts.exited = 1;
 	s->facts.value = (uint32_t)v;
-	finish(k, s, command_find(k, s->shell_seq));
+	finish(k, s, keeper_command_find(k, s->shell_seq));
 }
 
 void session_status(struct keeper *k, struct keeper_session *s)
@@ -553,7 +553,7 @@ static int in_baseline(const struct keeper_session *s, pid_t pid)
  */
 static void kill_tree(struct keeper *k, struct keeper_session *s)
 {
-	struct keeper_command *c = command_find(k, s->shell_seq);
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
 	struct err ignored;
 	pid_t *pids = NULL, shell;
 	size_t n = 0, i;
@@ -584,7 +584,7 @@ static void interrupt(struct keeper_session *s)
 
 static void force(struct keeper *k, struct keeper_session *s, uint64_t now)
 {
-	struct keeper_command *c = command_find(k, s->shell_seq);
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
 	struct err ignored;
 
 	s->escalate_ms = now + ESCALATE_MS;
@@ -603,7 +603,7 @@ static void force(struct keeper *k, struct keeper_session *s, uint64_t now)
 
 static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
 {
-	struct keeper_command *c = command_find(k, s->shell_seq);
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
 	struct err ignored;
 
 	s->deadline_ms = 0;
@@ -783,7 +783,7 @@ static struct keeper_session *session_of(struct keeper *k, const json_t *rq, str
 static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err *e)
 {
 	struct keeper_session *s = session_of(k, rq, e);
-	struct keeper_command *c = s ? command_find(k, s->shell_seq) : NULL;
+	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
 	uint64_t timeout_ms = 300000;
 
 	if (!s || json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &s->on_timeout, e) < 0)

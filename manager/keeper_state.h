@@ -91,20 +91,20 @@ void keeper_answer(struct keeper *k, int client, json_t *msg, const int *fds, si
 void keeper_answer_error(struct keeper *k, int client, const struct err *e);
 
 /* keeper_commands.c */
-struct keeper_command *command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e);
-struct keeper_command *command_find(struct keeper *k, uint32_t seq);
-int command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
-void command_reply(struct keeper *k, const struct init_reply *r);
-void command_read(struct keeper *k, struct keeper_command *c, int which);
-void command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now);
-uint64_t command_next_deadline(const struct keeper_command *c);
-void command_check_oom(struct keeper *k);
-void command_client_gone(struct keeper *k, int client);
-void command_remove(struct keeper *k, struct keeper_command *c);
-int command_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
+struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e);
+struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq);
+int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
+void keeper_command_reply(struct keeper *k, const struct init_reply *r);
+void keeper_command_read(struct keeper *k, struct keeper_command *c, int which);
+void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now);
+uint64_t keeper_command_next_deadline(const struct keeper_command *c);
+void keeper_command_check_oom(struct keeper *k);
+void keeper_command_client_gone(struct keeper *k, int client);
+void keeper_command_remove(struct keeper *k, struct keeper_command *c);
+int keeper_command_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
 /* The id of a request's "command", "c12" -> 12. */
-struct keeper_command *command_of(struct keeper *k, const json_t *rq, struct err *e);
-json_t *command_verdict(const struct verdict *v);
+struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, struct err *e);
+json_t *keeper_command_verdict(const struct verdict *v);
 
 /* keeper_sessions.c */
 int session_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);

@@ -37,7 +37,7 @@ int spec_check(const struct spec *s, struct err *e)
 {
 	if (!path_is_name(s->id))
 		return err_set(e, ERR_INTERNAL, "sandbox id '%s' is malformed", s->id);
-	if (!s->argc)
+	if (!s->argc && !s->resident)
 		return err_set(e, ERR_USAGE, "no command given and the image names none; hint: berth run IMAGE COMMAND");
 	if (!s->layer_count)
 		return err_set(e, ERR_INTERNAL, "a sandbox without layers");

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth create: make a sandbox that lives, and print its id. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/resident.h"
+#include "cli/runopts.h"
+
+enum { OPT_JSON = RUNOPT_FIRST_OWN };
+
+static const struct opt options[] = {
+	RUNOPTS_TABLE,
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
+};
+
+struct create {
+	json_t *options;
+	const char *name;
+	int json;
+};
+
+/* What an option needs of the caller (its directory, its environment) is settled now, not at a later start. */
+static int absolute(const char *value, int id, char **ret, struct err *e)
+{
+	const char *colon = strchr(value, ':'), *eq;
+	char *path;
+
+	*ret = NULL;
+	if (id == RUNOPT_VOLUME && value[0] != '/' && colon) {
+		char *src = strndup(value, (size_t)(colon - value));
+
+		path = src ? realpath(src, NULL) : NULL;
+		if (!path)
+			err_code_sys(e, ERR_NOT_FOUND, "mount source %s", src ? src : value);
+		free(src);
+		if (!path || asprintf(ret, "%s%s", path, colon) < 0) {
+			free(path);
+			return -1;
+		}
+		free(path);
+	} else if (id == RUNOPT_ENV && !strchr(value, '=')) {
+		eq = getenv(value);
+		if (!eq)
+			return err_set(e, ERR_INVALID, "the caller has no variable %.80s", value);
+		if (asprintf(ret, "%s=%s", value, eq) < 0)
+			return err_nomem(e);
+	} else if (id == RUNOPT_ENV_FILE || (id == RUNOPT_SECCOMP && strchr(value, '/'))) {
+		*ret = realpath(value, NULL);
+		if (!*ret)
+			return err_code_sys(e, ERR_NOT_FOUND, "file %s", value);
+	}
+	return 0;
+}
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct create *c = ctx;
+	autofree char *settled = NULL;
+	const char *name = NULL;
+	size_t i;
+
+	if (id == OPT_JSON) {
+		c->json = 1;
+		return 0;
+	}
+	if (id == RUNOPT_NAME) {
+		c->name = value;
+		return 0;
+	}
+	for (i = 0; i < ARRAY_LEN(options); i++)
+		if (options[i].id == id)
+			name = options[i].name;
+	if (value && absolute(value, id, &settled, e) < 0)
+		return -1;
+	if (json_array_append_new(c->options, json_pack("[s,s]", name, settled ? settled : value ? value : "")) < 0)
+		return err_set(e, ERR_INVALID, "the value is not valid UTF-8");
+	return 0;
+}
+
+static int create_main(const struct command *self, int argc, char **argv)
+{
+	struct create c = { .options = json_array() };
+	autojson json_t *spec = NULL;
+	struct sandbox_ref s;
+	struct err e = { 0 };
+	int rest, help = 0, result;
+	char id[65];
+
+	sandbox_ref_init(&s);
+	result = command_options(self, argc, argv, set_option, &c, &rest, &help, &e);
+	if (result == 0 && help)
+		return 0;
+	if (result == 0 && rest + 1 != argc)
+		result = err_set(&e, ERR_USAGE, rest >= argc ? "no image given; hint: berth create host" :
+				 "a command is no part of create; hint: berth exec runs commands in the sandbox");
+	if (result == 0) {
+		spec = json_pack("{s:i,s:s,s:O}", "version", 1, "image", argv[rest], "options", c.options);
+		result = spec ? sandbox_ref_registry(&s, &e) : err_set(&e, ERR_INVALID, "the image is not valid UTF-8");
+	}
+	if (result == 0)
+		result = resident_create(&s.registry, c.name ? c.name : "", spec, id, &e);
+	if (result < 0)
+		result = command_fail(self, &e, c.json);
+	else if (c.json)
+		result = printf("{\"id\":\"%s\",\"name\":\"%s\"}\n", id, c.name ? c.name : "") < 0;
+	else
+		result = puts(id) < 0;
+	sandbox_ref_close(&s);
+	json_decref(c.options);
+	return result;
+}
+
+const struct command cmd_create = {
+	.name = "create",
+	.args = "IMAGE",
+	.summary = "make a sandbox that lives until it is removed, and print its id",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_IMAGE,
+	.run = create_main,
+};

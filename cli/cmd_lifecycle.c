@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth start, stop, restart, pause, resume, kill: change the state of sandboxes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/sandbox_open.h"
+#include "manager/wire.h"
+
+enum { OPT_JSON = 1 };
+
+static const struct opt options[] = {
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	(void)id;
+	(void)value;
+	(void)e;
+	*(int *)ctx = 1;
+	return 0;
+}
+
+static int ask(struct sandbox_ref *s, const char *ref, const char *op, struct err *e)
+{
+	autojson json_t *rq = json_pack("{s:s}", "op", op);
+	autojson json_t *answer = NULL;
+
+	if (sandbox_ref_connect(s, ref, 0, e) < 0)
+		return -1;
+	answer = keeper_call(s->sock, rq, NULL, 0, NULL, e);
+	return answer ? 0 : -1;
+}
+
+static int start(struct sandbox_ref *s, const char *ref, struct err *e)
+{
+	if (sandbox_ref_find(s, ref, e) < 0)
+		return -1;
+	if (!s->kept)
+		return 0;	/* it runs: that is what was asked for */
+	return resident_start(&s->registry, s->id, e);
+}
+
+static int stop(struct sandbox_ref *s, const char *ref, struct err *e)
+{
+	if (sandbox_ref_find(s, ref, e) < 0)
+		return -1;
+	return s->kept ? 0 : resident_stop(&s->registry, s->id, e);
+}
+
+static int change(struct sandbox_ref *s, const char *verb, const char *ref, struct err *e)
+{
+	if (!strcmp(verb, "start"))
+		return start(s, ref, e);
+	if (!strcmp(verb, "stop") || !strcmp(verb, "kill"))
+		return stop(s, ref, e);
+	if (!strcmp(verb, "restart"))
+		return stop(s, ref, e) < 0 || start(s, ref, e) < 0 ? -1 : 0;
+	return ask(s, ref, verb, e);
+}
+
+static int lifecycle_main(const struct command *self, int argc, char **argv)
+{
+	struct err e = { 0 };
+	int rest, help = 0, json = 0, result;
+
+	result = command_options(self, argc, argv, set_option, &json, &rest, &help, &e);
+	if (result == 0 && help)
+		return 0;
+	if (result == 0 && rest >= argc)
+		result = err_set(&e, ERR_USAGE, "no sandbox given; hint: berth %s ID, ids are listed by berth ps -a", self->name);
+	for (; result == 0 && rest < argc; rest++) {
+		struct sandbox_ref s;
+
+		sandbox_ref_init(&s);
+		result = change(&s, self->name, argv[rest], &e);
+		if (result == 0 && json)
+			printf("{\"id\":\"%s\",\"done\":\"%s\"}\n", s.id, self->name);
+		else if (result == 0)
+			puts(s.id);
+		sandbox_ref_close(&s);
+	}
+	return result < 0 ? command_fail(self, &e, json) : 0;
+}
+
+#define LIFECYCLE(verb, text) \
+	const struct command cmd_##verb = { \
+		.name = #verb, .args = "SANDBOX...", .summary = text, .opts = options, \
+		.opt_count = ARRAY_LEN(options), .complete = COMPLETE_SANDBOX, .run = lifecycle_main, \
+	}
+
+LIFECYCLE(start, "start stopped sandboxes, with the files they had");
+LIFECYCLE(stop, "stop sandboxes: every process ends, the files stay");
+LIFECYCLE(restart, "stop and start sandboxes");
+LIFECYCLE(pause, "freeze every process of sandboxes");
+LIFECYCLE(resume, "let frozen sandboxes go on");
+LIFECYCLE(kill, "end every process of sandboxes at once; the files stay");

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/resident.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cli/imageuse.h"
+#include "cli/runopts.h"
+#include "manager/wire.h"
+
+#define SPEC_FILE "spec.json"
+#define DISK_FILE "writable.img"
+
+const struct opt resident_options[] = { RUNOPTS_TABLE };
+const size_t resident_option_count = ARRAY_LEN(resident_options);
+
+static const struct opt *option_of(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < resident_option_count; i++)
+		if (!strcmp(resident_options[i].name, name))
+			return &resident_options[i];
+	return NULL;
+}
+
+static int apply_options(struct runopts *o, const json_t *spec, struct err *e)
+{
+	json_t *list = NULL, *pair;
+	size_t i;
+
+	if (json_get_arr(spec, "options", &list, SPEC_FILE, e) < 0)
+		return -1;
+	json_array_foreach(list, i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0));
+		const char *value = json_string_value(json_array_get(pair, 1));
+		const struct opt *opt = name ? option_of(name) : NULL;
+
+		if (!opt || (opt->kind != OPT_FLAG && !value))
+			return err_set(e, ERR_CORRUPT, "%s: option %zu is unknown; hint: it was written by a newer berth", SPEC_FILE, i);
+		if (runopts_set(o, opt->id, value, e) < 0)
+			return err_wrap(e, "option --%s", name);
+	}
+	return 0;
+}
+
+struct resident {
+	struct runopts opts;
+	struct imageuse image;
+	struct claim claim;
+	int disk_fd;
+};
+
+static json_t *make_record(const struct registry *r, const struct resident *x, const char *image, const char *name)
+{
+	char created[40];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	(void)r;
+	gmtime_r(&now, &tm);
+	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[]}", "version", 1, "id", x->claim.id, "name", name, "image", image,
+			 "status", "running", "created", created, "command");
+}
+
+/* Everything but the claim, which create and start make differently. */
+static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, struct err *e)
+{
+	char scratch[sizeof(r->config->run_dir) + 80];
+	struct spec *s = &x->opts.spec;
+	struct keeper_start ks = { .registry = r, .claim = &x->claim, .spec = s, .output_head_bytes = 1 << 20,
+				   .output_tail_bytes = 1 << 20 };
+	autojson json_t *record = NULL;
+	const char *image = NULL;
+
+	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
+		return err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
+	if (apply_options(&x->opts, spec, e) < 0 || imageuse_open(&x->image, r, image, s, e) < 0 ||
+	    runopts_finish(&x->opts, x->image.has_image ? &x->image.image : NULL, NULL, 0, e) < 0)
+		return -1;
+	s->resident = 1;
+	s->tty = 0;
+	s->limits.oom_group = 0;	/* each command's cgroup has its own; init must live */
+	snprintf(s->id, sizeof(s->id), "%s", x->claim.id);
+	s->id_base = x->claim.id_base;
+	x->disk_fd = registry_keep_dir(r, s->id, e);
+	if (x->disk_fd < 0)
+		return -1;
+	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
+	ks.where = (struct launch_place){ scratch, x->disk_fd, DISK_FILE };
+	ks.hold_fd = x->image.hold_fd;
+	record = make_record(r, x, image, name);
+	if (!record)
+		return err_nomem(e);
+	ks.record = record;
+	if (registry_save(r, s->id, "record.json", record, e) < 0)
+		return -1;
+	return keeper_spawn(&ks, e);
+}
+
+static void close_all(struct resident *x)
+{
+	imageuse_close(&x->image, &x->opts.spec);
+	runopts_release(&x->opts);
+	fd_close(&x->disk_fd);
+	/* the keeper has its own copies, and with them the locks */
+	fd_close(&x->claim.dir_fd);
+	fd_close(&x->claim.slot_fd);
+	fd_close(&x->claim.lock_fd);
+}
+
+int resident_create(struct registry *r, const char *name, json_t *spec, char ret_id[65], struct err *e)
+{
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1 };
+	struct err ignored;
+	char id[65];
+	int result;
+
+	runopts_init(&x.opts, r->config);
+	result = registry_claim(r, name, 1, &x.claim, e);
+	memcpy(id, x.claim.id, sizeof(id));
+	if (result == 0)
+		result = registry_save(r, id, SPEC_FILE, spec, e);
+	if (result == 0)
+		result = launch(r, &x, spec, name, e);
+	if (result < 0 && id[0]) {
+		registry_release(r, &x.claim, &ignored);
+		registry_forget(r, id, &ignored);
+	}
+	close_all(&x);
+	if (result == 0)
+		memcpy(ret_id, id, sizeof(id));
+	return result;
+}
+
+int resident_start(struct registry *r, const char *id, struct err *e)
+{
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .claim = { .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 } };
+	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
+	autojson json_t *record = spec ? registry_load(r, id, "record.json", e) : NULL;
+	const char *name = "";
+	struct err ignored;
+	int result;
+
+	if (!spec && e->code == ERR_NOT_FOUND)
+		return err_set(e, ERR_INVALID, "sandbox %s was kept by berth run and cannot be started; hint: berth create makes "
+			       "sandboxes that can", id);
+	if (!record || json_get_str(record, "name", &name, "record.json", e) < 0)
+		return -1;
+	runopts_init(&x.opts, r->config);
+	result = registry_reclaim(r, id, &x.claim, e);
+	if (result == 0) {
+		result = launch(r, &x, spec, name, e);
+		if (result < 0)
+			registry_release(r, &x.claim, &ignored);
+	}
+	close_all(&x);
+	return result;
+}
+
+int resident_stop(struct registry *r, const char *id, struct err *e)
+{
+	autoclose int sock = keeper_connect(r, id, e);
+	autojson json_t *rq = json_pack("{s:s}", "op", "stop");
+	autojson json_t *record = NULL;
+	json_t *answer = NULL;
+	struct err ignored;
+	size_t n;
+
+	if (sock < 0)
+		return -1;
+	if (wire_send(sock, rq, NULL, 0, e) < 0)
+		return -1;
+	/* the keeper closes the connection last of all */
+	while (wire_recv(sock, 30000, &answer, NULL, 0, &n, e) > 0)
+		json_decref(answer);
+	if (e->code == ERR_TIMEOUT)
+		return -1;
+	record = registry_load(r, id, "record.json", &ignored);
+	if (record) {
+		json_object_set_new(record, "status", json_string("stopped"));
+		return registry_save(r, id, "record.json", record, e);
+	}
+	return 0;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sandbox_open - what commands on an existing sandbox begin with: load the
+ * configuration, open the registry, find the sandbox, connect to its keeper.
+ */
+#ifndef BERTH_CLI_SANDBOX_OPEN_H
+#define BERTH_CLI_SANDBOX_OPEN_H
+
+#include "manager/keeper.h"
+
+struct sandbox_ref {
+	struct config config;
+	struct registry registry;
+	char id[65];
+	int kept;	/* it exists on disk but does not run */
+	int sock;	/* to its keeper, or -1 */
+};
+
+/* Empty storage that sandbox_ref_close() accepts. */
+void sandbox_ref_init(struct sandbox_ref *s);
+/* Configuration and registry only. */
+int sandbox_ref_registry(struct sandbox_ref *s, struct err *e);
+int sandbox_ref_find(struct sandbox_ref *s, const char *ref, struct err *e);
+/* Finds and connects; with start, one that does not run is started first. */
+int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struct err *e);
+void sandbox_ref_close(struct sandbox_ref *s);
+
+/* cli/resident.c: starts a lasting sandbox of this id from its spec.json. */
+int resident_start(struct registry *r, const char *id, struct err *e);
+/* Asks the keeper to stop and waits until nothing of it runs. ERR_NOT_FOUND when it does not run. */
+int resident_stop(struct registry *r, const char *id, struct err *e);
+
+#endif
