@@ -116,7 +116,7 @@ test_real_debian_image_equals_what_umoci_unpacks.deadline = 240
 
 
 def test_layers_with_whiteouts_under_overlayfs_equal_umoci():
-    need("umoci")
+    need("umoci", "zstd")
     d, f = {"type": tarfile.DIRTYPE, "mode": 0o755}, {}
     sticky = {"type": tarfile.DIRTYPE, "mode": 0o1777, "uid": 7, "gid": 8}
     one = oci.tar_bytes([("./", d, None), ("etc", d, None), ("etc/a", f, b"a"), ("etc/b", f, b"b"),
@@ -406,6 +406,7 @@ def test_directory_with_hostile_content():
 
 
 def test_archives_from_stdin_and_in_all_compressions():
+    need("gzip", "zstd", "xz")
     names = ["plain", "a" * 120, "d/" * 60 + "deep", "ümlaut", "nfd-u\u0308"]
     t = oci.tar_bytes([("./", {"type": tarfile.DIRTYPE, "mode": 0o700}, None)] + [(n, {"mtime": 1.5}, n.encode()) for n in names])
     with oci.Place() as p:
@@ -517,6 +518,55 @@ def test_fsck_finds_damage_and_import_repairs_it():
         assert p.run("fsck").returncode == 125
         p.ok("import", layout.path, "x")
         assert " 0 problems" in p.ok("fsck")
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def test_unpacking_processes_are_confined():
+    """An import that waits for the rest of its archive, looked at from outside."""
+    with oci.Place() as p:
+        r = subprocess.Popen([oci.BERTH_IMAGE, "--store", p.store, "import", "-", "slow"], stdin=subprocess.PIPE,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            data = oci.tar_bytes([("a", {}, b"x" * 5000)])
+            r.stdin.write(data[:2048])
+            r.stdin.flush()
+            deadline = time.monotonic() + 10
+            kids = []
+            while time.monotonic() < deadline:
+                with open(f"/proc/{r.pid}/task/{r.pid}/children") as f:
+                    kids = f.read().split()
+                if len(kids) == 2 and all(status_of(k)["Seccomp"] == "2" for k in kids):
+                    break
+                time.sleep(0.01)
+            caps = []
+            for k in kids:
+                st = status_of(k)
+                assert st["Seccomp"] == "2" and st["NoNewPrivs"] == "1", st
+                assert st["CapInh"] == st["CapAmb"] == "0" * 16 and st["CapBnd"] == st["CapPrm"] == st["CapEff"], st
+                caps.append(int(st["CapEff"], 16))
+                fds = os.listdir(f"/proc/{k}/fd")
+                assert len(fds) <= 8, fds  # null three times, in, report, tree, notes, the file at hand
+                if caps[-1]:
+                    assert os.readlink(f"/proc/{k}/root").startswith(p.store + "/tmp/"), "its root is the layer"
+                    for ns in ("net", "mnt", "ipc"):
+                        assert os.readlink(f"/proc/{k}/ns/{ns}") != os.readlink(f"/proc/self/ns/{ns}"), ns
+            # CHOWN, DAC_OVERRIDE, FOWNER, FSETID; the other process has none
+            assert sorted(caps) == [0, 0b11011], caps
+            r.kill()
+            r.wait()
+            deadline = time.monotonic() + 2
+            while any(os.path.exists(f"/proc/{k}") for k in kids) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert not any(os.path.exists(f"/proc/{k}") for k in kids), "they die with their parent"
+        finally:
+            r.kill()
+            r.stdin.close()
+            r.wait()
+        assert " 0 problems" in p.ok("fsck") and not os.listdir(p.store + "/tmp")
 
 
 def test_store_that_others_could_use_is_refused():
