@@ -68,5 +68,5 @@ const struct command cmd_image = {
 	.run = run,
 	.flags = COMMAND_EXTERNAL,
 	.complete = COMPLETE_WORDS,
-	.words = "import ls inspect rm",
+	.words = "import ls inspect rm gc fsck",
 };

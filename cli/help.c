@@ -33,21 +33,44 @@ static void wrap(const char *text, int indent, int at)
 	printf("\n");
 }
 
-/* Lines that begin with a blank are examples and stay as they are. */
+/* Paragraphs are filled; lines that begin with a blank are examples and stay as they are. */
 static void detail(const char *text)
 {
 	while (*text) {
-		size_t len = strcspn(text, "\n");
 		char para[2048];
+		size_t len = 0;
 
-		snprintf(para, sizeof(para), "%.*s", (int)len, text);
-		if (*text == ' ' || !len)
-			printf("%s\n", para);
-		else
+		if (*text == ' ' || *text == '\n') {
+			len = strcspn(text, "\n");
+			printf("%.*s\n", (int)len, text);
+		} else {
+			do
+				len += strcspn(text + len, "\n") + 1;
+			while (text[len - 1] && text[len] && text[len] != ' ' && text[len] != '\n');
+			len--;
+			snprintf(para, sizeof(para), "%.*s", (int)len, text);
 			wrap(para, 0, 0);
+		}
 		text += len;
 		text += *text == '\n';
 	}
+}
+
+/* 1 when every one of words stands in text. */
+static int names_all(const char *text, const char *words)
+{
+	char word[64];
+
+	while (*words) {
+		size_t n = strcspn(words, " ");
+
+		snprintf(word, sizeof(word), "%.*s", (int)n, words);
+		if (!strstr(text, word))
+			return 0;
+		words += n;
+		words += strspn(words, " ");
+	}
+	return 1;
 }
 
 static int left_part(const struct opt *o, char *out, size_t n)
@@ -72,7 +95,8 @@ static void option(const struct opt *o, int column)
 		at = 0;
 	}
 	len = (size_t)snprintf(text, sizeof(text), "%s", o->help);
-	if (o->complete == COMPLETE_WORDS && o->words && len < sizeof(text) / 2) {
+	if (o->complete == COMPLETE_WORDS && o->words && len < sizeof(text) / 2 &&
+	    !names_all(o->help, o->words)) {
 		len += (size_t)snprintf(text + len, sizeof(text) - len, " (one of: ");
 		for (i = 0; o->words[i] && len + 4 < sizeof(text); i++) {
 			if (o->words[i] == ' ')
