@@ -228,8 +228,11 @@ static int claim_locked(struct registry *r, const char *name, int lasting, struc
 		return err_set(e, ERR_LIMIT, "%u sandboxes exist, the limit is %llu; hint: remove some (berth ps), or raise "
 			       "[manager] max_sandboxes", count, (unsigned long long)r->config->max_sandboxes);
 	random_id(c->id);
-	if (take_directory(r, c, e) < 0)
+	if (take_directory(r, c, e) < 0) {
+		if (c->dir_fd < 0)
+			c->id[0] = '\0';	/* never ours: undoing must not remove another's */
 		return -1;
+	}
 	if (lasting && mkdirat(r->kept_fd, c->id, 0700) < 0)
 		return err_sys(e, "make the directory of sandbox %s", c->id);
 	c->lasting = lasting;
@@ -369,6 +372,15 @@ static int drop_name_of(void *ctx, const char *name)
 	return 0;
 }
 
+/* A lasting sandbox whose making or removal was cut short: no command can name it, but it counts. */
+static int is_unfinished(struct registry *r, const char *id)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "%s/record.json", id);
+	return faccessat(r->kept_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
 static int clear(struct registry *r, const char *id, struct err *e)
 {
 	struct names_of n = { r, id };
@@ -379,7 +391,7 @@ static int clear(struct registry *r, const char *id, struct err *e)
 	if (result == 0)
 		result = cgroup_destroy(&cg, e);
 	cgroup_release(&cg);
-	if (result < 0)
+	if (result < 0 || (is_unfinished(r, id) && path_remove_tree(r->kept_fd, id, e) < 0))
 		return -1;
 	/* a lasting sandbox keeps its name, and can be started again */
 	if (faccessat(r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
@@ -420,10 +432,41 @@ static int gc_one(void *ctx, const char *id)
 	return 0;
 }
 
+/* What a cut-off removal left below state_dir, where nothing else points to it any more. */
+static int gc_kept(void *ctx, const char *id)
+{
+	struct gc *g = ctx;
+	struct names_of n = { g->r, id };
+	struct err mine;
+	int left;
+
+	if (lock_all(g->r, g->e) < 0)
+		return -1;
+	left = is_unfinished(g->r, id) && faccessat(g->r->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+	unlock_all(g->r);
+	if (!left)
+		return 0;
+	if (g->report)
+		return g->report(g->report_ctx, id);
+	if (path_remove_tree(g->r->kept_fd, id, &mine) < 0 || for_each_name(g->r->names_fd, drop_name_of, &n, &mine) < 0) {
+		*g->e = mine;
+		g->failed = 1;
+		return 0;
+	}
+	g->cleared++;
+	return 0;
+}
+
+static int gc_all(struct gc *g)
+{
+	return for_each_name(g->r->sandboxes_fd, gc_one, g, g->e) < 0 ? -1 :
+	       for_each_name(g->r->kept_fd, gc_kept, g, g->e);
+}
+
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 {
 	struct gc g = { .r = r, .e = e };
-	int result = for_each_name(r->sandboxes_fd, gc_one, &g, e);
+	int result = gc_all(&g);
 
 	*ret_cleared = g.cleared;
 	return result < 0 || g.failed ? -1 : 0;
@@ -433,7 +476,7 @@ int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), 
 {
 	struct gc g = { .r = r, .e = e, .report = each, .report_ctx = ctx };
 
-	return for_each_name(r->sandboxes_fd, gc_one, &g, e);
+	return gc_all(&g);
 }
 
 struct lister {

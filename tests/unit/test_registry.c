@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The registry in a directory of its own.  A supervisor that crashed is a
+ * child that took a claim and was killed.  gc looks for cgroups below a parent
+ * that does not exist, so the machine's are not touched.
+ */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/registry.h"
+#include "runtime/cgroup.h"
+#include "runtime/spec.h"
+
+static char place[] = "/tmp/berth-registry-XXXXXX";
+static struct config config;
+static struct registry reg;
+
+static void enter(void)
+{
+	struct err e = { 0 };
+
+	cr_assert(mkdtemp(place));
+	config_defaults(&config);
+	snprintf(config.run_dir, sizeof(config.run_dir), "%s/run", place);
+	snprintf(config.state_dir, sizeof(config.state_dir), "%s/state", place);
+	snprintf(config.cgroup_parent, sizeof(config.cgroup_parent), "berth-unit-no-such-parent");
+	config.max_sandboxes = 100;
+	config.id_base = 1 << 20;
+	config.id_count = 100;
+	cr_assert_eq(registry_open(&reg, &config, &e), 0, "%s", e.msg);
+	alarm(120);
+}
+
+static void leave(void)
+{
+	struct err e;
+
+	registry_close(&reg);
+	cr_expect_eq(path_remove_tree(AT_FDCWD, place, &e), 0, "%s", e.msg);
+}
+
+TestSuite(registry, .init = enter, .fini = leave);
+
+static int claim(const char *name, int lasting, struct claim *c, struct err *e)
+{
+	memset(e, 0, sizeof(*e));
+	return registry_claim(&reg, name, lasting, c, e);
+}
+
+static struct claim claimed(const char *name, int lasting)
+{
+	struct claim c;
+	struct err e;
+
+	cr_assert_eq(claim(name, lasting, &c, &e), 0, "%s", e.msg);
+	return c;
+}
+
+static void release(struct claim *c)
+{
+	struct err e = { 0 };
+
+	cr_expect_eq(registry_release(&reg, c, &e), 0, "%s", e.msg);
+}
+
+static unsigned entries(const char *below)
+{
+	char path[200];
+	struct dirent *d;
+	unsigned n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/%s", place, below);
+	dir = opendir(path);
+	while (dir && (d = readdir(dir)))
+		n += d->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+static void record(const struct claim *c, const char *name)
+{
+	autojson json_t *j = json_pack("{s:s,s:s}", "id", c->id, "name", name);
+	struct err e = { 0 };
+
+	cr_assert_eq(registry_record(c, j, &e), 0, "%s", e.msg);
+}
+
+/* A supervisor that takes a claim and dies without a word; its id in ret_id. */
+static void crash(const char *name, int lasting, char ret_id[65])
+{
+	int p[2], status;
+	pid_t pid;
+
+	cr_assert_eq(pipe(p), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct registry mine;
+		struct claim c;
+		struct err e;
+
+		if (registry_open(&mine, &config, &e) < 0 || registry_claim(&mine, name, lasting, &c, &e) < 0 ||
+		    write(p[1], c.id, sizeof(c.id)) != (ssize_t)sizeof(c.id))
+			_exit(1);
+		raise(SIGKILL);
+		_exit(1);
+	}
+	close(p[1]);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFSIGNALED(status), "the claim of the child failed");
+	cr_assert_eq(read(p[0], ret_id, 65), 65);
+	close(p[0]);
+}
+
+static int can_gc(void)
+{
+	if (cgroup_detect() != CGROUP_NONE)
+		return 1;
+	cr_skip_test("no cgroup hierarchy to look for leftovers in");
+	return 0;
+}
+
+Test(registry, a_claim_has_an_id_a_range_and_a_directory_and_release_frees_them)
+{
+	struct claim c = claimed("web", 0);
+
+	cr_expect(path_is_name(c.id));
+	cr_expect_str_eq(c.name, "web");
+	cr_expect_geq(c.id_base, config.id_base);
+	cr_expect_eq((c.id_base - config.id_base) % SPEC_IDS, 0);
+	cr_expect_lt((c.id_base - config.id_base) / SPEC_IDS, config.id_count);
+	cr_expect_eq(entries("run/sandboxes"), 1);
+	cr_expect_eq(entries("state/names"), 1);
+	release(&c);
+	cr_expect_eq(entries("run/sandboxes"), 0);
+	cr_expect_eq(entries("state/names"), 0);
+	release(&c);
+	release(&c);
+}
+
+Test(registry, everything_on_disk_is_for_root_only)
+{
+	static const char *const dirs[] = { "run", "state", "run/sandboxes", "run/ids", "state/sandboxes", "state/names" };
+	struct claim c = claimed("web", 1);
+	struct stat st;
+	char path[200];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(dirs); i++) {
+		snprintf(path, sizeof(path), "%s/%s", place, dirs[i]);
+		cr_assert_eq(stat(path, &st), 0, "%s", path);
+		cr_expect_eq(st.st_mode & 077, 0, "%s has mode %o", path, st.st_mode & 07777);
+	}
+	snprintf(path, sizeof(path), "%s/run/sandboxes/%s", place, c.id);
+	cr_assert_eq(stat(path, &st), 0);
+	cr_expect_eq(st.st_mode & 077, 0);
+	release(&c);
+}
+
+Test(registry, no_two_claims_share_an_id_or_a_range)
+{
+	static struct claim c[50];
+	size_t i, j;
+
+	for (i = 0; i < ARRAY_LEN(c); i++) {
+		c[i] = claimed(NULL, 0);
+		for (j = 0; j < i; j++) {
+			cr_expect_str_neq(c[i].id, c[j].id);
+			cr_expect_neq(c[i].id_base, c[j].id_base);
+		}
+	}
+	for (i = 0; i < ARRAY_LEN(c); i++)
+		release(&c[i]);
+}
+
+Test(registry, a_name_is_taken_once_until_it_is_released)
+{
+	struct claim a = claimed("web", 0), b;
+	struct err e;
+
+	cr_expect_eq(claim("web", 0, &b, &e), -1);
+	cr_expect_eq(e.code, ERR_EXISTS, "%s", e.msg);
+	cr_expect(strstr(e.msg, a.id), "%s", e.msg);
+	cr_expect_eq(entries("run/sandboxes"), 1, "the refused claim left something");
+	release(&a);
+	b = claimed("web", 0);
+	release(&b);
+}
+
+Test(registry, a_malformed_name_is_refused_and_leaves_nothing)
+{
+	static const char *const bad[] = { "..", ".", "-x", "a/b", "../a", "A", "a b", "a\n", "/", "web\x1b[2J", "%s" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(bad); i++) {
+		struct claim c;
+		struct err e;
+
+		cr_expect_eq(claim(bad[i], i % 2, &c, &e), -1, "'%s'", bad[i]);
+		cr_expect_eq(e.code, ERR_INVALID, "'%s': %s", bad[i], e.msg);
+		cr_expect_eq(entries("run/sandboxes") + entries("state/sandboxes") + entries("state/names"), 0, "'%s'", bad[i]);
+	}
+}
+
+Test(registry, the_limit_is_exact_and_names_the_remedy)
+{
+	struct claim c[3], more;
+	struct err e;
+	size_t i;
+
+	config.max_sandboxes = 3;
+	for (i = 0; i < 3; i++)
+		c[i] = claimed(NULL, i == 2);
+	cr_expect_eq(claim(NULL, 0, &more, &e), -1);
+	cr_expect_eq(e.code, ERR_LIMIT);
+	cr_expect(strstr(e.msg, "3") && strstr(e.msg, "hint:"), "%s", e.msg);
+	cr_expect_eq(entries("run/sandboxes"), 3);
+	release(&c[0]);
+	more = claimed(NULL, 0);
+	release(&more);
+	release(&c[1]);
+	release(&c[2]);
+}
+
+Test(registry, a_lasting_sandbox_counts_once_and_after_its_end_too)
+{
+	struct claim a, b;
+	struct err e;
+	char id[65];
+	autojson json_t *j = json_pack("{s:s}", "name", "keep");
+
+	config.max_sandboxes = 2;
+	a = claimed("keep", 1);
+	memcpy(id, a.id, sizeof(id));
+	cr_assert_eq(registry_keep_record(&reg, id, j, &e), 0, "%s", e.msg);
+	b = claimed(NULL, 0);
+	release(&b);
+	release(&a);
+	cr_expect_eq(entries("state/sandboxes"), 1);
+	cr_expect_eq(claim("keep", 0, &b, &e), -1, "its name is kept too");
+	cr_expect_eq(e.code, ERR_EXISTS, "%s", e.msg);
+	a = claimed(NULL, 0);
+	cr_expect_eq(claim(NULL, 0, &b, &e), -1);
+	cr_expect_eq(e.code, ERR_LIMIT, "%s", e.msg);
+	release(&a);
+	cr_expect_eq(registry_reclaim(&reg, id, &a, &e), 0, "%s", e.msg);
+	cr_expect_str_eq(a.id, id);
+	cr_expect_eq(registry_reclaim(&reg, id, &b, &e), -1, "it runs");
+	cr_expect_eq(e.code, ERR_EXISTS);
+	cr_expect_eq(entries("run/sandboxes"), 1, "the refused claim took the living one with it");
+	release(&a);
+	cr_expect_eq(registry_forget(&reg, id, &e), 0, "%s", e.msg);
+	cr_expect_eq(entries("state/sandboxes"), 0);
+	b = claimed("keep", 0);
+	release(&b);
+}
+
+Test(registry, no_range_of_ids_left_is_a_limit)
+{
+	struct claim a, b, c;
+	struct err e;
+
+	config.id_count = 2;
+	a = claimed(NULL, 0);
+	b = claimed(NULL, 0);
+	cr_expect_eq(claim(NULL, 0, &c, &e), -1);
+	cr_expect_eq(e.code, ERR_LIMIT, "%s", e.msg);
+	cr_expect_eq(entries("run/sandboxes"), 2, "the refused claim left a directory");
+	release(&a);
+	c = claimed(NULL, 0);
+	release(&c);
+	release(&b);
+}
+
+Test(registry, gc_leaves_the_living_alone)
+{
+	struct claim a = claimed("web", 0), b = claimed("db", 1);
+	struct err e = { 0 };
+	unsigned cleared = 99;
+
+	if (!can_gc())
+		return;
+	cr_expect_eq(registry_gc(&reg, &cleared, &e), 0, "%s", e.msg);
+	cr_expect_eq(cleared, 0);
+	cr_expect_eq(entries("run/sandboxes"), 2);
+	cr_expect_eq(entries("state/sandboxes"), 1, "a lasting one that is being made has no record yet");
+	release(&a);
+	release(&b);
+}
+
+static int count(void *ctx, const char *id)
+{
+	(void)id;
+	++*(unsigned *)ctx;
+	return 0;
+}
+
+Test(registry, gc_clears_what_a_dead_supervisor_left)
+{
+	struct err e = { 0 };
+	unsigned cleared = 0, would = 0;
+	char id[65];
+
+	if (!can_gc())
+		return;
+	crash("web", 0, id);
+	cr_expect_eq(entries("run/sandboxes"), 1);
+	cr_expect_eq(registry_gc_dry(&reg, count, &would, &e), 0);
+	cr_expect_eq(would, 1);
+	cr_expect_eq(entries("run/sandboxes"), 1, "a dry run changed something");
+	cr_expect_eq(registry_gc(&reg, &cleared, &e), 0, "%s", e.msg);
+	cr_expect_eq(cleared, 1);
+	cr_expect_eq(entries("run/sandboxes") + entries("state/names"), 0);
+	cr_expect_eq(registry_gc(&reg, &cleared, &e), 0);
+	cr_expect_eq(cleared, 0);
+}
+
+/* kill -9 in the middle of `run --keep` or `create`, before there is a record: nothing could ever remove it. */
+Test(registry, gc_clears_a_lasting_sandbox_that_was_never_finished)
+{
+	struct err e = { 0 };
+	unsigned cleared = 0;
+	struct claim c;
+	char id[65];
+
+	if (!can_gc())
+		return;
+	crash("half", 1, id);
+	cr_expect_eq(entries("state/sandboxes"), 1);
+	cr_expect_eq(registry_gc(&reg, &cleared, &e), 0, "%s", e.msg);
+	cr_expect_eq(entries("run/sandboxes") + entries("state/sandboxes") + entries("state/names"), 0);
+	c = claimed("half", 1);
+	release(&c);
+}
+
+Test(registry, gc_finishes_a_removal_that_was_cut_short)
+{
+	struct err e = { 0 };
+	unsigned cleared = 0;
+
+	if (!can_gc())
+		return;
+	cr_assert_eq(mkdirat(reg.kept_fd, "0123456789ab", 0700), 0);
+	close(openat(reg.kept_fd, "0123456789ab/writable.img", O_WRONLY | O_CREAT, 0600));
+	cr_assert_eq(symlinkat("0123456789ab", reg.names_fd, "old"), 0);
+	cr_expect_eq(registry_gc(&reg, &cleared, &e), 0, "%s", e.msg);
+	cr_expect_eq(cleared, 1);
+	cr_expect_eq(entries("state/sandboxes") + entries("state/names"), 0);
+}
+
+Test(registry, gc_keeps_a_lasting_sandbox_with_its_name_and_clears_its_run)
+{
+	autojson json_t *j = json_pack("{s:s}", "name", "keep");
+	struct err e = { 0 };
+	unsigned cleared = 0;
+	struct claim c;
+	char id[65];
+
+	if (!can_gc())
+		return;
+	crash("keep", 1, id);
+	cr_assert_eq(registry_keep_record(&reg, id, j, &e), 0);
+	cr_expect_eq(registry_gc(&reg, &cleared, &e), 0, "%s", e.msg);
+	cr_expect_eq(entries("run/sandboxes"), 0);
+	cr_expect_eq(entries("state/sandboxes"), 1);
+	cr_expect_eq(entries("state/names"), 1);
+	cr_expect_eq(registry_reclaim(&reg, id, &c, &e), 0, "%s", e.msg);
+	release(&c);
+}
+
+Test(registry, a_range_is_free_again_after_a_crash)
+{
+	struct claim c;
+	char id[65];
+
+	if (!can_gc())
+		return;
+	config.id_count = 1;
+	crash(NULL, 0, id);
+	c = claimed(NULL, 0);
+	cr_expect_eq(c.id_base, config.id_base);
+	cr_expect_eq(entries("run/sandboxes"), 1);
+	release(&c);
+}
+
+Test(registry, the_dead_do_not_count_and_do_not_hold_names)
+{
+	struct claim c;
+	char id[65];
+
+	if (!can_gc())
+		return;
+	config.max_sandboxes = 1;
+	crash("web", 0, id);
+	c = claimed("web", 0);
+	release(&c);
+	crash("web", 0, id);
+	config.max_sandboxes = 100;
+	c = claimed("web", 0);
+	release(&c);
+}
+
+static int collect(void *ctx, const char *id, int kept, const json_t *r)
+{
+	char *out = ctx;
+
+	(void)id;
+	snprintf(out + strlen(out), 200 - strlen(out), "%s%s ", json_string_value(json_object_get(r, "name")), kept ? "*" : "");
+	return 0;
+}
+
+Test(registry, a_list_shows_what_has_a_record_and_skips_what_has_none_or_a_bad_one)
+{
+	struct claim a = claimed("a", 0), b = claimed("b", 0), c = claimed("c", 0);
+	struct err e = { 0 };
+	char text[200] = "";
+
+	record(&a, "a");
+	cr_assert_eq(io_replace_file(c.dir_fd, "record.json", "{bad", 4, 0600, 0, &e), 0);
+	cr_expect_eq(registry_list(&reg, 1, collect, text, &e), 0, "%s", e.msg);
+	cr_expect_str_eq(text, "a ");
+	release(&a);
+	release(&b);
+	release(&c);
+}
+
+Test(registry, a_sandbox_is_found_by_id_prefix_and_name)
+{
+	struct claim a = claimed("web", 0);
+	struct err e = { 0 };
+	char id[65], prefix[65];
+	int kept;
+
+	record(&a, "web");
+	cr_expect_eq(registry_find(&reg, a.id, id, &kept, &e), 0);
+	cr_expect_eq(registry_find(&reg, "web", id, &kept, &e), 0);
+	cr_expect_str_eq(id, a.id);
+	snprintf(prefix, sizeof(prefix), "%.4s", a.id);
+	cr_expect_eq(registry_find(&reg, prefix, id, &kept, &e), 0);
+	prefix[3] = '\0';
+	cr_expect_eq(registry_find(&reg, prefix, id, &kept, &e), -1, "three characters are too few");
+	cr_expect_eq(e.code, ERR_NOT_FOUND);
+	cr_expect_eq(registry_find(&reg, "", id, &kept, &e), -1);
+	cr_expect_eq(registry_find(&reg, "we", id, &kept, &e), -1);
+	cr_expect_eq(registry_find(&reg, "../web", id, &kept, &e), -1);
+	release(&a);
+	cr_expect_eq(registry_find(&reg, "web", id, &kept, &e), -1);
+}
+
+Test(registry, directories_others_could_use_are_refused)
+{
+	struct registry r;
+	struct err e = { 0 };
+
+	cr_assert_eq(chmod(config.run_dir, 0755), 0);
+	cr_expect_eq(registry_open(&r, &config, &e), -1);
+	cr_expect_eq(e.code, ERR_DENIED);
+	cr_assert_eq(chmod(config.run_dir, 0700), 0);
+}
+
+#define CONTENDERS 200
+#define ALLOWED 40
+
+static void contend(int go, int done, int tell)
+{
+	struct registry mine;
+	struct claim c;
+	struct err e = { 0 };
+	char said = 'E', byte;
+
+	while (read(go, &byte, 1) < 0 && errno == EINTR)
+		;
+	if (registry_open(&mine, &config, &e) == 0) {
+		if (registry_claim(&mine, NULL, 0, &c, &e) == 0)
+			said = '+';
+		else if (e.code == ERR_LIMIT)
+			said = '-';
+		if (write(tell, &said, 1) != 1)
+			_exit(1);
+		while (read(done, &byte, 1) < 0 && errno == EINTR)
+			;
+		if (said == '+')
+			registry_release(&mine, &c, &e);
+	}
+	_exit(said == 'E');
+}
+
+Test(registry, two_hundred_claims_at_once_never_exceed_the_limit)
+{
+	int go[2], done[2], tell[2], i, won = 0, lost = 0, status, odd = 0;
+
+	config.max_sandboxes = ALLOWED;
+	config.id_count = 2 * ALLOWED;
+	cr_assert(!pipe(go) && !pipe(done) && !pipe(tell));
+	for (i = 0; i < CONTENDERS; i++) {
+		pid_t pid = fork();
+
+		cr_assert_geq(pid, 0);
+		if (!pid) {
+			close(go[1]);
+			close(done[1]);
+			contend(go[0], done[0], tell[1]);
+		}
+	}
+	close(go[1]);	/* all at once */
+	for (i = 0; i < CONTENDERS; i++) {
+		char c;
+
+		cr_assert_eq(read(tell[0], &c, 1), 1);
+		won += c == '+';
+		lost += c == '-';
+	}
+	cr_expect_eq(entries("run/sandboxes"), ALLOWED);
+	close(done[1]);
+	while (wait(&status) > 0)
+		odd += !WIFEXITED(status) || WEXITSTATUS(status);
+	cr_expect_eq(won, ALLOWED);
+	cr_expect_eq(lost, CONTENDERS - ALLOWED);
+	cr_expect_eq(odd, 0, "%d children failed otherwise", odd);
+	cr_expect_eq(entries("run/sandboxes"), 0);
+}
