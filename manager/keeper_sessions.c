@@ -10,9 +10,13 @@
  *	printf '%s %s\n' NONCE "$?" >&9
  * So the command's text is never mixed with ours, an unfinished quote or
  * heredoc ends with the file, the command's processes have no descriptor 9 to
- * forge a status on, and nothing is parsed out of the terminal's stream.  The
- * shell is interactive (-i) so that an interrupt brings it back to its next
- * line instead of ending it; a sourced file runs without prompts and job notes.
+ * forge a status on, and nothing is parsed out of the terminal's stream.
+ *
+ * The shell is not interactive (no prompts, no job notes in the output) but has
+ * job control: each command line's processes are a process group of their own,
+ * so that an interrupt from the terminal reaches them and not the shell.  A loop
+ * in the shell itself is left by a trap on SESSION_SIGNAL that returns from the
+ * sourced file.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -24,6 +28,7 @@
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -34,7 +39,9 @@
 #include "runtime/writable.h"
 
 #define PROBE_MS 100
-#define ESCALATE_MS 1000
+#define ESCALATE_MS 100
+#define ESCALATE_MAX 10
+#define SESSION_SIGNAL 63	/* a real-time signal nobody uses */
 #define TEXT_MAX (8u << 20)
 #define OUTPUT_CHUNK 65536
 
@@ -149,10 +156,8 @@ static int is_replaced(const char *entry)
 static int exec_shell(struct keeper *k, struct keeper_session *s, struct keeper_command *c, const int std[3], int script,
 		      int status, struct err *e)
 {
-	static const char *const bash_tty[] = { "bash", "--noprofile", "--norc", "-i", "/proc/self/fd/8" };
-	static const char *const bash_split[] = { "bash", "--noprofile", "--norc", "/proc/self/fd/8" };
-	static const char *const sh_tty[] = { "sh", "-i", "/proc/self/fd/8" };
-	static const char *const sh_split[] = { "sh", "/proc/self/fd/8" };
+	static const char *const bash[] = { "bash", "--noprofile", "--norc", "/proc/self/fd/8" };
+	static const char *const sh[] = { "sh", "/proc/self/fd/8" };
 	const struct spec *spec = k->spec;
 	autofree const char **env = calloc(spec->env_count + ARRAY_LEN(shell_env) + 1, sizeof(*env));
 	struct job job = {
@@ -169,9 +174,8 @@ static int exec_shell(struct keeper *k, struct keeper_session *s, struct keeper_
 	for (i = 0; i < ARRAY_LEN(shell_env); i++)
 		env[job.env_count++] = shell_env[i];
 	job.env = env;
-	job.argv = s->fallback ? (s->split ? sh_split : sh_tty) : (s->split ? bash_split : bash_tty);
-	job.argc = s->fallback ? (s->split ? ARRAY_LEN(sh_split) : ARRAY_LEN(sh_tty)) :
-				 (s->split ? ARRAY_LEN(bash_split) : ARRAY_LEN(bash_tty));
+	job.argv = s->fallback ? sh : bash;
+	job.argc = s->fallback ? ARRAY_LEN(sh) : ARRAY_LEN(bash);
 	return sandbox_exec(&k->sandbox, c->seq, &job, std, e);
 }
 
@@ -181,6 +185,13 @@ static int write_script(struct keeper_session *s, const char *text, struct err *
 		return err_sys(e, "write to the shell of session %s", s->name);
 	return 0;
 }
+
+#define FIRST_LINES "exec 8<&-\nunset PS1 PS2 PROMPT_COMMAND\ntrap : INT\ntrap 'return 130' " STRINGIFY(SESSION_SIGNAL) "\n"
+#define STRINGIFY(x) STRINGIFY_(x)
+#define STRINGIFY_(x) #x
+
+static const char first_lines[] = FIRST_LINES;
+static const char first_lines_tty[] = FIRST_LINES "set -m\n";
 
 static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e)
 {
@@ -205,7 +216,9 @@ static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e
 	}
 	r = exec_shell(k, s, c, std, script, status, e);
 	if (r == 0)
-		r = write_script(s, s->fallback ? "exec 8<&-\nPS1= PS2=\n" : "exec 8<&-\nPS1= PS2=\nset +o history +H\n", e);
+		r = write_script(s, s->split ? first_lines : first_lines_tty, e);
+	if (r == 0 && !s->fallback)
+		r = write_script(s, "shopt -s expand_aliases\n", e);
 out:
 	for (i = 0; i < 3; i++)
 		fd_close(&std[i]);
@@ -566,9 +579,11 @@ static void kill_tree(struct keeper *k, struct keeper_session *s)
 		for (i = 0; i < n; i++)
 			if (pids[i] != shell && !in_baseline(s, pids[i]))
 				kill(pids[i], SIGKILL);
-		/* a loop in the shell itself: an interrupt takes it back to its script */
-		if (shell)
-			kill(shell, SIGINT);
+		/* nothing of the command was left to kill: it is the shell itself that loops, or was stopped */
+		if (shell && s->escalated) {
+			kill(shell, SIGCONT);
+			kill(shell, SESSION_SIGNAL);
+		}
 	}
 	free(pids);
 	cgroup_freeze(&c->leaf, 0, &ignored);
@@ -591,10 +606,10 @@ static void force(struct keeper *k, struct keeper_session *s, uint64_t now)
 	if (s->escalated == 0 && s->on_timeout == ON_TIMEOUT_INTERRUPT) {
 		interrupt(s);
 		s->escalate_ms = now + (k->spec->grace_ms ? k->spec->grace_ms : 1);
-	} else if (s->escalated < 3) {
+	} else if (s->escalated < ESCALATE_MAX) {
 		kill_tree(k, s);
 	} else if (c) {
-		/* not even an interrupt brings the shell back: it goes, and the answer says so */
+		/* nothing brings the shell back: it goes, and the answer says so */
 		cgroup_kill(&c->leaf, &ignored);
 		s->escalate_ms = 0;
 	}
@@ -618,7 +633,85 @@ static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
 	force(k, s, now);
 }
 
-/* Does some process of the session's foreground wait in read(2) on its terminal? */
+/* 1 when fd of pid is the sandbox's terminal. */
+static int is_terminal(pid_t pid, unsigned long long fd)
+{
+	char path[64], target[64];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%llu", pid, fd);
+	len = readlink(path, target, sizeof(target) - 1);
+	if (len < 0)
+		return 0;
+	target[len] = '\0';
+	return !strncmp(target, "/dev/pts/", 9) || !strcmp(target, "/dev/tty");
+}
+
+static int read_memory(pid_t pid, unsigned long long address, void *buf, size_t n)
+{
+	char path[40];
+	autoclose int fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && pread(fd, buf, n, (off_t)address) == (ssize_t)n ? 0 : -1;
+}
+
+static int selects_terminal(pid_t pid, unsigned long long nfds, unsigned long long readfds)
+{
+	unsigned char set[128];
+	unsigned long long fd;
+
+	if (!readfds || read_memory(pid, readfds, set, sizeof(set)) < 0)
+		return 0;
+	for (fd = 0; fd < nfds && fd < sizeof(set) * 8; fd++)
+		if (set[fd / 8] & 1 << fd % 8 && is_terminal(pid, fd))
+			return 1;
+	return 0;
+}
+
+static int polls_terminal(pid_t pid, unsigned long long fds, unsigned long long nfds)
+{
+	struct pollfd p[64];
+	size_t n = nfds > 64 ? 64 : (size_t)nfds, i;
+
+	if (!n || read_memory(pid, fds, p, n * sizeof(p[0])) < 0)
+		return 0;
+	for (i = 0; i < n; i++)
+		if (p[i].fd >= 0 && p[i].events & POLLIN && is_terminal(pid, (unsigned)p[i].fd))
+			return 1;
+	return 0;
+}
+
+/* Is pid blocked in a call that waits for input from the terminal (proc_pid_syscall(5))? */
+static int waits_for_input(pid_t pid)
+{
+	char path[40], text[256];
+	unsigned long long a0, a1;
+	long nr;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	if (cgroup_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || sscanf(text, "%ld 0x%llx 0x%llx", &nr, &a0, &a1) != 3)
+		return 0;
+	switch (nr) {
+	case SYS_read:
+		return is_terminal(pid, a0);
+#ifdef SYS_select
+	case SYS_select:
+#endif
+	case SYS_pselect6:
+		return selects_terminal(pid, a0, a1);
+#ifdef SYS_poll
+	case SYS_poll:
+#endif
+	case SYS_ppoll:
+		return polls_terminal(pid, a0, a1);
+	default:
+		return 0;
+	}
+}
+
+/* Does some process of the session's foreground wait for its terminal? */
 static int reads_terminal(struct keeper *k, const struct keeper_session *s)
 {
 	pid_t *pids = NULL, group = 0;
@@ -627,27 +720,8 @@ static int reads_terminal(struct keeper *k, const struct keeper_session *s)
 
 	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || list_leaf(k, s, &pids, &n) < 0)
 		return 0;
-	for (i = 0; i < n && !found; i++) {
-		char path[64], text[256], target[64];
-		unsigned long long fd;
-		ssize_t len;
-
-		snprintf(path, sizeof(path), "/proc/%d/syscall", pids[i]);
-		/* "0 0xFD ...": read(2); the number is the same on the two architectures' common ABI tables we know */
-		if (getpgid(pids[i]) != group || cgroup_read(AT_FDCWD, path, text, sizeof(text)) <= 0 ||
-#if defined(__x86_64__)
-		    sscanf(text, "0 0x%llx", &fd) != 1)
-#else
-		    sscanf(text, "63 0x%llx", &fd) != 1)
-#endif
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/fd/%llu", pids[i], fd);
-		len = readlink(path, target, sizeof(target) - 1);
-		if (len > 0) {
-			target[len] = '\0';
-			found = !strncmp(target, "/dev/pts/", 9) || !strcmp(target, "/dev/tty");
-		}
-	}
+	for (i = 0; i < n && !found; i++)
+		found = getpgid(pids[i]) == group && waits_for_input(pids[i]);
 	free(pids);
 	return found;
 }
