@@ -582,6 +582,15 @@ def test_unreadable_sources_are_refused():
     b.one_line_error(b.run("-v", b.tmp("loop") + ":/x", "host", "true"), 125, "loop")
 
 
+def test_a_failed_set_up_always_says_why():
+    """The sandbox's first process reports and is gone at once: the report must not be lost with it."""
+    source = b.tmpdir("source")
+    for _ in range(100):
+        r = b.run("-v", source + ":/etc/passwd/x", "host", "true")
+        b.expect(r.code in (2, 125), r, "exit status")
+        b.one_line_error(r, r.code, "/etc/passwd")
+
+
 def test_run_by_another_user_is_one_clear_line():
     r = b.run("host", "true", prefix=["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"], cwd="/")
     if "Permission denied" in r.err and "setpriv" in r.err:
