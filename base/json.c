@@ -36,6 +36,11 @@ json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *wha
 		err_set(e, ERR_CORRUPT, "%s: JSON larger than %zu bytes", what, max_bytes);
 		return NULL;
 	}
+	/* jansson skips a NUL after a number: "[1\0]" would be read as "[1]" */
+	if (memchr(text, '\0', n)) {
+		err_set(e, ERR_CORRUPT, "%s: JSON holds a NUL byte", what);
+		return NULL;
+	}
 	if (too_deep(text, n)) {
 		err_set(e, ERR_CORRUPT, "%s: JSON nested deeper than %d", what, JSON_DEPTH_MAX);
 		return NULL;

@@ -103,11 +103,15 @@ Test(json, closing_brackets_do_not_buy_depth)
 Test(json, a_nul_byte_is_refused_plain_and_escaped)
 {
 	static const char plain[] = "{\"a\":\"x\0y\"}", after[] = "{\"a\":1}\0", key[] = "{\"a\0b\":1}";
+	static const char number[] = "[1\0]", member[] = "{\"a\":1\0}", space[] = "[ \0]";
 	struct err e;
 
 	cr_expect_null(json_parse(plain, sizeof(plain) - 1, 1000, "doc", &e));
 	cr_expect_null(json_parse(after, sizeof(after) - 1, 1000, "doc", &e));
 	cr_expect_null(json_parse(key, sizeof(key) - 1, 1000, "doc", &e));
+	cr_expect_null(json_parse(number, sizeof(number) - 1, 1000, "doc", &e));
+	cr_expect_null(json_parse(member, sizeof(member) - 1, 1000, "doc", &e));
+	cr_expect_null(json_parse(space, sizeof(space) - 1, 1000, "doc", &e));
 	refused("{\"a\\u0000b\":1}");
 }
 
