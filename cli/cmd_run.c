@@ -165,6 +165,7 @@ static void clear_leftovers(void *ctx)
 	struct err ignored;
 	unsigned cleared;
 
+	sandbox_settle(&r->sandbox);
 	registry_gc(&r->registry, &cleared, &ignored);
 }
 

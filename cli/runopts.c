@@ -419,9 +419,10 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 		return err_set(e, ERR_UNSUPPORTED, "network_enabled = true asks for a bridge, which this version cannot make; "
 			       "hint: --network none or --network host");
 	/* capabilities the kernel does not know cannot be held or dropped */
-	for (i = 0; i <= CAPS_LAST; i++)
+	for (i = CAPS_LAST + 1; i-- > 0;)
 		if (prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0)
-			possible |= 1ULL << i;
+			break;	/* the kernel's last; mostly the first asked for */
+	possible = CAPS_ALL >> (CAPS_LAST - i);
 	s->caps = o->caps_dropped == CAPS_ALL ? o->caps_added : (caps_default() | o->caps_added) & ~o->caps_dropped;
 	s->caps &= possible;
 	s->workdir = o->workdir ? o->workdir : im && im->workdir[0] ? im->workdir : o->config->work_dir;

@@ -396,6 +396,7 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 	json_object_set_new(ks->record, "init_pid", json_integer(k->sandbox.pid));
 	if (registry_record(&k->claim, ks->record, e) < 0)
 		return -1;
+	sandbox_settle(&k->sandbox);
 	return listen_on(k, e);
 }
 

@@ -311,7 +311,8 @@ int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e)
 		if (now >= end)
 			return err_set(e, ERR_TIMEOUT, "processes of cgroup %s/%s outlived SIGKILL by %u ms",
 				       c->parent, c->name, timeout_ms);
-		if (poll(&p, 1, (int)(end - now)) < 0 && errno != EINTR)
+		/* the kernel notifies of a cgroup file at most every 10 ms: look more often than it tells */
+		if (poll(&p, 1, 1) < 0 && errno != EINTR)
 			return err_sys(e, "wait for cgroup.events");
 	}
 }

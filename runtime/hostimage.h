@@ -13,6 +13,9 @@
 
 #include "base/err.h"
 
+/* A directory of the skeleton that is empty. */
+#define HOSTIMAGE_EMPTY_DIR "srv"
+
 /* The host directories exposed read-only ("/usr", and "/bin", "/lib", ... where they are no links into it). */
 const char *const *hostimage_dirs(void);
 /* O_PATH directory fd of the skeleton below state_fd, which is made when needed. */

@@ -239,7 +239,6 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 		return -1;
 	if (send_go(sb, init_fd, e) < 0)
 		return prefer_child_error(sb, e);
-	mounts_release(&sb->plan);
 	return s->tty || s->resident ? receive_pts(sb, e) : 0;
 }
 
@@ -377,19 +376,44 @@ int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct e
 	return 1;
 }
 
+int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e)
+{
+	struct pollfd p = { .fd = sb->pidfd, .events = POLLIN };
+	int n;
+
+	if (sb->pid <= 0)
+		return 0;
+	do
+		n = poll(&p, 1, timeout_ms);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return err_sys(e, "wait for the sandbox's init");
+	if (n == 0)
+		return err_set(e, ERR_TIMEOUT, "the sandbox's init outlived SIGKILL by %d ms", timeout_ms);
+	while (waitpid(sb->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	sb->pid = 0;
+	return 0;
+}
+
+void sandbox_settle(struct sandbox *sb)
+{
+	mounts_release(&sb->plan);
+}
+
 int sandbox_destroy(struct sandbox *sb, struct err *e)
 {
+	struct err ignored;
 	int r;
 
 	mounts_release(&sb->plan);
 	fd_close(&sb->sock);	/* init ends on this, too */
-	r = cgroup_destroy(&sb->cgroup, e);
 	if (sb->pid > 0) {
+		cgroup_kill(&sb->cgroup, &ignored);
 		kill(sb->pid, SIGKILL);	/* ours and not reaped yet: the pid cannot be another's */
-		while (waitpid(sb->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-		sb->pid = 0;
+		sandbox_reap(sb, 5000, &ignored);
 	}
+	r = cgroup_destroy(&sb->cgroup, e);
 	fd_close(&sb->pidfd);
 	fd_close(&sb->base_fd);
 	fd_close(&sb->pts_fd);

@@ -55,6 +55,10 @@ int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);
  * descriptors ready is -1 with ERR_BUSY).
  */
 int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct err *e);
+/* Waits for init's end and reaps it; the whole pid namespace is gone then.  ERR_TIMEOUT. */
+int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e);
+/* Closes what launching left open, at leisure: the kernel waits for an RCU grace period at each. */
+void sandbox_settle(struct sandbox *sb);
 /* Kills what is left, removes the cgroups, closes everything.  Idempotent. */
 int sandbox_destroy(struct sandbox *sb, struct err *e);
 

@@ -195,7 +195,7 @@ int mountplan_build(struct mountplan *p, const struct spec *s, const char *const
 	struct mount_op *op;
 	size_t first;
 
-	p->count = 0;
+	p->count = p->spare_count = 0;
 	op = add(p, MOUNT_ROOT, "/", SAFE);
 	op->size_bytes = s->disk_bytes;
 	op->inodes = s->disk_inodes;

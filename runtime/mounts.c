@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "runtime/hostimage.h"
 #include "runtime/newmount.h"
 #include "runtime/writable.h"
 
@@ -24,6 +25,9 @@ void mounts_release(struct mountplan *p)
 
 	for (i = 0; i < p->count; i++)
 		fd_close(&p->ops[i].fd);
+	for (i = 0; i < p->spare_count; i++)
+		fd_close(&p->spare[i]);
+	p->spare_count = 0;
 }
 
 static int make_tmpfs(const struct mount_op *op, const struct spec *s, struct err *e)
@@ -151,13 +155,9 @@ static int clone_sources(struct mountplan *p, const struct spec *s, int userns_f
 	for (i = 0; i < p->count; i++) {
 		struct mount_op *op = &p->ops[i];
 
-		if (op->kind == MOUNT_BIND)
-			op->fd = clone_bind(op, userns_fd, e);
-		else if (op->kind == MOUNT_HOSTDIR)
-			/* not idmapped: the sandbox reads what everybody on the host may read, no more */
-			op->fd = newmount_clone(AT_FDCWD, op->source, 0, op->attr, e);
-		else
+		if (op->kind != MOUNT_BIND)
 			continue;
+		op->fd = clone_bind(op, userns_fd, e);
 		if (op->fd < 0)
 			return -1;
 	}
@@ -183,24 +183,34 @@ static int overlay(const int *layers, size_t n, int base_fd, const char *scratch
 	return newmount_overlay_attached(scratch, layers, n, base_fd, attr, e);
 }
 
+/* A layer that newmount_overlay_attached() can move: a detached copy of the directory. */
+static int clone_dir(int fd, struct err *e)
+{
+	return newmount_clone(fd, "", 0, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+}
+
 /*
  * The host's directory seen through an overlay of its own with an empty second
- * layer: locks and leases on its files then stay within the sandbox (K18).
+ * layer: locks and leases on its files then stay within the sandbox (K18).  Not
+ * idmapped: the sandbox reads what everybody on the host may read, no more.
  */
-static int overlay_hostdir(struct mount_op *op, int empty_fd, const char *scratch, struct err *e)
+static int overlay_hostdir(struct mount_op *op, int skeleton_fd, const char *scratch, struct err *e)
 {
-	autoclose int empty = dup(empty_fd);
-	int layers[2] = { empty, op->fd };
-	int mnt;
+	autoclose int empty = openat(skeleton_fd, HOSTIMAGE_EMPTY_DIR, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	autoclose int source = open(op->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	autoclose int first = -1, second = -1;
 
-	if (empty < 0)
-		return err_sys(e, "duplicate a descriptor");
-	mnt = overlay(layers, 2, -1, scratch, op->attr, e);
-	if (mnt < 0)
-		return err_wrap(e, "expose %s", op->source);
-	fd_close(&op->fd);
-	op->fd = mnt;
-	return 0;
+	if (empty < 0 || source < 0)
+		return err_sys(e, "open %s", op->source);
+	op->fd = newmount_overlay((int[]){ empty, source }, 2, -1, -1, op->attr, e);
+	if (op->fd >= 0 || e->code != ERR_UNSUPPORTED)
+		return op->fd < 0 ? err_wrap(e, "expose %s", op->source) : 0;
+	first = clone_dir(empty, e);
+	second = first < 0 ? -1 : clone_dir(source, e);
+	if (second < 0)
+		return -1;
+	op->fd = newmount_overlay_attached(scratch, (int[]){ first, second }, 2, -1, op->attr, e);
+	return op->fd < 0 ? err_wrap(e, "expose %s", op->source) : 0;
 }
 
 static int prepare_one(struct mount_op *op, const struct spec *s, const int *layer_mnt, int base_fd,
@@ -208,7 +218,6 @@ static int prepare_one(struct mount_op *op, const struct spec *s, const int *lay
 {
 	/* owned by the host's root, whom the sandbox cannot map: readable for all in there, writable for none */
 	static const struct newmount_opt control[] = { { "size", "16m" }, { "nr_inodes", "256" }, { "mode", "0755" } };
-	int empty, r;
 
 	switch (op->kind) {
 	case MOUNT_ROOT:
@@ -227,12 +236,7 @@ static int prepare_one(struct mount_op *op, const struct spec *s, const int *lay
 		op->fd = newmount_fs("tmpfs", control, ARRAY_LEN(control), op->attr, e);
 		return op->fd < 0 ? err_wrap(e, "mount %s", op->target) : 0;
 	case MOUNT_HOSTDIR:
-		empty = newmount_fs("tmpfs", &(struct newmount_opt){ "size", "4k" }, 1, MOUNT_ATTR_RDONLY, e);
-		if (empty < 0)
-			return -1;
-		r = overlay_hostdir(op, empty, scratch, e);
-		close(empty);
-		return r;
+		return overlay_hostdir(op, s->layer_fd[0], scratch, e);
 	default:
 		return 0;
 	}
@@ -254,7 +258,8 @@ int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int
 			goto out;
 	r = 0;
 out:
+	/* each costs an RCU grace period to close: not before the sandbox runs */
 	for (i = 0; i < s->layer_count; i++)
-		fd_close(&layer_mnt[i]);
+		p->spare[p->spare_count++] = layer_mnt[i];
 	return r;
 }

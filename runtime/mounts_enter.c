@@ -137,30 +137,59 @@ static int open_plain(const char *path, struct err *e)
 	return fd;
 }
 
+/*
+ * From here to the seals all paths are of our own procfs, tmpfs and masks, whose
+ * names nobody chose: mount(2) by name is one call where descriptors take six.
+ */
 static int bind_rdonly(const struct mount_op *op, struct err *e)
 {
-	autoclose int target = open_plain(op->target, e);
-	autoclose int mnt = -1;
+	struct mount_attr attr = { .attr_set = op->attr };
 
-	if (target < 0)
-		return errno == ENOENT ? 0 : -1;
-	mnt = newmount_clone(target, "", 0, op->attr, e);
-	return mnt < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
+	if (mount(op->target, op->target, NULL, MS_BIND, NULL) < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "bind %s on itself", op->target);
+	if (mount_setattr(AT_FDCWD, op->target, AT_SYMLINK_NOFOLLOW, &attr, sizeof(attr)) < 0)
+		return err_sys(e, "make %s read-only", op->target);
+	return 0;
 }
 
-static int mask(const struct mount_op *op, struct err *e)
-{
-	autoclose int target = open_plain(op->target, e);
-	autoclose int mnt = -1;
-	struct stat st;
+/* The first mask of each kind gets the attributes; the others are binds of it and inherit them. */
+struct masks {
+	const char *file, *dir;
+};
 
-	if (target < 0)
-		return errno == ENOENT ? 0 : -1;
-	if (fstat(target, &st) < 0)
-		return err_sys(e, "stat %s in the sandbox", op->target);
-	mnt = newmount_clone(AT_FDCWD, S_ISDIR(st.st_mode) ? "/dev/" MOUNTS_MASK_DIR : "/dev/" MOUNTS_MASK_FILE,
-			     0, op->attr, e);
-	return mnt < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
+static int first_mask(const struct mount_op *op, const char *source, struct err *e)
+{
+	struct mount_attr attr = { .attr_set = op->attr };
+
+	if (mount(source, op->target, NULL, MS_BIND, NULL) < 0)
+		return -1;	/* errno says */
+	if (mount_setattr(AT_FDCWD, op->target, AT_SYMLINK_NOFOLLOW, &attr, sizeof(attr)) < 0)
+		return err_sys(e, "make the mask on %s read-only", op->target);
+	return 0;
+}
+
+static int mask(const struct mount_op *op, struct masks *m, struct err *e)
+{
+	const char **known = &m->file;
+	int dir;
+
+	for (dir = 0; dir < 2; dir++) {
+		const char *source = *known ? *known : dir ? "/dev/" MOUNTS_MASK_DIR : "/dev/" MOUNTS_MASK_FILE;
+
+		e->code = ERR_NONE;
+		if (*known ? mount(source, op->target, NULL, MS_BIND, NULL) == 0 : first_mask(op, source, e) == 0) {
+			*known = *known ? *known : op->target;
+			return 0;
+		}
+		if (e->code != ERR_NONE)
+			return -1;
+		if (errno == ENOENT)
+			return 0;
+		if (errno != ENOTDIR || dir)
+			break;
+		known = &m->dir;	/* a directory takes a directory */
+	}
+	return err_sys(e, "mask %s", op->target);
 }
 
 static int seal(const struct mount_op *op, struct err *e)
@@ -182,7 +211,7 @@ static int attach_proc(const struct mount_op *op, int mnt, struct err *e)
 	return target < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
 }
 
-static int enter_one(const struct mount_op *op, int proc_mnt, struct err *e)
+static int enter_one(const struct mount_op *op, int proc_mnt, struct masks *masks, struct err *e)
 {
 	static const struct newmount_opt pts[] = {
 		{ "ptmxmode", "0666" }, { "mode", "0620" }, { "gid", "5" }, { "max", "64" },
@@ -201,7 +230,7 @@ static int enter_one(const struct mount_op *op, int proc_mnt, struct err *e)
 	case MOUNT_RDONLY:
 		return bind_rdonly(op, e);
 	case MOUNT_MASK:
-		return mask(op, e);
+		return mask(op, masks, e);
 	case MOUNT_SEAL:
 		return seal(op, e);
 	default:
@@ -222,6 +251,7 @@ int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e)
 {
 	autoclose int proc_mnt = make_proc(p, s, e);
 	autoclose int knobs = -1;
+	struct masks masks = { 0 };
 	size_t i;
 
 	if (proc_mnt < 0)
@@ -235,7 +265,7 @@ int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e)
 
 		if (op->kind == MOUNT_SEAL && !strcmp(op->target, "/") && make_workdir(s, e) < 0)
 			return -1;
-		if (enter_one(op, proc_mnt, e) < 0)
+		if (enter_one(op, proc_mnt, &masks, e) < 0)
 			return err_wrap(e, "mount %s", op->target);
 	}
 	return forbid_namespaces(knobs, e);
