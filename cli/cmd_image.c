@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "manager/config.h"
 
 #define PROGRAM "berth-image"
 
@@ -46,9 +48,17 @@ static int run(const struct command *self, int argc, char **argv)
 {
 	autoclose int fd = open_program();
 	static char name[] = PROGRAM;
+	struct config c;
 	struct err e;
 
 	(void)argc;
+	/* where the store is, the configuration may say */
+	if (config_load(&c, &e) < 0)
+		return command_fail(self, &e, 0);
+	if (setenv("BERTH_STATE_DIR", c.state_dir, 1) < 0) {
+		err_nomem(&e);
+		return command_fail(self, &e, 0);
+	}
 	if (fd < 0) {
 		err_code_sys(&e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS,
 			     PROGRAM " beside berth or in ../libexec/berth");
