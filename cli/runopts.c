@@ -332,7 +332,9 @@ static int choose_seccomp(struct runopts *o, struct err *e)
 		s->unconfined_seccomp = 1;
 		return 0;
 	}
-	s->seccomp = strcmp(o->seccomp, "init") ? seccomp_builtin(o->seccomp) : NULL;	/* that one is berth's own */
+	/* "init" and "nosetid" are berth's own */
+	if (strcmp(o->seccomp, "init") && strcmp(o->seccomp, "nosetid"))
+		s->seccomp = seccomp_builtin(o->seccomp);
 	s->hide_pids = !strcmp(o->seccomp, "strict");
 	if (s->seccomp)
 		return 0;

@@ -25,6 +25,7 @@
 #define INIT_FDS_MAX 16
 #define INIT_SCRIPT_FD 8	/* one digit: dash redirects no other */
 #define INIT_STATUS_FD 9
+#define INIT_FILTERS 3
 #define INIT_FILTER_MAX 4096	/* BPF_MAXINSNS */
 
 enum init_request_type {
@@ -50,8 +51,8 @@ struct init_expect {
 };
 
 /*
- * Followed by the blob: the two seccomp filters of the payload, a then b, as
- * struct sock_filter arrays; then user NUL cwd NUL argv[0] NUL ... env[0] NUL ...
+ * Followed by the blob: the seccomp filters of the payload, in the order they are
+ * loaded, as struct sock_filter arrays; then user NUL cwd NUL argv[0] NUL ... env[0] NUL ...
  */
 struct init_request {
 	uint32_t magic;
@@ -63,7 +64,7 @@ struct init_request {
 	uint32_t envc;
 	uint32_t umask;
 	uint32_t blob_len;
-	uint32_t filter_len[2];	/* in instructions; 0: none */
+	uint32_t filter_len[INIT_FILTERS];	/* in instructions; 0: none */
 	uint32_t tasks;		/* v1 `tasks` files among the descriptors, the last ones */
 	struct rlimits rlimits;
 	struct init_expect expect;

@@ -270,8 +270,11 @@ static int pack(const struct spec *s, const struct job *c, struct init_request *
 {
 	size_t i;
 
-	if (!s->unconfined_seccomp && (pack_filter(&s->seccomp->a, &rq->filter_len[0], b, e) < 0 ||
-				       pack_filter(&s->seccomp->b, &rq->filter_len[1], b, e) < 0))
+	if (!s->unconfined_seccomp && spec_writes_host(s) &&
+	    pack_filter(&seccomp_builtin("nosetid")->a, &rq->filter_len[0], b, e) < 0)
+		return -1;
+	if (!s->unconfined_seccomp && (pack_filter(&s->seccomp->a, &rq->filter_len[1], b, e) < 0 ||
+				       pack_filter(&s->seccomp->b, &rq->filter_len[2], b, e) < 0))
 		return -1;
 	if (buf_add(b, c->user, strlen(c->user) + 1, e) < 0 || buf_add(b, c->workdir, strlen(c->workdir) + 1, e) < 0)
 		return -1;

@@ -33,6 +33,16 @@ unsigned spec_init_filters(const struct spec *s)
 	return !s->unconfined_seccomp && s->seccomp->name && seccomp_builtin(s->seccomp->name) == s->seccomp;
 }
 
+int spec_writes_host(const struct spec *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->mount_count; i++)
+		if (s->mounts[i].kind == SPEC_BIND && s->mounts[i].writable)
+			return 1;
+	return 0;
+}
+
 int spec_check(const struct spec *s, struct err *e)
 {
 	if (!path_is_name(s->id))

@@ -82,6 +82,8 @@ struct spec {
 
 /* How many seccomp filters init itself has: 1 under a built-in profile, else 0. */
 unsigned spec_init_filters(const struct spec *s);
+/* A host directory is mounted writable: then no set-id file may be made in the sandbox. */
+int spec_writes_host(const struct spec *s);
 /* ERR_INVALID or ERR_UNSUPPORTED naming what and why, or 0. */
 int spec_check(const struct spec *s, struct err *e);
 

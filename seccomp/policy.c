@@ -2,6 +2,7 @@
 #include "seccomp/policy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/prctl.h>
 #include <netinet/in.h>
@@ -54,6 +55,8 @@ enum {
 #define OPTION(...) { .what = "option", .arg = 2, .op = POLICY_IN, .mask = LOW, VALUES(__VA_ARGS__) }
 #define OPTION_FROM(v) { .what = "option", .arg = 2, .op = POLICY_AT_LEAST, .mask = LOW, VALUES(v) }
 #define PERSONA(...) { .what = "persona", .arg = 0, .op = POLICY_IN, .mask = LOW, VALUES(__VA_ARGS__) }
+#define SET_ID(n) { .what = "mode", .arg = (n), .op = POLICY_ANY_BIT, .mask = S_ISUID | S_ISGID }
+#define CREATES(n) { .what = "flags", .arg = (n), .op = POLICY_ANY_BIT, .mask = O_CREAT | (O_TMPFILE & ~O_DIRECTORY) }
 #define FILE_TYPE(n) { .what = "mode", .arg = (n), .op = POLICY_IN, .mask = S_IFMT, \
 		       VALUES(0, S_IFREG, S_IFIFO, S_IFSOCK) }
 
@@ -62,6 +65,7 @@ const struct policy_name policy_profiles[POLICY_PROFILE_COUNT] = {
 	{ "standard", POLICY_STANDARD },
 	{ "dev", POLICY_DEV },
 	{ "init", POLICY_INIT },
+	{ "nosetid", POLICY_NOSETID },
 };
 
 const struct policy_rule policy_rules[] = {
@@ -121,6 +125,17 @@ const struct policy_rule policy_rules[] = {
 	  { FAMILY(AF_NETLINK), PROTOCOL(NETLINK_ROUTE) } },
 	{ NAMES("socket", "socketpair"), POLICY_ALL, 1, EAFNOSUPPORT_,
 	  "K03 K04 ALG, PACKET, VSOCK, RXRPC, NETLINK_*, raw, SCTP, MPTCP and the like: modules loaded on demand" },
+
+	/* ---- nosetid: a writable host directory keeps what is written there ------- */
+	{ NAMES("chmod", "fchmod", "creat", "mkdir", "mknod"), POLICY_NOSETID, 1, EPERM_,
+	  "K16 a set-id file on the host would outlive the sandbox", { SET_ID(1) } },
+	{ NAMES("fchmodat", "fchmodat2", "mkdirat", "mknodat"), POLICY_NOSETID, 1, EPERM_,
+	  "K16 a set-id file on the host would outlive the sandbox", { SET_ID(2) } },
+	{ NAMES("open"), POLICY_NOSETID, 1, EPERM_, "K16 a set-id file on the host would outlive the sandbox",
+	  { CREATES(1), SET_ID(2) } },
+	{ NAMES("openat"), POLICY_NOSETID, 1, EPERM_, "K16 a set-id file on the host would outlive the sandbox",
+	  { CREATES(2), SET_ID(3) } },
+	{ NAMES("openat2"), POLICY_NOSETID, 1, ENOSYS_, "K16 its mode is in memory, out of a filter's reach" },
 
 	/* ---- filter b: denied, and why ------------------------------------------ */
 	{ NAMES("io_uring_setup", "io_uring_enter", "io_uring_register"), POLICY_ALL, 0, ENOSYS_,

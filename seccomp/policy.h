@@ -26,6 +26,7 @@ enum policy_profile {
 	POLICY_STANDARD = 2,
 	POLICY_DEV = 4,
 	POLICY_INIT = 8,	/* berth's own pid 1: what any payload may do, and clone3 */
+	POLICY_NOSETID = 16,	/* on top of another: no set-id files, where the sandbox can write a host directory */
 	POLICY_PAYLOADS = 7,
 	POLICY_ALL = 15,
 };
@@ -64,7 +65,7 @@ struct policy_name {
 	const char *name;
 	uint8_t bit;
 };
-#define POLICY_PROFILE_COUNT 4
+#define POLICY_PROFILE_COUNT 5
 extern const struct policy_name policy_profiles[POLICY_PROFILE_COUNT];
 
 #define POLICY_ERRNO(n) (SECCOMP_RET_ERRNO | (n))

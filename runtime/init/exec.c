@@ -33,7 +33,7 @@ struct command {
 	const char *user, *cwd;
 	char **argv, **envp;
 	const char *path;	/* the PATH to search */
-	struct sock_fprog filter[2];
+	struct sock_fprog filter[INIT_FILTERS];
 	struct user who;
 };
 
@@ -44,7 +44,7 @@ static int split(const struct init_request *rq, const char *blob, struct command
 	uint64_t count = 2ULL + rq->argc + rq->envc, i;
 	char **v;
 
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < INIT_FILTERS; i++) {
 		size_t n = rq->filter_len[i] * sizeof(struct sock_filter);
 
 		if (rq->filter_len[i] > INIT_FILTER_MAX || n > (size_t)(end - p))
@@ -210,7 +210,7 @@ static int load_filters(const struct command *c, struct err *e)
 {
 	int i;
 
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < INIT_FILTERS; i++)
 		if (c->filter[i].len && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &c->filter[i]) < 0)
 			return err_sys(e, "load a seccomp filter of %u instructions", c->filter[i].len);
 	return 0;

@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
@@ -112,8 +113,10 @@ static uint32_t native(const char *profile, const char *call, uint64_t a0, uint6
 	return seccomp_simulate(seccomp_builtin(profile), SYSNO_ARCH_NATIVE, nr, args);
 }
 
-/* The profiles a payload can have; "init" is the last and berth's own. */
-#define PAYLOAD_PROFILES (POLICY_PROFILE_COUNT - 1)
+/* The profiles a payload can have; "init" is berth's own. */
+#define PAYLOAD_PROFILES 3
+/* All but "nosetid", which only ever comes on top of another. */
+#define FULL_PROFILES 4
 
 /* For every one of them: expect(call, args) == want. */
 #define FOR_ALL(call, a0, a1, a2, want) \
@@ -135,7 +138,7 @@ static void check_every_number(uint32_t arch)
 	size_t p;
 	int nr;
 
-	for (p = 0; p < POLICY_PROFILE_COUNT; p++) {
+	for (p = 0; p < FULL_PROFILES; p++) {
 		cr_assert_eq(compile_policy(COMPILE_A, policy_profiles[p].bit, arch, &a, &e), 0, "%s", e.msg);
 		cr_assert_eq(compile_policy(COMPILE_B, policy_profiles[p].bit, arch, &b, &e), 0, "%s", e.msg);
 		const struct seccomp_profile prof = { "", { a.insn, a.len }, { b.insn, b.len } };
@@ -210,7 +213,7 @@ Test(seccomp, each_filter_alone_kills_other_architectures)
 	size_t i, p;
 	int nr;
 
-	for (p = 0; p < POLICY_PROFILE_COUNT; p++) {
+	for (p = 0; p < FULL_PROFILES; p++) {
 		const struct seccomp_profile *both = seccomp_builtin(policy_profiles[p].name);
 		const struct seccomp_profile only_a = { "a", both->a, { 0 } }, only_b = { "b", { 0 }, both->b };
 
@@ -349,7 +352,7 @@ Test(seccomp, K04_only_the_listed_sockets_exist)
 	size_t p, i, c;
 	uint32_t want, got;
 
-	for (p = 0; p < POLICY_PROFILE_COUNT; p++)
+	for (p = 0; p < FULL_PROFILES; p++)
 		for (c = 0; c < ARRAY_LEN(calls); c++)
 			for (family = 0; family < 64; family++)
 				for (type = 0; type < 12; type++)
@@ -371,7 +374,7 @@ Test(seccomp, built_in_profiles_are_what_the_table_compiles_to)
 	struct err e = { 0 };
 	size_t p;
 
-	for (p = 0; p < POLICY_PROFILE_COUNT; p++) {
+	for (p = 0; p < FULL_PROFILES; p++) {
 		const struct seccomp_profile *s = seccomp_builtin(policy_profiles[p].name);
 
 		cr_assert_not_null(s);
@@ -393,7 +396,7 @@ Test(seccomp, rules_name_every_call_with_a_reason_and_agree_with_the_filter)
 	uint32_t got;
 	int nr;
 
-	for (p = 0; p < POLICY_PROFILE_COUNT; p++) {
+	for (p = 0; p < FULL_PROFILES; p++) {
 		n = seccomp_rules(policy_profiles[p].name, r, ARRAY_LEN(r));
 		cr_assert(n > 300 && n < ARRAY_LEN(r));
 		cr_assert_eq(seccomp_rules(policy_profiles[p].name, NULL, 0), n);
@@ -446,4 +449,29 @@ Test(seccomp, the_stricter_filter_wins_and_the_later_breaks_ties)
 	cr_expect_eq(seccomp_simulate(PAIR(thread, process), 0, 0, zeros), KILLED);
 	cr_expect_eq(seccomp_simulate(PAIR(allow, endless), 0, 0, zeros), KILLED);
 	cr_expect_eq(seccomp_simulate(&(struct seccomp_profile){ 0 }, 0, 0, zeros), ALLOWED);
+}
+
+/* Filter a of nosetid alone: its b allows nothing and is never loaded. */
+static uint32_t nosetid(const char *call, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3)
+{
+	static const struct sock_filter allow = { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW };
+	struct seccomp_profile p = *seccomp_builtin("nosetid");
+	const uint64_t args[6] = { a0, a1, a2, a3, 0, 0 };
+
+	p.b = (struct seccomp_filter){ &allow, 1 };
+	return seccomp_simulate(&p, SYSNO_ARCH_NATIVE, sysno_resolve(SYSNO_ARCH_NATIVE, call), args);
+}
+
+Test(seccomp, K16_nosetid_refuses_set_id_bits_and_nothing_else)
+{
+	cr_expect_eq(nosetid("fchmod", 3, 04755, 0, 0), ERRNO_OF(EPERM));
+	cr_expect_eq(nosetid("fchmodat", 3, 0, 02755, 0), ERRNO_OF(EPERM));
+	cr_expect_eq(nosetid("mkdirat", 3, 0, 02755, 0), ERRNO_OF(EPERM));
+	cr_expect_eq(nosetid("openat", 3, 0, O_CREAT | O_WRONLY, 04755), ERRNO_OF(EPERM));
+	cr_expect_eq(nosetid("openat", 3, 0, O_TMPFILE | O_WRONLY, 04755), ERRNO_OF(EPERM));
+	cr_expect_eq(nosetid("openat2", 3, 0, 0, 0), ERRNO_OF(ENOSYS));
+	cr_expect_eq(nosetid("fchmod", 3, 01777, 0, 0), ALLOWED);
+	cr_expect_eq(nosetid("openat", 3, 0, O_RDONLY | O_DIRECTORY, 04755), ALLOWED, "without O_CREAT the mode is no mode");
+	cr_expect_eq(nosetid("openat", 3, 0, O_CREAT, 0644), ALLOWED);
+	cr_expect_eq(nosetid("read", 0, 04000, 04000, 0), ALLOWED);
 }
