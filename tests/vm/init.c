@@ -22,6 +22,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -185,6 +187,29 @@ static void kernel_filesystems(void)
 	mkdir("/sys/fs/cgroup/vm.service", 0755);
 }
 
+/* As systemd does on a real Debian: nodes whose opening loads their module (/dev/loop-control, /dev/fuse, /dev/net/tun). */
+static void static_nodes(void)
+{
+	struct utsname u;
+	char path[512], *save, *list;
+
+	uname(&u);
+	snprintf(path, sizeof path, "/usr/lib/modules/%s/modules.devname", u.release);
+	list = slurp(path, NULL);
+	for (char *line = strtok_r(list, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char name[128], type;
+		unsigned major, minor;
+
+		if (sscanf(line, "%*s %127s %c%u:%u", name, &type, &major, &minor) != 4)
+			continue;
+		snprintf(path, sizeof path, "/dev/%s", name);
+		*strrchr(path, '/') = 0;
+		mkdirs(path);
+		path[strlen(path)] = '/';
+		mknod(path, (type == 'b' ? S_IFBLK : S_IFCHR) | 0600, makedev(major, minor));
+	}
+}
+
 static void lo_up(void)
 {
 	struct ifreq r = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
@@ -241,6 +266,7 @@ int main(void)
 	root_make();
 	tree_make();
 	kernel_filesystems();
+	static_nodes();
 	need(sethostname("berth-vm", 8), "hostname");
 	need(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 1048576, 1048576 }), "RLIMIT_NOFILE");
 	lo_up();

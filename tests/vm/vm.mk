@@ -9,7 +9,7 @@ VM_TESTS ?= integration attack
 VM_TIME_LIMIT ?= 1800
 
 vm-deps:
-	@tests/lib/need $(BUILD) $(file < tests/vm/packages.host)
+	@tests/lib/need $(BUILD) $$(cat tests/vm/packages.host)
 
 vm: vm-deps
 	@tests/vm/build-cache
