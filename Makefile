@@ -132,3 +132,4 @@ clean:
 .PHONY: all help demo install clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include tests/lint.mk

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# make lint: what a reviewer should not have to look for; included by the Makefile.
+
+LINT_PACKAGES = cppcheck shellcheck mandoc clang
+
+lint:
+	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) $(LINT_PACKAGES)
+	@tests/lint.sh '$(LAYERS)' '$(MAKE)'
+
+.PHONY: lint

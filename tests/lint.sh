@@ -1,0 +1,145 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# lint.sh LAYERS MAKE: every check runs, whatever the others find; exit status 1 when one failed.
+# LINT_FAST=1 leaves out the two builds and cppcheck.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+layers=$1
+make=${2:-make}
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# only what git knows or would add: build trees and strays are not ours to judge
+git ls-files --cached --others --exclude-standard | while read -r f; do
+	[ -f "$f" ] && echo "$f"
+done | sort -u > "$work/all"
+grep -E "^($(echo "$layers" | tr ' ' '|'))/.*\.[ch]$" "$work/all" > "$work/sources"
+grep -E '^(tests|'"$(echo "$layers" | tr ' ' '|')"')/.*\.[chS]$|^[^/]*\.(sh|mk)$|^tests/.*\.(py|sh|mk)$|^Makefile$|^man/|^\.ci/run$' \
+	"$work/all" > "$work/licensed"
+
+# check NAME COMMAND...: what the command prints are findings, one a line
+check() {
+	name=$1
+	shift
+	"$@" > "$work/found"
+	if [ -s "$work/found" ]; then
+		echo "FAIL $name"
+		sed 's/^/  /' "$work/found"
+		failed=1
+	else
+		echo "ok   $name"
+	fi
+}
+
+# warn NAME COMMAND...: the same, without failing
+warn() {
+	before=$failed
+	check "$@" | sed 's/^FAIL/warn/'
+	failed=$before
+}
+
+# A file includes from its own layer and those to its left; runtime/init, a program of its own
+# that links nothing of ours, only base/err.h and runtime/.
+check_layers() {
+	xargs awk -v order="$layers" '
+	BEGIN { n = split(order, l, " "); for (i = 1; i <= n; i++) rank[l[i]] = i }
+	/^[ \t]*#[ \t]*include[ \t]*"/ {
+		split($0, q, "\""); inc = q[2]
+		split(FILENAME, a, "/"); split(inc, b, "/")
+		own = a[1]; other = b[1]
+		where = FILENAME ":" FNR ": "
+		if (FILENAME ~ /^runtime\/init\//) {
+			if (inc != "base/err.h" && other != "runtime" && FILENAME !~ /\/err\.c$/)
+				print where "runtime/init includes \"" inc "\""
+		} else if (!(other in rank)) {
+			print where "\"" inc "\" does not begin with a layer"
+		} else if (rank[other] > rank[own]) {
+			print where own " includes \"" inc "\", which is to its right"
+		}
+	}' < "$work/sources"
+}
+
+check_headers() {
+	grep '\.h$' "$work/sources" | while read -r h; do
+		out=$(gcc -fsyntax-only -std=gnu17 -D_GNU_SOURCE -I. -Wall -Wextra -Wno-missing-field-initializers -x c "$h" 2>&1) ||
+			echo "$h: $(echo "$out" | head -1)"
+		guard=BERTH_$(echo "$h" | tr 'a-z/.-' 'A-Z___')
+		grep -q "^#ifndef $guard$" "$h" || echo "$h: no include guard $guard"
+	done
+}
+
+check_spdx() {
+	while read -r f; do
+		head -3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$f"
+	done < "$work/licensed"
+}
+
+check_names() {
+	grep -iE '(^|/)[^/]*utils?[^/]*\.[chS]$' "$work/all"
+}
+
+check_shell() {
+	grep -vE '^tests/fuzz/corpus/' "$work/all" | while read -r f; do
+		case $(head -c 64 "$f" | head -1 | tr -d '\0') in
+		'#!/bin/sh'* | '#!/bin/bash'* | '#!/usr/bin/env bash'* | '#!/usr/bin/env sh'*) echo "$f" ;;
+		esac
+	done > "$work/scripts"
+	if [ -s "$work/scripts" ]; then
+		xargs shellcheck -f gcc -S warning < "$work/scripts"
+	fi
+}
+
+check_man() {
+	grep -E '^man/.*\.[1-8]$' "$work/all" | while read -r m; do
+		mandoc -Tlint -Wwarning "$m"
+	done
+}
+
+# jansson's loops in short (a definition here cannot hold a ';').  Suppressed, each for a reason:
+#   missingIncludeSystem  the compilers know the system's headers
+#   memleak, resourceLeak cleanup attributes (autofree, autoclose) are unknown to cppcheck; SAN=1 looks for leaks
+#   autoVariables         importlayout.c: layout.manifest is set anew before each use
+#   comparePointers       launch.c: two symbols around one blob of initblob.S
+#   ctuuninitvar          fdpass.c: a descriptor array that recvmsg(2) fills
+check_cppcheck() {
+	grep '\.c$' "$work/sources" | xargs cppcheck --quiet --std=c11 --language=c --platform=unix64 -D_GNU_SOURCE -D__x86_64__ -I. \
+		-D'json_array_foreach(a,i,v)=while((i=json_array_size(a))&&(v=json_array_get(a,i)))' \
+		-D'json_object_foreach(o,k,v)=while((k=json_object_iter_key(o))&&(v=json_object_get(o,k)))' \
+		--enable=warning,portability --inline-suppr --suppress=missingIncludeSystem \
+		--suppress=memleak --suppress=resourceLeak --suppress=autoVariables:rootfs/importlayout.c \
+		--suppress=comparePointers:runtime/launch.c --suppress=ctuuninitvar:runtime/fdpass.c \
+		--template='{file}:{line}: {severity}: {message} [{id}]' 2>&1
+}
+
+# In directories of their own, so that a reader's build stays as it is.
+check_build() {
+	if ! "$make" --no-print-directory CC="$1" WERROR=1 BUILD="build-lint-$1" all > "$work/build.log" 2>&1; then
+		grep -E 'error' "$work/build.log" || tail -5 "$work/build.log"
+	fi
+}
+
+long_functions() {
+	xargs awk '
+	FNR == 1 { name = "" }
+	/^[a-zA-Z_].*\(/ && !/;[ \t]*$/ && !/^(struct|enum|union|typedef)[^(]*$/ { candidate = $0 }
+	/^\{/ { start = FNR; name = candidate }
+	/^\}/ { if (name != "" && FNR - start > 80) {
+			sub(/\(.*/, "", name); sub(/.*[ *]/, "", name)
+			print FILENAME ":" start ": " name "() has " FNR - start " lines" }
+		name = "" }' < "$work/sources"
+}
+
+check "layers: a file includes from its own and those to its left" check_layers
+check "each header compiles alone and has its guard" check_headers
+check "each source says its licence" check_spdx
+check "no file called util" check_names
+check "shellcheck" check_shell
+check "mandoc -Tlint" check_man
+if [ "${LINT_FAST:-0}" != 1 ]; then
+	check "cppcheck" check_cppcheck
+	check "gcc -Werror" check_build gcc
+	check "clang -Werror" check_build clang
+fi
+warn "functions over 80 lines" long_functions
+exit $failed
