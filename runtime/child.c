@@ -262,6 +262,13 @@ static int drop_capabilities(struct child *c, struct err *e)
 	struct __user_cap_data_struct d[2];
 	unsigned i;
 
+	/* first: nothing outside the bounding set can become inheritable (capset(2)) */
+	if (syscall(SYS_capget, &h, d) < 0)
+		return err_sys(e, "read capabilities");
+	for (i = 0; i < 2; i++)
+		d[i].inheritable = (uint32_t)(own >> (32 * i));
+	if (syscall(SYS_capset, &h, d) < 0)
+		return err_sys(e, "make init's capabilities inheritable");
 	for (i = 0; i <= 63; i++) {
 		if (i <= CAPS_LAST && c->spec->caps & 1ULL << i)
 			continue;
@@ -273,10 +280,8 @@ static int drop_capabilities(struct child *c, struct err *e)
 	}
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_sys(e, "clear ambient capabilities");
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 2; i++)
 		d[i].permitted = d[i].effective = (uint32_t)(keep >> (32 * i));
-		d[i].inheritable = (uint32_t)(own >> (32 * i));
-	}
 	if (syscall(SYS_capset, &h, d) < 0)
 		return err_sys(e, "drop capabilities");
 	return 0;
