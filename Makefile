@@ -132,4 +132,3 @@ clean:
 .PHONY: all help demo install clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
--include tests/lint.mk
