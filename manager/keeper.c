@@ -34,6 +34,11 @@ uint64_t keeper_now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+void keeper_busy(struct keeper *k)
+{
+	k->busy_ms = keeper_now_ms();
+}
+
 /* ---- clients ---------------------------------------------------------------- */
 
 static void drop_client(struct keeper *k, int i)
@@ -42,6 +47,7 @@ static void drop_client(struct keeper *k, int i)
 		return;
 	fd_close(&k->clients[i].fd);
 	k->clients[i].waits = 0;
+	keeper_follow_release(&k->clients[i]);
 	keeper_command_client_gone(k, i);
 	session_client_gone(k, i);
 }
@@ -151,6 +157,8 @@ static void handle_request(struct keeper *k, int i, json_t *rq, const int *fds, 
 	if (r > 0) {
 		r = keeper_command_op(k, i, op, rq, fds, count, &e);
 		if (r > 0)
+			r = keeper_follow_op(k, i, op, rq, &e);
+		if (r > 0)
 			r = session_op(k, i, op, rq, fds, count, &e);
 		if (r > 0)
 			r = own_op(k, i, op, rq, &e);
@@ -204,14 +212,14 @@ static void serve_client(struct keeper *k, int i)
 
 /* ---- the loop ---------------------------------------------------------------- */
 
-enum watch_kind { WATCH_LISTEN, WATCH_INIT, WATCH_SIGNAL, WATCH_OOM, WATCH_CLIENT, WATCH_COMMAND, WATCH_SESSION, WATCH_STATUS };
+enum watch_kind { WATCH_LISTEN, WATCH_INIT, WATCH_SIGNAL, WATCH_OOM, WATCH_CLIENT, WATCH_COMMAND, WATCH_INPUT, WATCH_SESSION, WATCH_STATUS };
 
 struct watch {
 	enum watch_kind kind;
 	int index, which;
 };
 
-#define WATCHES_MAX (4 + KEEPER_CLIENTS + 2 * KEEPER_COMMANDS + 3 * KEEPER_SESSIONS)
+#define WATCHES_MAX (4 + KEEPER_CLIENTS + 3 * KEEPER_COMMANDS + 3 * KEEPER_SESSIONS)
 
 struct watches {
 	struct pollfd p[WATCHES_MAX];
@@ -223,7 +231,7 @@ static void watch(struct watches *ws, int fd, enum watch_kind kind, int index, i
 {
 	if (fd < 0)
 		return;
-	ws->p[ws->n] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	ws->p[ws->n] = (struct pollfd){ .fd = fd, .events = kind == WATCH_INPUT ? POLLOUT : POLLIN };
 	ws->w[ws->n++] = (struct watch){ kind, index, which };
 }
 
@@ -239,8 +247,11 @@ static void watch_all(struct keeper *k, struct watches *ws)
 	for (i = 0; i < KEEPER_COMMANDS; i++) {
 		if (!k->commands[i])
 			continue;
-		watch(ws, k->commands[i]->out_fd[0], WATCH_COMMAND, i, 0);
+		if (!keeper_follow_lags(k, k->commands[i]))
+			watch(ws, k->commands[i]->out_fd[0], WATCH_COMMAND, i, 0);
 		watch(ws, k->commands[i]->out_fd[1], WATCH_COMMAND, i, 1);
+		if (keeper_send_waits(k, k->commands[i]))
+			watch(ws, k->commands[i]->in_fd, WATCH_INPUT, i, 0);
 	}
 	for (i = 0; i < KEEPER_SESSIONS; i++) {
 		struct keeper_session *s = &k->sessions[i];
@@ -329,6 +340,10 @@ static void serve(struct keeper *k, const struct watch *w)
 	case WATCH_COMMAND:
 		if (k->commands[w->index])
 			keeper_command_read(k, k->commands[w->index], w->which);
+		break;
+	case WATCH_INPUT:
+		if (k->commands[w->index])
+			keeper_send_ready(k, k->commands[w->index]);
 		break;
 	case WATCH_SESSION:
 		if (k->sessions[w->index].name[0])
@@ -453,7 +468,7 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 		k->head_max = ks->output_head_bytes;
 		k->tail_max = ks->output_tail_bytes;
 		k->next_seq = 1;
-		k->created_ms = keeper_now_ms();
+		k->created_ms = k->busy_ms = keeper_now_ms();
 		for (i = 0; i < KEEPER_CLIENTS; i++)
 			k->clients[i].fd = -1;
 		sandbox_init(&k->sandbox, ks->spec);

@@ -86,6 +86,7 @@ void keeper_command_remove(struct keeper *k, struct keeper_command *c)
 	struct err ignored;
 	int i;
 
+	keeper_follow_removed(k, c);
 	if (cgroup_destroy(&c->leaf, &ignored) < 0) {
 		/* its name remains below the sandbox's, whose removal takes it along */
 	}
@@ -230,8 +231,6 @@ static int arrange_stdio(struct keeper *k, struct keeper_command *c, int tty, co
 {
 	int slave;
 
-	if (tty && c->detached)
-		return err_set(e, ERR_INVALID, "a detached command has no terminal; hint: use a shell session");
 	if (tty) {
 		if (sandbox_tty(&k->sandbox, ret_master, &slave, e) < 0)
 			return -1;
@@ -247,6 +246,18 @@ static int arrange_stdio(struct keeper *k, struct keeper_command *c, int tty, co
 	for (int i = 0; i < 3; i++)
 		std[i] = dup(fds[i]);
 	return 0;
+}
+
+/* A terminal that clients come to and leave: the keeper holds its master side and remembers the last of its output. */
+static int keep_terminal(struct keeper *k, struct keeper_command *c, const json_t *rq, int *master, struct err *e)
+{
+	c->tty = 1;
+	c->out_fd[0] = take_fd(master);
+	c->in_fd = fcntl(c->out_fd[0], F_DUPFD_CLOEXEC, 3);
+	ring_init(&c->out[0], 0, k->head_max + k->tail_max);
+	if (c->in_fd < 0 || fcntl(c->in_fd, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up the terminal");
+	return keeper_resize(c->in_fd, rq, e);
 }
 
 static char *text_of(const struct strings *argv)
@@ -285,6 +296,8 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const json
 		goto out;
 	}
 	if (arrange_stdio(k, c, tty, fds, count, std, ret_master, e) < 0)
+		goto out;
+	if (tty && c->detached && keep_terminal(k, c, rq, ret_master, e) < 0)
 		goto out;
 	c->text = text_of(&argv);
 	job.argv = argv.v;
@@ -409,6 +422,8 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 		keeper_answer(k, c->client, conclusion(c), NULL, 0);
 	c->client = -1;
 	tell_waiters(k, c);
+	keeper_follow_news(k, c);
+	keeper_busy(k);
 	if (!c->detached && !c->facts.left_behind)
 		keeper_command_remove(k, c);
 }
@@ -460,18 +475,22 @@ void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 {
 	char buf[OUTPUT_CHUNK];
 	struct err ignored;
+	uint64_t before = c->out[which].total;
 	int rounds;
 	ssize_t n;
 
-	(void)k;
-	for (rounds = 0; rounds < 16 && c->out_fd[which] >= 0; rounds++) {
+	for (rounds = 0; rounds < 16 && c->out_fd[which] >= 0 && !keeper_follow_lags(k, c); rounds++) {
 		n = read(c->out_fd[which], buf, sizeof(buf));
 		if (n > 0)
 			ring_add(&c->out[which], buf, (size_t)n, &ignored);
 		else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 			fd_close(&c->out_fd[which]);
 		else
-			return;
+			break;
+	}
+	if (c->out[which].total != before) {
+		keeper_busy(k);
+		keeper_follow_news(k, c);
 	}
 }
 
@@ -554,8 +573,8 @@ static json_t *describe(const struct keeper_command *c)
 	json_t *j;
 
 	snprintf(id, sizeof(id), "c%u", c->seq);
-	j = json_pack("{s:s,s:s,s:s,s:b,s:I,s:I,s:I}", "command", id, "text", c->text ? c->text : "", "state",
-		      c->concluded ? "ended" : c->started ? "running" : "starting", "detached", c->detached,
+	j = json_pack("{s:s,s:s,s:s,s:b,s:b,s:I,s:I,s:I}", "command", id, "text", c->text ? c->text : "", "state",
+		      c->concluded ? "ended" : c->started ? "running" : "starting", "detached", c->detached, "tty", c->tty,
 		      "stdout_bytes", (json_int_t)c->out[0].total, "stderr_bytes", (json_int_t)c->out[1].total, "age_ms",
 		      (json_int_t)(keeper_now_ms() - c->started_ms));
 	if (c->concluded)
@@ -598,32 +617,6 @@ static int op_output(struct keeper *k, int client, struct keeper_command *c, con
 	keeper_answer(k, client, json_pack("{s:I,s:I,s:I,s:I,s:b}", "from", (json_int_t)start, "next", (json_int_t)next,
 					   "total", (json_int_t)c->out[which].total, "dropped",
 					   (json_int_t)ring_dropped(&c->out[which]), "ended", c->concluded), &fd, 1);
-	return 0;
-}
-
-static int op_send(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, const int *fds, size_t count,
-		   struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(1 << 16);
-	int eof = 0;
-	ssize_t n = 0;
-
-	if (json_get_bool(rq, "eof", &eof, "request", e) < 0)
-		return -1;
-	if (c->in_fd < 0)
-		return err_set(e, ERR_INVALID, "command c%u has no stdin to send to", c->seq);
-	if (count && wire_read_data(fds[0], &b, e) < 0)
-		return -1;
-	if (b.len) {
-		n = write(c->in_fd, b.data, b.len);
-		if (n < 0 && errno == EAGAIN)
-			n = 0;
-		if (n < 0)
-			return err_sys(e, "write to the command's stdin");
-	}
-	if (eof && (size_t)n == b.len)
-		fd_close(&c->in_fd);
-	keeper_answer(k, client, json_pack("{s:I}", "sent", (json_int_t)n), NULL, 0);
 	return 0;
 }
 
@@ -691,7 +684,7 @@ int keeper_command_op(struct keeper *k, int client, const char *op, const json_t
 	case 0:
 		return op_output(k, client, c, rq, e);
 	case 1:
-		return op_send(k, client, c, rq, fds, count, e);
+		return keeper_send(k, client, c, rq, fds, count, e);
 	case 2:
 		return op_signal(k, client, c, rq, e);
 	default:

@@ -16,9 +16,27 @@
 #define KEEPER_SESSIONS 16
 #define KEEPER_ENDED_KEPT 64	/* ended detached commands whose output is still there */
 
+/* What a client has seen of a command; it lasts between two requests. */
+struct keeper_follow {
+	uint32_t seq;		/* of the command; 0: none */
+	int armed;		/* a request waits for its answer */
+	int streams;		/* 1: stdout, 2: stderr, 3: both */
+	uint64_t from[2];
+};
+
+/* Bytes on their way to a command's stdin. */
+struct keeper_send {
+	uint32_t seq;		/* 0: none */
+	char *data;
+	size_t len, done;
+	int eof;
+};
+
 struct keeper_client {
 	int fd;			/* -1: a free slot */
 	uint32_t waits;		/* sequence number of the command it waits for; 0: none */
+	struct keeper_follow follow;
+	struct keeper_send send;
 };
 
 /* One command and its cgroup, from the request until nobody needs it any more. */
@@ -27,6 +45,7 @@ struct keeper_command {
 	struct cgroup leaf;
 	int client;		/* who gets the answer; -1: nobody */
 	int detached;
+	int tty;		/* detached with a terminal: in_fd and out_fd[0] are its master side */
 	int session;		/* it is the shell of this session; -1: an ordinary command */
 	int started, ended;	/* execve succeeded; the leader was reaped */
 	int concluded;		/* the verdict stands */
@@ -78,7 +97,7 @@ struct keeper {
 	size_t head_max, tail_max;
 	int listen_fd, signal_fd;
 	int stopping;		/* leave the loop */
-	uint64_t created_ms, oom_until_ms;
+	uint64_t created_ms, oom_until_ms, busy_ms;
 	uint32_t next_seq;
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];
@@ -86,6 +105,8 @@ struct keeper {
 };
 
 uint64_t keeper_now_ms(void);
+/* Real work was seen: the sandbox is not idle now. */
+void keeper_busy(struct keeper *k);
 /* Sends msg, which it consumes, to client i; a client that cannot take it is dropped. */
 void keeper_answer(struct keeper *k, int client, json_t *msg, const int *fds, size_t count);
 void keeper_answer_error(struct keeper *k, int client, const struct err *e);
@@ -105,6 +126,21 @@ int keeper_command_op(struct keeper *k, int client, const char *op, const json_t
 /* The id of a request's "command", "c12" -> 12. */
 struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, struct err *e);
 json_t *keeper_command_verdict(const struct verdict *v);
+
+/* keeper_follow.c */
+int keeper_follow_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
+/* c has more output, or has ended: whoever follows it is told. */
+void keeper_follow_news(struct keeper *k, struct keeper_command *c);
+/* c's terminal must wait: somebody who follows it is far behind. */
+int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c);
+void keeper_follow_removed(struct keeper *k, const struct keeper_command *c);
+void keeper_follow_release(struct keeper_client *cl);
+int keeper_send(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, const int *fds, size_t count,
+		struct err *e);
+/* Somebody's data waits until c reads; then keeper_send_ready(). */
+int keeper_send_waits(const struct keeper *k, const struct keeper_command *c);
+void keeper_send_ready(struct keeper *k, struct keeper_command *c);
+int keeper_resize(int master, const json_t *rq, struct err *e);
 
 /* keeper_sessions.c */
 int session_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* follow - the client's side of detached commands: their output as it comes, a terminal to come back to. */
+#ifndef BERTH_CLI_FOLLOW_H
+#define BERTH_CLI_FOLLOW_H
+
+#include "base/json.h"
+#include "cli/sandbox_open.h"
+
+struct follow {
+	int sock;		/* to the keeper, borrowed */
+	const char *command;	/* "c3" */
+	const char *stream;	/* stdout, stderr, both */
+	uint64_t from[2];	/* the next bytes wanted of each stream */
+	int to[2];		/* where they go */
+	int json;		/* as JSON objects, one a line, on stdout */
+};
+
+/* Asks for what comes next; the answer is follow_take()'s. */
+int follow_ask(struct follow *f, struct err *e);
+/* Writes what came.  1 with the verdict (a new reference) at the end, else 0. */
+int follow_take(struct follow *f, json_t **ret_verdict, struct err *e);
+/* The exit status of a verdict. */
+int follow_status(const json_t *verdict);
+/* Bytes as JSON: "key" when they are UTF-8, else "key_hex". */
+int follow_set_data(json_t *j, const char *key, const char *data, size_t n, struct err *e);
+
+/*
+ * A person's terminal joined to the one of a detached command, until its end
+ * (1, with the verdict) or the detach keys (0).
+ */
+int follow_terminal(struct sandbox_ref *s, const char *command, const char *detach_keys, json_t **ret_verdict, struct err *e);
+
+#define FOLLOW_DETACH_KEYS "ctrl-p,ctrl-q"
+/* "ctrl-p,ctrl-q" or "a,b": the bytes; *ret_n of them, at most 8.  "" is none. */
+int follow_detach_keys(const char *text, char ret[8], size_t *ret_n, struct err *e);
+
+#endif
