@@ -390,7 +390,7 @@ Test(path, wide_trees_and_unreadable_modes_are_removed)
 		}
 		if (!geteuid()) {
 			snprintf(name, sizeof(name), "w/dir%d", i);
-			fchmodat(root, name, 0, 0);
+			cr_assert_eq(fchmodat(root, name, 0, 0), 0);
 		}
 	}
 	cr_expect_eq(path_remove_tree(root, "w", &e), 0, "%s", e.msg);
