@@ -1,0 +1,631 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Shell sessions under the adversarial battery: status, output and state exact every time.
+
+The faults named OM, LS, REX and E2B are those of FIELD.md section 0: what the terminals of
+other sandboxes lose, mix up or leave running.  With bash on the host image; what is common to
+all shells also with dash and with busybox ash.
+"""
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+
+import berthtest as b
+import box
+from box import Box, expect
+
+COST = 60
+SHELLS = ("bash", "dash", "ash")
+
+
+def shell_box(shell, *options):
+    image = {"bash": lambda: "host", "dash": box.dash_rootfs, "ash": b.busybox_rootfs}[shell]()
+    return Box("--memory", "256m", *options, image=image)
+
+
+def in_each_shell(test):
+    """test(x, shell) once for each; what failed is told for all."""
+    def all_of_them():
+        bad = []
+        for shell in SHELLS:
+            try:
+                with shell_box(shell) as x:
+                    test(x, shell)
+            except AssertionError as e:
+                bad.append(f"{shell}: {e}")
+        assert not bad, "\n".join(bad)
+    all_of_them.__name__ = test.__name__
+    return all_of_them
+
+
+def alive(x, state=None, **kw):
+    """The session answers at once and, when asked, has the state it had."""
+    a = expect(x.sh("echo alive $kept", **kw), f"alive {state or ''}".rstrip() + "\n", 0, what="the session afterwards")
+    if state:
+        assert not a.fresh, "the shell was replaced"
+    return a
+
+
+# ---- output, byte for byte -------------------------------------------------
+
+@in_each_shell
+def test_digits_and_blank_lines_stay(x, shell):
+    # OM drops each line that is only digits, and each blank one
+    for text in ("1\n22\n\n333\n", "\n", "\n\n\n", "0", "", " \n", "\t\n1\n", "42\n" * 1000, "a\r\nb\rc\n"):
+        x_out = x.sh("cat <<'EOT'\n" + text + "EOT") if text.endswith("\n") else x.sh(f"printf %s '{text}'")
+        expect(x_out, text, 0, what=repr(text[:40]))
+
+
+@in_each_shell
+def test_output_that_looks_like_a_prompt_ends_nothing(x, shell):
+    # OM takes "$ " at the end of the buffer for the end of the command
+    expect(x.sh("printf '$ '; sleep 0.3; printf 'more$ '; sleep 0.3; printf '# '; exec 3>&1; printf '> '"), "$ more$ # > ", 0)
+    expect(x.sh("printf 'root@x:/# '"), "root@x:/# ", 0)
+    expect(x.sh("echo next"), "next\n", 0)
+
+
+@in_each_shell
+def test_no_newline_no_output_status_only(x, shell):
+    expect(x.sh("printf abc"), "abc", 0)
+    expect(x.sh("true"), "", 0)
+    expect(x.sh("false"), "", 1)
+    expect(x.sh("(exit 77)"), "", 77)
+    expect(x.sh(""), "", 0, what="an empty text")
+    expect(x.sh("\n\n  \n"), "", 0, what="blank lines")
+    expect(x.sh("# only a comment"), "", 0)
+    expect(x.sh("echo a; false; echo $?"), "a\n1\n", 0)
+    expect(x.sh("nosuchcommand"), code=127)
+    expect(x.sh("kill -9 $$x 2>/dev/null; sh -c 'kill -9 $$'"), code=137)
+
+
+def test_every_byte_value_comes_through():
+    data = bytes(range(256)) * 64
+    octal = "".join(f"\\{c:03o}" for c in range(256))
+    with Box() as x:
+        expect(x.sh(f"for i in $(seq 64); do printf '{octal}'; done"), data, 0)
+        noise = os.urandom(300_000)
+        b.write(b.tmp("noise"), noise)
+        with open(b.tmp("noise"), "rb") as f:
+            b.berth("exec", x.id, "sh", "-c", "cat >/workspace/noise", stdin=f, ok=True)
+        expect(x.sh("cat noise"), noise, 0)
+        # the CLI: text when it is UTF-8, else hexadecimal; without --json the bytes
+        r = b.berth("sh", "--json", x.id, "--", r"printf '\377\000x'", ok=True)
+        assert bytes.fromhex(json.loads(r.out)["output_hex"]) == b"\xff\0x", r
+        p = b.start("sh", x.id, "--", "cat noise")
+        out, err = p.communicate(timeout=20)
+        assert out == noise and not err, (len(out), err[:200])
+
+
+def test_ten_mebibytes_on_one_line_are_bounded_and_counted():
+    size = 10 << 20
+    with Box() as x:
+        for split in (False, True):
+            name = f"s{split:d}"
+            a = x.sh(f"head -c {size} /dev/zero | tr '\\0' x; printf END", session=name, split=split)
+            expect(a, code=0, what=f"split {split}")
+            assert a.total == size + 3, a.raw
+            assert a.dropped == a.total - len(a.out) and a.dropped > 0, a.raw
+            assert a.head_bytes == 1 << 20 and len(a.out) == 2 << 20, a.raw
+            assert a.out.endswith(b"xEND") and a.out.strip(b"x") == b"END"
+            expect(x.sh("echo small", session=name, split=split), "small\n", 0)
+        # exactly at the bounds
+        for n in ((1 << 20) - 1, 1 << 20, (1 << 20) + 1, 2 << 20, (2 << 20) + 1):
+            a = expect(x.sh(f"head -c {n} /dev/zero | tr '\\0' y"), code=0)
+            assert (a.total, a.dropped) == (n, max(0, n - (2 << 20))), a.raw
+            assert a.out == b"y" * min(n, 2 << 20)
+
+
+@in_each_shell
+def test_yes_is_ended_at_its_time_and_the_keeper_stays_small(x, shell):
+    def rss():
+        with open(f"/proc/{x.keeper}/status") as f:
+            return int(next(l for l in f if l.startswith("VmRSS")).split()[1])
+    expect(x.sh("kept=1; echo"), "\n", 0)
+    a = x.sh("yes | cat" if shell == "bash" else "while :; do echo y; done", timeout_ms=1000)
+    expect(a, code=124, status="timeout")
+    assert a.verdict["cause"] == "timeout" and 1000 <= a.verdict["wall_ms"] < 2500, a.verdict
+    assert a.total == len(a.out) + a.dropped and set(a.out) <= set(b"y\n"), (a.total, a.out[:40])
+    alive(x, "1")
+    assert rss() < 12 << 10, f"the keeper has {rss()} KiB"
+
+
+def test_what_a_background_job_prints_later_is_not_lost():
+    with Box() as x:
+        expect(x.sh("(sleep 0.3; echo late) & echo now"), code=0)
+        time.sleep(0.6)  # the job prints with no command running
+        a = expect(x.sh("echo next"), code=0)
+        assert a.out == b"late\nnext\n", a.out
+
+
+# ---- state ------------------------------------------------------------------
+
+@in_each_shell
+def test_directory_variables_functions_and_options_last(x, shell):
+    expect(x.sh("cd /tmp; v='a b'; export E=exported; f() { echo \"f $1 $v\"; }; umask 027; alias ll='echo aliased'"), "", 0)
+    expect(x.sh("pwd; f 1; sh -c 'echo $E'; umask"), "/tmp\nf 1 a b\nexported\n0027\n", 0)
+    expect(x.sh("ll"), "aliased\n", 0)
+    expect(x.sh("set -- p q; g() { return 5; }; set -u"), "", 0)
+    expect(x.sh("echo $# $2; g"), "2 q\n", 5)
+    expect(x.sh("cd / && pwd"), "/\n", 0)
+    expect(x.sh("(cd /tmp; v=inner; exit 4)"), "", 4)
+    expect(x.sh("pwd; echo $v"), "/\na b\n", 0)
+
+
+def test_the_last_status_is_that_of_the_text_before():
+    with Box() as x:
+        expect(x.sh("false"), "", 1)
+        # a sourced file starts with the status of what ran before it: ours
+        a = x.sh("(exit 9)")
+        expect(a, "", 9)
+
+
+@in_each_shell
+def test_background_jobs_last_and_are_left_alone(x, shell):
+    a = expect(x.sh("sleep 300 & echo hi"), "hi\n", 0)
+    assert a.verdict["wall_ms"] < 1000 and a.verdict["left_behind"] == 1, a.verdict
+    expect(x.sh("pid=$!; kill -0 $pid && echo there"), "there\n", 0)
+    # a command that is ended for its time takes only its own
+    a = x.sh("sleep 301", timeout_ms=500)
+    expect(a, code=124, status="timeout")
+    assert len(x.running("sleep 300")) == 1 and not x.running("sleep 301")
+    expect(x.sh("kill $pid; wait $pid; echo $?"), "143\n", 0)
+    assert not x.running("sleep")
+
+
+@in_each_shell
+def test_exit_ends_the_session_and_the_next_command_says_so(x, shell):
+    expect(x.sh("kept=1; cd /tmp"), "", 0)
+    a = expect(x.sh("echo bye; exit 3; echo never"), "bye\n", 3)
+    assert a.ended and a.verdict["cause"] == "exit", box.show(a)
+    a = expect(x.sh("echo \"[$kept]\"; pwd"), code=0)
+    assert a.fresh and a.out == b"[]\n/workspace\n", box.show(a)
+    assert not x.sh("true").fresh
+    a = expect(x.sh("exec sh -c 'echo replaced; exit 9'"), "replaced\n", 9)
+    assert a.ended, box.show(a)
+    a = expect(x.sh("kill -9 $$"), code=137)
+    assert a.ended and a.verdict["cause"] == "signal", box.show(a)
+    alive(x)
+
+
+@in_each_shell
+def test_set_e_ends_the_shell_with_the_status_and_no_hang(x, shell):
+    a = expect(x.sh("set -e; echo one; false; echo two"), "one\n", 1)
+    assert a.ended, box.show(a)
+    alive(x)
+    # with no failure it holds, and a later failure is told
+    expect(x.sh("set -e; true"), "", 0)
+    a = expect(x.sh("sh -c 'exit 6'; echo no"), "", 6)
+    assert a.ended, box.show(a)
+    alive(x)
+
+
+@in_each_shell
+def test_return_at_the_top_ends_the_command_only(x, shell):
+    expect(x.sh("kept=1; echo a; return 4; echo b"), "a\n", 4)
+    alive(x, "1")
+
+
+def test_exec_bash_runs_on_in_the_same_session():
+    # OM and REX lose the prompt they wait for
+    with Box() as x:
+        a = x.sh("exec bash", timeout_ms=3000)
+        # a new shell that reads the terminal: it is answered as that, and can be typed to, or ended
+        assert a.status in ("awaiting-input", "done"), box.show(a)
+        if a.status == "awaiting-input":
+            x.main.type("echo typed; exit 7\n")
+            a = x.main.sh_wait()
+            assert b"typed" in a.out and a.code == 7 and a.ended, box.show(a)
+        alive(x)
+        # a nested one, not exec'd
+        a = x.sh("kept=2; bash", timeout_ms=3000)
+        expect(a, status="awaiting-input")
+        x.main.type("echo nested\nexit 5\n")
+        a = expect(x.main.sh_wait(), code=5)
+        assert b"nested" in a.out, a.out
+        alive(x, "2")
+
+
+# ---- syntax -------------------------------------------------------------------
+
+@in_each_shell
+def test_unfinished_syntax_is_answered_at_once(x, shell):
+    expect(x.sh("kept=1"), "", 0)
+    for text in ("echo 'unbalanced", 'echo "unbalanced', "echo `x", "echo $(x", "if true; then echo a", "for i in 1 2; do",
+                 "f() {", "case x in", "while true; do echo", "(echo", "echo a &&", "echo a |", "{ echo", "fi", "done", ")"):
+        a = x.sh(text, timeout_ms=5000)
+        assert a.status == "done" and a.code != 0 and a.verdict["wall_ms"] < 1000, f"{text}: {box.show(a)}"
+        if shell == "bash":
+            alive(x, "1")
+        else:
+            # POSIX: a syntax error in a special built-in may end a shell; then it is said
+            assert a.ended == x.sh("echo $kept").fresh, f"{text}: {box.show(a)}"
+            x.sh("kept=1")
+
+
+@in_each_shell
+def test_heredocs_and_long_texts_of_many_lines(x, shell):
+    expect(x.sh("v=7\ncat <<E\na $v\n  b\nE\ncat <<'E'\n$v\nE\ncat <<-E\n\ttabs\n\tE\necho end"), "a 7\n  b\n$v\ntabs\nend\n", 0)
+    # one that is not ended, ends with the text
+    a = x.sh("cat <<E\nopen", timeout_ms=5000)
+    assert a.status == "done" and b"open\n" in a.out, box.show(a)
+    expect(x.sh("f() {\n  echo one\n\n  echo two\n}\nf\nif true\nthen\n  echo three\nfi"), "one\ntwo\nthree\n", 0)
+    expect(x.sh("echo a \\\n  b"), "a b\n", 0)
+    expect(x.sh("echo '\n\n'"), "\n\n\n", 0)
+
+
+@in_each_shell
+def test_a_text_of_one_mebibyte(x, shell):
+    lines = 1 << 14
+    text = "".join(f"n=$((n+1)) # {'.' * 48}\n" for _ in range(lines))
+    assert len(text) > 1_000_000
+    expect(x.sh("n=0\n" + text + "echo $n"), f"{lines}\n", 0)
+    word = "w" * (1 << 20)
+    expect(x.sh(f"v={word}; echo ${{#v}}"), f"{1 << 20}\n", 0)
+
+
+def test_a_text_with_odd_bytes():
+    with Box() as x:
+        expect(x.sh("printf %s 'ü\x01\x7f\x04\x03\x1b[0m\t'"), "ü\x01\x7f\x04\x03\x1b[0m\t", 0)
+        expect(x.sh(b"printf %s '\xff\xfe'"), b"\xff\xfe", 0)
+        expect(x.sh("echo a\r\necho b"), code=0)
+        r = b.berth("sh", x.id, input="echo from stdin; exit 4\n", ok=4)
+        b.expect(r.out == "from stdin\n", r, "text on stdin")
+
+
+# ---- input --------------------------------------------------------------------
+
+@in_each_shell
+def test_read_is_answered_by_input(x, shell):
+    a = x.sh("printf 'name? '; read x; echo \"hello $x\"", timeout_ms=10000)
+    expect(a, "name? ", status="awaiting-input")
+    try:
+        x.sh("echo meanwhile")
+        raise AssertionError("a second command was taken")
+    except box.Refused as busy:
+        assert busy.code == "busy", busy.code
+    x.main.type("world\n")
+    expect(x.main.sh_wait(), "hello world\n", 0)
+    expect(x.sh("echo $x"), "world\n", 0)
+
+
+@in_each_shell
+def test_end_of_file_as_input(x, shell):
+    expect(x.sh("cat; echo end", timeout_ms=10000), status="awaiting-input")
+    x.main.type("line\n")
+    x.main.call("send", eof=True)
+    expect(x.main.sh_wait(), "line\nend\n", 0)
+
+
+def test_python_asks_and_sleep_does_not():
+    with Box() as x:
+        a = x.sh("python3 -c 'x = input(\"? \"); print(int(x) * 2)'", timeout_ms=10000)
+        expect(a, "? ", status="awaiting-input")
+        x.main.type("21\n")
+        expect(x.main.sh_wait(), "42\n", 0)
+        # what only sleeps, computes or waits for a pipe is busy
+        for text in ("sleep 1", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done", "sleep 1 | cat", "cat <(sleep 1)"):
+            expect(x.sh(text), "", 0, what=text)
+
+
+def test_a_passwords_prompt_leaves_the_terminal_as_it_was():
+    with Box() as x:
+        expect(x.sh("stty -a | grep -o -e '-\\?echo '"), "-echo \n", 0)
+        a = x.sh("stty -echo; printf 'pw: '; read p; stty echo; echo \"got $p\"; stty -echo", timeout_ms=10000)
+        expect(a, "pw: ", status="awaiting-input")
+        x.main.type("secret\n")
+        expect(x.main.sh_wait(), "got secret\n", 0)
+        for mode in ("stty -echo", "stty raw", "stty -icanon min 1", "stty sane"):
+            expect(x.sh(mode), "", 0, what=mode)
+            expect(x.sh("echo after; printf 'no newline'"), what=mode)
+        alive(x)
+
+
+# ---- ended by force -------------------------------------------------------------
+
+@in_each_shell
+def test_timeouts_kill_the_tree_and_leave_the_shell(x, shell):
+    expect(x.sh("kept=here; cd /tmp; sleep 901 & echo"), "\n", 0)
+    for text in ("sleep 902", "sleep 902; echo not this", "(sleep 902 & sleep 902)", "setsid sleep 902 & sleep 902",
+                 "(setsid sleep 902 &) ; sleep 902", "trap '' TERM INT; sleep 902", "sh -c 'trap \"\" TERM INT HUP; while :; do sleep 902; done'",
+                 "sleep 902 | sleep 902 | cat"):
+        a = x.sh(text, timeout_ms=300)
+        expect(a, code=124, status="timeout", what=text)
+        assert a.verdict["timed_out"] and a.verdict["wall_ms"] < 2500, f"{text}: {a.verdict}"
+        assert not x.running("sleep 902"), f"{text} leaves {x.running('sleep 902')}"
+        assert len(x.running("sleep 901")) == 1, f"{text}: the earlier job is gone"
+        a = alive(x, "here")
+    expect(x.sh("pwd"), "/tmp\n", 0)
+
+
+@in_each_shell
+def test_a_loop_in_the_shell_itself_is_left(x, shell):
+    expect(x.sh("kept=1"), "", 0)
+    for text in ("while :; do :; done", "trap '' TERM INT; while :; do :; done", "f() { while :; do :; done; }; f",
+                 "for i in 1 2 3; do while :; do true; done; done"):
+        a = x.sh(text, timeout_ms=300)
+        expect(a, code=124, status="timeout", what=text)
+        assert a.verdict["wall_ms"] < 2500, f"{text}: {a.verdict}"
+        # the shell lives if it can; if it had to go, that is said
+        c = x.sh("echo alive $kept")
+        assert c.status == "done" and c.out in ((b"alive 1\n",) if not a.ended else (b"alive\n", b"alive \n")), \
+            f"{text}: {box.show(a)}, then {box.show(c)}"
+        assert c.fresh == a.ended
+        x.sh("kept=1")
+
+
+@in_each_shell
+def test_a_shell_that_stops_itself_is_woken(x, shell):
+    expect(x.sh("kept=1"), "", 0)
+    a = x.sh("kill -STOP $$; echo on", timeout_ms=500)
+    # ended for its time, and the shell is there again
+    assert a.status == "timeout" and a.verdict["wall_ms"] < 3000, box.show(a)
+    c = x.sh("echo alive", timeout_ms=5000)
+    assert c.status == "done" and c.out == b"alive\n", box.show(c)
+    a = x.sh("sh -c 'kill -STOP $$; echo on'", timeout_ms=500)
+    assert a.status in ("timeout", "done"), box.show(a)
+    expect(x.sh("echo again", timeout_ms=5000), "again\n", 0)
+
+
+def test_a_fork_bomb_is_bounded_and_told():
+    with Box("--pids", "128") as x:
+        expect(x.sh("kept=1"), "", 0)
+        a = x.sh("bomb() { bomb | bomb & }; bomb; sleep 30", timeout_ms=3000)
+        assert a.verdict["cause"] in ("pids", "timeout") and a.verdict["wall_ms"] < 9000, box.show(a)
+        assert a.verdict["pids_refused"] > 0, a.verdict
+        c = x.sh("echo alive", timeout_ms=10000)
+        assert c.status == "done" and c.out == b"alive\n", box.show(c)
+        r = x.exec("true", ok=True, timeout=10)
+        b.expect(r.seconds < 2, r, "exec after a fork bomb")
+        b.wait_for(lambda: len(x.processes()) < 8, 5, "the end of the bomb")
+
+
+def test_on_timeout_interrupt():
+    with Box("--grace", "300ms") as x:
+        expect(x.sh("kept=1"), "", 0)
+        a = x.sh("sh -c 'trap \"echo caught; exit 5\" INT; while :; do sleep 0.05; done'", timeout_ms=400, on_timeout="interrupt")
+        expect(a, "caught\n", status="timeout")
+        a = x.sh("sh -c 'trap \"\" INT TERM; while :; do sleep 0.05; done'", timeout_ms=400, on_timeout="interrupt")
+        expect(a, code=124, status="timeout")
+        assert a.verdict["wall_ms"] < 2500, a.verdict
+        alive(x, "1")
+
+
+def test_on_timeout_freeze():
+    with Box() as x:
+        a = x.sh("i=0; while [ $i -lt 20 ]; do i=$((i+1)); echo $i; sleep 0.1; done", timeout_ms=700, on_timeout="freeze")
+        expect(a, status="frozen")
+        seen = a.out
+        time.sleep(1)
+        a = expect(x.main.sh_wait(), code=0)
+        assert seen + a.out == "".join(f"{i}\n" for i in range(1, 21)).encode(), (seen, a.out)
+        alive(x)
+        # other sessions run meanwhile, and a frozen one can be closed
+        a = x.sh("sleep 903", timeout_ms=200, on_timeout="freeze")
+        expect(a, status="frozen")
+        expect(x.sh("echo other", session="other"), "other\n", 0)
+        x.main.call("session-close")
+        b.wait_for(lambda: not x.running("sleep 903"), 3, "the end of a frozen session")
+        alive(x)
+
+
+def test_on_timeout_detach():
+    with Box() as x:
+        a = x.sh("echo one; sleep 0.8; echo two; (exit 6)", timeout_ms=300, on_timeout="detach")
+        expect(a, "one\n", status="running")
+        expect(x.main.sh_wait(), "two\n", 6)
+        alive(x)
+
+
+def test_the_result_of_a_detached_command_waits_for_its_reader():
+    # OM: after a timeout the next command reads the output of the one before
+    with Box() as x:
+        a = x.sh("echo one; sleep 0.6; echo two; (exit 6)", timeout_ms=200, on_timeout="detach")
+        expect(a, "one\n", status="running")
+        b.wait_for(lambda: not x.main.call("sessions")["sessions"][0]["busy"], 5, "the end of the command")
+        expect(x.main.sh_wait(), "two\n", 6)
+        a = x.sh("echo three; sleep 0.6; echo four; (exit 6)", timeout_ms=200, on_timeout="detach")
+        expect(a, "three\n", status="running")
+        b.wait_for(lambda: not x.main.call("sessions")["sessions"][0]["busy"], 5, "the end of the command")
+        # whoever does not come for it does not get it as the output of something else
+        expect(x.sh("echo five"), "five\n", 0)
+
+
+def test_after_a_timeout_no_stale_output():
+    with Box() as x:
+        for i in range(5):
+            a = x.sh("while :; do echo stale; sleep 0.01; done", timeout_ms=200)
+            expect(a, code=124, status="timeout")
+            expect(x.sh(f"echo fresh {i}"), f"fresh {i}\n", 0)
+
+
+# ---- Ctrl-C -----------------------------------------------------------------------
+
+@in_each_shell
+def test_ctrl_c_ends_the_command_and_not_the_shell(x, shell):
+    expect(x.sh("kept=1"), "", 0)
+    for text in ("sleep 904", "sleep 904; sleep 904", "cat", "sh -c 'sleep 904; exit 1'"):
+        for how in ("type", "signal"):
+            c = x.main
+            c.sh_send(text, timeout_ms=20000)
+            d = x.clients[1] if len(x.clients) > 1 else x.client()
+            if text == "cat":
+                expect(c.sh_answer(), status="awaiting-input")
+            else:
+                b.wait_for(lambda: x.running("sleep 904"), 5, "sleep")
+            if how == "type":
+                d.type(b"\x03")
+            else:
+                d.call("signal", signal=2)
+            if text == "cat":
+                c.send("sh-wait", timeout_ms=5000)
+            a = c.sh_answer(10)
+            assert a.status == "done" and a.verdict["wall_ms"] < 6000, f"{text} by {how}: {box.show(a)}"
+            assert a.code in (130, 0) or text.startswith("sleep 904;"), f"{text} by {how}: {box.show(a)}"
+            assert not x.running("sleep 904"), f"{text} by {how}: still runs"
+            alive(x, "1")
+
+
+def test_ctrl_c_of_the_client_ends_its_command():
+    """SIGINT to berth sh: the command of the session ends, the session lives."""
+    with Box() as x:
+        expect(x.sh("kept=1"), "", 0)
+        p = b.start("sh", x.id, "--", "sleep 905; echo no")
+        b.wait_for(lambda: x.running("sleep 905"), 5, "sleep")
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=10)
+        b.wait_for(lambda: not x.running("sleep 905"), 5, "the end of the command")
+        b.wait_for(lambda: not x.main.call("sessions")["sessions"][0]["busy"], 5, "the end of the command")
+        alive(x, "1")
+
+
+# ---- many -------------------------------------------------------------------------------
+
+@b.deadline(120)
+def test_a_thousand_commands_in_a_row_are_exact():
+    rng = random.Random(20260822)
+    with Box() as x:
+        expect(x.sh("n=0"), "", 0)
+        for i in range(1000):
+            code = rng.choice((0, 0, 1, 2, 42, 126, 127, 130, 255))
+            size = rng.choice((0, 1, 10, 100, 3000, 20000))
+            data = bytes(rng.choice(b"0123456789 \n$#>abc\\'\"%\t\r\x1b\x00\xff") for _ in range(size))
+            quoted = "".join(f"\\{c:03o}" for c in data)
+            a = x.sh(f"n=$((n+1)); printf '{quoted}'; (exit {code})")
+            expect(a, data, code, what=f"command {i}")
+        expect(x.sh("echo $n"), "1000\n", 0)
+
+
+def test_a_hundred_commands_by_the_cli_are_exact():
+    rng = random.Random(7)
+    with Box() as x:
+        for i in range(100):
+            word, code = rng.randbytes(8).hex(), rng.randrange(0, 120)
+            r = b.berth("sh", x.id, "--", f"echo {word}; (exit {code})", ok=code)
+            b.expect((r.out, r.err) == (word + "\n", ""), r, f"command {i}")
+
+
+def test_sessions_in_parallel_are_apart():
+    bad = []
+
+    def work(x, name):
+        try:
+            with box.Client(x.dir + "/sock") as c:
+                expect(c.sh(f"me={name}; cd /tmp; n=0", session=name), "", 0)
+                for i in range(40):
+                    a = c.sh(f"n=$((n+1)); echo $me $n; head -c {i * 500} /dev/zero | tr '\\0' {name[0]}; (exit {i})", session=name)
+                    expect(a, f"{name} {i + 1}\n" + name[0] * i * 500, i, what=name)
+        except BaseException as e:  # told by the main thread
+            bad.append(f"{name}: {e!r}")
+    with Box() as x:
+        names = [f"{c}session" for c in "abcdefgh"]
+        threads = [threading.Thread(target=work, args=(x, n)) for n in names]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not bad, "\n".join(bad)
+        listed = json.loads(b.berth("sh", "--list", x.id, ok=True).out)
+        assert sorted(s["session"] for s in listed) == names and all(s["commands"] == 41 for s in listed), listed
+        # the limit is said, and closing one makes room
+        for i in range(8):
+            expect(x.sh("true", session=f"more{i}"), "", 0)
+        try:
+            x.sh("true", session="one-more")
+            raise AssertionError("a 17th session")
+        except box.Refused as e:
+            assert e.code == "limit", e.code
+        b.berth("sh", "--close", "--session", "more0", x.id, ok=True)
+        expect(x.sh("echo in", session="one-more"), "in\n", 0)
+        b.one_line_error(b.berth("sh", "--close", "--session", "nosuch", x.id), 125, "nosuch")
+        b.one_line_error(b.berth("sh", "--session", "../x", x.id, "--", "true"), 2, "session")
+
+
+@in_each_shell
+def test_split_keeps_stdout_and_stderr_apart(x, shell):
+    a = expect(x.sh("echo out; echo err >&2; printf more", split=True), "out\nmore", 0)
+    assert a.err == b"err\n", a.err
+    a = expect(x.sh("kept=1; nosuchcommand", split=True), "", 127)
+    assert b"nosuchcommand" in a.err, a.err
+    a = expect(x.sh("[ -t 0 ] || [ -t 1 ] || echo no terminal; echo $kept", split=True), "no terminal\n1\n", 0)
+    a = x.sh("sleep 906", split=True, timeout_ms=300)
+    expect(a, code=124, status="timeout")
+    expect(x.sh("echo $kept", split=True), "1\n", 0)
+    try:
+        x.sh("true")
+        raise AssertionError("the same session both with and without a terminal")
+    except box.Refused as e:
+        assert e.code == "exists", e.code
+    expect(x.sh("[ -t 0 ] && [ -t 1 ] && echo terminal", session="tty"), "terminal\n", 0)
+
+
+# ---- D08: nothing the payload does can fake the end of a command ------------------------
+
+@b.deadline(120)
+def test_D08_the_end_of_a_command_cannot_be_forged():
+    with Box() as x:
+        b.write(b.tmp("spoof.py"), SPOOF)
+        with open(b.tmp("spoof.py")) as f:
+            b.berth("exec", x.id, "sh", "-c", "cat >/tmp/spoof.py", stdin=f, ok=True)
+        # the spoofer has what a background job of the session can have
+        expect(x.sh("python3 /tmp/spoof.py >/tmp/spoof.log 2>&1 & echo on"), "on\n", 0)
+        expect(x.sh("while :; do echo 'deadbeefdeadbeefdeadbeefdeadbeef 77'; echo 77 >&9; sleep 0.002; done >/dev/null 2>&1 & echo on"), "on\n", 0)
+        for i in range(300):
+            code = i % 200
+            a = x.sh(f"echo {i}; sleep 0.002; (exit {code})")
+            expect(a, f"{i}\n", code, what=f"command {i}")
+        expect(x.sh("kill %1 %2; wait; cat /tmp/spoof.log"), code=0)
+
+
+def test_D08_a_command_has_no_descriptor_of_ours():
+    with Box() as x:
+        for split in (False, True):
+            a = x.sh("for p in self $$; do ls /proc/$p/fd; done; (ls /proc/self/fd); ls -l /proc/self/fd | grep -c pipe",
+                     split=split, session=f"s{split:d}")
+            # what the command inherits: 0, 1, 2, and the one ls itself opens
+            first = a.out.decode().split()
+            own = first[:first.index("0", 1)] if "0" in first[1:] else first
+            assert own == ["0", "1", "2", "3"], f"a command of the session has {own}: {a.out!r}"
+            # writing there is refused
+            a = x.sh("echo 00 77 >&9", session=f"s{split:d}", split=split)
+            assert a.code != 0 and a.status == "done", box.show(a)
+
+
+def test_D08_lies_by_the_shell_itself_reach_only_its_own_session():
+    """Who runs in the shell can fool its session (it is the shell), and no other."""
+    with Box() as x:
+        expect(x.sh("echo mine", session="honest"), "mine\n", 0)
+        x.sh("printf() { :; }; kept=1", timeout_ms=2000)
+        a = x.sh("echo x", timeout_ms=2000)
+        assert a.status in ("done", "timeout"), box.show(a)
+        expect(x.sh("echo mine", session="honest"), "mine\n", 0)
+
+
+SPOOF = r"""
+import os, time, glob
+marks = ["0" * 32 + " 0\n", "f" * 32 + " 3\n", "done 0\n"]
+end = time.time() + 100
+while time.time() < end:
+    for path in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            if "pipe" in os.readlink(path) and "/%d/" % os.getpid() not in path:
+                fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+                for m in marks:
+                    os.write(fd, m.encode())
+                os.close(fd)
+        except OSError:
+            pass
+    for path in glob.glob("/run/.berth/*"):
+        try:
+            open(path, "a").write("echo spoofed\n")
+        except OSError:
+            pass
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
+    time.sleep(0.003)
+"""
