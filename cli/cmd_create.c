@@ -69,7 +69,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 	if (id == RUNOPT_NAME) {
 		c->name = value;
-		return 0;
+		return value[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
 	}
 	for (i = 0; i < ARRAY_LEN(options); i++)
 		if (options[i].id == id)

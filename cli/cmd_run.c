@@ -295,6 +295,8 @@ static int run_main(const struct command *self, int argc, char **argv)
 	}
 	if (result == 0 && !r.dry_run)
 		result = report(&r, &v, &e);
+	if (result == 0 && !r.dry_run && v.cause == CAUSE_LOST)
+		result = err_set(&e, ERR_INTERNAL, "the sandbox ended before its command did, and nobody knows why");
 	status = result < 0 ? command_fail(self, &e, r.json) : r.dry_run ? 0 : verdict_exit_status(&v);
 	release(&r);
 	return status;

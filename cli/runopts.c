@@ -307,7 +307,7 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		return 0;
 	case RUNOPT_NAME:
 		o->name = v;
-		return 0;
+		return v[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
 	case RUNOPT_TTY:
 		o->spec.tty = 1;
 		return 0;

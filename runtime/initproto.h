@@ -29,7 +29,7 @@
 #define INIT_FILTER_MAX 4096	/* BPF_MAXINSNS */
 
 enum init_request_type {
-	INIT_EXEC = 1,	/* run a command; descriptors: 0, 1, 2 [, 8, 9] [, blob] [, cgroup] [, v1 tasks files ...] */
+	INIT_EXEC = 1,	/* run a command; descriptors: 0, 1, 2 [, 8, 9] [, program] [, blob] [, cgroup] [, v1 tasks files ...] */
 	INIT_SIGNAL,	/* signal the leader of command seq */
 	INIT_PING,	/* answered by INIT_STATUS: init runs, confined, and nothing else does yet */
 };
@@ -40,6 +40,7 @@ enum init_exec_flags {
 	INIT_BLOB_FD = 4,	/* the blob is in a memfd, the last descriptor */
 	INIT_MAKE_CWD = 8,	/* make the working directory when it is missing */
 	INIT_SHELL = 32,	/* the next two descriptors become 8 and 9: a shell's script and its status pipe */
+	INIT_EXEC_FD = 64,	/* the next descriptor is the program, argv[0] only its name */
 	INIT_CGROUP = 16,	/* the next descriptor is the v2 cgroup the command is born in */
 };
 

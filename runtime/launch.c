@@ -33,7 +33,7 @@
 #define F_SEAL_EXEC 0x0020
 #endif
 
-extern const char initblob_start[], initblob_end[];
+extern const char initblob_start[], initblob_end[], fileblob_start[], fileblob_end[];
 
 void sandbox_init(struct sandbox *sb, const struct spec *s)
 {
@@ -46,20 +46,31 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
  * Init runs from a sealed copy in memory: /proc/1/exe leads to nothing of the
  * host that could be written, however it is reopened (CVE-2019-5736, E02).
  */
-static int init_program(struct err *e)
+static int program_copy(const char *name, const char *start, const char *end, mode_t mode, struct err *e)
 {
-	autoclose int fd = memfd_create("berth-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	autoclose int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
 	int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 	if (fd < 0 && errno == EINVAL)	/* before Linux 6.3 */
-		fd = memfd_create("berth-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0 || io_write_all(fd, initblob_start, (size_t)(initblob_end - initblob_start)) < 0)
-		return err_sys(e, "copy init to memory");
+		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || io_write_all(fd, start, (size_t)(end - start)) < 0 || fchmod(fd, mode) < 0)
+		return err_sys(e, "copy %s to memory", name);
 	if (fcntl(fd, F_ADD_SEALS, seals | F_SEAL_EXEC) < 0 && fcntl(fd, F_ADD_SEALS, seals) < 0)
-		return err_sys(e, "seal init");
+		return err_sys(e, "seal %s", name);
 	if ((fcntl(fd, F_GET_SEALS) & seals) != seals)
-		return err_set(e, ERR_INTERNAL, "the seals of init do not read back");
+		return err_set(e, ERR_INTERNAL, "the seals of %s do not read back", name);
 	return take_fd(&fd);
+}
+
+static int init_program(struct err *e)
+{
+	return program_copy("berth-init", initblob_start, initblob_end, 0755, e);
+}
+
+/* Not readable by the sandbox, so that it can neither trace the helper nor open what it holds (would_dump() in fs/exec.c). */
+int sandbox_file_program(struct err *e)
+{
+	return program_copy("berth-fileop", fileblob_start, fileblob_end, 0111, e);
 }
 
 static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
@@ -298,6 +309,8 @@ static size_t collect_fds(const struct job *c, struct init_request *rq, const in
 		fds[n++] = c->script_fd;
 		fds[n++] = c->status_fd;
 	}
+	if (c->flags & INIT_EXEC_FD)
+		fds[n++] = c->program_fd;
 	if (memfd >= 0) {
 		fds[n++] = memfd;
 		rq->flags |= INIT_BLOB_FD;
@@ -362,6 +375,9 @@ int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct e
 	do	/* read(2), not recvmsg: descriptors that the sandbox might send are dropped (K19) */
 		n = recv(sb->sock, ret, sizeof(*ret), MSG_TRUNC | (wait ? 0 : MSG_DONTWAIT));
 	while (n < 0 && errno == EINTR);
+	/* a peer that closed with our packets unread: its own last words come after the error (unix(7)) */
+	if (n < 0 && errno == ECONNRESET)
+		n = recv(sb->sock, ret, sizeof(*ret), MSG_TRUNC | MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return err_set(e, ERR_BUSY, "no reply yet");
 	if (n <= 0)

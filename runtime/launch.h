@@ -46,6 +46,8 @@ int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct 
 int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e);
 /* The spec's own command. */
 struct job sandbox_job(const struct spec *s, uint32_t flags);
+/* The helper for file work (runtime/fileop), as a sealed memfd for INIT_EXEC_FD. */
+int sandbox_file_program(struct err *e);
 /* Opens a terminal of the sandbox: both sides, close-on-exec. */
 int sandbox_tty(struct sandbox *sb, int *ret_master, int *ret_slave, struct err *e);
 int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);

@@ -56,7 +56,7 @@ struct mount_op {
 struct mountplan {
 	struct mount_op ops[MOUNTPLAN_MAX];
 	size_t count;
-	int spare[SPEC_LAYERS_MAX + 8];	/* detached mounts that became layers: to be closed late */
+	int spare[SPEC_LAYERS_MAX + 16];	/* detached mounts that became layers: to be closed late */
 	size_t spare_count;
 };
 

@@ -194,7 +194,7 @@ static int clone_dir(int fd, struct err *e)
  * layer: locks and leases on its files then stay within the sandbox (K18).  Not
  * idmapped: the sandbox reads what everybody on the host may read, no more.
  */
-static int overlay_hostdir(struct mount_op *op, int skeleton_fd, const char *scratch, struct err *e)
+static int overlay_hostdir(struct mountplan *p, struct mount_op *op, int skeleton_fd, const char *scratch, struct err *e)
 {
 	autoclose int empty = openat(skeleton_fd, HOSTIMAGE_EMPTY_DIR, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	autoclose int source = open(op->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -202,18 +202,22 @@ static int overlay_hostdir(struct mount_op *op, int skeleton_fd, const char *scr
 
 	if (empty < 0 || source < 0)
 		return err_sys(e, "open %s", op->source);
-	op->fd = newmount_overlay((int[]){ empty, source }, 2, -1, -1, op->attr, e);
-	if (op->fd >= 0 || e->code != ERR_UNSUPPORTED)
-		return op->fd < 0 ? err_wrap(e, "expose %s", op->source) : 0;
+	/* copies, as mountinfo names an attached layer by its path on the host (K15) */
 	first = clone_dir(empty, e);
 	second = first < 0 ? -1 : clone_dir(source, e);
 	if (second < 0)
 		return -1;
-	op->fd = newmount_overlay_attached(scratch, (int[]){ first, second }, 2, -1, op->attr, e);
-	return op->fd < 0 ? err_wrap(e, "expose %s", op->source) : 0;
+	op->fd = newmount_overlay((int[]){ first, second }, 2, -1, -1, op->attr, e);
+	if (op->fd < 0 && e->code == ERR_UNSUPPORTED)
+		op->fd = newmount_overlay_attached(scratch, (int[]){ first, second }, 2, -1, op->attr, e);
+	if (op->fd < 0)
+		return err_wrap(e, "expose %s", op->source);
+	p->spare[p->spare_count++] = take_fd(&first);
+	p->spare[p->spare_count++] = take_fd(&second);
+	return 0;
 }
 
-static int prepare_one(struct mount_op *op, const struct spec *s, const int *layer_mnt, int base_fd,
+static int prepare_one(struct mountplan *p, struct mount_op *op, const struct spec *s, const int *layer_mnt, int base_fd,
 		       const char *scratch, struct err *e)
 {
 	/* owned by the host's root, whom the sandbox cannot map: readable for all in there, writable for none */
@@ -236,7 +240,7 @@ static int prepare_one(struct mount_op *op, const struct spec *s, const int *lay
 		op->fd = newmount_fs("tmpfs", control, ARRAY_LEN(control), op->attr, e);
 		return op->fd < 0 ? err_wrap(e, "mount %s", op->target) : 0;
 	case MOUNT_HOSTDIR:
-		return overlay_hostdir(op, s->layer_fd[0], scratch, e);
+		return overlay_hostdir(p, op, s->layer_fd[0], scratch, e);
 	default:
 		return 0;
 	}
@@ -254,7 +258,7 @@ int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int
 	if (clone_sources(p, s, userns_fd, layer_mnt, e) < 0)
 		goto out;
 	for (i = 0; i < p->count; i++)
-		if (prepare_one(&p->ops[i], s, layer_mnt, base_fd, scratch, e) < 0)
+		if (prepare_one(p, &p->ops[i], s, layer_mnt, base_fd, scratch, e) < 0)
 			goto out;
 	r = 0;
 out:

@@ -146,6 +146,11 @@ static int set_stdio(const struct init_request *rq, const struct exec_fds *fds, 
 		    syscall(SYS_close_range, 3, INIT_SCRIPT_FD - 1, 0) < 0 ||
 		    syscall(SYS_close_range, INIT_STATUS_FD + 1, ~0U, 0) < 0)
 			return err_sys(e, "set up the shell's descriptors");
+	} else if (fds->program >= 0) {
+		/* above 3, as init's own socket is there; close-on-exec, so the program does not see it */
+		if (syscall(SYS_close_range, 3, fds->program - 1, 0) < 0 ||
+		    syscall(SYS_close_range, fds->program + 1, ~0U, 0) < 0)
+			return err_sys(e, "close inherited descriptors");
 	} else if (syscall(SYS_close_range, 3, ~0U, 0) < 0) {
 		return err_sys(e, "close inherited descriptors");
 	}
@@ -175,7 +180,7 @@ static int exec_failed(struct err *e, const char *name, int os_errno)
 }
 
 /* execvpe(3) without allocation; the last EACCES wins over ENOENT, as in shells. */
-static int try_exec(const struct command *c, struct err *e)
+static int try_exec(const struct command *c, int program, struct err *e)
 {
 	const char *name = c->argv[0], *p = c->path;
 	char full[4096];
@@ -183,6 +188,10 @@ static int try_exec(const struct command *c, struct err *e)
 
 	if (!name[0])
 		return exec_failed(e, name, ENOENT);
+	if (program >= 0) {
+		syscall(SYS_execveat, program, "", c->argv, c->envp, AT_EMPTY_PATH);
+		return exec_failed(e, name, errno);
+	}
 	if (strchr(name, '/')) {
 		execve(name, c->argv, c->envp);
 		return exec_failed(e, name, errno);
@@ -206,11 +215,11 @@ static int try_exec(const struct command *c, struct err *e)
 }
 
 /* Deny-by-argument first, then the allow-list: the kernel takes the stricter answer (S6). */
-static int load_filters(const struct command *c, struct err *e)
+static int load_filters(const struct command *c, int first, int end, struct err *e)
 {
 	int i;
 
-	for (i = 0; i < INIT_FILTERS; i++)
+	for (i = first; i < end; i++)
 		if (c->filter[i].len && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &c->filter[i]) < 0)
 			return err_sys(e, "load a seccomp filter of %u instructions", c->filter[i].len);
 	return 0;
@@ -230,9 +239,12 @@ static int in_child(const struct init_request *rq, struct command *c, const stru
 {
 	sigset_t none;
 
-	/* everything that reads what the sandbox wrote comes after the filters */
+	/*
+	 * What reads what the sandbox wrote comes after the deny-by-argument filters; the
+	 * allow-list comes last, as one from a file may not let the steps before it through.
+	 */
 	if (join_tasks(fds, e) < 0 || set_stdio(rq, fds, e) < 0 || set_rlimits(&rq->rlimits, e) < 0 ||
-	    load_filters(c, e) < 0 || user_lookup(c->user, &c->who, e) < 0)
+	    load_filters(c, 0, INIT_FILTERS - 1, e) < 0 || user_lookup(c->user, &c->who, e) < 0)
 		return -1;
 	add_home(rq, c);
 	if (rq->flags & INIT_MAKE_CWD)
@@ -246,7 +258,9 @@ static int in_child(const struct init_request *rq, struct command *c, const stru
 	umask(rq->umask);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	return try_exec(c, e);
+	if (load_filters(c, INIT_FILTERS - 1, INIT_FILTERS, e) < 0)
+		return -1;
+	return try_exec(c, fds->program, e);
 }
 
 static pid_t clone_child(const struct exec_fds *fds)

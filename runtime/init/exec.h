@@ -13,6 +13,7 @@
 struct exec_fds {
 	int std[3];
 	int shell[2];
+	int program;
 	int blob;
 	int cgroup;
 	int tasks[INIT_FDS_MAX];

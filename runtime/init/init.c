@@ -22,6 +22,7 @@
 #include <dirent.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -222,19 +223,21 @@ static void sort_fds(const struct init_request *rq, const int *fds, size_t n, st
 {
 	size_t used = 0, i;
 
-	*ret = (struct exec_fds){ .std = { -1, -1, -1 }, .shell = { -1, -1 }, .blob = -1, .cgroup = -1, .task_count = rq->tasks };
+	*ret = (struct exec_fds){ .std = { -1, -1, -1 }, .shell = { -1, -1 }, .program = -1, .blob = -1, .cgroup = -1, .task_count = rq->tasks };
 	if (rq->type != INIT_EXEC) {
 		if (n)
 			_exit(1);
 		return;
 	}
 	if (rq->tasks > INIT_FDS_MAX ||
-	    n != 3 + (rq->flags & INIT_SHELL ? 2 : 0) + !!(rq->flags & INIT_BLOB_FD) + !!(rq->flags & INIT_CGROUP) + (size_t)rq->tasks)
+	    n != 3 + (rq->flags & INIT_SHELL ? 2 : 0) + !!(rq->flags & INIT_EXEC_FD) + !!(rq->flags & INIT_BLOB_FD) + !!(rq->flags & INIT_CGROUP) + (size_t)rq->tasks)
 		_exit(1);
 	for (i = 0; i < 3; i++)
 		ret->std[i] = fds[used++];
 	for (i = 0; i < 2 && rq->flags & INIT_SHELL; i++)
 		ret->shell[i] = fds[used++];
+	if (rq->flags & INIT_EXEC_FD)
+		ret->program = fds[used++];
 	if (rq->flags & INIT_BLOB_FD)
 		ret->blob = fds[used++];
 	if (rq->flags & INIT_CGROUP)
@@ -303,11 +306,20 @@ int main(void)
 	struct pollfd p[2] = { { .fd = INIT_SOCKET_FD, .events = POLLIN } };
 	sigset_t all;
 
+	int i;
+
+	if (getpid() != 1) {	/* a payload that executed /proc/self/exe */
+		dprintf(2, "berth-init: only for berth itself\n");
+		_exit(126);
+	}
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "berth-init");
 	if (drop_inheritable() < 0)
 		_exit(1);
+	/* what the caller of berth ignored, the payload does not */
+	for (i = 1; i < _NSIG; i++)
+		signal(i, SIG_DFL);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	sigemptyset(&all);

@@ -78,11 +78,11 @@ def test_the_verdict_counts():
     b.expect(v["timed_out"] is False and v["left_behind"] == 0, r, "timed_out, left_behind")
 
 
-def test_json_is_one_line_on_stderr():
+def test_json_is_the_last_line_of_stdout():
     r = sh("echo to-stdout; echo to-stderr >&2; exit 4", "--json", ok=4)
-    b.expect(r.out == "to-stdout\n", r, "stdout is the command's alone")
-    lines = r.err.splitlines()
-    b.expect(len(lines) == 2 and lines[0] == "to-stderr", r, "stderr: the command's line, then the verdict")
+    b.expect(r.err == "to-stderr\n", r, "stderr is the command's alone")
+    lines = r.out.splitlines()
+    b.expect(len(lines) == 2 and lines[0] == "to-stdout", r, "stdout: the command's line, then the verdict")
     b.expect(json.loads(lines[1])["exit_code"] == 4, r, "the verdict")
 
 
