@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/runopts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,13 +116,23 @@ static int add_env(struct runopts *o, const char *text, struct err *e)
 	return keep(o, both, e) < 0 ? -1 : push(&o->env, both, e);
 }
 
+/* The operator's own file: a link or a pipe of a shell will do. */
+static int read_operators_file(const char *path, struct buf *b, struct err *e)
+{
+	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	if (fd < 0)
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open %s", path);
+	return io_read_all(fd, b, path, e);
+}
+
 static int add_env_file(struct runopts *o, const char *path, struct err *e)
 {
 	struct buf b = BUF_INIT(ENV_FILE_MAX);
 	char *line, *next, *save;
 	unsigned number = 0;
 
-	if (io_read_file(AT_FDCWD, path, &b, e) < 0) {
+	if (read_operators_file(path, &b, e) < 0) {
 		buf_release(&b);
 		return -1;
 	}

@@ -94,7 +94,11 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		if (errno == ENOSPC)
 			return err_code_sys(e, ERR_UNSUPPORTED, "make a user namespace; hint: raise "
 					    "/proc/sys/user/max_user_namespaces");
-		return err_sys(e, "clone the sandbox");
+		err_sys(e, "clone the sandbox");
+		if (e->os_errno == EPERM)
+			err_hint(e, "user namespaces are refused inside a chroot, and where an LSM or sysctl forbids them; "
+				 "`berth doctor` tells");
+		return -1;
 	}
 	sb->pid = pid;
 	return 0;
