@@ -21,6 +21,7 @@ const struct command *const commands[] = {
 	&cmd_signal,
 	&cmd_wait,
 	&cmd_shell,
+	&cmd_stdio,
 	&cmd_ps,
 	&cmd_inspect,
 	&cmd_rm,

@@ -22,6 +22,7 @@ extern const struct command cmd_send;
 extern const struct command cmd_signal;
 extern const struct command cmd_wait;
 extern const struct command cmd_shell;
+extern const struct command cmd_stdio;
 extern const struct command cmd_ps;
 extern const struct command cmd_inspect;
 extern const struct command cmd_rm;

@@ -44,6 +44,7 @@
 #define SESSION_SIGNAL 63	/* a real-time signal nobody uses */
 #define TEXT_MAX (8u << 20)
 #define OUTPUT_CHUNK 65536
+#define INLINE_MAX 8192	/* bytes; JSON may need six times as many */
 
 static int index_of(struct keeper *k, const struct keeper_session *s)
 {
@@ -361,8 +362,9 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-static void take_output(struct ring *r, json_t *answer, const char *prefix, int *ret_fd)
+static void take_output(struct ring *r, json_t *answer, const char *prefix, int inlined, int *ret_fd)
 {
+	json_t *text;
 	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
 	uint64_t start, next = 0;
 	struct err ignored;
@@ -377,7 +379,12 @@ static void take_output(struct ring *r, json_t *answer, const char *prefix, int 
 	json_object_set_new(answer, key, json_integer((json_int_t)r->total));
 	snprintf(key, sizeof(key), "%s_dropped", prefix);
 	json_object_set_new(answer, key, json_integer((json_int_t)ring_dropped(r)));
-	*ret_fd = wire_data(b.data ? b.data : "", b.len, &ignored);
+	/* short text goes along in the answer, which saves a memfd on both sides */
+	if (inlined && b.len <= INLINE_MAX && !memchr(b.len ? b.data : "", 0, b.len) &&
+	    (text = json_stringn(b.len ? b.data : "", b.len)))
+		json_object_set_new(answer, prefix, text);
+	else
+		*ret_fd = wire_data(b.data ? b.data : "", b.len, &ignored);
 	ring_release(r);
 }
 
@@ -390,10 +397,10 @@ static void answer_session(struct keeper *k, struct keeper_session *s, const cha
 		json_object_set_new(a, "verdict", keeper_command_verdict(v));
 	if (!s->shell_seq)
 		json_object_set_new(a, "session_ended", json_true());
-	take_output(&s->out[0], a, "output", &fds[0]);
+	take_output(&s->out[0], a, "output", s->inlined && !s->split, &fds[0]);
 	if (s->split)
-		take_output(&s->out[1], a, "stderr", &fds[1]);
-	keeper_answer(k, s->client, a, fds, s->split ? 2 : 1);
+		take_output(&s->out[1], a, "stderr", 0, &fds[1]);
+	keeper_answer(k, s->client, a, fds, (size_t)(fds[0] >= 0) + (fds[1] >= 0));
 	fd_close(&fds[0]);
 	fd_close(&fds[1]);
 	s->client = -1;
@@ -817,9 +824,9 @@ static int op_sh(struct keeper *k, int client, const json_t *rq, const int *fds,
 	const char *name, *text = NULL;
 	enum session_on_timeout on_timeout;
 	uint64_t timeout_ms = 300000;
-	int split = 0;
+	int split = 0, inlined = 0;
 
-	if (get_name(rq, &name, e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0 ||
+	if (get_name(rq, &name, e) < 0 || json_get_bool(rq, "inline", &inlined, "request", e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0 ||
 	    json_get_bool(rq, "split", &split, "request", e) < 0 ||
 	    json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &on_timeout, e) < 0)
 		return -1;
@@ -833,6 +840,7 @@ static int op_sh(struct keeper *k, int client, const json_t *rq, const int *fds,
 		return err_set(e, ERR_BUSY, "session %s still runs a command; hint: wait for it, send it input, interrupt it, or "
 			       "use another --session", name);
 	s->on_timeout = on_timeout;
+	s->inlined = inlined;
 	if (run_text(k, s, client, text ? text : b.data, text ? strlen(text) : b.len, timeout_ms, e) == 0)
 		return 0;
 	if (!s->shell_seq)
@@ -859,8 +867,9 @@ static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err
 	struct keeper_session *s = session_of(k, rq, e);
 	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
 	uint64_t timeout_ms = 300000;
+	int inlined = 0;
 
-	if (!s || json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &s->on_timeout, e) < 0)
+	if (!s || json_get_bool(rq, "inline", &inlined, "request", e) < 0 || json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &s->on_timeout, e) < 0)
 		return -1;
 	if (!s->busy)
 		return err_set(e, ERR_NOT_FOUND, "session %s runs no command", s->name);
@@ -869,6 +878,7 @@ static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err
 	if (c && cgroup_freeze(&c->leaf, 0, e) < 0)
 		return -1;
 	s->client = client;
+	s->inlined = inlined;
 	s->deadline_ms = timeout_ms ? keeper_now_ms() + timeout_ms : 0;
 	s->probe_ms = keeper_now_ms() + PROBE_MS;
 	s->awaiting = 0;
@@ -913,6 +923,25 @@ static int op_signal(struct keeper *k, int client, const json_t *rq, struct err 
 	return 0;
 }
 
+/* Ends what runs in the session; its client gets the verdict, killed-by. */
+static int op_sh_cancel(struct keeper *k, int client, const json_t *rq, struct err *e)
+{
+	struct keeper_session *s = session_of(k, rq, e);
+	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
+
+	if (!s)
+		return -1;
+	if (!s->busy)
+		return err_set(e, ERR_NOT_FOUND, "session %s runs no command", s->name);
+	if (c && cgroup_freeze(&c->leaf, 0, e) < 0)
+		return -1;
+	s->facts.killed_by_us = 1;
+	s->on_timeout = ON_TIMEOUT_KILL;
+	force(k, s, keeper_now_ms());
+	keeper_answer(k, client, json_pack("{s:b}", "cancelled", 1), NULL, 0);
+	return 0;
+}
+
 static int op_sessions(struct keeper *k, int client)
 {
 	json_t *list = json_array();
@@ -953,6 +982,8 @@ int session_op(struct keeper *k, int client, const char *op, const json_t *rq, c
 		return op_sh(k, client, rq, fds, count, e);
 	if (!strcmp(op, "sh-wait"))
 		return op_sh_wait(k, client, rq, e);
+	if (!strcmp(op, "sh-cancel"))
+		return op_sh_cancel(k, client, rq, e);
 	if (!strcmp(op, "sessions"))
 		return op_sessions(k, client);
 	if (!strcmp(op, "session-close"))

@@ -72,6 +72,7 @@ struct keeper_session {
 	unsigned number;	/* of commands run, for the file names */
 	/* the command that runs in it */
 	int busy, client;
+	int inlined;			/* the client takes short output within the answer */
 	int escalated;			/* how far the end by force has come */
 	int awaiting;			/* probes in a row that saw it read the terminal */
 	uint64_t seen_bytes;		/* output at the last probe */
@@ -96,6 +97,7 @@ struct keeper {
 	struct sandbox sandbox;
 	size_t head_max, tail_max;
 	int listen_fd, signal_fd;
+	int fileop_fd;		/* the helper for file work, or -1 */
 	int stopping;		/* leave the loop */
 	uint64_t created_ms, oom_until_ms, busy_ms;
 	uint32_t next_seq;
@@ -141,6 +143,9 @@ int keeper_send(struct keeper *k, int client, struct keeper_command *c, const js
 int keeper_send_waits(const struct keeper *k, const struct keeper_command *c);
 void keeper_send_ready(struct keeper *k, struct keeper_command *c);
 int keeper_resize(int master, const json_t *rq, struct err *e);
+
+/* keeper_files.c */
+int files_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
 
 /* keeper_sessions.c */
 int session_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
