@@ -199,15 +199,15 @@ static int overlay_by_names(size_t layers, int writable, uint64_t attr, struct e
 	return finish(fs, "overlay", attr, e);
 }
 
-int newmount_overlay_attached(const char *scratch, const int *layer_fd, size_t layers, int base_fd,
-			      uint64_t attr, struct err *e)
+/* In the mount namespace made for it, with the layers attached below scratch. */
+static int overlay_in_namespace(const char *scratch, const int *layer_fd, size_t layers, int base_fd, uint64_t attr,
+				struct err *e)
 {
 	const struct newmount_opt size = { "size", "64k" };
-	autoclose int back = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	autoclose int tmp = -1, mnt = -1;
+	autoclose int tmp = -1;
 
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return err_sys(e, "make a mount namespace for the overlay");
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "make the overlay's mount namespace private");
 	tmp = newmount_fs("tmpfs", &size, 1, 0, e);
 	if (tmp < 0)
 		return -1;
@@ -215,9 +215,25 @@ int newmount_overlay_attached(const char *scratch, const int *layer_fd, size_t l
 		return err_sys(e, "attach a scratch mount at %s", scratch);
 	if (chdir(scratch) < 0)
 		return err_sys(e, "enter %s", scratch);
-	if (attach_layers(layer_fd, layers, base_fd, e) == 0)
-		mnt = overlay_by_names(layers, base_fd >= 0, attr, e);
-	if (back >= 0 && fchdir(back) < 0 && chdir("/") < 0)
-		return err_sys(e, "leave %s", scratch);
+	if (attach_layers(layer_fd, layers, base_fd, e) < 0)
+		return -1;
+	return overlay_by_names(layers, base_fd >= 0, attr, e);
+}
+
+int newmount_overlay_attached(const char *scratch, const int *layer_fd, size_t layers, int base_fd,
+			      uint64_t attr, struct err *e)
+{
+	autoclose int home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	autoclose int cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	autoclose int mnt = -1;
+
+	if (home < 0 || cwd < 0)
+		return err_sys(e, "remember the mount namespace");
+	if (unshare(CLONE_NEWNS) < 0)
+		return err_sys(e, "make a mount namespace for the overlay");
+	mnt = overlay_in_namespace(scratch, layer_fd, layers, base_fd, attr, e);
+	/* back: descriptors from before belong there, and the scratch mount ends with its namespace */
+	if (setns(home, CLONE_NEWNS) < 0 || fchdir(cwd) < 0)
+		return err_sys(e, "return to the mount namespace");
 	return take_fd(&mnt);
 }

@@ -37,10 +37,11 @@ int newmount_attach(int mnt_fd, int target_fd, const char *what, struct err *e);
  */
 int newmount_overlay(const int *layer_fd, size_t layers, int upper_fd, int work_fd, uint64_t attr, struct err *e);
 /*
- * The same for older kernels: in a mount namespace of our own, which this
- * makes for the calling process (unshare), the layers are attached below
- * scratch, a directory that only serves as a mount point there.
- * base_fd: the detached mount that holds upper and work, or -1.
+ * The same for older kernels: the layers, detached mounts, are attached in a
+ * mount namespace made for the purpose, below scratch, a directory that only
+ * serves as a mount point there; afterwards the process is back in its own.
+ * base_fd: the detached mount that holds upper and work, or -1.  The finished
+ * overlay is detached and outlives that namespace.
  */
 int newmount_overlay_attached(const char *scratch, const int *layer_fd, size_t layers, int base_fd,
 			      uint64_t attr, struct err *e);
