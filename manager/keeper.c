@@ -34,11 +34,6 @@ uint64_t keeper_now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-void keeper_busy(struct keeper *k)
-{
-	k->busy_ms = keeper_now_ms();
-}
-
 /* ---- clients ---------------------------------------------------------------- */
 
 static void drop_client(struct keeper *k, int i)
@@ -112,6 +107,10 @@ static json_t *state_of(struct keeper *k)
 		      "uptime_ms", (json_int_t)(keeper_now_ms() - k->created_ms), "cpu_ms", (json_int_t)(u.cpu_us / 1000),
 		      "memory_bytes", (json_int_t)u.memory_bytes, "peak_memory_bytes", (json_int_t)u.memory_peak_bytes,
 		      "pids", (json_int_t)u.pids, "oom_kills", (json_int_t)u.oom_kills);
+	json_object_set_new(j, "read_bytes", json_integer((json_int_t)u.read_bytes));
+	json_object_set_new(j, "write_bytes", json_integer((json_int_t)u.write_bytes));
+	keeper_limits_describe(k, j);
+	keeper_idle_describe(k, j);
 	return j;
 }
 
@@ -159,7 +158,11 @@ static void handle_request(struct keeper *k, int i, json_t *rq, const int *fds, 
 		if (r > 0)
 			r = keeper_follow_op(k, i, op, rq, &e);
 		if (r > 0)
+			r = keeper_limits_op(k, i, op, rq, &e);
+		if (r > 0)
 			r = session_op(k, i, op, rq, fds, count, &e);
+		if (r > 0)
+			r = files_op(k, i, op, rq, fds, count, &e);
 		if (r > 0)
 			r = own_op(k, i, op, rq, &e);
 	}
@@ -268,9 +271,11 @@ static void watch_all(struct keeper *k, struct watches *ws)
 
 static int next_timeout(struct keeper *k)
 {
-	uint64_t at = UINT64_MAX, now = keeper_now_ms(), t;
+	uint64_t at = keeper_idle_next(k), now = keeper_now_ms(), t;
 	int i;
 
+	if (!at)
+		at = UINT64_MAX;
 	if (k->oom_until_ms)
 		at = now + 5;
 	for (i = 0; i < KEEPER_COMMANDS; i++)
@@ -300,6 +305,7 @@ static void serve_deadlines(struct keeper *k)
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0])
 			session_deadline(k, &k->sessions[i], now);
+	keeper_idle_check(k, now);
 }
 
 static void serve_init(struct keeper *k)
@@ -464,16 +470,18 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 		k->registry = ks->registry;
 		k->claim = *ks->claim;
 		k->spec = ks->spec;
-		k->listen_fd = k->signal_fd = -1;
+		k->listen_fd = k->signal_fd = k->fileop_fd = -1;
 		k->head_max = ks->output_head_bytes;
 		k->tail_max = ks->output_tail_bytes;
 		k->next_seq = 1;
-		k->created_ms = k->busy_ms = keeper_now_ms();
+		k->created_ms = k->busy_ms = k->idle_checked_ms = keeper_now_ms();
 		for (i = 0; i < KEEPER_CLIENTS; i++)
 			k->clients[i].fd = -1;
 		sandbox_init(&k->sandbox, ks->spec);
 		r = start(k, ks, &e);
 	}
+	if (r == 0)
+		e.code = ERR_NONE;	/* what is left in there was overcome on the way */
 	(void)!io_write_all(ready_fd, &e, sizeof(e));
 	close(ready_fd);
 	if (r == 0)
