@@ -33,6 +33,9 @@ layer_objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard $(1)/*
 $(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call layer_objs,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(BUILD)/runtime/initblob.o
+fileop_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/fileop/*.c))
+# what both ends of a copy share: here for the host's end
+runtime_o += $(BUILD)/runtime/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream tar pack extract)
 init_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/init/*.c))
 
 LIBS_BERTH = -lseccomp -ljansson
@@ -98,6 +101,26 @@ $(BUILD)/runtime/initblob.o: runtime/initblob.S $(BUILD)/berth-init
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DINIT_PATH='"$(BUILD)/berth-init"' -c -o $@ $<
+
+# the helper for file work in a sandbox, made as init is
+$(BUILD)/runtime/fileop/%.o: runtime/fileop/%.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(MUSL_CC) $(INIT_CFLAGS) -O2 -c -o $@ $<
+
+$(BUILD)/runtime/fileop-host/%.o: runtime/fileop/%.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(BUILD)/berth-fileop: $(fileop_o)
+	$(call say,LD,$@)
+	$(Q)$(MUSL_CC) -static -Wl,--gc-sections -Wl,-z,noexecstack -s -o $@ $^
+
+$(BUILD)/runtime/fileblob.o: runtime/fileblob.S $(BUILD)/berth-fileop
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DFILEOP_PATH='"$(BUILD)/berth-fileop"' -c -o $@ $<
 
 # the built-in seccomp profiles are compiled to BPF here, once, not at each run
 $(BUILD)/seccomp-gen: $(BUILD)/seccomp/gen.o $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard seccomp/*.c))) $(base_a)

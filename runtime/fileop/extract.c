@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/fileop/extract.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "runtime/fileop/pack.h"
+
+/* A directory we made, whose mode and time are set once nothing more comes into it. */
+struct made_dir {
+	char *path;
+	uint32_t mode;
+	struct timespec mtime;
+};
+
+struct inode {
+	dev_t dev;
+	ino_t ino;
+};
+
+struct extract {
+	struct stream *in;
+	int flags;
+	uint64_t resolve;
+	const struct extract_limits *limits;
+	struct extract_stats *stats;
+	int root_fd;
+	char rename[256];	/* "" : names as they are */
+	int must_be_dir;	/* dest ended in a slash and was not there */
+	int parent_fd;		/* cached, with its path */
+	char parent_path[TAR_NAME_MAX + 1];
+	struct made_dir dirs[EXTRACT_COMPONENTS_MAX + 1];
+	int dir_count;
+	struct inode *linkable;	/* strict: what a hard link may lead to */
+	size_t linkable_count;
+	uint64_t written;
+	struct tar_entry t;
+	char path[TAR_NAME_MAX + 300], link[TAR_NAME_MAX + 300];
+};
+
+/* ---- names ---------------------------------------------------------------------- */
+
+/* As rootfs/tree.c does: "./a//b" is "a/b", the top is "", ".." is refused; the first part may be replaced. */
+static int clean(const struct extract *x, const char *in, char *out, struct err *e)
+{
+	size_t len = 0, n, count = 0;
+
+	for (; *in; in += n) {
+		const char *part = in += strspn(in, "/");
+
+		n = strcspn(in, "/");
+		if (!n || (n == 1 && in[0] == '.'))
+			continue;
+		if (n == 2 && in[0] == '.' && in[1] == '.')
+			return err_set(e, ERR_CORRUPT, "a name in the archive has a \"..\" component: %.200s", in);
+		if (n > 255 || ++count > EXTRACT_COMPONENTS_MAX)
+			return err_set(e, ERR_CORRUPT, "a name in the archive is too long or too deep");
+		if (len)
+			out[len++] = '/';
+		if (count == 1 && x->rename[0]) {
+			memcpy(out + len, x->rename, strlen(x->rename));
+			len += strlen(x->rename);
+			continue;
+		}
+		if (len + n >= TAR_NAME_MAX)
+			return err_set(e, ERR_CORRUPT, "a name in the archive is too long or too deep");
+		memcpy(out + len, part, n);
+		len += n;
+	}
+	out[len] = '\0';
+	return 0;
+}
+
+static int open_below(const struct extract *x, int dirfd, const char *path, uint64_t flags)
+{
+	int fd = path_openat2(dirfd, path[0] ? path : ".", flags | O_CLOEXEC, 0, x->resolve);
+
+	return fd;
+}
+
+/* mkdir -p of path's first len bytes, one part at a time. */
+static int make_parents(struct extract *x, const char *path, size_t len, struct err *e)
+{
+	char part[TAR_NAME_MAX + 300];
+	size_t i, start = 0;
+	int at = fcntl(x->root_fd, F_DUPFD_CLOEXEC, 3), next;
+
+	memcpy(part, path, len);
+	part[len] = '\0';
+	for (i = 0; i <= len && at >= 0; i++) {
+		if (part[i] != '/' && part[i])
+			continue;
+		part[i] = '\0';
+		if (mkdirat(at, part + start, 0755) < 0 && errno != EEXIST)
+			break;
+		/* with IN_ROOT resolution a link among the parts must start from the top again */
+		next = open_below(x, x->root_fd, part, O_PATH | O_DIRECTORY);
+		fd_close(&at);
+		at = next;
+		if (i < len)
+			part[i] = '/';
+		start = i + 1;
+	}
+	if (at < 0 || i <= len) {
+		err_sys(e, "make directory %.300s", part);
+		fd_close(&at);
+		return -1;
+	}
+	close(at);
+	return 0;
+}
+
+/* The directory that path is in, borrowed, and its last part. */
+static int parent_of(struct extract *x, const char *path, const char **ret_name, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = slash ? (size_t)(slash - path) : 0;
+	int fd;
+
+	*ret_name = slash ? slash + 1 : path;
+	if (!slash)
+		return x->root_fd;
+	if (x->parent_fd >= 0 && !strncmp(x->parent_path, path, len) && !x->parent_path[len])
+		return x->parent_fd;
+	fd_close(&x->parent_fd);
+	if (len > TAR_NAME_MAX)
+		return err_set(e, ERR_CORRUPT, "a name in the archive is too long");
+	memcpy(x->parent_path, path, len);
+	x->parent_path[len] = '\0';
+	fd = open_below(x, x->root_fd, x->parent_path, O_PATH | O_DIRECTORY);
+	if (fd < 0 && errno == ENOENT) {
+		if (make_parents(x, path, len, e) < 0)
+			return -1;
+		fd = open_below(x, x->root_fd, x->parent_path, O_PATH | O_DIRECTORY);
+	}
+	if (fd < 0) {
+		if (errno == ELOOP || errno == EXDEV)
+			return err_set(e, ERR_DENIED, "%.300s is, or goes through, a symbolic link: not followed", x->parent_path);
+		return err_sys(e, "reach directory %.300s", x->parent_path);
+	}
+	return x->parent_fd = fd;
+}
+
+/* ---- directories ----------------------------------------------------------------- */
+
+static void finish_dir(struct extract *x, struct made_dir *d)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, d->mtime };
+	int fd = open_below(x, x->root_fd, d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+
+	if (fd >= 0) {
+		(void)!fchmod(fd, d->mode);
+		futimens(fd, times);
+		close(fd);
+	}
+	free(d->path);
+}
+
+static int is_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return !n || (!strncmp(path, dir, n) && (path[n] == '/' || !path[n]));
+}
+
+/* Finishes the directories that path is not in. */
+static void leave_dirs(struct extract *x, const char *path)
+{
+	while (x->dir_count && (!path || !is_below(path, x->dirs[x->dir_count - 1].path)))
+		finish_dir(x, &x->dirs[--x->dir_count]);
+}
+
+static int take_owner(struct extract *x, int dirfd, const char *name, struct err *e)
+{
+	if (!(x->flags & EXTRACT_OWNERS))
+		return 0;
+	if (fchownat(dirfd, name, x->t.uid, x->t.gid, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
+		return err_sys(e, "give %.300s its owner %u:%u", x->path, x->t.uid, x->t.gid);
+	return 0;
+}
+
+static uint32_t mode_of(const struct extract *x)
+{
+	return x->t.mode & (x->flags & EXTRACT_STRICT ? 0777 : 07777);
+}
+
+static int put_dir(struct extract *x, struct err *e)
+{
+	const char *name;
+	struct stat st;
+	int parent;
+
+	if (!x->path[0])
+		return 0;	/* the top: as it is */
+	parent = parent_of(x, x->path, &name, e);
+	if (parent < 0)
+		return -1;
+	if (mkdirat(parent, name, 0700) < 0) {
+		if (errno != EEXIST || fstatat(parent, name, &st, x->flags & EXTRACT_STRICT ? AT_SYMLINK_NOFOLLOW : 0) < 0)
+			return err_sys(e, "make directory %.300s", x->path);
+		if (!S_ISDIR(st.st_mode))
+			return err_set(e, ERR_EXISTS, "%.300s exists and is no directory", x->path);
+		return 0;
+	}
+	if (take_owner(x, parent, name, e) < 0)
+		return -1;
+	if (x->dir_count > EXTRACT_COMPONENTS_MAX)
+		return err_set(e, ERR_CORRUPT, "the archive is too deep");
+	x->dirs[x->dir_count] = (struct made_dir){ strdup(x->path), mode_of(x), { x->t.mtime_sec, x->t.mtime_nsec } };
+	if (!x->dirs[x->dir_count].path)
+		return err_nomem(e);
+	x->dir_count++;
+	return 0;
+}
+
+/* ---- files ----------------------------------------------------------------------- */
+
+static void temp_name(char buf[32])
+{
+	static unsigned long long n;
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	snprintf(buf, 32, ".berth-%llx%x", (unsigned long long)t.tv_nsec * 0x9E3779B1ULL + ++n, (unsigned)getpid());
+}
+
+/* A directory is never replaced by something else. */
+static int replaceable(struct extract *x, int parent, const char *name, struct err *e)
+{
+	struct stat st;
+
+	if (!fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode))
+		return err_set(e, ERR_EXISTS, "%.300s exists and is a directory", x->path);
+	return 0;
+}
+
+static int read_number(struct extract *x, uint64_t *used, uint64_t *ret, struct err *e)
+{
+	uint64_t v = 0;
+	int digits = 0;
+	char c;
+
+	for (;;) {
+		if (stream_read(x->in, &c, 1, e) < 0)
+			return -1;
+		++*used;
+		if (c == '\n' && digits)
+			break;
+		if (c < '0' || c > '9' || ++digits > 18)
+			return err_set(e, ERR_CORRUPT, "the map of a sparse file is malformed");
+		v = v * 10 + (uint64_t)(c - '0');
+	}
+	*ret = v;
+	return 0;
+}
+
+static int check_bytes(struct extract *x, uint64_t n, struct err *e)
+{
+	x->written += n;
+	if (x->written < n || x->written > x->limits->bytes)
+		return err_set(e, ERR_LIMIT, "the content has more than %llu bytes; hint: --limit", (unsigned long long)x->limits->bytes);
+	return 0;
+}
+
+static int put_sparse(struct extract *x, int fd, struct err *e)
+{
+	uint64_t used = 0, count, i, end = 0, data = 0, pad, (*map)[2];
+	int r = 0;
+
+	if (read_number(x, &used, &count, e) < 0)
+		return -1;
+	if (count > PACK_EXTENTS_MAX)
+		return err_set(e, ERR_LIMIT, "a sparse file of more than %u pieces", PACK_EXTENTS_MAX);
+	map = calloc((size_t)count + 1, sizeof(*map));
+	if (!map)
+		return err_nomem(e);
+	for (i = 0; i < count && r == 0; i++) {
+		if (read_number(x, &used, &map[i][0], e) < 0 || read_number(x, &used, &map[i][1], e) < 0)
+			r = -1;
+		else if (map[i][0] < end || map[i][0] + map[i][1] > x->t.real_size)
+			r = err_set(e, ERR_CORRUPT, "the map of a sparse file is out of order");
+		end = map[i][0] + map[i][1];
+		data += map[i][1];
+	}
+	pad = tar_padding(used);
+	if (r == 0 && used + pad + data != x->t.size)
+		r = err_set(e, ERR_CORRUPT, "the size of a sparse file does not fit its map");
+	if (r == 0)
+		r = check_bytes(x, data, e) < 0 || stream_skip(x->in, pad, e) < 0 ? -1 : 0;
+	for (i = 0; i < count && r == 0; i++) {
+		if (lseek(fd, (off_t)map[i][0], SEEK_SET) < 0)
+			r = err_sys(e, "seek in %.300s", x->path);
+		else
+			r = stream_to_file(x->in, fd, map[i][1], e);
+	}
+	free(map);
+	if (r == 0 && ftruncate(fd, (off_t)x->t.real_size) < 0)
+		r = err_sys(e, "size %.300s", x->path);
+	return r;
+}
+
+static int fill_file(struct extract *x, int fd, struct err *e)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, { x->t.mtime_sec, x->t.mtime_nsec } };
+	struct stat st;
+
+	if (x->t.sparse ? put_sparse(x, fd, e) < 0 :
+			  (check_bytes(x, x->t.size, e) < 0 || stream_to_file(x->in, fd, x->t.size, e) < 0))
+		return err_wrap(e, "%.200s", x->path);
+	if (stream_skip(x->in, tar_padding(x->t.size), e) < 0 || take_owner(x, fd, "", e) < 0)
+		return -1;
+	if (fchmod(fd, mode_of(x)) < 0 || futimens(fd, times) < 0)
+		return err_sys(e, "set mode and time of %.300s", x->path);
+	/* what was written is what the file system says it has */
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != x->t.real_size)
+		return err_set(e, ERR_CORRUPT, "%.300s has %lld bytes, not %llu", x->path, (long long)st.st_size,
+			       (unsigned long long)x->t.real_size);
+	x->stats->bytes += x->t.real_size;
+	if (x->flags & EXTRACT_STRICT && x->t.linked && x->linkable_count < EXTRACT_LINKS_MAX) {
+		if (!x->linkable)
+			x->linkable = malloc(EXTRACT_LINKS_MAX * sizeof(*x->linkable));
+		if (x->linkable)
+			x->linkable[x->linkable_count++] = (struct inode){ st.st_dev, st.st_ino };
+	}
+	return 0;
+}
+
+static int put_file(struct extract *x, struct err *e)
+{
+	char temp[32], proc[32];
+	const char *name;
+	int parent = parent_of(x, x->path, &name, e);
+	int named = 0, r;
+	autoclose int fd = -1;
+
+	if (parent < 0 || replaceable(x, parent, name, e) < 0)
+		return -1;
+	temp_name(temp);
+	/* without a name nothing is left when we are killed in the middle */
+	fd = openat(parent, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		fd = openat(parent, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		named = fd >= 0;
+	}
+	if (fd < 0)
+		return err_code_sys(e, errno == EACCES || errno == EROFS ? ERR_DENIED : ERR_SYS, "create %.300s", x->path);
+	r = fill_file(x, fd, e);
+	if (r == 0 && !named) {
+		path_of_fd(fd, proc);
+		if (!linkat(AT_FDCWD, proc, parent, name, AT_SYMLINK_FOLLOW))
+			return 0;
+		if (errno != EEXIST || linkat(AT_FDCWD, proc, parent, temp, AT_SYMLINK_FOLLOW) < 0)
+			return err_sys(e, "name %.300s", x->path);
+		named = 1;
+	}
+	if (r == 0 && renameat(parent, temp, parent, name) < 0)
+		r = err_sys(e, "name %.300s", x->path);
+	if (r < 0 && named)
+		unlinkat(parent, temp, 0);
+	return r;
+}
+
+static int put_symlink(struct extract *x, struct err *e)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { x->t.mtime_sec, x->t.mtime_nsec } };
+	const char *name;
+	int parent = parent_of(x, x->path, &name, e);
+
+	if (parent < 0 || replaceable(x, parent, name, e) < 0)
+		return -1;
+	if (!x->t.link[0])
+		return err_set(e, ERR_CORRUPT, "the symbolic link %.300s leads nowhere", x->path);
+	if (symlinkat(x->t.link, parent, name) < 0 &&
+	    (errno != EEXIST || unlinkat(parent, name, 0) < 0 || symlinkat(x->t.link, parent, name) < 0))
+		return err_sys(e, "make symbolic link %.300s", x->path);
+	if (take_owner(x, parent, name, e) < 0)
+		return -1;
+	utimensat(parent, name, times, AT_SYMLINK_NOFOLLOW);
+	return 0;
+}
+
+static int may_link(const struct extract *x, const struct stat *st)
+{
+	size_t i;
+
+	if (!S_ISREG(st->st_mode))
+		return 0;
+	for (i = x->linkable_count; i-- > 0;)
+		if (x->linkable[i].ino == st->st_ino && x->linkable[i].dev == st->st_dev)
+			return 1;
+	return !(x->flags & EXTRACT_STRICT);
+}
+
+static int put_hardlink(struct extract *x, struct err *e)
+{
+	const char *name, *target;
+	struct stat st;
+	int parent;
+	autoclose int from = -1;
+
+	if (clean(x, x->t.link, x->link, e) < 0)
+		return -1;
+	parent = parent_of(x, x->link, &target, e);
+	from = parent < 0 ? -1 : fcntl(parent, F_DUPFD_CLOEXEC, 3);
+	if (from < 0)
+		return parent < 0 ? -1 : err_sys(e, "reach %.300s", x->link);
+	parent = parent_of(x, x->path, &name, e);
+	if (parent < 0 || replaceable(x, parent, name, e) < 0)
+		return -1;
+	if (fstatat(from, target, &st, AT_SYMLINK_NOFOLLOW) < 0 || !may_link(x, &st))
+		return err_set(e, ERR_CORRUPT, "the hard link %.200s leads to %.200s, which is no file of this archive", x->path, x->link);
+	if (linkat(from, target, parent, name, 0) < 0 &&
+	    (errno != EEXIST || unlinkat(parent, name, 0) < 0 || linkat(from, target, parent, name, 0) < 0))
+		return err_sys(e, "make hard link %.300s", x->path);
+	return 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------- */
+
+static int put_entry(struct extract *x, struct err *e)
+{
+	int is_dir = x->t.type == '5';
+
+	if (clean(x, x->t.path, x->path, e) < 0)
+		return -1;
+	leave_dirs(x, x->path);
+	if (x->must_be_dir && !is_dir)
+		return err_set(e, ERR_NOT_FOUND, "the destination is no directory");
+	x->must_be_dir = 0;
+	if (!strchr("0125", x->t.type)) {
+		x->stats->skipped++;
+		return stream_skip(x->in, x->t.size + tar_padding(x->t.size), e);
+	}
+	if (!x->path[0] && !is_dir)
+		return err_set(e, ERR_CORRUPT, "the archive has an entry without a name");
+	if (++x->stats->entries > x->limits->entries)
+		return err_set(e, ERR_LIMIT, "more than %llu entries", (unsigned long long)x->limits->entries);
+	return is_dir ? put_dir(x, e) : x->t.type == '0' ? put_file(x, e) : x->t.type == '1' ? put_hardlink(x, e) : put_symlink(x, e);
+}
+
+/* Sets root_fd and rename as cp(1) would understand dest. */
+static int open_dest(struct extract *x, const char *dest, struct err *e)
+{
+	size_t n = strlen(dest), base;
+	char parent[TAR_NAME_MAX + 4];
+	int slash = n && dest[n - 1] == '/';
+
+	if (!n || n > TAR_NAME_MAX)
+		return err_set(e, ERR_INVALID, "the destination's path is empty or too long");
+	if (x->flags & EXTRACT_CONTENTS && mkdir(dest, 0755) < 0 && errno != EEXIST)
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "make directory %.300s", dest);
+	x->root_fd = open(dest, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (x->root_fd >= 0)
+		return 0;
+	if (x->flags & (EXTRACT_CONTENTS | EXTRACT_INTO) || (errno != ENOENT && errno != ENOTDIR))
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open directory %.300s", dest);
+	while (n > 1 && dest[n - 1] == '/')
+		n--;
+	for (base = n; base > 0 && dest[base - 1] != '/'; base--)
+		;
+	if (n - base > 255 || n == base || (n - base <= 2 && !strncmp(dest + base, "..", n - base)))
+		return err_set(e, ERR_INVALID, "%.300s cannot be a destination", dest);
+	memcpy(x->rename, dest + base, n - base);
+	x->rename[n - base] = '\0';
+	x->must_be_dir = slash;
+	snprintf(parent, sizeof(parent), "%.*s", base ? (int)base : 1, base ? dest : ".");
+	x->root_fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (x->root_fd < 0)
+		return err_code_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYS, "open directory %.300s", parent);
+	return 0;
+}
+
+static int extract_all(struct extract *x, struct err *e)
+{
+	int r;
+
+	while ((r = tar_get(x->in, &x->t, e)) > 0)
+		if (put_entry(x, e) < 0)
+			return -1;
+	if (r < 0)
+		return -1;
+	leave_dirs(x, NULL);
+	return stream_drain(x->in, e);
+}
+
+int extract_to(struct stream *in, const char *dest, int flags, const struct extract_limits *limits,
+	       struct extract_stats *ret, struct err *e)
+{
+	struct extract *x = calloc(1, sizeof(*x));
+	int r;
+
+	if (!x)
+		return err_nomem(e);
+	memset(ret, 0, sizeof(*ret));
+	x->in = in;
+	x->flags = flags;
+	/* inside the sandbox links lead where they lead there; on the host nowhere */
+	x->resolve = RESOLVE_NO_MAGICLINKS | (flags & EXTRACT_STRICT ? RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS : RESOLVE_IN_ROOT);
+	x->limits = limits;
+	x->stats = ret;
+	x->root_fd = x->parent_fd = -1;
+	r = open_dest(x, dest, e);
+	if (r == 0)
+		r = extract_all(x, e);
+	leave_dirs(x, NULL);
+	fd_close(&x->root_fd);
+	fd_close(&x->parent_fd);
+	free(x->linkable);
+	free(x);
+	return r;
+}

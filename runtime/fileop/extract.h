@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * extract - a tar stream becomes files below one directory.
+ *
+ * The stream is hostile, on the host above all (SECURITY-NOTES I33): names are
+ * cleaned and may not hold "..", every parent is reached by openat2(2) that
+ * cannot leave the directory, only files, directories, symbolic and hard links
+ * are made, a file is complete before it appears under its name.  With
+ * EXTRACT_STRICT no symbolic link is followed at all, set-id bits are dropped,
+ * and a hard link must lead to a file of the same stream.
+ */
+#ifndef BERTH_RUNTIME_FILEOP_EXTRACT_H
+#define BERTH_RUNTIME_FILEOP_EXTRACT_H
+
+#include "runtime/fileop/tar.h"
+
+#define EXTRACT_COMPONENTS_MAX 512
+#define EXTRACT_LINKS_MAX 65536
+
+enum extract_flags {
+	EXTRACT_STRICT = 1,	/* on the host */
+	EXTRACT_CONTENTS = 2,	/* the stream holds the contents of a directory: "." is dest */
+	EXTRACT_INTO = 4,	/* dest must be a directory (an archive of somebody's) */
+	EXTRACT_OWNERS = 8,	/* give files the owners of the archive */
+};
+
+struct extract_stats {
+	uint64_t entries;
+	uint64_t bytes;
+	uint64_t skipped;
+};
+
+struct extract_limits {
+	uint64_t bytes;		/* content written, holes excluded */
+	uint64_t entries;
+};
+
+/*
+ * Reads the stream up to the end.  As cp(1): where dest is a directory, the
+ * entries come to be in it; else the first name of each is replaced by dest's.
+ */
+int extract_to(struct stream *in, const char *dest, int flags, const struct extract_limits *limits,
+	       struct extract_stats *ret, struct err *e);
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/fileop/pack.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+struct extent {
+	uint64_t at, len;
+};
+
+struct link {
+	dev_t dev;
+	ino_t ino;
+	char *path;
+};
+
+struct pack {
+	struct stream *out;
+	struct pack_stats *stats;
+	struct extent *extents;
+	struct link *links;	/* open addressing, twice PACK_LINKS_MAX slots */
+	size_t link_count;
+	int depth;
+	size_t path_len;
+	struct tar_entry t;
+};
+
+int pack_is_contents(const char *path)
+{
+	size_t n = strlen(path);
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	return (n == 1 && (path[0] == '/' || path[0] == '.')) || (n > 1 && path[n - 1] == '.' && path[n - 2] == '/');
+}
+
+/* The first of the hard links that was packed, or NULL after adding this one. */
+static const char *known_link(struct pack *p, const struct stat *st, struct err *e)
+{
+	size_t slots = 2 * PACK_LINKS_MAX, i;
+
+	if (!p->links)
+		p->links = calloc(slots, sizeof(*p->links));
+	if (!p->links) {
+		err_nomem(e);
+		return NULL;
+	}
+	i = (size_t)((st->st_ino * 0x9E3779B97F4A7C15ULL) >> 40) % slots;
+	for (; p->links[i].path; i = (i + 1) % slots)
+		if (p->links[i].ino == st->st_ino && p->links[i].dev == st->st_dev)
+			return p->links[i].path;
+	if (p->link_count < PACK_LINKS_MAX) {
+		p->links[i] = (struct link){ st->st_dev, st->st_ino, strdup(p->t.path) };
+		p->link_count += p->links[i].path != NULL;
+		p->t.linked = p->links[i].path != NULL;
+	}
+	return NULL;
+}
+
+/* The pieces of a file between its holes, in p->extents; 0: not sparse. */
+static size_t find_extents(struct pack *p, int fd, uint64_t size)
+{
+	size_t n = 0;
+	off_t at = 0, hole;
+
+	if (!p->extents)
+		p->extents = malloc(PACK_EXTENTS_MAX * sizeof(*p->extents));
+	if (!p->extents)
+		return 0;
+	while ((uint64_t)at < size) {
+		at = lseek(fd, at, SEEK_DATA);
+		if (at < 0 && errno != ENXIO)
+			return 0;
+		if (at < 0 || (uint64_t)at >= size)
+			break;
+		hole = lseek(fd, at, SEEK_HOLE);
+		if (hole < 0 || n == PACK_EXTENTS_MAX - 1 || (uint64_t)hole > size)
+			hole = (off_t)size;
+		p->extents[n++] = (struct extent){ (uint64_t)at, (uint64_t)(hole - at) };
+		at = hole;
+	}
+	if (n == 1 && p->extents[0].at == 0 && p->extents[0].len == size)
+		return 0;
+	if (!n || p->extents[n - 1].at + p->extents[n - 1].len < size)
+		p->extents[n++] = (struct extent){ size, 0 };
+	return n;
+}
+
+static uint64_t digits(uint64_t v)
+{
+	uint64_t n = 1;
+
+	while (v /= 10)
+		n++;
+	return n;
+}
+
+static int put_line(struct stream *s, uint64_t v, struct err *e)
+{
+	char text[24];
+	size_t i = sizeof(text);
+
+	text[--i] = '\n';
+	do
+		text[--i] = (char)('0' + v % 10);
+	while (v /= 10);
+	return stream_write(s, text + i, sizeof(text) - i, e);
+}
+
+static int pack_sparse(struct pack *p, int fd, size_t n, struct err *e)
+{
+	uint64_t map = digits(n) + 1, data = 0;
+	int cut = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		map += digits(p->extents[i].at) + digits(p->extents[i].len) + 2;
+		data += p->extents[i].len;
+	}
+	p->t.sparse = 1;
+	p->t.size = map + tar_padding(map) + data;
+	if (tar_put(p->out, &p->t, e) < 0 || put_line(p->out, n, e) < 0)
+		return -1;
+	for (i = 0; i < n; i++)
+		if (put_line(p->out, p->extents[i].at, e) < 0 || put_line(p->out, p->extents[i].len, e) < 0)
+			return -1;
+	if (tar_pad(p->out, map, e) < 0)
+		return -1;
+	for (i = 0; i < n; i++) {
+		if (lseek(fd, (off_t)p->extents[i].at, SEEK_SET) < 0)
+			return err_sys(e, "seek in %.300s", p->t.path);
+		if (stream_from_file(p->out, fd, p->extents[i].len, &cut, e) < 0)
+			return err_wrap(e, "%.200s", p->t.path);
+	}
+	p->stats->changed += (uint64_t)cut;
+	return tar_pad(p->out, data, e);
+}
+
+static int pack_content(struct pack *p, int fd, const struct stat *st, struct err *e)
+{
+	size_t n = 0;
+	int cut = 0;
+
+	p->t.size = p->t.real_size = (uint64_t)st->st_size;
+	p->stats->bytes += p->t.size;
+	if ((uint64_t)st->st_blocks * 512 < p->t.size)
+		n = find_extents(p, fd, p->t.size);
+	if (n)
+		return pack_sparse(p, fd, n, e);
+	if (lseek(fd, 0, SEEK_SET) < 0 && errno != ESPIPE)
+		return err_sys(e, "seek in %.300s", p->t.path);
+	if (tar_put(p->out, &p->t, e) < 0)
+		return -1;
+	if (stream_from_file(p->out, fd, p->t.size, &cut, e) < 0)
+		return err_wrap(e, "%.200s", p->t.path);
+	p->stats->changed += (uint64_t)cut;
+	return tar_pad(p->out, p->t.size, e);
+}
+
+static void describe(struct pack *p, const struct stat *st, char type)
+{
+	p->t.type = type;
+	p->t.link[0] = '\0';
+	p->t.mode = st->st_mode & 07777;
+	p->t.uid = st->st_uid;
+	p->t.gid = st->st_gid;
+	p->t.size = p->t.real_size = 0;
+	p->t.sparse = p->t.linked = 0;
+	p->t.mtime_sec = st->st_mtim.tv_sec;
+	p->t.mtime_nsec = (uint32_t)st->st_mtim.tv_nsec;
+	p->stats->entries++;
+}
+
+static int pack_file(struct pack *p, int dirfd, const char *name, int flags, struct err *e)
+{
+	autoclose int fd = openat(dirfd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);
+	const char *first;
+	struct stat st;
+
+	if (fd < 0 && (errno == ENOENT || errno == ELOOP || errno == ENXIO) && p->depth) {
+		p->stats->skipped++;	/* it went away or became something else meanwhile */
+		return 0;
+	}
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : errno == EACCES ? ERR_DENIED : ERR_SYS,
+				    "open %.300s", p->t.path);
+	if (!S_ISREG(st.st_mode)) {
+		p->stats->skipped++;
+		return 0;
+	}
+	describe(p, &st, '0');
+	if (st.st_nlink > 1) {
+		first = known_link(p, &st, e);
+		if (first) {
+			p->t.type = '1';
+			strcpy(p->t.link, first);
+			return tar_put(p->out, &p->t, e);
+		}
+	}
+	return pack_content(p, fd, &st, e);
+}
+
+static int pack_link(struct pack *p, int dirfd, const char *name, const struct stat *st, struct err *e)
+{
+	ssize_t n;
+
+	describe(p, st, '2');
+	n = readlinkat(dirfd, name, p->t.link, TAR_NAME_MAX);
+	if (n < 0) {
+		p->stats->entries--;
+		p->stats->skipped++;
+		return 0;
+	}
+	p->t.link[n] = '\0';
+	return tar_put(p->out, &p->t, e);
+}
+
+static int is_pseudo(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC ||
+				     fs.f_type == CGROUP2_SUPER_MAGIC || fs.f_type == CGROUP_SUPER_MAGIC ||
+				     fs.f_type == DEVPTS_SUPER_MAGIC);
+}
+
+static int pack_entry(struct pack *p, int dirfd, const char *name, int follow, dev_t parent_dev, struct err *e);
+
+static int pack_children(struct pack *p, int fd, dev_t dev, struct err *e)
+{
+	int dup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	DIR *d = dup_fd < 0 ? NULL : fdopendir(dup_fd);
+	size_t base = p->path_len;
+	struct dirent *de;
+	int r = 0;
+
+	if (!d) {
+		fd_close(&dup_fd);
+		return err_sys(e, "list %.300s", p->t.path);
+	}
+	while (r == 0 && (errno = 0, de = readdir(d))) {
+		size_t n = strlen(de->d_name);
+
+		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, ".."))
+			continue;
+		if (base + 1 + n > TAR_NAME_MAX - 1) {
+			r = err_set(e, ERR_LIMIT, "a path is longer than %d bytes", TAR_NAME_MAX);
+			break;
+		}
+		p->t.path[base] = '/';
+		memcpy(p->t.path + base + 1, de->d_name, n + 1);
+		p->path_len = base + 1 + n;
+		r = pack_entry(p, fd, de->d_name, 0, dev, e);
+		p->path_len = base;
+		p->t.path[base] = '\0';
+	}
+	if (r == 0 && errno)
+		r = err_sys(e, "list %.300s", p->t.path);
+	closedir(d);
+	return r;
+}
+
+static int pack_dir(struct pack *p, int dirfd, const char *name, int flags, dev_t parent_dev, struct err *e)
+{
+	autoclose int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | flags);
+	struct stat st;
+	int r;
+
+	if (fd < 0 && (errno == ENOENT || errno == ELOOP || errno == ENOTDIR) && p->depth) {
+		p->stats->skipped++;
+		return 0;
+	}
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_code_sys(e, errno == EACCES ? ERR_DENIED : ERR_SYS, "open directory %.300s", p->t.path);
+	if (p->depth >= PACK_DEPTH_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d directories within each other", PACK_DEPTH_MAX);
+	if (p->depth && st.st_dev != parent_dev && is_pseudo(fd)) {
+		p->stats->skipped++;
+		return 0;
+	}
+	describe(p, &st, '5');
+	if (tar_put(p->out, &p->t, e) < 0)
+		return -1;
+	p->depth++;
+	r = pack_children(p, fd, st.st_dev, e);
+	p->depth--;
+	return r;
+}
+
+static int pack_entry(struct pack *p, int dirfd, const char *name, int follow, dev_t parent_dev, struct err *e)
+{
+	int flags = follow ? 0 : O_NOFOLLOW;
+	struct stat st;
+
+	if (fstatat(dirfd, name, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) < 0) {
+		if (errno == ENOENT && p->depth) {
+			p->stats->skipped++;
+			return 0;
+		}
+		return err_code_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : errno == EACCES ? ERR_DENIED : ERR_SYS,
+				    "%.300s", p->depth ? p->t.path : name);
+	}
+	if (S_ISREG(st.st_mode))
+		return pack_file(p, dirfd, name, flags, e);
+	if (S_ISDIR(st.st_mode))
+		return pack_dir(p, dirfd, name, flags, parent_dev, e);
+	if (S_ISLNK(st.st_mode))
+		return pack_link(p, dirfd, name, &st, e);
+	if (!p->depth)
+		return err_set(e, ERR_INVALID, "%.300s is a FIFO, socket or device, not a file or directory", name);
+	p->stats->skipped++;
+	return 0;
+}
+
+int pack_path(struct stream *out, const char *path, int follow, struct pack_stats *ret, struct err *e)
+{
+	struct pack *p = calloc(1, sizeof(*p));
+	const char *end = path + strlen(path), *base;
+	size_t i;
+	int r;
+
+	if (!p)
+		return err_nomem(e);
+	memset(ret, 0, sizeof(*ret));
+	p->out = out;
+	p->stats = ret;
+	while (end > path + 1 && end[-1] == '/')
+		end--;
+	for (base = end; base > path && base[-1] != '/'; base--)
+		;
+	if (pack_is_contents(path) || end - base > 255 || (end - base == 2 && !memcmp(base, "..", 2)))
+		strcpy(p->t.path, ".");
+	else
+		memcpy(p->t.path, base, (size_t)(end - base));
+	p->path_len = strlen(p->t.path);
+	r = pack_entry(p, AT_FDCWD, path, follow || pack_is_contents(path), 0, e);
+	if (r == 0)
+		r = tar_finish(out, e);
+	for (i = 0; p->links && i < 2 * PACK_LINKS_MAX; i++)
+		free(p->links[i].path);
+	free(p->links);
+	free(p->extents);
+	free(p);
+	return r;
+}

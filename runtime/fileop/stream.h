@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stream - one end of a pipe (or file) that a tar archive goes through.
+ *
+ * Buffered for headers, straight from descriptor to descriptor for content
+ * (splice(2), sendfile(2), else read and write): memory does not grow with
+ * what passes.  The descriptor is borrowed.  Works on blocking descriptors and
+ * on those that are not; only the latter can notice a stall.
+ *
+ * Shared by the helper in the sandbox and by the command line.
+ */
+#ifndef BERTH_RUNTIME_FILEOP_STREAM_H
+#define BERTH_RUNTIME_FILEOP_STREAM_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define STREAM_BUF 65536
+
+struct stream {
+	int fd;
+	int stall_ms;		/* longest wait for one byte; -1: for ever */
+	int no_splice;		/* it failed once: read and write instead */
+	uint64_t moved;		/* bytes that went through */
+	void (*tick)(void *ctx, uint64_t moved);	/* shows progress; may be NULL */
+	void *ctx;
+	size_t pos, len;
+	char buf[STREAM_BUF];
+};
+
+/* Set by a signal handler: the next call fails with ERR_BUSY. */
+extern volatile sig_atomic_t stream_interrupted;
+
+void stream_init(struct stream *s, int fd, int stall_ms);
+int stream_write(struct stream *s, const void *p, size_t n, struct err *e);
+int stream_zeros(struct stream *s, uint64_t n, struct err *e);
+int stream_flush(struct stream *s, struct err *e);
+/* n bytes of in_fd from its offset on.  Where the file ends early zeros follow and *ret_short is set. */
+int stream_from_file(struct stream *s, int in_fd, uint64_t n, int *ret_short, struct err *e);
+/* Exactly n bytes; ERR_CORRUPT when the stream ends before. */
+int stream_read(struct stream *s, void *p, size_t n, struct err *e);
+int stream_skip(struct stream *s, uint64_t n, struct err *e);
+/* Everything up to the end, thrown away: the writer must not see a broken pipe. */
+int stream_drain(struct stream *s, struct err *e);
+/* n bytes into out_fd at its offset. */
+int stream_to_file(struct stream *s, int out_fd, uint64_t n, struct err *e);
+
+/*
+ * Everything of in_fd to out_fd, whatever they are: *ret_bytes.  At most limit
+ * bytes, then ERR_LIMIT.  buf is of STREAM_BUF bytes.
+ */
+int stream_pump(int in_fd, int out_fd, uint64_t limit, char *buf, uint64_t *ret_bytes, struct err *e);
+
+#endif
