@@ -6,7 +6,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "manager/registry.h"
+#include "manager/keeper.h"
+#include "manager/wire.h"
+
+#define ASK_MS 200	/* what one keeper may take to say how it is */
 
 enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET };
 
@@ -44,6 +47,41 @@ static int add(void *ctx, const char *id, int kept, const json_t *record)
 	return json_array_append_new(o->list, copy);
 }
 
+/* How long it is idle, or what it does; one that does not say so in time is listed without. */
+static void ask_keeper(struct registry *r, json_t *record)
+{
+	static const char *const keys[] = { "idle_ms", "busy", "commands", "sessions" };
+	autojson json_t *rq = json_pack("{s:s}", "op", "ping"), *answer = NULL;
+	const char *id = json_string_value(json_object_get(record, "id"));
+	const char *status = json_string_value(json_object_get(record, "status"));
+	struct err ignored;
+	autoclose int sock = id && status && !strcmp(status, "running") ? keeper_connect(r, id, &ignored) : -1;
+	size_t n = 0, i;
+
+	if (sock < 0 || wire_send(sock, rq, NULL, 0, &ignored) < 0 ||
+	    wire_recv(sock, ASK_MS, &answer, NULL, 0, &n, &ignored) != 1)
+		return;
+	for (i = 0; i < ARRAY_LEN(keys); i++)
+		json_object_set(record, keys[i], json_object_get(answer, keys[i]));
+}
+
+/* "up 5m" would say nothing: what it does, or since when nothing. */
+static void activity(const json_t *record, char *out, size_t n)
+{
+	const json_t *idle = json_object_get(record, "idle_ms");
+	const char *busy = json_string_value(json_object_get(record, "busy"));
+	long long s = (long long)json_integer_value(idle) / 1000;
+
+	if (busy)
+		log_clean(out, n, busy, 0);
+	else if (!idle)
+		snprintf(out, n, "-");
+	else if (s < 120)
+		snprintf(out, n, "idle %llds", s);
+	else
+		snprintf(out, n, s < 7200 ? "idle %lldm" : "idle %lldh", s / (s < 7200 ? 60 : 3600));
+}
+
 static const char *field(const json_t *record, const char *key, char *out, size_t n)
 {
 	const char *s = json_string_value(json_object_get(record, key));
@@ -54,7 +92,7 @@ static const char *field(const json_t *record, const char *key, char *out, size_
 
 static void print_row(const json_t *record, int quiet)
 {
-	char id[80], name[80], image[128], status[32], created[48], word[64], command[160] = "";
+	char id[80], name[80], image[128], status[32], created[48], word[64], command[160] = "", doing[48];
 	const json_t *argv = json_object_get(record, "command");
 	size_t i;
 
@@ -67,9 +105,10 @@ static void print_row(const json_t *record, int quiet)
 		log_clean(word, sizeof(word), json_string_value(json_array_get(argv, i)), 0);
 		snprintf(command + strlen(command), sizeof(command) - strlen(command), "%s%s", i ? " " : "", word);
 	}
-	printf("%-12s  %-16s  %-24s  %-8s  %-20s  %.60s\n", id, field(record, "name", name, sizeof(name)),
+	activity(record, doing, sizeof(doing));
+	printf("%-12s  %-16s  %-24s  %-8s  %-20s  %-16s  %.60s\n", id, field(record, "name", name, sizeof(name)),
 	       field(record, "image", image, sizeof(image)), field(record, "status", status, sizeof(status)),
-	       field(record, "created", created, sizeof(created)), command);
+	       field(record, "created", created, sizeof(created)), doing, command);
 }
 
 static int list(const struct config *c, struct ps_options *o, struct err *e)
@@ -83,6 +122,8 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	if (registry_open(&r, c, e) < 0)
 		return -1;
 	result = registry_list(&r, o->all, add, o, e);
+	for (i = 0; result == 0 && !o->quiet && i < json_array_size(all); i++)
+		ask_keeper(&r, json_array_get(all, i));
 	registry_close(&r);
 	if (result < 0)
 		return -1;
@@ -92,7 +133,8 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 		puts(text ? text : "[]");
 	} else {
 		if (!o->quiet)
-			printf("%-12s  %-16s  %-24s  %-8s  %-20s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "COMMAND");
+			printf("%-12s  %-16s  %-24s  %-8s  %-20s  %-16s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY",
+			       "COMMAND");
 		for (i = 0; i < json_array_size(all); i++)
 			print_row(json_array_get(all, i), o->quiet);
 	}

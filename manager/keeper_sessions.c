@@ -439,6 +439,7 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 	verdict_decide(&s->facts, &v);
 	s->busy = 0;
 	s->deadline_ms = s->escalate_ms = 0;
+	keeper_busy(k);
 	if (s->client >= 0)
 		answer_session(k, s, s->facts.timed_out ? "timeout" : "done", &v);
 }

@@ -99,7 +99,12 @@ struct keeper {
 	int listen_fd, signal_fd;
 	int fileop_fd;		/* the helper for file work, or -1 */
 	int stopping;		/* leave the loop */
-	uint64_t created_ms, oom_until_ms, busy_ms;
+	uint64_t created_ms, oom_until_ms;
+	uint64_t busy_ms;		/* when work was last seen */
+	uint64_t idle_checked_ms, idle_cpu_us;
+	int idle_cpu_busy;		/* the last look at the CPU time saw work */
+	int limits_changed;
+	struct cgroup_limits limits;	/* once changed: instead of the spec's */
 	uint32_t next_seq;
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];
@@ -107,8 +112,6 @@ struct keeper {
 };
 
 uint64_t keeper_now_ms(void);
-/* Real work was seen: the sandbox is not idle now. */
-void keeper_busy(struct keeper *k);
 /* Sends msg, which it consumes, to client i; a client that cannot take it is dropped. */
 void keeper_answer(struct keeper *k, int client, json_t *msg, const int *fds, size_t count);
 void keeper_answer_error(struct keeper *k, int client, const struct err *e);
@@ -128,6 +131,15 @@ int keeper_command_op(struct keeper *k, int client, const char *op, const json_t
 /* The id of a request's "command", "c12" -> 12. */
 struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, struct err *e);
 json_t *keeper_command_verdict(const struct verdict *v);
+
+/* keeper_idle.c */
+/* Real work was seen: the sandbox is not idle now. */
+void keeper_busy(struct keeper *k);
+uint64_t keeper_idle_next(const struct keeper *k);
+void keeper_idle_check(struct keeper *k, uint64_t now);
+void keeper_idle_describe(struct keeper *k, json_t *answer);
+int keeper_limits_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
+void keeper_limits_describe(const struct keeper *k, json_t *answer);
 
 /* keeper_follow.c */
 int keeper_follow_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth update: change the limits of a sandbox while it runs, and for its next start. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/sandbox_open.h"
+
+#define SPEC_FILE "spec.json"
+
+enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON };
+
+static const struct opt options[] = {
+	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m", OPT_MEMORY },
+	{ "cpus", 'c', OPT_VALUE, "N", "CPUs, such as 0.5", OPT_CPUS },
+	{ "pids", 0, OPT_VALUE, "N", "processes and threads", OPT_PIDS },
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
+};
+
+struct update {
+	json_t *rq;	/* for the keeper */
+	json_t *options;	/* for spec.json, as create was given them */
+	int json;
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	static const char *const names[] = { NULL, "memory", "cpus", "pids" };
+	static const char *const keys[] = { NULL, "memory_bytes", "cpu_milli", "pids" };
+	struct update *u = ctx;
+	uint64_t v = 0;
+	int r;
+
+	if (id == OPT_JSON) {
+		u->json = 1;
+		return 0;
+	}
+	/* the ranges of create */
+	r = id == OPT_MEMORY ? num_size(value, "memory", 512 << 10, 1ULL << 60, &v, e) :
+	    id == OPT_CPUS ? num_milli(value, "cpus", 10, 4096000, &v, e) : num_u64(value, "pids", 1, 4194304, &v, e);
+	if (r < 0)
+		return -1;
+	json_object_set_new(u->rq, keys[id], json_integer((json_int_t)v));
+	return json_array_append_new(u->options, json_pack("[s,s]", names[id], value)) < 0 ? err_nomem(e) : 0;
+}
+
+static int save(struct sandbox_ref *s, const struct update *u, struct err *e)
+{
+	autojson json_t *spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
+	json_t *kept = NULL, *all, *old, *new;
+	size_t i, j;
+
+	if (!spec)
+		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id) : -1;
+	if (json_get_arr(spec, "options", &kept, SPEC_FILE, e) < 0)
+		return -1;
+	/* one entry per option, however often it is changed */
+	all = json_array();
+	json_array_foreach(kept, i, old) {
+		int replaced = 0;
+
+		json_array_foreach(u->options, j, new)
+			replaced |= json_equal(json_array_get(old, 0), json_array_get(new, 0));
+		if (!replaced)
+			json_array_append(all, old);
+	}
+	json_array_extend(all, u->options);
+	json_object_set_new(spec, "options", all);
+	return registry_save(&s->registry, s->id, SPEC_FILE, spec, e);
+}
+
+static int update(struct sandbox_ref *s, struct update *u, const char *ref, struct err *e)
+{
+	autojson json_t *answer = NULL, *spec = NULL;
+
+	if (sandbox_ref_find(s, ref, e) < 0)
+		return -1;
+	spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
+	if (!spec && e->code == ERR_NOT_FOUND)
+		return err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
+	if (!s->kept) {
+		s->sock = keeper_connect(&s->registry, s->id, e);
+		if (s->sock < 0)
+			return -1;
+		json_object_set_new(u->rq, "op", json_string("update"));
+		answer = keeper_call(s->sock, u->rq, NULL, 0, NULL, e);
+		if (!answer)
+			return -1;
+	}
+	return save(s, u, e);
+}
+
+static int update_main(const struct command *self, int argc, char **argv)
+{
+	struct update u = { .rq = json_object(), .options = json_array() };
+	struct sandbox_ref s;
+	struct err e = { 0 };
+	int rest, help = 0, r;
+
+	sandbox_ref_init(&s);
+	r = command_options(self, argc, argv, set_option, &u, &rest, &help, &e);
+	if (r == 0 && !help) {
+		if (rest + 1 != argc)
+			r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth update --memory 1g ID");
+		else if (!json_array_size(u.options))
+			r = err_set(&e, ERR_USAGE, "nothing to change; hint: --memory, --cpus, --pids");
+		if (r == 0)
+			r = update(&s, &u, argv[rest], &e);
+		if (r == 0 && u.json)
+			printf("{\"id\":\"%s\",\"updated\":true}\n", s.id);
+		else if (r == 0)
+			puts(s.id);
+	}
+	sandbox_ref_close(&s);
+	json_decref(u.rq);
+	json_decref(u.options);
+	return r < 0 ? command_fail(self, &e, u.json) : 0;
+}
+
+const struct command cmd_update = {
+	.name = "update",
+	.args = "SANDBOX",
+	.summary = "change the limits of a sandbox, at once and for good",
+	.detail = "A limit that the kernel refuses (less memory than is in use) is an error and nothing changes.",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_SANDBOX,
+	.run = update_main,
+};
