@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Every command that the README and the man pages show is run as it stands there.
+
+README: the ```sh blocks, in order, in one shell that stops at the first failure.
+Manual: the literal blocks of EXAMPLES; a command may end as its text says (3, 124,
+137, ...), but never as misuse or because berth could not do it.
+"""
+import glob
+import os
+import re
+import subprocess
+
+import berthtest as b
+
+MISUSE = (2, 125, 126, 127)
+# What these need is not on this machine: a registry.
+ELSEWHERE = re.compile(r"docker://|\bdocker save\b|\bberthd\b")
+
+
+def directory(name):
+    path = b.tmp(name)
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def shell(script):
+    env = dict(b.environment(), PATH=b.BUILD + ":" + os.environ["PATH"], HOME=directory("home"))
+    return subprocess.run(["bash", "-c", script], cwd=directory("cwd"), env=env, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+
+
+def text_of(path):
+    with open(path) as f:
+        return f.read()
+
+
+@b.deadline(120)
+def test_the_readme_works_from_top_to_bottom():
+    blocks = re.findall(r"^```sh\n(.*?)^```", text_of(os.path.join(b.TOP, "README.md")), re.S | re.M)
+    # the two commands themselves: this is the second, and the first is tried where nothing is installed yet
+    blocks = [x for x in blocks if not x.startswith("make ")]
+    assert len(blocks) >= 5, "the README shows what berth does"
+    script = "set -ex\n" + "".join(blocks)
+    r = shell(script)
+    assert r.returncode == 0, f"exit status {r.returncode}\n{r.stderr.decode()[-2000:]}"
+
+
+def examples_of(page):
+    """The lines of the literal blocks of EXAMPLES, in mdoc(7) or man(7)."""
+    section = re.search(r"^\.S[hH] EXAMPLES\n(.*?)(?=^\.S[hH] |\Z)", text_of(page), re.S | re.M)
+    if not section:
+        return []
+    blocks = re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", section.group(1), re.S | re.M)
+    blocks += re.findall(r"^\.(?:nf|EX)\n(.*?)^\.(?:fi|EE)", section.group(1), re.S | re.M)
+    blocks += [x + "\n" for x in re.findall(r"^\.Dl (.*)$", section.group(1), re.M)]
+    out = []
+    for block in blocks:
+        text = block.replace(r"\e", "\\").replace(r"\-", "-").replace(r"\(aq", "'").replace(r"\&", "").replace(r"\(dq", '"')
+        lines = [line for line in text.splitlines() if not line.startswith((".", '"'))]
+        if any(line.lstrip().startswith(("berth ", "$ berth", "# berth")) or "| berth " in line or "&& berth" in line
+               for line in lines):
+            out.append("\n".join(re.sub(r"^[$#] ", "", line.strip()) if line.startswith(("$ ", "# ", " ")) else line
+                                 for line in lines))
+    return out
+
+
+@b.deadline(300)
+def test_the_examples_of_the_manual_work():
+    seen = 0
+    for page in sorted(glob.glob(os.path.join(b.TOP, "man", "*.[158]"))):
+        for block in examples_of(page):
+            if ELSEWHERE.search(block):
+                continue
+            for command in join_lines(block):
+                seen += run_example(page, command)
+    assert seen >= 10, seen
+    b.berth("rm", "--force", "work", "trial", ok=None)
+
+
+def join_lines(block):
+    """A command goes on after a backslash, a pipe, or inside a heredoc or quotes."""
+    command = ""
+    for line in block.splitlines():
+        command += line + "\n"
+        if line.endswith("\\"):
+            continue
+        if subprocess.run(["bash", "-n", "-c", command], stderr=subprocess.PIPE).stderr:
+            continue
+        if command.strip():
+            yield command
+        command = ""
+    if command.strip():
+        yield command
+
+
+def run_example(page, command):
+    name = os.path.basename(page)
+    if "work" in command.split() and "create" not in command and "rm" not in command.split():
+        if b.berth("inspect", "work", ok=None).code != 0:
+            b.berth("create", "--name", "work", "host", ok=True)
+    elif "create" in command:
+        b.berth("rm", "--force", "work", ok=None)
+    r = shell(command.replace("/tmp/", directory("tmp") + "/"))
+    assert r.returncode not in MISUSE, f"{name}: {command}exit status {r.returncode}\n{r.stderr.decode()[-1000:]}"
+    return 1
