@@ -85,8 +85,10 @@ def cmdline(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             args = f.read().replace(b"\0", b" ").decode(errors="replace").strip()
-        with open(f"/proc/{pid}/comm") as f:
-            return f"{pid} ({f.read().strip()}) {args[:120]}"
+        with open(f"/proc/{pid}/status") as f:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+        said = ", ".join(f"{k} {status[k]}" for k in ("State", "ShdPnd") if k in status)
+        return f"{pid} ({status.get('Name')}: {said}) {args[:120]}"
     except (FileNotFoundError, ProcessLookupError):
         return f"{pid} (gone)"
 
@@ -116,3 +118,14 @@ def reap():
             if e.errno == errno.ECHILD:
                 return
             raise
+
+
+def reap_orphans(root):
+    """Collects ended children of root, our process, that it did not start itself (their sessions or comm differ)."""
+    for pid in pids():
+        s = stat(pid)
+        if s and s[1] == root and s[0] == "Z":
+            try:
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+            except ChildProcessError:
+                pass
