@@ -84,6 +84,10 @@ struct keeper_session {
 	uint64_t started_ms, deadline_ms, escalate_ms, probe_ms;
 	enum session_on_timeout on_timeout;
 	struct cgroup_usage before;
+	/* after the last command nothing but the shell was left: what was measured then is still true */
+	int alone;
+	pid_t alone_pid;
+	struct cgroup_usage alone_usage;
 	pid_t *baseline;	/* processes that were there before it */
 	size_t baseline_count;
 	struct verdict_facts facts;
