@@ -48,7 +48,8 @@ static int check_pid(const struct cgroup *cg, int pid, struct err *e)
 	char procs[16384], want[32], *p;
 
 	snprintf(want, sizeof(want), "%d", pid);
-	if (pid > 1 && cg->v2_fd >= 0 && cgroup_read(cg->v2_fd, "cgroup.procs", procs, sizeof(procs)) > 0)
+	if (pid > 1 && cg->v2_fd >= 0 && (cgroup_read(cg->v2_fd, "cgroup.procs", procs, sizeof(procs)) > 0 ||
+					  cgroup_read(cg->v2_fd, "init/cgroup.procs", procs, sizeof(procs)) > 0))
 		for (p = strtok(procs, "\n"); p; p = strtok(NULL, "\n"))
 			if (!strcmp(p, want))
 				return 0;

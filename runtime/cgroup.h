@@ -66,6 +66,8 @@ struct cgroup_ops {
 	/* Changes the limits of a live one; reads each back. */
 	int (*limit)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
 	int (*usage)(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
+	/* Makes a sandbox's cgroup ready for leaves: its init, pid, moves to one of its own where it must. */
+	int (*house)(struct cgroup *c, int pid, struct err *e);
 	/* As create, for a leaf of an existing sandbox: c->name is "ID/LEAF". */
 	int (*create_leaf)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
 	/* Removes the directories; ERR_BUSY while a process lives there. */

@@ -234,6 +234,15 @@ static int create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct e
 	return limit(c, l, e);
 }
 
+/* The v2 tree has no controllers here, and v1 lets processes and children live side by side. */
+static int house(struct cgroup *c, int pid, struct err *e)
+{
+	(void)c;
+	(void)pid;
+	(void)e;
+	return 0;
+}
+
 static int open_existing(struct cgroup *c, struct err *e)
 {
 	int i;
@@ -313,6 +322,7 @@ static int remove_all(struct cgroup *c, struct err *e)
 const struct cgroup_ops cgroup_ops_hybrid = {
 	.name = "hybrid",
 	.create = create,
+	.house = house,
 	.create_leaf = create_leaf,
 	.open = open_existing,
 	.limit = limit,

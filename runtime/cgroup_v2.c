@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -135,20 +136,29 @@ static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e
 	return limit(c, l, e);
 }
 
-/* The sandbox's own cgroup hands its controllers down and holds no process itself. */
+/*
+ * A cgroup that hands controllers down holds no process itself.  The move comes
+ * after the child made its cgroup namespace: with nsdelegate, clone3 lets init
+ * put commands only into cgroups below that namespace's root, which must be the
+ * sandbox's cgroup and not init's leaf.
+ */
+static int house(struct cgroup *c, int pid, struct err *e)
+{
+	char dir[256], number[16];
+
+	if (mkdirat(c->v2_fd, "init", 0755) < 0)
+		return err_sys(e, "make a cgroup for the sandbox's init");
+	snprintf(number, sizeof(number), "%d", pid);
+	if (cgroup_write(c->v2_fd, "init/cgroup.procs", number) < 0)
+		return err_sys(e, "move the sandbox's init to its cgroup");
+	snprintf(dir, sizeof(dir), "%s/%s/%s", V2_ROOT, c->parent, c->name);
+	return enable(dir, e);
+}
+
 static int create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
-	char of[256];
-
 	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
-	if (c->v2_fd < 0)
-		return -1;
-	if (faccessat(c->v2_fd, "pids.max", F_OK, 0) < 0) {
-		snprintf(of, sizeof(of), "%s/%s/%.*s", V2_ROOT, c->parent, (int)strcspn(c->name, "/"), c->name);
-		if (enable(of, e) < 0)
-			return -1;
-	}
-	return limit(c, l, e);
+	return c->v2_fd < 0 ? -1 : limit(c, l, e);
 }
 
 static int open_existing(struct cgroup *c, struct err *e)
@@ -202,6 +212,7 @@ static int remove_all(struct cgroup *c, struct err *e)
 const struct cgroup_ops cgroup_ops_v2 = {
 	.name = "v2",
 	.create = create,
+	.house = house,
 	.create_leaf = create_leaf,
 	.open = open_existing,
 	.limit = limit,

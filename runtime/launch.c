@@ -79,7 +79,7 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD | CLONE_INTO_CGROUP,
 		.pidfd = (uint64_t)(uintptr_t)&sb->pidfd,
 		.exit_signal = SIGCHLD,
-		.cgroup = (uint64_t)(sb->init_leaf.ops ? sb->init_leaf.v2_fd : sb->cgroup.v2_fd),
+		.cgroup = (uint64_t)sb->cgroup.v2_fd,
 	};
 	struct child c = {
 		.spec = sb->spec, .plan = &sb->plan, .cgroup = &sb->cgroup, .sock = child_sock, .init_fd = -1,
@@ -198,18 +198,6 @@ int sandbox_tty(struct sandbox *sb, int *ret_master, int *ret_slave, struct err 
 	return 0;
 }
 
-/* Under v2 a cgroup that hands controllers down holds no process: init gets a leaf too. */
-static int make_cgroups(struct sandbox *sb, struct err *e)
-{
-	const struct spec *s = sb->spec;
-
-	if (cgroup_create(&sb->cgroup, s->cgroup_parent, s->id, &s->limits, e) < 0)
-		return -1;
-	if (!s->resident || cgroup_detect() != CGROUP_V2)
-		return 0;
-	return cgroup_create_leaf(&sb->init_leaf, &sb->cgroup, "init", NULL, s->id_base, e);
-}
-
 static int keep_control(struct sandbox *sb, struct err *e)
 {
 	size_t i;
@@ -229,7 +217,7 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 
 	if (spec_check(s, e) < 0 ||
 	    mountplan_build(&sb->plan, s, s->host_image ? hostimage_dirs() : NULL, e) < 0 ||
-	    make_cgroups(sb, e) < 0)
+	    cgroup_create(&sb->cgroup, s->cgroup_parent, s->id, &s->limits, e) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 		return err_sys(e, "make the control socket");
@@ -254,7 +242,9 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 		return -1;
 	if (send_go(sb, init_fd, e) < 0)
 		return prefer_child_error(sb, e);
-	return s->tty || s->resident ? receive_pts(sb, e) : 0;
+	if ((s->tty || s->resident) && receive_pts(sb, e) < 0)
+		return -1;
+	return s->resident ? sb->cgroup.ops->house(&sb->cgroup, sb->pid, e) : 0;
 }
 
 int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
@@ -441,7 +431,6 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 	fd_close(&sb->base_fd);
 	fd_close(&sb->pts_fd);
 	fd_close(&sb->control_fd);
-	cgroup_release(&sb->init_leaf);
 	cgroup_release(&sb->cgroup);
 	return r;
 }

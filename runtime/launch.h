@@ -24,7 +24,6 @@ struct sandbox {
 	int pidfd;
 	int sock;	/* to init */
 	int base_fd;	/* the writable layer's file system */
-	struct cgroup init_leaf;	/* v2, resident: where init lives */
 	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
 	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
 };
