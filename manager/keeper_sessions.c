@@ -316,6 +316,12 @@ static int put_text(struct keeper *k, struct keeper_session *s, const char *text
 	return 0;
 }
 
+static void drop_output(struct keeper_session *s)
+{
+	ring_release(&s->out[0]);
+	ring_release(&s->out[1]);
+}
+
 static void reset_command(struct keeper_session *s)
 {
 	memset(&s->facts, 0, sizeof(s->facts));
@@ -323,7 +329,7 @@ static void reset_command(struct keeper_session *s)
 	free(s->baseline);
 	s->baseline = NULL;
 	s->baseline_count = 0;
-	s->escalated = s->awaiting = 0;
+	s->escalated = s->awaiting = s->unclaimed = 0;
 	s->escalate_ms = 0;
 }
 
@@ -333,6 +339,8 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 	struct keeper_command *c;
 	struct err ignored;
 
+	if (s->unclaimed)
+		drop_output(s);		/* nobody came for it, and it is not the next one's */
 	reset_command(s);
 	s->fresh = !s->shell_seq;
 	s->alone &= !s->fresh;
@@ -451,8 +459,14 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 	s->busy = 0;
 	s->deadline_ms = s->escalate_ms = 0;
 	keeper_busy(k);
-	if (s->client >= 0)
+	if (s->client >= 0) {
 		answer_session(k, s, s->facts.timed_out ? "timeout" : "done", &v);
+	} else if (s->facts.killed_by_us) {
+		drop_output(s);		/* its client is gone for good */
+	} else {
+		s->unclaimed = 1;
+		s->verdict = v;
+	}
 }
 
 /* "NONCE STATUS": anything else on the pipe is not for us. */
@@ -883,6 +897,13 @@ static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err
 
 	if (!s || json_get_bool(rq, "inline", &inlined, "request", e) < 0 || json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &s->on_timeout, e) < 0)
 		return -1;
+	if (!s->busy && s->unclaimed) {
+		s->unclaimed = 0;
+		s->client = client;
+		s->inlined = inlined;
+		answer_session(k, s, s->verdict.facts.timed_out ? "timeout" : "done", &s->verdict);
+		return 0;
+	}
 	if (!s->busy)
 		return err_set(e, ERR_NOT_FOUND, "session %s runs no command", s->name);
 	if (s->client >= 0)

@@ -92,6 +92,8 @@ struct keeper_session {
 	size_t baseline_count;
 	struct verdict_facts facts;
 	int fresh;		/* the shell was started for this command */
+	int unclaimed;		/* it ended while no client waited: for the next sh-wait */
+	struct verdict verdict;
 };
 
 struct keeper {

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detached commands: output by byte offsets, attach, send, signal, wait; shell, stats, top, rename, update, idle."""
+import hashlib
+import json
+import os
+import pty
+import select
+import signal
+import time
+
+import berthtest as b
+
+COST = 30
+
+
+def create(*options, **kw):
+    return b.berth("create", *options, "host", ok=True, **kw).out.strip()
+
+
+def detach(box, *command, options=()):
+    return b.berth("exec", "-d", *options, box, *command, ok=True).out.strip()
+
+
+def remove(box):
+    b.berth("rm", "-f", box, ok=True)
+
+
+# ---- output -----------------------------------------------------------------
+
+def test_both_streams_and_the_status_come_back():
+    box = create()
+    c = detach(box, "sh", "-c", "echo out; echo err >&2; exit 7")
+    r = b.berth("attach", box, c, ok=7)
+    b.expect((r.out, r.err) == ("out\n", "err\n"), r, "the streams differ")
+    b.expect(b.berth("wait", box, c, ok=7).out == "", r, "wait printed something")
+    v = json.loads(b.berth("wait", "--json", box, c, ok=7).out)
+    b.expect(v["cause"] == "exit" and v["exit_code"] == 7, r, "the verdict differs")
+    b.expect(b.berth("output", "--from", "2", box, c, ok=True).out == "t\n", r, "--from")
+    b.expect(b.berth("output", "--stderr", box, c, ok=True).out == "err\n", r, "--stderr")
+    j = json.loads(b.berth("output", "--json", box, c, ok=True).out)
+    b.expect((j["from"], j["next"], j["data"], j["ended"]) == (0, 4, "out\n", True), r, "--json")
+    b.one_line_error(b.berth("output", "--from", "5", box, c), 2, "beyond")
+    b.one_line_error(b.berth("output", box, "c99"), 125, "no command")
+    remove(box)
+
+
+def test_a_client_that_dies_comes_back_with_its_offset():
+    """Killed again and again while following; the pieces are exactly the output."""
+    box = create()
+    c = detach(box, "sh", "-c", "i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); sleep 0.005; done")
+    want = "".join(f"line {i}\n" for i in range(300)).encode()
+    got = b""
+    while len(got) < len(want) // 2:
+        p = b.start("output", "--follow", "--from", str(len(got)), box, c)
+        piece = b.read_until(p.stdout, b"\n")
+        b.stop(p)
+        got += piece
+    r = b.berth("output", "--follow", "--from", str(len(got)), box, c, ok=True)
+    got += r.out.encode()
+    b.expect(got == want, r, f"{len(got)} bytes, not {len(want)}, or others")
+    remove(box)
+
+
+def test_the_dropped_middle_is_counted():
+    box = create()
+    c = detach(box, "sh", "-c", "head -c 5000000 /dev/zero")
+    b.berth("wait", box, c, ok=True)
+    for verb in ("output", "attach"):
+        r = b.berth(verb, box, c, ok=True)
+        kept = len(r.out)
+        b.expect(f"{5000000 - kept} bytes" in r.err and kept >= 1 << 20, r, "kept and dropped do not add up")
+    remove(box)
+
+
+# ---- input ------------------------------------------------------------------
+
+def test_stdin_takes_any_bytes_and_its_end():
+    box = create()
+    data = os.urandom(700000)
+    c = detach(box, "sha256sum")
+    b.berth("send", "--eof", box, c, "-", input=data, ok=True)
+    b.berth("wait", box, c, ok=True)
+    r = b.berth("output", box, c, ok=True)
+    b.expect(r.out.split()[0] == hashlib.sha256(data).hexdigest(), r, "not the bytes that were sent")
+    b.one_line_error(b.berth("send", box, c, "more"), 2, "stdin")
+    c = detach(box, "head", "-1")
+    b.berth("send", box, c, "a line", ok=True)
+    b.expect(b.berth("attach", box, c, ok=True).out == "a line\n", r, "the text differs")
+    remove(box)
+
+
+def test_send_answers_a_question_of_a_session():
+    box = create()
+    p = b.start("sh", box, "--", "read x; echo got $x")
+    b.expect(p.wait(20) == 123, b.berth("ps"), "the command does not await input")
+    b.stop(p)
+    b.berth("send", "--session", "main", box, "an answer", ok=True)
+    r = b.berth("sh", "--wait", box, ok=True)
+    b.expect("got an answer" in r.out, r, "it was not read")
+    remove(box)
+
+
+def test_signals():
+    box = create()
+    c = detach(box, "sleep", "1000")
+    b.berth("signal", box, c, "SIGTERM", ok=True)
+    b.berth("wait", box, c, ok=128 + signal.SIGTERM)
+    c = detach(box, "sh", "-c", "sleep 1000 & sleep 1000")
+    b.berth("signal", "--all", box, c, "9", ok=True)
+    v = json.loads(b.berth("wait", "--json", box, c, ok=137).out)
+    assert v["cause"] == "killed-by", v
+    b.wait_for(lambda: "sleep" not in b.berth("top", box, ok=True).out, 10, "the end of every process")
+    b.one_line_error(b.berth("signal", box, c, "TERM"), 125, "ended")
+    b.one_line_error(b.berth("signal", box, c, "NOPE"), 2, "NOPE")
+    listed = {x["command"]: x for x in json.loads(b.berth("commands", "--json", box, ok=True).out)}
+    assert listed[c]["state"] == "ended" and "verdict" in listed[c], listed
+    remove(box)
+
+
+# ---- a terminal to leave and come back to -------------------------------------
+
+class Terminal:
+    def __init__(self, *args):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(b.BERTH, [b.BERTH, *args], b.environment())
+
+    def type(self, text):
+        os.write(self.fd, text)
+
+    def until(self, word, seconds=20):
+        got, end = b"", time.monotonic() + seconds
+        while word not in got:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.fd], [], [], left)[0]:
+                raise AssertionError(f"no {word!r}; got {got[-1000:]!r}")
+            try:
+                piece = os.read(self.fd, 65536)
+            except OSError:
+                piece = b""
+            if not piece:
+                raise AssertionError(f"the end before {word!r}; got {got[-1000:]!r}")
+            got += piece
+        return got
+
+    def end(self):
+        status = os.waitpid(self.pid, 0)[1]
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(status)
+
+
+def test_a_shell_is_left_and_found_again():
+    box = create()
+    t = Terminal("shell", box)
+    t.type(b"x=4''1; echo mark$((x+1))\n")
+    t.until(b"mark42")
+    t.type(b"\x10\x11")
+    command = t.until(b"comes back").split(b"attach ")[1].split()[1].decode()
+    assert t.end() == 0
+    t = Terminal("attach", box, command)
+    t.type(b"echo again$x; exit 5\n")
+    t.until(b"again41")
+    assert t.end() == 5
+    remove(box)
+
+
+def test_a_slow_terminal_loses_nothing():
+    box = create()
+    t = Terminal("shell", "--shell", "sh", box)
+    t.type(b"stty -opost; seq 1 400000; echo do''ne\n")
+    got = t.until(b"done", 60)
+    numbers = [int(x) for x in got.split(b"\n") if x.isdigit()]
+    assert numbers[-400000:] == list(range(1, 400001)), len(numbers)
+    t.type(b"exit\n")
+    assert t.end() == 0
+    assert json.loads(b.berth("commands", "--json", box, ok=True).out) == []
+    remove(box)
+
+
+# ---- the others ------------------------------------------------------------------
+
+def test_stats_and_top():
+    box = create("--memory", "100m")
+    c = detach(box, "sleep", "1000")
+    j = json.loads(b.berth("stats", "--no-stream", "--json", box, ok=True).out)
+    assert j["memory_limit_bytes"] == 100 << 20 and j["pids"] >= 2 and j["busy"] == f"command {c} runs", j
+    listed = json.loads(b.berth("top", "--json", box, ok=True).out)
+    assert [p["of"] for p in listed if p["command"] == "sleep 1000"] == [c], listed
+    assert "sleep 1000" in b.berth("top", box, ok=True).out
+    remove(box)
+
+
+def test_rename():
+    box = create("--name", "first")
+    other = create("--name", "other")
+    b.berth("rename", "first", "second", ok=True)
+    b.one_line_error(b.berth("exec", "first", "true"), 125, "first")
+    b.expect(b.berth("exec", "second", "echo", "hi", ok=True).out == "hi\n", b.berth("ps"), "the new name")
+    b.one_line_error(b.berth("rename", "second", "other"), 125, "taken")
+    b.one_line_error(b.berth("rename", "second", "../x"), 2, "malformed")
+    b.berth("stop", "second", ok=True)
+    b.berth("rename", "second", "third", ok=True)
+    b.berth("start", "third", ok=True)
+    assert create("--name", "first")
+    for name in ("first", "third", other):
+        remove(name)
+    assert box
+
+
+def test_limits_change_at_once_and_for_good():
+    box = create("--pids", "100", "--memory", "200m")
+    b.berth("update", "--pids", "20", "--memory", "120m", "--cpus", "0.5", box, ok=True)
+    for _ in range(2):
+        j = json.loads(b.berth("stats", "--no-stream", "--json", box, ok=True).out)
+        assert (j["pids_limit"], j["memory_limit_bytes"], j["cpu_limit_milli"]) == (20, 120 << 20, 500), j
+        r = b.berth("exec", box, "sh", "-c", "for i in $(seq 40); do sleep 5 & done; wait", timeout=30)
+        b.expect(r.code != 0, r, "40 processes in 20")
+        b.berth("restart", box, ok=True)
+    b.one_line_error(b.berth("update", box), 2, "nothing to change")
+    b.one_line_error(b.berth("update", "--memory", "lots", box), 2, "memory")
+    remove(box)
+
+
+def test_an_idle_sandbox_stops_and_a_busy_one_does_not():
+    env = {"BERTH_CONFIG": b.write(b.tmp("berth.toml"), '[manager]\nidle_timeout = "1s"\n')}
+    idle, busy, cpu = create(env=env), create(env=env), create(env=env)
+    detach(busy, "sleep", "1000")
+    b.berth("sh", cpu, "--", "while :; do :; done & echo", ok=True)
+    began = time.monotonic()
+
+    def state():
+        # asking is no work: it must not keep anything alive
+        return {x["id"]: x for x in json.loads(b.berth("ps", "-a", "--json", ok=True).out)}
+
+    b.wait_for(lambda: state()[idle]["status"] == "stopped", 10, "the end of the idle one")
+    b.wait_for(lambda: time.monotonic() - began > 2.5, 10, "some time")
+    now = state()
+    assert now[idle]["stop_reason"] == "idle timeout", now
+    assert now[busy]["busy"] == "command c1 runs" and now[cpu]["busy"] == "cpu", now
+    for box in (idle, busy, cpu):
+        remove(box)

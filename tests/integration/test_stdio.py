@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""berth stdio: JSON lines, several requests at once, streams, cancel, and how fast it is."""
+import json
+import os
+import subprocess
+import time
+
+import berthtest as b
+
+COST = 15
+
+
+class Stdio:
+    def __init__(self):
+        self.p = b.start("stdio", stdin=subprocess.PIPE)
+        self.n = 0
+        self.waiting = []
+
+    def send(self, **request):
+        self.n += 1
+        request["id"] = self.n
+        self.p.stdin.write(json.dumps(request).encode() + b"\n")
+        self.p.stdin.flush()
+        return self.n
+
+    def line(self):
+        got = self.p.stdout.readline()
+        assert got, "berth stdio ended: " + self.p.stderr.read().decode()
+        return json.loads(got)
+
+    def take(self, n):
+        """The next answer of request n; the others' wait."""
+        for i, a in enumerate(self.waiting):
+            if a["id"] == n:
+                return self.waiting.pop(i)
+        while True:
+            a = self.line()
+            if a["id"] == n:
+                return a
+            self.waiting.append(a)
+
+    def call(self, **request):
+        return self.take(self.send(**request))
+
+    def end_of(self, n):
+        """What exec n streams, until its verdict."""
+        out = {"stdout": b"", "stderr": b""}
+        while True:
+            a = self.take(n)
+            assert "error" not in a, a
+            if "stream" in a:
+                out[a["stream"]] += bytes.fromhex(a["data_hex"]) if "data_hex" in a else a["data"].encode()
+            if "verdict" in a:
+                return out["stdout"], out["stderr"], a["verdict"]
+
+    def exec(self, box, *argv, **more):
+        return self.end_of(self.send(op="exec", sandbox=box, argv=list(argv), **more))
+
+    def create(self, **options):
+        a = self.call(op="create", image="host", options=options)
+        assert a["exit_status"] == 0, a
+        return a["sandbox"]
+
+    def remove(self, box):
+        a = self.call(op="rm", sandbox=box, options={"force": True})
+        assert a["exit_status"] == 0, a
+
+    def close(self):
+        self.p.stdin.close()
+        assert self.p.wait(20) == 0
+        self.p.stdout.close()
+        self.p.stderr.close()
+
+
+def stdio():
+    def wrap(test):
+        def run():
+            s = Stdio()
+            box = s.create()
+            test(s, box)
+            s.remove(box)
+            s.close()
+        run.__name__ = test.__name__
+        return run
+    return wrap
+
+
+@stdio()
+def test_a_session_keeps_its_state(s, box):
+    a = s.call(op="sh", sandbox=box, text="cd /tmp; x=5; echo hi")
+    assert (a["output"], a["status"], a["verdict"]["exit_status"]) == ("hi\n", "done", 0), a
+    assert s.call(op="sh", sandbox=box, text="pwd; echo $x")["output"] == "/tmp\n5\n"
+    assert s.call(op="sh", sandbox=box, text="exit 3")["session_ended"] is True
+    big = "x" * 3000000
+    assert s.call(op="sh", sandbox=box, text=f"v={big}; echo ${{#v}}")["output"] == "3000000\n"
+    a = s.call(op="sh", sandbox=box, text="printf '\\377\\000'")
+    assert a["output_hex"] == "ff00", a
+    a = s.call(op="sh", sandbox=box, text="head -c 300000 /dev/zero | tr '\\0' y")
+    assert a["output"] == "y" * 300000
+
+
+@stdio()
+def test_exec_streams_both_and_keeps_every_byte(s, box):
+    out, err, v = s.exec(box, "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (out, err, v["exit_code"]) == (b"out\n", b"err\n", 3)
+    out, err, v = s.exec(box, "sh", "-c", "seq 1 500000")
+    assert out == "".join(f"{i}\n" for i in range(1, 500001)).encode()
+    text = "é€😀" * 30000
+    assert s.exec(box, "cat", stdin=text)[0].decode() == text
+    data = os.urandom(200000)
+    assert s.exec(box, "cat", stdin_hex=data.hex())[0] == data
+    a = s.call(op="exec", sandbox=box, argv=["nosuchcommand"])
+    assert a["error"]["code"] == "command-not-found", a
+
+
+@stdio()
+def test_input_later_and_cancel(s, box):
+    n = s.send(op="exec", sandbox=box, argv=["cat"], stdin_open=True)
+    assert s.take(n)["started"] is True
+    assert s.call(op="send", request=n, data="one\n")["sent"] == 4
+    assert s.take(n)["data"] == "one\n"
+    s.call(op="send", request=n, eof=True)
+    assert s.end_of(n)[2]["exit_code"] == 0
+    n = s.send(op="exec", sandbox=box, argv=["sh", "-c", "sleep 1000 & sleep 1000"])
+    s.call(op="cancel", request=n)
+    assert s.end_of(n)[2]["cause"] == "killed-by"
+    s.call(op="sh", sandbox=box, text="kept=yes")
+    n = s.send(op="sh", sandbox=box, text="sleep 1000")
+    s.call(op="cancel", request=n)
+    assert s.take(n)["verdict"]["cause"] == "killed-by"
+    assert s.call(op="sh", sandbox=box, text="echo $kept")["output"] == "yes\n"
+    assert s.call(op="cancel", request=n)["error"]["code"] == "not-found"
+
+
+def test_many_sandboxes_at_once():
+    s = Stdio()
+    made = [s.send(op="create", image="host") for _ in range(4)]
+    boxes = [s.take(n)["sandbox"] for n in made]
+    slow = [s.send(op="exec", sandbox=x, argv=["sh", "-c", f"sleep 1; echo {i}"]) for i, x in enumerate(boxes * 5)]
+    began = time.monotonic()
+    assert s.call(op="sh", sandbox=boxes[0], text="echo quick")["output"] == "quick\n"
+    assert time.monotonic() - began < 1, "a request waits for others"
+    for i, n in enumerate(slow):
+        assert s.end_of(n)[0] == f"{i}\n".encode()
+    assert time.monotonic() - began < 10
+    for x in boxes:
+        s.remove(x)
+    assert s.call(op="exec", sandbox=boxes[0], argv=["true"])["error"]["code"] == "not-found"
+    s.close()
+
+
+def test_what_is_wrong_is_said_and_the_rest_goes_on():
+    s = Stdio()
+    for line, word in ((b"nonsense", "request"), (b"[1]", "object"), (b'{"op":"nope"}', "unknown"), (b'{}', "op"),
+                       (b'{"op":"exec","argv":["x"]}', "sandbox"), (b'{"op":"sh","sandbox":7}', "sandbox")):
+        s.p.stdin.write(line + b"\n")
+        s.p.stdin.flush()
+        a = s.line()
+        assert a["id"] is None and word in a["error"]["message"], a
+    a = s.call(op="create", image="nosuchimage")
+    assert a["exit_status"] == 125 and a["error"], a
+    a = s.call(op="create", image="host", options={"memory": "nonsense"})
+    assert a["error"]["code"] == "invalid", a
+    assert s.call(op="ping")["protocol"] == 1
+    s.close()
+
+
+def test_the_end_of_input_finishes_what_is_under_way():
+    box = b.berth("create", "host", ok=True).out.strip()
+    r = b.berth("stdio", input=json.dumps({"id": "a", "op": "exec", "sandbox": box, "argv": ["sh", "-c", "sleep 0.3; echo x"]}),
+                ok=True)
+    lines = [json.loads(x) for x in r.out.splitlines()]
+    b.expect([x["id"] for x in lines] == ["a"] * 3 and lines[-1]["verdict"]["exit_code"] == 0, r, "not finished")
+    b.berth("rm", "-f", box, ok=True)
+
+
+def test_commands_end_with_the_client():
+    s = Stdio()
+    box = s.create()
+    n = s.send(op="exec", sandbox=box, argv=["sleep", "1000"])
+    assert s.take(n)["started"]
+    b.stop(s.p)
+    b.wait_for(lambda: "sleep" not in b.berth("top", box, ok=True).out, 10, "the end of the command")
+    b.berth("rm", "-f", box, ok=True)
+
+
+@stdio()
+def test_a_thousand_commands_are_fast(s, box):
+    """0.16 ms on an idle machine; this machine may be busy, so only a gross loss fails."""
+    s.call(op="sh", sandbox=box, text=":")
+    took = []
+    for i in range(1000):
+        began = time.perf_counter()
+        a = s.call(op="sh", sandbox=box, text=f"echo {i}" if i % 2 else ":")
+        took.append(time.perf_counter() - began)
+        assert a["output"] == (f"{i}\n" if i % 2 else "") and a["verdict"]["exit_status"] == 0, a
+    took.sort()
+    assert took[500] < 0.005, f"median {took[500] * 1000:.3f} ms"
