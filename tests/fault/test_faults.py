@@ -172,8 +172,7 @@ def test_T6_the_first_run_of_all_makes_the_host_image():
     args = arguments(place)
     state = os.path.join(b.root(), "state", "host")
     good = None
-    for call, error in (("symlinkat", "ENOSPC"), ("mkdirat", "ENOSPC"), ("openat", "EMFILE"), ("write", "ENOSPC"), ("renameat", "EIO"),
-                        ("fchmod", "EPERM"), ("fchownat", "EPERM"), ("readlink", "EIO")):
+    for call, error in (("symlinkat", "ENOSPC"), ("mkdirat", "ENOSPC"), ("openat", "EMFILE"), ("write", "ENOSPC"), ("renameat", "EIO")):
         for k in (1, 20):
             subprocess.run(["rm", "-rf", state], check=True)
             r = b.berth(*args, prefix=["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={k}"],
