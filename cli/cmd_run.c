@@ -165,6 +165,8 @@ static void clear_leftovers(void *ctx)
 	struct err ignored;
 	unsigned cleared;
 
+	/* for ps and inspect; nothing depends on it */
+	write_record(r, &ignored);
 	sandbox_settle(&r->sandbox);
 	registry_gc(&r->registry, &cleared, &ignored);
 }
@@ -183,7 +185,7 @@ static int start(struct run *r, struct err *e)
 		return -1;
 	where.disk_dirfd = r->disk_fd;
 	where.disk_name = r->disk_name;
-	if (sandbox_launch(&r->sandbox, &where, e) < 0 || write_record(r, e) < 0 ||
+	if (sandbox_launch(&r->sandbox, &where, e) < 0 ||
 	    (r->attest && print_attestation(r, e) < 0))
 		return -1;
 	if (s->tty) {

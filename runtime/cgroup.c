@@ -97,20 +97,22 @@ int cgroup_same_limit(const char *file, const char *got, uint64_t value)
 
 int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e)
 {
+	autoclose int fd = openat(dirfd, file, O_RDWR | O_CLOEXEC);
 	char want[32], got[64];
-	int n;
+	ssize_t n;
 
+	if (fd < 0)
+		return err_sys(e, "open cgroup file %s", file);
 	if (value == CGROUP_UNLIMITED)
 		snprintf(want, sizeof(want), "%s", unlimited);
 	else
 		snprintf(want, sizeof(want), "%" PRIu64, value);
-	if (cgroup_write(dirfd, file, want) < 0)
+	if (write(fd, want, strlen(want)) != (ssize_t)strlen(want))
 		return err_sys(e, "write %s to cgroup file %s", want, file);
-	n = cgroup_read(dirfd, file, got, sizeof(got));
+	n = pread(fd, got, sizeof(got) - 1, 0);
 	if (n < 0)
 		return err_sys(e, "read back cgroup file %s", file);
-	if (n > 0 && got[n - 1] == '\n')
-		got[n - 1] = '\0';
+	got[n > 0 && got[n - 1] == '\n' ? n - 1 : n] = '\0';
 	if (strcmp(got, want) && !cgroup_same_limit(file, got, value))
 		return err_set(e, ERR_UNSUPPORTED, "cgroup file %s holds %s after %s was written", file, got, want);
 	return 0;

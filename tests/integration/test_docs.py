@@ -102,5 +102,6 @@ def run_example(page, command):
     elif "create" in command:
         b.berth("rm", "--force", "work", ok=None)
     r = shell(command.replace("/tmp/", directory("tmp") + "/"))
-    assert r.returncode not in MISUSE, f"{name}: {command}exit status {r.returncode}\n{r.stderr.decode()[-1000:]}"
+    misused = r.returncode in MISUSE and re.search(rb"^berth", r.stderr, re.M)
+    assert not misused, f"{name}: {command}exit status {r.returncode}\n{r.stderr.decode()[-1000:]}"
     return 1
