@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a sandbox: read, write, ls, stat, mkdir, rm, mv, cp, diff, code; and what a hostile sandbox does to them."""
+import functools
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import tarfile
+
+import berthtest as b
+
+COST = 60
+
+
+def sandbox(*options):
+    return b.berth("create", *options, "host", ok=True).out.strip()
+
+
+def file(verb, sb, *args, **kw):
+    options = kw.pop("options", ())
+    return b.berth("file", verb, *options, sb, *args, **kw)
+
+
+def execute(sb, script, **kw):
+    kw.setdefault("ok", True)
+    return b.berth("exec", sb, "sh", "-c", script, **kw).out
+
+
+def cp(source, to, *options, **kw):
+    return b.berth("cp", *options, source, to, **kw)
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def describe(top):
+    """Each name of a tree with kind, mode, time, size, content and which names are one file."""
+    found, inodes = {}, {}
+    for where, dirs, files in os.walk(top):
+        for name in sorted(dirs + files):
+            path = os.path.join(where, name)
+            st = os.lstat(path)
+            rel = os.path.relpath(path, top)
+            if os.path.islink(path):
+                found[rel] = ("link", os.readlink(path), st.st_mtime_ns)
+            elif os.path.isdir(path):
+                found[rel] = ("dir", st.st_mode & 0o7777, st.st_mtime_ns)
+            else:
+                found[rel] = ("file", st.st_mode & 0o7777, st.st_mtime_ns, st.st_size, digest(path))
+                inodes.setdefault(st.st_ino, []).append(rel)
+    return found, sorted(sorted(names) for names in inodes.values() if len(names) > 1)
+
+
+def make_tree(name="tree"):
+    top = b.tmpdir(name)
+    b.write(top + "/plain", "hello\n", 0o640)
+    b.write(top + "/run.sh", "#!/bin/sh\n", 0o755)
+    b.write(top + "/empty", "")
+    b.write(top + "/sub/deep/er/data", os.urandom(3_000_001), 0o600)
+    b.write(top + "/" + "n" * 200, "long name\n")
+    b.write(top + "/name with space\n and newline", "odd\n")
+    os.link(top + "/plain", top + "/sub/hard")
+    os.link(top + "/plain", top + "/zz-hard")
+    os.symlink("plain", top + "/link")
+    os.symlink("/etc/shadow", top + "/sub/absolute")
+    os.symlink("t" * 300, top + "/sub/longlink")
+    os.mkdir(top + "/sub/closed", 0o500)
+    with open(top + "/sparse", "wb") as f:
+        f.truncate(200 << 20)
+        for at in (0, 50 << 20, 100 << 20):
+            f.seek(at)
+            f.write(b"island")
+    for path, ns in ((top + "/plain", 981173106_789012345), (top + "/sub/deep", 1_000_000_000_000_000_001), (top + "/empty", -1_500_000_000)):
+        os.utime(path, ns=(ns, ns))
+    return top
+
+
+# ---- one file ------------------------------------------------------------------
+
+def test_what_is_written_is_read():
+    sb = sandbox()
+    for data in (b"", b"x", b"a\nb\n", os.urandom(70_000), bytes(range(256)) * 5000):
+        file("write", sb, "f", input=data, ok=True)
+        p = b.start("file", "read", sb, "f")
+        out, err = p.communicate(timeout=30)
+        assert p.returncode == 0 and out == data and not err, (p.returncode, len(out), err)
+
+
+def test_paths_start_at_the_working_directory():
+    sb = sandbox("-w", "/srv/work")
+    file("write", sb, "f", input="1", ok=True)
+    file("write", sb, "sub/dir/f", input="2", options=["-p"], ok=True)
+    assert execute(sb, "cat /srv/work/f /srv/work/sub/dir/f") == "12"
+    b.one_line_error(file("write", sb, "missing/f", input="3"), 125, "missing/f")
+
+
+def test_write_replaces_at_once_and_keeps_the_mode():
+    sb = sandbox()
+    execute(sb, "echo old > f; chmod 600 f; ln -s f l; exec 9<f; ls -i f | cut -d' ' -f1 > inode")
+    file("write", sb, "l", input="new", ok=True)
+    assert execute(sb, "cat f; stat -c %a f; readlink l; [ $(ls -i f | cut -d' ' -f1) != $(cat inode) ] && echo other") == "new600\nf\nother\n"
+    file("write", sb, "f", input="", options=["--mode", "751"], ok=True)
+    assert execute(sb, "stat -c '%a %s' f; ls -A") == "751 0\nf\ninode\nl\n"
+
+
+def test_append_adds():
+    sb = sandbox()
+    for part in ("one", "two", ""):
+        file("write", sb, "log", input=part, options=["--append"], ok=True)
+    r = file("write", sb, "log", input="3", options=["-a", "--json"], ok=True)
+    assert json.loads(r.out) == {"written": 1, "size": 7}, r
+    assert file("read", sb, "log", ok=True).out == "onetwo3"
+
+
+def test_json_of_every_verb():
+    sb = sandbox()
+    assert json.loads(file("write", sb, "a", input="hi", options=["--json"], ok=True).out) == {"written": 2, "size": 2}
+    assert json.loads(file("read", sb, "a", options=["--json"], ok=True).out) == {"bytes": 2, "content": "hi"}
+    file("write", sb, "bin", input=b"\xff\x00", ok=True)
+    assert json.loads(file("read", sb, "bin", options=["--json"], ok=True).out) == {"bytes": 2, "content_hex": "ff00"}
+    st = json.loads(file("stat", sb, "a", options=["--json"], ok=True).out)
+    assert (st["type"], st["mode"], st["size"], st["uid"], st["name"]) == ("file", "0644", 2, 0, "a"), st
+    names = [e["name"] for e in json.loads(file("ls", sb, options=["--json"], ok=True).out)["entries"]]
+    assert names == ["a", "bin"], names
+    for verb, args in (("mkdir", ["d"]), ("mv", ["a", "d"]), ("rm", ["bin"])):
+        assert json.loads(file(verb, sb, *args, options=["--json"], ok=True).out) == {"done": True}
+    r = file("read", sb, "gone", options=["--json"], ok=125)
+    assert json.loads(r.err)["error"]["code"] == "not-found", r
+    assert file("read", sb, "d/a", ok=True).out == "hi"
+
+
+def test_mkdir_rm_mv():
+    sb = sandbox()
+    file("mkdir", sb, "a", ok=True)
+    b.one_line_error(file("mkdir", sb, "a"), 125, "a")
+    file("mkdir", sb, "a", "x/y/z", options=["-p", "-m", "700"], ok=True)
+    assert execute(sb, "stat -c %a x/y/z x/y") == "700\n755\n"
+    b.one_line_error(file("rm", sb, "x"), 2, "--recursive")
+    file("rm", sb, "x", options=["-r"], ok=True)
+    b.one_line_error(file("rm", sb, "x"), 125, "x")
+    file("rm", sb, "x", options=["-f"], ok=True)
+    for path in ("/", ".", "..", "a/.."):
+        b.one_line_error(file("rm", sb, path, options=["-rf"]), 2, path)
+    execute(sb, "mkdir -p t/s; echo 1 > t/s/f; chmod 4711 t/s/f; ln -s f t/s/l; touch -d @1000000000 t/s/f")
+    file("mv", sb, "t", "/tmp/moved", ok=True)      # another file system
+    assert execute(sb, "stat -c '%a %Y' /tmp/moved/s/f; readlink /tmp/moved/s/l; ls") == "4711 1000000000\nf\na\n"
+    file("mv", sb, "/tmp/moved", "a", ok=True)      # into a directory
+    assert execute(sb, "cat a/moved/s/f") == "1\n"
+    execute(sb, "mkdir -p out; echo keep > out/f; ln -s out dirlink; mkdir tree; ln -s ../out tree/l")
+    file("rm", sb, "tree", "dirlink", options=["-r"], ok=True)
+    assert execute(sb, "cat out/f") == "keep\n"
+
+
+def test_names_of_any_bytes_do_not_reach_the_terminal():
+    sb = sandbox()
+    execute(sb, r"""touch "$(printf 'e\033[31mvil\nname')" """)
+    for options in ((), ("-l",)):
+        out = file("ls", sb, options=options, ok=True).out
+        assert "\033" not in out and out.count("\n") == 1, out
+    assert json.loads(file("ls", sb, options=["--json"], ok=True).out)["entries"][0]["name"] == "e\033[31mvil\nname"
+
+
+def test_user_gives_that_users_rights():
+    sb = sandbox()
+    execute(sb, "echo secret > s; chmod 600 s; mkdir open; chmod 777 open")
+    b.one_line_error(file("read", sb, "s", options=["--user", "1000"]), 125, "denied")
+    b.one_line_error(cp(f"{sb}:s", b.tmp("x"), "--user", "1000"), 125, "denied")
+    file("write", sb, "open/f", input="x", options=["--user", "1000:1000"], ok=True)
+    assert execute(sb, "stat -c %u:%g open/f") == "1000:1000\n"
+
+
+def test_limit():
+    sb = sandbox()
+    execute(sb, "head -c 5000 /dev/zero > f")
+    b.one_line_error(file("read", sb, "f", options=["--limit", "4k"]), 125, "5000")
+    file("read", sb, "f", options=["--limit", "5000"], ok=True)
+    b.one_line_error(cp(f"{sb}:f", b.tmp("f"), "--limit", "4k"), 125, "--limit")
+    assert not os.path.exists(b.tmp("f"))
+
+
+# ---- hostile files -----------------------------------------------------------------
+
+def test_nothing_hangs_and_nothing_but_files_is_read():
+    sb = sandbox()
+    execute(sb, "mkfifo fifo; ln -s fifo tofifo; ln -s /dev/zero zero; ln -s loop loop; truncate -s 8E huge 2>/dev/null || truncate -s 1T huge;"
+                "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"sock\")'")
+    for path in ("fifo", "tofifo", "zero", "/dev/zero", "/dev/tty", "loop", "sock", "/proc/self/mem", "/proc/1/mem", ".", "/dev"):
+        for r in (file("read", sb, path, timeout=5), file("write", sb, path, input="x", timeout=5),
+                  file("write", sb, path, input="x", options=["-a"], timeout=5)):
+            b.expect(r.code in (2, 125) and len(r.err.splitlines()) == 1, r, "no clear refusal")
+    for path in ("fifo", "sock", "/dev/zero", "/dev/tty"):
+        b.one_line_error(cp(f"{sb}:{path}", b.tmp("got"), timeout=5), 2, path)
+    b.expect(file("stat", sb, "fifo", ok=True).out.startswith("p"), file("ls", sb, "fifo"), "stat of a FIFO")
+    cp(f"{sb}:huge", b.tmp("huge"), ok=True, timeout=10)    # all hole: costs nothing
+    assert os.stat(b.tmp("huge")).st_blocks < 100
+    assert cp(f"{sb}:/proc/self", b.tmp("p"), "-L", timeout=20).code in (0, 125)
+
+
+def test_a_helper_that_is_stopped_ends_at_its_deadline():
+    sb = sandbox()
+    execute(sb, "head -c 30000000 /dev/urandom > big")
+    r, w = os.pipe()
+    p = b.start("file", "read", "--timeout", "2s", sb, "big", stdout=w)
+    os.close(w)
+    execute(sb, "for i in 1 2 3 4 5; do for p in /proc/[0-9]*; do grep -q '^Name:.*berth-fileop\\|^Name:[[:space:]]*[0-9]*$' $p/status && kill -STOP ${p#/proc/}; done; done; true")
+    assert p.wait(20) == 124, p.stderr.read()
+    os.close(r)
+
+
+def test_the_helper_cannot_be_traced_nor_read():
+    sb = sandbox()
+    r, w = os.pipe()
+    execute(sb, "head -c 3000000 /dev/zero > big")
+    p = b.start("file", "read", sb, "big", stdout=w)
+    os.close(w)
+    script = ("import os, ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nseen = []\n"
+              "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+              "  try: line = open(f'/proc/{pid}/cmdline').read()\n"
+              "  except OSError: line = '?'\n"
+              "  if int(pid) in (1, os.getpid()) or ('fileop' not in line and line != '?' and line != ''): continue\n"
+              "  for what in ('exe', 'fd/1', 'mem'):\n"
+              "    try: os.close(os.open(f'/proc/{pid}/{what}', os.O_RDONLY)); seen.append(what)\n"
+              "    except OSError: pass\n"
+              "  if libc.ptrace(16, int(pid), 0, 0) == 0: seen.append('ptrace')\n"
+              "  try: fd = os.pidfd_open(int(pid)); seen += ['getfd'] if libc.syscall(438, fd, 1, 0) >= 0 else []\n"
+              "  except OSError: pass\n"
+              "  seen.append('looked')\n"
+              "print(*sorted(set(seen)))\n")
+    out = b.berth("exec", sb, "python3", "-c", script, ok=True).out
+    b.stop(p)
+    os.close(r)
+    assert out == "looked\n", out
+
+
+def test_races_reach_nothing_of_the_host():
+    v = b.victim()
+    before = b.seal(v)
+    sb = sandbox()
+    execute(sb, f"mkdir -p d o {v}; echo inside > d/f; echo inside > o/f; ln -s {v} l; cp d/f {v}/secret")
+    racer = ("import ctypes\nc = ctypes.CDLL(None)\n"
+             "while True:\n  c.syscall(316, -100, b'd', -100, b'l', 2)\n")
+    b.berth("exec", "-d", sb, "python3", "-c", racer, ok=True)
+    host = b.tmpdir("host")
+    source = b.write(b.tmp("source"), "from the host\n")
+    for i in range(50):
+        r = cp(f"{sb}:d", f"{host}/{i}", timeout=20)
+        b.expect(r.code in (0, 125), r, "copy out")
+        r = cp(source, f"{sb}:d/x", timeout=20)
+        b.expect(r.code in (0, 125), r, "copy in")
+        r = file("read", sb, "d/f", timeout=20)
+        b.expect(r.code in (0, 125) and "canary" not in r.out, r, "read")
+        r = file("write", sb, "d/open", input="x", timeout=20)
+        b.expect(r.code in (0, 125), r, "write")
+    assert b.seal(v) == before
+    for where, dirs, files in os.walk(host):
+        for name in files:
+            path = os.path.join(where, name)
+            assert os.path.islink(path) or b"canary" not in open(path, "rb").read(), path
+
+
+def test_a_hostile_tree_writes_only_below_its_destination():
+    """Links out of the tree, in the tree and at the destination; set-id bits; FIFOs."""
+    v = b.victim()
+    before = b.seal(v)
+    sb = sandbox()
+    execute(sb, f"mkdir t; cd t; ln -s {v} out; ln -s / root; ln -s .. up; echo x > suid; chmod 6755 suid; mkfifo f; echo 1 > a")
+    dest = b.tmpdir("dest")
+    os.symlink(v, dest + "/sub")
+    os.symlink(v + "/open", dest + "/a")
+    cp(f"{sb}:t", dest, ok=True)
+    assert os.stat(dest + "/t/suid").st_mode & 0o7777 == 0o755
+    assert sorted(os.listdir(dest + "/t")) == ["a", "out", "root", "suid", "up"]
+    cp(f"{sb}:t/a", dest + "/a", ok=True)       # the link is replaced, not followed
+    assert not os.path.islink(dest + "/a")
+    execute(sb, "mkdir s s/sub; echo evil > s/sub/secret")
+    b.one_line_error(cp(f"{sb}:s/.", dest), 125, "sub")
+    # what was a link in the first copy is a directory in the second
+    execute(sb, "rm t/out; mkdir t/out; echo evil > t/out/secret")
+    b.one_line_error(cp(f"{sb}:t", dest), 125, "out")
+    assert b.seal(v) == before
+
+
+def hostile_tar(*members):
+    f = io.BytesIO()
+    with tarfile.open(fileobj=f, mode="w", format=tarfile.PAX_FORMAT) as t:
+        for name, kind, more in members:
+            m = tarfile.TarInfo(name)
+            m.type = kind
+            data = more if isinstance(more, bytes) else b""
+            m.size = len(data)
+            if isinstance(more, str):
+                m.linkname = more
+            t.addfile(m, io.BytesIO(data))
+    return f.getvalue()
+
+
+def test_archives_of_others():
+    sb = sandbox("--disk", "2g")
+    cp("-", f"{sb}:.", input=hostile_tar(("./d/", tarfile.DIRTYPE, None), ("d/f", tarfile.REGTYPE, b"1"), ("/abs", tarfile.REGTYPE, b"2"),
+                                        ("d/l", tarfile.SYMTYPE, "f"), ("d/h", tarfile.LNKTYPE, "d/f"), ("dev", tarfile.CHRTYPE, None),
+                                        ("new/dir/" + "x" * 150, tarfile.REGTYPE, b"3")), ok=True)
+    assert execute(sb, "cat d/f d/l d/h abs new/dir/x*; ls") == "11123abs\nd\nnew\n"
+    for bad in (hostile_tar(("../x", tarfile.REGTYPE, b"1")), hostile_tar(("a/../../x", tarfile.REGTYPE, b"1")), b"garbage" * 200,
+                hostile_tar(("f", tarfile.REGTYPE, b"1"))[:700], b"", hostile_tar(("h", tarfile.LNKTYPE, "/../../etc/passwd"))):
+        b.one_line_error(cp("-", f"{sb}:.", input=bad), 125)
+    b.one_line_error(cp("-", f"{sb}:nowhere", input=hostile_tar(("f", tarfile.REGTYPE, b"1"))), 125, "nowhere")
+    # GNU tar's own, with long names and sparse files
+    top = make_tree()
+    for fmt in ("gnu", "pax"):
+        made = subprocess.run(["tar", "-C", top, "--format=" + fmt, "-cf", "-", "."] + (["-S"] if fmt == "pax" else []),
+                              stdout=subprocess.PIPE, check=True).stdout
+        cp("-", f"{sb}:.", input=made, ok=True)
+        file("mkdir", sb, "r-" + fmt, ok=True)
+        cp("-", f"{sb}:r-{fmt}", input=made, ok=True)
+        cp(f"{sb}:r-{fmt}", b.tmp("r-" + fmt), ok=True)
+        assert [n for n in describe(b.tmp("r-" + fmt))[0]] and describe(b.tmp("r-" + fmt))[1] == describe(top)[1]
+
+
+# ---- trees -------------------------------------------------------------------------
+
+def test_a_tree_comes_back_as_it_went():
+    sb = sandbox()
+    top = make_tree()
+    r = cp(top, f"{sb}:there", "--json", ok=True)
+    assert json.loads(r.out)["skipped"] == 0, r
+    cp(f"{sb}:there", b.tmp("back"), ok=True)
+    assert describe(top) == describe(b.tmp("back"))
+    assert os.stat(b.tmp("back") + "/sparse").st_blocks < 2000
+    assert execute(sb, "du -k there/sparse | cut -f1; stat -c '%a %h' there/plain") in ("12\n640 3\n", "16\n640 3\n", "0\n640 3\n")
+    # as a tar, read by GNU tar
+    with open(b.tmp("t.tar"), "wb") as f:
+        p = b.start("cp", f"{sb}:there", "-", stdout=f)
+        assert p.wait(60) == 0, p.stderr.read()
+    os.mkdir(b.tmp("untar"))
+    r = subprocess.run(["tar", "-C", b.tmp("untar"), "-xpf", b.tmp("t.tar")], stderr=subprocess.PIPE, check=True)
+    assert b"keyword" not in r.stderr, r.stderr    # of old times it may warn
+    assert describe(top) == describe(b.tmp("untar") + "/there")
+
+
+def test_destinations_are_understood_as_by_cp():
+    sb = sandbox()
+    top = b.tmpdir("s")
+    b.write(top + "/f", "1")
+    file("mkdir", sb, "d", ok=True)
+    cp(top, f"{sb}:d", ok=True)
+    cp(top, f"{sb}:n", ok=True)
+    cp(top + "/.", f"{sb}:c", ok=True)
+    cp(top + "/f", f"{sb}:g", ok=True)
+    cp(top + "/f", f"{sb}:d/", ok=True)
+    assert execute(sb, "find . -type f | sort") == "./c/f\n./d/f\n./d/s/f\n./g\n./n/f\n"
+    b.one_line_error(cp(top + "/f", f"{sb}:missing/"), 125)
+    b.one_line_error(cp(top + "/f", f"{sb}:missing/f"), 125, "missing")
+    b.one_line_error(cp(b.tmp("nothing"), f"{sb}:x"), 125, "nothing")
+    b.one_line_error(cp(f"{sb}:nothing", b.tmp("x")), 125, "nothing")
+    b.one_line_error(cp(top, b.tmp("x")), 2, "SANDBOX:PATH")
+    for path in ("../../../../../../etc/hostname", "/workspace/../etc/hostname"):
+        cp(f"{sb}:{path}", b.tmp("hostname"), ok=True)
+        assert open(b.tmp("hostname")).read() == execute(sb, "cat /etc/hostname")
+
+
+def test_large_files_with_flat_memory():
+    sb = sandbox("--disk", "1g", "--memory", "1g")
+    with open(b.tmp("big"), "wb") as f:
+        for _ in range(300):
+            f.write(os.urandom(1 << 20))
+    want = digest(b.tmp("big"))
+    cp(b.tmp("big"), f"{sb}:big", ok=True)
+    assert execute(sb, "sha256sum big").split()[0] == want
+    cp(f"{sb}:big", b.tmp("back"), ok=True)
+    assert digest(b.tmp("back")) == want
+    with open(b.tmp("piped"), "wb") as o:
+        p = b.start("file", "read", sb, "big", stdout=o)
+        _, status, use = os.wait4(p.pid, 0)
+        p.returncode = status
+        assert status == 0 and use.ru_maxrss < 30_000, (status, use.ru_maxrss)
+    assert digest(b.tmp("piped")) == want
+    p = b.start("cp", f"{sb}:big", b.tmp("again"))
+    _, status, use = os.wait4(p.pid, 0)
+    p.returncode = status
+    assert status == 0 and use.ru_maxrss < 30_000, (status, use.ru_maxrss)
+    with open(b.tmp("big"), "rb") as i:
+        b.berth("file", "write", sb, "copy", stdin=i, ok=True)
+    assert execute(sb, "sha256sum copy").split()[0] == want
+
+
+def test_an_interrupted_copy_leaves_nothing():
+    sb = sandbox("--disk", "1g")
+    execute(sb, "mkfifo go; head -c 200000000 /dev/zero | tr '\\0' x > big")
+    dest = b.tmpdir("dest")
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        p = b.start("cp", f"{sb}:big", dest + "/big")
+        os.kill(p.pid, sig)
+        p.wait(20)
+        assert [n for n in os.listdir(dest) if n != "big"] == []
+    b.wait_for(lambda: "fileop" not in b.berth("commands", sb).out, what="the helpers' end")
+    assert execute(sb, "ls -A") == "big\ngo\n"
+
+
+# ---- diff and code --------------------------------------------------------------------
+
+def diff(sb):
+    return b.berth("diff", sb, ok=True).out.splitlines()
+
+
+def test_diff_tells_what_changed():
+    top = b.busybox_rootfs()
+    b.write(top + "/etc/keep", "1")
+    b.write(top + "/etc/change", "1")
+    b.write(top + "/etc/gone", "1")
+    b.write(top + "/data/x", "1")
+    b.berth("image", "import", top, "diffed", ok=True)
+    sb = b.berth("create", "diffed", ok=True).out.strip()
+    assert diff(sb) == []
+    execute(sb, "true")
+    assert diff(sb) == []
+    execute(sb, "echo 2 > /etc/change; rm /etc/gone; rm -r /data; mkdir /new; echo 1 > /new/f; echo t > /tmp/t; rm /etc/keep; echo 3 > /etc/keep")
+    want = ["C /etc", "C /etc/change", "D /etc/gone", "C /etc/keep", "D /data", "A /new", "A /new/f"]
+    assert sorted(diff(sb)) == sorted(want), diff(sb)
+    told = json.loads(b.berth("diff", "--json", sb, ok=True).out)["changes"]
+    assert {"change": "deleted", "path": "/data"} in told and len(told) == len(want), told
+
+
+def code(sb, text, *options, **kw):
+    return b.berth("code", sb, *options, input=text, **kw)
+
+
+def test_code_runs_and_lists_what_it_made():
+    sb = sandbox()
+    execute(sb, "echo 1 > old; echo 1 > same; echo 1 > gone")
+    r = code(sb, "import os, sys\nopen('made.txt', 'w').write('12345')\nopen('old', 'a').write('2')\nos.remove('gone')\n"
+                 "os.makedirs('a/b'); open('a/b/c', 'w')\nprint('out'); print('err', file=sys.stderr); sys.exit(3)\n",
+             "--lang", "python", "--json", ok=3)
+    j = json.loads(r.out)
+    assert (j["stdout"], j["stderr"], j["exit_status"], j["verdict"]["cause"]) == ("out\n", "err\n", 3, "exit"), j
+    assert [(f["path"], f["change"], f["size"]) for f in j["files"]] == [
+        ("a/b/c", "added", 0), ("gone", "deleted", 2), ("made.txt", "added", 5), ("old", "changed", 3)], j
+    assert execute(sb, "ls -A .berth") == ""
+    r = code(sb, "echo hi; touch new\n", "--lang", "sh", "--keep", ok=0)
+    b.expect(r.out == "hi\n" and "added new (0 bytes)" in r.err, r, "text form")
+    assert execute(sb, "ls -A .berth").startswith("code-")
+
+
+def test_code_times_out_and_misses_interpreters():
+    sb = sandbox()
+    r = code(sb, "while :; do :; done", "--lang", "sh", "--timeout", "500ms", "--json", ok=124)
+    assert json.loads(r.out)["verdict"]["cause"] == "timeout", r
+    b.one_line_error(code(sb, "1", "--lang", "cobol"), 2, "cobol", "python")
+    top = b.busybox_rootfs()
+    b.berth("image", "import", top, "small", ok=True)
+    small = b.berth("create", "small", ok=True).out.strip()
+    b.one_line_error(code(small, "print(1)", "--lang", "python"), 127, "python3")
+    assert code(small, "echo from busybox", "--lang", "sh", ok=True).out == "from busybox\n"
+
+
+# ---- each test removes its sandboxes ----------------------------------------------------
+
+def cleaned(test):
+    @functools.wraps(test)
+    def wrapped():
+        try:
+            test()
+        finally:
+            for sb in b.berth("ps", "-aq").out.split():
+                b.berth("rm", "-f", sb)
+    return wrapped
+
+
+for name_, each_ in list(globals().items()):
+    if name_.startswith("test_") and callable(each_):
+        globals()[name_] = cleaned(each_)
