@@ -146,14 +146,15 @@ static int choose(int ours, const struct err *our_err, int theirs, struct err *e
 static int copy_out(struct cp *c, const char *path, const char *dest, struct filecounts *ret, struct err *e)
 {
 	static struct stream s;
-	const char *argv[] = { "pack", c->follow ? "L" : "", path, NULL };
+	int tar = !strcmp(dest, "-");
+	const char *argv[] = { "pack", tar ? (c->follow ? "L" : "") : c->follow ? "Ll" : "l", path, NULL };
 	struct extract_limits limits = { c->limit, 10000000 };
 	struct extract_stats got = { 0 };
 	struct err mine = { 0 };
 	struct fileclient f;
 	int p[2], ours, theirs;
 
-	if (!strcmp(dest, "-"))
+	if (tar)
 		return fileclient_start(&f, c->sock, argv, c->user, c->timeout_ms, -1, STDOUT_FILENO, e) < 0 ? -1 :
 		       fileclient_end(&f, ret, e);
 	if (make_pipe(p, 0, e) < 0)
@@ -207,7 +208,7 @@ static int copy_in(struct cp *c, const char *source, const char *path, struct fi
 		return -1;
 	}
 	prepare(c, &s, p[1]);
-	ours = pack_path(&s, source, c->follow, &sent, &mine);
+	ours = pack_path(&s, source, c->follow ? PACK_FOLLOW : 0, &sent, &mine);
 	close(p[1]);
 	if (ours < 0 && mine.code == ERR_TIMEOUT) {
 		fd_close(&f.err_fd);

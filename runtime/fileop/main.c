@@ -220,13 +220,13 @@ static int verb_write(char **a, struct err *e)
 	return 0;
 }
 
-/* pack FLAGS PATH; flags L: follow */
+/* pack FLAGS PATH; flags L: follow, l: mark hard-linked files */
 static int verb_pack(char **a, struct err *e)
 {
 	struct pack_stats st;
 
 	stream_init(&stream, 1, -1);
-	if (pack_path(&stream, a[1], has(a[0], 'L'), &st, e) < 0)
+	if (pack_path(&stream, a[1], (has(a[0], 'L') ? PACK_FOLLOW : 0) | (has(a[0], 'l') ? PACK_MARK_LINKS : 0), &st, e) < 0)
 		return -1;
 	if (st.changed)
 		return err_set(e, ERR_BUSY, "%llu files shrank while they were copied; hint: copy again", (unsigned long long)st.changed);

@@ -29,7 +29,7 @@ struct pack {
 	struct extent *extents;
 	struct link *links;	/* open addressing, twice PACK_LINKS_MAX slots */
 	size_t link_count;
-	int depth;
+	int depth, flags;
 	size_t path_len;
 	struct tar_entry t;
 };
@@ -61,7 +61,7 @@ static const char *known_link(struct pack *p, const struct stat *st, struct err 
 	if (p->link_count < PACK_LINKS_MAX) {
 		p->links[i] = (struct link){ st->st_dev, st->st_ino, strdup(p->t.path) };
 		p->link_count += p->links[i].path != NULL;
-		p->t.linked = p->links[i].path != NULL;
+		p->t.linked = p->links[i].path && p->flags & PACK_MARK_LINKS;
 	}
 	return NULL;
 }
@@ -321,7 +321,7 @@ static int pack_entry(struct pack *p, int dirfd, const char *name, int follow, d
 	return 0;
 }
 
-int pack_path(struct stream *out, const char *path, int follow, struct pack_stats *ret, struct err *e)
+int pack_path(struct stream *out, const char *path, int flags, struct pack_stats *ret, struct err *e)
 {
 	struct pack *p = calloc(1, sizeof(*p));
 	const char *end = path + strlen(path), *base;
@@ -333,6 +333,7 @@ int pack_path(struct stream *out, const char *path, int follow, struct pack_stat
 	memset(ret, 0, sizeof(*ret));
 	p->out = out;
 	p->stats = ret;
+	p->flags = flags;
 	while (end > path + 1 && end[-1] == '/')
 		end--;
 	for (base = end; base > path && base[-1] != '/'; base--)
@@ -342,7 +343,7 @@ int pack_path(struct stream *out, const char *path, int follow, struct pack_stat
 	else
 		memcpy(p->t.path, base, (size_t)(end - base));
 	p->path_len = strlen(p->t.path);
-	r = pack_entry(p, AT_FDCWD, path, follow || pack_is_contents(path), 0, e);
+	r = pack_entry(p, AT_FDCWD, path, flags & PACK_FOLLOW || pack_is_contents(path), 0, e);
 	if (r == 0)
 		r = tar_finish(out, e);
 	for (i = 0; p->links && i < 2 * PACK_LINKS_MAX; i++)

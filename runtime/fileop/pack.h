@@ -23,8 +23,13 @@ struct pack_stats {
 	uint64_t changed;	/* files that shrank while they were read: padded with zeros */
 };
 
-/* Packs what path (relative to the working directory) names; follow: a link there is followed. */
-int pack_path(struct stream *out, const char *path, int follow, struct pack_stats *ret, struct err *e);
+enum pack_flags {
+	PACK_FOLLOW = 1,	/* path itself may be a link that is followed */
+	PACK_MARK_LINKS = 2,	/* say of which files hard links may follow, for EXTRACT_STRICT */
+};
+
+/* Packs what path (relative to the working directory) names. */
+int pack_path(struct stream *out, const char *path, int flags, struct pack_stats *ret, struct err *e);
 /* 1 when path names the contents of a directory rather than itself: it ends in "/." or is "." or "/". */
 int pack_is_contents(const char *path);
 
