@@ -86,7 +86,8 @@ static int create_main(const struct command *self, int argc, char **argv)
 	struct create c = { .options = json_array() };
 	autojson json_t *spec = NULL;
 	struct sandbox_ref s;
-	struct err e = { 0 };
+	struct err e = { 0 }, ignored;
+	unsigned cleared;
 	int rest, help = 0, result;
 	char id[65];
 
@@ -109,6 +110,8 @@ static int create_main(const struct command *self, int argc, char **argv)
 		result = printf("{\"id\":\"%s\",\"name\":\"%s\"}\n", id, c.name ? c.name : "") < 0;
 	else
 		result = puts(id) < 0;
+	if (s.registry.run_fd >= 0)
+		registry_gc(&s.registry, &cleared, &ignored);	/* the sandbox is there: now the leftovers of others */
 	sandbox_ref_close(&s);
 	json_decref(c.options);
 	return result;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "manager/registry.h"
+#include "runtime/cgroup.h"
 
 enum { OPT_DRY_RUN = 1, OPT_JSON };
 
@@ -44,6 +45,8 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 	if (registry_open(&r, c, e) < 0)
 		return -1;
 	result = o->dry_run ? registry_gc_dry(&r, note, would, e) : registry_gc(&r, &cleared, e);
+	if (!o->dry_run)
+		cgroup_remove_parent(c->cgroup_parent);
 	registry_close(&r);
 	if (result < 0)
 		return -1;

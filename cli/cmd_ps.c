@@ -115,12 +115,15 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 {
 	autojson json_t *all = json_array();
 	struct registry r;
+	struct err ignored;
+	unsigned cleared;
 	size_t i;
 	int result;
 
 	o->list = all;
 	if (registry_open(&r, c, e) < 0)
 		return -1;
+	registry_gc(&r, &cleared, &ignored);	/* what a crash left is no sandbox to list */
 	result = registry_list(&r, o->all, add, o, e);
 	for (i = 0; result == 0 && !o->quiet && i < json_array_size(all); i++)
 		ask_keeper(&r, json_array_get(all, i));

@@ -218,6 +218,19 @@ void cgroup_release(struct cgroup *c)
 	c->ops = NULL;
 }
 
+void cgroup_remove_parent(const char *parent)
+{
+	/* rmdir refuses what is in use; a hierarchy that is not there is none to clean */
+	static const char *const roots[] = { "", "/unified", "/memory", "/cpu", "/pids", "/blkio", "/devices", "/cpuset" };
+	char path[160];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(roots); i++) {
+		snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", roots[i], parent);
+		rmdir(path);
+	}
+}
+
 int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e)
 {
 	memset(ret, 0, sizeof(*ret));

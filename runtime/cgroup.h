@@ -90,6 +90,8 @@ int cgroup_create_leaf(struct cgroup *c, const struct cgroup *of, const char *na
 int cgroup_open(struct cgroup *c, const char *parent, const char *name, struct err *e);
 void cgroup_release(struct cgroup *c);
 
+/* Removes the parent cgroups where nothing is below them any more. */
+void cgroup_remove_parent(const char *parent);
 int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
 /* SIGKILL to every process below, atomically (cgroup.kill, Linux 5.14; else freeze and kill each). */
 int cgroup_kill(struct cgroup *c, struct err *e);

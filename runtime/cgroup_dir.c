@@ -14,20 +14,18 @@
 int cgroup_dir(const char *root, const char *parent, const char *name, int make, struct err *e)
 {
 	char path[256];
-	int fd;
+	int fd, tries;
 
 	snprintf(path, sizeof(path), "%s/%s/%s", root, parent, name);
-	if (make && mkdir(path, 0755) < 0) {
-		if (errno == ENOENT) {
-			snprintf(path, sizeof(path), "%s/%s", root, parent);
-			if (mkdir(path, 0755) < 0 && errno != EEXIST)
-				return err_sys(e, "make cgroup %s", path);
-			snprintf(path, sizeof(path), "%s/%s/%s", root, parent, name);
-			if (mkdir(path, 0755) < 0)
-				return err_sys(e, "make cgroup %s", path);
-		} else {
+	/* the parent may be missing, and gc may remove an empty one at any time */
+	for (tries = 0; make && mkdir(path, 0755) < 0; tries++) {
+		char above[256];
+
+		if (errno != ENOENT || tries == 8)
 			return err_code_sys(e, errno == EEXIST ? ERR_EXISTS : ERR_SYS, "make cgroup %s", path);
-		}
+		snprintf(above, sizeof(above), "%s/%s", root, parent);
+		if (mkdir(above, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "make cgroup %s", above);
 	}
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
