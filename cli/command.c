@@ -88,9 +88,9 @@ static int parse_long(struct parse *p, struct err *e)
 	size_t len = eq ? (size_t)(eq - name) : strlen(name);
 	const struct opt *o = find_long(p->c, name, len);
 
-	if (!o && len == 4 && !memcmp(name, "help", 4) && !eq) {
+	if (!o && len == 4 && !memcmp(name, "help", 4)) {
 		p->help = 1;
-		return 0;
+		return eq ? err_set(e, ERR_USAGE, "option --help takes no value; hint: --help alone") : 0;
 	}
 	if (!o)
 		return unknown_long(p->c, name, len, e);

@@ -162,5 +162,5 @@ void command_overview(void)
 		wrap(commands[i]->summary, 20, 18);
 	}
 	printf("  %-16s  show the help of a command\n", "help [COMMAND]");
-	printf("\n'berth COMMAND --help' lists the options of a command; 'berth --version' the version.\n");
+	printf("\n'berth COMMAND --help' lists the options of a command.\n");
 }

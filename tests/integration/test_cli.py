@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line itself: help, errors, configuration, completion, doctor, and the manual's agreement with the tables."""
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+
+import berthtest as b
+
+COST = 20
+
+MAN = os.path.join(b.TOP, "man")
+
+
+# ---- what help says ---------------------------------------------------------
+
+def commands():
+    """The names in `berth help`."""
+    out = b.berth("help", ok=True).out
+    part = out.split("Commands:\n")[1].split("\n\n")[0]
+    found = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", part, re.M)
+    assert "run" in found and "config show" in found and "doctor" in found, found
+    return [c for c in found if c != "image"]        # which is a program of its own
+
+
+def options(command):
+    """[(letter or None, name)] from the command's help."""
+    out = b.berth(*command.split(), "--help", ok=True).out
+    found = re.findall(r"^  (?:-(\w), |    )--([a-z0-9-]+)", out.split("\nOptions:\n")[1], re.M)
+    assert found[-1][1] == "help", out
+    return found
+
+
+def test_help_fits_80_columns_and_is_the_same_both_ways():
+    for args in ([], *[c.split() for c in commands()]):
+        r = b.berth("help", *args, ok=True)
+        b.expect(all(len(line) <= 80 for line in r.out.splitlines()), r, "a line is too long")
+        b.expect(r.err == "", r, "something on stderr")
+        if args:
+            b.expect(b.berth(*args, "--help", ok=True).out == r.out, r, "--help differs")
+            b.expect(b.berth(*args, "-h", ok=True).out == r.out or "-h," not in r.out, r, "-h differs")
+
+
+def test_version():
+    for word in ("--version", "-V", "version"):
+        r = b.berth(word, ok=True)
+        b.expect(re.fullmatch(r"berth \d+\.\d+\.\d+\n", r.out), r, "no version")
+
+
+def test_output_that_cannot_be_written_is_an_error():
+    for args in (["help"], ["--version"], ["config", "show"], ["completion", "bash"]):
+        with open("/dev/full", "w") as full:
+            r = b.berth(*args, stdout=full)
+        b.expect(r.code == 125 and "No space left" in r.err, r, "written to a full device")
+
+
+# ---- errors -------------------------------------------------------------------
+
+def test_misuse_is_one_line_with_the_remedy():
+    for args, words in (
+            ([], ["no command given", "berth help"]),
+            (["rnu"], ["unknown command 'rnu'", "did you mean 'run'"]),
+            (["config"], ["second word"]),
+            (["config", "shwo"], ["did you mean 'config show'"]),
+            (["--memory", "1g", "run"], ["options follow the command"]),
+            (["run", "--memroy", "1g", "host", "true"], ["unknown option --memroy", "did you mean --memory?"]),
+            (["run", "--mem=1g", "host", "true"], ["unknown option --mem;", "did you mean --memory?"]),
+            (["run", "--memory"], ["--memory needs a value", "--memory SIZE"]),
+            (["run", "--rm=yes", "host"], ["takes no value"]),
+            (["run", "-@"], ["unknown option -@"]),
+            (["help", "nonsense"], ["unknown command 'nonsense'"]),
+            (["doctor", "now"], ["unexpected argument 'now'"]),
+            (["completion", "fish"], ["berth completion bash"]),
+            (["\x1b[31mred"], ["unknown command"]),
+    ):
+        b.one_line_error(b.berth(*args), 2, *words)
+
+
+def test_errors_are_json_when_asked():
+    r = b.berth("run", "--json", "nosuchimage", "true")
+    error = json.loads(r.err)["error"]
+    b.expect(r.code == 125 and error["exit_status"] == 125 and error["code"] == "not-found", r, "not as JSON")
+    b.expect(r.err.count("\n") == 1, r, "more than one line")
+
+
+# ---- a caller that is odd -------------------------------------------------------
+
+def test_closed_standard_descriptors_are_filled():
+    for closed in range(8):
+        def close():
+            for fd in range(3):
+                if closed & 1 << fd:
+                    os.close(fd)
+        p = subprocess.run([b.BERTH, "config", "show"], env=b.environment(), stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=close, timeout=30)
+        assert p.returncode == 0, (closed, p)
+        assert closed & 2 or b"[sandbox]" in p.stdout, (closed, p)
+
+
+def test_ignored_and_blocked_signals_are_taken_back():
+    def odd():
+        for s in range(1, 65):
+            try:
+                signal.signal(s, signal.SIG_IGN)
+            except (OSError, ValueError):
+                pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, set(range(1, 65)))
+    p = subprocess.Popen([b.BERTH, "run", "host", "sh", "-c", "echo up; exec sleep 60"], env=b.environment(),
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=odd)
+    b.read_until(p.stdout, b"up")
+    p.send_signal(signal.SIGTERM)
+    assert p.wait(20) == 128 + signal.SIGTERM
+    p.stdout.close()
+
+
+def test_few_descriptors_and_no_file_size():
+    for which, value in ((resource.RLIMIT_NOFILE, 8), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_AS, 64 << 20)):
+        def limit():
+            resource.setrlimit(which, (value, value))
+        for args in (["config", "show"], ["help"], ["ps"]):
+            r = b.berth(*args, preexec_fn=limit)
+            b.expect(r.code in (0, 125) and (r.code == 0 or r.err.count("\n") == 1), r, "neither success nor one line")
+
+
+def test_without_environment_and_with_a_huge_one():
+    p = subprocess.run([b.BERTH, "config", "show"], env={}, capture_output=True, timeout=30)
+    assert p.returncode == 0, p
+    huge = {f"X{i}": "y" * 100000 for i in range(15)}
+    r = b.berth("config", "show", env=huge)
+    b.expect(r.code == 0, r, "a huge environment")
+
+
+def test_set_user_id_is_refused():
+    b.need_berth()
+    copy = b.tmp("berth")
+    subprocess.run(["cp", b.BERTH, copy], check=True)
+    os.chmod(b.root(), 0o755)
+    os.chmod(os.path.dirname(copy), 0o755)
+    os.chmod(copy, 0o4755)
+    p = subprocess.run([copy, "--version"], user=65534, group=65534, extra_groups=[], capture_output=True, text=True)
+    os.chmod(copy, 0o755)
+    assert p.returncode == 125 and "refusing to run with privileges" in p.stderr and p.stderr.count("\n") == 1, p
+
+
+def test_without_root_it_says_so():
+    copy = b.tmp("berth")
+    subprocess.run(["cp", b.BERTH, copy], check=True)
+    for d in (b.root(), os.path.dirname(copy)):
+        os.chmod(d, 0o755)
+
+    def as_nobody(*args):
+        return subprocess.run([copy, *args], user=65534, group=65534, extra_groups=[], capture_output=True, text=True,
+                              env=b.environment(), timeout=60)
+    p = as_nobody("run", "host", "true")
+    assert p.returncode == 125 and "needs root" in p.stderr and "sudo" in p.stderr, p
+    for args in (["help"], ["run", "--help"], ["--version"], ["completion", "bash"], ["config", "show"]):
+        assert as_nobody(*args).returncode == 0, args
+    p = as_nobody("doctor", "--json")
+    assert p.returncode == 1 and json.loads(p.stdout)["blocker"] == "root", p
+
+
+def test_start_up_is_lean():
+    """What main() itself asks of the kernel before a command runs; libc's own start is 11 calls."""
+    if subprocess.run(["sh", "-c", "command -v strace"], stdout=subprocess.DEVNULL).returncode:
+        raise b.skip("needs strace")
+    log = b.tmp("strace")
+    b.berth("--version", prefix=["strace", "-o", log], ok=True)
+    with open(log) as f:
+        calls = [re.match(r"\w+", line).group(0) for line in f if re.match(r"\w+\(", line)]
+    before = calls[calls.index("poll"):calls.index("write")]
+    assert len(before) <= 14, before
+    assert len(calls) <= 32, calls
+
+
+# ---- configuration ----------------------------------------------------------------
+
+def config(text, mode=0o644):
+    return b.write(b.tmp("berth.toml"), text, mode)
+
+
+def shown(**env):
+    return json.loads(b.berth("config", "show", "--json", env=env, ok=True).out)
+
+
+def test_config_show_says_where_each_value_comes_from():
+    path = config("[sandbox]\nmemory_limit = \"1g\"\n")
+    c = shown(BERTH_CONFIG=path)
+    assert c["file"] == path
+    assert c["sandbox"]["memory_limit"] == {"value": 1 << 30, "unit": "bytes", "source": "file"}
+    assert c["sandbox"]["cpu_limit"] == {"value": 1.0, "source": "default"}
+    assert c["sandbox"]["timeout"] == {"value": 300000, "unit": "ms", "source": "default"}
+    assert c["paths"]["run_dir"] == {"value": os.path.join(b.root(), "run"), "source": "env"}
+
+
+def test_config_show_is_a_valid_file_that_means_the_same():
+    first = shown()
+    text = b.berth("config", "show", ok=True).out
+    path = config(text)
+    b.berth("config", "check", path, ok=True)
+    second = shown(BERTH_CONFIG=path)
+    for section, keys in first.items():
+        if section != "file":
+            assert {k: v["value"] for k, v in keys.items()} == {k: v["value"] for k, v in second[section].items()}
+
+
+def test_a_wrong_file_stops_every_command():
+    path = config("[sandbox]\nmemory_limt = \"1g\"\n")
+    for args in (["run", "host", "true"], ["ps"], ["config", "show"], ["config", "check"]):
+        b.one_line_error(b.berth(*args, env={"BERTH_CONFIG": path}), 125, path, "memory_limt", "did you mean memory_limit")
+    b.one_line_error(b.berth("config", "check", config("[sandbox]\nx = 'a\nb'\n")), 125, ":2:7:", "not closed")
+    b.one_line_error(b.berth("config", "check", config("", 0o666)), 125, "may be written by others")
+    b.one_line_error(b.berth("config", "check", "/nonexistent"), 125, "/nonexistent", "No such file")
+    b.one_line_error(b.berth("ps", env={"BERTH_STATE_DIR": "relative"}), 125, "BERTH_STATE_DIR", "absolute")
+    b.one_line_error(b.berth("ps", env={"BERTH_CGROUP_PARENT": "system.slice"}), 125, "BERTH_CGROUP_PARENT")
+
+
+def test_keys_of_the_configuration_reach_the_sandbox():
+    path = config("[sandbox]\nhostname = \"from-file\"\npids_limit = 77\nwork_dir = \"/elsewhere\"\n")
+    r = b.run("host", "sh", "-c", "hostname; pwd", env={"BERTH_CONFIG": path}, ok=True)
+    b.expect(r.out == "from-file\n/elsewhere\n", r, "not as configured")
+    plan = b.run("--dry-run", "host", "true", env={"BERTH_CONFIG": path}, ok=True)
+    b.expect("77" in plan.out, plan, "pids_limit")
+
+
+# ---- completion ---------------------------------------------------------------------
+
+def complete(*words):
+    """What bash would offer for the last word."""
+    b.need_berth()
+    script = 'source <(berth completion bash) || exit 9; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; ' \
+             'printf "%s\\n" "${COMPREPLY[@]}"'
+    env = b.environment()
+    env["PATH"] = b.BUILD + ":" + env["PATH"]
+    p = subprocess.run(["bash", "--norc", "-c", script, "bash", "berth", *words], env=env, capture_output=True, text=True,
+                       timeout=30)
+    assert p.returncode == 0 and p.stderr == "", p
+    return p.stdout.split()
+
+
+def test_completion_of_commands_and_options():
+    names = commands() + ["image"]
+    first = complete("")
+    assert set(n.split()[0] for n in names) <= set(first) and len(first) == len(set(first)), first
+    assert complete("co")[0].startswith("co")
+    assert sorted(complete("config", "")) == ["check", "show"]
+    assert complete("config", "sh") == ["show"]
+    assert complete("help", "doc") == ["doctor"]
+    for name in names[:4] + ["config show", "doctor"]:
+        offered = complete(*name.split(), "--")
+        assert sorted(offered) == sorted("--" + o for _, o in options(name)), (name, offered)
+
+
+def test_completion_of_values_and_operands():
+    b.write(b.tmp("here/file.txt"))
+    assert complete("run", "--network", "h") == ["host"]
+    assert complete("run", "--network", "=", "h") == ["host"]
+    assert complete("run", "--network", "=") == ["none", "host"]
+    assert complete("run", "--memory", "") == []
+    assert complete("run", "ho") == ["host"]
+    assert complete("run", "--memory", "1g", "-t", "ho") == ["host"]
+    assert complete("run", "--", "ho") == ["host"]
+    assert complete("run", "host", b.tmp("here/fi")) == [b.tmp("here/file.txt")]
+    assert complete("config", "check", b.tmp("here/")) == [b.tmp("here/file.txt")]
+    assert complete("completion", "") == ["bash"]
+
+
+def test_completion_of_image_words_is_what_the_program_has():
+    out = b.berth("image", "--help", ok=True).out
+    there = re.findall(r"^  ([a-z]+)  ", out.split("Commands:\n")[1].split("\n\n")[0], re.M)
+    assert sorted(complete("image", "")) == sorted(there)
+
+
+# ---- doctor ------------------------------------------------------------------------
+
+def test_doctor_says_it_works_and_leaves_nothing():
+    before = sorted(os.listdir("/sys/block")), sorted(os.listdir(b.root()))
+    r = b.berth("doctor", timeout=120)
+    b.expect(r.code == 0 and r.out.endswith("\nberth run works here\n"), r, "doctor is not content")
+    for line in r.out.splitlines()[:-2]:
+        b.expect(re.match(r"(ok|limited|missing) +\S|  +-> berth ", line), r, f"malformed: {line!r}")
+    lacks = len(re.findall(r"^(?:limited|missing)", r.out, re.M))
+    b.expect(r.out.count("-> berth ") == lacks, r, "a lack without what berth does about it")
+    b.expect((sorted(os.listdir("/sys/block")), sorted(os.listdir(b.root()))) == before, r, "something is left")
+
+
+def test_doctor_in_json():
+    r = b.berth("doctor", "--json", ok=True, timeout=120)
+    j = json.loads(r.out)
+    what = [f["what"] for f in j["findings"]]
+    b.expect(j["works"] is True and j["blocker"] is None, r, "works")
+    for name in ("kernel", "namespace user", "namespace time", "cgroup mode", "cgroup memory", "overlay", "seccomp",
+                 "Landlock", "sandbox"):
+        b.expect(name in what, r, f"no {name}")
+    for f in j["findings"]:
+        b.expect(f["state"] in ("ok", "limited", "missing") and f["detail"], r, f"malformed {f}")
+
+
+def test_doctor_names_the_blocker():
+    # a user namespace with nothing in it but root: no capability over the host
+    r = b.berth("doctor", "--json", prefix=["unshare", "--user", "--map-root-user"], timeout=120)
+    j = json.loads(r.out)
+    b.expect(r.code == 1 and j["works"] is False and j["blocker"], r, "it works?")
+    bad = config("nonsense")
+    r = b.berth("doctor", "--json", env={"BERTH_CONFIG": bad}, timeout=120)
+    b.expect(r.code == 1 and json.loads(r.out)["blocker"] == "configuration", r, "not the configuration")
+
+
+def test_doctor_killed_by_a_signal_leaves_nothing():
+    for delay in (0.02, 0.15, 0.4):
+        p = b.start("doctor")
+        try:
+            p.wait(delay)
+        except subprocess.TimeoutExpired:
+            p.send_signal(signal.SIGTERM)
+        b.stop(p, signal.SIGTERM)
+        assert "doctor" not in " ".join(os.listdir(b.root()))
+
+
+# ---- the manual -----------------------------------------------------------------------
+
+def page(command):
+    for name in ("berth-" + command.replace(" ", "-"), "berth-" + command.split()[0], "berth"):
+        path = os.path.join(MAN, name + ".1")
+        if os.path.exists(path):
+            with open(path) as f:
+                return name, f.read()
+    raise AssertionError("man/berth.1 is not there")
+
+
+def test_every_command_is_in_the_manual():
+    with open(os.path.join(MAN, "berth.1")) as f:
+        text = f.read()
+    missing = [c for c in commands() + ["image"] if f".It Cm {c}\n" not in text]
+    assert not missing, f"not in berth(1): {missing}"
+
+
+def test_every_option_is_in_its_commands_page():
+    missing = []
+    for command in commands():
+        name, text = page(command)
+        if name == "berth":     # has no page of its own yet: berth(1) names it, --help lists its options
+            continue
+        for letter, option in options(command):
+            want = f"Fl Fl {option}".replace("-", r"\-")
+            if not re.search(rf"Fl Fl {re.escape(option)}\b", text) and want not in text:
+                missing.append(f"{name}: --{option}")
+            if letter and not re.search(rf"Fl {letter} ?[,\n]", text):
+                missing.append(f"{name}: -{letter}")
+    assert not missing, missing
+
+
+def test_every_key_is_in_the_manual_with_its_default():
+    with open(os.path.join(MAN, "berth.toml.5")) as f:
+        text = f.read()
+    for section, keys in shown(BERTH_STATE_DIR=None, BERTH_RUN_DIR=None, BERTH_CGROUP_PARENT=None,
+                               BERTH_CONFIG=config("")).items():
+        if section == "file":
+            continue
+        part = text.split(f".Ss \\&[{section}]\\&\n")[1].split(".Ss ")[0].split(".Sh ")[0]
+        assert sorted(re.findall(r"^\.It Li (\w+)", part, re.M)) == sorted(keys), section
+        out = b.berth("config", "show", env={"BERTH_STATE_DIR": None, "BERTH_RUN_DIR": None, "BERTH_CGROUP_PARENT": None},
+                      ok=True).out
+        for key in keys:
+            value = re.search(rf"^{key} *= (\S+)", out, re.M).group(1).strip('"')
+            told = part.split(f".It Li {key} ")[1].split(".It ")[0].split("Default:")[1]
+            assert value in told or (value == "" and "empty" in told), (section, key, value, told)
+
+
+def test_the_manual_is_clean():
+    if subprocess.run(["sh", "-c", "command -v mandoc"], stdout=subprocess.DEVNULL).returncode:
+        raise b.skip("needs mandoc")
+    for name in ("berth.1", "berth-config.1", "berth-doctor.1", "berth.toml.5"):
+        p = subprocess.run(["mandoc", "-Tlint", "-Wwarning", os.path.join(MAN, name)], capture_output=True, text=True)
+        assert p.stdout == "", p.stdout
