@@ -79,15 +79,35 @@ static int limit_cpu(int fd, const struct cgroup_limits *l, struct err *e)
 	return cgroup_set(fd, "cpu.cfs_quota_us", l->cpu_milli * 100, "-1", e);	/* of the period of 100,000 us */
 }
 
-static int limit_cpuset(int fd, const struct cgroup_limits *l, struct err *e)
+/* v1: a cpuset allows nothing until it is told, and no more than its parent: pass the root's down. */
+static int open_cpuset(const char *dir, struct err *e)
 {
-	char mems[64];
+	static const char *const files[] = { "cpuset.mems", "cpuset.cpus" };
+	size_t i;
 
-	if (cgroup_read(AT_FDCWD, "/sys/fs/cgroup/cpuset/cpuset.mems", mems, sizeof(mems)) < 0 ||
-	    cgroup_write(fd, "cpuset.mems", mems) < 0)
-		return err_sys(e, "set cpuset.mems");
-	if (cgroup_write(fd, "cpuset.cpus", l->cpuset) < 0)
-		return err_sys(e, "restrict the sandbox to CPUs %s", l->cpuset);
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		char from[160], to[300], all[256], now[256];
+
+		snprintf(from, sizeof(from), "%s/%s", v1[V1_CPUSET].root, files[i]);
+		snprintf(to, sizeof(to), "%s/%s", dir, files[i]);
+		if (cgroup_read(AT_FDCWD, to, now, sizeof(now)) > 1)
+			continue;
+		if (cgroup_read(AT_FDCWD, from, all, sizeof(all)) < 0 || cgroup_write(AT_FDCWD, to, all) < 0)
+			return err_sys(e, "open up %s", to);
+	}
+	return 0;
+}
+
+static int limit_cpuset(const struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	char parent[128], own[256];
+
+	snprintf(parent, sizeof(parent), "%s/%s", v1[V1_CPUSET].root, c->parent);
+	snprintf(own, sizeof(own), "%s/%s", parent, c->name);
+	if (open_cpuset(parent, e) < 0 || open_cpuset(own, e) < 0)
+		return -1;
+	if (cgroup_write(c->v1_fd[V1_CPUSET], "cpuset.cpus", l->cpuset) < 0)
+		return err_code_sys(e, errno == EINVAL ? ERR_INVALID : ERR_SYS, "restrict the sandbox to CPUs %s", l->cpuset);
 	return 0;
 }
 
@@ -107,7 +127,7 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 		return -1;
 	if (c->v1_fd[V1_PIDS] >= 0 && cgroup_set(c->v1_fd[V1_PIDS], "pids.max", l->pids, "max", e) < 0)
 		return -1;
-	if (l->cpuset[0] && limit_cpuset(c->v1_fd[V1_CPUSET], l, e) < 0)
+	if (l->cpuset[0] && limit_cpuset(c, l, e) < 0)
 		return -1;
 	return 0;
 }

@@ -645,3 +645,15 @@ def test_many_at_once():
 
 if __name__ == "__main__":
     sys.exit("run by tests/run.py")
+
+
+def test_a_cpuset_binds():
+    r = sh("grep Cpus_allowed_list /proc/self/status", "--cpuset", "0", ok=True)
+    b.expect(r.out.split() == ["Cpus_allowed_list:", "0"], r, "not bound to CPU 0")
+    r = b.run("--cpuset", "4000", "host", "true")
+    b.one_line_error(r, r.code, "4000")
+
+
+def test_dropping_every_capability_still_runs():
+    r = sh("grep CapBnd /proc/self/status; id -u", "--cap-drop", "ALL", "--user", "1000", ok=True)
+    b.expect(r.out.split() == ["CapBnd:", "0" * 16, "1000"], r, "capabilities are left")
