@@ -182,8 +182,12 @@ static int exec_shell(struct keeper *k, struct keeper_session *s, struct keeper_
 
 static int write_script(struct keeper_session *s, const char *text, struct err *e)
 {
-	if (io_write_all(s->script_fd, text, strlen(text)) < 0)
+	if (io_write_all(s->script_fd, text, strlen(text)) < 0) {
+		/* it could not be started (no bash here): init's answer, which is on its way, says so */
+		if (errno == EPIPE && !s->shell_ns_pid)
+			return 0;
 		return err_sys(e, "write to the shell of session %s", s->name);
+	}
 	return 0;
 }
 
