@@ -36,7 +36,7 @@ static const struct host_probe probes[] = {
 	  "container refuses", 1 },
 	{ "capabilities", 1, host_probe_caps, 0, "without CAP_SYS_RESOURCE raises no limit above the caller's own hard "
 	  "limit, and refuses a --ulimit that asks for it", 1 },
-	{ "LSM", 0, host_probe_lsm, 0, "loads no LSM profile of its own; the other layers stand", 1 },
+	{ "LSM", 0, host_probe_lsm, 0, "does what that profile lets it; what is refused below, it refuses", 1 },
 
 	{ "namespace user", 1, host_probe_namespace, CLONE_NEWUSER, "refuses to run" },
 	{ "namespace mount", 1, host_probe_namespace, CLONE_NEWNS, "refuses to run" },

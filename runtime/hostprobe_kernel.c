@@ -130,20 +130,19 @@ void host_probe_caps(const struct hostinfo_place *p, const struct host_probe *pr
 
 void host_probe_lsm(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
 {
-	char list[256] = "", label[128] = "";
-	int n = cgroup_read(AT_FDCWD, "/sys/kernel/security/lsm", list, sizeof(list));
-	int aa = !access("/sys/module/apparmor/parameters/enabled", F_OK), se = !access("/sys/fs/selinux/enforce", F_OK);
+	char enabled[8] = "", label[128] = "";
+	int selinux = !access("/sys/fs/selinux/enforce", F_OK), apparmor;
 
 	(void)p, (void)probe;
+	cgroup_read(AT_FDCWD, "/sys/module/apparmor/parameters/enabled", enabled, sizeof(enabled));
+	apparmor = enabled[0] == 'Y';
 	cgroup_read(AT_FDCWD, "/proc/self/attr/current", label, sizeof(label));
 	label[strcspn(label, "\n")] = '\0';
-	if (n > 0)
-		list[strcspn(list, "\n")] = '\0';
-	if (label[0] && strcmp(label, "unconfined") && !strstr(label, "unconfined_t"))
+	if (label[0] && strcmp(label, "unconfined") && strcmp(label, "kernel") && !strstr(label, "unconfined_t"))
 		host_say(f, HOST_LIMITED, "berth itself is confined as '%.100s'", label);
-	else if (aa || se || n > 0)
-		host_say(f, aa || se ? HOST_LIMITED : HOST_OK, "%s%s%s%s%.100s", aa ? "AppArmor " : "", se ? "SELinux " : "",
-			 aa || se ? "" : "neither AppArmor nor SELinux ", n > 0 ? "of " : "", n > 0 ? list : "");
+	else if (apparmor || selinux)
+		host_say(f, HOST_OK, "%s is active and does not confine berth, which loads no profile of its own",
+			 apparmor ? "AppArmor" : "SELinux");
 	else
 		host_say(f, HOST_OK, "neither AppArmor nor SELinux is active");
 }

@@ -25,7 +25,9 @@
 #include "runtime/newmount.h"
 #include "runtime/writable.h"
 
-#define SCRATCH "/dev"	/* always a directory; only a mount point in the probe's own mount namespace */
+/* Always directories; mount points only in mount namespaces of the probe's own. */
+#define PLACE "/dev"
+#define SCRATCH "/sys"
 
 static const char *fs_name(int fd, char buf[24])
 {
@@ -93,6 +95,23 @@ static int tmpfs_with(const char *a, const char *b, struct host_finding *f)
 	return take_fd(&fd);
 }
 
+/* The same, attached in a mount namespace of our own: kernels before 6.15 copy no part of a detached mount. */
+static int tmpfs_attached(const char *a, struct host_finding *f)
+{
+	autoclose int fd = -1;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+		host_errno(f, "make a mount namespace");
+		return -1;
+	}
+	fd = tmpfs_with(a, NULL, f);
+	if (fd >= 0 && move_mount(fd, "", AT_FDCWD, PLACE, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+		host_errno(f, "attach a tmpfs");
+		return -1;
+	}
+	return take_fd(&fd);
+}
+
 /* Writes through the overlay and finds the file in the upper layer. */
 static int overlay_works(int mnt, int base, struct host_finding *f)
 {
@@ -107,17 +126,18 @@ static int overlay_works(int mnt, int base, struct host_finding *f)
 
 void host_probe_overlay(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
 {
-	autoclose int base = tmpfs_with("upper", "work", f), lower = -1, layer = -1, upper = -1, work = -1, mnt = -1;
+	autoclose int lower = tmpfs_attached("layer", f), base = -1, layer = -1, upper = -1, work = -1, mnt = -1;
 	struct err e;
 
 	(void)p, (void)probe;
+	if (lower < 0)
+		return;
+	base = tmpfs_with("upper", "work", f);
 	if (base < 0)
 		return;
-	lower = tmpfs_with("layer", NULL, f);
-	layer = lower < 0 ? -1 : newmount_clone(lower, "layer", 0, MOUNT_ATTR_RDONLY, &e);
+	layer = newmount_clone(lower, "layer", 0, MOUNT_ATTR_RDONLY, &e);
 	if (layer < 0) {
-		if (lower >= 0)
-			host_err(f, &e);
+		host_err(f, &e);
 		return;
 	}
 	upper = openat(base, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -131,19 +151,19 @@ void host_probe_overlay(const struct hostinfo_place *p, const struct host_probe 
 	fd_close(&upper);
 	fd_close(&work);
 	mnt = newmount_overlay_attached(SCRATCH, &layer, 1, base, 0, &e);
-	if (mnt < 0)
+	if (mnt < 0) {
 		host_err(f, &e);
-	else if (overlay_works(mnt, base, f) == 0)
-		host_say(f, HOST_LIMITED, "not of detached layers, which is of Linux 6.15");
-	if (mnt < 0)
 		snprintf(f->effect, sizeof(f->effect), "refuses to run");
+	} else if (overlay_works(mnt, base, f) == 0) {
+		host_say(f, HOST_LIMITED, "not of detached layers, which is of Linux 6.15");
+	}
 }
 
 /* A mount of fd's directory, mapped as a sandbox's layer is. */
 void host_probe_idmap(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
 {
 	char path[4096] = "tmpfs", name[24];
-	autoclose int dir = probe->arg ? tmpfs_with("d", NULL, f) : host_state_dir(p, path, sizeof(path));
+	autoclose int dir = probe->arg ? tmpfs_attached("d", f) : host_state_dir(p, path, sizeof(path));
 	autoclose int mnt = -1;
 	struct host_inner in;
 	struct stat st;
