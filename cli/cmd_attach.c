@@ -18,8 +18,11 @@ static const struct opt options[] = {
 	  OPT_DETACH_KEYS },
 };
 
+#define REPLAY 16384	/* bytes of a terminal's output that attach shows again */
+
 struct attach {
 	uint64_t from[2];
+	int from_given;
 	const char *keys;
 };
 
@@ -34,11 +37,12 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		a->keys = value;
 		return follow_detach_keys(value, keys, &n, e);
 	}
+	a->from_given = 1;
 	return num_u64(value, "offset", 0, INT64_MAX, &a->from[id == OPT_STDERR_FROM], e);
 }
 
-/* 1 when the command has a terminal. */
-static int has_terminal(int sock, const char *command, struct err *e)
+/* 1 when the command has a terminal; then the last of its output is enough. */
+static int has_terminal(struct attach *a, int sock, const char *command, struct err *e)
 {
 	autojson json_t *rq = json_pack("{s:s}", "op", "commands");
 	autojson json_t *answer = keeper_call(sock, rq, NULL, 0, NULL, e);
@@ -47,9 +51,17 @@ static int has_terminal(int sock, const char *command, struct err *e)
 
 	if (!answer)
 		return -1;
-	json_array_foreach(json_object_get(answer, "commands"), i, c)
-		if (!strcmp(json_string_value(json_object_get(c, "command")), command))
-			return json_is_true(json_object_get(c, "tty"));
+	json_array_foreach(json_object_get(answer, "commands"), i, c) {
+		uint64_t total = (uint64_t)json_integer_value(json_object_get(c, "stdout_bytes"));
+
+		if (strcmp(json_string_value(json_object_get(c, "command")), command))
+			continue;
+		if (!json_is_true(json_object_get(c, "tty")))
+			return 0;
+		if (!a->from_given && isatty(STDIN_FILENO) && total > REPLAY)
+			a->from[0] = total - REPLAY;
+		return 1;
+	}
 	return err_set(e, ERR_NOT_FOUND, "no command '%.40s'; hint: berth commands lists them", command);
 }
 
@@ -84,9 +96,9 @@ static int attach_main(const struct command *self, int argc, char **argv)
 	if (r == 0)
 		r = sandbox_ref_connect(&s, argv[rest], 0, &e);
 	if (r == 0)
-		r = tty = has_terminal(s.sock, argv[rest + 1], &e);
+		r = tty = has_terminal(&a, s.sock, argv[rest + 1], &e);
 	if (r >= 0)
-		r = tty && isatty(STDIN_FILENO) ? follow_terminal(&s, argv[rest + 1], a.keys, &verdict, &e) :
+		r = tty && isatty(STDIN_FILENO) ? follow_terminal(&s, argv[rest + 1], a.from[0], a.keys, &verdict, &e) :
 		    follow(&a, s.sock, argv[rest + 1], &verdict, &e);
 	sandbox_ref_close(&s);
 	if (r < 0)

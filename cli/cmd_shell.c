@@ -108,7 +108,7 @@ static int use_shell(struct shell *s, struct sandbox_ref *ref, int *ret_status, 
 	id = json_string_value(json_object_get(answer, "command"));
 	if (!id)
 		return err_set(e, ERR_INTERNAL, "the keeper named no command");
-	r = follow_terminal(ref, id, s->keys, &verdict, e);
+	r = follow_terminal(ref, id, 0, s->keys, &verdict, e);
 	if (r == 0)
 		fprintf(stderr, "\r\nberth: left the shell running; berth attach %s %s comes back\n", ref->id, id);
 	if (r == 1) {

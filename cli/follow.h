@@ -26,9 +26,11 @@ int follow_set_data(json_t *j, const char *key, const char *data, size_t n, stru
 
 /*
  * A person's terminal joined to the one of a detached command, until its end
- * (1, with the verdict) or the detach keys (0).
+ * (1, with the verdict) or the detach keys (0).  from is the first byte of its
+ * output to show.
  */
-int follow_terminal(struct sandbox_ref *s, const char *command, const char *detach_keys, json_t **ret_verdict, struct err *e);
+int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, const char *detach_keys, json_t **ret_verdict,
+		    struct err *e);
 
 #define FOLLOW_DETACH_KEYS "ctrl-p,ctrl-q"
 /* "ctrl-p,ctrl-q" or "a,b": the bytes; *ret_n of them, at most 8.  "" is none. */

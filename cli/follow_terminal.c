@@ -173,10 +173,12 @@ static int loop(struct terminal *t, json_t **ret_verdict, struct err *e)
 	return 0;
 }
 
-int follow_terminal(struct sandbox_ref *s, const char *command, const char *detach_keys, json_t **ret_verdict, struct err *e)
+int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, const char *detach_keys, json_t **ret_verdict,
+		    struct err *e)
 {
 	struct terminal t = {
-		.f = { .sock = s->sock, .command = command, .stream = "stdout", .to = { STDOUT_FILENO, STDERR_FILENO } },
+		.f = { .sock = s->sock, .command = command, .stream = "stdout", .from = { from, 0 },
+		       .to = { STDOUT_FILENO, STDERR_FILENO } },
 		.sock = -1, .signal_fd = -1, .resize = 1,
 	};
 	struct termios raw;
