@@ -30,6 +30,7 @@
 
 #define REQUESTS_MAX 256
 #define CONNECTIONS_MAX 512
+#define SANDBOX_MAX 60		/* connections to one keeper, which serves 64 */
 #define LINE_MAX_BYTES (16u << 20)
 #define OUT_MAX (256u << 20)
 #define OUT_FULL (1u << 20)	/* from here on nothing more is read until some of it is written */
@@ -98,12 +99,16 @@ static void flush_out(struct stdio *st)
 	}
 }
 
-/* Consumes answer. */
+/* Consumes answer.  A request of our own has no id, and nobody is told. */
 static void reply(struct stdio *st, const json_t *id, json_t *answer)
 {
 	autofree char *text = NULL;
 	struct err ignored;
 
+	if (!id) {
+		json_decref(answer);
+		return;
+	}
 	json_object_del(answer, "v");
 	json_object_set(answer, "id", (json_t *)(size_t)id);
 	text = json_dumps(answer, JSON_COMPACT);
@@ -160,6 +165,15 @@ static int idle_conn(struct stdio *st, const char *sandbox)
 	return -1;
 }
 
+static int count_conns(const struct stdio *st, const char *sandbox)
+{
+	int i, n = 0;
+
+	for (i = 0; i < CONNECTIONS_MAX; i++)
+		n += st->conns[i].fd >= 0 && !strcmp(st->conns[i].sandbox, sandbox);
+	return n;
+}
+
 static int free_conn(struct stdio *st, struct err *e)
 {
 	int i, idle = -1;
@@ -187,6 +201,8 @@ static int take_conn(struct stdio *st, const char *ref, struct err *e)
 		i = idle_conn(st, st->ref.id);
 	}
 	if (i < 0) {
+		if (count_conns(st, st->ref.id) >= SANDBOX_MAX)
+			return err_set(e, ERR_LIMIT, "%d requests are under way in sandbox %s", SANDBOX_MAX, st->ref.id);
 		i = free_conn(st, e);
 		if (i < 0)
 			return -1;
@@ -197,12 +213,6 @@ static int take_conn(struct stdio *st, const char *ref, struct err *e)
 	}
 	st->conns[i].used = 1;
 	return i;
-}
-
-/* An idle connection says nothing; when it does, its keeper has ended. */
-static void check_idle(struct stdio *st, int i)
-{
-	drop_conn(st, i);
 }
 
 static int send_long(int sock, const json_t *rq, const int *fds, size_t count, struct err *e)
@@ -687,7 +697,7 @@ static void exec_message(struct stdio *st, struct request *r, json_t *msg)
 	if (json_object_get(msg, "started")) {
 		snprintf(r->command, sizeof(r->command), "%s", command ? command : "");
 		reply(st, r->id, json_incref(msg));
-		if (r->cancelled && kill_command(st, json_null(), r, &e) < 0)
+		if (r->cancelled && kill_command(st, NULL, r, &e) < 0)
 			fail(st, r, &e, 0);
 	} else if (json_object_get(msg, "ended")) {
 		end_exec(st, r, json_object_get(msg, "verdict"));
@@ -895,7 +905,7 @@ static void serve(struct stdio *st, const struct watches *ws, nfds_t i)
 		break;
 	case W_CONN:
 		if (!st->conns[index].used && st->conns[index].fd == ws->p[i].fd)
-			check_idle(st, index);
+			drop_conn(st, index);	/* a keeper says nothing unasked: it has ended */
 		break;
 	case W_KEEPER:
 		if (r->kind != FREE && r->conn >= 0 && st->conns[r->conn].fd == ws->p[i].fd)

@@ -124,6 +124,11 @@ def test_input_later_and_cancel(s, box):
     n = s.send(op="exec", sandbox=box, argv=["sh", "-c", "sleep 1000 & sleep 1000"])
     s.call(op="cancel", request=n)
     assert s.end_of(n)[2]["cause"] == "killed-by"
+    for _ in range(5):
+        # both at once: the cancel finds it not started yet
+        n = s.send(op="exec", sandbox=box, argv=["sleep", "1000"])
+        s.send(op="cancel", request=n)
+        assert s.end_of(n)[2]["cause"] == "killed-by"
     s.call(op="sh", sandbox=box, text="kept=yes")
     n = s.send(op="sh", sandbox=box, text="sleep 1000")
     s.call(op="cancel", request=n)
