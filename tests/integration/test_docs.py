@@ -15,7 +15,7 @@ import berthtest as b
 
 MISUSE = (2, 125, 126, 127)
 # What these need is not on this machine: a registry.
-ELSEWHERE = re.compile(r"docker://|\bdocker save\b|\bberthd\b")
+ELSEWHERE = re.compile(r"docker://|\bdocker save\b|\bberthd\b|/etc/berth")
 
 
 def directory(name):
@@ -67,15 +67,20 @@ def examples_of(page):
 
 @b.deadline(300)
 def test_the_examples_of_the_manual_work():
-    seen = 0
-    for page in sorted(glob.glob(os.path.join(b.TOP, "man", "*.[158]"))):
-        for block in examples_of(page):
-            if ELSEWHERE.search(block):
-                continue
-            for command in join_lines(block):
-                seen += run_example(page, command)
+    seen, bad = 0, []
+    try:
+        for page in sorted(glob.glob(os.path.join(b.TOP, "man", "*.[158]"))):
+            for block in examples_of(page):
+                for command in join_lines(block):
+                    if ELSEWHERE.search(command):
+                        continue
+                    seen += 1
+                    bad += run_example(os.path.basename(page), command)
+    finally:
+        for name in b.berth("ps", "-aq", ok=True).out.split():
+            b.berth("rm", "--force", name)
+    assert not bad, "\n".join(bad)
     assert seen >= 10, seen
-    b.berth("rm", "--force", "work", "trial", ok=None)
 
 
 def join_lines(block):
@@ -95,13 +100,18 @@ def join_lines(block):
 
 
 def run_example(page, command):
-    name = os.path.basename(page)
-    if "work" in command.split() and "create" not in command and "rm" not in command.split():
-        if b.berth("inspect", "work", ok=None).code != 0:
+    words = command.split()
+    if "work" in words and "create" not in words and "rm" not in words and "rename" not in words:
+        if b.berth("inspect", "work").code != 0:
             b.berth("create", "--name", "work", "host", ok=True)
-    elif "create" in command:
-        b.berth("rm", "--force", "work", ok=None)
-    r = shell(command.replace("/tmp/", directory("tmp") + "/"))
-    misused = r.returncode in MISUSE and re.search(rb"^berth", r.stderr, re.M)
-    assert not misused, f"{name}: {command}exit status {r.returncode}\n{r.stderr.decode()[-1000:]}"
-    return 1
+    elif "create" in words:
+        b.berth("rm", "--force", "work")
+    if "debian:12" in words and "import" not in words:
+        b.berth("image", "import", directory("empty-rootfs"), "debian:12", ok=True)
+    try:
+        r = shell(command.replace("/tmp/", directory("tmp") + "/"))
+    except subprocess.TimeoutExpired:
+        return [f"{page}: {command}not done after two minutes"]
+    if r.returncode in MISUSE and re.search(rb"^berth", r.stderr, re.M):
+        return [f"{page}: {command}exit status {r.returncode}: {r.stderr.decode()[-300:]}"]
+    return []
