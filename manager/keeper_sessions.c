@@ -616,8 +616,8 @@ static void kill_tree(struct keeper *k, struct keeper_session *s)
 		for (i = 0; i < n; i++)
 			if (pids[i] != shell && !in_baseline(s, pids[i]))
 				kill(pids[i], SIGKILL);
-		/* nothing of the command was left to kill: it is the shell itself that loops, or was stopped */
-		if (shell && s->escalated) {
+		/* the shell may loop by itself or be stopped; and it must not go on with the rest of the text */
+		if (shell) {
 			kill(shell, SIGCONT);
 			kill(shell, SESSION_SIGNAL);
 		}
@@ -663,7 +663,9 @@ static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
 		if (s->on_timeout == ON_TIMEOUT_FREEZE && c)
 			cgroup_freeze(&c->leaf, 1, &ignored);
 		session_read(k, s, 0);
-		answer_session(k, s, s->on_timeout == ON_TIMEOUT_FREEZE ? "frozen" : "running", NULL);
+		session_read(k, s, 1);
+		if (s->client >= 0)
+			answer_session(k, s, s->on_timeout == ON_TIMEOUT_FREEZE ? "frozen" : "running", NULL);
 		return;
 	}
 	s->facts.timed_out = 1;
