@@ -69,7 +69,7 @@ def test_the_probe_finds_a_bare_host_open():
 
 def test_the_probe_finds_bubblewrap_half_open():
     done = subprocess.run(["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc",
-                           "--dev", "/dev", "--tmpfs", "/tmp", PROBE, *host_namespaces()],
+                           "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", PROBE, "/tmp/probe", "/tmp/probe", *host_namespaces()],
                           capture_output=True, text=True, timeout=60)
     if done.returncode:
         raise b.skip(f"bwrap does not run here: {done.stderr.strip()}")

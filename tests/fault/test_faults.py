@@ -19,19 +19,22 @@ import leak
 import proc
 
 COST = 100
-DEADLINE = 200
+DEADLINE = 400
 OWN_HOST_IMAGE = True
 BUDGET = 70  # seconds of injections
 HANG = 5
+ENOUGH = 160  # with each call of the program failed at least once
 HIT = 77
 # Waiting, and what strace cannot fail in a way that a kernel could.
 NEVER_FAIL = {"exit", "exit_group", "rt_sigreturn", "restart_syscall", "getpid", "getppid", "gettid", "getuid", "geteuid", "getgid",
-              "getegid", "umask", "sched_yield", "vfork", "arch_prctl", "set_tid_address", "rseq", "set_robust_list"}
+              "getegid", "umask", "sched_yield", "vfork", "arch_prctl", "set_tid_address", "rseq", "set_robust_list",
+              # init asks with WNOHANG: no error is possible while it has children
+              "waitid"}
 ERRORS = {
     "openat": ("EMFILE", "EACCES"), "open": ("EMFILE",), "mmap": ("ENOMEM",), "brk": ("ENOMEM",), "mprotect": ("ENOMEM",),
     "read": ("EIO", "EINTR"), "write": ("ENOSPC", "EINTR"), "pwrite64": ("ENOSPC",), "clone3": ("EAGAIN", "ENOSPC"), "clone": ("EAGAIN",),
     "poll": ("EINTR", "ENOMEM"), "ppoll": ("EINTR",), "recvfrom": ("EINTR", "ECONNRESET"), "recvmsg": ("EINTR", "ECONNRESET"),
-    "sendto": ("EINTR", "EPIPE"), "sendmsg": ("EINTR", "ENOBUFS"), "wait4": ("EINTR", "ECHILD"), "waitid": ("EINTR", "ECHILD"),
+    "sendto": ("EINTR", "EPIPE"), "sendmsg": ("EINTR", "ENOBUFS"), "wait4": ("EINTR",),
     "mkdirat": ("ENOSPC",), "close": ("EIO",),
 }
 DEFAULT_ERRORS = ("EPERM", "ENOMEM")
@@ -140,13 +143,13 @@ class Injector:
         end = time.monotonic() + BUDGET
         done = 0
         for call, error, k in todo:
-            if time.monotonic() > end:
+            # on a busy machine fewer of them, but never few
+            if done >= ENOUGH and time.monotonic() > end:
                 break
             self.inject(call, error, k, **kw)
             done += 1
         print(f"{done} of {len(todo)} faults: {dict(self.results)}")
         assert not self.bad, f"{len(self.bad)} of {done} faults ({dict(self.results)}):\n" + "\n".join(self.bad[:60])
-        assert done >= min(len(todo), 150), f"only {done} of {len(todo)} faults in {BUDGET} s"
         assert self.results["refused"] >= 30, self.results
 
 
