@@ -228,10 +228,17 @@ static int conclude(struct run *r, struct verdict *ret, struct err *e)
 	uint64_t now = now_ms();
 
 	r->facts.wall_ms = now - r->started_ms;
-	/* everything else dies now; its CPU time and peak memory count too */
-	if (cgroup_kill(&r->sb->cgroup, e) < 0 || sandbox_reap(r->sb, 5000, e) < 0 || cgroup_wait_empty(&r->sb->cgroup, 5000, e) < 0 ||
-	    cgroup_usage(&r->sb->cgroup, &r->facts.usage, e) < 0 ||
-	    writable_full(r->sb->base_fd, &r->facts.disk_full, e) < 0)
+	if (cgroup_kill(&r->sb->cgroup, e) < 0)
+		return -1;
+	/* nothing else ran: the counters stand already, and are read while init is still being taken apart */
+	if (r->facts.ended && !r->facts.left_behind && cgroup_usage(&r->sb->cgroup, &r->facts.usage, e) < 0)
+		return -1;
+	if (sandbox_reap(r->sb, 5000, e) < 0 || cgroup_wait_empty(&r->sb->cgroup, 5000, e) < 0)
+		return -1;
+	/* else what died just now counts too */
+	if ((!r->facts.ended || r->facts.left_behind) && cgroup_usage(&r->sb->cgroup, &r->facts.usage, e) < 0)
+		return -1;
+	if (writable_full(r->sb->base_fd, &r->facts.disk_full, e) < 0)
 		return -1;
 	verdict_decide(&r->facts, ret);
 	return 0;
