@@ -20,6 +20,8 @@
 
 enum { POLL_SOCK, POLL_SIGNAL, POLL_OOM, POLL_TTY, POLL_COUNT = POLL_TTY + TTY_POLLS };
 
+#define OOM_WAIT_MS 50
+
 struct run {
 	struct sandbox *sb;
 	const struct supervise *how;
@@ -29,6 +31,7 @@ struct run {
 	uint64_t started_ms;
 	uint64_t kill_at_ms;		/* 0: no TERM was sent yet */
 	uint64_t cpu_check_at_ms;	/* 0: no CPU time limit */
+	uint64_t oom_until_ms;		/* v1: memory ran out; 0: it did not */
 	int started;			/* execve succeeded */
 	int done;
 };
@@ -95,6 +98,19 @@ static int check_cpu_time(struct run *r, uint64_t now, struct err *e)
 	return 0;
 }
 
+/* The notice comes before the kill: let the kernel's own count show it, for a moment. */
+static int check_oom(struct run *r, uint64_t now, struct err *e)
+{
+	struct cgroup_usage u;
+
+	if (r->facts.killed_for_oom || cgroup_usage(&r->sb->cgroup, &u, e) < 0)
+		return r->facts.killed_for_oom ? 0 : -1;
+	if (!u.oom_kills && now < r->oom_until_ms)
+		return 0;
+	r->facts.killed_for_oom = 1;
+	return kill_all(r, e);
+}
+
 static int serve_deadlines(struct run *r, struct err *e)
 {
 	const struct spec *s = r->sb->spec;
@@ -104,6 +120,8 @@ static int serve_deadlines(struct run *r, struct err *e)
 	    over_wall_time(r, now, e) < 0)
 		return -1;
 	if (r->kill_at_ms && r->kill_at_ms != UINT64_MAX && now >= r->kill_at_ms && kill_all(r, e) < 0)
+		return -1;
+	if (r->oom_until_ms && check_oom(r, now, e) < 0)
 		return -1;
 	if (r->cpu_check_at_ms && !r->facts.cpu_timed_out && now >= r->cpu_check_at_ms &&
 	    check_cpu_time(r, now, e) < 0)
@@ -123,6 +141,8 @@ static int next_deadline(const struct run *r)
 		at = r->kill_at_ms;
 	if (r->cpu_check_at_ms && !r->facts.cpu_timed_out && r->cpu_check_at_ms < at)
 		at = r->cpu_check_at_ms;
+	if (r->oom_until_ms && !r->facts.killed_for_oom)
+		at = now + 1;
 	if (at == UINT64_MAX)
 		return -1;
 	if (at <= now)
@@ -152,10 +172,9 @@ static int serve_oom(struct run *r, struct err *e)
 
 	if (read(r->sb->cgroup.oom_fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
 		return err_sys(e, "read the OOM notice");
-	if (r->facts.killed_for_oom)
-		return 0;
-	r->facts.killed_for_oom = 1;
-	return kill_all(r, e);
+	if (!r->oom_until_ms)
+		r->oom_until_ms = now_ms() + OOM_WAIT_MS;
+	return 0;
 }
 
 static int serve_reply(struct run *r, struct err *e)
@@ -228,6 +247,8 @@ static int conclude(struct run *r, struct verdict *ret, struct err *e)
 	uint64_t now = now_ms();
 
 	r->facts.wall_ms = now - r->started_ms;
+	if (r->oom_until_ms && r->facts.ended && !r->facts.exited)
+		r->facts.killed_for_oom = 1;
 	if (cgroup_kill(&r->sb->cgroup, e) < 0)
 		return -1;
 	/* nothing else ran: the counters stand already, and are read while init is still being taken apart */
