@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keeper under attack: killed at any moment, its socket abused (L02, L07, L13, E01, K19, D02)."""
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+
+import berthtest as b
+import box
+import proc
+from box import Box
+
+COST = 40
+
+
+def fds(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@b.deadline(150)
+def test_L07_kill_9_of_client_keeper_and_init():
+    rng = random.Random(9)
+    with Box("--name", "other") as other:
+        for i in range(60):
+            x = Box("--memory", "64m")
+            x.exec("sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & exit 0", ok=True)
+            keeper, init = x.keeper, x.init
+            p = b.start("exec", x.id, "sh", "-c", "sleep 1001 & sleep 1001")
+            time.sleep(rng.random() * 0.03)  # the point to hit
+            what = ("client", "keeper", "init")[i % 3]
+            proc.kill({"client": p.pid, "keeper": keeper, "init": init}[what])
+            b.stop(p)
+            if what == "client":
+                b.wait_for(lambda: not x.running("sleep 1001"), 5, "the end of the client's command")
+                assert x.exec("echo", "ok", ok=True).out == "ok\n"
+            else:
+                b.wait_for(lambda: not proc.alive(init) and not proc.alive(keeper), 5, f"the end after kill of the {what}")
+                b.gc()
+                assert x.id not in os.listdir(os.path.join(b.root(), "run", "sandboxes"))
+            assert other.exec("echo", "here", ok=True, timeout=10).out == "here\n"
+            b.berth("rm", "-f", x.id, ok=True)
+            proc.reap_orphans(os.getpid())
+
+
+def test_garbage_on_the_socket_ends_only_that_client():
+    rng = random.Random(1)
+    with Box() as x:
+        x.main.call("ping")
+        before = fds(x.keeper)
+        for data in [b"{", b"[]", b"null", b'{"v":2,"op":"ping"}', b'{"op":"ping"}', b"x" * (box.WIRE_MAX + 1), b"\0" * 100,
+                     b"[" * 60000] + [rng.randbytes(rng.randrange(1, 3000)) for _ in range(200)]:
+            with x.client() as c:
+                try:
+                    c.raw(data)
+                    c.receive(5)
+                    raise AssertionError(f"{data[:40]!r} was taken")
+                except (box.Refused, box.Gone, BrokenPipeError):
+                    pass
+        x.main.call("ping")
+        b.wait_for(lambda: fds(x.keeper) == before, 5, f"as many descriptors as before ({before})")
+
+
+def test_K19_floods_of_descriptors_leave_none():
+    with Box() as x:
+        x.main.call("ping")
+        before = fds(x.keeper)
+        null = os.open(os.devnull, os.O_RDWR)
+        for _ in range(300):
+            with x.client() as c:
+                try:
+                    c.raw(b'{"v":1,"op":"ping"}', [null] * 253)
+                    c.receive(5)
+                except (box.Refused, box.Gone):
+                    pass
+        os.close(null)
+        x.main.call("ping")
+        b.wait_for(lambda: fds(x.keeper) == before, 5, f"as many descriptors as before ({before})")
+
+
+def test_a_hundred_idle_clients_do_not_stop_it():
+    with Box() as x:
+        x.main.call("ping")
+        before = fds(x.keeper)
+        idle = []
+        for _ in range(100):
+            try:
+                idle.append(box.Client(x.dir + "/sock"))
+            except OSError:
+                break
+        x.main.call("ping", seconds=5)
+        for c in idle:
+            c.close()
+        b.wait_for(lambda: fds(x.keeper) <= before, 5, "the idle ones' descriptors closed")
+        assert x.exec("echo", "ok", ok=True).out == "ok\n"
+
+
+def test_another_user_cannot_connect():
+    with Box() as x:
+        code = ("import os, socket, sys\nos.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+                "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+                "try:\n    s.connect(sys.argv[1])\nexcept PermissionError:\n    sys.exit(0)\nsys.exit(1)\n")
+        assert subprocess.run(["python3", "-c", code, x.dir + "/sock"]).returncode == 0
+
+
+def test_E01_a_command_sees_0_1_2_only():
+    with Box() as x:
+        null = os.open("/etc/shadow", os.O_RDONLY)
+        r = x.exec("sh", "-c", "exec ls /proc/self/fd", pass_fds=(null,), ok=True)
+        os.close(null)
+        b.expect(r.out.split() == ["0", "1", "2", "3"], r, "more than 0, 1, 2 and the directory ls opens")
+
+
+def test_L02_a_timeout_takes_its_whole_tree_and_nothing_else():
+    with Box() as x:
+        x.main.detach("sleep", "1002")
+        r = x.exec("sh", "-c", "trap '' TERM HUP; (setsid sleep 1003 &); setsid sleep 1003 & sleep 1003",
+                   options=("--timeout", "300ms", "--grace", "100ms"), verdict=True, ok=124)
+        assert r.verdict["cause"] == "timeout"
+        b.wait_for(lambda: not x.running("sleep 1003"), 3, "the end of the tree")
+        assert len(x.running("sleep 1002")) == 1
+
+
+def test_D02_oom_of_one_command_spares_the_others():
+    with Box("--memory", "256m") as x:
+        other = x.main.detach("sleep", "1004")
+        r = x.exec("python3", "-c", "x = bytearray(200 << 20); print(len(x))", options=("--memory", "64m"), verdict=True)
+        b.expect(r.verdict and r.verdict["cause"] == "oom", r, "no oom")
+        assert len(x.running("sleep 1004")) == 1, other
+        assert x.exec("echo", "ok", ok=True).out == "ok\n"
