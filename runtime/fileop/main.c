@@ -492,6 +492,7 @@ int main(int argc, char **argv)
 	int r = -1;
 
 	prctl(PR_SET_DUMPABLE, 0);
+	prctl(PR_SET_NAME, "berth-fileop");
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	umask(022);
