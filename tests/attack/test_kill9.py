@@ -230,6 +230,7 @@ def test_L06_a_forged_record_kills_nobody():
     b.read_until(p.stdout, b"up\n")
     boxes = os.path.join(b.root(), "run", "sandboxes")
     record = os.path.join(boxes, os.listdir(boxes)[0], "record.json")
+    b.wait_for(lambda: os.path.exists(record), 10, "the record")
     bystander = subprocess.Popen(["sleep", "1000"])
     text = open(record).read()
     pids = set(re.findall(r'"(?:init|supervisor)_pid":\s*(\d+)', text))

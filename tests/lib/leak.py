@@ -8,6 +8,7 @@ none is left, no namespace is held but by a mount, which is found as such), netw
 and named network namespaces, loop devices, SysV IPC, open fds of the test, and what stands in
 the test's state root.  The kernel tears some of it down asynchronously: it has 2 s.
 """
+import errno
 import os
 import shutil
 import socket
@@ -26,6 +27,10 @@ def lines(path):
             return f.read().splitlines()
     except FileNotFoundError:
         return []
+    except OSError as e:
+        if e.errno == errno.ENODEV:  # a cgroup that goes while it is read
+            return []
+        raise
 
 
 def names(path):
@@ -75,8 +80,8 @@ def state_residue(root):
             inner = where != top
             found += [os.path.join(where, d) for d in dirs if inner]
             found += [os.path.join(where, f) for f in files if inner or not f.endswith("lock")]
-    for slot in names(f"{root}/run/ids"):
-        holder = "".join(lines(f"{root}/run/ids/{slot}"))
+    for slot in names(f"{root}/state/ids"):
+        holder = "".join(lines(f"{root}/state/ids/{slot}"))
         if holder and holder in names(f"{root}/run/sandboxes"):
             found.append(f"{root}/run/ids/{slot} held by {holder}")
     return found
