@@ -200,19 +200,20 @@ static int sh_main(const struct command *self, int argc, char **argv)
 	struct sh s = { .rq = json_object() };
 	struct sandbox_ref ref;
 	struct err e = { 0 };
-	int rest, help = 0, status = 0, result;
+	int rest, words = 0, help = 0, status = 0, result;
 
 	sandbox_ref_init(&ref);
 	result = command_options(self, argc, argv, set_option, &s, &rest, &help, &e);
+	/* options may stand behind the sandbox too: berth sh ID --timeout 5 -- COMMAND */
+	if (result == 0 && !help && rest < argc)
+		result = command_options(self, argc - rest, argv + rest, set_option, &s, &words, &help, &e);
 	if (result == 0 && !help) {
 		if (rest >= argc)
 			result = err_set(&e, ERR_USAGE, "no sandbox given; hint: berth sh ID 'COMMAND'");
 		if (result == 0)
 			result = sandbox_ref_connect(&ref, argv[rest], s.start, &e);
-		if (result == 0 && argv[rest + 1] && !strcmp(argv[rest + 1], "--"))
-			rest++;
 		if (result == 0)
-			result = talk(&s, ref.sock, argv + rest + 1, &status, &e);
+			result = talk(&s, ref.sock, argv + rest + words, &status, &e);
 	}
 	if (result < 0)
 		status = command_fail(self, &e, s.json);

@@ -139,12 +139,18 @@ int command_options(const struct command *c, int argc, char **argv, opt_fn *fn, 
 		    int *ret_rest, int *ret_help, struct err *e)
 {
 	struct parse p = { .c = c, .argc = argc, .argv = argv, .i = 1, .fn = fn, .ctx = ctx };
+	/* words after a command of the sandbox are that command's; elsewhere options may follow the operands */
+	int anywhere = !c->args || !strstr(c->args, "COMMAND"), operands = 0;
 
 	for (; p.i < argc; p.i++) {
 		const char *a = argv[p.i];
 
-		if (a[0] != '-' || !a[1])	/* "-" alone is an operand */
-			break;
+		if (a[0] != '-' || !a[1]) {	/* "-" alone is an operand */
+			if (!anywhere)
+				break;
+			argv[operands++] = argv[p.i];	/* over words that are done with */
+			continue;
+		}
 		if (a[1] == '-' && !a[2]) {
 			p.i++;
 			break;
@@ -156,7 +162,9 @@ int command_options(const struct command *c, int argc, char **argv, opt_fn *fn, 
 			break;
 		}
 	}
-	*ret_rest = p.i;
+	/* operands met on the way go right before those that are left */
+	memmove(argv + p.i - operands, argv, (size_t)operands * sizeof(*argv));
+	*ret_rest = p.i - operands;
 	*ret_help = p.help;
 	return 0;
 }

@@ -13,6 +13,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/path.h"
 #include "runtime/cgroup.h"
 #include "runtime/spec.h"
@@ -42,7 +43,7 @@ int registry_open(struct registry *r, const struct config *c, struct err *e)
 	if (r->state_fd < 0 || (r->sandboxes_fd = open_below(r->run_fd, "sandboxes", e)) < 0 ||
 	    (r->names_fd = open_below(r->state_fd, "names", e)) < 0 ||
 	    (r->kept_fd = open_below(r->state_fd, "sandboxes", e)) < 0 ||
-	    (r->ids_fd = open_below(r->run_fd, "ids", e)) < 0) {
+	    (r->ids_fd = open_below(r->state_fd, "ids", e)) < 0) {
 		registry_close(r);
 		return -1;
 	}
@@ -110,7 +111,7 @@ static void random_id(char id[65])
 		snprintf(id + 2 * i, 3, "%02x", raw[i]);
 }
 
-/* The holder of a range is gone when its directory is: a crash between the two leaves a stale note. */
+/* The holder of a range is gone when its directories are: a crash between the two leaves a stale note. */
 static int slot_is_free(struct registry *r, int fd)
 {
 	char id[66];
@@ -121,9 +122,25 @@ static int slot_is_free(struct registry *r, int fd)
 	id[n] = '\0';
 	if (!path_is_name(id))
 		return 1;
-	if (!faccessat(r->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
+	if (!faccessat(r->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) ||
+	    !faccessat(r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
 		return 0;
 	return errno == ENOENT;
+}
+
+/* Opens and locks the record of range n: -1 with ERR_BUSY while another process holds it. */
+static int open_slot(struct registry *r, uint32_t n, struct err *e)
+{
+	char name[16];
+	autoclose int fd = -1;
+
+	snprintf(name, sizeof(name), "%u", n);
+	fd = openat(r->ids_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_sys(e, "open the record of id range %u", n);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return err_code_sys(e, errno == EWOULDBLOCK ? ERR_BUSY : ERR_SYS, "lock the record of id range %u", n);
+	return take_fd(&fd);
 }
 
 /* A random place to start makes the search O(1) and reuse of a range late. */
@@ -135,14 +152,11 @@ static int take_slot(struct registry *r, struct claim *c, struct err *e)
 		start = (uint32_t)getpid();
 	for (i = 0; i < count; i++) {
 		uint32_t n = (start % count + i) % count;
-		char name[16];
-		int fd;
+		int fd = open_slot(r, n, e);
 
-		snprintf(name, sizeof(name), "%u", n);
-		fd = openat(r->ids_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (fd < 0)
-			return err_sys(e, "open the record of id range %u", n);
-		if (!flock(fd, LOCK_EX | LOCK_NB) && slot_is_free(r, fd)) {
+		if (fd < 0 && e->code != ERR_BUSY)
+			return -1;
+		if (fd >= 0 && slot_is_free(r, fd)) {
 			if (ftruncate(fd, 0) < 0 || pwrite(fd, c->id, strlen(c->id), 0) != (ssize_t)strlen(c->id)) {
 				err_sys(e, "record id range %u", n);
 				close(fd);
@@ -152,9 +166,45 @@ static int take_slot(struct registry *r, struct claim *c, struct err *e)
 			c->id_base = r->config->id_base + n * SPEC_IDS;
 			return 0;
 		}
-		close(fd);
+		fd_close(&fd);
 	}
 	return err_set(e, ERR_LIMIT, "all %u id ranges are taken; hint: remove sandboxes, or raise [ids] count", count);
+}
+
+#define RANGE_FILE "range"	/* of a lasting sandbox: its first host id */
+
+static int remember_slot(struct registry *r, const struct claim *c, struct err *e)
+{
+	autoclose int dir = openat(r->kept_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", c->id_base);
+	return dir < 0 ? err_sys(e, "open the directory of sandbox %s", c->id) :
+			 io_replace_file(dir, RANGE_FILE, text, strlen(text), 0600, 0, e);
+}
+
+/* The range a lasting sandbox had: its files belong to these ids and no others. */
+static int retake_slot(struct registry *r, struct claim *c, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(16);
+	char path[80];
+	uint64_t base;
+	uint32_t n;
+
+	snprintf(path, sizeof(path), "%s/" RANGE_FILE, c->id);
+	if (io_read_file(r->kept_fd, path, &b, e) < 0 || num_u64(b.data ? b.data : "", path, 1, UINT32_MAX, &base, e) < 0)
+		return -1;
+	n = ((uint32_t)base - r->config->id_base) / SPEC_IDS;
+	if (base < r->config->id_base || n >= r->config->id_count || r->config->id_base + n * SPEC_IDS != base)
+		return err_set(e, ERR_CONFIG, "the files of sandbox %s belong to ids from %llu on, which [ids] no longer covers; "
+			       "hint: set base and count as they were", c->id, (unsigned long long)base);
+	c->slot_fd = open_slot(r, n, e);
+	if (c->slot_fd < 0)
+		return -1;
+	c->id_base = (uint32_t)base;
+	if (ftruncate(c->slot_fd, 0) < 0 || pwrite(c->slot_fd, c->id, strlen(c->id), 0) != (ssize_t)strlen(c->id))
+		return err_sys(e, "record id range %u", n);
+	return 0;
 }
 
 static int lock_own(struct claim *c, struct err *e)
@@ -212,7 +262,7 @@ static int take_directory(struct registry *r, struct claim *c, struct err *e)
 	c->dir_fd = openat(r->sandboxes_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (c->dir_fd < 0)
 		return err_sys(e, "open the record of sandbox %s", c->id);
-	return lock_own(c, e) < 0 ? -1 : take_slot(r, c, e);
+	return lock_own(c, e);
 }
 
 static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
@@ -233,9 +283,13 @@ static int claim_locked(struct registry *r, const char *name, int lasting, struc
 			c->id[0] = '\0';	/* never ours: undoing must not remove another's */
 		return -1;
 	}
+	if (take_slot(r, c, e) < 0)
+		return -1;
 	if (lasting && mkdirat(r->kept_fd, c->id, 0700) < 0)
 		return err_sys(e, "make the directory of sandbox %s", c->id);
 	c->lasting = lasting;
+	if (lasting && remember_slot(r, c, e) < 0)
+		return -1;
 	return name && name[0] ? take_name(r, c, name, e) : 0;
 }
 
@@ -263,7 +317,7 @@ int registry_reclaim(struct registry *r, const char *id, struct claim *ret, stru
 		if (lock_all(r, e) < 0)
 			return -1;
 		snprintf(ret->id, sizeof(ret->id), "%s", id);
-		result = take_directory(r, ret, e);
+		result = take_directory(r, ret, e) < 0 || retake_slot(r, ret, e) < 0 ? -1 : 0;
 		if (result < 0 && e->code == ERR_EXISTS)
 			ret->id[0] = '\0';	/* another's: not ours to take back */
 		unlock_all(r);
@@ -326,7 +380,7 @@ int registry_release(struct registry *r, struct claim *c, struct err *e)
 
 	if (c->name[0] && !c->lasting)
 		unlinkat(r->names_fd, c->name, 0);
-	if (c->slot_fd >= 0 && ftruncate(c->slot_fd, 0) < 0)
+	if (c->slot_fd >= 0 && !c->lasting && ftruncate(c->slot_fd, 0) < 0)
 		result = err_sys(e, "free the id range of sandbox %s", c->id);
 	fd_close(&c->slot_fd);
 	fd_close(&c->dir_fd);

@@ -5,9 +5,10 @@
  * On disk, below run_dir (volatile) and state_dir (lasting), all 0700:
  *   run_dir/sandboxes/ID/lock         flock'ed by the supervisor as long as it lives
  *   run_dir/sandboxes/ID/record.json  what the sandbox is, for ps and inspect
- *   run_dir/ids/N                     the N-th range of 65,536 ids; holds the ID that has it
  *   state_dir/sandboxes/ID/           lasting sandboxes: record.json, spec.json, the writable layer
  *   state_dir/names/NAME -> ID
+ *   state_dir/ids/N                   the N-th range of 65,536 ids; holds the ID that has it, which a
+ *                                     lasting sandbox keeps while it is stopped: its files are of that range
  * The directory is made before any other resource and everything else is named
  * after the ID, so that whatever a crash leaves can be found and removed by
  * name (L08): an ID whose lock can be taken has no supervisor any more.
@@ -27,8 +28,8 @@
 struct registry {
 	const struct config *config;
 	int run_fd, state_fd;
-	int sandboxes_fd, ids_fd;	/* below run_fd */
-	int kept_fd, names_fd;		/* below state_fd */
+	int sandboxes_fd;		/* below run_fd */
+	int kept_fd, names_fd, ids_fd;	/* below state_fd */
 };
 
 struct claim {
@@ -37,7 +38,7 @@ struct claim {
 	int lasting;		/* release keeps the name: state_dir/sandboxes/ID does too */
 	int dir_fd;		/* run_dir/sandboxes/ID */
 	int lock_fd;
-	int slot_fd;		/* run_dir/ids/N, locked */
+	int slot_fd;		/* state_dir/ids/N, locked */
 	uint32_t id_base;	/* first host id of the range */
 };
 

@@ -153,7 +153,7 @@ Test(registry, a_claim_has_an_id_a_range_and_a_directory_and_release_frees_them)
 
 Test(registry, everything_on_disk_is_for_root_only)
 {
-	static const char *const dirs[] = { "run", "state", "run/sandboxes", "run/ids", "state/sandboxes", "state/names" };
+	static const char *const dirs[] = { "run", "state", "run/sandboxes", "state/ids", "state/sandboxes", "state/names" };
 	struct claim c = claimed("web", 1);
 	struct stat st;
 	char path[200];
