@@ -227,8 +227,10 @@ static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 	how.tty_fd = r->tty_fd;
 	if (result == 0)
 		result = supervise_run(&r->sandbox, 1, &how, ret, e);
-	if (sandbox_destroy(&r->sandbox, &second) < 0 && result == 0) {
-		*e = second;
+	if (sandbox_destroy(&r->sandbox, &second) < 0) {
+		registry_abandon(&r->claim);
+		if (result == 0)
+			*e = second;
 		result = -1;
 	}
 	if (r->keep && result == 0)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
 #include "base/io.h"
 #include "base/mem.h"
@@ -120,9 +121,14 @@ static int add_env(struct runopts *o, const char *text, struct err *e)
 static int read_operators_file(const char *path, struct buf *b, struct err *e)
 {
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	struct stat st;
 
 	if (fd < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open %s", path);
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "stat %s", path);
+	if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
+		return err_set(e, ERR_INVALID, "%s is neither a file nor a pipe", path);
 	return io_read_all(fd, b, path, e);
 }
 

@@ -434,8 +434,10 @@ static void end(struct keeper *k)
 		if (k->commands[i])
 			keeper_command_remove(k, k->commands[i]);
 	cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
-	sandbox_destroy(&k->sandbox, &ignored);
-	registry_release(k->registry, &k->claim, &ignored);
+	if (sandbox_destroy(&k->sandbox, &ignored) < 0)
+		registry_abandon(&k->claim);
+	else
+		registry_release(k->registry, &k->claim, &ignored);
 	/* clients wait for this: their connections end when nothing is left */
 	for (i = 0; i < KEEPER_CLIENTS; i++)
 		fd_close(&k->clients[i].fd);

@@ -374,6 +374,14 @@ int registry_record(const struct claim *c, const json_t *record, struct err *e)
 	return write_record(c->dir_fd, record, e);
 }
 
+void registry_abandon(struct claim *c)
+{
+	fd_close(&c->slot_fd);
+	fd_close(&c->dir_fd);
+	fd_close(&c->lock_fd);
+	c->id[0] = c->name[0] = '\0';
+}
+
 int registry_release(struct registry *r, struct claim *c, struct err *e)
 {
 	int result = 0;

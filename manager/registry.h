@@ -55,6 +55,11 @@ int registry_claim(struct registry *r, const char *name, int lasting, struct cla
 int registry_reclaim(struct registry *r, const char *id, struct claim *ret, struct err *e);
 /* Writes record.json of a claimed sandbox. */
 int registry_record(const struct claim *c, const json_t *record, struct err *e);
+/*
+ * Lets go of a claim whose sandbox could not be taken back whole: its record
+ * stays, so that gc finds the rest and tries again.
+ */
+void registry_abandon(struct claim *c);
 /* Takes everything of registry_claim() back; the kernel's side must be gone already.  Idempotent. */
 int registry_release(struct registry *r, struct claim *c, struct err *e);
 

@@ -160,9 +160,9 @@ int cgroup_create(struct cgroup *c, const char *parent, const char *name,
 		return -1;
 	if (c->ops->create(c, l, e) == 0)
 		return 0;
-	if (e->code != ERR_EXISTS)
-		c->ops->remove(c, &ignored);
-	cgroup_release(c);
+	/* what cannot be removed now stays open: its destruction is tried again, and gc knows the name */
+	if (e->code == ERR_EXISTS || c->ops->remove(c, &ignored) == 0)
+		cgroup_release(c);
 	return -1;
 }
 

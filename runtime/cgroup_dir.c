@@ -28,8 +28,11 @@ int cgroup_dir(const char *root, const char *parent, const char *name, int make,
 			return err_sys(e, "make cgroup %s", above);
 	}
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open cgroup %s", path);
+	if (fd < 0) {
+		err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open cgroup %s", path);
+		if (make)
+			rmdir(path);
+	}
 	return fd;
 }
 

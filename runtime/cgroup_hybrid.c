@@ -334,7 +334,7 @@ static int remove_all(struct cgroup *c, struct err *e)
 
 	/* the v2 directory last: it is what gc finds the others by */
 	for (i = 0; i < CGROUP_V1_COUNT; i++)
-		if (i != V1_DEVICES && c->v1_fd[i] >= 0 && cgroup_rmdir(v1[i].root, c->parent, c->name, e) < 0)
+		if (i != V1_DEVICES && cgroup_rmdir(v1[i].root, c->parent, c->name, e) < 0)
 			return -1;
 	return cgroup_rmdir(V2_ROOT, c->parent, c->name, e);
 }

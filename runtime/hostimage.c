@@ -25,7 +25,8 @@ const char *const *hostimage_dirs(void)
 	for (i = 0; i < ARRAY_LEN(top); i++) {
 		struct stat st;
 
-		if (!lstat(top[i], &st) && S_ISDIR(st.st_mode))
+		/* one that cannot be looked at is asked for, and the launch then fails by it */
+		if (lstat(top[i], &st) < 0 ? errno != ENOENT : S_ISDIR(st.st_mode))
 			dirs[n++] = top[i];
 	}
 	dirs[n] = NULL;

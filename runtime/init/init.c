@@ -306,6 +306,7 @@ int main(void)
 	struct pollfd p[2] = { { .fd = INIT_SOCKET_FD, .events = POLLIN } };
 	sigset_t all;
 
+	const uint64_t defaults[4] = { 0 };	/* the kernel's struct sigaction: SIG_DFL, no flags, no mask */
 	int i;
 
 	if (getpid() != 1) {	/* a payload that executed /proc/self/exe */
@@ -319,7 +320,7 @@ int main(void)
 		_exit(1);
 	/* what the caller of berth ignored, the payload does not */
 	for (i = 1; i < _NSIG; i++)
-		signal(i, SIG_DFL);
+		syscall(SYS_rt_sigaction, i, &defaults, NULL, 8);	/* musl's own call refuses three of them */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	sigemptyset(&all);
@@ -331,8 +332,11 @@ int main(void)
 	for (;;) {
 		struct signalfd_siginfo si;
 
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
+		if (poll(p, 2, -1) < 0) {
+			if (errno == EINTR)
+				continue;	/* revents are the last round's */
 			_exit(1);
+		}
 		if (p[0].revents & POLLIN) {
 			if (!receive())
 				_exit(0);

@@ -23,7 +23,7 @@ static int nothing(const struct command *self, int argc, char **argv)
 }
 
 static const struct command cmd = {
-	.name = "test", .args = "FILE", .summary = "a test", .opts = opts, .opt_count = ARRAY_LEN(opts), .run = nothing,
+	.name = "test", .args = "FILE [COMMAND...]", .summary = "a test", .opts = opts, .opt_count = ARRAY_LEN(opts), .run = nothing,
 };
 
 struct seen {
@@ -148,7 +148,7 @@ Test(command, help_is_asked_for_and_printed, .init = cr_redirect_stdout)
 	cr_expect_eq(command_options(&cmd, count(argv), argv, note, &s, &rest, &help, &e), 0);
 	cr_expect_eq(help, 1);
 	fflush(stdout);
-	cr_assert_stdout_eq_str("Usage: berth test [options] FILE\n\nA test.\n\nOptions:\n"
+	cr_assert_stdout_eq_str("Usage: berth test [options] FILE [COMMAND...]\n\nA test.\n\nOptions:\n"
 				"  -f, --flag      a flag\n"
 				"  -n, --number N  a number (default: 1)\n"
 				"      --list X    a list\n"
@@ -229,4 +229,22 @@ Test(command, every_row_of_the_tables_is_well_formed)
 			}
 		}
 	}
+}
+
+/* A command that runs no other one takes its options anywhere. */
+Test(command, options_may_follow_operands)
+{
+	struct command plain = cmd;
+	struct seen s = { "" };
+	struct err e = { 0 };
+	char *argv[] = { (char *)"test", (char *)"a", (char *)"-f", (char *)"b", (char *)"--number", (char *)"7", (char *)"--",
+			 (char *)"-c", NULL };
+	int rest, help;
+
+	plain.args = "FILE...";
+	cr_assert_eq(command_options(&plain, 8, argv, note, &s, &rest, &help, &e), 0, "%s", e.msg);
+	cr_expect_eq(8 - rest, 3);
+	cr_expect_str_eq(argv[rest], "a");
+	cr_expect_str_eq(argv[rest + 1], "b");
+	cr_expect_str_eq(argv[rest + 2], "-c");
 }

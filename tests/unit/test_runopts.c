@@ -208,8 +208,8 @@ Test(runopts, a_malformed_env_file_is_refused_by_line)
 	memset(large, 'A', sizeof(large));
 	refuses_file(file_with("env", large, sizeof(large)), "more than");
 	refuses_file("/no/such/file", "No such file");
-	refuses_file("/tmp", "regular");
-	refuses_file("/dev/zero", "regular");
+	refuses_file("/tmp", "neither a file nor a pipe");
+	refuses_file("/dev/zero", "neither a file nor a pipe");
 }
 
 Test(runopts, an_empty_env_file_adds_nothing)
