@@ -47,6 +47,36 @@
 #define CLONE_NEWTIME 0x00000080
 #endif
 
+/*
+ * Of the supervisor's descriptors we keep the control socket, the cgroup files
+ * to write to, and 0 to 2; above all not its lock, which would outlive it by us.
+ */
+static int close_supervisors(struct child *c, struct err *e)
+{
+	int keep[CGROUP_JOIN_MAX + 1], n = 0, i, j;
+	unsigned from = 3;
+
+	keep[n++] = c->sock;
+	for (i = 0; i < CGROUP_JOIN_MAX; i++)
+		if (c->cgroup->join_fd[i] >= 0)
+			keep[n++] = c->cgroup->join_fd[i];
+	for (i = 1; i < n; i++)		/* in order: a handful */
+		for (j = i; j > 0 && keep[j - 1] > keep[j]; j--) {
+			int swap = keep[j];
+
+			keep[j] = keep[j - 1];
+			keep[j - 1] = swap;
+		}
+	for (i = 0; i < n; i++) {
+		if ((unsigned)keep[i] > from && syscall(SYS_close_range, from, keep[i] - 1, 0) < 0)
+			return err_sys(e, "close the supervisor's descriptors");
+		from = (unsigned)keep[i] + 1;
+	}
+	if (syscall(SYS_close_range, from, ~0U, 0) < 0)
+		return err_sys(e, "close the supervisor's descriptors");
+	return 0;
+}
+
 static int join_cgroups(struct child *c, struct err *e)
 {
 	if (cgroup_join_self(c->cgroup) < 0)
@@ -336,6 +366,7 @@ static const struct {
 	const char *name;
 	int (*run)(struct child *c, struct err *e);
 } steps[] = {
+	{ "inherited descriptors", close_supervisors },
 	{ "cgroups", join_cgroups },
 	{ "namespaces", leave_namespaces },
 	{ "clocks", set_clocks },

@@ -25,9 +25,12 @@ const char *const *hostimage_dirs(void)
 	for (i = 0; i < ARRAY_LEN(top); i++) {
 		struct stat st;
 
-		/* one that cannot be looked at is asked for, and the launch then fails by it */
-		if (lstat(top[i], &st) < 0 ? errno != ENOENT : S_ISDIR(st.st_mode))
+		if (lstat(top[i], &st) < 0) {
+			if (errno != ENOENT)
+				return NULL;
+		} else if (S_ISDIR(st.st_mode)) {
 			dirs[n++] = top[i];
+		}
 	}
 	dirs[n] = NULL;
 	return dirs;

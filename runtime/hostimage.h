@@ -16,7 +16,8 @@
 /* A directory of the skeleton that is empty. */
 #define HOSTIMAGE_EMPTY_DIR "srv"
 
-/* The host directories exposed read-only ("/usr", and "/bin", "/lib", ... where they are no links into it). */
+/* The host directories exposed read-only ("/usr", and "/bin", "/lib", ... where they are no links into it); NULL with
+ * errno when one cannot be looked at. */
 const char *const *hostimage_dirs(void);
 /* O_PATH directory fd of the skeleton below state_fd, which is made when needed. */
 int hostimage_layer(int state_fd, struct err *e);

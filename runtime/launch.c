@@ -211,12 +211,14 @@ static int keep_control(struct sandbox *sb, struct err *e)
 static int launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
 {
 	const struct spec *s = sb->spec;
+	const char *const *host_dirs = s->host_image ? hostimage_dirs() : NULL;
 	autoclose int child_sock = -1, userns = -1, init_fd = -1;
 	char path[64];
 	int sv[2];
 
-	if (spec_check(s, e) < 0 ||
-	    mountplan_build(&sb->plan, s, s->host_image ? hostimage_dirs() : NULL, e) < 0 ||
+	if (s->host_image && !host_dirs)
+		return err_sys(e, "look at the directories of the host image");
+	if (spec_check(s, e) < 0 || mountplan_build(&sb->plan, s, host_dirs, e) < 0 ||
 	    cgroup_create(&sb->cgroup, s->cgroup_parent, s->id, &s->limits, e) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)

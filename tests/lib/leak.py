@@ -83,7 +83,7 @@ def state_residue(root):
     for slot in names(f"{root}/state/ids"):
         holder = "".join(lines(f"{root}/state/ids/{slot}"))
         if holder and holder in names(f"{root}/run/sandboxes"):
-            found.append(f"{root}/run/ids/{slot} held by {holder}")
+            found.append(f"{root}/state/ids/{slot} held by {holder}")
     return found
 
 
