@@ -53,6 +53,7 @@ struct resident {
 	struct imageuse image;
 	struct claim claim;
 	int disk_fd;
+	int spawned;	/* the keeper had the claim, and has released it or left it to gc */
 };
 
 static json_t *make_record(const struct registry *r, const struct resident *x, const char *image, const char *name)
@@ -100,6 +101,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	ks.record = record;
 	if (registry_save(r, s->id, "record.json", record, e) < 0)
 		return -1;
+	x->spawned = 1;
 	return keeper_spawn(&ks, e);
 }
 
@@ -129,7 +131,8 @@ int resident_create(struct registry *r, const char *name, json_t *spec, char ret
 	if (result == 0)
 		result = launch(r, &x, spec, name, e);
 	if (result < 0 && id[0]) {
-		registry_release(r, &x.claim, &ignored);
+		if (!x.spawned)
+			registry_release(r, &x.claim, &ignored);
 		registry_forget(r, id, &ignored);
 	}
 	close_all(&x);
@@ -156,7 +159,7 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 	result = registry_reclaim(r, id, &x.claim, e);
 	if (result == 0) {
 		result = launch(r, &x, spec, name, e);
-		if (result < 0)
+		if (result < 0 && !x.spawned)
 			registry_release(r, &x.claim, &ignored);
 	}
 	close_all(&x);

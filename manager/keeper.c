@@ -114,13 +114,10 @@ static json_t *state_of(struct keeper *k)
 	return j;
 }
 
-static int own_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
+static int own_op(struct keeper *k, int client, const char *op, struct err *e)
 {
-	const char *name = NULL;
 	json_t *j;
 
-	(void)rq;
-	(void)name;
 	if (!strcmp(op, "ping") || !strcmp(op, "stats")) {
 		keeper_answer(k, client, state_of(k), NULL, 0);
 		return 0;
@@ -164,7 +161,7 @@ static void handle_request(struct keeper *k, int i, json_t *rq, const int *fds, 
 		if (r > 0)
 			r = files_op(k, i, op, rq, fds, count, &e);
 		if (r > 0)
-			r = own_op(k, i, op, rq, &e);
+			r = own_op(k, i, op, &e);
 	}
 	if (r < 0)
 		keeper_answer_error(k, i, &e);
@@ -444,11 +441,10 @@ static void end(struct keeper *k)
 }
 
 /* The keeper has nothing of the caller's but what it was given. */
-static void detach(int ready_fd)
+static void detach(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), i;
 
-	(void)ready_fd;
 	setsid();
 	for (i = 0; i < 3 && null >= 0; i++)
 		dup2(null, i);
@@ -465,7 +461,7 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 	struct err e = { 0 };
 	int i, r = -1;
 
-	detach(ready_fd);
+	detach();
 	if (!k) {
 		err_nomem(&e);
 	} else {
@@ -484,12 +480,15 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 	}
 	if (r == 0)
 		e.code = ERR_NONE;	/* what is left in there was overcome on the way */
+	/* a failure is told once nothing of it is left, so that the caller cleans up after us and not beside us */
+	if (r < 0 && k)
+		end(k);
 	(void)!io_write_all(ready_fd, &e, sizeof(e));
 	close(ready_fd);
-	if (r == 0)
+	if (r == 0) {
 		loop(k);
-	if (k)
 		end(k);
+	}
 	_exit(r < 0);
 }
 
