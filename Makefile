@@ -136,7 +136,7 @@ $(BUILD)/berth: $(BUILD)/cli/berth.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
 
-$(BUILD)/berth-image: $(BUILD)/cli/berth-image.o $(rootfs_a) $(base_a)
+$(BUILD)/berth-image: $(BUILD)/cli/berth-image.o $(cli_a) $(rootfs_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_IMAGE)
 
