@@ -54,6 +54,8 @@ static int set_os(struct err *e, int code, int os_errno, const char *fmt, va_lis
 	append(e, &len, fmt, ap);
 	if (os_errno)
 		appendf(e, &len, ": %s", strerror(os_errno));
+	if (os_errno == ENOSYS)
+		appendf(e, &len, "; hint: this kernel lacks the call, or a filter around berth hides it; see `berth doctor`");
 	return -1;
 }
 

@@ -53,7 +53,7 @@ _Static_assert(sizeof(struct err) == 512, "struct err crosses a pipe as 512 byte
 /* Sets code and message; os_errno is 0. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Sets code ERR_SYS (ERR_NOMEM for ENOMEM) from errno and appends its text. */
+/* Sets code ERR_SYS (ERR_NOMEM for ENOMEM) from errno and appends its text; for ENOSYS with a hint too. */
 int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* As err_sys, with the errno given, for calls that return it negated. */
 int err_errno(struct err *e, int os_errno, const char *fmt, ...)

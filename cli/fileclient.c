@@ -143,7 +143,7 @@ int fileclient_run(int sock, const char *const *argv, const char *user, uint64_t
 {
 	struct fileclient f = { .err_fd = -1 };
 	autoclose int from = -1, to = -1;
-	struct err unread;
+	struct err unread = { 0 };
 	int p[2], r = 0;
 
 	if (out) {

@@ -3,6 +3,7 @@
 #
 #   make check        installs what is missing (says so first), builds, runs every test
 #   make unit integration attack fault fuzz-check    one kind; TEST_ARGS="-k WORD" picks
+#   OLDKERNEL=1 make ...    berth meets a kernel without the system calls it says it can do without
 
 BUILD_PACKAGES = gcc g++ make pkg-config musl-tools linux-libc-dev libc6-dev libseccomp-dev libjansson-dev \
 	libarchive-dev libssl-dev libzstd-dev zlib1g-dev liblzma-dev libbz2-dev liblz4-dev libacl1-dev libxml2-dev nettle-dev
@@ -28,6 +29,23 @@ $(BUILD)/probe: tests/attack/probe.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE -O1 $(WARN) -static -o $@ $<
 
+test_tools = $(BUILD)/probe $(BUILD)/oldkernel
+
+# Hides system calls from what it starts.
+$(BUILD)/oldkernel: tests/fault/oldkernel.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE -O1 $(WARN) -static -o $@ $<
+
+$(BUILD)/old/berth: $(BUILD)/oldkernel
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec %s optional %s "$$@"\n' "$(abspath $(BUILD)/oldkernel)" "$(abspath $(BUILD)/berth)" >$@ && chmod 755 $@
+
+ifeq ($(OLDKERNEL),1)
+run_tests := BERTH_TEST_BERTH=$(abspath $(BUILD)/old/berth) $(run_tests)
+test_tools += $(BUILD)/old/berth
+endif
+
 # Criterion finds its tests in a section that nothing refers to.
 $(BUILD)/unit-tests: ALL_LDFLAGS += -Wl,--no-gc-sections
 
@@ -39,7 +57,7 @@ check:
 	@$(MAKE) --no-print-directory check-built
 
 # a second make, since it reads pkg-config only after the packages are there
-check-built: $(PROGRAMS) $(BUILD)/probe $(unit_tests) $(fuzz_replays)
+check-built: $(PROGRAMS) $(test_tools) $(unit_tests) $(fuzz_replays)
 	@$(run_tests)
 
 unit: $(unit_tests)
@@ -47,7 +65,7 @@ unit: $(unit_tests)
 fuzz-replay: $(fuzz_replays)
 fuzz-check: $(fuzz_replays)
 	@$(run_tests) fuzz
-integration attack fault: $(PROGRAMS) $(BUILD)/probe
+integration attack fault: $(PROGRAMS) $(test_tools)
 	@$(run_tests) $@
 
 .PHONY: check check-built unit fuzz-replay fuzz-check integration attack fault

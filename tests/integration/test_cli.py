@@ -116,6 +116,7 @@ def test_ignored_and_blocked_signals_are_taken_back():
 
 
 def test_few_descriptors_and_no_file_size():
+    b.needs_the_program_itself()
     for which, value in ((resource.RLIMIT_NOFILE, 8), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_AS, 64 << 20)):
         def limit():
             resource.setrlimit(which, (value, value))
@@ -133,6 +134,7 @@ def test_without_environment_and_with_a_huge_one():
 
 
 def test_set_user_id_is_refused():
+    b.needs_the_program_itself()
     b.need_berth()
     copy = b.tmp("berth")
     subprocess.run(["cp", b.BERTH, copy], check=True)
@@ -145,6 +147,7 @@ def test_set_user_id_is_refused():
 
 
 def test_without_root_it_says_so():
+    b.needs_the_program_itself()
     copy = b.tmp("berth")
     subprocess.run(["cp", b.BERTH, copy], check=True)
     for d in (b.root(), os.path.dirname(copy)):
@@ -163,6 +166,7 @@ def test_without_root_it_says_so():
 
 def test_start_up_is_lean():
     """What main() itself asks of the kernel before a command runs; libc's own start is 11 calls."""
+    b.needs_the_program_itself()
     if subprocess.run(["sh", "-c", "command -v strace"], stdout=subprocess.DEVNULL).returncode:
         raise b.skip("needs strace")
     log = b.tmp("strace")

@@ -19,7 +19,8 @@ import proc
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("BERTH_TEST_BUILD", os.path.join(TOP, "build"))
-BERTH = os.path.join(BUILD, "berth")
+# make OLDKERNEL=1 puts a wrapper here
+BERTH = os.environ.get("BERTH_TEST_BERTH", os.path.join(BUILD, "berth"))
 ROOTS = "/var/tmp"
 
 CAUSES = ("exit", "signal", "timeout", "cpu-timeout", "oom", "pids", "disk", "output",
@@ -29,6 +30,13 @@ VERDICT_KEYS = ("cause", "wall_ms", "cpu_ms", "peak_memory_bytes", "read_bytes",
 
 Result = collections.namedtuple("Result", "code out err verdict args seconds")
 skip = unittest.SkipTest
+
+
+def needs_the_program_itself():
+    """For tests that would see the wrapper of OLDKERNEL=1 and not berth."""
+    if BERTH != os.path.join(BUILD, "berth"):
+        raise skip("berth is in a wrapper")
+
 
 
 def deadline(seconds):

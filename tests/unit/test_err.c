@@ -193,3 +193,13 @@ Test(err, format_characters_in_hostile_text_are_only_text)
 	err_wrap(&e, "%s", "%n%n");
 	cr_expect_str_eq(e.msg, "%n%n: %n%s%s%s");
 }
+
+Test(err, a_call_the_kernel_lacks_has_a_remedy)
+{
+	struct err e;
+
+	cr_assert_eq(err_errno(&e, ENOSYS, "open %s", "x"), -1);
+	cr_assert_eq(e.code, ERR_SYS);
+	cr_assert(strstr(e.msg, "open x: Function not implemented; hint: "), "%s", e.msg);
+	cr_assert(strstr(e.msg, "berth doctor"), "%s", e.msg);
+}

@@ -14,7 +14,7 @@ vm-deps:
 vm: vm-deps
 	@tests/vm/build-cache
 
-check-vm: vm $(PROGRAMS) $(BUILD)/probe
+check-vm: vm $(PROGRAMS) $(test_tools)
 	@tests/vm/run-in-vm -t $(VM_TIME_LIMIT) $(python) tests/run.py --build $(BUILD) $(TEST_ARGS) $(VM_TESTS)
 
 .PHONY: vm-deps vm check-vm
