@@ -23,6 +23,7 @@
 	X(ERR_BUSY, "busy", 125, 409)             /* held by another operation */ \
 	X(ERR_LIMIT, "limit", 125, 429)           /* a configured ceiling was reached */ \
 	X(ERR_DENIED, "denied", 125, 403) \
+	X(ERR_POLICY, "policy", 125, 403)         /* a rule of [policy] refuses the command */ \
 	X(ERR_UNSUPPORTED, "unsupported", 125, 501) /* this host cannot enforce what was asked */ \
 	X(ERR_CORRUPT, "corrupt", 125, 422)       /* hostile or damaged input: digest, archive, record */ \
 	X(ERR_SYS, "system", 125, 500)            /* a system call failed */ \

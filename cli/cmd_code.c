@@ -21,12 +21,14 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/fileclient.h"
+#include "manager/policy.h"
 #include "manager/wire.h"
 
 #define VERB_TIMEOUT_MS 60000
 #define SNAP_FILES "100000"
 #define SNAP_MAX (128u << 20)
 #define OUTPUT_MAX (8u << 20)	/* of each stream, in JSON */
+#define SHELL_TEXT_MAX (64u << 20)
 
 enum { OPT_LANG = 1, OPT_USER, OPT_TIMEOUT, OPT_KEEP, OPT_QUIET, OPT_START, OPT_JSON };
 
@@ -55,6 +57,7 @@ struct code {
 	uint64_t timeout_ms;
 	int keep, quiet, start, json;
 	int sock;
+	const char *deny;	/* rules of the command policy */
 	char script[64];
 };
 
@@ -274,8 +277,26 @@ static int execute(const struct code *c, struct output *o, json_t **ret_verdict,
 	return r;
 }
 
+/* A shell's snippet is a command like any other: a memfd with it when the command policy lets it pass. */
+static int checked_text(const struct code *c, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(SHELL_TEXT_MAX);
+	struct policy *policy = policy_new(c->deny, e);
+	int r;
+
+	if (!policy)
+		return -1;
+	r = io_read_all(STDIN_FILENO, &b, "stdin", e);
+	if (r == 0)
+		r = policy_check_text(policy, b.data ? b.data : "", b.len, e);
+	policy_free(policy);
+	return r < 0 ? -1 : wire_data(b.data ? b.data : "", b.len, e);
+}
+
 static int write_script(struct code *c, struct err *e)
 {
+	autoclose int text = -1;
+
 	const char *argv[] = { "write", "p", "644", c->script, NULL };
 	struct filecounts n;
 	struct timespec t;
@@ -283,7 +304,12 @@ static int write_script(struct code *c, struct err *e)
 	clock_gettime(CLOCK_REALTIME, &t);
 	snprintf(c->script, sizeof(c->script), ".berth/code-%llx%05lx.%s", (unsigned long long)t.tv_sec, (unsigned long)t.tv_nsec / 1000,
 		 c->lang->extension);
-	return fileclient_run(c->sock, argv, NULL, VERB_TIMEOUT_MS * 5, STDIN_FILENO, NULL, &n, e);
+	if (!strcmp(c->lang->name, "sh") || !strcmp(c->lang->name, "bash")) {
+		text = checked_text(c, e);
+		if (text < 0)
+			return -1;
+	}
+	return fileclient_run(c->sock, argv, NULL, VERB_TIMEOUT_MS * 5, text >= 0 ? text : STDIN_FILENO, NULL, &n, e);
 }
 
 static int show(const struct code *c, struct output *o, json_t *verdict, json_t *files, struct err *e)
@@ -327,7 +353,7 @@ static int run(struct code *c, int *ret_status, struct err *e)
 	int r;
 
 	if (write_script(c, e) < 0)
-		return err_wrap(e, "hand over the code");
+		return e->code == ERR_POLICY ? -1 : err_wrap(e, "hand over the code");
 	r = snapshot(c, &before, e);
 	if (r == 0)
 		r = execute(c, &o, &verdict, e);
@@ -370,6 +396,7 @@ static int code_main(const struct command *self, int argc, char **argv)
 		result = rest < argc ? sandbox_ref_connect(&s, argv[rest], c.start, &e) :
 			 err_set(&e, ERR_USAGE, "no sandbox given; hint: berth code ID --lang python < FILE");
 		c.sock = s.sock;
+		c.deny = s.config.deny;
 		if (result == 0)
 			result = run(&c, &status, &e);
 	}

@@ -46,6 +46,18 @@ static void show_toml(const struct config *c)
 	}
 }
 
+static json_t *json_list(const char *s)
+{
+	json_t *list = json_array();
+	size_t n;
+
+	for (; *s; s += n + (s[n] == '\n')) {
+		n = strcspn(s, "\n");
+		json_array_append_new(list, json_stringn(s, n));
+	}
+	return list;
+}
+
 /* The value as it is held: strings, booleans, bytes, ms, thousandths as a fraction. */
 static json_t *json_value(const struct config *c, size_t i)
 {
@@ -56,6 +68,8 @@ static json_t *json_value(const struct config *c, size_t i)
 	switch (k->type) {
 	case CONFIG_STRING:
 		return json_string(p);
+	case CONFIG_LIST:
+		return json_list(p);
 	case CONFIG_BOOL:
 		return json_boolean(*(const int *)p);
 	case CONFIG_U32:

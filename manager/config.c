@@ -18,6 +18,7 @@
 #include "base/path.h"
 #include "base/suggest.h"
 #include "base/toml.h"
+#include "manager/policy.h"
 
 /* ---- strings with a grammar ---- */
 
@@ -94,6 +95,9 @@ const struct config_key config_keys[] = {
 	  "a sandbox unused for this long is removed; 0 is never" },
 	{ "manager", "cleanup_interval", CONFIG_DURATION, "300s", 1000, 366 * DAY_MS, FIELD(cleanup_interval_ms), NULL,
 	  NULL, "how often what crashed sandboxes left is looked for" },
+	{ "policy", "deny", CONFIG_LIST,
+	  "rm -rf /\nmkfs\nmkfs.*\ndd if=/dev/zero\n:(){:|:&};:\nchmod -R 777 /\nchown -R", 0, 4095, FIELD(deny),
+	  policy_rule_check, NULL, "commands that exec, sh and code refuse: a guard-rail, not a boundary" },
 	{ "paths", "state_dir", CONFIG_STRING, "/var/lib/berth", 2, 255, FIELD(state_dir), check_path, "BERTH_STATE_DIR",
 	  "images, records and writable layers" },
 	{ "paths", "run_dir", CONFIG_STRING, "/run/berth", 2, 255, FIELD(run_dir), check_path, "BERTH_RUN_DIR",
@@ -154,6 +158,9 @@ static int set_text(struct config *c, const struct config_key *k, const char *v,
 	switch (k->type) {
 	case CONFIG_STRING:
 		return set_string(c, k, v, what, e);
+	case CONFIG_LIST:
+		memcpy(field(c, k), v, strlen(v) + 1);	/* only the table's own */
+		return 0;
 	case CONFIG_SIZE:
 		result = num_size(v, what, k->min, k->max, &n, e);
 		break;
@@ -180,6 +187,7 @@ static const char *wanted(enum config_type type)
 		[CONFIG_STRING] = "a string", [CONFIG_SIZE] = "a size, such as \"512m\" or bytes",
 		[CONFIG_DURATION] = "a duration, such as \"5m\" or seconds", [CONFIG_CPUS] = "a number, such as 0.5",
 		[CONFIG_COUNT] = "an integer", [CONFIG_U32] = "an integer", [CONFIG_BOOL] = "true or false",
+		[CONFIG_LIST] = "an array of strings",
 	};
 
 	return names[type];
@@ -190,9 +198,37 @@ static int wrong_type(const struct config_key *k, const char *what, struct err *
 	return err_set(e, ERR_CONFIG, "%s has the wrong type; hint: %s", what, wanted(k->type));
 }
 
+static int set_list(struct config *c, const struct config_key *k, const json_t *v, const char *what, struct err *e)
+{
+	char *out = field(c, k);
+	size_t len = 0, i, n;
+	const json_t *item;
+
+	out[0] = '\0';
+	json_array_foreach(v, i, item) {
+		const char *s = json_string_value(item), *p;
+
+		if (!s)
+			return wrong_type(k, what, e);
+		n = strlen(s);
+		for (p = s; *p; p++)
+			if ((unsigned char)*p < 0x20 || *p == 0x7f)
+				return err_set(e, ERR_CONFIG, "%s has a control character in it", what);
+		if (len + n + 1 > k->max)
+			return err_set(e, ERR_CONFIG, "%s has more than %" PRIu64 " bytes", what, k->max);
+		if (k->check && k->check(s, what, e) < 0)
+			return -1;
+		if (len)
+			out[len++] = '\n';
+		memcpy(out + len, s, n + 1);
+		len += n;
+	}
+	return 0;
+}
+
 static int set_json(struct config *c, const struct config_key *k, const json_t *v, const char *what, struct err *e)
 {
-	int is_number = json_is_integer(v) && k->type != CONFIG_STRING && k->type != CONFIG_BOOL;
+	int is_number = json_is_integer(v) && k->type != CONFIG_STRING && k->type != CONFIG_BOOL && k->type != CONFIG_LIST;
 	uint64_t scale = k->type == CONFIG_DURATION || k->type == CONFIG_CPUS ? 1000 : 1, n;
 	double milli;
 
@@ -212,6 +248,8 @@ static int set_json(struct config *c, const struct config_key *k, const json_t *
 			return err_set(e, ERR_CONFIG, "%s has more than three decimals", what);
 		return set_number(c, k, n, what, e);
 	}
+	if (json_is_array(v) && k->type == CONFIG_LIST)
+		return set_list(c, k, v, what, e);
 	if (json_is_boolean(v) && k->type == CONFIG_BOOL)
 		return set_number(c, k, json_is_true(v), what, e);
 	return wrong_type(k, what, e);

@@ -46,6 +46,8 @@ struct config {
 	uint64_t max_sandboxes;
 	uint64_t idle_timeout_ms;	/* 0 is never */
 	uint64_t cleanup_interval_ms;
+	/* [policy] */
+	char deny[4096];		/* rules, separated by newlines; policy.h */
 	/* [paths] */
 	char state_dir[256];		/* absolute */
 	char run_dir[256];		/* absolute */
@@ -67,6 +69,7 @@ enum config_type {
 	CONFIG_COUNT,		/* uint64_t; an integer */
 	CONFIG_U32,		/* uint32_t; an integer */
 	CONFIG_BOOL,		/* int */
+	CONFIG_LIST,		/* strings, held with newlines between them; an array */
 };
 
 struct config_key {
@@ -74,9 +77,9 @@ struct config_key {
 	const char *name;
 	enum config_type type;
 	const char *preset;	/* the default, as text */
-	uint64_t min, max;	/* in the field's unit; for a string its length in bytes */
+	uint64_t min, max;	/* in the field's unit; for a string or list its length in bytes */
 	size_t offset, size;	/* of the field in struct config */
-	int (*check)(const char *value, const char *what, struct err *e);	/* strings only, or NULL */
+	int (*check)(const char *value, const char *what, struct err *e);	/* of a string, or of each in a list; or NULL */
 	const char *env;	/* the variable that overrides it, or NULL */
 	const char *help;	/* one line */
 };

@@ -21,6 +21,23 @@ static void show_string(const char *s, char *out, size_t n)
 	out[len] = '\0';
 }
 
+static void show_list(const char *s, char *out, size_t n)
+{
+	size_t len = 1, part;
+	char one[256];
+
+	out[0] = '[';
+	for (; *s && len + 2 * sizeof(one) < n; s += part + (s[part] == '\n')) {
+		part = strcspn(s, "\n");
+		snprintf(one, sizeof(one), "%.*s", (int)part, s);
+		if (len > 1)
+			len += (size_t)snprintf(out + len, n - len, ", ");
+		show_string(one, out + len, n - len);
+		len += strlen(out + len);
+	}
+	snprintf(out + len, n - len, "]");
+}
+
 static void show_size(uint64_t v, char *out, size_t n)
 {
 	static const char units[] = "kmgt";
@@ -49,11 +66,14 @@ const char *config_value_toml(const struct config *c, size_t i, char *out, size_
 	const void *p = (const char *)c + k->offset;
 	uint64_t v = 0;
 
-	if (k->size == sizeof(v) && k->type != CONFIG_STRING)
+	if (k->size == sizeof(v) && k->type != CONFIG_STRING && k->type != CONFIG_LIST)
 		memcpy(&v, p, sizeof(v));
 	switch (k->type) {
 	case CONFIG_STRING:
 		show_string(p, out, n);
+		break;
+	case CONFIG_LIST:
+		show_list(p, out, n);
 		break;
 	case CONFIG_SIZE:
 		show_size(v, out, n);

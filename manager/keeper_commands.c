@@ -286,6 +286,8 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const json
 	    get_u64_or(rq, "grace_ms", k->spec->grace_ms, &c->grace_ms, e) < 0 ||
 	    get_rlimits(rq, &job.rlimits, e) < 0 || add_array(&argv, rq, "argv", 0, e) < 0)
 		goto out;
+	if (argv.n && keeper_policy_argv(k, argv.v, argv.n, e) < 0)
+		goto out;
 	for (j = 0; j < k->spec->env_count; j++)
 		if (add_string(&env, k->spec->env[j], e) < 0)
 			goto out;

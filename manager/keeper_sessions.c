@@ -866,7 +866,8 @@ static int op_sh(struct keeper *k, int client, const json_t *rq, const int *fds,
 		return -1;
 	if (!text && !b.data)
 		return err_set(e, ERR_INVALID, "no command text");
-	if (open_session(k, name, split, &s, e) < 0)
+	if (keeper_policy_text(k, text ? text : b.data, text ? strlen(text) : b.len, e) < 0 ||
+	    open_session(k, name, split, &s, e) < 0)
 		return -1;
 	if (s->busy)
 		return err_set(e, ERR_BUSY, "session %s still runs a command; hint: wait for it, send it input, interrupt it, or "

@@ -4,9 +4,11 @@
 #define BERTH_MANAGER_KEEPER_STATE_H
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "manager/keeper.h"
+#include "manager/policy.h"
 #include "manager/ring.h"
 #include "manager/wire.h"
 #include "runtime/verdict.h"
@@ -111,6 +113,8 @@ struct keeper {
 	int idle_cpu_busy;		/* the last look at the CPU time saw work */
 	int limits_changed;
 	struct cgroup_limits limits;	/* once changed: instead of the spec's */
+	struct policy *policy;		/* of the command policy; NULL: not read yet */
+	struct stat policy_file;	/* that it was read from */
 	uint32_t next_seq;
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];
@@ -146,6 +150,10 @@ void keeper_idle_check(struct keeper *k, uint64_t now);
 void keeper_idle_describe(struct keeper *k, json_t *answer);
 int keeper_limits_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
 void keeper_limits_describe(const struct keeper *k, json_t *answer);
+
+/* keeper_policy.c */
+int keeper_policy_argv(struct keeper *k, const char *const *argv, size_t argc, struct err *e);
+int keeper_policy_text(struct keeper *k, const char *text, size_t n, struct err *e);
 
 /* keeper_follow.c */
 int keeper_follow_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);

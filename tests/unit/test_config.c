@@ -154,7 +154,7 @@ Test(config, shown_values_read_back)
 	size_t i, n = 0;
 
 	good("[sandbox]\nimage = 'a\"b\\c'\nmemory_limit = 1048577\nswap_limit = '3g'\ncpu_limit = 0.125\ngrace = '1500ms'\n"
-	     "network_enabled = true\nuser = '1000:1000'\n[ids]\nbase = 655360\n");
+	     "network_enabled = true\nuser = '1000:1000'\n[policy]\ndeny = ['rm -rf \"/\"', ':(){:|:&};:']\n[ids]\nbase = 655360\n");
 	for (i = 0; i < config_key_count; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s.%s = %s\n", config_keys[i].section, config_keys[i].name,
 				      config_value_toml(&c, i, value, sizeof(value)));
@@ -162,7 +162,7 @@ Test(config, shown_values_read_back)
 	good(text);
 	for (i = 0; i < config_key_count; i++)
 		cr_expect(!memcmp((char *)&c + config_keys[i].offset, (char *)&again + config_keys[i].offset,
-				  config_keys[i].type == CONFIG_STRING ?
+				  config_keys[i].type == CONFIG_STRING || config_keys[i].type == CONFIG_LIST ?
 				  strlen((char *)&c + config_keys[i].offset) + 1 : config_keys[i].size),
 			  "%s.%s", config_keys[i].section, config_keys[i].name);
 }
@@ -174,7 +174,7 @@ Test(config, keys_are_unique_and_fit_their_fields)
 	for (i = 0; i < config_key_count; i++) {
 		const struct config_key *k = &config_keys[i];
 
-		if (k->type == CONFIG_STRING)
+		if (k->type == CONFIG_STRING || k->type == CONFIG_LIST)
 			cr_expect_lt(k->max, k->size, "%s", k->name);
 		else
 			cr_expect_eq(k->size, k->type == CONFIG_BOOL || k->type == CONFIG_U32 ? 4 : 8, "%s", k->name);
