@@ -28,7 +28,7 @@ INIT_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -idirafter /usr/include -idirafter /u
 
 # ---- what is made of what ------------------------------------------------
 LAYERS = base seccomp rootfs runtime manager cli
-MAINS = cli/berth.c cli/berth-image.c seccomp/gen.c
+MAINS = cli/berth.c cli/berth-image.c cli/berthd.c seccomp/gen.c
 layer_objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard $(1)/*.c)))
 $(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call layer_objs,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
@@ -41,6 +41,14 @@ init_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/init/*.c))
 LIBS_BERTH = -lseccomp -ljansson
 LIBS_IMAGE = $(shell $(PKG_CONFIG) --libs libarchive libcrypto libzstd zlib jansson)
 PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image
+# The daemon is made where its libraries are (apt-get install $(DAEMON_PACKAGES)); berth needs none of them.
+DAEMON_PACKAGES = libmicrohttpd-dev
+api_a = $(BUILD)/libberth-api.a
+api_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard manager/api/*.c)) $(BUILD)/manager/api/schemas.o
+LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto) -lpthread
+ifneq ($(shell $(PKG_CONFIG) --exists libmicrohttpd && echo yes),)
+PROGRAMS += $(BUILD)/berthd
+endif
 
 all: $(PROGRAMS)
 
@@ -76,7 +84,7 @@ $$($(1)_a): $$($(1)_o)
 	$$(call say,AR,$$@)
 	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
 endef
-$(foreach l,$(LAYERS),$(eval $(call archive_rule,$(l))))
+$(foreach l,$(LAYERS) api,$(eval $(call archive_rule,$(l))))
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
@@ -139,6 +147,15 @@ $(BUILD)/berth: $(BUILD)/cli/berth.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs
 $(BUILD)/berth-image: $(BUILD)/cli/berth-image.o $(cli_a) $(rootfs_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_IMAGE)
+
+$(BUILD)/manager/api/schemas.o: manager/api/schemas.S manager/api/schemas.json
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DSCHEMAS_PATH='"manager/api/schemas.json"' -c -o $@ $<
+
+$(BUILD)/berthd: $(BUILD)/cli/berthd.o $(api_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_DAEMON) $(LIBS_BERTH)
 
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))

@@ -36,6 +36,11 @@ static int check_path(const char *v, const char *what, struct err *e)
 	return 0;
 }
 
+static int check_path_or_none(const char *v, const char *what, struct err *e)
+{
+	return v[0] ? check_path(v, what, e) : 0;
+}
+
 static int check_hostname(const char *v, const char *what, struct err *e)
 {
 	size_t n = strspn(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
@@ -108,6 +113,18 @@ const struct config_key config_keys[] = {
 	  "first host uid and gid handed to sandboxes; a multiple of 65536" },
 	{ "ids", "count", CONFIG_U32, "4096", 1, 65534, FIELD(id_count), NULL, NULL,
 	  "ranges of 65536 ids from base on; one per sandbox" },
+	{ "daemon", "socket", CONFIG_STRING, "", 0, 107, FIELD(daemon_socket), check_path_or_none, NULL,
+	  "unix socket of berthd, for root only; empty is berthd.sock in run_dir" },
+	{ "daemon", "listen", CONFIG_STRING, "", 0, 63, FIELD(daemon_listen), NULL, NULL,
+	  "address and port of berthd for clients with a token, such as 127.0.0.1:7423; empty is none" },
+	{ "daemon", "token_file", CONFIG_STRING, "", 0, 255, FIELD(daemon_token_file), check_path_or_none, NULL,
+	  "file of bearer tokens, of mode 600: lines of NAME TOKEN [admin]" },
+	{ "daemon", "allowed_hosts", CONFIG_STRING, "", 0, 255, FIELD(daemon_allowed_hosts), NULL, NULL,
+	  "host names that requests over TCP may be for, besides those of loopback; separated by spaces" },
+	{ "daemon", "allowed_origins", CONFIG_STRING, "", 0, 255, FIELD(daemon_allowed_origins), NULL, NULL,
+	  "origins of web pages whose requests are taken; separated by spaces" },
+	{ "daemon", "max_connections", CONFIG_COUNT, "256", 4, 65536, FIELD(daemon_max_connections), NULL, NULL,
+	  "connections of berthd at once, per listening socket" },
 };
 const size_t config_key_count = ARRAY_LEN(config_keys);
 _Static_assert(ARRAY_LEN(config_keys) <= CONFIG_KEY_MAX, "struct config has a source per key");

@@ -17,7 +17,7 @@
 
 #define CONFIG_PATH "/etc/berth/berth.toml"
 #define CONFIG_MAX_BYTES (1024 * 1024)
-#define CONFIG_KEY_MAX 32	/* room in struct config for one source per row of config_keys */
+#define CONFIG_KEY_MAX 64	/* room in struct config for one source per row of config_keys */
 
 enum config_source {
 	CONFIG_FROM_DEFAULT,
@@ -56,6 +56,12 @@ struct config {
 	/* [ids] */
 	uint32_t id_base;		/* first host uid and gid handed to sandboxes; a multiple of 65536 */
 	uint32_t id_count;		/* ranges of 65536 ids from id_base on */
+	/* [daemon]: berthd */
+	char daemon_socket[108];	/* unix socket, "" is run_dir/berthd.sock */
+	char daemon_listen[64];		/* "127.0.0.1:7423", "" is none */
+	char daemon_token_file[256];	/* "" is none */
+	char daemon_allowed_hosts[256], daemon_allowed_origins[256];
+	uint64_t daemon_max_connections;
 
 	char file[4096];		/* the file that was read, or "" */
 	uint8_t source[CONFIG_KEY_MAX];	/* enum config_source, by row of config_keys */

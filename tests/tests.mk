@@ -6,7 +6,8 @@
 #   OLDKERNEL=1 make ...    berth meets a kernel without the system calls it says it can do without
 
 BUILD_PACKAGES = gcc g++ make pkg-config musl-tools linux-libc-dev libc6-dev libseccomp-dev libjansson-dev \
-	libarchive-dev libssl-dev libzstd-dev zlib1g-dev liblzma-dev libbz2-dev liblz4-dev libacl1-dev libxml2-dev nettle-dev
+	libarchive-dev libssl-dev libzstd-dev zlib1g-dev liblzma-dev libbz2-dev liblz4-dev libacl1-dev libxml2-dev nettle-dev \
+	libmicrohttpd-dev
 TEST_PACKAGES = zstd xz-utils libcriterion-dev python3 busybox-static file strace bubblewrap runc crun mmdebstrap umoci skopeo \
 	git procps util-linux iproute2 attr e2fsprogs
 

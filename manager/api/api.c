@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/api/api.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/api/http_state.h"
+#include "manager/api/schema.h"
+#include "manager/api/tokens.h"
+
+const struct http_route *const api_routes[] = {
+	system_routes, sandbox_routes, NULL,
+};
+
+/* berth lies beside us (in the build tree), or in ../bin when we are in sbin. */
+static int find_berth(struct api *a, struct err *e)
+{
+	static const char *const places[] = { "berth", "../bin/berth" };
+	char exe[3900], *slash;
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	size_t i;
+
+	if (n < 0)
+		return err_sys(e, "find this program");
+	exe[n] = '\0';
+	slash = strrchr(exe, '/');
+	if (slash)
+		*slash = '\0';
+	for (i = 0; i < ARRAY_LEN(places); i++) {
+		snprintf(a->berth_path, sizeof(a->berth_path), "%s/%s", exe, places[i]);
+		if (!access(a->berth_path, X_OK))
+			return 0;
+	}
+	return err_set(e, ERR_NOT_FOUND, "no program berth beside berthd; hint: make install");
+}
+
+static int load_tokens(const struct config *c, struct tokens **ret, struct err *e)
+{
+	*ret = NULL;
+	if (!c->daemon_token_file[0])
+		return 0;
+	*ret = tokens_load(c->daemon_token_file, e);
+	return *ret ? 0 : -1;
+}
+
+int api_init(struct api *a, struct err *e)
+{
+	memset(a, 0, sizeof(*a));
+	a->started_ms = http_now_ms();
+	json_object_seed(0);	/* before any thread makes an object */
+	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || find_berth(a, e) < 0 || load_tokens(&a->config, &a->tokens, e) < 0)
+		return -1;
+	pthread_rwlock_init(&a->lock, NULL);
+	return 0;
+}
+
+int api_reload(struct api *a, struct err *e)
+{
+	struct tokens *tokens, *old;
+	struct config c;
+
+	if (config_load(&c, e) < 0 || load_tokens(&c, &tokens, e) < 0)
+		return -1;
+	pthread_rwlock_wrlock(&a->lock);
+	old = a->tokens;
+	a->tokens = tokens;
+	a->config = c;
+	pthread_rwlock_unlock(&a->lock);
+	tokens_free(old);
+	return 0;
+}
+
+void api_release(struct api *a)
+{
+	tokens_free(a->tokens);
+	pthread_rwlock_destroy(&a->lock);
+}
+
+void api_config(struct api *a, struct config *ret)
+{
+	pthread_rwlock_rdlock(&a->lock);
+	*ret = a->config;
+	pthread_rwlock_unlock(&a->lock);
+}
+
+int api_check_token(void *context, const char *token, struct http_who *ret)
+{
+	struct api *a = context;
+	int r;
+
+	pthread_rwlock_rdlock(&a->lock);
+	r = tokens_check(a->tokens, token, ret);
+	pthread_rwlock_unlock(&a->lock);
+	return r;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * api - what the handlers of berthd share, and the table of their routes.
+ *
+ * A handler gets it by api_of(rq).  It holds no sandbox's state: every request
+ * opens the registry by itself, as every berth command does, so berthd may die
+ * at any time and nothing is lost with it.
+ */
+#ifndef BERTH_MANAGER_API_API_H
+#define BERTH_MANAGER_API_API_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "manager/api/http.h"
+#include "manager/config.h"
+#include "manager/registry.h"
+
+struct tokens;
+struct events;
+
+struct api {
+	pthread_rwlock_t lock;		/* guards config and tokens, which SIGHUP exchanges */
+	struct config config;
+	struct tokens *tokens;
+	char berth_path[4096];		/* the program for cold verbs */
+	struct events *events;
+	_Atomic int ready;
+	uint64_t started_ms;
+	_Atomic uint64_t execs, creates;	/* for /metrics */
+	struct http_server *http;
+	void *manager;			/* pools and sessions, when they are on */
+};
+
+static inline struct api *api_of(const struct http_request *rq)
+{
+	return http_context(rq);
+}
+
+/* Loads configuration and tokens, finds berth.  0, or -1 with nothing held. */
+int api_init(struct api *a, struct err *e);
+/* The same again: what is wrong leaves everything as it was. */
+int api_reload(struct api *a, struct err *e);
+void api_release(struct api *a);
+/* A copy of the configuration as it is now. */
+void api_config(struct api *a, struct config *ret);
+int api_check_token(void *context, const char *token, struct http_who *ret);
+
+/* All routes, in the order they are tried; the last table is NULL. */
+extern const struct http_route *const api_routes[];
+
+extern const struct http_route system_routes[], sandbox_routes[], exec_routes[], session_routes[], command_routes[],
+	file_routes[], image_routes[], event_routes[];
+
+/* ---- one sandbox of a request (box.c) ---- */
+
+struct box {
+	struct http_request *rq;
+	struct config config;
+	struct registry registry;
+	char id[65];
+	int kept;	/* it does not run */
+	int sock;	/* to its keeper, or -1 */
+};
+
+/* The registry alone. */
+int box_open(struct box *b, struct http_request *rq, struct err *e);
+/* And the sandbox that {id} names, if it is the caller's: another's is ERR_NOT_FOUND. */
+int box_find(struct box *b, struct http_request *rq, struct err *e);
+/* And its keeper; ERR_BUSY (409) when it does not run. */
+int box_connect(struct box *b, struct http_request *rq, struct err *e);
+void box_close(struct box *b);
+/* 1 when who may see the sandbox. */
+int box_allowed(struct box *b, const char *id);
+/* Sends rq with descriptors; a long one goes in a memfd. */
+int box_send(struct box *b, json_t *request, const int *fds, size_t count, struct err *e);
+/* The next answer, a new reference, checked for an error; while it waits the client's end is seen. */
+json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *ret_count, struct err *e);
+/* Both; ret_fd may be NULL. */
+json_t *box_call(struct box *b, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e);
+
+/* ---- the berth program, for cold verbs (spawn.c) ---- */
+
+/*
+ * Runs berth with argv (argv[0] is "berth", NULL-terminated; "--json" is the caller's) and waits:
+ * 0 with what it wrote on stdout in out (at most its ceiling), or -1 with the error it told as
+ * JSON.  finish: it is let end even when the client goes.  in_fd -1 is /dev/null.
+ */
+int spawn_berth(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct buf *out, struct err *e);
+/* The same, and what it wrote is JSON: a new reference or NULL. */
+json_t *spawn_json(struct http_request *rq, const char *const *argv, int finish, struct err *e);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/api/api.h"
+#include "manager/keeper.h"
+#include "manager/wire.h"
+
+#define OWNER_FILE "owner.json"
+#define ID_LEN 12
+
+int box_open(struct box *b, struct http_request *rq, struct err *e)
+{
+	memset(b, 0, sizeof(*b));
+	b->rq = rq;
+	b->sock = -1;
+	b->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
+					 .kept_fd = -1 };
+	api_config(api_of(rq), &b->config);
+	return registry_open(&b->registry, &b->config, e);
+}
+
+int box_allowed(struct box *b, const char *id)
+{
+	const struct http_who *who = http_who(b->rq);
+	autojson json_t *owner = NULL;
+	const char *name;
+	struct err ignored;
+
+	if (who->admin)
+		return 1;
+	owner = registry_load(&b->registry, id, OWNER_FILE, &ignored);
+	name = json_string_value(json_object_get(owner, "name"));
+	return name && !strcmp(name, who->name);
+}
+
+/* A whole id needs no look at all the others. */
+static int find_by_id(struct box *b, const char *ref)
+{
+	char path[100];
+
+	if (strlen(ref) != ID_LEN || ref[strspn(ref, "0123456789abcdef")])
+		return 0;
+	snprintf(path, sizeof(path), "%s/record.json", ref);
+	b->kept = faccessat(b->registry.sandboxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+	if (b->kept && faccessat(b->registry.kept_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	snprintf(b->id, sizeof(b->id), "%s", ref);
+	return 1;
+}
+
+int box_find(struct box *b, struct http_request *rq, struct err *e)
+{
+	const char *ref = http_param(rq, "id");
+
+	if (box_open(b, rq, e) < 0)
+		return -1;
+	if (!path_is_name(ref))
+		return err_set(e, ERR_NOT_FOUND, "no such sandbox");
+	if (!find_by_id(b, ref) && registry_find(&b->registry, ref, b->id, &b->kept, e) < 0)
+		return -1;
+	/* the same answer as for one that does not exist */
+	return box_allowed(b, b->id) ? 0 : err_set(e, ERR_NOT_FOUND, "no sandbox '%s'; hint: GET /v1/sandboxes lists them", ref);
+}
+
+int box_connect(struct box *b, struct http_request *rq, struct err *e)
+{
+	if (box_find(b, rq, e) < 0)
+		return -1;
+	if (b->kept)
+		return err_set(e, ERR_BUSY, "sandbox %s is not running; hint: POST /v1/sandboxes/%s/start", b->id, b->id);
+	b->sock = keeper_connect(&b->registry, b->id, e);
+	return b->sock < 0 ? -1 : 0;
+}
+
+void box_close(struct box *b)
+{
+	fd_close(&b->sock);
+	registry_close(&b->registry);
+}
+
+int box_send(struct box *b, json_t *request, const int *fds, size_t count, struct err *e)
+{
+	autofree char *text = NULL;
+	autojson json_t *small = NULL;
+	autoclose int data = -1;
+	int all[WIRE_FDS_MAX];
+
+	text = json_dumps(request, JSON_COMPACT);
+	if (!text)
+		return err_nomem(e);
+	if (strlen(text) < WIRE_MAX - 64)
+		return wire_send(b->sock, request, fds, count, e);
+	data = wire_data(text, strlen(text), e);
+	if (data < 0)
+		return -1;
+	if (count)
+		memcpy(all, fds, count * sizeof(int));
+	all[count] = data;
+	small = json_pack("{s:O,s:b}", "op", json_object_get(request, "op"), "data", 1);
+	return wire_send(b->sock, small, all, count + 1, e);
+}
+
+json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *ret_count, struct err *e)
+{
+	json_t *answer = NULL;
+	size_t i;
+	int r = http_wait(b->rq, b->sock, POLLIN, wait_ms, e);
+
+	*ret_count = 0;
+	if (r == 0)
+		err_set(e, ERR_TIMEOUT, "the sandbox did not answer within %d ms", wait_ms);
+	if (r <= 0)
+		return NULL;
+	r = wire_recv(b->sock, 0, &answer, fds, max, ret_count, e);
+	if (r == 0)
+		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+	if (r <= 0)
+		return NULL;
+	if (wire_check(answer, e) < 0) {
+		for (i = 0; i < *ret_count; i++)
+			fd_close(&fds[i]);
+		*ret_count = 0;
+		json_decref(answer);
+		return NULL;
+	}
+	json_object_del(answer, "v");
+	return answer;
+}
+
+json_t *box_call(struct box *b, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e)
+{
+	int got[WIRE_FDS_MAX];
+	size_t n = 0, i;
+	json_t *answer;
+
+	if (ret_fd)
+		*ret_fd = -1;
+	if (box_send(b, request, fds, count, e) < 0)
+		return NULL;
+	answer = box_receive(b, -1, got, WIRE_FDS_MAX, &n, e);
+	for (i = 0; i < n; i++) {
+		if (i == 0 && ret_fd)
+			*ret_fd = got[0];
+		else
+			fd_close(&got[i]);
+	}
+	return answer;
+}

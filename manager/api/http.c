@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/api/http.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/api/dlog.h"
+#include "manager/api/http_state.h"
+#include "manager/api/schema.h"
+
+#define STACK_BYTES (1u << 20)
+#define POOL_BYTES (64u << 10)		/* of a connection: header, and pieces of bodies */
+#define DISCARD_MAX (4u << 20)		/* read and thrown away to tell an error politely */
+#define PER_IP_MAX 64
+
+uint64_t http_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+void http_phase_set(struct http_conn *c, enum http_phase p)
+{
+	atomic_store(&c->since_ms, http_now_ms());
+	atomic_store(&c->phase, p);
+}
+
+/* ---- connections ---------------------------------------------------------------- */
+
+static void request_free(struct http_request *rq)
+{
+	if (!rq)
+		return;
+	if (rq->release)
+		rq->release(rq->data);
+	if (rq->response)
+		MHD_destroy_response(rq->response);
+	json_decref(rq->json);
+	json_decref(rq->audit);
+	buf_release(&rq->body);
+	free(rq->target);
+	free(rq);
+}
+
+/* Only root, or who runs us: the socket's mode says so already. */
+static int know_peer(struct http_conn *c)
+{
+	struct ucred u;
+	socklen_t n = sizeof(u);
+
+	if (c->is_tcp) {
+		snprintf(c->peer, sizeof(c->peer), "tcp");
+		return 1;
+	}
+	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &u, &n) < 0)
+		return 0;
+	snprintf(c->peer, sizeof(c->peer), "uid:%u", u.uid);
+	return c->needs_token || u.uid == 0 || u.uid == geteuid();
+}
+
+static void connection_opened(struct http_listener *l, struct MHD_Connection *mhd, void **socket_context)
+{
+	struct http_server *s = l->server;
+	struct http_conn *c = calloc(1, sizeof(*c));
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	*socket_context = c;
+	atomic_fetch_add(&s->connections, 1);
+	if (!c || !i) {
+		if (i)
+			shutdown(i->connect_fd, SHUT_RDWR);
+		return;
+	}
+	c->server = s;
+	c->fd = i->connect_fd;
+	c->needs_token = l->needs_token;
+	c->is_tcp = l->is_tcp;
+	http_phase_set(c, PHASE_NEW);
+	c->refused = !know_peer(c);
+	if (c->refused) {
+		atomic_fetch_add(&s->refused, 1);
+		shutdown(c->fd, SHUT_RDWR);
+	}
+	pthread_mutex_lock(&s->lock);
+	c->next = s->conns;
+	if (c->next)
+		c->next->prev = c;
+	s->conns = c;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void connection_closed(struct http_server *s, void **socket_context)
+{
+	struct http_conn *c = *socket_context;
+
+	atomic_fetch_sub(&s->connections, 1);
+	*socket_context = NULL;
+	if (!c)
+		return;
+	pthread_mutex_lock(&s->lock);
+	if (c->prev)
+		c->prev->next = c->next;
+	else if (s->conns == c)
+		s->conns = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	pthread_mutex_unlock(&s->lock);
+	request_free(c->rq);
+	free(c);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct http_listener *l = cls;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED)
+		connection_opened(l, mhd, socket_context);
+	else
+		connection_closed(l->server, socket_context);
+}
+
+static struct http_conn *conn_of(struct MHD_Connection *mhd)
+{
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return i ? i->socket_context : NULL;
+}
+
+/* ---- the life of a request ---------------------------------------------------------- */
+
+/* The request line is there, as it came: nothing is decoded yet. */
+static void *on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
+{
+	struct http_conn *c = conn_of(mhd);
+	struct http_request *rq;
+
+	(void)cls;
+	if (!c)
+		return NULL;
+	request_free(c->rq);
+	c->rq = rq = calloc(1, sizeof(*rq));
+	if (!rq)
+		return NULL;
+	rq->server = c->server;
+	rq->conn = c;
+	rq->mhd = mhd;
+	rq->target = strdup(uri);
+	rq->body = BUF_INIT(HTTP_JSON_MAX);
+	rq->started_ms = http_now_ms();
+	http_phase_set(c, PHASE_HEAD);
+	return rq;
+}
+
+/* Leaves the target as it is: http_head.c decodes it, strictly, from the copy. */
+static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
+{
+	(void)cls;
+	(void)mhd;
+	return strlen(s);
+}
+
+static enum MHD_Result send_reply(struct http_request *rq)
+{
+	if (!rq->response)
+		return MHD_NO;
+	http_phase_set(rq->conn, PHASE_WRITE);
+	return MHD_queue_response(rq->mhd, (unsigned)rq->status, rq->response);
+}
+
+static int read_json(struct http_request *rq, struct err *e)
+{
+	rq->json = rq->body.len ? json_parse(rq->body.data, rq->body.len, HTTP_JSON_MAX, "body", e) : json_object();
+	if (!rq->json || !json_is_object(rq->json)) {
+		rq->error_status = 400;
+		return rq->json ? err_set(e, ERR_INVALID, "the body is no JSON object") : -1;
+	}
+	if (rq->route->request && schema_check(rq->route->request, rq->json, "body", e) < 0) {
+		rq->error_status = 400;
+		return -1;
+	}
+	return 0;
+}
+
+static int run(struct http_request *rq, struct err *e)
+{
+	if (rq->route->body == HTTP_JSON && read_json(rq, e) < 0)
+		return -1;
+	return rq->route->run(rq, e);
+}
+
+static int feed(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	int r;
+
+	if (rq->route->body == HTTP_JSON) {
+		if (buf_add(&rq->body, data, n, e) == 0)
+			return 0;
+		if (e->code == ERR_LIMIT)
+			rq->error_status = 413;
+		return -1;
+	}
+	http_phase_set(rq->conn, PHASE_RUN);
+	r = rq->route->feed ? rq->route->feed(rq, data, n, e) : 0;
+	http_phase_set(rq->conn, PHASE_BODY);
+	return r;
+}
+
+static enum MHD_Result on_head(struct http_request *rq, const char *method)
+{
+	rq->begun = 1;
+	rq->method = method;
+	atomic_fetch_add(&rq->server->active, 1);
+	if (http_head_check(rq, &rq->e) < 0 || (rq->route->begin && rq->route->begin(rq, &rq->e) < 0)) {
+		/* the body, if there is one, stays unread, and the connection ends with the reply */
+		http_reply_error(rq, &rq->e);
+		return send_reply(rq);
+	}
+	http_phase_set(rq->conn, PHASE_BODY);
+	return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
+				  const char *data, size_t *n, void **con_cls)
+{
+	struct http_request *rq = *con_cls;
+
+	(void)cls;
+	(void)mhd;
+	(void)url;
+	(void)version;
+	if (!rq || !rq->target)
+		return MHD_NO;
+	if (!rq->begun)
+		return on_head(rq, method);
+	if (*n) {
+		if (!rq->failed && feed(rq, data, *n, &rq->e) < 0)
+			rq->failed = 1;
+		rq->discarded += rq->failed ? *n : 0;
+		*n = 0;
+		return rq->discarded > DISCARD_MAX ? MHD_NO : MHD_YES;
+	}
+	http_phase_set(rq->conn, PHASE_RUN);
+	if (!rq->failed && run(rq, &rq->e) < 0)
+		rq->failed = 1;
+	if (rq->failed)
+		http_reply_error(rq, &rq->e);
+	else if (!rq->response)
+		http_reply_empty(rq, 204, &rq->e);
+	return send_reply(rq);
+}
+
+/* Who did what, to what, with which result. */
+static void audit(struct http_request *rq)
+{
+	json_t *line;
+	char op[160];
+
+	if (!rq->route || (rq->route->flags & HTTP_QUIET) || (!strcmp(rq->method, "GET") && rq->status != 401 && rq->status != 403)) {
+		if (rq->status != 401 && rq->status != 403)
+			return;
+	}
+	snprintf(op, sizeof(op), "%.16s %.120s", rq->method, rq->route ? rq->route->pattern : "-");
+	line = json_pack("{s:s,s:o,s:s,s:i,s:I}", "event", "audit", "who", dlog_text(rq->who.name[0] ? rq->who.name : rq->conn->peer),
+			 "op", op, "status", rq->status, "ms", (json_int_t)(http_now_ms() - rq->started_ms));
+	if (rq->param_count)
+		json_object_set_new(line, "id", dlog_text(rq->params[0].value));
+	if (rq->status >= 400)
+		json_object_set_new(line, "error", dlog_text(rq->e.msg));
+	if (rq->audit)
+		json_object_update(line, rq->audit);
+	dlog_json(rq->status == 401 || rq->status == 403 ? DLOG_WARNING : DLOG_NOTICE, line);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode why)
+{
+	struct http_request *rq = *con_cls;
+	struct http_conn *c;
+	int digit;
+
+	(void)cls;
+	(void)mhd;
+	(void)why;
+	*con_cls = NULL;
+	if (!rq)
+		return;
+	c = rq->conn;
+	if (rq->begun) {
+		digit = rq->status / 100;
+		atomic_fetch_add(&rq->server->requests[digit > 0 && digit < 6 ? digit : 0], 1);
+		audit(rq);
+		atomic_fetch_sub(&rq->server->active, 1);
+	}
+	c->rq = NULL;
+	request_free(rq);
+	http_phase_set(c, PHASE_IDLE);
+}
+
+static void on_log(void *cls, const char *fmt, va_list ap)
+{
+	char msg[512];
+
+	(void)cls;
+	vsnprintf(msg, sizeof(msg), fmt, ap);
+	msg[strcspn(msg, "\n")] = '\0';
+	dlog_note(DLOG_DEBUG, "http: %s", msg);
+}
+
+/* ---- birth and death ------------------------------------------------------------------ */
+
+struct http_server *http_new(const struct http_options *o, struct err *e)
+{
+	struct http_server *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		err_nomem(e);
+		return NULL;
+	}
+	s->o = *o;
+	s->o.header_ms = o->header_ms ? o->header_ms : 10000;
+	s->o.body_ms = o->body_ms ? o->body_ms : 30000;
+	s->o.write_ms = o->write_ms ? o->write_ms : 60000;
+	s->o.idle_ms = o->idle_ms ? o->idle_ms : 75000;
+	pthread_mutex_init(&s->lock, NULL);
+	s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->stop_fd < 0) {
+		err_sys(e, "make an eventfd");
+		http_stop(s, 0);
+		return NULL;
+	}
+	if (http_watch_start(s, e) < 0) {
+		http_stop(s, 0);
+		return NULL;
+	}
+	return s;
+}
+
+int http_listen(struct http_server *s, int fd, int needs_token, struct err *e)
+{
+	struct http_listener *l = &s->listeners[s->count];
+	struct sockaddr_storage a;
+	socklen_t n = sizeof(a);
+	int is_tcp;
+
+	if (s->count == HTTP_LISTENERS_MAX || getsockname(fd, (struct sockaddr *)&a, &n) < 0) {
+		close(fd);
+		return s->count == HTTP_LISTENERS_MAX ? err_set(e, ERR_LIMIT, "more than %d listening sockets", HTTP_LISTENERS_MAX) :
+							err_sys(e, "look at a listening socket");
+	}
+	is_tcp = a.ss_family != AF_UNIX;
+	*l = (struct http_listener){ .server = s, .needs_token = needs_token, .is_tcp = is_tcp };
+	l->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
+				     MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, s,
+				     MHD_OPTION_EXTERNAL_LOGGER, on_log, s, MHD_OPTION_LISTEN_SOCKET, fd,
+				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+				     MHD_OPTION_URI_LOG_CALLBACK, on_target, s, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, s,
+				     MHD_OPTION_CONNECTION_LIMIT, s->o.max_connections ? s->o.max_connections : 256,
+				     MHD_OPTION_PER_IP_CONNECTION_LIMIT, is_tcp ? PER_IP_MAX * 4 : 0,
+				     MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
+				     MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+				     MHD_OPTION_END);
+	if (!l->daemon) {
+		close(fd);
+		return err_set(e, ERR_SYS, "start an HTTP listener");
+	}
+	s->count++;
+	return 0;
+}
+
+static void wait_idle(struct http_server *s, unsigned ms)
+{
+	uint64_t end = http_now_ms() + ms;
+
+	while (atomic_load(&s->active) && http_now_ms() < end)
+		poll(NULL, 0, 5);
+}
+
+void http_stop(struct http_server *s, unsigned grace_ms)
+{
+	int i;
+
+	if (!s)
+		return;
+	atomic_store(&s->stopping, 1);
+	for (i = 0; i < s->count; i++) {
+		MHD_socket fd = MHD_quiesce_daemon(s->listeners[i].daemon);
+
+		if (fd != MHD_INVALID_SOCKET)
+			close(fd);
+	}
+	wait_idle(s, grace_ms);
+	if (s->stop_fd >= 0)
+		(void)!eventfd_write(s->stop_fd, 1);
+	for (i = 0; i < s->count; i++)
+		MHD_stop_daemon(s->listeners[i].daemon);
+	http_watch_stop(s);
+	fd_close(&s->stop_fd);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+void http_counts(const struct http_server *cs, struct http_counts *ret)
+{
+	struct http_server *s = (struct http_server *)(size_t)cs;
+	int i;
+
+	ret->connections = atomic_load(&s->connections);
+	ret->refused = atomic_load(&s->refused);
+	ret->active = atomic_load(&s->active);
+	for (i = 0; i < 6; i++)
+		ret->requests[i] = atomic_load(&s->requests[i]);
+}
+
+/* ---- what a handler asks ------------------------------------------------------------------ */
+
+void *http_context(const struct http_request *rq)
+{
+	return rq->server->o.context;
+}
+
+const struct http_route *http_route_of(const struct http_request *rq)
+{
+	return rq->route;
+}
+
+const struct http_who *http_who(const struct http_request *rq)
+{
+	return &rq->who;
+}
+
+static const char *find_pair(const struct http_pair *p, size_t n, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!strcmp(p[i].name, name))
+			return p[i].value;
+	return NULL;
+}
+
+const char *http_param(const struct http_request *rq, const char *name)
+{
+	const char *v = find_pair(rq->params, rq->param_count, name);
+
+	return v ? v : "";
+}
+
+const char *http_query(const struct http_request *rq, const char *name)
+{
+	return find_pair(rq->query, rq->query_count, name);
+}
+
+uint64_t http_query_u64(const struct http_request *rq, const char *name, uint64_t preset)
+{
+	const char *v = http_query(rq, name);
+
+	return v ? strtoull(v, NULL, 10) : preset;
+}
+
+int http_query_bool(const struct http_request *rq, const char *name)
+{
+	const char *v = http_query(rq, name);
+
+	return v && !strcmp(v, "true");
+}
+
+const char *http_header(const struct http_request *rq, const char *name)
+{
+	return MHD_lookup_connection_value(rq->mhd, MHD_HEADER_KIND, name);
+}
+
+json_t *http_json(const struct http_request *rq)
+{
+	return rq->json;
+}
+
+void http_set_data(struct http_request *rq, void *data, void (*release)(void *data))
+{
+	rq->data = data;
+	rq->release = release;
+}
+
+void *http_data(const struct http_request *rq)
+{
+	return rq->data;
+}
+
+void http_audit(struct http_request *rq, const char *key, const char *value)
+{
+	if (!rq->audit)
+		rq->audit = json_object();
+	json_object_set_new(rq->audit, key, dlog_text(value));
+}
+
+int http_wait(struct http_request *rq, int fd, short events, int wait_ms, struct err *e)
+{
+	struct pollfd p[3] = {
+		{ .fd = rq->conn->fd, .events = POLLRDHUP }, { .fd = rq->server->stop_fd, .events = POLLIN },
+		{ .fd = fd, .events = events },
+	};
+	int r;
+
+	do
+		r = poll(p, 3, wait_ms);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return err_sys(e, "wait");
+	if (p[0].revents)
+		return err_set(e, ERR_NET, "the client is gone");
+	if (p[1].revents) {
+		rq->error_status = 503;
+		return err_set(e, ERR_BUSY, "berthd is stopping");
+	}
+	return r > 0;
+}

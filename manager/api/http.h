@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * http - the HTTP/1.1 server of berthd: a small shim over libmicrohttpd, so that
+ * another server can take its place.
+ *
+ * Listeners (unix and TCP), a table of routes, JSON and streamed bodies and
+ * replies, errors in one form, authentication, deadlines.  One thread a
+ * connection: a handler may block, but only in http_wait(), which also sees the
+ * client go and the server stop.  A handler never forks (posix_spawn only).
+ *
+ * Life of a request: framing and Host are checked, then who asks, then the
+ * route, all before a byte of the body is read; then the body, which is checked
+ * against the route's schema; then the handler; then the reply.
+ */
+#ifndef BERTH_MANAGER_API_HTTP_H
+#define BERTH_MANAGER_API_HTTP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#define HTTP_JSON_MAX (1u << 20)	/* bytes of a JSON body */
+#define HTTP_HEADER_MAX 16384		/* bytes of all header fields */
+#define HTTP_HEADERS_MAX 64		/* header fields */
+#define HTTP_TARGET_MAX 8192		/* bytes of the request target */
+#define HTTP_PARAMS_MAX 4
+#define HTTP_QUERY_MAX 16
+
+struct http_server;
+struct http_request;
+
+/*
+ * 0 with a reply set by one of http_reply_*(), or -1 with e, which becomes the
+ * reply.  Runs once the body is there (HTTP_JSON) or has been fed (HTTP_RAW).
+ */
+typedef int http_handler(struct http_request *rq, struct err *e);
+/* HTTP_RAW: before the body; may set http_set_data(). */
+typedef int http_begin(struct http_request *rq, struct err *e);
+/* HTTP_RAW: the next n bytes; may block in http_wait(). */
+typedef int http_feed(struct http_request *rq, const char *data, size_t n, struct err *e);
+
+enum http_body {
+	HTTP_NONE,	/* a body is refused */
+	HTTP_JSON,	/* one object, at most HTTP_JSON_MAX bytes, of the type application/json */
+	HTTP_RAW,	/* bytes of any length, handed on as they come */
+};
+
+#define HTTP_ADMIN 1u		/* only who may do everything: the unix socket's owner, an admin token */
+#define HTTP_QUIET 2u		/* no audit line: it changes nothing */
+#define HTTP_OPTIONAL 4u	/* HTTP_JSON: the body may be left out, and then is {} */
+
+/*
+ * One row of a table of routes, from which the OpenAPI document is made too.
+ * Patterns are segments: "/v1/sandboxes/{id}", and as the last one "{rest...}",
+ * which takes what remains with its slashes.
+ */
+struct http_route {
+	const char *method;
+	const char *pattern;
+	http_handler *run;
+	const char *summary;	/* one line for the document */
+	enum http_body body;
+	unsigned flags;
+	const char *query;	/* "follow:boolean from:integer path!:string", '!' is required; NULL: none is taken */
+	const char *request;	/* schema of the body in schema.c, or NULL: any object */
+	const char *response;	/* schema of a good reply, or NULL */
+	const char *type;	/* media type of a good reply that is no JSON, or NULL */
+	int status;		/* of a good reply; 0 is 200 */
+	http_begin *begin;	/* HTTP_RAW */
+	http_feed *feed;	/* HTTP_RAW */
+	/* How an error of this route is told: a new object; NULL is {"error":{code,message,remedy}}. */
+	json_t *(*shape_error)(const struct err *e);
+};
+
+/* Who asks. */
+struct http_who {
+	char name[65];		/* of the token, or "uid:0" */
+	int admin;
+};
+
+struct http_options {
+	const struct http_route *const *tables;	/* the last is NULL; each ends with a row without method */
+	void *context;			/* what http_context() returns */
+	unsigned max_connections;
+	const char *allowed_hosts;	/* "name name": Host fields taken over TCP besides loopback's */
+	const char *allowed_origins;	/* "https://x https://y": Origin fields taken; others are refused */
+	uint64_t header_ms, body_ms, write_ms, idle_ms;	/* deadlines; 0 is the built-in one */
+	/* Authenticates a bearer token: 1 with *ret, 0 unknown.  Constant in time for any token of a length. */
+	int (*check_token)(void *context, const char *token, struct http_who *ret);
+};
+
+/* Makes a server without a listener.  tables and strings stay valid as long as it. */
+struct http_server *http_new(const struct http_options *o, struct err *e);
+/*
+ * Serves a listening socket, which is handed over.  needs_token: without a
+ * good bearer token everything is 401.  Without it the peer must be root or
+ * who runs berthd (SO_PEERCRED).
+ */
+int http_listen(struct http_server *s, int fd, int needs_token, struct err *e);
+/* Takes no new connections, waits for requests under way up to grace_ms, ends the others, frees s. */
+void http_stop(struct http_server *s, unsigned grace_ms);
+
+/* ---- what a handler asks ---- */
+
+void *http_context(const struct http_request *rq);
+const struct http_route *http_route_of(const struct http_request *rq);
+const struct http_who *http_who(const struct http_request *rq);
+/* The value of {name} in the pattern: never NULL. */
+const char *http_param(const struct http_request *rq, const char *name);
+/* The value of a query parameter that the route declares, or NULL. */
+const char *http_query(const struct http_request *rq, const char *name);
+/* The declared type was checked: these cannot fail. */
+uint64_t http_query_u64(const struct http_request *rq, const char *name, uint64_t preset);
+int http_query_bool(const struct http_request *rq, const char *name);
+/* A header field, or NULL. */
+const char *http_header(const struct http_request *rq, const char *name);
+/* The JSON body, borrowed: an object that fits the route's schema. */
+json_t *http_json(const struct http_request *rq);
+/* Something of the handler's that lives as long as the request. */
+void http_set_data(struct http_request *rq, void *data, void (*release)(void *data));
+void *http_data(const struct http_request *rq);
+/* Adds a member to the audit line; the value is escaped. */
+void http_audit(struct http_request *rq, const char *key, const char *value);
+/*
+ * Waits for events on fd (-1: none), at most wait_ms (-1: for ever): 1 ready, 0 time
+ * is over, -1 with e when the client is gone (ERR_NET) or the server stops (ERR_BUSY).
+ */
+int http_wait(struct http_request *rq, int fd, short events, int wait_ms, struct err *e);
+
+/* ---- what a handler answers; each at most once ---- */
+
+/* Consumes j.  status 0 is the route's. */
+int http_reply_json(struct http_request *rq, int status, json_t *j, struct err *e);
+/* Takes over n bytes of malloc'ed data. */
+int http_reply_data(struct http_request *rq, int status, const char *type, char *data, size_t n, struct err *e);
+int http_reply_empty(struct http_request *rq, int status, struct err *e);
+/* A header field of the reply; after http_reply_*(). */
+int http_reply_header(struct http_request *rq, const char *name, const char *value, struct err *e);
+/*
+ * A reply as it comes: read() is called until it returns 0 (the end) or -1 (the
+ * connection is cut, so that the client knows); it may block in http_wait().
+ * release is called in every case.
+ */
+struct http_stream {
+	ssize_t (*read)(void *ctx, struct http_request *rq, char *buf, size_t max);
+	void (*release)(void *ctx);
+	void *ctx;
+};
+int http_reply_stream(struct http_request *rq, int status, const char *type, const struct http_stream *st, struct err *e);
+/* Sets the status that an error of this request gets instead of its code's. */
+void http_error_status(struct http_request *rq, int status);
+/* {"error":{"code","message","remedy"}} */
+json_t *http_error_json(const struct err *e);
+
+/* Counters for /metrics. */
+struct http_counts {
+	uint64_t connections, refused;		/* now; ever */
+	uint64_t requests[6];			/* by the status' first digit */
+	uint64_t active;			/* requests under way */
+};
+void http_counts(const struct http_server *s, struct http_counts *ret);
+
+#endif

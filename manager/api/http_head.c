@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is decided about a request before its body is read: framing, Host and
+ * Origin, who asks, which route, and whether the body may come at all.
+ *
+ * The order matters: who has no token learns nothing, not even which paths exist.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "manager/api/http_state.h"
+
+static int refuse(struct http_request *rq, int status, struct err *e, enum err_code code, const char *text)
+{
+	rq->error_status = status;
+	return err_set(e, code, "%s", text);
+}
+
+/* ---- framing ----------------------------------------------------------------- */
+
+struct head {
+	size_t fields, bytes;
+	int lengths, encodings, hosts, auths, types, bad;
+};
+
+static enum MHD_Result count_field(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+	struct head *h = cls;
+	const char *p;
+
+	(void)kind;
+	h->fields++;
+	h->bytes += strlen(key) + (value ? strlen(value) : 0) + 4;
+	h->lengths += !strcasecmp(key, "Content-Length");
+	h->encodings += !strcasecmp(key, "Transfer-Encoding");
+	h->hosts += !strcasecmp(key, "Host");
+	h->auths += !strcasecmp(key, "Authorization");
+	h->types += !strcasecmp(key, "Content-Type");
+	/* RFC 9110 5.6.2: a name is a token; "Content-Length : 5" is how requests are smuggled */
+	h->bad |= !key[0] || key[strspn(key, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")];
+	for (p = value ? value : ""; *p; p++)
+		h->bad |= (unsigned char)*p < 0x20 && *p != '\t';
+	return MHD_YES;
+}
+
+static int check_framing(struct http_request *rq, struct err *e)
+{
+	struct head h = { 0 };
+	const char *te, *cl;
+	uint64_t n;
+
+	MHD_get_connection_values(rq->mhd, MHD_HEADER_KIND, count_field, &h);
+	if (h.fields > HTTP_HEADERS_MAX || h.bytes > HTTP_HEADER_MAX)
+		return refuse(rq, 431, e, ERR_LIMIT, "the request's header is too large; hint: 64 fields, 16 KiB");
+	if (h.bad)
+		return refuse(rq, 400, e, ERR_INVALID, "a header field is malformed");
+	te = http_header(rq, "Transfer-Encoding");
+	cl = http_header(rq, "Content-Length");
+	/* RFC 9112 6.3: two ideas of where a request ends */
+	if (h.lengths > 1 || h.encodings > 1 || (te && cl))
+		return refuse(rq, 400, e, ERR_INVALID, "the request's length is given twice");
+	if (te && strcasecmp(te, "chunked"))
+		return refuse(rq, 501, e, ERR_UNSUPPORTED, "the only Transfer-Encoding known is chunked");
+	if (cl && num_u64(cl, "Content-Length", 0, UINT64_MAX >> 1, &n, e) < 0)
+		return refuse(rq, 400, e, ERR_INVALID, "Content-Length is no number");
+	if (h.hosts > 1 || h.auths > 1 || h.types > 1)
+		return refuse(rq, 400, e, ERR_INVALID, "a header field that may come once came twice");
+	if (http_header(rq, "Upgrade"))
+		return refuse(rq, 400, e, ERR_UNSUPPORTED, "no other protocol is spoken here");
+	return 0;
+}
+
+/* ---- where it comes from -------------------------------------------------------- */
+
+/* One of the words of list, as a whole. */
+static int listed(const char *list, const char *s, size_t n)
+{
+	const char *p = list ? list : "";
+
+	for (;;) {
+		size_t len;
+
+		p += strspn(p, " ,");
+		if (!*p)
+			return 0;
+		len = strcspn(p, " ,");
+		if (len == n && !strncasecmp(p, s, n))
+			return 1;
+		p += len;
+	}
+}
+
+/* A page of a foreign site that a browser resolves to us says so in Host (DNS rebinding, CVE-2025-66414). */
+static int check_host(struct http_request *rq, struct err *e)
+{
+	static const char loopback[] = "localhost 127.0.0.1 [::1]";
+	const char *host = http_header(rq, "Host"), *end;
+	size_t n;
+
+	if (!rq->conn->is_tcp)
+		return 0;
+	if (!host)
+		return refuse(rq, 400, e, ERR_INVALID, "the request has no Host");
+	end = host[0] == '[' ? strchr(host, ']') : NULL;
+	n = end ? (size_t)(end + 1 - host) : strcspn(host, ":");
+	if (host[n] && (host[n] != ':' || !host[n + 1] || host[n + 1 + strspn(host + n + 1, "0123456789")]))
+		return refuse(rq, 400, e, ERR_INVALID, "Host is malformed");
+	if (!listed(loopback, host, n) && !listed(rq->server->o.allowed_hosts, host, n))
+		return refuse(rq, 403, e, ERR_DENIED, "this Host is not served; hint: daemon.allowed_hosts");
+	return 0;
+}
+
+static int check_origin(struct http_request *rq, struct err *e)
+{
+	const char *origin = http_header(rq, "Origin");
+
+	/* a browser sends it, and no other client has a reason to */
+	if (origin && !listed(rq->server->o.allowed_origins, origin, strlen(origin)))
+		return refuse(rq, 403, e, ERR_DENIED, "requests from web pages are refused; hint: daemon.allowed_origins");
+	return 0;
+}
+
+static int check_who(struct http_request *rq, struct err *e)
+{
+	static const char scheme[] = "Bearer ";
+	const char *auth = http_header(rq, "Authorization");
+	struct http_server *s = rq->server;
+
+	if (!auth && !rq->conn->needs_token) {
+		snprintf(rq->who.name, sizeof(rq->who.name), "%s", rq->conn->peer);
+		rq->who.admin = 1;
+		return 0;
+	}
+	/* the work is the same for a missing token, a wrong one and a good one */
+	if (s->o.check_token(s->o.context, auth && !strncasecmp(auth, scheme, sizeof(scheme) - 1) ? auth + sizeof(scheme) - 1 : "",
+			     &rq->who))
+		return 0;
+	return refuse(rq, 401, e, ERR_DENIED, "a bearer token is wanted");
+}
+
+/* ---- the route ------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* In place; NUL and control bytes have no business in a name or a path. */
+static int unescape(char *s, int plus, struct err *e)
+{
+	char *out = s;
+
+	for (; *s; s++) {
+		int c = (unsigned char)*s;
+
+		if (c == '%') {
+			int hi = hex_digit(s[1]), lo = hi < 0 ? -1 : hex_digit(s[2]);
+
+			if (lo < 0)
+				return err_set(e, ERR_INVALID, "the request's target has a %% that escapes nothing");
+			c = hi << 4 | lo;
+			s += 2;
+			if (!c)
+				return err_set(e, ERR_INVALID, "the request's target has a NUL byte");
+		} else if (c == '+' && plus) {
+			c = ' ';
+		} else if (c <= 0x20 || c >= 0x7f) {
+			return err_set(e, ERR_INVALID, "the request's target has a byte that must be escaped");
+		}
+		*out++ = (char)c;
+	}
+	*out = '\0';
+	return 0;
+}
+
+/* Matches path, which stays as it is: 1, and the parameters with copies in rq. */
+static int match(struct http_request *rq, const char *pattern, char *path)
+{
+	size_t n = 0;
+
+	while (*pattern == '/' && *path == '/') {
+		size_t plen = strcspn(++pattern, "/"), len = strcspn(++path, "/");
+
+		if (pattern[0] == '{') {
+			int rest = plen > 5 && !strncmp(pattern + plen - 4, "...}", 4);
+
+			if ((!len && !rest) || n == HTTP_PARAMS_MAX)
+				return 0;
+			snprintf(rq->names[n], sizeof(rq->names[n]), "%.*s", (int)(plen - (rest ? 5 : 2)), pattern + 1);
+			rq->params[n] = (struct http_pair){ rq->names[n], path };
+			n++;
+			rq->param_count = n;
+			if (rest)
+				return 1;
+		} else if (plen != len || strncmp(pattern, path, len)) {
+			return 0;
+		}
+		pattern += plen;
+		path += len;
+	}
+	rq->param_count = n;
+	return !*pattern && !*path;
+}
+
+/* The values point into the target; each ends at the next slash, which becomes its end. */
+static int finish_params(struct http_request *rq, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < rq->param_count; i++) {
+		char *v = (char *)(size_t)rq->params[i].value;
+		size_t plen = strlen(rq->route->pattern);
+		int rest = i + 1 == rq->param_count && plen > 5 && !strcmp(rq->route->pattern + plen - 4, "...}");
+
+		if (!rest)
+			v[strcspn(v, "/")] = '\0';
+	}
+	for (i = 0; i < rq->param_count; i++)
+		if (unescape((char *)(size_t)rq->params[i].value, 0, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* "name:type" or "name!:type" of the declaration: NULL when it has no such name. */
+static const char *declared_type(const char *declaration, const char *name)
+{
+	const char *p = declaration ? declaration : "";
+	size_t n = strlen(name);
+
+	while (*p) {
+		size_t len = strcspn(p, ":!");
+
+		if (len == n && !strncmp(p, name, n))
+			return p + len + (p[len] == '!') + 1;
+		p += strcspn(p, " ");
+		p += strspn(p, " ");
+	}
+	return NULL;
+}
+
+static int check_value(const char *name, const char *type, const char *value, struct err *e)
+{
+	uint64_t n;
+
+	if (!strncmp(type, "integer", 7))
+		return num_u64(value, name, 0, UINT64_MAX >> 1, &n, e);
+	if (!strncmp(type, "boolean", 7) && strcmp(value, "true") && strcmp(value, "false"))
+		return err_set(e, ERR_INVALID, "query parameter %s is neither true nor false", name);
+	return 0;
+}
+
+static int check_required(struct http_request *rq, struct err *e)
+{
+	const char *p = rq->route->query ? rq->route->query : "";
+	char name[40];
+
+	while (*p) {
+		size_t len = strcspn(p, ":!");
+
+		snprintf(name, sizeof(name), "%.*s", (int)len, p);
+		if (p[len] == '!' && !http_query(rq, name))
+			return err_set(e, ERR_INVALID, "query parameter %s is missing", name);
+		p += strcspn(p, " ");
+		p += strspn(p, " ");
+	}
+	return 0;
+}
+
+static int cut_query(struct http_request *rq, char *q, struct err *e)
+{
+	char *part, *save = NULL;
+
+	for (part = q ? strtok_r(q, "&", &save) : NULL; part; part = strtok_r(NULL, "&", &save)) {
+		char *value = part + strcspn(part, "=");
+		const char *type;
+
+		if (rq->query_count == HTTP_QUERY_MAX)
+			return err_set(e, ERR_LIMIT, "more than %d query parameters", HTTP_QUERY_MAX);
+		if (*value)
+			*value++ = '\0';
+		if (unescape(part, 1, e) < 0 || unescape(value, 1, e) < 0)
+			return -1;
+		type = declared_type(rq->route->query, part);
+		if (!type)
+			return err_set(e, ERR_INVALID, "a query parameter is unknown here; hint: /openapi.json lists them");
+		if (http_query(rq, part))
+			return err_set(e, ERR_INVALID, "query parameter %s came twice", part);
+		if (check_value(part, type, value, e) < 0)
+			return -1;
+		rq->query[rq->query_count++] = (struct http_pair){ part, value };
+	}
+	return check_required(rq, e);
+}
+
+int http_route_find(struct http_request *rq, struct err *e)
+{
+	char *path = rq->target, *query = strchr(path, '?');
+	const struct http_route *const *t, *r;
+	int other = 0;
+
+	if (path[0] != '/')
+		return refuse(rq, 400, e, ERR_INVALID, "the request's target is no path");
+	if (query)
+		*query++ = '\0';
+	for (t = rq->server->o.tables; *t; t++) {
+		for (r = *t; r->method; r++) {
+			if (!match(rq, r->pattern, path))
+				continue;
+			if (!strcmp(r->method, rq->method)) {
+				rq->route = r;
+				if (finish_params(rq, e) < 0 || cut_query(rq, query, e) < 0) {
+					rq->error_status = 400;
+					return -1;
+				}
+				return 0;
+			}
+			other = 1;
+		}
+	}
+	rq->param_count = 0;
+	return other ? refuse(rq, 405, e, ERR_USAGE, "this path does not take that method; hint: /openapi.json") :
+		       refuse(rq, 404, e, ERR_NOT_FOUND, "no such path; hint: /openapi.json");
+}
+
+/* ---- the body ---------------------------------------------------------------------- */
+
+static int check_body(struct http_request *rq, struct err *e)
+{
+	const char *type = http_header(rq, "Content-Type"), *cl = http_header(rq, "Content-Length");
+	int chunked = http_header(rq, "Transfer-Encoding") != NULL;
+	uint64_t n = cl ? strtoull(cl, NULL, 10) : 0;
+	size_t len;
+
+	switch (rq->route->body) {
+	case HTTP_NONE:
+		return n || chunked ? refuse(rq, 400, e, ERR_INVALID, "this request takes no body") : 0;
+	case HTTP_JSON:
+		if (!n && !chunked)
+			return rq->route->flags & HTTP_OPTIONAL ? 0 : refuse(rq, 400, e, ERR_INVALID, "a JSON body is wanted");
+		if (n > HTTP_JSON_MAX)
+			return refuse(rq, 413, e, ERR_LIMIT, "the body is too large; hint: 1 MiB of JSON");
+		/* a form of a web page cannot say this without asking first (CSRF) */
+		len = type ? strcspn(type, "; ") : 0;
+		if (len != 16 || strncasecmp(type, "application/json", 16))
+			return refuse(rq, 415, e, ERR_INVALID, "the body's type must be application/json");
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+int http_head_check(struct http_request *rq, struct err *e)
+{
+	if (check_framing(rq, e) < 0 || check_host(rq, e) < 0 || check_origin(rq, e) < 0 || check_who(rq, e) < 0)
+		return -1;
+	if (strlen(rq->target) >= HTTP_TARGET_MAX)
+		return refuse(rq, 414, e, ERR_LIMIT, "the request's target is too long");
+	if (http_route_find(rq, e) < 0)
+		return -1;
+	if ((rq->route->flags & HTTP_ADMIN) && !rq->who.admin)
+		return refuse(rq, 403, e, ERR_DENIED, "this needs an admin token");
+	return check_body(rq, e);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http_state - what the parts of the HTTP server share; for manager/api/http*.c only. */
+#ifndef BERTH_MANAGER_API_HTTP_STATE_H
+#define BERTH_MANAGER_API_HTTP_STATE_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "manager/api/http.h"
+
+#define HTTP_LISTENERS_MAX 8
+
+/* Where a connection is; the watchdog knows how long each may last. */
+enum http_phase { PHASE_NEW, PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_RUN, PHASE_WRITE };
+
+struct http_conn {
+	struct http_conn *next, *prev;
+	struct http_server *server;
+	int fd;
+	int needs_token, is_tcp;
+	int refused;			/* the peer is nobody we know */
+	char peer[65];			/* "uid:0" */
+	_Atomic int phase;
+	_Atomic uint64_t since_ms;	/* of the phase, or of its last progress */
+	struct http_request *rq;
+};
+
+struct http_listener {
+	struct MHD_Daemon *daemon;
+	struct http_server *server;
+	int needs_token, is_tcp;
+};
+
+struct http_server {
+	struct http_options o;
+	struct http_listener listeners[HTTP_LISTENERS_MAX];
+	int count;
+	pthread_mutex_t lock;		/* guards conns */
+	struct http_conn *conns;
+	pthread_t watchdog;
+	int watchdog_runs;
+	_Atomic int stopping;		/* no keep-alive any more */
+	int stop_fd;			/* readable: handlers end now */
+	_Atomic uint64_t requests[6], refused, connections, active;
+};
+
+struct http_pair {
+	const char *name;	/* of the route's table, or in target */
+	const char *value;
+};
+
+struct http_request {
+	struct http_server *server;
+	struct http_conn *conn;
+	struct MHD_Connection *mhd;
+	char *target;			/* as it came; then cut up */
+	const char *method;
+	const struct http_route *route;
+	struct http_who who;
+	struct http_pair params[HTTP_PARAMS_MAX], query[HTTP_QUERY_MAX];
+	size_t param_count, query_count;
+	char names[HTTP_PARAMS_MAX][32];
+	int begun;			/* the head was looked at */
+	int failed;			/* e is set: nothing more is read */
+	struct err e;
+	int error_status;
+	uint64_t discarded;
+	struct buf body;
+	json_t *json;
+	void *data;
+	void (*release)(void *data);
+	json_t *audit;
+	struct MHD_Response *response;
+	int status;
+	uint64_t started_ms;
+};
+
+uint64_t http_now_ms(void);
+void http_phase_set(struct http_conn *c, enum http_phase p);
+
+/* http_head.c: everything that is decided before the body; -1 with e and rq->error_status. */
+int http_head_check(struct http_request *rq, struct err *e);
+/* Cuts up rq->target and finds the route. */
+int http_route_find(struct http_request *rq, struct err *e);
+
+/* http_reply.c */
+void http_reply_error(struct http_request *rq, const struct err *e);
+
+/* http_watch.c */
+int http_watch_start(struct http_server *s, struct err *e);
+void http_watch_stop(struct http_server *s);
+
+#endif

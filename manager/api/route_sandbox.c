@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routes on sandboxes as a whole: make, list, look at, start, stop, freeze, rename, limit, remove. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/api/api.h"
+#include "manager/keeper.h"
+#include "manager/rename.h"
+#include "manager/wire.h"
+
+#define ASK_MS 200	/* what one keeper may take to say how it is, in a list */
+#define ARGS_MAX 256
+
+/* ---- create ------------------------------------------------------------------------ */
+
+struct args {
+	char *v[ARGS_MAX];
+	size_t n;
+};
+
+static void args_release(struct args *a)
+{
+	while (a->n)
+		free(a->v[--a->n]);
+}
+
+static int add(struct args *a, const char *text, struct err *e)
+{
+	if (a->n + 1 >= ARGS_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d options", ARGS_MAX);
+	a->v[a->n] = strdup(text);
+	return a->v[a->n++] ? 0 : err_nomem(e);
+}
+
+static int add_option(struct args *a, const char *name, const json_t *v, struct err *e)
+{
+	autofree char *text = NULL;
+	int r;
+
+	if (json_is_false(v))
+		return 0;
+	if (json_is_true(v))
+		r = asprintf(&text, "--%s", name);
+	else if (json_is_string(v))
+		r = asprintf(&text, "--%s=%s", name, json_string_value(v));
+	else if (json_is_integer(v))
+		r = asprintf(&text, "--%s=%lld", name, (long long)json_integer_value(v));
+	else
+		r = asprintf(&text, "--%s=%g", name, json_real_value(v));
+	if (r < 0) {
+		text = NULL;
+		return err_nomem(e);
+	}
+	return add(a, text, e);
+}
+
+/* What says nothing about the host's files: all that a tenant may ask for. */
+static int is_tenants(const char *option)
+{
+	static const char *const all[] = {
+		"memory", "swap", "cpus", "pids", "disk", "disk-inodes", "tmp-size", "env", "user", "workdir", "hostname",
+		"timeout", "grace", "ulimit", "label", "read-only",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(all); i++)
+		if (!strcmp(all[i], option))
+			return 1;
+	return 0;
+}
+
+/* Names of options come from the client: only letters and dashes reach berth, and "json" is ours. */
+static int add_options(struct http_request *rq, struct args *a, json_t *options, struct err *e)
+{
+	const char *name;
+	json_t *v, *one;
+	size_t i;
+
+	json_object_foreach(options, name, v) {
+		if (!name[0] || name[0] == '-' || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")] || !strcmp(name, "json") ||
+		    !strcmp(name, "name") || !strcmp(name, "help"))
+			return err_set(e, ERR_INVALID, "body.options has a name that is no option of create");
+		if (!http_who(rq)->admin && !is_tenants(name))
+			return err_set(e, ERR_DENIED, "option %s needs an admin token", name);
+		if (json_is_array(v)) {
+			json_array_foreach(v, i, one)
+				if (add_option(a, name, one, e) < 0)
+					return -1;
+		} else if (add_option(a, name, v, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int forget_again(struct http_request *rq, const char *id)
+{
+	const char *argv[] = { "berth", "rm", "--force", "--json", id, NULL };
+	struct err ignored;
+
+	return spawn_berth(rq, argv, 1, -1, NULL, &ignored);
+}
+
+/* Whose it is stands beside it on disk; without, only an admin sees it. */
+static int save_owner(struct http_request *rq, const char *id, struct err *e)
+{
+	autojson json_t *owner = json_pack("{s:s}", "name", http_who(rq)->name);
+	struct box b;
+	int r;
+
+	if (http_who(rq)->admin)
+		return 0;
+	r = box_open(&b, rq, e);
+	if (r == 0)
+		r = registry_save(&b.registry, id, "owner.json", owner, e);
+	box_close(&b);
+	return r;
+}
+
+static int create(struct http_request *rq, struct args *a, struct err *e)
+{
+	json_t *made, *body = http_json(rq);
+	const char *image = "host", *name = NULL, *id;
+	struct config c;
+
+	api_config(api_of(rq), &c);
+	image = c.image;
+	if (json_get_str(body, "image", &image, "body", e) < 0 || json_get_str(body, "name", &name, "body", e) < 0 ||
+	    add(a, "berth", e) < 0 || add(a, "create", e) < 0 || add(a, "--json", e) < 0 ||
+	    (name && name[0] && (add(a, "--name", e) < 0 || add(a, name, e) < 0)) ||
+	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || add(a, "--", e) < 0 || add(a, image, e) < 0)
+		return -1;
+	a->v[a->n] = NULL;
+	made = spawn_json(rq, (const char *const *)a->v, 1, e);
+	id = json_string_value(json_object_get(made, "id"));
+	if (!id) {
+		json_decref(made);
+		return made ? err_set(e, ERR_INTERNAL, "berth create gave no id") : -1;
+	}
+	http_audit(rq, "id", id);
+	/* nobody would ever learn its id */
+	if (save_owner(rq, id, e) < 0 || http_wait(rq, -1, 0, 0, e) < 0) {
+		forget_again(rq, id);
+		json_decref(made);
+		return -1;
+	}
+	atomic_fetch_add(&api_of(rq)->creates, 1);
+	return http_reply_json(rq, 0, made, e);
+}
+
+static int post_sandboxes(struct http_request *rq, struct err *e)
+{
+	struct args a = { .n = 0 };
+	int r = create(rq, &a, e);
+
+	args_release(&a);
+	/* an image that is not there is the request's fault, not the path's */
+	return r;
+}
+
+/* ---- looking ---------------------------------------------------------------------- */
+
+static const char *const live_keys[] = {
+	"idle_ms", "busy", "commands", "sessions", "uptime_ms", "cpu_ms", "memory_bytes", "peak_memory_bytes", "pids", "oom_kills",
+	"read_bytes", "write_bytes", "memory_limit_bytes", "cpu_limit_milli", "pids_limit",
+};
+
+static void add_live(json_t *record, const json_t *answer)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(live_keys); i++)
+		json_object_set(record, live_keys[i], json_object_get(answer, live_keys[i]));
+}
+
+struct listing {
+	struct box *box;
+	json_t *list;
+	const char *only;	/* an id, or NULL */
+};
+
+static int add_record(void *ctx, const char *id, int kept, const json_t *record)
+{
+	struct listing *l = ctx;
+	const char *status;
+	json_t *copy;
+
+	if ((l->only && strcmp(l->only, id)) || !box_allowed(l->box, id))
+		return 0;
+	copy = json_deep_copy(record);
+	status = json_string_value(json_object_get(copy, "status"));
+	/* what is only on disk does not run, whatever was written when it still did */
+	if (kept && status && !strcmp(status, "running"))
+		json_object_set_new(copy, "status", json_string("stopped"));
+	return json_array_append_new(l->list, copy);
+}
+
+static int ask_each(struct box *b, json_t *list)
+{
+	autojson json_t *ping = json_pack("{s:s}", "op", "ping");
+	json_t *record;
+	struct err ignored;
+	size_t i, n;
+
+	json_array_foreach(list, i, record) {
+		const char *id = json_string_value(json_object_get(record, "id"));
+		const char *status = json_string_value(json_object_get(record, "status"));
+		autojson json_t *answer = NULL;
+		autoclose int sock = id && status && !strcmp(status, "running") ? keeper_connect(&b->registry, id, &ignored) : -1;
+
+		if (sock >= 0 && wire_send(sock, ping, NULL, 0, &ignored) == 0 &&
+		    wire_recv(sock, ASK_MS, &answer, NULL, 0, &n, &ignored) == 1)
+			add_live(record, answer);
+	}
+	return 0;
+}
+
+static int get_sandboxes(struct http_request *rq, struct err *e)
+{
+	struct listing l = { .list = json_array() };
+	struct box b;
+	int r = box_open(&b, rq, e);
+
+	l.box = &b;
+	if (r == 0)
+		r = registry_list(&b.registry, !http_query_bool(rq, "running"), add_record, &l, e);
+	if (r == 0)
+		r = ask_each(&b, l.list);
+	box_close(&b);
+	if (r < 0) {
+		json_decref(l.list);
+		return -1;
+	}
+	return http_reply_json(rq, 0, json_pack("{s:o}", "sandboxes", l.list), e);
+}
+
+/* The record of one, by itself: a list of all would cost as much as there are. */
+static json_t *load_record(struct box *b, struct err *e)
+{
+	json_t *record = registry_load(&b->registry, b->id, "record.json", e);
+	struct listing l = { .box = b, .only = b->id };
+
+	if (record) {
+		if (b->kept)
+			json_object_set_new(record, "status", json_string("stopped"));
+		return record;
+	}
+	/* one of berth run has its record in the run directory only */
+	l.list = json_array();
+	if (registry_list(&b->registry, 1, add_record, &l, e) == 0 && json_array_size(l.list))
+		record = json_incref(json_array_get(l.list, 0));
+	else
+		err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", b->id);
+	json_decref(l.list);
+	return record;
+}
+
+static int describe(struct box *b, int attest, json_t **ret, struct err *e)
+{
+	autojson json_t *ping = json_pack("{s:s}", "op", "ping"), *ask = json_pack("{s:s}", "op", "attest"), *live = NULL,
+		 *report = NULL;
+	json_t *record = load_record(b, e);
+	struct err ignored;
+
+	if (!record)
+		return -1;
+	*ret = record;
+	b->sock = b->kept ? -1 : keeper_connect(&b->registry, b->id, &ignored);
+	if (b->sock >= 0) {
+		json_object_set_new(record, "status", json_string("running"));
+		live = box_call(b, ping, NULL, 0, NULL, e);
+		if (!live)
+			return -1;
+		add_live(record, live);
+	}
+	if (!attest)
+		return 0;
+	if (b->sock < 0)
+		return err_set(e, ERR_BUSY, "sandbox %s is not running", b->id);
+	report = box_call(b, ask, NULL, 0, NULL, e);
+	return report ? json_object_set(record, "attest", json_object_get(report, "attest")) : -1;
+}
+
+static int get_sandbox(struct http_request *rq, struct err *e)
+{
+	json_t *record = NULL;
+	struct box b;
+	int r = box_find(&b, rq, e);
+
+	if (r == 0)
+		r = describe(&b, http_query_bool(rq, "attest"), &record, e);
+	box_close(&b);
+	if (r < 0) {
+		json_decref(record);
+		return -1;
+	}
+	return http_reply_json(rq, 0, record, e);
+}
+
+/* One question to the keeper, whose answer is the reply. */
+static int ask(struct http_request *rq, const char *op, struct err *e)
+{
+	autojson json_t *question = json_pack("{s:s}", "op", op);
+	json_t *answer = NULL;
+	struct box b;
+
+	if (box_connect(&b, rq, e) == 0)
+		answer = box_call(&b, question, NULL, 0, NULL, e);
+	box_close(&b);
+	return answer ? http_reply_json(rq, 0, answer, e) : -1;
+}
+
+static int get_stats(struct http_request *rq, struct err *e)
+{
+	return ask(rq, "stats", e);
+}
+
+static int post_pause(struct http_request *rq, struct err *e)
+{
+	return ask(rq, "pause", e);
+}
+
+static int post_resume(struct http_request *rq, struct err *e)
+{
+	return ask(rq, "resume", e);
+}
+
+/* ---- changing ------------------------------------------------------------------------ */
+
+/* Until the keeper has closed the connection, which it does when nothing of the sandbox is left. */
+static int wait_for_end(struct box *b, int wait_ms, struct err *e)
+{
+	for (;;) {
+		size_t n = 0;
+		int fds[WIRE_FDS_MAX];
+		autojson json_t *answer = box_receive(b, wait_ms, fds, WIRE_FDS_MAX, &n, e);
+
+		while (n)
+			fd_close(&fds[--n]);
+		if (!answer)
+			return e->code == ERR_NOT_FOUND ? 0 : -1;
+	}
+}
+
+static int stop(struct box *b, struct err *e)
+{
+	autojson json_t *rq = json_pack("{s:s}", "op", "stop"), *record = NULL;
+	struct err ignored;
+
+	b->sock = keeper_connect(&b->registry, b->id, e);
+	if (b->sock < 0)
+		return -1;
+	if (wire_send(b->sock, rq, NULL, 0, e) < 0 || wait_for_end(b, 30000, e) < 0)
+		return -1;
+	record = registry_load(&b->registry, b->id, "record.json", &ignored);
+	if (!record)
+		return 0;
+	json_object_set_new(record, "status", json_string("stopped"));
+	return registry_save(&b->registry, b->id, "record.json", record, e);
+}
+
+static int reply_id(struct http_request *rq, const struct box *b, const char *key, const char *value, struct err *e)
+{
+	return http_reply_json(rq, 0, json_pack("{s:s,s:s}", "id", b->id, key, value), e);
+}
+
+static int post_stop(struct http_request *rq, struct err *e)
+{
+	struct box b;
+	int r = box_find(&b, rq, e);
+
+	if (r == 0 && !b.kept)
+		r = stop(&b, e);
+	box_close(&b);
+	return r < 0 ? -1 : reply_id(rq, &b, "status", "stopped", e);
+}
+
+static int spawn_on(struct http_request *rq, const struct box *b, const char *verb, const char *const *options, struct err *e)
+{
+	const char *argv[ARGS_MAX] = { "berth", verb, "--json" };
+	size_t n = 3;
+	json_t *j;
+
+	for (; options && *options && n + 2 < ARGS_MAX; options++)
+		argv[n++] = *options;
+	argv[n++] = b->id;
+	j = spawn_json(rq, argv, 1, e);
+	json_decref(j);
+	return j ? 0 : -1;
+}
+
+static int start(struct http_request *rq, int stop_first, struct err *e)
+{
+	struct box b;
+	int r = box_find(&b, rq, e);
+
+	if (r == 0 && stop_first && !b.kept) {
+		r = stop(&b, e);
+		b.kept = 1;
+	}
+	if (r == 0 && b.kept)
+		r = spawn_on(rq, &b, "start", NULL, e);
+	box_close(&b);
+	return r < 0 ? -1 : reply_id(rq, &b, "status", "running", e);
+}
+
+static int post_start(struct http_request *rq, struct err *e)
+{
+	return start(rq, 0, e);
+}
+
+static int post_restart(struct http_request *rq, struct err *e)
+{
+	return start(rq, 1, e);
+}
+
+static int delete_sandbox(struct http_request *rq, struct err *e)
+{
+	struct box b;
+	int r = box_find(&b, rq, e);
+
+	if (r == 0 && !b.kept && !http_query_bool(rq, "force"))
+		r = err_set(e, ERR_BUSY, "sandbox %s is running; hint: stop it first, or ?force=true", b.id);
+	if (r == 0 && !b.kept)
+		r = stop(&b, e);
+	if (r == 0)
+		r = registry_forget(&b.registry, b.id, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:s,s:b}", "id", b.id, "removed", 1), e);
+}
+
+static int post_rename(struct http_request *rq, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(http_json(rq), "name"));
+	struct box b;
+	int r = box_find(&b, rq, e);
+
+	if (r == 0)
+		r = registry_rename(&b.registry, b.id, name, e);
+	box_close(&b);
+	return r < 0 ? -1 : reply_id(rq, &b, "name", name, e);
+}
+
+static int patch_sandbox(struct http_request *rq, struct err *e)
+{
+	static const char *const names[] = { "memory", "cpus", "pids" };
+	struct args a = { .n = 0 };
+	struct box b;
+	size_t i;
+	int r = box_find(&b, rq, e);
+
+	for (i = 0; r == 0 && i < ARRAY_LEN(names); i++)
+		if (json_object_get(http_json(rq), names[i]))
+			r = add_option(&a, names[i], json_object_get(http_json(rq), names[i]), e);
+	if (r == 0 && !a.n)
+		r = err_set(e, ERR_INVALID, "nothing to change; hint: memory, cpus, pids");
+	if (r == 0) {
+		a.v[a.n] = NULL;
+		r = spawn_on(rq, &b, "update", (const char *const *)a.v, e);
+	}
+	args_release(&a);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:s,s:b}", "id", b.id, "updated", 1), e);
+}
+
+static int get_top(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "berth", "top", "--json", NULL, NULL };
+	json_t *list = NULL;
+	struct box b;
+
+	if (box_connect(&b, rq, e) == 0) {
+		argv[3] = b.id;
+		list = spawn_json(rq, argv, 0, e);
+	}
+	box_close(&b);
+	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "processes", list), e) : -1;
+}
+
+/* Answers once it does not run any more. */
+static int get_wait(struct http_request *rq, struct err *e)
+{
+	uint64_t ms = http_query_u64(rq, "timeout_ms", 0);
+	struct box b;
+	int r = box_find(&b, rq, e);
+
+	if (r == 0 && !b.kept) {
+		b.sock = keeper_connect(&b.registry, b.id, e);
+		r = b.sock < 0 ? e->code == ERR_NOT_FOUND ? 0 : -1 : wait_for_end(&b, ms ? (int)(ms > 86400000 ? 86400000 : ms) : -1, e);
+	}
+	box_close(&b);
+	return r < 0 ? -1 : reply_id(rq, &b, "status", "stopped", e);
+}
+
+const struct http_route sandbox_routes[] = {
+	{ "GET", "/v1/sandboxes", get_sandboxes, "list sandboxes", .query = "running:boolean", .response = "SandboxList" },
+	{ "POST", "/v1/sandboxes", post_sandboxes, "make a sandbox", HTTP_JSON, .request = "Create", .response = "Created",
+	  .status = 201 },
+	{ "GET", "/v1/sandboxes/{id}", get_sandbox, "a sandbox's record and state", .query = "attest:boolean", .response = "Sandbox" },
+	{ "PATCH", "/v1/sandboxes/{id}", patch_sandbox, "change its limits, at once and for good", HTTP_JSON, .request = "Update",
+	  .response = "Updated" },
+	{ "DELETE", "/v1/sandboxes/{id}", delete_sandbox, "remove it and its files", .query = "force:boolean", .response = "Removed" },
+	{ "POST", "/v1/sandboxes/{id}/start", post_start, "start it, with the files it had", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/stop", post_stop, "end every process; the files stay", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/kill", post_stop, "end every process at once; the files stay", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/restart", post_restart, "stop and start it", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/pause", post_pause, "freeze every process", .response = "Paused" },
+	{ "POST", "/v1/sandboxes/{id}/resume", post_resume, "let it go on", .response = "Paused" },
+	{ "POST", "/v1/sandboxes/{id}/rename", post_rename, "give it another name", HTTP_JSON, .request = "Rename",
+	  .response = "Renamed" },
+	{ "GET", "/v1/sandboxes/{id}/stats", get_stats, "what it uses", .response = "Stats" },
+	{ "GET", "/v1/sandboxes/{id}/top", get_top, "its processes", .response = "Processes" },
+	{ "GET", "/v1/sandboxes/{id}/wait", get_wait, "wait until it does not run", .query = "timeout_ms:integer",
+	  .response = "State" },
+	{ NULL },
+};

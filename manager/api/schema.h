@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * schema - the shapes of JSON bodies, as JSON Schema: what /openapi.json shows
+ * is what requests are checked against.
+ *
+ * Understood: type (also a list), properties, required, additionalProperties
+ * (false or a schema), items, enum, minimum, maximum, maxLength, maxItems, $ref to another
+ * one.  Pure, but for schema_load(), which is called once before any thread.
+ */
+#ifndef BERTH_MANAGER_API_SCHEMA_H
+#define BERTH_MANAGER_API_SCHEMA_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+/* Parses the built-in schemas. */
+int schema_load(struct err *e);
+/* Adds schemas, a JSON object of them, before any thread; an unknown key or $ref is ERR_INTERNAL. */
+int schema_add(const char *text, struct err *e);
+/* 0, or -1 with ERR_INVALID that says where v does not fit; what names v. */
+int schema_check(const char *name, const json_t *v, const char *what, struct err *e);
+/* All of them, borrowed: name -> schema. */
+json_t *schema_all(void);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The berth program as a process of its own: what makes or starts a sandbox forks
+ * a keeper, and a program with threads must not fork without exec.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "manager/api/api.h"
+
+#define ERRORS_MAX 65536
+#define LOOK_MS 200	/* how soon it is seen that the client is gone */
+#define OUTPUT_MAX (32u << 20)
+
+/* berth's own words, which it tells with --json as {"error":{code,message}}. */
+static int take_error(const struct buf *text, struct err *e)
+{
+	autojson json_t *j = NULL;
+	const char *code, *msg;
+	struct err ignored;
+	char *line = text->data;
+	int i;
+
+	/* the last line: what comes before it are notes */
+	while (line && strchr(line, '\n') && strchr(line, '\n')[1])
+		line = strchr(line, '\n') + 1;
+	j = line ? json_parse(line, strlen(line), ERRORS_MAX, "berth's error", &ignored) : NULL;
+	code = json_string_value(json_object_get(json_object_get(j, "error"), "code"));
+	msg = json_string_value(json_object_get(json_object_get(j, "error"), "message"));
+	for (i = ERR_CODE_COUNT - 1; code && i > 0 && strcmp(err_name(i), code); i--)
+		;
+	if (!code || !msg)
+		return err_set(e, ERR_INTERNAL, "berth failed: %.300s", line ? line : "it said nothing");
+	return err_set(e, (enum err_code)i, "%s", msg);
+}
+
+/* Both pipes until their end, so that neither can fill up and stop it.  rq NULL: whatever becomes of the client. */
+static int drain(struct http_request *rq, int out_fd, int err_fd, struct buf *out, struct buf *err, struct err *e)
+{
+	int fds[2] = { out_fd, err_fd }, open_count = 2, i;
+	struct buf *to[2] = { out, err };
+	char piece[16384];
+	ssize_t n;
+
+	while (open_count) {
+		struct pollfd p[2] = { { .fd = fds[0], .events = POLLIN }, { .fd = fds[1], .events = POLLIN } };
+
+		if (poll(p, 2, LOOK_MS) < 0 && errno != EINTR)
+			return err_sys(e, "wait for berth");
+		if (rq && http_wait(rq, -1, 0, 0, e) < 0)
+			return -1;
+		for (i = 0; i < 2; i++) {
+			if (fds[i] < 0)
+				continue;
+			n = read(fds[i], piece, sizeof(piece));
+			if (n > 0 && to[i] && buf_add(to[i], piece, (size_t)n, e) < 0)
+				return -1;
+			if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+				fds[i] = -1;
+				open_count--;
+			}
+		}
+	}
+	return 0;
+}
+
+static int start(const char *path, const char *const *argv, int in_fd, int out, int err, pid_t *ret_pid, struct err *e)
+{
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t at;
+	sigset_t none, reset;
+	int r;
+
+	sigemptyset(&none);
+	sigfillset(&reset);
+	posix_spawn_file_actions_init(&fa);
+	posix_spawnattr_init(&at);
+	if (in_fd >= 0)
+		posix_spawn_file_actions_adddup2(&fa, in_fd, 0);
+	else
+		posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&fa, out, 1);
+	posix_spawn_file_actions_adddup2(&fa, err, 2);
+	posix_spawnattr_setsigmask(&at, &none);
+	posix_spawnattr_setsigdefault(&at, &reset);
+	posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	r = posix_spawn(ret_pid, path, &fa, &at, (char *const *)(size_t)argv, environ);
+	posix_spawn_file_actions_destroy(&fa);
+	posix_spawnattr_destroy(&at);
+	return r ? err_errno(e, r, "start berth") : 0;
+}
+
+static int make_pipe(int p[2], struct err *e)
+{
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	/* only our end: the program's own writes wait */
+	return fcntl(p[0], F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : 0;
+}
+
+int spawn_berth(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct buf *out, struct err *e)
+{
+	autobuf struct buf errors = BUF_INIT(ERRORS_MAX);
+	int o[2] = { -1, -1 }, x[2] = { -1, -1 }, status = 0, r;
+	pid_t pid = -1;
+
+	r = make_pipe(o, e);
+	if (r == 0)
+		r = make_pipe(x, e);
+	if (r == 0)
+		r = start(api_of(rq)->berth_path, argv, in_fd, o[1], x[1], &pid, e);
+	fd_close(&o[1]);
+	fd_close(&x[1]);
+	if (r == 0)
+		r = drain(finish ? NULL : rq, o[0], x[0], out, &errors, e);
+	if (r < 0 && pid > 0)
+		kill(pid, SIGTERM);
+	fd_close(&o[0]);
+	fd_close(&x[0]);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r < 0)
+		return -1;
+	if (!WIFEXITED(status))
+		return err_set(e, ERR_INTERNAL, "berth was killed by signal %d", WTERMSIG(status));
+	return WEXITSTATUS(status) ? take_error(&errors, e) : 0;
+}
+
+json_t *spawn_json(struct http_request *rq, const char *const *argv, int finish, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
+	struct err ignored;
+	json_t *j;
+
+	/* doctor fails with a report on stdout, and nothing on stderr */
+	if (spawn_berth(rq, argv, finish, -1, &out, e) < 0) {
+		j = e->code == ERR_INTERNAL && out.len ? json_parse(out.data, out.len, OUTPUT_MAX, "berth's answer", &ignored) : NULL;
+		return j;
+	}
+	return json_parse(out.data ? out.data : "", out.len, OUTPUT_MAX, "berth's answer", e);
+}
