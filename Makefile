@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # berth: one Makefile, not recursive.  `make help` lists what it does.
-# Switches: V=1  SAN=1 (ASan+UBSan)  WERROR=1  CC=clang  PREFIX=/usr/local  DESTDIR=
+# Switches: V=1  SAN=1 (ASan+UBSan)  COVER=1 (clang's counters; see make cover)  WERROR=1  CC=clang  PREFIX=/usr/local  DESTDIR=
 
 VERSION := 0.1.0
 PREFIX ?= /usr/local
 PKG_CONFIG ?= pkg-config
 MUSL_CC ?= musl-gcc
-BUILD ?= build$(if $(filter 1,$(SAN)),-san)$(if $(filter clang%,$(CC)),-clang)
+ifeq ($(COVER),1)
+CC = clang
+endif
+BUILD ?= build$(if $(filter 1,$(COVER)),-cover)$(if $(filter 1,$(SAN)),-san)$(if $(filter clang%,$(CC)),-clang)
 
 Q = $(if $(filter 1,$(V)),,@)
 say = @$(if $(filter 1,$(V)),:,printf '  %-6s %s\n' $(1) $(2))
@@ -18,6 +21,11 @@ HARDEN = -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fcf-protection
 LINK_STATIC = -static-pie
 ifeq ($(SAN),1)
 HARDEN = -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+LINK_STATIC = -pie
+endif
+ifeq ($(COVER),1)
+# counters in a shared mapping of their file: what a child counts before it executes or is killed is kept
+HARDEN = -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation -Wno-unused-command-line-argument
 LINK_STATIC = -pie
 endif
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -I$(BUILD)/gen -DBERTH_VERSION='"$(VERSION)"' \
@@ -56,7 +64,7 @@ help:
 	@printf '%s\n' 'make demo     install what is missing, build, run a command in a sandbox' \
 		'make check    install what the tests need, run them all' 'make          build' \
 		'make install  PREFIX=/usr/local DESTDIR=' 'make bench    speed beside runc, crun, bubblewrap' \
-		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make clean'
+		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make cover    lines run by the tests' 'make clean'
 
 # ---- the first command of the README ---------------------------------------
 DEMO_PACKAGES = gcc libc6-dev pkg-config musl-tools libseccomp-dev libjansson-dev libarchive-dev libssl-dev \
@@ -163,7 +171,7 @@ $(BUILD)/unit-tests: $(unit_o) $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE)
 
--include tests/tests.mk tests/lint.mk tests/bench/bench.mk tests/vm/vm.mk
+-include tests/tests.mk tests/lint.mk tests/bench/bench.mk tests/vm/vm.mk tests/cover.mk
 
 # ---- housekeeping ---------------------------------------------------------
 clean:

@@ -108,8 +108,8 @@ def environment(extra=None):
         "BERTH_RUN_DIR": os.path.join(root(), "run"),
         "BERTH_CGROUP_PARENT": cgroup_parent_of(TEST_PID),
     }
-    # what a sanitizer build reports must reach the test
-    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+    # what a sanitizer build reports must reach the test, and what make cover counts its file
+    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LLVM_PROFILE_FILE"):
         if name in os.environ:
             env[name] = os.environ[name]
     for name, value in (extra or {}).items():
