@@ -20,7 +20,8 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/fileclient.h"
+#include "cli/sandbox_open.h"
+#include "manager/fileclient.h"
 #include "manager/policy.h"
 #include "manager/wire.h"
 

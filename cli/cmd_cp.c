@@ -18,7 +18,8 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/fileclient.h"
+#include "cli/sandbox_open.h"
+#include "manager/fileclient.h"
 #include "runtime/fileop/extract.h"
 #include "runtime/fileop/pack.h"
 

@@ -21,7 +21,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "cli/fileclient.h"
+#include "cli/sandbox_open.h"
+#include "manager/fileclient.h"
 #include "runtime/spec.h"
 
 #define CHANGES_MAX 1000000

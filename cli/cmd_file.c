@@ -15,7 +15,8 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
-#include "cli/fileclient.h"
+#include "cli/sandbox_open.h"
+#include "manager/fileclient.h"
 
 #define VERB_TIMEOUT_MS 60000
 #define LIST_MAX (256u << 20)

@@ -306,6 +306,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, 
 	http_phase_set(c, PHASE_IDLE);
 }
 
+static void on_log(void *cls, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 static void on_log(void *cls, const char *fmt, va_list ap)
 {
 	char msg[512];

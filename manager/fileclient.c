@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/fileclient.h"
+#include "manager/fileclient.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fileclient - run the file helper in a sandbox, as the file commands do.
+ * fileclient - run the file helper in a sandbox: the file commands and routes.
  *
  * The helper's stderr is one line, which fileclient_end() reads: its counts, or
  * an error that becomes ours.  All that comes from the sandbox is hostile.
  */
-#ifndef BERTH_CLI_FILECLIENT_H
-#define BERTH_CLI_FILECLIENT_H
+#ifndef BERTH_MANAGER_FILECLIENT_H
+#define BERTH_MANAGER_FILECLIENT_H
 
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "cli/sandbox_open.h"
+#include "base/err.h"
+#include "base/json.h"
 
 struct fileclient {
 	int sock;	/* borrowed */
