@@ -17,6 +17,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import ocilayout as oci
+import proc
 
 CACHE = "/var/tmp/berth-test-cache"
 MIRROR = "http://deb.debian.org/debian"
@@ -68,9 +69,11 @@ def debian_tar():
     os.makedirs(CACHE, exist_ok=True)
     mine = f"{path}.{os.getpid()}.tar"
     p = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include=python3", "bookworm", mine,
-                        MIRROR], capture_output=True, text=True)
+                        MIRROR], capture_output=True, text=True, preexec_fn=proc.in_machine_network)
     if p.returncode:
-        raise unittest.SkipTest("mmdebstrap: " + p.stderr[-200:])
+        if os.path.exists(mine):
+            os.unlink(mine)
+        raise AssertionError("mmdebstrap: " + p.stderr[-1500:])
     os.rename(mine, path)
     return path
 

@@ -21,6 +21,15 @@ def check(result, what):
     return result
 
 
+# The network that the tests' tools may need: packages come from a mirror.  own_namespaces() leaves it.
+machine_network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def in_machine_network():
+    """As a preexec_fn: the command has the machine's network, not the test's."""
+    check(libc.setns(machine_network, CLONE_NEWNET), "setns")
+
+
 def own_namespaces():
     """
     A mount, IPC and network namespace for this test, so that two tests at once do not
