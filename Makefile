@@ -60,11 +60,14 @@ LIBS_BERTH = -lseccomp -ljansson
 LIBS_IMAGE = $(shell $(PKG_CONFIG) --libs libarchive libcrypto libzstd zlib jansson)
 PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image
 # The daemon is made where its libraries are (apt-get install $(DAEMON_PACKAGES)); berth needs none of them.
-DAEMON_PACKAGES = libmicrohttpd-dev
+DAEMON_PACKAGES = libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
 api_a = $(BUILD)/libberth-api.a
+service_a = $(BUILD)/libberth-service.a
+service_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard manager/service/*.c))
 api_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard manager/api/*.c)) $(BUILD)/manager/api/schemas.o
-LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto) -lpthread
-ifneq ($(shell $(PKG_CONFIG) --exists libmicrohttpd && echo yes),)
+LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
+LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto) $(LIBS_STORE) -lpthread
+ifneq ($(shell $(PKG_CONFIG) --exists libmicrohttpd sqlite3 hiredis libcurl && echo yes),)
 PROGRAMS += $(BUILD)/berthd
 endif
 
@@ -102,7 +105,7 @@ $$($(1)_a): $$($(1)_o)
 	$$(call say,AR,$$@)
 	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
 endef
-$(foreach l,$(LAYERS) api,$(eval $(call archive_rule,$(l))))
+$(foreach l,$(LAYERS) api service,$(eval $(call archive_rule,$(l))))
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
@@ -212,15 +215,15 @@ $(BUILD)/manager/api/schemas.o: manager/api/schemas.S manager/api/schemas.json
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DSCHEMAS_PATH='"manager/api/schemas.json"' -c -o $@ $<
 
-$(BUILD)/berthd: $(BUILD)/cli/berthd.o $(api_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/berthd: $(BUILD)/cli/berthd.o $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_DAEMON) $(LIBS_BERTH)
 
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))
-$(BUILD)/unit-tests: $(unit_o) $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/unit-tests: $(unit_o) $(cli_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
-	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_STORE)
 
 -include tests/tests.mk tests/lint.mk tests/bench/bench.mk tests/vm/vm.mk tests/cover.mk
 
