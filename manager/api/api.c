@@ -11,7 +11,7 @@
 #include "manager/api/tokens.h"
 
 const struct http_route *const api_routes[] = {
-	system_routes, sandbox_routes, NULL,
+	system_routes, sandbox_routes, exec_routes, session_routes, command_routes, file_routes, NULL,
 };
 
 /* berth lies beside us (in the build tree), or in ../bin when we are in sbin. */

@@ -79,6 +79,9 @@ json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *re
 /* Both; ret_fd may be NULL. */
 json_t *box_call(struct box *b, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e);
 
+/* A signal's number of its name or number in JSON, or -1 with e. */
+int api_signal_number(const json_t *v, struct err *e);
+
 /* ---- the berth program, for cold verbs (spawn.c) ---- */
 
 /*

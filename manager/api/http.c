@@ -503,16 +503,16 @@ void http_audit(struct http_request *rq, const char *key, const char *value)
 	json_object_set_new(rq->audit, key, dlog_text(value));
 }
 
-int http_wait(struct http_request *rq, int fd, short events, int wait_ms, struct err *e)
+int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_ms, struct err *e)
 {
-	struct pollfd p[3] = {
+	struct pollfd p[HTTP_POLLS_MAX + 2] = {
 		{ .fd = rq->conn->fd, .events = POLLRDHUP }, { .fd = rq->server->stop_fd, .events = POLLIN },
-		{ .fd = fd, .events = events },
 	};
 	int r;
 
+	memcpy(p + 2, user, n * sizeof(*p));
 	do
-		r = poll(p, 3, wait_ms);
+		r = poll(p, n + 2, wait_ms);
 	while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return err_sys(e, "wait");
@@ -522,5 +522,13 @@ int http_wait(struct http_request *rq, int fd, short events, int wait_ms, struct
 		rq->error_status = 503;
 		return err_set(e, ERR_BUSY, "berthd is stopping");
 	}
+	memcpy(user, p + 2, n * sizeof(*p));
 	return r > 0;
+}
+
+int http_wait(struct http_request *rq, int fd, short events, int wait_ms, struct err *e)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	return http_poll(rq, &p, 1, wait_ms, e);
 }

@@ -5,7 +5,7 @@
  *
  * Listeners (unix and TCP), a table of routes, JSON and streamed bodies and
  * replies, errors in one form, authentication, deadlines.  One thread a
- * connection: a handler may block, but only in http_wait(), which also sees the
+ * connection: a handler may block, but only in http_wait() and http_poll(), which also see the
  * client go and the server stop.  A handler never forks (posix_spawn only).
  *
  * Life of a request: framing and Host are checked, then who asks, then the
@@ -130,6 +130,10 @@ void http_audit(struct http_request *rq, const char *key, const char *value);
  * is over, -1 with e when the client is gone (ERR_NET) or the server stops (ERR_BUSY).
  */
 int http_wait(struct http_request *rq, int fd, short events, int wait_ms, struct err *e);
+/* The same for several descriptors, of which there are at most HTTP_POLLS_MAX. */
+struct pollfd;
+int http_poll(struct http_request *rq, struct pollfd *p, size_t n, int wait_ms, struct err *e);
+#define HTTP_POLLS_MAX 6
 
 /* ---- what a handler answers; each at most once ---- */
 

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * estream - a reply of events as they come: JSON objects, one a line
+ * (application/x-ndjson), or server-sent events when the client accepts
+ * text/event-stream.  An error after the first byte is an event "error", the last.
+ */
+#ifndef BERTH_MANAGER_API_ESTREAM_H
+#define BERTH_MANAGER_API_ESTREAM_H
+
+#include "manager/api/http.h"
+
+struct estream {
+	/* Adds what comes next, and may block: 1 go on, 0 it was the last, -1 with e. */
+	int (*next)(struct estream *s, struct http_request *rq, struct err *e);
+	void (*release)(void *ctx);
+	void *ctx;
+	int sse;
+	int ended;
+	struct buf out;
+	size_t at;
+};
+
+#define ESTREAM_TYPES "application/x-ndjson"
+
+/* ctx is handed over, also when it fails. */
+int estream_reply(struct http_request *rq, int status, int (*next)(struct estream *s, struct http_request *rq, struct err *e),
+		  void (*release)(void *ctx), void *ctx, struct err *e);
+/* Consumes j.  id is for server-sent events; 0: none. */
+int estream_add(struct estream *s, const char *event, uint64_t id, json_t *j, struct err *e);
+/* A line that says nothing, so that both sides see that the other lives. */
+int estream_beat(struct estream *s, struct err *e);
+
+/* Sets "key" to n bytes when they are text, else "key_hex". */
+int estream_set_data(json_t *j, const char *key, const char *p, size_t n, struct err *e);
+/* How many of the last bytes are the start of a character that goes on: 0 to 3. */
+size_t estream_cut_text(const char *p, size_t n);
+/* Bytes of "key" or "key_hex": 1 there are, 0 none, -1 malformed. */
+int estream_get_data(const json_t *j, const char *key, struct buf *b, struct err *e);
+
+#endif

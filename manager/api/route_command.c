@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routes on detached commands: what they wrote, what they read, how they end. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "manager/api/api.h"
+#include "manager/api/estream.h"
+#include "manager/wire.h"
+
+#define OUTPUT_MAX (16u << 20)
+#define SEND_PIECE (256u << 10)
+
+static json_t *ask_for(struct http_request *rq, const char *op)
+{
+	return json_pack("{s:s,s:s}", "op", op, "command", http_param(rq, "command"));
+}
+
+/* One question, which it consumes, whose answer is the reply. */
+static int call(struct http_request *rq, json_t *ask, struct err *e)
+{
+	json_t *answer = NULL;
+	struct box b;
+
+	if (box_connect(&b, rq, e) == 0)
+		answer = box_call(&b, ask, NULL, 0, NULL, e);
+	box_close(&b);
+	json_decref(ask);
+	return answer ? http_reply_json(rq, 0, answer, e) : -1;
+}
+
+static int get_commands(struct http_request *rq, struct err *e)
+{
+	return call(rq, json_pack("{s:s}", "op", "commands"), e);
+}
+
+static int get_command(struct http_request *rq, struct err *e)
+{
+	autojson json_t *ask = json_pack("{s:s}", "op", "commands"), *answer = NULL;
+	json_t *one, *found = NULL;
+	struct box b;
+	size_t i;
+
+	if (box_connect(&b, rq, e) == 0)
+		answer = box_call(&b, ask, NULL, 0, NULL, e);
+	box_close(&b);
+	if (!answer)
+		return -1;
+	json_array_foreach(json_object_get(answer, "commands"), i, one)
+		if (!strcmp(json_string_value(json_object_get(one, "command")), http_param(rq, "command")))
+			found = one;
+	if (!found)
+		return err_set(e, ERR_NOT_FOUND, "no such command; hint: GET /v1/sandboxes/{id}/commands lists them");
+	return http_reply_json(rq, 0, json_incref(found), e);
+}
+
+/* ---- output ------------------------------------------------------------------------- */
+
+static int set_stream(json_t *ask, const char *stream, struct err *e)
+{
+	if (strcmp(stream, "stdout") && strcmp(stream, "stderr") && strcmp(stream, "both"))
+		return err_set(e, ERR_INVALID, "query parameter stream is none of stdout, stderr, both");
+	return json_object_set_new(ask, "stream", json_string(stream));
+}
+
+static int reply_output(struct http_request *rq, json_t *answer, int fd, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
+	char *data;
+
+	if (wire_read_data(fd, &b, e) < 0)
+		return -1;
+	if (!http_query_bool(rq, "raw"))
+		return estream_set_data(answer, "data", b.data, b.len, e) < 0 ? -1 : http_reply_json(rq, 0, json_incref(answer), e);
+	data = b.data;
+	b.data = NULL;
+	return http_reply_data(rq, 0, "application/octet-stream", data ? data : calloc(1, 1), b.len, e);
+}
+
+static int get_output(struct http_request *rq, struct err *e)
+{
+	const char *stream = http_query(rq, "stream");
+	uint64_t max = http_query_u64(rq, "max", 1 << 20);
+	autojson json_t *ask = ask_for(rq, "output"), *answer = NULL;
+	autoclose int fd = -1;
+	struct box b;
+
+	if (stream && !strcmp(stream, "both"))
+		return err_set(e, ERR_INVALID, "one stream at a time; hint: stream=stdout or stderr, or /follow");
+	if (set_stream(ask, stream ? stream : "stdout", e) < 0)
+		return -1;
+	json_object_set_new(ask, "from", json_integer((json_int_t)http_query_u64(rq, "from", 0)));
+	json_object_set_new(ask, "max", json_integer((json_int_t)(max > OUTPUT_MAX ? OUTPUT_MAX : max)));
+	if (box_connect(&b, rq, e) == 0)
+		answer = box_call(&b, ask, NULL, 0, &fd, e);
+	box_close(&b);
+	if (!answer)
+		return -1;
+	return fd < 0 ? err_set(e, ERR_INTERNAL, "the keeper's answer has no data") : reply_output(rq, answer, fd, e);
+}
+
+/* ---- follow --------------------------------------------------------------------------- */
+
+struct following {
+	struct box box;
+	char command[24], stream[8];
+	uint64_t from[2];
+};
+
+static const char *const names[] = { "stdout", "stderr" };
+
+static void following_free(void *ctx)
+{
+	struct following *f = ctx;
+
+	box_close(&f->box);
+	free(f);
+}
+
+static int ask_more(struct following *f, struct err *e)
+{
+	autojson json_t *ask = json_pack("{s:s,s:s,s:s,s:I,s:I}", "op", "follow", "command", f->command, "stream", f->stream, "from",
+					 (json_int_t)f->from[0], "stderr_from", (json_int_t)f->from[1]);
+
+	return ask ? box_send(&f->box, ask, NULL, 0, e) : err_nomem(e);
+}
+
+/* A character that is cut in two is asked for again with the rest of it. */
+static int add_part(struct estream *s, struct following *f, int which, json_t *part, const char *p, size_t n, int ended,
+		    struct err *e)
+{
+	size_t cut = ended ? 0 : estream_cut_text(p, n);
+
+	f->from[which] = (uint64_t)json_integer_value(json_object_get(part, "next")) - cut;
+	if (n == cut)
+		return 0;
+	json_object_set_new(part, "stream", json_string(names[which]));
+	json_object_set_new(part, "bytes", json_integer((json_int_t)(n - cut)));
+	json_object_set_new(part, "next", json_integer((json_int_t)f->from[which]));
+	if (estream_set_data(part, "data", p, n - cut, e) < 0)
+		return -1;
+	return estream_add(s, names[which], 0, json_incref(part), e);
+}
+
+static int take_parts(struct estream *s, struct following *f, json_t *answer, const struct buf *b, struct err *e)
+{
+	int i, ended = json_is_true(json_object_get(answer, "ended"));
+	size_t at = 0;
+
+	for (i = 0; i < 2; i++) {
+		json_t *part = json_object_get(answer, names[i]);
+		size_t len = (size_t)json_integer_value(json_object_get(part, "bytes"));
+
+		if (!part)
+			continue;
+		if (len > b->len - at)
+			return err_set(e, ERR_CORRUPT, "the keeper's answer is cut short");
+		if (add_part(s, f, i, part, b->data ? b->data + at : "", len, ended, e) < 0)
+			return -1;
+		at += len;
+	}
+	if (!ended)
+		return 1;
+	return estream_add(s, "verdict", 0, json_pack("{s:s,s:O,s:O}", "command", f->command, "exit_status",
+						      json_object_get(json_object_get(answer, "verdict"), "exit_status"), "verdict",
+						      json_object_get(answer, "verdict")), e);
+}
+
+static int next_output(struct estream *s, struct http_request *rq, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
+	struct following *f = s->ctx;
+	autojson json_t *answer = NULL;
+	int fds[WIRE_FDS_MAX], r = 0;
+	size_t n = 0;
+
+	(void)rq;
+	answer = box_receive(&f->box, -1, fds, WIRE_FDS_MAX, &n, e);
+	if (!answer)
+		return -1;
+	if (n)
+		r = wire_read_data(fds[0], &b, e);
+	while (n)
+		fd_close(&fds[--n]);
+	if (r == 0)
+		r = take_parts(s, f, answer, &b, e);
+	if (r > 0 && ask_more(f, e) < 0)
+		return -1;
+	return r;
+}
+
+/* The first answer is waited for, unless nothing is there yet: an error has a status of its own. */
+static int get_follow(struct http_request *rq, struct err *e)
+{
+	const char *stream = http_query(rq, "stream");
+	autojson json_t *unused = json_object(), *ask = ask_for(rq, "output"), *answer = NULL;
+	struct following *f;
+
+	if (set_stream(unused, stream ? stream : "both", e) < 0)
+		return -1;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return err_nomem(e);
+	snprintf(f->command, sizeof(f->command), "%.23s", http_param(rq, "command"));
+	snprintf(f->stream, sizeof(f->stream), "%s", stream ? stream : "both");
+	f->from[0] = http_query_u64(rq, "from", 0);
+	f->from[1] = http_query_u64(rq, "stderr_from", 0);
+	json_object_set_new(ask, "max", json_integer(0));
+	if (box_connect(&f->box, rq, e) == 0)
+		answer = box_call(&f->box, ask, NULL, 0, NULL, e);
+	if (!answer || ask_more(f, e) < 0) {
+		following_free(f);
+		return -1;
+	}
+	return estream_reply(rq, 0, next_output, following_free, f, e);
+}
+
+/* ---- stdin ------------------------------------------------------------------------------- */
+
+struct sending {
+	struct box box;
+	uint64_t sent;
+};
+
+static void sending_free(void *data)
+{
+	struct sending *s = data;
+
+	box_close(&s->box);
+	free(s);
+}
+
+static int begin_stdin(struct http_request *rq, struct err *e)
+{
+	struct sending *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return err_nomem(e);
+	s->box.sock = -1;
+	http_set_data(rq, s, sending_free);
+	return box_connect(&s->box, rq, e);
+}
+
+static int send_piece(struct http_request *rq, const char *data, size_t n, int eof, struct err *e)
+{
+	struct sending *s = http_data(rq);
+	autojson json_t *ask = ask_for(rq, "send"), *answer = NULL;
+	autoclose int fd = wire_data(data, n, e);
+
+	if (fd < 0)
+		return -1;
+	json_object_set_new(ask, "eof", json_boolean(eof));
+	/* the answer comes when the command has read it: the sender is as fast as the reader */
+	answer = box_call(&s->box, ask, &fd, 1, NULL, e);
+	s->sent += answer ? n : 0;
+	return answer ? 0 : -1;
+}
+
+static int feed_stdin(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	while (n) {
+		size_t piece = n > SEND_PIECE ? SEND_PIECE : n;
+
+		if (send_piece(rq, data, piece, 0, e) < 0)
+			return -1;
+		data += piece;
+		n -= piece;
+	}
+	return 0;
+}
+
+static int post_stdin(struct http_request *rq, struct err *e)
+{
+	struct sending *s = http_data(rq);
+
+	if (http_query_bool(rq, "eof") && send_piece(rq, "", 0, 1, e) < 0)
+		return -1;
+	return http_reply_json(rq, 0, json_pack("{s:I}", "sent", (json_int_t)s->sent), e);
+}
+
+/* ---- signal, wait, forget ------------------------------------------------------------------- */
+
+int api_signal_number(const json_t *v, struct err *e)
+{
+	const char *name = json_string_value(v);
+	int i;
+
+	if (json_is_integer(v))
+		return (int)json_integer_value(v);
+	if (name && !strncmp(name, "SIG", 3))
+		name += 3;
+	for (i = 1; name && i < 32; i++)
+		if (sigabbrev_np(i) && !strcmp(sigabbrev_np(i), name))
+			return i;
+	return err_set(e, ERR_INVALID, "body.signal is no signal; hint: TERM, SIGKILL, or a number from 1 to 64");
+}
+
+static int post_signal(struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq), *signal = json_object_get(body, "signal");
+	int number = signal ? api_signal_number(signal, e) : 15;
+	json_t *ask;
+
+	if (number < 0)
+		return -1;
+	ask = ask_for(rq, "signal");
+	json_object_set_new(ask, "signal", json_integer(number));
+	json_object_set_new(ask, "all", json_boolean(json_is_true(json_object_get(body, "all"))));
+	return call(rq, ask, e);
+}
+
+static int post_resize(struct http_request *rq, struct err *e)
+{
+	json_t *ask = ask_for(rq, "resize");
+
+	json_object_update(ask, http_json(rq));
+	return call(rq, ask, e);
+}
+
+static int get_wait(struct http_request *rq, struct err *e)
+{
+	uint64_t ms = http_query_u64(rq, "timeout_ms", 0);
+	autojson json_t *ask = ask_for(rq, "wait"), *answer = NULL;
+	int fds[WIRE_FDS_MAX];
+	struct box b;
+	size_t n = 0;
+
+	if (box_connect(&b, rq, e) == 0 && box_send(&b, ask, NULL, 0, e) == 0)
+		answer = box_receive(&b, ms ? (int)(ms > 86400000 ? 86400000 : ms) : -1, fds, WIRE_FDS_MAX, &n, e);
+	while (n)
+		fd_close(&fds[--n]);
+	box_close(&b);
+	return answer ? http_reply_json(rq, 0, json_incref(answer), e) : -1;
+}
+
+static int delete_command(struct http_request *rq, struct err *e)
+{
+	return call(rq, ask_for(rq, "forget"), e);
+}
+
+#define COMMANDS "/v1/sandboxes/{id}/commands"
+
+const struct http_route command_routes[] = {
+	{ "GET", COMMANDS, get_commands, "list commands", .response = "CommandList" },
+	{ "GET", COMMANDS "/{command}", get_command, "one command", .response = "Command" },
+	{ "DELETE", COMMANDS "/{command}", delete_command, "forget an ended command and its output", .response = "Forgotten" },
+	{ "GET", COMMANDS "/{command}/output", get_output, "output from a byte offset on; raw as bytes",
+	  .query = "stream:string from:integer max:integer raw:boolean", .response = "Output" },
+	{ "GET", COMMANDS "/{command}/follow", get_follow, "output as it comes, and the verdict",
+	  .query = "stream:string from:integer stderr_from:integer", .type = ESTREAM_TYPES },
+	{ "POST", COMMANDS "/{command}/stdin", post_stdin, "send the body to its stdin; eof closes it", HTTP_RAW, .query = "eof:boolean",
+	  .response = "Sent", .begin = begin_stdin, .feed = feed_stdin },
+	{ "POST", COMMANDS "/{command}/signal", post_signal, "send it a signal (default: TERM)", HTTP_JSON, HTTP_OPTIONAL,
+	  .request = "Signal", .response = "Signalled" },
+	{ "POST", COMMANDS "/{command}/resize", post_resize, "set the size of its terminal", HTTP_JSON, .request = "Resize",
+	  .response = "Resized" },
+	{ "GET", COMMANDS "/{command}/wait", get_wait, "wait for its end", .query = "timeout_ms:integer", .response = "Ended" },
+	{ NULL },
+};

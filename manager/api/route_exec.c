@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The route that runs a command in a sandbox.
+ *
+ * The command gets pipes of ours; nothing of its output is lost on the way, and
+ * a client that reads slowly slows it down.  A foreground command ends with its
+ * client.  Whole replies are bounded: head and tail are kept, the middle counted.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "manager/api/api.h"
+#include "manager/api/estream.h"
+#include "manager/ring.h"
+#include "manager/wire.h"
+
+#define KEEP_DEFAULT (1u << 20)	/* bytes of each stream in a whole reply */
+#define PIECE 65536
+
+struct execution {
+	struct box box;
+	int in, out[2];
+	struct buf input;
+	size_t input_done;
+	json_t *verdict;
+	char command[24];
+	int started;
+	struct {
+		char bytes[4];
+		size_t n;
+	} held[2];	/* the start of a character, until the rest comes */
+};
+
+static void execution_free(void *ctx)
+{
+	struct execution *x = ctx;
+	int i;
+
+	if (!x)
+		return;
+	box_close(&x->box);
+	fd_close(&x->in);
+	for (i = 0; i < 2; i++)
+		fd_close(&x->out[i]);
+	buf_release(&x->input);
+	json_decref(x->verdict);
+	free(x);
+}
+
+static int make_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	*ret_ours = p[!we_read];
+	*ret_theirs = p[we_read];
+	return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : 0;
+}
+
+/* The keeper's request: what the schema let through, less what is ours. */
+static json_t *make_request(struct http_request *rq, int detach)
+{
+	static const char *const ours[] = { "stdin", "stdin_hex", "stream", "max_output_bytes", "detach" };
+	json_t *ask = json_copy(http_json(rq));
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(ours); i++)
+		json_object_del(ask, ours[i]);
+	json_object_set_new(ask, "op", json_string("exec"));
+	json_object_set_new(ask, "detach", json_boolean(detach));
+	return ask;
+}
+
+static void write_input(struct execution *x)
+{
+	while (x->in >= 0 && x->input_done < x->input.len) {
+		ssize_t n = write(x->in, x->input.data + x->input_done, x->input.len - x->input_done);
+
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0)
+			break;	/* it reads no more */
+		x->input_done += (size_t)n;
+	}
+	fd_close(&x->in);
+}
+
+static int take_packet(struct execution *x, struct err *e)
+{
+	int fds[WIRE_FDS_MAX];
+	size_t n = 0;
+	autojson json_t *msg = box_receive(&x->box, -1, fds, WIRE_FDS_MAX, &n, e);
+	const char *id = json_string_value(json_object_get(msg, "command"));
+
+	while (n)
+		fd_close(&fds[--n]);
+	if (!msg)
+		return -1;
+	if (json_object_get(msg, "started")) {
+		x->started = 1;
+		snprintf(x->command, sizeof(x->command), "%s", id ? id : "");
+		http_audit(x->box.rq, "command", x->command);
+	}
+	if (json_object_get(msg, "ended"))
+		x->verdict = json_incref(json_object_get(msg, "verdict"));
+	return 0;
+}
+
+/* What is in a pipe now: 1 with bytes, 0 nothing, and closed when nothing will come. */
+static int read_now(struct execution *x, int which, char *buf, size_t max, size_t *ret_n)
+{
+	ssize_t n;
+
+	if (x->out[which] < 0)
+		return 0;
+	n = read(x->out[which], buf, max);
+	if (n > 0) {
+		*ret_n = (size_t)n;
+		return 1;
+	}
+	if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		fd_close(&x->out[which]);
+	return 0;
+}
+
+/* The next bytes: 1 with them, 0 at the end with x->verdict, -1. */
+static int execution_next(struct execution *x, char *buf, size_t max, int *ret_which, size_t *ret_n, struct err *e)
+{
+	for (;;) {
+		struct pollfd p[4] = {
+			{ .fd = x->verdict ? -1 : x->box.sock, .events = POLLIN }, { .fd = x->out[0], .events = POLLIN },
+			{ .fd = x->out[1], .events = POLLIN }, { .fd = x->in, .events = POLLOUT },
+		};
+
+		for (*ret_which = 0; *ret_which < 2; ++*ret_which)
+			if (read_now(x, *ret_which, buf, max, ret_n))
+				return 1;
+		/* the leader's exit ends it, not end-of-file: what it left running may keep the pipes for ever */
+		if (x->verdict)
+			return 0;
+		if (http_poll(x->box.rq, p, 4, -1, e) < 0)
+			return -1;
+		if (p[3].revents)
+			write_input(x);
+		if (p[0].revents && take_packet(x, e) < 0)
+			return -1;
+	}
+}
+
+static int launch(struct execution *x, struct err *e)
+{
+	autojson json_t *ask = make_request(x->box.rq, 0);
+	int theirs[3] = { -1, -1, -1 }, r = -1, i;
+
+	if (make_pipe(&x->in, &theirs[0], 0, e) == 0 && make_pipe(&x->out[0], &theirs[1], 1, e) == 0 &&
+	    make_pipe(&x->out[1], &theirs[2], 1, e) == 0)
+		r = box_send(&x->box, ask, theirs, 3, e);
+	for (i = 0; i < 3; i++)
+		fd_close(&theirs[i]);
+	if (r == 0)
+		write_input(x);
+	atomic_fetch_add(&api_of(x->box.rq)->execs, 1);
+	/* so that a command that cannot be executed has a status of its own */
+	while (r == 0 && !x->started)
+		r = take_packet(x, e);
+	return r;
+}
+
+/* ---- one reply -------------------------------------------------------------------------- */
+
+static int add_kept(json_t *reply, const char *name, const struct ring *ring, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
+	uint64_t start, next = 0;
+	char key[40];
+	size_t head;
+
+	if (ring_read(ring, 0, WIRE_DATA_MAX, &b, &start, &next, e) < 0)
+		return -1;
+	head = b.len;
+	if (next < ring->total && ring_read(ring, next, WIRE_DATA_MAX, &b, &start, &next, e) < 0)
+		return -1;
+	if (ring_dropped(ring)) {
+		snprintf(key, sizeof(key), "%s_head_bytes", name);
+		json_object_set_new(reply, key, json_integer((json_int_t)head));
+	}
+	snprintf(key, sizeof(key), "%s_bytes", name);
+	json_object_set_new(reply, key, json_integer((json_int_t)ring->total));
+	snprintf(key, sizeof(key), "%s_dropped", name);
+	json_object_set_new(reply, key, json_integer((json_int_t)ring_dropped(ring)));
+	return estream_set_data(reply, name, b.data, b.len, e);
+}
+
+static int collect(struct execution *x, struct ring ring[2], struct err *e)
+{
+	autofree char *piece = malloc(PIECE);
+	int which, r;
+	size_t n;
+
+	if (!piece)
+		return err_nomem(e);
+	while ((r = execution_next(x, piece, PIECE, &which, &n, e)) > 0)
+		if (ring_add(&ring[which], piece, n, e) < 0)
+			return -1;
+	return r;
+}
+
+static int reply_whole(struct execution *x, struct err *e)
+{
+	const json_t *max = json_object_get(http_json(x->box.rq), "max_output_bytes");
+	size_t keep = max ? (size_t)json_integer_value(max) : KEEP_DEFAULT;
+	struct ring ring[2];
+	json_t *reply = NULL;
+	int r;
+
+	ring_init(&ring[0], keep / 2, keep - keep / 2);
+	ring_init(&ring[1], keep / 2, keep - keep / 2);
+	r = collect(x, ring, e);
+	if (r == 0) {
+		reply = json_pack("{s:s,s:O,s:O}", "command", x->command, "exit_status", json_object_get(x->verdict, "exit_status"),
+				  "verdict", x->verdict);
+		r = add_kept(reply, "stdout", &ring[0], e) < 0 || add_kept(reply, "stderr", &ring[1], e) < 0 ? -1 : 0;
+	}
+	ring_release(&ring[0]);
+	ring_release(&ring[1]);
+	if (r < 0) {
+		json_decref(reply);
+		return -1;
+	}
+	return http_reply_json(x->box.rq, 0, reply, e);
+}
+
+/* ---- as it comes -------------------------------------------------------------------------- */
+
+static const char *const names[] = { "stdout", "stderr" };
+
+static int add_piece(struct estream *s, int which, const char *p, size_t n, struct err *e)
+{
+	json_t *j;
+
+	if (!n)
+		return 0;
+	j = json_pack("{s:s}", "stream", names[which]);
+	if (estream_set_data(j, "data", p, n, e) < 0) {
+		json_decref(j);
+		return -1;
+	}
+	return estream_add(s, names[which], 0, j, e);
+}
+
+static int add_verdict(struct estream *s, struct execution *x, struct err *e)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (add_piece(s, i, x->held[i].bytes, x->held[i].n, e) < 0)
+			return -1;
+	return estream_add(s, "verdict", 0, json_pack("{s:s,s:O,s:O}", "command", x->command, "exit_status",
+						      json_object_get(x->verdict, "exit_status"), "verdict", x->verdict), e);
+}
+
+static int next_event(struct estream *s, struct http_request *rq, struct err *e)
+{
+	struct execution *x = s->ctx;
+	char piece[16384 + 4];
+	size_t n, cut;
+	int which, r;
+
+	(void)rq;
+	if (x->started == 1) {
+		x->started = 2;
+		return estream_add(s, "started", 0, json_pack("{s:s,s:b}", "command", x->command, "started", 1), e) < 0 ? -1 : 1;
+	}
+	r = execution_next(x, piece + 4, sizeof(piece) - 4, &which, &n, e);
+	if (r <= 0)
+		return r < 0 ? -1 : add_verdict(s, x, e);
+	/* what was held back goes in front */
+	memcpy(piece + 4 - x->held[which].n, x->held[which].bytes, x->held[which].n);
+	r = (int)x->held[which].n;
+	n += (size_t)r;
+	cut = estream_cut_text(piece + 4 - r, n);
+	if (add_piece(s, which, piece + 4 - r, n - cut, e) < 0)
+		return -1;
+	x->held[which].n = cut;
+	memcpy(x->held[which].bytes, piece + 4 - r + n - cut, cut);
+	return 1;
+}
+
+/* ---- the route ------------------------------------------------------------------------------ */
+
+static int detach(struct execution *x, struct err *e)
+{
+	autojson json_t *ask = make_request(x->box.rq, 1);
+	const json_t *body = http_json(x->box.rq);
+	json_t *answer;
+
+	if (json_object_get(body, "stdin") || json_object_get(body, "stdin_hex") || json_object_get(body, "stream"))
+		return err_set(e, ERR_INVALID, "a detached command takes stdin and gives output by routes of its own; "
+			       "hint: /commands/{command}/stdin and /follow");
+	atomic_fetch_add(&api_of(x->box.rq)->execs, 1);
+	answer = box_call(&x->box, ask, NULL, 0, NULL, e);
+	if (!answer)
+		return -1;
+	http_audit(x->box.rq, "command", json_string_value(json_object_get(answer, "command")));
+	return http_reply_json(x->box.rq, 201, answer, e);
+}
+
+static int begin(struct execution *x, struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq);
+	int detached = json_is_true(json_object_get(body, "detach"));
+
+	if (!json_array_size(json_object_get(body, "argv")))
+		return err_set(e, ERR_INVALID, "body.argv is empty");
+	if (json_is_true(json_object_get(body, "tty")) && !detached)
+		return err_set(e, ERR_INVALID, "a terminal needs \"detach\": true; hint: then follow, stdin and resize");
+	if (box_connect(&x->box, rq, e) < 0 || estream_get_data(body, "stdin", &x->input, e) < 0)
+		return -1;
+	return detached ? 0 : launch(x, e);
+}
+
+static int post_exec(struct http_request *rq, struct err *e)
+{
+	struct execution *x = calloc(1, sizeof(*x));
+	int r;
+
+	if (!x)
+		return err_nomem(e);
+	x->in = x->out[0] = x->out[1] = x->box.sock = -1;
+	x->box.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
+					     .kept_fd = -1 };
+	x->input = BUF_INIT(HTTP_JSON_MAX);
+	r = begin(x, rq, e);
+	if (r == 0 && json_is_true(json_object_get(http_json(rq), "detach")))
+		r = detach(x, e);
+	else if (r == 0 && json_is_true(json_object_get(http_json(rq), "stream")))
+		return estream_reply(rq, 200, next_event, execution_free, x, e);
+	else if (r == 0)
+		r = reply_whole(x, e);
+	execution_free(x);
+	return r;
+}
+
+const struct http_route exec_routes[] = {
+	{ "POST", "/v1/sandboxes/{id}/exec", post_exec,
+	  "run a command: a whole reply, with \"stream\" events as they come, with \"detach\" (201) its id", HTTP_JSON,
+	  .request = "Exec", .response = "Executed" },
+	{ NULL },
+};

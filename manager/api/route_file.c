@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Routes on files of a sandbox.  The work is done in the sandbox by the file
+ * helper; no path of a client is ever looked up on the host.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/api/api.h"
+#include "manager/fileclient.h"
+
+#define SHORT_MS 60000
+#define LONG_MS 300000
+#define ARCHIVE_MS 3600000
+#define LIST_MAX (64u << 20)
+
+/* ---- one verb, one answer ----------------------------------------------------------- */
+
+static int verb(struct http_request *rq, const char *const *argv, const char *user, struct buf *out, struct filecounts *ret,
+		struct err *e)
+{
+	struct filecounts unused;
+	struct box b;
+	int r = box_connect(&b, rq, e);
+
+	if (r == 0)
+		r = fileclient_run(b.sock, argv, user, SHORT_MS, -1, out, ret ? ret : &unused, e);
+	box_close(&b);
+	return r;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const json_t *const *x = a, *const *y = b;
+	const char *s = json_string_value(json_object_get(*x, "name")), *t = json_string_value(json_object_get(*y, "name"));
+
+	return strcmp(s ? s : "", t ? t : "");
+}
+
+static json_t *sorted(json_t *list)
+{
+	size_t n = json_array_size(list), i;
+	const json_t **v = calloc(n + 1, sizeof(*v));
+	json_t *out = json_array();
+
+	for (i = 0; v && i < n; i++)
+		v[i] = json_array_get(list, i);
+	if (v)
+		qsort(v, n, sizeof(*v), by_name);
+	for (i = 0; v && i < n; i++)
+		json_array_append(out, (json_t *)(size_t)v[i]);
+	free(v);
+	json_decref(list);
+	return out;
+}
+
+static int get_list(struct http_request *rq, struct err *e)
+{
+	const char *path = http_query(rq, "path"), *argv[] = { "list", path ? path : ".", NULL }, *at;
+	autobuf struct buf text = BUF_INIT(LIST_MAX);
+	struct filerecord record;
+	json_t *list;
+	int r;
+
+	if (verb(rq, argv, http_query(rq, "user"), &text, NULL, e) < 0)
+		return -1;
+	list = json_array();
+	for (at = text.data; (r = filerecord_next(&at, text.data + text.len, &record, e)) > 0;)
+		json_array_append_new(list, filerecord_json(&record));
+	if (r < 0) {
+		json_decref(list);
+		return -1;
+	}
+	return http_reply_json(rq, 0, json_pack("{s:o}", "entries", sorted(list)), e);
+}
+
+static int get_stat(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "stat", http_query_bool(rq, "follow") ? "L" : "", http_query(rq, "path"), NULL }, *at;
+	autobuf struct buf text = BUF_INIT(1 << 16);
+	struct filerecord record;
+
+	if (verb(rq, argv, http_query(rq, "user"), &text, NULL, e) < 0)
+		return -1;
+	at = text.data;
+	if (filerecord_next(&at, text.data + text.len, &record, e) < 1)
+		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
+	return http_reply_json(rq, 0, filerecord_json(&record), e);
+}
+
+static int check_mode(const char *mode, struct err *e)
+{
+	if (mode && (!mode[0] || strlen(mode) > 4 || mode[strspn(mode, "01234567")]))
+		return err_set(e, ERR_INVALID, "mode is not octal; hint: 644");
+	return 0;
+}
+
+/* verb FLAGS [MODE] PATH... */
+static int with_paths(struct http_request *rq, const char *name, const char *flags, const char *mode, struct err *e)
+{
+	const json_t *body = http_json(rq);
+	json_t *paths = json_object_get(body, "paths"), *one;
+	const char **argv = calloc(json_array_size(paths) + 4, sizeof(*argv));
+	size_t n = 0, i;
+	int r;
+
+	if (!argv)
+		return err_nomem(e);
+	argv[n++] = name;
+	argv[n++] = flags;
+	if (mode)
+		argv[n++] = mode;
+	json_array_foreach(paths, i, one)
+		argv[n++] = json_string_value(one);
+	r = i ? verb(rq, argv, json_string_value(json_object_get(body, "user")), NULL, NULL, e) :
+		err_set(e, ERR_INVALID, "body.paths is empty");
+	free(argv);
+	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:b}", "done", 1), e);
+}
+
+static int post_mkdir(struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq);
+	const char *mode = json_string_value(json_object_get(body, "mode"));
+
+	if (check_mode(mode, e) < 0)
+		return -1;
+	return with_paths(rq, "mkdir", json_is_true(json_object_get(body, "parents")) ? "p" : "", mode ? mode : "", e);
+}
+
+static int post_rm(struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq);
+	int recursive = json_is_true(json_object_get(body, "recursive")), force = json_is_true(json_object_get(body, "force"));
+
+	return with_paths(rq, "rm", recursive && force ? "rf" : recursive ? "r" : force ? "f" : "", NULL, e);
+}
+
+static int post_mv(struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq);
+	const char *argv[] = { "mv", json_string_value(json_object_get(body, "from")), json_string_value(json_object_get(body, "to")),
+			       NULL };
+
+	if (verb(rq, argv, json_string_value(json_object_get(body, "user")), NULL, NULL, e) < 0)
+		return -1;
+	return http_reply_json(rq, 0, json_pack("{s:b}", "done", 1), e);
+}
+
+/* ---- bytes out ------------------------------------------------------------------------- */
+
+struct transfer {
+	struct box box;
+	struct fileclient client;
+	int started;
+	int pipe_fd;		/* our end */
+	char first[4096];	/* read before the status was told */
+	size_t first_n, first_at;
+};
+
+static void transfer_free(void *ctx)
+{
+	struct transfer *t = ctx;
+
+	if (!t)
+		return;
+	if (t->started)
+		fd_close(&t->client.err_fd);
+	fd_close(&t->pipe_fd);
+	box_close(&t->box);	/* the helper ends with its client */
+	free(t);
+}
+
+static struct transfer *transfer_new(struct err *e)
+{
+	struct transfer *t = calloc(1, sizeof(*t));
+
+	if (!t) {
+		err_nomem(e);
+		return NULL;
+	}
+	t->pipe_fd = t->box.sock = -1;
+	t->box.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
+					     .kept_fd = -1 };
+	return t;
+}
+
+static int transfer_start(struct transfer *t, struct http_request *rq, const char *const *argv, int out, uint64_t timeout_ms,
+			  struct err *e)
+{
+	int p[2], r;
+
+	if (box_connect(&t->box, rq, e) < 0)
+		return -1;
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	fcntl(p[0], F_SETPIPE_SZ, 1 << 20);
+	t->pipe_fd = p[out ? 0 : 1];
+	r = fileclient_start(&t->client, t->box.sock, argv, http_query(rq, "user"), timeout_ms, out ? -1 : p[0], out ? p[1] : -1, e);
+	close(p[out ? 1 : 0]);
+	t->started = r == 0;
+	t->client.wait_ms = SHORT_MS;
+	if (r == 0 && fcntl(t->pipe_fd, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up a pipe");
+	return r;
+}
+
+/* Some bytes, 0 at the end of the pipe, -1. */
+static ssize_t read_some(struct transfer *t, struct http_request *rq, char *buf, size_t max, struct err *e)
+{
+	for (;;) {
+		ssize_t n = read(t->pipe_fd, buf, max);
+
+		if (n >= 0)
+			return n;
+		if (errno != EAGAIN && errno != EINTR)
+			return err_sys(e, "read from the file helper");
+		if (http_wait(rq, t->pipe_fd, POLLIN, -1, e) < 0)
+			return -1;
+	}
+}
+
+static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
+{
+	struct transfer *t = ctx;
+	struct filecounts counts;
+	struct err e;
+	ssize_t n;
+
+	if (t->first_at < t->first_n) {
+		n = (ssize_t)(t->first_n - t->first_at);
+		n = n > (ssize_t)max ? (ssize_t)max : n;
+		memcpy(buf, t->first + t->first_at, (size_t)n);
+		t->first_at += (size_t)n;
+		return n;
+	}
+	if (!t->started)
+		return 0;
+	n = read_some(t, rq, buf, max, &e);
+	if (n)
+		return n;
+	/* a copy that failed half-way must not look whole: the reply is cut */
+	t->started = 0;
+	return fileclient_end(&t->client, &counts, &e);
+}
+
+/* What the helper writes is the reply, once its first bytes are there: until then an error has its own status. */
+static int send_out(struct http_request *rq, const char *const *argv, const char *type, uint64_t timeout_ms, struct err *e)
+{
+	struct transfer *t = transfer_new(e);
+	struct http_stream st = { read_transfer, transfer_free, t };
+	struct filecounts counts;
+	ssize_t n;
+
+	if (!t)
+		return -1;
+	if (transfer_start(t, rq, argv, 1, timeout_ms, e) < 0 || (n = read_some(t, rq, t->first, sizeof(t->first), e)) < 0) {
+		transfer_free(t);
+		return -1;
+	}
+	t->first_n = (size_t)n;
+	if (!n) {
+		t->started = 0;
+		if (fileclient_end(&t->client, &counts, e) < 0) {
+			transfer_free(t);
+			return -1;
+		}
+	}
+	return http_reply_stream(rq, 0, type, &st, e);
+}
+
+static int get_file(struct http_request *rq, struct err *e)
+{
+	char limit[24];
+	const char *argv[] = { "read", limit, http_query(rq, "path"), NULL };
+
+	snprintf(limit, sizeof(limit), "%llu", (unsigned long long)http_query_u64(rq, "limit", 0));
+	return send_out(rq, argv, "application/octet-stream", LONG_MS, e);
+}
+
+static int get_archive(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "pack", http_query_bool(rq, "follow") ? "L" : "", http_query(rq, "path"), NULL };
+
+	return send_out(rq, argv, "application/x-tar", ARCHIVE_MS, e);
+}
+
+/* ---- bytes in ----------------------------------------------------------------------------- */
+
+static int begin_upload(struct http_request *rq, const char *const *argv, uint64_t timeout_ms, struct err *e)
+{
+	struct transfer *t = transfer_new(e);
+
+	if (!t)
+		return -1;
+	http_set_data(rq, t, transfer_free);
+	return transfer_start(t, rq, argv, 0, timeout_ms, e);
+}
+
+static int feed_upload(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	struct transfer *t = http_data(rq);
+
+	while (n && t->pipe_fd >= 0) {
+		ssize_t w = write(t->pipe_fd, data, n);
+
+		if (w > 0) {
+			data += w;
+			n -= (size_t)w;
+		} else if (errno == EPIPE) {
+			fd_close(&t->pipe_fd);	/* it has ended early: its last word says why */
+		} else if (errno != EAGAIN && errno != EINTR) {
+			return err_sys(e, "write to the file helper");
+		} else if (http_wait(rq, t->pipe_fd, POLLOUT, -1, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int end_upload(struct http_request *rq, struct filecounts *ret, struct err *e)
+{
+	struct transfer *t = http_data(rq);
+
+	fd_close(&t->pipe_fd);
+	t->started = 0;
+	return fileclient_end(&t->client, ret, e);
+}
+
+static int begin_put_file(struct http_request *rq, struct err *e)
+{
+	int append = http_query_bool(rq, "append"), parents = http_query_bool(rq, "parents");
+	const char *mode = http_query(rq, "mode");
+	const char *argv[] = { "write", append && parents ? "ap" : append ? "a" : parents ? "p" : "", mode ? mode : "",
+			       http_query(rq, "path"), NULL };
+
+	return check_mode(mode, e) < 0 ? -1 : begin_upload(rq, argv, LONG_MS, e);
+}
+
+static int put_file(struct http_request *rq, struct err *e)
+{
+	struct filecounts c;
+
+	if (end_upload(rq, &c, e) < 0)
+		return -1;
+	/* the helper reports the size of an appended file as what was skipped */
+	return http_reply_json(rq, 0, json_pack("{s:I,s:I}", "written", (json_int_t)c.bytes, "size", (json_int_t)c.skipped), e);
+}
+
+static int begin_put_archive(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "extract", http_query_bool(rq, "keep_owners") ? "oi" : "i", http_query(rq, "path"), NULL };
+
+	return begin_upload(rq, argv, ARCHIVE_MS, e);
+}
+
+static int put_archive(struct http_request *rq, struct err *e)
+{
+	struct filecounts c;
+
+	if (end_upload(rq, &c, e) < 0)
+		return -1;
+	return http_reply_json(rq, 0, json_pack("{s:I,s:I,s:I}", "entries", (json_int_t)c.entries, "bytes", (json_int_t)c.bytes,
+						"skipped", (json_int_t)c.skipped), e);
+}
+
+#define FILES "/v1/sandboxes/{id}/files"
+
+const struct http_route file_routes[] = {
+	{ "GET", FILES, get_file, "a file's content", .query = "path!:string user:string limit:integer", .type = "application/octet-stream" },
+	{ "PUT", FILES, put_file, "replace a file by the body, at once", HTTP_RAW,
+	  .query = "path!:string user:string append:boolean parents:boolean mode:string", .response = "Written",
+	  .begin = begin_put_file, .feed = feed_upload },
+	{ "GET", FILES "/list", get_list, "list a directory", .query = "path:string user:string", .response = "Entries" },
+	{ "GET", FILES "/stat", get_stat, "describe a file", .query = "path!:string user:string follow:boolean", .response = "Entry" },
+	{ "POST", FILES "/mkdir", post_mkdir, "make directories", HTTP_JSON, .request = "Mkdir", .response = "Done" },
+	{ "POST", FILES "/rm", post_rm, "remove files", HTTP_JSON, .request = "Rm", .response = "Done" },
+	{ "POST", FILES "/mv", post_mv, "move a file or directory", HTTP_JSON, .request = "Mv", .response = "Done" },
+	{ "GET", FILES "/archive", get_archive, "a file or tree as tar", .query = "path!:string user:string follow:boolean",
+	  .type = "application/x-tar" },
+	{ "PUT", FILES "/archive", put_archive, "unpack the body, a tar, into a directory", HTTP_RAW,
+	  .query = "path!:string user:string keep_owners:boolean", .response = "Unpacked", .begin = begin_put_archive,
+	  .feed = feed_upload },
+	{ NULL },
+};
