@@ -262,7 +262,7 @@ static int serve(struct daemon *d, struct err *e)
 	struct http_options o = {
 		.tables = api_routes, .context = &d->api, .max_connections = (unsigned)d->api.config.daemon_max_connections,
 		.allowed_hosts = d->api.config.daemon_allowed_hosts, .allowed_origins = d->api.config.daemon_allowed_origins,
-		.check_token = api_check_token,
+		.check_token = api_check_token, .on_audit = api_on_audit,
 	};
 	const char *notify_path = getenv("NOTIFY_SOCKET");
 	int count = activated(e), sig = 0, r;
@@ -278,6 +278,8 @@ static int serve(struct daemon *d, struct err *e)
 	if (count < 0 || take_lock(d, e) < 0)
 		return -1;
 	block_signals(&set);
+	if (api_start(&d->api, e) < 0)
+		return -1;
 	d->http = d->api.http = http_new(&o, e);
 	if (!d->http)
 		return -1;

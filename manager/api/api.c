@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "manager/api/events.h"
 #include "manager/api/http_state.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
 
 const struct http_route *const api_routes[] = {
-	system_routes, sandbox_routes, exec_routes, session_routes, command_routes, file_routes, NULL,
+	system_routes, sandbox_routes, exec_routes, session_routes, command_routes, file_routes,
+	image_routes, event_routes, NULL,
 };
 
 /* berth lies beside us (in the build tree), or in ../bin when we are in sbin. */
@@ -74,6 +76,7 @@ int api_reload(struct api *a, struct err *e)
 
 void api_release(struct api *a)
 {
+	events_free(a->events);
 	tokens_free(a->tokens);
 	pthread_rwlock_destroy(&a->lock);
 }
@@ -94,4 +97,26 @@ int api_check_token(void *context, const char *token, struct http_who *ret)
 	r = tokens_check(a->tokens, token, ret);
 	pthread_rwlock_unlock(&a->lock);
 	return r;
+}
+
+int api_start(struct api *a, struct err *e)
+{
+	a->events = events_new(a, e);
+	return a->events ? 0 : -1;
+}
+
+/* A request that changed something: its audit line, less what is nobody else's business, is an event. */
+void api_on_audit(void *context, const json_t *line)
+{
+	const char *id = json_string_value(json_object_get(line, "id"));
+	struct api *a = context;
+	json_t *event;
+
+	if (!a->events || !id || json_integer_value(json_object_get(line, "status")) >= 400)
+		return;
+	event = json_pack("{s:s,s:s,s:O,s:O}", "type", "request", "sandbox", id, "op", json_object_get(line, "op"), "who",
+			  json_object_get(line, "who"));
+	if (json_object_get(line, "command"))
+		json_object_set(event, "command", json_object_get(line, "command"));
+	events_publish(a->events, json_string_value(json_object_get(line, "who")), event);
 }

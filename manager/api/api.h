@@ -39,6 +39,9 @@ static inline struct api *api_of(const struct http_request *rq)
 
 /* Loads configuration and tokens, finds berth.  0, or -1 with nothing held. */
 int api_init(struct api *a, struct err *e);
+/* Starts its threads: after signals are blocked. */
+int api_start(struct api *a, struct err *e);
+void api_on_audit(void *context, const json_t *line);
 /* The same again: what is wrong leaves everything as it was. */
 int api_reload(struct api *a, struct err *e);
 void api_release(struct api *a);
@@ -90,6 +93,14 @@ int api_signal_number(const json_t *v, struct err *e);
  * JSON.  finish: it is let end even when the client goes.  in_fd -1 is /dev/null.
  */
 int spawn_berth(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct buf *out, struct err *e);
+/* The two halves of it, for one that is fed meanwhile. */
+struct spawned {
+	pid_t pid;
+	int out, err;
+};
+int spawn_start(struct http_request *rq, const char *const *argv, int in_fd, struct spawned *ret, struct err *e);
+int spawn_finish(struct http_request *rq, struct spawned *s, int finish, struct buf *out, struct err *e);
+void spawn_abort(struct spawned *s);
 /* The same, and what it wrote is JSON: a new reference or NULL. */
 json_t *spawn_json(struct http_request *rq, const char *const *argv, int finish, struct err *e);
 

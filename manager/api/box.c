@@ -64,6 +64,7 @@ int box_find(struct box *b, struct http_request *rq, struct err *e)
 		return err_set(e, ERR_NOT_FOUND, "no such sandbox");
 	if (!find_by_id(b, ref) && registry_find(&b->registry, ref, b->id, &b->kept, e) < 0)
 		return -1;
+	http_audit(rq, "id", b->id);
 	/* the same answer as for one that does not exist */
 	return box_allowed(b, b->id) ? 0 : err_set(e, ERR_NOT_FOUND, "no sandbox '%s'; hint: GET /v1/sandboxes lists them", ref);
 }

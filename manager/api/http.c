@@ -279,6 +279,8 @@ static void audit(struct http_request *rq)
 		json_object_set_new(line, "error", dlog_text(rq->e.msg));
 	if (rq->audit)
 		json_object_update(line, rq->audit);
+	if (rq->server->o.on_audit)
+		rq->server->o.on_audit(rq->server->o.context, line);
 	dlog_json(rq->status == 401 || rq->status == 403 ? DLOG_WARNING : DLOG_NOTICE, line);
 }
 
@@ -498,6 +500,8 @@ void *http_data(const struct http_request *rq)
 
 void http_audit(struct http_request *rq, const char *key, const char *value)
 {
+	if (!strcmp(rq->method, "GET"))
+		return;		/* it has no such line */
 	if (!rq->audit)
 		rq->audit = json_object();
 	json_object_set_new(rq->audit, key, dlog_text(value));

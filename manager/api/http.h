@@ -91,6 +91,8 @@ struct http_options {
 	uint64_t header_ms, body_ms, write_ms, idle_ms;	/* deadlines; 0 is the built-in one */
 	/* Authenticates a bearer token: 1 with *ret, 0 unknown.  Constant in time for any token of a length. */
 	int (*check_token)(void *context, const char *token, struct http_who *ret);
+	/* Each audit line once it is written, borrowed; may be NULL. */
+	void (*on_audit)(void *context, const json_t *line);
 };
 
 /* Makes a server without a listener.  tables and strings stay valid as long as it. */

@@ -108,32 +108,64 @@ static int make_pipe(int p[2], struct err *e)
 	return fcntl(p[0], F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : 0;
 }
 
-int spawn_berth(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct buf *out, struct err *e)
+int spawn_start(struct http_request *rq, const char *const *argv, int in_fd, struct spawned *ret, struct err *e)
 {
-	autobuf struct buf errors = BUF_INIT(ERRORS_MAX);
-	int o[2] = { -1, -1 }, x[2] = { -1, -1 }, status = 0, r;
-	pid_t pid = -1;
+	int o[2] = { -1, -1 }, x[2] = { -1, -1 }, r;
 
+	*ret = (struct spawned){ .pid = -1, .out = -1, .err = -1 };
 	r = make_pipe(o, e);
 	if (r == 0)
 		r = make_pipe(x, e);
 	if (r == 0)
-		r = start(api_of(rq)->berth_path, argv, in_fd, o[1], x[1], &pid, e);
+		r = start(api_of(rq)->berth_path, argv, in_fd, o[1], x[1], &ret->pid, e);
 	fd_close(&o[1]);
 	fd_close(&x[1]);
-	if (r == 0)
-		r = drain(finish ? NULL : rq, o[0], x[0], out, &errors, e);
-	if (r < 0 && pid > 0)
-		kill(pid, SIGTERM);
-	fd_close(&o[0]);
-	fd_close(&x[0]);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	ret->out = o[0];
+	ret->err = x[0];
 	if (r < 0)
+		spawn_abort(ret);
+	return r;
+}
+
+static int reap(struct spawned *s)
+{
+	int status = 0;
+
+	while (s->pid > 0 && waitpid(s->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	s->pid = -1;
+	fd_close(&s->out);
+	fd_close(&s->err);
+	return status;
+}
+
+void spawn_abort(struct spawned *s)
+{
+	if (s->pid > 0)
+		kill(s->pid, SIGTERM);
+	reap(s);
+}
+
+int spawn_finish(struct http_request *rq, struct spawned *s, int finish, struct buf *out, struct err *e)
+{
+	autobuf struct buf errors = BUF_INIT(ERRORS_MAX);
+	int status;
+
+	if (drain(finish ? NULL : rq, s->out, s->err, out, &errors, e) < 0) {
+		spawn_abort(s);
 		return -1;
+	}
+	status = reap(s);
 	if (!WIFEXITED(status))
 		return err_set(e, ERR_INTERNAL, "berth was killed by signal %d", WTERMSIG(status));
 	return WEXITSTATUS(status) ? take_error(&errors, e) : 0;
+}
+
+int spawn_berth(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct buf *out, struct err *e)
+{
+	struct spawned s;
+
+	return spawn_start(rq, argv, in_fd, &s, e) < 0 ? -1 : spawn_finish(rq, &s, finish, out, e);
 }
 
 json_t *spawn_json(struct http_request *rq, const char *const *argv, int finish, struct err *e)

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/api/events.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/api/api.h"
+#include "manager/api/dlog.h"
+
+#define LISTENERS_MAX 256
+#define SETTLE_MS 20		/* a sandbox is made in several steps: one look for all of them */
+#define IN_WHAT (IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR)
+
+struct kept {
+	json_t *event;
+	char owner[65];
+};
+
+struct events {
+	struct api *api;
+	pthread_mutex_t lock;
+	struct kept ring[EVENTS_KEPT];
+	uint64_t last;			/* number of the newest; the first is 1 */
+	int listeners[LISTENERS_MAX];	/* eventfds, or -1 */
+	unsigned count;
+	pthread_t thread;
+	int runs;
+	int wake_fd;			/* somebody came, or the end */
+	_Atomic int stopping;
+	json_t *seen;			/* id -> {"name","running","owner"}; the thread's own */
+};
+
+/* ---- the ring ---------------------------------------------------------------------- */
+
+void events_publish(struct events *ev, const char *owner, json_t *event)
+{
+	struct kept *k;
+	struct timespec t;
+	struct tm tm;
+	char when[40];
+	int i;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	gmtime_r(&t.tv_sec, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_object_set_new(event, "time", json_string(when));
+	pthread_mutex_lock(&ev->lock);
+	k = &ev->ring[++ev->last % EVENTS_KEPT];
+	json_decref(k->event);
+	json_object_set_new(event, "event", json_integer((json_int_t)ev->last));
+	k->event = event;
+	snprintf(k->owner, sizeof(k->owner), "%s", owner ? owner : "");
+	for (i = 0; i < LISTENERS_MAX; i++)
+		if (ev->listeners[i] >= 0)
+			(void)!eventfd_write(ev->listeners[i], 1);
+	pthread_mutex_unlock(&ev->lock);
+}
+
+uint64_t events_last(struct events *ev)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&ev->lock);
+	n = ev->last;
+	pthread_mutex_unlock(&ev->lock);
+	return n;
+}
+
+json_t *events_after(struct events *ev, uint64_t *at, const struct http_who *who, const char *sandbox)
+{
+	json_t *found = NULL;
+	uint64_t n;
+
+	pthread_mutex_lock(&ev->lock);
+	n = *at + 1;
+	if (ev->last >= EVENTS_KEPT && n + EVENTS_KEPT <= ev->last)
+		n = ev->last - EVENTS_KEPT + 1;
+	for (; !found && n <= ev->last; n++) {
+		const struct kept *k = &ev->ring[n % EVENTS_KEPT];
+		const char *of = json_string_value(json_object_get(k->event, "sandbox"));
+
+		*at = n;
+		if ((who->admin || (k->owner[0] && !strcmp(k->owner, who->name))) && (!sandbox || (of && !strcmp(of, sandbox))))
+			found = json_incref(k->event);
+	}
+	pthread_mutex_unlock(&ev->lock);
+	return found;
+}
+
+int events_subscribe(struct events *ev, struct err *e)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), i;
+
+	if (fd < 0)
+		return err_sys(e, "make an eventfd");
+	pthread_mutex_lock(&ev->lock);
+	for (i = 0; i < LISTENERS_MAX && ev->listeners[i] >= 0; i++)
+		;
+	if (i < LISTENERS_MAX) {
+		ev->listeners[i] = fd;
+		ev->count++;
+	}
+	pthread_mutex_unlock(&ev->lock);
+	if (i == LISTENERS_MAX) {
+		close(fd);
+		return err_set(e, ERR_LIMIT, "%d clients listen to events already", LISTENERS_MAX);
+	}
+	(void)!eventfd_write(ev->wake_fd, 1);
+	return fd;
+}
+
+void events_unsubscribe(struct events *ev, int fd)
+{
+	int i;
+
+	pthread_mutex_lock(&ev->lock);
+	for (i = 0; i < LISTENERS_MAX; i++) {
+		if (ev->listeners[i] == fd && fd >= 0) {
+			ev->listeners[i] = -1;
+			ev->count--;
+			close(fd);
+		}
+	}
+	pthread_mutex_unlock(&ev->lock);
+}
+
+/* ---- watching the registry ------------------------------------------------------------- */
+
+struct look {
+	struct registry registry;
+	json_t *now;
+	int inotify;
+};
+
+static void watch_dir(int inotify, int dirfd, const char *name)
+{
+	char path[120];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd, name);
+	/* one that is gone meanwhile, or is watched already */
+	(void)!inotify_add_watch(inotify, path, IN_WHAT);
+}
+
+static int look_at(void *ctx, const char *id, int kept, const json_t *record)
+{
+	struct look *l = ctx;
+	autojson json_t *owner = NULL;
+	struct err ignored;
+
+	watch_dir(l->inotify, kept ? l->registry.kept_fd : l->registry.sandboxes_fd, id);
+	owner = registry_load(&l->registry, id, "owner.json", &ignored);
+	json_object_set_new(l->now, id, json_pack("{s:O?,s:b,s:O?}", "name", json_object_get(record, "name"), "running", !kept, "owner",
+						  json_object_get(owner, "name")));
+	return 0;
+}
+
+static void tell(struct events *ev, const char *type, const char *id, const json_t *state)
+{
+	json_t *event = json_pack("{s:s,s:s}", "type", type, "sandbox", id);
+	json_t *name = json_object_get(state, "name");
+
+	if (name)
+		json_object_set(event, "name", name);
+	events_publish(ev, json_string_value(json_object_get(state, "owner")), event);
+}
+
+static void compare(struct events *ev, json_t *now)
+{
+	const char *id;
+	json_t *state, *old;
+
+	json_object_foreach(now, id, state) {
+		int runs = json_is_true(json_object_get(state, "running"));
+
+		old = json_object_get(ev->seen, id);
+		if (!old)
+			tell(ev, "created", id, state);
+		if (runs && (!old || json_is_false(json_object_get(old, "running"))))
+			tell(ev, "started", id, state);
+		if (old && !runs && json_is_true(json_object_get(old, "running")))
+			tell(ev, "stopped", id, state);
+		if (old && !json_equal(json_object_get(old, "name"), json_object_get(state, "name")))
+			tell(ev, "renamed", id, state);
+	}
+	json_object_foreach(ev->seen, id, state) {
+		if (json_object_get(now, id))
+			continue;
+		if (json_is_true(json_object_get(state, "running")))
+			tell(ev, "stopped", id, state);
+		tell(ev, "removed", id, state);
+	}
+}
+
+static void look(struct events *ev, int inotify)
+{
+	struct look l = { .inotify = inotify, .now = json_object() };
+	struct config c;
+	struct err e;
+
+	api_config(ev->api, &c);
+	if (registry_open(&l.registry, &c, &e) == 0) {
+		watch_dir(inotify, l.registry.sandboxes_fd, ".");
+		watch_dir(inotify, l.registry.kept_fd, ".");
+		if (registry_list(&l.registry, 1, look_at, &l, &e) == 0) {
+			if (ev->seen)
+				compare(ev, l.now);
+			json_decref(ev->seen);
+			ev->seen = json_incref(l.now);
+		}
+		registry_close(&l.registry);
+	} else {
+		dlog_error("events", &e);
+	}
+	json_decref(l.now);
+}
+
+static int anybody(struct events *ev)
+{
+	int n;
+
+	pthread_mutex_lock(&ev->lock);
+	n = ev->count > 0;
+	pthread_mutex_unlock(&ev->lock);
+	return n;
+}
+
+static void *run(void *arg)
+{
+	struct events *ev = arg;
+	int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	char piece[16384];
+	eventfd_t n;
+
+	while (!atomic_load(&ev->stopping) && inotify >= 0) {
+		struct pollfd p[2] = { { .fd = ev->wake_fd, .events = POLLIN }, { .fd = anybody(ev) ? inotify : -1, .events = POLLIN } };
+
+		if (poll(p, 2, -1) < 0)
+			continue;
+		if (p[0].revents)
+			(void)!eventfd_read(ev->wake_fd, &n);
+		if (atomic_load(&ev->stopping))
+			break;
+		poll(NULL, 0, SETTLE_MS);
+		while (read(inotify, piece, sizeof(piece)) > 0)
+			;
+		if (anybody(ev))
+			look(ev, inotify);
+	}
+	fd_close(&inotify);
+	return NULL;
+}
+
+struct events *events_new(struct api *a, struct err *e)
+{
+	struct events *ev = calloc(1, sizeof(*ev));
+	int i, r;
+
+	if (!ev) {
+		err_nomem(e);
+		return NULL;
+	}
+	ev->api = a;
+	pthread_mutex_init(&ev->lock, NULL);
+	for (i = 0; i < LISTENERS_MAX; i++)
+		ev->listeners[i] = -1;
+	ev->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r = ev->wake_fd < 0 ? -1 : pthread_create(&ev->thread, NULL, run, ev);
+	if (r) {
+		err_set(e, ERR_SYS, "start the thread for events");
+		events_free(ev);
+		return NULL;
+	}
+	ev->runs = 1;
+	return ev;
+}
+
+void events_free(struct events *ev)
+{
+	int i;
+
+	if (!ev)
+		return;
+	atomic_store(&ev->stopping, 1);
+	if (ev->runs) {
+		(void)!eventfd_write(ev->wake_fd, 1);
+		pthread_join(ev->thread, NULL);
+	}
+	for (i = 0; i < EVENTS_KEPT; i++)
+		json_decref(ev->ring[i].event);
+	json_decref(ev->seen);
+	fd_close(&ev->wake_fd);
+	pthread_mutex_destroy(&ev->lock);
+	free(ev);
+}

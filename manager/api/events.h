@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * events - what happens to sandboxes, whoever does it.
+ *
+ * A thread watches the registry's directories (inotify(7)) while somebody
+ * listens and compares what it finds with what it saw last: created, started,
+ * stopped, renamed, removed.  Requests that changed something are events too.
+ * The last EVENTS_KEPT are kept, so that a client that comes back with the number of
+ * the last one it saw misses none of them.
+ */
+#ifndef BERTH_MANAGER_API_EVENTS_H
+#define BERTH_MANAGER_API_EVENTS_H
+
+#include "manager/api/http.h"
+
+#define EVENTS_KEPT 4096
+
+struct api;
+struct events;
+
+struct events *events_new(struct api *a, struct err *e);
+void events_free(struct events *ev);
+/* Consumes event, which has "type" and maybe "sandbox"; owner may be NULL.  Any thread. */
+void events_publish(struct events *ev, const char *owner, json_t *event);
+
+/* A listener's end: readable when there may be more.  -1 with e. */
+int events_subscribe(struct events *ev, struct err *e);
+void events_unsubscribe(struct events *ev, int fd);
+/* The number of the last event so far. */
+uint64_t events_last(struct events *ev);
+/*
+ * The first event after number *at that who may see and that is of sandbox (NULL: any):
+ * a new reference, *at its number; NULL when there is none yet.
+ */
+json_t *events_after(struct events *ev, uint64_t *at, const struct http_who *who, const char *sandbox);
+
+#endif

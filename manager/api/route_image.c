@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routes on images: the berth image commands, each as a program of its own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/api/api.h"
+
+#define OUTPUT_MAX (16u << 20)
+
+/* A name must not be taken for an option; berth takes "--" before it anyway. */
+static const char *image_ref(struct http_request *rq)
+{
+	return http_query(rq, "ref");
+}
+
+static int get_images(struct http_request *rq, struct err *e)
+{
+	static const char *const argv[] = { "berth", "image", "ls", "--json", NULL };
+	json_t *list = spawn_json(rq, argv, 0, e);
+
+	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "images", list), e) : -1;
+}
+
+static int get_inspect(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "berth", "image", "inspect", "--json", "--", image_ref(rq), NULL };
+	json_t *j = spawn_json(rq, argv, 0, e);
+
+	return j ? http_reply_json(rq, 0, j, e) : -1;
+}
+
+static int delete_image(struct http_request *rq, struct err *e)
+{
+	int force = http_query_bool(rq, "force");
+	const char *argv[] = { "berth", "image", "rm", "--json", force ? "--force" : "--", force ? "--" : image_ref(rq),
+			       force ? image_ref(rq) : NULL, NULL };
+	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
+
+	if (spawn_berth(rq, argv, 1, -1, &out, e) < 0)
+		return -1;
+	return http_reply_json(rq, 0, json_pack("{s:b}", "removed", 1), e);
+}
+
+static int post_gc(struct http_request *rq, struct err *e)
+{
+	static const char *const argv[] = { "berth", "image", "gc", "--json", NULL };
+	json_t *j = spawn_json(rq, argv, 1, e);
+
+	return j ? http_reply_json(rq, 0, j, e) : -1;
+}
+
+/* ---- import ------------------------------------------------------------------------ */
+
+struct import {
+	struct spawned program;
+	int in;		/* our end of its stdin */
+};
+
+static void import_free(void *data)
+{
+	struct import *i = data;
+
+	fd_close(&i->in);
+	spawn_abort(&i->program);
+	free(i);
+}
+
+static int begin_import(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "berth", "image", "import", "--json", "--quiet", "--", "-", http_query(rq, "name"), NULL };
+	struct import *i = calloc(1, sizeof(*i));
+	int p[2], r;
+
+	if (!i)
+		return err_nomem(e);
+	i->in = -1;
+	i->program = (struct spawned){ -1, -1, -1 };
+	http_set_data(rq, i, import_free);
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	i->in = p[1];
+	r = spawn_start(rq, argv, p[0], &i->program, e);
+	close(p[0]);
+	if (r == 0 && fcntl(i->in, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up a pipe");
+	return r;
+}
+
+static int feed_import(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	struct import *i = http_data(rq);
+
+	while (n && i->in >= 0) {
+		ssize_t w = write(i->in, data, n);
+
+		if (w > 0) {
+			data += w;
+			n -= (size_t)w;
+		} else if (errno == EPIPE) {
+			fd_close(&i->in);	/* its last word says why */
+		} else if (errno != EAGAIN && errno != EINTR) {
+			return err_sys(e, "hand on the image");
+		} else if (http_wait(rq, i->in, POLLOUT, -1, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int post_import(struct http_request *rq, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
+	struct import *i = http_data(rq);
+	json_t *j;
+
+	fd_close(&i->in);
+	if (spawn_finish(rq, &i->program, 1, &out, e) < 0)
+		return -1;
+	j = json_parse(out.data ? out.data : "", out.len, OUTPUT_MAX, "berth's answer", e);
+	return j ? http_reply_json(rq, 0, j, e) : -1;
+}
+
+const struct http_route image_routes[] = {
+	{ "GET", "/v1/images", get_images, "list images", .response = "ImageList" },
+	{ "GET", "/v1/images/inspect", get_inspect, "all that is known of an image", .query = "ref!:string", .response = "Document" },
+	{ "DELETE", "/v1/images", delete_image, "remove an image and what only it needed", .flags = HTTP_ADMIN,
+	  .query = "ref!:string force:boolean", .response = "ImageRemoved" },
+	{ "POST", "/v1/images/import", post_import, "make an image of the body: an OCI or docker archive, or a root file system",
+	  HTTP_RAW, HTTP_ADMIN, .query = "name:string", .response = "Document", .status = 201, .begin = begin_import,
+	  .feed = feed_import },
+	{ "POST", "/v1/images/gc", post_gc, "remove layers and blobs that nothing needs", .flags = HTTP_ADMIN, .response = "Document" },
+	{ NULL },
+};
