@@ -38,7 +38,7 @@ INIT_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -idirafter /usr/include -idirafter /u
 
 # ---- what is made of what ------------------------------------------------
 LAYERS = base seccomp rootfs runtime manager cli
-MAINS = cli/berth.c cli/berth-image.c cli/berthd.c seccomp/gen.c
+MAINS = cli/berth.c cli/berth-image.c cli/berth-net.c cli/berthd.c seccomp/gen.c
 layer_objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard $(1)/*.c)))
 $(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call layer_objs,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
@@ -55,6 +55,8 @@ MUSL_LIB ?= /usr/lib/$(shell uname -m)-linux-musl
 musl_a = $(BUILD)/musl/libberth.a
 musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreach l,$(LAYERS),$($(l)_o)))) \
 	$(filter %blob.o,$(runtime_o)) $(BUILD)/musl/base/musl/musl.o $(BUILD)/musl/gen/libc_names.o
+# berth-net, for --network bridge and egress
+net_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/net/*.c))
 
 LIBS_BERTH = -lseccomp -ljansson
 LIBS_IMAGE = $(shell $(PKG_CONFIG) --libs libarchive libcrypto libzstd zlib jansson)
@@ -70,6 +72,12 @@ LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto) $(LIBS_STORE
 ifneq ($(shell $(PKG_CONFIG) --exists libmicrohttpd sqlite3 hiredis libcurl && echo yes),)
 PROGRAMS += $(BUILD)/berthd
 endif
+# So is berth-net, which --network bridge and egress take.
+NET_PACKAGES = libmnl-dev libnftnl-dev libc-ares-dev
+LIBS_NET = $(shell $(PKG_CONFIG) --libs libmnl libnftnl libcares libseccomp jansson)
+ifneq ($(shell $(PKG_CONFIG) --exists libmnl libnftnl libcares && echo yes),)
+PROGRAMS += $(BUILD)/berth-net
+endif
 
 all: $(PROGRAMS)
 
@@ -81,7 +89,7 @@ help:
 
 # ---- the first command of the README ---------------------------------------
 DEMO_PACKAGES = gcc libc6-dev pkg-config musl-tools libseccomp-dev libjansson-dev libarchive-dev libssl-dev \
-	libzstd-dev zlib1g-dev e2fsprogs
+	libzstd-dev zlib1g-dev libmnl-dev libnftnl-dev libc-ares-dev e2fsprogs
 
 demo:
 	@tests/lib/need $(BUILD) $(DEMO_PACKAGES)
@@ -96,6 +104,7 @@ install: all
 		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
 	install -m 755 $(BUILD)/berth-image $(DESTDIR)$(PREFIX)/libexec/berth/berth-image
+	$(if $(filter %/berth-net,$(PROGRAMS)),install -m 755 $(BUILD)/berth-net $(DESTDIR)$(PREFIX)/libexec/berth/berth-net)
 	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
 	$(BUILD)/berth completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/berth
@@ -219,11 +228,15 @@ $(BUILD)/berthd: $(BUILD)/cli/berthd.o $(api_a) $(service_a) $(manager_a) $(runt
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_DAEMON) $(LIBS_BERTH)
 
+$(BUILD)/berth-net: $(BUILD)/cli/berth-net.o $(net_o) $(runtime_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_NET)
+
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))
-$(BUILD)/unit-tests: $(unit_o) $(cli_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
-	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_STORE)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_STORE) $(LIBS_NET)
 
 -include tests/tests.mk tests/lint.mk tests/bench/bench.mk tests/vm/vm.mk tests/cover.mk
 

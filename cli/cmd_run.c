@@ -115,9 +115,10 @@ static json_t *make_record(const struct run *r, const char *status)
 		json_array_append_new(argv, json_string(s->argv[i]));
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o}", "version", 1, "id", s->id, "name",
+	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o,s:{s:s}}", "version", 1, "id", s->id, "name",
 			 r->opts.name ? r->opts.name : "", "image", r->image_ref, "status", status, "created", created,
-			 "supervisor_pid", (int)getpid(), "init_pid", (int)r->sandbox.pid, "command", argv);
+			 "supervisor_pid", (int)getpid(), "init_pid", (int)r->sandbox.pid, "command", argv,
+			 "network", "mode", spec_network_name(s->network));
 }
 
 static int write_record(struct run *r, struct err *e)
@@ -174,7 +175,7 @@ static void clear_leftovers(void *ctx)
 static int start(struct run *r, struct err *e)
 {
 	char scratch[sizeof(r->config.run_dir) + 80];
-	struct launch_place where = { scratch, -1, NULL };
+	struct launch_place where = { scratch, -1, NULL, scratch };
 	const struct spec *s = &r->opts.spec;
 	autoclose int slave = -1;
 	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };

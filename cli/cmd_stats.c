@@ -53,7 +53,8 @@ static const char *size(uint64_t bytes, char out[16])
 
 static void print_row(struct stats *s, const json_t *j)
 {
-	char memory[16], limit[16] = "-", peak[16], in[16], out[16], pids[32] = "-";
+	const json_t *net = json_object_get(j, "network");
+	char memory[16], limit[16] = "-", peak[16], in[16], out[16], pids[32] = "-", received[16] = "-", sent[16] = "-";
 	uint64_t cpu = get(j, "cpu_ms"), at = get(j, "uptime_ms");
 	double share = at > s->at_ms ? 100.0 * (double)(cpu - s->cpu_ms) / (double)(at - s->at_ms) : 0;
 
@@ -61,12 +62,17 @@ static void print_row(struct stats *s, const json_t *j)
 		size(get(j, "memory_limit_bytes"), limit);
 	if (json_object_get(j, "pids_limit"))
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)get(j, "pids_limit"));
+	if (json_object_get(net, "bytes_in")) {
+		size(get(net, "bytes_in"), received);
+		size(get(net, "bytes_out"), sent);
+	}
 	if (s->rows++ % 20 == 0)
-		printf("%7s  %10s  %8s / %-8s  %8s  %5s / %-5s  %8s  %8s  %s\n", "CPU%", "CPU(ms)", "MEMORY", "LIMIT", "PEAK", "PIDS",
-		       "LIMIT", "READ", "WRITTEN", "BUSY");
-	printf("%7.1f  %10llu  %8s / %-8s  %8s  %5llu / %-5s  %8s  %8s  %.60s\n", share, (unsigned long long)cpu,
+		printf("%7s  %10s  %8s / %-8s  %8s  %5s / %-5s  %8s  %8s  %8s  %8s  %s\n", "CPU%", "CPU(ms)", "MEMORY", "LIMIT", "PEAK",
+		       "PIDS", "LIMIT", "READ", "WRITTEN", "NET IN", "NET OUT", "BUSY");
+	printf("%7.1f  %10llu  %8s / %-8s  %8s  %5llu / %-5s  %8s  %8s  %8s  %8s  %.60s\n", share, (unsigned long long)cpu,
 	       size(get(j, "memory_bytes"), memory), limit, size(get(j, "peak_memory_bytes"), peak),
 	       (unsigned long long)get(j, "pids"), pids, size(get(j, "read_bytes"), in), size(get(j, "write_bytes"), out),
+	       received, sent,
 	       json_object_get(j, "busy") ? json_string_value(json_object_get(j, "busy")) : "idle");
 	s->cpu_ms = cpu;
 	s->at_ms = at;

@@ -6,16 +6,24 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/netopts.h"
 #include "cli/sandbox_open.h"
 
 #define SPEC_FILE "spec.json"
 
-enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON };
+enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON, OPT_ALLOW_HOST, OPT_DENY_HOST, OPT_ALLOW_NET, OPT_DENY_NET, OPT_BYTES,
+       OPT_CONNECTIONS };
 
 static const struct opt options[] = {
 	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m", OPT_MEMORY },
 	{ "cpus", 'c', OPT_VALUE, "N", "CPUs, such as 0.5", OPT_CPUS },
 	{ "pids", 0, OPT_VALUE, "N", "processes and threads", OPT_PIDS },
+	{ "allow-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may reach from now on", OPT_ALLOW_HOST },
+	{ "deny-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may not reach any more; open connections are cut", OPT_DENY_HOST },
+	{ "allow-net", 0, OPT_LIST, "CIDR", "addresses that are not public and may be reached all the same", OPT_ALLOW_NET },
+	{ "deny-net", 0, OPT_LIST, "CIDR", "addresses that may not be reached; open connections are cut", OPT_DENY_NET },
+	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out since its start, or unlimited", OPT_BYTES },
+	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections since its start, or unlimited", OPT_CONNECTIONS },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
 
@@ -23,7 +31,49 @@ struct update {
 	json_t *rq;	/* for the keeper */
 	json_t *options;	/* for spec.json, as create was given them */
 	int json;
+	uint64_t cut;	/* connections that were */
 };
+
+static int add_rule(struct update *u, enum netopts_list l, const char *value, struct err *e)
+{
+	const char *key = netopts_key(l);
+
+	if (netopts_check(l, value, e) < 0)
+		return -1;
+	if (!json_object_get(u->rq, key))
+		json_object_set_new(u->rq, key, json_array());
+	json_array_append_new(json_object_get(u->rq, key), json_string(value));
+	return json_array_append_new(u->options, json_pack("[s,s]", netopts_option(l), value)) < 0 ? err_nomem(e) : 0;
+}
+
+static int set_budget(struct update *u, enum netopts_budget b, const char *value, struct err *e)
+{
+	uint64_t v;
+
+	if (netopts_budget(b, value, &v, e) < 0)
+		return -1;
+	json_object_set_new(u->rq, b == NETOPTS_BYTES ? "max_bytes" : "max_connections", json_integer((json_int_t)v));
+	return json_array_append_new(u->options, json_pack("[s,s]", b == NETOPTS_BYTES ? "network-bytes" : "network-connections",
+							   value)) < 0 ? err_nomem(e) : 0;
+}
+
+static int set_network(struct update *u, int id, const char *value, struct err *e)
+{
+	switch (id) {
+	case OPT_ALLOW_HOST:
+		return add_rule(u, NETOPTS_ALLOW_HOST, value, e);
+	case OPT_DENY_HOST:
+		return add_rule(u, NETOPTS_DENY_HOST, value, e);
+	case OPT_ALLOW_NET:
+		return add_rule(u, NETOPTS_ALLOW_NET, value, e);
+	case OPT_DENY_NET:
+		return add_rule(u, NETOPTS_DENY_NET, value, e);
+	case OPT_BYTES:
+		return set_budget(u, NETOPTS_BYTES, value, e);
+	default:
+		return set_budget(u, NETOPTS_CONNECTIONS, value, e);
+	}
+}
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
@@ -37,6 +87,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		u->json = 1;
 		return 0;
 	}
+	if (id >= OPT_ALLOW_HOST)
+		return set_network(u, id, value, e);
 	/* the ranges of create */
 	r = id == OPT_MEMORY ? num_size(value, "memory", 512 << 10, 1ULL << 60, &v, e) :
 	    id == OPT_CPUS ? num_milli(value, "cpus", 10, 4096000, &v, e) : num_u64(value, "pids", 1, 4194304, &v, e);
@@ -44,6 +96,24 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return -1;
 	json_object_set_new(u->rq, keys[id], json_integer((json_int_t)v));
 	return json_array_append_new(u->options, json_pack("[s,s]", names[id], value)) < 0 ? err_nomem(e) : 0;
+}
+
+/* A rule is one of many of its option; a value has one. */
+static int is_rule(const char *option)
+{
+	return !strncmp(option, "allow-", 6) || !strncmp(option, "deny-", 5);
+}
+
+/* The later of two rules on the same counts: allow-host X takes deny-host X back, and the other way round. */
+static int replaces(const json_t *new, const json_t *old)
+{
+	const char *a = json_string_value(json_array_get(new, 0)), *b = json_string_value(json_array_get(old, 0));
+
+	if (!a || !b)
+		return 0;
+	if (is_rule(a) && is_rule(b))
+		return !strcmp(strchr(a, '-'), strchr(b, '-')) && json_equal(json_array_get(new, 1), json_array_get(old, 1));
+	return !strcmp(a, b);
 }
 
 static int save(struct sandbox_ref *s, const struct update *u, struct err *e)
@@ -62,13 +132,33 @@ static int save(struct sandbox_ref *s, const struct update *u, struct err *e)
 		int replaced = 0;
 
 		json_array_foreach(u->options, j, new)
-			replaced |= json_equal(json_array_get(old, 0), json_array_get(new, 0));
+			replaced |= replaces(new, old);
 		if (!replaced)
 			json_array_append(all, old);
 	}
 	json_array_extend(all, u->options);
 	json_object_set_new(spec, "options", all);
 	return registry_save(&s->registry, s->id, SPEC_FILE, spec, e);
+}
+
+/* A stopped sandbox: what it is started with next must fit together. */
+static int check_mode(const json_t *spec, const struct update *u, struct err *e)
+{
+	const char *mode = "none";
+	json_t *pair;
+	size_t i;
+
+	json_array_foreach(json_object_get(spec, "options"), i, pair)
+		if (!strcmp(json_string_value(json_array_get(pair, 0)), "network"))
+			mode = json_string_value(json_array_get(pair, 1));
+	json_array_foreach(u->options, i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0));
+
+		if ((is_rule(name) || !strncmp(name, "network-", 8)) && strcmp(mode, "egress") && strcmp(mode, "bridge"))
+			return err_set(e, ERR_INVALID, "its network mode is %s, which has no rules; hint: create it with --network "
+				       "egress or bridge", mode);
+	}
+	return 0;
 }
 
 static int update(struct sandbox_ref *s, struct update *u, const char *ref, struct err *e)
@@ -88,6 +178,10 @@ static int update(struct sandbox_ref *s, struct update *u, const char *ref, stru
 		answer = keeper_call(s->sock, u->rq, NULL, 0, NULL, e);
 		if (!answer)
 			return -1;
+		if (json_get_u64(answer, "cut", &u->cut, "answer", e) < 0)
+			return -1;
+	} else if (check_mode(spec, u, e) < 0) {
+		return -1;
 	}
 	return save(s, u, e);
 }
@@ -105,11 +199,11 @@ static int update_main(const struct command *self, int argc, char **argv)
 		if (rest + 1 != argc)
 			r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth update --memory 1g ID");
 		else if (!json_array_size(u.options))
-			r = err_set(&e, ERR_USAGE, "nothing to change; hint: --memory, --cpus, --pids");
+			r = err_set(&e, ERR_USAGE, "nothing to change; hint: --memory, --cpus, --pids, --allow-host and others (berth update --help)");
 		if (r == 0)
 			r = update(&s, &u, argv[rest], &e);
 		if (r == 0 && u.json)
-			printf("{\"id\":\"%s\",\"updated\":true}\n", s.id);
+			printf("{\"id\":\"%s\",\"updated\":true,\"connections_cut\":%llu}\n", s.id, (unsigned long long)u.cut);
 		else if (r == 0)
 			puts(s.id);
 	}
@@ -122,7 +216,7 @@ static int update_main(const struct command *self, int argc, char **argv)
 const struct command cmd_update = {
 	.name = "update",
 	.args = "SANDBOX",
-	.summary = "change the limits of a sandbox, at once and for good",
+	.summary = "change the limits and network rules of a sandbox, at once and for good",
 	.detail = "A limit that the kernel refuses (less memory than is in use) is an error and nothing changes.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),

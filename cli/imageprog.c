@@ -1,55 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/imageprog.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/program.h"
 #include "manager/config.h"
 
 #define PROGRAM "berth-image"
 
-/* The executable's directory is the anchor: -1 with errno when neither place has the program. */
-static int open_program(void)
-{
-	char exe[4096];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	autoclose int dir = -1;
-	char *slash;
-	int fd;
-
-	if (n < 0)
-		return -1;
-	exe[n] = '\0';
-	slash = strrchr(exe, '/');
-	if (!slash) {
-		errno = ENOENT;
-		return -1;
-	}
-	slash[slash == exe] = '\0';
-	dir = open(exe, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return -1;
-	fd = openat(dir, PROGRAM, O_PATH | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
-		fd = openat(dir, "../libexec/berth/" PROGRAM, O_PATH | O_CLOEXEC);
-	return fd;
-}
-
 int imageprog_exec(char **argv, struct err *e)
 {
-	autoclose int fd = open_program();
+	autoclose int fd = program_open(PROGRAM, e);
 	static char name[] = PROGRAM;
 	struct config c;
 
-	if (fd < 0) {
-		err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS,
-			     PROGRAM " beside berth or in ../libexec/berth");
-		return err_hint(e, "install berth with make install, or build it with make");
-	}
+	if (fd < 0)
+		return -1;
 	/* where the store is, the configuration may say */
 	if (config_load(&c, e) < 0)
 		return -1;

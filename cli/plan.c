@@ -102,7 +102,7 @@ static int print_json(const struct spec *s, const char *image, const struct moun
 	json_object_set_new(j, "user", json_string(s->user));
 	json_object_set_new(j, "workdir", json_string(s->workdir));
 	json_object_set_new(j, "hostname", json_string(s->hostname));
-	json_object_set_new(j, "network", json_string(s->network == NETWORK_HOST ? "host" : "none"));
+	json_object_set_new(j, "network", json_string(spec_network_name(s->network)));
 	json_object_set_new(j, "memory_bytes", json_limit(s->limits.memory_bytes));
 	json_object_set_new(j, "swap_bytes", json_limit(s->limits.swap_bytes));
 	json_object_set_new(j, "cpu_milli", json_limit(s->limits.cpu_milli));
@@ -157,7 +157,7 @@ static int print_text(const struct spec *s, const char *image, const struct moun
 			return -1;
 	if (buf_addf(&b, e, "\nuser: %s\nworkdir: %s\nhostname: %s\nnetwork: %s\nlimits:\n",
 		     s->user[0] ? s->user : "root", s->workdir, s->hostname,
-		     s->network == NETWORK_HOST ? "host" : "none (loopback only)") < 0 ||
+		     s->network == NETWORK_NONE ? "none (loopback only)" : spec_network_name(s->network)) < 0 ||
 	    add_limit(&b, "memory", s->limits.memory_bytes, " bytes", e) < 0 ||
 	    add_limit(&b, "swap", s->limits.swap_bytes, " bytes", e) < 0 ||
 	    add_limit(&b, "cpus", s->limits.cpu_milli, "/1000", e) < 0 ||

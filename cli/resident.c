@@ -65,14 +65,15 @@ static json_t *make_record(const struct registry *r, const struct resident *x, c
 	(void)r;
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[]}", "version", 1, "id", x->claim.id, "name", name, "image", image,
-			 "status", "running", "created", created, "command");
+	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s}}", "version", 1, "id", x->claim.id, "name", name, "image", image,
+			 "status", "running", "created", created, "command", "network", "mode",
+			 spec_network_name(x->opts.spec.network));
 }
 
 /* Everything but the claim, which create and start make differently. */
 static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, struct err *e)
 {
-	char scratch[sizeof(r->config->run_dir) + 80];
+	char scratch[sizeof(r->config->run_dir) + 80], log_dir[sizeof(r->config->state_dir) + 80];
 	struct spec *s = &x->opts.spec;
 	struct keeper_start ks = { .registry = r, .claim = &x->claim, .spec = s, .output_head_bytes = 1 << 20,
 				   .output_tail_bytes = 1 << 20 };
@@ -93,7 +94,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	if (x->disk_fd < 0)
 		return -1;
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
-	ks.where = (struct launch_place){ scratch, x->disk_fd, DISK_FILE };
+	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
+	ks.where = (struct launch_place){ scratch, x->disk_fd, DISK_FILE, log_dir };
 	ks.hold_fd = x->image.hold_fd;
 	record = make_record(r, x, image, name);
 	if (!record)

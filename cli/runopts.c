@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "cli/mountspec.h"
 #include "runtime/caps.h"
+#include "runtime/nethelper.h"
 
 #define STRINGS_MAX 65536
 #define ENV_FILE_MAX (1u << 20)
@@ -71,6 +72,7 @@ void runopts_release(struct runopts *o)
 	free(o->env.v);
 	free(o->argv.v);
 	free(o->full_env.v);
+	netopts_release(&o->net);
 	if (o->has_custom)
 		seccomp_profile_release(&o->custom);
 	memset(o, 0, sizeof(*o));
@@ -215,16 +217,21 @@ static int set_cpuset(struct runopts *o, const char *v, struct err *e)
 	return 0;
 }
 
-static int set_network(struct runopts *o, const char *v, struct err *e)
+static int set_network(struct runopts *o, int id, const char *v, struct err *e)
 {
-	o->network_set = 1;
-	if (!strcmp(v, "none"))
-		o->spec.network = NETWORK_NONE;
-	else if (!strcmp(v, "host"))
-		o->spec.network = NETWORK_HOST;
-	else
-		return err_set(e, ERR_INVALID, "'%.40s' is not a network mode; hint: none or host", v);
-	return 0;
+	switch (id) {
+	case RUNOPT_NETWORK:
+		o->network_set = 1;
+		return netopts_mode(v, &o->spec.network, e);
+	case RUNOPT_NETWORK_BYTES:
+		return netopts_set(&o->net, NETOPTS_BYTES, v, e);
+	case RUNOPT_NETWORK_CONNECTIONS:
+		return netopts_set(&o->net, NETOPTS_CONNECTIONS, v, e);
+	default:
+		return netopts_add(&o->net, id == RUNOPT_ALLOW_HOST ? NETOPTS_ALLOW_HOST : id == RUNOPT_DENY_HOST ? NETOPTS_DENY_HOST :
+				   id == RUNOPT_ALLOW_NET ? NETOPTS_ALLOW_NET : id == RUNOPT_DENY_NET ? NETOPTS_DENY_NET :
+				   id == RUNOPT_DNS ? NETOPTS_DNS : NETOPTS_PUBLISH, v, e);
+	}
 }
 
 static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
@@ -312,7 +319,15 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		o->spec.read_only = 1;
 		return 0;
 	case RUNOPT_NETWORK:
-		return set_network(o, v, e);
+	case RUNOPT_NETWORK_BYTES:
+	case RUNOPT_NETWORK_CONNECTIONS:
+	case RUNOPT_ALLOW_HOST:
+	case RUNOPT_DENY_HOST:
+	case RUNOPT_ALLOW_NET:
+	case RUNOPT_DENY_NET:
+	case RUNOPT_DNS:
+	case RUNOPT_PUBLISH:
+		return set_network(o, id, v, e);
 	case RUNOPT_CAP_ADD:
 	case RUNOPT_CAP_DROP:
 		if (caps_parse(v, &caps, e) < 0)
@@ -381,7 +396,15 @@ static int set_env(struct runopts_strings *env, const char *text, struct err *e)
 	return push(env, text, e);
 }
 
-/* Order: berth's own, the image's, the caller's. */
+/* HTTP for all of them: clients that lack SOCKS (httpx, requests) fail on a socks5:// here, even where they need none. */
+#define PROXY_URL "http://127.0.0.1:3128"
+_Static_assert(NETHELPER_PROXY_PORT == 3128, "the port in PROXY_URL");
+static const char *const proxy_env[] = {
+	"http_proxy=" PROXY_URL, "https_proxy=" PROXY_URL, "all_proxy=" PROXY_URL, "no_proxy=localhost,127.0.0.1,::1",
+	"HTTP_PROXY=" PROXY_URL, "HTTPS_PROXY=" PROXY_URL, "ALL_PROXY=" PROXY_URL, "NO_PROXY=localhost,127.0.0.1,::1",
+};
+
+/* Order: berth's own, the image's, those of the proxy, the caller's. */
 static int build_env(struct runopts *o, const struct image *im, struct err *e)
 {
 	char *host;
@@ -396,6 +419,10 @@ static int build_env(struct runopts *o, const struct image *im, struct err *e)
 		return -1;
 	for (i = 0; im && i < im->env_count; i++)
 		if (set_env(&o->full_env, im->env[i], e) < 0)
+			return -1;
+	/* after the image's: its proxy is not there */
+	for (i = 0; o->spec.network == NETWORK_EGRESS && i < ARRAY_LEN(proxy_env); i++)
+		if (set_env(&o->full_env, proxy_env[i], e) < 0)
 			return -1;
 	for (i = 0; i < o->env.count; i++)
 		if (set_env(&o->full_env, o->env.v[i], e) < 0)
@@ -435,8 +462,9 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 	unsigned i;
 
 	if (o->config->network_enabled && !o->network_set)
-		return err_set(e, ERR_UNSUPPORTED, "network_enabled = true asks for a bridge, which this version cannot make; "
-			       "hint: --network none or --network host");
+		s->network = NETWORK_BRIDGE;
+	if (netopts_finish(&o->net, o->config, s, e) < 0)
+		return -1;
 	/* capabilities the kernel does not know cannot be held or dropped */
 	for (i = CAPS_LAST + 1; i-- > 0;)
 		if (prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0)

@@ -10,6 +10,7 @@
 #define BERTH_CLI_RUNOPTS_H
 
 #include "cli/command.h"
+#include "cli/netopts.h"
 #include "manager/config.h"
 #include "rootfs/image.h"
 #include "runtime/spec.h"
@@ -19,7 +20,8 @@ enum runopts_id {
 	RUNOPT_DISK, RUNOPT_DISK_INODES, RUNOPT_TMP_SIZE, RUNOPT_SHM_SIZE, RUNOPT_TIMEOUT, RUNOPT_GRACE,
 	RUNOPT_ULIMIT, RUNOPT_ENV, RUNOPT_ENV_FILE, RUNOPT_WORKDIR, RUNOPT_USER, RUNOPT_HOSTNAME, RUNOPT_MOUNT,
 	RUNOPT_VOLUME, RUNOPT_TMPFS, RUNOPT_READ_ONLY, RUNOPT_NETWORK, RUNOPT_CAP_ADD, RUNOPT_CAP_DROP,
-	RUNOPT_SECCOMP, RUNOPT_NAME, RUNOPT_TTY, RUNOPT_INTERACTIVE, RUNOPT_ENTRYPOINT,
+	RUNOPT_PUBLISH, RUNOPT_ALLOW_HOST, RUNOPT_DENY_HOST, RUNOPT_ALLOW_NET, RUNOPT_DENY_NET, RUNOPT_DNS,
+	RUNOPT_NETWORK_BYTES, RUNOPT_NETWORK_CONNECTIONS, RUNOPT_SECCOMP, RUNOPT_NAME, RUNOPT_TTY, RUNOPT_INTERACTIVE, RUNOPT_ENTRYPOINT,
 	RUNOPT_FIRST_OWN	/* a command's own ids start here */
 };
 
@@ -49,7 +51,20 @@ enum runopts_id {
 	  RUNOPT_VOLUME, COMPLETE_FILE }, \
 	{ "tmpfs", 0, OPT_LIST, "DST[:size=SIZE]", "empty directory in memory (default size: 64m)", RUNOPT_TMPFS }, \
 	{ "read-only", 0, OPT_FLAG, NULL, "no writable root; /tmp, /run and mounts stay writable", RUNOPT_READ_ONLY }, \
-	{ "network", 0, OPT_VALUE, "MODE", "none or host (default: none)", RUNOPT_NETWORK, COMPLETE_WORDS, "none host" }, \
+	{ "network", 0, OPT_VALUE, "MODE", "none, host, bridge, or egress by name through a proxy (default: none)", \
+	  RUNOPT_NETWORK, COMPLETE_WORDS, "none host bridge egress" }, \
+	{ "allow-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may reach, such as pypi.org or *.github.com:443", \
+	  RUNOPT_ALLOW_HOST }, \
+	{ "deny-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may not, whatever else allows it", RUNOPT_DENY_HOST }, \
+	{ "allow-net", 0, OPT_LIST, "CIDR", "addresses that are not public and may be reached all the same", RUNOPT_ALLOW_NET }, \
+	{ "deny-net", 0, OPT_LIST, "CIDR", "addresses that may not be reached", RUNOPT_DENY_NET }, \
+	{ "dns", 0, OPT_LIST, "ADDRESS", "DNS server (default: those of the host)", RUNOPT_DNS }, \
+	{ "publish", 'p', OPT_LIST, "[IP:]HOST:SANDBOX[/udp]", "bridge: a port of the host that leads to one of the sandbox", \
+	  RUNOPT_PUBLISH }, \
+	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out before the network stops (default: unlimited)", \
+	  RUNOPT_NETWORK_BYTES }, \
+	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections before it stops (default: unlimited)", \
+	  RUNOPT_NETWORK_CONNECTIONS }, \
 	{ "cap-add", 0, OPT_LIST, "CAP", "add a capability, within the sandbox's user namespace", RUNOPT_CAP_ADD }, \
 	{ "cap-drop", 0, OPT_LIST, "CAP", "drop a capability, or ALL", RUNOPT_CAP_DROP }, \
 	{ "seccomp", 0, OPT_VALUE, "PROFILE", "strict, standard, dev, a JSON file or unconfined (default: standard)", \
@@ -75,6 +90,7 @@ struct runopts {
 	struct runopts_strings argv, full_env;	/* what spec points to, once built */
 	struct seccomp_profile custom;		/* from a JSON file */
 	int has_custom;
+	struct netopts net;
 	int network_set;
 };
 

@@ -111,6 +111,7 @@ static json_t *state_of(struct keeper *k)
 	json_object_set_new(j, "write_bytes", json_integer((json_int_t)u.write_bytes));
 	keeper_limits_describe(k, j);
 	keeper_idle_describe(k, j);
+	keeper_network_describe(k, j);
 	return j;
 }
 
@@ -156,6 +157,8 @@ static void handle_request(struct keeper *k, int i, json_t *rq, const int *fds, 
 			r = keeper_follow_op(k, i, op, rq, &e);
 		if (r > 0)
 			r = keeper_limits_op(k, i, op, rq, &e);
+		if (r > 0)
+			r = keeper_network_op(k, i, op, rq, &e);
 		if (r > 0)
 			r = session_op(k, i, op, rq, fds, count, &e);
 		if (r > 0)

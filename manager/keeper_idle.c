@@ -127,18 +127,23 @@ static int op_update(struct keeper *k, int client, const json_t *rq, struct err 
 {
 	struct cgroup_limits old = k->limits_changed ? k->limits : k->spec->limits, l = old;
 	struct err ignored;
+	uint64_t cut;
+	int r;
 
 	if (get_limit(rq, "memory_bytes", &l.memory_bytes, e) < 0 || get_limit(rq, "cpu_milli", &l.cpu_milli, e) < 0 ||
 	    get_limit(rq, "pids", &l.pids, e) < 0)
 		return -1;
-	if (k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &l, e) < 0) {
+	r = k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &l, e);
+	if (r == 0)
+		r = keeper_network_update(k, rq, &cut, e);
+	if (r < 0) {
 		/* all or nothing: what was set before the one that failed goes back */
 		k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &old, &ignored);
 		return -1;
 	}
 	k->limits = l;
 	k->limits_changed = 1;
-	keeper_answer(k, client, json_pack("{s:b}", "updated", 1), NULL, 0);
+	keeper_answer(k, client, json_pack("{s:b,s:I}", "updated", 1, "cut", (json_int_t)cut), NULL, 0);
 	return 0;
 }
 

@@ -112,6 +112,7 @@ struct keeper {
 	uint64_t idle_checked_ms, idle_cpu_us;
 	int idle_cpu_busy;		/* the last look at the CPU time saw work */
 	int limits_changed;
+	json_t *net_policy;		/* as it is now; NULL: as the spec has it */
 	struct cgroup_limits limits;	/* once changed: instead of the spec's */
 	struct policy *policy;		/* of the command policy; NULL: not read yet */
 	struct stat policy_file;	/* that it was read from */
@@ -154,6 +155,12 @@ void keeper_limits_describe(const struct keeper *k, json_t *answer);
 /* keeper_policy.c */
 int keeper_policy_argv(struct keeper *k, const char *const *argv, size_t argc, struct err *e);
 int keeper_policy_text(struct keeper *k, const char *text, size_t n, struct err *e);
+
+/* keeper_network.c */
+int keeper_network_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
+/* The part of an update that concerns the network: all of it or nothing. */
+int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut, struct err *e);
+void keeper_network_describe(struct keeper *k, json_t *answer);
 
 /* keeper_follow.c */
 int keeper_follow_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);

@@ -129,6 +129,20 @@ static int set_network(struct child *c, struct err *e)
 	return 0;
 }
 
+/* berth-net makes the network from the host's side, while we wait for the go. */
+static int hand_over_netns(struct child *c, struct err *e)
+{
+	uint32_t tag = CHILD_NETNS;
+	autoclose int ns = -1;
+
+	if (!spec_needs_nethelper(c->spec))
+		return 0;
+	ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (ns < 0 || fdpass_send(c->sock, &tag, sizeof(tag), &ns, 1) < 0)
+		return err_sys(e, "hand over the network namespace");
+	return 0;
+}
+
 static int set_hostname(struct child *c, struct err *e)
 {
 	if (sethostname(c->spec->hostname, strlen(c->spec->hostname)) < 0)
@@ -371,6 +385,7 @@ static const struct {
 	{ "namespaces", leave_namespaces },
 	{ "clocks", set_clocks },
 	{ "network", set_network },
+	{ "network hand-over", hand_over_netns },
 	{ "hostname", set_hostname },
 	{ "hand-over", receive_go },
 	{ "identity", become_sandbox_root },

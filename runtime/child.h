@@ -17,6 +17,9 @@ struct child_go {
 /* The child's answer when terminals are wanted: a descriptor of the sandbox's /dev/pts rides along. */
 #define CHILD_PTS 0x70747330u
 
+/* And when berth-net makes the network: a descriptor of the sandbox's network namespace. */
+#define CHILD_NETNS 0x6e657430u
+
 struct child {
 	const struct spec *spec;
 	struct mountplan *plan;

@@ -26,6 +26,8 @@ enum {
 	FS_MAKE_CHAR = 1 << 6,
 	FS_MAKE_BLOCK = 1 << 11,
 	FS_REFER = 1 << 13,
+	FS_ALL_OF_1 = (1 << 13) - 1,
+	FS_TRUNCATE = 1 << 14,
 	SCOPE_ABSTRACT_UNIX_SOCKET = 1 << 0,
 	SCOPE_SIGNAL = 1 << 1,
 };
@@ -60,5 +62,22 @@ int landlock_confine(struct err *e)
 		return err_sys(e, "add a Landlock rule");
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		return err_sys(e, "enter the Landlock domain");
+	return 0;
+}
+
+int landlock_seal(struct err *e)
+{
+	int abi = landlock_abi();
+	struct ruleset_attr attr = {
+		.handled_access_fs = FS_ALL_OF_1 | (abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0),
+		.scoped = abi >= 6 ? SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL : 0,
+	};
+	autoclose int ruleset = -1;
+
+	if (abi < 1)
+		return 0;
+	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, abi >= 6 ? sizeof(attr) : abi >= 4 ? 16 : 8, 0);
+	if (ruleset < 0 || syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
+		return err_sys(e, "enter a Landlock domain without files");
 	return 0;
 }

@@ -15,5 +15,7 @@
 int landlock_abi(void);
 /* Confines the calling process for good.  A kernel without Landlock is no error; attest says so. */
 int landlock_confine(struct err *e);
+/* No file may be opened, made or removed any more, whatever its path; scopes as above. */
+int landlock_seal(struct err *e);
 
 #endif

@@ -40,6 +40,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 	memset(sb, 0, sizeof(*sb));
 	sb->spec = s;
 	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = -1;
+	nethelper_init(&sb->net);
 }
 
 /*
@@ -160,7 +161,8 @@ static int prefer_child_error(struct sandbox *sb, struct err *e)
 	return -1;
 }
 
-static int receive_pts(struct sandbox *sb, struct err *e)
+/* A descriptor that the child hands over under a tag, or its last words. */
+static int receive_fd(struct sandbox *sb, uint32_t wanted, const char *what, struct err *e)
 {
 	struct init_reply r;
 	int fd = -1;
@@ -170,16 +172,26 @@ static int receive_pts(struct sandbox *sb, struct err *e)
 
 	if (got == (ssize_t)sizeof(tag))
 		memcpy(&tag, &r, sizeof(tag));
-	if (tag == CHILD_PTS && n == 1) {
-		sb->pts_fd = fd;
-		return 0;
-	}
+	if (tag == wanted && n == 1)
+		return fd;
 	if (got == (ssize_t)sizeof(r) && r.magic == INIT_MAGIC && r.type == INIT_SETUP_FAILED) {
 		r.err.msg[sizeof(r.err.msg) - 1] = '\0';
 		*e = r.err;
 		return -1;
 	}
-	return err_set(e, ERR_INTERNAL, "the sandbox ended before it handed over its terminals");
+	return err_set(e, ERR_INTERNAL, "the sandbox ended before it handed over its %s", what);
+}
+
+static int start_network(struct sandbox *sb, const struct launch_place *where, struct err *e)
+{
+	autoclose int netns = -1;
+
+	if (!spec_needs_nethelper(sb->spec))
+		return 0;
+	netns = receive_fd(sb, CHILD_NETNS, "network namespace", e);
+	if (netns < 0)
+		return -1;
+	return nethelper_start(&sb->net, sb->spec, netns, where->net_log_dir, e);
 }
 
 int sandbox_tty(struct sandbox *sb, int *ret_master, int *ret_slave, struct err *e)
@@ -236,15 +248,19 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 		err_sys(e, "open the sandbox's user namespace");
 		return prefer_child_error(sb, e);
 	}
+	if (start_network(sb, where, e) < 0)
+		return -1;
 	init_fd = init_program(e);
 	if (init_fd < 0 || make_writable(sb, where, e) < 0 ||
 	    mounts_prepare(&sb->plan, s, userns, sb->base_fd, where->scratch, e) < 0)
 		return -1;
 	if (keep_control(sb, e) < 0)
 		return -1;
+	if (nethelper_ready(&sb->net, e) < 0)
+		return -1;
 	if (send_go(sb, init_fd, e) < 0)
 		return prefer_child_error(sb, e);
-	if ((s->tty || s->resident) && receive_pts(sb, e) < 0)
+	if ((s->tty || s->resident) && (sb->pts_fd = receive_fd(sb, CHILD_PTS, "terminals", e)) < 0)
 		return -1;
 	return s->resident ? sb->cgroup.ops->house(&sb->cgroup, sb->pid, e) : 0;
 }
@@ -428,7 +444,9 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 		kill(sb->pid, SIGKILL);	/* ours and not reaped yet: the pid cannot be another's */
 		sandbox_reap(sb, 5000, &ignored);
 	}
-	r = cgroup_destroy(&sb->cgroup, e);
+	r = nethelper_stop(&sb->net, sb->spec, e);
+	if (cgroup_destroy(&sb->cgroup, e) < 0)
+		r = -1;
 	fd_close(&sb->pidfd);
 	fd_close(&sb->base_fd);
 	fd_close(&sb->pts_fd);

@@ -14,6 +14,7 @@
 #include "runtime/job.h"
 #include "runtime/initproto.h"
 #include "runtime/mountplan.h"
+#include "runtime/nethelper.h"
 #include "runtime/spec.h"
 
 struct sandbox {
@@ -25,6 +26,7 @@ struct sandbox {
 	int sock;	/* to init */
 	int base_fd;	/* the writable layer's file system */
 	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
+	struct nethelper net;	/* bridge, egress */
 	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
 };
 
@@ -33,6 +35,7 @@ struct launch_place {
 	const char *scratch;	/* an existing directory, for old kernels' overlay */
 	int disk_dirfd;		/* where a file-backed writable layer goes; -1: keep it in memory */
 	const char *disk_name;	/* NULL: a file without a name */
+	const char *net_log_dir;	/* egress: where the log of requests goes; NULL: nowhere */
 };
 
 /* Empty storage that sandbox_destroy() accepts. */

@@ -33,6 +33,19 @@ unsigned spec_init_filters(const struct spec *s)
 	return !s->unconfined_seccomp && s->seccomp->name && seccomp_builtin(s->seccomp->name) == s->seccomp;
 }
 
+const char *spec_network_name(enum spec_network n)
+{
+	static const char *const names[] = { "none", "host", "bridge", "egress" };
+
+	_Static_assert(sizeof(names) / sizeof(names[0]) == NETWORK_COUNT, "one name per mode");
+	return n < NETWORK_COUNT ? names[n] : "unknown";
+}
+
+int spec_needs_nethelper(const struct spec *s)
+{
+	return s->network == NETWORK_BRIDGE || s->network == NETWORK_EGRESS;
+}
+
 int spec_writes_host(const struct spec *s)
 {
 	size_t i;
@@ -55,6 +68,8 @@ int spec_check(const struct spec *s, struct err *e)
 		return err_set(e, ERR_INVALID, "working directory '%.200s' must be absolute", s->workdir);
 	if (!s->unconfined_seccomp && !s->seccomp)
 		return err_set(e, ERR_INTERNAL, "a sandbox without a seccomp profile");
+	if (spec_needs_nethelper(s) && !s->net_policy)
+		return err_set(e, ERR_INTERNAL, "a network without a policy");
 	if (s->id_base < SPEC_IDS || s->id_base % SPEC_IDS)
 		return err_set(e, ERR_INTERNAL, "id range %u is not aligned or overlaps the host's", s->id_base);
 	if (check_hostname(s->hostname, e) < 0 || check_strings(s->argv, s->argc, "argument", e) < 0)

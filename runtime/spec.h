@@ -21,7 +21,7 @@
 #define SPEC_MOUNTS_MAX 64
 #define SPEC_LAYERS_MAX 128
 
-enum spec_network { NETWORK_NONE, NETWORK_HOST };
+enum spec_network { NETWORK_NONE, NETWORK_HOST, NETWORK_BRIDGE, NETWORK_EGRESS, NETWORK_COUNT };
 
 enum spec_mount_kind { SPEC_BIND, SPEC_TMPFS };
 
@@ -63,6 +63,7 @@ struct spec {
 
 	/* confinement */
 	enum spec_network network;
+	const char *net_policy;	/* bridge, egress: JSON for berth-net (netpolicy.h, net/bridge.h) */
 	uint64_t caps;		/* bounding set */
 	int unconfined_seccomp;
 	const struct seccomp_profile *seccomp;	/* loaded unless unconfined */
@@ -82,6 +83,10 @@ struct spec {
 
 /* How many seccomp filters init itself has: 1 under a built-in profile, else 0. */
 unsigned spec_init_filters(const struct spec *s);
+/* "none", "host", "bridge", "egress" */
+const char *spec_network_name(enum spec_network n);
+/* It takes berth-net to make this network. */
+int spec_needs_nethelper(const struct spec *s);
 /* A host directory is mounted writable: then no set-id file may be made in the sandbox. */
 int spec_writes_host(const struct spec *s);
 /* ERR_INVALID or ERR_UNSUPPORTED naming what and why, or 0. */

@@ -261,6 +261,11 @@ static int conclude(struct run *r, struct verdict *ret, struct err *e)
 		return -1;
 	if (writable_full(r->sb->base_fd, &r->facts.disk_full, e) < 0)
 		return -1;
+	if (r->sb->net.counters) {
+		r->facts.has_network = 1;
+		r->facts.network = *r->sb->net.counters;
+		r->facts.network_exhausted = r->facts.network.exhausted != 0;
+	}
 	verdict_decide(&r->facts, ret);
 	return 0;
 }

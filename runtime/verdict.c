@@ -40,6 +40,8 @@ static enum verdict_cause decide(const struct verdict_facts *f)
 		return CAUSE_SECCOMP;
 	if (f->disk_full && failed)
 		return CAUSE_DISK;
+	if (f->network_exhausted && failed)
+		return CAUSE_NETWORK;
 	return f->exited ? CAUSE_EXIT : CAUSE_SIGNAL;
 }
 
@@ -69,6 +71,13 @@ static const char *signal_name(uint32_t n)
 	return s ? s : "unknown";
 }
 
+static int add_network(const struct netcounters *n, struct buf *out, struct err *e)
+{
+	return buf_addf(out, e, ",\"network\":{\"requests\":%" PRIu64 ",\"allowed\":%" PRIu64 ",\"denied\":%" PRIu64
+			",\"failed\":%" PRIu64 ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64 ",\"budget_exhausted\":%s}",
+			n->requests, n->allowed, n->denied, n->failed, n->bytes_in, n->bytes_out, n->exhausted ? "true" : "false");
+}
+
 int verdict_json(const struct verdict *v, struct buf *out, struct err *e)
 {
 	const struct verdict_facts *f = &v->facts;
@@ -81,10 +90,14 @@ int verdict_json(const struct verdict *v, struct buf *out, struct err *e)
 	if (f->ended && !f->exited &&
 	    buf_addf(out, e, ",\"signal\":%u,\"signal_name\":\"SIG%s\"", f->value, signal_name(f->value)) < 0)
 		return -1;
-	return buf_addf(out, e, ",\"timed_out\":%s,\"wall_ms\":%" PRIu64 ",\"cpu_ms\":%" PRIu64
+	if (buf_addf(out, e, ",\"timed_out\":%s,\"wall_ms\":%" PRIu64 ",\"cpu_ms\":%" PRIu64
 			",\"peak_memory_bytes\":%" PRIu64 ",\"read_bytes\":%" PRIu64 ",\"write_bytes\":%" PRIu64
-			",\"oom_kills\":%" PRIu64 ",\"pids_refused\":%" PRIu64 ",\"disk_full\":%s,\"left_behind\":%u}",
+			",\"oom_kills\":%" PRIu64 ",\"pids_refused\":%" PRIu64 ",\"disk_full\":%s,\"left_behind\":%u",
 			f->timed_out || f->cpu_timed_out ? "true" : "false", f->wall_ms, u->cpu_us / 1000,
 			u->memory_peak_bytes, u->read_bytes, u->write_bytes, u->oom_kills, u->pids_events,
-			f->disk_full ? "true" : "false", f->left_behind);
+			f->disk_full ? "true" : "false", f->left_behind) < 0)
+		return -1;
+	if (f->has_network && add_network(&f->network, out, e) < 0)
+		return -1;
+	return buf_adds(out, "}", e);
 }

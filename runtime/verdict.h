@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "runtime/cgroup.h"
+#include "runtime/nethelper.h"
 
 #define VERDICT_CAUSES(X) \
 	X(CAUSE_EXIT, "exit")               /* it ended by itself with exit_code */ \
@@ -22,6 +23,7 @@
 	X(CAUSE_OOM, "oom")                 /* memory limit: the kernel killed in its cgroup */ \
 	X(CAUSE_PIDS, "pids")               /* it failed and forks were refused by the pids limit */ \
 	X(CAUSE_DISK, "disk")               /* it failed and the writable layer is full */ \
+	X(CAUSE_NETWORK, "network")         /* it failed and its network budget was used up */ \
 	X(CAUSE_OUTPUT, "output")           /* output limit */ \
 	X(CAUSE_SECCOMP, "seccomp")         /* SIGSYS: a forbidden system call */ \
 	X(CAUSE_KILLED_BY, "killed-by")     /* berth was told to stop it */ \
@@ -43,6 +45,9 @@ struct verdict_facts {
 	int killed_for_oom;	/* we completed the kernel's kill (v1 has no oom.group) */
 	int killed_by_us;	/* stop, kill or gc */
 	int disk_full;
+	int network_exhausted;	/* a budget of bytes or connections */
+	int has_network;		/* network tells of the whole sandbox */
+	struct netcounters network;
 	uint32_t left_behind;	/* processes alive when the leader ended */
 	uint64_t wall_ms;
 	struct cgroup_usage usage;

@@ -7,9 +7,9 @@
 
 BUILD_PACKAGES = gcc g++ make pkg-config musl-tools linux-libc-dev libc6-dev libseccomp-dev libjansson-dev \
 	libarchive-dev libssl-dev libzstd-dev zlib1g-dev liblzma-dev libbz2-dev liblz4-dev libacl1-dev libxml2-dev nettle-dev \
-	libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
+	libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev libmnl-dev libnftnl-dev libc-ares-dev
 TEST_PACKAGES = zstd xz-utils libcriterion-dev python3 busybox-static file strace bubblewrap runc crun mmdebstrap umoci skopeo \
-	git procps util-linux iproute2 attr e2fsprogs redis-server python3-requests
+	git curl nftables openssl procps util-linux iproute2 attr e2fsprogs redis-server python3-requests
 
 python = /usr/bin/env PYTHONDONTWRITEBYTECODE=1 python3
 run_tests = $(python) tests/run.py --build $(BUILD) $(TEST_ARGS)
@@ -19,10 +19,10 @@ fuzz_targets = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz_replays = $(addprefix $(BUILD)/fuzz-replay/,$(fuzz_targets))
 
 $(BUILD)/fuzz-replay/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay_main.o \
-		$(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+		$(net_o) $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH) $(LIBS_IMAGE)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_NET)
 
 # Runs inside any image and on the host: static, and without the hardening that it looks for.
 $(BUILD)/probe: tests/attack/probe.c

@@ -261,7 +261,7 @@ def test_completion_of_values_and_operands():
     b.write(b.tmp("here/file.txt"))
     assert complete("run", "--network", "h") == ["host"]
     assert complete("run", "--network", "=", "h") == ["host"]
-    assert complete("run", "--network", "=") == ["none", "host"]
+    assert complete("run", "--network", "=") == ["none", "host", "bridge", "egress"]
     assert complete("run", "--memory", "") == []
     assert complete("run", "ho") == ["host"]
     assert complete("run", "--memory", "1g", "-t", "ho") == ["host"]

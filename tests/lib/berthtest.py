@@ -23,7 +23,7 @@ BUILD = os.environ.get("BERTH_TEST_BUILD", os.path.join(TOP, "build"))
 BERTH = os.environ.get("BERTH_TEST_BERTH", os.path.join(BUILD, "berth"))
 ROOTS = "/var/tmp"
 
-CAUSES = ("exit", "signal", "timeout", "cpu-timeout", "oom", "pids", "disk", "output",
+CAUSES = ("exit", "signal", "timeout", "cpu-timeout", "oom", "pids", "disk", "network", "output",
           "seccomp", "killed-by", "lost")
 VERDICT_KEYS = ("cause", "wall_ms", "cpu_ms", "peak_memory_bytes", "read_bytes", "write_bytes",
                 "left_behind", "timed_out")

@@ -181,7 +181,7 @@ Test(verdict, an_unknown_signal_still_gives_json)
 Test(verdict, the_causes_have_the_documented_names)
 {
 	static const char *const names[] = {
-		"exit", "signal", "timeout", "cpu-timeout", "oom", "pids", "disk", "output", "seccomp", "killed-by", "lost",
+		"exit", "signal", "timeout", "cpu-timeout", "oom", "pids", "disk", "network", "output", "seccomp", "killed-by", "lost",
 	};
 	unsigned i;
 

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+/* The executable's directory is the anchor: -1 with errno when neither place has the program. */
+static int open_beside(const char *name)
+{
+	char exe[4096], installed[128];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	autoclose int dir = -1;
+	char *slash;
+	int fd;
+
+	if (n < 0)
+		return -1;
+	exe[n] = '\0';
+	slash = strrchr(exe, '/');
+	if (!slash) {
+		errno = ENOENT;
+		return -1;
+	}
+	slash[slash == exe] = '\0';
+	dir = open(exe, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return -1;
+	fd = openat(dir, name, O_PATH | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) {
+		snprintf(installed, sizeof(installed), "../libexec/berth/%s", name);
+		fd = openat(dir, installed, O_PATH | O_CLOEXEC);
+	}
+	return fd;
+}
+
+int program_open(const char *name, struct err *e)
+{
+	int fd = open_beside(name);
+
+	if (fd < 0) {
+		err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "%s beside berth or in ../libexec/berth", name);
+		return err_hint(e, "install berth with make install, or build it with make");
+	}
+	return fd;
+}

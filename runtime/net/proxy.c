@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/net/proxy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "runtime/fdpass.h"
+#include "runtime/net/confine.h"
+
+#define LOG_HALF_BYTES (1u << 20)	/* of each of the two files */
+#define EVENTS 64
+
+uint64_t proxy_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+void proxy_watch(struct proxy *p, struct watch *w, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = w };
+
+	if (w->fd < 0 || events == w->events)
+		return;
+	epoll_ctl(p->epoll_fd, !events ? EPOLL_CTL_DEL : w->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, w->fd, &ev);
+	w->events = events;
+}
+
+/* ---- the log: two files in turn, so that it has an end -------------------------------- */
+
+static void log_line(struct proxy *p, const char *text, size_t n)
+{
+	if (p->log_fd[0] < 0)
+		return;
+	if (p->log_bytes + n > LOG_HALF_BYTES) {
+		int full = p->log_fd[0];
+
+		p->log_fd[0] = p->log_fd[1];
+		p->log_fd[1] = full;
+		p->log_bytes = 0;
+		if (ftruncate(p->log_fd[0], 0) < 0)
+			return;
+	}
+	if (io_write_all(p->log_fd[0], text, n) == 0)
+		p->log_bytes += n;
+}
+
+void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const char *reason)
+{
+	static const char *const kinds[] = { "unknown", "http", "connect", "socks5" };
+	char stamp[40], addr[NETADDR_TEXT];
+	autofree char *text = NULL;
+	json_t *j;
+	struct timespec now;
+	struct tm tm;
+	size_t n;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	n = strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(stamp + n, sizeof(stamp) - n, ".%03ldZ", now.tv_nsec / 1000000);
+	j = json_pack("{s:s,s:s}", "time", stamp, "verdict", verdict);
+	if (c) {
+		json_object_set_new(j, "protocol", json_string(kinds[c->kind]));
+		if (c->target.name[0]) {
+			json_object_set_new(j, "host", json_string(c->target.name));
+			json_object_set_new(j, "port", json_integer(c->target.port));
+		}
+		if (c->http.method[0])
+			json_object_set_new(j, "method", json_string(c->http.method));
+		if (c->peer.family)
+			json_object_set_new(j, "address", json_string(netaddr_text(&c->peer, addr)));
+		if (c->rule[0])
+			json_object_set_new(j, "rule", json_string(c->rule));
+		json_object_set_new(j, "bytes_out", json_integer((json_int_t)c->bytes_out));
+		json_object_set_new(j, "bytes_in", json_integer((json_int_t)c->bytes_in));
+		json_object_set_new(j, "ms", json_integer((json_int_t)(proxy_now_ms() - c->started_ms)));
+	}
+	if (reason)
+		json_object_set_new(j, "reason", json_string(reason));
+	text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII);
+	json_decref(j);
+	if (!text)
+		return;
+	n = strlen(text);
+	text[n] = '\n';	/* in place of the NUL: one write, one line */
+	log_line(p, text, n + 1);
+}
+
+const char *proxy_exhausted(const struct proxy *p)
+{
+	const struct netcounters *n = p->counters;
+
+	if (p->policy.max_bytes && n->bytes_in + n->bytes_out >= p->policy.max_bytes)
+		return "the byte budget (--network-bytes) is used up";
+	if (p->policy.max_connections && n->allowed >= p->policy.max_connections)
+		return "the connection budget (--network-connections) is used up";
+	return NULL;
+}
+
+/* ---- the supervisor --------------------------------------------------------------------- */
+
+static void tell(struct proxy *p, const struct err *e, uint64_t cut)
+{
+	char packet[sizeof(*e) + 64];
+	int n = snprintf(packet + sizeof(*e), 64, "{\"cut\":%llu}", (unsigned long long)cut);
+
+	memcpy(packet, e, sizeof(*e));
+	(void)!send(p->control_fd, packet, sizeof(*e) + (size_t)n, MSG_NOSIGNAL);
+}
+
+static int read_policy(int fd, struct netpolicy *ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(NETPOLICY_JSON_MAX);
+	autojson json_t *j = NULL;
+
+	if (io_read_all(fd, &b, "network policy", e) < 0)
+		return -1;
+	j = json_parse(b.data ? b.data : "", b.len, NETPOLICY_JSON_MAX, "network policy", e);
+	return j ? netpolicy_load(ret, j, e) : -1;
+}
+
+/* A new policy: all of it or nothing, and at once for what is open. */
+static void serve_control(struct proxy *p)
+{
+	autofree struct netpolicy *fresh = calloc(1, sizeof(*fresh));
+	autoclose int fd = -1;
+	struct err e = { 0 };
+	struct conn *c;
+	uint64_t cut = 0;
+	size_t count = 0;
+	char byte;
+
+	if (fdpass_recv(p->control_fd, &byte, 1, &fd, 1, &count) <= 0) {
+		p->stopping = 1;	/* the supervisor is gone */
+		return;
+	}
+	if (!fresh || count != 1)
+		err_set(&e, ERR_INTERNAL, "a message to the proxy without a policy");
+	else if (read_policy(fd, fresh, &e) < 0)
+		netpolicy_release(fresh);
+	if (e.code == ERR_NONE) {
+		netpolicy_release(&p->policy);
+		p->policy = *fresh;
+		p->counters->exhausted = proxy_exhausted(p) != NULL;
+		for (c = p->conns; c; c = c->next)
+			cut += (uint64_t)conn_recheck(c);
+		p->counters->cut += cut;
+		proxy_log(p, NULL, "policy", "changed");
+	}
+	tell(p, &e, cut);
+}
+
+/* ---- the loop ----------------------------------------------------------------------------- */
+
+static void watch_dns(void *ctx, int fd, int readable, int writable)
+{
+	struct proxy *p = ctx;
+	struct watch *w = NULL;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(p->dns); i++)
+		if (p->dns[i].events && p->dns[i].fd == fd)
+			w = &p->dns[i];
+	for (i = 0; !w && i < ARRAY_LEN(p->dns); i++)
+		if (!p->dns[i].events)
+			w = &p->dns[i];
+	if (!w)
+		return;	/* the question times out */
+	w->kind = WATCH_RESOLVER;
+	w->fd = fd;
+	proxy_watch(p, w, (readable ? EPOLLIN : 0) | (writable ? EPOLLOUT : 0));
+}
+
+static void serve(struct proxy *p, struct watch *w, uint32_t events)
+{
+	switch (w->kind) {
+	case WATCH_LISTEN:
+		conn_accept(p);
+		break;
+	case WATCH_CONTROL:
+		serve_control(p);
+		break;
+	case WATCH_RESOLVER:
+		if (w->events)
+			resolver_serve(p->resolver, events & ~(uint32_t)EPOLLOUT ? w->fd : -1, events & EPOLLOUT ? w->fd : -1);
+		break;
+	default:
+		if (w->conn->state != CONN_DEAD)
+			conn_serve(w->conn, w, events);
+	}
+}
+
+/* Freed only here, between two rounds: events of this one may still point to it. */
+static void bury(struct proxy *p)
+{
+	struct conn **at = &p->conns, *c;
+
+	while ((c = *at)) {
+		if (c->state != CONN_DEAD || c->asking) {
+			at = &c->next;
+			continue;
+		}
+		*at = c->next;
+		conn_free(c);
+		p->conn_count--;
+	}
+	p->counters->open = p->conn_count;
+	proxy_watch(p, &p->listen, p->conn_count < PROXY_CONNECTIONS ? EPOLLIN : 0);
+}
+
+static int next_timeout(const struct proxy *p)
+{
+	uint64_t now = proxy_now_ms(), at = now + 60000;
+	const struct conn *c;
+
+	for (c = p->conns; c; c = c->next)
+		if (c->state != CONN_DEAD && c->deadline_ms && c->deadline_ms < at)
+			at = c->deadline_ms;
+	return resolver_timeout(p->resolver, at > now ? (int)(at - now) : 0);
+}
+
+static void loop(struct proxy *p)
+{
+	struct epoll_event ev[EVENTS];
+	struct conn *c;
+	uint64_t now;
+	int i, n;
+
+	while (!p->stopping) {
+		n = epoll_wait(p->epoll_fd, ev, EVENTS, next_timeout(p));
+		for (i = 0; i < n; i++)
+			serve(p, ev[i].data.ptr, ev[i].events);
+		resolver_serve(p->resolver, -1, -1);
+		now = proxy_now_ms();
+		for (c = p->conns; c; c = c->next)
+			if (c->state != CONN_DEAD && c->deadline_ms && now >= c->deadline_ms)
+				conn_deadline(c, now);
+		bury(p);
+	}
+}
+
+int proxy_run(struct proxy *p, uid_t uid, pid_t parent, struct err *e)
+{
+	struct err ready = { 0 };
+	off_t end = p->log_fd[0] >= 0 ? lseek(p->log_fd[0], 0, SEEK_END) : 0;
+
+	p->log_bytes = end > 0 ? (size_t)end : 0;
+	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (p->epoll_fd < 0)
+		return err_sys(e, "make an epoll");
+	p->resolver = resolver_new(&p->policy, watch_dns, p, e);
+	if (!p->resolver || confine(uid, parent, e) < 0)
+		return -1;
+	p->listen = (struct watch){ .kind = WATCH_LISTEN, .fd = p->listen_fd };
+	p->control = (struct watch){ .kind = WATCH_CONTROL, .fd = p->control_fd };
+	proxy_watch(p, &p->listen, EPOLLIN);
+	proxy_watch(p, &p->control, EPOLLIN);
+	tell(p, &ready, 0);
+	loop(p);
+	return 0;
+}

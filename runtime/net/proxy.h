@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * proxy - the only way out of a sandbox with --network egress.
+ *
+ * Theory of operation.  berth-net enters the sandbox's network namespace, opens
+ * a listening socket on its loopback, and returns to the host's: a socket stays
+ * in the namespace it was made in.  Then it gives up all rights (confine.h).  A
+ * client in the sandbox says whom it wants, by HTTP CONNECT, by an absolute http://
+ * request or by SOCKS5; the proxy checks name and port against the policy, asks
+ * the DNS itself, checks each address, and connects to an address it checked.
+ * The sandbox never resolves a name, so no answer of its own can lead elsewhere.
+ *
+ * One thread, one epoll loop, at most PROXY_CONNECTIONS at a time: then new ones
+ * wait in the backlog.  What clients and servers send is hostile; a request's name
+ * and what it is answered are all that reaches the log.
+ */
+#ifndef BERTH_RUNTIME_NET_PROXY_H
+#define BERTH_RUNTIME_NET_PROXY_H
+
+#include <sys/types.h>
+
+#include "runtime/net/httpreq.h"
+#include "runtime/net/resolver.h"
+#include "runtime/nethelper.h"
+#include "runtime/netpolicy.h"
+
+#define PROXY_CONNECTIONS 256
+#define PROXY_BUFFER 40960
+#define PROXY_HEAD_MS 30000	/* to say whom it wants */
+#define PROXY_CONNECT_MS 15000	/* to reach one address */
+#define PROXY_LINGER_MS 2000	/* to read a denial */
+#define PROXY_HALF_MS 300000	/* quiet, once one side has ended */
+
+struct mnl_socket;
+struct proxy;
+
+enum watch_kind { WATCH_LISTEN, WATCH_CONTROL, WATCH_RESOLVER, WATCH_CLIENT, WATCH_SERVER };
+
+struct watch {
+	enum watch_kind kind;
+	struct conn *conn;
+	uint32_t events;	/* as epoll has them; 0: not in it */
+	int fd;
+};
+
+enum conn_state { CONN_HEAD, CONN_RESOLVING, CONN_CONNECTING, CONN_RELAY, CONN_ENDING, CONN_DEAD };
+enum conn_kind { CONN_UNKNOWN, CONN_HTTP, CONN_TUNNEL, CONN_SOCKS };
+
+struct flow {
+	char *data;	/* PROXY_BUFFER, from the first byte on */
+	size_t start, end;
+	int eof, shut;	/* the source has ended; the destination was told */
+};
+
+struct conn {
+	struct proxy *proxy;
+	struct conn *next;
+	enum conn_state state;
+	enum conn_kind kind;
+	struct watch client, server;
+	struct flow out, in;		/* from the sandbox, to it */
+	int greeted;			/* SOCKS5: the greeting was answered */
+	struct httpreq http;
+	struct nettarget target;
+	char rule[NETHOST_NAME + 32];	/* that allowed it; "" before */
+	struct netaddr tried[RESOLVER_ADDRESSES], peer;
+	size_t tried_count, tried_next;
+	int connect_errno;
+	int asking;			/* the resolver will still call back */
+	uint64_t started_ms, deadline_ms, bytes_in, bytes_out;
+	int logged;
+};
+
+struct proxy {
+	char id[65];
+	struct netpolicy policy;
+	struct netcounters *counters;
+	int epoll_fd, control_fd, listen_fd;
+	int log_fd[2];			/* now, before; -1: none */
+	size_t log_bytes;
+	struct mnl_socket *route;
+	struct resolver *resolver;
+	struct watch listen, control, dns[64];
+	struct conn *conns;
+	unsigned conn_count;
+	int stopping;
+};
+
+/* proxy.c: takes the id uid and gives up the rest (confine.h), says "ready", and serves until the supervisor has gone. */
+int proxy_run(struct proxy *p, uid_t uid, pid_t parent, struct err *e);
+uint64_t proxy_now_ms(void);
+/* events 0 takes it out. */
+void proxy_watch(struct proxy *p, struct watch *w, uint32_t events);
+void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const char *reason);
+/* One of the budgets is used up: which, or NULL. */
+const char *proxy_exhausted(const struct proxy *p);
+
+/* proxyconn.c */
+void conn_accept(struct proxy *p);
+void conn_serve(struct conn *c, const struct watch *w, uint32_t events);
+void conn_deadline(struct conn *c, uint64_t now);
+/* The policy has changed: 1 when it had to be cut. */
+int conn_recheck(struct conn *c);
+void conn_cut(struct conn *c, const char *reason);
+void conn_free(struct conn *c);
+
+#endif

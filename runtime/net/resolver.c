@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/net/resolver.h"
+
+#include <ares.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#define TRY_MS 2500
+#define TRIES 3
+
+struct resolver {
+	ares_channel channel;
+	resolver_watch_fn *watch;
+	void *ctx;
+};
+
+struct question {
+	resolver_fn *fn;
+	void *ctx;
+};
+
+static void socket_state(void *data, ares_socket_t fd, int readable, int writable)
+{
+	struct resolver *r = data;
+
+	r->watch(r->ctx, fd, readable, writable);
+}
+
+/* Other servers than the host's, when the policy names some. */
+static int set_servers(struct resolver *r, const struct netpolicy *p, struct err *e)
+{
+	char text[NETPOLICY_DNS * 64] = "", addr[NETADDR_TEXT];
+	size_t i, n = 0;
+
+	if (!p->dns_count)
+		return 0;
+	for (i = 0; i < p->dns_count; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, p->dns[i].addr.family == 4 ? "%s%s:%u" : "%s[%s]:%u", i ? "," : "",
+				      netaddr_text(&p->dns[i].addr, addr), p->dns[i].port);
+	return ares_set_servers_ports_csv(r->channel, text) ? err_set(e, ERR_INVALID, "set the DNS servers %s", text) : 0;
+}
+
+struct resolver *resolver_new(const struct netpolicy *p, resolver_watch_fn *watch, void *ctx, struct err *e)
+{
+	struct resolver *r = calloc(1, sizeof(*r));
+	static char lookups[] = "b";
+	struct ares_options o = {
+		.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES, .timeout = TRY_MS, .tries = TRIES, .lookups = lookups,
+		.sock_state_cb = socket_state, .sock_state_cb_data = r,
+	};
+	int got;
+
+	if (!r) {
+		err_nomem(e);
+		return NULL;
+	}
+	r->watch = watch;
+	r->ctx = ctx;
+	got = ares_library_init(ARES_LIB_INIT_ALL);
+	if (!got)
+		got = ares_init_options(&r->channel, &o, ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS |
+					ARES_OPT_SOCK_STATE_CB);
+	if (got) {
+		err_set(e, ERR_NET, "prepare the resolver: %s", ares_strerror(got));
+		free(r);
+		return NULL;
+	}
+	if (set_servers(r, p, e) < 0) {
+		resolver_free(r);
+		return NULL;
+	}
+	return r;
+}
+
+void resolver_free(struct resolver *r)
+{
+	if (!r)
+		return;
+	ares_destroy(r->channel);
+	ares_library_cleanup();
+	free(r);
+}
+
+static size_t collect(const struct ares_addrinfo *info, int family, struct netaddr *found, size_t n)
+{
+	const struct ares_addrinfo_node *a;
+
+	for (a = info->nodes; a && n < RESOLVER_ADDRESSES; a = a->ai_next) {
+		if (a->ai_family != family)
+			continue;
+		memset(&found[n], 0, sizeof(found[n]));
+		if (family == AF_INET) {
+			found[n].family = 4;
+			memcpy(found[n].b, &((const struct sockaddr_in *)(const void *)a->ai_addr)->sin_addr, 4);
+		} else {
+			found[n].family = 6;
+			memcpy(found[n].b, &((const struct sockaddr_in6 *)(const void *)a->ai_addr)->sin6_addr, 16);
+		}
+		n++;
+	}
+	return n;
+}
+
+static void answered(void *arg, int status, int timeouts, struct ares_addrinfo *info)
+{
+	struct question q = *(struct question *)arg;
+	struct netaddr found[RESOLVER_ADDRESSES];
+	size_t n = 0;
+
+	(void)timeouts;
+	free(arg);
+	if (status == ARES_SUCCESS) {
+		n = collect(info, AF_INET, found, 0);
+		n = collect(info, AF_INET6, found, n);
+	}
+	if (info)
+		ares_freeaddrinfo(info);
+	q.fn(q.ctx, found, n, status == ARES_SUCCESS ? "the name has no address" : ares_strerror(status));
+}
+
+void resolver_ask(struct resolver *r, const char *name, resolver_fn *fn, void *ctx)
+{
+	const struct ares_addrinfo_hints hints = { .ai_flags = ARES_AI_NOSORT, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	struct question *q = malloc(sizeof(*q));
+
+	if (!q) {
+		fn(ctx, NULL, 0, "out of memory");
+		return;
+	}
+	*q = (struct question){ fn, ctx };
+	ares_getaddrinfo(r->channel, name, NULL, &hints, answered, q);
+}
+
+void resolver_serve(struct resolver *r, int read_fd, int write_fd)
+{
+	ares_process_fd(r->channel, read_fd < 0 ? ARES_SOCKET_BAD : read_fd, write_fd < 0 ? ARES_SOCKET_BAD : write_fd);
+}
+
+int resolver_timeout(struct resolver *r, int max)
+{
+	struct timeval limit = { .tv_sec = max / 1000, .tv_usec = max % 1000 * 1000 }, got;
+	struct timeval *t = ares_timeout(r->channel, &limit, &got);
+
+	return t ? (int)(t->tv_sec * 1000 + t->tv_usec / 1000) : max;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/netaddr.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+
+struct range {
+	const char *net;
+	unsigned bits;
+	const char *what;
+};
+
+/* RFC 6890, 5735, 6598, 8190; the IANA registries of special-purpose addresses. */
+static const struct range special4[] = {
+	{ "0.0.0.0", 8, "unspecified" }, { "10.0.0.0", 8, "private" }, { "100.64.0.0", 10, "carrier-grade NAT" },
+	{ "127.0.0.0", 8, "loopback" }, { "169.254.0.0", 16, "link-local" }, { "172.16.0.0", 12, "private" },
+	{ "192.0.0.0", 24, "protocol assignment" }, { "192.0.2.0", 24, "documentation" },
+	{ "192.88.99.0", 24, "6to4 relay" }, { "192.168.0.0", 16, "private" }, { "198.18.0.0", 15, "benchmark" },
+	{ "198.51.100.0", 24, "documentation" }, { "203.0.113.0", 24, "documentation" },
+	{ "224.0.0.0", 4, "multicast" }, { "240.0.0.0", 4, "reserved" },
+};
+
+static const struct range special6[] = {
+	{ "::1", 128, "loopback" }, { "::", 128, "unspecified" }, { "fe80::", 10, "link-local" },
+	{ "fc00::", 7, "private" }, { "fec0::", 10, "site-local" }, { "ff00::", 8, "multicast" },
+	{ "2001::", 23, "protocol assignment" }, { "2001:db8::", 32, "documentation" }, { "3fff::", 20, "documentation" },
+};
+
+/* Where an IPv6 address carries an IPv4 one: RFC 4291, 6052, 3056, 2765. */
+static const struct { const char *net; unsigned bits, at; } carriers[] = {
+	{ "::ffff:0:0", 96, 12 }, { "::ffff:0:0:0", 96, 12 }, { "64:ff9b::", 96, 12 }, { "2002::", 16, 2 }, { "::", 96, 12 },
+};
+
+static int prefix_equal(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+	unsigned whole = bits / 8, rest = bits % 8;
+
+	if (memcmp(a, b, whole))
+		return 0;
+	return !rest || !((a[whole] ^ b[whole]) >> (8 - rest));
+}
+
+static int in_range(const struct netaddr *a, const char *net, unsigned bits)
+{
+	uint8_t n[16] = { 0 };
+
+	return inet_pton(a->family == 4 ? AF_INET : AF_INET6, net, n) == 1 && prefix_equal(a->b, n, bits);
+}
+
+int netaddr_parse(const char *s, struct netaddr *ret)
+{
+	struct netaddr a = { 0 };
+
+	if (inet_pton(AF_INET, s, a.b) == 1) {
+		a.family = 4;
+	} else if (inet_pton(AF_INET6, s, a.b) == 1) {
+		a.family = 6;
+		if (in_range(&a, "::ffff:0:0", 96)) {
+			a.family = 4;
+			memmove(a.b, a.b + 12, 4);
+			memset(a.b + 4, 0, 12);
+		}
+	} else {
+		return -1;
+	}
+	*ret = a;
+	return 0;
+}
+
+const char *netaddr_text(const struct netaddr *a, char out[NETADDR_TEXT])
+{
+	out[0] = '\0';
+	if (a->family)
+		inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->b, out, NETADDR_TEXT);
+	return out;
+}
+
+int netaddr_equal(const struct netaddr *a, const struct netaddr *b)
+{
+	return a->family == b->family && !memcmp(a->b, b->b, a->family == 4 ? 4 : 16);
+}
+
+const char *netaddr_special(const struct netaddr *a)
+{
+	size_t i;
+
+	if (a->family == 4) {
+		for (i = 0; i < ARRAY_LEN(special4); i++)
+			if (in_range(a, special4[i].net, special4[i].bits))
+				return special4[i].what;
+		return NULL;
+	}
+	for (i = 0; i < ARRAY_LEN(special6); i++)
+		if (in_range(a, special6[i].net, special6[i].bits))
+			return special6[i].what;
+	for (i = 0; i < ARRAY_LEN(carriers); i++) {
+		if (in_range(a, carriers[i].net, carriers[i].bits)) {
+			struct netaddr inner = { .family = 4 };
+
+			memcpy(inner.b, a->b + carriers[i].at, 4);
+			return netaddr_special(&inner);
+		}
+	}
+	return in_range(a, "2000::", 3) ? NULL : "reserved";
+}
+
+int netcidr_parse(const char *s, struct netcidr *ret, struct err *e)
+{
+	const char *slash = strchr(s, '/');
+	char text[NETADDR_TEXT];
+	struct netcidr c;
+	uint64_t bits;
+	unsigned i;
+
+	if (strlen(s) >= sizeof(text) + 4 || (slash && (size_t)(slash - s) >= sizeof(text)))
+		return err_set(e, ERR_INVALID, "'%.60s' is not an address range; hint: such as 10.0.0.0/8", s);
+	memcpy(text, s, slash ? (size_t)(slash - s) : strlen(s) < sizeof(text) ? strlen(s) + 1 : sizeof(text));
+	text[slash ? (size_t)(slash - s) : sizeof(text) - 1] = '\0';
+	if (netaddr_parse(text, &c.net) < 0)
+		return err_set(e, ERR_INVALID, "'%.60s' is not an address range; hint: such as 10.0.0.0/8 or fd00::/8", s);
+	bits = c.net.family == 4 ? 32 : 128;
+	if (slash && num_u64(slash + 1, "prefix length", 0, bits, &bits, e) < 0)
+		return -1;
+	c.bits = (unsigned)bits;
+	for (i = c.bits; i < (c.net.family == 4 ? 32U : 128U); i++)
+		if (c.net.b[i / 8] & 0x80 >> i % 8)
+			return err_set(e, ERR_INVALID, "'%.60s' has bits behind its prefix; hint: its first address is wanted", s);
+	*ret = c;
+	return 0;
+}
+
+int netcidr_holds(const struct netcidr *c, const struct netaddr *a)
+{
+	return c->net.family == a->family && prefix_equal(c->net.b, a->b, c->bits);
+}
+
+int netcidr_nth(const struct netcidr *c, uint64_t n, struct netaddr *ret)
+{
+	unsigned bytes = c->net.family == 4 ? 4 : 16, free_bits = bytes * 8 - c->bits, i;
+
+	if (free_bits < 64 && n >> free_bits)
+		return -1;
+	*ret = c->net;
+	for (i = bytes; i-- > 0 && n; n >>= 8)
+		ret->b[i] |= (uint8_t)n;
+	return 0;
+}

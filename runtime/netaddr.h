@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * netaddr - IPv4 and IPv6 addresses, and which of them a sandbox may not reach unasked.
+ *
+ * Pure.  An address that carries another one (IPv4-mapped, NAT64, 6to4, ...) is
+ * judged by the one it carries: else each of these forms is a way round the rules.
+ */
+#ifndef BERTH_RUNTIME_NETADDR_H
+#define BERTH_RUNTIME_NETADDR_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define NETADDR_TEXT 46
+
+struct netaddr {
+	uint8_t family;	/* 4 or 6; 0: none */
+	uint8_t b[16];	/* network order */
+};
+
+struct netcidr {
+	struct netaddr net;
+	unsigned bits;
+};
+
+/* Dotted quad or IPv6 as inet_pton(3) takes them; IPv4-mapped becomes IPv4.  0, or -1. */
+int netaddr_parse(const char *s, struct netaddr *ret);
+const char *netaddr_text(const struct netaddr *a, char out[NETADDR_TEXT]);
+int netaddr_equal(const struct netaddr *a, const struct netaddr *b);
+/*
+ * NULL for an address of the public Internet, else what it is ("private",
+ * "loopback", "link-local", ...).  The tables of RFC 6890 and its updates;
+ * IPv6 outside 2000::/3 is never public.
+ */
+const char *netaddr_special(const struct netaddr *a);
+/* "10.0.0.0/8", "fd00::/8" or one address.  Host bits must be 0.  ERR_INVALID. */
+int netcidr_parse(const char *s, struct netcidr *ret, struct err *e);
+int netcidr_holds(const struct netcidr *c, const struct netaddr *a);
+/* The address number n of c (0 is the network's own); -1 when it has no such. */
+int netcidr_nth(const struct netcidr *c, uint64_t n, struct netaddr *ret);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/nethelper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/program.h"
+#include "runtime/fdpass.h"
+
+#define ANSWER_MS 30000		/* to set up; a loaded host is slow */
+#define UPDATE_MS 5000
+
+void nethelper_init(struct nethelper *h)
+{
+	memset(h, 0, sizeof(*h));
+	h->sock = -1;
+}
+
+/* What it is to do, as a sealed file in memory. */
+static int job_file(const char *text, struct err *e)
+{
+	autoclose int fd = memfd_create("berth-net-job", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || io_write_all(fd, text, strlen(text)) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+		return err_sys(e, "hand over the network's set-up");
+	return take_fd(&fd);
+}
+
+/* A page that can neither shrink nor grow: reading it never faults. */
+static int counters_file(struct netcounters **ret, struct err *e)
+{
+	autoclose int fd = memfd_create("berth-net-counters", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *p;
+
+	if (fd < 0 || ftruncate(fd, sizeof(**ret)) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return err_sys(e, "make the network's counters");
+	p = mmap(NULL, sizeof(**ret), PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return err_sys(e, "map the network's counters");
+	*ret = p;
+	return take_fd(&fd);
+}
+
+/* In the child: only async-signal-safe calls; fds[] become 3 and up, in order. */
+static void __attribute__((noreturn)) become(int program, const char *verb, const int *fds)
+{
+	static char *const env[] = { (char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C.UTF-8", NULL };
+	char *argv[] = { (char *)NETHELPER_PROGRAM, (char *)verb, NULL };
+	int high[NETHELPER_FDS], null = open("/dev/null", O_RDWR), i;
+	sigset_t none;
+
+	program = fcntl(program, F_DUPFD_CLOEXEC, 64);
+	for (i = NETHELPER_SOCK; i < NETHELPER_FDS; i++)
+		high[i] = fcntl(fds[i] >= 0 ? fds[i] : null, F_DUPFD_CLOEXEC, 64);
+	for (i = 0; i < 3; i++)
+		if (dup2(null, i) < 0)
+			_exit(127);
+	for (i = NETHELPER_SOCK; i < NETHELPER_FDS; i++)
+		if (dup2(high[i], i) < 0)
+			_exit(127);
+	syscall(SYS_close_range, NETHELPER_FDS, program - 1, 0);
+	syscall(SYS_close_range, program + 1, ~0U, 0);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	execveat(program, "", argv, env, AT_EMPTY_PATH);
+	_exit(126);
+}
+
+static int spawn(struct nethelper *h, const char *verb, int *fds, struct err *e)
+{
+	autoclose int program = program_open(NETHELPER_PROGRAM, e), theirs = -1;
+	int sv[2];
+
+	if (program < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return err_sys(e, "make the socket of the network helper");
+	h->sock = sv[0];
+	theirs = fds[NETHELPER_SOCK] = sv[1];
+	h->pid = fork();
+	if (h->pid == 0)
+		become(program, verb, fds);
+	if (h->pid < 0) {
+		h->pid = 0;
+		return err_sys(e, "fork the network helper");
+	}
+	return 0;
+}
+
+static void reap(struct nethelper *h, int signo)
+{
+	fd_close(&h->sock);
+	if (h->pid <= 0)
+		return;
+	if (signo)
+		kill(h->pid, signo);	/* ours and not reaped: the pid cannot be another's */
+	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	h->pid = 0;
+}
+
+/* One packet: struct err, then JSON or nothing. */
+static int answer(struct nethelper *h, int timeout_ms, json_t **ret, struct err *e)
+{
+	autofree char *packet = malloc(NETHELPER_PACKET_MAX);
+	struct pollfd p = { .fd = h->sock, .events = POLLIN };
+	ssize_t n;
+	int ready;
+
+	if (!packet)
+		return err_nomem(e);
+	do
+		ready = poll(&p, 1, timeout_ms);
+	while (ready < 0 && errno == EINTR);
+	if (ready == 0)
+		return err_set(e, ERR_TIMEOUT, "the network helper did not answer within %d s", timeout_ms / 1000);
+	n = recv(h->sock, packet, NETHELPER_PACKET_MAX, MSG_DONTWAIT);
+	if (n < (ssize_t)sizeof(*e))
+		return err_set(e, ERR_INTERNAL, "the network helper ended without an answer");
+	memcpy(e, packet, sizeof(*e));
+	e->msg[sizeof(e->msg) - 1] = '\0';
+	if (e->code < 0 || e->code >= ERR_CODE_COUNT)
+		e->code = ERR_INTERNAL;
+	if (e->code != ERR_NONE)
+		return -1;
+	if (!ret)
+		return 0;
+	*ret = json_parse(packet + sizeof(*e), (size_t)n - sizeof(*e), NETHELPER_PACKET_MAX, "answer of the network helper", e);
+	return *ret ? 0 : -1;
+}
+
+static int open_log(const char *dir, const char *name, struct err *e)
+{
+	char path[400];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 ? err_sys(e, "open %s", path) : fd;
+}
+
+int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e)
+{
+	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
+	autoclose int job_fd = -1, counters = -1, log = -1, old = -1;
+	int fds[NETHELPER_FDS];
+	int egress = s->network == NETWORK_EGRESS;
+
+	/* an id of the sandbox's own range, which nobody else on the host has, and which the image does not use */
+	if (buf_addf(&job, e, "{\"id\":\"%s\",\"uid\":%u,\"policy\":%s}", s->id, s->id_base + SPEC_IDS - 1, s->net_policy) < 0)
+		return -1;
+	job_fd = job_file(job.data, e);
+	if (job_fd < 0 || (egress && (counters = counters_file(&h->counters, e)) < 0))
+		return -1;
+	if (egress && log_dir && ((log = open_log(log_dir, NETHELPER_LOG_NAME, e)) < 0 ||
+				  (old = open_log(log_dir, NETHELPER_LOG_OLD_NAME, e)) < 0))
+		return -1;
+	fds[NETHELPER_NETNS] = netns_fd;
+	fds[NETHELPER_JOB] = job_fd;
+	fds[NETHELPER_COUNTERS] = counters;
+	fds[NETHELPER_LOG] = log;
+	fds[NETHELPER_LOG_OLD] = old;
+	return spawn(h, egress ? "egress" : "bridge", fds, e);
+}
+
+int nethelper_ready(struct nethelper *h, struct err *e)
+{
+	if (!h->pid)
+		return 0;
+	if (answer(h, ANSWER_MS, NULL, e) < 0)
+		return err_wrap(e, "network");
+	if (!h->counters)
+		reap(h, 0);	/* bridge: all is made */
+	return 0;
+}
+
+int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, uint64_t *ret_cut, struct err *e)
+{
+	autojson json_t *told = NULL;
+	autoclose int fd = -1;
+	char byte = 'u';
+
+	(void)s;
+	*ret_cut = 0;
+	if (!h->pid || !h->counters)
+		return err_set(e, ERR_NOT_FOUND, "the sandbox has no proxy");
+	fd = job_file(policy, e);
+	if (fd < 0)
+		return -1;
+	if (fdpass_send(h->sock, &byte, 1, &fd, 1) < 0)
+		return err_code_sys(e, ERR_NET, "reach the sandbox's proxy");
+	if (answer(h, UPDATE_MS, &told, e) < 0)
+		return err_wrap(e, "change the network policy");
+	return json_get_u64(told, "cut", ret_cut, "answer of the proxy", e) < 0 ? -1 : 0;
+}
+
+int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struct err *e)
+{
+	autoclose int job_fd = job_file(job, e);
+	int fds[NETHELPER_FDS] = { -1, -1, -1, -1, -1, -1, -1, -1, -1 };
+	struct nethelper h;
+	int r;
+
+	nethelper_init(&h);
+	if (job_fd < 0)
+		return -1;
+	fds[NETHELPER_JOB] = job_fd;
+	r = spawn(&h, verb, fds, e);
+	if (r == 0)
+		r = answer(&h, ANSWER_MS, ret_answer, e);
+	reap(&h, r < 0 ? SIGKILL : 0);
+	return r;
+}
+
+int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
+{
+	int r = 0;
+
+	reap(h, SIGKILL);
+	if (h->counters)
+		munmap(h->counters, sizeof(*h->counters));
+	h->counters = NULL;
+	(void)s;
+	(void)e;
+	return r;
+}
+
+static int is_zombie(pid_t pid)
+{
+	siginfo_t si = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid == pid;
+}
+
+json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
+{
+	const struct netcounters *c = h->counters;
+	json_t *j = json_object();
+
+	if (!j)
+		return NULL;
+	json_object_set_new(j, "mode", json_string(spec_network_name(s->network)));
+	if (c) {
+		const struct { const char *key; uint64_t v; } rows[] = {
+			{ "requests", c->requests }, { "allowed", c->allowed }, { "denied", c->denied }, { "failed", c->failed },
+			{ "bytes_in", c->bytes_in }, { "bytes_out", c->bytes_out }, { "open", c->open }, { "cut", c->cut },
+		};
+		size_t i;
+
+		for (i = 0; i < ARRAY_LEN(rows); i++)
+			json_object_set_new(j, rows[i].key, json_integer((json_int_t)rows[i].v));
+		/* a proxy that has died lets nothing through: fail closed, and say so */
+		json_object_set_new(j, "proxy", json_string(kill(h->pid, 0) == 0 && !is_zombie(h->pid) ? "running" : "gone"));
+		json_object_set_new(j, "budget_exhausted", json_boolean(c->exhausted != 0));
+	}
+	return j;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nethelper - berth-net, the helper for --network bridge and egress, as its supervisor sees it.
+ *
+ * A program of its own, so that neither its libraries nor its work are on the
+ * path of a sandbox without a network.  It is started once the sandbox's network
+ * namespace exists and before anything of the image is looked at; its answer is
+ * waited for.  The one of egress stays, as the sandbox's proxy, and dies with us;
+ * the one of bridge ends when all is made.
+ *
+ * Its descriptors: 3 the socket to us, 4 the sandbox's network namespace, 5 what
+ * it is to do (JSON), 6 the counters, 7 and 8 the two halves of the log.
+ */
+#ifndef BERTH_RUNTIME_NETHELPER_H
+#define BERTH_RUNTIME_NETHELPER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "runtime/spec.h"
+
+enum { NETHELPER_SOCK = 3, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_COUNTERS, NETHELPER_LOG, NETHELPER_LOG_OLD, NETHELPER_FDS };
+
+#define NETHELPER_PROGRAM "berth-net"
+#define NETHELPER_LOG_NAME "network.log"
+#define NETHELPER_LOG_OLD_NAME "network.log.1"
+#define NETHELPER_PACKET_MAX 65536
+#define NETHELPER_PROXY_PORT 3128	/* in the sandbox, on 127.0.0.1: HTTP and SOCKS5 */
+
+/* Shared memory, written by the proxy alone; no decision of ours depends on it. */
+struct netcounters {
+	uint64_t requests, allowed, denied, failed;
+	uint64_t bytes_in, bytes_out;	/* to the sandbox, from it */
+	uint64_t open, cut;		/* connections now; cut by a change of policy */
+	uint64_t exhausted;		/* a budget was used up */
+};
+
+struct nethelper {
+	pid_t pid;			/* 0: none */
+	int sock;
+	struct netcounters *counters;	/* egress, else NULL */
+	char bridge[16];		/* bridge: the interface there is, for the end */
+};
+
+void nethelper_init(struct nethelper *h);
+/* Starts it for s; log_dir (or NULL) is where the log goes.  nethelper_ready() must follow. */
+int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e);
+/* Waits for its answer. */
+int nethelper_ready(struct nethelper *h, struct err *e);
+/* Another policy, at once; *ret_cut connections were cut. */
+int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, uint64_t *ret_cut, struct err *e);
+/* Ends it and takes back what it made.  Idempotent. */
+int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e);
+/* {"mode":..., counters}: a new reference. */
+json_t *nethelper_describe(const struct nethelper *h, const struct spec *s);
+/*
+ * Runs berth-net VERB with job (JSON text) and waits; ret_answer, when not NULL,
+ * gets what it says (a new reference).
+ */
+int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struct err *e);
+
+#endif
