@@ -81,16 +81,22 @@ struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_
 	return c;
 }
 
-void keeper_command_remove(struct keeper *k, struct keeper_command *c)
+static void drop_leaf(struct keeper_command *c)
 {
 	struct err ignored;
-	int i;
 
-	keeper_follow_removed(k, c);
 	if (cgroup_destroy(&c->leaf, &ignored) < 0) {
 		/* its name remains below the sandbox's, whose removal takes it along */
 	}
 	cgroup_release(&c->leaf);
+}
+
+void keeper_command_remove(struct keeper *k, struct keeper_command *c)
+{
+	int i;
+
+	keeper_follow_removed(k, c);
+	drop_leaf(c);
 	fd_close(&c->in_fd);
 	fd_close(&c->out_fd[0]);
 	fd_close(&c->out_fd[1]);
@@ -405,6 +411,18 @@ static void tell_waiters(struct keeper *k, struct keeper_command *c)
 	}
 }
 
+/* It has ended and left no process: a detached one is kept for who asks for its output and verdict. */
+static void put_away(struct keeper *k, struct keeper_command *c)
+{
+	if (!c->detached) {
+		keeper_command_remove(k, c);
+		return;
+	}
+	/* its output may wait for a slow reader: that is closed where it ends */
+	drop_leaf(c);
+	fd_close(&c->in_fd);
+}
+
 static void conclude(struct keeper *k, struct keeper_command *c)
 {
 	struct err ignored;
@@ -427,8 +445,8 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	tell_waiters(k, c);
 	keeper_follow_news(k, c);
 	keeper_busy(k);
-	if (!c->detached && !c->facts.left_behind)
-		keeper_command_remove(k, c);
+	if (!c->facts.left_behind)
+		put_away(k, c);
 }
 
 static void started(struct keeper *k, struct keeper_command *c, int pid)
@@ -500,7 +518,7 @@ void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 uint64_t keeper_command_next_deadline(const struct keeper_command *c)
 {
 	if (c->concluded)
-		return c->detached ? 0 : c->lingers_checked_ms + 1000;
+		return c->leaf.ops ? c->lingers_checked_ms + 1000 : 0;
 	if (c->kill_at_ms && c->kill_at_ms != UINT64_MAX)
 		return c->kill_at_ms;
 	return c->facts.timed_out ? 0 : c->deadline_ms;
@@ -512,10 +530,10 @@ void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_
 
 	if (c->concluded) {
 		/* it answered, but left processes behind: its cgroup goes when they do */
-		if (!c->detached && now >= c->lingers_checked_ms + 1000) {
+		if (c->leaf.ops && now >= c->lingers_checked_ms + 1000) {
 			c->lingers_checked_ms = now;
 			if (!count_leaf(&c->leaf))
-				keeper_command_remove(k, c);
+				put_away(k, c);
 		}
 		return;
 	}

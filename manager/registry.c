@@ -184,24 +184,34 @@ static int remember_slot(struct registry *r, const struct claim *c, struct err *
 }
 
 /* The range a lasting sandbox had: its files belong to these ids and no others. */
-static int retake_slot(struct registry *r, struct claim *c, struct err *e)
+static int recall_slot(struct registry *r, const char *id, uint32_t *ret_n, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(16);
 	char path[80];
 	uint64_t base;
 	uint32_t n;
 
-	snprintf(path, sizeof(path), "%s/" RANGE_FILE, c->id);
+	snprintf(path, sizeof(path), "%s/" RANGE_FILE, id);
 	if (io_read_file(r->kept_fd, path, &b, e) < 0 || num_u64(b.data ? b.data : "", path, 1, UINT32_MAX, &base, e) < 0)
 		return -1;
 	n = ((uint32_t)base - r->config->id_base) / SPEC_IDS;
 	if (base < r->config->id_base || n >= r->config->id_count || r->config->id_base + n * SPEC_IDS != base)
 		return err_set(e, ERR_CONFIG, "the files of sandbox %s belong to ids from %llu on, which [ids] no longer covers; "
-			       "hint: set base and count as they were", c->id, (unsigned long long)base);
+			       "hint: set base and count as they were", id, (unsigned long long)base);
+	*ret_n = n;
+	return 0;
+}
+
+static int retake_slot(struct registry *r, struct claim *c, struct err *e)
+{
+	uint32_t n;
+
+	if (recall_slot(r, c->id, &n, e) < 0)
+		return -1;
 	c->slot_fd = open_slot(r, n, e);
 	if (c->slot_fd < 0)
 		return -1;
-	c->id_base = (uint32_t)base;
+	c->id_base = r->config->id_base + n * SPEC_IDS;
 	if (ftruncate(c->slot_fd, 0) < 0 || pwrite(c->slot_fd, c->id, strlen(c->id), 0) != (ssize_t)strlen(c->id))
 		return err_sys(e, "record id range %u", n);
 	return 0;
@@ -649,9 +659,22 @@ int registry_keep_record(struct registry *r, const char *id, const json_t *recor
 
 int registry_forget(struct registry *r, const char *id, struct err *e)
 {
-	struct names_of n = { r, id };
+	struct names_of names = { r, id };
+	autoclose int slot = -1;
+	struct err ignored;
+	char holder[66];
+	uint32_t n;
+	ssize_t len;
 
-	if (for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
+	if (for_each_name(r->names_fd, drop_name_of, &names, e) < 0)
 		return -1;
-	return path_remove_tree(r->kept_fd, id, e);
+	if (recall_slot(r, id, &n, &ignored) == 0)
+		slot = open_slot(r, n, &ignored);
+	if (path_remove_tree(r->kept_fd, id, e) < 0)
+		return -1;
+	/* a note of a sandbox that is gone frees its range too (slot_is_free()): this only gives its block back */
+	len = slot < 0 ? -1 : pread(slot, holder, sizeof(holder) - 1, 0);
+	if (len > 0 && (size_t)len == strlen(id) && !memcmp(holder, id, (size_t)len) && ftruncate(slot, 0) < 0)
+		return err_sys(e, "free the id range of sandbox %s", id);
+	return 0;
 }

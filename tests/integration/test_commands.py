@@ -4,11 +4,13 @@ import hashlib
 import json
 import os
 import pty
+import re
 import select
 import signal
 import time
 
 import berthtest as b
+import box
 
 COST = 30
 
@@ -240,3 +242,28 @@ def test_an_idle_sandbox_stops_and_a_busy_one_does_not():
     assert now[busy]["busy"] == "command c1 runs" and now[cpu]["busy"] == "cpu", now
     for box in (idle, busy, cpu):
         remove(box)
+
+
+def test_ended_commands_hold_no_descriptors_and_no_cgroups():
+    with box.Box() as x:
+        def held():
+            return len(os.listdir(f"/proc/{x.keeper}/fd"))
+
+        def leaves():
+            top = f"/sys/fs/cgroup/unified/{b.cgroup_parent_of(b.TEST_PID)}/{x.id}"
+            top = top if os.path.isdir(top) else f"/sys/fs/cgroup/{b.cgroup_parent_of(b.TEST_PID)}/{x.id}"
+            return [n for n in os.listdir(top) if re.match(r"c\d+$", n)]
+        x.main.exec("true")
+        before, had = held(), leaves()
+        ids = [x.main.detach("sh", "-c", f"echo {n}") for n in range(30)]
+        for n, c in enumerate(ids):
+            x.main.wait(c)
+            assert x.main.output(c)[0] == b"%d\n" % n
+        b.wait_for(lambda: held() <= before, what="the descriptors of ended commands")
+        assert leaves() == had
+        # one that leaves a process behind keeps its cgroup until that has gone too
+        c = x.main.detach("sh", "-c", "sleep 1 & echo left")
+        assert x.main.wait(c)["left_behind"] == 1
+        assert len(leaves()) == len(had) + 1
+        b.wait_for(lambda: leaves() == had and held() <= before, what="the cgroup of what was left behind")
+        assert x.main.output(c)[0] == b"left\n"
