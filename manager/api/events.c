@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/api/events.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/api/api.h"
 #include "manager/api/dlog.h"
 
@@ -137,16 +140,32 @@ void events_unsubscribe(struct events *ev, int fd)
 struct look {
 	struct registry registry;
 	json_t *now;
-	int inotify;
 };
 
 static void watch_dir(int inotify, int dirfd, const char *name)
 {
 	char path[120];
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd, name);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.64s", dirfd, name);
 	/* one that is gone meanwhile, or is watched already */
 	(void)!inotify_add_watch(inotify, path, IN_WHAT);
+}
+
+/* Every directory there, also one whose record is yet to come. */
+static void watch_all(int inotify, int dirfd)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	watch_dir(inotify, dirfd, ".");
+	while (d && (entry = readdir(d)))
+		if (path_is_name(entry->d_name))
+			watch_dir(inotify, dirfd, entry->d_name);
+	if (d)
+		closedir(d);
+	else
+		fd_close(&fd);
 }
 
 static int look_at(void *ctx, const char *id, int kept, const json_t *record)
@@ -155,7 +174,6 @@ static int look_at(void *ctx, const char *id, int kept, const json_t *record)
 	autojson json_t *owner = NULL;
 	struct err ignored;
 
-	watch_dir(l->inotify, kept ? l->registry.kept_fd : l->registry.sandboxes_fd, id);
 	owner = registry_load(&l->registry, id, "owner.json", &ignored);
 	json_object_set_new(l->now, id, json_pack("{s:O?,s:b,s:O?}", "name", json_object_get(record, "name"), "running", !kept, "owner",
 						  json_object_get(owner, "name")));
@@ -201,14 +219,14 @@ static void compare(struct events *ev, json_t *now)
 
 static void look(struct events *ev, int inotify)
 {
-	struct look l = { .inotify = inotify, .now = json_object() };
+	struct look l = { .now = json_object() };
 	struct config c;
 	struct err e;
 
 	api_config(ev->api, &c);
 	if (registry_open(&l.registry, &c, &e) == 0) {
-		watch_dir(inotify, l.registry.sandboxes_fd, ".");
-		watch_dir(inotify, l.registry.kept_fd, ".");
+		watch_all(inotify, l.registry.sandboxes_fd);
+		watch_all(inotify, l.registry.kept_fd);
 		if (registry_list(&l.registry, 1, look_at, &l, &e) == 0) {
 			if (ev->seen)
 				compare(ev, l.now);
@@ -239,6 +257,8 @@ static void *run(void *arg)
 	char piece[16384];
 	eventfd_t n;
 
+	if (inotify >= 0)
+		look(ev, inotify);	/* what is there already is no news */
 	while (!atomic_load(&ev->stopping) && inotify >= 0) {
 		struct pollfd p[2] = { { .fd = ev->wake_fd, .events = POLLIN }, { .fd = anybody(ev) ? inotify : -1, .events = POLLIN } };
 

@@ -20,6 +20,7 @@
 #define POOL_BYTES (64u << 10)		/* of a connection: header, and pieces of bodies */
 #define DISCARD_MAX (4u << 20)		/* read and thrown away to tell an error politely */
 #define PER_IP_MAX 64
+#define ANSWER_MS 1000			/* those who are told that it stops take it within this */
 
 uint64_t http_now_ms(void)
 {
@@ -180,9 +181,16 @@ static enum MHD_Result send_reply(struct http_request *rq)
 
 static int read_json(struct http_request *rq, struct err *e)
 {
+	char *near;
+
 	rq->json = rq->body.len ? json_parse(rq->body.data, rq->body.len, HTTP_JSON_MAX, "body", e) : json_object();
 	if (!rq->json || !json_is_object(rq->json)) {
 		rq->error_status = 400;
+		/* where it is wrong, but not what stands there: a reply holds nothing of the request */
+		near = rq->json ? NULL : strstr(e->msg, " near '");
+		if (near)
+			*near = '\0';
+		e->code = ERR_INVALID;
 		return rq->json ? err_set(e, ERR_INVALID, "the body is no JSON object") : -1;
 	}
 	if (rq->route->request && schema_check(rq->route->request, rq->json, "body", e) < 0) {
@@ -216,15 +224,30 @@ static int feed(struct http_request *rq, const char *data, size_t n, struct err 
 	return r;
 }
 
+/* Whether an error is told before the body was read: nobody unknown makes us read it, and no one much of it. */
+static int is_hasty(struct http_request *rq)
+{
+	const char *length = http_header(rq, "Content-Length");
+
+	return !rq->known || http_header(rq, "Expect") || (length && strtoull(length, NULL, 10) > DISCARD_MAX);
+}
+
 static enum MHD_Result on_head(struct http_request *rq, const char *method)
 {
+	struct err ignored;
+
 	rq->begun = 1;
 	rq->method = method;
 	atomic_fetch_add(&rq->server->active, 1);
 	if (http_head_check(rq, &rq->e) < 0 || (rq->route->begin && rq->route->begin(rq, &rq->e) < 0)) {
-		/* the body, if there is one, stays unread, and the connection ends with the reply */
-		http_reply_error(rq, &rq->e);
-		return send_reply(rq);
+		rq->failed = 1;
+		if (is_hasty(rq)) {
+			/* the body, if there is one, stays unread, and the connection ends with the reply */
+			http_reply_error(rq, &rq->e);
+			if (rq->response)
+				http_reply_header(rq, "Connection", "close", &ignored);
+			return send_reply(rq);
+		}
 	}
 	http_phase_set(rq->conn, PHASE_BODY);
 	return MHD_YES;
@@ -404,6 +427,7 @@ void http_stop(struct http_server *s, unsigned grace_ms)
 	wait_idle(s, grace_ms);
 	if (s->stop_fd >= 0)
 		(void)!eventfd_write(s->stop_fd, 1);
+	wait_idle(s, ANSWER_MS);
 	for (i = 0; i < s->count; i++)
 		MHD_stop_daemon(s->listeners[i].daemon);
 	http_watch_stop(s);

@@ -62,6 +62,7 @@ struct http_request {
 	size_t param_count, query_count;
 	char names[HTTP_PARAMS_MAX][32];
 	int begun;			/* the head was looked at */
+	int known;			/* who asks is known */
 	int failed;			/* e is set: nothing more is read */
 	struct err e;
 	int error_status;

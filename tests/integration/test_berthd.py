@@ -1,0 +1,607 @@
+# SPDX-License-Identifier: Apache-2.0
+"""berthd: every route end to end, its document, wrong requests, its death and return."""
+import io
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tarfile
+import threading
+import time
+
+import berthtest as b
+import daemon
+from daemon import Daemon
+
+COST = 25
+
+
+def box_url(box, rest=""):
+    return f"/v1/sandboxes/{box}{rest}"
+
+
+# ---- berthd itself
+
+def test_health_version_metrics_and_readiness():
+    with Daemon() as d:
+        assert d.good("GET", "/healthz")["status"] == "ok"
+        assert d.good("GET", "/readyz") == {"status": "ready"}
+        assert d.good("GET", "/v1/version")["version"] == b.berth("version", ok=True).out.split()[1]
+        box = d.create("metered")
+        d.exec(box, "true")
+        text = d.get("/metrics").body.decode()
+        for name, value in (("sandboxes_running", 1), ("creates_total", 1), ("execs_total", 1), ("sandboxes_stopped", 0)):
+            assert re.search(rf"^berth_{name} {value}$", text, re.M), text
+        for line in text.splitlines():
+            assert re.fullmatch(r'# (HELP|TYPE) berth_\w+ .+|berth_\w+(\{\w+="\w+"\})? \d+', line), line
+        df = d.good("GET", "/v1/system/df")
+        assert df["sandboxes"]["running"] == 1 and df["state_dir"]["total_bytes"] > 0
+        assert "findings" in d.good("GET", "/v1/system/doctor")
+        assert d.good("POST", "/v1/system/gc") == {"cleared": 0}
+
+
+def test_the_document_has_every_route_and_only_known_words():
+    """Routes are read from the tables' source: one that the document lacks is an error."""
+    with Daemon() as d:
+        doc = d.get("/openapi.json").json
+    assert doc["openapi"].startswith("3.0")
+    source = ""
+    folder = os.path.join(b.TOP, "manager", "api")
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("route_"):
+            text = open(os.path.join(folder, name)).read()
+            for word, value in re.findall(r'#define (\w+) ("/[^"]*")', text):
+                text = re.sub(rf'\b{word}\b(?!\s+"/v1)', value, text)
+            source += re.sub(r'"\s+"', "", text)
+    routes = re.findall(r'\{\s*"(GET|POST|PUT|PATCH|DELETE)",\s*"(/[^"]+)"', source)
+    assert len(routes) > 45, routes
+    documented = {(m.upper(), p) for p, item in doc["paths"].items() for m in item}
+    for method, pattern in routes:
+        assert (method, pattern.replace("...}", "}")) in documented, (method, pattern)
+    names = doc["components"]["schemas"]
+    for path, item in doc["paths"].items():
+        for method, op in item.items():
+            assert op["summary"] and "default" in op["responses"], path
+            in_path = [p["name"] for p in op["parameters"] if p["in"] == "path"]
+            assert in_path == re.findall(r"\{(\w+)\}", path), path
+            for ref in re.findall(r'"#/components/schemas/(\w+)"', json.dumps(op)):
+                assert ref in names, (path, ref)
+
+
+def test_check_config_and_wrong_configurations():
+    d = Daemon(wait=False)
+
+    def check(config, tokens=None, mode=0o600):
+        b.write(d.config_path, config, 0o600)
+        if tokens is not None:
+            b.write(d.tokens_path, tokens, mode)
+        r = subprocess.run([daemon.BERTHD, "--check-config"], env=d.environment(), capture_output=True, text=True)
+        return r.returncode, r.stdout + r.stderr
+
+    with_tokens = f'[daemon]\ntoken_file = "{d.tokens_path}"\n'
+    assert check("[daemon]\n")[0] == 0
+    code, text = check(with_tokens, f"a {daemon.TOKEN} admin\nb {daemon.OTHER}\n")
+    assert code == 0 and "2 tokens" in text, text
+    for config, tokens, mode, words in (
+            ("[daemon]\nnosuch = 1\n", None, 0, "unknown key"),
+            ('[daemon]\nlisten = "0.0.0.0:80"\n', None, 0, "loopback"),
+            ('[daemon]\nlisten = "127.0.0.1"\n', None, 0, "ADDRESS:PORT"),
+            ('[daemon]\nlisten = "127.0.0.1:99999"\n', None, 0, "port"),
+            ('[daemon]\nlisten = "127.0.0.1:7423"\n', None, 0, "token"),
+            ('[daemon]\nlisten = "[::]:7423"\n', None, 0, "loopback"),
+            (with_tokens, f"a {daemon.TOKEN}\n", 0o644, "read by others"),
+            (with_tokens, "a short\n", 0o600, "22"),
+            (with_tokens, f"a {daemon.TOKEN} boss\n", 0o600, "NAME TOKEN [admin]"),
+            (with_tokens, f"A/b {daemon.TOKEN}\n", 0o600, "malformed"),
+            (with_tokens, "a sha256:12\n", 0o600, "64 hexadecimal")):
+        code, text = check(config, tokens, mode)
+        assert code != 0 and words in text and daemon.TOKEN not in text, (config, text)
+    os.unlink(d.tokens_path)
+    code, text = check(with_tokens)
+    assert code != 0 and "No such file" in text
+    r = subprocess.run([daemon.BERTHD, "--nosuch"], capture_output=True, text=True)
+    assert r.returncode == 2 and "usage" in r.stderr
+
+
+# ---- sandboxes
+
+def test_the_life_of_a_sandbox():
+    with Daemon() as d:
+        box = d.create("first", memory="128m", env=["A=1", "B=2"])
+        seen = d.good("GET", box_url("first"))
+        assert seen["id"] == box and seen["status"] == "running" and seen["memory_limit_bytes"] == 128 << 20, seen
+        assert [s["id"] for s in d.good("GET", "/v1/sandboxes")["sandboxes"]] == [box]
+        assert d.exec(box, "sh", "-c", "echo $A$B")["stdout"] == "12\n"
+        assert d.good("GET", box_url(box, "?attest=true"))["attest"]["capabilities"]
+        assert d.good("GET", box_url(box, "/stats"))["memory_bytes"] > 0
+        assert any("init" in p["command"] for p in d.good("GET", box_url(box, "/top"))["processes"])
+        assert d.good("POST", box_url(box, "/pause")) == {"paused": True}
+        assert d.good("POST", box_url(box, "/resume")) == {"paused": False}
+        assert d.good("POST", box_url(box, "/rename"), {"name": "second"})["name"] == "second"
+        assert d.request("PATCH", box_url("second"), {"memory": "64m", "pids": 50}).status == 200
+        assert d.good("GET", box_url("second"))["memory_limit_bytes"] == 64 << 20
+        d.good("PUT", box_url(box, "/files?path=/root/kept"), b"kept")
+        assert d.delete(box_url(box)).status == 409
+        assert d.good("POST", box_url(box, "/stop"))["status"] == "stopped"
+        assert d.good("POST", box_url(box, "/stop"))["status"] == "stopped"
+        assert d.post(box_url(box, "/exec"), {"argv": ["true"]}).status == 409
+        assert d.good("GET", "/v1/sandboxes?running=true") == {"sandboxes": []}
+        assert d.good("GET", box_url(box))["status"] == "stopped"
+        assert d.good("POST", box_url(box, "/start"))["status"] == "running"
+        assert d.get(box_url(box, "/files?path=/root/kept")).body == b"kept"
+        assert d.good("POST", box_url(box, "/restart"))["status"] == "running"
+        assert d.good("POST", box_url(box, "/kill"))["status"] == "stopped"
+        assert d.good("DELETE", box_url(box)) == {"id": box, "removed": True}
+        assert d.get(box_url(box)).status == 404
+        assert d.good("GET", "/v1/sandboxes") == {"sandboxes": []}
+
+
+def test_wait_ends_when_the_sandbox_does():
+    with Daemon() as d:
+        box = d.create()
+        got = []
+        t = threading.Thread(target=lambda: got.append(Daemon.request(d, "GET", box_url(box, "/wait"), timeout=50, check=False)))
+        assert d.get(box_url(box, "/wait?timeout_ms=50")).status == 504
+        t.start()
+        b.berth("stop", box, ok=True)
+        t.join(20)
+        assert got and got[0].status == 200, got
+
+
+def test_what_is_made_by_the_command_line_is_seen_and_the_other_way_round():
+    with Daemon() as d:
+        by_cli = b.berth("create", "--name", "cli", "host", ok=True).out.strip()
+        by_http = d.create("http")
+        assert {s["id"] for s in d.good("GET", "/v1/sandboxes")["sandboxes"]} == {by_cli, by_http}
+        assert b.berth("exec", "http", "echo", "x", ok=True).out == "x\n"
+        assert d.exec("cli", "echo", "y")["stdout"] == "y\n"
+
+
+# ---- commands
+
+def test_exec_in_one_reply():
+    with Daemon() as d:
+        box = d.create()
+        r = d.exec(box, "sh", "-c", "cat; echo e >&2; exit 3", stdin="in\n")
+        assert (r["stdout"], r["stderr"], r["exit_status"], r["verdict"]["cause"]) == ("in\n", "e\n", 3, "exit"), r
+        assert d.exec(box, "printf", r"\377\000")["stdout_hex"] == "ff00"
+        assert d.exec(box, "cat", stdin_hex="00ff")["stdout_hex"] == "00ff"
+        r = d.exec(box, "sh", "-c", "head -c 100000 /dev/zero | tr '\\0' a; echo end", max_output_bytes=100)
+        assert r["stdout"].endswith("end\n") and r["stdout_dropped"] == 100004 - 100 and r["stdout_head_bytes"] == 50, r
+        r = d.exec(box, "sleep", "60", timeout_ms=50, grace_ms=0)
+        assert r["exit_status"] == 124 and r["verdict"]["timed_out"], r
+        assert d.exec(box, "sh", "-c", "id -u; pwd; echo $X", user="1", workdir="/tmp", env=["X=y"])["stdout"] == "1\n/tmp\ny\n"
+        reply = d.post(box_url(box, "/exec"), {"argv": ["/nosuch"]})
+        assert reply.status == 404 and reply.json["error"]["code"] == "command-not-found", reply
+        assert d.post(box_url(box, "/exec"), {"argv": ["/etc"]}).status == 422
+        # a background process that keeps the pipe does not keep the reply
+        began = time.monotonic()
+        assert d.exec(box, "sh", "-c", "sleep 30 & echo done")["stdout"] == "done\n"
+        assert time.monotonic() - began < 10
+        big = d.exec(box, "cat", stdin="x" * 900000)
+        assert big["stdout"] == "x" * 900000
+        assert d.exec(box, "echo", *["y" * 100000] * 3)["stdout_bytes"] == 300003
+
+
+def test_exec_as_it_comes():
+    with Daemon() as d:
+        box = d.create()
+        r = d.post(box_url(box, "/exec"), {"argv": ["sh", "-c", "echo a; echo b >&2; printf '\\303'; sleep 0.05; printf '\\244'"],
+                                           "stream": True})
+        lines = daemon.events(r.body)
+        assert r.headers["content-type"] == "application/x-ndjson"
+        assert lines[0]["started"] and lines[-1]["exit_status"] == 0, lines
+        assert "".join(x.get("data", "") for x in lines if x.get("stream") == "stdout") == "a\nä"
+        assert "".join(x.get("data", "") for x in lines if x.get("stream") == "stderr") == "b\n"
+        r = d.post(box_url(box, "/exec"), {"argv": ["echo", "hi"], "stream": True}, headers={"Accept": "text/event-stream"})
+        assert r.headers["content-type"] == "text/event-stream"
+        assert b'event: stdout\ndata: {"stream":"stdout","data":"hi\\n"}\n\n' in r.body, r
+        # an error has a status of its own, though events were asked for
+        assert d.post(box_url(box, "/exec"), {"argv": ["/nosuch"], "stream": True}).status == 404
+
+
+def test_a_command_ends_with_its_client():
+    with Daemon() as d:
+        box = d.create()
+        body = json.dumps({"argv": ["sleep", "1000"]}).encode()
+        with d.raw_socket() as s:
+            s.sendall(b"POST " + box_url(box, "/exec").encode() + b" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                      b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            b.wait_for(lambda: "sleep 1000" in json.dumps(d.good("GET", box_url(box, "/top"))), 10, "the command")
+        b.wait_for(lambda: "sleep 1000" not in json.dumps(d.good("GET", box_url(box, "/top"))), 10, "its end")
+
+
+def test_detached_commands():
+    with Daemon() as d:
+        box = d.create()
+        c = d.good("POST", box_url(box, "/exec"), {"argv": ["sh", "-c", "cat; exit 5"], "detach": True})["command"]
+        url = box_url(box, "/commands/" + c)
+        assert d.good("GET", url)["state"] == "running"
+        assert [x["command"] for x in d.good("GET", box_url(box, "/commands"))["commands"]] == [c]
+        assert d.get(url + "/wait?timeout_ms=30").status == 504
+        assert d.good("POST", url + "/stdin", b"one\n") == {"sent": 4}
+        b.wait_for(lambda: d.good("GET", url + "/output")["data"] == "one\n", 10, "the output")
+        assert d.good("POST", url + "/stdin?eof=true", iter([b"two", b"\n"])) == {"sent": 4}     # chunked
+        assert d.good("GET", url + "/wait")["verdict"]["exit_code"] == 5
+        assert d.get(url + "/output?raw=true&from=2").body == b"e\ntwo\n"
+        out = d.good("GET", url + "/output?from=4&max=2")
+        assert (out["data"], out["next"], out["ended"]) == ("tw", 6, True), out
+        lines = daemon.events(d.get(url + "/follow?from=4").body)
+        assert lines[0]["data"] == "two\n" and lines[-1]["exit_status"] == 5
+        assert d.good("DELETE", url) == {"forgotten": True}
+        assert d.get(url).status == 404 and d.get(url + "/follow").status == 404
+        c = d.good("POST", box_url(box, "/exec"), {"argv": ["sleep", "100"], "detach": True})["command"]
+        url = box_url(box, "/commands/" + c)
+        assert d.delete(url).status == 409
+        assert d.good("POST", url + "/signal", {"signal": "SIGKILL", "all": True}) == {"signalled": True}
+        assert d.good("GET", url + "/wait")["verdict"]["cause"] in ("killed-by", "signal")
+        c = d.good("POST", box_url(box, "/exec"), {"argv": ["sh", "-c", "stty size; read x; stty size"], "detach": True, "tty": True,
+                                                   "rows": 10, "cols": 20})["command"]
+        url = box_url(box, "/commands/" + c)
+        b.wait_for(lambda: "10 20" in d.good("GET", url + "/output")["data"], 10, "the first size")
+        assert d.good("POST", url + "/resize", {"rows": 30, "cols": 40}) == {"resized": True}
+        d.good("POST", url + "/stdin", b"\n")
+        b.wait_for(lambda: "30 40" in d.good("GET", url + "/output")["data"], 10, "the second size")
+
+
+def test_following_a_command_that_runs():
+    with Daemon() as d:
+        box = d.create()
+        c = d.good("POST", box_url(box, "/exec"), {"argv": ["sh", "-c", "while read x; do echo got $x; done"], "detach": True})["command"]
+        url = box_url(box, "/commands/" + c)
+        with d.raw_socket() as s:
+            s.sendall(f"GET {url}/follow HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
+            f = s.makefile("rb")
+            for word in ("a", "b"):
+                d.good("POST", url + "/stdin", word.encode() + b"\n")
+                while b"got " + word.encode() not in f.readline():
+                    pass
+            d.good("POST", url + "/stdin?eof=true", b"")
+            while b"event: verdict" not in f.readline():
+                pass
+
+
+def test_sessions():
+    with Daemon() as d:
+        box = d.create()
+        main = box_url(box, "/sessions/main")
+        r = d.good("POST", main + "/run", {"text": "cd /tmp; A=7; echo out"})
+        assert (r["output"], r["exit_status"], r["fresh_shell"]) == ("out\n", 0, True), r
+        r = d.good("POST", main + "/run", {"text": "echo $A $PWD; false"})
+        assert (r["output"], r["exit_status"], r["fresh_shell"]) == ("7 /tmp\n", 1, False), r
+        r = d.good("POST", main + "/run", {"text": "head -c 20000 /dev/zero | tr '\\0' z"})
+        assert r["output"] == "z" * 20000
+        r = d.good("POST", box_url(box, "/sessions/apart/run"), {"text": "echo o; echo e >&2", "split": True})
+        assert (r["output"], r["stderr"]) == ("o\n", "e\n"), r
+        r = d.good("POST", main + "/run", {"text": "read x; echo got $x", "timeout_ms": 20000})
+        assert r["status"] == "awaiting-input" and r["exit_status"] == 123, r
+        assert d.post(main + "/run", {"text": "true"}).status == 409
+        assert d.good("POST", main + "/input", b"hello\n") == {"sent": 6}
+        assert d.good("POST", main + "/wait")["output"] == "got hello\n"
+        r = d.good("POST", main + "/run", {"text": "sleep 60", "timeout_ms": 50, "on_timeout": "detach"})
+        assert r["status"] == "detached" or r["exit_status"] == 123, r
+        assert d.good("POST", main + "/signal", {"signal": 2}) == {"signalled": True}
+        assert d.good("POST", main + "/wait")["verdict"]
+        d.good("POST", main + "/run", {"text": "sleep 60", "timeout_ms": 50, "on_timeout": "detach"})
+        assert d.good("POST", main + "/cancel") == {"cancelled": True}
+        names = {s["session"] for s in d.good("GET", box_url(box, "/sessions"))["sessions"]}
+        assert names == {"main", "apart"}
+        assert d.good("DELETE", main) == {"closed": True}
+        assert d.delete(main).status == 404
+        assert d.post(box_url(box, "/sessions/No%20Name/run"), {"text": "true"}).status == 400
+
+
+# ---- files
+
+def test_files():
+    with Daemon() as d:
+        box = d.create()
+        files = box_url(box, "/files")
+        data = os.urandom(3 << 20)
+        assert d.good("PUT", files + "?path=/tmp/d/big&parents=true&mode=600", data) == {"written": len(data), "size": len(data)}
+        assert d.get(files + "?path=/tmp/d/big").body == data
+        assert d.get(files + "?path=/tmp/d/big&limit=1000").status == 429
+        assert d.good("PUT", files + "?path=/tmp/d/big&append=true", iter([b"x", b"y"]))["size"] == len(data) + 2
+        st = d.good("GET", files + "/stat?path=/tmp/d/big")
+        assert (st["mode"], st["size"], st["type"]) == ("0600", len(data) + 2, "file"), st
+        d.good("PUT", files + "?path=/tmp/d/empty", b"")
+        assert d.get(files + "?path=/tmp/d/empty").body == b""
+        assert d.good("POST", files + "/mkdir", {"paths": ["/tmp/d/x/y"], "parents": True, "mode": "700"}) == {"done": True}
+        assert [x["name"] for x in d.good("GET", files + "/list?path=/tmp/d")["entries"]] == ["big", "empty", "x"]
+        assert d.good("POST", files + "/mv", {"from": "/tmp/d/x", "to": "/tmp/d/z"}) == {"done": True}
+        assert d.get(files + "/stat?path=/tmp/d/x").status == 404
+        assert d.good("POST", files + "/rm", {"paths": ["/tmp/d/z"], "recursive": True}) == {"done": True}
+        assert d.post(files + "/rm", {"paths": ["/tmp/d/z"]}).status == 404
+        assert d.good("POST", files + "/rm", {"paths": ["/tmp/d/z"], "force": True}) == {"done": True}
+        assert d.get(files + "?path=/tmp/d/none").status == 404
+        assert d.get(files + "?path=/tmp/d").status in (400, 409, 422)
+        assert d.put(files + "?path=/proc/version", b"x").status >= 400
+        # names with what must be escaped
+        name = "/tmp/d/ä b&c%"
+        from urllib.parse import quote
+        d.good("PUT", files + "?path=" + quote(name), b"odd")
+        assert d.get(files + "?path=" + quote(name)).body == b"odd"
+
+
+def test_archives():
+    with Daemon() as d:
+        box = d.create()
+        files = box_url(box, "/files")
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w") as t:
+            for name, content in (("tree/a", b"1" * 100000), ("tree/sub/b", b"2")):
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                t.addfile(info, io.BytesIO(content))
+        d.good("POST", files + "/mkdir", {"paths": ["/tmp/in"]})
+        assert d.good("PUT", files + "/archive?path=/tmp/in", made.getvalue())["bytes"] == 100001
+        reply = d.get(files + "/archive?path=/tmp/in/tree")
+        assert reply.headers["content-type"] == "application/x-tar"
+        with tarfile.open(fileobj=io.BytesIO(reply.body)) as t:
+            found = {m.name: t.extractfile(m).read() for m in t if m.isfile()}
+        assert found == {"tree/a": b"1" * 100000, "tree/sub/b": b"2"}
+        assert d.get(files + "/archive?path=/tmp/none").status == 404
+        assert d.put(files + "/archive?path=/tmp/in", b"this is no tar" * 100).status >= 400
+        # what would land outside is refused in the sandbox
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w") as t:
+            info = tarfile.TarInfo("../../../etc/planted")
+            t.addfile(info, io.BytesIO(b""))
+        d.put(files + "/archive?path=/tmp/in", made.getvalue())
+        assert d.get(files + "/stat?path=/etc/planted").status == 404
+        assert not os.path.exists("/etc/planted")
+
+
+def test_images():
+    with Daemon() as d:
+        assert d.good("GET", "/v1/images") == {"images": []}
+        rootfs = b.busybox_rootfs()
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w") as t:
+            t.add(rootfs, ".")
+        d.good("POST", "/v1/images/import?name=tiny", made.getvalue())
+        assert [i["name"] for i in d.good("GET", "/v1/images")["images"]] == ["tiny:latest"]
+        assert d.good("GET", "/v1/images/inspect?ref=tiny")["name"] == "tiny:latest"
+        box = d.good("POST", "/v1/sandboxes", {"image": "tiny"})["id"]
+        assert d.exec(box, "/bin/echo", "hi")["stdout"] == "hi\n"
+        d.good("DELETE", box_url(box, "?force=true"))
+        assert d.good("DELETE", "/v1/images?ref=tiny") == {"removed": True}
+        assert d.delete("/v1/images?ref=tiny").status == 404
+        assert d.get("/v1/images/inspect?ref=--help").status in (400, 404)
+        assert d.post("/v1/sandboxes", {"image": "nosuch"}).status == 404
+        assert d.post("/v1/images/import?name=bad", b"no archive").status >= 400
+        d.good("POST", "/v1/images/gc")
+
+
+# ---- events
+
+def read_events(f, want):
+    """Objects from a stream of lines, until want(list) is true."""
+    got = []
+    while not want(got):
+        line = f.readline()
+        assert line, got
+        if line.startswith(b"{"):
+            got.append(json.loads(line))
+    return got
+
+
+def test_events_of_everybody():
+    with Daemon() as d, d.raw_socket() as s:
+        s.sendall(b"GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
+        f = s.makefile("rb")
+        assert b" 200 " in f.readline()
+        while f.readline() != b"\r\n":
+            pass
+        f.readline()
+        assert f.readline() == b"\n"
+        box = b.berth("create", "--name", "seen", "host", ok=True).out.strip()
+        def types(l):
+            return [x["type"] for x in l if x.get("sandbox") == box]
+        got = read_events(f, lambda l: "started" in types(l))
+        assert types(got)[0] == "created"
+        d.exec(box, "true")
+        got = read_events(f, lambda l: "request" in types(l))
+        assert got[-1]["op"] == "POST /v1/sandboxes/{id}/exec" and got[-1]["command"] == "c1", got
+        b.berth("stop", box, ok=True)
+        read_events(f, lambda l: "stopped" in types(l))
+        b.berth("rm", box, ok=True)
+        got = read_events(f, lambda l: "removed" in types(l))
+        # one who comes back with the number of the last event misses none
+        with d.raw_socket() as again:
+            again.sendall(b"GET /v1/events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 0\r\n\r\n")
+            replay = read_events(again.makefile("rb"), lambda l: "removed" in types(l))
+        assert types(replay) == ["created", "started", "request", "stopped", "removed"], replay
+
+
+def test_stats_every_second_until_it_stops():
+    with Daemon() as d:
+        box = d.create()
+        with d.raw_socket() as s:
+            s.sendall(f"GET {box_url(box, '/stats/watch')} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            f = s.makefile("rb")
+            rows = 0
+            while rows < 2:
+                rows += f.readline().startswith(b'{"state":"running"')
+            d.good("POST", box_url(box, "/stop"))
+            while f.readline() not in (b"0\r\n", b""):
+                pass
+
+
+# ---- wrong requests
+
+def test_unknown_ids_and_names_are_404_everywhere():
+    with Daemon() as d:
+        box = d.create()
+        doc = d.get("/openapi.json").json
+        d.document = doc
+        tried = 0
+        for path, item in doc["paths"].items():
+            for method, op in item.items():
+                if "{id}" not in path:
+                    continue
+                body = None
+                if "requestBody" in op:
+                    body = {"argv": ["true"], "text": "true", "name": "n", "paths": ["/x"], "from": "/x", "to": "/y", "rows": 1, "cols": 1,
+                            "memory": "64m"}
+                    schema = op["requestBody"]["content"].get("application/json", {}).get("schema", {})
+                    known = doc["components"]["schemas"].get(schema.get("$ref", "").rsplit("/", 1)[-1], {}).get("properties", {})
+                    body = {k: v for k, v in body.items() if k in known} if schema else b"data"
+                query = "&".join(f"{p['name']}=1" for p in op["parameters"] if p["in"] == "query" and p["required"])
+                for bad in ("nosuch", "000000000000", "..", "%2e%2e", "a%2fb", "-x", "A", "x" * 100):
+                    url = path.replace("{id}", bad).replace("{command}", "c1").replace("{session}", "main")
+                    r = d.request(method.upper(), url + ("?" + query if query else ""), body, check=False)
+                    assert r.status == 404 and r.json["error"]["code"], (method, url, r)
+                    tried += 1
+        assert tried > 250, tried
+        for rest in ("/commands/c99", "/commands/x/output", "/commands/c1/wait", "/commands/%20/follow"):
+            assert d.get(box_url(box, rest)).status == 404, rest
+        assert d.delete(box_url(box, "/sessions/none")).status == 404
+
+
+def test_wrong_types_methods_and_members():
+    with Daemon() as d:
+        box = d.create()
+        run = box_url(box, "/exec")
+        for body in ({}, {"argv": "true"}, {"argv": []}, {"argv": [1]}, {"argv": ["true"], "nosuch": 1}, {"argv": ["true"], "timeout_ms": "5"},
+                     {"argv": ["true"], "timeout_ms": -1}, {"argv": ["true"], "timeout_ms": 1.5}, {"argv": ["true"], "env": ["novalue"]},
+                     {"argv": ["true"], "workdir": "relative"}, {"argv": ["true"], "stdin_hex": "zz"}, {"argv": ["true"], "tty": True},
+                     {"argv": ["true"], "memory_bytes": 1}, {"argv": ["true"], "stream": "yes"}, {"argv": ["true"], "ulimits": ["x"]},
+                     {"argv": ["true"], "user": None}, {"argv": None}, {"argv": {"0": "true"}}):
+            r = d.post(run, body)
+            assert r.status == 400 and r.json["error"]["message"], (body, r)
+        for raw in (b"", b"null", b"[]", b"5", b'"x"', b"{", b'{"argv":["true"]} x', b'{"argv":["true"],"argv":["false"]}',
+                    b'{"argv":["a\\u0000b"]}', b'{"argv":["\xff"]}', b"[" * 5000):
+            r = d.post(run, raw, headers={"Content-Type": "application/json"})
+            assert r.status == 400, (raw[:40], r)
+        for kind in (None, "text/plain", "application/x-www-form-urlencoded", "application/jsonp", "multipart/form-data"):
+            r = d.post(run, b'{"argv":["true"]}', headers={"Content-Type": kind} if kind else {})
+            assert r.status == 415, (kind, r)
+        assert d.post(run, b" " * (1 << 20) + b"{}", headers={"Content-Type": "application/json"}).status == 413
+        assert d.post(run, iter([b" " * 65536] * 17), headers={"Content-Type": "application/json"}).status == 413
+        for method, path, status in (("GET", run, 405), ("PUT", "/healthz", 405), ("HEAD", "/healthz", 405), ("BREW", "/healthz", 405),
+                                     ("GET", "/", 404), ("GET", "/v1", 404), ("GET", "/v1/sandboxes/", 404), ("GET", "//healthz", 404),
+                                     ("GET", "/v1/sandboxes?nosuch=1", 400), ("GET", "/v1/sandboxes?running=maybe", 400),
+                                     ("GET", "/v1/sandboxes?running=true&running=true", 400), ("GET", "/healthz?x", 400),
+                                     ("GET", box_url(box, "/files"), 400), ("GET", box_url(box, "/files?path=%00"), 400),
+                                     ("GET", box_url(box, "/files?path=%zz"), 400), ("GET", box_url(box, "/commands/c1/output?from=-1"), 400),
+                                     ("GET", "/healthz/../v1/version", 404), ("GET", "/v1/%73andboxes", 404),
+                                     ("DELETE", box_url(box, "?force=1"), 400)):
+            r = d.request(method, path, check=False)
+            assert r.status == status, (method, path, r)
+        for options in ({"nosuch": 1}, {"memory": "lots"}, {"json": True}, {"help": True}, {"-x": 1}, {"memory=1 ": 1}, {"env": {"A": 1}},
+                        {"memory": None}, {"": 1}):
+            r = d.post("/v1/sandboxes", {"options": options})
+            assert r.status == 400, (options, r)
+        assert d.post("/v1/sandboxes", {"name": "../x"}).status == 400
+        assert d.post("/v1/sandboxes", {"image": "--help"}).status in (400, 404)
+        assert d.get("/healthz", headers={"X": "y" * 20000}, check=False).status == 431
+        # nothing of the request comes back in an error
+        canary = "canary7391"
+        for path in (f"/{canary}", f"/v1/sandboxes?{canary}=1", box_url(box, f"/{canary}")):
+            assert canary.encode() not in d.get(path).body, path
+        assert len(d.good("GET", "/v1/sandboxes")["sandboxes"]) == 1
+
+
+# ---- its end and return
+
+def test_kill_and_return():
+    """What was acknowledged lives on without berthd, and the next one finds it."""
+    with Daemon() as d:
+        box = d.create("survivor")
+        c = d.good("POST", box_url(box, "/exec"), {"argv": ["sh", "-c", "echo before; read x; echo after"], "detach": True})["command"]
+        d.stop(signal.SIGKILL)
+        assert os.path.exists(d.socket)
+        assert b.berth("exec", box, "echo", "alive", ok=True).out == "alive\n"
+        d.start()
+        assert d.good("GET", box_url("survivor"))["status"] == "running"
+        url = box_url(box, "/commands/" + c)
+        d.good("POST", url + "/stdin?eof=true", b"\n")
+        assert d.good("GET", url + "/wait")["exit_status" if False else "verdict"]["exit_code"] == 0
+        assert d.get(url + "/output?raw=true").body == b"before\nafter\n"
+
+
+def test_graceful_end():
+    with Daemon() as d:
+        box = d.create()
+        got = []
+        t = threading.Thread(target=lambda: got.append(d.exec(box, "sh", "-c", "sleep 0.5; echo whole")))
+        t.start()
+        b.wait_for(lambda: "sleep" in b.berth("top", box).out, 10, "the command")
+        with d.raw_socket() as idle:
+            d.p.send_signal(signal.SIGTERM)
+            t.join(20)
+            assert got and got[0]["stdout"] == "whole\n", got
+            assert d.p.wait(20) == 0
+            assert idle.recv(10) == b""
+        assert not os.path.exists(d.socket)
+        assert b.berth("exec", box, "true", ok=True)
+        assert "sandboxes live on" in d.log()
+
+
+def test_a_long_request_does_not_keep_it():
+    with Daemon() as d:
+        box = d.create()
+        with d.raw_socket() as s:
+            s.sendall(f"GET {box_url(box, '/wait')} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            b.wait_for(lambda: "berth_http_requests_active 2" in d.get("/metrics").body.decode(), 10, "the request")
+            began = time.monotonic()
+            d.p.send_signal(signal.SIGTERM)
+            assert b" 503 " in s.recv(4096)
+            assert d.p.wait(30) == 0 and time.monotonic() - began < 15
+
+
+def test_one_berthd_a_run_directory():
+    with Daemon() as d:
+        r = subprocess.run([daemon.BERTHD], env=d.environment(), capture_output=True, text=True, timeout=20)
+        assert r.returncode != 0 and "another berthd" in r.stderr, r
+
+
+def test_reload():
+    with Daemon(tcp=True) as d:
+        new = "ffffffffffffffffffffffffffffffff"
+        assert d.get("/healthz", tcp=True, token=new, check=False).status == 401
+        b.write(d.tokens_path, f"root {new} admin\n", 0o600)
+        d.p.send_signal(signal.SIGHUP)
+        b.wait_for(lambda: d.get("/healthz", tcp=True, token=new, check=False).status == 200, 10, "the new token")
+        assert d.get("/healthz", tcp=True, token=daemon.TOKEN, check=False).status == 401
+        # a broken file changes nothing
+        b.write(d.tokens_path, "broken\n", 0o600)
+        d.p.send_signal(signal.SIGHUP)
+        b.wait_for(lambda: '"what":"reload"' in d.log(), 10, "the complaint")
+        assert d.get("/healthz", tcp=True, token=new, check=False).status == 200
+
+
+def test_socket_activation():
+    d = Daemon(wait=False)
+    path = b.tmp("activated.sock")
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen(8)
+    pid_script = 'exec env LISTEN_PID=$$ LISTEN_FDS=1 "$0"'
+    with open(d.log_path, "ab") as log:
+        d.p = subprocess.Popen(["sh", "-c", "exec 3<&%d; %s" % (listening.fileno(), pid_script), daemon.BERTHD],
+                               env=d.environment(), pass_fds=[listening.fileno()], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    d.socket = path
+    with d:
+        assert d.good("GET", "/healthz")["status"] == "ok"
+        assert not os.path.exists(os.path.join(b.root(), "run", "berthd.sock"))
+    assert os.path.exists(path)     # systemd's, not ours to remove
+
+
+def test_an_audit_line_for_every_change_and_none_for_secrets():
+    with Daemon(tcp=True) as d:
+        box = d.create("audited", env=["SECRET=canary-of-env"])
+        d.exec(box, "echo", "canary-of-argv", env=["X=canary-of-exec"], tcp=True, token=daemon.TOKEN)
+        d.get(box_url(box))
+        d.get("/healthz", tcp=True, token="wrong" * 8, check=False)
+        d.delete(box_url("nosuch"))
+        lines = [x for x in d.lines() if x["event"] == "audit"]
+        assert [(x["who"], x["op"], x["status"]) for x in lines] == [
+            ("uid:0", "POST /v1/sandboxes", 201), ("root", "POST /v1/sandboxes/{id}/exec", 200), ("tcp", "GET -", 401),
+            ("uid:0", "DELETE /v1/sandboxes/{id}", 404)], lines
+        assert lines[0]["id"] == lines[1]["id"] == box and lines[1]["command"] == "c1"
+        text = d.log()
+        assert "canary" not in text and daemon.TOKEN not in text and "wrongwrong" not in text
