@@ -534,7 +534,8 @@ void http_audit(struct http_request *rq, const char *key, const char *value)
 int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_ms, struct err *e)
 {
 	struct pollfd p[HTTP_POLLS_MAX + 2] = {
-		{ .fd = rq->conn->fd, .events = POLLRDHUP }, { .fd = rq->server->stop_fd, .events = POLLIN },
+		/* over TCP a client that is gone looks like one that has only finished sending; a unix socket tells them apart */
+		{ .fd = rq->conn->fd, .events = rq->conn->is_tcp ? POLLRDHUP : 0 }, { .fd = rq->server->stop_fd, .events = POLLIN },
 	};
 	int r;
 

@@ -40,6 +40,9 @@ static int add_option(struct args *a, const char *name, const json_t *v, struct 
 	autofree char *text = NULL;
 	int r;
 
+	/* NAME alone takes the caller's value, and the caller of berth is berthd */
+	if (!strcmp(name, "env") && (!json_is_string(v) || !strchr(json_string_value(v), '=')))
+		return err_set(e, ERR_INVALID, "body.options.env holds something else than NAME=VALUE");
 	if (json_is_false(v))
 		return 0;
 	if (json_is_true(v))
