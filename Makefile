@@ -38,7 +38,7 @@ INIT_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -idirafter /usr/include -idirafter /u
 
 # ---- what is made of what ------------------------------------------------
 LAYERS = base seccomp rootfs runtime manager cli
-MAINS = cli/berth.c cli/berth-image.c cli/berth-net.c cli/berthd.c seccomp/gen.c
+MAINS = cli/berth.c cli/berth-image.c cli/berth-http.c cli/berth-net.c cli/berthd.c seccomp/gen.c
 layer_objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard $(1)/*.c)))
 $(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call layer_objs,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
@@ -78,6 +78,14 @@ LIBS_NET = $(shell $(PKG_CONFIG) --libs libmnl libnftnl libcares libseccomp jans
 ifneq ($(shell $(PKG_CONFIG) --exists libmnl libnftnl libcares && echo yes),)
 PROGRAMS += $(BUILD)/berth-net
 endif
+# So is the part of the registry client that speaks with the network (apt-get install $(REGISTRY_PACKAGES)).
+REGISTRY_PACKAGES = libcurl4-openssl-dev libpsl-dev
+http_a = $(BUILD)/libberth-http.a
+http_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard rootfs/http/*.c))
+LIBS_HTTP = $(shell $(PKG_CONFIG) --libs libcurl libpsl libcrypto jansson)
+ifneq ($(shell $(PKG_CONFIG) --exists libcurl libpsl && echo yes),)
+PROGRAMS += $(BUILD)/berth-http
+endif
 
 all: $(PROGRAMS)
 
@@ -105,6 +113,7 @@ install: all
 	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
 	install -m 755 $(BUILD)/berth-image $(DESTDIR)$(PREFIX)/libexec/berth/berth-image
 	$(if $(filter %/berth-net,$(PROGRAMS)),install -m 755 $(BUILD)/berth-net $(DESTDIR)$(PREFIX)/libexec/berth/berth-net)
+	test ! -e $(BUILD)/berth-http || install -m 755 $(BUILD)/berth-http $(DESTDIR)$(PREFIX)/libexec/berth/berth-http
 	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
 	$(BUILD)/berth completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/berth
@@ -114,7 +123,7 @@ $$($(1)_a): $$($(1)_o)
 	$$(call say,AR,$$@)
 	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
 endef
-$(foreach l,$(LAYERS) api service,$(eval $(call archive_rule,$(l))))
+$(foreach l,$(LAYERS) api service http,$(eval $(call archive_rule,$(l))))
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
@@ -215,9 +224,13 @@ $(BUILD)/berth: $(BUILD)/cli/berth.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs
 	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
 endif
 
-$(BUILD)/berth-image: $(BUILD)/cli/berth-image.o $(cli_a) $(rootfs_a) $(base_a)
+$(BUILD)/berth-image: $(BUILD)/cli/berth-image.o $(cli_a) $(manager_a) $(rootfs_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_IMAGE)
+
+$(BUILD)/berth-http: $(BUILD)/cli/berth-http.o $(http_a) $(rootfs_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_HTTP)
 
 $(BUILD)/manager/api/schemas.o: manager/api/schemas.S manager/api/schemas.json
 	$(call say,AS,$<)

@@ -29,6 +29,13 @@ static const struct imagecmd *const commands[] = {
 	&imagecmd_rm,
 	&imagecmd_gc,
 	&imagecmd_fsck,
+	&imagecmd_copy,
+	/* of berth itself */
+	&imagecmd_pull,
+	&imagecmd_push,
+	&imagecmd_login,
+	&imagecmd_logout,
+	&imagecmd_ensure,
 };
 
 static void print_help(const struct imagecmd *c)
@@ -36,7 +43,7 @@ static void print_help(const struct imagecmd *c)
 	size_t i;
 
 	if (c) {
-		printf("Usage: berth image %s [options]%s%s\n\n%c%s.\n", c->name, *c->args ? " " : "", c->args,
+		printf("Usage: %s %s [options]%s%s\n\n%c%s.\n", imagecmd_program(c), c->name, *c->args ? " " : "", c->args,
 		       c->summary[0] - 'a' + 'A', c->summary + 1);
 		if (c->detail)
 			printf("\n%s", c->detail);
@@ -45,7 +52,7 @@ static void print_help(const struct imagecmd *c)
 	}
 	printf("Usage: berth image COMMAND [options] [arguments]\n\nKeeps the images that sandboxes start from.\n\nCommands:\n");
 	for (i = 0; i < ARRAY_LEN(commands); i++)
-		if (!commands[i]->hidden)
+		if (!commands[i]->hidden && !commands[i]->top)
 			printf("  %-16s  %s\n", commands[i]->name, commands[i]->summary);
 	printf("\n'berth image COMMAND --help' lists the options of a command.\n");
 }
@@ -70,7 +77,7 @@ static int fail(const struct imagecmd *c, const struct err *e, int as_json)
 		return err_exit_status(e->code);
 	}
 	fflush(stdout);
-	snprintf(prog, sizeof(prog), "berth image%s%s", c ? " " : "", c ? c->name : "");
+	snprintf(prog, sizeof(prog), "%s%s%s", imagecmd_program(c), c ? " " : "", c ? c->name : "");
 	log_error(prog, e);
 	return err_exit_status(e->code);
 }

@@ -7,19 +7,23 @@
 
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/imageuse.h"
 #include "cli/resident.h"
 #include "cli/runopts.h"
 
-enum { OPT_JSON = RUNOPT_FIRST_OWN };
+enum { OPT_JSON = RUNOPT_FIRST_OWN, OPT_PULL };
 
 static const struct opt options[] = {
 	RUNOPTS_TABLE,
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
+	{ "pull", 0, OPT_VALUE, "WHEN", "fetch the image: missing, always or never (default: missing)", OPT_PULL,
+	  COMPLETE_WORDS, "missing always never" },
 };
 
 struct create {
 	json_t *options;
 	const char *name;
+	const char *pull;	/* NULL: what the configuration says */
 	int json;
 };
 
@@ -67,6 +71,12 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		c->json = 1;
 		return 0;
 	}
+	if (id == OPT_PULL) {
+		enum imageuse_pull policy;
+
+		c->pull = value;
+		return imageuse_policy(value, &policy, e);
+	}
 	if (id == RUNOPT_NAME) {
 		c->name = value;
 		return value[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
@@ -88,6 +98,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 	struct sandbox_ref s;
 	struct err e = { 0 }, ignored;
 	unsigned cleared;
+	enum imageuse_pull policy = IMAGEUSE_NEVER;
 	int rest, help = 0, result;
 	char id[65];
 
@@ -102,6 +113,10 @@ static int create_main(const struct command *self, int argc, char **argv)
 		spec = json_pack("{s:i,s:s,s:O}", "version", 1, "image", argv[rest], "options", c.options);
 		result = spec ? sandbox_ref_registry(&s, &e) : err_set(&e, ERR_INVALID, "the image is not valid UTF-8");
 	}
+	if (result == 0)
+		result = imageuse_policy(c.pull ? c.pull : s.registry.config->registry_pull, &policy, &e);
+	if (result == 0)
+		result = imageuse_ensure(&s.registry, argv[rest], policy, c.json, &e);
 	if (result == 0)
 		result = resident_create(&s.registry, c.name ? c.name : "", spec, id, &e);
 	if (result < 0)

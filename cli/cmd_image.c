@@ -19,5 +19,5 @@ const struct command cmd_image = {
 	.run = run,
 	.flags = COMMAND_EXTERNAL,
 	.complete = COMPLETE_WORDS,
-	.words = "import ls inspect rm gc fsck",
+	.words = "import ls inspect rm gc fsck copy",
 };

@@ -22,7 +22,7 @@
 #include "runtime/attest.h"
 #include "runtime/supervise.h"
 
-enum { OPT_RM = RUNOPT_FIRST_OWN, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST };
+enum { OPT_RM = RUNOPT_FIRST_OWN, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST, OPT_PULL };
 
 static const struct opt options[] = {
 	RUNOPTS_TABLE,
@@ -33,6 +33,8 @@ static const struct opt options[] = {
 	{ "dry-run", 0, OPT_FLAG, NULL, "print what would be done, and do nothing", OPT_DRY_RUN },
 	{ "attest", 0, OPT_FLAG, NULL, "print what the kernel reports of the sandbox on stderr, before the command runs",
 	  OPT_ATTEST },
+	{ "pull", 0, OPT_VALUE, "WHEN", "fetch the image: missing, always or never (default: missing)", OPT_PULL,
+	  COMPLETE_WORDS, "missing always never" },
 };
 
 struct run {
@@ -79,6 +81,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_ATTEST:
 		r->attest = 1;
 		return 0;
+	case OPT_PULL:
+		return imageuse_policy(value, &r->image.pull, e);
 	default:
 		return runopts_set(&r->opts, id, value, e);
 	}
@@ -287,6 +291,8 @@ static int run_main(const struct command *self, int argc, char **argv)
 
 	if (config_load(&r.config, &e) < 0)
 		return command_fail(self, &e, 0);
+	if (imageuse_policy(r.config.registry_pull, &r.image.pull, &e) < 0)
+		return command_fail(self, &e, 0);
 	runopts_init(&r.opts, &r.config);
 	sandbox_init(&r.sandbox, &r.opts.spec);
 	result = command_options(self, argc, argv, set_option, &r, &rest, &help, &e);
@@ -296,6 +302,9 @@ static int run_main(const struct command *self, int argc, char **argv)
 		result = err_set(&e, ERR_USAGE, "no image given; hint: berth run host true, or berth run --help");
 	if (result == 0) {
 		r.image_ref = argv[rest];
+		r.image.quiet = r.json;
+		if (r.dry_run)
+			r.image.pull = IMAGEUSE_NEVER;
 		result = run(&r, argv + rest + 1, (size_t)(argc - rest - 1), &v, &e);
 	}
 	if (result == 0 && !r.dry_run)

@@ -17,11 +17,15 @@ static const struct {
 	const char *name, *arg, *help;
 	char letter;
 } options[] = {
-	[IMG_PLATFORM] = { "platform", "OS/ARCH", "import the image for this platform (default: this machine's)", 0 },
+	[IMG_PLATFORM] = { "platform", "OS/ARCH", "the image for this platform (default: our own)", 0 },
 	[IMG_QUIET] = { "quiet", NULL, "no progress; print digests or names only", 'q' },
 	[IMG_SIZE] = { "size", NULL, "also measure the unpacked layers on disk", 's' },
 	[IMG_FORCE] = { "force", NULL, "remove though a sandbox uses it; absent is no error", 'f' },
 	[IMG_REPAIR] = { "repair", NULL, "remove damaged blobs, so that a new import replaces them", 0 },
+	[IMG_INSECURE] = { "insecure", NULL, "speak plain http with the registry, passwords too", 0 },
+	[IMG_ALL] = { "all", NULL, "copy all platforms of an index, not one", 'a' },
+	[IMG_USERNAME] = { "username", "USER", "the user name", 'u' },
+	[IMG_PASSWORD_STDIN] = { "password-stdin", NULL, "read the password from stdin", 0 },
 	[IMG_JSON] = { "json", NULL, "print JSON, errors too", 0 },
 	[IMG_STORE] = { "store", "DIR", "the image store (default: $BERTH_STATE_DIR/store,\n"
 			"                         else " STORE_DEFAULT_PATH ")", 0 },
@@ -30,7 +34,7 @@ _Static_assert(ARRAY_LEN(options) == IMG_OPT_COUNT, "one row per option");
 
 static int takes(const struct imagecmd *c, size_t id)
 {
-	return id == IMG_STORE || c->options >> id & 1;
+	return id == IMG_STORE ? !c->no_store : c->options >> id & 1;
 }
 
 const char *imagecmd_value(const struct imagecmd_args *a, enum imagecmd_opt id)
@@ -46,6 +50,11 @@ const char *imagecmd_value(const struct imagecmd_args *a, enum imagecmd_opt id)
 int imagecmd_flag(const struct imagecmd_args *a, enum imagecmd_opt id)
 {
 	return imagecmd_value(a, id) != NULL;
+}
+
+const char *imagecmd_program(const struct imagecmd *c)
+{
+	return c && c->top ? "berth" : "berth image";
 }
 
 void imagecmd_release(struct imagecmd_args *a)
@@ -100,7 +109,7 @@ static int unknown_option(const struct imagecmd *c, const char *arg, struct err 
 	err_set(e, ERR_USAGE, "unknown option %.60s", arg);
 	if (s.best)
 		return err_hint(e, "did you mean --%s?", s.best);
-	return err_hint(e, "berth image %s --help lists the options", c->name);
+	return err_hint(e, "%s %s --help lists the options", imagecmd_program(c), c->name);
 }
 
 int imagecmd_add(struct imagecmd_args *a, enum imagecmd_opt id, const char *value, struct err *e)
@@ -158,9 +167,9 @@ int imagecmd_parse(const struct imagecmd *c, int argc, char **argv, struct image
 	a->operands = argv + optind;
 	a->operand_count = argc - optind;
 	if (a->operand_count < c->min || (c->max >= 0 && a->operand_count > c->max))
-		return err_set(e, ERR_USAGE, "%s; hint: berth image %s%s%s",
+		return err_set(e, ERR_USAGE, "%s; hint: %s %s%s%s",
 			       a->operand_count < c->min ? "an argument is missing" : "too many arguments",
-			       c->name, *c->args ? " " : "", c->args);
+			       imagecmd_program(c), c->name, *c->args ? " " : "", c->args);
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 /* A new option: a name here, a row in imagecmd.c, its bit in the commands that take it. */
 enum imagecmd_opt {
 	IMG_STORE, IMG_JSON, IMG_QUIET, IMG_PLATFORM, IMG_SIZE, IMG_FORCE, IMG_REPAIR,
+	IMG_INSECURE, IMG_ALL, IMG_USERNAME, IMG_PASSWORD_STDIN,
 	IMG_OPT_COUNT
 };
 _Static_assert(IMG_OPT_COUNT <= 64, "a command's options are bits of one word");
@@ -42,13 +43,17 @@ struct imagecmd {
 	int (*run)(int store_fd, const struct imagecmd_args *a, struct err *e);
 	int no_store;			/* runs without the store */
 	int hidden;			/* an internal verb: in no list */
+	int top;			/* a command of berth itself: "berth pull", not "berth image pull" */
 };
 
 extern const struct imagecmd imagecmd_import, imagecmd_ls, imagecmd_inspect, imagecmd_rm, imagecmd_gc, imagecmd_fsck;
+extern const struct imagecmd imagecmd_pull, imagecmd_push, imagecmd_copy, imagecmd_login, imagecmd_logout, imagecmd_ensure;
 
 /* The last value given for an option ("" for a flag), NULL when it was not. */
 const char *imagecmd_value(const struct imagecmd_args *a, enum imagecmd_opt id);
 int imagecmd_flag(const struct imagecmd_args *a, enum imagecmd_opt id);
+/* What people type before its name: "berth" or "berth image". */
+const char *imagecmd_program(const struct imagecmd *c);
 
 /* Adds an option as if it had been given. */
 int imagecmd_add(struct imagecmd_args *a, enum imagecmd_opt id, const char *value, struct err *e);

@@ -4,13 +4,16 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/program.h"
 #include "manager/config.h"
 
 #define PROGRAM "berth-image"
+#define ENSURE_FD 3	/* where it says why not */
 
 int imageprog_exec(char **argv, struct err *e)
 {
@@ -43,4 +46,55 @@ int imageprog_command(const struct command *self, const char *verb, int argc, ch
 	memcpy(words + 2, argv + 1, (size_t)argc * sizeof(*words));	/* with its NULL */
 	imageprog_exec(words, &e);
 	return command_fail(self, &e, 0);
+}
+
+static void become_ensure(const char *ref, int quiet, int report_fd)
+{
+	static char verb[] = "ensure", flag[] = "--quiet", end[] = "--";
+	char *words[] = { NULL, verb, end, (char *)ref, NULL, NULL };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct err e;
+
+	if (quiet) {
+		words[2] = flag;
+		words[3] = end;
+		words[4] = (char *)ref;
+	}
+	if (null >= 0 && dup2(null, STDIN_FILENO) == 0 && dup2(null, STDOUT_FILENO) == 1 &&
+	    (report_fd == ENSURE_FD ? fcntl(report_fd, F_SETFD, 0) : dup2(report_fd, ENSURE_FD)) >= 0) {
+		imageprog_exec(words, &e);
+		(void)!io_write_all(report_fd, &e, sizeof(e));
+	}
+	_exit(1);
+}
+
+int imageprog_ensure(const char *ref, int quiet, struct err *e)
+{
+	struct err told = { 0 };
+	int fds[2], status = 0, got;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	pid = fork();
+	if (!pid)
+		become_ensure(ref, quiet, fds[1]);
+	close(fds[1]);
+	if (pid < 0) {
+		close(fds[0]);
+		return err_sys(e, "fork");
+	}
+	got = io_read_exact(fds[0], &told, sizeof(told));
+	close(fds[0]);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		return 0;
+	told.msg[sizeof(told.msg) - 1] = '\0';
+	if (got == 1 && told.code > 0 && told.code < ERR_CODE_COUNT)
+		*e = told;
+	else
+		err_set(e, ERR_INTERNAL, PROGRAM " ended without a word (wait status 0x%x)", (unsigned)status);
+	err_wrap(e, "pull image '%.200s'", ref);
+	return strstr(e->msg, "hint:") ? -1 : err_hint(e, "--pull never takes what the store has");
 }

@@ -20,4 +20,10 @@ int imageprog_exec(char **argv, struct err *e);
  */
 int imageprog_command(const struct command *self, const char *verb, int argc, char **argv);
 
+/*
+ * Pulls ref for a sandbox that wants it, with progress on stderr when that is a
+ * terminal and not quiet.  The error is berth-image's own.
+ */
+int imageprog_ensure(const char *ref, int quiet, struct err *e);
+
 #endif

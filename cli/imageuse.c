@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "cli/imageprog.h"
+#include "rootfs/digest.h"
 #include "runtime/hostimage.h"
 
 static int add_layer(struct spec *s, int fd)
@@ -31,14 +33,67 @@ static int use_directory(const char *ref, struct spec *s, struct err *e)
 	return add_layer(s, fd);
 }
 
-static int use_stored(struct imageuse *u, const struct registry *r, const char *ref, struct spec *s, struct err *e)
+static int is_path(const char *ref)
+{
+	return ref[0] == '/' || !strncmp(ref, "./", 2) || !strncmp(ref, "../", 3) || !strcmp(ref, ".");
+}
+
+int imageuse_policy(const char *word, enum imageuse_pull *ret, struct err *e)
+{
+	if (!strcmp(word, "missing"))
+		*ret = IMAGEUSE_MISSING;
+	else if (!strcmp(word, "always"))
+		*ret = IMAGEUSE_ALWAYS;
+	else if (!strcmp(word, "never"))
+		*ret = IMAGEUSE_NEVER;
+	else
+		return err_set(e, ERR_INVALID, "'%.40s' is not missing, always or never", word);
+	return 0;
+}
+
+/* Loads it, fetching it before or after, as the policy says. */
+static int load(int store_fd, const char *ref, enum imageuse_pull policy, int quiet, struct image *ret, struct err *e)
+{
+	/* a digest names an image of the store only */
+	int can_pull = strncmp(ref, "sha256:", 7) && !digest_is_hex(ref, DIGEST_PREFIX_MIN, 64);
+
+	if (policy == IMAGEUSE_ALWAYS && can_pull && imageprog_ensure(ref, quiet, e) < 0)
+		return -1;
+	if (!image_load(store_fd, ref, ret, e))
+		return 0;
+	if (policy != IMAGEUSE_MISSING || e->code != ERR_NOT_FOUND || !can_pull || imageprog_ensure(ref, quiet, e) < 0)
+		return -1;
+	return image_load(store_fd, ref, ret, e);
+}
+
+static int open_store(const struct registry *r, struct err *e)
 {
 	char path[sizeof(r->config->state_dir) + 8];
-	size_t i;
 
 	snprintf(path, sizeof(path), "%s/store", r->config->state_dir);
-	u->store_fd = store_open(path, e);
-	if (u->store_fd < 0 || image_load(u->store_fd, ref, &u->image, e) < 0)
+	return store_open(path, e);
+}
+
+int imageuse_ensure(const struct registry *r, const char *ref, enum imageuse_pull policy, int quiet, struct err *e)
+{
+	autoclose int store_fd = -1;
+	struct image im = { 0 };
+
+	if (policy == IMAGEUSE_NEVER || !strcmp(ref, "host") || is_path(ref))
+		return 0;
+	store_fd = open_store(r, e);
+	if (store_fd < 0 || load(store_fd, ref, policy, quiet, &im, e) < 0)
+		return -1;
+	image_release(&im);
+	return 0;
+}
+
+static int use_stored(struct imageuse *u, const struct registry *r, const char *ref, struct spec *s, struct err *e)
+{
+	size_t i;
+
+	u->store_fd = open_store(r, e);
+	if (u->store_fd < 0 || load(u->store_fd, ref, u->pull, u->quiet, &u->image, e) < 0)
 		return -1;
 	u->has_image = 1;
 	u->hold_fd = image_hold(u->store_fd, &u->image, e);
@@ -59,7 +114,7 @@ int imageuse_open(struct imageuse *u, const struct registry *r, const char *ref,
 		s->host_image = 1;
 		return add_layer(s, hostimage_layer(r->state_fd, e));
 	}
-	if (ref[0] == '/' || !strncmp(ref, "./", 2) || !strncmp(ref, "../", 3) || !strcmp(ref, "."))
+	if (is_path(ref))
 		return use_directory(ref, s, e);
 	return use_stored(u, r, ref, s, e);
 }

@@ -11,16 +11,24 @@
 #include "rootfs/image.h"
 #include "runtime/spec.h"
 
+enum imageuse_pull { IMAGEUSE_NEVER, IMAGEUSE_MISSING, IMAGEUSE_ALWAYS };
+
 struct imageuse {
 	struct image image;
 	int has_image;		/* image is one of the store */
 	int store_fd;
 	int hold_fd;		/* keeps it from gc */
+	enum imageuse_pull pull;	/* may it be fetched from a registry? */
+	int quiet;		/* without progress */
 };
 
 #define IMAGEUSE_INIT ((struct imageuse){ .store_fd = -1, .hold_fd = -1 })
 
 int imageuse_open(struct imageuse *u, const struct registry *r, const char *ref, struct spec *s, struct err *e);
+/* For a sandbox that is made elsewhere: the image is there afterwards, if policy says so. */
+int imageuse_ensure(const struct registry *r, const char *ref, enum imageuse_pull policy, int quiet, struct err *e);
+/* "missing", "always", "never"; ERR_INVALID otherwise. */
+int imageuse_policy(const char *word, enum imageuse_pull *ret, struct err *e);
 /* Also closes the spec's layers. */
 void imageuse_close(struct imageuse *u, struct spec *s);
 

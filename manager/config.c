@@ -58,6 +58,13 @@ static int check_parent(const char *v, const char *what, struct err *e)
 	return 0;
 }
 
+static int check_pull(const char *v, const char *what, struct err *e)
+{
+	if (strcmp(v, "missing") && strcmp(v, "always") && strcmp(v, "never"))
+		return err_set(e, ERR_CONFIG, "%s '%.20s' is not missing, always or never", what, v);
+	return 0;
+}
+
 /* ---- the table ---- */
 
 #define FIELD(f) offsetof(struct config, f), sizeof(((struct config *)0)->f)
@@ -125,6 +132,24 @@ const struct config_key config_keys[] = {
 	  "origins of web pages whose requests are taken; separated by spaces" },
 	{ "daemon", "max_connections", CONFIG_COUNT, "256", 4, 65536, FIELD(daemon_max_connections), NULL, NULL,
 	  "connections of berthd at once, per listening socket" },
+	{ "registry", "pull", CONFIG_STRING, "missing", 5, 15, FIELD(registry_pull), check_pull, NULL,
+	  "when run and create fetch an image: missing, always, never" },
+	{ "registry", "mirrors", CONFIG_LIST, "", 0, 1023, FIELD(registry_mirrors), NULL, NULL,
+	  "registries asked first, as REGISTRY=MIRROR, such as docker.io=mirror.example:5000/prefix" },
+	{ "registry", "insecure", CONFIG_LIST, "", 0, 1023, FIELD(registry_insecure), NULL, NULL,
+	  "registries spoken to over plain http, as HOST:PORT" },
+	{ "registry", "realms", CONFIG_LIST, "", 0, 1023, FIELD(registry_realms), NULL, NULL,
+	  "token servers of another domain that may get a registry's credentials, as REGISTRY=HOST" },
+	{ "registry", "ca_file", CONFIG_STRING, "", 0, 255, FIELD(registry_ca_file), check_path_or_none, NULL,
+	  "PEM file of further certificate authorities" },
+	{ "registry", "parallel", CONFIG_COUNT, "3", 1, 16, FIELD(registry_parallel), NULL, NULL,
+	  "layers fetched at once" },
+	{ "registry", "retries", CONFIG_COUNT, "5", 0, 20, FIELD(registry_retries), NULL, NULL,
+	  "how often a request that failed in passing is tried again" },
+	{ "registry", "stall_timeout", CONFIG_DURATION, "30s", 1000, DAY_MS, FIELD(registry_stall_ms), NULL, NULL,
+	  "a connection slower than 1 KiB/s for this long has failed" },
+	{ "registry", "deadline", CONFIG_DURATION, "1h", 0, 366 * DAY_MS, FIELD(registry_deadline_ms), NULL, NULL,
+	  "time a whole pull or push may take; 0 is none" },
 };
 const size_t config_key_count = ARRAY_LEN(config_keys);
 _Static_assert(ARRAY_LEN(config_keys) <= CONFIG_KEY_MAX, "struct config has a source per key");

@@ -62,6 +62,16 @@ struct config {
 	char daemon_token_file[256];	/* "" is none */
 	char daemon_allowed_hosts[256], daemon_allowed_origins[256];
 	uint64_t daemon_max_connections;
+	/* [registry]; lists have a newline between their strings */
+	char registry_pull[16];		/* missing, always or never */
+	char registry_mirrors[1024];	/* "REGISTRY=MIRROR" */
+	char registry_insecure[1024];	/* "HOST[:PORT]" */
+	char registry_realms[1024];	/* "HOST[:PORT]=REALMHOST[:PORT]" */
+	char registry_ca_file[256];	/* absolute, or "" */
+	uint64_t registry_parallel;
+	uint64_t registry_retries;
+	uint64_t registry_stall_ms;
+	uint64_t registry_deadline_ms;	/* of a pull or push; 0 is none */
 
 	char file[4096];		/* the file that was read, or "" */
 	uint8_t source[CONFIG_KEY_MAX];	/* enum config_source, by row of config_keys */

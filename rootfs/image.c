@@ -152,6 +152,21 @@ static int is_record(const char *filename)
 	return filename[0] != '.' && n > 5 && n < REF_NAME_MAX + 8 && !strcmp(filename + n - 5, ".json");
 }
 
+/* An image is known by its manifest's digest, and by that of the index it was pulled by. */
+static int has_digest(const json_t *doc, const char *hex)
+{
+	static const char *const keys[] = { "digest", "index" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(keys); i++) {
+		const char *d = json_string_value(json_object_get(doc, keys[i]));
+
+		if (d && digest_is_valid(d) && !strncmp(digest_hex(d), hex, strlen(hex)))
+			return 1;
+	}
+	return 0;
+}
+
 /* Finds the one digest that starts with hex; *ret_doc stays NULL when there is none. */
 static int find_digest(int store_fd, const char *hex, const char *repo, json_t **ret_doc, struct err *e)
 {
@@ -172,7 +187,7 @@ static int find_digest(int store_fd, const char *hex, const char *repo, json_t *
 			continue;
 		doc = read_record(store_fd, d->d_name, NULL);
 		have = json_string_value(json_object_get(doc, "digest"));
-		if (!have || !digest_is_valid(have) || strncmp(digest_hex(have), hex, strlen(hex)))
+		if (!have || !digest_is_valid(have) || !has_digest(doc, hex))
 			continue;
 		had = json_string_value(json_object_get(found, "digest"));
 		if (had && strcmp(had, have))
@@ -190,7 +205,6 @@ static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct er
 {
 	char filename[REF_NAME_MAX + 8];
 	struct err first = { 0 };
-	const char *have;
 	struct ref r;
 	char *p;
 
@@ -215,8 +229,7 @@ static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct er
 			*e = first;
 		return -1;
 	}
-	have = json_string_value(json_object_get(*ret_doc, "digest"));
-	if (r.digest[0] && (!have || strcmp(have, r.digest))) {
+	if (r.digest[0] && !has_digest(*ret_doc, digest_hex(r.digest))) {
 		json_decref(*ret_doc);
 		*ret_doc = NULL;
 	}
@@ -233,7 +246,7 @@ json_t *image_record(int store_fd, const char *ref, struct err *e)
 		return NULL;
 	if (!doc)
 		err_set(e, ERR_NOT_FOUND, "image '%.200s' is not in the store; hint: "
-			"berth image import SOURCE %.200s", ref, ref);
+			"berth pull %.100s, or berth image import SOURCE %.100s", ref, ref, ref);
 	return doc;
 }
 

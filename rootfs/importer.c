@@ -151,8 +151,8 @@ int importer_stage_stream(struct importer *im, struct import_layer *l, struct un
 	return 0;
 }
 
-/* Both in the store: only how large the blob is remains to be asked. */
-static int reuse_layer(struct importer *im, struct import_layer *l, struct err *e)
+/* Only how large the blob is remains to be asked. */
+int importer_reuse_layer(struct importer *im, struct import_layer *l, struct err *e)
 {
 	autoclose int fd = store_open_blob(&im->store, l->want_digest, e);
 	struct stat st;
@@ -228,7 +228,7 @@ static int stage_layer(struct importer *im, struct import_image *img, size_t i, 
 	if (has_layer < 0 || has_blob < 0)
 		return -1;
 	if (has_layer && has_blob) {
-		if (reuse_layer(im, l, e) < 0)
+		if (importer_reuse_layer(im, l, e) < 0)
 			return -1;
 	} else if (unpack_layer(im, l, has_blob, has_layer, lower, i, open_layer, ctx, e) < 0) {
 		return -1;

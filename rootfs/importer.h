@@ -49,6 +49,7 @@ struct import_image {
 	char *manifest, *config;	/* documents, byte for byte */
 	size_t manifest_len, config_len;
 	char digest[DIGEST_SIZE];	/* of the manifest */
+	char index_digest[DIGEST_SIZE];	/* of the index it was chosen from, "" when none */
 	char config_digest[DIGEST_SIZE];
 	struct oci_config parsed;
 	uint64_t skipped_elsewhere;	/* by a reader, before the layer saw it */
@@ -62,6 +63,8 @@ void import_image_release(struct import_image *img);
 /* Unpacks what the store does not have; fills in what each layer is. */
 int importer_stage(struct importer *im, struct import_image *img, import_open_fn *open_layer, void *ctx,
 		   struct err *e);
+/* Blob and tree are both in the store: fills in what the layer is. */
+int importer_reuse_layer(struct importer *im, struct import_layer *l, struct err *e);
 /* Stages one layer from u, which has its source set; chain id is filled in. */
 int importer_stage_stream(struct importer *im, struct import_layer *l, struct unpack *u, struct err *e);
 /* Parses the config, checks its platform and its layers against the image's. */

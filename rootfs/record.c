@@ -44,6 +44,11 @@ json_t *record_make(const struct import_image *img, const char *name, struct err
 			   "env", c->env, "entrypoint", c->entrypoint, "cmd", c->cmd,
 			   "user", c->user, "workdir", c->workdir, "stop_signal", c->stop_signal,
 			   "labels", c->labels);
+	if (record && img->index_digest[0] && json_object_set_new(record, "index", json_string(img->index_digest)) < 0) {
+		json_decref(record);
+		err_nomem(e);
+		return NULL;
+	}
 	if (!record)
 		err_set(e, ERR_CORRUPT, "the image's config holds text that is not UTF-8");
 	return record;

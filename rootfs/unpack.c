@@ -332,6 +332,8 @@ int unpack_run(struct unpack *u, struct err *e)
 	reap(&p.filter, fed < 0);
 	reap(&p.writer, fed < 0);
 	rc = started < 0 ? -1 : judge(&p, fed, &feed_err, e);
+	if (!rc && u->lower_ready)
+		rc = u->lower_ready(u->lower_ctx, e);
 	if (!rc && p.notes_fd >= 0)
 		rc = notes_replay(p.notes_fd, apply_note, u, e);
 	fd_close(&p.notes_fd);

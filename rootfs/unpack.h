@@ -35,6 +35,9 @@ struct unpack {
 	/* called now and then with what was read so far; may be NULL */
 	void (*tick)(void *ctx, uint64_t in_bytes, const struct layer_progress *p);
 	void *tick_ctx;
+	/* called when blob and content were found right and the lower trees must be complete; may be NULL */
+	int (*lower_ready)(void *ctx, struct err *e);
+	void *lower_ctx;
 	/* out */
 	char digest[DIGEST_SIZE];
 	char diff_id[DIGEST_SIZE];

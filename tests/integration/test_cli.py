@@ -79,7 +79,7 @@ def test_misuse_is_one_line_with_the_remedy():
 
 
 def test_errors_are_json_when_asked():
-    r = b.berth("run", "--json", "nosuchimage", "true")
+    r = b.berth("run", "--json", "--pull", "never", "nosuchimage", "true")
     error = json.loads(r.err)["error"]
     b.expect(r.code == 125 and error["exit_status"] == 125 and error["code"] == "not-found", r, "not as JSON")
     b.expect(r.err.count("\n") == 1, r, "more than one line")

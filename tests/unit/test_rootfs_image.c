@@ -123,7 +123,7 @@ Test(rootfs_image, what_is_missing_comes_with_a_hint)
 	struct err e = { 0 };
 
 	cr_expect_eq(load("nothing", &e), -1);
-	cr_expect(strstr(e.msg, "hint: berth image import"), "%s", e.msg);
+	cr_expect(strstr(e.msg, "hint: berth pull nothing, or berth image import"), "%s", e.msg);
 }
 
 Test(rootfs_image, damaged_records_are_corrupt)

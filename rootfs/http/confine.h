@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * confine - what the process that speaks with the network may still do.
+ *
+ * Afterwards it is nobody, without capabilities or a way to gain any; it sees
+ * /etc, /usr and /lib read-only (name resolution, CA certificates) and nothing
+ * else; it cannot start a program, make a namespace, trace, or listen.  What it
+ * keeps: the descriptors it was sent, and outgoing connections.
+ */
+#ifndef BERTH_ROOTFS_HTTP_CONFINE_H
+#define BERTH_ROOTFS_HTTP_CONFINE_H
+
+#include "base/err.h"
+
+/* To be called as early as possible: bounds, /dev/null as stdio, no core, no debugger. */
+int http_confine_begin(int keep_fd, struct err *e);
+/* Gives up the rest; call it in a process with one thread. */
+int http_confine_end(struct err *e);
+
+#endif

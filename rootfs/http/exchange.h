@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exchange - one HTTP request of berth-http, to its end: logging in,
+ * redirects, retries, and taking up a broken download where it broke.
+ *
+ * Built on libcurl's multi interface; nothing here blocks.  What libcurl would
+ * decide by itself is decided here: it follows no redirect, knows no
+ * credential, no cookie, no .netrc, and no protocol but http and https.
+ *
+ * Every exchange belongs to a site, the registry the operator named.  A
+ * credential or token goes to the site's own scheme, host and port only; to an
+ * auth realm elsewhere only by the rule in auth.c.
+ */
+#ifndef BERTH_ROOTFS_HTTP_EXCHANGE_H
+#define BERTH_ROOTFS_HTTP_EXCHANGE_H
+
+#include <curl/curl.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "rootfs/challenge.h"
+#include "rootfs/origin.h"
+
+#define HTTP_REDIRECTS_MAX 5
+#define HTTP_HEADERS_MAX (128u << 10)	/* bytes of all headers of one answer */
+#define HTTP_ERROR_TEXT_MAX 8192	/* bytes read of an answer that is no success */
+#define HTTP_TOKEN_MAX 16384		/* bytes of a bearer token */
+#define HTTP_TOKEN_ANSWER_MAX 65536
+#define HTTP_SCOPE_MAX 2048
+
+struct http_token {
+	struct http_token *next;
+	char *scope;
+	char *token;
+	uint64_t expires_ms;	/* on the monotonic clock */
+};
+
+/* A registry, by origin. */
+struct http_site {
+	struct http_site *next;
+	struct origin origin;
+	char *user, *password;		/* NULL when there are none */
+	char *identity_token;		/* OAuth2 refresh token, instead of both */
+	int basic;			/* it asked for Basic: sent unasked from now on */
+	int has_class;
+	enum address_class class;	/* where it was last connected */
+	struct http_token *tokens;
+};
+
+struct http {
+	CURLM *multi;
+	struct http_site *sites;
+	char **realms;			/* "HOST=REALMHOST" */
+	size_t realm_count;
+	struct exchange *active;
+	unsigned int retries;
+	uint64_t stall_ms;
+	char agent[80];
+	char *ca;			/* further CA certificates, PEM */
+	size_t ca_len;
+	int has_proxy;
+};
+
+struct exchange {
+	struct http *http;
+	struct exchange *next;
+	struct http_site *site;
+	/* called once; err.code is 0 after a 2xx */
+	void (*done)(struct exchange *x);
+	void (*retrying)(struct exchange *x, uint64_t delay_ms);	/* may be NULL */
+	void *ctx;
+
+	/* the request, set by the caller after exchange_init() */
+	const char *method;		/* GET, HEAD, POST, PUT */
+	char first_url[ORIGIN_URL_MAX];
+	char scope[HTTP_SCOPE_MAX];	/* token scopes, by blanks; "" asks for none */
+	const char *accept;
+	const char *content_type;
+	char *form;			/* POST body, or NULL */
+	char *authorization;		/* of a token request: sent as it is */
+	int is_token;
+	int in_fd;			/* PUT body, or -1 */
+	uint64_t in_size;
+	int out_fd;			/* non-blocking; where a body of want_size goes, or -1: text */
+	uint64_t want_size;
+	size_t text_max;
+
+	/* the answer */
+	struct err err;
+	long status;
+	struct buf text;
+	uint64_t got;			/* bytes handed to out_fd, over all attempts */
+	uint64_t sent;
+	char type[128], digest[80], location[ORIGIN_URL_MAX];
+
+	/* inside */
+	CURL *easy;
+	struct curl_slist *headers;
+	char url[ORIGIN_URL_MAX];	/* of this attempt */
+	char curl_error[CURL_ERROR_SIZE];
+	struct challenge challenge;
+	struct err challenge_err;
+	struct err fatal;		/* what a callback found; ends the exchange */
+	size_t header_bytes;
+	char range[80], encoding[32];
+	uint64_t length, skip, in_at, retry_after_ms, tried_at, wake_ms;
+	unsigned int tries, redirects;
+	int started, enough, bad_header, paused, draining, fresh_token, sent_basic, no_range, has_length;
+	char refused[200];		/* an address we did not connect to */
+	unsigned char *pending;
+	size_t pending_at, pending_len;
+};
+
+void exchange_init(struct exchange *x, struct http *h, struct http_site *site, const char *method);
+/* Begins; done() may be called before it returns. */
+void exchange_start(struct exchange *x);
+void exchange_release(struct exchange *x);
+/* From the beginning, on another site: the bytes handed on stay. */
+void exchange_move(struct exchange *x, struct http_site *site);
+
+/* One turn of the loop: waits for the network, sock or timers; at most timeout_ms. */
+int http_turn(struct http *h, int sock, int timeout_ms, struct err *e);
+/* The site of an origin, made when absent. */
+struct http_site *http_site(struct http *h, const struct origin *o, struct err *e);
+uint64_t http_now_ms(void);
+
+/* ---- auth.c ---- */
+
+/* The Authorization line for this attempt, or NULL with err.code 0 when there is none; the caller frees. */
+char *auth_header(struct exchange *x, struct err *e);
+/*
+ * After a 401.  0: the exchange goes on (now, or when the token is there).  -1
+ * with err set: it is over.
+ */
+int auth_challenged(struct exchange *x, struct err *e);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rootfs/push.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "rootfs/catalog.h"
+#include "rootfs/hash.h"
+#include "rootfs/image.h"
+#include "rootfs/store.h"
+
+void push_retrying(void *ctx, const char *why, uint64_t delay_ms)
+{
+	const struct push *p = ctx;
+
+	if (p->o->event)
+		p->o->event(p->o->ctx, &(struct pull_event){ .kind = PULL_RETRY, .text = why, .delay_ms = delay_ms });
+}
+
+static void tell(const struct push *p, const char *digest, enum pull_layer_state state, uint64_t bytes, uint64_t total)
+{
+	if (p->o->event)
+		p->o->event(p->o->ctx, &(struct pull_event){ .kind = PULL_LAYER, .digest = digest, .layer = p->done,
+							     .layers = p->count, .state = state, .bytes = bytes,
+							     .total_bytes = total });
+}
+
+int push_count(struct push *p, const char *digest, uint64_t size, const struct remote_event *ev, struct err *e)
+{
+	tell(p, digest, ev->existed || ev->mounted ? PULL_EXISTS : PULL_DONE, size, size);
+	p->existed += (uint64_t)ev->existed;
+	p->mounted += (uint64_t)ev->mounted;
+	if (!ev->existed && !ev->mounted)
+		p->sent += size;
+	p->done++;
+	return json_object_set_new(p->seen, digest, json_true()) < 0 ? err_nomem(e) : 0;
+}
+
+int push_blob(struct push *p, const char *digest, uint64_t size, const char *from, int fd, struct err *e)
+{
+	struct remote_event ev;
+	int id;
+
+	if (json_object_get(p->seen, digest)) {
+		p->done++;
+		return 0;
+	}
+	id = remote_push_blob(&p->remote, &p->to, digest, size, from, fd, e);
+	if (id < 0)
+		return -1;
+	tell(p, digest, PULL_RUNNING, 0, size);
+	for (;;) {
+		if (remote_next(&p->remote, -1, &ev, e) < 0)
+			return -1;
+		if (ev.id != (unsigned int)id)
+			continue;
+		if (ev.kind == REMOTE_PROGRESS) {
+			tell(p, digest, PULL_RUNNING, ev.bytes, size);
+			continue;
+		}
+		if (ev.kind == REMOTE_FAILED) {
+			*e = ev.err;
+			return err_wrap(e, "push blob %.19s to %.100s/%.150s", digest, p->to.registry, p->to.repo);
+		}
+		break;
+	}
+	return push_count(p, digest, size, &ev, e);
+}
+
+int push_reference(const struct ref *r, const struct remote_target *t, const char *digest, const char **ret, struct err *e)
+{
+	if (r->digest[0] && strcmp(r->digest, digest))
+		return err_set(e, ERR_INVALID, "the image has digest %s, not the one to push it as; hint: name a tag", digest);
+	*ret = t->ref;
+	return 0;
+}
+
+json_t *push_result(const struct push *p, const char *digest, size_t layers, struct err *e)
+{
+	json_t *j = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name", p->o->ref, "digest", digest, "layers",
+			      (json_int_t)layers, "size", (json_int_t)p->size, "sent_bytes", (json_int_t)p->sent, "existed",
+			      (json_int_t)p->existed, "mounted", (json_int_t)p->mounted);
+
+	if (!j)
+		err_nomem(e);
+	return j;
+}
+
+/* ---- from the store ---- */
+
+struct local {
+	struct push p;
+	struct store store;
+	json_t *record;
+	struct oci_manifest manifest;
+	char *text;
+	size_t len;
+	char type[128];
+};
+
+/* The document as it was when it came; a store that changed it is found out here. */
+static int read_blob(struct local *l, const char *digest, size_t max, char **ret, size_t *ret_len, struct err *e)
+{
+	autoclose int fd = store_open_blob(&l->store, digest, e);
+	struct buf b = BUF_INIT(max);
+	char have[DIGEST_SIZE];
+
+	if (fd < 0)
+		return -1;
+	if (io_read_all(fd, &b, digest, e) < 0 || hash_bytes(b.data ? b.data : "", b.len, have, e) < 0) {
+		buf_release(&b);
+		return -1;
+	}
+	if (strcmp(have, digest)) {
+		buf_release(&b);
+		return err_set(e, ERR_CORRUPT, "blob %s of the store is damaged; hint: berth image fsck --repair", digest);
+	}
+	*ret = b.data;
+	*ret_len = b.len;
+	return 0;
+}
+
+static int read_manifest(struct local *l, const char *digest, struct err *e)
+{
+	autojson json_t *j = NULL;
+	const char *type = NULL;
+
+	if (read_blob(l, digest, OCI_MANIFEST_MAX, &l->text, &l->len, e) < 0 ||
+	    oci_manifest_parse(l->text, l->len, NULL, &l->manifest, e) < 0)
+		return -1;
+	j = json_parse(l->text, l->len, OCI_MANIFEST_MAX, "image manifest", e);
+	if (!j || json_get_str(j, "mediaType", &type, "image manifest", e) < 0)
+		return -1;
+	/* an OCI manifest need not say what it is; Docker's does */
+	snprintf(l->type, sizeof(l->type), "%.127s", type ? type : OCI_TYPE_MANIFEST);
+	return 0;
+}
+
+struct mount_search {
+	const struct local *l;
+	const char *digest;
+	char found[REMOTE_REPO_MAX];
+};
+
+/* Another name of ours in the same registry whose image has the blob: the registry has it there, most likely. */
+static int look_for_mount(void *ctx, const char *filename, const json_t *record, const struct err *bad, struct err *e)
+{
+	struct mount_search *m = ctx;
+	const char *name = json_string_value(json_object_get(record, "name")), *d;
+	struct remote_target t;
+	const json_t *layer;
+	struct ref r;
+	size_t i;
+
+	(void)filename;
+	(void)bad;
+	(void)e;
+	if (m->found[0] || !name || ref_parse(name, &r, NULL) < 0 ||
+	    remote_target(&r, m->l->p.o->remote, 0, &t, NULL) < 0 || strcmp(t.registry, m->l->p.to.registry) ||
+	    !strcmp(t.repo, m->l->p.to.repo))
+		return 0;
+	json_array_foreach(json_object_get(record, "layers"), i, layer) {
+		d = json_string_value(json_object_get(layer, "digest"));
+		if (d && !strcmp(d, m->digest))
+			memcpy(m->found, t.repo, sizeof(m->found));
+	}
+	return 0;
+}
+
+static int push_layer(struct local *l, const struct oci_desc *d, struct err *e)
+{
+	autoclose int fd = store_open_blob(&l->store, d->digest, e);
+	struct mount_search m = { .l = l, .digest = d->digest };
+	struct stat st;
+
+	if (fd < 0 || catalog_each(l->store.fd, look_for_mount, &m, e) < 0)
+		return -1;
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "look at a blob");
+	if ((uint64_t)st.st_size != d->size)
+		return err_set(e, ERR_CORRUPT, "blob %s of the store has %lld bytes instead of %llu; hint: berth image fsck "
+			       "--repair", d->digest, (long long)st.st_size, (unsigned long long)d->size);
+	return push_blob(&l->p, d->digest, d->size, m.found[0] ? m.found : NULL, fd, e);
+}
+
+static int push_image(struct local *l, const struct ref *r, const char *digest, struct err *e)
+{
+	const struct oci_manifest *m = &l->manifest;
+	struct push *p = &l->p;
+	const char *as;
+	size_t i;
+
+	if (push_reference(r, &p->to, digest, &as, e) < 0)
+		return -1;
+	p->count = m->layer_count + 1;
+	p->size = l->len + m->config.size;
+	for (i = 0; i < m->layer_count; i++) {
+		p->size += m->layers[i].size;
+		if (push_layer(l, &m->layers[i], e) < 0)
+			return -1;
+	}
+	if (push_layer(l, &m->config, e) < 0)
+		return -1;
+	return remote_put_manifest(&p->remote, &p->to, as, l->type, l->text, l->len, e);
+}
+
+json_t *push_run(int store_fd, const struct push_options *o, struct err *e)
+{
+	struct local l = { .p = { .o = o, .remote = REMOTE_INIT } };
+	const struct remote_target *to = &l.p.to;
+	autojson json_t *record = NULL, *seen = json_object();
+	const char *digest;
+	json_t *result = NULL;
+	struct ref r;
+
+	l.p.seen = seen;
+	l.p.remote.retrying = push_retrying;
+	l.p.remote.ctx = &l.p;
+	if (!seen || ref_parse(o->ref, &r, e) < 0 || remote_target(&r, o->remote, 0, &l.p.to, e) < 0)
+		return NULL;
+	if (store_begin(&l.store, store_fd, e) < 0)	/* what we send is not removed meanwhile */
+		return NULL;
+	record = image_record(store_fd, o->image, e);
+	digest = json_string_value(json_object_get(record, "digest"));
+	if (digest && digest_is_valid(digest) && !read_manifest(&l, digest, e) &&
+	    !remote_open(&l.p.remote, o->remote, &to, 1, NULL, e) && !push_image(&l, &r, digest, e))
+		result = push_result(&l.p, digest, l.manifest.layer_count, e);
+	remote_close(&l.p.remote);
+	oci_manifest_release(&l.manifest);
+	free(l.text);
+	store_end(&l.store);
+	return result;
+}
