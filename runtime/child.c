@@ -166,6 +166,9 @@ static int receive_go(struct child *c, struct err *e)
 	for (i = 0; i < c->plan->count; i++)
 		if (mountplan_is_host_side(c->plan->ops[i].kind) && used < n)
 			c->plan->ops[i].fd = fds[used++];
+	c->plan->spare_count = 0;
+	while (used < n && c->plan->spare_count < ARRAY_LEN(c->plan->spare))
+		c->plan->spare[c->plan->spare_count++] = fds[used++];
 	if (used != n)
 		return err_set(e, ERR_INTERNAL, "%zu mounts for %zu descriptors", used, n);
 	return 0;

@@ -11,7 +11,7 @@
 /* What the supervisor sends once it has mapped the ids and made the host-side mounts; descriptors ride along. */
 struct child_go {
 	uint32_t magic;
-	uint32_t fds;	/* init's memfd, then one per host-side operation of the plan, in its order */
+	uint32_t fds;	/* init's memfd, one per host-side operation of the plan in its order, then the spares */
 };
 
 /* The child's answer when terminals are wanted: a descriptor of the sandbox's /dev/pts rides along. */

@@ -143,6 +143,11 @@ static int send_go(struct sandbox *sb, int init_fd, struct err *e)
 			return err_set(e, ERR_LIMIT, "more than %d mounts", FDPASS_MAX);
 		fds[go.fds++] = sb->plan.ops[i].fd;
 	}
+	/* as many as there is room for: the others cost their closer some time */
+	for (i = 0; i < sb->plan.spare_count && go.fds < FDPASS_MAX; i++)
+		fds[go.fds++] = sb->plan.spare[i];
+	if (go.fds < FDPASS_MAX)
+		fds[go.fds++] = sb->base_fd;
 	if (fdpass_send(sb->sock, &go, sizeof(go), fds, go.fds) < 0)
 		return err_sys(e, "hand the mounts to the sandbox");
 	return 0;

@@ -5,6 +5,7 @@
 #include <linux/mount.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 
@@ -24,12 +25,12 @@ static const char *const proc_rdonly[] = {
 	"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
 };
 
-/* procfs entries that tell of the host, its memory or its other tenants (K15). */
+/* procfs entries that tell of the host, its memory or its other tenants (K15); "d" before a directory. */
 static const char *const proc_mask[] = {
-	"/proc/acpi", "/proc/asound", "/proc/buddyinfo", "/proc/config.gz", "/proc/interrupts", "/proc/iomem",
+	"d/proc/acpi", "d/proc/asound", "/proc/buddyinfo", "/proc/config.gz", "/proc/interrupts", "/proc/iomem",
 	"/proc/ioports", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg",
 	"/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats", "/proc/modules",
-	"/proc/pagetypeinfo", "/proc/sched_debug", "/proc/schedstat", "/proc/scsi", "/proc/slabinfo",
+	"/proc/pagetypeinfo", "/proc/sched_debug", "/proc/schedstat", "d/proc/scsi", "/proc/slabinfo",
 	"/proc/softirqs", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo", "/proc/zoneinfo",
 };
 
@@ -72,7 +73,8 @@ static void add_system(struct mountplan *p, const struct spec *s)
 	for (i = 0; i < ARRAY_LEN(proc_rdonly); i++)
 		add(p, MOUNT_RDONLY, proc_rdonly[i], SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
 	for (i = 0; i < ARRAY_LEN(proc_mask); i++)
-		add(p, MOUNT_MASK, proc_mask[i], SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
+		add(p, MOUNT_MASK, proc_mask[i] + (proc_mask[i][0] == 'd'), SAFE_NOEXEC | MOUNT_ATTR_RDONLY)->mode =
+			proc_mask[i][0] == 'd' ? S_IFDIR : S_IFREG;
 	add(p, MOUNT_SEAL, "/dev", MOUNT_ATTR_RDONLY);
 	add(p, MOUNT_SYS, "/sys", SAFE_NOEXEC);
 	add(p, MOUNT_CGROUP, "/sys/fs/cgroup", SAFE_NOEXEC | MOUNT_ATTR_RDONLY);

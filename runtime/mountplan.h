@@ -45,7 +45,7 @@ struct mount_op {
 	const char *source;	/* absolute on the host, or NULL */
 	uint64_t attr;		/* MOUNT_ATTR_* (mount_setattr(2)) */
 	uint64_t size_bytes, inodes;
-	uint32_t mode;
+	uint32_t mode;		/* MOUNT_TMPFS: of its root; MOUNT_MASK: S_IFDIR for a directory, as far as known */
 	int idmap;		/* the sandbox's ids are the ids on disk */
 	int fd;			/* the detached mount, once prepared; else -1 */
 };
@@ -56,7 +56,7 @@ struct mount_op {
 struct mountplan {
 	struct mount_op ops[MOUNTPLAN_MAX];
 	size_t count;
-	int spare[SPEC_LAYERS_MAX + 16];	/* detached mounts that became layers: to be closed late */
+	int spare[SPEC_LAYERS_MAX + 16];	/* detached mounts that became layers: the child takes them down */
 	size_t spare_count;
 };
 

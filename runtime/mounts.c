@@ -262,7 +262,7 @@ int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int
 			goto out;
 	r = 0;
 out:
-	/* each costs an RCU grace period to close: not before the sandbox runs */
+	/* each would cost an RCU grace period to close: the child takes them down with the host's root */
 	for (i = 0; i < s->layer_count; i++)
 		p->spare[p->spare_count++] = layer_mnt[i];
 	return r;

@@ -19,11 +19,25 @@
 #include "runtime/mounts.h"
 #include "runtime/newmount.h"
 
-static int enter_root(int root_mnt, struct err *e)
+/*
+ * A detached mount that is closed costs its closer an RCU grace period.  Attached
+ * to the tree that is about to go they all go in one.  On kernels where the layers
+ * were attached elsewhere there is nothing left to move.
+ */
+static void shed_spares(const struct mountplan *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->spare_count; i++)
+		(void)!move_mount(p->spare[i], "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+static int enter_root(const struct mountplan *p, int root_mnt, struct err *e)
 {
 	/* nothing of ours may travel back to the host, nothing of the host's may arrive (K21) */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "make the mount namespace private");
+	shed_spares(p);
 	/* /proc is only a place that every host has; the root is stacked on it and then pivoted to */
 	if (move_mount(root_mnt, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return err_sys(e, "attach the root file system");
@@ -168,12 +182,16 @@ static int first_mask(const struct mount_op *op, const char *source, struct err 
 	return 0;
 }
 
+/*
+ * A mask of the wrong kind is refused only after the kernel has made the mount,
+ * and taking that back waits for an RCU grace period: so the plan says the kind.
+ */
 static int mask(const struct mount_op *op, struct masks *m, struct err *e)
 {
-	const char **known = &m->file;
-	int dir;
+	int dir = S_ISDIR(op->mode), tries;
 
-	for (dir = 0; dir < 2; dir++) {
+	for (tries = 0; tries < 2; tries++, dir = !dir) {
+		const char **known = dir ? &m->dir : &m->file;
 		const char *source = *known ? *known : dir ? "/dev/" MOUNTS_MASK_DIR : "/dev/" MOUNTS_MASK_FILE;
 
 		e->code = ERR_NONE;
@@ -185,9 +203,8 @@ static int mask(const struct mount_op *op, struct masks *m, struct err *e)
 			return -1;
 		if (errno == ENOENT)
 			return 0;
-		if (errno != ENOTDIR || dir)
+		if (errno != ENOTDIR)
 			break;
-		known = &m->dir;	/* a directory takes a directory */
 	}
 	return err_sys(e, "mask %s", op->target);
 }
@@ -211,7 +228,7 @@ static int attach_proc(const struct mount_op *op, int mnt, struct err *e)
 	return target < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
 }
 
-static int enter_one(const struct mount_op *op, int proc_mnt, struct masks *masks, struct err *e)
+static int enter_one(const struct mountplan *p, const struct mount_op *op, int proc_mnt, struct masks *masks, struct err *e)
 {
 	static const struct newmount_opt pts[] = {
 		{ "ptmxmode", "0666" }, { "mode", "0620" }, { "gid", "5" }, { "max", "64" },
@@ -219,7 +236,7 @@ static int enter_one(const struct mount_op *op, int proc_mnt, struct masks *mask
 
 	switch (op->kind) {
 	case MOUNT_ROOT:
-		return enter_root(op->fd, e);
+		return enter_root(p, op->fd, e);
 	case MOUNT_PROC:
 		return attach_proc(op, proc_mnt, e);
 	case MOUNT_DEVPTS:
@@ -265,7 +282,7 @@ int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e)
 
 		if (op->kind == MOUNT_SEAL && !strcmp(op->target, "/") && make_workdir(s, e) < 0)
 			return -1;
-		if (enter_one(op, proc_mnt, &masks, e) < 0)
+		if (enter_one(p, op, proc_mnt, &masks, e) < 0)
 			return err_wrap(e, "mount %s", op->target);
 	}
 	return forbid_namespaces(knobs, e);

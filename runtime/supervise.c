@@ -32,7 +32,6 @@ struct run {
 	uint64_t kill_at_ms;		/* 0: no TERM was sent yet */
 	uint64_t cpu_check_at_ms;	/* 0: no CPU time limit */
 	uint64_t oom_until_ms;		/* v1: memory ran out; 0: it did not */
-	int started;			/* execve succeeded */
 	int done;
 };
 
@@ -194,11 +193,7 @@ static int serve_reply(struct run *r, struct err *e)
 	}
 	if (reply.seq != r->seq)
 		return 0;
-	if (reply.type == INIT_STARTED) {
-		r->started = 1;
-		if (r->how->idle)
-			r->how->idle(r->how->idle_ctx);
-	} else if (reply.type == INIT_EXITED) {
+	if (reply.type == INIT_EXITED) {
 		r->facts.ended = 1;
 		r->facts.exited = (int)reply.exited;
 		r->facts.value = reply.value;
@@ -281,6 +276,8 @@ int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how,
 		r.cpu_check_at_ms = r.started_ms + 5;
 	if (sb->spec->tty && tty_open(&r.tty, how->tty_fd, how->in, how->out, e) < 0)
 		return -1;
+	if (how->idle)
+		how->idle(how->idle_ctx);
 	result = loop(&r, e);
 	if (result == 0)
 		result = conclude(&r, ret, e);

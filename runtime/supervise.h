@@ -19,7 +19,7 @@ struct supervise {
 	int signal_fd;
 	int tty_fd;		/* the terminal's master side, when the spec has one */
 	int in, out;		/* what it is joined to */
-	/* called once, right after the command started: work that may wait until then */
+	/* called once, while the sandbox sets itself up on another CPU: work that may wait until then */
 	void (*idle)(void *ctx);
 	void *idle_ctx;
 };
