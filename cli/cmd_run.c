@@ -283,7 +283,7 @@ static int run_main(const struct command *self, int argc, char **argv)
 	struct run r = {
 		.image = IMAGEUSE_INIT, .tty_fd = -1, .disk_fd = -1, .status_fd = -1,
 		.registry = { .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1, .kept_fd = -1 },
-		.claim = { .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 },
+		.claim = { .dir_fd = -1, .slot_fd = -1 },
 	};
 	struct verdict v = { 0 };
 	struct err e = { 0 };

@@ -115,7 +115,6 @@ static void close_all(struct resident *x)
 	/* the keeper has its own copies, and with them the locks */
 	fd_close(&x->claim.dir_fd);
 	fd_close(&x->claim.slot_fd);
-	fd_close(&x->claim.lock_fd);
 }
 
 int resident_create(struct registry *r, const char *name, json_t *spec, char ret_id[65], struct err *e)
@@ -145,7 +144,7 @@ int resident_create(struct registry *r, const char *name, json_t *spec, char ret
 
 int resident_start(struct registry *r, const char *id, struct err *e)
 {
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .claim = { .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 } };
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
 	autojson json_t *record = spec ? registry_load(r, id, "record.json", e) : NULL;
 	const char *name = "";

@@ -9,15 +9,16 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/num.h"
 #include "base/path.h"
+#include "manager/ranges.h"
 #include "runtime/cgroup.h"
-#include "runtime/spec.h"
 
+#define RECORD "record.json"
 #define RECORD_MAX (1u << 20)
 
 static int open_below(int dirfd, const char *name, struct err *e)
@@ -100,6 +101,16 @@ static int count_one(void *ctx, const char *name)
 	return 0;
 }
 
+#define SPARE "spare"	/* below run_dir */
+
+/* A directory just opened, by its own list: "." and ".." are all there is. */
+static int is_empty(int dirfd)
+{
+	char list[96];
+
+	return syscall(SYS_getdents64, dirfd, list, sizeof(list)) == 48;	/* two of 24 bytes (getdents64(2)) */
+}
+
 static void random_id(char id[65])
 {
 	unsigned char raw[8];
@@ -109,120 +120,6 @@ static void random_id(char id[65])
 		memset(raw, 0, sizeof(raw));	/* cannot happen for 8 bytes; mkdir says EEXIST if it does twice */
 	for (i = 0; i < 6; i++)
 		snprintf(id + 2 * i, 3, "%02x", raw[i]);
-}
-
-/* The holder of a range is gone when its directories are: a crash between the two leaves a stale note. */
-static int slot_is_free(struct registry *r, int fd)
-{
-	char id[66];
-	ssize_t n = pread(fd, id, sizeof(id) - 1, 0);
-
-	if (n <= 0)
-		return n == 0;
-	id[n] = '\0';
-	if (!path_is_name(id))
-		return 1;
-	if (!faccessat(r->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) ||
-	    !faccessat(r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
-		return 0;
-	return errno == ENOENT;
-}
-
-/* Opens and locks the record of range n: -1 with ERR_BUSY while another process holds it. */
-static int open_slot(struct registry *r, uint32_t n, struct err *e)
-{
-	char name[16];
-	autoclose int fd = -1;
-
-	snprintf(name, sizeof(name), "%u", n);
-	fd = openat(r->ids_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return err_sys(e, "open the record of id range %u", n);
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return err_code_sys(e, errno == EWOULDBLOCK ? ERR_BUSY : ERR_SYS, "lock the record of id range %u", n);
-	return take_fd(&fd);
-}
-
-/* A random place to start makes the search O(1) and reuse of a range late. */
-static int take_slot(struct registry *r, struct claim *c, struct err *e)
-{
-	uint32_t count = r->config->id_count, start, i;
-
-	if (getrandom(&start, sizeof(start), 0) != (ssize_t)sizeof(start))
-		start = (uint32_t)getpid();
-	for (i = 0; i < count; i++) {
-		uint32_t n = (start % count + i) % count;
-		int fd = open_slot(r, n, e);
-
-		if (fd < 0 && e->code != ERR_BUSY)
-			return -1;
-		if (fd >= 0 && slot_is_free(r, fd)) {
-			if (ftruncate(fd, 0) < 0 || pwrite(fd, c->id, strlen(c->id), 0) != (ssize_t)strlen(c->id)) {
-				err_sys(e, "record id range %u", n);
-				close(fd);
-				return -1;
-			}
-			c->slot_fd = fd;
-			c->id_base = r->config->id_base + n * SPEC_IDS;
-			return 0;
-		}
-		fd_close(&fd);
-	}
-	return err_set(e, ERR_LIMIT, "all %u id ranges are taken; hint: remove sandboxes, or raise [ids] count", count);
-}
-
-#define RANGE_FILE "range"	/* of a lasting sandbox: its first host id */
-
-static int remember_slot(struct registry *r, const struct claim *c, struct err *e)
-{
-	autoclose int dir = openat(r->kept_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char text[16];
-
-	snprintf(text, sizeof(text), "%u", c->id_base);
-	return dir < 0 ? err_sys(e, "open the directory of sandbox %s", c->id) :
-			 io_replace_file(dir, RANGE_FILE, text, strlen(text), 0600, 0, e);
-}
-
-/* The range a lasting sandbox had: its files belong to these ids and no others. */
-static int recall_slot(struct registry *r, const char *id, uint32_t *ret_n, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(16);
-	char path[80];
-	uint64_t base;
-	uint32_t n;
-
-	snprintf(path, sizeof(path), "%s/" RANGE_FILE, id);
-	if (io_read_file(r->kept_fd, path, &b, e) < 0 || num_u64(b.data ? b.data : "", path, 1, UINT32_MAX, &base, e) < 0)
-		return -1;
-	n = ((uint32_t)base - r->config->id_base) / SPEC_IDS;
-	if (base < r->config->id_base || n >= r->config->id_count || r->config->id_base + n * SPEC_IDS != base)
-		return err_set(e, ERR_CONFIG, "the files of sandbox %s belong to ids from %llu on, which [ids] no longer covers; "
-			       "hint: set base and count as they were", id, (unsigned long long)base);
-	*ret_n = n;
-	return 0;
-}
-
-static int retake_slot(struct registry *r, struct claim *c, struct err *e)
-{
-	uint32_t n;
-
-	if (recall_slot(r, c->id, &n, e) < 0)
-		return -1;
-	c->slot_fd = open_slot(r, n, e);
-	if (c->slot_fd < 0)
-		return -1;
-	c->id_base = r->config->id_base + n * SPEC_IDS;
-	if (ftruncate(c->slot_fd, 0) < 0 || pwrite(c->slot_fd, c->id, strlen(c->id), 0) != (ssize_t)strlen(c->id))
-		return err_sys(e, "record id range %u", n);
-	return 0;
-}
-
-static int lock_own(struct claim *c, struct err *e)
-{
-	c->lock_fd = openat(c->dir_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (c->lock_fd < 0 || flock(c->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return err_sys(e, "lock sandbox %s", c->id);
-	return 0;
 }
 
 static int take_name(struct registry *r, struct claim *c, const char *name, struct err *e)
@@ -265,14 +162,34 @@ static int count_kept(void *ctx, const char *name)
 	return 0;
 }
 
+/*
+ * Making and removing a directory is dear on some file systems (ext4 looks for an
+ * inode that was not freed just now, and may discard the block): the last one
+ * removed is kept for the next.  Whoever holds it still, or finds it filled, leaves it.
+ */
+static int take_spare(struct registry *r, struct claim *c)
+{
+	autoclose int fd = openat(r->run_fd, SPARE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || !is_empty(fd) ||
+	    renameat2(r->run_fd, SPARE, r->sandboxes_fd, c->id, RENAME_NOREPLACE) < 0)
+		return -1;
+	c->dir_fd = take_fd(&fd);
+	return 0;
+}
+
 static int take_directory(struct registry *r, struct claim *c, struct err *e)
 {
+	if (take_spare(r, c) == 0)
+		return 0;
 	if (mkdirat(r->sandboxes_fd, c->id, 0700) < 0)
 		return err_code_sys(e, errno == EEXIST ? ERR_EXISTS : ERR_SYS, "record sandbox %s", c->id);
 	c->dir_fd = openat(r->sandboxes_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (c->dir_fd < 0)
 		return err_sys(e, "open the record of sandbox %s", c->id);
-	return lock_own(c, e);
+	if (flock(c->dir_fd, LOCK_EX | LOCK_NB) < 0)
+		return err_sys(e, "lock sandbox %s", c->id);
+	return 0;
 }
 
 static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
@@ -293,12 +210,12 @@ static int claim_locked(struct registry *r, const char *name, int lasting, struc
 			c->id[0] = '\0';	/* never ours: undoing must not remove another's */
 		return -1;
 	}
-	if (take_slot(r, c, e) < 0)
+	if (ranges_take(r, c, e) < 0)
 		return -1;
 	if (lasting && mkdirat(r->kept_fd, c->id, 0700) < 0)
 		return err_sys(e, "make the directory of sandbox %s", c->id);
 	c->lasting = lasting;
-	if (lasting && remember_slot(r, c, e) < 0)
+	if (lasting && ranges_remember(r, c, e) < 0)
 		return -1;
 	return name && name[0] ? take_name(r, c, name, e) : 0;
 }
@@ -323,11 +240,11 @@ int registry_reclaim(struct registry *r, const char *id, struct claim *ret, stru
 	int result, tries;
 
 	for (tries = 0; tries < 2; tries++) {
-		*ret = (struct claim){ .dir_fd = -1, .lock_fd = -1, .slot_fd = -1, .lasting = 1 };
+		*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .lasting = 1 };
 		if (lock_all(r, e) < 0)
 			return -1;
 		snprintf(ret->id, sizeof(ret->id), "%s", id);
-		result = take_directory(r, ret, e) < 0 || retake_slot(r, ret, e) < 0 ? -1 : 0;
+		result = take_directory(r, ret, e) < 0 || ranges_retake(r, ret, e) < 0 ? -1 : 0;
 		if (result < 0 && e->code == ERR_EXISTS)
 			ret->id[0] = '\0';	/* another's: not ours to take back */
 		unlock_all(r);
@@ -349,7 +266,7 @@ int registry_claim(struct registry *r, const char *name, int lasting, struct cla
 	unsigned cleared;
 	int result;
 
-	*ret = (struct claim){ .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 };
+	*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1 };
 	if (lock_all(r, e) < 0)
 		return -1;
 	result = claim_locked(r, name, lasting, ret, e);
@@ -361,7 +278,7 @@ int registry_claim(struct registry *r, const char *name, int lasting, struct cla
 		/* what stood in the way were the remains of dead supervisors */
 		if (lock_all(r, e) < 0)
 			return -1;
-		*ret = (struct claim){ .dir_fd = -1, .lock_fd = -1, .slot_fd = -1 };
+		*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1 };
 		result = claim_locked(r, name, lasting, ret, e);
 		unlock_all(r);
 		if (result < 0)
@@ -370,26 +287,36 @@ int registry_claim(struct registry *r, const char *name, int lasting, struct cla
 	return result;
 }
 
-static int write_record(int dirfd, const json_t *record, struct err *e)
+/* The first record is simply made: who reads it half written skips it, as if it were not there yet. */
+int registry_record(const struct claim *c, const json_t *record, struct err *e)
 {
 	autofree char *text = json_dumps(record, JSON_COMPACT);
+	autoclose int fd = -1;
 
 	if (!text)
 		return err_nomem(e);
-	return io_replace_file(dirfd, "record.json", text, strlen(text), 0600, 0, e);
-}
-
-int registry_record(const struct claim *c, const json_t *record, struct err *e)
-{
-	return write_record(c->dir_fd, record, e);
+	fd = openat(c->dir_fd, RECORD, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 && errno == EEXIST)
+		return io_replace_file(c->dir_fd, RECORD, text, strlen(text), 0600, 0, e);
+	if (fd < 0 || io_write_all(fd, text, strlen(text)) < 0)
+		return err_sys(e, "record sandbox %s", c->id);
+	return 0;
 }
 
 void registry_abandon(struct claim *c)
 {
 	fd_close(&c->slot_fd);
 	fd_close(&c->dir_fd);
-	fd_close(&c->lock_fd);
 	c->id[0] = c->name[0] = '\0';
+}
+
+/* Empties the directory of a sandbox that was claimed, and keeps it as the spare one when there is none. */
+static int put_directory(struct registry *r, const struct claim *c, struct err *e)
+{
+	if (c->dir_fd >= 0 && (!unlinkat(c->dir_fd, RECORD, 0) || errno == ENOENT) && !lseek(c->dir_fd, 0, SEEK_SET) &&
+	    is_empty(c->dir_fd) && !renameat2(r->sandboxes_fd, c->id, r->run_fd, SPARE, RENAME_NOREPLACE))
+		return 0;
+	return path_remove_tree(r->sandboxes_fd, c->id, e);
 }
 
 int registry_release(struct registry *r, struct claim *c, struct err *e)
@@ -398,14 +325,11 @@ int registry_release(struct registry *r, struct claim *c, struct err *e)
 
 	if (c->name[0] && !c->lasting)
 		unlinkat(r->names_fd, c->name, 0);
-	if (c->slot_fd >= 0 && !c->lasting && ftruncate(c->slot_fd, 0) < 0)
-		result = err_sys(e, "free the id range of sandbox %s", c->id);
+	if (c->id[0] && put_directory(r, c, e) < 0)
+		result = -1;
+	/* the locks go last: until then nobody else takes this for a leftover, nor the range */
 	fd_close(&c->slot_fd);
 	fd_close(&c->dir_fd);
-	/* the lock goes last: until then nobody else takes this for a leftover */
-	if (c->id[0] && path_remove_tree(r->sandboxes_fd, c->id, e) < 0)
-		result = -1;
-	fd_close(&c->lock_fd);
 	c->id[0] = c->name[0] = '\0';
 	return result;
 }
@@ -413,13 +337,10 @@ int registry_release(struct registry *r, struct claim *c, struct err *e)
 /* Takes the lock of a sandbox whose supervisor is dead: its fd; -1 with ERR_BUSY while it lives. */
 static int lock_dead(struct registry *r, const char *id, struct err *e)
 {
-	char path[80];
-	autoclose int fd = -1;
+	autoclose int fd = openat(r->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "%s/lock", id);
-	fd = openat(r->sandboxes_fd, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the lock of sandbox %s", id);
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the record of sandbox %s", id);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return err_code_sys(e, errno == EWOULDBLOCK ? ERR_BUSY : ERR_SYS, "lock sandbox %s", id);
 	return take_fd(&fd);
@@ -659,22 +580,9 @@ int registry_keep_record(struct registry *r, const char *id, const json_t *recor
 
 int registry_forget(struct registry *r, const char *id, struct err *e)
 {
-	struct names_of names = { r, id };
-	autoclose int slot = -1;
-	struct err ignored;
-	char holder[66];
-	uint32_t n;
-	ssize_t len;
+	struct names_of n = { r, id };
 
-	if (for_each_name(r->names_fd, drop_name_of, &names, e) < 0)
+	if (for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
 		return -1;
-	if (recall_slot(r, id, &n, &ignored) == 0)
-		slot = open_slot(r, n, &ignored);
-	if (path_remove_tree(r->kept_fd, id, e) < 0)
-		return -1;
-	/* a note of a sandbox that is gone frees its range too (slot_is_free()): this only gives its block back */
-	len = slot < 0 ? -1 : pread(slot, holder, sizeof(holder) - 1, 0);
-	if (len > 0 && (size_t)len == strlen(id) && !memcmp(holder, id, (size_t)len) && ftruncate(slot, 0) < 0)
-		return err_sys(e, "free the id range of sandbox %s", id);
-	return 0;
+	return path_remove_tree(r->kept_fd, id, e);	/* and with it goes the claim to its range (ranges.h) */
 }

@@ -3,12 +3,12 @@
  * registry - which sandboxes exist on this host, and what each one holds.
  *
  * On disk, below run_dir (volatile) and state_dir (lasting), all 0700:
- *   run_dir/sandboxes/ID/lock         flock'ed by the supervisor as long as it lives
+ *   run_dir/sandboxes/ID/             flock'ed by the supervisor as long as it lives
  *   run_dir/sandboxes/ID/record.json  what the sandbox is, for ps and inspect
+ *   run_dir/spare/                    an empty directory that was one of these, for the next
  *   state_dir/sandboxes/ID/           lasting sandboxes: record.json, spec.json, the writable layer
  *   state_dir/names/NAME -> ID
- *   state_dir/ids/N                   the N-th range of 65,536 ids; holds the ID that has it, which a
- *                                     lasting sandbox keeps while it is stopped: its files are of that range
+ *   state_dir/ids/ranges              who has which range of 65,536 ids: ranges.h
  * The directory is made before any other resource and everything else is named
  * after the ID, so that whatever a crash leaves can be found and removed by
  * name (L08): an ID whose lock can be taken has no supervisor any more.
@@ -36,9 +36,8 @@ struct claim {
 	char id[65];
 	char name[65];		/* "" : none */
 	int lasting;		/* release keeps the name: state_dir/sandboxes/ID does too */
-	int dir_fd;		/* run_dir/sandboxes/ID */
-	int lock_fd;
-	int slot_fd;		/* state_dir/ids/N, locked */
+	int dir_fd;		/* run_dir/sandboxes/ID, locked */
+	int slot_fd;		/* state_dir/ids/ranges, with a lock on our range */
 	uint32_t id_base;	/* first host id of the range */
 };
 

@@ -80,10 +80,8 @@ def state_residue(root):
             inner = where != top
             found += [os.path.join(where, d) for d in dirs if inner]
             found += [os.path.join(where, f) for f in files if inner or not f.endswith("lock")]
-    for slot in names(f"{root}/state/ids"):
-        holder = "".join(lines(f"{root}/state/ids/{slot}"))
-        if holder and holder in names(f"{root}/run/sandboxes"):
-            found.append(f"{root}/state/ids/{slot} held by {holder}")
+    held = "".join(lines(f"{root}/state/ids/ranges")).split("\0")
+    found += [f"a range of ids held by {id}" for id in names(f"{root}/run/sandboxes") if id in held]
     return found
 
 
