@@ -14,9 +14,14 @@
  *
  * The shell is not interactive (no prompts, no job notes in the output) but has
  * job control: each command line's processes are a process group of their own,
- * so that an interrupt from the terminal reaches them and not the shell.  A loop
- * in the shell itself is left by a trap on SESSION_SIGNAL that returns from the
- * sourced file.
+ * so that an interrupt from the terminal reaches them and not the shell.
+ *
+ * To leave the text, whatever loop or depth of functions the shell itself is in,
+ * there are traps on real-time signals nobody uses.  A trap can return from one
+ * level only.  So in bash it sets a DEBUG trap, which returns before every command
+ * of the levels above; elsewhere it raises its signal again, for the shell to take
+ * before the caller's next command.  Either ends once descriptor 9 is the status
+ * pipe: that is our own script again.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -39,9 +44,14 @@
 #include "runtime/writable.h"
 
 #define PROBE_MS 100
+#define ESCALATE_FIRST_MS 600	/* what the shell may need to leave many levels, a fork each */
 #define ESCALATE_MS 100
 #define ESCALATE_MAX 10
-#define SESSION_SIGNAL 63	/* a real-time signal nobody uses */
+#define NUDGE_MS 150
+#define NUDGES 5
+#define LEAVE_SIGNAL 48		/* leave the text, all levels */
+#define INTERRUPTED_SIGNAL 47	/* the same, if what just ended died of an interrupt */
+#define LEAVE_ONE_SIGNAL 63	/* one level, even where the text has a pipe of its own as descriptor 9 */
 #define TEXT_MAX (8u << 20)
 #define OUTPUT_CHUNK 65536
 #define INLINE_MAX 8192	/* bytes; JSON may need six times as many */
@@ -191,12 +201,18 @@ static int write_script(struct keeper_session *s, const char *text, struct err *
 	return 0;
 }
 
-#define FIRST_LINES "exec 8<&-\nunset PS1 PS2 PROMPT_COMMAND\ntrap : INT\ntrap 'return 130' " STRINGIFY(SESSION_SIGNAL) "\n"
 #define STRINGIFY(x) STRINGIFY_(x)
 #define STRINGIFY_(x) #x
+#define OUTSIDE "[ -p /proc/$$/fd/9 ]"
+#define LEAVE_BASH OUTSIDE " || { trap \"[ -p /proc/\\$\\$/fd/9 ] && trap - DEBUG || return 130\" DEBUG; return 130; }"
+/* the signal is raised in the expansion, so that it is taken after the return (bash loses it there at times) */
+#define LEAVE_SH OUTSIDE " || return $(kill -" STRINGIFY(LEAVE_SIGNAL) " $$)130"
+#define FIRST_LINES(leave) "exec 8<&-\nunset PS1 PS2 PROMPT_COMMAND\ntrap : INT\n" \
+	"trap 'case $? in 130) " leave ";; esac' " STRINGIFY(INTERRUPTED_SIGNAL) "\n" \
+	"trap '" leave "' " STRINGIFY(LEAVE_SIGNAL) "\ntrap 'return 130' " STRINGIFY(LEAVE_ONE_SIGNAL) "\n"
 
-static const char first_lines[] = FIRST_LINES;
-static const char first_lines_tty[] = FIRST_LINES "set -m\n";
+static const char first_lines_bash[] = FIRST_LINES(LEAVE_BASH) "shopt -s expand_aliases\n";
+static const char first_lines_sh[] = FIRST_LINES(LEAVE_SH);
 
 static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e)
 {
@@ -221,9 +237,9 @@ static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e
 	}
 	r = exec_shell(k, s, c, std, script, status, e);
 	if (r == 0)
-		r = write_script(s, s->split ? first_lines : first_lines_tty, e);
-	if (r == 0 && !s->fallback)
-		r = write_script(s, "shopt -s expand_aliases\n", e);
+		r = write_script(s, s->fallback ? first_lines_sh : first_lines_bash, e);
+	if (r == 0 && !s->split)
+		r = write_script(s, "set -m\n", e);
 out:
 	for (i = 0; i < 3; i++)
 		fd_close(&std[i]);
@@ -334,7 +350,8 @@ static void reset_command(struct keeper_session *s)
 	s->baseline = NULL;
 	s->baseline_count = 0;
 	s->escalated = s->awaiting = s->unclaimed = 0;
-	s->escalate_ms = 0;
+	s->escalate_ms = s->nudge_ms = 0;
+	s->nudged = 0;
 }
 
 static int run_text(struct keeper *k, struct keeper_session *s, int client, const char *text, size_t n, uint64_t timeout_ms,
@@ -620,19 +637,63 @@ static void kill_tree(struct keeper *k, struct keeper_session *s)
 		/* the shell may loop by itself or be stopped; and it must not go on with the rest of the text */
 		if (shell) {
 			kill(shell, SIGCONT);
-			kill(shell, SESSION_SIGNAL);
+			kill(shell, s->escalated < 2 ? LEAVE_SIGNAL : LEAVE_ONE_SIGNAL);
 		}
 	}
 	free(pids);
 	cgroup_freeze(&c->leaf, 0, &ignored);
 }
 
-static void interrupt(struct keeper_session *s)
+/*
+ * Before an interrupt of the foreground: the rest of the text is not to run when
+ * it dies of that.  The shell takes the signal once its foreground has ended.
+ */
+static void expect_interrupt(struct keeper *k, struct keeper_session *s)
+{
+	pid_t *pids = NULL, group = 0, shell;
+	size_t n = 0;
+	int own;
+
+	if (!s->busy || s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || list_leaf(k, s, &pids, &n) < 0)
+		return;
+	shell = shell_pid(s, pids, n);
+	/* where the shell itself is the foreground, nothing is to end before it leaves */
+	own = shell && (getpgid(shell) == group || kill(-group, 0) < 0);
+	if (shell)
+		kill(shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
+	/* the interrupt itself may have hit what the trap had started */
+	s->nudge_ms = own ? keeper_now_ms() + NUDGE_MS : 0;
+	free(pids);
+}
+
+static void nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	pid_t *pids = NULL, shell = 0;
+	size_t n = 0;
+
+	if (list_leaf(k, s, &pids, &n) == 0 && (shell = shell_pid(s, pids, n)))
+		kill(shell, LEAVE_SIGNAL);
+	free(pids);
+	s->nudge_ms = ++s->nudged < NUDGES ? now + NUDGE_MS : 0;
+}
+
+static int interrupt(struct keeper *k, struct keeper_session *s)
 {
 	pid_t group = 0;
 
-	if (s->tty_fd >= 0 && !s->split && !ioctl(s->tty_fd, TIOCGPGRP, &group) && group > 1)
-		kill(-group, SIGINT);
+	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1)
+		return -1;
+	expect_interrupt(k, s);
+	/* between two commands it may be gone: then the shell has been told */
+	return kill(-group, SIGINT) < 0 && !s->busy ? -1 : 0;
+}
+
+/* Will the terminal make an interrupt of one of these bytes? */
+static int has_interrupt(const struct keeper_session *s, const char *p, size_t n)
+{
+	struct termios t;
+
+	return n && !s->split && !tcgetattr(s->tty_fd, &t) && t.c_lflag & ISIG && memchr(p, t.c_cc[VINTR], n);
 }
 
 static void force(struct keeper *k, struct keeper_session *s, uint64_t now)
@@ -640,9 +701,9 @@ static void force(struct keeper *k, struct keeper_session *s, uint64_t now)
 	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
 	struct err ignored;
 
-	s->escalate_ms = now + ESCALATE_MS;
+	s->escalate_ms = now + (s->escalated ? ESCALATE_MS : ESCALATE_FIRST_MS);
 	if (s->escalated == 0 && s->on_timeout == ON_TIMEOUT_INTERRUPT) {
-		interrupt(s);
+		interrupt(k, s);
 		s->escalate_ms = now + (k->spec->grace_ms ? k->spec->grace_ms : 1);
 	} else if (s->escalated < ESCALATE_MAX) {
 		kill_tree(k, s);
@@ -792,6 +853,8 @@ uint64_t session_next_deadline(const struct keeper_session *s)
 		at = s->deadline_ms;
 	if (s->escalate_ms && s->escalate_ms < at)
 		at = s->escalate_ms;
+	if (s->nudge_ms && s->nudge_ms < at)
+		at = s->nudge_ms;
 	if (s->probe_ms && s->client >= 0 && !s->split && s->probe_ms < at)
 		at = s->probe_ms;
 	return at == UINT64_MAX ? 0 : at;
@@ -803,6 +866,8 @@ void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now)
 		over_time(k, s, now);
 	if (s->busy && s->escalate_ms && now >= s->escalate_ms)
 		force(k, s, now);
+	if (s->busy && s->nudge_ms && now >= s->nudge_ms)
+		nudge(k, s, now);
 	if (s->busy && s->probe_ms && s->client >= 0 && !s->split && !s->escalated && now >= s->probe_ms)
 		probe(k, s, now);
 }
@@ -941,6 +1006,8 @@ static int op_send(struct keeper *k, int client, const json_t *rq, const int *fd
 		return -1;
 	if (eof && !s->split && buf_add(&b, "\004", 1, e) < 0)
 		return -1;
+	if (has_interrupt(s, b.data, b.len))
+		expect_interrupt(k, s);
 	n = b.len ? write(s->tty_fd, b.data, b.len) : 0;
 	if (n < 0)
 		return err_sys(e, "write to session %s", s->name);
@@ -958,7 +1025,8 @@ static int op_signal(struct keeper *k, int client, const json_t *rq, struct err 
 		return -1;
 	if (signo < 1 || signo > 64)
 		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
-	if (s->split || s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || kill(-group, (int)signo) < 0)
+	if (signo == SIGINT ? interrupt(k, s) < 0 :
+	    s->split || s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || kill(-group, (int)signo) < 0)
 		return err_set(e, ERR_NOT_FOUND, "session %s has no foreground process", s->name);
 	keeper_answer(k, client, json_pack("{s:b}", "signalled", 1), NULL, 0);
 	return 0;

@@ -76,6 +76,7 @@ struct keeper_session {
 	int busy, client;
 	int inlined;			/* the client takes short output within the answer */
 	int escalated;			/* how far the end by force has come */
+	int nudged;			/* how often the shell was told again to leave the text */
 	int awaiting;			/* probes in a row that saw it read the terminal */
 	uint64_t seen_bytes;		/* output at the last probe */
 	int fallback;			/* the image has no bash: sh */
@@ -83,7 +84,7 @@ struct keeper_session {
 	char nonce[33];
 	char status_line[128];		/* read so far of the status pipe's line */
 	size_t status_len;
-	uint64_t started_ms, deadline_ms, escalate_ms, probe_ms;
+	uint64_t started_ms, deadline_ms, escalate_ms, probe_ms, nudge_ms;
 	enum session_on_timeout on_timeout;
 	struct cgroup_usage before;
 	/* after the last command nothing but the shell was left: what was measured then is still true */

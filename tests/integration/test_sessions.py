@@ -451,8 +451,10 @@ def test_after_a_timeout_no_stale_output():
 @in_each_shell
 def test_ctrl_c_ends_the_command_and_not_the_shell(x, shell):
     expect(x.sh("kept=1"), "", 0)
-    # dash and ash go on with the second of "sleep; sleep" after an interrupt of the first; bash does not
-    texts = ("sleep 904", "cat", "sh -c 'sleep 904; exit 1'") + (("sleep 904; sleep 904",) if shell == "bash" else ())
+    # the rest of the text does not run
+    texts = ("sleep 904", "cat", "sh -c 'sleep 904; exit 1'", "sleep 904; sleep 904", "sleep 904; echo no; sleep 904",
+             "f() { sleep 904; echo no; }; g() { f; echo no; }; g; echo no", "for i in 1 2 3; do sleep 904; echo no; done; echo no",
+             "(sleep 904; echo no); echo no", "sleep 904 | cat; echo no")
     for text in texts:
         for how in ("type", "signal"):
             c = x.main
@@ -474,9 +476,56 @@ def test_ctrl_c_ends_the_command_and_not_the_shell(x, shell):
                     break
             a = c.sh_answer(5)
             assert a.status == "done" and a.verdict["wall_ms"] < 8000, f"{text} by {how}: {box.show(a)}"
-            assert a.code in (130, 0) or text.startswith("sleep 904;"), f"{text} by {how}: {box.show(a)}"
+            assert a.code in (130, 0) and b"no" not in a.out, f"{text} by {how}: {box.show(a)}"
             assert not x.running("sleep 904"), f"{text} by {how}: still runs"
             alive(x, "1")
+
+
+@in_each_shell
+def test_ctrl_c_where_the_shell_itself_is_the_foreground(x, shell):
+    expect(x.sh("kept=1"), "", 0)
+    for text in ("echo up; while :; do :; done; echo no", "f() { while :; do :; done; echo no; }; echo up; f; echo no"):
+        for how in ("type", "signal"):
+            x.main.sh_send(text, timeout_ms=20000)
+            d = x.clients[1] if len(x.clients) > 1 else x.client()
+            b.wait_for(lambda: x.processes() and ticks(x.processes()[0]) > 5, 5, "the loop")
+            if how == "type":
+                d.type(b"\x03")
+            else:
+                d.call("signal", signal=2)
+            a = x.main.sh_answer(5)
+            assert a.status == "done" and a.code in ((130,) if shell == "bash" else (130, 0)) and a.out in (b"up\n", b"up\n^C"), f"{text} by {how}: {box.show(a)}"
+            x.sh("sleep 0.01")
+            alive(x, "1")
+
+
+def ticks(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return int(f.read().rpartition(")")[2].split()[11])
+
+
+@in_each_shell
+def test_who_handles_an_interrupt_goes_on(x, shell):
+    """A program that catches Ctrl-C is not the end of the text."""
+    x.main.sh_send("sh -c 'trap \"echo caught; exit 0\" INT; while :; do sleep 0.05; done'; echo on", timeout_ms=20000)
+    b.wait_for(lambda: x.running("trap"), 5, "the trap")
+    d = x.client()
+    for _ in range(20):
+        d.type(b"\x03")
+        if x.main.ready(0.3):
+            break
+    expect(x.main.sh_answer(5), "caught\non\n", 0)
+
+
+@in_each_shell
+def test_a_timeout_leaves_any_depth_of_functions_at_once(x, shell):
+    expect(x.sh("kept=1; r() { if [ $1 = 0 ]; then sleep 906; else r $(($1 - 1)); fi; echo no; }"), "", 0)
+    for text in ("r 50; echo no", "r 5; r 5", "r 60 || echo no", "while r 3; do echo no; done", "{ r 3; echo no; } 9>/dev/null; echo no"):
+        a = x.sh(text, timeout_ms=200)
+        expect(a, code=124, status="timeout", what=text)
+        # the fork of each level takes its time; 100 ms a level it must not be
+        assert b"no" not in a.out and a.verdict["wall_ms"] < 780, f"{text}: {box.show(a)}"
+        alive(x, "1")
 
 
 def test_ctrl_c_of_the_client_ends_its_command():
