@@ -30,7 +30,7 @@ int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e
 
 int wire_recv(int sock, int wait_ms, json_t **ret_msg, int *fds, size_t max, size_t *ret_count, struct err *e)
 {
-	static _Thread_local char buf[WIRE_MAX + 1];	/* berthd has threads */
+	char buf[WIRE_MAX + 1];	/* not static: berthd has threads; not thread-local: musl would map it at every start */
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 	uint64_t version = 0;
 	json_t *msg;

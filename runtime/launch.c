@@ -175,6 +175,8 @@ static int receive_fd(struct sandbox *sb, uint32_t wanted, const char *what, str
 	size_t n;
 	ssize_t got = fdpass_recv(sb->sock, &r, sizeof(r), &fd, 1, &n);
 
+	if (got < 0 && errno == ECONNRESET)	/* as in sandbox_reply(): it failed before it read what we sent */
+		got = fdpass_recv(sb->sock, &r, sizeof(r), &fd, 1, &n);
 	if (got == (ssize_t)sizeof(tag))
 		memcpy(&tag, &r, sizeof(tag));
 	if (tag == wanted && n == 1)
