@@ -4,22 +4,34 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "cli/commands.h"
 #include "cli/sandbox_open.h"
 #include "manager/wire.h"
 
-enum { OPT_JSON = 1 };
+enum { OPT_JSON = 1, OPT_GRACE };
 
 static const struct opt options[] = {
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
 
+static const struct opt stop_options[] = {
+	{ "grace", 0, OPT_VALUE, "TIME", "between SIGTERM and SIGKILL; 0 is at once (default: the sandbox's, 2s)", OPT_GRACE },
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
+};
+
+struct lifecycle {
+	int json;
+	uint64_t grace_ms;
+};
+
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
-	(void)id;
-	(void)value;
-	(void)e;
-	*(int *)ctx = 1;
+	struct lifecycle *l = ctx;
+
+	if (id == OPT_GRACE)
+		return num_duration_ms(value, "grace", 86400000, &l->grace_ms, e);
+	l->json = 1;
 	return 0;
 }
 
@@ -43,30 +55,33 @@ static int start(struct sandbox_ref *s, const char *ref, struct err *e)
 	return resident_start(&s->registry, s->id, e);
 }
 
-static int stop(struct sandbox_ref *s, const char *ref, struct err *e)
+static int stop(struct sandbox_ref *s, const char *ref, uint64_t grace_ms, struct err *e)
 {
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
-	return s->kept ? 0 : resident_stop(&s->registry, s->id, e);
+	return s->kept ? 0 : resident_stop(&s->registry, s->id, grace_ms, e);
 }
 
-static int change(struct sandbox_ref *s, const char *verb, const char *ref, struct err *e)
+static int change(struct sandbox_ref *s, const char *verb, const char *ref, uint64_t grace_ms, struct err *e)
 {
 	if (!strcmp(verb, "start"))
 		return start(s, ref, e);
-	if (!strcmp(verb, "stop") || !strcmp(verb, "kill"))
-		return stop(s, ref, e);
+	if (!strcmp(verb, "stop"))
+		return stop(s, ref, grace_ms, e);
+	if (!strcmp(verb, "kill"))
+		return stop(s, ref, 0, e);
 	if (!strcmp(verb, "restart"))
-		return stop(s, ref, e) < 0 || start(s, ref, e) < 0 ? -1 : 0;
+		return stop(s, ref, grace_ms, e) < 0 || start(s, ref, e) < 0 ? -1 : 0;
 	return ask(s, ref, verb, e);
 }
 
 static int lifecycle_main(const struct command *self, int argc, char **argv)
 {
+	struct lifecycle l = { .grace_ms = RESIDENT_GRACE };
 	struct err e = { 0 };
-	int rest, help = 0, json = 0, result;
+	int rest, help = 0, result;
 
-	result = command_options(self, argc, argv, set_option, &json, &rest, &help, &e);
+	result = command_options(self, argc, argv, set_option, &l, &rest, &help, &e);
 	if (result == 0 && help)
 		return 0;
 	if (result == 0 && rest >= argc)
@@ -75,25 +90,25 @@ static int lifecycle_main(const struct command *self, int argc, char **argv)
 		struct sandbox_ref s;
 
 		sandbox_ref_init(&s);
-		result = change(&s, self->name, argv[rest], &e);
-		if (result == 0 && json)
+		result = change(&s, self->name, argv[rest], l.grace_ms, &e);
+		if (result == 0 && l.json)
 			printf("{\"id\":\"%s\",\"done\":\"%s\"}\n", s.id, self->name);
 		else if (result == 0)
 			puts(s.id);
 		sandbox_ref_close(&s);
 	}
-	return result < 0 ? command_fail(self, &e, json) : 0;
+	return result < 0 ? command_fail(self, &e, l.json) : 0;
 }
 
-#define LIFECYCLE(verb, text) \
+#define LIFECYCLE(verb, table, text) \
 	const struct command cmd_##verb = { \
-		.name = #verb, .args = "SANDBOX...", .summary = text, .opts = options, \
-		.opt_count = ARRAY_LEN(options), .complete = COMPLETE_SANDBOX, .run = lifecycle_main, \
+		.name = #verb, .args = "SANDBOX...", .summary = text, .opts = table, \
+		.opt_count = ARRAY_LEN(table), .complete = COMPLETE_SANDBOX, .run = lifecycle_main, \
 	}
 
-LIFECYCLE(start, "start stopped sandboxes, with the files they had");
-LIFECYCLE(stop, "stop sandboxes: every process ends, the files stay");
-LIFECYCLE(restart, "stop and start sandboxes");
-LIFECYCLE(pause, "freeze every process of sandboxes");
-LIFECYCLE(resume, "let frozen sandboxes go on");
-LIFECYCLE(kill, "end every process of sandboxes at once; the files stay");
+LIFECYCLE(start, options, "start stopped sandboxes, with the files they had");
+LIFECYCLE(stop, stop_options, "stop sandboxes: every process ends, the files stay");
+LIFECYCLE(restart, stop_options, "stop and start sandboxes");
+LIFECYCLE(pause, options, "freeze every process of sandboxes");
+LIFECYCLE(resume, options, "let frozen sandboxes go on");
+LIFECYCLE(kill, options, "end every process of sandboxes at once; the files stay");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth ps: list sandboxes. */
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,27 +10,43 @@
 #include "manager/keeper.h"
 #include "manager/wire.h"
 
+#define FILTERS_MAX 16
 #define ASK_MS 200	/* what one keeper may take to say how it is */
 
-enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET };
+enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER };
 
 static const struct opt options[] = {
 	{ "all", 'a', OPT_FLAG, NULL, "also those that do not run", OPT_ALL },
 	{ "quiet", 'q', OPT_FLAG, NULL, "ids only", OPT_QUIET },
+	{ "filter", 'f', OPT_LIST, "KEY=GLOB", "only those whose id, name, image or status matches; may be repeated", OPT_FILTER,
+	  COMPLETE_WORDS, "id= name= image= status=running status=paused status=stopped" },
 	{ "json", 0, OPT_FLAG, NULL, "print a JSON array", OPT_JSON },
 };
 
 struct ps_options {
 	int all, json, quiet;
+	const char *filters[FILTERS_MAX];
+	size_t filter_count;
 	json_t *list;
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
+	static const char *const keys[] = { "id", "name", "image", "status" };
 	struct ps_options *o = ctx;
+	size_t i;
 
-	(void)value;
-	(void)e;
+	if (id == OPT_FILTER) {
+		for (i = 0; i < ARRAY_LEN(keys); i++)
+			if (!strncmp(value, keys[i], strlen(keys[i])) && value[strlen(keys[i])] == '=')
+				break;
+		if (i == ARRAY_LEN(keys))
+			return err_set(e, ERR_INVALID, "'%.80s' is not KEY=GLOB; hint: id=, name=, image= or status=", value);
+		if (o->filter_count == FILTERS_MAX)
+			return err_set(e, ERR_LIMIT, "more than %d filters", FILTERS_MAX);
+		o->filters[o->filter_count++] = value;
+		return 0;
+	}
 	*(id == OPT_ALL ? &o->all : id == OPT_JSON ? &o->json : &o->quiet) = 1;
 	return 0;
 }
@@ -55,14 +72,33 @@ static void ask_keeper(struct registry *r, json_t *record)
 	const char *id = json_string_value(json_object_get(record, "id"));
 	const char *status = json_string_value(json_object_get(record, "status"));
 	struct err ignored;
-	autoclose int sock = id && status && !strcmp(status, "running") ? keeper_connect(r, id, &ignored) : -1;
+	autoclose int sock = id && status && !strcmp(status, "running") ? keeper_connect_within(r, id, ASK_MS, &ignored) : -1;
 	size_t n = 0, i;
 
 	if (sock < 0 || wire_send(sock, rq, NULL, 0, &ignored) < 0 ||
 	    wire_recv(sock, ASK_MS, &answer, NULL, 0, &n, &ignored) != 1)
 		return;
+	if (json_object_get(answer, "state"))
+		json_object_set(record, "status", json_object_get(answer, "state"));
 	for (i = 0; i < ARRAY_LEN(keys); i++)
 		json_object_set(record, keys[i], json_object_get(answer, keys[i]));
+}
+
+/* All filters must match. */
+static int is_wanted(const struct ps_options *o, const json_t *record)
+{
+	size_t i;
+
+	for (i = 0; i < o->filter_count; i++) {
+		const char *eq = strchr(o->filters[i], '='), *have;
+		char key[16];
+
+		snprintf(key, sizeof(key), "%.*s", (int)(eq - o->filters[i]), o->filters[i]);
+		have = json_string_value(json_object_get(record, key));
+		if (fnmatch(eq + 1, have ? have : "", 0))
+			return 0;
+	}
+	return 1;
 }
 
 /* "up 5m" would say nothing: what it does, or since when nothing. */
@@ -125,8 +161,11 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 		return -1;
 	registry_gc(&r, &cleared, &ignored);	/* what a crash left is no sandbox to list */
 	result = registry_list(&r, o->all, add, o, e);
-	for (i = 0; result == 0 && !o->quiet && i < json_array_size(all); i++)
+	for (i = 0; result == 0 && (!o->quiet || o->filter_count) && i < json_array_size(all); i++)
 		ask_keeper(&r, json_array_get(all, i));
+	for (i = json_array_size(all); i-- > 0;)
+		if (!is_wanted(o, json_array_get(all, i)))
+			json_array_remove(all, i);
 	registry_close(&r);
 	if (result < 0)
 		return -1;

@@ -36,7 +36,7 @@ static int remove_one(struct registry *r, const char *ref, int force, struct err
 		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (!kept && !force)
 		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: berth stop %s first, or rm --force", id, id);
-	if (!kept && resident_stop(r, id, e) < 0)
+	if (!kept && resident_stop(r, id, 0, e) < 0)
 		return -1;
 	return registry_forget(r, id, e);
 }

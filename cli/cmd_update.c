@@ -15,9 +15,9 @@ enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON, OPT_ALLOW_HOST, OPT_DENY_HO
        OPT_CONNECTIONS };
 
 static const struct opt options[] = {
-	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m", OPT_MEMORY },
-	{ "cpus", 'c', OPT_VALUE, "N", "CPUs, such as 0.5", OPT_CPUS },
-	{ "pids", 0, OPT_VALUE, "N", "processes and threads", OPT_PIDS },
+	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m, or unlimited", OPT_MEMORY },
+	{ "cpus", 'c', OPT_VALUE, "N", "CPUs, such as 0.5, or unlimited", OPT_CPUS },
+	{ "pids", 0, OPT_VALUE, "N", "processes and threads, or unlimited", OPT_PIDS },
 	{ "allow-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may reach from now on", OPT_ALLOW_HOST },
 	{ "deny-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may not reach any more; open connections are cut", OPT_DENY_HOST },
 	{ "allow-net", 0, OPT_LIST, "CIDR", "addresses that are not public and may be reached all the same", OPT_ALLOW_NET },
@@ -89,9 +89,13 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 	if (id >= OPT_ALLOW_HOST)
 		return set_network(u, id, value, e);
+	if (!strcmp(value, "unlimited")) {
+		json_object_set_new(u->rq, keys[id], json_string(value));
+		return json_array_append_new(u->options, json_pack("[s,s]", names[id], value)) < 0 ? err_nomem(e) : 0;
+	}
 	/* the ranges of create */
 	r = id == OPT_MEMORY ? num_size(value, "memory", 512 << 10, 1ULL << 60, &v, e) :
-	    id == OPT_CPUS ? num_milli(value, "cpus", 10, 4096000, &v, e) : num_u64(value, "pids", 1, 4194304, &v, e);
+	    id == OPT_CPUS ? num_milli(value, "cpus", 10, 4096000, &v, e) : num_u64(value, "pids", 2, 4194304, &v, e);
 	if (r < 0)
 		return -1;
 	json_object_set_new(u->rq, keys[id], json_integer((json_int_t)v));

@@ -14,6 +14,7 @@
 
 #define SPEC_FILE "spec.json"
 #define DISK_FILE "writable.img"
+#define STUCK_MS 5000	/* a keeper that kills does not take longer to say so */
 
 const struct opt resident_options[] = { RUNOPTS_TABLE };
 const size_t resident_option_count = ARRAY_LEN(resident_options);
@@ -167,23 +168,40 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 	return result;
 }
 
-int resident_stop(struct registry *r, const char *id, struct err *e)
+static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, struct err *e)
 {
-	autoclose int sock = keeper_connect(r, id, e);
+	int wait_ms = grace_ms ? 30000 + (int)(grace_ms == RESIDENT_GRACE || grace_ms > 86400000 ? 86400000 : grace_ms) : STUCK_MS, got;
+	autoclose int sock = keeper_connect_within(r, id, grace_ms ? KEEPER_CONNECT_MS : STUCK_MS, e);
 	autojson json_t *rq = json_pack("{s:s}", "op", "stop");
-	autojson json_t *record = NULL;
 	json_t *answer = NULL;
-	struct err ignored;
 	size_t n;
 
 	if (sock < 0)
 		return -1;
+	if (grace_ms != RESIDENT_GRACE)
+		json_object_set_new(rq, "grace_ms", json_integer((json_int_t)grace_ms));
 	if (wire_send(sock, rq, NULL, 0, e) < 0)
 		return -1;
 	/* the keeper closes the connection last of all */
-	while (wire_recv(sock, 30000, &answer, NULL, 0, &n, e) > 0)
+	while ((got = wire_recv(sock, wait_ms, &answer, NULL, 0, &n, e)) > 0) {
+		int refused = wire_check(answer, e);
+
 		json_decref(answer);
-	if (e->code == ERR_TIMEOUT)
+		if (refused < 0)
+			return -1;
+	}
+	return got < 0 && e->code == ERR_TIMEOUT ? -1 : 0;
+}
+
+int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, struct err *e)
+{
+	autojson json_t *record = NULL;
+	struct err ignored;
+	int result = ask_to_stop(r, id, grace_ms, e);
+
+	if (result < 0 && e->code == ERR_TIMEOUT && !grace_ms)
+		result = keeper_kill(r, id, e);
+	if (result < 0)
 		return -1;
 	record = registry_load(r, id, "record.json", &ignored);
 	if (record) {

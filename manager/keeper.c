@@ -103,7 +103,7 @@ static json_t *state_of(struct keeper *k)
 		sessions += k->sessions[i].name[0] != '\0';
 	if (cgroup_usage(&k->sandbox.cgroup, &u, &ignored) < 0)
 		memset(&u, 0, sizeof(u));
-	j = json_pack("{s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I}", "state", "running", "commands", running, "sessions", sessions,
+	j = json_pack("{s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I}", "state", k->paused ? "paused" : "running", "commands", running, "sessions", sessions,
 		      "uptime_ms", (json_int_t)(keeper_now_ms() - k->created_ms), "cpu_ms", (json_int_t)(u.cpu_us / 1000),
 		      "memory_bytes", (json_int_t)u.memory_bytes, "peak_memory_bytes", (json_int_t)u.memory_peak_bytes,
 		      "pids", (json_int_t)u.pids, "oom_kills", (json_int_t)u.oom_kills);
@@ -115,8 +115,9 @@ static json_t *state_of(struct keeper *k)
 	return j;
 }
 
-static int own_op(struct keeper *k, int client, const char *op, struct err *e)
+static int own_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
 {
+	uint64_t grace_ms;
 	json_t *j;
 
 	if (!strcmp(op, "ping") || !strcmp(op, "stats")) {
@@ -133,14 +134,29 @@ static int own_op(struct keeper *k, int client, const char *op, struct err *e)
 	if (!strcmp(op, "pause") || !strcmp(op, "resume")) {
 		if (cgroup_freeze(&k->sandbox.cgroup, op[0] == 'p', e) < 0)
 			return -1;
+		k->paused = op[0] == 'p';
 		keeper_answer(k, client, json_pack("{s:b}", "paused", op[0] == 'p'), NULL, 0);
 		return 0;
 	}
 	if (!strcmp(op, "stop")) {
-		k->stopping = 1;
+		grace_ms = k->spec->grace_ms;
+		if (json_get_u64(rq, "grace_ms", &grace_ms, "request", e) < 0)
+			return -1;
+		keeper_stop_begin(k, grace_ms);
 		return 0;	/* the connection's end is the answer: then everything is gone */
 	}
 	return err_set(e, ERR_INVALID, "unknown operation '%.40s'", op);
+}
+
+/* What needs init or a process of the sandbox to answer waits for ever while all of them are frozen. */
+static int needs_running(const char *op)
+{
+	static const char *const ops[] = { "exec", "sh", "file", "attest" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(ops) && strcmp(op, ops[i]); i++)
+		;
+	return i < ARRAY_LEN(ops);
 }
 
 static void handle_request(struct keeper *k, int i, json_t *rq, const int *fds, size_t count)
@@ -151,6 +167,10 @@ static void handle_request(struct keeper *k, int i, json_t *rq, const int *fds, 
 
 	if (r == 0)
 		r = err_set(&e, ERR_INVALID, "a request without \"op\"");
+	if (r > 0 && k->stop_at_ms && needs_running(op))
+		r = err_set(&e, ERR_BUSY, "sandbox %s is stopping", k->claim.id);
+	if (r > 0 && k->paused && needs_running(op))
+		r = err_set(&e, ERR_BUSY, "sandbox %s is paused; hint: berth resume %s", k->claim.id, k->claim.id);
 	if (r > 0) {
 		r = keeper_command_op(k, i, op, rq, fds, count, &e);
 		if (r > 0)
@@ -164,7 +184,7 @@ static void handle_request(struct keeper *k, int i, json_t *rq, const int *fds, 
 		if (r > 0)
 			r = files_op(k, i, op, rq, fds, count, &e);
 		if (r > 0)
-			r = own_op(k, i, op, &e);
+			r = own_op(k, i, op, rq, &e);
 	}
 	if (r < 0)
 		keeper_answer_error(k, i, &e);
@@ -276,6 +296,8 @@ static int next_timeout(struct keeper *k)
 
 	if (!at)
 		at = UINT64_MAX;
+	if ((t = keeper_stop_next(k)) && t < at)
+		at = t;
 	if (k->oom_until_ms)
 		at = now + 5;
 	for (i = 0; i < KEEPER_COMMANDS; i++)
@@ -306,6 +328,7 @@ static void serve_deadlines(struct keeper *k)
 		if (k->sessions[i].name[0])
 			session_deadline(k, &k->sessions[i], now);
 	keeper_idle_check(k, now);
+	keeper_stop_check(k, now);
 }
 
 static void serve_init(struct keeper *k)
@@ -316,8 +339,10 @@ static void serve_init(struct keeper *k)
 
 	if (got == 1)
 		keeper_command_reply(k, &r);
-	else if (got == 0 || e.code != ERR_BUSY)
+	else if (got == 0 || e.code != ERR_BUSY) {
 		k->stopping = 1;	/* init is gone, or says what only a hostile one would */
+		k->stop_reason = "its init ended";
+	}
 }
 
 static void serve(struct keeper *k, const struct watch *w)
@@ -333,6 +358,7 @@ static void serve(struct keeper *k, const struct watch *w)
 		break;
 	case WATCH_SIGNAL:
 		k->stopping = 1;
+		k->stop_reason = "the keeper was told to end by a signal";
 		break;
 	case WATCH_OOM:
 		(void)!read(k->sandbox.cgroup.oom_fd, &n, sizeof(n));
@@ -427,6 +453,8 @@ static void end(struct keeper *k)
 	int i;
 
 	fd_close(&k->listen_fd);
+	if (k->stop_reason)
+		keeper_record_stop(k);
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0])
 			session_release(k, &k->sessions[i]);
@@ -533,6 +561,13 @@ int keeper_spawn(const struct keeper_start *ks, struct err *e)
 
 int keeper_connect(struct registry *r, const char *id, struct err *e)
 {
+	return keeper_connect_within(r, id, KEEPER_CONNECT_MS, e);
+}
+
+int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struct err *e)
+{
+	/* a full backlog blocks connect(2), and a full socket a request, as long as this */
+	const struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	autoclose int dir = openat(r->sandboxes_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -540,8 +575,11 @@ int keeper_connect(struct registry *r, const char *id, struct err *e)
 	if (dir < 0)
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running; hint: berth start %s", id, id);
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/" SOCKET_NAME, dir);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return err_code_sys(e, ERR_NOT_FOUND, "reach the keeper of sandbox %s", id);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)
+		return err_sys(e, "make a socket");
+	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return errno == EAGAIN ? err_set(e, ERR_TIMEOUT, "the keeper of sandbox %s does not answer; hint: berth kill %s ends it",
+						 id, id) : err_code_sys(e, ERR_NOT_FOUND, "reach the keeper of sandbox %s", id);
 	return take_fd(&fd);
 }
 

@@ -32,8 +32,18 @@ struct keeper_start {
  */
 int keeper_spawn(const struct keeper_start *ks, struct err *e);
 
-/* Connects to the keeper of a live sandbox.  ERR_NOT_FOUND when it does not run. */
+/*
+ * Connects to the keeper of a live sandbox.  ERR_NOT_FOUND when it does not run,
+ * ERR_TIMEOUT when it takes no connection within KEEPER_CONNECT_MS: it is stopped.
+ */
 int keeper_connect(struct registry *r, const char *id, struct err *e);
+int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struct err *e);
+#define KEEPER_CONNECT_MS 10000
+/*
+ * The end by force of a keeper that does not answer: SIGKILL, after which its
+ * sandbox dies, and the removal of what it left.
+ */
+int keeper_kill(struct registry *r, const char *id, struct err *e);
 /*
  * One request, one answer, which is checked for an error: a new reference or
  * NULL.  fds go along; ret_fd, when not NULL, takes one descriptor of the

@@ -76,8 +76,7 @@ uint64_t keeper_idle_next(const struct keeper *k)
 	return k->registry->config->idle_timeout_ms ? k->idle_checked_ms + check_every(k) : 0;
 }
 
-/* For berth ps -a and inspect: why it does not run any more. */
-static void record_stop(struct keeper *k)
+void keeper_record_stop(struct keeper *k)
 {
 	struct err ignored;
 	autojson json_t *record = registry_load(k->registry, k->claim.id, "record.json", &ignored);
@@ -85,7 +84,7 @@ static void record_stop(struct keeper *k)
 	if (!record)
 		return;
 	json_object_set_new(record, "status", json_string("stopped"));
-	json_object_set_new(record, "stop_reason", json_string("idle timeout"));
+	json_object_set_new(record, "stop_reason", json_string(k->stop_reason));
 	registry_save(k->registry, k->claim.id, "record.json", record, &ignored);
 }
 
@@ -98,8 +97,8 @@ void keeper_idle_check(struct keeper *k, uint64_t now)
 	look(k, now);
 	k->idle_checked_ms = now;
 	if (now - k->busy_ms >= limit) {
-		record_stop(k);
 		k->stopping = 1;
+		k->stop_reason = "idle timeout";
 	}
 }
 
@@ -120,6 +119,12 @@ void keeper_idle_describe(struct keeper *k, json_t *answer)
 
 static int get_limit(const json_t *rq, const char *key, uint64_t *v, struct err *e)
 {
+	const char *word = json_string_value(json_object_get(rq, key));
+
+	if (word && !strcmp(word, "unlimited")) {
+		*v = CGROUP_UNLIMITED;
+		return 0;
+	}
 	return json_get_u64(rq, key, v, "request", e) < 0 ? -1 : 0;
 }
 
@@ -134,6 +139,8 @@ static int op_update(struct keeper *k, int client, const json_t *rq, struct err 
 	    get_limit(rq, "pids", &l.pids, e) < 0)
 		return -1;
 	r = k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &l, e);
+	if (r == 0)
+		r = k->sandbox.cgroup.ops->lift(&k->sandbox.cgroup, &l, e);
 	if (r == 0)
 		r = keeper_network_update(k, rq, &cut, e);
 	if (r < 0) {

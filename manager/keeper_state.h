@@ -108,6 +108,9 @@ struct keeper {
 	int listen_fd, signal_fd;
 	int fileop_fd;		/* the helper for file work, or -1 */
 	int stopping;		/* leave the loop */
+	const char *stop_reason;	/* why, when nobody asked for it */
+	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
+	int paused;
 	uint64_t created_ms, oom_until_ms;
 	uint64_t busy_ms;		/* when work was last seen */
 	uint64_t idle_checked_ms, idle_cpu_us;
@@ -144,9 +147,17 @@ int keeper_command_op(struct keeper *k, int client, const char *op, const json_t
 struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, struct err *e);
 json_t *keeper_command_verdict(const struct verdict *v);
 
+/* keeper_stop.c */
+/* SIGTERM to everything now; the loop ends when nothing runs any more, at the latest after grace_ms. */
+void keeper_stop_begin(struct keeper *k, uint64_t grace_ms);
+uint64_t keeper_stop_next(const struct keeper *k);
+void keeper_stop_check(struct keeper *k, uint64_t now);
+
 /* keeper_idle.c */
 /* Real work was seen: the sandbox is not idle now. */
 void keeper_busy(struct keeper *k);
+/* For berth ps -a, inspect and wait: why it does not run any more. */
+void keeper_record_stop(struct keeper *k);
 uint64_t keeper_idle_next(const struct keeper *k);
 void keeper_idle_check(struct keeper *k, uint64_t now);
 void keeper_idle_describe(struct keeper *k, json_t *answer);

@@ -65,6 +65,8 @@ struct cgroup_ops {
 	int (*open)(struct cgroup *c, struct err *e);
 	/* Changes the limits of a live one; reads each back. */
 	int (*limit)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+	/* Takes back what limits a live one in those that are CGROUP_UNLIMITED in l; limit() leaves them as they are. */
+	int (*lift)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
 	int (*usage)(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
 	/* Makes a sandbox's cgroup ready for leaves: its init, pid, moves to one of its own where it must. */
 	int (*house)(struct cgroup *c, int pid, struct err *e);

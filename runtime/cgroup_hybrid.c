@@ -132,6 +132,19 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 	return 0;
 }
 
+/* CPU and processes are lifted by limit() itself. */
+static int lift(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	int fd = c->v1_fd[V1_MEMORY];
+
+	if (l->memory_bytes != CGROUP_UNLIMITED || fd < 0)
+		return 0;
+	if (!faccessat(fd, "memory.memsw.limit_in_bytes", F_OK, 0) &&
+	    cgroup_set(fd, "memory.memsw.limit_in_bytes", CGROUP_UNLIMITED, "-1", e) < 0)
+		return -1;
+	return cgroup_set(fd, "memory.limit_in_bytes", CGROUP_UNLIMITED, "-1", e);
+}
+
 /*
  * The device policy is the same for all, so it is set once, on the parent, and
  * inherited: nothing but the harmless nodes and pseudo-terminals (K12).
@@ -345,7 +358,7 @@ const struct cgroup_ops cgroup_ops_hybrid = {
 	.house = house,
 	.create_leaf = create_leaf,
 	.open = open_existing,
-	.limit = limit,
+	.limit = limit, .lift = lift,
 	.usage = usage,
 	.remove = remove_all,
 };

@@ -84,6 +84,22 @@ static int lacks(int fd, const char *file, const char *controller, const char *o
 		       controller, V2_ROOT, option, option);
 }
 
+static int lift(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	int fd = c->v2_fd;
+
+	if (l->memory_bytes == CGROUP_UNLIMITED && !faccessat(fd, "memory.max", F_OK, 0)) {
+		if (cgroup_set(fd, "memory.max", CGROUP_UNLIMITED, "max", e) < 0)
+			return -1;
+		if (!faccessat(fd, "memory.swap.max", F_OK, 0) &&
+		    cgroup_set(fd, "memory.swap.max", l->swap_bytes, "max", e) < 0)
+			return -1;
+	}
+	if (l->cpu_milli == CGROUP_UNLIMITED && !faccessat(fd, "cpu.max", F_OK, 0) && limit_cpu(fd, l, e) < 0)
+		return -1;
+	return l->pids == CGROUP_UNLIMITED && !faccessat(fd, "pids.max", F_OK, 0) ? cgroup_set(fd, "pids.max", l->pids, "max", e) : 0;
+}
+
 static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	int fd = c->v2_fd;
@@ -215,7 +231,7 @@ const struct cgroup_ops cgroup_ops_v2 = {
 	.house = house,
 	.create_leaf = create_leaf,
 	.open = open_existing,
-	.limit = limit,
+	.limit = limit, .lift = lift,
 	.usage = usage,
 	.remove = remove_all,
 };

@@ -219,6 +219,17 @@ def test_limits_change_at_once_and_for_good():
         r = b.berth("exec", box, "sh", "-c", "for i in $(seq 40); do sleep 5 & done; wait", timeout=30)
         b.expect(r.code != 0, r, "40 processes in 20")
         b.berth("restart", box, ok=True)
+    # back to none, at once and after a restart
+    b.berth("update", "--pids", "unlimited", "--memory", "unlimited", "--cpus", "unlimited", box, ok=True)
+    for _ in range(2):
+        j = json.loads(b.berth("stats", "--no-stream", "--json", box, ok=True).out)
+        assert not {"pids_limit", "memory_limit_bytes", "cpu_limit_milli"} & set(j), j
+        b.berth("exec", box, "sh", "-c", "for i in $(seq 150); do sleep 0.2 & done; wait", ok=True)
+        b.berth("exec", box, "python3", "-c", "bytearray(220 << 20)", ok=True)
+        b.berth("restart", box, ok=True)
+    b.berth("update", "--memory", "150m", box, ok=True)
+    r = b.berth("exec", box, "python3", "-c", "bytearray(220 << 20)")
+    b.expect(r.code != 0, r, "the limit is there again")
     b.one_line_error(b.berth("update", box), 2, "nothing to change")
     b.one_line_error(b.berth("update", "--memory", "lots", box), 2, "memory")
     remove(box)

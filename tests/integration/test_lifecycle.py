@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import signal
+import socket
 import threading
 
 import berthtest as b
@@ -126,3 +128,105 @@ def test_200_creates_at_once_never_exceed_the_limit():
         b.expect_code(b.berth("create", "host", env=env), 125)
     finally:
         b.berth("rm", "-f", *made, env=env, timeout=60)
+
+
+def test_stop_asks_first_and_then_kills():
+    with Box() as x:
+        polite = x.main.detach("sh", "-c", "trap 'echo bye >/workspace/bye; exit 0' TERM; echo up; while :; do sleep 0.02; done")
+        b.wait_for(lambda: x.main.output(polite)[0] == b"up\n", 5, "the trap")
+        r = b.berth("stop", x.id, ok=True)
+        b.expect(r.seconds < 1.5, r, "all had ended: no need to wait for the grace")
+        assert x.exec("cat", "/workspace/bye", options=("--start",), ok=True).out == "bye\n"
+        c = x.client()
+        deaf = c.detach("sh", "-c", "trap '' TERM HUP; echo up; while :; do sleep 0.02; done")
+        b.wait_for(lambda: c.output(deaf)[0] == b"up\n", 5, "the trap")
+        r = b.berth("stop", "--grace", "300ms", x.id, ok=True)
+        b.expect(0.3 <= r.seconds < 1.5, r, "the grace")
+        b.berth("start", x.id, ok=True)
+        c = x.client()
+        deaf = c.detach("sh", "-c", "trap '' TERM HUP; echo up; while :; do sleep 0.02; done")
+        b.wait_for(lambda: c.output(deaf)[0] == b"up\n", 5, "the trap")
+        r = b.berth("kill", x.id, ok=True)
+        b.expect(r.seconds < 1, r, "kill does not ask")
+
+
+def test_a_paused_sandbox_says_so_instead_of_hanging():
+    with Box() as x:
+        x.sh("kept=1")
+        b.berth("pause", x.id, ok=True)
+        assert listed()[x.id]["status"] == "paused"
+        for r in (x.exec("true", timeout=5), b.berth("sh", x.id, "--", "echo", timeout=5),
+                  b.berth("file", "read", x.id, "/etc/hostname", timeout=5), b.berth("cp", "/etc/hostname", x.id + ":/tmp", timeout=5)):
+            b.one_line_error(r, 125, "paused", f"berth resume {x.id}")
+        r = b.berth("exec", "--json", x.id, "true", timeout=5)
+        assert json.loads(r.err)["error"]["code"] == "busy", b.describe(r)
+        b.berth("resume", x.id, ok=True)
+        box.expect(x.sh("echo $kept"), "1\n", 0)
+        assert listed()[x.id]["status"] == "running"
+
+
+def test_wait_for_a_sandbox():
+    with Box("--name", "w") as x:
+        p = b.start("wait", "--json", "w")
+        b.wait_for(lambda: len(os.listdir(f"/proc/{x.keeper}/fd")) and p.poll() is None, 5, "the wait")
+        assert p.poll() is None
+        b.berth("stop", "w", ok=True)
+        out, err = p.communicate(timeout=10)
+        assert (p.returncode, err) == (0, b"") and json.loads(out) == {"id": x.id, "status": "stopped"}, (out, err)
+        assert b.berth("wait", "w", ok=True).out == ""  # it does not run: at once
+        b.berth("start", "w", ok=True)
+        p = b.start("wait", "--json", "w")
+        b.proc.kill(x.init)
+        out, _ = p.communicate(timeout=10)
+        # the client may come just when it is over: the record says why, all the same
+        b.wait_for(lambda: json.loads(b.berth("wait", "--json", "w", ok=True).out).get("reason") == "its init ended", 5, "the reason")
+    b.one_line_error(b.berth("wait", "nosuch"), 125, "nosuch")
+
+
+def test_a_stopped_keeper_holds_up_nobody():
+    with Box("--name", "other") as other:
+        x = Box("--name", "stuck")
+        keeper = x.keeper
+        os.kill(keeper, signal.SIGSTOP)
+        pile = []
+        try:
+            # a full backlog: the next connect(2) would wait for ever
+            for _ in range(200):
+                s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+                pile.append(s)
+                try:
+                    s.connect(x.dir + "/sock")
+                except BlockingIOError:
+                    break
+            else:
+                raise AssertionError("the backlog has no end")
+            r = b.berth("ps", "--json", ok=True, timeout=5)
+            b.expect(r.seconds < 2 and {s["id"] for s in json.loads(r.out)} == {x.id, other.id}, r, "ps")
+            assert other.exec("echo", "here", ok=True).out == "here\n"
+            b.berth("gc", ok=True, timeout=5)
+            r = b.berth("kill", "stuck", ok=True, timeout=20)
+            assert listed("-a")[x.id]["status"] == "stopped" and not b.proc.alive(keeper)
+        finally:
+            for s in pile:
+                s.close()
+            if b.proc.alive(keeper):
+                os.kill(keeper, signal.SIGCONT)
+        b.berth("start", "stuck", ok=True)
+        os.kill(x.keeper, signal.SIGSTOP)
+        b.berth("rm", "-f", "stuck", ok=True, timeout=20)
+        assert list(listed("-a")) == [other.id]
+
+
+def test_filters():
+    with Box("--name", "build-1") as one, Box("--name", "build-2") as two, Box("--name", "other") as other:
+        b.berth("stop", two.id, ok=True)
+        b.berth("pause", other.id, ok=True)
+
+        def ids(*options):
+            return sorted(b.berth("ps", "-aq", *options, ok=True).out.split())
+        assert ids("--filter", "name=build-*") == sorted((one.id, two.id))
+        assert ids("--filter", "name=build-*", "-f", "status=stopped") == [two.id]
+        assert ids("-f", "status=paused") == [other.id]
+        assert ids("-f", f"id={one.id[:6]}*") == [one.id] and ids("-f", "image=host") == sorted((one.id, two.id, other.id))
+        assert ids("-f", "image=nosuch") == []
+    b.one_line_error(b.berth("ps", "--filter", "color=red"), 2, "KEY=GLOB")
