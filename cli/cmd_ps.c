@@ -18,8 +18,7 @@ enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER };
 static const struct opt options[] = {
 	{ "all", 'a', OPT_FLAG, NULL, "also those that do not run", OPT_ALL },
 	{ "quiet", 'q', OPT_FLAG, NULL, "ids only", OPT_QUIET },
-	{ "filter", 'f', OPT_LIST, "KEY=GLOB", "only those whose id, name, image or status matches; may be repeated", OPT_FILTER,
-	  COMPLETE_WORDS, "id= name= image= status=running status=paused status=stopped" },
+	{ "filter", 'f', OPT_LIST, "KEY=GLOB", "only those whose id, name, image or status matches; may be repeated", OPT_FILTER },
 	{ "json", 0, OPT_FLAG, NULL, "print a JSON array", OPT_JSON },
 };
 

@@ -95,7 +95,7 @@ void keeper_stop_check(struct keeper *k, uint64_t now)
 
 /* ---- from outside ------------------------------------------------------------------- */
 
-/* Has process pid the sandbox's lock file open?  A record that was tampered with names nobody who has (L06). */
+/* Has process pid the sandbox's directory open, which is its lock?  A record that was tampered with names nobody who has (L06). */
 static int holds_lock(struct registry *r, const char *id, int pid)
 {
 	struct stat lock, st;
@@ -104,8 +104,7 @@ static int holds_lock(struct registry *r, const char *id, int pid)
 	DIR *dir;
 	int found = 0;
 
-	snprintf(path, sizeof(path), "%s/lock", id);
-	if (fstatat(r->sandboxes_fd, path, &lock, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(r->sandboxes_fd, id, &lock, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
 	dir = opendir(path);
