@@ -38,7 +38,7 @@ INIT_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -idirafter /usr/include -idirafter /u
 
 # ---- what is made of what ------------------------------------------------
 LAYERS = base seccomp rootfs runtime manager cli
-MAINS = cli/berth.c cli/berth-image.c cli/berth-http.c cli/berth-net.c cli/berthd.c seccomp/gen.c
+MAINS = cli/berth.c cli/berth-image.c cli/berth-http.c cli/berth-net.c cli/berthd.c cli/berth-oci.c seccomp/gen.c
 layer_objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard $(1)/*.c)))
 $(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call layer_objs,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
@@ -60,7 +60,7 @@ net_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/net/*.c))
 
 LIBS_BERTH = -lseccomp -ljansson
 LIBS_IMAGE = $(shell $(PKG_CONFIG) --libs libarchive libcrypto libzstd zlib jansson)
-PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image
+PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-oci
 # The daemon is made where its libraries are (apt-get install $(DAEMON_PACKAGES)); berth needs none of them.
 DAEMON_PACKAGES = libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
 api_a = $(BUILD)/libberth-api.a
@@ -111,6 +111,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/berth $(DESTDIR)$(PREFIX)/share/man/man1 \
 		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
+	install -m 755 $(BUILD)/berth-oci $(DESTDIR)$(PREFIX)/bin/berth-oci
 	install -m 755 $(BUILD)/berth-image $(DESTDIR)$(PREFIX)/libexec/berth/berth-image
 	$(if $(filter %/berth-net,$(PROGRAMS)),install -m 755 $(BUILD)/berth-net $(DESTDIR)$(PREFIX)/libexec/berth/berth-net)
 	test ! -e $(BUILD)/berth-http || install -m 755 $(BUILD)/berth-http $(DESTDIR)$(PREFIX)/libexec/berth/berth-http
@@ -244,6 +245,10 @@ $(BUILD)/berthd: $(BUILD)/cli/berthd.o $(api_a) $(service_a) $(manager_a) $(runt
 $(BUILD)/berth-net: $(BUILD)/cli/berth-net.o $(net_o) $(runtime_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_NET)
+# what podman, containerd and docker start where they would start runc; carried by nothing else
+$(BUILD)/berth-oci: $(BUILD)/cli/berth-oci.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
 
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oci_cli - what the verbs of berth-oci share.
+ *
+ * The tables of options feed parsing and help.  Names and forms are those of
+ * runc and crun; an option that this runtime accepts for their sake and that
+ * changes nothing says so in its help.
+ */
+#ifndef BERTH_CLI_OCI_CLI_H
+#define BERTH_CLI_OCI_CLI_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct oci_global {
+	const char *root;	/* NULL: the default */
+	int root_fd;		/* opened by oci_root(); -1 */
+	int debug;
+};
+
+struct oci_option {
+	const char *name;	/* NULL ends a table */
+	char letter;		/* 0: none */
+	const char *arg;	/* NULL: a switch */
+	const char *help;
+};
+
+struct oci_verb {
+	const char *name, *args, *summary;
+	const struct oci_option *options;
+	int min, max;		/* operands; max -1: any */
+	int operands_end_options;	/* exec: what follows the id is not ours */
+	/* value is NULL for a switch.  index is the option's place in the table. */
+	int (*set)(void *ctx, size_t index, const char *value, struct err *e);
+	/* Returns the exit status, or -1 with e. */
+	int (*run)(struct oci_global *g, void *ctx, char **operands, int count, struct err *e);
+	void *ctx;
+	int fail_status;	/* of an error; 0: 1 */
+	int sealed;		/* runs from a sealed copy of the program (CVE-2019-5736, E02) */
+};
+
+extern const struct oci_verb oci_verb_create, oci_verb_run, oci_verb_start, oci_verb_state, oci_verb_kill,
+	oci_verb_delete, oci_verb_exec, oci_verb_list, oci_verb_ps, oci_verb_pause, oci_verb_resume, oci_verb_update,
+	oci_verb_events, oci_verb_spec, oci_verb_features;
+
+/* The state root, opened. */
+int oci_root(struct oci_global *g, struct err *e);
+/* path made absolute against the working directory, in memory that lives as long as the program. */
+const char *oci_absolute(const char *path, struct err *e);
+/* A signal by number or name, with or without "SIG": ERR_INVALID. */
+int oci_signal_number(const char *word, int *ret, struct err *e);
+/* Prints j, indented, with a newline.  Takes the reference. */
+void oci_print_json(void *j, int indent);
+
+struct oci_made;
+/*
+ * In the foreground: passes signals on and, with a terminal, bytes, until the
+ * process ends.  Its exit status, 128+n for signal n; -1 with e.
+ */
+int oci_foreground(struct oci_made *m, struct err *e);
+/* Before a container is started in the foreground: signals wait until oci_foreground(). */
+void oci_hold_signals(void);
+
+#endif

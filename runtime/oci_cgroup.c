@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/oci_cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "runtime/cgroup.h"
+
+#define MOUNT "/sys/fs/cgroup"
+#define CLEAR_MS 10000	/* what a removal waits for processes to go */
+
+static int is_type(const char *path, long magic)
+{
+	struct statfs st;
+
+	return statfs(path, &st) == 0 && st.f_type == magic;
+}
+
+/* Absolute and without ".": what the hierarchy's mount is put before. */
+static int check_path(const char *path, struct err *e)
+{
+	const char *p = path;
+
+	while (*p) {
+		size_t n = strcspn(p, "/");
+
+		if (n == 2 && p[0] == '.' && p[1] == '.')
+			return err_set(e, ERR_INVALID, "linux.cgroupsPath: '%.200s' holds \"..\"", path);
+		p += n + strspn(p + n, "/");
+	}
+	return 0;
+}
+
+static int add(struct oci_cgroup *c, const char *name, const char *root, const char *own, const char *path,
+	       const char *id, struct err *e)
+{
+	struct oci_cgroup_part *p = &c->part[c->count];
+	char dir[PATH_MAX];
+	int n;
+
+	if (c->count == OCI_CGROUP_PARTS || strlen(name) >= sizeof(p->name))
+		return err_set(e, ERR_UNSUPPORTED, "this host has more than %d cgroup hierarchies", OCI_CGROUP_PARTS);
+	if (path && path[0] == '/')
+		n = snprintf(dir, sizeof(dir), "%s%s", root, path);
+	else
+		n = snprintf(dir, sizeof(dir), "%s%s/%s", root, own[1] ? own : "", path && *path ? path : id);
+	if ((size_t)n >= sizeof(dir))
+		return err_set(e, ERR_INVALID, "linux.cgroupsPath is too long");
+	while (n > 1 && dir[n - 1] == '/')
+		dir[--n] = '\0';
+	if ((size_t)n <= strlen(root))
+		return err_set(e, ERR_INVALID, "linux.cgroupsPath: the root cgroup cannot be a container's");
+	snprintf(p->name, sizeof(p->name), "%s", name);
+	p->join_fd = p->dir_fd = -1;
+	p->root_len = strlen(root);
+	p->dir = strdup(dir);
+	if (!p->dir)
+		return err_nomem(e);
+	c->count++;
+	return 0;
+}
+
+/* One line of /proc/self/cgroup: "4:memory:/own/path", "0::/". */
+static int add_line(struct oci_cgroup *c, char *line, const char *path, const char *id, struct err *e)
+{
+	char *names = strchr(line, ':'), *own = names ? strchr(names + 1, ':') : NULL;
+	char root[160];
+
+	if (!own)
+		return 0;
+	*own++ = '\0';
+	names++;
+	if (!*names) {
+		char *slash;
+
+		if (!c->v2)
+			return is_type(MOUNT "/unified", CGROUP2_SUPER_MAGIC) ?
+			       add(c, OCI_CGROUP_UNIFIED, MOUNT "/unified", own, path, id, e) : 0;
+		/* our own cgroup holds processes, so no controller can be enabled below it: beside it, as runc */
+		slash = strrchr(own, '/');
+		if (slash)
+			slash[slash == own] = '\0';
+		return add(c, OCI_CGROUP_UNIFIED, MOUNT, own, path, id, e);
+	}
+	if (c->v2)
+		return 0;
+	if (!strncmp(names, "name=", 5))
+		names += 5;
+	snprintf(root, sizeof(root), MOUNT "/%.100s", names);
+	return is_type(root, CGROUP_SUPER_MAGIC) ? add(c, names, root, own, path, id, e) : 0;
+}
+
+int oci_cgroup_plan(struct oci_cgroup *c, const char *path, const char *id, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(65536);
+	char *line, *save = NULL;
+
+	memset(c, 0, sizeof(*c));
+	if (path && check_path(path, e) < 0)
+		return -1;
+	c->v2 = is_type(MOUNT, CGROUP2_SUPER_MAGIC);
+	if (io_read_file(AT_FDCWD, "/proc/self/cgroup", &text, e) < 0)
+		return -1;
+	for (line = strtok_r(text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (add_line(c, line, path, id, e) < 0) {
+			oci_cgroup_release(c);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+void oci_cgroup_release(struct oci_cgroup *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->count; i++) {
+		fd_close(&c->part[i].join_fd);
+		fd_close(&c->part[i].dir_fd);
+		free(c->part[i].dir);
+	}
+	c->count = 0;
+}
+
+/* A v1 cpuset allows nothing until it is told: what its parent allows. */
+static void inherit_cpuset(const char *dir)
+{
+	static const char *const files[] = { "cpuset.cpus", "cpuset.mems" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		char from[PATH_MAX], to[PATH_MAX], all[4096], now[16];
+		const char *slash = strrchr(dir, '/');
+
+		snprintf(from, sizeof(from), "%.*s/%s", (int)(slash - dir), dir, files[i]);
+		snprintf(to, sizeof(to), "%s/%s", dir, files[i]);
+		if (cgroup_read(AT_FDCWD, to, now, sizeof(now)) <= 1 &&
+		    cgroup_read(AT_FDCWD, from, all, sizeof(all)) > 1)
+			cgroup_write(AT_FDCWD, to, all);
+	}
+}
+
+/* v2: passes every controller of dir on to its children; a limit that then has no file says so itself. */
+static void delegate(const char *dir)
+{
+	char have[512], on[512], line[600] = "", path[PATH_MAX], *word, *save = NULL;
+	size_t len = 0;
+
+	snprintf(path, sizeof(path), "%s/cgroup.controllers", dir);
+	if (cgroup_read(AT_FDCWD, path, have, sizeof(have)) <= 0)
+		return;
+	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", dir);
+	if (cgroup_read(AT_FDCWD, path, on, sizeof(on)) < 0)
+		return;
+	for (word = strtok_r(have, " \n", &save); word; word = strtok_r(NULL, " \n", &save))
+		if (!cgroup_has_word(on, word))
+			len += (size_t)snprintf(line + len, sizeof(line) - len, "+%s ", word);
+	if (!len || !cgroup_write(AT_FDCWD, path, line))
+		return;
+	/* one that cannot be (cpu with realtime processes, say) must not keep back the others */
+	for (word = strtok_r(line, " ", &save); word; word = strtok_r(NULL, " ", &save))
+		cgroup_write(AT_FDCWD, path, word);
+}
+
+/* mkdir -p, with what each level needs. */
+static int make_dirs(const struct oci_cgroup *c, struct oci_cgroup_part *p, struct err *e)
+{
+	const int cpuset = !c->v2 && cgroup_has_word(p->name, "cpuset");
+	char *slash = p->dir + p->root_len;
+
+	if (c->v2) {
+		*slash = '\0';
+		delegate(p->dir);
+		*slash = '/';
+	} else if (mkdir(p->dir, 0755) == 0) {	/* most often only the last is missing */
+		if (cpuset)
+			inherit_cpuset(p->dir);
+		return 0;
+	}
+	for (;;) {
+		char *next = strchr(slash + 1, '/');
+
+		if (next)
+			*next = '\0';
+		if (mkdir(p->dir, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "make cgroup %s", p->dir);
+		if (cpuset)
+			inherit_cpuset(p->dir);
+		if (!next)
+			return 0;
+		if (c->v2)
+			delegate(p->dir);
+		*next = '/';
+		slash = next;
+	}
+}
+
+int oci_cgroup_create(struct oci_cgroup *c, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < c->count; i++) {
+		struct oci_cgroup_part *p = &c->part[i];
+		char some[64];
+
+		if (make_dirs(c, p, e) < 0)
+			return -1;
+		p->dir_fd = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (p->dir_fd < 0)
+			return err_sys(e, "open cgroup %s", p->dir);
+		if (cgroup_read(p->dir_fd, "cgroup.procs", some, sizeof(some)) > 0)
+			return err_set(e, ERR_BUSY, "container's cgroup is not empty: %s has processes in it", p->dir);
+		if (!strcmp(p->name, OCI_CGROUP_UNIFIED))
+			continue;
+		/* a thread that moves itself through `tasks` takes no global lock (cgroup.h) */
+		p->join_fd = openat(p->dir_fd, "tasks", O_WRONLY | O_CLOEXEC);
+		if (p->join_fd < 0)
+			return err_sys(e, "open %s/tasks", p->dir);
+	}
+	return 0;
+}
+
+int oci_cgroup_open(struct oci_cgroup *c, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < c->count; i++) {
+		struct oci_cgroup_part *p = &c->part[i];
+
+		if (p->dir_fd >= 0)
+			continue;
+		p->dir_fd = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (p->dir_fd < 0 && errno != ENOENT)
+			return err_sys(e, "open cgroup %s", p->dir);
+	}
+	return 0;
+}
+
+json_t *oci_cgroup_to_json(const struct oci_cgroup *c)
+{
+	json_t *list = json_array();
+	size_t i;
+
+	for (i = 0; list && i < c->count; i++)
+		json_array_append_new(list, json_pack("{s:s, s:s, s:i}", "name", c->part[i].name, "dir", c->part[i].dir,
+						      "root", (int)c->part[i].root_len));
+	return json_pack("{s:b, s:o}", "v2", c->v2, "parts", list);
+}
+
+int oci_cgroup_from_json(struct oci_cgroup *c, const json_t *j, struct err *e)
+{
+	json_t *list = json_object_get(j, "parts"), *v;
+	size_t i;
+
+	memset(c, 0, sizeof(*c));
+	c->v2 = json_is_true(json_object_get(j, "v2"));
+	json_array_foreach(list, i, v) {
+		struct oci_cgroup_part *p = &c->part[c->count];
+		const char *name = json_string_value(json_object_get(v, "name"));
+		const char *dir = json_string_value(json_object_get(v, "dir"));
+
+		if (i == OCI_CGROUP_PARTS || !name || !dir || strlen(name) >= sizeof(p->name) || strlen(dir) >= PATH_MAX) {
+			oci_cgroup_release(c);
+			return err_set(e, ERR_CORRUPT, "the container's state: cgroups are damaged");
+		}
+		snprintf(p->name, sizeof(p->name), "%s", name);
+		p->join_fd = p->dir_fd = -1;
+		p->root_len = (size_t)json_integer_value(json_object_get(v, "root"));
+		p->dir = strdup(dir);
+		if (!p->dir)
+			return err_nomem(e);
+		c->count++;
+	}
+	return 0;
+}
+
+/* A word of a comma-separated list. */
+static int names_it(const char *list, const char *controller)
+{
+	size_t n = strlen(controller);
+
+	while (*list) {
+		size_t m = strcspn(list, ",");
+
+		if (m == n && !memcmp(list, controller, n))
+			return 1;
+		list += m + (list[m] == ',');
+	}
+	return 0;
+}
+
+int oci_cgroup_fd(const struct oci_cgroup *c, const char *controller)
+{
+	size_t i;
+
+	for (i = 0; i < c->count; i++)
+		if (names_it(c->part[i].name, controller))
+			return c->part[i].dir_fd;
+	return -1;
+}
+
+int oci_cgroup_clone_fd(const struct oci_cgroup *c)
+{
+	return oci_cgroup_fd(c, OCI_CGROUP_UNIFIED);
+}
+
+int oci_cgroup_join(const struct oci_cgroup *c, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < c->count; i++)
+		if (c->part[i].join_fd >= 0 && write(c->part[i].join_fd, "0", 1) != 1)
+			return err_sys(e, "join cgroup %s", c->part[i].dir);
+	return 0;
+}
+
+int oci_cgroup_enter(const struct oci_cgroup *c, const char *sub, struct err *e)
+{
+	char path[PATH_MAX];
+	size_t i;
+
+	for (i = 0; i < c->count; i++) {
+		const struct oci_cgroup_part *p = &c->part[i];
+
+		if (p->dir_fd < 0)
+			continue;
+		snprintf(path, sizeof(path), "%s%scgroup.procs", sub ? sub : "", sub && *sub ? "/" : "");
+		if (cgroup_write(p->dir_fd, path, "0") == 0)
+			continue;
+		/* `exec --cgroup` may name one that only the v2 tree, or only the controllers, have */
+		if (errno == ENOENT && sub && *sub && !c->v2)
+			continue;
+		return err_sys(e, "join cgroup %s/%s", p->dir, sub ? sub : "");
+	}
+	return 0;
+}
+
+/* ---- what lives in it ------------------------------------------------------ */
+
+struct pid_list {
+	pid_t *pid;
+	size_t count, cap;
+};
+
+static int add_pids(int dirfd, struct pid_list *l, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(16u << 20);
+	autoclose int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	char *p;
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENODEV ? 0 : err_sys(e, "open cgroup.procs");
+	if (io_read_all(fd, &text, "cgroup.procs", e) < 0)
+		return e->os_errno == ENODEV || e->os_errno == EOPNOTSUPP ? 0 : -1;
+	for (p = text.data; p && *p;) {
+		long pid = strtol(p, &p, 10);
+
+		p += strspn(p, "\n");
+		if (pid <= 0)
+			continue;
+		if (l->count == l->cap) {
+			size_t cap = l->cap ? l->cap * 2 : 64;
+			pid_t *more = reallocarray(l->pid, cap, sizeof(*more));
+
+			if (!more)
+				return err_nomem(e);
+			l->pid = more;
+			l->cap = cap;
+		}
+		l->pid[l->count++] = (pid_t)pid;
+	}
+	return 0;
+}
+
+/* dirfd is closed. */
+static int walk_pids(int dirfd, struct pid_list *l, int depth, struct err *e)
+{
+	DIR *d;
+	struct dirent *de;
+	int r;
+
+	if (dirfd < 0 || depth > 64)
+		return 0;
+	d = fdopendir(dirfd);
+	if (!d) {
+		close(dirfd);
+		return err_sys(e, "read a cgroup directory");
+	}
+	r = add_pids(dirfd, l, e);
+	while (r == 0 && (de = readdir(d)))
+		if (de->d_type == DT_DIR && de->d_name[0] != '.')
+			r = walk_pids(openat(dirfd, de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), l,
+				      depth + 1, e);
+	closedir(d);
+	return r;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* One hierarchy is enough: each process is in all of them. */
+static int census_fd(const struct oci_cgroup *c)
+{
+	static const char *const order[] = { OCI_CGROUP_UNIFIED, "pids", "memory", "freezer", "systemd" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(order); i++) {
+		int fd = oci_cgroup_fd(c, order[i]);
+
+		if (fd >= 0)
+			return fd;
+	}
+	return c->count ? c->part[0].dir_fd : -1;
+}
+
+int oci_cgroup_pids(const struct oci_cgroup *c, pid_t **ret, size_t *ret_count, struct err *e)
+{
+	int fd = census_fd(c);
+	struct pid_list l = { 0 };
+
+	/* through "." : fdopendir() takes the descriptor over, and its offset */
+	if (fd >= 0 && walk_pids(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), &l, 0, e) < 0) {
+		free(l.pid);
+		return -1;
+	}
+	if (l.count)
+		qsort(l.pid, l.count, sizeof(*l.pid), by_number);
+	*ret = l.pid;
+	*ret_count = l.count;
+	return 0;
+}
+
+int oci_cgroup_signal(const struct oci_cgroup *c, int sig, struct err *e)
+{
+	const int v2 = oci_cgroup_clone_fd(c);
+	autofree pid_t *pids = NULL;
+	size_t n, i;
+
+	if (sig == SIGKILL && v2 >= 0 && !cgroup_write(v2, "cgroup.kill", "1"))
+		return 0;
+	if (oci_cgroup_pids(c, &pids, &n, e) < 0)
+		return -1;
+	for (i = 0; i < n; i++)
+		if (kill(pids[i], sig) < 0 && errno != ESRCH)
+			return err_sys(e, "send signal %d to process %d", sig, (int)pids[i]);
+	return 0;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static int freeze_v1(int fd, int on, struct err *e)
+{
+	const char *want = on ? "FROZEN" : "THAWED";
+	const uint64_t end = now_ms() + 10000;
+	char state[32];
+
+	for (;;) {
+		if (cgroup_write(fd, "freezer.state", want) < 0)
+			return err_sys(e, "write %s to freezer.state", want);
+		if (cgroup_read(fd, "freezer.state", state, sizeof(state)) < 0)
+			return err_sys(e, "read freezer.state");
+		if (!strncmp(state, want, strlen(want)))
+			return 0;
+		if (now_ms() >= end) {
+			/* a half frozen container would be in nobody's hands */
+			cgroup_write(fd, "freezer.state", "THAWED");
+			return err_set(e, ERR_TIMEOUT, "the container's processes did not freeze");
+		}
+		poll(NULL, 0, 1);
+	}
+}
+
+int oci_cgroup_freeze(const struct oci_cgroup *c, int on, struct err *e)
+{
+	const uint64_t end = now_ms() + 10000;
+	int fd = oci_cgroup_fd(c, "freezer");
+	char text[256];
+
+	if (fd >= 0 && !c->v2)
+		return freeze_v1(fd, on, e);
+	fd = oci_cgroup_clone_fd(c);
+	if (fd < 0)
+		return err_set(e, ERR_UNSUPPORTED, "the container has no cgroup that can be frozen");
+	if (cgroup_write(fd, "cgroup.freeze", on ? "1" : "0") < 0)
+		return err_sys(e, "write to cgroup.freeze");
+	while (on && cgroup_read(fd, "cgroup.events", text, sizeof(text)) > 0 && !cgroup_stat_value(text, "frozen")) {
+		if (now_ms() >= end) {
+			cgroup_write(fd, "cgroup.freeze", "0");
+			return err_set(e, ERR_TIMEOUT, "the container's processes did not freeze");
+		}
+		poll(NULL, 0, 1);
+	}
+	return 0;
+}
+
+int oci_cgroup_frozen(const struct oci_cgroup *c)
+{
+	int fd = oci_cgroup_fd(c, "freezer");
+	char text[64];
+
+	if (fd >= 0 && !c->v2)
+		return cgroup_read(fd, "freezer.state", text, sizeof(text)) > 0 && strncmp(text, "THAWED", 6) != 0;
+	fd = oci_cgroup_clone_fd(c);
+	return fd >= 0 && cgroup_read(fd, "cgroup.freeze", text, sizeof(text)) > 0 && text[0] == '1';
+}
+
+/* ---- removal ------------------------------------------------------------- */
+
+/* rmdir of the whole subtree: a container may have made cgroups of its own.  -1 with errno. */
+static int remove_tree(int parent, const char *name, int depth)
+{
+	struct dirent *de;
+	DIR *d;
+	int fd;
+
+	if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EBUSY || depth > 64)
+		return -1;
+	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -1;
+	d = fdopendir(fd);
+	if (!d) {
+		close(fd);
+		return -1;
+	}
+	while ((de = readdir(d)))
+		if (de->d_type == DT_DIR && de->d_name[0] != '.')
+			remove_tree(fd, de->d_name, depth + 1);
+	closedir(d);
+	return unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+static int has_processes(const struct oci_cgroup *c)
+{
+	autofree pid_t *pids = NULL;
+	struct err ignored;
+	size_t n = 0;
+
+	return oci_cgroup_pids(c, &pids, &n, &ignored) == 0 && n > 0;
+}
+
+int oci_cgroup_destroy(struct oci_cgroup *c, struct err *e)
+{
+	const uint64_t end = now_ms() + CLEAR_MS;
+	size_t i;
+
+	for (i = 0; i < c->count; i++) {
+		struct oci_cgroup_part *p = &c->part[i];
+
+		while (remove_tree(AT_FDCWD, p->dir, 0) < 0) {
+			if (errno != EBUSY || now_ms() >= end)
+				return err_sys(e, "remove cgroup %s", p->dir);
+			if (oci_cgroup_open(c, e) < 0)
+				return -1;
+			if (has_processes(c)) {
+				if (oci_cgroup_frozen(c) && oci_cgroup_freeze(c, 0, e) < 0)
+					return -1;
+				if (oci_cgroup_signal(c, SIGKILL, e) < 0)
+					return -1;
+			}
+			poll(NULL, 0, 1);
+		}
+		fd_close(&p->dir_fd);
+	}
+	return 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oci_cgroup - the cgroup of an OCI container, at the place that its
+ * configuration names (config-linux.md, "Control groups").
+ *
+ * One directory per hierarchy: on a v2 host one, on a v1 or hybrid host one per
+ * v1 hierarchy and, where it is mounted, one in the v2 tree, which serves
+ * CLONE_INTO_CGROUP and cgroup.kill there.  The plan is recorded in the
+ * container's state before the first directory is made, so that whatever a crash
+ * leaves can be found.
+ */
+#ifndef BERTH_RUNTIME_OCI_CGROUP_H
+#define BERTH_RUNTIME_OCI_CGROUP_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+#define OCI_CGROUP_PARTS 20
+#define OCI_CGROUP_UNIFIED "unified"
+
+struct oci_cgroup_part {
+	char name[64];	/* as in /proc/self/cgroup: "memory", "cpu,cpuacct", "systemd"; OCI_CGROUP_UNIFIED */
+	char *dir;	/* on the host */
+	size_t root_len;	/* the part of dir that is the hierarchy's mount */
+	int join_fd;	/* v1: the open `tasks` file; -1 */
+	int dir_fd;	/* -1 until created or opened */
+};
+
+struct oci_cgroup {
+	int v2;		/* one unified hierarchy with the controllers; else v1 or hybrid */
+	size_t count;
+	struct oci_cgroup_part part[OCI_CGROUP_PARTS];
+};
+
+/*
+ * Decides the directories.  path is linux.cgroupsPath or NULL: absolute from
+ * each hierarchy's mount; relative or absent (then id), from this process's own
+ * cgroup.  c is uninitialised storage.
+ */
+int oci_cgroup_plan(struct oci_cgroup *c, const char *path, const char *id, struct err *e);
+/* Makes them, and what is missing above; refuses one with processes in it (ERR_BUSY). */
+int oci_cgroup_create(struct oci_cgroup *c, struct err *e);
+/* Opens what exists of them; what is missing is no error. */
+int oci_cgroup_open(struct oci_cgroup *c, struct err *e);
+void oci_cgroup_release(struct oci_cgroup *c);
+
+/* A new reference; and back.  c is uninitialised storage. */
+json_t *oci_cgroup_to_json(const struct oci_cgroup *c);
+int oci_cgroup_from_json(struct oci_cgroup *c, const json_t *j, struct err *e);
+
+/* The directory of a v1 controller or of OCI_CGROUP_UNIFIED, open; -1 when there is none. */
+int oci_cgroup_fd(const struct oci_cgroup *c, const char *controller);
+/* The v2 directory for clone3(2), CLONE_INTO_CGROUP; -1. */
+int oci_cgroup_clone_fd(const struct oci_cgroup *c);
+/* In the new process, first thing: joins the v1 hierarchies. */
+int oci_cgroup_join(const struct oci_cgroup *c, struct err *e);
+/* The same with the v2 one, for a process that was not born in it; sub (or NULL) is a cgroup below each. */
+int oci_cgroup_enter(const struct oci_cgroup *c, const char *sub, struct err *e);
+
+/* Sends sig to every process in it and below.  SIGKILL is atomic where cgroup.kill exists. */
+int oci_cgroup_signal(const struct oci_cgroup *c, int sig, struct err *e);
+/* The host's pids of all processes in it and below, sorted; the caller frees *ret. */
+int oci_cgroup_pids(const struct oci_cgroup *c, pid_t **ret, size_t *ret_count, struct err *e);
+int oci_cgroup_freeze(const struct oci_cgroup *c, int on, struct err *e);
+/* 1 frozen (or about to be), 0 not. */
+int oci_cgroup_frozen(const struct oci_cgroup *c);
+/* Kills what lives in it, waits, removes the directories.  What is gone already is no error. */
+int oci_cgroup_destroy(struct oci_cgroup *c, struct err *e);
+
+#endif

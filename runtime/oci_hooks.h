@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oci_hooks - programs that the configuration runs at points of the lifecycle
+ * (config.md, "POSIX-platform Hooks"): in order, the container's state on their
+ * stdin, killed at their timeout.
+ */
+#ifndef BERTH_RUNTIME_OCI_HOOKS_H
+#define BERTH_RUNTIME_OCI_HOOKS_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+struct oci_hooks {
+	const json_t *config;	/* the whole configuration */
+	const char *cwd;	/* the bundle; NULL: as it is */
+};
+
+/* 1 when the configuration has hooks of that name. */
+int oci_hooks_any(const json_t *config, const char *name);
+/*
+ * Runs the hooks of name with state (which is borrowed) on stdin.  The first that
+ * fails ends it, unless keep_going, where each failure is logged as a warning.
+ * Their output goes to our stderr, or to what the annotations
+ * run.oci.hooks.stdout and .stderr name.
+ */
+int oci_hooks_run(const struct oci_hooks *h, const char *name, const json_t *state, int keep_going, struct err *e);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the container's first process and those of `exec` have in common: the
+ * words they exchange with the runtime, and the last things before execve.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "runtime/fdpass.h"
+#include "runtime/oci_container.h"
+#include "runtime/oci_json.h"
+
+#define FILTER_MAX 4096	/* BPF_MAXINSNS */
+
+int oci_message_send(int sock, enum oci_message_kind kind, int value)
+{
+	struct oci_message m = { .kind = kind, .value = value };
+
+	return fdpass_send(sock, &m, sizeof(m), NULL, 0);
+}
+
+int oci_message_recv(int sock, struct oci_message *ret, int *ret_fd)
+{
+	int fds[1] = { -1 };
+	size_t n = 0;
+	ssize_t r = fdpass_recv(sock, ret, sizeof(*ret), fds, 1, &n);
+
+	if (ret_fd)
+		*ret_fd = n ? fds[0] : -1;
+	else if (n)
+		close(fds[0]);
+	if (r < 0 && errno == ECONNRESET)
+		return 0;
+	return r == 0 ? 0 : r == (ssize_t)sizeof(*ret) ? 1 : -1;
+}
+
+void oci_message_fail(int sock, const struct err *e)
+{
+	struct oci_message m = { .kind = OCI_FAILED, .err = *e };
+
+	fdpass_send(sock, &m, sizeof(m), NULL, 0);
+	_exit(1);
+}
+
+int oci_filter_send(int sock, const struct oci_seccomp *f, struct err *e)
+{
+	struct oci_filter_head head = { OCI_GO, f->insns ? f->count : 0, f->flags, (uint32_t)f->notify };
+
+	if (fdpass_send2(sock, &head, sizeof(head), f->insns, head.count * sizeof(*f->insns), NULL, 0) < 0)
+		return err_sys(e, "send the filter to the container");
+	return 0;
+}
+
+int oci_filter_recv(int sock, struct oci_seccomp *f, struct err *e)
+{
+	struct { struct oci_filter_head head; struct sock_filter insns[FILTER_MAX]; } *m = malloc(sizeof(*m));
+	size_t none;
+	ssize_t r;
+
+	if (!m)
+		return err_nomem(e);
+	r = fdpass_recv(sock, m, sizeof(*m), NULL, 0, &none);
+	/* the runtime is gone: so are we */
+	if (r < (ssize_t)sizeof(m->head) || m->head.kind != OCI_GO ||
+	    (size_t)r != sizeof(m->head) + m->head.count * sizeof(m->insns[0]))
+		_exit(1);
+	f->flags = m->head.flags;
+	f->notify = (int)m->head.notify;
+	f->count = (unsigned short)m->head.count;
+	f->insns = f->count ? m->insns : NULL;
+	return 0;
+}
+
+int oci_close_others(int preserve_fds, struct err *e)
+{
+	/* what the caller passes on is not close-on-exec; everything of ours is, and what is above must be (E03, E04) */
+	if (syscall(SYS_close_range, 3 + preserve_fds, ~0U, 1 << 2 /* CLOSE_RANGE_CLOEXEC */) < 0)
+		return err_sys(e, "close descriptors");
+	return 0;
+}
+
+int oci_tell_listener(int sock, int listener, struct err *e)
+{
+	struct oci_message m = { .kind = OCI_LISTENER, .value = listener };
+
+	if (listener < 0)
+		return 0;
+	/* write(2) alone: the filter is loaded, and no profile may ask a listener about that */
+	if (write(sock, &m, sizeof(m)) != (ssize_t)sizeof(m))
+		return err_sys(e, "hand over the seccomp listener");
+	return 0;
+}
+
+void oci_reset_signals(void)
+{
+	sigset_t none;
+	int i;
+
+	for (i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* The user must be able to reopen what it was given (/dev/stdout); the host's /dev/null is not given away. */
+void oci_process_own_stdio(const json_t *process)
+{
+	const uid_t uid = (uid_t)oci_u64(oci_get(process, "user"), "uid", 0);
+	struct stat st;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		if (fstat(i, &st) < 0 || st.st_uid == uid || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)))
+			continue;
+		/* unmapped, or on a read-only file system: it stays another's, as in runc */
+		if (fchown(i, uid, (gid_t)-1) < 0)
+			continue;
+	}
+}

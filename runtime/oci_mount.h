@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oci_mount - one entry of `mounts` (config.md, "Mounts"): its options as words
+ * to flags, and the mount itself as a detached one (newmount.h), so that its
+ * place in the root is only touched once it is complete.
+ */
+#ifndef BERTH_RUNTIME_OCI_MOUNT_H
+#define BERTH_RUNTIME_OCI_MOUNT_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define OCI_MOUNT_WORDS 64
+#define OCI_PROPAGATIONS 4
+
+struct oci_mount {
+	const json_t *doc;	/* borrowed */
+	const char *destination, *type, *source;	/* source may be NULL */
+	int bind, recursive;	/* bind, rbind */
+	int copy_up;		/* tmpcopyup: the directory's content is copied into the tmpfs */
+	int idmap;		/* 1 this mount, 2 those below too */
+	int source_nofollow, target_nofollow, copy_symlink;
+	uint64_t set, clear;	/* MOUNT_ATTR_* of this mount */
+	uint64_t below_set, below_clear;	/* of it and all below (rro, rnosuid, ...) */
+	unsigned long propagation[OCI_PROPAGATIONS];	/* MS_SHARED ..., with MS_REC, in order; 0 ends */
+	const char *word[OCI_MOUNT_WORDS];	/* what the file system itself understands */
+	size_t words;
+	int fd;			/* the mount, detached; -1 */
+};
+
+/* Reads v, an element of mounts.  ERR_INVALID for contradictions. */
+int oci_mount_read(struct oci_mount *m, const json_t *v, struct err *e);
+/* Copies the mount of the source, with attributes and propagation.  dflt: MS_* for one that names none, or 0. */
+int oci_mount_bind(struct oci_mount *m, unsigned long dflt, int userns_fd, struct err *e);
+/* A new file system with its options. */
+int oci_mount_new(struct oci_mount *m, struct err *e);
+/* Copies what is in the directory from_fd into to_fd: files, directories, links, with modes and owners. */
+int oci_copy_tree(int from_fd, int to_fd, struct err *e);
+
+/* The option words that are understood by themselves, for `features`; NULL at the end. */
+const char *oci_mount_option_name(size_t i);
+
+#endif
