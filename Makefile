@@ -219,7 +219,17 @@ $(BUILD)/berth: $(BUILD)/musl/cli/berth.o $(musl_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
+
+# what podman, containerd and docker start where they would start runc
+$(BUILD)/berth-oci: $(BUILD)/musl/cli/berth-oci.o $(musl_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
+		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
 else
+$(BUILD)/berth-oci: $(BUILD)/cli/berth-oci.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
+
 $(BUILD)/berth: $(BUILD)/cli/berth.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
@@ -245,10 +255,6 @@ $(BUILD)/berthd: $(BUILD)/cli/berthd.o $(api_a) $(service_a) $(manager_a) $(runt
 $(BUILD)/berth-net: $(BUILD)/cli/berth-net.o $(net_o) $(runtime_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_NET)
-# what podman, containerd and docker start where they would start runc; carried by nothing else
-$(BUILD)/berth-oci: $(BUILD)/cli/berth-oci.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
 
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))

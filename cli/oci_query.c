@@ -78,14 +78,43 @@ static int set_list(void *ctx, size_t index, const char *value, struct err *e)
 	return 0;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static int by_name(const void *a, const void *b)
 {
-	return strcmp((*a)->d_name, (*b)->d_name);
+	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int is_container(const struct dirent *d)
+/* The names of the containers, sorted; the caller frees each and the list. */
+static char **containers(int root_fd, size_t *ret_count, struct err *e)
 {
-	return d->d_type == DT_DIR && !oci_id_fault(d->d_name);
+	int fd = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	char **list = NULL;
+	struct dirent *de;
+	size_t n = 0;
+
+	*ret_count = 0;
+	if (!d) {
+		err_sys(e, "read the state directory");
+		return NULL;
+	}
+	while ((de = readdir(d))) {
+		char **more;
+
+		if (de->d_type != DT_DIR || oci_id_fault(de->d_name))
+			continue;
+		more = reallocarray(list, n + 1, sizeof(*list));
+		if (!more || !(more[n] = strdup(de->d_name))) {
+			err_nomem(e);
+			break;
+		}
+		list = more;
+		n++;
+	}
+	closedir(d);
+	if (n)
+		qsort(list, n, sizeof(*list), by_name);
+	*ret_count = n;
+	return list;
 }
 
 static void print_row(const json_t *j)
@@ -97,17 +126,17 @@ static void print_row(const json_t *j)
 static int run_list(struct oci_global *g, void *ctx, char **operands, int count, struct err *e)
 {
 	const struct list_args *a = ctx;
-	struct dirent **names = NULL;
 	json_t *all = json_array();
-	int n, i;
+	char **names;
+	size_t n, i;
 
 	(void)operands;
 	(void)count;
 	if (oci_root(g, e) < 0)
 		return -1;
-	n = scandirat(g->root_fd, ".", &names, is_container, by_name);
-	if (n < 0)
-		return err_sys(e, "read the state directory");
+	names = containers(g->root_fd, &n, e);
+	if (!names && e->code)
+		return -1;
 	if (!a->quiet && !a->json)
 		printf("%-30s %-8s %-10s %-40s %-30s %s\n", "ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER");
 	for (i = 0; i < n; i++) {
@@ -116,7 +145,7 @@ static int run_list(struct oci_global *g, void *ctx, char **operands, int count,
 		json_t *j;
 
 		/* deleted meanwhile */
-		if (oci_state_load(&st, g->root_fd, names[i]->d_name, &gone) < 0)
+		if (oci_state_load(&st, g->root_fd, names[i], &gone) < 0)
 			continue;
 		j = describe(&st);
 		if (a->quiet)

@@ -28,7 +28,7 @@ static int is_type(const char *path, long magic)
 {
 	struct statfs st;
 
-	return statfs(path, &st) == 0 && st.f_type == magic;
+	return statfs(path, &st) == 0 && (unsigned long)st.f_type == (unsigned long)magic;
 }
 
 /* Absolute and without ".": what the hierarchy's mount is put before. */

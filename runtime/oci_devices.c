@@ -155,6 +155,9 @@ static size_t compile(const struct rules *l, struct bpf_insn *insns, size_t max)
 		}
 		INSN(.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = r->allow);
 		INSN(.code = BPF_JMP | BPF_EXIT);
+		/* it matches everything: what comes after could not be reached, which the kernel refuses */
+		if (!count)
+			return n;
 		for (j = 0; j < count; j++)
 			insns[jumps[j]].off = (short)(n - jumps[j] - 1);
 	}

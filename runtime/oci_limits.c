@@ -54,7 +54,7 @@ static int set_rlimits(const json_t *list, pid_t pid, struct err *e)
 		if (seen >> n & 1)
 			return err_set(e, ERR_INVALID, "process.rlimits[%zu]: duplicated type %.64s", i, type);
 		seen |= 1u << n;
-		if (prlimit(pid, (enum __rlimit_resource)n, &l, NULL) < 0) {
+		if (syscall(SYS_prlimit64, pid, n, &l, NULL) < 0) {
 			err_sys(e, "set %s to %llu:%llu", type, (unsigned long long)l.rlim_cur, (unsigned long long)l.rlim_max);
 			return e->os_errno == EPERM ? err_hint(e, "the caller has neither CAP_SYS_RESOURCE nor a hard limit as high") : -1;
 		}

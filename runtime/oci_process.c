@@ -6,8 +6,6 @@
 #include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <linux/prctl.h>
-#include <linux/securebits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -63,7 +63,7 @@ static const struct field process[] = {
 
 static const struct field root[] = { { "path", STRING, ONE, 1 }, { "readonly", BOOL }, END };
 
-static const struct field mount[] = {
+static const struct field mount_entry[] = {
 	{ "destination", STRING, ONE, 1 }, { "type", STRING }, { "source", STRING }, { "options", STRING, LIST },
 	{ "uidMappings", OBJECT, LIST, 0, id_map }, { "gidMappings", OBJECT, LIST, 0, id_map }, END
 };
@@ -175,7 +175,7 @@ static const struct field linux_part[] = {
 
 static const struct field config[] = {
 	{ "ociVersion", STRING, ONE, 1 }, { "process", OBJECT, ONE, 0, process }, { "root", OBJECT, ONE, 0, root },
-	{ "hostname", STRING }, { "domainname", STRING }, { "mounts", OBJECT, LIST, 0, mount },
+	{ "hostname", STRING }, { "domainname", STRING }, { "mounts", OBJECT, LIST, 0, mount_entry },
 	{ "hooks", OBJECT, ONE, 0, hooks }, { "annotations", STRING, MAP },
 	{ "linux", OBJECT, ONE, 0, linux_part }, END
 };
