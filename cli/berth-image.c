@@ -24,9 +24,18 @@
 
 static const struct imagecmd *const commands[] = {
 	&imagecmd_import,
+	&imagecmd_export,
+	&imagecmd_save,
+	&imagecmd_load,
 	&imagecmd_ls,
 	&imagecmd_inspect,
+	&imagecmd_history,
+	&imagecmd_tag,
 	&imagecmd_rm,
+	&imagecmd_prune,
+	&imagecmd_pin,
+	&imagecmd_unpin,
+	&imagecmd_df,
 	&imagecmd_gc,
 	&imagecmd_fsck,
 	&imagecmd_copy,
@@ -36,6 +45,7 @@ static const struct imagecmd *const commands[] = {
 	&imagecmd_login,
 	&imagecmd_logout,
 	&imagecmd_ensure,
+	&imagecmd_commit,
 };
 
 static void print_help(const struct imagecmd *c)

@@ -15,9 +15,9 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command cmd_image = {
 	.name = "image",
 	.args = "COMMAND [ARGUMENT...]",
-	.summary = "import, list, inspect and remove images",
+	.summary = "import, export, list, inspect and remove images",
 	.run = run,
 	.flags = COMMAND_EXTERNAL,
 	.complete = COMPLETE_WORDS,
-	.words = "import ls inspect rm gc fsck copy",
+	.words = "import export save load ls inspect history tag rm prune pin unpin df gc fsck copy",
 };

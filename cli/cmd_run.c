@@ -21,6 +21,7 @@
 #include "manager/registry.h"
 #include "runtime/attest.h"
 #include "runtime/supervise.h"
+#include "runtime/writable.h"
 
 enum { OPT_RM = RUNOPT_FIRST_OWN, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST, OPT_PULL };
 
@@ -98,8 +99,8 @@ static int choose_disk(struct run *r, struct err *e)
 
 	if (r->keep) {
 		r->disk_fd = registry_keep_dir(&r->registry, s->id, e);
-		r->disk_name = "writable.img";
-		return r->disk_fd < 0 ? -1 : 0;
+		r->disk_name = WRITABLE_FILE;
+		return r->disk_fd < 0 ? -1 : imageuse_pin(&r->image, r->disk_fd, e);
 	}
 	if (s->disk_bytes > s->limits.memory_bytes / 2)
 		r->disk_fd = fcntl(r->registry.state_fd, F_DUPFD_CLOEXEC, 3);

@@ -171,13 +171,27 @@ static int run_gc(int store_fd, const struct imagecmd_args *a, struct err *e)
 
 static int run_fsck(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
-	autojson json_t *j = collect_check(store_fd, imagecmd_flag(a, IMG_REPAIR), e);
+	const int repair = imagecmd_flag(a, IMG_REPAIR);
+	autojson json_t *first = repair ? collect_check(store_fd, 1, e) : NULL;
+	autojson json_t *repaired = first ? collect_repair(store_fd, e) : NULL;
+	/* what is left: the first pass removed, the second made again */
+	autojson json_t *j = repair && !repaired ? NULL : collect_check(store_fd, 0, e);
 	json_t *problems = json_object_get(j, "problems"), *p;
 	char text[500];
 	size_t i;
 
 	if (!j)
 		return -1;
+	if (repaired) {
+		json_array_foreach(json_object_get(first, "problems"), i, p)
+			json_array_append(repaired, p);
+		json_object_set(j, "repaired", repaired);
+		json_array_foreach(repaired, i, p) {
+			log_clean(text, sizeof(text), json_string_value(p), 0);
+			if (!imagecmd_flag(a, IMG_JSON) && !imagecmd_flag(a, IMG_QUIET))
+				printf("repair: %s\n", text);
+		}
+	}
 	if (imagecmd_flag(a, IMG_JSON))
 		imagecmd_print_json(j);
 	else if (!imagecmd_flag(a, IMG_QUIET))

@@ -88,13 +88,11 @@ int imageuse_ensure(const struct registry *r, const char *ref, enum imageuse_pul
 	return 0;
 }
 
-static int use_stored(struct imageuse *u, const struct registry *r, const char *ref, struct spec *s, struct err *e)
+/* The image is loaded: its layers, and the hold that keeps them. */
+static int use_layers(struct imageuse *u, const char *ref, struct spec *s, struct err *e)
 {
 	size_t i;
 
-	u->store_fd = open_store(r, e);
-	if (u->store_fd < 0 || load(u->store_fd, ref, u->pull, u->quiet, &u->image, e) < 0)
-		return -1;
 	u->has_image = 1;
 	u->hold_fd = image_hold(u->store_fd, &u->image, e);
 	if (u->hold_fd < 0)
@@ -116,7 +114,33 @@ int imageuse_open(struct imageuse *u, const struct registry *r, const char *ref,
 	}
 	if (is_path(ref))
 		return use_directory(ref, s, e);
-	return use_stored(u, r, ref, s, e);
+	u->store_fd = open_store(r, e);
+	if (u->store_fd < 0 || load(u->store_fd, ref, u->pull, u->quiet, &u->image, e) < 0)
+		return -1;
+	return use_layers(u, ref, s, e);
+}
+
+int imageuse_open_pinned(struct imageuse *u, const struct registry *r, int dir_fd, const char *ref, struct spec *s,
+			 struct err *e)
+{
+	struct err why = { 0 };
+
+	/* none: made from "host", a directory, or by an older berth */
+	if (image_load_pin(dir_fd, &u->image, &why) < 0) {
+		if (why.code == ERR_NOT_FOUND)
+			return imageuse_open(u, r, ref, s, e);
+		*e = why;
+		return -1;
+	}
+	u->store_fd = open_store(r, e);
+	if (u->store_fd < 0)
+		return -1;
+	return use_layers(u, ref, s, e);
+}
+
+int imageuse_pin(const struct imageuse *u, int dir_fd, struct err *e)
+{
+	return u->has_image ? image_pin(&u->image, dir_fd, e) : 0;
 }
 
 void imageuse_close(struct imageuse *u, struct spec *s)
@@ -125,8 +149,7 @@ void imageuse_close(struct imageuse *u, struct spec *s)
 
 	for (i = 0; i < s->layer_count; i++)
 		fd_close(&s->layer_fd[i]);
-	if (u->has_image)
-		image_release(&u->image);
+	image_release(&u->image);
 	u->has_image = 0;
 	fd_close(&u->hold_fd);
 	fd_close(&u->store_fd);

@@ -29,6 +29,14 @@ int imageuse_open(struct imageuse *u, const struct registry *r, const char *ref,
 int imageuse_ensure(const struct registry *r, const char *ref, enum imageuse_pull policy, int quiet, struct err *e);
 /* "missing", "always", "never"; ERR_INVALID otherwise. */
 int imageuse_policy(const char *word, enum imageuse_pull *ret, struct err *e);
+/*
+ * For a lasting sandbox whose directory is dir_fd: what it was made from, even
+ * if the name stands for another image by now or for none.
+ */
+int imageuse_open_pinned(struct imageuse *u, const struct registry *r, int dir_fd, const char *ref, struct spec *s,
+			 struct err *e);
+/* Keeps the image for the lasting sandbox whose directory is dir_fd. */
+int imageuse_pin(const struct imageuse *u, int dir_fd, struct err *e);
 /* Also closes the spec's layers. */
 void imageuse_close(struct imageuse *u, struct spec *s);
 

@@ -11,9 +11,9 @@
 #include "cli/imageuse.h"
 #include "cli/runopts.h"
 #include "manager/wire.h"
+#include "runtime/writable.h"
 
 #define SPEC_FILE "spec.json"
-#define DISK_FILE "writable.img"
 #define STUCK_MS 5000	/* a keeper that kills does not take longer to say so */
 
 const struct opt resident_options[] = { RUNOPTS_TABLE };
@@ -83,20 +83,19 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 
 	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
 		return err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
-	if (apply_options(&x->opts, spec, e) < 0 || imageuse_open(&x->image, r, image, s, e) < 0 ||
-	    runopts_finish(&x->opts, x->image.has_image ? &x->image.image : NULL, NULL, 0, e) < 0)
+	x->disk_fd = registry_keep_dir(r, x->claim.id, e);
+	if (x->disk_fd < 0 || apply_options(&x->opts, spec, e) < 0 ||
+	    imageuse_open_pinned(&x->image, r, x->disk_fd, image, s, e) < 0 ||
+	    imageuse_pin(&x->image, x->disk_fd, e) < 0 || runopts_finish(&x->opts, x->image.has_image ? &x->image.image : NULL, NULL, 0, e) < 0)
 		return -1;
 	s->resident = 1;
 	s->tty = 0;
 	s->limits.oom_group = 0;	/* each command's cgroup has its own; init must live */
 	snprintf(s->id, sizeof(s->id), "%s", x->claim.id);
 	s->id_base = x->claim.id_base;
-	x->disk_fd = registry_keep_dir(r, s->id, e);
-	if (x->disk_fd < 0)
-		return -1;
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
 	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
-	ks.where = (struct launch_place){ scratch, x->disk_fd, DISK_FILE, log_dir };
+	ks.where = (struct launch_place){ scratch, x->disk_fd, WRITABLE_FILE, log_dir };
 	ks.hold_fd = x->image.hold_fd;
 	record = make_record(r, x, image, name);
 	if (!record)

@@ -38,8 +38,15 @@ uint64_t keeper_now_ms(void)
 
 static void drop_client(struct keeper *k, int i)
 {
+	struct err ignored;
+
 	if (k->clients[i].fd < 0)
 		return;
+	if (k->held_by == i + 1) {
+		k->held_by = 0;
+		if (!k->paused)
+			cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
+	}
 	fd_close(&k->clients[i].fd);
 	k->clients[i].waits = 0;
 	keeper_follow_release(&k->clients[i]);
@@ -115,6 +122,21 @@ static json_t *state_of(struct keeper *k)
 	return j;
 }
 
+/*
+ * Nothing in the sandbox runs as long as this client stays connected: whoever
+ * copies its files may be killed, and the sandbox goes on.
+ */
+static int hold(struct keeper *k, int client, struct err *e)
+{
+	if (k->held_by)
+		return err_set(e, ERR_BUSY, "another commit of this sandbox is under way");
+	if (!k->paused && cgroup_freeze(&k->sandbox.cgroup, 1, e) < 0)
+		return -1;
+	k->held_by = client + 1;
+	keeper_answer(k, client, json_pack("{s:b}", "held", 1), NULL, 0);
+	return 0;
+}
+
 static int own_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
 {
 	uint64_t grace_ms;
@@ -131,7 +153,11 @@ static int own_op(struct keeper *k, int client, const char *op, const json_t *rq
 		keeper_answer(k, client, json_pack("{s:o}", "attest", j), NULL, 0);
 		return 0;
 	}
+	if (!strcmp(op, "hold"))
+		return hold(k, client, e);
 	if (!strcmp(op, "pause") || !strcmp(op, "resume")) {
+		if (k->held_by)
+			return err_set(e, ERR_BUSY, "the sandbox stands still for a commit; hint: try again when that is done");
 		if (cgroup_freeze(&k->sandbox.cgroup, op[0] == 'p', e) < 0)
 			return -1;
 		k->paused = op[0] == 'p';

@@ -110,7 +110,8 @@ struct keeper {
 	int stopping;		/* leave the loop */
 	const char *stop_reason;	/* why, when nobody asked for it */
 	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
-	int paused;
+	int paused;		/* by berth pause */
+	int held_by;		/* 1 + the client for which everything stands still; 0: none */
 	uint64_t created_ms, oom_until_ms;
 	uint64_t busy_ms;		/* when work was last seen */
 	uint64_t idle_checked_ms, idle_cpu_us;

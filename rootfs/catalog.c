@@ -17,7 +17,9 @@
 #include "rootfs/digest.h"
 #include "rootfs/image.h"
 #include "rootfs/oci.h"
+#include "rootfs/pins.h"
 #include "rootfs/ref.h"
+#include "rootfs/store.h"
 #include "rootfs/tree.h"
 
 #define RECORD_MAX (16u << 20)
@@ -315,7 +317,7 @@ int catalog_remove(int store_fd, const char *ref, int force, json_t *removed, st
 	const char *name = json_string_value(json_object_get(record, "name"));
 	struct removal r = { .digest = digest, .files = files };
 	const char *filename;
-	char path[REF_NAME_MAX + 32];
+	char path[REF_NAME_MAX + 32], who[200];
 	json_t *v;
 	int all;
 
@@ -326,9 +328,16 @@ int catalog_remove(int store_fd, const char *ref, int force, json_t *removed, st
 	if (catalog_each(store_fd, find_names, &r, e) < 0)
 		return -1;
 	all = is_by_digest(ref, name);
-	if (!force && (all || json_object_size(files) < 2) && in_use(store_fd, digest))
-		return err_set(e, ERR_BUSY, "image '%.200s' is in use by a sandbox; hint: remove the sandbox, or use -f "
-			       "to drop the name now and the files with the last sandbox", ref);
+	if (!force && (all || json_object_size(files) < 2)) {
+		int pinned = pins_hold(store_fd, digest, who, e);
+
+		if (pinned < 0)
+			return -1;
+		if (pinned || in_use(store_fd, digest))
+			return err_set(e, ERR_BUSY, "image '%.200s' is in use by %s; hint: remove that, or use -f "
+				       "to drop the name now and the files with the last that uses them", ref,
+				       pinned ? who : "a sandbox");
+	}
 	json_object_foreach(files, filename, v) {
 		if (!all && strcmp(json_string_value(v), name))
 			continue;
@@ -338,4 +347,70 @@ int catalog_remove(int store_fd, const char *ref, int force, json_t *removed, st
 		json_array_append(removed, v);
 	}
 	return 0;
+}
+
+/* ---- further names ---- */
+
+int catalog_tag(int store_fd, const char *ref, const char *name, struct err *e)
+{
+	char full[REF_NAME_MAX + 1], filename[REF_NAME_MAX + 8];
+	autojson json_t *record = NULL;
+	struct store s;
+	struct ref r;
+	int rc = -1;
+
+	if (ref_parse(name, &r, e) < 0)
+		return -1;
+	if (r.digest[0] || ref_is_reserved(&r))
+		return err_set(e, ERR_INVALID, "'%.200s' is no name an image can be given", name);
+	/* nobody removes meanwhile */
+	if (store_begin(&s, store_fd, e) < 0)
+		return -1;
+	record = image_record(store_fd, ref, e);
+	if (record) {
+		ref_name(&r, full);
+		ref_filename(&r, filename);
+		json_object_set_new(record, "name", json_string(full));
+		rc = store_write_record(&s, filename, record, e);
+	}
+	store_end(&s);
+	return rc;
+}
+
+struct pruning {
+	int store_fd;
+	int64_t before;		/* only what was imported before */
+	json_t *names;
+};
+
+static int find_unused(void *ctx, const char *filename, const json_t *record, const struct err *bad, struct err *e)
+{
+	struct pruning *p = ctx;
+	const char *digest = json_string_value(json_object_get(record, "digest"));
+	char who[200];
+	int pinned;
+
+	(void)filename;
+	(void)bad;
+	if (!record || json_integer_value(json_object_get(record, "imported")) >= p->before)
+		return 0;
+	pinned = pins_hold(p->store_fd, digest, who, e);
+	if (pinned || in_use(p->store_fd, digest))
+		return pinned < 0 ? -1 : 0;
+	return json_array_append(p->names, json_object_get(record, "name")) < 0 ? err_nomem(e) : 0;
+}
+
+json_t *catalog_unused(int store_fd, int64_t before, struct err *e)
+{
+	struct pruning p = { store_fd, before, json_array() };
+
+	if (!p.names) {
+		err_nomem(e);
+		return NULL;
+	}
+	if (catalog_each(store_fd, find_unused, &p, e) < 0) {
+		json_decref(p.names);
+		return NULL;
+	}
+	return p.names;
 }

@@ -31,6 +31,13 @@ json_t *catalog_inspect(int store_fd, const char *ref, struct err *e);
  * collect_garbage().  Names removed are appended to removed (array of strings).
  */
 int catalog_remove(int store_fd, const char *ref, int force, json_t *removed, struct err *e);
+/* Gives the image ref a further name, which another image may have had. */
+int catalog_tag(int store_fd, const char *ref, const char *name, struct err *e);
+/*
+ * New array of the names of images that no sandbox, running or stopped, was made
+ * from, that nobody pinned, and that came before this time (seconds).
+ */
+json_t *catalog_unused(int store_fd, int64_t before, struct err *e);
 /*
  * Bytes on disk of a tree below dir_fd, hard links once.  Sets *ret_devices to
  * the count of device nodes other than whiteouts; may be NULL.

@@ -19,6 +19,7 @@
 #include "rootfs/catalog.h"
 #include "rootfs/hash.h"
 #include "rootfs/image.h"
+#include "rootfs/pins.h"
 #include "rootfs/store.h"
 
 #define CHUNK (256u << 10)
@@ -73,6 +74,17 @@ static int mark_record(void *ctx, const char *filename, const json_t *record, co
 	return wrong ? problem(c, e, "record %s is damaged", filename) : 0;
 }
 
+/* A pinned image is as good as a named one. */
+static int mark_pin(void *ctx, const char *who, const json_t *record, struct err *e)
+{
+	struct collector *c = ctx;
+	json_int_t images = c->images_count;
+	int rc = mark_record(c, who, record, NULL, e);
+
+	c->images_count = images;
+	return rc;
+}
+
 /* Calls fn for each name in a directory of the store. */
 static int each_name(struct collector *c, const char *path,
 		     int (*fn)(struct collector *c, int dir_fd, const char *name, struct err *e), struct err *e)
@@ -110,7 +122,9 @@ static int mark_held(struct collector *c, int fd, struct err *e)
 
 static int sweep_hold(struct collector *c, int dir_fd, const char *name, struct err *e)
 {
+	char digest[DIGEST_SIZE], who[200];
 	autoclose int fd = -1;
+	int pinned;
 
 	if (json_object_get(c->blobs, name))
 		return 0;
@@ -119,6 +133,11 @@ static int sweep_hold(struct collector *c, int dir_fd, const char *name, struct 
 		return err_sys(e, "open hold %.20s", name);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return mark_held(c, fd, e);
+	/* a sandbox was made and stopped since the pins were read; from now on nobody gets the hold */
+	snprintf(digest, sizeof(digest), "sha256:%.64s", name);
+	pinned = pins_hold(c->store.fd, digest, who, e);
+	if (pinned)
+		return pinned < 0 ? -1 : pins_each(c->store.fd, mark_pin, c, e);
 	/* under the lock: whoever waits for it then sees that the link count is 0 */
 	return unlinkat(dir_fd, name, 0) < 0 ? err_sys(e, "remove hold %.20s", name) : 0;
 }
@@ -161,7 +180,8 @@ static int sweep_lock(struct collector *c, int dir_fd, const char *name, struct 
 
 static int sweep(struct collector *c, struct err *e)
 {
-	if (catalog_each(c->store.fd, mark_record, c, e) < 0 || each_name(c, "holds", sweep_hold, e) < 0 ||
+	if (catalog_each(c->store.fd, mark_record, c, e) < 0 || pins_each(c->store.fd, mark_pin, c, e) < 0 ||
+	    each_name(c, "holds", sweep_hold, e) < 0 ||
 	    each_name(c, "layers", sweep_layer, e) < 0 || each_name(c, "blobs/sha256", sweep_blob, e) < 0)
 		return -1;
 	return each_name(c, "locks", sweep_lock, e);
@@ -225,8 +245,13 @@ static int check_layer(struct collector *c, int dir_fd, const char *name, struct
 		return problem(c, e, "layers/%.100s is no layer", name);
 	if (catalog_disk_bytes(dir_fd, name, &bytes, &devices, &why) < 0)
 		return problem(c, e, "layer %.64s: %s", name, why.msg);
-	return devices ? problem(c, e, "layer %.64s holds %llu device nodes", name,
-				 (unsigned long long)devices) : 0;
+	if (!devices)
+		return 0;
+	/* out of sight at once; a sandbox that stands on it keeps what it has open */
+	if (c->repair && (renameat(dir_fd, name, c->store.tmp_fd, name) < 0 || path_remove_tree(c->store.tmp_fd, name, e) < 0))
+		return err_sys(e, "remove layer %.64s", name);
+	return problem(c, e, "layer %.64s holds %llu device nodes%s", name, (unsigned long long)devices,
+		       c->repair ? " and was removed" : "");
 }
 
 static int check_present(struct collector *c, const json_t *set, const char *dir, const char *what, struct err *e)

@@ -21,4 +21,10 @@ json_t *collect_garbage(int store_fd, int wait, struct err *e);
  */
 json_t *collect_check(int store_fd, int repair, struct err *e);
 
+/*
+ * Unpacks again the layers that are missing and whose blobs are there, and
+ * writes missing holds.  New array of what was done; call it after the check.
+ */
+json_t *collect_repair(int store_fd, struct err *e);
+
 #endif

@@ -7,16 +7,22 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/mount.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
+#include <grp.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 
 #if defined(__x86_64__)
@@ -161,7 +167,7 @@ static int drop_caps(uint64_t allowed, struct err *e)
 	return 0;
 }
 
-static int landlock(int root_fd, uint64_t rights, struct err *e)
+static int landlock(int root_fd, int also_fd, uint64_t rights, struct err *e)
 {
 	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	struct ruleset_v6 rs = { .handled_access_fs = (1ull << 13) - 1 };
@@ -192,6 +198,9 @@ static int landlock(int root_fd, uint64_t rights, struct err *e)
 		return err_sys(e, "make a Landlock rule set");
 	rule.allowed_access = rights & rs.handled_access_fs;
 	if (root_fd >= 0 && syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0)
+		return err_sys(e, "add a Landlock rule");
+	rule.parent_fd = also_fd;
+	if (also_fd >= 0 && syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0)
 		return err_sys(e, "add a Landlock rule");
 	if (syscall(SYS_landlock_restrict_self, fd, 0) < 0)
 		return err_sys(e, "apply Landlock");
@@ -232,8 +241,17 @@ static int filter_calls(enum confine_role role, struct err *e)
 	return 0;
 }
 
-int confine_child(enum confine_role role, pid_t parent, int root_fd, const int *keep, size_t keep_count,
-		  uint64_t memory_bytes, struct err *e)
+/* Its ids are free of all meaning on the host; what it may do it may do in there only. */
+static int enter_userns(int userns_fd, struct err *e)
+{
+	if (setns(userns_fd, CLONE_NEWUSER) < 0)
+		return err_sys(e, "enter the user namespace for unpacking");
+	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return err_sys(e, "take the ids of the user namespace");
+	return 0;
+}
+
+int confine_child(const struct confine *c, struct err *e)
 {
 	static const uint64_t caps[] = {
 		[CONFINE_FILTER] = 0,
@@ -249,25 +267,103 @@ int confine_child(enum confine_role role, pid_t parent, int root_fd, const int *
 				  ACCESS_FS_REFER | ACCESS_FS_TRUNCATE,
 		[CONFINE_READ] = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
 	};
+	const int has_root = c->role != CONFINE_FILTER;
 
+	umask(0);
+	if (null_stdio(c->keep, c->keep_count, e) < 0)
+		return -1;
+	if (c->userns_fd >= 0 && enter_userns(c->userns_fd, e) < 0)
+		return -1;
+	if (close_others(c->keep, c->keep_count, e) < 0)
+		return -1;
+	/* after the change of ids, which clears both */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		return err_sys(e, "tie the unpacking process to its parent");
-	if (getppid() != parent)	/* it died before the line above */
+	if (getppid() != c->parent)	/* it died before the line above */
 		return err_set(e, ERR_INTERNAL, "the importing process is gone");
-	umask(0);
-	if (null_stdio(keep, keep_count, e) < 0 || close_others(keep, keep_count, e) < 0)
-		return -1;
-	if (role != CONFINE_FILTER) {
+	if (has_root) {
 		if (unshare(CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC) < 0)
 			return err_sys(e, "leave the host's namespaces");
-		if (fchdir(root_fd) < 0 || chroot(".") < 0)
+		if (fchdir(c->root_fd) < 0 || chroot(".") < 0)
 			return err_sys(e, "make the tree the root directory");
 	}
-	if (set_limits(memory_bytes, e) < 0 || drop_caps(caps[role], e) < 0)
+	if (set_limits(c->memory_bytes, e) < 0 || drop_caps(caps[c->role], e) < 0)
 		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "set no_new_privs");
-	if (landlock(role == CONFINE_FILTER ? -1 : root_fd, rights[role], e) < 0)
+	if (landlock(has_root ? c->root_fd : -1, has_root ? c->also_fd : -1, rights[c->role], e) < 0)
 		return -1;
-	return filter_calls(role, e);
+	return filter_calls(c->role, e);
+}
+
+/* ---- the user namespace ---- */
+
+static int map_ids(pid_t pid, struct err *e)
+{
+	static const char *const files[] = { "uid_map", "gid_map" };
+	char path[40], map[40];
+	size_t i;
+
+	snprintf(map, sizeof(map), "0 %u %u\n", CONFINE_IDS_FIRST, CONFINE_IDS);
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, files[i]);
+		if (io_write_file(AT_FDCWD, path, map, e) < 0)
+			return err_wrap(e, "map the ids for unpacking");
+	}
+	return 0;
+}
+
+int confine_userns(struct err *e)
+{
+	char path[40], c;
+	int sync[2], fd = -1;
+	pid_t pid, me = getpid();
+
+	if (pipe2(sync, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	/* a process that only lends its namespace */
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != me || unshare(CLONE_NEWUSER) < 0 || write(sync[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(sync[1]);
+	if (pid < 0) {
+		err_sys(e, "fork");
+	} else if (io_read_exact(sync[0], &c, 1) != 1) {
+		err_set(e, ERR_UNSUPPORTED, "no user namespace could be made for unpacking; hint: berth doctor tells why");
+	} else if (!map_ids(pid, e)) {
+		snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			err_sys(e, "open the user namespace for unpacking");
+	}
+	close(sync[0]);
+	if (pid > 0) {
+		kill(pid, SIGKILL);
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	return fd;
+}
+
+int confine_mount(int dir_fd, int userns_fd, struct err *e)
+{
+	struct mount_attr a = { .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+				.propagation = MS_PRIVATE, .userns_fd = (uint64_t)userns_fd };
+	autoclose int mnt = open_tree(dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	int fd;
+
+	if (mnt < 0)
+		return err_sys(e, "copy the mount of the image store");
+	if (mount_setattr(mnt, "", AT_EMPTY_PATH, &a, sizeof(a)) < 0)
+		return errno == EINVAL || errno == EPERM ?
+			err_code_sys(e, ERR_UNSUPPORTED, "map ids in the image store: its file system has no idmapped mounts in "
+				     "this kernel; hint: set state_dir to a directory on ext4, xfs or btrfs") :
+			err_sys(e, "map ids in the image store");
+	fd = openat(mnt, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open the layer's directory") : fd;
 }

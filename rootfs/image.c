@@ -47,6 +47,7 @@ void image_release(struct image *im)
 	free(im->user);
 	free(im->workdir);
 	free(im->layers);
+	free(im->record);
 	*im = (struct image){ 0 };
 }
 
@@ -133,16 +134,29 @@ static int from_record(const json_t *doc, struct image *im, const char *what, st
 	return 0;
 }
 
-/* A new reference to the record images/FILENAME, or NULL. */
-static json_t *read_record(int store_fd, const char *filename, struct err *e)
+/* A new reference to a record, or NULL; its text goes to *ret_text, whose old content is freed. */
+static json_t *read_file(int dir_fd, const char *path, struct buf *ret_text, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(RECORD_MAX);
+	json_t *doc = NULL;
+
+	if (io_read_file(dir_fd, path, &b, e) == 0)
+		doc = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, e);
+	if (doc && ret_text) {
+		buf_release(ret_text);
+		*ret_text = b;
+		b = BUF_INIT(0);
+	}
+	return doc;
+}
+
+/* The record images/FILENAME. */
+static json_t *read_record(int store_fd, const char *filename, struct buf *ret_text, struct err *e)
 {
 	char path[REF_NAME_MAX + 32];
-	autobuf struct buf b = BUF_INIT(RECORD_MAX);
 
 	snprintf(path, sizeof(path), "images/%s", filename);
-	if (io_read_file(store_fd, path, &b, e) < 0)
-		return NULL;
-	return json_parse(b.data, b.len, RECORD_MAX, path, e);
+	return read_file(store_fd, path, ret_text, e);
 }
 
 static int is_record(const char *filename)
@@ -168,7 +182,8 @@ static int has_digest(const json_t *doc, const char *hex)
 }
 
 /* Finds the one digest that starts with hex; *ret_doc stays NULL when there is none. */
-static int find_digest(int store_fd, const char *hex, const char *repo, json_t **ret_doc, struct err *e)
+static int find_digest(int store_fd, const char *hex, const char *repo, json_t **ret_doc, struct buf *ret_text,
+		       struct err *e)
 {
 	autojson json_t *found = NULL;
 	int fd = openat(store_fd, "images", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -181,19 +196,25 @@ static int find_digest(int store_fd, const char *hex, const char *repo, json_t *
 		return fd < 0 && errno == ENOENT ? 0 : err_sys(e, "read the image store");
 	while (!rc && (d = readdir(dir))) {
 		autojson json_t *doc = NULL;
+		autobuf struct buf text = BUF_INIT(0);
 		size_t n = strlen(repo);
 
 		if (!is_record(d->d_name) || (n && (strncmp(d->d_name, repo, n) || d->d_name[n] != ':')))
 			continue;
-		doc = read_record(store_fd, d->d_name, NULL);
+		doc = read_record(store_fd, d->d_name, &text, NULL);
 		have = json_string_value(json_object_get(doc, "digest"));
 		if (!have || !digest_is_valid(have) || !has_digest(doc, hex))
 			continue;
 		had = json_string_value(json_object_get(found, "digest"));
 		if (had && strcmp(had, have))
 			rc = err_set(e, ERR_INVALID, "'%s' fits several images; hint: give more digits", hex);
-		else if (!had)
+		else if (!had) {
 			found = take_ptr(&doc);
+			if (ret_text) {
+				*ret_text = text;
+				text = BUF_INIT(0);
+			}
+		}
 	}
 	closedir(dir);
 	if (!rc)
@@ -201,7 +222,7 @@ static int find_digest(int store_fd, const char *hex, const char *repo, json_t *
 	return rc;
 }
 
-static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct err *e)
+static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct buf *ret_text, struct err *e)
 {
 	char filename[REF_NAME_MAX + 8];
 	struct err first = { 0 };
@@ -212,7 +233,7 @@ static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct er
 		if (!digest_is_hex(asked + 7, DIGEST_PREFIX_MIN, 64))
 			return err_set(e, ERR_INVALID, "image digest '%.100s' is malformed; hint: "
 				       "sha256: and 12 to 64 hex digits", asked);
-		return find_digest(store_fd, asked + 7, "", ret_doc, e);
+		return find_digest(store_fd, asked + 7, "", ret_doc, ret_text, e);
 	}
 	if (ref_parse(asked, &r, e) < 0)
 		return -1;
@@ -220,10 +241,10 @@ static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct er
 		for (p = r.repo; *p; p++)
 			if (*p == '/')
 				*p = '%';
-		return find_digest(store_fd, digest_hex(r.digest), r.repo, ret_doc, e);
+		return find_digest(store_fd, digest_hex(r.digest), r.repo, ret_doc, ret_text, e);
 	}
 	ref_filename(&r, filename);
-	*ret_doc = read_record(store_fd, filename, &first);
+	*ret_doc = read_record(store_fd, filename, ret_text, &first);
 	if (!*ret_doc && first.code != ERR_NOT_FOUND) {
 		if (e)
 			*e = first;
@@ -234,15 +255,15 @@ static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct er
 		*ret_doc = NULL;
 	}
 	if (!*ret_doc && digest_is_hex(asked, DIGEST_PREFIX_MIN, 64))
-		return find_digest(store_fd, asked, "", ret_doc, e);
+		return find_digest(store_fd, asked, "", ret_doc, ret_text, e);
 	return 0;
 }
 
-json_t *image_record(int store_fd, const char *ref, struct err *e)
+static json_t *find_record(int store_fd, const char *ref, struct buf *ret_text, struct err *e)
 {
 	json_t *doc = NULL;
 
-	if (find_ref(store_fd, ref, &doc, e) < 0)
+	if (find_ref(store_fd, ref, &doc, ret_text, e) < 0)
 		return NULL;
 	if (!doc)
 		err_set(e, ERR_NOT_FOUND, "image '%.200s' is not in the store; hint: "
@@ -250,22 +271,49 @@ json_t *image_record(int store_fd, const char *ref, struct err *e)
 	return doc;
 }
 
-int image_load(int store_fd, const char *ref, struct image *ret, struct err *e)
+json_t *image_record(int store_fd, const char *ref, struct err *e)
 {
-	autojson json_t *doc = image_record(store_fd, ref, e);
+	return find_record(store_fd, ref, NULL, e);
+}
+
+static int load(const char *name, const json_t *doc, struct buf *text, struct image *ret, struct err *e)
+{
 	struct image im = { 0 };
 
-	if (!doc)
-		return -1;
-	im.name = strdup(ref);
+	im.name = strdup(name);
 	if (!im.name)
 		return err_nomem(e);
 	if (from_record(doc, &im, "image record", e) < 0) {
 		image_release(&im);
-		return err_wrap(e, "image '%.200s'", ref);
+		return err_wrap(e, "image '%.200s'", name);
 	}
+	im.record = text->data;
+	im.record_len = text->len;
+	*text = BUF_INIT(0);
 	*ret = im;
 	return 0;
+}
+
+int image_load(int store_fd, const char *ref, struct image *ret, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(0);
+	autojson json_t *doc = find_record(store_fd, ref, &text, e);
+
+	return doc ? load(ref, doc, &text, ret, e) : -1;
+}
+
+int image_load_pin(int dir_fd, struct image *ret, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(0);
+	autojson json_t *doc = read_file(dir_fd, IMAGE_PIN, &text, e);
+	const char *name = json_string_value(json_object_get(doc, "name"));
+
+	return doc ? load(name ? name : "", doc, &text, ret, e) : -1;
+}
+
+int image_pin(const struct image *im, int dir_fd, struct err *e)
+{
+	return io_replace_file(dir_fd, IMAGE_PIN, im->record, im->record_len, 0600, 0, e);
 }
 
 int image_layer_open(int store_fd, const struct image *im, size_t i, struct err *e)

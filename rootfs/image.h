@@ -12,6 +12,7 @@
  *   blobs/sha256/HEX       manifests, configs, compressed layers
  *   holds/HEX              one per manifest digest: its chain ids; users of the
  *                          image hold LOCK_SH on it, gc deletes what it can lock
+ *   ../sandboxes/ID/image.json   what a lasting sandbox was made from, while it is stopped
  */
 #ifndef BERTH_ROOTFS_IMAGE_H
 #define BERTH_ROOTFS_IMAGE_H
@@ -37,7 +38,12 @@ struct image {			/* strings owned by it */
 	char *workdir;		/* "" when none, else absolute */
 	size_t layer_count;	/* lowest first */
 	char (*layers)[65];	/* hex chain ids: directories layers/<id> in the store */
+	char *record;		/* the text of its record, for image_pin() */
+	size_t record_len;
 };
+
+/* In the directory of a lasting sandbox: a copy of its image's record. */
+#define IMAGE_PIN "image.json"
 
 /* Opens the store root (0700; made when absent).  Returns a dirfd. */
 int store_open(const char *path, struct err *e);
@@ -48,6 +54,13 @@ int store_open(const char *path, struct err *e);
  */
 int image_load(int store_fd, const char *ref, struct image *ret, struct err *e);
 void image_release(struct image *im);
+/*
+ * Writes IMAGE_PIN into a sandbox's directory, which is beside the store: the
+ * image's files then outlive its names, until the directory is removed.  Call it
+ * while image_hold() holds.  image_load_pin() loads an image from there.
+ */
+int image_pin(const struct image *im, int dir_fd, struct err *e);
+int image_load_pin(int dir_fd, struct image *ret, struct err *e);
 /* The record itself, a new reference; errors as image_load(). */
 json_t *image_record(int store_fd, const char *ref, struct err *e);
 /* O_PATH dirfd of layer tree i (ERR_CORRUPT when the store lost it). */

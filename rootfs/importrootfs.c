@@ -12,80 +12,25 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
 #include "rootfs/confine.h"
 #include "rootfs/hash.h"
-#include "rootfs/tarout.h"
+#include "rootfs/packer.h"
 
-#define MEMORY_PACKER (512ull << 20)
-
-struct pack_report {
-	struct err err;
-	struct tarout_stats stats;
-};
-
-static void run_packer(int dir_fd, int out_fd, int report_fd, pid_t parent)
+static int pack_directory(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret, struct err *e)
 {
-	const int keep[] = { dir_fd, out_fd, report_fd };
-	struct pack_report r = { 0 };
+	const struct tarout_options how = { .compression = COMPRESSION_GZIP, .one_fs = 1 };
+	const int dir_fd = *(const int *)ctx, keep[] = { dir_fd, out_fd, report_fd };
+	const struct confine c = { CONFINE_READ, parent, dir_fd, -1, -1, keep, ARRAY_LEN(keep), PACKER_MEMORY };
 
-	if (!confine_child(CONFINE_READ, parent, dir_fd, keep, ARRAY_LEN(keep), MEMORY_PACKER, &r.err))
-		tarout_write(dir_fd, out_fd, &r.stats, &r.err);
-	_exit(io_write_all(report_fd, &r, sizeof(r)) < 0 || r.err.code ? 1 : 0);
-}
-
-static pid_t start_packer(int dir_fd, int *ret_tar_fd, int *ret_report_fd, struct err *e)
-{
-	int out[2], rep[2];
-	pid_t me = getpid(), pid;
-
-	if (pipe2(out, O_CLOEXEC) < 0)
-		return err_sys(e, "make a pipe");
-	if (pipe2(rep, O_CLOEXEC) < 0) {
-		close(out[0]);
-		close(out[1]);
-		return err_sys(e, "make a pipe");
-	}
-	fcntl(out[1], F_SETPIPE_SZ, 1 << 20);
-	pid = fork();
-	if (!pid)
-		run_packer(dir_fd, out[1], rep[1], me);
-	close(out[1]);
-	close(rep[1]);
-	*ret_tar_fd = out[0];
-	*ret_report_fd = rep[0];
-	return pid < 0 ? err_sys(e, "fork") : pid;
-}
-
-/* The packer's own error explains a stream that ended early. */
-static int end_packer(pid_t pid, int report_fd, int rc, struct tarout_stats *ret, struct err *e)
-{
-	struct pack_report r = { 0 };
-	int got = io_read_exact(report_fd, &r, sizeof(r));
-	int status;
-
-	if (rc < 0)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	r.err.msg[sizeof(r.err.msg) - 1] = '\0';
-	if (got != 1)
-		return rc < 0 ? -1 : err_set(e, ERR_INTERNAL, "the packing process died");
-	/* EPIPE is our own hanging up */
-	if (r.err.code && (rc == 0 || r.err.os_errno != EPIPE) && r.err.code < ERR_CODE_COUNT) {
-		if (e)
-			*e = r.err;
+	if (confine_child(&c, e) < 0)
 		return -1;
-	}
-	*ret = r.stats;
-	return rc;
+	return tarout_write(dir_fd, out_fd, &how, ret, e);
 }
 
 /* The one layer is staged: make the rest of an image around it. */
@@ -104,24 +49,23 @@ static int pack_and_stage(struct importer *im, struct import_image *img, int dir
 {
 	struct import_layer *l = &img->layers[0];
 	autoclose int blob = store_tmp_file(&im->store, l->tmp_blob, e);
-	autoclose int src = -1, report = -1;
+	autoclose int src = -1;
+	struct packer packer = PACKER_INIT;
 	struct unpack u = { .blob_fd = blob };
 	struct tarout_stats st = { 0 };
-	pid_t pid;
 	int rc;
 
 	l->tree_fd = store_tmp_dir(&im->store, l->tmp_tree, e);
 	if (blob < 0 || l->tree_fd < 0)
 		return -1;
-	pid = start_packer(dir_fd, &src, &report, e);
-	if (pid < 0)
+	if (packer_start_pipe(&packer, pack_directory, &dir_fd, &src, e) < 0)
 		return -1;
 	u.src_fd = src;
 	u.tree_fd = l->tree_fd;
-	l->compression = COMPRESSION_ZSTD;
+	l->compression = COMPRESSION_GZIP;
 	rc = importer_stage_stream(im, l, &u, e);
 	fd_close(&src);
-	rc = end_packer(pid, report, rc, &st, e);
+	rc = packer_end(&packer, rc, &st, e);
 	if (!rc) {
 		img->skipped_elsewhere = st.skipped;
 		if (st.not_entered)

@@ -4,399 +4,27 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <search.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
-#include <zstd.h>
 
-#include "base/buf.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "rootfs/layer.h"
-#include "rootfs/tree.h"
-
-#define CHUNK (256u << 10)
-#define BLOCK 512
-#define PAX_MAX (1u << 20)
-#define SEGMENTS_MAX 4096	/* of a sparse file; one with more is written whole */
-#define FAST_LEVEL 1
-
-struct header {			/* POSIX.1-1988 ustar */
-	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, linkname[100];
-	char magic[6], version[2], uname[32], gname[32], devmajor[8], devminor[8], prefix[155], pad[12];
-};
-_Static_assert(sizeof(struct header) == BLOCK, "a tar header is one block");
-
-struct link_seen {
-	dev_t dev;
-	ino_t ino;
-	char path[];
-};
-
-struct segment {
-	uint64_t off, len;
-};
-
-struct tarout {
-	int out_fd;
-	dev_t dev;
-	ZSTD_CCtx *z;
-	unsigned char *zbuf, *chunk;
-	void *links;		/* tsearch tree of struct link_seen */
-	struct tarout_stats st;
-	char path[TREE_PATH_MAX + 1];	/* of the entry at hand */
-};
-
-/* ---- bytes ---- */
-
-static int put_mode(struct tarout *t, const void *p, size_t n, ZSTD_EndDirective mode, struct err *e)
-{
-	ZSTD_inBuffer in = { p, n, 0 };
-	size_t left;
-
-	do {
-		ZSTD_outBuffer out = { t->zbuf, CHUNK, 0 };
-
-		left = ZSTD_compressStream2(t->z, &out, &in, mode);
-		if (ZSTD_isError(left))
-			return err_set(e, ERR_INTERNAL, "zstd: %s", ZSTD_getErrorName(left));
-		if (out.pos && io_write_all(t->out_fd, t->zbuf, out.pos) < 0)
-			return err_sys(e, "hand on the packed tree");
-	} while (in.pos < in.size || (mode == ZSTD_e_end && left));
-	return 0;
-}
-
-static int put(struct tarout *t, const void *p, size_t n, struct err *e)
-{
-	return put_mode(t, p, n, ZSTD_e_continue, e);
-}
-
-static int put_zeros(struct tarout *t, uint64_t n, struct err *e)
-{
-	static const unsigned char zeros[4096];
-
-	while (n) {
-		size_t part = n < sizeof(zeros) ? (size_t)n : sizeof(zeros);
-
-		if (put(t, zeros, part, e) < 0)
-			return -1;
-		n -= part;
-	}
-	return 0;
-}
-
-static int put_padding(struct tarout *t, uint64_t n, struct err *e)
-{
-	return put_zeros(t, (BLOCK - n % BLOCK) % BLOCK, e);
-}
-
-/* ---- headers ---- */
-
-static void octal(char *field, size_t size, uint64_t v)
-{
-	size_t i;
-
-	for (i = size - 1; i > 0; i--, v >>= 3)
-		field[i - 1] = (char)('0' + (v & 7));
-	field[size - 1] = '\0';
-}
-
-static int put_header(struct tarout *t, const char *name, char type, const struct stat *st,
-		      uint64_t size, const char *link, struct err *e)
-{
-	struct header h;
-	unsigned int sum = 0;
-	size_t i;
-
-	memset(&h, 0, sizeof(h));
-	memcpy(h.name, name, strnlen(name, sizeof(h.name)));
-	octal(h.mode, sizeof(h.mode), st->st_mode & 07777);
-	octal(h.uid, sizeof(h.uid), st->st_uid);
-	octal(h.gid, sizeof(h.gid), st->st_gid);
-	octal(h.size, sizeof(h.size), size);
-	octal(h.mtime, sizeof(h.mtime), st->st_mtim.tv_sec < 0 ? 0 : (uint64_t)st->st_mtim.tv_sec);
-	h.type = type;
-	memcpy(h.linkname, link, strnlen(link, sizeof(h.linkname)));
-	memcpy(h.magic, "ustar", 6);
-	memcpy(h.version, "00", 2);
-	memset(h.checksum, ' ', sizeof(h.checksum));
-	for (i = 0; i < sizeof(h); i++)
-		sum += ((unsigned char *)&h)[i];
-	octal(h.checksum, 7, sum);
-	return put(t, &h, sizeof(h), e);
-}
-
-/* "LENGTH KEY=VALUE\n", where LENGTH counts itself. */
-static int pax_add(struct buf *b, const char *key, const void *value, size_t n, struct err *e)
-{
-	size_t body = strlen(key) + n + 3, total = body + 1, digits;
-	char len[24];
-
-	do {
-		digits = (size_t)snprintf(len, sizeof(len), "%zu", total);
-		total = body + digits;
-	} while ((size_t)snprintf(len, sizeof(len), "%zu", total) != digits);
-	if (buf_addf(b, e, "%zu %s=", total, key) < 0 || buf_add(b, value, n, e) < 0)
-		return -1;
-	return buf_adds(b, "\n", e);
-}
-
-static int pax_addf(struct buf *b, const char *key, struct err *e, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-static int pax_addf(struct buf *b, const char *key, struct err *e, const char *fmt, ...)
-{
-	char value[64];
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(value, sizeof(value), fmt, ap);
-	va_end(ap);
-	return pax_add(b, key, value, (size_t)n, e);
-}
-
-static int pax_xattrs(struct tarout *t, int fd, struct buf *b, struct err *e)
-{
-	autofree char *names = NULL, *value = NULL;
-	char key[300];
-	ssize_t n = flistxattr(fd, NULL, 0), len;
-	const char *p;
-
-	if (n <= 0)
-		return 0;
-	names = malloc((size_t)n + 1);
-	value = malloc(65536);
-	if (!names || !value)
-		return err_nomem(e);
-	n = flistxattr(fd, names, (size_t)n);
-	if (n < 0)
-		return err_sys(e, "list attributes of '%.200s'", t->path);
-	names[n] = '\0';
-	for (p = names; p < names + n; p += strlen(p) + 1) {
-		if (strncmp(p, "user.", 5) || !strncmp(p, "user.overlay.", 13))
-			continue;
-		len = fgetxattr(fd, p, value, 65536);
-		if (len < 0)
-			continue;
-		snprintf(key, sizeof(key), "SCHILY.xattr.%s", p);
-		if (pax_add(b, key, value, (size_t)len, e) < 0)
-			return err_wrap(e, "attributes of '%.200s'", t->path);
-	}
-	return 0;
-}
-
-/* What ustar cannot say comes first, in a header of its own. */
-static int put_entry(struct tarout *t, const struct stat *st, char type, uint64_t size, const char *link,
-		     struct buf *pax, const char *alias, struct err *e)
-{
-	struct stat plain = *st;
-
-	if (++t->st.entries > LAYER_ENTRIES_MAX)
-		return err_set(e, ERR_LIMIT, "the directory has more than %llu entries", LAYER_ENTRIES_MAX);
-	if (!alias && strlen(t->path) > 100 && pax_add(pax, "path", t->path, strlen(t->path), e) < 0)
-		return -1;
-	if (strlen(link) > 100 && pax_add(pax, "linkpath", link, strlen(link), e) < 0)
-		return -1;
-	if (size >= 1ull << 33 && pax_addf(pax, "size", e, "%llu", (unsigned long long)size) < 0)
-		return -1;
-	/* more than seven octal digits; the reader clamps them */
-	if (st->st_uid > 07777777 && pax_addf(pax, "uid", e, "%u", st->st_uid) < 0)
-		return -1;
-	if (st->st_gid > 07777777 && pax_addf(pax, "gid", e, "%u", st->st_gid) < 0)
-		return -1;
-	if (st->st_mtim.tv_sec >= 0 && st->st_mtim.tv_nsec &&
-	    pax_addf(pax, "mtime", e, "%lld.%09ld", (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec) < 0)
-		return -1;
-	if (pax->len) {
-		plain.st_mode = 0644;
-		plain.st_uid = plain.st_gid = 0;
-		if (put_header(t, "PaxHeader", 'x', &plain, pax->len, "", e) < 0 ||
-		    put(t, pax->data, pax->len, e) < 0 || put_padding(t, pax->len, e) < 0)
-			return -1;
-	}
-	return put_header(t, alias ? alias : t->path, type, st, size, link, e);
-}
-
-/* ---- files ---- */
-
-static int copy_range(struct tarout *t, int fd, uint64_t off, uint64_t len, struct err *e)
-{
-	while (len) {
-		ssize_t r = pread(fd, t->chunk, len < CHUNK ? (size_t)len : CHUNK, (off_t)off);
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return err_sys(e, "read '%.200s'", t->path);
-		if (!r)		/* it shrank: what was announced must come */
-			return put_zeros(t, len, e);
-		if (put(t, t->chunk, (size_t)r, e) < 0)
-			return -1;
-		off += (uint64_t)r;
-		len -= (uint64_t)r;
-	}
-	return 0;
-}
-
-/* The parts of a file that hold data; 0 when it is better written whole. */
-static size_t find_segments(int fd, uint64_t size, struct segment *segs)
-{
-	uint64_t at = 0;
-	size_t n = 0;
-
-	while (at < size) {
-		off_t data = lseek(fd, (off_t)at, SEEK_DATA), hole;
-
-		if (data < 0)
-			break;	/* ENXIO: a hole up to the end */
-		hole = lseek(fd, data, SEEK_HOLE);
-		if (hole <= data || n == SEGMENTS_MAX)
-			return 0;
-		if ((uint64_t)data >= size)
-			break;
-		segs[n].off = (uint64_t)data;
-		segs[n].len = ((uint64_t)hole > size ? size : (uint64_t)hole) - (uint64_t)data;
-		at = (uint64_t)hole;
-		n++;
-	}
-	if (n && !segs[0].off && segs[0].len == size)
-		return 0;
-	/* the map ends with the file's size */
-	segs[n].off = size;
-	segs[n].len = 0;
-	return n + 1;
-}
-
-/* GNU tar's "PAX format, version 1.0": the map stands before the data. */
-static int put_sparse(struct tarout *t, int fd, const struct stat *st, const struct segment *segs, size_t n,
-		      struct buf *pax, struct err *e)
-{
-	autobuf struct buf map = BUF_INIT(PAX_MAX);
-	uint64_t data = 0, head;
-	size_t i;
-
-	if (buf_addf(&map, e, "%zu\n", n) < 0)
-		return -1;
-	for (i = 0; i < n; i++) {
-		data += segs[i].len;
-		if (buf_addf(&map, e, "%llu\n%llu\n", (unsigned long long)segs[i].off,
-			     (unsigned long long)segs[i].len) < 0)
-			return -1;
-	}
-	head = (map.len + BLOCK - 1) / BLOCK * BLOCK;
-	if (pax_addf(pax, "GNU.sparse.major", e, "1") < 0 || pax_addf(pax, "GNU.sparse.minor", e, "0") < 0 ||
-	    pax_add(pax, "GNU.sparse.name", t->path, strlen(t->path), e) < 0 ||
-	    pax_addf(pax, "GNU.sparse.realsize", e, "%llu", (unsigned long long)st->st_size) < 0 ||
-	    put_entry(t, st, '0', head + data, "", pax, "GNUSparseFile", e) < 0 ||
-	    put(t, map.data, map.len, e) < 0 || put_padding(t, map.len, e) < 0)
-		return -1;
-	for (i = 0; i < n; i++)
-		if (copy_range(t, fd, segs[i].off, segs[i].len, e) < 0)
-			return -1;
-	return put_padding(t, data, e);
-}
-
-static int compare_links(const void *a, const void *b)
-{
-	const struct link_seen *x = a, *y = b;
-
-	if (x->dev != y->dev)
-		return x->dev < y->dev ? -1 : 1;
-	return x->ino < y->ino ? -1 : x->ino > y->ino;
-}
-
-/* The path the file had before, NULL when it is new (and remembered now). */
-static int seen_before(struct tarout *t, const struct stat *st, const char **ret, struct err *e)
-{
-	struct link_seen *l = malloc(sizeof(*l) + strlen(t->path) + 1);
-	struct link_seen **have;
-
-	*ret = NULL;
-	if (!l)
-		return err_nomem(e);
-	l->dev = st->st_dev;
-	l->ino = st->st_ino;
-	strcpy(l->path, t->path);
-	have = tsearch(l, &t->links, compare_links);
-	if (have && *have == l)
-		return 0;
-	free(l);
-	if (!have)
-		return err_nomem(e);
-	*ret = (*have)->path;
-	return 0;
-}
-
-static int put_file(struct tarout *t, int dir_fd, const char *name, struct err *e)
-{
-	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	autofree struct segment *segs = NULL;
-	autobuf struct buf pax = BUF_INIT(PAX_MAX);
-	const char *first = NULL;
-	struct stat st;
-	size_t n = 0;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return errno == ENOENT || errno == ELOOP ? 0 : err_sys(e, "open '%.200s'", t->path);
-	if (!S_ISREG(st.st_mode))
-		return 0;	/* swapped since we looked */
-	if (st.st_nlink > 1 && seen_before(t, &st, &first, e) < 0)
-		return -1;
-	if (first)
-		return put_entry(t, &st, '1', 0, first, &pax, NULL, e);
-	if (pax_xattrs(t, fd, &pax, e) < 0)
-		return -1;
-	if (st.st_size > 65536 && (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size) {
-		segs = malloc((SEGMENTS_MAX + 1) * sizeof(*segs));
-		if (!segs)
-			return err_nomem(e);
-		n = find_segments(fd, (uint64_t)st.st_size, segs);
-	}
-	if (n)
-		return put_sparse(t, fd, &st, segs, n, &pax, e);
-	if (put_entry(t, &st, '0', (uint64_t)st.st_size, "", &pax, NULL, e) < 0 ||
-	    copy_range(t, fd, 0, (uint64_t)st.st_size, e) < 0)
-		return -1;
-	return put_padding(t, (uint64_t)st.st_size, e);
-}
-
-static int put_link(struct tarout *t, int dir_fd, const char *name, const struct stat *st, struct err *e)
-{
-	autobuf struct buf pax = BUF_INIT(PAX_MAX);
-	char target[TREE_PATH_MAX + 1];
-	const char *first = NULL;
-	ssize_t n;
-
-	if (st->st_nlink > 1 && seen_before(t, st, &first, e) < 0)
-		return -1;
-	if (first)
-		return put_entry(t, st, '1', 0, first, &pax, NULL, e);
-	n = readlinkat(dir_fd, name, target, TREE_PATH_MAX);
-	if (n < 0)
-		return errno == ENOENT || errno == EINVAL ? 0 : err_sys(e, "read link '%.200s'", t->path);
-	target[n] = '\0';
-	return put_entry(t, st, '2', 0, target, &pax, NULL, e);
-}
-
-/* ---- directories ---- */
 
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void free_names(char **names, size_t n)
+void tarout_free_names(char **names, size_t n)
 {
 	while (n)
 		free(names[--n]);
 	free(names);
 }
 
-static int list_names(struct tarout *t, int dir_fd, char ***ret, size_t *ret_n, struct err *e)
+int tarout_names(int dir_fd, const char *what, size_t max, char ***ret, size_t *ret_n, struct err *e)
 {
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -406,7 +34,7 @@ static int list_names(struct tarout *t, int dir_fd, char ***ret, size_t *ret_n, 
 
 	if (!dir) {
 		fd_close(&fd);
-		return err_sys(e, "read directory '%.200s'", t->path);
+		return err_sys(e, "read directory '%.200s'", what);
 	}
 	while ((d = readdir(dir))) {
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
@@ -421,13 +49,13 @@ static int list_names(struct tarout *t, int dir_fd, char ***ret, size_t *ret_n, 
 		names[n] = strdup(d->d_name);
 		if (!names[n])
 			break;
-		if (++n + t->st.entries > LAYER_ENTRIES_MAX)
+		if (++n > max)
 			break;
 	}
 	closedir(dir);
 	if (d) {
-		free_names(names, n);
-		return err_set(e, ERR_LIMIT, "too many entries in directory '%.200s'", t->path);
+		tarout_free_names(names, n);
+		return err_set(e, ERR_LIMIT, "too many entries in directory '%.200s'", what);
 	}
 	if (n)
 		qsort(names, n, sizeof(*names), by_name);
@@ -436,111 +64,95 @@ static int list_names(struct tarout *t, int dir_fd, char ***ret, size_t *ret_n, 
 	return 0;
 }
 
-static int put_dir(struct tarout *t, int fd, size_t len, int depth, struct err *e);
-
-static int put_one(struct tarout *t, int dir_fd, const char *name, int depth, struct err *e)
+int tarout_enter(struct tarstream *t, const char *name, struct err *e)
 {
+	size_t len = strlen(t->path), n = strlen(name);
+
+	if (len + 1 + n > TREE_PATH_MAX)
+		return err_set(e, ERR_LIMIT, "a path is longer than %d bytes", TREE_PATH_MAX);
+	if (len)
+		t->path[len] = '/';
+	memcpy(t->path + len + (len > 0), name, n + 1);
+	return 0;
+}
+
+int tarout_one(struct tarout *o, int dir_fd, const char *name, int depth, struct err *e)
+{
+	struct tarstream *t = o->t;
 	autoclose int fd = -1;
 	struct stat st;
 
 	if (!strncmp(name, ".wh.", 4)) {	/* would delete instead of being a file */
-		t->st.skipped++;
+		o->st.skipped++;
 		return 0;
 	}
 	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "look at '%.200s'", t->path);
 	if (S_ISREG(st.st_mode))
-		return put_file(t, dir_fd, name, e);
+		return tarstream_file(t, dir_fd, name, e);
 	if (S_ISLNK(st.st_mode))
-		return put_link(t, dir_fd, name, &st, e);
+		return tarstream_link(t, dir_fd, name, &st, e);
+	if (S_ISFIFO(st.st_mode) && o->keep_fifos)
+		return tarstream_fifo(t, &st, e);
 	if (!S_ISDIR(st.st_mode)) {
-		t->st.skipped++;
+		o->st.skipped++;
 		return 0;
 	}
 	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 :
 			err_sys(e, "open directory '%.200s'", t->path);
-	return put_dir(t, fd, strlen(t->path), depth + 1, e);
+	return tarout_dir(o, fd, depth + 1, e);
 }
 
-/* t->path is the directory's, len bytes long; it is again when we return. */
-static int put_dir(struct tarout *t, int fd, size_t len, int depth, struct err *e)
+int tarout_dir(struct tarout *o, int fd, int depth, struct err *e)
 {
-	autobuf struct buf pax = BUF_INIT(PAX_MAX);
+	struct tarstream *t = o->t;
+	size_t len = strlen(t->path), n = 0, i;
 	char **names = NULL;
-	size_t n = 0, i;
 	struct stat st;
 	int rc = 0;
 
-	if (fstat(fd, &st) < 0)
-		return err_sys(e, "look at '%.200s'", t->path);
 	if (depth > TREE_COMPONENTS_MAX)
 		return err_set(e, ERR_LIMIT, "directories nested deeper than %d", TREE_COMPONENTS_MAX);
-	if (pax_xattrs(t, fd, &pax, e) < 0)
+	if (tarstream_dir(t, fd, &st, e) < 0)
 		return -1;
-	if (!len)
-		strcpy(t->path, "./");
-	rc = put_entry(t, &st, '5', 0, "", &pax, NULL, e);
-	t->path[len] = '\0';
-	if (rc < 0)
-		return -1;
-	if (st.st_dev != t->dev) {
-		t->st.not_entered++;
+	if (o->one_fs && st.st_dev != o->dev) {
+		o->st.not_entered++;
 		return 0;
 	}
-	if (list_names(t, fd, &names, &n, e) < 0)
+	if (tarout_names(fd, t->path, LAYER_ENTRIES_MAX - t->entries, &names, &n, e) < 0)
 		return -1;
 	for (i = 0; !rc && i < n; i++) {
-		size_t name = strlen(names[i]);
-
-		if (len + 1 + name > TREE_PATH_MAX) {
-			rc = err_set(e, ERR_LIMIT, "a path is longer than %d bytes", TREE_PATH_MAX);
-			break;
-		}
-		if (len)
-			t->path[len] = '/';
-		memcpy(t->path + len + (len > 0), names[i], name + 1);
-		rc = put_one(t, fd, names[i], depth, e);
+		rc = tarout_enter(t, names[i], e);
+		if (!rc)
+			rc = tarout_one(o, fd, names[i], depth, e);
 		t->path[len] = '\0';
 	}
-	free_names(names, n);
+	tarout_free_names(names, n);
 	return rc;
 }
 
-int tarout_write(int root_fd, int out_fd, struct tarout_stats *ret, struct err *e)
+int tarout_write(int root_fd, int out_fd, const struct tarout_options *how, struct tarout_stats *ret, struct err *e)
 {
-	struct tarout *t = calloc(1, sizeof(*t));
+	autofree struct tarstream *t = calloc(1, sizeof(*t));
+	struct tarout o = { .t = t, .one_fs = how->one_fs, .keep_fifos = how->keep_fifos };
 	struct stat st;
-	int rc = -1;
+	int rc;
 
 	if (!t)
 		return err_nomem(e);
-	t->out_fd = out_fd;
-	t->z = ZSTD_createCCtx();
-	t->zbuf = malloc(CHUNK);
-	t->chunk = malloc(CHUNK);
-	if (!t->z || !t->zbuf || !t->chunk) {
-		err_nomem(e);
-		goto done;
-	}
-	ZSTD_CCtx_setParameter(t->z, ZSTD_c_compressionLevel, FAST_LEVEL);
-	ZSTD_CCtx_setParameter(t->z, ZSTD_c_checksumFlag, 1);
-	if (fstat(root_fd, &st) < 0) {
-		err_sys(e, "look at the root directory");
-		goto done;
-	}
-	t->dev = st.st_dev;
-	if (put_dir(t, root_fd, 0, 0, e) < 0 || put_zeros(t, 2ull * BLOCK, e) < 0 ||
-	    put_mode(t, NULL, 0, ZSTD_e_end, e) < 0)
-		goto done;
-	*ret = t->st;
-	rc = 0;
-done:
-	tdestroy(t->links, free);
-	ZSTD_freeCCtx(t->z);
-	free(t->zbuf);
-	free(t->chunk);
-	free(t);
+	if (fstat(root_fd, &st) < 0)
+		return err_sys(e, "look at the root directory");
+	o.dev = st.st_dev;
+	rc = tarstream_open(t, out_fd, how->compression, e);
+	if (!rc)
+		rc = tarout_dir(&o, root_fd, 0, e);
+	if (!rc)
+		rc = tarstream_close(t, e);
+	o.st.entries = t->entries;
+	if (!rc)
+		*ret = o.st;
+	tarstream_release(t);
 	return rc;
 }

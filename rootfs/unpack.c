@@ -42,6 +42,8 @@ struct pipeline {
 	struct child filter, writer;
 	int feed_fd;		/* compressed bytes go here */
 	int notes_fd;
+	int userns_fd;		/* both children live in it */
+	int mapped_fd;		/* the tree, as the writer sees it */
 	struct layer_progress *progress;
 };
 
@@ -59,25 +61,26 @@ static void finish_child(int report_fd, const struct report *r)
 	_exit(io_write_all(report_fd, r, sizeof(*r)) < 0 || r->err.code ? 1 : 0);
 }
 
-static void run_filter(int in_fd, int out_fd, int report_fd, pid_t parent, struct unpack *u)
+static void run_filter(int in_fd, int out_fd, int report_fd, int userns_fd, pid_t parent, struct unpack *u)
 {
 	const int keep[] = { in_fd, out_fd, report_fd };
+	const struct confine c = { CONFINE_FILTER, parent, -1, -1, userns_fd, keep, ARRAY_LEN(keep), MEMORY_FILTER };
 	struct report r = { 0 };
 
-	if (!confine_child(CONFINE_FILTER, parent, -1, keep, ARRAY_LEN(keep), MEMORY_FILTER, &r.err))
+	if (!confine_child(&c, &r.err))
 		decompress_run(in_fd, out_fd, u->compression, DECOMPRESS_BYTES_MAX, &r.filter, &r.err);
 	finish_child(report_fd, &r);
 }
 
 static void run_writer(int in_fd, int report_fd, pid_t parent, struct pipeline *p)
 {
-	const int keep[] = { in_fd, report_fd, p->u->tree_fd, p->notes_fd };
+	const int keep[] = { in_fd, report_fd, p->mapped_fd, p->notes_fd };
+	const struct confine c = { CONFINE_WRITE, parent, p->mapped_fd, -1, p->userns_fd, keep, ARRAY_LEN(keep), MEMORY_WRITER };
 	const struct layer_limits limits = { DECOMPRESS_BYTES_MAX, LAYER_ENTRIES_MAX };
 	struct report r = { 0 };
 
-	if (!confine_child(CONFINE_WRITE, parent, p->u->tree_fd, keep, ARRAY_LEN(keep), MEMORY_WRITER,
-			   &r.err))
-		layer_apply(in_fd, p->u->tree_fd, p->notes_fd, p->u->lower_count > 0, &limits,
+	if (!confine_child(&c, &r.err))
+		layer_apply(in_fd, p->mapped_fd, p->notes_fd, p->u->lower_count > 0, &limits,
 			    p->progress, &r.stats, &r.err);
 	finish_child(report_fd, &r);
 }
@@ -96,7 +99,7 @@ static int start_filter(struct pipeline *p, int out_fd, struct err *e)
 	}
 	p->filter.pid = fork();
 	if (!p->filter.pid)
-		run_filter(in[0], out_fd, rep[1], me, p->u);
+		run_filter(in[0], out_fd, rep[1], p->userns_fd, me, p->u);
 	close(in[0]);
 	close(rep[1]);
 	p->feed_fd = in[1];
@@ -110,6 +113,9 @@ static int start_writer(struct pipeline *p, int *ret_fd, struct err *e)
 	int in[2], rep[2];
 	pid_t me = getpid();
 
+	p->mapped_fd = confine_mount(p->u->tree_fd, p->userns_fd, e);
+	if (p->mapped_fd < 0)
+		return -1;
 	p->notes_fd = memfd_create("berth-notes", MFD_CLOEXEC);
 	if (p->notes_fd < 0)
 		return err_sys(e, "make a memory file");
@@ -314,7 +320,7 @@ static int apply_note(void *ctx, const struct note *n, struct err *e)
 
 int unpack_run(struct unpack *u, struct err *e)
 {
-	struct pipeline p = { .u = u, .feed_fd = -1, .notes_fd = -1,
+	struct pipeline p = { .u = u, .feed_fd = -1, .notes_fd = -1, .userns_fd = -1, .mapped_fd = -1,
 			      .filter.report_fd = -1, .writer.report_fd = -1 };
 	struct err feed_err = { 0 };
 	int tar_fd = -1, started, fed, rc;
@@ -323,10 +329,13 @@ int unpack_run(struct unpack *u, struct err *e)
 	p.progress = mmap(NULL, sizeof(*p.progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (p.progress == MAP_FAILED)
 		return err_sys(e, "map the progress counters");
-	started = u->tree_fd < 0 ? 0 : start_writer(&p, &tar_fd, e);
+	p.userns_fd = confine_userns(e);
+	started = p.userns_fd < 0 ? -1 : u->tree_fd < 0 ? 0 : start_writer(&p, &tar_fd, e);
 	if (!started)
 		started = start_filter(&p, tar_fd, e);
 	fd_close(&tar_fd);
+	fd_close(&p.mapped_fd);
+	fd_close(&p.userns_fd);
 	fed = started < 0 ? -1 : feed(&p, &feed_err);
 	fd_close(&p.feed_fd);
 	reap(&p.filter, fed < 0);

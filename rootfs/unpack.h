@@ -5,8 +5,8 @@
  *	source -> [we: hash, copy to the store] -> pipe
  *	       -> [filter child: decompress, hash] -> pipe -> [writer child: tar -> tree]
  *
- * Both children are confined (confine.h): the first has no file system, the
- * second only the tree.  We parse nothing but what they report.  Afterwards we
+ * Both children are confined (confine.h) in a user namespace with ids of its
+ * own: the first has no file system, the second only the tree.  We parse nothing but what they report.  Afterwards we
  * do what needs more rights than the writer has: opaque marks, and the owner,
  * mode and time of directories the layer implies but does not list.
  */

@@ -106,21 +106,13 @@ fail:
 	return -1;
 }
 
-int writable_file(const struct spec *s, int dirfd, const char *name, struct err *e)
+static int mount_file(int file, struct err *e)
 {
-	autoclose int file = name ? openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
-	autoclose int loop = -1;
+	autoclose int loop = attach_loop(file, e);
 	char path[64], proc[32];
 	ssize_t n;
 	int mnt;
 
-	if (!name || (file < 0 && errno == ENOENT))
-		file = make_file(s, dirfd, name, e);
-	else if (file < 0)
-		err_sys(e, "open the file of the writable layer");
-	if (file < 0)
-		return -1;
-	loop = attach_loop(file, e);
 	if (loop < 0)
 		return -1;
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", loop);
@@ -131,6 +123,26 @@ int writable_file(const struct spec *s, int dirfd, const char *name, struct err 
 	mnt = newmount_fs("ext4", &(struct newmount_opt){ "source", path }, 1,
 			  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
 	return mnt < 0 ? err_wrap(e, "mount the writable layer") : mnt;
+}
+
+int writable_file(const struct spec *s, int dirfd, const char *name, struct err *e)
+{
+	autoclose int file = name ? openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+
+	if (!name || (file < 0 && errno == ENOENT))
+		file = make_file(s, dirfd, name, e);
+	else if (file < 0)
+		err_sys(e, "open the file of the writable layer");
+	return file < 0 ? -1 : mount_file(file, e);
+}
+
+int writable_open(int dirfd, struct err *e)
+{
+	autoclose int file = openat(dirfd, WRITABLE_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	if (file < 0)
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the writable layer");
+	return mount_file(file, e);
 }
 
 struct seed_dir {

@@ -23,6 +23,9 @@ int writable_memory(const struct spec *s, struct err *e);
  * with the mount (O_TMPFILE).  Needs mkfs.ext4 and a loop device.
  */
 int writable_file(const struct spec *s, int dirfd, const char *name, struct err *e);
+/* The writable layer that a lasting sandbox has below dirfd, mounted again: a detached mount.  ERR_NOT_FOUND. */
+int writable_open(int dirfd, struct err *e);
+#define WRITABLE_FILE "writable.img"
 /* Makes upper and work with their content in base_fd, idempotently. */
 int writable_seed(const struct spec *s, int base_fd, struct err *e);
 /* Bytes and inodes left; *ret_full tells that one of them ran out. */

@@ -521,6 +521,17 @@ def test_fsck_finds_damage_and_import_repairs_it():
         assert p.run("fsck").returncode == 125
         p.ok("import", layout.path, "x")
         assert " 0 problems" in p.ok("fsck")
+        # a layer is made again from its blob
+        before = tree(p.tree("x"))
+        shutil.rmtree(p.tree("x"))
+        os.unlink(p.store + "/holds/" + json.loads(p.ok("inspect", "x"))["digest"][7:])
+        assert "unpacked again" in p.ok("fsck", "--repair")
+        assert " 0 problems" in p.ok("fsck")
+        assert_same(tree(p.tree("x")), before, "repaired")
+        os.mknod(p.tree("x") + "/mem", 0o600 | stat.S_IFCHR, os.makedev(1, 1))
+        assert p.run("fsck").returncode == 125
+        assert " 0 problems" in p.ok("fsck", "--repair")
+        assert_same(tree(p.tree("x")), before, "repaired")
 
 
 def status_of(pid):
@@ -561,8 +572,13 @@ def test_unpacking_processes_are_confined():
                 caps.append(int(st["CapEff"], 16))
                 fds = os.listdir(f"/proc/{k}/fd")
                 assert len(fds) <= 8, fds  # null three times, in, report, tree, notes, the file at hand
+                # I01-I20: in a user namespace of its own, with ids that are nobody's on the host
+                assert st["Uid"].split() == st["Gid"].split() == [str(0x7ffd0000)] * 4, st["Uid"]
+                assert st["Groups"].strip() == "", st["Groups"]
+                with open(f"/proc/{k}/uid_map") as f:
+                    assert f.read().split() == ["0", str(0x7ffd0000), "65536"]
                 if caps[-1]:
-                    assert os.readlink(f"/proc/{k}/root").startswith(p.store + "/tmp/"), "its root is the layer"
+                    assert os.listdir(f"/proc/{k}/root") == ["a"], "its root is the layer"
                     for ns in ("net", "mnt", "ipc"):
                         assert os.readlink(f"/proc/{k}/ns/{ns}") != os.readlink(f"/proc/self/ns/{ns}"), ns
             # CHOWN, DAC_OVERRIDE, FOWNER, FSETID; the other process has none
@@ -588,6 +604,132 @@ def test_store_that_others_could_use_is_refused():
         os.rmdir(p.store)
         os.symlink("/tmp", p.store)
         assert p.run("ls").returncode == 125
+
+
+def du(path):
+    return int(subprocess.run(["du", "-s", "--block-size=1", path], capture_output=True, check=True).stdout.split()[0])
+
+
+def test_export_save_and_load_keep_every_digest():
+    need("umoci", "skopeo")
+    with oci.Place() as p:
+        big_layout(p / "oci")
+        p.ok("import", p / "oci", "a/b:1")
+        simple(p / "other")
+        p.ok("import", p / "other", "second:1")
+        digest = json.loads(p.ok("inspect", "a/b:1"))["digest"]
+        # a directory, added to; the second has the tag of the first
+        p.ok("export", "a/b:1", p / "out")
+        raw = subprocess.run(["skopeo", "inspect", "--raw", f"oci:{p / 'out'}:1"], capture_output=True, check=True).stdout
+        assert oci.digest(raw) == digest
+        assert os.stat(p / "out/index.json").st_mode & 0o777 == 0o644
+        p.ok("tag", "second:1", "second:two")
+        p.ok("export", "second:two", p / "out")
+        with open(p / "out/index.json") as f:
+            assert len(json.load(f)["manifests"]) == 2
+        p.ok("export", "a/b:1", "second:1", p / "both")
+        subprocess.run(["umoci", "unpack", "--image", p / "out" + ":1", p / "bundle"], check=True, capture_output=True)
+        theirs = tree(p / "bundle/rootfs", times=False)
+        theirs.pop(".")
+        # everything back into another store, from each form
+        back = p.path + "/store2"
+        for words in (["save", "-q", "a/b:1", "second:1"], ["export", "a/b:1", "second:1", "-"]):
+            archive = subprocess.run([oci.BERTH_IMAGE, "--store", p.store, *words], capture_output=True, check=True).stdout
+            r = subprocess.run([oci.BERTH_IMAGE, "--store", back, "load", "--json"], input=archive, capture_output=True, check=True)
+            assert [i["digest"] for i in json.loads(r.stdout)["images"]][0] == digest
+        for source in ("out:a/b:1", "both:a/b:1"):
+            r = subprocess.run([oci.BERTH_IMAGE, "--store", back, "import", "--json", p / source], capture_output=True, check=True)
+            assert json.loads(r.stdout)["images"][0]["digest"] == digest, source
+        p.ok("save", "-o", p / "saved.tar", "a/b:1")
+        for kind, made in (("docker-archive", "a"), ("oci-archive", "b")):
+            name = p / "saved.tar" + (":a/b:1" if kind == "docker-archive" else ":1")
+            subprocess.run(["skopeo", "copy", "-q", f"{kind}:{name}", f"oci:{p / made}:t"], check=True)
+            subprocess.run(["umoci", "unpack", "--image", p / made + ":t", p / made + ".bundle"], check=True, capture_output=True)
+            assert_same({k: v for k, v in tree(p / made + ".bundle/rootfs", times=False).items() if k != "."}, theirs, kind)
+        for name in ("plain.tar", "plain.tar.gz", "plain.tar.zst"):
+            p.ok("export", "--format", "rootfs", "a/b:1", p / name)
+            p.ok("import", p / name, "again")
+            assert_same({k: v for k, v in tree(p.tree("again"), times=False).items() if k != "."}, theirs, name)
+        for words, code, text in ((["export", "nosuch", p / "x"], 125, "nosuch"), (["export", "a/b:1", p / "x.gz"], 2, "--format"),
+                                  (["export", "a/b:1", p.store], 125, "neither"), (["save"], 2, "hint"),
+                                  (["export", "--format", "zip", "a/b:1", p / "x"], 2, "layout"),
+                                  (["export", "--format", "rootfs", "a/b:1", "second:1", "-"], 2, "one image")):
+            q = p.run(*words)
+            assert q.returncode == code and text in q.stderr, f"{words}: {q.returncode} {q.stderr}"
+        # a flipped bit does not leave unseen, and no half archive stays
+        blob = p.store + "/blobs/sha256/" + json.loads(p.ok("inspect", "a/b:1"))["layers"][1]["digest"][7:]
+        with open(blob, "r+b") as f:
+            f.seek(1000)
+            was = f.read(1)
+            f.seek(1000)
+            f.write(bytes([was[0] ^ 4]))
+        for dest in ("bad.tar", "bad"):
+            q = p.run("export", "a/b:1", p / dest)
+            assert q.returncode == 125 and "fsck" in q.stderr, q.stderr
+        assert not [n for n in os.listdir(p.path) if n.startswith("bad.tar")]
+        assert not os.path.exists(p / "bad/index.json")
+
+
+test_export_save_and_load_keep_every_digest.deadline = 120
+
+
+def test_disk_use_is_what_du_says():
+    with oci.Place() as p:
+        p.store = p.path + "/state/store"
+        os.mkdir(p.path + "/state", 0o700)
+        big_layout(p / "oci")
+        p.ok("import", p / "oci", "a:1")
+        p.ok("tag", "a:1", "a:2")
+        simple(p / "other")
+        p.ok("import", p / "other", "b")
+        d = json.loads(p.ok("df", "--json"))
+        parts = ("blobs", "layers", "sandboxes", "host", "other")
+        assert d["total_bytes"] == sum(d[k]["bytes"] for k in parts)
+        assert abs(d["total_bytes"] - du(p.store)) <= 4096, (d, du(p.store))
+        assert abs(d["layers"]["bytes"] - du(p.store + "/layers")) <= 4096
+        assert abs(d["blobs"]["bytes"] - du(p.store + "/blobs/sha256")) <= 4096
+        assert not any(d[k]["reclaimable_bytes"] for k in parts), d
+        assert d["images"]["count"] == 3 and d["layers"]["count"] == 4
+        sizes = {i["name"]: i for i in json.loads(p.ok("ls", "--size", "--json"))}
+        assert sizes["a:1"]["disk_bytes"] + sizes["b:latest"]["disk_bytes"] <= d["layers"]["bytes"]
+        assert sizes["a:1"]["disk_bytes"] > 3 * 400 * 3000
+        # without its names it can be reclaimed, and that is what gc then frees
+        for f in ("a:1", "a:2"):
+            os.unlink(p.store + f"/images/{f}.json")
+        back = json.loads(p.ok("df", "--json"))
+        want = sum(back[k]["reclaimable_bytes"] for k in parts)
+        before = du(p.store)
+        freed = json.loads(p.ok("gc", "--json"))["bytes"]
+        assert freed > 3 * 400 * 3000 and abs(want - freed) <= 65536, (want, freed)
+        assert abs(before - du(p.store) - freed) <= 65536, (before, du(p.store), freed)
+
+
+def test_prune_tags_and_pins():
+    with oci.Place() as p:
+        simple(p / "oci")
+        simple(p / "two", Env=["A=1"])
+        p.ok("import", p / "oci", "a:1")
+        p.ok("tag", "a:1", "x.example/a:2")
+        assert p.ok("ls", "-q").split() == ["a:1", "x.example/a:2"]
+        p.ok("import", p / "two", "b")
+        p.ok("pin", "pool:python", "b")
+        p.ok("prune")
+        assert len(p.ok("ls", "-q").split()) == 3, "only what no name needs"
+        assert p.ok("prune", "--all", "--older-than", "1h", "-q") == ""
+        assert p.ok("prune", "--all", "--dry-run").split() == ["a:1", "x.example/a:2"]
+        p.ok("prune", "-a")
+        assert p.ok("ls", "-q").split() == ["b:latest"], "pinned"
+        q = p.run("rm", "b")
+        assert q.returncode == 125 and "pin pool:python" in q.stderr, q.stderr
+        p.ok("rm", "-f", "b")
+        p.ok("gc")
+        assert len(p.layers()) == 1, "its files stay"
+        p.ok("unpin", "pool:python")
+        p.ok("gc")
+        assert not p.layers() and not os.listdir(p.store + "/blobs/sha256")
+        for words in (["pin", "../x", "b"], ["pin", "-x", "b"], ["unpin", "a/b"], ["tag", "nosuch", "c"], ["unpin", "nosuch"],
+                      ["prune", "--older-than", "1h"]):
+            assert p.run(*words).returncode in (2, 125), words
 
 
 if __name__ == "__main__":
