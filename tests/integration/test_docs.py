@@ -107,7 +107,9 @@ def run_example(page, command):
     elif "create" in words:
         b.berth("rm", "--force", "work")
     if "debian:12" in words and "import" not in words:
-        b.berth("image", "import", directory("empty-rootfs"), "debian:12", ok=True)
+        if not os.path.exists(b.tmp("small-rootfs")):
+            b.busybox_rootfs("small-rootfs")
+        b.berth("image", "import", b.tmp("small-rootfs"), "debian:12", ok=True)
     try:
         r = shell(command.replace("/tmp/", directory("tmp") + "/"))
     except subprocess.TimeoutExpired:
