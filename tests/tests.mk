@@ -70,3 +70,15 @@ integration attack fault: $(PROGRAMS) $(test_tools)
 	@$(run_tests) $@
 
 .PHONY: check check-built unit fuzz-replay fuzz-check integration attack fault
+
+# 64 clients of random verbs against berthd, under ThreadSanitizer or under AddressSanitizer; SECONDS and CLIENTS change it
+SECONDS ?= 60
+CLIENTS ?= 64
+tsan-berthd asan-berthd: SANITIZE = $(if $(filter tsan%,$@),thread,address$(comma)undefined)
+tsan-berthd asan-berthd: all
+	@$(MAKE) --no-print-directory BUILD=build-$(firstword $(subst -, ,$@)) CFLAGS='-O1 -g' LINK_STATIC=-pie \
+		HARDEN='-fsanitize=$(SANITIZE) -fno-omit-frame-pointer' build-$(firstword $(subst -, ,$@))/berthd
+	@tests/bench/berthd-stress build-$(firstword $(subst -, ,$@)) $(BUILD) $(SECONDS) $(CLIENTS)
+
+comma = ,
+.PHONY: tsan-berthd asan-berthd

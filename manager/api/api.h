@@ -64,12 +64,18 @@ struct box {
 	char id[65];
 	int kept;	/* it does not run */
 	int sock;	/* to its keeper, or -1 */
+	int lock_fd;	/* see box_lock(), or -1 */
 };
 
 /* The registry alone. */
 int box_open(struct box *b, struct http_request *rq, struct err *e);
 /* And the sandbox that {id} names, if it is the caller's: another's is ERR_NOT_FOUND. */
 int box_find(struct box *b, struct http_request *rq, struct err *e);
+/*
+ * After box_find(): one request at a time changes the life of a sandbox (start, stop, remove, ...);
+ * the others wait for it, and are ERR_NOT_FOUND when it is removed meanwhile.
+ */
+int box_lock(struct box *b, struct err *e);
 /* And its keeper; ERR_BUSY (409) when it does not run. */
 int box_connect(struct box *b, struct http_request *rq, struct err *e);
 void box_close(struct box *b);

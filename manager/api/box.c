@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -13,12 +15,13 @@
 
 #define OWNER_FILE "owner.json"
 #define ID_LEN 12
+#define LOCK_LOOK_MS 5
 
 int box_open(struct box *b, struct http_request *rq, struct err *e)
 {
 	memset(b, 0, sizeof(*b));
 	b->rq = rq;
-	b->sock = -1;
+	b->sock = b->lock_fd = -1;
 	b->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
 					 .kept_fd = -1 };
 	api_config(api_of(rq), &b->config);
@@ -69,6 +72,31 @@ int box_find(struct box *b, struct http_request *rq, struct err *e)
 	return box_allowed(b, b->id) ? 0 : err_set(e, ERR_NOT_FOUND, "no sandbox '%s'; hint: GET /v1/sandboxes lists them", ref);
 }
 
+static int look_again(struct box *b, struct err *e)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/record.json", b->id);
+	b->kept = faccessat(b->registry.sandboxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+	if (b->kept && faccessat(b->registry.kept_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id);
+	return 0;
+}
+
+int box_lock(struct box *b, struct err *e)
+{
+	b->lock_fd = openat(b->registry.kept_fd, b->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (b->lock_fd < 0)	/* one of berth run has no directory there, and nothing to lock */
+		return look_again(b, e);
+	while (flock(b->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_sys(e, "lock sandbox %s", b->id);
+		if (http_wait(b->rq, -1, 0, LOCK_LOOK_MS, e) < 0)
+			return -1;
+	}
+	return look_again(b, e);
+}
+
 int box_connect(struct box *b, struct http_request *rq, struct err *e)
 {
 	if (box_find(b, rq, e) < 0)
@@ -82,6 +110,7 @@ int box_connect(struct box *b, struct http_request *rq, struct err *e)
 void box_close(struct box *b)
 {
 	fd_close(&b->sock);
+	fd_close(&b->lock_fd);
 	registry_close(&b->registry);
 }
 

@@ -239,7 +239,7 @@ static int begin_stdin(struct http_request *rq, struct err *e)
 
 	if (!s)
 		return err_nomem(e);
-	s->box.sock = -1;
+	s->box.sock = s->box.lock_fd = -1;
 	http_set_data(rq, s, sending_free);
 	return box_connect(&s->box, rq, e);
 }

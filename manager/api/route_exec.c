@@ -334,7 +334,7 @@ static int post_exec(struct http_request *rq, struct err *e)
 
 	if (!x)
 		return err_nomem(e);
-	x->in = x->out[0] = x->out[1] = x->box.sock = -1;
+	x->in = x->out[0] = x->out[1] = x->box.sock = x->box.lock_fd = -1;
 	x->box.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
 					     .kept_fd = -1 };
 	x->input = BUF_INIT(HTTP_JSON_MAX);

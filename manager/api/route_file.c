@@ -185,7 +185,7 @@ static struct transfer *transfer_new(struct err *e)
 		err_nomem(e);
 		return NULL;
 	}
-	t->pipe_fd = t->box.sock = -1;
+	t->pipe_fd = t->box.sock = t->box.lock_fd = -1;
 	t->box.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
 					     .kept_fd = -1 };
 	return t;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Routes on sandboxes as a whole: make, list, look at, start, stop, freeze, rename, limit, remove. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/path.h"
@@ -348,7 +350,20 @@ static int wait_for_end(struct box *b, int wait_ms, struct err *e)
 	}
 }
 
-static int stop(struct box *b, struct err *e)
+/* Another client removed it meanwhile: that, and not the file that is missing, is the answer. */
+static int is_gone(struct box *b)
+{
+	return faccessat(b->registry.kept_fd, b->id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	       faccessat(b->registry.sandboxes_fd, b->id, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+}
+
+static int gone(struct box *b, int r, struct err *e)
+{
+	return r < 0 && is_gone(b) ? err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id) : r;
+}
+
+/* record: it stays, and its record says that it does not run. */
+static int stop(struct box *b, int with_record, struct err *e)
 {
 	autojson json_t *rq = json_pack("{s:s}", "op", "stop"), *record = NULL;
 	struct err ignored;
@@ -358,11 +373,11 @@ static int stop(struct box *b, struct err *e)
 		return -1;
 	if (wire_send(b->sock, rq, NULL, 0, e) < 0 || wait_for_end(b, 30000, e) < 0)
 		return -1;
-	record = registry_load(&b->registry, b->id, "record.json", &ignored);
+	record = with_record ? registry_load(&b->registry, b->id, "record.json", &ignored) : NULL;
 	if (!record)
 		return 0;
 	json_object_set_new(record, "status", json_string("stopped"));
-	return registry_save(&b->registry, b->id, "record.json", record, e);
+	return gone(b, registry_save(&b->registry, b->id, "record.json", record, e), e);
 }
 
 static int reply_id(struct http_request *rq, const struct box *b, const char *key, const char *value, struct err *e)
@@ -375,8 +390,10 @@ static int post_stop(struct http_request *rq, struct err *e)
 	struct box b;
 	int r = box_find(&b, rq, e);
 
+	if (r == 0)
+		r = box_lock(&b, e);
 	if (r == 0 && !b.kept)
-		r = stop(&b, e);
+		r = stop(&b, 1, e);
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "status", "stopped", e);
 }
@@ -400,12 +417,14 @@ static int start(struct http_request *rq, int stop_first, struct err *e)
 	struct box b;
 	int r = box_find(&b, rq, e);
 
+	if (r == 0)
+		r = box_lock(&b, e);
 	if (r == 0 && stop_first && !b.kept) {
-		r = stop(&b, e);
+		r = stop(&b, 1, e);
 		b.kept = 1;
 	}
 	if (r == 0 && b.kept)
-		r = spawn_on(rq, &b, "start", NULL, e);
+		r = gone(&b, spawn_on(rq, &b, "start", NULL, e), e);
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "status", "running", e);
 }
@@ -425,10 +444,12 @@ static int delete_sandbox(struct http_request *rq, struct err *e)
 	struct box b;
 	int r = box_find(&b, rq, e);
 
+	if (r == 0)
+		r = box_lock(&b, e);
 	if (r == 0 && !b.kept && !http_query_bool(rq, "force"))
 		r = err_set(e, ERR_BUSY, "sandbox %s is running; hint: stop it first, or ?force=true", b.id);
 	if (r == 0 && !b.kept)
-		r = stop(&b, e);
+		r = stop(&b, 0, e);
 	if (r == 0)
 		r = registry_forget(&b.registry, b.id, e);
 	box_close(&b);
@@ -441,6 +462,8 @@ static int post_rename(struct http_request *rq, struct err *e)
 	struct box b;
 	int r = box_find(&b, rq, e);
 
+	if (r == 0)
+		r = box_lock(&b, e);
 	if (r == 0)
 		r = registry_rename(&b.registry, b.id, name, e);
 	box_close(&b);
@@ -455,6 +478,8 @@ static int patch_sandbox(struct http_request *rq, struct err *e)
 	size_t i;
 	int r = box_find(&b, rq, e);
 
+	if (r == 0)
+		r = box_lock(&b, e);
 	for (i = 0; r == 0 && i < ARRAY_LEN(names); i++)
 		if (json_object_get(http_json(rq), names[i]))
 			r = add_option(&a, names[i], json_object_get(http_json(rq), names[i]), e);
@@ -462,7 +487,7 @@ static int patch_sandbox(struct http_request *rq, struct err *e)
 		r = err_set(e, ERR_INVALID, "nothing to change; hint: memory, cpus, pids");
 	if (r == 0) {
 		a.v[a.n] = NULL;
-		r = spawn_on(rq, &b, "update", (const char *const *)a.v, e);
+		r = gone(&b, spawn_on(rq, &b, "update", (const char *const *)a.v, e), e);
 	}
 	args_release(&a);
 	box_close(&b);
