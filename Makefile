@@ -65,7 +65,7 @@ PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-oci
 DAEMON_PACKAGES = libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
 api_a = $(BUILD)/libberth-api.a
 service_a = $(BUILD)/libberth-service.a
-service_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard manager/service/*.c))
+service_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard manager/service/*.c)) $(BUILD)/manager/service/kernelblob.o
 api_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard manager/api/*.c)) $(BUILD)/manager/api/schemas.o
 LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
 LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto) $(LIBS_STORE) -lpthread
@@ -247,6 +247,11 @@ $(BUILD)/manager/api/schemas.o: manager/api/schemas.S manager/api/schemas.json
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DSCHEMAS_PATH='"manager/api/schemas.json"' -c -o $@ $<
+
+$(BUILD)/manager/service/kernelblob.o: manager/service/kernelblob.S manager/service/kernel.py
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DKERNEL_PATH='"manager/service/kernel.py"' -c -o $@ $<
 
 $(BUILD)/berthd: $(BUILD)/cli/berthd.o $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)

@@ -28,6 +28,7 @@
 #include "base/path.h"
 #include "manager/api/api.h"
 #include "manager/api/dlog.h"
+#include "manager/api/route_manager.h"
 #include "manager/api/tokens.h"
 
 #define SOCKET_NAME "berthd.sock"
@@ -283,7 +284,10 @@ static int serve(struct daemon *d, struct err *e)
 	d->http = d->api.http = http_new(&o, e);
 	if (!d->http)
 		return -1;
-	r = listen_all(d, count, e);
+	/* before anybody can ask: what an earlier berthd left is taken over */
+	r = manager_start(&d->api, e);
+	if (r == 0)
+		r = listen_all(d, count, e);
 	if (r == 0) {
 		atomic_store(&d->api.ready, 1);
 		notify(d, "READY=1");
@@ -303,6 +307,7 @@ static int serve(struct daemon *d, struct err *e)
 	if (d->socket_path[0])
 		unlink(d->socket_path);
 	http_stop(d->http, STOP_GRACE_MS);
+	manager_end(&d->api);
 	if (r == 0)
 		dlog_note(DLOG_NOTICE, "berthd ended; sandboxes live on");
 	return r;
@@ -320,6 +325,8 @@ static int check_config(struct daemon *d, struct err *e)
 	socklen_t n;
 
 	if (d->api.config.daemon_listen[0] && (parse_address(d->api.config.daemon_listen, &a, &n, e) < 0 || check_tokens(&d->api, e) < 0))
+		return -1;
+	if (service_check_config(&d->api.config, e) < 0)
 		return -1;
 	printf("%s: good, %zu tokens\n", d->api.config.file[0] ? d->api.config.file : "no configuration file",
 	       tokens_count(d->api.tokens));

@@ -341,6 +341,18 @@ static int unknown_key(const char *section, const char *name, struct err *e)
 			err_hint(e, "berth config show lists sections and keys");
 }
 
+/* What berthd reads by itself, and berthd --check-config checks. */
+static int is_service_section(const char *section)
+{
+	static const char *const names[] = { "store", "storage", "session", "admission", "pool" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(names); i++)
+		if (!strcmp(names[i], section))
+			return 1;
+	return 0;
+}
+
 static int apply_section(struct config *c, const char *section, json_t *table, struct err *e)
 {
 	const char *name;
@@ -350,7 +362,7 @@ static int apply_section(struct config *c, const char *section, json_t *table, s
 	for (i = 0; i < config_key_count && strcmp(config_keys[i].section, section); i++)
 		;
 	if (i == config_key_count)
-		return unknown_section(section, e);
+		return is_service_section(section) ? 0 : unknown_section(section, e);
 	if (!json_is_object(table))
 		return err_set(e, ERR_CONFIG, "%s is no table; hint: [%s]", section, section);
 	json_object_foreach(table, name, v) {
@@ -460,6 +472,35 @@ static int apply_env(struct config *c, struct err *e)
 }
 
 /* ---- outwards ---- */
+
+int config_set(void *base, const struct config_key *k, const json_t *v, const char *what, struct err *e)
+{
+	return set_json(base, k, v, what, e);
+}
+
+int config_set_preset(void *base, const struct config_key *k, struct err *e)
+{
+	return set_text(base, k, k->preset, k->name, e);
+}
+
+json_t *config_document(struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(CONFIG_MAX_BYTES);
+	const char *named = secure_getenv("BERTH_CONFIG"), *path = named ? named : CONFIG_PATH;
+	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	json_t *doc;
+
+	if (fd < 0 && errno == ENOENT && !named)
+		return json_object();
+	if (fd < 0)
+		err_code_sys(e, ERR_CONFIG, "open %.200s", path);
+	if (fd < 0 || read_file(fd, path, &b, e) < 0)
+		return NULL;
+	doc = toml_parse(b.data ? b.data : "", b.len, path, e);
+	if (!doc)
+		e->code = ERR_CONFIG;
+	return doc;
+}
 
 void config_defaults(struct config *ret)
 {

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/json.h"
 
 #define CONFIG_PATH "/etc/berth/berth.toml"
 #define CONFIG_MAX_BYTES (1024 * 1024)
@@ -116,6 +117,15 @@ int config_load(struct config *ret, struct err *e);
 int config_load_file(const char *path, struct config *ret, struct err *e);
 /* Defaults, then text; what names it in errors.  Looks at nothing else. */
 int config_parse(const char *text, size_t n, const char *what, struct config *ret, struct err *e);
+
+/*
+ * For sections that only berthd reads (manager/service/conf.h): sets the field of
+ * row k in the struct at base from a value of the file, or from its preset.
+ */
+int config_set(void *base, const struct config_key *k, const json_t *v, const char *what, struct err *e);
+int config_set_preset(void *base, const struct config_key *k, struct err *e);
+/* The whole file that config_load() would read, as a new reference; an absent one is {}. */
+json_t *config_document(struct err *e);
 
 /* The value of row i as TOML source; returns out. */
 const char *config_value_toml(const struct config *c, size_t i, char *out, size_t n);

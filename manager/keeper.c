@@ -210,6 +210,8 @@ static void handle_request(struct keeper *k, int i, json_t *rq, const int *fds, 
 		if (r > 0)
 			r = files_op(k, i, op, rq, fds, count, &e);
 		if (r > 0)
+			r = keeper_adopt_op(k, i, op, rq, &e);
+		if (r > 0)
 			r = own_op(k, i, op, rq, &e);
 	}
 	if (r < 0)

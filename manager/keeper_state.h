@@ -121,6 +121,7 @@ struct keeper {
 	struct cgroup_limits limits;	/* once changed: instead of the spec's */
 	struct policy *policy;		/* of the command policy; NULL: not read yet */
 	struct stat policy_file;	/* that it was read from */
+	char adopted[65];		/* the token of the claim it was made ahead for, or "" */
 	uint32_t next_seq;
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];
@@ -128,6 +129,8 @@ struct keeper {
 };
 
 uint64_t keeper_now_ms(void);
+/* keeper_adopt.c: 1 when op is not its own. */
+int keeper_adopt_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
 /* Sends msg, which it consumes, to client i; a client that cannot take it is dropped. */
 void keeper_answer(struct keeper *k, int client, json_t *msg, const int *fds, size_t count);
 void keeper_answer_error(struct keeper *k, int client, const struct err *e);

@@ -50,7 +50,7 @@ static void unlock_range(int fd, uint32_t n)
 
 static int is_free(struct registry *r, int fd, uint32_t n)
 {
-	char id[RANGES_NOTE + 1] = "";
+	char id[RANGES_NOTE + 1] = "", path[RANGES_NOTE + 16];
 
 	if (pread(fd, id, RANGES_NOTE, note_at(n)) < 0)
 		return 0;
@@ -59,7 +59,11 @@ static int is_free(struct registry *r, int fd, uint32_t n)
 	if (!faccessat(r->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) ||
 	    !faccessat(r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
 		return 0;
-	return errno == ENOENT;
+	if (errno != ENOENT)
+		return 0;
+	/* its files are in an archive, and still belong to these ids (manager/service/workspace.c) */
+	snprintf(path, sizeof(path), "manager/archived/%s", id);
+	return faccessat(r->state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
 static int note(int fd, uint32_t n, const char *id, struct err *e)

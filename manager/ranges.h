@@ -5,7 +5,7 @@
  * One file, state_dir/ids/ranges: byte n is locked (F_OFD_SETLK, fcntl(2)) as long as
  * the supervisor of the sandbox with range n lives, and the note at n * RANGES_NOTE
  * names the sandbox.  A range is free when nobody holds its lock and the sandbox in
- * its note has no directory: so a crash frees it only once gc was there, and a
+ * its note has no directory (nor one in state_dir/manager/archived): so a crash frees it only once gc was there, and a
  * lasting sandbox keeps it while it is stopped, as its files are of that range.
  * Called with the registry locked.
  */

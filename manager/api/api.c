@@ -8,12 +8,13 @@
 #include "base/mem.h"
 #include "manager/api/events.h"
 #include "manager/api/http_state.h"
+#include "manager/api/route_manager.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
 
 const struct http_route *const api_routes[] = {
 	system_routes, sandbox_routes, exec_routes, session_routes, command_routes, file_routes,
-	image_routes, event_routes, NULL,
+	image_routes, event_routes, agentscope_routes, proxy_routes, manager_routes, NULL,
 };
 
 /* berth lies beside us (in the build tree), or in ../bin when we are in sbin. */
@@ -52,7 +53,7 @@ int api_init(struct api *a, struct err *e)
 	memset(a, 0, sizeof(*a));
 	a->started_ms = http_now_ms();
 	json_object_seed(0);	/* before any thread makes an object */
-	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || find_berth(a, e) < 0 || load_tokens(&a->config, &a->tokens, e) < 0)
+	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || manager_schemas(e) < 0 || find_berth(a, e) < 0 || load_tokens(&a->config, &a->tokens, e) < 0)
 		return -1;
 	pthread_rwlock_init(&a->lock, NULL);
 	return 0;
@@ -65,6 +66,10 @@ int api_reload(struct api *a, struct err *e)
 
 	if (config_load(&c, e) < 0 || load_tokens(&c, &tokens, e) < 0)
 		return -1;
+	if (a->manager && service_reload(a->manager, &c, e) < 0) {
+		tokens_free(tokens);
+		return -1;
+	}
 	pthread_rwlock_wrlock(&a->lock);
 	old = a->tokens;
 	a->tokens = tokens;

@@ -13,6 +13,7 @@
 #include "manager/api/api.h"
 #include "manager/api/http_state.h"
 #include "manager/api/openapi.h"
+#include "manager/service/service.h"
 
 static int get_healthz(struct http_request *rq, struct err *e)
 {
@@ -112,6 +113,8 @@ static int get_metrics(struct http_request *rq, struct err *e)
 	for (i = 1; i < 6; i++)
 		if (buf_addf(&b, e, "berth_http_requests_total{status=\"%dxx\"} %" PRIu64 "\n", i, h.requests[i]) < 0)
 			return -1;
+	if (a->manager && service_metrics(a->manager, &b, e) < 0)
+		return -1;
 	i = http_reply_data(rq, 0, "text/plain; version=0.0.4", b.data, b.len, e);
 	b.data = NULL;	/* the reply has it */
 	return i;

@@ -67,7 +67,7 @@ def loops(root):
 
 # What may stand in an idle state root: empty directories, lock files (never unlinked), the image store
 # and the skeleton of the host image.  A range of ids is free when the sandbox in its note is gone.
-KEPT_DIRS = ("store", "host", "ids")
+KEPT_DIRS = ("store", "host", "ids", "manager")
 
 
 def state_residue(root):
@@ -80,6 +80,9 @@ def state_residue(root):
             inner = where != top
             found += [os.path.join(where, d) for d in dirs if inner]
             found += [os.path.join(where, f) for f in files if inner or not f.endswith("lock")]
+    # berthd's records may stay; what they are about may not
+    for part in ("workspaces", "archived"):
+        found += [os.path.join(root, "state/manager", part, n) for n in names(f"{root}/state/manager/{part}")]
     held = "".join(lines(f"{root}/state/ids/ranges")).split("\0")
     found += [f"a range of ids held by {id}" for id in names(f"{root}/run/sandboxes") if id in held]
     return found

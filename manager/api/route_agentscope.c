@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The remote contract of agentscope-runtime's SandboxManager: POST /FUNCTION with the
+ * call's named arguments, answered {"data": ...}; each also as FUNCTION_async.
+ * Errors are {"detail": ...} with a status that is no 2xx: unlike the original, a call
+ * that failed never comes back as a result.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/api/api.h"
+#include "manager/api/route_manager.h"
+
+json_t *manager_detail(const struct err *e)
+{
+	json_t *text = json_string(e->msg);
+
+	return json_pack("{s:o,s:s}", "detail", text ? text : json_string("failed"), "code", err_name(e->code));
+}
+
+static int is_gone(void *ctx)
+{
+	struct err ignored;
+
+	return http_wait(ctx, -1, 0, 0, &ignored) < 0;
+}
+
+struct service_who manager_who(struct http_request *rq)
+{
+	const struct http_who *who = http_who(rq);
+
+	return (struct service_who){ .name = who->name, .admin = who->admin, .gone = is_gone, .gone_ctx = rq };
+}
+
+struct service *manager_of(struct http_request *rq)
+{
+	return api_of(rq)->manager;
+}
+
+/* Consumes data, which NULL means that e is set. */
+static int answer(struct http_request *rq, json_t *data, struct err *e)
+{
+	return data ? http_reply_json(rq, 0, json_pack("{s:o}", "data", data), e) : -1;
+}
+
+/* A required string of the body. */
+static const char *need(struct http_request *rq, const char *key, struct err *e)
+{
+	const char *v = NULL;
+	int r = json_get_str(http_json(rq), key, &v, "body", e);
+
+	if (r == 0)
+		err_set(e, ERR_INVALID, "\"%s\" is required", key);
+	if (r > 0)
+		http_audit(rq, key, v);
+	return r > 0 ? v : NULL;
+}
+
+static int post_cleanup(struct http_request *rq, struct err *e)
+{
+	struct service_who who = manager_who(rq);
+
+	return service_cleanup(manager_of(rq), &who, e) < 0 ? -1 : answer(rq, json_null(), e);
+}
+
+static int create(struct http_request *rq, int from_pool, struct err *e)
+{
+	struct service_who who = manager_who(rq);
+	char name[65];
+
+	if (service_create(manager_of(rq), &who, http_json(rq), from_pool, name, e) < 0)
+		return -1;
+	http_audit(rq, "sandbox", name);
+	return answer(rq, json_string(name), e);
+}
+
+static int post_create(struct http_request *rq, struct err *e)
+{
+	return create(rq, 0, e);
+}
+
+static int post_create_from_pool(struct http_request *rq, struct err *e)
+{
+	return create(rq, 1, e);
+}
+
+typedef int act(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+
+static int with_identity(struct http_request *rq, act *f, struct err *e)
+{
+	const char *identity = need(rq, "identity", e);
+	struct service_who who = manager_who(rq);
+
+	return !identity || f(manager_of(rq), &who, identity, e) < 0 ? -1 : answer(rq, json_true(), e);
+}
+
+static int post_release(struct http_request *rq, struct err *e)
+{
+	return with_identity(rq, service_release, e);
+}
+
+static int post_start(struct http_request *rq, struct err *e)
+{
+	return with_identity(rq, service_start, e);
+}
+
+static int post_stop(struct http_request *rq, struct err *e)
+{
+	return with_identity(rq, service_stop, e);
+}
+
+static int post_check_health(struct http_request *rq, struct err *e)
+{
+	return with_identity(rq, service_health, e);
+}
+
+static int post_get_status(struct http_request *rq, struct err *e)
+{
+	const char *identity = need(rq, "identity", e);
+	struct service_who who = manager_who(rq);
+	char status[16];
+
+	return !identity || service_status(manager_of(rq), &who, identity, status, e) < 0 ? -1 : answer(rq, json_string(status), e);
+}
+
+static int post_get_info(struct http_request *rq, struct err *e)
+{
+	const char *identity = need(rq, "identity", e);
+	struct service_who who = manager_who(rq);
+
+	return identity ? answer(rq, service_info(manager_of(rq), &who, identity, e), e) : -1;
+}
+
+static int post_list_tools(struct http_request *rq, struct err *e)
+{
+	const char *identity = need(rq, "identity", e), *type = NULL;
+	struct service_who who = manager_who(rq);
+
+	if (!identity || json_get_str(http_json(rq), "tool_type", &type, "body", e) < 0)
+		return -1;
+	return answer(rq, service_list_tools(manager_of(rq), &who, identity, type, e), e);
+}
+
+static int post_call_tool(struct http_request *rq, struct err *e)
+{
+	const char *identity = need(rq, "identity", e), *tool = identity ? need(rq, "tool_name", e) : NULL;
+	struct service_who who = manager_who(rq);
+	json_t *arguments = NULL;
+
+	if (!tool || json_get_obj(http_json(rq), "arguments", &arguments, "body", e) < 0)
+		return -1;
+	return answer(rq, service_call_tool(manager_of(rq), &who, identity, tool, arguments, e), e);
+}
+
+static int post_add_mcp_servers(struct http_request *rq, struct err *e)
+{
+	const char *identity = need(rq, "identity", e);
+	struct service_who who = manager_who(rq);
+	json_t *configs = NULL;
+	int overwrite = 0;
+
+	if (!identity || json_get_obj(http_json(rq), "server_configs", &configs, "body", e) < 0 ||
+	    json_get_bool(http_json(rq), "overwrite", &overwrite, "body", e) < 0)
+		return -1;
+	return answer(rq, service_add_mcp(manager_of(rq), &who, identity, configs, overwrite, e), e);
+}
+
+static int post_get_session_mapping(struct http_request *rq, struct err *e)
+{
+	const char *ctx = need(rq, "session_ctx_id", e);
+	struct service_who who = manager_who(rq);
+
+	return ctx ? answer(rq, service_session_mapping(manager_of(rq), &who, ctx, e), e) : -1;
+}
+
+static int post_list_session_keys(struct http_request *rq, struct err *e)
+{
+	struct service_who who = manager_who(rq);
+
+	return answer(rq, service_session_keys(manager_of(rq), &who, e), e);
+}
+
+static int get_health(struct http_request *rq, struct err *e)
+{
+	return http_reply_json(rq, 0, json_pack("{s:s,s:s}", "status", "healthy", "version", BERTH_VERSION), e);
+}
+
+#define BOTH(name, schema, text, more) \
+	{ "POST", "/" #name, post_##name, text, HTTP_JSON, .flags = HTTP_OPTIONAL | (more), .request = schema, .response = "Data", \
+	  .shape_error = manager_detail }, \
+	{ "POST", "/" #name "_async", post_##name, text, HTTP_JSON, .flags = HTTP_OPTIONAL | (more), .request = schema, \
+	  .response = "Data", .shape_error = manager_detail }
+
+const struct http_route agentscope_routes[] = {
+	{ "GET", "/health", get_health, "agentscope: whether the manager serves", .response = "Health", .flags = HTTP_QUIET },
+	BOTH(cleanup, NULL, "agentscope: release all of the caller's sandboxes", 0),
+	BOTH(create_from_pool, "ManagerCreate", "agentscope: a warm sandbox, or a new one", 0),
+	BOTH(create, "ManagerCreate", "agentscope: a new sandbox", 0),
+	BOTH(release, "Identity", "agentscope: remove a sandbox", 0),
+	BOTH(start, "Identity", "agentscope: start a stopped sandbox", 0),
+	BOTH(stop, "Identity", "agentscope: stop a sandbox, keeping its files", 0),
+	BOTH(get_status, "Identity", "agentscope: running, exited, ...", HTTP_QUIET),
+	BOTH(get_info, "Identity", "agentscope: the record of a sandbox", HTTP_QUIET),
+	BOTH(check_health, "Identity", "agentscope: whether a sandbox serves", HTTP_QUIET),
+	BOTH(list_tools, "ListTools", "agentscope: tools of a sandbox", HTTP_QUIET),
+	BOTH(call_tool, "CallTool", "agentscope: call a tool in a sandbox", 0),
+	BOTH(add_mcp_servers, "AddMcp", "agentscope: start MCP servers in a sandbox", 0),
+	BOTH(get_session_mapping, "SessionId", "agentscope: the sandboxes of a session", HTTP_QUIET),
+	BOTH(list_session_keys, NULL, "agentscope: the sessions", HTTP_QUIET),
+	{ NULL },
+};

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* route_manager - what the routes of the manager share. */
+#ifndef BERTH_MANAGER_API_ROUTE_MANAGER_H
+#define BERTH_MANAGER_API_ROUTE_MANAGER_H
+
+#include "manager/api/api.h"
+#include "manager/service/service.h"
+
+extern const struct http_route agentscope_routes[], manager_routes[], proxy_routes[];
+
+struct service *manager_of(struct http_request *rq);
+struct service_who manager_who(struct http_request *rq);
+/* {"detail": ..., "code": ...} */
+json_t *manager_detail(const struct err *e);
+/* Adds the schemas of these routes. */
+int manager_schemas(struct err *e);
+/* Starts the service; and ends it. */
+int manager_start(struct api *a, struct err *e);
+void manager_end(struct api *a);
+
+#endif

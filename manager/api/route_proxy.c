@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The workspace of a sandbox, at /proxy/IDENTITY/workspace/..., as agentscope's
+ * container serves it.  The work is done in the sandbox by the file helper.  A path
+ * is relative to /workspace or below it; the check is by components, so that
+ * /workspace-evil is outside, and a link inside leads at most elsewhere in the sandbox.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/api/api.h"
+#include "manager/api/route_manager.h"
+#include "manager/fileclient.h"
+
+#define ROOT "/workspace"
+#define SHORT_MS 60000
+#define LONG_MS 300000
+#define LIST_MAX (64u << 20)
+#define PATH_BYTES 4096
+#define DEPTH_MAX 64
+#define BATCH_MAX (64u << 20)
+
+/* Lexically: "." and ".." are done away with, and what is not below ROOT is refused. */
+static int resolve(const char *path, char out[PATH_BYTES], struct err *e)
+{
+	autofree char *whole = NULL;
+	size_t len = 0;
+	char *part, *save = NULL;
+
+	if (!path || asprintf(&whole, "%s%s", path[0] == '/' ? "" : ROOT "/", path) < 0) {
+		whole = NULL;
+		return path ? err_nomem(e) : err_set(e, ERR_INVALID, "\"path\" is required");
+	}
+	if (strlen(whole) >= PATH_BYTES)
+		return err_set(e, ERR_INVALID, "the path is too long");
+	for (part = strtok_r(whole, "/", &save); part; part = strtok_r(NULL, "/", &save)) {
+		if (!strcmp(part, "."))
+			continue;
+		if (!strcmp(part, "..")) {
+			while (len && out[--len] != '/')
+				;
+			continue;
+		}
+		out[len++] = '/';
+		memcpy(out + len, part, strlen(part));
+		len += strlen(part);
+	}
+	out[len] = '\0';
+	if (strncmp(out, ROOT, strlen(ROOT)) || (out[strlen(ROOT)] && out[strlen(ROOT)] != '/'))
+		return err_set(e, ERR_DENIED, "the path is not within " ROOT);
+	return 0;
+}
+
+static int use(struct http_request *rq, struct service_who *who, struct service_use *u, struct err *e)
+{
+	*who = manager_who(rq);
+	return service_use(manager_of(rq), who, http_param(rq, "identity"), u, e);
+}
+
+static json_t *entry_of(const char *path, const struct filerecord *r)
+{
+	const char *type = S_ISDIR(r->mode) ? "dir" : S_ISREG(r->mode) ? "file" : S_ISLNK(r->mode) ? "symlink" : "other";
+	const char *slash = strrchr(path, '/');
+	json_t *j = json_pack("{s:s,s:s,s:s,s:n,s:I}", "path", path, "name", slash ? slash + 1 : path, "type", type, "size", "mtime_ms",
+			      (json_int_t)(r->mtime_sec * 1000 + r->mtime_nsec / 1000000));
+
+	if (j && S_ISREG(r->mode))
+		json_object_set_new(j, "size", json_integer((json_int_t)r->size));
+	return j;
+}
+
+static int run_verb(struct service_use *u, const char *const *argv, struct buf *out, struct err *e)
+{
+	struct filecounts c;
+
+	return fileclient_run(u->sock, argv, NULL, SHORT_MS, -1, out, &c, e);
+}
+
+/* 1 with its entry, 0 when there is none. */
+static int describe(struct service_use *u, const char *path, json_t **ret, unsigned *ret_mode, struct err *e)
+{
+	const char *argv[] = { "stat", "", path, NULL }, *at;
+	autobuf struct buf text = BUF_INIT(1 << 16);
+	struct filerecord r;
+
+	if (run_verb(u, argv, &text, e) < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	at = text.data;
+	if (filerecord_next(&at, text.data + text.len, &r, e) < 1)
+		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
+	if (ret)
+		*ret = entry_of(path, &r);
+	if (ret_mode)
+		*ret_mode = r.mode;
+	return !ret || *ret ? 1 : err_set(e, ERR_CORRUPT, "the name is not valid UTF-8");
+}
+
+/* ---- small things --------------------------------------------------------------------- */
+
+static int get_exists(struct http_request *rq, struct err *e)
+{
+	char path[PATH_BYTES];
+	struct service_who who;
+	struct service_use u;
+	int r;
+
+	if (resolve(http_query(rq, "path"), path, e) < 0 || use(rq, &who, &u, e) < 0)
+		return -1;
+	r = describe(&u, path, NULL, NULL, e);
+	service_use_end(&u);
+	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:b}", "exists", r), e);
+}
+
+static int delete_entry(struct http_request *rq, struct err *e)
+{
+	char path[PATH_BYTES];
+	const char *argv[] = { "rm", "rf", path, NULL };
+	struct service_who who;
+	struct service_use u;
+	int r;
+
+	if (resolve(http_query(rq, "path"), path, e) < 0)
+		return -1;
+	if (!strcmp(path, ROOT))
+		return err_set(e, ERR_DENIED, ROOT " itself is not removed");
+	if (use(rq, &who, &u, e) < 0)
+		return -1;
+	r = run_verb(&u, argv, NULL, e);
+	service_use_end(&u);
+	return r < 0 && e->code != ERR_NOT_FOUND ? -1 : http_reply_empty(rq, 204, e);
+}
+
+static int make_parent(struct service_use *u, const char *path, struct err *e)
+{
+	char parent[PATH_BYTES];
+	const char *argv[] = { "mkdir", "p", "", parent, NULL };
+
+	snprintf(parent, sizeof(parent), "%s", path);
+	*strrchr(parent, '/') = '\0';
+	return strlen(parent) <= strlen(ROOT) ? 0 : run_verb(u, argv, NULL, e);
+}
+
+static int post_move(struct http_request *rq, struct err *e)
+{
+	char from[PATH_BYTES], to[PATH_BYTES];
+	const char *argv[] = { "mv", from, to, NULL };
+	json_t *entry = NULL;
+	struct service_who who;
+	struct service_use u;
+	int r;
+
+	if (resolve(json_string_value(json_object_get(http_json(rq), "source")), from, e) < 0 ||
+	    resolve(json_string_value(json_object_get(http_json(rq), "destination")), to, e) < 0 || use(rq, &who, &u, e) < 0)
+		return -1;
+	r = make_parent(&u, to, e);
+	if (r == 0)
+		r = run_verb(&u, argv, NULL, e);
+	if (r == 0)
+		r = describe(&u, to, &entry, NULL, e);
+	service_use_end(&u);
+	if (r == 0)
+		return err_set(e, ERR_NOT_FOUND, "the entry was moved away meanwhile");
+	return r < 0 ? -1 : http_reply_json(rq, 0, entry, e);
+}
+
+static int post_mkdir(struct http_request *rq, struct err *e)
+{
+	char path[PATH_BYTES];
+	const char *argv[] = { "mkdir", "p", "", path, NULL };
+	struct service_who who;
+	struct service_use u;
+	unsigned mode = 0;
+	int r;
+
+	if (resolve(json_string_value(json_object_get(http_json(rq), "path")), path, e) < 0 || use(rq, &who, &u, e) < 0)
+		return -1;
+	r = describe(&u, path, NULL, &mode, e);
+	if (r == 1 && !S_ISDIR(mode))
+		r = err_set(e, ERR_EXISTS, "the path exists and is not a directory");
+	if (r == 0 && run_verb(&u, argv, NULL, e) < 0)
+		r = -1;
+	service_use_end(&u);
+	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:b}", "created", !r), e);
+}
+
+static int list_below(struct service_use *u, const char *path, uint64_t depth, json_t *out, struct err *e)
+{
+	const char *argv[] = { "list", path, NULL }, *at;
+	autobuf struct buf text = BUF_INIT(LIST_MAX);
+	struct filerecord r;
+	char child[PATH_BYTES];
+	json_t *entry;
+	int got;
+
+	if (run_verb(u, argv, &text, e) < 0)
+		return -1;
+	for (at = text.data; (got = filerecord_next(&at, text.data + text.len, &r, e)) > 0;) {
+		if ((size_t)snprintf(child, sizeof(child), "%s/%s", path, r.name) >= sizeof(child))
+			continue;
+		entry = entry_of(child, &r);
+		if (!entry)
+			continue;	/* a name that JSON cannot say */
+		json_array_append_new(out, entry);
+		if (S_ISDIR(r.mode) && depth > 1 && list_below(u, child, depth - 1, out, e) < 0 && e->code != ERR_NOT_FOUND)
+			return -1;
+	}
+	return got < 0 ? -1 : 0;
+}
+
+static int get_list(struct http_request *rq, struct err *e)
+{
+	uint64_t depth = http_query_u64(rq, "depth", 1);
+	char path[PATH_BYTES];
+	json_t *out = json_array();
+	struct service_who who;
+	struct service_use u;
+	unsigned mode = 0;
+	int r = -1;
+
+	if (depth < 1 || depth > DEPTH_MAX) {
+		err_set(e, ERR_INVALID, "depth is 1 to %d", DEPTH_MAX);
+		goto out;
+	}
+	if (resolve(http_query(rq, "path"), path, e) < 0 || use(rq, &who, &u, e) < 0)
+		goto out;
+	r = describe(&u, path, NULL, &mode, e);
+	if (r == 0 || (r == 1 && !S_ISDIR(mode)))
+		r = err_set(e, ERR_NOT_FOUND, "no such directory");
+	else if (r == 1)
+		r = list_below(&u, path, depth, out, e);
+	service_use_end(&u);
+out:
+	if (r == 0)
+		return http_reply_json(rq, 0, out, e);
+	json_decref(out);
+	return -1;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------ */
+
+struct transfer {
+	struct service_who who;
+	struct service_use u;
+	struct fileclient client;
+	int started, pipe_fd;
+	char path[PATH_BYTES];
+	struct buf form;	/* a batch */
+};
+
+static void transfer_free(void *ctx)
+{
+	struct transfer *t = ctx;
+
+	if (!t)
+		return;
+	if (t->started)
+		fd_close(&t->client.err_fd);
+	fd_close(&t->pipe_fd);
+	service_use_end(&t->u);	/* the helper ends with its client */
+	buf_release(&t->form);
+	free(t);
+}
+
+static struct transfer *transfer_new(struct http_request *rq, struct err *e)
+{
+	struct transfer *t = calloc(1, sizeof(*t));
+
+	if (!t) {
+		err_nomem(e);
+		return NULL;
+	}
+	t->pipe_fd = -1;
+	t->form = BUF_INIT(BATCH_MAX);
+	if (use(rq, &t->who, &t->u, e) < 0) {
+		t->u.service = NULL;
+		transfer_free(t);
+		return NULL;
+	}
+	return t;
+}
+
+static int transfer_start(struct transfer *t, const char *const *argv, int out, struct err *e)
+{
+	int p[2], r;
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	t->pipe_fd = p[out ? 0 : 1];
+	r = fileclient_start(&t->client, t->u.sock, argv, NULL, LONG_MS, out ? -1 : p[0], out ? p[1] : -1, e);
+	close(p[out ? 1 : 0]);
+	t->started = r == 0;
+	t->client.wait_ms = SHORT_MS;
+	if (r == 0 && fcntl(t->pipe_fd, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up a pipe");
+	return r;
+}
+
+static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
+{
+	struct transfer *t = ctx;
+	struct filecounts c;
+	struct err e;
+
+	while (t->started) {
+		ssize_t n = read(t->pipe_fd, buf, max);
+
+		if (n > 0)
+			return n;
+		if (n == 0) {
+			/* a copy that failed half-way must not look whole: the reply is cut */
+			t->started = 0;
+			return fileclient_end(&t->client, &c, &e);
+		}
+		if ((errno != EAGAIN && errno != EINTR) || http_wait(rq, t->pipe_fd, POLLIN, -1, &e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int get_file(struct http_request *rq, struct err *e)
+{
+	const char *format = http_query(rq, "format");
+	int text = !format || !strcmp(format, "text");
+	struct transfer *t;
+	struct http_stream st = { read_transfer, transfer_free, NULL };
+	char path[PATH_BYTES];
+	const char *argv[] = { "read", "0", path, NULL };
+	unsigned mode = 0;
+	int r;
+
+	if (format && !text && strcmp(format, "bytes"))
+		return err_set(e, ERR_INVALID, "format is text or bytes");
+	if (resolve(http_query(rq, "path"), path, e) < 0 || !(t = transfer_new(rq, e)))
+		return -1;
+	st.ctx = t;
+	r = describe(&t->u, path, NULL, &mode, e);
+	if (r == 0 || (r == 1 && S_ISDIR(mode)))
+		r = err_set(e, ERR_NOT_FOUND, "not found");
+	if (r < 0 || transfer_start(t, argv, 1, e) < 0) {
+		transfer_free(t);
+		return -1;
+	}
+	return http_reply_stream(rq, 0, text ? "text/plain; charset=utf-8" : "application/octet-stream", &st, e);
+}
+
+static int begin_put(struct http_request *rq, struct err *e)
+{
+	struct transfer *t;
+	unsigned mode = 0;
+	int r;
+
+	char path[PATH_BYTES];
+
+	if (resolve(http_query(rq, "path"), path, e) < 0 || !(t = transfer_new(rq, e)))
+		return -1;
+	http_set_data(rq, t, transfer_free);
+	memcpy(t->path, path, sizeof(t->path));
+	r = describe(&t->u, t->path, NULL, &mode, e);
+	if (r == 1 && S_ISDIR(mode))
+		return err_set(e, ERR_EXISTS, "path exists and is a directory");
+	if (r < 0)
+		return -1;
+	return transfer_start(t, (const char *[]){ "write", "p", "", t->path, NULL }, 0, e);
+}
+
+static int pump(struct http_request *rq, struct transfer *t, const char *data, size_t n, struct err *e)
+{
+	while (n && t->pipe_fd >= 0) {
+		ssize_t w = write(t->pipe_fd, data, n);
+
+		if (w > 0) {
+			data += w;
+			n -= (size_t)w;
+		} else if (errno == EPIPE) {
+			fd_close(&t->pipe_fd);	/* it has ended early: its last word says why */
+		} else if (errno != EAGAIN && errno != EINTR) {
+			return err_sys(e, "write to the file helper");
+		} else if (http_wait(rq, t->pipe_fd, POLLOUT, -1, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int feed_put(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	return pump(rq, http_data(rq), data, n, e);
+}
+
+/* The file is there: its entry. */
+static json_t *finish_put(struct transfer *t, struct err *e)
+{
+	struct filecounts c;
+	json_t *entry = NULL;
+	int r;
+
+	fd_close(&t->pipe_fd);
+	t->started = 0;
+	if (fileclient_end(&t->client, &c, e) < 0)
+		return NULL;
+	r = describe(&t->u, t->path, &entry, NULL, e);
+	if (r == 0)
+		err_set(e, ERR_NOT_FOUND, "the file was removed meanwhile");
+	return r == 1 ? entry : NULL;
+}
+
+static int put_file(struct http_request *rq, struct err *e)
+{
+	json_t *entry = finish_put(http_data(rq), e);
+
+	return entry ? http_reply_json(rq, 0, entry, e) : -1;
+}
+
+/* ---- many files: multipart/form-data ------------------------------------------------------- */
+
+static int begin_batch(struct http_request *rq, struct err *e)
+{
+	struct transfer *t = transfer_new(rq, e);
+
+	if (!t)
+		return -1;
+	http_set_data(rq, t, transfer_free);
+	return 0;
+}
+
+static int feed_batch(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	struct transfer *t = http_data(rq);
+
+	if (t->form.len + n > BATCH_MAX)
+		return err_set(e, ERR_LIMIT, "a batch has at most %u bytes; hint: PUT larger files one by one", BATCH_MAX);
+	return buf_add(&t->form, data, n, e);
+}
+
+struct part {
+	char name[64], filename[PATH_BYTES];
+	const char *data;
+	size_t n;
+};
+
+/* NAME="VALUE" of a Content-Disposition line; quotes are escaped as %22 or \". */
+static int parameter(const char *line, size_t n, const char *name, char *out, size_t max)
+{
+	char key[32];
+	const char *p, *end = line + n;
+	size_t len = 0;
+
+	snprintf(key, sizeof(key), "; %s=\"", name);
+	p = memmem(line, n, key, strlen(key));
+	if (!p)
+		return 0;
+	for (p += strlen(key); p < end && *p != '"'; p++) {
+		if (*p == '\\' && p + 1 < end && (p[1] == '"' || p[1] == '\\'))
+			p++;
+		if (len + 1 >= max)
+			return 0;
+		out[len++] = *p;
+	}
+	out[len] = '\0';
+	return p < end;
+}
+
+/* The part between two boundaries: its header lines, an empty one, its bytes. */
+static int parse_part(const char *from, const char *end, struct part *ret, struct err *e)
+{
+	static const char disposition[] = "Content-Disposition:";
+	const char *line = from, *eol;
+	int found = 0;
+
+	memset(ret, 0, sizeof(*ret));
+	for (;;) {
+		eol = memmem(line, (size_t)(end - line), "\r\n", 2);
+		if (!eol)
+			return err_set(e, ERR_INVALID, "a part of the form has no body");
+		if (eol == line)
+			break;
+		if ((size_t)(eol - line) > strlen(disposition) && !strncasecmp(line, disposition, strlen(disposition)))
+			found = parameter(line, (size_t)(eol - line), "name", ret->name, sizeof(ret->name)) &&
+				(parameter(line, (size_t)(eol - line), "filename", ret->filename, sizeof(ret->filename)), 1);
+		line = eol + 2;
+	}
+	if (!found)
+		return err_set(e, ERR_INVALID, "a part of the form has no name");
+	ret->data = eol + 2;
+	ret->n = (size_t)(end - ret->data);
+	return 0;
+}
+
+static int boundary_of(struct http_request *rq, char out[80], struct err *e)
+{
+	const char *type = http_header(rq, "Content-Type"), *p = type ? strcasestr(type, "boundary=") : NULL;
+	size_t n;
+
+	if (!type || strncasecmp(type, "multipart/form-data", 19) || !p)
+		return err_set(e, ERR_INVALID, "the body is no multipart/form-data");
+	p += strlen("boundary=");
+	n = *p == '"' ? strcspn(++p, "\"") : strcspn(p, "; ");
+	if (!n || n > 70)
+		return err_set(e, ERR_INVALID, "the boundary of the form is malformed");
+	snprintf(out, 80, "--%.*s", (int)n, p);
+	return 0;
+}
+
+static int write_part(struct http_request *rq, struct transfer *t, const char *path, const struct part *p, json_t *out, struct err *e)
+{
+	unsigned mode = 0;
+	json_t *entry;
+	int r;
+
+	if (resolve(path, t->path, e) < 0)
+		return -1;
+	r = describe(&t->u, t->path, NULL, &mode, e);
+	if (r == 1 && S_ISDIR(mode))
+		return err_set(e, ERR_EXISTS, "target exists and is a directory: %.200s", path);
+	if (r < 0 || transfer_start(t, (const char *[]){ "write", "p", "", t->path, NULL }, 0, e) < 0 ||
+	    pump(rq, t, p->data, p->n, e) < 0)
+		return -1;
+	entry = finish_put(t, e);
+	if (!entry)
+		return -1;
+	json_array_append_new(out, entry);
+	return 0;
+}
+
+/* Every part, twice: paths[] may come before or after the files[] they belong to. */
+static int each_part(struct buf *form, const char *boundary, int (*each)(void *ctx, const struct part *p, struct err *e), void *ctx,
+		     struct err *e)
+{
+	char sep[90];
+	const char *end = form->data + form->len, *at, *next;
+	struct part p;
+
+	snprintf(sep, sizeof(sep), "\r\n%s", boundary);
+	at = form->len ? memmem(form->data, form->len, boundary, strlen(boundary)) : NULL;
+	if (at != form->data || !at)
+		return err_set(e, ERR_INVALID, "the form does not begin with its boundary");
+	at += strlen(boundary);
+	while (end - at >= 2 && !memcmp(at, "\r\n", 2)) {
+		at += 2;
+		next = memmem(at, (size_t)(end - at), sep, strlen(sep));
+		if (!next)
+			return err_set(e, ERR_INVALID, "the form does not end with its boundary");
+		if (parse_part(at, next, &p, e) < 0 || each(ctx, &p, e) < 0)
+			return -1;
+		at = next + strlen(sep);
+	}
+	return end - at >= 2 && !memcmp(at, "--", 2) ? 0 : err_set(e, ERR_INVALID, "the form does not end with its boundary");
+}
+
+struct batch {
+	struct http_request *rq;
+	struct transfer *t;
+	json_t *paths, *out;
+	size_t files;
+};
+
+static int take_path(void *ctx, const struct part *p, struct err *e)
+{
+	struct batch *b = ctx;
+
+	if (!strcmp(p->name, "paths") && json_array_append_new(b->paths, json_stringn(p->data, p->n)) < 0)
+		return err_set(e, ERR_INVALID, "a path is not valid UTF-8");
+	return 0;
+}
+
+static int take_file(void *ctx, const struct part *p, struct err *e)
+{
+	struct batch *b = ctx;
+	const char *path;
+
+	if (strcmp(p->name, "files"))
+		return 0;
+	path = json_string_value(json_array_get(b->paths, b->files++));
+	if (!path)
+		path = p->filename;
+	if (!path[0])
+		return err_set(e, ERR_INVALID, "missing filename for a part");
+	return write_part(b->rq, b->t, path, p, b->out, e);
+}
+
+static int post_batch(struct http_request *rq, struct err *e)
+{
+	struct transfer *t = http_data(rq);
+	struct batch b = { .rq = rq, .t = t, .paths = json_array(), .out = json_array() };
+	char boundary[80];
+	int r;
+
+	r = boundary_of(rq, boundary, e);
+	if (r == 0)
+		r = each_part(&t->form, boundary, take_path, &b, e);
+	if (r == 0)
+		r = each_part(&t->form, boundary, take_file, &b, e);
+	json_decref(b.paths);
+	if (r == 0)
+		return http_reply_json(rq, 0, b.out, e);
+	json_decref(b.out);
+	return -1;
+}
+
+#define PROXY "/proxy/{identity}/workspace"
+
+const struct http_route proxy_routes[] = {
+	{ "GET", PROXY "/file", get_file, "agentscope: a file of the workspace", .query = "path!:string format:string",
+	  .type = "application/octet-stream", .shape_error = manager_detail },
+	{ "PUT", PROXY "/file", put_file, "agentscope: replace a file of the workspace", HTTP_RAW, .query = "path!:string",
+	  .begin = begin_put, .feed = feed_put, .shape_error = manager_detail },
+	{ "POST", PROXY "/files:batch", post_batch, "agentscope: write many files: multipart/form-data of files and paths", HTTP_RAW,
+	  .begin = begin_batch, .feed = feed_batch, .shape_error = manager_detail },
+	{ "GET", PROXY "/list", get_list, "agentscope: list a directory", .query = "path!:string depth:integer",
+	  .shape_error = manager_detail },
+	{ "GET", PROXY "/exists", get_exists, "agentscope: whether an entry exists", .query = "path!:string",
+	  .shape_error = manager_detail },
+	{ "DELETE", PROXY "/entry", delete_entry, "agentscope: remove an entry", .query = "path!:string", .status = 204,
+	  .shape_error = manager_detail },
+	{ "POST", PROXY "/move", post_move, "agentscope: move an entry", HTTP_JSON, .request = "Move", .shape_error = manager_detail },
+	{ "POST", PROXY "/mkdir", post_mkdir, "agentscope: make a directory", HTTP_JSON, .request = "MakeDir",
+	  .shape_error = manager_detail },
+	{ NULL },
+};

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/service/admission.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <time.h>
+
+void admission_init(struct admission *a, const struct admission_limits *l)
+{
+	pthread_condattr_t attr;
+
+	*a = (struct admission){ .limits = *l };
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_cond_init(&a->changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+void admission_release(struct admission *a)
+{
+	pthread_mutex_destroy(&a->lock);
+	pthread_cond_destroy(&a->changed);
+}
+
+void admission_set_limits(struct admission *a, const struct admission_limits *l)
+{
+	pthread_mutex_lock(&a->lock);
+	a->limits = *l;
+	pthread_cond_broadcast(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+}
+
+/* 0 when it fits now. */
+static int look(const struct admission *a, uint64_t memory, uint64_t cpu, struct err *e)
+{
+	const struct admission_limits *l = &a->limits;
+
+	if (a->closed)
+		return err_set(e, ERR_BUSY, "the manager is ending");
+	if (a->count >= l->count)
+		return err_set(e, ERR_LIMIT, "%" PRIu64 " sandboxes exist, the limit is %" PRIu64 "; hint: release some, or raise "
+			       "[manager] max_sandboxes", a->count, l->count);
+	if (l->memory_bytes && (memory > l->memory_bytes || a->memory_bytes > l->memory_bytes - memory))
+		return err_set(e, ERR_LIMIT, "%" PRIu64 " of %" PRIu64 " bytes of memory are promised, %" PRIu64 " more do not fit; "
+			       "hint: [admission] memory", a->memory_bytes, l->memory_bytes, memory);
+	if (l->cpu_milli && (cpu > l->cpu_milli || a->cpu_milli > l->cpu_milli - cpu))
+		return err_set(e, ERR_LIMIT, "%" PRIu64 ".%03u of %" PRIu64 ".%03u CPUs are promised; hint: [admission] cpus",
+			       a->cpu_milli / 1000, (unsigned)(a->cpu_milli % 1000), l->cpu_milli / 1000, (unsigned)(l->cpu_milli % 1000));
+	return 0;
+}
+
+/* Could it ever fit? */
+static int is_too_large(const struct admission *a, uint64_t memory, uint64_t cpu)
+{
+	return (a->limits.memory_bytes && memory > a->limits.memory_bytes) || (a->limits.cpu_milli && cpu > a->limits.cpu_milli);
+}
+
+static void take(struct admission *a, uint64_t memory, uint64_t cpu)
+{
+	a->count++;
+	a->memory_bytes += memory;
+	a->cpu_milli += cpu;
+}
+
+static int queue(struct admission *a, uint64_t memory, uint64_t cpu, struct err *e)
+{
+	uint64_t ticket = a->next_ticket++;
+	struct timespec until;
+	int r = -1, late = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += (time_t)(a->limits.queue_timeout_ms / 1000);
+	until.tv_nsec += (long)(a->limits.queue_timeout_ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	a->waiting++;
+	/* tickets are served in order; one that gives up is passed over by advancing when its turn has come */
+	while (!late || ticket == a->serving) {
+		if (ticket == a->serving && look(a, memory, cpu, e) == 0) {
+			take(a, memory, cpu);
+			r = 0;
+			break;
+		}
+		if (late || a->closed)
+			break;
+		late = pthread_cond_timedwait(&a->changed, &a->lock, &until) == ETIMEDOUT;
+	}
+	/* those behind must not wait for one that has left: wait for the turn, which comes at once when all before have left too */
+	while (ticket != a->serving)
+		pthread_cond_wait(&a->changed, &a->lock);
+	a->serving++;
+	a->waiting--;
+	pthread_cond_broadcast(&a->changed);
+	if (r < 0 && !a->closed && look(a, memory, cpu, e) == 0)
+		err_set(e, ERR_LIMIT, "no room within %" PRIu64 " ms; others were first", a->limits.queue_timeout_ms);
+	return r;
+}
+
+int admission_enter(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli, int wait, struct err *e)
+{
+	int r;
+
+	pthread_mutex_lock(&a->lock);
+	if (!a->waiting) {
+		r = look(a, memory_bytes, cpu_milli, e);
+		if (r == 0)
+			take(a, memory_bytes, cpu_milli);
+	} else {
+		r = err_set(e, ERR_LIMIT, "%" PRIu64 " requests wait for room already", a->waiting);
+	}
+	if (r < 0 && wait && !a->closed && a->waiting < a->limits.queue_length && !is_too_large(a, memory_bytes, cpu_milli))
+		r = queue(a, memory_bytes, cpu_milli, e);
+	a->refused += r < 0;
+	pthread_mutex_unlock(&a->lock);
+	return r;
+}
+
+void admission_count(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli)
+{
+	pthread_mutex_lock(&a->lock);
+	take(a, memory_bytes, cpu_milli);
+	pthread_mutex_unlock(&a->lock);
+}
+
+void admission_leave(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli)
+{
+	pthread_mutex_lock(&a->lock);
+	a->count--;
+	a->memory_bytes -= memory_bytes;
+	a->cpu_milli -= cpu_milli;
+	pthread_cond_broadcast(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+}
+
+void admission_close(struct admission *a)
+{
+	pthread_mutex_lock(&a->lock);
+	a->closed = 1;
+	pthread_cond_broadcast(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+}

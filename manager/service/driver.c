@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Real sandboxes: made by the berth program, spoken to through their keepers.  A
+ * record says below which directories its sandbox lives, so that berthds of one
+ * machine that share a store can serve each other's.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "manager/keeper.h"
+#include "manager/service/state.h"
+#include "manager/wire.h"
+
+#define ERRORS_MAX 65536
+#define STOP_MS 30000
+
+/* ---- the berth program ---- */
+
+static int take_error(const struct buf *text, struct err *e)
+{
+	autojson json_t *j = NULL;
+	const char *code, *msg;
+	char *line = text->data;
+	struct err ignored;
+	int i;
+
+	while (line && strchr(line, '\n') && strchr(line, '\n')[1])
+		line = strchr(line, '\n') + 1;
+	j = line ? json_parse(line, strlen(line), ERRORS_MAX, "berth's error", &ignored) : NULL;
+	code = json_string_value(json_object_get(json_object_get(j, "error"), "code"));
+	msg = json_string_value(json_object_get(json_object_get(j, "error"), "message"));
+	for (i = ERR_CODE_COUNT - 1; code && i > 0 && strcmp(err_name(i), code); i--)
+		;
+	if (!code || !msg)
+		return err_set(e, ERR_INTERNAL, "berth failed: %.300s", line ? line : "it said nothing");
+	return err_set(e, (enum err_code)i, "%s", msg);
+}
+
+static int drain(int out_fd, int err_fd, struct buf *out, struct buf *err, struct err *e)
+{
+	int fds[2] = { out_fd, err_fd }, left = 2, i;
+	struct buf *to[2] = { out, err };
+	char piece[8192];
+	ssize_t n;
+
+	while (left) {
+		struct pollfd p[2] = { { .fd = fds[0], .events = POLLIN }, { .fd = fds[1], .events = POLLIN } };
+
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
+			return err_sys(e, "wait for berth");
+		for (i = 0; i < 2; i++) {
+			if (fds[i] < 0 || !p[i].revents)
+				continue;
+			n = read(fds[i], piece, sizeof(piece));
+			if (n > 0 && to[i] && buf_add(to[i], piece, (size_t)n, e) < 0)
+				return -1;
+			if (n == 0 || (n < 0 && errno != EINTR)) {
+				fds[i] = -1;
+				left--;
+			}
+		}
+	}
+	return 0;
+}
+
+/* The child has our environment with the directories of our configuration, which may come from a test's own. */
+int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e)
+{
+	autobuf struct buf errors = BUF_INIT(ERRORS_MAX);
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t at;
+	sigset_t none, all;
+	int o[2] = { -1, -1 }, x[2] = { -1, -1 }, status = 0, r;
+	pid_t pid = -1;
+
+	if (pipe2(o, O_CLOEXEC) < 0 || pipe2(x, O_CLOEXEC) < 0) {
+		err_sys(e, "make a pipe");
+		fd_close(&o[0]);
+		fd_close(&o[1]);
+		return -1;
+	}
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&fa);
+	posix_spawnattr_init(&at);
+	posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&fa, o[1], 1);
+	posix_spawn_file_actions_adddup2(&fa, x[1], 2);
+	posix_spawnattr_setsigmask(&at, &none);
+	posix_spawnattr_setsigdefault(&at, &all);
+	posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	r = posix_spawn(&pid, s->berth_path, &fa, &at, (char *const *)(size_t)argv, environ);
+	posix_spawn_file_actions_destroy(&fa);
+	posix_spawnattr_destroy(&at);
+	fd_close(&o[1]);
+	fd_close(&x[1]);
+	if (r)
+		r = err_errno(e, r, "start %s", s->berth_path);
+	else
+		r = drain(o[0], x[0], out, &errors, e);
+	fd_close(&o[0]);
+	fd_close(&x[0]);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r < 0)
+		return -1;
+	if (!WIFEXITED(status))
+		return err_set(e, ERR_INTERNAL, "berth was killed by signal %d", WTERMSIG(status));
+	return WEXITSTATUS(status) ? take_error(&errors, e) : 0;
+}
+
+/* ---- where a record's sandbox lives ---- */
+
+static int open_place(struct service *s, const struct record *r, struct config *c, struct registry *reg, struct err *e)
+{
+	const char *run_dir = record_own(r, "run_dir"), *state_dir = record_own(r, "state_dir");
+
+	pthread_rwlock_rdlock(&s->conf_lock);
+	*c = s->config;
+	pthread_rwlock_unlock(&s->conf_lock);
+	if (run_dir[0] == '/' && strlen(run_dir) < sizeof(c->run_dir) && state_dir[0] == '/' && strlen(state_dir) < sizeof(c->state_dir)) {
+		snprintf(c->run_dir, sizeof(c->run_dir), "%s", run_dir);
+		snprintf(c->state_dir, sizeof(c->state_dir), "%s", state_dir);
+	}
+	return registry_open(reg, c, e);
+}
+
+static int is_here(const struct service *s, const struct record *r, struct err *e)
+{
+	if (strcmp(record_own(r, "machine"), s->machine))
+		return err_set(e, ERR_NOT_FOUND, "sandbox %s is on host %.64s, or was before that was started again; hint: ask there",
+			       r->name, record_own(r, "host"));
+	return 0;
+}
+
+int driver_connect(struct service *s, const struct record *r, struct err *e)
+{
+	struct registry reg;
+	struct config c;
+	int sock;
+
+	if (!strcmp(record_own(r, "state_dir"), s->config.state_dir))
+		return keeper_connect(&s->registry, record_str(r, "container_id"), e);
+	if (is_here(s, r, e) < 0 || open_place(s, r, &c, &reg, e) < 0)
+		return -1;
+	sock = keeper_connect(&reg, record_str(r, "container_id"), e);
+	registry_close(&reg);
+	return sock;
+}
+
+json_t *driver_ping(struct service *s, const struct record *r, struct err *e)
+{
+	autoclose int sock = driver_connect(s, r, e);
+	autojson json_t *rq = NULL;
+
+	if (sock < 0)
+		return NULL;
+	rq = json_pack("{s:s}", "op", "ping");
+	return keeper_call(sock, rq, NULL, 0, NULL, e);
+}
+
+static int stop_keeper(int sock, struct err *e)
+{
+	autojson json_t *rq = json_pack("{s:s}", "op", "stop");
+	json_t *answer = NULL;
+	size_t n;
+	int r;
+
+	if (wire_send(sock, rq, NULL, 0, e) < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	/* the keeper closes the connection last of all */
+	while ((r = wire_recv(sock, STOP_MS, &answer, NULL, 0, &n, e)) > 0)
+		json_decref(answer);
+	return r < 0 ? -1 : 0;
+}
+
+static void note_stopped(struct registry *reg, const char *id)
+{
+	struct err ignored;
+	autojson json_t *record = registry_load(reg, id, "record.json", &ignored);
+
+	if (record) {
+		json_object_set_new(record, "status", json_string("stopped"));
+		registry_save(reg, id, "record.json", record, &ignored);
+	}
+}
+
+int driver_stop(struct service *s, const struct record *r, struct err *e)
+{
+	const char *id = record_str(r, "container_id");
+	autoclose int sock = driver_connect(s, r, e);
+	struct registry reg;
+	struct config c;
+
+	if (sock < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	if (stop_keeper(sock, e) < 0 || open_place(s, r, &c, &reg, e) < 0)
+		return -1;
+	note_stopped(&reg, id);
+	registry_close(&reg);
+	return 0;
+}
+
+int driver_start(struct service *s, const struct record *r, struct err *e)
+{
+	const char *argv[] = { "berth", "start", "--json", record_str(r, "container_id"), NULL };
+	autobuf struct buf out = BUF_INIT(ERRORS_MAX);
+
+	if (strcmp(record_own(r, "state_dir"), s->config.state_dir))
+		return err_set(e, ERR_NOT_FOUND, "sandbox %s is stopped, and only host %.64s can start it", r->name, record_own(r, "host"));
+	return driver_berth(s, argv, &out, e);
+}
+
+static int forget(struct registry *reg, const char *id, struct err *e)
+{
+	unsigned cleared;
+	struct err ignored;
+
+	if (registry_forget(reg, id, e) < 0)
+		return -1;
+	/* a keeper that died at it leaves its half of the record */
+	if (!faccessat(reg->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
+		registry_gc(reg, &cleared, &ignored);
+	return 0;
+}
+
+int driver_remove(struct service *s, const struct record *r, struct err *e)
+{
+	const char *id = record_str(r, "container_id");
+	struct registry reg;
+	struct config c;
+	int sock, result = 0;
+
+	if (!id[0])
+		return driver_remove_name(s, r->name, e);
+	sock = driver_connect(s, r, e);
+	if (sock < 0 && e->code != ERR_NOT_FOUND)
+		return -1;
+	if (sock >= 0) {
+		result = stop_keeper(sock, e);
+		close(sock);
+	}
+	/* of another machine: its host is gone, or will clear it */
+	if (result < 0 || (strcmp(record_own(r, "state_dir"), s->config.state_dir) && is_here(s, r, e) < 0))
+		return result;
+	if (open_place(s, r, &c, &reg, e) < 0)
+		return -1;
+	result = forget(&reg, id, e);
+	registry_close(&reg);
+	return result;
+}
+
+int driver_remove_name(struct service *s, const char *name, struct err *e)
+{
+	const char *argv[] = { "berth", "rm", "--force", "--json", name, NULL };
+	autobuf struct buf out = BUF_INIT(ERRORS_MAX);
+
+	return driver_berth(s, argv, &out, e);
+}
+
+/* ---- commands ---- */
+
+/* Appends as much as fits, and counts the rest. */
+static void keep(struct buf *b, uint64_t *dropped, const char *p, size_t n)
+{
+	size_t room = b->max > b->len ? b->max - b->len : 0, take = n < room ? n : room;
+	struct err ignored;
+
+	if (take && buf_add(b, p, take, &ignored) < 0)
+		take = 0;
+	*dropped += n - take;
+}
+
+static int read_some(int *fd, struct buf *b, uint64_t *dropped)
+{
+	char piece[65536];
+	ssize_t n = read(*fd, piece, sizeof(piece));
+
+	if (n > 0) {
+		keep(b, dropped, piece, (size_t)n);
+		return 1;
+	}
+	if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		fd_close(fd);
+	return 0;
+}
+
+static int feed(int *fd, const char **at)
+{
+	size_t n = strlen(*at);
+	ssize_t w = n ? write(*fd, *at, n) : 0;
+
+	if (w > 0)
+		*at += w;
+	if (!**at || (w < 0 && errno != EAGAIN && errno != EINTR))
+		fd_close(fd);
+	return 0;
+}
+
+/* 1 ended, 0 something else came. */
+static int take_packet(int sock, json_t **ret_verdict, struct err *e)
+{
+	autojson json_t *msg = NULL;
+	size_t n = 0;
+	int r = wire_recv(sock, 0, &msg, NULL, 0, &n, e);
+
+	if (r == 0)
+		return err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+	if (r < 0 || wire_check(msg, e) < 0)
+		return -1;
+	if (!json_object_get(msg, "ended"))
+		return 0;
+	*ret_verdict = json_incref(json_object_get(msg, "verdict"));
+	return 1;
+}
+
+static int follow(struct service_use *u, int in, int out, int err, const char *text, struct service_output *ret, struct err *e)
+{
+	autoclose int in_fd = in, out_fd = out, err_fd = err;
+	int r = 0, i;
+
+	if (!text || !*text)
+		fd_close(&in_fd);
+	while (r == 0) {
+		struct pollfd p[4] = {
+			{ .fd = u->sock, .events = POLLIN }, { .fd = out_fd, .events = POLLIN }, { .fd = err_fd, .events = POLLIN },
+			{ .fd = in_fd, .events = POLLOUT },
+		};
+
+		if (poll(p, 4, 250) < 0 && errno != EINTR)
+			return err_sys(e, "wait for a command");
+		if (u->who && u->who->gone && u->who->gone(u->who->gone_ctx))
+			return err_set(e, ERR_NET, "the client has gone");
+		if (p[1].revents)
+			read_some(&out_fd, &ret->out, &ret->out_dropped);
+		if (p[2].revents)
+			read_some(&err_fd, &ret->err, &ret->err_dropped);
+		if (p[3].revents)
+			feed(&in_fd, &text);
+		if (p[0].revents)
+			r = take_packet(u->sock, &ret->verdict, e);
+	}
+	/* what is there when the leader has ended, never until end-of-file */
+	for (i = 0; r == 1 && i < 4096 && out_fd >= 0 && read_some(&out_fd, &ret->out, &ret->out_dropped); i++)
+		;
+	for (i = 0; r == 1 && i < 4096 && err_fd >= 0 && read_some(&err_fd, &ret->err, &ret->err_dropped); i++)
+		;
+	return r < 0 ? -1 : 0;
+}
+
+static int send_request(int sock, json_t *rq, const int fds[3], struct err *e)
+{
+	autofree char *text = json_dumps(rq, JSON_COMPACT);
+	autojson json_t *small = NULL;
+	autoclose int data = -1;
+
+	if (!text)
+		return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
+	if (strlen(text) < WIRE_MAX - 64)
+		return wire_send(sock, rq, fds, 3, e);
+	data = wire_data(text, strlen(text), e);
+	small = json_pack("{s:s,s:b}", "op", "exec", "data", 1);
+	return data < 0 ? -1 : wire_send(sock, small, (int[4]){ fds[0], fds[1], fds[2], data }, 4, e);
+}
+
+int service_exec(struct service_use *u, json_t *argv, json_t *env, const char *in_text, uint64_t timeout_ms,
+		 struct service_output *ret, struct err *e)
+{
+	autojson json_t *rq = json_pack("{s:s,s:O,s:I}", "op", "exec", "argv", argv, "timeout_ms", (json_int_t)timeout_ms);
+	int p[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } }, i, r = -1;
+
+	if (!rq || (env && json_object_set(rq, "env", env) < 0))
+		return err_nomem(e);
+	for (i = 0; i < 3; i++) {
+		if (pipe2(p[i], O_CLOEXEC) < 0) {
+			err_sys(e, "make a pipe");
+			goto out;
+		}
+		/* our end only */
+		if (fcntl(p[i][i == 0], F_SETFL, O_NONBLOCK) < 0) {
+			err_sys(e, "set up a pipe");
+			goto out;
+		}
+	}
+	if (send_request(u->sock, rq, (int[3]){ p[0][0], p[1][1], p[2][1] }, e) < 0)
+		goto out;
+	fd_close(&p[0][0]);
+	fd_close(&p[1][1]);
+	fd_close(&p[2][1]);
+	r = follow(u, take_fd(&p[0][1]), take_fd(&p[1][0]), take_fd(&p[2][0]), in_text, ret, e);
+out:
+	for (i = 0; i < 3; i++) {
+		fd_close(&p[i][0]);
+		fd_close(&p[i][1]);
+	}
+	return r;
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Birth and death of the service, what it takes over, what it says about itself. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/keeper.h"
+#include "manager/service/state.h"
+#include "manager/service/storage.h"
+
+#define STACK_BYTES (1u << 20)
+
+/* A secret of one line in a file that nobody else may read. */
+static int read_secret(const char *path, char *out, size_t n, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(n - 1);
+	struct stat st;
+
+	out[0] = '\0';
+	if (!path[0])
+		return 0;
+	if (stat(path, &st) < 0)
+		return err_code_sys(e, ERR_CONFIG, "open %.200s", path);
+	if (st.st_uid != 0 || st.st_mode & 077)
+		return err_set(e, ERR_CONFIG, "%.200s may be read by others; hint: chown root, chmod 600", path);
+	if (io_read_file(AT_FDCWD, path, &b, e) < 0)
+		return -1;
+	snprintf(out, n, "%s", b.data ? b.data : "");
+	out[strcspn(out, "\r\n")] = '\0';
+	explicit_bzero(b.data, b.len);
+	return 0;
+}
+
+static int open_ledger(struct service *s, struct err *e)
+{
+	char password[256];
+	struct ledger_options o = {
+		.url = s->conf.store_url, .user = s->conf.store_user, .password = password, .prefix = s->conf.store_prefix,
+		.retry_ms = s->conf.store_retry_ms, .sync_full = !strcmp(s->conf.store_sync, "full"),
+	};
+	int r;
+
+	if (read_secret(s->conf.store_password_file, password, sizeof(password), e) < 0)
+		return -1;
+	r = ledger_open(&s->ledger, &o, e);
+	explicit_bzero(password, sizeof(password));
+	return r;
+}
+
+static int read_machine(struct service *s, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(63);
+
+	if (io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", &b, e) < 0)
+		return -1;
+	snprintf(s->machine, sizeof(s->machine), "%.36s", b.data ? b.data : "");
+	return 0;
+}
+
+/* ---- what an earlier one left ---- */
+
+struct found {
+	struct service *s;
+	json_t *names;
+};
+
+static int find_ours(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct found *f = ctx;
+	struct err ignored;
+	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
+
+	if (r.j && record_is_ours(f->s, &r) && !record_is(&r, "released") && !record_is(&r, "replaced") && !record_is(&r, "recycled"))
+		json_array_append_new(f->names, json_string(key + strlen("sandbox/")));
+	record_close(&r);
+	return 0;
+}
+
+/* Never acknowledged: whatever there is of it goes. */
+static int undo_half_made(struct service *s, struct record *r, struct err *e)
+{
+	if (driver_remove_name(s, r->name, e) < 0)
+		return -1;
+	if (json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && workspace_remove(s, r, e) < 0)
+		return -1;
+	return record_delete(s, r, e);
+}
+
+static int exists_on_disk(struct service *s, const char *id)
+{
+	return !faccessat(s->registry.kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) ||
+	       !faccessat(s->registry.sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+static int take_over_one(struct service *s, const char *name, struct err *e)
+{
+	autorecord struct record r = { .j = NULL };
+	autojson json_t *state = NULL;
+
+	if (record_load(s, NULL, name, 0, &r, e) < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	if (record_is(&r, "creating"))
+		return undo_half_made(s, &r, e);
+	if (!strcmp(record_own(&r, "status"), "archived"))
+		return 0;
+	place_add(s, name, record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"));
+	admission_count(&s->admission, record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"));
+	state = driver_ping(s, &r, e);
+	if (state) {
+		s->adopted++;
+		return 0;
+	}
+	if (e->code != ERR_NOT_FOUND)
+		return -1;
+	/* a warm one that does not run is worth nothing; one that berth rm has removed is over */
+	if (record_is(&r, "warm") || !exists_on_disk(s, record_str(&r, "container_id")))
+		return service_release_record(s, &r, 0, e);
+	if (!strcmp(record_own(&r, "status"), "running")) {
+		record_set_own(&r, "status", json_string("stopped"));
+		record_set_own(&r, "stopped_ms", json_integer((json_int_t)wall_ms()));
+		record_set_own(&r, "machine", json_string(s->machine));
+		return record_save(s, &r, NULL, 0, e);
+	}
+	return 0;
+}
+
+static int take_over(struct service *s, struct err *e)
+{
+	struct found f = { s, json_array() };
+	struct registry reg;
+	struct err ignored;
+	unsigned cleared;
+	json_t *name;
+	size_t i;
+	int r;
+
+	/* keepers that died: first of all, so that what follows sees the living only */
+	if (registry_open(&reg, &s->config, e) < 0)
+		return -1;
+	registry_gc(&reg, &cleared, &ignored);
+	registry_close(&reg);
+	r = ledger_scan(s->ledger, "sandbox/", find_ours, &f, e) < 0 ? -1 : 0;
+	json_array_foreach(f.names, i, name) {
+		if (r == 0 && take_over_one(s, json_string_value(name), e) < 0) {
+			/* one that cannot be taken over now is looked at again by the scans; the others must not wait for it */
+			s->failed++;
+		}
+	}
+	json_decref(f.names);
+	return r;
+}
+
+/* ---- threads ---- */
+
+static int wait_tick(struct service *s, uint64_t ms)
+{
+	struct timespec until;
+	int stopping;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += (time_t)(ms / 1000);
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&s->lock);
+	while (!s->stopping && pthread_cond_timedwait(&s->wake, &s->lock, &until) != ETIMEDOUT)
+		;
+	stopping = s->stopping;
+	pthread_mutex_unlock(&s->lock);
+	return stopping;
+}
+
+static void clear_dead(struct service *s)
+{
+	struct registry reg;
+	struct err ignored;
+	unsigned cleared;
+
+	if (registry_open(&reg, &s->config, &ignored) < 0)
+		return;
+	registry_gc(&reg, &cleared, &ignored);
+	registry_close(&reg);
+}
+
+static void *scan_loop(void *arg)
+{
+	struct service *s = arg;
+	uint64_t every, cleanup, cleaned = wall_ms();
+
+	do {
+		pthread_rwlock_rdlock(&s->conf_lock);
+		every = s->conf.scan_interval_ms;
+		cleanup = s->config.cleanup_interval_ms;
+		pthread_rwlock_unlock(&s->conf_lock);
+		session_scan(s);
+		if (wall_ms() - cleaned >= cleanup) {
+			clear_dead(s);
+			cleaned = wall_ms();
+		}
+	} while (!wait_tick(s, every));
+	return NULL;
+}
+
+static int start_threads(struct service *s, struct err *e)
+{
+	pthread_attr_t a;
+	int r;
+
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, STACK_BYTES);
+	r = pthread_create(&s->scanner, &a, scan_loop, s);
+	if (r == 0) {
+		s->threads = 1;
+		r = pthread_create(&s->filler, &a, pool_filler, s);
+		s->threads += r == 0;
+	}
+	pthread_attr_destroy(&a);
+	return r ? err_errno(e, r, "start a thread") : 0;
+}
+
+static void stop_threads(struct service *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->stopping = 1;
+	pthread_cond_broadcast(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	if (s->threads > 0)
+		pthread_join(s->scanner, NULL);
+	if (s->threads > 1)
+		pthread_join(s->filler, NULL);
+	s->threads = 0;
+}
+
+/* ---- birth ---- */
+
+static struct admission_limits limits_of(const struct config *c, const struct conf *conf)
+{
+	return (struct admission_limits){ c->max_sandboxes, conf->admit_memory_bytes, conf->admit_cpu_milli, conf->queue_length,
+					  conf->queue_timeout_ms };
+}
+
+static void release(struct service *s)
+{
+	ledger_close(s->ledger);
+	storage_close(s->storage);
+	tools_free(s->tools);
+	oplocks_free(s->ops);
+	registry_close(&s->registry);
+	admission_release(&s->admission);
+	sessions_free(s);
+	places_free(s);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->wake);
+	pthread_rwlock_destroy(&s->conf_lock);
+	free(s);
+}
+
+static int set_up(struct service *s, struct err *e)
+{
+	struct admission_limits l;
+	char dir[sizeof(s->config.state_dir) + 16];
+	autoclose int fd = -1;
+
+	if (conf_load(&s->conf, &s->config, e) < 0 || read_machine(s, e) < 0)
+		return -1;
+	l = limits_of(&s->config, &s->conf);
+	admission_set_limits(&s->admission, &l);
+	snprintf(dir, sizeof(dir), "%s/manager", s->config.state_dir);
+	if (registry_open(&s->registry, &s->config, e) < 0 || (fd = path_open_private_dir(dir, e)) < 0 || open_ledger(s, e) < 0 ||
+	    (s->conf.storage_url[0] && storage_open(&s->storage, &s->conf, e) < 0) || !(s->ops = oplocks_new(e)) ||
+	    !(s->tools = tools_new(e)) || take_over(s, e) < 0)
+		return -1;
+	return start_threads(s, e);
+}
+
+int service_new(struct service **ret, const struct config *c, const char *berth_path, struct err *e)
+{
+	struct service *s = calloc(1, sizeof(*s));
+	struct admission_limits none = { 0 };
+	pthread_condattr_t a;
+
+	if (!s)
+		return err_nomem(e);
+	s->config = *c;
+	s->started_ms = wall_ms();
+	s->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
+					 .kept_fd = -1 };
+	snprintf(s->berth_path, sizeof(s->berth_path), "%s", berth_path);
+	pthread_rwlock_init(&s->conf_lock, NULL);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&a);
+	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->wake, &a);
+	pthread_condattr_destroy(&a);
+	admission_init(&s->admission, &none);
+	if (set_up(s, e) < 0) {
+		stop_threads(s);
+		release(s);
+		return -1;
+	}
+	*ret = s;
+	return 0;
+}
+
+int service_check_config(const struct config *c, struct err *e)
+{
+	struct conf *conf = malloc(sizeof(*conf));
+	int r = conf ? conf_load(conf, c, e) : err_nomem(e);
+
+	free(conf);
+	return r;
+}
+
+int service_reload(struct service *s, const struct config *c, struct err *e)
+{
+	struct conf *conf = malloc(sizeof(*conf));
+	struct admission_limits l;
+	int r = conf ? conf_load(conf, c, e) : err_nomem(e);
+
+	if (r == 0 && (strcmp(conf->store_url, s->conf.store_url) || strcmp(conf->host, s->conf.host) ||
+		       strcmp(c->state_dir, s->config.state_dir) || strcmp(c->run_dir, s->config.run_dir)))
+		r = err_set(e, ERR_CONFIG, "store.url, session.host and [paths] do not change while berthd runs; hint: start it again");
+	if (r == 0) {
+		pthread_rwlock_wrlock(&s->conf_lock);
+		s->config = *c;
+		s->conf = *conf;
+		pthread_rwlock_unlock(&s->conf_lock);
+		l = limits_of(c, conf);
+		admission_set_limits(&s->admission, &l);
+		pool_poke(s);
+	}
+	free(conf);
+	return r;
+}
+
+void service_end(struct service *s)
+{
+	static const struct service_who manager = { .name = "", .admin = 1 };
+	struct err e;
+
+	if (!s)
+		return;
+	admission_close(&s->admission);
+	stop_threads(s);
+	if (!strcmp(s->conf.on_shutdown, "clean"))
+		service_cleanup(s, &manager, &e);
+	release(s);
+}
+
+/* ---- stats ---- */
+
+struct tally {
+	struct service *s;
+	json_t *states, *pools;
+	json_int_t sessions;
+};
+
+static void count(json_t *obj, const char *key)
+{
+	json_object_set_new(obj, key, json_integer(json_integer_value(json_object_get(obj, key)) + 1));
+}
+
+static int tally_record(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct tally *t = ctx;
+	struct err ignored;
+	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
+
+	if (r.j) {
+		count(t->states, record_is(&r, "running") ? record_own(&r, "status") : record_str(&r, "state"));
+		if (record_is(&r, "warm") && record_is_ours(t->s, &r))
+			count(t->pools, record_str(&r, "sandbox_type"));
+	}
+	record_close(&r);
+	return 0;
+}
+
+static int tally_session(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct tally *t = ctx;
+
+	(void)key;
+	(void)value;
+	(void)version;
+	t->sessions++;
+	return 0;
+}
+
+static json_t *pool_stats(struct service *s, const json_t *warm)
+{
+	json_t *out = json_object();
+	size_t i;
+
+	pthread_rwlock_rdlock(&s->conf_lock);
+	for (i = 0; i < s->conf.pool_count; i++) {
+		const struct conf_pool *p = &s->conf.pools[i];
+
+		json_object_set_new(out, p->name, json_pack("{s:s,s:I,s:I}", "image", p->image, "size", (json_int_t)p->size, "warm",
+							    json_integer_value(json_object_get(warm, p->name))));
+	}
+	pthread_rwlock_unlock(&s->conf_lock);
+	return out;
+}
+
+json_t *service_stats(struct service *s, struct err *e)
+{
+	struct tally t = { s, json_object(), json_object(), 0 };
+	struct admission *a = &s->admission;
+	uint64_t claimed = s->claimed;
+	json_t *j = NULL;
+
+	if (ledger_scan(s->ledger, "sandbox/", tally_record, &t, e) == 0 && ledger_scan(s->ledger, "session/", tally_session, &t, e) == 0) {
+		pthread_mutex_lock(&a->lock);
+		j = json_pack("{s:s,s:s,s:s,s:O,s:I,s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:I}", "host", s->conf.host, "store",
+			      ledger_name(s->ledger), "storage", s->storage ? storage_name(s->storage) : "none", "states", t.states,
+			      "sessions", t.sessions, "pools", pool_stats(s, t.pools),
+			      "admission", "sandboxes", (json_int_t)a->count, "max_sandboxes", (json_int_t)a->limits.count,
+			      "memory_bytes", (json_int_t)a->memory_bytes, "max_memory_bytes", (json_int_t)a->limits.memory_bytes,
+			      "cpu_milli", (json_int_t)a->cpu_milli, "max_cpu_milli", (json_int_t)a->limits.cpu_milli,
+			      "waiting", (json_int_t)a->waiting, "refused", (json_int_t)a->refused,
+			      "operations", (json_int_t)oplock_count(s->ops, NULL));
+		pthread_mutex_unlock(&a->lock);
+		json_object_set_new(j, "counts", json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "created", (json_int_t)s->created,
+			"released", (json_int_t)s->released, "claimed", (json_int_t)claimed, "claim_missed", (json_int_t)s->claim_missed,
+			"reaped", (json_int_t)s->reaped, "restored", (json_int_t)s->restored, "archived", (json_int_t)s->archived,
+			"failed", (json_int_t)s->failed, "adopted", (json_int_t)s->adopted));
+		json_object_set_new(j, "claim_mean_us", json_integer(claimed ? (json_int_t)(s->claim_us / claimed) : 0));
+		pthread_mutex_lock(&s->lock);
+		json_object_set_new(j, "pool_error", s->fill_error[0] ? json_string(s->fill_error) : json_null());
+		pthread_mutex_unlock(&s->lock);
+	}
+	json_decref(t.states);
+	json_decref(t.pools);
+	return j;
+}
+
+int service_metrics(struct service *s, struct buf *out, struct err *e)
+{
+	autojson json_t *j = service_stats(s, e);
+	const char *key;
+	json_t *v;
+
+	if (!j)
+		return -1;
+	if (buf_adds(out, "# TYPE berth_manager_sandboxes gauge\n", e) < 0)
+		return -1;
+	json_object_foreach(json_object_get(j, "states"), key, v)
+		if (buf_addf(out, e, "berth_manager_sandboxes{state=\"%s\"} %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(v)) < 0)
+			return -1;
+	if (buf_addf(out, e, "# TYPE berth_manager_sessions gauge\nberth_manager_sessions %" JSON_INTEGER_FORMAT "\n"
+		     "# TYPE berth_manager_pool_warm gauge\n", json_integer_value(json_object_get(j, "sessions"))) < 0)
+		return -1;
+	json_object_foreach(json_object_get(j, "pools"), key, v)
+		if (buf_addf(out, e, "berth_manager_pool_warm{pool=\"%s\"} %" JSON_INTEGER_FORMAT "\n", key,
+			     json_integer_value(json_object_get(v, "warm"))) < 0)
+			return -1;
+	if (buf_adds(out, "# TYPE berth_manager_events_total counter\n", e) < 0)
+		return -1;
+	json_object_foreach(json_object_get(j, "counts"), key, v)
+		if (buf_addf(out, e, "berth_manager_events_total{event=\"%s\"} %" JSON_INTEGER_FORMAT "\n", key, json_integer_value(v)) < 0)
+			return -1;
+	json_object_foreach(json_object_get(j, "admission"), key, v)
+		if (buf_addf(out, e, "# TYPE berth_manager_admission_%s gauge\nberth_manager_admission_%s %" JSON_INTEGER_FORMAT "\n", key,
+			     key, json_integer_value(v)) < 0)
+			return -1;
+	return 0;
+}

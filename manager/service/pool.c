@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Warm pools: sandboxes made ahead, one list per type and machine in the store.
+ *
+ * A claim takes the item off the list and writes the record of its new owner in
+ * one batch, so two cannot take the same.  Then it looks whether the sandbox
+ * lives and is made of what the type is made of today, and hands over what only
+ * its owner knows: environment and limits.  One that is given back is removed,
+ * never put back: nobody gets what another had.  Each berthd keeps its own share
+ * of a list filled, from one thread, so a list never holds more than asked for.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "manager/keeper.h"
+#include "manager/service/state.h"
+
+#define LOOK_AT 16	/* items a claim chooses from: who comes at the same time chooses another */
+#define CLAIM_TRIES 64
+#define BACK_OFF_MAX_MS 30000
+
+void pool_list_key(const struct service *s, const char *type, char out[LEDGER_KEY_MAX + 1])
+{
+	snprintf(out, LEDGER_KEY_MAX + 1, "pool/%s/%s", s->machine, type);
+}
+
+struct items {
+	char item[LOOK_AT][140];
+	unsigned n;
+};
+
+static int take_item(void *ctx, const char *value)
+{
+	struct items *it = ctx;
+
+	if (it->n < LOOK_AT)
+		snprintf(it->item[it->n++], sizeof(it->item[0]), "%s", value);
+	return 0;
+}
+
+static int add_env(void *ctx, const char *text, struct err *e)
+{
+	return json_array_append_new(ctx, json_string(text)) < 0 ? err_set(e, ERR_INVALID, "the environment is not valid UTF-8") : 0;
+}
+
+static int keeper_ok(int sock, json_t *rq, struct err *e)
+{
+	autojson json_t *answer = rq ? keeper_call(sock, rq, NULL, 0, NULL, e) : NULL;
+
+	json_decref(rq);
+	return answer ? 0 : -1;
+}
+
+/* Everything that can still be decided now; the keeper's answer shows that it lives, too. */
+static int hand_over(struct service *s, const struct record *r, const json_t *args, json_t *env, struct err *e)
+{
+	autoclose int sock = driver_connect(s, r, e);
+
+	if (sock < 0)
+		return -1;
+	if (keeper_ok(sock, json_pack("{s:s,s:s,s:O}", "op", "adopt", "token", record_str(r, "runtime_token"), "env", env), e) < 0)
+		return -1;
+	if (!json_object_get(args, "memory") && !json_object_get(args, "cpus"))
+		return 0;
+	return keeper_ok(sock, json_pack("{s:s,s:I,s:I}", "op", "update", "memory_bytes", (json_int_t)record_own_u64(r, "memory_bytes"),
+					 "cpu_milli", (json_int_t)record_own_u64(r, "cpu_milli")), e);
+}
+
+static void set_owner(struct record *r, const struct service_who *who, const json_t *args, uint64_t memory, uint64_t cpu)
+{
+	json_t *meta = json_object_get(args, "meta");
+	const char *ctx = json_string_value(json_object_get(meta, "session_ctx_id"));
+
+	record_set_own(r, "owner", json_string(who->name));
+	record_set_own(r, "memory_bytes", json_integer((json_int_t)memory));
+	record_set_own(r, "cpu_milli", json_integer((json_int_t)cpu));
+	if (json_is_object(meta))
+		json_object_set_new(r->j, "meta", json_deep_copy(meta));
+	json_object_set_new(r->j, "session_ctx_id", ctx && ctx[0] ? json_string(ctx) : json_null());
+	json_object_set_new(r->j, "last_active_at", json_real(wall_seconds()));
+	record_set_state(r, "running");
+}
+
+/* One that is of no use: it goes in the background, and its place is filled again. */
+static void discard(struct service *s, struct record *r)
+{
+	struct err ignored;
+
+	record_set_state(r, "error");
+	json_object_set_new(r->j, "recycle_reason", json_string("stale or dead in the pool"));
+	record_set_own(r, "retry", json_true());
+	record_save(s, r, NULL, 0, &ignored);
+	pool_poke(s);
+}
+
+/* 1 claimed, 0 look at another, -1. */
+static int claim_item(struct service *s, const struct service_who *who, const struct conf_pool *p, const json_t *args, const char *item,
+		      json_t *env, struct record *r, struct err *e)
+{
+	const char *name = strchr(item, '/'), *ctx;
+	char key[LEDGER_KEY_MAX + 1], version[160];
+	struct ledger_op take = { LEDGER_TAKE, key, item, 0, 0 };
+	uint64_t memory, cpu;
+	struct err why;
+	int stale;
+
+	if (!name || record_load(s, NULL, name + 1, 0, r, &why) < 0) {
+		pool_list_key(s, p->name, key);
+		ledger_commit(s->ledger, &take, 1, NULL, &why);	/* a record that is gone: the item goes too */
+		return 0;
+	}
+	if (!record_is(r, "warm") || service_pool_version(s, p, version, e) < 0 || service_limits(args, p, &memory, &cpu, e) < 0) {
+		int gone = !record_is(r, "warm");
+
+		record_close(r);
+		return gone ? 0 : -1;
+	}
+	pool_list_key(s, p->name, key);
+	stale = strcmp(version, record_own(r, "version"));
+	if (!stale)
+		set_owner(r, who, args, memory, cpu);
+	ctx = record_str(r, "session_ctx_id");
+	if ((ctx[0] ? session_bind(s, r, ctx, &take, 1, e) : record_save(s, r, &take, 1, e)) < 0) {
+		record_close(r);
+		return e->code == ERR_BUSY ? 0 : -1;
+	}
+	if (!stale && hand_over(s, r, args, env, &why) == 0)
+		return 1;
+	if (ctx[0])
+		session_unbind(s, r, ctx, &why);
+	discard(s, r);
+	record_close(r);
+	return 0;
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+int pool_claim(struct service *s, const struct service_who *who, const struct conf_pool *p, const json_t *args, struct record *r,
+	       struct err *e)
+{
+	autojson json_t *env = json_array();
+	uint64_t began = now_us();
+	char key[LEDGER_KEY_MAX + 1];
+	int tries, got = 0;
+
+	if (!p->size)
+		return 0;
+	if (!env || service_each_env(args, add_env, env, e) < 0)
+		return -1;
+	pool_list_key(s, p->name, key);
+	for (tries = 0; tries < CLAIM_TRIES && got == 0; tries++) {
+		struct items it = { .n = 0 };
+
+		if (ledger_list(s->ledger, key, LOOK_AT, take_item, &it, e) < 0)
+			return -1;
+		if (!it.n)
+			break;
+		got = claim_item(s, who, p, args, it.item[(unsigned)(now_us() / 7) % it.n], env, r, e);
+	}
+	if (got > 0) {
+		s->claimed++;
+		s->claim_us += now_us() - began;
+		pool_poke(s);
+	}
+	return got;
+}
+
+/* ---- keeping them filled ---- */
+
+void pool_poke(struct service *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->poked = 1;
+	pthread_cond_broadcast(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+}
+
+struct mine {
+	struct service *s;
+	const char *version;
+	char stale[LOOK_AT][65];
+	unsigned count, stale_count;
+};
+
+static int look_at_mine(void *ctx, const char *item)
+{
+	struct mine *m = ctx;
+	const char *slash = strchr(item, '/');
+	autorecord struct record r = { .j = NULL };
+	struct err e;
+
+	if (!slash || strncmp(item, m->s->conf.host, (size_t)(slash - item)) || m->s->conf.host[slash - item])
+		return 0;
+	m->count++;
+	if (record_load(m->s, NULL, slash + 1, 0, &r, &e) == 0 && record_is(&r, "warm") &&
+	    strcmp(record_own(&r, "version"), m->version) && m->stale_count < LOOK_AT)
+		snprintf(m->stale[m->stale_count++], sizeof(m->stale[0]), "%s", r.name);
+	return 0;
+}
+
+/* One step for pool i: 1 did something, 0 nothing to do, -1. */
+static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
+{
+	static const struct service_who nobody = { .name = "", .admin = 1 };
+	struct making m = { .who = &nobody, .pool = p, .warm = 1 };
+	autorecord struct record r = { .j = NULL };
+	struct mine mine = { .s = s };
+	char key[LEDGER_KEY_MAX + 1], version[160];
+
+	if (p->size && service_pool_version(s, p, version, e) < 0)
+		return -1;
+	mine.version = p->size ? version : "";
+	pool_list_key(s, p->name, key);
+	if (ledger_list(s->ledger, key, 100000, look_at_mine, &mine, e) < 0)
+		return -1;
+	if (mine.stale_count) {
+		if (record_load(s, NULL, mine.stale[0], 0, &r, e) < 0)
+			return -1;
+		return service_release_record(s, &r, 0, e) < 0 ? -1 : 1;
+	}
+	if (mine.count >= p->size)
+		return 0;
+	return service_make(s, &m, &r, e) < 0 ? -1 : 1;
+}
+
+static void wait_poke(struct service *s, uint64_t ms)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += (time_t)(ms / 1000);
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&s->lock);
+	while (!s->stopping && !s->poked && !pthread_cond_timedwait(&s->wake, &s->lock, &until))
+		;
+	s->poked = 0;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static int is_stopping(struct service *s)
+{
+	int v;
+
+	pthread_mutex_lock(&s->lock);
+	v = s->stopping;
+	pthread_mutex_unlock(&s->lock);
+	return v;
+}
+
+void *pool_filler(void *arg)
+{
+	struct service *s = arg;
+	uint64_t pause_ms = 1000;
+
+	while (!is_stopping(s)) {
+		int did = 0, failed = 0;
+		struct err e = { 0 };
+		size_t i;
+
+		for (i = 0; i < CONF_POOLS_MAX && !is_stopping(s); i++) {
+			struct conf_pool p;
+			int have, r;
+
+			pthread_rwlock_rdlock(&s->conf_lock);
+			have = i < s->conf.pool_count;
+			if (have)
+				p = s->conf.pools[i];
+			pthread_rwlock_unlock(&s->conf_lock);
+			if (!have)
+				break;
+			r = fill_one(s, &p, &e);
+			did |= r > 0;
+			/* no room is no fault: it is tried again when something goes */
+			failed |= r < 0 && e.code != ERR_LIMIT;
+			pthread_mutex_lock(&s->lock);
+			if (r < 0)
+				snprintf(s->fill_error, sizeof(s->fill_error), "pool %s: %s", p.name, e.msg);
+			else if (r > 0)
+				s->fill_error[0] = '\0';
+			pthread_mutex_unlock(&s->lock);
+		}
+		if (!failed)
+			pause_ms = 1000;
+		else if (pause_ms < BACK_OFF_MAX_MS)
+			pause_ms *= 2;
+		if (!did || failed)
+			wait_poke(s, pause_ms);
+	}
+	return NULL;
+}

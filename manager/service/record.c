@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/service/state.h"
+
+#define REDIRECTS_MAX 64
+
+uint64_t wall_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+double wall_seconds(void)
+{
+	return (double)wall_ms() / 1000;
+}
+
+void record_close(struct record *r)
+{
+	json_decref(r->j);
+	r->j = NULL;
+}
+
+const char *record_str(const struct record *r, const char *key)
+{
+	const char *v = json_string_value(json_object_get(r->j, key));
+
+	return v ? v : "";
+}
+
+const char *record_own(const struct record *r, const char *key)
+{
+	const char *v = json_string_value(json_object_get(json_object_get(r->j, "berth"), key));
+
+	return v ? v : "";
+}
+
+uint64_t record_own_u64(const struct record *r, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(json_object_get(r->j, "berth"), key));
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+void record_set_own(struct record *r, const char *key, json_t *v)
+{
+	json_t *own = json_object_get(r->j, "berth");
+
+	if (!own) {
+		own = json_object();
+		json_object_set_new(r->j, "berth", own);
+	}
+	json_object_set_new(own, key, v);
+}
+
+void record_set_state(struct record *r, const char *state)
+{
+	json_object_set_new(r->j, "state", json_string(state));
+	json_object_set_new(r->j, "updated_at", json_real(wall_seconds()));
+}
+
+int record_is(const struct record *r, const char *state)
+{
+	return !strcmp(record_str(r, "state"), state);
+}
+
+int record_is_ours(const struct service *s, const struct record *r)
+{
+	return !strcmp(record_own(r, "state_dir"), s->config.state_dir) && !strcmp(record_own(r, "host"), s->conf.host);
+}
+
+static int load_key(struct service *s, const char *name, struct record *ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(RECORD_MAX);
+	char key[LEDGER_KEY_MAX + 1];
+	int r;
+
+	snprintf(key, sizeof(key), "sandbox/%s", name);
+	r = ledger_get(s->ledger, key, &b, &ret->version, e);
+	if (r < 1)
+		return r;
+	json_decref(ret->j);
+	ret->j = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, key, e);
+	snprintf(ret->name, sizeof(ret->name), "%s", name);
+	return ret->j ? 1 : -1;
+}
+
+static int not_found(const char *identity, struct err *e)
+{
+	return err_set(e, ERR_NOT_FOUND, "no sandbox '%.80s'", identity);
+}
+
+int record_load(struct service *s, const struct service_who *who, const char *identity, int follow, struct record *ret, struct err *e)
+{
+	char name[80], next[65];
+	int r, hops;
+
+	*ret = (struct record){ .j = NULL };
+	if (!path_is_name(identity))
+		return not_found(identity, e);
+	r = load_key(s, identity, ret, e);
+	if (r == 0 && strlen(identity) < 50) {
+		snprintf(name, sizeof(name), NAME_PREFIX "%s", identity);
+		r = load_key(s, name, ret, e);
+	}
+	for (hops = 0; r == 1 && follow && record_is(ret, "replaced") && hops < REDIRECTS_MAX; hops++) {
+		snprintf(next, sizeof(next), "%s", record_str(ret, "redirect_to"));
+		r = path_is_name(next) ? load_key(s, next, ret, e) : 0;
+	}
+	if (r == 1 && who && !who->admin && strcmp(record_own(ret, "owner"), who->name))
+		r = 0;	/* the same answer as for one that does not exist */
+	if (r == 1 && who && record_is(ret, "creating"))
+		r = 0;	/* not acknowledged to anybody yet */
+	if (r == 1)
+		return 0;
+	record_close(ret);
+	return r < 0 ? -1 : not_found(identity, e);
+}
+
+int record_save(struct service *s, struct record *r, const struct ledger_op *more, size_t n, struct err *e)
+{
+	autofree char *text = json_dumps(r->j, JSON_COMPACT);
+	struct ledger_op ops[LEDGER_OPS_MAX];
+	char key[LEDGER_KEY_MAX + 1];
+	uint64_t version;
+
+	if (!text)
+		return err_nomem(e);
+	if (n >= LEDGER_OPS_MAX)
+		return err_set(e, ERR_LIMIT, "too many changes at once");
+	snprintf(key, sizeof(key), "sandbox/%s", r->name);
+	if (n)
+		memcpy(ops, more, n * sizeof(*ops));
+	ops[n] = (struct ledger_op){ LEDGER_SET, key, text, r->version, 0 };
+	if (ledger_commit(s->ledger, ops, n + 1, &version, e) < 0)
+		return -1;
+	r->version = version;
+	return 0;
+}
+
+int record_delete(struct service *s, struct record *r, struct err *e)
+{
+	char key[LEDGER_KEY_MAX + 1];
+	struct ledger_op op = { LEDGER_DELETE, key, NULL, r->version, 0 };
+
+	snprintf(key, sizeof(key), "sandbox/%s", r->name);
+	return ledger_commit(s->ledger, &op, 1, NULL, e);
+}

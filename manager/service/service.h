@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service - the manager: sandboxes of sessions, warm pools, workspaces.
+ *
+ * What it knows is in the store (ledger.h), written before it is acknowledged;
+ * this process only has caches and threads.  A record is a JSON object under
+ * sandbox/NAME in the shape of agentscope's ContainerModel with one more member,
+ * "berth", for what is ours.  A session is session/ID: the names of its sandboxes.
+ *
+ * States of a record: creating (not acknowledged; removed after a crash), warm (in
+ * a pool), running (its sandbox may be stopped or archived: "status"), recycled
+ * (reaped; can be restored), replaced (redirect_to says by what), released, error.
+ *
+ * All functions may be called from any thread; they block.  Sandboxes are made by
+ * the berth program in a process of its own and driven through their keepers.
+ */
+#ifndef BERTH_MANAGER_SERVICE_SERVICE_H
+#define BERTH_MANAGER_SERVICE_SERVICE_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "manager/config.h"
+#include "manager/service/oplock.h"
+
+struct service;
+
+/* Who asks.  What belongs to another is ERR_NOT_FOUND, unless one is an administrator. */
+struct service_who {
+	const char *name;
+	int admin;
+	/* 1 when the asker is gone and the answer is not needed; NULL: never */
+	int (*gone)(void *ctx);
+	void *gone_ctx;
+};
+
+/*
+ * Opens the store, takes over what an earlier berthd left (living sandboxes stay,
+ * what was half made goes) and starts the threads.  berth_path is the program.
+ */
+int service_new(struct service **ret, const struct config *c, const char *berth_path, struct err *e);
+/* New intervals, limits and pools; the store and the storage stay as they are. */
+int service_reload(struct service *s, const struct config *c, struct err *e);
+/* Checks [store], [storage], [session], [admission] and the pools without opening anything. */
+int service_check_config(const struct config *c, struct err *e);
+/* Ends the threads; with [session] on_shutdown = "clean" releases everything first. */
+void service_end(struct service *s);
+
+/* ---- sandboxes ---- */
+
+/*
+ * args, as of agentscope's create: sandbox_type, mount_dir, storage_path, environment,
+ * meta {session_ctx_id}; ours: memory, cpus, name, owner_pid.  from_pool: a warm one if
+ * the pool has one and nothing is asked for that only a new one can have (mount_dir, storage_path).
+ */
+int service_create(struct service *s, const struct service_who *who, const json_t *args, int from_pool, char ret_name[65],
+		   struct err *e);
+/* ERR_NOT_FOUND never: unknown is released already.  An error means that something is left, and a later call goes on. */
+int service_release(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+int service_start(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+int service_stop(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+/* Packs the writable layer and the workspace and puts them to the storage; nothing stays on the host but the range of ids. */
+int service_archive(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+/* The record, following redirect_to: a new reference. */
+json_t *service_info(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+/* "running", "exited", "archived", "recycled", "released", "error". */
+int service_status(struct service *s, const struct service_who *who, const char *identity, char ret[16], struct err *e);
+/* Releases all that who may see, at once, within [session] shutdown_timeout.  Errors of each are put together. */
+int service_cleanup(struct service *s, const struct service_who *who, struct err *e);
+/* An array of records. */
+json_t *service_list(struct service *s, const struct service_who *who, struct err *e);
+
+/* ---- sessions ---- */
+
+json_t *service_session_keys(struct service *s, const struct service_who *who, struct err *e);
+/* The names of its sandboxes: an array, empty for an unknown one. */
+json_t *service_session_mapping(struct service *s, const struct service_who *who, const char *ctx, struct err *e);
+int service_heartbeat(struct service *s, const struct service_who *who, const char *ctx, struct err *e);
+int service_reap(struct service *s, const struct service_who *who, const char *ctx, const char *reason, struct err *e);
+int service_restore(struct service *s, const struct service_who *who, const char *ctx, struct err *e);
+
+/* ---- workspaces ---- */
+
+int service_upload(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+int service_download(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+
+/* ---- work in a sandbox ---- */
+
+/*
+ * For as long as it is in use nothing removes the sandbox.  Opening renews the session's
+ * lease, restores what was reaped, starts what was stopped or archived.
+ */
+struct service_use {
+	struct service *service;
+	struct oplock op;
+	char name[65];
+	char id[65];
+	int sock;			/* to its keeper */
+	uint64_t timeout_ms;		/* of a tool call */
+	const struct service_who *who;
+};
+
+int service_use(struct service *s, const struct service_who *who, const char *identity, struct service_use *u, struct err *e);
+void service_use_end(struct service_use *u);
+
+struct service_output {
+	struct buf out, err;		/* ceilings set by the caller; what is beyond is dropped and counted */
+	uint64_t out_dropped, err_dropped;
+	json_t *verdict;
+};
+/* A command with its output taken apart; in_text may be NULL. */
+int service_exec(struct service_use *u, json_t *argv, json_t *env, const char *in_text, uint64_t timeout_ms,
+		 struct service_output *ret, struct err *e);
+
+int service_health(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+json_t *service_list_tools(struct service *s, const struct service_who *who, const char *identity, const char *type, struct err *e);
+json_t *service_call_tool(struct service *s, const struct service_who *who, const char *identity, const char *tool,
+			  const json_t *arguments, struct err *e);
+json_t *service_add_mcp(struct service *s, const struct service_who *who, const char *identity, const json_t *configs,
+			int overwrite, struct err *e);
+
+/* ---- about itself ---- */
+
+json_t *service_stats(struct service *s, struct err *e);
+/* The stats as Prometheus text. */
+int service_metrics(struct service *s, struct buf *out, struct err *e);
+
+#endif

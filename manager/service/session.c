@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions: which sandboxes belong to one, its lease, and what follows when nobody
+ * renews that.
+ *
+ * A lease is renewed by every operation and every heartbeat.  The time is kept
+ * here and written to the store (beat/ID) a few times per timeout, so that the
+ * berthds that share a store see each other's.  Who reaps holds the lock reap/ID of
+ * the store, looks again, and writes under its token.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "manager/service/state.h"
+
+#define BIND_TRIES 50
+#define LOCK_MS 120000
+#define WRITE_MAX_MS 10000
+
+struct beat {
+	struct beat *next;
+	uint64_t at_ms, written_ms;
+	char ctx[];
+};
+
+int session_check_ctx(const char *ctx, struct err *e)
+{
+	const char *p;
+
+	if (!ctx[0] || strlen(ctx) > CTX_MAX)
+		return err_set(e, ERR_INVALID, "session_ctx_id has 1 to %d bytes", CTX_MAX);
+	for (p = ctx; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return err_set(e, ERR_INVALID, "session_ctx_id has a control character in it");
+	return 0;
+}
+
+static void ctx_key(char out[LEDGER_KEY_MAX + 1], const char *kind, const char *ctx)
+{
+	snprintf(out, LEDGER_KEY_MAX + 1, "%s/%.256s", kind, ctx);
+}
+
+/* 1 with the mapping, 0 none. */
+static int load_map(struct service *s, const char *ctx, json_t **ret, uint64_t *ret_version, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(RECORD_MAX);
+	char key[LEDGER_KEY_MAX + 1];
+	int r;
+
+	*ret = NULL;
+	*ret_version = LEDGER_ABSENT;
+	ctx_key(key, "session", ctx);
+	r = ledger_get(s->ledger, key, &b, ret_version, e);
+	if (r < 1)
+		return r;
+	*ret = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, "a session's record", e);
+	return *ret ? 1 : -1;
+}
+
+static int is_owner(const struct service_who *who, const json_t *map)
+{
+	const char *owner = json_string_value(json_object_get(map, "owner"));
+
+	return !who || who->admin || (owner && !strcmp(owner, who->name));
+}
+
+static void map_remove(json_t *list, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < json_array_size(list); i++)
+		if (!strcmp(json_string_value(json_array_get(list, i)), name))
+			json_array_remove(list, i--);
+}
+
+/* The op that writes the mapping as it is now; text is the caller's to free. */
+static int map_op(const json_t *map, uint64_t version, char key[LEDGER_KEY_MAX + 1], char **text, struct ledger_op *op, struct err *e)
+{
+	if (!json_array_size(json_object_get(map, "containers"))) {
+		*text = NULL;
+		*op = version == LEDGER_ABSENT ? (struct ledger_op){ LEDGER_CHECK, key, NULL, version, 0 } :
+		      (struct ledger_op){ LEDGER_DELETE, key, NULL, version, 0 };
+		return 0;
+	}
+	*text = json_dumps(map, JSON_COMPACT);
+	*op = (struct ledger_op){ LEDGER_SET, key, *text, version, 0 };
+	return *text ? 0 : err_nomem(e);
+}
+
+/* 1: others changed the session's mapping in between, and nothing else. */
+static int map_changed(struct service *s, const char *ctx, uint64_t version)
+{
+	autojson json_t *map = NULL;
+	struct err ignored;
+	uint64_t now;
+
+	return load_map(s, ctx, &map, &now, &ignored) >= 0 && now != version;
+}
+
+static int change(struct service *s, struct record *r, const char *ctx, int add, const struct ledger_op *more, size_t n, struct err *e)
+{
+	int tries;
+
+	for (tries = 0; tries < BIND_TRIES; tries++) {
+		struct ledger_op ops[LEDGER_OPS_MAX];
+		autojson json_t *map = NULL;
+		autofree char *text = NULL;
+		char key[LEDGER_KEY_MAX + 1];
+		uint64_t version;
+
+		if (n + 2 > LEDGER_OPS_MAX || load_map(s, ctx, &map, &version, e) < 0)
+			return n + 2 > LEDGER_OPS_MAX ? err_set(e, ERR_LIMIT, "too many changes at once") : -1;
+		if (!map)
+			map = json_pack("{s:[],s:s,s:f}", "containers", "owner", record_own(r, "owner"), "created_at", wall_seconds());
+		if (add && strcmp(record_own(r, "owner"), json_string_value(json_object_get(map, "owner"))))
+			return err_set(e, ERR_EXISTS, "the session id belongs to another");
+		map_remove(json_object_get(map, "containers"), r->name);
+		if (add)
+			json_array_append_new(json_object_get(map, "containers"), json_string(r->name));
+		ctx_key(key, "session", ctx);
+		if (n)
+			memcpy(ops, more, n * sizeof(*ops));
+		if (map_op(map, version, key, &text, &ops[n], e) < 0)
+			return -1;
+		if (record_save(s, r, ops, n + 1, e) == 0)
+			return 0;
+		if (e->code != ERR_BUSY || !map_changed(s, ctx, version))
+			return -1;
+	}
+	return -1;
+}
+
+int session_bind(struct service *s, struct record *r, const char *ctx, const struct ledger_op *more, size_t n, struct err *e)
+{
+	return change(s, r, ctx, 1, more, n, e);
+}
+
+int session_unbind(struct service *s, struct record *r, const char *ctx, struct err *e)
+{
+	char copy[CTX_MAX + 1];
+
+	snprintf(copy, sizeof(copy), "%s", ctx);
+	json_object_set_new(r->j, "session_ctx_id", json_null());
+	json_object_del(json_object_get(r->j, "meta"), "session_ctx_id");
+	return change(s, r, copy, 0, NULL, 0, e);
+}
+
+/* ---- leases ---- */
+
+static struct beat *find_beat(struct service *s, const char *ctx, int add)
+{
+	struct beat *b = s->beats;
+
+	while (b && strcmp(b->ctx, ctx))
+		b = b->next;
+	if (!b && add) {
+		b = calloc(1, sizeof(*b) + strlen(ctx) + 1);
+		if (!b)
+			return NULL;
+		strcpy(b->ctx, ctx);
+		b->next = s->beats;
+		s->beats = b;
+	}
+	return b;
+}
+
+static uint64_t heartbeat_ms(struct service *s)
+{
+	uint64_t ms;
+
+	pthread_rwlock_rdlock(&s->conf_lock);
+	ms = s->conf.heartbeat_timeout_ms;
+	pthread_rwlock_unlock(&s->conf_lock);
+	return ms;
+}
+
+int session_touch(struct service *s, const char *ctx, struct err *e)
+{
+	uint64_t now = wall_ms(), every = heartbeat_ms(s) / 4;
+	char key[LEDGER_KEY_MAX + 1], text[24];
+	struct ledger_op op = { LEDGER_SET, key, text, LEDGER_ANY, 0 };
+	struct beat *b;
+	int write;
+
+	if (!every || every > WRITE_MAX_MS)
+		every = WRITE_MAX_MS;
+	pthread_mutex_lock(&s->lock);
+	b = find_beat(s, ctx, 1);
+	if (b)
+		b->at_ms = now;
+	write = !b || now - b->written_ms >= every;
+	if (write && b)
+		b->written_ms = now;
+	pthread_mutex_unlock(&s->lock);
+	if (!write)
+		return 0;
+	ctx_key(key, "beat", ctx);
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)now);
+	return ledger_commit(s->ledger, &op, 1, NULL, e);
+}
+
+uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(64);
+	char key[LEDGER_KEY_MAX + 1];
+	uint64_t at, stored = 0;
+	struct beat *b;
+
+	ctx_key(key, "beat", ctx);
+	if (ledger_get(s->ledger, key, &text, NULL, e) > 0 && num_u64(text.data, "a heartbeat", 0, UINT64_MAX, &stored, e) < 0)
+		stored = 0;
+	pthread_mutex_lock(&s->lock);
+	b = find_beat(s, ctx, 0);
+	at = b ? b->at_ms : 0;
+	pthread_mutex_unlock(&s->lock);
+	if (stored > at)
+		at = stored;
+	/* nobody could renew it while we were away */
+	return at > s->started_ms ? at : s->started_ms;
+}
+
+void session_forget(struct service *s, const char *ctx)
+{
+	char key[LEDGER_KEY_MAX + 1];
+	struct ledger_op op = { LEDGER_DELETE, key, NULL, LEDGER_ANY, 0 };
+	struct beat **at, *b = NULL;
+	struct err ignored;
+
+	pthread_mutex_lock(&s->lock);
+	for (at = &s->beats; *at; at = &(*at)->next) {
+		if (!strcmp((*at)->ctx, ctx)) {
+			b = *at;
+			*at = b->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&s->lock);
+	free(b);
+	ctx_key(key, "beat", ctx);
+	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
+}
+
+void sessions_free(struct service *s)
+{
+	struct beat *b;
+
+	while ((b = s->beats)) {
+		s->beats = b->next;
+		free(b);
+	}
+}
+
+/* Field 22 of /proc/PID/stat: with the pid, it names a process for ever.  0: no such process. */
+static uint64_t start_time(int pid)
+{
+	autobuf struct buf b = BUF_INIT(4096);
+	char path[40], *p;
+	struct err ignored;
+	int i;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (io_read_file(-1, path, &b, &ignored) < 0 || !b.data || !(p = strrchr(b.data, ')')))
+		return 0;
+	for (i = 0; i < 20 && p; i++)
+		p = strchr(p + 1, ' ');
+	/* a zombie has ended */
+	return p && !strstr(strrchr(b.data, ')'), ") Z ") ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+void session_watch_owner(struct service *s, const char *ctx, int pid)
+{
+	char key[LEDGER_KEY_MAX + 1], text[100];
+	struct ledger_op op = { LEDGER_SET, key, text, LEDGER_ANY, 0 };
+	struct err ignored;
+
+	snprintf(key, sizeof(key), "owner/%s/%.256s", s->machine, ctx);
+	snprintf(text, sizeof(text), "%d %llu", pid, (unsigned long long)start_time(pid));
+	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
+}
+
+/* 1 when its owner was a process of this machine and has ended. */
+static int owner_died(struct service *s, const char *ctx)
+{
+	autobuf struct buf b = BUF_INIT(100);
+	char key[LEDGER_KEY_MAX + 1], *end;
+	struct err ignored;
+	long pid;
+
+	snprintf(key, sizeof(key), "owner/%s/%.256s", s->machine, ctx);
+	if (ledger_get(s->ledger, key, &b, NULL, &ignored) < 1)
+		return 0;
+	pid = strtol(b.data, &end, 10);
+	return start_time((int)pid) != strtoull(end, NULL, 10) || !start_time((int)pid);
+}
+
+static void forget_owner(struct service *s, const char *ctx)
+{
+	char key[LEDGER_KEY_MAX + 1];
+	struct ledger_op op = { LEDGER_DELETE, key, NULL, LEDGER_ANY, 0 };
+	struct err ignored;
+
+	snprintf(key, sizeof(key), "owner/%s/%.256s", s->machine, ctx);
+	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
+}
+
+/* ---- questions ---- */
+
+struct keys {
+	const struct service_who *who;
+	json_t *out;
+};
+
+static int key_one(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct keys *k = ctx;
+	struct err ignored;
+	autojson json_t *map = json_parse(value, strlen(value), RECORD_MAX, key, &ignored);
+
+	(void)version;
+	if (map && is_owner(k->who, map))
+		json_array_append_new(k->out, json_string(key + strlen("session/")));
+	return 0;
+}
+
+json_t *service_session_keys(struct service *s, const struct service_who *who, struct err *e)
+{
+	struct keys k = { who, json_array() };
+
+	if (ledger_scan(s->ledger, "session/", key_one, &k, e) == 0)
+		return k.out;
+	json_decref(k.out);
+	return NULL;
+}
+
+json_t *service_session_mapping(struct service *s, const struct service_who *who, const char *ctx, struct err *e)
+{
+	autojson json_t *map = NULL;
+	uint64_t version;
+	int r;
+
+	if (session_check_ctx(ctx, e) < 0)
+		return NULL;
+	r = load_map(s, ctx, &map, &version, e);
+	if (r < 0)
+		return NULL;
+	return r && is_owner(who, map) ? json_incref(json_object_get(map, "containers")) : json_array();
+}
+
+static int find_session(struct service *s, const struct service_who *who, const char *ctx, json_t **ret, struct err *e)
+{
+	uint64_t version;
+	int r = session_check_ctx(ctx, e) < 0 ? -1 : load_map(s, ctx, ret, &version, e);
+
+	if (r < 0)
+		return -1;
+	if (r && is_owner(who, *ret))
+		return 0;
+	json_decref(*ret);
+	*ret = NULL;
+	return err_set(e, ERR_NOT_FOUND, "no session '%.80s'", ctx);
+}
+
+int service_heartbeat(struct service *s, const struct service_who *who, const char *ctx, struct err *e)
+{
+	autojson json_t *map = NULL;
+
+	return find_session(s, who, ctx, &map, e) < 0 ? -1 : session_touch(s, ctx, e);
+}
+
+/* ---- reaping ---- */
+
+/* Once more, under the lock and with the sandbox alone: is it still unwanted? */
+static int is_late(struct service *s, const char *ctx, uint64_t timeout_ms)
+{
+	struct err ignored;
+
+	return wall_ms() > session_last_ms(s, ctx, &ignored) + timeout_ms;
+}
+
+struct reaping {
+	const char *ctx, *reason;
+	uint64_t token;
+	uint64_t timeout_ms;	/* 0: whatever the lease says */
+};
+
+static int recycle(struct service *s, struct record *r, const struct reaping *g, struct err *e)
+{
+	char lock[LEDGER_KEY_MAX + 1];
+	struct ledger_op fence = { LEDGER_CHECK, lock, NULL, g->token, 0 };
+
+	snprintf(lock, sizeof(lock), "lock/reap/%.256s", g->ctx);
+	tools_forget(s, r->name);
+	if (driver_stop(s, r, e) < 0)
+		return -1;
+	if (record_str(r, "storage_path")[0] && s->storage && workspace_upload(s, r, e) < 0)
+		return -1;
+	if (driver_remove(s, r, e) < 0 || workspace_drop_archive(s, r, e) < 0)
+		return -1;
+	json_object_set_new(r->j, "recycled_at", json_real(wall_seconds()));
+	json_object_set_new(r->j, "recycle_reason", json_string(g->reason));
+	record_set_state(r, "recycled");
+	if (record_save(s, r, &fence, 1, e) < 0)
+		return -1;
+	place_drop(s, r->name);
+	return 0;
+}
+
+static int reap_one(struct service *s, const char *name, const struct reaping *g, struct err *e)
+{
+	autorecord struct record r = { .j = NULL };
+	uint64_t drain;
+	int result = 0;
+
+	if (record_load(s, NULL, name, 0, &r, e) < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	if (!record_is(&r, "running") || !record_is_ours(s, &r))
+		return 0;
+	record_close(&r);
+	pthread_rwlock_rdlock(&s->conf_lock);
+	drain = s->conf.drain_timeout_ms;
+	pthread_rwlock_unlock(&s->conf_lock);
+	/* a command that runs is no life sign of its own, but who waits for one renewed the lease when he asked */
+	if (oplock_alone(s->ops, name, drain, e) < 0)
+		return -1;
+	if (g->timeout_ms && !is_late(s, g->ctx, g->timeout_ms))
+		result = 1;
+	else if (record_load(s, NULL, name, 0, &r, e) < 0)
+		result = -1;
+	else if (record_is(&r, "running"))
+		result = recycle(s, &r, g, e);
+	oplock_alone_end(s->ops, name);
+	return result;
+}
+
+static int reap(struct service *s, const char *ctx, const char *reason, uint64_t timeout_ms, struct err *e)
+{
+	struct reaping g = { .ctx = ctx, .reason = reason, .timeout_ms = timeout_ms };
+	autojson json_t *map = NULL;
+	char lock[LEDGER_KEY_MAX + 1];
+	struct err ignored;
+	json_t *name;
+	uint64_t version;
+	size_t i;
+	int r = 0;
+
+	snprintf(lock, sizeof(lock), "reap/%.256s", ctx);
+	if (ledger_lock(s->ledger, lock, s->conf.host, LOCK_MS, &g.token, e) < 0)
+		return -1;
+	if (load_map(s, ctx, &map, &version, e) < 0)
+		r = -1;
+	json_array_foreach(json_object_get(map, "containers"), i, name)
+		if (r == 0)
+			r = reap_one(s, json_string_value(name), &g, e);
+	if (r == 0) {
+		s->reaped++;
+		forget_owner(s, ctx);
+	}
+	ledger_unlock(s->ledger, lock, g.token, &ignored);
+	return r < 0 ? -1 : 0;
+}
+
+int service_reap(struct service *s, const struct service_who *who, const char *ctx, const char *reason, struct err *e)
+{
+	autojson json_t *map = NULL;
+
+	return find_session(s, who, ctx, &map, e) < 0 ? -1 : reap(s, ctx, reason, 0, e);
+}
+
+/* ---- restoring ---- */
+
+static int restore_one(struct service *s, const char *ctx, const char *name, struct err *e)
+{
+	autorecord struct record old = { .j = NULL }, new = { .j = NULL };
+	autojson json_t *args = NULL;
+	struct service_who owner = { .name = "" };
+	struct conf_pool pool;
+	struct making m = { .who = &owner, .pool = &pool, .ctx = ctx, .wait = 1, .inherit_workspace = 1 };
+
+	if (record_load(s, NULL, name, 0, &old, e) < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	if (!record_is(&old, "recycled"))
+		return 0;
+	if (conf_pool_copy(s, record_str(&old, "sandbox_type"), &pool, NULL, e) < 0)
+		return -1;
+	owner.name = record_own(&old, "owner");
+	args = json_pack("{s:O,s:I,s:f}", "meta", json_object_get(old.j, "meta"), "memory", (json_int_t)record_own_u64(&old, "memory_bytes"),
+			 "cpus", (double)record_own_u64(&old, "cpu_milli") / 1000);
+	m.args = args;
+	m.mount_dir = record_str(&old, "mount_dir")[0] ? record_str(&old, "mount_dir") : NULL;
+	m.storage_path = record_str(&old, "storage_path")[0] ? record_str(&old, "storage_path") : NULL;
+	if (workspace_revive(s, &old, e) < 0 || service_make(s, &m, &new, e) < 0)
+		return err_wrap(e, "restore sandbox %s", name);
+	record_set_own(&new, "own_workspace", json_incref(json_object_get(json_object_get(old.j, "berth"), "own_workspace")));
+	if (record_save(s, &new, NULL, 0, e) < 0)
+		return -1;
+	/* the workspace is the new one's now */
+	record_set_own(&old, "own_workspace", json_false());
+	json_object_set_new(old.j, "redirect_to", json_string(new.name));
+	json_object_set_new(old.j, "released_at", json_real(wall_seconds()));
+	json_object_set_new(old.j, "recycled_at", json_null());
+	record_set_state(&old, "replaced");
+	if (session_unbind(s, &old, ctx, e) < 0)
+		return -1;
+	s->restored++;
+	return 0;
+}
+
+int service_restore(struct service *s, const struct service_who *who, const char *ctx, struct err *e)
+{
+	autojson json_t *map = NULL;
+	char lock[LEDGER_KEY_MAX + 1], copy[CTX_MAX + 1];
+	struct err ignored;
+	uint64_t token, until = wall_ms() + 30000;
+	json_t *name;
+	size_t i;
+	int r = 0;
+
+	snprintf(copy, sizeof(copy), "%s", ctx);
+	if (find_session(s, who, copy, &map, e) < 0)
+		return -1;
+	snprintf(lock, sizeof(lock), "reap/%.256s", copy);
+	/* another restores it: when he is done there is nothing left to do */
+	while ((r = ledger_lock(s->ledger, lock, s->conf.host, LOCK_MS, &token, e)) < 0 && e->code == ERR_BUSY && wall_ms() < until)
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	if (r < 0)
+		return -1;
+	json_decref(map);
+	map = NULL;
+	if (find_session(s, NULL, copy, &map, e) < 0 || session_touch(s, copy, e) < 0)
+		r = -1;
+	json_array_foreach(json_object_get(map, "containers"), i, name)
+		if (r == 0)
+			r = restore_one(s, copy, json_string_value(name), e);
+	ledger_unlock(s->ledger, lock, token, &ignored);
+	return r;
+}
+
+/* ---- looking over ---- */
+
+struct scan {
+	struct service *s;
+	json_t *sessions, *records;	/* names first, work later: a scan holds nothing */
+};
+
+static int scan_session(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct scan *c = ctx;
+
+	(void)value;
+	(void)version;
+	json_array_append_new(c->sessions, json_string(key + strlen("session/")));
+	return 0;
+}
+
+static int scan_record(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct scan *c = ctx;
+	struct err ignored;
+	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
+
+	if (r.j && record_is_ours(c->s, &r) && !record_is(&r, "warm") && !record_is(&r, "creating"))
+		json_array_append(c->records, r.j);
+	record_close(&r);
+	return 0;
+}
+
+static void look_at_session(struct service *s, const char *ctx, uint64_t timeout_ms)
+{
+	struct err e;
+
+	if (owner_died(s, ctx))
+		reap(s, ctx, "owner_died", 0, &e);
+	else if (timeout_ms && is_late(s, ctx, timeout_ms))
+		reap(s, ctx, "heartbeat_timeout", timeout_ms, &e);
+}
+
+static int is_running(struct service *s, const char *ctx)
+{
+	autojson json_t *map = NULL;
+	struct err ignored;
+	uint64_t version;
+	json_t *name;
+	size_t i;
+	int running = 0;
+
+	/* an operation under way renews the lease for as long as it takes */
+	if (load_map(s, ctx, &map, &version, &ignored) < 1)
+		return 0;
+	json_array_foreach(json_object_get(map, "containers"), i, name)
+		if (oplock_count(s->ops, json_string_value(name)))
+			session_touch(s, ctx, &ignored);
+	json_array_foreach(json_object_get(map, "containers"), i, name) {
+		autorecord struct record r = { .j = NULL };
+
+		running |= record_load(s, NULL, json_string_value(name), 0, &r, &ignored) == 0 && record_is(&r, "running") &&
+			   record_is_ours(s, &r);
+	}
+	return running;
+}
+
+static const struct service_who manager = { .name = "", .admin = 1 };
+
+static void look_at_running(struct service *s, struct record *r, const struct conf *c)
+{
+	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = wall_ms();
+	const char *status = record_own(r, "status");
+	autojson json_t *state = NULL;
+	struct err e;
+
+	if (!strcmp(status, "running")) {
+		if (!c->auto_stop_ms)
+			return;
+		state = driver_ping(s, r, &e);
+		if (!state && e.code == ERR_NOT_FOUND)
+			service_note_stopped(s, r->name, &e);	/* by its own idle timeout, or by hand */
+		else if (state && (uint64_t)json_integer_value(json_object_get(state, "idle_ms")) >= c->auto_stop_ms &&
+			 !oplock_count(s->ops, r->name))
+			service_stop(s, &manager, r->name, &e);
+	} else if (c->auto_delete_ms && stopped && now - stopped >= c->auto_delete_ms) {
+		service_release(s, &manager, r->name, &e);
+	} else if (!strcmp(status, "stopped") && s->storage && c->auto_archive_ms && stopped && now - stopped >= c->auto_archive_ms) {
+		service_archive(s, &manager, r->name, &e);
+	}
+}
+
+static void look_at_record(struct service *s, json_t *j, const struct conf *c)
+{
+	struct record r = { .j = j };
+	double over = json_number_value(json_object_get(j, "released_at"));
+	struct err e;
+
+	snprintf(r.name, sizeof(r.name), "%s", record_str(&r, "container_name"));
+	if (record_is(&r, "running")) {
+		look_at_running(s, &r, c);
+	} else if (record_is(&r, "error") && json_is_true(json_object_get(json_object_get(j, "berth"), "retry"))) {
+		service_release(s, &manager, r.name, &e);
+	} else if ((record_is(&r, "released") || record_is(&r, "replaced")) && c->released_ttl_ms &&
+		   (wall_seconds() - over) * 1000 > (double)c->released_ttl_ms) {
+		autorecord struct record now = { .j = NULL };
+
+		if (record_load(s, NULL, r.name, 0, &now, &e) == 0 && (record_is(&now, "released") || record_is(&now, "replaced")))
+			record_delete(s, &now, &e);
+	}
+}
+
+void session_scan(struct service *s)
+{
+	struct scan c = { s, json_array(), json_array() };
+	struct conf conf;
+	struct err e;
+	json_t *j;
+	size_t i;
+
+	pthread_rwlock_rdlock(&s->conf_lock);
+	conf = s->conf;
+	pthread_rwlock_unlock(&s->conf_lock);
+	if (ledger_scan(s->ledger, "session/", scan_session, &c, &e) == 0)
+		json_array_foreach(c.sessions, i, j)
+			if (is_running(s, json_string_value(j)))
+				look_at_session(s, json_string_value(j), conf.heartbeat_timeout_ms);
+	if (ledger_scan(s->ledger, "sandbox/", scan_record, &c, &e) == 0)
+		json_array_foreach(c.records, i, j)
+			look_at_record(s, j, &conf);
+	places_check(s);
+	tools_expire(s, conf.auto_stop_ms);
+	json_decref(c.sessions);
+	json_decref(c.records);
+}

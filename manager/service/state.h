@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the service share; nobody else includes it. */
+#ifndef BERTH_MANAGER_SERVICE_STATE_H
+#define BERTH_MANAGER_SERVICE_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "manager/registry.h"
+#include "manager/service/admission.h"
+#include "manager/service/conf.h"
+#include "manager/service/ledger.h"
+#include "manager/service/service.h"
+
+#define RECORD_MAX (1u << 20)
+#define NAME_PREFIX "sandbox-"
+#define CTX_MAX 256
+
+struct beat;
+struct tools;
+struct storage;
+struct place;
+
+struct service {
+	pthread_rwlock_t conf_lock;	/* guards config and conf */
+	struct config config;
+	struct conf conf;
+	char berth_path[4096];
+	char machine[40];		/* boot id: whose sandboxes we can reach */
+	struct ledger *ledger;
+	struct oplocks *ops;
+	struct admission admission;
+	struct storage *storage;	/* NULL: none */
+	struct registry registry;	/* only to connect: threads must not share its locks */
+	struct tools *tools;
+
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	int stopping, poked;
+	pthread_t scanner, filler;
+	int threads;
+	struct beat *beats;
+	struct place *places;
+	char fill_error[600];
+	uint64_t started_ms;		/* wall clock */
+
+	_Atomic uint64_t created, released, claimed, claim_missed, reaped, restored, archived, failed, claim_us, adopted;
+};
+
+/* ---- record.c ---- */
+
+struct record {
+	json_t *j;
+	uint64_t version;
+	char name[65];
+};
+
+void record_close(struct record *r);
+#define autorecord __attribute__((cleanup(record_close)))
+uint64_t wall_ms(void);
+double wall_seconds(void);
+/* Loads by name or session id, following redirects when follow; checks the owner (who NULL: nobody asks). */
+int record_load(struct service *s, const struct service_who *who, const char *identity, int follow, struct record *ret, struct err *e);
+/* Writes it at its version with more ops in the same batch; its version is the new one then. */
+int record_save(struct service *s, struct record *r, const struct ledger_op *more, size_t n, struct err *e);
+int record_delete(struct service *s, struct record *r, struct err *e);
+const char *record_str(const struct record *r, const char *key);	/* "" when absent */
+const char *record_own(const struct record *r, const char *key);	/* of "berth" */
+uint64_t record_own_u64(const struct record *r, const char *key);
+void record_set_own(struct record *r, const char *key, json_t *v);
+void record_set_state(struct record *r, const char *state);
+int record_is(const struct record *r, const char *state);
+/* 1 when the sandbox is of this berthd. */
+int record_is_ours(const struct service *s, const struct record *r);
+
+/* ---- driver.c: real sandboxes ---- */
+
+/* Runs berth with argv; stdout goes to out. */
+int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e);
+int driver_connect(struct service *s, const struct record *r, struct err *e);
+/* The keeper's state, or NULL with ERR_NOT_FOUND when it does not run. */
+json_t *driver_ping(struct service *s, const struct record *r, struct err *e);
+int driver_stop(struct service *s, const struct record *r, struct err *e);
+int driver_start(struct service *s, const struct record *r, struct err *e);
+/* Stops and forgets it; what is not there is no error. */
+int driver_remove(struct service *s, const struct record *r, struct err *e);
+/* By name, for a record that has no id yet. */
+int driver_remove_name(struct service *s, const char *name, struct err *e);
+
+/* ---- session.c ---- */
+
+int session_check_ctx(const char *ctx, struct err *e);
+/*
+ * Writes record r and adds or removes its name in the session's mapping, in one
+ * batch; again when others changed the mapping in between.
+ */
+int session_bind(struct service *s, struct record *r, const char *ctx, const struct ledger_op *more, size_t n, struct err *e);
+int session_unbind(struct service *s, struct record *r, const char *ctx, struct err *e);
+/* A sign of life; written to the store now and then. */
+int session_touch(struct service *s, const char *ctx, struct err *e);
+uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e);
+void session_forget(struct service *s, const char *ctx);
+void sessions_free(struct service *s);
+void session_watch_owner(struct service *s, const char *ctx, int pid);
+/* Reaps what timed out, stops, archives and deletes what is due, collects released records. */
+void session_scan(struct service *s);
+
+/* ---- pool.c ---- */
+
+/* A warm sandbox of the pool for this request: 1 with r, 0 when there is none. */
+int pool_claim(struct service *s, const struct service_who *who, const struct conf_pool *p, const json_t *args, struct record *r,
+	       struct err *e);
+void pool_list_key(const struct service *s, const char *type, char out[LEDGER_KEY_MAX + 1]);
+void *pool_filler(void *arg);
+void pool_poke(struct service *s);
+
+/* ---- service.c ---- */
+
+struct making {
+	const struct service_who *who;
+	const struct conf_pool *pool;
+	const json_t *args;		/* may be NULL */
+	const char *mount_dir, *storage_path, *ctx;	/* or NULL */
+	int inherit_workspace;		/* mount_dir was made by us for an earlier one of the session */
+	int warm;
+	int wait;			/* in the queue of admission */
+};
+/* Makes one; ret->j is the record, running or warm. */
+int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e);
+/* Takes the sandbox of a record away and marks it released; r is loaded anew. */
+int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e);
+/* The version of a pool's sandboxes: what they are made of. */
+int service_pool_version(struct service *s, const struct conf_pool *p, char ret[160], struct err *e);
+/* A sandbox that was seen to have stopped by itself. */
+int service_note_stopped(struct service *s, const char *name, struct err *e);
+void place_add(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli);
+void place_drop(struct service *s, const char *name);
+int place_has(struct service *s, const char *name);
+void places_check(struct service *s);
+void places_free(struct service *s);
+int service_each_env(const json_t *args, int (*each)(void *ctx, const char *text, struct err *e), void *ctx, struct err *e);
+int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_memory, uint64_t *ret_cpu, struct err *e);
+/* The pool of that name, or the first for NULL and "". */
+int conf_pool_copy(struct service *s, const char *name, struct conf_pool *ret, size_t *ret_index, struct err *e);
+
+/* ---- workspace.c ---- */
+
+int workspace_make(struct service *s, const char *session_id, char ret[512], struct err *e);
+int workspace_remove(struct service *s, const struct record *r, struct err *e);
+/* Before a restore: the workspace is there again, from the storage if it must. */
+int workspace_revive(struct service *s, const struct record *r, struct err *e);
+int workspace_upload(struct service *s, const struct record *r, struct err *e);
+int workspace_download(struct service *s, const char *storage_path, const char *dir, struct err *e);
+int workspace_archive(struct service *s, struct record *r, struct err *e);
+int workspace_unarchive(struct service *s, struct record *r, struct err *e);
+int workspace_drop_archive(struct service *s, struct record *r, struct err *e);
+
+/* ---- tools.c ---- */
+
+struct tools *tools_new(struct err *e);
+void tools_free(struct tools *t);
+/* Those not used for idle_ms end. */
+void tools_expire(struct service *s, uint64_t idle_ms);
+/* Its kernels and servers end. */
+void tools_forget(struct service *s, const char *name);
+
+#endif

@@ -1,0 +1,666 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/service/storage.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+
+#define PATH_BYTES_MAX 900
+#define ENTRIES_MAX 1000000
+#define DEPTH_MAX 200
+#define MANIFEST_MAX (256u << 20)
+#define TEMP_PREFIX ".berth-part-"
+
+int storage_open(struct storage **ret, const struct conf *c, struct err *e)
+{
+	if (!strncmp(c->storage_url, "file:/", 6))
+		return storage_local_open(ret, c, e);
+	if (!strncmp(c->storage_url, "s3://", 5))
+		return storage_s3_open(ret, c, e);
+	return err_set(e, ERR_CONFIG, "storage.url '%.100s' is unknown; hint: file:/DIR or s3://BUCKET/PREFIX", c->storage_url);
+}
+
+void storage_close(struct storage *st)
+{
+	if (st)
+		st->ops->close(st);
+}
+
+const char *storage_name(const struct storage *st)
+{
+	return st->ops->name;
+}
+
+/* Plain names joined by '/': nothing that a shell, a URL or a file system reads in another way. */
+int storage_check_path(const char *path, struct err *e)
+{
+	const char *p = path;
+
+	if (!path[0] || strlen(path) > PATH_BYTES_MAX)
+		return err_set(e, ERR_INVALID, "a storage path has 1 to %d bytes", PATH_BYTES_MAX);
+	while (*p) {
+		size_t n = strcspn(p, "/");
+
+		if (!n || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.') || !strncmp(p, TEMP_PREFIX, strlen(TEMP_PREFIX)) ||
+		    strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+=@") < n)
+			return err_set(e, ERR_INVALID, "'%.100s' is no storage path; hint: names of letters, digits and ._-+=@, joined by /", path);
+		p += n;
+		if (*p == '/' && !*++p)
+			return err_set(e, ERR_INVALID, "the storage path ends with /");
+	}
+	return 0;
+}
+
+static int sha256(const void *p, size_t n, char out[65], struct err *e)
+{
+	unsigned char d[32];
+	unsigned len = 0, i;
+
+	if (!EVP_Digest(p, n, d, &len, EVP_sha256(), NULL))
+		return err_set(e, ERR_INTERNAL, "hash %zu bytes", n);
+	for (i = 0; i < 32; i++)
+		snprintf(out + 2 * i, 3, "%02x", d[i]);
+	return 0;
+}
+
+int storage_put(struct storage *st, const char *key, const void *data, size_t n, struct err *e)
+{
+	char hex[65];
+
+	return storage_check_path(key, e) < 0 || sha256(data, n, hex, e) < 0 ? -1 : st->ops->put(st, key, data, n, hex, e);
+}
+
+int storage_get(struct storage *st, const char *key, struct buf *out, struct err *e)
+{
+	return storage_check_path(key, e) < 0 ? -1 : st->ops->get(st, key, out, e);
+}
+
+int storage_head(struct storage *st, const char *key, uint64_t *ret_size, struct err *e)
+{
+	return storage_check_path(key, e) < 0 ? -1 : st->ops->head(st, key, ret_size, e);
+}
+
+int storage_delete(struct storage *st, const char *key, struct err *e)
+{
+	return storage_check_path(key, e) < 0 ? -1 : st->ops->del(st, key, e);
+}
+
+int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, const char *key, struct err *e), void *ctx, struct err *e)
+{
+	return storage_check_path(prefix, e) < 0 ? -1 : st->ops->each(st, prefix, each, ctx, e);
+}
+
+/* ---- a folder goes up ---- */
+
+struct upload {
+	struct storage *st;
+	const char *path;
+	json_t *entries;
+	json_t *chunks;		/* object: the hashes in use */
+	char *buf, *packed;
+	struct storage_stats *stats;
+	int depth;
+};
+
+static int put_chunk(struct upload *u, const char *data, size_t n, char hex[65], struct err *e)
+{
+	char key[PATH_BYTES_MAX + 100];
+	uint64_t size;
+	int there;
+
+	if (sha256(data, n, hex, e) < 0)
+		return -1;
+	snprintf(key, sizeof(key), "%s/chunks/%s", u->path, hex);
+	if (!json_object_get(u->chunks, hex)) {
+		/* objects are put whole, so one that is there is all there */
+		there = storage_head(u->st, key, &size, e);
+		if (there < 0)
+			return -1;
+		if (there) {
+			u->stats->skipped++;
+		} else {
+			size = ZSTD_compress(u->packed, ZSTD_compressBound(STORAGE_CHUNK), data, n, 1);
+			if (ZSTD_isError(size))
+				return err_set(e, ERR_INTERNAL, "compress: %s", ZSTD_getErrorName(size));
+			if (storage_put(u->st, key, u->packed, size, e) < 0)
+				return -1;
+			u->stats->sent++;
+		}
+		json_object_set_new(u->chunks, hex, json_true());
+	}
+	return 0;
+}
+
+static ssize_t fill(int fd, char *buf, size_t max)
+{
+	size_t n = 0;
+
+	while (n < max) {
+		ssize_t got = read(fd, buf + n, max - n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		if (!got)
+			break;
+		n += (size_t)got;
+	}
+	return (ssize_t)n;
+}
+
+/* A whole chunk of zeros is a hole: sparse disk images stay small. */
+static int is_zero(const char *p, size_t n)
+{
+	return !p[0] && !memcmp(p, p + 1, n - 1);
+}
+
+static int put_file(struct upload *u, int dir_fd, const char *name, json_t *entry, struct err *e)
+{
+	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	json_t *chunks = json_array();
+	uint64_t size = 0;
+	struct stat st;
+	char hex[65];
+	ssize_t n;
+
+	json_object_set_new(entry, "chunks", chunks);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "open %.200s", name);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_BUSY, "%.200s became something else while it was read", name);
+	while ((n = fill(fd, u->buf, STORAGE_CHUNK)) > 0) {
+		if (is_zero(u->buf, (size_t)n) && n == STORAGE_CHUNK) {
+			json_array_append_new(chunks, json_string(""));
+		} else {
+			if (put_chunk(u, u->buf, (size_t)n, hex, e) < 0)
+				return -1;
+			json_array_append_new(chunks, json_string(hex));
+		}
+		size += (uint64_t)n;
+	}
+	if (n < 0)
+		return err_sys(e, "read %.200s", name);
+	json_object_set_new(entry, "size", json_integer((json_int_t)size));
+	u->stats->bytes += size;
+	return 0;
+}
+
+static int walk_up(struct upload *u, int dir_fd, const char *prefix, struct err *e);
+
+static int put_entry(struct upload *u, int dir_fd, const char *name, const char *path, const struct stat *st, struct err *e)
+{
+	json_t *entry = json_pack("{s:s,s:i,s:i,s:i,s:I,s:i}", "path", path, "mode", (int)(st->st_mode & 07777), "uid", (int)st->st_uid,
+				  "gid", (int)st->st_gid, "mtime", (json_int_t)st->st_mtim.tv_sec, "mtime_ns", (int)st->st_mtim.tv_nsec);
+	char link[4096];
+	ssize_t n;
+
+	if (!entry)
+		return err_set(e, ERR_INVALID, "a file name is not valid UTF-8, below %.200s; hint: rename it", u->path);
+	json_array_append_new(u->entries, entry);
+	if (json_array_size(u->entries) > ENTRIES_MAX)
+		return err_set(e, ERR_LIMIT, "the folder has more than %d entries", ENTRIES_MAX);
+	u->stats->entries++;
+	if (S_ISREG(st->st_mode)) {
+		json_object_set_new(entry, "type", json_string("file"));
+		return put_file(u, dir_fd, name, entry, e);
+	}
+	if (S_ISLNK(st->st_mode)) {
+		n = readlinkat(dir_fd, name, link, sizeof(link) - 1);
+		if (n < 0)
+			return err_sys(e, "read the link %.200s", name);
+		link[n] = '\0';
+		json_object_set_new(entry, "type", json_string("symlink"));
+		return json_object_set_new(entry, "target", json_string(link)) < 0 ?
+		       err_set(e, ERR_INVALID, "the target of a link is not valid UTF-8") : 0;
+	}
+	json_object_set_new(entry, "type", json_string("dir"));
+	{
+		autoclose int sub = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		if (sub < 0)
+			return err_sys(e, "open directory %.200s", name);
+		if (++u->depth > DEPTH_MAX)
+			return err_set(e, ERR_LIMIT, "the folder is deeper than %d", DEPTH_MAX);
+		if (walk_up(u, sub, path, e) < 0)
+			return -1;
+		u->depth--;
+	}
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int walk_up(struct upload *u, int dir_fd, const char *prefix, struct err *e)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	char **names = NULL;
+	size_t n = 0, i;
+	struct dirent *de;
+
+	if (!d) {
+		err_sys(e, "read a directory");
+		fd_close(&fd);
+		return -1;
+	}
+	while (r == 0 && (de = readdir(d))) {
+		char **more;
+
+		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, "..") || !strncmp(de->d_name, TEMP_PREFIX, strlen(TEMP_PREFIX)))
+			continue;
+		more = reallocarray(names, n + 1, sizeof(*names));
+		if (more)
+			names = more;
+		if (!more || !(names[n] = strdup(de->d_name)))
+			r = err_nomem(e);
+		else
+			n++;
+	}
+	closedir(d);
+	if (n)
+		qsort(names, n, sizeof(*names), by_name);
+	for (i = 0; i < n; i++) {
+		autofree char *path = NULL;
+		struct stat st;
+
+		if (r == 0 && asprintf(&path, "%s%s%s", prefix, prefix[0] ? "/" : "", names[i]) < 0) {
+			path = NULL;
+			r = err_nomem(e);
+		}
+		/* sockets, FIFOs and devices hold no bytes of their own */
+		if (r == 0 && !fstatat(dir_fd, names[i], &st, AT_SYMLINK_NOFOLLOW) &&
+		    (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) || S_ISDIR(st.st_mode)))
+			r = put_entry(u, dir_fd, names[i], path, &st, e);
+		free(names[i]);
+	}
+	free(names);
+	return r;
+}
+
+struct collect {
+	const json_t *used;
+	json_t *unused;
+};
+
+static int collect_unused(void *ctx, const char *key, struct err *e)
+{
+	struct collect *c = ctx;
+	const char *name = strrchr(key, '/');
+
+	(void)e;
+	if (name && !json_object_get(c->used, name + 1))
+		json_array_append_new(c->unused, json_string(key));
+	return 0;
+}
+
+static int collect_chunks(struct storage *st, const char *path, const json_t *used, struct err *e)
+{
+	struct collect c = { used, json_array() };
+	char prefix[PATH_BYTES_MAX + 20];
+	json_t *key;
+	size_t i;
+	int r;
+
+	snprintf(prefix, sizeof(prefix), "%s/chunks", path);
+	r = storage_each(st, prefix, collect_unused, &c, e);
+	json_array_foreach(c.unused, i, key)
+		if (r == 0)
+			r = storage_delete(st, json_string_value(key), e);
+	json_decref(c.unused);
+	return r;
+}
+
+int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e)
+{
+	autojson json_t *entries = json_array(), *chunks = json_object(), *manifest = NULL;
+	autofree char *buf = malloc(STORAGE_CHUNK), *packed = malloc(ZSTD_compressBound(STORAGE_CHUNK)), *text = NULL;
+	struct upload u = { .st = st, .path = path, .entries = entries, .chunks = chunks, .buf = buf, .packed = packed, .stats = ret };
+	char key[PATH_BYTES_MAX + 20];
+	struct err ignored;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!buf || !packed)
+		return err_nomem(e);
+	if (storage_check_path(path, e) < 0 || walk_up(&u, dir_fd, "", e) < 0)
+		return err_wrap(e, "upload to %.200s", path);
+	manifest = json_pack("{s:i,s:O}", "version", 1, "entries", entries);
+	text = manifest ? json_dumps(manifest, JSON_COMPACT) : NULL;
+	if (!text)
+		return err_nomem(e);
+	snprintf(key, sizeof(key), "%s/manifest.json", path);
+	/* from here on it is the new folder */
+	if (storage_put(st, key, text, strlen(text), e) < 0)
+		return err_wrap(e, "upload to %.200s", path);
+	collect_chunks(st, path, chunks, &ignored);	/* what is left is only room */
+	return 0;
+}
+
+/* ---- and comes down ---- */
+
+static int bad(const char *path, const char *what, struct err *e)
+{
+	return err_set(e, ERR_CORRUPT, "the stored folder is damaged: %s of %.200s", what, path);
+}
+
+/* A path of the manifest: relative, and no step of it leads up. */
+static int check_entry_path(const char *p, struct err *e)
+{
+	const char *s = p;
+
+	if (!p[0] || p[0] == '/' || strlen(p) > 4000)
+		return bad(p, "the path", e);
+	while (*s) {
+		size_t n = strcspn(s, "/");
+
+		if (!n || (n == 1 && s[0] == '.') || (n == 2 && s[0] == '.' && s[1] == '.'))
+			return bad(p, "the path", e);
+		s += n;
+		if (*s == '/' && !*++s)
+			return bad(p, "the path", e);
+	}
+	return 0;
+}
+
+struct download {
+	struct storage *st;
+	const char *path;
+	int dir_fd;
+	struct storage_stats *stats;
+};
+
+/* The directory that holds path, beneath dir_fd and through no link; *ret_name is its last part. */
+static int open_parent(int dir_fd, const char *path, const char **ret_name, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+	char parent[4096];
+	int fd;
+
+	*ret_name = slash ? slash + 1 : path;
+	if (!slash)
+		return openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	snprintf(parent, sizeof(parent), "%.*s", (int)(slash - path), path);
+	fd = path_open_beneath(dir_fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	return fd < 0 ? err_sys(e, "open directory %.200s", parent) : fd;
+}
+
+/* Of a sandbox: its ids are these, and the mount maps them. */
+static int is_id(const json_t *v)
+{
+	return json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < 65536;
+}
+
+static int finish(int fd, const json_t *entry, struct err *e)
+{
+	struct timespec t[2] = { { .tv_nsec = UTIME_OMIT },
+				 { json_integer_value(json_object_get(entry, "mtime")),
+				   json_integer_value(json_object_get(entry, "mtime_ns")) } };
+
+	if (!is_id(json_object_get(entry, "uid")) || !is_id(json_object_get(entry, "gid")))
+		return bad("an entry", "the owner", e);
+	if (fchown(fd, (uid_t)json_integer_value(json_object_get(entry, "uid")),
+		   (gid_t)json_integer_value(json_object_get(entry, "gid"))) < 0 ||
+	    fchmod(fd, (mode_t)json_integer_value(json_object_get(entry, "mode")) & 07777) < 0 || futimens(fd, t) < 0)
+		return err_sys(e, "restore owner, mode and time");
+	return 0;
+}
+
+static int get_chunk(struct download *d, const char *hex, int fd, uint64_t at, uint64_t n, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(ZSTD_compressBound(STORAGE_CHUNK));
+	autofree char *plain = malloc(STORAGE_CHUNK);
+	char key[PATH_BYTES_MAX + 100], found[65];
+	int r;
+
+	if (!plain)
+		return err_nomem(e);
+
+	if (strlen(hex) != 64 || hex[strspn(hex, "0123456789abcdef")])
+		return bad(hex, "the name of a chunk", e);
+	snprintf(key, sizeof(key), "%s/chunks/%s", d->path, hex);
+	r = storage_get(d->st, key, &b, e);
+	if (r < 0)
+		return -1;
+	if (!r || ZSTD_decompress(plain, STORAGE_CHUNK, b.data ? b.data : "", b.len) != n || sha256(plain, n, found, e) < 0 ||
+	    strcmp(found, hex))
+		return bad(key, r ? "the content" : "a missing piece", e);
+	d->stats->sent++;
+	if (lseek(fd, (off_t)at, SEEK_SET) < 0 || io_write_all(fd, plain, n) < 0)
+		return err_sys(e, "write a file of the folder");
+	return 0;
+}
+
+/* 1 when the file has this content already: an earlier try got this far. */
+static int is_there(int parent, const char *name, const json_t *entry, uint64_t size)
+{
+	autoclose int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	autofree char *buf = NULL;
+	struct err ignored;
+	struct stat st;
+	json_t *c;
+	size_t i;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != size || !(buf = malloc(STORAGE_CHUNK)))
+		return 0;
+	json_array_foreach(json_object_get(entry, "chunks"), i, c) {
+		ssize_t n = fill(fd, buf, STORAGE_CHUNK);
+		char hex[65] = "";
+
+		if (n <= 0 || (!is_zero(buf, (size_t)n) || n != STORAGE_CHUNK ? sha256(buf, (size_t)n, hex, &ignored) < 0 : 0) ||
+		    strcmp(hex, json_string_value(c) ? json_string_value(c) : "-"))
+			return 0;
+	}
+	return finish(fd, entry, &ignored) == 0;
+}
+
+static int get_file(struct download *d, int parent, const char *name, const json_t *entry, struct err *e)
+{
+	uint64_t size = (uint64_t)json_integer_value(json_object_get(entry, "size")), at = 0;
+	const json_t *chunks = json_object_get(entry, "chunks");
+	char temp[64];
+	autoclose int fd = -1;
+	json_t *c;
+	size_t i;
+
+	if (!json_is_array(chunks) || json_array_size(chunks) != (size + STORAGE_CHUNK - 1) / STORAGE_CHUNK)
+		return bad(name, "the size", e);
+	if (is_there(parent, name, entry, size)) {
+		d->stats->skipped += json_array_size(chunks);
+		return 0;
+	}
+	snprintf(temp, sizeof(temp), TEMP_PREFIX "%d-%llx", gettid(), (unsigned long long)(uintptr_t)entry);
+	fd = openat(parent, temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_sys(e, "create %.200s", name);
+	json_array_foreach((json_t *)(size_t)chunks, i, c) {
+		uint64_t n = size - at < STORAGE_CHUNK ? size - at : STORAGE_CHUNK;
+		const char *hex = json_string_value(c);
+
+		if (!hex || (hex[0] && get_chunk(d, hex, fd, at, n, e) < 0)) {
+			if (!hex)
+				bad(name, "a chunk", e);
+			goto fail;
+		}
+		at += n;
+	}
+	if (ftruncate(fd, (off_t)size) < 0 || fsync(fd) < 0 || finish(fd, entry, e) < 0 || renameat(parent, temp, parent, name) < 0) {
+		err_sys(e, "write %.200s", name);
+		goto fail;
+	}
+	return 0;
+fail:
+	unlinkat(parent, temp, 0);
+	return -1;
+}
+
+/* What is in the way and of another kind goes. */
+static int clear_way(int parent, const char *name, mode_t wanted, struct err *e)
+{
+	struct stat st;
+
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (wanted != S_IFLNK && (st.st_mode & S_IFMT) == wanted)
+		return 0;
+	return path_remove_tree(parent, name, e);
+}
+
+static int get_entry(struct download *d, const json_t *entry, struct err *e)
+{
+	const char *path = json_string_value(json_object_get(entry, "path")), *type = json_string_value(json_object_get(entry, "type"));
+	const char *name, *target;
+	autoclose int parent = -1;
+
+	if (!path || !type || check_entry_path(path, e) < 0)
+		return path && type ? -1 : bad("", "an entry", e);
+	parent = open_parent(d->dir_fd, path, &name, e);
+	if (parent < 0)
+		return -1;
+	d->stats->entries++;
+	if (!strcmp(type, "file")) {
+		d->stats->bytes += (uint64_t)json_integer_value(json_object_get(entry, "size"));
+		return clear_way(parent, name, S_IFREG, e) < 0 ? -1 : get_file(d, parent, name, entry, e);
+	}
+	if (!strcmp(type, "symlink")) {
+		target = json_string_value(json_object_get(entry, "target"));
+		if (!target || clear_way(parent, name, S_IFLNK, e) < 0)
+			return target ? -1 : bad(path, "the target", e);
+		if (!is_id(json_object_get(entry, "uid")) || !is_id(json_object_get(entry, "gid")))
+			return bad(path, "the owner", e);
+		if (symlinkat(target, parent, name) < 0 ||
+		    fchownat(parent, name, (uid_t)json_integer_value(json_object_get(entry, "uid")),
+			     (gid_t)json_integer_value(json_object_get(entry, "gid")), AT_SYMLINK_NOFOLLOW) < 0)
+			return err_sys(e, "make the link %.200s", path);
+		return 0;
+	}
+	if (strcmp(type, "dir"))
+		return bad(path, "the type", e);
+	if (clear_way(parent, name, S_IFDIR, e) < 0)
+		return -1;
+	return mkdirat(parent, name, 0700) < 0 && errno != EEXIST ? err_sys(e, "make directory %.200s", path) : 0;
+}
+
+/* Modes and times of directories last of all, the deepest first. */
+static int finish_dirs(struct download *d, const json_t *entries, struct err *e)
+{
+	size_t i = json_array_size(entries);
+
+	while (i--) {
+		const json_t *entry = json_array_get(entries, i);
+		const char *type = json_string_value(json_object_get(entry, "type"));
+
+		if (type && !strcmp(type, "dir")) {
+			autoclose int fd = path_open_beneath(d->dir_fd, json_string_value(json_object_get(entry, "path")),
+							     O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+
+			if (fd < 0 || finish(fd, entry, e) < 0)
+				return fd < 0 ? err_sys(e, "open a directory of the folder") : -1;
+		}
+	}
+	return 0;
+}
+
+static int remove_others(int dir_fd, const char *prefix, const json_t *known, int depth, struct err *e)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *de;
+
+	if (!dir) {
+		err_sys(e, "read a directory");
+		fd_close(&fd);
+		return -1;
+	}
+	while (r == 0 && (de = readdir(dir))) {
+		autofree char *path = NULL;
+		const char *type;
+
+		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, ".."))
+			continue;
+		if (asprintf(&path, "%s%s%s", prefix, prefix[0] ? "/" : "", de->d_name) < 0) {
+			path = NULL;
+			r = err_nomem(e);
+			break;
+		}
+		type = json_string_value(json_object_get(known, path));
+		if (!type) {
+			r = path_remove_tree(dir_fd, de->d_name, e);
+		} else if (!strcmp(type, "dir") && depth < DEPTH_MAX) {
+			autoclose int sub = openat(dir_fd, de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+			r = sub < 0 ? err_sys(e, "open directory %.200s", path) : remove_others(sub, path, known, depth + 1, e);
+		}
+	}
+	closedir(dir);
+	return r;
+}
+
+int storage_get_folder(struct storage *st, const char *path, int dir_fd, int exact, struct storage_stats *ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(MANIFEST_MAX);
+	autojson json_t *manifest = NULL, *known = json_object();
+	struct download d = { st, path, dir_fd, ret };
+	char key[PATH_BYTES_MAX + 20];
+	json_t *entries = NULL, *entry;
+	size_t i;
+	int r;
+
+	memset(ret, 0, sizeof(*ret));
+	if (storage_check_path(path, e) < 0)
+		return -1;
+	snprintf(key, sizeof(key), "%s/manifest.json", path);
+	r = storage_get(st, key, &b, e);
+	if (r < 1)
+		return r;
+	manifest = json_parse(b.data ? b.data : "", b.len, MANIFEST_MAX, key, e);
+	if (!manifest || json_get_arr(manifest, "entries", &entries, key, e) < 1)
+		return manifest ? bad(path, "the manifest", e) : -1;
+	if (json_integer_value(json_object_get(manifest, "version")) != 1)
+		return err_set(e, ERR_UNSUPPORTED, "%s was written by a newer berth", key);
+	json_array_foreach(entries, i, entry) {
+		if (get_entry(&d, entry, e) < 0)
+			return err_wrap(e, "download from %.200s", path);
+		json_object_set(known, json_string_value(json_object_get(entry, "path")), json_object_get(entry, "type"));
+	}
+	if ((exact && remove_others(dir_fd, "", known, 0, e) < 0) || finish_dirs(&d, entries, e) < 0)
+		return err_wrap(e, "download from %.200s", path);
+	return 1;
+}
+
+static int collect_all(void *ctx, const char *key, struct err *e)
+{
+	return json_array_append_new(ctx, json_string(key)) < 0 ? err_nomem(e) : 0;
+}
+
+int storage_delete_folder(struct storage *st, const char *path, struct err *e)
+{
+	autojson json_t *keys = json_array();
+	char key[PATH_BYTES_MAX + 20];
+	json_t *k;
+	size_t i;
+
+	if (storage_check_path(path, e) < 0)
+		return -1;
+	/* the manifest first: half a folder is none */
+	snprintf(key, sizeof(key), "%s/manifest.json", path);
+	if (storage_delete(st, key, e) < 0 || storage_each(st, path, collect_all, keys, e) < 0)
+		return -1;
+	json_array_foreach(keys, i, k)
+		if (storage_delete(st, json_string_value(k), e) < 0)
+			return -1;
+	return 0;
+}
