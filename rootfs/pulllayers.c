@@ -223,8 +223,12 @@ static int take_report(struct crew *c, size_t i, struct err *e)
 	c->running--;
 	if (got != 1)
 		err_set(&r.err, ERR_INTERNAL, "the unpacking process died (wait status 0x%x)", (unsigned)status);
-	/* a blob that broke off is what berth-http says of it, unless it says that we hung up */
-	if (r.err.code && w->net_err.code && w->net_err.code != ERR_SYS)
+	/*
+	 * A blob that broke off is what berth-http says of it, unless it says that we
+	 * hung up.  A transfer that failed after the last byte failed too (I25: more
+	 * came than there should be).
+	 */
+	if (w->net_err.code && (!r.err.code || w->net_err.code != ERR_SYS))
 		r.err = w->net_err;
 	if (r.err.code) {
 		*e = r.err;

@@ -23,7 +23,7 @@
 #include "base/mem.h"
 #include "rootfs/http/exchange.h"
 
-#define TOKEN_LIFE_DEFAULT_S 60
+#define TOKEN_LIFE_MIN_S 60	/* distribution specification: no token lives shorter */
 #define TOKEN_LIFE_MAX_S 86400
 
 static struct http_token *find_token(struct http_site *site, const char *scope)
@@ -182,7 +182,7 @@ static int keep_token(struct exchange *x, const struct exchange *answer, struct 
 	static const char what[] = "the token server's answer";
 	autojson json_t *j = json_parse(answer->text.data ? answer->text.data : "", answer->text.len,
 					HTTP_TOKEN_ANSWER_MAX, what, e);
-	uint64_t life = TOKEN_LIFE_DEFAULT_S;
+	uint64_t life = TOKEN_LIFE_MIN_S;
 	const char *s = NULL;
 	struct http_token *t;
 	int r;
@@ -198,8 +198,7 @@ static int keep_token(struct exchange *x, const struct exchange *answer, struct 
 		return -1;
 	if (!s || !token_ok(s))
 		return err_set(e, ERR_CORRUPT, "%s holds no usable token", what);
-	if (life > TOKEN_LIFE_MAX_S)
-		life = TOKEN_LIFE_MAX_S;
+	life = life < TOKEN_LIFE_MIN_S ? TOKEN_LIFE_MIN_S : life > TOKEN_LIFE_MAX_S ? TOKEN_LIFE_MAX_S : life;
 	t = calloc(1, sizeof(*t));
 	if (t) {
 		t->scope = strdup(x->scope);
@@ -323,8 +322,10 @@ static int fetch_token(struct exchange *x, struct err *e)
 	struct exchange *t;
 	int allowed;
 
-	if (origin_parse(x->challenge.realm, "auth realm", &realm, NULL, e) < 0)
+	if (origin_parse(x->challenge.realm, "auth realm", &realm, NULL, e) < 0) {
+		e->code = ERR_DENIED;
 		return -1;
+	}
 	if (x->site->origin.tls && !realm.tls)
 		return err_set(e, ERR_DENIED, "the registry asks to log in over plain http at '%.200s', which is refused",
 			       x->challenge.realm);

@@ -9,6 +9,7 @@ import crypt
 import gzip
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -211,7 +212,7 @@ class Image:
     """Documents and blobs of one image."""
 
     def __init__(self, tars=None, config=None):
-        tars = tars or [oci.tar_bytes([("hello", {}, b"hello\n" * 5000)])]
+        tars = tars or [oci.tar_bytes([("hello", {}, random.Random(7).randbytes(100000))])]
         self.layers = [gzip.compress(t, 1, mtime=0) for t in tars]
         c = {"os": "linux", "architecture": oci.ARCH, "config": config or {"Cmd": ["/bin/sh"]},
              "rootfs": {"type": "layers", "diff_ids": [oci.digest(t) for t in tars]}}
@@ -275,6 +276,9 @@ class Mock(Server):
     def serve(self, client):
         with contextlib.suppress(OSError, ssl.SSLError, ValueError):
             client.settimeout(30)
+            if not self.tls and client.recv(1, socket.MSG_PEEK) == b"\x16":     # a TLS hello
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+                return
             if self.tls:
                 client = self.keep(self.tls.wrap_socket(client, server_side=True))
             with client, client.makefile("rb") as f:
