@@ -128,7 +128,7 @@ static int read_parameters(struct scan *s, struct challenge *bearer, struct err 
 	return 0;
 }
 
-/* token68, the one blob that may follow a scheme instead of parameters */
+/* token68, the one blob that may follow a scheme instead of parameters: "abc==" before a comma or the end */
 static void skip_token68(struct scan *s)
 {
 	struct scan t = *s;
@@ -152,8 +152,7 @@ static int read_challenge(struct scan *s, struct challenge *ret, struct err *e)
 	if (s->p < s->end && *s->p != ' ' && *s->p != '\t' && *s->p != ',')
 		return bad("no scheme", e);
 	skip_blanks(s);
-	if (!at_parameter(*s) && s->p < s->end && *s->p != ',')
-		skip_token68(s);
+	skip_token68(s);
 	if (read_parameters(s, is_bearer ? &found : NULL, e) < 0)
 		return -1;
 	if (same(scheme, "Basic"))
