@@ -78,6 +78,8 @@ struct oci_container {
 	size_t mount_count;
 	int root_fd;		/* the root's mount, detached, when the process could not name it; -1 */
 	int default_dev_fd[6];	/* in a user namespace: the host's null, zero, full, random, urandom, tty as mounts; -1 */
+	int *device_fd;		/* the same for each of linux.devices; NULL */
+	size_t device_count;
 	int null_fd;		/* the host's /dev/null as a mount, what masks files; -1 */
 	unsigned long propagation;	/* of the root: MS_* */
 	int sock;		/* this side's end of the pair */
@@ -98,6 +100,10 @@ int oci_mounts_open(struct oci_container *c, struct err *e);
 int oci_rootfs_prepare(struct oci_container *c, struct err *e);	/* root and mounts, the host's root still below */
 int oci_rootfs_enter(struct oci_container *c, struct err *e);	/* pivot_root, the host's root detached */
 int oci_rootfs_finish(struct oci_container *c, struct err *e);	/* masks, read-only, propagation */
+/* Before the clone, with a user namespace: makes the nodes of linux.devices where they can be made. */
+int oci_dev_open(struct oci_container *c, struct err *e);
+/* Once the container has them: removes the host's names of them. */
+void oci_dev_forget(const struct oci_container *c);
 int oci_dev_make(struct oci_container *c, int root_fd, struct err *e);	/* /dev: nodes and links */
 int oci_cgroup_mount(struct oci_container *c, struct oci_mount *m, int target_fd, struct err *e);
 /* linux.netDevices: interfaces of the host moved into the container's network namespace (rtnetlink(7)). */

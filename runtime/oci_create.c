@@ -441,6 +441,7 @@ static int attend(struct oci_container *c, struct oci_made *ret, struct err *e)
 /* Made: limits last, as they would bind the making too; then the word to go on. */
 static int finish(struct oci_container *c, const struct oci_request *r, struct err *e)
 {
+	oci_dev_forget(c);
 	if (c->process && oci_process_limits(c->process, c->state->pid, c->proc_fd, e) < 0)
 		return -1;
 	if (r->pid_file && oci_pid_file_write(r->pid_file, c->state->pid, e) < 0)
@@ -498,6 +499,9 @@ static void release_container(struct oci_container *c)
 	for (i = 0; i < ARRAY_LEN(c->default_dev_fd); i++)
 		if (c->default_dev_fd[i] > 0)
 			fd_close(&c->default_dev_fd[i]);
+	for (i = 0; i < c->device_count; i++)
+		fd_close(&c->device_fd[i]);
+	free(c->device_fd);
 	fd_close(&c->root_fd);
 	fd_close(&c->null_fd);
 	fd_close(&c->console_fd);

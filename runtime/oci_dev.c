@@ -11,6 +11,7 @@
 #include <linux/magic.h>
 #include <linux/mount.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -82,7 +83,7 @@ static int make_node(const struct oci_container *c, int dir, const char *name, c
 		/* an image's or the host's node: only what was asked for is changed */
 		return 0;
 	}
-	if (c->in_userns)
+	if (c->in_userns && n->type != S_IFIFO)
 		return bind_node(dir, name, path, host_fd, n, e);
 	if (there >= 0) {
 		struct stat st;
@@ -102,23 +103,108 @@ static int make_node(const struct oci_container *c, int dir, const char *name, c
 	return 0;
 }
 
-static int configured(const struct oci_container *c, const json_t *v, int root_fd, struct err *e)
+static int read_node(const json_t *v, struct node *n, struct err *e)
 {
-	const char *type = oci_str(v, "type"), *path = oci_str(v, "path");
-	struct node n = { .mode = (mode_t)oci_u64(v, "fileMode", 0666) & 07777, .major = (unsigned)oci_i64(v, "major", 0),
-			  .minor = (unsigned)oci_i64(v, "minor", 0), .uid = (uid_t)oci_u64(v, "uid", 0),
-			  .gid = (gid_t)oci_u64(v, "gid", 0) };
-	char parent[PATH_MAX], *name;
-	autoclose int dir = -1;
+	const char *type = oci_str(v, "type");
 
+	*n = (struct node){ .mode = (mode_t)oci_u64(v, "fileMode", 0666) & 07777, .major = (unsigned)oci_i64(v, "major", 0),
+			    .minor = (unsigned)oci_i64(v, "minor", 0), .uid = (uid_t)oci_u64(v, "uid", 0),
+			    .gid = (gid_t)oci_u64(v, "gid", 0) };
 	if (!strcmp(type, "c") || !strcmp(type, "u"))
-		n.type = S_IFCHR;
+		n->type = S_IFCHR;
 	else if (!strcmp(type, "b"))
-		n.type = S_IFBLK;
+		n->type = S_IFBLK;
 	else if (!strcmp(type, "p"))
-		n.type = S_IFIFO;
+		n->type = S_IFIFO;
 	else
 		return err_set(e, ERR_INVALID, "linux.devices: type '%.16s' is not c, b, u or p", type);
+	return 0;
+}
+
+/* The host's id of a container's. */
+static uid_t on_host(const json_t *map, uid_t id)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(map, i, v) {
+		uint64_t from = oci_u64(v, "containerID", 0), size = oci_u64(v, "size", 0);
+
+		if (id >= from && id - from < size)
+			return (uid_t)(oci_u64(v, "hostID", 0) + id - from);
+	}
+	return id;
+}
+
+/*
+ * The container's root may not make a device, the host's may: in the state
+ * directory, from where its mount is taken (devices work on it, whatever /run
+ * says).  The name must stay until the mount is attached: oci_dev_forget().
+ */
+static int make_on_host(struct oci_container *c, size_t i, const struct node *n, const char *path, struct err *e)
+{
+	char name[32];
+	struct mount_attr a = { .attr_clr = MOUNT_ATTR_NODEV };
+	autoclose int fd = -1;
+	mode_t mask;
+	int r;
+
+	snprintf(name, sizeof(name), "device.%zu", i);
+	mask = umask(0);
+	r = mknodat(c->state->dir_fd, name, n->type | n->mode, makedev(n->major, n->minor));
+	umask(mask);
+	if (r < 0)
+		return errno == EPERM ? -1 : err_sys(e, "make device %s", path);
+	if (fchownat(c->state->dir_fd, name, on_host(oci_get(c->linux_part, "uidMappings"), n->uid),
+		     on_host(oci_get(c->linux_part, "gidMappings"), n->gid), AT_SYMLINK_NOFOLLOW) == 0)
+		fd = open_tree(c->state->dir_fd, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &a, sizeof(a)) < 0)
+		err_sys(e, "make device %s", path);
+	return take_fd(&fd);
+}
+
+void oci_dev_forget(const struct oci_container *c)
+{
+	char name[32];
+	size_t i;
+
+	for (i = 0; i < c->device_count; i++) {
+		snprintf(name, sizeof(name), "device.%zu", i);
+		unlinkat(c->state->dir_fd, name, 0);
+	}
+}
+
+int oci_dev_open(struct oci_container *c, struct err *e)
+{
+	const json_t *list = oci_get(c->linux_part, "devices"), *v;
+	size_t i;
+
+	c->device_fd = calloc(json_array_size(list) + 1, sizeof(*c->device_fd));
+	if (!c->device_fd)
+		return err_nomem(e);
+	json_array_foreach(list, i, v) {
+		struct node n;
+
+		c->device_fd[i] = -1;
+		c->device_count = i + 1;
+		if (read_node(v, &n, e) < 0)
+			return -1;
+		/* without privilege it is -1, and the host's of the same path is taken */
+		if (n.type != S_IFIFO && geteuid() == 0)
+			c->device_fd[i] = make_on_host(c, i, &n, oci_str(v, "path"), e);
+	}
+	return 0;
+}
+
+static int configured(const struct oci_container *c, const json_t *v, int root_fd, int host_fd, struct err *e)
+{
+	const char *path = oci_str(v, "path");
+	char parent[PATH_MAX], *name;
+	autoclose int dir = -1;
+	struct node n;
+
+	if (read_node(v, &n, e) < 0)
+		return -1;
 	if (path[0] != '/' || (size_t)snprintf(parent, sizeof(parent), "%s", path) >= sizeof(parent))
 		return err_set(e, ERR_INVALID, "linux.devices: path '%.200s' is not absolute", path);
 	name = strrchr(parent, '/');
@@ -128,7 +214,7 @@ static int configured(const struct oci_container *c, const json_t *v, int root_f
 	dir = oci_place(root_fd, parent[0] ? parent : "/", 1, e);
 	if (dir < 0)
 		return -1;
-	return make_node(c, dir, name, path, -1, &n, e);
+	return make_node(c, dir, name, path, host_fd, &n, e);
 }
 
 /* The configuration may give the container the host's /dev: then nothing is made in it. */
@@ -161,7 +247,7 @@ int oci_dev_make(struct oci_container *c, int root_fd, struct err *e)
 	if (dir < 0)
 		return -1;
 	json_array_foreach(list, i, v)
-		if (configured(c, v, root_fd, e) < 0)
+		if (configured(c, v, root_fd, i < c->device_count ? c->device_fd[i] : -1, e) < 0)
 			return -1;
 	for (i = 0; i < ARRAY_LEN(defaults); i++) {
 		struct node n = { S_IFCHR, 0666, defaults[i].major, defaults[i].minor, 0, 0 };

@@ -64,7 +64,7 @@ static int prepare(struct entry *n, struct oci_process *p, struct err *e)
 		return err_sys(e, "start a session");
 	if (take_terminal(n, e) < 0)
 		return -1;
-	if (oci_process_chdir(p, 0, &again) < 0 && again.os_errno != EACCES && again.os_errno != EPERM) {
+	if (oci_process_chdir(p, &again) < 0 && again.os_errno != EACCES && again.os_errno != EPERM) {
 		*e = again;
 		return -1;
 	}

@@ -158,6 +158,21 @@ static int wait_for_hooks(struct oci_container *c, struct err *e)
 	return oci_hooks_any(c->config, "createContainer") ? run_hooks(c, "createContainer", c->bundle, e) : 0;
 }
 
+/* A working directory that is missing is made while the root can be written: 0755 and root's, as runc does. */
+static int make_cwd(struct oci_container *c, struct err *e)
+{
+	struct err ignored;
+	int fd;
+
+	(void)e;
+	if (!c->process)
+		return 0;
+	/* what cannot be made is told where it is entered */
+	fd = oci_place(c->root_fd, oci_str(c->process, "cwd"), 1, &ignored);
+	fd_close(&fd);
+	return 0;
+}
+
 static int take_terminal(struct oci_container *c, struct err *e)
 {
 	struct oci_message m = { .kind = OCI_TERMINAL };
@@ -248,7 +263,7 @@ static int prepare_process(struct oci_container *c, struct oci_process *p, struc
 	struct err again;
 
 	/* root may be kept from a directory that the user may enter (NFS, another's user namespace): tried again later */
-	if (oci_process_chdir(p, 1, &again) < 0) {
+	if (oci_process_chdir(p, &again) < 0) {
 		if (again.os_errno != EACCES && again.os_errno != EPERM) {
 			*e = again;
 			return -1;
@@ -300,6 +315,7 @@ static int (*const steps[])(struct oci_container *c, struct err *e) = {
 	raise_loopback,
 	set_names,
 	mount_all,
+	make_cwd,
 	wait_for_hooks,
 	oci_rootfs_enter,
 	take_terminal,
@@ -312,7 +328,8 @@ static int (*const steps[])(struct oci_container *c, struct err *e) = {
 void oci_init(struct oci_container *c)
 {
 	struct oci_process p = { .doc = c->process, .proc_fd = c->proc_fd, .in_userns = c->in_userns,
-				 .preserve_fds = c->preserve_fds };
+				 .preserve_fds = c->preserve_fds,
+				 .keep_groups = oci_str(oci_get(c->config, "annotations"), "run.oci.keep_original_groups") != NULL };
 	struct oci_seccomp filter = { 0 };
 	struct err e = { 0 };
 	int listener;

@@ -179,8 +179,9 @@ int oci_sysctl_check(const struct oci_container *c, struct err *e)
 		ns = namespace_of(dotted);
 		if (ns < 0 || !own_ns(c, (enum oci_ns)ns))
 			return err_set(e, ERR_INVALID, "sysctl \"%s\" is not in a separate kernel namespace", key);
-		if (!strcmp(dotted, "kernel.hostname") && oci_str(c->config, "hostname"))
-			return err_set(e, ERR_INVALID, "sysctl \"kernel.hostname\" conflicts with hostname");
+		if (!strcmp(dotted, "kernel.hostname") ||
+		    (!strcmp(dotted, "kernel.domainname") && oci_str(c->config, "domainname")))
+			return err_set(e, ERR_INVALID, "sysctl \"%s\" conflicts with the configuration's own %s", key, dotted + 7);
 	}
 	return 0;
 }

@@ -119,11 +119,8 @@ int oci_start(int root_fd, const char *id, struct err *e)
 	enum oci_status status;
 	int r = -1;
 
-	if (oci_state_load(&m.state, root_fd, id, e) < 0)
+	if (oci_state_load_locked(&m.state, root_fd, id, e) < 0)
 		return -1;
-	if (oci_state_lock(&m.state, e) < 0)
-		goto out;
-	/* another may have started it while we waited for the lock: only the socket and the process tell */
 	status = oci_state_status(&m.state);
 	if (status != OCI_CREATED) {
 		err_set(e, ERR_BUSY, "cannot start a container that has %s: container '%s' is not in the created state",
@@ -196,10 +193,8 @@ int oci_delete(int root_fd, const char *id, int force, struct err *e)
 	enum oci_status status;
 	int r = -1;
 
-	if (oci_state_load(&st, root_fd, id, e) < 0)
+	if (oci_state_load_locked(&st, root_fd, id, e) < 0)
 		return -1;
-	if (oci_state_lock(&st, e) < 0)
-		goto out;
 	status = oci_state_status(&st);
 	/* a create that was killed has its lock free and no process recorded: it is nothing that runs */
 	if (status != OCI_STOPPED && !force && st.pid) {

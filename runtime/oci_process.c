@@ -202,7 +202,7 @@ static int check_cwd(const char *cwd, struct err *e)
 	return 0;
 }
 
-int oci_process_chdir(const struct oci_process *p, int make, struct err *e)
+int oci_process_chdir(const struct oci_process *p, struct err *e)
 {
 	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
 	const char *cwd = oci_str(p->doc, "cwd");
@@ -213,12 +213,6 @@ int oci_process_chdir(const struct oci_process *p, int make, struct err *e)
 		return err_sys(e, "open the container's root");
 	/* no magic links: /proc/self/fd/N would lead out */
 	fd = path_open_in_root(root, cwd, O_PATH | O_DIRECTORY, 0);
-	if (fd < 0 && errno == ENOENT && make) {
-		/* what it would not find: 0755 and root's, as runc makes it */
-		fd = path_mkdirs_in_root(root, cwd, 0755, (uid_t)-1, (gid_t)-1, e);
-		if (fd < 0)
-			return err_wrap(e, "process.cwd '%.200s'", cwd);
-	}
 	if (fd < 0 || fchdir(fd) < 0)
 		return err_sys(e, "chdir to process.cwd '%.200s'", cwd);
 	return check_cwd(cwd, e);
@@ -341,9 +335,8 @@ static int set_ids(const struct oci_process *p, struct err *e)
 		return err_nomem(e);
 	for (i = 0; i < n; i++)
 		list[i] = (gid_t)oci_u64_value(json_array_get(gids, i));
-	if (oci_get(user, "umask"))
-		umask((mode_t)oci_u64(user, "umask", 022));
-	if (setgroups(n, list) < 0 && (n || errno != EPERM || !setgroups_denied(p)))
+	umask((mode_t)oci_u64(user, "umask", 022));
+	if (!p->keep_groups && setgroups(n, list) < 0 && (n || errno != EPERM || !setgroups_denied(p)))
 		return err_sys(e, "set the supplementary groups");
 	if (setresgid(gid, gid, gid) < 0)
 		return err_sys(e, "setgid to %u%s", gid, errno == EINVAL ? ": not in the user namespace's map" : "");
@@ -403,7 +396,7 @@ int oci_process_become(struct oci_process *p, const struct oci_seccomp *filter, 
 		return err_sys(e, "keep capabilities through setuid");
 	if (set_ids(p, e) < 0)
 		return -1;
-	if (oci_process_chdir(p, 0, e) < 0)
+	if (oci_process_chdir(p, e) < 0)
 		return -1;
 	if (prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) < 0)
 		return err_sys(e, "keep capabilities no further");

@@ -22,6 +22,7 @@ struct oci_process {
 	const json_t *doc;	/* the `process` object, borrowed */
 	int proc_fd;		/* the host's /proc */
 	int in_userns;		/* ids may be missing from the map */
+	int keep_groups;	/* annotation run.oci.keep_original_groups: the caller's supplementary groups stay */
 	int preserve_fds;	/* LISTEN_FDS: how many were passed on; their LISTEN_PID is 1 or ours */
 	char **env;		/* what oci_process_prepare() made */
 	char **argv;
@@ -37,8 +38,8 @@ int oci_process_limits(const json_t *process, pid_t pid, int proc_fd, struct err
 void oci_process_own_stdio(const json_t *process);
 /* The environment with HOME, the argument list; finds the program in PATH.  ERR_EXEC_NOT_FOUND, ERR_EXEC. */
 int oci_process_prepare(struct oci_process *p, struct err *e);
-/* Enters cwd.  Once as root and, where that failed, again as the user: make is 1 to make it when missing. */
-int oci_process_chdir(const struct oci_process *p, int make, struct err *e);
+/* Enters cwd: once as root and, where that failed, again as the user. */
+int oci_process_chdir(const struct oci_process *p, struct err *e);
 /*
  * From here on this is the user's process: labels, groups, ids, capabilities,
  * no_new_privs and the filter, in the order that each needs.

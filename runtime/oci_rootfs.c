@@ -124,7 +124,7 @@ int oci_mounts_open(struct oci_container *c, struct err *e)
 		snprintf(path, sizeof(path), "/dev/%s", dev_names[i]);
 		c->default_dev_fd[i] = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	}
-	return 0;
+	return oci_dev_open(c, e);
 }
 
 /* ---- the root ------------------------------------------------------------------------ */

@@ -106,7 +106,7 @@ int oci_state_save(const struct oci_state *st, struct err *e)
 	return io_replace_file(st->dir_fd, "state.json", text, strlen(text), 0600, 0, e);
 }
 
-int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err *e)
+static int load(struct oci_state *st, int root_fd, const char *id, int lock, struct err *e)
 {
 	json_t *cgroup;
 
@@ -118,6 +118,8 @@ int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err
 		return errno == ENOENT || errno == ENOTDIR ?
 		       err_set(e, ERR_NOT_FOUND, "container '%s' does not exist", id) :
 		       err_sys(e, "open the state directory of container '%s'", id);
+	if (lock && oci_state_lock(st, e) < 0)
+		goto fail;
 	st->doc = oci_json_load(st->dir_fd, "state.json", e);
 	if (!st->doc && e->code == ERR_NOT_FOUND)
 		st->doc = json_object();
@@ -130,10 +132,25 @@ int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err
 	cgroup = json_object_get(st->doc, "cgroup");
 	if (cgroup && oci_cgroup_from_json(&st->cgroup, cgroup, e) < 0)
 		goto fail;
+	/* it may have been deleted while we waited */
+	if (lock && faccessat(root_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+		err_set(e, ERR_NOT_FOUND, "container '%s' does not exist", id);
+		goto fail;
+	}
 	return 0;
 fail:
 	oci_state_release(st);
 	return -1;
+}
+
+int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err *e)
+{
+	return load(st, root_fd, id, 0, e);
+}
+
+int oci_state_load_locked(struct oci_state *st, int root_fd, const char *id, struct err *e)
+{
+	return load(st, root_fd, id, 1, e);
 }
 
 void oci_state_release(struct oci_state *st)

@@ -48,6 +48,8 @@ int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err 
 int oci_state_save(const struct oci_state *st, struct err *e);
 /* ERR_NOT_FOUND.  A directory without state.json (a create that was killed) loads with an empty doc. */
 int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err *e);
+/* The same once whoever makes or changes it now has finished; locked. */
+int oci_state_load_locked(struct oci_state *st, int root_fd, const char *id, struct err *e);
 void oci_state_release(struct oci_state *st);
 /* Removes the directory with all in it. */
 int oci_state_remove(struct oci_state *st, int root_fd, struct err *e);
