@@ -451,6 +451,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 
 static void started(struct keeper *k, struct keeper_command *c, int pid)
 {
+	struct err ignored;
 	char id[24];
 
 	c->started = 1;
@@ -458,6 +459,9 @@ static void started(struct keeper *k, struct keeper_command *c, int pid)
 		k->sessions[c->session].shell_ns_pid = (uint32_t)pid;
 		return;
 	}
+	/* its client went, or somebody killed it, before it was born: the kill found an empty cgroup */
+	if (c->facts.killed_by_us)
+		cgroup_kill(&c->leaf, &ignored);
 	snprintf(id, sizeof(id), "c%u", c->seq);
 	keeper_answer(k, c->client, json_pack("{s:s,s:b,s:i}", "command", id, "started", 1, "pid", pid), NULL, 0);
 	if (c->detached)

@@ -119,7 +119,8 @@ def test_I33_what_a_copy_brings_out_is_cleaned():
                 assert kind == 0o120000 or not st.st_mode & 0o6000, (n, oct(st.st_mode))
         for special in ("/proc/kcore", "/dev/zero", "/proc/1/environ"):
             r = b.berth("cp", "--timeout", "10", f"{x.id}:{special}", b.tmp("special"), timeout=20)
-            assert r.code != 0, (special, r)
+            # where kcore exists an empty file is over it
+            assert r.code != 0 or (special == "/proc/kcore" and os.path.getsize(b.tmp("special")) == 0), (special, r)
     assert b.seal(victim) == sealed
 
 

@@ -44,6 +44,23 @@ def test_L07_kill_9_of_client_keeper_and_init():
             proc.reap_orphans(os.getpid())
 
 
+def test_L13_a_client_that_dies_before_its_command_is_born_takes_it_along():
+    """Init is stopped meanwhile, so that the keeper learns of the client's end first."""
+    with Box() as x:
+        x.exec("true", ok=True)
+        os.kill(x.init, signal.SIGSTOP)
+        c = x.client()
+        c.exec_send("sleep", "1003")
+        c.close()
+        x.clients.remove(c)
+        for _ in range(3):
+            x.main.call("ping")
+        os.kill(x.init, signal.SIGCONT)
+        # the next command comes after it
+        assert x.exec("echo", "next", ok=True).out == "next\n"
+        b.wait_for(lambda: not x.running("sleep 1003"), 5, "the end of the client's command")
+
+
 def test_garbage_on_the_socket_ends_only_that_client():
     rng = random.Random(1)
     with Box() as x:

@@ -93,6 +93,7 @@ def limits(name):
 SPIN = "import time, os\nt = time.monotonic()\nwhile time.monotonic() - t < {}: pass\nprint(sum(os.times()[:2]))"
 
 
+@b.needs_speed("the emulated cores are one thread each, and slower than their clock")
 def test_half_a_core_is_half_a_core():
     r = py(SPIN.format(1.5), "--cpus", "0.5", verdict=True, ok=True, timeout=30)
     ratio = r.verdict["cpu_ms"] / r.verdict["wall_ms"]
@@ -134,6 +135,7 @@ def test_D01_a_fork_bomb_ends_as_pids():
     b.expect("full" in r.out and 40 <= r.verdict["left_behind"] <= 50, r, "left_behind")
 
 
+@b.needs_speed("a bomb takes long to reach its limit")
 def test_D01_the_classic_one():
     began = time.monotonic()
     r = b.run("--timeout", "2s", "--grace", "0s", "host", "bash", "-c", "f() { f | f & }; f; sleep 1000", verdict=True, timeout=30)

@@ -18,24 +18,23 @@ import sys
 import tempfile
 from xml.sax.saxutils import escape
 
+import living
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 TREE = os.path.dirname(os.path.dirname(HERE))
 GAP_US = 3000       # spun between two runs, so that the kernel's deferred clean-up of one is not charged to the next
 LIMIT_S = 30
 
-# A measure is a list of contenders over the same work.
-Measure = collections.namedtuple('Measure', 'key title contenders')
+# A measure is a list of contenders over the same work, for drive.c, or a function that measures by itself (living.py).
+Measure = collections.namedtuple('Measure', 'key title contenders unit sample', defaults=('ms', None))
 # `argv` None: not run, for the reason in `note`.  `mntns`: a /proc/PID/ns/mnt to run in.
 Contender = collections.namedtuple('Contender', 'key argv note mntns', defaults=('', '-'))
-Result = collections.namedtuple('Result', 'key n median p10 p99 cpu note')
+Result = living.Result
+percentile = living.percentile
 
 
 def missing(key):
     return Contender(key, None, 'not installed')
-
-
-def percentile(ordered, p):
-    return ordered[min(len(ordered) - 1, int(len(ordered) * p / 100))]
 
 
 # ---- what the peers need ---------------------------------------------------------
@@ -55,7 +54,7 @@ class Place:
         for d in ('bin', 'proc', 'sys', 'dev', 'tmp', 'etc', 'run', 'usr', 'workspace'):
             os.makedirs(os.path.join(self.rootfs, d))
         shutil.copy(busybox, os.path.join(self.rootfs, 'bin/busybox'))
-        for name in ('true', 'sh', 'cat'):
+        for name in ('true', 'sh', 'cat', 'sleep', 'rm'):
             os.symlink('busybox', os.path.join(self.rootfs, 'bin', name))
 
     @staticmethod
@@ -184,7 +183,11 @@ def run_rootfs(place):
     ])
 
 
-MEASURES = {'run-host': run_host, 'run-rootfs': run_rootfs}
+def lives(key, title, unit, sample):
+    return lambda _: Measure(key, title, [], unit, sample)
+
+
+MEASURES = {'run-host': run_host, 'run-rootfs': run_rootfs, **{m[0]: lives(*m) for m in living.MEASURES}}
 
 
 # ---- running and counting ------------------------------------------------------------
@@ -226,16 +229,21 @@ def base_of(results):
 
 # ---- showing ---------------------------------------------------------------------------
 
+def shown(measure, value):
+    return f'{value / 1e3:.2f} ms' if measure.unit == 'ms' else f'{value:.0f} {measure.unit}'
+
+
 def table(measure, results):
     base = base_of(results)
-    lines = ['', measure.title, f'  {"":20} {"median":>9} {"p10":>9} {"p99":>9} {"cpu":>9} {"x berth":>8}']
+    lines = ['', measure.title, f'  {"":20} {"median":>11} {"p10":>11} {"p99":>11} {"cpu":>11} {"x berth":>8}']
     for r in results:
         if r.median is None:
-            lines.append(f'  {r.key:20} {"-":>9} {"":9} {"":9} {"":9} {"":8}  {r.note}')
+            lines.append(f'  {r.key:20} {"-":>11} {"":11} {"":11} {"":11} {"":8}  {r.note}')
             continue
         ratio = f'{r.median / base:8.2f}' if base else ' ' * 8
-        lines.append(f'  {r.key:20} {r.median / 1e3:6.2f} ms {r.p10 / 1e3:6.2f} ms {r.p99 / 1e3:6.2f} ms '
-                     f'{r.cpu / 1e3:6.2f} ms {ratio}  {r.note}'.rstrip())
+        cpu = f'{r.cpu / 1e3:8.2f} ms' if r.cpu is not None else ' ' * 11
+        lines.append(f'  {r.key:20} {shown(measure, r.median):>11} {shown(measure, r.p10):>11} {shown(measure, r.p99):>11} '
+                     f'{cpu} {ratio}  {r.note}'.rstrip())
     return '\n'.join(lines)
 
 
@@ -244,20 +252,20 @@ def svg(groups):
     left, width, bar, gap = 170, 520, 18, 8
     out, y = [], 34
     for measure, results in groups:
-        shown = [r for r in results if r.median is not None]
-        if not shown:
+        rows = [r for r in results if r.median is not None]
+        if not rows:
             continue
-        base, top = base_of(results), max(r.p99 for r in shown)
+        base, top = base_of(results), max(r.p99 for r in rows)
         out.append(f'<text class="t" x="10" y="{y}">{escape(measure.title.replace("`", ""))}</text>')
         y += 14
-        for r in shown:
+        for r in rows:
             w, p99, mid = width * r.median / top, left + width * r.p99 / top, y + bar / 2
             ratio = f' · {r.median / base:.2f}×' if base else ''
             kind = 'b' if r.key == 'berth' else 'f' if r.key.startswith('floor') or r.key == 'no sandbox' else 'p'
             out.append(f'<text x="{left - 8}" y="{mid + 4:.1f}" text-anchor="end">{escape(r.key)}</text>'
                        f'<rect class="{kind}" x="{left}" y="{y}" width="{w:.1f}" height="{bar}"/>'
                        f'<path class="w" d="M{left + w:.1f} {mid}H{p99:.1f}M{p99:.1f} {mid - 4}v8"/>'
-                       f'<text x="{p99 + 6:.1f}" y="{mid + 4:.1f}">{r.median / 1e3:.2f} ms{ratio}</text>')
+                       f'<text x="{p99 + 6:.1f}" y="{mid + 4:.1f}">{shown(measure, r.median)}{ratio}</text>')
             y += bar + gap
         y += 26
     style = ('text{font:12px sans-serif;fill:#222}.t{font-weight:bold}.b{fill:#1b6ca8}.f{fill:#9aa5ad}.p{fill:#d98e04}'
@@ -281,8 +289,8 @@ def report(groups, options):
     return {
         'machine': {'kernel': platform.release(), 'cpus': os.cpu_count(), 'arch': platform.machine()},
         'versions': versions(),
-        'rounds': options.rounds, 'gap_us': options.gap_us, 'unit': 'us',
-        'measures': {m.key: {'title': m.title, 'results': [
+        'rounds': options.rounds, 'gap_us': options.gap_us,
+        'measures': {m.key: {'title': m.title, 'unit': 'us' if m.unit == 'ms' else m.unit, 'results': [
             dict(r._asdict(), ratio=r.median / base_of(rs) if r.median and base_of(rs) else None) for r in rs]}
             for m, rs in groups},
     }
@@ -294,6 +302,9 @@ def arguments():
     p.add_argument('--rounds', type=int, default=200)
     p.add_argument('--warmup', type=int, default=5)
     p.add_argument('--gap-us', type=int, default=GAP_US, help='spun between two runs (%(default)s)')
+    p.add_argument('--copy-mib', type=int, default=1024, help='size of the file that is copied (%(default)s)')
+    p.add_argument('--density', type=int, nargs='+', default=[1, 100], help='how many idle sandboxes (%(default)s)')
+    p.add_argument('--growth', type=int, nargs='+', default=[0, 10, 100], help='how many others while `run` is timed (%(default)s)')
     p.add_argument('--gate', metavar='WHO=RATIO', action='append', default=[],
                    help='exit 1 unless the median of berth is at most RATIO times that of WHO; may be repeated')
     p.add_argument('measure', nargs='*', choices=[[], *MEASURES], help=' '.join(MEASURES))
@@ -329,7 +340,8 @@ def main():
         print(f'{options.rounds} interleaved rounds, Linux {platform.release()}, {os.cpu_count()} CPUs', flush=True)
         for key in options.measure:
             measure = MEASURES[key](place)
-            groups.append((measure, drive(place, measure, options)))
+            rows = measure.sample(place, options) if measure.sample else drive(place, measure, options)
+            groups.append((measure, rows))
             print(table(*groups[-1]), flush=True)
     finally:
         place.close()

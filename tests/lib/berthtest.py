@@ -4,6 +4,7 @@ What tests of the berth program share: run it with a state root of the test's ow
 wait for events, hash a directory that must not change, make small root filesystems.
 """
 import collections
+import functools
 import hashlib
 import json
 import os
@@ -30,6 +31,18 @@ VERDICT_KEYS = ("cause", "wall_ms", "cpu_ms", "peak_memory_bytes", "read_bytes",
 
 Result = collections.namedtuple("Result", "code out err verdict args seconds")
 skip = unittest.SkipTest
+# how many times longer than on a machine of its own each wait may take: an emulated one sets it
+SLOW = float(os.environ.get("BERTH_TEST_SLOW", "1"))
+
+
+def needs_speed(why):
+    """For tests whose claim is about time and not about order: they say nothing on an emulated machine."""
+    def mark(test):
+        @functools.wraps(test)
+        def skipped(*args, **kw):
+            raise skip(f"emulated: {why}")
+        return test if SLOW == 1 else skipped
+    return mark
 
 
 def needs_the_program_itself():
@@ -163,7 +176,7 @@ def berth(*args, input=None, timeout=60, env=None, ok=None, verdict=False, prefi
     if verdict:
         os.close(status_write)
     try:
-        out, err = p.communicate(input.encode() if isinstance(input, str) else input, timeout)
+        out, err = p.communicate(input.encode() if isinstance(input, str) else input, timeout * SLOW)
     except subprocess.TimeoutExpired as late:
         kill_tree(p.pid, including=True)
         p.wait()
@@ -258,7 +271,7 @@ def one_line_error(result, code, *words):
 
 def wait_for(event, seconds=10, what="the event"):
     """Calls event() until it is true and returns that; looks every 5 ms."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * SLOW
     while True:
         found = event()
         if found:
@@ -272,7 +285,7 @@ def read_until(f, word, seconds=20):
     """Reads the pipe f (binary, of a Popen) until word has come; returns what was read."""
     got = b""
     os.set_blocking(f.fileno(), False)
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * SLOW
     while word not in got:
         piece = None
         try:

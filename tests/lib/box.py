@@ -76,7 +76,7 @@ class Client:
         self.raw(text, fds)
 
     def ready(self, seconds):
-        return bool(select.select([self.sock], [], [], seconds)[0])
+        return bool(select.select([self.sock], [], [], seconds * b.SLOW)[0])
 
     def receive(self, seconds=60):
         """(message, descriptors); Refused for an error, Gone at the end."""

@@ -140,7 +140,7 @@ class Check:
 
     def now(self, wait=GRACE):
         """What differs from the start, once it has had its time to go."""
-        end = time.monotonic() + wait
+        end = time.monotonic() + wait * berthtest.SLOW
         while True:
             found = difference(self.before, snapshot(self.pid))
             if not found or time.monotonic() > end:

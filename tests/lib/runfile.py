@@ -110,7 +110,7 @@ def main():
         if match and match not in f"{os.path.basename(path)} {name}":
             continue
         start = time.monotonic()
-        deadline = getattr(test, "deadline", getattr(module, "DEADLINE", DEFAULT_DEADLINE))
+        deadline = getattr(test, "deadline", getattr(module, "DEADLINE", DEFAULT_DEADLINE)) * berthtest.SLOW
         verdict, detail = run(module, test, deadline)
         events.write(json.dumps({"test": name, "verdict": verdict, "detail": detail,
                                  "seconds": time.monotonic() - start}) + "\n")

@@ -5,8 +5,11 @@
 #   make vm           what it boots, under /var/cache/berth-vm or $BERTH_VM_CACHE; vm-deps: the packages for that
 #   tests/vm/run-in-vm COMMAND...     one command in there, by hand
 
-VM_TESTS ?= $(wildcard tests/integration/test_run*.py tests/attack/test_limits.py tests/attack/test_probe.py)
-VM_TIME_LIMIT ?= 1800
+VM_TESTS ?= $(wildcard tests/integration/test_run*.py tests/integration/test_lifecycle.py tests/integration/test_commands.py \
+	tests/attack/test_limits.py tests/attack/test_probe.py tests/attack/test_kernel.py tests/attack/test_keeper.py)
+VM_TIME_LIMIT ?= 1500
+# emulated: every deadline of the tests is that many times longer
+VM_SLOW ?= 8
 
 vm-deps:
 	@tests/lib/need $(BUILD) $$(cat tests/vm/packages.host)
@@ -15,6 +18,6 @@ vm: vm-deps
 	@tests/vm/build-cache
 
 check-vm: vm $(PROGRAMS) $(test_tools)
-	@tests/vm/run-in-vm -t $(VM_TIME_LIMIT) $(python) tests/run.py --build $(BUILD) $(TEST_ARGS) $(VM_TESTS)
+	@BERTH_TEST_SLOW=$(VM_SLOW) tests/vm/run-in-vm -t $(VM_TIME_LIMIT) $(python) tests/run.py --build $(BUILD) $(TEST_ARGS) $(VM_TESTS)
 
 .PHONY: vm-deps vm check-vm
