@@ -23,7 +23,8 @@ int attest_ready(struct sandbox *sb, struct err *e)
 	struct init_reply r;
 	int got;
 
-	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0)
+	/* a set-up that just failed has closed the socket, and said why first */
+	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0 && errno != EPIPE && errno != ECONNRESET)
 		return err_sys(e, "ask the sandbox's init");
 	got = sandbox_reply(sb, &r, 1, e);
 	if (got < 0)
