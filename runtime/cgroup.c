@@ -151,19 +151,34 @@ static int prepare(struct cgroup *c, const char *parent, const char *name, struc
 	return 0;
 }
 
-int cgroup_create(struct cgroup *c, const char *parent, const char *name,
-		  const struct cgroup_limits *l, struct err *e)
+/* What cannot be removed now stays open: its destruction is tried again, and gc knows the name. */
+static int take_back(struct cgroup *c, const struct err *e)
 {
 	struct err ignored;
 
-	if (prepare(c, parent, name, e) < 0)
-		return -1;
-	if (c->ops->create(c, l, e) == 0)
-		return 0;
-	/* what cannot be removed now stays open: its destruction is tried again, and gc knows the name */
 	if (e->code == ERR_EXISTS || c->ops->remove(c, &ignored) == 0)
 		cgroup_release(c);
 	return -1;
+}
+
+int cgroup_begin(struct cgroup *c, const char *parent, const char *name, const struct cgroup_limits *l, struct err *e)
+{
+	if (prepare(c, parent, name, e) < 0)
+		return -1;
+	return c->ops->create(c, l, e) < 0 ? take_back(c, e) : 0;
+}
+
+int cgroup_complete(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	return c->ops->complete ? c->ops->complete(c, l, e) : 0;
+}
+
+int cgroup_create(struct cgroup *c, const char *parent, const char *name,
+		  const struct cgroup_limits *l, struct err *e)
+{
+	if (cgroup_begin(c, parent, name, l, e) < 0)
+		return -1;
+	return cgroup_complete(c, l, e) < 0 ? take_back(c, e) : 0;
 }
 
 /* clone3 asks for write permission on cgroup.procs of the target and of the common ancestor. */
@@ -237,14 +252,25 @@ int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e)
 	return c->ops->usage(c, ret, e);
 }
 
-int cgroup_join_self(const struct cgroup *c)
+int cgroup_join_self(const int *join_fd, size_t n)
 {
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (write(join_fd[i], "0", 1) != 1)
+			return -1;
+	return 0;
+}
+
+size_t cgroup_joins(const struct cgroup *c, int ret_fd[CGROUP_JOIN_MAX])
+{
+	size_t n = 0;
 	int i;
 
 	for (i = 0; i < CGROUP_JOIN_MAX; i++)
-		if (c->join_fd[i] >= 0 && write(c->join_fd[i], "0", 1) != 1)
-			return -1;
-	return 0;
+		if (c->join_fd[i] >= 0)
+			ret_fd[n++] = c->join_fd[i];
+	return n;
 }
 
 /* Before Linux 5.14: nothing can fork while frozen, and SIGKILL ends frozen tasks. */

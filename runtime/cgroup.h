@@ -16,6 +16,7 @@
 #ifndef BERTH_RUNTIME_CGROUP_H
 #define BERTH_RUNTIME_CGROUP_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -59,8 +60,10 @@ struct cgroup {
 
 struct cgroup_ops {
 	const char *name;
-	/* Makes the cgroup with its limits; fails with ERR_EXISTS when it is there. */
+	/* Makes what a process can be born in (v2: with its limits); fails with ERR_EXISTS when it is there. */
 	int (*create)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+	/* The rest: what is joined, with its limits.  NULL: there is none. */
+	int (*complete)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
 	/* Opens what exists of it, for cleaning up; missing parts are no error. */
 	int (*open)(struct cgroup *c, struct err *e);
 	/* Changes the limits of a live one; reads each back. */
@@ -79,7 +82,15 @@ struct cgroup_ops {
 /* What is mounted at /sys/fs/cgroup. */
 enum cgroup_mode cgroup_detect(void);
 
-/* c is uninitialised storage before these two; cgroup_release() closes it in any state. */
+/*
+ * c is uninitialised storage before these; cgroup_release() closes it in any state.
+ * cgroup_begin() is enough for a process to be born in it; then cgroup_complete()
+ * must follow, and the process join (cgroup_join_self()) before it may do anything.
+ * On failure of the latter cgroup_destroy() takes back what there is.
+ */
+int cgroup_begin(struct cgroup *c, const char *parent, const char *name, const struct cgroup_limits *l, struct err *e);
+int cgroup_complete(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+/* Both. */
 int cgroup_create(struct cgroup *c, const char *parent, const char *name,
 		  const struct cgroup_limits *l, struct err *e);
 /*
@@ -103,11 +114,13 @@ int cgroup_freeze(struct cgroup *c, int on, struct err *e);
 /* Kill, wait and remove; for one that is gone already, success. */
 int cgroup_destroy(struct cgroup *c, struct err *e);
 /*
- * In the child, first thing: joins the v1 hierarchies.  A thread moving itself
+ * In the child: joins the v1 hierarchies.  A thread moving itself
  * through `tasks` takes no global lock; moving another by cgroup.procs costs an
  * RCU grace period, 15 ms here.  Async-signal-safe.  -1 with errno.
  */
-int cgroup_join_self(const struct cgroup *c);
+int cgroup_join_self(const int *join_fd, size_t n);
+/* The descriptors for it; how many. */
+size_t cgroup_joins(const struct cgroup *c, int ret_fd[CGROUP_JOIN_MAX]);
 
 /* Shared by the back ends: small control files by directory fd. */
 int cgroup_read(int dirfd, const char *file, char *buf, unsigned n);	/* length, or -1 with errno */

@@ -3,7 +3,7 @@
  * Hybrid: v1 controllers for limits, the empty v2 tree for life and death.
  *
  * The child is born in the v2 cgroup (CLONE_INTO_CGROUP) and joins the v1 ones
- * itself, before it does anything else.  v1 has no memory.oom.group: the
+ * itself, before it touches anything of the sandbox: they are made while it unshares.  v1 has no memory.oom.group: the
  * supervisor watches oom_fd and kills the whole sandbox.
  */
 #include <errno.h>
@@ -240,11 +240,15 @@ static int join_devices(struct cgroup *c, struct err *e)
 
 static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
+	(void)l;
+	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
+	return c->v2_fd < 0 ? -1 : 0;
+}
+
+static int complete(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
 	int i;
 
-	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
-	if (c->v2_fd < 0)
-		return -1;
 	for (i = 0; i < CGROUP_V1_COUNT; i++) {
 		if (i == V1_DEVICES || (!v1[i].always && !(i == V1_CPUSET && l->cpuset[0])))
 			continue;
@@ -355,6 +359,7 @@ static int remove_all(struct cgroup *c, struct err *e)
 const struct cgroup_ops cgroup_ops_hybrid = {
 	.name = "hybrid",
 	.create = create,
+	.complete = complete,
 	.house = house,
 	.create_leaf = create_leaf,
 	.open = open_existing,

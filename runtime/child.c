@@ -2,11 +2,11 @@
 /*
  * Theory of operation.  clone3 made us pid 1 of a new pid namespace, in a new
  * user namespace (all capabilities there, none on the host) and in the v2
- * cgroup of the sandbox.  We join what limits us, leave the remaining host
- * namespaces, wait until the supervisor has mapped our ids and made the
+ * cgroup of the sandbox.  We leave the remaining host namespaces, join what
+ * limits us (v1), wait until the supervisor has mapped our ids and made the
  * host-side mounts, build the root, and then give up, step by step, everything
  * that init and the payload shall not have.  While we unshare (the network
- * namespace is the dear one) the supervisor makes mounts on another CPU.
+ * namespace is the dear one) the supervisor makes cgroups and mounts on another CPU.
  *
  * A flat list of steps; the first that fails is reported and ends the sandbox.
  * No malloc, no stdio streams, no locks.
@@ -47,52 +47,26 @@
 #define CLONE_NEWTIME 0x00000080
 #endif
 
-/*
- * Of the supervisor's descriptors we keep the control socket, the cgroup files
- * to write to, and 0 to 2; above all not its lock, which would outlive it by us.
- */
+/* Of the supervisor's descriptors we keep the control socket and 0 to 2; above all not its lock, which would outlive it by us. */
 static int close_supervisors(struct child *c, struct err *e)
 {
-	int keep[CGROUP_JOIN_MAX + 1], n = 0, i, j;
-	unsigned from = 3;
+	const unsigned sock = (unsigned)c->sock;
 
-	keep[n++] = c->sock;
-	for (i = 0; i < CGROUP_JOIN_MAX; i++)
-		if (c->cgroup->join_fd[i] >= 0)
-			keep[n++] = c->cgroup->join_fd[i];
-	for (i = 1; i < n; i++)		/* in order: a handful */
-		for (j = i; j > 0 && keep[j - 1] > keep[j]; j--) {
-			int swap = keep[j];
-
-			keep[j] = keep[j - 1];
-			keep[j - 1] = swap;
-		}
-	for (i = 0; i < n; i++) {
-		if ((unsigned)keep[i] > from && syscall(SYS_close_range, from, keep[i] - 1, 0) < 0)
-			return err_sys(e, "close the supervisor's descriptors");
-		from = (unsigned)keep[i] + 1;
-	}
-	if (syscall(SYS_close_range, from, ~0U, 0) < 0)
+	if ((sock > 3 && syscall(SYS_close_range, 3, sock - 1, 0) < 0) || syscall(SYS_close_range, sock + 1, ~0U, 0) < 0)
 		return err_sys(e, "close the supervisor's descriptors");
-	return 0;
-}
-
-static int join_cgroups(struct child *c, struct err *e)
-{
-	if (cgroup_join_self(c->cgroup) < 0)
-		return err_sys(e, "join the sandbox's cgroups");
 	return 0;
 }
 
 static int leave_namespaces(struct child *c, struct err *e)
 {
-	int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+	int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
 
 	if (c->spec->network != NETWORK_HOST)
 		flags |= CLONE_NEWNET;
-	if (!access("/proc/self/ns/time", F_OK))
-		flags |= CLONE_NEWTIME;
-	if (unshare(flags) < 0)
+	if (unshare(flags | CLONE_NEWTIME) == 0)
+		return 0;
+	/* before Linux 5.6, or without CONFIG_TIME_NS, there is none */
+	if (errno != EINVAL || !access("/proc/self/ns/time", F_OK) || unshare(flags) < 0)
 		return err_sys(e, "make the sandbox's namespaces");
 	return 0;
 }
@@ -150,7 +124,39 @@ static int set_hostname(struct child *c, struct err *e)
 	return 0;
 }
 
-/* Waits for the supervisor; its death is our end. */
+/* Waits for the supervisor; its death is our end.  From here on all we use is accounted to the sandbox, and limited. */
+static int join_cgroups(struct child *c, struct err *e)
+{
+	int fds[CGROUP_JOIN_MAX];
+	struct child_join join;
+	size_t n = 0, i;
+	int r;
+
+	if (!c->joins)
+		return 0;
+	if (fdpass_recv(c->sock, &join, sizeof(join), fds, CGROUP_JOIN_MAX, &n) != (ssize_t)sizeof(join) ||
+	    join.magic != INIT_MAGIC)
+		_exit(1);
+	if (n != join.fds)
+		return err_set(e, ERR_INTERNAL, "received %zu cgroups instead of %u", n, join.fds);
+	r = cgroup_join_self(fds, n);
+	if (r < 0)
+		return err_sys(e, "join the sandbox's cgroups");
+	for (i = 0; i < n; i++)
+		close(fds[i]);
+	return 0;
+}
+
+/* After the joining, as what we are in now is the root of the view: the sandbox sees no name of the host's. */
+static int leave_cgroup_namespace(struct child *c, struct err *e)
+{
+	(void)c;
+	if (unshare(CLONE_NEWCGROUP) < 0)
+		return err_sys(e, "make the sandbox's cgroup namespace");
+	return 0;
+}
+
+/* Waits for the mounts. */
 static int receive_go(struct child *c, struct err *e)
 {
 	int fds[FDPASS_MAX];
@@ -384,12 +390,13 @@ static const struct {
 	int (*run)(struct child *c, struct err *e);
 } steps[] = {
 	{ "inherited descriptors", close_supervisors },
-	{ "cgroups", join_cgroups },
 	{ "namespaces", leave_namespaces },
 	{ "clocks", set_clocks },
 	{ "network", set_network },
 	{ "network hand-over", hand_over_netns },
 	{ "hostname", set_hostname },
+	{ "cgroups", join_cgroups },
+	{ "cgroup namespace", leave_cgroup_namespace },
 	{ "hand-over", receive_go },
 	{ "identity", become_sandbox_root },
 	{ "mounts", mount_all },

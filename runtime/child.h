@@ -8,6 +8,12 @@
 #include "runtime/mountplan.h"
 #include "runtime/spec.h"
 
+/* What the supervisor sends first, where there are cgroups to join; their `tasks` files ride along. */
+struct child_join {
+	uint32_t magic;
+	uint32_t fds;
+};
+
 /* What the supervisor sends once it has mapped the ids and made the host-side mounts; descriptors ride along. */
 struct child_go {
 	uint32_t magic;
@@ -23,7 +29,7 @@ struct child_go {
 struct child {
 	const struct spec *spec;
 	struct mountplan *plan;
-	const struct cgroup *cgroup;
+	int joins;	/* a struct child_join will come */
 	int sock;	/* our end of the control socket */
 	int init_fd;	/* init's program, once received */
 };

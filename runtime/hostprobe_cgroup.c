@@ -179,7 +179,9 @@ static int opens_refused(struct cgroup *c)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		if (cgroup_join_self(c) < 0)
+		int join[CGROUP_JOIN_MAX];
+
+		if (cgroup_join_self(join, cgroup_joins(c, join)) < 0)
 			_exit(2);
 		if (c->v1_fd[V1_DEVICES] < 0) {
 			char procs[32];

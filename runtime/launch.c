@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 {
 	memset(sb, 0, sizeof(*sb));
 	sb->spec = s;
-	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = -1;
+	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = -1;
 	nethelper_init(&sb->net);
 }
 
@@ -83,7 +84,8 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		.cgroup = (uint64_t)sb->cgroup.v2_fd,
 	};
 	struct child c = {
-		.spec = sb->spec, .plan = &sb->plan, .cgroup = &sb->cgroup, .sock = child_sock, .init_fd = -1,
+		.spec = sb->spec, .plan = &sb->plan, .joins = sb->cgroup.ops->complete != NULL, .sock = child_sock,
+		.init_fd = -1,
 	};
 	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 
@@ -102,6 +104,20 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		return -1;
 	}
 	sb->pid = pid;
+	return 0;
+}
+
+/* The child joins what was not there when it was born. */
+static int send_cgroups(struct sandbox *sb, struct err *e)
+{
+	struct child_join join = { .magic = INIT_MAGIC };
+	int fds[CGROUP_JOIN_MAX];
+
+	if (!sb->cgroup.ops->complete)
+		return 0;
+	join.fds = (uint32_t)cgroup_joins(&sb->cgroup, fds);
+	if (fdpass_send(sb->sock, &join, sizeof(join), fds, join.fds) < 0)
+		return err_sys(e, "hand the cgroups to the sandbox");
 	return 0;
 }
 
@@ -238,7 +254,7 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	if (s->host_image && !host_dirs)
 		return err_sys(e, "look at the directories of the host image");
 	if (spec_check(s, e) < 0 || mountplan_build(&sb->plan, s, host_dirs, e) < 0 ||
-	    cgroup_create(&sb->cgroup, s->cgroup_parent, s->id, &s->limits, e) < 0)
+	    cgroup_begin(&sb->cgroup, s->cgroup_parent, s->id, &s->limits, e) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 		return err_sys(e, "make the control socket");
@@ -247,6 +263,10 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	if (clone_child(sb, child_sock, e) < 0)
 		return -1;
 	fd_close(&child_sock);
+	if (cgroup_complete(&sb->cgroup, &s->limits, e) < 0)
+		return -1;
+	if (send_cgroups(sb, e) < 0)
+		return prefer_child_error(sb, e);
 	if (map_ids(sb, e) < 0)
 		return prefer_child_error(sb, e);
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", sb->pid);
@@ -439,6 +459,37 @@ void sandbox_settle(struct sandbox *sb)
 	mounts_release(&sb->plan);
 }
 
+void sandbox_hold_mounts(struct sandbox *sb)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", sb->pid);
+	sb->mntns_fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void *close_aside(void *fd)
+{
+	close((int)(intptr_t)fd);
+	return NULL;
+}
+
+/* Closes *fd in a thread of its own; here when there can be none.  Nobody waits: an exit does. */
+static void let_go(int *fd)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (*fd < 0)
+		return;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 64 << 10);
+	if (pthread_create(&thread, &attr, close_aside, (void *)(intptr_t)*fd))
+		close(*fd);
+	pthread_attr_destroy(&attr);
+	*fd = -1;
+}
+
 int sandbox_destroy(struct sandbox *sb, struct err *e)
 {
 	struct err ignored;
@@ -451,11 +502,12 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 		kill(sb->pid, SIGKILL);	/* ours and not reaped yet: the pid cannot be another's */
 		sandbox_reap(sb, 5000, &ignored);
 	}
+	fd_close(&sb->base_fd);
+	let_go(&sb->mntns_fd);
 	r = nethelper_stop(&sb->net, sb->spec, e);
 	if (cgroup_destroy(&sb->cgroup, e) < 0)
 		r = -1;
 	fd_close(&sb->pidfd);
-	fd_close(&sb->base_fd);
 	fd_close(&sb->pts_fd);
 	fd_close(&sb->control_fd);
 	cgroup_release(&sb->cgroup);

@@ -28,6 +28,7 @@ struct sandbox {
 	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
 	struct nethelper net;	/* bridge, egress */
 	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
+	int mntns_fd;	/* see sandbox_hold_mounts() */
 };
 
 /* Where sandboxes put what they need on the host. */
@@ -61,6 +62,12 @@ int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);
 int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct err *e);
 /* Waits for init's end and reaps it; the whole pid namespace is gone then.  ERR_TIMEOUT. */
 int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e);
+/*
+ * Once the command runs: keeps the mounts beyond init's end, for sandbox_destroy() to
+ * let them go on another CPU while it does the rest.  (Their end waits for three RCU
+ * grace periods.)  For a process that exits soon after: the mounts' end is part of its.
+ */
+void sandbox_hold_mounts(struct sandbox *sb);
 /* Closes what launching left open, at leisure: the kernel waits for an RCU grace period at each. */
 void sandbox_settle(struct sandbox *sb);
 /* Kills what is left, removes the cgroups, closes everything.  Idempotent. */

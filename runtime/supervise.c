@@ -26,7 +26,7 @@ struct run {
 	struct sandbox *sb;
 	const struct supervise *how;
 	struct verdict_facts facts;
-	struct tty tty;
+	struct tty *tty;	/* 32 KiB: touched only when there is a terminal */
 	uint32_t seq;
 	uint64_t started_ms;
 	uint64_t kill_at_ms;		/* 0: no TERM was sent yet */
@@ -155,7 +155,7 @@ static int serve_signals(struct run *r, struct err *e)
 
 	while (read(r->how->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		if (si.ssi_signo == SIGWINCH && r->sb->spec->tty) {
-			tty_resize(&r->tty);
+			tty_resize(r->tty);
 			continue;
 		}
 		if (sandbox_signal(r->sb, r->seq, (int)si.ssi_signo, e) < 0)
@@ -193,7 +193,9 @@ static int serve_reply(struct run *r, struct err *e)
 	}
 	if (reply.seq != r->seq)
 		return 0;
-	if (reply.type == INIT_EXITED) {
+	if (reply.type == INIT_STARTED) {
+		sandbox_hold_mounts(r->sb);
+	} else if (reply.type == INIT_EXITED) {
 		r->facts.ended = 1;
 		r->facts.exited = (int)reply.exited;
 		r->facts.value = reply.value;
@@ -213,7 +215,7 @@ static int loop(struct run *r, struct err *e)
 		p[POLL_SIGNAL] = (struct pollfd){ .fd = r->how->signal_fd, .events = POLLIN };
 		p[POLL_OOM] = (struct pollfd){ .fd = r->sb->cgroup.oom_fd, .events = POLLIN };
 		if (r->sb->spec->tty) {
-			tty_polls(&r->tty, p + POLL_TTY);
+			tty_polls(r->tty, p + POLL_TTY);
 			n = POLL_COUNT;
 		}
 		if (poll(p, (nfds_t)n, next_deadline(r)) < 0) {
@@ -223,7 +225,7 @@ static int loop(struct run *r, struct err *e)
 		}
 		if (p[POLL_OOM].revents && serve_oom(r, e) < 0)
 			return -1;
-		if (r->sb->spec->tty && tty_move(&r->tty, p + POLL_TTY, e) < 0)
+		if (r->sb->spec->tty && tty_move(r->tty, p + POLL_TTY, e) < 0)
 			return -1;
 		if (p[POLL_SOCK].revents && serve_reply(r, e) < 0)
 			return -1;
@@ -237,6 +239,31 @@ static int loop(struct run *r, struct err *e)
 	return 0;
 }
 
+#define INIT_END_MS 100
+
+/*
+ * The command ended, and init says that it was the last: it ends by itself, and with it
+ * its pid namespace; sandbox_destroy() asks the cgroup.  The counters stand already, and
+ * are read while init is still being taken apart.
+ */
+static int end_by_itself(struct run *r, struct err *e)
+{
+	if (cgroup_usage(&r->sb->cgroup, &r->facts.usage, e) < 0)
+		return -1;
+	if (sandbox_reap(r->sb, INIT_END_MS, e) == 0)
+		return 0;
+	return e->code != ERR_TIMEOUT || cgroup_kill(&r->sb->cgroup, e) < 0 || sandbox_reap(r->sb, 5000, e) < 0 ? -1 : 0;
+}
+
+/* What dies just now counts too. */
+static int end_by_kill(struct run *r, struct err *e)
+{
+	if (cgroup_kill(&r->sb->cgroup, e) < 0 || sandbox_reap(r->sb, 5000, e) < 0 ||
+	    cgroup_wait_empty(&r->sb->cgroup, 5000, e) < 0)
+		return -1;
+	return cgroup_usage(&r->sb->cgroup, &r->facts.usage, e);
+}
+
 static int conclude(struct run *r, struct verdict *ret, struct err *e)
 {
 	uint64_t now = now_ms();
@@ -244,15 +271,7 @@ static int conclude(struct run *r, struct verdict *ret, struct err *e)
 	r->facts.wall_ms = now - r->started_ms;
 	if (r->oom_until_ms && r->facts.ended && !r->facts.exited)
 		r->facts.killed_for_oom = 1;
-	if (cgroup_kill(&r->sb->cgroup, e) < 0)
-		return -1;
-	/* nothing else ran: the counters stand already, and are read while init is still being taken apart */
-	if (r->facts.ended && !r->facts.left_behind && cgroup_usage(&r->sb->cgroup, &r->facts.usage, e) < 0)
-		return -1;
-	if (sandbox_reap(r->sb, 5000, e) < 0 || cgroup_wait_empty(&r->sb->cgroup, 5000, e) < 0)
-		return -1;
-	/* else what died just now counts too */
-	if ((!r->facts.ended || r->facts.left_behind) && cgroup_usage(&r->sb->cgroup, &r->facts.usage, e) < 0)
+	if ((r->facts.ended && !r->facts.left_behind ? end_by_itself(r, e) : end_by_kill(r, e)) < 0)
 		return -1;
 	if (writable_full(r->sb->base_fd, &r->facts.disk_full, e) < 0)
 		return -1;
@@ -268,13 +287,14 @@ static int conclude(struct run *r, struct verdict *ret, struct err *e)
 int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how, struct verdict *ret,
 		  struct err *e)
 {
-	struct run r = { .sb = sb, .how = how, .seq = seq };
+	struct tty tty;
+	struct run r = { .sb = sb, .how = how, .tty = &tty, .seq = seq };
 	int result;
 
 	r.started_ms = now_ms();
 	if (sb->spec->cpu_time_ms)
 		r.cpu_check_at_ms = r.started_ms + 5;
-	if (sb->spec->tty && tty_open(&r.tty, how->tty_fd, how->in, how->out, e) < 0)
+	if (sb->spec->tty && tty_open(r.tty, how->tty_fd, how->in, how->out, e) < 0)
 		return -1;
 	if (how->idle)
 		how->idle(how->idle_ctx);
@@ -282,8 +302,8 @@ int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how,
 	if (result == 0)
 		result = conclude(&r, ret, e);
 	if (sb->spec->tty) {
-		tty_drain(&r.tty);
-		tty_close(&r.tty);
+		tty_drain(r.tty);
+		tty_close(r.tty);
 	}
 	return result;
 }
