@@ -15,6 +15,9 @@
 
 #define ASK_MS 200	/* what one keeper may take to say how it is, in a list */
 #define ARGS_MAX 256
+#define GRACE_OWN UINT64_MAX
+#define GRACE_MAX 86400000
+#define STUCK_MS 3000	/* what a keeper that works needs at most to end at once */
 
 /* ---- create ------------------------------------------------------------------------ */
 
@@ -362,42 +365,6 @@ static int gone(struct box *b, int r, struct err *e)
 	return r < 0 && is_gone(b) ? err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id) : r;
 }
 
-/* record: it stays, and its record says that it does not run. */
-static int stop(struct box *b, int with_record, struct err *e)
-{
-	autojson json_t *rq = json_pack("{s:s}", "op", "stop"), *record = NULL;
-	struct err ignored;
-
-	b->sock = keeper_connect(&b->registry, b->id, e);
-	if (b->sock < 0)
-		return -1;
-	if (wire_send(b->sock, rq, NULL, 0, e) < 0 || wait_for_end(b, 30000, e) < 0)
-		return -1;
-	record = with_record ? registry_load(&b->registry, b->id, "record.json", &ignored) : NULL;
-	if (!record)
-		return 0;
-	json_object_set_new(record, "status", json_string("stopped"));
-	return gone(b, registry_save(&b->registry, b->id, "record.json", record, e), e);
-}
-
-static int reply_id(struct http_request *rq, const struct box *b, const char *key, const char *value, struct err *e)
-{
-	return http_reply_json(rq, 0, json_pack("{s:s,s:s}", "id", b->id, key, value), e);
-}
-
-static int post_stop(struct http_request *rq, struct err *e)
-{
-	struct box b;
-	int r = box_find(&b, rq, e);
-
-	if (r == 0)
-		r = box_lock(&b, e);
-	if (r == 0 && !b.kept)
-		r = stop(&b, 1, e);
-	box_close(&b);
-	return r < 0 ? -1 : reply_id(rq, &b, "status", "stopped", e);
-}
-
 static int spawn_on(struct http_request *rq, const struct box *b, const char *verb, const char *const *options, struct err *e)
 {
 	const char *argv[ARGS_MAX] = { "berth", verb, "--json" };
@@ -412,6 +379,71 @@ static int spawn_on(struct http_request *rq, const struct box *b, const char *ve
 	return j ? 0 : -1;
 }
 
+/*
+ * TERM, then after grace_ms the end by force; GRACE_OWN is the sandbox's own grace.  with_record: it
+ * stays, and its record says that it does not run.
+ */
+static int stop(struct box *b, uint64_t grace_ms, int with_record, struct err *e)
+{
+	int wait_ms = grace_ms == GRACE_OWN ? 86400000 : grace_ms ? (int)grace_ms + 30000 : STUCK_MS, r;
+	autojson json_t *rq = json_pack("{s:s}", "op", "stop"), *record = NULL;
+	struct err ignored;
+
+	b->sock = keeper_connect(&b->registry, b->id, e);
+	if (b->sock < 0)
+		return -1;
+	if (grace_ms != GRACE_OWN)
+		json_object_set_new(rq, "grace_ms", json_integer((json_int_t)grace_ms));
+	r = wire_send(b->sock, rq, NULL, 0, e);
+	if (r == 0)
+		r = wait_for_end(b, wait_ms, e);
+	/* a keeper that does not answer is ended by the program */
+	if (r < 0 && e->code == ERR_TIMEOUT && !grace_ms)
+		r = spawn_on(b->rq, b, "kill", NULL, e);
+	if (r < 0)
+		return -1;
+	record = with_record ? registry_load(&b->registry, b->id, "record.json", &ignored) : NULL;
+	if (!record)
+		return 0;
+	json_object_set_new(record, "status", json_string("stopped"));
+	return gone(b, registry_save(&b->registry, b->id, "record.json", record, e), e);
+}
+
+static int reply_id(struct http_request *rq, const struct box *b, const char *key, const char *value, struct err *e)
+{
+	return http_reply_json(rq, 0, json_pack("{s:s,s:s}", "id", b->id, key, value), e);
+}
+
+static uint64_t grace_of(const struct http_request *rq)
+{
+	uint64_t ms = http_query_u64(rq, "grace_ms", GRACE_OWN);
+
+	return ms == GRACE_OWN || ms < GRACE_MAX ? ms : GRACE_MAX;
+}
+
+static int end(struct http_request *rq, uint64_t grace_ms, struct err *e)
+{
+	struct box b;
+	int r = box_find(&b, rq, e);
+
+	if (r == 0)
+		r = box_lock(&b, e);
+	if (r == 0 && !b.kept)
+		r = stop(&b, grace_ms, 1, e);
+	box_close(&b);
+	return r < 0 ? -1 : reply_id(rq, &b, "status", "stopped", e);
+}
+
+static int post_stop(struct http_request *rq, struct err *e)
+{
+	return end(rq, grace_of(rq), e);
+}
+
+static int post_kill(struct http_request *rq, struct err *e)
+{
+	return end(rq, 0, e);
+}
+
 static int start(struct http_request *rq, int stop_first, struct err *e)
 {
 	struct box b;
@@ -420,7 +452,7 @@ static int start(struct http_request *rq, int stop_first, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	if (r == 0 && stop_first && !b.kept) {
-		r = stop(&b, 1, e);
+		r = stop(&b, grace_of(rq), 1, e);
 		b.kept = 1;
 	}
 	if (r == 0 && b.kept)
@@ -449,7 +481,7 @@ static int delete_sandbox(struct http_request *rq, struct err *e)
 	if (r == 0 && !b.kept && !http_query_bool(rq, "force"))
 		r = err_set(e, ERR_BUSY, "sandbox %s is running; hint: stop it first, or ?force=true", b.id);
 	if (r == 0 && !b.kept)
-		r = stop(&b, 0, e);
+		r = stop(&b, 0, 0, e);
 	if (r == 0)
 		r = registry_forget(&b.registry, b.id, e);
 	box_close(&b);
@@ -532,9 +564,10 @@ const struct http_route sandbox_routes[] = {
 	  .response = "Updated" },
 	{ "DELETE", "/v1/sandboxes/{id}", delete_sandbox, "remove it and its files", .query = "force:boolean", .response = "Removed" },
 	{ "POST", "/v1/sandboxes/{id}/start", post_start, "start it, with the files it had", .response = "State" },
-	{ "POST", "/v1/sandboxes/{id}/stop", post_stop, "end every process; the files stay", .response = "State" },
-	{ "POST", "/v1/sandboxes/{id}/kill", post_stop, "end every process at once; the files stay", .response = "State" },
-	{ "POST", "/v1/sandboxes/{id}/restart", post_restart, "stop and start it", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/stop", post_stop, "end every process, with TERM first; the files stay",
+	  .query = "grace_ms:integer", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/kill", post_kill, "end every process at once; the files stay", .response = "State" },
+	{ "POST", "/v1/sandboxes/{id}/restart", post_restart, "stop and start it", .query = "grace_ms:integer", .response = "State" },
 	{ "POST", "/v1/sandboxes/{id}/pause", post_pause, "freeze every process", .response = "Paused" },
 	{ "POST", "/v1/sandboxes/{id}/resume", post_resume, "let it go on", .response = "Paused" },
 	{ "POST", "/v1/sandboxes/{id}/rename", post_rename, "give it another name", HTTP_JSON, .request = "Rename",
