@@ -117,7 +117,17 @@ install: all
 	test ! -e $(BUILD)/berth-http || install -m 755 $(BUILD)/berth-http $(DESTDIR)$(PREFIX)/libexec/berth/berth-http
 	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
+	$(if $(filter %/berthd,$(PROGRAMS)),$(install_daemon))
 	$(BUILD)/berth completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/berth
+
+# sandboxes are root's: the daemon is in sbin, and systemd's units say so
+define install_daemon
+install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/share/man/man8 $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -m 755 $(BUILD)/berthd $(DESTDIR)$(PREFIX)/sbin/berthd
+	install -m 644 $(wildcard man/*.8) $(DESTDIR)$(PREFIX)/share/man/man8/
+	install -m 644 systemd/berthd.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/berthd.socket
+	sed 's#@SBINDIR@#$(PREFIX)/sbin#' systemd/berthd.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/berthd.service
+endef
 
 define archive_rule
 $$($(1)_a): $$($(1)_o)

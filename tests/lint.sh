@@ -96,6 +96,15 @@ check_man() {
 	done
 }
 
+# As it is installed, with a program that is there.
+check_units() {
+	command -v systemd-analyze > /dev/null || return 0
+	for u in systemd/*.service systemd/*.socket; do
+		sed 's#@SBINDIR@/berthd#/bin/true#' "$u" > "$work/$(basename "$u")"
+	done
+	(cd "$work" && systemd-analyze verify --man=no ./*.service ./*.socket 2>&1) || echo "systemd-analyze verify failed"
+}
+
 # jansson's loops in short (a definition here cannot hold a ';').  Suppressed, each for a reason:
 #   missingIncludeSystem  the compilers know the system's headers
 #   memleak, resourceLeak cleanup attributes (autofree, autoclose) are unknown to cppcheck; SAN=1 looks for leaks
@@ -136,6 +145,7 @@ check "each source says its licence" check_spdx
 check "no file called util" check_names
 check "shellcheck" check_shell
 check "mandoc -Tlint" check_man
+check "systemd units" check_units
 if [ "${LINT_FAST:-0}" != 1 ]; then
 	check "cppcheck" check_cppcheck
 	check "gcc -Werror" check_build gcc
