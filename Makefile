@@ -38,7 +38,7 @@ INIT_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -idirafter /usr/include -idirafter /u
 
 # ---- what is made of what ------------------------------------------------
 LAYERS = base seccomp rootfs runtime manager cli
-MAINS = cli/berth.c cli/berth-image.c cli/berth-http.c cli/berth-net.c cli/berthd.c cli/berth-oci.c seccomp/gen.c
+MAINS = cli/berth-remote.c cli/berth.c cli/berth-image.c cli/berth-http.c cli/berth-net.c cli/berthd.c cli/berth-oci.c seccomp/gen.c
 layer_objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard $(1)/*.c)))
 $(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call layer_objs,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
@@ -71,6 +71,13 @@ LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
 LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto) $(LIBS_STORE) -lpthread
 ifneq ($(shell $(PKG_CONFIG) --exists libmicrohttpd sqlite3 hiredis libcurl && echo yes),)
 PROGRAMS += $(BUILD)/berthd
+endif
+# So is berth-remote, which berth --host becomes.
+remote_a = $(BUILD)/libberth-remote.a
+remote_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/remote/*.c))
+LIBS_REMOTE = $(shell $(PKG_CONFIG) --libs libcurl) -lpthread
+ifneq ($(shell $(PKG_CONFIG) --exists libcurl && echo yes),)
+PROGRAMS += $(BUILD)/berth-remote
 endif
 # So is berth-net, which --network bridge and egress take.
 NET_PACKAGES = libmnl-dev libnftnl-dev libc-ares-dev
@@ -114,6 +121,7 @@ install: all
 	install -m 755 $(BUILD)/berth-oci $(DESTDIR)$(PREFIX)/bin/berth-oci
 	install -m 755 $(BUILD)/berth-image $(DESTDIR)$(PREFIX)/libexec/berth/berth-image
 	$(if $(filter %/berth-net,$(PROGRAMS)),install -m 755 $(BUILD)/berth-net $(DESTDIR)$(PREFIX)/libexec/berth/berth-net)
+	$(if $(filter %/berth-remote,$(PROGRAMS)),install -m 755 $(BUILD)/berth-remote $(DESTDIR)$(PREFIX)/libexec/berth/berth-remote)
 	test ! -e $(BUILD)/berth-http || install -m 755 $(BUILD)/berth-http $(DESTDIR)$(PREFIX)/libexec/berth/berth-http
 	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
@@ -134,7 +142,7 @@ $$($(1)_a): $$($(1)_o)
 	$$(call say,AR,$$@)
 	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
 endef
-$(foreach l,$(LAYERS) api service http,$(eval $(call archive_rule,$(l))))
+$(foreach l,$(LAYERS) remote api service http,$(eval $(call archive_rule,$(l))))
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
@@ -252,6 +260,10 @@ $(BUILD)/berth-image: $(BUILD)/cli/berth-image.o $(cli_a) $(manager_a) $(rootfs_
 $(BUILD)/berth-http: $(BUILD)/cli/berth-http.o $(http_a) $(rootfs_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_HTTP)
+
+$(BUILD)/berth-remote: $(BUILD)/cli/berth-remote.o $(remote_a) $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_REMOTE) $(LIBS_BERTH)
 
 $(BUILD)/manager/api/schemas.o: manager/api/schemas.S manager/api/schemas.json
 	$(call say,AS,$<)

@@ -276,6 +276,7 @@ static int serve(struct daemon *d, struct err *e)
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
+	unsetenv("BERTH_HOST");	/* theirs would be us */
 	if (count < 0 || take_lock(d, e) < 0)
 		return -1;
 	block_signals(&set);

@@ -56,6 +56,7 @@ int api_init(struct api *a, struct err *e)
 	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || manager_schemas(e) < 0 || find_berth(a, e) < 0 || load_tokens(&a->config, &a->tokens, e) < 0)
 		return -1;
 	pthread_rwlock_init(&a->lock, NULL);
+	pthread_mutex_init(&a->livein_lock, NULL);
 	return 0;
 }
 

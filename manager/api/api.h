@@ -18,6 +18,7 @@
 
 struct tokens;
 struct events;
+struct livein;
 
 struct api {
 	pthread_rwlock_t lock;		/* guards config and tokens, which SIGHUP exchanges */
@@ -25,6 +26,8 @@ struct api {
 	struct tokens *tokens;
 	char berth_path[4096];		/* the program for cold verbs */
 	struct events *events;
+	pthread_mutex_t livein_lock;
+	struct livein *livein;
 	_Atomic int ready;
 	uint64_t started_ms;
 	_Atomic uint64_t execs, creates;	/* for /metrics */
@@ -90,6 +93,15 @@ json_t *box_call(struct box *b, json_t *request, const int *fds, size_t count, i
 
 /* A signal's number of its name or number in JSON, or -1 with e. */
 int api_signal_number(const json_t *v, struct err *e);
+
+/* ---- stdin of commands that an exec request of another connection runs (livein.c) ---- */
+
+/* Takes fd over: bytes may be sent to this command until livein_remove().  ERR_NOMEM. */
+int livein_add(struct api *a, const char *box, const char *command, int fd, struct err *e);
+void livein_remove(struct api *a, const char *box, const char *command);
+/* A copy of its descriptor, or -1 when there is none. */
+int livein_open(struct api *a, const char *box, const char *command);
+void livein_close_input(struct api *a, const char *box, const char *command);
 
 /* ---- the berth program, for cold verbs (spawn.c) ---- */
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Routes on detached commands: what they wrote, what they read, how they end. */
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/num.h"
@@ -223,12 +225,14 @@ static int get_follow(struct http_request *rq, struct err *e)
 struct sending {
 	struct box box;
 	uint64_t sent;
+	int live_fd;	/* stdin of a command that another request runs, or -1: the keeper has it */
 };
 
 static void sending_free(void *data)
 {
 	struct sending *s = data;
 
+	fd_close(&s->live_fd);
 	box_close(&s->box);
 	free(s);
 }
@@ -239,9 +243,33 @@ static int begin_stdin(struct http_request *rq, struct err *e)
 
 	if (!s)
 		return err_nomem(e);
+	s->live_fd = -1;
 	s->box.sock = s->box.lock_fd = -1;
 	http_set_data(rq, s, sending_free);
-	return box_connect(&s->box, rq, e);
+	if (box_connect(&s->box, rq, e) < 0)
+		return -1;
+	s->live_fd = livein_open(api_of(rq), s->box.id, http_param(rq, "command"));
+	return 0;
+}
+
+static int write_live(struct http_request *rq, struct sending *s, const char *data, size_t n, struct err *e)
+{
+	while (n) {
+		ssize_t w = write(s->live_fd, data, n);
+
+		if (w > 0) {
+			data += w;
+			n -= (size_t)w;
+			s->sent += (uint64_t)w;
+		} else if (errno == EPIPE) {
+			return err_set(e, ERR_NOT_FOUND, "the command reads no more");
+		} else if (errno != EAGAIN && errno != EINTR) {
+			return err_sys(e, "write to the command's stdin");
+		} else if (http_wait(rq, s->live_fd, POLLOUT, -1, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
 }
 
 static int send_piece(struct http_request *rq, const char *data, size_t n, int eof, struct err *e)
@@ -261,6 +289,10 @@ static int send_piece(struct http_request *rq, const char *data, size_t n, int e
 
 static int feed_stdin(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
+	struct sending *s = http_data(rq);
+
+	if (s->live_fd >= 0)
+		return write_live(rq, s, data, n, e);
 	while (n) {
 		size_t piece = n > SEND_PIECE ? SEND_PIECE : n;
 
@@ -276,7 +308,9 @@ static int post_stdin(struct http_request *rq, struct err *e)
 {
 	struct sending *s = http_data(rq);
 
-	if (http_query_bool(rq, "eof") && send_piece(rq, "", 0, 1, e) < 0)
+	if (http_query_bool(rq, "eof") && s->live_fd >= 0)
+		livein_close_input(api_of(rq), s->box.id, http_param(rq, "command"));
+	else if (http_query_bool(rq, "eof") && send_piece(rq, "", 0, 1, e) < 0)
 		return -1;
 	return http_reply_json(rq, 0, json_pack("{s:I}", "sent", (json_int_t)s->sent), e);
 }

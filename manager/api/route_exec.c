@@ -26,12 +26,14 @@
 
 struct execution {
 	struct box box;
+	struct api *api;	/* the request may be gone before this is */
 	int in, out[2];
 	struct buf input;
 	size_t input_done;
 	json_t *verdict;
 	char command[24];
 	int started;
+	int stays_open;		/* stdin: others send to it until they close it */
 	struct {
 		char bytes[4];
 		size_t n;
@@ -45,6 +47,8 @@ static void execution_free(void *ctx)
 
 	if (!x)
 		return;
+	if (x->stays_open && x->command[0])
+		livein_remove(x->api, x->box.id, x->command);
 	box_close(&x->box);
 	fd_close(&x->in);
 	for (i = 0; i < 2; i++)
@@ -68,7 +72,7 @@ static int make_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
 /* The keeper's request: what the schema let through, less what is ours. */
 static json_t *make_request(struct http_request *rq, int detach)
 {
-	static const char *const ours[] = { "stdin", "stdin_hex", "stream", "max_output_bytes", "detach" };
+	static const char *const ours[] = { "stdin", "stdin_hex", "stream", "max_output_bytes", "detach", "stdin_open" };
 	json_t *ask = json_copy(http_json(rq));
 	size_t i;
 
@@ -90,7 +94,8 @@ static void write_input(struct execution *x)
 			break;	/* it reads no more */
 		x->input_done += (size_t)n;
 	}
-	fd_close(&x->in);
+	if (!x->stays_open)
+		fd_close(&x->in);
 }
 
 static int take_packet(struct execution *x, struct err *e)
@@ -108,6 +113,8 @@ static int take_packet(struct execution *x, struct err *e)
 		x->started = 1;
 		snprintf(x->command, sizeof(x->command), "%s", id ? id : "");
 		http_audit(x->box.rq, "command", x->command);
+		if (x->stays_open && livein_add(api_of(x->box.rq), x->box.id, x->command, take_fd(&x->in), e) < 0)
+			return -1;
 	}
 	if (json_object_get(msg, "ended"))
 		x->verdict = json_incref(json_object_get(msg, "verdict"));
@@ -320,6 +327,10 @@ static int begin(struct execution *x, struct http_request *rq, struct err *e)
 
 	if (!json_array_size(json_object_get(body, "argv")))
 		return err_set(e, ERR_INVALID, "body.argv is empty");
+	x->stays_open = json_is_true(json_object_get(body, "stdin_open"));
+	if (x->stays_open && (detached || !json_is_true(json_object_get(body, "stream")) || json_object_get(body, "stdin") ||
+			      json_object_get(body, "stdin_hex")))
+		return err_set(e, ERR_INVALID, "\"stdin_open\" goes with \"stream\", and without \"stdin\" and \"detach\"");
 	if (json_is_true(json_object_get(body, "tty")) && !detached)
 		return err_set(e, ERR_INVALID, "a terminal needs \"detach\": true; hint: then follow, stdin and resize");
 	if (box_connect(&x->box, rq, e) < 0 || estream_get_data(body, "stdin", &x->input, e) < 0)
@@ -338,6 +349,7 @@ static int post_exec(struct http_request *rq, struct err *e)
 	x->box.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
 					     .kept_fd = -1 };
 	x->input = BUF_INIT(HTTP_JSON_MAX);
+	x->api = api_of(rq);
 	r = begin(x, rq, e);
 	if (r == 0 && json_is_true(json_object_get(http_json(rq), "detach")))
 		r = detach(x, e);

@@ -286,7 +286,8 @@ static int get_file(struct http_request *rq, struct err *e)
 
 static int get_archive(struct http_request *rq, struct err *e)
 {
-	const char *argv[] = { "pack", http_query_bool(rq, "follow") ? "L" : "", http_query(rq, "path"), NULL };
+	int follow = http_query_bool(rq, "follow"), checked = http_query_bool(rq, "checked");
+	const char *argv[] = { "pack", follow && checked ? "Ll" : follow ? "L" : checked ? "l" : "", http_query(rq, "path"), NULL };
 
 	return send_out(rq, argv, "application/x-tar", ARCHIVE_MS, e);
 }
@@ -355,8 +356,14 @@ static int put_file(struct http_request *rq, struct err *e)
 
 static int begin_put_archive(struct http_request *rq, struct err *e)
 {
-	const char *argv[] = { "extract", http_query_bool(rq, "keep_owners") ? "oi" : "i", http_query(rq, "path"), NULL };
+	const char *as = http_query(rq, "as");
+	int owners = http_query_bool(rq, "keep_owners");
+	const char *flags = !as || !strcmp(as, "archive") ? (owners ? "oi" : "i") : !strcmp(as, "copy") ? (owners ? "o" : "") :
+			    !strcmp(as, "contents") ? (owners ? "oc" : "c") : NULL;
+	const char *argv[] = { "extract", flags, http_query(rq, "path"), NULL };
 
+	if (!flags)
+		return err_set(e, ERR_INVALID, "query parameter as is none of archive, copy, contents");
 	return begin_upload(rq, argv, ARCHIVE_MS, e);
 }
 
@@ -382,10 +389,10 @@ const struct http_route file_routes[] = {
 	{ "POST", FILES "/mkdir", post_mkdir, "make directories", HTTP_JSON, .request = "Mkdir", .response = "Done" },
 	{ "POST", FILES "/rm", post_rm, "remove files", HTTP_JSON, .request = "Rm", .response = "Done" },
 	{ "POST", FILES "/mv", post_mv, "move a file or directory", HTTP_JSON, .request = "Mv", .response = "Done" },
-	{ "GET", FILES "/archive", get_archive, "a file or tree as tar", .query = "path!:string user:string follow:boolean",
+	{ "GET", FILES "/archive", get_archive, "a file or tree as tar", .query = "path!:string user:string follow:boolean checked:boolean",
 	  .type = "application/x-tar" },
 	{ "PUT", FILES "/archive", put_archive, "unpack the body, a tar, into a directory", HTTP_RAW,
-	  .query = "path!:string user:string keep_owners:boolean", .response = "Unpacked", .begin = begin_put_archive,
+	  .query = "path!:string user:string keep_owners:boolean as:string", .response = "Unpacked", .begin = begin_put_archive,
 	  .feed = feed_upload },
 	{ NULL },
 };

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * remote - berth's commands, done by a berthd somewhere else.
+ *
+ * A program of its own (berth-remote), which berth becomes when it is given --host or
+ * BERTH_HOST, so that berth links no HTTP library.  The options are those of
+ * the same tables; a command or an option that cannot be done from afar is refused.
+ */
+#ifndef BERTH_CLI_REMOTE_REMOTE_H
+#define BERTH_CLI_REMOTE_REMOTE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "cli/command.h"
+
+struct remote {
+	const struct command *command;
+	json_t *options;	/* long name -> array of values (true for a flag) */
+	char **words;		/* operands */
+	int count;
+	int json;
+	int status;		/* the exit status, when all went well */
+	const char *unix_path;	/* or NULL */
+	char base[512];		/* "http://host:port" */
+	const char *token;	/* or NULL */
+};
+
+/* "unix:///path", "http://host:port" or "https://host". */
+int remote_open(struct remote *r, const char *url, struct err *e);
+
+/* ---- http.c: one request each; thread-safe ---- */
+
+struct remote_io {
+	/* the body: bytes of a descriptor (-1: none), or a JSON object (borrowed) */
+	int in_fd;
+	const json_t *json;
+	/* where a good reply goes: called with pieces; NULL: collected for remote_call() */
+	int (*take)(void *ctx, const char *data, size_t n, struct err *e);
+	void *ctx;
+};
+
+/* path is escaped already.  0, or -1 with berthd's own error. */
+int remote_transfer(const struct remote *r, const char *method, const char *path, const struct remote_io *io, struct err *e);
+/* The reply as JSON (a new reference, an empty object when there is none), or NULL. */
+json_t *remote_call(const struct remote *r, const char *method, const char *path, const json_t *body, struct err *e);
+/* Appends to path "?key=value" or "&key=value", escaped. */
+int remote_query(struct buf *path, const char *key, const char *value, struct err *e);
+/* "/v1/sandboxes/ID" and rest, with ID escaped. */
+int remote_path(struct buf *path, const char *id, const char *rest, struct err *e);
+
+/* ---- options ---- */
+
+/* The last value of an option, or NULL; and whether it was given. */
+const char *remote_value(const struct remote *r, const char *name);
+int remote_flag(const struct remote *r, const char *name);
+/* Sets key of body from option name, as what it is; absent: nothing is done. */
+int remote_set_string(const struct remote *r, json_t *body, const char *key, const char *name);
+int remote_set_ms(const struct remote *r, json_t *body, const char *key, const char *name, struct err *e);
+int remote_set_list(const struct remote *r, json_t *body, const char *key, const char *name);
+/* Prints j, which it consumes, on one line of stdout. */
+int remote_print(json_t *j, struct err *e);
+
+/* ---- the commands, one function each ---- */
+
+struct remote_verb {
+	const char *name;
+	int min, max;			/* operands */
+	const char *options;		/* what it understands besides --json: " name name " */
+	int (*run)(struct remote *r, struct err *e);
+};
+
+extern const struct remote_verb remote_verbs[];		/* verbs.c; the last has no name */
+int remote_exec(struct remote *r, struct err *e);
+int remote_sh(struct remote *r, struct err *e);
+int remote_output(struct remote *r, struct err *e);
+int remote_send(struct remote *r, struct err *e);
+int remote_file(struct remote *r, struct err *e);
+int remote_cp(struct remote *r, struct err *e);
+
+#endif

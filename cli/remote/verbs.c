@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands on sandboxes as a whole, and on images: one request, one answer each. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/remote/remote.h"
+
+#define PATH_BUF BUF_INIT(65536)
+
+/* ---- listing ------------------------------------------------------------------------- */
+
+static const char *field(const json_t *j, const char *key, char *out, size_t n)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	log_clean(out, n, s ? s : "", 0);
+	return out;
+}
+
+static int ps(struct remote *r, struct err *e)
+{
+	autojson json_t *all = remote_call(r, "GET", remote_flag(r, "all") ? "/v1/sandboxes" : "/v1/sandboxes?running=true", NULL, e);
+	char id[80], name[80], image[128], status[32], created[48];
+	int quiet = remote_flag(r, "quiet");
+	json_t *one;
+	size_t i;
+
+	if (!all)
+		return -1;
+	if (r->json)
+		return remote_print(json_incref(json_object_get(all, "sandboxes")), e);
+	if (!quiet)
+		printf("%-12s  %-16s  %-24s  %-8s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED");
+	json_array_foreach(json_object_get(all, "sandboxes"), i, one) {
+		if (quiet)
+			puts(field(one, "id", id, sizeof(id)));
+		else
+			printf("%-12s  %-16s  %-24s  %-8s  %s\n", field(one, "id", id, sizeof(id)), field(one, "name", name, sizeof(name)),
+			       field(one, "image", image, sizeof(image)), field(one, "status", status, sizeof(status)),
+			       field(one, "created", created, sizeof(created)));
+	}
+	return 0;
+}
+
+/* ---- create ---------------------------------------------------------------------------- */
+
+/* NAME alone takes our variable: berthd has another environment. */
+static int settle_env(json_t *list, struct err *e)
+{
+	autofree char *text = NULL;
+	const char *value, *s;
+	json_t *one;
+	size_t i;
+
+	json_array_foreach(list, i, one) {
+		s = json_string_value(one);
+		if (strchr(s, '='))
+			continue;
+		value = getenv(s);
+		if (!value)
+			return err_set(e, ERR_INVALID, "the caller has no variable %.80s", s);
+		free(text);
+		if (asprintf(&text, "%s=%s", s, value) < 0) {
+			text = NULL;
+			return err_nomem(e);
+		}
+		json_array_set_new(list, i, json_string(text));
+	}
+	return 0;
+}
+
+static int create(struct remote *r, struct err *e)
+{
+	autojson json_t *body = json_pack("{s:s}", "image", r->words[0]), *made = NULL;
+	json_t *options = json_deep_copy(r->options);
+
+	json_object_del(options, "name");
+	json_object_set_new(body, "options", options);
+	remote_set_string(r, body, "name", "name");
+	if (settle_env(json_object_get(options, "env"), e) < 0)
+		return -1;
+	/* flags come as [true] */
+	for (void *it = json_object_iter(options); it; it = json_object_iter_next(options, it))
+		if (json_is_true(json_array_get(json_object_iter_value(it), 0)))
+			json_object_iter_set_new(options, it, json_true());
+	made = remote_call(r, "POST", "/v1/sandboxes", body, e);
+	if (!made)
+		return -1;
+	if (r->json)
+		return remote_print(json_incref(made), e);
+	puts(json_string_value(json_object_get(made, "id")));
+	return 0;
+}
+
+/* ---- one request for each operand --------------------------------------------------------- */
+
+static int change(struct remote *r, struct err *e)
+{
+	const char *verb = r->command->name;
+	autojson json_t *query = json_object();
+	int i;
+
+	if (remote_set_ms(r, query, "grace_ms", "grace", e) < 0)
+		return -1;
+	for (i = 0; i < r->count; i++) {
+		autobuf struct buf path = PATH_BUF, rest = BUF_INIT(128);
+		autojson json_t *answer = NULL;
+		const json_t *grace = json_object_get(query, "grace_ms");
+		char number[32];
+
+		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(grace));
+		if (buf_addf(&rest, e, "/%s", verb) < 0 || remote_path(&path, r->words[i], rest.data, e) < 0 ||
+		    (grace && remote_query(&path, "grace_ms", number, e) < 0))
+			return -1;
+		answer = remote_call(r, "POST", path.data, NULL, e);
+		if (!answer)
+			return -1;
+		if (r->json)
+			printf("{\"id\":\"%s\",\"done\":\"%s\"}\n", r->words[i], verb);
+		else
+			puts(r->words[i]);
+	}
+	return 0;
+}
+
+static int rm(struct remote *r, struct err *e)
+{
+	int force = remote_flag(r, "force"), i;
+
+	for (i = 0; i < r->count; i++) {
+		autobuf struct buf path = PATH_BUF;
+		autojson json_t *answer = NULL;
+
+		if (remote_path(&path, r->words[i], force ? "?force=true" : "", e) < 0)
+			return -1;
+		answer = remote_call(r, "DELETE", path.data, NULL, e);
+		if (!answer && !(force && e->code == ERR_NOT_FOUND))
+			return -1;
+	}
+	if (r->json)
+		puts("{\"removed\":true}");
+	return 0;
+}
+
+/* The answer of one GET below a sandbox, printed as it is. */
+static int show(struct remote *r, const char *rest, const char *member, struct err *e)
+{
+	autobuf struct buf path = PATH_BUF;
+	autojson json_t *answer = NULL;
+
+	if (remote_path(&path, r->words[0], rest, e) < 0)
+		return -1;
+	answer = remote_call(r, "GET", path.data, NULL, e);
+	if (!answer)
+		return -1;
+	return remote_print(json_incref(member ? json_object_get(answer, member) : answer), e);
+}
+
+static int inspect(struct remote *r, struct err *e)
+{
+	autobuf struct buf path = PATH_BUF;
+	autojson json_t *answer = NULL;
+	autofree char *text = NULL;
+
+	if (remote_path(&path, r->words[0], remote_flag(r, "attest") ? "?attest=true" : "", e) < 0)
+		return -1;
+	answer = remote_call(r, "GET", path.data, NULL, e);
+	if (!answer)
+		return -1;
+	text = json_dumps(answer, r->json ? JSON_COMPACT : JSON_INDENT(2));
+	return !text || puts(text) < 0 ? err_sys(e, "write to stdout") : 0;
+}
+
+static int top(struct remote *r, struct err *e)
+{
+	return show(r, "/top", "processes", e);
+}
+
+static int list_commands(struct remote *r, struct err *e)
+{
+	return show(r, "/commands", "commands", e);
+}
+
+static int to_stdout(void *ctx, const char *data, size_t n, struct err *e)
+{
+	(void)ctx;
+	return fwrite(data, 1, n, stdout) != n || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
+static int stats(struct remote *r, struct err *e)
+{
+	struct remote_io io = { .in_fd = -1, .take = to_stdout };
+	autobuf struct buf path = PATH_BUF;
+
+	if (remote_flag(r, "no-stream"))
+		return show(r, "/stats", NULL, e);
+	return remote_path(&path, r->words[0], "/stats/watch", e) < 0 ? -1 : remote_transfer(r, "GET", path.data, &io, e);
+}
+
+static int rename_it(struct remote *r, struct err *e)
+{
+	autojson json_t *body = json_pack("{s:s}", "name", r->words[1]), *answer = NULL;
+	autobuf struct buf path = PATH_BUF;
+
+	if (remote_path(&path, r->words[0], "/rename", e) < 0)
+		return -1;
+	answer = remote_call(r, "POST", path.data, body, e);
+	return !answer ? -1 : r->json ? remote_print(json_incref(answer), e) : 0;
+}
+
+static int update(struct remote *r, struct err *e)
+{
+	autojson json_t *body = json_object(), *answer = NULL;
+	autobuf struct buf path = PATH_BUF;
+
+	remote_set_string(r, body, "memory", "memory");
+	remote_set_string(r, body, "cpus", "cpus");
+	remote_set_string(r, body, "pids", "pids");
+	if (remote_path(&path, r->words[0], "", e) < 0)
+		return -1;
+	answer = remote_call(r, "PATCH", path.data, body, e);
+	if (!answer)
+		return -1;
+	if (r->json)
+		return remote_print(json_incref(answer), e);
+	puts(json_string_value(json_object_get(answer, "id")));
+	return 0;
+}
+
+static int wait_for(struct remote *r, struct err *e)
+{
+	autobuf struct buf path = PATH_BUF, rest = BUF_INIT(256);
+	autojson json_t *answer = NULL, *verdict = NULL;
+
+	if (r->count > 1 && strchr(r->words[1], '/'))
+		return err_set(e, ERR_NOT_FOUND, "no command '%.40s'", r->words[1]);
+	if (r->count > 1 ? buf_addf(&rest, e, "/commands/%s/wait", r->words[1]) < 0 : buf_adds(&rest, "/wait", e) < 0)
+		return -1;
+	if (remote_path(&path, r->words[0], rest.data, e) < 0)
+		return -1;
+	answer = remote_call(r, "GET", path.data, NULL, e);
+	if (!answer)
+		return -1;
+	verdict = json_incref(json_object_get(answer, "verdict"));
+	r->status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
+	return r->json ? remote_print(json_incref(verdict ? verdict : answer), e) : 0;
+}
+
+static int signal_it(struct remote *r, struct err *e)
+{
+	const char *session = remote_value(r, "session"), *name = r->count > 1 ? r->words[r->count - 1] : NULL;
+	autojson json_t *body = json_object(), *answer = NULL;
+	autobuf struct buf path = PATH_BUF, rest = BUF_INIT(256);
+	struct err ignored;
+	uint64_t number;
+
+	if (!session && r->count < 2)
+		return err_set(e, ERR_USAGE, "a sandbox and a command are wanted; hint: berth signal ID COMMAND");
+	if (!session && r->count < 3)
+		name = NULL;
+	if (name && num_u64(name, "signal", 1, 64, &number, &ignored) == 0)
+		json_object_set_new(body, "signal", json_integer((json_int_t)number));
+	else if (name)
+		json_object_set_new(body, "signal", json_string(name));
+	if (remote_flag(r, "all"))
+		json_object_set_new(body, "all", json_true());
+	if (buf_addf(&rest, e, session ? "/sessions/%s/signal" : "/commands/%s/signal", session ? session : r->words[1]) < 0 ||
+	    remote_path(&path, r->words[0], rest.data, e) < 0)
+		return -1;
+	answer = remote_call(r, "POST", path.data, body, e);
+	return answer ? 0 : -1;
+}
+
+/* ---- the host there -------------------------------------------------------------------------- */
+
+static int print_get(struct remote *r, const char *path, struct err *e)
+{
+	json_t *answer = remote_call(r, "GET", path, NULL, e);
+
+	return answer ? remote_print(answer, e) : -1;
+}
+
+static int doctor(struct remote *r, struct err *e)
+{
+	return print_get(r, "/v1/system/doctor", e);
+}
+
+static int gc(struct remote *r, struct err *e)
+{
+	json_t *answer = remote_call(r, "POST", "/v1/system/gc", NULL, e);
+
+	return answer ? remote_print(answer, e) : -1;
+}
+
+/* image ls, image inspect REF, image rm REF..., image import - [NAME] */
+static int image(struct remote *r, struct err *e)
+{
+	const char *verb = r->words[0];
+	autobuf struct buf path = PATH_BUF;
+	struct remote_io io = { .in_fd = STDIN_FILENO, .take = to_stdout };
+	int i;
+
+	if (!strcmp(verb, "ls") && r->count == 1)
+		return print_get(r, "/v1/images", e);
+	if (!strcmp(verb, "inspect") && r->count == 2)
+		return buf_adds(&path, "/v1/images/inspect", e) < 0 || remote_query(&path, "ref", r->words[1], e) < 0 ? -1 :
+		       print_get(r, path.data, e);
+	if (!strcmp(verb, "import") && r->count >= 2 && r->count <= 3 && !strcmp(r->words[1], "-"))
+		return buf_adds(&path, "/v1/images/import", e) < 0 || (r->count == 3 && remote_query(&path, "name", r->words[2], e) < 0) ? -1 :
+		       remote_transfer(r, "POST", path.data, &io, e);
+	if (strcmp(verb, "rm") || r->count < 2)
+		return err_set(e, ERR_UNSUPPORTED, "from afar there are: image ls, image inspect NAME, image rm NAME..., image import - [NAME]");
+	for (i = 1; i < r->count; i++) {
+		autojson json_t *answer = NULL;
+		autobuf struct buf one = PATH_BUF;
+
+		if (buf_adds(&one, "/v1/images", e) < 0 || remote_query(&one, "ref", r->words[i], e) < 0)
+			return -1;
+		answer = remote_call(r, "DELETE", one.data, NULL, e);
+		if (!answer)
+			return -1;
+	}
+	return 0;
+}
+
+#define ANY 65536
+
+const struct remote_verb remote_verbs[] = {
+	{ "ps", 0, 0, " all quiet ", ps },
+	{ "create", 1, 1, "*", create },
+	{ "start", 1, ANY, "", change },
+	{ "stop", 1, ANY, " grace ", change },
+	{ "restart", 1, ANY, " grace ", change },
+	{ "pause", 1, ANY, "", change },
+	{ "resume", 1, ANY, "", change },
+	{ "kill", 1, ANY, "", change },
+	{ "rm", 1, ANY, " force ", rm },
+	{ "inspect", 1, 1, " attest ", inspect },
+	{ "top", 1, 1, "", top },
+	{ "stats", 1, 1, " no-stream ", stats },
+	{ "rename", 2, 2, "", rename_it },
+	{ "update", 1, 1, " memory cpus pids ", update },
+	{ "exec", 2, ANY, " interactive detach env user workdir timeout grace memory cpus pids ulimit status-fd ", remote_exec },
+	{ "sh", 1, ANY, " session timeout on-timeout split wait list close ", remote_sh },
+	{ "commands", 1, 1, "", list_commands },
+	{ "output", 2, 2, " from stderr follow ", remote_output },
+	{ "send", 1, ANY, " session eof no-newline ", remote_send },
+	{ "signal", 1, 3, " session all ", signal_it },
+	{ "wait", 1, 2, "", wait_for },
+	{ "file read", 2, 2, " limit user ", remote_file },
+	{ "file write", 2, 2, " append parents mode user ", remote_file },
+	{ "file ls", 1, 2, " user ", remote_file },
+	{ "file stat", 2, 2, " follow user ", remote_file },
+	{ "file mkdir", 2, 4000, " parents mode user ", remote_file },
+	{ "file rm", 2, 4000, " recursive force user ", remote_file },
+	{ "file mv", 3, 3, " user ", remote_file },
+	{ "cp", 2, 2, " user follow-link archive quiet ", remote_cp },
+	{ "doctor", 0, 0, "", doctor },
+	{ "gc", 0, 0, "", gc },
+	{ "image", 1, ANY, "", image },
+	{ NULL },
+};

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""berth --host: the command line as a client of berthd, over its socket and over TCP with a token."""
+import json
+import os
+import subprocess
+import tarfile
+
+import berthtest as b
+import daemon
+from daemon import Daemon
+
+COST = 12
+
+
+def far(d, *args, ok=None, token=None, tcp=False, **kw):
+    host = f"http://127.0.0.1:{d.port}" if tcp else f"unix://{d.socket}"
+    return b.berth(*args, ok=ok, env={"BERTH_HOST": host, "BERTH_TOKEN": token}, **kw)
+
+
+def test_life_from_afar():
+    with Daemon() as d:
+        box = far(d, "create", "--name", "far", "--memory", "64m", "--env", "A=1", "host", ok=True).out.strip()
+        assert b.berth("ps", "-q", ok=True).out.split() == [box]
+        assert json.loads(far(d, "ps", "--json", ok=True).out)[0]["id"] == box
+        assert "far" in far(d, "ps", ok=True).out and far(d, "ps", "-q", ok=True).out.strip() == box
+        assert json.loads(far(d, "inspect", "far", ok=True).out)["memory_limit_bytes"] == 64 << 20
+        far(d, "update", "--memory", "70m", "far", ok=True)
+        far(d, "rename", "far", "away", ok=True)
+        for verb in ("pause", "resume", "stop", "start", "restart", "kill", "start"):
+            assert json.loads(far(d, verb, "--json", "away", ok=True).out)["done"] == verb
+        assert json.loads(far(d, "stats", "--no-stream", "away", ok=True).out)["state"] == "running"
+        assert "berth-init" in far(d, "top", "away", ok=True).out
+        assert "findings" in far(d, "doctor").out
+        b.one_line_error(far(d, "rm", "away"), 125, "running")
+        far(d, "rm", "--force", "away", ok=True)
+        far(d, "rm", "--force", "away", ok=True)
+        b.one_line_error(far(d, "inspect", "away"), 125, "no sandbox")
+
+
+def test_commands_from_afar():
+    with Daemon() as d:
+        d.create("far")
+        data = os.urandom(5 << 20)
+        r = subprocess.run([b.BERTH, "--host", "unix://" + d.socket, "exec", "far", "sh", "-c", "cat; echo err >&2; exit 7"], input=data,
+                           capture_output=True, env=b.environment(), timeout=60)
+        assert (r.returncode, r.stdout, r.stderr) == (7, data, b"err\n"), (r.returncode, len(r.stdout), r.stderr)
+        r = far(d, "exec", "--json", "--env", "X=y", "--workdir", "/tmp", "far", "sh", "-c", "echo $X $PWD", ok=True)
+        assert r.out.splitlines()[0] == "y /tmp" and json.loads(r.out.splitlines()[1])["cause"] == "exit"
+        assert far(d, "exec", "--timeout", "0.2", "--grace", "0", "far", "sleep", "60").code == 124
+        assert far(d, "exec", "far", "/nosuch").code == 127
+        r = far(d, "exec", "far", "sh", "-c", "kill -9 $$")
+        assert r.code == 137
+        c = far(d, "exec", "--detach", "far", "cat", ok=True).out.strip()
+        far(d, "send", "far", c, "one", ok=True)
+        far(d, "send", "--eof", "far", c, ok=True)
+        assert far(d, "wait", "far", c, ok=True).code == 0
+        assert far(d, "output", "far", c, ok=True).out == "one\n"
+        assert far(d, "output", "--follow", "--from", "2", "far", c, ok=True).out == "e\n"
+        assert json.loads(far(d, "commands", "far", ok=True).out)[0]["command"] == c
+        c = far(d, "exec", "--detach", "far", "sleep", "100", ok=True).out.strip()
+        far(d, "signal", "far", c, "KILL", ok=True)
+        assert far(d, "wait", "far", c).code == 137
+        assert far(d, "sh", "far", "cd /tmp; A=5", ok=True).out == ""
+        assert far(d, "sh", "far", "echo $A $PWD", ok=True).out == "5 /tmp\n"
+        assert far(d, "sh", "far", input="exit 3").code == 3
+        assert json.loads(far(d, "sh", "--list", "far", ok=True).out)
+
+
+def test_files_from_afar():
+    with Daemon() as d:
+        d.create("far")
+        far(d, "file", "write", "--parents", "far", "/tmp/d/f", input="content", ok=True)
+        assert far(d, "file", "read", "far", "/tmp/d/f", ok=True).out == "content"
+        assert far(d, "file", "ls", "far", "/tmp/d", ok=True).out == "f\n"
+        assert json.loads(far(d, "file", "stat", "far", "/tmp/d/f", ok=True).out)["size"] == 7
+        far(d, "file", "mkdir", "-p", "far", "/tmp/x/y", ok=True)
+        far(d, "file", "mv", "far", "/tmp/d/f", "/tmp/x/y/z", ok=True)
+        far(d, "file", "rm", "-r", "far", "/tmp/d", ok=True)
+        assert far(d, "file", "read", "far", "/tmp/d/f").code == 125
+        top = b.tmpdir("tree")
+        b.write(top + "/a", b"1" * 300000)
+        b.write(top + "/sub/b", "2")
+        os.symlink("a", top + "/link")
+        far(d, "cp", top, "far:/tmp/new", ok=True)
+        assert d.exec("far", "sh", "-c", "cd /tmp/new; find . | sort | tr '\n' ' '")["stdout"] == ". ./a ./link ./sub ./sub/b "
+        back = b.tmp("back")
+        far(d, "cp", "far:/tmp/new", back, ok=True)
+        assert open(back + "/a").read() == "1" * 300000 and os.readlink(back + "/link") == "a"
+        into = b.tmpdir("into")
+        far(d, "cp", "far:/tmp/new/.", into, ok=True)
+        assert sorted(os.listdir(into)) == ["a", "link", "sub"]
+        r = far(d, "cp", "far:/tmp/none", b.tmp("none"))
+        assert r.code == 125 and not os.path.exists(b.tmp("none")), r
+        assert far(d, "cp", b.tmp("nosuch"), "far:/tmp").code == 125
+        # what a hostile sandbox sends does not leave the directory
+        victim = b.victim()
+        d.exec("far", "sh", "-c", f"mkdir -p /tmp/evil; ln -s {victim} /tmp/evil/l; echo x > /tmp/evil/f")
+        far(d, "cp", "far:/tmp/evil", b.tmp("evil"))
+        assert sorted(os.listdir(victim)) == ["link", "open", "secret", "sub"]
+
+
+def test_a_token_over_tcp_and_what_is_refused():
+    with Daemon(tcp=True) as d:
+        box = far(d, "create", "host", tcp=True, token=daemon.TENANT, ok=True).out.strip()
+        assert far(d, "ps", "-q", tcp=True, token=daemon.OTHER, ok=True).out == ""
+        assert far(d, "ps", "-q", tcp=True, token=daemon.TENANT, ok=True).out.strip() == box
+        b.one_line_error(far(d, "ps", tcp=True), 125, "BERTH_TOKEN")
+        b.one_line_error(far(d, "ps", tcp=True, token="x" * 32), 125, "token")
+        b.one_line_error(far(d, "create", "--volume", "/etc:/x", "host", tcp=True, token=daemon.TENANT), 125, "admin")
+        for args, words in ((("run", "host", "true"), "own host"), (("exec", "--tty", box, "true"), "own host"),
+                            (("shell", box), "own host"), (("gc", "--dry-run"), "own host")):
+            r = far(d, *args, tcp=True, token=daemon.TOKEN)
+            assert r.code == 125 and words in r.err, r
+        for host in ("http://192.0.2.1", "ftp://x", "unix://relative", "http://localhost.evil", "http://127.evil.example", "http://127.0.0.1@evil", "x"):
+            r = b.berth("--host", host, "ps")
+            assert r.code == 2 and r.err.startswith("berth"), r
+        assert b.berth("--host", "unix:///nosuch/sock", "ps").code == 125
+        assert daemon.TENANT not in d.log()
+        # a proxy of the environment is not told anything
+        r = b.berth("ps", env={"BERTH_HOST": f"http://127.0.0.1:{d.port}", "BERTH_TOKEN": daemon.TOKEN, "http_proxy": "http://127.0.0.1:1",
+                               "ALL_PROXY": "http://127.0.0.1:1"})
+        assert r.code == 0, r
