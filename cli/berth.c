@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/program.h"
 #include "cli/command.h"
@@ -53,6 +54,7 @@ static int harden(struct err *e)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL }, ign = { .sa_handler = SIG_IGN };
 	sigset_t none;
+	uint64_t seed;
 	size_t i;
 
 	if (getauxval(AT_SECURE) || getauxval(AT_UID) != getauxval(AT_EUID) ||
@@ -66,6 +68,11 @@ static int harden(struct err *e)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (i = 0; i < ARRAY_LEN(reset_signals); i++)
 		sigaction(reset_signals[i], &dfl, NULL);
+	/* else it reads /dev/urandom, for tables that are to resist a guess; the kernel has handed us 16 random bytes */
+	if (getauxval(AT_RANDOM)) {
+		memcpy(&seed, (const char *)getauxval(AT_RANDOM) + 8, sizeof(seed));
+		json_object_seed(seed | 1);
+	}
 	/* a file size limit is then an error we report, not a death half-way */
 	sigaction(SIGXFSZ, &ign, NULL);
 	return 0;

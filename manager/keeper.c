@@ -420,16 +420,20 @@ static void loop(struct keeper *k)
 {
 	struct watches *ws = calloc(1, sizeof(*ws));
 	nfds_t i;
+	int n;
 
 	while (ws && !k->stopping) {
 		watch_all(k, ws);
-		if (poll(ws->p, ws->n, next_timeout(k)) < 0 && errno != EINTR)
+		n = poll(ws->p, ws->n, keeper_quiet(k, next_timeout(k)));
+		if (n < 0 && errno != EINTR)
 			break;
+		keeper_woke(k, n);
 		for (i = 0; i < ws->n && !k->stopping; i++)
 			if (ws->p[i].revents)
 				serve(k, &ws->w[i]);
 		serve_deadlines(k);
 	}
+	cgroup_release(&k->spare);
 	free(ws);
 }
 

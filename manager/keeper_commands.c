@@ -58,7 +58,6 @@ static int make_room(struct keeper *k, int *ret_slot, struct err *e)
 struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e)
 {
 	struct keeper_command *c;
-	char name[24];
 	int slot;
 
 	if (make_room(k, &slot, e) < 0)
@@ -72,8 +71,7 @@ struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_
 	c->client = c->session = c->in_fd = c->out_fd[0] = c->out_fd[1] = -1;
 	ring_init(&c->out[0], k->head_max, k->tail_max);
 	ring_init(&c->out[1], k->head_max, k->tail_max);
-	snprintf(name, sizeof(name), "c%u", c->seq);
-	if (cgroup_create_leaf(&c->leaf, &k->sandbox.cgroup, name, l, k->spec->id_base, e) < 0) {
+	if (keeper_leaf(k, c->seq, l, &c->leaf, e) < 0) {
 		free(c);
 		return NULL;
 	}

@@ -123,6 +123,8 @@ struct keeper {
 	struct stat policy_file;	/* that it was read from */
 	char adopted[65];		/* the token of the claim it was made ahead for, or "" */
 	uint32_t next_seq;
+	struct cgroup spare;	/* of the next command; ops NULL: none */
+	int trimmed;		/* nothing happened since our program was unmapped */
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];
 	struct keeper_session sessions[KEEPER_SESSIONS];
@@ -150,6 +152,14 @@ int keeper_command_op(struct keeper *k, int client, const char *op, const json_t
 /* The id of a request's "command", "c12" -> 12. */
 struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, struct err *e);
 json_t *keeper_command_verdict(const struct verdict *v);
+
+/* keeper_quiet.c */
+/* The cgroup of command seq, made now or ahead. */
+int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, struct cgroup *ret, struct err *e);
+/* Before it waits for timeout_ms (-1: for ever): how long to wait. */
+int keeper_quiet(struct keeper *k, int timeout_ms);
+/* After it waited; events is 0 when the time was up. */
+void keeper_woke(struct keeper *k, int events);
 
 /* keeper_stop.c */
 /* SIGTERM to everything now; the loop ends when nothing runs any more, at the latest after grace_ms. */

@@ -532,10 +532,43 @@ static int find_one(void *ctx, const char *id, int kept, const json_t *record)
 	return 0;
 }
 
+static int has_record(int dirfd, const char *id)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/" RECORD, id);
+	return !faccessat(dirfd, path, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+/* A whole id or a name, without a look at all the others: 1 when ref is one of the two and nothing else. */
+static int find_exact(struct registry *r, const char *ref, char ret_id[65], int *ret_kept)
+{
+	char id[65] = "";
+	ssize_t n;
+	int is_id;
+
+	if (!path_is_name(ref))
+		return 0;
+	is_id = has_record(r->sandboxes_fd, ref) || has_record(r->kept_fd, ref);
+	n = readlinkat(r->names_fd, ref, id, sizeof(id) - 1);
+	id[n < 0 ? 0 : n] = '\0';
+	if (is_id ? n >= 0 : !path_is_name(id))
+		return 0;
+	if (is_id)
+		snprintf(id, sizeof(id), "%s", ref);
+	*ret_kept = !has_record(r->sandboxes_fd, id);
+	if (*ret_kept && !has_record(r->kept_fd, id))
+		return 0;
+	memcpy(ret_id, id, sizeof(id));
+	return 1;
+}
+
 int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept, struct err *e)
 {
 	struct finder f = { .ref = ref, .len = strlen(ref) };
 
+	if (find_exact(r, ref, ret_id, ret_kept))
+		return 0;
 	if (registry_list(r, 1, find_one, &f, e) < 0)
 		return -1;
 	if (!f.count)

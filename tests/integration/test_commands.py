@@ -263,18 +263,20 @@ def test_ended_commands_hold_no_descriptors_and_no_cgroups():
         def leaves():
             top = f"/sys/fs/cgroup/unified/{b.cgroup_parent_of(b.TEST_PID)}/{x.id}"
             top = top if os.path.isdir(top) else f"/sys/fs/cgroup/{b.cgroup_parent_of(b.TEST_PID)}/{x.id}"
-            return [n for n in os.listdir(top) if re.match(r"c\d+$", n)]
+            return len([n for n in os.listdir(top) if re.match(r"c\d+$", n)])
         x.main.exec("true")
+        # that of the next command is made ahead
+        b.wait_for(lambda: leaves() == 1, what="the next command's cgroup alone")
         before, had = held(), leaves()
         ids = [x.main.detach("sh", "-c", f"echo {n}") for n in range(30)]
         for n, c in enumerate(ids):
             x.main.wait(c)
             assert x.main.output(c)[0] == b"%d\n" % n
         b.wait_for(lambda: held() <= before, what="the descriptors of ended commands")
-        assert leaves() == had
+        b.wait_for(lambda: leaves() == had, what="the next command's cgroup alone")
         # one that leaves a process behind keeps its cgroup until that has gone too
         c = x.main.detach("sh", "-c", "sleep 1 & echo left")
         assert x.main.wait(c)["left_behind"] == 1
-        assert len(leaves()) == len(had) + 1
+        b.wait_for(lambda: leaves() == had + 1, what="its cgroup and the next one's")
         b.wait_for(lambda: leaves() == had and held() <= before, what="the cgroup of what was left behind")
         assert x.main.output(c)[0] == b"left\n"
