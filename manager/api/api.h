@@ -56,7 +56,7 @@ int api_check_token(void *context, const char *token, struct http_who *ret);
 extern const struct http_route *const api_routes[];
 
 extern const struct http_route system_routes[], sandbox_routes[], exec_routes[], session_routes[], command_routes[],
-	file_routes[], image_routes[], event_routes[];
+	file_routes[], image_routes[], event_routes[], work_routes[];
 
 /* ---- one sandbox of a request (box.c) ---- */
 
@@ -121,5 +121,8 @@ int spawn_finish(struct http_request *rq, struct spawned *s, int finish, struct 
 void spawn_abort(struct spawned *s);
 /* The same, and what it wrote is JSON: a new reference or NULL. */
 json_t *spawn_json(struct http_request *rq, const char *const *argv, int finish, struct err *e);
+json_t *spawn_json_fed(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct err *e);
+/* What it writes is the reply, as it comes; cut when it fails half-way. */
+int spawn_reply(struct http_request *rq, const char *const *argv, const char *type, struct err *e);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "manager/api/api.h"
+#include "manager/api/args.h"
 
 #define OUTPUT_MAX (16u << 20)
 
@@ -70,9 +71,8 @@ static void import_free(void *data)
 	free(i);
 }
 
-static int begin_import(struct http_request *rq, struct err *e)
+static int start_import(struct http_request *rq, const char *const *argv, struct err *e)
 {
-	const char *argv[] = { "berth", "image", "import", "--json", "--quiet", "--", "-", http_query(rq, "name"), NULL };
 	struct import *i = calloc(1, sizeof(*i));
 	int p[2], r;
 
@@ -89,6 +89,20 @@ static int begin_import(struct http_request *rq, struct err *e)
 	if (r == 0 && fcntl(i->in, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "set up a pipe");
 	return r;
+}
+
+static int begin_import(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "berth", "image", "import", "--json", "--quiet", "--", "-", http_query(rq, "name"), NULL };
+
+	return start_import(rq, argv, e);
+}
+
+static int begin_load(struct http_request *rq, struct err *e)
+{
+	static const char *const argv[] = { "berth", "image", "load", "--json", "--quiet", NULL };
+
+	return start_import(rq, argv, e);
 }
 
 static int feed_import(struct http_request *rq, const char *data, size_t n, struct err *e)
@@ -125,6 +139,78 @@ static int post_import(struct http_request *rq, struct err *e)
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
+/* ---- the rest: one program, one answer ------------------------------------------------- */
+
+/* berth WORDS --json OPTIONS -- OPERANDS; words and operands end with NULL, an empty operand list is none. */
+static int run(struct http_request *rq, const char *const *words, json_t *options, const char *const *operands, struct err *e)
+{
+	struct args a = { .n = 0 };
+	json_t *j = NULL;
+
+	if (args_add(&a, "berth", e) == 0 && args_words(&a, words, e) == 0 && args_add(&a, "--json", e) == 0 &&
+	    args_options(&a, options, e) == 0 && args_add(&a, "--", e) == 0 && args_words(&a, operands, e) == 0)
+		j = spawn_json(rq, (const char *const *)a.v, 0, e);
+	args_release(&a);
+	/* some answer with a list, which no document of ours is */
+	if (json_is_array(j))
+		j = json_pack("{s:o}", "items", j);
+	return j ? http_reply_json(rq, 0, j, e) : -1;
+}
+
+static const char *text(struct http_request *rq, const char *key)
+{
+	return json_string_value(json_object_get(http_json(rq), key));
+}
+
+static int post_pull(struct http_request *rq, struct err *e)
+{
+	const char *words[] = { "pull", "--quiet", NULL }, *operands[] = { text(rq, "ref"), NULL };
+
+	return run(rq, words, json_object_get(http_json(rq), "options"), operands, e);
+}
+
+static int post_push(struct http_request *rq, struct err *e)
+{
+	const char *words[] = { "push", "--quiet", NULL }, *operands[] = { text(rq, "image"), text(rq, "ref"), NULL };
+
+	return run(rq, words, json_object_get(http_json(rq), "options"), operands, e);
+}
+
+static int post_copy(struct http_request *rq, struct err *e)
+{
+	const char *words[] = { "image", "copy", "--quiet", NULL }, *operands[] = { text(rq, "source"), text(rq, "target"), NULL };
+
+	return run(rq, words, json_object_get(http_json(rq), "options"), operands, e);
+}
+
+static int post_tag(struct http_request *rq, struct err *e)
+{
+	const char *words[] = { "image", "tag", NULL }, *operands[] = { text(rq, "image"), text(rq, "name"), NULL };
+
+	return run(rq, words, NULL, operands, e);
+}
+
+static int post_prune(struct http_request *rq, struct err *e)
+{
+	static const char *const words[] = { "image", "prune", NULL }, *const operands[] = { NULL };
+
+	return run(rq, words, http_json(rq), operands, e);
+}
+
+static int get_history(struct http_request *rq, struct err *e)
+{
+	const char *words[] = { "image", "history", NULL }, *operands[] = { image_ref(rq), NULL };
+
+	return run(rq, words, NULL, operands, e);
+}
+
+static int get_save(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "berth", "image", "save", "--quiet", "--json", "--", image_ref(rq), NULL };
+
+	return spawn_reply(rq, argv, "application/x-tar", e);
+}
+
 const struct http_route image_routes[] = {
 	{ "GET", "/v1/images", get_images, "list images", .response = "ImageList" },
 	{ "GET", "/v1/images/inspect", get_inspect, "all that is known of an image", .query = "ref!:string", .response = "Document" },
@@ -134,5 +220,20 @@ const struct http_route image_routes[] = {
 	  HTTP_RAW, HTTP_ADMIN, .query = "name:string", .response = "Document", .status = 201, .begin = begin_import,
 	  .feed = feed_import },
 	{ "POST", "/v1/images/gc", post_gc, "remove layers and blobs that nothing needs", .flags = HTTP_ADMIN, .response = "Document" },
+	{ "POST", "/v1/images/load", post_import, "read the images of the body, an archive of save", HTTP_RAW, HTTP_ADMIN,
+	  .response = "Document", .status = 201, .begin = begin_load, .feed = feed_import },
+	{ "GET", "/v1/images/save", get_save, "an image as an archive", .flags = HTTP_ADMIN, .query = "ref!:string",
+	  .type = "application/x-tar" },
+	{ "GET", "/v1/images/history", get_history, "how an image was made", .query = "ref!:string", .response = "Document" },
+	{ "POST", "/v1/images/pull", post_pull, "fetch an image from a registry", HTTP_JSON, HTTP_ADMIN, .request = "Pull",
+	  .response = "Document" },
+	{ "POST", "/v1/images/push", post_push, "send an image to a registry", HTTP_JSON, HTTP_ADMIN, .request = "Push",
+	  .response = "Document" },
+	{ "POST", "/v1/images/copy", post_copy, "copy an image between registries and the store", HTTP_JSON, HTTP_ADMIN,
+	  .request = "Copy", .response = "Document" },
+	{ "POST", "/v1/images/tag", post_tag, "give an image a further name", HTTP_JSON, HTTP_ADMIN, .request = "Tag",
+	  .response = "Document" },
+	{ "POST", "/v1/images/prune", post_prune, "remove what no image needs", HTTP_JSON, HTTP_ADMIN | HTTP_OPTIONAL, .request = "Prune",
+	  .response = "Document" },
 	{ NULL },
 };

@@ -9,61 +9,17 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
+#include "manager/api/args.h"
 #include "manager/keeper.h"
 #include "manager/rename.h"
 #include "manager/wire.h"
 
 #define ASK_MS 200	/* what one keeper may take to say how it is, in a list */
-#define ARGS_MAX 256
 #define GRACE_OWN UINT64_MAX
 #define GRACE_MAX 86400000
 #define STUCK_MS 3000	/* what a keeper that works needs at most to end at once */
 
 /* ---- create ------------------------------------------------------------------------ */
-
-struct args {
-	char *v[ARGS_MAX];
-	size_t n;
-};
-
-static void args_release(struct args *a)
-{
-	while (a->n)
-		free(a->v[--a->n]);
-}
-
-static int add(struct args *a, const char *text, struct err *e)
-{
-	if (a->n + 1 >= ARGS_MAX)
-		return err_set(e, ERR_LIMIT, "more than %d options", ARGS_MAX);
-	a->v[a->n] = strdup(text);
-	return a->v[a->n++] ? 0 : err_nomem(e);
-}
-
-static int add_option(struct args *a, const char *name, const json_t *v, struct err *e)
-{
-	autofree char *text = NULL;
-	int r;
-
-	/* NAME alone takes the caller's value, and the caller of berth is berthd */
-	if (!strcmp(name, "env") && (!json_is_string(v) || !strchr(json_string_value(v), '=')))
-		return err_set(e, ERR_INVALID, "body.options.env holds something else than NAME=VALUE");
-	if (json_is_false(v))
-		return 0;
-	if (json_is_true(v))
-		r = asprintf(&text, "--%s", name);
-	else if (json_is_string(v))
-		r = asprintf(&text, "--%s=%s", name, json_string_value(v));
-	else if (json_is_integer(v))
-		r = asprintf(&text, "--%s=%lld", name, (long long)json_integer_value(v));
-	else
-		r = asprintf(&text, "--%s=%g", name, json_real_value(v));
-	if (r < 0) {
-		text = NULL;
-		return err_nomem(e);
-	}
-	return add(a, text, e);
-}
 
 /* What says nothing about the host's files: all that a tenant may ask for. */
 static int is_tenants(const char *option)
@@ -80,28 +36,15 @@ static int is_tenants(const char *option)
 	return 0;
 }
 
-/* Names of options come from the client: only letters and dashes reach berth, and "json" is ours. */
 static int add_options(struct http_request *rq, struct args *a, json_t *options, struct err *e)
 {
 	const char *name;
-	json_t *v, *one;
-	size_t i;
+	json_t *v;
 
-	json_object_foreach(options, name, v) {
-		if (!name[0] || name[0] == '-' || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")] || !strcmp(name, "json") ||
-		    !strcmp(name, "name") || !strcmp(name, "help"))
-			return err_set(e, ERR_INVALID, "body.options has a name that is no option of create");
+	json_object_foreach(options, name, v)
 		if (!http_who(rq)->admin && !is_tenants(name))
 			return err_set(e, ERR_DENIED, "option %s needs an admin token", name);
-		if (json_is_array(v)) {
-			json_array_foreach(v, i, one)
-				if (add_option(a, name, one, e) < 0)
-					return -1;
-		} else if (add_option(a, name, v, e) < 0) {
-			return -1;
-		}
-	}
-	return 0;
+	return args_options(a, options, e);
 }
 
 static int forget_again(struct http_request *rq, const char *id)
@@ -137,9 +80,9 @@ static int create(struct http_request *rq, struct args *a, struct err *e)
 	api_config(api_of(rq), &c);
 	image = c.image;
 	if (json_get_str(body, "image", &image, "body", e) < 0 || json_get_str(body, "name", &name, "body", e) < 0 ||
-	    add(a, "berth", e) < 0 || add(a, "create", e) < 0 || add(a, "--json", e) < 0 ||
-	    (name && name[0] && (add(a, "--name", e) < 0 || add(a, name, e) < 0)) ||
-	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || add(a, "--", e) < 0 || add(a, image, e) < 0)
+	    args_add(a, "berth", e) < 0 || args_add(a, "create", e) < 0 || args_add(a, "--json", e) < 0 ||
+	    (name && name[0] && (args_add(a, "--name", e) < 0 || args_add(a, name, e) < 0)) ||
+	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || args_add(a, "--", e) < 0 || args_add(a, image, e) < 0)
 		return -1;
 	a->v[a->n] = NULL;
 	made = spawn_json(rq, (const char *const *)a->v, 1, e);
@@ -504,19 +447,21 @@ static int post_rename(struct http_request *rq, struct err *e)
 
 static int patch_sandbox(struct http_request *rq, struct err *e)
 {
-	static const char *const names[] = { "memory", "cpus", "pids" };
 	struct args a = { .n = 0 };
+	json_t *body = http_json(rq), *v;
+	const char *name;
 	struct box b;
-	size_t i;
 	int r = box_find(&b, rq, e);
 
 	if (r == 0)
 		r = box_lock(&b, e);
-	for (i = 0; r == 0 && i < ARRAY_LEN(names); i++)
-		if (json_object_get(http_json(rq), names[i]))
-			r = add_option(&a, names[i], json_object_get(http_json(rq), names[i]), e);
+	json_object_foreach(body, name, v)
+		if (r == 0 && !http_who(rq)->admin && strcmp(name, "memory") && strcmp(name, "cpus") && strcmp(name, "pids"))
+			r = err_set(e, ERR_DENIED, "rules of the network need an admin token");
+	if (r == 0)
+		r = args_options(&a, body, e);
 	if (r == 0 && !a.n)
-		r = err_set(e, ERR_INVALID, "nothing to change; hint: memory, cpus, pids");
+		r = err_set(e, ERR_INVALID, "nothing to change; hint: memory, cpus, pids, allow-host, ...");
 	if (r == 0) {
 		a.v[a.n] = NULL;
 		r = gone(&b, spawn_on(rq, &b, "update", (const char *const *)a.v, e), e);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -170,14 +171,90 @@ int spawn_berth(struct http_request *rq, const char *const *argv, int finish, in
 
 json_t *spawn_json(struct http_request *rq, const char *const *argv, int finish, struct err *e)
 {
+	return spawn_json_fed(rq, argv, finish, -1, e);
+}
+
+json_t *spawn_json_fed(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct err *e)
+{
 	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
 	struct err ignored;
 	json_t *j;
 
-	/* doctor fails with a report on stdout, and nothing on stderr */
-	if (spawn_berth(rq, argv, finish, -1, &out, e) < 0) {
+	/* doctor and code fail with a report on stdout, and nothing on stderr */
+	if (spawn_berth(rq, argv, finish, in_fd, &out, e) < 0) {
 		j = e->code == ERR_INTERNAL && out.len ? json_parse(out.data, out.len, OUTPUT_MAX, "berth's answer", &ignored) : NULL;
 		return j;
 	}
 	return json_parse(out.data ? out.data : "", out.len, OUTPUT_MAX, "berth's answer", e);
+}
+
+/* ---- its output as the reply --------------------------------------------------------- */
+
+struct stream {
+	struct spawned program;
+	char first[4096];
+	size_t first_n, first_at;
+};
+
+static void stream_free(void *ctx)
+{
+	struct stream *s = ctx;
+
+	spawn_abort(&s->program);
+	free(s);
+}
+
+static ssize_t read_some(struct stream *s, struct http_request *rq, char *buf, size_t max, struct err *e)
+{
+	for (;;) {
+		ssize_t n = read(s->program.out, buf, max);
+
+		if (n >= 0)
+			return n;
+		if (errno != EAGAIN && errno != EINTR)
+			return err_sys(e, "read from berth");
+		if (http_wait(rq, s->program.out, POLLIN, -1, e) < 0)
+			return -1;
+	}
+}
+
+static int end_stream(struct stream *s, struct http_request *rq, struct err *e)
+{
+	return s->program.pid > 0 ? spawn_finish(rq, &s->program, 0, NULL, e) : 0;
+}
+
+static ssize_t read_stream(void *ctx, struct http_request *rq, char *buf, size_t max)
+{
+	struct stream *s = ctx;
+	struct err e;
+	ssize_t n;
+
+	if (s->first_at < s->first_n) {
+		n = (ssize_t)(s->first_n - s->first_at < max ? s->first_n - s->first_at : max);
+		memcpy(buf, s->first + s->first_at, (size_t)n);
+		s->first_at += (size_t)n;
+		return n;
+	}
+	if (s->program.pid < 0)
+		return 0;
+	n = read_some(s, rq, buf, max, &e);
+	return n ? n : end_stream(s, rq, &e);
+}
+
+int spawn_reply(struct http_request *rq, const char *const *argv, const char *type, struct err *e)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+	struct http_stream st = { read_stream, stream_free, s };
+	ssize_t n;
+
+	if (!s)
+		return err_nomem(e);
+	s->program = (struct spawned){ -1, -1, -1 };
+	if (spawn_start(rq, argv, -1, &s->program, e) < 0 || (n = read_some(s, rq, s->first, sizeof(s->first), e)) < 0 ||
+	    (n == 0 && end_stream(s, rq, e) < 0)) {
+		stream_free(s);
+		return -1;
+	}
+	s->first_n = (size_t)n;
+	return http_reply_stream(rq, 0, type, &st, e);
 }

@@ -201,6 +201,23 @@ def test_exec_as_it_comes():
         r = d.post(box_url(box, "/exec"), {"argv": ["echo", "hi"], "stream": True}, headers={"Accept": "text/event-stream"})
         assert r.headers["content-type"] == "text/event-stream"
         assert b'event: stdout\ndata: {"stream":"stdout","data":"hi\\n"}\n\n' in r.body, r
+        # stdin by a second request, both ways at once
+        body = json.dumps({"argv": ["cat"], "stream": True, "stdin_open": True}).encode()
+        with d.raw_socket() as s:
+            s.sendall(b"POST " + box_url(box, "/exec").encode() + b" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                      b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            f = s.makefile("rb")
+            while not (line := f.readline()).startswith(b'{"command"'):
+                pass
+            url = box_url(box, "/commands/" + json.loads(line)["command"] + "/stdin")
+            for word in (b"one\n", b"two\n"):
+                assert d.good("POST", url, word) == {"sent": 4}
+                while word[:3] not in f.readline():
+                    pass
+            d.good("POST", url + "?eof=true", b"")
+            while b'"verdict"' not in f.readline():
+                pass
+        assert d.post(box_url(box, "/exec"), {"argv": ["cat"], "stdin_open": True}).status == 400
         # an error has a status of its own, though events were asked for
         assert d.post(box_url(box, "/exec"), {"argv": ["/nosuch"], "stream": True}).status == 404
 
@@ -378,6 +395,43 @@ def test_images():
         d.good("POST", "/v1/images/gc")
 
 
+def test_code_diff_commit_and_archives_of_images():
+    with Daemon() as d:
+        rootfs = b.busybox_rootfs()
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w") as t:
+            t.add(rootfs, ".")
+        d.good("POST", "/v1/images/import?name=tiny", made.getvalue())
+        box = d.good("POST", "/v1/sandboxes", {"image": "tiny"})["id"]
+        r = d.good("POST", box_url(box, "/code"), {"code": "echo out; echo made > file.txt; exit 3", "lang": "sh"})
+        assert (r["stdout"], r["exit_status"]) == ("out\n", 3) and "file.txt" in json.dumps(r["files"]), r
+        assert d.post(box_url(box, "/code"), {"code": "x", "lang": "cobol"}).status == 400
+        assert d.post(box_url(box, "/code"), {"code": "true", "lang": "sh", "timeout": "soon"}).status == 400
+        d.good("PUT", box_url(box, "/files?path=/etc/new"), b"new")
+        assert any("/etc/new" in json.dumps(c) for c in d.good("GET", box_url(box, "/diff"))["changes"])
+        assert d.good("POST", box_url(box, "/commit"), {"image": "tiny:new", "options": {"message": "m"}})
+        assert d.post(box_url(box, "/commit"), {"image": "tiny:new", "options": {"nosuch": 1}}).status == 400
+        d.good("POST", "/v1/images/tag", {"image": "tiny:new", "name": "other:1"})
+        assert "other:1" in json.dumps(d.good("GET", "/v1/images"))
+        assert d.good("GET", "/v1/images/history?ref=other:1")
+        saved = d.get("/v1/images/save?ref=tiny:new")
+        assert saved.status == 200 and tarfile.open(fileobj=io.BytesIO(saved.body)).getnames()
+        assert d.get("/v1/images/save?ref=nosuch").status == 404
+        d.good("DELETE", box_url(box, "?force=true"))
+        for ref in ("tiny:new", "other:1"):
+            d.good("DELETE", f"/v1/images?ref={ref}")
+        d.good("POST", "/v1/images/load", saved.body)
+        box = d.good("POST", "/v1/sandboxes", {"image": "tiny:new"})["id"]
+        assert d.exec(box, "/bin/cat", "/etc/new")["stdout"] == "new"
+        assert d.good("POST", "/v1/images/prune", {"dry-run": True})
+        assert d.post("/v1/images/pull", {"ref": "localhost:1/none"}).status >= 400
+        assert d.post("/v1/images/pull", {"ref": "--help"}).status >= 400
+        assert d.good("GET", box_url(box, "/network"))["mode"] == "none"
+        assert d.get(box_url(box, "/network/log")).status in (200, 400, 404, 409)
+        assert d.good("GET", "/v1/networks")["networks"][0]["id"] == box
+        assert d.good("GET", "/v1/system/config")["sandbox"]["image"]["value"] == "host"
+
+
 # ---- events
 
 def read_events(f, want):
@@ -448,7 +502,7 @@ def test_unknown_ids_and_names_are_404_everywhere():
                 body = None
                 if "requestBody" in op:
                     body = {"argv": ["true"], "text": "true", "name": "n", "paths": ["/x"], "from": "/x", "to": "/y", "rows": 1, "cols": 1,
-                            "memory": "64m"}
+                            "memory": "64m", "code": "x", "image": "x"}
                     schema = op["requestBody"]["content"].get("application/json", {}).get("schema", {})
                     known = doc["components"]["schemas"].get(schema.get("$ref", "").rsplit("/", 1)[-1], {}).get("properties", {})
                     body = {k: v for k, v in body.items() if k in known} if schema else b"data"

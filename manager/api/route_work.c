@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routes on what was done in a sandbox: snippets of code, its changes, images of them, its network. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/api/api.h"
+#include "manager/api/args.h"
+#include "manager/wire.h"
+
+#define OUTPUT_MAX (32u << 20)
+
+/* berth WORDS --json OPTIONS -- ID [MORE] on the sandbox of {id}, which must be the caller's. */
+static json_t *work(struct http_request *rq, const char *const *words, json_t *options, const char *more, int in_fd, struct err *e)
+{
+	struct args a = { .n = 0 };
+	json_t *j = NULL;
+	struct box b;
+
+	if (box_find(&b, rq, e) == 0 && args_add(&a, "berth", e) == 0 && args_words(&a, words, e) == 0 &&
+	    args_add(&a, "--json", e) == 0 && args_options(&a, options, e) == 0 && args_add(&a, "--", e) == 0 &&
+	    args_add(&a, b.id, e) == 0 && (!more || args_add(&a, more, e) == 0))
+		j = spawn_json_fed(rq, (const char *const *)a.v, 0, in_fd, e);
+	box_close(&b);
+	args_release(&a);
+	return j;
+}
+
+static int reply(struct http_request *rq, json_t *j, struct err *e)
+{
+	return j ? http_reply_json(rq, 0, j, e) : -1;
+}
+
+static int post_code(struct http_request *rq, struct err *e)
+{
+	static const char *const words[] = { "code", NULL };
+	const char *code = json_string_value(json_object_get(http_json(rq), "code"));
+	autojson json_t *options = json_copy(http_json(rq));
+	autoclose int fd = wire_data(code, strlen(code), e);
+
+	if (fd < 0)
+		return -1;
+	json_object_del(options, "code");
+	return reply(rq, work(rq, words, options, NULL, fd, e), e);
+}
+
+static int get_diff(struct http_request *rq, struct err *e)
+{
+	static const char *const words[] = { "diff", NULL };
+
+	return reply(rq, work(rq, words, NULL, NULL, -1, e), e);
+}
+
+static int post_commit(struct http_request *rq, struct err *e)
+{
+	static const char *const words[] = { "commit", "--quiet", NULL };
+	const json_t *body = http_json(rq);
+
+	return reply(rq, work(rq, words, json_object_get(body, "options"), json_string_value(json_object_get(body, "image")), -1, e), e);
+}
+
+static int get_network(struct http_request *rq, struct err *e)
+{
+	static const char *const words[] = { "network", "inspect", NULL };
+
+	return reply(rq, work(rq, words, NULL, NULL, -1, e), e);
+}
+
+/* The program writes an object a line. */
+static int get_network_log(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "berth", "network", "log", "--json", http_query_bool(rq, "denied") ? "--denied" : "--", NULL, NULL, NULL };
+	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
+	json_t *list, *one;
+	struct box b;
+	char *line, *save = NULL;
+	int r = box_find(&b, rq, e);
+
+	argv[5] = http_query_bool(rq, "denied") ? "--" : b.id;
+	argv[6] = http_query_bool(rq, "denied") ? b.id : NULL;
+	if (r == 0)
+		r = spawn_berth(rq, argv, 0, -1, &out, e);
+	box_close(&b);
+	if (r < 0)
+		return -1;
+	list = json_array();
+	for (line = out.data ? strtok_r(out.data, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+		one = json_parse(line, strlen(line), OUTPUT_MAX, "berth's answer", e);
+		if (!one) {
+			json_decref(list);
+			return -1;
+		}
+		json_array_append_new(list, one);
+	}
+	return http_reply_json(rq, 0, json_pack("{s:o}", "requests", list), e);
+}
+
+static int get_networks(struct http_request *rq, struct err *e)
+{
+	static const char *const argv[] = { "berth", "network", "ls", "--json", NULL };
+	json_t *list = spawn_json(rq, argv, 0, e);
+
+	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "networks", list), e) : -1;
+}
+
+static int get_config(struct http_request *rq, struct err *e)
+{
+	static const char *const argv[] = { "berth", "config", "show", "--json", NULL };
+
+	return reply(rq, spawn_json(rq, argv, 0, e), e);
+}
+
+#define SANDBOX "/v1/sandboxes/{id}"
+
+const struct http_route work_routes[] = {
+	{ "POST", SANDBOX "/code", post_code, "run a snippet, and list the files it made", HTTP_JSON, .request = "Code",
+	  .response = "CodeResult" },
+	{ "GET", SANDBOX "/diff", get_diff, "what it changed against its image", .response = "Diff" },
+	{ "POST", SANDBOX "/commit", post_commit, "make an image of what it changed", HTTP_JSON, HTTP_ADMIN, .request = "Commit",
+	  .response = "Document", .status = 201 },
+	{ "GET", SANDBOX "/network", get_network, "its network: rules, counters, budgets", .response = "Document" },
+	{ "GET", SANDBOX "/network/log", get_network_log, "the requests it made, and how each was answered", .query = "denied:boolean",
+	  .response = "NetworkLog" },
+	{ "GET", "/v1/networks", get_networks, "the networks of sandboxes", .flags = HTTP_ADMIN, .response = "NetworkList" },
+	{ "GET", "/v1/system/config", get_config, "the configuration in force", .flags = HTTP_ADMIN, .response = "Document" },
+	{ NULL },
+};
