@@ -227,13 +227,14 @@ static void run_sealed(char **argv)
 	struct err e;
 	struct stat st;
 	off_t at = 0;
-	int copy;
+	int copy, have;
 
 	if (self < 0 || fstat(self, &st) < 0) {
 		err_sys(&e, "open this program");
 		goto fail;
 	}
-	if ((fcntl(self, F_GET_SEALS) & seals) == seals)
+	have = fcntl(self, F_GET_SEALS);
+	if (have >= 0 && (have & seals) == seals)	/* -1: not a memfd */
 		return;
 	copy = memfd_create("berth-oci", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
 	if (copy < 0 && errno == EINVAL)	/* before Linux 6.3 */

@@ -210,6 +210,24 @@ static int make_dirs(const struct oci_cgroup *c, struct oci_cgroup_part *p, stru
 	}
 }
 
+static int occupied(const struct oci_cgroup_part *p, struct err *e)
+{
+	return err_set(e, ERR_BUSY, "container's cgroup is not empty: %s has processes in it", p->dir);
+}
+
+int oci_cgroup_check_vacant(const struct oci_cgroup *c, struct err *e)
+{
+	char path[PATH_MAX], some[64];
+	size_t i;
+
+	for (i = 0; i < c->count; i++) {
+		snprintf(path, sizeof(path), "%s/cgroup.procs", c->part[i].dir);
+		if (cgroup_read(AT_FDCWD, path, some, sizeof(some)) > 0)
+			return occupied(&c->part[i], e);
+	}
+	return 0;
+}
+
 int oci_cgroup_create(struct oci_cgroup *c, struct err *e)
 {
 	size_t i;
@@ -224,7 +242,7 @@ int oci_cgroup_create(struct oci_cgroup *c, struct err *e)
 		if (p->dir_fd < 0)
 			return err_sys(e, "open cgroup %s", p->dir);
 		if (cgroup_read(p->dir_fd, "cgroup.procs", some, sizeof(some)) > 0)
-			return err_set(e, ERR_BUSY, "container's cgroup is not empty: %s has processes in it", p->dir);
+			return occupied(p, e);
 		if (!strcmp(p->name, OCI_CGROUP_UNIFIED))
 			continue;
 		/* a thread that moves itself through `tasks` takes no global lock (cgroup.h) */

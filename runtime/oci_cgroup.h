@@ -41,6 +41,8 @@ struct oci_cgroup {
  * cgroup.  c is uninitialised storage.
  */
 int oci_cgroup_plan(struct oci_cgroup *c, const char *path, const char *id, struct err *e);
+/* ERR_BUSY when one of them has processes: before anything is recorded that a removal would act on. */
+int oci_cgroup_check_vacant(const struct oci_cgroup *c, struct err *e);
 /* Makes them, and what is missing above; refuses one with processes in it (ERR_BUSY). */
 int oci_cgroup_create(struct oci_cgroup *c, struct err *e);
 /* Opens what exists of them; what is missing is no error. */

@@ -360,11 +360,22 @@ static int listen_for_start(struct oci_container *c, struct err *e)
 	return 0;
 }
 
+/* What is not ours must not be in st when everything is taken back. */
+static int check_vacant(struct oci_state *st, struct err *e)
+{
+	if (oci_cgroup_check_vacant(&st->cgroup, e) == 0)
+		return 0;
+	oci_cgroup_release(&st->cgroup);
+	return -1;
+}
+
 /* Without privilege there may be no cgroup to be had: then there is none, and limits are refused where they are written. */
 static int make_cgroups(struct oci_state *st, struct err *e)
 {
 	if (oci_cgroup_create(&st->cgroup, e) == 0)
 		return 0;
+	if (e->code == ERR_BUSY)
+		oci_cgroup_release(&st->cgroup);
 	if (geteuid() == 0 || (e->os_errno != EACCES && e->os_errno != EPERM && e->os_errno != EROFS))
 		return -1;
 	oci_log(OCI_DEBUG, "no cgroup for an ordinary user: %s", e->msg);
@@ -552,7 +563,7 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 	c.state = &ret->state;
 	if (oci_state_lock(&ret->state, e) < 0 ||
 	    oci_cgroup_plan(&ret->state.cgroup, oci_str(c.linux_part, "cgroupsPath"), r->id, e) < 0 ||
-	    record(&c, &ret->state, &text, e) < 0 || make(&c, ret, r, e) < 0)
+	    check_vacant(&ret->state, e) < 0 || record(&c, &ret->state, &text, e) < 0 || make(&c, ret, r, e) < 0)
 		goto out;
 	oci_state_unlock(&ret->state);
 	ret->config = c.config;

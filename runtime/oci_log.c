@@ -102,7 +102,10 @@ static void emit(enum oci_level level, const char *msg)
 	if (level > out.level)
 		return;
 	now(when);
-	quote(body, sizeof(body), msg);
+	if (out.json || out.fd != STDERR_FILENO)
+		quote(body, sizeof(body), msg);
+	else
+		log_clean(body, sizeof(body), msg, 0);
 	if (out.json)
 		n = snprintf(line, sizeof(line), "{\"level\":\"%s\",\"msg\":\"%s\",\"time\":\"%s\"}\n", words[level], body, when);
 	else if (out.fd == STDERR_FILENO)

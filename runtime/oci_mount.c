@@ -220,13 +220,17 @@ static int set_attr(int fd, int recursive, uint64_t set, uint64_t clear, unsigne
 
 static int set_options(struct oci_mount *m, unsigned long dflt, struct err *e)
 {
-	size_t i;
-
 	if (set_attr(m->fd, 0, m->set, m->clear, 0, m->destination, e) < 0 ||
 	    set_attr(m->fd, 1, m->below_set, m->below_clear, 0, m->destination, e) < 0)
 		return -1;
-	if (!m->propagation[0])
-		return set_attr(m->fd, 1, 0, 0, dflt & ~(unsigned long)MS_REC, m->destination, e);
+	/* nothing of the host's may be a peer while it is attached; what was asked for comes after that */
+	return set_attr(m->fd, 1, 0, 0, dflt & ~(unsigned long)MS_REC, m->destination, e);
+}
+
+int oci_mount_spread(const struct oci_mount *m, struct err *e)
+{
+	size_t i;
+
 	for (i = 0; i < OCI_PROPAGATIONS && m->propagation[i]; i++)
 		if (set_attr(m->fd, (m->propagation[i] & MS_REC) != 0, 0, 0, m->propagation[i] & ~(unsigned long)MS_REC,
 			     m->destination, e) < 0)

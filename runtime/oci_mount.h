@@ -35,6 +35,8 @@ struct oci_mount {
 int oci_mount_read(struct oci_mount *m, const json_t *v, struct err *e);
 /* Copies the mount of the source, with attributes and propagation.  dflt: MS_* for one that names none, or 0. */
 int oci_mount_bind(struct oci_mount *m, unsigned long dflt, int userns_fd, struct err *e);
+/* The propagation that its options name, once it is attached: a detached mount is never shared. */
+int oci_mount_spread(const struct oci_mount *m, struct err *e);
 /* A new file system with its options. */
 int oci_mount_new(struct oci_mount *m, struct err *e);
 /* Copies what is in the directory from_fd into to_fd: files, directories, links, with modes and owners. */

@@ -135,6 +135,18 @@ static int executable(const char *path)
 	return 0;
 }
 
+/* In the words of Go's runtime library, which the engines look for: "permission denied", "no such file or directory". */
+static int refuse(const char *name, int os_errno, struct err *e)
+{
+	char why[64];
+
+	snprintf(why, sizeof(why), "%s", strerror(os_errno == EISDIR ? EACCES : os_errno));
+	why[0] = (char)(why[0] >= 'A' && why[0] <= 'Z' ? why[0] + 32 : why[0]);
+	if (os_errno == ENOENT || os_errno == ENOTDIR)
+		return err_set(e, ERR_EXEC_NOT_FOUND, "exec: \"%.200s\": stat %.200s: %s", name, name, why);
+	return err_set(e, ERR_EXEC, "exec: \"%.200s\": %s", name, why);
+}
+
 static int find_program(struct oci_process *p, struct err *e)
 {
 	const char *name = p->argv[0], *path = env_get(p->env, "PATH"), *dir;
@@ -144,10 +156,7 @@ static int find_program(struct oci_process *p, struct err *e)
 		r = executable(name);
 		if ((size_t)snprintf(p->path, sizeof(p->path), "%s", name) >= sizeof(p->path))
 			r = ENAMETOOLONG;
-		if (r == 0)
-			return 0;
-		errno = r == EISDIR ? EACCES : r;
-		return err_code_sys(e, r == ENOENT || r == ENOTDIR ? ERR_EXEC_NOT_FOUND : ERR_EXEC, "exec: '%.200s'", name);
+		return r ? refuse(name, r, e) : 0;
 	}
 	if (!path || !*path)
 		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -165,9 +174,9 @@ static int find_program(struct oci_process *p, struct err *e)
 		if (!*dir++)
 			break;
 	}
-	errno = worst;
-	return err_code_sys(e, worst == ENOENT ? ERR_EXEC_NOT_FOUND : ERR_EXEC,
-			    "exec: \"%.200s\": executable file not found in $PATH", name);
+	if (worst != ENOENT)
+		return refuse(name, worst, e);
+	return err_set(e, ERR_EXEC_NOT_FOUND, "exec: \"%.200s\": executable file not found in $PATH", name);
 }
 
 int oci_process_prepare(struct oci_process *p, struct err *e)

@@ -291,18 +291,10 @@ static int copy_link(int root_fd, const struct oci_mount *m, const char *path, i
 
 static int finish_new(struct oci_mount *m, int target, struct err *e)
 {
-	size_t i;
-
 	if (m->copy_up && copy_up(m, target, e) < 0)
 		return -1;
 	if (m->set & MOUNT_ATTR_RDONLY && newmount_attr(m->fd, 0, MOUNT_ATTR_RDONLY, e) < 0)
 		return err_wrap(e, "mount %s", m->destination);
-	for (i = 0; i < OCI_PROPAGATIONS && m->propagation[i]; i++) {
-		struct mount_attr a = { .propagation = m->propagation[i] & ~(unsigned long)MS_REC };
-
-		if (mount_setattr(m->fd, "", AT_EMPTY_PATH, &a, sizeof(a)) < 0)
-			return err_sys(e, "set the propagation of mount %s", m->destination);
-	}
 	return 0;
 }
 
@@ -339,7 +331,7 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 		return -1;
 	if (!m->bind && finish_new(m, target, e) < 0)
 		return -1;
-	if (newmount_attach(m->fd, target, path, e) < 0)
+	if (newmount_attach(m->fd, target, path, e) < 0 || oci_mount_spread(m, e) < 0)
 		return -1;
 	fd_close(&m->fd);
 	return 0;
@@ -369,11 +361,15 @@ int oci_rootfs_prepare(struct oci_container *c, struct err *e)
 
 static int pivot(struct err *e)
 {
-	/* the old root is stacked on the new one and then "."; no path of the container is needed for it */
+	autoclose int old = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (old < 0)
+		return err_sys(e, "open the host's root");
+	/* the old root is stacked on the new one; no path of the container is needed for it */
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_sys(e, "pivot_root");
-	/* its going must not go to the host's peers */
-	if (mount(NULL, ".", NULL, MS_SLAVE | MS_REC, NULL) < 0)
+	/* by its descriptor: "." is the new root still, and only the old one's going must not go to the host's peers */
+	if (fchdir(old) < 0 || mount(NULL, ".", NULL, MS_SLAVE | MS_REC, NULL) < 0)
 		return err_sys(e, "set the host's root aside");
 	if (umount2(".", MNT_DETACH) < 0)
 		return err_sys(e, "detach the host's root");
