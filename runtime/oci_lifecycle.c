@@ -73,7 +73,7 @@ int oci_await_exec(struct oci_made *m, struct err *e)
 			m->master = fd;
 			break;
 		case OCI_LISTENER:
-			if (pass_listener(m, msg.value, e) < 0) {
+			if (pass_listener(m, msg.value, e) < 0 || oci_message_send(m->sock, OCI_GO, 0) < 0) {
 				kill(m->state.pid, SIGKILL);
 				return -1;
 			}

@@ -96,6 +96,9 @@ int oci_tell_listener(int sock, int listener, struct err *e)
 	/* write(2) alone: the filter is loaded, and no profile may ask a listener about that */
 	if (write(sock, &m, sizeof(m)) != (ssize_t)sizeof(m))
 		return err_sys(e, "hand over the seccomp listener");
+	/* ours goes at execve: not before the other end has its own */
+	if (read(sock, &m, sizeof(m)) == 0)
+		_exit(1);
 	return 0;
 }
 
