@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Birth and death of the service, what it takes over, what it says about itself. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -85,9 +86,37 @@ static int find_ours(void *ctx, const char *key, const char *value, uint64_t ver
 	return 0;
 }
 
-/* Never acknowledged: whatever there is of it goes. */
+/* 1 while a berth program that an earlier berthd started makes the sandbox of this name: the name is in its arguments. */
+static int is_being_made(const char *name)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *de;
+	int found = 0;
+
+	while (d && !found && (de = readdir(d))) {
+		autobuf struct buf b = BUF_INIT(65536), comm = BUF_INIT(64);
+		char path[300];
+		struct err ignored;
+
+		snprintf(path, sizeof(path), "/proc/%.20s/comm", de->d_name);
+		if (de->d_name[0] < '1' || de->d_name[0] > '9' || io_read_file(AT_FDCWD, path, &comm, &ignored) < 0 || !comm.data ||
+		    strcmp(comm.data, "berth\n"))
+			continue;	/* the keeper, which lives on, is called berth-keeper */
+		snprintf(path, sizeof(path), "/proc/%.20s/cmdline", de->d_name);
+		found = io_read_file(AT_FDCWD, path, &b, &ignored) == 0 && b.len && memmem(b.data, b.len, name, strlen(name));
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* Never acknowledged: whatever there is of it goes, once nobody makes more of it. */
 static int undo_half_made(struct service *s, struct record *r, struct err *e)
 {
+	int tries;
+
+	for (tries = 0; tries < 2000 && is_being_made(r->name); tries++)
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	if (driver_remove_name(s, r->name, e) < 0)
 		return -1;
 	if (json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && workspace_remove(s, r, e) < 0)

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#define ALONE_WAIT_MS 20000	/* an operation waits for who has it alone */
 #define FORCED_MS 5000	/* a cut operation ends within this */
 
 struct oplock_entry {
@@ -95,14 +96,34 @@ static void drop_unused(struct oplocks *l, struct oplock_entry *entry)
 	free(entry);
 }
 
+static void deadline(struct timespec *t, uint64_t ms)
+{
+	clock_gettime(CLOCK_MONOTONIC, t);
+	t->tv_sec += (time_t)(ms / 1000);
+	t->tv_nsec += (long)(ms % 1000) * 1000000;
+	if (t->tv_nsec >= 1000000000) {
+		t->tv_sec++;
+		t->tv_nsec -= 1000000000;
+	}
+}
+
 int oplock_enter(struct oplocks *l, const char *name, struct oplock *op, struct err *e)
 {
+	struct timespec until;
 	struct oplock_entry *n;
 	int r = 0;
 
 	*op = (struct oplock){ .all = l, .sock = -1 };
 	pthread_mutex_lock(&l->lock);
 	n = find_or_add(l, name, e);
+	if (n && n->alone) {
+		/* a stop or an archive is over soon; who waited looks at the record again */
+		n->waiting++;
+		deadline(&until, ALONE_WAIT_MS);
+		while (n->alone && pthread_cond_timedwait(&l->changed, &l->lock, &until) != ETIMEDOUT)
+			;
+		n->waiting--;
+	}
 	if (!n) {
 		r = -1;
 	} else if (n->alone) {
@@ -148,13 +169,7 @@ static int wait_empty(struct oplocks *l, struct oplock_entry *n, uint64_t ms)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(ms / 1000);
-	until.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
+	deadline(&until, ms);
 	while (n->running)
 		if (pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT)
 			return !n->running;

@@ -26,7 +26,7 @@ struct oplock {			/* one operation, on the stack of who does it */
 struct oplocks *oplocks_new(struct err *e);
 void oplocks_free(struct oplocks *l);
 
-/* ERR_BUSY while the sandbox is being destroyed. */
+/* Waits while another has the sandbox alone; ERR_BUSY when that takes long. */
 int oplock_enter(struct oplocks *l, const char *name, struct oplock *op, struct err *e);
 /* The connection the operation works over; borrowed, to be unset before it is closed. */
 void oplock_set_sock(struct oplock *op, int sock);

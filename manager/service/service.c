@@ -23,6 +23,7 @@
 
 #define ARGV_MAX 400
 #define USE_TRIES 4
+#define RELEASE_TRIES 5
 #define WORK_DIR "/workspace"
 
 /* ---- places: what of admission is taken by whom ---- */
@@ -403,16 +404,15 @@ static int make_in_place(struct service *s, const struct making *m, struct recor
 {
 	char dir[512];
 
-	/* written ahead: whatever follows is found by this name after a crash */
-	if (record_save(s, r, NULL, 0, e) < 0)
-		return -1;
-	if (m->mount_dir) {
+	if (m->mount_dir)
 		snprintf(dir, sizeof(dir), "%s", m->mount_dir);
-		record_set_own(r, "own_workspace", json_boolean(m->inherit_workspace));
-	} else if (workspace_make(s, record_str(r, "session_id"), dir, e) < 0) {
-		return -1;
-	}
+	else
+		workspace_path(s, record_str(r, "session_id"), dir);
+	record_set_own(r, "own_workspace", json_boolean(!m->mount_dir));
 	json_object_set_new(r->j, "mount_dir", json_string(dir));
+	/* written ahead: whatever follows is found by this record after a crash */
+	if (record_save(s, r, NULL, 0, e) < 0 || (!m->mount_dir && workspace_make(r, e) < 0))
+		return -1;
 	if (m->storage_path && !m->inherit_workspace && workspace_download(s, m->storage_path, dir, e) < 0)
 		return -1;
 	return create_sandbox(s, r, m, e);
@@ -534,8 +534,11 @@ int service_create(struct service *s, const struct service_who *who, const json_
 
 	if (json_get_str(args, "sandbox_type", &type, "request", e) < 0 || json_get_str(args, "name", &name, "request", e) < 0 ||
 	    json_get_u64(args, "owner_pid", &pid, "request", e) < 0 || conf_pool_copy(s, type, &pool, NULL, e) < 0 ||
-	    read_args(s, who, args, &m, e) < 0)
+	    read_args(s, who, args, &m, e) < 0) {
+		/* what is corrupt elsewhere is the asker's fault here */
+		e->code = e->code == ERR_CORRUPT ? ERR_INVALID : e->code;
 		return -1;
+	}
 	if (name && !path_is_name(name))
 		return err_set(e, ERR_INVALID, "name '%.80s' is malformed", name);
 	if (pid && (!who->admin || !m.ctx))
@@ -577,9 +580,12 @@ static int take_away(struct service *s, struct record *r, struct err *e)
 	const char *ctx = record_str(r, "session_ctx_id");
 
 	tools_forget(s, r->name);
-	if (record_is(r, "running") && record_str(r, "storage_path")[0] && s->storage) {
+	/* an archive was uploaded when it was made, a reaped one when it was reaped */
+	if (!record_is(r, "warm") && strcmp(record_own(r, "status"), "archived") && record_str(r, "storage_path")[0] && s->storage &&
+	    !json_is_true(json_object_get(json_object_get(r->j, "berth"), "stored"))) {
 		if (driver_stop(s, r, e) < 0 || workspace_upload(s, r, e) < 0)
 			return -1;
+		record_set_own(r, "stored", json_true());
 	}
 	if (driver_remove(s, r, e) < 0 || workspace_drop_archive(s, r, e) < 0)
 		return -1;
@@ -604,34 +610,44 @@ static void drop_from_pool(struct service *s, const struct record *r)
 	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
 }
 
+static int release_alone(struct service *s, struct record *r, const char *name, struct err *e)
+{
+	struct err ignored;
+	int result;
+
+	record_close(r);
+	/* as it is now that nobody else works on it */
+	if (record_load(s, NULL, name, 0, r, e) < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	if (record_is(r, "warm"))
+		drop_from_pool(s, r);
+	if (is_over(r))
+		return 0;
+	result = take_away(s, r, e);
+	if (result == 0) {
+		s->released++;
+	} else if (e->code != ERR_BUSY) {
+		/* not released: what is left is tried again when somebody asks, and by cleanup */
+		record_set_state(r, "error");
+		json_object_set_new(r->j, "recycle_reason", json_string(e->msg));
+		record_save(s, r, NULL, 0, &ignored);
+		s->failed++;
+	}
+	return result;
+}
+
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
 {
 	char name[65];
-	int result;
+	int result, tries = 0;
 
 	memcpy(name, r->name, sizeof(name));
 	if (oplock_alone(s->ops, name, drain_ms, e) < 0)
 		return -1;
-	record_close(r);
-	/* as it is now that nobody else works on it */
-	result = record_load(s, NULL, name, 0, r, e);
-	if (result == 0 && record_is(r, "warm"))
-		drop_from_pool(s, r);
-	if (result == 0 && !is_over(r)) {
-		result = take_away(s, r, e);
-		if (result == 0) {
-			s->released++;
-		} else if (e->code != ERR_BUSY) {
-			struct err ignored;
-
-			record_set_state(r, "error");
-			json_object_set_new(r->j, "recycle_reason", json_string(e->msg));
-			record_save(s, r, NULL, 0, &ignored);
-			s->failed++;
-		}
-	} else if (result < 0 && e->code == ERR_NOT_FOUND) {
-		result = 0;
-	}
+	/* its steps may be done again: when another berthd has changed the record meanwhile, all of it is looked at anew */
+	do
+		result = release_alone(s, r, name, e);
+	while (result < 0 && e->code == ERR_BUSY && tries++ < RELEASE_TRIES);
 	if (result == 0)
 		place_drop(s, name);
 	oplock_alone_end(s->ops, name);

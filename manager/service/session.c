@@ -397,7 +397,13 @@ static int recycle(struct service *s, struct record *r, const struct reaping *g,
 	tools_forget(s, r->name);
 	if (driver_stop(s, r, e) < 0)
 		return -1;
-	if (record_str(r, "storage_path")[0] && s->storage && workspace_upload(s, r, e) < 0)
+	if (record_str(r, "storage_path")[0] && s->storage && strcmp(record_own(r, "status"), "archived") &&
+	    workspace_upload(s, r, e) < 0)
+		return -1;
+	if (record_str(r, "storage_path")[0])
+		record_set_own(r, "stored", json_true());
+	/* what is only in the archive comes back first */
+	if (!strcmp(record_own(r, "status"), "archived") && workspace_unarchive(s, r, e) < 0)
 		return -1;
 	if (driver_remove(s, r, e) < 0 || workspace_drop_archive(s, r, e) < 0)
 		return -1;

@@ -145,7 +145,10 @@ int conf_pool_copy(struct service *s, const char *name, struct conf_pool *ret, s
 
 /* ---- workspace.c ---- */
 
-int workspace_make(struct service *s, const char *session_id, char ret[512], struct err *e);
+/* Where the workspace of a new session id is to be. */
+void workspace_path(struct service *s, const char *session_id, char ret[512]);
+/* Makes the one that the record names. */
+int workspace_make(const struct record *r, struct err *e);
 int workspace_remove(struct service *s, const struct record *r, struct err *e);
 /* Before a restore: the workspace is there again, from the storage if it must. */
 int workspace_revive(struct service *s, const struct record *r, struct err *e);

@@ -212,8 +212,10 @@ static const char *need_text(const json_t *arguments, const char *key, struct er
 {
 	const char *v = NULL;
 
-	if (json_get_str(arguments, key, &v, "arguments", e) < 0)
+	if (json_get_str(arguments, key, &v, "arguments", e) < 0) {
+		e->code = ERR_INVALID;
 		return NULL;
+	}
 	if (!v || !v[0]) {
 		err_set(e, ERR_INVALID, "\"%s\" is required", key);
 		return NULL;

@@ -27,21 +27,11 @@
 
 #define ARCHIVED "manager/archived"
 
-int workspace_make(struct service *s, const char *session_id, char ret[512], struct err *e)
+void workspace_path(struct service *s, const char *session_id, char ret[512])
 {
-	char root[sizeof(s->conf.mount_dir)];
-	autoclose int dir = -1;
-
 	pthread_rwlock_rdlock(&s->conf_lock);
-	memcpy(root, s->conf.mount_dir, sizeof(root));
+	snprintf(ret, 512, "%s/%s", s->conf.mount_dir, session_id);
 	pthread_rwlock_unlock(&s->conf_lock);
-	dir = path_open_private_dir(root, e);
-	if (dir < 0)
-		return err_wrap(e, "session.default_mount_dir");
-	if (mkdirat(dir, session_id, 0755) < 0 || fchmodat(dir, session_id, 0755, 0) < 0)
-		return err_sys(e, "make the workspace %s", session_id);
-	snprintf(ret, 512, "%s/%s", root, session_id);
-	return 0;
 }
 
 /* The directory above a workspace that we made, and its name there: only such a one is ever removed. */
@@ -55,6 +45,18 @@ static int open_above(const struct record *r, const char **ret_name, struct err 
 	*ret_name = slash + 1;
 	snprintf(above, sizeof(above), "%.*s", (int)(slash - path), path);
 	return path_open_private_dir(above, e);
+}
+
+int workspace_make(const struct record *r, struct err *e)
+{
+	const char *name;
+	autoclose int dir = open_above(r, &name, e);
+
+	if (dir < 0)
+		return err_wrap(e, "session.default_mount_dir");
+	if (mkdirat(dir, name, 0755) < 0 || fchmodat(dir, name, 0755, 0) < 0)
+		return err_sys(e, "make the workspace %s", name);
+	return 0;
 }
 
 int workspace_remove(struct service *s, const struct record *r, struct err *e)
@@ -207,7 +209,9 @@ int workspace_archive(struct service *s, struct record *r, struct err *e)
 
 	if (result < 0)
 		return -1;
-	result = put_archive(s, &reg, r, e);
+	result = record_str(r, "storage_path")[0] ? workspace_upload(s, r, e) : 0;
+	if (result == 0)
+		result = put_archive(s, &reg, r, e);
 	if (result == 0) {
 		record_set_own(r, "status", json_string("archived"));
 		record_set_own(r, "archive", json_true());

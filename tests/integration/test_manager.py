@@ -1,0 +1,764 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The manager end to end: a client that sends what agentscope's SandboxManager sends in remote
+mode (python3-requests, over TCP with a bearer token), pools, sessions, storage, two berthds
+that share one Redis, and berthd killed again and again.
+"""
+import gc
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import threading
+import time
+
+import berthtest as b
+import daemon
+import requests
+import s3server
+from daemon import Daemon
+
+FAST = '[session]\nscan_interval = "50ms"\n'
+POOL = '[pool.base]\nimage = "host"\nsize = 2\nmemory_limit = "64m"\noptions = ["disk=16m", "disk-inodes=1024"]\n'
+
+
+class Failed(Exception):
+    def __init__(self, response):
+        super().__init__(f"{response.request.method} {response.request.path_url}: {response.status_code} {response.text[:500]}")
+        self.status, self.detail = response.status_code, response.json().get("detail")
+
+
+class Manager:
+    """What the remote SandboxManager does: POST {base_url}/{function} with the named arguments, {"data": ...} back."""
+
+    def __init__(self, base_url, token=daemon.TOKEN):
+        self.base_url, self.http = base_url, requests.Session()
+        self.http.headers["Authorization"] = f"Bearer {token}"
+        self.http.trust_env = False
+
+    def __getattr__(self, function):
+        def call(*unnamed, **arguments):
+            assert not unnamed
+            response = self.http.request("POST", f"{self.base_url}/{function}", json=arguments, timeout=120)
+            if not response.ok:
+                raise Failed(response)
+            return response.json()["data"]
+        return call
+
+    def shell(self, identity, command):
+        result = self.call_tool(identity=identity, tool_name="run_shell_command", arguments={"command": command})
+        return {c["description"]: c["text"] for c in result["content"]}, result["isError"]
+
+    def cell(self, identity, code):
+        result = self.call_tool(identity=identity, tool_name="run_ipython_cell", arguments={"code": code})
+        return {c["description"]: c["text"] for c in result["content"]}, result["isError"]
+
+    def workspace(self, method, identity, what, ok=True, **kw):
+        response = self.http.request(method, f"{self.base_url}/proxy/{identity}/workspace/{what}", timeout=60, **kw)
+        if ok and not response.ok:
+            raise Failed(response)
+        return response
+
+    def native(self, path, ok=True):
+        response = self.http.post(f"{self.base_url}/v1/manager/{path}", json={}, timeout=120)
+        if ok and not response.ok:
+            raise Failed(response)
+        return response
+
+    def stats(self):
+        return self.http.get(f"{self.base_url}/v1/manager/stats", timeout=60).json()
+
+
+class Managed(Daemon):
+    """A berthd whose sandboxes are released before it ends."""
+
+    def __init__(self, config, **kw):
+        super().__init__(config, tcp=True, **kw)
+        self.manager = Manager(f"http://127.0.0.1:{self.port}")
+
+    def client(self, token):
+        self.clients = getattr(self, "clients", [])
+        self.clients.append(Manager(self.manager.base_url, token))
+        return self.clients[-1]
+
+    def __exit__(self, kind, value, trace):
+        if kind is None:
+            # what was recycled is not cleaned up by agentscope's cleanup, but has a workspace
+            for j in self.manager.http.get(f"{self.manager.base_url}/v1/manager/sandboxes").json()["sandboxes"]:
+                if j["state"] == "recycled":
+                    self.manager.release(identity=j["container_name"])
+        self.reconfigure("size = 0")
+        if kind is None:
+            b.wait_for(lambda: not self.manager.stats()["states"].get("warm"), 20, "empty pools")
+            self.manager.cleanup()
+        for m in [self.manager, *getattr(self, "clients", [])]:
+            m.http.close()
+        gc.collect()        # connections that the server has closed
+        super().__exit__(kind, value, trace)
+
+    def reconfigure(self, size):
+        with open(self.config_path) as f:
+            lines = [size if line.startswith("size") else line.rstrip() for line in f]
+        b.write(self.config_path, "\n".join(lines) + "\n", 0o600)
+        if self.p.poll() is None:
+            self.p.send_signal(signal.SIGHUP)
+
+    def warm(self, n=2, pool="base"):
+        b.wait_for(lambda: self.manager.stats()["pools"][pool]["warm"] == n, 30, f"{n} warm sandboxes")
+
+
+def refused(status, call, *a, **kw):
+    try:
+        got = call(*a, **kw)
+    except Failed as e:
+        assert e.status == status, e
+        assert e.detail, e
+        return
+    raise AssertionError(f"not refused, but {got!r}")
+
+
+# ---- the contract ------------------------------------------------------------------------
+
+
+@b.deadline(120)
+def test_the_remote_manager_from_create_to_release():
+    with Managed(POOL + FAST) as d:
+        m = d.manager
+        d.warm()
+        assert m.http.get(m.base_url + "/health").json()["status"] == "healthy"
+        name = m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": "chat/1 ü"})
+        info = m.get_info(identity=name)
+        assert info["state"] == "running" and info["container_name"] == name and info["session_ctx_id"] == "chat/1 ü"
+        assert info["meta"]["session_ctx_id"] == "chat/1 ü" and info["version"] == "host" and info["sandbox_type"] == "base"
+        assert m.get_info(identity=info["session_id"])["container_name"] == name
+        assert d.manager.stats()["counts"]["claimed"] == 1
+        assert m.get_status(identity=name) == "running" and m.check_health(identity=name) is True
+        assert m.list_session_keys() == ["chat/1 ü"] and m.get_session_mapping(session_ctx_id="chat/1 ü") == [name]
+        assert m.get_session_mapping(session_ctx_id="another") == []
+
+        out, is_error = m.shell(name, "echo out; pwd; exit 3")
+        assert out == {"stdout": "out\n/workspace\n", "returncode": "3"} and not is_error
+        out, is_error = m.shell(name, "echo wrong >&2")
+        assert out["stderr"] == "wrong\n" and is_error
+        out, _ = m.shell(name, "head -c 3000000 /dev/zero | tr '\\0' x; printf '\\377'")
+        assert len(out["stdout"]) == 3000001
+        assert m.cell(name, "import os\nx = 20\nprint('first')") == ({"stdout": "first\n"}, False)
+        assert m.cell(name, "x + 22") == ({"stdout": "Out[2]: 42\n"}, False)
+        out, is_error = m.cell(name, "os.write(1, b'raw'); 1 / 0")
+        assert out["stdout"] == "raw" and "ZeroDivisionError" in out["stderr"] and is_error
+        assert m.cell(name, "!echo from a shell")[0]["stdout"] == "from a shell\n"
+        tools = m.list_tools(identity=name)
+        assert set(tools["generic"]) == {"run_ipython_cell", "run_shell_command"}
+        assert m.list_tools(identity=name, tool_type="browser") == {"browser": {}}
+
+        assert m.stop(identity=name) is True and m.get_status(identity=name) == "exited"
+        assert m.start(identity=name) is True and m.get_status(identity=name) == "running"
+        assert m.stop(identity=name) is True
+        assert m.shell(name, "echo started by use")[0]["stdout"] == "started by use\n"
+
+        # the _async twins are the same
+        other = m.create_from_pool_async(sandbox_type="base", meta={"session_ctx_id": "chat/1 ü"})
+        assert sorted(m.get_session_mapping_async(session_ctx_id="chat/1 ü")) == sorted([name, other])
+        assert m.release_async(identity=other) is True
+        assert m.get_session_mapping(session_ctx_id="chat/1 ü") == [name]
+        d.warm()
+
+        workspace = info["mount_dir"]
+        assert os.path.isdir(workspace)
+        assert m.release(identity=name) is True and m.release(identity=name) is True
+        assert m.get_info(identity=name)["state"] == "released" and m.get_status(identity=name) == "released"
+        assert m.list_session_keys() == [] and not os.path.exists(workspace)
+        refused(404, m.call_tool, identity=name, tool_name="run_shell_command", arguments={"command": "true"})
+        assert b.berth("ps", "-a", "-q").out.count("\n") == 2, "the pool alone"
+
+
+def test_the_workspace_through_the_proxy():
+    with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n') as d:
+        m = d.manager
+        name = m.create(sandbox_type="base")
+        put = m.workspace("PUT", name, "file", params={"path": "dir/a.txt"}, data="grüße".encode()).json()
+        assert (put["path"], put["name"], put["type"], put["size"]) == ("/workspace/dir/a.txt", "a.txt", "file", 7)
+        got = m.workspace("GET", name, "file", params={"path": "/workspace/dir/a.txt", "format": "text"})
+        assert got.text == "grüße" and got.headers["Content-Type"].startswith("text/plain")
+        big = os.urandom(5_000_000)
+        m.workspace("PUT", name, "file", params={"path": "big"}, data=(big[i:i + 65536] for i in range(0, len(big), 65536)))
+        assert m.workspace("GET", name, "file", params={"path": "big", "format": "bytes"}).content == big
+        files = [("files", ("batch/one", b"1", "text/plain")), ("files", ("batch/two", b"\r\n--2\0", "x/y"))]
+        assert [f["path"] for f in m.workspace("POST", name, "files:batch", files=files).json()] == \
+            ["/workspace/batch/one", "/workspace/batch/two"]
+        assert m.workspace("GET", name, "file", params={"path": "batch/two", "format": "bytes"}).content == b"\r\n--2\0"
+        named = m.workspace("POST", name, "files:batch", data=[("paths", "batch/sub/three")],
+                            files=[("files", ("three", b"3", "x/y"))]).json()
+        assert named[0]["path"] == "/workspace/batch/sub/three"
+        listed = m.workspace("GET", name, "list", params={"path": "/workspace"}).json()
+        assert sorted(x["name"] for x in listed) == ["batch", "big", "dir"]
+        deep = m.workspace("GET", name, "list", params={"path": "/workspace", "depth": 3}).json()
+        assert "/workspace/batch/sub/three" in [x["path"] for x in deep]
+        assert m.workspace("GET", name, "exists", params={"path": "big"}).json() == {"exists": True}
+        moved = m.workspace("POST", name, "move", json={"source": "big", "destination": "new/place"}).json()
+        assert moved["path"] == "/workspace/new/place" and moved["size"] == len(big)
+        assert m.workspace("GET", name, "exists", params={"path": "big"}).json() == {"exists": False}
+        assert m.workspace("POST", name, "mkdir", json={"path": "made"}).json() == {"created": True}
+        assert m.workspace("POST", name, "mkdir", json={"path": "made"}).json() == {"created": False}
+        assert m.workspace("DELETE", name, "entry", params={"path": "batch"}).status_code == 204
+        assert m.workspace("DELETE", name, "entry", params={"path": "batch"}).status_code == 204
+
+        for path in ("/workspace-evil/x", "../etc/passwd", "/etc/passwd", "a/../../etc"):
+            for method, what in (("GET", "file"), ("PUT", "file"), ("DELETE", "entry"), ("GET", "exists")):
+                assert m.workspace(method, name, what, ok=False, params={"path": path}).status_code == 403, (method, path)
+        for status, method, what, kw in (
+                (404, "GET", "file", {"params": {"path": "nosuch"}}), (404, "GET", "file", {"params": {"path": "made"}}),
+                (409, "PUT", "file", {"params": {"path": "made"}, "data": b"x"}), (404, "GET", "list", {"params": {"path": "no"}}),
+                (400, "GET", "file", {}), (400, "GET", "list", {"params": {"path": "x", "depth": 0}}),
+                (400, "POST", "move", {"json": {"source": "x"}}), (404, "POST", "move", {"json": {"source": "x", "destination": "y"}}),
+                (400, "POST", "files:batch", {"data": b"no form"}), (409, "POST", "mkdir", {"json": {"path": "dir/a.txt"}})):
+            got = m.workspace(method, name, what, ok=False, **kw)
+            assert got.status_code == status and "detail" in got.json(), (what, kw, got.status_code, got.text)
+        assert m.workspace("GET", "nosuch", "exists", ok=False, params={"path": "x"}).status_code == 404
+        # it is the directory of the host, and what a hostile link says is said in the sandbox
+        m.shell(name, "ln -s /etc/passwd link")
+        host = os.path.join(m.get_info(identity=name)["mount_dir"], "link")
+        assert os.readlink(host) == "/etc/passwd"
+        with open("/etc/passwd") as f:
+            assert m.workspace("GET", name, "file", params={"path": "link"}).text != f.read() or b.berth(
+                "run", "host", "cat", "/etc/passwd").out == open("/etc/passwd").read()
+
+
+def test_bad_tokens_wrong_types_and_unknown_ids_are_never_200():
+    with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n') as d:
+        m, alice, bob = d.manager, d.client(daemon.TENANT), d.client(daemon.OTHER)
+        for bad in (d.client("wrong" * 8), d.client("")):
+            response = bad.http.post(m.base_url + "/list_session_keys", json={})
+            assert response.status_code == 401, response
+        bare = requests.post(m.base_url + "/create", json={})
+        assert bare.status_code == 401
+        name = alice.create_from_pool(meta={"session_ctx_id": "hers"})
+        for function in ("get_info", "get_status", "start", "stop", "check_health", "list_tools"):
+            refused(404, getattr(m, function), identity="nosuch")
+            refused(404, getattr(bob, function), identity=name)
+            for wrong in (7, None, ["x"], {}, ""):
+                refused(404 if wrong == "" else 400, getattr(m, function), identity=wrong)
+        refused(404, bob.call_tool, identity=name, tool_name="run_shell_command", arguments={"command": "true"})
+        assert bob.workspace("GET", name, "exists", ok=False, params={"path": "x"}).status_code == 404
+        assert bob.release(identity=name) is True and alice.get_status(identity=name) == "running", "another's is unknown"
+        assert bob.list_session_keys() == [] and bob.get_session_mapping(session_ctx_id="hers") == []
+        assert bob.native("sessions/hers/reap", ok=False).status_code == 404
+        refused(409, bob.create, meta={"session_ctx_id": "hers"})
+        assert alice.list_session_keys() == ["hers"] == m.list_session_keys()
+        bob.cleanup()
+        assert alice.get_status(identity=name) == "running"
+        for arguments in ({"sandbox_type": "nosuch"}, {"sandbox_type": 1}, {"meta": 3}, {"meta": {"session_ctx_id": 4}},
+                          {"environment": {"A": None}}, {"environment": {"A": 1}}, {"environment": {"A=B": "x"}}, {"memory": "lots"},
+                          {"cpus": -1}, {"unknown": 1}, {"storage_path": "x"}, {"meta": {"session_ctx_id": "a\nb"}}, {"name": "../x"}):
+            refused(400, m.create, **arguments)
+        refused(403, m.create, mount_dir="/tmp")
+        refused(403, alice.create, mount_dir="/tmp")
+        refused(404, m.call_tool, identity=name, tool_name="nosuch", arguments={})
+        refused(400, m.call_tool, identity=name, tool_name="run_shell_command", arguments={"command": 1})
+        refused(400, m.call_tool, identity=name, tool_name="run_shell_command", arguments={})
+        refused(400, m.add_mcp_servers, identity=name, server_configs={})
+        assert m.http.get(m.base_url + "/create").status_code == 405
+        assert alice.http.get(m.base_url + "/v1/manager/stats").status_code == 403
+        assert m.stats()["states"] == {"running": 1}, "nothing refused has left anything"
+
+
+MCP = r'''
+import json, sys
+for line in sys.stdin:
+    q = json.loads(line)
+    if q["method"] == "initialize":
+        r = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
+    elif q["method"] == "tools/list":
+        r = {"tools": [{"name": "add", "description": "adds", "inputSchema": {"type": "object"}}]}
+    elif q["method"] == "tools/call":
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}), flush=True)
+        a = q["params"]["arguments"]
+        r = {"content": [{"type": "text", "text": str(a["x"] + a["y"])}]}
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": q["id"], "result": r}), flush=True)
+'''
+
+
+def test_mcp_servers_in_the_sandbox():
+    with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n') as d:
+        m = d.manager
+        name = m.create()
+        m.workspace("PUT", name, "file", params={"path": "server.py"}, data=MCP.encode())
+        config = {"mcpServers": {"sums": {"command": "python3", "args": ["/workspace/server.py"]}}}
+        assert m.add_mcp_servers(identity=name, server_configs=config) == ["sums"]
+        tools = m.list_tools(identity=name)
+        assert tools["sums"]["add"]["json_schema"]["function"]["description"] == "adds"
+        result = m.call_tool(identity=name, tool_name="add", arguments={"x": 2, "y": 3})
+        assert result["content"][0]["text"] == "5" and result["isError"] is False
+        m.shell(name, "pkill -f server.py || kill $(grep -l server.py /proc/[0-9]*/cmdline | cut -d/ -f3) 2>/dev/null")
+        try:
+            m.call_tool(identity=name, tool_name="add", arguments={"x": 1, "y": 1})
+        except Failed as e:
+            assert e.status == 404, e
+        assert m.call_tool(identity=name, tool_name="add", arguments={"x": 1, "y": 1})["content"][0]["text"] == "2"
+        refused(404, m.add_mcp_servers, identity=name, server_configs={"mcpServers": {"x": {"command": "nosuch-program"}}})
+
+
+# ---- limits, pools, sessions --------------------------------------------------------------
+
+
+def test_limits_hold_and_a_queue_waits():
+    config = ('[pool.base]\nimage = "host"\nmemory_limit = "64m"\noptions = ["disk=16m", "disk-inodes=1024"]\n[admission]\nmemory = "200m"\nqueue = 2\n'
+              'queue_timeout = "20s"\n[manager]\nmax_sandboxes = 5\n')
+    with Managed(config) as d:
+        m = d.manager
+        names = [m.create() for _ in range(3)]
+        refused(429, m.create, memory="300m")
+        got = []
+        waiter = threading.Thread(target=lambda: got.append(d.client(daemon.TOKEN).create()))
+        waiter.start()
+        b.wait_for(lambda: m.stats()["admission"]["waiting"] == 1, 10, "one waits")
+        m.release(identity=names[0])
+        waiter.join(20)
+        assert len(got) == 1 and m.stats()["admission"]["sandboxes"] == 3
+        # many at once: never more than fit
+        results, lock = [], threading.Lock()
+
+        def one():
+            try:
+                r = d.client(daemon.TOKEN).create(memory="1m", cpus=0.01)
+            except Failed as e:
+                r = e.status
+            with lock:
+                results.append(r)
+        threads = [threading.Thread(target=one) for _ in range(8)]
+        for t in threads:
+            t.start()
+        b.wait_for(lambda: m.stats()["admission"]["sandboxes"] == 5, 10, "full")
+        b.wait_for(lambda: len(results) >= 6, 10, "those who found no room")
+        m.cleanup()
+        for t in threads:
+            t.join(30)
+        assert results.count(429) >= 4 and len([r for r in results if isinstance(r, str)]) + results.count(429) == 8, results
+
+
+@b.deadline(120)
+def test_a_pool_is_kept_filled_checked_and_never_shared():
+    with Managed(POOL + FAST) as d:
+        m = d.manager
+        d.warm()
+        first = m.create_from_pool(sandbox_type="base", environment={"LATE": "yes"}, memory="32m", meta={"session_ctx_id": "a"})
+        out, _ = m.shell(first, "echo $LATE; touch /root/secret /workspace/secret")
+        assert out["stdout"] == "yes\n"
+        assert "yes" in m.cell(first, "__import__('os').environ['LATE']")[0]["stdout"]
+        record = m.get_info(identity=first)
+        stats = b.berth("stats", "--no-stream", "--json", record["container_id"]).out
+        assert str(32 << 20) in stats, stats
+        m.release(identity=first)
+        d.warm()
+        for i in range(4):
+            again = m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": f"b{i}"})
+            assert again != first and m.shell(again, "ls /root /workspace; echo $LATE")[0]["stdout"].split() == ["/root:", "/workspace:"]
+            m.release(identity=again)
+            d.warm()
+        assert m.stats()["states"]["warm"] == 2, "never overfilled"
+        # one that died in the pool is not handed out
+        warm = [j for j in m.http.get(m.base_url + "/v1/manager/sandboxes").json()["sandboxes"] if j["state"] == "warm"]
+        for j in warm:
+            pid = json.loads(b.berth("inspect", j["container_id"]).out)["supervisor_pid"]
+            os.kill(pid, signal.SIGKILL)
+        alive = m.create_from_pool(sandbox_type="base")
+        assert alive not in [j["container_name"] for j in warm] and m.shell(alive, "echo ok")[0]["stdout"] == "ok\n"
+        # a type that changed is made anew
+        d.warm()
+        old = {j["container_name"] for j in m.http.get(m.base_url + "/v1/manager/sandboxes").json()["sandboxes"] if j["state"] == "warm"}
+        with open(d.config_path) as f:
+            text = f.read()
+        b.write(d.config_path, text.replace('"64m"', '"48m"'), 0o600)
+        d.p.send_signal(signal.SIGHUP)
+        fresh = lambda: {j["container_name"] for j in m.http.get(m.base_url + "/v1/manager/sandboxes").json()["sandboxes"]
+                         if j["state"] == "warm"}
+        b.wait_for(lambda: len(fresh()) == 2 and not fresh() & old, 30, "a pool of the new kind")
+
+
+@b.deadline(120)
+def test_claims_from_a_pool_are_fast():
+    with Managed(POOL.replace("size = 2", "size = 12") + FAST) as d:
+        m = d.manager
+        d.warm(12)
+        d.reconfigure("size = 1")       # no filling meanwhile
+        for i in range(11):
+            m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": f"s{i}"})
+        mean = m.stats()["claim_mean_us"]
+        print(f"claim: {mean} us on the average at the daemon")
+        assert 0 < mean < 20000, mean
+
+
+@b.deadline(120)
+def test_a_session_is_reaped_and_restored_on_its_workspace():
+    with Managed(POOL + FAST + 'heartbeat_timeout = "1500ms"\nreleased_ttl = "2s"\ndrain_timeout = "200ms"\n') as d:
+        m = d.manager
+        d.warm()
+        lazy = m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": "lazy"})
+        busy = m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": "busy"})
+        beating = m.create(meta={"session_ctx_id": "beating"})
+        m.workspace("PUT", lazy, "file", params={"path": "kept"}, data=b"work")
+        m.workspace("PUT", beating, "file", params={"path": "x"}, data=b"")
+        # a long call is a sign of life for as long as it takes; heartbeats are, too
+        done = []
+        call = threading.Thread(target=lambda: done.append(d.client(daemon.TOKEN).shell(busy, "sleep 4; echo through")))
+        call.start()
+        b.wait_for(lambda: m.native("sessions/beating/heartbeat").ok and m.get_info(identity=lazy)["state"] == "recycled", 15, "reaping")
+        assert m.get_status(identity=lazy) == "recycled" and m.get_info(identity=lazy)["recycle_reason"] == "heartbeat_timeout"
+        assert m.get_status(identity=beating) == "running"
+        call.join(20)
+        assert done and done[0][0]["stdout"] == "through\n"
+        assert m.list_session_keys() and m.get_session_mapping(session_ctx_id="lazy") == [lazy]
+        ids = b.berth("ps", "-a", "-q").out
+        assert m.get_info(identity=lazy)["container_id"] not in ids
+        # the old name goes on working, on the same files
+        assert m.shell(lazy, "cat kept")[0]["stdout"] == "work"
+        new = m.get_info(identity=lazy)["container_name"]
+        assert new != lazy and m.get_session_mapping(session_ctx_id="lazy") == [new]
+        assert m.shell(new, "cat kept")[0]["stdout"] == "work"
+        m.release(identity=new)
+        b.wait_for(lambda: "released" not in m.stats()["states"] and "replaced" not in m.stats()["states"], 20, "collected records")
+        refused(404, m.get_info, identity=new)
+
+
+def test_a_session_ends_with_the_process_that_owns_it():
+    with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n' + FAST) as d:
+        m = d.manager
+        owner = subprocess.Popen(["sleep", "1000"])
+        name = m.create(meta={"session_ctx_id": "owned"}, owner_pid=owner.pid)
+        assert m.get_status(identity=name) == "running"
+        owner.kill()
+        owner.wait()
+        b.wait_for(lambda: m.get_info(identity=name)["state"] == "recycled", 15, "reaping")
+        assert m.get_info(identity=name)["recycle_reason"] == "owner_died"
+
+
+def test_a_release_waits_for_the_operation_and_then_forces():
+    with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n' + FAST + 'drain_timeout = "1s"\n') as d:
+        m = d.manager
+        for command, ends_itself in (("sleep 0.3; echo done", True), ("sleep 1000", False)):
+            name = m.create()
+            result = []
+
+            def call():
+                try:
+                    result.append(d.client(daemon.TOKEN).shell(name, command)[0]["stdout"])
+                except Failed as e:
+                    result.append(e.status)
+            t = threading.Thread(target=call)
+            t.start()
+            b.wait_for(lambda: m.stats()["operations"] == 1, 10, "the operation")
+            began = time.monotonic()
+            assert m.release(identity=name) is True
+            assert ends_itself or time.monotonic() - began >= 0.9
+            t.join(20)
+            assert result == ["done\n"] if ends_itself else result[0] in (404, 409, 502), result
+            assert m.get_status(identity=name) == "released"
+
+
+# ---- storage --------------------------------------------------------------------------------
+
+
+def storage_life(d, keys):
+    m = d.manager
+    name = m.create(storage_path="team/project", meta={"session_ctx_id": "s"})
+    m.shell(name, "mkdir -p a/b && echo text > a/b/f && ln -s b/f a/l && chmod 750 a && head -c 20000000 /dev/urandom > big && sha256sum big > sum")
+    assert m.native(f"sandboxes/{name}/upload").ok
+    assert "team/project/manifest.json" in keys()
+    chunks = {k for k in keys() if k.startswith("team/project/chunks/")}
+    m.shell(name, "echo more > new")
+    assert m.release(identity=name) is True
+    assert chunks < set(keys()), "what was stored is not stored again"
+    name = m.create(storage_path="team/project")
+    out, _ = m.shell(name, "sha256sum -c sum; cat a/l new; stat -c %a a; rm big sum a/l")
+    assert out["stdout"] == "big: OK\ntext\nmore\n750\n", out
+    # an archive: nothing of it on the host but its range of ids
+    m.shell(name, "echo state > /root/state")
+    record = m.get_info(identity=name)
+    assert m.native(f"sandboxes/{name}/archive").ok
+    assert m.get_status(identity=name) == "archived" and not os.path.exists(record["mount_dir"])
+    assert record["container_id"] not in b.berth("ps", "-a", "-q").out
+    assert m.stats()["admission"]["sandboxes"] == 0
+    assert m.shell(name, "cat /root/state; ls /workspace")[0]["stdout"].split() == ["state", "a", "new"]
+    assert m.native(f"sandboxes/{name}/archive").ok and m.start(identity=name) is True
+    assert m.native(f"sandboxes/{name}/archive").ok
+    assert m.release(identity=name) is True
+    assert not [k for k in keys() if k.startswith("archives/")], keys()
+    assert not os.listdir(os.path.join(b.root(), "state/manager/archived"))
+    return m
+
+
+@b.deadline(120)
+def test_workspaces_and_archives_in_a_folder():
+    where = b.tmpdir("storage", 0o700)
+    keys = lambda: [os.path.relpath(os.path.join(t, f), where) for t, _, fs in os.walk(where) for f in fs]
+    with Managed(f'[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n[storage]\nurl = "file:{where}"\n' + FAST) as d:
+        m = storage_life(d, keys)
+        for bad in ("../x", "/x", "a//b", "a/./b", "a/", "a b", "a/.berth-part-1"):
+            refused(400, m.create, storage_path=bad)
+        # what is damaged is not used
+        chunk = [k for k in keys() if "/chunks/" in k][0]
+        with open(os.path.join(where, chunk), "r+b") as f:
+            f.write(b"XXXX")
+        refused(422, m.create, storage_path="team/project")
+        # nor is a manifest that leads out of the workspace
+        for path in ("../out", "/etc/out", "a/../../out"):
+            evil = {"version": 1, "entries": [{"path": path, "type": "symlink", "target": "/", "mode": 511, "uid": 0, "gid": 0,
+                                               "mtime": 0, "mtime_ns": 0}]}
+            b.write(os.path.join(where, "evil/manifest.json"), json.dumps(evil), 0o600)
+            refused(422, m.create, storage_path="evil")
+        evil = {"version": 1, "entries": [
+            {"path": "l", "type": "symlink", "target": b.tmp("outside"), "mode": 511, "uid": 0, "gid": 0, "mtime": 0, "mtime_ns": 0},
+            {"path": "l/x", "type": "dir", "mode": 511, "uid": 0, "gid": 0, "mtime": 0, "mtime_ns": 0}]}
+        os.mkdir(b.tmp("outside"))
+        b.write(os.path.join(where, "evil/manifest.json"), json.dumps(evil), 0o600)
+        try:
+            m.create(storage_path="evil")
+            raise AssertionError("a path through a link was followed")
+        except Failed as e:
+            assert e.status >= 400 and not os.listdir(b.tmp("outside"))
+
+
+@b.deadline(120)
+def test_workspaces_and_archives_in_an_s3_store_that_verifies_signatures():
+    with s3server.S3() as s3:
+        b.write(b.tmp("credentials"), f"{s3server.ACCESS}\n{s3server.SECRET}\n", 0o600)
+        # every third request fails once: it is sent again
+        count = iter(range(1 << 30))
+        s3.fail = lambda method, path: next(count) % 3 == 1
+        config = (f'[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n[storage]\nurl = "s3://bucket/some/prefix"\nendpoint = "{s3.url}"\n'
+                  f'region = "{s3server.REGION}"\ncredentials_file = "{b.tmp("credentials")}"\nretry = "5s"\n' + FAST)
+        with Managed(config) as d:
+            keys = lambda: [k.removeprefix("some/prefix/") for k in list(s3.objects)]
+            m = storage_life(d, keys)
+            assert s3.unsigned == 0 and all(k.startswith("some/prefix/") for k in s3.objects)
+            s3.fail = lambda method, path: method == "PUT"
+            name = m.create(storage_path="fails")
+            refused(502, m.release, identity=name)
+            assert m.get_info(identity=name)["state"] == "error", "a release that failed does not report success"
+            s3.fail = None
+            assert m.release(identity=name) is True and "fails/manifest.json" in keys()
+        b.write(b.tmp("credentials"), f"{s3server.ACCESS}\nwrong\n", 0o600)
+        with Managed(config) as d:
+            refused(403, d.manager.create, storage_path="team/project")
+        assert s3.unsigned > 0
+
+
+@b.deadline(180)
+def test_workspaces_in_s3rver_from_npm():
+    # tests have no network: npm i --prefix BUILD/npm-s3rver s3rver@3.7.1 beforehand
+    program = os.path.join(b.BUILD, "npm-s3rver/node_modules/.bin/s3rver")
+    if not os.path.exists(program):
+        raise b.skip(f"no {program}")
+    probe = socket.socket()
+    probe.bind(("127.0.0.1", 0))
+    port = probe.getsockname()[1]
+    probe.close()
+    os.makedirs(b.tmp("s3rver"))
+    server = subprocess.Popen([program, "-d", b.tmp("s3rver"), "-a", "127.0.0.1", "-p", str(port), "--configure-bucket", "bucket"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        def there():
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return True
+            except OSError:
+                return False
+        b.wait_for(there, 30, "s3rver")
+        b.write(b.tmp("credentials"), "S3RVER\nS3RVER\n", 0o600)
+        with Managed(f'[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n[storage]\nurl = "s3://bucket/p"\nendpoint = "http://127.0.0.1:{port}"\n'
+                     f'credentials_file = "{b.tmp("credentials")}"\nretry = "5s"\n' + FAST) as d:
+            m = d.manager
+            name = m.create(storage_path="a/b")
+            m.shell(name, "echo kept > f")
+            assert m.release(identity=name) is True
+            name = m.create(storage_path="a/b")
+            assert m.shell(name, "cat f")[0]["stdout"] == "kept\n"
+            assert m.native(f"sandboxes/{name}/archive").ok
+            assert m.shell(name, "cat f")[0]["stdout"] == "kept\n"
+    finally:
+        server.kill()
+        server.wait()
+
+
+@b.deadline(120)
+def test_intervals_stop_archive_and_delete():
+    where = b.tmpdir("storage", 0o700)
+    config = (f'[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n[storage]\nurl = "file:{where}"\n' + FAST +
+              'auto_stop = "1s"\nauto_archive = "1s"\nauto_delete = "4s"\n')
+    with Managed(config) as d:
+        m = d.manager
+        name = m.create()
+        m.shell(name, "echo x > f")
+        b.wait_for(lambda: m.get_status(identity=name) == "exited", 20, "auto-stop")
+        b.wait_for(lambda: m.get_status(identity=name) == "archived", 20, "auto-archive")
+        assert m.shell(name, "cat f")[0]["stdout"] == "x\n", "get or start"
+        b.wait_for(lambda: m.get_status(identity=name) == "released", 30, "auto-delete")
+
+
+# ---- death ------------------------------------------------------------------------------------
+
+
+@b.deadline(150)
+def test_kill_9_in_a_loop_loses_nothing_that_was_acknowledged():
+    with Managed(POOL + FAST) as d:
+        acknowledged, gone, stop, lock = {}, set(), threading.Event(), threading.Lock()
+
+        def client(k):
+            i = 0
+            while not stop.is_set():
+                i += 1
+                ctx = f"c{k}-{i}"
+                try:
+                    m = d.client(daemon.TOKEN)
+                    name = m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": ctx})
+                    m.workspace("PUT", name, "file", params={"path": "mine"}, data=ctx.encode())
+                    with lock:
+                        acknowledged[name] = ctx
+                    if i % 2:
+                        m.release(identity=name)
+                        with lock:
+                            acknowledged.pop(name)
+                            gone.add(name)
+                except (requests.RequestException, Failed):
+                    with lock:      # the fate of what was asked last is not known
+                        acknowledged.pop(locals().get("name"), None)
+                    stop.wait(0.05)
+        threads = [threading.Thread(target=client, args=(k,)) for k in range(3)]
+        for t in threads:
+            t.start()
+        for pause in (1.5, 0.7, 1.1, 0.4, 2.0):
+            time.sleep(pause)       # the moment of death, at random for what goes on
+            d.stop(signal.SIGKILL)
+            d.start()
+        time.sleep(1)
+        stop.set()
+        for t in threads:
+            t.join(60)
+        m = d.manager
+        assert len(acknowledged) + len(gone) >= 5, "too little happened"
+        for name, ctx in acknowledged.items():
+            assert m.get_session_mapping(session_ctx_id=ctx) == [name]
+            assert m.workspace("GET", name, "file", params={"path": "mine"}).text == ctx
+        for name in gone:
+            try:
+                assert m.get_status(identity=name) == "released", name
+            except Failed as e:
+                assert e.status == 404
+        d.warm()
+        # every sandbox on the host has its record
+        known = {j["container_id"] for j in m.http.get(m.base_url + "/v1/manager/sandboxes").json()["sandboxes"] if j["state"] != "released"}
+        assert set(b.berth("ps", "-a", "-q").out.split()) <= known
+
+
+def test_a_clean_end_takes_everything_along():
+    d = Managed(POOL + FAST + 'on_shutdown = "clean"\n')
+    d.warm()
+    d.manager.create_from_pool(sandbox_type="base", meta={"session_ctx_id": "x"})
+    d.manager.http.close()
+    began = time.monotonic()
+    assert d.stop() == 0
+    assert time.monotonic() - began < 30
+    assert b.berth("ps", "-a", "-q").out == ""
+
+
+# ---- two of them ------------------------------------------------------------------------------
+
+
+class Redis:
+    def __init__(self):
+        self.dir = b.tmpdir("redis", 0o700)
+        self.path = os.path.join(self.dir, "sock")
+        self.start()
+
+    def start(self):
+        self.p = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", self.dir, "--appendonly", "yes",
+                                   "--appendfsync", "always", "--save", "", "--logfile", self.dir + "/log"])
+        def there():
+            with socket.socket(socket.AF_UNIX) as s:
+                try:
+                    s.connect(self.path)
+                    return True
+                except OSError:
+                    return False
+        b.wait_for(there, 20, "redis-server")
+
+    def stop(self, sig=signal.SIGTERM):
+        self.p.send_signal(sig)
+        self.p.wait(20)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.stop(signal.SIGKILL)
+
+
+@b.deadline(150)
+def test_two_berthds_share_one_redis_and_no_sandbox_is_claimed_twice():
+    if not shutil.which("redis-server"):
+        raise b.skip("no redis-server")
+    with Redis() as redis:
+        daemons, roots = [], []
+        for i in range(2):
+            base = b.root() if i == 0 else b.tmpdir("second", 0o700)
+            if i:
+                for part in ("state", "run"):
+                    os.mkdir(os.path.join(base, part), 0o700)
+            config = (POOL.replace("size = 2", "size = 6") + f'[store]\nurl = "redis+unix:{redis.path}"\n' + FAST +
+                      f'host = "host{i}"\n[ids]\nbase = {1342177280 + i * 65536 * 1024}\ncount = 1024\n')
+            env = {"BERTH_STATE_DIR": base + "/state", "BERTH_RUN_DIR": base + "/run"}
+            d = Managed.__new__(Managed)
+            d.env_roots = env
+            Daemon.__init__(d, config, tcp=True, env=env, wait=False)
+            # each has files of its own
+            d.config_path = b.write(b.tmp(f"berth{i}.toml"), d.config, 0o600)
+            d.log_path, d.socket = b.tmp(f"berthd{i}.log"), base + "/run/berthd.sock"
+            d.start()
+            d.manager = Manager(f"http://127.0.0.1:{d.port}")
+            daemons.append(d)
+            roots.append(env)
+        for d in daemons:
+            d.warm(6)
+        # both claim from one pool of twelve, and Redis goes away in between
+        claimed, lock = [], threading.Lock()
+
+        def claim(d, n):
+            m = d.client(daemon.TOKEN)
+            for _ in range(n):
+                name = m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": f"{d.port}-{time.monotonic_ns()}"})
+                with lock:
+                    claimed.append((d, name))
+        threads = [threading.Thread(target=claim, args=(d, 5)) for d in daemons for _ in range(2)]
+        for t in threads:
+            t.start()
+        b.wait_for(lambda: len(claimed) >= 4, 30, "some claims")
+        redis.stop()
+        redis.start()
+        for t in threads:
+            t.join(60)
+        names = [name for _, name in claimed]
+        assert len(names) == 20 == len(set(names)), "a double claim"
+        counts = [d.manager.stats()["counts"] for d in daemons]
+        assert sum(c["claimed"] for c in counts) + sum(c["claim_missed"] for c in counts) == 20
+        # each drives what either has made, and both see all sessions
+        for d, name in claimed[:4]:
+            for any_of_them in daemons:
+                assert any_of_them.manager.shell(name, "echo here")[0]["stdout"] == "here\n"
+        assert len(daemons[0].manager.list_session_keys()) == 20 == len(daemons[1].manager.list_session_keys())
+        for i, (d, name) in enumerate(claimed):
+            assert daemons[i % 2].manager.release(identity=name) is True
+        for d in daemons:
+            d.reconfigure("size = 0")
+        for d in daemons:
+            b.wait_for(lambda: not d.manager.stats()["states"].get("warm"), 30, "empty pools")
+            assert d.manager.stats()["admission"]["sandboxes"] == 0 or b.wait_for(
+                lambda: d.manager.stats()["admission"]["sandboxes"] == 0, 10, "places given back by the other")
+        for d, env in zip(daemons, roots):
+            d.manager.http.close()
+            assert d.stop() == 0
+            assert b.berth("ps", "-a", "-q", env=env).out == ""
