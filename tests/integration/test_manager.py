@@ -72,11 +72,20 @@ class Manager:
         return self.http.get(f"{self.base_url}/v1/manager/stats", timeout=60).json()
 
 
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    except OSError:
+        return False
+
+
 class Managed(Daemon):
     """A berthd whose sandboxes are released before it ends."""
 
     def __init__(self, config, **kw):
         super().__init__(config, tcp=True, **kw)
+        b.wait_for(lambda: listens(self.port), 20, "berthd on its port")
         self.manager = Manager(f"http://127.0.0.1:{self.port}")
 
     def client(self, token):
@@ -562,13 +571,7 @@ def test_workspaces_in_s3rver_from_npm():
     server = subprocess.Popen([program, "-d", b.tmp("s3rver"), "-a", "127.0.0.1", "-p", str(port), "--configure-bucket", "bucket"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        def there():
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                return True
-            except OSError:
-                return False
-        b.wait_for(there, 30, "s3rver")
+        b.wait_for(lambda: listens(port), 30, "s3rver")
         b.write(b.tmp("credentials"), "S3RVER\nS3RVER\n", 0o600)
         with Managed(f'[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n[storage]\nurl = "s3://bucket/p"\nendpoint = "http://127.0.0.1:{port}"\n'
                      f'credentials_file = "{b.tmp("credentials")}"\nretry = "5s"\n' + FAST) as d:
@@ -719,6 +722,7 @@ def test_two_berthds_share_one_redis_and_no_sandbox_is_claimed_twice():
             d.config_path = b.write(b.tmp(f"berth{i}.toml"), d.config, 0o600)
             d.log_path, d.socket = b.tmp(f"berthd{i}.log"), base + "/run/berthd.sock"
             d.start()
+            b.wait_for(lambda: listens(d.port), 20, "berthd on its port")
             d.manager = Manager(f"http://127.0.0.1:{d.port}")
             daemons.append(d)
             roots.append(env)
