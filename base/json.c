@@ -46,7 +46,10 @@ json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *wha
 		return NULL;
 	}
 	j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
-	if (!j)
+	/* where memory runs out in the middle it may say nothing at all */
+	if (!j && (!je.text[0] || json_error_code(&je) == json_error_out_of_memory))
+		err_nomem(e);
+	else if (!j)
 		err_set(e, ERR_CORRUPT, "%s: line %d, column %d: %s", what, je.line, je.column, je.text);
 	return j;
 }

@@ -27,6 +27,7 @@ struct ps_options {
 	const char *filters[FILTERS_MAX];
 	size_t filter_count;
 	json_t *list;
+	struct err *e;
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -60,7 +61,7 @@ static int add(void *ctx, const char *id, int kept, const json_t *record)
 	/* what is only on disk does not run, whatever was written when it still did */
 	if (kept && status && !strcmp(status, "running"))
 		json_object_set_new(copy, "status", json_string("stopped"));
-	return json_array_append_new(o->list, copy);
+	return copy && json_array_append_new(o->list, copy) == 0 ? 0 : err_nomem(o->e);
 }
 
 /* How long it is idle, or what it does; one that does not say so in time is listed without. */
@@ -155,7 +156,10 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	size_t i;
 	int result;
 
+	if (!all)
+		return err_nomem(e);
 	o->list = all;
+	o->e = e;
 	if (registry_open(&r, c, e) < 0)
 		return -1;
 	registry_gc(&r, &cleared, &ignored);	/* what a crash left is no sandbox to list */
@@ -171,7 +175,9 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	if (o->json) {
 		autofree char *text = json_dumps(all, JSON_COMPACT);
 
-		puts(text ? text : "[]");
+		if (!text)
+			return err_nomem(e);
+		puts(text);
 	} else {
 		if (!o->quiet)
 			printf("%-12s  %-16s  %-24s  %-8s  %-20s  %-16s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY",

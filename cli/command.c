@@ -190,8 +190,14 @@ static size_t json_escape(char *out, size_t n, const char *s)
 
 int command_fail(const struct command *c, const struct err *e, int as_json)
 {
-	int status = err_exit_status(e->code);
+	static const struct err silent = { .code = ERR_INTERNAL, .msg = "it failed and does not say why" };
 	char prog[80];
+	int status;
+
+	/* a failure is never reported as success, whoever forgot its reason */
+	if (e->code == ERR_NONE)
+		e = &silent;
+	status = err_exit_status(e->code);
 
 	if (as_json) {
 		char clean[sizeof(e->msg) + 8], msg[2 * sizeof(clean)], line[sizeof(msg) + 128];

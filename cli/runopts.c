@@ -262,6 +262,7 @@ static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_DISK:
 		return num_size(v, "disk", 1 << 20, 1ULL << 50, &s->disk_bytes, e);
 	case RUNOPT_DISK_INODES:
+		o->inodes_set = 1;
 		return num_u64(v, "disk-inodes", 64, 1ULL << 31, &s->disk_inodes, e);
 	case RUNOPT_TMP_SIZE:
 		return num_size(v, "tmp-size", 4096, 1ULL << 50, &s->tmp_bytes, e);
@@ -461,6 +462,9 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 	uint64_t possible = 0;
 	unsigned i;
 
+	/* nobody asked for them, and on a small disk their table would leave no room */
+	if (!o->inodes_set && s->disk_inodes > s->disk_bytes / DISK_BYTES_AN_INODE)
+		s->disk_inodes = s->disk_bytes / DISK_BYTES_AN_INODE;
 	if (o->config->network_enabled && !o->network_set)
 		s->network = NETWORK_BRIDGE;
 	if (netopts_finish(&o->net, o->config, s, e) < 0)

@@ -34,7 +34,7 @@ enum runopts_id {
 	{ "cpuset", 0, OPT_VALUE, "LIST", "CPUs it may run on, such as 0-1,3 (default: all)", RUNOPT_CPUSET }, \
 	{ "pids", 0, OPT_VALUE, "N", "processes and threads, or unlimited (default: 512)", RUNOPT_PIDS }, \
 	{ "disk", 0, OPT_VALUE, "SIZE", "bytes of the writable layer (default: 256m)", RUNOPT_DISK }, \
-	{ "disk-inodes", 0, OPT_VALUE, "N", "files of the writable layer (default: 65536)", RUNOPT_DISK_INODES }, \
+	{ "disk-inodes", 0, OPT_VALUE, "N", "files of the writable layer (default: 65536, or one per 4k of the disk when that is less)", RUNOPT_DISK_INODES }, \
 	{ "tmp-size", 0, OPT_VALUE, "SIZE", "bytes of /tmp (default: 64m)", RUNOPT_TMP_SIZE }, \
 	{ "shm-size", 0, OPT_VALUE, "SIZE", "bytes of /dev/shm (default: 64m)", RUNOPT_SHM_SIZE }, \
 	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed (default: none)", RUNOPT_TIMEOUT }, \
@@ -74,6 +74,8 @@ enum runopts_id {
 	{ "interactive", 'i', OPT_FLAG, NULL, "accepted for docker's sake: stdin is always connected", RUNOPT_INTERACTIVE }, \
 	{ "entrypoint", 0, OPT_VALUE, "PROGRAM", "instead of the image's entry point", RUNOPT_ENTRYPOINT }
 
+#define DISK_BYTES_AN_INODE 4096	/* what is not asked for: a file for each block of the disk at most */
+
 struct runopts_strings {
 	const char **v;
 	size_t count;
@@ -91,7 +93,7 @@ struct runopts {
 	struct seccomp_profile custom;		/* from a JSON file */
 	int has_custom;
 	struct netopts net;
-	int network_set;
+	int network_set, inodes_set;
 };
 
 void runopts_init(struct runopts *o, const struct config *c);

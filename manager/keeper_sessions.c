@@ -397,45 +397,54 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-static void take_output(struct ring *r, json_t *answer, const char *prefix, int inlined, int *ret_fd)
+static int take_output(struct ring *r, json_t *answer, const char *prefix, int inlined, int *ret_fd, struct err *e)
 {
 	json_t *text;
 	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
 	uint64_t start, next = 0;
-	struct err ignored;
 	char key[32];
+	int result;
 
-	ring_read(r, 0, SIZE_MAX / 2, &b, &start, &next, &ignored);
+	result = ring_read(r, 0, SIZE_MAX / 2, &b, &start, &next, e);
 	snprintf(key, sizeof(key), "%s_head_bytes", prefix);
 	json_object_set_new(answer, key, json_integer((json_int_t)b.len));
-	if (next < r->total)
-		ring_read(r, next, SIZE_MAX / 2, &b, &start, &next, &ignored);
+	if (result == 0 && next < r->total)
+		result = ring_read(r, next, SIZE_MAX / 2, &b, &start, &next, e);
 	snprintf(key, sizeof(key), "%s_bytes", prefix);
 	json_object_set_new(answer, key, json_integer((json_int_t)r->total));
 	snprintf(key, sizeof(key), "%s_dropped", prefix);
 	json_object_set_new(answer, key, json_integer((json_int_t)ring_dropped(r)));
 	/* short text goes along in the answer, which saves a memfd on both sides */
-	if (inlined && b.len <= INLINE_MAX && !memchr(b.len ? b.data : "", 0, b.len) &&
-	    (text = json_stringn(b.len ? b.data : "", b.len)))
+	if (result < 0)
+		;
+	else if (inlined && b.len <= INLINE_MAX && !memchr(b.len ? b.data : "", 0, b.len) &&
+		 (text = json_stringn(b.len ? b.data : "", b.len)))
 		json_object_set_new(answer, prefix, text);
-	else
-		*ret_fd = wire_data(b.data ? b.data : "", b.len, &ignored);
+	else if ((*ret_fd = wire_data(b.data ? b.data : "", b.len, e)) < 0)
+		result = -1;
 	ring_release(r);
+	return result;
 }
 
 static void answer_session(struct keeper *k, struct keeper_session *s, const char *status, const struct verdict *v)
 {
 	json_t *a = json_pack("{s:s,s:s,s:b}", "session", s->name, "status", status, "fresh_shell", s->fresh);
 	int fds[2] = { -1, -1 };
+	struct err e;
 
 	if (v)
 		json_object_set_new(a, "verdict", keeper_command_verdict(v));
 	if (!s->shell_seq)
 		json_object_set_new(a, "session_ended", json_true());
-	take_output(&s->out[0], a, "output", s->inlined && !s->split, &fds[0]);
-	if (s->split)
-		take_output(&s->out[1], a, "stderr", 0, &fds[1]);
-	keeper_answer(k, s->client, a, fds, (size_t)(fds[0] >= 0) + (fds[1] >= 0));
+	if (take_output(&s->out[0], a, "output", s->inlined && !s->split, &fds[0], &e) < 0 ||
+	    (s->split && take_output(&s->out[1], a, "stderr", 0, &fds[1], &e) < 0)) {
+		/* never an answer that looks like a command without output */
+		err_wrap(&e, "hand over the output of a command that is %s", status);
+		keeper_answer_error(k, s->client, &e);
+		json_decref(a);
+	} else {
+		keeper_answer(k, s->client, a, fds, (size_t)(fds[0] >= 0) + (fds[1] >= 0));
+	}
 	fd_close(&fds[0]);
 	fd_close(&fds[1]);
 	s->client = -1;

@@ -87,9 +87,11 @@ static int for_each_name(int dirfd, int (*each)(void *ctx, const char *name), vo
 		fd_close(&fd);
 		return -1;
 	}
-	while (r == 0 && (d = readdir(dir)))
+	while (r == 0 && (errno = 0, d = readdir(dir)))
 		if (path_is_name(d->d_name))
 			r = each(ctx, d->d_name);
+	if (r == 0 && errno)
+		r = err_sys(e, "read a directory of the registry");
 	closedir(dir);
 	return r;
 }
@@ -478,6 +480,7 @@ struct lister {
 	int (*each)(void *ctx, const char *id, int kept, const json_t *record);
 	void *ctx;
 	int skip_fd;	/* what has an entry here was listed already */
+	struct err *e;
 };
 
 static int list_one(void *ctx, const char *id)
@@ -485,28 +488,29 @@ static int list_one(void *ctx, const char *id)
 	struct lister *l = ctx;
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
 	autojson json_t *record = NULL;
-	struct err skipped;
 	char path[100];
 
 	snprintf(path, sizeof(path), "%s/record.json", id);
 	if (l->skip_fd >= 0 && !faccessat(l->skip_fd, path, F_OK, AT_SYMLINK_NOFOLLOW))
 		return 0;
-	if (io_read_file(l->dirfd, path, &b, &skipped) < 0)
-		return 0;	/* being made or removed right now */
-	record = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, &skipped);
-	return record ? l->each(l->ctx, id, l->kept, record) : 0;
+	if (io_read_file(l->dirfd, path, &b, l->e) < 0)
+		return l->e->os_errno == ENOENT ? 0 : -1;	/* 0: being made or removed right now */
+	record = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, l->e);
+	if (!record)
+		return l->e->code == ERR_NOMEM ? -1 : 0;	/* 0: damaged; rm -f and gc know it by its directory */
+	return l->each(l->ctx, id, l->kept, record);
 }
 
 int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char *id, int kept, const json_t *record),
 		  void *ctx, struct err *e)
 {
-	struct lister l = { r->sandboxes_fd, 0, each, ctx, -1 };
+	struct lister l = { r->sandboxes_fd, 0, each, ctx, -1, e };
 
 	if (for_each_name(r->sandboxes_fd, list_one, &l, e) < 0)
 		return -1;
 	if (!all)
 		return 0;
-	l = (struct lister){ r->kept_fd, 1, each, ctx, r->sandboxes_fd };
+	l = (struct lister){ r->kept_fd, 1, each, ctx, r->sandboxes_fd, e };
 	return for_each_name(r->kept_fd, list_one, &l, e);
 }
 

@@ -95,8 +95,8 @@ static int make_file(const struct spec *s, int dirfd, const char *name, struct e
 	if (process_run("/sbin/mkfs.ext4", argv, fd, &status, e) < 0)
 		goto fail;
 	if (status) {
-		err_set(e, ERR_UNSUPPORTED, "mkfs.ext4 failed with status %d on a writable layer of %" PRIu64 " bytes; "
-			"hint: ask for at least --disk 8m", status, s->disk_bytes);
+		err_set(e, ERR_UNSUPPORTED, "mkfs.ext4 failed with status %d on a writable layer of %" PRIu64 " bytes and %" PRIu64
+			" files; hint: ask for a larger --disk or fewer --disk-inodes", status, s->disk_bytes, s->disk_inodes);
 		goto fail;
 	}
 	return take_fd(&fd);
