@@ -12,6 +12,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "runtime/net/bridge.h"
 #include "runtime/net/egress.h"
 #include "runtime/nethelper.h"
 
@@ -21,7 +22,8 @@ static const struct {
 	const char *verb;
 	int (*run)(const json_t *job, struct err *e);	/* answers by itself, but for an error */
 } verbs[] = {
-	{ "egress", egress_run },
+	{ "egress", egress_run }, { "bridge", bridge_up }, { "bridge-down", bridge_down }, { "bridge-change", bridge_change },
+	{ "bridge-describe", bridge_describe }, { "bridge-gc", bridge_gc }, { "bridge-probe", bridge_probe },
 };
 
 static json_t *read_job(struct err *e)

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "manager/netclear.h"
 #include "manager/registry.h"
 #include "runtime/cgroup.h"
 
@@ -38,15 +39,18 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 {
 	struct registry r;
 	autojson json_t *would = json_array();
-	unsigned cleared = 0;
+	unsigned cleared = 0, networks = 0;
 	size_t i;
 	int result;
 
 	if (registry_open(&r, c, e) < 0)
 		return -1;
 	result = o->dry_run ? registry_gc_dry(&r, note, would, e) : registry_gc(&r, &cleared, e);
-	if (!o->dry_run)
+	if (!o->dry_run) {
 		cgroup_remove_parent(c->cgroup_parent);
+		if (result == 0)
+			result = netclear_all(&r, &networks, e);
+	}
 	registry_close(&r);
 	if (result < 0)
 		return -1;
@@ -55,7 +59,7 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 
 		printf("{\"would_clear\":%s}\n", text ? text : "[]");
 	} else if (o->json) {
-		printf("{\"cleared\":%u}\n", cleared);
+		printf("{\"cleared\":%u,\"networks\":%u}\n", cleared, networks);
 	} else if (o->dry_run) {
 		for (i = 0; i < json_array_size(would); i++)
 			puts(json_string_value(json_array_get(would, i)));

@@ -187,6 +187,7 @@ static int start(struct run *r, struct err *e)
 	struct job c = sandbox_job(s, INIT_LAST | INIT_MAKE_CWD);
 
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config.run_dir, s->id);
+	r->opts.spec.net_dir = scratch;
 	if (choose_disk(r, e) < 0)
 		return -1;
 	where.disk_dirfd = r->disk_fd;

@@ -136,15 +136,29 @@ static int check_mode(const struct netopts *o, unsigned mode, struct err *e)
 	return 0;
 }
 
+/* Where the network of this configuration stands, and what every sandbox on it may. */
+static int add_bridge(struct netopts *o, const struct config *c, struct err *e)
+{
+	json_t *place = config_bridge(c);
+	char text[sizeof(c->network_allow)], *word, *save = NULL;
+
+	if (!place || json_object_set_new(policy(o), "bridge", place) < 0)
+		return err_nomem(e);
+	memcpy(text, c->network_allow, sizeof(text));
+	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save))
+		if (netopts_add(o, NETOPTS_ALLOW_NET, word, e) < 0)
+			return err_wrap(e, "[network] allow");
+	return 0;
+}
+
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e)
 {
-	(void)c;
 	if (check_mode(o, s->network == NETWORK_BRIDGE ? BRIDGE : s->network == NETWORK_EGRESS ? EGRESS : 0, e) < 0)
 		return -1;
-	if (s->network == NETWORK_BRIDGE)
-		return err_set(e, ERR_UNSUPPORTED, "this version cannot make a bridge; hint: --network egress, none or host");
 	if (!spec_needs_nethelper(s))
 		return 0;
+	if (s->network == NETWORK_BRIDGE && add_bridge(o, c, e) < 0)
+		return -1;
 	o->text = json_dumps(policy(o), JSON_COMPACT);
 	if (!o->text)
 		return err_nomem(e);

@@ -19,6 +19,7 @@
 #include "base/suggest.h"
 #include "base/toml.h"
 #include "manager/policy.h"
+#include "base/netaddr.h"
 
 /* ---- strings with a grammar ---- */
 
@@ -62,6 +63,35 @@ static int check_pull(const char *v, const char *what, struct err *e)
 {
 	if (strcmp(v, "missing") && strcmp(v, "always") && strcmp(v, "never"))
 		return err_set(e, ERR_CONFIG, "%s '%.20s' is not missing, always or never", what, v);
+	return 0;
+}
+
+static int check_interface(const char *v, const char *what, struct err *e)
+{
+	size_t n = strspn(v, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+
+	if (v[n] || v[0] < 'a' || v[0] > 'z')
+		return err_set(e, ERR_CONFIG, "%s '%.20s' is not a name for an interface; hint: a-z 0-9 _ -, such as berth0", what, v);
+	return 0;
+}
+
+static int check_range(const char *v, const char *what, struct err *e)
+{
+	struct netcidr c;
+
+	if (netcidr_parse(v, &c, e) < 0)
+		return err_wrap(e, "%s", what);
+	return 0;
+}
+
+static int check_ranges(const char *v, const char *what, struct err *e)
+{
+	char text[1024], *word, *save = NULL;
+
+	snprintf(text, sizeof(text), "%s", v);
+	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save))
+		if (check_range(word, what, e) < 0)
+			return -1;
 	return 0;
 }
 
@@ -120,6 +150,16 @@ const struct config_key config_keys[] = {
 	  "first host uid and gid handed to sandboxes; a multiple of 65536" },
 	{ "ids", "count", CONFIG_U32, "4096", 1, 65534, FIELD(id_count), NULL, NULL,
 	  "ranges of 65536 ids from base on; one per sandbox" },
+	{ "network", "bridge", CONFIG_STRING, "berth0", 2, 15, FIELD(bridge), check_interface, NULL,
+	  "bridge of --network bridge, and table of nftables; made when first asked for" },
+	{ "network", "pool", CONFIG_STRING, "10.203.0.0/16", 9, 63, FIELD(network_pool), check_range, NULL,
+	  "IPv4 addresses of sandboxes with a bridge; the first is the bridge's" },
+	{ "network", "pool6", CONFIG_STRING, "fd62:6572:7468::/64", 4, 63, FIELD(network_pool6), check_range, NULL,
+	  "the same of IPv6" },
+	{ "network", "allow", CONFIG_STRING, "", 0, 1023, FIELD(network_allow), check_ranges, NULL,
+	  "ranges that are not public and that every sandbox with a bridge may reach, separated by commas" },
+	{ "network", "forwarding", CONFIG_BOOL, "false", 0, 1, FIELD(network_forwarding), NULL, NULL,
+	  "whether berth may switch the host's forwarding on for a bridge" },
 	{ "daemon", "socket", CONFIG_STRING, "", 0, 107, FIELD(daemon_socket), check_path_or_none, NULL,
 	  "unix socket of berthd, for root only; empty is berthd.sock in run_dir" },
 	{ "daemon", "listen", CONFIG_STRING, "", 0, 63, FIELD(daemon_listen), NULL, NULL,
@@ -469,6 +509,15 @@ static int apply_env(struct config *c, struct err *e)
 		c->source[i] = CONFIG_FROM_ENV;
 	}
 	return 0;
+}
+
+json_t *config_bridge(const struct config *c)
+{
+	char dir[sizeof(c->state_dir) + 16];
+
+	snprintf(dir, sizeof(dir), "%s/network", c->state_dir);
+	return json_pack("{s:s,s:s,s:s,s:b,s:s}", "name", c->bridge, "pool", c->network_pool, "pool6", c->network_pool6, "forwarding",
+			 c->network_forwarding, "dir", dir);
 }
 
 /* ---- outwards ---- */

@@ -74,6 +74,12 @@ struct config {
 	uint64_t registry_stall_ms;
 	uint64_t registry_deadline_ms;	/* of a pull or push; 0 is none */
 
+	/* [network]: of --network bridge */
+	char bridge[16];		/* the interface, and the table of nftables */
+	char network_pool[64], network_pool6[64];
+	char network_allow[1024];	/* ranges that every sandbox may reach, separated by blanks or commas */
+	int network_forwarding;		/* berth may switch the host's forwarding on */
+
 	char file[4096];		/* the file that was read, or "" */
 	uint8_t source[CONFIG_KEY_MAX];	/* enum config_source, by row of config_keys */
 };
@@ -129,6 +135,8 @@ json_t *config_document(struct err *e);
 
 /* The value of row i as TOML source; returns out. */
 const char *config_value_toml(const struct config *c, size_t i, char *out, size_t n);
+/* What berth-net has to know of the bridge (runtime/net/bridge.h): a new reference, or NULL. */
+json_t *config_bridge(const struct config *c);
 /* "default", "file" or "env" for row i. */
 const char *config_source_name(const struct config *c, size_t i);
 

@@ -433,7 +433,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	c->facts.left_behind = count_leaf(&c->leaf);
 	cgroup_usage(&c->leaf, &c->facts.usage, &ignored);
 	writable_full(k->sandbox.base_fd, &c->facts.disk_full, &ignored);
-	c->facts.network_exhausted = k->sandbox.net.counters && k->sandbox.net.counters->exhausted;
+	c->facts.network_exhausted = nethelper_exhausted(&k->sandbox.net);
 	verdict_decide(&c->facts, &c->verdict);
 	c->concluded = 1;
 	c->deadline_ms = c->kill_at_ms = 0;

@@ -485,7 +485,7 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 	s->facts.left_behind = (uint32_t)(n > s->baseline_count + (s->baseline_count ? 0 : 1) ?
 					  n - s->baseline_count - (s->baseline_count ? 0 : 1) : 0);
 	writable_full(k->sandbox.base_fd, &s->facts.disk_full, &ignored);
-	s->facts.network_exhausted = k->sandbox.net.counters && k->sandbox.net.counters->exhausted;
+	s->facts.network_exhausted = nethelper_exhausted(&k->sandbox.net);
 	verdict_decide(&s->facts, &v);
 	s->busy = 0;
 	s->deadline_ms = s->escalate_ms = 0;

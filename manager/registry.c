@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/netclear.h"
 #include "manager/ranges.h"
 #include "runtime/cgroup.h"
 
@@ -386,6 +387,8 @@ static int clear(struct registry *r, const char *id, struct err *e)
 	if (result == 0)
 		result = cgroup_destroy(&cg, e);
 	cgroup_release(&cg);
+	if (result == 0)
+		result = netclear_one(r, id, e);
 	if (result < 0 || (is_unfinished(r, id) && path_remove_tree(r->kept_fd, id, e) < 0))
 		return -1;
 	/* a lasting sandbox keeps its name, and can be started again */

@@ -251,6 +251,8 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	char path[64];
 	int sv[2];
 
+	if (s->network == NETWORK_BRIDGE && !s->net_dir)
+		return err_set(e, ERR_INTERNAL, "no directory for the files of the network");
 	if (s->host_image && !host_dirs)
 		return err_sys(e, "look at the directories of the host image");
 	if (spec_check(s, e) < 0 || mountplan_build(&sb->plan, s, host_dirs, e) < 0 ||

@@ -157,6 +157,18 @@ static int add_user_mounts(struct mountplan *p, const struct spec *s, struct err
 	return 0;
 }
 
+/* What berth-net writes once the address is known: a mount of the operator's on the same place replaces it. */
+static void add_net_files(struct mountplan *p, const struct spec *s)
+{
+	static const struct { const char *name, *target; } files[] = { { "resolv.conf", "/etc/resolv.conf" }, { "hosts", "/etc/hosts" } };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		snprintf(p->net_file[i], sizeof(p->net_file[i]), "%s/%s", s->net_dir ? s->net_dir : "(made by berth)", files[i].name);
+		add(p, MOUNT_BIND, files[i].target, SAFE_NOEXEC | MOUNT_ATTR_RDONLY)->source = p->net_file[i];
+	}
+}
+
 static size_t depth(const char *path)
 {
 	size_t n = 0;
@@ -204,6 +216,8 @@ int mountplan_build(struct mountplan *p, const struct spec *s, const char *const
 	for (; host_dirs && *host_dirs; host_dirs++)
 		add(p, MOUNT_HOSTDIR, *host_dirs, SAFE | MOUNT_ATTR_RDONLY)->source = *host_dirs;
 	add_system(p, s);
+	if (s->network == NETWORK_BRIDGE)
+		add_net_files(p, s);
 	first = p->count;
 	if (add_user_mounts(p, s, e) < 0)
 		return -1;

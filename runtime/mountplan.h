@@ -58,6 +58,7 @@ struct mountplan {
 	size_t count;
 	int spare[SPEC_LAYERS_MAX + 16];	/* detached mounts that became layers: the child takes them down */
 	size_t spare_count;
+	char net_file[2][320];	/* sources of /etc/resolv.conf and /etc/hosts, with --network bridge */
 };
 
 /* Directories of the host that image "host" exposes, NULL-terminated, absolute (e.g. "/usr"). */

@@ -153,6 +153,17 @@ static int open_log(const char *dir, const char *name, struct err *e)
 	return fd < 0 ? err_sys(e, "open %s", path) : fd;
 }
 
+/* To be mounted now and written by berth-net. */
+static int make_file(const char *dir, const char *name, struct err *e)
+{
+	autoclose int fd = -1;
+	char path[400];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return fd < 0 || fchmod(fd, 0644) < 0 ? err_sys(e, "make %s", path) : 0;
+}
+
 int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e)
 {
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
@@ -161,8 +172,12 @@ int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, con
 	int egress = s->network == NETWORK_EGRESS;
 
 	/* an id of the sandbox's own range, which nobody else on the host has, and which the image does not use */
-	if (buf_addf(&job, e, "{\"id\":\"%s\",\"uid\":%u,\"policy\":%s}", s->id, s->id_base + SPEC_IDS - 1, s->net_policy) < 0)
+	if (buf_addf(&job, e, "{\"id\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":\"%s\",\"policy\":%s}", s->id,
+		     s->id_base + SPEC_IDS - 1, s->hostname, s->net_dir ? s->net_dir : "", s->net_policy) < 0)
 		return -1;
+	if (!egress && (make_file(s->net_dir, "resolv.conf", e) < 0 || make_file(s->net_dir, "hosts", e) < 0))
+		return -1;
+	h->bridge = !egress;
 	job_fd = job_file(job.data, e);
 	if (job_fd < 0 || (egress && (counters = counters_file(&h->counters, e)) < 0))
 		return -1;
@@ -194,8 +209,10 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 	autoclose int fd = -1;
 	char byte = 'u';
 
-	(void)s;
 	*ret_cut = 0;
+	/* packets are judged one by one: what is open and no longer allowed is cut with the next one */
+	if (h->bridge)
+		return nethelper_bridge("bridge-change", s->id, "", policy, NULL, e);
 	if (!h->pid || !h->counters)
 		return err_set(e, ERR_NOT_FOUND, "the sandbox has no proxy");
 	fd = job_file(policy, e);
@@ -226,6 +243,15 @@ int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struc
 	return r;
 }
 
+int nethelper_bridge(const char *verb, const char *id, const char *extra, const char *policy, json_t **ret_answer, struct err *e)
+{
+	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
+
+	if (buf_addf(&job, e, "{\"id\":\"%s\"%s,\"policy\":%s}", id, extra, policy) < 0)
+		return -1;
+	return nethelper_call(verb, job.data, ret_answer, e);
+}
+
 int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
 {
 	int r = 0;
@@ -234,8 +260,10 @@ int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
 	if (h->counters)
 		munmap(h->counters, sizeof(*h->counters));
 	h->counters = NULL;
-	(void)s;
-	(void)e;
+	if (h->bridge)
+		r = nethelper_bridge("bridge-down", s->id, "", s->net_policy, NULL, e);
+	if (r == 0)
+		h->bridge = 0;
 	return r;
 }
 
@@ -246,14 +274,25 @@ static int is_zombie(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid == pid;
 }
 
+int nethelper_exhausted(const struct nethelper *h)
+{
+	return h->counters && h->counters->exhausted;
+}
+
 json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
 {
 	const struct netcounters *c = h->counters;
 	json_t *j = json_object();
+	autojson json_t *told = NULL;
+	struct err e;
 
 	if (!j)
 		return NULL;
 	json_object_set_new(j, "mode", json_string(spec_network_name(s->network)));
+	if (h->bridge && nethelper_bridge("bridge-describe", s->id, "", s->net_policy, &told, &e) == 0)
+		json_object_update(j, told);
+	else if (h->bridge)
+		json_object_set_new(j, "error", json_string(e.msg));
 	if (c) {
 		const struct { const char *key; uint64_t v; } rows[] = {
 			{ "requests", c->requests }, { "allowed", c->allowed }, { "denied", c->denied }, { "failed", c->failed },

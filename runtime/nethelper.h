@@ -42,11 +42,11 @@ struct nethelper {
 	pid_t pid;			/* 0: none */
 	int sock;
 	struct netcounters *counters;	/* egress, else NULL */
-	char bridge[16];		/* bridge: the interface there is, for the end */
+	int bridge;			/* there is something to take back */
 };
 
 void nethelper_init(struct nethelper *h);
-/* Starts it for s; log_dir (or NULL) is where the log goes.  nethelper_ready() must follow. */
+/* Starts it for s; log_dir (or NULL) is where the log of egress goes.  nethelper_ready() must follow. */
 int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e);
 /* Waits for its answer. */
 int nethelper_ready(struct nethelper *h, struct err *e);
@@ -56,10 +56,14 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e);
 /* {"mode":..., counters}: a new reference. */
 json_t *nethelper_describe(const struct nethelper *h, const struct spec *s);
+/* How much of its budget is used up, for verdicts: 1 when nothing passes any more. */
+int nethelper_exhausted(const struct nethelper *h);
 /*
  * Runs berth-net VERB with job (JSON text) and waits; ret_answer, when not NULL,
  * gets what it says (a new reference).
  */
 int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struct err *e);
+/* The same for a verb of the bridge, with a job made of id, extra members (",\"a\":1" or "") and the policy's text. */
+int nethelper_bridge(const char *verb, const char *id, const char *extra, const char *policy, json_t **ret_answer, struct err *e);
 
 #endif

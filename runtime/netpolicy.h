@@ -17,7 +17,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "runtime/netaddr.h"
+#include "base/netaddr.h"
 
 #define NETPOLICY_HOSTS 1024
 #define NETPOLICY_NETS 256

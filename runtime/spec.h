@@ -63,6 +63,7 @@ struct spec {
 
 	/* confinement */
 	enum spec_network network;
+	const char *net_dir;	/* bridge: the host's directory for the resolv.conf and hosts that berth makes */
 	const char *net_policy;	/* bridge, egress: JSON for berth-net (netpolicy.h, net/bridge.h) */
 	uint64_t caps;		/* bounding set */
 	int unconfined_seccomp;

@@ -4,7 +4,7 @@
 #define BERTH_RUNTIME_NET_ROUTE_H
 
 #include "base/err.h"
-#include "runtime/netaddr.h"
+#include "base/netaddr.h"
 
 struct mnl_socket;
 

@@ -84,7 +84,7 @@ class Server(threading.Thread):
             self.sock.bind((address, port))
             self.sock.listen(64)
         self.answer = answer or (lambda path, headers: (200, {}, f"hello from {address}\n".encode()))
-        self.tls, self.seen, self.requests, self.peers = tls, 0, [], []
+        self.tls, self.seen, self.requests, self.peers, self.open = tls, 0, [], [], []
         self.start()
 
     def run(self):
@@ -95,7 +95,9 @@ class Server(threading.Thread):
                 return
             self.seen += 1
             self.peers.append(peer[0])
-            threading.Thread(target=self.serve, args=(conn,), daemon=True).start()
+            thread = threading.Thread(target=self.serve, args=(conn,), daemon=True)
+            self.open.append((conn, thread))
+            thread.start()
 
     def serve(self, conn):
         try:
@@ -135,6 +137,10 @@ class Server(threading.Thread):
             self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
         self.join(5)
+        for conn, thread in self.open:
+            with contextlib.suppress(OSError):
+                conn.shutdown(socket.SHUT_RDWR)
+            thread.join(5)
 
 
 class Names(threading.Thread):
@@ -196,11 +202,45 @@ def certificate(*names):
 
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "netclient.py")
 BASE = ("--network", "egress", "--dns", DNS)
+BRIDGE = ("--network", "bridge", "--dns", DNS)
 
 
 def need_net():
     if not os.access(os.path.join(b.BUILD, "berth-net"), os.X_OK):
         raise b.skip("berth-net is not built: its libraries are missing")
+
+
+def sysctl(path, value):
+    with open("/proc/sys/net/" + path, "w") as f:
+        f.write(value)
+
+
+def ruleset():
+    """What stands in nftables, as nft(8) shows it in JSON: [{"set": {...}}, ...] without the frame."""
+    r = subprocess.run(["nft", "-j", "list", "ruleset"], check=True, stdout=subprocess.PIPE)
+    return [x for x in json.loads(r.stdout)["nftables"] if "metainfo" not in x]
+
+
+def elements():
+    """How many elements the sets and maps hold, the constant one left out, and how many objects there are."""
+    n = 0
+    for x in ruleset():
+        for kind, body in x.items():
+            if kind in ("set", "map") and body["name"] != "special4":
+                n += len(body.get("elem", ()))
+            n += kind in ("counter", "quota")
+    return n
+
+
+def ports():
+    return [n for _, n in socket.if_nameindex() if n.startswith("bv")]
+
+
+def need_bridge():
+    need_net()
+    r = subprocess.run(["unshare", "-n", "sh", "-c", "nft add table inet t && ip link add probe0 type bridge"], stderr=subprocess.PIPE)
+    if r.returncode:
+        raise b.skip("this kernel has no bridge or no nftables: " + r.stderr.decode()[-200:])
 
 
 def tries(options, wanted, base=BASE, **kw):
@@ -214,8 +254,8 @@ def tries(options, wanted, base=BASE, **kw):
 class Lab:
     """with Lab(names={...}) as lab: the outside's web server is lab.web, what must stay unseen is in lab.forbidden."""
 
-    def __init__(self, names=None, answer=None):
-        self.names, self.answer = dict(names or {}), answer
+    def __init__(self, names=None, answer=None, forwarding=False):
+        self.names, self.answer, self.forwarding = dict(names or {}), answer, forwarding
         self.servers, self.namespaces = [], []
 
     def add(self, name, ns, address, port=80, **kw):
@@ -264,6 +304,9 @@ class Lab:
         for a in INSIDE6:
             ip("addr", "add", a + "/128", "dev", "ins-p", "nodad", ns=self.inside)
             ip("-6", "route", "add", a + "/128", "via", "fd99::2")
+        if self.forwarding:
+            sysctl("ipv4/ip_forward", "1")
+            sysctl("ipv6/conf/all/forwarding", "1")
         self.add("web", self.outside, OUTSIDE, answer=self.answer)
         self.add("web6", self.outside, OUTSIDE6, answer=self.answer)
         host = here()
@@ -284,6 +327,8 @@ class Lab:
         assert not seen, f"reached what is forbidden: {seen}"
 
     def __exit__(self, *_):
+        if self.forwarding:
+            b.berth("gc", timeout=30)  # the bridge and its rules; what else is left, the leak check finds
         for s in self.servers:
             s.close()
         for link in ("out-h", "ins-h"):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/netaddr.h"
+#include "base/netaddr.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -106,6 +106,14 @@ const char *netaddr_special(const struct netaddr *a)
 		}
 	}
 	return in_range(a, "2000::", 3) ? NULL : "reserved";
+}
+
+int netaddr_special4(size_t i, struct netcidr *ret)
+{
+	if (i >= ARRAY_LEN(special4))
+		return -1;
+	ret->bits = special4[i].bits;
+	return netaddr_parse(special4[i].net, &ret->net);
 }
 
 int netcidr_parse(const char *s, struct netcidr *ret, struct err *e)

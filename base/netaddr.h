@@ -5,9 +5,10 @@
  * Pure.  An address that carries another one (IPv4-mapped, NAT64, 6to4, ...) is
  * judged by the one it carries: else each of these forms is a way round the rules.
  */
-#ifndef BERTH_RUNTIME_NETADDR_H
-#define BERTH_RUNTIME_NETADDR_H
+#ifndef BERTH_BASE_NETADDR_H
+#define BERTH_BASE_NETADDR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -34,6 +35,8 @@ int netaddr_equal(const struct netaddr *a, const struct netaddr *b);
  * IPv6 outside 2000::/3 is never public.
  */
 const char *netaddr_special(const struct netaddr *a);
+/* Range number i of IPv4 that is not public, in ascending order; -1 behind the last. */
+int netaddr_special4(size_t i, struct netcidr *ret);
 /* "10.0.0.0/8", "fd00::/8" or one address.  Host bits must be 0.  ERR_INVALID. */
 int netcidr_parse(const char *s, struct netcidr *ret, struct err *e);
 int netcidr_holds(const struct netcidr *c, const struct netaddr *a);

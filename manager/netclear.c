@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/netclear.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "runtime/nethelper.h"
+
+#define NETWORK_DIR "network"
+
+/* A policy that says where, and nothing else. */
+static char *place(const struct registry *r)
+{
+	autojson json_t *bridge = config_bridge(r->config), *policy = json_pack("{s:O?}", "bridge", bridge);
+
+	return policy ? json_dumps(policy, JSON_COMPACT) : NULL;
+}
+
+int netclear_one(struct registry *r, const char *id, struct err *e)
+{
+	autofree char *policy = NULL;
+	char path[100];
+
+	snprintf(path, sizeof(path), NETWORK_DIR "/%s.json", id);
+	if (faccessat(r->state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	policy = place(r);
+	return policy ? nethelper_bridge("bridge-down", id, "", policy, NULL, e) : err_nomem(e);
+}
+
+int netclear_all(struct registry *r, unsigned *ret_cleared, struct err *e)
+{
+	autofree char *policy = NULL;
+	autojson json_t *told = NULL;
+	char extra[sizeof(r->config->run_dir) + 40];
+	uint64_t n = 0;
+
+	*ret_cleared = 0;
+	if (faccessat(r->state_fd, NETWORK_DIR, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	policy = place(r);
+	snprintf(extra, sizeof(extra), ",\"sandboxes\":\"%s/sandboxes\"", r->config->run_dir);
+	if (!policy)
+		return err_nomem(e);
+	if (nethelper_bridge("bridge-gc", "", extra, policy, &told, e) < 0 ||
+	    json_get_u64(told, "cleared", &n, "answer of the network helper", e) < 0)
+		return -1;
+	*ret_cleared = (unsigned)n;
+	return 0;
+}

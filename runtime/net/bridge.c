@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/net/bridge.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "runtime/net/names.h"
+#include "runtime/net/pool.h"
+#include "runtime/net/ruleset.h"
+#include "runtime/nethelper.h"
+
+struct bridge {
+	const char *id, *name, *dir, *files, *hostname;
+	int forwarding;			/* berth may switch it on */
+	json_t *policy_json;		/* borrowed */
+	struct netpolicy policy;
+	struct link_plan link;
+	struct pool pool;
+};
+
+static void answer(const json_t *j)
+{
+	struct err ok = { 0 };
+	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	size_t n = text ? strlen(text) : 0;
+	autofree char *packet = malloc(sizeof(ok) + n + 2);
+
+	if (!packet)
+		return;
+	memcpy(packet, &ok, sizeof(ok));
+	if (!text) {
+		memcpy(packet + sizeof(ok), "{}", 2);
+		n = 2;
+	} else {
+		memcpy(packet + sizeof(ok), text, n);
+	}
+	(void)!send(NETHELPER_SOCK, packet, sizeof(ok) + n, MSG_NOSIGNAL);
+}
+
+static int parse_pools(struct bridge *b, const json_t *place, struct err *e)
+{
+	const char *pool = "", *pool6 = "";
+	struct link_plan *l = &b->link;
+
+	if (json_get_str(place, "pool", &pool, "job", e) < 1 || json_get_str(place, "pool6", &pool6, "job", e) < 1)
+		return err_set(e, ERR_INTERNAL, "berth-net: a job without pools");
+	if (netcidr_parse(pool, &l->pool, e) < 0 || netcidr_parse(pool6, &l->pool6, e) < 0)
+		return -1;
+	if (l->pool.net.family != 4 || l->pool.bits > 29 || l->pool6.net.family != 6 || l->pool6.bits > 112)
+		return err_set(e, ERR_CONFIG, "[network] pool must be IPv4 with a prefix of at most 29, pool6 IPv6 with one of at most 112");
+	netcidr_nth(&l->pool, 1, &l->gateway);
+	netcidr_nth(&l->pool6, 1, &l->gateway6);
+	l->bridge = b->name;
+	return 0;
+}
+
+static int load(struct bridge *b, const json_t *job, struct err *e)
+{
+	json_t *place = NULL;
+
+	memset(b, 0, sizeof(*b));
+	b->pool.dir_fd = b->pool.lock_fd = -1;
+	b->id = b->files = "";
+	b->hostname = "sandbox";
+	if (json_get_str(job, "id", &b->id, "job", e) < 0 || json_get_str(job, "files", &b->files, "job", e) < 0 ||
+	    json_get_str(job, "hostname", &b->hostname, "job", e) < 0 ||
+	    json_get_obj(job, "policy", &b->policy_json, "job", e) < 1 ||
+	    json_get_obj(b->policy_json, "bridge", &place, "job", e) < 1 || json_get_str(place, "name", &b->name, "job", e) < 1 ||
+	    json_get_str(place, "dir", &b->dir, "job", e) < 1 || json_get_bool(place, "forwarding", &b->forwarding, "job", e) < 0)
+		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
+	if (parse_pools(b, place, e) < 0 || netpolicy_load(&b->policy, b->policy_json, e) < 0)
+		return -1;
+	snprintf(b->link.port, sizeof(b->link.port), "bv%.13s", b->id);
+	b->link.with6 = access("/proc/sys/net/ipv6", F_OK) == 0;
+	return pool_open(&b->pool, b->dir, e);
+}
+
+static void unload(struct bridge *b)
+{
+	netpolicy_release(&b->policy);
+	pool_close(&b->pool);
+}
+
+/* ---- forwarding ------------------------------------------------------------------------- */
+
+static int reads_one(const char *path)
+{
+	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char c = '0';
+
+	return fd >= 0 && read(fd, &c, 1) == 1 && c != '0';
+}
+
+/* A host that forwards believes no router any more, unless it is told to (accept_ra 2). */
+static int forward6(struct err *e)
+{
+	static const char *const keep[] = { "/proc/sys/net/ipv6/conf/all/accept_ra", "/proc/sys/net/ipv6/conf/default/accept_ra" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(keep); i++)
+		if (reads_one(keep[i]) && io_write_file(AT_FDCWD, keep[i], "2", e) < 0)
+			return -1;
+	return io_write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/all/forwarding", "1", e);
+}
+
+static int check_forwarding(struct bridge *b, struct err *e)
+{
+	if (!reads_one("/proc/sys/net/ipv4/ip_forward")) {
+		if (!b->forwarding)
+			return err_set(e, ERR_UNSUPPORTED, "this host does not forward IPv4 (net.ipv4.ip_forward is 0), and berth may not "
+				       "switch it on; hint: sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or "
+				       "--network egress, which needs none");
+		if (io_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_forward", "1", e) < 0)
+			return err_wrap(e, "switch forwarding on");
+	}
+	b->link.route6 = reads_one("/proc/sys/net/ipv6/conf/all/forwarding");
+	if (!b->link.route6 && b->forwarding && b->link.with6) {
+		if (forward6(e) < 0)
+			return err_wrap(e, "switch forwarding of IPv6 on");
+		b->link.route6 = 1;
+	}
+	return 0;
+}
+
+/* ---- up ------------------------------------------------------------------------------------ */
+
+/* The policy with the servers it got, so that what is taken back is what was made. */
+static json_t *settled(const json_t *policy, const struct netpolicy *p)
+{
+	json_t *copy = json_deep_copy(policy), *dns = json_array();
+	char text[NETADDR_TEXT + 10], addr[NETADDR_TEXT];
+	size_t i;
+
+	for (i = 0; i < p->dns_count; i++) {
+		snprintf(text, sizeof(text), p->dns[i].addr.family == 4 ? "%s:%u" : "[%s]:%u", netaddr_text(&p->dns[i].addr, addr),
+			 p->dns[i].port);
+		json_array_append_new(dns, json_string(text));
+	}
+	json_object_set_new(copy, "dns", dns);
+	return copy;
+}
+
+static json_t *make_record(const struct bridge *b, uint64_t number)
+{
+	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
+	json_t *j = json_pack("{s:s,s:I,s:s,s:s,s:s,s:s,s:b,s:o}", "id", b->id, "number", (json_int_t)number, "bridge", b->name, "port",
+			      b->link.port, "address", netaddr_text(&b->link.address, v4), "address6",
+			      b->link.with6 ? netaddr_text(&b->link.address6, v6) : "", "route6", b->link.route6, "policy", settled(b->policy_json, &b->policy));
+
+	return j;
+}
+
+/* The address, recorded before the kernel hears of it. */
+static int take_address(struct bridge *b, struct err *e)
+{
+	autojson json_t *record = NULL;
+	uint64_t number;
+	int r;
+
+	if (pool_lock(&b->pool, e) < 0)
+		return -1;
+	r = pool_take(&b->pool, b->id, &b->link.pool, &b->link.pool6, &number, e);
+	if (r == 0) {
+		netcidr_nth(&b->link.pool, number, &b->link.address);
+		netcidr_nth(&b->link.pool6, number, &b->link.address6);
+		record = make_record(b, number);
+		r = record ? pool_record(&b->pool, b->id, record, e) : err_nomem(e);
+	}
+	/* under the lock: two first sandboxes must not both make them */
+	if (r == 0)
+		r = link_bridge(&b->link, e);
+	if (r == 0)
+		r = ruleset_make(b->name, e);
+	pool_unlock(&b->pool);
+	return r;
+}
+
+static int make(struct bridge *b, struct err *e)
+{
+	if (check_forwarding(b, e) < 0 || names_choose(&b->policy, e) < 0)
+		return -1;
+	if (take_address(b, e) < 0 || ruleset_add(b->id, &b->link, &b->policy, e) < 0 || link_join(&b->link, NETHELPER_NETNS, e) < 0)
+		return -1;
+	return names_write(b->files, b->hostname, &b->policy, &b->link, e);
+}
+
+/* ---- down ------------------------------------------------------------------------------------- */
+
+/* What the record says of a sandbox, in place of what the job says. */
+static int adopt(struct bridge *b, const json_t *record, struct err *e)
+{
+	const char *v4 = "", *v6 = "";
+	json_t *policy = NULL;
+
+	if (json_get_str(record, "address", &v4, "record", e) < 1 || json_get_str(record, "address6", &v6, "record", e) < 0 ||
+	    json_get_obj(record, "policy", &policy, "record", e) < 1)
+		return err_set(e, ERR_CORRUPT, "the record of the network of sandbox %s is malformed", b->id);
+	netpolicy_release(&b->policy);
+	if (netpolicy_load(&b->policy, policy, e) < 0)
+		return -1;
+	b->link.with6 = v6[0] != '\0';
+	if (netaddr_parse(v4, &b->link.address) < 0 || (v6[0] && netaddr_parse(v6, &b->link.address6) < 0))
+		return err_set(e, ERR_CORRUPT, "the record of the network of sandbox %s is malformed", b->id);
+	return 0;
+}
+
+static int take_back(struct bridge *b, struct err *e)
+{
+	autojson json_t *record = pool_recorded(&b->pool, b->id, e);
+
+	snprintf(b->link.port, sizeof(b->link.port), "bv%.13s", b->id);
+	if (!record)
+		return e->code == ERR_NOT_FOUND ? pool_forget(&b->pool, b->id, e) : -1;
+	if (adopt(b, record, e) < 0)
+		return -1;
+	/* the interface first: then nothing can be sent by the rules' absence */
+	if (link_leave(&b->link, e) < 0 || ruleset_take_back(b->id, &b->link, &b->policy, e) < 0)
+		return err_wrap(e, "take back the network of sandbox %s", b->id);
+	pool_free(&b->pool, (uint64_t)json_integer_value(json_object_get(record, "number")));
+	return pool_forget(&b->pool, b->id, e);
+}
+
+int bridge_up(const json_t *job, struct err *e)
+{
+	struct bridge b;
+	struct err second;
+	int r = load(&b, job, e);
+
+	if (r == 0) {
+		r = make(&b, e);
+		if (r < 0)
+			take_back(&b, &second);
+	}
+	if (r == 0)
+		answer(NULL);
+	unload(&b);
+	return r;
+}
+
+int bridge_down(const json_t *job, struct err *e)
+{
+	struct bridge b;
+	int r = load(&b, job, e);
+
+	if (r == 0)
+		r = take_back(&b, e);
+	if (r == 0)
+		answer(NULL);
+	unload(&b);
+	return r;
+}
+
+/* ---- while it lives ------------------------------------------------------------------------------ */
+
+int bridge_change(const json_t *job, struct err *e)
+{
+	struct netpolicy fresh;
+	struct bridge b;
+	autojson json_t *record = NULL;
+	int r = load(&b, job, e);
+
+	fresh = b.policy;
+	b.policy = (struct netpolicy){ 0 };
+	if (r == 0 && !(record = pool_recorded(&b.pool, b.id, e)))
+		r = -1;
+	if (r == 0)
+		r = adopt(&b, record, e);
+	/* the file in the sandbox stays as it is */
+	memcpy(fresh.dns, b.policy.dns, sizeof(fresh.dns));
+	fresh.dns_count = b.policy.dns_count;
+	/* the record first: whatever of the two the kernel has then, it is found */
+	if (r == 0 && (json_object_set_new(record, "policy", settled(b.policy_json, &fresh)) < 0 || pool_record(&b.pool, b.id, record, e) < 0))
+		r = -1;
+	if (r == 0)
+		r = ruleset_change(b.id, &b.link, &b.policy, &fresh, e);
+	if (r == 0)
+		answer(NULL);
+	netpolicy_release(&fresh);
+	unload(&b);
+	return r;
+}
+
+int bridge_describe(const json_t *job, struct err *e)
+{
+	struct ruleset_counters c;
+	struct bridge b;
+	autojson json_t *record = NULL;
+	int r = load(&b, job, e);
+
+	if (r == 0 && !(record = pool_recorded(&b.pool, b.id, e)))
+		r = -1;
+	if (r == 0)
+		r = ruleset_read(b.name, b.id, &c, e);
+	if (r == 0) {
+		json_object_set_new(record, "bytes_in", json_integer((json_int_t)c.bytes_in));
+		json_object_set_new(record, "bytes_out", json_integer((json_int_t)c.bytes_out));
+		json_object_set_new(record, "budget_exhausted", json_boolean(c.limit && c.used >= c.limit));
+		json_object_del(record, "policy");
+		json_object_del(record, "number");
+		answer(record);
+	}
+	unload(&b);
+	return r;
+}
+
+/* ---- gc --------------------------------------------------------------------------------------------- */
+
+struct gc {
+	struct bridge *b;
+	int living_fd;
+	unsigned cleared, used;
+	struct err *e;
+	int failed;
+};
+
+static int look(void *ctx, const char *id)
+{
+	struct gc *g = ctx;
+	char mine[65];
+
+	if (!faccessat(g->living_fd, id, F_OK, AT_SYMLINK_NOFOLLOW)) {
+		g->used++;
+		return 0;
+	}
+	snprintf(mine, sizeof(mine), "%s", id);
+	g->b->id = mine;
+	if (take_back(g->b, g->e) < 0)
+		g->failed = 1;	/* the others can still be cleared */
+	else
+		g->cleared++;
+	g->b->id = "";
+	return 0;
+}
+
+int bridge_gc(const json_t *job, struct err *e)
+{
+	autojson json_t *told = NULL;
+	autoclose int living = -1;
+	const char *dir = NULL;
+	struct bridge b;
+	struct gc g = { .b = &b, .e = e };
+	int r = load(&b, job, e);
+
+	if (r == 0 && json_get_str(job, "sandboxes", &dir, "job", e) < 1)
+		r = err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
+	living = r == 0 ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (r == 0 && living < 0)
+		r = err_sys(e, "open %s", dir);
+	g.living_fd = living;
+	if (r == 0)
+		r = pool_lock(&b.pool, e);
+	if (r == 0)
+		r = pool_each(&b.pool, look, &g, e);
+	if (r == 0 && g.failed)
+		r = -1;
+	if (r == 0 && !g.used)
+		r = ruleset_remove(b.name, e) < 0 || link_bridge_remove(b.name, e) < 0 ? -1 : 0;
+	if (r == 0) {
+		told = json_pack("{s:i,s:i}", "cleared", g.cleared, "used", g.used);
+		answer(told);
+	}
+	unload(&b);
+	return r;
+}
+
+/* ---- probe ------------------------------------------------------------------------------------------- */
+
+int bridge_probe(const json_t *job, struct err *e)
+{
+	struct link_plan l = { .bridge = "berthprobe", .port = "bvprobe", .with6 = 1, .route6 = 1 };
+	struct netpolicy *p = calloc(1, sizeof(*p));
+	autoclose int inner = -1;
+	int r = -1;
+
+	(void)job;
+	if (!p)
+		return err_nomem(e);
+	if (unshare(CLONE_NEWNET) < 0 || (inner = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) < 0 || unshare(CLONE_NEWNET) < 0) {
+		err_sys(e, "make a network namespace");
+	} else if (netcidr_parse("10.203.0.0/16", &l.pool, e) == 0 && netcidr_parse("fd62:6572:7468::/64", &l.pool6, e) == 0) {
+		netcidr_nth(&l.pool, 1, &l.gateway);
+		netcidr_nth(&l.pool6, 1, &l.gateway6);
+		netcidr_nth(&l.pool, 2, &l.address);
+		netcidr_nth(&l.pool6, 2, &l.address6);
+		l.with6 = access("/proc/sys/net/ipv6", F_OK) == 0;
+		if (link_bridge(&l, e) == 0 && ruleset_make(l.bridge, e) == 0 && ruleset_add("probe", &l, p, e) == 0 &&
+		    link_join(&l, inner, e) == 0)
+			r = 0;
+	}
+	if (r == 0)
+		answer(NULL);
+	free(p);
+	return r;
+}

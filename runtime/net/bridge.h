@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bridge - berth-net for --network bridge: one short run per event.
+ *
+ * A job is {"id", "uid", "files", "policy": {..., "bridge": {"name", "pool", "pool6", "forwarding", "dir"}}}: the policy
+ * as netpolicy.h has it, and where the network of this configuration stands.  All
+ * is made in the caller's network namespace.  Order of the making: the address and the
+ * record on disk, the rules, the interfaces; each step can be found and undone by the
+ * record, whenever it was cut off.
+ */
+#ifndef BERTH_RUNTIME_NET_BRIDGE_H
+#define BERTH_RUNTIME_NET_BRIDGE_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+/* Makes the network of the sandbox whose namespace is NETHELPER_NETNS. */
+int bridge_up(const json_t *job, struct err *e);
+/* Takes it back; a sandbox without one is no failure. */
+int bridge_down(const json_t *job, struct err *e);
+/* Another policy. */
+int bridge_change(const json_t *job, struct err *e);
+/* Address, ports and counters. */
+int bridge_describe(const json_t *job, struct err *e);
+/*
+ * Takes back what sandboxes that are gone left ("sandboxes" of the job is the directory where each living one
+ * has an entry), and the bridge and the table when nobody uses them.
+ */
+int bridge_gc(const json_t *job, struct err *e);
+/* Makes all of it in a namespace of its own, to see what this kernel can do. */
+int bridge_probe(const json_t *job, struct err *e);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/net/names.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+
+#define FILE_MAX 65536
+
+/* The servers of one file, which need not be there. */
+static void read_servers(const char *path, struct netpolicy *p)
+{
+	autobuf struct buf b = BUF_INIT(FILE_MAX);
+	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char *line, *save = NULL, word[64];
+	struct err ignored;
+
+	if (fd < 0 || io_read_all(fd, &b, path, &ignored) < 0 || !b.data)
+		return;
+	for (line = strtok_r(b.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		struct netserver s;
+		const char *special;
+
+		if (p->dns_count == NETPOLICY_DNS || sscanf(line, " nameserver %63s", word) != 1 ||
+		    netserver_parse(word, &s, &ignored) < 0)
+			continue;
+		special = netaddr_special(&s.addr);
+		if (!special || (strcmp(special, "loopback") && strcmp(special, "unspecified") && strcmp(special, "link-local")))
+			p->dns[p->dns_count++] = s;
+	}
+}
+
+int names_choose(struct netpolicy *p, struct err *e)
+{
+	(void)e;
+	if (!p->dns_count)
+		read_servers("/etc/resolv.conf", p);
+	/* where systemd-resolved listens on the loopback, this is what it asks */
+	if (!p->dns_count)
+		read_servers("/run/systemd/resolve/resolv.conf", p);
+	return 0;
+}
+
+static int write_file(const char *dir, const char *name, const struct buf *b, struct err *e)
+{
+	char path[400];
+	autoclose int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || io_write_all(fd, b->data ? b->data : "", b->len) < 0)
+		return err_sys(e, "write %s", path);
+	return 0;
+}
+
+int names_write(const char *dir, const char *hostname, const struct netpolicy *p, const struct link_plan *l, struct err *e)
+{
+	autobuf struct buf resolv = BUF_INIT(FILE_MAX), hosts = BUF_INIT(FILE_MAX);
+	char text[NETADDR_TEXT];
+	size_t i;
+
+	if (buf_adds(&resolv, "# made by berth\n", e) < 0)
+		return -1;
+	for (i = 0; i < p->dns_count; i++) {
+		/* resolv.conf(5) has no word for a port */
+		if (p->dns[i].port == 53 && (p->dns[i].addr.family == 4 || l->with6) &&
+		    buf_addf(&resolv, e, "nameserver %s\n", netaddr_text(&p->dns[i].addr, text)) < 0)
+			return -1;
+	}
+	if (buf_addf(&hosts, e, "# made by berth\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s %s\n",
+		     netaddr_text(&l->address, text), hostname) < 0)
+		return -1;
+	return write_file(dir, "resolv.conf", &resolv, e) < 0 ? -1 : write_file(dir, "hosts", &hosts, e);
+}

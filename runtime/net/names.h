@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* names - the /etc/resolv.conf and /etc/hosts of a sandbox with --network bridge. */
+#ifndef BERTH_RUNTIME_NET_NAMES_H
+#define BERTH_RUNTIME_NET_NAMES_H
+
+#include "runtime/net/link.h"
+#include "runtime/netpolicy.h"
+
+/* Without DNS servers of its own the policy gets the host's, but for those on its loopback, which are out of reach. */
+int names_choose(struct netpolicy *p, struct err *e);
+/* Writes both files, which are there already (they are mounted), in dir. */
+int names_write(const char *dir, const char *hostname, const struct netpolicy *p, const struct link_plan *l, struct err *e);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nft - messages and expressions of nftables, by libnftnl: the words that the
+ * rules of ruleset.c are made of.
+ *
+ * A transaction is nft_open(), any number of the calls below, nft_commit(): the
+ * kernel takes all of it or nothing.  A call that lacks memory makes the
+ * commit fail.
+ */
+#ifndef BERTH_RUNTIME_NET_NFT_H
+#define BERTH_RUNTIME_NET_NFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "runtime/net/nl.h"
+
+struct nftnl_rule;
+
+struct nft {
+	struct nl *nl;
+	const char *table;
+	int failed;		/* no memory, or too much for one batch */
+};
+
+/* Types as nft(8) shows them; two or three in a row are a concatenation. */
+enum { NFT_T_IPV4 = 7, NFT_T_IPV6 = 8, NFT_T_ETHER = 9, NFT_T_PROTO = 12, NFT_T_SERVICE = 13 };
+
+struct nft_set {
+	const char *name;
+	uint8_t key[3];		/* types; 0: no more */
+	uint8_t data[2];	/* a map to values; 0: none */
+	uint32_t object;	/* a map to objects: NFT_OBJECT_*; 0: none */
+	int interval;
+};
+
+struct nft_chain {
+	const char *name;
+	const char *type;	/* NULL: not at a hook */
+	uint32_t hook;
+	int32_t priority;
+};
+
+int nft_open(struct nft *t, const char *table, struct err *e);
+/* Sends it; the transaction is closed whatever the result. */
+int nft_commit(struct nft *t, struct err *e);
+void nft_abort(struct nft *t);
+
+void nft_table(struct nft *t, int add);
+void nft_chain(struct nft *t, const struct nft_chain *c);
+void nft_set(struct nft *t, const struct nft_set *s, uint32_t id);
+
+/* A rule: nft_rule(), expressions in order, nft_rule_end(). */
+struct nftnl_rule *nft_rule(struct nft *t, const char *chain);
+void nft_rule_end(struct nft *t, struct nftnl_rule *r);
+
+/* Registers of four bytes, numbered from 0; a value takes as many as it needs. */
+void nft_meta(struct nftnl_rule *r, uint32_t key, unsigned reg);
+void nft_ct(struct nftnl_rule *r, uint32_t key, unsigned reg);
+void nft_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, uint32_t len, unsigned reg);
+void nft_fib_daddr_type(struct nftnl_rule *r, unsigned reg);
+void nft_mask(struct nftnl_rule *r, unsigned reg, const void *mask, uint32_t len);
+/* op: NFT_CMP_EQ, NFT_CMP_NEQ */
+void nft_compare(struct nftnl_rule *r, uint32_t op, unsigned reg, const void *data, uint32_t len);
+void nft_lookup(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
+/* data_reg gets what the map holds. */
+void nft_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg, unsigned data_reg);
+/* Counts on the object that the map holds; of a quota: goes on only when it is over. */
+void nft_object_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
+/* NF_ACCEPT, NF_DROP, or NFT_GOTO and NFT_JUMP with a chain */
+void nft_verdict(struct nftnl_rule *r, int verdict, const char *chain);
+void nft_reject(struct nftnl_rule *r);
+void nft_masquerade(struct nftnl_rule *r);
+/* family: NFPROTO_IPV4, NFPROTO_IPV6 */
+void nft_dnat(struct nftnl_rule *r, uint32_t family, unsigned addr_reg, unsigned port_reg);
+
+/* Elements; keys and data as registers hold them, each part padded to four bytes. */
+struct nft_element {
+	uint8_t key[32], key_end[32], data[32];
+	uint32_t key_len, data_len;	/* data_len 0: none */
+	int has_end, interval_end;
+	const char *object;		/* NULL: none */
+};
+
+void nft_elements(struct nft *t, int add, const char *set, uint32_t id, const struct nft_element *list, size_t count);
+void nft_counter(struct nft *t, int add, const char *name);
+/* bytes 0: no limit.  One that is there keeps what it has counted. */
+void nft_quota(struct nft *t, int add, const char *name, uint64_t bytes);
+
+/* What an object has counted: 0, or -1 with ERR_NOT_FOUND. */
+int nft_read_counter(const char *table, const char *name, uint64_t *ret_bytes, struct err *e);
+int nft_read_quota(const char *table, const char *name, uint64_t *ret_limit, uint64_t *ret_used, struct err *e);
+/* 1 when the table is there and has that chain, 0 when there is no table; -1 with ERR_EXISTS when it is another's. */
+int nft_table_is_ours(const char *table, const char *mark, struct err *e);
+/* Calls each for every element of a set. */
+int nft_walk(const char *table, const char *set, void (*each)(void *ctx, const struct nft_element *el), void *ctx, struct err *e);
+
+#endif

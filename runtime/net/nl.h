@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nl - netlink requests in batches, each answered; the kernel's own words are the error.
+ *
+ * Several messages go in one datagram; the kernel works through them in order and
+ * acknowledges each.  What each was for is remembered until then, so the
+ * error can say it (NETLINK_EXT_ACK, Linux 4.12).
+ */
+#ifndef BERTH_RUNTIME_NET_NL_H
+#define BERTH_RUNTIME_NET_NL_H
+
+#include <libmnl/libmnl.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define NL_BUFFER 131072
+#define NL_MESSAGES 512
+#define NL_WHAT 80
+
+struct nl {
+	struct mnl_socket *sock;
+	char *buf;
+	size_t len;
+	unsigned seq, first;
+	struct nl_note {
+		char what[NL_WHAT];
+		int may_fail;	/* -errno that is no failure; 0: none */
+		int acked;	/* asked for; always but within an nftables batch's frame */
+	} notes[NL_MESSAGES];
+};
+
+/* bus: NETLINK_ROUTE or NETLINK_NETFILTER; of the caller's network namespace. */
+struct nl *nl_open(int bus, struct err *e);
+void nl_close(struct nl *n);
+/*
+ * Starts a message at the end of the batch; fill it with mnl_attr_put*() and
+ * end it with nl_end().  NULL when the batch is full.
+ */
+struct nlmsghdr *nl_begin(struct nl *n, uint16_t type, uint16_t flags, const char *what_fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void nl_end(struct nl *n, const struct nlmsghdr *nlh);
+/* The last message may fail with this errno. */
+void nl_may_fail(struct nl *n, int os_errno);
+/* Sends the batch, waits for all answers.  The first failure is the error; os_errno is the kernel's. */
+int nl_send(struct nl *n, struct err *e);
+/* Drops what was put in since the last nl_send(). */
+void nl_reset(struct nl *n);
+/* One request whose answer is data: cb for each message of it.  Uses no batch. */
+int nl_query(struct nl *n, struct nlmsghdr *nlh, mnl_cb_t cb, void *ctx, const char *what, struct err *e);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool - which sandbox has which address, on disk, below state_dir/network/ (0700):
+ *
+ *   lock          flock'ed while an address is taken, the bridge made, or leftovers looked for;
+ *                 holds the number after the one taken last
+ *   N             the address number N of the pools is taken; holds the sandbox's id
+ *   ID.json       what the kernel was told of the sandbox, written before it is told
+ *
+ * Numbers go round, so that an address is not another's a moment later.
+ */
+#ifndef BERTH_RUNTIME_NET_POOL_H
+#define BERTH_RUNTIME_NET_POOL_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/netaddr.h"
+
+struct pool {
+	int dir_fd, lock_fd;
+};
+
+#define POOL_FIRST 2	/* 0 is the network, 1 the bridge */
+
+int pool_open(struct pool *p, const char *dir, struct err *e);
+void pool_close(struct pool *p);
+int pool_lock(struct pool *p, struct err *e);
+void pool_unlock(struct pool *p);
+/* Takes a number for id: locked by the caller.  ERR_LIMIT when none is free. */
+int pool_take(struct pool *p, const char *id, const struct netcidr *net, const struct netcidr *net6, uint64_t *ret_number, struct err *e);
+void pool_free(struct pool *p, uint64_t number);
+int pool_record(struct pool *p, const char *id, const json_t *record, struct err *e);
+/* A new reference; NULL with ERR_NOT_FOUND. */
+json_t *pool_recorded(struct pool *p, const char *id, struct err *e);
+/* Forgets the record, and every number of the id when it has no record. */
+int pool_forget(struct pool *p, const char *id, struct err *e);
+/* Every id that has a number or a record. */
+int pool_each(struct pool *p, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ruleset - what may pass the bridge: a table of nftables, and one sandbox's elements of its sets.
+ *
+ * The rules are the same however many sandboxes there are: who may what stands in sets
+ * and maps.  A sandbox comes and goes by one transaction; what it is called by is its
+ * address and its id.
+ *
+ *   from a sandbox   its own addresses only (source, hardware address); its byte budget;
+ *                    answers to what came in by a published port; DNS servers it was given;
+ *                    not what is denied; what is allowed; else public addresses.  Not the
+ *                    host itself, not another sandbox.
+ *   to a sandbox     answers, and published ports.
+ */
+#ifndef BERTH_RUNTIME_NET_RULESET_H
+#define BERTH_RUNTIME_NET_RULESET_H
+
+#include "runtime/net/link.h"
+#include "runtime/netpolicy.h"
+
+struct ruleset_counters {
+	uint64_t bytes_in, bytes_out, limit, used;
+};
+
+/* Makes the table, whole, unless it is there.  Its name is the bridge's. */
+int ruleset_make(const char *bridge, struct err *e);
+int ruleset_remove(const char *bridge, struct err *e);
+/* A sandbox's elements, counters and budget. */
+int ruleset_add(const char *id, const struct link_plan *l, const struct netpolicy *p, struct err *e);
+/* Another policy in place of the old one, in one transaction; what it has used of its budget stays used. */
+int ruleset_change(const char *id, const struct link_plan *l, const struct netpolicy *old, const struct netpolicy *fresh, struct err *e);
+/*
+ * Takes back what ruleset_add() and ruleset_change() made.  The policy may be
+ * another than the kernel has (a crash in between): then the sets are looked through.
+ */
+int ruleset_take_back(const char *id, const struct link_plan *l, const struct netpolicy *p, struct err *e);
+int ruleset_read(const char *bridge, const char *id, struct ruleset_counters *ret, struct err *e);
+
+#endif

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a sandbox with --network bridge must not reach, and in whose name it must not speak (K20, S20, S21); kill -9 of
+berth and of its helper at each step, then one berth gc (L08).
+"""
+import itertools
+import json
+import os
+import re
+import subprocess
+import time
+
+import berthtest as b
+import netlab
+import proc
+from box import Box
+from netlab import BRIDGE, HOST, HOST6, INSIDE, INSIDE6, METADATA, OUTSIDE, OUTSIDE6, Lab, need_bridge, tries
+
+COST = 70
+GATEWAY, GATEWAY6 = "10.203.0.1", "fd62:6572:7468::1"
+
+
+def test_K20_by_address_name_and_redirect():
+    need_bridge()
+
+    def away(path, headers):
+        return (302, {"Location": f"http://{METADATA}/"}, b"") if path == "/meta" else (200, {}, b"end")
+
+    turn = itertools.count()
+    names = {f"n{i}.test": [a] for i, a in enumerate(INSIDE + INSIDE6 + (HOST, HOST6, GATEWAY, GATEWAY6))}
+    names["flip.test"] = lambda kind: [OUTSIDE] if next(turn) % 2 == 0 else [METADATA]
+    with Lab(names=names, answer=away, forwarding=True) as lab:
+        b.run(*BRIDGE, "host", "true", ok=True)  # the bridge is there
+        lab.forbidden += [lab.add(None, lab.host, a, 80) for a in (GATEWAY, GATEWAY6)]
+        addresses = list(INSIDE + INSIDE6) + [HOST, HOST6, GATEWAY, GATEWAY6, "127.0.0.1", "::1", "::ffff:" + METADATA, "::ffff:" + HOST,
+                                              "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"]
+        got = tries((), [("direct", a, 80) for a in addresses + list(names)] + [("direct", h, 80) for h in ("outside.test", OUTSIDE6)],
+                    base=BRIDGE, timeout=120)
+        for (how, host, port), (status, text) in got.items():
+            assert status == 200 if host in ("outside.test", OUTSIDE6) else status == 0 or host == "flip.test", (host, status, text)
+        r = b.run(*BRIDGE, "host", "curl", "-sL", "-m", "3", "http://outside.test/meta")
+        assert r.code in (7, 28), b.describe(r)
+        # what is not TCP: pings, and every other port of the host
+        r = b.run(*BRIDGE, "host", "python3", "-c", UDP, HOST, GATEWAY, METADATA, ok=True)
+        assert r.out == "silent\n" * 3, b.describe(r)
+        lab.untouched()
+
+
+UDP = """
+import socket, sys
+for host in sys.argv[1:]:
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(0.5)
+    s.connect((host, 53))
+    try:
+        s.send(b"x")
+        s.recv(10)
+        print("answered")
+    except OSError:
+        print("silent")
+"""
+
+# Raw frames from eth0, in a name given: an ARP reply that claims an address, then a UDP packet to the outside.
+SPOOF = """
+import socket, struct, sys
+src_mac, src_ip, gw_mac, dst_ip = bytes.fromhex(sys.argv[1]), socket.inet_aton(sys.argv[2]), bytes.fromhex(sys.argv[3]), socket.inet_aton(sys.argv[4])
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("eth0", 0))
+arp = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 2) + src_mac + src_ip + gw_mac + socket.inet_aton("10.203.0.1")
+for dst in (gw_mac, b"\\xff" * 6):
+    s.send(dst + src_mac + b"\\x08\\x06" + arp)
+def ip(payload):
+    head = bytearray(struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 1, 0, 64, 17, 0) + src_ip + dst_ip)
+    total = sum(struct.unpack("!10H", head))
+    while total >> 16: total = (total & 0xffff) + (total >> 16)
+    head[10:12] = struct.pack("!H", ~total & 0xffff)
+    return bytes(head) + payload
+udp = struct.pack("!HHHH", 999, 9999, 8 + len(sys.argv[5]), 0) + sys.argv[5].encode()
+for _ in range(3):
+    s.send(gw_mac + src_mac + b"\\x08\\x00" + ip(udp))
+"""
+
+
+def mac_of(address):
+    return "0262" + "".join(f"{int(x):02x}" for x in address.split("."))
+
+
+def test_S20_no_spoofed_source():
+    """With the capabilities for it, a sandbox sends in another's name: by address, by hardware address, by both."""
+    need_bridge()
+    raw = ("--cap-add", "NET_RAW", "--cap-add", "NET_ADMIN", "--seccomp", "unconfined")
+    with Lab(forwarding=True) as lab, Box("--name", "victim", *BRIDGE) as victim, Box("--name", "liar", *BRIDGE, *raw) as liar:
+        own, other = (json.loads(b.berth("network", "inspect", n, ok=True).out)["address"] for n in ("liar", "victim"))
+        with netlab.within(lab.outside):
+            sink = netlab.socket.socket(netlab.socket.AF_INET, netlab.socket.SOCK_DGRAM)
+        sink.bind((OUTSIDE, 9999))
+        sink.settimeout(5)
+
+        def send(mac, address, text):
+            liar.exec("python3", "-c", SPOOF, mac, address, mac_of(GATEWAY), OUTSIDE, text, ok=True)
+
+        send(mac_of(own), other, "ip..")
+        send(mac_of(other), other, "both")
+        send(mac_of(other), own, "mac.")
+        send("020000000001", own, "made")
+        send(mac_of(own), "8.8.8.8", "out.")
+        send(mac_of(GATEWAY), GATEWAY, "gate")
+        send(mac_of(own), own, "true!")  # arrives, and so shows that the others were sent
+        data, peer = sink.recvfrom(100)
+        assert data == b"true!", f"a packet in another's name got out: {data}"
+        assert victim.exec("curl", "-s", "-m", "5", "http://outside.test/", ok=True).out, "and the victim's traffic goes on"
+        neighbours = subprocess.run(["ip", "neigh", "show", "dev", "berth0"], stdout=subprocess.PIPE, text=True).stdout
+        for line in neighbours.splitlines():
+            assert "PERMANENT" in line, f"learned from a sandbox: {line}"
+            if ":" not in line.split()[0]:
+                assert mac_of(line.split()[0]) in line.replace(":", ""), line
+        # its own interface is its own to change; that leads nowhere
+        liar.exec("sh", "-c", f"ip addr add {other}/32 dev eth0; ip link set eth0 address 02:62:{':'.join(f'{int(x):02x}' for x in other.split('.'))}; "
+                  "ip neigh flush all; ip route add default dev eth0 metric 1", ok=None)
+        r = liar.exec("curl", "-s", "-m", "2", "--interface", other, f"http://{OUTSIDE}/")
+        assert r.code != 0, b.describe(r)
+        sink.close()
+        assert set(lab.web.peers) == {HOST}
+        lab.untouched()
+
+
+def test_S20_sandboxes_do_not_reach_each_other():
+    need_bridge()
+    with Lab(forwarding=True) as lab, Box("--name", "a", *BRIDGE) as x, Box("--name", "b", *BRIDGE, "--allow-net", "10.0.0.0/8",
+                                                                           "--allow-net", "fd00::/8") as y:
+        x.main.detach("python3", "-c", "import http.server, socket\nclass S(http.server.ThreadingHTTPServer):\n address_family = socket.AF_INET6\n"
+                      "S(('::', 8000), http.server.SimpleHTTPRequestHandler).serve_forever()")
+        b.wait_for(lambda: x.exec("curl", "-s", "-o", "/dev/null", "http://127.0.0.1:8000/").code == 0, 10, "the server")
+        net = json.loads(b.berth("network", "inspect", "a", ok=True).out)
+        for host in (net["address"], f"[{net['address6']}]"):
+            r = y.exec("curl", "-s", "-m", "2", f"http://{host}:8000/")
+            assert r.code in (7, 28), "even with the range allowed: " + b.describe(r)
+            # the host itself may
+            assert subprocess.run(["curl", "-s", "-m", "3", "-o", "/dev/null", f"http://{host}:8000/"]).returncode == 0, host
+        lab.untouched()
+
+
+# ---- kill -9 ------------------------------------------------------------------------------------
+
+RUN = ("run", "--network", "bridge", "-p", "8080:80", "--allow-net", "10.0.0.0/8", "host", "sh", "-c", "sleep 0.05; exit 3")
+
+
+def left_over():
+    found = [f"interface {n}" for n in netlab.ports()]
+    if netlab.elements():
+        found.append(f"{netlab.elements()} elements in nftables")
+    top = os.path.join(b.root(), "state", "network")
+    found += [f"state/network/{n}" for n in os.listdir(top) if n != "lock"]
+    out = subprocess.run(["ip", "neigh", "show", "nud", "permanent"], stdout=subprocess.PIPE, text=True).stdout
+    found += [f"neighbour {line}" for line in out.splitlines() if "10.203." in line]
+    found += [f"process {proc.cmdline(p)}" for p in proc.descendants(os.getpid())]
+    return found
+
+
+def settle(label, bad):
+    me = os.getpid()
+    try:
+        b.wait_for(lambda: not [p for p in proc.descendants(me) if proc.alive(p)], 3)
+    except AssertionError:
+        bad.append(f"{label}: alive: {[proc.cmdline(p) for p in proc.descendants(me)]}")
+        b.kill_tree(me)
+    proc.reap()
+    r = b.berth("gc", timeout=30)
+    if r.code:
+        bad.append(f"{label}: berth gc says {r.err.strip()}")
+    if netlab.ruleset() or "berth0" in [n for _, n in netlab.socket.if_nameindex()]:
+        bad.append(f"{label}: the bridge or its rules are left")
+    left = left_over()
+    if left:
+        bad.append(f"{label}: left after gc: {left[:5]}")
+
+
+@b.deadline(150)
+def test_L08_kill_9_of_the_helper_at_each_step():
+    """By strace, the n-th of each of its telling calls; the sandbox is refused, and nothing of it is left even before gc."""
+    need_bridge()
+    bad, killed = [], 0
+    with Lab(forwarding=True):
+        b.run(*BRIDGE, "host", "true", ok=True)
+        for call in ("sendto", "flock", "renameat", "setns", "pwrite64", "fsync"):
+            for nth in range(1, 40):
+                r = b.berth(*RUN, prefix=("strace", "-f", "-qq", "-o", b.tmp("trace"), "-e", f"trace={call}", "-e",
+                                          f"inject={call}:signal=SIGKILL:when={nth}"), timeout=60)
+                with open(b.tmp("trace")) as f:
+                    hit = "killed by SIGKILL" in f.read()
+                if r.code == 3 and not hit:
+                    break
+                killed += 1
+                if r.code != 3 and r.code > 0 and "network" not in r.err and "berth" in r.err:
+                    bad.append(f"{call} {nth}: {r.code} {r.err.strip()}")
+                settle(f"{call} {nth}", bad)
+                b.run(*BRIDGE, "host", "true", ok=True)
+    assert not bad, "\n".join(bad)
+    assert killed >= 15, killed
+
+
+@b.deadline(150)
+def test_L08_kill_9_of_berth_at_any_time():
+    need_bridge()
+    bad = []
+    with Lab(forwarding=True):
+        began = time.monotonic()
+        b.run(*BRIDGE, "host", "true", ok=True)
+        whole = time.monotonic() - began
+        for i in range(14):
+            p = b.start(*RUN)
+            time.sleep(whole * 1.2 * i / 14)  # the point to hit
+            b.stop(p)
+            settle(f"after {whole * 1.2 * i / 14 * 1000:.0f} ms", bad)
+        for i in range(3):
+            x = b.berth("create", *BRIDGE, "host", ok=True).out.strip()
+            keeper = json.loads(b.berth("inspect", x, ok=True).out)["supervisor_pid"]
+            proc.kill(keeper)
+            b.wait_for(lambda: not proc.alive(keeper), 5, "the keeper's end")
+            proc.reap_orphans(os.getpid())
+            settle(f"keeper {i}", bad)
+            b.berth("rm", "-f", x, ok=True)
+    assert not bad, "\n".join(bad)
