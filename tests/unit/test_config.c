@@ -90,7 +90,7 @@ Test(config, each_type_is_read_in_its_forms)
 Test(config, what_is_unknown_is_refused_with_a_suggestion)
 {
 	bad("[sandbxo]\n", "f: unknown section [sandbxo]; hint: did you mean [sandbox]?");
-	bad("[network]\n", "unknown section [network]; hint: berth config show lists");
+	bad("[wires]\n", "unknown section [wires]; hint: berth config show lists");
 	bad("[sandbox]\nmemory = 1\n", "unknown key memory in [sandbox]; hint: did you mean memory_limit?");
 	bad("[sandbox]\ncpu_limt = 1\n", "hint: did you mean cpu_limit?");
 	bad("[sandbox]\nmax_sandboxes = 1\n", "unknown key max_sandboxes in [sandbox]; hint: it belongs under [manager]");

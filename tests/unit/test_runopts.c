@@ -482,16 +482,45 @@ Test(runopts, a_profile_from_a_file_is_stacked_on_the_standard_one)
 	cr_expect_eq(o.custom.a.insns, seccomp_builtin("standard")->a.insns);
 }
 
-Test(runopts, a_network_that_cannot_be_made_is_refused)
+Test(runopts, network_enabled_means_a_bridge_unless_told_otherwise)
 {
-	struct err e;
-
 	config.network_enabled = 1;
-	cr_expect_eq(finish(NULL, &e), -1);
-	cr_expect_eq(e.code, ERR_UNSUPPORTED);
+	finished(NULL);
+	cr_expect_eq(o.spec.network, NETWORK_BRIDGE);
+	cr_expect(strstr(o.spec.net_policy, "\"bridge\""), "%s", o.spec.net_policy);
+}
+
+Test(runopts, network_enabled_yields_to_the_option)
+{
+	config.network_enabled = 1;
 	set(RUNOPT_NETWORK, "none");
 	finished(NULL);
 	cr_expect_eq(o.spec.network, NETWORK_NONE);
+	cr_expect_null(o.spec.net_policy);
+}
+
+Test(runopts, rules_without_a_network_that_has_them_are_refused)
+{
+	struct err e;
+
+	set(RUNOPT_ALLOW_HOST, "example.com");
+	cr_expect_eq(finish(NULL, &e), -1);
+	cr_expect_eq(e.code, ERR_INVALID);
+	cr_expect(strstr(e.msg, "--network egress"), "%s", e.msg);
+}
+
+Test(runopts, egress_has_a_policy_and_the_proxy_s_variables)
+{
+	size_t i, found = 0;
+
+	set(RUNOPT_NETWORK, "egress");
+	set(RUNOPT_ALLOW_HOST, "example.com");
+	set(RUNOPT_NETWORK_BYTES, "1k");
+	finished(NULL);
+	cr_expect_str_eq(o.spec.net_policy, "{\"allow_host\":[\"example.com\"],\"max_bytes\":1024}");
+	for (i = 0; i < o.spec.env_count; i++)
+		found += !strcmp(o.spec.env[i], "https_proxy=http://127.0.0.1:3128") || !strcmp(o.spec.env[i], "HTTPS_PROXY=http://127.0.0.1:3128");
+	cr_expect_eq(found, 2);
 }
 
 Test(runopts, a_relative_directory_and_an_empty_user_are_refused)
