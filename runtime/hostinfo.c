@@ -75,6 +75,10 @@ static const struct host_probe probes[] = {
 	{ "devpts in userns", 1, host_probe_devpts, 0, "refuses to run" },
 	{ "disk on file", 0, host_probe_loop, 0, "refuses --keep and a --disk over half of --memory; smaller writable "
 	  "layers are kept in memory" },
+	{ "network egress", 0, host_probe_egress, 0, "refuses --network egress" },
+	{ "network bridge", 0, host_probe_bridge, 0, "refuses --network bridge; egress needs none of it" },
+	{ "forwarding", 0, host_probe_forwarding, 0, "refuses --network bridge unless [network] forwarding = true in berth.toml lets it "
+	  "switch forwarding on", 1 },
 	{ "project quota", 0, host_probe_quota, 0, "does without: each writable layer is a file system of its own, bounded "
 	  "in bytes and inodes" },
 

@@ -80,5 +80,9 @@ void host_probe_mount_in_userns(const struct hostinfo_place *p, const struct hos
 void host_probe_devpts(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_loop(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_quota(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
+/* hostprobe_net.c */
+void host_probe_egress(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
+void host_probe_bridge(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
+void host_probe_forwarding(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 
 #endif

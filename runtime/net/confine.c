@@ -87,7 +87,12 @@ static int filter(struct err *e)
 	if (r == 0)
 		r = seccomp_load(c);
 	seccomp_release(c);
-	return r < 0 ? err_errno(e, -r, "load the proxy's seccomp filter") : 0;
+	if (r < 0)
+		return err_errno(e, -r, "load the proxy's seccomp filter");
+	/* read back: a call that is not in the list */
+	if (syscall(SYS_getuid) != -1 || errno != EPERM)
+		return err_set(e, ERR_INTERNAL, "the proxy is not confined: its filter refuses nothing");
+	return 0;
 }
 
 static int read_back(uid_t uid, struct err *e)

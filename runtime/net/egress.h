@@ -8,5 +8,7 @@
 
 /* Returns when the supervisor has gone; -1 before it was told that all is ready. */
 int egress_run(const json_t *job, struct err *e);
+/* Takes all of the proxy's confinement, to see whether this kernel has it. */
+int egress_probe(const json_t *job, struct err *e);
 
 #endif
