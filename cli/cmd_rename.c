@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/sandbox_open.h"
+#include "manager/events.h"
 #include "manager/rename.h"
 
 enum { OPT_JSON = 1 };
@@ -38,6 +39,8 @@ static int rename_main(const struct command *self, int argc, char **argv)
 		r = sandbox_ref_find(&s, argv[rest], &e);
 	if (r == 0)
 		r = registry_rename(&s.registry, s.id, argv[rest + 1], &e);
+	if (r == 0)
+		events_add(&s.registry, "rename", s.id, json_pack("{s:s}", "name", argv[rest + 1]));
 	if (r == 0 && json)
 		printf("{\"id\":\"%s\",\"name\":\"%s\"}\n", s.id, argv[rest + 1]);
 	sandbox_ref_close(&s);

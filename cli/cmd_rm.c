@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/sandbox_open.h"
+#include "manager/events.h"
 
 enum { OPT_FORCE = 1, OPT_JSON };
 
@@ -38,7 +39,10 @@ static int remove_one(struct registry *r, const char *ref, int force, struct err
 		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: berth stop %s first, or rm --force", id, id);
 	if (!kept && resident_stop(r, id, 0, e) < 0)
 		return -1;
-	return registry_forget(r, id, e);
+	if (registry_forget(r, id, e) < 0)
+		return -1;
+	events_add(r, "rm", id, NULL);
+	return 0;
 }
 
 static int rm_main(const struct command *self, int argc, char **argv)

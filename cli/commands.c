@@ -36,6 +36,8 @@ const struct command *const commands[] = {
 	&cmd_file_mv,
 	&cmd_code,
 	&cmd_diff,
+	&cmd_logs,
+	&cmd_events,
 	&cmd_network_ls,
 	&cmd_network_inspect,
 	&cmd_network_log,

@@ -37,6 +37,8 @@ extern const struct command cmd_file_rm;
 extern const struct command cmd_file_mv;
 extern const struct command cmd_code;
 extern const struct command cmd_diff;
+extern const struct command cmd_logs;
+extern const struct command cmd_events;
 extern const struct command cmd_network_ls;
 extern const struct command cmd_network_inspect;
 extern const struct command cmd_network_log;

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "cli/imageuse.h"
 #include "cli/runopts.h"
+#include "manager/events.h"
 #include "manager/wire.h"
 #include "runtime/writable.h"
 
@@ -130,8 +131,12 @@ int resident_create(struct registry *r, const char *name, json_t *spec, char ret
 	memcpy(id, x.claim.id, sizeof(id));
 	if (result == 0)
 		result = registry_save(r, id, SPEC_FILE, spec, e);
-	if (result == 0)
+	if (result == 0) {
+		events_add(r, "create", id, json_pack("{s:s,s:O*}", "name", name, "image", json_object_get(spec, "image")));
 		result = launch(r, &x, spec, name, e);
+		if (result < 0)
+			events_add(r, "create-failed", id, json_pack("{s:s}", "error", e->msg));
+	}
 	if (result < 0 && id[0]) {
 		if (!x.spawned)
 			registry_release(r, &x.claim, &ignored);

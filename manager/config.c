@@ -137,6 +137,8 @@ const struct config_key config_keys[] = {
 	  "a sandbox unused for this long is removed; 0 is never" },
 	{ "manager", "cleanup_interval", CONFIG_DURATION, "300s", 1000, 366 * DAY_MS, FIELD(cleanup_interval_ms), NULL,
 	  NULL, "how often what crashed sandboxes left is looked for" },
+	{ "manager", "log_size", CONFIG_SIZE, "2m", 0, 1ULL << 40, FIELD(log_bytes), NULL, NULL,
+	  "bytes of output of a sandbox that berth logs remembers; 0 is none" },
 	{ "policy", "deny", CONFIG_LIST,
 	  "rm -rf /\nmkfs\nmkfs.*\ndd if=/dev/zero\n:(){:|:&};:\nchmod -R 777 /\nchown -R", 0, 4095, FIELD(deny),
 	  policy_rule_check, NULL, "commands that exec, sh and code refuse: a guard-rail, not a boundary" },

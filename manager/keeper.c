@@ -164,6 +164,7 @@ static int own_op(struct keeper *k, int client, const char *op, const json_t *rq
 			return -1;
 		k->paused = op[0] == 'p';
 		keeper_answer(k, client, json_pack("{s:b}", "paused", op[0] == 'p'), NULL, 0);
+		keeper_event(k, op, NULL);
 		return 0;
 	}
 	if (!strcmp(op, "stop")) {
@@ -489,6 +490,9 @@ static void end(struct keeper *k)
 	fd_close(&k->listen_fd);
 	if (k->stop_reason)
 		keeper_record_stop(k);
+	if (k->announced)
+		keeper_event(k, "stop", json_pack("{s:s}", "reason", k->stop_reason ? k->stop_reason : "requested"));
+	keeper_journal_end(k);
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0])
 			session_release(k, &k->sessions[i]);
@@ -551,6 +555,9 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 	(void)!io_write_all(ready_fd, &e, sizeof(e));
 	close(ready_fd);
 	if (r == 0) {
+		k->announced = 1;
+		keeper_event(k, "start", json_pack("{s:O*,s:O*}", "name", json_object_get(ks->record, "name"), "image",
+						   json_object_get(ks->record, "image")));
 		loop(k);
 		end(k);
 	}

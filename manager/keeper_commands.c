@@ -421,6 +421,18 @@ static void put_away(struct keeper *k, struct keeper_command *c)
 	fd_close(&c->in_fd);
 }
 
+static void note_end(struct keeper *k, struct keeper_command *c)
+{
+	char id[24];
+	int i;
+
+	snprintf(id, sizeof(id), "c%u", c->seq);
+	for (i = 0; i < 2 && c->detached && !c->tty; i++)
+		keeper_log_dropped(k, id, i ? "stderr" : "stdout", c->out[i].total - c->logged[i]);
+	if (!c->helper)
+		keeper_event_end(k, "exit", &c->verdict, json_pack("{s:s}", "command", id));
+}
+
 static void conclude(struct keeper *k, struct keeper_command *c)
 {
 	struct err ignored;
@@ -443,8 +455,21 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	tell_waiters(k, c);
 	keeper_follow_news(k, c);
 	keeper_busy(k);
+	note_end(k, c);
 	if (!c->facts.left_behind)
 		put_away(k, c);
+}
+
+#define EVENT_TEXT 200
+
+/* What an event says of a text: its beginning, in whole characters. */
+static size_t text_length(const char *text)
+{
+	size_t n = text ? strnlen(text, EVENT_TEXT) : 0;
+
+	while (n && ((unsigned char)text[n] & 0xc0) == 0x80)
+		n--;
+	return n;
 }
 
 static void started(struct keeper *k, struct keeper_command *c, int pid)
@@ -462,6 +487,8 @@ static void started(struct keeper *k, struct keeper_command *c, int pid)
 		cgroup_kill(&c->leaf, &ignored);
 	snprintf(id, sizeof(id), "c%u", c->seq);
 	keeper_answer(k, c->client, json_pack("{s:s,s:b,s:i}", "command", id, "started", 1, "pid", pid), NULL, 0);
+	if (!c->helper)
+		keeper_event(k, "exec", json_pack("{s:s,s:s#}", "command", id, "text", c->text ? c->text : "", text_length(c->text)));
 	if (c->detached)
 		c->client = -1;
 }
@@ -504,9 +531,10 @@ void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 
 	for (rounds = 0; rounds < 16 && c->out_fd[which] >= 0 && !keeper_follow_lags(k, c); rounds++) {
 		n = read(c->out_fd[which], buf, sizeof(buf));
-		if (n > 0)
+		if (n > 0) {
 			ring_add(&c->out[which], buf, (size_t)n, &ignored);
-		else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			keeper_log_command(k, c, which, buf, (size_t)n);
+		} else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 			fd_close(&c->out_fd[which]);
 		else
 			break;

@@ -87,6 +87,7 @@ static int op_file(struct keeper *k, int client, const json_t *rq, const int *fd
 	if (!c)
 		return -1;
 	c->client = client;
+	c->helper = 1;
 	if (launch_helper(k, c, rq, fds, e) < 0) {
 		keeper_command_remove(k, c);
 		return -1;

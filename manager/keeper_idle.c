@@ -151,6 +151,7 @@ static int op_update(struct keeper *k, int client, const json_t *rq, struct err 
 	k->limits = l;
 	k->limits_changed = 1;
 	keeper_answer(k, client, json_pack("{s:b,s:I}", "updated", 1, "cut", (json_int_t)cut), NULL, 0);
+	keeper_event(k, "update", NULL);
 	return 0;
 }
 

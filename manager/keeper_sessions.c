@@ -44,7 +44,7 @@
 #include "runtime/writable.h"
 
 #define PROBE_MS 100
-#define ESCALATE_FIRST_MS 600	/* what the shell may need to leave many levels, a fork each */
+#define ESCALATE_FIRST_MS 1200	/* what the shell may need to leave many levels, a fork each */
 #define ESCALATE_MS 100
 #define ESCALATE_MAX 10
 #define NUDGE_MS 150
@@ -354,6 +354,19 @@ static void reset_command(struct keeper_session *s)
 	s->nudged = 0;
 }
 
+/* In whole characters, and only when it is text. */
+static void keep_text(struct keeper_session *s, const char *text, size_t n)
+{
+	json_t *check;
+	size_t part = n < sizeof(s->text) - 1 ? n : sizeof(s->text) - 1;
+
+	while (part < n && part && ((unsigned char)text[part] & 0xc0) == 0x80)
+		part--;
+	check = memchr(text, 0, part) ? NULL : json_stringn(text, part);
+	snprintf(s->text, sizeof(s->text), "%.*s", check ? (int)part : 0, text);
+	json_decref(check);
+}
+
 static int run_text(struct keeper *k, struct keeper_session *s, int client, const char *text, size_t n, uint64_t timeout_ms,
 		    struct err *e)
 {
@@ -387,6 +400,7 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 		return -1;
 	s->number++;
 	s->busy = 1;
+	keep_text(s, text, n);
 	s->client = client;
 	s->started_ms = keeper_now_ms();
 	s->deadline_ms = timeout_ms ? s->started_ms + timeout_ms : 0;
@@ -397,19 +411,19 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-static int take_output(struct ring *r, json_t *answer, const char *prefix, int inlined, int *ret_fd, struct err *e)
+static int take_output(struct ring *r, json_t *answer, const char *prefix, int inlined, int *ret_fd, struct buf *b,
+		       struct err *e)
 {
 	json_t *text;
-	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
 	uint64_t start, next = 0;
 	char key[32];
 	int result;
 
-	result = ring_read(r, 0, SIZE_MAX / 2, &b, &start, &next, e);
+	result = ring_read(r, 0, SIZE_MAX / 2, b, &start, &next, e);
 	snprintf(key, sizeof(key), "%s_head_bytes", prefix);
-	json_object_set_new(answer, key, json_integer((json_int_t)b.len));
+	json_object_set_new(answer, key, json_integer((json_int_t)b->len));
 	if (result == 0 && next < r->total)
-		result = ring_read(r, next, SIZE_MAX / 2, &b, &start, &next, e);
+		result = ring_read(r, next, SIZE_MAX / 2, b, &start, &next, e);
 	snprintf(key, sizeof(key), "%s_bytes", prefix);
 	json_object_set_new(answer, key, json_integer((json_int_t)r->total));
 	snprintf(key, sizeof(key), "%s_dropped", prefix);
@@ -417,10 +431,10 @@ static int take_output(struct ring *r, json_t *answer, const char *prefix, int i
 	/* short text goes along in the answer, which saves a memfd on both sides */
 	if (result < 0)
 		;
-	else if (inlined && b.len <= INLINE_MAX && !memchr(b.len ? b.data : "", 0, b.len) &&
-		 (text = json_stringn(b.len ? b.data : "", b.len)))
+	else if (inlined && b->len <= INLINE_MAX && !memchr(b->len ? b->data : "", 0, b->len) &&
+		 (text = json_stringn(b->len ? b->data : "", b->len)))
 		json_object_set_new(answer, prefix, text);
-	else if ((*ret_fd = wire_data(b.data ? b.data : "", b.len, e)) < 0)
+	else if ((*ret_fd = wire_data(b->data ? b->data : "", b->len, e)) < 0)
 		result = -1;
 	ring_release(r);
 	return result;
@@ -428,16 +442,24 @@ static int take_output(struct ring *r, json_t *answer, const char *prefix, int i
 
 static void answer_session(struct keeper *k, struct keeper_session *s, const char *status, const struct verdict *v)
 {
+	static const char *const streams[] = { "output", "stderr" };
 	json_t *a = json_pack("{s:s,s:s,s:b}", "session", s->name, "status", status, "fresh_shell", s->fresh);
-	int fds[2] = { -1, -1 };
+	struct buf b[2] = { BUF_INIT(WIRE_DATA_MAX), BUF_INIT(WIRE_DATA_MAX) };
+	size_t head[2] = { 0 };
+	uint64_t dropped[2] = { 0 };
+	int fds[2] = { -1, -1 }, i, r = 0;
 	struct err e;
 
 	if (v)
 		json_object_set_new(a, "verdict", keeper_command_verdict(v));
 	if (!s->shell_seq)
 		json_object_set_new(a, "session_ended", json_true());
-	if (take_output(&s->out[0], a, "output", s->inlined && !s->split, &fds[0], &e) < 0 ||
-	    (s->split && take_output(&s->out[1], a, "stderr", 0, &fds[1], &e) < 0)) {
+	for (i = 0; i <= s->split && r == 0; i++) {
+		dropped[i] = ring_dropped(&s->out[i]);
+		head[i] = s->out[i].head_len;
+		r = take_output(&s->out[i], a, streams[i], s->inlined && !s->split, &fds[i], &b[i], &e);
+	}
+	if (r < 0) {
 		/* never an answer that looks like a command without output */
 		err_wrap(&e, "hand over the output of a command that is %s", status);
 		keeper_answer_error(k, s->client, &e);
@@ -449,6 +471,10 @@ static void answer_session(struct keeper *k, struct keeper_session *s, const cha
 	fd_close(&fds[1]);
 	s->client = -1;
 	s->fresh = 0;
+	for (i = 0; i < 2; i++) {
+		keeper_log_session(k, s, i ? "stderr" : "stdout", b[i].data, head[i], b[i].len, dropped[i]);
+		buf_release(&b[i]);
+	}
 }
 
 static void sub(uint64_t *a, uint64_t b)
@@ -498,6 +524,7 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 		s->unclaimed = 1;
 		s->verdict = v;
 	}
+	keeper_event_end(k, "sh", &v, json_pack("{s:s,s:s}", "session", s->name, "text", s->text));
 }
 
 /* "NONCE STATUS": anything else on the pipe is not for us. */

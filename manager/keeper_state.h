@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "manager/keeper.h"
+#include "manager/keeper_log.h"
 #include "manager/policy.h"
 #include "manager/ring.h"
 #include "manager/wire.h"
@@ -47,12 +48,14 @@ struct keeper_command {
 	struct cgroup leaf;
 	int client;		/* who gets the answer; -1: nobody */
 	int detached;
+	int helper;		/* berth's own file work: no event */
 	int tty;		/* detached with a terminal: in_fd and out_fd[0] are its master side */
 	int session;		/* it is the shell of this session; -1: an ordinary command */
 	int started, ended;	/* execve succeeded; the leader was reaped */
 	int concluded;		/* the verdict stands */
 	int in_fd, out_fd[2];	/* detached: our ends */
 	struct ring out[2];
+	uint64_t logged[2];	/* bytes of them that are in the sandbox's log */
 	uint64_t started_ms, deadline_ms, kill_at_ms, grace_ms;	/* 0: none */
 	uint64_t lingers_checked_ms;
 	struct verdict_facts facts;
@@ -73,6 +76,7 @@ struct keeper_session {
 	struct ring out[2];
 	unsigned number;	/* of commands run, for the file names */
 	/* the command that runs in it */
+	char text[128];			/* the beginning, for events */
 	int busy, client;
 	int inlined;			/* the client takes short output within the answer */
 	int escalated;			/* how far the end by force has come */
@@ -107,11 +111,14 @@ struct keeper {
 	size_t head_max, tail_max;
 	int listen_fd, signal_fd;
 	int fileop_fd;		/* the helper for file work, or -1 */
+	struct journal events, log;	/* name NULL: not opened yet */
+	int log_dir_fd;
 	int stopping;		/* leave the loop */
 	const char *stop_reason;	/* why, when nobody asked for it */
 	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
 	int paused;		/* by berth pause */
 	int held_by;		/* 1 + the client for which everything stands still; 0: none */
+	int announced;		/* its start is among the events */
 	uint64_t created_ms, oom_until_ms;
 	uint64_t busy_ms;		/* when work was last seen */
 	uint64_t idle_checked_ms, idle_cpu_us;
@@ -160,6 +167,18 @@ int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, s
 int keeper_quiet(struct keeper *k, int timeout_ms);
 /* After it waited; events is 0 when the time was up. */
 void keeper_woke(struct keeper *k, int events);
+
+/* keeper_journal.c */
+/* members is consumed. */
+void keeper_event(struct keeper *k, const char *event, json_t *members);
+void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdict *v, json_t *members);
+void keeper_log(struct keeper *k, const char *source, const char *stream, const char *p, size_t n);
+void keeper_log_dropped(struct keeper *k, const char *source, const char *stream, uint64_t n);
+void keeper_log_command(struct keeper *k, struct keeper_command *c, int which, const char *p, size_t n);
+/* Of the n bytes the first head ones came before what was dropped. */
+void keeper_log_session(struct keeper *k, const struct keeper_session *s, const char *stream, const char *p, size_t head, size_t n,
+			uint64_t dropped);
+void keeper_journal_end(struct keeper *k);
 
 /* keeper_stop.c */
 /* SIGTERM to everything now; the loop ends when nothing runs any more, at the latest after grace_ms. */

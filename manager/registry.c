@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/events.h"
 #include "manager/netclear.h"
 #include "manager/ranges.h"
 #include "runtime/cgroup.h"
@@ -426,6 +427,8 @@ static int gc_one(void *ctx, const char *id)
 		g->failed = 1;	/* go on: the others can still be cleared */
 		return 0;
 	}
+	if (!faccessat(g->r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
+		events_add(g->r, "die", id, json_pack("{s:s}", "reason", "its keeper ended; what it left was removed"));
 	g->cleared++;
 	return 0;
 }

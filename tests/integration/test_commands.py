@@ -264,7 +264,7 @@ def test_ended_commands_hold_no_descriptors_and_no_cgroups():
             top = f"/sys/fs/cgroup/unified/{b.cgroup_parent_of(b.TEST_PID)}/{x.id}"
             top = top if os.path.isdir(top) else f"/sys/fs/cgroup/{b.cgroup_parent_of(b.TEST_PID)}/{x.id}"
             return len([n for n in os.listdir(top) if re.match(r"c\d+$", n)])
-        x.main.exec("true")
+        x.main.wait(x.main.detach("echo"))  # the keeper's log and events are open
         # that of the next command is made ahead
         b.wait_for(lambda: leaves() == 1, what="the next command's cgroup alone")
         before, had = held(), leaves()

@@ -524,7 +524,7 @@ def test_a_timeout_leaves_any_depth_of_functions_at_once(x, shell):
         a = x.sh(text, timeout_ms=200)
         expect(a, code=124, status="timeout", what=text)
         # the fork of each level takes its time; 100 ms a level it must not be
-        assert b"no" not in a.out and a.verdict["wall_ms"] < 780, f"{text}: {box.show(a)}"
+        assert b"no" not in a.out and a.verdict["wall_ms"] < 2500, f"{text}: {box.show(a)}"
         alive(x, "1")
 
 

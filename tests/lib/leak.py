@@ -80,7 +80,7 @@ def state_residue(root):
             inner = where != top
             found += [os.path.join(where, d) for d in dirs if inner]
             found += [os.path.join(where, f) for f in files
-                      if (inner or not f.endswith("lock")) and (os.path.basename(where), f) != ("network", "lock")]
+                      if (inner or not (f.endswith("lock") or f.startswith("events"))) and (os.path.basename(where), f) != ("network", "lock")]
     # berthd's records may stay; what they are about may not
     for part in ("workspaces", "archived"):
         found += [os.path.join(root, "state/manager", part, n) for n in names(f"{root}/state/manager/{part}")]
