@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "cli/sandbox_open.h"
+#include "cli/resident.h"
 #include "manager/fileclient.h"
 #include "runtime/spec.h"
 
@@ -272,6 +272,25 @@ static int compare(struct diff *d, int sock, struct err *e)
 	return walk(d, upper, e) < 0 ? -1 : show(d, e);
 }
 
+/* A stopped sandbox's layers are opened here, where no keeper holds them. */
+static int compare_stopped(struct diff *d, struct registry *r, const char *id, struct err *e)
+{
+	struct resident_layers l;
+	int result = resident_open_layers(r, id, &l, e), i, upper;
+
+	if (result == 0) {
+		snprintf(d->workdir, sizeof(d->workdir), "%s", l.workdir);
+		for (i = 0; i < l.count; i++)
+			d->layer[i] = l.layer_fd[i];
+		d->layers = l.count;
+		upper = take_fd(&l.upper_fd);
+		result = walk(d, upper, e) < 0 ? -1 : show(d, e);
+		d->layers = 0;	/* they are l's */
+	}
+	resident_close_layers(r, &l);
+	return result;
+}
+
 static int diff_main(const struct command *self, int argc, char **argv)
 {
 	struct diff *d = calloc(1, sizeof(*d));
@@ -282,9 +301,11 @@ static int diff_main(const struct command *self, int argc, char **argv)
 	sandbox_ref_init(&s);
 	result = d ? command_options(self, argc, argv, set_option, d, &rest, &help, &e) : err_nomem(&e);
 	if (result == 0 && !help) {
-		result = argc - rest == 1 ? sandbox_ref_connect(&s, argv[rest], 0, &e) :
+		result = argc - rest == 1 ? sandbox_ref_find(&s, argv[rest], &e) :
 			 err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth diff ID");
-		if (result == 0)
+		if (result == 0 && s.kept)
+			result = compare_stopped(d, &s.registry, s.id, &e);
+		else if (result == 0 && (result = sandbox_ref_connect(&s, argv[rest], 0, &e)) == 0)
 			result = compare(d, s.sock, &e);
 	}
 	as_json = d && d->json;

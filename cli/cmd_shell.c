@@ -12,9 +12,12 @@
 #include "cli/follow.h"
 #include "manager/wire.h"
 
-enum { OPT_USER = 1, OPT_WORKDIR, OPT_SHELL, OPT_ENV, OPT_DETACH_KEYS, OPT_START };
+#define SHOWN_AGAIN 16384	/* bytes of the terminal's output, as berth attach does */
+
+enum { OPT_USER = 1, OPT_WORKDIR, OPT_SHELL, OPT_ENV, OPT_DETACH_KEYS, OPT_START, OPT_SESSION };
 
 static const struct opt options[] = {
+	{ "session", 's', OPT_VALUE, "NAME", "the shell of this name: a new one, or the one that was left", OPT_SESSION },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "whose shell (default: the sandbox's user)", OPT_USER },
 	{ "workdir", 'w', OPT_VALUE, "DIR", "where it starts (default: the sandbox's)", OPT_WORKDIR },
 	{ "shell", 0, OPT_VALUE, "PROGRAM", "which shell (default: bash, or sh where there is none)", OPT_SHELL },
@@ -25,7 +28,7 @@ static const struct opt options[] = {
 
 struct shell {
 	json_t *rq, *env;
-	const char *shell, *keys;
+	const char *shell, *keys, *session;
 	int start;
 };
 
@@ -42,6 +45,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		if (value[0] != '/')
 			return err_set(e, ERR_INVALID, "'%.200s' must be an absolute path in the sandbox", value);
 		return json_object_set_new(s->rq, "workdir", json_string(value));
+	case OPT_SESSION:
+		s->session = value;
+		return json_object_set_new(s->rq, "name", json_string(value)) < 0 ?
+			err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
 	case OPT_SHELL:
 		s->shell = value;
 		return 0;
@@ -94,22 +101,51 @@ static json_t *start_shell(struct shell *s, int sock, struct err *e)
 	return answer;
 }
 
+/* The running shell of the session's name: its id (a new reference in *ret), and where the last of its output begins. */
+static int find_session(const struct shell *s, int sock, json_t **ret, uint64_t *ret_from, struct err *e)
+{
+	autojson json_t *rq = json_pack("{s:s}", "op", "commands"), *answer = keeper_call(sock, rq, NULL, 0, NULL, e);
+	const char *name, *state;
+	uint64_t total;
+	json_t *c;
+	size_t i;
+
+	*ret = NULL;
+	if (!answer)
+		return -1;
+	json_array_foreach(json_object_get(answer, "commands"), i, c) {
+		name = json_string_value(json_object_get(c, "name"));
+		state = json_string_value(json_object_get(c, "state"));
+		if (!name || strcmp(name, s->session) || !state || !strcmp(state, "ended"))
+			continue;
+		total = (uint64_t)json_integer_value(json_object_get(c, "stdout_bytes"));
+		*ret_from = total > SHOWN_AGAIN ? total - SHOWN_AGAIN : 0;
+		*ret = json_incref(json_object_get(c, "command"));
+	}
+	return 0;
+}
+
 static int use_shell(struct shell *s, struct sandbox_ref *ref, int *ret_status, struct err *e)
 {
-	autojson json_t *answer = NULL, *verdict = NULL, *forget = NULL, *forgotten = NULL;
+	autojson json_t *answer = NULL, *verdict = NULL, *forget = NULL, *forgotten = NULL, *found = NULL;
+	uint64_t from = 0;
 	const char *id;
 	struct err ignored;
 	int r;
 
 	build_request(s);
-	answer = start_shell(s, ref->sock, e);
-	if (!answer)
+	if (s->session && find_session(s, ref->sock, &found, &from, e) < 0)
 		return -1;
-	id = json_string_value(json_object_get(answer, "command"));
+	answer = found ? NULL : start_shell(s, ref->sock, e);
+	if (!answer && !found)
+		return -1;
+	id = json_string_value(found ? found : json_object_get(answer, "command"));
 	if (!id)
 		return err_set(e, ERR_INTERNAL, "the keeper named no command");
-	r = follow_terminal(ref, id, 0, s->keys, &verdict, e);
-	if (r == 0)
+	r = follow_terminal(ref, id, from, s->keys, &verdict, e);
+	if (r == 0 && s->session)
+		fprintf(stderr, "\r\nberth: left the shell running; berth shell --session %s %s comes back\n", s->session, ref->id);
+	else if (r == 0)
 		fprintf(stderr, "\r\nberth: left the shell running; berth attach %s %s comes back\n", ref->id, id);
 	if (r == 1) {
 		*ret_status = follow_status(verdict);

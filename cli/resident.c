@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/resident.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +172,74 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 	}
 	close_all(&x);
 	return result;
+}
+
+static int open_upper(struct registry *r, const char *id, struct resident_layers *l, struct err *e)
+{
+	autoclose int dir = registry_keep_dir(r, id, e);
+
+	if (dir < 0)
+		return -1;
+	l->base_fd = writable_open(dir, e);
+	if (l->base_fd < 0)
+		return -1;
+	l->upper_fd = openat(l->base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return l->upper_fd < 0 ? err_sys(e, "open the writable layer") : 0;
+}
+
+static int open_image(struct registry *r, const char *id, const json_t *spec, struct resident_layers *l, struct err *e)
+{
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = registry_keep_dir(r, id, e), .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	struct spec *s = &x.opts.spec;
+	const char *image = NULL;
+	int result = -1;
+	size_t i;
+
+	runopts_init(&x.opts, r->config);
+	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
+		err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
+	else if (x.disk_fd >= 0 && apply_options(&x.opts, spec, e) == 0 &&
+		 imageuse_open_pinned(&x.image, r, x.disk_fd, image, s, e) == 0 &&
+		 runopts_finish(&x.opts, x.image.has_image ? &x.image.image : NULL, NULL, 0, e) == 0)
+		result = 0;
+	snprintf(l->workdir, sizeof(l->workdir), "%s", result == 0 ? s->workdir : "");
+	for (i = s->layer_count; result == 0 && i-- > 0;) {
+		l->layer_fd[l->count] = fcntl(s->layer_fd[i], F_DUPFD_CLOEXEC, 3);
+		if (l->layer_fd[l->count] < 0)
+			result = err_sys(e, "open a layer of the image");
+		else
+			l->count++;
+	}
+	close_all(&x);
+	return result;
+}
+
+int resident_open_layers(struct registry *r, const char *id, struct resident_layers *ret, struct err *e)
+{
+	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
+
+	memset(ret, 0, sizeof(*ret));
+	ret->upper_fd = ret->base_fd = -1;
+	if (!spec)
+		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s was kept by berth run, which leaves no "
+							  "description to compare with", id) : -1;
+	if (registry_reclaim(r, id, &ret->claim, e) < 0)
+		return -1;
+	ret->claimed = 1;
+	return open_upper(r, id, ret, e) < 0 ? -1 : open_image(r, id, spec, ret, e);
+}
+
+void resident_close_layers(struct registry *r, struct resident_layers *l)
+{
+	struct err ignored;
+
+	while (l->count)
+		close(l->layer_fd[--l->count]);
+	fd_close(&l->upper_fd);
+	fd_close(&l->base_fd);
+	if (l->claimed)
+		registry_release(r, &l->claim, &ignored);
+	l->claimed = 0;
 }
 
 static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, struct err *e)

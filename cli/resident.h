@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/sandbox_open.h"
+#include "runtime/spec.h"
 
 /* The options that make a sandbox, shared by create and the reading of spec.json. */
 extern const struct opt resident_options[];
@@ -18,5 +19,22 @@ extern const size_t resident_option_count;
 
 /* spec: {"version":1,"image":REF,"options":[[NAME,VALUE],...],"created":...}. name may be "". */
 int resident_create(struct registry *r, const char *name, json_t *spec, char ret_id[65], struct err *e);
+
+/*
+ * What a stopped sandbox consists of: its writable layer's "upper" and the
+ * image's layers, the top one first, as directories.  The sandbox cannot start
+ * until resident_close_layers(), which accepts what a failed open left.
+ */
+struct resident_layers {
+	int upper_fd, base_fd;
+	int layer_fd[SPEC_LAYERS_MAX];
+	int count;
+	char workdir[4096];
+	struct claim claim;
+	int claimed;
+};
+
+int resident_open_layers(struct registry *r, const char *id, struct resident_layers *ret, struct err *e);
+void resident_close_layers(struct registry *r, struct resident_layers *l);
 
 #endif

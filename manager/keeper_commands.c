@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/keeper_state.h"
 #include "runtime/tty.h"
 #include "runtime/writable.h"
@@ -322,23 +323,41 @@ out:
 	return result;
 }
 
+/* A name is one command's as long as it runs. */
+static int check_name(struct keeper *k, const json_t *rq, const char **ret, struct err *e)
+{
+	int i;
+
+	*ret = "";
+	if (json_get_str(rq, "name", ret, "request", e) < 0)
+		return -1;
+	if ((*ret)[0] && !path_is_name(*ret))
+		return err_set(e, ERR_INVALID, "name '%.40s' is malformed; hint: a-z 0-9 _ . -", *ret);
+	for (i = 0; (*ret)[0] && i < KEEPER_COMMANDS; i++)
+		if (k->commands[i] && !k->commands[i]->ended && !strcmp(k->commands[i]->name, *ret))
+			return err_set(e, ERR_EXISTS, "command c%u is named %s already", k->commands[i]->seq, *ret);
+	return 0;
+}
+
 int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
 {
 	struct cgroup_limits limits;
 	struct keeper_command *c;
 	uint64_t timeout_ms;
 	autoclose int master = -1;
+	const char *name;
 	int detach = 0;
 	json_t *answer;
 
 	if (json_get_bool(rq, "detach", &detach, "request", e) < 0 || get_limits(rq, &limits, e) < 0 ||
-	    get_u64_or(rq, "timeout_ms", 0, &timeout_ms, e) < 0)
+	    get_u64_or(rq, "timeout_ms", 0, &timeout_ms, e) < 0 || check_name(k, rq, &name, e) < 0)
 		return -1;
 	c = keeper_command_new(k, &limits, e);
 	if (!c)
 		return -1;
 	c->detached = detach;
 	c->client = client;
+	snprintf(c->name, sizeof(c->name), "%s", name);
 	if (launch_command(k, c, rq, fds, count, &master, e) < 0) {
 		keeper_command_remove(k, c);
 		return -1;
@@ -628,6 +647,8 @@ static json_t *describe(const struct keeper_command *c)
 		      c->concluded ? "ended" : c->started ? "running" : "starting", "detached", c->detached, "tty", c->tty,
 		      "stdout_bytes", (json_int_t)c->out[0].total, "stderr_bytes", (json_int_t)c->out[1].total, "age_ms",
 		      (json_int_t)(keeper_now_ms() - c->started_ms));
+	if (c->name[0])
+		json_object_set_new(j, "name", json_string(c->name));
 	if (c->concluded)
 		json_object_set_new(j, "verdict", keeper_command_verdict(&c->verdict));
 	return j;

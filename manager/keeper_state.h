@@ -61,6 +61,7 @@ struct keeper_command {
 	struct verdict_facts facts;
 	struct verdict verdict;
 	char *text;		/* the command for lists */
+	char name[65];		/* of a shell that people come back to; "": none */
 };
 
 enum session_on_timeout { ON_TIMEOUT_KILL, ON_TIMEOUT_INTERRUPT, ON_TIMEOUT_FREEZE, ON_TIMEOUT_DETACH };

@@ -166,6 +166,33 @@ def test_a_shell_is_left_and_found_again():
     remove(box)
 
 
+def test_a_shell_is_found_again_by_its_name():
+    box = create()
+    t = Terminal("shell", "--session", "work", box)
+    t.type(b"x=4''1; echo mark$((x+1))\n")
+    t.until(b"mark42")
+    t.type(b"\x10\x11")
+    t.until(b"shell --session work")
+    assert t.end() == 0
+    assert [c["name"] for c in json.loads(b.berth("commands", "--json", box, ok=True).out)] == ["work"]
+    other = Terminal("shell", "--session", "other", box)
+    other.type(b"echo x=$x.\n")
+    other.until(b"x=.")
+    t = Terminal("shell", "--session", "work", box)
+    t.until(b"mark42")  # what it showed last
+    t.type(b"echo again$x; exit 5\n")
+    t.until(b"again41")
+    assert t.end() == 5
+    other.type(b"exit\n")
+    assert other.end() == 0
+    t = Terminal("shell", "--session", "work", box)  # the name is free: a new one
+    t.type(b"echo x=$x.; exit\n")
+    t.until(b"x=.")
+    assert t.end() == 0
+    b.one_line_error(b.berth("shell", "--session", "../x", box), 2, "malformed")
+    remove(box)
+
+
 def test_a_slow_terminal_loses_nothing():
     box = create()
     t = Terminal("shell", "--shell", "sh", box)

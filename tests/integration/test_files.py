@@ -423,6 +423,16 @@ def test_diff_tells_what_changed():
     assert sorted(diff(sb)) == sorted(want), diff(sb)
     told = json.loads(b.berth("diff", "--json", sb, ok=True).out)["changes"]
     assert {"change": "deleted", "path": "/data"} in told and len(told) == len(want), told
+    # the same of a stopped one, which can be started afterwards
+    b.berth("stop", sb, ok=True)
+    assert sorted(diff(sb)) == sorted(want) and sorted(diff(sb)) == sorted(want), diff(sb)
+    b.berth("start", sb, ok=True)
+    assert sorted(diff(sb)) == sorted(want), diff(sb)
+    on_host = b.berth("create", "host", ok=True).out.strip()
+    b.berth("exec", on_host, "sh", "-c", "echo 1 > /workspace/f", ok=True)
+    running = diff(on_host)
+    b.berth("stop", on_host, ok=True)
+    assert running and diff(on_host) == running, (running, diff(on_host))
 
 
 def code(sb, text, *options, **kw):
