@@ -16,6 +16,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import berthtest as b
 import ocilayout as oci
 import proc
 
@@ -578,7 +579,7 @@ def test_unpacking_processes_are_confined():
                 with open(f"/proc/{k}/uid_map") as f:
                     assert f.read().split() == ["0", str(0x7ffd0000), "65536"]
                 if caps[-1]:
-                    assert os.listdir(f"/proc/{k}/root") == ["a"], "its root is the layer"
+                    b.wait_for(lambda: os.listdir(f"/proc/{k}/root") == ["a"], what="the layer as its root")
                     for ns in ("net", "mnt", "ipc"):
                         assert os.readlink(f"/proc/{k}/ns/{ns}") != os.readlink(f"/proc/self/ns/{ns}"), ns
             # CHOWN, DAC_OVERRIDE, FOWNER, FSETID; the other process has none
