@@ -173,16 +173,16 @@ void remote_close(struct remote *r)
 
 static int request(struct remote *r, json_t *q, const struct remote_target *t, size_t first, int fd, struct err *e)
 {
-	autojson json_t *owned = q;
+	autojson json_t *full = q;
 	json_t *list = json_array();
 	size_t i;
 
 	for (i = first; i < t->count; i++)
 		json_array_append_new(list, json_pack("{s:s, s:s}", "base", t->at[i].base, "repo", t->at[i].repo));
-	if (!q || json_object_set_new(q, "endpoints", list) < 0 ||
-	    json_object_set_new(q, "id", json_integer((json_int_t)++r->next_id)) < 0)
+	if (!full || json_object_set_new(full, "endpoints", list) < 0 ||
+	    json_object_set_new(full, "id", json_integer((json_int_t)++r->next_id)) < 0)
 		return err_nomem(e);
-	return httpwire_send(r->sock, q, fd, e) < 0 ? -1 : (int)r->next_id;
+	return httpwire_send(r->sock, full, fd, e) < 0 ? -1 : (int)r->next_id;
 }
 
 int remote_get_blob(struct remote *r, const struct remote_target *t, const char *digest, uint64_t size, int out_fd,
