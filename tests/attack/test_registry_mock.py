@@ -446,6 +446,21 @@ def test_S15_credentials_go_to_the_realm_of_the_same_domain_only():
     os.unlink(os.path.join(b.root(), "state", "auth.json"))
 
 
+def test_S15_an_identity_token_is_traded_at_the_realm_only():
+    with reg.Mock(token="http://127.0.0.1:%d/token") as m, reg.Mock() as other:
+        m.token %= m.port
+        docker = b.write(b.tmp("docker/config.json"), json.dumps({"auths": {m.host: {"identitytoken": SECRET}}}))
+        env = dict(reg.config(insecure=[m.host]), DOCKER_CONFIG=os.path.dirname(docker))
+        pull(m.host + "/a:1", env, ok=True)
+        posts = [r for r in m.seen if r.method == "POST"]
+        assert len(posts) == 1 and posts[0].path == "/token" and not posts[0].query, [r.target for r in m.seen]
+        assert b"refresh_token=" + SECRET.encode() in posts[0].body and b"scope=repository%3Aa%3Apull" in posts[0].body
+        assert {r.authorization for r in m.seen if r.authorization} == {"Bearer tok"}
+        m.token = f"http://127.0.0.1:{other.port}/token"
+        pull(m.host + "/a:2", env, ok=True)
+        assert other.seen and not any(SECRET in r.target or SECRET.encode() in r.body for r in other.seen)
+
+
 @b.deadline(90)
 def test_S15_a_server_that_is_not_who_it_should_be_gets_nothing():
     ca, server = reg.make_ca()

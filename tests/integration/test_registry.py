@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import stat
 import subprocess
 import tarfile
@@ -458,4 +459,52 @@ def test_the_process_that_speaks_with_the_network_has_nothing():
         let_go.append(1)
         assert p.wait(30) == 0
         b.stop(p)
+        os.unlink(state() + "/auth.json")
+
+
+def test_a_terminal_shows_bars_and_ends_clean():
+    import pty
+    image = reg.Image([oci.tar_bytes([(f"f{i}", {}, noise(200000, i))]) for i in range(3)])
+    with reg.Mock(image) as m:
+        env = reg.config(insecure=[m.host])
+        master, slave = pty.openpty()
+        p = b.start("pull", m.host + "/a:1", env=env, stderr=slave)
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        os.close(master)
+        out = p.stdout.read().decode()
+        assert b.stop(p) == 0 and "3 layers" in out, out
+        text = shown.decode()
+        assert "layers 3/3" in text and "[" in text and oci.digest(image.layers[0])[7:19] in text, text
+        # as many lines taken away as were drawn: nothing stays
+        drawn = text.count("\n")
+        cleared = sum(int(x) for x in re.findall(r"\x1b\[(\d+)A", text))
+        assert drawn == cleared, (drawn, cleared, text)
+
+
+def test_the_examples_of_the_manual_work_with_a_registry_at_hand():
+    import test_docs as docs
+    with reg.Registry() as r:
+        env = dict(b.environment(reg.config(insecure=[r.host])), PATH=b.BUILD + ":" + os.environ["PATH"])
+        r.push(layout("a", rich_tars()), "debian:12")
+        seen = 0
+        for page in ("berth-pull.1", "berth-push.1", "berth-login.1"):
+            b.berth("image", "copy", "docker://" + r.name("debian:12"), "app", env=env, ok=True)
+            for block in docs.examples_of(os.path.join(b.TOP, "man", page)):
+                for command in docs.join_lines(block):
+                    line = command.replace("registry.example", r.host).replace("berth pull debian", "berth pull " + r.name("debian"))
+                    line = line.replace("docker://debian", "docker://" + r.name("debian"))
+                    b.write(b.tmp("token"), "secret\n")
+                    p = subprocess.run(["sh", "-c", line], env=env, cwd=b.tmp(""), capture_output=True, text=True, timeout=60)
+                    assert p.returncode == 0, (line, p)
+                    seen += 1
+        assert seen >= 5, seen
         os.unlink(state() + "/auth.json")
