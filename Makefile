@@ -119,6 +119,7 @@ install: all
 		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
 	install -m 755 $(BUILD)/berth-oci $(DESTDIR)$(PREFIX)/bin/berth-oci
+	install -D -m 644 man/berth-oci.8 $(DESTDIR)$(PREFIX)/share/man/man8/berth-oci.8
 	install -m 755 $(BUILD)/berth-image $(DESTDIR)$(PREFIX)/libexec/berth/berth-image
 	$(if $(filter %/berth-net,$(PROGRAMS)),install -m 755 $(BUILD)/berth-net $(DESTDIR)$(PREFIX)/libexec/berth/berth-net)
 	$(if $(filter %/berth-remote,$(PROGRAMS)),install -m 755 $(BUILD)/berth-remote $(DESTDIR)$(PREFIX)/libexec/berth/berth-remote)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -109,14 +110,81 @@ static int hold_namespace(void *unused)
 	return 0;
 }
 
-int oci_idmap_for_mount(const json_t *mount, const json_t *linux_part, struct err *e)
+/* The host's id of the container's; -1 when it has none. */
+static int64_t host_id(const json_t *map, uint64_t id)
 {
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(map, i, v) {
+		const uint64_t from = oci_u64(v, "containerID", 0);
+
+		if (id >= from && id - from < oci_u64(v, "size", 0))
+			return (int64_t)(oci_u64(v, "hostID", 0) + id - from);
+	}
+	return -1;
+}
+
+/* "0-1-10#@20-2-5" up to ';'.  A new reference, or NULL. */
+static json_t *read_triplets(const char *s, const json_t *container, struct err *e)
+{
+	json_t *list = json_array();
+
+	while (*s && *s != ';') {
+		unsigned long long fs, host, count;
+		const int relative = *s == '@';
+		int used = 0;
+
+		if (sscanf(s + relative, "%llu-%llu-%llu%n", &fs, &host, &count, &used) != 3 || fs > UINT32_MAX ||
+		    host > UINT32_MAX || count > UINT32_MAX || (relative && host_id(container, host) < 0)) {
+			err_set(e, ERR_INVALID, "option idmap: '%.64s' is not FS-HOST-COUNT", s);
+			json_decref(list);
+			return NULL;
+		}
+		if (relative)
+			host = (unsigned long long)host_id(container, host);
+		json_array_append_new(list, json_pack("{s:I, s:I, s:I}", "containerID", (json_int_t)fs, "hostID",
+						      (json_int_t)host, "size", (json_int_t)count));
+		s += relative + used;
+		s += *s == '#';
+	}
+	return list;
+}
+
+static int read_spec(const char *spec, const json_t *linux_part, json_t **ret_uids, json_t **ret_gids, struct err *e)
+{
+	const char *s = spec;
+
+	while (s && *s) {
+		const int users = !strncmp(s, "uids=", 5);
+		json_t **to = users ? ret_uids : ret_gids;
+
+		if ((!users && strncmp(s, "gids=", 5) != 0) || *to)
+			return err_set(e, ERR_INVALID, "option idmap: '%.64s' is not uids=... and gids=...", s);
+		*to = read_triplets(s + 5, oci_get(linux_part, users ? "uidMappings" : "gidMappings"), e);
+		if (!*to)
+			return -1;
+		s = strchr(s, ';');
+		s = s ? s + 1 : NULL;
+	}
+	return 0;
+}
+
+int oci_idmap_for_mount(const json_t *mount, const char *spec, const json_t *linux_part, struct err *e)
+{
+	autojson json_t *own_uids = NULL, *own_gids = NULL;
 	const json_t *uids = oci_get(mount, "uidMappings"), *gids = oci_get(mount, "gidMappings");
 	static char stack[16384] __attribute__((aligned(16)));
 	char path[48];
 	int fd = -1, r;
 	pid_t pid;
 
+	if (read_spec(spec, linux_part, &own_uids, &own_gids, e) < 0)
+		return -1;
+	if (own_uids || own_gids) {
+		uids = own_uids;
+		gids = own_gids;
+	}
 	if (!json_array_size(uids) && !json_array_size(gids)) {
 		uids = oci_get(linux_part, "uidMappings");
 		gids = oci_get(linux_part, "gidMappings");

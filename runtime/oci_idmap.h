@@ -16,7 +16,11 @@
  * privilege: one id of our own directly, more by newuidmap(1) and newgidmap(1).
  */
 int oci_idmap_write(pid_t pid, const json_t *uids, const json_t *gids, struct err *e);
-/* A user namespace with the mappings of a mount, or those of the container where it has none: its descriptor. */
-int oci_idmap_for_mount(const json_t *mount, const json_t *linux_part, struct err *e);
+/*
+ * A user namespace with the mappings of a mount, or those of the container where
+ * it has none: its descriptor.  spec: crun's text for them ("uids=FS-HOST-COUNT#...;gids=...",
+ * '@' before one: HOST is the container's id), or NULL.
+ */
+int oci_idmap_for_mount(const json_t *mount, const char *spec, const json_t *linux_part, struct err *e);
 
 #endif

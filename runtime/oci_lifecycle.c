@@ -28,7 +28,8 @@ static json_t *process_state(const struct oci_made *m)
 {
 	const json_t *seccomp = oci_get2(m->config, "linux", "seccomp");
 	const char *metadata = oci_str(seccomp, "listenerMetadata");
-	json_t *j = json_pack("{s:s, s:[s], s:i, s:s, s:o}", "ociVersion", OCI_SPEC_VERSION, "fds", "seccompFd", "pid",
+	/* the version of this message, not of the runtime: agents know it as crun sends it */
+	json_t *j = json_pack("{s:s, s:[s], s:i, s:s, s:o}", "ociVersion", "0.2.0", "fds", "seccompFd", "pid",
 			      (int)m->state.pid, "metadata", metadata ? metadata : "", "state",
 			      oci_state_json(&m->state, OCI_CREATING));
 

@@ -172,6 +172,11 @@ static int read_word(struct oci_mount *m, const char *word, struct err *e)
 			return 0;
 		}
 	}
+	if (!strncmp(word, "idmap=", 6) || !strncmp(word, "ridmap=", 7)) {
+		m->idmap = word[0] == 'r' ? 2 : 1;
+		m->idmap_spec = strchr(word, '=') + 1;
+		return 0;
+	}
 	if (m->words == OCI_MOUNT_WORDS)
 		return err_set(e, ERR_LIMIT, "mount %s: more than %d options", m->destination, OCI_MOUNT_WORDS);
 	m->word[m->words++] = word;

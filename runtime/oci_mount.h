@@ -22,6 +22,7 @@ struct oci_mount {
 	int bind, recursive;	/* bind, rbind */
 	int copy_up;		/* tmpcopyup: the directory's content is copied into the tmpfs */
 	int idmap;		/* 1 this mount, 2 those below too */
+	const char *idmap_spec;	/* crun's "uids=0-1-10#...;gids=...", or NULL */
 	int source_nofollow, target_nofollow, copy_symlink;
 	uint64_t set, clear;	/* MOUNT_ATTR_* of this mount */
 	uint64_t below_set, below_clear;	/* of it and all below (rro, rnosuid, ...) */

@@ -92,7 +92,7 @@ static int open_bind(struct oci_container *c, struct oci_mount *m, struct err *e
 	autoclose int userns = -1;
 
 	if (m->idmap) {
-		userns = oci_idmap_for_mount(m->doc, c->linux_part, e);
+		userns = oci_idmap_for_mount(m->doc, m->idmap_spec, c->linux_part, e);
 		if (userns < 0)
 			return err_wrap(e, "mount %s", m->destination);
 	}

@@ -263,6 +263,8 @@ int oci_seccomp_compile(struct oci_seccomp *ret, const json_t *s, struct err *e)
 	seccomp_release(ctx);
 	if (r == 0 && ret->notify && !oci_str(s, "listenerPath"))
 		return err_set(e, ERR_INVALID, "linux.seccomp: SCMP_ACT_NOTIFY needs a listenerPath");
+	/* an agent that was named hears of every container, as with crun */
+	ret->notify |= oci_str(s, "listenerPath") && *oci_str(s, "listenerPath");
 	return r;
 }
 

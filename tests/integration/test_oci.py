@@ -1032,6 +1032,26 @@ def test_features_document():
         assert "spec: 1." in c.call("--version").out and "create" in c.call("--help").out
 
 
+def test_manual_names_every_command_and_option_and_its_examples_work():
+    with open(os.path.join(b.TOP, "man", "berth-oci.8")) as f:
+        page = f.read()
+    with Bundle() as c:
+        text = c.call("--help").out
+        commands = re.findall(r"^  ([a-z]+) ", text.split("Options:")[0], re.M)
+        assert len(commands) == 15, commands
+        for name in [None] + commands:
+            if name:
+                assert re.search(rf"\b(Cm|,) {name}\b", page), f"{name} is not in the manual"
+                text = c.call(name, "--help").out
+            for option in re.findall(r"--([a-z][a-z-]+)", text):
+                assert f"Fl Fl {option}" in page, f"--{option} of {name} is not in the manual"
+        block = re.search(r"^\.Sh EXAMPLES.*?^\.Bd -literal\n(.*?)^\.Ed", page, re.S | re.M).group(1)
+        script = block.replace("/tmp/", b.tmpdir("examples") + "/").replace("berth-oci ", f"berth-oci --root {c.root} ")
+        p = subprocess.run(["sh", "-ec", script], env=dict(b.environment(), PATH=b.BUILD + ":" + os.environ["PATH"]),
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
+        assert p.returncode == 0 and p.stdout.endswith(b"[]\n"), p
+
+
 # ---- attacks --------------------------------------------------------------------------------------
 
 def test_attack_the_hosts_binary_is_not_the_containers_proc_self_exe():
