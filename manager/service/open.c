@@ -442,11 +442,31 @@ static json_t *pool_stats(struct service *s, const json_t *warm)
 	return out;
 }
 
+static int by_size(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Of the last claims; 0 when there was none. */
+static json_int_t median_claim_us(struct service *s)
+{
+	uint32_t last[CLAIMS_KEPT];
+	size_t n;
+
+	pthread_mutex_lock(&s->lock);
+	n = s->claims_noted < CLAIMS_KEPT ? s->claims_noted : CLAIMS_KEPT;
+	memcpy(last, s->claim_last_us, sizeof(last));
+	pthread_mutex_unlock(&s->lock);
+	qsort(last, n, sizeof(*last), by_size);
+	return n ? last[n / 2] : 0;
+}
+
 json_t *service_stats(struct service *s, struct err *e)
 {
 	struct tally t = { s, json_object(), json_object(), 0 };
 	struct admission *a = &s->admission;
-	uint64_t claimed = s->claimed;
 	json_t *j = NULL;
 
 	if (ledger_scan(s->ledger, "sandbox/", tally_record, &t, e) == 0 && ledger_scan(s->ledger, "session/", tally_session, &t, e) == 0) {
@@ -461,10 +481,10 @@ json_t *service_stats(struct service *s, struct err *e)
 			      "operations", (json_int_t)oplock_count(s->ops, NULL));
 		pthread_mutex_unlock(&a->lock);
 		json_object_set_new(j, "counts", json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "created", (json_int_t)s->created,
-			"released", (json_int_t)s->released, "claimed", (json_int_t)claimed, "claim_missed", (json_int_t)s->claim_missed,
+			"released", (json_int_t)s->released, "claimed", (json_int_t)s->claimed, "claim_missed", (json_int_t)s->claim_missed,
 			"reaped", (json_int_t)s->reaped, "restored", (json_int_t)s->restored, "archived", (json_int_t)s->archived,
 			"failed", (json_int_t)s->failed, "adopted", (json_int_t)s->adopted));
-		json_object_set_new(j, "claim_mean_us", json_integer(claimed ? (json_int_t)(s->claim_us / claimed) : 0));
+		json_object_set_new(j, "claim_median_us", json_integer(median_claim_us(s)));
 		pthread_mutex_lock(&s->lock);
 		json_object_set_new(j, "pool_error", s->fill_error[0] ? json_string(s->fill_error) : json_null());
 		pthread_mutex_unlock(&s->lock);

@@ -144,6 +144,13 @@ static uint64_t now_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
+static void note_claim(struct service *s, uint64_t us)
+{
+	pthread_mutex_lock(&s->lock);
+	s->claim_last_us[s->claims_noted++ % CLAIMS_KEPT] = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
+	pthread_mutex_unlock(&s->lock);
+}
+
 int pool_claim(struct service *s, const struct service_who *who, const struct conf_pool *p, const json_t *args, struct record *r,
 	       struct err *e)
 {
@@ -168,7 +175,7 @@ int pool_claim(struct service *s, const struct service_who *who, const struct co
 	}
 	if (got > 0) {
 		s->claimed++;
-		s->claim_us += now_us() - began;
+		note_claim(s, now_us() - began);
 		pool_poke(s);
 	}
 	return got;

@@ -15,6 +15,7 @@
 #define RECORD_MAX (1u << 20)
 #define NAME_PREFIX "sandbox-"
 #define CTX_MAX 256
+#define CLAIMS_KEPT 256	/* whose duration is remembered, for the median */
 
 struct beat;
 struct tools;
@@ -42,9 +43,11 @@ struct service {
 	struct beat *beats;
 	struct place *places;
 	char fill_error[600];
+	uint32_t claim_last_us[CLAIMS_KEPT];	/* guarded by lock; the newest at claims_noted % CLAIMS_KEPT */
+	size_t claims_noted;
 	uint64_t started_ms;		/* wall clock */
 
-	_Atomic uint64_t created, released, claimed, claim_missed, reaped, restored, archived, failed, claim_us, adopted;
+	_Atomic uint64_t created, released, claimed, claim_missed, reaped, restored, archived, failed, adopted;
 };
 
 /* ---- record.c ---- */

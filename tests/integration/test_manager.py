@@ -397,9 +397,9 @@ def test_claims_from_a_pool_are_fast():
         d.reconfigure("size = 1")       # no filling meanwhile
         for i in range(11):
             m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": f"s{i}"})
-        mean = m.stats()["claim_mean_us"]
-        print(f"claim: {mean} us on the average at the daemon")
-        assert 0 < mean < 20000, mean
+        median = m.stats()["claim_median_us"]
+        # under a millisecond on a machine of its own; here others work too
+        assert 0 < median < 20000, median
 
 
 @b.deadline(120)
