@@ -82,7 +82,7 @@ static int open_workspace(const struct record *r, struct err *e)
 int workspace_upload(struct service *s, const struct record *r, struct err *e)
 {
 	const char *to = record_str(r, "storage_path");
-	struct storage_stats st;
+	struct storage_stats st = { 0 };
 	autoclose int dir = -1;
 
 	if (!s->storage || !to[0])
@@ -94,7 +94,7 @@ int workspace_upload(struct service *s, const struct record *r, struct err *e)
 int workspace_download(struct service *s, const char *storage_path, const char *dir, struct err *e)
 {
 	autoclose int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct storage_stats st;
+	struct storage_stats st = { 0 };
 
 	if (fd < 0)
 		return err_sys(e, "open the workspace %.200s", dir);
@@ -162,7 +162,7 @@ static int put_archive(struct service *s, struct registry *reg, const struct rec
 {
 	const char *id = record_str(r, "container_id");
 	autoclose int dir = openat(reg->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), work = -1;
-	struct storage_stats st;
+	struct storage_stats st = { 0 };
 	char path[200];
 
 	if (dir < 0)
@@ -232,7 +232,7 @@ static int get_archive(struct service *s, struct registry *reg, const struct rec
 	const char *id = record_str(r, "container_id");
 	autoclose int dir = open_archived(reg, e), part = -1;
 	char temp[80], path[200];
-	struct storage_stats st;
+	struct storage_stats st = { 0 };
 	int got;
 
 	if (dir < 0)
@@ -257,7 +257,7 @@ static int get_archive(struct service *s, struct registry *reg, const struct rec
 static int get_workspace(struct service *s, const struct record *r, struct err *e)
 {
 	autoclose int dir = -1, work = -1;
-	struct storage_stats st;
+	struct storage_stats st = { 0 };
 	const char *name;
 	char path[200];
 	int got;

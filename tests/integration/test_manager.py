@@ -7,6 +7,7 @@ that share one Redis, and berthd killed again and again.
 import gc
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -127,6 +128,29 @@ def refused(status, call, *a, **kw):
         assert e.detail, e
         return
     raise AssertionError(f"not refused, but {got!r}")
+
+
+def test_every_key_of_the_manager_is_in_the_manual():
+    with open(os.path.join(b.TOP, "manager/service/conf.c")) as f:
+        keys = re.findall(r'\{ "(store|storage|session|admission|pool)", "(\w+)", CONFIG_\w+, "([^"]*)"', f.read())
+    with open(os.path.join(b.TOP, "man/berth.toml.5")) as f:
+        text = f.read()
+    assert len(keys) > 30
+    for section, key, preset in keys:
+        part = text.split(f".Ss \\&[{'pool.NAME' if section == 'pool' else section}]\\&\n")[1].split(".Ss ")[0].split(".Sh ")[0]
+        told = part.split(f".It Li {key} ")[1].split(".It ")[0].split("Default:")[1]
+        assert preset in told and (preset or "empty" in told or "[]" in told), (section, key, preset, told)
+
+
+def test_a_wrong_configuration_is_named():
+    for text, words in (("[storage]\nurl = \"ftp:x\"", "storage.url"), ("[session]\nhartbeat = 1", "hartbeat"),
+                        ("[pool.x]\nsize = \"many\"", "pool.x.size"), ("[pool.\"../x\"]\n", "pool"),
+                        ("[store]\nurl = \"redis://u:p@h/0\"", "password"), ("[store]\nsync = \"maybe\"", "sync"),
+                        ("[pool.x]\nreadonly_mounts = [\"relative:/x\"]", "readonly_mounts"), ("[admission]\nmemory = -1", "memory")):
+        path = b.write(b.tmp("berth.toml"), text + "\n", 0o600)
+        p = subprocess.run([daemon.BERTHD] + (["--check-config"] if "url" not in text else []), env=b.environment({"BERTH_CONFIG": path}),
+                           capture_output=True, text=True, timeout=20)
+        assert p.returncode not in (0, -9) and words in p.stderr, (text, p)
 
 
 # ---- the contract ------------------------------------------------------------------------
