@@ -114,6 +114,9 @@ static int judge(const json_t *verdict, const char *line_read, struct filecounts
 		*ret = (struct filecounts){ 0 };
 		return 0;
 	}
+	/* TERM and KILL come from outside: a stop, a kill, a removal */
+	if (cause && (!strcmp(cause, "killed-by") || (!strcmp(cause, "signal") && (status == 128 + 15 || status == 128 + 9))))
+		return err_set(e, ERR_BUSY, "the file operation was ended: the sandbox stops");
 	return err_set(e, cause && !strcmp(cause, "oom") ? ERR_LIMIT : ERR_SYS, "the file helper ended by %s%s", cause ? cause : "?",
 		       cause && !strcmp(cause, "oom") ? ": the sandbox's memory limit was reached" : "");
 }
