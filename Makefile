@@ -45,7 +45,7 @@ seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(BUILD)/runtime/initblob.o
 fileop_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/fileop/*.c))
 # what both ends of a copy share: here for the host's end
-runtime_o += $(BUILD)/runtime/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream tar pack extract)
+runtime_o += $(BUILD)/runtime/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream xattrs tar pack extract)
 init_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/init/*.c))
 
 # `berth` itself is linked with musl, whose start costs a third of a millisecond less (base/musl/musl.h);

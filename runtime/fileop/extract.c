@@ -44,6 +44,7 @@ struct extract {
 	size_t linkable_count;
 	uint64_t written;
 	struct tar_entry t;
+	struct xattrs xattrs;
 	char path[TAR_NAME_MAX + 300], link[TAR_NAME_MAX + 300];
 };
 
@@ -193,6 +194,21 @@ static uint32_t mode_of(const struct extract *x)
 	return x->t.mode & (x->flags & EXTRACT_STRICT ? 0777 : 07777);
 }
 
+/* Of one just made, which nobody but us can have exchanged for something that matters: no link is followed. */
+static int dir_xattrs(struct extract *x, int parent, const char *name, struct err *e)
+{
+	int fd, r;
+
+	if (!x->xattrs.len)
+		return 0;
+	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open directory %.300s", x->path);
+	r = xattrs_write(&x->xattrs, fd, e);
+	close(fd);
+	return r < 0 ? err_wrap(e, "%.200s", x->path) : 0;
+}
+
 static int put_dir(struct extract *x, struct err *e)
 {
 	const char *name;
@@ -211,7 +227,7 @@ static int put_dir(struct extract *x, struct err *e)
 			return err_set(e, ERR_EXISTS, "%.300s exists and is no directory", x->path);
 		return 0;
 	}
-	if (take_owner(x, parent, name, e) < 0)
+	if (take_owner(x, parent, name, e) < 0 || dir_xattrs(x, parent, name, e) < 0)
 		return -1;
 	if (x->dir_count > EXTRACT_COMPONENTS_MAX)
 		return err_set(e, ERR_CORRUPT, "the archive is too deep");
@@ -318,6 +334,8 @@ static int fill_file(struct extract *x, int fd, struct err *e)
 		return err_wrap(e, "%.200s", x->path);
 	if (stream_skip(x->in, tar_padding(x->t.size), e) < 0 || take_owner(x, fd, "", e) < 0)
 		return -1;
+	if (xattrs_write(&x->xattrs, fd, e) < 0)
+		return err_wrap(e, "%.200s", x->path);
 	if (fchmod(fd, mode_of(x)) < 0 || futimens(fd, times) < 0)
 		return err_sys(e, "set mode and time of %.300s", x->path);
 	/* what was written is what the file system says it has */
@@ -502,6 +520,7 @@ int extract_to(struct stream *in, const char *dest, int flags, const struct extr
 		return err_nomem(e);
 	memset(ret, 0, sizeof(*ret));
 	x->in = in;
+	x->t.xattrs = &x->xattrs;
 	x->flags = flags;
 	/* inside the sandbox links lead where they lead there; on the host nowhere */
 	x->resolve = RESOLVE_NO_MAGICLINKS | (flags & EXTRACT_STRICT ? RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS : RESOLVE_IN_ROOT);

@@ -32,6 +32,7 @@ struct pack {
 	int depth, flags;
 	size_t path_len;
 	struct tar_entry t;
+	struct xattrs xattrs;
 };
 
 int pack_is_contents(const char *path)
@@ -145,6 +146,14 @@ static int pack_sparse(struct pack *p, int fd, size_t n, struct err *e)
 	return tar_pad(p->out, data, e);
 }
 
+static int take_xattrs(struct pack *p, int fd, struct err *e)
+{
+	if (xattrs_read(&p->xattrs, fd, e) < 0)
+		return err_wrap(e, "%.200s", p->t.path);
+	p->t.xattrs = &p->xattrs;
+	return 0;
+}
+
 static int pack_content(struct pack *p, int fd, const struct stat *st, struct err *e)
 {
 	size_t n = 0;
@@ -175,6 +184,7 @@ static void describe(struct pack *p, const struct stat *st, char type)
 	p->t.gid = st->st_gid;
 	p->t.size = p->t.real_size = 0;
 	p->t.sparse = p->t.linked = 0;
+	p->t.xattrs = NULL;
 	p->t.mtime_sec = st->st_mtim.tv_sec;
 	p->t.mtime_nsec = (uint32_t)st->st_mtim.tv_nsec;
 	p->stats->entries++;
@@ -206,7 +216,7 @@ static int pack_file(struct pack *p, int dirfd, const char *name, int flags, str
 			return tar_put(p->out, &p->t, e);
 		}
 	}
-	return pack_content(p, fd, &st, e);
+	return take_xattrs(p, fd, e) < 0 ? -1 : pack_content(p, fd, &st, e);
 }
 
 static int pack_link(struct pack *p, int dirfd, const char *name, const struct stat *st, struct err *e)
@@ -288,7 +298,7 @@ static int pack_dir(struct pack *p, int dirfd, const char *name, int flags, dev_
 		return 0;
 	}
 	describe(p, &st, '5');
-	if (tar_put(p->out, &p->t, e) < 0)
+	if (take_xattrs(p, fd, e) < 0 || tar_put(p->out, &p->t, e) < 0)
 		return -1;
 	p->depth++;
 	r = pack_children(p, fd, st.st_dev, e);

@@ -27,16 +27,23 @@ struct records {
 	size_t len;
 };
 
-/* "LEN KEY=VALUE\n", where LEN counts itself. */
-static void add_record(struct records *r, const char *key, const char *value)
+/* The length of "LEN KEY=VALUE\n", where LEN counts itself. */
+static size_t record_length(size_t key, size_t value)
 {
-	size_t body = strlen(key) + strlen(value) + 3, total = body + 1, digits;
+	size_t body = key + value + 3, total = body + 1, digits;
 	char number[24];
 
 	do {
 		digits = (size_t)snprintf(number, sizeof(number), "%zu", total);
 		total = body + digits;
 	} while ((size_t)snprintf(number, sizeof(number), "%zu", total) != digits);
+	return total;
+}
+
+static void add_record(struct records *r, const char *key, const char *value)
+{
+	size_t total = record_length(strlen(key), strlen(value));
+
 	r->len += (size_t)snprintf(r->text + r->len, sizeof(r->text) - r->len, "%zu %s=%s\n", total, key, value);
 }
 
@@ -46,6 +53,33 @@ static void add_number(struct records *r, const char *key, uint64_t v)
 
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
 	add_record(r, key, text);
+}
+
+/* Extended attributes, as star and GNU tar write them: values of any bytes. */
+#define XATTR_KEY "SCHILY.xattr."
+
+static size_t xattr_records_length(const struct xattrs *x)
+{
+	const char *name, *value;
+	size_t at = 0, n, total = 0;
+
+	while (x && xattrs_next(x, &at, &name, &value, &n))
+		total += record_length(sizeof(XATTR_KEY) - 1 + strlen(name), n);
+	return total;
+}
+
+static int put_xattr_records(struct stream *s, const struct xattrs *x, struct err *e)
+{
+	const char *name, *value;
+	size_t at = 0, n;
+	char head[400];
+
+	while (x && xattrs_next(x, &at, &name, &value, &n)) {
+		snprintf(head, sizeof(head), "%zu " XATTR_KEY "%s=", record_length(sizeof(XATTR_KEY) - 1 + strlen(name), n), name);
+		if (stream_write(s, head, strlen(head), e) < 0 || stream_write(s, value, n, e) < 0 || stream_write(s, "\n", 1, e) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 static void octal(char *at, size_t width, uint64_t v)
@@ -104,6 +138,7 @@ static void add_mtime(struct records *r, const struct tar_entry *t)
 int tar_put(struct stream *s, const struct tar_entry *t, struct err *e)
 {
 	struct records r;
+	size_t all;
 
 	r.len = 0;
 	if (strlen(t->path) > 100)
@@ -126,8 +161,9 @@ int tar_put(struct stream *s, const struct tar_entry *t, struct err *e)
 		add_record(&r, "GNU.sparse.name", t->path);
 		add_number(&r, "GNU.sparse.realsize", t->real_size);
 	}
-	if (r.len && (put_header(s, 'x', "PaxHeaders/x", "", &(struct tar_entry){ .mode = 0644 }, r.len, e) < 0 ||
-		      stream_write(s, r.text, r.len, e) < 0 || tar_pad(s, r.len, e) < 0))
+	all = r.len + xattr_records_length(t->xattrs);
+	if (all && (put_header(s, 'x', "PaxHeaders/x", "", &(struct tar_entry){ .mode = 0644 }, all, e) < 0 ||
+		    stream_write(s, r.text, r.len, e) < 0 || put_xattr_records(s, t->xattrs, e) < 0 || tar_pad(s, all, e) < 0))
 		return -1;
 	return put_header(s, t->type, t->path, t->link, t, t->size, e);
 }
@@ -226,10 +262,14 @@ static int take_text(char *to, const char *value, struct err *e)
 	return 0;
 }
 
-static int take_record(const char *key, const char *value, struct tar_entry *t, unsigned *have, struct err *e)
+static int take_record(const char *key, const char *value, size_t n, struct tar_entry *t, unsigned *have, struct err *e)
 {
+	const size_t skip = sizeof(XATTR_KEY) - 1;
 	uint64_t v;
 
+	if (!strncmp(key, XATTR_KEY, skip))
+		return t->xattrs && xattrs_is_kept(key + skip) && strlen(key + skip) < 256 ?
+			xattrs_add(t->xattrs, key + skip, value, n, e) : 0;
 	if (!strcmp(key, "path") && !t->sparse) {
 		*have |= HAVE_PATH;
 		return take_text(t->path, value, e);
@@ -294,7 +334,7 @@ static int take_records(char *text, size_t n, struct tar_entry *t, unsigned *hav
 		if ((!strcmp(key + 1, "path") || !strcmp(key + 1, "linkpath") || !strcmp(key + 1, "GNU.sparse.name")) &&
 		    strlen(eq + 1) != (size_t)(p + len - 1 - (eq + 1)))
 			return malformed(e, "a NUL in a name");
-		if (take_record(key + 1, eq + 1, t, have, e) < 0)
+		if (take_record(key + 1, eq + 1, (size_t)(p + len - 1 - (eq + 1)), t, have, e) < 0)
 			return -1;
 		p += len;
 	}
@@ -361,10 +401,14 @@ int tar_get(struct stream *s, struct tar_entry *t, struct err *e)
 {
 	static const char zeros[BLOCK];
 	char h[BLOCK];
+	struct xattrs *xattrs = t->xattrs;
 	unsigned have = 0;
 	uint64_t size;
 
 	memset(t, 0, sizeof(*t));
+	t->xattrs = xattrs;
+	if (xattrs)
+		xattrs->len = 0;
 	for (;;) {
 		if (stream_read(s, h, sizeof(h), e) < 0)
 			return -1;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "runtime/fileop/stream.h"
+#include "runtime/fileop/xattrs.h"
 
 #define TAR_NAME_MAX 4096
 #define TAR_PAX_MAX (1u << 20)
@@ -28,13 +29,14 @@ struct tar_entry {
 	int sparse;		/* a GNU 1.0 map precedes the data */
 	uint64_t real_size;	/* of the file; differs from size when sparse */
 	int linked;		/* hard links to it may follow (our own record) */
+	struct xattrs *xattrs;	/* the caller's, or NULL: not of interest */
 };
 
 /* The header; size bytes and tar_pad() must follow. */
 int tar_put(struct stream *s, const struct tar_entry *t, struct err *e);
 int tar_pad(struct stream *s, uint64_t size, struct err *e);
 int tar_finish(struct stream *s, struct err *e);
-/* 1 with *t, 0 at the end mark, -1. */
+/* 1 with *t, 0 at the end mark, -1.  xattrs stays the caller's. */
 int tar_get(struct stream *s, struct tar_entry *t, struct err *e);
 uint64_t tar_padding(uint64_t size);
 

@@ -342,6 +342,41 @@ def test_a_tree_comes_back_as_it_went():
     assert describe(top) == describe(b.tmp("untar") + "/there")
 
 
+def test_extended_attributes_of_users_are_kept():
+    sb = sandbox()
+    top = b.tmpdir("x")
+    b.write(top + "/f", "content")
+    b.write(top + "/d/g", "")
+    value = bytes(range(256)) * 3
+    try:
+        os.setxattr(top + "/f", "user.bytes", value)
+    except OSError:
+        raise b.skip("a file system without extended attributes") from None
+    os.setxattr(top + "/f", "user.overlay.redirect", b"/etc")
+    os.setxattr(top + "/f", "trusted.secret", b"x")
+    os.setxattr(top + "/d", "user.of.dir", b"a\nb=c")
+    cp(top, f"{sb}:x", ok=True)
+    seen = execute(sb, "python3 -c \"import os; print(os.listxattr('x/f'), os.getxattr('x/f', 'user.bytes') == bytes(range(256)) * 3, "
+                       "os.getxattr('x/d', 'user.of.dir'))\"")
+    assert seen == "['user.bytes'] True b'a\\nb=c'\n", seen
+    execute(sb, "python3 -c \"import os; os.setxattr('x/f', 'user.new', b'1'); os.setxattr('x/f', 'user.overlay.opaque', b'y')\"")
+    cp(f"{sb}:x", b.tmp("back"), ok=True)
+    back = b.tmp("back")
+    assert sorted(os.listxattr(back + "/f")) == ["user.bytes", "user.new"], os.listxattr(back + "/f")
+    assert os.getxattr(back + "/f", "user.bytes") == value and os.getxattr(back + "/d", "user.of.dir") == b"a\nb=c"
+    # as a tar of GNU tar's
+    with open(b.tmp("x.tar"), "wb") as f:
+        assert b.start("cp", f"{sb}:x", "-", stdout=f).wait(60) == 0
+    os.mkdir(b.tmp("untar"))
+    subprocess.run(["tar", "-C", b.tmp("untar"), "--xattrs", "-xf", b.tmp("x.tar")], check=True)
+    assert os.getxattr(b.tmp("untar") + "/x/f", "user.bytes") == value
+    subprocess.run(["tar", "-C", b.tmp("untar"), "--xattrs", "--format=pax", "-cf", b.tmp("y.tar"), "x"], check=True)
+    execute(sb, "mkdir y")
+    with open(b.tmp("y.tar"), "rb") as f:
+        assert b.start("cp", "-", f"{sb}:y", stdin=f).wait(60) == 0
+    assert execute(sb, "python3 -c \"import os; print(len(os.getxattr('y/x/f', 'user.bytes')))\"") == "768\n"
+
+
 def test_destinations_are_understood_as_by_cp():
     sb = sandbox()
     top = b.tmpdir("s")
