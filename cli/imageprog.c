@@ -2,8 +2,10 @@
 #include "cli/imageprog.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,7 +50,7 @@ int imageprog_command(const struct command *self, const char *verb, int argc, ch
 	return command_fail(self, &e, 0);
 }
 
-static void become_ensure(const char *ref, int quiet, int report_fd)
+static void become_ensure(const char *ref, int quiet, int report_fd, pid_t parent)
 {
 	static char verb[] = "ensure", flag[] = "--quiet", end[] = "--";
 	char *words[] = { NULL, verb, end, (char *)ref, NULL, NULL };
@@ -60,6 +62,9 @@ static void become_ensure(const char *ref, int quiet, int report_fd)
 		words[3] = end;
 		words[4] = (char *)ref;
 	}
+	/* who asked is gone: the image is not wanted any more */
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
+		_exit(1);
 	if (null >= 0 && dup2(null, STDIN_FILENO) == 0 && dup2(null, STDOUT_FILENO) == 1 &&
 	    (report_fd == ENSURE_FD ? fcntl(report_fd, F_SETFD, 0) : dup2(report_fd, ENSURE_FD)) >= 0) {
 		imageprog_exec(words, &e);
@@ -72,13 +77,13 @@ int imageprog_ensure(const char *ref, int quiet, struct err *e)
 {
 	struct err told = { 0 };
 	int fds[2], status = 0, got;
-	pid_t pid;
+	pid_t pid, me = getpid();
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	pid = fork();
 	if (!pid)
-		become_ensure(ref, quiet, fds[1]);
+		become_ensure(ref, quiet, fds[1], me);
 	close(fds[1]);
 	if (pid < 0) {
 		close(fds[0]);

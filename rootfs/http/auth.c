@@ -329,6 +329,8 @@ static int fetch_token(struct exchange *x, struct err *e)
 	if (x->site->origin.tls && !realm.tls)
 		return err_set(e, ERR_DENIED, "the registry asks to log in over plain http at '%.200s', which is refused",
 			       x->challenge.realm);
+	if (exchange_refuses(x, &realm, e))
+		return -1;
 	allowed = may_have_credentials(x->http, &x->site->origin, &realm);
 	t = calloc(1, sizeof(*t));
 	if (!t)

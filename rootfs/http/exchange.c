@@ -359,10 +359,11 @@ static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sock
 	int foreign, ok;
 
 	(void)purpose;
-	if (x->http->has_proxy)
-		return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 	foreign = origin_parse(x->url, "URL", &o, NULL, NULL) < 0 || !origin_equal(&o, &x->site->origin);
-	if (!foreign) {
+	if (x->http->has_proxy) {
+		/* it may be the proxy that is connected, and it is the proxy that must know what is private */
+		ok = !foreign || c != ADDRESS_NEVER;
+	} else if (!foreign) {
 		ok = c != ADDRESS_NEVER || origin_is_address(&o, NULL);
 		if (ok) {
 			x->site->class = c;
@@ -378,6 +379,16 @@ static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sock
 		return CURL_SOCKET_BAD;
 	}
 	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
+int exchange_refuses(const struct exchange *x, const struct origin *to, struct err *e)
+{
+	enum address_class c;
+
+	if (origin_equal(to, &x->site->origin) || !origin_is_address(to, &c) || c != ADDRESS_NEVER)
+		return 0;
+	err_set(e, ERR_DENIED, "%.100s is a %s address, where the registry may not send us", to->host, address_class_name(c));
+	return 1;
 }
 
 /* ---- one attempt ---- */
@@ -670,6 +681,8 @@ static int redirect(struct exchange *x, struct err *e)
 		return err_wrap(e, "the registry's redirect is refused");
 	}
 	if (origin_parse(x->url, "URL", &from, NULL, e) < 0 || origin_parse(next, "URL", &to, NULL, e) < 0)
+		return -1;
+	if (exchange_refuses(x, &to, e))
 		return -1;
 	if (from.tls && !to.tls)
 		return err_set(e, ERR_DENIED, "the registry redirects from https to plain http at %.100s, which is refused",

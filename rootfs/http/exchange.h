@@ -119,6 +119,9 @@ void exchange_release(struct exchange *x);
 /* From the beginning, on another site: the bytes handed on stay. */
 void exchange_move(struct exchange *x, struct http_site *site);
 
+/* 1 with the error when to is an address that no registry may send us to, whatever a proxy would say. */
+int exchange_refuses(const struct exchange *x, const struct origin *to, struct err *e);
+
 /* One turn of the loop: waits for the network, sock or timers; at most timeout_ms. */
 int http_turn(struct http *h, int sock, int timeout_ms, struct err *e);
 /* The site of an origin, made when absent. */

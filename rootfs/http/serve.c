@@ -211,7 +211,7 @@ static void send_upload(struct job *j)
 	} else if (!x->location[0]) {
 		err_set(&e, ERR_NET, "the registry opened an upload and does not say where");
 	} else if (!origin_resolve(x->url, x->location, to, &e) && !origin_parse(to, "URL", &o, NULL, &e)) {
-		if (x->site->origin.tls && !o.tls)
+		if (!exchange_refuses(x, &o, &e) && x->site->origin.tls && !o.tls)
 			err_set(&e, ERR_DENIED, "the registry wants the upload over plain http, which is refused");
 		n = strlen(to);
 		if (!e.code && n + 90 > ORIGIN_URL_MAX)

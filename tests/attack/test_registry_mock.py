@@ -446,6 +446,33 @@ def test_S15_credentials_go_to_the_realm_of_the_same_domain_only():
     os.unlink(os.path.join(b.root(), "state", "auth.json"))
 
 
+def test_S16_a_proxy_does_not_open_the_way_to_the_metadata_address():
+    """http_proxy carries plain http requests with whole URLs; what it must not be asked for never reaches it."""
+    image = reg.Image()
+
+    def proxy(r):
+        r.path = "/" + r.path.split("/", 3)[3] if r.path.startswith("http://") else r.path
+        if where and "/manifests/evil" in r.path:
+            r.reply(307, Location=where[0])
+            return True
+        return False
+
+    where = []
+    with reg.Mock(image, evil=proxy) as m, metadata() as meta:
+        env = dict(reg.config(insecure=["reg.example:5000"], retries=0), http_proxy=f"http://{m.host}")
+        pull("reg.example:5000/a:1", env, ok=True)
+        assert all(r.target.startswith("http://reg.example:5000/v2/") for r in m.seen), [r.target for r in m.seen]
+        for target in ("http://169.254.169.254/latest", "http://[fe80::1]/", "http://0.0.0.0/"):
+            where[:] = [target]
+            b.one_line_error(pull("reg.example:5000/a:evil", env), 125, "link-local or reserved")
+        assert not any("169.254" in r.target for r in m.seen) and not meta.seen
+        # and by no_proxy no more
+        where[:] = ["http://metadata.evil.example/x"]
+        with reg.hosts(metadata_evil_example="169.254.169.254"):
+            b.one_line_error(pull("reg.example:5000/a:evil", dict(env, no_proxy="metadata.evil.example")), 125, "link-local")
+        assert not meta.seen
+
+
 def test_S15_an_identity_token_is_traded_at_the_realm_only():
     with reg.Mock(token="http://127.0.0.1:%d/token") as m, reg.Mock() as other:
         m.token %= m.port

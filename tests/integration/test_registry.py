@@ -456,10 +456,28 @@ def test_the_process_that_speaks_with_the_network_has_nothing():
         assert all(k in ("/dev/null", "socket", "pipe", "anon_inode") for k in kinds), kinds
         with open(f"/proc/{pid}/environ") as f, open(f"/proc/{pid}/cmdline") as g:
             assert "canary" not in f.read() + g.read()
+        # it dies: an error, and nothing stays
+        b.proc.kill(pid)
+        err = p.stderr.read().decode()
+        assert b.stop(p, 0) == 125 and "berth-http ended unexpectedly" in err and err.count("\n") == 1, err
         let_go.append(1)
-        assert p.wait(30) == 0
-        b.stop(p)
+        b.berth("pull", mock.host + "/a:1", env=env, ok=True)
         os.unlink(state() + "/auth.json")
+
+
+def test_a_full_disk_is_an_error_that_says_so():
+    with reg.Registry() as r:
+        env = reg.config(insecure=[r.host])
+        r.push(layout("a", [oci.tar_bytes([("small", {}, b"s")]), oci.tar_bytes([("big", {}, noise(6 << 20))])]), "a:1")
+        small = b.tmpdir("small", 0o700)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "none", small], check=True)
+        try:
+            full = dict(env, BERTH_STATE_DIR=small)
+            b.one_line_error(b.berth("pull", r.name("a:1"), env=full), 125, "layer 2 of 2", "no space left")
+            no_problems(full)
+            assert not b.berth("image", "ls", "--quiet", env=full, ok=True).out
+        finally:
+            subprocess.run(["umount", small], check=True)
 
 
 def test_a_terminal_shows_bars_and_ends_clean():
