@@ -225,7 +225,8 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 	return json_get_u64(told, "cut", ret_cut, "answer of the proxy", e) < 0 ? -1 : 0;
 }
 
-int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struct err *e)
+/* With `soon` its end is not waited for: it has answered, and removes what takes long while we end ourselves. */
+static int call(const char *verb, const char *job, int soon, json_t **ret_answer, struct err *e)
 {
 	autoclose int job_fd = job_file(job, e);
 	int fds[NETHELPER_FDS] = { -1, -1, -1, -1, -1, -1, -1, -1, -1 };
@@ -239,17 +240,35 @@ int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struc
 	r = spawn(&h, verb, fds, e);
 	if (r == 0)
 		r = answer(&h, ANSWER_MS, ret_answer, e);
-	reap(&h, r < 0 ? SIGKILL : 0);
+	if (r == 0 && soon)
+		fd_close(&h.sock);
+	else
+		reap(&h, r < 0 ? SIGKILL : 0);
 	return r;
+}
+
+int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struct err *e)
+{
+	return call(verb, job, 0, ret_answer, e);
+}
+
+static int bridge_job(struct buf *job, const char *id, const char *extra, const char *policy, struct err *e)
+{
+	return buf_addf(job, e, "{\"id\":\"%s\"%s,\"policy\":%s}", id, extra, policy);
 }
 
 int nethelper_bridge(const char *verb, const char *id, const char *extra, const char *policy, json_t **ret_answer, struct err *e)
 {
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
 
-	if (buf_addf(&job, e, "{\"id\":\"%s\"%s,\"policy\":%s}", id, extra, policy) < 0)
-		return -1;
-	return nethelper_call(verb, job.data, ret_answer, e);
+	return bridge_job(&job, id, extra, policy, e) < 0 ? -1 : call(verb, job.data, 0, ret_answer, e);
+}
+
+static int leave_bridge(const struct spec *s, struct err *e)
+{
+	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
+
+	return bridge_job(&job, s->id, "", s->net_policy, e) < 0 ? -1 : call("bridge-down", job.data, 1, NULL, e);
 }
 
 int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
@@ -261,7 +280,7 @@ int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
 		munmap(h->counters, sizeof(*h->counters));
 	h->counters = NULL;
 	if (h->bridge)
-		r = nethelper_bridge("bridge-down", s->id, "", s->net_policy, NULL, e);
+		r = leave_bridge(s, e);
 	if (r == 0)
 		h->bridge = 0;
 	return r;

@@ -79,7 +79,6 @@ static int load(struct bridge *b, const json_t *job, struct err *e)
 		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
 	if (parse_pools(b, place, e) < 0 || netpolicy_load(&b->policy, b->policy_json, e) < 0)
 		return -1;
-	snprintf(b->link.port, sizeof(b->link.port), "bv%.13s", b->id);
 	b->link.with6 = access("/proc/sys/net/ipv6", F_OK) == 0;
 	return pool_open(&b->pool, b->dir, e);
 }
@@ -170,16 +169,19 @@ static int take_address(struct bridge *b, struct err *e)
 		return -1;
 	r = pool_take(&b->pool, b->id, &b->link.pool, &b->link.pool6, &number, e);
 	if (r == 0) {
+		snprintf(b->link.port, sizeof(b->link.port), "bv%.8s%05llx", b->id, (unsigned long long)number & 0xfffff);
 		netcidr_nth(&b->link.pool, number, &b->link.address);
 		netcidr_nth(&b->link.pool6, number, &b->link.address6);
 		record = make_record(b, number);
 		r = record ? pool_record(&b->pool, b->id, record, e) : err_nomem(e);
 	}
-	/* under the lock: two first sandboxes must not both make them */
+	/* under the lock: two first sandboxes must not both make them.  The table is made last, so that it says that all stands. */
 	if (r == 0)
-		r = link_bridge(&b->link, e);
-	if (r == 0)
-		r = ruleset_make(b->name, e);
+		r = ruleset_stands(b->name, e);
+	if (r == 0 || (r == 1 && !link_bridge_stands(&b->link)))
+		r = link_bridge(&b->link, e) < 0 ? -1 : ruleset_make(b->name, e);
+	else if (r == 1)
+		r = 0;
 	pool_unlock(&b->pool);
 	return r;
 }
@@ -198,35 +200,61 @@ static int make(struct bridge *b, struct err *e)
 /* What the record says of a sandbox, in place of what the job says. */
 static int adopt(struct bridge *b, const json_t *record, struct err *e)
 {
-	const char *v4 = "", *v6 = "";
+	const char *v4 = "", *v6 = "", *port = "";
 	json_t *policy = NULL;
 
-	if (json_get_str(record, "address", &v4, "record", e) < 1 || json_get_str(record, "address6", &v6, "record", e) < 0 ||
+	if (json_get_str(record, "port", &port, "record", e) < 1 || json_get_str(record, "address", &v4, "record", e) < 1 || json_get_str(record, "address6", &v6, "record", e) < 0 ||
 	    json_get_obj(record, "policy", &policy, "record", e) < 1)
 		return err_set(e, ERR_CORRUPT, "the record of the network of sandbox %s is malformed", b->id);
 	netpolicy_release(&b->policy);
 	if (netpolicy_load(&b->policy, policy, e) < 0)
 		return -1;
 	b->link.with6 = v6[0] != '\0';
+	snprintf(b->link.port, sizeof(b->link.port), "%s", port);
 	if (netaddr_parse(v4, &b->link.address) < 0 || (v6[0] && netaddr_parse(v6, &b->link.address6) < 0))
 		return err_set(e, ERR_CORRUPT, "the record of the network of sandbox %s is malformed", b->id);
 	return 0;
 }
 
-static int take_back(struct bridge *b, struct err *e)
+/* The number is free, and the record goes when it is still of this number: the sandbox may run again already. */
+static int forget(struct bridge *b, uint64_t number, struct err *e)
+{
+	autojson json_t *now = NULL;
+	struct err ignored;
+
+	now = pool_recorded(&b->pool, b->id, &ignored);
+	if (now && (uint64_t)json_integer_value(json_object_get(now, "number")) != number) {
+		pool_free(&b->pool, number);
+		return 0;
+	}
+	return pool_forget(&b->pool, b->id, e);
+}
+
+/*
+ * In an order in which nothing gets through: what is in no set may send nothing.
+ * With `soon`, our caller is told before the interface is removed, which takes long.
+ */
+static int take_back(struct bridge *b, int locked, int soon, struct err *e)
 {
 	autojson json_t *record = pool_recorded(&b->pool, b->id, e);
+	int r;
 
-	snprintf(b->link.port, sizeof(b->link.port), "bv%.13s", b->id);
 	if (!record)
 		return e->code == ERR_NOT_FOUND ? pool_forget(&b->pool, b->id, e) : -1;
 	if (adopt(b, record, e) < 0)
 		return -1;
-	/* the interface first: then nothing can be sent by the rules' absence */
-	if (link_leave(&b->link, e) < 0 || ruleset_take_back(b->id, &b->link, &b->policy, e) < 0)
+	if (link_forget(&b->link, e) < 0 || ruleset_take_back(b->id, &b->link, &b->policy, e) < 0)
 		return err_wrap(e, "take back the network of sandbox %s", b->id);
-	pool_free(&b->pool, (uint64_t)json_integer_value(json_object_get(record, "number")));
-	return pool_forget(&b->pool, b->id, e);
+	if (soon)
+		answer(NULL);
+	if (link_leave(&b->link, e) < 0)
+		return err_wrap(e, "take back the network of sandbox %s", b->id);
+	if (!locked && pool_lock(&b->pool, e) < 0)
+		return -1;
+	r = forget(b, (uint64_t)json_integer_value(json_object_get(record, "number")), e);
+	if (!locked)
+		pool_unlock(&b->pool);
+	return r;
 }
 
 int bridge_up(const json_t *job, struct err *e)
@@ -238,7 +266,7 @@ int bridge_up(const json_t *job, struct err *e)
 	if (r == 0) {
 		r = make(&b, e);
 		if (r < 0)
-			take_back(&b, &second);
+			take_back(&b, 0, 0, &second);
 	}
 	if (r == 0)
 		answer(NULL);
@@ -252,9 +280,9 @@ int bridge_down(const json_t *job, struct err *e)
 	int r = load(&b, job, e);
 
 	if (r == 0)
-		r = take_back(&b, e);
+		r = take_back(&b, 0, 1, e);
 	if (r == 0)
-		answer(NULL);
+		answer(NULL);	/* once more, when it was told already: nobody reads it */
 	unload(&b);
 	return r;
 }
@@ -333,7 +361,7 @@ static int look(void *ctx, const char *id)
 	}
 	snprintf(mine, sizeof(mine), "%s", id);
 	g->b->id = mine;
-	if (take_back(g->b, g->e) < 0)
+	if (take_back(g->b, 1, 0, g->e) < 0)
 		g->failed = 1;	/* the others can still be cleared */
 	else
 		g->cleared++;

@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -313,6 +314,19 @@ int link_bridge(const struct link_plan *p, struct err *e)
 	return r;
 }
 
+int link_bridge_stands(const struct link_plan *p)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	struct ifreq ifr = { 0 };
+	autoclose int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", p->bridge);
+	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) < 0 || !(ifr.ifr_flags & IFF_UP) || ioctl(fd, SIOCGIFADDR, &ifr) < 0)
+		return 0;
+	memcpy(&a, &ifr.ifr_addr, sizeof(a));
+	return !memcmp(&a.sin_addr, p->gateway.b, 4);
+}
+
 int link_bridge_remove(const char *bridge, struct err *e)
 {
 	return remove_link(bridge, e);
@@ -466,12 +480,17 @@ int link_join(const struct link_plan *p, int netns_fd, struct err *e)
 
 int link_leave(const struct link_plan *p, struct err *e)
 {
+	return remove_link(p->port, e);
+}
+
+int link_forget(const struct link_plan *p, struct err *e)
+{
 	unsigned bridge = if_nametoindex(p->bridge);
 	struct nl *n;
-	int r = remove_link(p->port, e);
+	int r = 0;
 
-	if (r < 0 || !bridge)
-		return r;
+	if (!bridge)
+		return 0;
 	n = nl_open(NETLINK_ROUTE, e);
 	if (!n)
 		return -1;

@@ -15,7 +15,7 @@
 
 struct link_plan {
 	const char *bridge;		/* name of the bridge */
-	char port[16];			/* of our end: "bv" and the id */
+	char port[16];			/* of our end: "bv", the id's first 8 characters, the address's number */
 	struct netcidr pool, pool6;
 	struct netaddr gateway, gateway6, address, address6;
 	int with6;			/* there is IPv6 on the bridge */
@@ -28,8 +28,12 @@ void link_mac(const struct netaddr *v4, uint8_t mac[6]);
 int link_bridge(const struct link_plan *p, struct err *e);
 /* Makes the pair; the far end becomes eth0 of the namespace netns_fd, with addresses, routes and neighbours. */
 int link_join(const struct link_plan *p, int netns_fd, struct err *e);
-/* Removes the port, and the neighbour entries of the address.  What is not there is no failure. */
+/* Removes the neighbour entries of the address.  What is not there is no failure. */
+int link_forget(const struct link_plan *p, struct err *e);
+/* Removes the port, which waits for an RCU grace period; what is not there is no failure. */
 int link_leave(const struct link_plan *p, struct err *e);
+/* 1 when the bridge is there and up with its address. */
+int link_bridge_stands(const struct link_plan *p);
 /* Removes the bridge. */
 int link_bridge_remove(const char *bridge, struct err *e);
 

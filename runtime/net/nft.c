@@ -352,12 +352,12 @@ void nft_verdict(struct nftnl_rule *r, int verdict, const char *chain)
 	add(r, x);
 }
 
-void nft_reject(struct nftnl_rule *r)
+void nft_reject(struct nftnl_rule *r, int reset)
 {
 	struct nftnl_expr *x = expression("reject");
 
-	nftnl_expr_set_u32(x, NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMPX_UNREACH);
-	nftnl_expr_set_u8(x, NFTNL_EXPR_REJECT_CODE, NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_REJECT_TYPE, reset ? NFT_REJECT_TCP_RST : NFT_REJECT_ICMPX_UNREACH);
+	nftnl_expr_set_u8(x, NFTNL_EXPR_REJECT_CODE, reset ? 0 : NFT_REJECT_ICMPX_ADMIN_PROHIBITED);
 	add(r, x);
 }
 

@@ -70,7 +70,8 @@ void nft_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg, u
 void nft_object_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
 /* NF_ACCEPT, NF_DROP, or NFT_GOTO and NFT_JUMP with a chain */
 void nft_verdict(struct nftnl_rule *r, int verdict, const char *chain);
-void nft_reject(struct nftnl_rule *r);
+/* With a TCP reset, else with ICMP. */
+void nft_reject(struct nftnl_rule *r, int reset);
 void nft_masquerade(struct nftnl_rule *r);
 /* family: NFPROTO_IPV4, NFPROTO_IPV6 */
 void nft_dnat(struct nftnl_rule *r, uint32_t family, unsigned addr_reg, unsigned port_reg);

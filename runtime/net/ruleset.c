@@ -204,7 +204,7 @@ static void rules_pair(struct nft *t, const char *chain, const struct family *f,
 	if (accept)
 		nft_verdict(r, NF_ACCEPT, NULL);
 	else
-		nft_reject(r);
+		nft_verdict(r, NFT_GOTO, "refuse");
 	nft_rule_end(t, r);
 }
 
@@ -224,7 +224,7 @@ static void rule_reject(struct nft *t, const char *chain)
 {
 	struct nftnl_rule *r = nft_rule(t, chain);
 
-	nft_reject(r);
+	nft_verdict(r, NFT_GOTO, "refuse");
 	nft_rule_end(t, r);
 }
 
@@ -290,7 +290,7 @@ static void rules_special6(struct nft *t, const char *chain, unsigned offset, in
 		nft_mask(r, 0, mask, 16);
 		nft_compare(r, rows[i].op, 0, net, 16);
 		if (reject)
-			nft_reject(r);
+			nft_verdict(r, NFT_GOTO, "refuse");
 		else
 			nft_verdict(r, NF_DROP, NULL);
 		nft_rule_end(t, r);
@@ -303,7 +303,7 @@ static void rules_from(struct nft *t, const char *bridge)
 	size_t i;
 
 	match_interface(r, NFT_META_OIFNAME, NFT_CMP_EQ, bridge);
-	nft_reject(r);
+	nft_verdict(r, NFT_GOTO, "refuse");
 	nft_rule_end(t, r);
 	for (i = 0; i < ARRAY_LEN(families); i++)
 		rules_account(t, "from-sandbox", &families[i], families[i].src, families[i].out);
@@ -316,7 +316,7 @@ static void rules_from(struct nft *t, const char *bridge)
 	r = nft_rule(t, "from-sandbox");
 	load_one(r, &families[0], families[0].dst);
 	lookup(r, SPECIAL4);
-	nft_reject(r);
+	nft_verdict(r, NFT_GOTO, "refuse");
 	nft_rule_end(t, r);
 	rules_special6(t, "from-sandbox", families[1].dst, 1);
 	r = nft_rule(t, "from-sandbox");
@@ -397,6 +397,21 @@ static void rules_to(struct nft *t)
 	nft_rule_end(t, r);
 }
 
+/* Told at once: a reset for TCP, which cuts what is open too, else ICMP. */
+static void rules_refuse(struct nft *t)
+{
+	const uint8_t tcp = IPPROTO_TCP;
+	struct nftnl_rule *r = nft_rule(t, "refuse");
+
+	nft_meta(r, NFT_META_L4PROTO, 0);
+	nft_compare(r, NFT_CMP_EQ, 0, &tcp, 1);
+	nft_reject(r, 1);
+	nft_rule_end(t, r);
+	r = nft_rule(t, "refuse");
+	nft_reject(r, 0);
+	nft_rule_end(t, r);
+}
+
 static void rules_forward(struct nft *t, const char *bridge)
 {
 	struct nftnl_rule *r = nft_rule(t, "forward");
@@ -439,10 +454,15 @@ static void fill_special4(struct nft *t)
 	nft_elements(t, 1, sets[SPECIAL4].name, id_of(SPECIAL4), list, n);
 }
 
+int ruleset_stands(const char *bridge, struct err *e)
+{
+	return nft_table_is_ours(bridge, MARK, e);
+}
+
 int ruleset_make(const char *bridge, struct err *e)
 {
 	static const struct nft_chain chains[] = {
-		{ MARK }, { "from-sandbox" }, { "to-sandbox" }, { "to-answers" }, { "to-account" },
+		{ MARK }, { "from-sandbox" }, { "to-sandbox" }, { "to-answers" }, { "to-account" }, { "refuse" },
 		{ "source", "filter", NF_INET_PRE_ROUTING, -300 }, { "publish", "nat", NF_INET_PRE_ROUTING, -100 },
 		{ "publish-host", "nat", NF_INET_LOCAL_OUT, -100 }, { "masquerade", "nat", NF_INET_POST_ROUTING, 100 },
 		{ "to-host", "filter", NF_INET_LOCAL_IN, 0 }, { "forward", "filter", NF_INET_FORWARD, 0 },
@@ -467,6 +487,7 @@ int ruleset_make(const char *bridge, struct err *e)
 	rules_forward(&t, bridge);
 	rules_from(&t, bridge);
 	rules_to(&t);
+	rules_refuse(&t);
 	return nft_commit(&t, e);
 }
 

@@ -22,7 +22,9 @@ struct ruleset_counters {
 	uint64_t bytes_in, bytes_out, limit, used;
 };
 
-/* Makes the table, whole, unless it is there.  Its name is the bridge's. */
+/* 1 when the table is there, 0 when not; -1 when it is not ours.  Its name is the bridge's. */
+int ruleset_stands(const char *bridge, struct err *e);
+/* Makes the table, whole, unless it is there. */
 int ruleset_make(const char *bridge, struct err *e);
 int ruleset_remove(const char *bridge, struct err *e);
 /* A sandbox's elements, counters and budget. */

@@ -146,7 +146,11 @@ RUN = ("run", "--network", "bridge", "-p", "8080:80", "--allow-net", "10.0.0.0/8
 
 
 def left_over():
-    found = [f"interface {n}" for n in netlab.ports()]
+    found = []
+    try:
+        b.wait_for(lambda: not netlab.ports(), 5)  # they go with the namespace, a moment later
+    except AssertionError:
+        found = [f"interface {n}" for n in netlab.ports()]
     if netlab.elements():
         found.append(f"{netlab.elements()} elements in nftables")
     top = os.path.join(b.root(), "state", "network")

@@ -47,7 +47,7 @@ class Place:
         self.top = tempfile.mkdtemp(prefix='berth-bench.', dir='/var/tmp')
         os.chmod(self.top, 0o755)
         self.rootfs = os.path.join(self.top, 'rootfs')
-        self.holder = None
+        self.holder = self.net = None
         busybox = shutil.which('busybox')
         if not busybox or 'statically' not in self.say('file', '-L', busybox):
             sys.exit('bench: needs a static busybox; hint: apt-get install busybox-static file')
@@ -85,10 +85,17 @@ class Place:
             return '-'
         return f'/proc/{self.holder.pid}/ns/mnt'
 
+    def network(self):
+        """--net=... of a namespace that forwards, held by a process that ends with us."""
+        script = 'ip link set lo up && echo 1 >/proc/sys/net/ipv4/ip_forward && echo ready && exec sleep infinity'
+        self.net = subprocess.Popen(['unshare', '-n', 'setpriv', '--pdeathsig', 'KILL', 'sh', '-c', script], stdout=subprocess.PIPE)
+        return f'--net=/proc/{self.net.pid}/ns/net' if self.net.stdout.readline() == b'ready\n' else None
+
     def close(self):
-        if self.holder:
-            self.holder.kill()
-            self.holder.wait()
+        for holder in (self.holder, self.net):
+            if holder:
+                holder.kill()
+                holder.wait()
         shutil.rmtree(self.top, ignore_errors=True)
 
 
@@ -183,11 +190,38 @@ def run_rootfs(place):
     ])
 
 
+def networked(place):
+    """
+    With a network, in a namespace of the bench's own where forwarding is on: nsenter leads each of them there.  podman
+    gets limits it may set here, and runc, as its crun refuses hybrid cgroups.
+    """
+    inside = place.network()
+    if not inside:
+        return Measure('run-network', 'cold run of `true` with a network', [Contender('berth', None, 'no network namespace')])
+
+    def there(c):
+        return c._replace(argv=[shutil.which('nsenter'), inside, *c.argv]) if c.argv else c
+
+    def with_mode(key, mode):
+        return there(berth(place, key, '--network', mode, place.rootfs, '/bin/true'))
+
+    def peer(tool, *options):
+        c = engine(tool, place)
+        if not c.argv:
+            return c
+        argv = [a for a in c.argv[1:] if a not in ('--network', 'none')]
+        return there(c._replace(argv=[c.argv[0], *options, argv[0], '--ulimit', 'nofile=1024:1024', '--ulimit', 'nproc=1000:1000', *argv[1:]]))
+
+    return Measure('run-network', 'cold run of busybox `true` with a bridge and NAT', [
+        with_mode('berth', 'bridge'), with_mode('berth, egress', 'egress'), with_mode('berth, none', 'none'),
+        peer('podman', *(['--runtime', 'runc'] if shutil.which('runc') else [])), peer('docker')])
+
+
 def lives(key, title, unit, sample):
     return lambda _: Measure(key, title, [], unit, sample)
 
 
-MEASURES = {'run-host': run_host, 'run-rootfs': run_rootfs, **{m[0]: lives(*m) for m in living.MEASURES}}
+MEASURES = {'run-host': run_host, 'run-rootfs': run_rootfs, 'run-network': networked, **{m[0]: lives(*m) for m in living.MEASURES}}
 
 
 # ---- running and counting ------------------------------------------------------------

@@ -64,7 +64,8 @@ def test_out_by_name_and_address():
             assert described("one")["address"] != net["address"], "addresses go round"
             assert fetch(x, "http://outside.test/") == "200"
             b.berth("stop", "one", ok=True)
-            assert not netlab.ports() and netlab.elements() == 0
+            assert netlab.elements() == 0
+            b.wait_for(lambda: not netlab.ports(), 5, "the interface's end, with the namespace")
         lab.untouched()
 
 
@@ -224,5 +225,4 @@ def test_100_at_once_leave_nothing_and_the_last_is_as_fast_as_the_first():
         assert netlab.elements() == 0
         neighbours = subprocess.run(["ip", "neigh", "show", "nud", "permanent"], stdout=subprocess.PIPE).stdout
         assert b"10.203." not in neighbours, neighbours
-        left = [n for n in os.listdir(os.path.join(b.root(), "state", "network")) if n != "lock"]
-        assert not left, left
+        b.wait_for(lambda: os.listdir(os.path.join(b.root(), "state", "network")) == ["lock"], 5, "the last record's end")
