@@ -109,7 +109,7 @@ static json_t *state_of(struct keeper *k, int with_network)
 		running += k->commands[i] && !k->commands[i]->ended && k->commands[i]->session < 0;
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		sessions += k->sessions[i].name[0] != '\0';
-	if (cgroup_usage(&k->sandbox.cgroup, &u, &ignored) < 0)
+	if (cgroup_usage_now(&k->sandbox.cgroup, &u, &ignored) < 0)
 		memset(&u, 0, sizeof(u));
 	j = json_pack("{s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I}", "state", k->paused ? "paused" : "running", "commands", running, "sessions", sessions,
 		      "uptime_ms", (json_int_t)(keeper_now_ms() - k->created_ms), "cpu_ms", (json_int_t)(u.cpu_us / 1000),

@@ -137,7 +137,7 @@ static int prepare(struct cgroup *c, const char *parent, const char *name, struc
 	int i;
 
 	memset(c, 0, sizeof(*c));
-	c->v2_fd = c->oom_fd = -1;
+	c->v2_fd = c->oom_fd = c->oom_control_fd = -1;
 	for (i = 0; i < CGROUP_V1_COUNT; i++)
 		c->v1_fd[i] = -1;
 	for (i = 0; i < CGROUP_JOIN_MAX; i++)
@@ -226,6 +226,7 @@ void cgroup_release(struct cgroup *c)
 		return;
 	fd_close(&c->v2_fd);
 	fd_close(&c->oom_fd);
+	fd_close(&c->oom_control_fd);
 	for (i = 0; i < CGROUP_V1_COUNT; i++)
 		fd_close(&c->v1_fd[i]);
 	for (i = 0; i < CGROUP_JOIN_MAX; i++)
@@ -249,7 +250,13 @@ void cgroup_remove_parent(const char *parent)
 int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e)
 {
 	memset(ret, 0, sizeof(*ret));
-	return c->ops->usage(c, ret, e);
+	return c->ops->usage(c, 0, ret, e);
+}
+
+int cgroup_usage_now(struct cgroup *c, struct cgroup_usage *ret, struct err *e)
+{
+	memset(ret, 0, sizeof(*ret));
+	return c->ops->usage(c, 1, ret, e);
 }
 
 int cgroup_join_self(const int *join_fd, size_t n)
@@ -358,11 +365,20 @@ int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e)
 	}
 }
 
+/* Nobody is in there or below; when the kernel does not say, it may be. */
+static int is_empty(const struct cgroup *c)
+{
+	char text[256];
+
+	return c->v2_fd < 0 || (cgroup_read(c->v2_fd, "cgroup.events", text, sizeof(text)) > 0 &&
+				cgroup_has_word(text, "populated") && !cgroup_stat_value(text, "populated"));
+}
+
 int cgroup_destroy(struct cgroup *c, struct err *e)
 {
 	if (!c->ops)
 		return 0;
-	if (cgroup_kill(c, e) < 0 || cgroup_wait_empty(c, 5000, e) < 0)
+	if (!is_empty(c) && (cgroup_kill(c, e) < 0 || cgroup_wait_empty(c, 5000, e) < 0))
 		return -1;
 	return c->ops->remove(c, e);
 }

@@ -37,16 +37,17 @@ struct cgroup_limits {
 	uint64_t cpu_weight;	/* 0: leave; 1..10000 */
 	uint64_t io_weight;	/* 0: leave; 1..10000 */
 	int oom_group;		/* an OOM ends everything in it, not one process */
+	int no_io;		/* block I/O is counted otherwise: no blkio cgroup (hybrid) */
 };
 
 struct cgroup_usage {
 	uint64_t cpu_us;
 	uint64_t memory_peak_bytes;
-	uint64_t memory_bytes;
+	uint64_t memory_bytes;	/* cgroup_usage_now() alone */
 	uint64_t read_bytes, write_bytes;
 	uint64_t oom_kills;	/* processes killed for memory */
 	uint64_t pids_events;	/* forks refused by the pids limit */
-	uint64_t pids;
+	uint64_t pids;		/* cgroup_usage_now() alone */
 };
 
 struct cgroup {
@@ -56,6 +57,7 @@ struct cgroup {
 	int v1_fd[CGROUP_V1_COUNT];	/* hybrid only */
 	int join_fd[CGROUP_JOIN_MAX];	/* `tasks` files the child writes "0" to itself */
 	int oom_fd;			/* hybrid: eventfd, readable when memory ran out */
+	int oom_control_fd;		/* hybrid: memory.oom_control, while oom_fd is there */
 };
 
 struct cgroup_ops {
@@ -70,7 +72,8 @@ struct cgroup_ops {
 	int (*limit)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
 	/* Takes back what limits a live one in those that are CGROUP_UNLIMITED in l; limit() leaves them as they are. */
 	int (*lift)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
-	int (*usage)(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
+	/* What it used; with now, what it uses too. */
+	int (*usage)(struct cgroup *c, int now, struct cgroup_usage *ret, struct err *e);
 	/* Makes a sandbox's cgroup ready for leaves: its init, pid, moves to one of its own where it must. */
 	int (*house)(struct cgroup *c, int pid, struct err *e);
 	/* As create, for a leaf of an existing sandbox: c->name is "ID/LEAF". */
@@ -106,6 +109,7 @@ void cgroup_release(struct cgroup *c);
 /* Removes the parent cgroups where nothing is below them any more. */
 void cgroup_remove_parent(const char *parent);
 int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
+int cgroup_usage_now(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
 /* SIGKILL to every process below, atomically (cgroup.kill, Linux 5.14; else freeze and kill each). */
 int cgroup_kill(struct cgroup *c, struct err *e);
 /* Waits until no process is left; ERR_TIMEOUT after timeout_ms. */

@@ -185,15 +185,15 @@ static int confine_devices(const char *parent, struct err *e)
 /* memory.oom_control tells of every OOM in the cgroup through an eventfd (cgroup-v1/memory.rst, 10). */
 static int watch_oom(struct cgroup *c, struct err *e)
 {
-	autoclose int ctl = openat(c->v1_fd[V1_MEMORY], "memory.oom_control", O_RDONLY | O_CLOEXEC);
 	char line[64];
 
-	if (ctl < 0)
+	c->oom_control_fd = openat(c->v1_fd[V1_MEMORY], "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	if (c->oom_control_fd < 0)
 		return err_sys(e, "open memory.oom_control");
 	c->oom_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (c->oom_fd < 0)
 		return err_sys(e, "make an eventfd");
-	snprintf(line, sizeof(line), "%d %d", c->oom_fd, ctl);
+	snprintf(line, sizeof(line), "%d %d", c->oom_fd, c->oom_control_fd);
 	if (cgroup_write(c->v1_fd[V1_MEMORY], "cgroup.event_control", line) < 0)
 		return err_sys(e, "watch memory.oom_control");
 	return 0;
@@ -250,7 +250,7 @@ static int complete(struct cgroup *c, const struct cgroup_limits *l, struct err 
 	int i;
 
 	for (i = 0; i < CGROUP_V1_COUNT; i++) {
-		if (i == V1_DEVICES || (!v1[i].always && !(i == V1_CPUSET && l->cpuset[0])))
+		if (i == V1_DEVICES || (!v1[i].always && !(i == V1_CPUSET && l->cpuset[0])) || (i == V1_BLKIO && l->no_io))
 			continue;
 		if (open_v1(c, i, 1, e) < 0)
 			return -1;
@@ -321,7 +321,19 @@ static uint64_t read_number(int dirfd, const char *file)
 	return cgroup_read(dirfd, file, text, sizeof(text)) > 0 ? strtoull(text, NULL, 10) : 0;
 }
 
-static int usage(struct cgroup *c, struct cgroup_usage *u, struct err *e)
+/* By the descriptor that is open anyway, where the sandbox is watched. */
+static int read_oom_control(struct cgroup *c, char *text, size_t n)
+{
+	ssize_t r;
+
+	if (c->oom_control_fd < 0)
+		return cgroup_read(c->v1_fd[V1_MEMORY], "memory.oom_control", text, (unsigned)n);
+	r = pread(c->oom_control_fd, text, n - 1, 0);
+	text[r < 0 ? 0 : r] = '\0';
+	return (int)r;
+}
+
+static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *e)
 {
 	char text[4096];
 
@@ -330,14 +342,16 @@ static int usage(struct cgroup *c, struct cgroup_usage *u, struct err *e)
 	u->cpu_us = cgroup_stat_value(text, "usage_usec");
 	if (c->v1_fd[V1_MEMORY] >= 0) {
 		u->memory_peak_bytes = read_number(c->v1_fd[V1_MEMORY], "memory.max_usage_in_bytes");
-		u->memory_bytes = read_number(c->v1_fd[V1_MEMORY], "memory.usage_in_bytes");
-		if (cgroup_read(c->v1_fd[V1_MEMORY], "memory.oom_control", text, sizeof(text)) > 0)
+		if (now)
+			u->memory_bytes = read_number(c->v1_fd[V1_MEMORY], "memory.usage_in_bytes");
+		if (read_oom_control(c, text, sizeof(text)) > 0)
 			u->oom_kills = cgroup_stat_value(text, "oom_kill");
 	}
 	if (c->v1_fd[V1_PIDS] >= 0) {
 		if (cgroup_read(c->v1_fd[V1_PIDS], "pids.events", text, sizeof(text)) > 0)
 			u->pids_events = cgroup_stat_value(text, "max");
-		u->pids = read_number(c->v1_fd[V1_PIDS], "pids.current");
+		if (now)
+			u->pids = read_number(c->v1_fd[V1_PIDS], "pids.current");
 	}
 	if (c->v1_fd[V1_BLKIO] >= 0 &&
 	    cgroup_read(c->v1_fd[V1_BLKIO], "blkio.throttle.io_service_bytes_recursive", text, sizeof(text)) > 0)

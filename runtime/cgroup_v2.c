@@ -201,7 +201,7 @@ static uint64_t read_number(int dirfd, const char *file)
 	return cgroup_read(dirfd, file, text, sizeof(text)) > 0 ? strtoull(text, NULL, 10) : 0;
 }
 
-static int usage(struct cgroup *c, struct cgroup_usage *u, struct err *e)
+static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *e)
 {
 	char text[4096];
 
@@ -209,12 +209,14 @@ static int usage(struct cgroup *c, struct cgroup_usage *u, struct err *e)
 		return err_sys(e, "read cpu.stat");
 	u->cpu_us = cgroup_stat_value(text, "usage_usec");
 	u->memory_peak_bytes = read_number(c->v2_fd, "memory.peak");	/* Linux 5.19 */
-	u->memory_bytes = read_number(c->v2_fd, "memory.current");
+	if (now) {
+		u->memory_bytes = read_number(c->v2_fd, "memory.current");
+		u->pids = read_number(c->v2_fd, "pids.current");
+	}
 	if (cgroup_read(c->v2_fd, "memory.events", text, sizeof(text)) > 0)
 		u->oom_kills = cgroup_stat_value(text, "oom_kill");
 	if (cgroup_read(c->v2_fd, "pids.events", text, sizeof(text)) > 0)
 		u->pids_events = cgroup_stat_value(text, "max");
-	u->pids = read_number(c->v2_fd, "pids.current");
 	if (cgroup_read(c->v2_fd, "io.stat", text, sizeof(text)) > 0)
 		add_io(text, u);
 	return 0;

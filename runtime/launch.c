@@ -40,7 +40,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 {
 	memset(sb, 0, sizeof(*sb));
 	sb->spec = s;
-	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = -1;
+	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
 	nethelper_init(&sb->net);
 }
 
@@ -121,17 +121,35 @@ static int send_cgroups(struct sandbox *sb, struct err *e)
 	return 0;
 }
 
+static int open_proc(struct sandbox *sb, struct err *e)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d", sb->pid);
+	sb->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (sb->proc_fd < 0)
+		return err_sys(e, "open %s", path);
+	if (!sb->spec->resident)	/* -1 without CONFIG_TASK_IO_ACCOUNTING */
+		sb->io_fd = openat(sb->proc_fd, "io", O_RDONLY | O_CLOEXEC);
+	return 0;
+}
+
+/* The cgroups that the child joins, made while it unshares. */
+static int complete_cgroups(struct sandbox *sb, struct err *e)
+{
+	struct cgroup_limits l = sb->spec->limits;
+
+	l.no_io = sb->io_fd >= 0;
+	return cgroup_complete(&sb->cgroup, &l, e);
+}
+
 /* One range for uids and one for gids; the kernel takes exactly one write to each file. */
 static int map_ids(const struct sandbox *sb, struct err *e)
 {
-	char path[64], map[64];
+	char map[64];
 
 	snprintf(map, sizeof(map), "0 %u %u\n", sb->spec->id_base, SPEC_IDS);
-	snprintf(path, sizeof(path), "/proc/%d/uid_map", sb->pid);
-	if (io_write_file(AT_FDCWD, path, map, e) < 0)
-		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/gid_map", sb->pid);
-	return io_write_file(AT_FDCWD, path, map, e);
+	return io_write_file(sb->proc_fd, "uid_map", map, e) < 0 ? -1 : io_write_file(sb->proc_fd, "gid_map", map, e);
 }
 
 static int make_writable(struct sandbox *sb, const struct launch_place *where, struct err *e)
@@ -248,7 +266,6 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	const struct spec *s = sb->spec;
 	const char *const *host_dirs = s->host_image ? hostimage_dirs() : NULL;
 	autoclose int child_sock = -1, userns = -1, init_fd = -1;
-	char path[64];
 	int sv[2];
 
 	if (s->network == NETWORK_BRIDGE && !s->net_dir)
@@ -265,14 +282,13 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	if (clone_child(sb, child_sock, e) < 0)
 		return -1;
 	fd_close(&child_sock);
-	if (cgroup_complete(&sb->cgroup, &s->limits, e) < 0)
+	if (open_proc(sb, e) < 0 || complete_cgroups(sb, e) < 0)
 		return -1;
 	if (send_cgroups(sb, e) < 0)
 		return prefer_child_error(sb, e);
 	if (map_ids(sb, e) < 0)
 		return prefer_child_error(sb, e);
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", sb->pid);
-	userns = open(path, O_RDONLY | O_CLOEXEC);
+	userns = openat(sb->proc_fd, "ns/user", O_RDONLY | O_CLOEXEC);
 	if (userns < 0) {
 		err_sys(e, "open the sandbox's user namespace");
 		return prefer_child_error(sb, e);
@@ -436,6 +452,49 @@ int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct e
 	return 1;
 }
 
+/* Adds what a /proc/PID/io file says; 0 bytes when it cannot be read. */
+static void add_io(struct sandbox *sb, int fd)
+{
+	char text[512];
+	const char *p;
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+
+	text[n < 0 ? 0 : n] = '\0';
+	if ((p = strstr(text, "\nread_bytes: ")))
+		sb->read_bytes += strtoull(p + strlen("\nread_bytes: "), NULL, 10);
+	if ((p = strstr(text, "\nwrite_bytes: ")))
+		sb->written_bytes += strtoull(p + strlen("\nwrite_bytes: "), NULL, 10);
+}
+
+/*
+ * Whether init still reaps, and so counts, what dies with it is a matter of luck: all that
+ * live are asked before the kill, and init no more after it.
+ */
+static void add_living_io(struct sandbox *sb)
+{
+	char pids[65536], path[64], *p = pids;
+	int n = cgroup_read(sb->cgroup.v2_fd, "cgroup.procs", pids, sizeof(pids));
+
+	while (n > 0 && *p) {
+		long pid = strtol(p, &p, 10);
+		autoclose int fd = -1;
+
+		snprintf(path, sizeof(path), "/proc/%ld/io", pid);
+		if (pid > 0)
+			fd = open(path, O_RDONLY | O_CLOEXEC);
+		add_io(sb, fd);
+		p += strspn(p, "\n");
+	}
+}
+
+int sandbox_kill(struct sandbox *sb, struct err *e)
+{
+	if (sb->io_fd >= 0 && !sb->killed)
+		add_living_io(sb);
+	sb->killed = 1;
+	return cgroup_kill(&sb->cgroup, e);
+}
+
 int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e)
 {
 	struct pollfd p = { .fd = sb->pidfd, .events = POLLIN };
@@ -450,6 +509,8 @@ int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e)
 		return err_sys(e, "wait for the sandbox's init");
 	if (n == 0)
 		return err_set(e, ERR_TIMEOUT, "the sandbox's init outlived SIGKILL by %d ms", timeout_ms);
+	if (!sb->killed)
+		add_io(sb, sb->io_fd);	/* of the zombie: with what it reaped */
 	while (waitpid(sb->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	sb->pid = 0;
@@ -463,10 +524,7 @@ void sandbox_settle(struct sandbox *sb)
 
 void sandbox_hold_mounts(struct sandbox *sb)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", sb->pid);
-	sb->mntns_fd = open(path, O_RDONLY | O_CLOEXEC);
+	sb->mntns_fd = openat(sb->proc_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
 }
 
 static void *close_aside(void *fd)
@@ -510,6 +568,8 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 	if (cgroup_destroy(&sb->cgroup, e) < 0)
 		r = -1;
 	fd_close(&sb->pidfd);
+	fd_close(&sb->proc_fd);
+	fd_close(&sb->io_fd);
 	fd_close(&sb->pts_fd);
 	fd_close(&sb->control_fd);
 	cgroup_release(&sb->cgroup);

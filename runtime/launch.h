@@ -23,6 +23,10 @@ struct sandbox {
 	struct mountplan plan;
 	pid_t pid;	/* init, in our pid namespace; 0 when there is none or it was reaped */
 	int pidfd;
+	int proc_fd;	/* its directory in /proc */
+	int io_fd;	/* one command: its "io" file, which counts block I/O, with that of what it reaped; else -1 */
+	uint64_t read_bytes, written_bytes;	/* from there and of what was killed, once it is reaped */
+	int killed;
 	int sock;	/* to init */
 	int base_fd;	/* the writable layer's file system */
 	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
@@ -60,6 +64,8 @@ int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);
  * descriptors ready is -1 with ERR_BUSY).
  */
 int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct err *e);
+/* SIGKILL to every process of it. */
+int sandbox_kill(struct sandbox *sb, struct err *e);
 /* Waits for init's end and reaps it; the whole pid namespace is gone then.  ERR_TIMEOUT. */
 int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e);
 /*

@@ -72,8 +72,8 @@ static int make_dev(const struct mount_op *op, const struct spec *s, struct err 
 	if (mnt < 0)
 		return -1;
 	for (i = 0; i < ARRAY_LEN(nodes); i++)
+		/* sandbox_launch() has cleared the umask */
 		if (mknodat(mnt, nodes[i].name, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0 ||
-		    fchmodat(mnt, nodes[i].name, 0666, 0) < 0 ||
 		    fchownat(mnt, nodes[i].name, s->id_base, s->id_base, AT_SYMLINK_NOFOLLOW) < 0)
 			return err_sys(e, "make device node %s", nodes[i].name);
 	for (i = 0; i < ARRAY_LEN(dev_links); i++)

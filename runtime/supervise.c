@@ -65,7 +65,7 @@ int supervise_signals(struct err *e)
 static int kill_all(struct run *r, struct err *e)
 {
 	r->kill_at_ms = UINT64_MAX;
-	return cgroup_kill(&r->sb->cgroup, e);
+	return sandbox_kill(r->sb, e);
 }
 
 static int over_wall_time(struct run *r, uint64_t now, struct err *e)
@@ -252,13 +252,13 @@ static int end_by_itself(struct run *r, struct err *e)
 		return -1;
 	if (sandbox_reap(r->sb, INIT_END_MS, e) == 0)
 		return 0;
-	return e->code != ERR_TIMEOUT || cgroup_kill(&r->sb->cgroup, e) < 0 || sandbox_reap(r->sb, 5000, e) < 0 ? -1 : 0;
+	return e->code != ERR_TIMEOUT || sandbox_kill(r->sb, e) < 0 || sandbox_reap(r->sb, 5000, e) < 0 ? -1 : 0;
 }
 
 /* What dies just now counts too. */
 static int end_by_kill(struct run *r, struct err *e)
 {
-	if (cgroup_kill(&r->sb->cgroup, e) < 0 || sandbox_reap(r->sb, 5000, e) < 0 ||
+	if (sandbox_kill(r->sb, e) < 0 || sandbox_reap(r->sb, 5000, e) < 0 ||
 	    cgroup_wait_empty(&r->sb->cgroup, 5000, e) < 0)
 		return -1;
 	return cgroup_usage(&r->sb->cgroup, &r->facts.usage, e);
@@ -273,6 +273,10 @@ static int conclude(struct run *r, struct verdict *ret, struct err *e)
 		r->facts.killed_for_oom = 1;
 	if ((r->facts.ended && !r->facts.left_behind ? end_by_itself(r, e) : end_by_kill(r, e)) < 0)
 		return -1;
+	if (r->sb->io_fd >= 0) {
+		r->facts.usage.read_bytes = r->sb->read_bytes;
+		r->facts.usage.write_bytes = r->sb->written_bytes;
+	}
 	if (writable_full(r->sb->base_fd, &r->facts.disk_full, e) < 0)
 		return -1;
 	if (r->sb->net.counters) {
