@@ -487,7 +487,6 @@ static void end(struct keeper *k)
 	struct err ignored;
 	int i;
 
-	fd_close(&k->listen_fd);
 	if (k->stop_reason)
 		keeper_record_stop(k);
 	if (k->announced)
@@ -504,7 +503,8 @@ static void end(struct keeper *k)
 		registry_abandon(&k->claim);
 	else
 		registry_release(k->registry, &k->claim, &ignored);
-	/* clients wait for this: their connections end when nothing is left */
+	/* clients wait for this: their connections end when nothing is left, also of who came while we were at it */
+	fd_close(&k->listen_fd);
 	for (i = 0; i < KEEPER_CLIENTS; i++)
 		fd_close(&k->clients[i].fd);
 }
