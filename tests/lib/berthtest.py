@@ -22,6 +22,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("BERTH_TEST_BUILD", os.path.join(TOP, "build"))
 # make OLDKERNEL=1 puts a wrapper here
 BERTH = os.environ.get("BERTH_TEST_BERTH", os.path.join(BUILD, "berth"))
+SANITIZED = "-san" in os.path.basename(BUILD.rstrip("/"))
 ROOTS = "/var/tmp"
 
 CAUSES = ("exit", "signal", "timeout", "cpu-timeout", "oom", "pids", "disk", "network", "output",
