@@ -240,9 +240,10 @@ $(BUILD)/berth: $(BUILD)/musl/cli/berth.o $(musl_a)
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
 
 # what podman, containerd and docker start where they would start runc
+# (-s: it copies itself at each start of a container)
 $(BUILD)/berth-oci: $(BUILD)/musl/cli/berth-oci.o $(musl_a)
 	$(call say,LD,$@)
-	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
+	$(Q)$(CC) -nostdlib -static-pie -s $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
 else
 $(BUILD)/berth-oci: $(BUILD)/cli/berth-oci.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)

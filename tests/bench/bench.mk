@@ -15,4 +15,8 @@ $(BUILD)/bench/%: tests/bench/%.c
 bench: $(PROGRAMS) $(BUILD)/bench/floor $(BUILD)/bench/drive
 	@$(python) tests/bench/bench.py --build $(BUILD) $(BENCH_ARGS)
 
-.PHONY: bench
+#   make bench-oci    berth-oci beside crun and runc: cold run of /bin/true on one bundle, interleaved
+bench-oci: $(BUILD)/berth-oci
+	@$(python) tests/bench/bench_oci.py --build $(BUILD) $(BENCH_ARGS)
+
+.PHONY: bench bench-oci
