@@ -19,9 +19,9 @@
 #define LIST_MAX 256
 
 static struct exec_args {
-	const char *process, *cwd, *user, *pid_file, *label, *apparmor, *cgroup, *console_socket;
-	const char *env[LIST_MAX], *cap[LIST_MAX], *gid[LIST_MAX];
-	size_t envs, caps, gids;
+	const char *process, *cwd, *user, *pid_file, *label, *apparmor, *console_socket;
+	const char *env[LIST_MAX], *cap[LIST_MAX], *gid[LIST_MAX], *cgroup[LIST_MAX];
+	size_t envs, caps, gids, cgroups;
 	int detach, tty, no_new_privs, preserve_fds, ignore_paused;
 } args;
 
@@ -33,7 +33,7 @@ enum {
 static const struct oci_option exec_options[] = {
 	[X_APPARMOR] = { "apparmor", 0, "PROFILE", "AppArmor profile of the process" },
 	[X_CAP] = { "cap", 'c', "CAP", "one more capability; may be repeated" },
-	[X_CGROUP] = { "cgroup", 0, "PATH", "run in this cgroup below the container's" },
+	[X_CGROUP] = { "cgroup", 0, "PATH", "run in this cgroup below the container's; may be CONTROLLERS:PATH, repeated" },
 	[X_CONSOLE] = { "console-socket", 0, "PATH", "socket that receives the process's terminal" },
 	[X_CWD] = { "cwd", 0, "DIR", "working directory" },
 	[X_DETACH] = { "detach", 'd', NULL, "return once it runs" },
@@ -71,8 +71,7 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 	case X_CAP:
 		return append(a->cap, &a->caps, value, e);
 	case X_CGROUP:
-		a->cgroup = value;
-		break;
+		return append(a->cgroup, &a->cgroups, value, e);
 	case X_CONSOLE:
 		a->console_socket = value;
 		break;
@@ -238,7 +237,7 @@ static json_t *describe(struct oci_global *g, const struct exec_args *a, char **
 static int run(struct oci_global *g, void *ctx, char **operands, int count, struct err *e)
 {
 	const struct exec_args *a = ctx;
-	struct oci_exec x = { .cgroup = a->cgroup, .preserve_fds = a->preserve_fds, .ignore_paused = a->ignore_paused };
+	struct oci_exec x = { .cgroup = a->cgroup, .cgroups = a->cgroups, .preserve_fds = a->preserve_fds, .ignore_paused = a->ignore_paused };
 	autojson json_t *process = NULL;
 	struct oci_made m;
 	int status = 0;

@@ -347,10 +347,21 @@ int oci_cgroup_join(const struct oci_cgroup *c, struct err *e)
 	return 0;
 }
 
+/* In runc's words, which its tests look for. */
+static int cannot_add(const struct oci_cgroup_part *p, const char *sub, struct err *e)
+{
+	const int saved = errno;
+
+	err_errno(e, saved, "adding pid %d to cgroups %s/%s", (int)getpid(), p->dir, sub ? sub : "");
+	if (saved == ENOENT)
+		err_set(e, ERR_NOT_FOUND, "adding pid %d to cgroups %s/%s: no such file or directory", (int)getpid(), p->dir, sub ? sub : "");
+	return -1;
+}
+
 int oci_cgroup_enter(const struct oci_cgroup *c, const char *sub, struct err *e)
 {
 	char path[PATH_MAX];
-	size_t i;
+	size_t i, missing = 0;
 
 	for (i = 0; i < c->count; i++) {
 		const struct oci_cgroup_part *p = &c->part[i];
@@ -360,10 +371,16 @@ int oci_cgroup_enter(const struct oci_cgroup *c, const char *sub, struct err *e)
 		snprintf(path, sizeof(path), "%s%scgroup.procs", sub ? sub : "", sub && *sub ? "/" : "");
 		if (cgroup_write(p->dir_fd, path, "0") == 0)
 			continue;
-		/* `exec --cgroup` may name one that only the v2 tree, or only the controllers, have */
-		if (errno == ENOENT && sub && *sub && !c->v2)
+		/* `exec --cgroup` may name one that only the v2 tree, or only a controller, has */
+		if (errno == ENOENT && sub && *sub && !c->v2) {
+			missing++;
 			continue;
-		return err_sys(e, "join cgroup %s/%s", p->dir, sub ? sub : "");
+		}
+		return cannot_add(p, sub, e);
+	}
+	if (missing && missing == c->count) {
+		errno = ENOENT;
+		return cannot_add(&c->part[0], sub, e);
 	}
 	return 0;
 }

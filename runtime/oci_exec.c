@@ -60,6 +60,8 @@ static int prepare(struct entry *n, struct oci_process *p, struct err *e)
 
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return err_sys(e, "forbid being traced");
+	if (n->ns >> NS_CGROUP & 1 && setns(n->pidfd, CLONE_NEWCGROUP) < 0)
+		return err_sys(e, "join the container's cgroup namespace");
 	if (setsid() < 0)
 		return err_sys(e, "start a session");
 	if (take_terminal(n, e) < 0)
@@ -133,6 +135,46 @@ static int enter_v2_beside(struct entry *n, struct err *e)
 	return 0;
 }
 
+/* "PATH" in every hierarchy, or "CONTROLLER,...:PATH" in those: below the container's cgroup. */
+static int enter_sub_cgroup(struct entry *n, const char *text, struct err *e)
+{
+	struct oci_cgroup *c = &n->m->state.cgroup;
+	const char *colon = strchr(text, ':'), *sub = colon ? colon + 1 : text;
+	char list[128], *word, *save = NULL;
+
+	sub += *sub == '/';
+	if (!strcmp(sub, "..") || !strncmp(sub, "../", 3) || strstr(sub, "/.."))
+		return err_set(e, ERR_INVALID, "bad sub cgroup path: %.100s", sub);
+	if (!colon)
+		return oci_cgroup_enter(c, sub, e);
+	snprintf(list, sizeof(list), "%.*s", (int)(colon - text), text);
+	for (word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		struct oci_cgroup one = { .v2 = 1 };
+		size_t i;
+
+		for (i = 0; i < c->count && strcmp(c->part[i].name, word) != 0; i++)
+			;
+		if (i == c->count)
+			return err_set(e, ERR_INVALID, "unknown controller %.32s in --cgroup", word);
+		one.part[one.count++] = c->part[i];
+		if (oci_cgroup_enter(&one, sub, e) < 0)
+			return -1;
+		fd_close(&c->part[i].dir_fd);	/* done with */
+	}
+	return 0;
+}
+
+/* The hierarchies that no --cgroup was about. */
+static int enter_rest(struct entry *n, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < n->x->cgroups; i++)
+		if (!strchr(n->x->cgroup[i], ':'))
+			return 0;
+	return oci_cgroup_enter(&n->m->state.cgroup, NULL, e);
+}
+
 /*
  * v1 by the threads' files, which take no global lock; v2 at the clone.  A
  * container that manages cgroups of its own has no process in the upper one
@@ -143,8 +185,12 @@ static int enter_cgroups(struct entry *n, struct err *e)
 	struct oci_cgroup *c = &n->m->state.cgroup;
 	size_t i;
 
-	if (n->x->cgroup)
-		return oci_cgroup_enter(c, n->x->cgroup[0] == '/' ? n->x->cgroup + 1 : n->x->cgroup, e);
+	if (n->x->cgroups) {
+		for (i = 0; i < n->x->cgroups; i++)
+			if (enter_sub_cgroup(n, n->x->cgroup[i], e) < 0)
+				return -1;
+		return enter_rest(n, e);
+	}
 	/* root of the container's user namespace could not put itself into a cgroup of the host's root */
 	if (n->ns >> NS_USER & 1)
 		return oci_cgroup_enter(c, NULL, e) == 0 ? 0 : e->os_errno == EBUSY ? enter_v2_beside(n, e) : -1;
@@ -158,21 +204,17 @@ static int enter_cgroups(struct entry *n, struct err *e)
 	return oci_cgroup_join(c, e);
 }
 
-/*
- * First from outside, then, what its user namespace owns, from inside it; the
- * mount namespace last, as it takes the root and the working directory along.
- */
 static int join_namespaces(struct entry *n, struct err *e)
 {
-	uint32_t left = n->ns;
 	int flags = 0, i;
 
+	/* not the cgroup one: from inside it, the container's cgroup cannot be named for the clone */
 	for (i = 0; i < OCI_NS_COUNT; i++)
-		if (left >> i & 1)
+		if (n->ns >> i & 1 && i != NS_CGROUP)
 			flags |= oci_ns_types[i].flag;
 	/* all at once, checked as a whole (Linux 5.8) */
 	if (flags && setns(n->pidfd, flags) < 0) {
-		if (errno != EINVAL || !(left >> NS_TIME & 1) || setns(n->pidfd, flags & ~CLONE_NEWTIME) < 0)
+		if (errno != EINVAL || !(n->ns >> NS_TIME & 1) || setns(n->pidfd, flags & ~CLONE_NEWTIME) < 0)
 			return err_sys(e, "join the container's namespaces");
 	}
 	/* without a mount namespace of its own the container is a chroot */
@@ -185,7 +227,7 @@ static void joiner(struct entry *n, pid_t *ret_pid, struct err *e)
 {
 	const json_t *affinity = oci_get(n->x->process, "execCPUAffinity");
 	struct clone_args a = { .flags = CLONE_PARENT };
-	const int cgroup = n->x->cgroup || n->ns >> NS_USER & 1 ? -1 : oci_cgroup_clone_fd(&n->m->state.cgroup);
+	const int cgroup = n->x->cgroups || n->ns >> NS_USER & 1 ? -1 : oci_cgroup_clone_fd(&n->m->state.cgroup);
 	long pid;
 
 	if (prctl(PR_SET_DUMPABLE, 0) < 0) {

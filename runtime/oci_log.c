@@ -27,6 +27,10 @@ int oci_log_open(const char *path, int json, enum oci_level level, struct err *e
 
 	out.json = json;
 	out.level = level;
+	if (path && !strncmp(path, "file:", 5))	/* as crun has it; its journald: and syslog: are no files */
+		path += 5;
+	else if (path && (!strncmp(path, "journald:", 9) || !strncmp(path, "syslog:", 7)))
+		return err_set(e, ERR_UNSUPPORTED, "--log %.32s: only files are written to", path);
 	if (!path || !*path || !strcmp(path, "/dev/stderr"))
 		return 0;
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);

@@ -422,6 +422,12 @@ int oci_process_become(struct oci_process *p, const struct oci_seccomp *filter, 
 
 int oci_process_exec(const struct oci_process *p, struct err *e)
 {
+	char why[64];
+	int saved;
+
 	execve(p->path, p->argv, p->env);
-	return err_code_sys(e, errno == ENOENT ? ERR_EXEC_NOT_FOUND : ERR_EXEC, "exec %s", p->path);
+	saved = errno;
+	snprintf(why, sizeof(why), "%s", strerror(saved));
+	why[0] = (char)(why[0] >= 'A' && why[0] <= 'Z' ? why[0] + 32 : why[0]);
+	return err_set(e, saved == ENOENT ? ERR_EXEC_NOT_FOUND : ERR_EXEC, "exec %s: %s", p->path, why);
 }

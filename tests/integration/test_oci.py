@@ -120,7 +120,22 @@ class Bundle:
         return self
 
     def __exit__(self, *exc):
+        # what a detached exec left is ours to reap: until then the namespace's pid 1 cannot end
+        self.call("kill", "--all", self.id, "KILL", ok=None)
+        end = time.monotonic() + 2
+        while self.call("state", self.id, ok=None).code == 0 and self.status() != "stopped" and time.monotonic() < end:
+            self.reap()
+            time.sleep(0.005)
+        self.reap()
         self.call("delete", "--force", self.id, ok=None)
+
+    @staticmethod
+    def reap():
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
 
 
 SLEEP = ("sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.05; done")
@@ -842,6 +857,26 @@ def test_cli_exec_takes_flags_and_process_files():
         assert pid in json.loads(c.call("ps", "--format", "json", c.id).out)
         fds = c.exec(c.id, "ls", "/proc/self/fd").out.split()
         assert fds == ["0", "1", "2", "3"], fds     # 3 is ls's own
+
+
+def test_cli_exec_in_a_cgroup_below_the_containers():
+    if not HYBRID:
+        raise b.skip("written for v1 controllers")
+    with Bundle(*SLEEP) as c:
+        c.linux["namespaces"] = [n for n in c.linux["namespaces"] if n["type"] != "cgroup"]
+        for m in c.config["mounts"]:
+            if m["type"] == "cgroup":
+                m["options"].remove("ro")
+        c.detached()
+        c.exec(c.id, "sh", "-c", "mkdir /sys/fs/cgroup/pids/sub /sys/fs/cgroup/memory/sub")
+        out = c.exec("--cgroup", "pids:sub", "--cgroup", "memory:sub", c.id, "cat", "/proc/self/cgroup").out
+        for line in out.splitlines():
+            name = line.split(":")[1]
+            assert line.endswith("/sub") == (name in ("pids", "memory")), out
+        for bad, word in (("..", "bad sub cgroup path"), ("nonexistent", "no such file or directory"),
+                          ("nosuch:/", "unknown controller"), ("pids:nonexistent", "no such file or directory")):
+            r = c.exec("--cgroup", bad, c.id, "true", ok=255)
+            b.expect(word in r.err, r, f"does not say {word}")
 
 
 def test_cli_exec_in_a_stopped_or_paused_container_is_refused():
