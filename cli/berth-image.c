@@ -24,6 +24,7 @@
 
 static const struct imagecmd *const commands[] = {
 	&imagecmd_import,
+	&imagecmd_bootstrap,
 	&imagecmd_export,
 	&imagecmd_save,
 	&imagecmd_load,

@@ -19,5 +19,5 @@ const struct command cmd_image = {
 	.run = run,
 	.flags = COMMAND_EXTERNAL,
 	.complete = COMPLETE_WORDS,
-	.words = "import export save load ls inspect history tag rm prune pin unpin df gc fsck copy",
+	.words = "import bootstrap export save load ls inspect history tag rm prune pin unpin df gc fsck copy",
 };

@@ -31,6 +31,11 @@ static const struct {
 	[IMG_INPUT] = { "input", "FILE", "read from this file (default: stdin)", 'i' },
 	[IMG_OLDER] = { "older-than", "TIME", "only what was imported longer ago, such as 24h", 0 },
 	[IMG_DRY_RUN] = { "dry-run", NULL, "only print what would be removed", 'n' },
+	[IMG_PACKAGES] = { "packages", "A,B", "packages to install, with what they need", 0 },
+	[IMG_SUITE] = { "suite", "NAME", "Debian release (default: bookworm)", 0 },
+	[IMG_MIRROR] = { "mirror", "URL", "where from (default: deb.debian.org)", 0 },
+	[IMG_VARIANT] = { "variant", "NAME", "how much comes along (default: minbase)", 0 },
+	[IMG_COMPRESSION] = { "compression", "KIND", "of the layer: gzip (default) or zstd", 0 },
 	[IMG_JSON] = { "json", NULL, "print JSON, errors too", 0 },
 	[IMG_STORE] = { "store", "DIR", "the image store (default: $BERTH_STATE_DIR/store,\n"
 			"                         else " STORE_DEFAULT_PATH ")", 0 },

@@ -20,6 +20,7 @@ enum imagecmd_opt {
 	IMG_STORE, IMG_JSON, IMG_QUIET, IMG_PLATFORM, IMG_SIZE, IMG_FORCE, IMG_REPAIR,
 	IMG_INSECURE, IMG_ALL, IMG_USERNAME, IMG_PASSWORD_STDIN,
 	IMG_FORMAT, IMG_OUTPUT, IMG_INPUT, IMG_OLDER, IMG_DRY_RUN,
+	IMG_PACKAGES, IMG_SUITE, IMG_MIRROR, IMG_VARIANT, IMG_COMPRESSION,
 	IMG_OPT_COUNT
 };
 _Static_assert(IMG_OPT_COUNT <= 64, "a command's options are bits of one word");
@@ -49,7 +50,7 @@ struct imagecmd {
 
 extern const struct imagecmd imagecmd_import, imagecmd_ls, imagecmd_inspect, imagecmd_rm, imagecmd_gc, imagecmd_fsck;
 extern const struct imagecmd imagecmd_pull, imagecmd_push, imagecmd_copy, imagecmd_login, imagecmd_logout, imagecmd_ensure;
-extern const struct imagecmd imagecmd_export, imagecmd_save, imagecmd_load, imagecmd_commit;
+extern const struct imagecmd imagecmd_export, imagecmd_save, imagecmd_load, imagecmd_commit, imagecmd_bootstrap;
 extern const struct imagecmd imagecmd_tag, imagecmd_history, imagecmd_pin, imagecmd_unpin, imagecmd_prune, imagecmd_df;
 
 /* The last value given for an option ("" for a flag), NULL when it was not. */

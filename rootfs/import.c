@@ -48,6 +48,8 @@ static int import_source(struct importer *im, struct err *e)
 	autoclose int fd = -1;
 	struct stat st;
 
+	if (im->opts->stream_fd > 0)
+		return import_archive(im, im->opts->stream_fd, NULL, e);
 	if (!strcmp(source, "-")) {
 		if (isatty(0))
 			return err_set(e, ERR_USAGE, "stdin is a terminal; hint: berth image import - NAME < FILE");

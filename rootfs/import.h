@@ -25,6 +25,12 @@ struct import_options {
 			 uint64_t entries);
 	void (*note)(void *ctx, const char *text);	/* what the operator should know; may be NULL */
 	void *ctx;
+	/* for a root file system that another program makes; all may be 0 */
+	int stream_fd;		/* its tar comes from here instead of source; 0: not */
+	const json_t *config;	/* the "config" of the image instead of a /bin/sh in it */
+	const char *created, *created_by;
+	int (*confirm)(void *ctx, struct err *e);	/* asked when all was read; -1: nothing is made of it */
+	void *confirm_ctx;
 };
 
 /*

@@ -330,6 +330,13 @@ int importer_make_documents(struct importer *im, struct import_image *img, struc
 				   "Cmd", "/bin/sh", "rootfs", "type", "layers",
 				   "diff_ids", img->layers[0].diff_id);
 
+	if (config && im->opts->config)
+		json_object_set(config, "config", (json_t *)im->opts->config);
+	if (config && im->opts->created)
+		json_object_set_new(config, "created", json_string(im->opts->created));
+	if (config && im->opts->created_by)
+		json_object_set_new(config, "history", json_pack("[{s:s*, s:s}]", "created", im->opts->created,
+								 "created_by", im->opts->created_by));
 	if (config && im->want.variant[0])
 		json_object_set_new(config, "variant", json_string(im->want.variant));
 	if (dump(config, &img->config, &img->config_len, img->config_digest, e) < 0 ||

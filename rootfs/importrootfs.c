@@ -38,7 +38,7 @@ static int finish(struct importer *im, struct import_image *img, struct err *e)
 {
 	struct ref name;
 
-	if (importer_name(im, "", &name, e) < 0 ||
+	if ((im->opts->confirm && im->opts->confirm(im->opts->confirm_ctx, e) < 0) || importer_name(im, "", &name, e) < 0 ||
 	    hash_chain(NULL, img->layers[0].diff_id, img->layers[0].chain_id, e) < 0 ||
 	    importer_make_documents(im, img, e) < 0)
 		return -1;

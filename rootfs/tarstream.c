@@ -523,11 +523,21 @@ int tarstream_open(struct tarstream *t, int out_fd, enum compression compression
 	return 0;
 }
 
+int tarstream_raw(struct tarstream *t, const void *p, size_t n, struct err *e)
+{
+	return put(t, p, n, e);
+}
+
+int tarstream_flush(struct tarstream *t, struct err *e)
+{
+	return put_mode(t, NULL, 0, 1, e);
+}
+
 int tarstream_close(struct tarstream *t, struct err *e)
 {
 	if (put_zeros(t, 2ull * BLOCK, e) < 0)
 		return -1;
-	return put_mode(t, NULL, 0, 1, e);
+	return tarstream_flush(t, e);
 }
 
 void tarstream_release(struct tarstream *t)

@@ -38,6 +38,9 @@ struct tarstream {
 int tarstream_open(struct tarstream *t, int out_fd, enum compression compression, struct err *e);
 /* Writes the end of the archive. */
 int tarstream_close(struct tarstream *t, struct err *e);
+/* Bytes of a tar that is already one, and its end: only the compression is ours. */
+int tarstream_raw(struct tarstream *t, const void *p, size_t n, struct err *e);
+int tarstream_flush(struct tarstream *t, struct err *e);
 void tarstream_release(struct tarstream *t);
 
 /* The regular file name in dir_fd; nothing when it is gone or no file any more. */
