@@ -47,7 +47,6 @@ struct run {
 	struct sandbox sandbox;
 	int tty_fd;		/* the terminal's master side, or -1 */
 	int disk_fd;		/* directory of a file-backed writable layer, or -1 */
-	const char *disk_name;
 	int keep, json, dry_run, attest;
 	int status_fd;
 	const char *image_ref;
@@ -99,7 +98,6 @@ static int choose_disk(struct run *r, struct err *e)
 
 	if (r->keep) {
 		r->disk_fd = registry_keep_dir(&r->registry, s->id, e);
-		r->disk_name = WRITABLE_FILE;
 		return r->disk_fd < 0 ? -1 : imageuse_pin(&r->image, r->disk_fd, e);
 	}
 	if (s->disk_bytes > s->limits.memory_bytes / 2)
@@ -180,7 +178,7 @@ static void clear_leftovers(void *ctx)
 static int start(struct run *r, struct err *e)
 {
 	char scratch[sizeof(r->config.run_dir) + 80];
-	struct launch_place where = { scratch, -1, NULL, scratch };
+	struct launch_place where = { scratch, -1, 0, scratch };
 	const struct spec *s = &r->opts.spec;
 	autoclose int slave = -1;
 	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
@@ -191,7 +189,7 @@ static int start(struct run *r, struct err *e)
 	if (choose_disk(r, e) < 0)
 		return -1;
 	where.disk_dirfd = r->disk_fd;
-	where.disk_name = r->disk_name;
+	where.lasting = r->keep;
 	if (sandbox_launch(&r->sandbox, &where, e) < 0 ||
 	    (r->attest && print_attestation(r, e) < 0))
 		return -1;

@@ -97,7 +97,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	s->id_base = x->claim.id_base;
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
 	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
-	ks.where = (struct launch_place){ scratch, x->disk_fd, WRITABLE_FILE, log_dir };
+	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, log_dir };
 	s->net_dir = scratch;
 	ks.hold_fd = x->image.hold_fd;
 	record = make_record(r, x, image, name);

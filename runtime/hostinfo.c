@@ -79,8 +79,8 @@ static const struct host_probe probes[] = {
 	{ "network bridge", 0, host_probe_bridge, 0, "refuses --network bridge; egress needs none of it" },
 	{ "forwarding", 0, host_probe_forwarding, 0, "refuses --network bridge unless [network] forwarding = true in berth.toml lets it "
 	  "switch forwarding on", 1 },
-	{ "project quota", 0, host_probe_quota, 0, "does without: each writable layer is a file system of its own, bounded "
-	  "in bytes and inodes" },
+	{ "project quota", 0, host_probe_quota, 0, "makes an ext4 file of each lasting writable layer, "
+	  "bounded in bytes and inodes all the same" },
 
 	{ "seccomp", 1, host_probe_seccomp, 0, "refuses to run but with --seccomp unconfined", 1 },
 	{ "Landlock", 0, host_probe_landlock, 0, "runs without its scopes: network and pid namespaces keep sockets and "

@@ -23,6 +23,7 @@
 #include "base/path.h"
 #include "runtime/hostprobe.h"
 #include "runtime/newmount.h"
+#include "runtime/quota.h"
 #include "runtime/writable.h"
 
 /* Always directories; mount points only in mount namespaces of the probe's own. */
@@ -297,25 +298,19 @@ void host_probe_loop(const struct hostinfo_place *p, const struct host_probe *pr
 		remove_loop(n);
 }
 
-/* Sets a project id on an unnamed file: what quotas by project would be hung on. */
+/* Whether writable layers that last can be plain directories with a limit. */
 void host_probe_quota(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
 {
 	char path[4096], name[24];
 	autoclose int where = host_state_dir(p, path, sizeof(path));
-	autoclose int fd = where < 0 ? -1 : openat(where, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-	struct fsxattr x;
+	autoclose int fd = where < 0 ? -1 : openat(where, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct err e;
 
 	(void)probe;
-	if (fd < 0) {
-		host_errno(f, "make an unnamed file in the state directory");
-		return;
-	}
-	if (ioctl(fd, FS_IOC_FSGETXATTR, &x) == 0) {
-		x.fsx_projid = p->id_base;
-		if (ioctl(fd, FS_IOC_FSSETXATTR, &x) == 0) {
-			host_say(f, HOST_OK, "%s takes project ids (not used)", fs_name(fd, name));
-			return;
-		}
-	}
-	host_say(f, HOST_MISSING, "%s here takes no project ids: %s", fs_name(fd, name), strerror(errno));
+	if (fd < 0)
+		host_errno(f, "open the state directory");
+	else if (quota_check(fd, &e) < 0)
+		host_err(f, &e);
+	else
+		host_say(f, HOST_OK, "%s enforces them: lasting writable layers are directories", fs_name(fd, name));
 }

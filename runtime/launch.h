@@ -39,7 +39,7 @@ struct sandbox {
 struct launch_place {
 	const char *scratch;	/* an existing directory, for old kernels' overlay */
 	int disk_dirfd;		/* where a file-backed writable layer goes; -1: keep it in memory */
-	const char *disk_name;	/* NULL: a file without a name */
+	int lasting;		/* it is there to stay, and may be there already (writable_lasting()) */
 	const char *net_log_dir;	/* egress: where the log of requests goes; NULL: nowhere */
 };
 

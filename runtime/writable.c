@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/process.h"
 #include "runtime/newmount.h"
+#include "runtime/quota.h"
 
 int writable_memory(const struct spec *s, struct err *e)
 {
@@ -90,7 +91,9 @@ static int make_file(const struct spec *s, int dirfd, const char *name, struct e
 		err_sys(e, "size the file of the writable layer");
 		goto fail;
 	}
-	snprintf(inodes, sizeof(inodes), "%" PRIu64, s->disk_inodes);
+	/* the limit is an upper one: of a small disk the tables, of 256 bytes each, take no more than a quarter */
+	snprintf(inodes, sizeof(inodes), "%" PRIu64,
+		 s->disk_inodes < s->disk_bytes / 1024 ? s->disk_inodes : s->disk_bytes / 1024);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", 3);
 	if (process_run("/sbin/mkfs.ext4", argv, fd, &status, e) < 0)
 		goto fail;
@@ -136,10 +139,67 @@ int writable_file(const struct spec *s, int dirfd, const char *name, struct err 
 	return file < 0 ? -1 : mount_file(file, e);
 }
 
+/* A mount of the directory alone: it has its own flags, and older kernels can move it (newmount.h). */
+static int mount_dir(int dirfd, struct err *e)
+{
+	int mnt = newmount_clone(dirfd, WRITABLE_DIR, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+
+	return mnt < 0 ? err_wrap(e, "mount the writable layer") : mnt;
+}
+
+static int make_dir(const struct spec *s, int dirfd, struct err *e)
+{
+	autoclose int fd = -1;
+
+	if (mkdirat(dirfd, WRITABLE_DIR, 0700) < 0)
+		return err_sys(e, "make the directory of the writable layer");
+	fd = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* no other sandbox has this range of ids, so none has this project */
+	if (fd >= 0 && quota_limit(fd, s->id_base, s->disk_bytes, s->disk_inodes, e) == 0)
+		return mount_dir(dirfd, e);
+	if (fd < 0)
+		err_sys(e, "open the directory of the writable layer");
+	unlinkat(dirfd, WRITABLE_DIR, AT_REMOVEDIR);
+	return -1;
+}
+
+static int exists(int dirfd, const char *name)
+{
+	return faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int writable_lasting(const struct spec *s, int dirfd, struct err *e)
+{
+	struct err why;
+	int mnt;
+
+	if (exists(dirfd, WRITABLE_DIR))
+		return writable_open(dirfd, e);
+	if (!exists(dirfd, WRITABLE_FILE)) {
+		mnt = make_dir(s, dirfd, &why);
+		if (mnt >= 0)
+			return mnt;
+		if (why.code != ERR_UNSUPPORTED) {
+			*e = why;
+			return -1;
+		}
+	}
+	return writable_file(s, dirfd, WRITABLE_FILE, e);
+}
+
 int writable_open(int dirfd, struct err *e)
 {
-	autoclose int file = openat(dirfd, WRITABLE_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	autoclose int file = -1;
 
+	if (exists(dirfd, WRITABLE_DIR)) {
+		autoclose int fd = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		/* mounted without prjquota since: what was bounded no longer would be */
+		if (fd < 0)
+			return err_sys(e, "open the directory of the writable layer");
+		return quota_check(fd, e) < 0 ? err_wrap(e, "the writable layer") : mount_dir(dirfd, e);
+	}
+	file = openat(dirfd, WRITABLE_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (file < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the writable layer");
 	return mount_file(file, e);

@@ -23,9 +23,16 @@ int writable_memory(const struct spec *s, struct err *e);
  * with the mount (O_TMPFILE).  Needs mkfs.ext4 and a loop device.
  */
 int writable_file(const struct spec *s, int dirfd, const char *name, struct err *e);
+/*
+ * That of a lasting sandbox, in its directory dirfd: the one that is there, else
+ * a new one: the directory WRITABLE_DIR when the file system enforces project
+ * quotas (nothing to format, whatever the size), else the file WRITABLE_FILE.
+ */
+int writable_lasting(const struct spec *s, int dirfd, struct err *e);
 /* The writable layer that a lasting sandbox has below dirfd, mounted again: a detached mount.  ERR_NOT_FOUND. */
 int writable_open(int dirfd, struct err *e);
 #define WRITABLE_FILE "writable.img"
+#define WRITABLE_DIR "writable"
 /* Makes upper and work with their content in base_fd, idempotently. */
 int writable_seed(const struct spec *s, int base_fd, struct err *e);
 /* Bytes and inodes left; *ret_full tells that one of them ran out. */
