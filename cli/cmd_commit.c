@@ -9,9 +9,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -213,13 +215,16 @@ static int open_sandbox(struct commit *c, const char *ref, struct err *e)
 
 /* ---- berth-image ---- */
 
-static void become_program(struct commit *c, const char *name, const char *changes)
+static void become_program(struct commit *c, const char *name, const char *changes, pid_t parent)
 {
 	char upper[16], dir[16], base[16];
 	char *argv[16] = { NULL, (char *)"commit-layer" };
 	struct err e;
 	int n = 2;
 
+	/* when we are killed the sandbox goes on: then nobody may read it any more */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(125);
 	if (c->json)
 		argv[n++] = (char *)"--json";
 	if (c->quiet)
@@ -244,8 +249,8 @@ static void become_program(struct commit *c, const char *name, const char *chang
 static int run_program(struct commit *c, const char *name, int *ret_status, struct err *e)
 {
 	autofree char *changes = json_dumps(c->changes, JSON_COMPACT);
+	pid_t pid, me = getpid();
 	int status;
-	pid_t pid;
 
 	if (!changes)
 		return err_nomem(e);
@@ -253,7 +258,7 @@ static int run_program(struct commit *c, const char *name, int *ret_status, stru
 	if (pid < 0)
 		return err_sys(e, "fork");
 	if (!pid)
-		become_program(c, name, changes);
+		become_program(c, name, changes, me);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "wait for berth-image");

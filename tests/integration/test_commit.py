@@ -347,7 +347,7 @@ def test_commits_at_once():
         out, err = p.communicate(timeout=30)
         assert p.returncode == 0, err
     a, c = (json.loads(b.berth("image", "inspect", n + ":1", ok=True).out) for n in "ab")
-    assert a["layers"] == c["layers"] and a["digest"] == c["digest"], "equal changes are one layer and one image"
+    assert a["layers"] == c["layers"] and a["digest"] == c["digest"], (a, c)
     # one sandbox, two commits: the second says so, or comes after
     runs = [b.start("commit", "a", f"twice:{i}") for i in range(2)]
     codes = []
