@@ -82,6 +82,8 @@ static int create(struct http_request *rq, struct args *a, struct err *e)
 	if (json_get_str(body, "image", &image, "body", e) < 0 || json_get_str(body, "name", &name, "body", e) < 0 ||
 	    args_add(a, "berth", e) < 0 || args_add(a, "create", e) < 0 || args_add(a, "--json", e) < 0 ||
 	    (name && name[0] && (args_add(a, "--name", e) < 0 || args_add(a, name, e) < 0)) ||
+	    /* what is fetched, and from where, is not for tenants to say */
+	    (!http_who(rq)->admin && args_add(a, "--pull=never", e) < 0) ||
 	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || args_add(a, "--", e) < 0 || args_add(a, image, e) < 0)
 		return -1;
 	a->v[a->n] = NULL;

@@ -39,7 +39,7 @@ def test_health_version_metrics_and_readiness():
         df = d.good("GET", "/v1/system/df")
         assert df["sandboxes"]["running"] == 1 and df["state_dir"]["total_bytes"] > 0
         assert "findings" in d.good("GET", "/v1/system/doctor")
-        assert d.good("POST", "/v1/system/gc") == {"cleared": 0}
+        assert d.good("POST", "/v1/system/gc")["cleared"] == 0
 
 
 def test_the_document_has_every_route_and_only_known_words():
@@ -390,7 +390,8 @@ def test_images():
         assert d.good("DELETE", "/v1/images?ref=tiny") == {"removed": True}
         assert d.delete("/v1/images?ref=tiny").status == 404
         assert d.get("/v1/images/inspect?ref=--help").status in (400, 404)
-        assert d.post("/v1/sandboxes", {"image": "nosuch"}).status == 404
+        assert d.post("/v1/sandboxes", {"image": "nosuch", "options": {"pull": "never"}}).status == 404
+        assert d.post("/v1/sandboxes", {"image": "localhost:1/nosuch"}, token=daemon.TENANT).status == 404     # no tenant makes us fetch
         assert d.post("/v1/images/import?name=bad", b"no archive").status >= 400
         d.good("POST", "/v1/images/gc")
 
@@ -676,7 +677,10 @@ def test_an_audit_line_for_every_change_and_none_for_secrets():
         d.get(box_url(box))
         d.get("/healthz", tcp=True, token="wrong" * 8, check=False)
         d.delete(box_url("nosuch"))
-        lines = [x for x in d.lines() if x["event"] == "audit"]
+        def audited():
+            return [x for x in d.lines() if x["event"] == "audit"]
+        b.wait_for(lambda: len(audited()) == 4, 10, "the fourth line")
+        lines = audited()
         assert [(x["who"], x["op"], x["status"]) for x in lines] == [
             ("uid:0", "POST /v1/sandboxes", 201), ("root", "POST /v1/sandboxes/{id}/exec", 200), ("tcp", "GET -", 401),
             ("uid:0", "DELETE /v1/sandboxes/{id}", 404)], lines
