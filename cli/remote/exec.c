@@ -12,21 +12,9 @@
 #include "base/num.h"
 #include "cli/remote/remote.h"
 
-#define LINE_MAX_BYTES (8u << 20)
 #define TEXT_MAX (768u << 10)	/* berthd takes 1 MiB of JSON */
 
 /* ---- events, a line each ---------------------------------------------------------------- */
-
-struct events {
-	struct remote *r;
-	struct buf line;
-	json_t *verdict;
-	char *box;
-	pthread_t feeder;
-	int fed;		/* stdin is on its way */
-	char command[64];
-	int json;		/* print events as they are */
-};
 
 static int hex_value(char c)
 {
@@ -63,7 +51,7 @@ static int write_data(const json_t *j, const char *key, int fd, struct err *e)
 /* A thread: our stdin, to its end. */
 static void *feed(void *arg)
 {
-	struct events *ev = arg;
+	struct remote_events *ev = arg;
 	autobuf struct buf path = BUF_INIT(4096), rest = BUF_INIT(256);
 	struct remote_io io = { .in_fd = STDIN_FILENO };
 	struct err ignored;
@@ -84,9 +72,9 @@ static int take_error(const json_t *error, struct err *e)
 	return err_set(e, i > 0 ? (enum err_code)i : ERR_INTERNAL, "%s", msg ? msg : "failed");
 }
 
-static int take_line(struct events *ev, const char *text, size_t n, struct err *e)
+static int take_line(struct remote_events *ev, const char *text, size_t n, struct err *e)
 {
-	autojson json_t *j = json_parse(text, n, LINE_MAX_BYTES, "berthd's answer", e);
+	autojson json_t *j = json_parse(text, n, REMOTE_LINE_MAX, "berthd's answer", e);
 	const char *stream = json_string_value(json_object_get(j, "stream")), *command = json_string_value(json_object_get(j, "command"));
 
 	if (!j)
@@ -110,9 +98,9 @@ static int take_line(struct events *ev, const char *text, size_t n, struct err *
 	return write_data(j, "data", !strcmp(stream, "stderr") ? STDERR_FILENO : STDOUT_FILENO, e);
 }
 
-static int take_events(void *ctx, const char *data, size_t n, struct err *e)
+int remote_take_events(void *ctx, const char *data, size_t n, struct err *e)
 {
-	struct events *ev = ctx;
+	struct remote_events *ev = ctx;
 	char *end;
 
 	if (buf_add(&ev->line, data, n, e) < 0)
@@ -162,7 +150,7 @@ static int exec_body(struct remote *r, json_t *body, struct err *e)
 	return 0;
 }
 
-static int report(struct remote *r, const json_t *verdict, struct err *e)
+int remote_report(struct remote *r, const json_t *verdict, struct err *e)
 {
 	const char *fd = remote_value(r, "status-fd");
 	autofree char *text = json_dumps(verdict, JSON_COMPACT);
@@ -193,22 +181,24 @@ int remote_exec(struct remote *r, struct err *e)
 {
 	autojson json_t *body = json_object();
 	autobuf struct buf path = BUF_INIT(4096);
-	static struct events ev;	/* the thread that reads our stdin may outlive this function */
-	struct remote_io io = { .in_fd = -1, .json = body, .take = take_events, .ctx = &ev };
+	static struct remote_events ev;	/* the thread that reads our stdin may outlive this function */
+	struct remote_io io = { .in_fd = -1, .json = body, .take = remote_take_events, .ctx = &ev };
 	int result;
 
-	ev = (struct events){ .r = r, .line = BUF_INIT(LINE_MAX_BYTES), .box = r->words[0] };
+	ev = (struct remote_events){ .r = r, .line = BUF_INIT(REMOTE_LINE_MAX), .box = r->words[0] };
 	if (exec_body(r, body, e) < 0 || remote_path(&path, r->words[0], "/exec", e) < 0)
 		return -1;
-	if (remote_flag(r, "detach")) {
+	if (remote_flag(r, "detach") || remote_flag(r, "tty")) {
 		json_object_set_new(body, "detach", json_true());
-		return run_detached(r, path.data, body, e);
+		if (remote_flag(r, "tty"))
+			json_object_set_new(body, "tty", json_true());
+		return remote_flag(r, "detach") ? run_detached(r, path.data, body, e) : remote_exec_terminal(r, path.data, body, e);
 	}
 	json_object_set_new(body, "stream", json_true());
 	json_object_set_new(body, "stdin_open", json_true());
 	result = remote_transfer(r, "POST", path.data, &io, e);
 	if (result == 0)
-		result = ev.verdict ? report(r, ev.verdict, e) : err_set(e, ERR_NET, "the connection ended before the command did");
+		result = ev.verdict ? remote_report(r, ev.verdict, e) : err_set(e, ERR_NET, "the connection ended before the command did");
 	buf_release(&ev.line);
 	json_decref(ev.verdict);
 	return result;
@@ -290,8 +280,8 @@ int remote_output(struct remote *r, struct err *e)
 	const char *stream = remote_flag(r, "stderr") ? "stderr" : "stdout", *from = remote_value(r, "from");
 	int follow = remote_flag(r, "follow");
 	autobuf struct buf path = BUF_INIT(4096), rest = BUF_INIT(256);
-	struct events ev = { .r = r, .line = BUF_INIT(LINE_MAX_BYTES), .json = r->json };
-	struct remote_io io = { .in_fd = -1, .take = follow ? take_events : to_stdout, .ctx = &ev };
+	struct remote_events ev = { .r = r, .line = BUF_INIT(REMOTE_LINE_MAX), .json = r->json };
+	struct remote_io io = { .in_fd = -1, .take = follow ? remote_take_events : to_stdout, .ctx = &ev };
 	json_t *answer;
 	int result;
 

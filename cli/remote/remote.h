@@ -9,6 +9,7 @@
 #ifndef BERTH_CLI_REMOTE_REMOTE_H
 #define BERTH_CLI_REMOTE_REMOTE_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -51,6 +52,31 @@ json_t *remote_call(const struct remote *r, const char *method, const char *path
 int remote_query(struct buf *path, const char *key, const char *value, struct err *e);
 /* "/v1/sandboxes/ID" and rest, with ID escaped. */
 int remote_path(struct buf *path, const char *id, const char *rest, struct err *e);
+
+/* ---- exec.c: events, an object a line ---- */
+
+struct remote_events {
+	struct remote *r;
+	struct buf line;	/* BUF_INIT(REMOTE_LINE_MAX) */
+	json_t *verdict;	/* once it came; the owner's */
+	char *box;		/* exec: whose stdin is ours, else NULL */
+	pthread_t feeder;
+	int fed;		/* stdin is on its way */
+	char command[64];
+	int json;		/* print events as they are */
+};
+#define REMOTE_LINE_MAX (8u << 20)
+
+/* For remote_io: ctx is a struct remote_events; output goes to our stdout and stderr. */
+int remote_take_events(void *ctx, const char *data, size_t n, struct err *e);
+/* The verdict to --status-fd and --json, and the exit status from it. */
+int remote_report(struct remote *r, const json_t *verdict, struct err *e);
+
+/* ---- terminal.c ---- */
+
+/* Starts body (detached, with a terminal) and joins our terminal to it until its end. */
+int remote_exec_terminal(struct remote *r, const char *path, json_t *body, struct err *e);
+int remote_attach(struct remote *r, struct err *e);
 
 /* ---- options ---- */
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """berth --host: the command line as a client of berthd, over its socket and over TCP with a token."""
+import fcntl
+import io
 import json
 import os
+import signal
+import struct
 import subprocess
-import tarfile
+import termios
 
 import berthtest as b
 import daemon
@@ -66,6 +70,40 @@ def test_commands_from_afar():
         assert json.loads(far(d, "sh", "--list", "far", ok=True).out)
 
 
+def test_a_terminal_from_afar():
+    with Daemon() as d:
+        d.create("far")
+        ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 11, 22, 0, 0))
+        before = termios.tcgetattr(theirs)
+        env = b.environment({"BERTH_HOST": "unix://" + d.socket})
+        p = subprocess.Popen([b.BERTH, "exec", "-t", "far", "sh", "-c", "stty size; read x; echo got $x; stty size; exit 6"], stdin=theirs,
+                             stdout=theirs, stderr=theirs, env=env, start_new_session=True)
+        out = io.FileIO(ours, "r+b", closefd=False)
+        b.read_until(out, b"11 22")
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 44, 0, 0))
+        p.send_signal(signal.SIGWINCH)
+        b.wait_for(lambda: "POST /v1/sandboxes/{id}/commands/{command}/resize" in d.log() and d.log().count("/resize") >= 2, 10, "the size")
+        os.write(ours, b"typed\r")
+        got = b.read_until(out, b"33 44")
+        assert b"got typed" in got, got
+        assert p.wait(20) == 6
+        assert termios.tcgetattr(theirs) == before
+        assert d.good("GET", "/v1/sandboxes/far/commands") == {"commands": []}
+        # it ends with us, though it is detached there
+        p = subprocess.Popen([b.BERTH, "exec", "-t", "far", "sleep", "1000"], stdin=theirs, stdout=theirs, stderr=theirs, env=env,
+                             start_new_session=True)
+        b.wait_for(lambda: "sleep 1000" in b.berth("top", "far").out, 10, "the command")
+        p.terminate()
+        assert p.wait(20) == 128 + 15
+        b.wait_for(lambda: "sleep 1000" not in b.berth("top", "far").out, 10, "its end")
+        os.close(ours)
+        os.close(theirs)
+        c = d.good("POST", "/v1/sandboxes/far/exec", {"argv": ["sh", "-c", "echo one; read x; echo $x; exit 4"], "detach": True})["command"]
+        r = far(d, "attach", "--from", "1", "far", c, input="two\n")
+        assert (r.code, r.out) == (4, "ne\ntwo\n"), r
+
+
 def test_files_from_afar():
     with Daemon() as d:
         d.create("far")
@@ -107,7 +145,7 @@ def test_a_token_over_tcp_and_what_is_refused():
         b.one_line_error(far(d, "ps", tcp=True), 125, "BERTH_TOKEN")
         b.one_line_error(far(d, "ps", tcp=True, token="x" * 32), 125, "token")
         b.one_line_error(far(d, "create", "--volume", "/etc:/x", "host", tcp=True, token=daemon.TENANT), 125, "admin")
-        for args, words in ((("run", "host", "true"), "own host"), (("exec", "--tty", box, "true"), "own host"),
+        for args, words in ((("run", "host", "true"), "own host"),
                             (("shell", box), "own host"), (("gc", "--dry-run"), "own host")):
             r = far(d, *args, tcp=True, token=daemon.TOKEN)
             assert r.code == 125 and words in r.err, r
