@@ -26,6 +26,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/follow.h"
+#include "manager/fileclient.h"
 #include "manager/wire.h"
 
 #define REQUESTS_MAX 256
@@ -59,6 +60,7 @@ struct request {
 	struct buf input;
 	size_t input_done;
 	json_t *verdict;
+	int file;			/* EXEC: berth's own file work; 'r' or 'w' */
 	pid_t pid;			/* CHILD */
 	struct buf text[2];
 };
@@ -351,6 +353,77 @@ static int start_exec(struct stdio *st, struct request *r, json_t *rq, int long_
 	return result;
 }
 
+/* ---- files, by the helper inside the sandbox -------------------------------------- */
+
+#define FILE_MAX (16u << 20)
+#define FILE_TIMEOUT_MS 300000
+
+static json_t *file_request(const json_t *rq, int write, struct err *e)
+{
+	const char *path = NULL, *mode = "", *user = "";
+	int append = 0, parents = 0;
+	char flags[8], max[24];
+	uint64_t limit = FILE_MAX;
+
+	if (json_get_str(rq, "path", &path, "request", e) < 0 || json_get_str(rq, "mode", &mode, "request", e) < 0 ||
+	    json_get_str(rq, "user", &user, "request", e) < 0 || json_get_bool(rq, "append", &append, "request", e) < 0 ||
+	    json_get_bool(rq, "parents", &parents, "request", e) < 0 || json_get_u64(rq, "max", &limit, "request", e) < 0)
+		return NULL;
+	if (strspn(mode, "01234567") != strlen(mode) || strlen(mode) > 5) {
+		err_set(e, ERR_INVALID, "\"mode\" is not octal, as a string; hint: \"644\"");
+		return NULL;
+	}
+	if (!path || !*path || limit > FILE_MAX) {
+		err_set(e, ERR_INVALID, path && *path ? "\"max\" is more than 16 MiB; hint: copy" : "no \"path\" given");
+		return NULL;
+	}
+	snprintf(flags, sizeof(flags), "%s%s", append ? "a" : "", parents ? "p" : "");
+	snprintf(max, sizeof(max), "%llu", (unsigned long long)limit);
+	return write ? json_pack("{s:s,s:s,s:i,s:[s,s,s,s]}", "op", "file", "user", user, "timeout_ms", FILE_TIMEOUT_MS, "argv",
+				 "write", flags, mode, path) :
+		       json_pack("{s:s,s:s,s:i,s:[s,s,s]}", "op", "file", "user", user, "timeout_ms", FILE_TIMEOUT_MS, "argv", "read",
+				 max, path);
+}
+
+static int op_file(struct stdio *st, json_t *id, json_t *rq, int write, struct err *e)
+{
+	autojson json_t *to_keeper = file_request(rq, write, e);
+	struct request *r = to_keeper ? new_request(st, EXEC, id, e) : NULL;
+	int result = -1;
+
+	if (!r)
+		return -1;
+	r->file = write ? 'w' : 'r';
+	if ((!write || get_data(rq, "data", &r->input, e) >= 0) && open_sandbox(st, r, rq, e) == 0)
+		result = start_exec(st, r, to_keeper, 0, e);
+	if (result < 0)
+		end_request(st, r, 0);
+	return result;
+}
+
+/* The helper has ended: its one line on stderr says how. */
+static void end_file(struct stdio *st, struct request *r, const json_t *verdict)
+{
+	struct filecounts n = { 0 };
+	struct err e = { 0 };
+	json_t *answer;
+	char line[600];
+
+	snprintf(line, sizeof(line), "%.*s", (int)(r->text[1].len < 590 ? r->text[1].len : 590), r->text[1].len ? r->text[1].data : "");
+	if (fileclient_judge(verdict, line, &n, &e) < 0) {
+		fail(st, r, &e, 1);
+		return;
+	}
+	answer = json_pack("{s:I}", "bytes", r->file == 'r' ? (json_int_t)r->text[0].len : (json_int_t)n.bytes);
+	if (r->file == 'r' && follow_set_data(answer, "data", r->text[0].len ? r->text[0].data : "", r->text[0].len, &e) < 0) {
+		json_decref(answer);
+		fail(st, r, &e, 1);
+		return;
+	}
+	reply(st, r->id, answer);
+	end_request(st, r, 1);
+}
+
 static int op_keeper(struct stdio *st, json_t *id, json_t *rq, const char *op, int long_line, struct err *e)
 {
 	int detach = json_is_true(json_object_get(rq, "detach"));
@@ -533,6 +606,16 @@ static int make_words(struct words *w, const char *op, const json_t *rq, struct 
 
 	if (add_word(w, "berth", e) < 0)
 		return -1;
+	if (!strcmp(op, "copy")) {
+		const char *from = NULL, *to = NULL;
+
+		if (json_get_str(rq, "from", &from, "request", e) < 0 || json_get_str(rq, "to", &to, "request", e) < 0)
+			return -1;
+		if (!from || !to)
+			return err_set(e, ERR_INVALID, "\"from\" and \"to\" are wanted, one of them SANDBOX:PATH");
+		return add_word(w, "cp", e) < 0 || add_word(w, "--json", e) < 0 || add_word(w, "--", e) < 0 ||
+		       add_word(w, from, e) < 0 || add_word(w, to, e) < 0 ? -1 : 0;
+	}
 	if (!strcmp(op, "berth"))
 		return add_strings(w, json_object_get(rq, "args"), e);
 	if (json_get_obj(rq, "options", &options, "request", e) < 0 || add_word(w, op, e) < 0 || add_word(w, "--json", e) < 0)
@@ -661,7 +744,7 @@ static int read_pipe(struct stdio *st, struct request *r, int which)
 			stream(st, r, which, buf, held, 1);
 		return 0;
 	}
-	if (r->kind == CHILD) {
+	if (r->kind == CHILD || r->file) {
 		if (buf_add(&r->text[which], buf, (size_t)n, &e) < 0)
 			fd_close(&r->out[which]);
 		return 1;
@@ -685,6 +768,10 @@ static void end_exec(struct stdio *st, struct request *r, json_t *verdict)
 			stream(st, r, i, rest, r->held_len[i], 1);
 		}
 	}
+	if (r->file) {
+		end_file(st, r, verdict);
+		return;
+	}
 	reply(st, r->id, json_pack("{s:O}", "verdict", verdict));
 	end_request(st, r, 1);
 }
@@ -696,7 +783,8 @@ static void exec_message(struct stdio *st, struct request *r, json_t *msg)
 
 	if (json_object_get(msg, "started")) {
 		snprintf(r->command, sizeof(r->command), "%s", command ? command : "");
-		reply(st, r->id, json_incref(msg));
+		if (!r->file)
+			reply(st, r->id, json_incref(msg));
 		if (r->cancelled && kill_command(st, NULL, r, &e) < 0)
 			fail(st, r, &e, 0);
 	} else if (json_object_get(msg, "ended")) {
@@ -769,6 +857,10 @@ static int dispatch(struct stdio *st, json_t *id, json_t *rq, int long_line, str
 	if (is_one_of(op, keeper, ARRAY_LEN(keeper)))
 		return op_keeper(st, id, rq, op, long_line, e);
 	if (is_one_of(op, child, ARRAY_LEN(child)))
+		return op_child(st, id, rq, op, e);
+	if (!strcmp(op, "read") || !strcmp(op, "write"))
+		return op_file(st, id, rq, op[0] == 'w', e);
+	if (!strcmp(op, "copy"))
 		return op_child(st, id, rq, op, e);
 	if (!strcmp(op, "send"))
 		return op_send(st, id, rq, e);

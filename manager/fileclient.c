@@ -97,7 +97,7 @@ static int take_line(char *line, struct filecounts *ret, struct err *e)
 	return err_set(e, code ? (enum err_code)code : ERR_INTERNAL, "%.480s", tab + 1);
 }
 
-static int judge(const json_t *verdict, const char *line_read, struct filecounts *ret, struct err *e)
+int fileclient_judge(const json_t *verdict, const char *line_read, struct filecounts *ret, struct err *e)
 {
 	const char *cause = json_string_value(json_object_get(verdict, "cause"));
 	json_int_t status = json_integer_value(json_object_get(verdict, "exit_status"));
@@ -134,7 +134,7 @@ int fileclient_end(struct fileclient *f, struct filecounts *ret, struct err *e)
 	if (r == 2) {
 		n = read(f->err_fd, line, sizeof(line) - 1);
 		line[n > 0 ? n : 0] = '\0';
-		r = judge(verdict, line, ret, e);
+		r = fileclient_judge(verdict, line, ret, e);
 	}
 	json_decref(verdict);
 	fd_close(&f->err_fd);

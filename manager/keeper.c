@@ -87,7 +87,7 @@ static void accept_client(struct keeper *k)
 	for (i = 0; i < KEEPER_CLIENTS && peer_is_ours(fd); i++) {
 		if (k->clients[i].fd < 0) {
 			/* a client that does not read its answers must not stop the others */
-			struct timeval limit = { .tv_sec = 2 };
+			struct timeval limit = { .tv_usec = 100000 };
 
 			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 			k->clients[i].fd = fd;

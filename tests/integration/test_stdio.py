@@ -137,6 +137,33 @@ def test_input_later_and_cancel(s, box):
     assert s.call(op="cancel", request=n)["error"]["code"] == "not-found"
 
 
+@stdio()
+def test_files_go_in_and_out(s, box):
+    data = bytes(range(256)) * 5000
+    assert s.call(op="write", sandbox=box, path="a/b", data="text ü\n", parents=True, mode="600") == {"id": s.n, "bytes": 8}
+    assert s.call(op="write", sandbox=box, path="a/b", data="more", append=True)["bytes"] == 4
+    a = s.call(op="read", sandbox=box, path="a/b")
+    assert (a["data"], a["bytes"]) == ("text ü\nmore", 12), a
+    assert s.exec(box, "stat", "-c", "%a", "a/b")[0] == b"600\n"
+    assert s.call(op="write", sandbox=box, path="bin", data_hex=data.hex())["bytes"] == len(data)
+    assert bytes.fromhex(s.call(op="read", sandbox=box, path="bin")["data_hex"]) == data
+    assert s.call(op="read", sandbox=box, path="bin", max=100)["error"]["code"] == "limit"
+    assert s.call(op="read", sandbox=box, path="none")["error"]["code"] == "not-found"
+    assert s.call(op="read", sandbox=box, path="/root/../proc/1/mem")["error"]
+    assert s.call(op="write", sandbox=box, path="x", data="x", mode="rwx")["error"]["code"] == "invalid"
+    assert s.call(op="write", sandbox=box, path="/usr/x", data="x", user="1000")["error"]["code"] == "denied"
+    src = b.write(b.tmp("src"), data)
+    a = s.call(op="copy", **{"from": src}, to=f"{box}:copied")
+    assert a["bytes"] == len(data) and a["exit_status"] == 0, a
+    assert s.call(op="copy", **{"from": f"{box}:copied"}, to=b.tmp("back"))["exit_status"] == 0
+    assert open(b.tmp("back"), "rb").read() == data
+    # many at once, and the session beside them
+    ns = [s.send(op="write", sandbox=box, path=f"f{i}", data=str(i) * 1000) for i in range(20)]
+    assert s.call(op="sh", sandbox=box, text="echo hi")["output"] == "hi\n"
+    assert all(s.take(n)["bytes"] for n in ns)
+    assert s.call(op="read", sandbox=box, path="f7")["data"] == "7" * 1000
+
+
 def test_many_sandboxes_at_once():
     s = Stdio()
     made = [s.send(op="create", image="host") for _ in range(4)]

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Many sandboxes at once, created at a steady pace, each answering: 100 here; with
+BERTH_TEST_SANDBOXES=500 as many as this project promises for a small machine.
+"""
+import os
+import time
+
+import berthtest as b
+
+COUNT = int(os.environ.get("BERTH_TEST_SANDBOXES", "100"))
+COST = 25
+
+
+@b.deadline(60 + COUNT)
+def test_many_sandboxes_each_answering():
+    env = {"BERTH_CONFIG": b.write(b.tmp("berth.toml"), f"[manager]\nmax_sandboxes = {COUNT}\n")}
+    ids, took = [], []
+    try:
+        for _ in range(COUNT):
+            began = time.monotonic()
+            ids.append(b.berth("create", "--memory", "32m", "host", env=env, ok=True, timeout=30).out.strip())
+            took.append(time.monotonic() - began)
+        b.one_line_error(b.berth("create", "host", env=env), 125, "limit")
+        assert sorted(b.berth("ps", "-q", ok=True).out.split()) == sorted(ids)
+        for i in ids:
+            assert b.berth("exec", i, "echo", i, ok=True, timeout=20).out == i + "\n"
+        # a steady pace: the last tenth is not much slower than the first (the machine's own noise is large)
+        tenth = max(COUNT // 10, 1)
+        first, last = sorted(took[:tenth])[tenth // 2], sorted(took[-tenth:])[tenth // 2]
+        assert last < 5 * first + 0.05, f"{first * 1000:.0f} ms at the beginning, {last * 1000:.0f} ms at the end"
+        print(f"{COUNT} sandboxes: create {first * 1000:.0f} ms at first, {last * 1000:.0f} ms at last")
+    finally:
+        for i in range(0, len(ids), 50):
+            b.berth("rm", "-f", *ids[i:i + 50], env=env, timeout=120)
