@@ -216,9 +216,10 @@ static int ask(const char *prompt, int secret, struct buf *b, struct err *e)
 		return err_sys(e, "read the terminal's settings");
 	quiet = was;
 	quiet.c_lflag &= ~(tcflag_t)ECHO;
-	fputs(prompt, stderr);
+	/* before the prompt: what is typed after it must be neither shown nor flushed */
 	if (secret && tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet) < 0)
 		return err_sys(e, "turn the terminal's echo off");
+	fputs(prompt, stderr);
 	for (;;) {
 		r = read(STDIN_FILENO, &c, 1);
 		if (r < 0 && errno == EINTR)

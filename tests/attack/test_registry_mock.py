@@ -483,6 +483,10 @@ def test_S15_an_identity_token_is_traded_at_the_realm_only():
         assert len(posts) == 1 and posts[0].path == "/token" and not posts[0].query, [r.target for r in m.seen]
         assert b"refresh_token=" + SECRET.encode() in posts[0].body and b"scope=repository%3Aa%3Apull" in posts[0].body
         assert {r.authorization for r in m.seen if r.authorization} == {"Bearer tok"}
+        # without credentials, a token for everybody
+        m.seen.clear()
+        pull(m.host + "/a:3", reg.config(insecure=[m.host]), ok=True)
+        assert [r.authorization for r in m.seen[:3]] == [None, None, "Bearer tok"], [r.target for r in m.seen]
         m.token = f"http://127.0.0.1:{other.port}/token"
         pull(m.host + "/a:2", env, ok=True)
         assert other.seen and not any(SECRET in r.target or SECRET.encode() in r.body for r in other.seen)

@@ -253,6 +253,25 @@ def test_logins_are_tried_kept_and_forgotten():
         os.unlink(auth)
 
 
+def test_a_password_typed_is_not_shown():
+    import pty
+    with reg.Registry("me", "typed-secret") as r:
+        env = b.environment(reg.config(insecure=[r.host]))
+        pid, master = pty.fork()
+        if not pid:
+            os.execve(b.BERTH, ["berth", "login", r.host], env)
+        said = b""
+        for prompt, answer in ((b"Username: ", b"me\n"), (b"Password: ", b"typed-secret\n")):
+            while not said.endswith(prompt):
+                said += os.read(master, 100)
+            os.write(master, answer)
+        while b"logged in" not in said:
+            said += os.read(master, 100)
+        assert os.waitpid(pid, 0)[1] == 0 and b"typed" not in said, said
+        os.close(master)
+        os.unlink(state() + "/auth.json")
+
+
 # ---- where it comes from -----------------------------------------------------------------------
 
 def test_mirrors_come_first_and_the_registry_last():
