@@ -2,6 +2,7 @@
 # The figures; included by the Makefile.
 #
 #   make bench        berth beside a bare floor and whatever peers are installed: table, build/bench.json, build/bench.svg
+#   make bench-image  unpacking images beside umoci, skopeo, podman and tar: table, build/bench-image.json
 #   make bench BENCH_ARGS="--rounds 500"     see tests/bench/bench.py --help
 
 BENCH_CFLAGS = -std=gnu17 -D_GNU_SOURCE -idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu -O2 -g $(WARN)
@@ -19,4 +20,7 @@ bench: $(PROGRAMS) $(BUILD)/bench/floor $(BUILD)/bench/drive
 bench-oci: $(BUILD)/berth-oci
 	@$(python) tests/bench/bench_oci.py --build $(BUILD) $(BENCH_ARGS)
 
-.PHONY: bench bench-oci
+bench-image: $(PROGRAMS)
+	@$(python) tests/bench/bench_image.py --build $(BUILD) $(BENCH_ARGS)
+
+.PHONY: bench bench-oci bench-image

@@ -340,7 +340,7 @@ def test_commits_at_once():
     setup()
     for n in "ab":
         b.berth("create", "--name", n, "base:1", ok=True)
-        b.berth("exec", n, "sh", "-c", "echo same > /x; touch -d '2001-01-01' /x", ok=True)
+        b.berth("exec", n, "sh", "-c", "echo same > /x; touch -d '2001-01-01 00:00:00' /x", ok=True)
     runs = [b.start("commit", n, f"{n}:1", "--label", "k=v", env={"SOURCE_DATE_EPOCH": "0"}) for n in "ab"]
     runs.append(b.start("image", "import", b.tmp("oci"), "third"))
     for p in runs:
