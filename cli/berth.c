@@ -99,6 +99,8 @@ static int help(int argc, char **argv)
 		command_overview();
 		return 0;
 	}
+	if (argc == 1 && command_group_help(argv[0]))
+		return 0;
 	c = command_find(argc, argv, &words, &e);
 	if (!c)
 		return command_fail(NULL, &e, 0);
@@ -133,6 +135,8 @@ static int dispatch(int argc, char **argv)
 			"hint: options follow the command: berth run %.64s", argv[0], argv[0]);
 		return command_fail(NULL, &e, 0);
 	}
+	if (argc == 2 && is_one_of(argv[1], "--help", "-h") && command_group_help(argv[0]))
+		return 0;
 	c = command_find(argc, argv, &words, &e);
 	if (!c)
 		return command_fail(NULL, &e, 0);

@@ -247,7 +247,7 @@ const struct command *command_find(int argc, char **argv, int *ret_words, struct
 			suggest_offer(&s, commands[i]->name);
 	suggest_offer(&s, "help");
 	if (group && argc < 2)
-		err_set(e, ERR_USAGE, "%.38s needs a second word; hint: berth help lists the commands", argv[0]);
+		err_set(e, ERR_USAGE, "%.38s needs a second word; hint: berth %.38s --help lists them", argv[0], argv[0]);
 	else if (s.best)
 		err_set(e, ERR_USAGE, "unknown command '%.77s'; hint: did you mean '%s'?", s.word, s.best);
 	else

@@ -73,6 +73,8 @@ int command_fail(const struct command *c, const struct err *e, int as_json);
 void command_help(const struct command *c);
 /* The first word of every command with its summary; for `berth help`. */
 void command_overview(void);
+/* The commands of two words that begin with this one; returns how many there are, nothing printed for none. */
+int command_group_help(const char *word);
 /*
  * The command that argv[0] (and argv[1]) name, and in *ret_words how many of
  * them do.  NULL with ERR_USAGE and a suggestion when there is none.

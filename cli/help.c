@@ -149,6 +149,26 @@ void command_help(const struct command *c)
 	options(c);
 }
 
+int command_group_help(const char *word)
+{
+	size_t i, len = strlen(word);
+	int n = 0;
+
+	for (i = 0; commands[i]; i++) {
+		const char *name = commands[i]->name;
+
+		if ((commands[i]->flags & COMMAND_HIDDEN) || strncmp(name, word, len) || name[len] != ' ')
+			continue;
+		if (!n++)
+			printf("Usage: berth %s COMMAND [options] [arguments]\n\nCommands:\n", word);
+		printf("  %-16s", name + len + 1);
+		wrap(commands[i]->summary, 20, 18);
+	}
+	if (n)
+		printf("\n'berth %s COMMAND --help' lists the options of a command.\n", word);
+	return n;
+}
+
 void command_overview(void)
 {
 	size_t i;

@@ -384,3 +384,11 @@ def test_the_manual_is_clean():
     for name in ("berth.1", "berth-config.1", "berth-doctor.1", "berth.toml.5"):
         p = subprocess.run(["mandoc", "-Tlint", "-Wwarning", os.path.join(MAN, name)], capture_output=True, text=True)
         assert p.stdout == "", p.stdout
+
+
+def test_a_group_of_commands_lists_them():
+    for group, one in (("file", "read"), ("network", "ls"), ("config", "show"), ("system", "df")):
+        for words in ((group, "--help"), (group, "-h"), ("help", group)):
+            r = b.berth(*words, ok=True)
+            b.expect(r.out.startswith(f"Usage: berth {group} COMMAND") and f"\n  {one} " in r.out, r, "no list of the group")
+        b.one_line_error(b.berth(group), 2, "second word", f"berth {group} --help")
