@@ -124,9 +124,7 @@ static int open_place(struct service *s, const struct record *r, struct config *
 {
 	const char *run_dir = record_own(r, "run_dir"), *state_dir = record_own(r, "state_dir");
 
-	pthread_rwlock_rdlock(&s->conf_lock);
 	*c = s->config;
-	pthread_rwlock_unlock(&s->conf_lock);
 	if (run_dir[0] == '/' && strlen(run_dir) < sizeof(c->run_dir) && state_dir[0] == '/' && strlen(state_dir) < sizeof(c->state_dir)) {
 		snprintf(c->run_dir, sizeof(c->run_dir), "%s", run_dir);
 		snprintf(c->state_dir, sizeof(c->state_dir), "%s", state_dir);

@@ -110,8 +110,7 @@ static int is_being_made(const char *name)
 	return found;
 }
 
-/* Never acknowledged: whatever there is of it goes, once nobody makes more of it. */
-static int undo_half_made(struct service *s, struct record *r, struct err *e)
+int service_undo(struct service *s, struct record *r, struct err *e)
 {
 	int tries;
 
@@ -138,7 +137,7 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 	if (record_load(s, NULL, name, 0, &r, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (record_is(&r, "creating"))
-		return undo_half_made(s, &r, e);
+		return service_undo(s, &r, e);
 	if (!strcmp(record_own(&r, "status"), "archived"))
 		return 0;
 	place_add(s, name, record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"));
@@ -230,7 +229,7 @@ static void *scan_loop(void *arg)
 	do {
 		pthread_rwlock_rdlock(&s->conf_lock);
 		every = s->conf.scan_interval_ms;
-		cleanup = s->config.cleanup_interval_ms;
+		cleanup = s->cleanup_interval_ms;
 		pthread_rwlock_unlock(&s->conf_lock);
 		session_scan(s);
 		if (wall_ms() - cleaned >= cleanup) {
@@ -303,6 +302,7 @@ static int set_up(struct service *s, struct err *e)
 
 	if (conf_load(&s->conf, &s->config, e) < 0 || read_machine(s, e) < 0)
 		return -1;
+	memcpy(s->host, s->conf.host, sizeof(s->host));
 	l = limits_of(&s->config, &s->conf);
 	admission_set_limits(&s->admission, &l);
 	snprintf(dir, sizeof(dir), "%s/manager", s->config.state_dir);
@@ -322,6 +322,7 @@ int service_new(struct service **ret, const struct config *c, const char *berth_
 	if (!s)
 		return err_nomem(e);
 	s->config = *c;
+	s->cleanup_interval_ms = c->cleanup_interval_ms;
 	s->started_ms = wall_ms();
 	s->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
 					 .kept_fd = -1 };
@@ -357,12 +358,12 @@ int service_reload(struct service *s, const struct config *c, struct err *e)
 	struct admission_limits l;
 	int r = conf ? conf_load(conf, c, e) : err_nomem(e);
 
-	if (r == 0 && (strcmp(conf->store_url, s->conf.store_url) || strcmp(conf->host, s->conf.host) ||
+	if (r == 0 && (strcmp(conf->store_url, s->conf.store_url) || strcmp(conf->host, s->host) ||
 		       strcmp(c->state_dir, s->config.state_dir) || strcmp(c->run_dir, s->config.run_dir)))
 		r = err_set(e, ERR_CONFIG, "store.url, session.host and [paths] do not change while berthd runs; hint: start it again");
 	if (r == 0) {
 		pthread_rwlock_wrlock(&s->conf_lock);
-		s->config = *c;
+		s->cleanup_interval_ms = c->cleanup_interval_ms;
 		s->conf = *conf;
 		pthread_rwlock_unlock(&s->conf_lock);
 		l = limits_of(c, conf);
@@ -471,7 +472,7 @@ json_t *service_stats(struct service *s, struct err *e)
 
 	if (ledger_scan(s->ledger, "sandbox/", tally_record, &t, e) == 0 && ledger_scan(s->ledger, "session/", tally_session, &t, e) == 0) {
 		pthread_mutex_lock(&a->lock);
-		j = json_pack("{s:s,s:s,s:s,s:O,s:I,s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:I}", "host", s->conf.host, "store",
+		j = json_pack("{s:s,s:s,s:s,s:O,s:I,s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:I}", "host", s->host, "store",
 			      ledger_name(s->ledger), "storage", s->storage ? storage_name(s->storage) : "none", "states", t.states,
 			      "sessions", t.sessions, "pools", pool_stats(s, t.pools),
 			      "admission", "sandboxes", (json_int_t)a->count, "max_sandboxes", (json_int_t)a->limits.count,

@@ -22,9 +22,9 @@
 #define CLAIM_TRIES 64
 #define BACK_OFF_MAX_MS 30000
 
-void pool_list_key(const struct service *s, const char *type, char out[LEDGER_KEY_MAX + 1])
+void pool_list_key(const char *machine, const char *type, char out[LEDGER_KEY_MAX + 1])
 {
-	snprintf(out, LEDGER_KEY_MAX + 1, "pool/%s/%s", s->machine, type);
+	snprintf(out, LEDGER_KEY_MAX + 1, "pool/%s/%s", machine, type);
 }
 
 struct items {
@@ -108,7 +108,7 @@ static int claim_item(struct service *s, const struct service_who *who, const st
 	int stale;
 
 	if (!name || record_load(s, NULL, name + 1, 0, r, &why) < 0) {
-		pool_list_key(s, p->name, key);
+		pool_list_key(s->machine, p->name, key);
 		ledger_commit(s->ledger, &take, 1, NULL, &why);	/* a record that is gone: the item goes too */
 		return 0;
 	}
@@ -118,7 +118,7 @@ static int claim_item(struct service *s, const struct service_who *who, const st
 		record_close(r);
 		return gone ? 0 : -1;
 	}
-	pool_list_key(s, p->name, key);
+	pool_list_key(s->machine, p->name, key);
 	stale = strcmp(version, record_own(r, "version"));
 	if (!stale)
 		set_owner(r, who, args, memory, cpu);
@@ -163,7 +163,7 @@ int pool_claim(struct service *s, const struct service_who *who, const struct co
 		return 0;
 	if (!env || service_each_env(args, add_env, env, e) < 0)
 		return -1;
-	pool_list_key(s, p->name, key);
+	pool_list_key(s->machine, p->name, key);
 	for (tries = 0; tries < CLAIM_TRIES && got == 0; tries++) {
 		struct items it = { .n = 0 };
 
@@ -205,7 +205,7 @@ static int look_at_mine(void *ctx, const char *item)
 	autorecord struct record r = { .j = NULL };
 	struct err e;
 
-	if (!slash || strncmp(item, m->s->conf.host, (size_t)(slash - item)) || m->s->conf.host[slash - item])
+	if (!slash || strncmp(item, m->s->host, (size_t)(slash - item)) || m->s->host[slash - item])
 		return 0;
 	m->count++;
 	if (record_load(m->s, NULL, slash + 1, 0, &r, &e) == 0 && record_is(&r, "warm") &&
@@ -226,7 +226,7 @@ static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 	if (p->size && service_pool_version(s, p, version, e) < 0)
 		return -1;
 	mine.version = p->size ? version : "";
-	pool_list_key(s, p->name, key);
+	pool_list_key(s->machine, p->name, key);
 	if (ledger_list(s->ledger, key, 100000, look_at_mine, &mine, e) < 0)
 		return -1;
 	if (mine.stale_count) {

@@ -73,7 +73,7 @@ int record_is(const struct record *r, const char *state)
 
 int record_is_ours(const struct service *s, const struct record *r)
 {
-	return !strcmp(record_own(r, "state_dir"), s->config.state_dir) && !strcmp(record_own(r, "host"), s->conf.host);
+	return !strcmp(record_own(r, "state_dir"), s->config.state_dir) && !strcmp(record_own(r, "host"), s->host);
 }
 
 static int load_key(struct service *s, const char *name, struct record *ret, struct err *e)

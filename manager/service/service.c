@@ -392,7 +392,7 @@ static int first_record(struct service *s, const struct making *m, struct record
 			 "recycled_at", "released_at", "recycle_reason");
 	if (!r->j)
 		return err_set(e, ERR_INVALID, "the request is not valid UTF-8");
-	json_object_set_new(r->j, "berth", json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:s,s:s,s:b}", "host", s->conf.host, "machine",
+	json_object_set_new(r->j, "berth", json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:s,s:s,s:b}", "host", s->host, "machine",
 			    s->machine, "state_dir", s->config.state_dir, "run_dir", s->config.run_dir, "owner", owner,
 			    "memory_bytes", (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", version, "status", "running",
 			    "own_workspace", 1));
@@ -425,8 +425,8 @@ static int settle(struct service *s, const struct making *m, struct record *r, s
 
 	if (m->warm) {
 		record_set_state(r, "warm");
-		pool_list_key(s, m->pool->name, key);
-		snprintf(item, sizeof(item), "%s/%s", s->conf.host, r->name);
+		pool_list_key(s->machine, m->pool->name, key);
+		snprintf(item, sizeof(item), "%s/%s", s->host, r->name);
 		return record_save(s, r, &op, 1, e);
 	}
 	record_set_state(r, "running");
@@ -605,7 +605,7 @@ static void drop_from_pool(struct service *s, const struct record *r)
 	struct ledger_op op = { LEDGER_TAKE, key, item, 0, 0 };
 	struct err ignored;
 
-	pool_list_key(s, record_str(r, "sandbox_type"), key);
+	pool_list_key(record_own(r, "machine"), record_str(r, "sandbox_type"), key);
 	snprintf(item, sizeof(item), "%s/%s", record_own(r, "host"), r->name);
 	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
 }

@@ -21,6 +21,7 @@
 #define BIND_TRIES 50
 #define LOCK_MS 120000
 #define WRITE_MAX_MS 10000
+#define RETRY_S 30	/* after a release that failed */
 
 struct beat {
 	struct beat *next;
@@ -39,6 +40,8 @@ int session_check_ctx(const char *ctx, struct err *e)
 			return err_set(e, ERR_INVALID, "session_ctx_id has a control character in it");
 	return 0;
 }
+
+static void forget_owner(struct service *s, const char *ctx);
 
 static void ctx_key(char out[LEDGER_KEY_MAX + 1], const char *kind, const char *ctx)
 {
@@ -143,11 +146,22 @@ int session_bind(struct service *s, struct record *r, const char *ctx, const str
 int session_unbind(struct service *s, struct record *r, const char *ctx, struct err *e)
 {
 	char copy[CTX_MAX + 1];
+	json_t *map = NULL;
+	struct err ignored;
+	uint64_t version;
 
 	snprintf(copy, sizeof(copy), "%s", ctx);
 	json_object_set_new(r->j, "session_ctx_id", json_null());
 	json_object_del(json_object_get(r->j, "meta"), "session_ctx_id");
-	return change(s, r, copy, 0, NULL, 0, e);
+	if (change(s, r, copy, 0, NULL, 0, e) < 0)
+		return -1;
+	/* the last one took the mapping along; a heartbeat or an owner without it says nothing */
+	if (load_map(s, copy, &map, &version, &ignored) == 0) {
+		session_forget(s, copy);
+		forget_owner(s, copy);
+	}
+	json_decref(map);
+	return 0;
 }
 
 /* ---- leases ---- */
@@ -455,7 +469,7 @@ static int reap(struct service *s, const char *ctx, const char *reason, uint64_t
 	int r = 0;
 
 	snprintf(lock, sizeof(lock), "reap/%.256s", ctx);
-	if (ledger_lock(s->ledger, lock, s->conf.host, LOCK_MS, &g.token, e) < 0)
+	if (ledger_lock(s->ledger, lock, s->host, LOCK_MS, &g.token, e) < 0)
 		return -1;
 	if (load_map(s, ctx, &map, &version, e) < 0)
 		r = -1;
@@ -531,7 +545,7 @@ int service_restore(struct service *s, const struct service_who *who, const char
 		return -1;
 	snprintf(lock, sizeof(lock), "reap/%.256s", copy);
 	/* another restores it: when he is done there is nothing left to do */
-	while ((r = ledger_lock(s->ledger, lock, s->conf.host, LOCK_MS, &token, e)) < 0 && e->code == ERR_BUSY && wall_ms() < until)
+	while ((r = ledger_lock(s->ledger, lock, s->host, LOCK_MS, &token, e)) < 0 && e->code == ERR_BUSY && wall_ms() < until)
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	if (r < 0)
 		return -1;
@@ -569,7 +583,8 @@ static int scan_record(void *ctx, const char *key, const char *value, uint64_t v
 	struct err ignored;
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
-	if (r.j && record_is_ours(c->s, &r) && !record_is(&r, "warm") && !record_is(&r, "creating"))
+	if (r.j && record_is_ours(c->s, &r) && !record_is(&r, "warm") &&
+	    (!record_is(&r, "creating") || !place_has(c->s, record_str(&r, "container_name"))))
 		json_array_append(c->records, r.j);
 	record_close(&r);
 	return 0;
@@ -643,8 +658,16 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	snprintf(r.name, sizeof(r.name), "%s", record_str(&r, "container_name"));
 	if (record_is(&r, "running")) {
 		look_at_running(s, &r, c);
-	} else if (record_is(&r, "error") && json_is_true(json_object_get(json_object_get(j, "berth"), "retry"))) {
+	} else if (record_is(&r, "error") && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
+		   wall_seconds() - json_number_value(json_object_get(j, "updated_at")) > RETRY_S)) {
+		/* what was to go and did not */
 		service_release(s, &manager, r.name, &e);
+	} else if (record_is(&r, "creating")) {
+		autorecord struct record now = { .j = NULL };
+
+		if (!place_has(s, r.name) && record_load(s, NULL, r.name, 0, &now, &e) == 0 && record_is(&now, "creating") &&
+		    !place_has(s, r.name))
+			service_undo(s, &now, &e);
 	} else if ((record_is(&r, "released") || record_is(&r, "replaced")) && c->released_ttl_ms &&
 		   (wall_seconds() - over) * 1000 > (double)c->released_ttl_ms) {
 		autorecord struct record now = { .j = NULL };

@@ -23,9 +23,11 @@ struct storage;
 struct place;
 
 struct service {
-	pthread_rwlock_t conf_lock;	/* guards config and conf */
-	struct config config;
+	struct config config;		/* as at start */
+	char host[65];			/* this berthd among those that share the store */
+	pthread_rwlock_t conf_lock;	/* guards what a reload changes: the next two */
 	struct conf conf;
+	uint64_t cleanup_interval_ms;
 	char berth_path[4096];
 	char machine[40];		/* boot id: whose sandboxes we can reach */
 	struct ledger *ledger;
@@ -78,6 +80,8 @@ int record_is_ours(const struct service *s, const struct record *r);
 
 /* ---- driver.c: real sandboxes ---- */
 
+/* One that was never acknowledged: whatever there is of it goes, once nobody makes more of it. */
+int service_undo(struct service *s, struct record *r, struct err *e);
 /* Runs berth with argv; stdout goes to out. */
 int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e);
 int driver_connect(struct service *s, const struct record *r, struct err *e);
@@ -113,7 +117,8 @@ void session_scan(struct service *s);
 /* A warm sandbox of the pool for this request: 1 with r, 0 when there is none. */
 int pool_claim(struct service *s, const struct service_who *who, const struct conf_pool *p, const json_t *args, struct record *r,
 	       struct err *e);
-void pool_list_key(const struct service *s, const char *type, char out[LEDGER_KEY_MAX + 1]);
+/* The list of a type's warm sandboxes on a machine (boot id). */
+void pool_list_key(const char *machine, const char *type, char out[LEDGER_KEY_MAX + 1]);
 void *pool_filler(void *arg);
 void pool_poke(struct service *s);
 

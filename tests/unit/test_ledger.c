@@ -313,10 +313,19 @@ Test(ledger, a_lock_has_one_holder_and_a_late_one_is_fenced_off)
 #define CLAIMS 10000
 #define CLAIMERS 4
 
-static int first_item(void *ctx, const char *value)
+#define LOOK_AT 16
+
+struct items {
+	char item[LOOK_AT][40];
+	unsigned n;
+};
+
+static int take_item(void *ctx, const char *value)
 {
-	snprintf(ctx, 40, "%s", value);
-	return 1;
+	struct items *it = ctx;
+
+	snprintf(it->item[it->n++], 40, "%s", value);
+	return 0;
 }
 
 /* What a claim of the pool does to the store, until the pool is empty. */
@@ -326,16 +335,20 @@ static unsigned claim_all(struct ledger *l, const char *me)
 	struct err e = { 0 };
 
 	for (;;) {
-		char item[40], key[60];
-		int r = ledger_list(l, "pool", 1, first_item, item, &e);
+		struct items it = { .n = 0 };
+		char key[60];
+		const char *item;
+
+		if (ledger_list(l, "pool", LOOK_AT, take_item, &it, &e) < 0)
+			return UINT32_MAX;
+		if (!it.n)
+			return taken;
+		/* as pool.c does: who comes at the same time mostly chooses another */
+		item = it.item[(unsigned)rand() % it.n];
 		struct ledger_op ops[] = {
 			{ LEDGER_TAKE, "pool", item, 0, 0 }, { LEDGER_SET, key, me, LEDGER_ABSENT, 0 },
 		};
 
-		if (r == 0)
-			return taken;
-		if (r < 0)
-			return UINT32_MAX;
 		snprintf(key, sizeof(key), "owner/%s", item);
 		if (ledger_commit(l, ops, 2, NULL, &e) == 0)
 			taken++;
@@ -376,6 +389,7 @@ static void claims(struct ledger *l)
 		if (pids[i] == 0) {
 			char me[20];
 
+			srand(i + 1);
 			snprintf(me, sizeof(me), "host-%u", i);
 			part = claim_all(open_ledger(5000), me);
 			(void)!write(fds[i][1], &part, sizeof(part));
