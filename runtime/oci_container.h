@@ -86,6 +86,7 @@ struct oci_container {
 	int console_fd;		/* connected to --console-socket; -1 */
 	int listen_fd;		/* start.sock; -1 */
 	int proc_fd;		/* the host's /proc */
+	int mapped;		/* the process: its user namespace has its ids */
 	int enter_v2;		/* not born in the v2 cgroup: it enters it itself */
 	struct oci_seccomp filter;	/* the runtime's, until it is sent */
 	struct oci_state *state;

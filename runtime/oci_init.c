@@ -42,8 +42,8 @@ static int has_ns(const struct oci_container *c, enum oci_ns ns)
 /* Until it is made, the process ends with the runtime that makes it; nobody may trace it (E01). */
 static int tie_to_runtime(struct oci_container *c, struct err *e)
 {
-	(void)c;
-	if (prctl(PR_SET_DUMPABLE, 0) < 0)
+	/* an ordinary user's runtime could not map the ids of a process that it may not trace: not before that */
+	if ((!c->in_userns || c->mapped) && prctl(PR_SET_DUMPABLE, 0) < 0)
 		return err_sys(e, "forbid being traced");
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return err_sys(e, "tie the container to its maker");
@@ -71,6 +71,7 @@ static int become_root(struct oci_container *c, struct err *e)
 		return err_sys(e, "become root of the user namespace");
 	if (setresuid(0, 0, 0) < 0 && errno != EINVAL)
 		return err_sys(e, "become root of the user namespace");
+	c->mapped = 1;
 	/* cleared by the change of ids */
 	return tie_to_runtime(c, e);
 }

@@ -109,6 +109,9 @@ int oci_mounts_open(struct oci_container *c, struct err *e)
 	c->root_fd = c->null_fd = -1;
 	for (i = 0; i < ARRAY_LEN(dev_names); i++)
 		c->default_dev_fd[i] = -1;
+	/* an ordinary user can copy mounts only in the namespaces of the container, where it is root */
+	if (geteuid() != 0)
+		return 0;
 	for (i = 0; i < c->mount_count; i++)
 		if (c->mounts[i].bind && !c->mounts[i].copy_symlink && (c->in_userns || c->mounts[i].idmap) &&
 		    open_bind(c, &c->mounts[i], e) < 0)

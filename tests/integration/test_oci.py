@@ -1087,6 +1087,42 @@ def test_manual_names_every_command_and_option_and_its_examples_work():
         assert p.returncode == 0 and p.stdout.endswith(b"[]\n"), p
 
 
+def test_rootless_an_ordinary_user_runs_a_container_of_its_own():
+    with Bundle(*SLEEP) as c:
+        os.chmod(b.root(), 0o711)
+        os.chmod(b.tmp(""), 0o711)
+        os.unlink(c.path())
+        home = b.tmpdir("home")
+        subprocess.run(["chown", "-R", "1234:1234", c.dir, home], check=True)
+        as_user = ["setpriv", "--reuid=1234", "--regid=1234", "--clear-groups", OCI]
+        env = b.environment({"XDG_RUNTIME_DIR": home})
+
+        def call(*args, ok=0):
+            with open(b.tmp("rootless.out"), "wb") as out:
+                code = subprocess.run([*as_user, *args], env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                      timeout=30).returncode
+            with open(b.tmp("rootless.out")) as f:
+                text = f.read()
+            assert code == ok, (args, code, text)
+            return text
+
+        call("spec", "--rootless", "-b", c.dir)
+        with open(c.path()) as f:
+            config = json.load(f)
+        config["process"].update(terminal=False, args=["sh", "-c", "id -u; cat /proc/self/uid_map; echo x > /dev/null; exit 4"])
+        b.write(c.path(), json.dumps(config))
+        assert call("run", "-b", c.dir, "rootless", ok=4).split() == ["0", "0", "1234", "1"]
+        config["process"]["args"] = list(SLEEP)
+        b.write(c.path(), json.dumps(config))
+        call("run", "-d", "-b", c.dir, "rootless")
+        try:
+            assert call("exec", "rootless", "id", "-u").strip() == "0"
+            assert "running" in call("list")
+        finally:
+            call("delete", "--force", "rootless")
+            c.reap()
+
+
 # ---- attacks --------------------------------------------------------------------------------------
 
 def test_attack_the_hosts_binary_is_not_the_containers_proc_self_exe():
