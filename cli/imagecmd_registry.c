@@ -205,33 +205,56 @@ static int run_copy(int store_fd, const struct imagecmd_args *a, struct err *e)
 
 /* ---- login ---- */
 
-/* One line, without echo when it is a secret. */
+#define KEY_CTRL(c) ((c) & 0x1f)
+
+/* 1 when c ends the line, 0 when there is more, -1. */
+static int take_key(struct buf *b, char c, int raw, struct err *e)
+{
+	if (c == '\n')
+		return 1;
+	if (raw && (c == KEY_CTRL('c') || c == KEY_CTRL('d')))
+		return err_set(e, ERR_INVALID, "no password was given");
+	if (raw && c == KEY_CTRL('u'))
+		b->len = 0;
+	else if (raw && (c == 0x7f || c == KEY_CTRL('h')))
+		b->len -= b->len > 0;
+	else if (buf_add(b, &c, 1, e) < 0)
+		return -1;
+	if (b->data)
+		b->data[b->len] = '\0';
+	return 0;
+}
+
+/*
+ * One line, without echo when it is a secret.  Then the keys that would kill us
+ * come as bytes, so that the terminal is never left mute.
+ */
 static int ask(const char *prompt, int secret, struct buf *b, struct err *e)
 {
 	struct termios was, quiet;
+	int done = 0;
 	char c;
 	ssize_t r;
 
 	if (tcgetattr(STDIN_FILENO, &was) < 0)
 		return err_sys(e, "read the terminal's settings");
 	quiet = was;
-	quiet.c_lflag &= ~(tcflag_t)ECHO;
+	quiet.c_lflag &= ~(tcflag_t)(ECHO | ICANON | ISIG);
 	/* before the prompt: what is typed after it must be neither shown nor flushed */
 	if (secret && tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet) < 0)
 		return err_sys(e, "turn the terminal's echo off");
 	fputs(prompt, stderr);
-	for (;;) {
+	while (!done) {
 		r = read(STDIN_FILENO, &c, 1);
 		if (r < 0 && errno == EINTR)
 			continue;
-		if (r <= 0 || c == '\n' || buf_add(b, &c, 1, e) < 0)
-			break;
+		done = r == 1 ? take_key(b, c, secret, e) : err_set(e, ERR_INVALID, "no answer to '%s'", prompt);
 	}
 	if (secret) {
 		tcsetattr(STDIN_FILENO, TCSAFLUSH, &was);
 		fputc('\n', stderr);
 	}
-	return r == 1 && c == '\n' ? 0 : err_set(e, ERR_INVALID, "no answer to '%s'", prompt);
+	return done < 0 ? -1 : 0;
 }
 
 static int read_password(const struct imagecmd_args *a, struct buf *b, struct err *e)

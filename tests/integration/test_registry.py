@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import tarfile
+import termios
 
 import berthtest as b
 import ocilayout as oci
@@ -261,7 +262,7 @@ def test_a_password_typed_is_not_shown():
         if not pid:
             os.execve(b.BERTH, ["berth", "login", r.host], env)
         said = b""
-        for prompt, answer in ((b"Username: ", b"me\n"), (b"Password: ", b"typed-secret\n")):
+        for prompt, answer in ((b"Username: ", b"me\n"), (b"Password: ", b"wrong\x15typed-secrets\x7f\n")):
             while not said.endswith(prompt):
                 said += os.read(master, 100)
             os.write(master, answer)
@@ -270,6 +271,17 @@ def test_a_password_typed_is_not_shown():
         assert os.waitpid(pid, 0)[1] == 0 and b"typed" not in said, said
         os.close(master)
         os.unlink(state() + "/auth.json")
+        # Ctrl-C leaves the terminal as it was
+        master, slave = pty.openpty()
+        before = termios.tcgetattr(slave)
+        p = b.start("login", "-u", "me", r.host, env=env, stdin=slave)
+        b.read_until(p.stderr, b"Password: ")
+        os.write(master, b"abc\x03")
+        assert p.wait(20) == 2, p.stderr.read()
+        b.stop(p)
+        assert termios.tcgetattr(slave) == before
+        os.close(master)
+        os.close(slave)
 
 
 # ---- where it comes from -----------------------------------------------------------------------
