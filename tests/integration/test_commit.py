@@ -394,6 +394,51 @@ def test_hostile_writable_layer():
     assert b.run("new", "cat", "/data/second", ok=True).out == "second"
 
 
+def slowly(*args, **kw):
+    """With the network of the machine, which tests do not have."""
+    return b.berth(*args, prefix=("nsenter", "--net=/proc/1/ns/net"), timeout=280, **kw)
+
+
+@b.deadline(300)
+@cleaned
+def test_bootstrap_makes_an_image_of_packages():
+    if not shutil.which("mmdebstrap"):
+        raise b.skip("needs mmdebstrap")
+    r = slowly("image", "bootstrap", "py", "--variant", "essential", "--packages", "python3-minimal", "--json",
+               env={"SOURCE_DATE_EPOCH": "1750000000"})
+    if r.code and "can it be reached" in r.err:
+        raise b.skip("no mirror: " + r.err[:200])
+    b.expect_code(r, 0)
+    image = json.loads(b.berth("image", "inspect", "py", ok=True).out)
+    assert image["digest"] == json.loads(r.out)["digest"] and image["created"] == "2025-06-15T15:06:40Z", image["created"]
+    assert image["cmd"] == ["/bin/bash"] and "LANG=C.UTF-8" in image["env"], image
+    assert image["labels"]["berth.bootstrap.packages"] == "python3-minimal"
+    assert b.run("py", "python3", "-c", "import sys; print(sys.version_info[0])", ok=True).out == "3\n"
+    assert b.run("py", input="echo $0 $LANG\n", ok=True).out == "/bin/bash C.UTF-8\n"
+    tree = store_tree("py")[0]
+    assert not os.path.exists(tree + "/etc/hostname"), "nothing of this host"
+    assert not [n for n in os.listdir(tree + "/var/lib/apt/lists") if "Packages" in n]
+    newest = max(os.lstat(os.path.join(d, f)).st_mtime for d, _, files in os.walk(tree + "/etc") for f in files)
+    assert newest <= 1750000000, newest
+
+
+def test_bootstrap_says_what_is_wrong():
+    for words, code, text in ((["x", "--variant", "foo"], 2, "minbase"), (["x", "--packages", "-o,foo"], 2, "python3,git"),
+                              (["x", "--packages", "a b"], 2, "malformed"), (["x", "--suite", "../x"], 2, "bookworm"),
+                              (["x", "--mirror", "nowhere"], 2, "http"), (["UPPER"], 2, "malformed"), ([], 2, "hint")):
+        r = b.berth("image", "bootstrap", *words)
+        assert r.code == code and text in r.err, b.describe(r)
+    # without the program: a mount namespace in which it is not there
+    b.write(b.tmp("none"), "", 0o644)
+    proc.bind(b.tmp("none"), "/usr/bin/mmdebstrap")
+    try:
+        r = b.berth("image", "bootstrap", "x")
+    finally:
+        subprocess.run(["umount", "/usr/bin/mmdebstrap"], check=True)
+    b.one_line_error(r, 125, "mmdebstrap", "apt-get install mmdebstrap")
+    assert b.berth("image", "ls", "-q", ok=True).out == ""
+
+
 @b.deadline(60)
 @cleaned
 def test_a_stopped_sandbox_keeps_its_image():

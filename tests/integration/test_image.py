@@ -265,7 +265,7 @@ def bad_documents(p):
     yield "layout version", layout.path
 
 
-def test_documents_that_lie_are_refused():
+def test_I26_I27_I28_documents_that_lie_are_refused():
     with oci.Place() as p:
         wrong, count = [], 0
         for name, path in bad_documents(p):
@@ -284,10 +284,10 @@ def test_documents_that_lie_are_refused():
         assert p.ok("ls", "-q") == ""
 
 
-test_documents_that_lie_are_refused.deadline = 120
+test_I26_I27_I28_documents_that_lie_are_refused.deadline = 120
 
 
-def test_one_flipped_bit_in_any_blob_is_refused():
+def test_I25_one_flipped_bit_in_any_blob_is_refused():
     rng = random.Random(1)
     with oci.Place() as p:
         layout, _ = simple(p / "oci")
@@ -307,6 +307,49 @@ def test_one_flipped_bit_in_any_blob_is_refused():
                 f.write(good)
         assert not p.layers()
         p.ok("import", layout.path, "flip")
+
+
+def test_I29_urls_of_layers_are_never_followed():
+    with oci.Place() as p, socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.setblocking(False)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/x"
+        for media in (oci.T_LAYER + "+gzip", "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
+                      "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip"):
+            layout = oci.Layout(p / ("l" + str(len(media))))
+            desc, diff = layout.layer(oci.tar_bytes([("hello", {}, b"hello\n")]))
+            desc.update(mediaType=media, urls=[url])
+            os.unlink(os.path.join(layout.path, "blobs/sha256", desc["digest"][7:]))
+            m = layout.manifest(layout.config([diff]), [desc])
+            layout.index(layout.desc(json.dumps(m).encode(), oci.T_MANIFEST))
+            q = p.run("import", layout.path, "x")
+            assert q.returncode == 125, q.stderr
+        try:
+            listener.accept()
+            raise AssertionError("the url was fetched")
+        except BlockingIOError:
+            pass
+
+
+def test_I32_file_system_images_are_refused_by_type():
+    with oci.Place() as p:
+        for media in ("application/vnd.example.squashfs", "application/vnd.erofs.layer.v1", oci.T_LAYER + "+erofs",
+                      "application/vnd.oci.image.layer.v1.ext4"):
+            layout = oci.Layout(p / "l")
+            desc, diff = layout.layer(b"hsqs" + bytes(8192), compress="none")
+            m = layout.manifest(layout.config([diff]), [dict(desc, mediaType=media)])
+            layout.index(layout.desc(json.dumps(m).encode(), oci.T_MANIFEST))
+            q = p.run("import", layout.path, "x")
+            assert q.returncode == 125 and "cannot be unpacked" in q.stderr, q.stderr
+            shutil.rmtree(p / "l")
+        # and one that calls itself a tar is none
+        layout = oci.Layout(p / "l")
+        desc, diff = layout.layer(b"hsqs" + bytes(8192), compress="none")
+        m = layout.manifest(layout.config([diff]), [desc])
+        layout.index(layout.desc(json.dumps(m).encode(), oci.T_MANIFEST))
+        assert p.run("import", layout.path, "x").returncode == 125
+        assert not p.layers()
 
 
 def test_config_is_kept_and_cleaned():
@@ -455,7 +498,7 @@ def test_two_imports_of_one_image_at_once():
             assert not p.layers(), "nothing needs them any more"
 
 
-def test_a_killed_import_leaves_only_whole_layers():
+def test_I30_a_killed_import_leaves_only_whole_layers():
     with oci.Place() as p:
         big_layout(p / "oci")
         start = time.monotonic()
@@ -481,7 +524,7 @@ def test_a_killed_import_leaves_only_whole_layers():
         assert len(p.layers()) == 3
 
 
-test_a_killed_import_leaves_only_whole_layers.deadline = 120
+test_I30_a_killed_import_leaves_only_whole_layers.deadline = 120
 
 
 def test_gc_keeps_what_a_sandbox_holds():
