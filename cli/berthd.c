@@ -34,6 +34,7 @@
 #define SOCKET_NAME "berthd.sock"
 #define LOCK_NAME "berthd.lock"
 #define STOP_GRACE_MS 5000
+#define FILES_MAX 65536
 #define LISTEN_FDS_START 3	/* sd_listen_fds(3) */
 
 struct daemon {
@@ -41,6 +42,8 @@ struct daemon {
 	struct http_server *http;
 	int lock_fd;
 	char socket_path[300];	/* ours to remove, or "" */
+	/* what every request is held against: SIGHUP does not change it under them */
+	char hosts[256], origins[256];
 	char notify_path[108];	/* of systemd, or "" */
 };
 
@@ -216,6 +219,17 @@ static int harden(struct err *e)
 	return 0;
 }
 
+/* A request holds a dozen descriptors, and 1,024 of them is what a shell gives. */
+static void raise_files(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < FILES_MAX && l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = l.rlim_max < FILES_MAX ? l.rlim_max : FILES_MAX;
+		setrlimit(RLIMIT_NOFILE, &l);	/* with less it serves fewer at once */
+	}
+}
+
 /* Before any thread: they inherit it, and only the main thread sees signals. */
 static void block_signals(sigset_t *set)
 {
@@ -262,13 +276,15 @@ static int serve(struct daemon *d, struct err *e)
 {
 	struct http_options o = {
 		.tables = api_routes, .context = &d->api, .max_connections = (unsigned)d->api.config.daemon_max_connections,
-		.allowed_hosts = d->api.config.daemon_allowed_hosts, .allowed_origins = d->api.config.daemon_allowed_origins,
+		.allowed_hosts = d->hosts, .allowed_origins = d->origins,
 		.check_token = api_check_token, .on_audit = api_on_audit,
 	};
 	const char *notify_path = getenv("NOTIFY_SOCKET");
 	int count = activated(e), sig = 0, r;
 	sigset_t set;
 
+	snprintf(d->hosts, sizeof(d->hosts), "%s", d->api.config.daemon_allowed_hosts);
+	snprintf(d->origins, sizeof(d->origins), "%s", d->api.config.daemon_allowed_origins);
 	if (notify_path)
 		snprintf(d->notify_path, sizeof(d->notify_path), "%s", notify_path);
 	/* not for the programs we start */
@@ -279,6 +295,7 @@ static int serve(struct daemon *d, struct err *e)
 	unsetenv("BERTH_HOST");	/* theirs would be us */
 	if (count < 0 || take_lock(d, e) < 0)
 		return -1;
+	raise_files();
 	block_signals(&set);
 	if (api_start(&d->api, e) < 0)
 		return -1;

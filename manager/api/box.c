@@ -136,6 +136,18 @@ int box_send(struct box *b, json_t *request, const int *fds, size_t count, struc
 	return wire_send(b->sock, small, all, count + 1, e);
 }
 
+/* A keeper closes a connection when nothing of its sandbox is left, or at once when it serves too many. */
+static void tell_closed(const struct box *b, struct err *e)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/record.json", b->id);
+	if (faccessat(b->registry.sandboxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+	else
+		err_set(e, ERR_LIMIT, "too many requests are under way in sandbox %s", b->id);
+}
+
 json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *ret_count, struct err *e)
 {
 	json_t *answer = NULL;
@@ -149,7 +161,7 @@ json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *re
 		return NULL;
 	r = wire_recv(b->sock, 0, &answer, fds, max, ret_count, e);
 	if (r == 0)
-		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		tell_closed(b, e);
 	if (r <= 0)
 		return NULL;
 	if (wire_check(answer, e) < 0) {

@@ -92,7 +92,7 @@ json_t *events_after(struct events *ev, uint64_t *at, const struct http_who *who
 
 		*at = n;
 		if ((who->admin || (k->owner[0] && !strcmp(k->owner, who->name))) && (!sandbox || (of && !strcmp(of, sandbox))))
-			found = json_incref(k->event);
+			found = json_deep_copy(k->event);	/* a document is one thread's */
 	}
 	pthread_mutex_unlock(&ev->lock);
 	return found;

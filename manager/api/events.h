@@ -30,7 +30,7 @@ void events_unsubscribe(struct events *ev, int fd);
 uint64_t events_last(struct events *ev);
 /*
  * The first event after number *at that who may see and that is of sandbox (NULL: any):
- * a new reference, *at its number; NULL when there is none yet.
+ * a copy, *at its number; NULL when there is none yet.
  */
 json_t *events_after(struct events *ev, uint64_t *at, const struct http_who *who, const char *sandbox);
 

@@ -122,9 +122,9 @@ json_t *openapi_document(const struct http_route *const *tables, struct err *e)
 			json_object_set_new(item, method, operation(r, path));
 		}
 	}
-	doc = json_pack("{s:s,s:{s:s,s:s,s:{s:s}},s:o,s:{s:O,s:{s:{s:s,s:s}}},s:[{s:[]}]}", "openapi", "3.0.3", "info", "title",
+	doc = json_pack("{s:s,s:{s:s,s:s,s:{s:s}},s:o,s:{s:o,s:{s:{s:s,s:s}}},s:[{s:[]}]}", "openapi", "3.0.3", "info", "title",
 			"berthd", "version", BERTH_VERSION, "license", "name", "Apache-2.0", "paths", paths, "components", "schemas",
-			schema_all(), "securitySchemes", "token", "type", "http", "scheme", "bearer", "security", "token");
+			json_deep_copy(schema_all()), "securitySchemes", "token", "type", "http", "scheme", "bearer", "security", "token");
 	if (!doc)
 		err_nomem(e);
 	return doc;

@@ -322,6 +322,24 @@ def test_a_flood_of_connections():
         b.wait_for(lambda: d.raw(b"GET /healthz HTTP/1.0\r\n\r\n", shut=False)[0] == 200, 20, "an answer after the flood")
 
 
+def test_too_many_requests_in_one_sandbox_are_told_so():
+    with Daemon() as d:
+        box = d.create()
+        waiting = []
+        for _ in range(64):
+            s = d.raw_socket()
+            s.sendall(f"GET /v1/sandboxes/{box}/wait HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            waiting.append(s)
+        b.wait_for(lambda: "berth_http_requests_active 65" in d.get("/metrics").body.decode(), 20, "64 requests")
+        r = d.post(f"/v1/sandboxes/{box}/exec", {"argv": ["true"]})
+        assert r.status == 429 and "too many" in r.json["error"]["message"], r
+        with open(f"/proc/{d.p.pid}/limits") as f:
+            assert int(re.search(r"Max open files\s+(\d+)", f.read()).group(1)) > 1024
+        for s in waiting:
+            s.close()
+        b.wait_for(lambda: d.post(f"/v1/sandboxes/{box}/exec", {"argv": ["true"]}).status == 200, 20, "room")
+
+
 def test_files_and_sockets_are_for_root_only():
     with Daemon() as d:
         st = os.stat(d.socket)

@@ -134,6 +134,44 @@ class Client(threading.Thread):
         while verb == "pause" and self.call("POST", f"/v1/sandboxes/{box}/resume")[0] is None and time.monotonic() < END + 60:
             pass        # a sandbox that stays paused keeps who reads from it waiting, and rightly
 
+    def listen(self):
+        """Events for a moment, on a connection of its own."""
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(PATH)
+                s.settimeout(1)
+                s.sendall(b"GET /v1/events?since=0 HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")
+                for _ in range(5):
+                    s.recv(65536)
+        except OSError:
+            pass
+
+    def both_ways(self):
+        """A streamed command whose stdin is another request's."""
+        box = self.box()
+        body = json.dumps({"argv": ["cat"], "stream": True, "stdin_open": True}).encode()
+        try:
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(PATH)
+                s.settimeout(20)
+                s.sendall(f"POST /v1/sandboxes/{box}/exec HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                          f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                f = s.makefile("rb")
+                if b" 200 " not in f.readline():
+                    return
+                for line in f:
+                    if line.startswith(b'{"command"') and b"started" in line:
+                        url = f"/v1/sandboxes/{box}/commands/{json.loads(line)['command']}/stdin"
+                        self.call("POST", url, b"x" * 100000)
+                        if self.r.random() < 0.8:
+                            self.call("POST", url + "?eof=true", b"")
+                        else:
+                            return
+                    if b'"verdict"' in line or b'"error"' in line:
+                        return
+        except OSError:
+            pass
+
     def leave(self):
         """A client that goes in the middle of its request."""
         body = json.dumps({"argv": ["sleep", "5"]}).encode()
@@ -147,7 +185,7 @@ class Client(threading.Thread):
             pass
 
     def run(self):
-        verbs = [self.exec] * 6 + [self.look] * 6 + [self.files] * 2 + [self.stream, self.detach, self.session, self.change, self.leave,
+        verbs = [self.exec] * 6 + [self.look] * 6 + [self.files] * 2 + [self.stream, self.listen, self.both_ways, self.detach, self.session, self.change, self.leave,
                                                                      self.create, self.remove]
         while time.monotonic() < END:
             self.r.choice(verbs)()
