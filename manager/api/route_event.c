@@ -37,6 +37,7 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 	struct listening *l = s->ctx;
 	eventfd_t ignored;
 	json_t *event;
+	char type[32];
 	int r;
 
 	if (!l->began) {
@@ -54,7 +55,9 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 		if (r == 0)
 			return estream_beat(s, e) < 0 ? -1 : 1;
 	}
-	return estream_add(s, json_string_value(json_object_get(event, "type")), l->at, event, e) < 0 ? -1 : 1;
+	/* the name is the event's, which the call consumes */
+	snprintf(type, sizeof(type), "%s", json_string_value(json_object_get(event, "type")));
+	return estream_add(s, type, l->at, event, e) < 0 ? -1 : 1;
 }
 
 static int listen_to(struct http_request *rq, const char *sandbox, struct err *e)
