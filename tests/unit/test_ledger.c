@@ -48,7 +48,7 @@ static void redis_start(void)
 	if (redis == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);	/* a test that fails leaves no server behind */
 		execl(REDIS, REDIS, "--port", "0", "--unixsocket", sock, "--dir", place, "--appendonly", "yes", "--appendfsync",
-		      "always", "--save", "", "--logfile", log, "--daemonize", "no", NULL);
+		      "everysec", "--save", "", "--logfile", log, "--daemonize", "no", NULL);
 		_exit(127);
 	}
 	for (tries = 0; tries < 2000; tries++) {
