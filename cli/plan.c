@@ -103,6 +103,8 @@ static int print_json(const struct spec *s, const char *image, const struct moun
 	json_object_set_new(j, "workdir", json_string(s->workdir));
 	json_object_set_new(j, "hostname", json_string(s->hostname));
 	json_object_set_new(j, "network", json_string(spec_network_name(s->network)));
+	if (s->net_policy)
+		json_object_set_new(j, "network_policy", json_loads(s->net_policy, 0, NULL));
 	json_object_set_new(j, "memory_bytes", json_limit(s->limits.memory_bytes));
 	json_object_set_new(j, "swap_bytes", json_limit(s->limits.swap_bytes));
 	json_object_set_new(j, "cpu_milli", json_limit(s->limits.cpu_milli));
@@ -155,9 +157,10 @@ static int print_text(const struct spec *s, const char *image, const struct moun
 	for (k = 0; k < s->argc; k++)
 		if (buf_addf(&b, e, " %s", s->argv[k]) < 0)
 			return -1;
-	if (buf_addf(&b, e, "\nuser: %s\nworkdir: %s\nhostname: %s\nnetwork: %s\nlimits:\n",
+	if (buf_addf(&b, e, "\nuser: %s\nworkdir: %s\nhostname: %s\nnetwork: %s\n",
 		     s->user[0] ? s->user : "root", s->workdir, s->hostname,
 		     s->network == NETWORK_NONE ? "none (loopback only)" : spec_network_name(s->network)) < 0 ||
+	    (s->net_policy && buf_addf(&b, e, "network policy: %s\n", s->net_policy) < 0) || buf_adds(&b, "limits:\n", e) < 0 ||
 	    add_limit(&b, "memory", s->limits.memory_bytes, " bytes", e) < 0 ||
 	    add_limit(&b, "swap", s->limits.swap_bytes, " bytes", e) < 0 ||
 	    add_limit(&b, "cpus", s->limits.cpu_milli, "/1000", e) < 0 ||

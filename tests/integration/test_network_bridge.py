@@ -21,7 +21,7 @@ def described(name):
 
 
 def fetch(x, url, *options):
-    return x.exec("curl", "-s", "-m", "5", "-o", "/dev/null", "-w", "%{http_code}", *options, url).out
+    return x.exec("curl", "-s", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", *options, url).out
 
 
 def get(ns, address, port, timeout=3):
@@ -29,7 +29,7 @@ def get(ns, address, port, timeout=3):
     with within(ns):
         s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     with contextlib.closing(s):
-        s.settimeout(timeout)
+        s.settimeout(timeout * b.SLOW)
         try:
             s.connect((address, port))
             s.sendall(b"GET / HTTP/1.0\r\n\r\n")

@@ -185,6 +185,15 @@ def test_options_that_do_not_fit_are_refused():
         b.one_line_error(b.run(*options, "host", "true"), 2, *words)
 
 
+def test_the_plan_shows_the_rules():
+    r = b.run("--dry-run", "--json", *BASE, "--allow-host", "x.test:*", "--network-bytes", "1k", "host", "true", ok=True)
+    plan = json.loads(r.out)
+    assert plan["network"] == "egress" and plan["network_policy"]["allow_host"] == ["x.test:*"], plan
+    assert "https_proxy=http://127.0.0.1:3128" in plan["env"]
+    r = b.run("--dry-run", "--network", "bridge", "-p", "80:80", "host", "true", ok=True)
+    assert "network: bridge\n" in r.out and '"publish":["80:80"]' in r.out and "/etc/resolv.conf" in r.out, b.describe(r)
+
+
 def test_nothing_is_left_when_the_proxy_cannot_start_and_when_it_dies():
     need_net()
     with Lab():
