@@ -17,6 +17,7 @@
 #include "rootfs/pull.h"
 
 #define PIPE_SIZE (1 << 20)
+#define HEAR_MS 1000
 
 /* What a worker says at its end, in one write. */
 struct report {
@@ -33,6 +34,7 @@ struct worker {
 	pid_t pid;
 	int report_fd, go_fd;	/* go_fd gets a byte when the layers below are complete */
 	int job;		/* of berth-http, or 0 */
+	int job_over;
 	struct err net_err;	/* what berth-http said of it */
 };
 
@@ -208,6 +210,50 @@ static void let_go(struct crew *c)
 	}
 }
 
+static void take_event(struct crew *c, const struct remote_event *ev)
+{
+	size_t i;
+
+	for (i = 0; i < c->count && (!c->w[i].job || c->w[i].job != (int)ev->id); i++)
+		;
+	if (i == c->count)
+		return;
+	if (ev->kind == REMOTE_PROGRESS && c->w[i].state == PULL_RUNNING)
+		tell_layer(c, i, ev->bytes);
+	if (ev->kind == REMOTE_FAILED)
+		c->w[i].net_err = ev->err;
+	c->w[i].job_over |= ev->kind != REMOTE_PROGRESS;
+}
+
+static int take_events(struct crew *c, struct err *e)
+{
+	struct remote_event ev;
+	int r;
+
+	while ((r = remote_next(&c->p->remote, 0, &ev, e)) > 0)
+		take_event(c, &ev);
+	return r;
+}
+
+/*
+ * A worker whose source ended too early: berth-http says why, or is dead itself,
+ * and of a dying process the kernel closes the pipe and the socket in no order.
+ */
+static void hear_why(struct crew *c, struct worker *w)
+{
+	struct remote_event ev;
+	struct err why;
+	int r = 1;
+
+	while (w->job && !w->job_over && r > 0) {
+		r = remote_next(&c->p->remote, HEAR_MS, &ev, &why);
+		if (r > 0)
+			take_event(c, &ev);
+		else if (r < 0)
+			w->net_err = why;
+	}
+}
+
 static int take_report(struct crew *c, size_t i, struct err *e)
 {
 	struct import_layer *l = &c->img->layers[i];
@@ -223,6 +269,8 @@ static int take_report(struct crew *c, size_t i, struct err *e)
 	c->running--;
 	if (got != 1)
 		err_set(&r.err, ERR_INTERNAL, "the unpacking process died (wait status 0x%x)", (unsigned)status);
+	if (r.err.code)
+		hear_why(c, w);
 	/*
 	 * A blob that broke off is what berth-http says of it, unless it says that we
 	 * hung up.  A transfer that failed after the last byte failed too (I25: more
@@ -244,25 +292,6 @@ static int take_report(struct crew *c, size_t i, struct err *e)
 	w->state = PULL_DONE;
 	tell_layer(c, i, l->size);
 	return 0;
-}
-
-static int take_events(struct crew *c, struct err *e)
-{
-	struct remote_event ev;
-	size_t i;
-	int r;
-
-	while ((r = remote_next(&c->p->remote, 0, &ev, e)) > 0) {
-		for (i = 0; i < c->count && (c->w[i].job != (int)ev.id || !c->w[i].job); i++)
-			;
-		if (i == c->count)
-			continue;
-		if (ev.kind == REMOTE_PROGRESS && c->w[i].state == PULL_RUNNING)
-			tell_layer(c, i, ev.bytes);
-		else if (ev.kind == REMOTE_FAILED)
-			c->w[i].net_err = ev.err;
-	}
-	return r;
 }
 
 static int wait_for_something(struct crew *c, struct pollfd *p, struct err *e)
