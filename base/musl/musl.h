@@ -86,6 +86,12 @@ const char *musl_strerror(int number);
 
 /* ---- bounds ------------------------------------------------------------------ */
 #ifdef __OPTIMIZE__
+/* musl's open() calls fcntl() after O_CLOEXEC, for kernels that did not know the flag; its openat() does not */
+extern __inline __attribute__((__always_inline__, __gnu_inline__, __artificial__)) int open(const char *path, int flags, ...)
+{
+	return openat(AT_FDCWD, path, flags, __builtin_va_arg_pack());
+}
+
 #define MUSL_CHECKED extern __inline __attribute__((__always_inline__, __gnu_inline__, __artificial__))
 #define MUSL_ROOM(p) __builtin_object_size(p, 0)
 #define MUSL_ROOM_STR(p) __builtin_object_size(p, 1)

@@ -179,6 +179,18 @@ def test_start_up_is_lean():
     assert len(calls) <= 32, calls
 
 
+def test_the_program_is_hardened():
+    """T11: position independent, relocations read-only, no executable stack; canaries and checked string functions, with either libc."""
+    b.needs_the_program_itself()
+    if "-san" in os.path.basename(b.BUILD) or "-cover" in os.path.basename(b.BUILD):
+        raise b.skip("built for other checks")
+    elf = subprocess.run(["readelf", "-hlsW", b.BERTH], check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert re.search(r"Type:\s+DYN", elf), "not position independent"
+    assert "GNU_RELRO" in elf and re.search(r"GNU_STACK.* RW +0x", elf), elf[:4000]
+    names = set(re.findall(r" (\S+)$", elf, re.M))
+    assert {"__stack_chk_fail", "__snprintf_chk", "__memcpy_chk"} <= names, sorted(n for n in names if "chk" in n)
+
+
 # ---- configuration ----------------------------------------------------------------
 
 def config(text, mode=0o644):
