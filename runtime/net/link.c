@@ -166,6 +166,16 @@ static int remove_link(const char *name, struct err *e)
 	return r;
 }
 
+/* Says what to do when the kernel has no such kind of interface. */
+static int lacking(struct err *e)
+{
+	if (e->os_errno == EOPNOTSUPP) {
+		e->code = ERR_UNSUPPORTED;
+		err_hint(e, "this kernel lacks it: modprobe bridge veth; berth doctor tells, and --network egress needs none of it");
+	}
+	return -1;
+}
+
 /* ---- switches below /proc/sys/net -------------------------------------------------------- */
 
 static int set_switch(const char *family, const char *interface, const char *key, const char *value, struct err *e)
@@ -279,7 +289,7 @@ static int make_bridge(struct nl *n, const struct link_plan *p, struct err *e)
 	mnl_attr_nest_end(nlh, data);
 	mnl_attr_nest_end(nlh, info);
 	nl_end(n, nlh);
-	return nl_send(n, e);
+	return nl_send(n, e) < 0 ? lacking(e) : 0;
 }
 
 int link_bridge(const struct link_plan *p, struct err *e)
@@ -418,7 +428,7 @@ static int join_outside(const struct link_plan *p, int netns_fd, struct err *e)
 		return -1;
 	r = bridge ? put_pair(n, p, bridge, netns_fd, e) : err_sys(e, "find the bridge %s", p->bridge);
 	if (r == 0)
-		r = nl_send(n, e);
+		r = nl_send(n, e) < 0 ? lacking(e) : 0;
 	if (r == 0 && !(port = if_nametoindex(p->port)))
 		r = err_sys(e, "find the interface %s", p->port);
 	link_mac(&p->address, mac);

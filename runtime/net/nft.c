@@ -58,6 +58,17 @@ void nft_abort(struct nft *t)
 	t->nl = NULL;
 }
 
+/* Says what to do when the kernel has no nftables, or not all of it. */
+static int lacking(struct err *e)
+{
+	if (e->os_errno == EOPNOTSUPP || e->os_errno == EPROTONOSUPPORT || e->os_errno == EAFNOSUPPORT) {
+		e->code = ERR_UNSUPPORTED;
+		err_hint(e, "this kernel lacks nftables or a part of it: modprobe nf_tables nft_ct nft_nat nft_masq nft_fib_inet "
+			 "nft_reject_inet nft_quota; berth doctor tells, and --network egress needs none of it");
+	}
+	return -1;
+}
+
 int nft_commit(struct nft *t, struct err *e)
 {
 	int r;
@@ -65,11 +76,8 @@ int nft_commit(struct nft *t, struct err *e)
 	if (!t->failed)
 		t->failed = !frame(t->nl, NFNL_MSG_BATCH_END);
 	r = t->failed ? err_set(e, ERR_LIMIT, "too many rules for one transaction of nftables") : nl_send(t->nl, e);
-	if (r < 0 && e->os_errno == EOPNOTSUPP)
-		err_hint(e, "this kernel lacks a part of nftables: modprobe nf_tables nft_ct nft_nat nft_masq nft_fib_inet nft_reject_inet "
-			 "nft_quota; berth doctor tells");
 	nft_abort(t);
-	return r;
+	return r < 0 ? lacking(e) : 0;
 }
 
 static struct nlmsghdr *begin(struct nft *t, int type, uint16_t flags, const char *what, const char *name)
@@ -547,7 +555,7 @@ int nft_table_is_ours(const char *table, const char *mark, struct err *e)
 			    "nft delete table inet %s", table, table);
 out:
 	nl_close(n);
-	return r;
+	return r < 0 ? lacking(e) : r;
 }
 
 struct walk {

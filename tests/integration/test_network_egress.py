@@ -206,6 +206,15 @@ def test_nothing_is_left_when_the_proxy_cannot_start_and_when_it_dies():
             b.wait_for(lambda: json.loads(b.berth("stats", "--no-stream", "--json", x.id, ok=True).out)["network"]["proxy"] == "gone",
                        5, "the proxy's end")
             assert x.exec("curl", "-s", "http://outside.test/").code == 7, "nothing listens: nothing passes"
+        # and a supervisor that dies takes its proxy along
+        x = Box(*BASE)
+        try:
+            pid = [p for p in proc.descendants(x.keeper) if exe(p) == "berth-net"][0]
+            proc.kill(x.keeper)
+            b.wait_for(lambda: not proc.alive(pid), 3, "the proxy's end")
+        finally:
+            b.gc()
+            b.berth("rm", "-f", x.id, ok=True)
     # a failure of the helper refuses the sandbox, and nothing is left (the leak check)
     r = b.run("--network", "egress", "host", "true", prefix=("strace", "-f", "-o", "/dev/null", "-e", "trace=listen", "-e",
                                                              "inject=listen:error=EADDRINUSE"))
