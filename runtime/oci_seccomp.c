@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,6 +216,53 @@ static int read_flags(const json_t *list, unsigned *ret, struct err *e)
 	return 0;
 }
 
+#define X32_BIT 0x40000000u
+
+/*
+ * As runc: where everything else gets an errno, a call newer than all that the
+ * profile names gets ENOSYS, so that a libc falls back to the older one that the
+ * profile's author knew.  Put before the filter; other architectures pass by.
+ */
+static int answer_newer_calls(struct oci_seccomp *f, const json_t *calls, uint32_t dflt, struct err *e)
+{
+	struct sock_filter head[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 0, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+	};
+	const json_t *v, *name;
+	struct sock_filter *all;
+	int newest = -1, nr;
+	size_t i, j;
+
+	if ((dflt & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_ERRNO)
+		return 0;
+	json_array_foreach(calls, i, v) {
+		json_array_foreach(oci_get(v, "names"), j, name) {
+			nr = seccomp_syscall_resolve_name(json_string_value(name));
+			if (nr > newest)
+				newest = nr;
+		}
+	}
+	if (newest < 0)
+		return 0;
+	head[4].k = (uint32_t)newest;
+	if (f->count + ARRAY_LEN(head) > BPF_MAXINSNS)
+		return err_set(e, ERR_UNSUPPORTED, "linux.seccomp: the filter is longer than the kernel's %d instructions", BPF_MAXINSNS);
+	all = malloc((f->count + ARRAY_LEN(head)) * sizeof(*all));
+	if (!all)
+		return err_nomem(e);
+	memcpy(all, head, sizeof(head));
+	memcpy(all + ARRAY_LEN(head), f->insns, f->count * sizeof(*all));
+	free(f->insns);
+	f->insns = all;
+	f->count = (unsigned short)(f->count + ARRAY_LEN(head));
+	return 0;
+}
+
 static int export(scmp_filter_ctx ctx, struct oci_seccomp *ret, struct err *e)
 {
 	autoclose int fd = memfd_create("seccomp", MFD_CLOEXEC);
@@ -259,7 +307,7 @@ int oci_seccomp_compile(struct oci_seccomp *ret, const json_t *s, struct err *e)
 		seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	if (read_flags(oci_get(s, "flags"), &ret->flags, e) == 0 && add_archs(ctx, oci_get(s, "architectures"), e) == 0 &&
 	    add_calls(ctx, oci_get(s, "syscalls"), dflt, &ret->notify, e) == 0)
-		r = export(ctx, ret, e);
+		r = export(ctx, ret, e) < 0 ? -1 : answer_newer_calls(ret, oci_get(s, "syscalls"), dflt, e);
 	seccomp_release(ctx);
 	if (r == 0 && ret->notify && !oci_str(s, "listenerPath"))
 		return err_set(e, ERR_INVALID, "linux.seccomp: SCMP_ACT_NOTIFY needs a listenerPath");

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <linux/audit.h>
 #include <linux/mount.h>
+#include <linux/seccomp.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 
 #include "runtime/oci_json.h"
 #include "runtime/oci_mount.h"
 #include "runtime/oci_schema.h"
+#include "runtime/oci_seccomp.h"
 #include "runtime/oci_state.h"
+#include "seccomp/seccomp.h"
 
 static json_t *parse(const char *text)
 {
@@ -122,4 +128,25 @@ Test(oci_state, ids_are_names)
 	cr_assert_null(oci_id_fault("a_B+c-1.2"));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		cr_assert_not_null(oci_id_fault(bad[i]), "%s", bad[i]);
+}
+
+Test(oci_seccomp, a_call_newer_than_the_profile_does_not_exist)
+{
+	static const uint64_t args[6];
+	struct oci_seccomp f = { 0 };
+	struct seccomp_profile p = { 0 };
+	struct err e = { 0 };
+	autojson json_t *j = parse("{\"defaultAction\": \"SCMP_ACT_ERRNO\", \"defaultErrnoRet\": 13, \"syscalls\": [\n"
+				   "{\"names\": [\"read\", \"getrandom\", \"no_such_call\"], \"action\": \"SCMP_ACT_ALLOW\"}]}");
+
+	cr_assert_eq(oci_seccomp_compile(&f, j, &e), 0, "%s", e.msg);
+	p.b = (struct seccomp_filter){ f.insns, f.count };
+#ifdef __x86_64__
+	cr_assert_eq(seccomp_simulate(&p, AUDIT_ARCH_X86_64, SYS_read, args), SECCOMP_RET_ALLOW);
+	cr_assert_eq(seccomp_simulate(&p, AUDIT_ARCH_X86_64, SYS_write, args), SECCOMP_RET_ERRNO | EACCES);
+	cr_assert_eq(seccomp_simulate(&p, AUDIT_ARCH_X86_64, SYS_clone3, args), SECCOMP_RET_ERRNO | ENOSYS);
+	cr_assert_neq(seccomp_simulate(&p, AUDIT_ARCH_X86_64, 0x40000000 + 500, args), SECCOMP_RET_ERRNO | ENOSYS);
+	cr_assert_neq(seccomp_simulate(&p, AUDIT_ARCH_I386, 500, args), SECCOMP_RET_ALLOW);
+#endif
+	oci_seccomp_release(&f);
 }
