@@ -230,3 +230,19 @@ def test_filters():
         assert ids("-f", f"id={one.id[:6]}*") == [one.id] and ids("-f", "image=host") == sorted((one.id, two.id, other.id))
         assert ids("-f", "image=nosuch") == []
     b.one_line_error(b.berth("ps", "--filter", "color=red"), 2, "KEY=GLOB")
+
+
+def test_AS_what_could_not_be_removed_is_told():
+    """agentscope's release says True even when stop or remove failed."""
+    x = Box()
+    held = os.path.join(b.root(), "state", "sandboxes", x.id, "held")
+    os.mkdir(held)
+    b.proc.bind(b.tmpdir("elsewhere"), held)
+    try:
+        for args in (["rm", "-f", x.id], ["rm", "--json", x.id]):
+            r = b.berth(*args, timeout=20)
+            b.expect(r.code == 125 and "removed" not in r.out and len(r.err.splitlines()) == 1, r, "told as done")
+    finally:
+        b.subprocess.run(["umount", held], check=True)
+    b.berth("rm", "-f", x.id, ok=True)
+    assert not listed("-a") and not os.path.exists(os.path.dirname(held))
