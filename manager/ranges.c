@@ -50,7 +50,7 @@ static void unlock_range(int fd, uint32_t n)
 
 static int is_free(struct registry *r, int fd, uint32_t n)
 {
-	char id[RANGES_NOTE + 1] = "", path[RANGES_NOTE + 16];
+	char id[RANGES_NOTE + 1] = "", path[RANGES_NOTE + 32];
 
 	if (pread(fd, id, RANGES_NOTE, note_at(n)) < 0)
 		return 0;
