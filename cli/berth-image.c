@@ -101,9 +101,14 @@ static const struct imagecmd *find(const char *word, struct err *e)
 	for (i = 0; i < ARRAY_LEN(commands); i++) {
 		if (!strcmp(commands[i]->name, word))
 			return commands[i];
-		suggest_offer(&s, commands[i]->name);
+		if (!commands[i]->hidden)
+			suggest_offer(&s, commands[i]->name);
 	}
 	err_set(e, ERR_USAGE, "unknown command '%.60s'", word);
+	if (!strcmp(word, "commit")) {
+		err_hint(e, "berth commit SANDBOX NAME makes an image of what a sandbox changed");
+		return NULL;
+	}
 	if (s.best)
 		err_hint(e, "did you mean '%s'?", s.best);
 	else
