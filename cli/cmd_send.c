@@ -99,6 +99,11 @@ static int send_all(const struct send *s, int sock, const char *command, const c
 	return s->eof ? send_chunk(s, sock, command, NULL, 0, 1, e) : 0;
 }
 
+static int is_command_id(const char *s)
+{
+	return s[0] == 'c' && s[1] && s[1 + strspn(s + 1, "0123456789")] == '\0';
+}
+
 static int send_main(const struct command *self, int argc, char **argv)
 {
 	struct send s = { 0 };
@@ -111,6 +116,9 @@ static int send_main(const struct command *self, int argc, char **argv)
 	r = command_options(self, argc, argv, set_option, &s, &rest, &help, &e);
 	if (r == 0 && help)
 		return 0;
+	/* berth send ID yes: no command's id, so the answer to what the usual session asks */
+	if (r == 0 && !s.session && !s.eof && argc - rest == 2 && !is_command_id(argv[rest + 1]))
+		s.session = "main";
 	words = argc - rest - (s.session ? 1 : 2);
 	if (r == 0 && (words < 0 || words > 1))
 		r = err_set(&e, ERR_USAGE, words > 1 ? "more than one text; hint: quote it" :

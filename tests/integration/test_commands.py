@@ -99,6 +99,12 @@ def test_send_answers_a_question_of_a_session():
     b.berth("send", "--session", "main", box, "an answer", ok=True)
     r = b.berth("sh", "--wait", box, ok=True)
     b.expect("got an answer" in r.out, r, "it was not read")
+    # without a session's name: the usual one
+    b.expect(b.berth("sh", box, "--", "read x; echo got $x").code == 123, r, "awaiting input")
+    b.berth("send", box, "plain", ok=True)
+    r = b.berth("sh", "--wait", box, ok=True)
+    b.expect("got plain" in r.out, r, "it was not read")
+    b.one_line_error(b.berth("send", box, "c1"), 2, "nothing to send")
     remove(box)
 
 
