@@ -394,7 +394,7 @@ static void read_socks(struct conn *c)
 		return;
 	if (r < 0) {
 		c->proxy->counters->requests++;
-		fail(c, (unsigned char)-r, NULL, "a SOCKS5 request other than CONNECT");
+		fail(c, (unsigned char)-r, "400 Bad Request", "a SOCKS5 request other than CONNECT");
 		return;
 	}
 	drop_front(&c->out, rq.len);

@@ -556,8 +556,7 @@ static int is_covered(const struct netcidr *list, size_t count, size_t i)
 	size_t j;
 
 	for (j = 0; j < count; j++)
-		if (j != i && netcidr_holds(&list[j], &list[i].net) &&
-		    (list[j].bits < list[i].bits || (list[j].bits == list[i].bits && j < i)))
+		if (j != i && netcidr_holds(&list[j], &list[i].net) && (list[j].bits != list[i].bits ? list[j].bits < list[i].bits : j < i))
 			return 1;
 	return 0;
 }

@@ -14,7 +14,7 @@ import berthtest as b
 import netlab
 import proc
 from box import Box
-from netlab import BRIDGE, HOST, HOST6, INSIDE, INSIDE6, METADATA, OUTSIDE, OUTSIDE6, Lab, need_bridge, tries
+from netlab import BRIDGE, DNS, HOST, HOST6, INSIDE, INSIDE6, METADATA, OUTSIDE, OUTSIDE6, Lab, need_bridge, tries
 
 COST = 70
 GATEWAY, GATEWAY6 = "10.203.0.1", "fd62:6572:7468::1"
@@ -30,7 +30,7 @@ def test_K20_by_address_name_and_redirect():
     names = {f"n{i}.test": [a] for i, a in enumerate(INSIDE + INSIDE6 + (HOST, HOST6, GATEWAY, GATEWAY6))}
     names["flip.test"] = lambda kind: [OUTSIDE] if next(turn) % 2 == 0 else [METADATA]
     with Lab(names=names, answer=away, forwarding=True) as lab:
-        b.run(*BRIDGE, "host", "true", ok=True)  # the bridge is there
+        b.run(*BRIDGE, "--allow-net", "10.0.0.0/8", "--allow-net", "10.9.9.0/24", "--allow-net", "10.0.0.0/8", "--dns", DNS, "host", "true", ok=True)
         lab.forbidden += [lab.add(None, lab.host, a, 80) for a in (GATEWAY, GATEWAY6)]
         addresses = list(INSIDE + INSIDE6) + [HOST, HOST6, GATEWAY, GATEWAY6, "127.0.0.1", "::1", "::ffff:" + METADATA, "::ffff:" + HOST,
                                               "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1"]
