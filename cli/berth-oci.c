@@ -104,7 +104,7 @@ static size_t to_getopt(const struct oci_option *table, struct option *longs, ch
 	if (stop)
 		letters[l++] = '+';
 	letters[l++] = ':';
-	for (; table[n].name && n < OPTIONS_MAX; n++) {
+	for (; n < OPTIONS_MAX && table[n].name; n++) {
 		longs[n] = (struct option){ table[n].name, table[n].arg ? required_argument : no_argument, NULL, 1000 + (int)n };
 		if (!table[n].letter)
 			continue;
