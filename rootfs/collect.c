@@ -78,8 +78,9 @@ static int mark_record(void *ctx, const char *filename, const json_t *record, co
 static int mark_pin(void *ctx, const char *who, const json_t *record, struct err *e)
 {
 	struct collector *c = ctx;
+	const struct err none = { 0 };
 	json_int_t images = c->images_count;
-	int rc = mark_record(c, who, record, NULL, e);
+	int rc = mark_record(c, who, record, &none, e);
 
 	c->images_count = images;
 	return rc;
