@@ -262,15 +262,21 @@ int oci_root(struct oci_global *g, struct err *e)
 
 const char *oci_absolute(const char *path, struct err *e)
 {
-	char cwd[PATH_MAX], *out = NULL;
+	static char kept[4][2 * PATH_MAX];	/* bundle, pid file, console socket */
+	static size_t used;
+	char cwd[PATH_MAX];
 
 	if (path[0] == '/')
 		return path;
-	if (!getcwd(cwd, sizeof(cwd)) || asprintf(&out, "%s/%s", cwd, path) < 0) {
+	if (!getcwd(cwd, sizeof(cwd)) || used == ARRAY_LEN(kept) || strlen(path) >= PATH_MAX) {
 		err_sys(e, "find the working directory");
 		return NULL;
 	}
-	return out;
+	if (!strcmp(path, "."))
+		snprintf(kept[used], sizeof(kept[used]), "%s", cwd);
+	else
+		snprintf(kept[used], sizeof(kept[used]), "%s/%s", cwd, path);
+	return kept[used++];
 }
 
 void oci_print_json(void *j, int indent)

@@ -91,10 +91,8 @@ static int request(const struct make_args *a, const char *id, struct oci_request
 	if (listen && atoi(listen) > 0)
 		r->preserve_fds += atoi(listen);
 	r->bundle = oci_absolute(a->bundle ? a->bundle : ".", e);
-	if (r->bundle && (!a->bundle || !strcmp(a->bundle, ".")))
-		r->bundle = getcwd(NULL, 0);
 	if (!r->bundle)
-		return err_sys(e, "find the working directory");
+		return -1;
 	/* relative to where we are, before the bundle is entered; the configuration to the bundle, as for crun */
 	if (a->pid_file && !(r->pid_file = oci_absolute(a->pid_file, e)))
 		return -1;
