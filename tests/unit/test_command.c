@@ -180,7 +180,7 @@ Test(command, commands_of_one_and_two_words_are_found)
 	c = command_find(3, (char *[]){ (char *)"config", (char *)"show", (char *)"x" }, &words, &e);
 	cr_expect(c && !strcmp(c->name, "config show") && words == 2);
 	cr_expect_null(command_find(1, (char *[]){ (char *)"config" }, &words, &e));
-	cr_expect_str_eq(e.msg, "config needs a second word; hint: berth help lists the commands");
+	cr_expect_str_eq(e.msg, "config needs a second word; hint: berth config --help lists them");
 	cr_expect_null(command_find(2, (char *[]){ (char *)"config", (char *)"shwo" }, &words, &e));
 	cr_expect_str_eq(e.msg, "unknown command 'config shwo'; hint: did you mean 'config show'?");
 	cr_expect_null(command_find(1, (char *[]){ (char *)"rnu" }, &words, &e));
