@@ -34,7 +34,7 @@ int journal_since(const char *text, char out[JOURNAL_TIME], struct err *e)
 	uint64_t ms;
 	size_t i;
 
-	for (i = 0; text[i] && i < sizeof(shape) - 1; i++)
+	for (i = 0; i < sizeof(shape) - 1 && text[i]; i++)
 		if (shape[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != shape[i])
 			break;
 	if (i >= 10 && !text[i]) {
