@@ -114,6 +114,26 @@ void box_close(struct box *b)
 	registry_close(&b->registry);
 }
 
+/* A keeper closes a connection when nothing of its sandbox is left, or at once when it serves too many. */
+static void tell_closed(const struct box *b, struct err *e)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/record.json", b->id);
+	if (faccessat(b->registry.sandboxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+	else
+		err_set(e, ERR_LIMIT, "too many requests are under way in sandbox %s", b->id);
+}
+
+/* What was sent to a connection that is closed already is answered as if it had been heard. */
+static int sent(const struct box *b, int result, struct err *e)
+{
+	if (result < 0 && (e->os_errno == EPIPE || e->os_errno == ECONNRESET))
+		tell_closed(b, e);
+	return result;
+}
+
 int box_send(struct box *b, json_t *request, const int *fds, size_t count, struct err *e)
 {
 	autofree char *text = NULL;
@@ -125,7 +145,7 @@ int box_send(struct box *b, json_t *request, const int *fds, size_t count, struc
 	if (!text)
 		return err_nomem(e);
 	if (strlen(text) < WIRE_MAX - 64)
-		return wire_send(b->sock, request, fds, count, e);
+		return sent(b, wire_send(b->sock, request, fds, count, e), e);
 	data = wire_data(text, strlen(text), e);
 	if (data < 0)
 		return -1;
@@ -133,19 +153,7 @@ int box_send(struct box *b, json_t *request, const int *fds, size_t count, struc
 		memcpy(all, fds, count * sizeof(int));
 	all[count] = data;
 	small = json_pack("{s:O,s:b}", "op", json_object_get(request, "op"), "data", 1);
-	return wire_send(b->sock, small, all, count + 1, e);
-}
-
-/* A keeper closes a connection when nothing of its sandbox is left, or at once when it serves too many. */
-static void tell_closed(const struct box *b, struct err *e)
-{
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/record.json", b->id);
-	if (faccessat(b->registry.sandboxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
-	else
-		err_set(e, ERR_LIMIT, "too many requests are under way in sandbox %s", b->id);
+	return sent(b, wire_send(b->sock, small, all, count + 1, e), e);
 }
 
 json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *ret_count, struct err *e)

@@ -73,7 +73,8 @@ def kill_some(rng, seed, count):
         else:
             b.wait_for(lambda: not proc.alive(init) and not proc.alive(keeper), 10, f"the end after kill of the {what}")
             b.gc()
-            assert x.id not in os.listdir(os.path.join(b.root(), "run", "sandboxes"))
+            # (the gc of another hand may be at it)
+            b.wait_for(lambda: x.id not in os.listdir(os.path.join(b.root(), "run", "sandboxes")), what="its removal")
         b.berth("rm", "-f", x.id, ok=True)
 
 
