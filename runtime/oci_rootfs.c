@@ -62,9 +62,10 @@ int oci_mounts_read(struct oci_container *c, struct err *e)
 	const char *label = oci_str(c->linux_part, "mountLabel");
 	size_t i;
 
-	if (label && *label && access("/sys/fs/selinux/enforce", F_OK) < 0)
-		return err_set(e, ERR_UNSUPPORTED, "linux.mountLabel '%.64s': SELinux is not enabled on this host; "
-			       "hint: leave it out", label);
+	/* a label that is taken and not put on would be a control that is not there */
+	if (label && *label)
+		return err_set(e, ERR_UNSUPPORTED, "linux.mountLabel '%.64s': mounts are not labelled for SELinux by this runtime; "
+			       "hint: leave it out (podman: --security-opt label=disable)", label);
 	if (read_propagation(c, e) < 0)
 		return -1;
 	c->mounts = calloc(json_array_size(list) + 1, sizeof(*c->mounts));
