@@ -204,6 +204,11 @@ int keeper_send(struct keeper *k, int client, struct keeper_command *c, const js
 
 	if (json_get_bool(rq, "eof", &eof, "request", e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0)
 		return -1;
+	if (c->in_fd < 0 && c->concluded && eof && !text && !count) {
+		/* what it was sent before ended it: that its stdin ends is true already */
+		keeper_answer(k, client, json_pack("{s:I}", "sent", (json_int_t)0), NULL, 0);
+		return 0;
+	}
 	if (c->in_fd < 0)
 		return err_set(e, ERR_INVALID, "command c%u has no stdin to send to", c->seq);
 	if (s->seq)
