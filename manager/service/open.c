@@ -254,11 +254,12 @@ static int start_threads(struct service *s, struct err *e)
 		s->threads += r == 0;
 	}
 	pthread_attr_destroy(&a);
-	return r ? err_errno(e, r, "start a thread") : 0;
+	return r ? err_errno(e, r, "start a thread") : owners_start(s, e);
 }
 
 static void stop_threads(struct service *s)
 {
+	owners_stop(s);
 	pthread_mutex_lock(&s->lock);
 	s->stopping = 1;
 	pthread_cond_broadcast(&s->wake);
@@ -283,6 +284,7 @@ static void release(struct service *s)
 	ledger_close(s->ledger);
 	storage_close(s->storage);
 	tools_free(s->tools);
+	owners_free(s->owners);
 	oplocks_free(s->ops);
 	registry_close(&s->registry);
 	admission_release(&s->admission);
@@ -308,7 +310,7 @@ static int set_up(struct service *s, struct err *e)
 	snprintf(dir, sizeof(dir), "%s/manager", s->config.state_dir);
 	if (registry_open(&s->registry, &s->config, e) < 0 || (fd = path_open_private_dir(dir, e)) < 0 || open_ledger(s, e) < 0 ||
 	    (s->conf.storage_url[0] && storage_open(&s->storage, &s->conf, e) < 0) || !(s->ops = oplocks_new(e)) ||
-	    !(s->tools = tools_new(e)) || take_over(s, e) < 0)
+	    !(s->tools = tools_new(e)) || !(s->owners = owners_new(e)) || take_over(s, e) < 0)
 		return -1;
 	return start_threads(s, e);
 }

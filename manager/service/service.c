@@ -529,6 +529,7 @@ int service_create(struct service *s, const struct service_who *who, const json_
 	const char *type = NULL, *name = NULL;
 	autorecord struct record r = { .j = NULL };
 	struct conf_pool pool;
+	char owner[64];
 	uint64_t pid = 0;
 	int got = 0;
 
@@ -543,6 +544,8 @@ int service_create(struct service *s, const struct service_who *who, const json_
 		return err_set(e, ERR_INVALID, "name '%.80s' is malformed", name);
 	if (pid && (!who->admin || !m.ctx))
 		return err_set(e, ERR_INVALID, "owner_pid needs an administrator and a session");
+	if (pid && owner_name(pid > INT32_MAX ? INT32_MAX : (int)pid, owner, e) < 0)
+		return -1;
 	m.pool = &pool;
 	if (from_pool && !m.mount_dir && !m.storage_path)
 		got = pool_claim(s, who, &pool, args, &r, e);
@@ -561,8 +564,8 @@ int service_create(struct service *s, const struct service_who *who, const json_
 	}
 	if (m.ctx && session_touch(s, m.ctx, e) < 0)
 		return -1;
-	if (pid)
-		session_watch_owner(s, m.ctx, (int)pid);
+	if (pid && owner_watch(s, m.ctx, owner, e) < 0)
+		return -1;
 	memcpy(ret_name, r.name, sizeof(r.name));
 	return 0;
 }

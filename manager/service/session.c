@@ -41,8 +41,6 @@ int session_check_ctx(const char *ctx, struct err *e)
 	return 0;
 }
 
-static void forget_owner(struct service *s, const char *ctx);
-
 static void ctx_key(char out[LEDGER_KEY_MAX + 1], const char *kind, const char *ctx)
 {
 	snprintf(out, LEDGER_KEY_MAX + 1, "%s/%.256s", kind, ctx);
@@ -158,7 +156,7 @@ int session_unbind(struct service *s, struct record *r, const char *ctx, struct 
 	/* the last one took the mapping along; a heartbeat or an owner without it says nothing */
 	if (load_map(s, copy, &map, &version, &ignored) == 0) {
 		session_forget(s, copy);
-		forget_owner(s, copy);
+		owner_forget(s, copy);
 	}
 	json_decref(map);
 	return 0;
@@ -267,59 +265,6 @@ void sessions_free(struct service *s)
 		s->beats = b->next;
 		free(b);
 	}
-}
-
-/* Field 22 of /proc/PID/stat: with the pid, it names a process for ever.  0: no such process. */
-static uint64_t start_time(int pid)
-{
-	autobuf struct buf b = BUF_INIT(4096);
-	char path[40], *p;
-	struct err ignored;
-	int i;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (io_read_file(-1, path, &b, &ignored) < 0 || !b.data || !(p = strrchr(b.data, ')')))
-		return 0;
-	for (i = 0; i < 20 && p; i++)
-		p = strchr(p + 1, ' ');
-	/* a zombie has ended */
-	return p && !strstr(strrchr(b.data, ')'), ") Z ") ? strtoull(p + 1, NULL, 10) : 0;
-}
-
-void session_watch_owner(struct service *s, const char *ctx, int pid)
-{
-	char key[LEDGER_KEY_MAX + 1], text[100];
-	struct ledger_op op = { LEDGER_SET, key, text, LEDGER_ANY, 0 };
-	struct err ignored;
-
-	snprintf(key, sizeof(key), "owner/%s/%.256s", s->machine, ctx);
-	snprintf(text, sizeof(text), "%d %llu", pid, (unsigned long long)start_time(pid));
-	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
-}
-
-/* 1 when its owner was a process of this machine and has ended. */
-static int owner_died(struct service *s, const char *ctx)
-{
-	autobuf struct buf b = BUF_INIT(100);
-	char key[LEDGER_KEY_MAX + 1], *end;
-	struct err ignored;
-	long pid;
-
-	snprintf(key, sizeof(key), "owner/%s/%.256s", s->machine, ctx);
-	if (ledger_get(s->ledger, key, &b, NULL, &ignored) < 1)
-		return 0;
-	pid = strtol(b.data, &end, 10);
-	return start_time((int)pid) != strtoull(end, NULL, 10) || !start_time((int)pid);
-}
-
-static void forget_owner(struct service *s, const char *ctx)
-{
-	char key[LEDGER_KEY_MAX + 1];
-	struct ledger_op op = { LEDGER_DELETE, key, NULL, LEDGER_ANY, 0 };
-	struct err ignored;
-
-	snprintf(key, sizeof(key), "owner/%s/%.256s", s->machine, ctx);
-	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
 }
 
 /* ---- questions ---- */
@@ -478,7 +423,7 @@ static int reap(struct service *s, const char *ctx, const char *reason, uint64_t
 			r = reap_one(s, json_string_value(name), &g, e);
 	if (r == 0) {
 		s->reaped++;
-		forget_owner(s, ctx);
+		owner_forget(s, ctx);
 	}
 	ledger_unlock(s->ledger, lock, g.token, &ignored);
 	return r < 0 ? -1 : 0;
@@ -489,6 +434,11 @@ int service_reap(struct service *s, const struct service_who *who, const char *c
 	autojson json_t *map = NULL;
 
 	return find_session(s, who, ctx, &map, e) < 0 ? -1 : reap(s, ctx, reason, 0, e);
+}
+
+int session_reap_owned(struct service *s, const char *ctx, struct err *e)
+{
+	return reap(s, ctx, "owner_died", 0, e);
 }
 
 /* ---- restoring ---- */
@@ -594,9 +544,7 @@ static void look_at_session(struct service *s, const char *ctx, uint64_t timeout
 {
 	struct err e;
 
-	if (owner_died(s, ctx))
-		reap(s, ctx, "owner_died", 0, &e);
-	else if (timeout_ms && is_late(s, ctx, timeout_ms))
+	if (timeout_ms && is_late(s, ctx, timeout_ms))
 		reap(s, ctx, "heartbeat_timeout", timeout_ms, &e);
 }
 
@@ -688,6 +636,7 @@ void session_scan(struct service *s)
 	pthread_rwlock_rdlock(&s->conf_lock);
 	conf = s->conf;
 	pthread_rwlock_unlock(&s->conf_lock);
+	owners_look(s);
 	if (ledger_scan(s->ledger, "session/", scan_session, &c, &e) == 0)
 		json_array_foreach(c.sessions, i, j)
 			if (is_running(s, json_string_value(j)))

@@ -19,6 +19,7 @@
 
 struct beat;
 struct tools;
+struct owners;
 struct storage;
 struct place;
 
@@ -36,6 +37,7 @@ struct service {
 	struct storage *storage;	/* NULL: none */
 	struct registry registry;	/* only to connect: threads must not share its locks */
 	struct tools *tools;
+	struct owners *owners;
 
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -108,9 +110,24 @@ int session_touch(struct service *s, const char *ctx, struct err *e);
 uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e);
 void session_forget(struct service *s, const char *ctx);
 void sessions_free(struct service *s);
-void session_watch_owner(struct service *s, const char *ctx, int pid);
+/* Its owner has ended. */
+int session_reap_owned(struct service *s, const char *ctx, struct err *e);
 /* Reaps what timed out, stops, archives and deletes what is due, collects released records. */
 void session_scan(struct service *s);
+
+/* ---- owner.c ---- */
+
+struct owners *owners_new(struct err *e);
+int owners_start(struct service *s, struct err *e);
+void owners_stop(struct service *s);
+void owners_free(struct owners *w);
+/* What names process pid for ever; ERR_INVALID when there is no such process. */
+int owner_name(int pid, char ret[64], struct err *e);
+/* The session is reaped when the process of that name ends, also after this berthd has been started again. */
+int owner_watch(struct service *s, const char *ctx, const char *name, struct err *e);
+void owner_forget(struct service *s, const char *ctx);
+/* Watches owners that another berthd of this machine, or an earlier one, has written down. */
+void owners_look(struct service *s);
 
 /* ---- pool.c ---- */
 

@@ -460,15 +460,34 @@ def test_a_session_is_reaped_and_restored_on_its_workspace():
 
 
 def test_a_session_ends_with_the_process_that_owns_it():
-    with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n' + FAST) as d:
+    """Heard by a pidfd: the scan, once an hour, would come too late."""
+    with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n[session]\nscan_interval = "1h"\n') as d:
         m = d.manager
-        owner = subprocess.Popen(["sleep", "1000"])
-        name = m.create(meta={"session_ctx_id": "owned"}, owner_pid=owner.pid)
-        assert m.get_status(identity=name) == "running"
-        owner.kill()
-        owner.wait()
-        b.wait_for(lambda: m.get_info(identity=name)["state"] == "recycled", 15, "reaping")
-        assert m.get_info(identity=name)["recycle_reason"] == "owner_died"
+
+        def reaped(name):
+            b.wait_for(lambda: m.get_info(identity=name)["state"] == "recycled", 15, "reaping")
+            assert m.get_info(identity=name)["recycle_reason"] == "owner_died"
+
+        owners = [subprocess.Popen(["sleep", "1000"]) for _ in range(3)]
+        names = [m.create(meta={"session_ctx_id": f"owned{i}"}, owner_pid=p.pid) for i, p in enumerate(owners)]
+        for name in names:
+            assert m.get_status(identity=name) == "running"
+        owners[0].kill()        # and nobody waits for it: a zombie has ended
+        reaped(names[0])
+        # one that ends while nobody watches, and one that ends later
+        d.stop(signal.SIGKILL)
+        owners[1].kill()
+        owners[1].wait()
+        d.start()
+        b.wait_for(lambda: listens(d.port), 20, "berthd on its port")
+        reaped(names[1])
+        assert m.get_status(identity=names[2]) == "running"
+        owners[2].kill()
+        owners[2].wait()
+        reaped(names[2])
+        owners[0].wait()
+        refused(400, m.create, meta={"session_ctx_id": "late"}, owner_pid=owners[2].pid)
+        assert m.list_session_keys() == ["owned0", "owned1", "owned2"]
 
 
 def test_a_release_waits_for_the_operation_and_then_forces():

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owners: a session that was made for a process of this machine is reaped when the
+ * process ends.  A pidfd for each, in one epoll that one thread waits for: nothing
+ * is asked of a living owner, and the death of one is heard at once.
+ *
+ * owner/MACHINE/CTX in the store holds "PID START": with its start time a pid names a
+ * process for ever, so who comes after a crash watches the same process or knows it
+ * as gone.  The scan only looks for entries that others have written.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "manager/service/state.h"
+
+#define AGAIN_MS 1000	/* after a reap that failed */
+#define STACK_BYTES (1u << 20)
+
+struct owner {
+	struct owner *next;
+	int pid_fd;		/* -1: it has ended */
+	uint64_t serial;	/* of its place in the epoll */
+	char text[64];		/* "PID START" */
+	char ctx[];
+};
+
+struct owners {
+	pthread_mutex_t lock;
+	pthread_t thread;
+	int started, stopping;
+	int epoll_fd, wake_fd;
+	struct owner *list;
+	uint64_t serials;
+};
+
+/* Field 22 of /proc/PID/stat; 0: no such process, or a zombie. */
+static uint64_t start_time(int pid)
+{
+	autobuf struct buf b = BUF_INIT(4096);
+	char path[40], *p;
+	struct err ignored;
+	int i;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (io_read_file(-1, path, &b, &ignored) < 0 || !b.data || !(p = strrchr(b.data, ')')))
+		return 0;
+	if (!strncmp(p, ") Z", 3) || !strncmp(p, ") X", 3))
+		return 0;
+	for (i = 0; i < 20 && p; i++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+int owner_name(int pid, char ret[64], struct err *e)
+{
+	uint64_t start = start_time(pid);
+
+	if (!start)
+		return err_set(e, ERR_INVALID, "owner_pid %d is no living process of this host", pid);
+	snprintf(ret, 64, "%d %llu", pid, (unsigned long long)start);
+	return 0;
+}
+
+/* The process of text: a pidfd, -1 when it has ended, -2 with e. */
+static int open_process(const char *text, struct err *e)
+{
+	char *end;
+	long pid = strtol(text, &end, 10);
+	uint64_t start = strtoull(end, NULL, 10);
+	int fd = pid > 0 && start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
+
+	if (fd < 0 && pid > 0 && errno != ESRCH && errno != EINVAL) {
+		err_sys(e, "watch process %ld", pid);
+		return -2;
+	}
+	/* the start time after the descriptor: what it says is of the process that the descriptor holds, or of none */
+	if (fd >= 0 && start_time((int)pid) != start)
+		fd_close(&fd);
+	return fd;
+}
+
+static void key_of(const struct service *s, const char *ctx, char out[LEDGER_KEY_MAX + 1])
+{
+	snprintf(out, LEDGER_KEY_MAX + 1, "owner/%s/%.256s", s->machine, ctx);
+}
+
+static void drop(struct owner *o)
+{
+	fd_close(&o->pid_fd);	/* and with it goes its place in the epoll */
+	free(o);
+}
+
+static void wake(struct owners *w)
+{
+	uint64_t one = 1;
+
+	while (write(w->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+/* Under the lock: takes ctx's off the list. */
+static struct owner *take(struct owners *w, const char *ctx)
+{
+	struct owner **at, *o;
+
+	for (at = &w->list; *at && strcmp((*at)->ctx, ctx); at = &(*at)->next)
+		;
+	o = *at;
+	if (o)
+		*at = o->next;
+	return o;
+}
+
+/* Watches it from now on, instead of whom it was before. */
+static int watch(struct service *s, const char *ctx, const char *text, struct err *e)
+{
+	struct owners *w = s->owners;
+	struct owner *o = calloc(1, sizeof(*o) + strlen(ctx) + 1), *old;
+	struct epoll_event ev = { .events = EPOLLIN };
+	int failed = 0;
+
+	if (!o)
+		return err_nomem(e);
+	strcpy(o->ctx, ctx);
+	snprintf(o->text, sizeof(o->text), "%s", text);
+	pthread_mutex_lock(&w->lock);
+	ev.data.u64 = o->serial = ++w->serials;	/* 0 is wake_fd's */
+	pthread_mutex_unlock(&w->lock);
+	o->pid_fd = open_process(text, e);
+	if (o->pid_fd < -1) {
+		free(o);
+		return -1;
+	}
+	pthread_mutex_lock(&w->lock);
+	old = take(w, ctx);
+	o->next = w->list;
+	w->list = o;
+	/* in the list first: an event without an entry would be heard again and again */
+	if (o->pid_fd >= 0 && epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, o->pid_fd, &ev) < 0) {
+		err_sys(e, "watch an owner");
+		drop(take(w, ctx));
+		failed = 1;
+	} else if (o->pid_fd < 0) {
+		wake(w);
+	}
+	pthread_mutex_unlock(&w->lock);
+	if (old)
+		drop(old);
+	return failed ? -1 : 0;
+}
+
+int owner_watch(struct service *s, const char *ctx, const char *text, struct err *e)
+{
+	char key[LEDGER_KEY_MAX + 1];
+	struct ledger_op op = { LEDGER_SET, key, text, LEDGER_ANY, 0 };
+
+	key_of(s, ctx, key);
+	return ledger_commit(s->ledger, &op, 1, NULL, e) < 0 ? -1 : watch(s, ctx, text, e);
+}
+
+void owner_forget(struct service *s, const char *ctx)
+{
+	char key[LEDGER_KEY_MAX + 1];
+	struct ledger_op op = { LEDGER_DELETE, key, NULL, LEDGER_ANY, 0 };
+	struct err ignored;
+	struct owner *o;
+
+	key_of(s, ctx, key);
+	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
+	pthread_mutex_lock(&s->owners->lock);
+	o = take(s->owners, ctx);
+	pthread_mutex_unlock(&s->owners->lock);
+	if (o)
+		drop(o);
+}
+
+/* ---- what the scan finds -------------------------------------------------------------- */
+
+struct found {
+	struct service *s;
+	size_t skip;
+	json_t *unknown;	/* ctx -> text */
+};
+
+static int look(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct found *f = ctx;
+	struct owner *o;
+
+	(void)version;
+	pthread_mutex_lock(&f->s->owners->lock);
+	for (o = f->s->owners->list; o && (strcmp(o->ctx, key + f->skip) || strcmp(o->text, value)); o = o->next)
+		;
+	pthread_mutex_unlock(&f->s->owners->lock);
+	if (!o)
+		json_object_set_new(f->unknown, key + f->skip, json_string(value));
+	return 0;
+}
+
+void owners_look(struct service *s)
+{
+	struct found f = { .s = s, .unknown = json_object() };
+	char prefix[LEDGER_KEY_MAX + 1];
+	const char *ctx;
+	struct err ignored;
+	json_t *text;
+
+	key_of(s, "", prefix);
+	f.skip = strlen(prefix);
+	if (ledger_scan(s->ledger, prefix, look, &f, &ignored) == 0)
+		json_object_foreach(f.unknown, ctx, text)
+			watch(s, ctx, json_string_value(text), &ignored);
+	json_decref(f.unknown);
+}
+
+/* ---- the thread ----------------------------------------------------------------------- */
+
+static void mark(struct owners *w, const struct epoll_event *ev, int n)
+{
+	struct owner *o;
+	int i;
+
+	pthread_mutex_lock(&w->lock);
+	for (i = 0; i < n; i++)
+		for (o = w->list; o; o = o->next)
+			if (o->serial == ev[i].data.u64)
+				fd_close(&o->pid_fd);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* The session of one that has ended (malloc'ed), other than those in tried. */
+static char *next_dead(struct owners *w, const json_t *tried)
+{
+	struct owner *o;
+	char *ctx = NULL;
+
+	pthread_mutex_lock(&w->lock);
+	for (o = w->list; o && !ctx; o = o->next)
+		if (o->pid_fd < 0 && !json_object_get(tried, o->ctx))
+			ctx = strdup(o->ctx);
+	pthread_mutex_unlock(&w->lock);
+	return ctx;
+}
+
+static int is_stopping(struct owners *w)
+{
+	int v;
+
+	pthread_mutex_lock(&w->lock);
+	v = w->stopping;
+	pthread_mutex_unlock(&w->lock);
+	return v;
+}
+
+/* 1 when one of them is to be tried again. */
+static int reap_dead(struct service *s)
+{
+	autojson json_t *tried = json_object();
+	int again = 0;
+	char *ctx;
+
+	while (!is_stopping(s->owners) && (ctx = next_dead(s->owners, tried))) {
+		struct err e;
+
+		json_object_set_new(tried, ctx, json_true());
+		/* which forgets the owner when it is done */
+		if (session_reap_owned(s, ctx, &e) < 0)
+			again = 1;
+		free(ctx);
+	}
+	return again;
+}
+
+static void *loop(void *arg)
+{
+	struct service *s = arg;
+	struct owners *w = s->owners;
+	struct epoll_event ev[16];
+	int again = 0;
+
+	while (!is_stopping(w)) {
+		uint64_t count;
+		int n = epoll_wait(w->epoll_fd, ev, ARRAY_LEN(ev), again ? AGAIN_MS : -1);
+
+		if (n < 0 && errno != EINTR)
+			break;
+		while (read(w->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+			;
+		mark(w, ev, n);
+		again = reap_dead(s);
+	}
+	return NULL;
+}
+
+struct owners *owners_new(struct err *e)
+{
+	struct owners *w = calloc(1, sizeof(*w));
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	if (!w) {
+		err_nomem(e);
+		return NULL;
+	}
+	pthread_mutex_init(&w->lock, NULL);
+	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (w->epoll_fd < 0 || w->wake_fd < 0 || epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, w->wake_fd, &ev) < 0) {
+		err_sys(e, "set up the watch over owners");
+		owners_free(w);
+		return NULL;
+	}
+	return w;
+}
+
+int owners_start(struct service *s, struct err *e)
+{
+	pthread_attr_t a;
+	int r;
+
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, STACK_BYTES);
+	r = pthread_create(&s->owners->thread, &a, loop, s);
+	pthread_attr_destroy(&a);
+	s->owners->started = r == 0;
+	return r ? err_errno(e, r, "start a thread") : 0;
+}
+
+void owners_stop(struct service *s)
+{
+	struct owners *w = s->owners;
+
+	if (!w || !w->started)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->stopping = 1;
+	pthread_mutex_unlock(&w->lock);
+	wake(w);
+	pthread_join(w->thread, NULL);
+	w->started = 0;
+}
+
+void owners_free(struct owners *w)
+{
+	struct owner *o;
+
+	if (!w)
+		return;
+	while ((o = w->list)) {
+		w->list = o->next;
+		drop(o);
+	}
+	fd_close(&w->epoll_fd);
+	fd_close(&w->wake_fd);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
