@@ -43,6 +43,8 @@ layer_objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard $(1)/*
 $(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call layer_objs,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(BUILD)/runtime/initblob.o
+# berthd's own sections of the configuration, which berth config shows and checks
+manager_o += $(BUILD)/manager/service/conf.o
 fileop_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/fileop/*.c))
 # what both ends of a copy share: here for the host's end
 runtime_o += $(BUILD)/runtime/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream xattrs tar pack extract)
@@ -65,7 +67,7 @@ PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-oci
 DAEMON_PACKAGES = libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
 api_a = $(BUILD)/libberth-api.a
 service_a = $(BUILD)/libberth-service.a
-service_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard manager/service/*.c)) $(BUILD)/manager/service/kernelblob.o
+service_o = $(patsubst %.c,$(BUILD)/%.o,$(filter-out manager/service/conf.c,$(wildcard manager/service/*.c))) $(BUILD)/manager/service/kernelblob.o
 api_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard manager/api/*.c)) $(BUILD)/manager/api/schemas.o
 LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
 LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto) $(LIBS_STORE) -lpthread

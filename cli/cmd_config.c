@@ -5,12 +5,14 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "manager/config.h"
+#include "manager/service/conf.h"
 
 enum { OPT_JSON = 1 };
 
@@ -27,23 +29,77 @@ static int set_flag(void *ctx, int id, const char *value, struct err *e)
 
 /* ---- show ---- */
 
-static void show_toml(const struct config *c)
+/* One line of what is in force, of whichever table. */
+struct row {
+	const char *section;	/* "pool.NAME" */
+	const struct config_key *key;
+	const void *base;	/* the struct that holds the value */
+	const char *source, *env;
+};
+
+struct shown {
+	struct config c;
+	struct conf conf;	/* what only berthd reads */
+	json_t *doc;		/* the file, to tell what comes from it */
+};
+
+typedef void each_row(void *ctx, const struct row *row);
+
+static void service_rows(const char *section, const char *shown, const json_t *table, const void *base,
+			 const struct config_key *keys, size_t n, each_row *each, void *ctx)
 {
-	const char *section = "";
-	char value[sizeof(c->work_dir) * 2 + 8];
 	size_t i;
 
-	printf("# berth %s; file: %s\n", BERTH_VERSION, c->file[0] ? c->file : "none");
-	for (i = 0; i < config_key_count; i++) {
-		const struct config_key *k = &config_keys[i];
-		const char *by = c->source[i] == CONFIG_FROM_ENV ? k->env : "";
+	for (i = 0; i < n; i++) {
+		struct row row = { shown, &keys[i], base, json_object_get(table, keys[i].name) ? "file" : "default", NULL };
 
-		if (strcmp(section, k->section))
-			printf("\n[%s]\n", k->section);
-		section = k->section;
-		config_value_toml(c, i, value, sizeof(value));
-		printf("%-17s= %-17s # %s%s%s\n", k->name, value, config_source_name(c, i), *by ? " " : "", by);
+		if (!strcmp(keys[i].section, section))
+			each(ctx, &row);
 	}
+}
+
+static void rows(const struct shown *s, each_row *each, void *ctx)
+{
+	char section[80];
+	size_t i;
+
+	for (i = 0; i < config_key_count; i++) {
+		struct row row = { config_keys[i].section, &config_keys[i], &s->c, config_source_name(&s->c, i),
+				   s->c.source[i] == CONFIG_FROM_ENV ? config_keys[i].env : NULL };
+
+		each(ctx, &row);
+	}
+	for (i = 0; i < conf_section_count; i++)
+		service_rows(conf_sections[i], conf_sections[i], json_object_get(s->doc, conf_sections[i]), &s->conf, conf_keys,
+			     conf_key_count, each, ctx);
+	for (i = 0; i < s->conf.pool_count; i++) {
+		const struct conf_pool *p = &s->conf.pools[i];
+
+		snprintf(section, sizeof(section), "pool.%s", p->name);
+		service_rows("pool", section, json_object_get(json_object_get(s->doc, "pool"), p->name), p, conf_pool_keys,
+			     conf_pool_key_count, each, ctx);
+	}
+}
+
+static void toml_row(void *ctx, const struct row *row)
+{
+	char (*section)[80] = ctx, value[CONFIG_TOML_MAX];
+
+	if (strcmp(*section, row->section))
+		/* a name may have a dot in it, which would split a bare key */
+		printf(strchr(row->section, '.') ? "\n[pool.\"%s\"]\n" : "\n[%s]\n",
+		       strchr(row->section, '.') ? strchr(row->section, '.') + 1 : row->section);
+	snprintf(*section, sizeof(*section), "%s", row->section);
+	config_value_toml(row->base, row->key, value, sizeof(value));
+	printf("%-17s= %-17s # %s%s%s\n", row->key->name, value, row->source, row->env ? " " : "", row->env ? row->env : "");
+}
+
+static void show_toml(const struct shown *s)
+{
+	char section[80] = "";
+
+	printf("# berth %s; file: %s\n", BERTH_VERSION, s->c.file[0] ? s->c.file : "none");
+	rows(s, toml_row, &section);
 }
 
 static json_t *json_list(const char *s)
@@ -59,10 +115,10 @@ static json_t *json_list(const char *s)
 }
 
 /* The value as it is held: strings, booleans, bytes, ms, thousandths as a fraction. */
-static json_t *json_value(const struct config *c, size_t i)
+static json_t *json_value(const struct row *row)
 {
-	const struct config_key *k = &config_keys[i];
-	const void *p = (const char *)c + k->offset;
+	const struct config_key *k = row->key;
+	const void *p = (const char *)row->base + k->offset;
 	uint64_t v = 0;
 
 	switch (k->type) {
@@ -80,30 +136,31 @@ static json_t *json_value(const struct config *c, size_t i)
 	}
 }
 
-/* {"file":..., "sandbox":{"image":{"value":"host","source":"default"},...},...} */
-static int show_json(const struct config *c, struct err *e)
+static void json_row(void *ctx, const struct row *row)
+{
+	const struct config_key *k = row->key;
+	json_t *section = json_object_get(ctx, row->section), *entry = json_object();
+	const char *unit = k->type == CONFIG_SIZE ? "bytes" : k->type == CONFIG_DURATION ? "ms" : NULL;
+
+	if (!section) {
+		section = json_object();
+		json_object_set_new(ctx, row->section, section);
+	}
+	json_object_set_new(entry, "value", json_value(row));
+	if (unit)
+		json_object_set_new(entry, "unit", json_string(unit));
+	json_object_set_new(entry, "source", json_string(row->source));
+	json_object_set_new(section, k->name, entry);
+}
+
+/* {"file":..., "sandbox":{"image":{"value":"host","source":"default"},...},..., "pool.base":{...}} */
+static int show_json(const struct shown *s, struct err *e)
 {
 	autojson json_t *root = json_object();
 	autofree char *text = NULL;
-	size_t i;
 
-	json_object_set_new(root, "file", c->file[0] ? json_string(c->file) : json_null());
-	for (i = 0; i < config_key_count; i++) {
-		const struct config_key *k = &config_keys[i];
-		json_t *section = json_object_get(root, k->section);
-		const char *unit = k->type == CONFIG_SIZE ? "bytes" : k->type == CONFIG_DURATION ? "ms" : NULL;
-		json_t *entry = json_object();
-
-		if (!section) {
-			section = json_object();
-			json_object_set_new(root, k->section, section);
-		}
-		json_object_set_new(entry, "value", json_value(c, i));
-		if (unit)
-			json_object_set_new(entry, "unit", json_string(unit));
-		json_object_set_new(entry, "source", json_string(config_source_name(c, i)));
-		json_object_set_new(section, k->name, entry);
-	}
+	json_object_set_new(root, "file", s->c.file[0] ? json_string(s->c.file) : json_null());
+	rows(s, json_row, root);
 	text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(10));
 	if (!text)
 		return err_nomem(e);
@@ -113,8 +170,8 @@ static int show_json(const struct config *c, struct err *e)
 
 static int show(const struct command *self, int argc, char **argv)
 {
-	int rest, help = 0, json = 0;
-	static struct config c;
+	int rest, help = 0, json = 0, result = 0;
+	static struct shown s;
 	struct err e;
 
 	if (command_options(self, argc, argv, set_flag, &json, &rest, &help, &e) < 0)
@@ -126,11 +183,13 @@ static int show(const struct command *self, int argc, char **argv)
 			argv[rest]);
 		return command_fail(self, &e, json);
 	}
-	if (config_load(&c, &e) < 0 || (json && show_json(&c, &e) < 0))
-		return command_fail(self, &e, json);
-	if (!json)
-		show_toml(&c);
-	return 0;
+	if (config_load(&s.c, &e) < 0 || conf_load(&s.conf, &s.c, &e) < 0 || !(s.doc = config_document(&e)) ||
+	    (json && show_json(&s, &e) < 0))
+		result = command_fail(self, &e, json);
+	else if (!json)
+		show_toml(&s);
+	json_decref(s.doc);
+	return result;
 }
 
 const struct command cmd_config_show = {
@@ -154,6 +213,7 @@ static int check(const struct command *self, int argc, char **argv)
 {
 	int rest, help = 0, json = 0, result;
 	static struct config c;
+	static struct conf conf;
 	struct err e;
 
 	if (command_options(self, argc, argv, set_flag, &json, &rest, &help, &e) < 0)
@@ -164,7 +224,12 @@ static int check(const struct command *self, int argc, char **argv)
 		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'; hint: one file at a time", argv[rest + 1]);
 		return command_fail(self, &e, json);
 	}
+	/* the file in force when it is named by nobody */
+	if (rest < argc)
+		setenv("BERTH_CONFIG", argv[rest], 1);
 	result = rest < argc ? config_load_file(argv[rest], &c, &e) : config_load(&c, &e);
+	if (result == 0)
+		result = conf_load(&conf, &c, &e);
 	if (result < 0)
 		return command_fail(self, &e, json);
 	if (c.file[0])

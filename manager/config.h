@@ -134,8 +134,9 @@ int config_set_preset(void *base, const struct config_key *k, struct err *e);
 /* The whole file that config_load() would read, as a new reference; an absent one is {}. */
 json_t *config_document(struct err *e);
 
-/* The value of row i as TOML source; returns out. */
-const char *config_value_toml(const struct config *c, size_t i, char *out, size_t n);
+/* The value of row k in the struct at base as TOML source; returns out, which never needs more than CONFIG_TOML_MAX. */
+const char *config_value_toml(const void *base, const struct config_key *k, char *out, size_t n);
+#define CONFIG_TOML_MAX (3 * 4096 + 16)
 /* What berth-net has to know of the bridge (runtime/net/bridge.h): a new reference, or NULL. */
 json_t *config_bridge(const struct config *c);
 /* "default", "file" or "env" for row i. */

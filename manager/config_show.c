@@ -23,17 +23,18 @@ static void show_string(const char *s, char *out, size_t n)
 
 static void show_list(const char *s, char *out, size_t n)
 {
-	size_t len = 1, part;
-	char one[256];
+	size_t len = 1, part, i;
 
 	out[0] = '[';
-	for (; *s && len + 2 * sizeof(one) < n; s += part + (s[part] == '\n')) {
+	for (; *s && len + 8 < n; s += part + (s[part] == '\n')) {
 		part = strcspn(s, "\n");
-		snprintf(one, sizeof(one), "%.*s", (int)part, s);
-		if (len > 1)
-			len += (size_t)snprintf(out + len, n - len, ", ");
-		show_string(one, out + len, n - len);
-		len += strlen(out + len);
+		len += (size_t)snprintf(out + len, n - len, "%s\"", len > 1 ? ", " : "");
+		for (i = 0; i < part && len + 8 < n; i++) {
+			if (s[i] == '"' || s[i] == '\\')
+				out[len++] = '\\';
+			out[len++] = s[i];
+		}
+		out[len++] = '"';
 	}
 	snprintf(out + len, n - len, "]");
 }
@@ -60,10 +61,9 @@ static void show_cpus(uint64_t milli, char *out, size_t n)
 		out[--len] = '\0';
 }
 
-const char *config_value_toml(const struct config *c, size_t i, char *out, size_t n)
+const char *config_value_toml(const void *base, const struct config_key *k, char *out, size_t n)
 {
-	const struct config_key *k = &config_keys[i];
-	const void *p = (const char *)c + k->offset;
+	const void *p = (const char *)base + k->offset;
 	uint64_t v = 0;
 
 	if (k->size == sizeof(v) && k->type != CONFIG_STRING && k->type != CONFIG_LIST)

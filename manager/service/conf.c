@@ -104,6 +104,8 @@ const struct config_key conf_keys[] = {
 	  "how long one waits" },
 };
 const size_t conf_key_count = ARRAY_LEN(conf_keys);
+const char *const conf_sections[] = { "store", "storage", "session", "admission" };
+const size_t conf_section_count = ARRAY_LEN(conf_sections);
 
 const struct config_key conf_pool_keys[] = {
 	{ "pool", "image", CONFIG_STRING, "", 0, 255, P(image), NULL, NULL, "image of the type; empty is [sandbox] image" },
@@ -209,16 +211,15 @@ static void fill_in(struct conf *ret, const struct config *c)
 
 int conf_parse(const json_t *doc, struct conf *ret, const struct config *c, struct err *e)
 {
-	static const char *const sections[] = { "store", "storage", "session", "admission" };
 	const json_t *table;
 	size_t i;
 
 	memset(ret, 0, sizeof(*ret));
 	if (presets(ret, conf_keys, conf_key_count, e) < 0)
 		return -1;
-	for (i = 0; i < ARRAY_LEN(sections); i++) {
-		table = json_object_get(doc, sections[i]);
-		if (table && apply(ret, conf_keys, conf_key_count, sections[i], sections[i], table, e) < 0)
+	for (i = 0; i < conf_section_count; i++) {
+		table = json_object_get(doc, conf_sections[i]);
+		if (table && apply(ret, conf_keys, conf_key_count, conf_sections[i], conf_sections[i], table, e) < 0)
 			return -1;
 	}
 	table = json_object_get(doc, "pool");

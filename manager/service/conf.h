@@ -53,6 +53,9 @@ struct conf {
 
 extern const struct config_key conf_keys[], conf_pool_keys[];
 extern const size_t conf_key_count, conf_pool_key_count;
+/* The sections of conf_keys, in their order. */
+extern const char *const conf_sections[];
+extern const size_t conf_section_count;
 
 /* Reads the file that config_load() reads.  c: what was read there, for defaults. */
 int conf_load(struct conf *ret, const struct config *c, struct err *e);

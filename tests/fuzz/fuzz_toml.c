@@ -41,7 +41,7 @@ static void check_config(const char *text, size_t size)
 {
 	static struct config c, again;
 	autobuf struct buf b = BUF_INIT(1 << 20);
-	char value[9000];
+	char value[CONFIG_TOML_MAX];
 	struct err e = { 0 };
 	size_t i;
 
@@ -52,7 +52,7 @@ static void check_config(const char *text, size_t size)
 	}
 	for (i = 0; i < config_key_count; i++)
 		if (buf_addf(&b, &e, "%s.%s = %s\n", config_keys[i].section, config_keys[i].name,
-			     config_value_toml(&c, i, value, sizeof(value))) < 0)
+			     config_value_toml(&c, &config_keys[i], value, sizeof(value))) < 0)
 			abort();
 	if (config_parse(b.data, b.len, "again", &again, &e) < 0)
 		abort();

@@ -211,12 +211,50 @@ def test_config_show_says_where_each_value_comes_from():
     assert c["paths"]["run_dir"] == {"value": os.path.join(b.root(), "run"), "source": "env"}
 
 
+SERVICE = """[session]
+heartbeat_timeout = "10s"
+[pool.base]
+image = "host"
+size = 2
+options = ["pids=64", "label=%s"]
+[pool."py.dev"]
+image = "python"
+memory_limit = "1g"
+""" % ("x" * 400)
+
+
+def test_config_show_tells_what_only_berthd_reads():
+    c = shown(BERTH_CONFIG=config(SERVICE))
+    assert c["session"]["heartbeat_timeout"] == {"value": 10000, "unit": "ms", "source": "file"}
+    assert c["session"]["auto_stop"] == {"value": 900000, "unit": "ms", "source": "default"}
+    # what an empty value stands for
+    assert c["store"]["url"] == {"value": f"sqlite:{b.root()}/state/manager/records.db", "source": "default"}
+    assert c["storage"]["url"]["value"] == "" and c["admission"]["queue"]["value"] == 0
+    assert c["pool.base"]["size"] == {"value": 2, "source": "file"}
+    assert c["pool.base"]["options"]["value"] == ["pids=64", "label=" + "x" * 400]
+    assert c["pool.py.dev"]["memory_limit"] == {"value": 1 << 30, "unit": "bytes", "source": "file"}
+    assert c["pool.py.dev"]["cpu_limit"] == {"value": 1.0, "source": "default"}
+    # without any there is one, of [sandbox]'s values
+    assert shown()["pool.base"]["image"] == {"value": "host", "source": "default"}
+
+
+def test_config_check_reads_what_only_berthd_reads():
+    for text, words in (("[session]\nhartbeat = 1\n", "hartbeat"), ("[pool.x]\nsize = -1\n", "pool.x.size"), ("[store]\nsync = 'x'\n", "store.sync")):
+        b.one_line_error(b.berth("config", "check", config(text)), 125, "berth.toml", words)
+
+
 def test_config_show_is_a_valid_file_that_means_the_same():
-    first = shown()
-    text = b.berth("config", "show", ok=True).out
+    same_again({})
+    same_again({"BERTH_CONFIG": config(SERVICE)})
+
+
+def same_again(env):
+    first = shown(**env)
+    text = b.berth("config", "show", env=env, ok=True).out
     path = config(text)
     b.berth("config", "check", path, ok=True)
     second = shown(BERTH_CONFIG=path)
+    assert list(first) == list(second)
     for section, keys in first.items():
         if section != "file":
             assert {k: v["value"] for k, v in keys.items()} == {k: v["value"] for k, v in second[section].items()}

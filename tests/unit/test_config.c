@@ -150,14 +150,14 @@ Test(config, the_last_range_of_ids_ends_before_the_last_id)
 Test(config, shown_values_read_back)
 {
 	static struct config again;
-	static char text[70000], value[9000];
+	static char text[70000], value[CONFIG_TOML_MAX];
 	size_t i, n = 0;
 
 	good("[sandbox]\nimage = 'a\"b\\c'\nmemory_limit = 1048577\nswap_limit = '3g'\ncpu_limit = 0.125\ngrace = '1500ms'\n"
 	     "network_enabled = true\nuser = '1000:1000'\n[policy]\ndeny = ['rm -rf \"/\"', ':(){:|:&};:']\n[ids]\nbase = 655360\n");
 	for (i = 0; i < config_key_count; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s.%s = %s\n", config_keys[i].section, config_keys[i].name,
-				      config_value_toml(&c, i, value, sizeof(value)));
+				      config_value_toml(&c, &config_keys[i], value, sizeof(value)));
 	again = c;
 	good(text);
 	for (i = 0; i < config_key_count; i++)
