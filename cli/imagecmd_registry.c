@@ -45,6 +45,7 @@ static int set_up(struct setup *s, const struct imagecmd_args *a, struct err *e)
 		.ca_file = c->registry_ca_file, .all_insecure = imagecmd_flag(a, IMG_INSECURE),
 		.parallel = (unsigned int)c->registry_parallel, .retries = (unsigned int)c->registry_retries,
 		.stall_ms = c->registry_stall_ms, .deadline_ms = c->registry_deadline_ms,
+		.upload_chunk = c->registry_upload_chunk,
 	};
 	return 0;
 }
@@ -79,9 +80,10 @@ static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref
 	return done;
 }
 
-static void print_pulled(const struct imagecmd_args *a, json_t *done)
+/* moved: the key of the bytes that went over the network, and how that is called. */
+static void print_done(const struct imagecmd_args *a, json_t *done, const char *moved, const char *word)
 {
-	char name[256], digest[80], size[24], came[24];
+	char name[256], digest[80], size[24], bytes[24];
 
 	if (imagecmd_flag(a, IMG_JSON)) {
 		json_object_set_new(done, "event", json_string("done"));
@@ -91,11 +93,11 @@ static void print_pulled(const struct imagecmd_args *a, json_t *done)
 	imagecmd_text(done, "name", name, sizeof(name));
 	imagecmd_text(done, "digest", digest, sizeof(digest));
 	imagecmd_bytes(imagecmd_u64(done, "size"), size);
-	imagecmd_bytes(imagecmd_u64(done, "downloaded_bytes"), came);
+	imagecmd_bytes(imagecmd_u64(done, moved), bytes);
 	if (imagecmd_flag(a, IMG_QUIET))
 		puts(digest);
 	else
-		printf("%s  %s  %" PRIu64 " layers  %s, %s downloaded\n", name, digest, imagecmd_u64(done, "layers"), size, came);
+		printf("%s  %s  %" PRIu64 " layers  %s, %s %s\n", name, digest, imagecmd_u64(done, "layers"), size, bytes, word);
 }
 
 static int run_pull(int store_fd, const struct imagecmd_args *a, struct err *e)
@@ -104,7 +106,7 @@ static int run_pull(int store_fd, const struct imagecmd_args *a, struct err *e)
 
 	if (!done)
 		return -1;
-	print_pulled(a, done);
+	print_done(a, done, "downloaded_bytes", "downloaded");
 	return 0;
 }
 
@@ -120,25 +122,6 @@ static int run_ensure(int store_fd, const struct imagecmd_args *a, struct err *e
 }
 
 /* ---- push and copy ---- */
-
-static void print_pushed(const struct imagecmd_args *a, json_t *done)
-{
-	char name[256], digest[80], size[24], sent[24];
-
-	if (imagecmd_flag(a, IMG_JSON)) {
-		json_object_set_new(done, "event", json_string("done"));
-		imagecmd_print_json(done);
-		return;
-	}
-	imagecmd_text(done, "name", name, sizeof(name));
-	imagecmd_text(done, "digest", digest, sizeof(digest));
-	imagecmd_bytes(imagecmd_u64(done, "size"), size);
-	imagecmd_bytes(imagecmd_u64(done, "sent_bytes"), sent);
-	if (imagecmd_flag(a, IMG_QUIET))
-		puts(digest);
-	else
-		printf("%s  %s  %" PRIu64 " layers  %s, %s sent\n", name, digest, imagecmd_u64(done, "layers"), size, sent);
-}
 
 static int push(int store_fd, const struct imagecmd_args *a, const char *image, const char *ref, const char *prog,
 		json_t *(*how)(int store_fd, const struct push_options *o, struct err *e), struct err *e)
@@ -157,7 +140,7 @@ static int push(int store_fd, const struct imagecmd_args *a, const char *image, 
 	pullview_end(&view);
 	if (!done)
 		return -1;
-	print_pushed(a, done);
+	print_done(a, done, "sent_bytes", "sent");
 	return 0;
 }
 
@@ -190,7 +173,7 @@ static int run_copy(int store_fd, const struct imagecmd_args *a, struct err *e)
 	if (from_registry) {
 		done = pull(store_fd, a, from, to, "berth image copy", e);
 		if (done)
-			print_pulled(a, done);
+			print_done(a, done, "downloaded_bytes", "downloaded");
 		return done ? 0 : -1;
 	}
 	done = copy_local(store_fd, from, to, e);

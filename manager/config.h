@@ -74,6 +74,7 @@ struct config {
 	uint64_t registry_retries;
 	uint64_t registry_stall_ms;
 	uint64_t registry_deadline_ms;	/* of a pull or push; 0 is none */
+	uint64_t registry_upload_chunk;	/* bytes; 0 is whole blobs */
 
 	/* [network]: of --network bridge */
 	char bridge[16];		/* the interface, and the table of nftables */

@@ -54,58 +54,62 @@ static int is_same_registry(const struct copy *c)
 	return !strcmp(c->from.registry, c->p.to.registry);
 }
 
-/* What the target has or can mount never comes here. */
-static int is_there(struct copy *c, const struct oci_desc *d, struct remote_event *ret, struct err *e)
-{
-	int id = remote_have_blob(&c->p.remote, &c->p.to, d->digest, is_same_registry(c) ? c->from.repo : NULL, e);
+/*
+ * Asked for, brought here and sent on.  What the target has or can mount never
+ * comes here; what comes goes through a file of ours, so that a download that
+ * breaks off is no half upload.
+ */
+enum { COPY_ASK, COPY_GET, COPY_SEND };
 
-	if (id < 0 || remote_wait(&c->p.remote, id, ret, e) < 0)
-		return -1;
-	return ret->existed || ret->mounted;
+static int begin_blob(void *ctx, struct push_blob *b, struct err *e)
+{
+	struct copy *c = ctx;
+
+	return remote_have_blob(&c->p.remote, &c->p.to, b->desc->digest, is_same_registry(c) ? c->from.repo : NULL, e);
 }
 
-/* Through a file of ours: a download that breaks off is no half upload. */
-static int copy_blob(struct copy *c, const struct oci_desc *d, struct err *e)
+static int fetch(struct copy *c, struct push_blob *b, struct err *e)
 {
-	autoclose int fd = -1;
-	struct remote_event ev;
 	char name[32];
-	int id, rc = -1;
 
-	if (json_object_get(c->p.seen, d->digest)) {
-		c->p.done++;
+	b->fd = store_tmp_file(&c->store, name, e);
+	if (b->fd < 0)
+		return -1;
+	/* nobody needs its name: it goes with us */
+	store_tmp_remove(&c->store, name);
+	b->step = COPY_GET;
+	return remote_get_blob(&c->p.remote, &c->from, b->desc->digest, b->desc->size, b->fd, e);
+}
+
+static int go_further(void *ctx, struct push_blob *b, const struct remote_event *ev, struct err *e)
+{
+	struct copy *c = ctx;
+
+	switch (b->step) {
+	case COPY_ASK:
+		return ev->existed || ev->mounted ? 0 : fetch(c, b, e);
+	case COPY_GET:
+		if (compare(b->fd, b->desc->digest, e) < 0)
+			return -1;
+		b->step = COPY_SEND;
+		return remote_push_blob(&c->p.remote, &c->p.to, b->desc->digest, b->desc->size, NULL, b->fd, e);
+	default:
+		fd_close(&b->fd);
 		return 0;
 	}
-	rc = is_there(c, d, &ev, e);
-	if (rc)
-		return rc < 0 ? err_wrap(e, "copy %.19s", d->digest) : push_count(&c->p, d->digest, d->size, &ev, e);
-	rc = -1;
-	fd = store_tmp_file(&c->store, name, e);
-	if (fd < 0)
-		return -1;
-	id = remote_get_blob(&c->p.remote, &c->from, d->digest, d->size, fd, e);
-	if (id >= 0 && !remote_wait(&c->p.remote, id, &ev, e) && !compare(fd, d->digest, e))
-		rc = push_blob(&c->p, d->digest, d->size, NULL, fd, e);
-	store_tmp_remove(&c->store, name);
-	return rc < 0 ? err_wrap(e, "copy %.19s", d->digest) : 0;
 }
 
 static int copy_image(struct copy *c, const struct remote_document *doc, const char *as, struct err *e)
 {
+	struct push_way way = { .begin = begin_blob, .further = go_further, .ctx = c };
 	struct oci_manifest m = { 0 };
-	size_t i;
 	int rc;
 
 	if (oci_manifest_parse(doc->text, doc->len, doc->type, &m, e) < 0)
 		return -1;
-	c->p.count += m.layer_count + 1;
 	c->layers += m.layer_count;
-	c->p.size += doc->len + m.config.size;
-	rc = copy_blob(c, &m.config, e);
-	for (i = 0; !rc && i < m.layer_count; i++) {
-		c->p.size += m.layers[i].size;
-		rc = copy_blob(c, &m.layers[i], e);
-	}
+	c->p.size += doc->len;
+	rc = push_blobs(&c->p, &m, &way, e);
 	oci_manifest_release(&m);
 	return rc ? -1 : remote_put_manifest(&c->p.remote, &c->p.to, as, doc->type, doc->text, doc->len, e);
 }

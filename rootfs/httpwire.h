@@ -8,7 +8,7 @@
  * sends, so berth-image takes its packets for hostile.
  *
  * To berth-http, first of all:
- *   {"op":"hello","retries":N,"stall_ms":N,"user_agent":S,
+ *   {"op":"hello","retries":N,"stall_ms":N,"upload_chunk":N,"user_agent":S,
  *    "credentials":[{"origin","user","password"} | {"origin","identity_token"}],
  *    "realms":["HOST=REALMHOST"]}  with the CA file as descriptor, if there is one
  * then, each with an id that its events repeat:

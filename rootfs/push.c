@@ -23,54 +23,133 @@ void push_retrying(void *ctx, const char *why, uint64_t delay_ms)
 		p->o->event(p->o->ctx, &(struct pull_event){ .kind = PULL_RETRY, .text = why, .delay_ms = delay_ms });
 }
 
-static void tell(const struct push *p, const char *digest, enum pull_layer_state state, uint64_t bytes, uint64_t total)
+static void tell(const struct push *p, const struct push_blob *b, enum pull_layer_state state, uint64_t bytes)
 {
 	if (p->o->event)
-		p->o->event(p->o->ctx, &(struct pull_event){ .kind = PULL_LAYER, .digest = digest, .layer = p->done,
+		p->o->event(p->o->ctx, &(struct pull_event){ .kind = PULL_LAYER, .digest = b->desc->digest, .layer = b->number,
 							     .layers = p->count, .state = state, .bytes = bytes,
-							     .total_bytes = total });
+							     .total_bytes = b->desc->size });
 }
 
-int push_count(struct push *p, const char *digest, uint64_t size, const struct remote_event *ev, struct err *e)
+/* ---- several blobs at once ---- */
+
+struct crew {
+	struct push *p;
+	const struct push_way *way;
+	struct push_blob *blobs;
+	size_t count, running, left;
+};
+
+static int count_blob(struct crew *c, struct push_blob *b, const struct remote_event *ev, struct err *e)
 {
-	tell(p, digest, ev->existed || ev->mounted ? PULL_EXISTS : PULL_DONE, size, size);
+	struct push *p = c->p;
+	int is_here = ev->existed || ev->mounted;
+
+	b->is_over = 1;
+	c->left--;
+	tell(p, b, is_here ? PULL_EXISTS : PULL_DONE, b->desc->size);
 	p->existed += (uint64_t)ev->existed;
 	p->mounted += (uint64_t)ev->mounted;
-	if (!ev->existed && !ev->mounted)
-		p->sent += size;
-	p->done++;
-	return json_object_set_new(p->seen, digest, json_true()) < 0 ? err_nomem(e) : 0;
+	if (!is_here)
+		p->sent += b->desc->size;
+	return json_object_set_new(p->seen, b->desc->digest, json_true()) < 0 ? err_nomem(e) : 0;
 }
 
-int push_blob(struct push *p, const char *digest, uint64_t size, const char *from, int fd, struct err *e)
+static int in_blob(const struct crew *c, const struct push_blob *b, struct err *e)
 {
-	struct remote_event ev;
-	int id;
+	return err_wrap(e, "push blob %.19s to %.100s/%.150s", b->desc->digest, c->p->to.registry, c->p->to.repo);
+}
 
-	if (json_object_get(p->seen, digest)) {
-		p->done++;
+/* 1 when another of the same digest is on its way: this one waits for its end. */
+static int is_under_way(const struct crew *c, const struct push_blob *b)
+{
+	const struct push_blob *o;
+
+	for (o = c->blobs; o < b; o++)
+		if (o->job && !strcmp(o->desc->digest, b->desc->digest))
+			return 1;
+	return 0;
+}
+
+static int start_more(struct crew *c, struct err *e)
+{
+	struct push_blob *b;
+
+	for (b = c->blobs; b < c->blobs + c->count && c->running < c->p->o->remote->parallel; b++) {
+		if (b->job || b->is_over || is_under_way(c, b))
+			continue;
+		if (json_object_get(c->p->seen, b->desc->digest)) {
+			b->is_over = 1;
+			c->left--;
+			continue;
+		}
+		b->job = c->way->begin(c->way->ctx, b, e);
+		if (b->job < 0)
+			return in_blob(c, b, e);
+		c->running++;
+		tell(c->p, b, PULL_RUNNING, 0);
+	}
+	return 0;
+}
+
+static int take_event(struct crew *c, const struct remote_event *ev, struct err *e)
+{
+	struct push_blob *b;
+
+	for (b = c->blobs; b < c->blobs + c->count && (!b->job || b->job != (int)ev->id); b++)
+		;
+	if (b == c->blobs + c->count)
+		return 0;
+	if (ev->kind == REMOTE_PROGRESS) {
+		tell(c->p, b, PULL_RUNNING, ev->bytes);
 		return 0;
 	}
-	id = remote_push_blob(&p->remote, &p->to, digest, size, from, fd, e);
-	if (id < 0)
-		return -1;
-	tell(p, digest, PULL_RUNNING, 0, size);
-	for (;;) {
-		if (remote_next(&p->remote, -1, &ev, e) < 0)
-			return -1;
-		if (ev.id != (unsigned int)id)
-			continue;
-		if (ev.kind == REMOTE_PROGRESS) {
-			tell(p, digest, PULL_RUNNING, ev.bytes, size);
-			continue;
-		}
-		if (ev.kind == REMOTE_FAILED) {
-			*e = ev.err;
-			return err_wrap(e, "push blob %.19s to %.100s/%.150s", digest, p->to.registry, p->to.repo);
-		}
-		break;
+	if (ev->kind == REMOTE_FAILED) {
+		*e = ev->err;
+		return in_blob(c, b, e);
 	}
-	return push_count(p, digest, size, &ev, e);
+	b->job = c->way->further ? c->way->further(c->way->ctx, b, ev, e) : 0;
+	if (b->job < 0)
+		return in_blob(c, b, e);
+	if (b->job)
+		return 0;
+	c->running--;
+	return count_blob(c, b, ev, e);
+}
+
+static int run_crew(struct crew *c, struct err *e)
+{
+	struct remote_event ev;
+
+	for (;;) {
+		if (start_more(c, e) < 0)
+			return -1;
+		if (!c->left)
+			return 0;
+		if (remote_next(&c->p->remote, -1, &ev, e) < 0 || take_event(c, &ev, e) < 0)
+			return -1;
+	}
+}
+
+int push_blobs(struct push *p, const struct oci_manifest *m, const struct push_way *way, struct err *e)
+{
+	size_t n = m->layer_count + 1, i;
+	autofree struct push_blob *blobs = calloc(n, sizeof(*blobs));
+	struct crew c = { .p = p, .way = way, .blobs = blobs, .count = n, .left = n };
+	int rc;
+
+	if (!blobs)
+		return err_nomem(e);
+	p->count += n;
+	for (i = 0; i < n; i++) {
+		blobs[i] = (struct push_blob){ .desc = i < m->layer_count ? &m->layers[i] : &m->config, .fd = -1,
+					       .number = p->told++ };
+		p->size += blobs[i].desc->size;
+	}
+	rc = run_crew(&c, e);
+	for (i = 0; i < n; i++)
+		fd_close(&blobs[i].fd);
+	return rc;
 }
 
 int push_reference(const struct ref *r, const struct remote_target *t, const char *digest, const char **ret, struct err *e)
@@ -173,8 +252,10 @@ static int look_for_mount(void *ctx, const char *filename, const json_t *record,
 	return 0;
 }
 
-static int push_layer(struct local *l, const struct oci_desc *d, struct err *e)
+static int begin_blob(void *ctx, struct push_blob *b, struct err *e)
 {
+	struct local *l = ctx;
+	const struct oci_desc *d = b->desc;
 	autoclose int fd = store_open_blob(&l->store, d->digest, e);
 	struct mount_search m = { .l = l, .digest = d->digest };
 	struct stat st;
@@ -186,26 +267,18 @@ static int push_layer(struct local *l, const struct oci_desc *d, struct err *e)
 	if ((uint64_t)st.st_size != d->size)
 		return err_set(e, ERR_CORRUPT, "blob %s of the store has %lld bytes instead of %llu; hint: berth image fsck "
 			       "--repair", d->digest, (long long)st.st_size, (unsigned long long)d->size);
-	return push_blob(&l->p, d->digest, d->size, m.found[0] ? m.found : NULL, fd, e);
+	return remote_push_blob(&l->p.remote, &l->p.to, d->digest, d->size, m.found[0] ? m.found : NULL, fd, e);
 }
 
 static int push_image(struct local *l, const struct ref *r, const char *digest, struct err *e)
 {
-	const struct oci_manifest *m = &l->manifest;
 	struct push *p = &l->p;
 	const char *as;
-	size_t i;
 
 	if (push_reference(r, &p->to, digest, &as, e) < 0)
 		return -1;
-	p->count = m->layer_count + 1;
-	p->size = l->len + m->config.size;
-	for (i = 0; i < m->layer_count; i++) {
-		p->size += m->layers[i].size;
-		if (push_layer(l, &m->layers[i], e) < 0)
-			return -1;
-	}
-	if (push_layer(l, &m->config, e) < 0)
+	p->size = l->len;
+	if (push_blobs(p, &l->manifest, &(struct push_way){ .begin = begin_blob, .ctx = l }, e) < 0)
 		return -1;
 	return remote_put_manifest(&p->remote, &p->to, as, l->type, l->text, l->len, e);
 }

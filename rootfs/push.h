@@ -43,13 +43,29 @@ struct push {
 	json_t *seen;			/* digests that are there by now */
 	uint64_t sent, size;
 	uint64_t existed, mounted;
-	size_t done, count;		/* blobs, for the display */
+	size_t told, count;		/* blobs, for the display */
 };
 
-/* One blob; from: a repository of the same registry that may have it, or NULL. */
-int push_blob(struct push *p, const char *digest, uint64_t size, const char *from, int fd, struct err *e);
-/* What the end of a push says, counted. */
-int push_count(struct push *p, const char *digest, uint64_t size, const struct remote_event *ev, struct err *e);
+struct push_blob {
+	const struct oci_desc *desc;
+	size_t number;			/* for the display */
+	int job;			/* request under way, or 0 */
+	int is_over;
+	int step, fd;			/* the way's own */
+};
+
+/* How blobs get there; both return a request's id, or -1, further() 0 when the blob is there. */
+struct push_way {
+	int (*begin)(void *ctx, struct push_blob *b, struct err *e);
+	int (*further)(void *ctx, struct push_blob *b, const struct remote_event *ev, struct err *e);
+	void *ctx;
+};
+
+/*
+ * All blobs of a manifest, several at once, as registry.parallel says.  On
+ * failure requests are left under way: remote_close() ends them.
+ */
+int push_blobs(struct push *p, const struct oci_manifest *m, const struct push_way *way, struct err *e);
 void push_retrying(void *ctx, const char *why, uint64_t delay_ms);
 /* Under what the manifest goes: the reference's digest, which must then be this one, or its tag. */
 int push_reference(const struct ref *r, const struct remote_target *t, const char *digest, const char **ret, struct err *e);

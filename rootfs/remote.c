@@ -133,8 +133,8 @@ static json_t *make_hello(const struct remote_options *o, const struct remote_ta
 		snprintf(word, sizeof(word), "%.*s", (int)n, s);
 		json_array_append_new(realms, json_string(word));
 	}
-	return json_pack("{s:s, s:I, s:I, s:s, s:O, s:O}", "op", "hello", "retries", (json_int_t)o->retries, "stall_ms",
-			 (json_int_t)o->stall_ms, "user_agent", "berth/" BERTH_VERSION, "credentials", credentials,
+	return json_pack("{s:s, s:I, s:I, s:I, s:s, s:O, s:O}", "op", "hello", "retries", (json_int_t)o->retries, "stall_ms",
+			 (json_int_t)o->stall_ms, "upload_chunk", (json_int_t)o->upload_chunk, "user_agent", "berth/" BERTH_VERSION, "credentials", credentials,
 			 "realms", realms);
 }
 

@@ -34,6 +34,7 @@ struct remote_options {		/* all borrowed; lists have a newline between their wor
 	int all_insecure;		/* the registries named by references speak plain http */
 	unsigned int parallel, retries;
 	uint64_t stall_ms, deadline_ms;	/* deadline_ms 0: none */
+	uint64_t upload_chunk;		/* bytes of a blob sent at once; 0: all */
 };
 
 struct remote_endpoint {

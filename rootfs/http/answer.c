@@ -31,7 +31,8 @@ static void begin_answer(struct exchange *x, const char *line, size_t n)
 	x->status = 0;
 	if (space && line + n - space >= 4)
 		x->status = (space[1] - '0') * 100 + (space[2] - '0') * 10 + (space[3] - '0');
-	x->type[0] = x->digest[0] = x->location[0] = x->range[0] = x->encoding[0] = '\0';
+	x->type[0] = x->digest[0] = x->location[0] = x->range[0] = x->encoding[0] = x->upload_range[0] = '\0';
+	x->chunk_min = 0;
 	x->has_length = 0;
 	memset(&x->challenge, 0, sizeof(x->challenge));
 	x->challenge_err.code = 0;
@@ -51,7 +52,7 @@ static void take_header(struct exchange *x, const char *name, size_t name_len, c
 #define FIELD(f) offsetof(struct exchange, f), sizeof(((struct exchange *)0)->f)
 		{ "content-type", FIELD(type) }, { "docker-content-digest", FIELD(digest) },
 		{ "location", FIELD(location) }, { "content-range", FIELD(range) },
-		{ "content-encoding", FIELD(encoding) },
+		{ "content-encoding", FIELD(encoding) }, { "range", FIELD(upload_range) },
 	};
 	char text[32];
 	uint64_t seconds;
@@ -74,6 +75,9 @@ static void take_header(struct exchange *x, const char *name, size_t name_len, c
 	} else if (name_len == 14 && !strncasecmp(name, "content-length", 14) && n < sizeof(text)) {
 		keep(text, sizeof(text), v, n);
 		x->has_length = !num_u64(text, "Content-Length", 0, UINT64_MAX, &x->length, NULL);
+	} else if (name_len == 20 && !strncasecmp(name, "oci-chunk-min-length", 20) && n < sizeof(text)) {
+		keep(text, sizeof(text), v, n);
+		num_u64(text, "OCI-Chunk-Min-Length", 0, UINT64_MAX, &x->chunk_min, NULL);
 	}
 }
 
@@ -225,10 +229,12 @@ size_t answer_on_body(char *p, size_t size, size_t count, void *ctx)
 size_t answer_on_upload(char *p, size_t size, size_t count, void *ctx)
 {
 	struct exchange *x = ctx;
+	uint64_t left = x->in_size - x->in_at;
+	size_t n = size * count < left ? size * count : (size_t)left;
 	ssize_t r;
 
 	do
-		r = pread(x->in_fd, p, size * count, (off_t)x->in_at);
+		r = pread(x->in_fd, p, n, (off_t)(x->in_from + x->in_at));
 	while (r < 0 && errno == EINTR);
 	if (r < 0) {
 		err_sys(&x->fatal, "read what is to be sent");
@@ -243,7 +249,10 @@ int answer_on_seek(void *ctx, curl_off_t offset, int whence)
 {
 	struct exchange *x = ctx;
 
-	if (whence != SEEK_SET || offset < 0)
+	/* libcurl would begin again by itself on another connection: what came, only the registry knows */
+	if (x->once)
+		return CURL_SEEKFUNC_FAIL;
+	if (whence != SEEK_SET || offset < 0 || (uint64_t)offset > x->in_size)
 		return CURL_SEEKFUNC_CANTSEEK;
 	x->in_at = (uint64_t)offset;
 	return CURL_SEEKFUNC_OK;

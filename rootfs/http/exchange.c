@@ -20,7 +20,6 @@
 #define BACKOFF_FIRST_MS 200
 #define BACKOFF_MAX_MS 10000
 #define RETRY_AFTER_MAX_MS 30000
-#define PROGRESS_BYTES (1u << 20)	/* so much more since the last failure: the count of tries starts anew */
 #define TEXT_TIME_FACTOR 3		/* a document may take so many times stall_ms */
 #define UPLOAD_TIME_FACTOR 10
 
@@ -182,7 +181,8 @@ static int add_headers(struct exchange *x, struct err *e)
 		x->headers = more;
 	}
 	if ((x->accept && add_line(x, "Accept: ", x->accept) < 0) ||
-	    (x->content_type && add_line(x, "Content-Type: ", x->content_type) < 0) || add_line(x, "Expect:", "") < 0)
+	    (x->content_type && add_line(x, "Content-Type: ", x->content_type) < 0) ||
+	    (x->content_range[0] && add_line(x, "Content-Range: ", x->content_range) < 0) || add_line(x, "Expect:", "") < 0)
 		return err_nomem(e);
 	return 0;
 }
@@ -210,8 +210,9 @@ static void set_method(struct exchange *x)
 		curl_easy_setopt(c, CURLOPT_POST, 1L);
 		curl_easy_setopt(c, CURLOPT_POSTFIELDS, x->form ? x->form : "");
 		curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE, x->form ? (long)strlen(x->form) : 0L);
-	} else if (!strcmp(x->method, "PUT")) {
+	} else if (x->in_fd >= 0) {
 		curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
+		curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, x->method);
 		curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)x->in_size);
 		curl_easy_setopt(c, CURLOPT_READFUNCTION, answer_on_upload);
 		curl_easy_setopt(c, CURLOPT_READDATA, x);
@@ -397,7 +398,7 @@ static int retry(struct exchange *x, CURLcode rc, const struct err *why)
 	unsigned int jitter = 0, most = is_away && x->http->retries > RETRIES_AWAY ? RETRIES_AWAY : x->http->retries;
 	uint64_t delay;
 
-	if (x->got - x->tried_at >= PROGRESS_BYTES)
+	if (x->got - x->tried_at >= HTTP_PROGRESS_BYTES)
 		x->tries = 0;
 	if (x->tries >= most)
 		return -1;

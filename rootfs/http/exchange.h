@@ -20,6 +20,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "rootfs/challenge.h"
+#include "rootfs/digest.h"
 #include "rootfs/origin.h"
 
 #define HTTP_REDIRECTS_MAX 5
@@ -28,6 +29,7 @@
 #define HTTP_TOKEN_MAX 16384		/* bytes of a bearer token */
 #define HTTP_TOKEN_ANSWER_MAX 65536
 #define HTTP_SCOPE_MAX 2048
+#define HTTP_PROGRESS_BYTES (1u << 20)	/* so much more since the last failure: the count of tries starts anew */
 
 struct http_token {
 	struct http_token *next;
@@ -72,7 +74,7 @@ struct exchange {
 	void *ctx;
 
 	/* the request, set by the caller after exchange_init() */
-	const char *method;		/* GET, HEAD, POST, PUT */
+	const char *method;		/* GET, HEAD, POST, PUT, PATCH */
 	char first_url[ORIGIN_URL_MAX];
 	char scope[HTTP_SCOPE_MAX];	/* token scopes, by blanks; "" asks for none */
 	const char *accept;
@@ -80,8 +82,10 @@ struct exchange {
 	char *form;			/* POST body, or NULL */
 	char *authorization;		/* of a token request: sent as it is */
 	int is_token;
-	int in_fd;			/* PUT body, or -1 */
-	uint64_t in_size;
+	int in_fd;			/* PUT or PATCH body, or -1 */
+	uint64_t in_from, in_size;	/* the part of it that is sent */
+	char content_range[48];		/* of a PATCH, or "" */
+	int once;			/* the body is for this attempt only */
 	int out_fd;			/* non-blocking; where a body of want_size goes, or -1: text */
 	uint64_t want_size;
 	size_t text_max;
@@ -92,7 +96,9 @@ struct exchange {
 	struct buf text;
 	uint64_t got;			/* bytes handed to out_fd, over all attempts */
 	uint64_t sent;
-	char type[128], digest[80], location[ORIGIN_URL_MAX];
+	char type[128], digest[DIGEST_SIZE + 8], location[ORIGIN_URL_MAX];
+	char upload_range[48];		/* "Range" of an answer: how far an upload is */
+	uint64_t chunk_min;		/* "OCI-Chunk-Min-Length", or 0 */
 
 	/* inside */
 	CURL *easy;

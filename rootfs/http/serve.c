@@ -12,12 +12,10 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "rootfs/digest.h"
-#include "rootfs/http/exchange.h"
+#include "rootfs/http/job.h"
 #include "rootfs/httpwire.h"
 
-#define ENDPOINTS_MAX 8
 #define JOBS_MAX 32
-#define REPO_MAX 512
 #define CA_MAX (4u << 20)
 #define TICK_MS 100
 #define SAY_MS 60000
@@ -26,39 +24,13 @@
 	"application/vnd.docker.distribution.manifest.list.v2+json, " \
 	"application/vnd.docker.distribution.manifest.v2+json"
 
-enum job_kind { JOB_PING, JOB_MANIFEST, JOB_BLOB, JOB_PUSH_BLOB, JOB_HAVE_BLOB, JOB_PUSH_MANIFEST };
-enum push_step { PUSH_LOOK, PUSH_OPEN, PUSH_SEND };
-
-struct endpoint {
-	struct http_site *site;
-	char base[ORIGIN_TEXT_MAX];
-	char repo[REPO_MAX];
-};
-
-struct job {
-	struct serve *serve;
-	struct job *next;
-	enum job_kind kind;
-	enum push_step step;
-	json_int_t id;
-	struct endpoint at[ENDPOINTS_MAX];
-	size_t at_count, at_now;
-	struct exchange x;
-	int fd;
-	char ref[160];		/* tag or digest */
-	char type[128];
-	char from[REPO_MAX];	/* repository to mount a blob from, "" when none */
-	uint64_t size;
-	uint64_t shown;		/* bytes last told */
-	int mounted, over;
-};
-
 struct serve {
 	struct http http;
 	struct job *jobs;
 	size_t job_count;
 	int sock;
 	uint64_t ticked_ms;
+	uint64_t upload_chunk;
 	int broken;		/* the socket is */
 };
 
@@ -74,7 +46,7 @@ static void say(struct serve *s, json_t *j)
 	json_decref(j);
 }
 
-static void end_job(struct job *j, int existed)
+void job_end(struct job *j, int existed)
 {
 	const struct exchange *x = &j->x;
 
@@ -87,7 +59,7 @@ static void end_job(struct job *j, int existed)
 	j->over = 1;
 }
 
-static void fail_job(struct job *j, const struct err *e)
+void job_fail(struct job *j, const struct err *e)
 {
 	json_t *message = json_string(e->msg);
 
@@ -103,18 +75,20 @@ static void on_retry(struct exchange *x, uint64_t delay_ms)
 
 	say(j->serve, json_pack("{s:s, s:I, s:I, s:o}", "event", "retry", "id", j->id, "delay_ms", (json_int_t)delay_ms,
 				"why", json_string(x->err.msg) ?: json_null()));
+	if (j->kind == JOB_PUSH_BLOB)
+		upload_retrying(j);
 }
 
 /* ---- starting ---- */
 
-static void set_url(struct job *j, const char *what, const char *ref)
+void job_set_url(struct job *j, const char *what, const char *ref)
 {
 	const struct endpoint *at = &j->at[j->at_now];
 
 	snprintf(j->x.first_url, sizeof(j->x.first_url), "%s/v2/%s/%s/%s", at->base, at->repo, what, ref);
 }
 
-static void set_scope(struct job *j, const char *actions)
+void job_set_scope(struct job *j, const char *actions)
 {
 	struct exchange *x = &j->x;
 	int n = snprintf(x->scope, sizeof(x->scope), "repository:%s:%s", j->at[j->at_now].repo, actions);
@@ -122,8 +96,6 @@ static void set_scope(struct job *j, const char *actions)
 	if (j->from[0])
 		snprintf(x->scope + n, sizeof(x->scope) - (size_t)n, " repository:%s:pull", j->from);
 }
-
-static void begin_step(struct job *j, const char *method);
 
 static void start_job(struct job *j)
 {
@@ -136,97 +108,32 @@ static void start_job(struct job *j)
 		x->text_max = HTTP_TOKEN_ANSWER_MAX;
 		break;
 	case JOB_MANIFEST:
-		set_url(j, "manifests", j->ref);
-		set_scope(j, "pull");
+		job_set_url(j, "manifests", j->ref);
+		job_set_scope(j, "pull");
 		x->accept = ACCEPT_MANIFESTS;
 		x->text_max = (size_t)j->size;
 		break;
 	case JOB_BLOB:
-		set_url(j, "blobs", j->ref);
-		set_scope(j, "pull");
+		job_set_url(j, "blobs", j->ref);
+		job_set_scope(j, "pull");
 		x->out_fd = j->fd;
 		x->want_size = j->size;
 		break;
 	case JOB_PUSH_MANIFEST:
-		set_url(j, "manifests", j->ref);
-		set_scope(j, "pull,push");
+		job_set_url(j, "manifests", j->ref);
+		job_set_scope(j, "pull,push");
 		x->method = "PUT";
 		x->content_type = j->type;
+		x->in_from = 0;
 		x->in_fd = j->fd;
 		x->in_size = j->size;
 		break;
 	case JOB_PUSH_BLOB:
 	case JOB_HAVE_BLOB:
-		set_url(j, "blobs", j->ref);
-		begin_step(j, "HEAD");
+		upload_start(j);
 		return;
 	}
 	exchange_start(x);
-}
-
-/* A push is several exchanges in one job: HEAD, POST, PUT. */
-static void begin_step(struct job *j, const char *method)
-{
-	struct exchange *x = &j->x;
-
-	x->method = method;
-	x->err.code = 0;
-	x->tries = 0;
-	x->in_fd = -1;
-	x->fresh_token = x->sent_basic = 0;
-	x->content_type = NULL;
-	set_scope(j, "pull,push");
-	if (!strcmp(method, "PUT")) {
-		x->in_fd = j->fd;
-		x->in_size = j->size;
-		x->content_type = "application/octet-stream";
-	}
-	exchange_start(x);
-}
-
-static void open_upload(struct job *j)
-{
-	const struct endpoint *at = &j->at[j->at_now];
-	char query[REPO_MAX * 3 + 160] = "";
-
-	j->step = PUSH_OPEN;
-	/* repository names and digests need no escapes but for ':' and '/', which a query may have */
-	if (j->from[0])
-		snprintf(query, sizeof(query), "?mount=%s&from=%s", j->ref, j->from);
-	snprintf(j->x.first_url, sizeof(j->x.first_url), "%s/v2/%s/blobs/uploads/%s", at->base, at->repo, query);
-	begin_step(j, "POST");
-}
-
-/* The location is the registry's word: resolved and judged as a redirect is. */
-static void send_upload(struct job *j)
-{
-	autofree char *to = malloc(ORIGIN_URL_MAX);
-	struct exchange *x = &j->x;
-	struct origin o;
-	struct err e = { 0 };
-	size_t n;
-
-	if (!to) {
-		err_nomem(&e);
-	} else if (!x->location[0]) {
-		err_set(&e, ERR_NET, "the registry opened an upload and does not say where");
-	} else if (!origin_resolve(x->url, x->location, to, &e) && !origin_parse(to, "URL", &o, NULL, &e)) {
-		if (!exchange_refuses(x, &o, &e) && x->site->origin.tls && !o.tls)
-			err_set(&e, ERR_DENIED, "the registry wants the upload over plain http, which is refused");
-		n = strlen(to);
-		if (!e.code && n + 90 > ORIGIN_URL_MAX)
-			err_set(&e, ERR_NET, "the upload's address is too long");
-	} else {
-		e.code = ERR_DENIED;
-		err_wrap(&e, "the upload's address is refused");
-	}
-	if (e.code) {
-		fail_job(j, &e);
-		return;
-	}
-	j->step = PUSH_SEND;
-	snprintf(x->first_url, sizeof(x->first_url), "%s%cdigest=%s", to, strchr(to, '?') ? '&' : '?', j->ref);
-	begin_step(j, "PUT");
 }
 
 /* ---- ending ---- */
@@ -237,40 +144,11 @@ static void manifest_ended(struct job *j)
 	struct err e;
 
 	if (pwrite(j->fd, x->text.data ? x->text.data : "", x->text.len, 0) == (ssize_t)x->text.len) {
-		end_job(j, 0);
+		job_end(j, 0);
 		return;
 	}
 	err_sys(&e, "hand the document on");
-	fail_job(j, &e);
-}
-
-static void push_ended(struct job *j)
-{
-	struct exchange *x = &j->x;
-
-	int only_asked = j->kind == JOB_HAVE_BLOB;
-
-	if (j->step == PUSH_LOOK && !x->err.code) {
-		end_job(j, 1);
-	} else if (j->step == PUSH_LOOK && x->err.code == ERR_NOT_FOUND && only_asked && !j->from[0]) {
-		end_job(j, 0);
-	} else if (j->step == PUSH_LOOK && x->err.code == ERR_NOT_FOUND) {
-		open_upload(j);
-	} else if (only_asked && j->step == PUSH_OPEN && (x->err.code || x->status != 201)) {
-		end_job(j, 0);	/* an upload that it opened instead it will forget */
-	} else if (x->err.code && j->step == PUSH_OPEN && j->from[0]) {
-		j->from[0] = '\0';	/* it may not be mounted from there: sent instead */
-		open_upload(j);
-	} else if (x->err.code) {
-		fail_job(j, &x->err);
-	} else if (j->step == PUSH_OPEN && x->status == 201) {
-		j->mounted = 1;
-		end_job(j, 0);
-	} else if (j->step == PUSH_OPEN) {
-		send_upload(j);
-	} else {
-		end_job(j, 0);
-	}
+	job_fail(j, &e);
 }
 
 static int is_pull(const struct job *j)
@@ -294,13 +172,13 @@ static void job_ended(struct exchange *x)
 		return;
 	}
 	if (j->kind == JOB_PUSH_BLOB || j->kind == JOB_HAVE_BLOB) {
-		push_ended(j);
+		upload_ended(j);
 	} else if (x->err.code) {
-		fail_job(j, &x->err);
+		job_fail(j, &x->err);
 	} else if (j->kind == JOB_MANIFEST) {
 		manifest_ended(j);
 	} else {
-		end_job(j, 0);
+		job_end(j, 0);
 	}
 }
 
@@ -424,6 +302,7 @@ static int new_job(struct serve *s, const json_t *q, int fd, struct err *e)
 		return err_nomem(e);
 	}
 	j->serve = s;
+	j->upload.chunk = s->upload_chunk;
 	j->fd = fd;
 	exchange_init(&j->x, &s->http, NULL, "GET");
 	j->x.ctx = j;
@@ -438,7 +317,7 @@ static int new_job(struct serve *s, const json_t *q, int fd, struct err *e)
 	s->jobs = j;
 	s->job_count++;
 	if (take_request(s, j, q, e) < 0) {
-		fail_job(j, e);
+		job_fail(j, e);
 		return 0;
 	}
 	j->x.site = j->at[0].site;
@@ -497,6 +376,8 @@ static int take_hello(struct serve *s, const json_t *q, int fd, struct err *e)
 		return err_set(e, ERR_INVALID, "no hello");
 	if (json_get_str(q, "user_agent", &agent, "hello", e) < 1)
 		return err_set(e, ERR_INVALID, "hello without user_agent");
+	if (json_get_u64(q, "upload_chunk", &s->upload_chunk, "hello", e) < 1)
+		return err_set(e, ERR_INVALID, "hello without upload_chunk");
 	snprintf(s->http.agent, sizeof(s->http.agent), "%s", agent);
 	s->http.retries = (unsigned int)retries;
 	json_array_foreach(json_object_get(q, "credentials"), i, one) {
@@ -542,7 +423,7 @@ static void tick(struct serve *s)
 	s->ticked_ms = now;
 	for (j = s->jobs; j; j = j->next) {
 		json_t *event;
-		uint64_t bytes = j->kind == JOB_BLOB ? j->x.got : j->kind == JOB_PUSH_BLOB ? j->x.sent : 0;
+		uint64_t bytes = j->kind == JOB_BLOB ? j->x.got : j->kind == JOB_PUSH_BLOB ? upload_sent(j) : 0;
 
 		if (j->over || bytes == j->shown)
 			continue;

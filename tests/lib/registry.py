@@ -297,12 +297,15 @@ class Mock(Server):
             k, _, v = h.partition(":")
             headers[k.lower()] = v.strip()
         r = Request(line[0], line[1], headers, client, self.port)
-        r.body = f.read(int(headers.get("content-length", "0") or 0))
+        self.body(r, f)
         self.seen.append(r)
         if self.evil and self.evil(r):
             return True
         self.answer(r)
         return True
+
+    def body(self, r, f):
+        r.body = f.read(int(r.headers.get("content-length", "0") or 0))
 
     def wants_login(self, r):
         if self.basic and r.authorization != "Basic " + base64.b64encode(self.basic.encode()).decode():
@@ -339,6 +342,78 @@ class Mock(Server):
 
     def credentials_seen(self):
         return [f"{r.method} {r.target}: {r.authorization}" for r in self.seen if r.authorization]
+
+
+class Keeper(Mock):
+    """
+    Takes uploads too, in parts, as the distribution specification says; cut(request)
+    may name how many bytes of a body arrive before it hangs up.
+    """
+
+    def __init__(self, cut=None, resumes=True, **mock):
+        super().__init__(**mock)
+        self.cut, self.resumes = cut, resumes
+        self.kept, self.sessions, self.manifests = {}, {}, {}
+        self.opened = 0
+        self.most = self.now = 0        # uploads at once
+
+    def body(self, r, f):
+        n = int(r.headers.get("content-length", "0") or 0)
+        cut = self.cut(r) if self.cut and n else None
+        sending = r.method in ("PATCH", "PUT") and "/uploads/" in r.path
+        with self.lock:
+            self.now += sending
+            self.most = max(self.most, self.now)
+        try:
+            r.body = f.read(n if cut is None else min(cut, n))
+        finally:
+            with self.lock:
+                self.now -= sending
+        if cut is not None:
+            self.seen.append(r)
+            if self.resumes and r.path in self.sessions:
+                self.sessions[r.path] += r.body
+            r.hang_up()
+
+    def answer(self, r):
+        if self.wants_login(r):
+            pass
+        elif r.method == "HEAD" and "/blobs/" in r.path:
+            r.reply(200 if r.path.rsplit("/", 1)[1] in self.kept else 404)
+        elif r.method == "POST" and r.path.endswith("/uploads/"):
+            with self.lock:
+                self.opened += 1
+                where = f"{r.path}{self.opened}"
+                self.sessions[where] = b""
+            r.reply(202, Location=where + "?state=0", Range="0-0")
+        elif r.path in self.sessions:
+            self.upload(r)
+        elif r.method == "PUT" and "/manifests/" in r.path:
+            self.manifests[r.path] = r.body
+            r.reply(201, Docker_Content_Digest=oci.digest(r.body))
+        else:
+            r.reply(404)
+
+    def upload(self, r):
+        have = self.sessions[r.path]
+        if r.method == "GET" and not self.resumes:
+            del self.sessions[r.path]
+            r.reply(404)
+        elif r.method == "GET":
+            r.reply(204, Location=r.path, Range=f"0-{max(0, len(have) - 1)}")
+        elif r.method == "PATCH" and r.headers.get("content-range") != f"{len(have)}-{len(have) + len(r.body) - 1}":
+            r.reply(416, Range=f"0-{max(0, len(have) - 1)}")
+        elif r.method == "PATCH":
+            self.sessions[r.path] = have = have + r.body
+            r.reply(202, Location=f"{r.path}?state={len(have)}", Range=f"0-{len(have) - 1}")
+        else:
+            data, digest = have + r.body, urllib.parse.unquote(r.query.split("digest=")[1])
+            if oci.digest(data) != digest:
+                r.reply(400, b'{"errors":[{"code":"DIGEST_INVALID"}]}')
+                return
+            self.kept[digest] = data
+            del self.sessions[r.path]
+            r.reply(201, Location="/x", Docker_Content_Digest=digest)
 
 
 def log_in(host, user="canary", password="canary-secret", state=None):
