@@ -147,6 +147,15 @@ const char *err_name(int code)
 	return codes[known(code)].name;
 }
 
+enum err_code err_code_of(const char *name)
+{
+	int code = name ? ERR_CODE_COUNT - 1 : ERR_NONE;
+
+	while (code > ERR_NONE && strcmp(codes[code].name, name))
+		code--;
+	return (enum err_code)code;
+}
+
 int err_exit_status(int code)
 {
 	return codes[known(code)].exit_status;

@@ -70,6 +70,8 @@ int err_hint(struct err *e, const char *fmt, ...) __attribute__((format(printf, 
 int err_nomem(struct err *e);
 
 const char *err_name(int code);
+/* The other way round; ERR_NONE for NULL and for a name that is none of an error (also "ok"). */
+enum err_code err_code_of(const char *name);
 int err_exit_status(int code);
 int err_http_status(int code);
 

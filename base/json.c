@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define ERROR_LINE_MAX 65536
+
 /* Nesting is counted before jansson recurses into it. */
 static int too_deep(const char *s, size_t n)
 {
@@ -125,4 +127,29 @@ int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const cha
 		return wrong(what, key, "an array", e);
 	*ret_arr = v;
 	return 1;
+}
+
+int json_take_error(const json_t *error, enum err_code otherwise, const char *who, struct err *e)
+{
+	const char *msg = json_string_value(json_object_get(error, "message")), *remedy = json_string_value(json_object_get(error, "remedy"));
+	enum err_code code = err_code_of(json_string_value(json_object_get(error, "code")));
+
+	if (!msg)
+		return err_set(e, otherwise, "%s failed and did not say why", who);
+	err_set(e, code ? code : otherwise, "%s", msg);
+	return remedy ? err_hint(e, "%s", remedy) : -1;
+}
+
+int json_take_error_line(const char *text, const char *who, struct err *e)
+{
+	autojson json_t *j = NULL;
+	const char *line = text;
+	struct err ignored;
+
+	while (line && strchr(line, '\n') && strchr(line, '\n')[1])
+		line = strchr(line, '\n') + 1;
+	j = line ? json_parse(line, strlen(line), ERROR_LINE_MAX, "an error", &ignored) : NULL;
+	if (!json_string_value(json_object_get(json_object_get(j, "error"), "message")))
+		return err_set(e, ERR_INTERNAL, "%s failed: %.300s", who, line && *line ? line : "it said nothing");
+	return json_take_error(json_object_get(j, "error"), ERR_INTERNAL, who, e);
 }

@@ -27,6 +27,14 @@ int json_get_bool(const json_t *obj, const char *key, int *ret_v, const char *wh
 int json_get_obj(const json_t *obj, const char *key, json_t **ret_obj, const char *what, struct err *e);
 int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const char *what, struct err *e);
 
+/*
+ * An error that another program of berth told, {code, message[, remedy]}, as our own: always -1.  A code we don't
+ * know, or none, becomes otherwise, never success; error may be NULL.
+ */
+int json_take_error(const json_t *error, enum err_code otherwise, const char *who, struct err *e);
+/* The same from what it said with --json: {"error":...} is the last line, what comes before it are notes. */
+int json_take_error_line(const char *text, const char *who, struct err *e);
+
 static inline void json_unref_cleanup(json_t **j)
 {
 	json_decref(*j);

@@ -57,8 +57,7 @@ static int list(const char *ref, int json, struct err *e)
 		return -1;
 	all = json_object_get(answer, "commands");
 	if (json) {
-		text = json_dumps(all, JSON_COMPACT);
-		return puts(text ? text : "[]") < 0 ? err_sys(e, "write to stdout") : 0;
+		return command_print_json(all, JSON_COMPACT, e);
 	}
 	printf("%-6s  %-8s  %-14s  %8s  %10s  %10s  %s\n", "ID", "STATE", "END", "AGE(s)", "STDOUT", "STDERR", "COMMAND");
 	for (i = 0; i < json_array_size(all); i++)

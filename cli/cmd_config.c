@@ -157,15 +157,10 @@ static void json_row(void *ctx, const struct row *row)
 static int show_json(const struct shown *s, struct err *e)
 {
 	autojson json_t *root = json_object();
-	autofree char *text = NULL;
 
 	json_object_set_new(root, "file", s->c.file[0] ? json_string(s->c.file) : json_null());
 	rows(s, json_row, root);
-	text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(10));
-	if (!text)
-		return err_nomem(e);
-	puts(text);
-	return 0;
+	return command_print_json(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(10), e);
 }
 
 static int show(const struct command *self, int argc, char **argv)

@@ -274,11 +274,7 @@ static int print_json(const struct doctor *d, struct err *e)
 						      hostinfo_state_name(f->state), "needed", f->needed, "detail", detail,
 						      "effect", f->state == HOST_OK ? "" : effect));
 	}
-	text = json_dumps(root, JSON_INDENT(2));
-	if (!text)
-		return err_nomem(e);
-	puts(text);
-	return 0;
+	return command_print_json(root, JSON_INDENT(2), e);
 }
 
 static int run(const struct command *self, int argc, char **argv)

@@ -88,8 +88,7 @@ static int show(struct events *v, const json_t *entry, struct err *e)
 		print_line(entry);
 		return 0;
 	}
-	text = json_dumps(entry, JSON_COMPACT);
-	return !text || puts(text) < 0 ? err_sys(e, "write to stdout") : 0;
+	return command_print_json(entry, JSON_COMPACT, e);
 }
 
 static void tell_lost(struct events *v, const struct journal_reader *r)

@@ -55,9 +55,9 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 	if (result < 0)
 		return -1;
 	if (o->json && o->dry_run) {
-		autofree char *text = json_dumps(would, JSON_COMPACT);
+		autojson json_t *answer = json_pack("{s:O}", "would_clear", would);
 
-		printf("{\"would_clear\":%s}\n", text ? text : "[]");
+		return command_print_json(answer, JSON_COMPACT, e);
 	} else if (o->json) {
 		printf("{\"cleared\":%u,\"networks\":%u}\n", cleared, networks);
 	} else if (o->dry_run) {

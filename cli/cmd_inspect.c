@@ -72,7 +72,6 @@ static int attest(const struct config *c, struct inspect_options *o, struct err 
 
 static int inspect(const struct config *c, struct inspect_options *o, const char *ref, struct err *e)
 {
-	autofree char *text = NULL;
 	struct registry r;
 	char id[65];
 	int kept, result;
@@ -88,10 +87,8 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 		result = err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
 	if (result == 0 && o->attest)
 		result = attest(c, o, e);
-	if (result == 0) {
-		text = json_dumps(o->found, o->json ? JSON_COMPACT : JSON_INDENT(2));
-		result = !text || puts(text) < 0 || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
-	}
+	if (result == 0)
+		result = command_print_json(o->found, o->json ? JSON_COMPACT : JSON_INDENT(2), e);
 	json_decref(o->found);
 	return result;
 }

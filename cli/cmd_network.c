@@ -104,15 +104,6 @@ static void print_row(const json_t *row)
 	       text_of(row, "status"), text_of(net, "mode"), text_of(net, "address"), denied, in, out);
 }
 
-static int print_json(const json_t *j, size_t flags, struct err *e)
-{
-	autofree char *text = json_dumps(j, flags);
-
-	if (!text)
-		return err_nomem(e);
-	return puts(text) < 0 || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
-}
-
 static int list(struct network *n, struct err *e)
 {
 	json_t *row;
@@ -124,7 +115,7 @@ static int list(struct network *n, struct err *e)
 	if (registry_list(&n->s.registry, 1, note, n, e) < 0)
 		return -1;
 	if (n->json)
-		return print_json(n->list, JSON_COMPACT, e);
+		return command_print_json(n->list, JSON_COMPACT, e);
 	printf("%-12s  %-16s  %-8s  %-7s  %-15s  %8s  %12s  %12s\n", "ID", "NAME", "STATUS", "MODE", "ADDRESS", "DENIED", "BYTES IN",
 	       "BYTES OUT");
 	json_array_foreach(n->list, i, row)
@@ -179,7 +170,7 @@ static int inspect(struct network *n, const char *ref, struct err *e)
 		net = p.found ? p.found : json_object();
 	}
 	json_object_set_new(net, "id", json_string(n->s.id));
-	return print_json(net, n->json ? JSON_COMPACT : JSON_INDENT(2), e);
+	return command_print_json(net, n->json ? JSON_COMPACT : JSON_INDENT(2), e);
 }
 
 static int inspect_main(const struct command *self, int argc, char **argv)

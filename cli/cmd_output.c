@@ -38,13 +38,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 static int print_json(json_t *answer, const struct buf *b, struct err *e)
 {
-	autofree char *line = NULL;
-
 	json_object_del(answer, "v");
 	if (follow_set_data(answer, "data", b->data, b->len, e) < 0)
 		return -1;
-	line = json_dumps(answer, JSON_COMPACT);
-	return !line || puts(line) < 0 ? err_sys(e, "write to stdout") : 0;
+	return command_print_json(answer, JSON_COMPACT, e);
 }
 
 /* One piece that is there now: 1 when more is, 0 at the end of what is there. */

@@ -172,19 +172,13 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	registry_close(&r);
 	if (result < 0)
 		return -1;
-	if (o->json) {
-		autofree char *text = json_dumps(all, JSON_COMPACT);
-
-		if (!text)
-			return err_nomem(e);
-		puts(text);
-	} else {
-		if (!o->quiet)
-			printf("%-12s  %-16s  %-24s  %-8s  %-20s  %-16s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY",
-			       "COMMAND");
-		for (i = 0; i < json_array_size(all); i++)
-			print_row(json_array_get(all, i), o->quiet);
-	}
+	if (o->json)
+		return command_print_json(all, JSON_COMPACT, e);
+	if (!o->quiet)
+		printf("%-12s  %-16s  %-24s  %-8s  %-20s  %-16s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY",
+		       "COMMAND");
+	for (i = 0; i < json_array_size(all); i++)
+		print_row(json_array_get(all, i), o->quiet);
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 

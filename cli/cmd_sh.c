@@ -153,8 +153,7 @@ static int show(const struct sh *s, json_t *answer, const int *fds, size_t n, st
 	if (n > 1)
 		add_output(answer, "stderr", &err);
 	json_object_set_new(answer, "exit_status", json_integer(exit_status(answer)));
-	text = json_dumps(answer, JSON_COMPACT);
-	return !text || puts(text) < 0 || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+	return command_print_json(answer, JSON_COMPACT, e);
 }
 
 static int talk(struct sh *s, int sock, char **words, int *ret_status, struct err *e)
@@ -182,10 +181,8 @@ static int talk(struct sh *s, int sock, char **words, int *ret_status, struct er
 	if (r < 0 || wire_check(answer, e) < 0)
 		return -1;
 	if (s->op == OPT_SESSIONS || s->op == OPT_CLOSE) {
-		autofree char *list = json_dumps(s->op == OPT_SESSIONS ? json_object_get(answer, "sessions") : answer, JSON_COMPACT);
-
 		if (s->op == OPT_SESSIONS || s->json)
-			puts(list ? list : "[]");
+			return command_print_json(s->op == OPT_SESSIONS ? json_object_get(answer, "sessions") : answer, JSON_COMPACT, e);
 		return 0;
 	}
 	*ret_status = exit_status(answer);

@@ -82,17 +82,13 @@ static int one(struct stats *s, int sock, struct err *e)
 {
 	autojson json_t *rq = json_pack("{s:s}", "op", "stats");
 	autojson json_t *answer = keeper_call(sock, rq, NULL, 0, NULL, e);
-	autofree char *text = NULL;
 
 	if (!answer)
 		return -1;
 	json_object_del(answer, "v");
-	if (s->json) {
-		text = json_dumps(answer, JSON_COMPACT);
-		puts(text ? text : "{}");
-	} else {
-		print_row(s, answer);
-	}
+	if (s->json)
+		return command_print_json(answer, JSON_COMPACT, e);
+	print_row(s, answer);
 	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 }
 

@@ -165,8 +165,7 @@ static int top(const char *ref, int json, struct err *e)
 	if (!list)
 		return -1;
 	if (json) {
-		text = json_dumps(list, JSON_COMPACT);
-		return puts(text ? text : "[]") < 0 ? err_sys(e, "write to stdout") : 0;
+		return command_print_json(list, JSON_COMPACT, e);
 	}
 	printf("%6s  %8s  %-6s  %1s  %9s  %10s  %s\n", "PID", "HOST PID", "OF", "S", "CPU(ms)", "MEMORY(K)", "COMMAND");
 	json_array_foreach(list, i, p)

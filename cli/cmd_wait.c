@@ -26,7 +26,6 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 static int wait_for(char **words, int json, int *ret_status, struct err *e)
 {
 	autojson json_t *rq = json_pack("{s:s,s:s}", "op", "wait", "command", words[1]), *answer = NULL;
-	autofree char *text = NULL;
 	struct sandbox_ref s;
 
 	if (!rq)
@@ -38,12 +37,7 @@ static int wait_for(char **words, int json, int *ret_status, struct err *e)
 	if (!answer)
 		return -1;
 	*ret_status = follow_status(json_object_get(answer, "verdict"));
-	if (json) {
-		text = json_dumps(json_object_get(answer, "verdict"), JSON_COMPACT);
-		if (!text || puts(text) < 0)
-			return err_sys(e, "write to stdout");
-	}
-	return 0;
+	return json ? command_print_json(json_object_get(answer, "verdict"), JSON_COMPACT, e) : 0;
 }
 
 /* It has stopped when the keeper closes the connection: then nothing of it is left. */

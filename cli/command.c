@@ -188,6 +188,15 @@ static size_t json_escape(char *out, size_t n, const char *s)
 	return len;
 }
 
+int command_print_json(const json_t *j, size_t flags, struct err *e)
+{
+	autofree char *text = json_dumps(j, flags);
+
+	if (!text)
+		return j ? err_nomem(e) : err_set(e, ERR_INTERNAL, "there is no answer to print");
+	return puts(text) < 0 || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
 int command_fail(const struct command *c, const struct err *e, int as_json)
 {
 	static const struct err silent = { .code = ERR_INTERNAL, .msg = "it failed and does not say why" };

@@ -8,6 +8,7 @@
 #ifndef BERTH_CLI_COMMAND_H
 #define BERTH_CLI_COMMAND_H
 
+#include <jansson.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -70,6 +71,8 @@ int command_options(const struct command *c, int argc, char **argv, opt_fn *fn, 
 		    int *ret_rest, int *ret_help, struct err *e);
 /* Prints e on stderr (as JSON when the command was given --json) and returns its exit status. */
 int command_fail(const struct command *c, const struct err *e, int as_json);
+/* One JSON document as a line (or more, by jansson's flags) on stdout, flushed: 0, or -1 with ERR_NOMEM or ERR_SYS. */
+int command_print_json(const json_t *j, size_t flags, struct err *e);
 void command_help(const struct command *c);
 /* The first word of every command with its summary; for `berth help`. */
 void command_overview(void);

@@ -80,8 +80,8 @@ int fileclient_start(struct fileclient *f, int sock, const char *const *argv, co
 static int take_line(char *line, struct filecounts *ret, struct err *e)
 {
 	unsigned long long a, b, c;
+	enum err_code code;
 	char *tab;
-	int code;
 
 	line[strcspn(line, "\n")] = '\0';
 	if (sscanf(line, "ok %llu %llu %llu", &a, &b, &c) == 3) {
@@ -92,9 +92,8 @@ static int take_line(char *line, struct filecounts *ret, struct err *e)
 	if (!tab)
 		return err_set(e, ERR_INTERNAL, "the file helper said nothing");
 	*tab = '\0';
-	for (code = ERR_CODE_COUNT - 1; code > 0 && strcmp(err_name(code), line); code--)
-		;
-	return err_set(e, code ? (enum err_code)code : ERR_INTERNAL, "%.480s", tab + 1);
+	code = err_code_of(line);
+	return err_set(e, code ? code : ERR_INTERNAL, "%.480s", tab + 1);
 }
 
 int fileclient_judge(const json_t *verdict, const char *line_read, struct filecounts *ret, struct err *e)

@@ -217,16 +217,6 @@ static int gone(struct remote *r, struct err *e)
 	return err_set(e, ERR_INTERNAL, PROGRAM " ended unexpectedly (wait status 0x%x)", (unsigned)status);
 }
 
-static enum err_code code_of(const char *name)
-{
-	int c;
-
-	for (c = 1; name && c < ERR_CODE_COUNT; c++)
-		if (!strcmp(err_name(c), name))
-			return (enum err_code)c;
-	return ERR_NET;
-}
-
 static int copy_text(const json_t *j, const char *key, char *ret, size_t size, struct err *e)
 {
 	const char *s = "";
@@ -271,7 +261,7 @@ static int read_event(struct remote *r, const json_t *j, struct remote_event *re
 		ev.kind = REMOTE_FAILED;
 		if (json_get_str(j, "code", &code, PROGRAM, e) < 0 || json_get_str(j, "message", &text, PROGRAM, e) < 0)
 			return -1;
-		err_set(&ev.err, code_of(code), "%s", text);
+		err_set(&ev.err, err_code_of(code) ? err_code_of(code) : ERR_NET, "%s", text);
 		if (!id) {	/* it could not even start */
 			*e = ev.err;
 			return err_wrap(e, PROGRAM);

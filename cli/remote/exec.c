@@ -62,16 +62,6 @@ static void *feed(void *arg)
 	return NULL;
 }
 
-static int take_error(const json_t *error, struct err *e)
-{
-	const char *code = json_string_value(json_object_get(error, "code")), *msg = json_string_value(json_object_get(error, "message"));
-	int i;
-
-	for (i = ERR_CODE_COUNT - 1; code && i > 0 && strcmp(err_name(i), code); i--)
-		;
-	return err_set(e, i > 0 ? (enum err_code)i : ERR_INTERNAL, "%s", msg ? msg : "failed");
-}
-
 static int take_line(struct remote_events *ev, const char *text, size_t n, struct err *e)
 {
 	autojson json_t *j = json_parse(text, n, REMOTE_LINE_MAX, "berthd's answer", e);
@@ -80,7 +70,7 @@ static int take_line(struct remote_events *ev, const char *text, size_t n, struc
 	if (!j)
 		return -1;
 	if (json_object_get(j, "error"))
-		return take_error(json_object_get(j, "error"), e);
+		return json_take_error(json_object_get(j, "error"), ERR_INTERNAL, "berthd", e);
 	if (json_object_get(j, "verdict")) {
 		json_decref(ev->verdict);
 		ev->verdict = json_incref(json_object_get(j, "verdict"));

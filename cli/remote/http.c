@@ -102,18 +102,12 @@ static int take_error(const struct exchange *x, long status, struct err *e)
 	struct err ignored;
 	autojson json_t *j = x->bad.len ? json_parse(x->bad.data, x->bad.len, ERROR_MAX, "error", &ignored) : NULL;
 	const json_t *error = json_object_get(j, "error");
-	const char *code = json_string_value(json_object_get(error, "code")), *msg = json_string_value(json_object_get(error, "message")),
-		   *remedy = json_string_value(json_object_get(error, "remedy"));
-	int i;
 
-	for (i = ERR_CODE_COUNT - 1; code && i > 0 && strcmp(err_name(i), code); i--)
-		;
-	if (!code || i <= 0 || !msg)
+	if (!err_code_of(json_string_value(json_object_get(error, "code"))))
 		return err_set(e, ERR_NET, "berthd answered %ld", status);
 	if (status == 401)
 		return err_set(e, ERR_DENIED, "berthd wants a token; hint: put it in BERTH_TOKEN");
-	err_set(e, (enum err_code)i, "%s", msg);
-	return remedy ? err_hint(e, "%s", remedy) : -1;
+	return json_take_error(error, ERR_NET, "berthd", e);
 }
 
 static struct curl_slist *headers_of(const struct remote *r, const struct remote_io *io)

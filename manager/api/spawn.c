@@ -23,28 +23,6 @@
 #define LOOK_MS 200	/* how soon it is seen that the client is gone */
 #define OUTPUT_MAX (32u << 20)
 
-/* berth's own words, which it tells with --json as {"error":{code,message}}. */
-static int take_error(const struct buf *text, struct err *e)
-{
-	autojson json_t *j = NULL;
-	const char *code, *msg;
-	struct err ignored;
-	char *line = text->data;
-	int i;
-
-	/* the last line: what comes before it are notes */
-	while (line && strchr(line, '\n') && strchr(line, '\n')[1])
-		line = strchr(line, '\n') + 1;
-	j = line ? json_parse(line, strlen(line), ERRORS_MAX, "berth's error", &ignored) : NULL;
-	code = json_string_value(json_object_get(json_object_get(j, "error"), "code"));
-	msg = json_string_value(json_object_get(json_object_get(j, "error"), "message"));
-	for (i = ERR_CODE_COUNT - 1; code && i > 0 && strcmp(err_name(i), code); i--)
-		;
-	if (!code || !msg)
-		return err_set(e, ERR_INTERNAL, "berth failed: %.300s", line ? line : "it said nothing");
-	return err_set(e, (enum err_code)i, "%s", msg);
-}
-
 /* Both pipes until their end, so that neither can fill up and stop it.  rq NULL: whatever becomes of the client. */
 static int drain(struct http_request *rq, int out_fd, int err_fd, struct buf *out, struct buf *err, struct err *e)
 {
@@ -159,7 +137,7 @@ int spawn_finish(struct http_request *rq, struct spawned *s, int finish, struct 
 	status = reap(s);
 	if (!WIFEXITED(status))
 		return err_set(e, ERR_INTERNAL, "berth was killed by signal %d", WTERMSIG(status));
-	return WEXITSTATUS(status) ? take_error(&errors, e) : 0;
+	return WEXITSTATUS(status) ? json_take_error_line(errors.data, "berth", e) : 0;
 }
 
 int spawn_berth(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct buf *out, struct err *e)

@@ -25,26 +25,6 @@
 
 /* ---- the berth program ---- */
 
-static int take_error(const struct buf *text, struct err *e)
-{
-	autojson json_t *j = NULL;
-	const char *code, *msg;
-	char *line = text->data;
-	struct err ignored;
-	int i;
-
-	while (line && strchr(line, '\n') && strchr(line, '\n')[1])
-		line = strchr(line, '\n') + 1;
-	j = line ? json_parse(line, strlen(line), ERRORS_MAX, "berth's error", &ignored) : NULL;
-	code = json_string_value(json_object_get(json_object_get(j, "error"), "code"));
-	msg = json_string_value(json_object_get(json_object_get(j, "error"), "message"));
-	for (i = ERR_CODE_COUNT - 1; code && i > 0 && strcmp(err_name(i), code); i--)
-		;
-	if (!code || !msg)
-		return err_set(e, ERR_INTERNAL, "berth failed: %.300s", line ? line : "it said nothing");
-	return err_set(e, (enum err_code)i, "%s", msg);
-}
-
 static int drain(int out_fd, int err_fd, struct buf *out, struct buf *err, struct err *e)
 {
 	int fds[2] = { out_fd, err_fd }, left = 2, i;
@@ -115,7 +95,7 @@ int driver_berth(struct service *s, const char *const *argv, struct buf *out, st
 		return -1;
 	if (!WIFEXITED(status))
 		return err_set(e, ERR_INTERNAL, "berth was killed by signal %d", WTERMSIG(status));
-	return WEXITSTATUS(status) ? take_error(&errors, e) : 0;
+	return WEXITSTATUS(status) ? json_take_error_line(errors.data, "berth", e) : 0;
 }
 
 /* ---- where a record's sandbox lives ---- */

@@ -185,6 +185,18 @@ Test(err, an_unknown_code_is_an_internal_error)
 	}
 }
 
+Test(err, a_name_leads_back_to_its_code_and_an_unknown_one_to_none)
+{
+	static const char *const odd[] = { NULL, "", "ok", "okay", "Usage", "system ", "internal\n" };
+	size_t i;
+	int c;
+
+	for (c = 1; c < ERR_CODE_COUNT; c++)
+		cr_expect_eq(err_code_of(err_name(c)), (enum err_code)c, "%s", err_name(c));
+	for (i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
+		cr_expect_eq(err_code_of(odd[i]), ERR_NONE, "%s", odd[i] ? odd[i] : "NULL");
+}
+
 Test(err, format_characters_in_hostile_text_are_only_text)
 {
 	struct err e;

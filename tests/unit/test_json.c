@@ -257,3 +257,31 @@ Test(json, the_getters_take_something_that_is_no_object)
 	cr_expect_eq(json_get_str(j, "s", &s, "doc", &e), 0);
 	cr_expect_eq(json_get_str(NULL, "s", &s, "doc", &e), 0);
 }
+
+Test(json, an_error_that_another_program_tells_never_becomes_success)
+{
+	static const struct {
+		const char *text, *msg;
+		enum err_code code;
+	} t[] = {
+		{ "{\"error\":{\"code\":\"limit\",\"message\":\"too many\"}}\n", "too many", ERR_LIMIT },
+		{ "a note\n{\"error\":{\"code\":\"busy\",\"message\":\"held\",\"remedy\":\"wait\"}}", "held; hint: wait", ERR_BUSY },
+		{ "{\"error\":{\"code\":\"a-later-one\",\"message\":\"new\"}}\n", "new", ERR_INTERNAL },
+		{ "{\"error\":{\"code\":\"ok\",\"message\":\"odd\"}}\n", "odd", ERR_INTERNAL },
+		{ "{\"error\":{\"code\":7,\"message\":\"typed\"}}\n", "typed", ERR_INTERNAL },
+		{ "{\"error\":{\"code\":\"limit\"}}\n", "berth failed: {\"error\":{\"code\":\"limit\"}}\n", ERR_INTERNAL },
+		{ "no document", "berth failed: no document", ERR_INTERNAL },
+		{ "", "berth failed: it said nothing", ERR_INTERNAL },
+		{ NULL, "berth failed: it said nothing", ERR_INTERNAL },
+	};
+	struct err e;
+	size_t i;
+
+	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		cr_expect_eq(json_take_error_line(t[i].text, "berth", &e), -1);
+		cr_expect_eq(e.code, (int)t[i].code, "%s: %s", t[i].msg, err_name(e.code));
+		cr_expect_str_eq(e.msg, t[i].msg);
+	}
+	cr_expect_eq(json_take_error(NULL, ERR_NET, "berthd", &e), -1);
+	cr_expect_eq(e.code, ERR_NET);
+}
