@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests of one file; started by run.py as: runfile.py FILE EVENT_FD MATCH
+"""Runs the tests of one file; started by run.py as: runfile.py FILE EVENT_FD MATCH (a part of a name, or =NAME)
 
 Each test is a child process with a session, a mount, an IPC and a network namespace
 of its own (so what one test leaves is not taken for another's), its own state root,
@@ -107,7 +107,7 @@ def main():
     for name, test in list(vars(module).items()):
         if not name.startswith("test_") or not callable(test):
             continue
-        if match and match not in f"{os.path.basename(path)} {name}":
+        if match[:1] == "=" and name != match[1:] or match[:1] != "=" and match not in f"{os.path.basename(path)} {name}":
             continue
         start = time.monotonic()
         deadline = getattr(test, "deadline", getattr(module, "DEADLINE", DEFAULT_DEADLINE)) * berthtest.SLOW
