@@ -59,7 +59,7 @@ static int check_parent(const char *v, const char *what, struct err *e)
 	return 0;
 }
 
-static int check_pull(const char *v, const char *what, struct err *e)
+int config_check_pull(const char *v, const char *what, struct err *e)
 {
 	if (strcmp(v, "missing") && strcmp(v, "always") && strcmp(v, "never"))
 		return err_set(e, ERR_CONFIG, "%s '%.20s' is not missing, always or never", what, v);
@@ -174,7 +174,7 @@ const struct config_key config_keys[] = {
 	  "origins of web pages whose requests are taken; separated by spaces" },
 	{ "daemon", "max_connections", CONFIG_COUNT, "256", 4, 65536, FIELD(daemon_max_connections), NULL, NULL,
 	  "connections of berthd at once, per listening socket" },
-	{ "registry", "pull", CONFIG_STRING, "missing", 5, 15, FIELD(registry_pull), check_pull, NULL,
+	{ "registry", "pull", CONFIG_STRING, "missing", 5, 15, FIELD(registry_pull), config_check_pull, NULL,
 	  "when run and create fetch an image: missing, always, never" },
 	{ "registry", "mirrors", CONFIG_LIST, "", 0, 1023, FIELD(registry_mirrors), NULL, NULL,
 	  "registries asked first, as REGISTRY=MIRROR, such as docker.io=mirror.example:5000/prefix" },

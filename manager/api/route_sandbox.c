@@ -74,16 +74,24 @@ static int save_owner(struct http_request *rq, const char *id, struct err *e)
 static int create(struct http_request *rq, struct args *a, struct err *e)
 {
 	json_t *made, *body = http_json(rq);
-	const char *image = "host", *name = NULL, *id;
+	const char *image = "host", *name = NULL, *pull = NULL, *id;
+	char option[32];
 	struct config c;
 
 	api_config(api_of(rq), &c);
 	image = c.image;
 	if (json_get_str(body, "image", &image, "body", e) < 0 || json_get_str(body, "name", &name, "body", e) < 0 ||
-	    args_add(a, "berth", e) < 0 || args_add(a, "create", e) < 0 || args_add(a, "--json", e) < 0 ||
+	    json_get_str(body, "pull", &pull, "body", e) < 0)
+		return -1;
+	/* what is fetched, and from where, is not for tenants to say */
+	if (!http_who(rq)->admin && pull && strcmp(pull, "never"))
+		return err_set(e, ERR_DENIED, "\"pull\" needs an admin token");
+	if (!http_who(rq)->admin)
+		pull = "never";
+	snprintf(option, sizeof(option), "--pull=%s", pull ? pull : c.registry_pull);
+	if (args_add(a, "berth", e) < 0 || args_add(a, "create", e) < 0 || args_add(a, "--json", e) < 0 ||
 	    (name && name[0] && (args_add(a, "--name", e) < 0 || args_add(a, name, e) < 0)) ||
-	    /* what is fetched, and from where, is not for tenants to say */
-	    (!http_who(rq)->admin && args_add(a, "--pull=never", e) < 0) ||
+	    args_add(a, option, e) < 0 ||
 	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || args_add(a, "--", e) < 0 || args_add(a, image, e) < 0)
 		return -1;
 	a->v[a->n] = NULL;

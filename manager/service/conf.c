@@ -50,6 +50,11 @@ static int check_host(const char *v, const char *what, struct err *e)
 	return v[0] && !path_is_name(v) ? err_set(e, ERR_CONFIG, "%s '%.64s' is no name; hint: a-z 0-9 _ . -", what, v) : 0;
 }
 
+static int check_pull(const char *v, const char *what, struct err *e)
+{
+	return v[0] ? config_check_pull(v, what, e) : 0;
+}
+
 const struct config_key conf_keys[] = {
 	{ "store", "url", CONFIG_STRING, "", 0, 255, F(store_url), NULL, NULL,
 	  "where the manager keeps its records: sqlite:/PATH, redis://HOST:PORT/DB, redis+unix:/PATH; empty is SQLite in state_dir" },
@@ -109,6 +114,8 @@ const size_t conf_section_count = ARRAY_LEN(conf_sections);
 
 const struct config_key conf_pool_keys[] = {
 	{ "pool", "image", CONFIG_STRING, "", 0, 255, P(image), NULL, NULL, "image of the type; empty is [sandbox] image" },
+	{ "pool", "pull", CONFIG_STRING, "", 0, 15, P(pull), check_pull, NULL,
+	  "when its image is fetched from a registry: missing, always, never; empty is [registry] pull" },
 	{ "pool", "size", CONFIG_COUNT, "0", 0, 1000, P(size), NULL, NULL, "sandboxes kept ready" },
 	{ "pool", "memory_limit", CONFIG_SIZE, "0", 0, 1ULL << 60, P(memory_bytes), NULL, NULL, "0 is [sandbox] memory_limit" },
 	{ "pool", "cpu_limit", CONFIG_CPUS, "0", 0, 4096000, P(cpu_milli), NULL, NULL, "0 is [sandbox] cpu_limit" },
@@ -194,6 +201,8 @@ static void fill_in(struct conf *ret, const struct config *c)
 
 		if (!p->image[0])
 			memcpy(p->image, c->image, sizeof(p->image));
+		if (!p->pull[0])
+			memcpy(p->pull, c->registry_pull, sizeof(p->pull));
 		if (!p->memory_bytes)
 			p->memory_bytes = c->memory_bytes;
 		if (!p->cpu_milli)

@@ -16,6 +16,7 @@
 struct conf_pool {
 	char name[65];
 	char image[256];
+	char pull[16];			/* missing, always, never */
 	uint64_t size;			/* sandboxes kept ready */
 	uint64_t memory_bytes, cpu_milli;	/* 0: as [sandbox] says */
 	uint64_t timeout_ms;		/* of one tool call; 0: as [sandbox] timeout */

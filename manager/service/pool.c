@@ -97,11 +97,11 @@ static void discard(struct service *s, struct record *r)
 }
 
 /* 1 claimed, 0 look at another, -1. */
-static int claim_item(struct service *s, const struct service_who *who, const struct conf_pool *p, const json_t *args, const char *item,
-		      json_t *env, struct record *r, struct err *e)
+static int claim_item(struct service *s, const struct service_who *who, const struct conf_pool *p, const char *version,
+		      const json_t *args, const char *item, json_t *env, struct record *r, struct err *e)
 {
 	const char *name = strchr(item, '/'), *ctx;
-	char key[LEDGER_KEY_MAX + 1], version[160];
+	char key[LEDGER_KEY_MAX + 1];
 	struct ledger_op take = { LEDGER_TAKE, key, item, 0, 0 };
 	uint64_t memory, cpu;
 	struct err why;
@@ -112,7 +112,7 @@ static int claim_item(struct service *s, const struct service_who *who, const st
 		ledger_commit(s->ledger, &take, 1, NULL, &why);	/* a record that is gone: the item goes too */
 		return 0;
 	}
-	if (!record_is(r, "warm") || service_pool_version(s, p, version, e) < 0 || service_limits(args, p, &memory, &cpu, e) < 0) {
+	if (!record_is(r, "warm") || service_limits(args, p, &memory, &cpu, e) < 0) {
 		int gone = !record_is(r, "warm");
 
 		record_close(r);
@@ -156,11 +156,14 @@ int pool_claim(struct service *s, const struct service_who *who, const struct co
 {
 	autojson json_t *env = json_array();
 	uint64_t began = now_us();
-	char key[LEDGER_KEY_MAX + 1];
+	char key[LEDGER_KEY_MAX + 1], version[160];
 	int tries, got = 0;
 
 	if (!p->size)
 		return 0;
+	/* the image is gone: nothing can be told of those that are warm, and a new one fetches it */
+	if (service_pool_version(s, p, NULL, version, e) < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (!env || service_each_env(args, add_env, env, e) < 0)
 		return -1;
 	pool_list_key(s->machine, p->name, key);
@@ -171,7 +174,7 @@ int pool_claim(struct service *s, const struct service_who *who, const struct co
 			return -1;
 		if (!it.n)
 			break;
-		got = claim_item(s, who, p, args, it.item[(unsigned)(now_us() / 7) % it.n], env, r, e);
+		got = claim_item(s, who, p, version, args, it.item[(unsigned)(now_us() / 7) % it.n], env, r, e);
 	}
 	if (got > 0) {
 		s->claimed++;
@@ -193,7 +196,7 @@ void pool_poke(struct service *s)
 
 struct mine {
 	struct service *s;
-	const char *version;
+	const char *version;	/* NULL: not known */
 	char stale[LOOK_AT][65];
 	unsigned count, stale_count;
 };
@@ -209,7 +212,7 @@ static int look_at_mine(void *ctx, const char *item)
 		return 0;
 	m->count++;
 	if (record_load(m->s, NULL, slash + 1, 0, &r, &e) == 0 && record_is(&r, "warm") &&
-	    strcmp(record_own(&r, "version"), m->version) && m->stale_count < LOOK_AT)
+	    m->version && strcmp(record_own(&r, "version"), m->version) && m->stale_count < LOOK_AT)
 		snprintf(m->stale[m->stale_count++], sizeof(m->stale[0]), "%s", r.name);
 	return 0;
 }
@@ -221,11 +224,14 @@ static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 	struct making m = { .who = &nobody, .pool = p, .warm = 1 };
 	autorecord struct record r = { .j = NULL };
 	struct mine mine = { .s = s };
+	int have_image;
 	char key[LEDGER_KEY_MAX + 1], version[160];
 
-	if (p->size && service_pool_version(s, p, version, e) < 0)
+	/* without the image none of those there can be of today's, but what is there is left in peace until it is */
+	have_image = p->size && service_pool_version(s, p, NULL, version, e) == 0;
+	if (p->size && !have_image && e->code != ERR_NOT_FOUND)
 		return -1;
-	mine.version = p->size ? version : "";
+	mine.version = !p->size ? "" : have_image ? version : NULL;
 	pool_list_key(s->machine, p->name, key);
 	if (ledger_list(s->ledger, key, 100000, look_at_mine, &mine, e) < 0)
 		return -1;

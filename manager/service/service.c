@@ -150,11 +150,23 @@ static uint64_t hash(uint64_t h, const void *p, size_t n)
 	return h;
 }
 
-int service_pool_version(struct service *s, const struct conf_pool *p, char ret[160], struct err *e)
+static int load_image(struct service *s, const struct conf_pool *p, const char *made, struct image *ret, struct err *e)
+{
+	char path[sizeof(s->config.state_dir) + 8];
+	autoclose int dir = -1;
+
+	if (made) {
+		dir = registry_keep_dir(&s->registry, made, e);
+		return dir < 0 ? -1 : image_load_pin(dir, ret, e);
+	}
+	snprintf(path, sizeof(path), "%s/store", s->config.state_dir);
+	dir = store_open(path, e);
+	return dir < 0 ? -1 : image_load(dir, p->image, ret, e);
+}
+
+int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
-	char path[sizeof(s->config.state_dir) + 8];
-	autoclose int store = -1;
 	struct image im;
 
 	h = hash(h, p->image, strlen(p->image) + 1);
@@ -167,9 +179,7 @@ int service_pool_version(struct service *s, const struct conf_pool *p, char ret[
 		snprintf(ret, 160, "%.60s#%016" PRIx64, p->image, h);
 		return 0;
 	}
-	snprintf(path, sizeof(path), "%s/store", s->config.state_dir);
-	store = store_open(path, e);
-	if (store < 0 || image_load(store, p->image, &im, e) < 0)
+	if (load_image(s, p, made, &im, e) < 0)
 		return err_wrap(e, "pool %s", p->name);
 	snprintf(ret, 160, "%.72s#%016" PRIx64, im.digest, h);
 	image_release(&im);
@@ -330,6 +340,8 @@ static int build_argv(struct argv *a, const struct record *r, const struct makin
 	snprintf(text, sizeof(text), "%" PRIu64 ".%03u", record_own_u64(r, "cpu_milli") / 1000,
 		 (unsigned)(record_own_u64(r, "cpu_milli") % 1000));
 	push(a, text);
+	push(a, "--pull");
+	push(a, m->pool->pull);
 	push(a, "--workdir");
 	push(a, WORK_DIR);
 	if (mount_dir[0]) {
@@ -352,6 +364,7 @@ static int create_sandbox(struct service *s, struct record *r, const struct maki
 	struct argv *a = calloc(1, sizeof(*a));
 	autobuf struct buf out = BUF_INIT(65536);
 	autojson json_t *answer = NULL;
+	char version[160];
 	const char *id;
 	int result;
 
@@ -368,18 +381,21 @@ static int create_sandbox(struct service *s, struct record *r, const struct maki
 	if (!answer || !id || !path_is_name(id))
 		return answer ? err_set(e, ERR_INTERNAL, "berth create told no id") : -1;
 	json_object_set_new(r->j, "container_id", json_string(id));
+	/* of what it was made from: the name may stand for another image by now, and before for none */
+	if (service_pool_version(s, m->pool, id, version, e) < 0)
+		return -1;
+	record_set_own(r, "version", json_string(version));
 	return 0;
 }
 
 static int first_record(struct service *s, const struct making *m, struct record *r, struct err *e)
 {
 	const char *owner = m->who && m->who->name ? m->who->name : "";
-	char session_id[26], token[33], version[160];
+	char session_id[26], token[33];
 	uint64_t memory, cpu;
 	json_t *meta;
 
-	if (service_limits(m->args, m->pool, &memory, &cpu, e) < 0 || service_pool_version(s, m->pool, version, e) < 0 ||
-	    random_session_id(session_id, e) < 0 || hex_token(token, e) < 0)
+	if (service_limits(m->args, m->pool, &memory, &cpu, e) < 0 || random_session_id(session_id, e) < 0 || hex_token(token, e) < 0)
 		return -1;
 	snprintf(r->name, sizeof(r->name), NAME_PREFIX "%s", session_id);
 	meta = json_object_get(m->args, "meta");
@@ -394,7 +410,7 @@ static int first_record(struct service *s, const struct making *m, struct record
 		return err_set(e, ERR_INVALID, "the request is not valid UTF-8");
 	json_object_set_new(r->j, "berth", json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:s,s:s,s:b}", "host", s->host, "machine",
 			    s->machine, "state_dir", s->config.state_dir, "run_dir", s->config.run_dir, "owner", owner,
-			    "memory_bytes", (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", version, "status", "running",
+			    "memory_bytes", (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", "", "status", "running",
 			    "own_workspace", 1));
 	r->version = LEDGER_ABSENT;
 	return 0;

@@ -154,8 +154,8 @@ struct making {
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e);
 /* Takes the sandbox of a record away and marks it released; r is loaded anew. */
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e);
-/* The version of a pool's sandboxes: what they are made of. */
-int service_pool_version(struct service *s, const struct conf_pool *p, char ret[160], struct err *e);
+/* The version of a pool's sandboxes: what they are made of; of the sandbox with id made, or (NULL) of one made now. */
+int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e);
 /* A sandbox that was seen to have stopped by itself. */
 int service_note_stopped(struct service *s, const char *name, struct err *e);
 void place_add(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli);

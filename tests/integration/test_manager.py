@@ -4,6 +4,7 @@ The manager end to end: a client that sends what agentscope's SandboxManager sen
 mode (python3-requests, over TCP with a bearer token), pools, sessions, storage, two berthds
 that share one Redis, and berthd killed again and again.
 """
+import contextlib
 import gc
 import json
 import os
@@ -13,17 +14,36 @@ import signal
 import socket
 import statistics
 import subprocess
+import tarfile
 import threading
 import time
 
 import berthtest as b
 import daemon
+import ocilayout as oci
+import registry as reg
 import requests
 import s3server
 from daemon import Daemon
 
 FAST = '[session]\nscan_interval = "50ms"\n'
 POOL = '[pool.base]\nimage = "host"\nsize = 2\nmemory_limit = "64m"\noptions = ["disk=16m", "disk-inodes=1024"]\n'
+
+
+@contextlib.contextmanager
+def busybox_registry():
+    """A registry that has one image, which runs; any other name is 404."""
+    def only(r):
+        if "/box/" not in r.path and r.path != "/v2/":
+            r.reply(404, b'{"errors":[{"code":"NAME_UNKNOWN","message":"no such image"}]}')
+            return True
+        return False
+
+    with open(b.BUSYBOX, "rb") as f:
+        tar = oci.tar_bytes([("bin", {"type": tarfile.DIRTYPE, "mode": 0o755}, None), ("bin/busybox", {"mode": 0o755}, f.read()),
+                             ("bin/sh", {"type": tarfile.SYMTYPE, "linkname": "busybox"}, None)])
+    with reg.Mock(reg.Image([tar]), evil=only) as r:
+        yield r, f"{r.host}/box:1"
 
 
 class Failed(Exception):
@@ -457,6 +477,39 @@ def test_a_session_is_reaped_and_restored_on_its_workspace():
         m.release(identity=new)
         b.wait_for(lambda: "released" not in m.stats()["states"] and "replaced" not in m.stats()["states"], 20, "collected records")
         refused(404, m.get_info, identity=new)
+
+
+def test_a_missing_image_is_fetched_by_the_policy_or_told():
+    with busybox_registry() as (r, ref), \
+            Managed(f'[registry]\ninsecure = ["{r.host}"]\npull = "never"\n[pool.base]\nimage = "{ref}"\npull = "missing"\nsize = 1\n'
+                    f'options = ["disk=16m"]\n[pool.never]\nimage = "{r.host}/other:1"\n[pool.away]\nimage = "{r.host}/away:1"\npull = "missing"\n'
+                    + FAST) as d:
+        m = d.manager
+        d.warm(1)       # by the pool itself
+        asked = len(r.seen)
+        assert m.shell(m.create_from_pool(), "busybox echo there")[0]["stdout"] == "there\n" and d.manager.stats()["counts"]["claimed"] == 1
+        d.warm(1)
+        assert len(r.seen) == asked
+        # gone from the store in between: who asks makes it come back
+        b.berth("image", "rm", "--force", ref, env=d.environment(), ok=True)
+        assert m.get_status(identity=m.create_from_pool()) == "running"
+        assert len(r.seen) > asked
+        for pool, words in (("never", "not in the store"), ("away", "away:1")):
+            try:
+                m.create(sandbox_type=pool)
+                raise AssertionError("made from nothing")
+            except Failed as e:
+                assert e.status == 404 and words in e.detail, e
+        # and the native route, whose policy is the request's
+        body = {"image": ref, "options": {"disk": "16m"}}
+        b.berth("rm", "--force", *b.berth("ps", "-aq", env=d.environment()).out.split(), env=d.environment(), ok=True)
+        b.berth("image", "rm", "--force", ref, env=d.environment(), ok=True)
+        refused_here = d.post("/v1/sandboxes", body)
+        assert refused_here.status == 404 and "berth pull" in refused_here.json["error"]["remedy"], refused_here
+        assert d.post("/v1/sandboxes", {**body, "pull": "sometimes"}).status == 400
+        assert d.post("/v1/sandboxes", {**body, "pull": "missing"}, tcp=True, token=daemon.TENANT).status == 403
+        assert d.post("/v1/sandboxes", {**body, "pull": "never"}, tcp=True, token=daemon.TENANT).status == 404
+        assert d.post("/v1/sandboxes", {**body, "pull": "missing"}).status == 201
 
 
 def test_a_session_ends_with_the_process_that_owns_it():

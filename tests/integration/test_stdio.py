@@ -191,6 +191,8 @@ def test_what_is_wrong_is_said_and_the_rest_goes_on():
         assert a["id"] is None and word in a["error"]["message"], a
     a = s.call(op="create", image="nosuchimage")
     assert a["exit_status"] == 125 and a["error"], a
+    a = s.call(op="create", image="nosuchimage", options={"pull": "never"})
+    assert a["error"]["code"] == "not-found" and "berth pull nosuchimage" in a["error"]["message"], a
     a = s.call(op="create", image="host", options={"memory": "nonsense"})
     assert a["error"]["code"] == "invalid", a
     assert s.call(op="ping")["protocol"] == 1
