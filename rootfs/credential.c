@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "rootfs/credhelper.h"
 
 static void wipe(char **s)
 {
@@ -41,6 +42,14 @@ static int text_ok(const char *s)
 		if ((unsigned char)s[n] < 0x20 || s[n] == 0x7f)
 			return 0;
 	return n <= CREDENTIAL_SECRET_MAX;
+}
+
+int credential_check(const struct credential *c, const char *what, struct err *e)
+{
+	if ((c->user && !text_ok(c->user)) || (c->password && !text_ok(c->password)) ||
+	    (c->identity_token && !text_ok(c->identity_token)) || (c->user && strchr(c->user, ':')))
+		return err_set(e, ERR_CORRUPT, "%s: a user name or secret has control characters or is too long", what);
+	return 0;
 }
 
 /* ---- reading ---- */
@@ -149,9 +158,8 @@ int credential_parse(const char *text, size_t n, const char *registry, const cha
 		r = from_entry(entry, &c, what, e);
 		if (r < 0)
 			return -1;
-		if (r && ((c.user && !text_ok(c.user)) || (c.password && !text_ok(c.password)) ||
-			  (c.identity_token && !text_ok(c.identity_token)) || (c.user && strchr(c.user, ':'))))
-			return err_set(e, ERR_CORRUPT, "%s: the entry of %s has control characters or is too long", what, key);
+		if (r && credential_check(&c, what, e) < 0)
+			return err_wrap(e, "the entry of %.200s", key);
 	}
 	if (r) {
 		*ret = c;
@@ -160,15 +168,79 @@ int credential_parse(const char *text, size_t n, const char *registry, const cha
 	return r;
 }
 
-static int from_file(int fd, const char *registry, const char *what, struct credential *ret, struct err *e)
+int credential_helper(const char *text, size_t n, const char *registry, const char *what, char *ret, size_t size,
+		      struct err *e)
 {
-	autobuf struct buf b = BUF_INIT(CREDENTIAL_FILE_MAX);
-	int r = -1;
+	autojson json_t *doc = json_parse(text, n, CREDENTIAL_FILE_MAX, what, e);
+	json_t *helpers = NULL, *one;
+	const char *name = NULL, *key;
 
-	if (io_read_all(fd, &b, what, e) == 0)
-		r = credential_parse(b.data ? b.data : "", b.len, registry, what, ret, e);
-	if (b.data)
-		explicit_bzero(b.data, b.len);
+	if (!doc)
+		return -1;
+	if (!json_is_object(doc))
+		return err_set(e, ERR_CORRUPT, "%s is not a JSON object", what);
+	if (json_get_obj(doc, "credHelpers", &helpers, what, e) < 0 || json_get_str(doc, "credsStore", &name, what, e) < 0)
+		return -1;
+	json_object_foreach(helpers, key, one) {
+		if (!is_key_of(key, registry))
+			continue;
+		name = json_string_value(one);
+		if (!name)
+			return err_set(e, ERR_CORRUPT, "%s: credHelpers of %.200s is not a string", what, key);
+		break;
+	}
+	if (!name || !*name)
+		return 0;
+	if (strlen(name) >= size)
+		return err_set(e, ERR_CORRUPT, "%s: the name of a credential helper is too long", what);
+	strcpy(ret, name);
+	return 1;
+}
+
+static int read_file(int fd, const char *what, struct buf *b, struct err *e)
+{
+	return io_read_all(fd, b, what, e) < 0 || (!b->data && buf_adds(b, "", e) < 0) ? -1 : 0;
+}
+
+static void wipe_buf(struct buf *b)
+{
+	if (b->data)
+		explicit_bzero(b->data, b->len);
+	buf_release(b);
+}
+
+/* Who can write the file chooses a program that runs as us. */
+static int may_name_programs(int fd, const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "look at %.200s", path);
+	if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & 022))
+		return err_set(e, ERR_DENIED, "%.200s names a credential helper, and others may write it; hint: chown it to "
+			       "yourself, and chmod go-w", path);
+	return 0;
+}
+
+static int from_docker(const char *path, const char *registry, uint64_t helper_ms, struct credential *ret, struct err *e)
+{
+	/* the name under which helpers keep Docker Hub's */
+	const char *server = strcmp(registry, "docker.io") ? registry : "https://index.docker.io/v1/";
+	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct buf b = BUF_INIT(CREDENTIAL_FILE_MAX);
+	char name[CREDHELPER_NAME_MAX * 2] = "";
+	int r;
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, "open %.200s", path);
+	r = read_file(fd, path, &b, e);
+	if (!r)
+		r = credential_helper(b.data, b.len, registry, path, name, sizeof(name), e);
+	if (r > 0)
+		r = may_name_programs(fd, path, e) < 0 ? -1 : credhelper_get(name, server, helper_ms, ret, e);
+	if (!r)
+		r = credential_parse(b.data, b.len, registry, path, ret, e);
+	wipe_buf(&b);
 	return r;
 }
 
@@ -186,27 +258,31 @@ static int open_private(int dir, struct err *e)
 		       "chmod 600, and change the passwords that are in it");
 }
 
-int credential_find(const char *state_dir, const char *docker_config, const char *registry, struct credential *ret,
-		    struct err *e)
+static int from_ours(int dir, const char *registry, struct credential *ret, struct err *e)
+{
+	autoclose int fd = open_private(dir, e);
+	struct buf b = BUF_INIT(CREDENTIAL_FILE_MAX);
+	int r;
+
+	if (fd < 0)
+		return fd == -1 ? -1 : 0;
+	r = read_file(fd, CREDENTIAL_FILE, &b, e);
+	if (!r)
+		r = credential_parse(b.data, b.len, registry, CREDENTIAL_FILE, ret, e);
+	wipe_buf(&b);
+	return r;
+}
+
+int credential_find(const char *state_dir, const char *docker_config, const char *registry, uint64_t helper_ms,
+		    struct credential *ret, struct err *e)
 {
 	autoclose int dir = path_open_private_dir(state_dir, e);
-	autoclose int fd = -1;
-	int r = 0;
+	int r;
 
 	if (dir < 0)
 		return -1;
-	fd = open_private(dir, e);
-	if (fd == -1)
-		return -1;
-	if (fd >= 0)
-		r = from_file(fd, registry, CREDENTIAL_FILE, ret, e);
-	fd_close(&fd);
-	if (r || !docker_config)
-		return r;
-	fd = open(docker_config, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, "open %.200s", docker_config);
-	return from_file(fd, registry, docker_config, ret, e);
+	r = from_ours(dir, registry, ret, e);
+	return r || !docker_config ? r : from_docker(docker_config, registry, helper_ms, ret, e);
 }
 
 /* ---- writing ---- */

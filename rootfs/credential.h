@@ -11,6 +11,7 @@
 #define BERTH_ROOTFS_CREDENTIAL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -28,11 +29,13 @@ void credential_release(struct credential *c);
 
 /*
  * Looks registry ("docker.io", "HOST[:PORT]") up in auth.json of state_dir, then
- * in docker_config (a path, or NULL).  An absent file is no error; one that
- * others may read is ERR_DENIED for ours.  1 found, 0 not, -1.
+ * in docker_config (a path, or NULL): by the credential helper that is named
+ * there, else in the file itself.  An absent file is no error; one that others may
+ * read is ERR_DENIED for ours, and docker's when it names a helper and others may
+ * write it.  helper_ms: what a helper may take.  1 found, 0 not, -1.
  */
-int credential_find(const char *state_dir, const char *docker_config, const char *registry, struct credential *ret,
-		    struct err *e);
+int credential_find(const char *state_dir, const char *docker_config, const char *registry, uint64_t helper_ms,
+		    struct credential *ret, struct err *e);
 /* Stores, or with user NULL removes.  *ret_had: 1 when there was one (may be NULL). */
 int credential_store(const char *state_dir, const char *registry, const char *user, const char *password, int *ret_had,
 		     struct err *e);
@@ -42,5 +45,13 @@ int credential_store(const char *state_dir, const char *registry, const char *us
  */
 int credential_parse(const char *text, size_t n, const char *registry, const char *what, struct credential *ret,
 		     struct err *e);
+/*
+ * The helper such a file names for registry (credHelpers, else credsStore): 1 with
+ * its name in ret, 0 none, -1.  The pure part, too.
+ */
+int credential_helper(const char *text, size_t n, const char *registry, const char *what, char *ret, size_t size,
+		      struct err *e);
+/* ERR_CORRUPT unless all of it can be put into a header. */
+int credential_check(const struct credential *c, const char *what, struct err *e);
 
 #endif

@@ -175,3 +175,26 @@ Test(credential, damaged_files_are_refused)
 		credential_release(&c);
 	}
 }
+
+Test(credential, helpers_are_named_for_one_registry_or_for_all)
+{
+	static const struct { const char *text; int found; const char *name; } rows[] = {
+		{ "{}", 0, NULL }, { "{\"credsStore\":\"\"}", 0, NULL }, { "{\"credsStore\":\"pass\"}", 1, "pass" },
+		{ "{\"credsStore\":\"pass\",\"credHelpers\":{\"a.b\":\"ecr\"}}", 1, "ecr" },
+		{ "{\"credHelpers\":{\"https://a.b/v2/\":\"ecr\"}}", 1, "ecr" },
+		{ "{\"credHelpers\":{\"c.a.b\":\"ecr\",\"a.b.c\":\"ecr\"}}", 0, NULL },
+		{ "{\"credHelpers\":{\"a.b\":7}}", -1, NULL }, { "{\"credHelpers\":7}", -1, NULL },
+		{ "{\"credsStore\":7}", -1, NULL }, { "[]", -1, NULL },
+		{ "{\"credsStore\":\"0123456789\"}", -1, NULL },	/* longer than there is room */
+	};
+	char name[10];
+	struct err e;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++) {
+		cr_expect_eq(credential_helper(rows[i].text, strlen(rows[i].text), "a.b", "test", name, sizeof(name), &e),
+			     rows[i].found, "%s", rows[i].text);
+		if (rows[i].found > 0)
+			cr_expect_str_eq(name, rows[i].name);
+	}
+}
