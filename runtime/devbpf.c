@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -45,49 +46,55 @@ static const struct bpf_insn program[] = {
 	/* 19 */ EXIT,
 };
 
-static int sys_bpf(int cmd, union bpf_attr *attr)
+int devbpf_call(int cmd, union bpf_attr *attr)
 {
 	return (int)syscall(SYS_bpf, cmd, attr, sizeof(*attr));
 }
 
-static int attached(int cgroup_fd)
+size_t devbpf_attached(int cgroup_fd, uint32_t *ids, size_t max)
 {
-	uint32_t ids[4] = { 0 };
 	union bpf_attr a = { 0 };
 
 	a.query.target_fd = (uint32_t)cgroup_fd;
 	a.query.attach_type = BPF_CGROUP_DEVICE;
 	a.query.prog_ids = (uint64_t)(uintptr_t)ids;
-	a.query.prog_cnt = ARRAY_LEN(ids);
-	return sys_bpf(BPF_PROG_QUERY, &a) == 0 && a.query.prog_cnt > 0;
+	a.query.prog_cnt = (uint32_t)max;
+	return devbpf_call(BPF_PROG_QUERY, &a) == 0 ? a.query.prog_cnt : 0;
+}
+
+int devbpf_attach(int cgroup_fd, const struct bpf_insn *insns, size_t n, const char *name, struct err *e)
+{
+	autoclose int prog = -1;
+	union bpf_attr a = { 0 };
+
+	a.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
+	a.insns = (uint64_t)(uintptr_t)insns;
+	a.insn_cnt = (uint32_t)n;
+	a.license = (uint64_t)(uintptr_t)"Apache-2.0";
+	snprintf(a.prog_name, sizeof(a.prog_name), "%s", name);
+	prog = devbpf_call(BPF_PROG_LOAD, &a);
+	if (prog < 0)
+		return err_sys(e, "load the device rules (BPF_PROG_TYPE_CGROUP_DEVICE)");
+	memset(&a, 0, sizeof(a));
+	a.target_fd = (uint32_t)cgroup_fd;
+	a.attach_bpf_fd = (uint32_t)prog;
+	a.attach_type = BPF_CGROUP_DEVICE;
+	a.attach_flags = BPF_F_ALLOW_MULTI;
+	return devbpf_call(BPF_PROG_ATTACH, &a) < 0 ? err_sys(e, "attach the device rules to the cgroup") : 0;
 }
 
 int devbpf_confine(const char *cgroup_path, struct err *e)
 {
 	autoclose int cg = open(cgroup_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	autoclose int prog = -1;
-	union bpf_attr a = { 0 };
+	uint32_t ids[4];
 
 	if (cg < 0)
 		return err_sys(e, "open cgroup %s", cgroup_path);
-	if (attached(cg))
+	if (devbpf_attached(cg, ids, ARRAY_LEN(ids)))
 		return 0;
-	a.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
-	a.insns = (uint64_t)(uintptr_t)program;
-	a.insn_cnt = ARRAY_LEN(program);
-	a.license = (uint64_t)(uintptr_t)"Apache-2.0";
-	memcpy(a.prog_name, "berth_devices", 14);
-	prog = sys_bpf(BPF_PROG_LOAD, &a);
-	if (prog < 0)
-		return err_sys(e, "load the device policy (BPF_PROG_TYPE_CGROUP_DEVICE)");
-	memset(&a, 0, sizeof(a));
-	a.target_fd = (uint32_t)cg;
-	a.attach_bpf_fd = (uint32_t)prog;
-	a.attach_type = BPF_CGROUP_DEVICE;
-	a.attach_flags = BPF_F_ALLOW_MULTI;
-	if (sys_bpf(BPF_PROG_ATTACH, &a) < 0)
-		return err_sys(e, "attach the device policy to cgroup %s", cgroup_path);
-	if (!attached(cg))
+	if (devbpf_attach(cg, program, ARRAY_LEN(program), "berth_devices", e) < 0)
+		return err_wrap(e, "cgroup %s", cgroup_path);
+	if (!devbpf_attached(cg, ids, ARRAY_LEN(ids)))
 		return err_set(e, ERR_UNSUPPORTED, "the device policy of cgroup %s does not read back", cgroup_path);
 	return 0;
 }

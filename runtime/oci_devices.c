@@ -10,11 +10,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "runtime/cgroup.h"
+#include "runtime/devbpf.h"
 #include "runtime/oci_json.h"
 #include "runtime/oci_resources.h"
 
@@ -166,54 +166,28 @@ static size_t compile(const struct rules *l, struct bpf_insn *insns, size_t max)
 	return n;
 }
 
-static int sys_bpf(int cmd, union bpf_attr *attr)
-{
-	return (int)syscall(SYS_bpf, cmd, attr, sizeof(*attr));
-}
-
 static int attach_v2(int cg, const struct bpf_insn *insns, size_t n, struct err *e)
 {
-	autoclose int prog = -1;
 	uint32_t old[16] = { 0 };
-	union bpf_attr a = { 0 };
-	size_t i, had = 0;
+	size_t i, had = devbpf_attached(cg, old, ARRAY_LEN(old));
+	union bpf_attr a;
 
-	a.query.target_fd = (uint32_t)cg;
-	a.query.attach_type = BPF_CGROUP_DEVICE;
-	a.query.prog_ids = (uint64_t)(uintptr_t)old;
-	a.query.prog_cnt = ARRAY_LEN(old);
-	if (sys_bpf(BPF_PROG_QUERY, &a) == 0)
-		had = a.query.prog_cnt;
-	memset(&a, 0, sizeof(a));
-	a.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
-	a.insns = (uint64_t)(uintptr_t)insns;
-	a.insn_cnt = (uint32_t)n;
-	a.license = (uint64_t)(uintptr_t)"Apache-2.0";
-	memcpy(a.prog_name, "berth_oci", 10);
-	prog = sys_bpf(BPF_PROG_LOAD, &a);
-	if (prog < 0)
-		return err_sys(e, "load the device rules (BPF_PROG_TYPE_CGROUP_DEVICE)");
-	memset(&a, 0, sizeof(a));
-	a.target_fd = (uint32_t)cg;
-	a.attach_bpf_fd = (uint32_t)prog;
-	a.attach_type = BPF_CGROUP_DEVICE;
-	a.attach_flags = BPF_F_ALLOW_MULTI;
-	if (sys_bpf(BPF_PROG_ATTACH, &a) < 0)
-		return err_sys(e, "attach the device rules to the container's cgroup");
+	if (devbpf_attach(cg, insns, n, "berth_oci", e) < 0)
+		return -1;
 	/* all attached programs must agree, so the former ones leave after the new one came */
 	for (i = 0; i < had; i++) {
 		autoclose int fd = -1;
 
 		memset(&a, 0, sizeof(a));
 		a.prog_id = old[i];
-		fd = sys_bpf(BPF_PROG_GET_FD_BY_ID, &a);
+		fd = devbpf_call(BPF_PROG_GET_FD_BY_ID, &a);
 		if (fd < 0)
 			return err_sys(e, "find the former device rules");
 		memset(&a, 0, sizeof(a));
 		a.target_fd = (uint32_t)cg;
 		a.attach_bpf_fd = (uint32_t)fd;
 		a.attach_type = BPF_CGROUP_DEVICE;
-		if (sys_bpf(BPF_PROG_DETACH, &a) < 0)
+		if (devbpf_call(BPF_PROG_DETACH, &a) < 0)
 			return err_sys(e, "take the former device rules away");
 	}
 	return 0;
