@@ -90,6 +90,10 @@ int box_send(struct box *b, json_t *request, const int *fds, size_t count, struc
 json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *ret_count, struct err *e);
 /* Both; ret_fd may be NULL. */
 json_t *box_call(struct box *b, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e);
+/* One question to the keeper of the sandbox the request names, consumed; its answer is the reply. */
+int box_answer(struct http_request *rq, json_t *request, struct err *e);
+/* Bytes of the body to a file helper; one that has ended early is no error here (*fd becomes -1): its last word says why. */
+int box_upload(struct http_request *rq, int *fd, const char *data, size_t n, struct err *e);
 
 /* A signal's number of its name or number in JSON, or -1 with e. */
 int api_signal_number(const json_t *v, struct err *e);

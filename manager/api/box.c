@@ -202,3 +202,34 @@ json_t *box_call(struct box *b, json_t *request, const int *fds, size_t count, i
 	}
 	return answer;
 }
+
+int box_answer(struct http_request *rq, json_t *request, struct err *e)
+{
+	json_t *answer = NULL;
+	struct box b;
+
+	if (box_connect(&b, rq, e) == 0)
+		answer = box_call(&b, request, NULL, 0, NULL, e);
+	box_close(&b);
+	json_decref(request);
+	return answer ? http_reply_json(rq, 0, answer, e) : -1;
+}
+
+int box_upload(struct http_request *rq, int *fd, const char *data, size_t n, struct err *e)
+{
+	while (n && *fd >= 0) {
+		ssize_t w = write(*fd, data, n);
+
+		if (w > 0) {
+			data += w;
+			n -= (size_t)w;
+		} else if (errno == EPIPE) {
+			fd_close(fd);
+		} else if (errno != EAGAIN && errno != EINTR) {
+			return err_sys(e, "write to the file helper");
+		} else if (http_wait(rq, *fd, POLLOUT, -1, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}

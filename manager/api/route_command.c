@@ -21,22 +21,9 @@ static json_t *ask_for(struct http_request *rq, const char *op)
 	return json_pack("{s:s,s:s}", "op", op, "command", http_param(rq, "command"));
 }
 
-/* One question, which it consumes, whose answer is the reply. */
-static int call(struct http_request *rq, json_t *ask, struct err *e)
-{
-	json_t *answer = NULL;
-	struct box b;
-
-	if (box_connect(&b, rq, e) == 0)
-		answer = box_call(&b, ask, NULL, 0, NULL, e);
-	box_close(&b);
-	json_decref(ask);
-	return answer ? http_reply_json(rq, 0, answer, e) : -1;
-}
-
 static int get_commands(struct http_request *rq, struct err *e)
 {
-	return call(rq, json_pack("{s:s}", "op", "commands"), e);
+	return box_answer(rq, json_pack("{s:s}", "op", "commands"), e);
 }
 
 static int get_command(struct http_request *rq, struct err *e)
@@ -343,7 +330,7 @@ static int post_signal(struct http_request *rq, struct err *e)
 	ask = ask_for(rq, "signal");
 	json_object_set_new(ask, "signal", json_integer(number));
 	json_object_set_new(ask, "all", json_boolean(json_is_true(json_object_get(body, "all"))));
-	return call(rq, ask, e);
+	return box_answer(rq, ask, e);
 }
 
 static int post_resize(struct http_request *rq, struct err *e)
@@ -351,7 +338,7 @@ static int post_resize(struct http_request *rq, struct err *e)
 	json_t *ask = ask_for(rq, "resize");
 
 	json_object_update(ask, http_json(rq));
-	return call(rq, ask, e);
+	return box_answer(rq, ask, e);
 }
 
 static int get_wait(struct http_request *rq, struct err *e)
@@ -372,7 +359,7 @@ static int get_wait(struct http_request *rq, struct err *e)
 
 static int delete_command(struct http_request *rq, struct err *e)
 {
-	return call(rq, ask_for(rq, "forget"), e);
+	return box_answer(rq, ask_for(rq, "forget"), e);
 }
 
 #define COMMANDS "/v1/sandboxes/{id}/commands"

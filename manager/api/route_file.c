@@ -308,21 +308,7 @@ static int feed_upload(struct http_request *rq, const char *data, size_t n, stru
 {
 	struct transfer *t = http_data(rq);
 
-	while (n && t->pipe_fd >= 0) {
-		ssize_t w = write(t->pipe_fd, data, n);
-
-		if (w > 0) {
-			data += w;
-			n -= (size_t)w;
-		} else if (errno == EPIPE) {
-			fd_close(&t->pipe_fd);	/* it has ended early: its last word says why */
-		} else if (errno != EAGAIN && errno != EINTR) {
-			return err_sys(e, "write to the file helper");
-		} else if (http_wait(rq, t->pipe_fd, POLLOUT, -1, e) < 0) {
-			return -1;
-		}
-	}
-	return 0;
+	return box_upload(rq, &t->pipe_fd, data, n, e);
 }
 
 static int end_upload(struct http_request *rq, struct filecounts *ret, struct err *e)

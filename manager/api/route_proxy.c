@@ -370,28 +370,9 @@ static int begin_put(struct http_request *rq, struct err *e)
 	return transfer_start(t, (const char *[]){ "write", "p", "", t->path, NULL }, 0, e);
 }
 
-static int pump(struct http_request *rq, struct transfer *t, const char *data, size_t n, struct err *e)
-{
-	while (n && t->pipe_fd >= 0) {
-		ssize_t w = write(t->pipe_fd, data, n);
-
-		if (w > 0) {
-			data += w;
-			n -= (size_t)w;
-		} else if (errno == EPIPE) {
-			fd_close(&t->pipe_fd);	/* it has ended early: its last word says why */
-		} else if (errno != EAGAIN && errno != EINTR) {
-			return err_sys(e, "write to the file helper");
-		} else if (http_wait(rq, t->pipe_fd, POLLOUT, -1, e) < 0) {
-			return -1;
-		}
-	}
-	return 0;
-}
-
 static int feed_put(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
-	return pump(rq, http_data(rq), data, n, e);
+	return box_upload(rq, &((struct transfer *)http_data(rq))->pipe_fd, data, n, e);
 }
 
 /* The file is there: its entry. */
@@ -520,7 +501,7 @@ static int write_part(struct http_request *rq, struct transfer *t, const char *p
 	if (r == 1 && S_ISDIR(mode))
 		return err_set(e, ERR_EXISTS, "target exists and is a directory: %.200s", path);
 	if (r < 0 || transfer_start(t, (const char *[]){ "write", "p", "", t->path, NULL }, 0, e) < 0 ||
-	    pump(rq, t, p->data, p->n, e) < 0)
+	    box_upload(rq, &t->pipe_fd, p->data, p->n, e) < 0)
 		return -1;
 	entry = finish_put(t, e);
 	if (!entry)

@@ -16,21 +16,9 @@ static json_t *ask_for(struct http_request *rq, const char *op)
 	return json_pack("{s:s,s:s}", "op", op, "session", http_param(rq, "session"));
 }
 
-static int call(struct http_request *rq, json_t *ask, struct err *e)
-{
-	json_t *answer = NULL;
-	struct box b;
-
-	if (box_connect(&b, rq, e) == 0)
-		answer = box_call(&b, ask, NULL, 0, NULL, e);
-	box_close(&b);
-	json_decref(ask);
-	return answer ? http_reply_json(rq, 0, answer, e) : -1;
-}
-
 static int get_sessions(struct http_request *rq, struct err *e)
 {
-	return call(rq, json_pack("{s:s}", "op", "sessions"), e);
+	return box_answer(rq, json_pack("{s:s}", "op", "sessions"), e);
 }
 
 /* Output is in the answer when it is short text, else in descriptors: stdout's, then stderr's. */
@@ -147,17 +135,17 @@ static int post_signal(struct http_request *rq, struct err *e)
 		return -1;
 	ask = ask_for(rq, "signal");
 	json_object_set_new(ask, "signal", json_integer(number));
-	return call(rq, ask, e);
+	return box_answer(rq, ask, e);
 }
 
 static int post_cancel(struct http_request *rq, struct err *e)
 {
-	return call(rq, ask_for(rq, "sh-cancel"), e);
+	return box_answer(rq, ask_for(rq, "sh-cancel"), e);
 }
 
 static int delete_session(struct http_request *rq, struct err *e)
 {
-	return call(rq, ask_for(rq, "session-close"), e);
+	return box_answer(rq, ask_for(rq, "session-close"), e);
 }
 
 #define SESSIONS "/v1/sandboxes/{id}/sessions"
