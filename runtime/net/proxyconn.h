@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* proxyconn - what the two halves of a connection through the proxy share: its ends and its bytes (proxyconn.c), its question (proxyask.c). */
+#ifndef BERTH_RUNTIME_NET_PROXYCONN_H
+#define BERTH_RUNTIME_NET_PROXYCONN_H
+
+#include "runtime/net/proxy.h"
+
+/* The one line that a connection leaves in the log; a second is no line. */
+void conn_note(struct conn *c, const char *verdict, const char *reason);
+void conn_die(struct conn *c);
+/* Waits for what its state wants. */
+void conn_update(struct conn *c);
+/* Puts bytes on their way to the client. */
+void conn_say(struct conn *c, const char *p, size_t n);
+void conn_socks_say(struct conn *c, unsigned char code);
+void conn_http_say(struct conn *c, const char *status, const char *why, const char *remedy);
+/* Refused by the policy; could not be done; a budget is used up: told to the client, counted, logged. */
+void conn_deny(struct conn *c, const char *why, const char *remedy);
+void conn_fail(struct conn *c, unsigned char socks, const char *status, const char *why);
+void conn_exhausted(struct conn *c, const char *why);
+/* What was said still goes out, then it dies. */
+void conn_ending(struct conn *c);
+/* 1 when no byte is left in the budget: then everything ends. */
+int conn_over_budget(struct conn *c);
+
+/* What came from the client so far. */
+void proxyask_read(struct conn *c);
+/* The next of the addresses that may be gone to. */
+void proxyask_try_next(struct conn *c);
+/* The server's socket is connected, or failed to. */
+void proxyask_connected(struct conn *c);
+
+#endif

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One sandbox's part of the table: its elements, counters and budget, put in, changed and taken back. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "runtime/net/ruleset.h"
+#include "runtime/net/ruleset_sets.h"
+
+/* ---- one sandbox's elements --------------------------------------------------------------------- */
+
+/* Appends a part of a key, padded as registers are. */
+static void part(uint8_t *key, uint32_t *len, const void *p, uint32_t n)
+{
+	memcpy(key + *len, p, n);
+	*len += (n + 3U) & ~3U;
+}
+
+static struct nft_element address_key(const struct netaddr *a, const char *object)
+{
+	struct nft_element el = { .object = object };
+
+	el.key_len = a->family == 4 ? 4 : 16;
+	memcpy(el.key, a->b, el.key_len);
+	return el;
+}
+
+static void one(struct nft *t, int add, int set, const struct nft_element *el)
+{
+	nft_elements(t, add, ruleset_sets[set].name, 0, el, 1);
+}
+
+static void put_identity(struct nft *t, int add, const char *id, const struct link_plan *l, const struct netaddr *a)
+{
+	const struct family *f = &ruleset_families[a->family == 6];
+	char out[80], in[80];
+	struct nft_element source = { 0 }, el;
+	uint8_t mac[6];
+
+	snprintf(out, sizeof(out), "%s-out", id);
+	snprintf(in, sizeof(in), "%s-in", id);
+	link_mac(&l->address, mac);
+	part(source.key, &source.key_len, mac, 6);
+	part(source.key, &source.key_len, a->b, f->len);
+	one(t, add, f->source, &source);
+	el = address_key(a, NULL);
+	one(t, add, f->addr, &el);
+	el = address_key(a, out);
+	one(t, add, f->out, &el);
+	el = address_key(a, in);
+	one(t, add, f->in, &el);
+	el = address_key(a, id);
+	one(t, add, f->quota, &el);
+}
+
+/* Intervals of a set must not overlap: a range within another of the list says nothing new. */
+static int is_covered(const struct netcidr *list, size_t count, size_t i)
+{
+	size_t j;
+
+	for (j = 0; j < count; j++)
+		if (j != i && netcidr_holds(&list[j], &list[i].net) && (list[j].bits != list[i].bits ? list[j].bits < list[i].bits : j < i))
+			return 1;
+	return 0;
+}
+
+static void put_ranges(struct nft *t, int add, const struct link_plan *l, const struct netcidr *list, size_t count, int set4, int set6)
+{
+	size_t i, b;
+
+	for (i = 0; i < count; i++) {
+		const struct netcidr *c = &list[i];
+		const struct netaddr *own = c->net.family == 4 ? &l->address : &l->address6;
+		uint32_t n = c->net.family == 4 ? 4 : 16, end = 0;
+		struct nft_element el = { .has_end = 1 };
+		uint8_t last[16];
+
+		if ((c->net.family == 6 && !l->with6) || is_covered(list, count, i))
+			continue;
+		memcpy(last, c->net.b, 16);
+		for (b = c->bits; b < n * 8; b++)
+			last[b / 8] |= (uint8_t)(0x80 >> b % 8);
+		part(el.key, &el.key_len, own->b, n);
+		part(el.key, &el.key_len, c->net.b, n);
+		part(el.key_end, &end, own->b, n);
+		part(el.key_end, &end, last, n);
+		one(t, add, c->net.family == 4 ? set4 : set6, &el);
+	}
+}
+
+static int is_repeated(const struct netpolicy *p, size_t i)
+{
+	size_t j;
+
+	for (j = 0; j < i; j++)
+		if (netaddr_equal(&p->dns[j].addr, &p->dns[i].addr) && p->dns[j].port == p->dns[i].port)
+			return 1;
+	return 0;
+}
+
+static void put_dns(struct nft *t, int add, const struct link_plan *l, const struct netpolicy *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->dns_count; i++) {
+		const struct netserver *d = &p->dns[i];
+		const struct netaddr *own = d->addr.family == 4 ? &l->address : &l->address6;
+		const uint16_t port = htons(d->port);
+		struct nft_element el = { 0 };
+
+		if ((d->addr.family == 6 && !l->with6) || is_repeated(p, i))
+			continue;
+		part(el.key, &el.key_len, own->b, d->addr.family == 4 ? 4 : 16);
+		part(el.key, &el.key_len, d->addr.b, d->addr.family == 4 ? 4 : 16);
+		part(el.key, &el.key_len, &port, 2);
+		one(t, add, d->addr.family == 4 ? DNS4 : DNS6, &el);
+	}
+}
+
+static void put_port(struct nft *t, int add, const struct netpublish *b, const struct netaddr *to)
+{
+	const uint16_t from = htons(b->host_port), port = htons(b->port);
+	const uint8_t proto = b->udp ? IPPROTO_UDP : IPPROTO_TCP;
+	const struct family *f = &ruleset_families[to->family == 6];
+	struct nft_element el = { 0 };
+
+	if (b->addr.family)
+		part(el.key, &el.key_len, b->addr.b, f->len);
+	part(el.key, &el.key_len, &proto, 1);
+	part(el.key, &el.key_len, &from, 2);
+	part(el.data, &el.data_len, to->b, f->len);
+	part(el.data, &el.data_len, &port, 2);
+	if (!add)
+		el.data_len = 0;
+	one(t, add, b->addr.family ? f->pubip : f->pub, &el);
+}
+
+static void put_ports(struct nft *t, int add, const struct link_plan *l, const struct netpolicy *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->publish_count; i++) {
+		const struct netpublish *b = &p->publish[i];
+
+		if (b->addr.family != 6)
+			put_port(t, add, b, &l->address);
+		if (b->addr.family != 4 && l->with6)
+			put_port(t, add, b, &l->address6);
+	}
+}
+
+static void put_policy(struct nft *t, int add, const struct link_plan *l, const struct netpolicy *p)
+{
+	put_ranges(t, add, l, p->allow_net, p->allow_net_count, ALLOW4, ALLOW6);
+	put_ranges(t, add, l, p->deny_net, p->deny_net_count, DENY4, DENY6);
+	put_dns(t, add, l, p);
+	put_ports(t, add, l, p);
+}
+
+static void put_objects(struct nft *t, int add, const char *id, uint64_t bytes)
+{
+	char out[80], in[80];
+
+	snprintf(out, sizeof(out), "%s-out", id);
+	snprintf(in, sizeof(in), "%s-in", id);
+	nft_counter(t, add, out);
+	nft_counter(t, add, in);
+	nft_quota(t, add, id, bytes);
+}
+
+int ruleset_add(const char *id, const struct link_plan *l, const struct netpolicy *p, struct err *e)
+{
+	struct nft t;
+
+	if (nft_open(&t, l->bridge, e) < 0)
+		return -1;
+	put_objects(&t, 1, id, p->max_bytes);
+	put_identity(&t, 1, id, l, &l->address);
+	if (l->with6)
+		put_identity(&t, 1, id, l, &l->address6);
+	put_policy(&t, 1, l, p);
+	if (nft_commit(&t, e) == 0)
+		return 0;
+	if (e->os_errno == EEXIST && p->publish_count)
+		err_hint(e, "a published port belongs to another sandbox already; berth network ls tells");
+	return -1;
+}
+
+int ruleset_change(const char *id, const struct link_plan *l, const struct netpolicy *old, const struct netpolicy *fresh, struct err *e)
+{
+	struct nft t;
+
+	if (nft_open(&t, l->bridge, e) < 0)
+		return -1;
+	put_policy(&t, 0, l, old);
+	put_policy(&t, 1, l, fresh);
+	nft_quota(&t, 1, id, fresh->max_bytes);
+	return nft_commit(&t, e);
+}
+
+/* ---- taking back --------------------------------------------------------------------------------- */
+
+struct finder {
+	struct nft *t;
+	const struct link_plan *l;
+	const char *set;
+	int by_data;		/* a map of published ports: it is ours when it leads to us */
+};
+
+static int holds(const uint8_t *p, uint32_t n, const struct netaddr *a)
+{
+	uint32_t len = a->family == 4 ? 4 : 16;
+
+	return a->family && n >= len && !memcmp(p, a->b, len);
+}
+
+static void remove_ours(void *ctx, const struct nft_element *el)
+{
+	const struct finder *f = ctx;
+	const uint8_t *p = f->by_data ? el->data : el->key;
+	uint32_t n = f->by_data ? el->data_len : el->key_len;
+	struct nft_element mine = *el;
+	size_t skip = !strncmp(f->set, "src", 3) ? 8 : 0;	/* a hardware address goes before */
+
+	if (n < skip || (!holds(p + skip, n - (uint32_t)skip, &f->l->address) && !holds(p + skip, n - (uint32_t)skip, &f->l->address6)))
+		return;
+	mine.data_len = 0;
+	nft_elements(f->t, 0, f->set, 0, &mine, 1);
+}
+
+/* By looking through every set: for what does not stand as it is recorded. */
+static int search(const char *id, const struct link_plan *l, struct err *e)
+{
+	uint64_t ignored, ignored2;
+	struct err none;
+	struct nft t;
+	int i, r = 0;
+
+	if (nft_open(&t, l->bridge, e) < 0)
+		return -1;
+	for (i = 0; r == 0 && i < SETS; i++) {
+		struct finder f = { &t, l, ruleset_sets[i].name, ruleset_sets[i].data[0] != 0 };
+
+		if (i != SPECIAL4)
+			r = nft_walk(l->bridge, ruleset_sets[i].name, remove_ours, &f, e);
+	}
+	if (r == 0 && nft_read_quota(l->bridge, id, &ignored, &ignored2, &none) == 0)
+		put_objects(&t, 0, id, 0);
+	if (r < 0) {
+		nft_abort(&t);
+		return -1;
+	}
+	return nft_commit(&t, e);
+}
+
+int ruleset_take_back(const char *id, const struct link_plan *l, const struct netpolicy *p, struct err *e)
+{
+	struct nft t;
+	int r = nft_table_is_ours(l->bridge, RULESET_MARK, e);
+
+	if (r != 1)
+		return r;	/* no table, so nothing of anybody's */
+	if (nft_open(&t, l->bridge, e) < 0)
+		return -1;
+	put_policy(&t, 0, l, p);
+	put_identity(&t, 0, id, l, &l->address);
+	if (l->with6)
+		put_identity(&t, 0, id, l, &l->address6);
+	put_objects(&t, 0, id, 0);
+	if (nft_commit(&t, e) == 0)
+		return 0;
+	return search(id, l, e);
+}
+
+int ruleset_read(const char *bridge, const char *id, struct ruleset_counters *ret, struct err *e)
+{
+	char name[80];
+
+	snprintf(name, sizeof(name), "%s-in", id);
+	if (nft_read_counter(bridge, name, &ret->bytes_in, e) < 0)
+		return -1;
+	snprintf(name, sizeof(name), "%s-out", id);
+	if (nft_read_counter(bridge, name, &ret->bytes_out, e) < 0 || nft_read_quota(bridge, id, &ret->limit, &ret->used, e) < 0)
+		return -1;
+	if (ret->limit == INT64_MAX)
+		ret->limit = 0;
+	return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ruleset_sets - the sets and maps that the rules look into and a sandbox's elements stand in; for ruleset*.c only. */
+#ifndef BERTH_RUNTIME_NET_RULESET_SETS_H
+#define BERTH_RUNTIME_NET_RULESET_SETS_H
+
+#include "runtime/net/nft.h"
+
+/* Changes with the rules: a table made by another version is not taken for ours.  The name of an empty chain. */
+#define RULESET_MARK "berth-rules-1"
+
+enum { SRC4, SRC6, ADDR4, ADDR6, OUT4, OUT6, IN4, IN6, QUOTA4, QUOTA6, ALLOW4, ALLOW6, DENY4, DENY6, DNS4, DNS6, PUB4, PUB6, PUBIP4,
+       PUBIP6, SPECIAL4, SETS };
+
+extern const struct nft_set ruleset_sets[SETS];
+
+/* What differs between the families. */
+struct family {
+	uint8_t nfproto;
+	unsigned src, dst, len, words;	/* offsets in the header, length of an address, registers of one */
+	int source, addr, out, in, quota, allow, deny, dns, pub, pubip;
+};
+
+/* IPv4, IPv6 */
+extern const struct family ruleset_families[2];
+
+#endif
