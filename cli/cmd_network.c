@@ -155,6 +155,21 @@ static int pick(void *ctx, const char *id, int kept, const json_t *record)
 	return 0;
 }
 
+/* It does not run: what it has used of its budgets is what it was stopped with. */
+static void add_used(struct network *n, json_t *net)
+{
+	struct err ignored;
+	json_t *used = n->s.kept ? registry_load(&n->s.registry, n->s.id, NETWORK_USED_FILE, &ignored) : NULL, *connections;
+
+	if (!used)
+		return;
+	json_object_set_new(net, "budget", json_pack("{s:O*}", "bytes_used", json_object_get(used, "bytes")));
+	connections = json_object_get(used, "connections");
+	if (connections && !strcmp(text_of(net, "mode"), "egress"))
+		json_object_set(json_object_get(net, "budget"), "connections_used", connections);
+	json_decref(used);
+}
+
 static int inspect(struct network *n, const char *ref, struct err *e)
 {
 	autojson json_t *net = NULL;
@@ -168,6 +183,7 @@ static int inspect(struct network *n, const char *ref, struct err *e)
 		if (registry_list(&n->s.registry, 1, pick, &p, e) < 0)
 			return -1;
 		net = p.found ? p.found : json_object();
+		add_used(n, net);
 	}
 	json_object_set_new(net, "id", json_string(n->s.id));
 	return command_print_json(net, n->json ? JSON_COMPACT : JSON_INDENT(2), e);

@@ -18,6 +18,8 @@
 #include "cli/imageuse.h"
 #include "cli/plan.h"
 #include "cli/runopts.h"
+#include "manager/events.h"
+#include "manager/netevents.h"
 #include "manager/registry.h"
 #include "runtime/attest.h"
 #include "runtime/supervise.h"
@@ -50,6 +52,7 @@ struct run {
 	int keep, json, dry_run, attest;
 	int status_fd;
 	const char *image_ref;
+	struct netevents net_events;
 	struct err *idle_error;
 };
 
@@ -217,11 +220,38 @@ static int report(const struct run *r, const struct verdict *v, struct err *e)
 	return 0;
 }
 
+static void emit(void *ctx, const char *event, json_t *members)
+{
+	struct run *r = ctx;
+
+	events_add(&r->registry, event, r->opts.spec.id, members);
+}
+
+/* The proxy refused something. */
+static void tell_refusals(void *ctx)
+{
+	struct run *r = ctx;
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	if (netevents_notices(&r->net_events, r->sandbox.net.notice_fd, (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000, emit, r) < 0)
+		fd_close(&r->sandbox.net.notice_fd);
+}
+
+/* What is left to tell of the network when the command has ended. */
+static void tell_network(struct run *r, const struct verdict *v)
+{
+	if (r->sandbox.net.notice_fd >= 0)
+		tell_refusals(r);
+	if (v->facts.has_network)
+		netevents_counters(&r->net_events, &v->facts.network, v->facts.network_is_bridge, emit, r);
+}
+
 static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 {
 	struct supervise how = {
 		.signal_fd = supervise_signals(e), .in = STDIN_FILENO, .out = STDOUT_FILENO,
-		.idle = clear_leftovers, .idle_ctx = r,
+		.idle = clear_leftovers, .idle_ctx = r, .notice = tell_refusals, .notice_ctx = r,
 	};
 	struct err second;
 	int result;
@@ -232,6 +262,8 @@ static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 	how.tty_fd = r->tty_fd;
 	if (result == 0)
 		result = supervise_run(&r->sandbox, 1, &how, ret, e);
+	if (result == 0)
+		tell_network(r, ret);
 	if (sandbox_destroy(&r->sandbox, &second) < 0) {
 		registry_abandon(&r->claim);
 		if (result == 0)

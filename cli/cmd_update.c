@@ -22,8 +22,8 @@ static const struct opt options[] = {
 	{ "deny-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may not reach any more; open connections are cut", OPT_DENY_HOST },
 	{ "allow-net", 0, OPT_LIST, "CIDR", "addresses that are not public and may be reached all the same", OPT_ALLOW_NET },
 	{ "deny-net", 0, OPT_LIST, "CIDR", "addresses that may not be reached; open connections are cut", OPT_DENY_NET },
-	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out since its start, or unlimited", OPT_BYTES },
-	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections since its start, or unlimited", OPT_CONNECTIONS },
+	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out since it was created, or unlimited", OPT_BYTES },
+	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections since it was created; bridge: open at once; or unlimited", OPT_CONNECTIONS },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
 

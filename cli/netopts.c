@@ -27,7 +27,7 @@ _Static_assert(ARRAY_LEN(lists) == NETOPTS_LISTS, "one row per list");
 
 static const struct { const char *key, *option; unsigned modes; } budgets[] = {
 	[NETOPTS_BYTES] = { "max_bytes", "network-bytes", BRIDGE | EGRESS },
-	[NETOPTS_CONNECTIONS] = { "max_connections", "network-connections", EGRESS },
+	[NETOPTS_CONNECTIONS] = { "max_connections", "network-connections", BRIDGE | EGRESS },
 };
 _Static_assert(ARRAY_LEN(budgets) == NETOPTS_BUDGETS, "one row per budget");
 

@@ -73,6 +73,19 @@ static json_t *make_record(const struct registry *r, const struct resident *x, c
 			 spec_network_name(x->opts.spec.network));
 }
 
+/* What earlier runs used of the network's budgets. */
+static int load_used(struct registry *r, struct spec *s, struct err *e)
+{
+	autojson json_t *used = registry_load(r, s->id, NETWORK_USED_FILE, e);
+
+	if (!used)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	if (json_get_u64(used, "bytes", &s->net_used_bytes, NETWORK_USED_FILE, e) < 0 ||
+	    json_get_u64(used, "connections", &s->net_used_connections, NETWORK_USED_FILE, e) < 0)
+		return err_wrap(e, "sandbox %s", s->id);
+	return 0;
+}
+
 /* Everything but the claim, which create and start make differently. */
 static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, struct err *e)
 {
@@ -99,6 +112,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
 	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, log_dir };
 	s->net_dir = scratch;
+	if (spec_needs_nethelper(s) && load_used(r, s, e) < 0)
+		return -1;
 	ks.hold_fd = x->image.hold_fd;
 	record = make_record(r, x, image, name);
 	if (!record)

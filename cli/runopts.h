@@ -63,7 +63,7 @@ enum runopts_id {
 	  RUNOPT_PUBLISH }, \
 	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out before the network stops (default: unlimited)", \
 	  RUNOPT_NETWORK_BYTES }, \
-	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections before it stops (default: unlimited)", \
+	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections before it stops; bridge: open at once (default: unlimited)", \
 	  RUNOPT_NETWORK_CONNECTIONS }, \
 	{ "cap-add", 0, OPT_LIST, "CAP", "add a capability, within the sandbox's user namespace", RUNOPT_CAP_ADD }, \
 	{ "cap-drop", 0, OPT_LIST, "CAP", "drop a capability, or ALL", RUNOPT_CAP_DROP }, \

@@ -266,14 +266,15 @@ static void serve_client(struct keeper *k, int i)
 
 /* ---- the loop ---------------------------------------------------------------- */
 
-enum watch_kind { WATCH_LISTEN, WATCH_INIT, WATCH_SIGNAL, WATCH_OOM, WATCH_CLIENT, WATCH_COMMAND, WATCH_INPUT, WATCH_SESSION, WATCH_STATUS };
+enum watch_kind { WATCH_LISTEN, WATCH_INIT, WATCH_SIGNAL, WATCH_OOM, WATCH_CLIENT, WATCH_COMMAND, WATCH_INPUT, WATCH_SESSION, WATCH_STATUS,
+		  WATCH_NETWORK };
 
 struct watch {
 	enum watch_kind kind;
 	int index, which;
 };
 
-#define WATCHES_MAX (4 + KEEPER_CLIENTS + 3 * KEEPER_COMMANDS + 3 * KEEPER_SESSIONS)
+#define WATCHES_MAX (5 + KEEPER_CLIENTS + 3 * KEEPER_COMMANDS + 3 * KEEPER_SESSIONS)
 
 struct watches {
 	struct pollfd p[WATCHES_MAX];
@@ -298,6 +299,7 @@ static void watch_all(struct keeper *k, struct watches *ws)
 	watch(ws, k->signal_fd, WATCH_SIGNAL, 0, 0);
 	watch(ws, k->sandbox.cgroup.oom_fd, WATCH_OOM, 0, 0);
 	watch(ws, k->listen_fd, WATCH_LISTEN, 0, 0);
+	watch(ws, k->sandbox.net.notice_fd, WATCH_NETWORK, 0, 0);
 	for (i = 0; i < KEEPER_COMMANDS; i++) {
 		if (!k->commands[i])
 			continue;
@@ -328,6 +330,8 @@ static int next_timeout(struct keeper *k)
 	if (!at)
 		at = UINT64_MAX;
 	if ((t = keeper_stop_next(k)) && t < at)
+		at = t;
+	if ((t = keeper_network_next(k)) && t < at)
 		at = t;
 	if (k->oom_until_ms)
 		at = now + 5;
@@ -360,6 +364,7 @@ static void serve_deadlines(struct keeper *k)
 			session_deadline(k, &k->sessions[i], now);
 	keeper_idle_check(k, now);
 	keeper_stop_check(k, now);
+	keeper_network_check(k, now);
 }
 
 static void serve_init(struct keeper *k)
@@ -411,6 +416,9 @@ static void serve(struct keeper *k, const struct watch *w)
 	case WATCH_SESSION:
 		if (k->sessions[w->index].name[0])
 			session_read(k, &k->sessions[w->index], w->which);
+		break;
+	case WATCH_NETWORK:
+		keeper_network_notice(k);
 		break;
 	case WATCH_STATUS:
 		if (k->sessions[w->index].name[0])
@@ -489,6 +497,7 @@ static void end(struct keeper *k)
 
 	if (k->stop_reason)
 		keeper_record_stop(k);
+	keeper_network_last(k);
 	if (k->announced)
 		keeper_event(k, "stop", json_pack("{s:s}", "reason", k->stop_reason ? k->stop_reason : "requested"));
 	keeper_journal_end(k);
@@ -499,10 +508,13 @@ static void end(struct keeper *k)
 		if (k->commands[i])
 			keeper_command_remove(k, k->commands[i]);
 	cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
-	if (sandbox_destroy(&k->sandbox, &ignored) < 0)
+	if (sandbox_destroy(&k->sandbox, &ignored) < 0) {
 		registry_abandon(&k->claim);
-	else
+	} else {
+		if (k->announced)
+			keeper_network_save(k);
 		registry_release(k->registry, &k->claim, &ignored);
+	}
 	/* clients wait for this: their connections end when nothing is left, also of who came while we were at it */
 	fd_close(&k->listen_fd);
 	for (i = 0; i < KEEPER_CLIENTS; i++)

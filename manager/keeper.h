@@ -16,6 +16,9 @@
 #include "manager/registry.h"
 #include "runtime/launch.h"
 
+/* In a lasting sandbox's directory: what earlier runs used of its network's budgets, {"bytes", "connections"}. */
+#define NETWORK_USED_FILE "network-used.json"
+
 struct keeper_start {
 	struct registry *registry;
 	struct claim *claim;		/* handed over: the keeper releases it when it ends */

@@ -363,6 +363,7 @@ int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const in
 		return -1;
 	}
 	c->started_ms = keeper_now_ms();
+	keeper_network_begin(k, &c->facts);
 	if (timeout_ms)
 		c->deadline_ms = c->started_ms + timeout_ms;
 	if (master >= 0) {
@@ -464,7 +465,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	c->facts.left_behind = count_leaf(&c->leaf);
 	cgroup_usage(&c->leaf, &c->facts.usage, &ignored);
 	writable_full(k->sandbox.base_fd, &c->facts.disk_full, &ignored);
-	c->facts.network_exhausted = nethelper_exhausted(&k->sandbox.net);
+	keeper_network_end(k, &c->facts);
 	verdict_decide(&c->facts, &c->verdict);
 	c->concluded = 1;
 	c->deadline_ms = c->kill_at_ms = 0;

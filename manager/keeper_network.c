@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "manager/keeper_state.h"
 #include "runtime/netpolicy.h"
@@ -101,10 +102,8 @@ int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut,
 	if (!spec_needs_nethelper(k->spec))
 		return err_set(e, ERR_INVALID, "sandbox %s has the network mode %s, which has no rules; hint: create it with "
 			       "--network egress or bridge", k->spec->id, spec_network_name(k->spec->network));
-	if (k->spec->network == NETWORK_BRIDGE && (json_object_get(rq, "allow_host") || json_object_get(rq, "deny_host") ||
-						   json_object_get(rq, "max_connections")))
-		return err_set(e, ERR_INVALID, "rules by name and connection budgets take --network egress; hint: --allow-net and "
-			       "--deny-net work with a bridge");
+	if (k->spec->network == NETWORK_BRIDGE && (json_object_get(rq, "allow_host") || json_object_get(rq, "deny_host")))
+		return err_set(e, ERR_INVALID, "rules by name take --network egress; hint: --allow-net and --deny-net work with a bridge");
 	fresh = changed(k, rq, e);
 	text = fresh ? json_dumps(fresh, JSON_COMPACT) : NULL;
 	if (!text || nethelper_update(&k->sandbox.net, k->spec, text, ret_cut, e) < 0) {
@@ -116,13 +115,146 @@ int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut,
 	return 0;
 }
 
+static uint64_t budget(struct keeper *k, const char *key)
+{
+	struct err ignored;
+
+	return spec_needs_nethelper(k->spec) ? (uint64_t)json_integer_value(json_object_get(policy_now(k, &ignored), key)) : 0;
+}
+
+/* The budgets and what of them is used, earlier runs included. */
+static json_t *describe(struct keeper *k)
+{
+	json_t *j = nethelper_describe(&k->sandbox.net, k->spec), *b;
+	uint64_t bytes = budget(k, "max_bytes"), connections = budget(k, "max_connections");
+	struct netcounters c;
+	struct err ignored;
+
+	if (!j || nethelper_count(&k->sandbox.net, k->spec, &c, &ignored) <= 0)
+		return j;
+	b = json_pack("{s:I}", "bytes_used", (json_int_t)nethelper_used(&c, k->spec));
+	if (bytes)
+		json_object_set_new(b, "bytes", json_integer((json_int_t)bytes));
+	if (connections)
+		json_object_set_new(b, "connections", json_integer((json_int_t)connections));
+	if (k->spec->network == NETWORK_EGRESS)
+		json_object_set_new(b, "connections_used", json_integer((json_int_t)(k->spec->net_used_connections + c.allowed)));
+	json_object_set_new(j, "budget", b);
+	return j;
+}
+
 void keeper_network_describe(struct keeper *k, json_t *answer)
 {
-	json_t *j = nethelper_describe(&k->sandbox.net, k->spec);
+	json_t *j = describe(k);
 
 	if (j)
 		json_object_set_new(answer, "network", j);
 }
+
+/* ---- counters, events, verdicts ------------------------------------------------------- */
+
+static void emit(void *ctx, const char *event, json_t *members)
+{
+	keeper_event(ctx, event, members);
+}
+
+static void save(struct keeper *k, const struct netcounters *c)
+{
+	autojson json_t *j = json_pack("{s:I,s:I}", "bytes", (json_int_t)nethelper_used(c, k->spec), "connections",
+				       (json_int_t)(k->spec->net_used_connections + c->allowed));
+	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	struct err ignored;
+	autoclose int dir = text ? registry_keep_dir(k->registry, k->claim.id, &ignored) : -1;
+
+	/* not to the disk: that could take seconds, and a host that crashes loses more than this */
+	if (dir >= 0 && io_replace_file(dir, NETWORK_USED_FILE, text, strlen(text), 0600, 0, &ignored) == 0)
+		k->net_saved_bytes = nethelper_used(c, k->spec);
+}
+
+static int has_budget(struct keeper *k)
+{
+	return budget(k, "max_bytes") || budget(k, "max_connections");
+}
+
+static int look(struct keeper *k, struct netcounters *ret)
+{
+	struct err ignored;
+
+	k->net_looked_ms = keeper_now_ms();
+	if (nethelper_count(&k->sandbox.net, k->spec, ret, &ignored) <= 0)
+		return 0;
+	netevents_counters(&k->net_events, ret, k->sandbox.net.bridge, emit, k);
+	if (has_budget(k) && nethelper_used(ret, k->spec) != k->net_saved_bytes)
+		save(k, ret);
+	return 1;
+}
+
+void keeper_network_begin(struct keeper *k, struct verdict_facts *f)
+{
+	struct err ignored;
+
+	if (k->sandbox.net.bridge)
+		nethelper_count(&k->sandbox.net, k->spec, &f->network, &ignored);
+}
+
+void keeper_network_end(struct keeper *k, struct verdict_facts *f)
+{
+	struct netcounters c;
+	struct err ignored;
+
+	if (nethelper_count(&k->sandbox.net, k->spec, &c, &ignored) > 0)
+		f->network_exhausted = c.exhausted || c.over > f->network.over;
+}
+
+void keeper_network_notice(struct keeper *k)
+{
+	struct nethelper *h = &k->sandbox.net;
+	struct netcounters c;
+
+	if (netevents_notices(&k->net_events, h->notice_fd, keeper_now_ms(), emit, k) < 0) {
+		fd_close(&h->notice_fd);
+		keeper_event(k, "network-failed", json_pack("{s:s}", "reason", "its proxy ended, and nothing passes any more"));
+	}
+	look(k, &c);
+}
+
+#define LOOK_MS 1000		/* while something runs */
+#define LOOK_IDLE_MS 10000
+
+uint64_t keeper_network_next(struct keeper *k)
+{
+	uint64_t now = keeper_now_ms();
+
+	if (!k->sandbox.net.bridge && !(k->sandbox.net.counters && has_budget(k)))
+		return 0;
+	return k->net_looked_ms + (now - k->busy_ms < LOOK_IDLE_MS ? LOOK_MS : LOOK_IDLE_MS);
+}
+
+void keeper_network_check(struct keeper *k, uint64_t now)
+{
+	struct netcounters c;
+	uint64_t at = keeper_network_next(k);
+
+	if (at && now >= at)
+		look(k, &c);
+}
+
+void keeper_network_last(struct keeper *k)
+{
+	struct netcounters c;
+
+	if (k->sandbox.net.notice_fd >= 0)
+		netevents_notices(&k->net_events, k->sandbox.net.notice_fd, keeper_now_ms(), emit, k);
+	look(k, &c);
+}
+
+void keeper_network_save(struct keeper *k)
+{
+	if (spec_needs_nethelper(k->spec))
+		save(k, &k->sandbox.net.last);
+}
+
+/* ---- requests -------------------------------------------------------------------------- */
 
 int keeper_network_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
 {
@@ -131,7 +263,7 @@ int keeper_network_op(struct keeper *k, int client, const char *op, const json_t
 	(void)rq;
 	if (strcmp(op, "network"))
 		return 1;
-	j = nethelper_describe(&k->sandbox.net, k->spec);
+	j = describe(k);
 	if (spec_needs_nethelper(k->spec) && !(policy = policy_now(k, e))) {
 		json_decref(j);
 		return -1;

@@ -403,6 +403,7 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 	keep_text(s, text, n);
 	s->client = client;
 	s->started_ms = keeper_now_ms();
+	keeper_network_begin(k, &s->facts);
 	s->deadline_ms = timeout_ms ? s->started_ms + timeout_ms : 0;
 	s->probe_ms = s->started_ms + PROBE_MS;
 	s->seen_bytes = s->out[0].total;
@@ -511,7 +512,7 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 	s->facts.left_behind = (uint32_t)(n > s->baseline_count + (s->baseline_count ? 0 : 1) ?
 					  n - s->baseline_count - (s->baseline_count ? 0 : 1) : 0);
 	writable_full(k->sandbox.base_fd, &s->facts.disk_full, &ignored);
-	s->facts.network_exhausted = nethelper_exhausted(&k->sandbox.net);
+	keeper_network_end(k, &s->facts);
 	verdict_decide(&s->facts, &v);
 	s->busy = 0;
 	s->deadline_ms = s->escalate_ms = 0;

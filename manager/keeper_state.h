@@ -9,6 +9,7 @@
 
 #include "manager/keeper.h"
 #include "manager/keeper_log.h"
+#include "manager/netevents.h"
 #include "manager/policy.h"
 #include "manager/ring.h"
 #include "manager/wire.h"
@@ -126,6 +127,8 @@ struct keeper {
 	int idle_cpu_busy;		/* the last look at the CPU time saw work */
 	int limits_changed;
 	json_t *net_policy;		/* as it is now; NULL: as the spec has it */
+	struct netevents net_events;
+	uint64_t net_looked_ms, net_saved_bytes;	/* the last look at its counters, what was written down then */
 	struct cgroup_limits limits;	/* once changed: instead of the spec's */
 	struct policy *policy;		/* of the command policy; NULL: not read yet */
 	struct stat policy_file;	/* that it was read from */
@@ -207,6 +210,18 @@ int keeper_network_op(struct keeper *k, int client, const char *op, const json_t
 /* The part of an update that concerns the network: all of it or nothing. */
 int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut, struct err *e);
 void keeper_network_describe(struct keeper *k, json_t *answer);
+/* A command begins, a command has ended: whether it met a limit of the network. */
+void keeper_network_begin(struct keeper *k, struct verdict_facts *f);
+void keeper_network_end(struct keeper *k, struct verdict_facts *f);
+/* The proxy has refused something. */
+void keeper_network_notice(struct keeper *k);
+/* When the counters are looked at next; 0: never. */
+uint64_t keeper_network_next(struct keeper *k);
+void keeper_network_check(struct keeper *k, uint64_t now);
+/* It stops: what was not told yet. */
+void keeper_network_last(struct keeper *k);
+/* What of the budgets is used, to stay with the sandbox; once its network has ended. */
+void keeper_network_save(struct keeper *k);
 
 /* keeper_follow.c */
 int keeper_follow_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);

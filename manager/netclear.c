@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "manager/keeper.h"
 #include "runtime/nethelper.h"
 
 #define NETWORK_DIR "network"
@@ -19,16 +20,34 @@ static char *place(const struct registry *r)
 	return policy ? json_dumps(policy, JSON_COMPACT) : NULL;
 }
 
+/* A sandbox that lasts keeps what it has used of its budget, however its keeper ended. */
+static int save_used(struct registry *r, const char *id, const json_t *told, struct err *e)
+{
+	autojson json_t *j = NULL;
+	uint64_t bytes = 0;
+	int got = json_get_u64(told, "used_bytes", &bytes, "answer of the network helper", e);
+
+	if (got < 1 || faccessat(r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return got < 0 ? -1 : 0;
+	j = json_pack("{s:I}", "bytes", (json_int_t)bytes);
+	return j ? registry_save(r, id, NETWORK_USED_FILE, j, e) : err_nomem(e);
+}
+
 int netclear_one(struct registry *r, const char *id, struct err *e)
 {
 	autofree char *policy = NULL;
+	autojson json_t *told = NULL;
 	char path[100];
 
 	snprintf(path, sizeof(path), NETWORK_DIR "/%s.json", id);
 	if (faccessat(r->state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	policy = place(r);
-	return policy ? nethelper_bridge("bridge-down", id, "", policy, NULL, e) : err_nomem(e);
+	if (!policy)
+		return err_nomem(e);
+	if (nethelper_bridge("bridge-down", id, "", policy, &told, e) < 0)
+		return -1;
+	return save_used(r, id, told, e);
 }
 
 int netclear_all(struct registry *r, unsigned *ret_cleared, struct err *e)

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/program.h"
 #include "runtime/fdpass.h"
+#include "runtime/netcount.h"
 
 #define ANSWER_MS 30000		/* to set up; a loaded host is slow */
 #define UPDATE_MS 5000
@@ -25,7 +26,7 @@
 void nethelper_init(struct nethelper *h)
 {
 	memset(h, 0, sizeof(*h));
-	h->sock = -1;
+	h->sock = h->notice_fd = -1;
 }
 
 /* What it is to do, as a sealed file in memory. */
@@ -167,13 +168,14 @@ static int make_file(const char *dir, const char *name, struct err *e)
 int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e)
 {
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
-	autoclose int job_fd = -1, counters = -1, log = -1, old = -1;
-	int fds[NETHELPER_FDS];
+	autoclose int job_fd = -1, counters = -1, log = -1, old = -1, notice = -1;
+	int fds[NETHELPER_FDS], sv[2];
 	int egress = s->network == NETWORK_EGRESS;
 
 	/* an id of the sandbox's own range, which nobody else on the host has, and which the image does not use */
-	if (buf_addf(&job, e, "{\"id\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":\"%s\",\"policy\":%s}", s->id,
-		     s->id_base + SPEC_IDS - 1, s->hostname, s->net_dir ? s->net_dir : "", s->net_policy) < 0)
+	if (buf_addf(&job, e, "{\"id\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":\"%s\",\"used_bytes\":%llu,\"used_connections\":%llu,"
+		     "\"policy\":%s}", s->id, s->id_base + SPEC_IDS - 1, s->hostname, s->net_dir ? s->net_dir : "",
+		     (unsigned long long)s->net_used_bytes, (unsigned long long)s->net_used_connections, s->net_policy) < 0)
 		return -1;
 	if (!egress && (make_file(s->net_dir, "resolv.conf", e) < 0 || make_file(s->net_dir, "hosts", e) < 0))
 		return -1;
@@ -184,11 +186,18 @@ int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, con
 	if (egress && log_dir && ((log = open_log(log_dir, NETHELPER_LOG_NAME, e)) < 0 ||
 				  (old = open_log(log_dir, NETHELPER_LOG_OLD_NAME, e)) < 0))
 		return -1;
+	if (egress && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) < 0)
+		return err_sys(e, "make the socket of the network helper");
+	if (egress) {
+		h->notice_fd = sv[0];
+		notice = sv[1];
+	}
 	fds[NETHELPER_NETNS] = netns_fd;
 	fds[NETHELPER_JOB] = job_fd;
 	fds[NETHELPER_COUNTERS] = counters;
 	fds[NETHELPER_LOG] = log;
 	fds[NETHELPER_LOG_OLD] = old;
+	fds[NETHELPER_NOTICE] = notice;
 	return spawn(h, egress ? "egress" : "bridge", fds, e);
 }
 
@@ -196,9 +205,9 @@ int nethelper_ready(struct nethelper *h, struct err *e)
 {
 	if (!h->pid)
 		return 0;
-	if (answer(h, ANSWER_MS, NULL, e) < 0)
+	if (answer(h, ANSWER_MS, &h->told, e) < 0)
 		return err_wrap(e, "network");
-	if (!h->counters)
+	if (!h->counters && !json_is_true(json_object_get(h->told, "loopback")))
 		reap(h, 0);	/* bridge: all is made */
 	return 0;
 }
@@ -229,11 +238,13 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 static int call(const char *verb, const char *job, int soon, json_t **ret_answer, struct err *e)
 {
 	autoclose int job_fd = job_file(job, e);
-	int fds[NETHELPER_FDS] = { -1, -1, -1, -1, -1, -1, -1, -1, -1 };
+	int fds[NETHELPER_FDS], i;
 	struct nethelper h;
 	int r;
 
 	nethelper_init(&h);
+	for (i = 0; i < NETHELPER_FDS; i++)
+		fds[i] = -1;
 	if (job_fd < 0)
 		return -1;
 	fds[NETHELPER_JOB] = job_fd;
@@ -264,11 +275,15 @@ int nethelper_bridge(const char *verb, const char *id, const char *extra, const 
 	return bridge_job(&job, id, extra, policy, e) < 0 ? -1 : call(verb, job.data, 0, ret_answer, e);
 }
 
-static int leave_bridge(const struct spec *s, struct err *e)
+static int leave_bridge(struct nethelper *h, const struct spec *s, struct err *e)
 {
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
+	autojson json_t *told = NULL;
 
-	return bridge_job(&job, s->id, "", s->net_policy, e) < 0 ? -1 : call("bridge-down", job.data, 1, NULL, e);
+	if (bridge_job(&job, s->id, "", s->net_policy, e) < 0 || call("bridge-down", job.data, 1, &told, e) < 0 ||
+	    json_get_u64(told, "bytes_in", &h->last.bytes_in, "answer of the network helper", e) < 0)
+		return -1;
+	return json_get_u64(told, "bytes_out", &h->last.bytes_out, "answer of the network helper", e) < 0 ? -1 : 0;
 }
 
 int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
@@ -276,11 +291,16 @@ int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
 	int r = 0;
 
 	reap(h, SIGKILL);
-	if (h->counters)
+	fd_close(&h->notice_fd);
+	if (h->counters) {
+		h->last = *h->counters;
 		munmap(h->counters, sizeof(*h->counters));
+	}
 	h->counters = NULL;
 	if (h->bridge)
-		r = leave_bridge(s, e);
+		r = leave_bridge(h, s, e);
+	json_decref(h->told);
+	h->told = NULL;
 	if (r == 0)
 		h->bridge = 0;
 	return r;
@@ -293,37 +313,64 @@ static int is_zombie(pid_t pid)
 	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid == pid;
 }
 
-int nethelper_exhausted(const struct nethelper *h)
+int nethelper_count(const struct nethelper *h, const struct spec *s, struct netcounters *ret, struct err *e)
 {
-	return h->counters && h->counters->exhausted;
+	const char *table = json_string_value(json_object_get(h->told, "bridge"));
+	struct netcount n;
+
+	if (h->counters) {
+		*ret = *h->counters;
+		return 1;
+	}
+	if (!h->bridge || !table)
+		return 0;
+	if (netcount_read(table, s->id, &n, e) < 0)
+		return -1;
+	*ret = (struct netcounters){ .denied = n.refused, .bytes_in = n.bytes_in, .bytes_out = n.bytes_out, .over = n.over,
+				     .exhausted = (uint64_t)n.exhausted };
+	return 1;
+}
+
+uint64_t nethelper_used(const struct netcounters *c, const struct spec *s)
+{
+	return s->net_used_bytes + c->bytes_in + c->bytes_out;
+}
+
+static void describe_counts(json_t *j, const struct nethelper *h, const struct netcounters *c)
+{
+	const struct { const char *key; uint64_t v; int bridge, egress; } rows[] = {
+		{ "requests", c->requests, 0, 1 }, { "allowed", c->allowed, 0, 1 }, { "denied", c->denied, 1, 1 },
+		{ "failed", c->failed, 0, 1 }, { "over_limit", c->over, 1, 0 }, { "bytes_in", c->bytes_in, 1, 1 },
+		{ "bytes_out", c->bytes_out, 1, 1 }, { "open", c->open, 0, 1 }, { "cut", c->cut, 0, 1 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++)
+		if (h->bridge ? rows[i].bridge : rows[i].egress)
+			json_object_set_new(j, rows[i].key, json_integer((json_int_t)rows[i].v));
+	json_object_set_new(j, "budget_exhausted", json_boolean(c->exhausted != 0));
 }
 
 json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
 {
-	const struct netcounters *c = h->counters;
 	json_t *j = json_object();
-	autojson json_t *told = NULL;
+	struct netcounters c;
 	struct err e;
+	int got;
 
 	if (!j)
 		return NULL;
 	json_object_set_new(j, "mode", json_string(spec_network_name(s->network)));
-	if (h->bridge && nethelper_bridge("bridge-describe", s->id, "", s->net_policy, &told, &e) == 0)
-		json_object_update(j, told);
-	else if (h->bridge)
+	if (h->bridge && h->told)
+		json_object_update(j, h->told);
+	got = nethelper_count(h, s, &c, &e);
+	if (got > 0)
+		describe_counts(j, h, &c);
+	else if (got < 0)
 		json_object_set_new(j, "error", json_string(e.msg));
-	if (c) {
-		const struct { const char *key; uint64_t v; } rows[] = {
-			{ "requests", c->requests }, { "allowed", c->allowed }, { "denied", c->denied }, { "failed", c->failed },
-			{ "bytes_in", c->bytes_in }, { "bytes_out", c->bytes_out }, { "open", c->open }, { "cut", c->cut },
-		};
-		size_t i;
-
-		for (i = 0; i < ARRAY_LEN(rows); i++)
-			json_object_set_new(j, rows[i].key, json_integer((json_int_t)rows[i].v));
-		/* a proxy that has died lets nothing through: fail closed, and say so */
-		json_object_set_new(j, "proxy", json_string(kill(h->pid, 0) == 0 && !is_zombie(h->pid) ? "running" : "gone"));
-		json_object_set_new(j, "budget_exhausted", json_boolean(c->exhausted != 0));
-	}
+	/* a proxy that has died lets nothing through: fail closed, and say so */
+	if (h->pid)
+		json_object_set_new(j, h->counters ? "proxy" : "loopback",
+				    json_string(kill(h->pid, 0) == 0 && !is_zombie(h->pid) ? "running" : "gone"));
 	return j;
 }

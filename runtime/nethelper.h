@@ -6,10 +6,12 @@
  * path of a sandbox without a network.  It is started once the sandbox's network
  * namespace exists and before anything of the image is looked at; its answer is
  * waited for.  The one of egress stays, as the sandbox's proxy, and dies with us;
- * the one of bridge ends when all is made.
+ * the one of bridge ends when all is made, unless ports are published on the
+ * host's loopback: then it stays and leads them to the sandbox (net/forward.h).
  *
  * Its descriptors: 3 the socket to us, 4 the sandbox's network namespace, 5 what
- * it is to do (JSON), 6 the counters, 7 and 8 the two halves of the log.
+ * it is to do (JSON), 6 the counters, 7 and 8 the two halves of the log, 9 the socket
+ * for notices: what the proxy refused, as the line of the log.
  */
 #ifndef BERTH_RUNTIME_NETHELPER_H
 #define BERTH_RUNTIME_NETHELPER_H
@@ -22,27 +24,37 @@
 #include "base/json.h"
 #include "runtime/spec.h"
 
-enum { NETHELPER_SOCK = 3, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_COUNTERS, NETHELPER_LOG, NETHELPER_LOG_OLD, NETHELPER_FDS };
+enum { NETHELPER_SOCK = 3, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_COUNTERS, NETHELPER_LOG, NETHELPER_LOG_OLD, NETHELPER_NOTICE,
+       NETHELPER_FDS };
 
 #define NETHELPER_PROGRAM "berth-net"
 #define NETHELPER_LOG_NAME "network.log"
 #define NETHELPER_LOG_OLD_NAME "network.log.1"
 #define NETHELPER_PACKET_MAX 65536
+#define NETHELPER_NOTICE_MAX 4096
 #define NETHELPER_PROXY_PORT 3128	/* in the sandbox, on 127.0.0.1: HTTP and SOCKS5 */
 
-/* Shared memory, written by the proxy alone; no decision of ours depends on it. */
+/*
+ * What the network of a sandbox has done since it started.  Of egress it is shared
+ * memory, written by the proxy alone, and no decision of ours depends on it; of a
+ * bridge it is what the kernel has counted.
+ */
 struct netcounters {
 	uint64_t requests, allowed, denied, failed;
 	uint64_t bytes_in, bytes_out;	/* to the sandbox, from it */
 	uint64_t open, cut;		/* connections now; cut by a change of policy */
 	uint64_t exhausted;		/* a budget was used up */
+	uint64_t over;			/* bridge: connections refused by their limit */
 };
 
 struct nethelper {
 	pid_t pid;			/* 0: none */
 	int sock;
+	int notice_fd;			/* egress: what was refused, a packet each (NETHELPER_NOTICE_MAX); else -1 */
 	struct netcounters *counters;	/* egress, else NULL */
 	int bridge;			/* there is something to take back */
+	json_t *told;			/* bridge: its addresses, for nethelper_describe() */
+	struct netcounters last;	/* once it was stopped */
 };
 
 void nethelper_init(struct nethelper *h);
@@ -56,8 +68,10 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e);
 /* {"mode":..., counters}: a new reference. */
 json_t *nethelper_describe(const struct nethelper *h, const struct spec *s);
-/* How much of its budget is used up, for verdicts: 1 when nothing passes any more. */
-int nethelper_exhausted(const struct nethelper *h);
+/* What it counted so far: 1; 0 when this network is not counted.  -1 when the kernel does not tell. */
+int nethelper_count(const struct nethelper *h, const struct spec *s, struct netcounters *ret, struct err *e);
+/* Bytes of the budget that are spent, those of earlier runs of the sandbox included (spec.net_used_bytes). */
+uint64_t nethelper_used(const struct netcounters *c, const struct spec *s);
 /*
  * Runs berth-net VERB with job (JSON text) and waits; ret_answer, when not NULL,
  * gets what it says (a new reference).

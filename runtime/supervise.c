@@ -18,7 +18,7 @@
 #include "runtime/tty.h"
 #include "runtime/writable.h"
 
-enum { POLL_SOCK, POLL_SIGNAL, POLL_OOM, POLL_TTY, POLL_COUNT = POLL_TTY + TTY_POLLS };
+enum { POLL_SOCK, POLL_SIGNAL, POLL_OOM, POLL_NETWORK, POLL_TTY, POLL_COUNT = POLL_TTY + TTY_POLLS };
 
 #define OOM_WAIT_MS 50
 
@@ -214,6 +214,7 @@ static int loop(struct run *r, struct err *e)
 		p[POLL_SOCK] = (struct pollfd){ .fd = r->sb->sock, .events = POLLIN };
 		p[POLL_SIGNAL] = (struct pollfd){ .fd = r->how->signal_fd, .events = POLLIN };
 		p[POLL_OOM] = (struct pollfd){ .fd = r->sb->cgroup.oom_fd, .events = POLLIN };
+		p[POLL_NETWORK] = (struct pollfd){ .fd = r->how->notice ? r->sb->net.notice_fd : -1, .events = POLLIN };
 		if (r->sb->spec->tty) {
 			tty_polls(r->tty, p + POLL_TTY);
 			n = POLL_COUNT;
@@ -227,6 +228,8 @@ static int loop(struct run *r, struct err *e)
 			return -1;
 		if (r->sb->spec->tty && tty_move(r->tty, p + POLL_TTY, e) < 0)
 			return -1;
+		if (p[POLL_NETWORK].revents)
+			r->how->notice(r->how->notice_ctx);
 		if (p[POLL_SOCK].revents && serve_reply(r, e) < 0)
 			return -1;
 		if (r->done)
@@ -264,6 +267,19 @@ static int end_by_kill(struct run *r, struct err *e)
 	return cgroup_usage(&r->sb->cgroup, &r->facts.usage, e);
 }
 
+/* The kernel's and the proxy's counters still stand; a limit of connections that was met counts as a budget that was. */
+static int count_network(struct run *r, struct err *e)
+{
+	struct verdict_facts *f = &r->facts;
+
+	f->has_network = nethelper_count(&r->sb->net, r->sb->spec, &f->network, e);
+	if (f->has_network < 0)
+		return -1;
+	f->network_is_bridge = r->sb->net.bridge;
+	f->network_exhausted = f->has_network && (f->network.exhausted || f->network.over);
+	return 0;
+}
+
 static int conclude(struct run *r, struct verdict *ret, struct err *e)
 {
 	uint64_t now = now_ms();
@@ -279,11 +295,8 @@ static int conclude(struct run *r, struct verdict *ret, struct err *e)
 	}
 	if (writable_full(r->sb->base_fd, &r->facts.disk_full, e) < 0)
 		return -1;
-	if (r->sb->net.counters) {
-		r->facts.has_network = 1;
-		r->facts.network = *r->sb->net.counters;
-		r->facts.network_exhausted = r->facts.network.exhausted != 0;
-	}
+	if (count_network(r, e) < 0)
+		return -1;
 	verdict_decide(&r->facts, ret);
 	return 0;
 }

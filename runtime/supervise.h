@@ -22,6 +22,9 @@ struct supervise {
 	/* called once, while the sandbox sets itself up on another CPU: work that may wait until then */
 	void (*idle)(void *ctx);
 	void *idle_ctx;
+	/* called when the sandbox's proxy has something to tell (sandbox.net.notice_fd); closes it when there is no more */
+	void (*notice)(void *ctx);
+	void *notice_ctx;
 };
 
 /*

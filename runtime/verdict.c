@@ -71,8 +71,12 @@ static const char *signal_name(uint32_t n)
 	return s ? s : "unknown";
 }
 
-static int add_network(const struct netcounters *n, struct buf *out, struct err *e)
+static int add_network(const struct netcounters *n, int is_bridge, struct buf *out, struct err *e)
 {
+	if (is_bridge)
+		return buf_addf(out, e, ",\"network\":{\"denied\":%" PRIu64 ",\"over_limit\":%" PRIu64 ",\"bytes_in\":%" PRIu64
+				",\"bytes_out\":%" PRIu64 ",\"budget_exhausted\":%s}", n->denied, n->over, n->bytes_in, n->bytes_out,
+				n->exhausted ? "true" : "false");
 	return buf_addf(out, e, ",\"network\":{\"requests\":%" PRIu64 ",\"allowed\":%" PRIu64 ",\"denied\":%" PRIu64
 			",\"failed\":%" PRIu64 ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64 ",\"budget_exhausted\":%s}",
 			n->requests, n->allowed, n->denied, n->failed, n->bytes_in, n->bytes_out, n->exhausted ? "true" : "false");
@@ -97,7 +101,7 @@ int verdict_json(const struct verdict *v, struct buf *out, struct err *e)
 			u->memory_peak_bytes, u->read_bytes, u->write_bytes, u->oom_kills, u->pids_events,
 			f->disk_full ? "true" : "false", f->left_behind) < 0)
 		return -1;
-	if (f->has_network && add_network(&f->network, out, e) < 0)
+	if (f->has_network && add_network(&f->network, f->network_is_bridge, out, e) < 0)
 		return -1;
 	return buf_adds(out, "}", e);
 }

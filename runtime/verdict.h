@@ -47,6 +47,7 @@ struct verdict_facts {
 	int disk_full;
 	int network_exhausted;	/* a budget of bytes or connections */
 	int has_network;		/* network tells of the whole sandbox */
+	int network_is_bridge;	/* it counts packets, not requests */
 	struct netcounters network;
 	uint32_t left_behind;	/* processes alive when the leader ended */
 	uint64_t wall_ms;

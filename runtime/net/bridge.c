@@ -13,9 +13,11 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "runtime/net/forward.h"
 #include "runtime/net/names.h"
 #include "runtime/net/pool.h"
 #include "runtime/net/ruleset.h"
+#include "runtime/netcount.h"
 #include "runtime/nethelper.h"
 
 struct bridge {
@@ -25,6 +27,7 @@ struct bridge {
 	struct netpolicy policy;
 	struct link_plan link;
 	struct pool pool;
+	uint64_t used_before;		/* of the byte budget, by earlier runs */
 };
 
 static void answer(const json_t *j)
@@ -72,7 +75,7 @@ static int load(struct bridge *b, const json_t *job, struct err *e)
 	b->id = b->files = "";
 	b->hostname = "sandbox";
 	if (json_get_str(job, "id", &b->id, "job", e) < 0 || json_get_str(job, "files", &b->files, "job", e) < 0 ||
-	    json_get_str(job, "hostname", &b->hostname, "job", e) < 0 ||
+	    json_get_str(job, "hostname", &b->hostname, "job", e) < 0 || json_get_u64(job, "used_bytes", &b->used_before, "job", e) < 0 ||
 	    json_get_obj(job, "policy", &b->policy_json, "job", e) < 1 ||
 	    json_get_obj(b->policy_json, "bridge", &place, "job", e) < 1 || json_get_str(place, "name", &b->name, "job", e) < 1 ||
 	    json_get_str(place, "dir", &b->dir, "job", e) < 1 || json_get_bool(place, "forwarding", &b->forwarding, "job", e) < 0)
@@ -151,11 +154,21 @@ static json_t *settled(const json_t *policy, const struct netpolicy *p)
 static json_t *make_record(const struct bridge *b, uint64_t number)
 {
 	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
-	json_t *j = json_pack("{s:s,s:I,s:s,s:s,s:s,s:s,s:b,s:o}", "id", b->id, "number", (json_int_t)number, "bridge", b->name, "port",
+	json_t *j = json_pack("{s:s,s:I,s:s,s:s,s:s,s:s,s:b,s:I,s:o}", "id", b->id, "number", (json_int_t)number, "bridge", b->name, "port",
 			      b->link.port, "address", netaddr_text(&b->link.address, v4), "address6",
-			      b->link.with6 ? netaddr_text(&b->link.address6, v6) : "", "route6", b->link.route6, "policy", settled(b->policy_json, &b->policy));
+			      b->link.with6 ? netaddr_text(&b->link.address6, v6) : "", "route6", b->link.route6, "used_bytes",
+			      (json_int_t)b->used_before, "policy", settled(b->policy_json, &b->policy));
 
 	return j;
+}
+
+/* For whoever asks while it lives; loopback: we stay. */
+static json_t *describe(const struct bridge *b, int loopback)
+{
+	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
+
+	return json_pack("{s:s,s:s,s:s,s:s,s:b,s:b}", "bridge", b->name, "port", b->link.port, "address", netaddr_text(&b->link.address, v4),
+			 "address6", b->link.with6 ? netaddr_text(&b->link.address6, v6) : "", "route6", b->link.route6, "loopback", loopback);
 }
 
 /* The address, recorded before the kernel hears of it. */
@@ -190,7 +203,7 @@ static int make(struct bridge *b, struct err *e)
 {
 	if (check_forwarding(b, e) < 0 || names_choose(&b->policy, e) < 0)
 		return -1;
-	if (take_address(b, e) < 0 || ruleset_add(b->id, &b->link, &b->policy, e) < 0 || link_join(&b->link, NETHELPER_NETNS, e) < 0)
+	if (take_address(b, e) < 0 || ruleset_add(b->id, &b->link, &b->policy, b->used_before, e) < 0 || link_join(&b->link, NETHELPER_NETNS, e) < 0)
 		return -1;
 	return names_write(b->files, b->hostname, &b->policy, &b->link, e);
 }
@@ -204,7 +217,7 @@ static int adopt(struct bridge *b, const json_t *record, struct err *e)
 	json_t *policy = NULL;
 
 	if (json_get_str(record, "port", &port, "record", e) < 1 || json_get_str(record, "address", &v4, "record", e) < 1 || json_get_str(record, "address6", &v6, "record", e) < 0 ||
-	    json_get_obj(record, "policy", &policy, "record", e) < 1)
+	    json_get_u64(record, "used_bytes", &b->used_before, "record", e) < 0 || json_get_obj(record, "policy", &policy, "record", e) < 1)
 		return err_set(e, ERR_CORRUPT, "the record of the network of sandbox %s is malformed", b->id);
 	netpolicy_release(&b->policy);
 	if (netpolicy_load(&b->policy, policy, e) < 0)
@@ -232,21 +245,27 @@ static int forget(struct bridge *b, uint64_t number, struct err *e)
 
 /*
  * In an order in which nothing gets through: what is in no set may send nothing.
- * With `soon`, our caller is told before the interface is removed, which takes long.
+ * What it had counted goes to *ret_last.  With `soon`, our caller is told before the interface is removed, which takes long.
  */
-static int take_back(struct bridge *b, int locked, int soon, struct err *e)
+static int take_back(struct bridge *b, int locked, int soon, json_t **ret_last, struct err *e)
 {
 	autojson json_t *record = pool_recorded(&b->pool, b->id, e);
+	struct netcount last = { 0 };
+	struct err none;
 	int r;
 
 	if (!record)
 		return e->code == ERR_NOT_FOUND ? pool_forget(&b->pool, b->id, e) : -1;
 	if (adopt(b, record, e) < 0)
 		return -1;
+	netcount_read(b->name, b->id, &last, &none);
+	json_decref(*ret_last);
+	*ret_last = json_pack("{s:I,s:I,s:I}", "bytes_in", (json_int_t)last.bytes_in, "bytes_out", (json_int_t)last.bytes_out,
+			      "used_bytes", (json_int_t)(b->used_before + last.bytes_in + last.bytes_out));
 	if (link_forget(&b->link, e) < 0 || ruleset_take_back(b->id, &b->link, &b->policy, e) < 0)
 		return err_wrap(e, "take back the network of sandbox %s", b->id);
 	if (soon)
-		answer(NULL);
+		answer(*ret_last);
 	if (link_leave(&b->link, e) < 0)
 		return err_wrap(e, "take back the network of sandbox %s", b->id);
 	if (!locked && pool_lock(&b->pool, e) < 0)
@@ -257,32 +276,57 @@ static int take_back(struct bridge *b, int locked, int soon, struct err *e)
 	return r;
 }
 
+/* Serves the loopback's ports; a failure here is taken back by our supervisor, as we have no rights any more. */
+static int stay(struct forward *f, const json_t *job, const json_t *told, pid_t parent, struct err *e)
+{
+	autofree char *text = told ? json_dumps(told, JSON_COMPACT) : NULL;
+	uint64_t uid = 0;
+	int r = -1;
+
+	if (!text || json_get_u64(job, "uid", &uid, "job", e) < 1 || uid < 65536) {
+		err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
+	} else {
+		close(NETHELPER_NETNS);	/* else it would live as long as we */
+		close(NETHELPER_JOB);
+		r = forward_run(f, text, (uid_t)uid, parent, e);
+	}
+	forward_free(f);
+	return r;
+}
+
 int bridge_up(const json_t *job, struct err *e)
 {
+	autojson json_t *told = NULL;
+	pid_t parent = getppid();
+	struct forward *f = NULL;
 	struct bridge b;
 	struct err second;
 	int r = load(&b, job, e);
 
 	if (r == 0) {
-		r = make(&b, e);
+		r = make(&b, e) < 0 ? -1 : forward_open(&b.policy, &b.link, &f, e);
 		if (r < 0)
-			take_back(&b, 0, 0, &second);
+			take_back(&b, 0, 0, &told, &second);
 	}
-	if (r == 0)
-		answer(NULL);
+	if (r == 0) {
+		told = describe(&b, f != NULL);
+		if (!f)
+			answer(told);
+	}
 	unload(&b);
-	return r;
+	return r == 0 && f ? stay(f, job, told, parent, e) : r;
 }
 
 int bridge_down(const json_t *job, struct err *e)
 {
+	autojson json_t *last = NULL;
 	struct bridge b;
 	int r = load(&b, job, e);
 
 	if (r == 0)
-		r = take_back(&b, 0, 1, e);
+		r = take_back(&b, 0, 1, &last, e);
 	if (r == 0)
-		answer(NULL);	/* once more, when it was told already: nobody reads it */
+		answer(last);	/* once more, when it was told already: nobody reads it */
 	unload(&b);
 	return r;
 }
@@ -309,33 +353,10 @@ int bridge_change(const json_t *job, struct err *e)
 	if (r == 0 && (json_object_set_new(record, "policy", settled(b.policy_json, &fresh)) < 0 || pool_record(&b.pool, b.id, record, e) < 0))
 		r = -1;
 	if (r == 0)
-		r = ruleset_change(b.id, &b.link, &b.policy, &fresh, e);
+		r = ruleset_change(b.id, &b.link, &b.policy, &fresh, b.used_before, e);
 	if (r == 0)
 		answer(NULL);
 	netpolicy_release(&fresh);
-	unload(&b);
-	return r;
-}
-
-int bridge_describe(const json_t *job, struct err *e)
-{
-	struct ruleset_counters c;
-	struct bridge b;
-	autojson json_t *record = NULL;
-	int r = load(&b, job, e);
-
-	if (r == 0 && !(record = pool_recorded(&b.pool, b.id, e)))
-		r = -1;
-	if (r == 0)
-		r = ruleset_read(b.name, b.id, &c, e);
-	if (r == 0) {
-		json_object_set_new(record, "bytes_in", json_integer((json_int_t)c.bytes_in));
-		json_object_set_new(record, "bytes_out", json_integer((json_int_t)c.bytes_out));
-		json_object_set_new(record, "budget_exhausted", json_boolean(c.limit && c.used >= c.limit));
-		json_object_del(record, "policy");
-		json_object_del(record, "number");
-		answer(record);
-	}
 	unload(&b);
 	return r;
 }
@@ -352,6 +373,7 @@ struct gc {
 
 static int look(void *ctx, const char *id)
 {
+	autojson json_t *last = NULL;
 	struct gc *g = ctx;
 	char mine[65];
 
@@ -361,7 +383,7 @@ static int look(void *ctx, const char *id)
 	}
 	snprintf(mine, sizeof(mine), "%s", id);
 	g->b->id = mine;
-	if (take_back(g->b, 1, 0, g->e) < 0)
+	if (take_back(g->b, 1, 0, &last, g->e) < 0)
 		g->failed = 1;	/* the others can still be cleared */
 	else
 		g->cleared++;
@@ -420,7 +442,7 @@ int bridge_probe(const json_t *job, struct err *e)
 		netcidr_nth(&l.pool, 2, &l.address);
 		netcidr_nth(&l.pool6, 2, &l.address6);
 		l.with6 = access("/proc/sys/net/ipv6", F_OK) == 0;
-		if (link_bridge(&l, e) == 0 && ruleset_make(l.bridge, e) == 0 && ruleset_add("probe", &l, p, e) == 0 &&
+		if (link_bridge(&l, e) == 0 && ruleset_make(l.bridge, e) == 0 && ruleset_add("probe", &l, p, 0, e) == 0 &&
 		    link_join(&l, inner, e) == 0)
 			r = 0;
 	}

@@ -14,14 +14,15 @@
 #include "base/err.h"
 #include "base/json.h"
 
-/* Makes the network of the sandbox whose namespace is NETHELPER_NETNS. */
+/*
+ * Makes the network of the sandbox whose namespace is NETHELPER_NETNS.  With ports that are
+ * published on the host's loopback it does not return before the supervisor has gone.
+ */
 int bridge_up(const json_t *job, struct err *e);
-/* Takes it back; a sandbox without one is no failure. */
+/* Takes it back, and answers with what it had counted; a sandbox without one is no failure. */
 int bridge_down(const json_t *job, struct err *e);
 /* Another policy. */
 int bridge_change(const json_t *job, struct err *e);
-/* Address, ports and counters. */
-int bridge_describe(const json_t *job, struct err *e);
 /*
  * Takes back what sandboxes that are gone left ("sandboxes" of the job is the directory where each living one
  * has an entry), and the bridge and the table when nobody uses them.

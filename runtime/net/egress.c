@@ -54,6 +54,8 @@ static int prepare(struct proxy *p, const json_t *job, uint64_t *ret_uid, struct
 	off_t a, b;
 
 	if (json_get_str(job, "id", &id, "job", e) < 1 || json_get_u64(job, "uid", ret_uid, "job", e) < 1 ||
+	    json_get_u64(job, "used_bytes", &p->used_bytes, "job", e) < 0 ||
+	    json_get_u64(job, "used_connections", &p->used_connections, "job", e) < 0 ||
 	    json_get_obj(job, "policy", &policy, "job", e) < 1 || *ret_uid < 65536)
 		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
 	snprintf(p->id, sizeof(p->id), "%s", id);
@@ -63,6 +65,8 @@ static int prepare(struct proxy *p, const json_t *job, uint64_t *ret_uid, struct
 	if (p->counters == MAP_FAILED)
 		return err_sys(e, "map the counters");
 	p->control_fd = NETHELPER_SOCK;
+	p->notice_fd = NETHELPER_NOTICE;
+	p->counters->exhausted = proxy_exhausted(p) != NULL;
 	p->log_fd[0] = log_of(NETHELPER_LOG);
 	p->log_fd[1] = log_of(NETHELPER_LOG_OLD);
 	if (p->log_fd[0] >= 0) {
@@ -98,8 +102,11 @@ int egress_run(const json_t *job, struct err *e)
 
 	if (!p)
 		return err_nomem(e);
-	p->listen_fd = p->epoll_fd = -1;
-	if (prepare(p, job, &uid, e) == 0 && listen_inside(&p->listen_fd, e) == 0) {
+	p->epoll_fd = -1;
+	p->listen = (struct watch){ .kind = WATCH_LISTEN, .fd = -1 };
+	p->listens = &p->listen;
+	p->listen_count = 1;
+	if (prepare(p, job, &uid, e) == 0 && listen_inside(&p->listen.fd, e) == 0) {
 		close(NETHELPER_NETNS);	/* else it would live as long as we */
 		close(NETHELPER_JOB);
 		r = proxy_run(p, (uid_t)uid, parent, e);

@@ -62,7 +62,7 @@ static int lacking(struct err *e)
 	if (e->os_errno == EOPNOTSUPP || e->os_errno == EPROTONOSUPPORT || e->os_errno == EAFNOSUPPORT) {
 		e->code = ERR_UNSUPPORTED;
 		err_hint(e, "this kernel lacks nftables or a part of it: modprobe nf_tables nft_ct nft_nat nft_masq nft_fib_inet "
-			 "nft_reject_inet nft_quota; berth doctor tells, and --network egress needs none of it");
+			 "nft_reject_inet nft_quota nft_connlimit; berth doctor tells, and --network egress needs none of it");
 	}
 	return -1;
 }
@@ -135,6 +135,22 @@ void nft_chain(struct nft *t, const struct nft_chain *c)
 	nftnl_chain_free(x);
 }
 
+void nft_chain_remove(struct nft *t, const char *name)
+{
+	struct nftnl_chain *x = nftnl_chain_alloc();
+	struct nlmsghdr *nlh = begin(t, NFT_MSG_DELCHAIN, 0, "remove the chain", name);
+
+	if (!x)
+		t->failed = 1;
+	if (!x || !nlh)
+		return;
+	nftnl_chain_set_str(x, NFTNL_CHAIN_TABLE, t->table);
+	nftnl_chain_set_str(x, NFTNL_CHAIN_NAME, name);
+	nftnl_chain_nlmsg_build_payload(nlh, x);
+	nl_end(t->nl, nlh);
+	nftnl_chain_free(x);
+}
+
 static uint8_t type_len(uint8_t type)
 {
 	size_t i;
@@ -184,6 +200,11 @@ void nft_set(struct nft *t, const struct nft_set *s, uint32_t id)
 		len = concat(s->data, ARRAY_LEN(s->data), &type, parts, &count);
 		nftnl_set_set_u32(x, NFTNL_SET_DATA_TYPE, type);
 		nftnl_set_set_u32(x, NFTNL_SET_DATA_LEN, len);
+		flags |= NFT_SET_MAP;
+	}
+	if (s->verdict) {
+		nftnl_set_set_u32(x, NFTNL_SET_DATA_TYPE, NFT_DATA_VERDICT);
+		nftnl_set_set_u32(x, NFTNL_SET_DATA_LEN, sizeof(uint32_t));
 		flags |= NFT_SET_MAP;
 	}
 	if (s->object) {
@@ -248,6 +269,10 @@ static struct nftnl_set_elem *element(const struct nft_element *el)
 		nftnl_set_elem_set(x, NFTNL_SET_ELEM_DATA, el->data, el->data_len);
 	if (el->interval_end)
 		nftnl_set_elem_set_u32(x, NFTNL_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
+	if (el->jump) {
+		nftnl_set_elem_set_u32(x, NFTNL_SET_ELEM_VERDICT, (uint32_t)NFT_JUMP);
+		nftnl_set_elem_set_str(x, NFTNL_SET_ELEM_CHAIN, el->jump);
+	}
 	if (el->object)
 		nftnl_set_elem_set_str(x, NFTNL_SET_ELEM_OBJREF, el->object);
 	return x;
@@ -315,60 +340,6 @@ void nft_quota(struct nft *t, int adds, const char *name, uint64_t bytes)
 
 /* ---- reading ------------------------------------------------------------------------------------- */
 
-static int take_object(const struct nlmsghdr *nlh, void *ctx)
-{
-	return nftnl_obj_nlmsg_parse(nlh, ctx) < 0 ? MNL_CB_ERROR : MNL_CB_OK;
-}
-
-static struct nftnl_obj *read_object(const char *table, const char *name, uint32_t type, struct err *e)
-{
-	struct nl *n = nl_open(NETLINK_NETFILTER, e);
-	struct nftnl_obj *x = nftnl_obj_alloc();
-	char buf[1024];
-	struct nlmsghdr *nlh;
-	int r = -1;
-
-	if (n && x) {
-		nlh = nftnl_nlmsg_build_hdr(buf, NFT_MSG_GETOBJ, FAMILY, NLM_F_ACK, 0);
-		nftnl_obj_set_str(x, NFTNL_OBJ_TABLE, table);
-		nftnl_obj_set_str(x, NFTNL_OBJ_NAME, name);
-		nftnl_obj_set_u32(x, NFTNL_OBJ_TYPE, type);
-		nftnl_obj_nlmsg_build_payload(nlh, x);
-		r = nl_query(n, nlh, take_object, x, "read a counter of nftables", e);
-		if (r < 0 && e->os_errno == ENOENT)
-			e->code = ERR_NOT_FOUND;
-	}
-	nl_close(n);
-	if (r == 0)
-		return x;
-	if (x)
-		nftnl_obj_free(x);
-	return NULL;
-}
-
-int nft_read_counter(const char *table, const char *name, uint64_t *ret_bytes, struct err *e)
-{
-	struct nftnl_obj *x = read_object(table, name, NFT_OBJECT_COUNTER, e);
-
-	if (!x)
-		return -1;
-	*ret_bytes = nftnl_obj_get_u64(x, NFTNL_OBJ_CTR_BYTES);
-	nftnl_obj_free(x);
-	return 0;
-}
-
-int nft_read_quota(const char *table, const char *name, uint64_t *ret_limit, uint64_t *ret_used, struct err *e)
-{
-	struct nftnl_obj *x = read_object(table, name, NFT_OBJECT_QUOTA, e);
-
-	if (!x)
-		return -1;
-	*ret_limit = nftnl_obj_get_u64(x, NFTNL_OBJ_QUOTA_BYTES);
-	*ret_used = nftnl_obj_get_u64(x, NFTNL_OBJ_QUOTA_CONSUMED);
-	nftnl_obj_free(x);
-	return 0;
-}
-
 static int found(const struct nlmsghdr *nlh, void *ctx)
 {
 	(void)nlh;
@@ -387,6 +358,15 @@ static int exists(struct nl *n, const char *table, const char *chain, struct err
 		mnl_attr_put_strz(nlh, NFTA_CHAIN_NAME, chain);
 	r = nl_query(n, nlh, found, &there, "look for the table of nftables", e);
 	return r < 0 && e->os_errno == ENOENT ? 0 : r < 0 ? -1 : there;
+}
+
+int nft_chain_stands(const char *table, const char *chain, struct err *e)
+{
+	struct nl *n = nl_open(NETLINK_NETFILTER, e);
+	int r = n ? exists(n, table, chain, e) : -1;
+
+	nl_close(n);
+	return r;
 }
 
 int nft_table_is_ours(const char *table, const char *mark, struct err *e)

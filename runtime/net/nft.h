@@ -32,6 +32,7 @@ struct nft_set {
 	uint8_t key[3];		/* types; 0: no more */
 	uint8_t data[2];	/* a map to values; 0: none */
 	uint32_t object;	/* a map to objects: NFT_OBJECT_*; 0: none */
+	int verdict;		/* a map to verdicts: chains to jump to */
 	int interval;
 };
 
@@ -49,6 +50,8 @@ void nft_abort(struct nft *t);
 
 void nft_table(struct nft *t, int add);
 void nft_chain(struct nft *t, const struct nft_chain *c);
+/* With its rules; nothing may lead to it any more. */
+void nft_chain_remove(struct nft *t, const char *name);
 void nft_set(struct nft *t, const struct nft_set *s, uint32_t id);
 
 /* A rule: nft_rule(), expressions in order, nft_rule_end(). */
@@ -66,6 +69,10 @@ void nft_compare(struct nftnl_rule *r, uint32_t op, unsigned reg, const void *da
 void nft_lookup(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
 /* data_reg gets what the map holds. */
 void nft_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg, unsigned data_reg);
+/* The verdict that the map holds; without one the next rule is tried. */
+void nft_verdict_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
+/* Goes on when more than count connections are open, this one included; for packets that begin one. */
+void nft_connections_over(struct nftnl_rule *r, uint32_t count);
 /* Counts on the object that the map holds; of a quota: goes on only when it is over. */
 void nft_object_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
 /* NF_ACCEPT, NF_DROP, or NFT_GOTO and NFT_JUMP with a chain */
@@ -82,6 +89,7 @@ struct nft_element {
 	uint32_t key_len, data_len;	/* data_len 0: none */
 	int has_end, interval_end;
 	const char *object;		/* NULL: none */
+	const char *jump;		/* of a map to verdicts: the chain */
 };
 
 void nft_elements(struct nft *t, int add, const char *set, uint32_t id, const struct nft_element *list, size_t count);
@@ -89,9 +97,8 @@ void nft_counter(struct nft *t, int add, const char *name);
 /* bytes 0: no limit.  One that is there keeps what it has counted. */
 void nft_quota(struct nft *t, int add, const char *name, uint64_t bytes);
 
-/* What an object has counted: 0, or -1 with ERR_NOT_FOUND. */
-int nft_read_counter(const char *table, const char *name, uint64_t *ret_bytes, struct err *e);
-int nft_read_quota(const char *table, const char *name, uint64_t *ret_limit, uint64_t *ret_used, struct err *e);
+/* 1 when the chain is there, 0 when not. */
+int nft_chain_stands(const char *table, const char *chain, struct err *e);
 /* 1 when the table is there and has that chain, 0 when there is no table; -1 with ERR_EXISTS when it is another's. */
 int nft_table_is_ours(const char *table, const char *mark, struct err *e);
 /* Calls each for every element of a set. */

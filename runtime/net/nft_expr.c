@@ -116,6 +116,23 @@ void nft_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg, u
 	add(r, x);
 }
 
+void nft_verdict_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg)
+{
+	struct nftnl_expr *x = lookup(set, id, reg);
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
+	add(r, x);
+}
+
+void nft_connections_over(struct nftnl_rule *r, uint32_t count)
+{
+	struct nftnl_expr *x = expression("connlimit");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CONNLIMIT_COUNT, count);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CONNLIMIT_FLAGS, NFT_CONNLIMIT_F_INV);
+	add(r, x);
+}
+
 void nft_object_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg)
 {
 	struct nftnl_expr *x = expression("objref");

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "runtime/fdpass.h"
 #include "runtime/net/confine.h"
+#include "runtime/net/forward.h"
 
 #define LOG_HALF_BYTES (1u << 20)	/* of each of the two files */
 #define EVENTS 64
@@ -58,7 +59,7 @@ static void log_line(struct proxy *p, const char *text, size_t n)
 
 void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const char *reason)
 {
-	static const char *const kinds[] = { "unknown", "http", "connect", "socks5" };
+	static const char *const kinds[] = { "unknown", "http", "connect", "socks5", "forward" };
 	char stamp[40], addr[NETADDR_TEXT];
 	autofree char *text = NULL;
 	json_t *j;
@@ -96,15 +97,23 @@ void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const
 	n = strlen(text);
 	text[n] = '\n';	/* in place of the NUL: one write, one line */
 	log_line(p, text, n + 1);
+	/* full, or nobody there: then it stands in the log alone */
+	if (p->notice_fd >= 0 && (!strcmp(verdict, "deny") || !strcmp(verdict, "cut")))
+		(void)!send(p->notice_fd, text, n < NETHELPER_NOTICE_MAX ? n : NETHELPER_NOTICE_MAX, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+uint64_t proxy_bytes_left(const struct proxy *p)
+{
+	uint64_t used = p->used_bytes + p->counters->bytes_in + p->counters->bytes_out;
+
+	return !p->policy.max_bytes ? UINT64_MAX : p->policy.max_bytes > used ? p->policy.max_bytes - used : 0;
 }
 
 const char *proxy_exhausted(const struct proxy *p)
 {
-	const struct netcounters *n = p->counters;
-
-	if (p->policy.max_bytes && n->bytes_in + n->bytes_out >= p->policy.max_bytes)
+	if (!proxy_bytes_left(p))
 		return "the byte budget (--network-bytes) is used up";
-	if (p->policy.max_connections && n->allowed >= p->policy.max_connections)
+	if (p->policy.max_connections && p->used_connections + p->counters->allowed >= p->policy.max_connections)
 		return "the connection budget (--network-connections) is used up";
 	return NULL;
 }
@@ -113,8 +122,9 @@ const char *proxy_exhausted(const struct proxy *p)
 
 static void tell(struct proxy *p, const struct err *e, uint64_t cut)
 {
-	char packet[sizeof(*e) + 64];
-	int n = snprintf(packet + sizeof(*e), 64, "{\"cut\":%llu}", (unsigned long long)cut);
+	char packet[sizeof(*e) + 1024];
+	int n = p->hello ? snprintf(packet + sizeof(*e), 1024, "%s", p->hello) :
+			   snprintf(packet + sizeof(*e), 1024, "{\"cut\":%llu}", (unsigned long long)cut);
 
 	memcpy(packet, e, sizeof(*e));
 	(void)!send(p->control_fd, packet, sizeof(*e) + (size_t)n, MSG_NOSIGNAL);
@@ -187,10 +197,14 @@ static void serve(struct proxy *p, struct watch *w, uint32_t events)
 {
 	switch (w->kind) {
 	case WATCH_LISTEN:
-		conn_accept(p);
+		conn_accept(p, w);
 		break;
 	case WATCH_CONTROL:
 		serve_control(p);
+		break;
+	case WATCH_DATAGRAM:
+		if (w->events)
+			forward_datagram(p, w);
 		break;
 	case WATCH_RESOLVER:
 		if (w->events)
@@ -206,6 +220,7 @@ static void serve(struct proxy *p, struct watch *w, uint32_t events)
 static void bury(struct proxy *p)
 {
 	struct conn **at = &p->conns, *c;
+	size_t i;
 
 	while ((c = *at)) {
 		if (c->state != CONN_DEAD || c->asking) {
@@ -217,7 +232,9 @@ static void bury(struct proxy *p)
 		p->conn_count--;
 	}
 	p->counters->open = p->conn_count;
-	proxy_watch(p, &p->listen, p->conn_count < PROXY_CONNECTIONS ? EPOLLIN : 0);
+	for (i = 0; i < p->listen_count; i++)
+		if (p->listens[i].kind == WATCH_LISTEN)
+			proxy_watch(p, &p->listens[i], p->conn_count < PROXY_CONNECTIONS ? EPOLLIN : 0);
 }
 
 static int next_timeout(const struct proxy *p)
@@ -228,7 +245,8 @@ static int next_timeout(const struct proxy *p)
 	for (c = p->conns; c; c = c->next)
 		if (c->state != CONN_DEAD && c->deadline_ms && c->deadline_ms < at)
 			at = c->deadline_ms;
-	return resolver_timeout(p->resolver, at > now ? (int)(at - now) : 0);
+	at = at > now ? at - now : 0;
+	return p->resolver ? resolver_timeout(p->resolver, (int)at) : (int)at;
 }
 
 static void loop(struct proxy *p)
@@ -242,7 +260,8 @@ static void loop(struct proxy *p)
 		n = epoll_wait(p->epoll_fd, ev, EVENTS, next_timeout(p));
 		for (i = 0; i < n; i++)
 			serve(p, ev[i].data.ptr, ev[i].events);
-		resolver_serve(p->resolver, -1, -1);
+		if (p->resolver)
+			resolver_serve(p->resolver, -1, -1);
 		now = proxy_now_ms();
 		for (c = p->conns; c; c = c->next)
 			if (c->state != CONN_DEAD && c->deadline_ms && now >= c->deadline_ms)
@@ -254,18 +273,20 @@ static void loop(struct proxy *p)
 int proxy_run(struct proxy *p, uid_t uid, pid_t parent, struct err *e)
 {
 	struct err ready = { 0 };
+	size_t i;
 	off_t end = p->log_fd[0] >= 0 ? lseek(p->log_fd[0], 0, SEEK_END) : 0;
 
 	p->log_bytes = end > 0 ? (size_t)end : 0;
 	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (p->epoll_fd < 0)
 		return err_sys(e, "make an epoll");
-	p->resolver = resolver_new(&p->policy, watch_dns, p, e);
-	if (!p->resolver || confine(uid, parent, e) < 0)
+	if (!p->forward && !(p->resolver = resolver_new(&p->policy, watch_dns, p, e)))
 		return -1;
-	p->listen = (struct watch){ .kind = WATCH_LISTEN, .fd = p->listen_fd };
+	if (confine(uid, parent, e) < 0)
+		return -1;
 	p->control = (struct watch){ .kind = WATCH_CONTROL, .fd = p->control_fd };
-	proxy_watch(p, &p->listen, EPOLLIN);
+	for (i = 0; i < p->listen_count; i++)
+		proxy_watch(p, &p->listens[i], EPOLLIN);
 	proxy_watch(p, &p->control, EPOLLIN);
 	tell(p, &ready, 0);
 	loop(p);

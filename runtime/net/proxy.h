@@ -34,17 +34,18 @@
 struct mnl_socket;
 struct proxy;
 
-enum watch_kind { WATCH_LISTEN, WATCH_CONTROL, WATCH_RESOLVER, WATCH_CLIENT, WATCH_SERVER };
+enum watch_kind { WATCH_LISTEN, WATCH_CONTROL, WATCH_RESOLVER, WATCH_CLIENT, WATCH_SERVER, WATCH_DATAGRAM };
 
 struct watch {
 	enum watch_kind kind;
 	struct conn *conn;
+	const struct nettarget *target;	/* of a port that is forwarded: whom it leads to */
 	uint32_t events;	/* as epoll has them; 0: not in it */
 	int fd;
 };
 
 enum conn_state { CONN_HEAD, CONN_RESOLVING, CONN_CONNECTING, CONN_RELAY, CONN_ENDING, CONN_DEAD };
-enum conn_kind { CONN_UNKNOWN, CONN_HTTP, CONN_TUNNEL, CONN_SOCKS };
+enum conn_kind { CONN_UNKNOWN, CONN_HTTP, CONN_TUNNEL, CONN_SOCKS, CONN_FORWARD };
 
 struct flow {
 	char *data;	/* PROXY_BUFFER, from the first byte on */
@@ -75,12 +76,17 @@ struct proxy {
 	char id[65];
 	struct netpolicy policy;
 	struct netcounters *counters;
-	int epoll_fd, control_fd, listen_fd;
+	int epoll_fd, control_fd;
+	const char *hello;		/* JSON to answer with once it serves; NULL: nothing but success */
 	int log_fd[2];			/* now, before; -1: none */
+	int notice_fd;			/* what is refused is told there too; -1: to nobody */
+	uint64_t used_bytes, used_connections;	/* of the budgets, by earlier runs */
 	size_t log_bytes;
 	struct mnl_socket *route;
-	struct resolver *resolver;
-	struct watch listen, control, dns[64];
+	struct resolver *resolver;	/* NULL when it forwards */
+	struct watch *listens, listen, control, dns[64];	/* listens: what it listens on, perhaps the one listen */
+	size_t listen_count;
+	struct forward *forward;	/* forward.h; NULL: it is a proxy */
 	struct conn *conns;
 	unsigned conn_count;
 	int stopping;
@@ -94,9 +100,11 @@ void proxy_watch(struct proxy *p, struct watch *w, uint32_t events);
 void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const char *reason);
 /* One of the budgets is used up: which, or NULL. */
 const char *proxy_exhausted(const struct proxy *p);
+/* How many bytes the budget still has. */
+uint64_t proxy_bytes_left(const struct proxy *p);
 
 /* proxyconn.c */
-void conn_accept(struct proxy *p);
+void conn_accept(struct proxy *p, const struct watch *w);
 void conn_serve(struct conn *c, const struct watch *w, uint32_t events);
 void conn_deadline(struct conn *c, uint64_t now);
 /* The policy has changed: 1 when it had to be cut. */

@@ -176,6 +176,14 @@ void proxyask_try_next(struct conn *c)
 	cannot_connect(c);
 }
 
+void proxyask_forward(struct conn *c, const struct nettarget *t)
+{
+	c->kind = CONN_FORWARD;
+	c->target = *t;
+	c->tried[c->tried_count++] = t->addr;
+	proxyask_try_next(c);
+}
+
 void proxyask_connected(struct conn *c)
 {
 	static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";

@@ -115,6 +115,11 @@ void conn_fail(struct conn *c, unsigned char socks, const char *status, const ch
 {
 	c->proxy->counters->failed++;
 	conn_note(c, "fail", why);
+	if (c->kind == CONN_FORWARD) {	/* as a port where nobody listens */
+		reset_fd(c->client.fd);
+		conn_die(c);
+		return;
+	}
 	if (c->kind == CONN_SOCKS)
 		conn_socks_say(c, socks);
 	else
@@ -154,7 +159,7 @@ int conn_over_budget(struct conn *c)
 	struct proxy *p = c->proxy;
 	struct conn *other;
 
-	if (!p->policy.max_bytes || p->counters->bytes_in + p->counters->bytes_out < p->policy.max_bytes)
+	if (proxy_bytes_left(p))
 		return 0;
 	p->counters->exhausted = 1;
 	for (other = p->conns; other; other = other->next) {
@@ -170,12 +175,11 @@ static size_t room(const struct conn *c, const struct flow *f)
 {
 	const struct proxy *p = c->proxy;
 	size_t n = PROXY_BUFFER - f->end;
-	uint64_t used = p->counters->bytes_in + p->counters->bytes_out;
 
 	if (c->state == CONN_HEAD && f->end + n > HTTPREQ_HEAD_MAX + 1024)
 		n = f->end > HTTPREQ_HEAD_MAX ? 0 : HTTPREQ_HEAD_MAX + 1024 - f->end;
-	if (c->state == CONN_RELAY && p->policy.max_bytes && p->policy.max_bytes - used < n)
-		n = (size_t)(p->policy.max_bytes - used);
+	if (c->state == CONN_RELAY && proxy_bytes_left(p) < n)
+		n = (size_t)proxy_bytes_left(p);
 	return n;
 }
 
@@ -368,9 +372,9 @@ int conn_recheck(struct conn *c)
 	return 1;
 }
 
-void conn_accept(struct proxy *p)
+void conn_accept(struct proxy *p, const struct watch *w)
 {
-	int on = 1, fd = accept4(p->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int on = 1, fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct conn *c;
 
 	if (fd < 0)
@@ -396,5 +400,8 @@ void conn_accept(struct proxy *p)
 	p->conns = c;
 	p->conn_count++;
 	p->counters->open = p->conn_count;
-	conn_update(c);
+	if (w->target)
+		proxyask_forward(c, w->target);
+	else
+		conn_update(c);
 }

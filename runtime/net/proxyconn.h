@@ -27,6 +27,8 @@ int conn_over_budget(struct conn *c);
 void proxyask_read(struct conn *c);
 /* The next of the addresses that may be gone to. */
 void proxyask_try_next(struct conn *c);
+/* The client is led to t, whatever it will say. */
+void proxyask_forward(struct conn *c, const struct nettarget *t);
 /* The server's socket is connected, or failed to. */
 void proxyask_connected(struct conn *c);
 

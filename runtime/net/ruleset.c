@@ -34,6 +34,10 @@ const struct nft_set ruleset_sets[SETS] = {
 	[PUB6] = { "publish6", { NFT_T_PROTO, NFT_T_SERVICE }, { NFT_T_IPV6, NFT_T_SERVICE } },
 	[PUBIP4] = { "publish-at4", { NFT_T_IPV4, NFT_T_PROTO, NFT_T_SERVICE }, { NFT_T_IPV4, NFT_T_SERVICE } },
 	[PUBIP6] = { "publish-at6", { NFT_T_IPV6, NFT_T_PROTO, NFT_T_SERVICE }, { NFT_T_IPV6, NFT_T_SERVICE } },
+	/* by hardware address, which stands for both families */
+	[REFUSED] = { "refused", { NFT_T_ETHER }, .object = NFT_OBJECT_COUNTER },
+	[OVER] = { "over-limit", { NFT_T_ETHER }, .object = NFT_OBJECT_COUNTER },
+	[LIMITS] = { "limits", { NFT_T_ETHER }, .verdict = 1 },
 	[SPECIAL4] = { "special4", { NFT_T_IPV4 }, .interval = 1 },
 };
 
@@ -67,6 +71,8 @@ static void match_family(struct nftnl_rule *r, const struct family *f)
 /* NF_CT_STATE_BIT() of the kernel's nf_conntrack_common.h */
 #define STATE_ESTABLISHED (1U << 1)
 #define STATE_RELATED (1U << 2)
+#define STATE_NEW (1U << 3)
+#define STATE_INVALID (1U << 0)
 
 /* A packet of a connection that the other side began and that was let in. */
 static void match_answer(struct nftnl_rule *r, uint32_t states, uint8_t direction)
@@ -186,10 +192,7 @@ static void rules_pair(struct nft *t, const char *chain, const struct family *f,
 
 	load_pair(r, f);
 	lookup(r, set);
-	if (accept)
-		nft_verdict(r, NF_ACCEPT, NULL);
-	else
-		nft_verdict(r, NFT_GOTO, "refuse");
+	nft_verdict(r, NFT_GOTO, accept ? "connections" : "refuse");
 	nft_rule_end(t, r);
 }
 
@@ -284,11 +287,19 @@ static void rules_special6(struct nft *t, const char *chain, unsigned offset, in
 
 static void rules_from(struct nft *t, const char *bridge)
 {
+	const uint32_t invalid = STATE_INVALID, none = 0;
 	struct nftnl_rule *r = nft_rule(t, "from-sandbox");
 	size_t i;
 
 	match_interface(r, NFT_META_OIFNAME, NFT_CMP_EQ, bridge);
 	nft_verdict(r, NFT_GOTO, "refuse");
+	nft_rule_end(t, r);
+	/* what belongs to no connection would not be masqueraded: it would carry the sandbox's own address out */
+	r = nft_rule(t, "from-sandbox");
+	nft_ct(r, NFT_CT_STATE, 0);
+	nft_mask(r, 0, &invalid, 4);
+	nft_compare(r, NFT_CMP_NEQ, 0, &none, 4);
+	nft_verdict(r, NF_DROP, NULL);
 	nft_rule_end(t, r);
 	for (i = 0; i < ARRAY_LEN(ruleset_families); i++)
 		rules_account(t, "from-sandbox", &ruleset_families[i], ruleset_families[i].src, ruleset_families[i].out);
@@ -305,7 +316,7 @@ static void rules_from(struct nft *t, const char *bridge)
 	nft_rule_end(t, r);
 	rules_special6(t, "from-sandbox", ruleset_families[1].dst, 1);
 	r = nft_rule(t, "from-sandbox");
-	nft_verdict(r, NF_ACCEPT, NULL);
+	nft_verdict(r, NFT_GOTO, "connections");
 	nft_rule_end(t, r);
 }
 
@@ -382,17 +393,57 @@ static void rules_to(struct nft *t)
 	nft_rule_end(t, r);
 }
 
+static void load_hardware(struct nftnl_rule *r)
+{
+	nft_payload(r, NFT_PAYLOAD_LL_HEADER, 6, 6, 0);
+}
+
+/* What is allowed, but for a connection more than the sandbox may have open. */
+static void rules_connections(struct nft *t)
+{
+	const uint32_t begins = STATE_NEW, none = 0;
+	struct nftnl_rule *r = nft_rule(t, "connections");
+
+	nft_ct(r, NFT_CT_STATE, 0);
+	nft_mask(r, 0, &begins, 4);
+	nft_compare(r, NFT_CMP_EQ, 0, &none, 4);
+	nft_verdict(r, NF_ACCEPT, NULL);
+	nft_rule_end(t, r);
+	r = nft_rule(t, "connections");
+	load_hardware(r);
+	nft_verdict_map(r, ruleset_sets[LIMITS].name, id_of(LIMITS), 0);
+	nft_rule_end(t, r);
+	r = nft_rule(t, "connections");
+	nft_verdict(r, NF_ACCEPT, NULL);
+	nft_rule_end(t, r);
+}
+
+static void rules_counted_refusal(struct nft *t, const char *chain, int counter)
+{
+	struct nftnl_rule *r = nft_rule(t, chain);
+
+	load_hardware(r);
+	nft_object_map(r, ruleset_sets[counter].name, id_of(counter), 0);
+	nft_rule_end(t, r);
+	r = nft_rule(t, chain);
+	nft_verdict(r, NFT_GOTO, "reject");
+	nft_rule_end(t, r);
+}
+
 /* Told at once: a reset for TCP, which cuts what is open too, else ICMP. */
 static void rules_refuse(struct nft *t)
 {
 	const uint8_t tcp = IPPROTO_TCP;
-	struct nftnl_rule *r = nft_rule(t, "refuse");
+	struct nftnl_rule *r;
 
+	rules_counted_refusal(t, "refuse", REFUSED);
+	rules_counted_refusal(t, RULESET_OVER, OVER);
+	r = nft_rule(t, "reject");
 	nft_meta(r, NFT_META_L4PROTO, 0);
 	nft_compare(r, NFT_CMP_EQ, 0, &tcp, 1);
 	nft_reject(r, 1);
 	nft_rule_end(t, r);
-	r = nft_rule(t, "refuse");
+	r = nft_rule(t, "reject");
 	nft_reject(r, 0);
 	nft_rule_end(t, r);
 }
@@ -447,7 +498,8 @@ int ruleset_stands(const char *bridge, struct err *e)
 int ruleset_make(const char *bridge, struct err *e)
 {
 	static const struct nft_chain chains[] = {
-		{ RULESET_MARK }, { "from-sandbox" }, { "to-sandbox" }, { "to-answers" }, { "to-account" }, { "refuse" },
+		{ RULESET_MARK }, { "from-sandbox" }, { "to-sandbox" }, { "to-answers" }, { "to-account" }, { "connections" }, { "refuse" },
+		{ RULESET_OVER }, { "reject" },
 		{ "source", "filter", NF_INET_PRE_ROUTING, -300 }, { "publish", "nat", NF_INET_PRE_ROUTING, -100 },
 		{ "publish-host", "nat", NF_INET_LOCAL_OUT, -100 }, { "masquerade", "nat", NF_INET_POST_ROUTING, 100 },
 		{ "to-host", "filter", NF_INET_LOCAL_IN, 0 }, { "forward", "filter", NF_INET_FORWARD, 0 },
@@ -472,6 +524,7 @@ int ruleset_make(const char *bridge, struct err *e)
 	rules_forward(&t, bridge);
 	rules_from(&t, bridge);
 	rules_to(&t);
+	rules_connections(&t);
 	rules_refuse(&t);
 	return nft_commit(&t, e);
 }

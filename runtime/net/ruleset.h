@@ -8,8 +8,9 @@
  *
  *   from a sandbox   its own addresses only (source, hardware address); its byte budget;
  *                    answers to what came in by a published port; DNS servers it was given;
- *                    not what is denied; what is allowed; else public addresses.  Not the
- *                    host itself, not another sandbox.
+ *                    not what is denied; what is allowed; else public addresses, and of all these
+ *                    no more connections than it may have open.  Not the host itself, not another
+ *                    sandbox.  What is refused is counted.
  *   to a sandbox     answers, and published ports.
  */
 #ifndef BERTH_RUNTIME_NET_RULESET_H
@@ -18,24 +19,20 @@
 #include "runtime/net/link.h"
 #include "runtime/netpolicy.h"
 
-struct ruleset_counters {
-	uint64_t bytes_in, bytes_out, limit, used;
-};
-
 /* 1 when the table is there, 0 when not; -1 when it is not ours.  Its name is the bridge's. */
 int ruleset_stands(const char *bridge, struct err *e);
 /* Makes the table, whole, unless it is there. */
 int ruleset_make(const char *bridge, struct err *e);
 int ruleset_remove(const char *bridge, struct err *e);
-/* A sandbox's elements, counters and budget. */
-int ruleset_add(const char *id, const struct link_plan *l, const struct netpolicy *p, struct err *e);
+/* A sandbox's elements, counters and budget, of which used_before bytes are spent already (netcount.h reads them). */
+int ruleset_add(const char *id, const struct link_plan *l, const struct netpolicy *p, uint64_t used_before, struct err *e);
 /* Another policy in place of the old one, in one transaction; what it has used of its budget stays used. */
-int ruleset_change(const char *id, const struct link_plan *l, const struct netpolicy *old, const struct netpolicy *fresh, struct err *e);
+int ruleset_change(const char *id, const struct link_plan *l, const struct netpolicy *old, const struct netpolicy *fresh,
+		   uint64_t used_before, struct err *e);
 /*
  * Takes back what ruleset_add() and ruleset_change() made.  The policy may be
  * another than the kernel has (a crash in between): then the sets are looked through.
  */
 int ruleset_take_back(const char *id, const struct link_plan *l, const struct netpolicy *p, struct err *e);
-int ruleset_read(const char *bridge, const char *id, struct ruleset_counters *ret, struct err *e);
 
 #endif

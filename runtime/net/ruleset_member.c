@@ -2,10 +2,12 @@
 /* One sandbox's part of the table: its elements, counters and budget, put in, changed and taken back. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/netfilter/nf_tables.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "runtime/netcount.h"
 #include "runtime/net/ruleset.h"
 #include "runtime/net/ruleset_sets.h"
 
@@ -53,6 +55,52 @@ static void put_identity(struct nft *t, int add, const char *id, const struct li
 	one(t, add, f->in, &el);
 	el = address_key(a, id);
 	one(t, add, f->quota, &el);
+}
+
+static struct nft_element hardware_key(const struct link_plan *l, const char *object)
+{
+	struct nft_element el = { .key_len = 6, .object = object };
+
+	link_mac(&l->address, el.key);
+	return el;
+}
+
+static void put_counters(struct nft *t, int add, const char *id, const struct link_plan *l)
+{
+	char refused[80], over[80];
+	struct nft_element el;
+
+	snprintf(refused, sizeof(refused), "%s-refused", id);
+	snprintf(over, sizeof(over), "%s-over", id);
+	el = hardware_key(l, refused);
+	one(t, add, REFUSED, &el);
+	el = hardware_key(l, over);
+	one(t, add, OVER, &el);
+}
+
+/* A chain of its own, as only a rule can hold a number of connections; the map leads there. */
+static void put_limit(struct nft *t, int add, const char *id, const struct link_plan *l, uint64_t connections)
+{
+	struct nft_element el = hardware_key(l, NULL);
+	char name[80];
+	const struct nft_chain chain = { .name = name };
+	struct nftnl_rule *r;
+
+	if (!connections)
+		return;
+	snprintf(name, sizeof(name), "limit-%s", id);
+	if (add) {
+		nft_chain(t, &chain);
+		r = nft_rule(t, name);
+		/* the kernel counts in an int, and holds fewer connections than that */
+		nft_connections_over(r, connections < INT32_MAX ? (uint32_t)connections : INT32_MAX);
+		nft_verdict(r, NFT_GOTO, RULESET_OVER);
+		nft_rule_end(t, r);
+		el.jump = name;
+	}
+	one(t, add, LIMITS, &el);
+	if (!add)
+		nft_chain_remove(t, name);
 }
 
 /* Intervals of a set must not overlap: a range within another of the list says nothing new. */
@@ -161,22 +209,32 @@ static void put_policy(struct nft *t, int add, const struct link_plan *l, const 
 
 static void put_objects(struct nft *t, int add, const char *id, uint64_t bytes)
 {
-	char out[80], in[80];
+	static const char *const counters[] = { "out", "in", "refused", "over" };
+	char name[80];
+	size_t i;
 
-	snprintf(out, sizeof(out), "%s-out", id);
-	snprintf(in, sizeof(in), "%s-in", id);
-	nft_counter(t, add, out);
-	nft_counter(t, add, in);
+	for (i = 0; i < ARRAY_LEN(counters); i++) {
+		snprintf(name, sizeof(name), "%s-%s", id, counters[i]);
+		nft_counter(t, add, name);
+	}
 	nft_quota(t, add, id, bytes);
 }
 
-int ruleset_add(const char *id, const struct link_plan *l, const struct netpolicy *p, struct err *e)
+/* What is left of the budget for this run of the sandbox; of one that is used up a byte, which no packet is short enough for. */
+static uint64_t budget_left(uint64_t budget, uint64_t used_before)
+{
+	return !budget ? 0 : budget > used_before ? budget - used_before : 1;
+}
+
+int ruleset_add(const char *id, const struct link_plan *l, const struct netpolicy *p, uint64_t used_before, struct err *e)
 {
 	struct nft t;
 
 	if (nft_open(&t, l->bridge, e) < 0)
 		return -1;
-	put_objects(&t, 1, id, p->max_bytes);
+	put_objects(&t, 1, id, budget_left(p->max_bytes, used_before));
+	put_counters(&t, 1, id, l);
+	put_limit(&t, 1, id, l, p->max_connections);
 	put_identity(&t, 1, id, l, &l->address);
 	if (l->with6)
 		put_identity(&t, 1, id, l, &l->address6);
@@ -188,7 +246,8 @@ int ruleset_add(const char *id, const struct link_plan *l, const struct netpolic
 	return -1;
 }
 
-int ruleset_change(const char *id, const struct link_plan *l, const struct netpolicy *old, const struct netpolicy *fresh, struct err *e)
+int ruleset_change(const char *id, const struct link_plan *l, const struct netpolicy *old, const struct netpolicy *fresh,
+		   uint64_t used_before, struct err *e)
 {
 	struct nft t;
 
@@ -196,7 +255,12 @@ int ruleset_change(const char *id, const struct link_plan *l, const struct netpo
 		return -1;
 	put_policy(&t, 0, l, old);
 	put_policy(&t, 1, l, fresh);
-	nft_quota(&t, 1, id, fresh->max_bytes);
+	nft_quota(&t, 1, id, budget_left(fresh->max_bytes, used_before));
+	/* with another limit counting begins anew: what is open now is not known to the new rule */
+	if (old->max_connections != fresh->max_connections) {
+		put_limit(&t, 0, id, l, old->max_connections);
+		put_limit(&t, 1, id, l, fresh->max_connections);
+	}
 	return nft_commit(&t, e);
 }
 
@@ -207,6 +271,7 @@ struct finder {
 	const struct link_plan *l;
 	const char *set;
 	int by_data;		/* a map of published ports: it is ours when it leads to us */
+	int by_mac;
 };
 
 static int holds(const uint8_t *p, uint32_t n, const struct netaddr *a)
@@ -224,7 +289,13 @@ static void remove_ours(void *ctx, const struct nft_element *el)
 	struct nft_element mine = *el;
 	size_t skip = !strncmp(f->set, "src", 3) ? 8 : 0;	/* a hardware address goes before */
 
-	if (n < skip || (!holds(p + skip, n - (uint32_t)skip, &f->l->address) && !holds(p + skip, n - (uint32_t)skip, &f->l->address6)))
+	if (f->by_mac) {
+		uint8_t mac[6];
+
+		link_mac(&f->l->address, mac);
+		if (n < sizeof(mac) || memcmp(p, mac, sizeof(mac)))
+			return;
+	} else if (n < skip || (!holds(p + skip, n - (uint32_t)skip, &f->l->address) && !holds(p + skip, n - (uint32_t)skip, &f->l->address6)))
 		return;
 	mine.data_len = 0;
 	nft_elements(f->t, 0, f->set, 0, &mine, 1);
@@ -233,7 +304,8 @@ static void remove_ours(void *ctx, const struct nft_element *el)
 /* By looking through every set: for what does not stand as it is recorded. */
 static int search(const char *id, const struct link_plan *l, struct err *e)
 {
-	uint64_t ignored, ignored2;
+	char limit[80];
+	struct netcount ignored;
 	struct err none;
 	struct nft t;
 	int i, r = 0;
@@ -241,12 +313,15 @@ static int search(const char *id, const struct link_plan *l, struct err *e)
 	if (nft_open(&t, l->bridge, e) < 0)
 		return -1;
 	for (i = 0; r == 0 && i < SETS; i++) {
-		struct finder f = { &t, l, ruleset_sets[i].name, ruleset_sets[i].data[0] != 0 };
+		struct finder f = { &t, l, ruleset_sets[i].name, ruleset_sets[i].data[0] != 0, ruleset_sets[i].key[0] == NFT_T_ETHER && !ruleset_sets[i].key[1] };
 
 		if (i != SPECIAL4)
 			r = nft_walk(l->bridge, ruleset_sets[i].name, remove_ours, &f, e);
 	}
-	if (r == 0 && nft_read_quota(l->bridge, id, &ignored, &ignored2, &none) == 0)
+	snprintf(limit, sizeof(limit), "limit-%s", id);
+	if (r == 0 && nft_chain_stands(l->bridge, limit, &none) == 1)
+		nft_chain_remove(&t, limit);
+	if (r == 0 && netcount_read(l->bridge, id, &ignored, &none) == 0)
 		put_objects(&t, 0, id, 0);
 	if (r < 0) {
 		nft_abort(&t);
@@ -268,23 +343,10 @@ int ruleset_take_back(const char *id, const struct link_plan *l, const struct ne
 	put_identity(&t, 0, id, l, &l->address);
 	if (l->with6)
 		put_identity(&t, 0, id, l, &l->address6);
+	put_counters(&t, 0, id, l);
+	put_limit(&t, 0, id, l, p->max_connections);
 	put_objects(&t, 0, id, 0);
 	if (nft_commit(&t, e) == 0)
 		return 0;
 	return search(id, l, e);
-}
-
-int ruleset_read(const char *bridge, const char *id, struct ruleset_counters *ret, struct err *e)
-{
-	char name[80];
-
-	snprintf(name, sizeof(name), "%s-in", id);
-	if (nft_read_counter(bridge, name, &ret->bytes_in, e) < 0)
-		return -1;
-	snprintf(name, sizeof(name), "%s-out", id);
-	if (nft_read_counter(bridge, name, &ret->bytes_out, e) < 0 || nft_read_quota(bridge, id, &ret->limit, &ret->used, e) < 0)
-		return -1;
-	if (ret->limit == INT64_MAX)
-		ret->limit = 0;
-	return 0;
 }

@@ -191,6 +191,25 @@ Test(verdict, the_causes_have_the_documented_names)
 	cr_expect_str_eq(verdict_cause_name(CAUSE_COUNT), "unknown");
 }
 
+Test(verdict, a_bridge_has_counters_of_packets)
+{
+	const struct verdict_facts f = {
+		EXITED(7), .has_network = 1, .network_is_bridge = 1, .network_exhausted = 1,
+		.network = { .denied = 2, .over = 3, .bytes_in = 4, .bytes_out = 5, .exhausted = 1 },
+	};
+	char text[4096];
+	autojson json_t *j = json_of(&f, text, sizeof(text));
+	const json_t *n = json_object_get(j, "network");
+
+	cr_expect_str_eq(json_string_value(json_object_get(j, "cause")), "network");
+	cr_expect_eq(number(n, "denied"), 2);
+	cr_expect_eq(number(n, "over_limit"), 3);
+	cr_expect_eq(number(n, "bytes_in"), 4);
+	cr_expect_eq(number(n, "bytes_out"), 5);
+	cr_expect(json_is_true(json_object_get(n, "budget_exhausted")));
+	cr_expect_null(json_object_get(n, "requests"));
+}
+
 Test(verdict, a_full_buffer_is_an_error_not_a_cut_object)
 {
 	const struct verdict_facts f = { EXITED(0) };

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/net/forward.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+#define SOCKETS (2 * NETPOLICY_PUBLISH)	/* IPv4 and IPv6 */
+#define PEERS 64			/* of all datagram ports together; the oldest makes room */
+#define DATAGRAM_MAX 65536
+
+/* Who sends datagrams to a published port, and the socket by which the sandbox answers. */
+struct peer {
+	struct watch server;		/* fd -1: free */
+	struct watch *port;
+	struct sockaddr_storage from;
+	socklen_t from_len;
+	uint64_t used_ms;
+};
+
+struct forward {
+	struct watch ports[SOCKETS];
+	struct nettarget targets[SOCKETS];
+	size_t count;
+	struct peer peers[PEERS];
+	struct proxy proxy;
+	struct netcounters counters;
+	char datagram[DATAGRAM_MAX];
+};
+
+static socklen_t fill_address(struct sockaddr_storage *s, const struct netaddr *a, uint16_t port)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+
+	memset(s, 0, sizeof(*s));
+	memcpy(&v4.sin_addr, a->b, 4);
+	memcpy(&v6.sin6_addr, a->b, 16);
+	if (a->family == 4)
+		memcpy(s, &v4, sizeof(v4));
+	else
+		memcpy(s, &v6, sizeof(v6));
+	return a->family == 4 ? sizeof(v4) : sizeof(v6);
+}
+
+static int add_port(struct forward *f, const struct netpublish *b, const char *at, const struct link_plan *l, struct err *e)
+{
+	struct sockaddr_storage s;
+	struct netaddr a;
+	autoclose int fd = -1;
+	int on = 1;
+	socklen_t n;
+
+	if (f->count == SOCKETS || netaddr_parse(at, &a) < 0)
+		return err_set(e, ERR_INTERNAL, "no room for another published port");
+	n = fill_address(&s, &a, b->host_port);
+	fd = socket(a.family == 4 ? AF_INET : AF_INET6, (b->udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	/* REUSEADDR is for what a server that ended has left of TCP; for UDP it would share the port */
+	if (fd < 0 || (!b->udp && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0) ||
+	    (a.family == 6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0) ||
+	    bind(fd, (struct sockaddr *)&s, n) < 0 || (!b->udp && listen(fd, 64) < 0)) {
+		err_sys(e, "publish %s at %s", b->text, at);
+		if (e->os_errno == EADDRINUSE)
+			err_hint(e, "a program of this host listens there; take another port, or ADDRESS:%u:%u for one address of the host",
+				 b->host_port, b->port);
+		return -1;
+	}
+	f->targets[f->count] = (struct nettarget){ .addr = a.family == 4 ? l->address : l->address6, .port = b->port };
+	f->ports[f->count] = (struct watch){ .kind = b->udp ? WATCH_DATAGRAM : WATCH_LISTEN, .fd = take_fd(&fd),
+					     .target = &f->targets[f->count] };
+	f->count++;
+	return 0;
+}
+
+static int is_loopback(const struct netaddr *a)
+{
+	const char *what = a->family ? netaddr_special(a) : NULL;
+
+	return what && !strcmp(what, "loopback");
+}
+
+int forward_open(const struct netpolicy *p, const struct link_plan *l, struct forward **ret, struct err *e)
+{
+	struct forward *f = NULL;
+	char text[NETADDR_TEXT];
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < p->publish_count; i++) {
+		const struct netpublish *b = &p->publish[i];
+
+		if (b->addr.family && !is_loopback(&b->addr))
+			continue;
+		if (!f && !(f = calloc(1, sizeof(*f))))
+			return err_nomem(e);
+		if (b->addr.family)
+			r = b->addr.family == 4 || l->with6 ? add_port(f, b, netaddr_text(&b->addr, text), l, e) : 0;
+		else if (add_port(f, b, "127.0.0.1", l, e) < 0 || (l->with6 && add_port(f, b, "::1", l, e) < 0))
+			r = -1;
+	}
+	if (r < 0) {
+		forward_free(f);
+		return -1;
+	}
+	*ret = f;
+	return 0;
+}
+
+void forward_free(struct forward *f)
+{
+	size_t i;
+
+	for (i = 0; f && i < f->count; i++)
+		fd_close(&f->ports[i].fd);
+	free(f);
+}
+
+int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, struct err *e)
+{
+	struct proxy *p = &f->proxy;
+	size_t i;
+
+	p->counters = &f->counters;
+	p->control_fd = NETHELPER_SOCK;
+	p->log_fd[0] = p->log_fd[1] = p->notice_fd = p->epoll_fd = -1;
+	p->listens = f->ports;
+	p->listen_count = f->count;
+	p->forward = f;
+	p->hello = told;
+	for (i = 0; i < PEERS; i++)
+		f->peers[i].server = (struct watch){ .kind = WATCH_DATAGRAM, .fd = -1 };
+	return proxy_run(p, uid, parent, e);
+}
+
+/* ---- datagrams ------------------------------------------------------------------------- */
+
+static struct peer *oldest(struct forward *f, struct proxy *p)
+{
+	struct peer *found = &f->peers[0];
+	size_t i;
+
+	for (i = 0; i < PEERS; i++) {
+		if (f->peers[i].server.fd < 0)
+			return &f->peers[i];
+		if (f->peers[i].used_ms < found->used_ms)
+			found = &f->peers[i];
+	}
+	proxy_watch(p, &found->server, 0);
+	fd_close(&found->server.fd);
+	return found;
+}
+
+static struct peer *peer_of(struct forward *f, struct proxy *p, struct watch *port, const struct sockaddr_storage *from, socklen_t n)
+{
+	struct sockaddr_storage to;
+	struct peer *x;
+	socklen_t len;
+	size_t i;
+
+	for (i = 0; i < PEERS; i++) {
+		x = &f->peers[i];
+		if (x->server.fd >= 0 && x->port == port && x->from_len == n && !memcmp(&x->from, from, n))
+			return x;
+	}
+	x = oldest(f, p);
+	len = fill_address(&to, &port->target->addr, port->target->port);
+	x->server.fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (x->server.fd < 0 || connect(x->server.fd, (struct sockaddr *)&to, len) < 0) {
+		fd_close(&x->server.fd);
+		return NULL;
+	}
+	x->port = port;
+	x->from = *from;
+	x->from_len = n;
+	proxy_watch(p, &x->server, EPOLLIN);
+	return x;
+}
+
+/* From the host to the sandbox. */
+static void take_in(struct forward *f, struct proxy *p, struct watch *port)
+{
+	struct sockaddr_storage from = { 0 };
+	socklen_t n = sizeof(from);
+	ssize_t got = recvfrom(port->fd, f->datagram, sizeof(f->datagram), 0, (struct sockaddr *)&from, &n);
+	struct peer *x = got >= 0 ? peer_of(f, p, port, &from, n) : NULL;
+
+	if (!x)
+		return;
+	x->used_ms = proxy_now_ms();
+	(void)!send(x->server.fd, f->datagram, (size_t)got, MSG_NOSIGNAL);
+}
+
+void forward_datagram(struct proxy *p, struct watch *w)
+{
+	struct forward *f = p->forward;
+	struct peer *x = NULL;
+	ssize_t got;
+	size_t i;
+
+	if (w->target) {
+		take_in(f, p, w);
+		return;
+	}
+	for (i = 0; i < PEERS; i++)
+		if (w == &f->peers[i].server)
+			x = &f->peers[i];
+	if (!x || x->server.fd < 0)
+		return;
+	/* an error is the sandbox's "port unreachable": there is nobody to tell */
+	got = recv(x->server.fd, f->datagram, sizeof(f->datagram), 0);
+	if (got >= 0)
+		(void)!sendto(x->port->fd, f->datagram, (size_t)got, MSG_NOSIGNAL, (struct sockaddr *)&x->from, x->from_len);
+}

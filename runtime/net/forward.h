@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * forward - published ports on the host's own loopback.
+ *
+ * The rules of nftables lead there what comes to the host's other addresses.  For
+ * 127.0.0.1 they would need route_localnet, which lets the bridge send to it, and for
+ * ::1 the kernel has no way at all.  So berth-net stays, gives up its rights as the
+ * proxy of egress does (confine.h), and relays: connections by the proxy's loop, with
+ * one whom each listening socket leads to; datagrams by a socket for each peer.
+ */
+#ifndef BERTH_RUNTIME_NET_FORWARD_H
+#define BERTH_RUNTIME_NET_FORWARD_H
+
+#include "runtime/net/link.h"
+#include "runtime/net/proxy.h"
+#include "runtime/netpolicy.h"
+
+struct forward;
+
+/* Listens on what of the published ports is the loopback's.  NULL with e; *ret NULL when there is none. */
+int forward_open(const struct netpolicy *p, const struct link_plan *l, struct forward **ret, struct err *e);
+void forward_free(struct forward *f);
+/* Answers with told (JSON text), then serves until the supervisor has gone. */
+int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, struct err *e);
+
+/* proxy.c: a datagram has come. */
+void forward_datagram(struct proxy *p, struct watch *w);
+
+#endif
