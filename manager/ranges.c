@@ -139,3 +139,21 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 	c->id_base = (uint32_t)base;
 	return 0;
 }
+
+int ranges_move(struct registry *r, const char *id, int dirfd, uint32_t *ret_from, uint32_t *ret_to, struct err *e)
+{
+	struct claim c = { .dir_fd = -1, .slot_fd = -1 };
+	autobuf struct buf b = BUF_INIT(16);
+	char text[16];
+	uint64_t base;
+
+	snprintf(c.id, sizeof(c.id), "%s", id);
+	if (io_read_file(dirfd, OWN_NAME, &b, e) < 0 || num_u64(b.data ? b.data : "", OWN_NAME, 1, UINT32_MAX, &base, e) < 0 ||
+	    ranges_take(r, &c, e) < 0)
+		return -1;
+	fd_close(&c.slot_fd);	/* from here on the note and the directory keep it */
+	snprintf(text, sizeof(text), "%u", c.id_base);
+	*ret_from = (uint32_t)base;
+	*ret_to = c.id_base;
+	return io_replace_file(dirfd, OWN_NAME, text, strlen(text), 0600, 0, e);
+}

@@ -22,5 +22,10 @@ int ranges_take(struct registry *r, struct claim *c, struct err *e);
 int ranges_remember(struct registry *r, const struct claim *c, struct err *e);
 /* Takes the range that was written down.  ERR_CONFIG when [ids] no longer covers it, ERR_BUSY while another holds it. */
 int ranges_retake(struct registry *r, struct claim *c, struct err *e);
+/*
+ * For a sandbox that comes from another host: a range of ours, written down in its directory dirfd, instead of
+ * the one that is there.  state_dir/manager/archived/ID is there already; the registry need not be locked.
+ */
+int ranges_move(struct registry *r, const char *id, int dirfd, uint32_t *ret_from, uint32_t *ret_to, struct err *e);
 
 #endif

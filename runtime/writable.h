@@ -33,6 +33,13 @@ int writable_lasting(const struct spec *s, int dirfd, struct err *e);
 int writable_open(int dirfd, struct err *e);
 #define WRITABLE_FILE "writable.img"
 #define WRITABLE_DIR "writable"
+/*
+ * For a stopped one that is to leave the host (writable_move.c): a directory becomes WRITABLE_FILE, which holds
+ * all that overlayfs marks; a file stays as it is.
+ */
+int writable_to_file(int dirfd, struct err *e);
+/* The layer below dirfd, of ids from FROM on, gets those from TO on; may be done again after a crash. */
+int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e);
 /* Makes upper and work with their content in base_fd, idempotently. */
 int writable_seed(const struct spec *s, int base_fd, struct err *e);
 /* Bytes and inodes left; *ret_full tells that one of them ran out. */

@@ -210,6 +210,23 @@ int oplock_alone(struct oplocks *l, const char *name, uint64_t drain_ms, struct 
 	return r;
 }
 
+int oplock_try_alone(struct oplocks *l, const char *name, struct err *e)
+{
+	struct oplock_entry *n;
+	int r = 0;
+
+	pthread_mutex_lock(&l->lock);
+	n = find_or_add(l, name, e);
+	if (!n)
+		r = -1;
+	else if (n->alone || n->running)
+		r = err_set(e, ERR_BUSY, "sandbox %s is in use", name);
+	else
+		n->alone = 1;
+	pthread_mutex_unlock(&l->lock);
+	return r;
+}
+
 void oplock_alone_end(struct oplocks *l, const char *name)
 {
 	struct oplock_entry *n;

@@ -606,9 +606,11 @@ static int take_away(struct service *s, struct record *r, struct err *e)
 			return -1;
 		record_set_own(r, "stored", json_true());
 	}
-	if (driver_remove(s, r, e) < 0 || workspace_drop_archive(s, r, e) < 0)
+	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, e) < 0)
 		return -1;
-	if (json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && workspace_remove(s, r, e) < 0)
+	/* of an archive there is none, and the path is one of its last host */
+	if (strcmp(record_own(r, "status"), "archived") &&
+	    json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && workspace_remove(s, r, e) < 0)
 		return -1;
 	json_object_set_new(r->j, "released_at", json_real(wall_seconds()));
 	json_object_set_new(r->j, "recycled_at", json_null());
@@ -763,7 +765,7 @@ static int start_record(struct service *s, struct record *r, struct err *e)
 	if (!state) {
 		if (e->code != ERR_NOT_FOUND)
 			return -1;
-		if (!strcmp(record_own(r, "status"), "archived") && workspace_unarchive(s, r, e) < 0)
+		if (!strcmp(record_own(r, "status"), "archived") && archive_restore(s, r, e) < 0)
 			return -1;
 		if (driver_start(s, r, e) < 0 && e->code != ERR_EXISTS)
 			return -1;
@@ -795,7 +797,7 @@ int service_archive(struct service *s, const struct service_who *who, const char
 	tools_forget(s, r.name);
 	result = strcmp(record_own(&r, "status"), "archived") ? driver_stop(s, &r, e) : 0;
 	if (result == 0 && strcmp(record_own(&r, "status"), "archived"))
-		result = workspace_archive(s, &r, e);
+		result = archive_make(s, &r, e);
 	if (result == 0)
 		s->archived++;
 	oplock_alone_end(s->ops, r.name);

@@ -362,9 +362,9 @@ static int recycle(struct service *s, struct record *r, const struct reaping *g,
 	if (record_str(r, "storage_path")[0])
 		record_set_own(r, "stored", json_true());
 	/* what is only in the archive comes back first */
-	if (!strcmp(record_own(r, "status"), "archived") && workspace_unarchive(s, r, e) < 0)
+	if (!strcmp(record_own(r, "status"), "archived") && archive_restore(s, r, e) < 0)
 		return -1;
-	if (driver_remove(s, r, e) < 0 || workspace_drop_archive(s, r, e) < 0)
+	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, e) < 0)
 		return -1;
 	json_object_set_new(r->j, "recycled_at", json_real(wall_seconds()));
 	json_object_set_new(r->j, "recycle_reason", json_string(g->reason));
@@ -644,6 +644,7 @@ void session_scan(struct service *s)
 	if (ledger_scan(s->ledger, "sandbox/", scan_record, &c, &e) == 0)
 		json_array_foreach(c.records, i, j)
 			look_at_record(s, j, &conf);
+	archives_look(s);
 	places_check(s);
 	tools_expire(s, conf.auto_stop_ms);
 	json_decref(c.sessions);

@@ -179,9 +179,20 @@ int workspace_remove(struct service *s, const struct record *r, struct err *e);
 int workspace_revive(struct service *s, const struct record *r, struct err *e);
 int workspace_upload(struct service *s, const struct record *r, struct err *e);
 int workspace_download(struct service *s, const char *storage_path, const char *dir, struct err *e);
-int workspace_archive(struct service *s, struct record *r, struct err *e);
-int workspace_unarchive(struct service *s, struct record *r, struct err *e);
-int workspace_drop_archive(struct service *s, struct record *r, struct err *e);
+/* The directory above a workspace that we made, and its name there: only such a one is ever removed. */
+int workspace_open_above(const struct record *r, const char **ret_name, struct err *e);
+/* ERR_NOT_FOUND when it is not there. */
+int workspace_open(const struct record *r, struct err *e);
+
+/* ---- archive.c ---- */
+
+int archive_make(struct service *s, struct record *r, struct err *e);
+/* Brings it back to this host, which it is of from then on, whichever put it there. */
+int archive_restore(struct service *s, struct record *r, struct err *e);
+/* From the storage, for good. */
+int archive_drop(struct service *s, struct record *r, struct err *e);
+/* What is kept here for archives that another host has by now, or nobody. */
+void archives_look(struct service *s);
 
 /* ---- tools.c ---- */
 

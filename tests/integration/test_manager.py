@@ -801,31 +801,124 @@ class Redis:
         self.stop(signal.SIGKILL)
 
 
+def two_berthds(*configs):
+    """On state directories and ranges of ids of their own; a configuration for each, which ends in the section [session]."""
+    daemons = []
+    for i, config in enumerate(configs):
+        base = b.root() if i == 0 else b.tmpdir("second", 0o700)
+        if i:
+            for part in ("state", "run"):
+                os.mkdir(os.path.join(base, part), 0o700)
+        d = Managed.__new__(Managed)
+        Daemon.__init__(d, config + f'host = "host{i}"\n[ids]\nbase = {1342177280 + i * 65536 * 1024}\ncount = 1024\n',
+                        tcp=True, env={"BERTH_STATE_DIR": base + "/state", "BERTH_RUN_DIR": base + "/run"}, wait=False)
+        # each has files of its own
+        d.config_path = b.write(b.tmp(f"berth{i}.toml"), d.config, 0o600)
+        d.log_path, d.socket = b.tmp(f"berthd{i}.log"), base + "/run/berthd.sock"
+        d.start()
+        b.wait_for(lambda: listens(d.port), 20, "berthd on its port")
+        d.manager = Manager(f"http://127.0.0.1:{d.port}")
+        daemons.append(d)
+    return daemons
+
+
+FILL = """
+import os, struct
+os.makedirs("/srv/d", exist_ok=True)
+open("/srv/d/kept", "w").write("work")
+os.chown("/srv/d/kept", 1000, 1001)
+os.link("/srv/d/kept", "/srv/second")
+os.symlink("d/kept", "/srv/link")
+os.lchown("/srv/link", 7, 8)
+acl = struct.pack("<IHHIHHIHHIHHIHHI", 2, 1, 6, 0xffffffff, 2, 6, 1000, 4, 4, 0xffffffff, 16, 6, 0xffffffff, 32, 4, 0xffffffff)
+os.setxattr("/srv/second", "system.posix_acl_access", acl)
+open("/workspace/note", "w").write("of the workspace")
+os.chown("/workspace/note", 33, 33)
+"""
+LOOK = """
+import os, struct
+for p in ("/srv/d/kept", "/srv/second", "/srv/link", "/srv/d", "/workspace/note", "/etc/hosts", "/"):
+    s = os.lstat(p)
+    print(p, s.st_uid, s.st_gid, oct(s.st_mode), s.st_nlink if "srv/" in p else "")
+a = os.getxattr("/srv/d/kept", "system.posix_acl_access")
+print([struct.unpack_from("<HHI", a, i) for i in range(4, len(a), 8)])
+print(open("/srv/link").read(), open("/workspace/note").read())
+"""
+
+
+@b.deadline(120)
+def test_an_archive_comes_back_on_another_host():
+    if not shutil.which("redis-server"):
+        raise b.skip("no redis-server")
+    with Redis() as redis, busybox_registry() as (r, ref):
+        config = (f'[store]\nurl = "redis+unix:{redis.path}"\n[storage]\nurl = "file:{b.tmpdir("store", 0o700)}"\n'
+                  f'[registry]\ninsecure = ["{r.host}"]\n[pool.host]\nimage = "host"\noptions = ["disk=16m"]\n'
+                  f'[pool.box]\nimage = "{ref}"\noptions = ["disk=16m"]\npull = "PULL"\n' + FAST)
+        daemons = two_berthds(config.replace("PULL", "missing"), config.replace("PULL", "never"))
+        one, two = (d.manager for d in daemons)
+        roots = [d.env["BERTH_STATE_DIR"] for d in daemons]
+
+        def archived(i):
+            where = roots[i] + "/manager/archived"
+            return [x for x in os.listdir(where)] if os.path.isdir(where) else []
+
+        def kept(i):
+            return b.berth("ps", "-aq", env=daemons[i].env).out.split()
+
+        name = one.create(sandbox_type="host", meta={"session_ctx_id": "moves"})
+        assert one.cell(name, FILL) == ({}, False) or not one.cell(name, "1")[1]
+        seen = one.cell(name, LOOK)[0]["stdout"]
+        assert "/srv/d/kept 1000 1001" in seen and "work of the workspace" in seen, seen
+        first = one.get_info(identity=name)
+        assert one.native(f"sandboxes/{name}/archive").ok and two.get_status(identity=name) == "archived"
+        assert archived(0) == [first["container_id"]] and not kept(0)
+        # by the other, which asks for it
+        assert two.cell(name, LOOK) == ({"stdout": seen}, False)
+        moved = two.get_info(identity=name)
+        assert moved["container_id"] == first["container_id"] and moved["mount_dir"].startswith(roots[1])
+        assert moved["berth"]["host"] == "host1" and kept(1) == [first["container_id"]] and not kept(0)
+        with open(f"{roots[1]}/sandboxes/{moved['container_id']}/range") as f:
+            base = int(f.read())
+        assert base >= 1342177280 + 65536 * 1024 and not archived(1)
+        b.wait_for(lambda: not archived(0), 20, "the range of ids given back")
+        assert not os.path.exists(first["mount_dir"])
+        # a stop and a start later it is the same, and back again it has what was done there
+        assert two.stop(identity=name) is True and two.cell(name, LOOK + "\nn = open('/srv/more', 'w').write('b')") == ({"stdout": seen}, False)
+        assert two.native(f"sandboxes/{name}/archive").ok
+        assert one.cell(name, LOOK + "\nprint(open('/srv/more').read())") == ({"stdout": seen + "b\n"}, False)
+        b.wait_for(lambda: not archived(1) and not kept(1), 20, "nothing of it there")
+        assert one.release(identity=name) is True
+
+        # an image that is not there is told, with the remedy; then it is there
+        name = one.create(sandbox_type="box")
+        assert one.shell(name, "rm /bin/busybox.gone 2>/dev/null; echo mine > /root-file; busybox ls /")[1] is False
+        assert one.native(f"sandboxes/{name}/archive").ok
+        refused(404, two.start, identity=name)
+        detail = two.http.post(two.base_url + "/start", json={"identity": name}).json()["detail"]
+        assert ref in detail and "missing on this host" in detail and "berth pull" in detail, detail
+        assert two.get_status(identity=name) == "archived"
+        b.wait_for(lambda: not archived(1), 20, "nothing left of the try")
+        b.berth("pull", ref, env=daemons[1].environment(), ok=True)
+        assert two.shell(name, "busybox cat /root-file")[0]["stdout"] == "mine\n"
+        assert two.native(f"sandboxes/{name}/archive").ok
+        # a release by the one that never had it
+        assert one.release(identity=name) is True
+        b.wait_for(lambda: not archived(0) and not archived(1), 20, "all ranges of ids given back")
+        for d in daemons:
+            d.manager.cleanup()
+            d.manager.http.close()
+            assert d.stop() == 0
+            assert b.berth("ps", "-aq", env=d.env).out == ""
+        gc.collect()
+
+
 @b.deadline(150)
 def test_two_berthds_share_one_redis_and_no_sandbox_is_claimed_twice():
     if not shutil.which("redis-server"):
         raise b.skip("no redis-server")
     with Redis() as redis:
-        daemons, roots = [], []
-        for i in range(2):
-            base = b.root() if i == 0 else b.tmpdir("second", 0o700)
-            if i:
-                for part in ("state", "run"):
-                    os.mkdir(os.path.join(base, part), 0o700)
-            config = (POOL.replace("size = 2", "size = 6") + f'[store]\nurl = "redis+unix:{redis.path}"\n' + FAST +
-                      f'host = "host{i}"\n[ids]\nbase = {1342177280 + i * 65536 * 1024}\ncount = 1024\n')
-            env = {"BERTH_STATE_DIR": base + "/state", "BERTH_RUN_DIR": base + "/run"}
-            d = Managed.__new__(Managed)
-            d.env_roots = env
-            Daemon.__init__(d, config, tcp=True, env=env, wait=False)
-            # each has files of its own
-            d.config_path = b.write(b.tmp(f"berth{i}.toml"), d.config, 0o600)
-            d.log_path, d.socket = b.tmp(f"berthd{i}.log"), base + "/run/berthd.sock"
-            d.start()
-            b.wait_for(lambda: listens(d.port), 20, "berthd on its port")
-            d.manager = Manager(f"http://127.0.0.1:{d.port}")
-            daemons.append(d)
-            roots.append(env)
+        daemons = two_berthds(*[POOL.replace("size = 2", "size = 6") + f'[store]\nurl = "redis+unix:{redis.path}"\n' + FAST] * 2)
+        roots = [d.env for d in daemons]
         for d in daemons:
             d.warm(6)
         # both claim from one pool of twelve, and Redis goes away in between

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Archives: a whole sandbox in the storage, which any berthd that shares store and
+ * storage brings back.
+ *
+ * An archive of NAME is two folders, archives/NAME/sandbox (the writable layer as a
+ * file, the image's record and what a start needs) and archives/NAME/workspace.  The
+ * record says "archived" only when both are there whole, and only then the host's
+ * files go.  What stays is state_dir/manager/archived/ID with the name in it: the range of
+ * ids the files belong to must not go to another while they are away.
+ *
+ * A restore makes everything below archived/ID.part and moves it to its place whole.
+ * On another host it also gets a range of ids of that host, the path of its workspace
+ * there, and the image must be there or be fetched.  Of two that restore at once, the
+ * one whose record is written first has it; archives_look() clears what the other made.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/ranges.h"
+#include "manager/registry.h"
+#include "manager/rename.h"
+#include "manager/service/state.h"
+#include "manager/service/storage.h"
+#include "rootfs/image.h"
+#include "runtime/writable.h"
+
+#define ARCHIVED "manager/archived"
+#define NAME_FILE "name"	/* below ARCHIVED/ID */
+#define SPEC_MAX (1u << 20)
+
+static void archive_path(const struct record *r, const char *part, char out[200])
+{
+	snprintf(out, 200, "archives/%s/%s", r->name, part);
+}
+
+static int owns_workspace(const struct record *r)
+{
+	return json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && record_str(r, "mount_dir")[0];
+}
+
+static int put_archive(struct service *s, struct registry *reg, const struct record *r, struct err *e)
+{
+	const char *id = record_str(r, "container_id");
+	autoclose int dir = openat(reg->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), work = -1;
+	struct storage_stats st = { 0 };
+	char path[200];
+
+	if (dir < 0)
+		return err_sys(e, "open the files of sandbox %s", r->name);
+	archive_path(r, "sandbox", path);
+	/* a folder in the storage has no devices and attributes, which overlayfs marks with; a file holds all */
+	if (writable_to_file(dir, e) < 0 || storage_put_folder(s->storage, path, dir, &st, e) < 0)
+		return -1;
+	if (!owns_workspace(r))
+		return 0;
+	work = workspace_open(r, e);
+	archive_path(r, "workspace", path);
+	return work < 0 ? -1 : storage_put_folder(s->storage, path, work, &st, e);
+}
+
+static int open_archived(struct registry *reg, struct err *e)
+{
+	int fd;
+
+	if (mkdirat(reg->state_fd, ARCHIVED, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "make directory " ARCHIVED);
+	fd = openat(reg->state_fd, ARCHIVED, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open directory " ARCHIVED) : fd;
+}
+
+/* Before anything of it may be away: its ids stay taken, and archives_look() finds by it what a crash leaves. */
+static int reserve(struct registry *reg, const struct record *r, struct err *e)
+{
+	const char *id = record_str(r, "container_id");
+	autoclose int dir = open_archived(reg, e), own = -1;
+
+	if (dir < 0)
+		return -1;
+	if (mkdirat(dir, id, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "reserve the ids of sandbox %s", r->name);
+	own = openat(dir, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (own < 0 || fsync(dir) < 0)
+		return err_sys(e, "reserve the ids of sandbox %s", r->name);
+	return io_replace_file(own, NAME_FILE, r->name, strlen(r->name), 0600, 1, e);
+}
+
+static int unreserve(struct registry *reg, const char *id, struct err *e)
+{
+	autoclose int dir = open_archived(reg, e);
+
+	return dir < 0 ? -1 : path_remove_tree(dir, id, e);
+}
+
+static int drop_from_host(struct service *s, struct registry *reg, const struct record *r, struct err *e)
+{
+	if (registry_forget(reg, record_str(r, "container_id"), e) < 0)
+		return err_wrap(e, "remove the files of sandbox %s", r->name);
+	return owns_workspace(r) ? workspace_remove(s, r, e) : 0;
+}
+
+int archive_make(struct service *s, struct record *r, struct err *e)
+{
+	struct registry reg;
+	int result = registry_open(&reg, &s->config, e);
+
+	if (result < 0)
+		return -1;
+	result = record_str(r, "storage_path")[0] ? workspace_upload(s, r, e) : 0;
+	if (result == 0)
+		result = put_archive(s, &reg, r, e);
+	if (result == 0)
+		result = reserve(&reg, r, e);
+	if (result == 0) {
+		record_set_own(r, "status", json_string("archived"));
+		record_set_own(r, "archive", json_true());
+		record_set_own(r, "archived_ms", json_integer((json_int_t)wall_ms()));
+		record_set_state(r, "running");
+		result = record_save(s, r, NULL, 0, e);
+	}
+	if (result == 0)
+		result = drop_from_host(s, &reg, r, e);
+	if (result == 0)
+		place_drop(s, r->name);
+	registry_close(&reg);
+	return result;
+}
+
+/* ---- and back ---- */
+
+/* 1 when all layers of what the sandbox was made from are in the store; 0 not; -1. */
+static int has_layers(struct service *s, const struct image *im, struct err *e)
+{
+	char path[sizeof(s->config.state_dir) + 8];
+	autoclose int store = -1;
+	size_t i;
+
+	snprintf(path, sizeof(path), "%s/store", s->config.state_dir);
+	store = store_open(path, e);
+	if (store < 0)
+		return -1;
+	for (i = 0; i < im->layer_count; i++) {
+		autoclose int fd = image_layer_open(store, im, i, e);
+
+		if (fd < 0)
+			return 0;
+	}
+	return 1;
+}
+
+/* The very image, by its digest: the name may stand for another by now. */
+static int need_image(struct service *s, const struct record *r, int dir, const char *ref, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT(65536);
+	autofree char *exact = NULL;
+	const char *argv[] = { "berth", "pull", "--quiet", "--json", "--", NULL, NULL };
+	struct image im = { 0 };
+	struct conf_pool pool;
+	struct err why = { 0 };
+	int got;
+
+	if (faccessat(dir, IMAGE_PIN, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;	/* "host", or a directory, which the start looks for */
+	if (image_load_pin(dir, &im, e) < 0)
+		return -1;
+	got = has_layers(s, &im, e);
+	if (got == 0 && asprintf(&exact, strchr(ref, '@') ? "%s" : "%s@%s", ref, im.digest) < 0) {
+		exact = NULL;
+		got = err_nomem(e);
+	}
+	if (got == 0 && conf_pool_copy(s, record_str(r, "sandbox_type"), &pool, NULL, &why) == 0 && strcmp(pool.pull, "never")) {
+		argv[5] = exact;
+		if (driver_berth(s, argv, &out, &why) == 0)
+			got = has_layers(s, &im, e);
+	}
+	if (got == 0)
+		err_set(e, ERR_NOT_FOUND, "image %.120s, which sandbox %s was made from, is missing on this host%s%.120s; hint: berth pull it, "
+			"or berth image save on host %.64s and berth image load here", exact, r->name, why.msg[0] ? ": " : "", why.msg,
+			record_own(r, "host"));
+	image_release(&im);
+	return got > 0 ? 0 : -1;
+}
+
+/* Mounts of the workspace, which has another path here. */
+static int move_spec(json_t *spec, const char *from, const char *to, struct err *e)
+{
+	json_t *options = json_object_get(spec, "options"), *pair;
+	size_t i, n = strlen(from);
+
+	json_array_foreach(options, i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0)), *value = json_string_value(json_array_get(pair, 1));
+		autofree char *text = NULL;
+
+		if (!name || !value || strcmp(name, "volume") || !n || strncmp(value, from, n) || value[n] != ':')
+			continue;
+		if (asprintf(&text, "%s%s", to, value + n) < 0) {
+			text = NULL;
+			return err_nomem(e);
+		}
+		json_array_set_new(pair, 1, json_string(text));
+	}
+	return 0;
+}
+
+/* What was of another host becomes of this one; dir is not in its place yet. */
+static int make_ours(struct service *s, struct registry *reg, struct record *r, int dir, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(SPEC_MAX);
+	autojson json_t *spec = NULL;
+	autofree char *text = NULL;
+	const char *ref = "";
+	uint32_t from, to;
+	char path[512];
+
+	if (io_read_file(dir, "spec.json", &b, e) < 0)
+		return -1;
+	spec = json_parse(b.data ? b.data : "", b.len, SPEC_MAX, "spec.json", e);
+	if (!spec || json_get_str(spec, "image", &ref, "spec.json", e) < 0 || need_image(s, r, dir, ref, e) < 0)
+		return -1;
+	if (ranges_move(reg, record_str(r, "container_id"), dir, &from, &to, e) < 0 || writable_shift(dir, from, to, e) < 0)
+		return -1;
+	if (owns_workspace(r)) {
+		workspace_path(s, record_str(r, "session_id"), path);
+		if (move_spec(spec, record_str(r, "mount_dir"), path, e) < 0)
+			return -1;
+		json_object_set_new(r->j, "mount_dir", json_string(path));
+	}
+	text = json_dumps(spec, JSON_COMPACT);
+	return text ? io_replace_file(dir, "spec.json", text, strlen(text), 0600, 1, e) : err_nomem(e);
+}
+
+static int get_archive(struct service *s, struct registry *reg, struct record *r, struct err *e)
+{
+	const char *id = record_str(r, "container_id");
+	autoclose int dir = open_archived(reg, e), part = -1;
+	char temp[80], path[200];
+	struct storage_stats st = { 0 };
+	int got;
+
+	if (dir < 0)
+		return -1;
+	snprintf(temp, sizeof(temp), "%s.part", id);
+	if (mkdirat(dir, temp, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "make directory %s", temp);
+	part = openat(dir, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (part < 0)
+		return err_sys(e, "open directory %s", temp);
+	archive_path(r, "sandbox", path);
+	got = storage_get_folder(s->storage, path, part, 1, &st, e);
+	if (got < 1)
+		return got < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "the archive of sandbox %s is not in the storage", r->name);
+	if (!record_is_ours(s, r) && make_ours(s, reg, r, part, e) < 0)
+		return -1;
+	if (fsync(part) < 0 || renameat(dir, temp, reg->kept_fd, id) < 0)
+		return err_sys(e, "bring back the files of sandbox %s", r->name);
+	return registry_rename(reg, id, r->name, e);
+}
+
+static int get_workspace(struct service *s, const struct record *r, struct err *e)
+{
+	autoclose int dir = -1, work = -1;
+	struct storage_stats st = { 0 };
+	const char *name;
+	char path[200];
+	int got;
+
+	if (!owns_workspace(r))
+		return 0;
+	dir = workspace_open_above(r, &name, e);
+	if (dir < 0)
+		return -1;
+	if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "make the workspace %s", name);
+	work = workspace_open(r, e);
+	if (work < 0)
+		return -1;
+	archive_path(r, "workspace", path);
+	got = storage_get_folder(s->storage, path, work, 1, &st, e);
+	return got == 0 ? err_set(e, ERR_NOT_FOUND, "the archived workspace of sandbox %s is not in the storage", r->name) : got < 0 ? -1 : 0;
+}
+
+static int bring_back(struct service *s, struct registry *reg, struct record *r, struct err *e)
+{
+	const char *id = record_str(r, "container_id");
+	int ours = record_is_ours(s, r);
+
+	if (reserve(reg, r, e) < 0)
+		return -1;
+	/* of ours a crash may have left it whole; of another's it would be that of an earlier time */
+	if (!ours && registry_forget(reg, id, e) < 0)
+		return -1;
+	if (faccessat(reg->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && get_archive(s, reg, r, e) < 0)
+		return -1;
+	if (get_workspace(s, r, e) < 0)
+		return -1;
+	record_set_own(r, "status", json_string("stopped"));
+	record_set_own(r, "machine", json_string(s->machine));
+	record_set_own(r, "host", json_string(s->host));
+	record_set_own(r, "state_dir", json_string(s->config.state_dir));
+	record_set_own(r, "run_dir", json_string(s->config.run_dir));
+	/* refused when another has it by now */
+	return record_save(s, r, NULL, 0, e) < 0 ? -1 : unreserve(reg, id, e);
+}
+
+int archive_restore(struct service *s, struct record *r, struct err *e)
+{
+	uint64_t memory = record_own_u64(r, "memory_bytes"), cpu = record_own_u64(r, "cpu_milli");
+	struct registry reg;
+	int result;
+
+	if (!s->storage)
+		return err_set(e, ERR_UNSUPPORTED, "sandbox %s is archived, and there is no storage now", r->name);
+	if (!place_has(s, r->name)) {
+		if (admission_enter(&s->admission, memory, cpu, 1, e) < 0)
+			return -1;
+		place_add(s, r->name, memory, cpu);
+	}
+	result = registry_open(&reg, &s->config, e);
+	if (result == 0) {
+		result = bring_back(s, &reg, r, e);
+		registry_close(&reg);
+	}
+	if (result < 0)
+		place_drop(s, r->name);
+	return result;
+}
+
+int archive_drop(struct service *s, struct record *r, struct err *e)
+{
+	struct registry reg;
+	char path[200];
+	int result = 0;
+
+	if (!json_is_true(json_object_get(json_object_get(r->j, "berth"), "archive")))
+		return 0;
+	if (!s->storage)
+		return err_set(e, ERR_UNSUPPORTED, "sandbox %s is archived, and there is no storage now", r->name);
+	archive_path(r, "sandbox", path);
+	if (storage_delete_folder(s->storage, path, e) < 0)
+		return -1;
+	archive_path(r, "workspace", path);
+	if (storage_delete_folder(s->storage, path, e) < 0 || registry_open(&reg, &s->config, e) < 0)
+		return -1;
+	result = unreserve(&reg, record_str(r, "container_id"), e);
+	registry_close(&reg);
+	return result;
+}
+
+/* ---- looking over ---- */
+
+/* Of a reservation: what its record says by now decides. */
+static int look_at(struct service *s, struct registry *reg, int dir, const char *id, const char *name, struct err *e)
+{
+	autorecord struct record r = { .j = NULL };
+	char part[80], path[512];
+	int known = record_load(s, NULL, name, 0, &r, e) == 0;
+
+	if (!known && e->code != ERR_NOT_FOUND)
+		return -1;
+	if (known && record_is_ours(s, &r) && !record_is(&r, "released") && !record_is(&r, "replaced"))
+		/* a restore that was cut short after its record was written */
+		return strcmp(record_own(&r, "status"), "archived") ? unreserve(reg, id, e) : 0;
+	/* another host has it, or nobody */
+	snprintf(part, sizeof(part), "%.64s.part", id);
+	if (path_remove_tree(dir, part, e) < 0)
+		return -1;
+	if (known) {
+		workspace_path(s, record_str(&r, "session_id"), path);
+		/* hosts may share the directory of workspaces, and then it is at work there */
+		if (registry_forget(reg, id, e) < 0)
+			return -1;
+		if (owns_workspace(&r) && strcmp(path, record_str(&r, "mount_dir"))) {
+			json_object_set_new(r.j, "mount_dir", json_string(path));
+			if (workspace_remove(s, &r, e) < 0)
+				return -1;
+		}
+	}
+	return unreserve(reg, id, e);
+}
+
+void archives_look(struct service *s)
+{
+	struct registry reg;
+	struct dirent *de;
+	struct err e;
+	DIR *d = NULL;
+	int fd;
+
+	if (registry_open(&reg, &s->config, &e) < 0)
+		return;
+	fd = openat(reg.state_fd, ARCHIVED, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		d = fdopendir(fd);
+	while (d && (de = readdir(d))) {
+		autobuf struct buf name = BUF_INIT(65);
+		char path[300];
+
+		snprintf(path, sizeof(path), "%.200s/" NAME_FILE, de->d_name);
+		if (!path_is_name(de->d_name) || io_read_file(dirfd(d), path, &name, &e) < 0 || !name.data || !path_is_name(name.data))
+			continue;
+		/* who archives or restores it right now has it alone */
+		if (oplock_try_alone(s->ops, name.data, &e) < 0)
+			continue;
+		look_at(s, &reg, dirfd(d), de->d_name, name.data, &e);
+		oplock_alone_end(s->ops, name.data);
+	}
+	if (d)
+		closedir(d);
+	else
+		fd_close(&fd);
+	registry_close(&reg);
+}

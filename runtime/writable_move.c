@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A writable layer on its way to another host: as a file, whatever it was, and with the
+ * ids of another range.
+ *
+ * Its owners are ids of the host, in inodes, in file capabilities (the root they are
+ * of) and in access lists.  One range is a multiple of 65,536 away from another, so an
+ * id that was changed is not in the old range any more: nothing is changed twice,
+ * neither a hard link nor what an earlier try got to.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/process.h"
+#include "runtime/writable.h"
+
+#define PART WRITABLE_FILE ".part"
+#define DEPTH_MAX 2000
+#define XATTR_BYTES 65536
+#define ACL_USER 2
+#define ACL_GROUP 8
+
+struct shift {
+	uint32_t from, to;
+	unsigned depth;
+};
+
+static uint32_t shifted(const struct shift *s, uint32_t id)
+{
+	return id >= s->from && id - s->from < SPEC_IDS ? id - s->from + s->to : id;
+}
+
+static uint32_t get_le32(const unsigned char *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static void put_le32(unsigned char *p, uint32_t v)
+{
+	int i;
+
+	for (i = 0; i < 4; i++)
+		p[i] = (unsigned char)(v >> (8 * i));
+}
+
+/* struct vfs_ns_cap_data of revision 3: the uid of the root it is of, last. */
+static void shift_caps(const struct shift *s, unsigned char *v, size_t n)
+{
+	if (n == XATTR_CAPS_SZ_3 && (get_le32(v) & VFS_CAP_REVISION_MASK) == VFS_CAP_REVISION_3)
+		put_le32(v + n - 4, shifted(s, get_le32(v + n - 4)));
+}
+
+/* struct posix_acl_xattr_header, then entries of 16 bits tag, 16 bits rights, 32 bits id. */
+static void shift_acl(const struct shift *s, unsigned char *v, size_t n)
+{
+	size_t i;
+
+	for (i = 4; i + 8 <= n; i += 8)
+		if (v[i] == ACL_USER || v[i] == ACL_GROUP)
+			put_le32(v + i + 4, shifted(s, get_le32(v + i + 4)));
+}
+
+static const struct {
+	const char *name;
+	void (*shift)(const struct shift *s, unsigned char *v, size_t n);
+} attrs[] = {
+	{ "security.capability", shift_caps },
+	{ "system.posix_acl_access", shift_acl },
+	{ "system.posix_acl_default", shift_acl },
+};
+
+/* chown(2) takes set-id bits and capabilities away, so these are read before and written after. */
+static int shift_one(const struct shift *s, int dir_fd, const char *name, const struct stat *st, struct err *e)
+{
+	char path[300 + 64];
+	unsigned char *value[ARRAY_LEN(attrs)] = { NULL };
+	ssize_t n[ARRAY_LEN(attrs)];
+	uint32_t uid = shifted(s, st->st_uid), gid = shifted(s, st->st_gid);
+	int r = 0;
+	size_t i;
+
+	if (uid == st->st_uid && gid == st->st_gid)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.300s", dir_fd, name);
+	for (i = 0; r == 0 && i < ARRAY_LEN(attrs); i++) {
+		n[i] = lgetxattr(path, attrs[i].name, NULL, 0);
+		if (n[i] <= 0 || n[i] > XATTR_BYTES)
+			continue;
+		value[i] = malloc((size_t)n[i]);
+		if (!value[i] || (n[i] = lgetxattr(path, attrs[i].name, value[i], (size_t)n[i])) < 0)
+			r = value[i] ? err_sys(e, "read %s of %.200s", attrs[i].name, name) : err_nomem(e);
+		else
+			attrs[i].shift(s, value[i], (size_t)n[i]);
+	}
+	/* the owner comes last of all that tells whether it was done: a try cut short does it again */
+	for (i = 0; r == 0 && i < ARRAY_LEN(attrs); i++)
+		if (value[i] && i > 0 && lsetxattr(path, attrs[i].name, value[i], (size_t)n[i], 0) < 0)
+			r = err_sys(e, "write %s of %.200s", attrs[i].name, name);
+	if (r == 0 && fchownat(dir_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
+		r = err_sys(e, "give %.200s its owner", name);
+	if (r == 0 && !S_ISLNK(st->st_mode) && st->st_mode & (S_ISUID | S_ISGID) && fchmodat(dir_fd, name, st->st_mode & 07777, 0) < 0)
+		r = err_sys(e, "give %.200s its mode", name);
+	if (r == 0 && value[0] && lsetxattr(path, attrs[0].name, value[0], (size_t)n[0], 0) < 0)
+		r = err_sys(e, "write %s of %.200s", attrs[0].name, name);
+	for (i = 0; i < ARRAY_LEN(attrs); i++)
+		free(value[i]);
+	return r;
+}
+
+static int shift_below(struct shift *s, int dir_fd, struct err *e)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *de;
+
+	if (!d) {
+		err_sys(e, "read a directory of the writable layer");
+		fd_close(&fd);
+		return -1;
+	}
+	if (++s->depth > DEPTH_MAX)
+		r = err_set(e, ERR_LIMIT, "the writable layer is deeper than %d directories", DEPTH_MAX);
+	while (r == 0 && (de = readdir(d))) {
+		struct stat st;
+
+		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, ".."))
+			continue;
+		if (fstatat(dir_fd, de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			r = err_sys(e, "look at %.200s", de->d_name);
+		if (r == 0 && S_ISDIR(st.st_mode)) {
+			autoclose int sub = openat(dir_fd, de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+			r = sub < 0 ? err_sys(e, "open directory %.200s", de->d_name) : shift_below(s, sub, e);
+		}
+		if (r == 0)
+			r = shift_one(s, dir_fd, de->d_name, &st, e);
+	}
+	s->depth--;
+	closedir(d);
+	return r;
+}
+
+int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e)
+{
+	struct shift s = { .from = from, .to = to };
+	autoclose int mnt = -1, top = -1;
+
+	if (from == to)
+		return 0;
+	if (from % SPEC_IDS || to % SPEC_IDS)
+		return err_set(e, ERR_INTERNAL, "id ranges that are no multiples of %u", SPEC_IDS);
+	mnt = writable_open(dirfd, e);
+	if (mnt < 0 || shift_below(&s, mnt, e) < 0)
+		return mnt < 0 && e->code == ERR_NOT_FOUND ? 0 : -1;
+	top = openat(mnt, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return top < 0 || syncfs(top) < 0 ? err_sys(e, "write the writable layer") : 0;
+}
+
+/* With what its file system tells of the project's limits; some room more for the tables of the new one. */
+static int make_image(int dirfd, struct err *e)
+{
+	char inodes[32];
+	const char *argv[] = {
+		"mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal,^resize_inode", "-m", "0", "-E",
+		"lazy_itable_init=1,nodiscard,root_owner=0:0",
+		"-N", inodes, "-d", "/proc/self/fd/3/" WRITABLE_DIR, "/proc/self/fd/3/" PART, NULL,
+	};
+	autoclose int dir = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), fd = -1;
+	uint64_t bytes, files;
+	struct statfs st;
+	int status;
+
+	if (dir < 0 || fstatfs(dir, &st) < 0)
+		return err_sys(e, "measure the writable layer");
+	files = (uint64_t)st.f_files < (1u << 22) ? (uint64_t)st.f_files + 64 : 1u << 22;
+	bytes = (uint64_t)st.f_blocks * (uint64_t)st.f_bsize + files * 256 + (16u << 20);
+	snprintf(inodes, sizeof(inodes), "%" PRIu64, files);
+	if (unlinkat(dirfd, PART, 0) < 0 && errno != ENOENT)
+		return err_sys(e, "remove " PART);
+	fd = openat(dirfd, PART, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || ftruncate(fd, (off_t)(bytes & ~UINT64_C(4095))) < 0)
+		return err_sys(e, "make the file of the writable layer");
+	if (process_run("/sbin/mkfs.ext4", argv, dirfd, &status, e) < 0)
+		return -1;
+	if (status)
+		return err_set(e, ERR_UNSUPPORTED, "mkfs.ext4 -d of the writable layer failed with status %d", status);
+	return fsync(fd) < 0 || renameat(dirfd, PART, dirfd, WRITABLE_FILE) < 0 || fsync(dirfd) < 0 ?
+	       err_sys(e, "keep the file of the writable layer") : 0;
+}
+
+int writable_to_file(int dirfd, struct err *e)
+{
+	if (faccessat(dirfd, WRITABLE_DIR, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "look at the writable layer");
+	if (make_image(dirfd, e) < 0) {
+		unlinkat(dirfd, PART, 0);
+		return -1;
+	}
+	return path_remove_tree(dirfd, WRITABLE_DIR, e);
+}

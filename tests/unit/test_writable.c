@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A writable layer that leaves the host: a directory becomes a file with all in it, and gets the ids of another range. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "runtime/newmount.h"
+#include "runtime/writable.h"
+
+#define FROM 1342177280u
+#define TO (FROM + 5 * 65536u)
+
+static void file(int dir, const char *name, uid_t uid, gid_t gid, mode_t mode)
+{
+	autoclose int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	cr_assert(write(fd, "x", 1) == 1 && !fchown(fd, uid, gid) && !fchmod(fd, mode), "%s", name);
+}
+
+static void put_attr(int dir, const char *name, const char *attr, const void *v, size_t n)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir, name);
+	cr_assert(!lsetxattr(path, attr, v, n, 0), "%s of %s: %m", attr, name);
+}
+
+static void has_attr(int dir, const char *name, const char *attr, const void *v, size_t n)
+{
+	char path[300], got[300] = "";
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir, name);
+	cr_expect_eq(lgetxattr(path, attr, got, sizeof(got)), (ssize_t)n, "%s of %s: %m", attr, name);
+	cr_expect(!memcmp(got, v, n), "%s of %s", attr, name);
+}
+
+static void is(int dir, const char *name, uid_t uid, gid_t gid, mode_t mode, nlink_t links)
+{
+	struct stat st;
+
+	cr_assert(!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW), "%s: %m", name);
+	cr_expect(st.st_uid == uid && st.st_gid == gid && st.st_mode == mode && st.st_nlink == links, "%s: %u:%u %o %u", name,
+		  st.st_uid, st.st_gid, st.st_mode, (unsigned)st.st_nlink);
+}
+
+/* linux/capability.h: revision 3 with the effective bit, cap_net_bind_service, and the root it is of. */
+static void caps_of(unsigned char v[24], uint32_t root)
+{
+	memset(v, 0, 24);
+	v[0] = 1;
+	v[3] = 3;
+	v[5] = 4;
+	memcpy(v + 20, &root, 4);
+}
+
+/* user::rw- user:ID:r-- group::r-- mask::r-- other::--- */
+static void acl_of(unsigned char v[44], uint32_t id)
+{
+	static const struct { uint16_t tag, rights; } e[] = { { 1, 6 }, { 2, 4 }, { 4, 4 }, { 16, 4 }, { 32, 0 } };
+	uint32_t version = 2, none = UINT32_MAX;
+	size_t i;
+
+	memcpy(v, &version, 4);
+	for (i = 0; i < 5; i++) {
+		memcpy(v + 4 + 8 * i, &e[i], 4);
+		memcpy(v + 8 + 8 * i, e[i].tag == 2 ? &id : &none, 4);
+	}
+}
+
+static void fill(int top)
+{
+	unsigned char caps[24], acl[44];
+	autoclose int dir = -1, upper = -1;
+
+	cr_assert(!mkdirat(top, WRITABLE_DIR, 0700) && !mkdirat(top, WRITABLE_DIR "/work", 0700) &&
+		  !mkdirat(top, WRITABLE_DIR "/upper", 0755));
+	dir = openat(top, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	upper = openat(dir, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert(!fchown(upper, FROM, FROM));
+	file(upper, "plain", FROM + 1000, FROM + 65535, 0640);
+	file(upper, "set", FROM, FROM + 5, 06755);
+	file(upper, "caps", FROM + 1, FROM + 1, 0755);
+	file(upper, "acl", FROM + 2, FROM + 2, 0640);
+	file(upper, "host", 0, 0, 0600);
+	cr_assert(!linkat(upper, "plain", upper, "second", 0));
+	cr_assert(!symlinkat("nowhere", upper, "link") && !fchownat(upper, "link", FROM + 3, FROM + 4, AT_SYMLINK_NOFOLLOW));
+	cr_assert(!mknodat(upper, "gone", S_IFCHR, makedev(0, 0)));	/* a whiteout */
+	cr_assert(!mkdirat(upper, "opaque", 0750) && !fchownat(upper, "opaque", FROM + 6, FROM + 7, 0));
+	put_attr(upper, "opaque", "trusted.overlay.opaque", "y", 1);
+	caps_of(caps, FROM);
+	put_attr(upper, "caps", "security.capability", caps, sizeof(caps));
+	acl_of(acl, FROM + 1234);
+	put_attr(upper, "acl", "system.posix_acl_access", acl, sizeof(acl));
+}
+
+static void check(int top, uint32_t base)
+{
+	unsigned char caps[24], acl[44];
+	struct err e = { 0 };
+	autoclose int mnt = writable_open(top, &e), upper = -1;
+	struct stat st;
+
+	cr_assert(mnt >= 0, "%s", e.msg);
+	upper = openat(mnt, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	is(mnt, "upper", base, base, S_IFDIR | 0755, 3);
+	is(mnt, "work", 0, 0, S_IFDIR | 0700, 2);
+	is(upper, "plain", base + 1000, base + 65535, S_IFREG | 0640, 2);
+	is(upper, "second", base + 1000, base + 65535, S_IFREG | 0640, 2);
+	is(upper, "set", base, base + 5, S_IFREG | 06755, 1);
+	is(upper, "caps", base + 1, base + 1, S_IFREG | 0755, 1);
+	is(upper, "acl", base + 2, base + 2, S_IFREG | 0640, 1);
+	is(upper, "host", 0, 0, S_IFREG | 0600, 1);
+	is(upper, "link", base + 3, base + 4, S_IFLNK | 0777, 1);
+	is(upper, "opaque", base + 6, base + 7, S_IFDIR | 0750, 2);
+	cr_assert(!fstatat(upper, "gone", &st, AT_SYMLINK_NOFOLLOW) && S_ISCHR(st.st_mode) && !st.st_rdev);
+	has_attr(upper, "opaque", "trusted.overlay.opaque", "y", 1);
+	caps_of(caps, base);
+	has_attr(upper, "caps", "security.capability", caps, sizeof(caps));
+	acl_of(acl, base + 1234);
+	has_attr(upper, "acl", "system.posix_acl_access", acl, sizeof(acl));
+}
+
+Test(writable, a_layer_leaves_with_all_that_is_in_it_and_gets_other_ids, .timeout = 120)
+{
+	static const struct newmount_opt size = { "size", "48m" };
+	struct err e = { 0 };
+	autoclose int top = -1, mnt = -1;
+
+	if (geteuid() || access("/dev/loop-control", R_OK))
+		cr_skip("needs root and loop devices");
+	/* on no path of the host, and gone with this process */
+	mnt = newmount_fs("tmpfs", &size, 1, 0, &e);
+	cr_assert(mnt >= 0, "%s", e.msg);
+	top = openat(mnt, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert_eq(writable_to_file(top, &e), 0, "nothing there: %s", e.msg);
+	cr_assert_eq(writable_shift(top, FROM, TO, &e), 0, "nothing there: %s", e.msg);
+	fill(top);
+	cr_assert_eq(writable_to_file(top, &e), 0, "%s", e.msg);
+	cr_assert(faccessat(top, WRITABLE_DIR, F_OK, 0) < 0 && !faccessat(top, WRITABLE_FILE, F_OK, 0));
+	check(top, FROM);
+	cr_assert_eq(writable_shift(top, FROM, TO, &e), 0, "%s", e.msg);
+	check(top, TO);
+	cr_assert_eq(writable_shift(top, FROM, TO, &e), 0, "again: %s", e.msg);
+	check(top, TO);
+	cr_assert_eq(writable_shift(top, FROM + 1, TO, &e), -1, "an odd range");
+}
