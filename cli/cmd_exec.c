@@ -254,6 +254,7 @@ static int build_request(struct exec *x, char **words, struct err *e)
 	json_object_set(x->rq, "ulimits", x->ulimits);
 	json_object_set_new(x->rq, "tty", json_boolean(x->tty));
 	json_object_set_new(x->rq, "detach", json_boolean(x->detach));
+	json_object_set_new(x->rq, "silent", json_true());	/* only its end matters to us */
 	return 0;
 }
 

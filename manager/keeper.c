@@ -48,6 +48,7 @@ static void drop_client(struct keeper *k, int i)
 			cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
 	}
 	fd_close(&k->clients[i].fd);
+	k->rest = 0;
 	k->clients[i].waits = 0;
 	keeper_follow_release(&k->clients[i]);
 	keeper_command_client_gone(k, i);
@@ -371,11 +372,13 @@ static void serve_init(struct keeper *k)
 {
 	struct init_reply r;
 	struct err e;
-	int got = sandbox_reply(&k->sandbox, &r, 0, &e);
+	int got = 1, n;
 
-	if (got == 1)
-		keeper_command_reply(k, &r);
-	else if (got == 0 || e.code != ERR_BUSY) {
+	for (n = 0; n < 16 && got == 1; n++)
+		if ((got = sandbox_reply(&k->sandbox, &r, 0, &e)) == 1)
+			keeper_command_reply(k, &r);
+	keeper_command_announce(k);
+	if (got == 0 || (got < 0 && e.code != ERR_BUSY)) {
 		k->stopping = 1;	/* init is gone, or says what only a hostile one would */
 		k->stop_reason = "its init ended";
 	}
@@ -430,12 +433,13 @@ static void serve(struct keeper *k, const struct watch *w)
 static void loop(struct keeper *k)
 {
 	struct watches *ws = calloc(1, sizeof(*ws));
+	struct timespec t;
 	nfds_t i;
 	int n;
 
 	while (ws && !k->stopping) {
 		watch_all(k, ws);
-		n = poll(ws->p, ws->n, keeper_quiet(k, next_timeout(k)));
+		n = ppoll(ws->p, ws->n, keeper_quiet(k, next_timeout(k), &t), NULL);
 		if (n < 0 && errno != EINTR)
 			break;
 		keeper_woke(k, n);
@@ -444,7 +448,6 @@ static void loop(struct keeper *k)
 				serve(k, &ws->w[i]);
 		serve_deadlines(k);
 	}
-	cgroup_release(&k->spare);
 	free(ws);
 }
 
@@ -507,6 +510,7 @@ static void end(struct keeper *k)
 	for (i = 0; i < KEEPER_COMMANDS; i++)
 		if (k->commands[i])
 			keeper_command_remove(k, k->commands[i]);
+	keeper_leaves_release(k);
 	cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
 	if (sandbox_destroy(&k->sandbox, &ignored) < 0) {
 		registry_abandon(&k->claim);

@@ -80,10 +80,17 @@ struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_
 	return c;
 }
 
-static void drop_leaf(struct keeper_command *c)
+static void drop_leaf(struct keeper *k, struct keeper_command *c)
 {
 	struct err ignored;
 
+	if (!c->leaf.ops)
+		return;
+	if (c->concluded && !c->facts.left_behind) {
+		keeper_leaf_drop(k, &c->leaf);
+		return;
+	}
+	/* what runs in there is killed now */
 	if (cgroup_destroy(&c->leaf, &ignored) < 0) {
 		/* its name remains below the sandbox's, whose removal takes it along */
 	}
@@ -95,7 +102,7 @@ void keeper_command_remove(struct keeper *k, struct keeper_command *c)
 	int i;
 
 	keeper_follow_removed(k, c);
-	drop_leaf(c);
+	drop_leaf(k, c);
 	fd_close(&c->in_fd);
 	fd_close(&c->out_fd[0]);
 	fd_close(&c->out_fd[1]);
@@ -313,7 +320,7 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const json
 	job.env_count = env.n;
 	job.user = user;
 	job.workdir = workdir;
-	job.flags = INIT_MAKE_CWD | (tty ? INIT_TTY : 0);
+	job.flags = INIT_MAKE_CWD | (tty ? INIT_TTY : 0) | (c->silent ? INIT_LATE_START : 0);
 	result = sandbox_exec(&k->sandbox, c->seq, &job, std, e);
 out:
 	for (i = 0; i < 3; i++)
@@ -346,16 +353,17 @@ int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const in
 	uint64_t timeout_ms;
 	autoclose int master = -1;
 	const char *name;
-	int detach = 0;
+	int detach = 0, silent = 0;
 	json_t *answer;
 
-	if (json_get_bool(rq, "detach", &detach, "request", e) < 0 || get_limits(rq, &limits, e) < 0 ||
+	if (json_get_bool(rq, "detach", &detach, "request", e) < 0 || json_get_bool(rq, "silent", &silent, "request", e) < 0 || get_limits(rq, &limits, e) < 0 ||
 	    get_u64_or(rq, "timeout_ms", 0, &timeout_ms, e) < 0 || check_name(k, rq, &name, e) < 0)
 		return -1;
 	c = keeper_command_new(k, &limits, e);
 	if (!c)
 		return -1;
 	c->detached = detach;
+	c->silent = silent && !detach;
 	c->client = client;
 	snprintf(c->name, sizeof(c->name), "%s", name);
 	if (launch_command(k, c, rq, fds, count, &master, e) < 0) {
@@ -437,15 +445,18 @@ static void put_away(struct keeper *k, struct keeper_command *c)
 		return;
 	}
 	/* its output may wait for a slow reader: that is closed where it ends */
-	drop_leaf(c);
+	drop_leaf(k, c);
 	fd_close(&c->in_fd);
 }
+
+static void announce(struct keeper *k, struct keeper_command *c);
 
 static void note_end(struct keeper *k, struct keeper_command *c)
 {
 	char id[24];
 	int i;
 
+	announce(k, c);
 	snprintf(id, sizeof(id), "c%u", c->seq);
 	for (i = 0; i < 2 && c->detached && !c->tty; i++)
 		keeper_log_dropped(k, id, i ? "stderr" : "stdout", c->out[i].total - c->logged[i]);
@@ -472,6 +483,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	if (c->client >= 0)
 		keeper_answer(k, c->client, conclusion(c), NULL, 0);
 	c->client = -1;
+	k->rest = 1;
 	tell_waiters(k, c);
 	keeper_follow_news(k, c);
 	keeper_busy(k);
@@ -506,11 +518,31 @@ static void started(struct keeper *k, struct keeper_command *c, int pid)
 	if (c->facts.killed_by_us)
 		cgroup_kill(&c->leaf, &ignored);
 	snprintf(id, sizeof(id), "c%u", c->seq);
-	keeper_answer(k, c->client, json_pack("{s:s,s:b,s:i}", "command", id, "started", 1, "pid", pid), NULL, 0);
-	if (!c->helper)
-		keeper_event(k, "exec", json_pack("{s:s,s:s#}", "command", id, "text", c->text ? c->text : "", text_length(c->text)));
+	if (!c->silent)
+		keeper_answer(k, c->client, json_pack("{s:s,s:b,s:i}", "command", id, "started", 1, "pid", pid), NULL, 0);
+	c->unannounced = !c->helper;
 	if (c->detached)
 		c->client = -1;
+}
+
+static void announce(struct keeper *k, struct keeper_command *c)
+{
+	char id[24];
+
+	if (!c->unannounced)
+		return;
+	c->unannounced = 0;
+	snprintf(id, sizeof(id), "c%u", c->seq);
+	keeper_event(k, "exec", json_pack("{s:s,s:s#}", "command", id, "text", c->text ? c->text : "", text_length(c->text)));
+}
+
+void keeper_command_announce(struct keeper *k)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i])
+			announce(k, k->commands[i]);
 }
 
 void keeper_command_reply(struct keeper *k, const struct init_reply *r)

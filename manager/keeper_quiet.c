@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a keeper does when it has nothing to do: the next command's cgroup is made
- * ahead (three directories in fresh cgroups are a fifth of a short command), and
- * what the keeper will not need while it waits is given back.
+ * What a keeper does when it has nothing to do: the last command's cgroup is
+ * removed and the next one's made ahead (six directories are a fifth of a short
+ * command; and the kernel changes one cgroup at a time, so a command that joins
+ * its own would wait for them), and what the keeper will not need while it waits
+ * is given back.
  */
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdint.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "manager/keeper_state.h"
 
 #define TRIM_AFTER_MS 100
+#define BUSY_MS 5	/* chores wait this long for a command that runs */
+#define REST_US 150	/* ... and for the client of one that has ended: it may have to use our processor */
 
 static int is_quiet(const struct keeper *k)
 {
@@ -50,21 +56,60 @@ static void drop_program(void)
 	}
 }
 
-/* Only once something was executed, as most of many sandboxes may never be; and while nobody waits. */
+/* Only once something was executed, as most of many sandboxes may never be. */
+static int wants_spare(const struct keeper *k)
+{
+	return k->next_seq > 1 && !k->spare.ops && !k->spare_failed && !k->stopping;
+}
+
+static int has_chores(const struct keeper *k)
+{
+	return k->dropped_count || wants_spare(k);
+}
+
 static void make_spare(struct keeper *k)
 {
 	char name[24];
 	struct err ignored;
-	int i;
 
-	if (k->next_seq == 1 || k->spare.ops || k->stopping)
-		return;
-	for (i = 0; i < KEEPER_CLIENTS; i++)
-		if (k->clients[i].fd >= 0 && k->clients[i].waits)
-			return;
 	snprintf(name, sizeof(name), "c%u", k->next_seq);
 	if (cgroup_create_leaf(&k->spare, &k->sandbox.cgroup, name, NULL, k->spec->id_base, &ignored) < 0)
-		k->spare.ops = NULL;	/* the command will say why */
+		k->spare_failed = 1;	/* the command will say why */
+}
+
+static void remove_dropped(struct keeper *k)
+{
+	struct cgroup *c = &k->dropped[--k->dropped_count];
+	struct err ignored;
+
+	if (cgroup_destroy(c, &ignored) < 0) {
+		/* its name remains below the sandbox's, whose removal takes it along */
+	}
+	cgroup_release(c);
+}
+
+/* One at a time: who asks for something comes first. */
+static void do_chore(struct keeper *k)
+{
+	if (k->dropped_count)
+		remove_dropped(k);
+	else if (wants_spare(k))
+		make_spare(k);
+}
+
+void keeper_leaf_drop(struct keeper *k, struct cgroup *leaf)
+{
+	if (k->dropped_count == ARRAY_LEN(k->dropped))
+		remove_dropped(k);
+	k->dropped[k->dropped_count++] = *leaf;
+	leaf->ops = NULL;
+}
+
+void keeper_leaves_release(struct keeper *k)
+{
+	while (k->dropped_count)
+		cgroup_release(&k->dropped[--k->dropped_count]);
+	cgroup_release(&k->spare);
 }
 
 static int is_unlimited(const struct cgroup_limits *l)
@@ -80,6 +125,7 @@ int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, s
 	char name[24];
 
 	k->spare.ops = NULL;
+	k->spare_failed = 0;
 	if (spare.ops && is_unlimited(l)) {
 		*ret = spare;
 		return 0;
@@ -92,17 +138,43 @@ int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, s
 	return cgroup_create_leaf(ret, &k->sandbox.cgroup, name, l, k->spec->id_base, e);
 }
 
-int keeper_quiet(struct keeper *k, int timeout_ms)
+static int is_running(const struct keeper *k)
 {
-	make_spare(k);
-	if (k->trimmed || !is_quiet(k))
-		return timeout_ms;
-	return timeout_ms < 0 || timeout_ms > TRIM_AFTER_MS ? TRIM_AFTER_MS : timeout_ms;
+	int i;
+
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i] && !k->commands[i]->ended && k->commands[i]->session < 0)
+			return 1;
+	return 0;
+}
+
+const struct timespec *keeper_quiet(struct keeper *k, int timeout_ms, struct timespec *t)
+{
+	int64_t wait_us = timeout_ms < 0 ? INT64_MAX : (int64_t)timeout_ms * 1000, most_us = INT64_MAX;
+
+	if (has_chores(k))
+		most_us = is_running(k) ? BUSY_MS * 1000 : k->rest ? REST_US : 0;
+	else if (!k->trimmed && is_quiet(k))
+		most_us = TRIM_AFTER_MS * 1000;
+	if (wait_us > most_us)
+		wait_us = most_us;
+	if (wait_us == INT64_MAX)
+		return NULL;
+	*t = (struct timespec){ .tv_sec = wait_us / 1000000, .tv_nsec = wait_us % 1000000 * 1000 };
+	return t;
 }
 
 void keeper_woke(struct keeper *k, int events)
 {
-	if (!events && !k->trimmed && is_quiet(k))
+	if (events) {
+		k->trimmed = 0;
+		return;
+	}
+	k->rest = 0;
+	if (has_chores(k)) {
+		do_chore(k);
+	} else if (!k->trimmed && is_quiet(k)) {
 		drop_program();
-	k->trimmed = !events;
+		k->trimmed = 1;
+	}
 }

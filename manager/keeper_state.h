@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "manager/keeper.h"
 #include "manager/keeper_log.h"
@@ -18,6 +19,7 @@
 #define KEEPER_CLIENTS 64
 #define KEEPER_COMMANDS 256
 #define KEEPER_SESSIONS 16
+#define KEEPER_DROPPED 8
 #define KEEPER_ENDED_KEPT 64	/* ended detached commands whose output is still there */
 
 /* What a client has seen of a command; it lasts between two requests. */
@@ -49,6 +51,8 @@ struct keeper_command {
 	struct cgroup leaf;
 	int client;		/* who gets the answer; -1: nobody */
 	int detached;
+	int silent;		/* its client does not ask when it has started */
+	int unannounced;	/* it has started, and no event says so yet */
 	int helper;		/* berth's own file work: no event */
 	int tty;		/* detached with a terminal: in_fd and out_fd[0] are its master side */
 	int session;		/* it is the shell of this session; -1: an ordinary command */
@@ -135,6 +139,10 @@ struct keeper {
 	char adopted[65];		/* the token of the claim it was made ahead for, or "" */
 	uint32_t next_seq;
 	struct cgroup spare;	/* of the next command; ops NULL: none */
+	int spare_failed;	/* it could not be made: not before the next command */
+	struct cgroup dropped[KEEPER_DROPPED];	/* empty, of commands that have ended */
+	size_t dropped_count;
+	int rest;		/* an answer was sent just now: no chores yet */
 	int trimmed;		/* nothing happened since our program was unmapped */
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];
@@ -153,6 +161,8 @@ struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_
 struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq);
 int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
 void keeper_command_reply(struct keeper *k, const struct init_reply *r);
+/* Events of the commands that have started; after the replies that were there, as the end of one may be among them. */
+void keeper_command_announce(struct keeper *k);
 void keeper_command_read(struct keeper *k, struct keeper_command *c, int which);
 void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now);
 uint64_t keeper_command_next_deadline(const struct keeper_command *c);
@@ -167,8 +177,12 @@ json_t *keeper_command_verdict(const struct verdict *v);
 /* keeper_quiet.c */
 /* The cgroup of command seq, made now or ahead. */
 int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, struct cgroup *ret, struct err *e);
-/* Before it waits for timeout_ms (-1: for ever): how long to wait. */
-int keeper_quiet(struct keeper *k, int timeout_ms);
+/* An empty cgroup that nobody needs any more: it is removed when there is time. */
+void keeper_leaf_drop(struct keeper *k, struct cgroup *leaf);
+/* At the end: what is still there goes with the sandbox's. */
+void keeper_leaves_release(struct keeper *k);
+/* Before it waits for timeout_ms (-1: for ever): how long to wait, in *t; NULL: for ever. */
+const struct timespec *keeper_quiet(struct keeper *k, int timeout_ms, struct timespec *t);
 /* After it waited; events is 0 when the time was up. */
 void keeper_woke(struct keeper *k, int events);
 

@@ -13,7 +13,7 @@ $(BUILD)/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
 	$(Q)$(MUSL_CC) $(BENCH_CFLAGS) -static -o $@ $<
 
-bench: $(PROGRAMS) $(BUILD)/bench/floor $(BUILD)/bench/drive
+bench: $(PROGRAMS) $(BUILD)/bench/floor $(BUILD)/bench/exec_floor $(BUILD)/bench/drive
 	@$(python) tests/bench/bench.py --build $(BUILD) $(BENCH_ARGS)
 
 #   make bench-oci    berth-oci beside crun and runc: cold run of /bin/true on one bundle, interleaved

@@ -126,12 +126,32 @@ def quiet(argv, env=None):
     return call
 
 
+class ExecFloor:
+    """The bare server that exec_floor.c tells of, in a cgroup of its own."""
+
+    def __init__(self, place):
+        self.program = os.path.join(place.build, 'bench/exec_floor')
+        self.socket = os.path.join(place.top, 'floor')
+        self.server = subprocess.Popen([self.program, 'serve', self.socket, f'berth-bench-floor{os.getpid()}', place.rootfs],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if self.server.stdout.readline() != b'ready\n':
+            raise RuntimeError('exec_floor does not start')
+
+    def end(self):
+        self.server.stdin.close()
+        self.server.wait()
+        self.server.stdout.close()
+
+
 def exec_true(place, options):
     berth = Berth(place)
     box = berth.call('create', place.rootfs)
+    floor = ExecFloor(place)
     work = {'berth': quiet([berth.program, 'exec', box, '/bin/true'], berth.env),
+            'exec floor': quiet([floor.program, floor.socket, '/bin/true']),
+            'the command alone': quiet([os.path.join(place.rootfs, 'bin/busybox'), 'true']),
             'berth --version': quiet([berth.program, '--version'], berth.env)}
-    ends = []
+    ends = [floor.end]
     try:
         for tool in ('runc', 'crun'):
             peer = running(place, tool)
@@ -143,7 +163,8 @@ def exec_true(place, options):
         for end in ends:
             end()
         berth.clear()
-    notes = {'berth': 'exec ID true', 'berth --version': 'fork, exec and exit of the same program'}
+    notes = {'berth': 'exec ID true', 'exec floor': 'a waiting process clones into a fresh cgroup and executes, no more',
+             'the command alone': 'no sandbox', 'berth --version': 'fork, exec and exit of the same program'}
     return [row(k, took[k], notes.get(k, 'exec of true, spawned by the same caller')) for k in work]
 
 
