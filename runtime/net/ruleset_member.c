@@ -246,25 +246,7 @@ int ruleset_add(const char *id, const struct link_plan *l, const struct netpolic
 	return -1;
 }
 
-int ruleset_change(const char *id, const struct link_plan *l, const struct netpolicy *old, const struct netpolicy *fresh,
-		   uint64_t used_before, struct err *e)
-{
-	struct nft t;
-
-	if (nft_open(&t, l->bridge, e) < 0)
-		return -1;
-	put_policy(&t, 0, l, old);
-	put_policy(&t, 1, l, fresh);
-	nft_quota(&t, 1, id, budget_left(fresh->max_bytes, used_before));
-	/* with another limit counting begins anew: what is open now is not known to the new rule */
-	if (old->max_connections != fresh->max_connections) {
-		put_limit(&t, 0, id, l, old->max_connections);
-		put_limit(&t, 1, id, l, fresh->max_connections);
-	}
-	return nft_commit(&t, e);
-}
-
-/* ---- taking back --------------------------------------------------------------------------------- */
+/* ---- by looking through the sets: for what does not stand as it is recorded ------------------------ */
 
 struct finder {
 	struct nft *t;
@@ -301,26 +283,77 @@ static void remove_ours(void *ctx, const struct nft_element *el)
 	nft_elements(f->t, 0, f->set, 0, &mine, 1);
 }
 
-/* By looking through every set: for what does not stand as it is recorded. */
-static int search(const char *id, const struct link_plan *l, struct err *e)
+/* Removes what is ours from the sets first to last, and the chain of our limit when LIMITS is among them. */
+static int remove_found(struct nft *t, const char *id, const struct link_plan *l, int first, int last, struct err *e)
 {
 	char limit[80];
-	struct netcount ignored;
 	struct err none;
+	int i;
+
+	snprintf(limit, sizeof(limit), "limit-%s", id);
+	for (i = first; i <= last; i++) {
+		struct finder f = { t, l, ruleset_sets[i].name, ruleset_sets[i].data[0] != 0,
+				    ruleset_sets[i].key[0] == NFT_T_ETHER && !ruleset_sets[i].key[1] };
+
+		if (i != SPECIAL4 && nft_walk(l->bridge, ruleset_sets[i].name, remove_ours, &f, e) < 0)
+			return -1;
+		if (i == LIMITS && nft_chain_stands(l->bridge, limit, &none) == 1)
+			nft_chain_remove(t, limit);
+	}
+	return 0;
+}
+
+/* ---- another policy -------------------------------------------------------------------------------- */
+
+/* Another change was cut off: the kernel has what it had before that, and not what is recorded. */
+static int change_anyhow(const char *id, const struct link_plan *l, const struct netpolicy *fresh, uint64_t used_before, struct err *e)
+{
 	struct nft t;
-	int i, r = 0;
 
 	if (nft_open(&t, l->bridge, e) < 0)
 		return -1;
-	for (i = 0; r == 0 && i < SETS; i++) {
-		struct finder f = { &t, l, ruleset_sets[i].name, ruleset_sets[i].data[0] != 0, ruleset_sets[i].key[0] == NFT_T_ETHER && !ruleset_sets[i].key[1] };
-
-		if (i != SPECIAL4)
-			r = nft_walk(l->bridge, ruleset_sets[i].name, remove_ours, &f, e);
+	if (remove_found(&t, id, l, ALLOW4, PUBIP6, e) < 0 || remove_found(&t, id, l, LIMITS, LIMITS, e) < 0) {
+		nft_abort(&t);
+		return -1;
 	}
-	snprintf(limit, sizeof(limit), "limit-%s", id);
-	if (r == 0 && nft_chain_stands(l->bridge, limit, &none) == 1)
-		nft_chain_remove(&t, limit);
+	put_policy(&t, 1, l, fresh);
+	put_limit(&t, 1, id, l, fresh->max_connections);
+	nft_quota(&t, 1, id, budget_left(fresh->max_bytes, used_before));
+	return nft_commit(&t, e);
+}
+
+int ruleset_change(const char *id, const struct link_plan *l, const struct netpolicy *old, const struct netpolicy *fresh,
+		   uint64_t used_before, struct err *e)
+{
+	struct nft t;
+
+	if (nft_open(&t, l->bridge, e) < 0)
+		return -1;
+	put_policy(&t, 0, l, old);
+	put_policy(&t, 1, l, fresh);
+	nft_quota(&t, 1, id, budget_left(fresh->max_bytes, used_before));
+	/* with another limit counting begins anew: what is open now is not known to the new rule */
+	if (old->max_connections != fresh->max_connections) {
+		put_limit(&t, 0, id, l, old->max_connections);
+		put_limit(&t, 1, id, l, fresh->max_connections);
+	}
+	if (nft_commit(&t, e) == 0)
+		return 0;
+	return e->os_errno == ENOENT || e->os_errno == EEXIST ? change_anyhow(id, l, fresh, used_before, e) : -1;
+}
+
+/* ---- taking back --------------------------------------------------------------------------------- */
+
+static int search(const char *id, const struct link_plan *l, struct err *e)
+{
+	struct netcount ignored;
+	struct err none;
+	struct nft t;
+	int r;
+
+	if (nft_open(&t, l->bridge, e) < 0)
+		return -1;
+	r = remove_found(&t, id, l, 0, SETS - 1, e);
 	if (r == 0 && netcount_read(l->bridge, id, &ignored, &none) == 0)
 		put_objects(&t, 0, id, 0);
 	if (r < 0) {

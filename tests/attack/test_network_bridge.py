@@ -3,10 +3,13 @@
 What a sandbox with --network bridge must not reach, and in whose name it must not speak (K20, S20, S21); kill -9 of
 berth and of its helper at each step, then one berth gc (L08).
 """
+import contextlib
 import itertools
 import json
 import os
 import re
+import socket
+import struct
 import subprocess
 import time
 
@@ -92,7 +95,7 @@ def test_S20_no_spoofed_source():
     with Lab(forwarding=True) as lab, Box("--name", "victim", *BRIDGE) as victim, Box("--name", "liar", *BRIDGE, *raw) as liar:
         own, other = (json.loads(b.berth("network", "inspect", n, ok=True).out)["address"] for n in ("liar", "victim"))
         with netlab.within(lab.outside):
-            sink = netlab.socket.socket(netlab.socket.AF_INET, netlab.socket.SOCK_DGRAM)
+            sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sink.bind((OUTSIDE, 9999))
         sink.settimeout(5)
 
@@ -140,6 +143,139 @@ def test_S20_sandboxes_do_not_reach_each_other():
         lab.untouched()
 
 
+RAW = ("--cap-add", "NET_RAW", "--cap-add", "NET_ADMIN", "--seccomp", "unconfined")
+
+# Frames as they are given, in hex, from eth0.
+FRAMES = """
+import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("eth0", 0))
+for line in sys.stdin:
+    for _ in range(2):
+        s.send(bytes.fromhex(line))
+"""
+
+
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return struct.pack("!H", ~total & 0xffff)
+
+
+def ipv4(src, dst, proto, payload):
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 1, 0, 64, proto, 0) + socket.inet_aton(src) + socket.inet_aton(dst)
+    return head[:10] + checksum(head) + head[12:] + payload
+
+
+def udp(port, payload):
+    return struct.pack("!HHHH", 999, port, 8 + len(payload), 0) + payload
+
+
+def frame(dst_mac, src_mac, packet, vlan=None, kind=0x0800):
+    tag = b"" if vlan is None else struct.pack("!HH", 0x8100, vlan)
+    return bytes.fromhex(dst_mac) + bytes.fromhex(src_mac) + tag + struct.pack("!H", kind) + packet
+
+
+ECHO = struct.pack("!BBHHH", 8, 0, 0xf7fd, 1, 1)  # a ping
+
+
+def addresses(*names):
+    return [json.loads(b.berth("network", "inspect", n, ok=True).out)["address"] for n in names]
+
+
+def test_S20_by_raw_frames():
+    """To a neighbour, to the host, to everybody: by hardware address, broadcast, multicast, with VLAN tags, without a connection."""
+    need_bridge()
+    with Lab(forwarding=True) as lab, Box("--name", "victim", *BRIDGE) as victim, Box("--name", "liar", *BRIDGE, *RAW) as liar:
+        own, other = addresses("liar", "victim")
+        mine, theirs, gate = mac_of(own), mac_of(other), mac_of(GATEWAY)
+        victim.main.detach("python3", "-c", "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.bind(('', 9999))\n"
+                           "open('/tmp/ready', 'w').close()\nwhile True: open('/tmp/got', 'ab').write(s.recv(100) + b'\\n')")
+        b.wait_for(lambda: victim.exec("test", "-e", "/tmp/ready").code == 0, 10, "the neighbour's ear")
+        with netlab.within(lab.outside):
+            sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            tap.bind(("out-p", 0))
+        host = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        host.bind(("", 9999))
+        sink.bind((OUTSIDE, 9999))
+        sink.settimeout(20)
+        frames = []
+        for dst in (theirs, "ffffffffffff", "01005e000001", "333300000001", gate):
+            for vlan in (None, 0, 5):
+                for ip in (other, "255.255.255.255", "224.0.0.1", "10.203.255.255", GATEWAY, HOST, "127.0.0.1", "0.0.0.0"):
+                    frames.append(frame(dst, mine, ipv4(own, ip, 17, udp(9999, b"no")), vlan))
+                frames.append(frame(dst, mine, ipv4(other, OUTSIDE, 17, udp(9999, b"spoofed")), vlan))
+        frames += [frame(gate, mine, ipv4(own, ip, 1, ECHO)) for ip in (GATEWAY, HOST, METADATA, other)]
+        # to the outside, of no connection that anybody knows: NAT would leave the address as it is
+        rst = struct.pack("!HHIIBBHHH", 999, 80, 7, 7, 0x50, 0x14, 100, 0, 0)
+        pseudo = socket.inet_aton(own) + socket.inet_aton(OUTSIDE) + struct.pack("!BBH", 0, 6, len(rst))
+        frames.append(frame(gate, mine, ipv4(own, OUTSIDE, 6, rst[:16] + checksum(pseudo + rst) + rst[18:])))
+        frames.append(frame(gate, mine, ipv4(own, OUTSIDE, 17, udp(9999, b"true!"))))
+        liar.exec("python3", "-c", FRAMES, input="\n".join(f.hex() for f in frames), ok=True)
+        assert sink.recv(100) == b"true!", "what is its own arrives, and nothing before it"
+        host.setblocking(False)
+        try:
+            raise AssertionError(f"the host heard {host.recv(100)}")
+        except BlockingIOError:
+            pass
+        assert victim.exec("test", "-s", "/tmp/got").code != 0, "the neighbour heard: " + victim.exec("cat", "/tmp/got").out
+        tap.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while data := tap.recv(2000):
+                inner = data[26:30] if data[12:14] == b"\x08\x00" else b""
+                assert not inner.startswith(bytes([10, 203])), f"left with an address of the bridge: {data.hex()}"
+        for s in (sink, tap, host):
+            s.close()
+        lab.untouched()
+
+
+def test_K20_bridge_dns_and_the_rest_of_the_host():
+    """Its DNS server it reaches, on that port; no port of the host, by TCP or UDP; no address that is everybody's."""
+    need_bridge()
+    with Lab(forwarding=True) as lab:
+        b.run(*BRIDGE, "host", "true", ok=True)
+        lab.forbidden += [lab.add(None, lab.host, a, p) for a in (GATEWAY, GATEWAY6, HOST, HOST6) for p in (53, 443, 8080)]
+        ears = []
+        for family, a in ((socket.AF_INET, GATEWAY), (socket.AF_INET6, GATEWAY6), (socket.AF_INET, HOST), (socket.AF_INET6, HOST6)):
+            s = socket.socket(family, socket.SOCK_DGRAM)
+            s.bind((a, 53))
+            ears.append(s)
+        wanted = [("direct", a, p) for a in (GATEWAY, GATEWAY6, HOST, HOST6) for p in (53, 443, 8080)]
+        wanted += [("direct", a, 80) for a in ("0.0.0.0", "255.255.255.255", "224.0.0.1", "240.0.0.1", "10.203.255.255", "ff02::1", "fe80::1",
+                                               "fec0::1", "fc00::1", "100::1", "2001::1", "2001:db8::1", "64:ff9b:1::1", "5f00::1", "::7f00:1")]
+        got = tries((), wanted, base=BRIDGE, timeout=200)
+        assert all(status == 0 for status, _ in got.values()), got
+        b.run(*BRIDGE, "host", "python3", "-c", UDP6, GATEWAY, GATEWAY6, HOST, HOST6, "255.255.255.255", "ff02::1%eth0", ok=True)
+        # a server of DNS on the host itself: that port of that address and no other
+        b.run("--network", "bridge", "--dns", f"{HOST}:5353", "host", "python3", "-c", UDP6, HOST, ok=True)
+        for s in ears:
+            s.setblocking(False)
+            try:
+                raise AssertionError(f"the host heard {s.recv(100)}")
+            except BlockingIOError:
+                s.close()
+        r = b.run("--network", "bridge", "--dns", HOST, "host", "python3", "-c", "import socket\nfor p in (53, 443):\n"
+                  f"    s = socket.socket(); s.settimeout(20)\n    print(s.connect_ex(('{HOST}', p)))", ok=True)
+        assert r.out.split() == ["0", "111"], b.describe(r)
+        seen = [s for s in lab.forbidden if s.seen]
+        assert [s.sock.getsockname()[:2] for s in seen] == [(HOST, 53)], "the one allowed"
+
+
+UDP6 = """
+import socket, sys
+for host in sys.argv[1:]:
+    for family, kind, proto, _, address in socket.getaddrinfo(host, 53, type=socket.SOCK_DGRAM):
+        s = socket.socket(family, kind)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        try:
+            s.sendto(b"x", address)
+        except OSError:
+            pass
+"""
+
+
 # ---- kill -9 ------------------------------------------------------------------------------------
 
 RUN = ("run", "--network", "bridge", "-p", "8080:80", "--allow-net", "10.0.0.0/8", "host", "sh", "-c", "sleep 0.05; exit 3")
@@ -172,7 +308,7 @@ def settle(label, bad):
     r = b.berth("gc", timeout=30)
     if r.code:
         bad.append(f"{label}: berth gc says {r.err.strip()}")
-    if netlab.ruleset() or "berth0" in [n for _, n in netlab.socket.if_nameindex()]:
+    if netlab.ruleset() or "berth0" in [n for _, n in socket.if_nameindex()]:
         bad.append(f"{label}: the bridge or its rules are left")
     left = left_over()
     if left:
@@ -225,3 +361,52 @@ def test_L08_kill_9_of_berth_at_any_time():
             settle(f"keeper {i}", bad)
             b.berth("rm", "-f", x, ok=True)
     assert not bad, "\n".join(bad)
+
+
+@contextlib.contextmanager
+def strace_children(keeper, trace, call, nth):
+    """The nth call of that name that the keeper, or what it starts, makes is its last."""
+    p = subprocess.Popen(["strace", "-f", "-qq", "-o", trace, "-e", f"trace={call}", "-e", f"inject={call}:signal=SIGKILL:when={nth}", "-p",
+                          str(keeper)], stderr=subprocess.DEVNULL)
+    try:
+        b.wait_for(lambda: "TracerPid:\t0\n" not in open(f"/proc/{keeper}/status").read(), 20, "strace")
+        yield
+    finally:
+        p.terminate()
+        p.wait()
+
+
+@b.deadline(150)
+def test_L08_kill_9_of_a_live_update_at_each_step():
+    """Whatever is cut off where, the kernel has the old rules or the new ones, whole; then the sandbox goes and leaves nothing."""
+    need_bridge()
+    bad, killed = [], 0
+    private, private2 = INSIDE[0], INSIDE[2]
+    with Lab(forwarding=True) as lab:
+        for call in ("sendto", "renameat", "fsync", "execve", "recvmsg"):
+            for nth in range(1, 12):
+                with Box("--name", "live", *BRIDGE, "--allow-net", f"{private}/32") as x:
+                    trace = b.tmp("trace")
+                    with strace_children(x.keeper, trace, call, nth):
+                        r = b.berth("update", "--allow-net", f"{private2}/32", "--deny-net", f"{private}/32", "--network-connections", "9",
+                                    "live", timeout=60)
+                    with open(trace) as f:
+                        hit = "killed by SIGKILL" in f.read()
+                    killed += hit
+                    if proc.alive(x.keeper):
+                        got = [x.exec("curl", "-s", "-m", "20", "-o", "/dev/null", f"http://{a}/").code for a in (private, private2, METADATA)]
+                        if got not in ([0, 7, 7], [7, 0, 7]):
+                            bad.append(f"{call} {nth}: rules of neither: {got}")
+                        if r.code == 0 and got != [7, 0, 7]:
+                            bad.append(f"{call} {nth}: said to be done, and is not: {got}")
+                        # and another change goes through
+                        r = b.berth("update", "--allow-net", f"{private2}/32", "--network-connections", "8", "live")
+                        if r.code:
+                            bad.append(f"{call} {nth}: not to be changed any more: {r.err}")
+                    else:
+                        b.berth("gc", ok=True, timeout=30)  # a sandbox whose keeper was killed is stopped then, and can be removed
+                settle(f"{call} {nth}", bad)
+                if not hit:
+                    break
+    assert not bad, "\n".join(bad)
+    assert killed >= 6, killed

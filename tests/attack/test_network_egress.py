@@ -206,3 +206,42 @@ def test_S13_the_proxy_is_out_of_the_sandbox_s_reach():
                   "ip -o link 2>/dev/null | wc -l; ls /sys/class/net 2>/dev/null | wc -w; wc -l </proc/net/dev")
         assert r.out.splitlines()[1] == "0" and r.out.splitlines()[-1] == "3", b.describe(r)
         lab.untouched()
+
+
+def socks(kind, host, port=80, command=1):
+    body = bytes([len(host)]) + host if kind == 3 else host
+    return b"\x05\x01\x00\x05" + bytes([command, 0, kind]) + body + port.to_bytes(2, "big")
+
+
+ODD_NAMES = [b"outside.test\0.evil.test", b"outside.test%00.evil.test", b"outside.test%2eevil.test", b"b\xc3\xb6se.test", b"outside.test..",
+             b".outside.test", b"outside..test", b"outside.test/", b"outside.test\\@evil.test", b"outside.test#evil.test", b"a" * 64 + b".test",
+             b"-.test", b"*.test", b"out side.test", b"\xff\xfe.test", b"outside.test\r", b"127.1", b"0x7f.1", b"2130706433", b"0177.0.0.1",
+             b"127.0.0.1.", b"169.254.169.254", b"[::1]", b"::1%1", b"fe80::1%lo", b"fe80::1%25lo", b"::ffff:127.0.0.1", b"localhost", b"LOCALHOST.",
+             b"x.localhost"]
+ODD = [b"CONNECT %s:80 HTTP/1.1\r\n\r\n" % n for n in ODD_NAMES] + [b"GET http://%s/ HTTP/1.1\r\n\r\n" % n for n in ODD_NAMES if n[-1:] != b"/" and b"#" not in n]
+ODD += [b"CONNECT [%s]:80 HTTP/1.1\r\n\r\n" % n for n in (b"::1%1", b"fe80::1%lo", b"fe80::1%25lo", b"outside.test", b"::1", b"", b"::ffff:169.254.169.254")]
+ODD += [b"CONNECT outside.test:%s HTTP/1.1\r\n\r\n" % p for p in (b"0", b"65616", b"-1", b"+80", b"80x", b"0x50", b"", b" 80", b"4294967376")]
+ODD += [socks(3, n) for n in ODD_NAMES + [b"", b"\0"]]
+ODD += [socks(1, socket.inet_aton(a)) for a in ("127.0.0.1", METADATA, "0.0.0.0", "255.255.255.255", "224.0.0.1")]
+ODD += [socks(4, socket.inet_pton(socket.AF_INET6, a)) for a in ("::1", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "ff02::1")]
+ODD += [socks(1, socket.inet_aton(OUTSIDE), command=c) for c in (2, 3, 0, 255)] + [socks(k, b"xxxx") for k in (0, 2, 5, 255)]
+
+
+def test_K20_by_odd_spelling():
+    """NUL, percent, IDN, dots, zones, ports beyond 16 bits: by every way to ask, under the widest rule."""
+    need_net()
+    with Lab(names={"localhost": ["127.0.0.1"], "x.localhost": ["127.0.0.1"]}) as lab:
+        texts = [t.decode("latin-1") for t in ODD]
+        r = b.run(*BASE, "--allow-host", "*:*", "host", "python3", "-c", SMUGGLER, input=json.dumps(texts), ok=True, timeout=120)
+        answers = [json.loads(line) for line in r.out.splitlines()]
+        assert len(answers) == len(ODD)
+        for text, data in answers:
+            if text[0] == "\x05":
+                # the greeting's answer, then a refusal or nothing
+                assert data[:2] == "\x05\x00" and (len(data) == 2 or data[3] != "\x00"), (text, data)
+            else:
+                assert data.startswith(("HTTP/1.1 400 ", "HTTP/1.1 403 ", "HTTP/1.1 502 ")), (text, data)
+        assert not lab.web.seen, lab.web.requests
+        odd = [n for n, _ in lab.dns.asked if not all(c.isalnum() or c in "-._" for c in n)]
+        assert not odd, f"asked the DNS for {odd}"
+        lab.untouched()
