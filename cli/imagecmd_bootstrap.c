@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cli/imagecmd.h"
 #include "rootfs/bootstrap.h"
+#include "rootfs/digest.h"
 
 static int run_bootstrap(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
@@ -21,7 +22,7 @@ static int run_bootstrap(int store_fd, const struct imagecmd_args *a, struct err
 		.quiet = quiet,
 	};
 	autojson json_t *done = NULL;
-	char name[256], digest[80], size[24];
+	char name[256], digest[DIGEST_SIZE + 8], size[24];
 	const json_t *one;
 
 	if (compression && strcmp(compression, "zstd") && strcmp(compression, "gzip"))

@@ -42,7 +42,7 @@ static int take_numbers(const struct imagecmd_args *a, struct commit_options *o,
 
 static void print_result(const struct imagecmd_args *a, const json_t *done)
 {
-	char name[256], digest[80], size[24];
+	char name[256], digest[DIGEST_SIZE + 8], size[24];
 
 	if (imagecmd_flag(a, IMG_JSON)) {
 		imagecmd_print_json(done);

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "cli/imagecmd.h"
+#include "rootfs/digest.h"
 #include "rootfs/export.h"
 
 enum format { FORMAT_LAYOUT, FORMAT_ARCHIVE, FORMAT_ROOTFS };
@@ -116,7 +117,7 @@ static int choose_format(const struct imagecmd_args *a, const char *dest, enum f
 static int report(const struct imagecmd_args *a, const char *dest, const json_t *done)
 {
 	const json_t *one;
-	char name[256], digest[80];
+	char name[256], digest[DIGEST_SIZE + 8];
 	size_t i;
 
 	if (imagecmd_flag(a, IMG_QUIET) || !strcmp(dest, "-"))

@@ -83,7 +83,7 @@ static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref
 /* moved: the key of the bytes that went over the network, and how that is called. */
 static void print_done(const struct imagecmd_args *a, json_t *done, const char *moved, const char *word)
 {
-	char name[256], digest[80], size[24], bytes[24];
+	char name[256], digest[DIGEST_SIZE + 8], size[24], bytes[24];
 
 	if (imagecmd_flag(a, IMG_JSON)) {
 		json_object_set_new(done, "event", json_string("done"));

@@ -11,6 +11,7 @@
 #include "cli/imagecmd.h"
 #include "rootfs/catalog.h"
 #include "rootfs/collect.h"
+#include "rootfs/digest.h"
 #include "rootfs/import.h"
 
 static void show_note(void *ctx, const char *text)
@@ -49,7 +50,7 @@ static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e
 		return 0;
 	}
 	json_array_foreach(done, i, one) {
-		char name[256], digest[80], size[24];
+		char name[256], digest[DIGEST_SIZE + 8], size[24];
 
 		imagecmd_text(one, "name", name, sizeof(name));
 		imagecmd_text(one, "digest", digest, sizeof(digest));
@@ -66,7 +67,7 @@ static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e
 
 static void print_image(const json_t *one, int with_size)
 {
-	char name[256], digest[80], size[24], when[32] = "-", platform[100];
+	char name[256], digest[DIGEST_SIZE + 8], size[24], when[32] = "-", platform[100];
 	time_t t = (time_t)imagecmd_u64(one, "imported");
 	struct tm tm;
 

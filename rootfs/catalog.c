@@ -192,7 +192,7 @@ static int list_one(void *ctx, const char *filename, const json_t *record, const
 		char path[96];
 		uint64_t bytes = 0;
 
-		if (!chain || !digest_is_valid(chain))
+		if (!chain || !digest_is_sha256(chain))
 			return err_set(e, ERR_CORRUPT, "record %s has a bad layer; hint: berth image fsck", filename);
 		json_object_set_new(l->users, chain,
 				    json_integer(json_integer_value(json_object_get(l->users, chain)) + 1));
@@ -251,12 +251,12 @@ json_t *catalog_inspect(int store_fd, const char *ref, struct err *e)
 {
 	json_t *record = image_record(store_fd, ref, e), *config;
 	const char *digest = json_string_value(json_object_get(record, "config"));
-	char path[96];
+	char path[DIGEST_BLOB_PATH_SIZE];
 
 	if (!record)
 		return NULL;
 	if (digest && digest_is_valid(digest)) {
-		snprintf(path, sizeof(path), "blobs/sha256/%.64s", digest_hex(digest));
+		digest_blob_path(path, digest);
 		config = read_json(store_fd, path, OCI_CONFIG_MAX, e);
 		if (!config) {
 			json_decref(record);
@@ -289,10 +289,10 @@ static int find_names(void *ctx, const char *filename, const json_t *record, con
 
 static int in_use(int store_fd, const char *digest)
 {
-	char path[96];
+	char path[6 + DIGEST_SIZE];
 	autoclose int fd = -1;
 
-	snprintf(path, sizeof(path), "holds/%.64s", digest_hex(digest));
+	snprintf(path, sizeof(path), "holds/%.128s", digest_hex(digest));
 	fd = openat(store_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
@@ -303,7 +303,7 @@ static int is_by_digest(const char *ref, const char *name)
 	struct ref r;
 	char full[REF_NAME_MAX + 1];
 
-	if (!strncmp(ref, "sha256:", 7) || ref_parse(ref, &r, NULL) < 0)
+	if (!strncmp(ref, "sha256:", 7) || !strncmp(ref, "sha512:", 7) || ref_parse(ref, &r, NULL) < 0)
 		return 1;
 	ref_name(&r, full);
 	return strcmp(full, name) != 0;

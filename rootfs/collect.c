@@ -106,6 +106,17 @@ static int each_name(struct collector *c, const char *path,
 	return rc;
 }
 
+static int each_blob(struct collector *c, int (*fn)(struct collector *c, int dir_fd, const char *name, struct err *e),
+		     struct err *e)
+{
+	const char *const *dir;
+
+	for (dir = digest_blob_dirs; *dir; dir++)
+		if (each_name(c, *dir, fn, e) < 0)
+			return -1;
+	return 0;
+}
+
 /* ---- garbage ---- */
 
 /* An image without a name, but a sandbox sits on it: its layers are needed. */
@@ -135,7 +146,7 @@ static int sweep_hold(struct collector *c, int dir_fd, const char *name, struct 
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return mark_held(c, fd, e);
 	/* a sandbox was made and stopped since the pins were read; from now on nobody gets the hold */
-	snprintf(digest, sizeof(digest), "sha256:%.64s", name);
+	snprintf(digest, sizeof(digest), "%s:%.128s", strlen(name) > 64 ? "sha512" : "sha256", name);
 	pinned = pins_hold(c->store.fd, digest, who, e);
 	if (pinned)
 		return pinned < 0 ? -1 : pins_each(c->store.fd, mark_pin, c, e);
@@ -183,7 +194,7 @@ static int sweep(struct collector *c, struct err *e)
 {
 	if (catalog_each(c->store.fd, mark_record, c, e) < 0 || pins_each(c->store.fd, mark_pin, c, e) < 0 ||
 	    each_name(c, "holds", sweep_hold, e) < 0 ||
-	    each_name(c, "layers", sweep_layer, e) < 0 || each_name(c, "blobs/sha256", sweep_blob, e) < 0)
+	    each_name(c, "layers", sweep_layer, e) < 0 || each_blob(c, sweep_blob, e) < 0)
 		return -1;
 	return each_name(c, "locks", sweep_lock, e);
 }
@@ -216,23 +227,23 @@ static int check_blob(struct collector *c, int dir_fd, const char *name, struct 
 
 	c->blobs_count++;
 	if (fd < 0)
-		return problem(c, e, "blob %.64s cannot be opened: %s", name, strerror(errno));
+		return problem(c, e, "blob %.128s cannot be opened: %s", name, strerror(errno));
 	if (!chunk)
 		return err_nomem(e);
-	if (hash_init(&h, e) < 0)
+	if (hash_init(&h, strlen(name) > 64 ? "sha512:" : NULL, e) < 0)
 		return -1;
 	while ((r = read(fd, chunk, CHUNK)) > 0)
 		if (hash_add(&h, chunk, (size_t)r, e) < 0)
 			return -1;
 	if (r < 0)
-		return problem(c, e, "blob %.64s cannot be read: %s", name, strerror(errno));
+		return problem(c, e, "blob %.128s cannot be read: %s", name, strerror(errno));
 	if (hash_final(&h, digest, e) < 0)
 		return -1;
 	if (!strcmp(digest_hex(digest), name))
 		return 0;
 	if (c->repair && unlinkat(dir_fd, name, 0) < 0)
-		return err_sys(e, "remove damaged blob %.64s", name);
-	return problem(c, e, "blob %.64s is damaged%s: its digest is %s; hint: import the image again", name,
+		return err_sys(e, "remove damaged blob %.128s", name);
+	return problem(c, e, "blob %.128s is damaged%s: its digest is %s; hint: import the image again", name,
 		       c->repair ? " and was removed" : "", digest);
 }
 
@@ -255,16 +266,17 @@ static int check_layer(struct collector *c, int dir_fd, const char *name, struct
 		       c->repair ? " and was removed" : "");
 }
 
+/* dir: NULL for blobs, which the length of their names divides. */
 static int check_present(struct collector *c, const json_t *set, const char *dir, const char *what, struct err *e)
 {
+	char path[DIGEST_BLOB_PATH_SIZE];
 	const char *hex;
 	json_t *v;
-	char path[100];
 
 	json_object_foreach((json_t *)set, hex, v) {
-		snprintf(path, sizeof(path), "%s/%.64s", dir, hex);
+		snprintf(path, sizeof(path), "%s/%.128s", dir ? dir : digest_blob_dirs[strlen(hex) > 64], hex);
 		if (faccessat(c->store.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-		    problem(c, e, "%s %.64s is missing; hint: import the image again", what, hex) < 0)
+		    problem(c, e, "%s %.128s is missing; hint: import the image again", what, hex) < 0)
 			return -1;
 	}
 	return 0;
@@ -274,12 +286,12 @@ static int check_hold(void *ctx, const char *filename, const json_t *record, con
 {
 	const char *digest = json_string_value(json_object_get(record, "digest"));
 	struct collector *c = ctx;
-	char path[100];
+	char path[DIGEST_BLOB_PATH_SIZE];
 
 	(void)bad;
 	if (!digest || !digest_is_valid(digest))
 		return 0;	/* said before */
-	snprintf(path, sizeof(path), "holds/%.64s", digest_hex(digest));
+	snprintf(path, sizeof(path), "holds/%.128s", digest_hex(digest));
 	if (faccessat(c->store.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return problem(c, e, "the hold of %s is missing; hint: import the image again", filename);
 	return 0;
@@ -298,9 +310,9 @@ json_t *collect_check(int store_fd, int repair, struct err *e)
 		return NULL;
 	}
 	if (!catalog_each(store_fd, mark_record, &c, e) && !catalog_each(store_fd, check_hold, &c, e) &&
-	    !check_present(&c, blobs, "blobs/sha256", "blob", e) &&
+	    !check_present(&c, blobs, NULL, "blob", e) &&
 	    !check_present(&c, chains, "layers", "layer", e) &&
-	    !each_name(&c, "blobs/sha256", check_blob, e) && !each_name(&c, "layers", check_layer, e))
+	    !each_blob(&c, check_blob, e) && !each_name(&c, "layers", check_layer, e))
 		ret = json_pack("{s:I, s:I, s:I, s:O}", "images", c.images_count, "blobs", c.blobs_count,
 				"layers", c.layers_count, "problems", c.problems);
 	json_decref(c.problems);

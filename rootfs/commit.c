@@ -42,7 +42,7 @@ static int read_document(struct commit *c, const char *digest, size_t max, struc
 
 	b->max = max;
 	if (fd < 0 || io_read_all(fd, b, "a document of the image", e) < 0 ||
-	    hash_bytes(b->data ? b->data : "", b->len, is, e) < 0)
+	    hash_bytes(b->data ? b->data : "", b->len, digest, is, e) < 0)
 		return -1;
 	return strcmp(is, digest) ? err_set(e, ERR_CORRUPT, "document %s of the image is damaged; hint: berth image fsck", digest) : 0;
 }
@@ -267,7 +267,7 @@ static int make_config(struct commit *c, struct err *e)
 	if (!c->img.config)
 		return err_nomem(e);
 	c->img.config_len = strlen(c->img.config);
-	if (hash_bytes(c->img.config, c->img.config_len, c->img.config_digest, e) < 0 ||
+	if (hash_bytes(c->img.config, c->img.config_len, NULL, c->img.config_digest, e) < 0 ||
 	    importer_take_config(&c->im, &c->img, e) < 0)
 		return err_wrap(e, "the new image's config");
 	return importer_make_manifest(&c->img, e);

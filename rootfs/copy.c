@@ -35,7 +35,7 @@ static int compare(int fd, const char *digest, struct err *e)
 
 	if (!chunk)
 		return err_nomem(e);
-	if (hash_init(&h, e) < 0)
+	if (hash_init(&h, digest, e) < 0)
 		return -1;
 	while ((r = pread(fd, chunk, CHUNK, at)) > 0 || (r < 0 && errno == EINTR)) {
 		if (r > 0 && hash_add(&h, chunk, (size_t)r, e) < 0)

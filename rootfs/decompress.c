@@ -188,7 +188,7 @@ static int first_fill(struct stream *s, struct err *e)
 	return 0;
 }
 
-int decompress_run(int in_fd, int out_fd, enum compression want, uint64_t max_bytes,
+int decompress_run(int in_fd, int out_fd, enum compression want, uint64_t max_bytes, const char *like,
 		   struct decompress_result *ret, struct err *e)
 {
 	autofree unsigned char *in = malloc(CHUNK), *out = malloc(CHUNK);
@@ -199,7 +199,7 @@ int decompress_run(int in_fd, int out_fd, enum compression want, uint64_t max_by
 
 	if (!in || !out)
 		return err_nomem(e);
-	if (hash_init(&s.hash, e) < 0 || first_fill(&s, e) < 0)
+	if (hash_init(&s.hash, like, e) < 0 || first_fill(&s, e) < 0)
 		goto done;
 	r.found = decompress_detect(in, s.have);
 	if (want != COMPRESSION_AUTO && want != r.found) {

@@ -29,10 +29,11 @@ struct decompress_result {
 
 /*
  * Reads in_fd to its end.  With a compression other than AUTO the data must be
- * of that kind.  out_fd -1: only check and hash.  ERR_CORRUPT on malformed
+ * of that kind.  out_fd -1: only check and hash.
+ * like: as for hash_init(), of the diff id.  ERR_CORRUPT on malformed
  * data, ERR_LIMIT on a bomb.
  */
-int decompress_run(int in_fd, int out_fd, enum compression want, uint64_t max_bytes,
+int decompress_run(int in_fd, int out_fd, enum compression want, uint64_t max_bytes, const char *like,
 		   struct decompress_result *ret, struct err *e);
 /* What the first n bytes of a stream look like. */
 enum compression decompress_detect(const unsigned char *p, size_t n);

@@ -198,7 +198,10 @@ static int measure(struct disk *d, struct err *e)
 	struct stat st;
 	size_t i;
 
-	if (each(d, "blobs/sha256", &d->blob.bytes, add_blob, e) < 0 || each(d, "layers", &d->layer.bytes, add_layer, e) < 0 ||
+	for (i = 0; digest_blob_dirs[i]; i++)
+		if (each(d, digest_blob_dirs[i], &d->blob.bytes, add_blob, e) < 0)
+			return -1;
+	if (each(d, "layers", &d->layer.bytes, add_layer, e) < 0 ||
 	    each(d, "../sandboxes", &d->sandbox.bytes, add_sandbox, e) < 0 || each(d, "../host", &d->host.bytes, add_host, e) < 0 ||
 	    each(d, "tmp", &d->other.bytes, add_tmp, e) < 0)
 		return -1;

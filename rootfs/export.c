@@ -41,7 +41,7 @@ struct export {
 	uint64_t done, total;
 	unsigned char *chunk;
 	/* where to */
-	int dir_fd;		/* blobs/sha256 of a layout, or -1 */
+	int dir_fd;		/* of a layout, or -1 */
 	struct tarstream *tar;
 };
 
@@ -61,7 +61,7 @@ static int read_blob(struct export *x, const char *digest, size_t max, struct bu
 	char is[DIGEST_SIZE];
 
 	b->max = max;
-	if (fd < 0 || io_read_all(fd, b, "a blob", e) < 0 || hash_bytes(b->data ? b->data : "", b->len, is, e) < 0)
+	if (fd < 0 || io_read_all(fd, b, "a blob", e) < 0 || hash_bytes(b->data ? b->data : "", b->len, digest, is, e) < 0)
 		return -1;
 	if (strcmp(is, digest))
 		return err_set(e, ERR_CORRUPT, "blob %s is damaged; hint: berth image fsck --repair, then import it again", digest);
@@ -214,7 +214,10 @@ static char *make_index(const struct export *x, json_t *theirs, struct err *e)
 
 static json_t *blob_path(const char *digest)
 {
-	return json_sprintf("blobs/sha256/%s", digest_hex(digest));
+	char path[DIGEST_BLOB_PATH_SIZE];
+
+	digest_blob_path(path, digest);
+	return json_string(path);
 }
 
 /* What `docker load` reads. */
@@ -257,7 +260,7 @@ static int copy_blob(struct export *x, const char *digest, uint64_t size, int ou
 	uint64_t got = 0;
 	ssize_t r;
 
-	if (fd < 0 || hash_init(&h, e) < 0)
+	if (fd < 0 || hash_init(&h, digest, e) < 0)
 		return -1;
 	while ((r = read(fd, x->chunk, CHUNK)) > 0) {
 		got += (uint64_t)r;
@@ -278,39 +281,62 @@ static int copy_blob(struct export *x, const char *digest, uint64_t size, int ou
 	return 0;
 }
 
+static int make_dir(int at, const char *path, struct err *e)
+{
+	if (!mkdirat(at, path, 0755))
+		return fchmodat(at, path, 0755, 0) < 0 ? err_sys(e, "make directory %.200s", path) : 0;
+	return errno == EEXIST ? 0 : err_sys(e, "make directory %.200s", path);
+}
+
+/* Where a blob of the layout goes; others may have put a link there. */
+static int open_blob_dir(struct export *x, const char *digest, struct err *e)
+{
+	char path[DIGEST_BLOB_PATH_SIZE];
+	int fd;
+
+	digest_blob_path(path, digest);
+	*strrchr(path, '/') = '\0';
+	if (make_dir(x->dir_fd, path, e) < 0)
+		return -1;
+	fd = path_open_beneath(x->dir_fd, path, O_RDONLY | O_DIRECTORY, 0);
+	return fd < 0 ? err_sys(e, "open %s of the layout", path) : fd;
+}
+
 /* Into a layout: a temporary name until it is whole and on disk. */
 static int blob_to_dir(struct export *x, const char *digest, uint64_t size, struct err *e)
 {
+	autoclose int dir = open_blob_dir(x, digest, e), fd = -1;
 	const char *name = digest_hex(digest);
-	autoclose int fd = -1;
 	struct stat st;
 	char tmp[40];
 	int r;
 
-	if (!fstatat(x->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == size) {
+	if (dir < 0)
+		return -1;
+	if (!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) && (uint64_t)st.st_size == size) {
 		x->done += size;
 		return 0;
 	}
 	snprintf(tmp, sizeof(tmp), ".berth-%d", (int)getpid());
-	unlinkat(x->dir_fd, tmp, 0);
-	fd = openat(x->dir_fd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	unlinkat(dir, tmp, 0);
+	fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (fd < 0 || fchmod(fd, 0644) < 0)
 		return err_sys(e, "make a blob of the layout");
 	r = copy_blob(x, digest, size, fd, e);
 	if (!r && fsync(fd) < 0)
 		r = err_sys(e, "write a blob to disk");
-	if (!r && renameat(x->dir_fd, tmp, x->dir_fd, name) < 0)
+	if (!r && renameat(dir, tmp, dir, name) < 0)
 		r = err_sys(e, "put a blob into the layout");
 	if (r < 0)
-		unlinkat(x->dir_fd, tmp, 0);
+		unlinkat(dir, tmp, 0);
 	return r;
 }
 
 static int blob_to_tar(struct export *x, const char *digest, uint64_t size, struct err *e)
 {
-	char path[100];
+	char path[DIGEST_BLOB_PATH_SIZE];
 
-	snprintf(path, sizeof(path), "blobs/sha256/%.64s", digest_hex(digest));
+	digest_blob_path(path, digest);
 	if (tarstream_begin_file(x->tar, path, size, e) < 0)
 		return -1;
 	return copy_blob(x, digest, size, -1, e);
@@ -331,13 +357,6 @@ static int all_blobs(struct export *x, struct err *e)
 }
 
 /* ---- a directory ---- */
-
-static int make_dir(int at, const char *path, struct err *e)
-{
-	if (!mkdirat(at, path, 0755))
-		return fchmodat(at, path, 0755, 0) < 0 ? err_sys(e, "make directory %.200s", path) : 0;
-	return errno == EEXIST ? 0 : err_sys(e, "make directory %.200s", path);
-}
 
 /* An existing layout's manifests, NULL with e->code 0 when the directory is new or empty. */
 static json_t *read_index(int dir_fd, const char *path, struct err *e)
@@ -369,6 +388,7 @@ static int write_layout(struct export *x, const char *path, struct err *e)
 	autojson json_t *theirs = NULL;
 	autofree char *index = NULL;
 	struct err why = { 0 };
+	int rc;
 
 	if (make_dir(AT_FDCWD, path, e) < 0)
 		return -1;
@@ -380,12 +400,12 @@ static int write_layout(struct export *x, const char *path, struct err *e)
 		*e = why;
 		return -1;
 	}
-	if (make_dir(dir, "blobs", e) < 0 || make_dir(dir, "blobs/sha256", e) < 0)
+	if (make_dir(dir, "blobs", e) < 0)
 		return -1;
-	x->dir_fd = path_open_beneath(dir, "blobs/sha256", O_RDONLY | O_DIRECTORY, 0);
-	if (x->dir_fd < 0)
-		return err_sys(e, "open the blobs of %.300s", path);
-	if (all_blobs(x, e) < 0)
+	x->dir_fd = dir;	/* ours to close */
+	rc = all_blobs(x, e);
+	x->dir_fd = -1;
+	if (rc < 0)
 		return -1;
 	index = make_index(x, theirs, e);
 	if (!index || io_replace_file(dir, "oci-layout", LAYOUT_TEXT, strlen(LAYOUT_TEXT), 0644, 1, e) < 0)

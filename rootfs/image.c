@@ -110,7 +110,7 @@ static int get_layers(const json_t *doc, struct image *im, const char *what, str
 
 		if (json_get_str(json_array_get(arr, i), "chain_id", &chain, what, e) < 0)
 			return -1;
-		if (!chain || !digest_is_valid(chain))
+		if (!chain || !digest_is_sha256(chain))
 			return err_set(e, ERR_CORRUPT, "%s: layer %zu has no chain id", what, i);
 		memcpy(im->layers[i], digest_hex(chain), DIGEST_HEX_SIZE);
 	}
@@ -229,11 +229,11 @@ static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct bu
 	struct ref r;
 	char *p;
 
-	if (!strncmp(asked, "sha256:", 7)) {
-		if (!digest_is_hex(asked + 7, DIGEST_PREFIX_MIN, 64))
-			return err_set(e, ERR_INVALID, "image digest '%.100s' is malformed; hint: "
+	if (!strncmp(asked, "sha256:", 7) || !strncmp(asked, "sha512:", 7)) {
+		if (!digest_is_hex(digest_hex(asked), DIGEST_PREFIX_MIN, asked[3] == '2' ? 64 : 128))
+			return err_set(e, ERR_INVALID, "image digest '%.150s' is malformed; hint: "
 				       "sha256: and 12 to 64 hex digits", asked);
-		return find_digest(store_fd, asked + 7, "", ret_doc, ret_text, e);
+		return find_digest(store_fd, digest_hex(asked), "", ret_doc, ret_text, e);
 	}
 	if (ref_parse(asked, &r, e) < 0)
 		return -1;
@@ -331,7 +331,7 @@ int image_layer_open(int store_fd, const struct image *im, size_t i, struct err 
 
 int image_hold(int store_fd, const struct image *im, struct err *e)
 {
-	char path[6 + DIGEST_HEX_SIZE];
+	char path[6 + DIGEST_SIZE];
 	autoclose int fd = -1;
 	struct stat st;
 

@@ -21,13 +21,14 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "rootfs/digest.h"
 
 #define STORE_DEFAULT_PATH "/var/lib/berth/store"
 #define IMAGE_LAYERS_MAX 500	/* overlayfs takes no more lower directories */
 
 struct image {			/* strings owned by it */
 	char *name;		/* as asked */
-	char digest[72];	/* "sha256:..." manifest digest */
+	char digest[DIGEST_SIZE];	/* of the manifest */
 	char **env;		/* validated NAME=VALUE */
 	size_t env_count;
 	char **entrypoint;

@@ -72,7 +72,7 @@ static int fill_image(struct docker *d, const json_t *item, struct import_image 
 		return err_set(e, ERR_CORRUPT, "%s: %zu layers, not 1 to %d", what, n, IMAGE_LAYERS_MAX);
 	if (clean_path(json_object_get(item, "Config"), path, e) < 0 ||
 	    import_read_beneath(d->dir_fd, path, OCI_CONFIG_MAX, &img->config, &img->config_len, e) < 0 ||
-	    hash_bytes(img->config, img->config_len, img->config_digest, e) < 0 ||
+	    hash_bytes(img->config, img->config_len, NULL, img->config_digest, e) < 0 ||
 	    check_config_name(path, img->config_digest, e) < 0 || import_image_layers(img, n, e) < 0)
 		return -1;
 	for (i = 0; i < n; i++)

@@ -296,7 +296,7 @@ static int dump(json_t *j, char **ret, size_t *ret_len, char digest[DIGEST_SIZE]
 	if (!*ret)
 		return err_nomem(e);
 	*ret_len = strlen(*ret);
-	return hash_bytes(*ret, *ret_len, digest, e);
+	return hash_bytes(*ret, *ret_len, NULL, digest, e);
 }
 
 int importer_make_manifest(struct import_image *img, struct err *e)

@@ -22,23 +22,18 @@ struct layout {
 	const struct oci_manifest *manifest;	/* of the image at hand */
 };
 
-static void blob_path(char path[96], const char *digest)
-{
-	snprintf(path, 96, "blobs/sha256/%.64s", digest_hex(digest));
-}
-
 /* Reads a document and compares size and digest before anyone parses it (I25). */
 static int read_document(int dir_fd, const struct oci_desc *d, size_t max, char **ret, size_t *ret_len,
 			 struct err *e)
 {
-	char path[96], digest[DIGEST_SIZE];
+	char path[DIGEST_BLOB_PATH_SIZE], digest[DIGEST_SIZE];
 	autofree char *text = NULL;
 	size_t n = 0;
 
 	if (d->size > max)
 		return err_set(e, ERR_CORRUPT, "document %s is larger than %zu bytes", d->digest, max);
-	blob_path(path, d->digest);
-	if (import_read_beneath(dir_fd, path, max, &text, &n, e) < 0 || hash_bytes(text, n, digest, e) < 0)
+	digest_blob_path(path, d->digest);
+	if (import_read_beneath(dir_fd, path, max, &text, &n, e) < 0 || hash_bytes(text, n, d->digest, digest, e) < 0)
 		return -1;
 	if (n != d->size)
 		return err_set(e, ERR_CORRUPT, "document %s has %zu bytes instead of %llu", d->digest, n,
@@ -143,9 +138,9 @@ static int choose(struct layout *lo, const struct oci_index *x, const struct oci
 static int open_layer(void *ctx, size_t i, struct err *e)
 {
 	struct layout *lo = ctx;
-	char path[96];
+	char path[DIGEST_BLOB_PATH_SIZE];
 
-	blob_path(path, lo->manifest->layers[i].digest);
+	digest_blob_path(path, lo->manifest->layers[i].digest);
 	return import_open_beneath(lo->dir_fd, path, NULL, e);
 }
 

@@ -144,7 +144,7 @@ done:
 /* ---- names ---- */
 
 /*
- * REPO@DIGEST has no tag to be kept under: it becomes REPO:sha256-HEX, which
+ * REPO@DIGEST has no tag to be kept under: it becomes REPO:ALGORITHM-HEX, which
  * looking REPO@DIGEST up finds.
  */
 static int choose_name(const struct pull_options *o, const struct ref *asked, struct ref *ret, struct err *e)
@@ -157,7 +157,7 @@ static int choose_name(const struct pull_options *o, const struct ref *asked, st
 		if (ret->digest[0])
 			return err_set(e, ERR_INVALID, "'%.200s' has a digest: an image's name is given without one", o->name);
 	} else if (asked->digest[0] && !asked->tag[0]) {
-		snprintf(pinned, sizeof(pinned), "%s:sha256-%.64s", asked->repo, digest_hex(asked->digest));
+		snprintf(pinned, sizeof(pinned), "%s:%.6s-%.64s", asked->repo, asked->digest, digest_hex(asked->digest));
 		if (ref_parse(pinned, ret, e) < 0)
 			return -1;
 	} else {

@@ -192,7 +192,7 @@ static int read_blob(struct local *l, const char *digest, size_t max, char **ret
 
 	if (fd < 0)
 		return -1;
-	if (io_read_all(fd, &b, digest, e) < 0 || hash_bytes(b.data ? b.data : "", b.len, have, e) < 0) {
+	if (io_read_all(fd, &b, digest, e) < 0 || hash_bytes(b.data ? b.data : "", b.len, digest, have, e) < 0) {
 		buf_release(&b);
 		return -1;
 	}

@@ -145,7 +145,7 @@ int ref_parse(const char *s, struct ref *ret, struct err *e)
 		*at++ = '\0';
 		if (!digest_is_valid(at))
 			return bad(s, "has a malformed digest after '@'", e);
-		memcpy(r.digest, at, DIGEST_SIZE);
+		memcpy(r.digest, at, strlen(at) + 1);
 	}
 	colon = strrchr(work, ':');
 	if (colon && !strchr(colon, '/')) {
@@ -164,7 +164,7 @@ int ref_parse(const char *s, struct ref *ret, struct err *e)
 		return bad(s, "is too long", e);
 	memcpy(r.repo, repo, len + 1);
 	/* would be taken for a digest when looked up */
-	if (!strcmp(r.repo, "sha256"))
+	if (!strcmp(r.repo, "sha256") || !strcmp(r.repo, "sha512"))
 		return bad(s, "is reserved for digests", e);
 	*ret = r;
 	return 0;

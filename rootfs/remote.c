@@ -349,7 +349,8 @@ static int make_memory(size_t size, struct err *e)
 	return take_fd(&fd);
 }
 
-static int read_memory(int fd, uint64_t n, size_t max, char **ret, char digest[DIGEST_SIZE], struct err *e)
+/* like: the digest that is expected, or NULL. */
+static int read_memory(int fd, uint64_t n, size_t max, const char *like, char **ret, char digest[DIGEST_SIZE], struct err *e)
 {
 	autofree char *text = NULL;
 	size_t at = 0;
@@ -367,10 +368,25 @@ static int read_memory(int fd, uint64_t n, size_t max, char **ret, char digest[D
 		at += (size_t)r;
 	}
 	text[n] = '\0';
-	if (hash_bytes(text, (size_t)n, digest, e) < 0)
+	if (hash_bytes(text, (size_t)n, like, digest, e) < 0)
 		return -1;
 	*ret = take_ptr(&text);
 	return 0;
+}
+
+static int must_be(const char *want, const char *is, struct err *e)
+{
+	return strcmp(want, is) ? err_set(e, ERR_CORRUPT, "the manifest's digest is %s instead of %s", is, want) : 0;
+}
+
+/* Docker-Content-Digest, where a registry sends it: of whatever algorithm it likes. */
+static int is_as_said(const struct remote_event *ev, const char *text, size_t n, struct err *e)
+{
+	char digest[DIGEST_SIZE];
+
+	if (!digest_is_valid(ev->digest))
+		return 0;
+	return hash_bytes(text, n, ev->digest, digest, e) < 0 ? -1 : must_be(ev->digest, digest, e);
 }
 
 static int get_manifest_from(struct remote *r, const struct remote_target *t, size_t *first, const char *ref,
@@ -389,12 +405,11 @@ static int get_manifest_from(struct remote *r, const struct remote_target *t, si
 		return -1;
 	}
 	*first += ev.endpoint + 1;
-	if (read_memory(fd, ev.bytes, OCI_MANIFEST_MAX, &ret->text, ret->digest, e) < 0)
+	if (read_memory(fd, ev.bytes, OCI_MANIFEST_MAX, by_digest ? ref : NULL, &ret->text, ret->digest, e) < 0)
 		return -1;
 	ret->len = (size_t)ev.bytes;
 	memcpy(ret->type, ev.type, sizeof(ret->type));
-	if ((by_digest && strcmp(ref, ret->digest)) || (digest_is_valid(ev.digest) && strcmp(ev.digest, ret->digest))) {
-		err_set(e, ERR_CORRUPT, "the manifest's digest is %s instead of %s", ret->digest, by_digest ? ref : ev.digest);
+	if ((by_digest ? must_be(ref, ret->digest, e) : 0) < 0 || is_as_said(&ev, ret->text, ret->len, e) < 0) {
 		free(ret->text);
 		ret->text = NULL;
 		return -1;
@@ -436,7 +451,7 @@ int remote_get_document(struct remote *r, const struct remote_target *t, const s
 	id = remote_get_blob(r, t, d->digest, d->size, fd, e);
 	if (id < 0 || remote_wait(r, id, &ev, e) < 0)
 		return err_wrap(e, "get %.20s of %.100s/%.150s", d->digest, t->registry, t->repo);
-	if (read_memory(fd, d->size, max, &text, digest, e) < 0)
+	if (read_memory(fd, d->size, max, d->digest, &text, digest, e) < 0)
 		return -1;
 	if (strcmp(digest, d->digest))
 		return err_set(e, ERR_CORRUPT, "document %s has digest %s", d->digest, digest);
@@ -449,21 +464,16 @@ int remote_put_manifest(struct remote *r, const struct remote_target *t, const c
 			const char *text, size_t n, struct err *e)
 {
 	autoclose int fd = memfd_create("berth-manifest", MFD_CLOEXEC);
-	char digest[DIGEST_SIZE];
 	struct remote_event ev;
 	int id;
 
 	if (fd < 0 || io_write_all(fd, text, n) < 0)
 		return err_sys(e, "make a memory file");
-	if (hash_bytes(text, n, digest, e) < 0)
-		return -1;
 	id = request(r, json_pack("{s:s, s:s, s:s, s:I}", "op", "push-manifest", "ref", ref, "type", type, "size",
 				  (json_int_t)n), t, 0, fd, e);
 	if (id < 0 || remote_wait(r, id, &ev, e) < 0)
 		return err_wrap(e, "put the manifest of %.100s/%.150s", t->registry, t->repo);
-	if (digest_is_valid(ev.digest) && strcmp(ev.digest, digest))
-		return err_set(e, ERR_CORRUPT, "the registry keeps the manifest as %s instead of %s", ev.digest, digest);
-	return 0;
+	return is_as_said(&ev, text, n, e) < 0 ? err_wrap(e, "the registry keeps the manifest as something else") : 0;
 }
 
 int remote_ping(struct remote *r, const struct remote_target *t, struct err *e)

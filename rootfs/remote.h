@@ -77,7 +77,7 @@ struct remote_event {
 	unsigned int id;
 	unsigned int endpoint;
 	uint64_t bytes;
-	char type[128], digest[80];
+	char type[128], digest[DIGEST_SIZE + 8];
 	int existed, mounted;
 	struct err err;			/* of REMOTE_FAILED */
 };

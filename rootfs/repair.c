@@ -42,7 +42,7 @@ static int fill(struct importer *im, const json_t *record, struct import_image *
 
 		if (digest_copy(img->layers[i].want_digest, digest ? digest : "", "record", e) < 0 ||
 		    digest_copy(img->layers[i].want_diff_id, diff_id ? diff_id : "", "record", e) < 0 ||
-		    !chain || !digest_is_valid(chain))
+		    !chain || !digest_is_sha256(chain))
 			return -1;
 		img->layers[i].compression = COMPRESSION_AUTO;
 		whole &= store_has_layer(&im->store, chain, e) == 1;

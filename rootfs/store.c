@@ -17,7 +17,7 @@
 
 static int make_dirs(int fd, struct err *e)
 {
-	static const char *const dirs[] = { "blobs", "blobs/sha256", "layers", "images", "holds", "tmp", "locks" };
+	static const char *const dirs[] = { "blobs", "blobs/sha256", "blobs/sha512", "layers", "images", "holds", "tmp", "locks" };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(dirs); i++)
@@ -137,11 +137,6 @@ void store_end(struct store *s)
 
 /* ---- looking ---- */
 
-static void blob_path(char path[96], const char *digest)
-{
-	snprintf(path, 96, "blobs/sha256/%.64s", digest_hex(digest));
-}
-
 static void layer_path(char path[96], const char *chain_id)
 {
 	snprintf(path, 96, "layers/%.64s", digest_hex(chain_id));
@@ -159,9 +154,9 @@ static int has(const struct store *s, const char *path, mode_t type, struct err 
 
 int store_has_blob(const struct store *s, const char *digest, struct err *e)
 {
-	char path[96];
+	char path[DIGEST_BLOB_PATH_SIZE];
 
-	blob_path(path, digest);
+	digest_blob_path(path, digest);
 	return has(s, path, S_IFREG, e);
 }
 
@@ -184,9 +179,9 @@ static int open_at(const struct store *s, const char *path, int flags, struct er
 
 int store_open_blob(const struct store *s, const char *digest, struct err *e)
 {
-	char path[96];
+	char path[DIGEST_BLOB_PATH_SIZE];
 
-	blob_path(path, digest);
+	digest_blob_path(path, digest);
 	return open_at(s, path, O_RDONLY | O_NONBLOCK, e);
 }
 
@@ -265,9 +260,9 @@ int store_sync(const struct store *s, struct err *e)
 
 int store_publish_blob(struct store *s, const char *tmp_name, const char *digest, struct err *e)
 {
-	char path[96];
+	char path[DIGEST_BLOB_PATH_SIZE];
 
-	blob_path(path, digest);
+	digest_blob_path(path, digest);
 	if (renameat(s->tmp_fd, tmp_name, s->fd, path) < 0)
 		return err_sys(e, "put blob %s into the image store", digest);
 	return 0;

@@ -68,7 +68,7 @@ static void run_filter(int in_fd, int out_fd, int report_fd, int userns_fd, pid_
 	struct report r = { 0 };
 
 	if (!confine_child(&c, &r.err))
-		decompress_run(in_fd, out_fd, u->compression, DECOMPRESS_BYTES_MAX, &r.filter, &r.err);
+		decompress_run(in_fd, out_fd, u->compression, DECOMPRESS_BYTES_MAX, u->want_diff_id, &r.filter, &r.err);
 	finish_child(report_fd, &r);
 }
 
@@ -195,7 +195,7 @@ static int feed(struct pipeline *p, struct err *e)
 	struct feed f = { 0 };
 	int rc = -1;
 
-	if (!hash_init(&f.hash, e) && !feed_all(p, &f, e))
+	if (!hash_init(&f.hash, p->u->want_digest, e) && !feed_all(p, &f, e))
 		rc = hash_final(&f.hash, p->u->digest, e);
 	hash_release(&f.hash);
 	return rc;

@@ -25,8 +25,8 @@ T_CONFIG = "application/vnd.oci.image.config.v1+json"
 T_LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
-def digest(data):
-    return "sha256:" + hashlib.sha256(data).hexdigest()
+def digest(data, algorithm="sha256"):
+    return f"{algorithm}:{hashlib.new(algorithm, data).hexdigest()}"
 
 
 class Place:
@@ -84,9 +84,9 @@ def tar_bytes(entries, **kw):
 class Layout:
     """An OCI layout being written; what methods return can be changed before it is used."""
 
-    def __init__(self, path):
-        self.path = path
-        os.makedirs(os.path.join(path, "blobs", "sha256"))
+    def __init__(self, path, algorithm="sha256"):
+        self.path, self.algorithm = path, algorithm
+        os.makedirs(os.path.join(path, "blobs", algorithm))
         self.write("oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
 
     def write(self, name, data):
@@ -94,8 +94,8 @@ class Layout:
             f.write(data)
 
     def blob(self, data):
-        d = digest(data)
-        self.write("blobs/sha256/" + d[7:], data)
+        d = digest(data, self.algorithm)
+        self.write("blobs/" + d.replace(":", "/"), data)
         return d
 
     def desc(self, data, media_type, **more):
@@ -104,11 +104,11 @@ class Layout:
     def layer(self, tar, compress="gzip"):
         """(descriptor, diff id) of a layer."""
         if compress == "gzip":
-            return self.desc(gzip.compress(tar, 1, mtime=0), T_LAYER + "+gzip"), digest(tar)
+            return self.desc(gzip.compress(tar, 1, mtime=0), T_LAYER + "+gzip"), digest(tar, self.algorithm)
         if compress == "zstd":
             z = subprocess.run(["zstd", "-q", "-c"], input=tar, capture_output=True, check=True).stdout
-            return self.desc(z, T_LAYER + "+zstd"), digest(tar)
-        return self.desc(tar, T_LAYER), digest(tar)
+            return self.desc(z, T_LAYER + "+zstd"), digest(tar, self.algorithm)
+        return self.desc(tar, T_LAYER), digest(tar, self.algorithm)
 
     def config(self, diff_ids, **config):
         return {"os": "linux", "architecture": ARCH, "config": config,

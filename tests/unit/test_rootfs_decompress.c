@@ -45,7 +45,7 @@ static int run(const void *p, size_t n, enum compression want, uint64_t max, str
 	int fd = memory(p, n), rc;
 
 	memset(e, 0, sizeof(*e));
-	rc = decompress_run(fd, -1, want, max, r, e);
+	rc = decompress_run(fd, -1, want, max, NULL, r, e);
 	close(fd);
 	return rc;
 }
@@ -59,7 +59,7 @@ Test(rootfs_decompress, kinds_are_told_by_magic_and_checked)
 	size_t n;
 
 	memset(text, 'x', sizeof(text));
-	hash_bytes(text, sizeof(text), digest, NULL);
+	hash_bytes(text, sizeof(text), NULL, digest, NULL);
 	n = gzip(text, sizeof(text), out, sizeof(out));
 	cr_expect_eq(run(out, n, COMPRESSION_AUTO, 1 << 20, &r, &e), 0, "%s", e.msg);
 	cr_expect_eq(r.found, COMPRESSION_GZIP);
@@ -101,14 +101,20 @@ Test(rootfs_hash, chain_ids_are_those_of_the_specification)
 {
 	char a[DIGEST_SIZE], b[DIGEST_SIZE], chain[DIGEST_SIZE], text[2 * DIGEST_SIZE], want[DIGEST_SIZE];
 
-	hash_bytes("a", 1, a, NULL);
-	hash_bytes("b", 1, b, NULL);
+	hash_bytes("a", 1, NULL, a, NULL);
+	hash_bytes("b", 1, NULL, b, NULL);
 	cr_assert_eq(hash_chain(NULL, a, chain, NULL), 0);
 	cr_expect_str_eq(chain, a);
 	cr_assert_eq(hash_chain(a, b, chain, NULL), 0);
 	snprintf(text, sizeof(text), "%s %s", a, b);
-	hash_bytes(text, strlen(text), want, NULL);
+	hash_bytes(text, strlen(text), NULL, want, NULL);
 	cr_expect_str_eq(chain, want);
+	/* layers are kept under names of one length */
+	hash_bytes("a", 1, "sha512:", a, NULL);
+	cr_assert_eq(hash_chain(NULL, a, chain, NULL), 0);
+	hash_bytes(a, strlen(a), NULL, want, NULL);
+	cr_expect_str_eq(chain, want);
+	cr_expect(digest_is_sha256(chain) && digest_is_valid(a) && !digest_is_sha256(a));
 }
 
 /* Only our own ids: the test needs no privilege. */
@@ -142,7 +148,7 @@ Test(rootfs_layer, a_tree_packed_and_unpacked_is_the_same)
 	cr_expect_eq(packed.entries, 5);
 	cr_expect_eq(packed.skipped, 1);
 	lseek(z, 0, SEEK_SET);
-	cr_assert_eq(decompress_run(z, tar, COMPRESSION_ZSTD, 1 << 30, &r, &e), 0, "%s", e.msg);
+	cr_assert_eq(decompress_run(z, tar, COMPRESSION_ZSTD, 1 << 30, NULL, &r, &e), 0, "%s", e.msg);
 	cr_expect_lt(r.out_bytes, 20000, "the hole is not in it");
 	lseek(tar, 0, SEEK_SET);
 	cr_assert_eq(layer_apply(tar, dst, notes, 0, &limits, NULL, &st, &e), 0, "%s", e.msg);

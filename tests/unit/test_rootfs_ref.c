@@ -125,6 +125,33 @@ Test(rootfs_digest, only_sha256_in_lower_case_is_a_digest)
 	}
 }
 
+Test(rootfs_digest, algorithms_are_the_registered_ones)
+{
+	static const char *const unknown[] = { "md5:" HEX, "sha384:" HEX HEX, "blake3:" HEX, "sha256+b64u:" HEX, "sha512.x:" HEX HEX };
+	static const char *const broken[] = { "sha512:" HEX, "sha256:" HEX HEX, "sha512:" HEX HEX "0", "sha512:../../x", "SHA512:" HEX HEX };
+	char copy[DIGEST_SIZE], path[DIGEST_BLOB_PATH_SIZE];
+	struct err e;
+	size_t i;
+
+	cr_assert_eq(digest_copy(copy, "sha512:" HEX HEX, "x", &e), 0);
+	cr_expect_str_eq(copy, "sha512:" HEX HEX);
+	cr_expect_str_eq(digest_hex(copy), HEX HEX);
+	cr_expect(digest_is_valid(copy) && !digest_is_sha256(copy));
+	digest_blob_path(path, copy);
+	cr_expect_str_eq(path, "blobs/sha512/" HEX HEX);
+	digest_blob_path(path, "sha256:" HEX);
+	cr_expect_str_eq(path, "blobs/sha256/" HEX);
+	for (i = 0; i < ARRAY_LEN(unknown); i++) {
+		cr_expect_eq(digest_copy(copy, unknown[i], "x", &e), -1);
+		cr_expect_eq(e.code, ERR_UNSUPPORTED, "%s", unknown[i]);
+		cr_expect(strstr(e.msg, "algorithm") && !strncmp(strchr(e.msg, '\'') + 1, unknown[i], strcspn(unknown[i], ":")), "%s", e.msg);
+	}
+	for (i = 0; i < ARRAY_LEN(broken); i++) {
+		cr_expect_eq(digest_copy(copy, broken[i], "x", &e), -1);
+		cr_expect_eq(e.code, ERR_CORRUPT, "%s", broken[i]);
+	}
+}
+
 Test(rootfs_digest, bytes_are_formatted_in_order)
 {
 	unsigned char sum[32];
@@ -133,7 +160,7 @@ Test(rootfs_digest, bytes_are_formatted_in_order)
 
 	for (i = 0; i < 32; i++)
 		sum[i] = (unsigned char)(i * 8 + 1);
-	digest_format(out, sum);
+	digest_format(out, sum, 32);
 	cr_expect_str_eq(out, "sha256:0109111921293139414951596169717981899199a1a9b1b9c1c9d1d9e1e9f1f9");
 	cr_expect(digest_is_valid(out));
 }
