@@ -218,18 +218,59 @@ def test_a_committed_sandbox_is_what_umoci_unpacks():
 def test_diff_lists_what_commit_packs():
     setup()
     b.berth("create", "--name", "c", "base:1", ok=True)
-    b.berth("exec", "c", "sh", "-ec", "\n".join(x for x in CHANGES.splitlines() if not x.startswith("mv") and "moved" not in x), ok=True)
+    b.berth("exec", "c", "sh", "-ec", CHANGES, ok=True)
     done = json.loads(b.berth("commit", "--json", "c", "new:1", ok=True).out)
     layout = b.tmp("out")
     b.berth("image", "export", "new:1", layout, ok=True)
-    packed = set()
+    packed, opaque = set(), set()
     for m in layer_names(layout, done["digest"]):
         head, tail = os.path.split(m.name.rstrip("/"))
-        if tail != ".wh..wh..opq":
+        if tail == ".wh..wh..opq":
+            opaque.add("/" + head)
+        else:
             packed.add(os.path.join("/", head, tail.removeprefix(".wh.")))
-    listed = {c["path"] for c in json.loads(b.berth("diff", "--json", "c", ok=True).out)["changes"]}
+    changes = json.loads(b.berth("diff", "--json", "c", ok=True).out)["changes"]
+    # one mark in the layer for all that is gone from a directory
+    listed = {c["path"] for c in changes if c["change"] != "deleted" or os.path.dirname(c["path"]) not in opaque}
     packed.add("/etc")  # a directory that only has children changed keeps the image's entry
     assert packed == listed, (sorted(packed - listed), sorted(listed - packed))
+
+
+@b.deadline(60)
+@cleaned
+def test_diff_tells_renamed_and_replaced_directories_entry_by_entry():
+    """As comparing the two trees says: what is new, what is gone (not what is below it), what is another."""
+    setup()
+    b.berth("create", "--name", "c", "base:1", ok=True)
+    b.berth("exec", "c", "sh", "-ec", CHANGES + """
+mkdir -p /data/nest/in; mv /data/moved /data/nest/in/far; mv /data/nest /data/nest2
+mv /data/mode /data/gone2; mv /data/again /data/mode
+mkdir /data/renamed; echo other > /data/renamed/four
+mkdir /data/x; mv /data/x /data/gone; echo y > /data/gone/a
+""", ok=True)
+    old = facts(b.berth("image", "export", "--format", "rootfs", "base:1", b.tmp("old.tar"), ok=True) and unpacked("old"), OURS)
+    for running in (True, False):
+        if not running:
+            b.berth("stop", "c", ok=True)
+        listed = {c["path"][1:]: c["change"] for c in json.loads(b.berth("diff", "--json", "c", ok=True).out)["changes"]}
+        b.berth("commit", "c", f"new:{int(running)}", ok=True)
+        new = facts(umoci_unpack(f"new:{int(running)}")[0], OURS)
+        here = {k: v for k, v in listed.items() if k not in OURS and not k.startswith("etc/")}
+        same({k: "added" for k in new.keys() - old.keys()}, {k: v for k, v in here.items() if v == "added"}, "tree / diff")
+        gone = {k: "deleted" for k in old.keys() - new.keys()
+                if new.get(os.path.dirname(k), [""])[0][:3] in ("", "0o4") and os.path.dirname(k) not in old.keys() - new.keys()}
+        same(gone, {k: v for k, v in here.items() if v == "deleted"}, "tree / diff")
+        # a copy of one of two links leaves the other as it was
+        lone = {k: [x for x in v if not str(x).startswith("linked")] for t in (old, new) for k, v in t.items()}
+        changed = {k for k in old.keys() & new.keys() if lone[k] != [x for x in old[k] if not str(x).startswith("linked")]}
+        told = {k for k, v in here.items() if v == "changed"}
+        assert changed <= told and told <= old.keys() & new.keys(), (changed - told, told - new.keys())
+
+
+def unpacked(name):
+    os.mkdir(b.tmp(name))
+    subprocess.run(["tar", "-C", b.tmp(name), "--xattrs", "-xpf", b.tmp(name + ".tar")], check=True)
+    return b.tmp(name)
 
 
 @b.deadline(60)
