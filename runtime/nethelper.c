@@ -20,7 +20,7 @@
 #include "runtime/fdpass.h"
 #include "runtime/netcount.h"
 
-#define ANSWER_MS 30000		/* to set up; a loaded host is slow */
+#define ANSWER_MS 120000	/* to set up; a loaded host is slow, and may have modules of the kernel to load */
 #define UPDATE_MS 5000
 
 void nethelper_init(struct nethelper *h)

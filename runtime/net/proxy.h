@@ -21,6 +21,7 @@
 
 #include "runtime/net/httpreq.h"
 #include "runtime/net/resolver.h"
+#include "runtime/net/tlshello.h"
 #include "runtime/nethelper.h"
 #include "runtime/netpolicy.h"
 
@@ -45,11 +46,14 @@ struct watch {
 };
 
 enum conn_state { CONN_HEAD, CONN_RESOLVING, CONN_CONNECTING, CONN_RELAY, CONN_ENDING, CONN_DEAD };
+/* What of TLS within a tunnel is still to be seen (proxypeek.c). */
+enum peek_state { PEEK_DONE, PEEK_HELLO, PEEK_ANSWER, PEEK_AGAIN };
 enum conn_kind { CONN_UNKNOWN, CONN_HTTP, CONN_TUNNEL, CONN_SOCKS, CONN_FORWARD };
 
 struct flow {
 	char *data;	/* PROXY_BUFFER, from the first byte on */
 	size_t start, end;
+	size_t held;	/* of these bytes the last ones, which may not go on yet */
 	int eof, shut;	/* the source has ended; the destination was told */
 };
 
@@ -67,6 +71,11 @@ struct conn {
 	struct netaddr tried[RESOLVER_ADDRESSES], peer;
 	size_t tried_count, tried_next;
 	int connect_errno;
+	enum peek_state peek;
+	uint64_t peek_deadline_ms;	/* for the rest of a hello; 0: none has begun */
+	struct nettarget within;	/* whom the hello named; name "": nobody */
+	unsigned char answer[TLSHELLO_ANSWER];
+	size_t answer_len;
 	int asking;			/* the resolver will still call back */
 	uint64_t started_ms, deadline_ms, bytes_in, bytes_out;
 	int logged;

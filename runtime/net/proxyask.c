@@ -203,7 +203,10 @@ void proxyask_connected(struct conn *c)
 	c->deadline_ms = 0;
 	c->bytes_out += c->out.end;
 	c->proxy->counters->bytes_out += c->out.end;
-	if (!conn_over_budget(c))
+	if (conn_over_budget(c))
+		return;
+	proxypeek_begin(c);
+	if (c->state == CONN_RELAY)
 		conn_update(c);
 }
 

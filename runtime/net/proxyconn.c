@@ -200,6 +200,10 @@ static int fill(struct conn *c, int fd, struct flow *f)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
 	if (n == 0) {
 		f->eof = 1;
+		if (c->state == CONN_RELAY && f == &c->out)
+			proxypeek_client(c, 0);
+		else if (c->state == CONN_RELAY)
+			proxypeek_server(c, f->data, 0);
 		return 0;
 	}
 	if (c->state == CONN_RELAY && f == &c->out && c->kind == CONN_HTTP) {
@@ -211,18 +215,25 @@ static int fill(struct conn *c, int fd, struct flow *f)
 	}
 	f->end += (size_t)n;
 	if (c->state == CONN_RELAY) {
+		const char *came = f->data + f->end - n;
+
 		*(f == &c->out ? &c->bytes_out : &c->bytes_in) += (uint64_t)n;
 		*(f == &c->out ? &c->proxy->counters->bytes_out : &c->proxy->counters->bytes_in) += (uint64_t)n;
+		if (f == &c->out)
+			proxypeek_client(c, (size_t)n);
+		else
+			proxypeek_server(c, came, (size_t)n);
 	}
 	return 0;
 }
 
 static int drain(int fd, struct flow *f)
 {
+	size_t ready = f->end - f->held;
 	ssize_t n;
 
-	if (f->start < f->end) {
-		n = send(fd, f->data + f->start, f->end - f->start, MSG_NOSIGNAL);
+	if (f->start < ready) {
+		n = send(fd, f->data + f->start, ready - f->start, MSG_NOSIGNAL);
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR ? 0 : -1;
 		f->start += (size_t)n;
@@ -243,7 +254,7 @@ static void relay(struct conn *c, const struct watch *w, uint32_t events)
 
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		r = client ? fill(c, c->client.fd, &c->out) : fill(c, c->server.fd, &c->in);
-	if (r == 0 && conn_over_budget(c))
+	if (c->state != CONN_RELAY || (r == 0 && conn_over_budget(c)))
 		return;
 	if (r == 0)
 		r = drain(c->server.fd, &c->out);
@@ -260,7 +271,7 @@ static void relay(struct conn *c, const struct watch *w, uint32_t events)
 		return;
 	}
 	if (!(c->in.eof && c->out.eof))
-		c->deadline_ms = c->in.eof || c->out.eof ? proxy_now_ms() + PROXY_HALF_MS : 0;
+		c->deadline_ms = c->peek_deadline_ms ? c->peek_deadline_ms : c->in.eof || c->out.eof ? proxy_now_ms() + PROXY_HALF_MS : 0;
 	conn_update(c);
 }
 
@@ -302,7 +313,7 @@ void conn_update(struct conn *c)
 			client |= EPOLLOUT;
 		if (!c->in.eof && c->in.end < PROXY_BUFFER)
 			server |= EPOLLIN;
-		if (c->out.start < c->out.end || (c->out.eof && !c->out.shut))
+		if (c->out.start < c->out.end - c->out.held || (c->out.eof && !c->out.shut && !c->out.held))
 			server |= EPOLLOUT;
 		break;
 	case CONN_ENDING:
@@ -354,6 +365,8 @@ void conn_deadline(struct conn *c, uint64_t now)
 		proxyask_try_next(c);
 	} else if (c->state == CONN_RESOLVING) {
 		conn_fail(c, SOCKS_HOST_UNREACHABLE, "504 Gateway Timeout", "the DNS does not answer");
+	} else if (c->state == CONN_RELAY && c->peek_deadline_ms) {
+		conn_cut(c, "within the tunnel the TLS client did not finish its first message in time");
 	} else {
 		conn_die(c);
 	}
@@ -366,7 +379,8 @@ int conn_recheck(struct conn *c)
 	if (c->state != CONN_RELAY && c->state != CONN_CONNECTING)
 		return 0;
 	by = netpolicy_host(&c->proxy->policy, &c->target, &denied);
-	if (by && !netpolicy_address(&c->proxy->policy, by, &c->peer))
+	if (by && !netpolicy_address(&c->proxy->policy, by, &c->peer) &&
+	    (!c->within.name[0] || netpolicy_host(&c->proxy->policy, &c->within, &denied)))
 		return 0;
 	conn_cut(c, "the policy changed");
 	return 1;

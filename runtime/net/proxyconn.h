@@ -27,6 +27,14 @@ int conn_over_budget(struct conn *c);
 void proxyask_read(struct conn *c);
 /* The next of the addresses that may be gone to. */
 void proxyask_try_next(struct conn *c);
+/*
+ * proxypeek.c.  A tunnel stands; the client has sent more bytes, which are in out
+ * already; the server has sent these.  Any of them may end the connection.
+ */
+void proxypeek_begin(struct conn *c);
+void proxypeek_client(struct conn *c, size_t more);
+void proxypeek_server(struct conn *c, const char *p, size_t n);
+
 /* The client is led to t, whatever it will say. */
 void proxyask_forward(struct conn *c, const struct nettarget *t);
 /* The server's socket is connected, or failed to. */
