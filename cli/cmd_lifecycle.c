@@ -59,7 +59,7 @@ static int stop(struct sandbox_ref *s, const char *ref, uint64_t grace_ms, struc
 {
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
-	return s->kept ? 0 : resident_stop(&s->registry, s->id, grace_ms, e);
+	return s->kept ? 0 : resident_stop(&s->registry, s->id, grace_ms, 0, e);
 }
 
 static int change(struct sandbox_ref *s, const char *verb, const char *ref, uint64_t grace_ms, struct err *e)

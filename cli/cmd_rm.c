@@ -6,6 +6,8 @@
 #include "cli/commands.h"
 #include "cli/sandbox_open.h"
 #include "manager/events.h"
+#include "manager/forget.h"
+#include "manager/service/conf.h"
 
 enum { OPT_FORCE = 1, OPT_JSON };
 
@@ -28,6 +30,14 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
+/* What [session] says for berthd holds for who deletes beside it. */
+static int stop_first(struct registry *r, const char *id, struct err *e)
+{
+	static struct conf conf;
+
+	return conf_load(&conf, r->config, e) < 0 ? -1 : resident_stop(r, id, 0, conf.drain_timeout_ms, e);
+}
+
 static int remove_one(struct registry *r, const char *ref, int force, struct err *e)
 {
 	char id[65];
@@ -37,9 +47,9 @@ static int remove_one(struct registry *r, const char *ref, int force, struct err
 		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (!kept && !force)
 		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: berth stop %s first, or rm --force", id, id);
-	if (!kept && resident_stop(r, id, 0, e) < 0)
+	if (!kept && stop_first(r, id, e) < 0)
 		return -1;
-	if (registry_forget(r, id, e) < 0)
+	if (forget_alone(r, id, e) < 0)
 		return -1;
 	events_add(r, "rm", id, NULL);
 	return 0;

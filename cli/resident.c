@@ -257,9 +257,9 @@ void resident_close_layers(struct registry *r, struct resident_layers *l)
 	l->claimed = 0;
 }
 
-static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, struct err *e)
+static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e)
 {
-	int wait_ms = grace_ms ? 30000 + (int)(grace_ms == RESIDENT_GRACE || grace_ms > 86400000 ? 86400000 : grace_ms) : STUCK_MS, got;
+	int wait_ms = (int)drain_ms + (grace_ms ? 30000 + (int)(grace_ms == RESIDENT_GRACE || grace_ms > 86400000 ? 86400000 : grace_ms) : STUCK_MS), got;
 	autoclose int sock = keeper_connect_within(r, id, grace_ms ? KEEPER_CONNECT_MS : STUCK_MS, e);
 	autojson json_t *rq = json_pack("{s:s}", "op", "stop");
 	json_t *answer = NULL;
@@ -269,6 +269,8 @@ static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, st
 		return -1;
 	if (grace_ms != RESIDENT_GRACE)
 		json_object_set_new(rq, "grace_ms", json_integer((json_int_t)grace_ms));
+	if (drain_ms)
+		json_object_set_new(rq, "drain_ms", json_integer((json_int_t)drain_ms));
 	if (wire_send(sock, rq, NULL, 0, e) < 0)
 		return -1;
 	/* the keeper closes the connection last of all */
@@ -282,11 +284,11 @@ static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, st
 	return got < 0 && e->code == ERR_TIMEOUT ? -1 : 0;
 }
 
-int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, struct err *e)
+int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e)
 {
 	autojson json_t *record = NULL;
 	struct err ignored;
-	int result = ask_to_stop(r, id, grace_ms, e);
+	int result = ask_to_stop(r, id, grace_ms, drain_ms, e);
 
 	if (result < 0 && e->code == ERR_TIMEOUT && !grace_ms)
 		result = keeper_kill(r, id, e);

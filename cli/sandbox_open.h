@@ -31,9 +31,10 @@ int resident_start(struct registry *r, const char *id, struct err *e);
  * Asks the keeper to stop and waits until nothing of it runs: SIGTERM, and what
  * lives after grace_ms dies with its cgroup (RESIDENT_GRACE: the sandbox's own
  * grace).  With 0 it dies at once, and a keeper that does not answer is ended,
- * too.  ERR_NOT_FOUND when it does not run.
+ * too.  First it waits, at most drain_ms, for the operations of others that asked
+ * for it (those of berthd).  ERR_NOT_FOUND when it does not run.
  */
 #define RESIDENT_GRACE UINT64_MAX
-int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, struct err *e);
+int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e);
 
 #endif

@@ -50,6 +50,7 @@ static void drop_client(struct keeper *k, int i)
 	fd_close(&k->clients[i].fd);
 	k->rest = 0;
 	k->clients[i].waits = 0;
+	k->clients[i].guarded = 0;
 	keeper_follow_release(&k->clients[i]);
 	keeper_command_client_gone(k, i);
 	session_client_gone(k, i);
@@ -142,9 +143,11 @@ static int hold(struct keeper *k, int client, struct err *e)
 
 static int own_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
 {
-	uint64_t grace_ms;
+	uint64_t grace_ms, drain_ms = 0;
 	json_t *j;
 
+	if (!strcmp(op, "guard"))
+		return 0;	/* and no answer */
 	if (!strcmp(op, "ping") || !strcmp(op, "stats")) {
 		keeper_answer(k, client, state_of(k, op[0] == 's'), NULL, 0);
 		return 0;
@@ -170,9 +173,9 @@ static int own_op(struct keeper *k, int client, const char *op, const json_t *rq
 	}
 	if (!strcmp(op, "stop")) {
 		grace_ms = k->spec->grace_ms;
-		if (json_get_u64(rq, "grace_ms", &grace_ms, "request", e) < 0)
+		if (json_get_u64(rq, "grace_ms", &grace_ms, "request", e) < 0 || json_get_u64(rq, "drain_ms", &drain_ms, "request", e) < 0)
 			return -1;
-		keeper_stop_begin(k, grace_ms);
+		keeper_stop_drain(k, grace_ms, drain_ms);
 		return 0;	/* the connection's end is the answer: then everything is gone */
 	}
 	return err_set(e, ERR_INVALID, "unknown operation '%.40s'", op);
@@ -197,7 +200,9 @@ static void handle_request(struct keeper *k, int i, json_t *rq, const int *fds, 
 
 	if (r == 0)
 		r = err_set(&e, ERR_INVALID, "a request without \"op\"");
-	if (r > 0 && k->stop_at_ms && needs_running(op))
+	if (r > 0 && json_is_true(json_object_get(rq, "guard")))
+		k->clients[i].guarded = 1;
+	if (r > 0 && (k->stop_at_ms || k->drain_until_ms) && needs_running(op))
 		r = err_set(&e, ERR_BUSY, "sandbox %s is stopping", k->claim.id);
 	if (r > 0 && k->paused && needs_running(op))
 		r = err_set(&e, ERR_BUSY, "sandbox %s is paused; hint: berth resume %s", k->claim.id, k->claim.id);

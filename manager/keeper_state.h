@@ -43,6 +43,7 @@ struct keeper_client {
 	uint32_t waits;		/* sequence number of the command it waits for; 0: none */
 	struct keeper_follow follow;
 	struct keeper_send send;
+	int guarded;		/* by its own word an operation is under way as long as it is connected */
 };
 
 /* One command and its cgroup, from the request until nobody needs it any more. */
@@ -121,6 +122,7 @@ struct keeper {
 	int log_dir_fd;
 	int stopping;		/* leave the loop */
 	const char *stop_reason;	/* why, when nobody asked for it */
+	uint64_t drain_until_ms, drain_grace_ms;	/* it waits for guarded clients before it stops */
 	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
 	int paused;		/* by berth pause */
 	int held_by;		/* 1 + the client for which everything stands still; 0: none */
@@ -200,6 +202,8 @@ void keeper_journal_end(struct keeper *k);
 
 /* keeper_stop.c */
 /* SIGTERM to everything now; the loop ends when nothing runs any more, at the latest after grace_ms. */
+/* First waits, at most drain_ms, for the clients that said "guard"; nothing new begins meanwhile. */
+void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms);
 void keeper_stop_begin(struct keeper *k, uint64_t grace_ms);
 uint64_t keeper_stop_next(const struct keeper *k);
 void keeper_stop_check(struct keeper *k, uint64_t now);

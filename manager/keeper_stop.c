@@ -79,13 +79,45 @@ void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
 			ask_to_end(k->commands[i]);
 }
 
+static int is_guarded(const struct keeper *k)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++)
+		if (k->clients[i].fd >= 0 && k->clients[i].guarded)
+			return 1;
+	return 0;
+}
+
+void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms)
+{
+	uint64_t until = keeper_now_ms() + drain_ms;
+
+	if (!drain_ms || !is_guarded(k) || k->stop_at_ms) {
+		k->drain_until_ms = 0;
+		keeper_stop_begin(k, grace_ms);
+		return;
+	}
+	/* of two that ask the sooner one is heard */
+	if (k->drain_until_ms && k->drain_until_ms < until)
+		return;
+	k->drain_until_ms = until;
+	k->drain_grace_ms = grace_ms;
+}
+
 uint64_t keeper_stop_next(const struct keeper *k)
 {
+	if (k->drain_until_ms)
+		return k->drain_until_ms;
 	return k->stop_at_ms ? k->stop_look_ms : 0;
 }
 
 void keeper_stop_check(struct keeper *k, uint64_t now)
 {
+	if (k->drain_until_ms && (now >= k->drain_until_ms || !is_guarded(k))) {
+		k->drain_until_ms = 0;
+		keeper_stop_begin(k, k->drain_grace_ms);
+	}
 	if (!k->stop_at_ms || now < k->stop_look_ms)
 		return;
 	if (now >= k->stop_at_ms || is_empty(k))

@@ -134,6 +134,12 @@ static int sent(const struct box *b, int result, struct err *e)
 	return result;
 }
 
+/* What a delete, whoever asks for it, waits for before it forces (keeper_stop.c). */
+static int is_operation(const char *op)
+{
+	return op && (!strcmp(op, "exec") || !strcmp(op, "sh") || !strcmp(op, "file"));
+}
+
 int box_send(struct box *b, json_t *request, const int *fds, size_t count, struct err *e)
 {
 	autofree char *text = NULL;
@@ -141,6 +147,8 @@ int box_send(struct box *b, json_t *request, const int *fds, size_t count, struc
 	autoclose int data = -1;
 	int all[WIRE_FDS_MAX];
 
+	if (is_operation(json_string_value(json_object_get(request, "op"))))
+		json_object_set_new(request, "guard", json_true());
 	text = json_dumps(request, JSON_COMPACT);
 	if (!text)
 		return err_nomem(e);

@@ -10,8 +10,10 @@
 #include "base/path.h"
 #include "manager/api/api.h"
 #include "manager/api/args.h"
+#include "manager/forget.h"
 #include "manager/keeper.h"
 #include "manager/rename.h"
+#include "manager/service/service.h"
 #include "manager/wire.h"
 
 #define ASK_MS 200	/* what one keeper may take to say how it is, in a list */
@@ -336,9 +338,9 @@ static int spawn_on(struct http_request *rq, const struct box *b, const char *ve
  * TERM, then after grace_ms the end by force; GRACE_OWN is the sandbox's own grace.  with_record: it
  * stays, and its record says that it does not run.
  */
-static int stop(struct box *b, uint64_t grace_ms, int with_record, struct err *e)
+static int stop(struct box *b, uint64_t grace_ms, uint64_t drain_ms, int with_record, struct err *e)
 {
-	int wait_ms = grace_ms == GRACE_OWN ? 86400000 : grace_ms ? (int)grace_ms + 30000 : STUCK_MS, r;
+	int wait_ms = grace_ms == GRACE_OWN ? 86400000 : (grace_ms ? (int)grace_ms + 30000 : STUCK_MS) + (int)drain_ms, r;
 	autojson json_t *rq = json_pack("{s:s}", "op", "stop"), *record = NULL;
 	struct err ignored;
 
@@ -347,6 +349,8 @@ static int stop(struct box *b, uint64_t grace_ms, int with_record, struct err *e
 		return -1;
 	if (grace_ms != GRACE_OWN)
 		json_object_set_new(rq, "grace_ms", json_integer((json_int_t)grace_ms));
+	if (drain_ms)
+		json_object_set_new(rq, "drain_ms", json_integer((json_int_t)drain_ms));
 	r = wire_send(b->sock, rq, NULL, 0, e);
 	if (r == 0)
 		r = wait_for_end(b, wait_ms, e);
@@ -382,7 +386,7 @@ static int end(struct http_request *rq, uint64_t grace_ms, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	if (r == 0 && !b.kept)
-		r = stop(&b, grace_ms, 1, e);
+		r = stop(&b, grace_ms, 0, 1, e);
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "status", "stopped", e);
 }
@@ -405,7 +409,7 @@ static int start(struct http_request *rq, int stop_first, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	if (r == 0 && stop_first && !b.kept) {
-		r = stop(&b, grace_of(rq), 1, e);
+		r = stop(&b, grace_of(rq), 0, 1, e);
 		b.kept = 1;
 	}
 	if (r == 0 && b.kept)
@@ -424,6 +428,14 @@ static int post_restart(struct http_request *rq, struct err *e)
 	return start(rq, 1, e);
 }
 
+/* A delete waits for operations under way, then forces. */
+static uint64_t drain_of(struct http_request *rq)
+{
+	struct service *s = api_of(rq)->manager;
+
+	return s ? service_drain_ms(s) : 0;
+}
+
 static int delete_sandbox(struct http_request *rq, struct err *e)
 {
 	struct box b;
@@ -434,9 +446,9 @@ static int delete_sandbox(struct http_request *rq, struct err *e)
 	if (r == 0 && !b.kept && !http_query_bool(rq, "force"))
 		r = err_set(e, ERR_BUSY, "sandbox %s is running; hint: stop it first, or ?force=true", b.id);
 	if (r == 0 && !b.kept)
-		r = stop(&b, 0, 0, e);
+		r = stop(&b, 0, drain_of(rq), 0, e);
 	if (r == 0)
-		r = registry_forget(&b.registry, b.id, e);
+		r = forget_alone(&b.registry, b.id, e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:s,s:b}", "id", b.id, "removed", 1), e);
 }

@@ -26,6 +26,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/forget.h"
 #include "manager/ranges.h"
 #include "manager/registry.h"
 #include "manager/rename.h"
@@ -111,10 +112,17 @@ static int drop_from_host(struct service *s, struct registry *reg, const struct 
 int archive_make(struct service *s, struct record *r, struct err *e)
 {
 	struct registry reg;
+	struct claim c;
+	struct err ignored;
 	int result = registry_open(&reg, &s->config, e);
 
 	if (result < 0)
 		return -1;
+	/* nobody starts or removes it meanwhile, from wherever */
+	if (forget_claim(&reg, record_str(r, "container_id"), &c, e) < 0) {
+		registry_close(&reg);
+		return -1;
+	}
 	result = record_str(r, "storage_path")[0] ? workspace_upload(s, r, e) : 0;
 	if (result == 0)
 		result = put_archive(s, &reg, r, e);
@@ -129,6 +137,7 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 	}
 	if (result == 0)
 		result = drop_from_host(s, &reg, r, e);
+	registry_release(&reg, &c, &ignored);
 	if (result == 0)
 		place_drop(s, r->name);
 	registry_close(&reg);

@@ -16,6 +16,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "manager/forget.h"
 #include "manager/keeper.h"
 #include "manager/service/state.h"
 #include "manager/wire.h"
@@ -146,9 +147,17 @@ json_t *driver_ping(struct service *s, const struct record *r, struct err *e)
 	return keeper_call(sock, rq, NULL, 0, NULL, e);
 }
 
-static int stop_keeper(int sock, struct err *e)
+int driver_guard(int sock, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s}", "op", "stop");
+	autojson json_t *rq = json_pack("{s:s,s:b}", "op", "guard", "guard", 1);
+
+	return wire_send(sock, rq, NULL, 0, e);
+}
+
+static int stop_keeper(struct service *s, int sock, struct err *e)
+{
+	uint64_t drain = service_drain_ms(s);
+	autojson json_t *rq = json_pack("{s:s,s:I}", "op", "stop", "drain_ms", (json_int_t)drain);
 	json_t *answer = NULL;
 	size_t n;
 	int r;
@@ -156,7 +165,7 @@ static int stop_keeper(int sock, struct err *e)
 	if (wire_send(sock, rq, NULL, 0, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	/* the keeper closes the connection last of all */
-	while ((r = wire_recv(sock, STOP_MS, &answer, NULL, 0, &n, e)) > 0)
+	while ((r = wire_recv(sock, STOP_MS + (int)drain, &answer, NULL, 0, &n, e)) > 0)
 		json_decref(answer);
 	return r < 0 ? -1 : 0;
 }
@@ -181,7 +190,7 @@ int driver_stop(struct service *s, const struct record *r, struct err *e)
 
 	if (sock < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (stop_keeper(sock, e) < 0 || open_place(s, r, &c, &reg, e) < 0)
+	if (stop_keeper(s, sock, e) < 0 || open_place(s, r, &c, &reg, e) < 0)
 		return -1;
 	note_stopped(&reg, id);
 	registry_close(&reg);
@@ -203,7 +212,7 @@ static int forget(struct registry *reg, const char *id, struct err *e)
 	unsigned cleared;
 	struct err ignored;
 
-	if (registry_forget(reg, id, e) < 0)
+	if (forget_alone(reg, id, e) < 0)
 		return -1;
 	/* a keeper that died at it leaves its half of the record */
 	if (!faccessat(reg->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
@@ -224,7 +233,7 @@ int driver_remove(struct service *s, const struct record *r, struct err *e)
 	if (sock < 0 && e->code != ERR_NOT_FOUND)
 		return -1;
 	if (sock >= 0) {
-		result = stop_keeper(sock, e);
+		result = stop_keeper(s, sock, e);
 		close(sock);
 	}
 	/* of another machine: its host is gone, or will clear it */
@@ -235,6 +244,12 @@ int driver_remove(struct service *s, const struct record *r, struct err *e)
 	result = forget(&reg, id, e);
 	registry_close(&reg);
 	return result;
+}
+
+int driver_exists(struct service *s, const char *id)
+{
+	return !faccessat(s->registry.kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) ||
+	       !faccessat(s->registry.sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
 int driver_remove_name(struct service *s, const char *name, struct err *e)

@@ -123,12 +123,6 @@ int service_undo(struct service *s, struct record *r, struct err *e)
 	return record_delete(s, r, e);
 }
 
-static int exists_on_disk(struct service *s, const char *id)
-{
-	return !faccessat(s->registry.kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) ||
-	       !faccessat(s->registry.sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW);
-}
-
 static int take_over_one(struct service *s, const char *name, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };
@@ -150,7 +144,7 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 	if (e->code != ERR_NOT_FOUND)
 		return -1;
 	/* a warm one that does not run is worth nothing; one that berth rm has removed is over */
-	if (record_is(&r, "warm") || !exists_on_disk(s, record_str(&r, "container_id")))
+	if (record_is(&r, "warm") || !driver_exists(s, record_str(&r, "container_id")))
 		return service_release_record(s, &r, 0, e);
 	if (!strcmp(record_own(&r, "status"), "running")) {
 		record_set_own(&r, "status", json_string("stopped"));

@@ -16,7 +16,7 @@ struct oplock_entry {
 	struct oplock_entry *next;
 	char name[65];
 	unsigned running, waiting;
-	int alone;
+	int alone, brief;	/* brief: by oplock_try_alone() */
 	struct oplock *ops;
 };
 
@@ -184,6 +184,11 @@ int oplock_alone(struct oplocks *l, const char *name, uint64_t drain_ms, struct 
 
 	pthread_mutex_lock(&l->lock);
 	n = find_or_add(l, name, e);
+	while (n && n->alone && n->brief) {
+		n->waiting++;
+		pthread_cond_wait(&l->changed, &l->lock);
+		n->waiting--;
+	}
 	if (!n) {
 		r = -1;
 	} else if (n->alone) {
@@ -222,7 +227,7 @@ int oplock_try_alone(struct oplocks *l, const char *name, struct err *e)
 	else if (n->alone || n->running)
 		r = err_set(e, ERR_BUSY, "sandbox %s is in use", name);
 	else
-		n->alone = 1;
+		n->alone = n->brief = 1;
 	pthread_mutex_unlock(&l->lock);
 	return r;
 }
@@ -234,7 +239,7 @@ void oplock_alone_end(struct oplocks *l, const char *name)
 	pthread_mutex_lock(&l->lock);
 	n = find(l, name);
 	if (n) {
-		n->alone = 0;
+		n->alone = n->brief = 0;
 		drop_unused(l, n);
 		pthread_cond_broadcast(&l->changed);
 	}

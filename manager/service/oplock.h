@@ -38,7 +38,7 @@ int oplock_leave(struct oplock *op);
  * has it alone, ERR_TIMEOUT when an operation does not end even so.
  */
 int oplock_alone(struct oplocks *l, const char *name, uint64_t drain_ms, struct err *e);
-/* Alone if nobody works in it, else ERR_BUSY; cuts nothing. */
+/* Alone if nobody works in it, else ERR_BUSY; cuts nothing.  For a short look: oplock_alone() waits for its end. */
 int oplock_try_alone(struct oplocks *l, const char *name, struct err *e);
 void oplock_alone_end(struct oplocks *l, const char *name);
 /* Operations under way on name; of all sandboxes when name is NULL. */

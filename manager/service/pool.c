@@ -212,7 +212,8 @@ static int look_at_mine(void *ctx, const char *item)
 		return 0;
 	m->count++;
 	if (record_load(m->s, NULL, slash + 1, 0, &r, &e) == 0 && record_is(&r, "warm") &&
-	    m->version && strcmp(record_own(&r, "version"), m->version) && m->stale_count < LOOK_AT)
+	    ((m->version && strcmp(record_own(&r, "version"), m->version)) || !driver_exists(m->s, record_str(&r, "container_id"))) &&
+	    m->stale_count < LOOK_AT)
 		snprintf(m->stale[m->stale_count++], sizeof(m->stale[0]), "%s", r.name);
 	return 0;
 }

@@ -631,6 +631,20 @@ static void drop_from_pool(struct service *s, const struct record *r)
 	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
 }
 
+int service_release_gone(struct service *s, const char *name, struct err *e)
+{
+	autorecord struct record r = { .j = NULL };
+	int gone;
+
+	/* whoever has it alone may be bringing it back */
+	if (oplock_try_alone(s->ops, name, e) < 0)
+		return -1;
+	gone = record_load(s, NULL, name, 0, &r, e) == 0 && record_is(&r, "running") && strcmp(record_own(&r, "status"), "archived") &&
+	       record_is_ours(s, &r) && !driver_exists(s, record_str(&r, "container_id"));
+	oplock_alone_end(s->ops, name);
+	return gone ? service_release_record(s, &r, 0, e) : 0;
+}
+
 static int release_alone(struct service *s, struct record *r, const char *name, struct err *e)
 {
 	struct err ignored;
@@ -676,7 +690,7 @@ int service_release_record(struct service *s, struct record *r, uint64_t drain_m
 	return result;
 }
 
-static uint64_t drain_ms(struct service *s)
+uint64_t service_drain_ms(struct service *s)
 {
 	uint64_t ms;
 
@@ -692,7 +706,7 @@ int service_release(struct service *s, const struct service_who *who, const char
 
 	if (record_load(s, who, identity, 1, &r, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	return service_release_record(s, &r, drain_ms(s), e);
+	return service_release_record(s, &r, service_drain_ms(s), e);
 }
 
 /* ---- start, stop, archive, look ---- */
@@ -732,7 +746,7 @@ int service_stop(struct service *s, const struct service_who *who, const char *i
 	autorecord struct record r = { .j = NULL };
 	int result;
 
-	if (alone(s, who, identity, &r, drain_ms(s), e) < 0)
+	if (alone(s, who, identity, &r, service_drain_ms(s), e) < 0)
 		return -1;
 	tools_forget(s, r.name);
 	result = driver_stop(s, &r, e);
@@ -778,7 +792,7 @@ int service_start(struct service *s, const struct service_who *who, const char *
 	autorecord struct record r = { .j = NULL };
 	int result;
 
-	if (alone(s, who, identity, &r, drain_ms(s), e) < 0)
+	if (alone(s, who, identity, &r, service_drain_ms(s), e) < 0)
 		return -1;
 	result = start_record(s, &r, e);
 	oplock_alone_end(s->ops, r.name);
@@ -792,7 +806,7 @@ int service_archive(struct service *s, const struct service_who *who, const char
 
 	if (!s->storage)
 		return err_set(e, ERR_UNSUPPORTED, "there is no storage to archive to; hint: [storage] url in berth.toml");
-	if (alone(s, who, identity, &r, drain_ms(s), e) < 0)
+	if (alone(s, who, identity, &r, service_drain_ms(s), e) < 0)
 		return -1;
 	tools_forget(s, r.name);
 	result = strcmp(record_own(&r, "status"), "archived") ? driver_stop(s, &r, e) : 0;
@@ -868,6 +882,8 @@ static int try_use(struct service *s, const struct service_who *who, struct reco
 	if (oplock_enter(s->ops, r->name, &u->op, e) < 0)
 		return -1;
 	u->sock = driver_connect(s, r, e);
+	if (u->sock >= 0 && driver_guard(u->sock, e) < 0)
+		fd_close(&u->sock);
 	if (u->sock >= 0) {
 		oplock_set_sock(&u->op, u->sock);
 		snprintf(u->id, sizeof(u->id), "%s", record_str(r, "container_id"));
@@ -984,7 +1000,7 @@ static void *clean_some(void *arg)
 int service_cleanup(struct service *s, const struct service_who *who, struct err *e)
 {
 	struct lister l = { s, who, json_array(), 1 };
-	struct cleaner c = { .s = s, .who = who, .names = l.out, .drain = drain_ms(s), .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct cleaner c = { .s = s, .who = who, .names = l.out, .drain = service_drain_ms(s), .lock = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t t[CLEANERS];
 	size_t i, n;
 	int r = ledger_scan(s->ledger, "sandbox/", list_one, &l, e) < 0 ? -1 : 0;

@@ -121,6 +121,9 @@ json_t *service_call_tool(struct service *s, const struct service_who *who, cons
 json_t *service_add_mcp(struct service *s, const struct service_who *who, const char *identity, const json_t *configs,
 			int overwrite, struct err *e);
 
+/* How long a delete waits for operations under way before it ends them. */
+uint64_t service_drain_ms(struct service *s);
+
 /* ---- about itself ---- */
 
 json_t *service_stats(struct service *s, struct err *e);

@@ -581,7 +581,10 @@ static void look_at_running(struct service *s, struct record *r, const struct co
 	autojson json_t *state = NULL;
 	struct err e;
 
-	if (!strcmp(status, "running")) {
+	if (strcmp(status, "archived") && !driver_exists(s, record_str(r, "container_id"))) {
+		/* removed by hand: not what is being made or moved right now, which the release waits for and looks at again */
+		service_release_gone(s, r->name, &e);
+	} else if (!strcmp(status, "running")) {
 		if (!c->auto_stop_ms)
 			return;
 		state = driver_ping(s, r, &e);

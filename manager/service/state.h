@@ -86,6 +86,8 @@ int record_is_ours(const struct service *s, const struct record *r);
 int service_undo(struct service *s, struct record *r, struct err *e);
 /* Runs berth with argv; stdout goes to out. */
 int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e);
+/* As long as sock is open, an operation is under way for whoever stops the sandbox, in this process or another. */
+int driver_guard(int sock, struct err *e);
 int driver_connect(struct service *s, const struct record *r, struct err *e);
 /* The keeper's state, or NULL with ERR_NOT_FOUND when it does not run. */
 json_t *driver_ping(struct service *s, const struct record *r, struct err *e);
@@ -93,6 +95,8 @@ int driver_stop(struct service *s, const struct record *r, struct err *e);
 int driver_start(struct service *s, const struct record *r, struct err *e);
 /* Stops and forgets it; what is not there is no error. */
 int driver_remove(struct service *s, const struct record *r, struct err *e);
+/* 0 when nothing of it is on this host any more: berth rm was there. */
+int driver_exists(struct service *s, const char *id);
 /* By name, for a record that has no id yet. */
 int driver_remove_name(struct service *s, const char *name, struct err *e);
 
@@ -154,6 +158,8 @@ struct making {
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e);
 /* Takes the sandbox of a record away and marks it released; r is loaded anew. */
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e);
+/* Of one that somebody has removed by hand: releases it if that is still so. */
+int service_release_gone(struct service *s, const char *name, struct err *e);
 /* The version of a pool's sandboxes: what they are made of; of the sandbox with id made, or (NULL) of one made now. */
 int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e);
 /* A sandbox that was seen to have stopped by itself. */

@@ -130,8 +130,11 @@ class Managed(Daemon):
         super().__exit__(kind, value, trace)
 
     def reconfigure(self, size):
+        self.reconfigure_text("size", size.partition("= ")[2])
+
+    def reconfigure_text(self, key, value):
         with open(self.config_path) as f:
-            lines = [size if line.startswith("size") else line.rstrip() for line in f]
+            lines = [f"{key} = {value}" if line.startswith(key) else line.rstrip() for line in f]
         b.write(self.config_path, "\n".join(lines) + "\n", 0o600)
         if self.p.poll() is None:
             self.p.send_signal(signal.SIGHUP)
@@ -541,6 +544,70 @@ def test_a_session_ends_with_the_process_that_owns_it():
         owners[0].wait()
         refused(400, m.create, meta={"session_ctx_id": "late"}, owner_pid=owners[2].pid)
         assert m.list_session_keys() == ["owned0", "owned1", "owned2"]
+
+
+def test_the_command_line_beside_berthd_waits_for_its_operations():
+    with Managed(POOL.replace("size = 2", "size = 1") + FAST + 'drain_timeout = "60s"\n') as d:
+        m = d.manager
+        name, native = m.create(), d.create("native", disk="16m")
+        started = os.path.join(m.get_info(identity=name)["mount_dir"], "started")
+        results = {}
+
+        def work():
+            results["tool"] = m.shell(name, "touch started; while [ ! -e go ]; do sleep 0.05; done; echo done")
+
+        def remove(which):
+            results["rm " + which] = b.berth("rm", "--force", which, env=d.environment())
+
+        def fill(path):
+            with open(path, "w"):
+                pass
+
+        def native_exec():
+            c = daemon.UnixConnection(d.socket, 60)
+            c.request("POST", f"/v1/sandboxes/{native}/exec", json.dumps({"argv": ["sh", "-c", "touch /tmp/on; while [ ! -e /tmp/go ]; "
+                      "do sleep 0.05; done; echo done"]}), {"Content-Type": "application/json"})
+            results["exec"] = json.loads(c.getresponse().read())
+            c.close()
+
+        threads = [threading.Thread(target=work), threading.Thread(target=native_exec)]
+        for t in threads:
+            t.start()
+        b.wait_for(lambda: os.path.exists(started), 20, "the tool's command")
+        b.wait_for(lambda: not b.berth("exec", "native", "test", "-e", "/tmp/on", env=d.environment()).code, 20, "the native command")
+        removers = [threading.Thread(target=remove, args=(w,)) for w in (name, "native")]
+        for t in removers:
+            t.start()
+        # it waits for both, and nothing new begins: who comes is told so
+        for which in (name, "native"):
+            b.wait_for(lambda which=which: "is stopping" in b.berth("exec", which, "true", env=d.environment()).err, 20, "the stop that waits")
+        assert not results, results
+        fill(os.path.join(os.path.dirname(started), "go"))
+        threads[0].join(30)
+        removers[0].join(30)
+        assert results["tool"][0]["stdout"] == "done\n" and results["rm " + name].code == 0, results
+        # the ledger knows of it
+        b.wait_for(lambda: m.get_info(identity=name)["state"] == "released", 20, "the record")
+        refused(404, m.call_tool, identity=name, tool_name="run_shell_command", arguments={"command": "true"})
+        # what does not end is ended: another that asks without patience
+        d.reconfigure_text("drain_timeout", '"0s"')
+        assert b.berth("rm", "--force", "native", env=d.environment()).code == 0
+        threads[1].join(30)
+        removers[1].join(30)
+        assert "error" in results["exec"], results
+        # a warm one that goes is made anew, and nobody gets the dead one
+        d.warm(1)
+        warm = [j["container_name"] for j in m.http.get(m.base_url + "/v1/manager/sandboxes").json()["sandboxes"] if j["state"] == "warm"]
+        b.berth("rm", "--force", *warm, env=d.environment(), ok=True)
+        b.wait_for(lambda: [j for j in m.http.get(m.base_url + "/v1/manager/sandboxes").json()["sandboxes"]
+                            if j["state"] == "warm" and j["container_name"] not in warm], 20, "another warm one")
+        assert m.get_status(identity=m.create_from_pool()) == "running"
+        # one that is stopped by hand starts again at its next use, one that is removed while stopped is over
+        two = [m.create() for _ in range(2)]
+        b.berth("stop", *two, env=d.environment(), ok=True)
+        assert m.shell(two[0], "echo again")[0]["stdout"] == "again\n"
+        b.berth("rm", two[1], env=d.environment(), ok=True)
+        b.wait_for(lambda: m.get_info(identity=two[1])["state"] == "released", 20, "the record")
 
 
 def test_a_release_waits_for_the_operation_and_then_forces():
