@@ -167,6 +167,12 @@ static int copy_out(struct cp *c, const char *path, const char *dest, struct fil
 		return -1;
 	}
 	prepare(c, &s, p[0]);
+	/*
+	 * Through the buffer, as cp(1) does: from page to page the kernel copies with plain loads and stores, to and from
+	 * a process with the processor's string moves (1.2 to 2 times as fast here; into a sandbox it is the other way round,
+	 * as there the helper has both copies to do).
+	 */
+	s.no_splice = 1;
 	ours = extract_to(&s, dest, EXTRACT_STRICT | (pack_is_contents(path) ? EXTRACT_CONTENTS : 0), &limits, &got, &mine);
 	close(p[0]);
 	if (ours < 0 && mine.code == ERR_TIMEOUT) {	/* it was stopped: our leaving ends it */

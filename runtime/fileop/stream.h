@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 
-#define STREAM_BUF 65536
+#define STREAM_BUF 131072
 
 struct stream {
 	int fd;
