@@ -438,13 +438,17 @@ static void serve(struct keeper *k, const struct watch *w)
 static void loop(struct keeper *k)
 {
 	struct watches *ws = calloc(1, sizeof(*ws));
+	const struct timespec *wait;
 	struct timespec t;
 	nfds_t i;
 	int n;
 
 	while (ws && !k->stopping) {
 		watch_all(k, ws);
-		n = ppoll(ws->p, ws->n, keeper_quiet(k, next_timeout(k), &t), NULL);
+		wait = keeper_quiet(k, next_timeout(k), &t);
+		if (k->trim)
+			keeper_trim(k);	/* right before, so that little is used again until something happens */
+		n = ppoll(ws->p, ws->n, wait, NULL);
 		if (n < 0 && errno != EINTR)
 			break;
 		keeper_woke(k, n);
@@ -579,6 +583,7 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 		k->announced = 1;
 		keeper_event(k, "start", json_pack("{s:O*,s:O*}", "name", json_object_get(ks->record, "name"), "image",
 						   json_object_get(ks->record, "image")));
+		k->trim = 1;	/* what made the sandbox will not run any more */
 		loop(k);
 		end(k);
 	}

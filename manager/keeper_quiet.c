@@ -18,6 +18,8 @@
 #include "manager/keeper_state.h"
 
 #define TRIM_AFTER_MS 100
+#define STACK_BYTES (256u << 10)
+#define SEGMENTS_MAX 8
 #define BUSY_MS 5	/* chores wait this long for a command that runs */
 #define REST_US 150	/* ... and for the client of one that has ended: it may have to use our processor */
 
@@ -38,22 +40,43 @@ static int is_quiet(const struct keeper *k)
  * Unmaps our own code and constants: they stay in the page cache, for all keepers, and
  * come back a few pages at a time as they are used.  Nothing in these segments is ours
  * alone: they were never written (madvise(2), MADV_DONTNEED of a private file mapping).
+ * What says where they are, and sysconf(), is in them: it is asked before.
  */
-static void drop_program(void)
+static void drop_program(uintptr_t page)
 {
 	extern const char __ehdr_start[];
 	const Elf64_Ehdr *header = (const Elf64_Ehdr *)__ehdr_start;
 	const Elf64_Phdr *p = (const Elf64_Phdr *)(__ehdr_start + header->e_phoff);
-	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	int i;
+	uintptr_t start[SEGMENTS_MAX], end[SEGMENTS_MAX];
+	int i, n = 0;
 
-	for (i = 0; i < header->e_phnum; i++) {
-		uintptr_t start = ((uintptr_t)__ehdr_start + p[i].p_vaddr) & ~(page - 1);
-		uintptr_t end = ((uintptr_t)__ehdr_start + p[i].p_vaddr + p[i].p_memsz + page - 1) & ~(page - 1);
-
-		if (p[i].p_type == PT_LOAD && !(p[i].p_flags & PF_W))
-			madvise((void *)start, end - start, MADV_DONTNEED);
+	for (i = 0; i < header->e_phnum && n < SEGMENTS_MAX; i++) {
+		if (p[i].p_type != PT_LOAD || p[i].p_flags & PF_W)
+			continue;
+		start[n] = ((uintptr_t)__ehdr_start + p[i].p_vaddr) & ~(page - 1);
+		end[n++] = ((uintptr_t)__ehdr_start + p[i].p_vaddr + p[i].p_memsz + page - 1) & ~(page - 1);
 	}
+	while (n--)
+		madvise((void *)start[n], end[n] - start[n], MADV_DONTNEED);
+}
+
+/* The pages of the stack below this function's: what was called before us used them, and finds zeros next time. */
+static void drop_stack(uintptr_t page)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0) & ~(page - 1);
+
+	/* this page and the next one below are in use; where nothing is mapped the rest is done all the same */
+	madvise((void *)(here - page - STACK_BYTES), STACK_BYTES, MADV_DONTNEED);
+}
+
+void keeper_trim(struct keeper *k)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	drop_stack(page);
+	drop_program(page);
+	k->trim = 0;
+	k->trimmed = 1;
 }
 
 /* Only once something was executed, as most of many sandboxes may never be. */
@@ -174,7 +197,6 @@ void keeper_woke(struct keeper *k, int events)
 	if (has_chores(k)) {
 		do_chore(k);
 	} else if (!k->trimmed && is_quiet(k)) {
-		drop_program();
-		k->trimmed = 1;
+		k->trim = 1;
 	}
 }

@@ -145,6 +145,7 @@ struct keeper {
 	struct cgroup dropped[KEEPER_DROPPED];	/* empty, of commands that have ended */
 	size_t dropped_count;
 	int rest;		/* an answer was sent just now: no chores yet */
+	int trim;		/* to be done before the next wait */
 	int trimmed;		/* nothing happened since our program was unmapped */
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];
@@ -185,6 +186,8 @@ void keeper_leaf_drop(struct keeper *k, struct cgroup *leaf);
 void keeper_leaves_release(struct keeper *k);
 /* Before it waits for timeout_ms (-1: for ever): how long to wait, in *t; NULL: for ever. */
 const struct timespec *keeper_quiet(struct keeper *k, int timeout_ms, struct timespec *t);
+/* Gives our program's pages back until they are used again. */
+void keeper_trim(struct keeper *k);
 /* After it waited; events is 0 when the time was up. */
 void keeper_woke(struct keeper *k, int events);
 

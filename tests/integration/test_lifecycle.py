@@ -47,6 +47,22 @@ def test_files_last_over_five_stops_and_starts():
         assert x.exec("cat", "/workspace/log", options=("--start",), ok=True).out == "0\n1\n2\n3\n4\n"
 
 
+def test_an_idle_sandbox_is_small_from_the_start():
+    """Keeper and init: what is theirs and nobody else's, with the program's pages that they alone use at that moment."""
+    b.needs_the_program_itself()
+    with Box() as x:
+        record = listed()[x.id]
+
+        def private_kib():
+            total = 0
+            for who in ("supervisor_pid", "init_pid"):
+                with open(f"/proc/{record[who]}/smaps_rollup") as f:
+                    total += sum(int(line.split()[1]) for line in f if line.startswith("Private_"))
+            return total
+
+        b.wait_for(lambda: private_kib() < 600, what="less than 600 KiB")
+
+
 def test_pause_and_resume():
     with Box() as x:
         n = x.main.detach("sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.02; done")
