@@ -136,6 +136,26 @@ int driver_connect(struct service *s, const struct record *r, struct err *e)
 	return sock;
 }
 
+int driver_remember(struct service *s, const struct record *r, json_t *options, struct err *e)
+{
+	const char *id = record_str(r, "container_id");
+	autojson json_t *spec = NULL;
+	struct registry reg;
+	struct config c;
+	json_t *kept = NULL;
+	int result = -1;
+
+	if (open_place(s, r, &c, &reg, e) < 0)
+		return -1;
+	spec = registry_load(&reg, id, "spec.json", e);
+	if (spec && json_get_arr(spec, "options", &kept, "spec.json", e) > 0 && json_array_extend(kept, options) == 0)
+		result = registry_save(&reg, id, "spec.json", spec, e);
+	else if (spec)
+		err_set(e, ERR_CORRUPT, "spec.json of sandbox %s has no options", r->name);
+	registry_close(&reg);
+	return result;
+}
+
 json_t *driver_ping(struct service *s, const struct record *r, struct err *e)
 {
 	autoclose int sock = driver_connect(s, r, e);

@@ -46,12 +46,39 @@ static int add_env(void *ctx, const char *text, struct err *e)
 	return json_array_append_new(ctx, json_string(text)) < 0 ? err_set(e, ERR_INVALID, "the environment is not valid UTF-8") : 0;
 }
 
+static int has(const json_t *args, const char *key)
+{
+	const json_t *v = json_object_get(args, key);
+
+	return v && !json_is_null(v);
+}
+
 static int keeper_ok(int sock, json_t *rq, struct err *e)
 {
 	autojson json_t *answer = rq ? keeper_call(sock, rq, NULL, 0, NULL, e) : NULL;
 
 	json_decref(rq);
 	return answer ? 0 : -1;
+}
+
+/* What the keeper has been told holds for this run only: the next start reads it from the disk. */
+static int remember(struct service *s, const struct record *r, const json_t *args, json_t *env, struct err *e)
+{
+	autojson json_t *options = json_array();
+	uint64_t cpu = record_own_u64(r, "cpu_milli");
+	char memory[24], cpus[24];
+	json_t *text;
+	size_t i;
+
+	json_array_foreach(env, i, text)
+		json_array_append_new(options, json_pack("[s,O]", "env", text));
+	snprintf(memory, sizeof(memory), "%llu", (unsigned long long)record_own_u64(r, "memory_bytes"));
+	snprintf(cpus, sizeof(cpus), "%llu.%03u", (unsigned long long)(cpu / 1000), (unsigned)(cpu % 1000));
+	if (has(args, "memory"))
+		json_array_append_new(options, json_pack("[s,s]", "memory", memory));
+	if (has(args, "cpus"))
+		json_array_append_new(options, json_pack("[s,s]", "cpus", cpus));
+	return json_array_size(options) ? driver_remember(s, r, options, e) : 0;
 }
 
 /* Everything that can still be decided now; the keeper's answer shows that it lives, too. */
@@ -63,10 +90,11 @@ static int hand_over(struct service *s, const struct record *r, const json_t *ar
 		return -1;
 	if (keeper_ok(sock, json_pack("{s:s,s:s,s:O}", "op", "adopt", "token", record_str(r, "runtime_token"), "env", env), e) < 0)
 		return -1;
-	if (!json_object_get(args, "memory") && !json_object_get(args, "cpus"))
-		return 0;
-	return keeper_ok(sock, json_pack("{s:s,s:I,s:I}", "op", "update", "memory_bytes", (json_int_t)record_own_u64(r, "memory_bytes"),
-					 "cpu_milli", (json_int_t)record_own_u64(r, "cpu_milli")), e);
+	if ((has(args, "memory") || has(args, "cpus")) &&
+	    keeper_ok(sock, json_pack("{s:s,s:I,s:I}", "op", "update", "memory_bytes", (json_int_t)record_own_u64(r, "memory_bytes"),
+				      "cpu_milli", (json_int_t)record_own_u64(r, "cpu_milli")), e) < 0)
+		return -1;
+	return remember(s, r, args, env, e);
 }
 
 static void set_owner(struct record *r, const struct service_who *who, const json_t *args, uint64_t memory, uint64_t cpu)

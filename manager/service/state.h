@@ -91,6 +91,8 @@ int driver_guard(int sock, struct err *e);
 int driver_connect(struct service *s, const struct record *r, struct err *e);
 /* The keeper's state, or NULL with ERR_NOT_FOUND when it does not run. */
 json_t *driver_ping(struct service *s, const struct record *r, struct err *e);
+/* Adds options ([["name", "value"], ...]) to those that each later start is made with. */
+int driver_remember(struct service *s, const struct record *r, json_t *options, struct err *e);
 int driver_stop(struct service *s, const struct record *r, struct err *e);
 int driver_start(struct service *s, const struct record *r, struct err *e);
 /* Stops and forgets it; what is not there is no error. */

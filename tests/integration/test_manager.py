@@ -610,6 +610,24 @@ def test_the_command_line_beside_berthd_waits_for_its_operations():
         b.wait_for(lambda: m.get_info(identity=two[1])["state"] == "released", 20, "the record")
 
 
+def test_what_a_claim_asked_for_holds_after_a_restart():
+    with Managed(POOL + FAST) as d:
+        m = d.manager
+        d.warm()
+        name = m.create_from_pool(environment={"GIVEN": "a b=c", "PATH": "/usr/bin:/bin:/mine"}, memory="96m", cpus=0.5)
+        assert d.manager.stats()["counts"]["claimed"] == 1
+
+        def holds():
+            out = m.shell(name, 'echo "$GIVEN $PATH"')[0]["stdout"]
+            live = d.get(f"/v1/sandboxes/{m.get_info(identity=name)['container_id']}").json
+            return out, live["memory_limit_bytes"], live["cpu_limit_milli"]
+
+        expected = ("a b=c /usr/bin:/bin:/mine\n", 96 << 20, 500)
+        assert holds() == expected, holds()
+        assert m.stop(identity=name) is True and m.start(identity=name) is True
+        assert holds() == expected, holds()
+
+
 def test_a_release_waits_for_the_operation_and_then_forces():
     with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n' + FAST + 'drain_timeout = "1s"\n') as d:
         m = d.manager
