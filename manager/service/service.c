@@ -538,6 +538,21 @@ static int rename_sandbox(struct service *s, const struct record *r, const char 
 	return result;
 }
 
+/* What is stored comes into the workspace that a warm one has already. */
+static int fill_claimed(struct service *s, struct record *r, const char *storage_path, struct err *e)
+{
+	struct err ignored;
+
+	if (workspace_download(s, storage_path, record_str(r, "mount_dir"), e) == 0) {
+		json_object_set_new(r->j, "storage_path", json_string(storage_path));
+		if (record_save(s, r, NULL, 0, e) == 0)
+			return 0;
+	}
+	/* its record names no storage_path, so what came half is not stored over what is there */
+	service_release_record(s, r, 0, &ignored);
+	return -1;
+}
+
 int service_create(struct service *s, const struct service_who *who, const json_t *args, int from_pool, char ret_name[65],
 		   struct err *e)
 {
@@ -563,9 +578,9 @@ int service_create(struct service *s, const struct service_who *who, const json_
 	if (pid && owner_name(pid > INT32_MAX ? INT32_MAX : (int)pid, owner, e) < 0)
 		return -1;
 	m.pool = &pool;
-	if (from_pool && !m.mount_dir && !m.storage_path)
+	if (from_pool && !m.mount_dir)
 		got = pool_claim(s, who, &pool, args, &r, e);
-	if (got < 0)
+	if (got < 0 || (got && m.storage_path && fill_claimed(s, &r, m.storage_path, e) < 0))
 		return -1;
 	if (!got) {
 		s->claim_missed += from_pool != 0;

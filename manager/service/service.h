@@ -53,7 +53,7 @@ void service_end(struct service *s);
 /*
  * args, as of agentscope's create: sandbox_type, mount_dir, storage_path, environment,
  * meta {session_ctx_id}; ours: memory, cpus, name, owner_pid.  from_pool: a warm one if
- * the pool has one and nothing is asked for that only a new one can have (mount_dir, storage_path).
+ * the pool has one and nothing is asked for that only a new one can have (mount_dir).
  */
 int service_create(struct service *s, const struct service_who *who, const json_t *args, int from_pool, char ret_name[65],
 		   struct err *e);

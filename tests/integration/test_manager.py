@@ -628,6 +628,32 @@ def test_what_a_claim_asked_for_holds_after_a_restart():
         assert holds() == expected, holds()
 
 
+def test_a_claim_gets_what_is_stored():
+    where = b.tmpdir("store", 0o700)
+    with Managed(POOL + f'[storage]\nurl = "file:{where}"\n' + FAST) as d:
+        m = d.manager
+        d.warm()
+        first = m.create_from_pool(storage_path="users/one")
+        m.shell(first, "echo kept > file")
+        assert m.release(identity=first) is True
+        d.warm()
+        second = m.create_from_pool(storage_path="users/one")
+        assert m.shell(second, "cat file; echo more >> file")[0]["stdout"] == "kept\n"
+        assert d.manager.stats()["counts"]["claimed"] == 2
+        assert m.release(identity=second) is True
+        # half of it is not stored over what is there
+        chunks = os.path.join(where, "users/one/chunks")
+        for name in os.listdir(chunks):
+            os.rename(os.path.join(chunks, name), os.path.join(where, name))
+        d.warm()
+        refused(422, m.create_from_pool, storage_path="users/one")
+        for name in os.listdir(where):
+            if len(name) == 64:
+                os.rename(os.path.join(where, name), os.path.join(chunks, name))
+        d.warm()
+        assert m.shell(m.create_from_pool(storage_path="users/one"), "cat file")[0]["stdout"] == "kept\nmore\n"
+
+
 def test_a_release_waits_for_the_operation_and_then_forces():
     with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n' + FAST + 'drain_timeout = "1s"\n') as d:
         m = d.manager
