@@ -523,6 +523,14 @@ static int read_args(struct service *s, const struct service_who *who, const jso
 		return err_set(e, ERR_INVALID, "storage_path is given, but there is no storage; hint: [storage] url in berth.toml");
 	if (m->storage_path && storage_check_path(m->storage_path, e) < 0)
 		return -1;
+	if (m->storage_path && !who->admin) {
+		/* each has a tree of its own: what another has stored cannot be named */
+		snprintf(m->tenants_path, sizeof(m->tenants_path), "tenants/%s/%s", who->name, m->storage_path);
+		m->storage_path = m->tenants_path;
+		return storage_check_path(m->storage_path, e);
+	}
+	if (m->storage_path && (!strcmp(m->storage_path, "archives") || !strncmp(m->storage_path, "archives/", 9)))
+		return err_set(e, ERR_INVALID, "storage_path archives/ is berthd's own");
 	return 0;
 }
 

@@ -152,6 +152,7 @@ struct making {
 	const struct conf_pool *pool;
 	const json_t *args;		/* may be NULL */
 	const char *mount_dir, *storage_path, *ctx;	/* or NULL */
+	char tenants_path[1000];	/* what storage_path points to when a tenant gave it */
 	int inherit_workspace;		/* mount_dir was made by us for an earlier one of the session */
 	int warm;
 	int wait;			/* in the queue of admission */

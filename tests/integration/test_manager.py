@@ -322,6 +322,101 @@ def test_bad_tokens_wrong_types_and_unknown_ids_are_never_200():
         assert m.stats()["states"] == {"running": 1}, "nothing refused has left anything"
 
 
+FUNCTIONS = {
+    "cleanup": {}, "list_session_keys": {}, "create": {"sandbox_type": str, "mount_dir": str, "storage_path": str, "environment": dict,
+                                                       "meta": dict, "memory": "size", "cpus": float, "name": str, "owner_pid": int},
+    **{f: {"identity": str} for f in ("release", "start", "stop", "get_status", "get_info", "check_health")},
+    "list_tools": {"identity": str, "tool_type": str}, "call_tool": {"identity": str, "tool_name": str, "arguments": dict},
+    "add_mcp_servers": {"identity": str, "server_configs": dict, "overwrite": bool}, "get_session_mapping": {"session_ctx_id": str},
+}
+FUNCTIONS["create_from_pool"] = FUNCTIONS["create"]
+GOOD = {str: "x", dict: {}, float: 1.0, int: 1, bool: True, "size": "64m"}
+WRONG = {str: (True, 7, 1.5, [], ["x"], {}), dict: (True, 7, "x", []), float: (True, "1", [], {}, -1, 0, 1e9),
+         int: (True, "1", 1.5, [], {}, -1, 0, 10**30), bool: (1, 0, "true", [], {}), "size": (True, 1.5, [], {}, "", "-1", "1e9", "12 m")}
+
+
+@b.deadline(120)
+def test_each_function_of_the_contract_withstands_a_hostile_client():
+    with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n') as d:
+        alice, bob = d.client(daemon.TENANT), d.client(daemon.OTHER)
+        assert len(FUNCTIONS) == 14
+        hers = alice.create(meta={"session_ctx_id": "hers"})
+
+        def send(function, body, **headers):
+            return bob.http.post(f"{bob.base_url}/{function}", data=body if isinstance(body, (bytes, str)) else json.dumps(body),
+                                 headers={"Content-Type": "application/json", **headers}, timeout=60)
+
+        def bad(response, *allowed):
+            assert response.status_code in (allowed or (400,)) and isinstance(response.json()["detail"], str), \
+                (response.request.path_url, response.request.body[:200], response.status_code, response.text[:300])
+
+        for function, fields in FUNCTIONS.items():
+            for name in (function, function + "_async"):
+                good = {k: GOOD[t] for k, t in fields.items()} if "create" not in name else {}
+                if "server_configs" in good:
+                    good["server_configs"] = {"mcpServers": {"x": {"command": "true"}}}
+                for key, kind in fields.items():
+                    for wrong in WRONG[kind]:
+                        bad(send(name, {**good, key: wrong}))
+                    # what is a string has no NUL in it, nor half a character
+                    if kind is str and name != "cleanup":
+                        bad(send(name, json.dumps({**good, key: "a\0b"})), 400, 404)
+                        bad(send(name, json.dumps({**good, key: "@"}).encode().replace(b"@", b"\xff\xfe")))
+                        bad(send(name, json.dumps({**good, key: "@"}).replace("@", "\\ud800")))
+                        bad(send(name, {**good, key: "x" * 5000}))
+                for key in fields:
+                    if key == "identity" or key == "session_ctx_id" or (function, key) in (("call_tool", "tool_name"), ("add_mcp_servers", "server_configs")):
+                        bad(send(name, {k: v for k, v in good.items() if k != key}))
+                        bad(send(name, {**good, key: None}))
+                bad(send(name, '{"identity": "x", "identity": "y"}'))
+                for body in ("[]", "null", "7", '"x"', "{", "{}{}", "{'a': 1}", '{"a": NaN}', "[" * 5000, '{"a":' * 5000):
+                    bad(send(name, body))
+                bad(send(name, '{"identity": "' + "x" * (2 << 20) + '"}'), 413)
+                assert send(name, {}, **{"Content-Type": "text/plain"}).status_code in (400, 415)
+                assert requests.post(f"{bob.base_url}/{name}", json=good, headers={"Authorization": "Bearer " + daemon.OTHER[:-1] + "0"}).status_code == 401
+                assert requests.post(f"{bob.base_url}/{name}", json=good, headers={"Authorization": "Basic " + daemon.OTHER}).status_code == 401
+                # another's is told from one that does not exist by nothing
+                if "identity" in fields and function != "release":
+                    answers = [send(name, {**good, "identity": i}) for i in (hers, "sandbox-" + "0" * 25)]
+                    texts = [a.text.replace(hers, "*").replace("sandbox-" + "0" * 25, "*") for a in answers]
+                    assert answers[0].status_code == answers[1].status_code == 404 and texts[0] == texts[1], texts
+        for path in ("../../etc/passwd", "/workspace/../../x", "/workspace-evil", "//etc/passwd", "/workspace/./../root", "a/../../b", "..", "/",
+                     "/proc/self/root", "x\0y", "a" * 5000):
+            for method, what in (("GET", "file"), ("PUT", "file"), ("DELETE", "entry"), ("GET", "exists"), ("GET", "list")):
+                got = alice.workspace(method, hers, what, ok=False, params={"path": path}, **({"data": b"x"} if method == "PUT" else {}))
+                assert got.status_code in (400, 403) and "detail" in got.json(), (method, what, path, got.status_code, got.text)
+            for body in ({"source": path, "destination": "x"}, {"source": "x", "destination": path}):
+                assert alice.workspace("POST", hers, "move", ok=False, json=body).status_code in (400, 403, 404), body
+            assert alice.workspace("POST", hers, "mkdir", ok=False, json={"path": path}).status_code in (400, 403), path
+        for identity in ("..", "%2e%2e", "%2e%2e%2f%2e%2e", "a%00b", hers + "%2f..", hers + "%0a"):
+            with requests.Session() as raw:
+                request = requests.Request("GET", bob.base_url, headers={"Authorization": "Bearer " + daemon.TENANT}).prepare()
+                request.url = f"{bob.base_url}/proxy/{identity}/workspace/exists?path=x"
+                assert raw.send(request, timeout=60).status_code in (400, 404), identity
+        assert alice.get_status(identity=hers) == "running" and d.manager.stats()["states"] == {"running": 1}
+
+
+def test_a_tenant_reaches_its_own_storage_only():
+    where = b.tmpdir("store", 0o700)
+    with Managed(f'[pool.base]\nimage = "host"\noptions = ["disk=16m"]\n[storage]\nurl = "file:{where}"\n' + FAST) as d:
+        alice, bob = d.client(daemon.TENANT), d.client(daemon.OTHER)
+        first = alice.create(storage_path="team/project")
+        alice.shell(first, "echo secret > file")
+        assert alice.release(identity=first) is True
+        for path in ("team/project", "tenants/alice/team/project"):
+            other = bob.create(storage_path=path)
+            assert bob.shell(other, "ls -A; echo bob > file")[0]["stdout"] == ""
+            assert bob.release(identity=other) is True
+        again = alice.create(storage_path="team/project")
+        assert alice.shell(again, "cat file")[0]["stdout"] == "secret\n"
+        assert alice.get_info(identity=again)["storage_path"] == "tenants/alice/team/project"
+        # archives are berthd's own
+        refused(400, d.manager.create, storage_path="archives/" + again)
+        # and who may do everything names the whole path
+        admin = d.manager.create(storage_path="tenants/bob/team/project")
+        assert d.manager.shell(admin, "cat file")[0]["stdout"] == "bob\n"
+
+
 MCP = r'''
 import json, sys
 for line in sys.stdin:
