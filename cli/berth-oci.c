@@ -36,7 +36,7 @@
 static const struct oci_verb *const verbs[] = {
 	&oci_verb_create, &oci_verb_run, &oci_verb_start, &oci_verb_state, &oci_verb_kill, &oci_verb_delete, &oci_verb_exec,
 	&oci_verb_list, &oci_verb_ps, &oci_verb_pause, &oci_verb_resume, &oci_verb_update, &oci_verb_events,
-	&oci_verb_spec, &oci_verb_features,
+	&oci_verb_spec, &oci_verb_features, &oci_verb_checkpoint, &oci_verb_restore,
 };
 
 enum { G_ROOT, G_LOG, G_LOG_FORMAT, G_LOG_LEVEL, G_DEBUG, G_MANAGER, G_SYSTEMD, G_ROOTLESS, G_CRIU, G_HELP, G_VERSION };
@@ -262,7 +262,7 @@ int oci_root(struct oci_global *g, struct err *e)
 
 const char *oci_absolute(const char *path, struct err *e)
 {
-	static char kept[4][2 * PATH_MAX];	/* bundle, pid file, console socket */
+	static char kept[4][2 * PATH_MAX];	/* bundle, pid file, console socket, pidfd socket */
 	static size_t used;
 	char cwd[PATH_MAX];
 
@@ -304,7 +304,11 @@ static const struct oci_verb *find_verb(const char *name, struct err *e)
 
 static int run_verb(const struct oci_verb *v, struct globals_seen *s, int argc, char **argv, char **all, struct err *e)
 {
-	int r = parse(v->options, v->operands_end_options, argc, argv, v->set, v->ctx, e);
+	int r;
+
+	if (v->refused && !(argc > 1 && (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))))
+		return err_set(e, ERR_UNSUPPORTED, "%s", v->refused);
+	r = parse(v->options, v->operands_end_options, argc, argv, v->set, v->ctx, e);
 
 	if (r > 0) {
 		print_verb_help(v);

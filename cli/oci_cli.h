@@ -37,12 +37,13 @@ struct oci_verb {
 	int (*run)(struct oci_global *g, void *ctx, char **operands, int count, struct err *e);
 	void *ctx;
 	int fail_status;	/* of an error; 0: 1 */
+	const char *refused;	/* why this runtime has it not, whatever the options; or NULL */
 	int sealed;		/* runs from a sealed copy of the program (CVE-2019-5736, E02) */
 };
 
 extern const struct oci_verb oci_verb_create, oci_verb_run, oci_verb_start, oci_verb_state, oci_verb_kill,
 	oci_verb_delete, oci_verb_exec, oci_verb_list, oci_verb_ps, oci_verb_pause, oci_verb_resume, oci_verb_update,
-	oci_verb_events, oci_verb_spec, oci_verb_features;
+	oci_verb_events, oci_verb_spec, oci_verb_features, oci_verb_checkpoint, oci_verb_restore;
 
 /* The state root, opened. */
 int oci_root(struct oci_global *g, struct err *e);
@@ -59,6 +60,8 @@ struct oci_made;
  * process ends.  Its exit status, 128+n for signal n; -1 with e.
  */
 int oci_foreground(struct oci_made *m, struct err *e);
+/* What a terminal holds of one that could not be started, such as a hook's complaint: to stderr. */
+void oci_last_words(const struct oci_made *m);
 /* Before a container is started in the foreground: signals wait until oci_foreground(). */
 void oci_hold_signals(void);
 

@@ -283,3 +283,18 @@ const struct oci_verb oci_verb_resume = {
 	.name = "resume", .args = "ID", .summary = "thaw a paused container", .options = none, .min = 1, .max = 1,
 	.run = run_resume,
 };
+
+/* ---- what there is not: told as such, before options that only CRIU would know ------------ */
+
+static const struct oci_option no_options[] = { { NULL } };
+
+#define NO_CHECKPOINT "checkpoint and restore are not supported by this runtime (no CRIU); hint: pause and resume keep a " \
+		      "container in memory"
+
+const struct oci_verb oci_verb_checkpoint = {
+	.name = "checkpoint", .args = "ID", .summary = "not supported", .options = no_options, .refused = NO_CHECKPOINT,
+};
+
+const struct oci_verb oci_verb_restore = {
+	.name = "restore", .args = "ID", .summary = "not supported", .options = no_options, .refused = NO_CHECKPOINT,
+};

@@ -19,14 +19,14 @@
 #define LIST_MAX 256
 
 static struct exec_args {
-	const char *process, *cwd, *user, *pid_file, *label, *apparmor, *console_socket;
+	const char *process, *cwd, *user, *pid_file, *label, *apparmor, *console_socket, *pidfd_socket;
 	const char *env[LIST_MAX], *cap[LIST_MAX], *gid[LIST_MAX], *cgroup[LIST_MAX];
 	size_t envs, caps, gids, cgroups;
 	int detach, tty, no_new_privs, preserve_fds, ignore_paused;
 } args;
 
 enum {
-	X_APPARMOR, X_CAP, X_CGROUP, X_CONSOLE, X_CWD, X_DETACH, X_ENV, X_GIDS, X_PAUSED, X_NNP, X_NO_SUBREAPER, X_PID_FILE,
+	X_APPARMOR, X_CAP, X_CGROUP, X_CONSOLE, X_CWD, X_DETACH, X_ENV, X_GIDS, X_PAUSED, X_NNP, X_NO_SUBREAPER, X_PID_FILE, X_PIDFD,
 	X_PRESERVE, X_PROCESS, X_LABEL, X_TTY, X_USER,
 };
 
@@ -43,6 +43,7 @@ static const struct oci_option exec_options[] = {
 	[X_NNP] = { "no-new-privs", 0, NULL, "set no_new_privs" },
 	[X_NO_SUBREAPER] = { "no-subreaper", 0, NULL, "accepted; there is no other way here" },
 	[X_PID_FILE] = { "pid-file", 0, "FILE", "write the process id here" },
+	[X_PIDFD] = { "pidfd-socket", 0, "PATH", "socket that receives a descriptor of the process" },
 	[X_PRESERVE] = { "preserve-fds", 0, "N", "pass on the N descriptors from 3 up" },
 	[X_PROCESS] = { "process", 'p', "FILE", "what to run, as process of config.json" },
 	[X_LABEL] = { "process-label", 0, "LABEL", "SELinux label of the process" },
@@ -93,6 +94,9 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 		break;
 	case X_PID_FILE:
 		a->pid_file = value;
+		break;
+	case X_PIDFD:
+		a->pidfd_socket = value;
 		break;
 	case X_PRESERVE:
 		if (num_u64(value, "--preserve-fds", 0, 1000000, &n, e) < 0)
@@ -246,7 +250,8 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 		return -1;
 	x.process = process;
 	if ((a->pid_file && !(x.pid_file = oci_absolute(a->pid_file, e))) ||
-	    (a->console_socket && !(x.console_socket = oci_absolute(a->console_socket, e))))
+	    (a->console_socket && !(x.console_socket = oci_absolute(a->console_socket, e))) ||
+	    (a->pidfd_socket && !(x.pidfd_socket = oci_absolute(a->pidfd_socket, e))))
 		return -1;
 	if (a->detach && oci_true(process, "terminal") && !a->console_socket)
 		return err_set(e, ERR_USAGE, "cannot allocate tty if runc will detach without setting console socket");

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A container or an exec in the foreground: signals in, terminal bytes both ways, exit status out. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "cli/oci_cli.h"
 #include "runtime/oci_create.h"
@@ -85,6 +88,32 @@ static int loop(pid_t pid, int signals, struct tty *t, struct err *e)
 	}
 }
 
+/* The container's terminal leaves newlines alone (oci_console_plain()): the caller's makes line ends of them. */
+static void keep_returns(const struct tty *t)
+{
+	struct termios now;
+
+	if (!t->raw || tcgetattr(t->in, &now) < 0)
+		return;
+	now.c_oflag |= t->saved.c_oflag & OPOST;
+	tcsetattr(t->in, TCSADRAIN, &now);
+}
+
+void oci_last_words(const struct oci_made *m)
+{
+	char text[4096];
+	size_t shown = 0;
+	ssize_t n;
+
+	if (m->master < 0 || fcntl(m->master, F_SETFL, O_NONBLOCK) < 0)
+		return;
+	/* bounded: whoever else holds the terminal may go on for ever */
+	while (shown < 1 << 20 && (n = read(m->master, text, sizeof(text))) > 0) {
+		io_write_all(STDERR_FILENO, text, (size_t)n);
+		shown += (size_t)n;
+	}
+}
+
 int oci_foreground(struct oci_made *m, struct err *e)
 {
 	sigset_t all;
@@ -100,6 +129,7 @@ int oci_foreground(struct oci_made *m, struct err *e)
 		return loop(m->state.pid, signals, NULL, e);
 	if (tty_open(&t, m->master, STDIN_FILENO, STDOUT_FILENO, e) < 0)
 		return -1;
+	keep_returns(&t);
 	status = loop(m->state.pid, signals, &t, e);
 	if (status >= 0)
 		tty_drain(&t);

@@ -16,17 +16,18 @@
 #include "runtime/oci_log.h"
 
 struct make_args {
-	const char *bundle, *config, *pid_file, *console_socket;
+	const char *bundle, *config, *pid_file, *console_socket, *pidfd_socket;
 	int preserve_fds, no_pivot, no_new_keyring, detach, keep;
 };
 
-enum { M_BUNDLE, M_CONFIG, M_CONSOLE, M_PID, M_NO_PIVOT, M_NO_KEYRING, M_PRESERVE, M_NO_SUBREAPER, M_DETACH, M_KEEP };
+enum { M_BUNDLE, M_CONFIG, M_CONSOLE, M_PID, M_PIDFD, M_NO_PIVOT, M_NO_KEYRING, M_PRESERVE, M_NO_SUBREAPER, M_DETACH, M_KEEP };
 
 #define MAKE_OPTIONS \
 	[M_BUNDLE] = { "bundle", 'b', "DIR", "the bundle (default: the working directory)" }, \
 	[M_CONFIG] = { "config", 'f', "FILE", "the configuration (default: config.json of the bundle)" }, \
 	[M_CONSOLE] = { "console-socket", 0, "PATH", "socket that receives the container's terminal" }, \
 	[M_PID] = { "pid-file", 0, "FILE", "write the process id of the container here" }, \
+	[M_PIDFD] = { "pidfd-socket", 0, "PATH", "socket that receives a descriptor of the container's process" }, \
 	[M_NO_PIVOT] = { "no-pivot", 0, NULL, "move the root instead of pivoting to it (a root on a RAM disk)" }, \
 	[M_NO_KEYRING] = { "no-new-keyring", 0, NULL, "keep the caller's session keyring" }, \
 	[M_PRESERVE] = { "preserve-fds", 0, "N", "pass on the N descriptors from 3 up" }, \
@@ -57,6 +58,9 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 		break;
 	case M_PID:
 		a->pid_file = value;
+		break;
+	case M_PIDFD:
+		a->pidfd_socket = value;
 		break;
 	case M_NO_PIVOT:
 		a->no_pivot = 1;
@@ -97,6 +101,8 @@ static int request(const struct make_args *a, const char *id, struct oci_request
 	if (a->pid_file && !(r->pid_file = oci_absolute(a->pid_file, e)))
 		return -1;
 	if (a->console_socket && !(r->console_socket = oci_absolute(a->console_socket, e)))
+		return -1;
+	if (a->pidfd_socket && !(r->pidfd_socket = oci_absolute(a->pidfd_socket, e)))
 		return -1;
 	return 0;
 }
@@ -146,6 +152,7 @@ static int run_run(struct oci_global *g, void *ctx, char **operands, int count, 
 	if (oci_create(&m, g->root_fd, &r, e) < 0)
 		return -1;
 	if (oci_await_exec(&m, e) < 0 || oci_poststart(&m, e) < 0) {
+		oci_last_words(&m);
 		oci_made_release(&m);
 		return fail(g, operands[0]);
 	}

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/oci_cli.h"
+#include "runtime/cgroup.h"
 #include "runtime/oci_json.h"
 #include "runtime/oci_state.h"
 
@@ -42,7 +43,7 @@ static const char template[] =
 "{\"destination\":\"/sys\",\"type\":\"sysfs\",\"source\":\"sysfs\",\"options\":[\"nosuid\",\"noexec\",\"nodev\",\"ro\"]},"
 "{\"destination\":\"/sys/fs/cgroup\",\"type\":\"cgroup\",\"source\":\"cgroup\",\"options\":[\"nosuid\",\"noexec\",\"nodev\",\"relatime\",\"ro\"]}],"
 "\"linux\":{\"resources\":{\"devices\":[{\"allow\":false,\"access\":\"rwm\"}]},"
-"\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"network\"},{\"type\":\"ipc\"},{\"type\":\"uts\"},{\"type\":\"mount\"},{\"type\":\"cgroup\"}],"
+"\"namespaces\":[{\"type\":\"pid\"},{\"type\":\"network\"},{\"type\":\"ipc\"},{\"type\":\"uts\"},{\"type\":\"mount\"}],"
 "\"maskedPaths\":[\"/proc/acpi\",\"/proc/asound\",\"/proc/kcore\",\"/proc/keys\",\"/proc/latency_stats\",\"/proc/timer_list\",\"/proc/timer_stats\",\"/proc/sched_debug\",\"/sys/firmware\",\"/proc/scsi\"],"
 "\"readonlyPaths\":[\"/proc/bus\",\"/proc/fs\",\"/proc/irq\",\"/proc/sys\",\"/proc/sysrq-trigger\"]}}";
 
@@ -105,6 +106,9 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 		return -1;
 	if (a->bundle && chdir(a->bundle) < 0)
 		return err_sys(e, "enter bundle %s", a->bundle);
+	/* on v1 the mount of type cgroup shows the container's own anyway; the same condition as runc's */
+	if (cgroup_detect() == CGROUP_V2)
+		json_array_append_new(oci_get2(config, "linux", "namespaces"), json_pack("{s:s}", "type", "cgroup"));
 	if (a->rootless)
 		make_rootless(config);
 	text = json_dumps(config, JSON_INDENT(4));

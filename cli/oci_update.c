@@ -162,7 +162,7 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 	if (status == OCI_STOPPED || status == OCI_CREATING)
 		err_set(e, ERR_BUSY, "container '%s' is not running: there is nothing to update", operands[0]);
 	else if (oci_cgroup_open(&st.cgroup, e) == 0 && oci_resources_apply(&st.cgroup, a->resources, e) == 0)
-		r = oci_devices_allow(&st.cgroup, oci_get(a->resources, "devices"), NULL, e);
+		r = oci_devices_allow(&st.cgroup, oci_get(a->resources, "devices"), e);
 	oci_state_release(&st);
 	return r;
 }

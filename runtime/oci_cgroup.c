@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/oci_cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -22,7 +18,6 @@
 #include "runtime/cgroup.h"
 
 #define MOUNT "/sys/fs/cgroup"
-#define CLEAR_MS 10000	/* what a removal waits for processes to go */
 
 static int is_type(const char *path, long magic)
 {
@@ -177,7 +172,7 @@ static void delegate(const char *dir)
 		cgroup_write(AT_FDCWD, path, word);
 }
 
-/* mkdir -p, with what each level needs. */
+/* mkdir -p, with what each level needs.  1: it was there already. */
 static int make_dirs(const struct oci_cgroup *c, struct oci_cgroup_part *p, struct err *e)
 {
 	const int cpuset = !c->v2 && cgroup_has_word(p->name, "cpuset");
@@ -194,15 +189,19 @@ static int make_dirs(const struct oci_cgroup *c, struct oci_cgroup_part *p, stru
 	}
 	for (;;) {
 		char *next = strchr(slash + 1, '/');
+		int old = 0;
 
 		if (next)
 			*next = '\0';
-		if (mkdir(p->dir, 0755) < 0 && errno != EEXIST)
-			return err_sys(e, "make cgroup %s", p->dir);
+		if (mkdir(p->dir, 0755) < 0) {
+			if (errno != EEXIST)
+				return err_sys(e, "make cgroup %s", p->dir);
+			old = 1;
+		}
 		if (cpuset)
 			inherit_cpuset(p->dir);
 		if (!next)
-			return 0;
+			return old;
 		if (c->v2)
 			delegate(p->dir);
 		*next = '/';
@@ -228,6 +227,18 @@ int oci_cgroup_check_vacant(const struct oci_cgroup *c, struct err *e)
 	return 0;
 }
 
+/* One that somebody left frozen would stop whatever enters it for ever. */
+static int check_thawed(const struct oci_cgroup_part *p, struct err *e)
+{
+	char state[16];
+
+	if ((cgroup_read(p->dir_fd, "freezer.state", state, sizeof(state)) > 0 && strncmp(state, "THAWED", 6) != 0) ||
+	    (cgroup_read(p->dir_fd, "cgroup.freeze", state, sizeof(state)) > 0 && state[0] == '1'))
+		return err_hint((err_set(e, ERR_BUSY, "container's cgroup unexpectedly frozen: %s", p->dir), e),
+				"thaw it (freezer.state, cgroup.freeze), or remove it");
+	return 0;
+}
+
 int oci_cgroup_create(struct oci_cgroup *c, struct err *e)
 {
 	size_t i;
@@ -235,14 +246,17 @@ int oci_cgroup_create(struct oci_cgroup *c, struct err *e)
 	for (i = 0; i < c->count; i++) {
 		struct oci_cgroup_part *p = &c->part[i];
 		char some[64];
+		int old = make_dirs(c, p, e);
 
-		if (make_dirs(c, p, e) < 0)
+		if (old < 0)
 			return -1;
 		p->dir_fd = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (p->dir_fd < 0)
 			return err_sys(e, "open cgroup %s", p->dir);
 		if (cgroup_read(p->dir_fd, "cgroup.procs", some, sizeof(some)) > 0)
 			return occupied(p, e);
+		if (old && check_thawed(p, e) < 0)
+			return -1;
 		if (!strcmp(p->name, OCI_CGROUP_UNIFIED))
 			continue;
 		/* a thread that moves itself through `tasks` takes no global lock (cgroup.h) */
@@ -381,248 +395,6 @@ int oci_cgroup_enter(const struct oci_cgroup *c, const char *sub, struct err *e)
 	if (missing && missing == c->count) {
 		errno = ENOENT;
 		return cannot_add(&c->part[0], sub, e);
-	}
-	return 0;
-}
-
-/* ---- what lives in it ------------------------------------------------------ */
-
-struct pid_list {
-	pid_t *pid;
-	size_t count, cap;
-};
-
-static int add_pids(int dirfd, struct pid_list *l, struct err *e)
-{
-	autobuf struct buf text = BUF_INIT(16u << 20);
-	autoclose int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
-	char *p;
-
-	if (fd < 0)
-		return errno == ENOENT || errno == ENODEV ? 0 : err_sys(e, "open cgroup.procs");
-	if (io_read_all(fd, &text, "cgroup.procs", e) < 0)
-		return e->os_errno == ENODEV || e->os_errno == EOPNOTSUPP ? 0 : -1;
-	for (p = text.data; p && *p;) {
-		long pid = strtol(p, &p, 10);
-
-		p += strspn(p, "\n");
-		if (pid <= 0)
-			continue;
-		if (l->count == l->cap) {
-			size_t cap = l->cap ? l->cap * 2 : 64;
-			pid_t *more = reallocarray(l->pid, cap, sizeof(*more));
-
-			if (!more)
-				return err_nomem(e);
-			l->pid = more;
-			l->cap = cap;
-		}
-		l->pid[l->count++] = (pid_t)pid;
-	}
-	return 0;
-}
-
-/* dirfd is closed. */
-static int walk_pids(int dirfd, struct pid_list *l, int depth, struct err *e)
-{
-	DIR *d;
-	struct dirent *de;
-	int r;
-
-	if (dirfd < 0 || depth > 64)
-		return 0;
-	d = fdopendir(dirfd);
-	if (!d) {
-		close(dirfd);
-		return err_sys(e, "read a cgroup directory");
-	}
-	r = add_pids(dirfd, l, e);
-	while (r == 0 && (de = readdir(d)))
-		if (de->d_type == DT_DIR && de->d_name[0] != '.')
-			r = walk_pids(openat(dirfd, de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), l,
-				      depth + 1, e);
-	closedir(d);
-	return r;
-}
-
-static int by_number(const void *a, const void *b)
-{
-	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* One hierarchy is enough: each process is in all of them. */
-static int census_fd(const struct oci_cgroup *c)
-{
-	static const char *const order[] = { OCI_CGROUP_UNIFIED, "pids", "memory", "freezer", "systemd" };
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(order); i++) {
-		int fd = oci_cgroup_fd(c, order[i]);
-
-		if (fd >= 0)
-			return fd;
-	}
-	return c->count ? c->part[0].dir_fd : -1;
-}
-
-int oci_cgroup_pids(const struct oci_cgroup *c, pid_t **ret, size_t *ret_count, struct err *e)
-{
-	int fd = census_fd(c);
-	struct pid_list l = { 0 };
-
-	/* through "." : fdopendir() takes the descriptor over, and its offset */
-	if (fd >= 0 && walk_pids(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), &l, 0, e) < 0) {
-		free(l.pid);
-		return -1;
-	}
-	if (l.count)
-		qsort(l.pid, l.count, sizeof(*l.pid), by_number);
-	*ret = l.pid;
-	*ret_count = l.count;
-	return 0;
-}
-
-int oci_cgroup_signal(const struct oci_cgroup *c, int sig, struct err *e)
-{
-	const int v2 = oci_cgroup_clone_fd(c);
-	autofree pid_t *pids = NULL;
-	size_t n, i;
-
-	if (sig == SIGKILL && v2 >= 0 && !cgroup_write(v2, "cgroup.kill", "1"))
-		return 0;
-	if (oci_cgroup_pids(c, &pids, &n, e) < 0)
-		return -1;
-	for (i = 0; i < n; i++)
-		if (kill(pids[i], sig) < 0 && errno != ESRCH)
-			return err_sys(e, "send signal %d to process %d", sig, (int)pids[i]);
-	return 0;
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-static int freeze_v1(int fd, int on, struct err *e)
-{
-	const char *want = on ? "FROZEN" : "THAWED";
-	const uint64_t end = now_ms() + 10000;
-	char state[32];
-
-	for (;;) {
-		if (cgroup_write(fd, "freezer.state", want) < 0)
-			return err_sys(e, "write %s to freezer.state", want);
-		if (cgroup_read(fd, "freezer.state", state, sizeof(state)) < 0)
-			return err_sys(e, "read freezer.state");
-		if (!strncmp(state, want, strlen(want)))
-			return 0;
-		if (now_ms() >= end) {
-			/* a half frozen container would be in nobody's hands */
-			cgroup_write(fd, "freezer.state", "THAWED");
-			return err_set(e, ERR_TIMEOUT, "the container's processes did not freeze");
-		}
-		poll(NULL, 0, 1);
-	}
-}
-
-int oci_cgroup_freeze(const struct oci_cgroup *c, int on, struct err *e)
-{
-	const uint64_t end = now_ms() + 10000;
-	int fd = oci_cgroup_fd(c, "freezer");
-	char text[256];
-
-	if (fd >= 0 && !c->v2)
-		return freeze_v1(fd, on, e);
-	fd = oci_cgroup_clone_fd(c);
-	if (fd < 0)
-		return err_set(e, ERR_UNSUPPORTED, "the container has no cgroup that can be frozen");
-	if (cgroup_write(fd, "cgroup.freeze", on ? "1" : "0") < 0)
-		return err_sys(e, "write to cgroup.freeze");
-	while (on && cgroup_read(fd, "cgroup.events", text, sizeof(text)) > 0 && !cgroup_stat_value(text, "frozen")) {
-		if (now_ms() >= end) {
-			cgroup_write(fd, "cgroup.freeze", "0");
-			return err_set(e, ERR_TIMEOUT, "the container's processes did not freeze");
-		}
-		poll(NULL, 0, 1);
-	}
-	return 0;
-}
-
-int oci_cgroup_frozen(const struct oci_cgroup *c)
-{
-	int fd = oci_cgroup_fd(c, "freezer");
-	char text[64];
-
-	if (fd >= 0 && !c->v2)
-		return cgroup_read(fd, "freezer.state", text, sizeof(text)) > 0 && strncmp(text, "THAWED", 6) != 0;
-	fd = oci_cgroup_clone_fd(c);
-	return fd >= 0 && cgroup_read(fd, "cgroup.freeze", text, sizeof(text)) > 0 && text[0] == '1';
-}
-
-/* ---- removal ------------------------------------------------------------- */
-
-/* rmdir of the whole subtree: a container may have made cgroups of its own.  -1 with errno. */
-static int remove_tree(int parent, const char *name, int depth)
-{
-	struct dirent *de;
-	DIR *d;
-	int fd;
-
-	if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != EBUSY || depth > 64)
-		return -1;
-	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -1;
-	d = fdopendir(fd);
-	if (!d) {
-		close(fd);
-		return -1;
-	}
-	while ((de = readdir(d)))
-		if (de->d_type == DT_DIR && de->d_name[0] != '.')
-			remove_tree(fd, de->d_name, depth + 1);
-	closedir(d);
-	return unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -1;
-}
-
-static int has_processes(const struct oci_cgroup *c)
-{
-	autofree pid_t *pids = NULL;
-	struct err ignored;
-	size_t n = 0;
-
-	return oci_cgroup_pids(c, &pids, &n, &ignored) == 0 && n > 0;
-}
-
-int oci_cgroup_destroy(struct oci_cgroup *c, struct err *e)
-{
-	const uint64_t end = now_ms() + CLEAR_MS;
-	size_t i;
-
-	for (i = 0; i < c->count; i++) {
-		struct oci_cgroup_part *p = &c->part[i];
-
-		while (remove_tree(AT_FDCWD, p->dir, 0) < 0) {
-			if (errno != EBUSY || now_ms() >= end)
-				return err_sys(e, "remove cgroup %s", p->dir);
-			if (oci_cgroup_open(c, e) < 0)
-				return -1;
-			if (has_processes(c)) {
-				if (oci_cgroup_frozen(c) && oci_cgroup_freeze(c, 0, e) < 0)
-					return -1;
-				if (oci_cgroup_signal(c, SIGKILL, e) < 0)
-					return -1;
-			}
-			poll(NULL, 0, 1);
-		}
-		fd_close(&p->dir_fd);
 	}
 	return 0;
 }

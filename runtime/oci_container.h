@@ -125,9 +125,19 @@ int oci_place(int root_fd, const char *path, int directory, struct err *e);
  * stdin, stdout and stderr; on /dev/console too when console.  Returns the master.
  */
 int oci_console_take(const json_t *process, int console, struct err *e);
+/*
+ * For a terminal that we copy ourselves: a newline stays one, as the caller's terminal, if there is one, adds the return
+ * and a pipe wants none.
+ */
+void oci_console_plain(int master);
 /* Connects to --console-socket. */
 int oci_console_connect(const char *path, struct err *e);
 int oci_console_send(int fd, int master, struct err *e);
+/* --pidfd-socket: a pidfd of pid, with the message "pidfd". */
+int oci_pidfd_send(const char *path, pid_t pid, struct err *e);
+
+/* linux.personality, of the calling process. */
+int oci_personality_set(const json_t *linux_part, struct err *e);
 
 /* The body of the container's process; does not return. */
 void oci_init(struct oci_container *c) __attribute__((noreturn));

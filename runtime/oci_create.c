@@ -385,7 +385,7 @@ static int make_cgroups(struct oci_state *st, struct err *e)
 
 static int run_first_hooks(const struct oci_container *c, struct err *e)
 {
-	const struct oci_hooks h = { c->config, c->bundle };
+	const struct oci_hooks h = { c->config, c->bundle, NULL };
 	autojson json_t *state = oci_state_json(c->state, OCI_CREATING);
 
 	json_object_set_new(state, "pid", json_integer(c->state->pid));
@@ -407,7 +407,7 @@ static int equip(struct oci_container *c, struct err *e)
 			return err_sys(e, "speak to the container");
 	}
 	if (oci_netdevs_move(c, e) < 0 || oci_resources_apply(&c->state->cgroup, resources, e) < 0 ||
-	    oci_devices_allow(&c->state->cgroup, oci_get(resources, "devices"), oci_get(c->linux_part, "devices"), e) < 0)
+	    oci_devices_allow(&c->state->cgroup, oci_get(resources, "devices"), e) < 0)
 		return -1;
 	r = oci_seccomp_compile(&filter, oci_get(c->linux_part, "seccomp"), e);
 	if (r == 0) {
@@ -437,6 +437,7 @@ static int attend(struct oci_container *c, struct oci_made *ret, struct err *e)
 			break;
 		case OCI_TERMINAL:
 			ret->master = fd;
+			oci_console_plain(fd);
 			break;
 		case OCI_READY:
 			return 0;
@@ -454,6 +455,8 @@ static int finish(struct oci_container *c, const struct oci_request *r, struct e
 {
 	oci_dev_forget(c);
 	if (c->process && oci_process_limits(c->process, c->state->pid, c->proc_fd, e) < 0)
+		return -1;
+	if (r->pidfd_socket && oci_pidfd_send(r->pidfd_socket, c->state->pid, e) < 0)
 		return -1;
 	if (r->pid_file && oci_pid_file_write(r->pid_file, c->state->pid, e) < 0)
 		return -1;

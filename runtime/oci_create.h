@@ -16,7 +16,7 @@ struct oci_request {
 	const char *id;
 	const char *bundle;		/* absolute */
 	const char *config_file;	/* NULL: config.json in the bundle */
-	const char *pid_file, *console_socket;	/* absolute, or NULL */
+	const char *pid_file, *console_socket, *pidfd_socket;	/* absolute, or NULL */
 	int preserve_fds, no_pivot, no_new_keyring;
 	int run;			/* start at once */
 };

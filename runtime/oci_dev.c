@@ -17,6 +17,7 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
@@ -62,7 +63,7 @@ static int bind_node(int dir, const char *name, const char *path, int host_fd, c
 	autoclose int made = -1, target = -1, own = -1;
 
 	if (host_fd < 0) {
-		own = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		own = newmount_clone(AT_FDCWD, path, 0, 0, e);
 		host_fd = own;
 	}
 	if (host_fd < 0 || !is_node(host_fd, n))
@@ -144,7 +145,7 @@ static uid_t on_host(const json_t *map, uid_t id)
 static int make_on_host(struct oci_container *c, size_t i, const struct node *n, const char *path, struct err *e)
 {
 	char name[32];
-	struct mount_attr a = { .attr_clr = MOUNT_ATTR_NODEV };
+	struct mount_attr a = { .attr_clr = MOUNT_ATTR_NODEV, .propagation = MS_PRIVATE };
 	autoclose int fd = -1;
 	mode_t mask;
 	int r;
@@ -207,6 +208,8 @@ static int configured(const struct oci_container *c, const json_t *v, int root_f
 		return -1;
 	if (path[0] != '/' || (size_t)snprintf(parent, sizeof(parent), "%s", path) >= sizeof(parent))
 		return err_set(e, ERR_INVALID, "linux.devices: path '%.200s' is not absolute", path);
+	for (name = parent + strlen(parent); name > parent + 1 && name[-1] == '/';)
+		*--name = '\0';
 	name = strrchr(parent, '/');
 	*name++ = '\0';
 	if (!*name || !strcmp(name, "..") || !strcmp(name, "."))
@@ -343,6 +346,16 @@ int oci_console_take(const json_t *process, int console, struct err *e)
 	return take_fd(&master);
 }
 
+void oci_console_plain(int master)
+{
+	struct termios t;
+
+	if (tcgetattr(master, &t) < 0)
+		return;
+	t.c_oflag &= ~(tcflag_t)ONLCR;
+	tcsetattr(master, TCSANOW, &t);
+}
+
 int oci_console_connect(const char *path, struct err *e)
 {
 	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -369,6 +382,19 @@ int oci_console_connect(const char *path, struct err *e)
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return err_sys(e, "connect to console socket %s", path);
 	return take_fd(&fd);
+}
+
+int oci_pidfd_send(const char *path, pid_t pid, struct err *e)
+{
+	autoclose int sock = -1, pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (pidfd < 0)
+		return err_sys(e, "open process %d", (int)pid);
+	sock = oci_console_connect(path, e);
+	if (sock < 0)
+		return err_wrap(e, "--pidfd-socket");
+	/* the name goes with it, as runc has it */
+	return fdpass_send(sock, "pidfd", 5, &pidfd, 1) < 0 ? err_sys(e, "send the process to %s", path) : 0;
 }
 
 int oci_console_send(int fd, int master, struct err *e)

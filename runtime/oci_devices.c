@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The device rules of linux.resources.devices: the last one that matches an
- * access decides, as in cgroup v1 (admin-guide/cgroup-v1/devices.rst).  What the
- * configuration makes in /dev, and the default devices, may always be used.
+ * access decides, as in cgroup v1 (admin-guide/cgroup-v1/devices.rst).  The
+ * default devices may always be used; that linux.devices makes a node does not
+ * allow its use, as with runc.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +68,7 @@ static int read_rule(const json_t *v, struct rule *r, struct err *e)
 	return 0;
 }
 
-static int collect(struct rules *l, const json_t *rules, const json_t *devices, struct err *e)
+static int collect(struct rules *l, const json_t *rules, struct err *e)
 {
 	const json_t *v;
 	struct rule r;
@@ -77,16 +78,6 @@ static int collect(struct rules *l, const json_t *rules, const json_t *devices, 
 	json_array_foreach(rules, i, v)
 		if (read_rule(v, &r, e) < 0 || add(l, r, e) < 0)
 			return -1;
-	json_array_foreach(devices, i, v) {
-		const char *type = oci_str(v, "type");
-
-		if (*type == 'p')
-			continue;
-		r = (struct rule){ 1, *type == 'b' ? 'b' : 'c', oci_i64(v, "major", -1), oci_i64(v, "minor", -1),
-				   READ_WRITE_MKNOD };
-		if (add(l, r, e) < 0)
-			return -1;
-	}
 	for (i = 0; i < ARRAY_LEN(always); i++)
 		if (add(l, always[i], e) < 0)
 			return -1;
@@ -193,7 +184,7 @@ static int attach_v2(int cg, const struct bpf_insn *insns, size_t n, struct err 
 	return 0;
 }
 
-int oci_devices_allow(const struct oci_cgroup *c, const json_t *rules, const json_t *devices, struct err *e)
+int oci_devices_allow(const struct oci_cgroup *c, const json_t *rules, struct err *e)
 {
 	static struct bpf_insn insns[4000];
 	struct rules l;
@@ -202,7 +193,7 @@ int oci_devices_allow(const struct oci_cgroup *c, const json_t *rules, const jso
 
 	if (!json_array_size(rules))
 		return 0;
-	if (collect(&l, rules, devices, e) < 0)
+	if (collect(&l, rules, e) < 0)
 		return -1;
 	if (!c->v2) {
 		fd = oci_cgroup_fd(c, "devices");

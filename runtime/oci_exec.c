@@ -64,6 +64,8 @@ static int prepare(struct entry *n, struct oci_process *p, struct err *e)
 		return err_sys(e, "join the container's cgroup namespace");
 	if (setsid() < 0)
 		return err_sys(e, "start a session");
+	if (oci_personality_set(oci_get(n->m->config, "linux"), e) < 0)
+		return -1;
 	if (take_terminal(n, e) < 0)
 		return -1;
 	if (oci_process_chdir(p, &again) < 0 && again.os_errno != EACCES && again.os_errno != EPERM) {
@@ -84,7 +86,6 @@ static __attribute__((noreturn)) void in_container(struct entry *n)
 				 .preserve_fds = n->x->preserve_fds };
 	struct oci_seccomp filter = { 0 };
 	struct err e = { 0 };
-	int listener;
 
 	umask(022);
 	if (prepare(n, &p, &e) < 0)
@@ -95,8 +96,7 @@ static __attribute__((noreturn)) void in_container(struct entry *n)
 		oci_message_fail(n->sock, &e);
 	prctl(PR_SET_PDEATHSIG, 0);
 	oci_reset_signals();
-	if (oci_close_others(n->x->preserve_fds, &e) < 0 || oci_process_become(&p, &filter, &listener, &e) < 0 ||
-	    oci_tell_listener(n->sock, listener, &e) < 0)
+	if (oci_close_others(n->x->preserve_fds, &e) < 0 || oci_process_become(&p, &filter, n->sock, &e) < 0)
 		oci_message_fail(n->sock, &e);
 	oci_process_exec(&p, &e);
 	oci_message_fail(n->sock, &e);
@@ -144,7 +144,7 @@ static int enter_sub_cgroup(struct entry *n, const char *text, struct err *e)
 
 	sub += *sub == '/';
 	if (!strcmp(sub, "..") || !strncmp(sub, "../", 3) || strstr(sub, "/.."))
-		return err_set(e, ERR_INVALID, "bad sub cgroup path: %.100s", sub);
+		return err_set(e, ERR_INVALID, "bad sub cgroup path: %.100s is not a sub cgroup path", sub);
 	if (!colon)
 		return oci_cgroup_enter(c, sub, e);
 	snprintf(list, sizeof(list), "%.*s", (int)(colon - text), text);
@@ -236,6 +236,8 @@ static void joiner(struct entry *n, pid_t *ret_pid, struct err *e)
 	}
 	if (oci_str(affinity, "initial") && oci_process_affinity(oci_str(affinity, "initial"), e) < 0)
 		return;
+	if (!affinity)
+		oci_process_affinity_all();
 	if (enter_cgroups(n, e) < 0 || join_namespaces(n, e) < 0)
 		return;
 	if (n->ns >> NS_USER & 1 &&
@@ -321,6 +323,7 @@ static int attend(struct entry *n, struct err *e)
 			return err_set(e, ERR_SYS, "the process died before it was executed");
 		if (m.kind == OCI_TERMINAL) {
 			n->m->master = fd;
+			oci_console_plain(fd);
 		} else if (m.kind == OCI_FAILED) {
 			*e = m.err;
 			return -1;
@@ -376,6 +379,8 @@ static int run(struct entry *n, struct err *e)
 	m->state.start_time = oci_start_time(m->state.pid, NULL);
 	if (attend(n, e) < 0 || oci_process_limits(n->x->process, m->state.pid, n->proc_fd, e) < 0 ||
 	    oci_filter_send(n->sock, &n->filter, e) < 0 || oci_await_exec(m, e) < 0)
+		return -1;
+	if (n->x->pidfd_socket && oci_pidfd_send(n->x->pidfd_socket, m->state.pid, e) < 0)
 		return -1;
 	return n->x->pid_file ? oci_pid_file_write(n->x->pid_file, m->state.pid, e) : 0;
 }

@@ -17,7 +17,7 @@
 
 struct oci_exec {
 	const json_t *process;		/* what to run, complete */
-	const char *pid_file, *console_socket;	/* absolute, or NULL */
+	const char *pid_file, *console_socket, *pidfd_socket;	/* absolute, or NULL */
 	const char *const *cgroup;	/* cgroups below the container's: "PATH", "CONTROLLERS:PATH" */
 	size_t cgroups;
 	int preserve_fds;

@@ -77,7 +77,7 @@ static void in_hook(const struct oci_hooks *h, const json_t *hook, int in, int e
 	if (env)
 		execve(path, argv, strings(env));
 	else
-		execv(path, argv);
+		execve(path, argv, h->env ? h->env : environ);
 fail:
 	saved = errno;
 	io_write_all(err_pipe, &saved, sizeof(saved));

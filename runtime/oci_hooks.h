@@ -13,7 +13,8 @@
 
 struct oci_hooks {
 	const json_t *config;	/* the whole configuration */
-	const char *cwd;	/* the bundle; NULL: as it is */
+	const char *cwd;	/* the bundle, or the root; NULL: as it is */
+	char **env;	/* of a hook that has none of its own; NULL: ours */
 };
 
 /* 1 when the configuration has hooks of that name. */

@@ -52,6 +52,8 @@ static int tie_to_runtime(struct oci_container *c, struct err *e)
 
 static int join_cgroups(struct oci_container *c, struct err *e)
 {
+	/* the engine's own pinning is not the container's: its cpuset decides */
+	oci_process_affinity_all();
 	return c->enter_v2 ? oci_cgroup_enter(&c->state->cgroup, NULL, e) : oci_cgroup_join(&c->state->cgroup, e);
 }
 
@@ -139,9 +141,9 @@ static json_t *hook_state(const struct oci_container *c, enum oci_status status)
 	return state;
 }
 
-static int run_hooks(struct oci_container *c, const char *name, const char *cwd, struct err *e)
+static int run_hooks(struct oci_container *c, const char *name, const char *cwd, char **env, struct err *e)
 {
-	const struct oci_hooks h = { c->config, cwd };
+	const struct oci_hooks h = { c->config, cwd, env };
 	autojson json_t *state = hook_state(c, OCI_CREATED);
 
 	return oci_hooks_run(&h, name, state, 0, e);
@@ -156,7 +158,7 @@ static int wait_for_hooks(struct oci_container *c, struct err *e)
 		    m.kind != OCI_HOOKED)
 			_exit(1);
 	}
-	return oci_hooks_any(c->config, "createContainer") ? run_hooks(c, "createContainer", c->bundle, e) : 0;
+	return oci_hooks_any(c->config, "createContainer") ? run_hooks(c, "createContainer", c->rootfs, NULL, e) : 0;
 }
 
 /* A working directory that is missing is made while the root can be written: 0755 and root's, as runc does. */
@@ -196,9 +198,9 @@ static int set_sysctls(struct oci_container *c, struct err *e)
 	return oci_sysctl_write(c, e);
 }
 
-static int set_personality(struct oci_container *c, struct err *e)
+int oci_personality_set(const json_t *linux_part, struct err *e)
 {
-	const json_t *p = oci_get(c->linux_part, "personality");
+	const json_t *p = oci_get(linux_part, "personality");
 	const char *domain = oci_str(p, "domain");
 
 	if (!p)
@@ -210,6 +212,11 @@ static int set_personality(struct oci_container *c, struct err *e)
 	if (personality(!strcmp(domain, "LINUX32") ? PER_LINUX32 : PER_LINUX) < 0)
 		return err_sys(e, "set the personality %s", domain);
 	return 0;
+}
+
+static int set_personality(struct oci_container *c, struct err *e)
+{
+	return oci_personality_set(c->linux_part, e);
 }
 
 /* mbind(2) modes and flags, linux/mempolicy.h */
@@ -288,6 +295,48 @@ static int report_ready(struct oci_container *c, struct err *e)
 	return 0;
 }
 
+/*
+ * A created container may wait for days: it holds nothing meanwhile but what it
+ * was given and what it waits with.
+ */
+static int let_go(struct oci_container *c, struct err *e)
+{
+	int keep[] = { c->sock, c->listen_fd, c->proc_fd, oci_log_fd() };
+	unsigned from = (unsigned)(3 + c->preserve_fds);
+	size_t i, j;
+
+	for (i = 1; i < ARRAY_LEN(keep); i++)
+		for (j = i; j > 0 && keep[j] < keep[j - 1]; j--) {
+			const int swap = keep[j];
+
+			keep[j] = keep[j - 1];
+			keep[j - 1] = swap;
+		}
+	for (i = 0; i < ARRAY_LEN(keep); i++) {
+		if (keep[i] < (int)from)
+			continue;
+		if (keep[i] > (int)from && syscall(SYS_close_range, from, keep[i] - 1, 0) < 0)
+			return err_sys(e, "close descriptors");
+		from = (unsigned)keep[i] + 1;
+	}
+	return syscall(SYS_close_range, from, ~0U, 0) < 0 ? err_sys(e, "close descriptors") : 0;
+}
+
+static void ended(int sig)
+{
+	_exit(128 + sig);
+}
+
+/* As pid 1 of its namespace it would be deaf to what asks it to end; the program's own dispositions come at the start. */
+static void listen_for_the_end(void)
+{
+	static const int signals[] = { SIGHUP, SIGINT, SIGTERM };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(signals); i++)
+		signal(signals[i], ended);
+}
+
 /* The other end from now on: `start`, or still the runtime. */
 static int wait_for_start(struct oci_container *c, struct err *e)
 {
@@ -295,6 +344,9 @@ static int wait_for_start(struct oci_container *c, struct err *e)
 
 	if (!c->wait_start)
 		return 0;
+	listen_for_the_end();
+	if (let_go(c, e) < 0)
+		return -1;
 	do
 		fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
@@ -333,7 +385,6 @@ void oci_init(struct oci_container *c)
 				 .keep_groups = oci_str(oci_get(c->config, "annotations"), "run.oci.keep_original_groups") != NULL };
 	struct oci_seccomp filter = { 0 };
 	struct err e = { 0 };
-	int listener;
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(steps); i++)
@@ -347,11 +398,10 @@ void oci_init(struct oci_container *c)
 		err_set(&e, ERR_INVALID, "the configuration has no process: nothing to start");
 		oci_message_fail(c->sock, &e);
 	}
-	if (oci_hooks_any(c->config, "startContainer") && run_hooks(c, "startContainer", NULL, &e) < 0)
+	if (oci_hooks_any(c->config, "startContainer") && run_hooks(c, "startContainer", NULL, p.env, &e) < 0)
 		oci_message_fail(c->sock, &e);
 	oci_reset_signals();
-	if (oci_close_others(c->preserve_fds, &e) < 0 || oci_process_become(&p, &filter, &listener, &e) < 0 ||
-	    oci_tell_listener(c->sock, listener, &e) < 0)
+	if (oci_close_others(c->preserve_fds, &e) < 0 || oci_process_become(&p, &filter, c->sock, &e) < 0)
 		oci_message_fail(c->sock, &e);
 	/* the tie to `run` ends here: a foreground container outlives a killed runtime, as with runc */
 	if (!c->wait_start)

@@ -38,14 +38,7 @@ static int view(const struct oci_container *c, const char *type, const char *opt
 		fd = newmount_fs(type, opts, 2, attr, e);
 		return fd >= 0 ? fd : newmount_fs(type, named, 3, attr, e);
 	}
-	fd = open_tree(AT_FDCWD, dir, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (fd < 0)
-		return err_sys(e, "open cgroup %s", dir);
-	if (attr && newmount_attr(fd, 0, attr, e) < 0) {
-		close(fd);
-		return -1;
-	}
-	return fd;
+	return newmount_clone(AT_FDCWD, dir, 0, attr, e);
 }
 
 static int mount_unified(struct oci_container *c, struct oci_mount *m, int target, struct err *e)

@@ -88,7 +88,7 @@ int oci_await_exec(struct oci_made *m, struct err *e)
 int oci_poststart(struct oci_made *m, struct err *e)
 {
 	const char *bundle = oci_str(m->state.doc, "bundle");
-	const struct oci_hooks h = { m->config, bundle };
+	const struct oci_hooks h = { m->config, bundle, NULL };
 	autojson json_t *state = NULL;
 
 	if (!oci_hooks_any(m->config, "poststart"))
@@ -178,7 +178,7 @@ static void run_poststop(const struct oci_state *st)
 {
 	struct err e;
 	autojson json_t *config = oci_json_load(st->dir_fd, "config.json", &e);
-	const struct oci_hooks h = { config, oci_str(st->doc, "bundle") };
+	const struct oci_hooks h = { config, oci_str(st->doc, "bundle"), NULL };
 	autojson json_t *state = NULL;
 
 	if (!config || !oci_hooks_any(config, "poststop"))

@@ -183,3 +183,12 @@ int oci_process_affinity(const char *list, struct err *e)
 		return err_sys(e, "set the CPU affinity to %s", list);
 	return 0;
 }
+
+void oci_process_affinity_all(void)
+{
+	unsigned char mask[1024];	/* 8192 CPUs, more than any kernel is built for */
+
+	memset(mask, 0xff, sizeof(mask));
+	/* the kernel takes what the cpuset allows; without that, ours stays */
+	syscall(SYS_sched_setaffinity, 0, sizeof(mask), mask);
+}

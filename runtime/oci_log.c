@@ -119,6 +119,11 @@ static void emit(enum oci_level level, const char *msg)
 	io_write_all(out.fd, line, (size_t)n);
 }
 
+int oci_log_fd(void)
+{
+	return out.fd;
+}
+
 void oci_log(enum oci_level level, const char *fmt, ...)
 {
 	char msg[1500];

@@ -205,7 +205,7 @@ int oci_mount_read(struct oci_mount *m, const json_t *v, struct err *e)
 	if (m->bind && (!m->source || !*m->source))
 		return err_set(e, ERR_INVALID, "bind mount %s has no source", m->destination);
 	if (!m->idmap && (json_array_size(oci_get(v, "uidMappings")) || json_array_size(oci_get(v, "gidMappings"))))
-		m->idmap = m->recursive ? 2 : 1;
+		m->idmap = 1;	/* as the option idmap: ridmap is said when it is meant */
 	if (m->idmap && !m->bind)
 		return err_set(e, ERR_INVALID, "mount %s: only a bind mount can map ids", m->destination);
 	return 0;

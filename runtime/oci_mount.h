@@ -29,6 +29,8 @@ struct oci_mount {
 	unsigned long propagation[OCI_PROPAGATIONS];	/* MS_SHARED ..., with MS_REC, in order; 0 ends */
 	const char *word[OCI_MOUNT_WORDS];	/* what the file system itself understands */
 	size_t words;
+	char mode[16];		/* "mode=..." that it inherits */
+	int late;		/* read-only once everything in it is made; fd is kept until then */
 	int fd;			/* the mount, detached; -1 */
 };
 

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/caps.h"
+#include "runtime/oci_container.h"
 #include "runtime/oci_json.h"
 #include "runtime/oci_log.h"
 
@@ -211,7 +212,23 @@ static int check_cwd(const char *cwd, struct err *e)
 	return 0;
 }
 
-int oci_process_chdir(const struct oci_process *p, struct err *e)
+/*
+ * As the user, where root could not.  The filter may be loaded already, and an
+ * older profile knows nothing newer than chdir(2): check_cwd() finds what a
+ * magic link leads out to.
+ */
+static int chdir_late(const struct oci_process *p, struct err *e)
+{
+	const char *cwd = oci_str(p->doc, "cwd");
+
+	if (p->in_cwd)
+		return 0;
+	if (chdir(cwd) < 0)
+		return err_sys(e, "chdir to process.cwd '%.200s'", cwd);
+	return check_cwd(cwd, e);
+}
+
+int oci_process_chdir(struct oci_process *p, struct err *e)
 {
 	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
 	const char *cwd = oci_str(p->doc, "cwd");
@@ -224,7 +241,10 @@ int oci_process_chdir(const struct oci_process *p, struct err *e)
 	fd = path_open_in_root(root, cwd, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0 || fchdir(fd) < 0)
 		return err_sys(e, "chdir to process.cwd '%.200s'", cwd);
-	return check_cwd(cwd, e);
+	if (check_cwd(cwd, e) < 0)
+		return -1;
+	p->in_cwd = 1;
+	return 0;
 }
 
 /* ---- ids and capabilities --------------------------------------------------------- */
@@ -319,7 +339,8 @@ static int set_caps(struct cap_sets *s, struct err *e)
 		return err_sys(e, "clear ambient capabilities");
 	for (i = 0; i <= CAPS_LAST; i++)
 		if (s->ambient >> i & 1 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, i, 0, 0) < 0)
-			oci_log(OCI_WARNING, "%s cannot be ambient: it is not both permitted and inheritable", caps_name(i));
+			oci_log(OCI_WARNING, "can't raise ambient capability %s: it is not both permitted and inheritable",
+				caps_name(i));
 	return 0;
 }
 
@@ -387,17 +408,26 @@ static int set_labels(const struct oci_process *p, struct err *e)
 
 /* ---- the order ----------------------------------------------------------------------------- */
 
-int oci_process_become(struct oci_process *p, const struct oci_seccomp *filter, int *ret_listener, struct err *e)
+/* An agent may be asked about every call from here on, ours included: it must hear of the filter before the next one. */
+static int filter_on(const struct oci_seccomp *filter, int sock, struct err *e)
+{
+	int listener;
+
+	if (!filter)
+		return 0;
+	return oci_seccomp_load(filter, &listener, e) < 0 ? -1 : oci_tell_listener(sock, listener, e);
+}
+
+int oci_process_become(struct oci_process *p, const struct oci_seccomp *filter, int sock, struct err *e)
 {
 	const int nnp = oci_true(p->doc, "noNewPrivileges");
 	const int has_caps = oci_get(p->doc, "capabilities") != NULL;
 	struct cap_sets caps;
 
-	*ret_listener = -1;
 	if (read_caps(p, &caps, e) < 0 || set_labels(p, e) < 0)
 		return -1;
 	/* without no_new_privs the filter needs CAP_SYS_ADMIN; with it, it comes last, so that it may be strictest */
-	if (!nnp && filter && oci_seccomp_load(filter, ret_listener, e) < 0)
+	if (!nnp && filter_on(filter, sock, e) < 0)
 		return -1;
 	if (drop_bounding(caps.bounding, e) < 0)
 		return -1;
@@ -405,7 +435,7 @@ int oci_process_become(struct oci_process *p, const struct oci_seccomp *filter, 
 		return err_sys(e, "keep capabilities through setuid");
 	if (set_ids(p, e) < 0)
 		return -1;
-	if (oci_process_chdir(p, e) < 0)
+	if (chdir_late(p, e) < 0)
 		return -1;
 	if (prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) < 0)
 		return err_sys(e, "keep capabilities no further");
@@ -415,7 +445,7 @@ int oci_process_become(struct oci_process *p, const struct oci_seccomp *filter, 
 		return -1;
 	if (nnp && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "set no_new_privs");
-	if (nnp && filter && oci_seccomp_load(filter, ret_listener, e) < 0)
+	if (nnp && filter_on(filter, sock, e) < 0)
 		return -1;
 	return 0;
 }

@@ -24,6 +24,7 @@ struct oci_process {
 	int in_userns;		/* ids may be missing from the map */
 	int keep_groups;	/* annotation run.oci.keep_original_groups: the caller's supplementary groups stay */
 	int preserve_fds;	/* LISTEN_FDS: how many were passed on; their LISTEN_PID is 1 or ours */
+	int in_cwd;		/* oci_process_chdir() got there */
 	char **env;		/* what oci_process_prepare() made */
 	char **argv;
 	char path[4096];	/* the program */
@@ -38,17 +39,19 @@ int oci_process_limits(const json_t *process, pid_t pid, int proc_fd, struct err
 void oci_process_own_stdio(const json_t *process);
 /* The environment with HOME, the argument list; finds the program in PATH.  ERR_EXEC_NOT_FOUND, ERR_EXEC. */
 int oci_process_prepare(struct oci_process *p, struct err *e);
-/* Enters cwd: once as root and, where that failed, again as the user. */
-int oci_process_chdir(const struct oci_process *p, struct err *e);
+/* Enters cwd as root; where that fails, oci_process_become() tries again as the user. */
+int oci_process_chdir(struct oci_process *p, struct err *e);
 /*
  * From here on this is the user's process: labels, groups, ids, capabilities,
  * no_new_privs and the filter, in the order that each needs.
- * *ret_listener is the filter's notification descriptor or -1.
+ * sock is told of a filter with notifications (oci_tell_listener()).
  */
-int oci_process_become(struct oci_process *p, const struct oci_seccomp *filter, int *ret_listener, struct err *e);
+int oci_process_become(struct oci_process *p, const struct oci_seccomp *filter, int sock, struct err *e);
 /* execve.  Returns only with e. */
 int oci_process_exec(const struct oci_process *p, struct err *e);
 
+/* Every CPU that the cpuset allows, whatever the caller was pinned to. */
+void oci_process_affinity_all(void);
 /* The CPU list "0-2,5" set as this process's affinity. */
 int oci_process_affinity(const char *list, struct err *e);
 

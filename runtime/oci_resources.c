@@ -247,6 +247,12 @@ static int each_device(const struct target *t, const json_t *list, const char *f
 	return 0;
 }
 
+/* The two schedulers' names of one file, either of which may be there. */
+static const char *weight_file(const struct target *t)
+{
+	return t->fd >= 0 && faccessat(t->fd, "blkio.weight_device", F_OK, 0) < 0 ? "blkio.bfq.weight_device" : "blkio.weight_device";
+}
+
 static const struct { const char *key, *v1, *v2; } throttles[] = {
 	{ "throttleReadBpsDevice", "blkio.throttle.read_bps_device", "rbps=" },
 	{ "throttleWriteBpsDevice", "blkio.throttle.write_bps_device", "wbps=" },
@@ -272,7 +278,7 @@ static int block_io(const struct oci_cgroup *c, const json_t *b, struct err *e)
 	}
 	if (!c->v2 && oci_u64(b, "leafWeight", 0) && put_i64(&t, "blkio.leaf_weight", oci_i64(b, "leafWeight", 0), e) < 0)
 		return -1;
-	if (each_device(&t, oci_get(b, "weightDevice"), c->v2 ? "io.bfq.weight" : "blkio.weight_device", "weight", "", e) < 0)
+	if (each_device(&t, oci_get(b, "weightDevice"), c->v2 ? "io.bfq.weight" : weight_file(&t), "weight", "", e) < 0)
 		return -1;
 	if (!c->v2 && each_device(&t, oci_get(b, "weightDevice"), "blkio.leaf_weight_device", "leafWeight", "", e) < 0)
 		return -1;
@@ -372,7 +378,7 @@ static int unified(const struct oci_cgroup *c, json_t *map, struct err *e)
 	json_t *v;
 
 	if (json_object_size(map) && !c->v2)
-		return err_set(e, ERR_UNSUPPORTED, "linux.resources.unified needs cgroup v2, which this host has not at /sys/fs/cgroup");
+		return err_set(e, ERR_UNSUPPORTED, "invalid configuration: linux.resources.unified needs cgroup v2, which this host has not at /sys/fs/cgroup");
 	json_object_foreach(map, file, v) {
 		char line[512], *save = NULL, *one;
 

@@ -18,8 +18,8 @@
 int oci_resources_apply(const struct oci_cgroup *c, const json_t *resources, struct err *e);
 /*
  * The device rules alone: on v1 in order to devices.allow and devices.deny, on v2 as a BPF program that replaces the
- * last one.  devices is linux.devices, which may always be used (config-linux.md, "Default Devices"); may be NULL.
+ * last one.  The default devices (config-linux.md, "Default Devices") may always be used.
  */
-int oci_devices_allow(const struct oci_cgroup *c, const json_t *rules, const json_t *devices, struct err *e);
+int oci_devices_allow(const struct oci_cgroup *c, const json_t *rules, struct err *e);
 
 #endif

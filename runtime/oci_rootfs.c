@@ -22,6 +22,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/newmount.h"
@@ -92,12 +94,26 @@ static int open_bind(struct oci_container *c, struct oci_mount *m, struct err *e
 {
 	autoclose int userns = -1;
 
-	if (m->idmap) {
+	/* no mappings anywhere, and the container joins a user namespace: that one's */
+	if (m->idmap && !m->idmap_spec && c->ns_fd[NS_USER] >= 0 && !json_array_size(oci_get(m->doc, "uidMappings")) &&
+	    !json_array_size(oci_get(c->linux_part, "uidMappings"))) {
+		userns = fcntl(c->ns_fd[NS_USER], F_DUPFD_CLOEXEC, 3);
+		if (userns < 0)
+			return err_sys(e, "keep the user namespace for mount %s", m->destination);
+	} else if (m->idmap) {
 		userns = oci_idmap_for_mount(m->doc, m->idmap_spec, c->linux_part, e);
 		if (userns < 0)
 			return err_wrap(e, "mount %s", m->destination);
 	}
 	return oci_mount_bind(m, default_propagation(c), userns, e);
+}
+
+/* -1: whoever needs it says so.  Never a peer of the host's: a mount over the copy would be one over /dev there (E09). */
+static int copy_device(const char *path)
+{
+	struct err ignored;
+
+	return newmount_clone(AT_FDCWD, path, 0, 0, &ignored);
 }
 
 static const char *const dev_names[] = { "null", "zero", "full", "random", "urandom", "tty" };
@@ -122,11 +138,11 @@ int oci_mounts_open(struct oci_container *c, struct err *e)
 	c->root_fd = open_tree(AT_FDCWD, c->rootfs, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (c->root_fd < 0)
 		return err_sys(e, "open the root %s", c->rootfs);
-	c->null_fd = open_tree(AT_FDCWD, "/dev/null", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	c->null_fd = copy_device("/dev/null");
 	/* no mknod in a user namespace */
 	for (i = 0; i < ARRAY_LEN(dev_names); i++) {
 		snprintf(path, sizeof(path), "/dev/%s", dev_names[i]);
-		c->default_dev_fd[i] = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		c->default_dev_fd[i] = copy_device(path);
 	}
 	return oci_dev_open(c, e);
 }
@@ -297,21 +313,43 @@ static int finish_new(struct oci_mount *m, int target, struct err *e)
 {
 	if (m->copy_up && copy_up(m, target, e) < 0)
 		return -1;
-	if (m->set & MOUNT_ATTR_RDONLY && newmount_attr(m->fd, 0, MOUNT_ATTR_RDONLY, e) < 0)
+	if (m->set & MOUNT_ATTR_RDONLY && !m->late && newmount_attr(m->fd, 0, MOUNT_ATTR_RDONLY, e) < 0)
 		return err_wrap(e, "mount %s", m->destination);
 	return 0;
+}
+
+/* A tmpfs that hides a directory has its mode, unless it is given one. */
+static void inherit_mode(const struct oci_container *c, struct oci_mount *m, const char *path)
+{
+	autoclose int hidden = -1;
+	struct stat st;
+	size_t i;
+
+	for (i = 0; i < m->words; i++)
+		if (!strncmp(m->word[i], "mode=", 5))
+			return;
+	hidden = path_open_in_root(c->root_fd, path, O_PATH | O_DIRECTORY, 0);
+	if (hidden < 0 || fstat(hidden, &st) < 0 || m->words == OCI_MOUNT_WORDS)
+		return;
+	snprintf(m->mode, sizeof(m->mode), "mode=%o", st.st_mode & 07777);
+	m->word[m->words++] = m->mode;
 }
 
 static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e)
 {
 	const int kernel_fs = !m->bind && (!strcmp(m->type, "proc") || !strcmp(m->type, "sysfs"));
+	const size_t root = strlen(c->rootfs);
+	const char *dest = m->destination;
 	char path[PATH_MAX];
 	autoclose int target = -1;
 	int done;
 	size_t n;
 
+	/* on the host's path of the root it is what the rest says, as for runc */
+	if (!strncmp(dest, c->rootfs, root) && dest[root] == '/' && root > 1)
+		dest += root;
 	/* a relative destination is taken from the root, as in versions before 1.0.2 */
-	if ((size_t)snprintf(path, sizeof(path), "%s%s", m->destination[0] == '/' ? "" : "/", m->destination) >= sizeof(path))
+	if ((size_t)snprintf(path, sizeof(path), "%s%s", dest[0] == '/' ? "" : "/", dest) >= sizeof(path))
 		return err_set(e, ERR_INVALID, "mount destination '%.100s' is too long", m->destination);
 	for (n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
 		path[n - 1] = '\0';
@@ -325,6 +363,10 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 		target = oci_place(c->root_fd, path, 1, e);
 		return target < 0 ? -1 : oci_cgroup_mount(c, m, target, e);
 	}
+	if (!m->bind && !strcmp(m->type, "tmpfs")) {
+		m->late = m->set & MOUNT_ATTR_RDONLY ? 1 : 0;
+		inherit_mode(c, m, path);
+	}
 	if (m->bind ? m->fd < 0 && open_bind(c, m, e) < 0 : make_fs(c, m, e) < 0)
 		return -1;
 	target = m->target_nofollow ? path_open_in_root(c->root_fd, path, O_PATH | O_NOFOLLOW, 0) :
@@ -337,7 +379,8 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 		return -1;
 	if (newmount_attach(m->fd, target, path, e) < 0 || oci_mount_spread(m, e) < 0)
 		return -1;
-	fd_close(&m->fd);
+	if (!m->late)
+		fd_close(&m->fd);
 	return 0;
 }
 
@@ -352,7 +395,7 @@ int oci_rootfs_prepare(struct oci_container *c, struct err *e)
 		return c->root_fd < 0 ? err_sys(e, "open the root %s", c->rootfs) : 0;
 	}
 	if (c->null_fd < 0)
-		c->null_fd = open_tree(AT_FDCWD, "/dev/null", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		c->null_fd = copy_device("/dev/null");
 	if (attach_root(c, e) < 0)
 		return -1;
 	for (i = 0; i < c->mount_count; i++)
@@ -380,6 +423,59 @@ static int pivot(struct err *e)
 	return 0;
 }
 
+/* The path of a line of mountinfo: blanks and the like are octal escapes (proc(5)).  In place. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	for (; *s; s++) {
+		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
+			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			s += 3;
+		} else {
+			*to++ = *s;
+		}
+	}
+	*to = '\0';
+}
+
+/*
+ * Without pivot_root the host's mounts stay in the namespace, out of reach but
+ * there; and the kernel lets who sees a whole /proc or /sys mount another, one
+ * without our masks.  So those of the host are taken away, or covered.
+ */
+static int hide_kernel_fs(const struct oci_container *c, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(16u << 20);
+	char *line, *save = NULL;
+	const size_t n = strlen(c->rootfs);
+
+	if (io_read_file(c->proc_fd, "self/mountinfo", &text, e) < 0)
+		return -1;
+	for (line = strtok_r(text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *type = strstr(line, " - "), *path = line, *end;
+		int i;
+
+		for (i = 0; path && i < 4; i++)
+			path = strchr(path, ' ') ? strchr(path, ' ') + 1 : NULL;
+		end = path ? strchr(path, ' ') : NULL;
+		if (!end || !type || (strncmp(type + 3, "proc ", 5) != 0 && strncmp(type + 3, "sysfs ", 6) != 0))
+			continue;
+		*end = '\0';
+		unescape(path);
+		if (!strncmp(path, c->rootfs, n) && (path[n] == '/' || !path[n]))
+			continue;
+		if (mount(NULL, path, NULL, MS_SLAVE | MS_REC, NULL) < 0 && errno != EINVAL && errno != ENOENT)
+			return err_sys(e, "set %s of the host aside", path);
+		if (umount2(path, MNT_DETACH) == 0 || errno == ENOENT || errno == ENOTDIR)
+			continue;
+		/* locked by a user namespace, or busy: nothing of it is to be seen */
+		if (mount("tmpfs", path, "tmpfs", MS_RDONLY, NULL) < 0)
+			return err_sys(e, "cover %s of the host", path);
+	}
+	return 0;
+}
+
 int oci_rootfs_enter(struct oci_container *c, struct err *e)
 {
 	const int own_mounts = (c->new_ns >> NS_MOUNT & 1) || c->ns_fd[NS_MOUNT] >= 0;
@@ -387,8 +483,12 @@ int oci_rootfs_enter(struct oci_container *c, struct err *e)
 	if (fchdir(c->root_fd) < 0)
 		return err_sys(e, "enter the root %s", c->rootfs);
 	if (!own_mounts || c->no_pivot) {
-		if (c->no_pivot && own_mounts && mount(".", "/", NULL, MS_MOVE, NULL) < 0)
-			return err_sys(e, "move the root %s to /", c->rootfs);
+		if (c->no_pivot && own_mounts) {
+			if (hide_kernel_fs(c, e) < 0)
+				return -1;
+			if (mount(".", "/", NULL, MS_MOVE, NULL) < 0)
+				return err_sys(e, "move the root %s to /", c->rootfs);
+		}
 		if (chroot(".") < 0)
 			return err_sys(e, "chroot to %s", c->rootfs);
 	} else if (pivot(e) < 0) {
@@ -397,100 +497,5 @@ int oci_rootfs_enter(struct oci_container *c, struct err *e)
 	if (chdir("/") < 0)
 		return err_sys(e, "enter / of the container");
 	fd_close(&c->root_fd);
-	return 0;
-}
-
-/* ---- masks ------------------------------------------------------------------------------------ */
-
-static int mask_directory(int target, const char *path, struct err *e)
-{
-	static const struct newmount_opt opts[] = { { "source", "tmpfs" }, { "mode", "0755" }, { "size", "4k" }, { "nr_inodes", "2" } };
-	autoclose int mnt = newmount_fs("tmpfs", opts, ARRAY_LEN(opts), MOUNT_ATTR_RDONLY, e);
-
-	return mnt < 0 ? -1 : newmount_attach(mnt, target, path, e);
-}
-
-/*
- * By the host's /dev/null, which no file of the image can stand in for
- * (CVE-2025-31133, E06).  Kernels before 6.15 copy attached mounts only: the
- * first path takes the mount itself, the others copies of it there.
- */
-static int mask(struct oci_container *c, int root, const char *path, int *used, struct err *e)
-{
-	autoclose int target = path_open_in_root(root, path, O_PATH, 0);
-	autoclose int copy = -1;
-
-	if (target < 0)
-		return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0 : err_sys(e, "open masked path %s", path);
-	if (is_directory(target))
-		return mask_directory(target, path, e);
-	if (!*used) {
-		*used = 1;
-		return newmount_attach(c->null_fd, target, path, e);
-	}
-	copy = open_tree(c->null_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-	if (copy < 0)
-		return err_sys(e, "copy the mount of /dev/null");
-	return newmount_attach(copy, target, path, e);
-}
-
-static int read_only(int root, const char *path, struct err *e)
-{
-	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
-	autoclose int target = path_open_in_root(root, path, O_PATH, 0);
-	autoclose int copy = -1;
-
-	if (target < 0)
-		return errno == ENOENT || errno == ENOTDIR ? 0 : err_sys(e, "open read-only path %s", path);
-	copy = open_tree(target, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
-	if (copy < 0)
-		return err_sys(e, "copy the mount of %s", path);
-	if (mount_setattr(copy, "", AT_EMPTY_PATH | AT_RECURSIVE, &a, sizeof(a)) < 0)
-		return err_sys(e, "make %s read-only", path);
-	return newmount_attach(copy, target, path, e);
-}
-
-/* The null device itself, not a file of that name: opened while /dev was the host's. */
-static int mask_all(struct oci_container *c, int root, const json_t *list, struct err *e)
-{
-	const json_t *v;
-	struct stat st;
-	size_t i;
-	int used = 0;
-
-	if (!json_array_size(list))
-		return 0;
-	if (c->null_fd < 0 || fstat(c->null_fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3))
-		return err_set(e, ERR_DENIED, "linux.maskedPaths: /dev/null of the host is not the null device");
-	json_array_foreach(list, i, v)
-		if (mask(c, root, json_string_value(v), &used, e) < 0)
-			return -1;
-	return 0;
-}
-
-int oci_rootfs_finish(struct oci_container *c, struct err *e)
-{
-	const int own_mounts = (c->new_ns >> NS_MOUNT & 1) || c->ns_fd[NS_MOUNT] >= 0;
-	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	const json_t *list = oci_get(c->linux_part, "readonlyPaths"), *v;
-	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
-	size_t i;
-
-	if (root < 0)
-		return err_sys(e, "open the container's root");
-	if (!own_mounts)
-		return json_array_size(list) || json_array_size(oci_get(c->linux_part, "maskedPaths")) ||
-		       oci_true(oci_get(c->config, "root"), "readonly") ?
-		       err_set(e, ERR_INVALID, "maskedPaths, readonlyPaths and a read-only root need a mount namespace of the "
-			       "container's own") : 0;
-	json_array_foreach(list, i, v)
-		if (read_only(root, json_string_value(v), e) < 0)
-			return -1;
-	if (mask_all(c, root, oci_get(c->linux_part, "maskedPaths"), e) < 0)
-		return -1;
-	if (oci_true(oci_get(c->config, "root"), "readonly") && mount_setattr(root, "", AT_EMPTY_PATH, &a, sizeof(a)) < 0)
-		return err_sys(e, "make the root read-only");
-	if (c->propagation && mount(NULL, "/", NULL, c->propagation, NULL) < 0)
-		return err_sys(e, "set the propagation of the root");
 	return 0;
 }

@@ -19,6 +19,8 @@
 
 const char *oci_id_fault(const char *id)
 {
+	if (strchr(id, '/'))
+		return "is not a name: invalid character `/` in the ID";
 	if (!*id)
 		return "is empty";
 	if (strlen(id) > 255)
@@ -239,13 +241,13 @@ const char *oci_status_name(enum oci_status s)
 
 json_t *oci_state_json(const struct oci_state *st, enum oci_status status)
 {
-	json_t *j = json_pack("{s:s, s:s, s:s}", "ociVersion", OCI_SPEC_VERSION, "id", st->id, "status",
-			      oci_status_name(status));
+	json_t *j = json_pack("{s:s, s:s}", "ociVersion", OCI_SPEC_VERSION, "id", st->id);
 	json_t *annotations = oci_get(st->doc, "annotations");
 	const char *bundle = oci_str(st->doc, "bundle");
 
 	if (status != OCI_STOPPED && status != OCI_CREATING)
 		json_object_set_new(j, "pid", json_integer(st->pid));
+	json_object_set_new(j, "status", json_string(oci_status_name(status)));
 	json_object_set_new(j, "bundle", json_string(bundle ? bundle : ""));
 	if (annotations)
 		json_object_set(j, "annotations", annotations);
