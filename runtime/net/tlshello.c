@@ -98,6 +98,7 @@ enum tlshello tlshello_read(const unsigned char *p, size_t n, int again, char na
 	size_t have = 0, want = MESSAGE_HEAD, len;
 	struct reader r = { hello, 0, 0 };
 	const unsigned char *begin = p;
+	enum tlshello found;
 
 	name[0] = '\0';
 	if (!again && n && (p[0] != HANDSHAKE || (n > 1 && p[1] != 3)))
@@ -143,7 +144,10 @@ enum tlshello tlshello_read(const unsigned char *p, size_t n, int again, char na
 		return TLSHELLO_BAD;
 	*ret_len = (size_t)(p - begin);
 	r = (struct reader){ hello + MESSAGE_HEAD, want - MESSAGE_HEAD, 0 };
-	return read_hello(r, name);
+	found = read_hello(r, name);
+	if (found != TLSHELLO_NAMED)
+		name[0] = '\0';	/* of one that went wrong behind the name */
+	return found;
 }
 
 int tlshello_is_retry(const unsigned char *p)

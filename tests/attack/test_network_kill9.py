@@ -52,7 +52,7 @@ def settle(label, bad):
         bad.append(f"{label}: left after gc: {left[:5]}")
 
 
-@b.deadline(150)
+@b.deadline(400)
 def test_L08_kill_9_of_the_helper_at_each_step():
     """By strace, the n-th of each of its telling calls; the sandbox is refused, and nothing of it is left even before gc."""
     need_bridge()
@@ -76,7 +76,7 @@ def test_L08_kill_9_of_the_helper_at_each_step():
     assert killed >= 15, killed
 
 
-@b.deadline(150)
+@b.deadline(300)
 def test_L08_kill_9_of_berth_at_any_time():
     need_bridge()
     bad = []
@@ -113,7 +113,7 @@ def strace_children(keeper, trace, call, nth):
         p.wait()
 
 
-@b.deadline(150)
+@b.deadline(300)
 def test_L08_kill_9_of_a_live_update_at_each_step():
     """Whatever is cut off where, the kernel has the old rules or the new ones, whole; then the sandbox goes and leaves nothing."""
     need_bridge()
