@@ -12,14 +12,13 @@ import sys
 import threading
 import time
 
-PATH = sys.argv[1]
 CREATES = int(os.environ.get("BENCH_CREATES", "100"))
 
 
 class Client:
-    def __init__(self):
+    def __init__(self, path=None):
         self.s = socket.socket(socket.AF_UNIX)
-        self.s.connect(PATH)
+        self.s.connect(path or sys.argv[1])
 
     def call(self, method, path, body=None):
         data = json.dumps(body).encode() if body is not None else b""
@@ -93,4 +92,5 @@ def main():
     print(json.dumps(out))
 
 
-main()
+if __name__ == "__main__":
+    main()

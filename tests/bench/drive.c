@@ -2,12 +2,13 @@
 /*
  * drive - run commands in turn, round after round, and time each from spawn to reaped.
  *
- *   drive ROUNDS WARMUP GAP_US LIMIT_S {: NAME MNTNS ERRFILE ARG...}...
+ *   drive ROUNDS WARMUP GAP_US LIMIT_S BUDGET_S LEAST {: NAME MNTNS ERRFILE EVERY ARG...}...
  *
- * Every round runs every command once, in an order shuffled anew, so that noise falls on all alike.  Between two runs it
+ * Every round runs every command once, in an order shuffled anew, so that noise falls on all alike; a slow one may take
+ * part in each EVERYth round only.  After BUDGET_S no further round is begun, once there were LEAST.  Between two runs it
  * spins for GAP_US, so that the kernel's deferred clean-up of one is not charged to the next and the processor stays awake.
- * MNTNS is a mount namespace to run in ("-" for ours).  An argument "%n" becomes a number never used before.
- * One line per run on stdout: NAME ROUND WALL_NS STATUS CPU_US (ROUND from 0; the warm-up is not printed).  STATUS is the exit
+ * MNTNS is a mount namespace to run in ("-" for ours).  An argument "%n" becomes a name never used before.
+ * One line per run on stdout: NAME ROUND WALL_NS STATUS CPU_US PEAK_KIB (ROUND from 0; the warm-up is not printed).  STATUS is the exit
  * status, 128 + signal, or -1 for the time limit.  A command that failed is not run again; its stderr is in ERRFILE.
  */
 #include <errno.h>
@@ -28,7 +29,7 @@ enum { CONTENDERS = 64, ARGS = 128 };
 
 struct contender {
 	const char *name;
-	int mntns_fd, err_fd, failed, argc;
+	int mntns_fd, err_fd, failed, argc, every;
 	char *argv[ARGS];
 };
 static struct contender all[CONTENDERS];
@@ -63,16 +64,15 @@ static long cpu_us(const struct rusage *u)
 }
 
 /* -1: could not start.  vfork: the cost is the same for all, and does not depend on our size. */
-static int run_once(struct contender *c, unsigned limit_s, uint64_t *ret_wall_ns, long *ret_cpu_us)
+static int run_once(struct contender *c, unsigned limit_s, uint64_t *ret_wall_ns, struct rusage *ret_use)
 {
-	struct rusage use;
-	char *argv[ARGS], number[32];
+	char *argv[ARGS], number[64];
 	static unsigned long serial;
 	uint64_t t0;
 	int status;
 	pid_t pid;
 
-	snprintf(number, sizeof number, "%d-%lu", getpid(), serial++);
+	snprintf(number, sizeof number, "berth-bench-%d-%lu", getpid(), serial++);
 	for (int i = 0; i < c->argc; i++)
 		argv[i] = strcmp(c->argv[i], "%n") ? c->argv[i] : number;
 	argv[c->argc] = NULL;
@@ -92,13 +92,12 @@ static int run_once(struct contender *c, unsigned limit_s, uint64_t *ret_wall_ns
 		die("vfork");
 	running = pid;
 	alarm(limit_s);
-	while (wait4(pid, &status, 0, &use) < 0)
+	while (wait4(pid, &status, 0, ret_use) < 0)
 		if (errno != EINTR)
 			die("wait4");
 	*ret_wall_ns = now_ns() - t0;
 	alarm(0);
 	running = 0;
-	*ret_cpu_us = cpu_us(&use);
 	if (timed_out)
 		return -1;
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -108,10 +107,10 @@ static int parse(int argc, char **argv)
 {
 	int n = 0;
 
-	for (int i = 5; i < argc; n++) {
+	for (int i = 7; i < argc; n++) {
 		struct contender *c = &all[n];
 
-		if (n == CONTENDERS || strcmp(argv[i], ":") || i + 4 >= argc)
+		if (n == CONTENDERS || strcmp(argv[i], ":") || i + 5 >= argc)
 			return -1;
 		c->name = argv[i + 1];
 		c->mntns_fd = -1;
@@ -120,7 +119,10 @@ static int parse(int argc, char **argv)
 		c->err_fd = open(argv[i + 3], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 		if (c->err_fd < 0)
 			die(argv[i + 3]);
-		for (i += 4; i < argc && strcmp(argv[i], ":"); i++) {
+		c->every = atoi(argv[i + 4]);
+		if (c->every < 1)
+			return -1;
+		for (i += 5; i < argc && strcmp(argv[i], ":"); i++) {
 			if (c->argc == ARGS - 1)
 				return -1;
 			c->argv[c->argc++] = argv[i];
@@ -132,19 +134,21 @@ static int parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	int n, rounds, warmup, order[CONTENDERS];
-	uint64_t gap_ns;
+	uint64_t gap_ns, over;
 	unsigned limit_s;
-	int out;
+	int out, least;
 
-	n = argc > 5 ? parse(argc, argv) : -1;
+	n = argc > 7 ? parse(argc, argv) : -1;
 	if (n < 1) {
-		fprintf(stderr, "usage: drive ROUNDS WARMUP GAP_US LIMIT_S {: NAME MNTNS ERRFILE ARG...}...\n");
+		fprintf(stderr, "usage: drive ROUNDS WARMUP GAP_US LIMIT_S BUDGET_S LEAST {: NAME MNTNS ERRFILE EVERY ARG...}...\n");
 		return 2;
 	}
 	rounds = atoi(argv[1]);
 	warmup = atoi(argv[2]);
 	gap_ns = strtoul(argv[3], NULL, 10) * 1000u;
 	limit_s = (unsigned)atoi(argv[4]);
+	over = now_ns() + strtoul(argv[5], NULL, 10) * 1000000000u;
+	least = atoi(argv[6]);
 	/* our stdout carries the figures; theirs is thrown away */
 	out = fcntl(1, F_DUPFD_CLOEXEC, 3);
 	if (out < 0 || dup2(open("/dev/null", O_RDWR | O_CLOEXEC), 1) < 0 || dup2(1, 0) < 0)
@@ -153,7 +157,7 @@ int main(int argc, char **argv)
 	srand(1);
 	for (int i = 0; i < n; i++)
 		order[i] = i;
-	for (int r = -warmup; r < rounds; r++) {
+	for (int r = -warmup; r < rounds && (r < least || now_ns() < over); r++) {
 		for (int i = n - 1; i > 0; i--) {
 			int k = rand() % (i + 1), t = order[i];
 
@@ -163,17 +167,17 @@ int main(int argc, char **argv)
 		for (int i = 0; i < n; i++) {
 			struct contender *c = &all[order[i]];
 			uint64_t wall, until = now_ns() + gap_ns;
-			long cpu;
+			struct rusage use;
 			int status;
 
-			if (c->failed)
+			if (c->failed || (r >= 0 && r % c->every))
 				continue;
 			while (now_ns() < until)
 				;
-			status = run_once(c, limit_s, &wall, &cpu);
+			status = run_once(c, limit_s, &wall, &use);
 			c->failed = status != 0;
 			if (r >= 0 || c->failed)
-				dprintf(out, "%s %d %llu %d %ld\n", c->name, r, (unsigned long long)wall, status, cpu);
+				dprintf(out, "%s %d %llu %d %ld %ld\n", c->name, r, (unsigned long long)wall, status, cpu_us(&use), use.ru_maxrss);
 		}
 	}
 	return 0;

@@ -1,123 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures of sandboxes that live, for bench.py: exec, shell commands, create, copies, memory, kill, growth.
-
-Each `sample` takes the place and the options and returns the rows; peers are measured in turn with berth.
-Values are in the measure's unit: ms rows are given in us, KiB and MiB/s as they are.
-"""
-import collections
+"""Sandboxes that live, for bench.py: exec, shell commands, create, claims from a pool, the end of a large tree, growth."""
+import contextlib
 import json
 import os
-import random
-import re
-import shutil
 import subprocess
 import time
 
-Result = collections.namedtuple('Result', 'key n median p10 p99 cpu note')
-
-
-def percentile(ordered, p):
-    return ordered[min(len(ordered) - 1, int(len(ordered) * p / 100))]
-
-
-def row(key, values, note=''):
-    if not values:
-        return Result(key, 0, None, None, None, None, note)
-    v = sorted(values)
-    return Result(key, len(v), percentile(v, 50), percentile(v, 10), percentile(v, 99), None, note)
-
-
-def in_turn(work, rounds):
-    """Calls each of {key: function} once a round, in an order shuffled anew; {key: [us]}.  A function returns nothing or what it measured."""
-    took = collections.defaultdict(list)
-    keys = list(work)
-    for n in range(rounds + 2):
-        random.shuffle(keys)
-        for k in keys:
-            began = time.perf_counter_ns()
-            told = work[k]()
-            us = (time.perf_counter_ns() - began) / 1e3
-            if n >= 2:
-                took[k].append(us if told is None else told)
-    return took
-
-
-class Berth:
-    """berth with a state of its own in the place."""
-
-    def __init__(self, place):
-        self.program = os.path.join(place.build, 'berth')
-        top = os.path.join(place.top, 'berth')
-        self.parent = f'berth-bench{os.getpid()}'
-        self.env = dict(os.environ, BERTH_STATE_DIR=top + '/state', BERTH_RUN_DIR=top + '/run', BERTH_CGROUP_PARENT=self.parent)
-        os.makedirs(top, exist_ok=True)
-        with open(top + '/berth.toml', 'w') as f:
-            f.write('[manager]\nmax_sandboxes = 2000\n')
-        self.env['BERTH_CONFIG'] = top + '/berth.toml'
-        self.top = top
-
-    def call(self, *args, **kw):
-        kw.setdefault('stdin', subprocess.DEVNULL)
-        done = subprocess.run([self.program, *args], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw)
-        if done.returncode:
-            raise RuntimeError(f'berth {args}: status {done.returncode}: {done.stderr[-300:]!r}')
-        return done.stdout.decode(errors='replace').strip()
-
-    def start(self, *args, **kw):
-        return subprocess.Popen([self.program, *args], env=self.env, **kw)
-
-    def record(self, box):
-        with open(f'{self.top}/run/sandboxes/{box}/record.json') as f:
-            return json.load(f)
-
-    def clear(self):
-        ids = self.call('ps', '-a', '-q').split()
-        for n in range(0, len(ids), 50):
-            self.call('rm', '-f', *ids[n:n + 50])
-        self.call('gc')
-
-
-class Stdio:
-    def __init__(self, berth):
-        self.p = berth.start('stdio', stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.n = 0
-
-    def call(self, until=None, **request):
-        self.n += 1
-        self.p.stdin.write(json.dumps(dict(request, id=self.n)).encode() + b'\n')
-        self.p.stdin.flush()
-        while True:
-            answer = json.loads(self.p.stdout.readline())
-            if 'error' in answer:
-                raise RuntimeError(f'berth stdio: {answer}')
-            if answer.get('id') == self.n and (until is None or until in answer):
-                return answer
-
-    def close(self):
-        self.p.stdin.close()
-        self.p.wait()
-
-
-# ---- the measures ---------------------------------------------------------------------
-
-def running(place, tool):
-    """A container of the peer that sleeps: (its exec, what ends it), or None."""
-    program = shutil.which(tool)
-    if not program:
-        return None
-    name = f'bench-{tool}-{os.getpid()}'
-    bundle = place.bundle(f'living-{tool}', program,
-                          lambda c: (c['linux'].pop('resources', None), c['process'].update(args=['/bin/sleep', '100000'])))
-    enter = []
-    if tool == 'crun' and not os.path.exists('/sys/fs/cgroup/cgroup.controllers'):
-        ns = place.cgroup2_mntns()
-        enter = ['nsenter', '--mount=' + ns]
-    made = subprocess.run([*enter, program, 'run', '-d', '-b', bundle, name], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL)
-    if made.returncode:
-        return None
-    return ([*enter, program, 'exec', name, '/bin/true'],
-            lambda: subprocess.run([*enter, program, 'delete', '-f', name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+import peers
+from berthd_bench import Client
+from figures import Measure, absent, in_turn, row
+from peers import Berth
 
 
 def quiet(argv, env=None):
@@ -126,227 +18,324 @@ def quiet(argv, env=None):
     return call
 
 
-class ExecFloor:
-    """The bare server that exec_floor.c tells of, in a cgroup of its own."""
-
-    def __init__(self, place):
-        self.program = os.path.join(place.build, 'bench/exec_floor')
-        self.socket = os.path.join(place.top, 'floor')
-        self.server = subprocess.Popen([self.program, 'serve', self.socket, f'berth-bench-floor{os.getpid()}', place.rootfs],
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        if self.server.stdout.readline() != b'ready\n':
-            raise RuntimeError('exec_floor does not start')
-
-    def end(self):
-        self.server.stdin.close()
-        self.server.wait()
-        self.server.stdout.close()
+def quiet_in(mntns, argv):
+    """The same in another mount namespace: going there is not timed."""
+    def call():
+        with peers.inside(mntns):
+            began = time.perf_counter_ns()
+            quiet(argv)()
+            return (time.perf_counter_ns() - began) / 1e3
+    return call
 
 
-def exec_true(place, options):
+@contextlib.contextmanager
+def sandboxes(place):
     berth = Berth(place)
-    box = berth.call('create', place.rootfs)
-    floor = ExecFloor(place)
-    work = {'berth': quiet([berth.program, 'exec', box, '/bin/true'], berth.env),
-            'exec floor': quiet([floor.program, floor.socket, '/bin/true']),
-            'the command alone': quiet([os.path.join(place.rootfs, 'bin/busybox'), 'true']),
-            'berth --version': quiet([berth.program, '--version'], berth.env)}
-    ends = [floor.end]
     try:
-        for tool in ('runc', 'crun'):
-            peer = running(place, tool)
-            if peer:
-                work[tool] = quiet(peer[0])
-                ends.append(peer[1])
-        took = in_turn(work, options.rounds)
+        yield berth
     finally:
-        for end in ends:
-            end()
         berth.clear()
-    notes = {'berth': 'exec ID true', 'exec floor': 'a waiting process clones into a fresh cgroup and executes, no more',
-             'the command alone': 'no sandbox', 'berth --version': 'fork, exec and exit of the same program'}
+
+
+class Stdio:
+    def __init__(self, berth):
+        self.p = berth.start('stdio', stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.n = 0
+
+    def call(self, **request):
+        """A request and its verdict."""
+        self.n += 1
+        self.p.stdin.write(json.dumps(dict(request, id=self.n)).encode() + b'\n')
+        self.p.stdin.flush()
+        while True:
+            answer = json.loads(self.p.stdout.readline())
+            if 'error' in answer:
+                raise RuntimeError(f'berth stdio: {answer}')
+            if answer.get('id') == self.n and 'verdict' in answer:
+                return
+
+    def close(self):
+        self.p.stdin.close()
+        self.p.wait()
+        self.p.stdout.close()
+
+
+@contextlib.contextmanager
+def peers_alive(place):
+    """{key: (argv before the command, mount namespace)} of a container of each peer that sleeps."""
+    with contextlib.ExitStack() as stack:
+        out = {}
+        for tool in ('crun', 'runc'):
+            runtime = peers.Runtime(place, tool)
+            if runtime.sleeper('exec'):
+                stack.callback(runtime.delete, 'exec')
+                out[tool] = ([runtime.program, 'exec', runtime.name('exec')], runtime.mntns)
+        for tool in ('podman', 'docker'):
+            e = peers.engine(place, tool)
+            box = e.sleeper()
+            if box:
+                stack.callback(e.call, 'rm', '-f', '-t', '0', box)
+                out[tool] = (e.argv('exec', box), '-')
+        yield out
+
+
+@contextlib.contextmanager
+def exec_floor(place):
+    """The bare server that exec_floor.c tells of, in a cgroup of its own: the argv that asks it."""
+    program, socket = os.path.join(place.build, 'bench/exec_floor'), os.path.join(place.top, 'floor')
+    server = subprocess.Popen([program, 'serve', socket, f'berth-bench-floor{os.getpid()}', place.rootfs], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        if server.stdout.readline() != b'ready\n':
+            raise RuntimeError('exec_floor does not start')
+        yield [program, socket]
+    finally:
+        server.stdin.close()
+        server.wait()
+        server.stdout.close()
+
+
+def exec_true(place, options, clock):
+    with sandboxes(place) as berth, peers_alive(place) as others, exec_floor(place) as floor:
+        box = berth.call('create', place.rootfs)
+        work = {'berth': quiet([berth.program, 'exec', box, '/bin/true'], berth.env),
+                'floor': quiet([*floor, '/bin/true']),
+                'floor: berth --version': quiet([berth.program, '--version'], berth.env),
+                'no sandbox': quiet([place.rootfs + '/bin/busybox', 'true']),
+                **{k: quiet_in(ns, [*argv, '/bin/true']) for k, (argv, ns) in others.items()}}
+        took = in_turn(work, options.rounds, clock, every=dict.fromkeys(('podman', 'docker'), peers.SLOW))
+    notes = {'berth': 'exec ID true', 'floor': 'a waiting process clones into a fresh cgroup and executes, no more', 'floor: berth --version': 'fork, exec and exit of the same program', 'no sandbox': 'fork, exec and exit of the command'}
     return [row(k, took[k], notes.get(k, 'exec of true, spawned by the same caller')) for k in work]
 
 
-def shell(place, options):
-    berth = Berth(place)
-    box = berth.call('create', 'host')
-    talk = Stdio(berth)
-    pipe = subprocess.Popen(['bash', '--noprofile', '--norc'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def shell(place, options, clock):
+    with sandboxes(place) as berth, peers_alive(place) as others:
+        box = berth.call('create', 'host')
+        talk = Stdio(berth)
+        pipe = subprocess.Popen(['bash', '--noprofile', '--norc'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def bare():
-        pipe.stdin.write(b'true; echo $?\n')
-        pipe.stdin.flush()
-        pipe.stdout.readline()
+        def bare():
+            pipe.stdin.write(b'true; echo $?\n')
+            pipe.stdin.flush()
+            pipe.stdout.readline()
 
-    work = {'berth': lambda: void(talk.call(until='verdict', op='sh', sandbox=box, text='true')),
-            'exec over stdio': lambda: void(talk.call(until='verdict', op='exec', sandbox=box, argv=['/usr/bin/true'])),
-            'berth sh': quiet([berth.program, 'sh', box, '--', 'true'], berth.env),
-            'bash on a pipe': bare}
-    try:
-        took = in_turn(work, 5 * options.rounds)
-    finally:
-        talk.close()
-        pipe.stdin.close()
-        pipe.wait()
-        berth.clear()
-    notes = {'berth': '`true` typed into a session, over berth stdio, with its verdict', 'exec over stdio': 'a process of its own',
-             'berth sh': 'a CLI process each', 'bash on a pipe': 'no sandbox, no terminal, no verdict'}
+        work = {'berth': lambda: talk.call(op='sh', sandbox=box, text='true'),
+                'berth, exec over stdio': lambda: talk.call(op='exec', sandbox=box, argv=['/usr/bin/true']),
+                'berth sh': quiet([berth.program, 'sh', box, '--', 'true'], berth.env),
+                'floor: bash on a pipe': bare,
+                **{k: quiet_in(ns, [*argv, '/bin/sh', '-c', 'true']) for k, (argv, ns) in others.items()}}
+        try:
+            took = in_turn(work, 5 * options.rounds, clock, every={**dict.fromkeys(('crun', 'runc'), 5), **dict.fromkeys(('podman', 'docker'), 25)})
+        finally:
+            talk.close()
+            pipe.stdin.close()
+            pipe.wait()
+            pipe.stdout.close()
+    notes = {'berth': '`true` typed into a session, over berth stdio, with its verdict', 'berth, exec over stdio': 'a process of its own',
+             'berth sh': 'a CLI process each', 'floor: bash on a pipe': 'no sandbox, no terminal, no verdict'}
+    return [row(k, took[k], notes.get(k, 'exec sh -c true: no session, no verdict')) for k in work]
+
+
+# ---- create ------------------------------------------------------------------------------
+
+def at_once(argvs, env=None, mntns='-'):
+    """Starts all, waits for all: ([us of each], us of the whole)."""
+    took, waiting = [], {}
+    with peers.inside(mntns):
+        began = time.perf_counter_ns()
+        for argv in argvs:
+            since = time.perf_counter_ns()
+            p = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            waiting[p.pid] = (p, since)
+        while waiting:
+            pid, status = os.wait()
+            p, since = waiting.pop(pid, (None, 0))
+            if p is None:
+                continue
+            p.returncode = os.waitstatus_to_exitcode(status)
+            if p.returncode:
+                raise RuntimeError(f'{p.args}: status {p.returncode}')
+            took.append((time.perf_counter_ns() - began if len(argvs) == 1 else time.perf_counter_ns() - since) / 1e3)
+        return took, (time.perf_counter_ns() - began) / 1e3
+
+
+def create_with(hands):
+    def take(place, options, clock):
+        with sandboxes(place) as berth:
+            # one stays: what the first of a host makes for all is not what a further one costs
+            anchor = berth.call('create', place.rootfs)
+            work = {'berth': created(berth, anchor, hands, place.rootfs)}
+            for tool in ('crun', 'runc'):
+                runtime = peers.Runtime(place, tool)
+                if runtime.program:
+                    work[tool] = containers(runtime, hands)
+            podman = peers.engine(place, 'podman')
+            if not podman.why and hands <= 10:
+                words = [w for w in podman.run_words() if w != '--rm']
+                work['podman'] = lambda: (at_once([podman.argv(*words, '-d', podman.image, '/bin/sleep', '100000')] * hands),
+                                          podman.call('rm', '-fa', '-t', '0'))[0]
+            each, whole = {k: [] for k in work}, {k: [] for k in work}
+            for n in clock.rounds(max(3, options.rounds // (4 * hands))):
+                for k in work:
+                    took, all_of_it = work[k]()
+                    if n or hands > 10:      # the first is for warming up
+                        each[k] += took
+                        whole[k].append(all_of_it / hands / 1e3)
+        return [row(k, each[k], f'{sorted(whole[k])[len(whole[k]) // 2]:.2f} ms of the machine a sandbox') for k in work]
+    return take
+
+
+def created(berth, anchor, hands, rootfs):
+    def call():
+        took = at_once([[berth.program, 'create', rootfs]] * hands, berth.env)
+        berth.call('rm', '-f', *(i for i in berth.call('ps', '-a', '-q').split() if i != anchor))
+        return took
+    return call
+
+
+def containers(runtime, hands):
+    """`run -d` of so many containers that sleep, each from start to return; they are removed outside of it."""
+    bundle = runtime.bundle('sleep', '/bin/sleep', '100000')
+
+    def call():
+        names = [f'create-{n}' for n in range(hands)]
+        try:
+            return at_once([runtime.argv_start(bundle, n) for n in names], mntns=runtime.mntns)
+        finally:
+            for n in names:
+                runtime.delete(n)
+    return call
+
+
+# ---- a claim from a warm pool ----------------------------------------------------------------
+
+def wait_until(what, seconds, why):
+    until = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > until:
+            raise RuntimeError(f'waited {seconds} s for {why}')
+        time.sleep(0.02)
+
+
+def claim(place, options, clock):
+    daemon = os.path.join(place.build, 'berthd')
+    if not os.access(daemon, os.X_OK):
+        return [absent('berth', 'berthd was not built; hint: apt-get install libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev')]
+    size, kept = 20, []
+    with sandboxes(place) as berth, open(os.path.join(place.top, 'berthd.log'), 'wb') as log:
+        berth.configure(f'[daemon]\n[pool.base]\nimage = "{place.rootfs}"\nsize = {size}\n')
+        p = subprocess.Popen([daemon], env=berth.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            path = berth.top + '/run/berthd.sock'
+            wait_until(lambda: os.path.exists(path), 30, 'berthd')
+            c = Client(path)
+            warm = lambda: c.call('GET', '/v1/manager/stats')['pools']['base']['warm']
+            work = {'berth': lambda: kept.append(c.call('POST', '/create_from_pool', {'sandbox_type': 'base'})['data']),
+                    'floor: GET /healthz': lambda: c.call('GET', '/healthz') and None,
+                    'berth, no pool': lambda: kept.append(c.call('POST', '/create', {'sandbox_type': 'base'})['data'])}
+            took = {k: [] for k in work}
+            for _ in clock.rounds(max(3, options.rounds // (size // 2))):
+                wait_until(lambda: warm() >= size, 60, 'a full pool')
+                for k, us in in_turn(work, size // 2, clock, warmup=0).items():
+                    took[k] += us
+                for name in kept:
+                    c.call('POST', '/release', {'identity': name})
+                kept.clear()
+            at_daemon = c.call('GET', '/v1/manager/stats')['claim_median_us']
+        finally:
+            p.terminate()
+            p.wait()
+    notes = {'berth': f'a warm sandbox of a pool of {size}, over one connection; {at_daemon} us of it in berthd, median', 'floor: GET /healthz': 'an answer without work',
+             'berth, no pool': 'the same, made for it'}
     return [row(k, took[k], notes[k]) for k in work]
 
 
-def void(_):
-    return None
+# ---- the end of a large tree --------------------------------------------------------------------
+
+TREE = 'i=0; while [ $i -lt 1000 ]; do sleep 1000 & i=$((i+1)); done; echo up; wait'
 
 
-def create(place, options):
-    berth = Berth(place)
-    berth.call('run', 'host', 'true')
-    rows = []
-    try:
-        for hands in (1, 10, 100):
-            took, all_of = [], []
-            for _ in range(max(2, min(10, options.rounds // 20))):
-                began = time.perf_counter_ns()
-                waiting = {}
-                for _ in range(hands):
-                    p = berth.start('create', 'host', stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-                    waiting[p.pid] = (p, time.perf_counter_ns())
-                while waiting:
-                    pid, status = os.wait()
-                    p, since = waiting.pop(pid, (None, 0))
-                    if p is None:
-                        continue
-                    p.returncode = os.waitstatus_to_exitcode(status)
-                    if p.returncode:
-                        raise RuntimeError('berth create failed')
-                    took.append((time.perf_counter_ns() - since) / 1e3)
-                all_of.append((time.perf_counter_ns() - began) / 1e3 / hands)
-                berth.clear()
-            rows.append(row('berth' if hands == 1 else f'{hands} at once', took,
-                            f'each; {sorted(all_of)[len(all_of) // 2] / 1e3:.2f} ms of the machine a sandbox'))
-    finally:
-        berth.clear()
-    return rows
+def end_of(p, kill):
+    """From `kill` to the death of all that hold the pipe which `p` writes to."""
+    if p.stdout.readline() != b'up\n':
+        raise RuntimeError(f'{p.args}: the tree did not come up')
+    began = time.perf_counter_ns()
+    kill()
+    p.stdout.read()
+    took = (time.perf_counter_ns() - began) / 1e3
+    p.wait()
+    p.stdout.close()
+    return took
 
 
-def copies(place, options):
-    """MiB/s of one large file, each way, beside cp on the same file system."""
-    berth = Berth(place)
-    size = options.copy_mib
-    box = berth.call('create', '--disk', f'{size * 3}m', '--memory', f'{size * 2 + 256}m', 'host')
-    source, out = os.path.join(place.top, 'large'), os.path.join(place.top, 'large.out')
-    block = random.randbytes(1 << 20)
-    with open(source, 'wb') as f:
-        for n in range(size):
-            f.write(n.to_bytes(8, 'little') + block[8:])
-
-    def rate(argv, env=None, before=lambda: None):
-        def call():
-            before()
-            began = time.perf_counter()
-            subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
-            return size / (time.perf_counter() - began)
-        return call
-
-    def gone():
-        if os.path.exists(out):
-            os.unlink(out)
-
-    inside = '/workspace/large'
-    work = {'berth cp, in': rate([berth.program, 'cp', '-q', source, f'{box}:{inside}'], berth.env,
-                                 lambda: berth.call('exec', box, 'rm', '-f', inside)),
-            'berth cp, out': rate([berth.program, 'cp', '-q', f'{box}:{inside}', out], berth.env, gone),
-            'cp': rate(['cp', '--reflink=never', source, out], before=gone)}
-    try:
-        berth.call('cp', '-q', source, f'{box}:{inside}')
-        took = collections.defaultdict(list)
-        for n in range(max(3, options.rounds // 40)):
-            for k in work:
-                value = work[k]()
-                if n:
-                    took[k].append(value)
-    finally:
-        berth.clear()
-        gone()
-        os.unlink(source)
-    return [row(k, took[k], f'{size} MiB') for k in work]
-
-
-def private_kib(pid):
-    with open(f'/proc/{pid}/smaps_rollup') as f:
-        text = f.read()
-    return {key: sum(int(n) for n in re.findall(rf'^{key}:\s+(\d+) kB', text, re.M))
-            for key in ('Private_Dirty', 'Private_Clean', 'Pss')}
-
-
-def density(place, options):
-    """KiB of an idle sandbox: keeper and init, when 1, 100 and more live at once."""
-    berth = Berth(place)
-    rows, alive = [], []
-    try:
-        for wanted in options.density:
-            while len(alive) < wanted:
-                alive.append(berth.call('create', 'host'))
-            private, pss, kernel = [], [], []
-            for box in alive:
-                record = berth.record(box)
-                both = [private_kib(record[k]) for k in ('supervisor_pid', 'init_pid')]
-                private.append(sum(p['Private_Dirty'] + p['Private_Clean'] for p in both))
-                pss.append(sum(p['Pss'] for p in both))
-            rows.append(row(f'{wanted} alive', private, f'private memory of keeper and init; proportional share {sorted(pss)[len(pss) // 2]} KiB'))
-            answers = []
-            for box in alive[:: max(1, len(alive) // 50)]:
-                began = time.perf_counter_ns()
-                berth.call('exec', box, 'true')
-                answers.append((time.perf_counter_ns() - began) / 1e3)
-            rows[-1] = rows[-1]._replace(note=rows[-1].note + f'; exec answers in {sorted(answers)[len(answers) // 2] / 1e3:.2f} ms')
-    finally:
-        berth.clear()
-    return rows
-
-
-def kill_tree(place, options):
-    """From the timeout of a command with a thousand processes to its answer; to the end of them all."""
-    berth = Berth(place)
-    took, tree = [], 'i=0; while [ $i -lt 1000 ]; do sleep 1000 & i=$((i+1)); done; echo up; wait'
-    try:
+def kill_tree(place, options, clock):
+    with sandboxes(place) as berth:
         box = berth.call('create', '--pids', '2000', '--memory', '2g', place.rootfs)
-        for _ in range(max(3, options.rounds // 40)):
-            p = berth.start('exec', box, '/bin/sh', '-c', tree, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-            p.stdout.readline()
-            began = time.perf_counter_ns()
-            berth.call('signal', '--all', box, json.loads(berth.call('commands', '--json', box))[-1]['command'], 'KILL')
-            p.wait()
-            took.append((time.perf_counter_ns() - began) / 1e3)
-            p.stdout.close()
-    finally:
-        berth.clear()
-    return [row('berth', took, 'berth signal --all KILL to the answer of the exec')]
+        pipes = {'stdin': subprocess.DEVNULL, 'stdout': subprocess.PIPE, 'stderr': subprocess.DEVNULL}
+
+        def ours():
+            p = berth.start('exec', box, '/bin/sh', '-c', TREE, **pipes)
+            return end_of(p, lambda: berth.call('signal', '--all', box, json.loads(berth.call('commands', '--json', box))[-1]['command'], 'KILL'))
+
+        def bare():
+            p = subprocess.Popen([place.rootfs + '/bin/busybox', 'sh', '-c', TREE], start_new_session=True, **pipes)
+            return end_of(p, lambda: os.killpg(p.pid, 9))
+
+        def theirs(runtime, bundle):
+            def call():
+                with peers.inside(runtime.mntns):
+                    p = subprocess.Popen([runtime.program, 'run', '-b', bundle, runtime.name('tree')], **pipes)
+                return end_of(p, lambda: runtime.delete('tree'))
+            return call
+
+        work = {'berth': ours, 'floor: killpg': bare}
+        for tool in ('crun', 'runc'):
+            runtime = peers.Runtime(place, tool)
+            if runtime.program:
+                work[tool] = theirs(runtime, runtime.bundle('tree', '/bin/sh', '-c', TREE))
+        took = in_turn(work, max(5, options.rounds // 10), clock, warmup=1)
+    notes = {'berth': 'berth commands and berth signal --all KILL, until all 1,000 are dead', 'floor: killpg': 'one system call, no sandbox'}
+    return [row(k, took[k], notes.get(k, 'delete -f of the container')) for k in work]
 
 
-def growth(place, options):
-    """Cold run and create, while others live."""
-    berth = Berth(place)
-    rows, alive = [], 0
-    try:
-        for others in options.growth:
-            while alive < others:
-                berth.call('create', 'host')
-                alive += 1
-            took = in_turn({'run': quiet([berth.program, 'run', 'host', 'true'], berth.env)}, max(20, options.rounds // 4))
-            rows.append(row('berth' if others == 0 else f'{others} others', took['run'], 'cold run of true'))
-    finally:
-        berth.clear()
-    return rows
+# ---- growth ------------------------------------------------------------------------------------
+
+def growth(of):
+    """`of`: run or create, while others live; the floor beside it at each step, since all cannot live at once."""
+    def take(place, options, clock):
+        rows, alive = [], 0
+        with sandboxes(place) as berth:
+            for others in options.growth:
+                while alive < others:
+                    berth.call('create', place.rootfs)
+                    alive += 1
+                made = []
+                argv = {'run': [berth.program, 'run', place.rootfs, '/bin/true'], 'create': [berth.program, 'create', place.rootfs]}[of]
+                work = {'berth' if others == options.growth[0] else f'berth, {others} others': lambda: made.append(time_of(argv, berth.env)) or made[-1][0],
+                        f'floor, {others} others': quiet([place.build + '/bench/floor', '-m', 'one', place.rootfs, '/bin/true'])}
+                step = type(clock)(clock.seconds / len(options.growth) / 2)
+                took = in_turn(work, max(20, options.rounds // 2), step)
+                rows += [row(k, took[k], 'alone' if not others else '') for k in work]
+                if of == 'create':
+                    ids = [out for _, out in made]
+                    for n in range(0, len(ids), 50):
+                        berth.call('rm', '-f', *ids[n:n + 50])
+        return rows
+    return take
+
+
+def time_of(argv, env):
+    began = time.perf_counter_ns()
+    out = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout
+    return (time.perf_counter_ns() - began) / 1e3, out.decode().strip()
 
 
 MEASURES = (
-    ('exec', 'exec of busybox `true` in a sandbox that lives', 'ms', exec_true),
-    ('shell', 'a shell command', 'ms', shell),
-    ('create', 'create of a sandbox that lives, several at once', 'ms', create),
-    ('copy', 'copy of a large file', 'MiB/s', copies),
-    ('density', 'memory of an idle sandbox', 'KiB', density),
-    ('kill', 'end of a command with a thousand processes', 'ms', kill_tree),
-    ('growth', 'cold run while other sandboxes live', 'ms', growth),
+    Measure('exec', 'exec of busybox `true` in a sandbox that lives', 50, exec_true),
+    Measure('shell', 'a shell command', 40, shell),
+    *(Measure(f'create-{n}', f'create of a sandbox that lives, {n} at once' if n > 1 else 'create of a sandbox that lives', 40, create_with(n))
+      for n in (1, 10, 100)),
+    Measure('claim', 'a sandbox over HTTP: claimed from a warm pool, or made', 30, claim),
+    Measure('kill', 'end of a command with 1,000 processes', 30, kill_tree),
+    Measure('growth-run', 'cold run while others live', 40, growth('run')),
+    Measure('growth-create', 'create while others live', 40, growth('create')),
 )
