@@ -179,10 +179,9 @@ static int leading_options(int argc, char **argv, struct imagecmd_args *a, struc
 	return r < 0 ? -1 : i;
 }
 
-int main(int argc, char **argv)
+static int image_main(int argc, char **argv, struct imagecmd_args *a)
 {
 	const struct imagecmd *c = NULL;
-	struct imagecmd_args a = { 0 };
 	struct err e = { 0 };
 	int at, as_json = 0, i;
 
@@ -190,11 +189,11 @@ int main(int argc, char **argv)
 		as_json |= !strcmp(argv[i], "--json");
 	if (make_sane(&e) < 0)
 		return fail(NULL, &e, as_json);
-	at = leading_options(argc, argv, &a, &e);
+	at = leading_options(argc, argv, a, &e);
 	if (at < 0)
 		return fail(NULL, &e, as_json);
-	if (a.help || (at < argc && !strcmp(argv[at], "help"))) {
-		print_help(at + 1 < argc && !a.help ? find(argv[at + 1], &e) : NULL);
+	if (a->help || (at < argc && !strcmp(argv[at], "help"))) {
+		print_help(at + 1 < argc && !a->help ? find(argv[at + 1], &e) : NULL);
 		return e.code ? fail(NULL, &e, as_json) : 0;
 	}
 	if (at == argc) {
@@ -202,13 +201,20 @@ int main(int argc, char **argv)
 		return fail(NULL, &e, as_json);
 	}
 	c = find(argv[at], &e);
-	if (!c || imagecmd_parse(c, argc - at, argv + at, &a, &e) < 0)
+	if (!c || imagecmd_parse(c, argc - at, argv + at, a, &e) < 0)
 		return fail(c, &e, as_json);
-	if (a.help) {
+	if (a->help) {
 		print_help(c);
 		return 0;
 	}
-	i = execute(c, &a, &e);
+	return execute(c, a, &e) < 0 ? fail(c, &e, as_json) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct imagecmd_args a = { 0 };
+	int status = image_main(argc, argv, &a);
+
 	imagecmd_release(&a);
-	return i < 0 ? fail(c, &e, as_json) : 0;
+	return status;
 }

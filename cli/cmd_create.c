@@ -104,8 +104,10 @@ static int create_main(const struct command *self, int argc, char **argv)
 
 	sandbox_ref_init(&s);
 	result = command_options(self, argc, argv, set_option, &c, &rest, &help, &e);
-	if (result == 0 && help)
+	if (result == 0 && help) {
+		json_decref(c.options);
 		return 0;
+	}
 	if (result == 0 && rest + 1 != argc)
 		result = err_set(&e, ERR_USAGE, rest >= argc ? "no image given; hint: berth create host" :
 				 "a command is no part of create; hint: berth exec runs commands in the sandbox");

@@ -204,18 +204,18 @@ int keeper_send(struct keeper *k, int client, struct keeper_command *c, const js
 
 	if (json_get_bool(rq, "eof", &eof, "request", e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0)
 		return -1;
-	if (c->in_fd < 0 && c->concluded && eof && !text && !count) {
+	if (s->seq)
+		return err_set(e, ERR_BUSY, "the last data of this client is still on its way");
+	if (text ? buf_add(&b, text, json_string_length(json_object_get(rq, "text")), e) < 0 :
+		   count && wire_read_data(fds[0], &b, e) < 0)
+		return -1;
+	if (c->in_fd < 0 && c->concluded && eof && !b.len) {
 		/* what it was sent before ended it: that its stdin ends is true already */
 		keeper_answer(k, client, json_pack("{s:I}", "sent", (json_int_t)0), NULL, 0);
 		return 0;
 	}
 	if (c->in_fd < 0)
 		return err_set(e, ERR_INVALID, "command c%u has no stdin to send to", c->seq);
-	if (s->seq)
-		return err_set(e, ERR_BUSY, "the last data of this client is still on its way");
-	if (text ? buf_add(&b, text, json_string_length(json_object_get(rq, "text")), e) < 0 :
-		   count && wire_read_data(fds[0], &b, e) < 0)
-		return -1;
 	*s = (struct keeper_send){ .seq = c->seq, .len = b.len, .eof = eof };
 	s->data = take_ptr(&b.data);
 	b = BUF_INIT(1);

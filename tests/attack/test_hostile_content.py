@@ -187,7 +187,8 @@ def test_E20_long_values_are_refused_or_kept_whole():
 
 def test_E22_nothing_installed_has_privileges_of_its_own():
     place = b.tmpdir("install")
-    subprocess.run(["make", "-s", "-C", b.TOP, "install", f"BUILD={os.path.relpath(b.BUILD, b.TOP)}", f"DESTDIR={place}"], check=True,
+    subprocess.run(["make", "-s", "-C", b.TOP, "install", f"BUILD={os.path.relpath(b.BUILD, b.TOP)}", f"DESTDIR={place}",
+                    *(["SAN=1"] if b.SANITIZED else [])], check=True,
                    stdout=subprocess.DEVNULL)
     found = subprocess.run(["find", place, "-perm", "/6000"], stdout=subprocess.PIPE, text=True).stdout
     assert found == "", found

@@ -427,7 +427,8 @@ def race(e, one, other, runs, *options):
     if b.seal(e.victim) != e.sealed:
         e.bad.append(f"the victim changed: {os.listdir(e.victim)}")
     e.done()
-    assert done >= min(runs, 50), f"only {done} runs: {codes}"
+    # the sanitizers make a run many times slower; what is claimed is that none of them goes wrong
+    assert done >= min(runs, 10 if b.SANITIZED else 50), f"only {done} runs: {codes}"
 
 
 def test_E09_race_on_a_mount_target_in_the_tree():

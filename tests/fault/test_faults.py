@@ -98,7 +98,7 @@ class Injector:
         label = f"{call}:error={error}:when={k}"
         line = ["strace", *(["-f"] if follow else []), "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={label}",
                 b.BERTH, *self.args]
-        p = subprocess.Popen(line, env=b.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p = subprocess.Popen(line, env=b.environment(b.under_strace()), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             out, err = p.communicate(timeout=HANG)
         except subprocess.TimeoutExpired:
@@ -119,11 +119,11 @@ class Injector:
             # a failure to clear up comes after the payload, which was confined as ever
             if out and out != self.good:
                 self.bad.append(f"{label}: it ran less confined or otherwise: {difference(self.good, out)} {err!r}")
-            elif (p.returncode < 0 or p.returncode > 128) and call != "brk":
+            elif (p.returncode < 0 or p.returncode > 128) and not b.ends_a_sanitizer(call) and call != "brk":
                 self.bad.append(f"{label}: died of {p.returncode}: {err!r}")
             elif not err.strip() and not may_be_silent(call):
                 self.bad.append(f"{label}: exit {p.returncode} without a word")
-            elif p.returncode not in (2, 125, 126, 127) and not may_be_silent(call):
+            elif p.returncode not in (2, 125, 126, 127) and not may_be_silent(call) and not b.ends_a_sanitizer(call):
                 self.bad.append(f"{label}: exit {p.returncode}: {err!r}")
         self.cleared(label)
 

@@ -30,7 +30,7 @@ def test_a_pull_with_a_failing_call_is_an_error_or_goes_well():
     tars = [oci.tar_bytes([(n, {}, random.Random(n).randbytes(20000))]) for n in "ab"]
     program, bad, ran = os.path.join(b.BUILD, "berth-image"), [], 0
     with reg.Mock(reg.Image(tars)) as m:
-        env = b.environment(reg.config(insecure=[m.host], retries=1, stall_timeout="2s", deadline="10s"))
+        env = b.environment({**reg.config(insecure=[m.host], retries=1, stall_timeout="2s", deadline="10s"), **b.under_strace()})
         state = os.path.join(b.root(), "state")
         for call, error, whens in FAULTS:
             for when in whens:

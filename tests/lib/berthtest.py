@@ -114,6 +114,16 @@ def write(path, data="", mode=0o644):
     return path
 
 
+def under_strace():
+    """More environment for what runs under strace: LeakSanitizer traces too, and there can be one tracer only."""
+    return {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"} if SANITIZED else {}
+
+
+def ends_a_sanitizer(call):
+    """Whether AddressSanitizer's own start, which berth's tests say nothing about, may die when this system call fails."""
+    return SANITIZED and call in ("mmap", "munmap", "mprotect", "brk")
+
+
 def environment(extra=None):
     env = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -172,6 +182,8 @@ def berth(*args, input=None, timeout=60, env=None, ok=None, verdict=False, prefi
     popen.setdefault("stdout", subprocess.PIPE)
     popen.setdefault("stderr", subprocess.PIPE)
     line = [*prefix, BERTH, *args]
+    if prefix and prefix[0] == "strace":
+        env = dict(under_strace(), **(env or {}))
     began = time.monotonic()
     p = subprocess.Popen(line, env=environment(env), pass_fds=pass_fds, **popen)
     if verdict:

@@ -117,6 +117,8 @@ class Daemon:
         if self.p.poll() is not None:
             raise AssertionError("berthd ended: " + self.log())
         try:
+            if self.port:
+                socket.create_connection(("127.0.0.1", self.port), 5).close()
             with UnixProbe(self.socket) as ok:
                 return ok
         except OSError:

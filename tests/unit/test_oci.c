@@ -72,10 +72,11 @@ Test(oci_schema, unknown_members_and_null_are_fine_wrong_types_name_their_path)
 
 static struct oci_mount read_mount(const char *text)
 {
-	static json_t *j;	/* the strings are borrowed */
+	static json_t *j;	/* the strings are borrowed, until the next call */
 	struct oci_mount m;
 	struct err e = { 0 };
 
+	json_decref(j);
 	j = parse(text);
 	cr_assert_eq(oci_mount_read(&m, j, &e), 0, "%s", e.msg);
 	return m;
