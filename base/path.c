@@ -30,6 +30,13 @@ int path_openat2(int dirfd, const char *path, uint64_t flags, mode_t mode, uint6
 	return -1;
 }
 
+int path_has(int dirfd, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int path_open_in_root(int dirfd, const char *path, int flags, mode_t mode)
 {
 	return path_openat2(dirfd, path, (uint64_t)flags, mode, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);

@@ -22,6 +22,11 @@ int path_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
 /* Opens path strictly below dirfd, through no symlink at all.  -1 with errno. */
 int path_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
 /*
+ * 1 when dirfd has something of that name, a symlink that leads nowhere included; else 0 with errno.  By stat, as
+ * access with flags is faccessat2, which Linux has since 5.8 only, and musl's answer without it is "no".
+ */
+int path_has(int dirfd, const char *name);
+/*
  * Makes every missing directory of path, resolved as if rootfd were "/", each
  * with mode and, when uid is not (uid_t)-1, that owner.  Returns an O_PATH
  * descriptor of the last one.  A component that is not a directory is

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "cli/commands.h"
 #include "cli/imageprog.h"
 #include "cli/sandbox_open.h"
@@ -206,7 +207,7 @@ static int open_sandbox(struct commit *c, const char *ref, struct err *e)
 	if (c->dir_fd < 0)
 		return err_set(e, ERR_UNSUPPORTED, "sandbox %s ends with its command and cannot be committed; hint: berth create "
 			       "makes sandboxes that last, and berth run --keep leaves one behind", c->s.id);
-	if (faccessat(c->dir_fd, "image.json", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!path_has(c->dir_fd, "image.json"))
 		return err_set(e, ERR_UNSUPPORTED, "sandbox %s was not made from an image of the store (but from \"host\", whose /usr is "
 			       "no layer, or a directory), so there is nothing to add a layer to; hint: make an image by berth image "
 			       "bootstrap or import, and a sandbox of it", c->s.id);

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "cli/commands.h"
 #include "cli/sandbox_open.h"
 #include "manager/fileclient.h"
@@ -203,7 +204,7 @@ static int copy_in(struct cp *c, const char *source, const char *path, struct fi
 		return fileclient_start(&f, c->sock, argv, c->user, c->timeout_ms, STDIN_FILENO, -1, e) < 0 ? -1 :
 		       fileclient_end(&f, ret, e);
 	}
-	if (access(source, F_OK) < 0 && faccessat(AT_FDCWD, source, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (access(source, F_OK) < 0 && !path_has(AT_FDCWD, source))
 		return err_code_sys(e, ERR_NOT_FOUND, "%.300s", source);
 	strcat(flags, pack_is_contents(source) ? "c" : "");
 	if (make_pipe(p, 1, e) < 0)

@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "cli/commands.h"
 #include "cli/sandbox_open.h"
 #include "runtime/nethelper.h"
@@ -283,7 +284,7 @@ static int show_log(struct network *n, const char *ref, struct err *e)
 	if (sandbox_ref_find(&n->s, ref, e) < 0)
 		return -1;
 	dir = log_dir(n);
-	if (dir < 0 || faccessat(dir, NETHELPER_LOG_NAME, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (dir < 0 || !path_has(dir, NETHELPER_LOG_NAME))
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s has no log of its network; hint: --network egress writes one", n->s.id);
 	r = print_news(n, dir, last, e);
 	while (r == 0 && n->follow) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/path.h"
 #include "manager/forget.h"
 
 #include <fcntl.h>
@@ -14,7 +15,7 @@ static int runs(const struct registry *r, const char *id)
 	char path[100];
 
 	snprintf(path, sizeof(path), "%s/record.json", id);
-	return !faccessat(r->sandboxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW);
+	return path_has(r->sandboxes_fd, path);
 }
 
 int forget_claim(struct registry *r, const char *id, struct claim *ret, struct err *e)
@@ -22,7 +23,7 @@ int forget_claim(struct registry *r, const char *id, struct claim *ret, struct e
 	int tries;
 
 	for (tries = 0; tries < TRIES; tries++) {
-		if (faccessat(r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		if (!path_has(r->kept_fd, id))
 			return err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
 		if (registry_reclaim(r, id, ret, e) == 0)
 			return 0;

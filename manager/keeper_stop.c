@@ -17,6 +17,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/keeper_state.h"
 
 #define LOOK_MS 20
@@ -168,7 +169,7 @@ int keeper_kill(struct registry *r, const char *id, struct err *e)
 	if (pidfd >= 0 && holds_lock(r, id, pid) && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
 		return err_sys(e, "end the keeper of sandbox %s", id);
 	/* its death ends the sandbox; what it leaves is for gc */
-	while (!faccessat(r->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW)) {
+	while (path_has(r->sandboxes_fd, id)) {
 		if (registry_gc(r, &cleared, e) == 0 && cleared)
 			continue;
 		if (keeper_now_ms() > until)

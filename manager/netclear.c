@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/keeper.h"
 #include "runtime/nethelper.h"
 
@@ -27,7 +28,7 @@ static int save_used(struct registry *r, const char *id, const json_t *told, str
 	uint64_t bytes = 0;
 	int got = json_get_u64(told, "used_bytes", &bytes, "answer of the network helper", e);
 
-	if (got < 1 || faccessat(r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (got < 1 || !path_has(r->kept_fd, id))
 		return got < 0 ? -1 : 0;
 	j = json_pack("{s:I}", "bytes", (json_int_t)bytes);
 	return j ? registry_save(r, id, NETWORK_USED_FILE, j, e) : err_nomem(e);
@@ -40,7 +41,7 @@ int netclear_one(struct registry *r, const char *id, struct err *e)
 	char path[100];
 
 	snprintf(path, sizeof(path), NETWORK_DIR "/%s.json", id);
-	if (faccessat(r->state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!path_has(r->state_fd, path))
 		return 0;
 	policy = place(r);
 	if (!policy)
@@ -58,7 +59,7 @@ int netclear_all(struct registry *r, unsigned *ret_cleared, struct err *e)
 	uint64_t n = 0;
 
 	*ret_cleared = 0;
-	if (faccessat(r->state_fd, NETWORK_DIR, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!path_has(r->state_fd, NETWORK_DIR))
 		return 0;
 	policy = place(r);
 	snprintf(extra, sizeof(extra), ",\"sandboxes\":\"%s/sandboxes\"", r->config->run_dir);

@@ -56,14 +56,14 @@ static int is_free(struct registry *r, int fd, uint32_t n)
 		return 0;
 	if (!path_is_name(id))
 		return 1;
-	if (!faccessat(r->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) ||
-	    !faccessat(r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
+	if (path_has(r->sandboxes_fd, id) ||
+	    path_has(r->kept_fd, id))
 		return 0;
 	if (errno != ENOENT)
 		return 0;
 	/* its files are in an archive, and still belong to these ids (manager/service/workspace.c) */
 	snprintf(path, sizeof(path), "manager/archived/%s", id);
-	return faccessat(r->state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+	return !path_has(r->state_fd, path) && errno == ENOENT;
 }
 
 static int note(int fd, uint32_t n, const char *id, struct err *e)

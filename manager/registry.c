@@ -140,8 +140,8 @@ static int take_name(struct registry *r, struct claim *c, const char *name, stru
 		n = readlinkat(r->names_fd, name, holder, sizeof(holder) - 1);
 		if (n > 0) {
 			holder[n] = '\0';
-			if (!faccessat(r->sandboxes_fd, holder, F_OK, AT_SYMLINK_NOFOLLOW) ||
-			    !faccessat(r->kept_fd, holder, F_OK, AT_SYMLINK_NOFOLLOW))
+			if (path_has(r->sandboxes_fd, holder) ||
+			    path_has(r->kept_fd, holder))
 				return err_set(e, ERR_EXISTS, "the name %s is taken by sandbox %s", name, holder);
 		}
 		/* its sandbox is gone: the name is left over from a crash */
@@ -162,7 +162,7 @@ static int count_kept(void *ctx, const char *name)
 {
 	struct counter *c = ctx;
 
-	c->count += faccessat(c->r->sandboxes_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+	c->count += !path_has(c->r->sandboxes_fd, name);
 	return 0;
 }
 
@@ -375,7 +375,7 @@ static int is_unfinished(struct registry *r, const char *id)
 	char path[80];
 
 	snprintf(path, sizeof(path), "%s/record.json", id);
-	return faccessat(r->kept_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+	return !path_has(r->kept_fd, path) && errno == ENOENT;
 }
 
 static int clear(struct registry *r, const char *id, struct err *e)
@@ -393,7 +393,7 @@ static int clear(struct registry *r, const char *id, struct err *e)
 	if (result < 0 || (is_unfinished(r, id) && path_remove_tree(r->kept_fd, id, e) < 0))
 		return -1;
 	/* a lasting sandbox keeps its name, and can be started again */
-	if (faccessat(r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+	if (!path_has(r->kept_fd, id) &&
 	    for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
 		return -1;
 	return path_remove_tree(r->sandboxes_fd, id, e);
@@ -427,7 +427,7 @@ static int gc_one(void *ctx, const char *id)
 		g->failed = 1;	/* go on: the others can still be cleared */
 		return 0;
 	}
-	if (!faccessat(g->r->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
+	if (path_has(g->r->kept_fd, id))
 		events_add(g->r, "die", id, json_pack("{s:s}", "reason", "its keeper ended; what it left was removed"));
 	g->cleared++;
 	return 0;
@@ -443,7 +443,7 @@ static int gc_kept(void *ctx, const char *id)
 
 	if (lock_all(g->r, g->e) < 0)
 		return -1;
-	left = is_unfinished(g->r, id) && faccessat(g->r->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+	left = is_unfinished(g->r, id) && !path_has(g->r->sandboxes_fd, id);
 	unlock_all(g->r);
 	if (!left)
 		return 0;
@@ -497,7 +497,7 @@ static int list_one(void *ctx, const char *id)
 	char path[100];
 
 	snprintf(path, sizeof(path), "%s/record.json", id);
-	if (l->skip_fd >= 0 && !faccessat(l->skip_fd, path, F_OK, AT_SYMLINK_NOFOLLOW))
+	if (l->skip_fd >= 0 && path_has(l->skip_fd, path))
 		return 0;
 	if (io_read_file(l->dirfd, path, &b, l->e) < 0)
 		return l->e->os_errno == ENOENT ? 0 : -1;	/* 0: being made or removed right now */
@@ -547,7 +547,7 @@ static int has_record(int dirfd, const char *id)
 	char path[100];
 
 	snprintf(path, sizeof(path), "%s/" RECORD, id);
-	return !faccessat(dirfd, path, F_OK, AT_SYMLINK_NOFOLLOW);
+	return path_has(dirfd, path);
 }
 
 /* A whole id or a name, without a look at all the others: 1 when ref is one of the two and nothing else. */

@@ -23,8 +23,8 @@ static int holder_of(struct registry *r, const char *name, const char *id, struc
 	holder[n] = '\0';
 	if (!strcmp(holder, id))
 		return 1;
-	if (!faccessat(r->sandboxes_fd, holder, F_OK, AT_SYMLINK_NOFOLLOW) ||
-	    !faccessat(r->kept_fd, holder, F_OK, AT_SYMLINK_NOFOLLOW))
+	if (path_has(r->sandboxes_fd, holder) ||
+	    path_has(r->kept_fd, holder))
 		return err_set(e, ERR_EXISTS, "the name %s is taken by sandbox %s", name, holder);
 	unlinkat(r->names_fd, name, 0);	/* left over from a crash */
 	return 0;

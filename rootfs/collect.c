@@ -275,7 +275,7 @@ static int check_present(struct collector *c, const json_t *set, const char *dir
 
 	json_object_foreach((json_t *)set, hex, v) {
 		snprintf(path, sizeof(path), "%s/%.128s", dir ? dir : digest_blob_dirs[strlen(hex) > 64], hex);
-		if (faccessat(c->store.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+		if (!path_has(c->store.fd, path) &&
 		    problem(c, e, "%s %.128s is missing; hint: import the image again", what, hex) < 0)
 			return -1;
 	}
@@ -292,7 +292,7 @@ static int check_hold(void *ctx, const char *filename, const json_t *record, con
 	if (!digest || !digest_is_valid(digest))
 		return 0;	/* said before */
 	snprintf(path, sizeof(path), "holds/%.128s", digest_hex(digest));
-	if (faccessat(c->store.fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!path_has(c->store.fd, path))
 		return problem(c, e, "the hold of %s is missing; hint: import the image again", filename);
 	return 0;
 }

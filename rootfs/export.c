@@ -367,7 +367,7 @@ static json_t *read_index(int dir_fd, const char *path, struct err *e)
 	char **names = NULL;
 	size_t n = 0;
 
-	if (faccessat(dir_fd, "index.json", F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+	if (!path_has(dir_fd, "index.json")) {
 		if (tarout_names(dir_fd, path, 1000, &names, &n, e) < 0)
 			return NULL;
 		tarout_free_names(names, n);

@@ -265,7 +265,7 @@ int oci_dev_make(struct oci_container *c, int root_fd, struct err *e)
 	if (faccessat(c->proc_fd, "kcore", F_OK, 0) == 0)
 		make_link(dir, "core", "/proc/kcore");
 	/* the container's own devpts, whatever the image has there */
-	if (faccessat(dir, "pts/ptmx", F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+	if (path_has(dir, "pts/ptmx")) {
 		unlinkat(dir, "ptmx", 0);
 		make_link(dir, "ptmx", "pts/ptmx");
 	}

@@ -135,7 +135,7 @@ static int load(struct oci_state *st, int root_fd, const char *id, int lock, str
 	if (cgroup && oci_cgroup_from_json(&st->cgroup, cgroup, e) < 0)
 		goto fail;
 	/* it may have been deleted while we waited */
-	if (lock && faccessat(root_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+	if (lock && !path_has(root_fd, id)) {
 		err_set(e, ERR_NOT_FOUND, "container '%s' does not exist", id);
 		goto fail;
 	}
@@ -227,7 +227,7 @@ enum oci_status oci_state_status(const struct oci_state *st)
 	t = oci_start_time(st->pid, &letter);
 	if (!t || t != st->start_time || letter == 'Z' || letter == 'X')
 		return OCI_STOPPED;
-	if (faccessat(st->dir_fd, OCI_SOCKET, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (path_has(st->dir_fd, OCI_SOCKET))
 		return oci_cgroup_open(c, &ignored) == 0 && oci_cgroup_frozen(c) ? OCI_PAUSED : OCI_CREATED;
 	return oci_cgroup_open(c, &ignored) == 0 && oci_cgroup_frozen(c) ? OCI_PAUSED : OCI_RUNNING;
 }

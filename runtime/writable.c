@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/process.h"
 #include "runtime/newmount.h"
 #include "runtime/quota.h"
@@ -163,19 +164,14 @@ static int make_dir(const struct spec *s, int dirfd, struct err *e)
 	return -1;
 }
 
-static int exists(int dirfd, const char *name)
-{
-	return faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 int writable_lasting(const struct spec *s, int dirfd, struct err *e)
 {
 	struct err why;
 	int mnt;
 
-	if (exists(dirfd, WRITABLE_DIR))
+	if (path_has(dirfd, WRITABLE_DIR))
 		return writable_open(dirfd, e);
-	if (!exists(dirfd, WRITABLE_FILE)) {
+	if (!path_has(dirfd, WRITABLE_FILE)) {
 		mnt = make_dir(s, dirfd, &why);
 		if (mnt >= 0)
 			return mnt;
@@ -191,7 +187,7 @@ int writable_open(int dirfd, struct err *e)
 {
 	autoclose int file = -1;
 
-	if (exists(dirfd, WRITABLE_DIR)) {
+	if (path_has(dirfd, WRITABLE_DIR)) {
 		autoclose int fd = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 		/* mounted without prjquota since: what was bounded no longer would be */

@@ -203,7 +203,7 @@ static int make_image(int dirfd, struct err *e)
 
 int writable_to_file(int dirfd, struct err *e)
 {
-	if (faccessat(dirfd, WRITABLE_DIR, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!path_has(dirfd, WRITABLE_DIR))
 		return errno == ENOENT ? 0 : err_sys(e, "look at the writable layer");
 	if (make_image(dirfd, e) < 0) {
 		unlinkat(dirfd, PART, 0);

@@ -50,8 +50,8 @@ static int find_by_id(struct box *b, const char *ref)
 	if (strlen(ref) != ID_LEN || ref[strspn(ref, "0123456789abcdef")])
 		return 0;
 	snprintf(path, sizeof(path), "%s/record.json", ref);
-	b->kept = faccessat(b->registry.sandboxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
-	if (b->kept && faccessat(b->registry.kept_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	b->kept = !path_has(b->registry.sandboxes_fd, path);
+	if (b->kept && !path_has(b->registry.kept_fd, path))
 		return 0;
 	snprintf(b->id, sizeof(b->id), "%s", ref);
 	return 1;
@@ -77,8 +77,8 @@ static int look_again(struct box *b, struct err *e)
 	char path[100];
 
 	snprintf(path, sizeof(path), "%s/record.json", b->id);
-	b->kept = faccessat(b->registry.sandboxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
-	if (b->kept && faccessat(b->registry.kept_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	b->kept = !path_has(b->registry.sandboxes_fd, path);
+	if (b->kept && !path_has(b->registry.kept_fd, path))
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id);
 	return 0;
 }
@@ -120,7 +120,7 @@ static void tell_closed(const struct box *b, struct err *e)
 	char path[100];
 
 	snprintf(path, sizeof(path), "%s/record.json", b->id);
-	if (faccessat(b->registry.sandboxes_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!path_has(b->registry.sandboxes_fd, path))
 		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
 	else
 		err_set(e, ERR_LIMIT, "too many requests are under way in sandbox %s", b->id);

@@ -311,8 +311,8 @@ static int wait_for_end(struct box *b, int wait_ms, struct err *e)
 /* Another client removed it meanwhile: that, and not the file that is missing, is the answer. */
 static int is_gone(struct box *b)
 {
-	return faccessat(b->registry.kept_fd, b->id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-	       faccessat(b->registry.sandboxes_fd, b->id, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
+	return !path_has(b->registry.kept_fd, b->id) &&
+	       !path_has(b->registry.sandboxes_fd, b->id);
 }
 
 static int gone(struct box *b, int r, struct err *e)

@@ -177,7 +177,7 @@ static int need_image(struct service *s, const struct record *r, int dir, const 
 	struct err why = { 0 };
 	int got;
 
-	if (faccessat(dir, IMAGE_PIN, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!path_has(dir, IMAGE_PIN))
 		return 0;	/* "host", or a directory, which the start looks for */
 	if (image_load_pin(dir, &im, e) < 0)
 		return -1;
@@ -307,7 +307,7 @@ static int bring_back(struct service *s, struct registry *reg, struct record *r,
 	/* of ours a crash may have left it whole; of another's it would be that of an earlier time */
 	if (!ours && registry_forget(reg, id, e) < 0)
 		return -1;
-	if (faccessat(reg->kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && get_archive(s, reg, r, e) < 0)
+	if (!path_has(reg->kept_fd, id) && get_archive(s, reg, r, e) < 0)
 		return -1;
 	if (get_workspace(s, r, e) < 0)
 		return -1;

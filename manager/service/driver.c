@@ -16,6 +16,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/forget.h"
 #include "manager/keeper.h"
 #include "manager/service/state.h"
@@ -235,7 +236,7 @@ static int forget(struct registry *reg, const char *id, struct err *e)
 	if (forget_alone(reg, id, e) < 0)
 		return -1;
 	/* a keeper that died at it leaves its half of the record */
-	if (!faccessat(reg->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW))
+	if (path_has(reg->sandboxes_fd, id))
 		registry_gc(reg, &cleared, &ignored);
 	return 0;
 }
@@ -268,8 +269,8 @@ int driver_remove(struct service *s, const struct record *r, struct err *e)
 
 int driver_exists(struct service *s, const char *id)
 {
-	return !faccessat(s->registry.kept_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) ||
-	       !faccessat(s->registry.sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW);
+	return path_has(s->registry.kept_fd, id) ||
+	       path_has(s->registry.sandboxes_fd, id);
 }
 
 int driver_remove_name(struct service *s, const char *name, struct err *e)

@@ -63,7 +63,7 @@ static int local_get(struct storage *st, const char *key, struct buf *out, struc
 
 	if (dir < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "open the directory of %.200s", key);
-	if (faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!path_has(dir, name))
 		return errno == ENOENT ? 0 : err_sys(e, "look for %.200s", key);
 	return io_read_file(dir, name, out, e) < 0 ? -1 : 1;
 }

@@ -377,7 +377,7 @@ static int look(void *ctx, const char *id)
 	struct gc *g = ctx;
 	char mine[65];
 
-	if (!faccessat(g->living_fd, id, F_OK, AT_SYMLINK_NOFOLLOW)) {
+	if (path_has(g->living_fd, id)) {
 		g->used++;
 		return 0;
 	}

@@ -68,6 +68,22 @@ def test_without_all_optional_calls_a_sandbox_lives():
         b.berth("rm", "-f", name, ok=True, prefix=without("optional"))
 
 
+def test_without_an_optional_call_the_registry_sees_the_living():
+    """What looks for a file must not take a call that is not there for a file that is not there."""
+    first, second = (b.berth("create", "--name", name, "host", ok=True).out.strip() for name in ("one", "two"))
+    full = {"BERTH_CONFIG": b.write(b.tmp("full.toml"), "[manager]\nmax_sandboxes = 2\n", 0o600)}
+    try:
+        for call in calls("optional"):
+            r = b.berth("ps", "-q", prefix=without(call), ok=True)
+            b.expect(sorted(r.out.split()) == sorted([first, second]), r, f"the list without {call}")
+            b.one_line_error(b.berth("rename", "one", "two", prefix=without(call)), 125, "taken")
+            b.one_line_error(b.berth("create", "host", prefix=without(call), env=full), 125, "2 sandboxes")
+            b.berth("gc", prefix=without(call), ok=True)
+            b.expect(b.berth("exec", "one", "echo", "alive", ok=True).out == "alive\n", r, f"after a gc without {call}")
+    finally:
+        b.berth("rm", "-f", first, second, ok=True)
+
+
 def test_what_is_done_without_is_told():
     r = b.run("--attest", "host", "true", prefix=without("landlock_create_ruleset"))
     b.expect("landlock" in (r.out + r.err).lower(), r, "--attest says nothing of Landlock")

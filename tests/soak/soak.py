@@ -27,6 +27,7 @@ sys.path.insert(0, os.path.join(TOP, "tests", "lib"))
 REST_SECONDS = 30
 ANSWER = 60
 MAX_BOXES = 12
+JOURNAL_KIB = 2500      # two files of 1 MiB and what else is small
 # exit statuses a call may have while others kill, stop and remove what it works on
 MAY_FAIL = {0, 1, 2, 3, 124, 125, 126, 127, 129, 130, 137, 143}
 
@@ -179,8 +180,12 @@ class Soak:
         found = [f for f in check.now(wait=10) if not any(w in f for w in mine) and not f.startswith("process left")
                  and not ("ids/" in f and box in f)]
         row["processes"] = len(self.proc.descendants(os.getpid()))
-        kib = subprocess.run(["du", "-sk", self.b.root()], stdout=subprocess.PIPE, text=True).stdout.split()[0]
-        row.update(rest=number, leaks=found, disk_kib=int(kib), own_fds=len(os.listdir("/proc/self/fd")), calls=sum(self.counts.values()))
+        # the journal of events grows to its bound and is turned over there
+        kib, journal = (int(subprocess.run(["du", "-sk", *words], stdout=subprocess.PIPE, text=True).stdout.split()[0]) for words in (
+            ("--exclude=events*", self.b.root()), ("--exclude=sandboxes", "--exclude=host", os.path.join(self.b.root(), "state"))))
+        if journal > JOURNAL_KIB:
+            self.wrong(f"the journal has {journal} KiB")
+        row.update(rest=number, leaks=found, disk_kib=kib, journal_kib=journal, own_fds=len(os.listdir("/proc/self/fd")), calls=sum(self.counts.values()))
         for f in found:
             self.wrong("left: " + f)
         self.rows.append(row)
