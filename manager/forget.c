@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/path.h"
 #include "manager/forget.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/path.h"
 
 #define TRIES 1000
 #define LOOK_NS 10000000
