@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "manager/api/api.h"
 #include "manager/api/dlog.h"
+#include "manager/events.h"
 
 #define LISTENERS_MAX 256
 #define SETTLE_MS 20		/* a sandbox is made in several steps: one look for all of them */
@@ -38,6 +39,7 @@ struct events {
 	int runs;
 	int wake_fd;			/* somebody came, or the end */
 	_Atomic int stopping;
+	uint64_t journal_at;		/* the cursor behind what was read of the journal; the thread's own, too */
 	json_t *seen;			/* id -> {"name","running","owner"}; the thread's own */
 };
 
@@ -240,6 +242,51 @@ static void look(struct events *ev, int inotify)
 	json_decref(l.now);
 }
 
+/* ---- the journal: what networks refused ------------------------------------------------------ */
+
+static void tell_network(struct events *ev, const json_t *entry)
+{
+	static const char *const own[] = { "event", "id", "time", "cursor" };
+	const char *type = json_string_value(json_object_get(entry, "event")), *id = json_string_value(json_object_get(entry, "id"));
+	json_t *event;
+	size_t i;
+
+	if (!type || !id || strncmp(type, "network-", 8))
+		return;
+	event = json_copy((json_t *)(size_t)entry);
+	for (i = 0; i < ARRAY_LEN(own); i++)
+		json_object_del(event, own[i]);
+	json_object_set_new(event, "type", json_string(type));
+	json_object_set_new(event, "sandbox", json_string(id));
+	events_publish(ev, json_string_value(json_object_get(json_object_get(ev->seen, id), "owner")), event);
+}
+
+/* What was added since the last look; with skip it is no news. */
+static void read_journal(struct events *ev, int state_fd, int skip)
+{
+	struct journal_reader r;
+	json_t *entry;
+	struct err e;
+
+	if (state_fd < 0 || journal_open(&r, state_fd, EVENTS_FILE, ev->journal_at, &e) < 0)
+		return;
+	while (journal_next(&r, &entry, &e) > 0) {
+		ev->journal_at = (uint64_t)json_integer_value(json_object_get(entry, "cursor"));
+		if (!skip)
+			tell_network(ev, entry);
+		json_decref(entry);
+	}
+	journal_reader_close(&r);
+}
+
+static int open_state(struct events *ev)
+{
+	struct config c;
+
+	api_config(ev->api, &c);
+	return open(c.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 static int anybody(struct events *ev)
 {
 	int n;
@@ -254,15 +301,22 @@ static void *run(void *arg)
 {
 	struct events *ev = arg;
 	int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	autoclose int state = open_state(ev), journal = -1;
 	char piece[16384];
+	struct err ignored;
 	eventfd_t n;
 
 	if (inotify >= 0)
 		look(ev, inotify);	/* what is there already is no news */
+	if (state >= 0)
+		journal = journal_watch(state, &ignored);
+	read_journal(ev, state, 1);
 	while (!atomic_load(&ev->stopping) && inotify >= 0) {
-		struct pollfd p[2] = { { .fd = ev->wake_fd, .events = POLLIN }, { .fd = anybody(ev) ? inotify : -1, .events = POLLIN } };
+		int heard = anybody(ev);
+		struct pollfd p[3] = { { .fd = ev->wake_fd, .events = POLLIN }, { .fd = heard ? inotify : -1, .events = POLLIN },
+				       { .fd = heard ? journal : -1, .events = POLLIN } };
 
-		if (poll(p, 2, -1) < 0)
+		if (poll(p, 3, -1) < 0)
 			continue;
 		if (p[0].revents)
 			(void)!eventfd_read(ev->wake_fd, &n);
@@ -271,8 +325,13 @@ static void *run(void *arg)
 		poll(NULL, 0, SETTLE_MS);
 		while (read(inotify, piece, sizeof(piece)) > 0)
 			;
-		if (anybody(ev))
+		/* commands are in the journal too: for those alone the registry is not looked through */
+		if (anybody(ev) && (p[0].revents || p[1].revents))
 			look(ev, inotify);
+		if (journal >= 0)
+			journal_drain(journal);
+		/* while nobody listened nothing was read, and it is no news any more */
+		read_journal(ev, state, !heard);
 	}
 	fd_close(&inotify);
 	return NULL;

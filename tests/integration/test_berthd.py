@@ -480,6 +480,28 @@ def test_events_of_everybody():
         assert types(replay) == ["created", "started", "request", "stopped", "removed"], replay
 
 
+def test_events_of_what_a_network_refused():
+    with Daemon() as d, d.raw_socket() as s:
+        s.sendall(b"GET /v1/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")
+        f = s.makefile("rb")
+        assert b" 200 " in f.readline()
+        while f.readline() != b"\r\n":
+            pass
+        box = d.create(network="egress", **{"allow-host": ["ok.test"]})
+        d.exec(box, "curl", "-s", "http://no.test:81/")
+        got = {}
+        while got.get("type") != "network-denied":
+            line = f.readline()
+            assert line
+            if line.startswith(b"data: {"):
+                got = json.loads(line[6:])
+        assert got["sandbox"] == box and got["host"] == "no.test" and got["port"] == 81 and "no rule" in got["reason"], got
+        assert "cursor" not in got and isinstance(got["event"], int), got
+        d.exec(box, "curl", "-s", "http://again.test/")
+        while b"again.test" not in f.readline():
+            pass
+
+
 def test_stats_every_second_until_it_stops():
     with Daemon() as d:
         box = d.create()
