@@ -91,6 +91,15 @@ def test_a_reboot_leaves_what_is_needed_to_start():
         assert x.exec("cat", "/workspace/f", ok=True).out == "kept\n"
 
 
+def test_rm_of_one_whose_keeper_was_killed():
+    x = Box()
+    b.proc.kill(x.keeper)
+    b.wait_for(lambda: not b.proc.alive(x.keeper), 5, "the keeper's end")
+    b.proc.reap_orphans(os.getpid())
+    b.berth("rm", "--force", x.id, ok=True)
+    assert x.id not in b.berth("ps", "-a", ok=True).out
+
+
 def test_rm_of_what_is_not_there():
     b.one_line_error(b.berth("rm", "nosuch"), 125, "nosuch")
     b.berth("rm", "-f", "nosuch", ok=True)
