@@ -266,6 +266,37 @@ static int mkdir_parents(const char *path, struct err *e)
 	return 0;
 }
 
+/* getdents64(2) */
+struct entry {
+	uint64_t ino;
+	int64_t off;
+	uint16_t len;
+	uint8_t type;
+	char name[];
+};
+
+int path_each_entry(int dirfd, int (*each)(void *ctx, const char *name), void *ctx, int *ret_failed)
+{
+	_Alignas(struct entry) char list[2048];
+	long n, at;
+	int r = 0;
+
+	while (r == 0 && (n = syscall(SYS_getdents64, dirfd, list, sizeof(list))) != 0) {
+		if (n < 0) {
+			*ret_failed = 1;
+			return 0;
+		}
+		for (at = 0; r == 0 && at < n;) {
+			const struct entry *d = (const struct entry *)(const void *)(list + at);
+
+			at += d->len;
+			if (strcmp(d->name, ".") && strcmp(d->name, ".."))
+				r = each(ctx, d->name);
+		}
+	}
+	return r;
+}
+
 int path_open_private_dir(const char *path, struct err *e)
 {
 	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;

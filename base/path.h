@@ -40,6 +40,12 @@ int path_mkdirs_in_root(int rootfd, const char *path, mode_t mode, uid_t uid, gi
 int path_remove_tree(int dirfd, const char *name, struct err *e);
 #define PATH_TREE_DEPTH 4096
 /*
+ * Calls each with the name of every entry of dirfd from where it stands, but "." and "..", until it returns non-zero,
+ * which is returned.  *ret_failed is 1 and errno says why when the directory cannot be read.  For short lists
+ * on the hot path: opendir(3) allocates, and costs twice as much.
+ */
+int path_each_entry(int dirfd, int (*each)(void *ctx, const char *name), void *ctx, int *ret_failed);
+/*
  * Opens the host directory path, making it (0700, root) when absent; refuses a
  * symlink, another owner, or group and other permission bits (E21).
  */

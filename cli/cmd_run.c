@@ -185,7 +185,7 @@ static int start(struct run *r, struct err *e)
 	const struct spec *s = &r->opts.spec;
 	autoclose int slave = -1;
 	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
-	struct job c = sandbox_job(s, INIT_LAST | INIT_MAKE_CWD);
+	struct job c = sandbox_job(s, INIT_LAST | INIT_MAKE_CWD | INIT_QUIET);
 
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config.run_dir, s->id);
 	r->opts.spec.net_dir = scratch;

@@ -18,6 +18,7 @@
 #include "manager/events.h"
 #include "manager/netclear.h"
 #include "manager/ranges.h"
+#include "manager/rundir.h"
 #include "runtime/cgroup.h"
 
 #define RECORD "record.json"
@@ -76,26 +77,26 @@ static void unlock_all(struct registry *r)
 	flock(r->sandboxes_fd, LOCK_UN);
 }
 
+struct named {
+	int (*each)(void *ctx, const char *name);
+	void *ctx;
+};
+
+static int only_named(void *ctx, const char *name)
+{
+	const struct named *n = ctx;
+
+	return path_is_name(name) ? n->each(n->ctx, name) : 0;
+}
+
 /* Every entry of dirfd that is a well-formed id or name; stops when each returns non-zero. */
 static int for_each_name(int dirfd, int (*each)(void *ctx, const char *name), void *ctx, struct err *e)
 {
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct dirent *d;
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	int r = 0;
+	struct named n = { each, ctx };
+	autoclose int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int failed = 0, r = fd < 0 ? -1 : path_each_entry(fd, only_named, &n, &failed);
 
-	if (!dir) {
-		err_sys(e, "read a directory of the registry");
-		fd_close(&fd);
-		return -1;
-	}
-	while (r == 0 && (errno = 0, d = readdir(dir)))
-		if (path_is_name(d->d_name))
-			r = each(ctx, d->d_name);
-	if (r == 0 && errno)
-		r = err_sys(e, "read a directory of the registry");
-	closedir(dir);
-	return r;
+	return fd < 0 || failed ? err_sys(e, "read a directory of the registry") : r;
 }
 
 static int count_one(void *ctx, const char *name)
@@ -103,16 +104,6 @@ static int count_one(void *ctx, const char *name)
 	(void)name;
 	++*(unsigned *)ctx;
 	return 0;
-}
-
-#define SPARE "spare"	/* below run_dir */
-
-/* A directory just opened, by its own list: "." and ".." are all there is. */
-static int is_empty(int dirfd)
-{
-	char list[96];
-
-	return syscall(SYS_getdents64, dirfd, list, sizeof(list)) == 48;	/* two of 24 bytes (getdents64(2)) */
 }
 
 static void random_id(char id[65])
@@ -166,36 +157,6 @@ static int count_kept(void *ctx, const char *name)
 	return 0;
 }
 
-/*
- * Making and removing a directory is dear on some file systems (ext4 looks for an
- * inode that was not freed just now, and may discard the block): the last one
- * removed is kept for the next.  Whoever holds it still, or finds it filled, leaves it.
- */
-static int take_spare(struct registry *r, struct claim *c)
-{
-	autoclose int fd = openat(r->run_fd, SPARE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || !is_empty(fd) ||
-	    renameat2(r->run_fd, SPARE, r->sandboxes_fd, c->id, RENAME_NOREPLACE) < 0)
-		return -1;
-	c->dir_fd = take_fd(&fd);
-	return 0;
-}
-
-static int take_directory(struct registry *r, struct claim *c, struct err *e)
-{
-	if (take_spare(r, c) == 0)
-		return 0;
-	if (mkdirat(r->sandboxes_fd, c->id, 0700) < 0)
-		return err_code_sys(e, errno == EEXIST ? ERR_EXISTS : ERR_SYS, "record sandbox %s", c->id);
-	c->dir_fd = openat(r->sandboxes_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (c->dir_fd < 0)
-		return err_sys(e, "open the record of sandbox %s", c->id);
-	if (flock(c->dir_fd, LOCK_EX | LOCK_NB) < 0)
-		return err_sys(e, "lock sandbox %s", c->id);
-	return 0;
-}
-
 static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
 {
 	struct counter kept = { r, 0 };
@@ -209,7 +170,7 @@ static int claim_locked(struct registry *r, const char *name, int lasting, struc
 		return err_set(e, ERR_LIMIT, "%u sandboxes exist, the limit is %llu; hint: remove some (berth ps), or raise "
 			       "[manager] max_sandboxes", count, (unsigned long long)r->config->max_sandboxes);
 	random_id(c->id);
-	if (take_directory(r, c, e) < 0) {
+	if (rundir_take(r, c, e) < 0) {
 		if (c->dir_fd < 0)
 			c->id[0] = '\0';	/* never ours: undoing must not remove another's */
 		return -1;
@@ -248,7 +209,7 @@ int registry_reclaim(struct registry *r, const char *id, struct claim *ret, stru
 		if (lock_all(r, e) < 0)
 			return -1;
 		snprintf(ret->id, sizeof(ret->id), "%s", id);
-		result = take_directory(r, ret, e) < 0 || ranges_retake(r, ret, e) < 0 ? -1 : 0;
+		result = rundir_take(r, ret, e) < 0 || ranges_retake(r, ret, e) < 0 ? -1 : 0;
 		if (result < 0 && e->code == ERR_EXISTS)
 			ret->id[0] = '\0';	/* another's: not ours to take back */
 		unlock_all(r);
@@ -291,20 +252,11 @@ int registry_claim(struct registry *r, const char *name, int lasting, struct cla
 	return result;
 }
 
-/* The first record is simply made: who reads it half written skips it, as if it were not there yet. */
 int registry_record(const struct claim *c, const json_t *record, struct err *e)
 {
 	autofree char *text = json_dumps(record, JSON_COMPACT);
-	autoclose int fd = -1;
 
-	if (!text)
-		return err_nomem(e);
-	fd = openat(c->dir_fd, RECORD, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 && errno == EEXIST)
-		return io_replace_file(c->dir_fd, RECORD, text, strlen(text), 0600, 0, e);
-	if (fd < 0 || io_write_all(fd, text, strlen(text)) < 0)
-		return err_sys(e, "record sandbox %s", c->id);
-	return 0;
+	return text ? rundir_record(c, text, strlen(text), e) : err_nomem(e);
 }
 
 void registry_abandon(struct claim *c)
@@ -314,22 +266,13 @@ void registry_abandon(struct claim *c)
 	c->id[0] = c->name[0] = '\0';
 }
 
-/* Empties the directory of a sandbox that was claimed, and keeps it as the spare one when there is none. */
-static int put_directory(struct registry *r, const struct claim *c, struct err *e)
-{
-	if (c->dir_fd >= 0 && (!unlinkat(c->dir_fd, RECORD, 0) || errno == ENOENT) && !lseek(c->dir_fd, 0, SEEK_SET) &&
-	    is_empty(c->dir_fd) && !renameat2(r->sandboxes_fd, c->id, r->run_fd, SPARE, RENAME_NOREPLACE))
-		return 0;
-	return path_remove_tree(r->sandboxes_fd, c->id, e);
-}
-
 int registry_release(struct registry *r, struct claim *c, struct err *e)
 {
 	int result = 0;
 
 	if (c->name[0] && !c->lasting)
 		unlinkat(r->names_fd, c->name, 0);
-	if (c->id[0] && put_directory(r, c, e) < 0)
+	if (c->id[0] && rundir_put(r, c, e) < 0)
 		result = -1;
 	/* the locks go last: until then nobody else takes this for a leftover, nor the range */
 	fd_close(&c->slot_fd);

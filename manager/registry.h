@@ -5,7 +5,7 @@
  * On disk, below run_dir (volatile) and state_dir (lasting), all 0700:
  *   run_dir/sandboxes/ID/             flock'ed by the supervisor as long as it lives
  *   run_dir/sandboxes/ID/record.json  what the sandbox is, for ps and inspect
- *   run_dir/spare/                    an empty directory that was one of these, for the next
+ *   run_dir/spare/                    a directory that was one of these, for the next: rundir.h
  *   state_dir/sandboxes/ID/           lasting sandboxes: record.json, spec.json, the writable layer
  *   state_dir/names/NAME -> ID
  *   state_dir/ids/ranges              who has which range of 65,536 ids: ranges.h

@@ -3,8 +3,8 @@
  * Theory of operation.  clone3 made us pid 1 of a new pid namespace, in a new
  * user namespace (all capabilities there, none on the host) and in the v2
  * cgroup of the sandbox.  We leave the remaining host namespaces, join what
- * limits us (v1), wait until the supervisor has mapped our ids and made the
- * host-side mounts, build the root, and then give up, step by step, everything
+ * limits us (v1), wait until the supervisor has mapped our ids, build the root
+ * of the mounts it makes meanwhile, and then give up, step by step, everything
  * that init and the payload shall not have.  While we unshare (the network
  * namespace is the dear one) the supervisor makes cgroups and mounts on another CPU.
  *
@@ -124,23 +124,18 @@ static int set_hostname(struct child *c, struct err *e)
 	return 0;
 }
 
-/* Waits for the supervisor; its death is our end.  From here on all we use is accounted to the sandbox, and limited. */
+/*
+ * Waits for the supervisor; its death is our end.  From here on all we use is accounted to the sandbox, and limited.
+ * Our ids are mapped now.
+ */
 static int join_cgroups(struct child *c, struct err *e)
 {
 	int fds[CGROUP_JOIN_MAX];
-	struct child_join join;
 	size_t n = 0, i;
-	int r;
 
-	if (!c->joins)
-		return 0;
-	if (fdpass_recv(c->sock, &join, sizeof(join), fds, CGROUP_JOIN_MAX, &n) != (ssize_t)sizeof(join) ||
-	    join.magic != INIT_MAGIC)
-		_exit(1);
-	if (n != join.fds)
-		return err_set(e, ERR_INTERNAL, "received %zu cgroups instead of %u", n, join.fds);
-	r = cgroup_join_self(fds, n);
-	if (r < 0)
+	if (handover_receive_cgroups(c->sock, fds, &n, e) < 0)
+		return -1;
+	if (cgroup_join_self(fds, n) < 0)
 		return err_sys(e, "join the sandbox's cgroups");
 	for (i = 0; i < n; i++)
 		close(fds[i]);
@@ -153,30 +148,6 @@ static int leave_cgroup_namespace(struct child *c, struct err *e)
 	(void)c;
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		return err_sys(e, "make the sandbox's cgroup namespace");
-	return 0;
-}
-
-/* Waits for the mounts. */
-static int receive_go(struct child *c, struct err *e)
-{
-	int fds[FDPASS_MAX];
-	struct child_go go;
-	size_t n = 0, i, used = 1;
-
-	if (fdpass_recv(c->sock, &go, sizeof(go), fds, FDPASS_MAX, &n) != (ssize_t)sizeof(go) ||
-	    go.magic != INIT_MAGIC)
-		_exit(1);
-	if (n != go.fds || n < 1)
-		return err_set(e, ERR_INTERNAL, "received %zu descriptors instead of %u", n, go.fds);
-	c->init_fd = fds[0];
-	for (i = 0; i < c->plan->count; i++)
-		if (mountplan_is_host_side(c->plan->ops[i].kind) && used < n)
-			c->plan->ops[i].fd = fds[used++];
-	c->plan->spare_count = 0;
-	while (used < n && c->plan->spare_count < ARRAY_LEN(c->plan->spare))
-		c->plan->spare[c->plan->spare_count++] = fds[used++];
-	if (used != n)
-		return err_set(e, ERR_INTERNAL, "%zu mounts for %zu descriptors", used, n);
 	return 0;
 }
 
@@ -201,7 +172,7 @@ static int become_sandbox_root(struct child *c, struct err *e)
 static int mount_all(struct child *c, struct err *e)
 {
 	umask(0);
-	return mounts_enter(c->plan, c->spec, e);
+	return mounts_enter(&c->in, c->spec, e);
 }
 
 /* Each mount's flags as the kernel reports them (T10). */
@@ -213,8 +184,8 @@ static int verify_mounts(struct child *c, struct err *e)
 	};
 	size_t i, j;
 
-	for (i = 0; i < c->plan->count; i++) {
-		const struct mount_op *op = &c->plan->ops[i];
+	for (i = 0; i < c->in.plan->count; i++) {
+		const struct mount_op *op = &c->in.plan->ops[i];
 		struct statvfs st;
 
 		if (op->kind == MOUNT_SYS)	/* its inner mounts come later in the plan */
@@ -246,6 +217,15 @@ static int hand_over_pts(struct child *c, struct err *e)
 	pts = open("/dev/pts", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (pts < 0 || fdpass_send(c->sock, &tag, sizeof(tag), &pts, 1) < 0)
 		return err_sys(e, "hand over /dev/pts");
+	return 0;
+}
+
+/* It comes with the last of the mounts, and at the latest when all else is ready. */
+static int receive_program(struct child *c, struct err *e)
+{
+	while (c->in.init_fd < 0)
+		if (handover_receive_mounts(&c->in, e) < 0)
+			return -1;
 	return 0;
 }
 
@@ -284,9 +264,9 @@ static int close_descriptors(struct child *c, struct err *e)
 
 	if (null < 0)
 		return err_sys(e, "open /dev/null in the sandbox");
-	if (c->sock != INIT_SOCKET_FD && c->init_fd == INIT_SOCKET_FD) {
-		c->init_fd = fcntl(c->init_fd, F_DUPFD_CLOEXEC, 16);
-		if (c->init_fd < 0)
+	if (c->sock != INIT_SOCKET_FD && c->in.init_fd == INIT_SOCKET_FD) {
+		c->in.init_fd = fcntl(c->in.init_fd, F_DUPFD_CLOEXEC, 16);
+		if (c->in.init_fd < 0)
 			return err_sys(e, "arrange descriptors");
 	}
 	for (i = 0; i < 3; i++)
@@ -295,9 +275,9 @@ static int close_descriptors(struct child *c, struct err *e)
 	if (c->sock == INIT_SOCKET_FD ? fcntl(c->sock, F_SETFD, 0) < 0 : dup2(c->sock, INIT_SOCKET_FD) < 0)
 		return err_sys(e, "arrange descriptors");
 	c->sock = INIT_SOCKET_FD;
-	if (dup2(c->init_fd, INIT_SOCKET_FD + 1) < 0 || fcntl(INIT_SOCKET_FD + 1, F_SETFD, FD_CLOEXEC) < 0)
+	if (dup2(c->in.init_fd, INIT_SOCKET_FD + 1) < 0 || fcntl(INIT_SOCKET_FD + 1, F_SETFD, FD_CLOEXEC) < 0)
 		return err_sys(e, "arrange descriptors");
-	c->init_fd = INIT_SOCKET_FD + 1;
+	c->in.init_fd = INIT_SOCKET_FD + 1;
 	if (syscall(SYS_close_range, INIT_SOCKET_FD + 2, ~0U, 0) < 0)
 		return err_sys(e, "close descriptors");
 	return 0;
@@ -381,7 +361,7 @@ static int exec_init(struct child *c, struct err *e)
 	char *const argv[] = { (char *)"berth-init", NULL };
 	char *const envp[] = { NULL };
 
-	syscall(SYS_execveat, c->init_fd, "", argv, envp, AT_EMPTY_PATH);
+	syscall(SYS_execveat, c->in.init_fd, "", argv, envp, AT_EMPTY_PATH);
 	return err_sys(e, "execute init");
 }
 
@@ -397,11 +377,11 @@ static const struct {
 	{ "hostname", set_hostname },
 	{ "cgroups", join_cgroups },
 	{ "cgroup namespace", leave_cgroup_namespace },
-	{ "hand-over", receive_go },
 	{ "identity", become_sandbox_root },
 	{ "mounts", mount_all },
 	{ "mount check", verify_mounts },
 	{ "terminal", hand_over_pts },
+	{ "program", receive_program },
 	{ "keyring", join_keyring },
 	{ "limits", limit_resources },
 	{ "descriptors", close_descriptors },

@@ -84,8 +84,7 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		.cgroup = (uint64_t)sb->cgroup.v2_fd,
 	};
 	struct child c = {
-		.spec = sb->spec, .plan = &sb->plan, .joins = sb->cgroup.ops->complete != NULL, .sock = child_sock,
-		.init_fd = -1,
+		.spec = sb->spec, .sock = child_sock, .in = { .sock = child_sock, .plan = &sb->plan, .init_fd = -1 },
 	};
 	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 
@@ -104,20 +103,6 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		return -1;
 	}
 	sb->pid = pid;
-	return 0;
-}
-
-/* The child joins what was not there when it was born. */
-static int send_cgroups(struct sandbox *sb, struct err *e)
-{
-	struct child_join join = { .magic = INIT_MAGIC };
-	int fds[CGROUP_JOIN_MAX];
-
-	if (!sb->cgroup.ops->complete)
-		return 0;
-	join.fds = (uint32_t)cgroup_joins(&sb->cgroup, fds);
-	if (fdpass_send(sb->sock, &join, sizeof(join), fds, join.fds) < 0)
-		return err_sys(e, "hand the cgroups to the sandbox");
 	return 0;
 }
 
@@ -162,30 +147,6 @@ static int make_writable(struct sandbox *sb, const struct launch_place *where, s
 	if (sb->base_fd < 0)
 		return -1;
 	return writable_seed(sb->spec, sb->base_fd, e);
-}
-
-static int send_go(struct sandbox *sb, int init_fd, struct err *e)
-{
-	int fds[FDPASS_MAX];
-	struct child_go go = { .magic = INIT_MAGIC };
-	size_t i;
-
-	fds[go.fds++] = init_fd;
-	for (i = 0; i < sb->plan.count; i++) {
-		if (!mountplan_is_host_side(sb->plan.ops[i].kind))
-			continue;
-		if (go.fds == FDPASS_MAX)
-			return err_set(e, ERR_LIMIT, "more than %d mounts", FDPASS_MAX);
-		fds[go.fds++] = sb->plan.ops[i].fd;
-	}
-	/* as many as there is room for: the others cost their closer some time */
-	for (i = 0; i < sb->plan.spare_count && go.fds < FDPASS_MAX; i++)
-		fds[go.fds++] = sb->plan.spare[i];
-	if (go.fds < FDPASS_MAX)
-		fds[go.fds++] = sb->base_fd;
-	if (fdpass_send(sb->sock, &go, sizeof(go), fds, go.fds) < 0)
-		return err_sys(e, "hand the mounts to the sandbox");
-	return 0;
 }
 
 /* What the child says went wrong before we noticed; its message beats ours. */
@@ -262,11 +223,44 @@ static int keep_control(struct sandbox *sb, struct err *e)
 	return sb->spec->resident && sb->control_fd < 0 ? err_sys(e, "keep the control directory") : 0;
 }
 
+struct handing {
+	struct sandbox *sb;
+	struct handover out;
+};
+
+/* The first packet brings the writable layer's file system too, for the child to take down with the host's root. */
+static int hand_over(void *ctx, size_t end, struct err *e)
+{
+	struct handing *h = ctx;
+
+	if (handover_send_mounts(&h->out, end, h->out.next ? -1 : h->sb->base_fd, -1, e) < 0)
+		return prefer_child_error(h->sb, e);
+	return 0;
+}
+
+/* The child takes and attaches them while we make the next. */
+static int make_mounts(struct sandbox *sb, const struct launch_place *where, int userns, struct err *e)
+{
+	struct handing h = { sb, { .sock = sb->sock, .plan = &sb->plan } };
+	autoclose int init_fd = -1;
+
+	if (make_writable(sb, where, e) < 0 ||
+	    mounts_prepare(&sb->plan, sb->spec, userns, sb->base_fd, where->scratch, hand_over, &h, e) < 0 ||
+	    keep_control(sb, e) < 0)
+		return -1;
+	init_fd = init_program(e);
+	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0)
+		return -1;
+	if (handover_send_mounts(&h.out, sb->plan.count, -1, init_fd, e) < 0)
+		return prefer_child_error(sb, e);
+	return 0;
+}
+
 static int launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
 {
 	const struct spec *s = sb->spec;
 	const char *const *host_dirs = s->host_image ? hostimage_dirs() : NULL;
-	autoclose int child_sock = -1, userns = -1, init_fd = -1;
+	autoclose int child_sock = -1, userns = -1;
 	int sv[2];
 
 	if (s->network == NETWORK_BRIDGE && !s->net_dir)
@@ -283,12 +277,16 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	if (clone_child(sb, child_sock, e) < 0)
 		return -1;
 	fd_close(&child_sock);
-	if (open_proc(sb, e) < 0 || complete_cgroups(sb, e) < 0)
+	if (open_proc(sb, e) < 0)
 		return -1;
-	if (send_cgroups(sb, e) < 0)
-		return prefer_child_error(sb, e);
 	if (map_ids(sb, e) < 0)
 		return prefer_child_error(sb, e);
+	if (complete_cgroups(sb, e) < 0)
+		return -1;
+	if (handover_send_cgroups(sb->sock, &sb->cgroup) < 0) {
+		err_sys(e, "hand the cgroups to the sandbox");
+		return prefer_child_error(sb, e);
+	}
 	userns = openat(sb->proc_fd, "ns/user", O_RDONLY | O_CLOEXEC);
 	if (userns < 0) {
 		err_sys(e, "open the sandbox's user namespace");
@@ -296,16 +294,8 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	}
 	if (start_network(sb, where, e) < 0)
 		return -1;
-	init_fd = init_program(e);
-	if (init_fd < 0 || make_writable(sb, where, e) < 0 ||
-	    mounts_prepare(&sb->plan, s, userns, sb->base_fd, where->scratch, e) < 0)
+	if (make_mounts(sb, where, userns, e) < 0)
 		return -1;
-	if (keep_control(sb, e) < 0)
-		return -1;
-	if (nethelper_ready(&sb->net, e) < 0)
-		return -1;
-	if (send_go(sb, init_fd, e) < 0)
-		return prefer_child_error(sb, e);
 	if ((s->tty || s->resident) && (sb->pts_fd = receive_fd(sb, CHILD_PTS, "terminals", e)) < 0)
 		return -1;
 	return s->resident ? sb->cgroup.ops->house(&sb->cgroup, sb->pid, e) : 0;
@@ -525,7 +515,12 @@ void sandbox_settle(struct sandbox *sb)
 
 void sandbox_hold_mounts(struct sandbox *sb)
 {
+	struct stat ours, its;
+
 	sb->mntns_fd = openat(sb->proc_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
+	/* not unshared yet: then init takes its mounts down itself */
+	if (sb->mntns_fd >= 0 && (fstat(sb->mntns_fd, &its) < 0 || stat("/proc/self/ns/mnt", &ours) < 0 || its.st_ino == ours.st_ino))
+		fd_close(&sb->mntns_fd);
 }
 
 static void *close_aside(void *fd)

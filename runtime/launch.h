@@ -48,7 +48,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s);
 int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e);
 /*
  * Asks init to start a command with std as its descriptors 0 to 2.  Does not
- * wait: INIT_STARTED or INIT_EXEC_FAILED follows, then INIT_EXITED.
+ * wait: INIT_STARTED (but for INIT_QUIET) or INIT_EXEC_FAILED follows, then INIT_EXITED.
  */
 int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e);
 /* The spec's own command. */
@@ -69,7 +69,7 @@ int sandbox_kill(struct sandbox *sb, struct err *e);
 /* Waits for init's end and reaps it; the whole pid namespace is gone then.  ERR_TIMEOUT. */
 int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e);
 /*
- * Once the command runs: keeps the mounts beyond init's end, for sandbox_destroy() to
+ * While the command runs: keeps the mounts beyond init's end, for sandbox_destroy() to
  * let them go on another CPU while it does the rest.  (Their end waits for three RCU
  * grace periods.)  For a process that exits soon after: the mounts' end is part of its.
  */

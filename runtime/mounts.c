@@ -139,17 +139,21 @@ static int clone_bind(const struct mount_op *op, int userns_fd, struct err *e)
 	return take_fd(&mnt);
 }
 
-/* Clones every source while we are still in the mount namespace they belong to. */
-static int clone_sources(struct mountplan *p, const struct spec *s, int userns_fd, int *layer_mnt, struct err *e)
+/*
+ * Clones every source while we are still in the mount namespace they belong to.  The layers' clones are the
+ * first spares: each would cost an RCU grace period to close, and the child takes them down with the host's root.
+ */
+static int clone_sources(struct mountplan *p, const struct spec *s, int userns_fd, struct err *e)
 {
 	size_t i;
 
 	for (i = 0; i < s->layer_count; i++) {
-		layer_mnt[i] = newmount_clone(s->layer_fd[i], "", 0,
-					      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
-		if (layer_mnt[i] < 0)
+		int mnt = newmount_clone(s->layer_fd[i], "", 0, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+
+		if (mnt < 0)
 			return -1;
-		if (newmount_idmap(layer_mnt[i], 0, userns_fd, "an image layer", e) < 0)
+		p->spare[p->spare_count++] = mnt;
+		if (newmount_idmap(mnt, 0, userns_fd, "an image layer", e) < 0)
 			return -1;
 	}
 	for (i = 0; i < p->count; i++) {
@@ -217,15 +221,15 @@ static int overlay_hostdir(struct mountplan *p, struct mount_op *op, int skeleto
 	return 0;
 }
 
-static int prepare_one(struct mountplan *p, struct mount_op *op, const struct spec *s, const int *layer_mnt, int base_fd,
-		       const char *scratch, struct err *e)
+static int prepare_one(struct mountplan *p, struct mount_op *op, const struct spec *s, int base_fd, const char *scratch,
+		       struct err *e)
 {
 	/* owned by the host's root, whom the sandbox cannot map: readable for all in there, writable for none */
 	static const struct newmount_opt control[] = { { "size", "16m" }, { "nr_inodes", "256" }, { "mode", "0755" } };
 
 	switch (op->kind) {
 	case MOUNT_ROOT:
-		op->fd = overlay(layer_mnt, s->layer_count, base_fd, scratch, op->attr, e);
+		op->fd = overlay(p->spare, s->layer_count, base_fd, scratch, op->attr, e);
 		return op->fd < 0 ? err_wrap(e, "build the root file system") : 0;
 	case MOUNT_DEV:
 		op->fd = make_dev(op, s, e);
@@ -246,24 +250,22 @@ static int prepare_one(struct mountplan *p, struct mount_op *op, const struct sp
 	}
 }
 
-int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int base_fd,
-		   const char *scratch, struct err *e)
+int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int base_fd, const char *scratch,
+		   int (*ready)(void *ctx, size_t end, struct err *e), void *ctx, struct err *e)
 {
-	int layer_mnt[SPEC_LAYERS_MAX];
-	size_t i;
-	int r = -1;
+	size_t i, handed = 0;
 
-	for (i = 0; i < SPEC_LAYERS_MAX; i++)
-		layer_mnt[i] = -1;
-	if (clone_sources(p, s, userns_fd, layer_mnt, e) < 0)
-		goto out;
-	for (i = 0; i < p->count; i++)
-		if (prepare_one(p, &p->ops[i], s, layer_mnt, base_fd, scratch, e) < 0)
-			goto out;
-	r = 0;
-out:
-	/* each would cost an RCU grace period to close: the child takes them down with the host's root */
-	for (i = 0; i < s->layer_count; i++)
-		p->spare[p->spare_count++] = layer_mnt[i];
-	return r;
+	if (clone_sources(p, s, userns_fd, e) < 0)
+		return -1;
+	for (i = 0; i < p->count; i++) {
+		/* the child pivots to the root as soon as it is whole, and fills the masks' place when /dev is there */
+		if ((p->ops[i].kind > MOUNT_HOSTDIR && !handed) || (i && p->ops[i - 1].kind == MOUNT_DEV)) {
+			if (ready(ctx, i, e) < 0)
+				return -1;
+			handed = i;
+		}
+		if (prepare_one(p, &p->ops[i], s, base_fd, scratch, e) < 0)
+			return -1;
+	}
+	return 0;
 }

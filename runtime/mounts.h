@@ -11,7 +11,7 @@
 #ifndef BERTH_RUNTIME_MOUNTS_H
 #define BERTH_RUNTIME_MOUNTS_H
 
-#include "runtime/mountplan.h"
+#include "runtime/handover.h"
 
 /* Names in /dev during set-up only. */
 #define MOUNTS_MASK_FILE ".mask-file"
@@ -21,13 +21,14 @@
  * Host side, in the supervisor: fills op->fd of every host-side operation.
  * userns_fd is the sandbox's user namespace; scratch a host directory for old
  * kernels; upper the file system for the writable layer: a detached mount that
- * writable.c made.
+ * writable.c made.  ready is called whenever the operations before end are worth
+ * handing over already; not for the last ones.
  */
-int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int base_fd,
-		   const char *scratch, struct err *e);
+int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int base_fd, const char *scratch,
+		   int (*ready)(void *ctx, size_t end, struct err *e), void *ctx, struct err *e);
 void mounts_release(struct mountplan *p);
 
-/* Sandbox side, in the child: all of the plan, from pivot_root to the last seal. */
-int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e);
+/* Sandbox side, in the child: all of the plan, from pivot_root to the last seal.  Waits for what it needs. */
+int mounts_enter(struct handover *in, const struct spec *s, struct err *e);
 
 #endif

@@ -264,8 +264,9 @@ static int make_workdir(const struct spec *s, struct err *e)
 	return dir < 0 ? -1 : 0;
 }
 
-int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e)
+int mounts_enter(struct handover *in, const struct spec *s, struct err *e)
 {
+	const struct mountplan *p = in->plan;
 	autoclose int proc_mnt = make_proc(p, s, e);
 	autoclose int knobs = -1;
 	struct masks masks = { 0 };
@@ -282,6 +283,9 @@ int mounts_enter(const struct mountplan *p, const struct spec *s, struct err *e)
 
 		if (op->kind == MOUNT_SEAL && !strcmp(op->target, "/") && make_workdir(s, e) < 0)
 			return -1;
+		while (mountplan_is_host_side(op->kind) && op->fd < 0)
+			if (handover_receive_mounts(in, e) < 0)
+				return -1;
 		if (enter_one(p, op, proc_mnt, &masks, e) < 0)
 			return err_wrap(e, "mount %s", op->target);
 	}

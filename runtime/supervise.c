@@ -193,9 +193,7 @@ static int serve_reply(struct run *r, struct err *e)
 	}
 	if (reply.seq != r->seq)
 		return 0;
-	if (reply.type == INIT_STARTED) {
-		sandbox_hold_mounts(r->sb);
-	} else if (reply.type == INIT_EXITED) {
+	if (reply.type == INIT_EXITED) {
 		r->facts.ended = 1;
 		r->facts.exited = (int)reply.exited;
 		r->facts.value = reply.value;
@@ -315,6 +313,7 @@ int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how,
 		return -1;
 	if (how->idle)
 		how->idle(how->idle_ctx);
+	sandbox_hold_mounts(sb);
 	result = loop(&r, e);
 	if (result == 0)
 		result = conclude(&r, ret, e);

@@ -211,26 +211,27 @@ static const struct seed_dir seed_dirs[] = {
 	{ "proc", 0555 }, { "sys", 0555 }, { "dev", 0755 }, { "tmp", 01777 }, { "run", 0755 }, { "etc", 0755 },
 };
 
-static int seed_file(int upper, const char *path, const char *text, const struct spec *s, struct err *e)
+/* fresh: nobody was there before us to change the mode */
+static int seed_file(int upper, int fresh, const char *path, const char *text, const struct spec *s, struct err *e)
 {
 	autoclose int fd = openat(upper, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
 
-	if (fd < 0 || fchmod(fd, 0644) < 0 || fchown(fd, s->id_base, s->id_base) < 0 ||
+	if (fd < 0 || (!fresh && fchmod(fd, 0644) < 0) || fchown(fd, s->id_base, s->id_base) < 0 ||
 	    io_write_all(fd, text, strlen(text)) < 0)
 		return err_sys(e, "write /%s of the sandbox", path);
 	return 0;
 }
 
-static int seed_etc(int upper, const struct spec *s, struct err *e)
+static int seed_etc(int upper, int fresh, const struct spec *s, struct err *e)
 {
 	autobuf struct buf resolv = BUF_INIT(1 << 16);
 	char text[512];
 
 	snprintf(text, sizeof(text), "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback\n", s->hostname);
-	if (seed_file(upper, "etc/hosts", text, s, e) < 0)
+	if (seed_file(upper, fresh, "etc/hosts", text, s, e) < 0)
 		return -1;
 	snprintf(text, sizeof(text), "%s\n", s->hostname);
-	if (seed_file(upper, "etc/hostname", text, s, e) < 0)
+	if (seed_file(upper, fresh, "etc/hostname", text, s, e) < 0)
 		return -1;
 	if (s->network == NETWORK_HOST) {
 		autoclose int fd = open("/etc/resolv.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -238,19 +239,20 @@ static int seed_etc(int upper, const struct spec *s, struct err *e)
 		if (fd >= 0 && io_read_all(fd, &resolv, "/etc/resolv.conf", e) < 0)
 			return -1;
 	}
-	return seed_file(upper, "etc/resolv.conf", resolv.data ? resolv.data : "", s, e);
+	return seed_file(upper, fresh, "etc/resolv.conf", resolv.data ? resolv.data : "", s, e);
 }
 
 int writable_seed(const struct spec *s, int base_fd, struct err *e)
 {
+	int fresh = mkdirat(base_fd, "upper", 0755) == 0;
 	autoclose int upper = -1;
 	size_t i;
 
-	if ((mkdirat(base_fd, "upper", 0755) < 0 && errno != EEXIST) ||
-	    (mkdirat(base_fd, "work", 0700) < 0 && errno != EEXIST))
+	/* sandbox_launch() has cleared the umask: what is made has its mode */
+	if ((!fresh && errno != EEXIST) || (mkdirat(base_fd, "work", 0700) < 0 && errno != EEXIST))
 		return err_sys(e, "make the writable layer's directories");
 	upper = openat(base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (upper < 0 || fchown(upper, s->id_base, s->id_base) < 0 || fchmod(upper, 0755) < 0)
+	if (upper < 0 || fchown(upper, s->id_base, s->id_base) < 0 || (!fresh && fchmod(upper, 0755) < 0))
 		return err_sys(e, "give the writable layer its owner");
 	for (i = 0; i < ARRAY_LEN(seed_dirs); i++) {
 		const struct seed_dir *d = &seed_dirs[i];
@@ -260,11 +262,10 @@ int writable_seed(const struct spec *s, int base_fd, struct err *e)
 				continue;	/* a later start of the same sandbox */
 			return err_sys(e, "make /%s of the sandbox", d->name);
 		}
-		if (fchownat(upper, d->name, s->id_base, s->id_base, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    fchmodat(upper, d->name, d->mode, 0) < 0)
+		if (fchownat(upper, d->name, s->id_base, s->id_base, AT_SYMLINK_NOFOLLOW) < 0)
 			return err_sys(e, "give /%s of the sandbox its owner", d->name);
 	}
-	return seed_etc(upper, s, e);
+	return seed_etc(upper, fresh, s, e);
 }
 
 int writable_full(int base_fd, int *ret_full, struct err *e)

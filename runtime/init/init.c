@@ -100,6 +100,20 @@ static int read_status(char *text, size_t n)
 	return 0;
 }
 
+/* What the caller of berth ignored, the payload does not. */
+static void reset_ignored(const char *status)
+{
+	const uint64_t defaults[4] = { 0 };	/* the kernel's struct sigaction: SIG_DFL, no flags, no mask */
+	uint64_t ignored;
+	int i;
+
+	if (status_value(status, "\nSigIgn:\t", 16, &ignored) < 0)
+		ignored = ~0ULL;
+	for (i = 1; i < _NSIG; i++)
+		if (ignored & 1ULL << (i - 1))
+			syscall(SYS_rt_sigaction, i, &defaults, NULL, 8);	/* musl's own call refuses three of them */
+}
+
 /* Fail closed: what the kernel says of us must be what was asked (T10). */
 static int verify(const struct init_expect *want, struct err *e)
 {
@@ -125,6 +139,7 @@ static int verify(const struct init_expect *want, struct err *e)
 			return err_set(e, ERR_INTERNAL, "the kernel reports %llu seccomp filters, not %u",
 				       (unsigned long long)v, want->seccomp_filters);
 	}
+	reset_ignored(text);	/* the file is read anyway: 2 calls instead of 64 */
 	return 0;
 }
 
@@ -196,6 +211,8 @@ static void handle_exec(const struct init_request *rq, const char *blob, const s
 	slot->pid = pid;
 	slot->seq = rq->seq;
 	slot->last = rq->flags & INIT_LAST;
+	if (rq->flags & INIT_QUIET)
+		return;
 	r.type = INIT_STARTED;
 	r.pid = pid;
 	send_late();
@@ -214,13 +231,20 @@ static void handle_signal(const struct init_request *rq)
 			kill(commands[i].pid, (int)rq->signo);
 }
 
-/* Processes besides us in our pid namespace; zombies that others must reap count too. */
+/*
+ * Processes besides us in our pid namespace; zombies that others must reap count too.
+ * Whoever is there descends from a child of ours: without children there is nobody.
+ */
 static uint32_t count_processes(void)
 {
 	struct dirent *d;
+	siginfo_t si;
 	uint32_t n = 0;
-	DIR *dir = opendir("/proc");
+	DIR *dir;
 
+	if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 && errno == ECHILD)
+		return 0;
+	dir = opendir("/proc");
 	while (dir && (d = readdir(dir)))
 		if (d->d_name[0] >= '1' && d->d_name[0] <= '9' && strcmp(d->d_name, "1"))
 			n++;
@@ -346,9 +370,6 @@ int main(void)
 	struct pollfd p[2] = { { .fd = INIT_SOCKET_FD, .events = POLLIN } };
 	sigset_t all;
 
-	const uint64_t defaults[4] = { 0 };	/* the kernel's struct sigaction: SIG_DFL, no flags, no mask */
-	int i;
-
 	if (getpid() != 1) {	/* a payload that executed /proc/self/exe */
 		dprintf(2, "berth-init: only for berth itself\n");
 		_exit(126);
@@ -358,9 +379,6 @@ int main(void)
 	prctl(PR_SET_NAME, "berth-init");
 	if (drop_inheritable() < 0)
 		_exit(1);
-	/* what the caller of berth ignored, the payload does not */
-	for (i = 1; i < _NSIG; i++)
-		syscall(SYS_rt_sigaction, i, &defaults, NULL, 8);	/* musl's own call refuses three of them */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	sigemptyset(&all);

@@ -66,8 +66,13 @@ def loops(root):
 
 
 # What may stand in an idle state root: empty directories, lock files (never unlinked), the image store
-# and the skeleton of the host image.  A range of ids is free when the sandbox in its note is gone.
+# and the skeleton of the host image.  A range of ids is free when the sandbox in its note is gone.  The spare directory
+# has a record, of spaces alone.
 KEPT_DIRS = ("store", "host", "ids", "manager")
+
+
+def says_nothing(path):
+    return path.endswith("/run/spare/record.json") and not "".join(lines(path)).strip()
 
 
 def state_residue(root):
@@ -84,6 +89,7 @@ def state_residue(root):
     # berthd's records may stay; what they are about may not
     for part in ("workspaces", "archived"):
         found += [os.path.join(root, "state/manager", part, n) for n in names(f"{root}/state/manager/{part}")]
+    found = [f for f in found if not says_nothing(f)]
     held = "".join(lines(f"{root}/state/ids/ranges")).split("\0")
     found += [f"a range of ids held by {id}" for id in names(f"{root}/run/sandboxes") if id in held]
     return found
