@@ -42,7 +42,7 @@ static int next_packet(int sock, int wait_ms, json_t **ret_verdict, struct err *
 	int r = wire_recv(sock, wait_ms, &msg, NULL, 0, &n, e);
 
 	if (r == 0)
-		return err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		return err_set(e, ERR_BUSY, "the sandbox was stopped or removed meanwhile");
 	if (r < 0 || wire_check(msg, e) < 0)
 		return -1;
 	if (!json_object_get(msg, "ended"))

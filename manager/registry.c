@@ -157,7 +157,7 @@ static int count_kept(void *ctx, const char *name)
 	return 0;
 }
 
-static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
+static int check_room(struct registry *r, struct err *e)
 {
 	struct counter kept = { r, 0 };
 	unsigned count = 0;
@@ -169,6 +169,26 @@ static int claim_locked(struct registry *r, const char *name, int lasting, struc
 	if (count >= r->config->max_sandboxes)
 		return err_set(e, ERR_LIMIT, "%u sandboxes exist, the limit is %llu; hint: remove some (berth ps), or raise "
 			       "[manager] max_sandboxes", count, (unsigned long long)r->config->max_sandboxes);
+	return 0;
+}
+
+int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, struct err *e)
+{
+	int result = lock_all(r, e);
+
+	if (result < 0)
+		return -1;
+	result = check_room(r, e);
+	if (result == 0 && renameat2(dir, from, r->kept_fd, id, RENAME_NOREPLACE) < 0)
+		result = err_sys(e, "bring back the files of sandbox %s", id);
+	unlock_all(r);
+	return result;
+}
+
+static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
+{
+	if (check_room(r, e) < 0)
+		return -1;
 	random_id(c->id);
 	if (rundir_take(r, c, e) < 0) {
 		if (c->dir_fd < 0)

@@ -50,7 +50,12 @@ void registry_close(struct registry *r);
  * counts the living and the lasting.  lasting also makes state_dir/sandboxes/ID.
  */
 int registry_claim(struct registry *r, const char *name, int lasting, struct claim *ret, struct err *e);
-/* The same for a lasting sandbox that is to run again.  ERR_EXISTS while it runs. */
+/*
+ * Makes dir/from, the directory of a lasting sandbox that was moved away from this host, its
+ * directory again.  ERR_LIMIT at max_sandboxes.
+ */
+int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, struct err *e);
+/* registry_claim() for a lasting sandbox that is to run again.  ERR_EXISTS while it runs. */
 int registry_reclaim(struct registry *r, const char *id, struct claim *ret, struct err *e);
 /* Writes record.json of a claimed sandbox. */
 int registry_record(const struct claim *c, const json_t *record, struct err *e);

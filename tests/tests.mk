@@ -71,14 +71,15 @@ integration attack fault: $(PROGRAMS) $(test_tools)
 
 .PHONY: check check-built unit fuzz-replay fuzz-check integration attack fault
 
-# 64 clients of random verbs against berthd, under ThreadSanitizer or under AddressSanitizer; SECONDS and CLIENTS change it
-SECONDS ?= 60
-CLIENTS ?= 64
+# 64 clients of random verbs against berthd while it is killed every 3 s, under ThreadSanitizer or under AddressSanitizer;
+# STRESS_ARGS="--seconds 10 --clients 16" and others: tests/soak/stress.py
 tsan-berthd asan-berthd: SANITIZE = $(if $(filter tsan%,$@),thread,address$(comma)undefined)
+tsan-berthd asan-berthd: sanitized = build-$(firstword $(subst -, ,$@))
 tsan-berthd asan-berthd: all
-	@$(MAKE) --no-print-directory BUILD=build-$(firstword $(subst -, ,$@)) CFLAGS='-O1 -g' LINK_STATIC=-pie \
-		HARDEN='-fsanitize=$(SANITIZE) -fno-omit-frame-pointer' build-$(firstword $(subst -, ,$@))/berthd
-	@tests/bench/berthd-stress build-$(firstword $(subst -, ,$@)) $(BUILD) $(SECONDS) $(CLIENTS)
+	@$(MAKE) --no-print-directory BUILD=$(sanitized) CFLAGS='-O1 -g' LINK_STATIC=-pie \
+		HARDEN='-fsanitize=$(SANITIZE) -fno-omit-frame-pointer' $(sanitized)/berthd
+	@cp $(BUILD)/berth $(BUILD)/berth-image $(sanitized)/
+	@$(python) tests/soak/stress.py --build $(BUILD) --berthd $(sanitized)/berthd $(STRESS_ARGS)
 
 comma = ,
 .PHONY: tsan-berthd asan-berthd

@@ -66,6 +66,7 @@ struct box {
 	struct registry registry;
 	char id[65];
 	int kept;	/* it does not run */
+	int ended;	/* its keeper has closed the connection, for good */
 	int sock;	/* to its keeper, or -1 */
 	int lock_fd;	/* see box_lock(), or -1 */
 };

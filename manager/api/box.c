@@ -97,13 +97,38 @@ int box_lock(struct box *b, struct err *e)
 	return look_again(b, e);
 }
 
+static int is_recorded(int dir, const char *id)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/record.json", id);
+	return path_has(dir, path);
+}
+
+static int tell_stopped(const struct box *b, struct err *e)
+{
+	return err_set(e, ERR_BUSY, "sandbox %s is not running; hint: POST /v1/sandboxes/%s/start", b->id, b->id);
+}
+
+/* It ran a moment ago. */
+static void tell_ended(struct box *b, struct err *e)
+{
+	b->ended = 1;
+	if (is_recorded(b->registry.kept_fd, b->id))
+		tell_stopped(b, e);
+	else
+		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+}
+
 int box_connect(struct box *b, struct http_request *rq, struct err *e)
 {
 	if (box_find(b, rq, e) < 0)
 		return -1;
 	if (b->kept)
-		return err_set(e, ERR_BUSY, "sandbox %s is not running; hint: POST /v1/sandboxes/%s/start", b->id, b->id);
+		return tell_stopped(b, e);
 	b->sock = keeper_connect(&b->registry, b->id, e);
+	if (b->sock < 0 && e->code == ERR_NOT_FOUND)
+		tell_ended(b, e);
 	return b->sock < 0 ? -1 : 0;
 }
 
@@ -115,19 +140,16 @@ void box_close(struct box *b)
 }
 
 /* A keeper closes a connection when nothing of its sandbox is left, or at once when it serves too many. */
-static void tell_closed(const struct box *b, struct err *e)
+static void tell_closed(struct box *b, struct err *e)
 {
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/record.json", b->id);
-	if (!path_has(b->registry.sandboxes_fd, path))
-		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
-	else
+	if (is_recorded(b->registry.sandboxes_fd, b->id))
 		err_set(e, ERR_LIMIT, "too many requests are under way in sandbox %s", b->id);
+	else
+		tell_ended(b, e);
 }
 
 /* What was sent to a connection that is closed already is answered as if it had been heard. */
-static int sent(const struct box *b, int result, struct err *e)
+static int sent(struct box *b, int result, struct err *e)
 {
 	if (result < 0 && (e->os_errno == EPIPE || e->os_errno == ECONNRESET))
 		tell_closed(b, e);

@@ -129,7 +129,7 @@ static int next_stats(struct estream *s, struct http_request *rq, struct err *e)
 	}
 	answer = box_call(&w->box, ask, NULL, 0, NULL, e);
 	if (!answer)
-		return e->code == ERR_NOT_FOUND ? 0 : -1;
+		return w->box.ended ? 0 : -1;
 	return estream_add(s, "stats", 0, answer, e) < 0 ? -1 : 1;
 }
 

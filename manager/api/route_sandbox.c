@@ -304,7 +304,7 @@ static int wait_for_end(struct box *b, int wait_ms, struct err *e)
 		while (n)
 			fd_close(&fds[--n]);
 		if (!answer)
-			return e->code == ERR_NOT_FOUND ? 0 : -1;
+			return b->ended ? 0 : -1;
 	}
 }
 

@@ -269,9 +269,9 @@ static int get_archive(struct service *s, struct registry *reg, struct record *r
 		return got < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "the archive of sandbox %s is not in the storage", r->name);
 	if (!record_is_ours(s, r) && make_ours(s, reg, r, part, e) < 0)
 		return -1;
-	if (fsync(part) < 0 || renameat(dir, temp, reg->kept_fd, id) < 0)
+	if (fsync(part) < 0)
 		return err_sys(e, "bring back the files of sandbox %s", r->name);
-	return registry_rename(reg, id, r->name, e);
+	return registry_bring_back(reg, dir, temp, id, e) < 0 ? -1 : registry_rename(reg, id, r->name, e);
 }
 
 static int get_workspace(struct service *s, const struct record *r, struct err *e)

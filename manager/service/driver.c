@@ -328,7 +328,7 @@ static int take_packet(int sock, json_t **ret_verdict, struct err *e)
 	int r = wire_recv(sock, 0, &msg, NULL, 0, &n, e);
 
 	if (r == 0)
-		return err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		return err_set(e, ERR_BUSY, "the sandbox was stopped or removed meanwhile");
 	if (r < 0 || wire_check(msg, e) < 0)
 		return -1;
 	if (!json_object_get(msg, "ended"))

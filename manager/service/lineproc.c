@@ -19,7 +19,7 @@ static int wait_started(int sock, struct err *e)
 	int r = wire_recv(sock, 30000, &msg, NULL, 0, &n, e);
 
 	if (r == 0)
-		return err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		return err_set(e, ERR_BUSY, "the sandbox was stopped or removed meanwhile");
 	return r < 0 ? -1 : wire_check(msg, e);
 }
 

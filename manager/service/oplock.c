@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#define ALONE_WAIT_MS 20000	/* an operation waits for who has it alone */
+#define ALONE_WAIT_MS 20000	/* how long one waits for who has it alone */
 #define FORCED_MS 5000	/* a cut operation ends within this */
 
 struct oplock_entry {
@@ -107,23 +107,29 @@ static void deadline(struct timespec *t, uint64_t ms)
 	}
 }
 
-int oplock_enter(struct oplocks *l, const char *name, struct oplock *op, struct err *e)
+/* Until nobody has it alone, but not longer than ms; the lock is held. */
+static void wait_not_alone(struct oplocks *l, struct oplock_entry *n, uint64_t ms)
 {
 	struct timespec until;
+
+	n->waiting++;
+	deadline(&until, ms);
+	while (n->alone && pthread_cond_timedwait(&l->changed, &l->lock, &until) != ETIMEDOUT)
+		;
+	n->waiting--;
+}
+
+int oplock_enter(struct oplocks *l, const char *name, struct oplock *op, struct err *e)
+{
 	struct oplock_entry *n;
 	int r = 0;
 
 	*op = (struct oplock){ .all = l, .sock = -1 };
 	pthread_mutex_lock(&l->lock);
 	n = find_or_add(l, name, e);
-	if (n && n->alone) {
-		/* a stop or an archive is over soon; who waited looks at the record again */
-		n->waiting++;
-		deadline(&until, ALONE_WAIT_MS);
-		while (n->alone && pthread_cond_timedwait(&l->changed, &l->lock, &until) != ETIMEDOUT)
-			;
-		n->waiting--;
-	}
+	/* a stop or an archive is over soon; who waited looks at the record again */
+	if (n && n->alone)
+		wait_not_alone(l, n, ALONE_WAIT_MS);
 	if (!n) {
 		r = -1;
 	} else if (n->alone) {
@@ -184,11 +190,9 @@ int oplock_alone(struct oplocks *l, const char *name, uint64_t drain_ms, struct 
 
 	pthread_mutex_lock(&l->lock);
 	n = find_or_add(l, name, e);
-	while (n && n->alone && n->brief) {
-		n->waiting++;
-		pthread_cond_wait(&l->changed, &l->lock);
-		n->waiting--;
-	}
+	/* a release must not fail because the sandbox is being stopped for its idleness just now */
+	if (n && n->alone && (drain_ms || n->brief))
+		wait_not_alone(l, n, ALONE_WAIT_MS);
 	if (!n) {
 		r = -1;
 	} else if (n->alone) {

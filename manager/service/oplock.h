@@ -34,8 +34,9 @@ void oplock_set_sock(struct oplock *op, int sock);
 int oplock_leave(struct oplock *op);
 
 /*
- * Alone: waits at most drain_ms for operations, then cuts them; ERR_BUSY when another
- * has it alone, ERR_TIMEOUT when an operation does not end even so.
+ * Alone: waits while another has it alone, then at most drain_ms for operations, which it then
+ * cuts; ERR_BUSY when the former takes long, or at all with a drain_ms of 0; ERR_TIMEOUT when an
+ * operation does not end even so.
  */
 int oplock_alone(struct oplocks *l, const char *name, uint64_t drain_ms, struct err *e);
 /* Alone if nobody works in it, else ERR_BUSY; cuts nothing.  For a short look: oplock_alone() waits for its end. */

@@ -609,27 +609,6 @@ def test_kill_and_return():
         assert d.get(url + "/output?raw=true").body == b"before\nafter\n"
 
 
-@b.deadline(150)
-def test_random_verbs_while_it_is_killed():
-    """16 clients, berthd killed every two seconds: what was acknowledged is there, nothing is left at the end."""
-    with Daemon("[manager]\nmax_sandboxes = 12\n") as d:
-        p = subprocess.Popen(["python3", os.path.join(b.TOP, "tests/bench/berthd_stress.py"), d.socket, "7", "16"],
-                             env={**os.environ, "KILL_EVERY": "2"}, stdout=subprocess.PIPE, text=True)
-        for _ in range(3):
-            try:
-                p.wait(2)
-            except subprocess.TimeoutExpired:
-                pass
-            d.stop(signal.SIGKILL)
-            d.start()
-            assert len(b.berth("ps", "-a", "-q", ok=True).out.split()) <= 12
-        out = p.communicate(timeout=140)[0]
-        result = json.loads(out)
-        assert p.returncode == 0 and result["calls"] > 100, out
-        box = d.create("after") if len(b.berth("ps", "-aq").out.split()) < 12 else b.berth("ps", "-aq").out.split()[0]
-        assert d.get(box_url(box)).status == 200
-
-
 def test_graceful_end():
     with Daemon() as d:
         box = d.create()
