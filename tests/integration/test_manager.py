@@ -836,6 +836,29 @@ def test_workspaces_and_archives_in_a_folder():
 
 
 @b.deadline(120)
+def test_a_return_from_the_storage_needs_room_and_a_crash_in_it_leaves_nothing():
+    where = b.tmpdir("storage", 0o700)
+    config = ('[manager]\nmax_sandboxes = 2\n[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n'
+              f'[storage]\nurl = "file:{where}"\n')
+    with Managed(config) as d:
+        m = d.manager
+        name = m.create()
+        m.shell(name, "echo kept > f")
+        assert m.native(f"sandboxes/{name}/archive").ok
+        others = [d.create(), d.create()]
+        refused(429, m.shell, name, "cat f")
+        assert len(b.berth("ps", "-a", "-q").out.split()) == 2
+        d.good("DELETE", f"/v1/sandboxes/{others[0]}?force=true")
+        assert m.shell(name, "cat f")[0]["stdout"] == "kept\n"
+        # berthd was killed while it fetched the files, and the sandbox is released before they are asked for again
+        assert m.native(f"sandboxes/{name}/archive").ok
+        part = os.path.join(b.root(), "state/manager/archived", m.get_info(identity=name)["container_id"] + ".part")
+        b.write(part + "/half", "half a file")
+        assert m.release(identity=name) is True
+        assert not os.path.exists(part)
+
+
+@b.deadline(120)
 def test_workspaces_and_archives_in_an_s3_store_that_verifies_signatures():
     with s3server.S3() as s3:
         b.write(b.tmp("credentials"), f"{s3server.ACCESS}\n{s3server.SECRET}\n", 0o600)
