@@ -98,8 +98,11 @@ static int reserve(struct registry *reg, const struct record *r, struct err *e)
 static int unreserve(struct registry *reg, const char *id, struct err *e)
 {
 	autoclose int dir = open_archived(reg, e);
+	char part[80];
 
-	return dir < 0 ? -1 : path_remove_tree(dir, id, e);
+	/* with what a crash left of a return that nobody asked for again */
+	snprintf(part, sizeof(part), "%.64s.part", id);
+	return dir < 0 || path_remove_tree(dir, part, e) < 0 ? -1 : path_remove_tree(dir, id, e);
 }
 
 static int drop_from_host(struct service *s, struct registry *reg, const struct record *r, struct err *e)
@@ -343,25 +346,32 @@ int archive_restore(struct service *s, struct record *r, struct err *e)
 	return result;
 }
 
-int archive_drop(struct service *s, struct record *r, struct err *e)
+static int drop_reservation(struct service *s, const struct record *r, struct err *e)
 {
 	struct registry reg;
-	char path[200];
-	int result = 0;
+	int result = registry_open(&reg, &s->config, e);
 
+	if (result < 0)
+		return -1;
+	result = unreserve(&reg, record_str(r, "container_id"), e);
+	registry_close(&reg);
+	return result;
+}
+
+int archive_drop(struct service *s, struct record *r, struct err *e)
+{
+	char path[200];
+
+	/* a crash may have come between the reservation and the record of the archive */
 	if (!json_is_true(json_object_get(json_object_get(r->j, "berth"), "archive")))
-		return 0;
+		return record_str(r, "container_id")[0] && record_is_ours(s, r) ? drop_reservation(s, r, e) : 0;
 	if (!s->storage)
 		return err_set(e, ERR_UNSUPPORTED, "sandbox %s is archived, and there is no storage now", r->name);
 	archive_path(r, "sandbox", path);
 	if (storage_delete_folder(s->storage, path, e) < 0)
 		return -1;
 	archive_path(r, "workspace", path);
-	if (storage_delete_folder(s->storage, path, e) < 0 || registry_open(&reg, &s->config, e) < 0)
-		return -1;
-	result = unreserve(&reg, record_str(r, "container_id"), e);
-	registry_close(&reg);
-	return result;
+	return storage_delete_folder(s->storage, path, e) < 0 ? -1 : drop_reservation(s, r, e);
 }
 
 /* ---- looking over ---- */

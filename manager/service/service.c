@@ -631,8 +631,8 @@ static int take_away(struct service *s, struct record *r, struct err *e)
 	}
 	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, e) < 0)
 		return -1;
-	/* of an archive there is none, and the path is one of its last host */
-	if (strcmp(record_own(r, "status"), "archived") &&
+	/* of an archive there is none but what a crash left, and the path may be one of its last host */
+	if ((record_is_ours(s, r) || strcmp(record_own(r, "status"), "archived")) &&
 	    json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && workspace_remove(s, r, e) < 0)
 		return -1;
 	json_object_set_new(r->j, "released_at", json_real(wall_seconds()));
@@ -668,7 +668,8 @@ int service_release_gone(struct service *s, const char *name, struct err *e)
 	return gone ? service_release_record(s, &r, 0, e) : 0;
 }
 
-static int release_alone(struct service *s, struct record *r, const char *name, struct err *e)
+/* 1 when it was the pool's and is somebody's now, who has it then. */
+static int release_alone(struct service *s, struct record *r, const char *name, int was_warm, struct err *e)
 {
 	struct err ignored;
 	int result;
@@ -677,8 +678,15 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 	/* as it is now that nobody else works on it */
 	if (record_load(s, NULL, name, 0, r, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (record_is(r, "warm"))
+	if (record_is(r, "warm")) {
 		drop_from_pool(s, r);
+		record_close(r);
+		if (record_load(s, NULL, name, 0, r, e) < 0)
+			return e->code == ERR_NOT_FOUND ? 0 : -1;
+	}
+	/* the pool's when it was chosen, but a claim was first */
+	if (was_warm && record_is(r, "running"))
+		return 1;
 	if (is_over(r))
 		return 0;
 	result = take_away(s, r, e);
@@ -697,20 +705,20 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
 {
 	char name[65];
-	int result, tries = 0;
+	int result, tries = 0, was_warm = record_is(r, "warm");
 
 	memcpy(name, r->name, sizeof(name));
 	if (oplock_alone(s->ops, name, drain_ms, e) < 0)
 		return -1;
 	/* its steps may be done again: when another berthd has changed the record meanwhile, all of it is looked at anew */
 	do
-		result = release_alone(s, r, name, e);
+		result = release_alone(s, r, name, was_warm, e);
 	while (result < 0 && e->code == ERR_BUSY && tries++ < RELEASE_TRIES);
 	if (result == 0)
 		place_drop(s, name);
 	oplock_alone_end(s->ops, name);
 	pool_poke(s);
-	return result;
+	return result < 0 ? -1 : 0;
 }
 
 uint64_t service_drain_ms(struct service *s)
