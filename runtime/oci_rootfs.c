@@ -249,17 +249,18 @@ static int is_directory(int fd)
 	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The directory that a tmpfs will hide, copied into it; its mode and owner too. */
+/* The directory that a tmpfs will hide, copied into it; its owner too. */
 static int copy_up(struct oci_mount *m, int target, struct err *e)
 {
 	char path[32];
-	struct stat st;
+	struct stat st, own;
 	autoclose int from = open(path_of_fd(target, path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	autoclose int to = openat(m->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (from < 0 || to < 0 || fstat(from, &st) < 0)
 		return err_sys(e, "tmpcopyup at %s", m->destination);
-	if (fchown(to, st.st_uid, st.st_gid) < 0 || fchmod(to, st.st_mode & 07777) < 0)
+	/* its mode is a mount option by now, asked for or inherited; fchown() would clear set-id bits of it */
+	if (fstat(to, &own) < 0 || fchown(to, st.st_uid, st.st_gid) < 0 || fchmod(to, own.st_mode & 07777) < 0)
 		return err_sys(e, "tmpcopyup at %s", m->destination);
 	return oci_copy_tree(from, to, e);
 }

@@ -243,6 +243,10 @@ def test_a_tmpfs_has_the_mode_of_what_it_hides_unless_given_one():
         assert c.out() == "2710\n"
         c.config["mounts"][-1]["options"] = ["mode=1500"]
         assert c.out() == "1500\n"
+        c.config["mounts"][-1]["options"] = ["mode=1500", "tmpcopyup"]
+        assert c.out() == "1500\n"
+        c.config["mounts"][-1]["options"] = ["tmpcopyup"]
+        assert c.out() == "2710\n"
         os.rmdir(c.rootfs + "/mnt")
         c.config["mounts"][-1]["options"] = []
         assert c.out() == "1777\n"
