@@ -44,7 +44,6 @@ static void print_row(const json_t *c)
 static int list(const char *ref, int json, struct err *e)
 {
 	autojson json_t *rq = json_pack("{s:s}", "op", "commands"), *answer = NULL;
-	autofree char *text = NULL;
 	struct sandbox_ref s;
 	const json_t *all;
 	size_t i;
