@@ -32,7 +32,7 @@ enum { OPT_FOLLOW = 1, OPT_ARCHIVE, OPT_USER, OPT_TIMEOUT, OPT_LIMIT, OPT_QUIET,
 
 static const struct opt options[] = {
 	{ "follow-link", 'L', OPT_FLAG, NULL, "copy what SOURCE leads to if it is a symbolic link", OPT_FOLLOW },
-	{ "archive", 'a', OPT_FLAG, NULL, "into a sandbox: keep the owners' numbers (default: all belongs to --user)", OPT_ARCHIVE },
+	{ "archive", 'a', OPT_FLAG, NULL, "into a sandbox: keep the owners' numbers and ACLs (default: all belongs to --user)", OPT_ARCHIVE },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "whose rights it has in the sandbox (default: root there)", OPT_USER },
 	{ "timeout", 0, OPT_VALUE, "TIME", "how long it may take (default: as long as bytes move)", OPT_TIMEOUT },
 	{ "limit", 0, OPT_VALUE, "SIZE", "most content to write on the host (default: 64g)", OPT_LIMIT },
@@ -216,7 +216,7 @@ static int copy_in(struct cp *c, const char *source, const char *path, struct fi
 		return -1;
 	}
 	prepare(c, &s, p[1]);
-	ours = pack_path(&s, source, c->follow ? PACK_FOLLOW : 0, &sent, &mine);
+	ours = pack_path(&s, source, (c->follow ? PACK_FOLLOW : 0) | (c->archive ? PACK_ACLS : 0), &sent, &mine);
 	close(p[1]);
 	if (ours < 0 && mine.code == ERR_TIMEOUT) {
 		fd_close(&f.err_fd);

@@ -47,17 +47,17 @@ static void drop_program(uintptr_t page)
 	extern const char __ehdr_start[];
 	const Elf64_Ehdr *header = (const Elf64_Ehdr *)__ehdr_start;
 	const Elf64_Phdr *p = (const Elf64_Phdr *)(__ehdr_start + header->e_phoff);
-	uintptr_t start[SEGMENTS_MAX], end[SEGMENTS_MAX];
+	struct { uintptr_t start, end; } part[SEGMENTS_MAX] = { { 0, 0 } };
 	int i, n = 0;
 
 	for (i = 0; i < header->e_phnum && n < SEGMENTS_MAX; i++) {
 		if (p[i].p_type != PT_LOAD || p[i].p_flags & PF_W)
 			continue;
-		start[n] = ((uintptr_t)__ehdr_start + p[i].p_vaddr) & ~(page - 1);
-		end[n++] = ((uintptr_t)__ehdr_start + p[i].p_vaddr + p[i].p_memsz + page - 1) & ~(page - 1);
+		part[n].start = ((uintptr_t)__ehdr_start + p[i].p_vaddr) & ~(page - 1);
+		part[n++].end = ((uintptr_t)__ehdr_start + p[i].p_vaddr + p[i].p_memsz + page - 1) & ~(page - 1);
 	}
 	while (n--)
-		madvise((void *)start[n], end[n] - start[n], MADV_DONTNEED);
+		madvise((void *)part[n].start, part[n].end - part[n].start, MADV_DONTNEED);
 }
 
 /* The pages of the stack below this function's: what was called before us used them, and finds zeros next time. */

@@ -189,6 +189,12 @@ static int take_owner(struct extract *x, int dirfd, const char *name, struct err
 	return 0;
 }
 
+/* They give rights to users by their numbers: never to those of the host. */
+static int takes_acls(const struct extract *x)
+{
+	return (x->flags & (EXTRACT_OWNERS | EXTRACT_STRICT)) == EXTRACT_OWNERS;
+}
+
 static uint32_t mode_of(const struct extract *x)
 {
 	return x->t.mode & (x->flags & EXTRACT_STRICT ? 0777 : 07777);
@@ -204,7 +210,7 @@ static int dir_xattrs(struct extract *x, int parent, const char *name, struct er
 	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, "open directory %.300s", x->path);
-	r = xattrs_write(&x->xattrs, fd, e);
+	r = xattrs_write(&x->xattrs, fd, takes_acls(x), e);
 	close(fd);
 	return r < 0 ? err_wrap(e, "%.200s", x->path) : 0;
 }
@@ -334,7 +340,7 @@ static int fill_file(struct extract *x, int fd, struct err *e)
 		return err_wrap(e, "%.200s", x->path);
 	if (stream_skip(x->in, tar_padding(x->t.size), e) < 0 || take_owner(x, fd, "", e) < 0)
 		return -1;
-	if (xattrs_write(&x->xattrs, fd, e) < 0)
+	if (xattrs_write(&x->xattrs, fd, takes_acls(x), e) < 0)
 		return err_wrap(e, "%.200s", x->path);
 	if (fchmod(fd, mode_of(x)) < 0 || futimens(fd, times) < 0)
 		return err_sys(e, "set mode and time of %.300s", x->path);

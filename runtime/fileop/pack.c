@@ -148,7 +148,7 @@ static int pack_sparse(struct pack *p, int fd, size_t n, struct err *e)
 
 static int take_xattrs(struct pack *p, int fd, struct err *e)
 {
-	if (xattrs_read(&p->xattrs, fd, e) < 0)
+	if (xattrs_read(&p->xattrs, fd, p->flags & PACK_ACLS, e) < 0)
 		return err_wrap(e, "%.200s", p->t.path);
 	p->t.xattrs = &p->xattrs;
 	return 0;

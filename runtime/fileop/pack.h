@@ -26,6 +26,7 @@ struct pack_stats {
 enum pack_flags {
 	PACK_FOLLOW = 1,	/* path itself may be a link that is followed */
 	PACK_MARK_LINKS = 2,	/* say of which files hard links may follow, for EXTRACT_STRICT */
+	PACK_ACLS = 4,		/* with access control lists */
 };
 
 /* Packs what path (relative to the working directory) names. */

@@ -268,7 +268,7 @@ static int take_record(const char *key, const char *value, size_t n, struct tar_
 	uint64_t v;
 
 	if (!strncmp(key, XATTR_KEY, skip))
-		return t->xattrs && xattrs_is_kept(key + skip) && strlen(key + skip) < 256 ?
+		return t->xattrs && (xattrs_is_kept(key + skip) || xattrs_is_acl(key + skip)) && strlen(key + skip) < 256 ?
 			xattrs_add(t->xattrs, key + skip, value, n, e) : 0;
 	if (!strcmp(key, "path") && !t->sparse) {
 		*have |= HAVE_PATH;

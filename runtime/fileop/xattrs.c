@@ -13,6 +13,11 @@ int xattrs_is_kept(const char *name)
 	return !strncmp(name, "user.", 5) && name[5] && !strchr(name, '=') && strncmp(name, "user.overlay.", 13);
 }
 
+int xattrs_is_acl(const char *name)
+{
+	return !strcmp(name, "system.posix_acl_access") || !strcmp(name, "system.posix_acl_default");
+}
+
 int xattrs_add(struct xattrs *x, const char *name, const void *value, size_t n, struct err *e)
 {
 	size_t len = strlen(name) + 1;
@@ -43,7 +48,7 @@ int xattrs_next(const struct xattrs *x, size_t *at, const char **ret_name, const
 	return 1;
 }
 
-int xattrs_read(struct xattrs *x, int fd, struct err *e)
+int xattrs_read(struct xattrs *x, int fd, int acls, struct err *e)
 {
 	static char list[LIST_MAX], value[XATTRS_MAX];
 	ssize_t n = flistxattr(fd, list, sizeof(list)), got;
@@ -53,7 +58,7 @@ int xattrs_read(struct xattrs *x, int fd, struct err *e)
 	if (n < 0)
 		return errno == EOPNOTSUPP || errno == ENOSYS || errno == EPERM ? 0 : err_sys(e, "list extended attributes");
 	for (name = list; name < list + n; name += strlen(name) + 1) {
-		if (!xattrs_is_kept(name))
+		if (!xattrs_is_kept(name) && !(acls && xattrs_is_acl(name)))
 			continue;
 		got = fgetxattr(fd, name, value, sizeof(value));
 		if (got < 0 && errno == ENODATA)
@@ -66,13 +71,13 @@ int xattrs_read(struct xattrs *x, int fd, struct err *e)
 	return 0;
 }
 
-int xattrs_write(const struct xattrs *x, int fd, struct err *e)
+int xattrs_write(const struct xattrs *x, int fd, int acls, struct err *e)
 {
 	const char *name, *value;
 	size_t at = 0, n;
 
 	while (xattrs_next(x, &at, &name, &value, &n))
-		if (fsetxattr(fd, name, value, n, 0) < 0 && errno != EOPNOTSUPP)
+		if ((acls || !xattrs_is_acl(name)) && fsetxattr(fd, name, value, n, 0) < 0 && errno != EOPNOTSUPP)
 			return err_sys(e, "set the extended attribute %.80s", name);
 	return 0;
 }

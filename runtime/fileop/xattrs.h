@@ -24,13 +24,15 @@ struct xattrs {
 
 /* 1 when a file's attribute of this name is kept. */
 int xattrs_is_kept(const char *name);
+/* 1 for an access control list: it names users by number, so it goes where the owners' numbers go and nowhere else. */
+int xattrs_is_acl(const char *name);
 /* Adds one; what does not fit is ERR_LIMIT. */
 int xattrs_add(struct xattrs *x, const char *name, const void *value, size_t n, struct err *e);
 /* The next from *at on (0 at first): 1, or 0 at the end. */
 int xattrs_next(const struct xattrs *x, size_t *at, const char **ret_name, const char **ret_value, size_t *ret_n);
-/* Those of an open file; none where the file system has no such thing. */
-int xattrs_read(struct xattrs *x, int fd, struct err *e);
+/* Those of an open file, with acls its lists too; none where the file system has no such thing. */
+int xattrs_read(struct xattrs *x, int fd, int acls, struct err *e);
 /* Gives them to an open file; a file system that takes none is no error. */
-int xattrs_write(const struct xattrs *x, int fd, struct err *e);
+int xattrs_write(const struct xattrs *x, int fd, int acls, struct err *e);
 
 #endif

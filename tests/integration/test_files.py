@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import struct
 import subprocess
 import tarfile
 
@@ -340,6 +341,31 @@ def test_a_tree_comes_back_as_it_went():
     r = subprocess.run(["tar", "-C", b.tmp("untar"), "-xpf", b.tmp("t.tar")], stderr=subprocess.PIPE, check=True)
     assert b"keyword" not in r.stderr, r.stderr    # of old times it may warn
     assert describe(top) == describe(b.tmp("untar") + "/there")
+
+
+def acl_of(uid):
+    """user::rw- user:UID:r-- group::--- mask::r-- other::---, as acl(5)'s attribute (linux/posix_acl_xattr.h)"""
+    entries = [(1, 6, 0xffffffff), (2, 4, uid), (4, 0, 0xffffffff), (0x10, 4, 0xffffffff), (0x20, 0, 0xffffffff)]
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries)
+
+
+def test_access_control_lists_go_where_the_numbers_of_owners_go():
+    sb = sandbox()
+    top = b.tmpdir("acl")
+    b.write(top + "/f", "content")
+    os.mkdir(top + "/d")
+    try:
+        os.setxattr(top + "/f", "system.posix_acl_access", acl_of(1234))
+        os.setxattr(top + "/d", "system.posix_acl_default", acl_of(1234))
+    except OSError:
+        raise b.skip("a file system without access control lists") from None
+    b.berth("cp", "-a", top, f"{sb}:kept", ok=True)
+    cp(top, f"{sb}:plain", ok=True)
+    seen = execute(sb, "python3 -c \"import os; print(*(sorted(os.listxattr(n)) for n in ('kept/f', 'kept/d', 'plain/f', 'plain/d')), "
+                       "os.getxattr('kept/f', 'system.posix_acl_access').hex())\"")
+    assert seen == f"['system.posix_acl_access'] ['system.posix_acl_default'] [] [] {acl_of(1234).hex()}\n", seen
+    cp(f"{sb}:kept", b.tmp("acl-back"), ok=True)
+    assert not os.listxattr(b.tmp("acl-back") + "/f") and not os.listxattr(b.tmp("acl-back") + "/d")
 
 
 def test_extended_attributes_of_users_are_kept():
