@@ -65,7 +65,8 @@ static void *feed(void *arg)
 static int take_line(struct remote_events *ev, const char *text, size_t n, struct err *e)
 {
 	autojson json_t *j = json_parse(text, n, REMOTE_LINE_MAX, "berthd's answer", e);
-	const char *stream = json_string_value(json_object_get(j, "stream")), *command = json_string_value(json_object_get(j, "command"));
+	const char *stream = json_string_value(json_object_get(j, "stream")), *command = json_string_value(json_object_get(j, "command")),
+		   *sandbox = json_string_value(json_object_get(j, "sandbox"));
 
 	if (!j)
 		return -1;
@@ -77,6 +78,10 @@ static int take_line(struct remote_events *ev, const char *text, size_t n, struc
 		return 0;
 	}
 	if (json_object_get(j, "started") && command && ev->fed == 0 && ev->box) {
+		if (!ev->box[0]) {
+			snprintf(ev->made, sizeof(ev->made), "%s", sandbox ? sandbox : "");
+			ev->box = ev->made;
+		}
 		snprintf(ev->command, sizeof(ev->command), "%s", command);
 		ev->fed = pthread_create(&ev->feeder, NULL, feed, ev) == 0 ? 1 : -1;
 		return 0;
@@ -187,6 +192,49 @@ int remote_exec(struct remote *r, struct err *e)
 	json_object_set_new(body, "stream", json_true());
 	json_object_set_new(body, "stdin_open", json_true());
 	result = remote_transfer(r, "POST", path.data, &io, e);
+	if (result == 0)
+		result = ev.verdict ? remote_report(r, ev.verdict, e) : err_set(e, ERR_NET, "the connection ended before the command did");
+	buf_release(&ev.line);
+	json_decref(ev.verdict);
+	return result;
+}
+
+/* ---- run ------------------------------------------------------------------------------------- */
+
+int remote_run(struct remote *r, struct err *e)
+{
+	autojson json_t *body = NULL, *status_fd = json_incref(json_object_get(r->options, "status-fd"));
+	static const char *const not_there[] = { "tty", "keep", "dry-run", "attest" };
+	static struct remote_events ev;
+	struct remote_io io = { .in_fd = -1, .take = remote_take_events, .ctx = &ev };
+	json_t *argv = json_array();
+	int result, i;
+
+	for (i = 0; i < (int)ARRAY_LEN(not_there); i++)
+		if (remote_flag(r, not_there[i])) {
+			json_decref(argv);
+			return err_set(e, ERR_UNSUPPORTED, "option --%s of run works on the sandbox's own host only; hint: create, and exec there",
+				       not_there[i]);
+		}
+	json_object_del(r->options, "status-fd");
+	json_object_del(r->options, "interactive");
+	json_object_del(r->options, "rm");
+	body = remote_create_body(r, e);
+	for (i = 1; i < r->count; i++)
+		if (json_array_append_new(argv, json_string(r->words[i])) < 0)
+			json_array_append_new(argv, json_null());	/* which berthd refuses */
+	if (!body) {
+		json_decref(argv);
+		return -1;
+	}
+	json_object_set_new(body, "argv", argv);
+	json_object_set_new(body, "stream", json_true());
+	json_object_set_new(body, "stdin_open", json_true());
+	if (status_fd)
+		json_object_set(r->options, "status-fd", status_fd);
+	ev = (struct remote_events){ .r = r, .line = BUF_INIT(REMOTE_LINE_MAX), .box = (char *)(size_t)"" };
+	io.json = body;
+	result = remote_transfer(r, "POST", "/v1/run", &io, e);
 	if (result == 0)
 		result = ev.verdict ? remote_report(r, ev.verdict, e) : err_set(e, ERR_NET, "the connection ended before the command did");
 	buf_release(&ev.line);

@@ -59,7 +59,8 @@ struct remote_events {
 	struct remote *r;
 	struct buf line;	/* BUF_INIT(REMOTE_LINE_MAX) */
 	json_t *verdict;	/* once it came; the owner's */
-	char *box;		/* exec: whose stdin is ours, else NULL */
+	char *box;		/* exec: whose stdin is ours, else NULL; run: "", until it is told */
+	char made[65];
 	pthread_t feeder;
 	int fed;		/* stdin is on its way */
 	char command[64];
@@ -77,6 +78,7 @@ int remote_report(struct remote *r, const json_t *verdict, struct err *e);
 /* Starts body (detached, with a terminal) and joins our terminal to it until its end. */
 int remote_exec_terminal(struct remote *r, const char *path, json_t *body, struct err *e);
 int remote_attach(struct remote *r, struct err *e);
+int remote_shell(struct remote *r, struct err *e);
 
 /* ---- options ---- */
 
@@ -106,5 +108,15 @@ int remote_output(struct remote *r, struct err *e);
 int remote_send(struct remote *r, struct err *e);
 int remote_file(struct remote *r, struct err *e);
 int remote_cp(struct remote *r, struct err *e);
+int remote_image(struct remote *r, struct err *e);
+int remote_pull(struct remote *r, struct err *e);
+int remote_push(struct remote *r, struct err *e);
+int remote_login(struct remote *r, struct err *e);
+int remote_logout(struct remote *r, struct err *e);
+int remote_save(struct remote *r, struct err *e);
+int remote_load(struct remote *r, struct err *e);
+int remote_run(struct remote *r, struct err *e);
+/* The body of a create, of our image and options: a new reference, or NULL. */
+json_t *remote_create_body(struct remote *r, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec --tty and attach: our terminal joined to one of a command there.
+ * exec --tty, shell and attach: our terminal joined to one of a command there.
  *
  * Three streams at once: its output by one request that follows, our stdin by one
  * whose body never ends, and a small one for each change of the window's size.
@@ -176,4 +176,30 @@ int remote_attach(struct remote *r, struct err *e)
 	snprintf(t.command, sizeof(t.command), "%s", r->words[1]);
 	block_signals(&t);
 	return join(&t, remote_value(r, "from"), remote_value(r, "stderr-from"), e);
+}
+
+/* bash, and sh where the image has none, as berth shell there. */
+int remote_shell(struct remote *r, struct err *e)
+{
+	const char *asked = remote_value(r, "shell"), *const names[] = { asked ? asked : "bash", "sh" }, *term = getenv("TERM");
+	autojson json_t *body = json_pack("{s:b,s:b}", "tty", 1, "detach", 1);
+	autobuf struct buf path = BUF_INIT(4096);
+	char entry[128];
+	int i, result = -1;
+
+	remote_set_list(r, body, "env", "env");
+	remote_set_string(r, body, "user", "user");
+	remote_set_string(r, body, "workdir", "workdir");
+	snprintf(entry, sizeof(entry), "TERM=%.100s", term ? term : "dumb");
+	if (!json_object_get(body, "env"))
+		json_object_set_new(body, "env", json_pack("[s]", entry));
+	if (remote_path(&path, r->words[0], "/exec", e) < 0)
+		return -1;
+	for (i = 0; i < (asked ? 1 : 2) && result < 0; i++) {
+		if (i && e->code != ERR_EXEC_NOT_FOUND)
+			break;
+		json_object_set_new(body, "argv", json_pack("[s]", names[i]));
+		result = remote_exec_terminal(r, path.data, body, e);
+	}
+	return result;
 }

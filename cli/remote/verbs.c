@@ -74,20 +74,30 @@ static int settle_env(json_t *list, struct err *e)
 	return 0;
 }
 
-static int create(struct remote *r, struct err *e)
+json_t *remote_create_body(struct remote *r, struct err *e)
 {
-	autojson json_t *body = json_pack("{s:s}", "image", r->words[0]), *made = NULL;
-	json_t *options = json_deep_copy(r->options);
+	json_t *body = json_pack("{s:s}", "image", r->words[0]), *options = json_deep_copy(r->options);
 
 	json_object_del(options, "name");
 	json_object_set_new(body, "options", options);
 	remote_set_string(r, body, "name", "name");
-	if (settle_env(json_object_get(options, "env"), e) < 0)
-		return -1;
+	if (settle_env(json_object_get(options, "env"), e) < 0) {
+		json_decref(body);
+		return NULL;
+	}
 	/* flags come as [true] */
 	for (void *it = json_object_iter(options); it; it = json_object_iter_next(options, it))
 		if (json_is_true(json_array_get(json_object_iter_value(it), 0)))
 			json_object_iter_set_new(options, it, json_true());
+	return body;
+}
+
+static int create(struct remote *r, struct err *e)
+{
+	autojson json_t *body = remote_create_body(r, e), *made = NULL;
+
+	if (!body)
+		return -1;
 	made = remote_call(r, "POST", "/v1/sandboxes", body, e);
 	if (!made)
 		return -1;
@@ -297,34 +307,59 @@ static int gc(struct remote *r, struct err *e)
 	return answer ? remote_print(answer, e) : -1;
 }
 
-/* image ls, image inspect REF, image rm REF..., image import - [NAME] */
-static int image(struct remote *r, struct err *e)
+static int df(struct remote *r, struct err *e)
 {
-	const char *verb = r->words[0];
+	return print_get(r, "/v1/system/df", e);
+}
+
+static int config(struct remote *r, struct err *e)
+{
+	return print_get(r, "/v1/system/config", e);
+}
+
+static int diff(struct remote *r, struct err *e)
+{
+	return show(r, "/diff", NULL, e);
+}
+
+/* As they come, an object a line; from now on. */
+static int events(struct remote *r, struct err *e)
+{
+	struct remote_io io = { .in_fd = -1, .take = to_stdout };
+
+	return remote_transfer(r, "GET", "/v1/events", &io, e);
+}
+
+static int network_ls(struct remote *r, struct err *e)
+{
+	autojson json_t *answer = remote_call(r, "GET", "/v1/networks", NULL, e);
+
+	return answer ? remote_print(json_incref(json_object_get(answer, "networks")), e) : -1;
+}
+
+static int network_inspect(struct remote *r, struct err *e)
+{
+	return show(r, "/network", NULL, e);
+}
+
+static int network_log(struct remote *r, struct err *e)
+{
+	struct remote_io io = { .in_fd = -1, .take = to_stdout };
 	autobuf struct buf path = PATH_BUF;
-	struct remote_io io = { .in_fd = STDIN_FILENO, .take = to_stdout };
-	int i;
+	autojson json_t *answer = NULL;
+	json_t *one;
+	size_t i;
 
-	if (!strcmp(verb, "ls") && r->count == 1)
-		return print_get(r, "/v1/images", e);
-	if (!strcmp(verb, "inspect") && r->count == 2)
-		return buf_adds(&path, "/v1/images/inspect", e) < 0 || remote_query(&path, "ref", r->words[1], e) < 0 ? -1 :
-		       print_get(r, path.data, e);
-	if (!strcmp(verb, "import") && r->count >= 2 && r->count <= 3 && !strcmp(r->words[1], "-"))
-		return buf_adds(&path, "/v1/images/import", e) < 0 || (r->count == 3 && remote_query(&path, "name", r->words[2], e) < 0) ? -1 :
-		       remote_transfer(r, "POST", path.data, &io, e);
-	if (strcmp(verb, "rm") || r->count < 2)
-		return err_set(e, ERR_UNSUPPORTED, "from afar there are: image ls, image inspect NAME, image rm NAME..., image import - [NAME]");
-	for (i = 1; i < r->count; i++) {
-		autojson json_t *answer = NULL;
-		autobuf struct buf one = PATH_BUF;
-
-		if (buf_adds(&one, "/v1/images", e) < 0 || remote_query(&one, "ref", r->words[i], e) < 0)
+	if (remote_path(&path, r->words[0], "/network/log", e) < 0 || (remote_flag(r, "denied") && remote_query(&path, "denied", "true", e) < 0))
+		return -1;
+	if (remote_flag(r, "follow"))
+		return remote_query(&path, "follow", "true", e) < 0 ? -1 : remote_transfer(r, "GET", path.data, &io, e);
+	answer = remote_call(r, "GET", path.data, NULL, e);
+	if (!answer)
+		return -1;
+	json_array_foreach(json_object_get(answer, "requests"), i, one)
+		if (remote_print(json_incref(one), e) < 0)
 			return -1;
-		answer = remote_call(r, "DELETE", one.data, NULL, e);
-		if (!answer)
-			return -1;
-	}
 	return 0;
 }
 
@@ -347,6 +382,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "update", 1, 1, " memory cpus pids ", update },
 	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids ulimit status-fd ", remote_exec },
 	{ "sh", 1, ANY, " session timeout on-timeout split wait list close ", remote_sh },
+	{ "shell", 1, 1, " user workdir env shell ", remote_shell },
 	{ "attach", 2, 2, " from stderr-from ", remote_attach },
 	{ "commands", 1, 1, "", list_commands },
 	{ "output", 2, 2, " from stderr follow ", remote_output },
@@ -363,6 +399,20 @@ const struct remote_verb remote_verbs[] = {
 	{ "cp", 2, 2, " user follow-link archive quiet ", remote_cp },
 	{ "doctor", 0, 0, "", doctor },
 	{ "gc", 0, 0, "", gc },
-	{ "image", 1, ANY, "", image },
+	{ "image", 1, ANY, "", remote_image },
+	{ "pull", 1, 1, "", remote_pull },
+	{ "push", 1, 2, "", remote_push },
+	{ "login", 0, 6, "", remote_login },
+	{ "logout", 0, 1, "", remote_logout },
+	{ "save", 1, 1, "", remote_save },
+	{ "load", 0, 0, "", remote_load },
+	{ "run", 2, ANY, "*", remote_run },
+	{ "diff", 1, 1, "", diff },
+	{ "network ls", 0, 0, "", network_ls },
+	{ "network inspect", 1, 1, "", network_inspect },
+	{ "network log", 1, 1, " follow denied ", network_log },
+	{ "system df", 0, 0, "", df },
+	{ "config show", 0, 0, "", config },
+	{ "events", 0, 0, "", events },
 	{ NULL },
 };

@@ -99,6 +99,9 @@ int box_upload(struct http_request *rq, int *fd, const char *data, size_t n, str
 /* A signal's number of its name or number in JSON, or -1 with e. */
 int api_signal_number(const json_t *v, struct err *e);
 
+/* The sandbox that the body (schema Create) asks for: {"id","name"}, a new reference, or NULL (route_sandbox.c). */
+json_t *api_create(struct http_request *rq, struct err *e);
+
 /* ---- stdin of commands that an exec request of another connection runs (livein.c) ---- */
 
 /* Takes fd over: bytes may be sent to this command until livein_remove().  ERR_NOMEM. */

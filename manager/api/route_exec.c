@@ -18,11 +18,14 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
+#include "manager/forget.h"
+#include "manager/keeper.h"
 #include "manager/ring.h"
 #include "manager/wire.h"
 
 #define KEEP_DEFAULT (1u << 20)	/* bytes of each stream in a whole reply */
 #define PIECE 65536
+#define END_MS 30000
 
 struct execution {
 	struct box box;
@@ -33,12 +36,30 @@ struct execution {
 	json_t *verdict;
 	char command[24];
 	int started;
+	int temporary;		/* the sandbox is ours, and ends with the request */
 	int stays_open;		/* stdin: others send to it until they close it */
 	struct {
 		char bytes[4];
 		size_t n;
 	} held[2];	/* the start of a character, until the rest comes */
 };
+
+/* The request may be gone; what does not go now is there to be seen, and for berth rm. */
+static void remove_sandbox(struct box *b)
+{
+	autojson json_t *stop = json_pack("{s:s,s:i}", "op", "stop", "grace_ms", 0);
+	json_t *answer = NULL;
+	struct err ignored;
+	size_t n;
+
+	/* another connection: what runs in the first one ends with it */
+	fd_close(&b->sock);
+	b->sock = keeper_connect(&b->registry, b->id, &ignored);
+	if (b->sock >= 0 && wire_send(b->sock, stop, NULL, 0, &ignored) == 0)
+		while (wire_recv(b->sock, END_MS, &answer, NULL, 0, &n, &ignored) > 0)
+			json_decref(answer);
+	forget_alone(&b->registry, b->id, &ignored);
+}
 
 static void execution_free(void *ctx)
 {
@@ -49,6 +70,8 @@ static void execution_free(void *ctx)
 		return;
 	if (x->stays_open && x->command[0])
 		livein_remove(x->api, x->box.id, x->command);
+	if (x->temporary)
+		remove_sandbox(&x->box);
 	box_close(&x->box);
 	fd_close(&x->in);
 	for (i = 0; i < 2; i++)
@@ -72,7 +95,8 @@ static int make_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
 /* The keeper's request: what the schema let through, less what is ours. */
 static json_t *make_request(struct http_request *rq, int detach)
 {
-	static const char *const ours[] = { "stdin", "stdin_hex", "stream", "max_output_bytes", "detach", "stdin_open" };
+	static const char *const ours[] = { "stdin", "stdin_hex", "stream", "max_output_bytes", "detach", "stdin_open", "image", "name",
+					    "pull", "options" };
 	json_t *ask = json_copy(http_json(rq));
 	size_t i;
 
@@ -284,7 +308,8 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 	(void)rq;
 	if (x->started == 1) {
 		x->started = 2;
-		return estream_add(s, "started", 0, json_pack("{s:s,s:b}", "command", x->command, "started", 1), e) < 0 ? -1 : 1;
+		return estream_add(s, "started", 0, json_pack("{s:s,s:s,s:b}", "command", x->command, "sandbox",
+								x->box.id, "started", 1), e) < 0 ? -1 : 1;
 	}
 	r = execution_next(x, piece + 4, sizeof(piece) - 4, &which, &n, e);
 	if (r <= 0)
@@ -320,7 +345,25 @@ static int detach(struct execution *x, struct err *e)
 	return http_reply_json(x->box.rq, 201, answer, e);
 }
 
-static int begin(struct execution *x, struct http_request *rq, struct err *e)
+/* A sandbox for this one command. */
+static int make_box(struct execution *x, struct http_request *rq, struct err *e)
+{
+	autojson json_t *made = api_create(rq, e);
+	const char *id = json_string_value(json_object_get(made, "id"));
+	int r;
+
+	if (!made)
+		return -1;
+	r = box_open(&x->box, rq, e);
+	snprintf(x->box.id, sizeof(x->box.id), "%s", id);
+	if (r < 0)
+		return -1;
+	x->temporary = 1;
+	x->box.sock = keeper_connect(&x->box.registry, x->box.id, e);
+	return x->box.sock < 0 ? -1 : 0;
+}
+
+static int begin(struct execution *x, struct http_request *rq, int temporary, struct err *e)
 {
 	const json_t *body = http_json(rq);
 	int detached = json_is_true(json_object_get(body, "detach"));
@@ -333,12 +376,12 @@ static int begin(struct execution *x, struct http_request *rq, struct err *e)
 		return err_set(e, ERR_INVALID, "\"stdin_open\" goes with \"stream\", and without \"stdin\" and \"detach\"");
 	if (json_is_true(json_object_get(body, "tty")) && !detached)
 		return err_set(e, ERR_INVALID, "a terminal needs \"detach\": true; hint: then follow, stdin and resize");
-	if (box_connect(&x->box, rq, e) < 0 || estream_get_data(body, "stdin", &x->input, e) < 0)
+	if ((temporary ? make_box(x, rq, e) : box_connect(&x->box, rq, e)) < 0 || estream_get_data(body, "stdin", &x->input, e) < 0)
 		return -1;
 	return detached ? 0 : launch(x, e);
 }
 
-static int post_exec(struct http_request *rq, struct err *e)
+static int execute(struct http_request *rq, int temporary, struct err *e)
 {
 	struct execution *x = calloc(1, sizeof(*x));
 	int r;
@@ -350,7 +393,7 @@ static int post_exec(struct http_request *rq, struct err *e)
 					     .kept_fd = -1 };
 	x->input = BUF_INIT(HTTP_JSON_MAX);
 	x->api = api_of(rq);
-	r = begin(x, rq, e);
+	r = begin(x, rq, temporary, e);
 	if (r == 0 && json_is_true(json_object_get(http_json(rq), "detach")))
 		r = detach(x, e);
 	else if (r == 0 && json_is_true(json_object_get(http_json(rq), "stream")))
@@ -361,7 +404,19 @@ static int post_exec(struct http_request *rq, struct err *e)
 	return r;
 }
 
+static int post_exec(struct http_request *rq, struct err *e)
+{
+	return execute(rq, 0, e);
+}
+
+static int post_run(struct http_request *rq, struct err *e)
+{
+	return execute(rq, 1, e);
+}
+
 const struct http_route exec_routes[] = {
+	{ "POST", "/v1/run", post_run, "run a command in a sandbox of its own, which ends with it: a whole reply, or with \"stream\" events",
+	  HTTP_JSON, .request = "Run", .response = "Executed" },
 	{ "POST", "/v1/sandboxes/{id}/exec", post_exec,
 	  "run a command: a whole reply, with \"stream\" events as they come, with \"detach\" (201) its id", HTTP_JSON,
 	  .request = "Exec", .response = "Executed" },

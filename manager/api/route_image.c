@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/args.h"
+#include "manager/wire.h"
 
 #define OUTPUT_MAX (16u << 20)
 
@@ -211,6 +212,57 @@ static int get_save(struct http_request *rq, struct err *e)
 	return spawn_reply(rq, argv, "application/x-tar", e);
 }
 
+static int get_export(struct http_request *rq, struct err *e)
+{
+	const char *format = http_query(rq, "format");
+	const char *argv[] = { "berth", "image", "export", "--quiet", "--json", "--format", format ? format : "archive", "--", image_ref(rq), "-",
+			       NULL };
+
+	return spawn_reply(rq, argv, "application/x-tar", e);
+}
+
+static int post_pin(struct http_request *rq, struct err *e)
+{
+	const char *words[] = { "image", "pin", NULL }, *operands[] = { text(rq, "word"), text(rq, "image"), NULL };
+
+	return run(rq, words, NULL, operands, e);
+}
+
+static int post_unpin(struct http_request *rq, struct err *e)
+{
+	const char *words[] = { "image", "unpin", NULL }, *operands[] = { text(rq, "word"), NULL };
+
+	return run(rq, words, NULL, operands, e);
+}
+
+static int post_fsck(struct http_request *rq, struct err *e)
+{
+	static const char *const words[] = { "image", "fsck", "--quiet", NULL }, *const operands[] = { NULL };
+
+	return run(rq, words, http_json(rq), operands, e);
+}
+
+/* The password goes through memory: it is in no argument, no environment, no file and no audit line. */
+static int post_login(struct http_request *rq, struct err *e)
+{
+	const char *password = text(rq, "password"), *registry = text(rq, "registry");
+	const char *argv[] = { "berth", "login", "--json", "--password-stdin", "--username", text(rq, "username"), "--",
+			       registry ? registry : "docker.io", NULL };
+	autoclose int fd = wire_data(password, strlen(password), e);
+	json_t *j = fd < 0 ? NULL : spawn_json_fed(rq, argv, 0, fd, e);
+
+	http_audit(rq, "registry", argv[7]);
+	return j ? http_reply_json(rq, 0, j, e) : -1;
+}
+
+static int post_logout(struct http_request *rq, struct err *e)
+{
+	const char *words[] = { "logout", NULL }, *operands[] = { text(rq, "registry") ? text(rq, "registry") : "docker.io", NULL };
+
+	http_audit(rq, "registry", operands[0]);
+	return run(rq, words, NULL, operands, e);
+}
+
 const struct http_route image_routes[] = {
 	{ "GET", "/v1/images", get_images, "list images", .response = "ImageList" },
 	{ "GET", "/v1/images/inspect", get_inspect, "all that is known of an image", .query = "ref!:string", .response = "Document" },
@@ -235,5 +287,16 @@ const struct http_route image_routes[] = {
 	  .response = "Document" },
 	{ "POST", "/v1/images/prune", post_prune, "remove what no image needs", HTTP_JSON, HTTP_ADMIN | HTTP_OPTIONAL, .request = "Prune",
 	  .response = "Document" },
+	{ "GET", "/v1/images/export", get_export, "an image as an archive, or with format=rootfs its merged files as a tar", .flags = HTTP_ADMIN,
+	  .query = "ref!:string format:string", .type = "application/x-tar" },
+	{ "POST", "/v1/images/pin", post_pin, "keep an image's files, whatever becomes of its names", HTTP_JSON, HTTP_ADMIN, .request = "Pin",
+	  .response = "Document" },
+	{ "POST", "/v1/images/unpin", post_unpin, "take a pin away", HTTP_JSON, HTTP_ADMIN, .request = "Unpin", .response = "Document" },
+	{ "POST", "/v1/images/fsck", post_fsck, "read the whole store and report what is damaged", HTTP_JSON, HTTP_ADMIN | HTTP_OPTIONAL,
+	  .request = "Fsck", .response = "Document" },
+	{ "POST", "/v1/registries/login", post_login, "keep a user name and password for a registry", HTTP_JSON, HTTP_ADMIN, .request = "Login",
+	  .response = "Document" },
+	{ "POST", "/v1/registries/logout", post_logout, "forget the password for a registry", HTTP_JSON, HTTP_ADMIN | HTTP_OPTIONAL,
+	  .request = "Logout", .response = "Document" },
 	{ NULL },
 };

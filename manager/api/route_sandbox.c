@@ -73,7 +73,7 @@ static int save_owner(struct http_request *rq, const char *id, struct err *e)
 	return r;
 }
 
-static int create(struct http_request *rq, struct args *a, struct err *e)
+static json_t *create(struct http_request *rq, struct args *a, struct err *e)
 {
 	json_t *made, *body = http_json(rq);
 	const char *image = "host", *name = NULL, *pull = NULL, *id;
@@ -84,10 +84,13 @@ static int create(struct http_request *rq, struct args *a, struct err *e)
 	image = c.image;
 	if (json_get_str(body, "image", &image, "body", e) < 0 || json_get_str(body, "name", &name, "body", e) < 0 ||
 	    json_get_str(body, "pull", &pull, "body", e) < 0)
-		return -1;
+		return NULL;
 	/* what is fetched, and from where, is not for tenants to say */
 	if (!http_who(rq)->admin && pull && strcmp(pull, "never"))
-		return err_set(e, ERR_DENIED, "\"pull\" needs an admin token");
+		{
+		err_set(e, ERR_DENIED, "\"pull\" needs an admin token");
+		return NULL;
+	}
 	if (!http_who(rq)->admin)
 		pull = "never";
 	snprintf(option, sizeof(option), "--pull=%s", pull ? pull : c.registry_pull);
@@ -95,33 +98,41 @@ static int create(struct http_request *rq, struct args *a, struct err *e)
 	    (name && name[0] && (args_add(a, "--name", e) < 0 || args_add(a, name, e) < 0)) ||
 	    args_add(a, option, e) < 0 ||
 	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || args_add(a, "--", e) < 0 || args_add(a, image, e) < 0)
-		return -1;
+		return NULL;
 	a->v[a->n] = NULL;
 	made = spawn_json(rq, (const char *const *)a->v, 1, e);
 	id = json_string_value(json_object_get(made, "id"));
 	if (!id) {
+		if (made)
+			err_set(e, ERR_INTERNAL, "berth create gave no id");
 		json_decref(made);
-		return made ? err_set(e, ERR_INTERNAL, "berth create gave no id") : -1;
+		return NULL;
 	}
 	http_audit(rq, "id", id);
 	/* nobody would ever learn its id */
 	if (save_owner(rq, id, e) < 0 || http_wait(rq, -1, 0, 0, e) < 0) {
 		forget_again(rq, id);
 		json_decref(made);
-		return -1;
+		return NULL;
 	}
 	atomic_fetch_add(&api_of(rq)->creates, 1);
-	return http_reply_json(rq, 0, made, e);
+	return made;
+}
+
+json_t *api_create(struct http_request *rq, struct err *e)
+{
+	struct args a = { .n = 0 };
+	json_t *made = create(rq, &a, e);
+
+	args_release(&a);
+	return made;
 }
 
 static int post_sandboxes(struct http_request *rq, struct err *e)
 {
-	struct args a = { .n = 0 };
-	int r = create(rq, &a, e);
+	json_t *made = api_create(rq, e);
 
-	args_release(&a);
-	/* an image that is not there is the request's fault, not the path's */
-	return r;
+	return made ? http_reply_json(rq, 0, made, e) : -1;
 }
 
 /* ---- looking ---------------------------------------------------------------------- */

@@ -67,6 +67,17 @@ static int get_network(struct http_request *rq, struct err *e)
 	return reply(rq, work(rq, words, NULL, NULL, -1, e), e);
 }
 
+static int follow_network_log(struct http_request *rq, struct box *b, struct err *e)
+{
+	int denied = http_query_bool(rq, "denied"), r;
+	const char *argv[] = { "berth", "network", "log", "--json", "--follow", denied ? "--denied" : "--", denied ? "--" : b->id,
+			       denied ? b->id : NULL, NULL };
+
+	r = spawn_reply(rq, argv, "application/x-ndjson", e);
+	box_close(b);
+	return r;
+}
+
 /* The program writes an object a line. */
 static int get_network_log(struct http_request *rq, struct err *e)
 {
@@ -77,6 +88,8 @@ static int get_network_log(struct http_request *rq, struct err *e)
 	char *line, *save = NULL;
 	int r = box_find(&b, rq, e);
 
+	if (r == 0 && http_query_bool(rq, "follow"))
+		return follow_network_log(rq, &b, e);
 	argv[5] = http_query_bool(rq, "denied") ? "--" : b.id;
 	argv[6] = http_query_bool(rq, "denied") ? b.id : NULL;
 	if (r == 0)
@@ -120,7 +133,7 @@ const struct http_route work_routes[] = {
 	{ "POST", SANDBOX "/commit", post_commit, "make an image of what it changed", HTTP_JSON, HTTP_ADMIN, .request = "Commit",
 	  .response = "Document", .status = 201 },
 	{ "GET", SANDBOX "/network", get_network, "its network: rules, counters, budgets", .response = "Document" },
-	{ "GET", SANDBOX "/network/log", get_network_log, "the requests it made, and how each was answered", .query = "denied:boolean",
+	{ "GET", SANDBOX "/network/log", get_network_log, "the requests it made, and how each was answered; with follow as they come, an object a line", .query = "denied:boolean follow:boolean",
 	  .response = "NetworkLog" },
 	{ "GET", "/v1/networks", get_networks, "the networks of sandboxes", .flags = HTTP_ADMIN, .response = "NetworkList" },
 	{ "GET", "/v1/system/config", get_config, "the configuration in force", .flags = HTTP_ADMIN, .response = "Document" },

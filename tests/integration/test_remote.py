@@ -7,10 +7,12 @@ import os
 import signal
 import struct
 import subprocess
+import tarfile
 import termios
 
 import berthtest as b
 import daemon
+import registry as reg
 from daemon import Daemon
 
 COST = 12
@@ -97,6 +99,14 @@ def test_a_terminal_from_afar():
         p.terminate()
         assert p.wait(20) == 128 + 15
         b.wait_for(lambda: "sleep 1000" not in b.berth("top", "far").out, 10, "its end")
+        p = subprocess.Popen([b.BERTH, "shell", "--env", "PS1=here> ", "--shell", "sh", "far"], stdin=theirs, stdout=theirs, stderr=theirs,
+                             env=env, start_new_session=True)
+        b.read_until(out, b"here> ")
+        os.write(ours, b"echo a$((40+2))b; cd /tmp\r")
+        b.read_until(out, b"a42b")
+        os.write(ours, b"pwd; exit 9\r")
+        b.read_until(out, b"\n/tmp")
+        assert p.wait(20) == 9 and termios.tcgetattr(theirs) == before
         os.close(ours)
         os.close(theirs)
         c = d.good("POST", "/v1/sandboxes/far/exec", {"argv": ["sh", "-c", "echo one; read x; echo $x; exit 4"], "detach": True})["command"]
@@ -145,8 +155,8 @@ def test_a_token_over_tcp_and_what_is_refused():
         b.one_line_error(far(d, "ps", tcp=True), 125, "BERTH_TOKEN")
         b.one_line_error(far(d, "ps", tcp=True, token="x" * 32), 125, "token")
         b.one_line_error(far(d, "create", "--volume", "/etc:/x", "host", tcp=True, token=daemon.TENANT), 125, "admin")
-        for args, words in ((("run", "host", "true"), "own host"),
-                            (("shell", box), "own host"), (("gc", "--dry-run"), "own host")):
+        for args, words in ((("code", box, "-"), "own host"),
+                            (("shell", "--session", "x", box), "own host"), (("gc", "--dry-run"), "own host")):
             r = far(d, *args, tcp=True, token=daemon.TOKEN)
             assert r.code == 125 and words in r.err, r
         for host in ("http://192.0.2.1", "ftp://x", "unix://relative", "http://localhost.evil", "http://127.evil.example", "http://127.0.0.1@evil", "x"):
@@ -158,3 +168,70 @@ def test_a_token_over_tcp_and_what_is_refused():
         r = b.berth("ps", env={"BERTH_HOST": f"http://127.0.0.1:{d.port}", "BERTH_TOKEN": daemon.TOKEN, "http_proxy": "http://127.0.0.1:1",
                                "ALL_PROXY": "http://127.0.0.1:1"})
         assert r.code == 0, r
+
+
+def test_run_from_afar():
+    with Daemon(tcp=True) as d:
+        data = os.urandom(1 << 20)
+        r = subprocess.run([b.BERTH, "--host", "unix://" + d.socket, "run", "--memory", "64m", "--env", "A=1", "host", "sh", "-c",
+                            "cat; echo $A >&2; exit 7"], input=data, capture_output=True, env=b.environment(), timeout=60)
+        assert (r.returncode, r.stdout, r.stderr) == (7, data, b"1\n"), (r.returncode, len(r.stdout), r.stderr)
+        r = far(d, "run", "--json", "host", "true", ok=True)
+        assert json.loads(r.out)["cause"] == "exit"
+        b.one_line_error(far(d, "run", "nosuch:image", "true"), 125, "nosuch")
+        b.one_line_error(far(d, "run", "--tty", "host", "true"), 125, "own host only")
+        assert far(d, "run", "host", "/nosuch").code == 127
+        assert b.berth("ps", "-aq", ok=True).out == ""
+        whole = d.good("POST", "/v1/run", {"image": "host", "argv": ["cat"], "stdin": "in", "options": {"disk": "16m"}}, token=daemon.TENANT, tcp=True)
+        assert whole["stdout"] == "in" and whole["verdict"]["exit_status"] == 0
+        assert d.post("/v1/run", {"argv": []}).status == 400 and d.post("/v1/run", {"image": "host", "argv": ["true"], "tty": True}).status == 400
+        assert d.post("/v1/run", {"image": "host", "argv": ["true"], "options": {"volume": "/etc:/x"}}, token=daemon.TENANT, tcp=True).status == 403
+        # it ends with its client
+        p = subprocess.Popen([b.BERTH, "--host", "unix://" + d.socket, "run", "host", "sh", "-c", "echo on; sleep 1000"], stdout=subprocess.PIPE,
+                             stdin=subprocess.PIPE, env=b.environment())
+        assert p.stdout.readline() == b"on\n"
+        p.kill()
+        p.communicate()
+        b.wait_for(lambda: b.berth("ps", "-aq", ok=True).out == "", 30, "the end of the sandbox")
+
+
+def test_images_and_registries_from_afar():
+    b.busybox_rootfs("img")
+    b.berth("image", "import", b.tmp("img"), "img:1", ok=True)
+    with Daemon() as d:
+        assert "img" in far(d, "image", "inspect", "img:1", ok=True).out
+        far(d, "image", "pin", "keep", "img:1", ok=True)
+        b.one_line_error(far(d, "image", "pin", "../keep", "img:1"), 2, "keep")
+        far(d, "image", "tag", "img:1", "img:2", ok=True)
+        far(d, "image", "rm", "img:2", ok=True)
+        far(d, "image", "unpin", "keep", ok=True)
+        b.one_line_error(far(d, "image", "unpin", "keep"), 125, "keep")
+        assert json.loads(far(d, "image", "fsck", ok=True).out) is not None
+        for words, member in ((("image", "export", "--format", "rootfs", "img:1", "-"), "bin/busybox"),
+                              (("image", "export", "img:1", "-"), "index.json"), (("save", "img:1"), "index.json")):
+            r = subprocess.run([b.BERTH, "--host", "unix://" + d.socket, *words], capture_output=True, env=b.environment(), timeout=60)
+            with tarfile.open(fileobj=io.BytesIO(r.stdout)) as t:
+                assert any(n.lstrip("./") == member for n in t.getnames()), (words, t.getnames())
+        b.one_line_error(far(d, "image", "export", "nosuch:1", "-"), 125, "nosuch")
+        b.one_line_error(far(d, "image", "export", "img:1", "/tmp/x.tar"), 125, "from afar")
+        assert d.get("/v1/images/export?ref=img:1&format=--help").status in (400, 422)
+        for verb in (("system", "df"), ("config", "show"), ("network", "ls")):
+            json.loads(far(d, *verb, ok=True).out)
+        box = d.create("far")
+        far(d, "exec", "far", "touch", "/srv/new", ok=True)
+        assert "/srv/new" in far(d, "diff", "far", ok=True).out
+        b.one_line_error(far(d, "network", "log", box), 125, "network")
+
+
+def test_a_password_is_told_to_nobody():
+    secret = "canary-" + os.urandom(8).hex()
+    with reg.Mock(basic="user:" + secret) as r, Daemon(f'[registry]\ninsecure = ["{r.host}"]\n', tcp=True) as d:
+        answers = [far(d, "login", "--username", "user", "--password-stdin", r.host, input=secret + "\n", ok=True)]
+        wrong = d.post("/v1/registries/login", {"registry": r.host, "username": "user", "password": "wrong" + secret})
+        assert wrong.status >= 400, wrong
+        assert d.post("/v1/registries/login", {"registry": r.host, "username": "user", "password": secret}, token=daemon.TENANT, tcp=True).status == 403
+        assert any(secret in __import__("base64").b64decode(x.authorization.split()[1]).decode() for x in r.seen if x.authorization)
+        assert secret not in "".join(a.out + a.err for a in answers) + d.log() + wrong.body.decode()
+        assert [x for x in d.lines() if "registries/login" in x.get("op", "")][0]["registry"] == r.host
+        far(d, "logout", r.host, ok=True)
+    os.remove(os.path.join(b.root(), "state/auth.json"))
