@@ -181,6 +181,39 @@ def cases(v):
     yield "I24-unknown-type", EITHER, raw(b"a", typeflag=b"Q") + END
     yield "I24-mtime-huge", TAKE, raw(b"a", mtime=b"\x80\0\0\0\x7f" + b"\xff" * 7) + END
     yield "I24-mtime-pax-garbage", EITHER, pax(mtime="9" * 300) + raw(b"a") + END
+    yield "I11-file-dir-symlink-file", EITHER, tar(f("a"), d("a"), f("a/1"), s("a", v), f("a/pwn"), f("a"), d("a"), f("a/2"))
+    yield "I11-symlink-to-own-dir", EITHER, tar(d("real"), s("l", "real"), f("l/in"), s("real", v), f("l/pwn"))
+    yield "I09-hardlink-then-chmod", EITHER, tar(s("a", v + "/secret"), h("b", "a"), f("b", mode=0o6777), h("c", "b"))
+    yield "I14-gnu-and-pax-names", EITHER, (raw(b"././@LongLink", size=b"%011o" % len(long_name), typeflag=b"L", data=long_name)
+                                           + pax(path="fine") + raw(b"ok", size=b"%011o" % 6, data=PWN) + END)
+    yield "I16-nul-in-gnu-longname", EITHER, (raw(b"././@LongLink", size=b"%011o" % 40, typeflag=b"L",
+                                                 data=b"ok\0" + b"../" * 12 + b"x") + raw(b"q") + END)
+    yield "I16-nul-in-linkpath", EITHER, pax(linkpath=b"ok\0" + v.encode()) + raw(b"l", typeflag=b"2") + END
+    yield "I20-case", TAKE, tar(d("Etc"), s("etc", v), f("Etc/pwn"), f("ETC"))
+    yield "I20-unicode-forms", TAKE, tar(f("caf\u00e9"), f("cafe\u0301"), f("a\u202egnp.sh"), f("\u2024\u2024"), f("\uff0e\uff0e"))
+    yield "I20-fullwidth-slash", TAKE, tar(f("\uff0e\uff0e\uff0f\uff0e\uff0e\uff0fpwn"), f("..\u2215..\u2215pwn"))
+    yield "I20-dots-and-backslashes", TAKE, tar(f("...", b""), f(". .", b""), f("..\\..\\pwn"), f("c:\\pwn"))
+    yield "I21-opaque-then-more", TAKE, tar(d("q"), f("q/a"), f("q/.wh..wh..opq", b""), f("q/b"))
+    yield "I21-opaque-of-the-root", EITHER, tar(f(".wh..wh..opq", b""), f("a"))
+    yield "I21-whiteout-of-parents", EITHER, tar(f("a/b/c"), f("a/.wh.b", b""), f(".wh.a", b""), f("a/b/d"))
+    yield "I21-whiteout-with-content", EITHER, tar(f(".wh.base", PWN * 1000))
+    yield "I21-whiteout-long", EITHER, pax(path=".wh." + "w" * 251) + raw(b"x") + END
+    yield "I21-whiteout-hardlink", EITHER, tar(f("a"), h(".wh.base", "a"))
+    yield "I22-hardlink-to-device", EITHER, tar(n("mem", CHR, devmajor=1, devminor=1), h("l", "mem"))
+    yield "I22-device-as-parent", EITHER, tar(n("dev", BLK, devmajor=8, devminor=0), f("dev/pwn"))
+    yield "I22-device-numbers-huge", TAKE, raw(b"big", typeflag=b"3", magic=b"ustar  \0") + END
+    yield "I23-xattr-flood", EITHER, pax(**{f"SCHILY__xattr__user__k{i}": "v" * 20 for i in range(8000)}) + raw(b"a") + END
+    yield "I23-xattr-large", EITHER, pax(SCHILY__xattr__user__k="v" * 900000) + raw(b"a") + END
+    yield "I23-xattr-libarchive", TAKE, pax(LIBARCHIVE__xattr__trusted__overlay__redirect="L2V0Yw==") + raw(b"a") + END
+    yield "I24-longname-1MiB", REFUSE, raw(b"././@LongLink", size=b"%011o" % ((1 << 20) - 1), typeflag=b"L",
+                                           data=b"a" * ((1 << 20) - 1)) + raw(b"a") + END
+    yield "I24-sparse-old-gnu", EITHER, raw(b"s", typeflag=b"S", size=b"%011o" % 0, magic=b"ustar  \0") + END
+    yield "I24-sparse-map-flood", REFUSE, (pax(GNU__sparse__major="1", GNU__sparse__minor="0", GNU__sparse__name="s",
+                                              GNU__sparse__realsize=str(1 << 30))
+                                          + raw(b"x", size=b"%011o" % (512 * 64), data=b"99999999\n" * 3640) + END)
+    yield "I24-mtime-negative", TAKE, raw(b"a", mtime=b"\xff" * 12) + pax(mtime="-99999999999.5") + raw(b"b") + END
+    yield "I24-global-pax", EITHER, raw(b"g", typeflag=b"g", size=b"%011o" % 21, data=b"21 path=../../../pwn\n") + raw(b"a") + END
+    yield "I24-entry-after-end", TAKE, raw(b"a") + END + raw(b"b")[:100]
     yield "I31-uid-overflow", TAKE, raw(b"a", uid=b"\x80\0\0\0\xff\xff\xff\xff", mode=b"0006755") + END
     yield "I31-uid-2^32", TAKE, pax(uid=str(1 << 32), gid=str(1 << 32)) + raw(b"a", mode=b"0006755") + END
     yield "I31-uid-negative", REFUSE, raw(b"a", uid=b"\xff" * 8) + END

@@ -336,7 +336,7 @@ def test_pulls_of_one_image_at_once_fetch_each_layer_once():
     with reg.Registry() as r:
         env = reg.config(insecure=[r.host])
         digest = r.push(layout("a", [oci.tar_bytes([(f"f{i}", {}, noise(300000, i))]) for i in range(5)]), "a:1")
-        ps = [b.start("pull", "--quiet", r.name("a:1"), env=env) for _ in range(5)]
+        ps = [b.start("pull", "--quiet", r.name("a:1"), env=env) for _ in range(8)]
         for p in ps:
             out, err = p.communicate(timeout=50)
             assert p.returncode == 0 and out.decode().strip() == digest, (out, err)
