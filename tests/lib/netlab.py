@@ -304,9 +304,9 @@ class Lab:
         for a in INSIDE6:
             ip("addr", "add", a + "/128", "dev", "ins-p", "nodad", ns=self.inside)
             ip("-6", "route", "add", a + "/128", "via", "fd99::2")
-        if self.forwarding:
-            sysctl("ipv4/ip_forward", "1")
-            sysctl("ipv6/conf/all/forwarding", "1")
+        # a new namespace has what the machine's own is set to
+        sysctl("ipv4/ip_forward", "1" if self.forwarding else "0")
+        sysctl("ipv6/conf/all/forwarding", "1" if self.forwarding else "0")
         self.add("web", self.outside, OUTSIDE, answer=self.answer)
         self.add("web6", self.outside, OUTSIDE6, answer=self.answer)
         host = here()
