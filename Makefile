@@ -57,6 +57,11 @@ MUSL_LIB ?= /usr/lib/$(shell uname -m)-linux-musl
 musl_a = $(BUILD)/musl/libberth.a
 musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreach l,$(LAYERS),$($(l)_o)))) \
 	$(filter %blob.o,$(runtime_o)) $(BUILD)/musl/base/musl/musl.o $(BUILD)/musl/gen/libc_names.o
+# what `berth run` executes, linked side by side: a page fault maps 16 pages around it, in the command and again in its child
+hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,cmd_run command commands runopts imageuse mountspec) \
+	$(addprefix manager/,config registry rundir ranges) rootfs/image $(addprefix runtime/,launch handover netns aside child mounts \
+	mounts_enter mountplan newmount writable hostimage spec cgroup cgroup_hybrid cgroup_dir fdpass supervise verdict caps \
+	rlimits landlock nethelper) $(addprefix base/,err buf io path num json))
 # berth-net, for --network bridge and egress
 net_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/net/*.c))
 
@@ -162,9 +167,10 @@ $(BUILD)/runtime/init/%.o: runtime/init/%.c
 	@mkdir -p $(@D)
 	$(Q)$(MUSL_CC) $(INIT_CFLAGS) -c -o $@ $<
 
+# in one piece with its constants: each segment is a mapping, and a page of a copy, in every start of a sandbox
 $(BUILD)/berth-init: $(init_o)
 	$(call say,LD,$@)
-	$(Q)$(MUSL_CC) -static -Wl,--gc-sections -Wl,-z,noexecstack -s -o $@ $^
+	$(Q)$(MUSL_CC) -static -Wl,--gc-sections -Wl,-z,noexecstack -Wl,-z,noseparate-code -s -o $@ $^
 
 $(BUILD)/runtime/initblob.o: runtime/initblob.S $(BUILD)/berth-init
 	$(call say,AS,$<)
@@ -236,7 +242,7 @@ $(musl_a): $(musl_o)
 
 # -nostdlib -static-pie: musl-gcc knows no static-pie
 ifeq ($(LIBC),musl)
-$(BUILD)/berth: $(BUILD)/musl/cli/berth.o $(musl_a)
+$(BUILD)/berth: $(BUILD)/musl/cli/berth.o $(hot_o) $(musl_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o

@@ -170,12 +170,11 @@ static void clear_leftovers(void *ctx)
 {
 	struct run *r = ctx;
 	struct err ignored;
-	unsigned cleared;
 
 	/* for ps and inspect; nothing depends on it */
 	write_record(r, &ignored);
 	sandbox_settle(&r->sandbox);
-	registry_gc(&r->registry, &cleared, &ignored);
+	registry_gc_until(&r->registry, r->sandbox.sock);	/* at its end nobody waits for the others */
 }
 
 static int start(struct run *r, struct err *e)
@@ -312,15 +311,15 @@ static void release(struct run *r)
 
 static int run_main(const struct command *self, int argc, char **argv)
 {
-	struct run r = {
-		.image = IMAGEUSE_INIT, .tty_fd = -1, .disk_fd = -1, .status_fd = -1,
-		.registry = { .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1, .kept_fd = -1 },
-		.claim = { .dir_fd = -1, .slot_fd = -1 },
-	};
+	static struct run r;	/* 40 KiB, of which most is never touched: on the stack it would have to be cleared first */
 	struct verdict v = { 0 };
 	struct err e = { 0 };
 	int rest, help = 0, result, status;
 
+	r.image = IMAGEUSE_INIT;
+	r.tty_fd = r.disk_fd = r.status_fd = -1;
+	r.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1, .kept_fd = -1 };
+	r.claim = (struct claim){ .dir_fd = -1, .slot_fd = -1 };
 	if (config_load(&r.config, &e) < 0)
 		return command_fail(self, &e, 0);
 	if (imageuse_policy(r.config.registry_pull, &r.image.pull, &e) < 0)

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -160,12 +161,18 @@ static int count_kept(void *ctx, const char *name)
 static int check_room(struct registry *r, struct err *e)
 {
 	struct counter kept = { r, 0 };
-	unsigned count = 0;
+	unsigned running = 0, lasting_ones = 0, count;
 
-	if (for_each_name(r->sandboxes_fd, count_one, &count, e) < 0 ||
-	    for_each_name(r->kept_fd, count_kept, &kept, e) < 0)
+	if (for_each_name(r->sandboxes_fd, count_one, &running, e) < 0 ||
+	    for_each_name(r->kept_fd, count_one, &lasting_ones, e) < 0)
 		return -1;
-	count += kept.count;
+	count = running + lasting_ones;
+	/* who is in both counts once; a look at each only when it matters */
+	if (count >= r->config->max_sandboxes) {
+		if (for_each_name(r->kept_fd, count_kept, &kept, e) < 0)
+			return -1;
+		count = running + kept.count;
+	}
 	if (count >= r->config->max_sandboxes)
 		return err_set(e, ERR_LIMIT, "%u sandboxes exist, the limit is %llu; hint: remove some (berth ps), or raise "
 			       "[manager] max_sandboxes", count, (unsigned long long)r->config->max_sandboxes);
@@ -367,9 +374,17 @@ struct gc {
 	struct err *e;
 	unsigned cleared;
 	int failed;
+	int until_fd;	/* -1, or stop when there is something to read */
 	int (*report)(void *ctx, const char *id);	/* dry run */
 	void *report_ctx;
 };
+
+static int is_enough(const struct gc *g)
+{
+	struct pollfd p = { .fd = g->until_fd, .events = POLLIN };
+
+	return g->until_fd >= 0 && poll(&p, 1, 0) > 0;
+}
 
 static int gc_one(void *ctx, const char *id)
 {
@@ -377,6 +392,8 @@ static int gc_one(void *ctx, const char *id)
 	struct err mine;
 	autoclose int lock = -1;
 
+	if (is_enough(g))
+		return 1;
 	if (lock_all(g->r, g->e) < 0)
 		return -1;
 	lock = lock_dead(g->r, id, &mine);
@@ -404,6 +421,8 @@ static int gc_kept(void *ctx, const char *id)
 	struct err mine;
 	int left;
 
+	if (is_enough(g))
+		return 1;
 	if (lock_all(g->r, g->e) < 0)
 		return -1;
 	left = is_unfinished(g->r, id) && !path_has(g->r->sandboxes_fd, id);
@@ -429,16 +448,24 @@ static int gc_all(struct gc *g)
 
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 {
-	struct gc g = { .r = r, .e = e };
+	struct gc g = { .r = r, .e = e, .until_fd = -1 };
 	int result = gc_all(&g);
 
 	*ret_cleared = g.cleared;
 	return result < 0 || g.failed ? -1 : 0;
 }
 
+void registry_gc_until(struct registry *r, int until_fd)
+{
+	struct err ignored;
+	struct gc g = { .r = r, .e = &ignored, .until_fd = until_fd };
+
+	gc_all(&g);
+}
+
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e)
 {
-	struct gc g = { .r = r, .e = e, .report = each, .report_ctx = ctx };
+	struct gc g = { .r = r, .e = e, .until_fd = -1, .report = each, .report_ctx = ctx };
 
 	return gc_all(&g);
 }

@@ -3,7 +3,7 @@
  * Hybrid: v1 controllers for limits, the empty v2 tree for life and death.
  *
  * The child is born in the v2 cgroup (CLONE_INTO_CGROUP) and joins the v1 ones
- * itself, before it touches anything of the sandbox: they are made while it unshares.  v1 has no memory.oom.group: the
+ * itself, before it looks at anything of the image: they are made while it pivots.  v1 has no memory.oom.group: the
  * supervisor watches oom_fd and kills the whole sandbox.
  */
 #include <errno.h>
@@ -365,7 +365,7 @@ static int remove_all(struct cgroup *c, struct err *e)
 
 	/* the v2 directory last: it is what gc finds the others by */
 	for (i = 0; i < CGROUP_V1_COUNT; i++)
-		if (i != V1_DEVICES && cgroup_rmdir(v1[i].root, c->parent, c->name, e) < 0)
+		if (i != V1_DEVICES && c->v1_fd[i] >= 0 && cgroup_rmdir(v1[i].root, c->parent, c->name, e) < 0)
 			return -1;
 	return cgroup_rmdir(V2_ROOT, c->parent, c->name, e);
 }

@@ -2,11 +2,11 @@
 /*
  * Theory of operation.  clone3 made us pid 1 of a new pid namespace, in a new
  * user namespace (all capabilities there, none on the host) and in the v2
- * cgroup of the sandbox.  We leave the remaining host namespaces, join what
- * limits us (v1), wait until the supervisor has mapped our ids, build the root
- * of the mounts it makes meanwhile, and then give up, step by step, everything
- * that init and the payload shall not have.  While we unshare (the network
- * namespace is the dear one) the supervisor makes cgroups and mounts on another CPU.
+ * cgroup of the sandbox.  We leave the remaining host namespaces, wait until the
+ * supervisor has mapped our ids, pivot to the root, join what limits us (v1), and
+ * only then look at the image: we attach the mounts that the supervisor makes
+ * meanwhile, on another CPU.  Then we give up, step by step, everything that init
+ * and the payload shall not have.
  *
  * A flat list of steps; the first that fails is reported and ends the sandbox.
  * No malloc, no stdio streams, no locks.
@@ -15,17 +15,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <linux/mount.h>
 #include <linux/seccomp.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -42,6 +39,7 @@
 #include "runtime/initproto.h"
 #include "runtime/landlock.h"
 #include "runtime/mounts.h"
+#include "runtime/netns.h"
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080
@@ -61,7 +59,7 @@ static int leave_namespaces(struct child *c, struct err *e)
 {
 	int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
 
-	if (c->spec->network != NETWORK_HOST)
+	if (spec_needs_nethelper(c->spec))
 		flags |= CLONE_NEWNET;
 	if (unshare(flags | CLONE_NEWTIME) == 0)
 		return 0;
@@ -90,17 +88,10 @@ static int set_clocks(struct child *c, struct err *e)
 	return 0;
 }
 
+/* With a network berth-net needs the namespace now; without, one is made for us meanwhile (netns.h). */
 static int set_network(struct child *c, struct err *e)
 {
-	autoclose int fd = -1;
-	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-
-	if (c->spec->network == NETWORK_HOST)
-		return 0;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		return err_sys(e, "bring up the loopback interface");
-	return 0;
+	return spec_needs_nethelper(c->spec) && netns_loopback_up() < 0 ? err_sys(e, "bring up the loopback interface") : 0;
 }
 
 /* berth-net makes the network from the host's side, while we wait for the go. */
@@ -124,10 +115,7 @@ static int set_hostname(struct child *c, struct err *e)
 	return 0;
 }
 
-/*
- * Waits for the supervisor; its death is our end.  From here on all we use is accounted to the sandbox, and limited.
- * Our ids are mapped now.
- */
+/* Waits for the supervisor; its death is our end.  From here on all we use is accounted to the sandbox, and limited. */
 static int join_cgroups(struct child *c, struct err *e)
 {
 	int fds[CGROUP_JOIN_MAX];
@@ -155,9 +143,10 @@ static int leave_cgroup_namespace(struct child *c, struct err *e)
 static int become_sandbox_root(struct child *c, struct err *e)
 {
 	(void)c;
-	if (setgroups(0, NULL) < 0)
+	/* the calls themselves: libc's functions first block signals, five calls each, to reach threads that we do not have */
+	if (syscall(SYS_setgroups, (size_t)0, NULL) < 0)
 		return err_sys(e, "drop supplementary groups");
-	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+	if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
 		return err_sys(e, "become root of the sandbox");
 	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		return err_sys(e, "forbid being traced");
@@ -169,10 +158,21 @@ static int become_sandbox_root(struct child *c, struct err *e)
 	return 0;
 }
 
-static int mount_all(struct child *c, struct err *e)
+/* Waits for the supervisor: it has mapped our ids, and made the root. */
+static int receive_root(struct child *c, struct err *e)
+{
+	return handover_receive_mounts(&c->in, e);
+}
+
+static int enter_root(struct child *c, struct err *e)
 {
 	umask(0);
-	return mounts_enter(&c->in, c->spec, e);
+	return mounts_enter_root(c->in.plan, c->spec, &c->proc_mnt, &c->knobs_fd, e);
+}
+
+static int mount_all(struct child *c, struct err *e)
+{
+	return mounts_enter(&c->in, c->spec, c->proc_mnt, e);
 }
 
 /* Each mount's flags as the kernel reports them (T10). */
@@ -220,13 +220,23 @@ static int hand_over_pts(struct child *c, struct err *e)
 	return 0;
 }
 
-/* It comes with the last of the mounts, and at the latest when all else is ready. */
+/* Both come with the last of the mounts. */
 static int receive_program(struct child *c, struct err *e)
 {
 	while (c->in.init_fd < 0)
 		if (handover_receive_mounts(&c->in, e) < 0)
 			return -1;
-	return 0;
+	if (c->spec->network != NETWORK_NONE)
+		return 0;
+	if (c->in.net_fd < 0)
+		return err_set(e, ERR_INTERNAL, "no network namespace was handed over");
+	return setns(c->in.net_fd, CLONE_NEWNET) < 0 ? err_sys(e, "enter the sandbox's network namespace") : 0;
+}
+
+/* After the network namespace was made: it counts as one of ours. */
+static int forbid_namespaces(struct child *c, struct err *e)
+{
+	return mounts_forbid_namespaces(c->knobs_fd, e);
 }
 
 /* A session keyring of its own: none of the caller's keys are reachable (K08). */
@@ -283,25 +293,35 @@ static int close_descriptors(struct child *c, struct err *e)
 	return 0;
 }
 
-/*
- * The bounding set is what the payload may ever hold.  Init keeps KILL, SETUID
- * and SETGID through its exec as inheritable ones and clears them there.
- */
-static int drop_capabilities(struct child *c, struct err *e)
+static const uint64_t init_caps = 1ULL << CAP_KILL | 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
+
+static int set_caps(uint64_t keep, uint64_t inheritable, struct err *e)
 {
-	const uint64_t own = 1ULL << CAP_KILL | 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
-	const uint64_t keep = c->spec->caps | own;
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct d[2];
 	unsigned i;
 
-	/* first: nothing outside the bounding set can become inheritable (capset(2)) */
 	if (syscall(SYS_capget, &h, d) < 0)
 		return err_sys(e, "read capabilities");
-	for (i = 0; i < 2; i++)
-		d[i].inheritable = (uint32_t)(own >> (32 * i));
-	if (syscall(SYS_capset, &h, d) < 0)
-		return err_sys(e, "make init's capabilities inheritable");
+	for (i = 0; i < 2; i++) {
+		d[i].inheritable = (uint32_t)(inheritable >> (32 * i));
+		d[i].permitted &= (uint32_t)(keep >> (32 * i));
+		d[i].effective = d[i].permitted;
+	}
+	return syscall(SYS_capset, &h, d) < 0 ? err_sys(e, "drop capabilities") : 0;
+}
+
+/*
+ * The bounding set is what the payload may ever hold: it counts from the exec of init on, so it is dropped while we
+ * have to wait anyway.  Init keeps KILL, SETUID and SETGID through its exec as inheritable ones and clears them there;
+ * nothing outside the bounding set can become inheritable (capset(2)), so these come first.
+ */
+static int drop_bounding_set(struct child *c, struct err *e)
+{
+	unsigned i;
+
+	if (set_caps(~0ULL, init_caps, e) < 0)
+		return -1;
 	for (i = 0; i <= 63; i++) {
 		if (i <= CAPS_LAST && c->spec->caps & 1ULL << i)
 			continue;
@@ -311,13 +331,14 @@ static int drop_capabilities(struct child *c, struct err *e)
 			return err_sys(e, "drop capability %u", i);
 		}
 	}
+	return 0;
+}
+
+static int drop_capabilities(struct child *c, struct err *e)
+{
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
 		return err_sys(e, "clear ambient capabilities");
-	for (i = 0; i < 2; i++)
-		d[i].permitted = d[i].effective = (uint32_t)(keep >> (32 * i));
-	if (syscall(SYS_capset, &h, d) < 0)
-		return err_sys(e, "drop capabilities");
-	return 0;
+	return set_caps(c->spec->caps | init_caps, init_caps, e);
 }
 
 static int no_new_privileges(struct child *c, struct err *e)
@@ -372,16 +393,20 @@ static const struct {
 	{ "inherited descriptors", close_supervisors },
 	{ "namespaces", leave_namespaces },
 	{ "clocks", set_clocks },
-	{ "network", set_network },
+	{ "loopback", set_network },
 	{ "network hand-over", hand_over_netns },
 	{ "hostname", set_hostname },
+	{ "bounding set", drop_bounding_set },
+	{ "hand-over", receive_root },
+	{ "identity", become_sandbox_root },
+	{ "root", enter_root },
 	{ "cgroups", join_cgroups },
 	{ "cgroup namespace", leave_cgroup_namespace },
-	{ "identity", become_sandbox_root },
 	{ "mounts", mount_all },
 	{ "mount check", verify_mounts },
 	{ "terminal", hand_over_pts },
-	{ "program", receive_program },
+	{ "program and network", receive_program },
+	{ "further namespaces", forbid_namespaces },
 	{ "keyring", join_keyring },
 	{ "limits", limit_resources },
 	{ "descriptors", close_descriptors },

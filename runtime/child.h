@@ -18,6 +18,8 @@ struct child {
 	const struct spec *spec;
 	int sock;	/* our end of the control socket */
 	struct handover in;
+	int proc_mnt;	/* its procfs, detached until the root is there */
+	int knobs_fd;	/* its sys/user */
 };
 
 /* Does not return: executes init, or reports a struct err by INIT_SETUP_FAILED and exits. */

@@ -12,10 +12,10 @@ struct cgroups_packet {
 	uint32_t fds;
 };
 
-/* Its descriptors: mounts of the next host-side operations, spares, init's program. */
+/* Its descriptors: mounts of the next host-side operations, spares, init's program, the network namespace. */
 struct mounts_packet {
 	uint32_t magic;
-	uint32_t mounts, spares, init;
+	uint32_t mounts, spares, init, net;
 };
 
 int handover_send_cgroups(int sock, const struct cgroup *c)
@@ -38,9 +38,10 @@ int handover_receive_cgroups(int sock, int ret_fd[CGROUP_JOIN_MAX], size_t *ret_
 	return 0;
 }
 
-int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_fd, struct err *e)
+int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_fd, int net_fd, struct err *e)
 {
-	struct mounts_packet p = { .magic = INIT_MAGIC, .init = init_fd >= 0 };
+	struct mounts_packet p = { .magic = INIT_MAGIC, .init = init_fd >= 0, .net = net_fd >= 0 };
+	enum { ROOM = FDPASS_MAX - 2 };
 	int fds[FDPASS_MAX];
 	size_t n = 0;
 
@@ -49,20 +50,22 @@ int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_f
 
 		if (!mountplan_is_host_side(op->kind))
 			continue;
-		if (n == FDPASS_MAX - 1)
-			return err_set(e, ERR_LIMIT, "more than %d mounts", FDPASS_MAX - 1);
+		if (n == ROOM)
+			return err_set(e, ERR_LIMIT, "more than %d mounts", ROOM);
 		fds[n++] = op->fd;
 		p.mounts++;
 	}
 	/* as many as there is room for: the others cost their closer some time */
-	for (; h->spares < h->plan->spare_count && n < FDPASS_MAX - 1; h->spares++, p.spares++)
+	for (; h->spares < h->plan->spare_count && n < ROOM; h->spares++, p.spares++)
 		fds[n++] = h->plan->spare[h->spares];
-	if (base_fd >= 0 && n < FDPASS_MAX - 1) {
+	if (base_fd >= 0 && n < ROOM) {
 		fds[n++] = base_fd;
 		p.spares++;
 	}
 	if (init_fd >= 0)
 		fds[n++] = init_fd;
+	if (net_fd >= 0)
+		fds[n++] = net_fd;
 	if (fdpass_send(h->sock, &p, sizeof(p), fds, n) < 0)
 		return err_sys(e, "hand the mounts to the sandbox");
 	return 0;
@@ -77,8 +80,8 @@ int handover_receive_mounts(struct handover *h, struct err *e)
 
 	if (fdpass_recv(h->sock, &p, sizeof(p), fds, FDPASS_MAX, &n) != (ssize_t)sizeof(p) || p.magic != INIT_MAGIC)
 		_exit(1);
-	if (n != (size_t)p.mounts + p.spares + p.init || p.spares > ARRAY_LEN(plan->spare))
-		return err_set(e, ERR_INTERNAL, "received %zu descriptors instead of %u", n, p.mounts + p.spares + p.init);
+	if (n != (size_t)p.mounts + p.spares + p.init + p.net || p.spares > ARRAY_LEN(plan->spare))
+		return err_set(e, ERR_INTERNAL, "received %zu descriptors instead of %u", n, p.mounts + p.spares + p.init + p.net);
 	for (; h->next < plan->count && used < p.mounts; h->next++)
 		if (mountplan_is_host_side(plan->ops[h->next].kind))
 			plan->ops[h->next].fd = fds[used++];
@@ -87,6 +90,8 @@ int handover_receive_mounts(struct handover *h, struct err *e)
 	for (plan->spare_count = 0; plan->spare_count < p.spares; plan->spare_count++)
 		plan->spare[plan->spare_count] = fds[used++];
 	if (p.init)
-		h->init_fd = fds[used];
+		h->init_fd = fds[used++];
+	if (p.net)
+		h->net_fd = fds[used++];
 	return 0;
 }

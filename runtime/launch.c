@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +25,7 @@
 #include "runtime/fdpass.h"
 #include "runtime/hostimage.h"
 #include "runtime/mounts.h"
+#include "runtime/netns.h"
 #include "runtime/writable.h"
 
 #ifndef MFD_EXEC
@@ -34,11 +35,18 @@
 #define F_SEAL_EXEC 0x0020
 #endif
 
+/* linux/pidfd.h of Linux 6.11; Debian 12's headers are older */
+#ifndef PIDFD_GET_MNT_NAMESPACE
+#define PIDFD_GET_MNT_NAMESPACE _IO(0xff, 3)
+#define PIDFD_GET_USER_NAMESPACE _IO(0xff, 9)
+#endif
+
 extern const char initblob_start[], initblob_end[], fileblob_start[], fileblob_end[];
 
 void sandbox_init(struct sandbox *sb, const struct spec *s)
 {
-	memset(sb, 0, sizeof(*sb));
+	memset(sb, 0, offsetof(struct sandbox, aside));
+	sb->plan.count = sb->plan.spare_count = 0;
 	sb->spec = s;
 	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
 	nethelper_init(&sb->net);
@@ -84,7 +92,8 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		.cgroup = (uint64_t)sb->cgroup.v2_fd,
 	};
 	struct child c = {
-		.spec = sb->spec, .sock = child_sock, .in = { .sock = child_sock, .plan = &sb->plan, .init_fd = -1 },
+		.spec = sb->spec, .sock = child_sock, .proc_mnt = -1, .knobs_fd = -1,
+		.in = { .sock = child_sock, .plan = &sb->plan, .init_fd = -1, .net_fd = -1 },
 	};
 	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 
@@ -119,7 +128,15 @@ static int open_proc(struct sandbox *sb, struct err *e)
 	return 0;
 }
 
-/* The cgroups that the child joins, made while it unshares. */
+/* One of the child's: by its pidfd (Linux 6.11), or by its name in /proc, which costs several times as much.  -1 with errno. */
+static int open_namespace(const struct sandbox *sb, unsigned long request, const char *name)
+{
+	int fd = ioctl(sb->pidfd, request, 0);
+
+	return fd >= 0 ? fd : openat(sb->proc_fd, name, O_RDONLY | O_CLOEXEC);
+}
+
+/* The cgroups that the child joins, made while it pivots. */
 static int complete_cgroups(struct sandbox *sb, struct err *e)
 {
 	struct cgroup_limits l = sb->spec->limits;
@@ -228,18 +245,30 @@ struct handing {
 	struct handover out;
 };
 
+/* The cgroups are made while the child pivots; it joins them before it looks at anything of the image. */
+static int hand_over_cgroups(struct sandbox *sb, struct err *e)
+{
+	if (complete_cgroups(sb, e) < 0)
+		return -1;
+	if (handover_send_cgroups(sb->sock, &sb->cgroup) == 0)
+		return 0;
+	err_sys(e, "hand the cgroups to the sandbox");
+	return prefer_child_error(sb, e);
+}
+
 /* The first packet brings the writable layer's file system too, for the child to take down with the host's root. */
 static int hand_over(void *ctx, size_t end, struct err *e)
 {
 	struct handing *h = ctx;
+	int first = !h->out.next;
 
-	if (handover_send_mounts(&h->out, end, h->out.next ? -1 : h->sb->base_fd, -1, e) < 0)
+	if (handover_send_mounts(&h->out, end, first ? h->sb->base_fd : -1, -1, -1, e) < 0)
 		return prefer_child_error(h->sb, e);
-	return 0;
+	return first ? hand_over_cgroups(h->sb, e) : 0;
 }
 
 /* The child takes and attaches them while we make the next. */
-static int make_mounts(struct sandbox *sb, const struct launch_place *where, int userns, struct err *e)
+static int make_mounts(struct sandbox *sb, const struct launch_place *where, int userns, struct netns *net, struct err *e)
 {
 	struct handing h = { sb, { .sock = sb->sock, .plan = &sb->plan } };
 	autoclose int init_fd = -1;
@@ -249,11 +278,26 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 	    keep_control(sb, e) < 0)
 		return -1;
 	init_fd = init_program(e);
-	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0)
+	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0 || (net && netns_wait(net, e) < 0))
 		return -1;
-	if (handover_send_mounts(&h.out, sb->plan.count, -1, init_fd, e) < 0)
+	if (handover_send_mounts(&h.out, sb->plan.count, -1, init_fd, net ? net->fd : -1, e) < 0)
 		return prefer_child_error(sb, e);
 	return 0;
+}
+
+/* Without a network, its namespace is made meanwhile (netns.h). */
+static int build(struct sandbox *sb, const struct launch_place *where, int userns, struct err *e)
+{
+	struct netns net;
+	int r;
+
+	if (sb->spec->network != NETWORK_NONE)
+		return start_network(sb, where, e) < 0 ? -1 : make_mounts(sb, where, userns, NULL, e);
+	if (netns_start(&net, userns, e) < 0)
+		return -1;
+	r = make_mounts(sb, where, userns, &net, e);
+	netns_stop(&net);
+	return r;
 }
 
 static int launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
@@ -279,22 +323,14 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	fd_close(&child_sock);
 	if (open_proc(sb, e) < 0)
 		return -1;
-	if (map_ids(sb, e) < 0)
-		return prefer_child_error(sb, e);
-	if (complete_cgroups(sb, e) < 0)
-		return -1;
-	if (handover_send_cgroups(sb->sock, &sb->cgroup) < 0) {
-		err_sys(e, "hand the cgroups to the sandbox");
-		return prefer_child_error(sb, e);
-	}
-	userns = openat(sb->proc_fd, "ns/user", O_RDONLY | O_CLOEXEC);
+	userns = open_namespace(sb, PIDFD_GET_USER_NAMESPACE, "ns/user");
 	if (userns < 0) {
 		err_sys(e, "open the sandbox's user namespace");
 		return prefer_child_error(sb, e);
 	}
-	if (start_network(sb, where, e) < 0)
-		return -1;
-	if (make_mounts(sb, where, userns, e) < 0)
+	if (map_ids(sb, e) < 0)
+		return prefer_child_error(sb, e);
+	if (build(sb, where, userns, e) < 0)
 		return -1;
 	if ((s->tty || s->resident) && (sb->pts_fd = receive_fd(sb, CHILD_PTS, "terminals", e)) < 0)
 		return -1;
@@ -517,33 +553,10 @@ void sandbox_hold_mounts(struct sandbox *sb)
 {
 	struct stat ours, its;
 
-	sb->mntns_fd = openat(sb->proc_fd, "ns/mnt", O_RDONLY | O_CLOEXEC);
+	sb->mntns_fd = open_namespace(sb, PIDFD_GET_MNT_NAMESPACE, "ns/mnt");
 	/* not unshared yet: then init takes its mounts down itself */
 	if (sb->mntns_fd >= 0 && (fstat(sb->mntns_fd, &its) < 0 || stat("/proc/self/ns/mnt", &ours) < 0 || its.st_ino == ours.st_ino))
 		fd_close(&sb->mntns_fd);
-}
-
-static void *close_aside(void *fd)
-{
-	close((int)(intptr_t)fd);
-	return NULL;
-}
-
-/* Closes *fd in a thread of its own; here when there can be none.  Nobody waits: an exit does. */
-static void let_go(int *fd)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-
-	if (*fd < 0)
-		return;
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, 64 << 10);
-	if (pthread_create(&thread, &attr, close_aside, (void *)(intptr_t)*fd))
-		close(*fd);
-	pthread_attr_destroy(&attr);
-	*fd = -1;
 }
 
 int sandbox_destroy(struct sandbox *sb, struct err *e)
@@ -559,7 +572,7 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 		sandbox_reap(sb, 5000, &ignored);
 	}
 	fd_close(&sb->base_fd);
-	let_go(&sb->mntns_fd);
+	aside_close(&sb->aside, &sb->mntns_fd);
 	r = nethelper_stop(&sb->net, sb->spec, e);
 	if (cgroup_destroy(&sb->cgroup, e) < 0)
 		r = -1;

@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include "runtime/aside.h"
 #include "runtime/job.h"
 #include "runtime/initproto.h"
 #include "runtime/mountplan.h"
@@ -20,7 +21,6 @@
 struct sandbox {
 	const struct spec *spec;
 	struct cgroup cgroup;
-	struct mountplan plan;
 	pid_t pid;	/* init, in our pid namespace; 0 when there is none or it was reaped */
 	int pidfd;
 	int proc_fd;	/* its directory in /proc */
@@ -33,6 +33,9 @@ struct sandbox {
 	struct nethelper net;	/* bridge, egress */
 	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
 	int mntns_fd;	/* see sandbox_hold_mounts() */
+	/* the last, and large: sandbox_init() leaves them as they are */
+	struct aside aside;	/* for the end of mntns_fd */
+	struct mountplan plan;
 };
 
 /* Where sandboxes put what they need on the host. */

@@ -28,7 +28,17 @@ int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int
 		   int (*ready)(void *ctx, size_t end, struct err *e), void *ctx, struct err *e);
 void mounts_release(struct mountplan *p);
 
-/* Sandbox side, in the child: all of the plan, from pivot_root to the last seal.  Waits for what it needs. */
-int mounts_enter(struct handover *in, const struct spec *s, struct err *e);
+/*
+ * Sandbox side, in the child: goes to the root, with nothing of the host's left.  *ret_proc is a procfs, detached,
+ * *ret_knobs its sys/user, from before that is read-only.
+ */
+int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_proc, int *ret_knobs, struct err *e);
+/* All the rest of the plan, to the last seal.  Waits for what it needs. */
+int mounts_enter(struct handover *in, const struct spec *s, int proc_mnt, struct err *e);
+/*
+ * No more namespaces of any kind from in here, whoever asks and whatever seccomp lets through (K01).  After all the
+ * mounts, as each mount copied counts as one.
+ */
+int mounts_forbid_namespaces(int knobs_fd, struct err *e);
 
 #endif

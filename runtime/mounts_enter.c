@@ -88,8 +88,7 @@ static int attach_prepared(const struct mount_op *op, struct err *e)
 	return target < 0 ? -1 : newmount_attach(op->fd, target, op->target, e);
 }
 
-/* No more namespaces of any kind from in here, whoever asks and whatever seccomp lets through (K01). */
-static int forbid_namespaces(int knobs_fd, struct err *e)
+int mounts_forbid_namespaces(int knobs_fd, struct err *e)
 {
 	static const char *const knobs[] = {
 		"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time",
@@ -228,7 +227,7 @@ static int attach_proc(const struct mount_op *op, int mnt, struct err *e)
 	return target < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
 }
 
-static int enter_one(const struct mountplan *p, const struct mount_op *op, int proc_mnt, struct masks *masks, struct err *e)
+static int enter_one(const struct mount_op *op, int proc_mnt, struct masks *masks, struct err *e)
 {
 	static const struct newmount_opt pts[] = {
 		{ "ptmxmode", "0666" }, { "mode", "0620" }, { "gid", "5" }, { "max", "64" },
@@ -236,7 +235,7 @@ static int enter_one(const struct mountplan *p, const struct mount_op *op, int p
 
 	switch (op->kind) {
 	case MOUNT_ROOT:
-		return enter_root(p, op->fd, e);
+		return 0;	/* mounts_enter_root() */
 	case MOUNT_PROC:
 		return attach_proc(op, proc_mnt, e);
 	case MOUNT_DEVPTS:
@@ -264,20 +263,28 @@ static int make_workdir(const struct spec *s, struct err *e)
 	return dir < 0 ? -1 : 0;
 }
 
-int mounts_enter(struct handover *in, const struct spec *s, struct err *e)
+int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_proc, int *ret_knobs, struct err *e)
 {
-	const struct mountplan *p = in->plan;
 	autoclose int proc_mnt = make_proc(p, s, e);
-	autoclose int knobs = -1;
-	struct masks masks = { 0 };
-	size_t i;
+	autoclose int knobs = proc_mnt < 0 ? -1 : openat(proc_mnt, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (proc_mnt < 0)
 		return -1;
-	/* by a descriptor from before /proc/sys is made read-only; last, as each mount copied counts as one */
-	knobs = openat(proc_mnt, "sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (knobs < 0)
 		return err_sys(e, "open /proc/sys/user of the sandbox");
+	if (enter_root(p, p->ops[0].fd, e) < 0)	/* the plan begins with it (mountplan_build()) */
+		return -1;
+	*ret_proc = take_fd(&proc_mnt);
+	*ret_knobs = take_fd(&knobs);
+	return 0;
+}
+
+int mounts_enter(struct handover *in, const struct spec *s, int proc_mnt, struct err *e)
+{
+	const struct mountplan *p = in->plan;
+	struct masks masks = { 0 };
+	size_t i;
+
 	for (i = 0; i < p->count; i++) {
 		const struct mount_op *op = &p->ops[i];
 
@@ -286,8 +293,8 @@ int mounts_enter(struct handover *in, const struct spec *s, struct err *e)
 		while (mountplan_is_host_side(op->kind) && op->fd < 0)
 			if (handover_receive_mounts(in, e) < 0)
 				return -1;
-		if (enter_one(p, op, proc_mnt, &masks, e) < 0)
+		if (enter_one(op, proc_mnt, &masks, e) < 0)
 			return err_wrap(e, "mount %s", op->target);
 	}
-	return forbid_namespaces(knobs, e);
+	return 0;
 }

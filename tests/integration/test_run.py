@@ -92,6 +92,23 @@ def test_json_errors_are_json():
     b.expect(len(told) == 1 and "memory" in json.dumps(json.loads(told[0])), r, "no JSON error")
 
 
+def test_the_program_is_looked_for_along_path():
+    """Missing directories, files in their place and files that cannot be executed are passed over, as in a shell."""
+    place = b.tmpdir("path")
+    for d, mode in (("none", 0o644), ("good", 0o755), ("better", 0o755)):
+        os.mkdir(f"{place}/{d}")
+        b.write(f"{place}/{d}/tool", f"#!/bin/sh\necho {d}\n")
+        os.chmod(f"{place}/{d}/tool", mode)
+    b.write(f"{place}/file", "")
+
+    def run(path):
+        return b.berth("run", "-v", f"{place}:/p", "-e", f"PATH={path}", "host", "tool")
+    for path, says in (("/nowhere:/p/file:/p/none:/p/good:/p/better", "good\n"), ("/p/better:/p/good", "better\n"), (":/p/good", "good\n"),
+                       ("/" + "x" * 5000 + ":/p/good", "good\n")):
+        b.expect(run(path).out == says, run(path), f"PATH={path[:80]}")
+    assert run("/nowhere:/p/none").code == 126 and run("/nowhere:/p/file").code == 127
+
+
 def test_processes_left_behind_are_counted_and_gone():
     r = sh("sleep 300 & sleep 301 & setsid sleep 302 & echo hi", verdict=True, ok=0, timeout=20)
     b.expect(r.out == "hi\n", r, "output")

@@ -285,6 +285,48 @@ Test(registry, no_range_of_ids_left_is_a_limit)
 	release(&b);
 }
 
+static size_t read_text(const char *below, char *text, size_t n)
+{
+	char path[200];
+	FILE *f;
+	size_t got;
+
+	snprintf(path, sizeof(path), "%s/%s", place, below);
+	f = fopen(path, "r");
+	cr_assert(f, "%s is not there", path);
+	got = fread(text, 1, n - 1, f);
+	text[got] = '\0';
+	fclose(f);
+	return got;
+}
+
+/* The directory of a sandbox that ended serves the next, and tells it nothing. */
+Test(registry, a_spare_directory_says_nothing_of_whom_it_was)
+{
+	static const char *const names[] = { "the-first-and-longest-of-the-names", "z-z", "one-in-between" };
+	char text[4096], below[100];
+	size_t i;
+
+	for (i = 0; i < 3; i++) {
+		struct claim c = claimed(NULL, 0);
+		struct err e = { 0 };
+		autojson json_t *j = NULL;
+
+		snprintf(below, sizeof(below), "run/sandboxes/%s/record.json", c.id);
+		record(&c, names[i]);
+		j = json_parse(text, read_text(below, text, sizeof(text)), sizeof(text), "record", &e);
+		cr_assert(j, "record %zu: %s", i, e.msg);
+		cr_expect_str_eq(json_string_value(json_object_get(j, "name")), names[i]);
+		record(&c, "again");	/* of the same sandbox: replaced */
+		cr_expect(read_text(below, text, sizeof(text)) && strstr(text, "again") && !strstr(text, names[i]), "%s", text);
+		record(&c, names[i]);
+		release(&c);
+		cr_expect_eq(entries("run/sandboxes"), 0);
+		read_text("run/spare/record.json", text, sizeof(text));
+		cr_expect_eq(strspn(text, " "), strlen(text), "left in the spare directory: %s", text);
+	}
+}
+
 Test(registry, gc_leaves_the_living_alone)
 {
 	struct claim a = claimed("web", 0), b = claimed("db", 1);
