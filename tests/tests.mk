@@ -52,9 +52,16 @@ $(BUILD)/unit-tests: ALL_LDFLAGS += -Wl,--no-gc-sections
 
 unit_tests = $(if $(wildcard tests/unit/*.c),$(BUILD)/unit-tests)
 
+# An S3 server that is not ours, 14 MB from the npm registry, where npm is (of Debian's it is 400 packages): else its test is skipped.
+s3rver = $(BUILD)/npm-s3rver/node_modules/.bin/s3rver
+need_s3rver = command -v npm >/dev/null || exit 0; echo 'berth: installing s3rver from npm, below $(BUILD)'; mkdir -p $(BUILD); \
+	timeout 60 npm i --no-fund --no-audit --prefix $(BUILD)/npm-s3rver s3rver@3.7.1 >$(BUILD)/npm.log 2>&1 || \
+	echo 'berth: npm cannot install it (see $(BUILD)/npm.log): its test is skipped'
+
 # ---- running them
 check:
 	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	@$(if $(wildcard $(s3rver)),:,$(need_s3rver))
 	@$(MAKE) --no-print-directory check-built
 
 # a second make, since it reads pkg-config only after the packages are there

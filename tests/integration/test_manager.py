@@ -885,7 +885,7 @@ def test_workspaces_and_archives_in_an_s3_store_that_verifies_signatures():
 
 @b.deadline(180)
 def test_workspaces_in_s3rver_from_npm():
-    # tests have no network: npm i --prefix BUILD/npm-s3rver s3rver@3.7.1 beforehand
+    # make check installs it, where npm is
     program = os.path.join(b.BUILD, "npm-s3rver/node_modules/.bin/s3rver")
     if not os.path.exists(program):
         raise b.skip(f"no {program}")
