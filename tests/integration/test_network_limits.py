@@ -266,35 +266,36 @@ def echo(address, port, text):
 def test_published_ports_answer_on_the_loopback():
     need_bridge()
     options = ("-p", "8080:8000", "-p", "127.0.0.1:8081:8000", "-p", f"{HOST}:8082:8000", "-p", "5300:5353/udp", "-p", "8089:9")
-    with Lab(forwarding=True) as lab, Box("--name", "server", *BRIDGE, *options) as x, Box("--name", "neighbour", *BRIDGE) as other:
-        x.main.detach("python3", "-c", SERVER)
-        b.wait_for(lambda: http("127.0.0.1", 8080), 20, "the published port")
-        assert described("server")["loopback"] == "running"
-        for address, port in (("127.0.0.1", 8080), ("::1", 8080), ("127.0.0.1", 8081), (HOST, 8080), (HOST, 8082)):
-            assert http(address, port) == b"HTTP/1.0 200", (address, port)
-        assert http("::1", 8081) is None and http("127.0.0.1", 8082) is None, "of one address only"
-        assert http(HOST, 8081, lab.outside, 1) is None, "127.0.0.1 is not for the world"
-        assert http("127.0.0.1", 8089) is None, "nobody listens in there"
-        for address in ("127.0.0.1", "::1"):
-            assert echo(address, 5300, b"x") == b"echo x" and echo(address, 5300, b"y" * 1200) == b"echo " + b"y" * 1200
-        with open("/proc/sys/net/ipv4/conf/berth0/route_localnet") as f:
-            assert f.read() == "0\n", "the bridge cannot be used to reach 127.0.0.1"
-        assert other.exec("curl", "-s", "-m", "5", "http://127.0.0.1:8080/").code == 7, "each has a loopback of its own"
-        # what a program of the host holds is not taken from it
-        with contextlib.closing(socket.socket()) as s:
-            s.bind(("127.0.0.1", 8123))
-            s.listen()
-            b.one_line_error(b.run(*BRIDGE, "-p", "8123:80", "host", "true"), 125, "8123", "a program of this host", "hint")
-            b.run(*BRIDGE, "-p", f"{HOST}:8123:80", "host", "true", ok=True)
-        helpers = [p for p in proc.descendants(x.keeper) if b"berth-net" in open(f"/proc/{p}/cmdline", "rb").read()]
-        assert len(helpers) == 1
-        status = open(f"/proc/{helpers[0]}/status").read()
-        assert "CapEff:\t0000000000000000" in status and "NoNewPrivs:\t1" in status and "Seccomp:\t2" in status, status
-        assert not [p for p in proc.descendants(other.keeper) if b"berth-net" in open(f"/proc/{p}/cmdline", "rb").read()], "none without a port"
-        os.kill(helpers[0], signal.SIGKILL)
-        b.wait_for(lambda: described("server")["loopback"] == "gone", 5)
-        assert http("127.0.0.1", 8080) is None and http(HOST, 8080) == b"HTTP/1.0 200"
-        b.berth("restart", "server", ok=True)
-        b.berth("exec", "--detach", "server", "python3", "-c", SERVER, ok=True)
-        b.wait_for(lambda: http("::1", 8080), 20, "the published port again")
-    assert http("127.0.0.1", 8080) is None
+    with Lab(forwarding=True) as lab:
+        with Box("--name", "server", *BRIDGE, *options) as x, Box("--name", "neighbour", *BRIDGE) as other:
+            x.main.detach("python3", "-c", SERVER)
+            b.wait_for(lambda: http("127.0.0.1", 8080), 20, "the published port")
+            assert described("server")["loopback"] == "running"
+            for address, port in (("127.0.0.1", 8080), ("::1", 8080), ("127.0.0.1", 8081), (HOST, 8080), (HOST, 8082)):
+                assert http(address, port) == b"HTTP/1.0 200", (address, port)
+            assert http("::1", 8081) is None and http("127.0.0.1", 8082) is None, "of one address only"
+            assert http(HOST, 8081, lab.outside, 1) is None, "127.0.0.1 is not for the world"
+            assert http("127.0.0.1", 8089) is None, "nobody listens in there"
+            for address in ("127.0.0.1", "::1"):
+                assert echo(address, 5300, b"x") == b"echo x" and echo(address, 5300, b"y" * 1200) == b"echo " + b"y" * 1200
+            with open("/proc/sys/net/ipv4/conf/berth0/route_localnet") as f:
+                assert f.read() == "0\n", "the bridge cannot be used to reach 127.0.0.1"
+            assert other.exec("curl", "-s", "-m", "5", "http://127.0.0.1:8080/").code == 7, "each has a loopback of its own"
+            # what a program of the host holds is not taken from it
+            with contextlib.closing(socket.socket()) as s:
+                s.bind(("127.0.0.1", 8123))
+                s.listen()
+                b.one_line_error(b.run(*BRIDGE, "-p", "8123:80", "host", "true"), 125, "8123", "a program of this host", "hint")
+                b.run(*BRIDGE, "-p", f"{HOST}:8123:80", "host", "true", ok=True)
+            helpers = [p for p in proc.descendants(x.keeper) if b"berth-net" in open(f"/proc/{p}/cmdline", "rb").read()]
+            assert len(helpers) == 1
+            status = open(f"/proc/{helpers[0]}/status").read()
+            assert "CapEff:\t0000000000000000" in status and "NoNewPrivs:\t1" in status and "Seccomp:\t2" in status, status
+            assert not [p for p in proc.descendants(other.keeper) if b"berth-net" in open(f"/proc/{p}/cmdline", "rb").read()], "none without a port"
+            os.kill(helpers[0], signal.SIGKILL)
+            b.wait_for(lambda: described("server")["loopback"] == "gone", 5)
+            assert http("127.0.0.1", 8080) is None and http(HOST, 8080) == b"HTTP/1.0 200"
+            b.berth("restart", "server", ok=True)
+            b.berth("exec", "--detach", "server", "python3", "-c", SERVER, ok=True)
+            b.wait_for(lambda: http("::1", 8080), 20, "the published port again")
+        assert http("127.0.0.1", 8080) is None
