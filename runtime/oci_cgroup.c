@@ -365,10 +365,12 @@ int oci_cgroup_join(const struct oci_cgroup *c, struct err *e)
 static int cannot_add(const struct oci_cgroup_part *p, const char *sub, struct err *e)
 {
 	const int saved = errno;
+	const char *below = sub ? sub : "", *slash = *below ? "/" : "";
 
-	err_errno(e, saved, "adding pid %d to cgroups %s/%s", (int)getpid(), p->dir, sub ? sub : "");
+	err_errno(e, saved, "adding pid %d to cgroups %s%s%s/cgroup.procs", (int)getpid(), p->dir, slash, below);
 	if (saved == ENOENT)
-		err_set(e, ERR_NOT_FOUND, "adding pid %d to cgroups %s/%s: no such file or directory", (int)getpid(), p->dir, sub ? sub : "");
+		err_set(e, ERR_NOT_FOUND, "adding pid %d to cgroups %s%s%s/cgroup.procs: no such file or directory", (int)getpid(),
+			p->dir, slash, below);
 	return -1;
 }
 

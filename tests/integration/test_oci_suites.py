@@ -365,3 +365,12 @@ def test_spec_has_a_cgroup_namespace_on_v2_only():
         with open(c.path()) as f:
             kinds = [n["type"] for n in json.load(f)["linux"]["namespaces"]]
         assert ("cgroup" in kinds) == (not HYBRID), kinds
+
+
+def test_exec_names_the_file_of_a_cgroup_that_is_not_there():
+    with Bundle(*SLEEP) as c:
+        c.detached()
+        r = c.exec("--cgroup", "nonexistent", c.id, "true", ok=255)
+        assert "adding pid " in r.err and "/nonexistent/cgroup.procs: no such file" in r.err, r
+        r = c.exec("--cgroup", "..", c.id, "true", ok=255)
+        assert ".. is not a sub cgroup path" in r.err, r
