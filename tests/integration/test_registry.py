@@ -348,6 +348,33 @@ def test_pulls_of_one_image_at_once_fetch_each_layer_once():
         no_problems(env)
 
 
+def test_garbage_is_collected_beside_a_pull_and_damage_is_fetched_again():
+    with reg.Registry() as r:
+        env = reg.config(insecure=[r.host], parallel=2)
+        r.push(layout("a", [oci.tar_bytes([(f"f{i}", {}, noise(300000, i))]) for i in range(6)]), "a:1")
+        p = b.start("pull", "--json", r.name("a:1"), env=env)
+        assert p.stdout.readline()
+        others = [b.start("image", *words, env=env) for words in (["gc"], ["prune"], ["gc"])]
+        out, err = p.communicate(timeout=50 * b.SLOW)
+        assert p.returncode == 0, (out, err)
+        for o in others:
+            told = o.communicate(timeout=50 * b.SLOW)
+            assert o.returncode == 0 or b"in use" in told[1] or b"busy" in told[1], told
+        no_problems(env)
+        layers = inspect(r.name("a:1"), env)["layers"]
+        top = state() + "/store/"
+        # a flipped bit, a cut blob, one that is gone: found, removed, and fetched again
+        for i, change in enumerate((lambda f: f.write(b"x" * 10), lambda f: f.truncate(100), lambda f: os.unlink(f.name))):
+            with open(f"{top}blobs/{layers[i]['digest'].replace(':', '/')}", "r+b") as f:
+                change(f)
+        found = b.berth("image", "fsck", env=env)
+        assert found.code == 125 and all(one["digest"][7:] in found.out for one in layers[:3]), found
+        b.berth("image", "fsck", "--repair", env=env)
+        last = lines(b.berth("pull", "--json", r.name("a:1"), env=env, ok=True))
+        assert sum(x.get("state") == "exists" for x in last) == 3, last
+        no_problems(env)
+
+
 @b.deadline(150)
 def test_a_pull_that_is_killed_leaves_whole_layers_only():
     """SIGKILL after each of 20 events of a pull, then SIGTERM: which keeps what is whole."""
