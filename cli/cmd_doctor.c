@@ -258,7 +258,6 @@ static int print_json(const struct doctor *d, struct err *e)
 {
 	const struct host_finding *b = blocker(d);
 	autojson json_t *root = json_object(), *list = json_array();
-	autofree char *text = NULL;
 	size_t i;
 
 	json_object_set_new(root, "works", json_boolean(!b));
