@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S12 of SECURITY.md. */
 #include "base/log.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S13 and S21 of SECURITY.md. */
 #include "base/netaddr.h"
 
 #include <arpa/inet.h>

@@ -23,7 +23,7 @@
 #define JSON_CONTENT_MAX (64u << 20)
 
 enum { OPT_USER = 1, OPT_TIMEOUT, OPT_START, OPT_JSON, OPT_LIMIT, OPT_APPEND, OPT_PARENTS, OPT_MODE, OPT_LONG, OPT_FOLLOW,
-       OPT_RECURSIVE, OPT_FORCE };
+	OPT_RECURSIVE, OPT_FORCE };
 
 #define COMMON_OPTIONS \
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "whose rights it has in the sandbox (default: root there)", OPT_USER }, \

@@ -12,7 +12,7 @@
 #define SPEC_FILE "spec.json"
 
 enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON, OPT_ALLOW_HOST, OPT_DENY_HOST, OPT_ALLOW_NET, OPT_DENY_NET, OPT_BYTES,
-       OPT_CONNECTIONS };
+	OPT_CONNECTIONS };
 
 static const struct opt options[] = {
 	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m, or unlimited", OPT_MEMORY },

@@ -197,7 +197,7 @@ static int ps_table(char **options, int count, const pid_t *pids, size_t n, stru
 	}
 	if (!count)
 		snprintf(command + len, sizeof(command) - len, " -ef");
-	f = popen(command, "re");
+	f = popen(command, "re");	/* NOLINT(cert-env33-c): each word is quoted above */
 	if (!f)
 		return err_sys(e, "run ps(1)");
 	while (fgets(line, sizeof(line), f)) {

@@ -356,7 +356,8 @@ int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const in
 	int detach = 0, silent = 0;
 	json_t *answer;
 
-	if (json_get_bool(rq, "detach", &detach, "request", e) < 0 || json_get_bool(rq, "silent", &silent, "request", e) < 0 || get_limits(rq, &limits, e) < 0 ||
+	if (json_get_bool(rq, "detach", &detach, "request", e) < 0 || json_get_bool(rq, "silent", &silent, "request", e) < 0 ||
+	    get_limits(rq, &limits, e) < 0 ||
 	    get_u64_or(rq, "timeout_ms", 0, &timeout_ms, e) < 0 || check_name(k, rq, &name, e) < 0)
 		return -1;
 	c = keeper_command_new(k, &limits, e);

@@ -1005,7 +1005,8 @@ static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err
 	uint64_t timeout_ms = 300000;
 	int inlined = 0;
 
-	if (!s || json_get_bool(rq, "inline", &inlined, "request", e) < 0 || json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &s->on_timeout, e) < 0)
+	if (!s || json_get_bool(rq, "inline", &inlined, "request", e) < 0 ||
+	    json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &s->on_timeout, e) < 0)
 		return -1;
 	if (!s->busy && s->unclaimed) {
 		s->unclaimed = 0;

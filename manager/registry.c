@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S3 and S11 of SECURITY.md. */
 #include "manager/registry.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S15 of SECURITY.md. */
 #include "rootfs/credhelper.h"
 
 #include <errno.h>

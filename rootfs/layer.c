@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S10 of SECURITY.md. */
 #include "rootfs/layer.h"
 
 #include <archive.h>

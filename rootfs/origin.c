@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S15 of SECURITY.md. */
 #include "rootfs/origin.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S17 of SECURITY.md. */
 #include "rootfs/unpack.h"
 
 #include <errno.h>

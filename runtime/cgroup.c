@@ -95,6 +95,7 @@ int cgroup_same_limit(const char *file, const char *got, uint64_t value)
 	return v == value || (!strncmp(file, "memory.", 7) && v == value / page * page);
 }
 
+/* Upholds S1 and S8 of SECURITY.md. */
 int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e)
 {
 	autoclose int fd = openat(dirfd, file, O_RDWR | O_CLOEXEC);
@@ -308,6 +309,7 @@ static int kill_each(struct cgroup *c, struct err *e)
 	return 0;
 }
 
+/* Upholds S7 of SECURITY.md. */
 int cgroup_kill(struct cgroup *c, struct err *e)
 {
 	if (c->v2_fd < 0)

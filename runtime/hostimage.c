@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S9 of SECURITY.md. */
 #include "runtime/hostimage.h"
 
 #include <dirent.h>

@@ -214,6 +214,7 @@ static int start_network(struct sandbox *sb, const struct launch_place *where, s
 	return nethelper_start(&sb->net, sb->spec, netns, where->net_log_dir, e);
 }
 
+/* Upholds S12 of SECURITY.md. */
 int sandbox_tty(struct sandbox *sb, int *ret_master, int *ret_slave, struct err *e)
 {
 	autoclose int master = openat(sb->pts_fd, "ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW);

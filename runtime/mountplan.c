@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S8 of SECURITY.md. */
 #include "runtime/mountplan.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S14 of SECURITY.md. */
 #include "runtime/nethelper.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S13 of SECURITY.md. */
 #include "runtime/netpolicy.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S2 and S8 of SECURITY.md. */
 #include "runtime/writable.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S6 of SECURITY.md. */
 #include "seccomp/policy.h"
 
 #include <errno.h>

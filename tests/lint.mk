@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make lint: what a reviewer should not have to look for; included by the Makefile.
 
-LINT_PACKAGES = cppcheck shellcheck mandoc clang
+LINT_PACKAGES = cppcheck shellcheck mandoc clang clang-tidy
 
 lint:
 	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) $(LINT_PACKAGES)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # lint.sh LAYERS MAKE: every check runs, whatever the others find; exit status 1 when one failed.
-# LINT_FAST=1 leaves out the two builds and cppcheck.
+# LINT_FAST=1 leaves out the two builds, cppcheck and clang-tidy.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 layers=$1
@@ -96,6 +96,35 @@ check_man() {
 	done
 }
 
+# Of the tree's own style: tabs, no blanks at a line's end, lines that fit beside each other.
+check_format() {
+	grep -E '\.[chS]$|\.py$|\.sh$|^Makefile$|\.mk$' "$work/all" | grep -vE '^tests/fuzz/corpus/' | xargs grep -nE '[[:blank:]]+$' /dev/null | sed 's/:[^:]*$/: blanks at the end of the line/'
+	grep -E '\.[ch]$' "$work/sources" | xargs awk '
+	/^"/ { next }	# a text in pieces
+	/^ +[^ *]/ { print FILENAME ":" FNR ": indented by blanks, not tabs" }
+	{ line = $0; n = 0
+	  while ((i = index(line, "\t")) > 0) { n += i - 1; n += 8 - n % 8; line = substr(line, i + 1) }
+	  if (n + length(line) > 160) print FILENAME ":" FNR ": more than 160 columns" }'
+}
+
+check_claims() {
+	# shellcheck disable=SC2086  # a list of words
+	PYTHONDONTWRITEBYTECODE=1 python3 tests/claims.py $layers 2>&1
+}
+
+# Calls with a better one of ours: what answers wrongly on an older kernel or libc.
+check_calls() {
+	xargs grep -nE 'faccessat\(.*AT_SYMLINK_NOFOLLOW' /dev/null < "$work/sources" | sed 's/$/  (path_has() of base\/path.h)/'
+}
+
+# Those checks that find bugs, without those that judge style; two at a time.
+TIDY='-*,bugprone-*,-bugprone-easily-swappable-parameters,-bugprone-reserved-identifier,-bugprone-narrowing-conversions,-bugprone-implicit-widening-of-multiplication-result,-bugprone-branch-clone,-bugprone-suspicious-string-compare,-bugprone-assignment-in-if-condition,-bugprone-macro-parentheses,-bugprone-misplaced-widening-cast,-bugprone-suspicious-include,-bugprone-sizeof-expression,-bugprone-not-null-terminated-result,-bugprone-suspicious-missing-comma,cert-fio38-c,cert-flp30-c,cert-msc30-c,cert-env33-c'
+check_tidy() {
+	command -v clang-tidy > /dev/null || { echo "clang-tidy is not installed"; return 0; }
+	grep -E '\.c$' "$work/sources" | xargs -P 2 -n 24 sh -c 'clang-tidy --quiet -checks="$0" "$@" -- -std=gnu17 -D_GNU_SOURCE -I. -Ibuild/gen -DBERTH_VERSION=\"0\" 2> /dev/null' "$TIDY" |
+		grep -E ': (warning|error): '
+}
+
 # As it is installed, with a program that is there.
 check_units() {
 	command -v systemd-analyze > /dev/null || return 0
@@ -146,8 +175,12 @@ check "no file called util" check_names
 check "shellcheck" check_shell
 check "mandoc -Tlint" check_man
 check "systemd units" check_units
+check "format" check_format
+check "claims and attacks have their tests" check_claims
+check "calls that answer wrongly on older kernels" check_calls
 if [ "${LINT_FAST:-0}" != 1 ]; then
 	check "cppcheck" check_cppcheck
+	check "clang-tidy" check_tidy
 	check "gcc -Werror" check_build gcc
 	check "clang -Werror" check_build clang
 fi

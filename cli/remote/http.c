@@ -19,7 +19,8 @@ static int is_loopback(const char *host)
 {
 	size_t n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
 
-	return (n == 9 && !strncasecmp(host, "localhost", 9)) || (!strncmp(host, "127.", 4) && strspn(host, "0123456789.") == n) || (n == 5 && !strncmp(host, "[::1]", 5));
+	return (n == 9 && !strncasecmp(host, "localhost", 9)) || (!strncmp(host, "127.", 4) && strspn(host, "0123456789.") == n) ||
+	       (n == 5 && !strncmp(host, "[::1]", 5));
 }
 
 int remote_open(struct remote *r, const char *url, struct err *e)

@@ -53,7 +53,8 @@ int api_init(struct api *a, struct err *e)
 	memset(a, 0, sizeof(*a));
 	a->started_ms = http_now_ms();
 	json_object_seed(0);	/* before any thread makes an object */
-	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || manager_schemas(e) < 0 || find_berth(a, e) < 0 || load_tokens(&a->config, &a->tokens, e) < 0)
+	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || manager_schemas(e) < 0 || find_berth(a, e) < 0 ||
+	    load_tokens(&a->config, &a->tokens, e) < 0)
 		return -1;
 	pthread_rwlock_init(&a->lock, NULL);
 	pthread_mutex_init(&a->livein_lock, NULL);

@@ -53,6 +53,7 @@ static void request_free(struct http_request *rq)
 	free(rq);
 }
 
+/* Upholds S18 of SECURITY.md. */
 /* Only root, or who runs us: the socket's mode says so already. */
 static int know_peer(struct http_conn *c)
 {

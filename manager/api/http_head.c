@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S18 of SECURITY.md. */
 /*
  * What is decided about a request before its body is read: framing, Host and
  * Origin, who asks, which route, and whether the body may come at all.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S19 of SECURITY.md. */
 /*
  * Routes on files of a sandbox.  The work is done in the sandbox by the file
  * helper; no path of a client is ever looked up on the host.

@@ -23,6 +23,7 @@
 
 /* ---- create ------------------------------------------------------------------------ */
 
+/* Upholds S19 of SECURITY.md. */
 /* What says nothing about the host's files: all that a tenant may ask for. */
 static int is_tenants(const char *option)
 {

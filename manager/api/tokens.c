@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S18 of SECURITY.md. */
 #include "manager/api/tokens.h"
 
 #include <fcntl.h>

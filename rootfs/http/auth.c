@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S15 of SECURITY.md. */
 /*
  * Logging in: Basic, and bearer tokens fetched from the realm a registry names
  * (distribution specification, "token authentication").

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S15 of SECURITY.md. */
 #include "rootfs/http/answer.h"
 #include "rootfs/http/exchange.h"
 
@@ -106,6 +107,7 @@ static void finish(struct exchange *x)
 
 /* ---- connecting ---- */
 
+/* Upholds S16 of SECURITY.md. */
 /*
  * The operator named the registry; where a redirect or a realm leads, the
  * registry chose.  It may not use us to reach what it could not: nothing more
@@ -187,6 +189,7 @@ static int add_headers(struct exchange *x, struct err *e)
 	return 0;
 }
 
+/* Upholds S16 of SECURITY.md. */
 static void set_limits(struct exchange *x)
 {
 	uint64_t stall = x->http->stall_ms;

@@ -126,6 +126,7 @@ static int set_rlimits(const struct rlimits *r, struct err *e)
 	return 0;
 }
 
+/* Upholds S5 of SECURITY.md. */
 static int set_stdio(const struct init_request *rq, const struct exec_fds *fds, struct err *e)
 {
 	int i;
@@ -243,6 +244,7 @@ static int try_exec(const struct command *c, int program, struct err *e)
 	return exec_failed(e, name, saved);
 }
 
+/* Upholds S6 of SECURITY.md. */
 /* Deny-by-argument first, then the allow-list: the kernel takes the stricter answer (S6). */
 static int load_filters(const struct command *c, int first, int end, struct err *e)
 {

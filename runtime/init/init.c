@@ -294,7 +294,8 @@ static void sort_fds(const struct init_request *rq, const int *fds, size_t n, st
 		return;
 	}
 	if (rq->tasks > INIT_FDS_MAX ||
-	    n != 3 + (rq->flags & INIT_SHELL ? 2 : 0) + !!(rq->flags & INIT_EXEC_FD) + !!(rq->flags & INIT_BLOB_FD) + !!(rq->flags & INIT_CGROUP) + (size_t)rq->tasks)
+	    n != 3 + (rq->flags & INIT_SHELL ? 2 : 0) + !!(rq->flags & INIT_EXEC_FD) + !!(rq->flags & INIT_BLOB_FD) +
+	    !!(rq->flags & INIT_CGROUP) + (size_t)rq->tasks)
 		_exit(1);
 	for (i = 0; i < 3; i++)
 		ret->std[i] = fds[used++];

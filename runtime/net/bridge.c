@@ -216,7 +216,8 @@ static int adopt(struct bridge *b, const json_t *record, struct err *e)
 	const char *v4 = "", *v6 = "", *port = "";
 	json_t *policy = NULL;
 
-	if (json_get_str(record, "port", &port, "record", e) < 1 || json_get_str(record, "address", &v4, "record", e) < 1 || json_get_str(record, "address6", &v6, "record", e) < 0 ||
+	if (json_get_str(record, "port", &port, "record", e) < 1 || json_get_str(record, "address", &v4, "record", e) < 1 ||
+	    json_get_str(record, "address6", &v6, "record", e) < 0 ||
 	    json_get_u64(record, "used_bytes", &b->used_before, "record", e) < 0 || json_get_obj(record, "policy", &policy, "record", e) < 1)
 		return err_set(e, ERR_CORRUPT, "the record of the network of sandbox %s is malformed", b->id);
 	netpolicy_release(&b->policy);

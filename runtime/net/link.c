@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S20 of SECURITY.md. */
 #include "runtime/net/link.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S13 of SECURITY.md. */
 /*
  * One connection through the proxy: HEAD (whom does it want) -> RESOLVING ->
  * CONNECTING -> RELAY, or at any point ENDING (an answer is on its way out, what

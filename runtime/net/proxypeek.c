@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S22 of SECURITY.md. */
 /*
  * The name within a tunnel.  A client that was let through to one name may ask its
  * server, in the first words of TLS, for another that it serves too: no byte of these

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S20 and S21 of SECURITY.md. */
 #include "runtime/net/ruleset.h"
 
 #include <arpa/inet.h>

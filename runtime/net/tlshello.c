@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S22 of SECURITY.md. */
 #include "runtime/net/tlshello.h"
 
 #include <string.h>

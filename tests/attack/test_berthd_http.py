@@ -2,6 +2,8 @@
 """
 berthd against hostile clients: raw requests with the status each must get, tokens, web pages,
 tenants, slow clients, floods, and the files and sockets it leaves.
+
+Attacks S18, S19 of SECURITY.md.
 """
 import json
 import os

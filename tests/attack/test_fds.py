@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""T9, E04: what the caller had open, closed, ignored or set does not reach the command, nor stop berth."""
+"""T9, E04: what the caller had open, closed, ignored or set does not reach the command, nor stop berth.
+
+Attacks S5 of SECURITY.md.
+"""
 import itertools
 import os
 import resource

@@ -5,6 +5,8 @@ T3, E02-E14, E19: a root file system made by an enemy.
 Whatever stands in it, the answer comes within 5 s, a host directory outside it (the victim)
 stays as it was, its secret is not read, the tree itself is not written to, and (the leak
 check) the host's mounts are the same afterwards.
+
+Attacks S2 of SECURITY.md.
 """
 import ctypes
 import multiprocessing

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""D and L rows: memory, cpu, processes, disk, time; and that the end is the end."""
+"""D and L rows: memory, cpu, processes, disk, time; and that the end is the end.
+
+Attacks S7, S8 of SECURITY.md.
+"""
 import os
 import re
 import signal

@@ -5,6 +5,8 @@ S15, S16: a registry that lies, stalls, redirects and begs for passwords.
 Each evil has a name, what the mock does, and the words that the error must have
 (None: it is survived).  After each: berth ended in time with one clear line, the
 store has no image, and no credential went anywhere but to the registry itself.
+
+Attacks S17 of SECURITY.md.
 """
 import contextlib
 import json

@@ -3,6 +3,8 @@
 Hostile layer archives (I01-I24, I31): each is imported as the upper layer of an
 image.  Whatever the answer, nothing outside the layer changes, no device and no
 attribute but user.* appears, and it takes less than 5 s and 64 MiB.
+
+Attacks S10 of SECURITY.md.
 """
 import gzip
 import hashlib

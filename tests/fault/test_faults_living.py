@@ -81,7 +81,7 @@ class Fault:
             self.results["done"] += 1
         else:
             self.results["refused"] += 1
-            if (r.code < 0 or r.code > 128) and "brk" not in label and "SIG" not in label and not b.ends_a_sanitizer(label.split(":")[0]):
+            if (r.code < 0 or r.code > 128) and "brk" not in label and "SIG" not in label and not b.may_die_before_main(label.split(":")[0]):
                 self.bad.append(f"{label}: died of {r.code}: {r.err!r}")
             elif not r.err.strip() and not one.may_be_silent(label.split(":")[0]):
                 self.bad.append(f"{label}: exit {r.code} without a word")

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Attacks S22 of SECURITY.md. */
 /*
  * What a client says within a tunnel; the first byte says whether it is its second hello.  A name that comes out is a
  * string, and what was decided does not change with the bytes that follow.

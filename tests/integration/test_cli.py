@@ -429,7 +429,7 @@ def test_every_key_is_in_the_manual_with_its_default():
         out = b.berth("config", "show", env={"BERTH_STATE_DIR": None, "BERTH_RUN_DIR": None, "BERTH_CGROUP_PARENT": None},
                       ok=True).out
         for key in keys:
-            value = re.search(rf"^{key} *= (\S+)", out, re.M).group(1).strip('"')
+            value = re.search(rf"^{key} *= (\S+)", out.split(f"[{section}]\n")[1], re.M).group(1).strip('"')
             told = part.split(f".It Li {key} ")[1].split(".It ")[0].split("Default:")[1]
             assert value in told or (value == "" and "empty" in told), (section, key, value, told)
 

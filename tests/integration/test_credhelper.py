@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credential helpers of docker's config.json: what they are asked, and what they may not do."""
+"""Credential helpers of docker's config.json: what they are asked, and what they may not do.
+
+Attacks S15 of SECURITY.md.
+"""
 import contextlib
 import json
 import os

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""berth image: import from every kind of source, compare with umoci, lie to it, kill it."""
+"""berth image: import from every kind of source, compare with umoci, lie to it, kill it.
+
+Attacks S10 of SECURITY.md.
+"""
 import fcntl
 import json
 import os

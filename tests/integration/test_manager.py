@@ -495,6 +495,7 @@ def test_limits_hold_and_a_queue_waits():
 
 @b.deadline(120)
 def test_a_pool_is_kept_filled_checked_and_never_shared():
+    """L10: nothing of one lease is seen by the next."""
     with Managed(POOL + FAST) as d:
         m = d.manager
         d.warm()
@@ -750,6 +751,7 @@ def test_a_claim_gets_what_is_stored():
 
 
 def test_a_release_waits_for_the_operation_and_then_forces():
+    # L11: a delete while a command runs
     with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n' + FAST + 'drain_timeout = "1s"\n') as d:
         m = d.manager
         for command, ends_itself in (("sleep 0.3; echo done", True), ("sleep 1000", False)):
@@ -934,6 +936,7 @@ def test_intervals_stop_archive_and_delete():
 
 @b.deadline(150)
 def test_kill_9_in_a_loop_loses_nothing_that_was_acknowledged():
+    # L12: the daemon dies under load, again and again
     with Managed(POOL + FAST) as d:
         acknowledged, gone, stop, lock = {}, set(), threading.Event(), threading.Lock()
 

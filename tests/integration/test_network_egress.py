@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--network egress: the only way out is the proxy, by name; real clients, real traffic between namespaces (netlab.py)."""
+"""--network egress: the only way out is the proxy, by name; real clients, real traffic between namespaces (netlab.py).
+
+Attacks S14 of SECURITY.md.
+"""
 import json
 import os
 import re

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pushes: in parts, at once, and going on where they broke."""
+"""Pushes: in parts, at once, and going on where they broke.
+
+Attacks S15 of SECURITY.md.
+"""
 import json
 import os
 import threading

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""berth run, as a user meets it: exit status, verdict, descriptors, environment, user, mounts, limits' options."""
+"""berth run, as a user meets it: exit status, verdict, descriptors, environment, user, mounts, limits' options.
+
+Attacks S9, S12 of SECURITY.md.
+"""
 import json
 import os
 import re

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Attacks S12 of SECURITY.md. */
 /* D07: what a sandbox can put into a message must not reach the operator's terminal as a control. */
 #include <criterion/criterion.h>
 #include <stdio.h>

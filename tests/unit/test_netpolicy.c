@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Attacks S13 of SECURITY.md. */
 /* Addresses, rules and decisions of networks, as text: what is allowed, what is refused, and for what reason. */
 #include <criterion/criterion.h>
 #include <string.h>

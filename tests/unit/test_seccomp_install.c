@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Attacks S6 of SECURITY.md. */
 /* The built-in profiles as the kernel sees them: loaded in a child, asked by real calls. */
 #include <criterion/criterion.h>
 #include <errno.h>

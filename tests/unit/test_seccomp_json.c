@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Attacks S6 of SECURITY.md. */
 /* OCI, Docker and Podman profiles: what is read, what is refused and where. */
 #include <criterion/criterion.h>
 #include <errno.h>

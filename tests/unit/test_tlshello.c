@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Attacks S22 of SECURITY.md. */
 #include <criterion/criterion.h>
 #include <string.h>
 
