@@ -114,7 +114,7 @@ static void reset_ignored(const char *status)
 			syscall(SYS_rt_sigaction, i, &defaults, NULL, 8);	/* musl's own call refuses three of them */
 }
 
-/* Fail closed: what the kernel says of us must be what was asked (T10). */
+/* Fail closed: what the kernel says of us must be what was asked (T10, S1). */
 static int verify(const struct init_expect *want, struct err *e)
 {
 	char text[8192];
