@@ -266,6 +266,7 @@ static int limit_resources(struct child *c, struct err *e)
 	return 0;
 }
 
+/* Upholds S5 of SECURITY.md. */
 /* The control socket becomes 3, 0-2 the sandbox's /dev/null, everything else is closed (E01, E03, E04). */
 static int close_descriptors(struct child *c, struct err *e)
 {
@@ -311,6 +312,7 @@ static int set_caps(uint64_t keep, uint64_t inheritable, struct err *e)
 	return syscall(SYS_capset, &h, d) < 0 ? err_sys(e, "drop capabilities") : 0;
 }
 
+/* Upholds S4 of SECURITY.md. */
 /*
  * The bounding set is what the payload may ever hold: it counts from the exec of init on, so it is dropped while we
  * have to wait anyway.  Init keeps KILL, SETUID and SETGID through its exec as inheritable ones and clears them there;
@@ -334,6 +336,7 @@ static int drop_bounding_set(struct child *c, struct err *e)
 	return 0;
 }
 
+/* Upholds S4 of SECURITY.md. */
 static int drop_capabilities(struct child *c, struct err *e)
 {
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
