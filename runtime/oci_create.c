@@ -406,8 +406,7 @@ static int equip(struct oci_container *c, struct err *e)
 		if (oci_message_send(c->sock, OCI_MAPPED, 0) < 0)
 			return err_sys(e, "speak to the container");
 	}
-	if (oci_netdevs_move(c, e) < 0 || oci_resources_apply(&c->state->cgroup, resources, e) < 0 ||
-	    oci_devices_allow(&c->state->cgroup, oci_get(resources, "devices"), e) < 0)
+	if (oci_netdevs_move(c, e) < 0 || oci_resources_apply(&c->state->cgroup, resources, e) < 0)
 		return -1;
 	r = oci_seccomp_compile(&filter, oci_get(c->linux_part, "seccomp"), e);
 	if (r == 0) {
@@ -454,6 +453,9 @@ static int attend(struct oci_container *c, struct oci_made *ret, struct err *e)
 static int finish(struct oci_container *c, const struct oci_request *r, struct err *e)
 {
 	oci_dev_forget(c);
+	/* v1 begins with denying all: not while the process makes nodes and opens its terminal */
+	if (oci_devices_allow(&c->state->cgroup, oci_get2(c->linux_part, "resources", "devices"), e) < 0)
+		return -1;
 	if (c->process && oci_process_limits(c->process, c->state->pid, c->proc_fd, e) < 0)
 		return -1;
 	if (r->pidfd_socket && oci_pidfd_send(r->pidfd_socket, c->state->pid, e) < 0)
