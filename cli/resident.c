@@ -173,9 +173,15 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 	struct err ignored;
 	int result;
 
-	if (!spec && e->code == ERR_NOT_FOUND)
+	if (!spec && e->code == ERR_NOT_FOUND) {
+		/* one that is being removed loses its files one by one, and nobody else can claim it meanwhile */
+		if (registry_reclaim(r, id, &x.claim, e) < 0)
+			return -1;
+		registry_release(r, &x.claim, &ignored);
+		close_all(&x);
 		return err_set(e, ERR_INVALID, "sandbox %s was kept by berth run and cannot be started; hint: berth create makes "
 			       "sandboxes that can", id);
+	}
 	if (!record || json_get_str(record, "name", &name, "record.json", e) < 0)
 		return -1;
 	runopts_init(&x.opts, r->config);

@@ -362,8 +362,8 @@ def test_L09_many_hands_on_one_sandbox():
                                                  ["pause", "contended"], ["resume", "contended"], ["kill", "contended"], ["ps", "-a"])]
         running += [b.start("rm", "-f", "contended") for _ in range(3)]
         for p in running:
-            p.communicate(timeout=60)
-            assert p.returncode in (0, 1, 125, 137, 143), (p.args, p.returncode)
+            said = p.communicate(timeout=60)
+            assert p.returncode in (0, 1, 125, 137, 143), (p.args, p.returncode, said)
         b.berth("rm", "-f", "contended", ok=True)
         left = b.berth("ps", "-a", "-q", ok=True).out
         assert left == "", left
