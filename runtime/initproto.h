@@ -41,9 +41,9 @@ enum init_exec_flags {
 	INIT_MAKE_CWD = 8,	/* make the working directory when it is missing */
 	INIT_SHELL = 32,	/* the next two descriptors become 8 and 9: a shell's script and its status pipe */
 	INIT_EXEC_FD = 64,	/* the next descriptor is the program, argv[0] only its name */
-	INIT_LATE_START = 128,	/* nobody waits for INIT_STARTED: it may come a millisecond late, with the end of a short command */
 	INIT_CGROUP = 16,	/* the next descriptor is the v2 cgroup the command is born in */
-	INIT_QUIET = 128,	/* no INIT_STARTED: it would only wake the supervisor */
+	INIT_LATE_START = 128,	/* nobody waits for INIT_STARTED: it may come a millisecond late, with the end of a short command */
+	INIT_QUIET = 256,	/* no INIT_STARTED: it would only wake the supervisor */
 };
 
 /* What init must find in its own /proc/self before it starts anything (T10). */
