@@ -80,7 +80,6 @@ static int show(struct events *v, const json_t *entry, struct err *e)
 {
 	const char *time = json_string_value(json_object_get(entry, "time"));
 	const char *id = json_string_value(json_object_get(entry, "id"));
-	autofree char *text = NULL;
 
 	if ((v->since[0] && (!time || strcmp(time, v->since) < 0)) || (v->id[0] && (!id || strcmp(id, v->id))))
 		return 0;

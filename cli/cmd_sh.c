@@ -133,7 +133,6 @@ static int exit_status(const json_t *answer)
 static int show(const struct sh *s, json_t *answer, const int *fds, size_t n, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT(WIRE_DATA_MAX), err = BUF_INIT(WIRE_DATA_MAX);
-	autofree char *text = NULL;
 	const char *status = json_string_value(json_object_get(answer, "status"));
 
 	if ((n > 0 && wire_read_data(fds[0], &out, e) < 0) || (n > 1 && wire_read_data(fds[1], &err, e) < 0))

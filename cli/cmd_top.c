@@ -153,7 +153,6 @@ static json_t *list_processes(const struct sandbox_ref *s, struct err *e)
 static int top(const char *ref, int json, struct err *e)
 {
 	autojson json_t *list = NULL;
-	autofree char *text = NULL;
 	struct sandbox_ref s;
 	const json_t *p;
 	size_t i;
