@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -33,6 +34,8 @@
 
 #define SOCKET_NAME "berthd.sock"
 #define LOCK_NAME "berthd.lock"
+#define LOCK_TRIES 200
+#define LOCK_PAUSE_NS 10000000
 #define STOP_GRACE_MS 5000
 #define FILES_MAX 65536
 #define LISTEN_FDS_START 3	/* sd_listen_fds(3) */
@@ -190,14 +193,21 @@ static int listen_all(struct daemon *d, int activated_count, struct err *e)
 static int take_lock(struct daemon *d, struct err *e)
 {
 	autoclose int dir = path_open_private_dir(d->api.config.run_dir, e);
+	int left;
 
 	if (dir < 0)
 		return -1;
 	d->lock_fd = openat(dir, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (d->lock_fd < 0)
 		return err_sys(e, "open %s/" LOCK_NAME, d->api.config.run_dir);
-	if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return err_set(e, ERR_BUSY, "another berthd serves %s", d->api.config.run_dir);
+	/* a killed one's children hold it until they execute */
+	for (left = LOCK_TRIES; flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0; left--) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_sys(e, "lock %s/" LOCK_NAME, d->api.config.run_dir);
+		if (!left)
+			return err_set(e, ERR_BUSY, "another berthd serves %s", d->api.config.run_dir);
+		nanosleep(&(struct timespec){ .tv_nsec = LOCK_PAUSE_NS }, NULL);
+	}
 	return 0;
 }
 
