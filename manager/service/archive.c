@@ -334,7 +334,7 @@ int archive_restore(struct service *s, struct record *r, struct err *e)
 	if (!place_has(s, r->name)) {
 		if (admission_enter(&s->admission, memory, cpu, 1, e) < 0)
 			return -1;
-		place_add(s, r->name, memory, cpu);
+		place_add(s, r->name, memory, cpu, 0);
 	}
 	result = registry_open(&reg, &s->config, e);
 	if (result == 0) {

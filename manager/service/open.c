@@ -134,7 +134,7 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 		return service_undo(s, &r, e);
 	if (!strcmp(record_own(&r, "status"), "archived"))
 		return 0;
-	place_add(s, name, record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"));
+	place_add(s, name, record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"), 0);
 	admission_count(&s->admission, record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"));
 	state = driver_ping(s, &r, e);
 	if (state) {

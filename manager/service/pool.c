@@ -267,6 +267,8 @@ static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 	if (mine.stale_count) {
 		if (record_load(s, NULL, mine.stale[0], 0, &r, e) < 0)
 			return -1;
+		if (!record_is(&r, "warm"))
+			return 1;	/* claimed meanwhile */
 		return service_release_record(s, &r, 0, e) < 0 ? -1 : 1;
 	}
 	if (mine.count >= p->size)

@@ -32,9 +32,10 @@ struct place {
 	struct place *next;
 	char name[65];
 	uint64_t memory_bytes, cpu_milli;
+	int being_made;
 };
 
-void place_add(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli)
+void place_add(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, int being_made)
 {
 	struct place *p = calloc(1, sizeof(*p));
 
@@ -43,9 +44,21 @@ void place_add(struct service *s, const char *name, uint64_t memory_bytes, uint6
 	snprintf(p->name, sizeof(p->name), "%s", name);
 	p->memory_bytes = memory_bytes;
 	p->cpu_milli = cpu_milli;
+	p->being_made = being_made;
 	pthread_mutex_lock(&s->lock);
 	p->next = s->places;
 	s->places = p;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void place_made(struct service *s, const char *name)
+{
+	struct place *p;
+
+	pthread_mutex_lock(&s->lock);
+	for (p = s->places; p; p = p->next)
+		if (!strcmp(p->name, name))
+			p->being_made = 0;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -78,7 +91,7 @@ int place_has(struct service *s, const char *name)
 	return p != NULL;
 }
 
-/* Those whose records another berthd has ended. */
+/* Those whose records another berthd has ended; one that is being made has no record at first. */
 void places_check(struct service *s)
 {
 	char (*names)[65] = NULL;
@@ -88,10 +101,11 @@ void places_check(struct service *s)
 
 	pthread_mutex_lock(&s->lock);
 	for (p = s->places; p; p = p->next)
-		n++;
+		n += !p->being_made;
 	names = calloc(n ? n : 1, sizeof(*names));
 	for (p = s->places, i = 0; names && p; p = p->next)
-		memcpy(names[i++], p->name, sizeof(p->name));
+		if (!p->being_made)
+			memcpy(names[i++], p->name, sizeof(p->name));
 	pthread_mutex_unlock(&s->lock);
 	for (i = 0; names && i < n; i++) {
 		autorecord struct record r = { .j = NULL };
@@ -477,7 +491,7 @@ int service_make(struct service *s, const struct making *m, struct record *ret, 
 		record_close(ret);
 		return -1;
 	}
-	place_add(s, ret->name, memory, cpu);
+	place_add(s, ret->name, memory, cpu, 1);
 	r = make_in_place(s, m, ret, e);
 	if (r == 0)
 		r = settle(s, m, ret, e);
@@ -487,6 +501,7 @@ int service_make(struct service *s, const struct making *m, struct record *ret, 
 		record_close(ret);
 		return -1;
 	}
+	place_made(s, ret->name);
 	s->created++;
 	return 0;
 }
@@ -659,7 +674,7 @@ int service_release_gone(struct service *s, const char *name, struct err *e)
 	autorecord struct record r = { .j = NULL };
 	int gone;
 
-	/* whoever has it alone may be bringing it back */
+	/* whoever has it alone may be bringing it back; once it is gone nobody can */
 	if (oplock_try_alone(s->ops, name, e) < 0)
 		return -1;
 	gone = record_load(s, NULL, name, 0, &r, e) == 0 && record_is(&r, "running") && strcmp(record_own(&r, "status"), "archived") &&

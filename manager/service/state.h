@@ -167,7 +167,12 @@ int service_release_gone(struct service *s, const char *name, struct err *e);
 int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e);
 /* A sandbox that was seen to have stopped by itself. */
 int service_note_stopped(struct service *s, const char *name, struct err *e);
-void place_add(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli);
+/*
+ * What of admission a sandbox takes, by its name.  places_check() drops the place of one whose record is gone or
+ * over; one being made has no record at first, and is let alone until place_made().
+ */
+void place_add(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, int being_made);
+void place_made(struct service *s, const char *name);
 void place_drop(struct service *s, const char *name);
 int place_has(struct service *s, const char *name);
 void places_check(struct service *s);
