@@ -21,7 +21,8 @@
 
 #define LISTENERS_MAX 256
 #define SETTLE_MS 20		/* a sandbox is made in several steps: one look for all of them */
-#define IN_WHAT (IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR)
+/* a record may be written in place: its directory was another sandbox's (rundir.h) */
+#define IN_WHAT (IN_CREATE | IN_CLOSE_WRITE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR)
 
 struct kept {
 	json_t *event;
@@ -301,18 +302,19 @@ static void *run(void *arg)
 {
 	struct events *ev = arg;
 	int inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	autoclose int state = open_state(ev), journal = -1;
+	autoclose int state = -1, journal = -1;
 	char piece[16384];
 	struct err ignored;
 	eventfd_t n;
 
 	if (inotify >= 0)
-		look(ev, inotify);	/* what is there already is no news */
+		look(ev, inotify);	/* what is there already is no news; and on a fresh host it makes state_dir */
+	state = open_state(ev);
 	if (state >= 0)
 		journal = journal_watch(state, &ignored);
 	read_journal(ev, state, 1);
 	while (!atomic_load(&ev->stopping) && inotify >= 0) {
-		int heard = anybody(ev);
+		int heard = anybody(ev), changed;
 		struct pollfd p[3] = { { .fd = ev->wake_fd, .events = POLLIN }, { .fd = heard ? inotify : -1, .events = POLLIN },
 				       { .fd = heard ? journal : -1, .events = POLLIN } };
 
@@ -323,10 +325,11 @@ static void *run(void *arg)
 		if (atomic_load(&ev->stopping))
 			break;
 		poll(NULL, 0, SETTLE_MS);
+		changed = p[0].revents != 0;
 		while (read(inotify, piece, sizeof(piece)) > 0)
-			;
+			changed = 1;	/* it may have come while things settled */
 		/* commands are in the journal too: for those alone the registry is not looked through */
-		if (anybody(ev) && (p[0].revents || p[1].revents))
+		if (anybody(ev) && changed)
 			look(ev, inotify);
 		if (journal >= 0)
 			journal_drain(journal);

@@ -268,7 +268,8 @@ def test_D06_a_storm_of_resizes_and_attaches_costs_nothing():
                 b.stop(a)
             if n == 30:
                 first = cost()
-        b.wait_for(lambda: cost()[0] <= first[0], what="descriptors given back")
+        # the next command's cgroup may have been made between the two looks: some descriptors, not one for each client
+        b.wait_for(lambda: cost()[0] <= first[0] + 8, what="descriptors given back")
         assert cost()[1] <= first[1] + 1024, (first, cost())
         assert x.exec("echo", "alive", ok=True).out == "alive\n"
 
