@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/rawcall.h"
 
-/* The call itself: close(3) is a cancellation point, and this thread has no libc state of its own. */
+/* The call itself: this thread has no libc state of its own. */
 static int close_it(void *fd)
 {
-	return syscall(SYS_close, (int)(intptr_t)fd) < 0;
+	return rawcall(SYS_close, (int)(intptr_t)fd, 0, 0, 0) < 0;
 }
 
 void aside_close(struct aside *a, int *fd)

@@ -298,7 +298,7 @@ static int build(struct sandbox *sb, const struct launch_place *where, int usern
 		return -1;
 	r = make_mounts(sb, where, userns, &net, e);
 	netns_stop(&net);
-	return r;
+	return r < 0 ? prefer_child_error(sb, e) : 0;
 }
 
 static int launch(struct sandbox *sb, const struct launch_place *where, struct err *e)

@@ -8,36 +8,48 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
-
-int netns_loopback_up(void)
-{
-	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-	autoclose int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	return fd < 0 ? -1 : ioctl(fd, SIOCSIFFLAGS, &ifr);
-}
+#include "base/rawcall.h"
 
 /*
- * In the maker.  System calls only: it has the supervisor's memory, errno included.  When one fails here,
- * an error that the supervisor meets at that moment may be told wrongly; the sandbox fails either way.
+ * In the maker: system calls only, and not by the C library, whose errno is the supervisor's there.
+ * When one said why it failed, the supervisor took that for its own reason.
  */
+static int made_step(struct netns *n, long answer, const char *step)
+{
+	if (answer >= 0)
+		return 1;
+	n->failed = step;
+	n->os_errno = (int)-answer;
+	return 0;
+}
+
+static long loopback_up(void)
+{
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	long fd = rawcall(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0, 0);
+	long r = fd < 0 ? fd : rawcall(SYS_ioctl, fd, SIOCSIFFLAGS, (long)&ifr, 0);
+
+	if (fd >= 0)
+		rawcall(SYS_close, fd, 0, 0, 0);
+	return r;
+}
+
 static int make(void *arg)
 {
 	struct netns *n = arg;
+	long fd = -1;
 
-	if (setns(n->userns_fd, CLONE_NEWUSER) < 0)
-		n->failed = "enter the sandbox's user namespace";
-	else if (unshare(CLONE_NEWNET) < 0)
-		n->failed = "make the sandbox's network namespace";
-	else if (netns_loopback_up() < 0)
-		n->failed = "bring up the loopback interface";
-	else if ((n->fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) < 0)
-		n->failed = "open the sandbox's network namespace";
-	n->os_errno = errno;
+	if (made_step(n, rawcall(SYS_setns, n->userns_fd, CLONE_NEWUSER, 0, 0), "enter the sandbox's user namespace") &&
+	    made_step(n, rawcall(SYS_unshare, CLONE_NEWNET, 0, 0, 0), "make the sandbox's network namespace") &&
+	    made_step(n, loopback_up(), "bring up the loopback interface") &&
+	    made_step(n, fd = rawcall(SYS_openat, AT_FDCWD, (long)"/proc/self/ns/net", O_RDONLY | O_CLOEXEC, 0),
+		      "open the sandbox's network namespace"))
+		n->fd = (int)fd;
 	return 0;
 }
 
@@ -80,4 +92,12 @@ void netns_stop(struct netns *n)
 		kill(n->pid, SIGKILL);
 	reap(n);
 	fd_close(&n->fd);
+}
+
+int netns_loopback_up(void)
+{
+	long r = loopback_up();
+
+	errno = r < 0 ? (int)-r : errno;
+	return r < 0 ? -1 : 0;
 }
