@@ -170,17 +170,25 @@ static int run_gc(int store_fd, const struct imagecmd_args *a, struct err *e)
 	return 0;
 }
 
+static void show_check(const char *what, uint64_t at)
+{
+	fprintf(stderr, "\r\033[Kcheck %s %" PRIu64, what, at);
+}
+
 static int run_fsck(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
 	const int repair = imagecmd_flag(a, IMG_REPAIR);
-	autojson json_t *first = repair ? collect_check(store_fd, 1, e) : NULL;
+	collect_show_fn *show = imagecmd_is_live(a) ? show_check : NULL;
+	autojson json_t *first = repair ? collect_check(store_fd, 1, show, e) : NULL;
 	autojson json_t *repaired = first ? collect_repair(store_fd, e) : NULL;
 	/* what is left: the first pass removed, the second made again */
-	autojson json_t *j = repair && !repaired ? NULL : collect_check(store_fd, 0, e);
+	autojson json_t *j = repair && !repaired ? NULL : collect_check(store_fd, 0, show, e);
 	json_t *problems = json_object_get(j, "problems"), *p;
 	char text[500];
 	size_t i;
 
+	if (show)
+		imagecmd_clear_line();
 	if (!j)
 		return -1;
 	if (repaired) {

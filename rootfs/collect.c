@@ -21,6 +21,7 @@
 #include "rootfs/image.h"
 #include "rootfs/pins.h"
 #include "rootfs/store.h"
+#include "rootfs/verify.h"
 
 #define CHUNK (256u << 10)
 
@@ -28,7 +29,10 @@ struct collector {
 	struct store store;
 	json_t *blobs, *chains;	/* objects used as sets of hex */
 	json_t *problems;	/* NULL: a problem is an error */
+	json_t *verified;	/* chain ids whose trees were compared */
+	const char *in_use;	/* look_at_hold() */
 	int repair;
+	collect_show_fn *show;
 	json_int_t layers_count, blobs_count, bytes, images_count;
 };
 
@@ -226,6 +230,8 @@ static int check_blob(struct collector *c, int dir_fd, const char *name, struct 
 	ssize_t r;
 
 	c->blobs_count++;
+	if (c->show)
+		c->show("blob", (uint64_t)c->blobs_count);
 	if (fd < 0)
 		return problem(c, e, "blob %.128s cannot be opened: %s", name, strerror(errno));
 	if (!chunk)
@@ -243,7 +249,7 @@ static int check_blob(struct collector *c, int dir_fd, const char *name, struct 
 		return 0;
 	if (c->repair && unlinkat(dir_fd, name, 0) < 0)
 		return err_sys(e, "remove damaged blob %.128s", name);
-	return problem(c, e, "blob %.128s is damaged%s: its digest is %s; hint: import the image again", name,
+	return problem(c, e, "blob %.128s is damaged%s: its digest is %s; hint: import or pull the image again", name,
 		       c->repair ? " and was removed" : "", digest);
 }
 
@@ -266,6 +272,97 @@ static int check_layer(struct collector *c, int dir_fd, const char *name, struct
 		       c->repair ? " and was removed" : "");
 }
 
+static int holds_layer(struct collector *c, int fd, const char *hex, int *ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1u << 20);
+
+	(void)c;
+	if (io_read_all(fd, &b, "a hold", e) < 0)
+		return -1;
+	*ret = b.data && strstr(b.data, hex);
+	return 0;
+}
+
+/* Sandboxes lock the hold of their image; c->in_use says which layer is asked for, and becomes NULL when one has it. */
+static int look_at_hold(struct collector *c, int dir_fd, const char *name, struct err *e)
+{
+	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int has = 0;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open hold %.20s", name);
+	if (c->in_use && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (holds_layer(c, fd, c->in_use, &has, e) < 0)
+			return -1;
+		if (has)
+			c->in_use = NULL;
+	}
+	return 0;
+}
+
+/* The tree goes, so that it is made again; not from under a sandbox that runs. */
+static int replace_tree(struct collector *c, const char *hex, const char *why, struct err *e)
+{
+	char path[96];
+
+	c->in_use = hex;
+	if (each_name(c, "holds", look_at_hold, e) < 0)
+		return -1;
+	if (!c->in_use)
+		return problem(c, e, "layer %.64s is not what its blob says, but sandboxes use it: %s; hint: stop them, and "
+			       "fsck --repair again", hex, why);
+	snprintf(path, sizeof(path), "layers/%.64s", hex);
+	if (renameat(c->store.fd, path, c->store.tmp_fd, hex) < 0 || path_remove_tree(c->store.tmp_fd, hex, e) < 0)
+		return err_sys(e, "remove layer %.64s", hex);
+	return problem(c, e, "layer %.64s was not what its blob says and was removed: %s", hex, why);
+}
+
+static int check_tree(struct collector *c, const json_t *layer, const int *lower, size_t n, struct err *e)
+{
+	const char *chain = json_string_value(json_object_get(layer, "chain_id"));
+	char why[VERIFY_WHY];
+	struct err ignored;
+
+	if (!chain || !digest_is_sha256(chain) || json_object_get(c->verified, chain))
+		return 0;
+	json_object_set_new(c->verified, chain, json_true());
+	if (c->show)
+		c->show("layer", json_object_size(c->verified));
+	/* what cannot be compared misses or has a bad blob, or is no tree: that is a problem of its own */
+	if (verify_layer(&c->store, layer, lower, n, why, &ignored) != 0)
+		return 0;
+	return c->repair ? replace_tree(c, digest_hex(chain), why, e) :
+			   problem(c, e, "layer %.64s is not what its blob says: %s; hint: berth image fsck --repair", digest_hex(chain), why);
+}
+
+static int check_trees(void *ctx, const char *filename, const json_t *record, const struct err *bad, struct err *e)
+{
+	const json_t *layers = json_object_get(record, "layers");
+	size_t count = json_array_size(layers), i, opened = 0;
+	autofree int *lower = calloc(count ? count : 1, sizeof(*lower));
+	struct collector *c = ctx;
+	struct err ignored;
+	int rc = 0;
+
+	(void)filename;
+	(void)bad;
+	if (!lower)
+		return err_nomem(e);
+	for (; opened < count; opened++) {
+		const char *chain = json_string_value(json_object_get(json_array_get(layers, opened), "chain_id"));
+
+		lower[opened] = chain && digest_is_sha256(chain) ? store_open_layer(&c->store, chain, &ignored) : -1;
+		if (lower[opened] < 0)
+			break;	/* one above it cannot be told without it */
+	}
+	/* from the top: what is below is needed to tell, and may go */
+	for (i = opened; i-- && rc == 0;)
+		rc = check_tree(c, json_array_get(layers, i), lower, i, e);
+	while (opened)
+		close(lower[--opened]);
+	return rc;
+}
+
 /* dir: NULL for blobs, which the length of their names divides. */
 static int check_present(struct collector *c, const json_t *set, const char *dir, const char *what, struct err *e)
 {
@@ -276,7 +373,7 @@ static int check_present(struct collector *c, const json_t *set, const char *dir
 	json_object_foreach((json_t *)set, hex, v) {
 		snprintf(path, sizeof(path), "%s/%.128s", dir ? dir : digest_blob_dirs[strlen(hex) > 64], hex);
 		if (!path_has(c->store.fd, path) &&
-		    problem(c, e, "%s %.128s is missing; hint: import the image again", what, hex) < 0)
+		    problem(c, e, "%s %.128s is missing; hint: import or pull the image again", what, hex) < 0)
 			return -1;
 	}
 	return 0;
@@ -293,16 +390,17 @@ static int check_hold(void *ctx, const char *filename, const json_t *record, con
 		return 0;	/* said before */
 	snprintf(path, sizeof(path), "holds/%.128s", digest_hex(digest));
 	if (!path_has(c->store.fd, path))
-		return problem(c, e, "the hold of %s is missing; hint: import the image again", filename);
+		return problem(c, e, "the hold of %s is missing; hint: import or pull the image again", filename);
 	return 0;
 }
 
-json_t *collect_check(int store_fd, int repair, struct err *e)
+json_t *collect_check(int store_fd, int repair, collect_show_fn *show, struct err *e)
 {
 	autojson json_t *blobs = json_object();
 	autojson json_t *chains = json_object();
-	struct collector c = { .blobs = blobs, .chains = chains, .repair = repair,
-			       .problems = json_array() };
+	autojson json_t *verified = json_object();
+	struct collector c = { .blobs = blobs, .chains = chains, .verified = verified, .repair = repair,
+			       .show = show, .problems = json_array() };
 	json_t *ret = NULL;
 
 	if (!c.problems || store_begin(&c.store, store_fd, e) < 0) {
@@ -312,7 +410,8 @@ json_t *collect_check(int store_fd, int repair, struct err *e)
 	if (!catalog_each(store_fd, mark_record, &c, e) && !catalog_each(store_fd, check_hold, &c, e) &&
 	    !check_present(&c, blobs, NULL, "blob", e) &&
 	    !check_present(&c, chains, "layers", "layer", e) &&
-	    !each_blob(&c, check_blob, e) && !each_name(&c, "layers", check_layer, e))
+	    !each_blob(&c, check_blob, e) && !each_name(&c, "layers", check_layer, e) &&
+	    !catalog_each(store_fd, check_trees, &c, e))
 		ret = json_pack("{s:I, s:I, s:I, s:O}", "images", c.images_count, "blobs", c.blobs_count,
 				"layers", c.layers_count, "problems", c.problems);
 	json_decref(c.problems);

@@ -5,6 +5,8 @@
 #ifndef BERTH_ROOTFS_COLLECT_H
 #define BERTH_ROOTFS_COLLECT_H
 
+#include <stdint.h>
+
 #include "base/err.h"
 #include "base/json.h"
 
@@ -16,10 +18,12 @@
 json_t *collect_garbage(int store_fd, int wait, struct err *e);
 /*
  * Reads everything and compares: records, holds, layers present and without
- * devices, every blob's digest.  Returns {"images","blobs","layers","problems":[...]}.
- * repair: damaged blobs are removed, so that the next import brings whole ones.
+ * devices, every blob's digest, every tree with what its blob holds (verify.h).  Returns {"images","blobs","layers","problems":[...]}.
+ * repair: damaged blobs are removed, so that the next import brings whole ones; and trees, unless a sandbox runs on them.
  */
-json_t *collect_check(int store_fd, int repair, struct err *e);
+/* show may be NULL: what is about to be read, the at-th of its kind. */
+typedef void collect_show_fn(const char *what, uint64_t at);
+json_t *collect_check(int store_fd, int repair, collect_show_fn *show, struct err *e);
 
 /*
  * Unpacks again the layers that are missing and whose blobs are there, and

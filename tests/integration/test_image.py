@@ -545,6 +545,69 @@ def test_fsck_finds_damage_and_import_repairs_it():
         same(tree(p.tree("x")), before, "repaired")
 
 
+def damages(root):
+    """What fsck must say, and what is done to a tree for that."""
+    passwd, link = root + "/etc/passwd", root + "/link"
+    was, link_was = os.stat(passwd), os.lstat(link)
+
+    def edit():
+        with open(passwd, "r+b") as f:
+            f.write(b"R")
+        os.utime(passwd, ns=(0, was.st_mtime_ns))
+
+    def replace():
+        os.unlink(passwd)
+        os.mkdir(passwd)
+
+    def point_elsewhere():
+        os.unlink(link)
+        os.symlink("/elsewher", link)
+        os.utime(link, ns=(0, link_was.st_mtime_ns), follow_symlinks=False)
+
+    return {
+        "other bytes in '/etc/passwd'": edit,
+        "another size or other links of '/etc/passwd'": lambda: os.truncate(passwd, 1),
+        "another mode on '/etc/passwd'": lambda: os.chmod(passwd, 0o4755),
+        "another owner of '/etc/passwd'": lambda: os.chown(passwd, 7, 7),
+        "another time on '/etc/passwd'": lambda: os.utime(passwd, (1, 1)),
+        "other attributes on '/etc/passwd'": lambda: os.setxattr(passwd, "user.x", b"y"),
+        "another kind of file at '/etc/passwd'": replace,
+        "no more '/etc/passwd'": lambda: os.unlink(passwd),
+        "does not have '/etc/more'": lambda: os.symlink("passwd", root + "/etc/more"),
+        "another target in '/link'": point_elsewhere,
+    }
+
+
+def test_fsck_compares_each_tree_with_its_blob():
+    with oci.Place() as p:
+        layout, d = oci.Layout(p / "oci"), {"type": tarfile.DIRTYPE, "mode": 0o755}
+        below = oci.tar_bytes([("etc", d, None), ("etc/passwd", {}, b"root:x:0:0::/root:/bin/sh\n"), ("etc/gone", {}, b""),
+                               ("link", {"type": tarfile.SYMTYPE, "linkname": "/etc/pass"}, None)])
+        above = oci.tar_bytes([("etc/.wh.gone", {}, b""), ("implied/over", {}, b"more")])
+        layout.image([below, above], ref="x")
+        p.ok("import", layout.path, "x")
+        assert " 0 problems" in p.ok("fsck")
+        root, top = p.tree("x", 0), p.tree("x", 1)
+        before = tree(root)
+        for what in damages(root):
+            damages(root)[what]()
+            q = p.run("fsck")
+            assert q.returncode == 125 and "1 problems" in q.stdout and what in q.stdout, (what, q.stdout)
+            assert what in p.ok("fsck", "--repair")
+            same(tree(root), before, what)
+        # both at once, and one that a sandbox runs on stays
+        with open(p.store + "/holds/" + json.loads(p.ok("inspect", "x"))["digest"][7:]) as hold:
+            fcntl.flock(hold, fcntl.LOCK_SH)
+            os.chmod(root + "/etc/passwd", 0)
+            os.chmod(top + "/implied/over", 0)
+            q = p.run("fsck", "--repair")
+            assert q.returncode == 125 and q.stdout.count("sandboxes use it") >= 2, q.stdout
+            assert stat.S_IMODE(os.stat(root + "/etc/passwd").st_mode) == 0
+        assert p.ok("fsck", "--repair").count("was removed") == 2
+        same(tree(root), before, "after use")
+        assert " 0 problems" in p.ok("fsck")
+
+
 def status_of(pid):
     with open(f"/proc/{pid}/status") as f:
         return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
