@@ -360,7 +360,8 @@ struct http_server *http_new(const struct http_options *o, struct err *e)
 	s->o.idle_ms = o->idle_ms ? o->idle_ms : 75000;
 	pthread_mutex_init(&s->lock, NULL);
 	s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->stop_fd < 0) {
+	s->ending_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->stop_fd < 0 || s->ending_fd < 0) {
 		err_sys(e, "make an eventfd");
 		http_stop(s, 0);
 		return NULL;
@@ -425,6 +426,8 @@ void http_stop(struct http_server *s, unsigned grace_ms)
 		if (fd != MHD_INVALID_SOCKET)
 			close(fd);
 	}
+	if (s->ending_fd >= 0)
+		(void)!eventfd_write(s->ending_fd, 1);
 	wait_idle(s, grace_ms);
 	if (s->stop_fd >= 0)
 		(void)!eventfd_write(s->stop_fd, 1);
@@ -433,6 +436,7 @@ void http_stop(struct http_server *s, unsigned grace_ms)
 		MHD_stop_daemon(s->listeners[i].daemon);
 	http_watch_stop(s);
 	fd_close(&s->stop_fd);
+	fd_close(&s->ending_fd);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -532,11 +536,16 @@ void http_audit(struct http_request *rq, const char *key, const char *value)
 	json_object_set_new(rq->audit, key, dlog_text(value));
 }
 
+void http_endless(struct http_request *rq)
+{
+	rq->endless = 1;
+}
+
 int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_ms, struct err *e)
 {
 	struct pollfd p[HTTP_POLLS_MAX + 2] = {
 		/* over TCP a client that is gone looks like one that has only finished sending; a unix socket tells them apart */
-		{ .fd = rq->conn->fd, .events = rq->conn->is_tcp ? POLLRDHUP : 0 }, { .fd = rq->server->stop_fd, .events = POLLIN },
+		{ .fd = rq->conn->fd, .events = rq->conn->is_tcp ? POLLRDHUP : 0 }, { .fd = rq->endless ? rq->server->ending_fd : rq->server->stop_fd, .events = POLLIN },
 	};
 	int r;
 

@@ -127,6 +127,8 @@ void http_set_data(struct http_request *rq, void *data, void (*release)(void *da
 void *http_data(const struct http_request *rq);
 /* Adds a member to the audit line; the value is escaped. */
 void http_audit(struct http_request *rq, const char *key, const char *value);
+/* What follows ends only with the client or with us: it gets no time to end when the server stops. */
+void http_endless(struct http_request *rq);
 /*
  * Waits for events on fd (-1: none), at most wait_ms (-1: for ever): 1 ready, 0 time
  * is over, -1 with e when the client is gone (ERR_NET) or the server stops (ERR_BUSY).

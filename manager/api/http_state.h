@@ -42,6 +42,7 @@ struct http_server {
 	int watchdog_runs;
 	_Atomic int stopping;		/* no keep-alive any more */
 	int stop_fd;			/* readable: handlers end now */
+	int ending_fd;			/* readable: those of endless replies do */
 	_Atomic uint64_t requests[6], refused, connections, active;
 };
 
@@ -63,6 +64,7 @@ struct http_request {
 	char names[HTTP_PARAMS_MAX][32];
 	int begun;			/* the head was looked at */
 	int known;			/* who asks is known */
+	int endless;			/* http_endless() */
 	int failed;			/* e is set: nothing more is read */
 	struct err e;
 	int error_status;

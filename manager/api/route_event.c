@@ -80,6 +80,7 @@ static int listen_to(struct http_request *rq, const char *sandbox, struct err *e
 		free(l);
 		return -1;
 	}
+	http_endless(rq);
 	return estream_reply(rq, 0, next_event, listening_free, l, e);
 }
 
@@ -143,6 +144,7 @@ static int get_watch(struct http_request *rq, struct err *e)
 		watching_free(w);
 		return -1;
 	}
+	http_endless(rq);
 	return estream_reply(rq, 0, next_stats, watching_free, w, e);
 }
 

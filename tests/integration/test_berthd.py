@@ -627,6 +627,28 @@ def test_graceful_end():
         assert "sandboxes live on" in d.log()
 
 
+def test_the_end_waits_for_a_command_but_not_for_a_stream_of_events():
+    with Daemon() as d:
+        box = d.create()
+        d.exec(box, "mkfifo", "/root/go")
+        got = []
+        with d.raw_socket() as s:
+            s.sendall(b"GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b" 200 " in s.recv(4096)
+            t = threading.Thread(target=lambda: got.append(d.exec(box, "sh", "-c", "cat /root/go; echo whole")))
+            t.start()
+            b.wait_for(lambda: "/root/go" in b.berth("top", box).out, 10, "the command")
+            d.p.send_signal(signal.SIGTERM)
+            f = s.makefile("rb")
+            while f.readline() != b"0\r\n":  # the last chunk
+                pass
+            assert not got and d.p.poll() is None
+            b.berth("exec", box, "sh", "-c", "echo now > /root/go", ok=True)
+            t.join(20)
+            assert got and got[0]["stdout"] == "now\nwhole\n", got
+            assert d.p.wait(20) == 0
+
+
 def test_a_long_request_does_not_keep_it():
     with Daemon() as d:
         box = d.create()
