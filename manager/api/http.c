@@ -545,7 +545,8 @@ int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_m
 {
 	struct pollfd p[HTTP_POLLS_MAX + 2] = {
 		/* over TCP a client that is gone looks like one that has only finished sending; a unix socket tells them apart */
-		{ .fd = rq->conn->fd, .events = rq->conn->is_tcp ? POLLRDHUP : 0 }, { .fd = rq->endless ? rq->server->ending_fd : rq->server->stop_fd, .events = POLLIN },
+		{ .fd = rq->conn->fd, .events = rq->conn->is_tcp ? POLLRDHUP : 0 },
+		{ .fd = rq->endless ? rq->server->ending_fd : rq->server->stop_fd, .events = POLLIN },
 	};
 	int r;
 
