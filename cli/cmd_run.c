@@ -174,7 +174,7 @@ static void clear_leftovers(void *ctx)
 	/* for ps and inspect; nothing depends on it */
 	write_record(r, &ignored);
 	sandbox_settle(&r->sandbox);
-	registry_gc_until(&r->registry, r->sandbox.sock);	/* at its end nobody waits for the others */
+	registry_gc_until(&r->registry, r->sandbox.sock);	/* at its end nobody waits for many others */
 }
 
 static int start(struct run *r, struct err *e)

@@ -69,7 +69,7 @@ int registry_release(struct registry *r, struct claim *c, struct err *e);
 
 /* Clears what dead supervisors left: processes, cgroups, directories, names.  *ret_cleared counts sandboxes. */
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
-/* The same while there is nothing else to do: stops between two sandboxes as soon as until_fd can be read. */
+/* The same while there is nothing else to do: once until_fd can be read it stops, but not before one is cleared or many looked at. */
 void registry_gc_until(struct registry *r, int until_fd);
 /* What gc would clear, without doing it. */
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);

@@ -142,6 +142,24 @@ def test_L08_the_next_run_clears_too():
     k.done(12)
 
 
+def test_L08_a_run_that_has_ended_before_it_looks_clears_too():
+    """Its command is done before the CLI comes to the leftovers: strace holds the CLI back there."""
+    k = Killer()
+    for _ in range(3):
+        p = b.start("run", *STAYS)
+        b.read_until(p.stdout, b"up\n")
+        p.kill()
+        k.killed += 1
+        b.stop(p)
+        b.wait_for(lambda: not living(os.getpid()), 5)
+        r = b.berth("run", "host", "true", timeout=30, env=b.under_strace(),
+                    prefix=["strace", "-qq", "-o", "/dev/null", "-e", "trace=poll", "-e", "inject=poll:delay_enter=500000"])
+        b.expect_code(r, 0)
+        left = k.check.now(1)
+        assert not left, left
+    k.done(3)
+
+
 def test_T5_at_delays_from_the_start():
     k = Killer()
     for i in range(45):
