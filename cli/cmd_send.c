@@ -121,7 +121,7 @@ static int send_main(const struct command *self, int argc, char **argv)
 		s.session = "main";
 	words = argc - rest - (s.session ? 1 : 2);
 	if (r == 0 && (words < 0 || words > 1))
-		r = err_set(&e, ERR_USAGE, words > 1 ? "more than one text; hint: quote it" :
+		r = err_set(&e, ERR_USAGE, words > 1 ? "more than one text; hint: quote it, and put options before the sandbox" :
 			    "a sandbox and a command's id (or --session) are wanted; hint: berth send ID c3 'TEXT'");
 	if (r == 0 && !words && !s.eof)
 		r = err_set(&e, ERR_USAGE, "nothing to send; hint: a text, - for stdin, or --eof");

@@ -135,12 +135,26 @@ static int parse_letters(struct parse *p, struct err *e)
 	return 0;
 }
 
+/*
+ * Words after a command to run are that command's, a text may begin with a dash
+ * and a signal be -9; elsewhere options may follow the operands.
+ */
+static int options_follow_operands(const struct command *c)
+{
+	static const char *const theirs[] = { "COMMAND...", "COMMAND [ARGUMENT", "-- COMMAND", "TEXT", "SIGNAL" };
+	size_t i;
+
+	for (i = 0; c->args && i < ARRAY_LEN(theirs); i++)
+		if (strstr(c->args, theirs[i]))
+			return 0;
+	return 1;
+}
+
 int command_options(const struct command *c, int argc, char **argv, opt_fn *fn, void *ctx,
 		    int *ret_rest, int *ret_help, struct err *e)
 {
 	struct parse p = { .c = c, .argc = argc, .argv = argv, .i = 1, .fn = fn, .ctx = ctx };
-	/* words after a command of the sandbox are that command's; elsewhere options may follow the operands */
-	int anywhere = !c->args || !strstr(c->args, "COMMAND"), operands = 0;
+	int anywhere = options_follow_operands(c), operands = 0;
 
 	for (; p.i < argc; p.i++) {
 		const char *a = argv[p.i];

@@ -44,14 +44,6 @@
 #include "runtime/writable.h"
 
 #define PROBE_MS 100
-#define ESCALATE_FIRST_MS 1200	/* what the shell may need to leave many levels, a fork each */
-#define ESCALATE_MS 100
-#define ESCALATE_MAX 10
-#define NUDGE_MS 150
-#define NUDGES 5
-#define LEAVE_SIGNAL 48		/* leave the text, all levels */
-#define INTERRUPTED_SIGNAL 47	/* the same, if what just ended died of an interrupt */
-#define LEAVE_ONE_SIGNAL 63	/* one level, even where the text has a pipe of its own as descriptor 9 */
 #define TEXT_MAX (8u << 20)
 #define OUTPUT_CHUNK 65536
 #define INLINE_MAX 8192	/* bytes; JSON may need six times as many */
@@ -276,34 +268,6 @@ static int open_session(struct keeper *k, const char *name, int split, struct ke
 
 /* ---- one command ------------------------------------------------------------------------- */
 
-static int list_leaf(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count)
-{
-	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
-	autobuf struct buf b = BUF_INIT(1 << 20);
-	autoclose int fd = c ? openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC) : -1;
-	struct err ignored;
-	char *p, *end;
-	size_t n = 0;
-
-	*ret = NULL;
-	*ret_count = 0;
-	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
-		return -1;
-	*ret = calloc(b.len / 2 + 1, sizeof(**ret));
-	if (!*ret)
-		return -1;
-	for (p = b.data; *p; p = *end ? end + 1 : end) {
-		long v = strtol(p, &end, 10);
-
-		if (end == p)
-			break;
-		if (v > 0)
-			(*ret)[n++] = (pid_t)v;
-	}
-	*ret_count = n;
-	return 0;
-}
-
 static int new_nonce(struct keeper_session *s, struct err *e)
 {
 	unsigned char raw[16];
@@ -352,6 +316,8 @@ static void reset_command(struct keeper_session *s)
 	s->escalated = s->awaiting = s->unclaimed = 0;
 	s->escalate_ms = s->nudge_ms = 0;
 	s->nudged = 0;
+	s->starting = 0;
+	s->interrupted = 0;
 }
 
 /* In whole characters, and only when it is text. */
@@ -391,7 +357,7 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 		s->baseline_count = 1;
 		s->before = s->alone_usage;
 	} else {
-		list_leaf(k, s, &s->baseline, &s->baseline_count);
+		session_pids(k, s, &s->baseline, &s->baseline_count);
 		c = keeper_command_find(k, s->shell_seq);
 		if (c)
 			cgroup_usage(&c->leaf, &s->before, &ignored);
@@ -505,7 +471,7 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 		sub(&s->facts.usage.oom_kills, s->before.oom_kills);
 		sub(&s->facts.usage.pids_events, s->before.pids_events);
 	}
-	list_leaf(k, s, &now, &n);
+	session_pids(k, s, &now, &n);
 	s->alone &= n == 1;
 	s->alone_pid = n ? now[0] : 0;
 	free(now);
@@ -542,7 +508,8 @@ static void status_line(struct keeper *k, struct keeper_session *s)
 	if (*end || v > 255)
 		return;
 	s->facts.ended = s->facts.exited = 1;
-	s->facts.value = (uint32_t)v;
+	/* dash and ash may run one more command on their way out, and have its status then */
+	s->facts.value = s->interrupted ? 128 + SIGINT : (uint32_t)v;
 	finish(k, s, keeper_command_find(k, s->shell_seq));
 }
 
@@ -623,135 +590,6 @@ void session_shell_ended(struct keeper *k, int index, struct keeper_command *c)
 	close_fds(s);
 }
 
-/* ---- the end by force ----------------------------------------------------------------------- */
-
-static pid_t shell_pid(const struct keeper_session *s, const pid_t *pids, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		char path[40], text[4096], *p;
-		unsigned host, inner;
-
-		snprintf(path, sizeof(path), "/proc/%d/status", pids[i]);
-		if (cgroup_read(AT_FDCWD, path, text, sizeof(text)) > 0 && (p = strstr(text, "\nNSpid:")) &&
-		    sscanf(p, "\nNSpid: %u %u", &host, &inner) == 2 && inner == s->shell_ns_pid)
-			return pids[i];
-	}
-	return 0;
-}
-
-static int in_baseline(const struct keeper_session *s, pid_t pid)
-{
-	size_t i;
-
-	for (i = 0; i < s->baseline_count; i++)
-		if (s->baseline[i] == pid)
-			return 1;
-	return 0;
-}
-
-/*
- * Ends exactly the command's own tree: with the session frozen nothing forks or
- * escapes, and what was not there before the command, the shell aside, dies,
- * wherever it went by setsid or a double fork.
- */
-static void kill_tree(struct keeper *k, struct keeper_session *s)
-{
-	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
-	struct err ignored;
-	pid_t *pids = NULL, shell;
-	size_t n = 0, i;
-
-	if (!c)
-		return;
-	cgroup_freeze(&c->leaf, 1, &ignored);
-	if (list_leaf(k, s, &pids, &n) == 0) {
-		shell = shell_pid(s, pids, n);
-		for (i = 0; i < n; i++)
-			if (pids[i] != shell && !in_baseline(s, pids[i]))
-				kill(pids[i], SIGKILL);
-		/* the shell may loop by itself or be stopped; and it must not go on with the rest of the text */
-		if (shell) {
-			kill(shell, SIGCONT);
-			kill(shell, s->escalated < 2 ? LEAVE_SIGNAL : LEAVE_ONE_SIGNAL);
-		}
-	}
-	free(pids);
-	cgroup_freeze(&c->leaf, 0, &ignored);
-}
-
-/*
- * Before an interrupt of the foreground: the rest of the text is not to run when
- * it dies of that.  The shell takes the signal once its foreground has ended.
- */
-static void expect_interrupt(struct keeper *k, struct keeper_session *s)
-{
-	pid_t *pids = NULL, group = 0, shell;
-	size_t n = 0;
-	int own;
-
-	if (!s->busy || s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || list_leaf(k, s, &pids, &n) < 0)
-		return;
-	shell = shell_pid(s, pids, n);
-	/* where the shell itself is the foreground, nothing is to end before it leaves */
-	own = shell && (getpgid(shell) == group || kill(-group, 0) < 0);
-	if (shell)
-		kill(shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
-	/* the interrupt itself may have hit what the trap had started */
-	s->nudge_ms = own ? keeper_now_ms() + NUDGE_MS : 0;
-	free(pids);
-}
-
-static void nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
-{
-	pid_t *pids = NULL, shell = 0;
-	size_t n = 0;
-
-	if (list_leaf(k, s, &pids, &n) == 0 && (shell = shell_pid(s, pids, n)))
-		kill(shell, LEAVE_SIGNAL);
-	free(pids);
-	s->nudge_ms = ++s->nudged < NUDGES ? now + NUDGE_MS : 0;
-}
-
-static int interrupt(struct keeper *k, struct keeper_session *s)
-{
-	pid_t group = 0;
-
-	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1)
-		return -1;
-	expect_interrupt(k, s);
-	/* between two commands it may be gone: then the shell has been told */
-	return kill(-group, SIGINT) < 0 && !s->busy ? -1 : 0;
-}
-
-/* Will the terminal make an interrupt of one of these bytes? */
-static int has_interrupt(const struct keeper_session *s, const char *p, size_t n)
-{
-	struct termios t;
-
-	return n && !s->split && !tcgetattr(s->tty_fd, &t) && t.c_lflag & ISIG && memchr(p, t.c_cc[VINTR], n);
-}
-
-static void force(struct keeper *k, struct keeper_session *s, uint64_t now)
-{
-	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
-	struct err ignored;
-
-	s->escalate_ms = now + (s->escalated ? ESCALATE_MS : ESCALATE_FIRST_MS);
-	if (s->escalated == 0 && s->on_timeout == ON_TIMEOUT_INTERRUPT) {
-		interrupt(k, s);
-		s->escalate_ms = now + (k->spec->grace_ms ? k->spec->grace_ms : 1);
-	} else if (s->escalated < ESCALATE_MAX) {
-		kill_tree(k, s);
-	} else if (c) {
-		/* nothing brings the shell back: it goes, and the answer says so */
-		cgroup_kill(&c->leaf, &ignored);
-		s->escalate_ms = 0;
-	}
-	s->escalated++;
-}
-
 static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
 {
 	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
@@ -768,7 +606,7 @@ static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
 		return;
 	}
 	s->facts.timed_out = 1;
-	force(k, s, now);
+	session_force(k, s, now);
 }
 
 /* 1 when fd of pid is the sandbox's terminal. */
@@ -856,7 +694,7 @@ static int reads_terminal(struct keeper *k, const struct keeper_session *s)
 	size_t n = 0, i;
 	int found = 0;
 
-	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || list_leaf(k, s, &pids, &n) < 0)
+	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || session_pids(k, s, &pids, &n) < 0)
 		return 0;
 	for (i = 0; i < n && !found; i++)
 		found = getpgid(pids[i]) == group && waits_for_input(pids[i]);
@@ -902,9 +740,9 @@ void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now)
 	if (s->busy && s->deadline_ms && now >= s->deadline_ms)
 		over_time(k, s, now);
 	if (s->busy && s->escalate_ms && now >= s->escalate_ms)
-		force(k, s, now);
+		session_force(k, s, now);
 	if (s->busy && s->nudge_ms && now >= s->nudge_ms)
-		nudge(k, s, now);
+		session_nudge(k, s, now);
 	if (s->busy && s->probe_ms && s->client >= 0 && !s->split && !s->escalated && now >= s->probe_ms)
 		probe(k, s, now);
 }
@@ -921,7 +759,7 @@ void session_client_gone(struct keeper *k, int client)
 		s->client = -1;
 		s->facts.killed_by_us = 1;
 		s->on_timeout = ON_TIMEOUT_KILL;
-		force(k, s, keeper_now_ms());
+		session_force(k, s, keeper_now_ms());
 	}
 }
 
@@ -1044,9 +882,7 @@ static int op_send(struct keeper *k, int client, const json_t *rq, const int *fd
 		return -1;
 	if (eof && !s->split && buf_add(&b, "\004", 1, e) < 0)
 		return -1;
-	if (has_interrupt(s, b.data, b.len))
-		expect_interrupt(k, s);
-	n = b.len ? write(s->tty_fd, b.data, b.len) : 0;
+	n = session_type(k, s, b.data, b.len);
 	if (n < 0)
 		return err_sys(e, "write to session %s", s->name);
 	keeper_answer(k, client, json_pack("{s:I}", "sent", (json_int_t)n), NULL, 0);
@@ -1063,7 +899,7 @@ static int op_signal(struct keeper *k, int client, const json_t *rq, struct err 
 		return -1;
 	if (signo < 1 || signo > 64)
 		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
-	if (signo == SIGINT ? interrupt(k, s) < 0 :
+	if (signo == SIGINT ? session_interrupt(k, s) < 0 :
 	    s->split || s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || kill(-group, (int)signo) < 0)
 		return err_set(e, ERR_NOT_FOUND, "session %s has no foreground process", s->name);
 	keeper_answer(k, client, json_pack("{s:b}", "signalled", 1), NULL, 0);
@@ -1084,7 +920,7 @@ static int op_sh_cancel(struct keeper *k, int client, const json_t *rq, struct e
 		return -1;
 	s->facts.killed_by_us = 1;
 	s->on_timeout = ON_TIMEOUT_KILL;
-	force(k, s, keeper_now_ms());
+	session_force(k, s, keeper_now_ms());
 	keeper_answer(k, client, json_pack("{s:b}", "cancelled", 1), NULL, 0);
 	return 0;
 }

@@ -88,6 +88,8 @@ struct keeper_session {
 	int inlined;			/* the client takes short output within the answer */
 	int escalated;			/* how far the end by force has come */
 	int nudged;			/* how often the shell was told again to leave the text */
+	int interrupted;		/* Ctrl-C made its shell leave the text */
+	pid_t starting;			/* it was becoming the foreground when the shell was interrupted; 0: nothing */
 	int awaiting;			/* probes in a row that saw it read the terminal */
 	uint64_t seen_bytes;		/* output at the last probe */
 	int fallback;			/* the image has no bash: sh */
@@ -272,5 +274,20 @@ void session_shell_failed(struct keeper *k, int index, const struct err *e);
 void session_shell_ended(struct keeper *k, int index, struct keeper_command *c);
 void session_client_gone(struct keeper *k, int client);
 void session_release(struct keeper *k, struct keeper_session *s);
+
+/* keeper_force.c.  What the shell's traps are set on, see keeper_sessions.c. */
+#define LEAVE_SIGNAL 48		/* leave the text, all levels */
+#define INTERRUPTED_SIGNAL 47	/* the same, if what just ended died of an interrupt */
+#define LEAVE_ONE_SIGNAL 63	/* one level, even where the text has a pipe of its own as descriptor 9 */
+/* The live processes of the session in *ret, to be freed; -1: none. */
+int session_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count);
+/* SIGINT to the foreground, and its command ends as a shell's at Ctrl-C; -1: there is none. */
+int session_interrupt(struct keeper *k, struct keeper_session *s);
+/* Bytes to its terminal, of which the interrupt character does the same; how many were taken, or -1 with errno. */
+ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n);
+/* The shell has not left the text yet: tells it again, at nudge_ms. */
+void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now);
+/* A timeout's next step: interrupt, kill the command's tree, at last the shell. */
+void session_force(struct keeper *k, struct keeper_session *s, uint64_t now);
 
 #endif

@@ -74,6 +74,16 @@ def test_the_dropped_middle_is_counted():
     remove(box)
 
 
+def test_options_may_follow_the_ids():
+    box = create()
+    c = detach(box, "sh", "-c", "echo out; exit 4")
+    b.expect_code(b.berth("wait", box, c, "--json"), 4)
+    r = b.berth("output", box, c, "--json", ok=True)
+    b.expect("data" in r.out or "output" in r.out, r, "no JSON")
+    b.one_line_error(b.berth("send", box, "--session", "main", "x"), 2, "options before")
+    remove(box)
+
+
 # ---- input ------------------------------------------------------------------
 
 def test_stdin_takes_any_bytes_and_its_end():

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a session's command before its time: interrupts of its foreground
+ * and, at a timeout, everything it started.  The shell and its state live on.
+ *
+ * Both look at the session's processes while these are frozen: nothing starts,
+ * ends or changes its group between the look and the signal.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "manager/keeper_state.h"
+
+#define ESCALATE_FIRST_MS 1200	/* what the shell may need to leave many levels, a fork each */
+#define ESCALATE_MS 100
+#define ESCALATE_MAX 10
+#define NUDGE_MS 150
+#define NUDGE_SOON_MS 5
+#define NUDGES 5
+#define LOOK_US 100
+#define FREEZE_MS 120	/* what has used up its CPU time waits for more, 100 ms at most; who waits for a disk freezes later */
+#define SIGNAL_LOOKS 50
+#define FORKED_NO_EXEC 0x40	/* PF_FORKNOEXEC of linux/sched.h, in proc(5)'s flags */
+#define YOUNG_TICKS 15	/* of 10 ms, as a sandbox at its CPU limit may wait for most of 100 */
+#define INTERRUPT_BIT (1ULL << (SIGINT - 1))
+
+/* ---- the session's processes ------------------------------------------------------------ */
+
+int session_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	autoclose int fd = c ? openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC) : -1;
+	struct err ignored;
+	char *p, *end;
+	size_t n = 0;
+
+	*ret = NULL;
+	*ret_count = 0;
+	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
+		return -1;
+	*ret = calloc(b.len / 2 + 1, sizeof(**ret));
+	if (!*ret)
+		return -1;
+	for (p = b.data; *p; p = *end ? end + 1 : end) {
+		long v = strtol(p, &end, 10);
+
+		if (end == p)
+			break;
+		if (v > 0)
+			(*ret)[n++] = (pid_t)v;
+	}
+	*ret_count = n;
+	return 0;
+}
+
+/* /proc/PID/FILE, cut to n - 1 bytes: its length, -1 when the process is gone. */
+static int read_proc(pid_t pid, const char *file, char *buf, unsigned n)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+	return cgroup_read(AT_FDCWD, path, buf, n);
+}
+
+static pid_t shell_pid(const struct keeper_session *s, const pid_t *pids, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		char text[4096], *p;
+		unsigned host, inner;
+
+		if (read_proc(pids[i], "status", text, sizeof(text)) > 0 && (p = strstr(text, "\nNSpid:")) &&
+		    sscanf(p, "\nNSpid: %u %u", &host, &inner) == 2 && inner == s->shell_ns_pid)
+			return pids[i];
+	}
+	return 0;
+}
+
+static int in_baseline(const struct keeper_session *s, pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < s->baseline_count; i++)
+		if (s->baseline[i] == pid)
+			return 1;
+	return 0;
+}
+
+static void look_pause(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000L }, NULL);
+}
+
+/*
+ * 1: frozen, thaw() it again; 0: it was frozen already.  What cannot freeze right
+ * now (it waits for a disk) is not waited for: the look may then be a little late.
+ */
+static int freeze(struct keeper_command *c)
+{
+	uint64_t end = keeper_now_ms() + FREEZE_MS;
+	struct err ignored;
+	char text[256];
+
+	if (cgroup_read(c->leaf.v2_fd, "cgroup.freeze", text, sizeof(text)) <= 0 || text[0] != '0' ||
+	    cgroup_freeze(&c->leaf, 1, &ignored) < 0)
+		return 0;
+	/* the kernel tells of it at most every 10 ms; that it is so can be read at once */
+	while (cgroup_read(c->leaf.v2_fd, "cgroup.events", text, sizeof(text)) > 0 && !strstr(text, "frozen 1") && keeper_now_ms() < end)
+		look_pause();
+	return 1;
+}
+
+static void thaw(struct keeper_command *c)
+{
+	struct err ignored;
+
+	cgroup_freeze(&c->leaf, 0, &ignored);
+}
+
+/* ---- interrupts --------------------------------------------------------------------------- */
+
+/* A process of the group, the shell aside; 0: none lives. */
+static pid_t member_of(pid_t group, pid_t shell, const pid_t *pids, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (pids[i] != shell && getpgid(pids[i]) == group)
+			return pids[i];
+	return 0;
+}
+
+/* What /proc/PID/stat says of a process. */
+struct process {
+	int parent, group;
+	unsigned flags;
+	unsigned long long started;	/* clock ticks since the boot */
+};
+
+static int read_process(pid_t pid, struct process *ret)
+{
+	char text[512], *p;
+
+	return read_proc(pid, "stat", text, sizeof(text)) > 0 && (p = strrchr(text, ')')) &&
+	       sscanf(p, ") %*c %d %d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ret->parent, &ret->group,
+		      &ret->flags, &ret->started) == 4 ? 0 : -1;
+}
+
+static unsigned long long now_ticks(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (unsigned long long)now.tv_sec * 100 + (unsigned long long)now.tv_nsec / 10000000;
+}
+
+/*
+ * What the shell has just started and not made the foreground yet: the youngest
+ * of its children, if this command began it and it leads a group.  0: none.
+ */
+static pid_t starting(const struct keeper_session *s, pid_t shell, const pid_t *pids, size_t n)
+{
+	unsigned long long latest = 0;
+	struct process p;
+	pid_t found = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (pids[i] != shell && !in_baseline(s, pids[i]) && read_process(pids[i], &p) == 0 && p.parent == shell &&
+		    (p.group == pids[i] || p.group == getpgid(shell)) && p.started >= latest) {
+			latest = p.started;
+			found = pids[i];
+		}
+	return found;
+}
+
+/* A set of signals of /proc/PID/status, all of them when the process is gone. */
+static unsigned long long signals_of(pid_t pid, const char *field)
+{
+	unsigned long long set = 0;
+	char text[4096], *p;
+
+	if (read_proc(pid, "status", text, sizeof(text)) <= 0)
+		return ~0ULL;
+	if ((p = strstr(text, field)))
+		sscanf(p + strlen(field), "%llx", &set);
+	return set;
+}
+
+enum fate { DIES, JUST_FORKED, DECIDES };
+
+/*
+ * What an interrupt makes of the group: all that live die of it; or one is hardly
+ * forked and may end, or go on, without having seen it; or one catches or ignores
+ * it, and its status will tell.
+ */
+static enum fate fate_of(pid_t group, pid_t shell, unsigned long long at_ticks, const pid_t *pids, size_t n)
+{
+	unsigned long long of_shell = signals_of(shell, "\nSigCgt:"), caught;
+	enum fate found = DIES;
+	struct process p;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (pids[i] == shell || read_process(pids[i], &p) < 0 || p.group != group)
+			continue;
+		if (signals_of(pids[i], "\nSigIgn:") & INTERRUPT_BIT)
+			return DECIDES;
+		caught = signals_of(pids[i], "\nSigCgt:");
+		/* with the shell's own traps still, or it had no time to do much */
+		if (p.parent == shell && p.flags & FORKED_NO_EXEC && (caught == of_shell || p.started + YOUNG_TICKS > at_ticks))
+			found = JUST_FORKED;
+		else if (caught & INTERRUPT_BIT)
+			return DECIDES;
+	}
+	return found;
+}
+
+/* The terminal makes a signal of a byte in its own time: waits until pid has it, or will not take it. */
+static void wait_for_interrupt(pid_t pid)
+{
+	int i;
+
+	for (i = 0; i < SIGNAL_LOOKS; i++) {
+		if ((signals_of(pid, "\nSigPnd:") | signals_of(pid, "\nShdPnd:") | signals_of(pid, "\nSigIgn:")) & INTERRUPT_BIT)
+			break;
+		look_pause();
+	}
+}
+
+/*
+ * Interrupts the foreground by type(): the rest of the text is not to run when it
+ * dies of that.  The shell takes our signal once its foreground has ended.
+ */
+static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(void *ctx, pid_t group), void *ctx)
+{
+	struct keeper_command *c = s->busy ? keeper_command_find(k, s->shell_seq) : NULL;
+	pid_t *pids = NULL, group = 0, shell, member;
+	unsigned long long at_ticks = now_ticks();	/* to freeze can take longer than a process is young */
+	int own, result, frozen = c ? freeze(c) : 0;
+	enum fate fate;
+	size_t n = 0;
+
+	if (ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1)
+		group = 0;
+	if (!c || !group || session_pids(k, s, &pids, &n) < 0) {
+		result = type(ctx, group);
+		goto out;
+	}
+	shell = shell_pid(s, pids, n);
+	member = member_of(group, shell, pids, n);
+	/* else what just ended says by its status whether it died of that: the last of a pipe may not have begun yet */
+	fate = fate_of(group, shell, at_ticks, pids, n);
+	own = shell && (getpgid(shell) == group || fate != DECIDES);
+	if (shell)
+		kill(shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
+	result = type(ctx, group);
+	if (frozen && member)
+		wait_for_interrupt(member);
+	/* the interrupt itself may have hit what the trap had started */
+	s->interrupted |= own;
+	s->starting = !own ? 0 : fate == JUST_FORKED ? group : starting(s, shell, pids, n);
+	s->nudge_ms = own ? keeper_now_ms() + (s->starting ? NUDGE_SOON_MS : NUDGE_MS) : 0;
+out:
+	free(pids);
+	if (frozen)
+		thaw(c);
+	return result;
+}
+
+static int signal_group(void *ctx, pid_t group)
+{
+	(void)ctx;
+	return group ? kill(-group, SIGINT) : -1;
+}
+
+int session_interrupt(struct keeper *k, struct keeper_session *s)
+{
+	if (s->tty_fd < 0 || s->split)
+		return -1;
+	/* between two commands there may be no group: then the shell has been told */
+	return interrupt_by(k, s, signal_group, NULL) < 0 && !s->busy ? -1 : 0;
+}
+
+/* Will the terminal make an interrupt of one of these bytes? */
+static int has_interrupt(const struct keeper_session *s, const char *p, size_t n)
+{
+	struct termios t;
+
+	return n && !s->split && !tcgetattr(s->tty_fd, &t) && t.c_lflag & ISIG && memchr(p, t.c_cc[VINTR], n);
+}
+
+struct typed {
+	int fd;
+	const char *p;
+	size_t n;
+	ssize_t written;
+};
+
+static int type_bytes(void *ctx, pid_t group)
+{
+	struct typed *t = ctx;
+
+	(void)group;
+	t->written = t->n ? write(t->fd, t->p, t->n) : 0;
+	return t->written < 0 ? -1 : 0;
+}
+
+ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n)
+{
+	struct typed t = { s->tty_fd, p, n, -1 };
+
+	if (has_interrupt(s, p, n))
+		interrupt_by(k, s, type_bytes, &t);
+	else
+		type_bytes(&t, 0);
+	return t.written;
+}
+
+void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	pid_t *pids = NULL, group = 0, shell = 0;
+	size_t n = 0;
+
+	if (session_pids(k, s, &pids, &n) == 0 && (shell = shell_pid(s, pids, n)))
+		kill(shell, LEAVE_SIGNAL);
+	/* it came to the foreground after the interrupt that was meant for it */
+	if (s->starting && ioctl(s->tty_fd, TIOCGPGRP, &group) == 0 && group == s->starting && member_of(group, shell, pids, n))
+		kill(-group, SIGINT);
+	s->starting = 0;
+	free(pids);
+	s->nudge_ms = ++s->nudged < NUDGES ? now + NUDGE_MS : 0;
+}
+
+/* ---- by force -------------------------------------------------------------------------------- */
+
+/*
+ * Ends exactly the command's own tree: what was not there before the command, the
+ * shell aside, dies, wherever it went by setsid or a double fork.
+ */
+static void kill_tree(struct keeper *k, struct keeper_session *s)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+	struct err ignored;
+	pid_t *pids = NULL, shell;
+	size_t n = 0, i;
+
+	if (!c)
+		return;
+	cgroup_freeze(&c->leaf, 1, &ignored);
+	if (session_pids(k, s, &pids, &n) == 0) {
+		shell = shell_pid(s, pids, n);
+		for (i = 0; i < n; i++)
+			if (pids[i] != shell && !in_baseline(s, pids[i]))
+				kill(pids[i], SIGKILL);
+		/* the shell may loop by itself or be stopped; and it must not go on with the rest of the text */
+		if (shell) {
+			kill(shell, SIGCONT);
+			kill(shell, s->escalated < 2 ? LEAVE_SIGNAL : LEAVE_ONE_SIGNAL);
+		}
+	}
+	free(pids);
+	thaw(c);
+}
+
+void session_force(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+	struct err ignored;
+
+	s->escalate_ms = now + (s->escalated ? ESCALATE_MS : ESCALATE_FIRST_MS);
+	if (s->escalated == 0 && s->on_timeout == ON_TIMEOUT_INTERRUPT) {
+		session_interrupt(k, s);
+		s->escalate_ms = now + (k->spec->grace_ms ? k->spec->grace_ms : 1);
+	} else if (s->escalated < ESCALATE_MAX) {
+		kill_tree(k, s);
+	} else if (c) {
+		/* nothing brings the shell back: it goes, and the answer says so */
+		cgroup_kill(&c->leaf, &ignored);
+		s->escalate_ms = 0;
+	}
+	s->escalated++;
+}
