@@ -32,7 +32,8 @@
 struct command {
 	const char *user, *cwd;
 	char **argv, **envp;
-	const char *path;	/* the PATH to search; NULL: the program is in none of its directories */
+	const char *path;	/* what is left of PATH to search; NULL: the program is in none of its directories */
+	const char *whole_path;
 	struct sock_fprog filter[INIT_FILTERS];
 	struct user who;
 };
@@ -79,6 +80,7 @@ static int split(const struct init_request *rq, const char *blob, struct command
 	}
 	if (!c->path || !c->path[0])
 		c->path = DEFAULT_PATH;
+	c->whole_path = c->path;
 	return 0;
 }
 
@@ -170,11 +172,15 @@ static int become(const struct user *who, struct err *e)
 	return 0;
 }
 
-static int exec_failed(struct err *e, const char *name, int os_errno)
+static int exec_failed(struct err *e, const struct command *c, int os_errno)
 {
+	const char *name = c->argv[0];
+
 	if (os_errno == ENOENT || os_errno == ENOTDIR) {
+		if (name[0] && !strchr(name, '/'))
+			return err_set(e, ERR_EXEC_NOT_FOUND, "command '%.200s' not found in the sandbox, PATH is %.250s", name, c->whole_path);
 		err_set(e, ERR_EXEC_NOT_FOUND, "command '%.200s' not found in the sandbox", name);
-		if (strchr(name, '/') && !access(name, F_OK))
+		if (name[0] && !access(name, F_OK))
 			err_set(e, ERR_EXEC, "cannot execute '%.200s': its interpreter is missing from the sandbox", name);
 		return -1;
 	}
@@ -218,14 +224,14 @@ static int try_exec(const struct command *c, int program, struct err *e)
 	int saved = ENOENT;
 
 	if (!name[0])
-		return exec_failed(e, name, ENOENT);
+		return exec_failed(e, c, ENOENT);
 	if (program >= 0) {
 		syscall(SYS_execveat, program, "", c->argv, c->envp, AT_EMPTY_PATH);
-		return exec_failed(e, name, errno);
+		return exec_failed(e, c, errno);
 	}
 	if (strchr(name, '/')) {
 		execve(name, c->argv, c->envp);
-		return exec_failed(e, name, errno);
+		return exec_failed(e, c, errno);
 	}
 	while (p) {
 		size_t n = candidate(p, name, full);
@@ -241,7 +247,7 @@ static int try_exec(const struct command *c, int program, struct err *e)
 			break;
 		p += n + 1;
 	}
-	return exec_failed(e, name, saved);
+	return exec_failed(e, c, saved);
 }
 
 /* Upholds S6 of SECURITY.md. */

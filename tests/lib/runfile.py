@@ -63,6 +63,19 @@ def in_child(module, test):
         os._exit(status)
 
 
+def tell_where(pid, said):
+    """What a test that is not done is doing: its own stack, and what it has started."""
+    try:
+        os.kill(pid, signal.SIGUSR1)
+        time.sleep(0.2)  # faulthandler answers at once or, when stopped, not at all
+        os.lseek(said.fileno(), 0, os.SEEK_END)
+        for p in proc.descendants(pid):
+            with open(f"/proc/{p}/stat") as f, open(f"/proc/{p}/wchan") as g:
+                os.write(said.fileno(), f"{p} {f.read().rpartition(')')[2].split()[0]} {g.read()}: {proc.cmdline(p)[:150]}\n".encode())
+    except OSError:
+        pass
+
+
 def run(module, test, deadline):
     with tempfile.TemporaryFile() as said:
         pid = os.fork()
@@ -70,10 +83,12 @@ def run(module, test, deadline):
             os.setsid()
             os.dup2(said.fileno(), 1)
             os.dup2(said.fileno(), 2)
+            faulthandler.register(signal.SIGUSR1)
             in_child(module, test)
         pidfd = os.pidfd_open(pid)
         late = not select.select([pidfd], [], [], deadline)[0]
         if late:
+            tell_where(pid, said)
             berthtest.kill_tree(pid, including=True)
         os.close(pidfd)
         _, status = os.waitpid(pid, 0)
