@@ -27,6 +27,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
+#include "base/sdnotify.h"
 #include "manager/api/api.h"
 #include "manager/api/dlog.h"
 #include "manager/api/route_manager.h"
@@ -253,20 +254,8 @@ static void block_signals(sigset_t *set)
 /* sd_notify(3), for Type=notify. */
 static void notify(const struct daemon *d, const char *state)
 {
-	const char *path = d->notify_path;
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	autoclose int fd = -1;
-	size_t n = strlen(path);
-
-	if (!n || (path[0] != '/' && path[0] != '@'))
-		return;
-	memcpy(a.sun_path, path, n);
-	if (path[0] == '@')
-		a.sun_path[0] = '\0';
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0)
-		(void)!sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&a,
-			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
+	if (d->notify_path[0])
+		sdnotify_send(d->notify_path, state);
 }
 
 static void reload(struct daemon *d)

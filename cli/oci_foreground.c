@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "cli/oci_cli.h"
 #include "runtime/oci_create.h"
+#include "runtime/oci_notify.h"
 #include "runtime/tty.h"
 
 void oci_hold_signals(void)
@@ -65,24 +66,27 @@ static int serve_signal(int fd, pid_t pid, struct tty *t)
 	return 0;
 }
 
-static int loop(pid_t pid, int signals, struct tty *t, struct err *e)
+static int loop(pid_t pid, int signals, int *notify_fd, struct tty *t, struct err *e)
 {
 	int status = 0;
 
 	if (reap(pid, &status))
 		return status;
 	for (;;) {
-		struct pollfd p[1 + TTY_POLLS] = { { .fd = signals, .events = POLLIN } };
+		struct pollfd p[2 + TTY_POLLS] = { { .fd = signals, .events = POLLIN }, { .fd = *notify_fd, .events = POLLIN } };
 
 		if (t)
-			tty_polls(t, p + 1);
-		if (poll(p, t ? 1 + TTY_POLLS : 1, -1) < 0) {
+			tty_polls(t, p + 2);
+		if (poll(p, t ? 2 + TTY_POLLS : 2, -1) < 0) {
 			if (errno == EINTR)
 				continue;
 			return err_sys(e, "wait for the container");
 		}
-		if (t && tty_move(t, p + 1, e) < 0)
+		if (t && tty_move(t, p + 2, e) < 0)
 			return -1;
+		/* we stay, and pass signals on: the service's main process is us */
+		if (p[1].revents && oci_notify_take(*notify_fd, getpid(), e))
+			fd_close(notify_fd);
 		if (p[0].revents && serve_signal(signals, pid, t) && reap(pid, &status))
 			return status;
 	}
@@ -126,11 +130,11 @@ int oci_foreground(struct oci_made *m, struct err *e)
 	if (signals < 0)
 		return err_sys(e, "take signals");
 	if (m->master < 0)
-		return loop(m->state.pid, signals, NULL, e);
+		return loop(m->state.pid, signals, &m->notify_fd, NULL, e);
 	if (tty_open(&t, m->master, STDIN_FILENO, STDOUT_FILENO, e) < 0)
 		return -1;
 	keep_returns(&t);
-	status = loop(m->state.pid, signals, &t, e);
+	status = loop(m->state.pid, signals, &m->notify_fd, &t, e);
 	if (status >= 0)
 		tty_drain(&t);
 	tty_close(&t);

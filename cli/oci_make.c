@@ -14,6 +14,7 @@
 #include "runtime/oci_create.h"
 #include "runtime/oci_json.h"
 #include "runtime/oci_log.h"
+#include "runtime/oci_notify.h"
 
 struct make_args {
 	const char *bundle, *config, *pid_file, *console_socket, *pidfd_socket;
@@ -170,8 +171,9 @@ static int run_run(struct oci_global *g, void *ctx, char **operands, int count, 
 			return -1;
 		return status;
 	}
+	status = m.notify_fd >= 0 ? oci_notify_wait(m.notify_fd, m.state.pid, e) : 0;
 	oci_made_release(&m);
-	return 0;
+	return status;
 }
 
 static struct make_args args;

@@ -27,6 +27,7 @@
 #include "runtime/oci_hooks.h"
 #include "runtime/oci_idmap.h"
 #include "runtime/oci_json.h"
+#include "runtime/oci_notify.h"
 #include "runtime/oci_log.h"
 #include "runtime/oci_resources.h"
 #include "runtime/oci_schema.h"
@@ -140,7 +141,7 @@ static int check_terminal(const struct oci_container *c, const struct oci_reques
 	return 0;
 }
 
-static int load(struct oci_container *c, const struct oci_request *r, struct buf *text, struct err *e)
+static int load(struct oci_container *c, const struct oci_request *r, int root_fd, struct buf *text, struct err *e)
 {
 	const char *file = r->config_file ? r->config_file : "config.json";
 
@@ -148,6 +149,8 @@ static int load(struct oci_container *c, const struct oci_request *r, struct buf
 	if (!c->config)
 		return e->code == ERR_NOT_FOUND ? err_wrap(e, "bundle %s: JSON specification file not found", r->bundle) : -1;
 	if (oci_schema_check(c->config, OCI_CONFIG, file, e) < 0 || check_version(c->config, e) < 0)
+		return -1;
+	if (oci_notify_plan(c->config, root_fd, r->id, e) < 0)
 		return -1;
 	c->process = oci_get(c->config, "process");
 	c->linux_part = oci_get(c->config, "linux");
@@ -550,7 +553,7 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 	int made = 0, result = -1;
 
 	memset(ret, 0, sizeof(*ret));
-	ret->sock = ret->master = ret->state.dir_fd = -1;
+	ret->sock = ret->master = ret->state.dir_fd = ret->notify_fd = -1;
 	if (oci_id_fault(r->id))
 		return err_set(e, ERR_INVALID, "container id '%.64s' %s", r->id, oci_id_fault(r->id));
 	c.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -560,7 +563,7 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 		err_sys(e, "enter bundle %s", r->bundle);
 		goto out;
 	}
-	if (load(&c, r, &text, e) < 0)
+	if (load(&c, r, root_fd, &text, e) < 0)
 		goto out;
 	if (oci_state_new(&ret->state, root_fd, r->id, e) < 0)
 		goto out;
@@ -568,7 +571,9 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 	c.state = &ret->state;
 	if (oci_state_lock(&ret->state, e) < 0 ||
 	    oci_cgroup_plan(&ret->state.cgroup, oci_str(c.linux_part, "cgroupsPath"), r->id, e) < 0 ||
-	    check_vacant(&ret->state, e) < 0 || record(&c, &ret->state, &text, e) < 0 || make(&c, ret, r, e) < 0)
+	    check_vacant(&ret->state, e) < 0 || record(&c, &ret->state, &text, e) < 0 ||
+	    oci_notify_make_dir(ret->state.dir_fd, e) < 0 ||
+	    (r->run && oci_notify_bind(ret->state.dir_fd, &ret->notify_fd, e) < 0) || make(&c, ret, r, e) < 0)
 		goto out;
 	oci_state_unlock(&ret->state);
 	ret->config = c.config;
@@ -577,6 +582,7 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 out:
 	if (result < 0) {
 		fd_close(&ret->sock);
+		fd_close(&ret->notify_fd);
 		if (made)
 			undo(ret, root_fd);
 		fd_close(&ret->master);
@@ -591,6 +597,7 @@ void oci_made_release(struct oci_made *m)
 {
 	fd_close(&m->sock);
 	fd_close(&m->master);
+	fd_close(&m->notify_fd);
 	oci_state_release(&m->state);
 	json_decref(m->config);
 	m->config = NULL;

@@ -26,6 +26,7 @@ struct oci_made {
 	json_t *config;
 	int sock;	/* run: to the container's process; -1 */
 	int master;	/* run: the container's terminal; -1 */
+	int notify_fd;	/* run: it says here that it is ready (oci_notify.h); -1 */
 };
 
 /*

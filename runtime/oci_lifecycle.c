@@ -21,6 +21,7 @@
 #include "runtime/oci_hooks.h"
 #include "runtime/oci_json.h"
 #include "runtime/oci_log.h"
+#include "runtime/oci_notify.h"
 #include "runtime/oci_schema.h"
 
 /* config-linux.md, "The Container Process State" */
@@ -116,7 +117,7 @@ static int connect_start(const struct oci_state *st, struct err *e)
 
 int oci_start(int root_fd, const char *id, struct err *e)
 {
-	struct oci_made m = { .sock = -1, .master = -1 };
+	struct oci_made m = { .sock = -1, .master = -1, .notify_fd = -1 };
 	enum oci_status status;
 	int r = -1;
 
@@ -135,11 +136,17 @@ int oci_start(int root_fd, const char *id, struct err *e)
 		err_set(e, ERR_INVALID, "the configuration of container '%s' has no process: nothing to start", id);
 		goto out;
 	}
+	if (oci_notify_bind(m.state.dir_fd, &m.notify_fd, e) < 0)
+		goto out;
 	m.sock = connect_start(&m.state, e);
 	if (m.sock < 0)
 		goto out;
 	unlinkat(m.state.dir_fd, OCI_SOCKET, 0);
 	r = oci_await_exec(&m, e) < 0 || oci_poststart(&m, e) < 0 ? -1 : 0;
+	/* others may look at it and delete it while it gets ready */
+	oci_state_unlock(&m.state);
+	if (r == 0 && m.notify_fd >= 0)
+		r = oci_notify_wait(m.notify_fd, m.state.pid, e);
 out:
 	oci_made_release(&m);
 	return r;
