@@ -118,7 +118,11 @@ def shell(place, options, clock):
             pipe.stdin.flush()
             pipe.stdout.readline()
 
-        work = {'berth': lambda: talk.call(op='sh', sandbox=box, text='true'),
+        def ten():
+            for _ in range(10):
+                talk.call(op='sh', sandbox=box, text='true')
+
+        work = {'berth': lambda: talk.call(op='sh', sandbox=box, text='true'), 'berth, one of ten in a row': ten,
                 'berth, exec over stdio': lambda: talk.call(op='exec', sandbox=box, argv=['/usr/bin/true']),
                 'berth sh': quiet([berth.program, 'sh', box, '--', 'true'], berth.env),
                 'floor: bash on a pipe': bare,
@@ -130,7 +134,9 @@ def shell(place, options, clock):
             pipe.stdin.close()
             pipe.wait()
             pipe.stdout.close()
-    notes = {'berth': '`true` typed into a session, over berth stdio, with its verdict', 'berth, exec over stdio': 'a process of its own',
+        took['berth, one of ten in a row'] = [t / 10 for t in took['berth, one of ten in a row']]
+    notes = {'berth': '`true` typed into a session, over berth stdio, with its verdict, after something else ran',
+             'berth, one of ten in a row': 'the same without a pause, as an agent that works in a session', 'berth, exec over stdio': 'a process of its own',
              'berth sh': 'a CLI process each', 'floor: bash on a pipe': 'no sandbox, no terminal, no verdict'}
     return [row(k, took[k], notes.get(k, 'exec sh -c true: no session, no verdict')) for k in work]
 
