@@ -307,19 +307,13 @@ int remote_sh(struct remote *r, struct err *e)
 
 /* ---- output, send ------------------------------------------------------------------------------ */
 
-static int to_stdout(void *ctx, const char *data, size_t n, struct err *e)
-{
-	(void)ctx;
-	return io_write_all(STDOUT_FILENO, data, n) < 0 ? err_sys(e, "write the output") : 0;
-}
-
 int remote_output(struct remote *r, struct err *e)
 {
 	const char *stream = remote_flag(r, "stderr") ? "stderr" : "stdout", *from = remote_value(r, "from");
 	int follow = remote_flag(r, "follow");
 	autobuf struct buf path = BUF_INIT(4096), rest = BUF_INIT(256);
 	struct remote_events ev = { .r = r, .line = BUF_INIT(REMOTE_LINE_MAX), .json = r->json };
-	struct remote_io io = { .in_fd = -1, .take = follow ? remote_take_events : to_stdout, .ctx = &ev };
+	struct remote_io io = { .in_fd = -1, .take = follow ? remote_take_events : remote_to_stdout, .ctx = &ev };
 	json_t *answer;
 	int result;
 

@@ -230,3 +230,9 @@ int remote_path(struct buf *path, const char *id, const char *rest, struct err *
 		return -1;
 	return buf_adds(path, rest, e);
 }
+
+int remote_to_stdout(void *ctx, const char *data, size_t n, struct err *e)
+{
+	(void)ctx;
+	return fwrite(data, 1, n, stdout) != n || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}

@@ -10,12 +10,6 @@
 
 #define PATH_BUF BUF_INIT(65536)
 
-static int to_stdout(void *ctx, const char *data, size_t n, struct err *e)
-{
-	(void)ctx;
-	return fwrite(data, 1, n, stdout) != n || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
-}
-
 /* One request, its answer printed; body is consumed. */
 static int ask(struct remote *r, const char *method, const char *path, json_t *body, struct err *e)
 {
@@ -28,7 +22,7 @@ static int ask(struct remote *r, const char *method, const char *path, json_t *b
 static int with_ref(struct remote *r, const char *method, const char *path, const char *key, const char *ref, int in_fd, struct err *e)
 {
 	autobuf struct buf b = PATH_BUF;
-	struct remote_io io = { .in_fd = in_fd, .take = to_stdout };
+	struct remote_io io = { .in_fd = in_fd, .take = remote_to_stdout };
 
 	if (buf_adds(&b, path, e) < 0 || (ref && remote_query(&b, key, ref, e) < 0))
 		return -1;

@@ -46,6 +46,8 @@ struct remote_io {
 
 /* path is escaped already.  0, or -1 with berthd's own error. */
 int remote_transfer(const struct remote *r, const char *method, const char *path, const struct remote_io *io, struct err *e);
+/* For remote_io's take: as it comes. */
+int remote_to_stdout(void *ctx, const char *data, size_t n, struct err *e);
 /* The reply as JSON (a new reference, an empty object when there is none), or NULL. */
 json_t *remote_call(const struct remote *r, const char *method, const char *path, const json_t *body, struct err *e);
 /* Appends to path "?key=value" or "&key=value", escaped. */
@@ -116,6 +118,9 @@ int remote_logout(struct remote *r, struct err *e);
 int remote_save(struct remote *r, struct err *e);
 int remote_load(struct remote *r, struct err *e);
 int remote_run(struct remote *r, struct err *e);
+int remote_code(struct remote *r, struct err *e);
+int remote_commit(struct remote *r, struct err *e);
+int remote_logs(struct remote *r, struct err *e);
 /* The body of a create, of our image and options: a new reference, or NULL. */
 json_t *remote_create_body(struct remote *r, struct err *e);
 

@@ -196,15 +196,9 @@ static int list_commands(struct remote *r, struct err *e)
 	return show(r, "/commands", "commands", e);
 }
 
-static int to_stdout(void *ctx, const char *data, size_t n, struct err *e)
-{
-	(void)ctx;
-	return fwrite(data, 1, n, stdout) != n || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
-}
-
 static int stats(struct remote *r, struct err *e)
 {
-	struct remote_io io = { .in_fd = -1, .take = to_stdout };
+	struct remote_io io = { .in_fd = -1, .take = remote_to_stdout };
 	autobuf struct buf path = PATH_BUF;
 
 	if (remote_flag(r, "no-stream"))
@@ -225,12 +219,16 @@ static int rename_it(struct remote *r, struct err *e)
 
 static int update(struct remote *r, struct err *e)
 {
+	static const char *const values[] = { "memory", "cpus", "pids", "network-bytes", "network-connections" };
+	static const char *const lists[] = { "allow-host", "deny-host", "allow-net", "deny-net" };
 	autojson json_t *body = json_object(), *answer = NULL;
 	autobuf struct buf path = PATH_BUF;
+	size_t i;
 
-	remote_set_string(r, body, "memory", "memory");
-	remote_set_string(r, body, "cpus", "cpus");
-	remote_set_string(r, body, "pids", "pids");
+	for (i = 0; i < ARRAY_LEN(values); i++)
+		remote_set_string(r, body, values[i], values[i]);
+	for (i = 0; i < ARRAY_LEN(lists); i++)
+		remote_set_list(r, body, lists[i], lists[i]);
 	if (remote_path(&path, r->words[0], "", e) < 0)
 		return -1;
 	answer = remote_call(r, "PATCH", path.data, body, e);
@@ -325,7 +323,7 @@ static int diff(struct remote *r, struct err *e)
 /* As they come, an object a line; from now on. */
 static int events(struct remote *r, struct err *e)
 {
-	struct remote_io io = { .in_fd = -1, .take = to_stdout };
+	struct remote_io io = { .in_fd = -1, .take = remote_to_stdout };
 
 	return remote_transfer(r, "GET", "/v1/events", &io, e);
 }
@@ -344,7 +342,7 @@ static int network_inspect(struct remote *r, struct err *e)
 
 static int network_log(struct remote *r, struct err *e)
 {
-	struct remote_io io = { .in_fd = -1, .take = to_stdout };
+	struct remote_io io = { .in_fd = -1, .take = remote_to_stdout };
 	autobuf struct buf path = PATH_BUF;
 	autojson json_t *answer = NULL;
 	json_t *one;
@@ -379,7 +377,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "top", 1, 1, "", top },
 	{ "stats", 1, 1, " no-stream ", stats },
 	{ "rename", 2, 2, "", rename_it },
-	{ "update", 1, 1, " memory cpus pids ", update },
+	{ "update", 1, 1, " memory cpus pids allow-host deny-host allow-net deny-net network-bytes network-connections ", update },
 	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids ulimit status-fd ", remote_exec },
 	{ "sh", 1, ANY, " session timeout on-timeout split wait list close ", remote_sh },
 	{ "shell", 1, 1, " user workdir env shell ", remote_shell },
@@ -408,6 +406,9 @@ const struct remote_verb remote_verbs[] = {
 	{ "load", 0, 0, "", remote_load },
 	{ "run", 2, ANY, "*", remote_run },
 	{ "diff", 1, 1, "", diff },
+	{ "code", 1, 1, " lang user timeout keep quiet ", remote_code },
+	{ "commit", 2, 2, "*", remote_commit },
+	{ "logs", 1, 1, " follow since from source tail timestamps ", remote_logs },
 	{ "network ls", 0, 0, "", network_ls },
 	{ "network inspect", 1, 1, "", network_inspect },
 	{ "network log", 1, 1, " follow denied ", network_log },

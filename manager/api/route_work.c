@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/args.h"
+#include "manager/journal.h"
 #include "manager/wire.h"
 
 #define OUTPUT_MAX (32u << 20)
@@ -109,6 +110,40 @@ static int get_network_log(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 0, json_pack("{s:o}", "requests", list), e);
 }
 
+/* The journal's entries, an object a line, or with text its bytes. */
+static int get_logs(struct http_request *rq, struct err *e)
+{
+	static const char *const values[] = { "since", "from", "source", "tail" }, *const flags[] = { "follow", "timestamps" };
+	const int text = http_query_bool(rq, "text");
+	struct args a = { .n = 0 };
+	char since[JOURNAL_TIME];
+	struct box b;
+	size_t i;
+	int r;
+
+	/* a program that writes text tells its errors as text: what can be wrong is looked at here */
+	if (http_query(rq, "since") && journal_since(http_query(rq, "since"), since, e) < 0)
+		return -1;
+	r = box_find(&b, rq, e);
+
+	if (r == 0 && (args_add(&a, "berth", e) < 0 || args_add(&a, "logs", e) < 0 || (!text && args_add(&a, "--json", e) < 0)))
+		r = -1;
+	for (i = 0; r == 0 && i < ARRAY_LEN(values); i++) {
+		autojson json_t *v = http_query(rq, values[i]) ? json_string(http_query(rq, values[i])) : NULL;
+
+		r = v ? args_option(&a, values[i], v, e) : 0;
+	}
+	for (i = 0; r == 0 && i < ARRAY_LEN(flags); i++)
+		r = http_query_bool(rq, flags[i]) ? args_option(&a, flags[i], json_true(), e) : 0;
+	if (r == 0 && (args_add(&a, "--", e) < 0 || args_add(&a, b.id, e) < 0))
+		r = -1;
+	if (r == 0)
+		r = spawn_reply(rq, (const char *const *)a.v, text ? "application/octet-stream" : "application/x-ndjson", e);
+	box_close(&b);
+	args_release(&a);
+	return r;
+}
+
 static int get_networks(struct http_request *rq, struct err *e)
 {
 	static const char *const argv[] = { "berth", "network", "ls", "--json", NULL };
@@ -129,6 +164,9 @@ static int get_config(struct http_request *rq, struct err *e)
 const struct http_route work_routes[] = {
 	{ "POST", SANDBOX "/code", post_code, "run a snippet, and list the files it made", HTTP_JSON, .request = "Code",
 	  .response = "CodeResult" },
+	{ "GET", SANDBOX "/logs", get_logs, "what its commands and sessions wrote: an object a line, or with text the bytes; with follow as it comes",
+	  .query = "follow:boolean since:string from:integer source:string tail:integer timestamps:boolean text:boolean",
+	  .type = "application/x-ndjson" },
 	{ "GET", SANDBOX "/diff", get_diff, "what it changed against its image", .response = "Diff" },
 	{ "POST", SANDBOX "/commit", post_commit, "make an image of what it changed", HTTP_JSON, HTTP_ADMIN, .request = "Commit",
 	  .response = "Document", .status = 201 },

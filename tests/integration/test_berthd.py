@@ -414,6 +414,12 @@ def test_code_diff_commit_and_archives_of_images():
         assert (r["stdout"], r["exit_status"]) == ("out\n", 3) and "file.txt" in json.dumps(r["files"]), r
         assert d.post(box_url(box, "/code"), {"code": "x", "lang": "cobol"}).status == 400
         assert d.post(box_url(box, "/code"), {"code": "true", "lang": "sh", "timeout": "soon"}).status == 400
+        c = d.good("POST", box_url(box, "/exec"), {"argv": ["/bin/echo", "logged"], "detach": True})["command"]
+        b.wait_for(lambda: b"logged" in d.get(box_url(box, "/logs?text=true")).body, 10, "the log")
+        entry = json.loads(d.get(box_url(box, f"/logs?source={c}&tail=1")).body)
+        assert entry["source"] == c and entry["data"] == "logged\n" and d.get(box_url(box, f"/logs?from={entry['cursor']}")).body == b""
+        assert d.get(box_url(box, "/logs?since=never")).status == 400 and d.get(box_url(box, "/logs?tail=x")).status == 400
+        assert d.get(box_url(box, "/logs"), token=daemon.OTHER).status == 404 and d.get(box_url("nosuch", "/logs")).status == 404
         d.good("PUT", box_url(box, "/files?path=/etc/new"), b"new")
         assert any("/etc/new" in json.dumps(c) for c in d.good("GET", box_url(box, "/diff"))["changes"])
         assert d.good("POST", box_url(box, "/commit"), {"image": "tiny:new", "options": {"message": "m"}})

@@ -43,6 +43,54 @@ def test_life_from_afar():
         b.one_line_error(far(d, "inspect", "away"), 125, "no sandbox")
 
 
+def test_work_from_afar():
+    with Daemon() as d:
+        d.create("far")
+        r = far(d, "code", "--lang", "sh", "far", input="echo out; echo err >&2; echo made > made.txt; printf 'a\\377\\000b'; exit 5")
+        assert r.code == 5 and "added made.txt (5 bytes)" in r.err and "err\n" in r.err, r.err
+        raw = subprocess.run([b.BERTH, "code", "--quiet", "--lang", "sh", "far"], input=b"printf 'a\\377\\000b'", capture_output=True,
+                             env=b.environment({"BERTH_HOST": "unix://" + d.socket}), timeout=60)
+        assert (raw.returncode, raw.stdout, raw.stderr) == (0, b"a\xff\0b", b""), raw
+        j = json.loads(far(d, "code", "--json", "--keep", "far", input="print(6 * 7)", ok=True).out)
+        assert j["stdout"] == "42\n" and j["language"] == "python" and j["script"].startswith(".berth/")
+        assert far(d, "code", "--timeout", "0.3", "--lang", "sh", "far", input="sleep 60").code == 124
+        b.one_line_error(far(d, "code", "--lang", "cobol", "far", input=""), 2, "cobol")
+
+        c = far(d, "exec", "--detach", "far", "sh", "-c", "echo one; echo two >&2", ok=True).out.strip()
+        far(d, "wait", "far", c, ok=True)
+        b.wait_for(lambda: "two" in far(d, "logs", "far", ok=True).out, 10, "the log")
+        assert sorted(far(d, "logs", "far", ok=True).out.split()) == ["one", "two"]
+        assert len(far(d, "logs", "--tail", "1", "far", ok=True).out.split()) == 1
+        entries = [json.loads(line) for line in far(d, "logs", "--json", "--source", c, "far", ok=True).out.splitlines()]
+        assert {e["source"] for e in entries} == {c} and all("cursor" in e for e in entries)
+        assert far(d, "logs", "--from", str(max(e["cursor"] for e in entries)), "far", ok=True).out == ""
+        assert c in far(d, "logs", "--timestamps", "far", ok=True).out
+        b.one_line_error(far(d, "logs", "--since", "never", "far"), 2, "never")
+        b.one_line_error(far(d, "logs", "--tail", "-1", "far"), 2, "tail")
+        b.one_line_error(far(d, "logs", "nosuch"), 125, "no sandbox")
+        follow = subprocess.Popen([b.BERTH, "logs", "--follow", "far"], stdout=subprocess.PIPE, env=b.environment({"BERTH_HOST": "unix://" + d.socket}))
+        b.read_until(follow.stdout, b"two\n")
+        far(d, "exec", "--detach", "far", "echo", "three", ok=True)
+        b.read_until(follow.stdout, b"three\n")
+        far(d, "stop", "far", ok=True)
+        assert follow.wait(20) == 0
+        b.stop(follow)
+
+
+def test_an_image_of_a_sandbox_from_afar():
+    with Daemon() as d:
+        tree = b.busybox_rootfs()
+        b.berth("image", "import", tree, "tiny", ok=True)
+        box = far(d, "create", "tiny", ok=True).out.strip()
+        far(d, "exec", box, "sh", "-c", "echo kept > /kept", ok=True)
+        digest = far(d, "commit", "--message", "by hand", "--env", "A=b", "--label", "x=y", box, "tiny:new", ok=True).out.strip()
+        assert digest.startswith("sha256:")
+        assert far(d, "run", "tiny:new", "sh", "-c", "cat /kept; echo $A", ok=True).out == "kept\nb\n"
+        assert json.loads(far(d, "commit", "--json", box, "tiny:again", ok=True).out)["digest"].startswith("sha256:")
+        b.one_line_error(far(d, "commit", "--compression", "rar", box, "x"), 2, "rar")
+        far(d, "rm", "-f", box, ok=True)
+
+
 def test_commands_from_afar():
     with Daemon() as d:
         d.create("far")
@@ -155,7 +203,7 @@ def test_a_token_over_tcp_and_what_is_refused():
         b.one_line_error(far(d, "ps", tcp=True), 125, "BERTH_TOKEN")
         b.one_line_error(far(d, "ps", tcp=True, token="x" * 32), 125, "token")
         b.one_line_error(far(d, "create", "--volume", "/etc:/x", "host", tcp=True, token=daemon.TENANT), 125, "admin")
-        for args, words in ((("code", box, "-"), "own host"),
+        for args, words in ((("stdio",), "own host"),
                             (("shell", "--session", "x", box), "own host"), (("gc", "--dry-run"), "own host")):
             r = far(d, *args, tcp=True, token=daemon.TOKEN)
             assert r.code == 125 and words in r.err, r
