@@ -110,7 +110,8 @@ def run_unit(build, match, report):
             args += ["--filter", f"*{match}*"]
         try:
             done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, timeout=UNIT_DEADLINE, cwd=TOP)
+                                  stderr=subprocess.STDOUT, timeout=UNIT_DEADLINE, cwd=TOP,
+                                  env={**os.environ, "LSAN_OPTIONS": "suppressions=" + os.path.join(TESTS, "lib/lsan.supp")})
         except subprocess.TimeoutExpired as late:
             report.add("unit", "fail", f"not done after {UNIT_DEADLINE} s\n{text(late.stdout)}")
             return

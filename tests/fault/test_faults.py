@@ -126,6 +126,8 @@ class Injector:
             # a failure to clear up comes after the payload, which was confined as ever
             if out and not same(out, self.good):
                 self.bad.append(f"{label}: it ran less confined or otherwise: {difference(self.good, out)} {err!r}")
+            elif b.is_the_sanitizers(str(err)):
+                pass
             elif (p.returncode < 0 or p.returncode > 128) and not b.may_die_before_main(call) and call != "brk":
                 self.bad.append(f"{label}: died of {p.returncode}: {err!r}")
             elif not err.strip() and not may_be_silent(call):

@@ -124,6 +124,11 @@ def may_die_before_main(call):
     return (SANITIZED or BERTH != os.path.join(BUILD, "berth")) and call in ("mmap", "munmap", "mprotect", "brk")
 
 
+def is_the_sanitizers(err):
+    """Whether it was the sanitizer's own start or end that the failing call hit: no report of berth's memory."""
+    return SANITIZED and ("CHECK failed: sanitizer_" in err or "LeakSanitizer does not work under ptrace" in err)
+
+
 def environment(extra=None):
     env = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
