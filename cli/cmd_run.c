@@ -180,7 +180,7 @@ static void clear_leftovers(void *ctx)
 static int start(struct run *r, struct err *e)
 {
 	char scratch[sizeof(r->config.run_dir) + 80];
-	struct launch_place where = { scratch, -1, 0, scratch };
+	struct launch_place where = { scratch, -1, 0, r->registry.state_fd, scratch };
 	const struct spec *s = &r->opts.spec;
 	autoclose int slave = -1;
 	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };

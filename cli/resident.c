@@ -110,7 +110,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	s->id_base = x->claim.id_base;
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
 	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
-	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, log_dir };
+	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, r->state_fd, log_dir };
 	s->net_dir = scratch;
 	if (spec_needs_nethelper(s) && load_used(r, s, e) < 0)
 		return -1;

@@ -287,7 +287,7 @@ void host_probe_loop(const struct hostinfo_place *p, const struct host_probe *pr
 		return;
 	}
 	n = next_loop(&is_new);
-	mnt = writable_file(&s, dir, NULL, &e);
+	mnt = writable_file(&s, dir, NULL, -1, &e);
 	if (mnt < 0) {
 		host_err(f, &e);
 	} else {

@@ -157,8 +157,8 @@ static int map_ids(const struct sandbox *sb, struct err *e)
 static int make_writable(struct sandbox *sb, const struct launch_place *where, struct err *e)
 {
 	if (where->disk_dirfd >= 0)
-		sb->base_fd = where->lasting ? writable_lasting(sb->spec, where->disk_dirfd, e) :
-					       writable_file(sb->spec, where->disk_dirfd, NULL, e);
+		sb->base_fd = where->lasting ? writable_lasting(sb->spec, where->disk_dirfd, where->models_fd, e) :
+					       writable_file(sb->spec, where->disk_dirfd, NULL, where->models_fd, e);
 	else
 		sb->base_fd = writable_memory(sb->spec, e);
 	if (sb->base_fd < 0)

@@ -43,6 +43,7 @@ struct launch_place {
 	const char *scratch;	/* an existing directory, for old kernels' overlay */
 	int disk_dirfd;		/* where a file-backed writable layer goes; -1: keep it in memory */
 	int lasting;		/* it is there to stay, and may be there already (writable_lasting()) */
+	int models_fd;		/* where blank file systems for it are kept (blankfs.h); -1: nowhere */
 	const char *net_log_dir;	/* egress: where the log of requests goes; NULL: nowhere */
 };
 

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/process.h"
+#include "runtime/blankfs.h"
 #include "runtime/newmount.h"
 #include "runtime/quota.h"
 
@@ -78,37 +79,18 @@ static int attach_loop(int file_fd, struct err *e)
 
 static int make_file(const struct spec *s, int dirfd, const char *name, struct err *e)
 {
-	char inodes[32], path[64];
 	autoclose int fd = name ? openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600) :
 				  openat(dirfd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-	const char *argv[] = {
-		"mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal,^resize_inode", "-m", "0",
-		"-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", "-N", inodes, path, NULL,
-	};
-	int status;
 
 	if (fd < 0)
 		return err_sys(e, "create the file of the writable layer");
 	if (ftruncate(fd, (off_t)(s->disk_bytes & ~4095ULL)) < 0) {
 		err_sys(e, "size the file of the writable layer");
-		goto fail;
-	}
-	/* the limit is an upper one: of a small disk the tables, of 256 bytes each, take no more than a quarter */
-	snprintf(inodes, sizeof(inodes), "%" PRIu64,
-		 s->disk_inodes < s->disk_bytes / 1024 ? s->disk_inodes : s->disk_bytes / 1024);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", 3);
-	if (process_run("/sbin/mkfs.ext4", argv, fd, &status, e) < 0)
-		goto fail;
-	if (status) {
-		err_set(e, ERR_UNSUPPORTED, "mkfs.ext4 failed with status %d on a writable layer of %" PRIu64 " bytes and %" PRIu64
-			" files; hint: ask for a larger --disk or fewer --disk-inodes", status, s->disk_bytes, s->disk_inodes);
-		goto fail;
+		if (name)
+			unlinkat(dirfd, name, 0);
+		return -1;
 	}
 	return take_fd(&fd);
-fail:
-	if (name)
-		unlinkat(dirfd, name, 0);
-	return -1;
 }
 
 static int mount_file(int file, struct err *e)
@@ -130,15 +112,39 @@ static int mount_file(int file, struct err *e)
 	return mnt < 0 ? err_wrap(e, "mount the writable layer") : mnt;
 }
 
-int writable_file(const struct spec *s, int dirfd, const char *name, struct err *e)
+/* The kernel does not take it for a file system: not that there is no loop device, say. */
+static int is_damaged(const struct err *e)
+{
+	return e->os_errno == EINVAL || e->os_errno == EUCLEAN || e->os_errno == EBADMSG || e->os_errno == EIO;
+}
+
+/* A new one; nothing stays of it when it cannot be had. */
+static int new_file(const struct spec *s, int dirfd, const char *name, int models_fd, struct err *e)
+{
+	/* the limit is an upper one: of a small disk the tables, of 256 bytes each, take no more than a quarter */
+	const uint64_t inodes = s->disk_inodes < s->disk_bytes / 1024 ? s->disk_inodes : s->disk_bytes / 1024;
+	autoclose int file = make_file(s, dirfd, name, e);
+	int mnt = -1, copied;
+
+	if (file < 0)
+		return -1;
+	copied = blankfs_make(file, inodes, models_fd, e);
+	if (copied >= 0)
+		mnt = mount_file(file, e);
+	if (mnt < 0 && copied > 0 && is_damaged(e) && blankfs_remake(file, inodes, models_fd, e) == 0)
+		mnt = mount_file(file, e);
+	if (mnt < 0 && name)
+		unlinkat(dirfd, name, 0);
+	return mnt;
+}
+
+int writable_file(const struct spec *s, int dirfd, const char *name, int models_fd, struct err *e)
 {
 	autoclose int file = name ? openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
 
 	if (!name || (file < 0 && errno == ENOENT))
-		file = make_file(s, dirfd, name, e);
-	else if (file < 0)
-		err_sys(e, "open the file of the writable layer");
-	return file < 0 ? -1 : mount_file(file, e);
+		return new_file(s, dirfd, name, models_fd, e);
+	return file < 0 ? err_sys(e, "open the file of the writable layer") : mount_file(file, e);
 }
 
 /* A mount of the directory alone: it has its own flags, and older kernels can move it (newmount.h). */
@@ -165,7 +171,7 @@ static int make_dir(const struct spec *s, int dirfd, struct err *e)
 	return -1;
 }
 
-int writable_lasting(const struct spec *s, int dirfd, struct err *e)
+int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e)
 {
 	struct err why;
 	int mnt;
@@ -181,7 +187,7 @@ int writable_lasting(const struct spec *s, int dirfd, struct err *e)
 			return -1;
 		}
 	}
-	return writable_file(s, dirfd, WRITABLE_FILE, e);
+	return writable_file(s, dirfd, WRITABLE_FILE, models_fd, e);
 }
 
 int writable_open(int dirfd, struct err *e)

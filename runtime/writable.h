@@ -20,15 +20,16 @@ int writable_memory(const struct spec *s, struct err *e);
  * A detached mount of an ext4 file system in the sparse file name below dirfd,
  * made when it is not there yet; for layers larger than memory and for those
  * that outlive the process.  With name NULL the file has no name and is gone
- * with the mount (O_TMPFILE).  Needs mkfs.ext4 and a loop device.
+ * with the mount (O_TMPFILE).  Needs mkfs.ext4 and a loop device.  models_fd: see
+ * blankfs.h.
  */
-int writable_file(const struct spec *s, int dirfd, const char *name, struct err *e);
+int writable_file(const struct spec *s, int dirfd, const char *name, int models_fd, struct err *e);
 /*
  * That of a lasting sandbox, in its directory dirfd: the one that is there, else
  * a new one: the directory WRITABLE_DIR when the file system enforces project
  * quotas (nothing to format, whatever the size), else the file WRITABLE_FILE.
  */
-int writable_lasting(const struct spec *s, int dirfd, struct err *e);
+int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e);
 /* The writable layer that a lasting sandbox has below dirfd, mounted again: a detached mount.  ERR_NOT_FOUND. */
 int writable_open(int dirfd, struct err *e);
 #define WRITABLE_FILE "writable.img"
