@@ -169,7 +169,7 @@ def test_without_root_it_says_so():
 
 def test_start_up_is_lean():
     """What main() itself asks of the kernel before a command runs; glibc's own start is 11 calls, musl's 2."""
-    b.needs_the_program_itself()
+    b.needs_the_lean_program()
     if subprocess.run(["sh", "-c", "command -v strace"], stdout=subprocess.DEVNULL).returncode:
         raise b.skip("needs strace")
     log = b.tmp("strace")

@@ -49,7 +49,7 @@ def test_files_last_over_five_stops_and_starts():
 
 def test_an_idle_sandbox_is_small_from_the_start():
     """Keeper and init: what is theirs and nobody else's, with the program's pages that they alone use at that moment."""
-    b.needs_the_program_itself()
+    b.needs_the_lean_program()
     with Box() as x:
         record = listed()[x.id]
 

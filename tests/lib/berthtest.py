@@ -53,6 +53,13 @@ def needs_the_program_itself():
 
 
 
+def needs_the_lean_program():
+    """For tests of what berth costs: sanitizers cost more."""
+    needs_the_program_itself()
+    if SANITIZED:
+        raise skip("built for other checks")
+
+
 def deadline(seconds):
     """Marks a test that may take longer (or must take less) than a minute."""
     def mark(test):
