@@ -16,6 +16,8 @@
 #include "base/num.h"
 
 #define CHUNK 65536
+#define LOCK_PAUSE_NS 200000
+#define LOCK_TRIES 4000	/* about a second */
 
 void journal_time(const struct timespec *t, char out[JOURNAL_TIME])
 {
@@ -74,6 +76,29 @@ static int write_base(int fd, uint64_t base)
 	return io_write_all(fd, line, (size_t)n);
 }
 
+/*
+ * Who holds the lock writes a line.  One that was stopped meanwhile must not stop
+ * everybody: then the line is not written, and the next ones are not waited for as long.
+ */
+static int lock_for_a_while(struct journal *j)
+{
+	struct timespec pause = { .tv_nsec = LOCK_PAUSE_NS };
+	unsigned left = j->stuck ? 1 : LOCK_TRIES;
+
+	while (flock(j->fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -1;
+		if (!--left) {
+			j->stuck = 1;
+			errno = EWOULDBLOCK;
+			return -1;
+		}
+		nanosleep(&pause, NULL);
+	}
+	j->stuck = 0;
+	return 0;
+}
+
 /* The current file, locked: 0 with its size.  Whoever waited for the lock may find that the files have changed. */
 static int lock_current(struct journal *j, uint64_t *ret_size, struct err *e)
 {
@@ -85,8 +110,9 @@ static int lock_current(struct journal *j, uint64_t *ret_size, struct err *e)
 			j->fd = openat(j->dir_fd, j->name, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (j->fd < 0)
 			return err_sys(e, "open the journal %s", j->name);
-		if (flock(j->fd, LOCK_EX) < 0 || fstat(j->fd, &st) < 0)
-			return err_sys(e, "lock the journal %s", j->name);
+		if (lock_for_a_while(j) < 0 || fstat(j->fd, &st) < 0)
+			return errno == EWOULDBLOCK ? err_set(e, ERR_BUSY, "the journal %s is held by a process that does not go on", j->name) :
+						      err_sys(e, "lock the journal %s", j->name);
 		if (!fstatat(j->dir_fd, j->name, &now, AT_SYMLINK_NOFOLLOW) && now.st_ino == st.st_ino && now.st_dev == st.st_dev) {
 			*ret_size = (uint64_t)st.st_size;
 			return 0;

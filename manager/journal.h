@@ -26,11 +26,12 @@ struct journal {
 	const char *name;	/* borrowed; at most 60 bytes */
 	uint64_t max_bytes;	/* of one file */
 	int fd;			/* -1: not open yet */
+	int stuck;		/* the lock could not be had last time */
 };
 
-#define JOURNAL_INIT(dirfd, filename, bytes) ((struct journal){ (dirfd), (filename), (bytes), -1 })
+#define JOURNAL_INIT(dirfd, filename, bytes) ((struct journal){ (dirfd), (filename), (bytes), -1, 0 })
 
-/* Adds "time" (UTC, milliseconds) and writes entry, which it consumes. */
+/* Adds "time" (UTC, milliseconds) and writes entry, which it consumes.  ERR_BUSY when another holds the lock for a second. */
 int journal_add(struct journal *j, json_t *entry, struct err *e);
 void journal_close(struct journal *j);
 

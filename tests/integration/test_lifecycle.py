@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandboxes that live: made, stopped, started, removed; their files, names and number."""
+import fcntl
 import json
 import os
 import shutil
@@ -240,6 +241,21 @@ def test_a_stopped_keeper_holds_up_nobody():
         os.kill(x.keeper, signal.SIGSTOP)
         b.berth("rm", "-f", "stuck", ok=True, timeout=20)
         assert list(listed("-a")) == [other.id]
+
+
+def test_a_lock_of_the_events_that_is_not_given_back_holds_up_nobody():
+    """A keeper that was stopped while it wrote an event holds it."""
+    with Box("--name", "one") as x:
+        x.exec("true", ok=True)
+        with open(os.path.join(b.root(), "state/events"), "rb") as events:
+            fcntl.flock(events, fcntl.LOCK_EX)
+            for _ in range(3):
+                assert x.exec("echo", "here", ok=True, timeout=20).out == "here\n"
+            b.berth("stop", "one", ok=True, timeout=20)
+            b.berth("start", "one", ok=True, timeout=20)
+            b.berth("rm", "-f", b.berth("create", "host", ok=True, timeout=20).out.strip(), ok=True, timeout=20)
+        b.berth("rename", "one", "two", ok=True)
+        b.wait_for(lambda: "two" in b.berth("events", ok=True).out, 10, "an event again")
 
 
 def test_filters():
