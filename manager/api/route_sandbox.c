@@ -86,6 +86,11 @@ static json_t *create(struct http_request *rq, struct args *a, struct err *e)
 	if (json_get_str(body, "image", &image, "body", e) < 0 || json_get_str(body, "name", &name, "body", e) < 0 ||
 	    json_get_str(body, "pull", &pull, "body", e) < 0)
 		return NULL;
+	/* a directory of the host is read by root: an image of the store, or what the configuration says (S19) */
+	if (!http_who(rq)->admin && json_object_get(body, "image") && (image[0] == '/' || image[0] == '.')) {
+		err_set(e, ERR_DENIED, "a directory as the image needs an admin token; hint: the name of an image");
+		return NULL;
+	}
 	/* what is fetched, and from where, is not for tenants to say */
 	if (!http_who(rq)->admin && pull && strcmp(pull, "never"))
 		{
