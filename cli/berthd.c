@@ -292,7 +292,7 @@ static int serve(struct daemon *d, struct err *e)
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
 	unsetenv("BERTH_HOST");	/* theirs would be us */
-	if (count < 0 || take_lock(d, e) < 0)
+	if (count < 0 || take_lock(d, e) < 0 || api_accept_config(&d->api, e) < 0)
 		return -1;
 	raise_files();
 	block_signals(&set);

@@ -478,7 +478,8 @@ static int read_file(int fd, const char *path, struct buf *b, struct err *e)
 	return 0;
 }
 
-static int load_path(struct config *c, const char *path, int may_be_absent, struct err *e)
+/* label is what errors and `config show` call it. */
+static int load_path(struct config *c, const char *path, const char *label, int may_be_absent, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(CONFIG_MAX_BYTES);
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -486,12 +487,40 @@ static int load_path(struct config *c, const char *path, int may_be_absent, stru
 	if (fd < 0) {
 		if (may_be_absent && errno == ENOENT)
 			return 0;
-		return err_code_sys(e, ERR_CONFIG, "open %.200s", path);
+		return err_code_sys(e, ERR_CONFIG, "open %.200s", label);
 	}
-	if (read_file(fd, path, &b, e) < 0 || config_text(c, b.data ? b.data : "", b.len, path, e) < 0)
+	if (read_file(fd, label, &b, e) < 0 || config_text(c, b.data ? b.data : "", b.len, label, e) < 0)
 		return -1;
-	snprintf(c->file, sizeof(c->file), "%s", path);
+	snprintf(c->file, sizeof(c->file), "%s", label);
 	return 0;
+}
+
+static _Thread_local const char *read_from, *read_label;
+
+void config_read_from(const char *path, const char *label)
+{
+	read_from = path;
+	read_label = label;
+}
+
+const char *config_source(int *ret_may_be_absent)
+{
+	const char *named = secure_getenv("BERTH_CONFIG");
+
+	*ret_may_be_absent = !read_from && !named;
+	return read_from ? read_from : named ? named : CONFIG_PATH;
+}
+
+int config_copy(const char *source, int may_be_absent, int dirfd, const char *name, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(CONFIG_MAX_BYTES);
+	autoclose int fd = open(source, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0 && !(may_be_absent && errno == ENOENT))
+		return err_code_sys(e, ERR_CONFIG, "open %.200s", source);
+	if (fd >= 0 && read_file(fd, source, &b, e) < 0)
+		return -1;
+	return io_replace_file(dirfd, name, b.data ? b.data : "", b.len, 0600, 0, e);
 }
 
 static int apply_env(struct config *c, struct err *e)
@@ -539,17 +568,18 @@ int config_set_preset(void *base, const struct config_key *k, struct err *e)
 json_t *config_document(struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(CONFIG_MAX_BYTES);
-	const char *named = secure_getenv("BERTH_CONFIG"), *path = named ? named : CONFIG_PATH;
+	int may_be_absent;
+	const char *path = config_source(&may_be_absent), *label = read_label ? read_label : path;
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	json_t *doc;
 
-	if (fd < 0 && errno == ENOENT && !named)
+	if (fd < 0 && errno == ENOENT && may_be_absent)
 		return json_object();
 	if (fd < 0)
-		err_code_sys(e, ERR_CONFIG, "open %.200s", path);
-	if (fd < 0 || read_file(fd, path, &b, e) < 0)
+		err_code_sys(e, ERR_CONFIG, "open %.200s", label);
+	if (fd < 0 || read_file(fd, label, &b, e) < 0)
 		return NULL;
-	doc = toml_parse(b.data ? b.data : "", b.len, path, e);
+	doc = toml_parse(b.data ? b.data : "", b.len, label, e);
 	if (!doc)
 		e->code = ERR_CONFIG;
 	return doc;
@@ -568,10 +598,11 @@ void config_defaults(struct config *ret)
 
 int config_load(struct config *ret, struct err *e)
 {
-	const char *path = secure_getenv("BERTH_CONFIG");
+	int may_be_absent;
+	const char *path = config_source(&may_be_absent);
 
 	config_defaults(ret);
-	if (load_path(ret, path ? path : CONFIG_PATH, !path, e) < 0)
+	if (load_path(ret, path, read_label ? read_label : path, may_be_absent, e) < 0)
 		return -1;
 	return apply_env(ret, e);
 }
@@ -579,7 +610,7 @@ int config_load(struct config *ret, struct err *e)
 int config_load_file(const char *path, struct config *ret, struct err *e)
 {
 	config_defaults(ret);
-	return load_path(ret, path, 0, e);
+	return load_path(ret, path, path, 0, e);
 }
 
 int config_parse(const char *text, size_t n, const char *what, struct config *ret, struct err *e)

@@ -121,6 +121,15 @@ void config_defaults(struct config *ret);
  * $BERTH_CONFIG names must exist.  Errors are ERR_CONFIG.
  */
 int config_load(struct config *ret, struct err *e);
+/* The file that config_load() would read, and whether it may be absent. */
+const char *config_source(int *ret_may_be_absent);
+/*
+ * In this thread config_load() and config_document() read path from now on, which
+ * they call label; both borrowed.  NULL, NULL: as they did.
+ */
+void config_read_from(const char *path, const char *label);
+/* Copies source, with the checks that a configuration's file gets, to name below dirfd; an absent one is empty. */
+int config_copy(const char *source, int may_be_absent, int dirfd, const char *name, struct err *e);
 /* Defaults, then that file alone.  A missing one is ERR_CONFIG. */
 int config_load_file(const char *path, struct config *ret, struct err *e);
 /* Defaults, then text; what names it in errors.  Looks at nothing else. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/api/events.h"
 #include "manager/api/http_state.h"
 #include "manager/api/route_manager.h"
@@ -51,6 +52,7 @@ static int load_tokens(const struct config *c, struct tokens **ret, struct err *
 int api_init(struct api *a, struct err *e)
 {
 	memset(a, 0, sizeof(*a));
+	a->run_fd = -1;
 	a->started_ms = http_now_ms();
 	json_object_seed(0);	/* before any thread makes an object */
 	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || manager_schemas(e) < 0 || find_berth(a, e) < 0 ||
@@ -61,14 +63,63 @@ int api_init(struct api *a, struct err *e)
 	return 0;
 }
 
+/* ---- the configuration that was accepted, as a file for the programs we start ---- */
+
+#define ACCEPTED "berthd.toml"
+#define STAGED ACCEPTED ".new"
+
+/* A copy of the file, which this thread reads from now on: what is checked is what is used. */
+static int stage_config(struct api *a, struct err *e)
+{
+	if (config_copy(a->config_source, a->config_may_be_absent, a->run_fd, STAGED, e) < 0)
+		return -1;
+	snprintf(a->config_staged, sizeof(a->config_staged), "%s/" STAGED, a->config.run_dir);
+	config_read_from(a->config_staged, a->config_source);
+	return 0;
+}
+
+/* accepted: it is the one from now on; else nothing has changed. */
+static int settle_config(struct api *a, int accepted, struct err *e)
+{
+	config_read_from(NULL, NULL);
+	if (accepted && renameat(a->run_fd, STAGED, a->run_fd, ACCEPTED) == 0)
+		return 0;
+	if (accepted)
+		err_sys(e, "keep the configuration in %s", a->config.run_dir);
+	unlinkat(a->run_fd, STAGED, 0);
+	return -1;
+}
+
+int api_accept_config(struct api *a, struct err *e)
+{
+	char path[sizeof(a->config_staged)];
+	struct config c;
+
+	snprintf(a->config_source, sizeof(a->config_source), "%s", config_source(&a->config_may_be_absent));
+	a->run_fd = path_open_private_dir(a->config.run_dir, e);
+	if (a->run_fd < 0 || stage_config(a, e) < 0 ||
+	    settle_config(a, config_load(&c, e) == 0 && service_check_config(&c, e) == 0, e) < 0)
+		return -1;
+	a->config = c;
+	snprintf(path, sizeof(path), "%s/" ACCEPTED, c.run_dir);
+	return setenv("BERTH_CONFIG", path, 1) < 0 ? err_nomem(e) : 0;
+}
+
+static int load_again(struct api *a, struct config *c, struct tokens **ret_tokens, struct err *e)
+{
+	*ret_tokens = NULL;
+	return config_load(c, e) < 0 || load_tokens(c, ret_tokens, e) < 0 ||
+	       (a->manager && service_reload(a->manager, c, e) < 0) ? -1 : 0;
+}
+
 int api_reload(struct api *a, struct err *e)
 {
 	struct tokens *tokens, *old;
 	struct config c;
 
-	if (config_load(&c, e) < 0 || load_tokens(&c, &tokens, e) < 0)
+	if (stage_config(a, e) < 0)
 		return -1;
-	if (a->manager && service_reload(a->manager, &c, e) < 0) {
+	if (settle_config(a, load_again(a, &c, &tokens, e) == 0, e) < 0) {
 		tokens_free(tokens);
 		return -1;
 	}
@@ -85,6 +136,7 @@ void api_release(struct api *a)
 {
 	events_free(a->events);
 	tokens_free(a->tokens);
+	fd_close(&a->run_fd);
 	pthread_rwlock_destroy(&a->lock);
 }
 

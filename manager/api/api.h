@@ -23,6 +23,10 @@ struct livein;
 struct api {
 	pthread_rwlock_t lock;		/* guards config and tokens, which SIGHUP exchanges */
 	struct config config;
+	char config_source[4096];	/* where config comes from */
+	int config_may_be_absent;
+	char config_staged[sizeof(((struct config *)0)->run_dir) + 32];	/* a copy that is being looked at */
+	int run_fd;			/* run_dir, once the configuration is accepted */
 	struct tokens *tokens;
 	char berth_path[4096];		/* the program for cold verbs */
 	struct events *events;
@@ -46,6 +50,11 @@ int api_init(struct api *a, struct err *e);
 int api_start(struct api *a, struct err *e);
 void api_on_audit(void *context, const json_t *line);
 /* The same again: what is wrong leaves everything as it was. */
+/*
+ * Before any thread: a copy of the configuration in run_dir is what the programs that berthd starts read from now
+ * on, so that an edit that was not reloaded, or was refused, changes nothing for them either.
+ */
+int api_accept_config(struct api *a, struct err *e);
 int api_reload(struct api *a, struct err *e);
 void api_release(struct api *a);
 /* A copy of the configuration as it is now. */

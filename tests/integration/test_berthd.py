@@ -688,6 +688,40 @@ def test_reload():
         assert d.get("/healthz", tcp=True, token=new, check=False).status == 200
 
 
+def test_an_edit_changes_nothing_before_it_is_accepted():
+    """Nor for what berthd starts: berth create and the like read what berthd has accepted."""
+    with Daemon(config="[sandbox]\nmemory_limit = \"100m\"\n") as d:
+        def limit():
+            box = d.create()
+            made = d.good("GET", box_url(box))["memory_limit_bytes"] >> 20
+            assert d.delete(box_url(box, "?force=true")).status == 200
+            return made
+
+        def complaints():
+            return d.log().count('"what":"reload"')
+        with open(d.config_path) as f:
+            good = f.read()
+        assert limit() == 100
+        elsewhere = b.tmp("elsewhere")
+        for edit in ("no TOML at all", "", good.replace("100m", "150m"), good + f'[paths]\nstate_dir = "{elsewhere}"\n', None):
+            if edit is None:
+                os.unlink(d.config_path)
+            else:
+                b.write(d.config_path, edit)
+            assert limit() == 100, edit
+        for edit in ("no TOML at all", good.replace("100m", "1"), good + f'[store]\nurl = "sqlite://{elsewhere}"\n'):
+            b.write(d.config_path, edit)
+            said = complaints()
+            d.p.send_signal(signal.SIGHUP)
+            b.wait_for(lambda: complaints() > said, 10, "the complaint")
+            assert limit() == 100, edit
+        assert d.config_path in d.log() and "berthd.toml.new" not in d.log()
+        b.write(d.config_path, good.replace("100m", "150m"))
+        d.p.send_signal(signal.SIGHUP)
+        b.wait_for(lambda: limit() == 150, 10, "the new limit")
+        assert not os.path.exists(elsewhere) and not os.path.exists(os.path.join(b.root(), "run/berthd.toml.new"))
+
+
 def test_socket_activation():
     d = Daemon(wait=False)
     path = b.tmp("activated.sock")
