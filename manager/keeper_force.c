@@ -266,8 +266,9 @@ static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(
 	if (shell)
 		kill(shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
 	result = type(ctx, group);
-	if (frozen && member)
-		wait_for_interrupt(member);
+	/* until then it may still throw away output, which is the next command's once we go on */
+	if (frozen && (member || (shell && getpgid(shell) == group)))
+		wait_for_interrupt(member ? member : shell);
 	/* the interrupt itself may have hit what the trap had started */
 	s->interrupted |= own;
 	s->starting = !own ? 0 : fate == JUST_FORKED ? group : starting(s, shell, pids, n);
