@@ -107,6 +107,9 @@ static json_t *create(struct http_request *rq, struct args *a, struct err *e)
 		return NULL;
 	a->v[a->n] = NULL;
 	made = spawn_json(rq, (const char *const *)a->v, 1, e);
+	/* whose it is, and its id, are not for tenants to know */
+	if (!made && !http_who(rq)->admin && e->code == ERR_EXISTS && name)
+		err_set(e, ERR_EXISTS, "the name '%.64s' is taken; hint: another one", name);
 	id = json_string_value(json_object_get(made, "id"));
 	if (!id) {
 		if (made)

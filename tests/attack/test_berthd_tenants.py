@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A tenant's image is one of the store or the one of the configuration: never a directory of the host,
+What a tenant may name and learn.  Its image is one of the store or of the configuration: never a directory of the host,
 which berthd would read as root (S19 of SECURITY.md).
 """
 import berthtest as b
@@ -30,3 +30,10 @@ def test_S19_an_image_of_the_configuration_may_be_a_directory():
     with Daemon(tcp=True, config=f'[sandbox]\nimage = "{tree}"\n') as d:
         assert d.good("POST", "/v1/run", {"argv": ["/bin/busybox", "true"]}, token=daemon.TENANT)["verdict"]["exit_status"] == 0
         assert d.post("/v1/run", {"image": tree, "argv": ["/bin/busybox", "true"]}, token=daemon.TENANT).status == 403
+
+
+def test_S19_a_taken_name_tells_nothing_of_whose_it_is():
+    with Daemon(tcp=True) as d:
+        theirs = d.create("taken", token=daemon.OTHER)
+        r = d.post("/v1/sandboxes", {"image": "host", "name": "taken"}, token=daemon.TENANT)
+        assert r.status == 409 and theirs not in r.body.decode() and "taken" in r.body.decode(), r
