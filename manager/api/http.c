@@ -180,6 +180,28 @@ static enum MHD_Result send_reply(struct http_request *rq)
 	return MHD_queue_response(rq->mhd, (unsigned)rq->status, rq->response);
 }
 
+/*
+ * A client that hands on (*args, **kwargs) by the names of its own parameters, as agentscope's
+ * asynchronous one does, calls its first two arguments "args" and "kwargs".
+ */
+static void name_positional(const char *names, json_t *body)
+{
+	static const char *const theirs[] = { "args", "kwargs" };
+	char name[64];
+	size_t i, n;
+
+	for (i = 0; i < ARRAY_LEN(theirs) && *names; i++, names += n + strspn(names + n, " ")) {
+		json_t *v = json_object_get(body, theirs[i]);
+
+		n = strcspn(names, " ");
+		snprintf(name, sizeof(name), "%.*s", (int)n, names);
+		if (!v || json_object_get(body, name))
+			continue;
+		json_object_set(body, name, v);
+		json_object_del(body, theirs[i]);
+	}
+}
+
 static int read_json(struct http_request *rq, struct err *e)
 {
 	char *near;
@@ -194,6 +216,8 @@ static int read_json(struct http_request *rq, struct err *e)
 		e->code = ERR_INVALID;
 		return rq->json ? err_set(e, ERR_INVALID, "the body is no JSON object") : -1;
 	}
+	if (rq->route->positional)
+		name_positional(rq->route->positional, rq->json);
 	if (rq->route->request && schema_check(rq->route->request, rq->json, "body", e) < 0) {
 		rq->error_status = 400;
 		return -1;

@@ -67,6 +67,7 @@ struct http_route {
 	unsigned flags;
 	const char *query;	/* "follow:boolean from:integer path!:string", '!' is required; NULL: none is taken */
 	const char *request;	/* schema of the body in schema.c, or NULL: any object */
+	const char *positional;	/* "a b": what the members "args" and "kwargs" of the body stand for, where they are not a's and b's own; or NULL */
 	const char *response;	/* schema of a good reply, or NULL */
 	const char *type;	/* media type of a good reply that is no JSON, or NULL */
 	int status;		/* of a good reply; 0 is 200 */

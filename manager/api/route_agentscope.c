@@ -186,27 +186,28 @@ static int get_health(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 0, json_pack("{s:s,s:s}", "status", "healthy", "version", BERTH_VERSION), e);
 }
 
-#define BOTH(name, schema, text, more) \
+/* first: the names of its first arguments, which the asynchronous client does not tell */
+#define BOTH(name, schema, first, text, more) \
 	{ "POST", "/" #name, post_##name, text, HTTP_JSON, .flags = HTTP_OPTIONAL | (more), .request = schema, .response = "Data", \
 	  .shape_error = manager_detail }, \
 	{ "POST", "/" #name "_async", post_##name, text, HTTP_JSON, .flags = HTTP_OPTIONAL | (more), .request = schema, \
-	  .response = "Data", .shape_error = manager_detail }
+	  .positional = first, .response = "Data", .shape_error = manager_detail }
 
 const struct http_route agentscope_routes[] = {
 	{ "GET", "/health", get_health, "agentscope: whether the manager serves", .response = "Health", .flags = HTTP_QUIET },
-	BOTH(cleanup, NULL, "agentscope: release all of the caller's sandboxes", 0),
-	BOTH(create_from_pool, "ManagerCreate", "agentscope: a warm sandbox, or a new one", 0),
-	BOTH(create, "ManagerCreate", "agentscope: a new sandbox", 0),
-	BOTH(release, "Identity", "agentscope: remove a sandbox", 0),
-	BOTH(start, "Identity", "agentscope: start a stopped sandbox", 0),
-	BOTH(stop, "Identity", "agentscope: stop a sandbox, keeping its files", 0),
-	BOTH(get_status, "Identity", "agentscope: running, exited, ...", HTTP_QUIET),
-	BOTH(get_info, "Identity", "agentscope: the record of a sandbox", HTTP_QUIET),
-	BOTH(check_health, "Identity", "agentscope: whether a sandbox serves", HTTP_QUIET),
-	BOTH(list_tools, "ListTools", "agentscope: tools of a sandbox", HTTP_QUIET),
-	BOTH(call_tool, "CallTool", "agentscope: call a tool in a sandbox", 0),
-	BOTH(add_mcp_servers, "AddMcp", "agentscope: start MCP servers in a sandbox", 0),
-	BOTH(get_session_mapping, "SessionId", "agentscope: the sandboxes of a session", HTTP_QUIET),
-	BOTH(list_session_keys, NULL, "agentscope: the sessions", HTTP_QUIET),
+	BOTH(cleanup, NULL, NULL, "agentscope: release all of the caller's sandboxes", 0),
+	BOTH(create_from_pool, "ManagerCreate", "sandbox_type meta", "agentscope: a warm sandbox, or a new one", 0),
+	BOTH(create, "ManagerCreate", "sandbox_type mount_dir", "agentscope: a new sandbox", 0),
+	BOTH(release, "Identity", "identity", "agentscope: remove a sandbox", 0),
+	BOTH(start, "Identity", "identity", "agentscope: start a stopped sandbox", 0),
+	BOTH(stop, "Identity", "identity", "agentscope: stop a sandbox, keeping its files", 0),
+	BOTH(get_status, "Identity", "identity", "agentscope: running, exited, ...", HTTP_QUIET),
+	BOTH(get_info, "Identity", "identity", "agentscope: the record of a sandbox", HTTP_QUIET),
+	BOTH(check_health, "Identity", "identity", "agentscope: whether a sandbox serves", HTTP_QUIET),
+	BOTH(list_tools, "ListTools", "identity tool_type", "agentscope: tools of a sandbox", HTTP_QUIET),
+	BOTH(call_tool, "CallTool", "identity tool_name", "agentscope: call a tool in a sandbox", 0),
+	BOTH(add_mcp_servers, "AddMcp", "identity server_configs", "agentscope: start MCP servers in a sandbox", 0),
+	BOTH(get_session_mapping, "SessionId", "session_ctx_id", "agentscope: the sandboxes of a session", HTTP_QUIET),
+	BOTH(list_session_keys, NULL, NULL, "agentscope: the sessions", HTTP_QUIET),
 	{ NULL },
 };

@@ -219,6 +219,14 @@ def test_the_remote_manager_from_create_to_release():
         other = m.create_from_pool_async(sandbox_type="base", meta={"session_ctx_id": "chat/1 ü"})
         assert sorted(m.get_session_mapping_async(session_ctx_id="chat/1 ü")) == sorted([name, other])
         assert m.release_async(identity=other) is True
+        # agentscope's own asynchronous client tells positional arguments by the names of its wrapper's parameters
+        def told(function, **body):
+            return d.good("POST", "/" + function, body)["data"]
+        other = told("create_from_pool_async", args="base", kwargs={"session_ctx_id": "s2"})
+        assert told("get_session_mapping_async", args="s2") == [other] and told("get_info_async", args=other)["container_name"] == other
+        assert not told("call_tool_async", args=other, tool_name="run_shell_command", arguments={"command": "true"})["isError"]
+        assert d.post("/release", {"args": other}).status == 400 and d.post("/release_async", {"args": 5}).status == 400
+        assert told("release_async", args=other) is True
         assert m.get_session_mapping(session_ctx_id="chat/1 ü") == [name]
         d.warm()
 
