@@ -413,6 +413,29 @@ static size_t collect_fds(const struct job *c, struct init_request *rq, const in
 	return n;
 }
 
+/*
+ * Upholds S5 and S9 of SECURITY.md: by a directory of the host, or by an O_PATH
+ * descriptor, "/proc/self/fd/0/.." is the host's tree, for reading and writing.
+ */
+static int check_std(const int std[3], struct err *e)
+{
+	static const char *const names[] = { "stdin", "stdout", "stderr" };
+	struct stat st;
+	int i, flags;
+
+	for (i = 0; i < 3; i++) {
+		if (std[i] < 0)
+			continue;
+		flags = fcntl(std[i], F_GETFL);
+		if (flags < 0 || fstat(std[i], &st) < 0)
+			return err_sys(e, "look at the command's %s", names[i]);
+		if (S_ISDIR(st.st_mode) || flags & O_PATH)
+			return err_set(e, ERR_INVALID, "the command's %s is a directory of the host, or an O_PATH descriptor, by which it would "
+				       "reach the host's files; hint: a file, a pipe, a socket or /dev/null", names[i]);
+	}
+	return 0;
+}
+
 int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e)
 {
 	const struct spec *s = sb->spec;
@@ -429,7 +452,7 @@ int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const in
 	};
 	size_t n;
 
-	if (pack(s, c, &rq, &blob, e) < 0)
+	if (check_std(std, e) < 0 || pack(s, c, &rq, &blob, e) < 0)
 		return -1;
 	if (blob.len > INIT_INLINE_MAX) {
 		memfd = memfd_create("berth-command", MFD_CLOEXEC);

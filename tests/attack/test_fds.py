@@ -83,6 +83,28 @@ def closed(which):
     return close
 
 
+def test_E04_no_directory_of_the_host_as_stdin_stdout_or_stderr():
+    """By /proc/self/fd/0/.. it would be the whole tree of the host's files, for whoever may write /var/tmp, say."""
+    box = b.berth("create", "host", ok=True).out.strip()
+    try:
+        for flags in (os.O_RDONLY | os.O_DIRECTORY, os.O_PATH | os.O_DIRECTORY):
+            fd = os.open(b.root(), flags)
+            for name in ("stdin", "stdout", "stderr"):
+                for args in (("run", "host"), ("exec", box)):
+                    popen = {n: subprocess.PIPE for n in ("stdin", "stdout", "stderr")}
+                    popen[name] = fd
+                    p = subprocess.Popen([b.BERTH, *args, "ls", "/proc/self/fd/0/../../.."], env=b.environment(), **popen)
+                    out, err = p.communicate(timeout=30)
+                    assert p.returncode == 2 and not out, (name, args, p.returncode, out, err)
+                    assert name == "stderr" or f"the command's {name} is a directory".encode() in err, err
+            os.close(fd)
+        with open(os.path.join(b.root(), "tmp"), "rb", opener=lambda path, _: os.open("/etc/hostname", os.O_PATH)) as f:
+            r = subprocess.run([b.BERTH, "run", "host", "cat"], stdin=f, env=b.environment(), capture_output=True, timeout=30)
+            assert r.returncode == 2, r
+    finally:
+        b.berth("rm", "-f", box, ok=True)
+
+
 def test_closed_standard_descriptors():
     """In all 8 combinations: a clean error or success, and no file of berth's is taken for 0, 1 or 2."""
     for which in itertools.chain.from_iterable(itertools.combinations((0, 1, 2), n) for n in range(4)):
