@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -83,6 +85,45 @@ int sandbox_file_program(struct err *e)
 	return program_copy("berth-fileop", fileblob_start, fileblob_end, 0111, e);
 }
 
+struct owner {
+	struct __user_cap_data_struct caps[2];
+	int dumpable, is_other;
+};
+
+/*
+ * The user of the host that makes a user namespace owns it, and pays for what the
+ * kernel counts per user: inotify instances, message queues, pending signals.  Made
+ * by root, one sandbox could take them from root and from all the others (S23): so
+ * it is made by the sandbox's own uid, with the capabilities that take it.
+ */
+static int become_owner(uid_t uid, struct owner *o, struct err *e)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+
+	o->dumpable = prctl(PR_GET_DUMPABLE);
+	o->is_other = 0;
+	/* of this thread alone, as all of them are */
+	if (syscall(SYS_capget, &h, o->caps) < 0 || syscall(SYS_setresuid, -1, uid, -1) < 0)
+		return err_sys(e, "become the owner of the sandbox's user namespace");
+	o->is_other = 1;
+	if (syscall(SYS_capset, &h, o->caps) < 0)
+		return err_sys(e, "keep capabilities as the owner of the sandbox's user namespace");
+	prctl(PR_SET_DUMPABLE, o->dumpable);	/* changed with the uid */
+	return 0;
+}
+
+static void become_root_again(const struct owner *o)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+
+	if (!o->is_other)
+		return;
+	/* cannot fail: the saved uid is root's */
+	if (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_capset, &h, o->caps) < 0)
+		abort();
+	prctl(PR_SET_DUMPABLE, o->dumpable);
+}
+
 static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 {
 	struct clone_args a = {
@@ -95,12 +136,19 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		.spec = sb->spec, .sock = child_sock, .proc_mnt = -1, .knobs_fd = -1,
 		.in = { .sock = child_sock, .plan = &sb->plan, .init_fd = -1, .net_fd = -1 },
 	};
-	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+	struct owner o;
+	int owner = become_owner(sb->spec->id_base, &o, e), saved;
+	pid_t pid = owner < 0 ? -1 : (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 
+	saved = errno;
 	if (pid == 0) {
 		close(sb->sock);
 		child_run(&c);
 	}
+	become_root_again(&o);
+	if (owner < 0)
+		return -1;
+	errno = saved;
 	if (pid < 0) {
 		if (errno == ENOSPC)
 			return err_code_sys(e, ERR_UNSUPPORTED, "make a user namespace; hint: raise "

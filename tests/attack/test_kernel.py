@@ -267,6 +267,36 @@ print(heard)
         assert far.out == "[]\n", far.out
 
 
+PER_USER = r"""
+import ctypes, os, sys
+L = ctypes.CDLL(None, use_errno=True)
+class Attr(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_long) for n in ("flags", "maxmsg", "msgsize", "curmsgs", "a", "b", "c", "d")]
+def queue(i):
+    return L.mq_open(b"/berth%d" % i, os.O_RDWR | os.O_CREAT, 0o600, None)
+def all_there_is(make):
+    n = 0
+    while n < 100000 and make(n) >= 0:
+        n += 1
+    return n
+"""
+
+
+def test_K18_what_the_kernel_counts_per_user_is_each_sandboxes_own():
+    """One that takes all inotify instances and message queues of its user takes none of another's, nor of the host's root."""
+    hungry = PER_USER + "print(all_there_is(lambda i: L.inotify_init1(0)), all_there_is(queue), flush=True); sys.stdin.readline()"
+    modest = PER_USER + "print(min(L.inotify_init1(0), 0), min(queue(0), 0))"
+    p = b.start("run", "--ulimit", "nofile=4096", "host", "python3", "-c", hungry, stdin=subprocess.PIPE)
+    try:
+        line = p.stdout.readline().split()
+        assert all(0 < int(n) < 100000 for n in line), line
+        assert b.run("host", "python3", "-c", modest, ok=True).out == "0 0\n"
+        here = subprocess.run(["python3", "-c", PER_USER + "print(min(L.inotify_init1(0), 0))"], capture_output=True, text=True, timeout=30)
+        assert here.stdout == "0\n", here
+    finally:
+        p.communicate(b"end\n", timeout=30)
+
+
 def test_K19_descriptors_sent_to_the_host_are_not_taken():
     """A payload has no socket of ours; init's is out of its reach."""
     r = python(r"""
