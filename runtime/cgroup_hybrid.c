@@ -69,6 +69,18 @@ static int limit_memory(int fd, const struct cgroup_limits *l, struct err *e)
 	return cgroup_set(fd, "memory.memsw.limit_in_bytes", both, "-1", e);
 }
 
+/*
+ * v1 counts what waits in sockets apart from memory, and in a cgroup only once this
+ * was written there: else 64 MiB hold a gigabyte of it (D02).  A kernel without this
+ * file (cgroup.memory=nosocket) cannot bound it.
+ */
+#define SOCKETS "memory.kmem.tcp.limit_in_bytes"
+
+static int limit_sockets(int fd, const struct cgroup_limits *l, struct err *e)
+{
+	return cgroup_set(fd, SOCKETS, l->memory_bytes, "-1", e) < 0 && e->os_errno != ENOENT ? -1 : 0;
+}
+
 static int limit_cpu(int fd, const struct cgroup_limits *l, struct err *e)
 {
 	if (l->cpu_weight && cgroup_set(fd, "cpu.shares", l->cpu_weight * 1024 / 100 < 2 ? 2 : l->cpu_weight * 1024 / 100,
@@ -121,7 +133,7 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 		return missing("pids", "--pids", e);
 	if (l->cpuset[0] && c->v1_fd[V1_CPUSET] < 0)
 		return missing("cpuset", "--cpuset", e);
-	if (c->v1_fd[V1_MEMORY] >= 0 && limit_memory(c->v1_fd[V1_MEMORY], l, e) < 0)
+	if (c->v1_fd[V1_MEMORY] >= 0 && (limit_memory(c->v1_fd[V1_MEMORY], l, e) < 0 || limit_sockets(c->v1_fd[V1_MEMORY], l, e) < 0))
 		return -1;
 	if (c->v1_fd[V1_CPU] >= 0 && limit_cpu(c->v1_fd[V1_CPU], l, e) < 0)
 		return -1;
@@ -201,13 +213,21 @@ static int watch_oom(struct cgroup *c, struct err *e)
 
 static int open_v1(struct cgroup *c, int i, int make, struct err *e)
 {
+	char parent[128];
+	int first;
+
 	if (access(v1[i].root, F_OK) < 0)
 		return 0;	/* limit() complains when something is asked of it */
+	snprintf(parent, sizeof(parent), "%s/%s/" SOCKETS, v1[i].root, c->parent);
+	first = make && i == V1_MEMORY && access(parent, F_OK) < 0;
 	c->v1_fd[i] = cgroup_dir(v1[i].root, c->parent, c->name, make, e);
 	if (c->v1_fd[i] < 0)
 		return make || e->code != ERR_NOT_FOUND ? -1 : 0;
 	if (!make)
 		return 0;
+	/* while one cgroup counts sockets, the next ones do not patch the kernel's code to begin and to end it */
+	if (first)
+		cgroup_write(AT_FDCWD, parent, "-1");
 	c->join_fd[i] = openat(c->v1_fd[i], "tasks", O_WRONLY | O_CLOEXEC);
 	if (c->join_fd[i] < 0)
 		return err_sys(e, "open tasks of the %s cgroup", v1[i].controller);

@@ -69,6 +69,38 @@ def test_D02_other_ways_to_memory_count_too():
         b.expect(r.verdict["peak_memory_bytes"] <= (32 << 20) + (4 << 20), r, f"{label}: peak memory")
 
 
+SOCKETS = r"""
+import socket
+keep, queued = [], 0
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen(200)
+for i in range(60):
+    a = socket.socket()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    a.connect(s.getsockname())
+    a.setblocking(False)
+    keep += [a, s.accept()[0]]
+    n = 0
+    try:
+        while n < 8 << 20:
+            n += a.send(b"x" * 65536)
+    except BlockingIOError:
+        pass
+    queued += n
+print(queued >> 20, flush=True)
+"""
+
+
+def test_D02_what_waits_in_sockets_is_bounded():
+    """Of the host's memory, too; on cgroup v1 it is counted apart, up to the same limit."""
+    box = b.berth("create", "--memory", "64m", "host", ok=True).out.strip()
+    for args in (("run", "--memory", "64m", "host"), ("exec", box)):
+        r = b.berth(*args, "python3", "-c", SOCKETS, timeout=60)
+        b.expect(r.code == 137 or (r.code == 0 and 0 < int(r.out) <= 80), r, "more than the limit waits in sockets")
+    b.berth("rm", "-f", box, ok=True)
+
+
 def test_D02_page_tables_and_pipes_are_charged():
     r = py("import mmap\nkeep = []\nfor i in range(40000):\n    m = mmap.mmap(-1, 4 << 20); m[0] = 1; m[2 << 20] = 1; keep.append(m)\nprint('all')",
            "--memory", "32m", verdict=True, timeout=40)
