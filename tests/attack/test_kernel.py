@@ -199,6 +199,19 @@ def test_K16_setuid_gains_nothing():
     b.expect(r.out.strip() == "1000", r, "set-id changed the user")
 
 
+def test_K16_no_file_capabilities_in_a_host_directory():
+    volume = b.tmpdir("volume")
+    for caps in (["SETFCAP"], ["ALL"]):
+        for command, words in (("run", ["true"]), ("create", [])):
+            r = b.berth(command, *[f"--cap-add={c}" for c in caps], "-v", f"{volume}:/v:rw", "host", *words)
+            b.one_line_error(r, 2, "SETFCAP", "hint")
+    # read-only, or without that one, it is as ever
+    b.run("--cap-add", "ALL", "-v", f"{volume}:/v", "host", "true", ok=True)
+    r = b.run("--cap-add", "ALL", "--cap-drop", "SETFCAP", "-v", f"{volume}:/v:rw", "host", "python3", "-c",
+              "import os, shutil; shutil.copy('/usr/bin/true', '/v/x'); os.setxattr('/v/x', 'security.capability', bytes([1, 0, 0, 2, 0x86] + [0] * 15))")
+    b.expect(r.code == 1 and "not permitted" in r.err and not os.listxattr(volume + "/x"), r, "a file with capabilities on the host")
+
+
 def test_K17_no_core_goes_to_the_host():
     blocked("R04")
     r = inside("ulimit -Hc; ulimit -Sc; grep 'Max core' /proc/self/limits")
