@@ -310,6 +310,28 @@ def test_K18_what_the_kernel_counts_per_user_is_each_sandboxes_own():
         p.communicate(b"end\n", timeout=30)
 
 
+def test_K18_what_the_host_has_once_for_all_is_not_taken():
+    """Contexts of asynchronous I/O (fs.aio-max-nr) and huge pages, which no memory limit counts."""
+    script = PER_USER + r"""
+import errno, mmap
+def tried(name, r):
+    print(name, r if r >= 0 else errno.errorcode[ctypes.get_errno()])
+c = ctypes.c_ulong(0)
+NR = {"x86_64": (206, 319), "aarch64": (0, 279)}[os.uname().machine]
+tried("io_setup", L.syscall(NR[0], 128, ctypes.byref(c)))
+tried("memfd", L.syscall(NR[1], b"x", 4))
+tried("shm", L.shmget(1, 2 << 20, 0o5600))
+try:
+    mmap.mmap(-1, 2 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000)
+    print("mmap 0")
+except OSError as e:
+    print("mmap", errno.errorcode[e.errno])
+"""
+    for profile, first in (("strict", "ENOSYS"), ("standard", "ENOSYS"), ("dev", "0")):
+        r = b.run("--seccomp", profile, "host", "python3", "-c", script, ok=True)
+        assert r.out == f"io_setup {first}\nmemfd ENOMEM\nshm ENOMEM\nmmap ENOMEM\n", (profile, r.out)
+
+
 def test_K19_descriptors_sent_to_the_host_are_not_taken():
     """A payload has no socket of ours; init's is out of its reach."""
     r = python(r"""
