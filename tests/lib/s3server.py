@@ -2,7 +2,7 @@
 """
 A small S3: path-style GET, PUT, HEAD, DELETE of objects and ListObjectsV2, in memory.  Every
 request's Signature Version 4 is computed anew from what came over the wire and compared;
-it can fail on purpose.
+it can fail and wait on purpose.
 """
 import hashlib
 import hmac
@@ -52,6 +52,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def serve(self):
         s = self.server
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if s.hold:
+            s.hold(self.command, self.path)
         with s.lock:
             s.requests.append((self.command, self.path))
             if not self.is_signed(body):
@@ -95,6 +97,7 @@ class S3(http.server.ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.lock, self.objects, self.requests, self.unsigned, self.fail = threading.Lock(), {}, [], 0, None
+        self.hold = None        # called with method and path before a request is answered; others go on meanwhile
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def __enter__(self):
