@@ -326,13 +326,14 @@ static int bring_back(struct service *s, struct registry *reg, struct record *r,
 int archive_restore(struct service *s, struct record *r, struct err *e)
 {
 	uint64_t memory = record_own_u64(r, "memory_bytes"), cpu = record_own_u64(r, "cpu_milli");
+	static const struct admission_asker patient = { NULL, NULL };
 	struct registry reg;
 	int result;
 
 	if (!s->storage)
 		return err_set(e, ERR_UNSUPPORTED, "sandbox %s is archived, and there is no storage now", r->name);
 	if (!place_has(s, r->name)) {
-		if (admission_enter(&s->admission, memory, cpu, 1, e) < 0)
+		if (admission_enter(&s->admission, memory, cpu, &patient, e) < 0)
 			return -1;
 		place_add(s, r->name, memory, cpu, 0);
 	}

@@ -475,15 +475,22 @@ static void unmake(struct service *s, struct record *r, const struct making *m)
 	s->failed++;
 }
 
+/* Who asked for it is not there any more: what is made for him nobody would own. */
+static int check_asker(const struct service_who *who, struct err *e)
+{
+	return who && who->gone && who->gone(who->gone_ctx) ? err_set(e, ERR_NET, "the client has gone") : 0;
+}
+
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e)
 {
+	struct admission_asker asker = { m->who ? m->who->gone : NULL, m->who ? m->who->gone_ctx : NULL };
 	uint64_t memory, cpu;
 	int r;
 
 	*ret = (struct record){ .j = NULL };
 	if (service_limits(m->args, m->pool, &memory, &cpu, e) < 0)
 		return -1;
-	if (admission_enter(&s->admission, memory, cpu, m->wait, e) < 0)
+	if (admission_enter(&s->admission, memory, cpu, m->wait ? &asker : NULL, e) < 0)
 		return -1;
 	r = first_record(s, m, ret, e);
 	if (r < 0) {
@@ -493,6 +500,8 @@ int service_make(struct service *s, const struct making *m, struct record *ret, 
 	}
 	place_add(s, ret->name, memory, cpu, 1);
 	r = make_in_place(s, m, ret, e);
+	if (r == 0)
+		r = check_asker(m->who, e);
 	if (r == 0)
 		r = settle(s, m, ret, e);
 	if (r < 0) {
@@ -562,11 +571,11 @@ static int rename_sandbox(struct service *s, const struct record *r, const char 
 }
 
 /* What is stored comes into the workspace that a warm one has already. */
-static int fill_claimed(struct service *s, struct record *r, const char *storage_path, struct err *e)
+static int fill_claimed(struct service *s, const struct service_who *who, struct record *r, const char *storage_path, struct err *e)
 {
 	struct err ignored;
 
-	if (workspace_download(s, storage_path, record_str(r, "mount_dir"), e) == 0) {
+	if (workspace_download(s, storage_path, record_str(r, "mount_dir"), e) == 0 && check_asker(who, e) == 0) {
 		json_object_set_new(r->j, "storage_path", json_string(storage_path));
 		if (record_save(s, r, NULL, 0, e) == 0)
 			return 0;
@@ -603,7 +612,7 @@ int service_create(struct service *s, const struct service_who *who, const json_
 	m.pool = &pool;
 	if (from_pool && !m.mount_dir)
 		got = pool_claim(s, who, &pool, args, &r, e);
-	if (got < 0 || (got && m.storage_path && fill_claimed(s, &r, m.storage_path, e) < 0))
+	if (got < 0 || (got && m.storage_path && fill_claimed(s, who, &r, m.storage_path, e) < 0))
 		return -1;
 	if (!got) {
 		s->claim_missed += from_pool != 0;

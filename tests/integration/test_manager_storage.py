@@ -8,36 +8,8 @@ import threading
 import berthtest as b
 import daemon
 import s3server
-from managed import FAST, Managed
-
-BOX = '[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n'
-
-
-def s3_config(s3):
-    b.write(b.tmp("credentials"), f"{s3server.ACCESS}\n{s3server.SECRET}\n", 0o600)
-    return (BOX + f'[storage]\nurl = "s3://bucket/p"\nendpoint = "{s3.url}"\nregion = "{s3server.REGION}"\n'
-            f'credentials_file = "{b.tmp("credentials")}"\nretry = "5s"\n' + FAST)
-
-
-class Held:
-    """The first request that matches waits until it is let go."""
-
-    def __init__(self, s3, matches):
-        self.s3, self.matches = s3, matches
-        self.taken, self.came, self.go = threading.Lock(), threading.Event(), threading.Event()
-
-    def __call__(self, method, path):
-        if self.matches(method, path) and self.taken.acquire(blocking=False):
-            self.came.set()
-            assert self.go.wait(60 * b.SLOW)
-
-    def __enter__(self):
-        self.s3.hold = self
-        return self
-
-    def __exit__(self, *unused):
-        self.go.set()
-        self.s3.hold = None
+from managed import BOX, FAST, Managed, s3_config
+from s3server import Held
 
 
 def box_with(m, text, path="c/x"):

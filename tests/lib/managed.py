@@ -7,10 +7,18 @@ import socket
 import berthtest as b
 import daemon
 import requests
+import s3server
 from daemon import Daemon
 
 FAST = '[session]\nscan_interval = "50ms"\n'
 POOL = '[pool.base]\nimage = "host"\nsize = 2\nmemory_limit = "64m"\noptions = ["disk=16m", "disk-inodes=1024"]\n'
+BOX = '[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n'
+
+
+def s3_config(s3):
+    b.write(b.tmp("credentials"), f"{s3server.ACCESS}\n{s3server.SECRET}\n", 0o600)
+    return (BOX + f'[storage]\nurl = "s3://bucket/p"\nendpoint = "{s3.url}"\nregion = "{s3server.REGION}"\n'
+            f'credentials_file = "{b.tmp("credentials")}"\nretry = "5s"\n' + FAST)
 
 
 class Failed(Exception):

@@ -10,6 +10,8 @@ import http.server
 import threading
 import urllib.parse
 
+import berthtest as b
+
 ACCESS, SECRET, REGION = "AKIDTESTTEST", "test/secret+key", "eu-test-1"
 
 
@@ -107,3 +109,24 @@ class S3(http.server.ThreadingHTTPServer):
     def __exit__(self, *unused):
         self.shutdown()
         self.server_close()
+
+
+class Held:
+    """with Held(s3, lambda method, path: ...) as held: the first request that matches waits until held.go is set."""
+
+    def __init__(self, s3, matches):
+        self.s3, self.matches = s3, matches
+        self.taken, self.came, self.go = threading.Lock(), threading.Event(), threading.Event()
+
+    def __call__(self, method, path):
+        if self.matches(method, path) and self.taken.acquire(blocking=False):
+            self.came.set()
+            assert self.go.wait(60 * b.SLOW)
+
+    def __enter__(self):
+        self.s3.hold = self
+        return self
+
+    def __exit__(self, *unused):
+        self.go.set()
+        self.s3.hold = None
