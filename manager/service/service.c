@@ -726,7 +726,7 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 	return result;
 }
 
-int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
+static int release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
 {
 	char name[65];
 	int result, tries = 0, was_warm = record_is(r, "warm");
@@ -745,6 +745,23 @@ int service_release_record(struct service *s, struct record *r, uint64_t drain_m
 	return result < 0 ? -1 : 0;
 }
 
+int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
+{
+	char ctx[CTX_MAX + 1] = "";
+	uint64_t token;
+	int result;
+
+	/* one that was reaped may be coming back right now, on the workspace that would go */
+	if (record_is(r, "recycled"))
+		snprintf(ctx, sizeof(ctx), "%s", record_str(r, "session_ctx_id"));
+	if (ctx[0] && session_lock(s, ctx, &token, e) < 0)
+		return -1;
+	result = release_record(s, r, drain_ms, e);
+	if (ctx[0])
+		session_unlock(s, ctx, token);
+	return result;
+}
+
 uint64_t service_drain_ms(struct service *s)
 {
 	uint64_t ms;
@@ -757,11 +774,19 @@ uint64_t service_drain_ms(struct service *s)
 
 int service_release(struct service *s, const struct service_who *who, const char *identity, struct err *e)
 {
-	autorecord struct record r = { .j = NULL };
+	int tries = 0, was_recycled;
 
-	if (record_load(s, who, identity, 1, &r, e) < 0)
-		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	return service_release_record(s, &r, service_drain_ms(s), e);
+	do {
+		autorecord struct record r = { .j = NULL };
+
+		if (record_load(s, who, identity, 1, &r, e) < 0)
+			return e->code == ERR_NOT_FOUND ? 0 : -1;
+		was_recycled = record_is(&r, "recycled");
+		if (service_release_record(s, &r, service_drain_ms(s), e) < 0)
+			return -1;
+		/* when it was restored in between, what it is now goes */
+	} while (was_recycled && ++tries < RELEASE_TRIES);
+	return 0;
 }
 
 /* ---- start, stop, archive, look ---- */
@@ -999,8 +1024,8 @@ static int list_one(void *ctx, const char *key, const char *value, uint64_t vers
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
 	if (r.j && (l->who->admin || !strcmp(record_own(&r, "owner"), l->who->name)) && !record_is(&r, "creating") &&
-	    (!l->for_cleanup || ((record_is(&r, "running") || record_is(&r, "warm") || record_is(&r, "error")) &&
-	     record_is_ours(l->s, &r))))
+	    (!l->for_cleanup || ((record_is(&r, "running") || record_is(&r, "warm") || record_is(&r, "error") ||
+	     record_is(&r, "recycled")) && record_is_ours(l->s, &r))))
 		json_array_append(l->out, l->for_cleanup ? json_object_get(r.j, "container_name") : r.j);
 	record_close(&r);
 	return 0;

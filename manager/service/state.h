@@ -111,6 +111,9 @@ int session_check_ctx(const char *ctx, struct err *e);
  */
 int session_bind(struct service *s, struct record *r, const char *ctx, const struct ledger_op *more, size_t n, struct err *e);
 int session_unbind(struct service *s, struct record *r, const char *ctx, struct err *e);
+/* Nobody reaps or restores the session meanwhile; waits while another does. */
+int session_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e);
+void session_unlock(struct service *s, const char *ctx, uint64_t token);
 /* A sign of life; written to the store now and then. */
 int session_touch(struct service *s, const char *ctx, struct err *e);
 uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e);

@@ -499,6 +499,8 @@ def test_a_missing_image_is_fetched_by_the_policy_or_told():
             except Failed as e:
                 assert e.status == 404 and words in e.detail, e
         # and the native route, whose policy is the request's
+        d.reconfigure("size = 0")       # the pool would fetch it again
+        b.wait_for(lambda: m.stats()["pools"]["base"]["size"] == 0 and not {"warm", "creating"} & set(m.stats()["states"]), 20, "no pool")
         body = {"image": ref, "options": {"disk": "16m"}}
         b.berth("rm", "--force", *b.berth("ps", "-aq", env=d.environment()).out.split(), env=d.environment(), ok=True)
         b.berth("image", "rm", "--force", ref, env=d.environment(), ok=True)

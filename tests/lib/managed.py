@@ -90,11 +90,6 @@ class Managed(Daemon):
         return self.clients[-1]
 
     def __exit__(self, kind, value, trace):
-        if kind is None:
-            # what was recycled is not cleaned up by agentscope's cleanup, but has a workspace
-            for j in self.manager.http.get(f"{self.manager.base_url}/v1/manager/sandboxes").json()["sandboxes"]:
-                if j["state"] == "recycled":
-                    self.manager.release(identity=j["container_name"])
         self.reconfigure("size = 0")
         if kind is None:
             b.wait_for(lambda: not self.manager.stats()["states"].get("warm"), 20, "empty pools")
