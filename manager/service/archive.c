@@ -295,6 +295,9 @@ static int get_workspace(struct service *s, const struct record *r, struct err *
 	work = workspace_open(r, e);
 	if (work < 0)
 		return -1;
+	/* whatever our umask says; the archive knows better, if it is not of an older berthd */
+	if (fchmod(work, 0755) < 0)
+		return err_sys(e, "make the workspace %s", name);
 	archive_path(r, "workspace", path);
 	got = storage_get_folder(s->storage, path, work, 1, &st, e);
 	return got == 0 ? err_set(e, ERR_NOT_FOUND, "the archived workspace of sandbox %s is not in the storage", r->name) : got < 0 ? -1 : 0;

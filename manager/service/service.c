@@ -164,7 +164,7 @@ static uint64_t hash(uint64_t h, const void *p, size_t n)
 	return h;
 }
 
-static int load_image(struct service *s, const struct conf_pool *p, const char *made, struct image *ret, struct err *e)
+int service_pool_image(struct service *s, const struct conf_pool *p, const char *made, struct image *ret, struct err *e)
 {
 	char path[sizeof(s->config.state_dir) + 8];
 	autoclose int dir = -1;
@@ -178,6 +178,11 @@ static int load_image(struct service *s, const struct conf_pool *p, const char *
 	return dir < 0 ? -1 : image_load(dir, p->image, ret, e);
 }
 
+int service_pool_has_image(const struct conf_pool *p)
+{
+	return strcmp(p->image, "host") && p->image[0] != '/' && p->image[0] != '.';
+}
+
 int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
@@ -189,11 +194,11 @@ int service_pool_version(struct service *s, const struct conf_pool *p, const cha
 	h = hash(h, p->options, strlen(p->options) + 1);
 	h = hash(h, p->env, strlen(p->env) + 1);
 	h = hash(h, p->readonly_mounts, strlen(p->readonly_mounts) + 1);
-	if (!strcmp(p->image, "host") || p->image[0] == '/' || p->image[0] == '.') {
+	if (!service_pool_has_image(p)) {
 		snprintf(ret, 160, "%.60s#%016" PRIx64, p->image, h);
 		return 0;
 	}
-	if (load_image(s, p, made, &im, e) < 0)
+	if (service_pool_image(s, p, made, &im, e) < 0)
 		return err_wrap(e, "pool %s", p->name);
 	snprintf(ret, 160, "%.72s#%016" PRIx64, im.digest, h);
 	image_release(&im);
@@ -399,7 +404,7 @@ static int create_sandbox(struct service *s, struct record *r, const struct maki
 	if (service_pool_version(s, m->pool, id, version, e) < 0)
 		return -1;
 	record_set_own(r, "version", json_string(version));
-	return 0;
+	return workspace_give(s, r, m->pool, e);
 }
 
 static int first_record(struct service *s, const struct making *m, struct record *r, struct err *e)
