@@ -39,7 +39,8 @@ static struct stream stream;	/* 64 KiB: too much for the stack */
 static int path_error(struct err *e, const char *what, const char *path)
 {
 	enum err_code code = errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : errno == EACCES || errno == EPERM || errno == EROFS ?
-			     ERR_DENIED : errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : ERR_SYS;
+			     ERR_DENIED : errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : errno == ELOOP || errno == ENAMETOOLONG ?
+			     ERR_INVALID : ERR_SYS;
 
 	return err_code_sys(e, code, "%s %.300s", what, path);
 }

@@ -283,6 +283,17 @@ def test_the_workspace_through_the_proxy():
             got = m.workspace(method, name, what, ok=False, **kw)
             assert got.status_code == status and "detail" in got.json(), (what, kw, got.status_code, got.text)
         assert m.workspace("GET", "nosuch", "exists", ok=False, params={"path": "x"}).status_code == 404
+        # what is no file, or leads to none, is an error before a byte is sent, and exists only if os.path.exists() says so
+        m.shell(name, "cd /workspace; mkfifo fifo; ln -s nowhere dangling; ln -s loop loop; ln -s dir todir")
+        for path, status, there in (("fifo", 400, True), ("dangling", 404, False), ("loop", 404, False), ("todir", 404, True),
+                                    ("x" * 300, 404, False)):
+            got = m.workspace("GET", name, "file", ok=False, params={"path": path})
+            assert got.status_code == status and "detail" in got.json(), (path, got.status_code, got.text)
+            assert m.workspace("GET", name, "exists", params={"path": path}).json() == {"exists": there}, path
+            native = d.get(f"/v1/sandboxes/{name}/files?path=/workspace/{path}")
+            assert native.status in (400, 404), native
+        m.workspace("PUT", name, "file", params={"path": "empty"}, data=b"")
+        assert m.workspace("GET", name, "file", params={"path": "empty"}).content == b""
         # it is the directory of the host, and what a hostile link says is said in the sandbox
         m.shell(name, "ln -s /etc/passwd link")
         host = os.path.join(m.get_info(identity=name)["mount_dir"], "link")
