@@ -29,6 +29,11 @@ const char *ledger_name(const struct ledger *s)
 	return s->ops->name;
 }
 
+int ledger_ping(struct ledger *s, struct err *e)
+{
+	return s->ops->ping(s, e);
+}
+
 static int check_key(const char *key, struct err *e)
 {
 	const char *p;

@@ -506,6 +506,19 @@ static int redis_list(struct ledger *base, const char *list, size_t max, ledger_
 	return result;
 }
 
+/* On a connection of its own: while Redis is away those of the others wait in their tries. */
+static int redis_ping(struct ledger *base, struct err *e)
+{
+	redisContext *c = dial(of(base), e);
+	int r;
+
+	if (!c)
+		return -1;
+	r = expect_ok(redisCommand(c, "PING"), "be answered by", c, e);
+	redisFree(c);
+	return r;
+}
+
 static void redis_close(struct ledger *base)
 {
 	struct redis_ledger *s = of(base);
@@ -521,7 +534,8 @@ static void redis_close(struct ledger *base)
 }
 
 static const struct ledger_ops redis_ops = {
-	.name = "redis", .commit = redis_commit, .get = redis_get, .page = redis_page, .list = redis_list, .close = redis_close,
+	.name = "redis", .commit = redis_commit, .get = redis_get, .page = redis_page, .list = redis_list, .ping = redis_ping,
+	.close = redis_close,
 };
 
 /* ---- open ----------------------------------------------------------------------- */

@@ -126,6 +126,8 @@ uint64_t service_drain_ms(struct service *s);
 
 /* ---- about itself ---- */
 
+/* Whether its store answers now: 0, or -1 with why not (ERR_NET).  Takes no longer than one try. */
+int service_ready(struct service *s, struct err *e);
 json_t *service_stats(struct service *s, struct err *e);
 /* The stats as Prometheus text. */
 int service_metrics(struct service *s, struct buf *out, struct err *e);

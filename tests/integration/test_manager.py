@@ -1163,6 +1163,22 @@ def test_an_archive_comes_back_on_another_host():
         gc.collect()
 
 
+def test_readiness_is_that_of_the_store():
+    if not shutil.which("redis-server"):
+        raise b.skip("no redis-server")
+    with Redis() as redis, Managed(f'[store]\nurl = "redis+unix:{redis.path}"\nretry = "500ms"\n') as d:
+        probes = ("/readyz", "/health", "/healthz")
+        assert [d.get(p).status for p in probes] == [200, 200, 200]
+        redis.stop()
+        replies = [d.get(p) for p in probes]
+        assert [r.status for r in replies] == [503, 503, 200], replies
+        assert replies[0].json["error"]["code"] == "network" and "store" in replies[0].json["error"]["message"], replies
+        assert "store" in replies[1].json["detail"], replies
+        refused(502, d.manager.list_session_keys)
+        redis.start()
+        assert [d.get(p).status for p in probes] == [200, 200, 200]
+
+
 @b.deadline(150)
 def test_two_berthds_share_one_redis_and_no_sandbox_is_claimed_twice():
     if not shutil.which("redis-server"):
