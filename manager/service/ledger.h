@@ -112,6 +112,7 @@ struct ledger {
 };
 
 int ledger_sqlite_open(struct ledger **ret, const char *path, const struct ledger_options *o, struct err *e);
-int ledger_redis_open(struct ledger **ret, const struct ledger_options *o, struct err *e);
+struct storeurl;
+int ledger_redis_open(struct ledger **ret, const struct storeurl *url, const struct ledger_options *o, struct err *e);
 
 #endif

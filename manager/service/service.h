@@ -43,8 +43,11 @@ struct service_who {
 int service_new(struct service **ret, const struct config *c, const char *berth_path, struct err *e);
 /* New intervals, limits and pools; the store and the storage stay as they are. */
 int service_reload(struct service *s, const struct config *c, struct err *e);
-/* Checks [store], [storage], [session], [admission] and the pools without opening anything. */
-int service_check_config(const struct config *c, struct err *e);
+/*
+ * Checks [store], [storage], [session], [admission] and the pools, with the files they name, and by the program
+ * berth_path the options of the pools; opens nothing.
+ */
+int service_check_config(const struct config *c, const char *berth_path, struct err *e);
 /* Ends the threads; with [session] on_shutdown = "clean" releases everything first. */
 void service_end(struct service *s);
 

@@ -95,6 +95,7 @@ def test_check_config_and_wrong_configurations():
             (with_tokens, "a short\n", 0o600, "22"),
             (with_tokens, f"a {daemon.TOKEN} boss\n", 0o600, "NAME TOKEN [admin]"),
             (with_tokens, f"A/b {daemon.TOKEN}\n", 0o600, "malformed"),
+            (with_tokens, f"a {daemon.TOKEN}\nb {daemon.OTHER}\nc {daemon.TOKEN} admin\n", 0o600, "line 3 has the token of 'a'"),
             (with_tokens, "a sha256:12\n", 0o600, "64 hexadecimal")):
         code, text = check(config, tokens, mode)
         assert code != 0 and words in text and daemon.TOKEN not in text, (config, text)

@@ -176,6 +176,38 @@ def test_a_wrong_configuration_is_named():
         assert p.returncode not in (0, -9) and words in p.stderr, (text, p)
 
 
+NONSENSE = (
+    ('[store]\nurl = "mysql://x"', "store.url"), ('[store]\nurl = "redis://:99999/0"', "store.url"),
+    ('[store]\nurl = "redis://:6379/0"', "store.url"), ('[store]\nurl = "redis://h/x"', "store.url"),
+    ('[store]\nurl = "sqlite:relative"', "store.url"), ('[store]\npassword_file = "/nosuch"', "/nosuch"),
+    ('[storage]\nurl = "http://x"', "storage.url"), ('[storage]\nurl = "file:relative"', "storage.url"),
+    ('[storage]\nurl = "s3://"', "storage.url"), ('[storage]\nurl = "s3://bucket"', "storage.credentials_file"),
+    ('[pool.x]\noptions = ["nosuch=1"]', "pool.x.options: 'nosuch'"), ('[pool.x]\noptions = ["memory=abc"]', "pool.x.options: option memory"),
+    ('[pool.x]\noptions = ["name=me"]', "pool.x.options: 'name'"), ('[pool.x]\noptions = ["read-only=yes"]', "pool.x.options: option read-only"),
+    ('[pool.x]\nmemory_limit = "1k"', "pool.x.memory_limit"), ('[pool.x]\ncpu_limit = 0.001', "pool.x.cpu_limit"),
+    ('[pool.x]\nenv = ["A B=c"]', "pool.x.env"), ('[pool.x]\nenv = ["1=c"]', "pool.x.env"))
+
+
+def test_nonsense_is_refused_by_the_check_the_start_and_a_reload_alike():
+    with Managed("") as d:
+        with open(d.config_path) as f:
+            good = f.read()
+        for text, words in NONSENSE:
+            path = b.write(b.tmp("wrong.toml"), text + "\n", 0o600)
+            for arguments in (["--check-config"], []):
+                env = b.environment({"BERTH_CONFIG": path, "BERTH_RUN_DIR": b.tmp("run"), "BERTH_STATE_DIR": b.tmp("state")})
+                p = subprocess.run([daemon.BERTHD, *arguments], env=env, capture_output=True, text=True, timeout=60)
+                assert p.returncode == 125 and words in p.stderr and path in p.stderr and ".new" not in p.stderr, (text, arguments, p)
+            told = d.log().count('"what":"reload"')
+            b.write(d.config_path, good + text + "\n", 0o600)
+            d.p.send_signal(signal.SIGHUP)
+            b.wait_for(lambda n=told: d.log().count('"what":"reload"') > n, 20, "the complaint about " + text)
+            complaint = [line for line in d.log().splitlines() if '"what":"reload"' in line][-1]
+            assert words in complaint, (text, complaint)
+            assert d.get("/readyz").status == 200
+        b.write(d.config_path, good, 0o600)
+
+
 # ---- the contract ------------------------------------------------------------------------
 
 
