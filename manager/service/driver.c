@@ -86,7 +86,7 @@ int driver_run(const char *berth_path, const char *const *argv, struct buf *out,
 	fd_close(&o[1]);
 	fd_close(&x[1]);
 	if (r)
-		r = err_errno(e, r, "start the program berth");
+		r = err_start(e, r, "berth");
 	else
 		r = drain(o[0], x[0], out, &errors, e);
 	fd_close(&o[0]);

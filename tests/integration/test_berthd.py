@@ -403,6 +403,37 @@ def test_images():
         d.good("POST", "/v1/images/gc")
 
 
+def test_faults_of_the_caller_are_not_500():
+    def archive(*members):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as t:
+            for name, data in members:
+                one = tarfile.TarInfo(name)
+                one.size = len(data)
+                t.addfile(one, io.BytesIO(data))
+        return out.getvalue()
+
+    with Daemon() as d:
+        box = d.create(disk="8m")
+        files = box_url(box, "/files")
+        d.exec(box, "sh", "-c", "mkdir /root/d && ln -s /tmp /root/d/link && echo > /root/file && ln -s loop /root/loop")
+        big = b"x" * (12 << 20)
+        for status, code, path, body in (
+                (507, "disk-full", "?path=/root/big", big), (507, "disk-full", "/archive?path=/root/d", archive(("big", big))),
+                (400, "invalid", "?path=/root/" + "n" * 300, b"x"), (404, "not-found", "?path=/root/file/below", b"x"),
+                (400, "invalid", "/archive?path=/root/file", archive(("x", b"x"))),
+                (400, "invalid", "/archive?path=/root/loop", archive(("x", b"x"))),
+                (403, "denied", "/archive?path=/root/d", archive(("link/x", b"x")))):
+            r = d.put(files + path, body)
+            assert r.status == status and r.json["error"]["code"] == code, (path, r)
+        # larger than a program can be given, and larger than a file can be
+        for path, request in (("/v1/sandboxes", {"image": "host", "options": {"env": ["A=" + "x" * 200_000]}}),
+                              ("/v1/sandboxes", {"image": "host", "options": {"disk": "100t"}}),
+                              ("/create", {"environment": {"A": "x" * 200_000}})):
+            r = d.post(path, request)
+            assert r.status == 400 and b.TOP.encode() not in r.body, r
+
+
 def test_code_diff_commit_and_archives_of_images():
     with Daemon() as d:
         rootfs = b.busybox_rootfs()
