@@ -81,12 +81,21 @@ int record_is(const struct record *r, const char *state);
 /* 1 when the sandbox is of this berthd. */
 int record_is_ours(const struct service *s, const struct record *r);
 
+/* ---- check.c ---- */
+
+/* A secret of one line in a file that nobody else may read; "" when path is "". */
+int service_read_secret(const char *path, char *out, size_t n, struct err *e);
+/* conf_load(), and what of it only files and the berth program tell. */
+int service_load_conf(struct conf *ret, const struct config *c, const char *berth_path, struct err *e);
+
 /* ---- driver.c: real sandboxes ---- */
 
 /* One that was never acknowledged: whatever there is of it goes, once nobody makes more of it. */
 int service_undo(struct service *s, struct record *r, struct err *e);
 /* Runs berth with argv; stdout goes to out. */
 int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e);
+/* The same for a program at berth_path. */
+int driver_run(const char *berth_path, const char *const *argv, struct buf *out, struct err *e);
 /* As long as sock is open, an operation is under way for whoever stops the sandbox, in this process or another. */
 int driver_guard(int sock, struct err *e);
 int driver_connect(struct service *s, const struct record *r, struct err *e);

@@ -111,6 +111,8 @@ static int make_parents(struct extract *x, const char *path, size_t len, struct 
 			part[i] = '/';
 		start = i + 1;
 	}
+	if (at < 0 && errno == ENOENT)
+		return err_set(e, ERR_DENIED, "%.300s is a link that leads nowhere in the directory that is written to", part);
 	if (at < 0 || i <= len) {
 		err_sys(e, "make directory %.300s", part);
 		fd_close(&at);

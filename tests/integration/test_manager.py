@@ -67,6 +67,38 @@ def test_a_wrong_configuration_is_named():
         assert p.returncode not in (0, -9) and words in p.stderr, (text, p)
 
 
+NONSENSE = (
+    ('[store]\nurl = "mysql://x"', "store.url"), ('[store]\nurl = "redis://:99999/0"', "store.url"),
+    ('[store]\nurl = "redis://:6379/0"', "store.url"), ('[store]\nurl = "redis://h/x"', "store.url"),
+    ('[store]\nurl = "sqlite:relative"', "store.url"), ('[store]\npassword_file = "/nosuch"', "/nosuch"),
+    ('[storage]\nurl = "http://x"', "storage.url"), ('[storage]\nurl = "file:relative"', "storage.url"),
+    ('[storage]\nurl = "s3://"', "storage.url"), ('[storage]\nurl = "s3://bucket"', "storage.credentials_file"),
+    ('[pool.x]\noptions = ["nosuch=1"]', "pool.x.options: 'nosuch'"), ('[pool.x]\noptions = ["memory=abc"]', "pool.x.options: option memory"),
+    ('[pool.x]\noptions = ["name=me"]', "pool.x.options: 'name'"), ('[pool.x]\noptions = ["read-only=yes"]', "pool.x.options: option read-only"),
+    ('[pool.x]\nmemory_limit = "1k"', "pool.x.memory_limit"), ('[pool.x]\ncpu_limit = 0.001', "pool.x.cpu_limit"),
+    ('[pool.x]\nenv = ["A B=c"]', "pool.x.env"), ('[pool.x]\nenv = ["1=c"]', "pool.x.env"))
+
+
+def test_nonsense_is_refused_by_the_check_the_start_and_a_reload_alike():
+    with Managed("") as d:
+        with open(d.config_path) as f:
+            good = f.read()
+        for text, words in NONSENSE:
+            path = b.write(b.tmp("wrong.toml"), text + "\n", 0o600)
+            for arguments in (["--check-config"], []):
+                env = b.environment({"BERTH_CONFIG": path, "BERTH_RUN_DIR": b.tmp("run"), "BERTH_STATE_DIR": b.tmp("state")})
+                p = subprocess.run([daemon.BERTHD, *arguments], env=env, capture_output=True, text=True, timeout=60)
+                assert p.returncode == 125 and words in p.stderr and path in p.stderr and ".new" not in p.stderr, (text, arguments, p)
+            told = d.log().count('"what":"reload"')
+            b.write(d.config_path, good + text + "\n", 0o600)
+            d.p.send_signal(signal.SIGHUP)
+            b.wait_for(lambda n=told: d.log().count('"what":"reload"') > n, 20, "the complaint about " + text)
+            complaint = [line for line in d.log().splitlines() if '"what":"reload"' in line][-1]
+            assert words in complaint, (text, complaint)
+            assert d.get("/readyz").status == 200
+        b.write(d.config_path, good, 0o600)
+
+
 # ---- the contract ------------------------------------------------------------------------
 
 
@@ -174,6 +206,17 @@ def test_the_workspace_through_the_proxy():
             got = m.workspace(method, name, what, ok=False, **kw)
             assert got.status_code == status and "detail" in got.json(), (what, kw, got.status_code, got.text)
         assert m.workspace("GET", "nosuch", "exists", ok=False, params={"path": "x"}).status_code == 404
+        # what is no file, or leads to none, is an error before a byte is sent, and exists only if os.path.exists() says so
+        m.shell(name, "cd /workspace; mkfifo fifo; ln -s nowhere dangling; ln -s loop loop; ln -s dir todir")
+        for path, status, there in (("fifo", 400, True), ("dangling", 404, False), ("loop", 404, False), ("todir", 404, True),
+                                    ("x" * 300, 404, False)):
+            got = m.workspace("GET", name, "file", ok=False, params={"path": path})
+            assert got.status_code == status and "detail" in got.json(), (path, got.status_code, got.text)
+            assert m.workspace("GET", name, "exists", params={"path": path}).json() == {"exists": there}, path
+            native = d.get(f"/v1/sandboxes/{name}/files?path=/workspace/{path}")
+            assert native.status in (400, 404), native
+        m.workspace("PUT", name, "file", params={"path": "empty"}, data=b"")
+        assert m.workspace("GET", name, "file", params={"path": "empty"}).content == b""
         # it is the directory of the host, and what a hostile link says is said in the sandbox
         m.shell(name, "ln -s /etc/passwd link")
         host = os.path.join(m.get_info(identity=name)["mount_dir"], "link")
@@ -1043,6 +1086,22 @@ def test_an_archive_comes_back_on_another_host():
             assert d.stop() == 0
             assert b.berth("ps", "-aq", env=d.env).out == ""
         gc.collect()
+
+
+def test_readiness_is_that_of_the_store():
+    if not shutil.which("redis-server"):
+        raise b.skip("no redis-server")
+    with Redis() as redis, Managed(f'[store]\nurl = "redis+unix:{redis.path}"\nretry = "500ms"\n') as d:
+        probes = ("/readyz", "/health", "/healthz")
+        assert [d.get(p).status for p in probes] == [200, 200, 200]
+        redis.stop()
+        replies = [d.get(p) for p in probes]
+        assert [r.status for r in replies] == [503, 503, 200], replies
+        assert replies[0].json["error"]["code"] == "network" and "store" in replies[0].json["error"]["message"], replies
+        assert "store" in replies[1].json["detail"], replies
+        refused(502, d.manager.list_session_keys)
+        redis.start()
+        assert [d.get(p).status for p in probes] == [200, 200, 200]
 
 
 @b.deadline(150)
