@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -476,6 +477,10 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 	possible = CAPS_ALL >> (CAPS_LAST - i);
 	s->caps = o->caps_dropped == CAPS_ALL ? o->caps_added : (caps_default() | o->caps_added) & ~o->caps_dropped;
 	s->caps &= possible;
+	/* the name is in memory, out of a filter's reach: what is written there would give rights on the host (K16) */
+	if (s->caps & 1ULL << CAP_SETFCAP && spec_writes_host(s))
+		return err_set(e, ERR_INVALID, "with CAP_SETFCAP a sandbox could leave programs with capabilities in a host directory that it "
+			       "may write; hint: --cap-drop SETFCAP, or the volume without :rw");
 	s->workdir = o->workdir ? o->workdir : im && im->workdir[0] ? im->workdir : o->config->work_dir;
 	s->user = o->user ? o->user : im && im->user[0] ? im->user : o->config->user;
 	if (choose_seccomp(o, e) < 0 || rlimits_fit(&s->rlimits, o->ulimits_asked, e) < 0 ||

@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <linux/netlink.h>
 #include <linux/prctl.h>
+#include <linux/shm.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -20,6 +23,7 @@
 #define ALLOW SECCOMP_RET_ALLOW
 #define EPERM_ POLICY_ERRNO(EPERM)
 #define ENOSYS_ POLICY_ERRNO(ENOSYS)
+#define ENOMEM_ POLICY_ERRNO(ENOMEM)
 #define EAFNOSUPPORT_ POLICY_ERRNO(EAFNOSUPPORT)
 
 #define NOT_DEV (POLICY_STRICT | POLICY_STANDARD)
@@ -139,6 +143,13 @@ const struct policy_rule policy_rules[] = {
 	{ NAMES("openat2"), POLICY_NOSETID, 1, ENOSYS_, "K16 its mode is in memory, out of a filter's reach" },
 
 	/* ---- filter b: denied, and why ------------------------------------------ */
+	{ NAMES("io_setup"), NOT_DEV, 1, ENOSYS_, "K18 fs.aio-max-nr is one for the whole host; programs do without" },
+	{ NAMES("mmap"), POLICY_PAYLOADS, 1, ENOMEM_, "D02 huge pages that the host reserved are not counted as memory",
+	  { { "flags", 3, POLICY_ANY_BIT, .mask = MAP_HUGETLB } } },
+	{ NAMES("memfd_create"), POLICY_PAYLOADS, 1, ENOMEM_, "D02 huge pages that the host reserved are not counted as memory",
+	  { { "flags", 1, POLICY_ANY_BIT, .mask = MFD_HUGETLB } } },
+	{ NAMES("shmget"), POLICY_PAYLOADS, 1, ENOMEM_, "D02 huge pages that the host reserved are not counted as memory",
+	  { { "shmflg", 2, POLICY_ANY_BIT, .mask = SHM_HUGETLB } } },
 	{ NAMES("io_uring_setup", "io_uring_enter", "io_uring_register"), POLICY_ALL, 0, ENOSYS_,
 	  "K02 io_uring: 10 of 100 kernel bugs, and it makes sockets past the filter" },
 	{ NAMES("futex_requeue"), POLICY_ALL, 0, ENOSYS_, "K06 futex requeue-PI (CVE-2026-43499)" },
@@ -203,7 +214,7 @@ const struct policy_rule policy_rules[] = {
 		"eventfd", "eventfd2", "signalfd", "signalfd4", "inotify_init", "inotify_init1",
 		"inotify_add_watch", "inotify_rm_watch"), POLICY_ALL, 0, ALLOW, "waiting for events" },
 	{ NAMES("io_setup", "io_destroy", "io_submit", "io_cancel", "io_getevents", "io_pgetevents"),
-	  POLICY_ALL, 0, ALLOW, "POSIX-style asynchronous I/O, used by databases" },
+	  DEV_UP, 0, ALLOW, "dev: Linux asynchronous I/O, used by databases" },
 	{ NAMES("brk", "mmap", "munmap", "mremap", "mprotect", "msync", "madvise", "mincore", "mlock",
 		"mlock2", "munlock", "mlockall", "munlockall", "mseal", "memfd_create", "membarrier",
 		"pkey_alloc", "pkey_free", "pkey_mprotect"), POLICY_ALL, 0, ALLOW, "the process's own memory" },

@@ -199,6 +199,19 @@ def test_K16_setuid_gains_nothing():
     b.expect(r.out.strip() == "1000", r, "set-id changed the user")
 
 
+def test_K16_no_file_capabilities_in_a_host_directory():
+    volume = b.tmpdir("volume")
+    for caps in (["SETFCAP"], ["ALL"]):
+        for command, words in (("run", ["true"]), ("create", [])):
+            r = b.berth(command, *[f"--cap-add={c}" for c in caps], "-v", f"{volume}:/v:rw", "host", *words)
+            b.one_line_error(r, 2, "SETFCAP", "hint")
+    # read-only, or without that one, it is as ever
+    b.run("--cap-add", "ALL", "-v", f"{volume}:/v", "host", "true", ok=True)
+    r = b.run("--cap-add", "ALL", "--cap-drop", "SETFCAP", "-v", f"{volume}:/v:rw", "host", "python3", "-c",
+              "import os, shutil; shutil.copy('/usr/bin/true', '/v/x'); os.setxattr('/v/x', 'security.capability', bytes([1, 0, 0, 2, 0x86] + [0] * 15))")
+    b.expect(r.code == 1 and "not permitted" in r.err and not os.listxattr(volume + "/x"), r, "a file with capabilities on the host")
+
+
 def test_K17_no_core_goes_to_the_host():
     blocked("R04")
     r = inside("ulimit -Hc; ulimit -Sc; grep 'Max core' /proc/self/limits")
@@ -295,6 +308,28 @@ def test_K18_what_the_kernel_counts_per_user_is_each_sandboxes_own():
         assert here.stdout == "0\n", here
     finally:
         p.communicate(b"end\n", timeout=30)
+
+
+def test_K18_what_the_host_has_once_for_all_is_not_taken():
+    """Contexts of asynchronous I/O (fs.aio-max-nr) and huge pages, which no memory limit counts."""
+    script = PER_USER + r"""
+import errno, mmap
+def tried(name, r):
+    print(name, r if r >= 0 else errno.errorcode[ctypes.get_errno()])
+c = ctypes.c_ulong(0)
+NR = {"x86_64": (206, 319), "aarch64": (0, 279)}[os.uname().machine]
+tried("io_setup", L.syscall(NR[0], 128, ctypes.byref(c)))
+tried("memfd", L.syscall(NR[1], b"x", 4))
+tried("shm", L.shmget(1, 2 << 20, 0o5600))
+try:
+    mmap.mmap(-1, 2 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000)
+    print("mmap 0")
+except OSError as e:
+    print("mmap", errno.errorcode[e.errno])
+"""
+    for profile, first in (("strict", "ENOSYS"), ("standard", "ENOSYS"), ("dev", "0")):
+        r = b.run("--seccomp", profile, "host", "python3", "-c", script, ok=True)
+        assert r.out == f"io_setup {first}\nmemfd ENOMEM\nshm ENOMEM\nmmap ENOMEM\n", (profile, r.out)
 
 
 def test_K19_descriptors_sent_to_the_host_are_not_taken():
