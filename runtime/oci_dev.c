@@ -47,6 +47,7 @@ struct node {
 	unsigned major, minor;
 	uid_t uid;
 	gid_t gid;
+	int asked;	/* by linux.devices: what is there and is not it, is an error (config-linux.md, "Devices") */
 };
 
 static int is_node(int fd, const struct node *n)
@@ -75,24 +76,53 @@ static int bind_node(int dir, const char *name, const char *path, int host_fd, c
 	return newmount_attach(host_fd, target, path, e);
 }
 
+/* Asked where a device was to be made and a file is there, which hides the kernel's answer. */
+static int nodes_can_be_made(const struct oci_container *c)
+{
+	static const char name[] = "device.try";
+
+	if (c->in_userns)
+		return 0;
+	if (mknodat(c->state->dir_fd, name, S_IFCHR, makedev(1, 3)) < 0)
+		return errno != EPERM;
+	unlinkat(c->state->dir_fd, name, 0);
+	return 1;
+}
+
+/* Whether what is there may go, or be covered; -1 with e when not. */
+static int check_place(const struct oci_container *c, int there, const char *path, const struct node *n, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(there, &st) < 0)
+		return err_sys(e, "look at %s", path);
+	/* a default device of the image's own /dev, under a wrong name: the container must have the right one */
+	if (!n->asked)
+		return 0;
+	/* what bind_node() leaves, from an earlier container of this root */
+	if (n->type != S_IFIFO && S_ISREG(st.st_mode) && st.st_size == 0 && !nodes_can_be_made(c))
+		return 0;
+	err_set(e, ERR_EXISTS, "linux.devices: %s is there and is not the device that is asked for", path);
+	return err_hint(e, "give the device another path, or take the file out of the root");
+}
+
 static int make_node(const struct oci_container *c, int dir, const char *name, const char *path, int host_fd,
 		     const struct node *n, struct err *e)
 {
 	autoclose int there = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
 
 	if (there >= 0 && is_node(there, n)) {
-		/* an image's or the host's node: only what was asked for is changed */
+		/* an image's or the host's node stays as it is */
 		return 0;
 	}
-	if (c->in_userns && n->type != S_IFIFO)
+	if (there >= 0 && check_place(c, there, path, n, e) < 0)
+		return -1;
+	if (n->type != S_IFIFO && (c->in_userns || (there >= 0 && n->asked)))
 		return bind_node(dir, name, path, host_fd, n, e);
-	if (there >= 0) {
-		struct stat st;
-
-		/* a file under a wrong name in the image's /dev; a directory is left, and is the error below */
-		if (fstat(there, &st) == 0 && !S_ISDIR(st.st_mode))
-			unlinkat(dir, name, 0);
-	}
+	/* a directory is left, and is the error below */
+	if (there >= 0 && fstat(there, &st) == 0 && !S_ISDIR(st.st_mode))
+		unlinkat(dir, name, 0);
 	if (mknodat(dir, name, n->type | n->mode, makedev(n->major, n->minor)) < 0) {
 		if (errno == EPERM && n->type != S_IFIFO)
 			return bind_node(dir, name, path, host_fd, n, e);
@@ -197,15 +227,26 @@ int oci_dev_open(struct oci_container *c, struct err *e)
 	return 0;
 }
 
-static int configured(const struct oci_container *c, const json_t *v, int root_fd, int host_fd, struct err *e)
+static int same_file(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* An entry of linux.devices.  *taken gets bit N when it is what defaults[N] would be, in dev. */
+static int configured(const struct oci_container *c, const json_t *v, int root_fd, int dev, int host_fd, unsigned *taken,
+		      struct err *e)
 {
 	const char *path = oci_str(v, "path");
 	char parent[PATH_MAX], *name;
 	autoclose int dir = -1;
 	struct node n;
+	size_t i;
 
 	if (read_node(v, &n, e) < 0)
 		return -1;
+	n.asked = 1;
 	if (path[0] != '/' || (size_t)snprintf(parent, sizeof(parent), "%s", path) >= sizeof(parent))
 		return err_set(e, ERR_INVALID, "linux.devices: path '%.200s' is not absolute", path);
 	for (name = parent + strlen(parent); name > parent + 1 && name[-1] == '/';)
@@ -217,7 +258,12 @@ static int configured(const struct oci_container *c, const json_t *v, int root_f
 	dir = oci_place(root_fd, parent[0] ? parent : "/", 1, e);
 	if (dir < 0)
 		return -1;
-	return make_node(c, dir, name, path, host_fd, &n, e);
+	if (make_node(c, dir, name, path, host_fd, &n, e) < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(defaults); i++)
+		if (!strcmp(name, defaults[i].name) && same_file(dir, dev))
+			*taken |= 1u << i;
+	return 0;
 }
 
 /* The configuration may give the container the host's /dev: then nothing is made in it. */
@@ -242,6 +288,7 @@ int oci_dev_make(struct oci_container *c, int root_fd, struct err *e)
 {
 	const json_t *list = oci_get(c->linux_part, "devices"), *v;
 	autoclose int dir = -1;
+	unsigned taken = 0;
 	size_t i;
 
 	if (dev_is_bound(c))
@@ -250,12 +297,15 @@ int oci_dev_make(struct oci_container *c, int root_fd, struct err *e)
 	if (dir < 0)
 		return -1;
 	json_array_foreach(list, i, v)
-		if (configured(c, v, root_fd, i < c->device_count ? c->device_fd[i] : -1, e) < 0)
+		if (configured(c, v, root_fd, dir, i < c->device_count ? c->device_fd[i] : -1, &taken, e) < 0)
 			return -1;
 	for (i = 0; i < ARRAY_LEN(defaults); i++) {
-		struct node n = { S_IFCHR, 0666, defaults[i].major, defaults[i].minor, 0, 0 };
+		struct node n = { S_IFCHR, 0666, defaults[i].major, defaults[i].minor, 0, 0, 0 };
 		char path[32];
 
+		/* what was asked for by name wins */
+		if (taken >> i & 1)
+			continue;
 		snprintf(path, sizeof(path), "/dev/%s", defaults[i].name);
 		if (make_node(c, dir, defaults[i].name, path, c->default_dev_fd[i], &n, e) < 0)
 			return -1;

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "runtime/oci_json.h"
 
-enum kind { STRING, BOOL, U16, U32, U64, I32, I64, OBJECT };
+enum kind { STRING, BOOL, U16, U32, U64, I32, I64, ID, OBJECT };
 
 enum shape {
 	ONE,
@@ -32,7 +32,7 @@ static const struct field id_map[] = {
 static const struct field box[] = { { "height", U64 }, { "width", U64 }, END };
 
 static const struct field user[] = {
-	{ "uid", U32 }, { "gid", U32 }, { "umask", U32 }, { "additionalGids", U32, LIST }, { "username", STRING }, END
+	{ "uid", ID }, { "gid", ID }, { "umask", U32 }, { "additionalGids", ID, LIST }, { "username", STRING }, END
 };
 
 static const struct field capabilities[] = {
@@ -82,7 +82,7 @@ static const struct field namespace[] = { { "type", STRING, ONE, 1 }, { "path", 
 
 static const struct field device[] = {
 	{ "type", STRING, ONE, 1 }, { "path", STRING, ONE, 1 }, { "major", I64 }, { "minor", I64 },
-	{ "fileMode", U32 }, { "uid", U32 }, { "gid", U32 }, END
+	{ "fileMode", U32 }, { "uid", ID }, { "gid", ID }, END
 };
 
 static const struct field device_rule[] = {
@@ -199,6 +199,8 @@ static int check_number(const json_t *v, enum kind kind, const char *path, struc
 		[U64] = { 0, INT64_MAX, "a number that is not negative" },
 		[I32] = { INT32_MIN, INT32_MAX, "a number of 32 bits" },
 		[I64] = { INT64_MIN, INT64_MAX, "a number of 64 bits" },
+		/* 4294967295 is -1, with which setresuid(2) and chown(2) leave what is there: root's */
+		[ID] = { 0, UINT32_MAX - 1, "an id from 0 to 4294967294" },
 	};
 
 	if (kind == U64 && json_is_string(v) && !strncmp(json_string_value(v), OCI_BIG, sizeof(OCI_BIG) - 1))

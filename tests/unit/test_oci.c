@@ -65,7 +65,7 @@ Test(oci_schema, unknown_members_and_null_are_fine_wrong_types_name_their_path)
 	cr_assert_str_eq(schema_error("{\"ociVersion\": \"1.0.0\", \"annotations\": {\"k\": 1}}"),
 			 "config.json: annotations[\"k\"] is not a string");
 	cr_assert_str_eq(schema_error("{\"ociVersion\": \"1.0.0\", \"process\": {\"cwd\": \"/\", \"user\": {\"uid\": -1}}}"),
-			 "config.json: process.user.uid is not a number from 0 to 4294967295");
+			 "config.json: process.user.uid is not an id from 0 to 4294967294");
 	cr_assert_str_eq(schema_error("{\"ociVersion\": \"1.0.0\", \"linux\": {\"resources\": {\"cpu\": {\"shares\": 1.5}}}}"),
 			 "config.json: linux.resources.cpu.shares is not a number that is not negative");
 }

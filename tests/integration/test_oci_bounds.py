@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Configurations that the types allow and the kernel, or the specification, does not: each is refused, by us as by runc,
+and never taken for something else.
+"""
+import ctypes
+import json
+import os
+
+import berthtest as b
+from test_oci import SLEEP, Bundle, with_userns
+
+MINUS_ONE = 4294967295     # (uid_t)-1: what setresuid(2), setresgid(2) and chown(2) take for "leave it"
+
+
+# ---- ids ------------------------------------------------------------------------------------
+
+def test_an_id_that_the_kernel_takes_for_leave_it_is_refused():
+    with Bundle("id") as c:
+        for user, word in (({"uid": MINUS_ONE}, "process.user.uid"), ({"gid": MINUS_ONE}, "process.user.gid"),
+                           ({"uid": 1, "additionalGids": [5, MINUS_ONE]}, "process.user.additionalGids[1]")):
+            c.process["user"] = user
+            c.refused(word, "4294967294")
+        # the one before is an id like others
+        c.process["user"] = {"uid": MINUS_ONE - 1, "gid": MINUS_ONE - 1}
+        assert c.out().split()[:2] == ["uid=4294967294", "gid=4294967294"]
+        c.process["user"] = {"uid": 0}
+        for key in ("uid", "gid"):
+            c.linux["devices"] = [{"path": "/dev/x", "type": "c", "major": 1, "minor": 3, key: MINUS_ONE}]
+            c.refused(f"linux.devices[0].{key}")
+
+
+def test_exec_refuses_it_too():
+    with Bundle(*SLEEP) as c:
+        c.detached()
+        for user in ({"uid": MINUS_ONE}, {"gid": MINUS_ONE}, {"additionalGids": [MINUS_ONE]}):
+            path = b.write(b.tmp("process.json"), json.dumps(dict(c.process, args=["touch", "/ran"], user=user)))
+            r = c.exec("--process", path, c.id, ok=255)
+            b.expect(next(iter(user)) in r.err, r, "not said what is wrong")
+        for option in (("-u", str(MINUS_ONE)), ("-u", f"0:{MINUS_ONE}"), ("-g", str(MINUS_ONE))):
+            c.exec(*option, c.id, "touch", "/ran", ok=255)
+        assert not os.path.exists(c.rootfs + "/ran")
+
+
+# ---- devices --------------------------------------------------------------------------------
+
+def device(path, major=1, minor=5, **more):
+    return dict({"path": path, "type": "c", "major": major, "minor": minor}, **more)
+
+
+SHOW = ("stat", "-c", "%F %a %t:%T")
+
+
+def test_a_device_does_not_take_a_files_place():
+    with Bundle(*SHOW, "/etc/passwd") as c:
+        passwd = b.write(c.rootfs + "/etc/passwd", "root:x:0:0::/:/bin/sh\n")
+        os.symlink("passwd", c.rootfs + "/etc/link")
+        b.write(c.rootfs + "/etc/empty", "")
+        for path in ("/etc/passwd", "/etc//passwd", "/etc/link", "/etc/empty", "/etc", "/mnt/../etc/passwd"):
+            c.linux["devices"] = [device(path)]
+            c.refused(path, "is there and is not")
+        with open(passwd) as f:
+            assert f.read() == "root:x:0:0::/:/bin/sh\n"
+        assert os.path.islink(c.rootfs + "/etc/link")
+        # nor another device's, nor another device a second time
+        c.linux["devices"] = [device("/etc/node"), device("/etc/node", 1, 7)]
+        c.refused("/etc/node")
+        c.linux["devices"] = [device("/etc/node", 1, 5, type="b")]
+        c.refused("/etc/node")
+
+
+def test_a_device_that_is_there_and_matches_is_used():
+    with Bundle(*SHOW, "/mnt/zero", "/mnt/queue") as c:
+        c.linux["devices"] = [device("/mnt/zero", fileMode=0o640), {"path": "/mnt/queue", "type": "p", "fileMode": 0o600}]
+        for _ in range(2):
+            assert c.out().splitlines() == ["character special file 640 1:5", "fifo 600 0:0"]
+
+
+def test_a_device_of_the_configuration_wins_over_the_default_of_its_name():
+    with Bundle(*SHOW, "/dev/null", "/dev/full", "/dev/zero") as c:
+        os.symlink("/dev", c.rootfs + "/mnt/devices")
+        c.linux["devices"] = [device("/dev/null"), device("/mnt/devices//full/", 1, 3, fileMode=0o600)]
+        assert c.out().splitlines() == ["character special file 666 1:5", "character special file 600 1:3",
+                                        "character special file 666 1:5"]
+
+
+def test_a_device_in_a_user_namespace_does_not_cover_a_file():
+    with Bundle(*SHOW, "/mnt/zero") as c:
+        with_userns(c)
+        os.chmod(c.rootfs + "/mnt", 0o777)
+        c.linux["devices"] = [device("/mnt/zero")]
+        # the second finds the empty file that the first was bound over
+        for _ in range(2):
+            assert c.out() == "character special file 666 1:5\n"
+        b.write(c.rootfs + "/mnt/zero", "text\n")
+        c.refused("/mnt/zero", "is there and is not")
+        c.linux["devices"] = [device("/dev/null", 1, 5)]
+        c.process["args"][3:] = ["/dev/null"]
+        assert c.out() == "character special file 666 1:5\n"
+
+
+def without_mknod():
+    PR_CAPBSET_DROP, CAP_MKNOD = 24, 27
+    if ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_MKNOD, 0, 0, 0) != 0:
+        raise OSError("CAP_MKNOD is not dropped")
+
+
+def test_a_device_that_cannot_be_made_is_bound_again_over_its_own_place():
+    with Bundle(*SHOW, "/dev/zero") as c:
+        # the root's own /dev, with the host's device of the same path
+        c.config["mounts"] = [m for m in c.config["mounts"] if not m["destination"].startswith("/dev")]
+        c.linux["devices"] = [device("/dev/zero")]
+        for _ in range(2):
+            assert c.out(preexec_fn=without_mknod).startswith("character special file")
+            assert os.path.isfile(c.rootfs + "/dev/zero"), "it was made: the test tries nothing"
+        # with privilege the place is a file like any other
+        c.refused("is there and is not")
+        b.write(c.rootfs + "/dev/zero", "text\n")
+        c.save()
+        r = c.call("run", "-b", c.dir, c.id, ok=1, preexec_fn=without_mknod)
+        b.expect("is there and is not" in r.err, r, "not said why")
