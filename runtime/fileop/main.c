@@ -467,7 +467,7 @@ static int move_across(const char *from, const char *to, struct err *e)
 	}
 	close(p[1]);
 	stream_init(&stream, p[0], -1);
-	r = pid < 0 ? err_sys(e, "fork") : extract_to(&stream, to, EXTRACT_OWNERS, &none, &got, e);
+	r = pid < 0 ? err_sys(e, "fork") : extract_to(&stream, to, EXTRACT_OWNERS | EXTRACT_REPLACE, &none, &got, e);
 	close(p[0]);
 	if (pid > 0)
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
