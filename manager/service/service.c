@@ -916,6 +916,7 @@ json_t *service_info(struct service *s, const struct service_who *who, const cha
 	last = ctx[0] && record_is(&r, "running") ? session_last_ms(s, ctx, &ignored) : 0;
 	if (last)
 		json_object_set_new(r.j, "last_active_at", json_real((double)last / 1000));
+	mcp_hide(&r);
 	return json_incref(r.j);
 }
 
@@ -1030,8 +1031,10 @@ static int list_one(void *ctx, const char *key, const char *value, uint64_t vers
 
 	if (r.j && (l->who->admin || !strcmp(record_own(&r, "owner"), l->who->name)) && !record_is(&r, "creating") &&
 	    (!l->for_cleanup || ((record_is(&r, "running") || record_is(&r, "warm") || record_is(&r, "error") ||
-	     record_is(&r, "recycled")) && record_is_ours(l->s, &r))))
+	     record_is(&r, "recycled")) && record_is_ours(l->s, &r)))) {
+		mcp_hide(&r);
 		json_array_append(l->out, l->for_cleanup ? json_object_get(r.j, "container_name") : r.j);
+	}
 	record_close(&r);
 	return 0;
 }

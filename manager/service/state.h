@@ -236,7 +236,17 @@ struct tools *tools_new(struct err *e);
 void tools_free(struct tools *t);
 /* Those not used for idle_ms end. */
 void tools_expire(struct service *s, uint64_t idle_ms);
-/* Its kernels and servers end. */
+/* Its kernels and servers end; the servers start again when they are asked for. */
 void tools_forget(struct service *s, const char *name);
+
+/* ---- mcp.c ---- */
+
+/* The sandbox has the server from now on; only_look: whether it could. ERR_LIMIT when there are too many. */
+int mcp_remember(struct service *s, const char *sandbox, const char *server, const json_t *config, int only_look, struct err *e);
+/* Those it has: name -> configuration, a new reference. */
+json_t *mcp_servers(struct service *s, const char *sandbox, struct err *e);
+void mcp_inherit(struct record *to, const struct record *from);
+/* Their environment is not for all who may read a record. */
+void mcp_hide(struct record *r);
 
 #endif

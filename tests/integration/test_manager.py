@@ -359,44 +359,6 @@ def test_a_tenant_reaches_its_own_storage_only():
         assert d.manager.shell(admin, "cat file")[0]["stdout"] == "bob\n"
 
 
-MCP = r'''
-import json, sys
-for line in sys.stdin:
-    q = json.loads(line)
-    if q["method"] == "initialize":
-        r = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
-    elif q["method"] == "tools/list":
-        r = {"tools": [{"name": "add", "description": "adds", "inputSchema": {"type": "object"}}]}
-    elif q["method"] == "tools/call":
-        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}), flush=True)
-        a = q["params"]["arguments"]
-        r = {"content": [{"type": "text", "text": str(a["x"] + a["y"])}]}
-    else:
-        continue
-    print(json.dumps({"jsonrpc": "2.0", "id": q["id"], "result": r}), flush=True)
-'''
-
-
-def test_mcp_servers_in_the_sandbox():
-    with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n') as d:
-        m = d.manager
-        name = m.create()
-        m.workspace("PUT", name, "file", params={"path": "server.py"}, data=MCP.encode())
-        config = {"mcpServers": {"sums": {"command": "python3", "args": ["/workspace/server.py"]}}}
-        assert m.add_mcp_servers(identity=name, server_configs=config) == ["sums"]
-        tools = m.list_tools(identity=name)
-        assert tools["sums"]["add"]["json_schema"]["function"]["description"] == "adds"
-        result = m.call_tool(identity=name, tool_name="add", arguments={"x": 2, "y": 3})
-        assert result["content"][0]["text"] == "5" and result["isError"] is False
-        m.shell(name, "pkill -f server.py || kill $(grep -l server.py /proc/[0-9]*/cmdline | cut -d/ -f3) 2>/dev/null")
-        try:
-            m.call_tool(identity=name, tool_name="add", arguments={"x": 1, "y": 1})
-        except Failed as e:
-            assert e.status == 404, e
-        assert m.call_tool(identity=name, tool_name="add", arguments={"x": 1, "y": 1})["content"][0]["text"] == "2"
-        refused(404, m.add_mcp_servers, identity=name, server_configs={"mcpServers": {"x": {"command": "nosuch-program"}}})
-
-
 # ---- limits, pools, sessions --------------------------------------------------------------
 
 
