@@ -91,6 +91,25 @@ int place_has(struct service *s, const char *name)
 	return p != NULL;
 }
 
+int place_change(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e)
+{
+	struct place *p;
+	int r = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (p = s->places; p && strcmp(p->name, name); p = p->next)
+		;
+	if (p)
+		r = admission_change(&s->admission, (uint64_t[]){ p->memory_bytes, memory_bytes },
+				     (uint64_t[]){ p->cpu_milli, cpu_milli }, e);
+	if (p && r == 0) {
+		p->memory_bytes = memory_bytes;
+		p->cpu_milli = cpu_milli;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
 /* Those whose records another berthd has ended; one that is being made has no record at first. */
 void places_check(struct service *s)
 {

@@ -192,6 +192,8 @@ void place_add(struct service *s, const char *name, uint64_t memory_bytes, uint6
 void place_made(struct service *s, const char *name);
 void place_drop(struct service *s, const char *name);
 int place_has(struct service *s, const char *name);
+/* Of one that has a place here: ERR_LIMIT when the more does not fit; e NULL: it does. */
+int place_change(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
 void places_check(struct service *s);
 void places_free(struct service *s);
 int service_each_env(const json_t *args, int (*each)(void *ctx, const char *text, struct err *e), void *ctx, struct err *e);
