@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import tarfile
 import threading
@@ -24,8 +23,7 @@ import ocilayout as oci
 import registry as reg
 import requests
 import s3server
-from daemon import Daemon
-from managed import FAST, POOL, Failed, Managed, Manager, listens, refused
+from managed import FAST, POOL, Failed, Managed, listens, refused, two_berthds
 
 
 @contextlib.contextmanager
@@ -937,27 +935,6 @@ class Redis:
 
     def __exit__(self, *unused):
         self.stop(signal.SIGKILL)
-
-
-def two_berthds(*configs):
-    """On state directories and ranges of ids of their own; a configuration for each, which ends in the section [session]."""
-    daemons = []
-    for i, config in enumerate(configs):
-        base = b.root() if i == 0 else b.tmpdir("second", 0o700)
-        if i:
-            for part in ("state", "run"):
-                os.mkdir(os.path.join(base, part), 0o700)
-        d = Managed.__new__(Managed)
-        Daemon.__init__(d, config + f'host = "host{i}"\n[ids]\nbase = {1342177280 + i * 65536 * 1024}\ncount = 1024\n',
-                        tcp=True, env={"BERTH_STATE_DIR": base + "/state", "BERTH_RUN_DIR": base + "/run"}, wait=False)
-        # each has files of its own
-        d.config_path = b.write(b.tmp(f"berth{i}.toml"), d.config, 0o600)
-        d.log_path, d.socket = b.tmp(f"berthd{i}.log"), base + "/run/berthd.sock"
-        d.start()
-        b.wait_for(lambda: listens(d.port), 20, "berthd on its port")
-        d.manager = Manager(f"http://127.0.0.1:{d.port}")
-        daemons.append(d)
-    return daemons
 
 
 FILL = """
