@@ -921,7 +921,8 @@ class Redis:
             with socket.socket(socket.AF_UNIX) as s:
                 try:
                     s.connect(self.path)
-                    return True
+                    s.sendall(b"PING\r\n")        # while it loads it listens, and refuses
+                    return s.recv(100).startswith(b"+PONG")
                 except OSError:
                     return False
         b.wait_for(there, 20, "redis-server")
