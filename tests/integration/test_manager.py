@@ -148,6 +148,16 @@ def test_the_remote_manager_from_create_to_release():
         assert not told("call_tool_async", args=other, tool_name="run_shell_command", arguments={"command": "true"})["isError"]
         assert d.post("/release", {"args": other}).status == 400 and d.post("/release_async", {"args": 5}).status == 400
         assert told("release_async", args=other) is True
+        # what nobody knows is an error that names it, also where nothing is asked for
+        for path, known in (("/cleanup", {}), ("/list_session_keys", {}), ("/release", {"identity": name}),
+                            ("/get_session_mapping", {"session_ctx_id": "x"}), ("/call_tool", {"identity": name, "tool_name": "x"}),
+                            ("/v1/manager/sessions/x/heartbeat", {}), ("/v1/manager/sessions/x/reap", {}),
+                            (f"/v1/manager/sandboxes/{name}/archive", {}), (f"/proxy/{name}/workspace/mkdir", {"path": "x"})):
+            for member, shown in (("no.such-member", True), ("no\u001bsuch", False), ("n" * 65, False)):
+                r = d.post(path, {**known, member: 1})
+                text = r.json.get("detail") or r.json["error"]["message"]
+                assert r.status == 400 and "unknown" in text and (f"'{member}'" in text) == shown and "\u001b" not in text, r
+        assert m.get_status(identity=name) == "running"
         assert m.get_session_mapping(session_ctx_id="chat/1 ü") == [name]
         d.warm()
 
@@ -1041,7 +1051,7 @@ def test_readiness_is_that_of_the_store():
         assert "store" in replies[1].json["detail"], replies
         refused(502, d.manager.list_session_keys)
         redis.start()
-        assert [d.get(p).status for p in probes] == [200, 200, 200]
+        b.wait_for(lambda: [d.get(p).status for p in probes] == [200, 200, 200], 20, "the store, which loads what it had")
 
 
 @b.deadline(150)

@@ -4,6 +4,8 @@ import gc
 import os
 import signal
 import socket
+import types
+import weakref
 
 import berthtest as b
 import daemon
@@ -31,9 +33,12 @@ class Failed(Exception):
 class Manager:
     """What the remote SandboxManager does: POST {base_url}/{function} with the named arguments, {"data": ...} back."""
 
-    def __init__(self, base_url, token=daemon.TOKEN):
+    def __init__(self, base_url, token=daemon.TOKEN, hold=None):
         self.base_url, self.http = base_url, requests.Session()
         self.http.headers["Authorization"] = f"Bearer {token}"
+        if hold:
+            held = weakref.WeakMethod(hold)     # no circle: the connections end with the last who uses them
+            self.http.hooks["response"].append(lambda response, **more: held()(response))
         self.http.trust_env = False
 
     def __getattr__(self, function):
@@ -83,11 +88,19 @@ class Managed(Daemon):
     def __init__(self, config, **kw):
         super().__init__(config, tcp=True, **kw)
         b.wait_for(lambda: listens(self.port), 20, "berthd on its port")
-        self.manager = Manager(f"http://127.0.0.1:{self.port}")
+        self.manager = Manager(f"http://127.0.0.1:{self.port}", hold=self.held)
+
+    def held(self, response, **unused):
+        """What agentscope's client got, against the document."""
+        said = response.request
+        super().hold(said.method, said.path_url, types.SimpleNamespace(
+            status=response.status_code, headers={k.lower(): v for k, v in response.headers.items()}, body=response.content,
+            request=f"{said.method} {said.path_url}",
+            json=response.json() if response.headers.get("Content-Type") == "application/json" else None))
 
     def client(self, token):
         self.clients = getattr(self, "clients", [])
-        self.clients.append(Manager(self.manager.base_url, token))
+        self.clients.append(Manager(self.manager.base_url, token, self.held))
         return self.clients[-1]
 
     def __exit__(self, kind, value, trace):
