@@ -119,3 +119,29 @@ def test_a_device_that_cannot_be_made_is_bound_again_over_its_own_place():
         c.save()
         r = c.call("run", "-b", c.dir, c.id, ok=1, preexec_fn=without_mknod)
         b.expect("is there and is not" in r.err, r, "not said why")
+
+
+# ---- filters --------------------------------------------------------------------------------
+
+def filter_of(*names):
+    return {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": list(names), "action": "SCMP_ACT_ALLOW"}]}
+
+
+def test_a_filter_without_execve_and_exit_ends_the_container():
+    for calls, said in ((("read", "write"), "exec /bin/true: function not implemented"), (("read",), "before it could execute")):
+        for nnp in (True, False):
+            with Bundle("true", noNewPrivileges=nnp) as c:
+                c.linux["seccomp"] = filter_of(*calls)
+                # without no_new_privs the filter comes first, and our own next call is what fails
+                c.refused(said if nnp or "write" not in calls else "Function not implemented")
+
+
+def test_start_tells_it_too():
+    for calls in (("read", "write"), ("read",)):
+        with Bundle("true") as c:
+            c.linux["seccomp"] = filter_of(*calls)
+            c.create()
+            r = c.call("start", c.id, ok=1)
+            b.expect("exec" in r.err, r, "not said why")
+            b.wait_for(lambda: c.status() == "stopped")
+            c.call("delete", c.id)
