@@ -44,7 +44,7 @@ $(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o :=
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(BUILD)/runtime/initblob.o
 # berthd's own sections of the configuration, which berth config shows and checks
-manager_o += $(BUILD)/manager/service/conf.o
+manager_o += $(BUILD)/manager/service/conf.o $(BUILD)/manager/service/storeurl.o
 fileop_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/fileop/*.c))
 # what both ends of a copy share: here for the host's end
 runtime_o += $(BUILD)/runtime/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream xattrs tar pack extract)
@@ -72,7 +72,7 @@ PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-oci
 DAEMON_PACKAGES = libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
 api_a = $(BUILD)/libberth-api.a
 service_a = $(BUILD)/libberth-service.a
-service_o = $(patsubst %.c,$(BUILD)/%.o,$(filter-out manager/service/conf.c,$(wildcard manager/service/*.c))) $(BUILD)/manager/service/kernelblob.o
+service_o = $(patsubst %.c,$(BUILD)/%.o,$(filter-out manager/service/conf.c manager/service/storeurl.c,$(wildcard manager/service/*.c))) $(BUILD)/manager/service/kernelblob.o
 api_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard manager/api/*.c)) $(BUILD)/manager/api/schemas.o
 LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
 LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto) $(LIBS_STORE) -lpthread

@@ -132,6 +132,14 @@ int err_hint(struct err *e, const char *fmt, ...)
 	return -1;
 }
 
+int err_start(struct err *e, int os_errno, const char *program)
+{
+	if (os_errno != E2BIG)
+		return err_errno(e, os_errno, "start %s", program);
+	return err_set(e, ERR_INVALID, "options and environment are more than a program can be given; hint: less than 128 KiB each, "
+		       "larger ones as a file in the sandbox");
+}
+
 int err_nomem(struct err *e)
 {
 	return err_set(e, ERR_NOMEM, "out of memory");

@@ -32,6 +32,7 @@
 	X(ERR_TIMEOUT, "timeout", 124, 504) \
 	X(ERR_EXEC, "not-executable", 126, 422)   /* command found but cannot be executed */ \
 	X(ERR_EXEC_NOT_FOUND, "command-not-found", 127, 404) \
+	X(ERR_FULL, "disk-full", 125, 507)        /* no room left in the sandbox's own file system */ \
 	X(ERR_INTERNAL, "internal", 125, 500)
 
 enum err_code {
@@ -66,6 +67,8 @@ int err_code_sys(struct err *e, enum err_code code, const char *fmt, ...)
 int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Appends "; hint: ..." to the message that is there. */
 int err_hint(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A program could not be started (os_errno of posix_spawn): ERR_INVALID when it was to be given more than the kernel takes. */
+int err_start(struct err *e, int os_errno, const char *program);
 /* Out of memory, without allocating. */
 int err_nomem(struct err *e);
 

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/resident.h"
 #include "manager/config.h"
 #include "manager/service/conf.h"
 
@@ -204,6 +205,19 @@ static const struct opt check_options[] = {
 	{ "json", 0, OPT_FLAG, NULL, "print the error as JSON", OPT_JSON },
 };
 
+static int check_pools(const struct config *c, const struct conf *conf, struct err *e)
+{
+	char what[100];
+	size_t i;
+
+	for (i = 0; i < conf->pool_count; i++) {
+		snprintf(what, sizeof(what), "pool.%s.options", conf->pools[i].name);
+		if (resident_check_options(c, conf->pools[i].options, what, e) < 0)
+			return err_wrap(e, "%.200s", c->file);
+	}
+	return 0;
+}
+
 static int check(const struct command *self, int argc, char **argv)
 {
 	int rest, help = 0, json = 0, result;
@@ -225,6 +239,8 @@ static int check(const struct command *self, int argc, char **argv)
 	result = rest < argc ? config_load_file(argv[rest], &c, &e) : config_load(&c, &e);
 	if (result == 0)
 		result = conf_load(&conf, &c, &e);
+	if (result == 0)
+		result = check_pools(&c, &conf, &e);
 	if (result < 0)
 		return command_fail(self, &e, json);
 	if (c.file[0])
@@ -239,7 +255,7 @@ const struct command cmd_config_check = {
 	.args = "[FILE]",
 	.summary = "check a configuration file",
 	.detail = "Reads FILE, or the file in force, as every command does: its owner and mode, its syntax, its\n"
-		  "sections, keys and values. Exit status 0 when it is accepted, 125 when not.",
+		  "sections, keys and values, the options of pools too. Exit status 0 when it is accepted, 125 when not.",
 	.opts = check_options,
 	.opt_count = ARRAY_LEN(check_options),
 	.complete = COMPLETE_FILE,

@@ -17,6 +17,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/sandbox_open.h"
+#include "cli/sharedfd.h"
 #include "manager/wire.h"
 #include "runtime/supervise.h"
 #include "runtime/tty.h"
@@ -210,9 +211,9 @@ static int report(const struct exec *x, const json_t *verdict, struct err *e)
 
 	if (!text || buf_addf(&b, e, "%s\n", text) < 0)
 		return err_nomem(e);
-	if (x->status_fd >= 0 && io_write_all(x->status_fd, b.data, b.len) < 0)
+	if (x->status_fd >= 0 && sharedfd_last_line(x->status_fd, b.data, b.len) < 0)
 		return err_sys(e, "write the verdict to descriptor %d", x->status_fd);
-	if (x->json && io_write_all(STDOUT_FILENO, b.data, b.len) < 0)
+	if (x->json && sharedfd_last_line(STDOUT_FILENO, b.data, b.len) < 0)
 		return err_sys(e, "write the verdict to stdout");
 	return 0;
 }
@@ -221,12 +222,16 @@ static int execute(struct exec *x, int *ret_status, struct err *e)
 {
 	const int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	autoclose int signal_fd = supervise_signals(e);
+	struct sharedfd shared;
 	json_t *verdict = NULL;
 	int result;
 
+	sharedfd_note(&shared, x->status_fd);
 	if (signal_fd < 0 || send_request(x, std, x->tty || x->detach ? 0 : 3, e) < 0)
 		return -1;
 	result = wait_for_end(x, signal_fd, &verdict, e);
+	if (!x->detach)
+		sharedfd_give_back(&shared);
 	if (x->master >= 0) {
 		tty_drain(&x->terminal);
 		tty_close(&x->terminal);

@@ -18,6 +18,7 @@
 #include "cli/imageuse.h"
 #include "cli/plan.h"
 #include "cli/runopts.h"
+#include "cli/sharedfd.h"
 #include "manager/events.h"
 #include "manager/netevents.h"
 #include "manager/registry.h"
@@ -212,9 +213,9 @@ static int report(const struct run *r, const struct verdict *v, struct err *e)
 		return 0;
 	if (verdict_json(v, &b, e) < 0 || buf_adds(&b, "\n", e) < 0)
 		return -1;
-	if (r->status_fd >= 0 && io_write_all(r->status_fd, b.data, b.len) < 0)
+	if (r->status_fd >= 0 && sharedfd_last_line(r->status_fd, b.data, b.len) < 0)
 		return err_sys(e, "write the verdict to descriptor %d", r->status_fd);
-	if (r->json && io_write_all(STDOUT_FILENO, b.data, b.len) < 0)
+	if (r->json && sharedfd_last_line(STDOUT_FILENO, b.data, b.len) < 0)
 		return err_sys(e, "write the verdict to stdout");
 	return 0;
 }
@@ -252,11 +253,13 @@ static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 		.signal_fd = supervise_signals(e), .in = STDIN_FILENO, .out = STDOUT_FILENO,
 		.idle = clear_leftovers, .idle_ctx = r, .notice = tell_refusals, .notice_ctx = r,
 	};
+	struct sharedfd shared;
 	struct err second;
 	int result;
 
 	if (how.signal_fd < 0)
 		return -1;
+	sharedfd_note(&shared, r->status_fd);
 	result = start(r, e);
 	how.tty_fd = r->tty_fd;
 	if (result == 0)
@@ -269,6 +272,7 @@ static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 			*e = second;
 		result = -1;
 	}
+	sharedfd_give_back(&shared);
 	if (r->keep && result == 0)
 		result = write_kept(r, ret, e);
 	else if (r->keep)

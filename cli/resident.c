@@ -51,6 +51,40 @@ static int apply_options(struct runopts *o, const json_t *spec, struct err *e)
 	return 0;
 }
 
+/* line: NAME or NAME=VALUE */
+static int check_option(struct runopts *o, char *line, const char *what, struct err *e)
+{
+	char *value = strchr(line, '=');
+	const struct opt *opt;
+
+	if (value)
+		*value++ = '\0';
+	opt = option_of(line);
+	if (!opt || opt->id == RUNOPT_NAME)
+		return err_set(e, ERR_CONFIG, "%s: '%.64s' is no option here; hint: berth create --help", what, line);
+	if ((opt->kind == OPT_FLAG) != !value)
+		return err_set(e, ERR_CONFIG, value ? "%s: option %s takes no value; hint: \"%s\"" :
+			       "%s: option %s wants a value; hint: \"%s=VALUE\"", what, line, line);
+	if (runopts_set(o, opt->id, value, e) == 0)
+		return 0;
+	e->code = ERR_CONFIG;
+	return err_wrap(e, "%s: option %s", what, line);
+}
+
+int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e)
+{
+	autofree char *copy = strdup(lines);
+	struct runopts o;
+	char *line, *save = NULL;
+	int r = copy ? 0 : err_nomem(e);
+
+	runopts_init(&o, c);
+	for (line = copy ? strtok_r(copy, "\n", &save) : NULL; line && r == 0; line = strtok_r(NULL, "\n", &save))
+		r = check_option(&o, line, what, e);
+	runopts_release(&o);
+	return r;
+}
+
 struct resident {
 	struct runopts opts;
 	struct imageuse image;

@@ -17,6 +17,9 @@
 extern const struct opt resident_options[];
 extern const size_t resident_option_count;
 
+/* Whether lines, each NAME or NAME=VALUE, are options that create takes, of which it is not given the name: ERR_CONFIG. */
+int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e);
+
 /* spec: {"version":1,"image":REF,"options":[[NAME,VALUE],...],"created":...}. name may be "". */
 int resident_create(struct registry *r, const char *name, json_t *spec, char ret_id[65], struct err *e);
 

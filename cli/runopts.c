@@ -88,26 +88,12 @@ static int keep(struct runopts *o, char *s, struct err *e)
 	return 0;
 }
 
-static int env_name_ok(const char *s, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		char c = s[i];
-		int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-
-		if (!letter && (i == 0 || c < '0' || c > '9') && c != '.' && c != '-')
-			return 0;
-	}
-	return n > 0;
-}
-
 static int add_env(struct runopts *o, const char *text, struct err *e)
 {
 	const char *eq = strchr(text, '='), *v;
 	char *both;
 
-	if (!env_name_ok(text, eq ? (size_t)(eq - text) : strlen(text)))
+	if (!config_is_env_name(text, eq ? (size_t)(eq - text) : strlen(text)))
 		return err_set(e, ERR_INVALID, "'%.80s' is not NAME=VALUE", text);
 	if (eq)
 		return push(&o->env, text, e);

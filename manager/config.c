@@ -59,6 +59,20 @@ static int check_parent(const char *v, const char *what, struct err *e)
 	return 0;
 }
 
+int config_is_env_name(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		char c = s[i];
+		int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+
+		if (!letter && (i == 0 || c < '0' || c > '9') && c != '.' && c != '-')
+			return 0;
+	}
+	return n > 0;
+}
+
 int config_check_pull(const char *v, const char *what, struct err *e)
 {
 	if (strcmp(v, "missing") && strcmp(v, "always") && strcmp(v, "never"))

@@ -465,6 +465,17 @@ static void note_end(struct keeper *k, struct keeper_command *c)
 		keeper_event_end(k, "exit", &c->verdict, json_pack("{s:s}", "command", id));
 }
 
+#define DYING_MS 200	/* killed processes are mostly gone long before; the others are looked at again */
+
+/* A limit of time holds for all of a command: what the first process's end left running ends now. */
+static void end_by_limit(struct keeper_command *c)
+{
+	struct err ignored;
+
+	if (c->facts.timed_out && count_leaf(&c->leaf) && cgroup_kill(&c->leaf, &ignored) == 0)
+		cgroup_wait_empty(&c->leaf, DYING_MS, &ignored);
+}
+
 static void conclude(struct keeper *k, struct keeper_command *c)
 {
 	struct err ignored;
@@ -474,6 +485,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	for (which = 0; which < 2; which++)
 		keeper_command_read(k, c, which);
 	c->facts.wall_ms = keeper_now_ms() - c->started_ms;
+	end_by_limit(c);
 	c->facts.left_behind = count_leaf(&c->leaf);
 	cgroup_usage(&c->leaf, &c->facts.usage, &ignored);
 	writable_full(k->sandbox.base_fd, &c->facts.disk_full, &ignored);

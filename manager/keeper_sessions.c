@@ -10,7 +10,8 @@
  *	printf '%s %s\n' NONCE "$?" >&9
  * So the command's text is never mixed with ours, an unfinished quote or
  * heredoc ends with the file, the command's processes have no descriptor 9 to
- * forge a status on, and nothing is parsed out of the terminal's stream.
+ * forge a status on, and nothing is parsed out of the terminal's stream.  sh gets
+ * `command . FILE`: an error in a special built-in would end it (POSIX 2.8.1).
  *
  * The shell is not interactive (no prompts, no job notes in the output) but has
  * job control: each command line's processes are a process group of their own,
@@ -284,7 +285,8 @@ static int feed(struct keeper_session *s, struct err *e)
 {
 	char line[256];
 
-	snprintf(line, sizeof(line), ". %s/%s 9>&-\nprintf '%%s %%s\\n' %s \"$?\" >&9\n", MOUNTPLAN_CONTROL, s->name, s->nonce);
+	snprintf(line, sizeof(line), "%s. %s/%s 9>&-\nprintf '%%s %%s\\n' %s \"$?\" >&9\n", s->fallback ? "command " : "",
+		 MOUNTPLAN_CONTROL, s->name, s->nonce);
 	return write_script(s, line, e);
 }
 
@@ -718,6 +720,12 @@ static void probe(struct keeper *k, struct keeper_session *s, uint64_t now)
 	}
 }
 
+/* Is the terminal looked at for a command that waits for input?  Not while it is being ended. */
+static int is_probed(const struct keeper_session *s)
+{
+	return s->probe_ms && s->client >= 0 && !s->split && !s->escalated;
+}
+
 uint64_t session_next_deadline(const struct keeper_session *s)
 {
 	uint64_t at = UINT64_MAX;
@@ -730,7 +738,7 @@ uint64_t session_next_deadline(const struct keeper_session *s)
 		at = s->escalate_ms;
 	if (s->nudge_ms && s->nudge_ms < at)
 		at = s->nudge_ms;
-	if (s->probe_ms && s->client >= 0 && !s->split && s->probe_ms < at)
+	if (is_probed(s) && s->probe_ms < at)
 		at = s->probe_ms;
 	return at == UINT64_MAX ? 0 : at;
 }
@@ -743,7 +751,7 @@ void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now)
 		session_force(k, s, now);
 	if (s->busy && s->nudge_ms && now >= s->nudge_ms)
 		session_nudge(k, s, now);
-	if (s->busy && s->probe_ms && s->client >= 0 && !s->split && !s->escalated && now >= s->probe_ms)
+	if (s->busy && is_probed(s) && now >= s->probe_ms)
 		probe(k, s, now);
 }
 

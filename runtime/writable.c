@@ -85,7 +85,11 @@ static int make_file(const struct spec *s, int dirfd, const char *name, struct e
 	if (fd < 0)
 		return err_sys(e, "create the file of the writable layer");
 	if (ftruncate(fd, (off_t)(s->disk_bytes & ~4095ULL)) < 0) {
-		err_sys(e, "size the file of the writable layer");
+		if (errno == EFBIG)
+			err_set(e, ERR_INVALID, "a disk of %" PRIu64 " bytes is more than a file of this host's file system can be; "
+				"hint: a smaller --disk", s->disk_bytes);
+		else
+			err_sys(e, "size the file of the writable layer");
 		if (name)
 			unlinkat(dirfd, name, 0);
 		return -1;

@@ -98,7 +98,7 @@ int api_accept_config(struct api *a, struct err *e)
 	snprintf(a->config_source, sizeof(a->config_source), "%s", config_source(&a->config_may_be_absent));
 	a->run_fd = path_open_private_dir(a->config.run_dir, e);
 	if (a->run_fd < 0 || stage_config(a, e) < 0 ||
-	    settle_config(a, config_load(&c, e) == 0 && service_check_config(&c, e) == 0, e) < 0)
+	    settle_config(a, config_load(&c, e) == 0 && service_check_config(&c, a->berth_path, e) == 0, e) < 0)
 		return -1;
 	a->config = c;
 	snprintf(path, sizeof(path), "%s/" ACCEPTED, c.run_dir);

@@ -26,6 +26,8 @@ static int refuse(struct http_request *rq, int status, struct err *e, enum err_c
 struct head {
 	size_t fields, bytes;
 	int lengths, encodings, hosts, auths, types, bad;
+	const char *next;	/* where a field begins when the one before it ended with CR LF */
+	int torn;
 };
 
 static enum MHD_Result count_field(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
@@ -34,6 +36,8 @@ static enum MHD_Result count_field(void *cls, enum MHD_ValueKind kind, const cha
 	const char *p;
 
 	(void)kind;
+	h->torn |= key != h->next;
+	h->next = value ? value + strlen(value) + 2 : NULL;
 	h->fields++;
 	h->bytes += strlen(key) + (value ? strlen(value) : 0) + 4;
 	h->lengths += !strcasecmp(key, "Content-Length");
@@ -48,9 +52,36 @@ static enum MHD_Result count_field(void *cls, enum MHD_ValueKind kind, const cha
 	return MHD_YES;
 }
 
+/*
+ * libmicrohttpd before 0.9.76 takes a lone LF for the end of a line, joins folded lines (RFC 9112 5.2), and
+ * what follows a NUL in a field is lost on the way to us: others would read another request.  It parses in place,
+ * a byte of the line's end after another overwritten with 0, and it tells the size of the whole: so each part
+ * of the head must begin where the one before it ended, and the last where the head does.  A folded field was moved
+ * away.  Later versions refuse all of it by themselves (MHD_OPTION_STRICT_FOR_CLIENT).
+ */
+static int is_lenient(void)
+{
+	const char *v = MHD_get_version();
+
+	return !strncmp(v, "0.9.", 4) && strtoul(v + 4, NULL, 10) < 76;
+}
+
+/* Whether method, target and version are parted by one space each. */
+static int is_torn_line(const struct http_request *rq)
+{
+	return rq->url != rq->method + strlen(rq->method) + 1 || rq->version != rq->url + strlen(rq->target) + 1;
+}
+
+static int is_torn_end(const struct http_request *rq, const char *next)
+{
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(rq->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+	return !i || !next || next + 2 != rq->method + i->header_size;
+}
+
 static int check_framing(struct http_request *rq, struct err *e)
 {
-	struct head h = { 0 };
+	struct head h = { .next = rq->version + strlen(rq->version) + 2 };
 	const char *te, *cl;
 	uint64_t n;
 
@@ -59,6 +90,8 @@ static int check_framing(struct http_request *rq, struct err *e)
 		return refuse(rq, 431, e, ERR_LIMIT, "the request's header is too large; hint: 64 fields, 16 KiB");
 	if (h.bad)
 		return refuse(rq, 400, e, ERR_INVALID, "a header field is malformed");
+	if (is_lenient() && (h.torn || is_torn_line(rq) || is_torn_end(rq, h.next)))
+		return refuse(rq, 400, e, ERR_INVALID, "the header has a line that does not end with CR LF, is folded, or has a NUL in it");
 	te = http_header(rq, "Transfer-Encoding");
 	cl = http_header(rq, "Content-Length");
 	/* RFC 9112 6.3: two ideas of where a request ends */

@@ -56,7 +56,7 @@ struct http_request {
 	struct http_conn *conn;
 	struct MHD_Connection *mhd;
 	char *target;			/* as it came; then cut up */
-	const char *method;
+	const char *method, *url, *version;	/* the library's, in its buffer */
 	const struct http_route *route;
 	struct http_who who;
 	struct http_pair params[HTTP_PARAMS_MAX], query[HTTP_QUERY_MAX];
@@ -66,6 +66,7 @@ struct http_request {
 	int known;			/* who asks is known */
 	int endless;			/* http_endless() */
 	int failed;			/* e is set: nothing more is read */
+	int hasty;			/* it was answered before its body was there */
 	struct err e;
 	int error_status;
 	uint64_t discarded;
@@ -93,5 +94,10 @@ void http_reply_error(struct http_request *rq, const struct err *e);
 /* http_watch.c */
 int http_watch_start(struct http_server *s, struct err *e);
 void http_watch_stop(struct http_server *s);
+/*
+ * The reply is out and the rest of a body may be on its way: it is thrown away, within limits, until the client
+ * closes, for a socket that is closed before that resets the connection, and with it the reply (RFC 9112 9.6).
+ */
+void http_linger(struct http_conn *c);
 
 #endif

@@ -6,12 +6,15 @@
  * client lives on (slowloris).  Here each phase has its time: the header from
  * its first line on, a JSON body as a whole, each piece of an upload or a reply.
  */
+#include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "manager/api/http_state.h"
 
 #define LOOK_MS 250
+#define LINGER_MS 5000
+#define LINGER_BYTES (64u << 20)
 
 static uint64_t limit_of(const struct http_server *s, int phase)
 {
@@ -67,4 +70,25 @@ void http_watch_stop(struct http_server *s)
 	if (s->watchdog_runs)
 		pthread_join(s->watchdog, NULL);
 	s->watchdog_runs = 0;
+}
+
+void http_linger(struct http_conn *c)
+{
+	uint64_t end = http_now_ms() + LINGER_MS, now, bytes = 0;
+	struct pollfd p[2] = { { .fd = c->fd, .events = POLLIN }, { .fd = c->server->stop_fd, .events = POLLIN } };
+	char piece[16384];
+	ssize_t n;
+
+	if (shutdown(c->fd, SHUT_WR) < 0)
+		return;
+	while (bytes < LINGER_BYTES && (now = http_now_ms()) < end) {
+		if (poll(p, 2, (int)(end - now)) < 0 && errno != EINTR)
+			return;
+		if (p[1].revents)
+			return;
+		n = recv(c->fd, piece, sizeof(piece), MSG_DONTWAIT);
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			return;
+		bytes += n > 0 ? (uint64_t)n : 0;
+	}
 }

@@ -183,6 +183,10 @@ static int post_list_session_keys(struct http_request *rq, struct err *e)
 
 static int get_health(struct http_request *rq, struct err *e)
 {
+	if (service_ready(manager_of(rq), e) < 0) {
+		http_error_status(rq, 503);
+		return -1;
+	}
 	return http_reply_json(rq, 0, json_pack("{s:s,s:s}", "status", "healthy", "version", BERTH_VERSION), e);
 }
 
@@ -194,7 +198,8 @@ static int get_health(struct http_request *rq, struct err *e)
 	  .positional = first, .response = "Data", .shape_error = manager_detail }
 
 const struct http_route agentscope_routes[] = {
-	{ "GET", "/health", get_health, "agentscope: whether the manager serves", .response = "Health", .flags = HTTP_QUIET },
+	{ "GET", "/health", get_health, "agentscope: whether the manager serves", .response = "Health", .flags = HTTP_QUIET,
+	  .shape_error = manager_detail },
 	BOTH(cleanup, NULL, NULL, "agentscope: release all of the caller's sandboxes", 0),
 	BOTH(create_from_pool, "ManagerCreate", "sandbox_type meta", "agentscope: a warm sandbox, or a new one", 0),
 	BOTH(create, "ManagerCreate", "sandbox_type mount_dir", "agentscope: a new sandbox", 0),

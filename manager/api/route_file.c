@@ -4,17 +4,13 @@
  * Routes on files of a sandbox.  The work is done in the sandbox by the file
  * helper; no path of a client is ever looked up on the host.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/fileclient.h"
+#include "manager/api/fileflow.h"
 
 #define SHORT_MS 60000
 #define LONG_MS 300000
@@ -158,11 +154,7 @@ static int post_mv(struct http_request *rq, struct err *e)
 
 struct transfer {
 	struct box box;
-	struct fileclient client;
-	int started;
-	int pipe_fd;		/* our end */
-	char first[4096];	/* read before the status was told */
-	size_t first_n, first_at;
+	struct fileflow flow;
 };
 
 static void transfer_free(void *ctx)
@@ -171,9 +163,7 @@ static void transfer_free(void *ctx)
 
 	if (!t)
 		return;
-	if (t->started)
-		fd_close(&t->client.err_fd);
-	fd_close(&t->pipe_fd);
+	fileflow_release(&t->flow);
 	box_close(&t->box);	/* the helper ends with its client */
 	free(t);
 }
@@ -186,7 +176,8 @@ static struct transfer *transfer_new(struct err *e)
 		err_nomem(e);
 		return NULL;
 	}
-	t->pipe_fd = t->box.sock = t->box.lock_fd = -1;
+	fileflow_init(&t->flow);
+	t->box.sock = t->box.lock_fd = -1;
 	t->box.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
 					     .kept_fd = -1 };
 	return t;
@@ -195,60 +186,14 @@ static struct transfer *transfer_new(struct err *e)
 static int transfer_start(struct transfer *t, struct http_request *rq, const char *const *argv, int out, uint64_t timeout_ms,
 			  struct err *e)
 {
-	int p[2], r;
-
 	if (box_connect(&t->box, rq, e) < 0)
 		return -1;
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return err_sys(e, "make a pipe");
-	fcntl(p[0], F_SETPIPE_SZ, 1 << 20);
-	t->pipe_fd = p[out ? 0 : 1];
-	r = fileclient_start(&t->client, t->box.sock, argv, http_query(rq, "user"), timeout_ms, out ? -1 : p[0], out ? p[1] : -1, e);
-	close(p[out ? 1 : 0]);
-	t->started = r == 0;
-	t->client.wait_ms = SHORT_MS;
-	if (r == 0 && fcntl(t->pipe_fd, F_SETFL, O_NONBLOCK) < 0)
-		return err_sys(e, "set up a pipe");
-	return r;
-}
-
-/* Some bytes, 0 at the end of the pipe, -1. */
-static ssize_t read_some(struct transfer *t, struct http_request *rq, char *buf, size_t max, struct err *e)
-{
-	for (;;) {
-		ssize_t n = read(t->pipe_fd, buf, max);
-
-		if (n >= 0)
-			return n;
-		if (errno != EAGAIN && errno != EINTR)
-			return err_sys(e, "read from the file helper");
-		if (http_wait(rq, t->pipe_fd, POLLIN, -1, e) < 0)
-			return -1;
-	}
+	return fileflow_start(&t->flow, t->box.sock, argv, http_query(rq, "user"), timeout_ms, out, e);
 }
 
 static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
 {
-	struct transfer *t = ctx;
-	struct filecounts counts;
-	struct err e;
-	ssize_t n;
-
-	if (t->first_at < t->first_n) {
-		n = (ssize_t)(t->first_n - t->first_at);
-		n = n > (ssize_t)max ? (ssize_t)max : n;
-		memcpy(buf, t->first + t->first_at, (size_t)n);
-		t->first_at += (size_t)n;
-		return n;
-	}
-	if (!t->started)
-		return 0;
-	n = read_some(t, rq, buf, max, &e);
-	if (n)
-		return n;
-	/* a copy that failed half-way must not look whole: the reply is cut */
-	t->started = 0;
-	return fileclient_end(&t->client, &counts, &e);
+	return fileflow_read(&((struct transfer *)ctx)->flow, rq, buf, max);
 }
 
 /* What the helper writes is the reply, once its first bytes are there: until then an error has its own status. */
@@ -256,22 +201,12 @@ static int send_out(struct http_request *rq, const char *const *argv, const char
 {
 	struct transfer *t = transfer_new(e);
 	struct http_stream st = { read_transfer, transfer_free, t };
-	struct filecounts counts;
-	ssize_t n;
 
 	if (!t)
 		return -1;
-	if (transfer_start(t, rq, argv, 1, timeout_ms, e) < 0 || (n = read_some(t, rq, t->first, sizeof(t->first), e)) < 0) {
+	if (transfer_start(t, rq, argv, 1, timeout_ms, e) < 0 || fileflow_first(&t->flow, rq, e) < 0) {
 		transfer_free(t);
 		return -1;
-	}
-	t->first_n = (size_t)n;
-	if (!n) {
-		t->started = 0;
-		if (fileclient_end(&t->client, &counts, e) < 0) {
-			transfer_free(t);
-			return -1;
-		}
 	}
 	return http_reply_stream(rq, 0, type, &st, e);
 }
@@ -307,18 +242,12 @@ static int begin_upload(struct http_request *rq, const char *const *argv, uint64
 
 static int feed_upload(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
-	struct transfer *t = http_data(rq);
-
-	return box_upload(rq, &t->pipe_fd, data, n, e);
+	return fileflow_feed(&((struct transfer *)http_data(rq))->flow, rq, data, n, e);
 }
 
 static int end_upload(struct http_request *rq, struct filecounts *ret, struct err *e)
 {
-	struct transfer *t = http_data(rq);
-
-	fd_close(&t->pipe_fd);
-	t->started = 0;
-	return fileclient_end(&t->client, ret, e);
+	return fileflow_end(&((struct transfer *)http_data(rq))->flow, ret, e);
 }
 
 static int begin_put_file(struct http_request *rq, struct err *e)

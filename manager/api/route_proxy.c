@@ -5,19 +5,14 @@
  * is relative to /workspace or below it; the check is by components, so that
  * /workspace-evil is outside, and a link inside leads at most elsewhere in the sandbox.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/mem.h"
-#include "manager/api/api.h"
+#include "manager/api/fileflow.h"
 #include "manager/api/route_manager.h"
-#include "manager/fileclient.h"
 
 #define ROOT "/workspace"
 #define SHORT_MS 60000
@@ -83,15 +78,16 @@ static int run_verb(struct service_use *u, const char *const *argv, struct buf *
 	return fileclient_run(u->sock, argv, NULL, SHORT_MS, -1, out, &c, e);
 }
 
-/* 1 with its entry, 0 when there is none. */
-static int describe(struct service_use *u, const char *path, json_t **ret, unsigned *ret_mode, struct err *e)
+/* 1 with its entry, 0 when there is none; flags "L": of what a link leads to, and none when it leads nowhere. */
+static int describe(struct service_use *u, const char *flags, const char *path, json_t **ret, unsigned *ret_mode, struct err *e)
 {
-	const char *argv[] = { "stat", "", path, NULL }, *at;
+	const char *argv[] = { "stat", flags, path, NULL }, *at;
 	autobuf struct buf text = BUF_INIT(1 << 16);
 	struct filerecord r;
 
+	/* a link in a circle leads nowhere either */
 	if (run_verb(u, argv, &text, e) < 0)
-		return e->code == ERR_NOT_FOUND ? 0 : -1;
+		return e->code == ERR_NOT_FOUND || (flags[0] && e->code == ERR_INVALID) ? 0 : -1;
 	at = text.data;
 	if (filerecord_next(&at, text.data + text.len, &r, e) < 1)
 		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
@@ -113,7 +109,7 @@ static int get_exists(struct http_request *rq, struct err *e)
 
 	if (resolve(http_query(rq, "path"), path, e) < 0 || use(rq, &who, &u, e) < 0)
 		return -1;
-	r = describe(&u, path, NULL, NULL, e);
+	r = describe(&u, "L", path, NULL, NULL, e);
 	service_use_end(&u);
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:b}", "exists", r), e);
 }
@@ -163,7 +159,7 @@ static int post_move(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = run_verb(&u, argv, NULL, e);
 	if (r == 0)
-		r = describe(&u, to, &entry, NULL, e);
+		r = describe(&u, "", to, &entry, NULL, e);
 	service_use_end(&u);
 	if (r == 0)
 		return err_set(e, ERR_NOT_FOUND, "the entry was moved away meanwhile");
@@ -181,7 +177,7 @@ static int post_mkdir(struct http_request *rq, struct err *e)
 
 	if (resolve(json_string_value(json_object_get(http_json(rq), "path")), path, e) < 0 || use(rq, &who, &u, e) < 0)
 		return -1;
-	r = describe(&u, path, NULL, &mode, e);
+	r = describe(&u, "", path, NULL, &mode, e);
 	if (r == 1 && !S_ISDIR(mode))
 		r = err_set(e, ERR_EXISTS, "the path exists and is not a directory");
 	if (r == 0 && run_verb(&u, argv, NULL, e) < 0)
@@ -230,7 +226,7 @@ static int get_list(struct http_request *rq, struct err *e)
 	}
 	if (resolve(http_query(rq, "path"), path, e) < 0 || use(rq, &who, &u, e) < 0)
 		goto out;
-	r = describe(&u, path, NULL, &mode, e);
+	r = describe(&u, "", path, NULL, &mode, e);
 	if (r == 0 || (r == 1 && !S_ISDIR(mode)))
 		r = err_set(e, ERR_NOT_FOUND, "no such directory");
 	else if (r == 1)
@@ -248,8 +244,7 @@ out:
 struct transfer {
 	struct service_who who;
 	struct service_use u;
-	struct fileclient client;
-	int started, pipe_fd;
+	struct fileflow flow;
 	char path[PATH_BYTES];
 	struct buf form;	/* a batch */
 };
@@ -260,9 +255,7 @@ static void transfer_free(void *ctx)
 
 	if (!t)
 		return;
-	if (t->started)
-		fd_close(&t->client.err_fd);
-	fd_close(&t->pipe_fd);
+	fileflow_release(&t->flow);
 	service_use_end(&t->u);	/* the helper ends with its client */
 	buf_release(&t->form);
 	free(t);
@@ -276,7 +269,7 @@ static struct transfer *transfer_new(struct http_request *rq, struct err *e)
 		err_nomem(e);
 		return NULL;
 	}
-	t->pipe_fd = -1;
+	fileflow_init(&t->flow);
 	t->form = BUF_INIT(BATCH_MAX);
 	if (use(rq, &t->who, &t->u, e) < 0) {
 		t->u.service = NULL;
@@ -288,40 +281,12 @@ static struct transfer *transfer_new(struct http_request *rq, struct err *e)
 
 static int transfer_start(struct transfer *t, const char *const *argv, int out, struct err *e)
 {
-	int p[2], r;
-
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return err_sys(e, "make a pipe");
-	t->pipe_fd = p[out ? 0 : 1];
-	r = fileclient_start(&t->client, t->u.sock, argv, NULL, LONG_MS, out ? -1 : p[0], out ? p[1] : -1, e);
-	close(p[out ? 1 : 0]);
-	t->started = r == 0;
-	t->client.wait_ms = SHORT_MS;
-	if (r == 0 && fcntl(t->pipe_fd, F_SETFL, O_NONBLOCK) < 0)
-		return err_sys(e, "set up a pipe");
-	return r;
+	return fileflow_start(&t->flow, t->u.sock, argv, NULL, LONG_MS, out, e);
 }
 
 static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
 {
-	struct transfer *t = ctx;
-	struct filecounts c;
-	struct err e;
-
-	while (t->started) {
-		ssize_t n = read(t->pipe_fd, buf, max);
-
-		if (n > 0)
-			return n;
-		if (n == 0) {
-			/* a copy that failed half-way must not look whole: the reply is cut */
-			t->started = 0;
-			return fileclient_end(&t->client, &c, &e);
-		}
-		if ((errno != EAGAIN && errno != EINTR) || http_wait(rq, t->pipe_fd, POLLIN, -1, &e) < 0)
-			return -1;
-	}
-	return 0;
+	return fileflow_read(&((struct transfer *)ctx)->flow, rq, buf, max);
 }
 
 static int get_file(struct http_request *rq, struct err *e)
@@ -340,10 +305,10 @@ static int get_file(struct http_request *rq, struct err *e)
 	if (resolve(http_query(rq, "path"), path, e) < 0 || !(t = transfer_new(rq, e)))
 		return -1;
 	st.ctx = t;
-	r = describe(&t->u, path, NULL, &mode, e);
+	r = describe(&t->u, "L", path, NULL, &mode, e);
 	if (r == 0 || (r == 1 && S_ISDIR(mode)))
 		r = err_set(e, ERR_NOT_FOUND, "not found");
-	if (r < 0 || transfer_start(t, argv, 1, e) < 0) {
+	if (r < 0 || transfer_start(t, argv, 1, e) < 0 || fileflow_first(&t->flow, rq, e) < 0) {
 		transfer_free(t);
 		return -1;
 	}
@@ -362,7 +327,7 @@ static int begin_put(struct http_request *rq, struct err *e)
 		return -1;
 	http_set_data(rq, t, transfer_free);
 	memcpy(t->path, path, sizeof(t->path));
-	r = describe(&t->u, t->path, NULL, &mode, e);
+	r = describe(&t->u, "", t->path, NULL, &mode, e);
 	if (r == 1 && S_ISDIR(mode))
 		return err_set(e, ERR_EXISTS, "path exists and is a directory");
 	if (r < 0)
@@ -372,7 +337,7 @@ static int begin_put(struct http_request *rq, struct err *e)
 
 static int feed_put(struct http_request *rq, const char *data, size_t n, struct err *e)
 {
-	return box_upload(rq, &((struct transfer *)http_data(rq))->pipe_fd, data, n, e);
+	return fileflow_feed(&((struct transfer *)http_data(rq))->flow, rq, data, n, e);
 }
 
 /* The file is there: its entry. */
@@ -382,11 +347,9 @@ static json_t *finish_put(struct transfer *t, struct err *e)
 	json_t *entry = NULL;
 	int r;
 
-	fd_close(&t->pipe_fd);
-	t->started = 0;
-	if (fileclient_end(&t->client, &c, e) < 0)
+	if (fileflow_end(&t->flow, &c, e) < 0)
 		return NULL;
-	r = describe(&t->u, t->path, &entry, NULL, e);
+	r = describe(&t->u, "", t->path, &entry, NULL, e);
 	if (r == 0)
 		err_set(e, ERR_NOT_FOUND, "the file was removed meanwhile");
 	return r == 1 ? entry : NULL;
@@ -497,11 +460,11 @@ static int write_part(struct http_request *rq, struct transfer *t, const char *p
 
 	if (resolve(path, t->path, e) < 0)
 		return -1;
-	r = describe(&t->u, t->path, NULL, &mode, e);
+	r = describe(&t->u, "", t->path, NULL, &mode, e);
 	if (r == 1 && S_ISDIR(mode))
 		return err_set(e, ERR_EXISTS, "target exists and is a directory: %.200s", path);
 	if (r < 0 || transfer_start(t, (const char *[]){ "write", "p", "", t->path, NULL }, 0, e) < 0 ||
-	    box_upload(rq, &t->pipe_fd, p->data, p->n, e) < 0)
+	    fileflow_feed(&t->flow, rq, p->data, p->n, e) < 0)
 		return -1;
 	entry = finish_put(t, e);
 	if (!entry)

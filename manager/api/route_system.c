@@ -28,6 +28,8 @@ static int get_readyz(struct http_request *rq, struct err *e)
 	box_close(&b);
 	if (r == 0 && !atomic_load(&api_of(rq)->ready))
 		r = err_set(e, ERR_BUSY, "berthd is starting or stopping");
+	if (r == 0 && api_of(rq)->manager)
+		r = service_ready(api_of(rq)->manager, e);
 	if (r < 0) {
 		http_error_status(rq, 503);
 		return -1;
@@ -164,7 +166,7 @@ static int post_gc(struct http_request *rq, struct err *e)
 
 const struct http_route system_routes[] = {
 	{ "GET", "/healthz", get_healthz, "whether berthd answers", .response = "Health", .flags = HTTP_QUIET },
-	{ "GET", "/readyz", get_readyz, "whether sandboxes can be made", .response = "Ready", .flags = HTTP_QUIET },
+	{ "GET", "/readyz", get_readyz, "whether sandboxes can be made: run directory and store answer", .response = "Ready", .flags = HTTP_QUIET },
 	{ "GET", "/metrics", get_metrics, "counters in Prometheus' format", .type = "text/plain; version=0.0.4",
 	  .flags = HTTP_QUIET | HTTP_ADMIN },
 	{ "GET", "/openapi.json", get_openapi, "this document", .response = "Document", .flags = HTTP_QUIET },

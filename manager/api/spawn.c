@@ -76,7 +76,7 @@ static int start(const char *path, const char *const *argv, int in_fd, int out, 
 	r = posix_spawn(ret_pid, path, &fa, &at, (char *const *)(size_t)argv, environ);
 	posix_spawn_file_actions_destroy(&fa);
 	posix_spawnattr_destroy(&at);
-	return r ? err_errno(e, r, "start berth") : 0;
+	return r ? err_start(e, r, "berth") : 0;
 }
 
 static int make_pipe(int p[2], struct err *e)

@@ -47,6 +47,7 @@ static int add_line(struct tokens *t, char *line, const char *path, unsigned num
 {
 	char *save = NULL, *name = strtok_r(line, " \t", &save), *token, *role;
 	struct token *k;
+	size_t i;
 
 	if (!name || name[0] == '#')
 		return 0;
@@ -68,6 +69,10 @@ static int add_line(struct tokens *t, char *line, const char *path, unsigned num
 	} else {
 		SHA256((const unsigned char *)token, strlen(token), k->hash);
 	}
+	for (i = 0; i < t->count; i++)
+		if (!CRYPTO_memcmp(t->v[i].hash, k->hash, sizeof(k->hash)))
+			return err_set(e, ERR_CONFIG, "%.200s: line %u has the token of '%s' again; hint: one for each name", path, number,
+				       t->v[i].name);
 	snprintf(k->name, sizeof(k->name), "%s", name);
 	k->admin = role != NULL;
 	t->count++;

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <time.h>
 
+#define LOOK_MS 200	/* how soon it is seen that a client has gone */
+
 void admission_init(struct admission *a, const struct admission_limits *l)
 {
 	pthread_condattr_t attr;
@@ -63,43 +65,72 @@ static void take(struct admission *a, uint64_t memory, uint64_t cpu)
 	a->cpu_milli += cpu;
 }
 
-static int queue(struct admission *a, uint64_t memory, uint64_t cpu, struct err *e)
-{
-	uint64_t ticket = a->next_ticket++;
-	struct timespec until;
-	int r = -1, late = 0;
+struct admission_waiter {
+	struct admission_waiter *next;
+};
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(a->limits.queue_timeout_ms / 1000);
-	until.tv_nsec += (long)(a->limits.queue_timeout_ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
+static struct timespec after(uint64_t ms)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += (time_t)(ms / 1000);
+	t.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (t.tv_nsec >= 1000000000) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000;
 	}
-	a->waiting++;
-	/* tickets are served in order; one that gives up is passed over by advancing when its turn has come */
-	while (!late || ticket == a->serving) {
-		if (ticket == a->serving && look(a, memory, cpu, e) == 0) {
+	return t;
+}
+
+static int is_before(const struct timespec *x, const struct timespec *y)
+{
+	return x->tv_sec != y->tv_sec ? x->tv_sec < y->tv_sec : x->tv_nsec < y->tv_nsec;
+}
+
+/* In the queue, under the lock: until it is the first and fits, it is late, or who asks has gone. */
+static int await_turn(struct admission *a, const struct admission_waiter *self, uint64_t memory, uint64_t cpu,
+		      const struct admission_asker *asker, struct err *e)
+{
+	const struct timespec until = after(a->limits.queue_timeout_ms);
+
+	for (;;) {
+		struct timespec look_at = after(LOOK_MS), now;
+
+		if (asker->gone && asker->gone(asker->ctx))
+			return err_set(e, ERR_NET, "the client has gone");
+		if (a->first == self && look(a, memory, cpu, e) == 0) {
 			take(a, memory, cpu);
-			r = 0;
-			break;
+			return 0;
 		}
-		if (late || a->closed)
-			break;
-		late = pthread_cond_timedwait(&a->changed, &a->lock, &until) == ETIMEDOUT;
+		now = after(0);
+		if (a->closed || !is_before(&now, &until))
+			return look(a, memory, cpu, e) < 0 ? -1 :
+			       err_set(e, ERR_LIMIT, "no room within %" PRIu64 " ms; others were first", a->limits.queue_timeout_ms);
+		pthread_cond_timedwait(&a->changed, &a->lock, is_before(&look_at, &until) ? &look_at : &until);
 	}
-	/* those behind must not wait for one that has left: wait for the turn, which comes at once when all before have left too */
-	while (ticket != a->serving)
-		pthread_cond_wait(&a->changed, &a->lock);
-	a->serving++;
+}
+
+static int queue(struct admission *a, uint64_t memory, uint64_t cpu, const struct admission_asker *asker, struct err *e)
+{
+	struct admission_waiter self = { NULL }, **at;
+	int r;
+
+	for (at = &a->first; *at; at = &(*at)->next)
+		;
+	*at = &self;
+	a->waiting++;
+	r = await_turn(a, &self, memory, cpu, asker, e);
+	for (at = &a->first; *at != &self; at = &(*at)->next)
+		;
+	*at = self.next;
 	a->waiting--;
+	/* another is the first now */
 	pthread_cond_broadcast(&a->changed);
-	if (r < 0 && !a->closed && look(a, memory, cpu, e) == 0)
-		err_set(e, ERR_LIMIT, "no room within %" PRIu64 " ms; others were first", a->limits.queue_timeout_ms);
 	return r;
 }
 
-int admission_enter(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli, int wait, struct err *e)
+int admission_enter(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli, const struct admission_asker *asker, struct err *e)
 {
 	int r;
 
@@ -111,9 +142,9 @@ int admission_enter(struct admission *a, uint64_t memory_bytes, uint64_t cpu_mil
 	} else {
 		r = err_set(e, ERR_LIMIT, "%" PRIu64 " requests wait for room already", a->waiting);
 	}
-	if (r < 0 && wait && !a->closed && a->waiting < a->limits.queue_length && !is_too_large(a, memory_bytes, cpu_milli))
-		r = queue(a, memory_bytes, cpu_milli, e);
-	a->refused += r < 0;
+	if (r < 0 && asker && !a->closed && a->waiting < a->limits.queue_length && !is_too_large(a, memory_bytes, cpu_milli))
+		r = queue(a, memory_bytes, cpu_milli, asker, e);
+	a->refused += r < 0 && e->code != ERR_NET;
 	pthread_mutex_unlock(&a->lock);
 	return r;
 }

@@ -295,6 +295,9 @@ static int get_workspace(struct service *s, const struct record *r, struct err *
 	work = workspace_open(r, e);
 	if (work < 0)
 		return -1;
+	/* whatever our umask says; the archive knows better, if it is not of an older berthd */
+	if (fchmod(work, 0755) < 0)
+		return err_sys(e, "make the workspace %s", name);
 	archive_path(r, "workspace", path);
 	got = storage_get_folder(s->storage, path, work, 1, &st, e);
 	return got == 0 ? err_set(e, ERR_NOT_FOUND, "the archived workspace of sandbox %s is not in the storage", r->name) : got < 0 ? -1 : 0;
@@ -326,13 +329,14 @@ static int bring_back(struct service *s, struct registry *reg, struct record *r,
 int archive_restore(struct service *s, struct record *r, struct err *e)
 {
 	uint64_t memory = record_own_u64(r, "memory_bytes"), cpu = record_own_u64(r, "cpu_milli");
+	static const struct admission_asker patient = { NULL, NULL };
 	struct registry reg;
 	int result;
 
 	if (!s->storage)
 		return err_set(e, ERR_UNSUPPORTED, "sandbox %s is archived, and there is no storage now", r->name);
 	if (!place_has(s, r->name)) {
-		if (admission_enter(&s->admission, memory, cpu, 1, e) < 0)
+		if (admission_enter(&s->admission, memory, cpu, &patient, e) < 0)
 			return -1;
 		place_add(s, r->name, memory, cpu, 0);
 	}

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/service/conf.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/service/storeurl.h"
 
 #define F(f) offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
 #define P(f) offsetof(struct conf_pool, f), sizeof(((struct conf_pool *)0)->f)
+#define MEMORY_MIN (512u << 10)
+#define CPU_MILLI_MIN 10
 #define YEAR_MS (UINT64_C(366) * 86400000)
 
 static int is_one_of(const char *v, const char *what, const char *a, const char *b, struct err *e)
@@ -42,7 +46,24 @@ static int check_mount(const char *v, const char *what, struct err *e)
 
 static int check_env(const char *v, const char *what, struct err *e)
 {
-	return v[0] == '=' || !strchr(v, '=') ? err_set(e, ERR_CONFIG, "%s '%.100s' is not NAME=VALUE", what, v) : 0;
+	const char *eq = strchr(v, '=');
+
+	return !eq || !config_is_env_name(v, (size_t)(eq - v)) ?
+	       err_set(e, ERR_CONFIG, "%s '%.100s' is not NAME=VALUE; hint: a name has letters, digits and _ . -", what, v) : 0;
+}
+
+static int check_store(const char *v, const char *what, struct err *e)
+{
+	struct storeurl url;
+
+	return v[0] ? storeurl_parse(v, what, &url, e) : 0;
+}
+
+static int check_storage(const char *v, const char *what, struct err *e)
+{
+	if (!v[0] || (!strncmp(v, "file:/", 6) && v[6] && !strstr(v, "/../")) || !strncmp(v, "s3://", 5))
+		return 0;
+	return err_set(e, ERR_CONFIG, "%s '%.100s' is no place for objects; hint: file:/DIR or s3://BUCKET/PREFIX", what, v);
 }
 
 static int check_host(const char *v, const char *what, struct err *e)
@@ -56,7 +77,7 @@ static int check_pull(const char *v, const char *what, struct err *e)
 }
 
 const struct config_key conf_keys[] = {
-	{ "store", "url", CONFIG_STRING, "", 0, 255, F(store_url), NULL, NULL,
+	{ "store", "url", CONFIG_STRING, "", 0, 255, F(store_url), check_store, NULL,
 	  "where the manager keeps its records: sqlite:/PATH, redis://HOST:PORT/DB, redis+unix:/PATH; empty is SQLite in state_dir" },
 	{ "store", "user", CONFIG_STRING, "", 0, 63, F(store_user), NULL, NULL, "user of Redis" },
 	{ "store", "password_file", CONFIG_STRING, "", 0, 255, F(store_password_file), check_dir, NULL,
@@ -66,7 +87,7 @@ const struct config_key conf_keys[] = {
 	  "how long a lost connection to Redis is tried again before a request fails" },
 	{ "store", "sync", CONFIG_STRING, "normal", 4, 6, F(store_sync), check_sync, NULL,
 	  "\"normal\": SQLite's commits survive crashes of berthd and reboots; \"full\": a power cut too, for an fsync each" },
-	{ "storage", "url", CONFIG_STRING, "", 0, 255, F(storage_url), NULL, NULL,
+	{ "storage", "url", CONFIG_STRING, "", 0, 255, F(storage_url), check_storage, NULL,
 	  "where workspaces and archives go: file:/DIR or s3://BUCKET/PREFIX; empty is nowhere" },
 	{ "storage", "endpoint", CONFIG_STRING, "", 0, 255, F(storage_endpoint), NULL, NULL,
 	  "URL of the S3-compatible server; empty is AWS" },
@@ -117,8 +138,8 @@ const struct config_key conf_pool_keys[] = {
 	{ "pool", "pull", CONFIG_STRING, "", 0, 15, P(pull), check_pull, NULL,
 	  "when its image is fetched from a registry: missing, always, never; empty is [registry] pull" },
 	{ "pool", "size", CONFIG_COUNT, "0", 0, 1000, P(size), NULL, NULL, "sandboxes kept ready" },
-	{ "pool", "memory_limit", CONFIG_SIZE, "0", 0, 1ULL << 60, P(memory_bytes), NULL, NULL, "0 is [sandbox] memory_limit" },
-	{ "pool", "cpu_limit", CONFIG_CPUS, "0", 0, 4096000, P(cpu_milli), NULL, NULL, "0 is [sandbox] cpu_limit" },
+	{ "pool", "memory_limit", CONFIG_SIZE, "0", 0, 1ULL << 60, P(memory_bytes), NULL, NULL, "0 is [sandbox] memory_limit; else from 512k" },
+	{ "pool", "cpu_limit", CONFIG_CPUS, "0", 0, 4096000, P(cpu_milli), NULL, NULL, "0 is [sandbox] cpu_limit; else from 0.01" },
 	{ "pool", "timeout", CONFIG_DURATION, "0", 0, YEAR_MS, P(timeout_ms), NULL, NULL, "of a tool call; 0 is [sandbox] timeout" },
 	{ "pool", "options", CONFIG_LIST, "", 0, 4095, P(options), NULL, NULL,
 	  "more options of berth create, as \"pids=64\" or \"read-only\"" },
@@ -160,6 +181,17 @@ static int apply(void *base, const struct config_key *keys, size_t n, const char
 	return 0;
 }
 
+/* 0 is what [sandbox] says; anything else is as large as a sandbox's own limit must be. */
+static int check_limits(const struct conf_pool *p, struct err *e)
+{
+	if (p->memory_bytes && p->memory_bytes < MEMORY_MIN)
+		return err_set(e, ERR_CONFIG, "pool.%s.memory_limit is %" PRIu64 " bytes, and no sandbox starts with less than 512k; "
+			       "hint: 0 is [sandbox] memory_limit", p->name, p->memory_bytes);
+	if (p->cpu_milli && p->cpu_milli < CPU_MILLI_MIN)
+		return err_set(e, ERR_CONFIG, "pool.%s.cpu_limit is less than 0.01; hint: 0 is [sandbox] cpu_limit", p->name);
+	return 0;
+}
+
 static int apply_pools(struct conf *ret, const json_t *pools, struct err *e)
 {
 	const char *name;
@@ -178,7 +210,7 @@ static int apply_pools(struct conf *ret, const json_t *pools, struct err *e)
 		snprintf(p->name, sizeof(p->name), "%s", name);
 		snprintf(shown, sizeof(shown), "pool.%s", name);
 		if (presets(p, conf_pool_keys, conf_pool_key_count, e) < 0 ||
-		    apply(p, conf_pool_keys, conf_pool_key_count, "pool", shown, table, e) < 0)
+		    apply(p, conf_pool_keys, conf_pool_key_count, "pool", shown, table, e) < 0 || check_limits(p, e) < 0)
 			return -1;
 		ret->pool_count++;
 	}

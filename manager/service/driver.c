@@ -55,7 +55,7 @@ static int drain(int out_fd, int err_fd, struct buf *out, struct buf *err, struc
 }
 
 /* The child has our environment with the directories of our configuration, which may come from a test's own. */
-int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e)
+int driver_run(const char *berth_path, const char *const *argv, struct buf *out, struct err *e)
 {
 	autobuf struct buf errors = BUF_INIT(ERRORS_MAX);
 	posix_spawn_file_actions_t fa;
@@ -80,13 +80,13 @@ int driver_berth(struct service *s, const char *const *argv, struct buf *out, st
 	posix_spawnattr_setsigmask(&at, &none);
 	posix_spawnattr_setsigdefault(&at, &all);
 	posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	r = posix_spawn(&pid, s->berth_path, &fa, &at, (char *const *)(size_t)argv, environ);
+	r = posix_spawn(&pid, berth_path, &fa, &at, (char *const *)(size_t)argv, environ);
 	posix_spawn_file_actions_destroy(&fa);
 	posix_spawnattr_destroy(&at);
 	fd_close(&o[1]);
 	fd_close(&x[1]);
 	if (r)
-		r = err_errno(e, r, "start %s", s->berth_path);
+		r = err_start(e, r, "berth");
 	else
 		r = drain(o[0], x[0], out, &errors, e);
 	fd_close(&o[0]);
@@ -98,6 +98,11 @@ int driver_berth(struct service *s, const char *const *argv, struct buf *out, st
 	if (!WIFEXITED(status))
 		return err_set(e, ERR_INTERNAL, "berth was killed by signal %d", WTERMSIG(status));
 	return WEXITSTATUS(status) ? json_take_error_line(errors.data, "berth", e) : 0;
+}
+
+int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e)
+{
+	return driver_run(s->berth_path, argv, out, e);
 }
 
 /* ---- where a record's sandbox lives ---- */

@@ -4,18 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "manager/service/storeurl.h"
+
 #define LOCK_PREFIX "lock/"
 
 int ledger_open(struct ledger **ret, const struct ledger_options *o, struct err *e)
 {
-	if (!strncmp(o->url, "sqlite:", 7))
-		return ledger_sqlite_open(ret, o->url + 7, o, e);
-	if (!strncmp(o->url, "redis://", 8) || !strncmp(o->url, "redis+unix:", 11))
-		return ledger_redis_open(ret, o, e);
-	if (!strncmp(o->url, "rediss://", 9))
-		return err_set(e, ERR_CONFIG, "store.url: TLS to Redis is not supported; hint: redis+unix:/PATH of a local tunnel");
-	return err_set(e, ERR_CONFIG, "store.url '%.100s' is unknown; hint: sqlite:/PATH, redis://HOST:PORT/DB or redis+unix:/PATH",
-		       o->url);
+	struct storeurl url;
+
+	if (storeurl_parse(o->url, "store.url", &url, e) < 0)
+		return -1;
+	return url.kind == STORE_SQLITE ? ledger_sqlite_open(ret, url.path, o, e) : ledger_redis_open(ret, &url, o, e);
 }
 
 void ledger_close(struct ledger *s)
@@ -27,6 +26,11 @@ void ledger_close(struct ledger *s)
 const char *ledger_name(const struct ledger *s)
 {
 	return s->ops->name;
+}
+
+int ledger_ping(struct ledger *s, struct err *e)
+{
+	return s->ops->ping(s, e);
 }
 
 static int check_key(const char *key, struct err *e)

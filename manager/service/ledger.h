@@ -60,6 +60,8 @@ struct ledger_options {
 /* ERR_CONFIG for a url that is none, ERR_NET when Redis cannot be reached, ERR_UNSUPPORTED for data of a newer berth. */
 int ledger_open(struct ledger **ret, const struct ledger_options *o, struct err *e);
 void ledger_close(struct ledger *s);
+/* One try, not [store] retry of them, whether the store answers: ERR_NET when Redis does not. */
+int ledger_ping(struct ledger *s, struct err *e);
 /* "sqlite" or "redis". */
 const char *ledger_name(const struct ledger *s);
 
@@ -101,6 +103,7 @@ struct ledger_ops {
 	int (*page)(struct ledger *s, const char *prefix, char after[LEDGER_KEY_MAX + 1], ledger_each *each, void *ctx,
 		    int *ret_more, struct err *e);
 	int (*list)(struct ledger *s, const char *list, size_t max, ledger_item *each, void *ctx, struct err *e);
+	int (*ping)(struct ledger *s, struct err *e);
 	void (*close)(struct ledger *s);
 };
 
@@ -109,6 +112,7 @@ struct ledger {
 };
 
 int ledger_sqlite_open(struct ledger **ret, const char *path, const struct ledger_options *o, struct err *e);
-int ledger_redis_open(struct ledger **ret, const struct ledger_options *o, struct err *e);
+struct storeurl;
+int ledger_redis_open(struct ledger **ret, const struct storeurl *url, const struct ledger_options *o, struct err *e);
 
 #endif

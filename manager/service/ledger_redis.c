@@ -25,6 +25,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/service/ledger.h"
+#include "manager/service/storeurl.h"
 
 #define CONNECTIONS 8
 #define CONNECT_MS 2000
@@ -81,7 +82,7 @@ enum script { COMMIT, PAGE, SCRIPTS };
 
 struct redis_ledger {
 	struct ledger base;
-	char host[256], path[108], user[128], password[256], prefix[64];
+	char host[256], path[256], user[128], password[256], prefix[64];
 	int port;
 	uint64_t db, retry_ms;
 	pthread_mutex_t lock;
@@ -506,6 +507,19 @@ static int redis_list(struct ledger *base, const char *list, size_t max, ledger_
 	return result;
 }
 
+/* On a connection of its own: while Redis is away those of the others wait in their tries. */
+static int redis_ping(struct ledger *base, struct err *e)
+{
+	redisContext *c = dial(of(base), e);
+	int r;
+
+	if (!c)
+		return -1;
+	r = expect_ok(redisCommand(c, "PING"), "be answered by", c, e);
+	redisFree(c);
+	return r;
+}
+
 static void redis_close(struct ledger *base)
 {
 	struct redis_ledger *s = of(base);
@@ -521,7 +535,8 @@ static void redis_close(struct ledger *base)
 }
 
 static const struct ledger_ops redis_ops = {
-	.name = "redis", .commit = redis_commit, .get = redis_get, .page = redis_page, .list = redis_list, .close = redis_close,
+	.name = "redis", .commit = redis_commit, .get = redis_get, .page = redis_page, .list = redis_list, .ping = redis_ping,
+	.close = redis_close,
 };
 
 /* ---- open ----------------------------------------------------------------------- */
@@ -531,42 +546,7 @@ static int copy(char *out, size_t n, const char *s, const char *what, struct err
 	return (size_t)snprintf(out, n, "%s", s) >= n ? err_set(e, ERR_CONFIG, "%s is too long", what) : 0;
 }
 
-/* redis://HOST[:PORT][/DB] */
-static int parse_url(struct redis_ledger *s, const char *url, struct err *e)
-{
-	const char *rest = url + 8, *slash, *colon;
-	char host[256], port[16] = "6379";
-	uint64_t n;
-
-	if (!strncmp(url, "redis+unix:", 11))
-		return copy(s->path, sizeof(s->path), url + 11, "the path of Redis's socket", e);
-	if (strchr(rest, '@'))
-		return err_set(e, ERR_CONFIG, "store.url holds a password; hint: put it in the file that store.password_file names");
-	slash = strchr(rest, '/');
-	if (copy(host, sizeof(host), rest, "store.url", e) < 0)
-		return -1;
-	if (slash)
-		host[slash - rest] = '\0';
-	colon = strrchr(host, ':');
-	if (colon && (host[0] != '[' || colon[-1] == ']')) {
-		if (copy(port, sizeof(port), colon + 1, "the port in store.url", e) < 0)
-			return -1;
-		host[colon - host] = '\0';
-	}
-	if (host[0] == '[' && host[strlen(host) - 1] == ']') {
-		host[strlen(host) - 1] = '\0';
-		memmove(host, host + 1, strlen(host));
-	}
-	if (!host[0])
-		return err_set(e, ERR_CONFIG, "store.url names no host; hint: redis://127.0.0.1:6379/0");
-	memcpy(s->host, host, sizeof(host));
-	if (num_u64(port, "the port in store.url", 1, 65535, &n, e) < 0)
-		return -1;
-	s->port = (int)n;
-	return slash && slash[1] ? num_u64(slash + 1, "the database in store.url", 0, 65535, &s->db, e) : 0;
-}
-
-int ledger_redis_open(struct ledger **ret, const struct ledger_options *o, struct err *e)
+int ledger_redis_open(struct ledger **ret, const struct storeurl *url, const struct ledger_options *o, struct err *e)
 {
 	struct redis_ledger *s = calloc(1, sizeof(*s));
 	int i;
@@ -583,9 +563,13 @@ int ledger_redis_open(struct ledger **ret, const struct ledger_options *o, struc
 	}
 	if (copy(s->user, sizeof(s->user), o->user ? o->user : "", "store.user", e) < 0 ||
 	    copy(s->password, sizeof(s->password), o->password ? o->password : "", "the password of Redis", e) < 0 ||
-	    copy(s->prefix, sizeof(s->prefix), o->prefix ? o->prefix : "berth", "store.prefix", e) < 0 ||
-	    parse_url(s, o->url, e) < 0)
+	    copy(s->prefix, sizeof(s->prefix), o->prefix ? o->prefix : "berth", "store.prefix", e) < 0)
 		goto fail;
+	if (url->kind == STORE_REDIS_UNIX)
+		memcpy(s->path, url->path, sizeof(s->path));
+	memcpy(s->host, url->host, sizeof(s->host));
+	s->port = url->port;
+	s->db = url->db;
 	/* all scripts' hashes are known before there is a second thread */
 	s->c[0] = dial(s, e);
 	if (!s->c[0] || load_scripts(s, s->c[0], e) < 0)

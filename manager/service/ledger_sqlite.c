@@ -321,9 +321,17 @@ static void sqlite_close(struct ledger *base)
 	free(s);
 }
 
+static int sqlite_ping(struct ledger *base, struct err *e)
+{
+	autobuf struct buf none = BUF_INIT(0);
+	uint64_t version;
+
+	return sqlite_get(base, "ping", &none, &version, e) < 0 ? -1 : 0;
+}
+
 static const struct ledger_ops sqlite_ops = {
 	.name = "sqlite", .commit = sqlite_commit, .get = sqlite_get, .page = sqlite_page, .list = sqlite_list,
-	.close = sqlite_close,
+	.ping = sqlite_ping, .close = sqlite_close,
 };
 
 static int set_up(struct sqlite_ledger *s, const struct ledger_options *o, struct err *e)

@@ -20,27 +20,6 @@
 
 #define STACK_BYTES (1u << 20)
 
-/* A secret of one line in a file that nobody else may read. */
-static int read_secret(const char *path, char *out, size_t n, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(n - 1);
-	struct stat st;
-
-	out[0] = '\0';
-	if (!path[0])
-		return 0;
-	if (stat(path, &st) < 0)
-		return err_code_sys(e, ERR_CONFIG, "open %.200s", path);
-	if (st.st_uid != 0 || st.st_mode & 077)
-		return err_set(e, ERR_CONFIG, "%.200s may be read by others; hint: chown root, chmod 600", path);
-	if (io_read_file(AT_FDCWD, path, &b, e) < 0)
-		return -1;
-	snprintf(out, n, "%s", b.data ? b.data : "");
-	out[strcspn(out, "\r\n")] = '\0';
-	explicit_bzero(b.data, b.len);
-	return 0;
-}
-
 static int open_ledger(struct service *s, struct err *e)
 {
 	char password[256];
@@ -50,7 +29,7 @@ static int open_ledger(struct service *s, struct err *e)
 	};
 	int r;
 
-	if (read_secret(s->conf.store_password_file, password, sizeof(password), e) < 0)
+	if (service_read_secret(s->conf.store_password_file, password, sizeof(password), e) < 0)
 		return -1;
 	r = ledger_open(&s->ledger, &o, e);
 	explicit_bzero(password, sizeof(password));
@@ -339,20 +318,11 @@ int service_new(struct service **ret, const struct config *c, const char *berth_
 	return 0;
 }
 
-int service_check_config(const struct config *c, struct err *e)
-{
-	struct conf *conf = malloc(sizeof(*conf));
-	int r = conf ? conf_load(conf, c, e) : err_nomem(e);
-
-	free(conf);
-	return r;
-}
-
 int service_reload(struct service *s, const struct config *c, struct err *e)
 {
 	struct conf *conf = malloc(sizeof(*conf));
 	struct admission_limits l;
-	int r = conf ? conf_load(conf, c, e) : err_nomem(e);
+	int r = conf ? service_load_conf(conf, c, s->berth_path, e) : err_nomem(e);
 
 	if (r == 0 && (strcmp(conf->store_url, s->conf.store_url) || strcmp(conf->host, s->host) ||
 		       strcmp(c->state_dir, s->config.state_dir) || strcmp(c->run_dir, s->config.run_dir)))
@@ -382,6 +352,11 @@ void service_end(struct service *s)
 	if (!strcmp(s->conf.on_shutdown, "clean"))
 		service_cleanup(s, &manager, &e);
 	release(s);
+}
+
+int service_ready(struct service *s, struct err *e)
+{
+	return ledger_ping(s->ledger, e) < 0 ? err_wrap(e, "the store does not answer") : 0;
 }
 
 /* ---- stats ---- */

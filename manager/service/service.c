@@ -164,7 +164,7 @@ static uint64_t hash(uint64_t h, const void *p, size_t n)
 	return h;
 }
 
-static int load_image(struct service *s, const struct conf_pool *p, const char *made, struct image *ret, struct err *e)
+int service_pool_image(struct service *s, const struct conf_pool *p, const char *made, struct image *ret, struct err *e)
 {
 	char path[sizeof(s->config.state_dir) + 8];
 	autoclose int dir = -1;
@@ -178,6 +178,11 @@ static int load_image(struct service *s, const struct conf_pool *p, const char *
 	return dir < 0 ? -1 : image_load(dir, p->image, ret, e);
 }
 
+int service_pool_has_image(const struct conf_pool *p)
+{
+	return strcmp(p->image, "host") && p->image[0] != '/' && p->image[0] != '.';
+}
+
 int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
@@ -189,11 +194,11 @@ int service_pool_version(struct service *s, const struct conf_pool *p, const cha
 	h = hash(h, p->options, strlen(p->options) + 1);
 	h = hash(h, p->env, strlen(p->env) + 1);
 	h = hash(h, p->readonly_mounts, strlen(p->readonly_mounts) + 1);
-	if (!strcmp(p->image, "host") || p->image[0] == '/' || p->image[0] == '.') {
+	if (!service_pool_has_image(p)) {
 		snprintf(ret, 160, "%.60s#%016" PRIx64, p->image, h);
 		return 0;
 	}
-	if (load_image(s, p, made, &im, e) < 0)
+	if (service_pool_image(s, p, made, &im, e) < 0)
 		return err_wrap(e, "pool %s", p->name);
 	snprintf(ret, 160, "%.72s#%016" PRIx64, im.digest, h);
 	image_release(&im);
@@ -399,7 +404,7 @@ static int create_sandbox(struct service *s, struct record *r, const struct maki
 	if (service_pool_version(s, m->pool, id, version, e) < 0)
 		return -1;
 	record_set_own(r, "version", json_string(version));
-	return 0;
+	return workspace_give(s, r, m->pool, e);
 }
 
 static int first_record(struct service *s, const struct making *m, struct record *r, struct err *e)
@@ -475,15 +480,22 @@ static void unmake(struct service *s, struct record *r, const struct making *m)
 	s->failed++;
 }
 
+/* Who asked for it is not there any more: what is made for him nobody would own. */
+static int check_asker(const struct service_who *who, struct err *e)
+{
+	return who && who->gone && who->gone(who->gone_ctx) ? err_set(e, ERR_NET, "the client has gone") : 0;
+}
+
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e)
 {
+	struct admission_asker asker = { m->who ? m->who->gone : NULL, m->who ? m->who->gone_ctx : NULL };
 	uint64_t memory, cpu;
 	int r;
 
 	*ret = (struct record){ .j = NULL };
 	if (service_limits(m->args, m->pool, &memory, &cpu, e) < 0)
 		return -1;
-	if (admission_enter(&s->admission, memory, cpu, m->wait, e) < 0)
+	if (admission_enter(&s->admission, memory, cpu, m->wait ? &asker : NULL, e) < 0)
 		return -1;
 	r = first_record(s, m, ret, e);
 	if (r < 0) {
@@ -493,6 +505,8 @@ int service_make(struct service *s, const struct making *m, struct record *ret, 
 	}
 	place_add(s, ret->name, memory, cpu, 1);
 	r = make_in_place(s, m, ret, e);
+	if (r == 0)
+		r = check_asker(m->who, e);
 	if (r == 0)
 		r = settle(s, m, ret, e);
 	if (r < 0) {
@@ -562,11 +576,11 @@ static int rename_sandbox(struct service *s, const struct record *r, const char 
 }
 
 /* What is stored comes into the workspace that a warm one has already. */
-static int fill_claimed(struct service *s, struct record *r, const char *storage_path, struct err *e)
+static int fill_claimed(struct service *s, const struct service_who *who, struct record *r, const char *storage_path, struct err *e)
 {
 	struct err ignored;
 
-	if (workspace_download(s, storage_path, record_str(r, "mount_dir"), e) == 0) {
+	if (workspace_download(s, storage_path, record_str(r, "mount_dir"), e) == 0 && check_asker(who, e) == 0) {
 		json_object_set_new(r->j, "storage_path", json_string(storage_path));
 		if (record_save(s, r, NULL, 0, e) == 0)
 			return 0;
@@ -603,7 +617,7 @@ int service_create(struct service *s, const struct service_who *who, const json_
 	m.pool = &pool;
 	if (from_pool && !m.mount_dir)
 		got = pool_claim(s, who, &pool, args, &r, e);
-	if (got < 0 || (got && m.storage_path && fill_claimed(s, &r, m.storage_path, e) < 0))
+	if (got < 0 || (got && m.storage_path && fill_claimed(s, who, &r, m.storage_path, e) < 0))
 		return -1;
 	if (!got) {
 		s->claim_missed += from_pool != 0;
@@ -717,7 +731,7 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 	return result;
 }
 
-int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
+static int release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
 {
 	char name[65];
 	int result, tries = 0, was_warm = record_is(r, "warm");
@@ -736,6 +750,23 @@ int service_release_record(struct service *s, struct record *r, uint64_t drain_m
 	return result < 0 ? -1 : 0;
 }
 
+int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
+{
+	char ctx[CTX_MAX + 1] = "";
+	uint64_t token;
+	int result;
+
+	/* one that was reaped may be coming back right now, on the workspace that would go */
+	if (record_is(r, "recycled"))
+		snprintf(ctx, sizeof(ctx), "%s", record_str(r, "session_ctx_id"));
+	if (ctx[0] && session_lock(s, ctx, &token, e) < 0)
+		return -1;
+	result = release_record(s, r, drain_ms, e);
+	if (ctx[0])
+		session_unlock(s, ctx, token);
+	return result;
+}
+
 uint64_t service_drain_ms(struct service *s)
 {
 	uint64_t ms;
@@ -748,11 +779,19 @@ uint64_t service_drain_ms(struct service *s)
 
 int service_release(struct service *s, const struct service_who *who, const char *identity, struct err *e)
 {
-	autorecord struct record r = { .j = NULL };
+	int tries = 0, was_recycled;
 
-	if (record_load(s, who, identity, 1, &r, e) < 0)
-		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	return service_release_record(s, &r, service_drain_ms(s), e);
+	do {
+		autorecord struct record r = { .j = NULL };
+
+		if (record_load(s, who, identity, 1, &r, e) < 0)
+			return e->code == ERR_NOT_FOUND ? 0 : -1;
+		was_recycled = record_is(&r, "recycled");
+		if (service_release_record(s, &r, service_drain_ms(s), e) < 0)
+			return -1;
+		/* when it was restored in between, what it is now goes */
+	} while (was_recycled && ++tries < RELEASE_TRIES);
+	return 0;
 }
 
 /* ---- start, stop, archive, look ---- */
@@ -990,8 +1029,8 @@ static int list_one(void *ctx, const char *key, const char *value, uint64_t vers
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
 	if (r.j && (l->who->admin || !strcmp(record_own(&r, "owner"), l->who->name)) && !record_is(&r, "creating") &&
-	    (!l->for_cleanup || ((record_is(&r, "running") || record_is(&r, "warm") || record_is(&r, "error")) &&
-	     record_is_ours(l->s, &r))))
+	    (!l->for_cleanup || ((record_is(&r, "running") || record_is(&r, "warm") || record_is(&r, "error") ||
+	     record_is(&r, "recycled")) && record_is_ours(l->s, &r))))
 		json_array_append(l->out, l->for_cleanup ? json_object_get(r.j, "container_name") : r.j);
 	record_close(&r);
 	return 0;

@@ -43,8 +43,11 @@ struct service_who {
 int service_new(struct service **ret, const struct config *c, const char *berth_path, struct err *e);
 /* New intervals, limits and pools; the store and the storage stay as they are. */
 int service_reload(struct service *s, const struct config *c, struct err *e);
-/* Checks [store], [storage], [session], [admission] and the pools without opening anything. */
-int service_check_config(const struct config *c, struct err *e);
+/*
+ * Checks [store], [storage], [session], [admission] and the pools, with the files they name, and by the program
+ * berth_path the options of the pools; opens nothing.
+ */
+int service_check_config(const struct config *c, const char *berth_path, struct err *e);
 /* Ends the threads; with [session] on_shutdown = "clean" releases everything first. */
 void service_end(struct service *s);
 
@@ -126,6 +129,8 @@ uint64_t service_drain_ms(struct service *s);
 
 /* ---- about itself ---- */
 
+/* Whether its store answers now: 0, or -1 with why not (ERR_NET).  Takes no longer than one try. */
+int service_ready(struct service *s, struct err *e);
 json_t *service_stats(struct service *s, struct err *e);
 /* The stats as Prometheus text. */
 int service_metrics(struct service *s, struct buf *out, struct err *e);

@@ -20,6 +20,7 @@
 
 #define BIND_TRIES 50
 #define LOCK_MS 120000
+#define LOCK_WAIT_MS 30000
 #define WRITE_MAX_MS 10000
 #define RETRY_S 30	/* after a release that failed */
 
@@ -466,7 +467,7 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 	if (workspace_revive(s, &old, e) < 0 || service_make(s, &m, &new, e) < 0)
 		return err_wrap(e, "restore sandbox %s", name);
 	record_set_own(&new, "own_workspace", json_incref(json_object_get(json_object_get(old.j, "berth"), "own_workspace")));
-	if (record_save(s, &new, NULL, 0, e) < 0)
+	if (workspace_give(s, &new, &pool, e) < 0 || record_save(s, &new, NULL, 0, e) < 0)
 		return -1;
 	/* the workspace is the new one's now */
 	record_set_own(&old, "own_workspace", json_false());
@@ -480,24 +481,39 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 	return 0;
 }
 
+int session_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e)
+{
+	uint64_t until = wall_ms() + LOCK_WAIT_MS;
+	char lock[LEDGER_KEY_MAX + 1];
+	int r;
+
+	snprintf(lock, sizeof(lock), "reap/%.256s", ctx);
+	while ((r = ledger_lock(s->ledger, lock, s->host, LOCK_MS, ret_token, e)) < 0 && e->code == ERR_BUSY && wall_ms() < until)
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	return r;
+}
+
+void session_unlock(struct service *s, const char *ctx, uint64_t token)
+{
+	char lock[LEDGER_KEY_MAX + 1];
+	struct err ignored;
+
+	snprintf(lock, sizeof(lock), "reap/%.256s", ctx);
+	ledger_unlock(s->ledger, lock, token, &ignored);
+}
+
 int service_restore(struct service *s, const struct service_who *who, const char *ctx, struct err *e)
 {
 	autojson json_t *map = NULL;
-	char lock[LEDGER_KEY_MAX + 1], copy[CTX_MAX + 1];
-	struct err ignored;
-	uint64_t token, until = wall_ms() + 30000;
+	char copy[CTX_MAX + 1];
+	uint64_t token;
 	json_t *name;
 	size_t i;
 	int r = 0;
 
 	snprintf(copy, sizeof(copy), "%s", ctx);
-	if (find_session(s, who, copy, &map, e) < 0)
-		return -1;
-	snprintf(lock, sizeof(lock), "reap/%.256s", copy);
 	/* another restores it: when he is done there is nothing left to do */
-	while ((r = ledger_lock(s->ledger, lock, s->host, LOCK_MS, &token, e)) < 0 && e->code == ERR_BUSY && wall_ms() < until)
-		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-	if (r < 0)
+	if (find_session(s, who, copy, &map, e) < 0 || session_lock(s, copy, &token, e) < 0)
 		return -1;
 	json_decref(map);
 	map = NULL;
@@ -506,7 +522,7 @@ int service_restore(struct service *s, const struct service_who *who, const char
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (r == 0)
 			r = restore_one(s, copy, json_string_value(name), e);
-	ledger_unlock(s->ledger, lock, token, &ignored);
+	session_unlock(s, copy, token);
 	return r;
 }
 
@@ -609,6 +625,11 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	snprintf(r.name, sizeof(r.name), "%s", record_str(&r, "container_name"));
 	if (record_is(&r, "running")) {
 		look_at_running(s, &r, c);
+	} else if (record_is(&r, "recycled")) {
+		/* the time in which it can be restored is over */
+		if (c->auto_delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
+		    (double)c->auto_delete_ms)
+			service_release_record(s, &r, 0, &e);
 	} else if (record_is(&r, "error") && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
 		   wall_seconds() - json_number_value(json_object_get(j, "updated_at")) > RETRY_S)) {
 		/* what was to go and did not */

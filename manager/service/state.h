@@ -18,6 +18,7 @@
 #define CLAIMS_KEPT 256	/* whose duration is remembered, for the median */
 
 struct beat;
+struct image;
 struct tools;
 struct owners;
 struct storage;
@@ -80,12 +81,21 @@ int record_is(const struct record *r, const char *state);
 /* 1 when the sandbox is of this berthd. */
 int record_is_ours(const struct service *s, const struct record *r);
 
+/* ---- check.c ---- */
+
+/* A secret of one line in a file that nobody else may read; "" when path is "". */
+int service_read_secret(const char *path, char *out, size_t n, struct err *e);
+/* conf_load(), and what of it only files and the berth program tell. */
+int service_load_conf(struct conf *ret, const struct config *c, const char *berth_path, struct err *e);
+
 /* ---- driver.c: real sandboxes ---- */
 
 /* One that was never acknowledged: whatever there is of it goes, once nobody makes more of it. */
 int service_undo(struct service *s, struct record *r, struct err *e);
 /* Runs berth with argv; stdout goes to out. */
 int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e);
+/* The same for a program at berth_path. */
+int driver_run(const char *berth_path, const char *const *argv, struct buf *out, struct err *e);
 /* As long as sock is open, an operation is under way for whoever stops the sandbox, in this process or another. */
 int driver_guard(int sock, struct err *e);
 int driver_connect(struct service *s, const struct record *r, struct err *e);
@@ -111,6 +121,9 @@ int session_check_ctx(const char *ctx, struct err *e);
  */
 int session_bind(struct service *s, struct record *r, const char *ctx, const struct ledger_op *more, size_t n, struct err *e);
 int session_unbind(struct service *s, struct record *r, const char *ctx, struct err *e);
+/* Nobody reaps or restores the session meanwhile; waits while another does. */
+int session_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e);
+void session_unlock(struct service *s, const char *ctx, uint64_t token);
 /* A sign of life; written to the store now and then. */
 int session_touch(struct service *s, const char *ctx, struct err *e);
 uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e);
@@ -165,6 +178,10 @@ int service_release_record(struct service *s, struct record *r, uint64_t drain_m
 int service_release_gone(struct service *s, const char *name, struct err *e);
 /* The version of a pool's sandboxes: what they are made of; of the sandbox with id made, or (NULL) of one made now. */
 int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e);
+/* 0: made of the host, or of a directory. */
+int service_pool_has_image(const struct conf_pool *p);
+/* What the sandbox with id made was made of, or (NULL) one made now would be. */
+int service_pool_image(struct service *s, const struct conf_pool *p, const char *made, struct image *ret, struct err *e);
 /* A sandbox that was seen to have stopped by itself. */
 int service_note_stopped(struct service *s, const char *name, struct err *e);
 /*
@@ -188,6 +205,11 @@ int conf_pool_copy(struct service *s, const char *name, struct conf_pool *ret, s
 void workspace_path(struct service *s, const char *session_id, char ret[512]);
 /* Makes the one that the record names. */
 int workspace_make(const struct record *r, struct err *e);
+/*
+ * To the user of the sandbox that was made: one that we made, and that is root's.  Users that are numbers only, as the
+ * others' are known in the sandbox alone.
+ */
+int workspace_give(struct service *s, const struct record *r, const struct conf_pool *p, struct err *e);
 int workspace_remove(struct service *s, const struct record *r, struct err *e);
 /* Before a restore: the workspace is there again, from the storage if it must. */
 int workspace_revive(struct service *s, const struct record *r, struct err *e);

@@ -19,7 +19,8 @@
 #define PATH_BYTES_MAX 900
 #define ENTRIES_MAX 1000000
 #define DEPTH_MAX 200
-#define MANIFEST_MAX (256u << 20)
+#define MANIFEST_VERSION 2	/* 1 has no upload in the names of its pieces, and no root */
+#define IDS 65536		/* of a sandbox */
 #define TEMP_PREFIX ".berth-part-"
 
 int storage_open(struct storage **ret, const struct conf *c, struct err *e)
@@ -106,40 +107,58 @@ int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, 
 struct upload {
 	struct storage *st;
 	const char *path;
+	struct storage_use use;
 	json_t *entries;
-	json_t *chunks;		/* object: the hashes in use */
+	json_t *known;		/* object: the pieces by their hashes, as the manifest before names them */
+	json_t *pieces;		/* object: and as this one does */
 	char *buf, *packed;
 	struct storage_stats *stats;
 	int depth;
 };
 
-static int put_chunk(struct upload *u, const char *data, size_t n, char hex[65], struct err *e)
+static void piece_key(const char *path, const char *piece, char out[PATH_BYTES_MAX + STORAGE_PIECE_MAX + 20])
 {
-	char key[PATH_BYTES_MAX + 100];
-	uint64_t size;
-	int there;
+	snprintf(out, PATH_BYTES_MAX + STORAGE_PIECE_MAX + 20, "%s/chunks/%s", path, piece);
+}
 
-	if (sha256(data, n, hex, e) < 0)
+static int send_piece(struct upload *u, const char *data, size_t n, const char *piece, struct err *e)
+{
+	char key[PATH_BYTES_MAX + STORAGE_PIECE_MAX + 20];
+	size_t size = ZSTD_compress(u->packed, ZSTD_compressBound(STORAGE_CHUNK), data, n, 1);
+
+	if (ZSTD_isError(size))
+		return err_set(e, ERR_INTERNAL, "compress: %s", ZSTD_getErrorName(size));
+	piece_key(u->path, piece, key);
+	if (storage_put(u->st, key, u->packed, size, e) < 0)
 		return -1;
-	snprintf(key, sizeof(key), "%s/chunks/%s", u->path, hex);
-	if (!json_object_get(u->chunks, hex)) {
-		/* objects are put whole, so one that is there is all there */
-		there = storage_head(u->st, key, &size, e);
-		if (there < 0)
-			return -1;
-		if (there) {
-			u->stats->skipped++;
-		} else {
-			size = ZSTD_compress(u->packed, ZSTD_compressBound(STORAGE_CHUNK), data, n, 1);
-			if (ZSTD_isError(size))
-				return err_set(e, ERR_INTERNAL, "compress: %s", ZSTD_getErrorName(size));
-			if (storage_put(u->st, key, u->packed, size, e) < 0)
-				return -1;
-			u->stats->sent++;
-		}
-		json_object_set_new(u->chunks, hex, json_true());
-	}
+	u->stats->sent++;
 	return 0;
+}
+
+/* Its name is added to chunks. */
+static int put_chunk(struct upload *u, const char *data, size_t n, json_t *chunks, struct err *e)
+{
+	char key[PATH_BYTES_MAX + STORAGE_PIECE_MAX + 20], hex[65], piece[STORAGE_PIECE_MAX];
+	const char *known;
+	uint64_t size;
+	int there = 0;
+
+	if (storage_use_check(&u->use, e) < 0 || sha256(data, n, hex, e) < 0)
+		return -1;
+	if (!json_object_get(u->pieces, hex)) {
+		snprintf(piece, sizeof(piece), "%s.%s", hex, u->use.id);
+		known = json_string_value(json_object_get(u->known, hex));
+		if (known) {
+			/* objects are put whole, so one that is there is all there; one that is not makes the folder whole again */
+			piece_key(u->path, known, key);
+			there = storage_head(u->st, key, &size, e);
+		}
+		if (there < 0 || (!there && send_piece(u, data, n, piece, e) < 0))
+			return -1;
+		u->stats->skipped += there != 0;
+		json_object_set_new(u->pieces, hex, json_string(there ? known : piece));
+	}
+	return json_array_append(chunks, json_object_get(u->pieces, hex)) < 0 ? err_nomem(e) : 0;
 }
 
 static ssize_t fill(int fd, char *buf, size_t max)
@@ -172,7 +191,6 @@ static int put_file(struct upload *u, int dir_fd, const char *name, json_t *entr
 	json_t *chunks = json_array();
 	uint64_t size = 0;
 	struct stat st;
-	char hex[65];
 	ssize_t n;
 
 	json_object_set_new(entry, "chunks", chunks);
@@ -181,13 +199,10 @@ static int put_file(struct upload *u, int dir_fd, const char *name, json_t *entr
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_BUSY, "%.200s became something else while it was read", name);
 	while ((n = fill(fd, u->buf, STORAGE_CHUNK)) > 0) {
-		if (is_zero(u->buf, (size_t)n) && n == STORAGE_CHUNK) {
+		if (is_zero(u->buf, (size_t)n) && n == STORAGE_CHUNK)
 			json_array_append_new(chunks, json_string(""));
-		} else {
-			if (put_chunk(u, u->buf, (size_t)n, hex, e) < 0)
-				return -1;
-			json_array_append_new(chunks, json_string(hex));
-		}
+		else if (put_chunk(u, u->buf, (size_t)n, chunks, e) < 0)
+			return -1;
 		size += (uint64_t)n;
 	}
 	if (n < 0)
@@ -292,61 +307,78 @@ static int walk_up(struct upload *u, int dir_fd, const char *prefix, struct err 
 	return r;
 }
 
-struct collect {
-	const json_t *used;
-	json_t *unused;
-};
-
-static int collect_unused(void *ctx, const char *key, struct err *e)
+/* What the manifest before names need not be sent again; one that cannot be read is replaced. */
+static int learn(struct upload *u, struct err *e)
 {
-	struct collect *c = ctx;
-	const char *name = strrchr(key, '/');
+	autojson json_t *manifest = NULL, *pieces = json_object();
+	const char *name;
+	json_t *unused;
 
-	(void)e;
-	if (name && !json_object_get(c->used, name + 1))
-		json_array_append_new(c->unused, json_string(key));
+	if (storage_manifest(u->st, u->path, &manifest, e) < 0 && e->code != ERR_CORRUPT)
+		return -1;
+	storage_pieces(manifest, pieces);
+	json_object_foreach(pieces, name, unused) {
+		char hex[65];
+
+		(void)unused;
+		snprintf(hex, sizeof(hex), "%.64s", name);
+		json_object_set_new(u->known, hex, json_string(name));
+	}
 	return 0;
 }
 
-static int collect_chunks(struct storage *st, const char *path, const json_t *used, struct err *e)
+/* Of the directory itself; one whose ids are the host's own has none. */
+static json_t *root_of(int dir_fd)
 {
-	struct collect c = { used, json_array() };
-	char prefix[PATH_BYTES_MAX + 20];
-	json_t *key;
-	size_t i;
-	int r;
+	struct stat st;
 
-	snprintf(prefix, sizeof(prefix), "%s/chunks", path);
-	r = storage_each(st, prefix, collect_unused, &c, e);
-	json_array_foreach(c.unused, i, key)
-		if (r == 0)
-			r = storage_delete(st, json_string_value(key), e);
-	json_decref(c.unused);
-	return r;
+	if (fstat(dir_fd, &st) < 0 || st.st_uid >= IDS || st.st_gid >= IDS)
+		return NULL;
+	return json_pack("{s:i,s:i,s:i,s:I,s:i}", "mode", (int)(st.st_mode & 07777), "uid", (int)st.st_uid, "gid", (int)st.st_gid,
+			 "mtime", (json_int_t)st.st_mtim.tv_sec, "mtime_ns", (int)st.st_mtim.tv_nsec);
+}
+
+/* 0; -1 with *ret_sent when the manifest may come to the storage even so. */
+static int put_all(struct upload *u, int dir_fd, int *ret_sent, struct err *e)
+{
+	autojson json_t *manifest = NULL;
+	autofree char *text = NULL;
+	char key[PATH_BYTES_MAX + 20];
+
+	if (learn(u, e) < 0 || walk_up(u, dir_fd, "", e) < 0 || storage_use_check(&u->use, e) < 0)
+		return -1;
+	manifest = json_pack("{s:i,s:s,s:O,s:o*}", "version", MANIFEST_VERSION, "upload", u->use.id, "entries", u->entries, "root",
+			     root_of(dir_fd));
+	text = manifest ? json_dumps(manifest, JSON_COMPACT) : NULL;
+	if (!text)
+		return err_nomem(e);
+	snprintf(key, sizeof(key), "%s/manifest.json", u->path);
+	*ret_sent = 1;
+	/* from here on it is the new folder */
+	return storage_put(u->st, key, text, strlen(text), e);
 }
 
 int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e)
 {
-	autojson json_t *entries = json_array(), *chunks = json_object(), *manifest = NULL;
-	autofree char *buf = malloc(STORAGE_CHUNK), *packed = malloc(ZSTD_compressBound(STORAGE_CHUNK)), *text = NULL;
-	struct upload u = { .st = st, .path = path, .entries = entries, .chunks = chunks, .buf = buf, .packed = packed, .stats = ret };
-	char key[PATH_BYTES_MAX + 20];
+	autojson json_t *entries = json_array(), *known = json_object(), *pieces = json_object();
+	autofree char *buf = malloc(STORAGE_CHUNK), *packed = malloc(ZSTD_compressBound(STORAGE_CHUNK));
+	struct upload u = { .st = st, .path = path, .entries = entries, .known = known, .pieces = pieces, .buf = buf, .packed = packed,
+			    .stats = ret };
+	int r, sent = 0;
 	struct err ignored;
 
 	memset(ret, 0, sizeof(*ret));
 	if (!buf || !packed)
 		return err_nomem(e);
-	if (storage_check_path(path, e) < 0 || walk_up(&u, dir_fd, "", e) < 0)
+	if (storage_check_path(path, e) < 0 || storage_use_begin(st, path, &u.use, e) < 0)
 		return err_wrap(e, "upload to %.200s", path);
-	manifest = json_pack("{s:i,s:O}", "version", 1, "entries", entries);
-	text = manifest ? json_dumps(manifest, JSON_COMPACT) : NULL;
-	if (!text)
-		return err_nomem(e);
-	snprintf(key, sizeof(key), "%s/manifest.json", path);
-	/* from here on it is the new folder */
-	if (storage_put(st, key, text, strlen(text), e) < 0)
+	r = put_all(&u, dir_fd, &sent, e);
+	/* a manifest that nobody knows of may still come: its pieces stay until that cannot be any more */
+	if (r == 0 || !sent)
+		storage_use_end(st, &u.use);
+	if (r < 0)
 		return err_wrap(e, "upload to %.200s", path);
-	collect_chunks(st, path, chunks, &ignored);	/* what is left is only room */
+	storage_collect(st, path, &ignored);	/* what is left is only room */
 	return 0;
 }
 
@@ -379,6 +411,7 @@ static int check_entry_path(const char *p, struct err *e)
 struct download {
 	struct storage *st;
 	const char *path;
+	struct storage_use use;
 	int dir_fd;
 	struct storage_stats *stats;
 };
@@ -401,7 +434,7 @@ static int open_parent(int dir_fd, const char *path, const char **ret_name, stru
 /* Of a sandbox: its ids are these, and the mount maps them. */
 static int is_id(const json_t *v)
 {
-	return json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < 65536;
+	return json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < IDS;
 }
 
 static int finish(int fd, const json_t *entry, struct err *e)
@@ -419,24 +452,25 @@ static int finish(int fd, const json_t *entry, struct err *e)
 	return 0;
 }
 
-static int get_chunk(struct download *d, const char *hex, int fd, uint64_t at, uint64_t n, struct err *e)
+static int get_chunk(struct download *d, const char *piece, int fd, uint64_t at, uint64_t n, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(ZSTD_compressBound(STORAGE_CHUNK));
 	autofree char *plain = malloc(STORAGE_CHUNK);
-	char key[PATH_BYTES_MAX + 100], found[65];
+	char key[PATH_BYTES_MAX + STORAGE_PIECE_MAX + 20], found[65];
 	int r;
 
 	if (!plain)
 		return err_nomem(e);
-
-	if (strlen(hex) != 64 || hex[strspn(hex, "0123456789abcdef")])
-		return bad(hex, "the name of a chunk", e);
-	snprintf(key, sizeof(key), "%s/chunks/%s", d->path, hex);
+	if (!storage_is_piece(piece))
+		return bad(piece, "the name of a chunk", e);
+	if (storage_use_check(&d->use, e) < 0)
+		return -1;
+	piece_key(d->path, piece, key);
 	r = storage_get(d->st, key, &b, e);
 	if (r < 0)
 		return -1;
 	if (!r || ZSTD_decompress(plain, STORAGE_CHUNK, b.data ? b.data : "", b.len) != n || sha256(plain, n, found, e) < 0 ||
-	    strcmp(found, hex))
+	    strncmp(found, piece, 64))
 		return bad(key, r ? "the content" : "a missing piece", e);
 	d->stats->sent++;
 	if (lseek(fd, (off_t)at, SEEK_SET) < 0 || io_write_all(fd, plain, n) < 0)
@@ -457,11 +491,12 @@ static int is_there(int parent, const char *name, const json_t *entry, uint64_t 
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != size || !(buf = malloc(STORAGE_CHUNK)))
 		return 0;
 	json_array_foreach(json_object_get(entry, "chunks"), i, c) {
+		const char *piece = json_string_value(c) ? json_string_value(c) : "-";
 		ssize_t n = fill(fd, buf, STORAGE_CHUNK);
 		char hex[65] = "";
 
 		if (n <= 0 || (!is_zero(buf, (size_t)n) || n != STORAGE_CHUNK ? sha256(buf, (size_t)n, hex, &ignored) < 0 : 0) ||
-		    strcmp(hex, json_string_value(c) ? json_string_value(c) : "-"))
+		    strlen(hex) != strcspn(piece, ".") || strncmp(hex, piece, strlen(hex)))
 			return 0;
 	}
 	return finish(fd, entry, &ignored) == 0;
@@ -609,36 +644,52 @@ static int remove_others(int dir_fd, const char *prefix, const json_t *known, in
 	return r;
 }
 
+static int get_all(struct download *d, int exact, struct err *e)
+{
+	autojson json_t *manifest = NULL, *known = json_object();
+	json_t *entries = NULL, *entry, *root;
+	size_t i;
+	int r = storage_manifest(d->st, d->path, &manifest, e);
+	json_int_t version;
+
+	if (r < 1)
+		return r;
+	version = json_integer_value(json_object_get(manifest, "version"));
+	if (version > MANIFEST_VERSION)
+		return err_set(e, ERR_UNSUPPORTED, "%.200s was written by a newer berth", d->path);
+	if (version < 1 || json_get_arr(manifest, "entries", &entries, d->path, e) < 1)
+		return bad(d->path, "the manifest", e);
+	json_array_foreach(entries, i, entry) {
+		if (get_entry(d, entry, e) < 0)
+			return -1;
+		json_object_set(known, json_string_value(json_object_get(entry, "path")), json_object_get(entry, "type"));
+	}
+	if ((exact && remove_others(d->dir_fd, "", known, 0, e) < 0) || finish_dirs(d, entries, e) < 0)
+		return -1;
+	root = exact ? json_object_get(manifest, "root") : NULL;
+	return root && finish(d->dir_fd, root, e) < 0 ? -1 : 1;
+}
+
 int storage_get_folder(struct storage *st, const char *path, int dir_fd, int exact, struct storage_stats *ret, struct err *e)
 {
-	autobuf struct buf b = BUF_INIT(MANIFEST_MAX);
-	autojson json_t *manifest = NULL, *known = json_object();
-	struct download d = { st, path, dir_fd, ret };
+	struct download d = { .st = st, .path = path, .dir_fd = dir_fd, .stats = ret };
 	char key[PATH_BYTES_MAX + 20];
-	json_t *entries = NULL, *entry;
-	size_t i;
+	uint64_t size;
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
 	if (storage_check_path(path, e) < 0)
 		return -1;
+	/* nothing is written for the sake of a folder that is not there */
 	snprintf(key, sizeof(key), "%s/manifest.json", path);
-	r = storage_get(st, key, &b, e);
+	r = storage_head(st, key, &size, e);
 	if (r < 1)
 		return r;
-	manifest = json_parse(b.data ? b.data : "", b.len, MANIFEST_MAX, key, e);
-	if (!manifest || json_get_arr(manifest, "entries", &entries, key, e) < 1)
-		return manifest ? bad(path, "the manifest", e) : -1;
-	if (json_integer_value(json_object_get(manifest, "version")) != 1)
-		return err_set(e, ERR_UNSUPPORTED, "%s was written by a newer berth", key);
-	json_array_foreach(entries, i, entry) {
-		if (get_entry(&d, entry, e) < 0)
-			return err_wrap(e, "download from %.200s", path);
-		json_object_set(known, json_string_value(json_object_get(entry, "path")), json_object_get(entry, "type"));
-	}
-	if ((exact && remove_others(dir_fd, "", known, 0, e) < 0) || finish_dirs(&d, entries, e) < 0)
+	if (storage_use_begin(st, path, &d.use, e) < 0)
 		return err_wrap(e, "download from %.200s", path);
-	return 1;
+	r = get_all(&d, exact, e);
+	storage_use_end(st, &d.use);
+	return r < 0 ? err_wrap(e, "download from %.200s", path) : r;
 }
 
 static int collect_all(void *ctx, const char *key, struct err *e)

@@ -4,10 +4,13 @@
  * made of them.
  *
  * A folder PATH is PATH/manifest.json, which is written last of all and names every
- * entry, and PATH/chunks/SHA256, pieces of at most STORAGE_CHUNK bytes, compressed
- * (zstd), under the hash of what they hold; one of zeros is left out.  So an upload is atomic (the manifest is replaced whole),
- * resumed by itself (chunks that are there are not sent again), and verified on
- * the way back.  Local files are opened beneath a directory, through no link.
+ * entry, and PATH/chunks/SHA256.UPLOAD, pieces of at most STORAGE_CHUNK bytes, compressed
+ * (zstd), under the hash of what they hold and the upload that sent them; one of zeros is
+ * left out.  So an upload is atomic (the manifest is replaced whole, and of two the last
+ * wins), sends what the manifest before it does not name, and is verified on the way
+ * back.  PATH/in-use/MARK is there while somebody reads or writes the folder: see
+ * storage_use.c for when pieces go.  Local files are opened beneath a directory, through
+ * no link.
  */
 #ifndef BERTH_MANAGER_SERVICE_STORAGE_H
 #define BERTH_MANAGER_SERVICE_STORAGE_H
@@ -44,14 +47,43 @@ int storage_delete(struct storage *st, const char *key, struct err *e);
 /* Every key below prefix. */
 int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, const char *key, struct err *e), void *ctx, struct err *e);
 
-/* The tree below dir_fd to the folder path; what the folder held else is collected afterwards. */
+/*
+ * The tree below dir_fd to the folder path; what the folder held else is collected afterwards.  ERR_TIMEOUT when
+ * it takes longer than STORAGE_USE_MS.
+ */
 int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e);
 /*
  * And back, over what is in dir_fd: each file is filled aside, verified and renamed.  1; 0 when there
- * is no such folder.  exact: what the folder does not name is removed from dir_fd.
+ * is no such folder.  exact: what the folder does not name is removed from dir_fd, which gets the mode
+ * and the owner that the folder's own directory had.
  */
 int storage_get_folder(struct storage *st, const char *path, int dir_fd, int exact, struct storage_stats *ret, struct err *e);
 int storage_delete_folder(struct storage *st, const char *path, struct err *e);
+
+/* ---- storage_use.c: who uses a folder, and what nobody needs any more ---- */
+
+#define STORAGE_USE_MS (12ull * 3600 * 1000)	/* the longest use of a folder */
+#define STORAGE_PIECE_MAX 100			/* bytes of SHA256.UPLOAD with its end */
+
+struct storage_use {
+	char id[33];		/* of this use, in hex; no other has it */
+	uint64_t began_ms;	/* wall clock */
+	char key[1000];
+};
+
+/* Until its end nothing that the folder's manifest named since goes. */
+int storage_use_begin(struct storage *st, const char *path, struct storage_use *u, struct err *e);
+/* ERR_TIMEOUT once it takes so long that others may take it for dead. */
+int storage_use_check(const struct storage_use *u, struct err *e);
+void storage_use_end(struct storage *st, const struct storage_use *u);
+/* The manifest of folder path: 1, 0 when there is none. */
+int storage_manifest(struct storage *st, const char *path, json_t **ret, struct err *e);
+/* Adds the names of all pieces of a manifest to the object pieces. */
+void storage_pieces(const json_t *manifest, json_t *pieces);
+/* Removes pieces that the manifest does not name, if nobody uses the folder; else the next upload does. */
+int storage_collect(struct storage *st, const char *path, struct err *e);
+/* 1 for SHA256 or SHA256.UPLOAD. */
+int storage_is_piece(const char *name);
 
 /* ---- for the back ends ---- */
 

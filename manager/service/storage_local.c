@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +15,8 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/service/storage.h"
+
+#define PUT_TRIES 1000	/* each takes that another removes a directory in just that moment */
 
 struct local_storage {
 	struct storage base;
@@ -45,15 +49,41 @@ static int open_parent(int root, const char *key, int make, const char **ret_nam
 	return fd;
 }
 
-static int local_put(struct storage *st, const char *key, const void *data, size_t n, const char sha256[65], struct err *e)
+/*
+ * Under a name of this write first: two may write one key at once.  ERR_SYS with ENOENT when another has removed
+ * the directory, which was empty, in between.
+ */
+static int put_once(int root, const char *key, const void *data, size_t n, struct err *e)
 {
 	const char *name;
-	autoclose int dir = open_parent(root_of(st), key, 1, &name);
+	autoclose int dir = open_parent(root, key, 1, &name);
+	uint64_t chance;
+	char own[40];
 
-	(void)sha256;
 	if (dir < 0)
 		return err_sys(e, "make the directory of %.200s", key);
-	return io_replace_file(dir, name, data, n, 0600, 1, e);
+	if (getrandom(&chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
+		return err_sys(e, "get random bytes");
+	snprintf(own, sizeof(own), ".put-%016" PRIx64, chance);
+	if (io_replace_file(dir, own, data, n, 0600, 1, e) < 0)
+		return -1;
+	if (renameat(dir, own, dir, name) < 0 || fsync(dir) < 0) {
+		err_sys(e, "write %.200s", key);
+		unlinkat(dir, own, 0);
+		return -1;
+	}
+	return 0;
+}
+
+static int local_put(struct storage *st, const char *key, const void *data, size_t n, const char sha256[65], struct err *e)
+{
+	int tries = 0, r;
+
+	(void)sha256;
+	do
+		r = put_once(root_of(st), key, data, n, e);
+	while (r < 0 && e->os_errno == ENOENT && ++tries < PUT_TRIES);
+	return r;
 }
 
 static int local_get(struct storage *st, const char *key, struct buf *out, struct err *e)

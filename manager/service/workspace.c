@@ -10,9 +10,13 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/path.h"
 #include "manager/service/state.h"
 #include "manager/service/storage.h"
+#include "rootfs/image.h"
+
+#define IDS_MAX 65535	/* of a sandbox */
 
 void workspace_path(struct service *s, const char *session_id, char ret[512])
 {
@@ -33,6 +37,12 @@ int workspace_open_above(const struct record *r, const char **ret_name, struct e
 	return path_open_private_dir(above, e);
 }
 
+static int make_at(int dir, const char *name, struct err *e)
+{
+	/* whatever our umask says */
+	return mkdirat(dir, name, 0755) < 0 || fchmodat(dir, name, 0755, 0) < 0 ? err_sys(e, "make the workspace %s", name) : 0;
+}
+
 int workspace_make(const struct record *r, struct err *e)
 {
 	const char *name;
@@ -40,9 +50,61 @@ int workspace_make(const struct record *r, struct err *e)
 
 	if (dir < 0)
 		return err_wrap(e, "session.default_mount_dir");
-	if (mkdirat(dir, name, 0755) < 0 || fchmodat(dir, name, 0755, 0) < 0)
-		return err_sys(e, "make the workspace %s", name);
+	return make_at(dir, name, e);
+}
+
+/* As berth create reads it: the option, the image's own, the configuration's. */
+static int user_of(struct service *s, const struct record *r, const struct conf_pool *p, char ret[128], struct err *e)
+{
+	const char *line = p->options;
+	struct image im;
+
+	ret[0] = '\0';
+	for (; *line; line += strcspn(line, "\n"), line += *line == '\n')
+		if (!strncmp(line, "user=", 5))
+			snprintf(ret, 128, "%.*s", (int)strcspn(line + 5, "\n"), line + 5);
+	if (!ret[0] && service_pool_has_image(p)) {
+		if (service_pool_image(s, p, record_str(r, "container_id"), &im, e) < 0)
+			return -1;
+		snprintf(ret, 128, "%s", im.user);
+		image_release(&im);
+	}
+	if (!ret[0])
+		snprintf(ret, 128, "%s", s->config.user);
 	return 0;
+}
+
+/* "1000" or "1000:100". */
+static int read_ids(char *user, uint64_t *ret_uid, uint64_t *ret_gid)
+{
+	char *colon = strchr(user, ':');
+	struct err ignored;
+
+	*ret_gid = 0;
+	if (colon)
+		*colon = '\0';
+	return num_u64(user, "user", 0, IDS_MAX, ret_uid, &ignored) == 0 &&
+	       (!colon || num_u64(colon + 1, "group", 0, IDS_MAX, ret_gid, &ignored) == 0);
+}
+
+int workspace_give(struct service *s, const struct record *r, const struct conf_pool *p, struct err *e)
+{
+	uint64_t uid, gid;
+	autoclose int dir = -1;
+	char user[128];
+	struct stat st;
+
+	if (!json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")))
+		return 0;
+	if (user_of(s, r, p, user, e) < 0)
+		return -1;
+	if (!read_ids(user, &uid, &gid) || (!uid && !gid))
+		return 0;
+	dir = workspace_open(r, e);
+	if (dir < 0)
+		return -1;
+	return fstat(dir, &st) < 0 || (!st.st_uid && fchown(dir, (uid_t)uid, (gid_t)gid) < 0) ?
+	       err_sys(e, "give the workspace to user %llu", (unsigned long long)uid) : 0;
 }
 
 int workspace_remove(struct service *s, const struct record *r, struct err *e)
@@ -100,8 +162,8 @@ int workspace_revive(struct service *s, const struct record *r, struct err *e)
 	dir = workspace_open_above(r, &name, e);
 	if (dir < 0)
 		return -1;
-	if (mkdirat(dir, name, 0755) < 0)
-		return err_sys(e, "make the workspace %s", name);
+	if (make_at(dir, name, e) < 0)
+		return -1;
 	return workspace_download(s, from, record_str(r, "mount_dir"), e);
 }
 

@@ -111,6 +111,8 @@ static int make_parents(struct extract *x, const char *path, size_t len, struct 
 			part[i] = '/';
 		start = i + 1;
 	}
+	if (at < 0 && errno == ENOENT)
+		return err_set(e, ERR_DENIED, "%.300s is a link that leads nowhere in the directory that is written to", part);
 	if (at < 0 || i <= len) {
 		err_sys(e, "make directory %.300s", part);
 		fd_close(&at);
@@ -255,14 +257,19 @@ static void temp_name(char buf[32])
 	snprintf(buf, 32, ".berth-%llx%x", (unsigned long long)t.tv_nsec * 0x9E3779B1ULL + ++n, (unsigned)getpid());
 }
 
-/* A directory is never replaced by something else. */
+/* See extract.h. */
 static int replaceable(struct extract *x, int parent, const char *name, struct err *e)
 {
 	struct stat st;
 
-	if (!fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode))
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISREG(st.st_mode))
+		return 0;
+	if (S_ISDIR(st.st_mode))
 		return err_set(e, ERR_EXISTS, "%.300s exists and is a directory", x->path);
-	return 0;
+	if (x->flags & EXTRACT_REPLACE || (S_ISLNK(st.st_mode) && x->t.type == '2'))
+		return 0;
+	return err_set(e, ERR_EXISTS, "%.300s exists and is a %s, not a regular file: not replaced; hint: remove it first", x->path,
+		       S_ISLNK(st.st_mode) ? "symbolic link" : S_ISFIFO(st.st_mode) ? "FIFO" : S_ISSOCK(st.st_mode) ? "socket" : "device");
 }
 
 static int read_number(struct extract *x, uint64_t *used, uint64_t *ret, struct err *e)

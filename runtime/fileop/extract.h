@@ -8,6 +8,10 @@
  * are made, a file is complete before it appears under its name.  With
  * EXTRACT_STRICT no symbolic link is followed at all, set-id bits are dropped,
  * and a hard link must lead to a file of the same stream.
+ *
+ * A regular file that is there is replaced, and a symbolic link by another one.
+ * FIFOs, sockets, devices, and links where a file would come, are somebody's
+ * way to something else: ERR_EXISTS, unless EXTRACT_REPLACE is set.
  */
 #ifndef BERTH_RUNTIME_FILEOP_EXTRACT_H
 #define BERTH_RUNTIME_FILEOP_EXTRACT_H
@@ -22,6 +26,7 @@ enum extract_flags {
 	EXTRACT_CONTENTS = 2,	/* the stream holds the contents of a directory: "." is dest */
 	EXTRACT_INTO = 4,	/* dest must be a directory (an archive of somebody's) */
 	EXTRACT_OWNERS = 8,	/* give files the owners of the archive */
+	EXTRACT_REPLACE = 16,	/* as rename(2): what is no directory goes, whatever it is */
 };
 
 struct extract_stats {

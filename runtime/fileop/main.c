@@ -38,10 +38,42 @@ static struct stream stream;	/* 64 KiB: too much for the stack */
 
 static int path_error(struct err *e, const char *what, const char *path)
 {
-	enum err_code code = errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : errno == EACCES || errno == EPERM || errno == EROFS ?
-			     ERR_DENIED : errno == EEXIST || errno == ENOTEMPTY ? ERR_EXISTS : ERR_SYS;
+	return err_code_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYS, "%s %.300s", what, path);
+}
 
-	return err_code_sys(e, code, "%s %.300s", what, path);
+/* What the kernel says of the sandbox's own files and file systems is no fault of the host. */
+static void tell_whose_fault(struct err *e)
+{
+	if (e->code != ERR_SYS)
+		return;
+	switch (e->os_errno) {
+	case ENOSPC:
+	case EDQUOT:
+		e->code = ERR_FULL;
+		err_hint(e, "remove files, or a larger --disk");
+		break;
+	case ENOTDIR:
+	case EISDIR:
+	case ELOOP:
+	case ENAMETOOLONG:
+	case EFBIG:
+		e->code = ERR_INVALID;
+		break;
+	case ENOENT:
+		e->code = ERR_NOT_FOUND;
+		break;
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		e->code = ERR_DENIED;
+		break;
+	case EEXIST:
+	case ENOTEMPTY:
+		e->code = ERR_EXISTS;
+		break;
+	default:
+		break;
+	}
 }
 
 static int not_regular(struct err *e, const char *path, mode_t mode)
@@ -435,7 +467,7 @@ static int move_across(const char *from, const char *to, struct err *e)
 	}
 	close(p[1]);
 	stream_init(&stream, p[0], -1);
-	r = pid < 0 ? err_sys(e, "fork") : extract_to(&stream, to, EXTRACT_OWNERS, &none, &got, e);
+	r = pid < 0 ? err_sys(e, "fork") : extract_to(&stream, to, EXTRACT_OWNERS | EXTRACT_REPLACE, &none, &got, e);
 	close(p[0]);
 	if (pid > 0)
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -504,6 +536,7 @@ int main(int argc, char **argv)
 		r = err_sys(&e, "write the answer");
 	if (r == 0)
 		return 0;
+	tell_whose_fault(&e);
 	for (nl = e.msg; (nl = strchr(nl, '\n')); )
 		*nl = '?';
 	dprintf(2, "%s\t%s\n", err_name(e.code), e.msg);

@@ -8,6 +8,7 @@ Attacks S18, S19 of SECURITY.md.
 import json
 import os
 import re
+import signal
 import socket
 import stat
 import statistics
@@ -22,6 +23,28 @@ from daemon import Daemon
 COST = 15
 H = b"Host: localhost\r\n"
 J = b"Content-Type: application/json\r\n"
+
+
+def test_a_refusal_reaches_a_client_that_sends_on():
+    """What is refused by its head is answered at once, and the body thrown away: a reset would take the answer with it."""
+    with Daemon(tcp=True) as d:
+        body = b"x" * (3 << 20)
+        for tcp in (True, False):
+            for path, size, status in (("/v1/sandboxes/x/files?path=/x", len(body), 401), ("/v1/sandboxes", 1 << 40, 401)):
+                head = (f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {'w' * 40}\r\n"
+                        f"Content-Length: {size}\r\n\r\n").encode()
+                with d.raw_socket(tcp) as s:
+                    s.sendall(head)
+                    s.sendall(body)         # all of it, after the answer is there or before
+                    s.shutdown(socket.SHUT_WR)
+                    got = b"".join(iter(lambda: s.recv(65536), b""))
+                assert got.startswith(b"HTTP/1.1 %d " % status) and b"onnection: close" in got, (tcp, path, got)
+        # one that does not send on, and does not close either, is not waited for at the end
+        with d.raw_socket() as s:
+            s.sendall(b"GET /nosuch HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n\r\n")
+            assert b" 404 " in s.recv(4096)
+            d.p.send_signal(signal.SIGTERM)
+            assert d.p.wait(30) == 0
 
 
 def test_raw_requests():
@@ -69,7 +92,9 @@ def test_raw_requests():
             (b"GET /healthz HTTP/2.0\r\n" + H + b"\r\n", (400, 505, None)),
             (b"GET /healthz HTTP/9.9\r\n" + H + b"\r\n", (400, 505, None)),
             (b"GET /healthz FTP/1.1\r\n" + H + b"\r\n", (400, 505, None)),
-            (b"GET  /healthz HTTP/1.1\r\n" + H + b"\r\n", (200, 400)),     # the library is lenient here
+            (b"GET  /healthz HTTP/1.1\r\n" + H + b"\r\n", (400,)),
+            (b"GET /healthz  HTTP/1.1\r\n" + H + b"\r\n", (400, 404, None)),
+            (b"GET /healthz HTTP/1.1\n" + H + b"\r\n", (400,)),
             (b"GET /heal thz HTTP/1.1\r\n" + H + b"\r\n", (400, 404, 505, None)),
             (b"GET http://evil/healthz HTTP/1.1\r\n" + H + b"\r\n", (400,)),
             (b"GET healthz HTTP/1.1\r\n" + H + b"\r\n", (400,)),
@@ -77,7 +102,7 @@ def test_raw_requests():
             (b"CONNECT evil:80 HTTP/1.1\r\n" + H + b"\r\n", (400,)),
             (b"TRACE /healthz HTTP/1.1\r\n" + H + b"\r\n", (405,)),
             (b"get /healthz HTTP/1.1\r\n" + H + b"\r\n", (405,)),
-            (b"GET /healthz\x00.html HTTP/1.1\r\n" + H + b"\r\n", (200, 400)),     # and cuts at the NUL, as every reader after it does
+            (b"GET /healthz\x00.html HTTP/1.1\r\n" + H + b"\r\n", (400,)),
             (b"GET /v1/sandboxes/x1/files?path=/etc/passwd%00.txt HTTP/1.1\r\n" + H + b"\r\n", (400,)),
             (b"GET /v1/sandboxes/x1%00 HTTP/1.1\r\n" + H + b"\r\n", (400, 404)),
             (b"GET /v1/sandboxes/..%2fx1 HTTP/1.1\r\n" + H + b"\r\n", (404,)),
@@ -97,6 +122,14 @@ def test_raw_requests():
             (b"GET /healthz HTTP/1.1\r\n" + H + b"A B: c\r\n\r\n", (400, None)),
             (b"GET /healthz HTTP/1.1\r\n" + H + b"X: a\x01b\r\n\r\n", (400, None)),
             (b"GET /healthz HTTP/1.1\r\n" + H + b"X: a\x0db\r\n\r\n", (400, None)),
+            (b"GET /healthz HTTP/1.1\r\n" + H + b"X: a\tb \t\r\nY:\r\nZ:  \r\nW:\xc3\xa4 \r\n\r\n", (200,)),
+            # lines that others end elsewhere: folded, with a lone LF or CR, with a NUL; the first field, one between, the last
+            *[(b"GET /healthz HTTP/1.1\r\n" + fields, (400,)) for fields in (
+                H + b"X: a\r\n b\r\n\r\n", H + b"X: a\r\n\tb\r\nY: c\r\n\r\n", b"X: a\r\n b\r\n" + H + b"\r\n", H + b"X:\r\n \r\n\r\n",
+                H + b"X: a\nY: b\r\n\r\n", H + b"X: a\n\r\n", H + b"X: a\r\n\n", b"X: a\n" + H + b"\r\n", H + b"X: a\rY: b\r\n\r\n",
+                H + b"X: a\x00b\r\n\r\n", H + b"X: a\x00\r\n\r\n", H + b"X: \x00\r\nY: b\r\n\r\n", H + b"X: a\x00\x00\r\nY: b\r\n\r\n",
+                H + b"X: a\x00\nY: b\n\r\n", b"X: a\x00\r\n" + H + b"\r\n", H + b"X\x00Y: b\r\n\r\n",
+                H + b"X: a\x00\r\nContent-Length: 5\n\r\nhello")],
             (b"GET /healthz HTTP/1.1\r\n" + H + b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n", (400,)),
             (b"GET /healthz HTTP/1.1\r\n" + H + b"Content-Length: 5\r\n\r\nhello", (400,)),
             (b"GET /healthz HTTP/1.1\r\n" + H + b"Origin: http://evil\r\n\r\n", (403,)),
@@ -117,6 +150,16 @@ def test_raw_requests():
             if status and status >= 400:
                 assert b"Traceback" not in got and b"evil" not in got, got
         assert not wrong, "\n".join(map(str, wrong))
+        # what is right is taken in whatever pieces it comes, and one after another
+        good = b"GET /healthz HTTP/1.1\r\n" + H + b"X: " + b"y" * 9000 + b"\r\nY: z \r\n\r\n"
+        with d.raw_socket() as s:
+            s.sendall(good[:30])
+            for i in range(30, len(good), 777):
+                s.sendall(good[i:i + 777])
+            s.sendall(good * 3 + run + b"Content-Length: 17\r\n\r\n" + body + good)
+            s.shutdown(socket.SHUT_WR)
+            got = b"".join(iter(lambda: s.recv(65536), b""))
+        assert got.count(b"HTTP/1.1 200 ") == 6, got
         # nothing that followed a refused request was taken for another
         smuggled = b"GET /v1/sandboxes HTTP/1.1\r\n" + H + b"\r\n"
         for head in (run + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

@@ -95,6 +95,7 @@ def test_check_config_and_wrong_configurations():
             (with_tokens, "a short\n", 0o600, "22"),
             (with_tokens, f"a {daemon.TOKEN} boss\n", 0o600, "NAME TOKEN [admin]"),
             (with_tokens, f"A/b {daemon.TOKEN}\n", 0o600, "malformed"),
+            (with_tokens, f"a {daemon.TOKEN}\nb {daemon.OTHER}\nc {daemon.TOKEN} admin\n", 0o600, "line 3 has the token of 'a'"),
             (with_tokens, "a sha256:12\n", 0o600, "64 hexadecimal")):
         code, text = check(config, tokens, mode)
         assert code != 0 and words in text and daemon.TOKEN not in text, (config, text)
@@ -400,6 +401,37 @@ def test_images():
         assert d.post("/v1/sandboxes", {"image": "localhost:1/nosuch"}, token=daemon.TENANT).status == 404     # no tenant makes us fetch
         assert d.post("/v1/images/import?name=bad", b"no archive").status >= 400
         d.good("POST", "/v1/images/gc")
+
+
+def test_faults_of_the_caller_are_not_500():
+    def archive(*members):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as t:
+            for name, data in members:
+                one = tarfile.TarInfo(name)
+                one.size = len(data)
+                t.addfile(one, io.BytesIO(data))
+        return out.getvalue()
+
+    with Daemon() as d:
+        box = d.create(disk="8m")
+        files = box_url(box, "/files")
+        d.exec(box, "sh", "-c", "mkdir /root/d && ln -s /tmp /root/d/link && echo > /root/file && ln -s loop /root/loop")
+        big = b"x" * (12 << 20)
+        for status, code, path, body in (
+                (507, "disk-full", "?path=/root/big", big), (507, "disk-full", "/archive?path=/root/d", archive(("big", big))),
+                (400, "invalid", "?path=/root/" + "n" * 300, b"x"), (404, "not-found", "?path=/root/file/below", b"x"),
+                (400, "invalid", "/archive?path=/root/file", archive(("x", b"x"))),
+                (400, "invalid", "/archive?path=/root/loop", archive(("x", b"x"))),
+                (403, "denied", "/archive?path=/root/d", archive(("link/x", b"x")))):
+            r = d.put(files + path, body)
+            assert r.status == status and r.json["error"]["code"] == code, (path, r)
+        # larger than a program can be given, and larger than a file can be
+        for path, request in (("/v1/sandboxes", {"image": "host", "options": {"env": ["A=" + "x" * 200_000]}}),
+                              ("/v1/sandboxes", {"image": "host", "options": {"disk": "100t"}}),
+                              ("/create", {"environment": {"A": "x" * 200_000}})):
+            r = d.post(path, request)
+            assert r.status == 400 and b.TOP.encode() not in r.body, r
 
 
 def test_code_diff_commit_and_archives_of_images():

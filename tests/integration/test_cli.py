@@ -219,7 +219,7 @@ heartbeat_timeout = "10s"
 [pool.base]
 image = "host"
 size = 2
-options = ["pids=64", "label=%s"]
+options = ["pids=64", "env=L=%s"]
 [pool."py.dev"]
 image = "python"
 memory_limit = "1g"
@@ -234,7 +234,7 @@ def test_config_show_tells_what_only_berthd_reads():
     assert c["store"]["url"] == {"value": f"sqlite:{b.root()}/state/manager/records.db", "source": "default"}
     assert c["storage"]["url"]["value"] == "" and c["admission"]["queue"]["value"] == 0
     assert c["pool.base"]["size"] == {"value": 2, "source": "file"}
-    assert c["pool.base"]["options"]["value"] == ["pids=64", "label=" + "x" * 400]
+    assert c["pool.base"]["options"]["value"] == ["pids=64", "env=L=" + "x" * 400]
     assert c["pool.py.dev"]["memory_limit"] == {"value": 1 << 30, "unit": "bytes", "source": "file"}
     assert c["pool.py.dev"]["cpu_limit"] == {"value": 1.0, "source": "default"}
     # without any there is one, of [sandbox]'s values
@@ -242,7 +242,9 @@ def test_config_show_tells_what_only_berthd_reads():
 
 
 def test_config_check_reads_what_only_berthd_reads():
-    for text, words in (("[session]\nhartbeat = 1\n", "hartbeat"), ("[pool.x]\nsize = -1\n", "pool.x.size"), ("[store]\nsync = 'x'\n", "store.sync")):
+    for text, words in (("[session]\nhartbeat = 1\n", "hartbeat"), ("[pool.x]\nsize = -1\n", "pool.x.size"), ("[store]\nsync = 'x'\n", "store.sync"),
+                        ("[pool.x]\noptions = ['name=me']\n", "pool.x.options"), ("[pool.x]\noptions = ['read-only=1']\n", "no value"),
+                        ("[pool.x]\noptions = ['pids']\n", "pids=VALUE")):
         b.one_line_error(b.berth("config", "check", config(text)), 125, "berth.toml", words)
 
 

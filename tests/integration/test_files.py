@@ -6,6 +6,8 @@ import io
 import json
 import os
 import signal
+import socket
+import stat
 import struct
 import subprocess
 import tarfile
@@ -183,6 +185,44 @@ def test_limit():
     assert not os.path.exists(b.tmp("f"))
 
 
+# ---- what is at the destination ----
+
+def test_cp_leaves_what_is_no_regular_file():
+    sb = sandbox()
+    d = b.tmpdir("d")
+    os.mknod(d + "/null", 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    os.mkfifo(d + "/fifo")
+    s = socket.socket(socket.AF_UNIX)
+    s.bind(d + "/sock")
+    b.write(d + "/target", "kept\n")
+    os.symlink("target", d + "/link")
+    os.symlink("nowhere", d + "/dangling")
+    kinds = {"null": "device", "fifo": "FIFO", "sock": "socket", "link": "symbolic link", "dangling": "symbolic link"}
+    before = {n: os.lstat(f"{d}/{n}")[:2] for n in kinds}
+    execute(sb, "mkdir in out; cd in; for n in null fifo sock link dangling; do echo new > $n; done")
+    for name, kind in kinds.items():
+        for source in ("/etc/hostname", "in/" + name):
+            b.one_line_error(cp(f"{sb}:{source}", f"{d}/{name}"), 125, name, kind)
+        b.one_line_error(cp(f"{sb}:in/{name}", d), 125, name, kind)
+    b.one_line_error(cp(f"{sb}:in/.", d), 125, "not replaced")
+    execute(sb, "ln -s elsewhere l")
+    b.one_line_error(cp(f"{sb}:l", d + "/fifo"), 125, "FIFO")    # nor does a link take its place
+    assert {n: os.lstat(f"{d}/{n}")[:2] for n in kinds} == before and open(d + "/target").read() == "kept\n"
+    cp(f"{sb}:l", d + "/link", ok=True)      # as cp -P does
+    assert os.readlink(d + "/link") == "elsewhere"
+    # the same on the way in
+    execute(sb, "cd out; mkfifo fifo; ln -s target link; echo kept > target; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'")
+    source = b.write(b.tmp("source"), "new\n")
+    for name in ("fifo", "link", "sock"):
+        b.one_line_error(cp(source, f"{sb}:out/{name}"), 125, name, kinds[name])
+    b.one_line_error(cp("-", f"{sb}:out", input=hostile_tar(("fifo", tarfile.REGTYPE, b"new"))), 125, "FIFO")
+    assert execute(sb, "cd out; test -p fifo && test -S sock && cat link && readlink link") == "kept\ntarget\n"
+    # a name of another file system is taken over, as by rename(2)
+    execute(sb, "echo moved > /tmp/m; mkfifo p; ln -s nowhere q")
+    file("mv", sb, "/tmp/m", "p", ok=True)
+    assert execute(sb, "cat p") == "moved\n"
+
+
 # ---- hostile files -----------------------------------------------------------------
 
 def test_nothing_hangs_and_nothing_but_files_is_read():
@@ -276,8 +316,8 @@ def test_a_hostile_tree_writes_only_below_its_destination():
     cp(f"{sb}:t", dest, ok=True)
     assert os.stat(dest + "/t/suid").st_mode & 0o7777 == 0o755
     assert sorted(os.listdir(dest + "/t")) == ["a", "out", "root", "suid", "up"]
-    cp(f"{sb}:t/a", dest + "/a", ok=True)       # the link is replaced, not followed
-    assert not os.path.islink(dest + "/a")
+    b.one_line_error(cp(f"{sb}:t/a", dest + "/a"), 125, "a exists and is a symbolic link")     # neither followed nor replaced
+    assert os.path.islink(dest + "/a")
     execute(sb, "mkdir s s/sub; echo evil > s/sub/secret")
     b.one_line_error(cp(f"{sb}:s/.", dest), 125, "sub")
     # what was a link in the first copy is a directory in the second

@@ -25,9 +25,7 @@ import registry as reg
 import requests
 import s3server
 from daemon import Daemon
-
-FAST = '[session]\nscan_interval = "50ms"\n'
-POOL = '[pool.base]\nimage = "host"\nsize = 2\nmemory_limit = "64m"\noptions = ["disk=16m", "disk-inodes=1024"]\n'
+from managed import FAST, POOL, Failed, Managed, Manager, listens, refused
 
 
 @contextlib.contextmanager
@@ -44,113 +42,6 @@ def busybox_registry():
                              ("bin/sh", {"type": tarfile.SYMTYPE, "linkname": "busybox"}, None)])
     with reg.Mock(reg.Image([tar]), evil=only) as r:
         yield r, f"{r.host}/box:1"
-
-
-class Failed(Exception):
-    def __init__(self, response):
-        super().__init__(f"{response.request.method} {response.request.path_url}: {response.status_code} {response.text[:500]}")
-        self.status, self.detail = response.status_code, response.json().get("detail")
-
-
-class Manager:
-    """What the remote SandboxManager does: POST {base_url}/{function} with the named arguments, {"data": ...} back."""
-
-    def __init__(self, base_url, token=daemon.TOKEN):
-        self.base_url, self.http = base_url, requests.Session()
-        self.http.headers["Authorization"] = f"Bearer {token}"
-        self.http.trust_env = False
-
-    def __getattr__(self, function):
-        def call(*unnamed, **arguments):
-            assert not unnamed
-            response = self.http.request("POST", f"{self.base_url}/{function}", json=arguments, timeout=120)
-            if not response.ok:
-                raise Failed(response)
-            return response.json()["data"]
-        return call
-
-    def shell(self, identity, command):
-        result = self.call_tool(identity=identity, tool_name="run_shell_command", arguments={"command": command})
-        return {c["description"]: c["text"] for c in result["content"]}, result["isError"]
-
-    def cell(self, identity, code):
-        result = self.call_tool(identity=identity, tool_name="run_ipython_cell", arguments={"code": code})
-        return {c["description"]: c["text"] for c in result["content"]}, result["isError"]
-
-    def workspace(self, method, identity, what, ok=True, **kw):
-        response = self.http.request(method, f"{self.base_url}/proxy/{identity}/workspace/{what}", timeout=60, **kw)
-        if ok and not response.ok:
-            raise Failed(response)
-        return response
-
-    def native(self, path, ok=True):
-        response = self.http.post(f"{self.base_url}/v1/manager/{path}", json={}, timeout=120)
-        if ok and not response.ok:
-            raise Failed(response)
-        return response
-
-    def stats(self):
-        return self.http.get(f"{self.base_url}/v1/manager/stats", timeout=60).json()
-
-
-def listens(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-        return True
-    except OSError:
-        return False
-
-
-class Managed(Daemon):
-    """A berthd whose sandboxes are released before it ends."""
-
-    def __init__(self, config, **kw):
-        super().__init__(config, tcp=True, **kw)
-        b.wait_for(lambda: listens(self.port), 20, "berthd on its port")
-        self.manager = Manager(f"http://127.0.0.1:{self.port}")
-
-    def client(self, token):
-        self.clients = getattr(self, "clients", [])
-        self.clients.append(Manager(self.manager.base_url, token))
-        return self.clients[-1]
-
-    def __exit__(self, kind, value, trace):
-        if kind is None:
-            # what was recycled is not cleaned up by agentscope's cleanup, but has a workspace
-            for j in self.manager.http.get(f"{self.manager.base_url}/v1/manager/sandboxes").json()["sandboxes"]:
-                if j["state"] == "recycled":
-                    self.manager.release(identity=j["container_name"])
-        self.reconfigure("size = 0")
-        if kind is None:
-            b.wait_for(lambda: not self.manager.stats()["states"].get("warm"), 20, "empty pools")
-            self.manager.cleanup()
-        for m in [self.manager, *getattr(self, "clients", [])]:
-            m.http.close()
-        gc.collect()        # connections that the server has closed
-        super().__exit__(kind, value, trace)
-
-    def reconfigure(self, size):
-        self.reconfigure_text("size", size.partition("= ")[2])
-
-    def reconfigure_text(self, key, value):
-        with open(self.config_path) as f:
-            lines = [f"{key} = {value}" if line.startswith(key) else line.rstrip() for line in f]
-        b.write(self.config_path, "\n".join(lines) + "\n", 0o600)
-        if self.p.poll() is None:
-            self.p.send_signal(signal.SIGHUP)
-
-    def warm(self, n=2, pool="base"):
-        b.wait_for(lambda: self.manager.stats()["pools"][pool]["warm"] == n, 30, f"{n} warm sandboxes")
-
-
-def refused(status, call, *a, **kw):
-    try:
-        got = call(*a, **kw)
-    except Failed as e:
-        assert e.status == status, e
-        assert e.detail, e
-        return
-    raise AssertionError(f"not refused, but {got!r}")
 
 
 def test_every_key_of_the_manager_is_in_the_manual():
@@ -174,6 +65,38 @@ def test_a_wrong_configuration_is_named():
         p = subprocess.run([daemon.BERTHD] + (["--check-config"] if "url" not in text else []), env=b.environment({"BERTH_CONFIG": path}),
                            capture_output=True, text=True, timeout=20)
         assert p.returncode not in (0, -9) and words in p.stderr, (text, p)
+
+
+NONSENSE = (
+    ('[store]\nurl = "mysql://x"', "store.url"), ('[store]\nurl = "redis://:99999/0"', "store.url"),
+    ('[store]\nurl = "redis://:6379/0"', "store.url"), ('[store]\nurl = "redis://h/x"', "store.url"),
+    ('[store]\nurl = "sqlite:relative"', "store.url"), ('[store]\npassword_file = "/nosuch"', "/nosuch"),
+    ('[storage]\nurl = "http://x"', "storage.url"), ('[storage]\nurl = "file:relative"', "storage.url"),
+    ('[storage]\nurl = "s3://"', "storage.url"), ('[storage]\nurl = "s3://bucket"', "storage.credentials_file"),
+    ('[pool.x]\noptions = ["nosuch=1"]', "pool.x.options: 'nosuch'"), ('[pool.x]\noptions = ["memory=abc"]', "pool.x.options: option memory"),
+    ('[pool.x]\noptions = ["name=me"]', "pool.x.options: 'name'"), ('[pool.x]\noptions = ["read-only=yes"]', "pool.x.options: option read-only"),
+    ('[pool.x]\nmemory_limit = "1k"', "pool.x.memory_limit"), ('[pool.x]\ncpu_limit = 0.001', "pool.x.cpu_limit"),
+    ('[pool.x]\nenv = ["A B=c"]', "pool.x.env"), ('[pool.x]\nenv = ["1=c"]', "pool.x.env"))
+
+
+def test_nonsense_is_refused_by_the_check_the_start_and_a_reload_alike():
+    with Managed("") as d:
+        with open(d.config_path) as f:
+            good = f.read()
+        for text, words in NONSENSE:
+            path = b.write(b.tmp("wrong.toml"), text + "\n", 0o600)
+            for arguments in (["--check-config"], []):
+                env = b.environment({"BERTH_CONFIG": path, "BERTH_RUN_DIR": b.tmp("run"), "BERTH_STATE_DIR": b.tmp("state")})
+                p = subprocess.run([daemon.BERTHD, *arguments], env=env, capture_output=True, text=True, timeout=60)
+                assert p.returncode == 125 and words in p.stderr and path in p.stderr and ".new" not in p.stderr, (text, arguments, p)
+            told = d.log().count('"what":"reload"')
+            b.write(d.config_path, good + text + "\n", 0o600)
+            d.p.send_signal(signal.SIGHUP)
+            b.wait_for(lambda n=told: d.log().count('"what":"reload"') > n, 20, "the complaint about " + text)
+            complaint = [line for line in d.log().splitlines() if '"what":"reload"' in line][-1]
+            assert words in complaint, (text, complaint)
+            assert d.get("/readyz").status == 200
+        b.write(d.config_path, good, 0o600)
 
 
 # ---- the contract ------------------------------------------------------------------------
@@ -283,6 +206,17 @@ def test_the_workspace_through_the_proxy():
             got = m.workspace(method, name, what, ok=False, **kw)
             assert got.status_code == status and "detail" in got.json(), (what, kw, got.status_code, got.text)
         assert m.workspace("GET", "nosuch", "exists", ok=False, params={"path": "x"}).status_code == 404
+        # what is no file, or leads to none, is an error before a byte is sent, and exists only if os.path.exists() says so
+        m.shell(name, "cd /workspace; mkfifo fifo; ln -s nowhere dangling; ln -s loop loop; ln -s dir todir")
+        for path, status, there in (("fifo", 400, True), ("dangling", 404, False), ("loop", 404, False), ("todir", 404, True),
+                                    ("x" * 300, 404, False)):
+            got = m.workspace("GET", name, "file", ok=False, params={"path": path})
+            assert got.status_code == status and "detail" in got.json(), (path, got.status_code, got.text)
+            assert m.workspace("GET", name, "exists", params={"path": path}).json() == {"exists": there}, path
+            native = d.get(f"/v1/sandboxes/{name}/files?path=/workspace/{path}")
+            assert native.status in (400, 404), native
+        m.workspace("PUT", name, "file", params={"path": "empty"}, data=b"")
+        assert m.workspace("GET", name, "file", params={"path": "empty"}).content == b""
         # it is the directory of the host, and what a hostile link says is said in the sandbox
         m.shell(name, "ln -s /etc/passwd link")
         host = os.path.join(m.get_info(identity=name)["mount_dir"], "link")
@@ -608,6 +542,8 @@ def test_a_missing_image_is_fetched_by_the_policy_or_told():
             except Failed as e:
                 assert e.status == 404 and words in e.detail, e
         # and the native route, whose policy is the request's
+        d.reconfigure("size = 0")       # the pool would fetch it again
+        b.wait_for(lambda: m.stats()["pools"]["base"]["size"] == 0 and not {"warm", "creating"} & set(m.stats()["states"]), 20, "no pool")
         body = {"image": ref, "options": {"disk": "16m"}}
         b.berth("rm", "--force", *b.berth("ps", "-aq", env=d.environment()).out.split(), env=d.environment(), ok=True)
         b.berth("image", "rm", "--force", ref, env=d.environment(), ok=True)
@@ -752,7 +688,7 @@ def test_a_claim_gets_what_is_stored():
         d.warm()
         refused(422, m.create_from_pool, storage_path="users/one")
         for name in os.listdir(where):
-            if len(name) == 64:
+            if len(name) == 97:
                 os.rename(os.path.join(where, name), os.path.join(chunks, name))
         d.warm()
         assert m.shell(m.create_from_pool(storage_path="users/one"), "cat file")[0]["stdout"] == "kept\nmore\n"
@@ -1150,6 +1086,22 @@ def test_an_archive_comes_back_on_another_host():
             assert d.stop() == 0
             assert b.berth("ps", "-aq", env=d.env).out == ""
         gc.collect()
+
+
+def test_readiness_is_that_of_the_store():
+    if not shutil.which("redis-server"):
+        raise b.skip("no redis-server")
+    with Redis() as redis, Managed(f'[store]\nurl = "redis+unix:{redis.path}"\nretry = "500ms"\n') as d:
+        probes = ("/readyz", "/health", "/healthz")
+        assert [d.get(p).status for p in probes] == [200, 200, 200]
+        redis.stop()
+        replies = [d.get(p) for p in probes]
+        assert [r.status for r in replies] == [503, 503, 200], replies
+        assert replies[0].json["error"]["code"] == "network" and "store" in replies[0].json["error"]["message"], replies
+        assert "store" in replies[1].json["detail"], replies
+        refused(502, d.manager.list_session_keys)
+        redis.start()
+        assert [d.get(p).status for p in probes] == [200, 200, 200]
 
 
 @b.deadline(150)

@@ -2,13 +2,15 @@
 """
 A small S3: path-style GET, PUT, HEAD, DELETE of objects and ListObjectsV2, in memory.  Every
 request's Signature Version 4 is computed anew from what came over the wire and compared;
-it can fail on purpose.
+it can fail and wait on purpose.
 """
 import hashlib
 import hmac
 import http.server
 import threading
 import urllib.parse
+
+import berthtest as b
 
 ACCESS, SECRET, REGION = "AKIDTESTTEST", "test/secret+key", "eu-test-1"
 
@@ -52,6 +54,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def serve(self):
         s = self.server
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if s.hold:
+            s.hold(self.command, self.path)
         with s.lock:
             s.requests.append((self.command, self.path))
             if not self.is_signed(body):
@@ -95,6 +99,7 @@ class S3(http.server.ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.lock, self.objects, self.requests, self.unsigned, self.fail = threading.Lock(), {}, [], 0, None
+        self.hold = None        # called with method and path before a request is answered; others go on meanwhile
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def __enter__(self):
@@ -104,3 +109,24 @@ class S3(http.server.ThreadingHTTPServer):
     def __exit__(self, *unused):
         self.shutdown()
         self.server_close()
+
+
+class Held:
+    """with Held(s3, lambda method, path: ...) as held: the first request that matches waits until held.go is set."""
+
+    def __init__(self, s3, matches):
+        self.s3, self.matches = s3, matches
+        self.taken, self.came, self.go = threading.Lock(), threading.Event(), threading.Event()
+
+    def __call__(self, method, path):
+        if self.matches(method, path) and self.taken.acquire(blocking=False):
+            self.came.set()
+            assert self.go.wait(60 * b.SLOW)
+
+    def __enter__(self):
+        self.s3.hold = self
+        return self
+
+    def __exit__(self, *unused):
+        self.go.set()
+        self.s3.hold = None

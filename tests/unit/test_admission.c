@@ -16,6 +16,7 @@ static void nap(long ms)
 }
 
 static struct admission adm;
+static const struct admission_asker patient = { NULL, NULL };
 
 static void open_with(uint64_t count, uint64_t memory, uint64_t queue, uint64_t timeout)
 {
@@ -29,18 +30,18 @@ Test(admission, counts_and_memory_are_exact)
 	struct err e = { 0 };
 
 	open_with(3, 100, 0, 0);
-	cr_assert_eq(admission_enter(&adm, 60, 1, 1, &e), 0);
-	cr_assert_eq(admission_enter(&adm, 41, 1, 1, &e), -1);
+	cr_assert_eq(admission_enter(&adm, 60, 1, &patient, &e), 0);
+	cr_assert_eq(admission_enter(&adm, 41, 1, &patient, &e), -1);
 	cr_assert_eq(e.code, ERR_LIMIT);
-	cr_assert_eq(admission_enter(&adm, 40, 1, 1, &e), 0);
-	cr_assert_eq(admission_enter(&adm, 0, 1, 1, &e), 0);
-	cr_assert_eq(admission_enter(&adm, 0, 1, 1, &e), -1);
+	cr_assert_eq(admission_enter(&adm, 40, 1, &patient, &e), 0);
+	cr_assert_eq(admission_enter(&adm, 0, 1, &patient, &e), 0);
+	cr_assert_eq(admission_enter(&adm, 0, 1, &patient, &e), -1);
 	admission_leave(&adm, 60, 1);
-	cr_assert_eq(admission_enter(&adm, 60, 1, 1, &e), 0);
+	cr_assert_eq(admission_enter(&adm, 60, 1, &patient, &e), 0);
 	cr_assert_eq(adm.refused, 2);
 	admission_close(&adm);
 	admission_leave(&adm, 60, 1);
-	cr_assert_eq(admission_enter(&adm, 1, 1, 1, &e), -1);
+	cr_assert_eq(admission_enter(&adm, 1, 1, &patient, &e), -1);
 	cr_assert_eq(e.code, ERR_BUSY);
 }
 
@@ -58,7 +59,7 @@ static void *wait_in_queue(void *arg)
 {
 	struct waiter *w = arg;
 
-	w->result = admission_enter(&adm, w->memory, 0, 1, &w->e);
+	w->result = admission_enter(&adm, w->memory, 0, &patient, &w->e);
 	w->order = ++turn;
 	return NULL;
 }
@@ -86,14 +87,14 @@ Test(admission, the_queue_is_served_in_its_order_and_bounded, .timeout = 30)
 	struct err e = { 0 };
 
 	open_with(10, 100, 2, 20000);
-	cr_assert_eq(admission_enter(&adm, 90, 0, 1, &e), 0);
+	cr_assert_eq(admission_enter(&adm, 90, 0, &patient, &e), 0);
 	pthread_create(&w[0].thread, NULL, wait_in_queue, &w[0]);
 	await_waiting(1);
 	/* it would fit, but the other was first */
 	pthread_create(&w[1].thread, NULL, wait_in_queue, &w[1]);
 	await_waiting(2);
-	cr_assert_eq(admission_enter(&adm, 1, 0, 1, &e), -1, "a third does not wait");
-	cr_assert_eq(admission_enter(&adm, 101, 0, 1, &e), -1, "what can never fit does not wait");
+	cr_assert_eq(admission_enter(&adm, 1, 0, &patient, &e), -1, "a third does not wait");
+	cr_assert_eq(admission_enter(&adm, 101, 0, &patient, &e), -1, "what can never fit does not wait");
 	admission_leave(&adm, 90, 0);
 	pthread_join(w[0].thread, NULL);
 	pthread_join(w[1].thread, NULL);
@@ -109,7 +110,7 @@ Test(admission, who_waits_too_long_gives_up_and_those_behind_move_on, .timeout =
 	struct err e = { 0 };
 
 	open_with(10, 100, 2, 150);
-	cr_assert_eq(admission_enter(&adm, 90, 0, 1, &e), 0);
+	cr_assert_eq(admission_enter(&adm, 90, 0, &patient, &e), 0);
 	pthread_create(&w[0].thread, NULL, wait_in_queue, &w[0]);
 	await_waiting(1);
 	nap(50);
@@ -119,6 +120,48 @@ Test(admission, who_waits_too_long_gives_up_and_those_behind_move_on, .timeout =
 	cr_assert_eq(w[0].result, -1);
 	cr_assert_eq(w[0].e.code, ERR_LIMIT);
 	cr_assert_eq(w[1].result, 0, "%s", w[1].e.msg);
+}
+
+static int has_gone(void *ctx)
+{
+	return *(_Atomic int *)ctx;
+}
+
+static _Atomic int left;
+
+static void *leave_the_queue(void *arg)
+{
+	struct waiter *w = arg;
+	struct admission_asker asker = { has_gone, &left };
+
+	w->result = admission_enter(&adm, w->memory, 0, &asker, &w->e);
+	return NULL;
+}
+
+Test(admission, who_leaves_frees_his_place_in_the_queue_at_once_wherever_it_is, .timeout = 60)
+{
+	struct waiter w[3] = { { .memory = 80 }, { .memory = 10 }, { .memory = 20 } };
+	struct err e = { 0 };
+
+	open_with(10, 100, 3, 50000);
+	cr_assert_eq(admission_enter(&adm, 90, 0, &patient, &e), 0);
+	pthread_create(&w[0].thread, NULL, wait_in_queue, &w[0]);
+	await_waiting(1);
+	pthread_create(&w[1].thread, NULL, leave_the_queue, &w[1]);
+	await_waiting(2);
+	pthread_create(&w[2].thread, NULL, wait_in_queue, &w[2]);
+	await_waiting(3);
+	left = 1;
+	pthread_join(w[1].thread, NULL);
+	await_waiting(2);
+	cr_assert_eq(w[1].result, -1);
+	cr_assert_eq(w[1].e.code, ERR_NET);
+	admission_leave(&adm, 90, 0);
+	pthread_join(w[0].thread, NULL);
+	pthread_join(w[2].thread, NULL);
+	cr_assert_eq(w[0].result + w[2].result, 0);
+	cr_assert_eq(adm.memory_bytes, 100);
+	cr_assert_eq(adm.waiting, 0);
 }
 
 /* ---- oplock ---- */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fileflow - a file helper whose stdout is a reply, or whose stdin is a body.
+ *
+ * What goes out is looked at before its status is told: until its first bytes
+ * are there an error of the helper (no such file, a FIFO, a link that leads
+ * nowhere) is still an error of the request.
+ */
+#ifndef BERTH_MANAGER_API_FILEFLOW_H
+#define BERTH_MANAGER_API_FILEFLOW_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "manager/api/http.h"
+#include "manager/fileclient.h"
+
+struct fileflow {
+	struct fileclient client;
+	int started;
+	int pipe_fd;		/* our end, or -1 */
+	char first[4096];	/* read before the status was told */
+	size_t first_n, first_at;
+};
+
+void fileflow_init(struct fileflow *f);
+/* Lets go of it; the helper ends with its client's connection. */
+void fileflow_release(struct fileflow *f);
+/* Starts the helper over sock (borrowed) with argv as fileclient_start(); out: we read what it writes. */
+int fileflow_start(struct fileflow *f, int sock, const char *const *argv, const char *user, uint64_t timeout_ms, int out,
+		   struct err *e);
+/* Waits for the first bytes, or for the end: an error of the helper that has written nothing is -1 with e. */
+int fileflow_first(struct fileflow *f, struct http_request *rq, struct err *e);
+/* The next bytes, 0 at a good end, -1: for the read() of a struct http_stream, after fileflow_first(). */
+ssize_t fileflow_read(struct fileflow *f, struct http_request *rq, char *buf, size_t max);
+/* Bytes of the body to the helper; one that has ended early is no error here: fileflow_end() says why. */
+int fileflow_feed(struct fileflow *f, struct http_request *rq, const char *data, size_t n, struct err *e);
+/* The body is whole: waits for the helper's last word. */
+int fileflow_end(struct fileflow *f, struct filecounts *ret, struct err *e);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a handler asks of its request, and how it waits. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager/api/dlog.h"
+#include "manager/api/http_state.h"
+
+void *http_context(const struct http_request *rq)
+{
+	return rq->server->o.context;
+}
+
+const struct http_route *http_route_of(const struct http_request *rq)
+{
+	return rq->route;
+}
+
+const struct http_who *http_who(const struct http_request *rq)
+{
+	return &rq->who;
+}
+
+static const char *find_pair(const struct http_pair *p, size_t n, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!strcmp(p[i].name, name))
+			return p[i].value;
+	return NULL;
+}
+
+const char *http_param(const struct http_request *rq, const char *name)
+{
+	const char *v = find_pair(rq->params, rq->param_count, name);
+
+	return v ? v : "";
+}
+
+const char *http_query(const struct http_request *rq, const char *name)
+{
+	return find_pair(rq->query, rq->query_count, name);
+}
+
+uint64_t http_query_u64(const struct http_request *rq, const char *name, uint64_t preset)
+{
+	const char *v = http_query(rq, name);
+
+	return v ? strtoull(v, NULL, 10) : preset;
+}
+
+int http_query_bool(const struct http_request *rq, const char *name)
+{
+	const char *v = http_query(rq, name);
+
+	return v && !strcmp(v, "true");
+}
+
+const char *http_header(const struct http_request *rq, const char *name)
+{
+	return MHD_lookup_connection_value(rq->mhd, MHD_HEADER_KIND, name);
+}
+
+json_t *http_json(const struct http_request *rq)
+{
+	return rq->json;
+}
+
+void http_set_data(struct http_request *rq, void *data, void (*release)(void *data))
+{
+	rq->data = data;
+	rq->release = release;
+}
+
+void *http_data(const struct http_request *rq)
+{
+	return rq->data;
+}
+
+void http_audit(struct http_request *rq, const char *key, const char *value)
+{
+	if (!strcmp(rq->method, "GET"))
+		return;		/* it has no such line */
+	if (!rq->audit)
+		rq->audit = json_object();
+	json_object_set_new(rq->audit, key, dlog_text(value));
+}
+
+void http_endless(struct http_request *rq)
+{
+	rq->endless = 1;
+}
+
+int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_ms, struct err *e)
+{
+	struct pollfd p[HTTP_POLLS_MAX + 2] = {
+		/* over TCP a client that is gone looks like one that has only finished sending; a unix socket tells them apart */
+		{ .fd = rq->conn->fd, .events = rq->conn->is_tcp ? POLLRDHUP : 0 },
+		{ .fd = rq->endless ? rq->server->ending_fd : rq->server->stop_fd, .events = POLLIN },
+	};
+	int r;
+
+	memcpy(p + 2, user, n * sizeof(*p));
+	do
+		r = poll(p, n + 2, wait_ms);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return err_sys(e, "wait");
+	if (p[0].revents)
+		return err_set(e, ERR_NET, "the client is gone");
+	if (p[1].revents) {
+		rq->error_status = 503;
+		return err_set(e, ERR_BUSY, "berthd is stopping");
+	}
+	memcpy(user, p + 2, n * sizeof(*p));
+	return r > 0;
+}
+
+int http_wait(struct http_request *rq, int fd, short events, int wait_ms, struct err *e)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	return http_poll(rq, &p, 1, wait_ms, e);
+}

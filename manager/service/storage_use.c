@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who uses a folder of the storage, and which of its pieces nobody needs any more.
+ *
+ * Several berthds may use one folder and share nothing but the storage, which need not
+ * have locks: it must only show what was written before (S3 does since 2020).
+ *
+ * Each use (upload, download) puts PATH/in-use/MARK first and reads the manifest then.
+ * An upload names only pieces that this manifest names, or that it has sent under a
+ * name of its own.  Who collects (1) lists the pieces, (2) reads the manifest, (3) lists
+ * the marks, (4) reads the manifest again.  With no mark at (3) and the same manifest at
+ * (2) and (4), that manifest held at (3): whoever was there before is done, and whoever
+ * comes after begins with that manifest, or with one that was made of it and of pieces
+ * that were not there at (1).  So what was there at (1) and is not named is named never
+ * again.  Otherwise somebody else is under way, and collects after it is done.
+ *
+ * A mark holds the time at which it was put.  A use ends itself after STORAGE_USE_MS, so
+ * one twice as old is of a berthd that died, whatever the clocks differ.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "manager/service/storage.h"
+
+#define MANIFEST_MAX (256u << 20)
+#define KEY_MAX 1100
+#define HEX "0123456789abcdef"
+#define MARK_BYTES 33	/* 16 digits of ms, '-', 16 of chance */
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+int storage_use_begin(struct storage *st, const char *path, struct storage_use *u, struct err *e)
+{
+	uint64_t chance[2];
+
+	if (getrandom(chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
+		return err_sys(e, "get random bytes");
+	u->began_ms = now_ms();
+	snprintf(u->id, sizeof(u->id), "%016" PRIx64 "%016" PRIx64, chance[0], chance[1]);
+	snprintf(u->key, sizeof(u->key), "%.900s/in-use/%016" PRIx64 "-%016" PRIx64, path, u->began_ms, chance[0]);
+	return storage_put(st, u->key, u->id, strlen(u->id), e);
+}
+
+int storage_use_check(const struct storage_use *u, struct err *e)
+{
+	return now_ms() - u->began_ms < STORAGE_USE_MS ? 0 :
+	       err_set(e, ERR_TIMEOUT, "it takes longer than %llu hours", STORAGE_USE_MS / 3600 / 1000);
+}
+
+void storage_use_end(struct storage *st, const struct storage_use *u)
+{
+	struct err ignored;
+
+	/* one that stays is taken for dead in a day */
+	storage_delete(st, u->key, &ignored);
+}
+
+int storage_manifest(struct storage *st, const char *path, json_t **ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(MANIFEST_MAX);
+	char key[KEY_MAX];
+	int r;
+
+	*ret = NULL;
+	snprintf(key, sizeof(key), "%.900s/manifest.json", path);
+	r = storage_get(st, key, &b, e);
+	if (r < 1)
+		return r;
+	*ret = json_parse(b.data ? b.data : "", b.len, MANIFEST_MAX, key, e);
+	return *ret ? 1 : -1;
+}
+
+int storage_is_piece(const char *name)
+{
+	size_t n = strspn(name, HEX);
+
+	return n == 64 && (!name[n] || (name[n] == '.' && strspn(name + n + 1, HEX) == 32 && !name[n + 33]));
+}
+
+void storage_pieces(const json_t *manifest, json_t *pieces)
+{
+	json_t *entry, *chunk;
+	size_t i, k;
+
+	json_array_foreach(json_object_get(manifest, "entries"), i, entry)
+		json_array_foreach(json_object_get(entry, "chunks"), k, chunk)
+			if (json_is_string(chunk) && storage_is_piece(json_string_value(chunk)))
+				json_object_set_new(pieces, json_string_value(chunk), json_true());
+}
+
+struct listing {
+	size_t skip;		/* of a key, up to the name */
+	int marks;
+	json_t *found;
+};
+
+static int is_alive(const char *mark)
+{
+	uint64_t at = strtoull(mark, NULL, 16), now = now_ms();
+
+	return at > now || now - at < 2 * STORAGE_USE_MS;
+}
+
+static int is_mark(const char *name)
+{
+	return strlen(name) == MARK_BYTES && strspn(name, HEX) == 16 && name[16] == '-' && strspn(name + 17, HEX) == 16;
+}
+
+static int list_one(void *ctx, const char *key, struct err *e)
+{
+	struct listing *l = ctx;
+	const char *name = key + l->skip;
+
+	/* what lies deeper is of another folder; a name with a dot before it is what a crash left of a write */
+	if (strlen(key) <= l->skip || strchr(name, '/') || !(l->marks ? is_mark(name) : storage_is_piece(name) || name[0] == '.'))
+		return 0;
+	return json_object_set_new(l->found, name, json_true()) < 0 ? err_nomem(e) : 0;
+}
+
+static int list(struct storage *st, const char *path, const char *part, json_t **ret, struct err *e)
+{
+	struct listing l = { .marks = part[0] == 'i', .found = json_object() };
+	char prefix[KEY_MAX];
+
+	l.skip = (size_t)snprintf(prefix, sizeof(prefix), "%.900s/%s", path, part) + 1;
+	*ret = l.found;
+	return storage_each(st, prefix, list_one, &l, e);
+}
+
+static int remove_all(struct storage *st, const char *path, const char *part, const json_t *names, const json_t *but, struct err *e)
+{
+	const char *name;
+	json_t *unused;
+
+	json_object_foreach((json_t *)(size_t)names, name, unused) {
+		char key[KEY_MAX];
+
+		(void)unused;
+		snprintf(key, sizeof(key), "%.900s/%s/%.100s", path, part, name);
+		if (!json_object_get(but, name) && storage_delete(st, key, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int storage_collect(struct storage *st, const char *path, struct err *e)
+{
+	autojson json_t *pieces = NULL, *marks = NULL, *before = NULL, *after = NULL, *named = json_object();
+	const char *name;
+	json_t *unused;
+
+	if (list(st, path, "chunks", &pieces, e) < 0 || storage_manifest(st, path, &before, e) < 1 ||
+	    list(st, path, "in-use", &marks, e) < 0)
+		return -1;
+	json_object_foreach(marks, name, unused)
+		if (is_alive(name))
+			return 0;
+	if (storage_manifest(st, path, &after, e) < 1)
+		return -1;
+	/* each has the id of its upload in it */
+	if (!json_equal(before, after))
+		return 0;
+	storage_pieces(after, named);
+	return remove_all(st, path, "chunks", pieces, named, e) < 0 ? -1 : remove_all(st, path, "in-use", marks, NULL, e);
+}

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was reaped can be restored until its time is over, and goes then with all that is of it."""
+import os
+
+import berthtest as b
+from managed import BOX, FAST, Failed, Managed, refused
+
+
+def reaped(m, ctx):
+    name = m.create(meta={"session_ctx_id": ctx})
+    m.shell(name, "echo kept > file")
+    assert m.native(f"sessions/{ctx}/reap").ok and m.get_status(identity=name) == "recycled"
+    return name, m.get_info(identity=name)["mount_dir"]
+
+
+def is_unknown(m, name):
+    try:
+        return m.get_info(identity=name) and False
+    except Failed as e:
+        assert e.status == 404, e
+        return True
+
+
+def test_what_was_reaped_goes_when_its_time_is_over():
+    with Managed(BOX + FAST + 'released_ttl = "100ms"\nauto_delete = "1h"\n') as d:
+        m = d.manager
+        name, where = reaped(m, "one")
+        assert m.native("sessions/one/restore").ok and m.shell(name, "cat file")[0]["stdout"] == "kept\n"
+        assert m.native("sessions/one/reap").ok
+        assert m.list_session_keys() == ["one"] and os.path.exists(where + "/file")
+        again = m.get_info(identity=name)["container_name"]
+        d.reconfigure_text("auto_delete", '"1ms"')
+        b.wait_for(lambda: is_unknown(m, again), 20, "the end of its record")
+        assert not os.path.exists(where) and m.list_session_keys() == []
+        assert m.native("sessions/one/restore", ok=False).status_code == 404
+
+
+def test_a_cleanup_takes_what_was_reaped():
+    with Managed(BOX + FAST) as d:
+        m = d.manager
+        name, where = reaped(m, "one")
+        m.cleanup()
+        assert m.get_status(identity=name) == "released" and not os.path.exists(where) and m.list_session_keys() == []
+        refused(404, m.call_tool, identity=name, tool_name="run_shell_command", arguments={"command": "true"})
+        # and a release of a name that was restored meanwhile is of what it is now
+        name, where = reaped(m, "two")
+        m.shell(name, "true")
+        assert m.release(identity=name) is True and m.get_status(identity=name) == "released" and not os.path.exists(where)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uploads to one storage path at once: who is last wins as a whole, and what is stored stays whole."""
+import concurrent.futures
+import json
+import os
+import threading
+
+import berthtest as b
+import daemon
+import s3server
+from managed import BOX, FAST, Managed, s3_config
+from s3server import Held
+
+
+def box_with(m, text, path="c/x"):
+    """A sandbox whose workspace holds the file text, and text in the file "both"."""
+    name = m.create(storage_path=path)
+    assert not m.shell(name, f"rm -rf *; echo {text} > {text}; echo {text} > both")[1]
+    return name
+
+
+def stored(m, path="c/x"):
+    """The names that a new sandbox finds, and what "both" says."""
+    name = m.create(storage_path=path)
+    out, failed = m.shell(name, "ls -A; cat both")
+    assert not failed, out
+    assert m.native(f"sandboxes/{name}/upload").ok
+    return out["stdout"].split()
+
+
+def whole(text):
+    return sorted(["both", text]) + [text]
+
+
+def test_an_upload_that_ends_last_wins_as_a_whole():
+    with s3server.S3() as s3, Managed(s3_config(s3)) as d:
+        m = d.manager
+        one, two, three = [box_with(m, t) for t in ("one", "two", "three")]
+        assert m.release(identity=three) is True
+        with Held(s3, lambda method, path: method == "PUT" and path.endswith("/manifest.json")) as held:
+            slow = threading.Thread(target=lambda: d.client(daemon.TOKEN).release(identity=one))
+            slow.start()
+            assert held.came.wait(30 * b.SLOW)
+            # it has its pieces there and is about to name them; another comes and is done meanwhile
+            assert m.release(identity=two) is True
+            assert stored(m) == whole("two")
+            held.go.set()
+            slow.join(30 * b.SLOW)
+        assert m.get_status(identity=one) == "released"
+        assert stored(m) == whole("one")
+        # and nothing stays of those that were replaced
+        named = {c for e in json.loads(s3.objects["p/c/x/manifest.json"])["entries"] for c in e.get("chunks", [])}
+        left = {k.rpartition("/")[2] for k in s3.objects if k.startswith("p/c/x/") and not k.endswith("manifest.json")}
+        assert left == named and len(named) == 1, (left, named)
+
+
+def test_a_download_beside_an_upload_is_whole():
+    with s3server.S3() as s3, Managed(s3_config(s3)) as d:
+        m, got = d.manager, []
+        one, two = box_with(m, "one"), box_with(m, "two")
+        assert m.release(identity=one) is True
+        with Held(s3, lambda method, path: method == "GET" and "/c/x/chunks/" in path) as held:
+            slow = threading.Thread(target=lambda: got.append(d.client(daemon.TOKEN).create(storage_path="c/x")))
+            slow.start()
+            assert held.came.wait(30 * b.SLOW)
+            assert m.release(identity=two) is True
+            held.go.set()
+            slow.join(30 * b.SLOW)
+        assert m.shell(got[0], "ls -A; cat both")[0]["stdout"].split() == whole("one")
+        assert stored(m) == whole("two")
+
+
+def test_what_a_berthd_left_that_died_in_an_upload_is_collected_in_time():
+    with s3server.S3() as s3, Managed(s3_config(s3)) as d:
+        m = d.manager
+        old, new = f"{1:016x}-{2:016x}", f"{1 << 50:016x}-{2:016x}"
+        dead = "p/c/x/chunks/" + "0" * 64 + "." + "1" * 32
+        for mark, stays in ((new, True), (old, False)):
+            s3.objects[dead], s3.objects["p/c/x/in-use/" + mark] = b"piece", b""
+            name = box_with(m, "text" + mark)
+            assert m.release(identity=name) is True
+            assert (dead in s3.objects) == stays, list(s3.objects)
+            s3.objects.pop("p/c/x/in-use/" + new, None)
+        assert not [k for k in s3.objects if "/in-use/" in k], list(s3.objects)
+
+
+def test_uploads_at_once_to_a_folder():
+    where = b.tmpdir("storage", 0o700)
+    with Managed(BOX + f'[storage]\nurl = "file:{where}"\n' + FAST) as d:
+        m = d.manager
+        for _ in range(3):
+            texts = ["a", "b", "c", "d"]
+            names = [box_with(m, t) for t in texts]
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                again = [pool.submit(d.client(daemon.TOKEN).native, f"sandboxes/{n}/upload", False) for n in names * 2]
+            assert [a.result().status_code for a in again] == [200] * 8, [a.result().text for a in again]
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                assert all(pool.map(lambda n: d.client(daemon.TOKEN).release(identity=n), names))
+            assert stored(m) in [whole(t) for t in texts]
+        pieces = os.listdir(where + "/c/x/chunks")
+        assert len(pieces) == 1 and sorted(os.listdir(where + "/c/x")) == ["chunks", "manifest.json"], pieces

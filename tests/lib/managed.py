@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A berthd with its manager, and a client that sends what agentscope's SandboxManager sends in remote mode."""
+import gc
+import signal
+import socket
+
+import berthtest as b
+import daemon
+import requests
+import s3server
+from daemon import Daemon
+
+FAST = '[session]\nscan_interval = "50ms"\n'
+POOL = '[pool.base]\nimage = "host"\nsize = 2\nmemory_limit = "64m"\noptions = ["disk=16m", "disk-inodes=1024"]\n'
+BOX = '[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n'
+
+
+def s3_config(s3):
+    b.write(b.tmp("credentials"), f"{s3server.ACCESS}\n{s3server.SECRET}\n", 0o600)
+    return (BOX + f'[storage]\nurl = "s3://bucket/p"\nendpoint = "{s3.url}"\nregion = "{s3server.REGION}"\n'
+            f'credentials_file = "{b.tmp("credentials")}"\nretry = "5s"\n' + FAST)
+
+
+class Failed(Exception):
+    def __init__(self, response):
+        super().__init__(f"{response.request.method} {response.request.path_url}: {response.status_code} {response.text[:500]}")
+        self.status, self.detail = response.status_code, response.json().get("detail")
+
+
+class Manager:
+    """What the remote SandboxManager does: POST {base_url}/{function} with the named arguments, {"data": ...} back."""
+
+    def __init__(self, base_url, token=daemon.TOKEN):
+        self.base_url, self.http = base_url, requests.Session()
+        self.http.headers["Authorization"] = f"Bearer {token}"
+        self.http.trust_env = False
+
+    def __getattr__(self, function):
+        def call(*unnamed, **arguments):
+            assert not unnamed
+            response = self.http.request("POST", f"{self.base_url}/{function}", json=arguments, timeout=120)
+            if not response.ok:
+                raise Failed(response)
+            return response.json()["data"]
+        return call
+
+    def shell(self, identity, command):
+        result = self.call_tool(identity=identity, tool_name="run_shell_command", arguments={"command": command})
+        return {c["description"]: c["text"] for c in result["content"]}, result["isError"]
+
+    def cell(self, identity, code):
+        result = self.call_tool(identity=identity, tool_name="run_ipython_cell", arguments={"code": code})
+        return {c["description"]: c["text"] for c in result["content"]}, result["isError"]
+
+    def workspace(self, method, identity, what, ok=True, **kw):
+        response = self.http.request(method, f"{self.base_url}/proxy/{identity}/workspace/{what}", timeout=60, **kw)
+        if ok and not response.ok:
+            raise Failed(response)
+        return response
+
+    def native(self, path, ok=True):
+        response = self.http.post(f"{self.base_url}/v1/manager/{path}", json={}, timeout=120)
+        if ok and not response.ok:
+            raise Failed(response)
+        return response
+
+    def stats(self):
+        return self.http.get(f"{self.base_url}/v1/manager/stats", timeout=60).json()
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    except OSError:
+        return False
+
+
+class Managed(Daemon):
+    """A berthd whose sandboxes are released before it ends."""
+
+    def __init__(self, config, **kw):
+        super().__init__(config, tcp=True, **kw)
+        b.wait_for(lambda: listens(self.port), 20, "berthd on its port")
+        self.manager = Manager(f"http://127.0.0.1:{self.port}")
+
+    def client(self, token):
+        self.clients = getattr(self, "clients", [])
+        self.clients.append(Manager(self.manager.base_url, token))
+        return self.clients[-1]
+
+    def __exit__(self, kind, value, trace):
+        self.reconfigure("size = 0")
+        if kind is None:
+            b.wait_for(lambda: not self.manager.stats()["states"].get("warm"), 20, "empty pools")
+            self.manager.cleanup()
+        for m in [self.manager, *getattr(self, "clients", [])]:
+            m.http.close()
+        gc.collect()        # connections that the server has closed
+        super().__exit__(kind, value, trace)
+
+    def reconfigure(self, size):
+        self.reconfigure_text("size", size.partition("= ")[2])
+
+    def reconfigure_text(self, key, value):
+        with open(self.config_path) as f:
+            lines = [f"{key} = {value}" if line.startswith(key) else line.rstrip() for line in f]
+        b.write(self.config_path, "\n".join(lines) + "\n", 0o600)
+        if self.p.poll() is None:
+            self.p.send_signal(signal.SIGHUP)
+
+    def warm(self, n=2, pool="base"):
+        b.wait_for(lambda: self.manager.stats()["pools"][pool]["warm"] == n, 30, f"{n} warm sandboxes")
+
+
+def refused(status, call, *a, **kw):
+    try:
+        got = call(*a, **kw)
+    except Failed as e:
+        assert e.status == status, e
+        assert e.detail, e
+        return
+    raise AssertionError(f"not refused, but {got!r}")
