@@ -93,6 +93,8 @@ def begin(own_host_image=False):
     """
     global TEST_PID
     TEST_PID = os.getpid()
+    # of a test that was killed with its runner, and had this pid
+    shutil.rmtree(root(), ignore_errors=True)
     for d in ("", "state", "run", "tmp"):
         os.mkdir(os.path.join(root(), d), 0o700)
     shared = os.environ.get("BERTH_TEST_HOST_IMAGE")
