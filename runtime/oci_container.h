@@ -16,7 +16,8 @@
  * The two speak over a socket pair: struct oci_message.  Between create and
  * start the process listens on start.sock in the container's state directory;
  * `start` is then its other end.  An end of file after OCI_GO means that execve
- * succeeded, as every descriptor is close-on-exec.
+ * succeeded, as every descriptor is close-on-exec, or that the process died:
+ * oci_never_executed() tells.
  */
 #ifndef BERTH_RUNTIME_OCI_CONTAINER_H
 #define BERTH_RUNTIME_OCI_CONTAINER_H
@@ -148,8 +149,10 @@ void oci_init(struct oci_container *c) __attribute__((noreturn));
 int oci_message_send(int sock, enum oci_message_kind kind, int value);
 /* 1 and *ret; 0 at the other side's end; -1. */
 int oci_message_recv(int sock, struct oci_message *ret, int *ret_fd);
-/* The process's last words. */
+/* The process's last words, with or without the filter. */
 void oci_message_fail(int sock, const struct err *e) __attribute__((noreturn));
+/* _exit() where the filter may be loaded already: it ends, whatever that says. */
+void oci_end(int status) __attribute__((noreturn));
 /* OCI_GO with the filter. */
 int oci_filter_send(int sock, const struct oci_seccomp *f, struct err *e);
 int oci_filter_recv(int sock, struct oci_seccomp *f, struct err *e);

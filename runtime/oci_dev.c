@@ -138,7 +138,8 @@ static int read_node(const json_t *v, struct node *n, struct err *e)
 {
 	const char *type = oci_str(v, "type");
 
-	*n = (struct node){ .mode = (mode_t)oci_u64(v, "fileMode", 0666) & 07777, .major = (unsigned)oci_i64(v, "major", 0),
+	/* permissions alone: engines pass on the type in it, and a set-id device is none (runc drops the bits too) */
+	*n = (struct node){ .mode = (mode_t)oci_u64(v, "fileMode", 0666) & 0777, .major = (unsigned)oci_i64(v, "major", 0),
 			    .minor = (unsigned)oci_i64(v, "minor", 0), .uid = (uid_t)oci_u64(v, "uid", 0),
 			    .gid = (gid_t)oci_u64(v, "gid", 0) };
 	if (!strcmp(type, "c") || !strcmp(type, "u"))

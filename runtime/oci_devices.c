@@ -60,12 +60,27 @@ static int read_rule(const json_t *v, struct rule *r, struct err *e)
 		return err_set(e, ERR_INVALID, "linux.resources.devices: type '%.16s' is not a, b or c", type);
 	if (r->type == 'u')
 		r->type = 'c';
+	/* what is denied without a word is denied whole; to allow it whole takes the words */
+	if (r->allow && !(access && *access))
+		return err_set(e, ERR_INVALID, "linux.resources.devices: a rule that allows has no access: say which of r, w and m");
 	for (p = access && *access ? access : "rwm"; *p; p++) {
 		if (!strchr("rwm", *p))
 			return err_set(e, ERR_INVALID, "linux.resources.devices: access '%.16s' is not of r, w and m", access);
 		r->access |= *p == 'r' ? BPF_DEVCG_ACC_READ : *p == 'w' ? BPF_DEVCG_ACC_WRITE : BPF_DEVCG_ACC_MKNOD;
 	}
 	return 0;
+}
+
+/* "a" is everything and rwm, whatever is said beside it (v1): what allows less is said of both kinds. */
+static int add_any(struct rules *l, struct rule r, struct err *e)
+{
+	if (r.type != 'a' || !r.allow || (r.major < 0 && r.minor < 0 && r.access == READ_WRITE_MKNOD))
+		return add(l, r, e);
+	r.type = 'b';
+	if (add(l, r, e) < 0)
+		return -1;
+	r.type = 'c';
+	return add(l, r, e);
 }
 
 static int collect(struct rules *l, const json_t *rules, struct err *e)
@@ -76,7 +91,7 @@ static int collect(struct rules *l, const json_t *rules, struct err *e)
 
 	l->count = 0;
 	json_array_foreach(rules, i, v)
-		if (read_rule(v, &r, e) < 0 || add(l, r, e) < 0)
+		if (read_rule(v, &r, e) < 0 || add_any(l, r, e) < 0)
 			return -1;
 	for (i = 0; i < ARRAY_LEN(always); i++)
 		if (add(l, always[i], e) < 0)

@@ -58,11 +58,10 @@ int oci_await_exec(struct oci_made *m, struct err *e)
 		int fd = -1, r = oci_message_recv(m->sock, &msg, &fd);
 
 		if (r == 0) {
-			char letter = 0;
-
-			/* executed, or killed before it could be: only the first has a program of the user's */
-			if (oci_start_time(m->state.pid, &letter) == m->state.start_time && letter != 'Z')
-				return 0;
+			/* descriptors of ours end at execve, or with the process: killed, or by a filter that let it say nothing */
+			if (oci_never_executed(m->state.pid))
+				return err_set(e, ERR_EXEC, "the process died before it could execute its program: it was killed, or "
+					       "linux.seccomp allows neither execve nor write");
 			return 0;
 		}
 		if (r < 0)

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "runtime/oci_json.h"
 
-enum kind { STRING, BOOL, U16, U32, U64, I32, I64, ID, OBJECT };
+enum kind { STRING, BOOL, U16, U32, U64, I32, I64, ID, MAJOR, MINOR, NUMBER_OR_ANY, SECONDS, OBJECT };
 
 enum shape {
 	ONE,
@@ -69,7 +69,7 @@ static const struct field mount_entry[] = {
 };
 
 static const struct field hook[] = {
-	{ "path", STRING, ONE, 1 }, { "args", STRING, LIST }, { "env", STRING, LIST }, { "timeout", I32 }, END
+	{ "path", STRING, ONE, 1 }, { "args", STRING, LIST }, { "env", STRING, LIST }, { "timeout", SECONDS }, END
 };
 
 static const struct field hooks[] = {
@@ -81,12 +81,13 @@ static const struct field hooks[] = {
 static const struct field namespace[] = { { "type", STRING, ONE, 1 }, { "path", STRING }, END };
 
 static const struct field device[] = {
-	{ "type", STRING, ONE, 1 }, { "path", STRING, ONE, 1 }, { "major", I64 }, { "minor", I64 },
+	{ "type", STRING, ONE, 1 }, { "path", STRING, ONE, 1 }, { "major", MAJOR }, { "minor", MINOR },
 	{ "fileMode", U32 }, { "uid", ID }, { "gid", ID }, END
 };
 
 static const struct field device_rule[] = {
-	{ "allow", BOOL }, { "type", STRING }, { "major", I64 }, { "minor", I64 }, { "access", STRING }, END
+	{ "allow", BOOL }, { "type", STRING }, { "major", NUMBER_OR_ANY }, { "minor", NUMBER_OR_ANY },
+	{ "access", STRING }, END
 };
 
 static const struct field memory[] = {
@@ -201,6 +202,11 @@ static int check_number(const json_t *v, enum kind kind, const char *path, struc
 		[I64] = { INT64_MIN, INT64_MAX, "a number of 64 bits" },
 		/* 4294967295 is -1, with which setresuid(2) and chown(2) leave what is there: root's */
 		[ID] = { 0, UINT32_MAX - 1, "an id from 0 to 4294967294" },
+		/* what dev_t has room for, in the kernel: makedev() cuts off the rest */
+		[MAJOR] = { 0, (1 << 12) - 1, "a number from 0 to 4095" },
+		[MINOR] = { 0, (1 << 20) - 1, "a number from 0 to 1048575" },
+		[NUMBER_OR_ANY] = { -1, UINT32_MAX, "a number from 0 to 4294967295, or -1 for any" },
+		[SECONDS] = { 1, INT32_MAX, "a number of seconds greater than zero" },
 	};
 
 	if (kind == U64 && json_is_string(v) && !strncmp(json_string_value(v), OCI_BIG, sizeof(OCI_BIG) - 1))

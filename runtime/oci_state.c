@@ -192,27 +192,50 @@ void oci_state_unlock(const struct oci_state *st)
 		flock(st->dir_fd, LOCK_UN);
 }
 
-uint64_t oci_start_time(pid_t pid, char *ret_letter)
+#define STAT_SIZE 1024
+
+/* Field number (3 or more, proc(5)) of /proc/PID/stat, in text; NULL when there is no such process. */
+static const char *stat_field(pid_t pid, int number, char text[STAT_SIZE])
 {
-	char path[32], text[1024], *p;
+	char path[32], *p;
 	autoclose int fd = -1;
 	ssize_t n;
 	int i;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || (n = read(fd, text, sizeof(text) - 1)) <= 0)
-		return 0;
+	if (fd < 0 || (n = read(fd, text, STAT_SIZE - 1)) <= 0)
+		return NULL;
 	text[n] = '\0';
 	/* the name may hold anything but its last parenthesis */
 	p = strrchr(text, ')');
+	if (!p || !p[1])
+		return NULL;
+	for (i = 3, p += 2; *p && i < number; p++)
+		i += *p == ' ';
+	return p;
+}
+
+uint64_t oci_start_time(pid_t pid, char *ret_letter)
+{
+	char text[STAT_SIZE];
+	const char *p = stat_field(pid, 22, text);
+
 	if (!p)
 		return 0;
 	if (ret_letter)
-		*ret_letter = p[1] ? p[2] : '?';
-	for (i = 3, p += 2; *p && i < 22; p++)
-		i += *p == ' ';
+		*ret_letter = strrchr(text, ')')[2];
 	return strtoull(p, NULL, 10);
+}
+
+int oci_never_executed(pid_t pid)
+{
+	/* PF_FORKNOEXEC, the 1 of ps(1)'s F: taken away at execve, before it closes descriptors, and kept by a zombie */
+	const unsigned long forked_only = 0x40;
+	char text[STAT_SIZE];
+	const char *p = stat_field(pid, 9, text);
+
+	return p && strtoul(p, NULL, 10) & forked_only;
 }
 
 enum oci_status oci_state_status(const struct oci_state *st)

@@ -64,6 +64,8 @@ json_t *oci_state_json(const struct oci_state *st, enum oci_status status);
 
 /* Field 22 of /proc/PID/stat, or 0; *ret_letter (or NULL) is its state letter. */
 uint64_t oci_start_time(pid_t pid, char *ret_letter);
+/* Whether pid is what was forked, dead or alive, and not a program that it executed; 0 too when it is gone. */
+int oci_never_executed(pid_t pid);
 
 /* Writes pid, without a newline, to path (absolute): new, then renamed. */
 int oci_pid_file_write(const char *path, pid_t pid, struct err *e);

@@ -119,3 +119,88 @@ def test_a_device_that_cannot_be_made_is_bound_again_over_its_own_place():
         c.save()
         r = c.call("run", "-b", c.dir, c.id, ok=1, preexec_fn=without_mknod)
         b.expect("is there and is not" in r.err, r, "not said why")
+
+
+# ---- filters --------------------------------------------------------------------------------
+
+def filter_of(*names):
+    return {"defaultAction": "SCMP_ACT_ERRNO", "syscalls": [{"names": list(names), "action": "SCMP_ACT_ALLOW"}]}
+
+
+def test_a_filter_without_execve_and_exit_ends_the_container():
+    for calls, said in ((("read", "write"), "exec /bin/true: function not implemented"), (("read",), "before it could execute")):
+        for nnp in (True, False):
+            with Bundle("true", noNewPrivileges=nnp) as c:
+                c.linux["seccomp"] = filter_of(*calls)
+                # without no_new_privs the filter comes first, and our own next call is what fails
+                c.refused(said if nnp or "write" not in calls else "Function not implemented")
+
+
+def test_start_tells_it_too():
+    for calls in (("read", "write"), ("read",)):
+        with Bundle("true") as c:
+            c.linux["seccomp"] = filter_of(*calls)
+            c.create()
+            r = c.call("start", c.id, ok=1)
+            b.expect("exec" in r.err, r, "not said why")
+            b.wait_for(lambda: c.status() == "stopped")
+            c.call("delete", c.id)
+
+
+# ---- numbers --------------------------------------------------------------------------------
+
+def test_device_numbers_that_the_kernel_has_not_are_refused():
+    with Bundle(*SHOW, "/dev/x") as c:
+        for numbers, key in (((-1, -1), "major"), ((1, -1), "minor"), ((4096, 3), "major"), ((1 << 32, 3), "major"), ((1, 1 << 20), "minor"),
+                             ((1 << 64, 3), "major")):
+            for kind in ("c", "b", "p"):
+                c.linux["devices"] = [device("/dev/x", *numbers, type=kind)]
+                c.refused(*(["linux.devices[0]." + key] if numbers[0] < 1 << 64 else []))
+        c.linux["devices"] = [device("/dev/x", 4095, (1 << 20) - 1)]
+        assert c.out() == "character special file 666 fff:fffff\n"
+
+
+def test_a_devices_mode_is_permissions_alone():
+    with Bundle(*SHOW, "/dev/x", "/dev/y") as c:
+        # engines pass on st_mode whole; a set-id or sticky device is none
+        c.linux["devices"] = [device("/dev/x", fileMode=0o107755), device("/dev/y", fileMode=0o020640)]
+        assert c.out().splitlines() == ["character special file 755 1:5", "character special file 640 1:5"]
+
+
+def test_a_device_rule_allows_what_it_names_and_no_more():
+    with Bundle("sh", "-c", "(: < /dev/x) 2> /dev/null && echo r; (: > /dev/x) 2> /dev/null && echo w; true") as c:
+        for which in ("bounding", "permitted", "effective"):
+            c.process["capabilities"][which].append("CAP_SYSLOG")
+        c.linux["devices"] = [device("/dev/x", 1, 11)]
+        log = {"type": "c", "major": 1, "minor": 11}
+        for rule, word in ((dict(log), "access"), (dict(log, access=""), "access"), ({}, "access"),
+                           (dict(log, access="r", major=-2), "major"), (dict(log, access="r", minor=1 << 32), "minor"),
+                           (dict(log, access="r", major=1 << 32), "major")):
+            c.linux["resources"]["devices"] = [dict(rule, allow=True)]
+            c.refused("linux.resources.devices", word)
+        deny = {"allow": False, "access": "rwm"}
+        for rules, can in (([deny], ""), ([deny, dict(log, allow=True, access="r")], "r\n"),
+                           ([deny, {"allow": True, "access": "r"}], "r\n"),
+                           ([deny, {"allow": True, "access": "rw", "major": 1, "minor": 11}], "r\nw\n"),
+                           ([deny, {"allow": True, "access": "rw", "major": 1, "minor": 12}], ""),
+                           # to deny it all, nothing need be said
+                           ([{"allow": True, "access": "rwm"}, dict(log, allow=False)], ""), ([{"allow": False}], "")):
+            c.linux["resources"]["devices"] = rules
+            assert c.out() == can, (rules, can)
+
+
+def test_update_takes_no_such_rule_either():
+    with Bundle(*SLEEP) as c:
+        c.detached()
+        rules = {"devices": [{"allow": True, "type": "c", "major": 1, "minor": 11}]}
+        r = c.call("update", "-r", "-", c.id, ok=1, input=json.dumps(rules).encode())
+        b.expect("access" in r.err, r, "not said why")
+
+
+def test_a_hooks_timeout_is_greater_than_zero():
+    for name in ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"):
+        with Bundle() as c:
+            for timeout in (0, -1):
+                c.config["hooks"] = {name: [{"path": "/bin/touch", "args": ["touch", b.tmp("ran")], "timeout": timeout}]}
+                c.refused(f"hooks.{name}[0].timeout", "greater than zero")
+            assert not os.path.exists(b.tmp("ran"))
