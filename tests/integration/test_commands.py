@@ -240,23 +240,27 @@ def processes(box):
     return [p["command"] for p in json.loads(b.berth("top", "--json", box, ok=True).out) if "sleep 7" in p["command"]]
 
 
+def gone(box, what):
+    b.wait_for(lambda: not processes(box), 20, "the end of everything: " + what)
+
+
 def test_a_timeout_ends_the_whole_tree():
     box = create("--grace", "60s")      # only the end of the first process is quick
     limit = ("--timeout", "300ms")
     for script in ("sleep 71; :", "setsid sleep 72; :", "setsid sleep 73 & (trap '' TERM; sleep 74) & wait"):
         b.berth("exec", *limit, box, "sh", "-c", script, ok=124)
-        b.expect(processes(box) == [], b.berth("top", box), script)
+        gone(box, script)
         c = detach(box, "sh", "-c", script, options=limit)
         b.berth("wait", box, c, ok=124)
-        b.expect(processes(box) == [], b.berth("top", box), "detached: " + script)
+        gone(box, "detached: " + script)
     b.berth("code", "--lang", "sh", *limit, box, input="setsid sleep 75 & sleep 76; :", ok=124)
-    b.expect(processes(box) == [], b.berth("top", box), "code")
+    gone(box, "code")
     # a first process that does not go takes the grace
     b.berth("exec", *limit, "--grace", "200ms", box, "sh", "-c", "trap '' TERM; setsid sleep 77 & while :; do sleep 78; done", ok=124)
-    b.expect(processes(box) == [], b.berth("top", box), "the end of the grace")
+    gone(box, "the end of the grace")
     # an end of its own accord takes nobody along
     b.berth("exec", "--timeout", "60s", box, "sh", "-c", "setsid sleep 79 >/dev/null 2>&1 & :", ok=True)
-    b.expect(processes(box) == ["sleep 79"], b.berth("top", box), "left running")
+    b.wait_for(lambda: processes(box) == ["sleep 79"], 20, "what is left running")
     remove(box)
 
 
