@@ -93,17 +93,20 @@ struct resident {
 	int spawned;	/* the keeper had the claim, and has released it or left it to gc */
 };
 
-static json_t *make_record(const struct registry *r, const struct resident *x, const char *image, const char *name)
+/* At a start the old record tells when it was created. */
+static json_t *make_record(struct registry *r, const struct resident *x, const char *image, const char *name)
 {
+	struct err ignored;
+	autojson json_t *old = registry_load(r, x->claim.id, "record.json", &ignored);
+	const char *known = json_string_value(json_object_get(old, "created"));
 	char created[40];
 	time_t now = time(NULL);
 	struct tm tm;
 
-	(void)r;
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s}}", "version", 1, "id", x->claim.id, "name", name, "image", image,
-			 "status", "running", "created", created, "command", "network", "mode",
+			 "status", "running", "created", known ? known : created, "command", "network", "mode",
 			 spec_network_name(x->opts.spec.network));
 }
 
