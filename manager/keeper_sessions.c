@@ -804,7 +804,7 @@ static int op_sh(struct keeper *k, int client, const json_t *rq, const int *fds,
 	struct keeper_session *s = NULL;
 	const char *name, *text = NULL;
 	enum session_on_timeout on_timeout;
-	uint64_t timeout_ms = 300000;
+	uint64_t timeout_ms = keeper_timeout(k, 1);
 	int split = 0, inlined = 0;
 
 	if (get_name(rq, &name, e) < 0 || json_get_bool(rq, "inline", &inlined, "request", e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0 ||
@@ -848,7 +848,7 @@ static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err
 {
 	struct keeper_session *s = session_of(k, rq, e);
 	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
-	uint64_t timeout_ms = 300000;
+	uint64_t timeout_ms = keeper_timeout(k, 1);
 	int inlined = 0;
 
 	if (!s || json_get_bool(rq, "inline", &inlined, "request", e) < 0 ||

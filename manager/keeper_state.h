@@ -163,6 +163,8 @@ void keeper_answer_error(struct keeper *k, int client, const struct err *e);
 
 /* keeper_commands.c */
 struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e);
+/* The limit of a command whose request names none; a text's (sh, code) has one even where nobody set it. 0: none. */
+uint64_t keeper_timeout(const struct keeper *k, int is_text);
 struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq);
 int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
 void keeper_command_reply(struct keeper *k, const struct init_reply *r);
