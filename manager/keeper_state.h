@@ -96,6 +96,10 @@ struct keeper_session {
 	uint32_t shell_ns_pid;
 	char nonce[33];
 	char status_line[128];		/* read so far of the status pipe's line */
+	int traces, traps;		/* a text may have turned on set -x or -v, or set traps */
+	char tracing[3];		/* which of x and v the last text left on */
+	int trap_seen, trap_lost;	/* the trap for INT, at the command's end */
+	unsigned last_status;		/* what $? is in the shell */
 	size_t status_len;
 	uint64_t started_ms, deadline_ms, escalate_ms, probe_ms, nudge_ms;
 	enum session_on_timeout on_timeout;
