@@ -998,8 +998,8 @@ static int op_signal(struct keeper *k, int client, const json_t *rq, struct err 
 		return -1;
 	if (signo < 1 || signo > 64)
 		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
-	if (signo == SIGINT ? session_interrupt(k, s) < 0 :
-	    s->split || s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || kill(-group, (int)signo) < 0)
+	if (signo == SIGINT ? session_interrupt(k, s) < 0 : s->split ? session_signal_split(k, s, (int)signo) < 0 :
+	    s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || kill(-group, (int)signo) < 0)
 		return err_set(e, ERR_NOT_FOUND, "session %s has no foreground process", s->name);
 	keeper_answer(k, client, json_pack("{s:b}", "signalled", 1), NULL, 0);
 	return 0;

@@ -287,6 +287,8 @@ void session_release(struct keeper *k, struct keeper_session *s);
 int session_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count);
 /* SIGINT to the foreground, and its command ends as a shell's at Ctrl-C; -1: there is none. */
 int session_interrupt(struct keeper *k, struct keeper_session *s);
+/* The same of a session without a terminal: to all that its command started; other signals go there only. */
+int session_signal_split(struct keeper *k, struct keeper_session *s, int signo);
 /* Bytes to its terminal, of which the interrupt character does the same; how many were taken, or -1 with errno. */
 ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n);
 /* The shell has not left the text yet: tells it again, at nudge_ms. */

@@ -531,6 +531,37 @@ def test_ctrl_c_ends_the_command_and_not_the_shell(x, shell):
 
 
 @in_each_shell
+def test_an_interrupt_without_a_terminal_reaches_what_the_command_started(x, shell):
+    expect(x.sh("kept=1; sleep 905 & echo", split=True), "\n", 0)
+    d = x.client()
+    for text in ("sleep 904; echo no", "sleep 904 | cat; echo no", "f() { sleep 904; echo no; }; f; echo no", "(sleep 904; echo no)",
+                 "echo up; while :; do :; done; echo no"):
+        x.main.sh_send(text, timeout_ms=20000, split=True)
+        if "904" in text:
+            b.wait_for(lambda: x.running("sleep 904") and ("| cat" not in text or x.running("cat")), 5, "sleep")
+        d.call("signal", signal=2)
+        a = x.main.sh_answer(10)
+        assert a.status == "done" and a.code == 130 and b"no" not in a.out, f"{text}: {box.show(a)}"
+        assert not x.running("sleep 904"), f"{text}: still runs"
+        alive(x, "1", split=True)
+    # the job of an earlier command is none of its business
+    assert len(x.running("sleep 905")) == 1
+    a = x.sh("sh -c 'trap \"echo caught; exit 5\" INT; echo up; while :; do sleep 0.05; done'; echo on", timeout_ms=1000,
+             on_timeout="interrupt", split=True)
+    expect(a, "up\ncaught\non\n", status="timeout")
+    x.main.sh_send("sh -c 'trap \"echo term; exit 6\" TERM; echo up; while :; do sleep 0.05; done'", timeout_ms=20000, split=True)
+    b.wait_for(lambda: x.running("trap"), 5, "the trap")
+    d.call("signal", signal=15)
+    x.main.sh_answer(10)
+    try:
+        d.call("signal", signal=2)
+        raise AssertionError("there was something to signal")
+    except box.Refused as e:
+        assert e.code == "not-found", e.code
+    alive(x, "1", split=True)
+
+
+@in_each_shell
 def test_ctrl_c_where_the_shell_itself_is_the_foreground(x, shell):
     expect(x.sh("kept=1"), "", 0)
     for text in ("echo up; while :; do :; done; echo no", "f() { while :; do :; done; echo no; }; echo up; f; echo no"):
