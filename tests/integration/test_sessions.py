@@ -706,6 +706,10 @@ def test_sessions_in_parallel_are_apart():
         expect(x.sh("echo in", session="one-more"), "in\n", 0)
         b.one_line_error(b.berth("sh", "--close", "--session", "nosuch", x.id), 125, "nosuch")
         b.one_line_error(b.berth("sh", "--session", "../x", x.id, "--", "true"), 2, "session")
+        b.one_line_error(b.berth("sh", "--close", "--list", x.id), 2, "only one of")
+        for option in ("--list", "--close", "--wait"):
+            for command in (("true",), ("--", "true")):
+                b.one_line_error(b.berth("sh", option, x.id, *command), 2, "'true'")
 
 
 @in_each_shell
