@@ -61,9 +61,18 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		s->json = 1;
 		return 0;
 	default:
+		if (s->op && s->op != id)
+			return err_set(e, ERR_USAGE, "only one of --wait, --list and --close can be done");
 		s->op = id;
 		return 0;
 	}
+}
+
+/* --list, --close and --wait run no text: one that is given was meant to be run. */
+static int check_words(const struct sh *s, char **words, struct err *e)
+{
+	return !s->op || !*words ? 0 : err_set(e, ERR_USAGE, "unexpected argument '%.80s'; hint: without --list, --close and --wait "
+					       "it is run", *words);
 }
 
 /* Words are joined by spaces, as sh -c would be given them; without words the text comes from stdin. */
@@ -206,6 +215,8 @@ static int sh_main(const struct command *self, int argc, char **argv)
 	if (result == 0 && !help) {
 		if (rest >= argc)
 			result = err_set(&e, ERR_USAGE, "no sandbox given; hint: berth sh ID 'COMMAND'");
+		if (result == 0)
+			result = check_words(&s, argv + rest + words, &e);
 		if (result == 0)
 			result = sandbox_ref_connect(&ref, argv[rest], s.start, &e);
 		if (result == 0)

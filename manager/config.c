@@ -148,7 +148,7 @@ const struct config_key config_keys[] = {
 	{ "manager", "max_sandboxes", CONFIG_COUNT, "100", 1, 65534, FIELD(max_sandboxes), NULL, NULL,
 	  "sandboxes that may exist at once" },
 	{ "manager", "idle_timeout", CONFIG_DURATION, "3600s", 0, 366 * DAY_MS, FIELD(idle_timeout_ms), NULL, NULL,
-	  "a sandbox unused for this long is removed; 0 is never" },
+	  "a sandbox unused for this long is stopped; 0 is never" },
 	{ "manager", "cleanup_interval", CONFIG_DURATION, "300s", 1000, 366 * DAY_MS, FIELD(cleanup_interval_ms), NULL,
 	  NULL, "how often what crashed sandboxes left is looked for" },
 	{ "manager", "log_size", CONFIG_SIZE, "2m", 0, 1ULL << 40, FIELD(log_bytes), NULL, NULL,

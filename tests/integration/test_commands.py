@@ -115,6 +115,11 @@ def test_send_answers_a_question_of_a_session():
     r = b.berth("sh", "--wait", box, ok=True)
     b.expect("got plain" in r.out, r, "it was not read")
     b.one_line_error(b.berth("send", box, "c1"), 2, "nothing to send")
+    # and the end of its input
+    b.expect(b.berth("sh", box, "--", "cat; echo end").code == 123, r, "awaiting input")
+    b.berth("send", "--eof", box, "last", ok=True)
+    r = b.berth("sh", "--wait", box, ok=True)
+    b.expect("last\nend\n" in r.out, r, "no end of file")
     remove(box)
 
 
