@@ -112,16 +112,17 @@ static int become_owner(uid_t uid, struct owner *o, struct err *e)
 	return 0;
 }
 
-static void become_root_again(const struct owner *o)
+static int become_root_again(const struct owner *o, struct err *e)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
 
 	if (!o->is_other)
-		return;
-	/* cannot fail: the saved uid is root's */
+		return 0;
+	/* the saved uid is root's */
 	if (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_capset, &h, o->caps) < 0)
-		abort();
+		return err_sys(e, "become root again after the sandbox's user namespace");
 	prctl(PR_SET_DUMPABLE, o->dumpable);
+	return 0;
 }
 
 static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
@@ -136,6 +137,7 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		.spec = sb->spec, .sock = child_sock, .proc_mnt = -1, .knobs_fd = -1,
 		.in = { .sock = child_sock, .plan = &sb->plan, .init_fd = -1, .net_fd = -1 },
 	};
+	struct err ignored;
 	struct owner o;
 	int owner = become_owner(sb->spec->id_base, &o, e), saved;
 	pid_t pid = owner < 0 ? -1 : (pid_t)syscall(SYS_clone3, &a, sizeof(a));
@@ -145,8 +147,12 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		close(sb->sock);
 		child_run(&c);
 	}
-	become_root_again(&o);
-	if (owner < 0)
+	sb->pid = pid > 0 ? pid : sb->pid;	/* whatever comes next, it can be ended */
+	if (owner < 0) {
+		become_root_again(&o, &ignored);
+		return -1;
+	}
+	if (become_root_again(&o, e) < 0)
 		return -1;
 	errno = saved;
 	if (pid < 0) {
