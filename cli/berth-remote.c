@@ -124,6 +124,17 @@ static int drop_json(struct remote *r, int *argc, char **argv)
 	return 1;
 }
 
+/* That program tells its options here as it does without --host. */
+static int asks_for_help(int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return 1;
+	return 0;
+}
+
 static int run(struct remote *r, const char *url, int argc, char **argv, struct err *e)
 {
 	const struct remote_verb *v;
@@ -137,6 +148,8 @@ static int run(struct remote *r, const char *url, int argc, char **argv, struct 
 	v = verb_of(r->command, e);
 	if (!v)
 		return -1;
+	if (r->command->flags & COMMAND_EXTERNAL && asks_for_help(argc, argv))
+		return r->command->run(r->command, argc, argv) ? err_set(e, ERR_INTERNAL, "the help could not be shown") : 0;
 	if (r->command->flags & COMMAND_EXTERNAL)
 		rest = drop_json(r, &argc, argv);	/* its options are in another program's table */
 	else if (command_options(r->command, argc, argv, note_option, r, &rest, &help, e) < 0)

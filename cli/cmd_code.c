@@ -45,7 +45,7 @@ static const struct opt options[] = {
 	{ "lang", 'l', OPT_VALUE, "LANGUAGE", "python, sh, bash, node, perl or ruby (default: python)", OPT_LANG, COMPLETE_WORDS,
 	  LANGUAGES },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "who runs it (default: the sandbox's user)", OPT_USER },
-	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 is none (default: 300s)", OPT_TIMEOUT },
+	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 is none (default: the sandbox's, or 300s)", OPT_TIMEOUT },
 	{ "keep", 0, OPT_FLAG, NULL, "leave the snippet's file in .berth below the working directory", OPT_KEEP },
 	{ "quiet", 'q', OPT_FLAG, NULL, "do not list the files it made", OPT_QUIET },
 	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
@@ -56,6 +56,7 @@ struct code {
 	const struct language *lang;
 	const char *user;
 	uint64_t timeout_ms;
+	int timeout_given;
 	int keep, quiet, start, json;
 	int sock;
 	const char *deny;	/* rules of the command policy */
@@ -79,6 +80,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		c->user = value;
 		return 0;
 	case OPT_TIMEOUT:
+		c->timeout_given = 1;
 		return num_duration_ms(value, "timeout", 366ULL * 86400000, &c->timeout_ms, e);
 	default:
 		*(id == OPT_KEEP ? &c->keep : id == OPT_QUIET ? &c->quiet : id == OPT_START ? &c->start : &c->json) = 1;
@@ -240,9 +242,10 @@ static int wait_for_end(int sock, struct output *o, json_t **ret_verdict, struct
 static int exec_once(const struct code *c, const char *interpreter, const int std[3], struct output *o, json_t **ret_verdict,
 		     struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:[s,s],s:I}", "op", "exec", "argv", interpreter, c->script, "timeout_ms",
-					(json_int_t)c->timeout_ms);
+	autojson json_t *rq = json_pack("{s:s,s:[s,s],s:b}", "op", "exec", "argv", interpreter, c->script, "is_text", 1);
 
+	if (c->timeout_given)
+		json_object_set_new(rq, "timeout_ms", json_integer((json_int_t)c->timeout_ms));
 	if (c->user)
 		json_object_set_new(rq, "user", json_string(c->user));
 	if (wire_send(c->sock, rq, std, 3, e) < 0)
@@ -376,7 +379,7 @@ static int run(struct code *c, int *ret_status, struct err *e)
 
 static int code_main(const struct command *self, int argc, char **argv)
 {
-	struct code c = { .lang = &languages[0], .timeout_ms = 300000 };
+	struct code c = { .lang = &languages[0] };
 	struct sandbox_ref s;
 	struct err e = { 0 };
 	int rest, help = 0, status = 0, result;

@@ -52,12 +52,23 @@ static int absolute(const char *value, int id, char **ret, struct err *e)
 			return err_set(e, ERR_INVALID, "the caller has no variable %.80s", value);
 		if (asprintf(ret, "%s=%s", value, eq) < 0)
 			return err_nomem(e);
-	} else if (id == RUNOPT_ENV_FILE || (id == RUNOPT_SECCOMP && strchr(value, '/'))) {
+	} else if (id == RUNOPT_SECCOMP && strchr(value, '/')) {
 		*ret = realpath(value, NULL);
 		if (!*ret)
 			return err_code_sys(e, ERR_NOT_FOUND, "file %s", value);
 	}
 	return 0;
+}
+
+static int add_option(struct create *c, const char *name, const char *value, struct err *e)
+{
+	return json_array_append_new(c->options, json_pack("[s,s]", name, value)) < 0 ?
+		err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
+}
+
+static int add_env(void *ctx, const char *line, struct err *e)
+{
+	return add_option(ctx, "env", line, e);
 }
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -81,14 +92,14 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		c->name = value;
 		return value[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
 	}
+	if (id == RUNOPT_ENV_FILE)
+		return runopts_env_file(value, add_env, c, e);
 	for (i = 0; i < ARRAY_LEN(options); i++)
 		if (options[i].id == id)
 			name = options[i].name;
 	if (value && absolute(value, id, &settled, e) < 0)
 		return -1;
-	if (json_array_append_new(c->options, json_pack("[s,s]", name, settled ? settled : value ? value : "")) < 0)
-		return err_set(e, ERR_INVALID, "the value is not valid UTF-8");
-	return 0;
+	return add_option(c, name, settled ? settled : value ? value : "", e);
 }
 
 static int create_main(const struct command *self, int argc, char **argv)

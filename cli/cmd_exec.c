@@ -34,7 +34,7 @@ static const struct opt options[] = {
 	{ "env", 'e', OPT_LIST, "NAME=VALUE", "environment variable, on top of the sandbox's", OPT_ENV },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "who runs it (default: the sandbox's user)", OPT_USER },
 	{ "workdir", 'w', OPT_VALUE, "DIR", "working directory (default: the sandbox's)", OPT_WORKDIR },
-	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed (default: none)", OPT_TIMEOUT },
+	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 is none (default: the sandbox's, or none)", OPT_TIMEOUT },
 	{ "grace", 0, OPT_VALUE, "TIME", "between SIGTERM and SIGKILL at a timeout (default: the sandbox's, 2s)", OPT_GRACE },
 	{ "memory", 'm', OPT_VALUE, "SIZE", "memory limit of this command (default: only the sandbox's)", OPT_MEMORY },
 	{ "cpus", 'c', OPT_VALUE, "N", "CPUs of this command (default: only the sandbox's)", OPT_CPUS },

@@ -117,7 +117,7 @@ static int send_main(const struct command *self, int argc, char **argv)
 	if (r == 0 && help)
 		return 0;
 	/* berth send ID yes: no command's id, so the answer to what the usual session asks */
-	if (r == 0 && !s.session && !s.eof && argc - rest == 2 && !is_command_id(argv[rest + 1]))
+	if (r == 0 && !s.session && argc - rest == 2 && !is_command_id(argv[rest + 1]))
 		s.session = "main";
 	words = argc - rest - (s.session ? 1 : 2);
 	if (r == 0 && (words < 0 || words > 1))

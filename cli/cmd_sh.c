@@ -21,7 +21,7 @@ enum { OPT_SESSION = 1, OPT_TIMEOUT, OPT_ON_TIMEOUT, OPT_SPLIT, OPT_WAIT, OPT_SE
 
 static const struct opt options[] = {
 	{ "session", 's', OPT_VALUE, "NAME", "which shell (default: main)", OPT_SESSION },
-	{ "timeout", 0, OPT_VALUE, "TIME", "wall time of the command; 0 is none (default: 300s)", OPT_TIMEOUT },
+	{ "timeout", 0, OPT_VALUE, "TIME", "wall time of the command; 0 is none (default: the sandbox's, or 300s)", OPT_TIMEOUT },
 	{ "on-timeout", 0, OPT_VALUE, "WHAT", "kill its tree, interrupt, freeze or detach (default: kill)", OPT_ON_TIMEOUT,
 	  COMPLETE_WORDS, "kill interrupt freeze detach" },
 	{ "split", 0, OPT_FLAG, NULL, "no terminal; stdout and stderr apart", OPT_SPLIT },
@@ -61,9 +61,18 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		s->json = 1;
 		return 0;
 	default:
+		if (s->op && s->op != id)
+			return err_set(e, ERR_USAGE, "only one of --wait, --list and --close can be done");
 		s->op = id;
 		return 0;
 	}
+}
+
+/* --list, --close and --wait run no text: one that is given was meant to be run. */
+static int check_words(const struct sh *s, char **words, struct err *e)
+{
+	return !s->op || !*words ? 0 : err_set(e, ERR_USAGE, "unexpected argument '%.80s'; hint: without --list, --close and --wait "
+					       "it is run", *words);
 }
 
 /* Words are joined by spaces, as sh -c would be given them; without words the text comes from stdin. */
@@ -206,6 +215,8 @@ static int sh_main(const struct command *self, int argc, char **argv)
 	if (result == 0 && !help) {
 		if (rest >= argc)
 			result = err_set(&e, ERR_USAGE, "no sandbox given; hint: berth sh ID 'COMMAND'");
+		if (result == 0)
+			result = check_words(&s, argv + rest + words, &e);
 		if (result == 0)
 			result = sandbox_ref_connect(&ref, argv[rest], s.start, &e);
 		if (result == 0)

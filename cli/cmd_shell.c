@@ -81,6 +81,7 @@ static void build_request(struct shell *s)
 	json_object_set(s->rq, "env", s->env);
 	json_object_set_new(s->rq, "tty", json_true());
 	json_object_set_new(s->rq, "detach", json_true());
+	json_object_set_new(s->rq, "timeout_ms", json_integer(0));	/* somebody sits there: a limit is one of commands */
 	json_object_set_new(s->rq, "rows", json_integer(w.ws_row));
 	json_object_set_new(s->rq, "cols", json_integer(w.ws_col));
 }

@@ -35,7 +35,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-static int signal_number(const char *word, uint64_t *ret, struct err *e)
+int signal_number(const char *word, uint64_t *ret, struct err *e)
 {
 	const char *name = strncasecmp(word, "SIG", 3) ? word : word + 3;
 	int i;

@@ -281,15 +281,18 @@ static int open_sandbox(struct stdio *st, struct request *r, json_t *rq, struct 
 /* Bytes of "KEY" or "KEY_hex": 1, or 0 when there are none. */
 static int get_data(const json_t *rq, const char *key, struct buf *b, struct err *e)
 {
-	const json_t *text = json_object_get(rq, key);
+	const json_t *text = json_object_get(rq, key), *coded;
 	char name[32];
 	const char *hex;
 	unsigned byte;
 
 	snprintf(name, sizeof(name), "%s_hex", key);
-	hex = json_string_value(json_object_get(rq, name));
-	if (text && !json_is_string(text))
-		return err_set(e, ERR_INVALID, "\"%s\" is no string", key);
+	coded = json_object_get(rq, name);
+	hex = json_string_value(coded);
+	if ((text && !json_is_string(text)) || (coded && !hex))
+		return err_set(e, ERR_INVALID, "\"%s\" is no string", coded ? name : key);
+	if (text && coded)
+		return err_set(e, ERR_INVALID, "both \"%s\" and \"%s\" given", key, name);
 	if (text)
 		return buf_add(b, json_string_value(text), json_string_length(text), e) < 0 ? -1 : 1;
 	if (!hex)
@@ -424,10 +427,32 @@ static void end_file(struct stdio *st, struct request *r, const json_t *verdict)
 	end_request(st, r, 1);
 }
 
+/* What the keeper wants otherwise than we are told it: bytes of text by a descriptor, a signal by its number. */
+static int translate(json_t *rq, int *ret_text, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(LINE_MAX_BYTES);
+	const char *signal_name = json_string_value(json_object_get(rq, "signal"));
+	uint64_t signo;
+
+	if (signal_name) {
+		if (signal_number(signal_name, &signo, e) < 0)
+			return -1;
+		json_object_set_new(rq, "signal", json_integer((json_int_t)signo));
+	}
+	if (!json_object_get(rq, "text_hex"))
+		return 0;
+	if (get_data(rq, "text", &b, e) < 0 || (*ret_text = wire_data(b.data ? b.data : "", b.len, e)) < 0)
+		return -1;
+	json_object_del(rq, "text_hex");
+	return 0;
+}
+
 static int op_keeper(struct stdio *st, json_t *id, json_t *rq, const char *op, int long_line, struct err *e)
 {
+	autoclose int text = -1;
 	int detach = json_is_true(json_object_get(rq, "detach"));
-	struct request *r = new_request(st, !strcmp(op, "exec") && !detach ? EXEC : CALL, id, e);
+	struct request *r = translate(rq, &text, e) < 0 ? NULL :
+			    new_request(st, !strcmp(op, "exec") && !detach ? EXEC : CALL, id, e);
 	const char *session = json_string_value(json_object_get(rq, "session"));
 	int result;
 
@@ -442,7 +467,8 @@ static int op_keeper(struct stdio *st, json_t *id, json_t *rq, const char *op, i
 	json_object_del(rq, "id");
 	json_object_del(rq, "sandbox");
 	json_object_set_new(rq, "inline", json_true());
-	result = r->kind == EXEC ? start_exec(st, r, rq, long_line, e) : send_request(st, r, rq, NULL, 0, long_line, e);
+	result = r->kind == EXEC ? start_exec(st, r, rq, long_line, e) :
+				   send_request(st, r, rq, &text, text >= 0, long_line, e);
 	if (result < 0)
 		end_request(st, r, 0);
 	return result;
@@ -833,43 +859,96 @@ static void read_keeper(struct stdio *st, struct request *r)
 
 /* ---- lines ------------------------------------------------------------------------------------ */
 
-static int is_one_of(const char *op, const char *const *list, size_t n)
+enum performer { BY_KEEPER, BY_CHILD, BY_FILE, BY_SEND, BY_CANCEL };
+
+/* What each may have beside id and op; whatever else is refused, as it would have no effect. */
+static const struct operation {
+	const char *op;
+	enum performer by;
+	int needs_command;
+	const char *members[20];
+} operations[] = {
+	{ "exec", BY_KEEPER, 0, { "sandbox", "argv", "env", "user", "workdir", "timeout_ms", "grace_ms", "memory_bytes", "cpu_milli", "pids",
+	  "ulimits", "stdin", "stdin_hex", "stdin_open", "detach", "name", "tty", "rows", "cols" } },
+	{ "sh", BY_KEEPER, 0, { "sandbox", "text", "text_hex", "session", "timeout_ms", "on_timeout", "split" } },
+	{ "sh-wait", BY_KEEPER, 0, { "sandbox", "session", "timeout_ms", "on_timeout" } },
+	{ "sh-cancel", BY_KEEPER, 0, { "sandbox", "session" } },
+	{ "sessions", BY_KEEPER, 0, { "sandbox" } },
+	{ "session-close", BY_KEEPER, 0, { "sandbox", "session" } },
+	{ "signal", BY_KEEPER, 0, { "sandbox", "command", "session", "signal", "all" } },
+	{ "commands", BY_KEEPER, 0, { "sandbox" } },
+	{ "output", BY_KEEPER, 1, { "sandbox", "command", "from", "stream", "max" } },
+	{ "follow", BY_KEEPER, 1, { "sandbox", "command", "from", "stderr_from", "stream" } },
+	{ "wait", BY_KEEPER, 1, { "sandbox", "command" } },
+	{ "forget", BY_KEEPER, 1, { "sandbox", "command" } },
+	{ "stats", BY_KEEPER, 0, { "sandbox" } },
+	{ "pause", BY_KEEPER, 0, { "sandbox" } },
+	{ "resume", BY_KEEPER, 0, { "sandbox" } },
+	{ "ping", BY_KEEPER, 0, { "sandbox" } },
+	{ "send", BY_SEND, 0, { "sandbox", "request", "command", "session", "data", "data_hex", "eof" } },
+	{ "cancel", BY_CANCEL, 0, { "request" } },
+	{ "read", BY_FILE, 0, { "sandbox", "path", "max", "user" } },
+	{ "write", BY_FILE, 0, { "sandbox", "path", "data", "data_hex", "append", "parents", "mode", "user" } },
+	{ "copy", BY_CHILD, 0, { "from", "to" } },
+	{ "create", BY_CHILD, 0, { "image", "options", "args" } },
+	{ "start", BY_CHILD, 0, { "sandbox", "options", "args" } },
+	{ "stop", BY_CHILD, 0, { "sandbox", "options", "args" } },
+	{ "restart", BY_CHILD, 0, { "sandbox", "options", "args" } },
+	{ "kill", BY_CHILD, 0, { "sandbox", "options", "args" } },
+	{ "rm", BY_CHILD, 0, { "sandbox", "options", "args" } },
+	{ "ps", BY_CHILD, 0, { "sandbox", "options", "args" } },
+	{ "inspect", BY_CHILD, 0, { "sandbox", "options", "args" } },
+	{ "berth", BY_CHILD, 0, { "args" } },
+};
+
+static int check_members(const struct operation *o, json_t *rq, struct err *e)
 {
+	const char *name;
+	json_t *value;
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		if (!strcmp(op, list[i]))
-			return 1;
+	json_object_foreach(rq, name, value) {
+		if (!strcmp(name, "id") || !strcmp(name, "op"))
+			continue;
+		for (i = 0; i < ARRAY_LEN(o->members) && o->members[i] && strcmp(name, o->members[i]); i++)
+			;
+		if (i == ARRAY_LEN(o->members) || !o->members[i])
+			return err_set(e, ERR_INVALID, "unknown member \"%.40s\" of %s", name, o->op);
+	}
+	if (o->needs_command && !json_object_get(rq, "command"))
+		return err_set(e, ERR_INVALID, "no \"command\" given");
 	return 0;
 }
 
 static int dispatch(struct stdio *st, json_t *id, json_t *rq, int long_line, struct err *e)
 {
-	static const char *const keeper[] = { "exec", "sh", "sh-wait", "sh-cancel", "signal", "commands", "output", "follow",
-					      "wait", "forget", "sessions", "session-close", "stats", "pause", "resume" };
-	static const char *const child[] = { "create", "start", "stop", "restart", "kill", "rm", "ps", "inspect", "berth" };
+	const struct operation *o = operations;
 	const char *op = NULL;
 
 	if (json_get_str(rq, "op", &op, "request", e) < 0)
 		return -1;
 	if (!op)
 		return err_set(e, ERR_INVALID, "no \"op\" given");
-	if (is_one_of(op, keeper, ARRAY_LEN(keeper)))
-		return op_keeper(st, id, rq, op, long_line, e);
-	if (is_one_of(op, child, ARRAY_LEN(child)))
-		return op_child(st, id, rq, op, e);
-	if (!strcmp(op, "read") || !strcmp(op, "write"))
-		return op_file(st, id, rq, op[0] == 'w', e);
-	if (!strcmp(op, "copy"))
-		return op_child(st, id, rq, op, e);
-	if (!strcmp(op, "send"))
-		return op_send(st, id, rq, e);
-	if (!strcmp(op, "cancel"))
-		return op_cancel(st, id, rq, e);
-	if (!strcmp(op, "ping") && json_object_get(rq, "sandbox"))
-		return op_keeper(st, id, rq, op, long_line, e);
-	if (strcmp(op, "ping"))
+	while (o < operations + ARRAY_LEN(operations) && strcmp(op, o->op))
+		o++;
+	if (o == operations + ARRAY_LEN(operations))
 		return err_set(e, ERR_INVALID, "unknown operation '%.40s'", op);
+	if (check_members(o, rq, e) < 0)
+		return -1;
+	switch (o->by) {
+	case BY_CHILD:
+		return op_child(st, id, rq, op, e);
+	case BY_FILE:
+		return op_file(st, id, rq, op[0] == 'w', e);
+	case BY_SEND:
+		return op_send(st, id, rq, e);
+	case BY_CANCEL:
+		return op_cancel(st, id, rq, e);
+	case BY_KEEPER:
+		break;
+	}
+	if (strcmp(op, "ping") || json_object_get(rq, "sandbox"))
+		return op_keeper(st, id, rq, op, long_line, e);
 	reply(st, id, json_pack("{s:s,s:i}", "version", BERTH_VERSION, "protocol", 1));
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "cli/dest.h"
 #include "cli/imagecmd.h"
 #include "rootfs/digest.h"
 #include "rootfs/export.h"
@@ -26,55 +27,6 @@ static void show_bytes(void *ctx, uint64_t bytes, uint64_t total_bytes)
 	imagecmd_bytes(bytes, done);
 	imagecmd_bytes(total_bytes, all);
 	fprintf(stderr, "\r\033[K%s of %s", done, all);
-}
-
-/* ---- where the archive goes ---- */
-
-struct dest {
-	int fd;
-	char tmp[4096];		/* renamed to path at the end; "" when written directly */
-	const char *path;
-};
-
-/* "-" is stdout, which must be no terminal.  A file appears whole or not at all. */
-static int open_dest(struct dest *d, const char *path, const char *hint, struct err *e)
-{
-	struct stat st;
-
-	*d = (struct dest){ .fd = -1, .path = path };
-	if (!strcmp(path, "-")) {
-		if (isatty(STDOUT_FILENO))
-			return err_set(e, ERR_USAGE, "stdout is a terminal; hint: %s", hint);
-		d->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-		return d->fd < 0 ? err_sys(e, "use standard output") : 0;
-	}
-	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
-		if (S_ISDIR(st.st_mode))
-			return err_set(e, ERR_INVALID, "%.300s is a directory; hint: name a file", path);
-		d->fd = open(path, O_WRONLY | O_CLOEXEC);
-		return d->fd < 0 ? err_sys(e, "open %.300s", path) : 0;
-	}
-	if (snprintf(d->tmp, sizeof(d->tmp), "%s.berth-%d", path, (int)getpid()) >= (int)sizeof(d->tmp))
-		return err_set(e, ERR_INVALID, "the path is too long");
-	d->fd = open(d->tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (d->fd < 0) {
-		err_sys(e, "make %.300s", path);
-		d->tmp[0] = '\0';
-		return -1;
-	}
-	return 0;
-}
-
-static int close_dest(struct dest *d, int rc, struct err *e)
-{
-	if (!rc && d->tmp[0] && fsync(d->fd) < 0)
-		rc = err_sys(e, "write %.300s to disk", d->path);
-	if (!rc && d->tmp[0] && rename(d->tmp, d->path) < 0)
-		rc = err_sys(e, "put %.300s in its place", d->path);
-	if (rc < 0 && d->tmp[0])
-		unlink(d->tmp);
-	fd_close(&d->fd);
-	return rc;
 }
 
 static int ends_in(const char *s, const char *suffix)
@@ -147,11 +99,11 @@ static int write_to(int store_fd, const struct imagecmd_args *a, const struct ex
 		done = export_layout(store_fd, o, path, e);
 		rc = done ? 0 : -1;
 	} else {
-		if (open_dest(&d, path, hint, e) < 0)
+		if (dest_open(&d, path, hint, e) < 0)
 			return -1;
 		done = format == FORMAT_ARCHIVE ? export_archive(store_fd, o, d.fd, e) :
 						  export_rootfs(store_fd, o, compression_of(path), d.fd, e);
-		rc = close_dest(&d, done ? 0 : -1, e);
+		rc = dest_close(&d, done ? 0 : -1, e);
 	}
 	if (o->progress)
 		imagecmd_clear_line();

@@ -93,17 +93,20 @@ struct resident {
 	int spawned;	/* the keeper had the claim, and has released it or left it to gc */
 };
 
-static json_t *make_record(const struct registry *r, const struct resident *x, const char *image, const char *name)
+/* At a start the old record tells when it was created. */
+static json_t *make_record(struct registry *r, const struct resident *x, const char *image, const char *name)
 {
+	struct err ignored;
+	autojson json_t *old = registry_load(r, x->claim.id, "record.json", &ignored);
+	const char *known = json_string_value(json_object_get(old, "created"));
 	char created[40];
 	time_t now = time(NULL);
 	struct tm tm;
 
-	(void)r;
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s}}", "version", 1, "id", x->claim.id, "name", name, "image", image,
-			 "status", "running", "created", created, "command", "network", "mode",
+			 "status", "running", "created", known ? known : created, "command", "network", "mode",
 			 spec_network_name(x->opts.spec.network));
 }
 
@@ -120,6 +123,19 @@ static int load_used(struct registry *r, struct spec *s, struct err *e)
 	return 0;
 }
 
+/* The limits of time: each command's own, or none that is said to hold and does not. */
+static int settle_time(struct spec *s, const struct config *c, struct err *e)
+{
+	if (s->cpu_time_ms)
+		return err_set(e, ERR_INVALID, "--cpu-time is a limit of berth run, not of a sandbox that lives; hint: --cpus, or "
+			       "--ulimit cpu=SECONDS for each process");
+	if (!s->timeout_given) {
+		s->timeout_ms = c->timeout_ms;
+		s->timeout_given = config_is_set(c, "sandbox", "timeout");
+	}
+	return 0;
+}
+
 /* Everything but the claim, which create and start make differently. */
 static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, struct err *e)
 {
@@ -133,7 +149,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
 		return err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
 	x->disk_fd = registry_keep_dir(r, x->claim.id, e);
-	if (x->disk_fd < 0 || apply_options(&x->opts, spec, e) < 0 ||
+	if (x->disk_fd < 0 || apply_options(&x->opts, spec, e) < 0 || settle_time(s, r->config, e) < 0 ||
 	    imageuse_open_pinned(&x->image, r, x->disk_fd, image, s, e) < 0 ||
 	    imageuse_pin(&x->image, x->disk_fd, e) < 0 || runopts_finish(&x->opts, x->image.has_image ? &x->image.image : NULL, NULL, 0, e) < 0)
 		return -1;

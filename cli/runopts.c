@@ -121,38 +121,39 @@ static int read_operators_file(const char *path, struct buf *b, struct err *e)
 	return io_read_all(fd, b, path, e);
 }
 
-static int add_env_file(struct runopts *o, const char *path, struct err *e)
+int runopts_env_file(const char *path, int (*each)(void *ctx, const char *line, struct err *e), void *ctx, struct err *e)
 {
-	struct buf b = BUF_INIT(ENV_FILE_MAX);
-	char *line, *next, *save;
+	autobuf struct buf b = BUF_INIT(ENV_FILE_MAX);
+	char *line, *next;
 	unsigned number = 0;
 
-	if (read_operators_file(path, &b, e) < 0) {
-		buf_release(&b);
+	if (read_operators_file(path, &b, e) < 0)
 		return -1;
-	}
-	save = b.data;
-	if (!save)
-		return 0;
-	if (strlen(save) != b.len) {
-		buf_release(&b);
+	if (b.data && strlen(b.data) != b.len)
 		return err_set(e, ERR_INVALID, "%s holds a NUL byte", path);
-	}
-	if (keep(o, save, e) < 0)
-		return -1;
-	for (line = save; line; line = next) {
+	for (line = b.data; line; line = next) {
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
 		number++;
 		if (!line[0] || line[0] == '#')
 			continue;
-		if (!strchr(line, '='))
+		if (!strchr(line, '=') || !config_is_env_name(line, strcspn(line, "=")))
 			return err_set(e, ERR_INVALID, "%s:%u: '%.80s' is not NAME=VALUE", path, number, line);
-		if (add_env(o, line, e) < 0)
+		if (each(ctx, line, e) < 0)
 			return err_wrap(e, "%s:%u", path, number);
 	}
 	return 0;
+}
+
+static int add_env_line(void *ctx, const char *line, struct err *e)
+{
+	struct runopts *o = ctx;
+	char *own = strdup(line);
+
+	if (!own)
+		return err_nomem(e);
+	return keep(o, own, e) < 0 ? -1 : push(&o->env, own, e);
 }
 
 static int size_or_unlimited(const char *v, const char *what, uint64_t min, uint64_t *ret, struct err *e)
@@ -256,7 +257,10 @@ static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_SHM_SIZE:
 		return num_size(v, "shm-size", 4096, 1ULL << 50, &s->shm_bytes, e);
 	case RUNOPT_TIMEOUT:
-		return num_duration_ms(v, "timeout", 366ULL * 86400000, &s->timeout_ms, e);
+		if (num_duration_ms(v, "timeout", 366ULL * 86400000, &s->timeout_ms, e) < 0)
+			return -1;
+		s->timeout_given = 1;
+		return 0;
 	case RUNOPT_GRACE:
 		return num_duration_ms(v, "grace", 86400000, &s->grace_ms, e);
 	default:
@@ -289,7 +293,7 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_ENV:
 		return add_env(o, v, e);
 	case RUNOPT_ENV_FILE:
-		return add_env_file(o, v, e);
+		return runopts_env_file(v, add_env_line, o, e);
 	case RUNOPT_WORKDIR:
 		o->workdir = v;
 		return v[0] == '/' ? 0 : err_set(e, ERR_INVALID, "'%.200s' must be an absolute path in the sandbox", v);

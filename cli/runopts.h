@@ -29,7 +29,7 @@ enum runopts_id {
 	{ "memory", 'm', OPT_VALUE, "SIZE", "memory limit, or unlimited (default: 512m)", RUNOPT_MEMORY }, \
 	{ "swap", 0, OPT_VALUE, "SIZE", "swap on top of the memory, or unlimited (default: 0)", RUNOPT_SWAP }, \
 	{ "cpus", 'c', OPT_VALUE, "N", "CPUs, such as 0.5, or unlimited (default: 1)", RUNOPT_CPUS }, \
-	{ "cpu-time", 0, OPT_VALUE, "TIME", "CPU time in all before it is killed (default: none)", RUNOPT_CPU_TIME }, \
+	{ "cpu-time", 0, OPT_VALUE, "TIME", "CPU time in all before it is killed; of run only (default: none)", RUNOPT_CPU_TIME }, \
 	{ "cpu-weight", 0, OPT_VALUE, "N", "share of a busy CPU, 1 to 10000 (default: 100)", RUNOPT_CPU_WEIGHT }, \
 	{ "cpuset", 0, OPT_VALUE, "LIST", "CPUs it may run on, such as 0-1,3 (default: all)", RUNOPT_CPUSET }, \
 	{ "pids", 0, OPT_VALUE, "N", "processes and threads, or unlimited (default: 512)", RUNOPT_PIDS }, \
@@ -99,6 +99,8 @@ struct runopts {
 void runopts_init(struct runopts *o, const struct config *c);
 int runopts_set(struct runopts *o, int id, const char *value, struct err *e);
 void runopts_release(struct runopts *o);
+/* Each NAME=VALUE of a file for --env-file, in order; -1 ends it. */
+int runopts_env_file(const char *path, int (*each)(void *ctx, const char *line, struct err *e), void *ctx, struct err *e);
 /*
  * Completes o->spec from the configuration, the image (NULL: none, a plain
  * root file system) and the command words.  id_base, id and layers are the

@@ -134,7 +134,7 @@ const struct config_key config_keys[] = {
 	{ "sandbox", "tmp_size", CONFIG_SIZE, "64m", 4096, 1ULL << 50, FIELD(tmp_bytes), NULL, NULL,
 	  "bytes of /tmp" },
 	{ "sandbox", "timeout", CONFIG_DURATION, "300s", 0, 366 * DAY_MS, FIELD(timeout_ms), NULL, NULL,
-	  "time limit of a command in exec and sh, not of berth run; 0 is none" },
+	  "time limit of a command in exec (only if set), sh and code, not of berth run; 0 is none" },
 	{ "sandbox", "grace", CONFIG_DURATION, "2s", 0, DAY_MS, FIELD(grace_ms), NULL, NULL,
 	  "time between SIGTERM and SIGKILL when a limit ends a command" },
 	{ "sandbox", "network_enabled", CONFIG_BOOL, "false", 0, 1, FIELD(network_enabled), NULL, NULL,
@@ -148,7 +148,7 @@ const struct config_key config_keys[] = {
 	{ "manager", "max_sandboxes", CONFIG_COUNT, "100", 1, 65534, FIELD(max_sandboxes), NULL, NULL,
 	  "sandboxes that may exist at once" },
 	{ "manager", "idle_timeout", CONFIG_DURATION, "3600s", 0, 366 * DAY_MS, FIELD(idle_timeout_ms), NULL, NULL,
-	  "a sandbox unused for this long is removed; 0 is never" },
+	  "a sandbox unused for this long is stopped; 0 is never" },
 	{ "manager", "cleanup_interval", CONFIG_DURATION, "300s", 1000, 366 * DAY_MS, FIELD(cleanup_interval_ms), NULL,
 	  NULL, "how often what crashed sandboxes left is looked for" },
 	{ "manager", "log_size", CONFIG_SIZE, "2m", 0, 1ULL << 40, FIELD(log_bytes), NULL, NULL,
@@ -631,4 +631,14 @@ int config_parse(const char *text, size_t n, const char *what, struct config *re
 {
 	config_defaults(ret);
 	return config_text(ret, text, n, what, e);
+}
+
+int config_is_set(const struct config *c, const char *section, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < config_key_count; i++)
+		if (!strcmp(config_keys[i].section, section) && !strcmp(config_keys[i].name, name))
+			return c->source[i] != CONFIG_FROM_DEFAULT;
+	return 0;
 }

@@ -37,7 +37,7 @@ struct config {
 	uint64_t disk_bytes;		/* of the writable layer */
 	uint64_t disk_inodes;
 	uint64_t tmp_bytes;
-	uint64_t timeout_ms;		/* of one command in exec and sh; 0 is none */
+	uint64_t timeout_ms;		/* of one command in exec (if set), sh and code; 0 is none */
 	uint64_t grace_ms;		/* between TERM and KILL */
 	int network_enabled;
 	char seccomp[64];		/* a built-in profile's name or "unconfined" */
@@ -153,6 +153,8 @@ const char *config_value_toml(const void *base, const struct config_key *k, char
 #define CONFIG_TOML_MAX (3 * 4096 + 16)
 /* What berth-net has to know of the bridge (runtime/net/bridge.h): a new reference, or NULL. */
 json_t *config_bridge(const struct config *c);
+/* Whether somebody has set the key, in a file or the environment. */
+int config_is_set(const struct config *c, const char *section, const char *name);
 /* "default", "file" or "env" for row i. */
 const char *config_source_name(const struct config *c, size_t i);
 

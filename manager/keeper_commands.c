@@ -346,6 +346,11 @@ static int check_name(struct keeper *k, const json_t *rq, const char **ret, stru
 	return 0;
 }
 
+uint64_t keeper_timeout(const struct keeper *k, int is_text)
+{
+	return is_text || k->spec->timeout_given ? k->spec->timeout_ms : 0;
+}
+
 int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
 {
 	struct cgroup_limits limits;
@@ -353,12 +358,12 @@ int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const in
 	uint64_t timeout_ms;
 	autoclose int master = -1;
 	const char *name;
-	int detach = 0, silent = 0;
+	int detach = 0, silent = 0, is_text = 0;
 	json_t *answer;
 
 	if (json_get_bool(rq, "detach", &detach, "request", e) < 0 || json_get_bool(rq, "silent", &silent, "request", e) < 0 ||
-	    get_limits(rq, &limits, e) < 0 ||
-	    get_u64_or(rq, "timeout_ms", 0, &timeout_ms, e) < 0 || check_name(k, rq, &name, e) < 0)
+	    json_get_bool(rq, "is_text", &is_text, "request", e) < 0 || get_limits(rq, &limits, e) < 0 ||
+	    get_u64_or(rq, "timeout_ms", keeper_timeout(k, is_text), &timeout_ms, e) < 0 || check_name(k, rq, &name, e) < 0)
 		return -1;
 	c = keeper_command_new(k, &limits, e);
 	if (!c)

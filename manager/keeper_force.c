@@ -201,11 +201,11 @@ static unsigned long long signals_of(pid_t pid, const char *field)
 enum fate { DIES, JUST_FORKED, DECIDES };
 
 /*
- * What an interrupt makes of the group: all that live die of it; or one is hardly
+ * What an interrupt makes of the group (0: of all the command started): all that live die of it; or one is hardly
  * forked and may end, or go on, without having seen it; or one catches or ignores
  * it, and its status will tell.
  */
-static enum fate fate_of(pid_t group, pid_t shell, unsigned long long at_ticks, const pid_t *pids, size_t n)
+static enum fate fate_of(const struct keeper_session *s, pid_t group, pid_t shell, unsigned long long at_ticks, const pid_t *pids, size_t n)
 {
 	unsigned long long of_shell = signals_of(shell, "\nSigCgt:"), caught;
 	enum fate found = DIES;
@@ -213,7 +213,7 @@ static enum fate fate_of(pid_t group, pid_t shell, unsigned long long at_ticks, 
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		if (pids[i] == shell || read_process(pids[i], &p) < 0 || p.group != group)
+		if (pids[i] == shell || read_process(pids[i], &p) < 0 || (group ? p.group != group : in_baseline(s, pids[i])))
 			continue;
 		if (signals_of(pids[i], "\nSigIgn:") & INTERRUPT_BIT)
 			return DECIDES;
@@ -261,7 +261,7 @@ static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(
 	shell = shell_pid(s, pids, n);
 	member = member_of(group, shell, pids, n);
 	/* else what just ended says by its status whether it died of that: the last of a pipe may not have begun yet */
-	fate = fate_of(group, shell, at_ticks, pids, n);
+	fate = fate_of(s, group, shell, at_ticks, pids, n);
 	own = shell && (getpgid(shell) == group || fate != DECIDES);
 	if (shell)
 		kill(shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
@@ -286,10 +286,53 @@ static int signal_group(void *ctx, pid_t group)
 	return group ? kill(-group, SIGINT) : -1;
 }
 
+/* What this command started, the shell aside: how many got the signal. */
+static size_t signal_started(const struct keeper_session *s, int signo, pid_t shell, const pid_t *pids, size_t n)
+{
+	size_t i, sent = 0;
+
+	for (i = 0; i < n; i++)
+		if (pids[i] != shell && !in_baseline(s, pids[i]) && kill(pids[i], signo) == 0)
+			sent++;
+	return sent;
+}
+
+/* Without a terminal no group is the foreground: all that the command started, or the shell when that is all. */
+int session_signal_split(struct keeper *k, struct keeper_session *s, int signo)
+{
+	struct keeper_command *c = s->busy ? keeper_command_find(k, s->shell_seq) : NULL;
+	unsigned long long at_ticks = now_ticks();
+	int frozen = c ? freeze(c) : 0, own;
+	pid_t *pids = NULL, shell = 0;
+	enum fate fate;
+	size_t n = 0, sent = 0;
+
+	if (c && session_pids(k, s, &pids, &n) == 0)
+		shell = shell_pid(s, pids, n);
+	if (shell && signo == SIGINT) {
+		fate = fate_of(s, 0, shell, at_ticks, pids, n);
+		own = fate != DECIDES;
+		kill(shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
+		s->interrupted |= own;
+		s->starting = own ? starting(s, shell, pids, n) : 0;
+		s->nudge_ms = own ? keeper_now_ms() + (fate == JUST_FORKED ? NUDGE_SOON_MS : NUDGE_MS) : 0;
+	}
+	if (shell)
+		sent = signal_started(s, signo, shell, pids, n);
+	if (shell && !sent && signo == SIGINT)
+		sent = kill(shell, signo) == 0;	/* it may wait in a built-in */
+	free(pids);
+	if (frozen)
+		thaw(c);
+	return sent ? 0 : -1;
+}
+
 int session_interrupt(struct keeper *k, struct keeper_session *s)
 {
-	if (s->tty_fd < 0 || s->split)
+	if (s->tty_fd < 0)
 		return -1;
+	if (s->split)
+		return session_signal_split(k, s, SIGINT);
 	/* between two commands there may be no group: then the shell has been told */
 	return interrupt_by(k, s, signal_group, NULL) < 0 && !s->busy ? -1 : 0;
 }
@@ -329,6 +372,15 @@ ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, 
 	return t.written;
 }
 
+static void kill_if_there(pid_t pid, const pid_t *pids, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (pids[i] == pid)
+			kill(pid, SIGINT);
+}
+
 void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
 {
 	pid_t *pids = NULL, group = 0, shell = 0;
@@ -336,8 +388,10 @@ void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
 
 	if (session_pids(k, s, &pids, &n) == 0 && (shell = shell_pid(s, pids, n)))
 		kill(shell, LEAVE_SIGNAL);
-	/* it came to the foreground after the interrupt that was meant for it */
-	if (s->starting && ioctl(s->tty_fd, TIOCGPGRP, &group) == 0 && group == s->starting && member_of(group, shell, pids, n))
+	/* it came to the foreground, or had its own way with signals, after the interrupt that was meant for it */
+	if (s->starting && s->split)
+		kill_if_there(s->starting, pids, n);
+	else if (s->starting && ioctl(s->tty_fd, TIOCGPGRP, &group) == 0 && group == s->starting && member_of(group, shell, pids, n))
 		kill(-group, SIGINT);
 	s->starting = 0;
 	free(pids);

@@ -7,11 +7,20 @@
  * a command we write its text to a file that the sandbox can only read and put
  * two lines into the pipe:
  *	. FILE 9>&-
- *	printf '%s %s\n' NONCE "$?" >&9
+ *	__berth NONCE "$?" "" && :
+ * where the function writes "NONCE STATUS FLAGS" to the status pipe and returns
+ * STATUS, so that the next text finds it in $?, at no process's cost (&&: to set -e
+ * it is no failure).
  * So the command's text is never mixed with ours, an unfinished quote or
  * heredoc ends with the file, the command's processes have no descriptor 9 to
  * forge a status on, and nothing is parsed out of the terminal's stream.  sh gets
  * `command . FILE`: an error in a special built-in would end it (POSIX 2.8.1).
+ *
+ * set -x and -v show the text's lines and none of ours: what follows the text is
+ * sent to the status pipe, where it says nothing to us, and turns them off, and the
+ * next text's file turns them on again.  That costs descriptors, so it is done only
+ * once a text has asked for them.  In the same way, once a text has the word trap in
+ * it, each end tells the traps there are, and ours for INT is set again if it is gone.
  *
  * The shell is not interactive (no prompts, no job notes in the output) but has
  * job control: each command line's processes are a process group of their own,
@@ -200,7 +209,12 @@ static int write_script(struct keeper_session *s, const char *text, struct err *
 #define LEAVE_BASH OUTSIDE " || { trap \"[ -p /proc/\\$\\$/fd/9 ] && trap - DEBUG || return 130\" DEBUG; return 130; }"
 /* the signal is raised in the expansion, so that it is taken after the return (bash loses it there at times) */
 #define LEAVE_SH OUTSIDE " || return $(kill -" STRINGIFY(LEAVE_SIGNAL) " $$)130"
-#define FIRST_LINES(leave) "exec 8<&-\nunset PS1 PS2 PROMPT_COMMAND\ntrap : INT\n" \
+/* NONCE or nothing to tell, the status to leave, and t: tell the traps, r: restore the one for INT */
+#define STATUS_FUNCTION \
+	"__berth() { case $3 in t) trap >&9 ;; r) trap : INT ;; esac; " \
+	"case $1 in ?*) printf '%s %s %s\\n' \"$1\" \"$2\" \"$-\" >&9 ;; esac; " \
+	"case $- in *[xv]*) set +xv ;; esac; return \"$2\"; }\n"
+#define FIRST_LINES(leave) "exec 8<&-\nunset PS1 PS2 PROMPT_COMMAND\ntrap : INT\n" STATUS_FUNCTION \
 	"trap 'case $? in 130) " leave ";; esac' " STRINGIFY(INTERRUPTED_SIGNAL) "\n" \
 	"trap '" leave "' " STRINGIFY(LEAVE_SIGNAL) "\ntrap 'return 130' " STRINGIFY(LEAVE_ONE_SIGNAL) "\n"
 
@@ -281,13 +295,55 @@ static int new_nonce(struct keeper_session *s, struct err *e)
 	return 0;
 }
 
+/* May the text turn on set -x or -v?  What hides that in a file it sources, is not hidden from it. */
+static int may_trace(const char *text)
+{
+	const char *p;
+
+	if (strstr(text, "xtrace") || strstr(text, "verbose"))
+		return 1;
+	for (p = text; (p = strstr(p, "set ")); ) {
+		const char *end;
+
+		p += strlen("set");
+		end = p + strcspn(p, "\n;&|");
+		/* each word of it that begins with - */
+		for (; (p += strspn(p, " \t")) < end; p += strcspn(p, " \t\n;&|"))
+			if (*p == '-' && p + strcspn(p, "xv") < p + strcspn(p, " \t\n;&|"))
+				return 1;
+	}
+	return 0;
+}
+
 static int feed(struct keeper_session *s, struct err *e)
 {
-	char line[256];
+	const char *sh = s->fallback ? "command " : "", *traps = s->traps ? "t" : "''";
+	char line[512], restore[48] = "", end[80], text[sizeof(MOUNTPLAN_CONTROL) + 80];
 
-	snprintf(line, sizeof(line), "%s. %s/%s 9>&-\nprintf '%%s %%s\\n' %s \"$?\" >&9\n", s->fallback ? "command " : "",
-		 MOUNTPLAN_CONTROL, s->name, s->nonce);
+	if (s->trap_lost)
+		snprintf(restore, sizeof(restore), "__berth '' %u r && :\n", s->last_status);
+	s->trap_lost = 0;
+	s->trap_seen = !s->traps;
+	snprintf(end, sizeof(end), "__berth %s \"$?\" %s && :", s->nonce, traps);
+	snprintf(text, sizeof(text), "%s. " MOUNTPLAN_CONTROL "/%s 9>&-", sh, s->name);
+	/* on one line, as set -v shows a line when it is read; the second is for when an error threw away the rest of the first */
+	if (s->traces)
+		snprintf(line, sizeof(line), "%s%s; { %s; } 2>&9\n{ %s; } 2>&9\n", restore, text, end, end);
+	else
+		snprintf(line, sizeof(line), "%s%s\n%s\n", restore, text, end);
 	return write_script(s, line, e);
+}
+
+/* Turns on again what the end of the text before turned off; the rest of the line is for $?, and seen by nobody. */
+static int put_tracing(const struct keeper_session *s, int fd)
+{
+	char line[80];
+	int n;
+
+	if (!s->tracing[0])
+		return 0;
+	n = snprintf(line, sizeof(line), "{ set -%s; (exit %u) && :; } 2>/dev/null\n", s->tracing, s->last_status);
+	return io_write_all(fd, line, (size_t)n);
 }
 
 static int put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e)
@@ -297,7 +353,7 @@ static int put_text(struct keeper *k, struct keeper_session *s, const char *text
 	/* a new file each time: a background job may still be reading the last one */
 	unlinkat(k->sandbox.control_fd, s->name, 0);
 	fd = openat(k->sandbox.control_fd, s->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0 || fchmod(fd, 0644) < 0 || io_write_all(fd, text, n) < 0 || io_write_all(fd, "\n", 1) < 0)
+	if (fd < 0 || fchmod(fd, 0644) < 0 || put_tracing(s, fd) < 0 || io_write_all(fd, text, n) < 0 || io_write_all(fd, "\n", 1) < 0)
 		return err_sys(e, "hand the command's text to the shell");
 	return 0;
 }
@@ -346,6 +402,12 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 	reset_command(s);
 	s->fresh = !s->shell_seq;
 	s->alone &= !s->fresh;
+	if (s->fresh) {
+		s->traces = s->traps = s->trap_lost = 0;
+		s->tracing[0] = '\0';
+	}
+	s->traces |= may_trace(text);
+	s->traps |= !!strstr(text, "trap");
 	if (put_text(k, s, text, n, e) < 0)
 		return -1;
 	if (s->fresh) {
@@ -496,23 +558,52 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 	keeper_event_end(k, "sh", &v, json_pack("{s:s,s:s}", "session", s->name, "text", s->text));
 }
 
-/* "NONCE STATUS": anything else on the pipe is not for us. */
+/* Is it the line of `trap` for INT?  bash calls it SIGINT. */
+static int is_interrupt_trap(const char *line)
+{
+	size_t n = strlen(line);
+
+	return (n > 5 && !strcmp(line + n - 5, "' INT")) || (n > 8 && !strcmp(line + n - 8, "' SIGINT"));
+}
+
+/* What $- had of set -x and -v. */
+static void keep_tracing(struct keeper_session *s, const char *flags)
+{
+	snprintf(s->tracing, sizeof(s->tracing), "%s%s", strchr(flags, 'x') ? "x" : "", strchr(flags, 'v') ? "v" : "");
+	s->traces |= s->tracing[0] != '\0';
+}
+
+/* "NONCE STATUS FLAGS", and traps before it when they were asked for: anything else on the pipe is not for us. */
 static void status_line(struct keeper *k, struct keeper_session *s)
 {
 	size_t n = strlen(s->nonce);
 	char *end;
 	unsigned long v;
 
+	s->trap_seen |= is_interrupt_trap(s->status_line);
 	if (!s->busy || strncmp(s->status_line, s->nonce, n) || s->status_line[n] != ' ' ||
 	    !isdigit((unsigned char)s->status_line[n + 1]))
 		return;
 	v = strtoul(s->status_line + n + 1, &end, 10);
-	if (*end || v > 255)
+	if (*end != ' ' || v > 255)
 		return;
+	keep_tracing(s, end);
+	s->last_status = (unsigned)v;
+	s->trap_lost = !s->trap_seen;
 	s->facts.ended = s->facts.exited = 1;
 	/* dash and ash may run one more command on their way out, and have its status then */
 	s->facts.value = s->interrupted ? 128 + SIGINT : (uint32_t)v;
 	finish(k, s, keeper_command_find(k, s->shell_seq));
+}
+
+/* Of a long line the beginning and the end are kept. */
+static void add_to_line(struct keeper_session *s, char c)
+{
+	const size_t max = sizeof(s->status_line) - 1, half = sizeof(s->status_line) / 2;
+
+	if (s->status_len == max)
+		memmove(s->status_line + half, s->status_line + half + 1, --s->status_len - half);
+	s->status_line[s->status_len++] = c;
 }
 
 void session_status(struct keeper *k, struct keeper_session *s)
@@ -529,8 +620,8 @@ void session_status(struct keeper *k, struct keeper_session *s)
 			s->status_line[s->status_len] = '\0';
 			s->status_len = 0;
 			status_line(k, s);
-		} else if (s->status_len < sizeof(s->status_line) - 1) {
-			s->status_line[s->status_len++] = buf[i];
+		} else {
+			add_to_line(s, buf[i]);
 		}
 	}
 }
@@ -804,7 +895,7 @@ static int op_sh(struct keeper *k, int client, const json_t *rq, const int *fds,
 	struct keeper_session *s = NULL;
 	const char *name, *text = NULL;
 	enum session_on_timeout on_timeout;
-	uint64_t timeout_ms = 300000;
+	uint64_t timeout_ms = keeper_timeout(k, 1);
 	int split = 0, inlined = 0;
 
 	if (get_name(rq, &name, e) < 0 || json_get_bool(rq, "inline", &inlined, "request", e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0 ||
@@ -848,7 +939,7 @@ static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err
 {
 	struct keeper_session *s = session_of(k, rq, e);
 	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
-	uint64_t timeout_ms = 300000;
+	uint64_t timeout_ms = keeper_timeout(k, 1);
 	int inlined = 0;
 
 	if (!s || json_get_bool(rq, "inline", &inlined, "request", e) < 0 ||
@@ -907,8 +998,8 @@ static int op_signal(struct keeper *k, int client, const json_t *rq, struct err 
 		return -1;
 	if (signo < 1 || signo > 64)
 		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
-	if (signo == SIGINT ? session_interrupt(k, s) < 0 :
-	    s->split || s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || kill(-group, (int)signo) < 0)
+	if (signo == SIGINT ? session_interrupt(k, s) < 0 : s->split ? session_signal_split(k, s, (int)signo) < 0 :
+	    s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || kill(-group, (int)signo) < 0)
 		return err_set(e, ERR_NOT_FOUND, "session %s has no foreground process", s->name);
 	keeper_answer(k, client, json_pack("{s:b}", "signalled", 1), NULL, 0);
 	return 0;

@@ -96,6 +96,10 @@ struct keeper_session {
 	uint32_t shell_ns_pid;
 	char nonce[33];
 	char status_line[128];		/* read so far of the status pipe's line */
+	int traces, traps;		/* a text may have turned on set -x or -v, or set traps */
+	char tracing[3];		/* which of x and v the last text left on */
+	int trap_seen, trap_lost;	/* the trap for INT, at the command's end */
+	unsigned last_status;		/* what $? is in the shell */
 	size_t status_len;
 	uint64_t started_ms, deadline_ms, escalate_ms, probe_ms, nudge_ms;
 	enum session_on_timeout on_timeout;
@@ -163,6 +167,8 @@ void keeper_answer_error(struct keeper *k, int client, const struct err *e);
 
 /* keeper_commands.c */
 struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e);
+/* The limit of a command whose request names none; a text's (sh, code) has one even where nobody set it. 0: none. */
+uint64_t keeper_timeout(const struct keeper *k, int is_text);
 struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq);
 int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
 void keeper_command_reply(struct keeper *k, const struct init_reply *r);
@@ -283,6 +289,8 @@ void session_release(struct keeper *k, struct keeper_session *s);
 int session_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count);
 /* SIGINT to the foreground, and its command ends as a shell's at Ctrl-C; -1: there is none. */
 int session_interrupt(struct keeper *k, struct keeper_session *s);
+/* The same of a session without a terminal: to all that its command started; other signals go there only. */
+int session_signal_split(struct keeper *k, struct keeper_session *s, int signo);
 /* Bytes to its terminal, of which the interrupt character does the same; how many were taken, or -1 with errno. */
 ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n);
 /* The shell has not left the text yet: tells it again, at nudge_ms. */

@@ -76,7 +76,8 @@ struct spec {
 	/* limits */
 	struct cgroup_limits limits;
 	struct rlimits rlimits;
-	uint64_t timeout_ms;	/* 0: none */
+	uint64_t timeout_ms;	/* 0: none; of a resident one: of each command */
+	int timeout_given;	/* resident: somebody asked for it, so that it holds for exec too */
 	uint64_t grace_ms;
 	uint64_t cpu_time_ms;	/* 0: none */
 

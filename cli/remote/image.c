@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* image, pull, push, save, load, login, logout: the store and the registries of the host there. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "cli/dest.h"
 #include "cli/remote/remote.h"
 
 #define PATH_BUF BUF_INIT(65536)
@@ -61,6 +64,85 @@ static int export(struct remote *r, struct err *e)
 	return with_ref(r, "GET", rootfs ? "/v1/images/export?format=rootfs" : "/v1/images/export", "ref", r->words[r->count - 2], -1, e);
 }
 
+/* ---- archives, from stdin or a file of ours and to stdout or one ---- */
+
+/* words from from on: "-o FILE", "-oFILE", "--output FILE", "--output=FILE" for letter 'o', and at most one other. */
+static int archive_words(const struct remote *r, int from, char letter, const char *name, const char **file, const char **other, struct err *e)
+{
+	size_t n = strlen(name);
+	int i, plain = 0;
+
+	*file = "-";
+	*other = NULL;
+	for (i = from; i < r->count; i++) {
+		const char *w = r->words[i];
+		int is_short = w[0] == '-' && w[1] == letter, is_long = !strncmp(w, "--", 2) && !strncmp(w + 2, name, n);
+
+		if (!plain && !strcmp(w, "--")) {
+			plain = 1;
+		} else if (!plain && ((is_short && !w[2]) || (is_long && !w[2 + n]))) {
+			if (++i == r->count)
+				return err_set(e, ERR_USAGE, "%.40s wants a FILE", w);
+			*file = r->words[i];
+		} else if (!plain && (is_short || (is_long && w[2 + n] == '='))) {
+			*file = is_short ? w + 2 : w + n + 3;
+		} else if (!plain && w[0] == '-' && w[1]) {
+			return err_set(e, ERR_UNSUPPORTED, "option %.60s works on the sandbox's own host only", w);
+		} else if (*other) {
+			return err_set(e, ERR_UNSUPPORTED, "from afar it is one image at a time");
+		} else {
+			*other = w;
+		}
+	}
+	return 0;
+}
+
+static int to_dest(void *ctx, const char *data, size_t n, struct err *e)
+{
+	return io_write_all(((struct dest *)ctx)->fd, data, n) < 0 ? err_sys(e, "write the archive") : 0;
+}
+
+static int save(struct remote *r, int from, struct err *e)
+{
+	autobuf struct buf path = PATH_BUF;
+	const char *file, *ref;
+	struct dest d;
+	struct remote_io io = { .in_fd = -1, .take = to_dest, .ctx = &d };
+
+	if (archive_words(r, from, 'o', "output", &file, &ref, e) < 0)
+		return -1;
+	if (!ref)
+		return err_set(e, ERR_USAGE, "no image given; hint: berth save --help");
+	if (buf_adds(&path, "/v1/images/save", e) < 0 || remote_query(&path, "ref", ref, e) < 0 || dest_open(&d, file, "-o FILE", e) < 0)
+		return -1;
+	return dest_close(&d, remote_transfer(r, "GET", path.data, &io, e), e);
+}
+
+static int load(struct remote *r, int from, struct err *e)
+{
+	const char *file, *other;
+	autoclose int fd = -1;
+
+	if (archive_words(r, from, 'i', "input", &file, &other, e) < 0)
+		return -1;
+	if (other)
+		return err_set(e, ERR_USAGE, "unexpected argument '%.80s'; hint: -i FILE", other);
+	if (strcmp(file, "-") && (fd = open(file, O_RDONLY | O_CLOEXEC)) < 0)
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open %.300s", file);
+	return with_ref(r, "POST", "/v1/images/load", "", NULL, fd < 0 ? STDIN_FILENO : fd, e);
+}
+
+/* What another program's table has; here a word that looks like one is no name. */
+static int no_options(const struct remote *r, struct err *e)
+{
+	int i;
+
+	for (i = 0; i < r->count; i++)
+		if (r->words[i][0] == '-' && r->words[i][1])
+			return err_set(e, ERR_UNSUPPORTED, "option %.60s works on the sandbox's own host only", r->words[i]);
+	return 0;
+}
+
 int remote_image(struct remote *r, struct err *e)
 {
 	const char *verb = r->words[0], *one = r->count > 1 ? r->words[1] : NULL, *more = r->count > 2 ? r->words[2] : NULL;
@@ -88,34 +170,38 @@ int remote_image(struct remote *r, struct err *e)
 		return with_ref(r, "POST", "/v1/images/import", "name", more, STDIN_FILENO, e);
 	if (!strcmp(verb, "export"))
 		return export(r, e);
-	if (n == 1 && !strcmp(verb, "save"))
-		return with_ref(r, "GET", "/v1/images/save", "ref", one, -1, e);
-	if (n == 0 && !strcmp(verb, "load"))
-		return with_ref(r, "POST", "/v1/images/load", "", NULL, STDIN_FILENO, e);
+	if (!strcmp(verb, "save"))
+		return save(r, 1, e);
+	if (!strcmp(verb, "load"))
+		return load(r, 1, e);
 	if (n >= 1 && !strcmp(verb, "rm"))
 		return rm(r, e);
 	return err_set(e, ERR_UNSUPPORTED, "from afar there are: image ls, inspect NAME, history NAME, rm NAME..., tag, copy, pin, unpin, gc, prune, "
-		       "fsck, import - [NAME], export NAME -, save NAME, load, all without options");
+		       "fsck, import - [NAME], export NAME -, all without options, save [-o FILE] NAME, load [-i FILE]");
 }
 
 int remote_pull(struct remote *r, struct err *e)
 {
+	if (no_options(r, e) < 0)
+		return -1;
 	return ask(r, "POST", "/v1/images/pull", two("ref", r->words[0], "x", NULL), e);
 }
 
 int remote_push(struct remote *r, struct err *e)
 {
+	if (no_options(r, e) < 0)
+		return -1;
 	return ask(r, "POST", "/v1/images/push", two("image", r->words[0], "ref", r->count > 1 ? r->words[1] : NULL), e);
 }
 
 int remote_save(struct remote *r, struct err *e)
 {
-	return with_ref(r, "GET", "/v1/images/save", "ref", r->words[0], -1, e);
+	return save(r, 0, e);
 }
 
 int remote_load(struct remote *r, struct err *e)
 {
-	return with_ref(r, "POST", "/v1/images/load", "", NULL, STDIN_FILENO, e);
+	return load(r, 0, e);
 }
 
 int remote_login(struct remote *r, struct err *e)
@@ -153,5 +239,7 @@ int remote_login(struct remote *r, struct err *e)
 
 int remote_logout(struct remote *r, struct err *e)
 {
+	if (no_options(r, e) < 0)
+		return -1;
 	return ask(r, "POST", "/v1/registries/logout", json_pack("{s:s*}", "registry", r->count ? r->words[0] : NULL), e);
 }

@@ -20,7 +20,7 @@ struct estream {
 	size_t at;
 };
 
-#define ESTREAM_TYPES "application/x-ndjson"
+#define ESTREAM_TYPES "application/x-ndjson, text/event-stream"
 
 /* ctx is handed over, also when it fails. */
 int estream_reply(struct http_request *rq, int status, int (*next)(struct estream *s, struct http_request *rq, struct err *e),

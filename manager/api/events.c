@@ -50,14 +50,14 @@ void events_publish(struct events *ev, const char *owner, json_t *event)
 {
 	struct kept *k;
 	struct timespec t;
-	struct tm tm;
-	char when[40];
+	char when[JOURNAL_TIME];
 	int i;
 
-	clock_gettime(CLOCK_REALTIME, &t);
-	gmtime_r(&t.tv_sec, &tm);
-	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	json_object_set_new(event, "time", json_string(when));
+	if (!json_object_get(event, "time")) {
+		clock_gettime(CLOCK_REALTIME, &t);
+		journal_time(&t, when);
+		json_object_set_new(event, "time", json_string(when));
+	}
 	pthread_mutex_lock(&ev->lock);
 	k = &ev->ring[++ev->last % EVENTS_KEPT];
 	json_decref(k->event);
@@ -183,14 +183,22 @@ static int look_at(void *ctx, const char *id, int kept, const json_t *record)
 	return 0;
 }
 
-static void tell(struct events *ev, const char *type, const char *id, const json_t *state)
+/* when NULL: now */
+static void tell_of(struct events *ev, const char *type, const char *id, const json_t *state, json_t *when)
 {
 	json_t *event = json_pack("{s:s,s:s}", "type", type, "sandbox", id);
 	json_t *name = json_object_get(state, "name");
 
+	if (when)
+		json_object_set(event, "time", when);
 	if (name)
 		json_object_set(event, "name", name);
 	events_publish(ev, json_string_value(json_object_get(state, "owner")), event);
+}
+
+static void tell(struct events *ev, const char *type, const char *id, const json_t *state)
+{
+	tell_of(ev, type, id, state, NULL);
 }
 
 static void compare(struct events *ev, json_t *now)
@@ -220,34 +228,68 @@ static void compare(struct events *ev, json_t *now)
 	}
 }
 
-static void look(struct events *ev, int inotify)
-{
-	struct look l = { .now = json_object() };
-	struct config c;
-	struct err e;
+/* ---- the journal: what happened while nobody listened, and what networks refused ---------------- */
 
-	api_config(ev->api, &c);
-	if (registry_open(&l.registry, &c, &e) == 0) {
-		watch_all(inotify, l.registry.sandboxes_fd);
-		watch_all(inotify, l.registry.kept_fd);
-		if (registry_list(&l.registry, 1, look_at, &l, &e) == 0) {
-			if (ev->seen)
-				compare(ev, l.now);
-			json_decref(ev->seen);
-			ev->seen = json_incref(l.now);
-		}
-		registry_close(&l.registry);
-	} else {
-		dlog_error("events", &e);
+/* Of one that may be gone already: who asked us to make it, if it was us. */
+static json_t *find_owner(struct events *ev, const json_t *now, const char *id)
+{
+	json_t *owner = json_object_get(json_object_get(now, id), "owner");
+	size_t i;
+
+	if (owner)
+		return json_incref(owner);
+	pthread_mutex_lock(&ev->lock);
+	for (i = 0; i < EVENTS_KEPT && !owner; i++) {
+		const struct kept *k = &ev->ring[i];
+		const char *op = json_string_value(json_object_get(k->event, "op")), *of = json_string_value(json_object_get(k->event, "sandbox"));
+
+		if (op && of && k->owner[0] && !strcmp(op, "POST /v1/sandboxes") && !strcmp(of, id))
+			owner = json_string(k->owner);
 	}
-	json_decref(l.now);
+	pthread_mutex_unlock(&ev->lock);
+	return owner;
 }
 
-/* ---- the journal: what networks refused ------------------------------------------------------ */
+static void set_running(struct events *ev, const char *id, json_t *state, int runs, json_t *when)
+{
+	if (json_is_true(json_object_get(state, "running")) == runs)
+		return;
+	json_object_set_new(state, "running", json_boolean(runs));
+	tell_of(ev, runs ? "started" : "stopped", id, state, when);
+}
+
+/* What changes nothing was told when it was seen in the registry. */
+static void relive(struct events *ev, const json_t *now, const json_t *entry)
+{
+	const char *what = json_string_value(json_object_get(entry, "event")), *id = json_string_value(json_object_get(entry, "id"));
+	json_t *name = json_object_get(entry, "name"), *when = json_object_get(entry, "time"), *state;
+
+	if (!what || !id || !ev->seen)
+		return;
+	state = json_object_get(ev->seen, id);
+	if (!state && !strcmp(what, "create")) {
+		state = json_pack("{s:O?,s:b,s:o?}", "name", name, "running", 0, "owner", find_owner(ev, now, id));
+		json_object_set_new(ev->seen, id, state);
+		tell_of(ev, "created", id, state, when);
+	} else if (!state) {
+		return;		/* one that ran in the foreground, or was told before */
+	} else if (!strcmp(what, "start")) {
+		set_running(ev, id, state, 1, when);
+	} else if (!strcmp(what, "stop") || !strcmp(what, "die")) {
+		set_running(ev, id, state, 0, when);
+	} else if (!strcmp(what, "rename") && name && !json_equal(name, json_object_get(state, "name"))) {
+		json_object_set(state, "name", name);
+		tell_of(ev, "renamed", id, state, when);
+	} else if (!strcmp(what, "rm") || !strcmp(what, "create-failed")) {
+		set_running(ev, id, state, 0, when);
+		tell_of(ev, "removed", id, state, when);
+		json_object_del(ev->seen, id);
+	}
+}
 
 static void tell_network(struct events *ev, const json_t *entry)
 {
-	static const char *const own[] = { "event", "id", "time", "cursor" };
+	static const char *const own[] = { "event", "id", "cursor" };
 	const char *type = json_string_value(json_object_get(entry, "event")), *id = json_string_value(json_object_get(entry, "id"));
 	json_t *event;
 	size_t i;
@@ -262,8 +304,14 @@ static void tell_network(struct events *ev, const json_t *entry)
 	events_publish(ev, json_string_value(json_object_get(json_object_get(ev->seen, id), "owner")), event);
 }
 
-/* What was added since the last look; with skip it is no news. */
-static void read_journal(struct events *ev, int state_fd, int skip)
+enum reading {
+	SKIP,		/* it is no news */
+	LIVE,		/* the registry is watched: what networks refused */
+	CATCH_UP,	/* nobody has watched since the last reading */
+};
+
+/* What was added since the last reading; now is the registry as it is, for CATCH_UP. */
+static void read_journal(struct events *ev, int state_fd, enum reading how, const json_t *now)
 {
 	struct journal_reader r;
 	json_t *entry;
@@ -273,11 +321,39 @@ static void read_journal(struct events *ev, int state_fd, int skip)
 		return;
 	while (journal_next(&r, &entry, &e) > 0) {
 		ev->journal_at = (uint64_t)json_integer_value(json_object_get(entry, "cursor"));
-		if (!skip)
+		if (how != SKIP)
 			tell_network(ev, entry);
+		if (how == CATCH_UP)
+			relive(ev, now, entry);
 		json_decref(entry);
 	}
 	journal_reader_close(&r);
+}
+
+/* catch_up: what the journal tells is told with its own time, and only what it does not tell with that of now. */
+static void look(struct events *ev, int inotify, int state_fd, int catch_up)
+{
+	struct look l = { .now = json_object() };
+	struct config c;
+	struct err e;
+
+	api_config(ev->api, &c);
+	if (registry_open(&l.registry, &c, &e) == 0) {
+		watch_all(inotify, l.registry.sandboxes_fd);
+		watch_all(inotify, l.registry.kept_fd);
+		if (registry_list(&l.registry, 1, look_at, &l, &e) == 0) {
+			if (ev->seen && catch_up)
+				read_journal(ev, state_fd, CATCH_UP, l.now);
+			if (ev->seen)
+				compare(ev, l.now);
+			json_decref(ev->seen);
+			ev->seen = json_incref(l.now);
+		}
+		registry_close(&l.registry);
+	} else {
+		dlog_error("events", &e);
+	}
+	json_decref(l.now);
 }
 
 static int open_state(struct events *ev)
@@ -306,13 +382,14 @@ static void *run(void *arg)
 	char piece[16384];
 	struct err ignored;
 	eventfd_t n;
+	int idle = 1;
 
 	if (inotify >= 0)
-		look(ev, inotify);	/* what is there already is no news; and on a fresh host it makes state_dir */
+		look(ev, inotify, -1, 0);	/* what is there already is no news; and on a fresh host it makes state_dir */
 	state = open_state(ev);
 	if (state >= 0)
 		journal = journal_watch(state, &ignored);
-	read_journal(ev, state, 1);
+	read_journal(ev, state, SKIP, NULL);
 	while (!atomic_load(&ev->stopping) && inotify >= 0) {
 		int heard = anybody(ev), changed;
 		struct pollfd p[3] = { { .fd = ev->wake_fd, .events = POLLIN }, { .fd = heard ? inotify : -1, .events = POLLIN },
@@ -325,16 +402,20 @@ static void *run(void *arg)
 		if (atomic_load(&ev->stopping))
 			break;
 		poll(NULL, 0, SETTLE_MS);
-		changed = p[0].revents != 0;
+		if (!anybody(ev)) {
+			idle = 1;	/* the journal is not read on: there it is for who comes */
+			continue;
+		}
+		changed = p[0].revents != 0 || idle;
 		while (read(inotify, piece, sizeof(piece)) > 0)
 			changed = 1;	/* it may have come while things settled */
 		/* commands are in the journal too: for those alone the registry is not looked through */
-		if (anybody(ev) && changed)
-			look(ev, inotify);
+		if (changed)
+			look(ev, inotify, state, idle);
+		idle = 0;
 		if (journal >= 0)
 			journal_drain(journal);
-		/* while nobody listened nothing was read, and it is no news any more */
-		read_journal(ev, state, !heard);
+		read_journal(ev, state, LIVE, NULL);
 	}
 	fd_close(&inotify);
 	return NULL;

@@ -69,7 +69,9 @@ struct http_route {
 	const char *request;	/* schema of the body in schema.c, or NULL: any object */
 	const char *positional;	/* "a b": what the members "args" and "kwargs" of the body stand for, where they are not a's and b's own; or NULL */
 	const char *response;	/* schema of a good reply, or NULL */
-	const char *type;	/* media type of a good reply that is no JSON, or NULL */
+	const char *type;	/* media types of good replies that are no JSON, parted by ", ", or NULL; with response both are told */
+	int or_status;		/* another status of a good reply, or 0; its schema is */
+	const char *or_response;
 	int status;		/* of a good reply; 0 is 200 */
 	http_begin *begin;	/* HTTP_RAW */
 	http_feed *feed;	/* HTTP_RAW */

@@ -62,19 +62,37 @@ static json_t *parameters(const struct http_route *r, const char *path)
 	return list;
 }
 
+static void add_good(json_t *all, int number, const char *response, const char *types)
+{
+	json_t *good = json_pack("{s:s}", "description", "done"), *kinds = response ? content("application/json", ref(response)) : json_object();
+	const char *p = types ? types : "";
+	char status[12], type[80];
+
+	while (*p) {
+		size_t n = strcspn(p, ",");
+
+		snprintf(type, sizeof(type), "%.*s", (int)n, p);
+		json_object_set_new(kinds, type, json_pack("{s:{s:s,s:s}}", "schema", "type", "string", "format", "binary"));
+		p += n + strspn(p + n, ", ");
+	}
+	if (json_object_size(kinds))
+		json_object_set(good, "content", kinds);
+	json_decref(kinds);
+	snprintf(status, sizeof(status), "%d", number);
+	json_object_set_new(all, status, good);
+}
+
 static json_t *responses(const struct http_route *r)
 {
-	json_t *good = json_pack("{s:s}", "description", "done"), *all = json_object();
-	char status[12];
+	json_t *all = json_object(), *wrong = ref("Error");
 
-	if (r->type)
-		json_object_set_new(good, "content", content(r->type, json_pack("{s:s,s:s}", "type", "string", "format", "binary")));
-	else if (r->response)
-		json_object_set_new(good, "content", content("application/json", ref(r->response)));
-	snprintf(status, sizeof(status), "%d", r->status ? r->status : 200);
-	json_object_set_new(all, status, good);
-	json_object_set_new(all, "default", json_pack("{s:s,s:o}", "description", "it failed", "content",
-						      content("application/json", r->shape_error ? json_object() : ref("Error"))));
+	add_good(all, r->status ? r->status : 200, r->response, r->type);
+	if (r->or_status)
+		add_good(all, r->or_status, r->or_response, NULL);
+	/* what is refused before the route is found has the one form */
+	if (r->shape_error)
+		wrong = json_pack("{s:[o,o]}", "anyOf", ref("Detail"), wrong);
+	json_object_set_new(all, "default", json_pack("{s:s,s:o}", "description", "it failed", "content", content("application/json", wrong)));
 	return all;
 }
 

@@ -200,7 +200,7 @@ static int get_health(struct http_request *rq, struct err *e)
 const struct http_route agentscope_routes[] = {
 	{ "GET", "/health", get_health, "agentscope: whether the manager serves", .response = "Health", .flags = HTTP_QUIET,
 	  .shape_error = manager_detail },
-	BOTH(cleanup, NULL, NULL, "agentscope: release all of the caller's sandboxes", 0),
+	BOTH(cleanup, "Nothing", NULL, "agentscope: release all of the caller's sandboxes", 0),
 	BOTH(create_from_pool, "ManagerCreate", "sandbox_type meta", "agentscope: a warm sandbox, or a new one", 0),
 	BOTH(create, "ManagerCreate", "sandbox_type mount_dir", "agentscope: a new sandbox", 0),
 	BOTH(release, "Identity", "identity", "agentscope: remove a sandbox", 0),
@@ -213,6 +213,6 @@ const struct http_route agentscope_routes[] = {
 	BOTH(call_tool, "CallTool", "identity tool_name", "agentscope: call a tool in a sandbox", 0),
 	BOTH(add_mcp_servers, "AddMcp", "identity server_configs", "agentscope: start MCP servers in a sandbox", 0),
 	BOTH(get_session_mapping, "SessionId", "session_ctx_id", "agentscope: the sandboxes of a session", HTTP_QUIET),
-	BOTH(list_session_keys, NULL, NULL, "agentscope: the sessions", HTTP_QUIET),
+	BOTH(list_session_keys, "Nothing", NULL, "agentscope: the sessions", HTTP_QUIET),
 	{ NULL },
 };

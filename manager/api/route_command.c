@@ -369,7 +369,7 @@ const struct http_route command_routes[] = {
 	{ "GET", COMMANDS "/{command}", get_command, "one command", .response = "Command" },
 	{ "DELETE", COMMANDS "/{command}", delete_command, "forget an ended command and its output", .response = "Forgotten" },
 	{ "GET", COMMANDS "/{command}/output", get_output, "output from a byte offset on; raw as bytes",
-	  .query = "stream:string from:integer max:integer raw:boolean", .response = "Output" },
+	  .query = "stream:string from:integer max:integer raw:boolean", .response = "Output", .type = "application/octet-stream" },
 	{ "GET", COMMANDS "/{command}/follow", get_follow, "output as it comes, and the verdict",
 	  .query = "stream:string from:integer stderr_from:integer", .type = ESTREAM_TYPES },
 	{ "POST", COMMANDS "/{command}/stdin", post_stdin, "send the body to its stdin; eof closes it", HTTP_RAW, .query = "eof:boolean",

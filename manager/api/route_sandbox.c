@@ -487,6 +487,31 @@ static int post_rename(struct http_request *rq, struct err *e)
 	return r < 0 ? -1 : reply_id(rq, &b, "name", name, e);
 }
 
+/* The value among the options of berth update, or NULL. */
+static const char *option_of(const struct args *a, const char *name)
+{
+	size_t i, n = strlen(name);
+
+	for (i = 0; i < a->n; i++)
+		if (!strncmp(a->v[i], "--", 2) && !strncmp(a->v[i] + 2, name, n) && a->v[i][2 + n] == '=')
+			return a->v[i] + 3 + n;
+	return NULL;
+}
+
+/* One of the manager's has a share of [admission], and takes what it gets more of it first. */
+static int update(struct http_request *rq, struct box *b, const struct args *a, struct err *e)
+{
+	struct service *s = api_of(rq)->manager;
+	struct service_limits l = { .name = "" };
+	struct err ignored;
+	int r;
+
+	if (s && service_limits_begin(s, b->id, option_of(a, "memory"), option_of(a, "cpus"), &l, e) < 0)
+		return -1;
+	r = gone(b, spawn_on(rq, b, "update", (const char *const *)a->v, e), e);
+	return s && service_limits_end(s, &l, r == 0, r < 0 ? &ignored : e) < 0 ? -1 : r;
+}
+
 static int patch_sandbox(struct http_request *rq, struct err *e)
 {
 	struct args a = { .n = 0 };
@@ -506,7 +531,7 @@ static int patch_sandbox(struct http_request *rq, struct err *e)
 		r = err_set(e, ERR_INVALID, "nothing to change; hint: memory, cpus, pids, allow-host, ...");
 	if (r == 0) {
 		a.v[a.n] = NULL;
-		r = gone(&b, spawn_on(rq, &b, "update", (const char *const *)a.v, e), e);
+		r = update(rq, &b, &a, e);
 	}
 	args_release(&a);
 	box_close(&b);

@@ -109,6 +109,17 @@ static int check_type(const json_t *type, const json_t *v, const char *what, str
 
 static int check(const json_t *s, const json_t *v, const char *what, int depth, struct err *e);
 
+/* Named as far as it can be a name: what else stands there is not for a reply or a log. */
+static int unknown_member(const char *key, const char *what, struct err *e)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+	size_t n = strlen(key);
+
+	if (n && n <= 64 && strspn(key, letters) == n)
+		return err_set(e, ERR_INVALID, "%.200s has a member '%s' that is unknown here; hint: /openapi.json lists them", what, key);
+	return err_set(e, ERR_INVALID, "%.200s has a member that is unknown here; hint: /openapi.json lists them", what);
+}
+
 static int check_object(const json_t *s, const json_t *v, const char *what, int depth, struct err *e)
 {
 	const json_t *properties = json_object_get(s, "properties"), *more = json_object_get(s, "additionalProperties");
@@ -124,7 +135,7 @@ static int check_object(const json_t *s, const json_t *v, const char *what, int 
 		const json_t *sub = json_object_get(properties, key);
 
 		if (!sub && json_is_false(more))
-			return err_set(e, ERR_INVALID, "%.200s has a member that is unknown here; hint: /openapi.json lists them", what);
+			return unknown_member(key, what, e);
 		if (!sub)
 			sub = json_is_object(more) ? more : NULL;
 		snprintf(where, sizeof(where), "%.200s.%.60s", what, json_object_get(properties, key) ? key : "*");

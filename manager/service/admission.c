@@ -33,6 +33,19 @@ void admission_set_limits(struct admission *a, const struct admission_limits *l)
 	pthread_mutex_unlock(&a->lock);
 }
 
+static int look_at_sums(const struct admission *a, uint64_t memory, uint64_t cpu, struct err *e)
+{
+	const struct admission_limits *l = &a->limits;
+
+	if (memory && l->memory_bytes && (memory > l->memory_bytes || a->memory_bytes > l->memory_bytes - memory))
+		return err_set(e, ERR_LIMIT, "%" PRIu64 " of %" PRIu64 " bytes of memory are promised, %" PRIu64 " more do not fit; "
+			       "hint: [admission] memory", a->memory_bytes, l->memory_bytes, memory);
+	if (cpu && l->cpu_milli && (cpu > l->cpu_milli || a->cpu_milli > l->cpu_milli - cpu))
+		return err_set(e, ERR_LIMIT, "%" PRIu64 ".%03u of %" PRIu64 ".%03u CPUs are promised; hint: [admission] cpus",
+			       a->cpu_milli / 1000, (unsigned)(a->cpu_milli % 1000), l->cpu_milli / 1000, (unsigned)(l->cpu_milli % 1000));
+	return 0;
+}
+
 /* 0 when it fits now. */
 static int look(const struct admission *a, uint64_t memory, uint64_t cpu, struct err *e)
 {
@@ -43,13 +56,7 @@ static int look(const struct admission *a, uint64_t memory, uint64_t cpu, struct
 	if (a->count >= l->count)
 		return err_set(e, ERR_LIMIT, "%" PRIu64 " sandboxes exist, the limit is %" PRIu64 "; hint: release some, or raise "
 			       "[manager] max_sandboxes", a->count, l->count);
-	if (l->memory_bytes && (memory > l->memory_bytes || a->memory_bytes > l->memory_bytes - memory))
-		return err_set(e, ERR_LIMIT, "%" PRIu64 " of %" PRIu64 " bytes of memory are promised, %" PRIu64 " more do not fit; "
-			       "hint: [admission] memory", a->memory_bytes, l->memory_bytes, memory);
-	if (l->cpu_milli && (cpu > l->cpu_milli || a->cpu_milli > l->cpu_milli - cpu))
-		return err_set(e, ERR_LIMIT, "%" PRIu64 ".%03u of %" PRIu64 ".%03u CPUs are promised; hint: [admission] cpus",
-			       a->cpu_milli / 1000, (unsigned)(a->cpu_milli % 1000), l->cpu_milli / 1000, (unsigned)(l->cpu_milli % 1000));
-	return 0;
+	return look_at_sums(a, memory, cpu, e);
 }
 
 /* Could it ever fit? */
@@ -154,6 +161,22 @@ void admission_count(struct admission *a, uint64_t memory_bytes, uint64_t cpu_mi
 	pthread_mutex_lock(&a->lock);
 	take(a, memory_bytes, cpu_milli);
 	pthread_mutex_unlock(&a->lock);
+}
+
+int admission_change(struct admission *a, const uint64_t memory[2], const uint64_t cpu[2], struct err *e)
+{
+	uint64_t more_memory = memory[1] > memory[0] ? memory[1] - memory[0] : 0, more_cpu = cpu[1] > cpu[0] ? cpu[1] - cpu[0] : 0;
+	int r;
+
+	pthread_mutex_lock(&a->lock);
+	r = e ? look_at_sums(a, more_memory, more_cpu, e) : 0;
+	if (r == 0) {
+		a->memory_bytes += memory[1] - memory[0];
+		a->cpu_milli += cpu[1] - cpu[0];
+		pthread_cond_broadcast(&a->changed);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return r;
 }
 
 void admission_leave(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli)

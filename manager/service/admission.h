@@ -48,6 +48,8 @@ struct admission_asker {
 int admission_enter(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli, const struct admission_asker *asker, struct err *e);
 /* What is there already, at start: beyond the limits if need be. */
 void admission_count(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli);
+/* What is in takes [1] and no longer [0]: ERR_LIMIT, and nothing changed, when the more does not fit; e NULL: it does. */
+int admission_change(struct admission *a, const uint64_t memory[2], const uint64_t cpu[2], struct err *e);
 void admission_leave(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli);
 /* No more; those who wait are refused. */
 void admission_close(struct admission *a);

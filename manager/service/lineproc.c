@@ -25,7 +25,7 @@ static int wait_started(int sock, struct err *e)
 
 static int send_exec(int sock, json_t *argv, json_t *env, const int fds[3], struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:O}", "op", "exec", "argv", argv), *small = NULL;
+	autojson json_t *rq = json_pack("{s:s,s:O,s:i}", "op", "exec", "argv", argv, "timeout_ms", 0), *small = NULL;
 	autofree char *text = NULL;
 	autoclose int data = -1;
 

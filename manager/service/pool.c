@@ -131,7 +131,7 @@ static int claim_item(struct service *s, const struct service_who *who, const st
 	const char *name = strchr(item, '/'), *ctx;
 	char key[LEDGER_KEY_MAX + 1];
 	struct ledger_op take = { LEDGER_TAKE, key, item, 0, 0 };
-	uint64_t memory, cpu;
+	uint64_t memory, cpu, had_memory, had_cpu;
 	struct err why;
 	int stale;
 
@@ -148,10 +148,20 @@ static int claim_item(struct service *s, const struct service_who *who, const st
 	}
 	pool_list_key(s->machine, p->name, key);
 	stale = strcmp(version, record_own(r, "version"));
+	had_memory = record_own_u64(r, "memory_bytes");
+	had_cpu = record_own_u64(r, "cpu_milli");
+	/* what does not fit waits for room, or is refused, as one that is made; another berthd counts its own */
+	if (!stale && (memory != had_memory || cpu != had_cpu) &&
+	    (!record_is_ours(s, r) || place_change(s, r->name, memory, cpu, &why) < 0)) {
+		record_close(r);
+		return 0;
+	}
 	if (!stale)
 		set_owner(r, who, args, memory, cpu);
 	ctx = record_str(r, "session_ctx_id");
 	if ((ctx[0] ? session_bind(s, r, ctx, &take, 1, e) : record_save(s, r, &take, 1, e)) < 0) {
+		if (!stale)
+			place_change(s, r->name, had_memory, had_cpu, NULL);
 		record_close(r);
 		return e->code == ERR_BUSY ? 0 : -1;
 	}

@@ -91,6 +91,25 @@ int place_has(struct service *s, const char *name)
 	return p != NULL;
 }
 
+int place_change(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e)
+{
+	struct place *p;
+	int r = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (p = s->places; p && strcmp(p->name, name); p = p->next)
+		;
+	if (p)
+		r = admission_change(&s->admission, (uint64_t[]){ p->memory_bytes, memory_bytes },
+				     (uint64_t[]){ p->cpu_milli, cpu_milli }, e);
+	if (p && r == 0) {
+		p->memory_bytes = memory_bytes;
+		p->cpu_milli = cpu_milli;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
 /* Those whose records another berthd has ended; one that is being made has no record at first. */
 void places_check(struct service *s)
 {
@@ -916,6 +935,7 @@ json_t *service_info(struct service *s, const struct service_who *who, const cha
 	last = ctx[0] && record_is(&r, "running") ? session_last_ms(s, ctx, &ignored) : 0;
 	if (last)
 		json_object_set_new(r.j, "last_active_at", json_real((double)last / 1000));
+	mcp_hide(&r);
 	return json_incref(r.j);
 }
 
@@ -1030,8 +1050,10 @@ static int list_one(void *ctx, const char *key, const char *value, uint64_t vers
 
 	if (r.j && (l->who->admin || !strcmp(record_own(&r, "owner"), l->who->name)) && !record_is(&r, "creating") &&
 	    (!l->for_cleanup || ((record_is(&r, "running") || record_is(&r, "warm") || record_is(&r, "error") ||
-	     record_is(&r, "recycled")) && record_is_ours(l->s, &r))))
+	     record_is(&r, "recycled")) && record_is_ours(l->s, &r)))) {
+		mcp_hide(&r);
 		json_array_append(l->out, l->for_cleanup ? json_object_get(r.j, "container_name") : r.j);
+	}
 	record_close(&r);
 	return 0;
 }

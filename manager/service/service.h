@@ -75,6 +75,17 @@ int service_cleanup(struct service *s, const struct service_who *who, struct err
 /* An array of records. */
 json_t *service_list(struct service *s, const struct service_who *who, struct err *e);
 
+/* New limits of a sandbox of the manager, in two steps around what changes them. */
+struct service_limits {
+	char name[65];			/* "": it is none of the manager's */
+	uint64_t memory_bytes[2], cpu_milli[2];	/* before, after */
+};
+
+/* By the id of the sandbox; NULL texts: stay as they are.  ERR_LIMIT when [admission] has no room for the more. */
+int service_limits_begin(struct service *s, const char *id, const char *memory, const char *cpus, struct service_limits *l, struct err *e);
+/* Writes down what holds from now on; or, not done: gives back what was taken. */
+int service_limits_end(struct service *s, const struct service_limits *l, int done, struct err *e);
+
 /* ---- sessions ---- */
 
 json_t *service_session_keys(struct service *s, const struct service_who *who, struct err *e);

@@ -467,6 +467,7 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 	if (workspace_revive(s, &old, e) < 0 || service_make(s, &m, &new, e) < 0)
 		return err_wrap(e, "restore sandbox %s", name);
 	record_set_own(&new, "own_workspace", json_incref(json_object_get(json_object_get(old.j, "berth"), "own_workspace")));
+	mcp_inherit(&new, &old);
 	if (workspace_give(s, &new, &pool, e) < 0 || record_save(s, &new, NULL, 0, e) < 0)
 		return -1;
 	/* the workspace is the new one's now */

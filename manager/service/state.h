@@ -192,6 +192,8 @@ void place_add(struct service *s, const char *name, uint64_t memory_bytes, uint6
 void place_made(struct service *s, const char *name);
 void place_drop(struct service *s, const char *name);
 int place_has(struct service *s, const char *name);
+/* Of one that has a place here: ERR_LIMIT when the more does not fit; e NULL: it does. */
+int place_change(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
 void places_check(struct service *s);
 void places_free(struct service *s);
 int service_each_env(const json_t *args, int (*each)(void *ctx, const char *text, struct err *e), void *ctx, struct err *e);
@@ -236,7 +238,17 @@ struct tools *tools_new(struct err *e);
 void tools_free(struct tools *t);
 /* Those not used for idle_ms end. */
 void tools_expire(struct service *s, uint64_t idle_ms);
-/* Its kernels and servers end. */
+/* Its kernels and servers end; the servers start again when they are asked for. */
 void tools_forget(struct service *s, const char *name);
+
+/* ---- mcp.c ---- */
+
+/* The sandbox has the server from now on; only_look: whether it could. ERR_LIMIT when there are too many. */
+int mcp_remember(struct service *s, const char *sandbox, const char *server, const json_t *config, int only_look, struct err *e);
+/* Those it has: name -> configuration, a new reference. */
+json_t *mcp_servers(struct service *s, const char *sandbox, struct err *e);
+void mcp_inherit(struct record *to, const struct record *from);
+/* Their environment is not for all who may read a record. */
+void mcp_hide(struct record *r);
 
 #endif

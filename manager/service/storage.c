@@ -378,6 +378,7 @@ int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct 
 		storage_use_end(st, &u.use);
 	if (r < 0)
 		return err_wrap(e, "upload to %.200s", path);
+	json_array_clear(entries);
 	storage_collect(st, path, &ignored);	/* what is left is only room */
 	return 0;
 }

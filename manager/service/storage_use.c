@@ -154,23 +154,37 @@ static int remove_all(struct storage *st, const char *path, const char *part, co
 	return 0;
 }
 
+/* The id of the upload that the manifest is of, and its pieces if named: one at a time, as they may be large. */
+static int read_upload(struct storage *st, const char *path, char ret_id[33], json_t *named, struct err *e)
+{
+	autojson json_t *manifest = NULL;
+	const char *id;
+
+	if (storage_manifest(st, path, &manifest, e) < 1)
+		return -1;
+	id = json_string_value(json_object_get(manifest, "upload"));
+	snprintf(ret_id, 33, "%s", id ? id : "");
+	if (named)
+		storage_pieces(manifest, named);
+	return 0;
+}
+
 int storage_collect(struct storage *st, const char *path, struct err *e)
 {
-	autojson json_t *pieces = NULL, *marks = NULL, *before = NULL, *after = NULL, *named = json_object();
+	autojson json_t *pieces = NULL, *marks = NULL, *named = json_object();
+	char before[33], after[33];
 	const char *name;
 	json_t *unused;
 
-	if (list(st, path, "chunks", &pieces, e) < 0 || storage_manifest(st, path, &before, e) < 1 ||
+	if (list(st, path, "chunks", &pieces, e) < 0 || read_upload(st, path, before, named, e) < 0 ||
 	    list(st, path, "in-use", &marks, e) < 0)
 		return -1;
 	json_object_foreach(marks, name, unused)
 		if (is_alive(name))
 			return 0;
-	if (storage_manifest(st, path, &after, e) < 1)
+	if (read_upload(st, path, after, NULL, e) < 0)
 		return -1;
-	/* each has the id of its upload in it */
-	if (!json_equal(before, after))
+	if (!before[0] || strcmp(before, after))
 		return 0;
-	storage_pieces(after, named);
 	return remove_all(st, path, "chunks", pieces, named, e) < 0 ? -1 : remove_all(st, path, "in-use", marks, NULL, e);
 }

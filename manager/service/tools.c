@@ -4,7 +4,8 @@
  * stateful Python, and the tools of MCP servers (stdio) that run in the sandbox.
  *
  * Kernel and servers live as long as berthd, the sandbox, or until they were not
- * used for [session] auto_stop.  Results have the shape of MCP's CallToolResult; a
+ * used for [session] auto_stop; servers are in the sandbox's record (mcp.c) and start
+ * again when they are asked for.  Results have the shape of MCP's CallToolResult; a
  * tool that fails is such a result, what is our fault or the caller's is an error.
  */
 #include <fcntl.h>
@@ -18,8 +19,8 @@
 #include "manager/service/state.h"
 
 #define OUTPUT_MAX (16u << 20)
-#define SERVERS_MAX 16
 #define KERNEL "python"
+#define BUILT_IN "generic"	/* as list_tools calls our own */
 #define MCP_WAIT_MS 30000
 
 extern const char kernel_py[];
@@ -379,17 +380,74 @@ static int start_server(struct service_use *u, struct tool_proc *p, struct err *
 						  "name", "berthd", "version", BERTH_VERSION), MCP_WAIT_MS, e);
 	ready = json_pack("{s:s,s:s}", "jsonrpc", "2.0", "method", "notifications/initialized");
 	if (!hello || lineproc_send(&p->proc, ready, e) < 0)
-		return -1;
+		return err_wrap(e, "MCP server %s", p->name);
 	list = rpc(u, p, "tools/list", json_object(), MCP_WAIT_MS, e);
 	tools = json_object_get(list, "tools");
 	if (!list)
-		return -1;
+		return err_wrap(e, "MCP server %s", p->name);
 	/* those who list tools hold this lock, not the server's */
 	pthread_mutex_lock(&u->service->tools->lock);
 	json_decref(p->tools);
 	p->tools = json_is_array(tools) ? json_incref(tools) : json_array();
 	pthread_mutex_unlock(&u->service->tools->lock);
 	return 0;
+}
+
+/* 1 when it was added, 0 when there is one of that name already, which stays. */
+static int add_server(struct service_use *u, const char *name, const json_t *config, int overwrite, struct err *e)
+{
+	struct service *s = u->service;
+	struct tool_proc *p;
+	int failed;
+
+	if (mcp_remember(s, u->name, name, config, 1, e) < 0)
+		return -1;
+	if (overwrite)
+		drop(s->tools, u->name, name, 0);
+	p = take(s->tools, u->name, name, 1, e);
+	if (!p)
+		return -1;
+	if (p->config && !overwrite) {
+		give(s->tools, p, 0);
+		return 0;
+	}
+	json_decref(p->config);
+	p->config = json_deep_copy(config);
+	failed = start_server(u, p, e) < 0 || mcp_remember(s, u->name, name, config, 0, e) < 0;
+	give(s->tools, p, failed);
+	if (failed)
+		drop(s->tools, u->name, name, 0);	/* what was there before comes back by the record */
+	return failed ? -1 : 1;
+}
+
+/* Servers of the record that berthd knows nothing of, or not their tools: 0, -1 with why one of them does not start. */
+static int revive(struct service_use *u, int start_them, struct err *e)
+{
+	struct tools *t = u->service->tools;
+	autojson json_t *servers = mcp_servers(u->service, u->name, e);
+	const char *name;
+	json_t *config;
+	int r = servers ? 0 : -1;
+
+	json_object_foreach(servers, name, config) {
+		struct tool_proc *p = take(t, u->name, name, 1, e);
+		int failed;
+
+		if (!p)
+			return -1;
+		if (!p->config)
+			p->config = json_deep_copy(config);
+		failed = start_them && !p->tools && start_server(u, p, e) < 0;
+		give(t, p, failed);
+		r = failed ? -1 : r;
+	}
+	return r;
+}
+
+static int check_server(const char *name, const json_t *config, struct err *e)
+{
+	return name[0] && strlen(name) <= 64 && strcmp(name, KERNEL) && strcmp(name, BUILT_IN) && json_is_object(config) ? 0 :
+	       err_set(e, ERR_INVALID, "'%.64s' is no good name or configuration of an MCP server", name);
 }
 
 json_t *service_add_mcp(struct service *s, const struct service_who *who, const char *identity, const json_t *configs,
@@ -400,46 +458,26 @@ json_t *service_add_mcp(struct service *s, const struct service_who *who, const 
 	struct service_use u;
 	const char *name;
 	json_t *config;
+	int r = 0;
 
 	if (!json_is_object(servers)) {
 		err_set(e, ERR_INVALID, "\"server_configs\" has no object \"mcpServers\"");
 		return NULL;
 	}
+	json_object_foreach((json_t *)(size_t)servers, name, config)
+		if (check_server(name, config, e) < 0)
+			return NULL;
 	if (service_use(s, who, identity, &u, e) < 0)
 		return NULL;
+	if (!overwrite)
+		r = revive(&u, 0, e);
 	json_object_foreach((json_t *)(size_t)servers, name, config) {
-		struct tool_proc *p;
-		int failed;
-
-		if (!name[0] || strlen(name) > 64 || !strcmp(name, KERNEL) || !json_is_object(config) ||
-		    json_object_size(servers) > SERVERS_MAX) {
-			err_set(e, ERR_INVALID, "'%.64s' is no good name or configuration of an MCP server", name);
-			goto fail;
-		}
-		if (overwrite)
-			drop(s->tools, u.name, name, 0);
-		p = take(s->tools, u.name, name, 1, e);
-		if (!p)
-			goto fail;
-		if (p->config && !overwrite) {
-			give(s->tools, p, 0);
-			continue;	/* it is there already, and stays */
-		}
-		json_decref(p->config);
-		p->config = json_deep_copy(config);
-		failed = start_server(&u, p, e) < 0;
-		give(s->tools, p, failed);
-		if (failed) {
-			drop(s->tools, u.name, name, 0);
-			goto fail;
-		}
-		json_array_append_new(added, json_string(name));
+		r = r < 0 ? -1 : add_server(&u, name, config, overwrite, e);
+		if (r > 0)
+			json_array_append_new(added, json_string(name));
 	}
 	service_use_end(&u);
-	return json_incref(added);
-fail:
-	service_use_end(&u);
-	return NULL;
+	return r < 0 ? NULL : json_incref(added);
 }
 
 /* ---- lists ---- */
@@ -464,18 +502,21 @@ json_t *service_list_tools(struct service *s, const struct service_who *who, con
 	json_t *all = json_object(), *one, *tool;
 	struct service_use u;
 	struct tool_proc *p;
+	struct err ignored;
 	size_t i;
 
 	if (service_use(s, who, identity, &u, e) < 0) {
 		json_decref(all);
 		return NULL;
 	}
-	json_object_set_new(all, "generic", json_pack("{s:o,s:o}",
+	/* one that does not start has no tools, and does not hide the others' */
+	revive(&u, 1, &ignored);
+	json_object_set_new(all, BUILT_IN, json_pack("{s:o,s:o}",
 		"run_ipython_cell", generic("run_ipython_cell", "Run a cell of Python; its state is kept.", "code", "Python code to execute"),
 		"run_shell_command", generic("run_shell_command", "Run a shell command.", "command", "Shell command to execute")));
 	pthread_mutex_lock(&s->tools->lock);
 	for (p = s->tools->all; p; p = p->next) {
-		if (strcmp(p->sandbox, u.name) || !strcmp(p->name, KERNEL) || !p->tools)
+		if (strcmp(p->sandbox, u.name) || !strcmp(p->name, KERNEL))
 			continue;
 		one = json_object();
 		json_array_foreach(p->tools, i, tool)
@@ -527,8 +568,13 @@ static json_t *call_server(struct service_use *u, const char *tool, const json_t
 	char server[65];
 
 	if (!find_server(t, u->name, tool, server)) {
-		err_set(e, ERR_NOT_FOUND, "no tool '%.80s' in this sandbox; hint: list_tools", tool);
-		return NULL;
+		int r = revive(u, 1, e);
+
+		if (!find_server(t, u->name, tool, server)) {
+			if (r == 0)
+				err_set(e, ERR_NOT_FOUND, "no tool '%.80s' in this sandbox; hint: list_tools", tool);
+			return NULL;
+		}
 	}
 	p = take(t, u->name, server, 0, e);
 	if (!p) {

@@ -518,6 +518,38 @@ def test_events_of_everybody():
         assert types(replay) == ["created", "started", "request", "stopped", "removed"], replay
 
 
+def test_events_of_the_time_when_nobody_listened():
+    """A watcher goes, sandboxes come and go, a watcher comes: all of it, in order, with the times of the journal."""
+    def watch(d, until, since=None):
+        with d.raw_socket() as s:
+            s.sendall(b"GET /v1/events%s HTTP/1.1\r\nHost: x\r\n\r\n" % (b"" if since is None else b"?since=%d" % since))
+            return read_events(s.makefile("rb"), until)
+
+    with Daemon() as d:
+        stays = d.create("stays")
+        last = watch(d, lambda l: [x for x in l if x["type"] == "started"])[-1]["event"]
+        passes = d.create("passes")
+        b.berth("stop", "passes", ok=True)
+        b.berth("rename", "passes", "passed", ok=True)
+        b.berth("rm", "passed", ok=True)
+        b.berth("stop", "stays", ok=True)
+        got = watch(d, lambda l: ("stopped", stays) in [(x["type"], x["sandbox"]) for x in l], last)
+        def of(box):
+            return [x["type"] for x in got if x["sandbox"] == box and x["type"] != "request"]
+        # a keeper writes after its client has the answer: only the ends of the row are certain
+        assert of(stays) == ["stopped"] and of(passes)[0] == "created" and of(passes)[-1] == "removed", got
+        assert sorted(of(passes)) == ["created", "removed", "renamed", "started", "stopped"], got
+        told = {(x["id"], x["event"]): x["time"] for x in map(json.loads, b.berth("events", "--json", ok=True).out.splitlines())}
+        for x in got:
+            name = {"created": "create", "started": "start", "renamed": "rename", "removed": "rm"}.get(x["type"])
+            assert not name or x["time"] == told[x["sandbox"], name], (x, told)
+        # and again, from the number on, with nothing told twice
+        b.berth("start", "stays", ok=True)
+        more = watch(d, lambda l: ("started", stays) in [(x["type"], x["sandbox"]) for x in l], got[-1]["event"])
+        assert [x["type"] for x in more] == ["started"], more
+        assert watch(d, lambda l: len(l) == len(got), last) == got
+
+
 def test_events_of_what_a_network_refused():
     with Daemon() as d, d.raw_socket() as s:
         s.sendall(b"GET /v1/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n")

@@ -115,6 +115,11 @@ def test_send_answers_a_question_of_a_session():
     r = b.berth("sh", "--wait", box, ok=True)
     b.expect("got plain" in r.out, r, "it was not read")
     b.one_line_error(b.berth("send", box, "c1"), 2, "nothing to send")
+    # and the end of its input
+    b.expect(b.berth("sh", box, "--", "cat; echo end").code == 123, r, "awaiting input")
+    b.berth("send", "--eof", box, "last", ok=True)
+    r = b.berth("sh", "--wait", box, ok=True)
+    b.expect("last\nend\n" in r.out, r, "no end of file")
     remove(box)
 
 
@@ -240,23 +245,83 @@ def processes(box):
     return [p["command"] for p in json.loads(b.berth("top", "--json", box, ok=True).out) if "sleep 7" in p["command"]]
 
 
+def gone(box, what):
+    b.wait_for(lambda: not processes(box), 20, "the end of everything: " + what)
+
+
 def test_a_timeout_ends_the_whole_tree():
     box = create("--grace", "60s")      # only the end of the first process is quick
     limit = ("--timeout", "300ms")
     for script in ("sleep 71; :", "setsid sleep 72; :", "setsid sleep 73 & (trap '' TERM; sleep 74) & wait"):
         b.berth("exec", *limit, box, "sh", "-c", script, ok=124)
-        b.expect(processes(box) == [], b.berth("top", box), script)
+        gone(box, script)
         c = detach(box, "sh", "-c", script, options=limit)
         b.berth("wait", box, c, ok=124)
-        b.expect(processes(box) == [], b.berth("top", box), "detached: " + script)
+        gone(box, "detached: " + script)
     b.berth("code", "--lang", "sh", *limit, box, input="setsid sleep 75 & sleep 76; :", ok=124)
-    b.expect(processes(box) == [], b.berth("top", box), "code")
+    gone(box, "code")
     # a first process that does not go takes the grace
     b.berth("exec", *limit, "--grace", "200ms", box, "sh", "-c", "trap '' TERM; setsid sleep 77 & while :; do sleep 78; done", ok=124)
-    b.expect(processes(box) == [], b.berth("top", box), "the end of the grace")
+    gone(box, "the end of the grace")
     # an end of its own accord takes nobody along
     b.berth("exec", "--timeout", "60s", box, "sh", "-c", "setsid sleep 79 >/dev/null 2>&1 & :", ok=True)
-    b.expect(processes(box) == ["sleep 79"], b.berth("top", box), "left running")
+    b.wait_for(lambda: processes(box) == ["sleep 79"], 20, "what is left running")
+    remove(box)
+
+
+def stdio(box, *requests, env=None):
+    text = "".join(json.dumps(dict(r, id=i, sandbox=box)) + "\n" for i, r in enumerate(requests))
+    return [json.loads(line) for line in b.berth("stdio", input=text, ok=True, env=env).out.splitlines()]
+
+
+def limited(box, env=None, options=()):
+    """The causes of endless commands of every kind."""
+    endless = ("sh", "-c", "sleep 1000; :")
+    yield b.berth("exec", "--json", *options, box, *endless, env=env, ok=124).out
+    c = b.berth("exec", "-d", *options, box, *endless, env=env, ok=True).out.strip()
+    yield b.berth("wait", "--json", box, c, env=env, ok=124).out
+    yield b.berth("sh", *options, box, "--json", "--", "sleep 1000", env=env, ok=124).out
+    yield b.berth("code", "--json", "--lang", "sh", *options, box, input="sleep 1000", env=env, ok=124).out
+    if not options:
+        for answer in stdio(box, {"op": "exec", "argv": endless}, {"op": "sh", "text": "sleep 1000", "session": "other"}, env=env):
+            yield json.dumps(answer) if "verdict" in answer else '"cause":"timeout"'
+
+
+def test_the_time_limit_of_a_sandbox_is_one_of_its_commands():
+    def all_end(box, **kw):
+        for told in limited(box, **kw):
+            assert '"cause":"timeout"' in told.replace('": "', '":"'), told
+
+    box = create("--timeout", "300ms", "--grace", "0")
+    all_end(box)
+    b.berth("restart", box, ok=True)
+    b.berth("exec", box, "sleep", "1000", ok=124)
+    # the command's own word counts more, and 0 is none
+    began = time.monotonic()
+    for limit in ("0", "60s"):
+        b.berth("exec", "--timeout", limit, box, "sleep", "0.5", ok=True)
+        b.berth("sh", "--timeout", limit, box, "--", "sleep 0.5", ok=True)
+        b.berth("code", "--lang", "sh", "--timeout", limit, box, input="sleep 0.5", ok=True)
+    assert time.monotonic() - began > 3
+    remove(box)
+
+    env = {"BERTH_CONFIG": b.write(b.tmp("berth.toml"), '[sandbox]\ntimeout = "300ms"\ngrace = "0"\n')}
+    box = create(env=env)
+    all_end(box, env=env)
+    remove(box)
+    box = create("--timeout", "0", env=env)     # the sandbox's word counts more than the file's
+    b.berth("exec", box, "sleep", "0.5", env=env, ok=True)
+    b.berth("sh", box, "--", "sleep 0.5", env=env, ok=True)
+    b.berth("code", "--lang", "sh", box, input="sleep 0.5", env=env, ok=True)
+    all_end(box, env=env, options=("--timeout", "200ms"))
+    remove(box)
+
+
+def test_a_limit_that_does_not_hold_is_refused():
+    b.one_line_error(b.berth("create", "--cpu-time", "1s", "host"), 2, "--cpu-time", "berth run", "--ulimit cpu")
+    assert json.loads(b.berth("ps", "-a", "--json", ok=True).out) == []
+    box = create("--ulimit", "cpu=1")       # what the message tells
+    b.expect(b.berth("exec", box, "sh", "-c", "while :; do :; done").code > 128, b.berth("ps"), "the hint does not hold")
     remove(box)
 
 

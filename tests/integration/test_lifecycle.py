@@ -48,6 +48,31 @@ def test_files_last_over_five_stops_and_starts():
         assert x.exec("cat", "/workspace/log", options=("--start",), ok=True).out == "0\n1\n2\n3\n4\n"
 
 
+def test_a_start_changes_neither_the_environment_nor_the_age():
+    path = b.write(b.tmp("vars"), "# comment\nONE=1\nTWO=two words\n\nOVER=file\nQUOTE=\"'\n")
+    with Box("--env", "ONE=0", "--env-file", path, "--env", "OVER=option") as x:
+        def told():
+            return x.exec("sh", "-c", "echo $ONE,$TWO,$OVER,$QUOTE", ok=True).out
+
+        assert told() == "1,two words,option,\"'\n", told()
+        record = f"{b.root()}/state/sandboxes/{x.id}/record.json"
+        with open(record) as f:
+            old = dict(json.load(f), created="2001-02-03T04:05:06Z")
+        b.write(path, "ONE=changed\n")
+        b.berth("stop", x.id, ok=True)
+        b.write(record, json.dumps(old), 0o600)     # as if it had been made long ago
+        for _ in range(2):
+            b.berth("start", x.id, ok=True)
+            assert told() == "1,two words,option,\"'\n", told()
+            assert listed()[x.id]["created"] == json.loads(b.berth("inspect", x.id, ok=True).out)["created"] == "2001-02-03T04:05:06Z"
+            os.path.exists(path) and os.unlink(path)    # nor is it needed any more
+            b.berth("stop", x.id, ok=True)
+        assert listed("-a")[x.id]["created"] == "2001-02-03T04:05:06Z"
+    for text in ("novalue\n", "A=1\nB C=2\n", "=x\n"):
+        b.one_line_error(b.berth("create", "--env-file", b.write(path, text), "host"), 2, "is not NAME=VALUE", "vars:")
+    b.one_line_error(b.berth("create", "--env-file", b.tmp("nowhere"), "host"), 125, "nowhere")
+
+
 def test_an_idle_sandbox_is_small_from_the_start():
     """Keeper and init: what is theirs and nobody else's, with the program's pages that they alone use at that moment."""
     b.needs_the_lean_program()

@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import tarfile
 import threading
@@ -24,8 +23,7 @@ import ocilayout as oci
 import registry as reg
 import requests
 import s3server
-from daemon import Daemon
-from managed import FAST, POOL, Failed, Managed, Manager, listens, refused
+from managed import FAST, POOL, Failed, Managed, listens, refused, two_berthds
 
 
 @contextlib.contextmanager
@@ -150,6 +148,16 @@ def test_the_remote_manager_from_create_to_release():
         assert not told("call_tool_async", args=other, tool_name="run_shell_command", arguments={"command": "true"})["isError"]
         assert d.post("/release", {"args": other}).status == 400 and d.post("/release_async", {"args": 5}).status == 400
         assert told("release_async", args=other) is True
+        # what nobody knows is an error that names it, also where nothing is asked for
+        for path, known in (("/cleanup", {}), ("/list_session_keys", {}), ("/release", {"identity": name}),
+                            ("/get_session_mapping", {"session_ctx_id": "x"}), ("/call_tool", {"identity": name, "tool_name": "x"}),
+                            ("/v1/manager/sessions/x/heartbeat", {}), ("/v1/manager/sessions/x/reap", {}),
+                            (f"/v1/manager/sandboxes/{name}/archive", {}), (f"/proxy/{name}/workspace/mkdir", {"path": "x"})):
+            for member, shown in (("no.such-member", True), ("no\u001bsuch", False), ("n" * 65, False)):
+                r = d.post(path, {**known, member: 1})
+                text = r.json.get("detail") or r.json["error"]["message"]
+                assert r.status == 400 and "unknown" in text and (f"'{member}'" in text) == shown and "\u001b" not in text, r
+        assert m.get_status(identity=name) == "running"
         assert m.get_session_mapping(session_ctx_id="chat/1 ü") == [name]
         d.warm()
 
@@ -357,44 +365,6 @@ def test_a_tenant_reaches_its_own_storage_only():
         # and who may do everything names the whole path
         admin = d.manager.create(storage_path="tenants/bob/team/project")
         assert d.manager.shell(admin, "cat file")[0]["stdout"] == "bob\n"
-
-
-MCP = r'''
-import json, sys
-for line in sys.stdin:
-    q = json.loads(line)
-    if q["method"] == "initialize":
-        r = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
-    elif q["method"] == "tools/list":
-        r = {"tools": [{"name": "add", "description": "adds", "inputSchema": {"type": "object"}}]}
-    elif q["method"] == "tools/call":
-        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}), flush=True)
-        a = q["params"]["arguments"]
-        r = {"content": [{"type": "text", "text": str(a["x"] + a["y"])}]}
-    else:
-        continue
-    print(json.dumps({"jsonrpc": "2.0", "id": q["id"], "result": r}), flush=True)
-'''
-
-
-def test_mcp_servers_in_the_sandbox():
-    with Managed('[pool.base]\nimage = "host"\noptions = ["disk=16m", "disk-inodes=1024"]\n') as d:
-        m = d.manager
-        name = m.create()
-        m.workspace("PUT", name, "file", params={"path": "server.py"}, data=MCP.encode())
-        config = {"mcpServers": {"sums": {"command": "python3", "args": ["/workspace/server.py"]}}}
-        assert m.add_mcp_servers(identity=name, server_configs=config) == ["sums"]
-        tools = m.list_tools(identity=name)
-        assert tools["sums"]["add"]["json_schema"]["function"]["description"] == "adds"
-        result = m.call_tool(identity=name, tool_name="add", arguments={"x": 2, "y": 3})
-        assert result["content"][0]["text"] == "5" and result["isError"] is False
-        m.shell(name, "pkill -f server.py || kill $(grep -l server.py /proc/[0-9]*/cmdline | cut -d/ -f3) 2>/dev/null")
-        try:
-            m.call_tool(identity=name, tool_name="add", arguments={"x": 1, "y": 1})
-        except Failed as e:
-            assert e.status == 404, e
-        assert m.call_tool(identity=name, tool_name="add", arguments={"x": 1, "y": 1})["content"][0]["text"] == "2"
-        refused(404, m.add_mcp_servers, identity=name, server_configs={"mcpServers": {"x": {"command": "nosuch-program"}}})
 
 
 # ---- limits, pools, sessions --------------------------------------------------------------
@@ -961,7 +931,8 @@ class Redis:
             with socket.socket(socket.AF_UNIX) as s:
                 try:
                     s.connect(self.path)
-                    return True
+                    s.sendall(b"PING\r\n")        # while it loads it listens, and refuses
+                    return s.recv(100).startswith(b"+PONG")
                 except OSError:
                     return False
         b.wait_for(there, 20, "redis-server")
@@ -975,27 +946,6 @@ class Redis:
 
     def __exit__(self, *unused):
         self.stop(signal.SIGKILL)
-
-
-def two_berthds(*configs):
-    """On state directories and ranges of ids of their own; a configuration for each, which ends in the section [session]."""
-    daemons = []
-    for i, config in enumerate(configs):
-        base = b.root() if i == 0 else b.tmpdir("second", 0o700)
-        if i:
-            for part in ("state", "run"):
-                os.mkdir(os.path.join(base, part), 0o700)
-        d = Managed.__new__(Managed)
-        Daemon.__init__(d, config + f'host = "host{i}"\n[ids]\nbase = {1342177280 + i * 65536 * 1024}\ncount = 1024\n',
-                        tcp=True, env={"BERTH_STATE_DIR": base + "/state", "BERTH_RUN_DIR": base + "/run"}, wait=False)
-        # each has files of its own
-        d.config_path = b.write(b.tmp(f"berth{i}.toml"), d.config, 0o600)
-        d.log_path, d.socket = b.tmp(f"berthd{i}.log"), base + "/run/berthd.sock"
-        d.start()
-        b.wait_for(lambda: listens(d.port), 20, "berthd on its port")
-        d.manager = Manager(f"http://127.0.0.1:{d.port}")
-        daemons.append(d)
-    return daemons
 
 
 FILL = """
@@ -1101,7 +1051,7 @@ def test_readiness_is_that_of_the_store():
         assert "store" in replies[1].json["detail"], replies
         refused(502, d.manager.list_session_keys)
         redis.start()
-        assert [d.get(p).status for p in probes] == [200, 200, 200]
+        b.wait_for(lambda: [d.get(p).status for p in probes] == [200, 200, 200], 20, "the store, which loads what it had")
 
 
 @b.deadline(150)

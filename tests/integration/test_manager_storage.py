@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uploads to one storage path at once: who is last wins as a whole, and what is stored stays whole."""
 import concurrent.futures
+import gc
 import json
 import os
 import threading
@@ -8,7 +9,7 @@ import threading
 import berthtest as b
 import daemon
 import s3server
-from managed import BOX, FAST, Managed, s3_config
+from managed import BOX, FAST, Managed, s3_config, two_berthds
 from s3server import Held
 
 
@@ -52,6 +53,33 @@ def test_an_upload_that_ends_last_wins_as_a_whole():
         named = {c for e in json.loads(s3.objects["p/c/x/manifest.json"])["entries"] for c in e.get("chunks", [])}
         left = {k.rpartition("/")[2] for k in s3.objects if k.startswith("p/c/x/") and not k.endswith("manifest.json")}
         assert left == named and len(named) == 1, (left, named)
+
+
+@b.deadline(120)
+def test_two_berthds_upload_to_one_path():
+    with s3server.S3() as s3:
+        daemons = two_berthds(*[s3_config(s3)] * 2)
+        one, two = (d.manager for d in daemons)
+        first, other = box_with(one, "one"), box_with(two, "two")
+        assert one.native(f"sandboxes/{first}/upload").ok
+        # what is there already is named again, and what it names is not taken away by the other
+        one.shell(first, "echo more > more")
+        with Held(s3, lambda method, path: method == "PUT" and path.endswith("/manifest.json")) as held:
+            slow = threading.Thread(target=lambda: daemons[0].client(daemon.TOKEN).release(identity=first))
+            slow.start()
+            assert held.came.wait(30 * b.SLOW)
+            assert two.release(identity=other) is True and stored(two) == whole("two")
+            held.go.set()
+            slow.join(30 * b.SLOW)
+        assert one.get_status(identity=first) == "released"
+        name = two.create(storage_path="c/x")
+        assert two.shell(name, "cat *")[0]["stdout"].split() == ["one", "more", "one"]
+        for d in daemons:
+            d.manager.cleanup()
+            for m in (d.manager, *getattr(d, "clients", [])):
+                m.http.close()
+            assert d.stop() == 0 and b.berth("ps", "-aq", env=d.env).out == ""
+        gc.collect()
 
 
 def test_a_download_beside_an_upload_is_whole():

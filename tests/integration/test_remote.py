@@ -260,6 +260,23 @@ def test_images_and_registries_from_afar():
             r = subprocess.run([b.BERTH, "--host", "unix://" + d.socket, *words], capture_output=True, env=b.environment(), timeout=60)
             with tarfile.open(fileobj=io.BytesIO(r.stdout)) as t:
                 assert any(n.lstrip("./") == member for n in t.getnames()), (words, t.getnames())
+        # a file of ours, in the ways the help tells; whole or not at all
+        at = b.tmp("saved.tar")
+        for words in (("save", "-o", at, "img:1"), ("save", f"--output={at}", "img:1"), ("image", "save", "img:1", "--output", at)):
+            assert far(d, *words, ok=True).out == ""
+            with tarfile.open(at) as t:
+                assert "index.json" in t.getnames(), words
+            for load in (("load", "-i", at), ("load", f"-i{at}"), ("image", "load", "--input", at)):
+                far(d, "image", "rm", "img:1", ok=True)
+                assert "img" in far(d, *load, ok=True).out, load
+            os.remove(at)
+        b.one_line_error(far(d, "save", "-o", at, "nosuch:1"), 125, "nosuch")
+        assert not os.path.exists(at) and not [x for x in os.listdir(os.path.dirname(at)) if x.startswith("saved")]
+        b.one_line_error(far(d, "save", "-o"), 2, "FILE")
+        b.one_line_error(far(d, "load", "-i", "/nosuch.tar"), 125, "No such file")
+        for words in (("pull", "--help"), ("save", "-h"), ("image", "pull", "--help"), ("load", "--help"), ("push", "--help")):
+            assert far(d, *words, ok=True).out == b.berth(*words, ok=True).out != "", words
+        b.one_line_error(far(d, "pull", "--quiet"), 125, "--quiet")
         b.one_line_error(far(d, "image", "export", "nosuch:1", "-"), 125, "nosuch")
         b.one_line_error(far(d, "image", "export", "img:1", "/tmp/x.tar"), 125, "from afar")
         assert d.get("/v1/images/export?ref=img:1&format=--help").status in (400, 422)

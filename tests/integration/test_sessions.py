@@ -156,12 +156,11 @@ def test_directory_variables_functions_and_options_last(x, shell):
     expect(x.sh("pwd; echo $v"), "/\na b\n", 0)
 
 
-def test_the_last_status_is_that_of_the_text_before():
-    with Box() as x:
-        expect(x.sh("false"), "", 1)
-        # a sourced file starts with the status of what ran before it: ours
-        a = x.sh("(exit 9)")
-        expect(a, "", 9)
+@in_each_shell
+def test_the_last_status_is_that_of_the_text_before(x, shell):
+    for text, code in (("false", 1), ("(exit 9)", 9), ("true", 0), ("return 4", 4), ("nosuchcommand 2>/dev/null", 127), ("fi 2>&1", 2)):
+        assert x.sh(text).code == code, text
+        expect(x.sh("echo $?"), f"{code}\n", 0, what=text)
 
 
 @in_each_shell
@@ -273,6 +272,48 @@ def test_a_text_with_odd_bytes():
         expect(x.sh("echo a\r\necho b"), code=0)
         r = b.berth("sh", x.id, input="echo from stdin; exit 4\n", ok=4)
         b.expect(r.out == "from stdin\n", r, "text on stdin")
+
+
+# ---- traces and traps ----------------------------------------------------------
+
+@in_each_shell
+def test_traces_show_the_text_and_nothing_of_ours(x, shell):
+    plus = "++" if shell == "bash" else "+"  # bash: a level for the file
+    for start in ("set -x", "set -o xtrace", "set -u -x"):
+        expect(x.sh(f"kept=1; {start}; echo a; false || :"), code=0)
+        expect(x.sh("echo b; (exit 3) || return 3"), code=3)
+        expect(x.sh("echo $? $kept"), f"{plus} echo 3 1\n3 1\n", 0, what=start)
+        a = expect(x.sh("echo c >&2; exec 3>&2; echo d >&3"), code=0)
+        assert sorted(a.out.split(b"\n")) == sorted(f"\n{plus} echo c\nc\n{plus} exec\n{plus} echo d\nd".encode().split(b"\n")), a.out
+        expect(x.sh("set +ux"), code=0)
+        expect(x.sh("echo e"), "e\n", 0, what=start)
+    expect(x.sh("f() { set -x; }"), "", 0)
+    expect(x.sh("f; echo g"), f"{plus} echo g\ng\n", 0)
+    expect(x.sh("echo 'unfinished"), code=2 if shell != "bash" else None)
+    expect(x.sh("set +x\n"), f"{plus} set +x\n", 0)
+    a = expect(x.sh("set -v\necho a"), code=0)
+    assert b"berth" not in a.out and a.out.endswith(b"a\n"), a.out
+    for text in ("echo b", "set -x; echo b", "echo b"):
+        a = expect(x.sh(text), code=0)
+        assert b"berth" not in a.out and b"printf" not in a.out and b"echo b" in a.out and a.out.endswith(b"b\n"), (text, a.out)
+    expect(x.sh("set +xv"), code=0)
+    alive(x, "1")
+
+
+@in_each_shell
+def test_a_trap_taken_away_costs_no_session(x, shell):
+    expect(x.sh("kept=1; trap 'echo caught' INT; trap - INT; (exit 6)"), "", 6)
+    expect(x.sh("echo $?"), "6\n", 0)
+    a = x.sh("sleep 30; echo no", timeout_ms=300, on_timeout="interrupt")
+    expect(a, "", status="timeout")
+    assert not a.ended, box.show(a)
+    alive(x, "1")
+    # one of the user's own stays
+    expect(x.sh("trap 'echo caught' INT"), "", 0)
+    expect(x.sh("kill -INT $$"), "caught\n", 0)
+    expect(x.sh("echo on; trap '' INT"), "on\n", 0)
+    expect(x.sh("sh -c 'kill -INT $$; echo ignored'"), "ignored\n", 0)
+    alive(x, "1")
 
 
 # ---- input --------------------------------------------------------------------
@@ -490,6 +531,37 @@ def test_ctrl_c_ends_the_command_and_not_the_shell(x, shell):
 
 
 @in_each_shell
+def test_an_interrupt_without_a_terminal_reaches_what_the_command_started(x, shell):
+    expect(x.sh("kept=1; sleep 905 & echo", split=True), "\n", 0)
+    d = x.client()
+    for text in ("sleep 904; echo no", "sleep 904 | cat; echo no", "f() { sleep 904; echo no; }; f; echo no", "(sleep 904; echo no)",
+                 "echo up; while :; do :; done; echo no"):
+        x.main.sh_send(text, timeout_ms=20000, split=True)
+        if "904" in text:
+            b.wait_for(lambda: x.running("sleep 904") and ("| cat" not in text or x.running("cat")), 5, "sleep")
+        d.call("signal", signal=2)
+        a = x.main.sh_answer(10)
+        assert a.status == "done" and a.code == 130 and b"no" not in a.out, f"{text}: {box.show(a)}"
+        assert not x.running("sleep 904"), f"{text}: still runs"
+        alive(x, "1", split=True)
+    # the job of an earlier command is none of its business
+    assert len(x.running("sleep 905")) == 1
+    a = x.sh("sh -c 'trap \"echo caught; exit 5\" INT; echo up; while :; do sleep 0.05; done'; echo on", timeout_ms=1000,
+             on_timeout="interrupt", split=True)
+    expect(a, "up\ncaught\non\n", status="timeout")
+    x.main.sh_send("sh -c 'trap \"echo term; exit 6\" TERM; echo up; while :; do sleep 0.05; done'", timeout_ms=20000, split=True)
+    b.wait_for(lambda: x.running("trap"), 5, "the trap")
+    d.call("signal", signal=15)
+    x.main.sh_answer(10)
+    try:
+        d.call("signal", signal=2)
+        raise AssertionError("there was something to signal")
+    except box.Refused as e:
+        assert e.code == "not-found", e.code
+    alive(x, "1", split=True)
+
+
+@in_each_shell
 def test_ctrl_c_where_the_shell_itself_is_the_foreground(x, shell):
     expect(x.sh("kept=1"), "", 0)
     for text in ("echo up; while :; do :; done; echo no", "f() { while :; do :; done; echo no; }; echo up; f; echo no"):
@@ -634,6 +706,10 @@ def test_sessions_in_parallel_are_apart():
         expect(x.sh("echo in", session="one-more"), "in\n", 0)
         b.one_line_error(b.berth("sh", "--close", "--session", "nosuch", x.id), 125, "nosuch")
         b.one_line_error(b.berth("sh", "--session", "../x", x.id, "--", "true"), 2, "session")
+        b.one_line_error(b.berth("sh", "--close", "--list", x.id), 2, "only one of")
+        for option in ("--list", "--close", "--wait"):
+            for command in (("true",), ("--", "true")):
+                b.one_line_error(b.berth("sh", option, x.id, *command), 2, "'true'")
 
 
 @in_each_shell

@@ -199,6 +199,36 @@ def test_what_is_wrong_is_said_and_the_rest_goes_on():
     s.close()
 
 
+@stdio()
+def test_what_has_no_effect_is_refused_and_named(s, box):
+    for request, word in ((dict(op="sh", sandbox=box, text="true", timeout=5), '"timeout"'), (dict(op="ps", nope=1), '"nope"'),
+                          (dict(op="read", sandbox=box, path="/x", data="x"), '"data"'), (dict(op="wait", sandbox=box), '"command"'),
+                          (dict(op="output", sandbox=box), '"command"'), (dict(op="exec", sandbox=box, argv=["true"], silent=True), '"silent"'),
+                          (dict(op="sh", sandbox=box, text_hex="6x"), '"text_hex"'), (dict(op="sh", sandbox=box, text_hex=7), '"text_hex"'),
+                          (dict(op="sh", sandbox=box, text="a", text_hex="61"), '"text_hex"'),
+                          (dict(op="signal", sandbox=box, signal="NOPE"), "NOPE")):
+        a = s.call(**request)
+        assert a["error"]["code"] == "invalid" and word in a["error"]["message"], (request, a)
+    assert s.call(op="sh", sandbox=box, text_hex=b"printf '\xff\xfe'".hex())["output_hex"] == "fffe"
+    assert s.call(op="sh", sandbox=box, text_hex=(b"# " + b"x" * 200000 + b"\necho long").hex())["output"] == "long\n"
+
+
+@stdio()
+def test_signals_by_name_and_the_requests_of_one_sandbox(s, box):
+    c = s.call(op="exec", sandbox=box, argv=["sleep", "1000"], detach=True)["command"]
+    follows = [s.send(op="follow", sandbox=box, command=c) for _ in range(60)]
+    a = s.call(op="stats", sandbox=box)
+    assert a["error"]["code"] == "limit" and "60" in a["error"]["message"], a
+    assert s.call(op="ping")["protocol"] == 1
+    r = b.berth("signal", box, c, "TERM", ok=True)
+    for n in follows:
+        assert "error" not in s.take(n), r
+    for name in ("SIGTERM", "kill", 2):
+        c = s.call(op="exec", sandbox=box, argv=["sleep", "1000"], detach=True)["command"]
+        assert s.call(op="signal", sandbox=box, command=c, signal=name)["signalled"] is True
+        assert s.call(op="wait", sandbox=box, command=c)["verdict"]["exit_status"] == {"SIGTERM": 143, "kill": 137, 2: 130}[name]
+
+
 def test_the_end_of_input_finishes_what_is_under_way():
     box = b.berth("create", "host", ok=True).out.strip()
     r = b.berth("stdio", input=json.dumps({"id": "a", "op": "exec", "sandbox": box, "argv": ["sh", "-c", "sleep 0.3; echo x"]}),

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A berthd with its manager, and a client that sends what agentscope's SandboxManager sends in remote mode."""
 import gc
+import os
 import signal
 import socket
+import types
+import weakref
 
 import berthtest as b
 import daemon
@@ -30,9 +33,12 @@ class Failed(Exception):
 class Manager:
     """What the remote SandboxManager does: POST {base_url}/{function} with the named arguments, {"data": ...} back."""
 
-    def __init__(self, base_url, token=daemon.TOKEN):
+    def __init__(self, base_url, token=daemon.TOKEN, hold=None):
         self.base_url, self.http = base_url, requests.Session()
         self.http.headers["Authorization"] = f"Bearer {token}"
+        if hold:
+            held = weakref.WeakMethod(hold)     # no circle: the connections end with the last who uses them
+            self.http.hooks["response"].append(lambda response, **more: held()(response))
         self.http.trust_env = False
 
     def __getattr__(self, function):
@@ -82,11 +88,19 @@ class Managed(Daemon):
     def __init__(self, config, **kw):
         super().__init__(config, tcp=True, **kw)
         b.wait_for(lambda: listens(self.port), 20, "berthd on its port")
-        self.manager = Manager(f"http://127.0.0.1:{self.port}")
+        self.manager = Manager(f"http://127.0.0.1:{self.port}", hold=self.held)
+
+    def held(self, response, **unused):
+        """What agentscope's client got, against the document."""
+        said = response.request
+        super().hold(said.method, said.path_url, types.SimpleNamespace(
+            status=response.status_code, headers={k.lower(): v for k, v in response.headers.items()}, body=response.content,
+            request=f"{said.method} {said.path_url}",
+            json=response.json() if response.headers.get("Content-Type") == "application/json" else None))
 
     def client(self, token):
         self.clients = getattr(self, "clients", [])
-        self.clients.append(Manager(self.manager.base_url, token))
+        self.clients.append(Manager(self.manager.base_url, token, self.held))
         return self.clients[-1]
 
     def __exit__(self, kind, value, trace):
@@ -121,3 +135,24 @@ def refused(status, call, *a, **kw):
         assert e.detail, e
         return
     raise AssertionError(f"not refused, but {got!r}")
+
+
+def two_berthds(*configs):
+    """On state directories and ranges of ids of their own; a configuration for each, which ends in the section [session]."""
+    daemons = []
+    for i, config in enumerate(configs):
+        base = b.root() if i == 0 else b.tmpdir("second", 0o700)
+        if i:
+            for part in ("state", "run"):
+                os.mkdir(os.path.join(base, part), 0o700)
+        d = Managed.__new__(Managed)
+        Daemon.__init__(d, config + f'host = "host{i}"\n[ids]\nbase = {1342177280 + i * 65536 * 1024}\ncount = 1024\n',
+                        tcp=True, env={"BERTH_STATE_DIR": base + "/state", "BERTH_RUN_DIR": base + "/run"}, wait=False)
+        # each has files of its own
+        d.config_path = b.write(b.tmp(f"berth{i}.toml"), d.config, 0o600)
+        d.log_path, d.socket = b.tmp(f"berthd{i}.log"), base + "/run/berthd.sock"
+        d.start()
+        b.wait_for(lambda: listens(d.port), 20, "berthd on its port")
+        d.manager = Manager(f"http://127.0.0.1:{d.port}")
+        daemons.append(d)
+    return daemons

@@ -45,6 +45,24 @@ Test(admission, counts_and_memory_are_exact)
 	cr_assert_eq(e.code, ERR_BUSY);
 }
 
+Test(admission, what_takes_more_must_fit_and_what_takes_less_makes_room)
+{
+	struct err e = { 0 };
+
+	open_with(3, 100, 0, 0);
+	cr_assert_eq(admission_enter(&adm, 60, 1, &patient, &e), 0);
+	cr_assert_eq(admission_enter(&adm, 30, 1, &patient, &e), 0);
+	cr_assert_eq(admission_change(&adm, (uint64_t[]){ 30, 41 }, (uint64_t[]){ 1, 1 }, &e), -1);
+	cr_assert_eq(e.code, ERR_LIMIT);
+	cr_assert_eq(admission_change(&adm, (uint64_t[]){ 30, 40 }, (uint64_t[]){ 1, 9 }, &e), 0);
+	cr_assert_eq(adm.memory_bytes, 100);
+	cr_assert_eq(adm.cpu_milli, 10);
+	cr_assert_eq(admission_change(&adm, (uint64_t[]){ 60, 10 }, (uint64_t[]){ 1, 1 }, &e), 0);
+	cr_assert_eq(adm.memory_bytes, 50);
+	cr_assert_eq(admission_change(&adm, (uint64_t[]){ 10, 90 }, (uint64_t[]){ 1, 1 }, NULL), 0);
+	cr_assert_eq(admission_change(&adm, (uint64_t[]){ 40, 30 }, (uint64_t[]){ 9, 1 }, &e), 0, "less, though it is too much");
+}
+
 struct waiter {
 	pthread_t thread;
 	uint64_t memory;

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits of a sandbox that lives are changed: what of [admission] it takes changes with them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "manager/service/state.h"
+
+#define SAVE_TRIES 5
+
+struct search {
+	struct service *s;
+	const char *id;
+	struct service_limits *l;
+};
+
+static int look(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct search *f = ctx;
+	struct err ignored;
+	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
+
+	if (r.j && record_is_ours(f->s, &r) && (record_is(&r, "running") || record_is(&r, "warm")) &&
+	    !strcmp(record_str(&r, "container_id"), f->id)) {
+		snprintf(f->l->name, sizeof(f->l->name), "%s", record_str(&r, "container_name"));
+		f->l->memory_bytes[0] = f->l->memory_bytes[1] = record_own_u64(&r, "memory_bytes");
+		f->l->cpu_milli[0] = f->l->cpu_milli[1] = record_own_u64(&r, "cpu_milli");
+	}
+	record_close(&r);
+	return 0;
+}
+
+/* 0 too for "unlimited" where nothing is promised: the sandbox counts as before. */
+static int read_limits(struct service *s, const char *memory, const char *cpus, struct service_limits *l, struct err *e)
+{
+	struct admission_limits has;
+
+	pthread_mutex_lock(&s->admission.lock);
+	has = s->admission.limits;
+	pthread_mutex_unlock(&s->admission.lock);
+	if ((memory && has.memory_bytes && !strcmp(memory, "unlimited")) || (cpus && has.cpu_milli && !strcmp(cpus, "unlimited")))
+		return err_set(e, ERR_LIMIT, "unlimited is more than [admission] has");
+	if (memory && strcmp(memory, "unlimited") && num_size(memory, "memory", 512 << 10, 1ULL << 60, &l->memory_bytes[1], e) < 0)
+		return -1;
+	return cpus && strcmp(cpus, "unlimited") ? num_milli(cpus, "cpus", 10, 4096000, &l->cpu_milli[1], e) : 0;
+}
+
+int service_limits_begin(struct service *s, const char *id, const char *memory, const char *cpus, struct service_limits *l, struct err *e)
+{
+	struct search f = { s, id, l };
+
+	l->name[0] = '\0';
+	if ((!memory && !cpus) || ledger_scan(s->ledger, "sandbox/", look, &f, e) < 0)
+		return memory || cpus ? -1 : 0;
+	if (!l->name[0])
+		return 0;
+	return read_limits(s, memory, cpus, l, e) < 0 ? -1 : place_change(s, l->name, l->memory_bytes[1], l->cpu_milli[1], e);
+}
+
+static int write_down(struct service *s, const struct service_limits *l, struct err *e)
+{
+	autorecord struct record r = { .j = NULL };
+
+	if (record_load(s, NULL, l->name, 0, &r, e) < 0)
+		return -1;
+	record_set_own(&r, "memory_bytes", json_integer((json_int_t)l->memory_bytes[1]));
+	record_set_own(&r, "cpu_milli", json_integer((json_int_t)l->cpu_milli[1]));
+	return record_save(s, &r, NULL, 0, e);
+}
+
+int service_limits_end(struct service *s, const struct service_limits *l, int done, struct err *e)
+{
+	int tries = 0, r;
+
+	if (!l->name[0])
+		return 0;
+	if (!done)
+		return place_change(s, l->name, l->memory_bytes[0], l->cpu_milli[0], NULL);
+	/* others may have written the record in between */
+	do
+		r = write_down(s, l, e);
+	while (r < 0 && e->code == ERR_BUSY && ++tries < SAVE_TRIES);
+	return r;
+}
