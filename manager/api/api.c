@@ -55,7 +55,7 @@ int api_init(struct api *a, struct err *e)
 	a->run_fd = -1;
 	a->started_ms = http_now_ms();
 	json_object_seed(0);	/* before any thread makes an object */
-	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || manager_schemas(e) < 0 || find_berth(a, e) < 0 ||
+	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || find_berth(a, e) < 0 ||
 	    load_tokens(&a->config, &a->tokens, e) < 0)
 		return -1;
 	pthread_rwlock_init(&a->lock, NULL);

@@ -41,7 +41,7 @@ struct events {
 	int wake_fd;			/* somebody came, or the end */
 	_Atomic int stopping;
 	uint64_t journal_at;		/* the cursor behind what was read of the journal; the thread's own, too */
-	json_t *seen;			/* id -> {"name","running","owner"}; the thread's own */
+	json_t *seen;			/* id -> {"name","running","owner","awaited","ending"}; the thread's own */
 };
 
 /* ---- the ring ---------------------------------------------------------------------- */
@@ -210,6 +210,11 @@ static void compare(struct events *ev, json_t *now)
 		int runs = json_is_true(json_object_get(state, "running"));
 
 		old = json_object_get(ev->seen, id);
+		if (runs && json_is_true(json_object_get(old, "ending"))) {
+			json_object_set_new(state, "running", json_false());
+			json_object_set_new(state, "ending", json_true());
+			runs = 0;
+		}
 		if (!old)
 			tell(ev, "created", id, state);
 		if (runs && (!old || json_is_false(json_object_get(old, "running"))))
@@ -222,6 +227,10 @@ static void compare(struct events *ev, json_t *now)
 	json_object_foreach(ev->seen, id, state) {
 		if (json_object_get(now, id))
 			continue;
+		if (json_is_true(json_object_get(state, "awaited"))) {
+			json_object_set(now, id, state);	/* the journal knows of it, and will of its end */
+			continue;
+		}
 		if (json_is_true(json_object_get(state, "running")))
 			tell(ev, "stopped", id, state);
 		tell(ev, "removed", id, state);
@@ -230,14 +239,23 @@ static void compare(struct events *ev, json_t *now)
 
 /* ---- the journal: what happened while nobody listened, and what networks refused ---------------- */
 
-/* Of one that may be gone already: who asked us to make it, if it was us. */
-static json_t *find_owner(struct events *ev, const json_t *now, const char *id)
+/* Of one that may be gone already: then who asked us to make it, if it was us. */
+static json_t *find_owner(struct events *ev, const char *id)
 {
-	json_t *owner = json_object_get(json_object_get(now, id), "owner");
+	autojson json_t *record = NULL;
+	json_t *owner = NULL;
+	struct registry registry;
+	struct config c;
+	struct err ignored;
 	size_t i;
 
-	if (owner)
-		return json_incref(owner);
+	api_config(ev->api, &c);
+	if (registry_open(&registry, &c, &ignored) == 0) {
+		record = registry_load(&registry, id, "owner.json", &ignored);
+		registry_close(&registry);
+	}
+	if (json_object_get(record, "name"))
+		return json_incref(json_object_get(record, "name"));
 	pthread_mutex_lock(&ev->lock);
 	for (i = 0; i < EVENTS_KEPT && !owner; i++) {
 		const struct kept *k = &ev->ring[i];
@@ -255,11 +273,12 @@ static void set_running(struct events *ev, const char *id, json_t *state, int ru
 	if (json_is_true(json_object_get(state, "running")) == runs)
 		return;
 	json_object_set_new(state, "running", json_boolean(runs));
+	json_object_set_new(state, "ending", json_boolean(!runs));
 	tell_of(ev, runs ? "started" : "stopped", id, state, when);
 }
 
 /* What changes nothing was told when it was seen in the registry. */
-static void relive(struct events *ev, const json_t *now, const json_t *entry)
+static void relive(struct events *ev, const json_t *entry)
 {
 	const char *what = json_string_value(json_object_get(entry, "event")), *id = json_string_value(json_object_get(entry, "id"));
 	json_t *name = json_object_get(entry, "name"), *when = json_object_get(entry, "time"), *state;
@@ -268,7 +287,8 @@ static void relive(struct events *ev, const json_t *now, const json_t *entry)
 		return;
 	state = json_object_get(ev->seen, id);
 	if (!state && !strcmp(what, "create")) {
-		state = json_pack("{s:O?,s:b,s:o?}", "name", name, "running", 0, "owner", find_owner(ev, now, id));
+		/* it is told of before it is in the registry */
+		state = json_pack("{s:O?,s:b,s:o?,s:b}", "name", name, "running", 0, "owner", find_owner(ev, id), "awaited", 1);
 		json_object_set_new(ev->seen, id, state);
 		tell_of(ev, "created", id, state, when);
 	} else if (!state) {
@@ -304,14 +324,8 @@ static void tell_network(struct events *ev, const json_t *entry)
 	events_publish(ev, json_string_value(json_object_get(json_object_get(ev->seen, id), "owner")), event);
 }
 
-enum reading {
-	SKIP,		/* it is no news */
-	LIVE,		/* the registry is watched: what networks refused */
-	CATCH_UP,	/* nobody has watched since the last reading */
-};
-
-/* What was added since the last reading; now is the registry as it is, for CATCH_UP. */
-static void read_journal(struct events *ev, int state_fd, enum reading how, const json_t *now)
+/* What was added since the last reading; with skip it is no news. */
+static void read_journal(struct events *ev, int state_fd, int skip)
 {
 	struct journal_reader r;
 	json_t *entry;
@@ -321,17 +335,21 @@ static void read_journal(struct events *ev, int state_fd, enum reading how, cons
 		return;
 	while (journal_next(&r, &entry, &e) > 0) {
 		ev->journal_at = (uint64_t)json_integer_value(json_object_get(entry, "cursor"));
-		if (how != SKIP)
+		if (!skip) {
 			tell_network(ev, entry);
-		if (how == CATCH_UP)
-			relive(ev, now, entry);
+			relive(ev, entry);
+		}
 		json_decref(entry);
 	}
 	journal_reader_close(&r);
 }
 
-/* catch_up: what the journal tells is told with its own time, and only what it does not tell with that of now. */
-static void look(struct events *ev, int inotify, int state_fd, int catch_up)
+/*
+ * What the journal tells is told with its own time, and what it does not tell (yet) with that of now.  The registry
+ * comes second, so that nothing is undone and told twice: what is there later than in the journal, a creation
+ * ("awaited") and a stop ("ending"), stays as the journal told it until it is.
+ */
+static void look(struct events *ev, int inotify, int state_fd)
 {
 	struct look l = { .now = json_object() };
 	struct config c;
@@ -341,9 +359,8 @@ static void look(struct events *ev, int inotify, int state_fd, int catch_up)
 	if (registry_open(&l.registry, &c, &e) == 0) {
 		watch_all(inotify, l.registry.sandboxes_fd);
 		watch_all(inotify, l.registry.kept_fd);
+		read_journal(ev, state_fd, 0);
 		if (registry_list(&l.registry, 1, look_at, &l, &e) == 0) {
-			if (ev->seen && catch_up)
-				read_journal(ev, state_fd, CATCH_UP, l.now);
 			if (ev->seen)
 				compare(ev, l.now);
 			json_decref(ev->seen);
@@ -385,11 +402,11 @@ static void *run(void *arg)
 	int idle = 1;
 
 	if (inotify >= 0)
-		look(ev, inotify, -1, 0);	/* what is there already is no news; and on a fresh host it makes state_dir */
+		look(ev, inotify, -1);	/* what is there already is no news; and on a fresh host it makes state_dir */
 	state = open_state(ev);
 	if (state >= 0)
 		journal = journal_watch(state, &ignored);
-	read_journal(ev, state, SKIP, NULL);
+	read_journal(ev, state, 1);
 	while (!atomic_load(&ev->stopping) && inotify >= 0) {
 		int heard = anybody(ev), changed;
 		struct pollfd p[3] = { { .fd = ev->wake_fd, .events = POLLIN }, { .fd = heard ? inotify : -1, .events = POLLIN },
@@ -411,11 +428,11 @@ static void *run(void *arg)
 			changed = 1;	/* it may have come while things settled */
 		/* commands are in the journal too: for those alone the registry is not looked through */
 		if (changed)
-			look(ev, inotify, state, idle);
+			look(ev, inotify, state);
 		idle = 0;
 		if (journal >= 0)
 			journal_drain(journal);
-		read_journal(ev, state, LIVE, NULL);
+		read_journal(ev, state, 0);
 	}
 	fd_close(&inotify);
 	return NULL;

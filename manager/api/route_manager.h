@@ -12,8 +12,6 @@ struct service *manager_of(struct http_request *rq);
 struct service_who manager_who(struct http_request *rq);
 /* {"detail": ..., "code": ...} */
 json_t *manager_detail(const struct err *e);
-/* Adds the schemas of these routes. */
-int manager_schemas(struct err *e);
 /* Starts the service; and ends it. */
 int manager_start(struct api *a, struct err *e);
 void manager_end(struct api *a);

@@ -43,34 +43,19 @@ static int known(const json_t *s, const char *name, struct err *e)
 	return 0;
 }
 
-static int merge(const char *text, size_t n, struct err *e)
-{
-	autojson json_t *more = json_parse(text, n, n, "schemas", e);
-	const char *name;
-	json_t *s;
-
-	if (!more)
-		return -1;
-	if (!schemas)
-		schemas = json_object();
-	json_object_foreach(more, name, s)
-		if (json_object_get(schemas, name))
-			return err_set(e, ERR_INTERNAL, "schema %s exists twice", name);
-	json_object_update(schemas, more);
-	json_object_foreach(more, name, s)
-		if (known(s, name, e) < 0)
-			return -1;
-	return 0;
-}
-
 int schema_load(struct err *e)
 {
-	return schemas ? 0 : merge(schemas_start, (size_t)(schemas_end - schemas_start), e);
-}
+	const char *name;
+	size_t n = (size_t)(schemas_end - schemas_start);
+	json_t *s;
 
-int schema_add(const char *text, struct err *e)
-{
-	return merge(text, strlen(text), e);
+	if (schemas)
+		return 0;
+	schemas = json_parse(schemas_start, n, n, "schemas", e);
+	json_object_foreach(schemas, name, s)
+		if (known(s, name, e) < 0)
+			return -1;
+	return schemas ? 0 : -1;
 }
 
 json_t *schema_all(void)

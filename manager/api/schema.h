@@ -13,10 +13,8 @@
 #include "base/err.h"
 #include "base/json.h"
 
-/* Parses the built-in schemas. */
+/* Parses the built-in schemas; an unknown key or $ref is ERR_INTERNAL. */
 int schema_load(struct err *e);
-/* Adds schemas, a JSON object of them, before any thread; an unknown key or $ref is ERR_INTERNAL. */
-int schema_add(const char *text, struct err *e);
 /* 0, or -1 with ERR_INVALID that says where v does not fit; what names v. */
 int schema_check(const char *name, const json_t *v, const char *what, struct err *e);
 /* All of them, borrowed: name -> schema. */

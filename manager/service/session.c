@@ -617,6 +617,17 @@ static void look_at_running(struct service *s, struct record *r, const struct co
 	}
 }
 
+/* The time in which it can be restored is over. */
+static void collect_recycled(struct service *s, const char *name)
+{
+	autorecord struct record now = { .j = NULL };
+	struct err e;
+
+	/* not what it was restored to, if it was */
+	if (record_load(s, NULL, name, 0, &now, &e) == 0 && record_is(&now, "recycled"))
+		service_release_record(s, &now, 0, &e);
+}
+
 static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 {
 	struct record r = { .j = j };
@@ -627,10 +638,9 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	if (record_is(&r, "running")) {
 		look_at_running(s, &r, c);
 	} else if (record_is(&r, "recycled")) {
-		/* the time in which it can be restored is over */
 		if (c->auto_delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
 		    (double)c->auto_delete_ms)
-			service_release_record(s, &r, 0, &e);
+			collect_recycled(s, r.name);
 	} else if (record_is(&r, "error") && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
 		   wall_seconds() - json_number_value(json_object_get(j, "updated_at")) > RETRY_S)) {
 		/* what was to go and did not */

@@ -548,6 +548,16 @@ def test_events_of_the_time_when_nobody_listened():
         more = watch(d, lambda l: ("started", stays) in [(x["type"], x["sandbox"]) for x in l], got[-1]["event"])
         assert [x["type"] for x in more] == ["started"], more
         assert watch(d, lambda l: len(l) == len(got), last) == got
+        # watched, a stop and a start that follow each other are both told, and once
+        with d.raw_socket() as s:
+            s.sendall(b"GET /v1/events?since=%d HTTP/1.1\r\nHost: x\r\n\r\n" % more[-1]["event"])
+            f = s.makefile("rb")
+            assert b" 200 " in f.readline()
+            b.berth("restart", "stays", ok=True)
+            b.berth("stop", "stays", ok=True)
+            b.berth("rm", "stays", ok=True)
+            told = [x["type"] for x in read_events(f, lambda l: "removed" in [x["type"] for x in l])]
+        assert told == ["stopped", "started", "stopped", "removed"], told
 
 
 def test_events_of_what_a_network_refused():
