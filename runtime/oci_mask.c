@@ -23,7 +23,7 @@ static int is_directory(int fd)
 	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* What was left writable for the mount points, devices and the console in it. */
+/* What was left writable for the mount points, devices and the console in it; in order, the last word stands. */
 static int lock_late(const struct oci_container *c, struct err *e)
 {
 	size_t i;
@@ -33,8 +33,8 @@ static int lock_late(const struct oci_container *c, struct err *e)
 
 		if (!m->late || m->fd < 0)
 			continue;
-		if (newmount_attr(m->fd, 0, MOUNT_ATTR_RDONLY, e) < 0)
-			return err_wrap(e, "mount %s", m->destination);
+		if (oci_mount_late(m, e) < 0)
+			return -1;
 		fd_close(&m->fd);
 	}
 	return 0;

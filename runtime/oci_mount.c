@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@
 #define MOUNT_ATTR_NOSYMFOLLOW 0x00200000
 #endif
 
-enum special { PLAIN, BIND, RBIND, COPY_UP, IDMAP, RIDMAP, SOURCE_NOFOLLOW, TARGET_NOFOLLOW, COPY_SYMLINK, IGNORED };
+enum special { PLAIN, BIND, RBIND, COPY_UP, IDMAP, RIDMAP, SOURCE_NOFOLLOW, TARGET_NOFOLLOW, COPY_SYMLINK, REMOUNT, IGNORED };
 
 /* Words that are not here go to the file system as they stand. */
 static const struct {
@@ -57,6 +58,7 @@ static const struct {
 	{ "private", .propagation = MS_PRIVATE },
 	{ "rbind", .special = RBIND },
 	{ "relatime", .set = MOUNT_ATTR_RELATIME, .clear = MOUNT_ATTR__ATIME },
+	{ "remount", .special = REMOUNT },
 	{ "ridmap", .special = RIDMAP },
 	{ "ro", .set = MOUNT_ATTR_RDONLY },
 	{ "rprivate", .propagation = MS_PRIVATE | MS_REC },
@@ -144,6 +146,9 @@ static void set_special(struct oci_mount *m, enum special s)
 	case COPY_SYMLINK:
 		m->copy_symlink = 1;
 		break;
+	case REMOUNT:
+		m->remount = 1;
+		break;
 	default:
 		break;
 	}
@@ -183,6 +188,21 @@ static int read_word(struct oci_mount *m, const char *word, struct err *e)
 	return 0;
 }
 
+/* Type and source say nothing: what is mounted there is, and stays.  What belongs to a new mount is refused. */
+static int read_remount(struct oci_mount *m, struct err *e)
+{
+	const int maps = m->idmap || json_array_size(oci_get(m->doc, "uidMappings")) || json_array_size(oci_get(m->doc, "gidMappings"));
+	const char *other = m->copy_up ? "tmpcopyup" : maps ? "idmap" : m->copy_symlink ? "copy-symlink" :
+			    m->words ? m->word[0] : NULL;
+
+	m->bind = m->recursive = 0;
+	if (!other)
+		return 0;
+	err_set(e, ERR_UNSUPPORTED, "mount %s: remount changes options of the mount, as ro and noexec, not '%.64s'",
+		m->destination, other);
+	return err_hint(e, "give that to the mount itself, in its own entry");
+}
+
 int oci_mount_read(struct oci_mount *m, const json_t *v, struct err *e)
 {
 	const json_t *list = oci_get(v, "options"), *o;
@@ -195,6 +215,8 @@ int oci_mount_read(struct oci_mount *m, const json_t *v, struct err *e)
 	json_array_foreach(list, i, o)
 		if (*json_string_value(o) && read_word(m, json_string_value(o), e) < 0)
 			return -1;
+	if (m->remount)
+		return read_remount(m, e);
 	/* engines say "bind" either way */
 	if (m->type && (!strcmp(m->type, "bind") || !strcmp(m->type, "rbind"))) {
 		m->recursive |= !m->bind && (m->type[0] == 'r');
@@ -241,6 +263,38 @@ int oci_mount_spread(const struct oci_mount *m, struct err *e)
 			     m->destination, e) < 0)
 			return -1;
 	return 0;
+}
+
+/* Whether fd is the root of a mount: the kernel says so when it is given what is set already. */
+static int check_mounted(int fd, const char *what, struct err *e)
+{
+	struct mount_attr same = { 0 };
+	struct statvfs st;
+
+	if (fstatvfs(fd, &st) < 0)
+		return err_sys(e, "look at %s", what);
+	*(st.f_flag & ST_NOSUID ? &same.attr_set : &same.attr_clr) = MOUNT_ATTR_NOSUID;
+	if (mount_setattr(fd, "", AT_EMPTY_PATH, &same, sizeof(same)) == 0)
+		return 0;
+	err_sys(e, "remount %s", what);
+	return e->os_errno == EINVAL ? err_hint(e, "nothing is mounted there") : -1;
+}
+
+int oci_mount_again(struct oci_mount *m, int target_fd, struct err *e)
+{
+	m->fd = fcntl(target_fd, F_DUPFD_CLOEXEC, 3);
+	if (m->fd < 0)
+		return err_sys(e, "keep mount %s", m->destination);
+	m->late = ((m->set | m->clear) & MOUNT_ATTR_RDONLY) != 0;
+	if (check_mounted(m->fd, m->destination, e) < 0 ||
+	    set_attr(m->fd, 0, m->set & ~(uint64_t)MOUNT_ATTR_RDONLY, m->clear, 0, m->destination, e) < 0)
+		return -1;
+	return set_attr(m->fd, 1, m->below_set, m->below_clear, 0, m->destination, e);
+}
+
+int oci_mount_late(const struct oci_mount *m, struct err *e)
+{
+	return set_attr(m->fd, 0, m->set & MOUNT_ATTR_RDONLY, m->clear & MOUNT_ATTR_RDONLY, 0, m->destination, e);
 }
 
 int oci_mount_bind(struct oci_mount *m, unsigned long dflt, int userns_fd, struct err *e)

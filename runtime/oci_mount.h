@@ -24,14 +24,15 @@ struct oci_mount {
 	int idmap;		/* 1 this mount, 2 those below too */
 	const char *idmap_spec;	/* crun's "uids=0-1-10#...;gids=...", or NULL */
 	int source_nofollow, target_nofollow, copy_symlink;
+	int remount;		/* of what is at the destination, options alone; then neither bind nor a new file system */
 	uint64_t set, clear;	/* MOUNT_ATTR_* of this mount */
 	uint64_t below_set, below_clear;	/* of it and all below (rro, rnosuid, ...) */
 	unsigned long propagation[OCI_PROPAGATIONS];	/* MS_SHARED ..., with MS_REC, in order; 0 ends */
 	const char *word[OCI_MOUNT_WORDS];	/* what the file system itself understands */
 	size_t words;
 	char mode[16];		/* "mode=..." that it inherits */
-	int late;		/* read-only once everything in it is made; fd is kept until then */
-	int fd;			/* the mount, detached; -1 */
+	int late;		/* read-only, or not, once everything in it is made; fd is kept until then */
+	int fd;			/* the mount, detached (remount: the one that is there); -1 */
 };
 
 /* Reads v, an element of mounts.  ERR_INVALID for contradictions. */
@@ -40,6 +41,13 @@ int oci_mount_read(struct oci_mount *m, const json_t *v, struct err *e);
 int oci_mount_bind(struct oci_mount *m, unsigned long dflt, int userns_fd, struct err *e);
 /* The propagation that its options name, once it is attached: a detached mount is never shared. */
 int oci_mount_spread(const struct oci_mount *m, struct err *e);
+/*
+ * remount: the options, read-only for later, of the mount whose root target_fd is, and of it alone: never of the file
+ * system, which may be the host's.  m->fd is it then.
+ */
+int oci_mount_again(struct oci_mount *m, int target_fd, struct err *e);
+/* What is late of it, now. */
+int oci_mount_late(const struct oci_mount *m, struct err *e);
 /* A new file system with its options. */
 int oci_mount_new(struct oci_mount *m, struct err *e);
 /* Copies what is in the directory from_fd into to_fd: files, directories, links, with modes and owners. */

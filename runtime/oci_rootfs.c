@@ -336,9 +336,23 @@ static void inherit_mode(const struct oci_container *c, struct oci_mount *m, con
 	m->word[m->words++] = m->mode;
 }
 
+/* By a descriptor that the kernel resolved in the root: no mount but the container's can be there. */
+static int remount(const struct oci_container *c, struct oci_mount *m, const char *path, struct err *e)
+{
+	autoclose int target = path_open_in_root(c->root_fd, path, O_PATH | (m->target_nofollow ? O_NOFOLLOW : 0), 0);
+
+	if (target < 0)
+		return err_sys(e, "remount %s", path);
+	if (oci_mount_again(m, target, e) < 0 || oci_mount_spread(m, e) < 0)
+		return -1;
+	if (!m->late)
+		fd_close(&m->fd);
+	return 0;
+}
+
 static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e)
 {
-	const int kernel_fs = !m->bind && (!strcmp(m->type, "proc") || !strcmp(m->type, "sysfs"));
+	const int kernel_fs = !m->bind && !m->remount && (!strcmp(m->type, "proc") || !strcmp(m->type, "sysfs"));
 	const size_t root = strlen(c->rootfs);
 	const char *dest = m->destination;
 	char path[PATH_MAX];
@@ -354,6 +368,8 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 		return err_set(e, ERR_INVALID, "mount destination '%.100s' is too long", m->destination);
 	for (n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
 		path[n - 1] = '\0';
+	if (m->remount)
+		return remount(c, m, path, e);
 	if (m->copy_symlink && m->bind) {
 		if (copy_link(c->root_fd, m, path, &done, e) < 0 || done)
 			return done ? 0 : -1;

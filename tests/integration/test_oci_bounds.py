@@ -204,3 +204,74 @@ def test_a_hooks_timeout_is_greater_than_zero():
                 c.config["hooks"] = {name: [{"path": "/bin/touch", "args": ["touch", b.tmp("ran")], "timeout": timeout}]}
                 c.refused(f"hooks.{name}[0].timeout", "greater than zero")
             assert not os.path.exists(b.tmp("ran"))
+
+
+# ---- remount --------------------------------------------------------------------------------
+
+def mounts_at(c, place):
+    """The options of each mount at place, in order, as the container's /proc/self/mountinfo has them."""
+    c.process["args"] = ["cat", "/proc/self/mountinfo"]
+    return [line.split()[5].split(",") for line in c.out().splitlines() if line.split()[4] == place]
+
+
+def test_remount_changes_the_mount_that_is_there():
+    with Bundle() as c:
+        plain = list(c.config["mounts"])
+        tmpfs = {"destination": "/mnt", "type": "tmpfs", "source": "t", "options": ["nosuid", "size=1m"]}
+
+        def after(*again, first=tmpfs, destination="/mnt"):
+            c.config["mounts"] = [*plain, first, *({"destination": destination, "type": "tmpfs", "source": "t", "options": list(o)} for o in again)]
+            found = mounts_at(c, "/mnt")
+            assert len(found) == 1, found
+            return found[0]
+
+        # what was there and is not named stays, as with mount(8)
+        got = after(("remount", "ro", "noexec"))
+        assert {"ro", "noexec", "nosuid"} <= set(got), got
+        got = after(("remount", "suid", "nodev"))
+        assert "rw" in got and "nodev" in got and "nosuid" not in got, got
+        assert "ro" in after(("remount", "rw"), ("remount", "ro"))
+        assert "rw" in after(("remount", "ro"), ("remount", "rw"))
+        assert "rw" in after(("remount", "rw"), first=dict(tmpfs, options=["ro"]))
+        os.symlink("/mnt", c.rootfs + "/link")
+        assert "ro" in after(("remount", "ro"), destination="/link/")
+        c.config["mounts"] = [*plain, {"destination": "/dev", "type": "tmpfs", "source": "t", "options": ["remount", "ro", "noexec"]},
+                              {"destination": "/proc", "type": "proc", "source": "proc", "options": ["remount", "noexec"]}]
+        assert {"ro", "noexec"} <= set(mounts_at(c, "/dev")[0]) and "noexec" in mounts_at(c, "/proc")[0]
+
+
+def test_remount_of_a_bind_takes_nothing_from_the_host_and_gives_it_nothing():
+    shared = b.tmpdir("shared", 0o777)
+    secret = b.write(b.tmp("secret/file"), "the host's\n")
+    for namespace in (lambda c: None, with_userns):
+        with Bundle() as c:
+            namespace(c)
+            c.config["mounts"] += [{"destination": "/mnt", "type": "bind", "source": shared, "options": ["rbind"]},
+                                   # a source is of no meaning: it was what became mounted
+                                   {"destination": "/mnt", "type": "bind", "source": os.path.dirname(secret), "options": ["bind", "remount", "ro"]},
+                                   {"destination": "/mnt/in", "type": "tmpfs", "source": "t", "options": ["size=64k"]}]
+            found = mounts_at(c, "/mnt")
+            assert len(found) == 1 and "ro" in found[0], found
+            c.process["args"] = ["sh", "-c", "ls /mnt; touch /mnt/new; touch /mnt/in/new && echo inner"]
+            r = c.run()
+            b.expect(r.out == "in\ninner\n" and "Read-only" in r.err, r, "not what was asked for")
+            os.mkdir(shared + "/still-writable")
+            os.rmdir(shared + "/still-writable")
+            os.rmdir(shared + "/in")
+
+
+def test_remount_without_a_mount_or_of_a_file_system_is_refused():
+    with Bundle() as c:
+        plain = list(c.config["mounts"])
+        tmpfs = {"destination": "/mnt", "type": "tmpfs", "source": "t", "options": []}
+        for options, word in ((["remount", "size=1m"], "size=1m"), (["remount", "sync"], "sync"), (["remount", "tmpcopyup"], "tmpcopyup"),
+                              (["remount", "idmap"], "idmap"), (["remount", "copy-symlink"], "copy-symlink")):
+            c.config["mounts"] = [*plain, tmpfs, dict(tmpfs, options=options)]
+            c.refused("remount", word)
+        c.config["mounts"] = [*plain, tmpfs, dict(tmpfs, options=["remount"], uidMappings=[{"containerID": 0, "hostID": 1, "size": 1}])]
+        c.refused("remount", "idmap")
+        for place in ("/tmp", "/nosuch", "/bin/busybox"):
+            for options in (["remount", "ro"], ["remount"]):
+                c.config["mounts"] = [*plain, dict(tmpfs, destination=place, options=options)]
+                c.refused("remount", place)
+        assert not os.path.exists(c.rootfs + "/nosuch")
