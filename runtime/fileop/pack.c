@@ -258,6 +258,12 @@ static void describe(struct pack *p, const struct stat *st, char type)
 	p->stats->entries++;
 }
 
+/* It was looked at just before: somebody in the sandbox changed it, and nothing is wrong with what was asked. */
+static int became_another(int os_errno)
+{
+	return os_errno == ENOTDIR || os_errno == ELOOP || os_errno == ENXIO;
+}
+
 static int pack_file(struct pack *p, int dirfd, const char *name, int flags, struct err *e)
 {
 	autoclose int fd = openat(dirfd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);
@@ -269,8 +275,8 @@ static int pack_file(struct pack *p, int dirfd, const char *name, int flags, str
 		return 0;
 	}
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : errno == EACCES ? ERR_DENIED : ERR_SYS,
-				    "open %.300s", p->t.path);
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : errno == EACCES ? ERR_DENIED :
+				    became_another(errno) ? ERR_BUSY : ERR_SYS, "open %.300s", p->t.path);
 	if (!S_ISREG(st.st_mode)) {
 		p->stats->skipped++;
 		return 0;
@@ -349,7 +355,8 @@ static int pack_dir(struct pack *p, int dirfd, const char *name, int flags, dev_
 		return 0;
 	}
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_code_sys(e, errno == EACCES ? ERR_DENIED : ERR_SYS, "open directory %.300s", p->t.path);
+		return err_code_sys(e, errno == EACCES ? ERR_DENIED : became_another(errno) ? ERR_BUSY : ERR_SYS, "open directory %.300s",
+				    p->t.path);
 	if (p->depth >= PACK_DEPTH_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d directories within each other", PACK_DEPTH_MAX);
 	if (p->depth && st.st_dev != parent_dev && is_pseudo(fd)) {
