@@ -14,12 +14,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "cli/commands.h"
 #include "cli/imageuse.h"
 #include "cli/plan.h"
 #include "cli/runopts.h"
 #include "cli/sharedfd.h"
 #include "manager/events.h"
+#include "manager/keeper.h"
 #include "manager/netevents.h"
 #include "manager/registry.h"
 #include "runtime/attest.h"
@@ -247,11 +249,20 @@ static void tell_network(struct run *r, const struct verdict *v)
 		netevents_counters(&r->net_events, &v->facts.network, v->facts.network_is_bridge, emit, r);
 }
 
+/* By berth kill or berth rm -f. */
+static int was_killed(void *ctx)
+{
+	const struct run *r = ctx;
+
+	return path_has(r->claim.dir_fd, KEEPER_KILLED_FILE);
+}
+
 static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 {
 	struct supervise how = {
 		.signal_fd = supervise_signals(e), .in = STDIN_FILENO, .out = STDOUT_FILENO,
 		.idle = clear_leftovers, .idle_ctx = r, .notice = tell_refusals, .notice_ctx = r,
+		.was_killed = was_killed, .was_killed_ctx = r,
 	};
 	struct sharedfd shared;
 	struct err second;

@@ -344,8 +344,11 @@ int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_
 {
 	autojson json_t *record = NULL;
 	struct err ignored;
-	int result = ask_to_stop(r, id, grace_ms, drain_ms, e);
+	int is_run = !grace_ms && keeper_is_run(r, id);
+	int result = is_run ? keeper_kill(r, id, e) : ask_to_stop(r, id, grace_ms, drain_ms, e);
 
+	if (is_run)
+		return result;	/* a berth run --keep has written its own record */
 	if (result < 0 && e->code == ERR_TIMEOUT && !grace_ms)
 		result = keeper_kill(r, id, e);
 	if (result < 0)

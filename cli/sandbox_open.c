@@ -33,7 +33,7 @@ int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struc
 		return -1;
 	if (!s->kept) {
 		s->sock = keeper_connect(&s->registry, s->id, e);
-		if (s->sock >= 0 || !start)
+		if (s->sock >= 0 || !start || e->code != ERR_NOT_FOUND)
 			return s->sock < 0 ? -1 : 0;
 	}
 	if (!start)

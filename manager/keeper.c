@@ -646,7 +646,10 @@ int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struc
 		return err_sys(e, "make a socket");
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return errno == EAGAIN ? err_set(e, ERR_TIMEOUT, "the keeper of sandbox %s does not answer; hint: berth kill %s ends it",
-						 id, id) : err_code_sys(e, ERR_NOT_FOUND, "reach the keeper of sandbox %s", id);
+						 id, id) :
+		       keeper_is_run(r, id) ? err_set(e, ERR_BUSY, "sandbox %s is that of a berth run, for its one command only; "
+						      "hint: berth kill %s, or berth rm -f, ends it", id, id) :
+		       err_code_sys(e, ERR_NOT_FOUND, "reach the keeper of sandbox %s", id);
 	return take_fd(&fd);
 }
 

@@ -42,9 +42,13 @@ int keeper_spawn(const struct keeper_start *ks, struct err *e);
 int keeper_connect(struct registry *r, const char *id, struct err *e);
 int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struct err *e);
 #define KEEPER_CONNECT_MS 10000
+/* Whether the live sandbox is that of a berth run, which has no keeper. */
+int keeper_is_run(struct registry *r, const char *id);
+#define KEEPER_KILLED_FILE "killed"	/* beside the record of a live sandbox: its berth run is to say so */
 /*
  * The end by force of a keeper that does not answer: SIGKILL, after which its
- * sandbox dies, and the removal of what it left.
+ * sandbox dies, and the removal of what it left.  Of a berth run: of everything
+ * in its sandbox, which it then tells.
  */
 int keeper_kill(struct registry *r, const char *id, struct err *e);
 /*

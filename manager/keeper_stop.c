@@ -148,33 +148,76 @@ static int holds_lock(struct registry *r, const char *id, int pid)
 	return found;
 }
 
-int keeper_kill(struct registry *r, const char *id, struct err *e)
+static json_t *live_record(struct registry *r, const char *id, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(1 << 20);
-	autojson json_t *record = NULL;
-	uint64_t until = keeper_now_ms() + END_MS;
-	autoclose int pidfd = -1;
-	unsigned cleared;
 	char path[100];
-	int pid;
 
 	snprintf(path, sizeof(path), "%s/record.json", id);
 	if (io_read_file(r->sandboxes_fd, path, &b, e) < 0)
-		return -1;
-	record = json_parse(b.data ? b.data : "", b.len, 1 << 20, path, e);
-	if (!record)
-		return -1;
-	pid = (int)json_integer_value(json_object_get(record, "supervisor_pid"));
-	pidfd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-	if (pidfd >= 0 && holds_lock(r, id, pid) && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
-		return err_sys(e, "end the keeper of sandbox %s", id);
-	/* its death ends the sandbox; what it leaves is for gc */
+		return NULL;
+	return json_parse(b.data ? b.data : "", b.len, 1 << 20, path, e);
+}
+
+/* Only a run's record names a command. */
+int keeper_is_run(struct registry *r, const char *id)
+{
+	struct err ignored;
+	autojson json_t *record = live_record(r, id, &ignored);
+
+	return record && json_array_size(json_object_get(record, "command")) > 0;
+}
+
+/* What the dead leave is for gc. */
+static int wait_gone(struct registry *r, const char *id, struct err *e)
+{
+	uint64_t until = keeper_now_ms() + END_MS;
+	unsigned cleared;
+
 	while (path_has(r->sandboxes_fd, id)) {
 		if (registry_gc(r, &cleared, e) == 0 && cleared)
 			continue;
 		if (keeper_now_ms() > until)
-			return err_set(e, ERR_TIMEOUT, "the keeper of sandbox %s does not end", id);
+			return err_set(e, ERR_TIMEOUT, "what keeps sandbox %s does not end", id);
 		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 	}
 	return 0;
+}
+
+/* Its supervisor sees the end, tells it and clears up. */
+static int kill_run(struct registry *r, const char *id, struct err *e)
+{
+	struct cgroup cg;
+	char path[100];
+	int fd, result;
+
+	/* by its path: under another name the directory is nobody's or another's */
+	snprintf(path, sizeof(path), "%s/" KEEPER_KILLED_FILE, id);
+	fd = openat(r->sandboxes_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "tell the berth run of sandbox %s", id);
+	close(fd);
+	result = cgroup_open(&cg, r->config->cgroup_parent, id, e);
+	if (result == 0)
+		result = cgroup_kill(&cg, e);
+	cgroup_release(&cg);
+	return result < 0 ? -1 : wait_gone(r, id, e);
+}
+
+int keeper_kill(struct registry *r, const char *id, struct err *e)
+{
+	autojson json_t *record = live_record(r, id, e);
+	autoclose int pidfd = -1;
+	int pid;
+
+	if (!record)
+		return -1;
+	if (json_array_size(json_object_get(record, "command")) > 0 && (kill_run(r, id, e) == 0 || e->code != ERR_TIMEOUT))
+		return path_has(r->sandboxes_fd, id) ? -1 : 0;
+	pid = (int)json_integer_value(json_object_get(record, "supervisor_pid"));
+	pidfd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	if (pidfd >= 0 && holds_lock(r, id, pid) && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
+		return err_sys(e, "end the keeper of sandbox %s", id);
+	/* its death ends the sandbox */
+	return wait_gone(r, id, e);
 }

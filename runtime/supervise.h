@@ -25,6 +25,9 @@ struct supervise {
 	/* called when the sandbox's proxy has something to tell (sandbox.net.notice_fd); closes it when there is no more */
 	void (*notice)(void *ctx);
 	void *notice_ctx;
+	/* asked when the command did not end of its own accord: whether berth was told to kill the sandbox; may be NULL */
+	int (*was_killed)(void *ctx);
+	void *was_killed_ctx;
 };
 
 /*

@@ -223,6 +223,28 @@ def test_cp_leaves_what_is_no_regular_file():
     assert execute(sb, "cat p") == "moved\n"
 
 
+def test_cp_reads_files_without_a_size():
+    sb = sandbox()
+    for path in ("/proc/meminfo", "/proc/self/status", "/proc/cpuinfo"):
+        to = b.tmp("got")
+        cp(f"{sb}:{path}", to, ok=True)
+        with open(to) as f:
+            got = f.read()
+        assert len(got.splitlines()) == len(file("read", sb, path, ok=True).out.splitlines()) > 5, (path, got)
+        told = json.loads(cp(f"{sb}:{path}", to, "--json", ok=True).out)
+        assert told["bytes"] == os.path.getsize(to) > 100, told
+    # on the way in too; and what is empty stays empty
+    cp("/proc/cpuinfo", f"{sb}:cpuinfo", ok=True)
+    assert execute(sb, "wc -l < cpuinfo") != "0\n"
+    cp("/sys/kernel/mm/transparent_hugepage/enabled" if os.path.exists("/sys/kernel/mm/transparent_hugepage/enabled") else
+       "/sys/kernel/fscaps", f"{sb}:sysfs", ok=True)
+    assert 0 < int(execute(sb, "stat -c %s sysfs")) < 4096
+    execute(sb, ": > empty")
+    cp(f"{sb}:empty", b.tmp("empty"), ok=True)
+    assert os.path.getsize(b.tmp("empty")) == 0
+    b.one_line_error(cp(f"{sb}:/proc/self/mem", b.tmp("mem"), timeout=20), 125, "mem")
+
+
 # ---- hostile files -----------------------------------------------------------------
 
 def test_nothing_hangs_and_nothing_but_files_is_read():

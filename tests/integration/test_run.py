@@ -490,6 +490,27 @@ def test_attest_reports_what_the_kernel_says():
     b.expect((seen["Seccomp"], seen["NoNewPrivs"]) == ("2", "1"), r, "the command's own status")
 
 
+def test_a_run_is_ended_from_outside():
+    for verb, options in (("kill", ()), ("rm", ("-f",)), ("rm", ("-f", "keep")), ("stop", ("--grace", "0"))):
+        keep = ("--keep",) if "keep" in options else ()
+        status = b.tmp("status")
+        with open(status, "wb") as f:
+            p = b.start("run", "--name", "fore", *keep, "--status-fd", str(f.fileno()), "host", "sh", "-c",
+                        "trap '' TERM; setsid sleep 1000 & echo ready; wait; wait", pass_fds=(f.fileno(),))
+        assert p.stdout.readline() == b"ready\n"
+        for refused in (("exec", "fore", "true"), ("sh", "fore", "--", "true"), ("stop", "fore"), ("pause", "fore"), ("stats", "fore"),
+                        ("top", "fore"), ("cp", "fore:/etc/hostname", b.tmp("x")), ("wait", "fore"), ("exec", "--start", "fore", "true")):
+            b.one_line_error(b.berth(*refused), 125, "berth run", "berth kill")
+        b.one_line_error(b.berth("rm", "fore"), 125, "running")
+        b.berth(verb, *options[:1], *(options[1:] if verb == "stop" else ()), "fore", ok=True)
+        assert p.wait(20) == 137, p.stderr.read()
+        with open(status) as f:
+            verdict = json.load(f)
+        assert verdict["cause"] == "killed-by" and verdict["exit_status"] == 137, verdict
+        ids = json.loads(b.berth("ps", "-a", "--json", ok=True).out)
+        assert [s["status"] for s in ids] == [], ids
+
+
 def test_keep_and_rm():
     r = b.run("--keep", "--name", "kept", "host", "sh", "-c", "echo x >/root/x; exit 3", ok=3)
     ps = b.berth("ps", "-a", ok=True)
