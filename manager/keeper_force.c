@@ -28,7 +28,7 @@
 #define NUDGES 5
 #define LOOK_US 100
 #define FREEZE_MS 120	/* what has used up its CPU time waits for more, 100 ms at most; who waits for a disk freezes later */
-#define SIGNAL_LOOKS 50
+#define SIGNAL_MS 250	/* what the kernel's worker may need for it on a machine with much to do */
 #define FORKED_NO_EXEC 0x40	/* PF_FORKNOEXEC of linux/sched.h, in proc(5)'s flags */
 #define YOUNG_TICKS 15	/* of 10 ms, as a sandbox at its CPU limit may wait for most of 100 */
 #define INTERRUPT_BIT (1ULL << (SIGINT - 1))
@@ -230,9 +230,9 @@ static enum fate fate_of(const struct keeper_session *s, pid_t group, pid_t shel
 /* The terminal makes a signal of a byte in its own time: waits until pid has it, or will not take it. */
 static void wait_for_interrupt(pid_t pid)
 {
-	int i;
+	uint64_t end = keeper_now_ms() + SIGNAL_MS;
 
-	for (i = 0; i < SIGNAL_LOOKS; i++) {
+	while (keeper_now_ms() < end) {
 		if ((signals_of(pid, "\nSigPnd:") | signals_of(pid, "\nShdPnd:") | signals_of(pid, "\nSigIgn:")) & INTERRUPT_BIT)
 			break;
 		look_pause();
@@ -240,22 +240,23 @@ static void wait_for_interrupt(pid_t pid)
 }
 
 /*
- * Interrupts the foreground by type(): the rest of the text is not to run when it
- * dies of that.  The shell takes our signal once its foreground has ended.
+ * Interrupts the foreground by type(), which is told when nobody is left there: the
+ * rest of the text is not to run when it dies of that.  The shell takes our signal
+ * once its foreground has ended.
  */
-static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(void *ctx, pid_t group), void *ctx)
+static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(void *ctx, pid_t group, int alive), void *ctx)
 {
 	struct keeper_command *c = s->busy ? keeper_command_find(k, s->shell_seq) : NULL;
 	pid_t *pids = NULL, group = 0, shell, member;
 	unsigned long long at_ticks = now_ticks();	/* to freeze can take longer than a process is young */
-	int own, result, frozen = c ? freeze(c) : 0;
+	int own, alive, result, frozen = c ? freeze(c) : 0;
 	enum fate fate;
 	size_t n = 0;
 
 	if (ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1)
 		group = 0;
 	if (!c || !group || session_pids(k, s, &pids, &n) < 0) {
-		result = type(ctx, group);
+		result = type(ctx, group, 1);
 		goto out;
 	}
 	shell = shell_pid(s, pids, n);
@@ -265,9 +266,10 @@ static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(
 	own = shell && (getpgid(shell) == group || fate != DECIDES);
 	if (shell)
 		kill(shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
-	result = type(ctx, group);
+	alive = member || (shell && getpgid(shell) == group);
+	result = type(ctx, group, alive);
 	/* until then it may still throw away output, which is the next command's once we go on */
-	if (frozen && (member || (shell && getpgid(shell) == group)))
+	if (frozen && alive)
 		wait_for_interrupt(member ? member : shell);
 	/* the interrupt itself may have hit what the trap had started */
 	s->interrupted |= own;
@@ -280,9 +282,10 @@ out:
 	return result;
 }
 
-static int signal_group(void *ctx, pid_t group)
+static int signal_group(void *ctx, pid_t group, int alive)
 {
 	(void)ctx;
+	(void)alive;
 	return group ? kill(-group, SIGINT) : -1;
 }
 
@@ -337,38 +340,46 @@ int session_interrupt(struct keeper *k, struct keeper_session *s)
 	return interrupt_by(k, s, signal_group, NULL) < 0 && !s->busy ? -1 : 0;
 }
 
-/* Will the terminal make an interrupt of one of these bytes? */
-static int has_interrupt(const struct keeper_session *s, const char *p, size_t n)
+/* How many of these bytes there are up to the last that the terminal makes an interrupt of; 0: none. */
+static size_t interrupt_end(const struct keeper_session *s, const char *p, size_t n)
 {
 	struct termios t;
+	const char *last;
 
-	return n && !s->split && !tcgetattr(s->tty_fd, &t) && t.c_lflag & ISIG && memchr(p, t.c_cc[VINTR], n);
+	if (!n || s->split || tcgetattr(s->tty_fd, &t) < 0 || !(t.c_lflag & ISIG))
+		return 0;
+	last = memrchr(p, t.c_cc[VINTR], n);
+	return last ? (size_t)(last - p) + 1 : 0;
 }
 
 struct typed {
 	int fd;
 	const char *p;
-	size_t n;
+	size_t n, interrupt;
 	ssize_t written;
 };
 
-static int type_bytes(void *ctx, pid_t group)
+static int type_bytes(void *ctx, pid_t group, int alive)
 {
 	struct typed *t = ctx;
+	/* for nobody: all that the interrupt would do, in its own time, is throw away the next command's output */
+	size_t skip = alive ? 0 : t->interrupt;
 
 	(void)group;
-	t->written = t->n ? write(t->fd, t->p, t->n) : 0;
+	t->written = t->n > skip ? write(t->fd, t->p + skip, t->n - skip) : 0;
+	if (t->written >= 0)
+		t->written += (ssize_t)skip;
 	return t->written < 0 ? -1 : 0;
 }
 
 ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n)
 {
-	struct typed t = { s->tty_fd, p, n, -1 };
+	struct typed t = { s->tty_fd, p, n, interrupt_end(s, p, n), -1 };
 
-	if (has_interrupt(s, p, n))
+	if (t.interrupt)
 		interrupt_by(k, s, type_bytes, &t);
 	else
-		type_bytes(&t, 0);
+		type_bytes(&t, 0, 1);
 	return t.written;
 }
 
