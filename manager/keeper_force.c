@@ -400,11 +400,13 @@ void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
 	if (session_pids(k, s, &pids, &n) == 0 && (shell = shell_pid(s, pids, n)))
 		kill(shell, LEAVE_SIGNAL);
 	/* it came to the foreground, or had its own way with signals, after the interrupt that was meant for it */
-	if (s->starting && s->split)
+	if (s->starting && s->split) {
 		kill_if_there(s->starting, pids, n);
-	else if (s->starting && ioctl(s->tty_fd, TIOCGPGRP, &group) == 0 && group == s->starting && member_of(group, shell, pids, n))
+		s->starting = 0;
+	} else if (s->starting && ioctl(s->tty_fd, TIOCGPGRP, &group) == 0 && group == s->starting && member_of(group, shell, pids, n)) {
 		kill(-group, SIGINT);
-	s->starting = 0;
+		s->starting = 0;
+	}
 	free(pids);
 	s->nudge_ms = ++s->nudged < NUDGES ? now + NUDGE_MS : 0;
 }
