@@ -247,7 +247,8 @@ def main():
     import stress_client
     proc.own_namespaces()
     proc.subreaper()
-    berthtest.begin()
+    # not the one that tests share: what is swept at the end is swept from here, where it would be mounted
+    berthtest.begin(own_host_image=True)
     stress = Stress(args, berthtest, daemon, stress_client)
     try:
         stress.run()
