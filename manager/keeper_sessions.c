@@ -7,7 +7,7 @@
  * a command we write its text to a file that the sandbox can only read and put
  * two lines into the pipe:
  *	. FILE 9>&-
- *	__berth NONCE "$?" "" && :
+ *	__berth NONCE "$?" && :
  * where the function writes "NONCE STATUS FLAGS" to the status pipe and returns
  * STATUS, so that the next text finds it in $?, at no process's cost (&&: to set -e
  * it is no failure).
@@ -209,12 +209,11 @@ static int write_script(struct keeper_session *s, const char *text, struct err *
 #define LEAVE_BASH OUTSIDE " || { trap \"[ -p /proc/\\$\\$/fd/9 ] && trap - DEBUG || return 130\" DEBUG; return 130; }"
 /* the signal is raised in the expansion, so that it is taken after the return (bash loses it there at times) */
 #define LEAVE_SH OUTSIDE " || return $(kill -" STRINGIFY(LEAVE_SIGNAL) " $$)130"
-/* NONCE or nothing to tell, the status to leave, and t: tell the traps, r: restore the one for INT */
-#define STATUS_FUNCTION \
-	"__berth() { case $3 in t) trap >&9 ;; r) trap : INT ;; esac; " \
-	"case $1 in ?*) printf '%s %s %s\\n' \"$1\" \"$2\" \"$-\" >&9 ;; esac; " \
-	"case $- in *[xv]*) set +xv ;; esac; return \"$2\"; }\n"
-#define FIRST_LINES(leave) "exec 8<&-\nunset PS1 PS2 PROMPT_COMMAND\ntrap : INT\n" STATUS_FUNCTION \
+/* The first is in each command's way, and short; the second does what else is to be done and leaves $? too. */
+#define STATUS_FUNCTIONS \
+	"__berth() { printf '%s %s %s\\n' \"$1\" \"$2\" \"$-\" >&9; return \"$2\"; }\n" \
+	"__berth_do() { eval \"$2\"; return \"$1\"; }\n"
+#define FIRST_LINES(leave) "exec 8<&-\nunset PS1 PS2 PROMPT_COMMAND\ntrap : INT\n" STATUS_FUNCTIONS \
 	"trap 'case $? in 130) " leave ";; esac' " STRINGIFY(INTERRUPTED_SIGNAL) "\n" \
 	"trap '" leave "' " STRINGIFY(LEAVE_SIGNAL) "\ntrap 'return 130' " STRINGIFY(LEAVE_ONE_SIGNAL) "\n"
 
@@ -315,22 +314,24 @@ static int may_trace(const char *text)
 	return 0;
 }
 
+#define TRACES_OFF "__berth_do \"$?\" 'set +xv' && :; }"
+
 static int feed(struct keeper_session *s, struct err *e)
 {
-	const char *sh = s->fallback ? "command " : "", *traps = s->traps ? "t" : "''";
-	char line[512], restore[48] = "", end[80], text[sizeof(MOUNTPLAN_CONTROL) + 80];
+	const char *sh = s->fallback ? "command " : "", *traps = s->traps ? "__berth_do \"$?\" 'trap >&9' && :\n" : "";
+	char line[640], restore[48] = "", end[160], text[sizeof(MOUNTPLAN_CONTROL) + 80];
 
 	if (s->trap_lost)
-		snprintf(restore, sizeof(restore), "__berth '' %u r && :\n", s->last_status);
+		snprintf(restore, sizeof(restore), "__berth_do %u 'trap : INT' && :\n", s->last_status);
 	s->trap_lost = 0;
 	s->trap_seen = !s->traps;
-	snprintf(end, sizeof(end), "__berth %s \"$?\" %s && :", s->nonce, traps);
+	snprintf(end, sizeof(end), "%s__berth %s \"$?\" && :\n", traps, s->nonce);
 	snprintf(text, sizeof(text), "%s. " MOUNTPLAN_CONTROL "/%s 9>&-", sh, s->name);
-	/* on one line, as set -v shows a line when it is read; the second is for when an error threw away the rest of the first */
+	/* one compound, as set -v shows a line when it is read; the second is for when an error threw away the rest of the first */
 	if (s->traces)
-		snprintf(line, sizeof(line), "%s%s; { %s; } 2>&9\n{ %s; } 2>&9\n", restore, text, end, end);
+		snprintf(line, sizeof(line), "%s%s; { %s" TRACES_OFF " 2>&9\n{ %s" TRACES_OFF " 2>&9\n", restore, text, end, end);
 	else
-		snprintf(line, sizeof(line), "%s%s\n%s\n", restore, text, end);
+		snprintf(line, sizeof(line), "%s%s\n%s", restore, text, end);
 	return write_script(s, line, e);
 }
 
