@@ -185,43 +185,55 @@ static pid_t starting(const struct keeper_session *s, pid_t shell, const pid_t *
 	return found;
 }
 
-/* A set of signals of /proc/PID/status, all of them when the process is gone. */
-static unsigned long long signals_of(pid_t pid, const char *field)
+struct signals {
+	unsigned long long pending, ignored, caught;
+};
+
+static unsigned long long set_of(const char *text, const char *field)
 {
 	unsigned long long set = 0;
-	char text[4096], *p;
+	const char *p = strstr(text, field);
 
-	if (read_proc(pid, "status", text, sizeof(text)) <= 0)
-		return ~0ULL;
-	if ((p = strstr(text, field)))
+	if (p)
 		sscanf(p + strlen(field), "%llx", &set);
 	return set;
+}
+
+/* What /proc/PID/status says; all signals in each set when the process is gone. */
+static struct signals signals_of(pid_t pid)
+{
+	char text[4096];
+
+	if (read_proc(pid, "status", text, sizeof(text)) <= 0)
+		return (struct signals){ ~0ULL, ~0ULL, ~0ULL };
+	return (struct signals){ set_of(text, "\nSigPnd:") | set_of(text, "\nShdPnd:"), set_of(text, "\nSigIgn:"), set_of(text, "\nSigCgt:") };
 }
 
 enum fate { DIES, JUST_FORKED, DECIDES };
 
 /*
- * What an interrupt makes of the group (0: of all the command started): all that live die of it; or one is hardly
- * forked and may end, or go on, without having seen it; or one catches or ignores
- * it, and its status will tell.
+ * What an interrupt makes of the group (0: of all the command started): all that
+ * live die of it; or one is hardly forked and may end, or go on, without having
+ * seen it; or one catches or ignores it, and its status will tell.
  */
 static enum fate fate_of(const struct keeper_session *s, pid_t group, pid_t shell, unsigned long long at_ticks, const pid_t *pids, size_t n)
 {
-	unsigned long long of_shell = signals_of(shell, "\nSigCgt:"), caught;
+	const unsigned long long of_shell = signals_of(shell).caught;
 	enum fate found = DIES;
+	struct signals has;
 	struct process p;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
 		if (pids[i] == shell || read_process(pids[i], &p) < 0 || (group ? p.group != group : in_baseline(s, pids[i])))
 			continue;
-		if (signals_of(pids[i], "\nSigIgn:") & INTERRUPT_BIT)
+		has = signals_of(pids[i]);
+		if (has.ignored & INTERRUPT_BIT)
 			return DECIDES;
-		caught = signals_of(pids[i], "\nSigCgt:");
 		/* with the shell's own traps still, or it had no time to do much */
-		if (p.parent == shell && p.flags & FORKED_NO_EXEC && (caught == of_shell || p.started + YOUNG_TICKS > at_ticks))
+		if (p.parent == shell && p.flags & FORKED_NO_EXEC && (has.caught == of_shell || p.started + YOUNG_TICKS > at_ticks))
 			found = JUST_FORKED;
-		else if (caught & INTERRUPT_BIT)
+		else if (has.caught & INTERRUPT_BIT)
 			return DECIDES;
 	}
 	return found;
@@ -231,9 +243,11 @@ static enum fate fate_of(const struct keeper_session *s, pid_t group, pid_t shel
 static void wait_for_interrupt(pid_t pid)
 {
 	uint64_t end = keeper_now_ms() + SIGNAL_MS;
+	struct signals has;
 
 	while (keeper_now_ms() < end) {
-		if ((signals_of(pid, "\nSigPnd:") | signals_of(pid, "\nShdPnd:") | signals_of(pid, "\nSigIgn:")) & INTERRUPT_BIT)
+		has = signals_of(pid);
+		if ((has.pending | has.ignored) & INTERRUPT_BIT)
 			break;
 		look_pause();
 	}

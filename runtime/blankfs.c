@@ -46,6 +46,8 @@ static int copy_data(int from, int to, off_t size)
 
 	while ((at = lseek(from, at, SEEK_DATA)) >= 0 && at < size) {
 		hole = lseek(from, at, SEEK_HOLE);
+		if (hole < 0)
+			return -1;
 		while (at < hole) {
 			size_t want = (size_t)(hole - at) < sizeof(piece) ? (size_t)(hole - at) : sizeof(piece);
 			ssize_t n = pread(from, piece, want, at);

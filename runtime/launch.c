@@ -139,19 +139,21 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 	};
 	struct err ignored;
 	struct owner o;
-	int owner = become_owner(sb->spec->id_base, &o, e), saved;
-	pid_t pid = owner < 0 ? -1 : (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+	int saved;
+	pid_t pid;
 
-	saved = errno;
+	if (become_owner(sb->spec->id_base, &o, e) < 0) {
+		become_root_again(&o, &ignored);
+		return -1;
+	}
+	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 	if (pid == 0) {
 		close(sb->sock);
 		child_run(&c);
 	}
-	sb->pid = pid > 0 ? pid : sb->pid;	/* whatever comes next, it can be ended */
-	if (owner < 0) {
-		become_root_again(&o, &ignored);
-		return -1;
-	}
+	saved = errno;
+	if (pid > 0)
+		sb->pid = pid;	/* whatever comes next, it can be ended */
 	if (become_root_again(&o, e) < 0)
 		return -1;
 	errno = saved;
@@ -165,7 +167,6 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 				 "`berth doctor` tells");
 		return -1;
 	}
-	sb->pid = pid;
 	return 0;
 }
 

@@ -21,8 +21,7 @@ static int hex_value(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* "data" or "data_hex" of j under key, to a descriptor. */
-static int write_data(const json_t *j, const char *key, int fd, struct err *e)
+int remote_write_data(const json_t *j, const char *key, int fd, struct err *e)
 {
 	const json_t *text = json_object_get(j, key);
 	autofree char *bytes = NULL;
@@ -90,7 +89,7 @@ static int take_line(struct remote_events *ev, const char *text, size_t n, struc
 		return 0;
 	if (ev->json)
 		return remote_print(json_incref(j), e);
-	return write_data(j, "data", !strcmp(stream, "stderr") ? STDERR_FILENO : STDOUT_FILENO, e);
+	return remote_write_data(j, "data", !strcmp(stream, "stderr") ? STDERR_FILENO : STDOUT_FILENO, e);
 }
 
 int remote_take_events(void *ctx, const char *data, size_t n, struct err *e)
@@ -268,7 +267,7 @@ static int show_shell(struct remote *r, json_t *answer, struct err *e)
 		return remote_print(json_incref(answer), e);
 	if (json_integer_value(dropped))
 		log_note("berth sh", "%lld bytes of output were dropped", (long long)json_integer_value(dropped));
-	return write_data(answer, "output", STDOUT_FILENO, e) < 0 ? -1 : write_data(answer, "stderr", STDERR_FILENO, e);
+	return remote_write_data(answer, "output", STDOUT_FILENO, e) < 0 ? -1 : remote_write_data(answer, "stderr", STDERR_FILENO, e);
 }
 
 int remote_sh(struct remote *r, struct err *e)

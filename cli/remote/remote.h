@@ -72,6 +72,8 @@ struct remote_events {
 
 /* For remote_io: ctx is a struct remote_events; output goes to our stdout and stderr. */
 int remote_take_events(void *ctx, const char *data, size_t n, struct err *e);
+/* "KEY" or "KEY_hex" of j, to a descriptor. */
+int remote_write_data(const json_t *j, const char *key, int fd, struct err *e);
 /* The verdict to --status-fd and --json, and the exit status from it. */
 int remote_report(struct remote *r, const json_t *verdict, struct err *e);
 

@@ -12,30 +12,6 @@
 #define PATH_BUF BUF_INIT(65536)
 #define CODE_MAX (8u << 20)
 
-/* Text under key, or bytes that are none under key_hex, as fileclient_set_bytes() writes them. */
-static int write_member(int fd, const json_t *j, const char *key, struct err *e)
-{
-	const json_t *text = json_object_get(j, key), *hex;
-	char name[40];
-	const char *p;
-
-	if (json_is_string(text))
-		return io_write_all(fd, json_string_value(text), json_string_length(text)) < 0 ? err_sys(e, "write the output") : 0;
-	snprintf(name, sizeof(name), "%s_hex", key);
-	hex = json_object_get(j, name);
-	for (p = json_string_value(hex); p && p[0] && p[1]; p += 2) {
-		unsigned byte;
-		char c;
-
-		if (sscanf(p, "%2x", &byte) != 1)
-			return err_set(e, ERR_CORRUPT, "berthd's %s is no hex", name);
-		c = (char)byte;
-		if (io_write_all(fd, &c, 1) < 0)
-			return err_sys(e, "write the output");
-	}
-	return 0;
-}
-
 /* As berth code writes it here. */
 static int show_code(struct remote *r, const json_t *answer, struct err *e)
 {
@@ -43,7 +19,7 @@ static int show_code(struct remote *r, const json_t *answer, struct err *e)
 	const json_t *file;
 	size_t i;
 
-	if (write_member(STDOUT_FILENO, answer, "stdout", e) < 0 || write_member(STDERR_FILENO, answer, "stderr", e) < 0)
+	if (remote_write_data(answer, "stdout", STDOUT_FILENO, e) < 0 || remote_write_data(answer, "stderr", STDERR_FILENO, e) < 0)
 		return -1;
 	json_array_foreach(json_object_get(answer, "files"), i, file) {
 		const char *p = json_string_value(json_object_get(file, "path")), *c = json_string_value(json_object_get(file, "change"));

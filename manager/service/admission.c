@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <time.h>
 
+#include "manager/service/deadline.h"
+
 #define LOOK_MS 200	/* how soon it is seen that a client has gone */
 
 void admission_init(struct admission *a, const struct admission_limits *l)
@@ -76,20 +78,6 @@ struct admission_waiter {
 	struct admission_waiter *next;
 };
 
-static struct timespec after(uint64_t ms)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += (time_t)(ms / 1000);
-	t.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (t.tv_nsec >= 1000000000) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000000000;
-	}
-	return t;
-}
-
 static int is_before(const struct timespec *x, const struct timespec *y)
 {
 	return x->tv_sec != y->tv_sec ? x->tv_sec < y->tv_sec : x->tv_nsec < y->tv_nsec;
@@ -99,10 +87,10 @@ static int is_before(const struct timespec *x, const struct timespec *y)
 static int await_turn(struct admission *a, const struct admission_waiter *self, uint64_t memory, uint64_t cpu,
 		      const struct admission_asker *asker, struct err *e)
 {
-	const struct timespec until = after(a->limits.queue_timeout_ms);
+	const struct timespec until = deadline_after(a->limits.queue_timeout_ms);
 
 	for (;;) {
-		struct timespec look_at = after(LOOK_MS), now;
+		struct timespec look_at = deadline_after(LOOK_MS), now;
 
 		if (asker->gone && asker->gone(asker->ctx))
 			return err_set(e, ERR_NET, "the client has gone");
@@ -110,7 +98,7 @@ static int await_turn(struct admission *a, const struct admission_waiter *self, 
 			take(a, memory, cpu);
 			return 0;
 		}
-		now = after(0);
+		now = deadline_after(0);
 		if (a->closed || !is_before(&now, &until))
 			return look(a, memory, cpu, e) < 0 ? -1 :
 			       err_set(e, ERR_LIMIT, "no room within %" PRIu64 " ms; others were first", a->limits.queue_timeout_ms);

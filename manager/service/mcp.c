@@ -8,7 +8,6 @@
 
 #define SERVERS_MAX 16
 #define BYTES_MAX (256u << 10)	/* of all; a record has RECORD_MAX */
-#define SAVE_TRIES 5
 #define KEY "mcp"
 
 static json_t *servers_of(const struct record *r)
@@ -28,30 +27,27 @@ static int check_size(const char *sandbox, const json_t *servers, struct err *e)
 						  BYTES_MAX) : 0;
 }
 
-static int try_remember(struct service *s, const char *sandbox, const char *server, const json_t *config, int only_look, struct err *e)
-{
-	autorecord struct record r = { .j = NULL };
-	json_t *servers;
+struct addition {
+	const char *sandbox, *server;
+	const json_t *config;
+	int only_look;
+};
 
-	if (record_load(s, NULL, sandbox, 0, &r, e) < 0)
-		return -1;
-	servers = servers_of(&r) ? json_copy(servers_of(&r)) : json_object();
-	json_object_set_new(servers, server, json_deep_copy(config));
-	record_set_own(&r, KEY, servers);
-	if (check_size(sandbox, servers, e) < 0)
-		return -1;
-	return only_look ? 0 : record_save(s, &r, NULL, 0, e);
+static int add(struct record *r, void *ctx, struct err *e)
+{
+	const struct addition *a = ctx;
+	json_t *servers = servers_of(r) ? json_copy(servers_of(r)) : json_object();
+
+	json_object_set_new(servers, a->server, json_deep_copy(a->config));
+	record_set_own(r, KEY, servers);
+	return check_size(a->sandbox, servers, e) < 0 ? -1 : !a->only_look;
 }
 
 int mcp_remember(struct service *s, const char *sandbox, const char *server, const json_t *config, int only_look, struct err *e)
 {
-	int tries = 0, r;
+	struct addition a = { sandbox, server, config, only_look };
 
-	/* others may have written the record in between */
-	do
-		r = try_remember(s, sandbox, server, config, only_look, e);
-	while (r < 0 && e->code == ERR_BUSY && ++tries < SAVE_TRIES);
-	return r;
+	return record_change(s, sandbox, add, &a, e);
 }
 
 json_t *mcp_servers(struct service *s, const char *sandbox, struct err *e)

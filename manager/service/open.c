@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/keeper.h"
+#include "manager/service/deadline.h"
 #include "manager/service/state.h"
 #include "manager/service/storage.h"
 
@@ -164,16 +165,9 @@ static int take_over(struct service *s, struct err *e)
 
 static int wait_tick(struct service *s, uint64_t ms)
 {
-	struct timespec until;
+	const struct timespec until = deadline_after(ms);
 	int stopping;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(ms / 1000);
-	until.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
 	pthread_mutex_lock(&s->lock);
 	while (!s->stopping && pthread_cond_timedwait(&s->wake, &s->lock, &until) != ETIMEDOUT)
 		;

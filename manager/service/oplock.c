@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "manager/service/deadline.h"
 #define ALONE_WAIT_MS 20000	/* how long one waits for who has it alone */
 #define FORCED_MS 5000	/* a cut operation ends within this */
 
@@ -96,24 +97,12 @@ static void drop_unused(struct oplocks *l, struct oplock_entry *entry)
 	free(entry);
 }
 
-static void deadline(struct timespec *t, uint64_t ms)
-{
-	clock_gettime(CLOCK_MONOTONIC, t);
-	t->tv_sec += (time_t)(ms / 1000);
-	t->tv_nsec += (long)(ms % 1000) * 1000000;
-	if (t->tv_nsec >= 1000000000) {
-		t->tv_sec++;
-		t->tv_nsec -= 1000000000;
-	}
-}
-
 /* Until nobody has it alone, but not longer than ms; the lock is held. */
 static void wait_not_alone(struct oplocks *l, struct oplock_entry *n, uint64_t ms)
 {
-	struct timespec until;
+	const struct timespec until = deadline_after(ms);
 
 	n->waiting++;
-	deadline(&until, ms);
 	while (n->alone && pthread_cond_timedwait(&l->changed, &l->lock, &until) != ETIMEDOUT)
 		;
 	n->waiting--;
@@ -173,9 +162,8 @@ int oplock_leave(struct oplock *op)
 
 static int wait_empty(struct oplocks *l, struct oplock_entry *n, uint64_t ms)
 {
-	struct timespec until;
+	const struct timespec until = deadline_after(ms);
 
-	deadline(&until, ms);
 	while (n->running)
 		if (pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT)
 			return !n->running;

@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "manager/keeper.h"
+#include "manager/service/deadline.h"
 #include "manager/service/state.h"
 
 #define LOOK_AT 16	/* items a claim chooses from: who comes at the same time chooses another */
@@ -288,15 +289,8 @@ static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 
 static void wait_poke(struct service *s, uint64_t ms)
 {
-	struct timespec until;
+	const struct timespec until = deadline_after(ms);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(ms / 1000);
-	until.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
 	pthread_mutex_lock(&s->lock);
 	while (!s->stopping && !s->poked && !pthread_cond_timedwait(&s->wake, &s->lock, &until))
 		;

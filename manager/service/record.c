@@ -7,6 +7,8 @@
 #include "base/path.h"
 #include "manager/service/state.h"
 
+#define CHANGE_TRIES 5
+
 #define REDIRECTS_MAX 64
 
 uint64_t wall_ms(void)
@@ -143,6 +145,28 @@ int record_save(struct service *s, struct record *r, const struct ledger_op *mor
 		return -1;
 	r->version = version;
 	return 0;
+}
+
+static int change_once(struct service *s, const char *name, int (*change)(struct record *r, void *ctx, struct err *e), void *ctx,
+		       struct err *e)
+{
+	autorecord struct record r = { .j = NULL };
+	int changed;
+
+	if (record_load(s, NULL, name, 0, &r, e) < 0)
+		return -1;
+	changed = change(&r, ctx, e);
+	return changed > 0 ? record_save(s, &r, NULL, 0, e) : changed;
+}
+
+int record_change(struct service *s, const char *name, int (*change)(struct record *r, void *ctx, struct err *e), void *ctx, struct err *e)
+{
+	int tries = 0, r;
+
+	do
+		r = change_once(s, name, change, ctx, e);
+	while (r < 0 && e->code == ERR_BUSY && ++tries < CHANGE_TRIES);
+	return r;
 }
 
 int record_delete(struct service *s, struct record *r, struct err *e)

@@ -7,8 +7,6 @@
 #include "base/num.h"
 #include "manager/service/state.h"
 
-#define SAVE_TRIES 5
-
 struct search {
 	struct service *s;
 	const char *id;
@@ -58,28 +56,21 @@ int service_limits_begin(struct service *s, const char *id, const char *memory, 
 	return read_limits(s, memory, cpus, l, e) < 0 ? -1 : place_change(s, l->name, l->memory_bytes[1], l->cpu_milli[1], e);
 }
 
-static int write_down(struct service *s, const struct service_limits *l, struct err *e)
+static int write_down(struct record *r, void *ctx, struct err *e)
 {
-	autorecord struct record r = { .j = NULL };
+	const struct service_limits *l = ctx;
 
-	if (record_load(s, NULL, l->name, 0, &r, e) < 0)
-		return -1;
-	record_set_own(&r, "memory_bytes", json_integer((json_int_t)l->memory_bytes[1]));
-	record_set_own(&r, "cpu_milli", json_integer((json_int_t)l->cpu_milli[1]));
-	return record_save(s, &r, NULL, 0, e);
+	(void)e;
+	record_set_own(r, "memory_bytes", json_integer((json_int_t)l->memory_bytes[1]));
+	record_set_own(r, "cpu_milli", json_integer((json_int_t)l->cpu_milli[1]));
+	return 1;
 }
 
 int service_limits_end(struct service *s, const struct service_limits *l, int done, struct err *e)
 {
-	int tries = 0, r;
-
 	if (!l->name[0])
 		return 0;
 	if (!done)
 		return place_change(s, l->name, l->memory_bytes[0], l->cpu_milli[0], NULL);
-	/* others may have written the record in between */
-	do
-		r = write_down(s, l, e);
-	while (r < 0 && e->code == ERR_BUSY && ++tries < SAVE_TRIES);
-	return r;
+	return record_change(s, l->name, write_down, (void *)(size_t)l, e);
 }

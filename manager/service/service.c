@@ -80,15 +80,24 @@ void place_drop(struct service *s, const char *name)
 	free(p);
 }
 
+/* Under the lock: the place, or NULL. */
+static struct place *find_place(const struct service *s, const char *name)
+{
+	struct place *p = s->places;
+
+	while (p && strcmp(p->name, name))
+		p = p->next;
+	return p;
+}
+
 int place_has(struct service *s, const char *name)
 {
-	struct place *p;
+	int found;
 
 	pthread_mutex_lock(&s->lock);
-	for (p = s->places; p && strcmp(p->name, name); p = p->next)
-		;
+	found = find_place(s, name) != NULL;
 	pthread_mutex_unlock(&s->lock);
-	return p != NULL;
+	return found;
 }
 
 int place_change(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e)
@@ -97,8 +106,7 @@ int place_change(struct service *s, const char *name, uint64_t memory_bytes, uin
 	int r = 0;
 
 	pthread_mutex_lock(&s->lock);
-	for (p = s->places; p && strcmp(p->name, name); p = p->next)
-		;
+	p = find_place(s, name);
 	if (p)
 		r = admission_change(&s->admission, (uint64_t[]){ p->memory_bytes, memory_bytes },
 				     (uint64_t[]){ p->cpu_milli, cpu_milli }, e);

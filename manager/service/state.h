@@ -72,6 +72,8 @@ int record_load(struct service *s, const struct service_who *who, const char *id
 /* Writes it at its version with more ops in the same batch; its version is the new one then. */
 int record_save(struct service *s, struct record *r, const struct ledger_op *more, size_t n, struct err *e);
 int record_delete(struct service *s, struct record *r, struct err *e);
+/* Loads the record of name, has it changed (1; 0: to be left as it is; -1), and writes it: again when others wrote it in between. */
+int record_change(struct service *s, const char *name, int (*change)(struct record *r, void *ctx, struct err *e), void *ctx, struct err *e);
 const char *record_str(const struct record *r, const char *key);	/* "" when absent */
 const char *record_own(const struct record *r, const char *key);	/* of "berth" */
 uint64_t record_own_u64(const struct record *r, const char *key);
@@ -83,7 +85,9 @@ int record_is_ours(const struct service *s, const struct record *r);
 
 /* ---- check.c ---- */
 
-/* A secret of one line in a file that nobody else may read; "" when path is "". */
+/* A file of root's that nobody else may read. */
+int service_read_private(const char *path, struct buf *b, struct err *e);
+/* A secret of one line in such a file; "" when path is "". */
 int service_read_secret(const char *path, char *out, size_t n, struct err *e);
 /* conf_load(), and what of it only files and the berth program tell. */
 int service_load_conf(struct conf *ret, const struct config *c, const char *berth_path, struct err *e);

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/service/sigv4.h"
+#include "manager/service/state.h"
 #include "manager/service/storage.h"
 
 #define CONNECT_MS 10000L
@@ -332,16 +332,11 @@ static int read_credentials(struct s3_storage *s, const char *path, struct err *
 {
 	autobuf struct buf b = BUF_INIT(1024);
 	char *line, *second;
-	struct stat st;
 
 	if (!path[0])
 		return err_set(e, ERR_CONFIG, "storage.credentials_file is not set; hint: a file of mode 600 with two lines: access key, "
 			       "secret key");
-	if (stat(path, &st) < 0)
-		return err_code_sys(e, ERR_CONFIG, "open %.200s", path);
-	if (st.st_uid != 0 || st.st_mode & 077)
-		return err_set(e, ERR_CONFIG, "%.200s may be read by others; hint: chown root, chmod 600", path);
-	if (io_read_file(AT_FDCWD, path, &b, e) < 0)
+	if (service_read_private(path, &b, e) < 0)
 		return -1;
 	line = b.data ? b.data : (char *)(size_t)"";
 	second = strchr(line, '\n');
