@@ -137,12 +137,12 @@ static int settle_time(struct spec *s, const struct config *c, struct err *e)
 }
 
 /* Everything but the claim, which create and start make differently. */
-static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, struct err *e)
+static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, int fresh, struct err *e)
 {
 	char scratch[sizeof(r->config->run_dir) + 80], log_dir[sizeof(r->config->state_dir) + 80];
 	struct spec *s = &x->opts.spec;
 	struct keeper_start ks = { .registry = r, .claim = &x->claim, .spec = s, .output_head_bytes = 1 << 20,
-				   .output_tail_bytes = 1 << 20 };
+				   .output_tail_bytes = 1 << 20, .fresh = fresh };
 	autojson json_t *record = NULL;
 	const char *image = NULL;
 
@@ -169,8 +169,6 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	if (!record)
 		return err_nomem(e);
 	ks.record = record;
-	if (registry_save(r, s->id, "record.json", record, e) < 0)
-		return -1;
 	x->spawned = 1;
 	return keeper_spawn(&ks, e);
 }
@@ -199,7 +197,7 @@ int resident_create(struct registry *r, const char *name, json_t *spec, char ret
 		result = registry_save(r, id, SPEC_FILE, spec, e);
 	if (result == 0) {
 		events_add(r, "create", id, json_pack("{s:s,s:O*}", "name", name, "image", json_object_get(spec, "image")));
-		result = launch(r, &x, spec, name, e);
+		result = launch(r, &x, spec, name, 1, e);
 		if (result < 0)
 			events_add(r, "create-failed", id, json_pack("{s:s}", "error", e->msg));
 	}
@@ -237,7 +235,7 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 	runopts_init(&x.opts, r->config);
 	result = registry_reclaim(r, id, &x.claim, e);
 	if (result == 0) {
-		result = launch(r, &x, spec, name, e);
+		result = launch(r, &x, spec, name, 0, e);
 		if (result < 0 && !x.spawned)
 			registry_release(r, &x.claim, &ignored);
 	}

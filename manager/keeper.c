@@ -19,12 +19,14 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/events.h"
 #include "manager/keeper_state.h"
 #include "runtime/attest.h"
 #include "runtime/tty.h"
 #include "runtime/writable.h"
 
 #define SOCKET_NAME "sock"
+#define READ_TRIES 3
 
 uint64_t keeper_now_ms(void)
 {
@@ -494,6 +496,9 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 	if (take_signals(k, e) < 0 || sandbox_launch(&k->sandbox, &ks->where, e) < 0 ||
 	    attest_ready(&k->sandbox, e) < 0)
 		return -1;
+	/* from here on it is one that stays: before, gc takes what a kill of the caller left */
+	if (registry_save(ks->registry, ks->spec->id, "record.json", ks->record, e) < 0)
+		return -1;
 	json_object_set_new(ks->record, "supervisor_pid", json_integer(getpid()));
 	json_object_set_new(ks->record, "init_pid", json_integer(k->sandbox.pid));
 	if (registry_record(&k->claim, ks->record, e) < 0)
@@ -577,7 +582,15 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 	/* a failure is told once nothing of it is left, so that the caller cleans up after us and not beside us */
 	if (r < 0 && k)
 		end(k);
-	(void)!io_write_all(ready_fd, &e, sizeof(e));
+	if (io_write_all(ready_fd, &e, sizeof(e)) < 0 && r == 0) {
+		/* the caller was killed meanwhile: nobody knows of this sandbox */
+		end(k);
+		if (ks->fresh) {
+			events_add(ks->registry, "create-failed", ks->spec->id, json_pack("{s:s}", "error", "berth create was killed"));
+			registry_forget(ks->registry, ks->spec->id, &e);
+		}
+		r = -1;
+	}
 	close(ready_fd);
 	if (r == 0) {
 		k->announced = 1;
@@ -593,7 +606,7 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 int keeper_spawn(const struct keeper_start *ks, struct err *e)
 {
 	autoclose int ready = -1;
-	int fds[2], got;
+	int fds[2], got, tries = 0;
 	struct err answer;
 	pid_t pid;
 
@@ -614,7 +627,10 @@ int keeper_spawn(const struct keeper_start *ks, struct err *e)
 		return err_sys(e, "fork the keeper");
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	got = io_read_exact(ready, &answer, sizeof(answer));
+	/* an error is not the keeper's end, which alone lets the caller clean up: once more */
+	do
+		got = io_read_exact(ready, &answer, sizeof(answer));
+	while (got < 0 && tries++ < READ_TRIES);
 	if (got != 1)
 		return err_set(e, ERR_INTERNAL, "the keeper died while it made the sandbox");
 	if (answer.code != ERR_NONE) {

@@ -24,8 +24,9 @@ struct keeper_start {
 	struct claim *claim;		/* handed over: the keeper releases it when it ends */
 	const struct spec *spec;	/* resident; stays valid in the forked child */
 	struct launch_place where;
-	json_t *record;			/* borrowed; the pids are filled in */
+	json_t *record;			/* borrowed; saved as that of a sandbox that stays, and the pids are filled in */
 	int hold_fd;			/* keeps the image from gc, or -1 */
+	int fresh;			/* made just now: forgotten when the caller is killed before it hears of it */
 	uint64_t output_head_bytes, output_tail_bytes;
 };
 

@@ -172,6 +172,20 @@ def test_T5_at_delays_from_the_start():
     k.done(45)
 
 
+def test_T5_create_that_is_killed_before_it_can_tell_leaves_nothing():
+    """Also not a sandbox that runs and that nobody knows of: the last point is where it waits for the keeper's answer."""
+    k = Killer()
+    args = ["create", "--name", "again", "--disk", "16m", "-v", f"{b.tmpdir('source')}:/v", "host"]
+    found = points(*args, code=0)
+    b.berth("rm", "-f", "again", ok=True)
+    waits = max(i for i, (call, _) in enumerate(found) if call == "wait4")
+    answer = next(i for i in range(waits, len(found)) if found[i][0] == "read")
+    k.check.before = leak.snapshot(os.getpid())
+    for call, nth in spread(found[:waits], 40) + found[waits:answer + 1]:
+        k.at(call, nth, *args)
+    k.done(30)
+
+
 def test_L07_a_running_sandbox_dies_with_its_cli():
     k = Killer()
     for options in ([], ["--timeout", "100s"], ["--memory", "64m"], ["-u", "1000"], ["--seccomp", "unconfined"], ["--network", "host"]):

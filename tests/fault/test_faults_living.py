@@ -145,6 +145,24 @@ def test_T6_create():
     f.finish(15)
 
 
+def test_T6_create_does_not_hear_the_keeper():
+    """A read that fails is not the end of the keeper, which goes on: it is asked again."""
+    args = ["create", "--name", "heard", "host"]
+    b.berth("rm", "-f", b.berth(*args, ok=True).out.strip(), ok=True)  # what only the first makes is made
+    reads = calls_of(args, follow=False)["read"]
+    b.berth("rm", "-f", "heard", ok=True)
+    done = 0
+    for k in range(1, reads + 1):
+        for error in ("EIO", "EINTR", "ENOMEM"):
+            r = told(args, strace("-e", "trace=read", "-e", f"inject=read:error={error}:when={k}"))
+            left = b.berth("ps", "-a", "-q", ok=True).out
+            b.expect(left == r.out, r, f"what ps tells after read {k} of {reads} failed with {error}: {left!r}")
+            if left:
+                done += 1
+                b.berth("rm", "-f", left.strip(), ok=True)
+    assert done, "no create came up"
+
+
 def test_T6_the_client_of_a_sandbox_that_lives():
     """exec, sh, a detached command, files, stop and start: faults in the CLI alone."""
     place = one.payload()
