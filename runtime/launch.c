@@ -628,6 +628,16 @@ void sandbox_settle(struct sandbox *sb)
 	mounts_release(&sb->plan);
 }
 
+int sandbox_swap_mount(struct sandbox *sb, const char *target, const char *source, struct err *e)
+{
+	autoclose int userns = open_namespace(sb, PIDFD_GET_USER_NAMESPACE, "ns/user");
+	autoclose int mntns = open_namespace(sb, PIDFD_GET_MNT_NAMESPACE, "ns/mnt");
+
+	if (userns < 0 || mntns < 0)
+		return err_sys(e, "open the sandbox's namespaces");
+	return mounts_swap(&sb->plan, target, source, userns, mntns, e);
+}
+
 void sandbox_hold_mounts(struct sandbox *sb)
 {
 	struct stat ours, its;

@@ -78,6 +78,8 @@ int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e);
  * grace periods.)  For a process that exits soon after: the mounts' end is part of its.
  */
 void sandbox_hold_mounts(struct sandbox *sb);
+/* A directory of the host in the place of the one mounted at target (mounts_swap()). */
+int sandbox_swap_mount(struct sandbox *sb, const char *target, const char *source, struct err *e);
 /* Closes what launching left open, at leisure: the kernel waits for an RCU grace period at each. */
 void sandbox_settle(struct sandbox *sb);
 /* Kills what is left, removes the cgroups, closes everything.  Idempotent. */

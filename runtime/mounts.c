@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/mount.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -218,6 +220,57 @@ static int overlay_hostdir(struct mountplan *p, struct mount_op *op, int skeleto
 		return err_wrap(e, "expose %s", op->source);
 	p->spare[p->spare_count++] = take_fd(&first);
 	p->spare[p->spare_count++] = take_fd(&second);
+	return 0;
+}
+
+/* The child's way to tell: what fits in a pipe at once. */
+static void swap_in_child(int mnt, const char *target, int mntns_fd, int told) __attribute__((noreturn));
+static void swap_in_child(int mnt, const char *target, int mntns_fd, int told)
+{
+	struct err e = { 0 };
+
+	if (setns(mntns_fd, CLONE_NEWNS) < 0)
+		err_sys(&e, "enter the sandbox's mount namespace");
+	else
+		(void)mounts_take_place(mnt, target, &e);
+	_exit(io_write_all(told, &e, sizeof(e)) < 0);
+}
+
+int mounts_swap(const struct mountplan *p, const char *target, const char *source, int userns_fd, int mntns_fd, struct err *e)
+{
+	autoclose int mnt = -1, hear = -1;
+	struct err told;
+	int fds[2], got;
+	size_t i;
+	pid_t pid;
+
+	for (i = 0; i < p->count; i++)
+		if (p->ops[i].kind == MOUNT_BIND && !strcmp(p->ops[i].target, target))
+			break;
+	if (i == p->count)
+		return err_set(e, ERR_NOT_FOUND, "nothing of the host is mounted at %.200s", target);
+	mnt = clone_bind(&(struct mount_op){ .source = source, .attr = p->ops[i].attr, .idmap = p->ops[i].idmap }, userns_fd, e);
+	if (mnt < 0)
+		return -1;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	hear = fds[0];
+	/* a process has one mount namespace for all its threads, and ours stays ours */
+	pid = fork();
+	if (pid == 0)
+		swap_in_child(mnt, target, mntns_fd, fds[1]);
+	close(fds[1]);
+	if (pid < 0)
+		return err_sys(e, "fork");
+	got = io_read_exact(hear, &told, sizeof(told));
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (got != 1)
+		return err_set(e, ERR_INTERNAL, "who mounted %.200s died", target);
+	if (told.code != ERR_NONE) {
+		*e = told;
+		return -1;
+	}
 	return 0;
 }
 

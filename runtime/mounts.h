@@ -27,6 +27,12 @@
 int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int base_fd, const char *scratch,
 		   int (*ready)(void *ctx, size_t end, struct err *e), void *ctx, struct err *e);
 void mounts_release(struct mountplan *p);
+/*
+ * Host side, while the sandbox lives: the host's directory source takes the place of the one that the plan bound at target,
+ * with the attributes and the idmapping of that.  ERR_NOT_FOUND: no source, or no such mount; after another error the
+ * target may be without any.  Whoever has a file of the old one open keeps it.
+ */
+int mounts_swap(const struct mountplan *p, const char *target, const char *source, int userns_fd, int mntns_fd, struct err *e);
 
 /*
  * Sandbox side, in the child: goes to the root, with nothing of the host's left.  *ret_proc is a procfs, detached,
@@ -35,6 +41,8 @@ void mounts_release(struct mountplan *p);
 int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_proc, int *ret_knobs, struct err *e);
 /* All the rest of the plan, to the last seal.  Waits for what it needs. */
 int mounts_enter(struct handover *in, const struct spec *s, int proc_mnt, struct err *e);
+/* In the sandbox's mount namespace: mnt_fd takes the place of the mount at target. */
+int mounts_take_place(int mnt_fd, const char *target, struct err *e);
 /*
  * No more namespaces of any kind from in here, whoever asks and whatever seccomp lets through (K01).  After all the
  * mounts, as each mount copied counts as one.

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <linux/openat2.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -261,6 +262,25 @@ static int make_workdir(const struct spec *s, struct err *e)
 	autoclose int dir = root < 0 ? -1 : path_mkdirs_in_root(root, s->workdir, 0755, 0, 0, e);
 
 	return dir < 0 ? -1 : 0;
+}
+
+/* In the sandbox's mount namespace, of which we know no more than that: its tenant may have been at work. */
+int mounts_take_place(int mnt_fd, const char *target, struct err *e)
+{
+	const char *slash = strrchr(target, '/');
+	char parent[4096];
+	autoclose int dir = -1, place = -1;
+
+	snprintf(parent, sizeof(parent), "%.*s", slash == target ? 1 : (int)(slash - target), target);
+	dir = path_openat2(AT_FDCWD, parent, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	if (dir < 0 || fchdir(dir) < 0)
+		return err_sys(e, "open %s of the sandbox", parent);
+	if (umount2(slash + 1, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
+		return err_sys(e, "take away the mount at %s", target);
+	place = openat(dir, slash + 1, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (place < 0)
+		return err_sys(e, "open %s of the sandbox", target);
+	return newmount_attach(mnt_fd, place, target, e);
 }
 
 int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_proc, int *ret_knobs, struct err *e)

@@ -81,6 +81,23 @@ static int post_archive(struct http_request *rq, struct err *e)
 	return done(rq, service_archive(manager_of(rq), &who, http_param(rq, "identity"), e), e);
 }
 
+static int intervals(struct http_request *rq, const json_t *args, struct err *e)
+{
+	struct service_who who = manager_who(rq);
+
+	return reply(rq, service_intervals(manager_of(rq), &who, http_param(rq, "identity"), args, e), e);
+}
+
+static int get_intervals(struct http_request *rq, struct err *e)
+{
+	return intervals(rq, NULL, e);
+}
+
+static int patch_intervals(struct http_request *rq, struct err *e)
+{
+	return intervals(rq, http_json(rq), e);
+}
+
 static int post_upload(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
@@ -110,6 +127,10 @@ const struct http_route manager_routes[] = {
 	  .request = "Nothing", .response = "Done", .flags = HTTP_OPTIONAL },
 	{ "POST", V1 "/sandboxes/{identity}/archive", post_archive, "move a sandbox to the storage; using it brings it back", HTTP_JSON,
 	  .request = "Nothing", .response = "Done", .flags = HTTP_OPTIONAL },
+	{ "GET", V1 "/sandboxes/{identity}/intervals", get_intervals, "when it stops, is archived, is released", .response = "IntervalsSet",
+	  .flags = HTTP_QUIET },
+	{ "PATCH", V1 "/sandboxes/{identity}/intervals", patch_intervals, "change them; null is what [session] says, 0 never", HTTP_JSON,
+	  .request = "Intervals", .response = "IntervalsSet" },
 	{ "POST", V1 "/sandboxes/{identity}/upload", post_upload, "store the workspace", HTTP_JSON,
 	  .request = "Nothing", .response = "Done", .flags = HTTP_OPTIONAL },
 	{ "POST", V1 "/sandboxes/{identity}/download", post_download, "fetch the stored workspace", HTTP_JSON,

@@ -142,7 +142,24 @@ int driver_connect(struct service *s, const struct record *r, struct err *e)
 	return sock;
 }
 
-int driver_remember(struct service *s, const struct record *r, json_t *options, struct err *e)
+/* The volume that build_argv() gave it. */
+static int replace_workspace(json_t *options, const char *mount_dir, struct err *e)
+{
+	static const char end[] = ":" WORK_DIR ":rw";
+	json_t *pair;
+	size_t i;
+
+	json_array_foreach(options, i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0)), *value = json_string_value(json_array_get(pair, 1));
+		size_t n = value ? strlen(value) : 0;
+
+		if (name && !strcmp(name, "volume") && n >= sizeof(end) && !strcmp(value + n - (sizeof(end) - 1), end))
+			return json_array_set_new(pair, 1, json_sprintf("%s%s", mount_dir, end));
+	}
+	return err_set(e, ERR_CORRUPT, "spec.json names no workspace");
+}
+
+int driver_remember(struct service *s, const struct record *r, json_t *options, const char *mount_dir, struct err *e)
 {
 	const char *id = record_str(r, "container_id");
 	autojson json_t *spec = NULL;
@@ -155,7 +172,7 @@ int driver_remember(struct service *s, const struct record *r, json_t *options, 
 		return -1;
 	spec = registry_load(&reg, id, "spec.json", e);
 	if (spec && json_get_arr(spec, "options", &kept, "spec.json", e) > 0 && json_array_extend(kept, options) == 0)
-		result = registry_save(&reg, id, "spec.json", spec, e);
+		result = mount_dir && replace_workspace(kept, mount_dir, e) < 0 ? -1 : registry_save(&reg, id, "spec.json", spec, e);
 	else if (spec)
 		err_set(e, ERR_CORRUPT, "spec.json of sandbox %s has no options", r->name);
 	registry_close(&reg);

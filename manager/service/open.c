@@ -312,15 +312,26 @@ int service_new(struct service **ret, const struct config *c, const char *berth_
 	return 0;
 }
 
+/* What berthd holds open, or has written into records. */
+static int is_another_place(const struct service *s, const struct config *c, const struct conf *conf)
+{
+	const struct conf *o = &s->conf;
+
+	return strcmp(conf->store_url, o->store_url) || strcmp(conf->host, s->host) || strcmp(c->state_dir, s->config.state_dir) ||
+	       strcmp(c->run_dir, s->config.run_dir) || strcmp(conf->storage_url, o->storage_url) ||
+	       strcmp(conf->storage_endpoint, o->storage_endpoint) || strcmp(conf->storage_region, o->storage_region) ||
+	       strcmp(conf->storage_credentials, o->storage_credentials) || conf->storage_retry_ms != o->storage_retry_ms;
+}
+
 int service_reload(struct service *s, const struct config *c, struct err *e)
 {
 	struct conf *conf = malloc(sizeof(*conf));
 	struct admission_limits l;
 	int r = conf ? service_load_conf(conf, c, s->berth_path, e) : err_nomem(e);
 
-	if (r == 0 && (strcmp(conf->store_url, s->conf.store_url) || strcmp(conf->host, s->host) ||
-		       strcmp(c->state_dir, s->config.state_dir) || strcmp(c->run_dir, s->config.run_dir)))
-		r = err_set(e, ERR_CONFIG, "store.url, session.host and [paths] do not change while berthd runs; hint: start it again");
+	if (r == 0 && is_another_place(s, c, conf))
+		r = err_set(e, ERR_CONFIG, "store.url, [storage], session.host and [paths] do not change while berthd runs; hint: start it "
+			    "again");
 	if (r == 0) {
 		pthread_rwlock_wrlock(&s->conf_lock);
 		s->cleanup_interval_ms = c->cleanup_interval_ms;

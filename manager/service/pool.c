@@ -5,13 +5,14 @@
  * A claim takes the item off the list and writes the record of its new owner in
  * one batch, so two cannot take the same.  Then it looks whether the sandbox
  * lives and is made of what the type is made of today, and hands over what only
- * its owner knows: environment and limits.  One that is given back is removed,
+ * its owner knows: environment, limits and his own directory for a workspace.  One that is given back is removed,
  * never put back: nobody gets what another had.  Each berthd keeps its own share
  * of a list filled, from one thread, so a list never holds more than asked for.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/mem.h"
@@ -21,6 +22,7 @@
 
 #define LOOK_AT 16	/* items a claim chooses from: who comes at the same time chooses another */
 #define CLAIM_TRIES 64
+#define LOOK_NO_MORE 2
 #define BACK_OFF_MAX_MS 30000
 
 void pool_list_key(const char *machine, const char *type, char out[LEDGER_KEY_MAX + 1])
@@ -63,7 +65,7 @@ static int keeper_ok(int sock, json_t *rq, struct err *e)
 }
 
 /* What the keeper has been told holds for this run only: the next start reads it from the disk. */
-static int remember(struct service *s, const struct record *r, const json_t *args, json_t *env, struct err *e)
+static int remember(struct service *s, const struct record *r, const json_t *args, json_t *env, const char *mount_dir, struct err *e)
 {
 	autojson json_t *options = json_array();
 	uint64_t cpu = record_own_u64(r, "cpu_milli");
@@ -79,33 +81,46 @@ static int remember(struct service *s, const struct record *r, const json_t *arg
 		json_array_append_new(options, json_pack("[s,s]", "memory", memory));
 	if (has(args, "cpus"))
 		json_array_append_new(options, json_pack("[s,s]", "cpus", cpus));
-	return json_array_size(options) ? driver_remember(s, r, options, e) : 0;
+	return json_array_size(options) || mount_dir ? driver_remember(s, r, options, mount_dir, e) : 0;
 }
 
 /* Everything that can still be decided now; the keeper's answer shows that it lives, too. */
-static int hand_over(struct service *s, const struct record *r, const json_t *args, json_t *env, struct err *e)
+static int hand_over(struct service *s, struct record *r, const json_t *args, json_t *env, const char *mount_dir, struct err *e)
 {
 	autoclose int sock = driver_connect(s, r, e);
+	json_t *mount = mount_dir ? json_pack("{s:s,s:s}", "target", WORK_DIR, "source", mount_dir) : NULL;
 
-	if (sock < 0)
+	if (sock < 0) {
+		json_decref(mount);
 		return -1;
-	if (keeper_ok(sock, json_pack("{s:s,s:s,s:O}", "op", "adopt", "token", record_str(r, "runtime_token"), "env", env), e) < 0)
+	}
+	if (keeper_ok(sock, json_pack("{s:s,s:s,s:O,s:o*}", "op", "adopt", "token", record_str(r, "runtime_token"), "env", env, "mount",
+				      mount), e) < 0)
 		return -1;
 	if ((has(args, "memory") || has(args, "cpus")) &&
 	    keeper_ok(sock, json_pack("{s:s,s:I,s:I}", "op", "update", "memory_bytes", (json_int_t)record_own_u64(r, "memory_bytes"),
 				      "cpu_milli", (json_int_t)record_own_u64(r, "cpu_milli")), e) < 0)
 		return -1;
-	return remember(s, r, args, env, e);
+	if (remember(s, r, args, env, mount_dir, e) < 0)
+		return -1;
+	return mount_dir && (workspace_remove_spare(r, e) < 0 || record_save(s, r, NULL, 0, e) < 0) ? -1 : 0;
 }
 
-static void set_owner(struct record *r, const struct service_who *who, const json_t *args, uint64_t memory, uint64_t cpu)
+static void set_owner(struct record *r, const struct making *m, uint64_t memory, uint64_t cpu)
 {
-	json_t *meta = json_object_get(args, "meta");
+	json_t *meta = json_object_get(m->args, "meta");
+	struct err checked;
 	const char *ctx = json_string_value(json_object_get(meta, "session_ctx_id"));
 
-	record_set_own(r, "owner", json_string(who->name));
+	record_set_own(r, "owner", json_string(m->who->name));
+	if (m->mount_dir) {
+		record_set_own(r, "spare_workspace", json_string(record_str(r, "mount_dir")));
+		record_set_own(r, "own_workspace", json_false());
+		json_object_set_new(r->j, "mount_dir", json_string(m->mount_dir));
+	}
 	record_set_own(r, "memory_bytes", json_integer((json_int_t)memory));
 	record_set_own(r, "cpu_milli", json_integer((json_int_t)cpu));
+	interval_note(r, m->args, &checked);
 	if (json_is_object(meta))
 		json_object_set_new(r->j, "meta", json_deep_copy(meta));
 	json_object_set_new(r->j, "session_ctx_id", ctx && ctx[0] ? json_string(ctx) : json_null());
@@ -125,10 +140,12 @@ static void discard(struct service *s, struct record *r)
 	pool_poke(s);
 }
 
-/* 1 claimed, 0 look at another, -1. */
-static int claim_item(struct service *s, const struct service_who *who, const struct conf_pool *p, const char *version,
-		      const json_t *args, const char *item, json_t *env, struct record *r, struct err *e)
+/* 1 claimed, 0 look at another, LOOK_NO_MORE, -1. */
+static int claim_item(struct service *s, const struct making *m, const char *version, const char *item, json_t *env, struct record *r,
+		      struct err *e)
 {
+	const struct conf_pool *p = m->pool;
+	const json_t *args = m->args;
 	const char *name = strchr(item, '/'), *ctx;
 	char key[LEDGER_KEY_MAX + 1];
 	struct ledger_op take = { LEDGER_TAKE, key, item, 0, 0 };
@@ -158,7 +175,7 @@ static int claim_item(struct service *s, const struct service_who *who, const st
 		return 0;
 	}
 	if (!stale)
-		set_owner(r, who, args, memory, cpu);
+		set_owner(r, m, memory, cpu);
 	ctx = record_str(r, "session_ctx_id");
 	if ((ctx[0] ? session_bind(s, r, ctx, &take, 1, e) : record_save(s, r, &take, 1, e)) < 0) {
 		if (!stale)
@@ -166,13 +183,14 @@ static int claim_item(struct service *s, const struct service_who *who, const st
 		record_close(r);
 		return e->code == ERR_BUSY ? 0 : -1;
 	}
-	if (!stale && hand_over(s, r, args, env, &why) == 0)
+	if (!stale && hand_over(s, r, args, env, m->mount_dir, &why) == 0)
 		return 1;
 	if (ctx[0])
 		session_unbind(s, r, ctx, &why);
 	discard(s, r);
 	record_close(r);
-	return 0;
+	/* a directory that one could not mount is not tried on all of them: a new one says what is the matter */
+	return !stale && m->mount_dir ? LOOK_NO_MORE : 0;
 }
 
 static uint64_t now_us(void)
@@ -190,20 +208,27 @@ static void note_claim(struct service *s, uint64_t us)
 	pthread_mutex_unlock(&s->lock);
 }
 
-int pool_claim(struct service *s, const struct service_who *who, const struct conf_pool *p, const json_t *args, struct record *r,
-	       struct err *e)
+static int is_dir(const char *path)
 {
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int pool_claim(struct service *s, const struct making *m, struct record *r, struct err *e)
+{
+	const struct conf_pool *p = m->pool;
 	autojson json_t *env = json_array();
 	uint64_t began = now_us();
 	char key[LEDGER_KEY_MAX + 1], version[160];
 	int tries, got = 0;
 
-	if (!p->size)
+	if (!p->size || (m->mount_dir && !is_dir(m->mount_dir)))
 		return 0;
 	/* the image is gone: nothing can be told of those that are warm, and a new one fetches it */
 	if (service_pool_version(s, p, NULL, version, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (!env || service_each_env(args, add_env, env, e) < 0)
+	if (!env || service_each_env(m->args, add_env, env, e) < 0)
 		return -1;
 	pool_list_key(s->machine, p->name, key);
 	for (tries = 0; tries < CLAIM_TRIES && got == 0; tries++) {
@@ -213,8 +238,10 @@ int pool_claim(struct service *s, const struct service_who *who, const struct co
 			return -1;
 		if (!it.n)
 			break;
-		got = claim_item(s, who, p, version, args, it.item[(unsigned)(now_us() / 7) % it.n], env, r, e);
+		got = claim_item(s, m, version, it.item[(unsigned)(now_us() / 7) % it.n], env, r, e);
 	}
+	if (got == LOOK_NO_MORE)
+		return 0;
 	if (got > 0) {
 		s->claimed++;
 		note_claim(s, now_us() - began);
@@ -236,7 +263,7 @@ void pool_poke(struct service *s)
 struct mine {
 	struct service *s;
 	const char *version;	/* NULL: not known */
-	char stale[LOOK_AT][65];
+	char stale[LOOK_AT][65], last[65];
 	unsigned count, stale_count;
 };
 
@@ -250,6 +277,7 @@ static int look_at_mine(void *ctx, const char *item)
 	if (!slash || strncmp(item, m->s->host, (size_t)(slash - item)) || m->s->host[slash - item])
 		return 0;
 	m->count++;
+	snprintf(m->last, sizeof(m->last), "%s", slash + 1);
 	if (record_load(m->s, NULL, slash + 1, 0, &r, &e) == 0 && record_is(&r, "warm") &&
 	    ((m->version && strcmp(record_own(&r, "version"), m->version)) || !driver_exists(m->s, record_str(&r, "container_id"))) &&
 	    m->stale_count < LOOK_AT)
@@ -275,8 +303,9 @@ static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 	pool_list_key(s->machine, p->name, key);
 	if (ledger_list(s->ledger, key, 100000, look_at_mine, &mine, e) < 0)
 		return -1;
-	if (mine.stale_count) {
-		if (record_load(s, NULL, mine.stale[0], 0, &r, e) < 0)
+	/* what is more than wanted goes too, since the size was made smaller */
+	if (mine.stale_count || mine.count > p->size) {
+		if (record_load(s, NULL, mine.stale_count ? mine.stale[0] : mine.last, 0, &r, e) < 0)
 			return -1;
 		if (!record_is(&r, "warm"))
 			return 1;	/* claimed meanwhile */

@@ -99,6 +99,39 @@ static int not_found(const char *identity, struct err *e)
 	return err_set(e, ERR_NOT_FOUND, "no sandbox '%.80s'", identity);
 }
 
+struct by_container {
+	const char *id;
+	char name[65];
+};
+
+static int is_container(void *ctx, const char *key, const char *value, uint64_t version)
+{
+	struct by_container *c = ctx;
+	struct record r = { .version = version };
+	struct err ignored;
+
+	if (!strstr(value, c->id))
+		return 0;
+	/* what a tenant had written into its record may look the same */
+	r.j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored);
+	if (r.j && !strcmp(record_str(&r, "container_id"), c->id))
+		snprintf(c->name, sizeof(c->name), "%s", key + strlen("sandbox/"));
+	record_close(&r);
+	return 0;
+}
+
+/* agentscope's clients may name a sandbox by its container_id too: none of ours, so not in a key. */
+static int load_container(struct service *s, const char *id, struct record *ret, struct err *e)
+{
+	struct by_container c = { .id = id };
+
+	if (strlen(id) != 12 || strspn(id, "0123456789abcdef") != 12)
+		return 0;
+	if (ledger_scan(s->ledger, "sandbox/", is_container, &c, e) < 0)
+		return -1;
+	return c.name[0] ? load_key(s, c.name, ret, e) : 0;
+}
+
 int record_load(struct service *s, const struct service_who *who, const char *identity, int follow, struct record *ret, struct err *e)
 {
 	char name[80], next[65];
@@ -112,6 +145,8 @@ int record_load(struct service *s, const struct service_who *who, const char *id
 		snprintf(name, sizeof(name), NAME_PREFIX "%s", identity);
 		r = load_key(s, name, ret, e);
 	}
+	if (r == 0)
+		r = load_container(s, identity, ret, e);
 	for (hops = 0; r == 1 && follow && record_is(ret, "replaced") && hops < REDIRECTS_MAX; hops++) {
 		snprintf(next, sizeof(next), "%s", record_str(ret, "redirect_to"));
 		r = path_is_name(next) ? load_key(s, next, ret, e) : 0;

@@ -24,7 +24,6 @@
 #define ARGV_MAX 400
 #define USE_TRIES 4
 #define RELEASE_TRIES 5
-#define WORK_DIR "/workspace"
 
 /* ---- places: what of admission is taken by whom ---- */
 
@@ -459,7 +458,7 @@ static int first_record(struct service *s, const struct making *m, struct record
 			    "memory_bytes", (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", "", "status", "running",
 			    "own_workspace", 1));
 	r->version = LEDGER_ABSENT;
-	return 0;
+	return interval_note(r, m->args, e);
 }
 
 static int make_in_place(struct service *s, const struct making *m, struct record *r, struct err *e)
@@ -560,7 +559,7 @@ static int read_args(struct service *s, const struct service_who *who, const jso
 		return -1;
 	if (m->ctx && !m->ctx[0])
 		m->ctx = NULL;
-	if (m->ctx && session_check_ctx(m->ctx, e) < 0)
+	if ((m->ctx && session_check_ctx(m->ctx, e) < 0) || interval_check(args, e) < 0)
 		return -1;
 	if (m->mount_dir && m->mount_dir[0]) {
 		pthread_rwlock_rdlock(&s->conf_lock);
@@ -642,8 +641,8 @@ int service_create(struct service *s, const struct service_who *who, const json_
 	if (pid && owner_name(pid > INT32_MAX ? INT32_MAX : (int)pid, owner, e) < 0)
 		return -1;
 	m.pool = &pool;
-	if (from_pool && !m.mount_dir)
-		got = pool_claim(s, who, &pool, args, &r, e);
+	if (from_pool)
+		got = pool_claim(s, &m, &r, e);
 	if (got < 0 || (got && m.storage_path && fill_claimed(s, who, &r, m.storage_path, e) < 0))
 		return -1;
 	if (!got) {
@@ -685,7 +684,7 @@ static int take_away(struct service *s, struct record *r, struct err *e)
 			return -1;
 		record_set_own(r, "stored", json_true());
 	}
-	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, e) < 0)
+	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, e) < 0 || (record_is_ours(s, r) && workspace_remove_spare(r, e) < 0))
 		return -1;
 	/* of an archive there is none but what a crash left, and the path may be one of its last host */
 	if ((record_is_ours(s, r) || strcmp(record_own(r, "status"), "archived")) &&

@@ -65,6 +65,11 @@ int service_release(struct service *s, const struct service_who *who, const char
 int service_start(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 int service_stop(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 /* Packs the writable layer and the workspace and puts them to the storage; nothing stays on the host but the range of ids. */
+/*
+ * {"auto_stop_ms", "auto_archive_ms", "auto_delete_ms"} of one sandbox: a new reference, or NULL.  args, unless empty or NULL,
+ * changes them: "15m" or seconds, 0 never, null what [session] says.
+ */
+json_t *service_intervals(struct service *s, const struct service_who *who, const char *identity, const json_t *args, struct err *e);
 int service_archive(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 /* The record, following redirect_to: a new reference. */
 json_t *service_info(struct service *s, const struct service_who *who, const char *identity, struct err *e);

@@ -468,6 +468,7 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 		return err_wrap(e, "restore sandbox %s", name);
 	record_set_own(&new, "own_workspace", json_incref(json_object_get(json_object_get(old.j, "berth"), "own_workspace")));
 	mcp_inherit(&new, &old);
+	interval_inherit(&new, &old);
 	if (workspace_give(s, &new, &pool, e) < 0 || record_save(s, &new, NULL, 0, e) < 0)
 		return -1;
 	/* the workspace is the new one's now */
@@ -591,7 +592,7 @@ static int is_running(struct service *s, const char *ctx)
 
 static const struct service_who manager = { .name = "", .admin = 1 };
 
-static void look_at_running(struct service *s, struct record *r, const struct conf *c)
+static void look_at_running(struct service *s, struct record *r, const struct intervals *its)
 {
 	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = wall_ms();
 	const char *status = record_own(r, "status");
@@ -602,17 +603,17 @@ static void look_at_running(struct service *s, struct record *r, const struct co
 		/* removed by hand: not what is being made or moved right now, which the release waits for and looks at again */
 		service_release_gone(s, r->name, &e);
 	} else if (!strcmp(status, "running")) {
-		if (!c->auto_stop_ms)
+		if (!its->stop_ms)
 			return;
 		state = driver_ping(s, r, &e);
 		if (!state && e.code == ERR_NOT_FOUND)
 			service_note_stopped(s, r->name, &e);	/* by its own idle timeout, or by hand */
-		else if (state && (uint64_t)json_integer_value(json_object_get(state, "idle_ms")) >= c->auto_stop_ms &&
+		else if (state && (uint64_t)json_integer_value(json_object_get(state, "idle_ms")) >= its->stop_ms &&
 			 !oplock_count(s->ops, r->name))
 			service_stop(s, &manager, r->name, &e);
-	} else if (c->auto_delete_ms && stopped && now - stopped >= c->auto_delete_ms) {
+	} else if (its->delete_ms && stopped && now - stopped >= its->delete_ms) {
 		service_release(s, &manager, r->name, &e);
-	} else if (!strcmp(status, "stopped") && s->storage && c->auto_archive_ms && stopped && now - stopped >= c->auto_archive_ms) {
+	} else if (!strcmp(status, "stopped") && s->storage && its->archive_ms && stopped && now - stopped >= its->archive_ms) {
 		service_archive(s, &manager, r->name, &e);
 	}
 }
@@ -631,15 +632,16 @@ static void collect_recycled(struct service *s, const char *name)
 static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 {
 	struct record r = { .j = j };
+	struct intervals its = interval_of(&r, c);
 	double over = json_number_value(json_object_get(j, "released_at"));
 	struct err e;
 
 	snprintf(r.name, sizeof(r.name), "%s", record_str(&r, "container_name"));
 	if (record_is(&r, "running")) {
-		look_at_running(s, &r, c);
+		look_at_running(s, &r, &its);
 	} else if (record_is(&r, "recycled")) {
-		if (c->auto_delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
-		    (double)c->auto_delete_ms)
+		if (its.delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
+		    (double)its.delete_ms)
 			collect_recycled(s, r.name);
 	} else if (record_is(&r, "error") && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
 		   wall_seconds() - json_number_value(json_object_get(j, "updated_at")) > RETRY_S)) {

@@ -105,8 +105,11 @@ int driver_guard(int sock, struct err *e);
 int driver_connect(struct service *s, const struct record *r, struct err *e);
 /* The keeper's state, or NULL with ERR_NOT_FOUND when it does not run. */
 json_t *driver_ping(struct service *s, const struct record *r, struct err *e);
-/* Adds options ([["name", "value"], ...]) to those that each later start is made with. */
-int driver_remember(struct service *s, const struct record *r, json_t *options, struct err *e);
+/*
+ * Adds options ([["name", "value"], ...]) to those that each later start is made with; mount_dir, unless NULL, is what
+ * is at /workspace from now on.
+ */
+int driver_remember(struct service *s, const struct record *r, json_t *options, const char *mount_dir, struct err *e);
 int driver_stop(struct service *s, const struct record *r, struct err *e);
 int driver_start(struct service *s, const struct record *r, struct err *e);
 /* Stops and forgets it; what is not there is no error. */
@@ -152,17 +155,31 @@ void owner_forget(struct service *s, const char *ctx);
 /* Watches owners that another berthd of this machine, or an earlier one, has written down. */
 void owners_look(struct service *s);
 
+/* ---- interval.c ---- */
+
+/* "auto_stop", "auto_archive" and "auto_delete" of a request: "15m" or seconds, 0 is never, null as [session] says. */
+int interval_check(const json_t *args, struct err *e);
+int interval_note(struct record *r, const json_t *args, struct err *e);
+void interval_inherit(struct record *to, const struct record *from);
+struct intervals {
+	uint64_t stop_ms, archive_ms, delete_ms;	/* 0: never */
+};
+/* Those of the record, or else what c has. */
+struct intervals interval_of(const struct record *r, const struct conf *c);
+
 /* ---- pool.c ---- */
 
+struct making;
 /* A warm sandbox of the pool for this request: 1 with r, 0 when there is none. */
-int pool_claim(struct service *s, const struct service_who *who, const struct conf_pool *p, const json_t *args, struct record *r,
-	       struct err *e);
+int pool_claim(struct service *s, const struct making *m, struct record *r, struct err *e);
 /* The list of a type's warm sandboxes on a machine (boot id). */
 void pool_list_key(const char *machine, const char *type, char out[LEDGER_KEY_MAX + 1]);
 void *pool_filler(void *arg);
 void pool_poke(struct service *s);
 
 /* ---- service.c ---- */
+
+#define WORK_DIR "/workspace"	/* where the workspace is, in the sandbox */
 
 struct making {
 	const struct service_who *who;
@@ -217,6 +234,8 @@ int workspace_make(const struct record *r, struct err *e);
  */
 int workspace_give(struct service *s, const struct record *r, const struct conf_pool *p, struct err *e);
 int workspace_remove(struct service *s, const struct record *r, struct err *e);
+/* That which a warm one had when its owner brought his own directory (mount_dir); the record says so until it is gone. */
+int workspace_remove_spare(struct record *r, struct err *e);
 /* Before a restore: the workspace is there again, from the storage if it must. */
 int workspace_revive(struct service *s, const struct record *r, struct err *e);
 int workspace_upload(struct service *s, const struct record *r, struct err *e);

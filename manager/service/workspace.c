@@ -25,9 +25,9 @@ void workspace_path(struct service *s, const char *session_id, char ret[512])
 	pthread_rwlock_unlock(&s->conf_lock);
 }
 
-int workspace_open_above(const struct record *r, const char **ret_name, struct err *e)
+static int open_above(const struct record *r, const char *path, const char **ret_name, struct err *e)
 {
-	const char *path = record_str(r, "mount_dir"), *slash = strrchr(path, '/');
+	const char *slash = strrchr(path, '/');
 	char above[512];
 
 	if (!slash || slash == path || !path_is_name(slash + 1) || strlen(path) >= sizeof(above))
@@ -35,6 +35,11 @@ int workspace_open_above(const struct record *r, const char **ret_name, struct e
 	*ret_name = slash + 1;
 	snprintf(above, sizeof(above), "%.*s", (int)(slash - path), path);
 	return path_open_private_dir(above, e);
+}
+
+int workspace_open_above(const struct record *r, const char **ret_name, struct err *e)
+{
+	return open_above(r, record_str(r, "mount_dir"), ret_name, e);
 }
 
 static int make_at(int dir, const char *name, struct err *e)
@@ -117,6 +122,20 @@ int workspace_remove(struct service *s, const struct record *r, struct err *e)
 		return 0;
 	dir = workspace_open_above(r, &name, e);
 	return dir < 0 ? -1 : path_remove_tree(dir, name, e);
+}
+
+int workspace_remove_spare(struct record *r, struct err *e)
+{
+	const char *path = record_own(r, "spare_workspace"), *name;
+	autoclose int dir = -1;
+
+	if (!path[0])
+		return 0;
+	dir = open_above(r, path, &name, e);
+	if (dir < 0 || path_remove_tree(dir, name, e) < 0)
+		return -1;
+	record_set_own(r, "spare_workspace", json_string(""));
+	return 0;
 }
 
 int workspace_open(const struct record *r, struct err *e)

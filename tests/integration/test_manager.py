@@ -97,6 +97,24 @@ def test_nonsense_is_refused_by_the_check_the_start_and_a_reload_alike():
         b.write(d.config_path, good, 0o600)
 
 
+def test_what_a_reload_cannot_change_is_refused_by_it():
+    """Nothing is half in force: berthd goes on with all that it had."""
+    with Managed(POOL.replace("size = 2", "size = 1") + '[storage]\nurl = "file:' + b.tmpdir("store", 0o700) + '"\n' + FAST) as d:
+        d.warm(1)
+        with open(d.config_path) as f:
+            good = f.read()
+        for key, value in (("url", f'"file:{b.tmpdir("other", 0o700)}"'), ("retry", '"7s"')):
+            before = d.log().count('"what":"reload"')
+            lines = [line for line in good.splitlines() if not line.startswith(key)]
+            lines.insert(lines.index("[storage]") + 1, f"{key} = {value}")
+            b.write(d.config_path, "\n".join(lines).replace("size = 1", "size = 2") + "\n", 0o600)
+            d.p.send_signal(signal.SIGHUP)
+            b.wait_for(lambda n=before: d.log().count('"what":"reload"') > n, 20, "the complaint about " + key)
+            assert "while berthd runs" in [line for line in d.log().splitlines() if '"what":"reload"' in line][-1]
+            assert d.manager.stats()["pools"]["base"]["size"] == 1, d.manager.stats()["pools"]
+        b.write(d.config_path, good, 0o600)
+
+
 # ---- the contract ------------------------------------------------------------------------
 
 
@@ -450,7 +468,6 @@ def test_claims_from_a_pool_are_fast():
     with Managed(POOL.replace("size = 2", "size = 12") + FAST) as d:
         m = d.manager
         d.warm(12)
-        d.reconfigure("size = 1")       # no filling meanwhile
         for i in range(11):
             m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": f"s{i}"})
         median = m.stats()["claim_median_us"]

@@ -103,10 +103,15 @@ class Managed(Daemon):
         self.clients.append(Manager(self.manager.base_url, token, self.held))
         return self.clients[-1]
 
+    def idle(self):
+        """No pool has anything or makes anything."""
+        stats = self.manager.stats()
+        return not any(stats["states"].get(state) for state in ("warm", "creating")) and not any(p["size"] for p in stats["pools"].values())
+
     def __exit__(self, kind, value, trace):
         self.reconfigure("size = 0")
         if kind is None:
-            b.wait_for(lambda: not self.manager.stats()["states"].get("warm"), 20, "empty pools")
+            b.wait_for(self.idle, 20, "empty pools")
             self.manager.cleanup()
         for m in [self.manager, *getattr(self, "clients", [])]:
             m.http.close()
