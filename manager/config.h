@@ -17,6 +17,7 @@
 #include "base/json.h"
 
 #define CONFIG_PATH "/etc/berth/berth.toml"
+#define CONFIG_ACCEPTED "berthd.toml"	/* below run_dir: what a berthd serves by, and the programs it starts (berthd(8)) */
 #define CONFIG_MAX_BYTES (1024 * 1024)
 #define CONFIG_KEY_MAX 64	/* room in struct config for one source per row of config_keys */
 

@@ -65,8 +65,7 @@ int api_init(struct api *a, struct err *e)
 
 /* ---- the configuration that was accepted, as a file for the programs we start ---- */
 
-#define ACCEPTED "berthd.toml"
-#define STAGED ACCEPTED ".new"
+#define STAGED CONFIG_ACCEPTED ".new"
 
 /* A copy of the file, which this thread reads from now on: what is checked is what is used. */
 static int stage_config(struct api *a, struct err *e)
@@ -82,7 +81,7 @@ static int stage_config(struct api *a, struct err *e)
 static int settle_config(struct api *a, int accepted, struct err *e)
 {
 	config_read_from(NULL, NULL);
-	if (accepted && renameat(a->run_fd, STAGED, a->run_fd, ACCEPTED) == 0)
+	if (accepted && renameat(a->run_fd, STAGED, a->run_fd, CONFIG_ACCEPTED) == 0)
 		return 0;
 	if (accepted)
 		err_sys(e, "keep the configuration in %s", a->config.run_dir);
@@ -101,7 +100,7 @@ int api_accept_config(struct api *a, struct err *e)
 	    settle_config(a, config_load(&c, e) == 0 && service_check_config(&c, a->berth_path, e) == 0, e) < 0)
 		return -1;
 	a->config = c;
-	snprintf(path, sizeof(path), "%s/" ACCEPTED, c.run_dir);
+	snprintf(path, sizeof(path), "%s/" CONFIG_ACCEPTED, c.run_dir);
 	return setenv("BERTH_CONFIG", path, 1) < 0 ? err_nomem(e) : 0;
 }
 

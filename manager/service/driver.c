@@ -24,6 +24,7 @@
 
 #define ERRORS_MAX 65536
 #define STOP_MS 30000
+#define ENV_MAX 4096
 
 /* ---- the berth program ---- */
 
@@ -54,8 +55,7 @@ static int drain(int out_fd, int err_fd, struct buf *out, struct buf *err, struc
 	return 0;
 }
 
-/* The child has our environment with the directories of our configuration, which may come from a test's own. */
-int driver_run(const char *berth_path, const char *const *argv, struct buf *out, struct err *e)
+static int run_berth(const char *berth_path, const char *const *argv, char *const *env, struct buf *out, struct err *e)
 {
 	autobuf struct buf errors = BUF_INIT(ERRORS_MAX);
 	posix_spawn_file_actions_t fa;
@@ -80,7 +80,7 @@ int driver_run(const char *berth_path, const char *const *argv, struct buf *out,
 	posix_spawnattr_setsigmask(&at, &none);
 	posix_spawnattr_setsigdefault(&at, &all);
 	posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	r = posix_spawn(&pid, berth_path, &fa, &at, (char *const *)(size_t)argv, environ);
+	r = posix_spawn(&pid, berth_path, &fa, &at, (char *const *)(size_t)argv, env);
 	posix_spawn_file_actions_destroy(&fa);
 	posix_spawnattr_destroy(&at);
 	fd_close(&o[1]);
@@ -98,6 +98,12 @@ int driver_run(const char *berth_path, const char *const *argv, struct buf *out,
 	if (!WIFEXITED(status))
 		return err_set(e, ERR_INTERNAL, "berth was killed by signal %d", WTERMSIG(status));
 	return WEXITSTATUS(status) ? json_take_error_line(errors.data, "berth", e) : 0;
+}
+
+/* The child has our environment with the directories of our configuration, which may come from a test's own. */
+int driver_run(const char *berth_path, const char *const *argv, struct buf *out, struct err *e)
+{
+	return run_berth(berth_path, argv, environ, out, e);
 }
 
 int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e)
@@ -240,14 +246,37 @@ int driver_stop(struct service *s, const struct record *r, struct err *e)
 	return 0;
 }
 
+/* In the directories, and by the configuration, of the berthd of this machine that made it. */
+static int berth_of(struct service *s, const struct record *r, const char *const *argv, struct buf *out, struct err *e)
+{
+	static const char *const names[] = { "BERTH_STATE_DIR", "BERTH_RUN_DIR", "BERTH_CONFIG" };
+	char ours[ARRAY_LEN(names)][400];
+	char *env[ENV_MAX + ARRAY_LEN(names) + 1];
+	size_t i, k, n = 0;
+
+	snprintf(ours[0], sizeof(ours[0]), "%s=%.300s", names[0], record_own(r, "state_dir"));
+	snprintf(ours[1], sizeof(ours[1]), "%s=%.300s", names[1], record_own(r, "run_dir"));
+	snprintf(ours[2], sizeof(ours[2]), "%s=%.300s/" CONFIG_ACCEPTED, names[2], record_own(r, "run_dir"));
+	for (i = 0; environ[i] && n < ENV_MAX; i++) {
+		for (k = 0; k < ARRAY_LEN(names) && strncmp(environ[i], names[k], strlen(names[k])); k++)
+			;
+		if (k == ARRAY_LEN(names))
+			env[n++] = environ[i];
+	}
+	for (k = 0; k < ARRAY_LEN(names); k++)
+		env[n++] = ours[k];
+	env[n] = NULL;
+	return run_berth(s->berth_path, argv, env, out, e);
+}
+
 int driver_start(struct service *s, const struct record *r, struct err *e)
 {
 	const char *argv[] = { "berth", "start", "--json", record_str(r, "container_id"), NULL };
 	autobuf struct buf out = BUF_INIT(ERRORS_MAX);
 
-	if (strcmp(record_own(r, "state_dir"), s->config.state_dir))
-		return err_set(e, ERR_NOT_FOUND, "sandbox %s is stopped, and only host %.64s can start it", r->name, record_own(r, "host"));
-	return driver_berth(s, argv, &out, e);
+	if (!strcmp(record_own(r, "state_dir"), s->config.state_dir))
+		return driver_berth(s, argv, &out, e);
+	return is_here(s, r, e) < 0 ? -1 : berth_of(s, r, argv, &out, e);
 }
 
 static int forget(struct registry *reg, const char *id, struct err *e)

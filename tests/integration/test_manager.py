@@ -1105,6 +1105,12 @@ def test_two_berthds_share_one_redis_and_no_sandbox_is_claimed_twice():
         for d, name in claimed[:4]:
             for any_of_them in daemons:
                 assert any_of_them.manager.shell(name, "echo here")[0]["stdout"] == "here\n"
+        # also when it is stopped: with the ids and the paths of whose it is
+        for i, (d, name) in enumerate(claimed[:4]):
+            assert d.manager.stop(identity=name) is True
+            for any_of_them in daemons[::-1] if i % 2 else daemons:
+                assert any_of_them.manager.shell(name, "id -u; cat /workspace/kept; echo kept > /workspace/kept")[0]["stdout"].startswith("0\n")
+            assert d.manager.shell(name, "cat /workspace/kept")[0]["stdout"] == "kept\n"
         assert len(daemons[0].manager.list_session_keys()) == 20 == len(daemons[1].manager.list_session_keys())
         for i, (d, name) in enumerate(claimed):
             assert daemons[i % 2].manager.release(identity=name) is True
