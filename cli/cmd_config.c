@@ -205,11 +205,13 @@ static const struct opt check_options[] = {
 	{ "json", 0, OPT_FLAG, NULL, "print the error as JSON", OPT_JSON },
 };
 
-static int check_pools(const struct config *c, const struct conf *conf, struct err *e)
+static int check_use(const struct config *c, const struct conf *conf, struct err *e)
 {
 	char what[100];
 	size_t i;
 
+	if (resident_check_config(c, e) < 0)
+		return err_wrap(e, "%.200s", c->file);
 	for (i = 0; i < conf->pool_count; i++) {
 		snprintf(what, sizeof(what), "pool.%s.options", conf->pools[i].name);
 		if (resident_check_options(c, conf->pools[i].options, what, e) < 0)
@@ -240,7 +242,7 @@ static int check(const struct command *self, int argc, char **argv)
 	if (result == 0)
 		result = conf_load(&conf, &c, &e);
 	if (result == 0)
-		result = check_pools(&c, &conf, &e);
+		result = check_use(&c, &conf, &e);
 	if (result < 0)
 		return command_fail(self, &e, json);
 	if (c.file[0])

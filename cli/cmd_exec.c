@@ -276,6 +276,9 @@ static int exec_main(const struct command *self, int argc, char **argv)
 	if (result == 0 && !help) {
 		if (argc - rest < 2)
 			result = err_set(&e, ERR_USAGE, "a sandbox and a command are wanted; hint: berth exec ID COMMAND");
+		else if (x.detach && x.status_fd >= 0)
+			result = err_set(&e, ERR_USAGE, "--status-fd tells how the command ended, which --detach does not wait for; "
+					 "hint: berth wait --json");
 		if (result == 0)
 			result = build_request(&x, argv + rest + 1, &e);
 		if (result == 0)

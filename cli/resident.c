@@ -85,6 +85,20 @@ int resident_check_options(const struct config *c, const char *lines, const char
 	return r;
 }
 
+int resident_check_config(const struct config *c, struct err *e)
+{
+	struct runopts o;
+	int r;
+
+	runopts_init(&o, c);
+	r = runopts_choose_seccomp(&o, e);
+	runopts_release(&o);
+	if (r == 0)
+		return 0;
+	e->code = ERR_CONFIG;
+	return err_wrap(e, "sandbox.seccomp");
+}
+
 struct resident {
 	struct runopts opts;
 	struct imageuse image;

@@ -19,6 +19,8 @@ extern const size_t resident_option_count;
 
 /* Whether lines, each NAME or NAME=VALUE, are options that create takes, of which it is not given the name: ERR_CONFIG. */
 int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e);
+/* What a configuration says of sandboxes and only their making can tell to be wrong: the seccomp profile.  ERR_CONFIG. */
+int resident_check_config(const struct config *c, struct err *e);
 
 /* spec: {"version":1,"image":REF,"options":[[NAME,VALUE],...],"created":...}. name may be "". */
 int resident_create(struct registry *r, const char *name, json_t *spec, char ret_id[65], struct err *e);

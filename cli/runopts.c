@@ -346,7 +346,7 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 }
 
 /* A built-in profile, "unconfined", or a JSON file: stacked on standard's deny-by-argument filter. */
-static int choose_seccomp(struct runopts *o, struct err *e)
+int runopts_choose_seccomp(struct runopts *o, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(1 << 20);
 	struct spec *s = &o->spec;
@@ -356,9 +356,7 @@ static int choose_seccomp(struct runopts *o, struct err *e)
 		s->unconfined_seccomp = 1;
 		return 0;
 	}
-	/* "init" and "nosetid" are berth's own */
-	if (strcmp(o->seccomp, "init") && strcmp(o->seccomp, "nosetid"))
-		s->seccomp = seccomp_builtin(o->seccomp);
+	s->seccomp = seccomp_named(o->seccomp);
 	s->hide_pids = !strcmp(o->seccomp, "strict");
 	if (s->seccomp)
 		return 0;
@@ -473,7 +471,7 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 			       "may write; hint: --cap-drop SETFCAP, or the volume without :rw");
 	s->workdir = o->workdir ? o->workdir : im && im->workdir[0] ? im->workdir : o->config->work_dir;
 	s->user = o->user ? o->user : im && im->user[0] ? im->user : o->config->user;
-	if (choose_seccomp(o, e) < 0 || rlimits_fit(&s->rlimits, o->ulimits_asked, e) < 0 ||
+	if (runopts_choose_seccomp(o, e) < 0 || rlimits_fit(&s->rlimits, o->ulimits_asked, e) < 0 ||
 	    build_env(o, im, e) < 0)
 		return -1;
 	return build_argv(o, im, command, words, e);

@@ -101,6 +101,8 @@ int runopts_set(struct runopts *o, int id, const char *value, struct err *e);
 void runopts_release(struct runopts *o);
 /* Each NAME=VALUE of a file for --env-file, in order; -1 ends it. */
 int runopts_env_file(const char *path, int (*each)(void *ctx, const char *line, struct err *e), void *ctx, struct err *e);
+/* Part of runopts_finish(): o->spec.seccomp from the name or file that is asked for. */
+int runopts_choose_seccomp(struct runopts *o, struct err *e);
 /*
  * Completes o->spec from the configuration, the image (NULL: none, a plain
  * root file system) and the command words.  id_base, id and layers are the

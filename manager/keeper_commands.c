@@ -177,8 +177,10 @@ static int get_u64_or(const json_t *rq, const char *key, uint64_t preset, uint64
 	return json_get_u64(rq, key, ret, "request", e) < 0 ? -1 : 0;
 }
 
-static int get_limits(const json_t *rq, struct cgroup_limits *l, struct err *e)
+static int get_limits(const struct keeper *k, const json_t *rq, struct cgroup_limits *l, struct err *e)
 {
+	const struct cgroup_limits *all = k->limits_changed ? &k->limits : &k->spec->limits;
+
 	*l = (struct cgroup_limits){ .swap_bytes = CGROUP_UNLIMITED, .oom_group = 1 };
 	if (get_u64_or(rq, "memory_bytes", CGROUP_UNLIMITED, &l->memory_bytes, e) < 0 ||
 	    get_u64_or(rq, "cpu_milli", CGROUP_UNLIMITED, &l->cpu_milli, e) < 0 ||
@@ -186,6 +188,10 @@ static int get_limits(const json_t *rq, struct cgroup_limits *l, struct err *e)
 		return -1;
 	if (l->memory_bytes != CGROUP_UNLIMITED)
 		l->swap_bytes = 0;
+	/* v1 refuses it without a reason (EINVAL), v2 takes it and gives no more than the sandbox has */
+	if (l->cpu_milli != CGROUP_UNLIMITED && l->cpu_milli > all->cpu_milli)
+		return err_set(e, ERR_INVALID, "a command cannot have more CPUs than its sandbox, which has %g; hint: berth update --cpus",
+			       (double)all->cpu_milli / 1000);
 	return 0;
 }
 
@@ -362,7 +368,7 @@ int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const in
 	json_t *answer;
 
 	if (json_get_bool(rq, "detach", &detach, "request", e) < 0 || json_get_bool(rq, "silent", &silent, "request", e) < 0 ||
-	    json_get_bool(rq, "is_text", &is_text, "request", e) < 0 || get_limits(rq, &limits, e) < 0 ||
+	    json_get_bool(rq, "is_text", &is_text, "request", e) < 0 || get_limits(k, rq, &limits, e) < 0 ||
 	    get_u64_or(rq, "timeout_ms", keeper_timeout(k, is_text), &timeout_ms, e) < 0 || check_name(k, rq, &name, e) < 0)
 		return -1;
 	c = keeper_command_new(k, &limits, e);

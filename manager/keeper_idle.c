@@ -6,6 +6,7 @@
  * go to one, and CPU time above a floor (a background job, a server); being asked
  * about it is none.  After [manager] idle_timeout without any, the keeper stops.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -146,6 +147,8 @@ static int op_update(struct keeper *k, int client, const json_t *rq, struct err 
 	if (r < 0) {
 		/* all or nothing: what was set before the one that failed goes back */
 		k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &old, &ignored);
+		if (e->os_errno == EBUSY)	/* v1 does not take memory away from those who have it */
+			err_set(e, ERR_LIMIT, "the sandbox uses more memory than that; hint: berth stats shows what it uses, a restart frees it");
 		return -1;
 	}
 	k->limits = l;

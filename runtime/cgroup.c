@@ -119,6 +119,59 @@ int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimite
 	return 0;
 }
 
+#define CPUS_MAX 8192	/* NR_CPUS of x86-64 at most */
+
+struct cpus {
+	uint64_t bit[CPUS_MAX / 64];
+};
+
+/* Of a list that the kernel wrote, or that was checked. */
+static void read_cpus(const char *p, struct cpus *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	while (isdigit((unsigned char)*p)) {
+		unsigned long first = strtoul(p, (char **)(size_t)&p, 10), last = first;
+
+		if (*p == '-')
+			last = strtoul(p + 1, (char **)(size_t)&p, 10);
+		for (; first <= last && first < CPUS_MAX; first++)
+			ret->bit[first / 64] |= 1ULL << first % 64;
+		p += *p == ',';
+	}
+}
+
+static int has_cpus(const struct cpus *all, const struct cpus *some)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(all->bit); i++)
+		if (some->bit[i] & ~all->bit[i])
+			return 0;
+	return 1;
+}
+
+int cgroup_set_cpus(int dirfd, const char *list, const char *effective, struct err *e)
+{
+	struct cpus want, has;
+	char may[512], got[512];
+
+	if (cgroup_read(dirfd, effective, may, sizeof(may)) < 0)
+		return err_sys(e, "read cgroup file %s", effective);
+	may[strcspn(may, "\n")] = '\0';
+	read_cpus(list, &want);
+	read_cpus(may, &has);
+	if (!has_cpus(&has, &want))
+		return err_set(e, ERR_INVALID, "CPUs %s are not all there for this cgroup; hint: of %s", list, may);
+	if (cgroup_write(dirfd, "cpuset.cpus", list) < 0)
+		return err_code_sys(e, errno == EINVAL ? ERR_INVALID : ERR_SYS, "restrict the sandbox to CPUs %s", list);
+	if (cgroup_read(dirfd, effective, got, sizeof(got)) < 0)
+		return err_sys(e, "read back cgroup file %s", effective);
+	read_cpus(got, &has);
+	if (!has_cpus(&want, &has))
+		return err_set(e, ERR_UNSUPPORTED, "cgroup file %s holds %s after %s was written", effective, got, list);
+	return 0;
+}
+
 enum cgroup_mode cgroup_detect(void)
 {
 	struct statfs st;

@@ -133,6 +133,11 @@ uint64_t cgroup_stat_value(const char *text, const char *key);		/* "key N" line;
 int cgroup_has_word(const char *list, const char *word);
 /* Writes value (unlimited for CGROUP_UNLIMITED) and reads it back. */
 int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e);
+/*
+ * Binds the cgroup to the CPUs of list ("0-1,3"); effective is the file that tells those it may use.  ERR_INVALID with
+ * these when the list has others, which a kernel may take without a word (cgroup-v2.rst, cpuset.cpus.effective).
+ */
+int cgroup_set_cpus(int dirfd, const char *list, const char *effective, struct err *e);
 /* 1 when got, a number read from a control file, is what the kernel makes of value. */
 int cgroup_same_limit(const char *file, const char *got, uint64_t value);
 

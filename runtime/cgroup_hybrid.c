@@ -118,9 +118,7 @@ static int limit_cpuset(const struct cgroup *c, const struct cgroup_limits *l, s
 	snprintf(own, sizeof(own), "%s/%s", parent, c->name);
 	if (open_cpuset(parent, e) < 0 || open_cpuset(own, e) < 0)
 		return -1;
-	if (cgroup_write(c->v1_fd[V1_CPUSET], "cpuset.cpus", l->cpuset) < 0)
-		return err_code_sys(e, errno == EINVAL ? ERR_INVALID : ERR_SYS, "restrict the sandbox to CPUs %s", l->cpuset);
-	return 0;
+	return cgroup_set_cpus(c->v1_fd[V1_CPUSET], l->cpuset, "cpuset.cpus", e);
 }
 
 static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)

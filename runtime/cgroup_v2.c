@@ -118,8 +118,8 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 		return -1;
 	if (l->cpuset[0] && (lacks(fd, "cpuset.cpus", "cpuset", "--cpuset", e) < 0))
 		return -1;
-	if (l->cpuset[0] && cgroup_write(fd, "cpuset.cpus", l->cpuset) < 0)
-		return err_sys(e, "restrict the sandbox to CPUs %s", l->cpuset);
+	if (l->cpuset[0] && cgroup_set_cpus(fd, l->cpuset, "cpuset.cpus.effective", e) < 0)
+		return -1;
 	if (l->io_weight && (lacks(fd, "io.weight", "io", "--io-weight", e) < 0))
 		return -1;
 	if (l->io_weight) {

@@ -16,6 +16,7 @@
 #define BERTH_SECCOMP_SECCOMP_H
 
 #include <linux/filter.h>
+#include <string.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,8 +32,13 @@ struct seccomp_profile {
 	struct seccomp_filter a, b;	/* load a first, then b */
 };
 
-/* "strict", "standard", "dev"; NULL when the name is unknown.  Static storage. */
+/* "strict", "standard", "dev", and berth's own "init" and "nosetid"; NULL when the name is unknown.  Static storage. */
 const struct seccomp_profile *seccomp_builtin(const char *name);
+/* Those of them that a user may name. */
+static inline const struct seccomp_profile *seccomp_named(const char *name)
+{
+	return strcmp(name, "init") && strcmp(name, "nosetid") ? seccomp_builtin(name) : NULL;
+}
 
 /*
  * Reads an OCI linux.seccomp object, or a Docker or Podman profile (archMap,

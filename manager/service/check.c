@@ -54,9 +54,13 @@ static int check_storage(const struct conf *conf, struct err *e)
 	return 0;
 }
 
-static int have_options(const struct conf *conf)
+/* What only berth itself can tell of. */
+static int has_more(const struct conf *conf, const struct config *c)
 {
 	size_t i;
+
+	if (config_is_set(c, "sandbox", "seccomp"))
+		return 1;
 
 	for (i = 0; i < conf->pool_count; i++)
 		if (conf->pools[i].options[0])
@@ -72,7 +76,7 @@ static int check_pools(const struct conf *conf, const struct config *c, const ch
 	autobuf struct buf out = BUF_INIT(4096);
 	size_t n = strlen(path);
 
-	if (!have_options(conf) || driver_run(berth_path, argv, &out, e) == 0)
+	if (!has_more(conf, c) || driver_run(berth_path, argv, &out, e) == 0)
 		return 0;
 	/* it was shown a copy of the file */
 	if (!strncmp(e->msg, path, n) && !strncmp(e->msg + n, ": ", 2))

@@ -5,7 +5,8 @@
  *   oldkernel CALL[,CALL...] COMMAND [ARG...]
  *
  * Each CALL answers ENOSYS to the command and all that it starts.  "optional" stands for
- * those that berth says it does without.
+ * those that berth says it does without.  Compiled with ALWAYS, the path of a program, it runs that without the
+ * optional ones, and its words are all for that.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -64,13 +65,43 @@ static int wanted(const struct call *c, const char *list)
 	return 0;
 }
 
-int main(int argc, char **argv)
+/* Only when it cannot. */
+static int run(const char *hide, const char *program_path, char **argv)
 {
 	struct sock_filter filter[4 + 2 * CALLS];
 	struct sock_fprog program = { .filter = filter };
 	unsigned short n = 0;
 	size_t hidden = 0;
 
+	filter[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < CALLS; i++) {
+		if (!wanted(&calls[i], hide))
+			continue;
+		hidden++;
+		filter[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i].nr, 0, 1);
+		filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
+	}
+	filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	program.len = n;
+	if (!hidden) {
+		fprintf(stderr, "oldkernel: %s: no such call in the list\n", hide);
+		return 2;
+	}
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)) {
+		perror("oldkernel: seccomp");
+		return 125;
+	}
+	execvp(program_path, argv);
+	perror("oldkernel: exec");
+	return 127;
+}
+
+int main(int argc, char **argv)
+{
+#ifdef ALWAYS
+	(void)argc;
+	return run("optional", ALWAYS, argv);
+#else
 	if (argc == 2 && !strcmp(argv[1], "--list")) {
 		for (size_t i = 0; i < CALLS; i++)
 			printf("%s %s\n", calls[i].name, calls[i].optional ? "optional" : "required");
@@ -80,25 +111,6 @@ int main(int argc, char **argv)
 		fputs("usage: oldkernel CALL[,CALL...]|optional|required COMMAND [ARG...], oldkernel --list\n", stderr);
 		return 2;
 	}
-	filter[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < CALLS; i++) {
-		if (!wanted(&calls[i], argv[1]))
-			continue;
-		hidden++;
-		filter[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i].nr, 0, 1);
-		filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
-	}
-	filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	program.len = n;
-	if (!hidden) {
-		fprintf(stderr, "oldkernel: %s: no such call in the list\n", argv[1]);
-		return 2;
-	}
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)) {
-		perror("oldkernel: seccomp");
-		return 1;
-	}
-	execvp(argv[2], argv + 2);
-	perror("oldkernel: exec");
-	return 127;
+	return run(argv[1], argv[2], argv + 2);
+#endif
 }

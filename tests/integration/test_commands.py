@@ -364,6 +364,25 @@ def test_limits_change_at_once_and_for_good():
     b.expect(r.code != 0, r, "the limit is there again")
     b.one_line_error(b.berth("update", box), 2, "nothing to change")
     b.one_line_error(b.berth("update", "--memory", "lots", box), 2, "memory")
+    # a command's share is one of the sandbox's, which may change
+    b.berth("update", "--cpus", "0.5", box, ok=True)
+    b.one_line_error(b.berth("exec", "--cpus", "0.6", box, "true"), 2, "0.5", "berth update")
+    b.berth("exec", "--cpus", "0.5", box, "true", ok=True)
+    b.berth("update", "--cpus", "unlimited", box, ok=True)
+    b.berth("exec", "--cpus", "9", box, "true", ok=True)
+    b.one_line_error(b.berth("exec", "-d", "--status-fd", "2", box, "true"), 2, "--status-fd", "berth wait")
+    remove(box)
+
+
+def test_memory_in_use_is_not_taken_away():
+    """v1 refuses it and says why; v2 frees what it can, and ends what holds the rest."""
+    box = create("--memory", "200m")
+    b.berth("exec", box, "sh", "-c", "head -c 60m /dev/zero > /dev/shm/full", ok=True)
+    r = b.berth("update", "--memory", "20m", box)
+    if r.code:
+        b.one_line_error(r, r.code, "uses more memory", "berth stats")
+        assert json.loads(b.berth("stats", "--no-stream", "--json", box, ok=True).out)["memory_limit_bytes"] == 200 << 20
+        b.berth("exec", box, "test", "-s", "/dev/shm/full", ok=True)
     remove(box)
 
 

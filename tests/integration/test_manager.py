@@ -73,6 +73,8 @@ NONSENSE = (
     ('[storage]\nurl = "s3://"', "storage.url"), ('[storage]\nurl = "s3://bucket"', "storage.credentials_file"),
     ('[pool.x]\noptions = ["nosuch=1"]', "pool.x.options: 'nosuch'"), ('[pool.x]\noptions = ["memory=abc"]', "pool.x.options: option memory"),
     ('[pool.x]\noptions = ["name=me"]', "pool.x.options: 'name'"), ('[pool.x]\noptions = ["read-only=yes"]', "pool.x.options: option read-only"),
+    ('[sandbox]\nseccomp = "foo"', "sandbox.seccomp"), ('[sandbox]\nseccomp = "nosetid"', "sandbox.seccomp"),
+    ('[sandbox]\nseccomp = "/nosuch.json"', "/nosuch.json"),
     ('[pool.x]\nmemory_limit = "1k"', "pool.x.memory_limit"), ('[pool.x]\ncpu_limit = 0.001', "pool.x.cpu_limit"),
     ('[pool.x]\nenv = ["A B=c"]', "pool.x.env"), ('[pool.x]\nenv = ["1=c"]', "pool.x.env"))
 
