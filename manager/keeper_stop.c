@@ -204,10 +204,21 @@ static int kill_run(struct registry *r, const char *id, struct err *e)
 	return result < 0 ? -1 : wait_gone(r, id, e);
 }
 
+/* By a descriptor, which stands for it and no other; before Linux 5.3 by its pid, right after a look at what it holds. */
+static int kill_keeper(struct registry *r, const char *id, int pid)
+{
+	autoclose int pidfd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+
+	if (pid <= 1 || (pidfd < 0 && errno != ENOSYS) || !holds_lock(r, id, pid))
+		return 0;
+	if (pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0)
+		return 0;
+	return pidfd >= 0 && errno != ENOSYS ? -1 : kill(pid, SIGKILL);
+}
+
 int keeper_kill(struct registry *r, const char *id, struct err *e)
 {
 	autojson json_t *record = live_record(r, id, e);
-	autoclose int pidfd = -1;
 	int pid;
 
 	if (!record)
@@ -215,8 +226,7 @@ int keeper_kill(struct registry *r, const char *id, struct err *e)
 	if (json_array_size(json_object_get(record, "command")) > 0 && (kill_run(r, id, e) == 0 || e->code != ERR_TIMEOUT))
 		return path_has(r->sandboxes_fd, id) ? -1 : 0;
 	pid = (int)json_integer_value(json_object_get(record, "supervisor_pid"));
-	pidfd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-	if (pidfd >= 0 && holds_lock(r, id, pid) && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
+	if (kill_keeper(r, id, pid) < 0)
 		return err_sys(e, "end the keeper of sandbox %s", id);
 	/* its death ends the sandbox */
 	return wait_gone(r, id, e);

@@ -25,6 +25,7 @@
 #define PREFIX "docker-credential-"
 #define NOT_FOUND "credentials not found in native keychain"
 #define IDENTITY_USER "<token>"
+#define LOOK_EACH_MS 20
 
 int credhelper_name_ok(const char *s)
 {
@@ -171,7 +172,7 @@ static int start(struct helper *h, const char *path, const char *server, struct 
 		goto out;
 	}
 	h->pidfd = (int)syscall(SYS_pidfd_open, h->pid, 0);
-	if (h->pidfd < 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) < 0) {
+	if ((h->pidfd < 0 && errno != ENOSYS) || fcntl(out[0], F_SETFL, O_NONBLOCK) < 0) {
 		err_sys(e, "watch %s", path);
 		goto out;
 	}
@@ -213,17 +214,27 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+/* Before Linux 5.3 there is no descriptor that tells. */
+static int has_ended(const struct helper *h, const struct pollfd *p)
+{
+	siginfo_t si = { .si_pid = 0 };
+
+	if (h->pidfd >= 0)
+		return p->revents != 0;
+	return waitid(P_PID, (id_t)h->pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid;
+}
+
 /* Until it has ended; what it leaves behind may hold its stdout for ever. */
 static int hear(const struct helper *h, uint64_t deadline_ms, struct buf *b, struct err *e)
 {
-	uint64_t end = now_ms() + deadline_ms;
+	uint64_t end = now_ms() + deadline_ms, most = h->pidfd >= 0 ? 1000000 : LOOK_EACH_MS;
 	struct pollfd p[2] = { { .fd = h->pidfd, .events = POLLIN }, { .fd = h->out, .events = POLLIN } };
 	int r;
 
 	for (;;) {
 		uint64_t now = now_ms(), left = end > now ? end - now : 0;
 
-		r = poll(p, 2, left > 1000000 ? 1000000 : (int)left);
+		r = poll(p, 2, left > most ? (int)most : (int)left);
 		if (r < 0 && errno == EINTR)
 			continue;
 		if (r < 0)
@@ -236,8 +247,8 @@ static int hear(const struct helper *h, uint64_t deadline_ms, struct buf *b, str
 			return -1;
 		if (r)
 			p[1].fd = -1;
-		if (p[0].revents)
-			return 0;
+		if (has_ended(h, &p[0]))
+			return drain(h, b, e) < 0 ? -1 : 0;
 	}
 }
 
