@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/detachkeys.h"
 #include "cli/follow.h"
 
 enum { OPT_FROM = 1, OPT_STDERR_FROM, OPT_DETACH_KEYS };
@@ -14,7 +15,7 @@ enum { OPT_FROM = 1, OPT_STDERR_FROM, OPT_DETACH_KEYS };
 static const struct opt options[] = {
 	{ "from", 0, OPT_VALUE, "OFFSET", "first byte wanted of its standard output (default: 0)", OPT_FROM },
 	{ "stderr-from", 0, OPT_VALUE, "OFFSET", "first byte wanted of its standard error (default: 0)", OPT_STDERR_FROM },
-	{ "detach-keys", 0, OPT_VALUE, "KEYS", "what leaves a terminal without ending it (default: " FOLLOW_DETACH_KEYS ")",
+	{ "detach-keys", 0, OPT_VALUE, "KEYS", "what leaves a terminal without ending it (default: " DETACH_KEYS ")",
 	  OPT_DETACH_KEYS },
 };
 
@@ -31,11 +32,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	struct attach *a = ctx;
 
 	if (id == OPT_DETACH_KEYS) {
-		char keys[8];
-		size_t n;
+		struct detach_keys keys;
 
 		a->keys = value;
-		return follow_detach_keys(value, keys, &n, e);
+		return detach_keys_parse(value, &keys, e);
 	}
 	a->from_given = 1;
 	return num_u64(value, "offset", 0, INT64_MAX, &a->from[id == OPT_STDERR_FROM], e);
@@ -81,7 +81,7 @@ static int follow(const struct attach *a, int sock, const char *command, json_t 
 
 static int attach_main(const struct command *self, int argc, char **argv)
 {
-	struct attach a = { .keys = FOLLOW_DETACH_KEYS };
+	struct attach a = { .keys = DETACH_KEYS };
 	autojson json_t *verdict = NULL;
 	struct sandbox_ref s;
 	struct err e = { 0 };

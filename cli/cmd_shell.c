@@ -9,10 +9,10 @@
 
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/detachkeys.h"
 #include "cli/follow.h"
 #include "manager/wire.h"
 
-#define SHOWN_AGAIN 16384	/* bytes of the terminal's output, as berth attach does */
 
 enum { OPT_USER = 1, OPT_WORKDIR, OPT_SHELL, OPT_ENV, OPT_DETACH_KEYS, OPT_START, OPT_SESSION };
 
@@ -22,7 +22,7 @@ static const struct opt options[] = {
 	{ "workdir", 'w', OPT_VALUE, "DIR", "where it starts (default: the sandbox's)", OPT_WORKDIR },
 	{ "shell", 0, OPT_VALUE, "PROGRAM", "which shell (default: bash, or sh where there is none)", OPT_SHELL },
 	{ "env", 'e', OPT_LIST, "NAME=VALUE", "environment variable, on top of the sandbox's", OPT_ENV },
-	{ "detach-keys", 0, OPT_VALUE, "KEYS", "what leaves it running (default: " FOLLOW_DETACH_KEYS ")", OPT_DETACH_KEYS },
+	{ "detach-keys", 0, OPT_VALUE, "KEYS", "what leaves it running (default: " DETACH_KEYS ")", OPT_DETACH_KEYS },
 	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
 };
 
@@ -35,8 +35,7 @@ struct shell {
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct shell *s = ctx;
-	char keys[8];
-	size_t n;
+	struct detach_keys keys;
 
 	switch (id) {
 	case OPT_USER:
@@ -59,7 +58,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 			err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
 	case OPT_DETACH_KEYS:
 		s->keys = value;
-		return follow_detach_keys(value, keys, &n, e);
+		return detach_keys_parse(value, &keys, e);
 	default:
 		s->start = 1;
 		return 0;
@@ -120,7 +119,7 @@ static int find_session(const struct shell *s, int sock, json_t **ret, uint64_t 
 		if (!name || strcmp(name, s->session) || !state || !strcmp(state, "ended"))
 			continue;
 		total = (uint64_t)json_integer_value(json_object_get(c, "stdout_bytes"));
-		*ret_from = total > SHOWN_AGAIN ? total - SHOWN_AGAIN : 0;
+		*ret_from = total > SHELL_SHOWN_AGAIN ? total - SHELL_SHOWN_AGAIN : 0;
 		*ret = json_incref(json_object_get(c, "command"));
 	}
 	return 0;
@@ -158,7 +157,7 @@ static int use_shell(struct shell *s, struct sandbox_ref *ref, int *ret_status, 
 
 static int shell_main(const struct command *self, int argc, char **argv)
 {
-	struct shell s = { .rq = json_object(), .env = json_array(), .keys = FOLLOW_DETACH_KEYS };
+	struct shell s = { .rq = json_object(), .env = json_array(), .keys = DETACH_KEYS };
 	struct sandbox_ref ref;
 	struct err e = { 0 };
 	int rest, help = 0, r, status = 0;

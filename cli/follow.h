@@ -32,8 +32,6 @@ int follow_set_data(json_t *j, const char *key, const char *data, size_t n, stru
 int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, const char *detach_keys, json_t **ret_verdict,
 		    struct err *e);
 
-#define FOLLOW_DETACH_KEYS "ctrl-p,ctrl-q"
-/* "ctrl-p,ctrl-q" or "a,b": the bytes; *ret_n of them, at most 8.  "" is none. */
-int follow_detach_keys(const char *text, char ret[8], size_t *ret_n, struct err *e);
+#define SHELL_SHOWN_AGAIN 16384	/* bytes of its last output when one comes back to a shell, as berth attach does */
 
 #endif

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "cli/detachkeys.h"
 #include "cli/follow.h"
 #include "manager/wire.h"
 #include "runtime/supervise.h"
@@ -22,35 +23,11 @@ struct terminal {
 	struct follow f;
 	int sock, signal_fd;
 	int asked;		/* requests on sock without an answer yet */
-	int in_eof, detached, resize;
-	char keys[8];
-	size_t keys_n, matched;
+	int in_eof, resize;
+	struct detach_keys keys;
 	struct termios saved;
 	int raw;
 };
-
-int follow_detach_keys(const char *text, char ret[8], size_t *ret_n, struct err *e)
-{
-	size_t n = 0;
-
-	while (*text) {
-		size_t len = strcspn(text, ",");
-		const char *c = len == 6 && !strncmp(text, "ctrl-", 5) ? text + 5 : NULL;
-
-		if (n == 8)
-			return err_set(e, ERR_INVALID, "more than 8 detach keys");
-		if (len == 1)
-			ret[n++] = text[0];
-		else if (c && ((*c >= 'a' && *c <= 'z') || (*c >= '@' && *c <= '_')))
-			ret[n++] = *c & 31;
-		else
-			return err_set(e, ERR_INVALID, "'%.20s' is no key; hint: single characters and ctrl-a to ctrl-z, with commas "
-				       "between them", text);
-		text += len + (text[len] == ',');
-	}
-	*ret_n = n;
-	return 0;
-}
 
 static int ask(struct terminal *t, json_t *rq, const char *data, size_t n, struct err *e)
 {
@@ -65,29 +42,9 @@ static int ask(struct terminal *t, json_t *rq, const char *data, size_t n, struc
 	return r;
 }
 
-/* The keys typed, less the detach sequence; a part of it that turns out to be none is sent after all. */
-static size_t filter(struct terminal *t, const char *in, size_t n, char *out)
-{
-	size_t i, len = 0;
-
-	for (i = 0; i < n && !t->detached; i++) {
-		if (t->matched && in[i] != t->keys[t->matched]) {
-			memcpy(out + len, t->keys, t->matched);
-			len += t->matched;
-			t->matched = 0;
-		}
-		if (t->keys_n && in[i] == t->keys[t->matched]) {
-			t->detached = ++t->matched == t->keys_n;
-			continue;
-		}
-		out[len++] = in[i];
-	}
-	return len;
-}
-
 static int read_keys(struct terminal *t, struct err *e)
 {
-	char in[4096], out[4096 + 8];
+	char in[4096], out[sizeof(in) + DETACH_KEYS_MAX];
 	ssize_t n = read(STDIN_FILENO, in, sizeof(in));
 	size_t len;
 
@@ -97,7 +54,7 @@ static int read_keys(struct terminal *t, struct err *e)
 		t->in_eof = 1;
 		return ask(t, json_pack("{s:s,s:b}", "op", "send", "eof", 1), NULL, 0, e);
 	}
-	len = filter(t, in, (size_t)n, out);
+	len = detach_keys_filter(&t->keys, in, (size_t)n, out);
 	return len ? ask(t, json_pack("{s:s}", "op", "send"), out, len, e) : 0;
 }
 
@@ -143,7 +100,7 @@ static int loop(struct terminal *t, json_t **ret_verdict, struct err *e)
 
 	if (follow_ask(&t->f, e) < 0)
 		return -1;
-	while (!t->detached) {
+	while (!t->keys.detached) {
 		struct pollfd p[] = {
 			{ .fd = t->f.sock, .events = POLLIN }, { .fd = t->sock, .events = POLLIN },
 			{ .fd = t->signal_fd, .events = POLLIN },
@@ -184,7 +141,7 @@ int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, c
 	struct termios raw;
 	int r;
 
-	if (follow_detach_keys(detach_keys, t.keys, &t.keys_n, e) < 0)
+	if (detach_keys_parse(detach_keys, &t.keys, e) < 0)
 		return -1;
 	t.sock = keeper_connect(&s->registry, s->id, e);
 	if (t.sock < 0 || (t.signal_fd = supervise_signals(e)) < 0) {

@@ -61,6 +61,25 @@ static void *feed(void *arg)
 	return NULL;
 }
 
+static int take_start(struct remote_events *ev, const char *command, const char *sandbox, const json_t *attest, struct err *e)
+{
+	autofree char *text = attest ? json_dumps(attest, JSON_INDENT(2)) : NULL;
+
+	if (!ev->box[0]) {
+		snprintf(ev->made, sizeof(ev->made), "%s", sandbox ? sandbox : "");
+		ev->box = ev->made;
+	}
+	snprintf(ev->command, sizeof(ev->command), "%s", command);
+	if (text && (io_write_all(STDERR_FILENO, text, strlen(text)) < 0 || io_write_all(STDERR_FILENO, "\n", 1) < 0))
+		return err_sys(e, "write the attestation");
+	if (ev->started) {
+		ev->fed = 1;
+		return ev->started(ev, e);
+	}
+	ev->fed = pthread_create(&ev->feeder, NULL, feed, ev) == 0 ? 1 : -1;
+	return 0;
+}
+
 static int take_line(struct remote_events *ev, const char *text, size_t n, struct err *e)
 {
 	autojson json_t *j = json_parse(text, n, REMOTE_LINE_MAX, "berthd's answer", e);
@@ -76,15 +95,8 @@ static int take_line(struct remote_events *ev, const char *text, size_t n, struc
 		ev->verdict = json_incref(json_object_get(j, "verdict"));
 		return 0;
 	}
-	if (json_object_get(j, "started") && command && ev->fed == 0 && ev->box) {
-		if (!ev->box[0]) {
-			snprintf(ev->made, sizeof(ev->made), "%s", sandbox ? sandbox : "");
-			ev->box = ev->made;
-		}
-		snprintf(ev->command, sizeof(ev->command), "%s", command);
-		ev->fed = pthread_create(&ev->feeder, NULL, feed, ev) == 0 ? 1 : -1;
-		return 0;
-	}
+	if (json_object_get(j, "started") && command && ev->fed == 0 && ev->box)
+		return take_start(ev, command, sandbox, json_object_get(j, "attest"), e);
 	if (!stream)
 		return 0;
 	if (ev->json)
@@ -203,21 +215,18 @@ int remote_exec(struct remote *r, struct err *e)
 int remote_run(struct remote *r, struct err *e)
 {
 	autojson json_t *body = NULL, *status_fd = json_incref(json_object_get(r->options, "status-fd"));
-	static const char *const not_there[] = { "tty", "keep", "dry-run", "attest" };
+	static const char *const ours[] = { "status-fd", "interactive", "rm", "tty", "keep", "attest" };
+	int tty = remote_flag(r, "tty"), keep = remote_flag(r, "keep"), attest = remote_flag(r, "attest"), result, i;
 	static struct remote_events ev;
 	struct remote_io io = { .in_fd = -1, .take = remote_take_events, .ctx = &ev };
 	json_t *argv = json_array();
-	int result, i;
 
-	for (i = 0; i < (int)ARRAY_LEN(not_there); i++)
-		if (remote_flag(r, not_there[i])) {
-			json_decref(argv);
-			return err_set(e, ERR_UNSUPPORTED, "option --%s of run works on the sandbox's own host only; hint: create, and exec there",
-				       not_there[i]);
-		}
-	json_object_del(r->options, "status-fd");
-	json_object_del(r->options, "interactive");
-	json_object_del(r->options, "rm");
+	if (remote_flag(r, "dry-run")) {
+		json_decref(argv);
+		return err_set(e, ERR_UNSUPPORTED, "option --dry-run of run works on the sandbox's own host only; hint: over ssh");
+	}
+	for (i = 0; i < (int)ARRAY_LEN(ours); i++)
+		json_object_del(r->options, ours[i]);
 	body = remote_create_body(r, e);
 	for (i = 1; i < r->count; i++)
 		if (json_array_append_new(argv, json_string(r->words[i])) < 0)
@@ -228,9 +237,15 @@ int remote_run(struct remote *r, struct err *e)
 	}
 	json_object_set_new(body, "argv", argv);
 	json_object_set_new(body, "stream", json_true());
-	json_object_set_new(body, "stdin_open", json_true());
+	if (keep)
+		json_object_set_new(body, "keep", json_true());
+	if (attest)
+		json_object_set_new(body, "attest", json_true());
 	if (status_fd)
 		json_object_set(r->options, "status-fd", status_fd);
+	if (tty)
+		return remote_run_terminal(r, body, e);
+	json_object_set_new(body, "stdin_open", json_true());
 	ev = (struct remote_events){ .r = r, .line = BUF_INIT(REMOTE_LINE_MAX), .box = (char *)(size_t)"" };
 	io.json = body;
 	result = remote_transfer(r, "POST", "/v1/run", &io, e);

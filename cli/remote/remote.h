@@ -67,6 +67,8 @@ struct remote_events {
 	int fed;		/* stdin is on its way */
 	char command[64];
 	int json;		/* print events as they are */
+	int (*started)(struct remote_events *ev, struct err *e);	/* or NULL: command, and of a run made, are known */
+	void *started_ctx;
 };
 #define REMOTE_LINE_MAX (8u << 20)
 
@@ -79,6 +81,8 @@ int remote_report(struct remote *r, const json_t *verdict, struct err *e);
 
 /* ---- terminal.c ---- */
 
+/* Our terminal joined to that of the run, which body asks for: until its end, or ours, when the sandbox goes. */
+int remote_run_terminal(struct remote *r, json_t *body, struct err *e);
 /* Starts body (detached, with a terminal) and joins our terminal to it until its end. */
 int remote_exec_terminal(struct remote *r, const char *path, json_t *body, struct err *e);
 int remote_attach(struct remote *r, struct err *e);

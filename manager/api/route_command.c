@@ -94,9 +94,12 @@ static int get_output(struct http_request *rq, struct err *e)
 /* ---- follow --------------------------------------------------------------------------- */
 
 struct following {
-	struct box box;
+	struct box own, *box;	/* own, or that of who wants the command followed */
 	char command[24], stream[8];
 	uint64_t from[2];
+	json_t *first;		/* an event of his, before those of the command */
+	void (*end)(void *ctx);
+	void *ctx;
 };
 
 static const char *const names[] = { "stdout", "stderr" };
@@ -105,7 +108,11 @@ static void following_free(void *ctx)
 {
 	struct following *f = ctx;
 
-	box_close(&f->box);
+	if (f->end)
+		f->end(f->ctx);
+	else
+		box_close(&f->own);
+	json_decref(f->first);
 	free(f);
 }
 
@@ -114,7 +121,7 @@ static int ask_more(struct following *f, struct err *e)
 	autojson json_t *ask = json_pack("{s:s,s:s,s:s,s:I,s:I}", "op", "follow", "command", f->command, "stream", f->stream, "from",
 					 (json_int_t)f->from[0], "stderr_from", (json_int_t)f->from[1]);
 
-	return ask ? box_send(&f->box, ask, NULL, 0, e) : err_nomem(e);
+	return ask ? box_send(f->box, ask, NULL, 0, e) : err_nomem(e);
 }
 
 /* A character that is cut in two is asked for again with the rest of it. */
@@ -167,7 +174,13 @@ static int next_output(struct estream *s, struct http_request *rq, struct err *e
 	size_t n = 0;
 
 	(void)rq;
-	answer = box_receive(&f->box, -1, fds, WIRE_FDS_MAX, &n, e);
+	if (f->first) {
+		json_t *first = f->first;
+
+		f->first = NULL;
+		return estream_add(s, "started", 0, first, e) < 0 ? -1 : 1;
+	}
+	answer = box_receive(f->box, -1, fds, WIRE_FDS_MAX, &n, e);
 	if (!answer)
 		return -1;
 	if (n)
@@ -193,18 +206,37 @@ static int get_follow(struct http_request *rq, struct err *e)
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_nomem(e);
+	f->box = &f->own;
 	snprintf(f->command, sizeof(f->command), "%.23s", http_param(rq, "command"));
 	snprintf(f->stream, sizeof(f->stream), "%s", stream ? stream : "both");
 	f->from[0] = http_query_u64(rq, "from", 0);
 	f->from[1] = http_query_u64(rq, "stderr_from", 0);
 	json_object_set_new(ask, "max", json_integer(0));
-	if (box_connect(&f->box, rq, e) == 0)
-		answer = box_call(&f->box, ask, NULL, 0, NULL, e);
+	if (box_connect(f->box, rq, e) == 0)
+		answer = box_call(f->box, ask, NULL, 0, NULL, e);
 	if (!answer || ask_more(f, e) < 0) {
 		following_free(f);
 		return -1;
 	}
 	return estream_reply(rq, 0, next_output, following_free, f, e);
+}
+
+int api_follow(struct http_request *rq, struct box *b, const char *command, json_t *first, void (*end)(void *ctx), void *ctx, struct err *e)
+{
+	struct following *f = calloc(1, sizeof(*f));
+
+	if (!f) {
+		json_decref(first);
+		end(ctx);
+		return err_nomem(e);
+	}
+	*f = (struct following){ .box = b, .stream = "both", .first = first, .end = end, .ctx = ctx };
+	snprintf(f->command, sizeof(f->command), "%s", command);
+	if (ask_more(f, e) < 0) {
+		following_free(f);
+		return -1;
+	}
+	return estream_reply(rq, 200, next_output, following_free, f, e);
 }
 
 /* ---- stdin ------------------------------------------------------------------------------- */

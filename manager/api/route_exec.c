@@ -33,10 +33,12 @@ struct execution {
 	int in, out[2];
 	struct buf input;
 	size_t input_done;
-	json_t *verdict;
+	json_t *verdict, *attest;	/* attest: asked for, and told when it starts */
 	char command[24];
 	int started;
 	int temporary;		/* the sandbox is ours, and ends with the request */
+	int keep;		/* it is only stopped then */
+	int tty;
 	int stays_open;		/* stdin: others send to it until they close it */
 	struct {
 		char bytes[4];
@@ -45,7 +47,7 @@ struct execution {
 };
 
 /* The request may be gone; what does not go now is there to be seen, and for berth rm. */
-static void remove_sandbox(struct box *b)
+static void remove_sandbox(struct box *b, int keep)
 {
 	autojson json_t *stop = json_pack("{s:s,s:i}", "op", "stop", "grace_ms", 0);
 	json_t *answer = NULL;
@@ -58,7 +60,8 @@ static void remove_sandbox(struct box *b)
 	if (b->sock >= 0 && wire_send(b->sock, stop, NULL, 0, &ignored) == 0)
 		while (wire_recv(b->sock, END_MS, &answer, NULL, 0, &n, &ignored) > 0)
 			json_decref(answer);
-	forget_alone(&b->registry, b->id, &ignored);
+	if (!keep)
+		forget_alone(&b->registry, b->id, &ignored);
 }
 
 static void execution_free(void *ctx)
@@ -71,13 +74,14 @@ static void execution_free(void *ctx)
 	if (x->stays_open && x->command[0])
 		livein_remove(x->api, x->box.id, x->command);
 	if (x->temporary)
-		remove_sandbox(&x->box);
+		remove_sandbox(&x->box, x->keep);
 	box_close(&x->box);
 	fd_close(&x->in);
 	for (i = 0; i < 2; i++)
 		fd_close(&x->out[i]);
 	buf_release(&x->input);
 	json_decref(x->verdict);
+	json_decref(x->attest);
 	free(x);
 }
 
@@ -93,15 +97,17 @@ static int make_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
 }
 
 /* The keeper's request: what the schema let through, less what is ours. */
-static json_t *make_request(struct http_request *rq, int detach)
+static json_t *make_request(const struct execution *x, int detach)
 {
-	static const char *const ours[] = { "stdin", "stdin_hex", "stream", "max_output_bytes", "detach", "stdin_open", "image", "name",
-					    "pull", "options" };
-	json_t *ask = json_copy(http_json(rq));
+	static const char *const ours[] = { "stdin", "stdin_hex", "stream", "max_output_bytes", "detach", "stdin_open", "image", "pull",
+					    "options", "keep", "attest" };
+	json_t *ask = json_copy(http_json(x->box.rq));
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(ours); i++)
 		json_object_del(ask, ours[i]);
+	if (x->temporary)
+		json_object_del(ask, "name");	/* the sandbox's */
 	json_object_set_new(ask, "op", json_string("exec"));
 	json_object_set_new(ask, "detach", json_boolean(detach));
 	return ask;
@@ -188,7 +194,7 @@ static int execution_next(struct execution *x, char *buf, size_t max, int *ret_w
 
 static int launch(struct execution *x, struct err *e)
 {
-	autojson json_t *ask = make_request(x->box.rq, 0);
+	autojson json_t *ask = make_request(x, 0);
 	int theirs[3] = { -1, -1, -1 }, r = -1, i;
 
 	if (make_pipe(&x->in, &theirs[0], 0, e) == 0 && make_pipe(&x->out[0], &theirs[1], 1, e) == 0 &&
@@ -298,6 +304,11 @@ static int add_verdict(struct estream *s, struct execution *x, struct err *e)
 						      json_object_get(x->verdict, "exit_status"), "verdict", x->verdict), e);
 }
 
+static json_t *started(const struct execution *x)
+{
+	return json_pack("{s:s,s:s,s:b,s:O*}", "command", x->command, "sandbox", x->box.id, "started", 1, "attest", x->attest);
+}
+
 static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 {
 	struct execution *x = s->ctx;
@@ -308,8 +319,7 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 	(void)rq;
 	if (x->started == 1) {
 		x->started = 2;
-		return estream_add(s, "started", 0, json_pack("{s:s,s:s,s:b}", "command", x->command, "sandbox",
-								x->box.id, "started", 1), e) < 0 ? -1 : 1;
+		return estream_add(s, "started", 0, started(x), e) < 0 ? -1 : 1;
 	}
 	r = execution_next(x, piece + 4, sizeof(piece) - 4, &which, &n, e);
 	if (r <= 0)
@@ -330,7 +340,7 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 
 static int detach(struct execution *x, struct err *e)
 {
-	autojson json_t *ask = make_request(x->box.rq, 1);
+	autojson json_t *ask = make_request(x, 1);
 	const json_t *body = http_json(x->box.rq);
 	json_t *answer;
 
@@ -360,7 +370,48 @@ static int make_box(struct execution *x, struct http_request *rq, struct err *e)
 		return -1;
 	x->temporary = 1;
 	x->box.sock = keeper_connect(&x->box.registry, x->box.id, e);
-	return x->box.sock < 0 ? -1 : 0;
+	if (x->box.sock < 0)
+		return -1;
+	if (json_is_true(json_object_get(http_json(rq), "attest"))) {
+		autojson json_t *ask = json_pack("{s:s}", "op", "attest"), *report = box_call(&x->box, ask, NULL, 0, NULL, e);
+
+		if (!report)
+			return -1;
+		x->attest = json_incref(json_object_get(report, "attest"));
+	}
+	return 0;
+}
+
+/* The keeper has the terminal: input and its size come by other requests. */
+static int run_terminal(struct execution *x, struct err *e)
+{
+	autojson json_t *ask = make_request(x, 1), *answer = NULL;
+	const char *id;
+
+	atomic_fetch_add(&api_of(x->box.rq)->execs, 1);
+	answer = box_call(&x->box, ask, NULL, 0, NULL, e);
+	id = json_string_value(json_object_get(answer, "command"));
+	if (!id) {
+		if (answer)
+			err_set(e, ERR_CORRUPT, "the keeper named no command");
+		execution_free(x);
+		return -1;
+	}
+	snprintf(x->command, sizeof(x->command), "%s", id);
+	http_audit(x->box.rq, "command", x->command);
+	return api_follow(x->box.rq, &x->box, x->command, started(x), execution_free, x, e);
+}
+
+static int check_run(struct execution *x, const json_t *body, struct err *e)
+{
+	int stream = json_is_true(json_object_get(body, "stream"));
+
+	x->keep = json_is_true(json_object_get(body, "keep"));
+	if (x->tty && (!stream || x->stays_open || json_object_get(body, "stdin") || json_object_get(body, "stdin_hex")))
+		return err_set(e, ERR_INVALID, "a terminal goes with \"stream\", and takes input by /commands/{command}/stdin");
+	if (!x->tty && (json_object_get(body, "rows") || json_object_get(body, "cols")))
+		return err_set(e, ERR_INVALID, "\"rows\" and \"cols\" go with \"tty\"");
+	return json_object_get(body, "attest") && !stream ? err_set(e, ERR_INVALID, "\"attest\" goes with \"stream\"") : 0;
 }
 
 static int begin(struct execution *x, struct http_request *rq, int temporary, struct err *e)
@@ -374,11 +425,16 @@ static int begin(struct execution *x, struct http_request *rq, int temporary, st
 	if (x->stays_open && (detached || !json_is_true(json_object_get(body, "stream")) || json_object_get(body, "stdin") ||
 			      json_object_get(body, "stdin_hex")))
 		return err_set(e, ERR_INVALID, "\"stdin_open\" goes with \"stream\", and without \"stdin\" and \"detach\"");
-	if (json_is_true(json_object_get(body, "tty")) && !detached)
+	x->tty = json_is_true(json_object_get(body, "tty"));
+	if (x->tty && !detached && !temporary)
 		return err_set(e, ERR_INVALID, "a terminal needs \"detach\": true; hint: then follow, stdin and resize");
+	if (json_object_get(body, "name") && !detached && !temporary)
+		return err_set(e, ERR_INVALID, "\"name\" goes with \"detach\"");
+	if (temporary && check_run(x, body, e) < 0)
+		return -1;
 	if ((temporary ? make_box(x, rq, e) : box_connect(&x->box, rq, e)) < 0 || estream_get_data(body, "stdin", &x->input, e) < 0)
 		return -1;
-	return detached ? 0 : launch(x, e);
+	return detached || x->tty ? 0 : launch(x, e);
 }
 
 static int execute(struct http_request *rq, int temporary, struct err *e)
@@ -394,6 +450,8 @@ static int execute(struct http_request *rq, int temporary, struct err *e)
 	x->input = BUF_INIT(HTTP_JSON_MAX);
 	x->api = api_of(rq);
 	r = begin(x, rq, temporary, e);
+	if (r == 0 && x->tty && temporary)
+		return run_terminal(x, e);
 	if (r == 0 && json_is_true(json_object_get(http_json(rq), "detach")))
 		r = detach(x, e);
 	else if (r == 0 && json_is_true(json_object_get(http_json(rq), "stream")))

@@ -143,10 +143,10 @@ def test_signals():
 # ---- a terminal to leave and come back to -------------------------------------
 
 class Terminal:
-    def __init__(self, *args):
+    def __init__(self, *args, env=None):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execve(b.BERTH, [b.BERTH, *args], b.environment())
+            os.execve(b.BERTH, [b.BERTH, *args], b.environment(env))
 
     def type(self, text):
         os.write(self.fd, text)

@@ -13,6 +13,7 @@ import termios
 import berthtest as b
 import daemon
 import registry as reg
+from test_commands import Terminal
 from daemon import Daemon
 
 COST = 12
@@ -203,8 +204,7 @@ def test_a_token_over_tcp_and_what_is_refused():
         b.one_line_error(far(d, "ps", tcp=True), 125, "BERTH_TOKEN")
         b.one_line_error(far(d, "ps", tcp=True, token="x" * 32), 125, "token")
         b.one_line_error(far(d, "create", "--volume", "/etc:/x", "host", tcp=True, token=daemon.TENANT), 125, "admin")
-        for args, words in ((("stdio",), "own host"),
-                            (("shell", "--session", "x", box), "own host"), (("gc", "--dry-run"), "own host")):
+        for args, words in ((("stdio",), "own host"), (("run", "--dry-run", "host", "true"), "own host"), (("gc", "--dry-run"), "own host")):
             r = far(d, *args, tcp=True, token=daemon.TOKEN)
             assert r.code == 125 and words in r.err, r
         for host in ("http://192.0.2.1", "ftp://x", "unix://relative", "http://localhost.evil", "http://127.evil.example", "http://127.0.0.1@evil", "x"):
@@ -227,12 +227,13 @@ def test_run_from_afar():
         r = far(d, "run", "--json", "host", "true", ok=True)
         assert json.loads(r.out)["cause"] == "exit"
         b.one_line_error(far(d, "run", "nosuch:image", "true"), 125, "nosuch")
-        b.one_line_error(far(d, "run", "--tty", "host", "true"), 125, "own host only")
         assert far(d, "run", "host", "/nosuch").code == 127
         assert b.berth("ps", "-aq", ok=True).out == ""
         whole = d.good("POST", "/v1/run", {"image": "host", "argv": ["cat"], "stdin": "in", "options": {"disk": "16m"}}, token=daemon.TENANT, tcp=True)
         assert whole["stdout"] == "in" and whole["verdict"]["exit_status"] == 0
         assert d.post("/v1/run", {"argv": []}).status == 400 and d.post("/v1/run", {"image": "host", "argv": ["true"], "tty": True}).status == 400
+        for wrong in ({"attest": True}, {"rows": 3}, {"tty": True, "stream": True, "stdin": "x"}, {"detach": True}, {"tty": 1}):
+            assert d.post("/v1/run", {"image": "host", "argv": ["true"], **wrong}).status == 400, wrong
         assert d.post("/v1/run", {"image": "host", "argv": ["true"], "options": {"volume": "/etc:/x"}}, token=daemon.TENANT, tcp=True).status == 403
         # it ends with its client
         p = subprocess.Popen([b.BERTH, "--host", "unix://" + d.socket, "run", "host", "sh", "-c", "echo on; sleep 1000"], stdout=subprocess.PIPE,
@@ -300,3 +301,79 @@ def test_a_password_is_told_to_nobody():
         assert [x for x in d.lines() if "registries/login" in x.get("op", "")][0]["registry"] == r.host
         far(d, "logout", r.host, ok=True)
     os.remove(os.path.join(b.root(), "state/auth.json"))
+
+
+def test_a_terminal_of_a_run_from_afar():
+    with Daemon() as d:
+        env = {"BERTH_HOST": "unix://" + d.socket}
+        t = Terminal("run", "-t", "--hostname", "far", "host", "sh", "-c", "stty size; read x; echo $(hostname) got $x; exit 6", env=env)
+        t.until(b"\n")
+        t.type(b"typed\n")
+        t.until(b"far got typed")
+        assert t.end() == 6
+        b.wait_for(lambda: b.berth("ps", "-aq", ok=True).out == "", 30, "the end of the sandbox")
+        # its size is ours, also when that changes
+        t = Terminal("run", "-t", "host", "sh", "-c", "read x; stty size; sleep 1000", env=env)
+        b.wait_for(lambda: "/stdin" in d.log() or b.berth("ps", "-q").out, 20, "the sandbox")
+        fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 44, 0, 0))
+        b.wait_for(lambda: "/resize" in d.log(), 20, "the size")
+        t.type(b"\n")
+        t.until(b"33 44")
+        # and with us goes the sandbox
+        os.kill(t.pid, signal.SIGKILL)
+        assert t.end() == -signal.SIGKILL
+        b.wait_for(lambda: b.berth("ps", "-aq", ok=True).out == "", 30, "the end of the sandbox")
+        t = Terminal("run", "-t", "host", "/nosuch", env=env)
+        t.until(b"nosuch")
+        assert t.end() == 127
+        b.wait_for(lambda: b.berth("ps", "-aq", ok=True).out == "", 30, "the end of the sandbox")
+
+
+def test_a_run_from_afar_is_kept_and_attested():
+    with Daemon() as d:
+        r = far(d, "run", "--attest", "--keep", "--name", "kept", "host", "sh", "-c", "echo out; echo here > /root/note", ok=True)
+        assert r.out == "out\n" and json.loads(r.err)["namespaces"] and "mounts" in json.loads(r.err)
+        listed = lambda: [(j["name"], j["status"]) for j in json.loads(b.berth("ps", "-a", "--json", ok=True).out)]
+        b.wait_for(lambda: listed() == [("kept", "stopped")], 20, "its stop")
+        assert b.berth("exec", "--start", "kept", "cat", "/root/note", ok=True).out == "here\n"
+        far(d, "rm", "-f", "kept", ok=True)
+
+
+def test_a_shell_is_left_and_found_again_from_afar():
+    with Daemon() as d:
+        d.create("far")
+        env = {"BERTH_HOST": "unix://" + d.socket}
+        t = Terminal("shell", "--session", "work", "far", env=env)
+        t.type(b"x=4''1; echo mark$((x+1))\n")
+        t.until(b"mark42")
+        t.type(b"\x10\x11")
+        t.until(b"berth shell --session work far comes back")
+        assert t.end() == 0
+        # a terminal that goes away leaves it too
+        t = Terminal("shell", "--session", "work", "far", env=env)
+        t.until(b"mark42")
+        os.kill(t.pid, signal.SIGHUP)
+        assert t.end() == 128 + signal.SIGHUP
+        t = Terminal("shell", "--session", "work", "--detach-keys", "ctrl-a,d", "far", env=env)
+        t.until(b"mark42")
+        t.type(b"echo a\x10\x11gain$x\x01d")  # other keys than those are the shell's, up to the ones
+        t.until(b"comes back")
+        assert t.end() == 0
+        t = Terminal("shell", "far", env=env)
+        t.type(b"y=5; echo $((y+1))6\n")
+        t.until(b"66")
+        t.type(b"\x10\x11")
+        command = t.until(b"comes back").split(b"attach ")[1].split()[1].decode()
+        assert t.end() == 0
+        t = Terminal("attach", "far", command, env=env)
+        t.type(b"echo y=$y.; exit 5\n")
+        t.until(b"y=5.")
+        assert t.end() == 5
+        t = Terminal("shell", "--session", "work", "far", env=env)
+        t.until(b"mark42")
+        t.type(b"\x15exit 3\n")
+        assert t.end() == 3
+        assert [c["command"] for c in d.good("GET", "/v1/sandboxes/far/commands")["commands"]] == [command]
+        b.one_line_error(far(d, "shell", "--session", "../x", "far"), 2, "malformed")
+        b.one_line_error(far(d, "shell", "--detach-keys", "ctrl-", "far"), 2, "no key")
+        assert d.post("/v1/sandboxes/far/exec", {"argv": ["true"], "name": "x"}).status == 400
