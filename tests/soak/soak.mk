@@ -3,8 +3,12 @@
 #
 #   make soak                       30 minutes of random verbs and crashes; nothing may be left, grow or hang
 #   make soak SOAK_ARGS="--minutes 5 --seed 7"      see tests/soak/soak.py
+#   make claims                     10,000 claims from the pools of two berthds that share one Redis, which is restarted meanwhile
 
 soak: $(PROGRAMS)
 	@$(python) tests/soak/soak.py --build $(BUILD) --json $(BUILD)/soak.json $(SOAK_ARGS)
 
-.PHONY: soak
+claims: $(PROGRAMS) $(test_tools)
+	@BERTH_CLAIMS=$(or $(CLAIMS),10000) tests/run.py --build $(BUILD) -k two_berthds tests/integration/test_manager.py
+
+.PHONY: soak claims
