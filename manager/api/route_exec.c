@@ -428,12 +428,12 @@ static int begin(struct execution *x, struct http_request *rq, int temporary, st
 	x->tty = json_is_true(json_object_get(body, "tty"));
 	if (x->tty && !detached && !temporary)
 		return err_set(e, ERR_INVALID, "a terminal needs \"detach\": true; hint: then follow, stdin and resize");
-	if (json_object_get(body, "name") && !detached && !temporary)
-		return err_set(e, ERR_INVALID, "\"name\" goes with \"detach\"");
 	if (temporary && check_run(x, body, e) < 0)
 		return -1;
 	if ((temporary ? make_box(x, rq, e) : box_connect(&x->box, rq, e)) < 0 || estream_get_data(body, "stdin", &x->input, e) < 0)
 		return -1;
+	if (json_object_get(body, "name") && !detached && !temporary)	/* after the sandbox: another's is not there */
+		return err_set(e, ERR_INVALID, "\"name\" goes with \"detach\"");
 	return detached || x->tty ? 0 : launch(x, e);
 }
 
