@@ -28,6 +28,12 @@ int json_get_obj(const json_t *obj, const char *key, json_t **ret_obj, const cha
 int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const char *what, struct err *e);
 
 /*
+ * j as compact text of *ret_len bytes: in room, or where that is too small in memory of its own, *ret_own, to be freed.
+ * NULL when it is not valid UTF-8, or memory ran out.
+ */
+const char *json_text(const json_t *j, char *room, size_t n, char **ret_own, size_t *ret_len);
+
+/*
  * An error that another program of berth told, {code, message[, remedy]}, as our own: always -1.  A code we don't
  * know, or none, becomes otherwise, never success; error may be NULL.
  */

@@ -104,8 +104,11 @@ static void flush_out(struct stdio *st)
 /* Consumes answer.  A request of our own has no id, and nobody is told. */
 static void reply(struct stdio *st, const json_t *id, json_t *answer)
 {
-	autofree char *text = NULL;
+	autofree char *own = NULL;
+	const char *text;
+	char room[4096];
 	struct err ignored;
+	size_t n;
 
 	if (!id) {
 		json_decref(answer);
@@ -113,9 +116,9 @@ static void reply(struct stdio *st, const json_t *id, json_t *answer)
 	}
 	json_object_del(answer, "v");
 	json_object_set(answer, "id", (json_t *)(size_t)id);
-	text = json_dumps(answer, JSON_COMPACT);
+	text = json_text(answer, room, sizeof(room), &own, &n);
 	json_decref(answer);
-	if (!text || buf_add(&st->out, text, strlen(text), &ignored) < 0 || buf_add(&st->out, "\n", 1, &ignored) < 0)
+	if (!text || buf_add(&st->out, text, n, &ignored) < 0 || buf_add(&st->out, "\n", 1, &ignored) < 0)
 		st->lost = 1;	/* 256 MiB nobody read */
 	flush_out(st);
 }

@@ -145,15 +145,18 @@ int journal_add(struct journal *j, json_t *entry, struct err *e)
 {
 	struct timespec now;
 	char stamp[JOURNAL_TIME], last = '\n';
-	autofree char *text = NULL;
+	autofree char *own = NULL;
+	const char *text;
+	char room[1024];
 	autobuf struct buf b = BUF_INIT(JOURNAL_LINE_MAX);
 	uint64_t size = 0;
+	size_t n;
 	int r = -1;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	journal_time(&now, stamp);
 	json_object_set_new(entry, "time", json_string(stamp));
-	text = json_dumps(entry, JSON_COMPACT);
+	text = json_text(entry, room, sizeof(room), &own, &n);
 	json_decref(entry);
 	if (!text)
 		return err_nomem(e);
@@ -164,7 +167,7 @@ int journal_add(struct journal *j, json_t *entry, struct err *e)
 	/* a line that a crash cut short must not swallow ours */
 	if (size && pread(j->fd, &last, 1, (off_t)size - 1) == 1 && size <= j->max_bytes && last != '\n' && buf_adds(&b, "\n", e) < 0)
 		goto out;
-	if (buf_addf(&b, e, "%s\n", text) < 0)
+	if (buf_add(&b, text, n, e) < 0 || buf_adds(&b, "\n", e) < 0)
 		goto out;
 	r = io_write_all(j->fd, b.data, b.len) < 0 ? err_sys(e, "write to the journal %s", j->name) : 0;
 out:

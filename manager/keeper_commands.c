@@ -429,12 +429,12 @@ static uint32_t count_leaf(const struct cgroup *leaf)
 	return n;
 }
 
-static json_t *conclusion(const struct keeper_command *c)
+static void tell_end(struct keeper *k, int client, const struct keeper_command *c)
 {
 	char id[24];
 
 	snprintf(id, sizeof(id), "c%u", c->seq);
-	return json_pack("{s:s,s:b,s:o}", "command", id, "ended", 1, "verdict", keeper_command_verdict(&c->verdict));
+	keeper_answer_verdict(k, client, json_pack("{s:s,s:b}", "command", id, "ended", 1), &c->verdict, NULL, 0);
 }
 
 static void tell_waiters(struct keeper *k, struct keeper_command *c)
@@ -444,7 +444,7 @@ static void tell_waiters(struct keeper *k, struct keeper_command *c)
 	for (i = 0; i < KEEPER_CLIENTS; i++) {
 		if (k->clients[i].fd >= 0 && k->clients[i].waits == c->seq) {
 			k->clients[i].waits = 0;
-			keeper_answer(k, i, conclusion(c), NULL, 0);
+			tell_end(k, i, c);
 		}
 	}
 }
@@ -505,7 +505,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	c->concluded = 1;
 	c->deadline_ms = c->kill_at_ms = 0;
 	if (c->client >= 0)
-		keeper_answer(k, c->client, conclusion(c), NULL, 0);
+		tell_end(k, c->client, c);
 	c->client = -1;
 	k->rest = 1;
 	tell_waiters(k, c);
@@ -770,7 +770,7 @@ static int op_signal(struct keeper *k, int client, struct keeper_command *c, con
 static int op_wait(struct keeper *k, int client, struct keeper_command *c)
 {
 	if (c->concluded)
-		keeper_answer(k, client, conclusion(c), NULL, 0);
+		tell_end(k, client, c);
 	else
 		k->clients[client].waits = c->seq;
 	return 0;

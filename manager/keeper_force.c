@@ -39,19 +39,27 @@ int session_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, 
 {
 	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
 	autobuf struct buf b = BUF_INIT(1 << 20);
-	autoclose int fd = c ? openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC) : -1;
+	char few[1024], *p, *end;
 	struct err ignored;
-	char *p, *end;
 	size_t n = 0;
+	int got;
 
 	*ret = NULL;
 	*ret_count = 0;
-	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
+	got = c ? cgroup_read_held(&c->leaf, HELD_PROCS, c->leaf.v2_fd, "cgroup.procs", few, sizeof(few)) : -1;
+	p = few;
+	if (got == (int)sizeof(few) - 1) {
+		autoclose int fd = openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+
+		got = fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 ? -1 : (int)b.len;
+		p = b.data;
+	}
+	if (got <= 0)
 		return -1;
-	*ret = calloc(b.len / 2 + 1, sizeof(**ret));
+	*ret = calloc((size_t)got / 2 + 1, sizeof(**ret));
 	if (!*ret)
 		return -1;
-	for (p = b.data; *p; p = *end ? end + 1 : end) {
+	for (; *p; p = *end ? end + 1 : end) {
 		long v = strtol(p, &end, 10);
 
 		if (end == p)

@@ -44,6 +44,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -229,6 +230,7 @@ static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e
 	if (!c)
 		return -1;
 	c->session = index_of(k, s);
+	cgroup_hold(&c->leaf);	/* each of its commands asks what it used */
 	s->shell_seq = c->seq;
 	s->shell_ns_pid = 0;
 	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = -1;
@@ -284,7 +286,7 @@ static int open_session(struct keeper *k, const char *name, int split, struct ke
 
 static int new_nonce(struct keeper_session *s, struct err *e)
 {
-	unsigned char raw[16];
+	unsigned char raw[8];	/* each guess takes a line; the pipe is the session's own */
 	size_t i;
 
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
@@ -349,14 +351,16 @@ static int put_tracing(const struct keeper_session *s, int fd)
 
 static int put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e)
 {
+	const struct iovec line[] = { { (char *)(size_t)text, n }, { (char *)(size_t)"\n", 1 } };
 	autoclose int fd = -1;
+	ssize_t put;
 
 	/* a new file each time: a background job may still be reading the last one */
 	unlinkat(k->sandbox.control_fd, s->name, 0);
 	fd = openat(k->sandbox.control_fd, s->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0 || fchmod(fd, 0644) < 0 || put_tracing(s, fd) < 0 || io_write_all(fd, text, n) < 0 || io_write_all(fd, "\n", 1) < 0)
+	if (fd < 0 || fchmod(fd, 0644) < 0 || put_tracing(s, fd) < 0 || (put = writev(fd, line, 2)) < 0)
 		return err_sys(e, "hand the command's text to the shell");
-	return 0;
+	return put == (ssize_t)n + 1 ? 0 : err_set(e, ERR_LIMIT, "no room for the command's text in the sandbox's control directory");
 }
 
 static void drop_output(struct keeper_session *s)
@@ -482,8 +486,6 @@ static void answer_session(struct keeper *k, struct keeper_session *s, const cha
 	int fds[2] = { -1, -1 }, i, r = 0;
 	struct err e;
 
-	if (v)
-		json_object_set_new(a, "verdict", keeper_command_verdict(v));
 	if (!s->shell_seq)
 		json_object_set_new(a, "session_ended", json_true());
 	for (i = 0; i <= s->split && r == 0; i++) {
@@ -496,6 +498,8 @@ static void answer_session(struct keeper *k, struct keeper_session *s, const cha
 		err_wrap(&e, "hand over the output of a command that is %s", status);
 		keeper_answer_error(k, s->client, &e);
 		json_decref(a);
+	} else if (v) {
+		keeper_answer_verdict(k, s->client, a, v, fds, (size_t)(fds[0] >= 0) + (fds[1] >= 0));
 	} else {
 		keeper_answer(k, s->client, a, fds, (size_t)(fds[0] >= 0) + (fds[1] >= 0));
 	}

@@ -94,7 +94,7 @@ struct keeper_session {
 	uint64_t seen_bytes;		/* output at the last probe */
 	int fallback;			/* the image has no bash: sh */
 	uint32_t shell_ns_pid;
-	char nonce[33];
+	char nonce[17];
 	char status_line[128];		/* read so far of the status pipe's line */
 	int traces, traps;		/* a text may have turned on set -x or -v, or set traps */
 	char tracing[3];		/* which of x and v the last text left on */
@@ -163,6 +163,8 @@ uint64_t keeper_now_ms(void);
 int keeper_adopt_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
 /* Sends msg, which it consumes, to client i; a client that cannot take it is dropped. */
 void keeper_answer(struct keeper *k, int client, json_t *msg, const int *fds, size_t count);
+/* The same with the member "verdict". */
+void keeper_answer_verdict(struct keeper *k, int client, json_t *msg, const struct verdict *v, const int *fds, size_t count);
 void keeper_answer_error(struct keeper *k, int client, const struct err *e);
 
 /* keeper_commands.c */

@@ -33,6 +33,26 @@ int cgroup_read(int dirfd, const char *file, char *buf, unsigned n)
 	return (int)r;
 }
 
+int cgroup_read_held(struct cgroup *c, int slot, int dirfd, const char *file, char *buf, unsigned n)
+{
+	ssize_t r;
+
+	if (!c->holds)
+		return cgroup_read(dirfd, file, buf, n);
+	if (c->held[slot] < 0)
+		c->held[slot] = openat(dirfd, file, O_RDONLY | O_CLOEXEC);
+	r = c->held[slot] < 0 ? -1 : pread(c->held[slot], buf, n - 1, 0);
+	if (r < 0)
+		return -1;
+	buf[r] = '\0';
+	return (int)r;
+}
+
+void cgroup_hold(struct cgroup *c)
+{
+	c->holds = 1;
+}
+
 int cgroup_write(int dirfd, const char *file, const char *text)
 {
 	autoclose int fd = openat(dirfd, file, O_WRONLY | O_CLOEXEC);
@@ -192,6 +212,9 @@ static int prepare(struct cgroup *c, const char *parent, const char *name, struc
 
 	memset(c, 0, sizeof(*c));
 	c->v2_fd = c->oom_fd = c->oom_control_fd = -1;
+	c->holds = 0;
+	for (i = 0; i < CGROUP_HELD_MAX; i++)
+		c->held[i] = -1;
 	for (i = 0; i < CGROUP_V1_COUNT; i++)
 		c->v1_fd[i] = -1;
 	for (i = 0; i < CGROUP_JOIN_MAX; i++)
@@ -281,6 +304,8 @@ void cgroup_release(struct cgroup *c)
 	fd_close(&c->v2_fd);
 	fd_close(&c->oom_fd);
 	fd_close(&c->oom_control_fd);
+	for (i = 0; i < CGROUP_HELD_MAX; i++)
+		fd_close(&c->held[i]);
 	for (i = 0; i < CGROUP_V1_COUNT; i++)
 		fd_close(&c->v1_fd[i]);
 	for (i = 0; i < CGROUP_JOIN_MAX; i++)

@@ -27,6 +27,7 @@ enum cgroup_v1 { V1_MEMORY, V1_CPU, V1_PIDS, V1_BLKIO, V1_DEVICES, V1_CPUSET, CG
 
 #define CGROUP_JOIN_MAX CGROUP_V1_COUNT
 #define CGROUP_UNLIMITED UINT64_MAX
+enum { HELD_CPU, HELD_PEAK, HELD_OOM, HELD_PIDS, HELD_IO, HELD_PROCS, CGROUP_HELD_MAX };
 
 struct cgroup_limits {
 	uint64_t memory_bytes;	/* CGROUP_UNLIMITED: none */
@@ -58,6 +59,8 @@ struct cgroup {
 	int join_fd[CGROUP_JOIN_MAX];	/* `tasks` files the child writes "0" to itself */
 	int oom_fd;			/* hybrid: eventfd, readable when memory ran out */
 	int oom_control_fd;		/* hybrid: memory.oom_control, while oom_fd is there */
+	int held[CGROUP_HELD_MAX];	/* files that are read again and again stay open: see cgroup_hold() */
+	int holds;
 };
 
 struct cgroup_ops {
@@ -131,6 +134,10 @@ int cgroup_read(int dirfd, const char *file, char *buf, unsigned n);	/* length, 
 int cgroup_write(int dirfd, const char *file, const char *text);	/* 0, or -1 with errno */
 uint64_t cgroup_stat_value(const char *text, const char *key);		/* "key N" line; 0 when absent */
 int cgroup_has_word(const char *list, const char *word);
+/* The same of a file of dirfd, which stays open as c->held[slot] where the cgroup holds them. */
+int cgroup_read_held(struct cgroup *c, int slot, int dirfd, const char *file, char *buf, unsigned n);
+/* From now on what cgroup_usage() reads stays open, for one whose use is asked for often. */
+void cgroup_hold(struct cgroup *c);
 /* Writes value (unlimited for CGROUP_UNLIMITED) and reads it back. */
 int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e);
 /*

@@ -345,7 +345,7 @@ static int read_oom_control(struct cgroup *c, char *text, size_t n)
 	ssize_t r;
 
 	if (c->oom_control_fd < 0)
-		return cgroup_read(c->v1_fd[V1_MEMORY], "memory.oom_control", text, (unsigned)n);
+		return cgroup_read_held(c, HELD_OOM, c->v1_fd[V1_MEMORY], "memory.oom_control", text, (unsigned)n);
 	r = pread(c->oom_control_fd, text, n - 1, 0);
 	text[r < 0 ? 0 : r] = '\0';
 	return (int)r;
@@ -355,24 +355,25 @@ static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *
 {
 	char text[4096];
 
-	if (cgroup_read(c->v2_fd, "cpu.stat", text, sizeof(text)) < 0)
+	if (cgroup_read_held(c, HELD_CPU, c->v2_fd, "cpu.stat", text, sizeof(text)) < 0)
 		return err_sys(e, "read cpu.stat");
 	u->cpu_us = cgroup_stat_value(text, "usage_usec");
 	if (c->v1_fd[V1_MEMORY] >= 0) {
-		u->memory_peak_bytes = read_number(c->v1_fd[V1_MEMORY], "memory.max_usage_in_bytes");
+		if (cgroup_read_held(c, HELD_PEAK, c->v1_fd[V1_MEMORY], "memory.max_usage_in_bytes", text, sizeof(text)) > 0)
+			u->memory_peak_bytes = strtoull(text, NULL, 10);
 		if (now)
 			u->memory_bytes = read_number(c->v1_fd[V1_MEMORY], "memory.usage_in_bytes");
 		if (read_oom_control(c, text, sizeof(text)) > 0)
 			u->oom_kills = cgroup_stat_value(text, "oom_kill");
 	}
 	if (c->v1_fd[V1_PIDS] >= 0) {
-		if (cgroup_read(c->v1_fd[V1_PIDS], "pids.events", text, sizeof(text)) > 0)
+		if (cgroup_read_held(c, HELD_PIDS, c->v1_fd[V1_PIDS], "pids.events", text, sizeof(text)) > 0)
 			u->pids_events = cgroup_stat_value(text, "max");
 		if (now)
 			u->pids = read_number(c->v1_fd[V1_PIDS], "pids.current");
 	}
 	if (c->v1_fd[V1_BLKIO] >= 0 &&
-	    cgroup_read(c->v1_fd[V1_BLKIO], "blkio.throttle.io_service_bytes_recursive", text, sizeof(text)) > 0)
+	    cgroup_read_held(c, HELD_IO, c->v1_fd[V1_BLKIO], "blkio.throttle.io_service_bytes_recursive", text, sizeof(text)) > 0)
 		add_blkio(text, u);
 	return 0;
 }

@@ -201,23 +201,29 @@ static uint64_t read_number(int dirfd, const char *file)
 	return cgroup_read(dirfd, file, text, sizeof(text)) > 0 ? strtoull(text, NULL, 10) : 0;
 }
 
+static int read_held(struct cgroup *c, int slot, const char *file, char *text, unsigned n)
+{
+	return cgroup_read_held(c, slot, c->v2_fd, file, text, n);
+}
+
 static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *e)
 {
 	char text[4096];
 
-	if (cgroup_read(c->v2_fd, "cpu.stat", text, sizeof(text)) < 0)
+	if (read_held(c, HELD_CPU, "cpu.stat", text, sizeof(text)) < 0)
 		return err_sys(e, "read cpu.stat");
 	u->cpu_us = cgroup_stat_value(text, "usage_usec");
-	u->memory_peak_bytes = read_number(c->v2_fd, "memory.peak");	/* Linux 5.19 */
+	if (read_held(c, HELD_PEAK, "memory.peak", text, sizeof(text)) > 0)	/* Linux 5.19 */
+		u->memory_peak_bytes = strtoull(text, NULL, 10);
 	if (now) {
 		u->memory_bytes = read_number(c->v2_fd, "memory.current");
 		u->pids = read_number(c->v2_fd, "pids.current");
 	}
-	if (cgroup_read(c->v2_fd, "memory.events", text, sizeof(text)) > 0)
+	if (read_held(c, HELD_OOM, "memory.events", text, sizeof(text)) > 0)
 		u->oom_kills = cgroup_stat_value(text, "oom_kill");
-	if (cgroup_read(c->v2_fd, "pids.events", text, sizeof(text)) > 0)
+	if (read_held(c, HELD_PIDS, "pids.events", text, sizeof(text)) > 0)
 		u->pids_events = cgroup_stat_value(text, "max");
-	if (cgroup_read(c->v2_fd, "io.stat", text, sizeof(text)) > 0)
+	if (read_held(c, HELD_IO, "io.stat", text, sizeof(text)) > 0)
 		add_io(text, u);
 	return 0;
 }

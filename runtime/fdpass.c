@@ -45,7 +45,7 @@ int fdpass_send(int sock, const void *p, size_t n, const int *fds, size_t count)
 	return fdpass_send2(sock, p, n, NULL, 0, fds, count);
 }
 
-ssize_t fdpass_recv(int sock, void *p, size_t n, int *fds, size_t max, size_t *ret_count)
+ssize_t fdpass_recv_flags(int sock, void *p, size_t n, int *fds, size_t max, size_t *ret_count, int flags)
 {
 	struct iovec iov = { p, n };
 	union control ctl;
@@ -56,7 +56,7 @@ ssize_t fdpass_recv(int sock, void *p, size_t n, int *fds, size_t max, size_t *r
 	ssize_t r;
 
 	do
-		r = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+		r = recvmsg(sock, &m, flags | MSG_CMSG_CLOEXEC);
 	while (r < 0 && errno == EINTR);
 	*ret_count = 0;
 	if (r < 0)
@@ -79,4 +79,9 @@ ssize_t fdpass_recv(int sock, void *p, size_t n, int *fds, size_t max, size_t *r
 	}
 	*ret_count = got;
 	return r;
+}
+
+ssize_t fdpass_recv(int sock, void *p, size_t n, int *fds, size_t max, size_t *ret_count)
+{
+	return fdpass_recv_flags(sock, p, n, fds, max, ret_count, 0);
 }
