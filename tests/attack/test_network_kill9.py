@@ -121,6 +121,7 @@ def test_L08_kill_9_of_a_live_update_at_each_step():
     private, private2 = INSIDE[0], INSIDE[2]
     with Lab(forwarding=True) as lab:
         for call in ("sendto", "renameat", "fsync", "execve", "recvmsg"):
+            misses = 0
             for nth in range(1, 12):
                 with Box("--name", "live", *BRIDGE, "--allow-net", f"{private}/32") as x:
                     trace = b.tmp("trace")
@@ -143,7 +144,9 @@ def test_L08_kill_9_of_a_live_update_at_each_step():
                     else:
                         b.berth("gc", ok=True, timeout=30)  # a sandbox whose keeper was killed is stopped then, and can be removed
                 settle(f"{call} {nth}", bad)
-                if not hit:
+                # one more, as which process makes which of them is not the same each time
+                misses += not hit
+                if misses == 2:
                     break
     assert not bad, "\n".join(bad)
     assert killed >= 6, killed

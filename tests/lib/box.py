@@ -230,12 +230,13 @@ class Box:
         return [p for p in proc.descendants(self.keeper) if p != init]
 
     def running(self, word):
-        """Those of them whose command line has word."""
+        """Those of them whose command line begins with word: not a shell that has yet to start it."""
+        begins = (word.encode(), b"busybox " + word.encode())
         found = []
         for p in self.processes():
             try:
                 with open(f"/proc/{p}/cmdline", "rb") as f:
-                    if word.encode() in f.read().replace(b"\0", b" "):
+                    if f.read().replace(b"\0", b" ").startswith(begins):
                         found.append(p)
             except (FileNotFoundError, ProcessLookupError):
                 pass
