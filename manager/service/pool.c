@@ -88,6 +88,7 @@ static int remember(struct service *s, const struct record *r, const json_t *arg
 static int hand_over(struct service *s, struct record *r, const json_t *args, json_t *env, const char *mount_dir, struct err *e)
 {
 	autoclose int sock = driver_connect(s, r, e);
+	struct err ignored;
 	json_t *mount = mount_dir ? json_pack("{s:s,s:s}", "target", WORK_DIR, "source", mount_dir) : NULL;
 
 	if (sock < 0) {
@@ -103,7 +104,12 @@ static int hand_over(struct service *s, struct record *r, const json_t *args, js
 		return -1;
 	if (remember(s, r, args, env, mount_dir, e) < 0)
 		return -1;
-	return mount_dir && (workspace_remove_spare(r, e) < 0 || record_save(s, r, NULL, 0, e) < 0) ? -1 : 0;
+	if (mount_dir && workspace_remove_spare(r, e) < 0)
+		return -1;
+	/* another berthd may have written it meanwhile: then it still names what is gone, which the release takes as done */
+	if (mount_dir)
+		record_save(s, r, NULL, 0, &ignored);
+	return 0;
 }
 
 static void set_owner(struct record *r, const struct making *m, uint64_t memory, uint64_t cpu)

@@ -822,13 +822,39 @@ int service_release(struct service *s, const struct service_who *who, const char
 
 /* ---- start, stop, archive, look ---- */
 
+struct new_status {
+	const char *status, *stamp;
+};
+
+static int change_status(struct record *r, void *ctx, struct err *e)
+{
+	const struct new_status *n = ctx;
+
+	(void)e;
+	if (!record_is(r, "running") || !strcmp(record_own(r, "status"), n->status) ||
+	    (!strcmp(n->status, "stopped") && strcmp(record_own(r, "status"), "running")))
+		return 0;	/* released meanwhile, or another berthd saw it first */
+	record_set_own(r, "status", json_string(n->status));
+	if (n->stamp)
+		record_set_own(r, n->stamp, json_integer((json_int_t)wall_ms()));
+	record_set_state(r, record_str(r, "state"));
+	return 1;
+}
+
+/* It is so already; the record may have been changed meanwhile by a berthd that shares the store, and r is loaded anew. */
 static int set_status(struct service *s, struct record *r, const char *status, const char *stamp, struct err *e)
 {
-	record_set_own(r, "status", json_string(status));
-	if (stamp)
-		record_set_own(r, stamp, json_integer((json_int_t)wall_ms()));
-	record_set_state(r, record_str(r, "state"));
-	return record_save(s, r, NULL, 0, e);
+	struct new_status n = { status, stamp };
+	char name[65];
+
+	memcpy(name, r->name, sizeof(name));
+	if (record_change(s, name, change_status, &n, e) < 0)
+		return -1;
+	record_close(r);
+	if (record_load(s, NULL, name, 0, r, e) == 0)
+		return 0;
+	memcpy(r->name, name, sizeof(name));	/* whose lock is given back */
+	return -1;
 }
 
 /* Under the lock of one who is alone, with a fresh record. */
