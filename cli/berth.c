@@ -65,7 +65,8 @@ static int harden(struct err *e)
 		return -1;
 	umask(077);
 	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+		return err_sys(e, "unblock signals");
 	for (i = 0; i < ARRAY_LEN(reset_signals); i++)
 		sigaction(reset_signals[i], &dfl, NULL);
 	/* else it reads /dev/urandom, for tables that are to resist a guess; the kernel has handed us 16 random bytes */

@@ -294,7 +294,8 @@ static int in_child(const struct init_request *rq, struct command *c, const stru
 		return err_sys(e, "enter working directory '%.200s' in the sandbox", c->cwd);
 	umask(rq->umask);
 	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+		return err_sys(e, "unblock the signals");
 	if (fds->program < 0)
 		skip_path(c);
 	if (load_filters(c, INIT_FILTERS - 1, INIT_FILTERS, e) < 0)
