@@ -242,13 +242,13 @@ static void raise_files(void)
 }
 
 /* Before any thread: they inherit it, and only the main thread sees signals. */
-static void block_signals(sigset_t *set)
+static int block_signals(sigset_t *set, struct err *e)
 {
 	sigemptyset(set);
 	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
 	sigaddset(set, SIGHUP);
-	sigprocmask(SIG_SETMASK, set, NULL);
+	return sigprocmask(SIG_SETMASK, set, NULL) < 0 ? err_sys(e, "block signals") : 0;
 }
 
 /* sd_notify(3), for Type=notify. */
@@ -295,8 +295,7 @@ static int serve(struct daemon *d, struct err *e)
 	if (count < 0 || take_lock(d, e) < 0 || api_accept_config(&d->api, e) < 0)
 		return -1;
 	raise_files();
-	block_signals(&set);
-	if (api_start(&d->api, e) < 0)
+	if (block_signals(&set, e) < 0 || api_start(&d->api, e) < 0)
 		return -1;
 	d->http = d->api.http = http_new(&o, e);
 	if (!d->http)

@@ -63,6 +63,6 @@ int oci_foreground(struct oci_made *m, struct err *e);
 /* What a terminal holds of one that could not be started, such as a hook's complaint: to stderr. */
 void oci_last_words(const struct oci_made *m);
 /* Before a container is started in the foreground: signals wait until oci_foreground(). */
-void oci_hold_signals(void);
+int oci_hold_signals(struct err *e);
 
 #endif

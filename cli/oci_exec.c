@@ -255,9 +255,7 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 		return -1;
 	if (a->detach && oci_true(process, "terminal") && !a->console_socket)
 		return err_set(e, ERR_USAGE, "cannot allocate tty if runc will detach without setting console socket");
-	if (!a->detach)
-		oci_hold_signals();
-	if (oci_exec_start(&m, g->root_fd, operands[0], &x, e) < 0)
+	if ((!a->detach && oci_hold_signals(e) < 0) || oci_exec_start(&m, g->root_fd, operands[0], &x, e) < 0)
 		return -1;
 	if (!a->detach)
 		status = oci_foreground(&m, e);

@@ -18,7 +18,7 @@
 #include "runtime/oci_notify.h"
 #include "runtime/tty.h"
 
-void oci_hold_signals(void)
+int oci_hold_signals(struct err *e)
 {
 	sigset_t all;
 
@@ -29,9 +29,11 @@ void oci_hold_signals(void)
 	sigdelset(&all, SIGILL);
 	sigdelset(&all, SIGFPE);
 	sigdelset(&all, SIGABRT);
-	sigprocmask(SIG_SETMASK, &all, NULL);
+	if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
+		return err_sys(e, "block signals");
 	/* without a pid namespace, the orphans of the container come to us */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	return 0;
 }
 
 /* 1 when pid ended: *ret_status. */

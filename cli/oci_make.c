@@ -148,9 +148,7 @@ static int run_run(struct oci_global *g, void *ctx, char **operands, int count, 
 	if (request(a, operands[0], &r, e) < 0 || oci_root(g, e) < 0)
 		return -1;
 	r.run = 1;
-	if (!a->detach)
-		oci_hold_signals();
-	if (oci_create(&m, g->root_fd, &r, e) < 0)
+	if ((!a->detach && oci_hold_signals(e) < 0) || oci_create(&m, g->root_fd, &r, e) < 0)
 		return -1;
 	if (oci_await_exec(&m, e) < 0 || oci_poststart(&m, e) < 0) {
 		oci_last_words(&m);
