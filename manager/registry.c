@@ -480,38 +480,58 @@ struct lister {
 	int kept;
 	int (*each)(void *ctx, const char *id, int kept, const json_t *record);
 	void *ctx;
-	int skip_fd;	/* what has an entry here was listed already */
+	int live_fd;	/* kept ones: where they are while they live */
+	json_t *listed;	/* ids, or NULL when nobody asks */
 	struct err *e;
 };
+
+/* 1 with the record, 0: being made or removed right now, or damaged; rm -f and gc know it by its directory. */
+static int read_record(int dirfd, const char *id, json_t **ret, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(RECORD_MAX);
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/record.json", id);
+	if (io_read_file(dirfd, path, &b, e) < 0)
+		return e->os_errno == ENOENT ? 0 : -1;
+	*ret = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, e);
+	return *ret ? 1 : e->code == ERR_NOMEM ? -1 : 0;
+}
 
 static int list_one(void *ctx, const char *id)
 {
 	struct lister *l = ctx;
-	autobuf struct buf b = BUF_INIT(RECORD_MAX);
 	autojson json_t *record = NULL;
-	char path[100];
+	int kept = l->kept, got = 0;
 
-	snprintf(path, sizeof(path), "%s/record.json", id);
-	if (l->skip_fd >= 0 && path_has(l->skip_fd, path))
+	if (l->kept && json_object_get(l->listed, id))
 		return 0;
-	if (io_read_file(l->dirfd, path, &b, l->e) < 0)
-		return l->e->os_errno == ENOENT ? 0 : -1;	/* 0: being made or removed right now */
-	record = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, l->e);
-	if (!record)
-		return l->e->code == ERR_NOMEM ? -1 : 0;	/* 0: damaged; rm -f and gc know it by its directory */
-	return l->each(l->ctx, id, l->kept, record);
+	/* it may have been started since we looked at those that live; one that is about to be has no record there yet */
+	if (l->kept && (got = read_record(l->live_fd, id, &record, l->e)) > 0)
+		kept = 0;
+	if (got == 0)
+		got = read_record(l->dirfd, id, &record, l->e);
+	if (got <= 0)
+		return got;
+	if (l->listed && json_object_set_new(l->listed, id, json_true()) < 0)
+		return err_nomem(l->e);
+	return l->each(l->ctx, id, kept, record);
 }
 
 int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char *id, int kept, const json_t *record),
 		  void *ctx, struct err *e)
 {
-	struct lister l = { r->sandboxes_fd, 0, each, ctx, -1, e };
+	autojson json_t *listed = all ? json_object() : NULL;
+	struct lister l = { r->sandboxes_fd, 0, each, ctx, -1, listed, e };
 
+	if (all && !listed)
+		return err_nomem(e);
 	if (for_each_name(r->sandboxes_fd, list_one, &l, e) < 0)
 		return -1;
 	if (!all)
 		return 0;
-	l = (struct lister){ r->kept_fd, 1, each, ctx, r->sandboxes_fd, e };
+	/* each once, whatever starts or stops meanwhile */
+	l = (struct lister){ r->kept_fd, 1, each, ctx, r->sandboxes_fd, listed, e };
 	return for_each_name(r->kept_fd, list_one, &l, e);
 }
 

@@ -20,6 +20,7 @@
 #include "manager/events.h"
 
 #define LISTENERS_MAX 256
+#define LOOKS_MAX 4
 #define SETTLE_MS 20		/* a sandbox is made in several steps: one look for all of them */
 /* a record may be written in place: its directory was another sandbox's (rundir.h) */
 #define IN_WHAT (IN_CREATE | IN_CLOSE_WRITE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_ONLYDIR)
@@ -344,32 +345,54 @@ static void read_journal(struct events *ev, int state_fd, int skip)
 	journal_reader_close(&r);
 }
 
+/* Those the registry has no more. */
+static size_t count_gone(struct events *ev, const json_t *now)
+{
+	const char *id;
+	json_t *state;
+	size_t n = 0;
+
+	json_object_foreach(ev->seen, id, state)
+		n += !json_object_get(now, id);
+	return n;
+}
+
 /*
  * What the journal tells is told with its own time, and what it does not tell (yet) with that of now.  The registry
  * comes second, so that nothing is undone and told twice: what is there later than in the journal, a creation
- * ("awaited") and a stop ("ending"), stays as the journal told it until it is.
+ * ("awaited") and a stop ("ending"), stays as the journal told it until it is.  Of what is gone by then, what came
+ * before its end may have been written since: the journal once more, and the registry after it.
  */
 static void look(struct events *ev, int inotify, int state_fd)
 {
-	struct look l = { .now = json_object() };
+	struct look l = { .now = NULL };
+	size_t gone = 0, before;
 	struct config c;
 	struct err e;
+	int r, tries = 0;
 
 	api_config(ev->api, &c);
-	if (registry_open(&l.registry, &c, &e) == 0) {
-		watch_all(inotify, l.registry.sandboxes_fd);
-		watch_all(inotify, l.registry.kept_fd);
-		read_journal(ev, state_fd, 0);
-		if (registry_list(&l.registry, 1, look_at, &l, &e) == 0) {
-			if (ev->seen)
-				compare(ev, l.now);
-			json_decref(ev->seen);
-			ev->seen = json_incref(l.now);
-		}
-		registry_close(&l.registry);
-	} else {
+	if (registry_open(&l.registry, &c, &e) < 0) {
 		dlog_error("events", &e);
+		return;
 	}
+	watch_all(inotify, l.registry.sandboxes_fd);
+	watch_all(inotify, l.registry.kept_fd);
+	do {
+		before = gone;
+		json_decref(l.now);
+		l.now = json_object();
+		read_journal(ev, state_fd, 0);
+		r = registry_list(&l.registry, 1, look_at, &l, &e);
+		gone = r == 0 ? count_gone(ev, l.now) : 0;
+	} while (gone > before && ++tries < LOOKS_MAX);
+	if (r == 0) {
+		if (ev->seen)
+			compare(ev, l.now);
+		json_decref(ev->seen);
+		ev->seen = json_incref(l.now);
+	}
+	registry_close(&l.registry);
 	json_decref(l.now);
 }
 

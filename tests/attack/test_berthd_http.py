@@ -376,8 +376,10 @@ def test_too_many_requests_in_one_sandbox_are_told_so():
             s.sendall(f"GET /v1/sandboxes/{box}/wait HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             waiting.append(s)
         b.wait_for(lambda: "berth_http_requests_active 65" in d.get("/metrics").body.decode(), 20, "64 requests")
-        r = d.post(f"/v1/sandboxes/{box}/exec", {"argv": ["true"]})
-        assert r.status == 429 and "too many" in r.json["error"]["message"], r
+        # they are under way before the last of them has come to the sandbox
+        said = []
+        b.wait_for(lambda: said.append(d.post(f"/v1/sandboxes/{box}/exec", {"argv": ["true"]})) or said[-1].status != 200, 20, "a refusal")
+        assert said[-1].status == 429 and "too many" in said[-1].json["error"]["message"], said[-1]
         with open(f"/proc/{d.p.pid}/limits") as f:
             assert int(re.search(r"Max open files\s+(\d+)", f.read()).group(1)) > 1024
         for s in waiting:

@@ -557,7 +557,7 @@ def test_events_of_the_time_when_nobody_listened():
             b.berth("stop", "stays", ok=True)
             b.berth("rm", "stays", ok=True)
             told = [x["type"] for x in read_events(f, lambda l: "removed" in [x["type"] for x in l])]
-        assert told == ["stopped", "started", "stopped", "removed"], told
+        assert told == ["stopped", "started", "stopped", "removed"], (told, b.berth("events", "--json").out.splitlines()[-12:])
 
 
 def test_events_of_what_a_network_refused():

@@ -479,6 +479,48 @@ Test(registry, a_list_shows_what_has_a_record_and_skips_what_has_none_or_a_bad_o
 	release(&c);
 }
 
+struct meddler {
+	char text[200];
+	struct claim *starts, *stops;
+};
+
+/* While it is told of the first: one that was stopped starts, one that was told of stops. */
+static int meddle(void *ctx, const char *id, int kept, const json_t *r)
+{
+	struct meddler *m = ctx;
+
+	collect(m->text, id, kept, r);
+	if (m->stops && !strcmp(id, m->stops->id)) {
+		cr_assert_eq(unlinkat(m->stops->dir_fd, "record.json", 0), 0);
+		m->stops = NULL;
+		record(m->starts, "starts");
+	}
+	return 0;
+}
+
+Test(registry, what_starts_or_stops_while_a_list_is_made_is_in_it_once)
+{
+	struct claim a = claimed("starts", 1), b = claimed("stops", 1);
+	autojson json_t *starts = json_pack("{s:s}", "name", "starts"), *stops = json_pack("{s:s}", "name", "stops");
+	struct meddler m = { .text = "", .starts = &a, .stops = &b };
+	char text[200] = "";
+	struct err e = { 0 };
+
+	cr_assert_eq(registry_keep_record(&reg, a.id, starts, &e), 0, "%s", e.msg);
+	cr_assert_eq(registry_keep_record(&reg, b.id, stops, &e), 0, "%s", e.msg);
+	record(&b, "stops");
+	cr_expect_eq(registry_list(&reg, 1, meddle, &m, &e), 0, "%s", e.msg);
+	cr_expect_str_eq(m.text, "stops starts ");
+	/* half a record, as one that is being written is read, hides nothing */
+	cr_assert_eq(io_replace_file(a.dir_fd, "record.json", "{\"id\":", 6, 0600, 0, &e), 0);
+	cr_expect_eq(registry_list(&reg, 1, collect, text, &e), 0, "%s", e.msg);
+	cr_expect(!strcmp(text, "stops* starts* ") || !strcmp(text, "starts* stops* "), "%s", text);
+	release(&a);
+	release(&b);
+	cr_expect_eq(registry_forget(&reg, a.id, &e), 0);
+	cr_expect_eq(registry_forget(&reg, b.id, &e), 0);
+}
+
 Test(registry, a_sandbox_is_found_by_id_prefix_and_name)
 {
 	struct claim a = claimed("web", 0);
