@@ -178,11 +178,7 @@ static int mount_all(struct child *c, struct err *e)
 /* Each mount's flags as the kernel reports them (T10). */
 static int verify_mounts(struct child *c, struct err *e)
 {
-	static const struct { uint64_t attr; unsigned long flag; const char *name; } flags[] = {
-		{ MOUNT_ATTR_RDONLY, ST_RDONLY, "read-only" }, { MOUNT_ATTR_NOSUID, ST_NOSUID, "nosuid" },
-		{ MOUNT_ATTR_NODEV, ST_NODEV, "nodev" }, { MOUNT_ATTR_NOEXEC, ST_NOEXEC, "noexec" },
-	};
-	size_t i, j;
+	size_t i;
 
 	for (i = 0; i < c->in.plan->count; i++) {
 		const struct mount_op *op = &c->in.plan->ops[i];
@@ -195,10 +191,8 @@ static int verify_mounts(struct child *c, struct err *e)
 				continue;
 			return err_sys(e, "read back the mount at %s", op->target);
 		}
-		for (j = 0; j < ARRAY_LEN(flags); j++)
-			if (op->attr & flags[j].attr && !(st.f_flag & flags[j].flag))
-				return err_set(e, ERR_INTERNAL, "the kernel does not report %s as %s", op->target,
-					       flags[j].name);
+		if (mounts_check_flags(op->target, st.f_flag, op->attr, e) < 0)
+			return -1;
 	}
 	return 0;
 }

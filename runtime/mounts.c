@@ -224,15 +224,15 @@ static int overlay_hostdir(struct mountplan *p, struct mount_op *op, int skeleto
 }
 
 /* The child's way to tell: what fits in a pipe at once. */
-static void swap_in_child(int mnt, const char *target, int mntns_fd, int told) __attribute__((noreturn));
-static void swap_in_child(int mnt, const char *target, int mntns_fd, int told)
+static void swap_in_child(int mnt, const struct mount_op *op, int mntns_fd, int told) __attribute__((noreturn));
+static void swap_in_child(int mnt, const struct mount_op *op, int mntns_fd, int told)
 {
 	struct err e = { 0 };
 
 	if (setns(mntns_fd, CLONE_NEWNS) < 0)
 		err_sys(&e, "enter the sandbox's mount namespace");
 	else
-		(void)mounts_take_place(mnt, target, &e);
+		(void)mounts_take_place(mnt, op->target, op->attr, &e);
 	_exit(io_write_all(told, &e, sizeof(e)) < 0);
 }
 
@@ -258,7 +258,7 @@ int mounts_swap(const struct mountplan *p, const char *target, const char *sourc
 	/* a process has one mount namespace for all its threads, and ours stays ours */
 	pid = fork();
 	if (pid == 0)
-		swap_in_child(mnt, target, mntns_fd, fds[1]);
+		swap_in_child(mnt, &p->ops[i], mntns_fd, fds[1]);
 	close(fds[1]);
 	if (pid < 0)
 		return err_sys(e, "fork");

@@ -41,8 +41,10 @@ int mounts_swap(const struct mountplan *p, const char *target, const char *sourc
 int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_proc, int *ret_knobs, struct err *e);
 /* All the rest of the plan, to the last seal.  Waits for what it needs. */
 int mounts_enter(struct handover *in, const struct spec *s, int proc_mnt, struct err *e);
-/* In the sandbox's mount namespace: mnt_fd takes the place of the mount at target. */
-int mounts_take_place(int mnt_fd, const char *target, struct err *e);
+/* In the sandbox's mount namespace: mnt_fd, made with attr, takes the place of the mount at target, and is read back (S1). */
+int mounts_take_place(int mnt_fd, const char *target, uint64_t attr, struct err *e);
+/* Whether flag (f_flag of statvfs(3)) has what attr asks for, as the kernel reports it: ERR_INTERNAL (S1). */
+int mounts_check_flags(const char *target, unsigned long flag, uint64_t attr, struct err *e);
 /*
  * No more namespaces of any kind from in here, whoever asks and whatever seccomp lets through (K01).  After all the
  * mounts, as each mount copied counts as one.

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -265,11 +266,12 @@ static int make_workdir(const struct spec *s, struct err *e)
 }
 
 /* In the sandbox's mount namespace, of which we know no more than that: its tenant may have been at work. */
-int mounts_take_place(int mnt_fd, const char *target, struct err *e)
+int mounts_take_place(int mnt_fd, const char *target, uint64_t attr, struct err *e)
 {
 	const char *slash = strrchr(target, '/');
 	char parent[4096];
-	autoclose int dir = -1, place = -1;
+	struct statvfs st;
+	autoclose int dir = -1, place = -1, now = -1;
 
 	snprintf(parent, sizeof(parent), "%.*s", slash == target ? 1 : (int)(slash - target), target);
 	dir = path_openat2(AT_FDCWD, parent, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
@@ -280,7 +282,26 @@ int mounts_take_place(int mnt_fd, const char *target, struct err *e)
 	place = openat(dir, slash + 1, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (place < 0)
 		return err_sys(e, "open %s of the sandbox", target);
-	return newmount_attach(mnt_fd, place, target, e);
+	if (newmount_attach(mnt_fd, place, target, e) < 0)
+		return -1;
+	now = openat(dir, slash + 1, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (now < 0 || fstatvfs(now, &st) < 0)
+		return err_sys(e, "read back the mount at %s", target);
+	return mounts_check_flags(target, st.f_flag, attr, e);
+}
+
+int mounts_check_flags(const char *target, unsigned long flag, uint64_t attr, struct err *e)
+{
+	static const struct { uint64_t attr; unsigned long flag; const char *name; } flags[] = {
+		{ MOUNT_ATTR_RDONLY, ST_RDONLY, "read-only" }, { MOUNT_ATTR_NOSUID, ST_NOSUID, "nosuid" },
+		{ MOUNT_ATTR_NODEV, ST_NODEV, "nodev" }, { MOUNT_ATTR_NOEXEC, ST_NOEXEC, "noexec" },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(flags); i++)
+		if (attr & flags[i].attr && !(flag & flags[i].flag))
+			return err_set(e, ERR_INTERNAL, "the kernel does not report %s as %s", target, flags[i].name);
+	return 0;
 }
 
 int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_proc, int *ret_knobs, struct err *e)
