@@ -665,25 +665,30 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 void session_scan(struct service *s)
 {
 	struct scan c = { s, json_array(), json_array() };
-	struct conf conf;
+	autofree struct conf *conf = malloc(sizeof(*conf));	/* too large for a thread's stack */
 	struct err e;
 	json_t *j;
 	size_t i;
 
+	if (!conf) {
+		json_decref(c.sessions);
+		json_decref(c.records);
+		return;	/* until the next time */
+	}
 	pthread_rwlock_rdlock(&s->conf_lock);
-	conf = s->conf;
+	*conf = s->conf;
 	pthread_rwlock_unlock(&s->conf_lock);
 	owners_look(s);
 	if (ledger_scan(s->ledger, "session/", scan_session, &c, &e) == 0)
 		json_array_foreach(c.sessions, i, j)
 			if (is_running(s, json_string_value(j)))
-				look_at_session(s, json_string_value(j), conf.heartbeat_timeout_ms);
+				look_at_session(s, json_string_value(j), conf->heartbeat_timeout_ms);
 	if (ledger_scan(s->ledger, "sandbox/", scan_record, &c, &e) == 0)
 		json_array_foreach(c.records, i, j)
-			look_at_record(s, j, &conf);
+			look_at_record(s, j, conf);
 	archives_look(s);
 	places_check(s);
-	tools_expire(s, conf.auto_stop_ms);
+	tools_expire(s, conf->auto_stop_ms);
 	json_decref(c.sessions);
 	json_decref(c.records);
 }
