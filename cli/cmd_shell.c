@@ -13,7 +13,6 @@
 #include "cli/follow.h"
 #include "manager/wire.h"
 
-
 enum { OPT_USER = 1, OPT_WORKDIR, OPT_SHELL, OPT_ENV, OPT_DETACH_KEYS, OPT_START, OPT_SESSION };
 
 static const struct opt options[] = {

@@ -75,8 +75,8 @@ void keeper_answer_verdict(struct keeper *k, int client, json_t *msg, const stru
 
 	/* not by way of an object, which takes as long as all the rest of the answer */
 	if (client >= 0 && k->clients[client].fd >= 0 &&
-	    (buf_reserve(&b, 500, &ignored) < 0 || verdict_json(v, &b, &ignored) < 0 ||
-	     wire_send_with(k->clients[client].fd, msg, "verdict", b.data, b.len, fds, count, &ignored) < 0))
+	    (buf_reserve(&b, 500, &ignored) < 0 || buf_adds(&b, ",\"verdict\":", &ignored) < 0 || verdict_json(v, &b, &ignored) < 0 ||
+	     buf_adds(&b, "}", &ignored) < 0 || wire_send_with(k->clients[client].fd, msg, b.data, b.len, fds, count, &ignored) < 0))
 		shutdown(k->clients[client].fd, SHUT_RDWR);
 	json_decref(msg);
 }

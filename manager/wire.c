@@ -3,44 +3,24 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "runtime/fdpass.h"
 
-static int send_text(int sock, const char *text, size_t n, const int *fds, size_t count, struct err *e)
-{
-	if (n > WIRE_MAX)
-		return err_set(e, ERR_LIMIT, "the message has %zu bytes, the limit is %d", n, WIRE_MAX);
-	if (fdpass_send(sock, text, n, fds, count) < 0)
-		return err_code_sys(e, errno == EPIPE || errno == ECONNRESET ? ERR_NOT_FOUND : ERR_SYS,
-				    "send to the other side");
-	return 0;
-}
-
 int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e)
 {
-	autofree char *own = NULL;
-	const char *text;
-	char room[2048];
-	size_t n;
-
-	json_object_set_new(msg, "v", json_integer(WIRE_VERSION));
-	text = json_text(msg, room, sizeof(room), &own, &n);
-	return text ? send_text(sock, text, n, fds, count, e) : err_set(e, ERR_INVALID, "the text is not valid UTF-8");
+	return wire_send_with(sock, msg, "}", 1, fds, count, e);
 }
 
-int wire_send_with(int sock, json_t *msg, const char *key, const char *json, size_t n, const int *fds, size_t count, struct err *e)
+int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int *fds, size_t count, struct err *e)
 {
 	autofree char *own = NULL;
-	autobuf struct buf b = BUF_INIT(2 * WIRE_MAX);
 	const char *text;
 	char room[2048];
 	size_t len;
@@ -49,13 +29,13 @@ int wire_send_with(int sock, json_t *msg, const char *key, const char *json, siz
 	text = json_text(msg, room, sizeof(room), &own, &len);
 	if (!text)
 		return err_set(e, ERR_INVALID, "the text is not valid UTF-8");
-	if (!own && len + strlen(key) + n + sizeof(",\"\":}") <= sizeof(room)) {
-		len += (size_t)sprintf(room + len - 1, ",\"%s\":%.*s}", key, (int)n, json) - 1;
-		return send_text(sock, room, len, fds, count, e);
-	}
-	if (buf_add(&b, text, len - 1, e) < 0 || buf_addf(&b, e, ",\"%s\":", key) < 0 || buf_add(&b, json, n, e) < 0 || buf_adds(&b, "}", e) < 0)
-		return -1;
-	return send_text(sock, b.data, b.len, fds, count, e);
+	len--;	/* the brace: rest ends the object */
+	if (len + n > WIRE_MAX)
+		return err_set(e, ERR_LIMIT, "the message has %zu bytes, the limit is %d", len + n, WIRE_MAX);
+	if (fdpass_send2(sock, text, len, rest, n, fds, count) < 0)
+		return err_code_sys(e, errno == EPIPE || errno == ECONNRESET ? ERR_NOT_FOUND : ERR_SYS,
+				    "send to the other side");
+	return 0;
 }
 
 int wire_recv(int sock, int wait_ms, json_t **ret_msg, int *fds, size_t max, size_t *ret_count, struct err *e)

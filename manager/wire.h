@@ -25,8 +25,8 @@
 
 /* Adds "v", sends.  ERR_LIMIT when it is too long. */
 int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e);
-/* The same with one more member, whose value is n bytes of JSON already. */
-int wire_send_with(int sock, json_t *msg, const char *key, const char *json, size_t n, const int *fds, size_t count, struct err *e);
+/* The same with rest, n bytes of JSON from the comma to the closing brace, in the place of the object's own end. */
+int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int *fds, size_t count, struct err *e);
 /*
  * 1 with *ret_msg (a new reference) and the descriptors; 0 when the other side
  * has closed; -1 with e.  wait_ms -1 waits for ever; ERR_TIMEOUT.

@@ -212,7 +212,6 @@ static int prepare(struct cgroup *c, const char *parent, const char *name, struc
 
 	memset(c, 0, sizeof(*c));
 	c->v2_fd = c->oom_fd = c->oom_control_fd = -1;
-	c->holds = 0;
 	for (i = 0; i < CGROUP_HELD_MAX; i++)
 		c->held[i] = -1;
 	for (i = 0; i < CGROUP_V1_COUNT; i++)

@@ -16,9 +16,9 @@
 #define BERTH_SECCOMP_SECCOMP_H
 
 #include <linux/filter.h>
-#include <string.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 

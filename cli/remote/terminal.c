@@ -49,6 +49,12 @@ static void restore(const struct terminal *t)
 		tcsetattr(STDIN_FILENO, TCSADRAIN, &t->saved);
 }
 
+/* Keys are what a person types: the same bytes from a file or a pipe are data. */
+static int has_keys(const struct terminal *t)
+{
+	return t->tty && t->keys.n && t->left;
+}
+
 /* A thread: our stdin without the keys; when they come, we go. */
 static void *watch_keys(void *arg)
 {
@@ -77,14 +83,9 @@ static void *feed(void *arg)
 	autobuf struct buf path = BUF_INIT(4096);
 	struct remote_io io = { .in_fd = STDIN_FILENO };
 	struct err ignored;
-	pthread_t thread;
 
-	if (t->keys.n && t->left) {
-		if (pipe2(t->typed, O_CLOEXEC) < 0 || pthread_create(&thread, NULL, watch_keys, t))
-			return NULL;
+	if (has_keys(t))
 		io.in_fd = t->typed[0];
-	}
-
 	/* end of file on a terminal is a character of it; on a pipe or file it is ours to say */
 	if (path_to(t, &path, t->tty ? "/stdin" : "/stdin?eof=true", &ignored) == 0)
 		remote_transfer(t->r, "POST", path.data, &io, &ignored);
@@ -161,7 +162,11 @@ static int start_threads(struct terminal *t, struct err *e)
 	int r;
 
 	send_size(t);
+	if (has_keys(t) && pipe2(t->typed, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
 	r = pthread_create(&thread, NULL, watch_signals, t);
+	if (r == 0 && has_keys(t))
+		r = pthread_create(&thread, NULL, watch_keys, t);
 	if (r == 0)
 		r = pthread_create(&thread, NULL, feed, t);
 	return r ? err_errno(e, r, "start a thread") : 0;

@@ -111,15 +111,16 @@ int api_signal_number(const json_t *v, struct err *e);
 /* The sandbox that the body (schema Create) asks for: {"id","name"}, a new reference, or NULL (route_sandbox.c). */
 json_t *api_create(struct http_request *rq, struct err *e);
 
-/* ---- stdin of commands that an exec request of another connection runs (livein.c) ---- */
-
-/* Takes fd over: bytes may be sent to this command until livein_remove().  ERR_NOMEM. */
 /*
  * The reply: first (consumed) as the event "started", then the command's output and verdict (route_command.c).  Whatever
  * becomes of it, end(ctx) comes last of all, and b is there until then.
  */
 int api_follow(struct http_request *rq, struct box *b, const char *command, json_t *first, void (*end)(void *ctx), void *ctx,
 	       struct err *e);
+
+/* ---- stdin of commands that an exec request of another connection runs (livein.c) ---- */
+
+/* Takes fd over: bytes may be sent to this command until livein_remove().  ERR_NOMEM. */
 int livein_add(struct api *a, const char *box, const char *command, int fd, struct err *e);
 void livein_remove(struct api *a, const char *box, const char *command);
 /* A copy of its descriptor, or -1 when there is none. */

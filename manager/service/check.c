@@ -61,7 +61,6 @@ static int has_more(const struct conf *conf, const struct config *c)
 
 	if (config_is_set(c, "sandbox", "seccomp"))
 		return 1;
-
 	for (i = 0; i < conf->pool_count; i++)
 		if (conf->pools[i].options[0])
 			return 1;

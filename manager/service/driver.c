@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +25,6 @@
 
 #define ERRORS_MAX 65536
 #define STOP_MS 30000
-#define ENV_MAX 4096
 
 /* ---- the berth program ---- */
 
@@ -160,7 +160,7 @@ static int replace_workspace(json_t *options, const char *mount_dir, struct err 
 		size_t n = value ? strlen(value) : 0;
 
 		if (name && !strcmp(name, "volume") && n >= sizeof(end) && !strcmp(value + n - (sizeof(end) - 1), end))
-			return json_array_set_new(pair, 1, json_sprintf("%s%s", mount_dir, end));
+			return json_array_set_new(pair, 1, json_sprintf("%s%s", mount_dir, end)) < 0 ? err_nomem(e) : 0;
 	}
 	return err_set(e, ERR_CORRUPT, "spec.json names no workspace");
 }
@@ -251,13 +251,18 @@ static int berth_of(struct service *s, const struct record *r, const char *const
 {
 	static const char *const names[] = { "BERTH_STATE_DIR", "BERTH_RUN_DIR", "BERTH_CONFIG" };
 	char ours[ARRAY_LEN(names)][400];
-	char *env[ENV_MAX + ARRAY_LEN(names) + 1];
+	autofree char **env = NULL;
 	size_t i, k, n = 0;
 
+	while (environ[n])
+		n++;
+	env = calloc(n + ARRAY_LEN(names) + 1, sizeof(*env));
+	if (!env)
+		return err_nomem(e);
 	snprintf(ours[0], sizeof(ours[0]), "%s=%.300s", names[0], record_own(r, "state_dir"));
 	snprintf(ours[1], sizeof(ours[1]), "%s=%.300s", names[1], record_own(r, "run_dir"));
 	snprintf(ours[2], sizeof(ours[2]), "%s=%.300s/" CONFIG_ACCEPTED, names[2], record_own(r, "run_dir"));
-	for (i = 0; environ[i] && n < ENV_MAX; i++) {
+	for (i = n = 0; environ[i]; i++) {
 		for (k = 0; k < ARRAY_LEN(names) && strncmp(environ[i], names[k], strlen(names[k])); k++)
 			;
 		if (k == ARRAY_LEN(names))
@@ -265,7 +270,6 @@ static int berth_of(struct service *s, const struct record *r, const char *const
 	}
 	for (k = 0; k < ARRAY_LEN(names); k++)
 		env[n++] = ours[k];
-	env[n] = NULL;
 	return run_berth(s->berth_path, argv, env, out, e);
 }
 

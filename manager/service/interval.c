@@ -90,8 +90,7 @@ json_t *service_intervals(struct service *s, const struct service_who *who, cons
 	struct intervals its;
 
 	if (record_load(s, who, identity, 1, &r, e) < 0 ||
-	    (json_object_size(args) && (interval_check(args, e) < 0 || record_change(s, r.name, change, (void *)(size_t)args, e) < 0 ||
-					interval_note(&r, args, e) < 0)))
+	    (json_object_size(args) && (interval_note(&r, args, e) < 0 || record_change(s, r.name, change, (void *)(size_t)args, e) < 0)))
 		return NULL;
 	pthread_rwlock_rdlock(&s->conf_lock);
 	its = interval_of(&r, &s->conf);

@@ -5,9 +5,10 @@
  * A claim takes the item off the list and writes the record of its new owner in
  * one batch, so two cannot take the same.  Then it looks whether the sandbox
  * lives and is made of what the type is made of today, and hands over what only
- * its owner knows: environment, limits and his own directory for a workspace.  One that is given back is removed,
- * never put back: nobody gets what another had.  Each berthd keeps its own share
- * of a list filled, from one thread, so a list never holds more than asked for.
+ * its owner knows: environment, limits and his own directory for a workspace.
+ * One that is given back is removed, never put back: nobody gets what another had.
+ * Each berthd keeps its own share of a list filled, from one thread, so a list
+ * never holds more than asked for.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,14 +90,14 @@ static int hand_over(struct service *s, struct record *r, const json_t *args, js
 {
 	autoclose int sock = driver_connect(s, r, e);
 	struct err ignored;
-	json_t *mount = mount_dir ? json_pack("{s:s,s:s}", "target", WORK_DIR, "source", mount_dir) : NULL;
+	json_t *adopt;
 
-	if (sock < 0) {
-		json_decref(mount);
+	if (sock < 0)
 		return -1;
-	}
-	if (keeper_ok(sock, json_pack("{s:s,s:s,s:O,s:o*}", "op", "adopt", "token", record_str(r, "runtime_token"), "env", env, "mount",
-				      mount), e) < 0)
+	adopt = json_pack("{s:s,s:s,s:O}", "op", "adopt", "token", record_str(r, "runtime_token"), "env", env);
+	if (mount_dir)
+		json_object_set_new(adopt, "mount", json_pack("{s:s,s:s}", "target", WORK_DIR, "source", mount_dir));
+	if (keeper_ok(sock, adopt, e) < 0)
 		return -1;
 	if ((has(args, "memory") || has(args, "cpus")) &&
 	    keeper_ok(sock, json_pack("{s:s,s:I,s:I}", "op", "update", "memory_bytes", (json_int_t)record_own_u64(r, "memory_bytes"),

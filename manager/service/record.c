@@ -8,7 +8,6 @@
 #include "manager/service/state.h"
 
 #define CHANGE_TRIES 5
-
 #define REDIRECTS_MAX 64
 
 uint64_t wall_ms(void)

@@ -684,11 +684,12 @@ static int take_away(struct service *s, struct record *r, struct err *e)
 			return -1;
 		record_set_own(r, "stored", json_true());
 	}
-	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, e) < 0 || (record_is_ours(s, r) && workspace_remove_spare(r, e) < 0))
+	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, e) < 0)
 		return -1;
 	/* of an archive there is none but what a crash left, and the path may be one of its last host */
 	if ((record_is_ours(s, r) || strcmp(record_own(r, "status"), "archived")) &&
-	    json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && workspace_remove(s, r, e) < 0)
+	    (workspace_remove_spare(r, e) < 0 ||
+	     (json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && workspace_remove(s, r, e) < 0)))
 		return -1;
 	json_object_set_new(r->j, "released_at", json_real(wall_seconds()));
 	json_object_set_new(r->j, "recycled_at", json_null());
@@ -841,20 +842,12 @@ static int change_status(struct record *r, void *ctx, struct err *e)
 	return 1;
 }
 
-/* It is so already; the record may have been changed meanwhile by a berthd that shares the store, and r is loaded anew. */
-static int set_status(struct service *s, struct record *r, const char *status, const char *stamp, struct err *e)
+/* It is so already; a berthd that shares the store may have changed the record since r was loaded, which stays as it is. */
+static int set_status(struct service *s, const struct record *r, const char *status, const char *stamp, struct err *e)
 {
 	struct new_status n = { status, stamp };
-	char name[65];
 
-	memcpy(name, r->name, sizeof(name));
-	if (record_change(s, name, change_status, &n, e) < 0)
-		return -1;
-	record_close(r);
-	if (record_load(s, NULL, name, 0, r, e) == 0)
-		return 0;
-	memcpy(r->name, name, sizeof(name));	/* whose lock is given back */
-	return -1;
+	return record_change(s, r->name, change_status, &n, e);
 }
 
 /* Under the lock of one who is alone, with a fresh record. */

@@ -161,6 +161,10 @@ def test_a_terminal_from_afar():
         c = d.good("POST", "/v1/sandboxes/far/exec", {"argv": ["sh", "-c", "echo one; read x; echo $x; exit 4"], "detach": True})["command"]
         r = far(d, "attach", "--from", "1", "far", c, input="two\n")
         assert (r.code, r.out) == (4, "ne\ntwo\n"), r
+        # what no terminal sends is data, the bytes of the keys too
+        c = d.good("POST", "/v1/sandboxes/far/exec", {"argv": ["cat"], "detach": True})["command"]
+        r = far(d, "attach", "far", c, input="a\x10\x11b\n")
+        assert (r.code, r.out) == (0, "a\x10\x11b\n"), r
 
 
 def test_files_from_afar():
