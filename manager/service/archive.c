@@ -389,7 +389,7 @@ static int look_at(struct service *s, struct registry *reg, int dir, const char 
 
 	if (!known && e->code != ERR_NOT_FOUND)
 		return -1;
-	if (known && record_is_ours(s, &r) && !record_is(&r, "released") && !record_is(&r, "replaced"))
+	if (known && record_is_ours(s, &r) && !record_is_over(&r))
 		/* a restore that was cut short after its record was written */
 		return strcmp(record_own(&r, "status"), "archived") ? unreserve(reg, id, e) : 0;
 	/* another host has it, or nobody */

@@ -72,19 +72,34 @@ int record_is(const struct record *r, const char *state)
 	return !strcmp(record_str(r, "state"), state);
 }
 
+int record_is_over(const struct record *r)
+{
+	return record_is(r, "released") || record_is(r, "replaced");
+}
+
 int record_is_ours(const struct service *s, const struct record *r)
 {
 	return !strcmp(record_own(r, "state_dir"), s->config.state_dir) && !strcmp(record_own(r, "host"), s->host);
 }
 
+static void record_key(char out[LEDGER_KEY_MAX + 1], const char *name, int over)
+{
+	snprintf(out, LEDGER_KEY_MAX + 1, "%s%s", over ? OVER_PREFIX : RECORD_PREFIX, name);
+}
+
+/* Where it is while it lives first: what moves in between is found at the second look. */
 static int load_key(struct service *s, const char *name, struct record *ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
 	char key[LEDGER_KEY_MAX + 1];
 	int r;
 
-	snprintf(key, sizeof(key), "sandbox/%s", name);
-	r = ledger_get(s->ledger, key, &b, &ret->version, e);
+	for (ret->over = 0; ret->over < 2; ret->over++) {
+		record_key(key, name, ret->over);
+		r = ledger_get(s->ledger, key, &b, &ret->version, e);
+		if (r)
+			break;
+	}
 	if (r < 1)
 		return r;
 	json_decref(ret->j);
@@ -114,9 +129,16 @@ static int is_container(void *ctx, const char *key, const char *value, uint64_t 
 	/* what a tenant had written into its record may look the same */
 	r.j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored);
 	if (r.j && !strcmp(record_str(&r, "container_id"), c->id))
-		snprintf(c->name, sizeof(c->name), "%s", key + strlen("sandbox/"));
+		snprintf(c->name, sizeof(c->name), "%s", record_str(&r, "container_name"));
 	record_close(&r);
 	return 0;
+}
+
+int record_scan_all(struct service *s, ledger_each *each, void *ctx, struct err *e)
+{
+	int r = ledger_scan(s->ledger, RECORD_PREFIX, each, ctx, e);
+
+	return r ? r : ledger_scan(s->ledger, OVER_PREFIX, each, ctx, e);
 }
 
 /* agentscope's clients may name a sandbox by its container_id too: none of ours, so not in a key. */
@@ -126,7 +148,7 @@ static int load_container(struct service *s, const char *id, struct record *ret,
 
 	if (strlen(id) != 12 || strspn(id, "0123456789abcdef") != 12)
 		return 0;
-	if (ledger_scan(s->ledger, "sandbox/", is_container, &c, e) < 0)
+	if (record_scan_all(s, is_container, &c, e) < 0)
 		return -1;
 	return c.name[0] ? load_key(s, c.name, ret, e) : 0;
 }
@@ -163,21 +185,29 @@ int record_load(struct service *s, const struct service_who *who, const char *id
 int record_save(struct service *s, struct record *r, const struct ledger_op *more, size_t n, struct err *e)
 {
 	autofree char *text = json_dumps(r->j, JSON_COMPACT);
+	char key[LEDGER_KEY_MAX + 1], old[LEDGER_KEY_MAX + 1];
 	struct ledger_op ops[LEDGER_OPS_MAX];
-	char key[LEDGER_KEY_MAX + 1];
-	uint64_t version;
+	int over = record_is_over(r);
+	uint64_t version = r->version;
 
 	if (!text)
 		return err_nomem(e);
-	if (n >= LEDGER_OPS_MAX)
+	if (n + 2 > LEDGER_OPS_MAX)
 		return err_set(e, ERR_LIMIT, "too many changes at once");
-	snprintf(key, sizeof(key), "sandbox/%s", r->name);
+	record_key(key, r->name, over);
+	record_key(old, r->name, r->over);
 	if (n)
 		memcpy(ops, more, n * sizeof(*ops));
-	ops[n] = (struct ledger_op){ LEDGER_SET, key, text, r->version, 0 };
+	if (over != r->over) {
+		if (version != LEDGER_ABSENT)
+			ops[n++] = (struct ledger_op){ LEDGER_DELETE, old, NULL, version, 0 };
+		version = LEDGER_ANY;
+	}
+	ops[n] = (struct ledger_op){ LEDGER_SET, key, text, version, 0 };
 	if (ledger_commit(s->ledger, ops, n + 1, &version, e) < 0)
 		return -1;
 	r->version = version;
+	r->over = over;
 	return 0;
 }
 
@@ -208,6 +238,6 @@ int record_delete(struct service *s, struct record *r, struct err *e)
 	char key[LEDGER_KEY_MAX + 1];
 	struct ledger_op op = { LEDGER_DELETE, key, NULL, r->version, 0 };
 
-	snprintf(key, sizeof(key), "sandbox/%s", r->name);
+	record_key(key, r->name, r->over);
 	return ledger_commit(s->ledger, &op, 1, NULL, e);
 }

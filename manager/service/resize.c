@@ -49,7 +49,7 @@ int service_limits_begin(struct service *s, const char *id, const char *memory, 
 	struct search f = { s, id, l };
 
 	l->name[0] = '\0';
-	if ((!memory && !cpus) || ledger_scan(s->ledger, "sandbox/", look, &f, e) < 0)
+	if ((!memory && !cpus) || ledger_scan(s->ledger, RECORD_PREFIX, look, &f, e) < 0)
 		return memory || cpus ? -1 : 0;
 	if (!l->name[0])
 		return 0;

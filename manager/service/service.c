@@ -137,7 +137,7 @@ void places_check(struct service *s)
 		autorecord struct record r = { .j = NULL };
 
 		if (record_load(s, NULL, names[i], 0, &r, &e) < 0 ? e.code == ERR_NOT_FOUND :
-		    record_is(&r, "released") || record_is(&r, "recycled") || record_is(&r, "replaced"))
+		    record_is_over(&r) || record_is(&r, "recycled"))
 			place_drop(s, names[i]);
 	}
 	free(names);
@@ -666,11 +666,6 @@ int service_create(struct service *s, const struct service_who *who, const json_
 
 /* ---- release ---- */
 
-static int is_over(const struct record *r)
-{
-	return record_is(r, "released") || record_is(r, "replaced");
-}
-
 /* The steps, each of which may be done again: a record says released only when nothing is left. */
 static int take_away(struct service *s, struct record *r, struct err *e)
 {
@@ -743,7 +738,7 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 	/* the pool's when it was chosen, but a claim was first */
 	if (was_warm && record_is(r, "running"))
 		return 1;
-	if (is_over(r))
+	if (record_is_over(r))
 		return 0;
 	result = take_away(s, r, e);
 	if (result == 0) {
@@ -1064,9 +1059,22 @@ void service_use_end(struct service_use *u)
 struct lister {
 	struct service *s;
 	const struct service_who *who;
-	json_t *out;
+	json_t *out, *at;	/* at: name to place in out, of a list: one that ends in between is met twice */
 	int for_cleanup;
 };
+
+static void list_add(struct lister *l, json_t *j)
+{
+	const char *name = json_string_value(json_object_get(j, "container_name"));
+	const json_t *at = json_object_get(l->at, name);
+
+	if (at) {
+		json_array_set(l->out, (size_t)json_integer_value(at), j);
+	} else {
+		json_object_set_new(l->at, name, json_integer((json_int_t)json_array_size(l->out)));
+		json_array_append(l->out, j);
+	}
+}
 
 static int list_one(void *ctx, const char *key, const char *value, uint64_t version)
 {
@@ -1078,7 +1086,10 @@ static int list_one(void *ctx, const char *key, const char *value, uint64_t vers
 	    (!l->for_cleanup || ((record_is(&r, "running") || record_is(&r, "warm") || record_is(&r, "error") ||
 	     record_is(&r, "recycled")) && record_is_ours(l->s, &r)))) {
 		mcp_hide(&r);
-		json_array_append(l->out, l->for_cleanup ? json_object_get(r.j, "container_name") : r.j);
+		if (l->for_cleanup)
+			json_array_append(l->out, json_object_get(r.j, "container_name"));
+		else
+			list_add(l, r.j);
 	}
 	record_close(&r);
 	return 0;
@@ -1086,9 +1097,10 @@ static int list_one(void *ctx, const char *key, const char *value, uint64_t vers
 
 json_t *service_list(struct service *s, const struct service_who *who, struct err *e)
 {
-	struct lister l = { s, who, json_array(), 0 };
+	autojson json_t *at = json_object();
+	struct lister l = { s, who, json_array(), at, 0 };
 
-	if (ledger_scan(s->ledger, "sandbox/", list_one, &l, e) < 0) {
+	if (record_scan_all(s, list_one, &l, e) < 0) {
 		json_decref(l.out);
 		return NULL;
 	}
@@ -1132,11 +1144,11 @@ static void *clean_some(void *arg)
 
 int service_cleanup(struct service *s, const struct service_who *who, struct err *e)
 {
-	struct lister l = { s, who, json_array(), 1 };
+	struct lister l = { s, who, json_array(), NULL, 1 };
 	struct cleaner c = { .s = s, .who = who, .names = l.out, .drain = service_drain_ms(s), .lock = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t t[CLEANERS];
 	size_t i, n;
-	int r = ledger_scan(s->ledger, "sandbox/", list_one, &l, e) < 0 ? -1 : 0;
+	int r = ledger_scan(s->ledger, RECORD_PREFIX, list_one, &l, e) < 0 ? -1 : 0;
 
 	pthread_rwlock_rdlock(&s->conf_lock);
 	c.until_ms = wall_ms() + s->conf.shutdown_timeout_ms;

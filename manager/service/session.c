@@ -22,6 +22,7 @@
 #define LOCK_MS 120000
 #define LOCK_WAIT_MS 30000
 #define WRITE_MAX_MS 10000
+#define OVER_LOOKS 10
 #define RETRY_S 30	/* after a release that failed */
 
 struct beat {
@@ -115,8 +116,8 @@ static int change(struct service *s, struct record *r, const char *ctx, int add,
 		char key[LEDGER_KEY_MAX + 1];
 		uint64_t version;
 
-		if (n + 2 > LEDGER_OPS_MAX || load_map(s, ctx, &map, &version, e) < 0)
-			return n + 2 > LEDGER_OPS_MAX ? err_set(e, ERR_LIMIT, "too many changes at once") : -1;
+		if (n + 3 > LEDGER_OPS_MAX || load_map(s, ctx, &map, &version, e) < 0)
+			return n + 3 > LEDGER_OPS_MAX ? err_set(e, ERR_LIMIT, "too many changes at once") : -1;
 		if (!map)
 			map = json_pack("{s:[],s:s,s:f}", "containers", "owner", record_own(r, "owner"), "created_at", wall_seconds());
 		if (add && strcmp(record_own(r, "owner"), json_string_value(json_object_get(map, "owner"))))
@@ -653,13 +654,23 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 		if (!place_has(s, r.name) && record_load(s, NULL, r.name, 0, &now, &e) == 0 && record_is(&now, "creating") &&
 		    !place_has(s, r.name))
 			service_undo(s, &now, &e);
-	} else if ((record_is(&r, "released") || record_is(&r, "replaced")) && c->released_ttl_ms &&
-		   (wall_seconds() - over) * 1000 > (double)c->released_ttl_ms) {
+	} else if (record_is_over(&r) && c->released_ttl_ms && (wall_seconds() - over) * 1000 > (double)c->released_ttl_ms) {
 		autorecord struct record now = { .j = NULL };
 
-		if (record_load(s, NULL, r.name, 0, &now, &e) == 0 && (record_is(&now, "released") || record_is(&now, "replaced")))
+		if (record_load(s, NULL, r.name, 0, &now, &e) == 0 && record_is_over(&now))
 			record_delete(s, &now, &e);
 	}
+}
+
+/* Those that are over are as many as released_ttl lets there be: a look at each tenth of that will do. */
+static int is_time_for_over(struct service *s, const struct conf *c)
+{
+	uint64_t every = c->released_ttl_ms / OVER_LOOKS, now = wall_ms();
+
+	if (!c->released_ttl_ms || (now >= s->over_looked_ms && now - s->over_looked_ms < every))
+		return 0;
+	s->over_looked_ms = now;
+	return 1;
 }
 
 void session_scan(struct service *s)
@@ -669,6 +680,7 @@ void session_scan(struct service *s)
 	struct err e;
 	json_t *j;
 	size_t i;
+	int over;
 
 	if (!conf) {
 		json_decref(c.sessions);
@@ -683,7 +695,8 @@ void session_scan(struct service *s)
 		json_array_foreach(c.sessions, i, j)
 			if (is_running(s, json_string_value(j)))
 				look_at_session(s, json_string_value(j), conf->heartbeat_timeout_ms);
-	if (ledger_scan(s->ledger, "sandbox/", scan_record, &c, &e) == 0)
+	over = is_time_for_over(s, conf);
+	if ((over ? record_scan_all(s, scan_record, &c, &e) : ledger_scan(s->ledger, RECORD_PREFIX, scan_record, &c, &e)) == 0)
 		json_array_foreach(c.records, i, j)
 			look_at_record(s, j, conf);
 	archives_look(s);

@@ -44,6 +44,7 @@ struct service {
 	pthread_cond_t wake;
 	int stopping, poked;
 	pthread_t scanner, filler;
+	uint64_t over_looked_ms;	/* the scanner's: when it last looked at the records that are over */
 	int threads;
 	struct beat *beats;
 	struct place *places;
@@ -60,8 +61,19 @@ struct service {
 struct record {
 	json_t *j;
 	uint64_t version;
+	int over;	/* it is, or was when it was read, below OVER_PREFIX */
 	char name[65];
 };
+
+/*
+ * The keys of records.  One that is released or replaced is of use to who asks for it by name only and stays for released_ttl:
+ * it moves, so that what looks over the living ones each second does not read as many again.
+ */
+#define RECORD_PREFIX "sandbox/"
+#define OVER_PREFIX "over/"
+int record_is_over(const struct record *r);
+/* Each record, those that are over last. */
+int record_scan_all(struct service *s, ledger_each *each, void *ctx, struct err *e);
 
 void record_close(struct record *r);
 #define autorecord __attribute__((cleanup(record_close)))

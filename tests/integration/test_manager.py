@@ -1101,11 +1101,12 @@ def test_two_berthds_share_one_redis_and_no_sandbox_is_claimed_twice():
 
         def claim_many(d):
             m = d.client(daemon.TOKEN)
-            while warm_claims() < CLAIMS:
-                name = m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": "many"})
-                with lock:
-                    many.append(name)
-                assert m.release(identity=name) is True
+            while warm_claims() < CLAIMS:       # which reads every record there is, so not at each claim
+                for _ in range(20):
+                    name = m.create_from_pool(sandbox_type="base", meta={"session_ctx_id": "many"})
+                    with lock:
+                        many.append(name)
+                    assert m.release(identity=name) is True
 
         many = []
         threads = [threading.Thread(target=claim_many, args=(d,)) for d in daemons for _ in range(2)]

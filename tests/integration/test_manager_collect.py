@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was reaped can be restored until its time is over, and goes then with all that is of it."""
+import contextlib
 import os
+import sqlite3
 
 import berthtest as b
 from managed import BOX, FAST, Failed, Managed, refused
@@ -46,3 +48,31 @@ def test_a_cleanup_takes_what_was_reaped():
         name, where = reaped(m, "two")
         m.shell(name, "true")
         assert m.release(identity=name) is True and m.get_status(identity=name) == "released" and not os.path.exists(where)
+
+
+def keys(name):
+    with contextlib.closing(sqlite3.connect(f"file:{b.root()}/state/manager/records.db?mode=ro", uri=True)) as db:
+        return [key for (key,) in db.execute("SELECT key FROM kv WHERE key LIKE ?", ("%/" + name,))]
+
+
+def test_what_is_released_is_found_and_not_in_the_way():
+    """It moves out of what is looked over each second, and is known by its name, by its container_id and in lists, once."""
+    with Managed(BOX + FAST + 'released_ttl = "1h"\n') as d:
+        m = d.manager
+        name = m.create()
+        container = m.get_info(identity=name)["container_id"]
+        assert keys(name) == ["sandbox/" + name]
+        m.release(identity=name)
+        assert keys(name) == ["over/" + name]
+        for identity in (name, container):
+            assert m.get_info(identity=identity)["state"] == "released"
+        assert [r["state"] for r in m.http.get(f"{m.base_url}/v1/manager/sandboxes", timeout=60).json()["sandboxes"] if r["container_name"] == name] == ["released"]
+        assert m.stats()["states"]["released"] == 1
+        assert m.release(identity=name) is True     # as before: it is gone, which was wanted
+        # one of an older berthd lies where the living are, and goes all the same
+        with contextlib.closing(sqlite3.connect(f"{b.root()}/state/manager/records.db")) as db, db:
+            db.execute("UPDATE kv SET key = ? WHERE key = ?", ("sandbox/" + name, "over/" + name))
+        assert m.get_info(identity=name)["state"] == "released"
+        d.reconfigure_text("released_ttl", '"1ms"')
+        b.wait_for(lambda: is_unknown(m, name), 20, "the end of its record")
+        assert keys(name) == []
