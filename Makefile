@@ -38,7 +38,7 @@ INIT_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -idirafter /usr/include -idirafter /u
 
 # ---- what is made of what ------------------------------------------------
 LAYERS = base seccomp rootfs runtime manager cli
-MAINS = cli/berth-remote.c cli/berth.c cli/berth-image.c cli/berth-http.c cli/berth-net.c cli/berthd.c cli/berth-oci.c seccomp/gen.c
+MAINS = cli/berth-remote.c cli/berth.c cli/berth-image.c cli/berth-http.c cli/berth-net.c cli/berthd.c cli/berth-oci.c cli/berth-systemd.c seccomp/gen.c
 layer_objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard $(1)/*.c)))
 $(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call layer_objs,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
@@ -92,6 +92,10 @@ LIBS_NET = $(shell $(PKG_CONFIG) --libs libmnl libnftnl libcares libseccomp jans
 ifneq ($(shell $(PKG_CONFIG) --exists libmnl libnftnl libcares && echo yes),)
 PROGRAMS += $(BUILD)/berth-net
 endif
+# So is berth-systemd, which berth-oci --systemd-cgroup takes.
+ifneq ($(shell $(PKG_CONFIG) --exists libsystemd && echo yes),)
+PROGRAMS += $(BUILD)/berth-systemd
+endif
 # So is the part of the registry client that speaks with the network (apt-get install $(REGISTRY_PACKAGES)).
 REGISTRY_PACKAGES = libcurl4-openssl-dev libpsl-dev
 http_a = $(BUILD)/libberth-http.a
@@ -129,6 +133,7 @@ install: all
 	install -D -m 644 man/berth-oci.8 $(DESTDIR)$(PREFIX)/share/man/man8/berth-oci.8
 	install -m 755 $(BUILD)/berth-image $(DESTDIR)$(PREFIX)/libexec/berth/berth-image
 	$(if $(filter %/berth-net,$(PROGRAMS)),install -m 755 $(BUILD)/berth-net $(DESTDIR)$(PREFIX)/libexec/berth/berth-net)
+	$(if $(filter %/berth-systemd,$(PROGRAMS)),install -m 755 $(BUILD)/berth-systemd $(DESTDIR)$(PREFIX)/libexec/berth/berth-systemd)
 	$(if $(filter %/berth-remote,$(PROGRAMS)),install -m 755 $(BUILD)/berth-remote $(DESTDIR)$(PREFIX)/libexec/berth/berth-remote)
 	test ! -e $(BUILD)/berth-http || install -m 755 $(BUILD)/berth-http $(DESTDIR)$(PREFIX)/libexec/berth/berth-http
 	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
@@ -292,6 +297,10 @@ $(BUILD)/berthd: $(BUILD)/cli/berthd.o $(api_a) $(service_a) $(manager_a) $(runt
 $(BUILD)/berth-net: $(BUILD)/cli/berth-net.o $(net_o) $(runtime_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_NET)
+
+$(BUILD)/berth-systemd: $(BUILD)/cli/berth-systemd.o $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libsystemd jansson)
 
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))

@@ -22,10 +22,13 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/num.h"
+#include "base/program.h"
 #include "base/suggest.h"
 #include "cli/oci_cli.h"
 #include "runtime/oci_log.h"
 #include "runtime/oci_state.h"
+#include "runtime/oci_systemd.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
@@ -39,6 +42,8 @@ static const struct oci_verb *const verbs[] = {
 	&oci_verb_spec, &oci_verb_features, &oci_verb_checkpoint, &oci_verb_restore,
 };
 
+#define SYSTEMD_FD "BERTH_OCI_SYSTEMD_FD"	/* from this program to its sealed copy */
+
 enum { G_ROOT, G_LOG, G_LOG_FORMAT, G_LOG_LEVEL, G_DEBUG, G_MANAGER, G_SYSTEMD, G_ROOTLESS, G_CRIU, G_HELP, G_VERSION };
 
 static const struct oci_option globals[] = {
@@ -47,8 +52,8 @@ static const struct oci_option globals[] = {
 	[G_LOG_FORMAT] = { "log-format", 0, "text|json", "form of the messages (default: text)" },
 	[G_LOG_LEVEL] = { "log-level", 0, "LEVEL", "error, warning, info or debug (default: warning)" },
 	[G_DEBUG] = { "debug", 0, NULL, "the same as --log-level debug" },
-	[G_MANAGER] = { "cgroup-manager", 0, "cgroupfs", "who makes cgroups; systemd is refused, see berth-oci(8)" },
-	[G_SYSTEMD] = { "systemd-cgroup", 0, NULL, "refused: cgroups are made directly" },
+	[G_MANAGER] = { "cgroup-manager", 0, "cgroupfs", "cgroupfs or systemd: who makes cgroups" },
+	[G_SYSTEMD] = { "systemd-cgroup", 0, NULL, "make each cgroup in a scope of systemd's: cgroupsPath is SLICE:PREFIX:NAME" },
 	[G_ROOTLESS] = { "rootless", 0, "auto", "accepted; it is found out" },
 	[G_CRIU] = { "criu", 0, "PATH", "accepted; there is no checkpoint" },
 	[G_HELP] = { "help", 'h', NULL, "print this" },
@@ -159,7 +164,7 @@ static int parse(const struct oci_option *table, int stop, int argc, char **argv
 struct globals_seen {
 	struct oci_global g;
 	const char *log;
-	int json, help, version, systemd;
+	int json, help, version;
 	enum oci_level level;
 };
 
@@ -185,10 +190,11 @@ static int set_global(void *ctx, size_t index, const char *value, struct err *e)
 		s->level = OCI_DEBUG;
 		return 0;
 	case G_MANAGER:
-		s->systemd = strcmp(value, "cgroupfs") != 0 && strcmp(value, "disabled") != 0;
-		return 0;
+		s->g.systemd = !strcmp(value, "systemd");
+		return s->g.systemd || !strcmp(value, "cgroupfs") || !strcmp(value, "disabled") ? 0 :
+		       err_set(e, ERR_USAGE, "--cgroup-manager '%.32s' is not cgroupfs, systemd or disabled", value);
 	case G_SYSTEMD:
-		s->systemd = 1;
+		s->g.systemd = 1;
 		return 0;
 	case G_HELP:
 		s->help = 1;
@@ -251,6 +257,28 @@ static void run_sealed(char **argv)
 fail:
 	oci_log_fatal(&e);
 	exit(1);
+}
+
+/* Beside this program, which is not to be found once it runs from a copy: opened before that, and handed to it. */
+static int find_systemd_program(struct oci_global *g, struct err *e)
+{
+	const char *text = getenv(SYSTEMD_FD);
+	uint64_t fd;
+	char number[16];
+
+	if (text) {
+		if (num_u64(text, SYSTEMD_FD, 3, INT_MAX, &fd, e) < 0)
+			return -1;
+		g->systemd_program = (int)fd;
+		unsetenv(SYSTEMD_FD);
+		return fcntl(g->systemd_program, F_SETFD, FD_CLOEXEC) < 0 ? err_sys(e, SYSTEMD_FD "=%d", (int)fd) : 0;
+	}
+	g->systemd_program = program_open(OCI_SYSTEMD_PROGRAM, e);
+	if (g->systemd_program < 0)
+		return -1;
+	/* above what --preserve-fds counts */
+	snprintf(number, sizeof(number), "%d", fcntl(g->systemd_program, F_DUPFD, 200));
+	return setenv(SYSTEMD_FD, number, 1) < 0 ? err_sys(e, "set " SYSTEMD_FD) : 0;
 }
 
 int oci_root(struct oci_global *g, struct err *e)
@@ -321,6 +349,8 @@ static int run_verb(const struct oci_verb *v, struct globals_seen *s, int argc, 
 	if (v->max >= 0 && argc - optind > v->max)
 		return err_set(e, ERR_USAGE, "%s: '%.64s' is too much; usage: berth-oci %s %s", v->name, argv[optind + v->max],
 			       v->name, v->args);
+	if (v->makes && s->g.systemd && find_systemd_program(&s->g, e) < 0)
+		return -1;
 	if (v->sealed)
 		run_sealed(all);
 	return v->run(&s->g, v->ctx, argv + optind, argc - optind, e);
@@ -328,7 +358,7 @@ static int run_verb(const struct oci_verb *v, struct globals_seen *s, int argc, 
 
 int main(int argc, char **argv)
 {
-	struct globals_seen s = { .g = { .root_fd = -1 }, .level = OCI_WARNING };
+	struct globals_seen s = { .g = { .root_fd = -1, .systemd_program = -1 }, .level = OCI_WARNING };
 	const struct oci_verb *v = NULL;
 	struct err e = { 0 };
 	int status = -1, r;
@@ -348,12 +378,7 @@ int main(int argc, char **argv)
 			print_help();
 			return 0;
 		}
-		if (s.systemd)
-			err_set(&e, ERR_UNSUPPORTED, "cgroups through systemd are not supported by this runtime; hint: set the "
-				"engine to cgroupfs (podman --cgroup-manager cgroupfs, SystemdCgroup = false, "
-				"native.cgroupdriver=cgroupfs)");
-		else
-			v = find_verb(argv[optind], &e);
+		v = find_verb(argv[optind], &e);
 		if (v)
 			status = run_verb(v, &s, argc - optind, argv + optind, argv, &e);
 	}

@@ -17,6 +17,8 @@ struct oci_global {
 	const char *root;	/* NULL: the default */
 	int root_fd;		/* opened by oci_root(); -1 */
 	int debug;
+	int systemd;		/* cgroups are to be systemd's, for verbs that make a container */
+	int systemd_program;	/* OCI_SYSTEMD_PROGRAM, for these; -1 */
 };
 
 struct oci_option {
@@ -38,6 +40,7 @@ struct oci_verb {
 	void *ctx;
 	int fail_status;	/* of an error; 0: 1 */
 	const char *refused;	/* why this runtime has it not, whatever the options; or NULL */
+	int makes;		/* a container, and so its cgroup */
 	int sealed;		/* runs from a sealed copy of the program (CVE-2019-5736, E02) */
 };
 

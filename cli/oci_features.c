@@ -45,7 +45,7 @@ static json_t *linux_part(void)
 	return json_pack("{s:o, s:o, s:{s:b, s:b, s:b, s:b, s:b}, s:{s:b, s:o, s:o, s:o, s:o, s:o}, s:{s:b}, s:{s:b}, "
 			 "s:{s:{s:b}}, s:{s:b}, s:{s:b}}",
 			 "namespaces", namespaces, "capabilities", capabilities,
-			 "cgroup", "v1", 1, "v2", 1, "systemd", 0, "systemdUser", 0, "rdma", 1,
+			 "cgroup", "v1", 1, "v2", 1, "systemd", 1, "systemdUser", 0, "rdma", 1,
 			 "seccomp", "enabled", 1, "actions", words(oci_seccomp_actions), "operators", words(oci_seccomp_operators),
 			 "archs", words(oci_seccomp_archs), "knownFlags", words(flags), "supportedFlags", words(flags),
 			 "apparmor", "enabled", 1, "selinux", "enabled", 1, "mountExtensions", "idmap", "enabled", 1,

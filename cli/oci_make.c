@@ -86,12 +86,12 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 	return 0;
 }
 
-static int request(const struct make_args *a, const char *id, struct oci_request *r, struct err *e)
+static int request(const struct oci_global *g, const struct make_args *a, const char *id, struct oci_request *r, struct err *e)
 {
 	const char *listen = getenv("LISTEN_FDS");
 
 	*r = (struct oci_request){ .id = id, .config_file = a->config, .preserve_fds = a->preserve_fds, .no_pivot = a->no_pivot,
-				   .no_new_keyring = a->no_new_keyring };
+				   .no_new_keyring = a->no_new_keyring, .systemd_program = g->systemd_program };
 	/* sd_listen_fds(3): the sockets of a service are its container's */
 	if (listen && atoi(listen) > 0)
 		r->preserve_fds += atoi(listen);
@@ -114,7 +114,7 @@ static int run_create(struct oci_global *g, void *ctx, char **operands, int coun
 	struct oci_made m;
 
 	(void)count;
-	if (request(ctx, operands[0], &r, e) < 0 || oci_root(g, e) < 0 || oci_create(&m, g->root_fd, &r, e) < 0)
+	if (request(g, ctx, operands[0], &r, e) < 0 || oci_root(g, e) < 0 || oci_create(&m, g->root_fd, &r, e) < 0)
 		return -1;
 	oci_made_release(&m);
 	return 0;
@@ -145,7 +145,7 @@ static int run_run(struct oci_global *g, void *ctx, char **operands, int count, 
 	int status = 0;
 
 	(void)count;
-	if (request(a, operands[0], &r, e) < 0 || oci_root(g, e) < 0)
+	if (request(g, a, operands[0], &r, e) < 0 || oci_root(g, e) < 0)
 		return -1;
 	r.run = 1;
 	if ((!a->detach && oci_hold_signals(e) < 0) || oci_create(&m, g->root_fd, &r, e) < 0)
@@ -178,12 +178,12 @@ static struct make_args args;
 
 const struct oci_verb oci_verb_create = {
 	.name = "create", .args = "ID", .summary = "make a container, without starting its program", .options = create_options,
-	.min = 1, .max = 1, .set = set, .run = run_create, .ctx = &args, .sealed = 1,
+	.min = 1, .max = 1, .set = set, .run = run_create, .ctx = &args, .makes = 1, .sealed = 1,
 };
 
 const struct oci_verb oci_verb_run = {
 	.name = "run", .args = "ID", .summary = "make a container, start it, wait for its end, delete it",
-	.options = run_options, .min = 1, .max = 1, .set = set, .run = run_run, .ctx = &args, .sealed = 1,
+	.options = run_options, .min = 1, .max = 1, .set = set, .run = run_run, .ctx = &args, .makes = 1, .sealed = 1,
 };
 
 static const struct oci_option none[] = { { NULL } };

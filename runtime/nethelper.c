@@ -27,7 +27,7 @@
 void nethelper_init(struct nethelper *h)
 {
 	memset(h, 0, sizeof(*h));
-	h->sock = h->notice_fd = -1;
+	h->proc.sock = h->notice_fd = -1;
 }
 
 /* What it is to do, as a sealed file in memory. */
@@ -56,93 +56,12 @@ static int counters_file(struct netcounters **ret, struct err *e)
 	return take_fd(&fd);
 }
 
-/* In the child: only async-signal-safe calls; fds[] become 3 and up, in order. */
-static void __attribute__((noreturn)) become(int program, const char *verb, const int *fds)
-{
-	static char *const env[] = { (char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C.UTF-8", NULL };
-	char *argv[] = { (char *)NETHELPER_PROGRAM, (char *)verb, NULL };
-	int high[NETHELPER_FDS], null = open("/dev/null", O_RDWR), i;
-	sigset_t none;
-
-	program = fcntl(program, F_DUPFD_CLOEXEC, 64);
-	for (i = NETHELPER_SOCK; i < NETHELPER_FDS; i++)
-		high[i] = fcntl(fds[i] >= 0 ? fds[i] : null, F_DUPFD_CLOEXEC, 64);
-	for (i = 0; i < 3; i++)
-		if (dup2(null, i) < 0)
-			_exit(127);
-	for (i = NETHELPER_SOCK; i < NETHELPER_FDS; i++)
-		if (dup2(high[i], i) < 0)
-			_exit(127);
-	syscall(SYS_close_range, NETHELPER_FDS, program - 1, 0);
-	syscall(SYS_close_range, program + 1, ~0U, 0);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	execveat(program, "", argv, env, AT_EMPTY_PATH);
-	_exit(126);
-}
-
 static int spawn(struct nethelper *h, const char *verb, int *fds, struct err *e)
 {
-	autoclose int program = program_open(NETHELPER_PROGRAM, e), theirs = -1;
-	int sv[2];
+	char *argv[] = { (char *)NETHELPER_PROGRAM, (char *)verb, NULL };
+	autoclose int program = program_open(NETHELPER_PROGRAM, e);
 
-	if (program < 0)
-		return -1;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-		return err_sys(e, "make the socket of the network helper");
-	h->sock = sv[0];
-	theirs = fds[NETHELPER_SOCK] = sv[1];
-	h->pid = fork();
-	if (h->pid == 0)
-		become(program, verb, fds);
-	if (h->pid < 0) {
-		h->pid = 0;
-		return err_sys(e, "fork the network helper");
-	}
-	return 0;
-}
-
-static void reap(struct nethelper *h, int signo)
-{
-	fd_close(&h->sock);
-	if (h->pid <= 0)
-		return;
-	if (signo)
-		kill(h->pid, signo);	/* ours and not reaped: the pid cannot be another's */
-	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	h->pid = 0;
-}
-
-/* One packet: struct err, then JSON or nothing. */
-static int answer(struct nethelper *h, int timeout_ms, json_t **ret, struct err *e)
-{
-	autofree char *packet = malloc(NETHELPER_PACKET_MAX);
-	struct pollfd p = { .fd = h->sock, .events = POLLIN };
-	ssize_t n;
-	int ready;
-
-	if (!packet)
-		return err_nomem(e);
-	do
-		ready = poll(&p, 1, timeout_ms);
-	while (ready < 0 && errno == EINTR);
-	if (ready == 0)
-		return err_set(e, ERR_TIMEOUT, "the network helper did not answer within %d s", timeout_ms / 1000);
-	n = recv(h->sock, packet, NETHELPER_PACKET_MAX, MSG_DONTWAIT);
-	if (n < (ssize_t)sizeof(*e))
-		return err_set(e, ERR_INTERNAL, "the network helper ended without an answer");
-	memcpy(e, packet, sizeof(*e));
-	e->msg[sizeof(e->msg) - 1] = '\0';
-	if (e->code < 0 || e->code >= ERR_CODE_COUNT)
-		e->code = ERR_INTERNAL;
-	if (e->code != ERR_NONE)
-		return -1;
-	if (!ret)
-		return 0;
-	*ret = json_parse(packet + sizeof(*e), (size_t)n - sizeof(*e), NETHELPER_PACKET_MAX, "answer of the network helper", e);
-	return *ret ? 0 : -1;
+	return program < 0 ? -1 : helper_start(&h->proc, program, argv, fds + HELPER_SOCK + 1, NETHELPER_FDS - HELPER_SOCK - 1, e);
 }
 
 static int open_log(const char *dir, const char *name, struct err *e)
@@ -204,12 +123,12 @@ int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, con
 
 int nethelper_ready(struct nethelper *h, struct err *e)
 {
-	if (!h->pid)
+	if (!h->proc.pid)
 		return 0;
-	if (answer(h, ANSWER_MS, &h->told, e) < 0)
+	if (helper_answer(&h->proc, ANSWER_MS, &h->told, e) < 0)
 		return err_wrap(e, "network");
 	if (!h->counters && !json_is_true(json_object_get(h->told, "loopback")))
-		reap(h, 0);	/* bridge: all is made */
+		helper_end(&h->proc, 0);	/* bridge: all is made */
 	return 0;
 }
 
@@ -223,14 +142,14 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 	/* packets are judged one by one: what is open and no longer allowed is cut with the next one */
 	if (h->bridge)
 		return nethelper_bridge("bridge-change", s->id, "", policy, NULL, e);
-	if (!h->pid || !h->counters)
+	if (!h->proc.pid || !h->counters)
 		return err_set(e, ERR_NOT_FOUND, "the sandbox has no proxy");
 	fd = job_file(policy, e);
 	if (fd < 0)
 		return -1;
-	if (fdpass_send(h->sock, &byte, 1, &fd, 1) < 0)
+	if (fdpass_send(h->proc.sock, &byte, 1, &fd, 1) < 0)
 		return err_code_sys(e, ERR_NET, "reach the sandbox's proxy");
-	if (answer(h, UPDATE_MS, &told, e) < 0)
+	if (helper_answer(&h->proc, UPDATE_MS, &told, e) < 0)
 		return err_wrap(e, "change the network policy");
 	return json_get_u64(told, "cut", ret_cut, "answer of the proxy", e) < 0 ? -1 : 0;
 }
@@ -251,11 +170,11 @@ static int call(const char *verb, const char *job, int soon, json_t **ret_answer
 	fds[NETHELPER_JOB] = job_fd;
 	r = spawn(&h, verb, fds, e);
 	if (r == 0)
-		r = answer(&h, ANSWER_MS, ret_answer, e);
+		r = helper_answer(&h.proc, ANSWER_MS, ret_answer, e);
 	if (r == 0 && soon)
-		fd_close(&h.sock);
+		fd_close(&h.proc.sock);
 	else
-		reap(&h, r < 0 ? SIGKILL : 0);
+		helper_end(&h.proc, r < 0 ? SIGKILL : 0);
 	return r;
 }
 
@@ -291,7 +210,7 @@ int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
 {
 	int r = 0;
 
-	reap(h, SIGKILL);
+	helper_end(&h->proc, SIGKILL);
 	fd_close(&h->notice_fd);
 	if (h->counters) {
 		h->last = *h->counters;
@@ -370,8 +289,8 @@ json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
 	else if (got < 0)
 		json_object_set_new(j, "error", json_string(e.msg));
 	/* a proxy that has died lets nothing through: fail closed, and say so */
-	if (h->pid)
+	if (h->proc.pid)
 		json_object_set_new(j, h->counters ? "proxy" : "loopback",
-				    json_string(kill(h->pid, 0) == 0 && !is_zombie(h->pid) ? "running" : "gone"));
+				    json_string(kill(h->proc.pid, 0) == 0 && !is_zombie(h->proc.pid) ? "running" : "gone"));
 	return j;
 }

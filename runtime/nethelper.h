@@ -21,16 +21,16 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/helper.h"
 #include "base/json.h"
 #include "runtime/spec.h"
 
-enum { NETHELPER_SOCK = 3, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_COUNTERS, NETHELPER_LOG, NETHELPER_LOG_OLD, NETHELPER_NOTICE,
+enum { NETHELPER_SOCK = HELPER_SOCK, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_COUNTERS, NETHELPER_LOG, NETHELPER_LOG_OLD, NETHELPER_NOTICE,
 	NETHELPER_FDS };
 
 #define NETHELPER_PROGRAM "berth-net"
 #define NETHELPER_LOG_NAME "network.log"
 #define NETHELPER_LOG_OLD_NAME "network.log.1"
-#define NETHELPER_PACKET_MAX 65536
 #define NETHELPER_NOTICE_MAX 4096
 #define NETHELPER_PROXY_PORT 3128	/* in the sandbox, on 127.0.0.1: HTTP and SOCKS5 */
 
@@ -48,8 +48,7 @@ struct netcounters {
 };
 
 struct nethelper {
-	pid_t pid;			/* 0: none */
-	int sock;
+	struct helper proc;
 	int notice_fd;			/* egress: what was refused, a packet each (NETHELPER_NOTICE_MAX); else -1 */
 	struct netcounters *counters;	/* egress, else NULL */
 	int bridge;			/* there is something to take back */

@@ -62,7 +62,7 @@ static int add(struct oci_cgroup *c, const char *name, const char *root, const c
 		return err_set(e, ERR_INVALID, "linux.cgroupsPath: the root cgroup cannot be a container's");
 	snprintf(p->name, sizeof(p->name), "%s", name);
 	p->join_fd = p->dir_fd = -1;
-	p->root_len = strlen(root);
+	p->root_len = p->theirs_len = strlen(root);
 	p->dir = strdup(dir);
 	if (!p->dir)
 		return err_nomem(e);
@@ -117,6 +117,18 @@ int oci_cgroup_plan(struct oci_cgroup *c, const char *path, const char *id, stru
 			return -1;
 		}
 	}
+	return 0;
+}
+
+int oci_cgroup_plan_scope(struct oci_cgroup *c, const char *scope, struct err *e)
+{
+	char path[PATH_MAX];
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/container", scope) >= sizeof(path))
+		return err_set(e, ERR_INVALID, "linux.cgroupsPath is too long");
+	if (oci_cgroup_plan(c, path, "", e) < 0)
+		return -1;
+	c->part[0].theirs_len += strlen(scope);
 	return 0;
 }
 
@@ -176,7 +188,7 @@ static void delegate(const char *dir)
 static int make_dirs(const struct oci_cgroup *c, struct oci_cgroup_part *p, struct err *e)
 {
 	const int cpuset = !c->v2 && cgroup_has_word(p->name, "cpuset");
-	char *slash = p->dir + p->root_len;
+	char *slash = p->dir + p->theirs_len;
 
 	if (c->v2) {
 		*slash = '\0';

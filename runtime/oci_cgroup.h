@@ -25,6 +25,7 @@ struct oci_cgroup_part {
 	char name[64];	/* as in /proc/self/cgroup: "memory", "cpu,cpuacct", "systemd"; OCI_CGROUP_UNIFIED */
 	char *dir;	/* on the host */
 	size_t root_len;	/* the part of dir that is the hierarchy's mount */
+	size_t theirs_len;	/* the part that another (systemd) has made and keeps; at least root_len */
 	int join_fd;	/* v1: the open `tasks` file; -1 */
 	int dir_fd;	/* -1 until created or opened */
 };
@@ -41,6 +42,8 @@ struct oci_cgroup {
  * cgroup.  c is uninitialised storage.
  */
 int oci_cgroup_plan(struct oci_cgroup *c, const char *path, const char *id, struct err *e);
+/* The same for the cgroup "container" in the scope of systemd at scope (from the v2 mount). */
+int oci_cgroup_plan_scope(struct oci_cgroup *c, const char *scope, struct err *e);
 /* ERR_BUSY when one of them has processes: before anything is recorded that a removal would act on. */
 int oci_cgroup_check_vacant(const struct oci_cgroup *c, struct err *e);
 /* Makes them, and what is missing above; refuses one with processes in it (ERR_BUSY). */

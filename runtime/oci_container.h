@@ -32,6 +32,7 @@
 #include "runtime/oci_process.h"
 #include "runtime/oci_seccomp.h"
 #include "runtime/oci_state.h"
+#include "runtime/oci_systemd.h"
 
 enum oci_ns { NS_USER, NS_MOUNT, NS_PID, NS_NET, NS_IPC, NS_UTS, NS_CGROUP, NS_TIME, OCI_NS_COUNT };
 
@@ -88,6 +89,7 @@ struct oci_container {
 	int listen_fd;		/* start.sock; -1 */
 	int proc_fd;		/* the host's /proc */
 	int mapped;		/* the process: its user namespace has its ids */
+	struct oci_scope scope;	/* of systemd, with its program; helper.pid 0: none */
 	int enter_v2;		/* not born in the v2 cgroup: it enters it itself */
 	struct oci_seccomp filter;	/* the runtime's, until it is sent */
 	struct oci_state *state;

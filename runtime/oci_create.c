@@ -373,8 +373,10 @@ static int check_vacant(struct oci_state *st, struct err *e)
 }
 
 /* Without privilege there may be no cgroup to be had: then there is none, and limits are refused where they are written. */
-static int make_cgroups(struct oci_state *st, struct err *e)
+static int make_cgroups(struct oci_container *c, struct oci_state *st, const struct oci_request *r, struct err *e)
 {
+	if (r->systemd_program >= 0 && oci_scope_start(&c->scope, r->systemd_program, e) < 0)
+		return -1;
 	if (oci_cgroup_create(&st->cgroup, e) == 0)
 		return 0;
 	if (e->code == ERR_BUSY)
@@ -473,7 +475,7 @@ static int make(struct oci_container *c, struct oci_made *ret, const struct oci_
 	struct oci_state *st = &ret->state;
 	int pair[2];
 
-	if (make_cgroups(st, e) < 0)
+	if (make_cgroups(c, st, r, e) < 0)
 		return -1;
 	if (r->console_socket && (c->console_fd = oci_console_connect(r->console_socket, e)) < 0)
 		return -1;
@@ -544,6 +546,15 @@ static void undo(struct oci_made *m, int root_fd)
 		oci_log(OCI_WARNING, "%s; `delete --force %s` clears what is left", second.msg, m->state.id);
 }
 
+static int plan_cgroups(struct oci_container *c, struct oci_state *st, const struct oci_request *r, struct err *e)
+{
+	const char *path = oci_str(c->linux_part, "cgroupsPath");
+
+	if (r->systemd_program < 0)
+		return oci_cgroup_plan(&st->cgroup, path, r->id, e);
+	return oci_scope_plan(&c->scope, path, r->id, e) < 0 ? -1 : oci_cgroup_plan_scope(&st->cgroup, c->scope.path, e);
+}
+
 int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, struct err *e)
 {
 	struct oci_container c = { .id = r->id, .bundle = r->bundle, .no_pivot = r->no_pivot, .preserve_fds = r->preserve_fds,
@@ -570,7 +581,7 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 	made = 1;
 	c.state = &ret->state;
 	if (oci_state_lock(&ret->state, e) < 0 ||
-	    oci_cgroup_plan(&ret->state.cgroup, oci_str(c.linux_part, "cgroupsPath"), r->id, e) < 0 ||
+	    plan_cgroups(&c, &ret->state, r, e) < 0 ||
 	    check_vacant(&ret->state, e) < 0 || record(&c, &ret->state, &text, e) < 0 ||
 	    oci_notify_make_dir(ret->state.dir_fd, e) < 0 ||
 	    (r->run && oci_notify_bind(ret->state.dir_fd, &ret->notify_fd, e) < 0) || make(&c, ret, r, e) < 0)
@@ -588,6 +599,7 @@ out:
 		fd_close(&ret->master);
 		oci_state_release(&ret->state);
 	}
+	oci_scope_end(&c.scope);
 	release_container(&c);
 	json_decref(c.config);
 	return result;

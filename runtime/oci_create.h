@@ -19,6 +19,7 @@ struct oci_request {
 	const char *pid_file, *console_socket, *pidfd_socket;	/* absolute, or NULL */
 	int preserve_fds, no_pivot, no_new_keyring;
 	int run;			/* start at once */
+	int systemd_program;		/* its cgroup is in a scope of systemd's, which this asks for (oci_systemd.h); -1: it is not */
 };
 
 struct oci_made {

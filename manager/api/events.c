@@ -369,7 +369,7 @@ static void look(struct events *ev, int inotify, int state_fd)
 	size_t gone = 0, before;
 	struct config c;
 	struct err e;
-	int r, tries = 0;
+	int r = 0, tries = 0;
 
 	api_config(ev->api, &c);
 	if (registry_open(&l.registry, &c, &e) < 0) {
