@@ -56,7 +56,7 @@ LIBC ?= $(if $(filter 1,$(SAN))$(filter clang%,$(CC)),glibc,musl)
 MUSL_LIB ?= /usr/lib/$(shell uname -m)-linux-musl
 musl_a = $(BUILD)/musl/libberth.a
 musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreach l,$(LAYERS),$($(l)_o)))) \
-	$(filter %blob.o,$(runtime_o)) $(BUILD)/musl/base/musl/musl.o $(BUILD)/musl/gen/libc_names.o
+	$(filter %blob.o,$(runtime_o)) $(patsubst %,$(BUILD)/musl/base/musl/%.o,musl memcpy) $(BUILD)/musl/gen/libc_names.o
 # what `berth run` executes, linked side by side: a page fault maps 16 pages around it, in the command and again in its child
 hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,cmd_run command commands runopts imageuse mountspec) \
 	$(addprefix manager/,config registry rundir ranges) rootfs/image $(addprefix runtime/,launch handover netns aside child mounts \
@@ -229,7 +229,9 @@ $(BUILD)/musl/runtime/fileop-host/%.o: runtime/fileop/%.c
 	$(Q)$(MUSL_CC) $(MUSL_CFLAGS) -c -o $@ $<
 
 # not of it: this is what would call the checks
-$(BUILD)/musl/base/musl/musl.o: MUSL_CFLAGS := $(filter-out -include %/musl.h,$(MUSL_CFLAGS)) -fno-builtin
+$(BUILD)/musl/base/musl/musl.o $(BUILD)/musl/base/musl/memcpy.o: MUSL_CFLAGS := $(filter-out -include %/musl.h,$(MUSL_CFLAGS)) -fno-builtin
+# a loop that copies must not be made a call of memcpy
+$(BUILD)/musl/base/musl/memcpy.o: MUSL_CFLAGS += -fno-tree-loop-distribute-patterns
 
 $(BUILD)/libc-names: base/musl/gen.c
 	$(call say,LD,$@)

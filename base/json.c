@@ -59,10 +59,10 @@ json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *wha
 const char *json_text(const json_t *j, char *room, size_t n, char **ret_own, size_t *ret_len)
 {
 	*ret_own = NULL;
-	*ret_len = json_dumpb(j, room, n, JSON_COMPACT);	/* without it a short text is three allocations */
+	*ret_len = json_dumpb(j, room, n, JSON_COMPACT | JSON_ENCODE_ANY);	/* without it a short text is three allocations */
 	if (*ret_len <= n)
 		return *ret_len ? room : NULL;
-	*ret_own = json_dumps(j, JSON_COMPACT);
+	*ret_own = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY);
 	return *ret_own;
 }
 

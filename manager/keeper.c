@@ -609,6 +609,7 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 		k->announced = 1;
 		keeper_event(k, "start", json_pack("{s:O*,s:O*}", "name", json_object_get(ks->record, "name"), "image",
 						   json_object_get(ks->record, "image")));
+		mem_keep_small();
 		k->trim = 1;	/* what made the sandbox will not run any more */
 		loop(k);
 		end(k);

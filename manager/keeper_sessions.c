@@ -83,6 +83,7 @@ static void close_fds(struct keeper_session *s)
 	fd_close(&s->out_fd);
 	fd_close(&s->script_fd);
 	fd_close(&s->status_fd);
+	fd_close(&s->text_fd);
 	s->tty_fd = -1;
 }
 
@@ -233,7 +234,7 @@ static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e
 	cgroup_hold(&c->leaf);	/* each of its commands asks what it used */
 	s->shell_seq = c->seq;
 	s->shell_ns_pid = 0;
-	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = -1;
+	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = s->text_fd = -1;
 	s->status_len = 0;
 	if ((s->split ? open_pipes(s, std, e) : open_terminal(k, s, std, e)) < 0 ||
 	    open_pipe(&s->script_fd, &script, 0, e) < 0 || open_pipe(&s->status_fd, &status, 1, e) < 0)
@@ -275,7 +276,7 @@ static int open_session(struct keeper *k, const char *name, int split, struct ke
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->split = split;
 	s->client = -1;
-	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = -1;
+	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = s->text_fd = -1;
 	ring_init(&s->out[0], k->head_max, k->tail_max);
 	ring_init(&s->out[1], k->head_max, k->tail_max);
 	*ret = s;
@@ -349,16 +350,34 @@ static int put_tracing(const struct keeper_session *s, int fd)
 	return io_write_all(fd, line, (size_t)n);
 }
 
+/*
+ * Shells read a file in blocks of this size at least, so whoever was given a text that is shorter has read all of it, and is done
+ * with the file: it is written over.  Of a longer one a background job may still be reading: then the next is a new file.
+ */
+#define TEXT_BLOCK 1024
+
 static int put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e)
 {
 	const struct iovec line[] = { { (char *)(size_t)text, n }, { (char *)(size_t)"\n", 1 } };
+	const int plain = n < TEXT_BLOCK && !s->tracing[0];
 	autoclose int fd = -1;
 	ssize_t put;
 
-	/* a new file each time: a background job may still be reading the last one */
-	unlinkat(k->sandbox.control_fd, s->name, 0);
-	fd = openat(k->sandbox.control_fd, s->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	if (fd < 0 || fchmod(fd, 0644) < 0 || put_tracing(s, fd) < 0 || (put = writev(fd, line, 2)) < 0)
+	if (plain && s->text_fd >= 0) {
+		put = pwritev(s->text_fd, line, 2, 0);
+		if (put >= 0 && ftruncate(s->text_fd, put) < 0)
+			put = -1;
+	} else {
+		fd_close(&s->text_fd);
+		unlinkat(k->sandbox.control_fd, s->name, 0);
+		fd = openat(k->sandbox.control_fd, s->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+		if (fd < 0 || fchmod(fd, 0644) < 0 || put_tracing(s, fd) < 0)
+			return err_sys(e, "hand the command's text to the shell");
+		put = writev(fd, line, 2);
+		if (plain && put >= 0)
+			s->text_fd = take_fd(&fd);
+	}
+	if (put < 0)
 		return err_sys(e, "hand the command's text to the shell");
 	return put == (ssize_t)n + 1 ? 0 : err_set(e, ERR_LIMIT, "no room for the command's text in the sandbox's control directory");
 }

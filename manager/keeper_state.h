@@ -80,6 +80,7 @@ struct keeper_session {
 	int tty_fd;		/* terminal, master side; or our end of stdin */
 	int err_fd, out_fd;	/* split: our ends */
 	int script_fd, status_fd;
+	int text_fd;	/* the file of the last command's text, when the next may be written over it; -1 */
 	struct ring out[2];
 	unsigned number;	/* of commands run, for the file names */
 	/* the command that runs in it */

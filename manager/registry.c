@@ -574,7 +574,7 @@ static int find_exact(struct registry *r, const char *ref, char ret_id[65], int 
 
 	if (!path_is_name(ref))
 		return 0;
-	is_id = has_record(r->sandboxes_fd, ref) || has_record(r->kept_fd, ref);
+	is_id = !ref[strspn(ref, "0123456789abcdef")] && (has_record(r->sandboxes_fd, ref) || has_record(r->kept_fd, ref));
 	n = readlinkat(r->names_fd, ref, id, sizeof(id) - 1);
 	id[n < 0 ? 0 : n] = '\0';
 	if (is_id ? n >= 0 : !path_is_name(id))

@@ -23,7 +23,7 @@
 #define WIRE_FDS_MAX 4
 #define WIRE_DATA_MAX (64u << 20)	/* bytes in a memfd that rides along */
 
-/* Adds "v", sends.  ERR_LIMIT when it is too long. */
+/* Sends msg with "v" before its members.  ERR_LIMIT when it is too long. */
 int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e);
 /* The same with rest, n bytes of JSON from the comma to the closing brace, in the place of the object's own end. */
 int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int *fds, size_t count, struct err *e);
@@ -32,6 +32,14 @@ int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int 
  * has closed; -1 with e.  wait_ms -1 waits for ever; ERR_TIMEOUT.
  */
 int wire_recv(int sock, int wait_ms, json_t **ret_msg, int *fds, size_t max, size_t *ret_count, struct err *e);
+/*
+ * The same without a look into it: buf, of WIRE_MAX + 1 bytes, gets the packet and *ret_len its length; wire_parse() makes a message
+ * of it, or closes the descriptors.
+ */
+int wire_recv_text(int sock, int wait_ms, char *buf, size_t *ret_len, int *fds, size_t max, size_t *ret_count, struct err *e);
+int wire_parse(const char *buf, size_t len, json_t **ret_msg, int *fds, size_t *count, struct err *e);
+/* The members of a packet of this version in one line, from the first to before the closing brace; NULL: it has to be parsed. */
+const char *wire_members(const char *buf, size_t len, size_t *ret_len);
 /* {"error":{"code","message"}} of e, and back. */
 json_t *wire_error(const struct err *e);
 /* -1 with e when msg holds an error, else 0. */

@@ -11,11 +11,9 @@ union control {
 	struct cmsghdr align;
 };
 
-int fdpass_send2(int sock, const void *head, size_t head_len, const void *body, size_t body_len,
-		 const int *fds, size_t count)
+int fdpass_sendv(int sock, const struct iovec *part, size_t parts, const int *fds, size_t count)
 {
-	struct iovec iov[2] = { { (void *)head, head_len }, { (void *)body, body_len } };
-	struct msghdr m = { .msg_iov = iov, .msg_iovlen = body_len ? 2 : 1 };
+	struct msghdr m = { .msg_iov = (struct iovec *)part, .msg_iovlen = parts };
 	union control ctl;
 	struct cmsghdr *cm;
 	ssize_t r;
@@ -38,6 +36,14 @@ int fdpass_send2(int sock, const void *head, size_t head_len, const void *body, 
 		r = sendmsg(sock, &m, MSG_NOSIGNAL);
 	while (r < 0 && errno == EINTR);
 	return r < 0 ? -1 : 0;
+}
+
+int fdpass_send2(int sock, const void *head, size_t head_len, const void *body, size_t body_len,
+		 const int *fds, size_t count)
+{
+	const struct iovec part[] = { { (void *)head, head_len }, { (void *)body, body_len } };
+
+	return fdpass_sendv(sock, part, body_len ? 2 : 1, fds, count);
 }
 
 int fdpass_send(int sock, const void *p, size_t n, const int *fds, size_t count)

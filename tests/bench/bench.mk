@@ -15,10 +15,16 @@ $(BUILD)/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
 	$(Q)$(MUSL_CC) $(BENCH_CFLAGS) -static -o $@ $<
 
+# the same as anybody's compiler makes it, with the C library of the system
+$(BUILD)/bench/floor-plain: tests/bench/floor.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu17 -D_GNU_SOURCE -O2 -g $(WARN) -o $@ $<
+
 bench-image: BENCH_WHAT = image
 bench-oci: BENCH_WHAT = run-oci
 
-bench bench-image bench-oci: $(PROGRAMS) $(BUILD)/bench/floor $(BUILD)/bench/exec_floor $(BUILD)/bench/drive
+bench bench-image bench-oci: $(PROGRAMS) $(BUILD)/bench/floor $(BUILD)/bench/floor-plain $(BUILD)/bench/exec_floor $(BUILD)/bench/drive
 	@$(python) tests/bench/bench.py --build $(BUILD) $(BENCH_ARGS) $(BENCH_WHAT)
 
 .PHONY: bench bench-oci bench-image

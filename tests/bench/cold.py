@@ -48,14 +48,15 @@ def berth(place, key, *image_and_command):
     return Contender(key, [os.path.join(place.build, 'berth'), 'run', *image_and_command])
 
 
-def floor(place, key, mode, *rootfs_and_command):
-    return Contender(key, [os.path.join(place.build, 'bench/floor'), '-m', mode, *rootfs_and_command])
+def floor(place, key, mode, *rootfs_and_command, program='floor'):
+    return Contender(key, [os.path.join(place.build, 'bench', program), '-m', mode, *rootfs_and_command])
 
 
 def host(place):
     return [berth(place, 'berth', 'host', 'true'),
             floor(place, 'floor', 'one', 'host', 'true'),
             floor(place, 'floor, overlapped', 'split', 'host', 'true'),
+            floor(place, 'floor, plain C', 'one', 'host', 'true', program='floor-plain'),
             Contender('no sandbox', [shutil.which('true')], 'spawn, exec and exit of the same program')]
 
 
@@ -63,6 +64,7 @@ def rootfs(place):
     return [berth(place, 'berth', place.rootfs, '/bin/true'),
             floor(place, 'floor', 'one', place.rootfs, '/bin/true'),
             floor(place, 'floor, overlapped', 'split', place.rootfs, '/bin/true'),
+            floor(place, 'floor, plain C', 'one', place.rootfs, '/bin/true', program='floor-plain'),
             peers.unshare(place), peers.bwrap(place), peers.nsjail(place), peers.isolate(place),
             peers.Runtime(place, 'crun').cold(), peers.Runtime(place, 'runc').cold(),
             peers.engine(place, 'podman').cold(), peers.engine(place, 'docker').cold(),
