@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth create: make a sandbox that lives, and print its id. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/imageuse.h"
@@ -21,7 +23,7 @@ static const struct opt options[] = {
 };
 
 struct create {
-	json_t *options;
+	json_t *options, *seccomp;	/* the text of --seccomp FILE, or NULL */
 	const char *name;
 	const char *pull;	/* NULL: what the configuration says */
 	int json;
@@ -71,6 +73,21 @@ static int add_env(void *ctx, const char *line, struct err *e)
 	return add_option(ctx, "env", line, e);
 }
 
+/* The file's text goes into the record: a start long after, when it may have changed or gone, has the same filter. */
+static int keep_seccomp(struct create *c, const char *path, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+
+	json_decref(c->seccomp);
+	c->seccomp = NULL;
+	if (!runopts_seccomp_is_file(path))
+		return 0;
+	if (io_read_file(AT_FDCWD, path, &b, e) < 0)
+		return err_wrap(e, "seccomp profile %s", path);
+	c->seccomp = json_stringn(b.data ? b.data : "", b.len);
+	return c->seccomp && !memchr(b.data ? b.data : "", 0, b.len) ? 0 : err_set(e, ERR_INVALID, "seccomp profile %s is no text", path);
+}
+
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct create *c = ctx;
@@ -99,6 +116,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 			name = options[i].name;
 	if (value && absolute(value, id, &settled, e) < 0)
 		return -1;
+	if (id == RUNOPT_SECCOMP && keep_seccomp(c, settled ? settled : value, e) < 0)
+		return -1;
 	return add_option(c, name, settled ? settled : value ? value : "", e);
 }
 
@@ -123,7 +142,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 		result = err_set(&e, ERR_USAGE, rest >= argc ? "no image given; hint: berth create host" :
 				 "a command is no part of create; hint: berth exec runs commands in the sandbox");
 	if (result == 0) {
-		spec = json_pack("{s:i,s:s,s:O}", "version", 1, "image", argv[rest], "options", c.options);
+		spec = json_pack("{s:i,s:s,s:O,s:O*}", "version", 1, "image", argv[rest], "options", c.options, "seccomp", c.seccomp);
 		result = spec ? sandbox_ref_registry(&s, &e) : err_set(&e, ERR_INVALID, "the image is not valid UTF-8");
 	}
 	if (result == 0)
@@ -142,6 +161,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 		registry_gc(&s.registry, &cleared, &ignored);	/* the sandbox is there: now the leftovers of others */
 	sandbox_ref_close(&s);
 	json_decref(c.options);
+	json_decref(c.seccomp);
 	return result;
 }
 

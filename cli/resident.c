@@ -36,7 +36,7 @@ static int apply_options(struct runopts *o, const json_t *spec, struct err *e)
 	json_t *list = NULL, *pair;
 	size_t i;
 
-	if (json_get_arr(spec, "options", &list, SPEC_FILE, e) < 0)
+	if (json_get_arr(spec, "options", &list, SPEC_FILE, e) < 0 || json_get_str(spec, "seccomp", &o->seccomp_text, SPEC_FILE, e) < 0)
 		return -1;
 	json_array_foreach(list, i, pair) {
 		const char *name = json_string_value(json_array_get(pair, 0));

@@ -345,11 +345,17 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 	}
 }
 
+int runopts_seccomp_is_file(const char *value)
+{
+	return !seccomp_named(value) && (strchr(value, '/') || strstr(value, ".json"));
+}
+
 /* A built-in profile, "unconfined", or a JSON file: stacked on standard's deny-by-argument filter. */
 int runopts_choose_seccomp(struct runopts *o, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(1 << 20);
 	struct spec *s = &o->spec;
+	const char *text;
 
 	s->seccomp_name = o->seccomp;
 	if (!strcmp(o->seccomp, "unconfined")) {
@@ -360,11 +366,13 @@ int runopts_choose_seccomp(struct runopts *o, struct err *e)
 	s->hide_pids = !strcmp(o->seccomp, "strict");
 	if (s->seccomp)
 		return 0;
-	if (!strchr(o->seccomp, '/') && !strstr(o->seccomp, ".json"))
+	if (!runopts_seccomp_is_file(o->seccomp))
 		return err_set(e, ERR_INVALID, "'%.80s' is not a seccomp profile; hint: strict, standard, dev, unconfined or "
 			       "the path of a JSON file", o->seccomp);
-	if (io_read_file(AT_FDCWD, o->seccomp, &b, e) < 0 ||
-	    seccomp_from_json(b.data ? b.data : "", b.len, s->caps, &o->custom, e) < 0)
+	if (!o->seccomp_text && io_read_file(AT_FDCWD, o->seccomp, &b, e) < 0)
+		return err_wrap(e, "seccomp profile %s", o->seccomp);
+	text = o->seccomp_text ? o->seccomp_text : b.data ? b.data : "";
+	if (seccomp_from_json(text, o->seccomp_text ? strlen(text) : b.len, s->caps, &o->custom, e) < 0)
 		return err_wrap(e, "seccomp profile %s", o->seccomp);
 	o->has_custom = 1;
 	o->custom.a = seccomp_builtin("standard")->a;

@@ -91,6 +91,7 @@ struct runopts {
 	struct runopts_strings owned;		/* strings to free */
 	struct runopts_strings argv, full_env;	/* what spec points to, once built */
 	struct seccomp_profile custom;		/* from a JSON file */
+	const char *seccomp_text;		/* what that file held when the sandbox was made; NULL: it is read */
 	int has_custom;
 	struct netopts net;
 	int network_set, inodes_set;
@@ -101,6 +102,8 @@ int runopts_set(struct runopts *o, int id, const char *value, struct err *e);
 void runopts_release(struct runopts *o);
 /* Each NAME=VALUE of a file for --env-file, in order; -1 ends it. */
 int runopts_env_file(const char *path, int (*each)(void *ctx, const char *line, struct err *e), void *ctx, struct err *e);
+/* Whether value of --seccomp is the path of a JSON file. */
+int runopts_seccomp_is_file(const char *value);
 /* Part of runopts_finish(): o->spec.seccomp from the name or file that is asked for. */
 int runopts_choose_seccomp(struct runopts *o, struct err *e);
 /*

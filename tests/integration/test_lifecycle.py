@@ -73,6 +73,29 @@ def test_a_start_changes_neither_the_environment_nor_the_age():
     b.one_line_error(b.berth("create", "--env-file", b.tmp("nowhere"), "host"), 125, "nowhere")
 
 
+def test_a_seccomp_file_is_kept_as_it_was():
+    """A start after it was changed, or has gone, has the filter that the sandbox was made with."""
+    where = b.tmpdir("profiles")
+    profile = {"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64"],
+               "syscalls": [{"names": ["symlink", "symlinkat"], "action": "SCMP_ACT_ERRNO", "errnoRet": 95}]}
+    b.write(where + "/p.json", json.dumps(profile))
+    with Box("--seccomp", where + "/p.json") as x:
+        for then in ("as it was", "changed", "gone"):
+            if then == "changed":
+                b.write(where + "/p.json", "{")
+            elif then == "gone":
+                os.unlink(where + "/p.json")
+            b.berth("restart", x.id, ok=True)
+            r = x.exec("ln", "-s", "a", "/tmp/x")
+            b.expect(r.code == 1 and "not supported" in r.err, r, f"another filter, {then}")
+    for text, word in (("{", "p.json"), ("\0", "no text")):
+        b.write(where + "/p.json", text)
+        r = b.berth("create", "--seccomp", "./p.json", "host", cwd=where)
+        b.expect(r.code in (2, 125), r, "accepted")
+        b.one_line_error(r, r.code, word)
+    assert b.berth("ps", "-a", "-q").out == ""
+
+
 def test_an_idle_sandbox_is_small_from_the_start():
     """Keeper and init: what is theirs and nobody else's, with the program's pages that they alone use at that moment."""
     b.needs_the_lean_program()
