@@ -265,6 +265,7 @@ static int find_systemd_program(struct oci_global *g, struct err *e)
 	const char *text = getenv(SYSTEMD_FD);
 	uint64_t fd;
 	char number[16];
+	int kept;
 
 	if (text) {
 		if (num_u64(text, SYSTEMD_FD, 3, INT_MAX, &fd, e) < 0)
@@ -277,7 +278,10 @@ static int find_systemd_program(struct oci_global *g, struct err *e)
 	if (g->systemd_program < 0)
 		return -1;
 	/* above what --preserve-fds counts */
-	snprintf(number, sizeof(number), "%d", fcntl(g->systemd_program, F_DUPFD, 200));
+	kept = fcntl(g->systemd_program, F_DUPFD, 200);
+	if (kept < 0)
+		return err_sys(e, "keep " OCI_SYSTEMD_PROGRAM " open");
+	snprintf(number, sizeof(number), "%d", kept);
 	return setenv(SYSTEMD_FD, number, 1) < 0 ? err_sys(e, "set " SYSTEMD_FD) : 0;
 }
 

@@ -96,21 +96,20 @@ static int start_unit(sd_bus *bus, const char *unit, const char *slice, sd_bus_m
 	for (;;) {
 		sd_bus_error why = SD_BUS_ERROR_NULL;
 		sd_bus_message *m = NULL;
-		int r = scope_message(bus, &m, unit, slice), exists;
+		int r = scope_message(bus, &m, unit, slice), exists, over;
 
 		if (r >= 0)
 			r = sd_bus_call(bus, m, WAIT_USEC, &why, ret);
 		sd_bus_message_unref(m);
 		exists = sd_bus_error_has_name(&why, DEST ".UnitExists");
-		if (r < 0 && (!exists || now_usec() >= until))
+		over = r >= 0 || !exists || now_usec() >= until;
+		if (r < 0 && over)
 			bus_fail(e, r, &why, "start a scope");
-		if (exists)
+		if (exists && over)
 			e->code = ERR_EXISTS;
 		sd_bus_error_free(&why);
-		if (r >= 0)
-			return 0;
-		if (!exists || now_usec() >= until)
-			return -1;
+		if (over)
+			return r < 0 ? -1 : 0;
 		sd_bus_call_method(bus, MANAGER, "ResetFailedUnit", NULL, NULL, "s", unit);
 		nanosleep(&(struct timespec){ .tv_nsec = TRY_USEC * 1000 }, NULL);
 	}
@@ -133,6 +132,14 @@ static int wait_job(sd_bus *bus, struct job *job, struct err *e)
 	if (r < 0)
 		return bus_fail(e, r, NULL, "wait for the scope");
 	return !strcmp(job->result, "done") ? 0 : err_set(e, ERR_SYS, "systemd's job for the scope ended as '%s'", job->result);
+}
+
+/* The path's last part is the unit: it is the scope that we are in. */
+static int check_unit(const char *path, const char *unit, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && !strcmp(slash + 1, unit) ? 0 : err_set(e, ERR_SYS, "systemd did not take this process into %s: it is in %s", unit, path);
 }
 
 /* Out of the scope's own cgroup, where processes would keep its controllers from what is below it. */
@@ -172,7 +179,10 @@ static int scope(const char *unit, const char *slice, char *path, size_t size, s
 	int r = open_bus(&bus, e), got;
 
 	if (r == 0) {
-		got = sd_bus_match_signal(bus, NULL, NULL, "/org/freedesktop/systemd1", DEST ".Manager", "JobRemoved", job_removed, &job);
+		/* of a bus anybody can send it */
+		const char *sender = sd_bus_is_bus_client(bus) > 0 ? DEST : NULL;
+
+		got = sd_bus_match_signal(bus, NULL, sender, "/org/freedesktop/systemd1", DEST ".Manager", "JobRemoved", job_removed, &job);
 		if (got >= 0)
 			got = sd_bus_call_method(bus, MANAGER, "Subscribe", NULL, NULL, "");
 		r = got < 0 ? bus_fail(e, got, NULL, "listen to systemd") : start_unit(bus, unit, slice, &reply, e);
@@ -183,7 +193,7 @@ static int scope(const char *unit, const char *slice, char *path, size_t size, s
 	}
 	sd_bus_message_unref(reply);
 	sd_bus_flush_close_unref(bus);
-	return r < 0 || own_cgroup(path, size, e) < 0 ? -1 : move_down(path, e);
+	return r < 0 || own_cgroup(path, size, e) < 0 || check_unit(path, unit, e) < 0 ? -1 : move_down(path, e);
 }
 
 static int tell(const struct err *e, const char *text)

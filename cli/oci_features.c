@@ -5,11 +5,13 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/program.h"
 #include "cli/oci_cli.h"
 #include "runtime/caps.h"
 #include "runtime/oci_container.h"
 #include "runtime/oci_mount.h"
 #include "runtime/oci_seccomp.h"
+#include "runtime/oci_systemd.h"
 
 static json_t *words(const char *const *list)
 {
@@ -31,6 +33,15 @@ static json_t *mount_options(void)
 	return j;
 }
 
+/* Whether --systemd-cgroup can be honoured, as far as this installation goes. */
+static int has_systemd(void)
+{
+	struct err ignored;
+	autoclose int fd = program_open(OCI_SYSTEMD_PROGRAM, &ignored);
+
+	return fd >= 0;
+}
+
 static json_t *linux_part(void)
 {
 	static const char *const flags[] = { "SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_SPEC_ALLOW",
@@ -45,7 +56,7 @@ static json_t *linux_part(void)
 	return json_pack("{s:o, s:o, s:{s:b, s:b, s:b, s:b, s:b}, s:{s:b, s:o, s:o, s:o, s:o, s:o}, s:{s:b}, s:{s:b}, "
 			 "s:{s:{s:b}}, s:{s:b}, s:{s:b}}",
 			 "namespaces", namespaces, "capabilities", capabilities,
-			 "cgroup", "v1", 1, "v2", 1, "systemd", 1, "systemdUser", 0, "rdma", 1,
+			 "cgroup", "v1", 1, "v2", 1, "systemd", has_systemd(), "systemdUser", 0, "rdma", 1,
 			 "seccomp", "enabled", 1, "actions", words(oci_seccomp_actions), "operators", words(oci_seccomp_operators),
 			 "archs", words(oci_seccomp_archs), "knownFlags", words(flags), "supportedFlags", words(flags),
 			 "apparmor", "enabled", 1, "selinux", "enabled", 1, "mountExtensions", "idmap", "enabled", 1,

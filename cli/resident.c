@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/resident.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -368,7 +369,9 @@ int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_
 	record = registry_load(r, id, "record.json", &ignored);
 	if (record) {
 		json_object_set_new(record, "status", json_string("stopped"));
-		return registry_save(r, id, "record.json", record, e);
+		/* what another removes at this moment has no place for a record any more */
+		if (registry_save(r, id, "record.json", record, e) < 0 && e->os_errno != ENOENT)
+			return -1;
 	}
 	return 0;
 }

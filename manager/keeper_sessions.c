@@ -351,10 +351,10 @@ static int put_tracing(const struct keeper_session *s, int fd)
 }
 
 /*
- * Shells read a file in blocks of this size at least, so whoever was given a text that is shorter has read all of it, and is done
- * with the file: it is written over.  Of a longer one a background job may still be reading: then the next is a new file.
+ * A shell has read a text as short as this to its end, in one block, before it ran the first of it (busybox's blocks of 1,023
+ * bytes are the smallest): it is written over.  Of a longer one a background job may still be reading: then the next is a new file.
  */
-#define TEXT_BLOCK 1024
+#define TEXT_BLOCK 1000
 
 static int put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e)
 {

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -23,6 +24,7 @@
 #include "manager/rundir.h"
 #include "runtime/cgroup.h"
 
+#define FORGET_TRIES 1000
 #define RECORD "record.json"
 #define RECORD_MAX (1u << 20)
 
@@ -639,8 +641,12 @@ int registry_keep_record(struct registry *r, const char *id, const json_t *recor
 int registry_forget(struct registry *r, const char *id, struct err *e)
 {
 	struct names_of n = { r, id };
+	int tries = 0, result;
 
 	if (for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
 		return -1;
-	return path_remove_tree(r->kept_fd, id, e);	/* and with it goes the claim to its range (ranges.h) */
+	/* and with it goes the claim to its range (ranges.h); whoever stops the sandbox may still write into its record */
+	while ((result = path_remove_tree(r->kept_fd, id, e)) < 0 && e->os_errno == ENOTEMPTY && ++tries < FORGET_TRIES)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	return result;
 }

@@ -188,12 +188,17 @@ static void delegate(const char *dir)
 static int make_dirs(const struct oci_cgroup *c, struct oci_cgroup_part *p, struct err *e)
 {
 	const int cpuset = !c->v2 && cgroup_has_word(p->name, "cpuset");
-	char *slash = p->dir + p->theirs_len;
+	char *slash = p->dir + p->root_len;
 
 	if (c->v2) {
-		*slash = '\0';
-		delegate(p->dir);
-		*slash = '/';
+		/* systemd's, too: hugetlb, rdma and misc are none of its own controllers, and it leaves them as they are */
+		while (slash && slash <= p->dir + p->theirs_len) {
+			*slash = '\0';
+			delegate(p->dir);
+			*slash = '/';
+			slash = strchr(slash + 1, '/');
+		}
+		slash = p->dir + p->theirs_len;
 	} else if (mkdir(p->dir, 0755) == 0) {	/* most often only the last is missing */
 		if (cpuset)
 			inherit_cpuset(p->dir);

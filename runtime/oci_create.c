@@ -375,8 +375,10 @@ static int check_vacant(struct oci_state *st, struct err *e)
 /* Without privilege there may be no cgroup to be had: then there is none, and limits are refused where they are written. */
 static int make_cgroups(struct oci_container *c, struct oci_state *st, const struct oci_request *r, struct err *e)
 {
-	if (r->systemd_program >= 0 && oci_scope_start(&c->scope, r->systemd_program, e) < 0)
+	if (r->systemd_program >= 0 && oci_scope_start(&c->scope, r->systemd_program, e) < 0) {
+		oci_cgroup_release(&st->cgroup);	/* what may be there is another's */
 		return -1;
+	}
 	if (oci_cgroup_create(&st->cgroup, e) == 0)
 		return 0;
 	if (e->code == ERR_BUSY)

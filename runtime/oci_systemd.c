@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/oci_systemd.h"
 
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -19,6 +21,23 @@ static int bad_path(const char *path, const char *why, struct err *e)
 {
 	return err_hint((err_set(e, ERR_INVALID, "linux.cgroupsPath: '%.200s' %s", path, why), e),
 			"with --systemd-cgroup it is \"SLICE:PREFIX:NAME\", as in \"system.slice:berth:web\"");
+}
+
+/* Why not here; NULL: it can be. */
+static const char *impossible(void)
+{
+	struct statfs st;
+	char map[64] = "";
+	autoclose int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+
+	if (access(BOOTED, F_OK) < 0)
+		return "systemd does not run on this host";
+	if (statfs(MOUNT, &st) < 0 || (unsigned long)st.f_type != CGROUP2_SUPER_MAGIC)
+		return "this host has more hierarchies than cgroup v2";
+	/* the system's systemd serves root alone, and a user's own is not spoken to */
+	if (geteuid() != 0 || fd < 0 || read(fd, map, sizeof(map) - 1) < 0 || strtoul(map, NULL, 10) != 0 || !strstr(map, " 4294967295"))
+		return "it is for the host's root";
+	return NULL;
 }
 
 /* systemd.slice(5): "a-b.slice" is in "a.slice", which is in the root "-.slice". */
@@ -47,14 +66,13 @@ static int expand(struct oci_scope *s, const char *path, struct err *e)
 int oci_scope_plan(struct oci_scope *s, const char *path, const char *id, struct err *e)
 {
 	const char *prefix = strchr(path ? path : "", ':'), *name = prefix ? strchr(prefix + 1, ':') : NULL;
-	struct statfs st;
+	const char *why = impossible();
 	size_t len;
 	int n;
 
 	s->helper = (struct helper){ .sock = -1 };
-	if (access(BOOTED, F_OK) < 0 || statfs(MOUNT, &st) < 0 || (unsigned long)st.f_type != CGROUP2_SUPER_MAGIC)
-		return err_hint((err_set(e, ERR_UNSUPPORTED, "cgroups through systemd: %s", access(BOOTED, F_OK) < 0 ?
-				 "systemd does not run on this host" : "this host has more hierarchies than cgroup v2"), e),
+	if (why)
+		return err_hint((err_set(e, ERR_UNSUPPORTED, "cgroups through systemd: %s", why), e),
 				"set the engine to cgroupfs (podman --cgroup-manager cgroupfs, SystemdCgroup = false, "
 				"native.cgroupdriver=cgroupfs)");
 	if (!path || !*path) {

@@ -73,6 +73,19 @@ def test_a_start_changes_neither_the_environment_nor_the_age():
     b.one_line_error(b.berth("create", "--env-file", b.tmp("nowhere"), "host"), 125, "nowhere")
 
 
+@b.deadline(120)
+def test_removals_at_once_all_succeed():
+    """Whoever wants it gone has what he wanted, whatever another does at the same moment."""
+    for n in range(12):
+        name = f"gone{n}"
+        b.berth("create", "--name", name, "host", ok=True)
+        several = [b.start("rm", "--force", name) for _ in range(4)] + [b.start("stop", name)]
+        said = [(p.wait(60), p.communicate()[1]) for p in several]
+        assert all(code == 0 for code, _ in said[:4]), said
+        assert said[4][0] == 0 or b"no sandbox" in said[4][1] or b"not running" in said[4][1] or b"is gone" in said[4][1], said
+        assert b.berth("ps", "-a", "-q", ok=True).out == ""
+
+
 def test_a_seccomp_file_is_kept_as_it_was():
     """A start after it was changed, or has gone, has the filter that the sandbox was made with."""
     where = b.tmpdir("profiles")

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 
 import berthtest as b
 from test_oci import HYBRID, SLEEP, Bundle
@@ -110,6 +111,15 @@ class Scoped(Bundle):
         return super().call("--systemd-cgroup", verb, *args, **kw) if self.prefix else super().call(verb, *args, **kw)
 
 
+def moved_down(cgroup):
+    for pid in open(cgroup + "/cgroup.procs").read().split():
+        try:
+            b.write(cgroup + "/below/cgroup.procs", pid)
+        except ProcessLookupError:
+            pass
+    return not open(cgroup + "/cgroup.procs").read()
+
+
 def host_cgroup(c):
     """Its own view, without a cgroup namespace."""
     c.linux["namespaces"] = [n for n in c.linux["namespaces"] if n["type"] != "cgroup"]
@@ -165,6 +175,14 @@ def test_scopes_of_systemd():
                 b.expect(r.code != 0 and "berth-two.scope" in r.err, r, "two containers in one scope")
                 assert os.listdir(other.root) == [c.id]
             assert c.status() == "running"
+            # nor is it touched when its processes are below its cgroup only, as those of a systemd in it
+            os.mkdir(where + "/container/below")
+            b.wait_for(lambda: moved_down(where + "/container"), what="the processes below")
+            with Scoped(s, "system.slice:berth:two", "true") as other:
+                other.id += "b"
+                r = other.run(ok=None)
+                b.expect(r.code != 0 and "already" in r.err, r, "two containers in one scope")
+            assert c.status() == "running"
             # systemd's own way to end it
             s.run("systemctl", "kill", "-s", "KILL", "berth-two.scope")
             b.wait_for(lambda: c.status() == "stopped", 20, "the end of the container")
@@ -176,6 +194,23 @@ def test_scopes_of_systemd():
                 c.detached()
                 c.call("delete", "--force", c.id)
         b.wait_for(lambda: not s.scopes(), 20, "the end of the scopes")
+
+
+@b.deadline(120)
+def test_a_scope_that_ends_is_waited_for():
+    need_systemd()
+    with Systemd() as s:
+        p = subprocess.Popen([*s.prefix(), "systemd-run", "--scope", "--unit=berth-held", "--slice=system.slice", "sh", "-c", "read x"],
+                             stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            b.wait_for(lambda: s.scopes() == ["berth-held.scope"], 20, "the other scope")
+            with Scoped(s, "system.slice:berth:held", "echo", "made") as c:
+                waits = threading.Timer(2, p.communicate)
+                waits.start()
+                assert c.out() == "made\n"
+                waits.join()
+        finally:
+            b.stop(p)
 
 
 @b.deadline(120)
