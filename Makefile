@@ -111,7 +111,7 @@ help:
 	@printf '%s\n' 'make demo     install what is missing, build, run a command in a sandbox' \
 		'make check    install what the tests need, run them all' 'make          build' \
 		'make install  PREFIX=/usr/local DESTDIR=' 'make bench    speed beside runc, crun, bubblewrap' \
-		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make cover    lines run by the tests' 'make soak     30 minutes of mixed load and crashes' 'make clean'
+		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make cover    lines run by the tests' 'make soak     30 minutes of mixed load and crashes' 'make fuzz     the parsers of hostile bytes under libFuzzer' 'make clean'
 
 # ---- the first command of the README ---------------------------------------
 DEMO_PACKAGES = gcc libc6-dev pkg-config musl-tools libseccomp-dev libjansson-dev libarchive-dev libssl-dev \
@@ -310,7 +310,7 @@ $(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(service_a) $(manager_a) $(run
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_STORE) $(LIBS_NET)
 
--include tests/tests.mk tests/lint.mk tests/bench/bench.mk tests/vm/vm.mk tests/soak/soak.mk tests/cover.mk
+-include tests/tests.mk tests/lint.mk tests/bench/bench.mk tests/vm/vm.mk tests/soak/soak.mk tests/fuzz/fuzz.mk tests/cover.mk
 
 # ---- housekeeping ---------------------------------------------------------
 clean:

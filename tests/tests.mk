@@ -3,6 +3,7 @@
 #
 #   make check        installs what is missing (says so first), builds, runs every test
 #   make unit integration attack fault fuzz-check    one kind; TEST_ARGS="-k WORD" picks
+#   make fuzz         see tests/fuzz/fuzz.mk
 #   BERTH_FAULT_SECONDS=3600 make fault    every call of run and create failed, each error at each place (make check takes the first ones)
 #   OLDKERNEL=1 make ...    berth meets a kernel without the system calls it says it can do without
 

@@ -697,6 +697,9 @@ def test_graceful_end():
         t.start()
         b.wait_for(lambda: "sleep" in b.berth("top", box).out, 10, "the command")
         with d.raw_socket() as idle:
+            # one that berthd has taken: what waits to be is reset
+            idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: berth\r\n\r\n")
+            assert idle.recv(4096).startswith(b"HTTP/1.1 200")
             d.p.send_signal(signal.SIGTERM)
             t.join(20)
             assert got and got[0]["stdout"] == "whole\n", got
