@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -138,4 +139,14 @@ int io_replace_file(int dirfd, const char *name, const void *data, size_t n, mod
 	if (durable && fsync(dirfd) < 0)
 		return err_sys(e, "fsync the directory of %s", name);
 	return 0;
+}
+
+void io_allow_files(unsigned most)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < most && l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = l.rlim_max < most ? l.rlim_max : most;
+		setrlimit(RLIMIT_NOFILE, &l);
+	}
 }

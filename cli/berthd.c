@@ -16,13 +16,13 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -230,17 +230,6 @@ static int harden(struct err *e)
 	return 0;
 }
 
-/* A request holds a dozen descriptors, and 1,024 of them is what a shell gives. */
-static void raise_files(void)
-{
-	struct rlimit l;
-
-	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < FILES_MAX && l.rlim_cur < l.rlim_max) {
-		l.rlim_cur = l.rlim_max < FILES_MAX ? l.rlim_max : FILES_MAX;
-		setrlimit(RLIMIT_NOFILE, &l);	/* with less it serves fewer at once */
-	}
-}
-
 /* Before any thread: they inherit it, and only the main thread sees signals. */
 static int block_signals(sigset_t *set, struct err *e)
 {
@@ -294,7 +283,7 @@ static int serve(struct daemon *d, struct err *e)
 	unsetenv("BERTH_HOST");	/* theirs would be us */
 	if (count < 0 || take_lock(d, e) < 0 || api_accept_config(&d->api, e) < 0)
 		return -1;
-	raise_files();
+	io_allow_files(FILES_MAX);	/* a request holds a dozen */
 	if (block_signals(&set, e) < 0 || api_start(&d->api, e) < 0)
 		return -1;
 	d->http = d->api.http = http_new(&o, e);

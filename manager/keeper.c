@@ -26,6 +26,7 @@
 #include "runtime/writable.h"
 
 #define SOCKET_NAME "sock"
+#define FILES_MAX 16384
 #define READ_TRIES 3
 
 uint64_t keeper_now_ms(void)
@@ -557,6 +558,7 @@ static void detach(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), i;
 
+	io_allow_files(FILES_MAX);	/* a session holds fifteen, a command ten */
 	setsid();
 	for (i = 0; i < 3 && null >= 0; i++)
 		dup2(null, i);

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import threading
 
 import berthtest as b
@@ -71,6 +72,19 @@ def test_a_start_changes_neither_the_environment_nor_the_age():
     for text in ("novalue\n", "A=1\nB C=2\n", "=x\n"):
         b.one_line_error(b.berth("create", "--env-file", b.write(path, text), "host"), 2, "is not NAME=VALUE", "vars:")
     b.one_line_error(b.berth("create", "--env-file", b.tmp("nowhere"), "host"), 125, "nowhere")
+
+
+def test_the_callers_limit_on_files_is_not_the_keepers():
+    r = b.berth("create", "host", prefix=("prlimit", "--nofile=48:4096"), ok=True)
+    box_id = r.out.strip()
+    try:
+        p = [b.start("exec", box_id, "sh", "-c", "echo up; read x", stdin=subprocess.PIPE) for _ in range(16)]
+        assert all(x.stdout.readline() == b"up\n" for x in p), [x.stderr.read() for x in p if x.poll() is not None]
+        assert b.berth("exec", box_id, "sh", "-c", "ulimit -n", ok=True).out == "1024\n"
+        for x in p:
+            x.communicate(b"\n")
+    finally:
+        b.berth("rm", "-f", box_id, ok=True)
 
 
 @b.deadline(120)
