@@ -116,7 +116,9 @@ class Injector:
             self.cleared(label)
             return
         out, err = out.decode(errors="replace"), err.decode(errors="replace")
-        if p.returncode == 0:
+        if b.is_the_sanitizers(err):
+            self.results["the sanitizer was hit"] += 1
+        elif p.returncode == 0:
             self.results["ran"] += 1
             if not same(out, self.good):
                 self.bad.append(f"{label}: it ran less confined or otherwise: {difference(self.good, out)} {err!r}")
@@ -127,8 +129,6 @@ class Injector:
             # a failure to clear up comes after the payload, which was confined as ever
             if out and not same(out, self.good):
                 self.bad.append(f"{label}: it ran less confined or otherwise: {difference(self.good, out)} {err!r}")
-            elif b.is_the_sanitizers(str(err)):
-                pass
             elif (p.returncode < 0 or p.returncode > 128) and not b.may_die_before_main(call) and call != "brk":
                 self.bad.append(f"{label}: died of {p.returncode}: {err!r}")
             elif not err.strip() and not may_be_silent(call):

@@ -135,7 +135,8 @@ def may_die_before_main(call):
 
 def is_the_sanitizers(err):
     """Whether it was the sanitizer's own start or end that the failing call hit: no report of berth's memory."""
-    return SANITIZED and ("CHECK failed: sanitizer_" in err or "LeakSanitizer does not work under ptrace" in err)
+    return SANITIZED and any(said in err for said in (
+        "CHECK failed: sanitizer_", "LeakSanitizer does not work under ptrace", "Sanitizer getrlimit() failed"))
 
 
 def environment(extra=None):
