@@ -325,8 +325,8 @@ int confine_userns(struct err *e)
 	/* a process that only lends its namespace */
 	pid = fork();
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != me || unshare(CLONE_NEWUSER) < 0 || write(sync[1], "", 1) != 1)
+		/* without that nothing would end it */
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != me || unshare(CLONE_NEWUSER) < 0 || write(sync[1], "", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();

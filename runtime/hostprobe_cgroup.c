@@ -230,10 +230,11 @@ static int born_in(const struct cgroup *c, pid_t *ret_pid, struct host_finding *
 		.flags = CLONE_PIDFD | CLONE_INTO_CGROUP, .pidfd = (uint64_t)(uintptr_t)&fd, .exit_signal = SIGCHLD,
 		.cgroup = (uint64_t)c->v2_fd,
 	};
-	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+	pid_t me = getpid(), pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != me)
+			_exit(1);	/* nothing else would end it */
 		for (;;)
 			pause();
 	}

@@ -215,13 +215,16 @@ void host_probe_pidfd(const struct hostinfo_place *p, const struct host_probe *p
 {
 	int fd = -1, status;
 	struct clone_args a = { .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&fd, .exit_signal = SIGCHLD };
-	pid_t pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+	pid_t me = getpid(), pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
 	struct pollfd pfd;
 
 	(void)p, (void)probe;
-	if (pid == 0)
+	if (pid == 0) {
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != me)
+			_exit(1);	/* nothing else would end it */
 		for (;;)
 			pause();
+	}
 	if (pid < 0) {
 		host_errno(f, "clone3 with CLONE_PIDFD");
 		return;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,9 +103,11 @@ int oci_idmap_write(pid_t pid, const json_t *uids, const json_t *gids, struct er
 	return is_own_id(uids, geteuid()) ? write_map(pid, "uid_map", uids, e) : by_helper("newuidmap", pid, uids, e);
 }
 
-static int hold_namespace(void *unused)
+/* parent: whose end is ours */
+static int hold_namespace(void *parent)
 {
-	(void)unused;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != *(const pid_t *)parent)
+		return 1;
 	for (;;)
 		pause();
 	return 0;
@@ -177,7 +180,7 @@ int oci_idmap_for_mount(const json_t *mount, const char *spec, const json_t *lin
 	static char stack[16384] __attribute__((aligned(16)));
 	char path[48];
 	int fd = -1, r;
-	pid_t pid;
+	pid_t me = getpid(), pid;
 
 	if (read_spec(spec, linux_part, &own_uids, &own_gids, e) < 0)
 		return -1;
@@ -192,7 +195,7 @@ int oci_idmap_for_mount(const json_t *mount, const char *spec, const json_t *lin
 	if (!json_array_size(uids) || !json_array_size(gids))
 		return err_set(e, ERR_INVALID, "an id-mapped mount needs both uidMappings and gidMappings, of its own or of "
 			       "the container's user namespace");
-	pid = clone(hold_namespace, stack + sizeof(stack), CLONE_NEWUSER | SIGCHLD, NULL);
+	pid = clone(hold_namespace, stack + sizeof(stack), CLONE_NEWUSER | SIGCHLD, &me);
 	if (pid < 0)
 		return err_sys(e, "make a user namespace for an id-mapped mount");
 	r = oci_idmap_write(pid, uids, gids, e);

@@ -60,6 +60,11 @@ def needs_the_lean_program():
         raise skip("built for other checks")
 
 
+def needs_no_sanitizer(why):
+    if SANITIZED:
+        raise skip(f"under a sanitizer: {why}")
+
+
 def deadline(seconds):
     """Marks a test that may take longer (or must take less) than a minute."""
     def mark(test):
