@@ -46,7 +46,7 @@ int helper_start(struct helper *h, int program, char *const *argv, const int *fd
 {
 	int all[HELPER_FDS_MAX + 1], sv[2];
 
-	*h = (struct helper){ .sock = -1 };
+	*h = (struct helper){ .sock = -1, .name = argv[0] };
 	if (n > HELPER_FDS_MAX)
 		return err_set(e, ERR_INTERNAL, "%s: too many descriptors", argv[0]);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
@@ -92,10 +92,10 @@ int helper_answer(struct helper *h, int timeout_ms, json_t **ret, struct err *e)
 		ready = poll(&p, 1, timeout_ms);
 	while (ready < 0 && errno == EINTR);
 	if (ready == 0)
-		return err_set(e, ERR_TIMEOUT, "the helper did not answer within %d s", timeout_ms / 1000);
+		return err_set(e, ERR_TIMEOUT, "%s did not answer within %d s", h->name, timeout_ms / 1000);
 	n = recv(h->sock, packet, HELPER_PACKET_MAX, MSG_DONTWAIT);
 	if (n < (ssize_t)sizeof(*e))
-		return err_set(e, ERR_INTERNAL, "the helper ended without an answer");
+		return err_set(e, ERR_INTERNAL, "%s ended without an answer", h->name);
 	memcpy(e, packet, sizeof(*e));
 	e->msg[sizeof(e->msg) - 1] = '\0';
 	if (e->code < 0 || e->code >= ERR_CODE_COUNT)
@@ -104,6 +104,6 @@ int helper_answer(struct helper *h, int timeout_ms, json_t **ret, struct err *e)
 		return -1;
 	if (!ret)
 		return 0;
-	*ret = json_parse(packet + sizeof(*e), (size_t)n - sizeof(*e), HELPER_PACKET_MAX, "answer of a helper", e);
+	*ret = json_parse(packet + sizeof(*e), (size_t)n - sizeof(*e), HELPER_PACKET_MAX, h->name, e);
 	return *ret ? 0 : -1;
 }

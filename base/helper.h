@@ -21,6 +21,7 @@
 struct helper {
 	pid_t pid;	/* 0: none */
 	int sock;	/* -1 */
+	const char *name;	/* for messages; argv[0], borrowed */
 };
 
 /* Starts program (program.h) with fds[] as 4 and up; one that is -1 is /dev/null.  h is uninitialised storage. */

@@ -49,6 +49,8 @@ static inline void *take_ptr_impl(void *pp)
 	*(void **)pp = NULL;
 	return v;
 }
+#define take_ptr(pp) ((__typeof__(*(pp)))take_ptr_impl(pp))
+
 /*
  * For a process that serves many small requests.  musl gives a page of small allocations back to the kernel with the last of them and
  * gets another for the next, for each request again: one of each size that stays keeps theirs, with room for as many as a message has.
@@ -69,7 +71,5 @@ static inline void mem_keep_small(void)
 	}
 #endif
 }
-
-#define take_ptr(pp) ((__typeof__(*(pp)))take_ptr_impl(pp))
 
 #endif

@@ -329,7 +329,7 @@ int oci_cgroup_from_json(struct oci_cgroup *c, const json_t *j, struct err *e)
 		}
 		snprintf(p->name, sizeof(p->name), "%s", name);
 		p->join_fd = p->dir_fd = -1;
-		p->root_len = (size_t)json_integer_value(json_object_get(v, "root"));
+		p->root_len = p->theirs_len = (size_t)json_integer_value(json_object_get(v, "root"));
 		p->dir = strdup(dir);
 		if (!p->dir)
 			return err_nomem(e);
