@@ -59,7 +59,7 @@ musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreac
 	$(filter %blob.o,$(runtime_o)) $(patsubst %,$(BUILD)/musl/base/musl/%.o,musl memcpy) $(BUILD)/musl/gen/libc_names.o
 # what `berth run` executes, linked side by side: a page fault maps 16 pages around it, in the command and again in its child
 hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,cmd_run command commands runopts imageuse mountspec) \
-	$(addprefix manager/,config registry rundir ranges) rootfs/image $(addprefix runtime/,launch handover netns aside child mounts \
+	$(addprefix manager/,config registry rundir ranges) rootfs/image $(addprefix runtime/,launch handover child mounts \
 	mounts_enter mountplan newmount writable hostimage spec cgroup cgroup_hybrid cgroup_dir fdpass supervise verdict caps \
 	rlimits landlock nethelper) $(addprefix base/,err buf io path num json))
 # berth-net, for --network bridge and egress

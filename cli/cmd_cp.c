@@ -11,9 +11,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -69,19 +69,11 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* After the first second, five times a second, on a terminal. */
 static void show_progress(void *ctx, uint64_t bytes)
 {
 	struct cp *c = ctx;
-	uint64_t now = now_ms();
+	uint64_t now = clock_ms();
 	char line[80];
 	int n;
 
@@ -113,7 +105,7 @@ static void prepare(struct cp *c, struct stream *s, int fd)
 		s->tick = show_progress;
 		s->ctx = c;
 	}
-	c->began_ms = now_ms();
+	c->began_ms = clock_ms();
 }
 
 /* Our end does not block, so that a sandbox that stops the helper is noticed. */

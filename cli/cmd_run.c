@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -116,7 +117,7 @@ static json_t *make_record(const struct run *r, const char *status)
 	const struct spec *s = &r->opts.spec;
 	json_t *argv = json_array();
 	char created[40];
-	time_t now = time(NULL);
+	time_t now = clock_now(CLOCK_REALTIME).tv_sec;
 	struct tm tm;
 	size_t i;
 
@@ -177,7 +178,8 @@ static void clear_leftovers(void *ctx)
 	/* for ps and inspect; nothing depends on it */
 	write_record(r, &ignored);
 	sandbox_settle(&r->sandbox);
-	registry_gc_until(&r->registry, r->sandbox.sock);	/* at its end nobody waits for many others */
+	if (r->registry.others)
+		registry_gc_until(&r->registry, r->sandbox.sock);	/* at its end nobody waits for many others */
 }
 
 static int start(struct run *r, struct err *e)
@@ -233,10 +235,8 @@ static void emit(void *ctx, const char *event, json_t *members)
 static void tell_refusals(void *ctx)
 {
 	struct run *r = ctx;
-	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	if (netevents_notices(&r->net_events, r->sandbox.net.notice_fd, (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000, emit, r) < 0)
+	if (netevents_notices(&r->net_events, r->sandbox.net.notice_fd, clock_ms(), emit, r) < 0)
 		fd_close(&r->sandbox.net.notice_fd);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/imagecmd.h"
@@ -48,7 +49,7 @@ static int rows(void)
 static void draw(struct pullview *v)
 {
 	char done[24], all[24], rate[24];
-	uint64_t bytes = 0, total = 0, came = 0, ms = remote_now_ms() - v->began_ms;
+	uint64_t bytes = 0, total = 0, came = 0, ms = clock_ms() - v->began_ms;
 	size_t i, whole = 0;
 	int room = rows();
 
@@ -94,7 +95,7 @@ static int has_room(struct pullview *v, size_t count)
 static void show_bars(struct pullview *v, const struct pull_event *ev)
 {
 	struct pullview_layer *l;
-	uint64_t now = remote_now_ms();
+	uint64_t now = clock_ms();
 	int changed;
 
 	if (!v->began_ms)

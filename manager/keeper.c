@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -28,14 +29,6 @@
 #define SOCKET_NAME "sock"
 #define FILES_MAX 16384
 #define READ_TRIES 3
-
-uint64_t keeper_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* ---- clients ---------------------------------------------------------------- */
 
@@ -130,7 +123,7 @@ static json_t *state_of(struct keeper *k, int with_network)
 	if (cgroup_usage_now(&k->sandbox.cgroup, &u, &ignored) < 0)
 		memset(&u, 0, sizeof(u));
 	j = json_pack("{s:s,s:i,s:i,s:I,s:I,s:I,s:I,s:I,s:I}", "state", k->paused ? "paused" : "running", "commands", running, "sessions", sessions,
-		      "uptime_ms", (json_int_t)(keeper_now_ms() - k->created_ms), "cpu_ms", (json_int_t)(u.cpu_us / 1000),
+		      "uptime_ms", (json_int_t)(clock_ms() - k->created_ms), "cpu_ms", (json_int_t)(u.cpu_us / 1000),
 		      "memory_bytes", (json_int_t)u.memory_bytes, "peak_memory_bytes", (json_int_t)u.memory_peak_bytes,
 		      "pids", (json_int_t)u.pids, "oom_kills", (json_int_t)u.oom_kills);
 	json_object_set_new(j, "read_bytes", json_integer((json_int_t)u.read_bytes));
@@ -346,7 +339,7 @@ static void watch_all(struct keeper *k, struct watches *ws)
 
 static int next_timeout(struct keeper *k)
 {
-	uint64_t at = keeper_idle_next(k), now = keeper_now_ms(), t;
+	uint64_t at = keeper_idle_next(k), now = clock_ms(), t;
 	int i;
 
 	if (!at)
@@ -370,7 +363,7 @@ static int next_timeout(struct keeper *k)
 
 static void serve_deadlines(struct keeper *k)
 {
-	uint64_t now = keeper_now_ms();
+	uint64_t now = clock_ms();
 	int i;
 
 	if (k->oom_until_ms) {
@@ -423,7 +416,7 @@ static void serve(struct keeper *k, const struct watch *w)
 	case WATCH_OOM:
 		(void)!read(k->sandbox.cgroup.oom_fd, &n, sizeof(n));
 		/* the kernel tells before it kills: look again until the counters show whom */
-		k->oom_until_ms = keeper_now_ms() + 500;
+		k->oom_until_ms = clock_ms() + 500;
 		break;
 	case WATCH_CLIENT:
 		if (k->clients[w->index].fd >= 0)
@@ -586,7 +579,7 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 		k->head_max = ks->output_head_bytes;
 		k->tail_max = ks->output_tail_bytes;
 		k->next_seq = 1;
-		k->created_ms = k->busy_ms = k->idle_checked_ms = keeper_now_ms();
+		k->created_ms = k->busy_ms = k->idle_checked_ms = clock_ms();
 		for (i = 0; i < KEEPER_CLIENTS; i++)
 			k->clients[i].fd = -1;
 		sandbox_init(&k->sandbox, ks->spec);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/keeper_state.h"
@@ -382,7 +383,7 @@ int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const in
 		keeper_command_remove(k, c);
 		return -1;
 	}
-	c->started_ms = keeper_now_ms();
+	c->started_ms = clock_ms();
 	keeper_network_begin(k, &c->facts);
 	if (timeout_ms)
 		c->deadline_ms = c->started_ms + timeout_ms;
@@ -495,7 +496,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	/* what is in the pipes now is all that counts: nobody waits for end-of-file (L03) */
 	for (which = 0; which < 2; which++)
 		keeper_command_read(k, c, which);
-	c->facts.wall_ms = keeper_now_ms() - c->started_ms;
+	c->facts.wall_ms = clock_ms() - c->started_ms;
 	end_by_limit(c);
 	c->facts.left_behind = count_leaf(&c->leaf);
 	cgroup_usage(&c->leaf, &c->facts.usage, &ignored);
@@ -703,7 +704,7 @@ static json_t *describe(const struct keeper_command *c)
 	j = json_pack("{s:s,s:s,s:s,s:b,s:b,s:I,s:I,s:I}", "command", id, "text", c->text ? c->text : "", "state",
 		      c->concluded ? "ended" : c->started ? "running" : "starting", "detached", c->detached, "tty", c->tty,
 		      "stdout_bytes", (json_int_t)c->out[0].total, "stderr_bytes", (json_int_t)c->out[1].total, "age_ms",
-		      (json_int_t)(keeper_now_ms() - c->started_ms));
+		      (json_int_t)(clock_ms() - c->started_ms));
 	if (c->name[0])
 		json_object_set_new(j, "name", json_string(c->name));
 	if (c->concluded)

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "manager/keeper_state.h"
 
@@ -92,7 +93,7 @@ static int op_file(struct keeper *k, int client, const json_t *rq, const int *fd
 		keeper_command_remove(k, c);
 		return -1;
 	}
-	c->started_ms = keeper_now_ms();
+	c->started_ms = clock_ms();
 	if (timeout_ms)
 		c->deadline_ms = c->started_ms + timeout_ms;
 	return 0;

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/keeper_state.h"
@@ -116,7 +117,7 @@ static void look_pause(void)
  */
 static int freeze(struct keeper_command *c)
 {
-	uint64_t end = keeper_now_ms() + FREEZE_MS;
+	uint64_t end = clock_ms() + FREEZE_MS;
 	struct err ignored;
 	char text[256];
 
@@ -124,7 +125,7 @@ static int freeze(struct keeper_command *c)
 	    cgroup_freeze(&c->leaf, 1, &ignored) < 0)
 		return 0;
 	/* the kernel tells of it at most every 10 ms; that it is so can be read at once */
-	while (cgroup_read(c->leaf.v2_fd, "cgroup.events", text, sizeof(text)) > 0 && !strstr(text, "frozen 1") && keeper_now_ms() < end)
+	while (cgroup_read(c->leaf.v2_fd, "cgroup.events", text, sizeof(text)) > 0 && !strstr(text, "frozen 1") && clock_ms() < end)
 		look_pause();
 	return 1;
 }
@@ -250,10 +251,10 @@ static enum fate fate_of(const struct keeper_session *s, pid_t group, pid_t shel
 /* The terminal makes a signal of a byte in its own time: waits until pid has it, or will not take it. */
 static void wait_for_interrupt(pid_t pid)
 {
-	uint64_t end = keeper_now_ms() + SIGNAL_MS;
+	uint64_t end = clock_ms() + SIGNAL_MS;
 	struct signals has;
 
-	while (keeper_now_ms() < end) {
+	while (clock_ms() < end) {
 		has = signals_of(pid);
 		if ((has.pending | has.ignored) & INTERRUPT_BIT)
 			break;
@@ -296,7 +297,7 @@ static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(
 	/* the interrupt itself may have hit what the trap had started */
 	s->interrupted |= own;
 	s->starting = !own ? 0 : fate == JUST_FORKED ? group : starting(s, shell, pids, n);
-	s->nudge_ms = own ? keeper_now_ms() + (s->starting ? NUDGE_SOON_MS : NUDGE_MS) : 0;
+	s->nudge_ms = own ? clock_ms() + (s->starting ? NUDGE_SOON_MS : NUDGE_MS) : 0;
 out:
 	free(pids);
 	if (frozen)
@@ -340,7 +341,7 @@ int session_signal_split(struct keeper *k, struct keeper_session *s, int signo)
 		kill(shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
 		s->interrupted |= own;
 		s->starting = own ? starting(s, shell, pids, n) : 0;
-		s->nudge_ms = own ? keeper_now_ms() + (fate == JUST_FORKED ? NUDGE_SOON_MS : NUDGE_MS) : 0;
+		s->nudge_ms = own ? clock_ms() + (fate == JUST_FORKED ? NUDGE_SOON_MS : NUDGE_MS) : 0;
 	}
 	if (shell)
 		sent = signal_started(s, signo, shell, pids, n);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "manager/keeper_state.h"
 
@@ -19,7 +20,7 @@
 
 void keeper_busy(struct keeper *k)
 {
-	k->busy_ms = keeper_now_ms();
+	k->busy_ms = clock_ms();
 }
 
 static uint64_t check_every(const struct keeper *k)
@@ -105,7 +106,7 @@ void keeper_idle_check(struct keeper *k, uint64_t now)
 
 void keeper_idle_describe(struct keeper *k, json_t *answer)
 {
-	uint64_t now = keeper_now_ms();
+	uint64_t now = clock_ms();
 	char what[100];
 
 	look(k, now);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/keeper_state.h"
@@ -180,7 +181,7 @@ static int look(struct keeper *k, struct netcounters *ret)
 {
 	struct err ignored;
 
-	k->net_looked_ms = keeper_now_ms();
+	k->net_looked_ms = clock_ms();
 	if (nethelper_count(&k->sandbox.net, k->spec, ret, &ignored) <= 0)
 		return 0;
 	netevents_counters(&k->net_events, ret, k->sandbox.net.bridge, emit, k);
@@ -211,7 +212,7 @@ void keeper_network_notice(struct keeper *k)
 	struct nethelper *h = &k->sandbox.net;
 	struct netcounters c;
 
-	if (netevents_notices(&k->net_events, h->notice_fd, keeper_now_ms(), emit, k) < 0) {
+	if (netevents_notices(&k->net_events, h->notice_fd, clock_ms(), emit, k) < 0) {
 		fd_close(&h->notice_fd);
 		keeper_event(k, "network-failed", json_pack("{s:s}", "reason", "its proxy ended, and nothing passes any more"));
 	}
@@ -223,7 +224,7 @@ void keeper_network_notice(struct keeper *k)
 
 uint64_t keeper_network_next(struct keeper *k)
 {
-	uint64_t now = keeper_now_ms();
+	uint64_t now = clock_ms();
 
 	if (!k->sandbox.net.bridge && !(k->sandbox.net.counters && has_budget(k)))
 		return 0;
@@ -244,7 +245,7 @@ void keeper_network_last(struct keeper *k)
 	struct netcounters c;
 
 	if (k->sandbox.net.notice_fd >= 0)
-		netevents_notices(&k->net_events, k->sandbox.net.notice_fd, keeper_now_ms(), emit, k);
+		netevents_notices(&k->net_events, k->sandbox.net.notice_fd, clock_ms(), emit, k);
 	look(k, &c);
 }
 

@@ -48,6 +48,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -456,7 +457,7 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 	s->busy = 1;
 	keep_text(s, text, n);
 	s->client = client;
-	s->started_ms = keeper_now_ms();
+	s->started_ms = clock_ms();
 	keeper_network_begin(k, &s->facts);
 	s->deadline_ms = timeout_ms ? s->started_ms + timeout_ms : 0;
 	s->probe_ms = s->started_ms + PROBE_MS;
@@ -548,7 +549,7 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 	session_read(k, s, 0);
 	if (s->split)
 		session_read(k, s, 1);
-	s->facts.wall_ms = keeper_now_ms() - s->started_ms;
+	s->facts.wall_ms = clock_ms() - s->started_ms;
 	s->alone = 0;
 	if (c && cgroup_usage(&c->leaf, &s->facts.usage, &ignored) == 0) {
 		s->alone = 1;
@@ -882,7 +883,7 @@ void session_client_gone(struct keeper *k, int client)
 		s->client = -1;
 		s->facts.killed_by_us = 1;
 		s->on_timeout = ON_TIMEOUT_KILL;
-		session_force(k, s, keeper_now_ms());
+		session_force(k, s, clock_ms());
 	}
 }
 
@@ -984,8 +985,8 @@ static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err
 		return -1;
 	s->client = client;
 	s->inlined = inlined;
-	s->deadline_ms = timeout_ms ? keeper_now_ms() + timeout_ms : 0;
-	s->probe_ms = keeper_now_ms() + PROBE_MS;
+	s->deadline_ms = timeout_ms ? clock_ms() + timeout_ms : 0;
+	s->probe_ms = clock_ms() + PROBE_MS;
 	s->awaiting = 0;
 	return 0;
 }
@@ -1043,7 +1044,7 @@ static int op_sh_cancel(struct keeper *k, int client, const json_t *rq, struct e
 		return -1;
 	s->facts.killed_by_us = 1;
 	s->on_timeout = ON_TIMEOUT_KILL;
-	session_force(k, s, keeper_now_ms());
+	session_force(k, s, clock_ms());
 	keeper_answer(k, client, json_pack("{s:b}", "cancelled", 1), NULL, 0);
 	return 0;
 }

@@ -159,7 +159,6 @@ struct keeper {
 	struct keeper_session sessions[KEEPER_SESSIONS];
 };
 
-uint64_t keeper_now_ms(void);
 /* keeper_adopt.c: 1 when op is not its own. */
 int keeper_adopt_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
 /* Sends msg, which it consumes, to client i; a client that cannot take it is dropped. */

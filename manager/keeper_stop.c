@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -61,7 +62,7 @@ static int is_empty(const struct keeper *k)
 
 void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
 {
-	uint64_t now = keeper_now_ms();
+	uint64_t now = clock_ms();
 	int i;
 
 	/* what is frozen cannot end by itself */
@@ -92,7 +93,7 @@ static int is_guarded(const struct keeper *k)
 
 void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms)
 {
-	uint64_t until = keeper_now_ms() + drain_ms;
+	uint64_t until = clock_ms() + drain_ms;
 
 	if (!drain_ms || !is_guarded(k) || k->stop_at_ms) {
 		k->drain_until_ms = 0;
@@ -171,13 +172,13 @@ int keeper_is_run(struct registry *r, const char *id)
 /* What the dead leave is for gc. */
 static int wait_gone(struct registry *r, const char *id, struct err *e)
 {
-	uint64_t until = keeper_now_ms() + END_MS;
+	uint64_t until = clock_ms() + END_MS;
 	unsigned cleared;
 
 	while (path_has(r->sandboxes_fd, id)) {
 		if (registry_gc(r, &cleared, e) == 0 && cleared)
 			continue;
-		if (keeper_now_ms() > until)
+		if (clock_ms() > until)
 			return err_set(e, ERR_TIMEOUT, "what keeps sandbox %s does not end", id);
 		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 	}

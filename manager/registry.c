@@ -161,21 +161,27 @@ static int count_kept(void *ctx, const char *name)
 	return 0;
 }
 
+/* Directories in dirfd by its links, one for the ".." of each; -1 where the file system does not count them (btrfs, many on ext4). */
+static int count_links(int dirfd)
+{
+	struct stat st;
+
+	return fstat(dirfd, &st) == 0 && st.st_nlink >= 2 ? (int)(st.st_nlink - 2) : -1;
+}
+
 static int check_room(struct registry *r, struct err *e)
 {
 	struct counter kept = { r, 0 };
-	unsigned running = 0, lasting_ones = 0, count;
+	int running_links = count_links(r->sandboxes_fd), kept_links = count_links(r->kept_fd);
+	unsigned running = 0, count;
 
-	if (for_each_name(r->sandboxes_fd, count_one, &running, e) < 0 ||
-	    for_each_name(r->kept_fd, count_one, &lasting_ones, e) < 0)
-		return -1;
-	count = running + lasting_ones;
+	r->others = running_links < 0 || kept_links < 0 || running_links + kept_links > 0;
 	/* who is in both counts once; a look at each only when it matters */
-	if (count >= r->config->max_sandboxes) {
-		if (for_each_name(r->kept_fd, count_kept, &kept, e) < 0)
-			return -1;
-		count = running + kept.count;
-	}
+	if (running_links >= 0 && kept_links >= 0 && (unsigned)(running_links + kept_links) < r->config->max_sandboxes)
+		return 0;
+	if (for_each_name(r->sandboxes_fd, count_one, &running, e) < 0 || for_each_name(r->kept_fd, count_kept, &kept, e) < 0)
+		return -1;
+	count = running + kept.count;
 	if (count >= r->config->max_sandboxes)
 		return err_set(e, ERR_LIMIT, "%u sandboxes exist, the limit is %llu; hint: remove some (berth ps), or raise "
 			       "[manager] max_sandboxes", count, (unsigned long long)r->config->max_sandboxes);

@@ -30,6 +30,7 @@ struct registry {
 	int run_fd, state_fd;
 	int sandboxes_fd;		/* below run_fd */
 	int kept_fd, names_fd, ids_fd;	/* below state_fd */
+	int others;	/* 0: at the last claim there was no other sandbox, living, lasting or left over */
 };
 
 struct claim {

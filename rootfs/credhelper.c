@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -206,14 +206,6 @@ static int drain(const struct helper *h, struct buf *b, struct err *e)
 	}
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* Before Linux 5.3 there is no descriptor that tells. */
 static int has_ended(const struct helper *h, const struct pollfd *p)
 {
@@ -227,12 +219,12 @@ static int has_ended(const struct helper *h, const struct pollfd *p)
 /* Until it has ended; what it leaves behind may hold its stdout for ever. */
 static int hear(const struct helper *h, uint64_t deadline_ms, struct buf *b, struct err *e)
 {
-	uint64_t end = now_ms() + deadline_ms, most = h->pidfd >= 0 ? 1000000 : LOOK_EACH_MS;
+	uint64_t end = clock_ms() + deadline_ms, most = h->pidfd >= 0 ? 1000000 : LOOK_EACH_MS;
 	struct pollfd p[2] = { { .fd = h->pidfd, .events = POLLIN }, { .fd = h->out, .events = POLLIN } };
 	int r;
 
 	for (;;) {
-		uint64_t now = now_ms(), left = end > now ? end - now : 0;
+		uint64_t now = clock_ms(), left = end > now ? end - now : 0;
 
 		r = poll(p, 2, left > most ? (int)most : (int)left);
 		if (r < 0 && errno == EINTR)

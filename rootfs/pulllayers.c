@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "rootfs/hash.h"
@@ -296,7 +297,7 @@ static int take_report(struct crew *c, size_t i, struct err *e)
 
 static int wait_for_something(struct crew *c, struct pollfd *p, struct err *e)
 {
-	uint64_t now = remote_now_ms(), deadline = c->p->remote.deadline_ms;
+	uint64_t now = clock_ms(), deadline = c->p->remote.deadline_ms;
 	size_t i, n = 0;
 	int r;
 

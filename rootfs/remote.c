@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/program.h"
@@ -24,14 +24,6 @@
 #include "rootfs/httpwire.h"
 
 #define PROGRAM "berth-http"
-
-uint64_t remote_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- starting berth-http ---- */
 
@@ -155,7 +147,7 @@ int remote_open(struct remote *r, const struct remote_options *o, const struct r
 	if (spawn(r, e) < 0)
 		return -1;
 	if (o->deadline_ms)
-		r->deadline_ms = remote_now_ms() + o->deadline_ms;
+		r->deadline_ms = clock_ms() + o->deadline_ms;
 	return httpwire_send(r->sock, hello, ca, e);
 }
 
@@ -277,7 +269,7 @@ static int read_event(struct remote *r, const json_t *j, struct remote_event *re
 static int wait_readable(struct remote *r, int timeout_ms, struct err *e)
 {
 	struct pollfd p[2] = { { .fd = r->sock, .events = POLLIN }, { .fd = r->signal_fd, .events = POLLIN } };
-	uint64_t now = remote_now_ms();
+	uint64_t now = clock_ms();
 	int n, late = 0;
 
 	if (r->deadline_ms) {
@@ -295,7 +287,7 @@ static int wait_readable(struct remote *r, int timeout_ms, struct err *e)
 		return err_sys(e, "wait for " PROGRAM);
 	if (p[1].revents)
 		return err_set(e, ERR_BUSY, "interrupted");
-	if (!n && late && remote_now_ms() >= r->deadline_ms)
+	if (!n && late && clock_ms() >= r->deadline_ms)
 		return err_set(e, ERR_TIMEOUT, "not done within registry.deadline; hint: raise it in berth.toml, or 0 for none");
 	return n;
 }

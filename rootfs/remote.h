@@ -127,7 +127,4 @@ int remote_put_manifest(struct remote *r, const struct remote_target *t, const c
 /* Asks for /v2/, logging in: whether the registry takes us. */
 int remote_ping(struct remote *r, const struct remote_target *t, struct err *e);
 
-/* Milliseconds on the monotonic clock. */
-uint64_t remote_now_ms(void);
-
 #endif

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "runtime/cgroup_backends.h"
 
@@ -405,18 +405,10 @@ int cgroup_freeze(struct cgroup *c, int on, struct err *e)
 	return 0;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e)
 {
 	autoclose int fd = -1;
-	uint64_t end = now_ms() + timeout_ms;
+	uint64_t end = clock_ms() + timeout_ms;
 
 	if (c->v2_fd < 0)
 		return 0;
@@ -434,7 +426,7 @@ int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e)
 		text[n] = '\0';
 		if (!cgroup_stat_value(text, "populated"))
 			return 0;
-		now = now_ms();
+		now = clock_ms();
 		if (now >= end)
 			return err_set(e, ERR_TIMEOUT, "processes of cgroup %s/%s outlived SIGKILL by %u ms",
 				       c->parent, c->name, timeout_ms);

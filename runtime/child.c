@@ -19,10 +19,12 @@
 #include <linux/keyctl.h>
 #include <linux/mount.h>
 #include <linux/seccomp.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -32,6 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "runtime/caps.h"
@@ -39,7 +42,6 @@
 #include "runtime/initproto.h"
 #include "runtime/landlock.h"
 #include "runtime/mounts.h"
-#include "runtime/netns.h"
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080
@@ -59,7 +61,7 @@ static int leave_namespaces(struct child *c, struct err *e)
 {
 	int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
 
-	if (spec_needs_nethelper(c->spec))
+	if (c->spec->network != NETWORK_HOST)
 		flags |= CLONE_NEWNET;
 	if (unshare(flags | CLONE_NEWTIME) == 0)
 		return 0;
@@ -72,15 +74,13 @@ static int leave_namespaces(struct child *c, struct err *e)
 /* Clocks that start near zero hide the host's uptime (K15, time_namespaces(7)). */
 static int set_clocks(struct child *c, struct err *e)
 {
-	struct timespec mono, boot;
+	const struct timespec mono = clock_now(CLOCK_MONOTONIC), boot = clock_now(CLOCK_BOOTTIME);
 	char text[96];
 	autoclose int fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
 
 	(void)c;
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "open timens_offsets");
-	clock_gettime(CLOCK_MONOTONIC, &mono);
-	clock_gettime(CLOCK_BOOTTIME, &boot);
 	snprintf(text, sizeof(text), "monotonic -%lld 0\nboottime -%lld 0\n", (long long)mono.tv_sec,
 		 (long long)boot.tv_sec);
 	if (io_write_all(fd, text, strlen(text)) < 0)
@@ -88,10 +88,17 @@ static int set_clocks(struct child *c, struct err *e)
 	return 0;
 }
 
-/* With a network berth-net needs the namespace now; without, one is made for us meanwhile (netns.h). */
 static int set_network(struct child *c, struct err *e)
 {
-	return spec_needs_nethelper(c->spec) && netns_loopback_up() < 0 ? err_sys(e, "bring up the loopback interface") : 0;
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	autoclose int sock = -1;
+
+	if (c->spec->network == NETWORK_HOST)
+		return 0;
+	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (sock < 0 || ioctl(sock, SIOCSIFFLAGS, &ifr) < 0)
+		return err_sys(e, "bring up the loopback interface");
+	return 0;
 }
 
 /* berth-net makes the network from the host's side, while we wait for the go. */
@@ -184,13 +191,10 @@ static int verify_mounts(struct child *c, struct err *e)
 		const struct mount_op *op = &c->in.plan->ops[i];
 		struct statvfs st;
 
-		if (op->kind == MOUNT_SYS)	/* its inner mounts come later in the plan */
+		if (op->kind == MOUNT_SYS || op->absent)	/* the inner mounts of /sys come later in the plan */
 			continue;
-		if (statvfs(op->target, &st) < 0) {
-			if (errno == ENOENT && (op->kind == MOUNT_MASK || op->kind == MOUNT_RDONLY))
-				continue;
+		if (statvfs(op->target, &st) < 0)
 			return err_sys(e, "read back the mount at %s", op->target);
-		}
 		if (mounts_check_flags(op->target, st.f_flag, op->attr, e) < 0)
 			return -1;
 	}
@@ -214,20 +218,15 @@ static int hand_over_pts(struct child *c, struct err *e)
 	return 0;
 }
 
-/* Both come with the last of the mounts. */
+/* It comes with the last of the mounts. */
 static int receive_program(struct child *c, struct err *e)
 {
 	while (c->in.init_fd < 0)
 		if (handover_receive_mounts(&c->in, e) < 0)
 			return -1;
-	if (c->spec->network != NETWORK_NONE)
-		return 0;
-	if (c->in.net_fd < 0)
-		return err_set(e, ERR_INTERNAL, "no network namespace was handed over");
-	return setns(c->in.net_fd, CLONE_NEWNET) < 0 ? err_sys(e, "enter the sandbox's network namespace") : 0;
+	return 0;
 }
 
-/* After the network namespace was made: it counts as one of ours. */
 static int forbid_namespaces(struct child *c, struct err *e)
 {
 	return mounts_forbid_namespaces(c->knobs_fd, e);
@@ -402,7 +401,7 @@ static const struct {
 	{ "mounts", mount_all },
 	{ "mount check", verify_mounts },
 	{ "terminal", hand_over_pts },
-	{ "program and network", receive_program },
+	{ "program", receive_program },
 	{ "further namespaces", forbid_namespaces },
 	{ "keyring", join_keyring },
 	{ "limits", limit_resources },

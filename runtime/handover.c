@@ -12,10 +12,10 @@ struct cgroups_packet {
 	uint32_t fds;
 };
 
-/* Its descriptors: mounts of the next host-side operations, spares, init's program, the network namespace. */
+/* Its descriptors: mounts of the next host-side operations, spares, init's program. */
 struct mounts_packet {
 	uint32_t magic;
-	uint32_t mounts, spares, init, net;
+	uint32_t mounts, spares, init;
 };
 
 int handover_send_cgroups(int sock, const struct cgroup *c)
@@ -38,10 +38,10 @@ int handover_receive_cgroups(int sock, int ret_fd[CGROUP_JOIN_MAX], size_t *ret_
 	return 0;
 }
 
-int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_fd, int net_fd, struct err *e)
+int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_fd, struct err *e)
 {
-	struct mounts_packet p = { .magic = INIT_MAGIC, .init = init_fd >= 0, .net = net_fd >= 0 };
-	enum { ROOM = FDPASS_MAX - 2 };
+	struct mounts_packet p = { .magic = INIT_MAGIC, .init = init_fd >= 0 };
+	enum { ROOM = FDPASS_MAX - 1 };
 	int fds[FDPASS_MAX];
 	size_t n = 0;
 
@@ -64,8 +64,6 @@ int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_f
 	}
 	if (init_fd >= 0)
 		fds[n++] = init_fd;
-	if (net_fd >= 0)
-		fds[n++] = net_fd;
 	if (fdpass_send(h->sock, &p, sizeof(p), fds, n) < 0)
 		return err_sys(e, "hand the mounts to the sandbox");
 	return 0;
@@ -80,8 +78,8 @@ int handover_receive_mounts(struct handover *h, struct err *e)
 
 	if (fdpass_recv(h->sock, &p, sizeof(p), fds, FDPASS_MAX, &n) != (ssize_t)sizeof(p) || p.magic != INIT_MAGIC)
 		_exit(1);
-	if (n != (size_t)p.mounts + p.spares + p.init + p.net || p.spares > ARRAY_LEN(plan->spare))
-		return err_set(e, ERR_INTERNAL, "received %zu descriptors instead of %u", n, p.mounts + p.spares + p.init + p.net);
+	if (n != (size_t)p.mounts + p.spares + p.init || p.spares > ARRAY_LEN(plan->spare))
+		return err_set(e, ERR_INTERNAL, "received %zu descriptors instead of %u", n, p.mounts + p.spares + p.init);
 	for (; h->next < plan->count && used < p.mounts; h->next++)
 		if (mountplan_is_host_side(plan->ops[h->next].kind))
 			plan->ops[h->next].fd = fds[used++];
@@ -91,7 +89,5 @@ int handover_receive_mounts(struct handover *h, struct err *e)
 		plan->spare[plan->spare_count] = fds[used++];
 	if (p.init)
 		h->init_fd = fds[used++];
-	if (p.net)
-		h->net_fd = fds[used++];
 	return 0;
 }

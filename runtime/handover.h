@@ -6,8 +6,8 @@
  * Mounts in the order of the plan, in as many packets as the supervisor likes, so
  * that the child attaches the first while the last are still made.  The first
  * brings the root, and says that the ids are mapped; the cgroups to join, if any,
- * follow it; the last brings init's program and the network namespace.  The
- * child takes a packet when it needs what it does not have yet.
+ * follow it; the last brings init's program.  The child takes a packet when it
+ * needs what it does not have yet.
  */
 #ifndef BERTH_RUNTIME_HANDOVER_H
 #define BERTH_RUNTIME_HANDOVER_H
@@ -21,16 +21,15 @@ struct handover {
 	size_t next;	/* the first operation that was not handed over */
 	size_t spares;	/* supervisor: how many spares were */
 	int init_fd;	/* child: the program, once received; else -1 */
-	int net_fd;	/* child: the network namespace to enter, once received; else -1 */
 };
 
 /* Supervisor.  0, or -1 with errno. */
 int handover_send_cgroups(int sock, const struct cgroup *c);
 /*
  * Supervisor: the mounts of the operations before end that were not sent, with the spares that were not and base_fd
- * (or -1) as one more, then init_fd and net_fd (or -1).
+ * (or -1) as one more, then init_fd (or -1).
  */
-int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_fd, int net_fd, struct err *e);
+int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_fd, struct err *e);
 
 /* Child: waits for the cgroups; does not return when the supervisor is gone.  Their `tasks` files, *ret_n of them. */
 int handover_receive_cgroups(int sock, int ret_fd[CGROUP_JOIN_MAX], size_t *ret_n, struct err *e);

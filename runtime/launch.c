@@ -27,7 +27,6 @@
 #include "runtime/fdpass.h"
 #include "runtime/hostimage.h"
 #include "runtime/mounts.h"
-#include "runtime/netns.h"
 #include "runtime/writable.h"
 
 #ifndef MFD_EXEC
@@ -47,7 +46,7 @@ extern const char initblob_start[], initblob_end[], fileblob_start[], fileblob_e
 
 void sandbox_init(struct sandbox *sb, const struct spec *s)
 {
-	memset(sb, 0, offsetof(struct sandbox, aside));
+	memset(sb, 0, offsetof(struct sandbox, plan));
 	sb->plan.count = sb->plan.spare_count = 0;
 	sb->spec = s;
 	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
@@ -135,7 +134,7 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 	};
 	struct child c = {
 		.spec = sb->spec, .sock = child_sock, .proc_mnt = -1, .knobs_fd = -1,
-		.in = { .sock = child_sock, .plan = &sb->plan, .init_fd = -1, .net_fd = -1 },
+		.in = { .sock = child_sock, .plan = &sb->plan, .init_fd = -1 },
 	};
 	struct err ignored;
 	struct owner o;
@@ -318,13 +317,13 @@ static int hand_over(void *ctx, size_t end, struct err *e)
 	struct handing *h = ctx;
 	int first = !h->out.next;
 
-	if (handover_send_mounts(&h->out, end, first ? h->sb->base_fd : -1, -1, -1, e) < 0)
+	if (handover_send_mounts(&h->out, end, first ? h->sb->base_fd : -1, -1, e) < 0)
 		return prefer_child_error(h->sb, e);
 	return first ? hand_over_cgroups(h->sb, e) : 0;
 }
 
 /* The child takes and attaches them while we make the next. */
-static int make_mounts(struct sandbox *sb, const struct launch_place *where, int userns, struct netns *net, struct err *e)
+static int make_mounts(struct sandbox *sb, const struct launch_place *where, int userns, struct err *e)
 {
 	struct handing h = { sb, { .sock = sb->sock, .plan = &sb->plan } };
 	autoclose int init_fd = -1;
@@ -334,26 +333,11 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 	    keep_control(sb, e) < 0)
 		return -1;
 	init_fd = init_program(e);
-	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0 || (net && netns_wait(net, e) < 0))
+	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0)
 		return -1;
-	if (handover_send_mounts(&h.out, sb->plan.count, -1, init_fd, net ? net->fd : -1, e) < 0)
+	if (handover_send_mounts(&h.out, sb->plan.count, -1, init_fd, e) < 0)
 		return prefer_child_error(sb, e);
 	return 0;
-}
-
-/* Without a network, its namespace is made meanwhile (netns.h). */
-static int build(struct sandbox *sb, const struct launch_place *where, int userns, struct err *e)
-{
-	struct netns net;
-	int r;
-
-	if (sb->spec->network != NETWORK_NONE)
-		return start_network(sb, where, e) < 0 ? -1 : make_mounts(sb, where, userns, NULL, e);
-	if (netns_start(&net, userns, e) < 0)
-		return -1;
-	r = make_mounts(sb, where, userns, &net, e);
-	netns_stop(&net);
-	return r < 0 ? prefer_child_error(sb, e) : 0;
 }
 
 static int launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
@@ -386,8 +370,10 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	}
 	if (map_ids(sb, e) < 0)
 		return prefer_child_error(sb, e);
-	if (build(sb, where, userns, e) < 0)
+	if (start_network(sb, where, e) < 0)
 		return -1;
+	if (make_mounts(sb, where, userns, e) < 0)
+		return prefer_child_error(sb, e);
 	if ((s->tty || s->resident) && (sb->pts_fd = receive_fd(sb, CHILD_PTS, "terminals", e)) < 0)
 		return -1;
 	return s->resident ? sb->cgroup.ops->house(&sb->cgroup, sb->pid, e) : 0;
@@ -640,12 +626,8 @@ int sandbox_swap_mount(struct sandbox *sb, const char *target, const char *sourc
 
 void sandbox_hold_mounts(struct sandbox *sb)
 {
-	struct stat ours, its;
-
+	/* the host's, if the child has not made its own yet: then init takes its mounts down itself */
 	sb->mntns_fd = open_namespace(sb, PIDFD_GET_MNT_NAMESPACE, "ns/mnt");
-	/* not unshared yet: then init takes its mounts down itself */
-	if (sb->mntns_fd >= 0 && (fstat(sb->mntns_fd, &its) < 0 || stat("/proc/self/ns/mnt", &ours) < 0 || its.st_ino == ours.st_ino))
-		fd_close(&sb->mntns_fd);
 }
 
 int sandbox_destroy(struct sandbox *sb, struct err *e)
@@ -661,7 +643,7 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 		sandbox_reap(sb, 5000, &ignored);
 	}
 	fd_close(&sb->base_fd);
-	aside_close(&sb->aside, &sb->mntns_fd);
+	fd_close(&sb->mntns_fd);
 	r = nethelper_stop(&sb->net, sb->spec, e);
 	if (cgroup_destroy(&sb->cgroup, e) < 0)
 		r = -1;

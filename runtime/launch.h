@@ -11,7 +11,6 @@
 
 #include <sys/types.h>
 
-#include "runtime/aside.h"
 #include "runtime/job.h"
 #include "runtime/initproto.h"
 #include "runtime/mountplan.h"
@@ -33,8 +32,7 @@ struct sandbox {
 	struct nethelper net;	/* bridge, egress */
 	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
 	int mntns_fd;	/* see sandbox_hold_mounts() */
-	/* the last, and large: sandbox_init() leaves them as they are */
-	struct aside aside;	/* for the end of mntns_fd */
+	/* the last, and large: sandbox_init() leaves it as it is */
 	struct mountplan plan;
 };
 
@@ -73,9 +71,8 @@ int sandbox_kill(struct sandbox *sb, struct err *e);
 /* Waits for init's end and reaps it; the whole pid namespace is gone then.  ERR_TIMEOUT. */
 int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e);
 /*
- * While the command runs: keeps the mounts beyond init's end, for sandbox_destroy() to
- * let them go on another CPU while it does the rest.  (Their end waits for three RCU
- * grace periods.)  For a process that exits soon after: the mounts' end is part of its.
+ * While the command runs: keeps the mounts beyond init's end, for sandbox_destroy() to let
+ * them go.  (That waits for three RCU grace periods, and the end of init is waited for.)
  */
 void sandbox_hold_mounts(struct sandbox *sb);
 /* A directory of the host in the place of the one mounted at target (mounts_swap()). */

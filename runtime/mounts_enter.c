@@ -56,17 +56,14 @@ static int enter_root(const struct mountplan *p, int root_mnt, struct err *e)
 }
 
 /* The mount point of op: made when missing; a file for a file, a directory for a directory. */
-static int open_target(const struct mount_op *op, struct err *e)
+static int open_target(int root, const struct mount_op *op, struct err *e)
 {
-	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
 	char parent[4096];
 	autoclose int dir = -1;
 	const char *slash;
 	int fd;
 
-	if (root < 0)
-		return err_sys(e, "open / of the sandbox");
 	if (op->kind != MOUNT_BIND || fstat(op->fd, &st) < 0 || S_ISDIR(st.st_mode))
 		return path_mkdirs_in_root(root, op->target, 0755, 0, 0, e);
 	slash = strrchr(op->target, '/');
@@ -83,11 +80,11 @@ static int open_target(const struct mount_op *op, struct err *e)
 	return fd;
 }
 
-static int attach_prepared(const struct mount_op *op, struct err *e)
+static int attach(int root, const struct mount_op *op, int mnt, struct err *e)
 {
-	autoclose int target = open_target(op, e);
+	autoclose int target = mnt < 0 ? -1 : open_target(root, op, e);
 
-	return target < 0 ? -1 : newmount_attach(op->fd, target, op->target, e);
+	return target < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
 }
 
 int mounts_forbid_namespaces(int knobs_fd, struct err *e)
@@ -133,13 +130,12 @@ static int make_proc(const struct mountplan *p, const struct spec *s, struct err
 	return mnt;
 }
 
-static int mount_own(const struct mount_op *op, const struct newmount_opt *opts, size_t n, struct err *e)
+static int mount_own(int root, const struct mount_op *op, const struct newmount_opt *opts, size_t n, struct err *e)
 {
 	const char *type = op->kind == MOUNT_DEVPTS ? "devpts" : op->kind == MOUNT_MQUEUE ? "mqueue" : "cgroup2";
 	autoclose int mnt = newmount_fs(type, opts, n, op->attr, e);
-	autoclose int target = mnt < 0 ? -1 : open_target(op, e);
 
-	return target < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
+	return attach(root, op, mnt, e);
 }
 
 /* procfs of our own making holds no links, but the root is asked not to follow any. */
@@ -156,12 +152,14 @@ static int open_plain(const char *path, struct err *e)
  * From here to the seals all paths are of our own procfs, tmpfs and masks, whose
  * names nobody chose: mount(2) by name is one call where descriptors take six.
  */
-static int bind_rdonly(const struct mount_op *op, struct err *e)
+static int bind_rdonly(struct mount_op *op, struct err *e)
 {
 	struct mount_attr attr = { .attr_set = op->attr };
 
-	if (mount(op->target, op->target, NULL, MS_BIND, NULL) < 0)
-		return errno == ENOENT ? 0 : err_sys(e, "bind %s on itself", op->target);
+	if (mount(op->target, op->target, NULL, MS_BIND, NULL) < 0) {
+		op->absent = errno == ENOENT;
+		return op->absent ? 0 : err_sys(e, "bind %s on itself", op->target);
+	}
 	if (mount_setattr(AT_FDCWD, op->target, AT_SYMLINK_NOFOLLOW, &attr, sizeof(attr)) < 0)
 		return err_sys(e, "make %s read-only", op->target);
 	return 0;
@@ -187,7 +185,7 @@ static int first_mask(const struct mount_op *op, const char *source, struct err 
  * A mask of the wrong kind is refused only after the kernel has made the mount,
  * and taking that back waits for an RCU grace period: so the plan says the kind.
  */
-static int mask(const struct mount_op *op, struct masks *m, struct err *e)
+static int mask(struct mount_op *op, struct masks *m, struct err *e)
 {
 	int dir = S_ISDIR(op->mode), tries;
 
@@ -202,8 +200,10 @@ static int mask(const struct mount_op *op, struct masks *m, struct err *e)
 		}
 		if (e->code != ERR_NONE)
 			return -1;
-		if (errno == ENOENT)
+		if (errno == ENOENT) {
+			op->absent = 1;
 			return 0;
+		}
 		if (errno != ENOTDIR)
 			break;
 	}
@@ -222,14 +222,7 @@ static int seal(const struct mount_op *op, struct err *e)
 	return newmount_attr(fd, 0, op->attr, e);
 }
 
-static int attach_proc(const struct mount_op *op, int mnt, struct err *e)
-{
-	autoclose int target = open_target(op, e);
-
-	return target < 0 ? -1 : newmount_attach(mnt, target, op->target, e);
-}
-
-static int enter_one(const struct mount_op *op, int proc_mnt, struct masks *masks, struct err *e)
+static int enter_one(int root, struct mount_op *op, int proc_mnt, struct masks *masks, struct err *e)
 {
 	static const struct newmount_opt pts[] = {
 		{ "ptmxmode", "0666" }, { "mode", "0620" }, { "gid", "5" }, { "max", "64" },
@@ -239,12 +232,12 @@ static int enter_one(const struct mount_op *op, int proc_mnt, struct masks *mask
 	case MOUNT_ROOT:
 		return 0;	/* mounts_enter_root() */
 	case MOUNT_PROC:
-		return attach_proc(op, proc_mnt, e);
+		return attach(root, op, proc_mnt, e);
 	case MOUNT_DEVPTS:
-		return mount_own(op, pts, ARRAY_LEN(pts), e);
+		return mount_own(root, op, pts, ARRAY_LEN(pts), e);
 	case MOUNT_MQUEUE:
 	case MOUNT_CGROUP:
-		return mount_own(op, NULL, 0, e);
+		return mount_own(root, op, NULL, 0, e);
 	case MOUNT_RDONLY:
 		return bind_rdonly(op, e);
 	case MOUNT_MASK:
@@ -252,15 +245,14 @@ static int enter_one(const struct mount_op *op, int proc_mnt, struct masks *mask
 	case MOUNT_SEAL:
 		return seal(op, e);
 	default:
-		return attach_prepared(op, e);
+		return attach(root, op, op->fd, e);
 	}
 }
 
 /* Init makes it too, but cannot once the root is sealed. */
-static int make_workdir(const struct spec *s, struct err *e)
+static int make_workdir(int root, const struct spec *s, struct err *e)
 {
-	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	autoclose int dir = root < 0 ? -1 : path_mkdirs_in_root(root, s->workdir, 0755, 0, 0, e);
+	autoclose int dir = path_mkdirs_in_root(root, s->workdir, 0755, 0, 0, e);
 
 	return dir < 0 ? -1 : 0;
 }
@@ -322,19 +314,22 @@ int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_
 
 int mounts_enter(struct handover *in, const struct spec *s, int proc_mnt, struct err *e)
 {
-	const struct mountplan *p = in->plan;
+	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct mountplan *p = in->plan;
 	struct masks masks = { 0 };
 	size_t i;
 
+	if (root < 0)
+		return err_sys(e, "open / of the sandbox");
 	for (i = 0; i < p->count; i++) {
-		const struct mount_op *op = &p->ops[i];
+		struct mount_op *op = &p->ops[i];
 
-		if (op->kind == MOUNT_SEAL && !strcmp(op->target, "/") && make_workdir(s, e) < 0)
+		if (op->kind == MOUNT_SEAL && !strcmp(op->target, "/") && make_workdir(root, s, e) < 0)
 			return -1;
 		while (mountplan_is_host_side(op->kind) && op->fd < 0)
 			if (handover_receive_mounts(in, e) < 0)
 				return -1;
-		if (enter_one(op, proc_mnt, &masks, e) < 0)
+		if (enter_one(root, op, proc_mnt, &masks, e) < 0)
 			return err_wrap(e, "mount %s", op->target);
 	}
 	return 0;

@@ -7,10 +7,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "runtime/cgroup.h"
@@ -133,18 +133,10 @@ int oci_cgroup_signal(const struct oci_cgroup *c, int sig, struct err *e)
 	return 0;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static int freeze_v1(int fd, int on, struct err *e)
 {
 	const char *want = on ? "FROZEN" : "THAWED";
-	const uint64_t end = now_ms() + 10000;
+	const uint64_t end = clock_ms() + 10000;
 	char state[32];
 
 	for (;;) {
@@ -154,7 +146,7 @@ static int freeze_v1(int fd, int on, struct err *e)
 			return err_sys(e, "read freezer.state");
 		if (!strncmp(state, want, strlen(want)))
 			return 0;
-		if (now_ms() >= end) {
+		if (clock_ms() >= end) {
 			/* a half frozen container would be in nobody's hands */
 			cgroup_write(fd, "freezer.state", "THAWED");
 			return err_set(e, ERR_TIMEOUT, "the container's processes did not freeze");
@@ -165,7 +157,7 @@ static int freeze_v1(int fd, int on, struct err *e)
 
 int oci_cgroup_freeze(const struct oci_cgroup *c, int on, struct err *e)
 {
-	const uint64_t end = now_ms() + 10000;
+	const uint64_t end = clock_ms() + 10000;
 	int fd = oci_cgroup_fd(c, "freezer");
 	char text[256];
 
@@ -177,7 +169,7 @@ int oci_cgroup_freeze(const struct oci_cgroup *c, int on, struct err *e)
 	if (cgroup_write(fd, "cgroup.freeze", on ? "1" : "0") < 0)
 		return err_sys(e, "write to cgroup.freeze");
 	while (on && cgroup_read(fd, "cgroup.events", text, sizeof(text)) > 0 && !cgroup_stat_value(text, "frozen")) {
-		if (now_ms() >= end) {
+		if (clock_ms() >= end) {
 			cgroup_write(fd, "cgroup.freeze", "0");
 			return err_set(e, ERR_TIMEOUT, "the container's processes did not freeze");
 		}
@@ -236,14 +228,14 @@ static int has_processes(const struct oci_cgroup *c)
 
 int oci_cgroup_destroy(struct oci_cgroup *c, struct err *e)
 {
-	const uint64_t end = now_ms() + CLEAR_MS;
+	const uint64_t end = clock_ms() + CLEAR_MS;
 	size_t i;
 
 	for (i = 0; i < c->count; i++) {
 		struct oci_cgroup_part *p = &c->part[i];
 
 		while (remove_tree(AT_FDCWD, p->dir, 0) < 0) {
-			if (errno != EBUSY || now_ms() >= end)
+			if (errno != EBUSY || clock_ms() >= end)
 				return err_sys(e, "remove cgroup %s", p->dir);
 			if (oci_cgroup_open(c, e) < 0)
 				return -1;

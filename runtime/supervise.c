@@ -12,9 +12,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "runtime/tty.h"
 #include "runtime/writable.h"
 
@@ -34,14 +34,6 @@ struct run {
 	uint64_t oom_until_ms;		/* v1: memory ran out; 0: it did not */
 	int done;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static const int forwarded[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGALRM, SIGWINCH };
 
@@ -113,7 +105,7 @@ static int check_oom(struct run *r, uint64_t now, struct err *e)
 static int serve_deadlines(struct run *r, struct err *e)
 {
 	const struct spec *s = r->sb->spec;
-	uint64_t now = now_ms();
+	uint64_t now = clock_ms();
 
 	if (s->timeout_ms && !r->facts.timed_out && now >= r->started_ms + s->timeout_ms &&
 	    over_wall_time(r, now, e) < 0)
@@ -132,7 +124,7 @@ static int serve_deadlines(struct run *r, struct err *e)
 static int next_deadline(const struct run *r)
 {
 	const struct spec *s = r->sb->spec;
-	uint64_t at = UINT64_MAX, now = now_ms();
+	uint64_t at = UINT64_MAX, now = clock_ms();
 
 	if (s->timeout_ms && !r->facts.timed_out)
 		at = r->started_ms + s->timeout_ms;
@@ -172,7 +164,7 @@ static int serve_oom(struct run *r, struct err *e)
 	if (read(r->sb->cgroup.oom_fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
 		return err_sys(e, "read the OOM notice");
 	if (!r->oom_until_ms)
-		r->oom_until_ms = now_ms() + OOM_WAIT_MS;
+		r->oom_until_ms = clock_ms() + OOM_WAIT_MS;
 	return 0;
 }
 
@@ -280,7 +272,7 @@ static int count_network(struct run *r, struct err *e)
 
 static int conclude(struct run *r, struct verdict *ret, struct err *e)
 {
-	uint64_t now = now_ms();
+	uint64_t now = clock_ms();
 
 	r->facts.wall_ms = now - r->started_ms;
 	if (r->oom_until_ms && r->facts.ended && !r->facts.exited)
@@ -308,7 +300,7 @@ int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how,
 	struct run r = { .sb = sb, .how = how, .tty = &tty, .seq = seq };
 	int result;
 
-	r.started_ms = now_ms();
+	r.started_ms = clock_ms();
 	if (sb->spec->cpu_time_ms)
 		r.cpu_check_at_ms = r.started_ms + 5;
 	if (sb->spec->tty && tty_open(r.tty, how->tty_fd, how->in, how->out, e) < 0)

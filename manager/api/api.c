@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/events.h"
@@ -53,7 +54,7 @@ int api_init(struct api *a, struct err *e)
 {
 	memset(a, 0, sizeof(*a));
 	a->run_fd = -1;
-	a->started_ms = http_now_ms();
+	a->started_ms = clock_ms();
 	json_object_seed(0);	/* before any thread makes an object */
 	if (config_load(&a->config, e) < 0 || schema_load(e) < 0 || find_berth(a, e) < 0 ||
 	    load_tokens(&a->config, &a->tokens, e) < 0)

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "manager/api/dlog.h"
 #include "manager/api/http_state.h"
@@ -22,17 +22,9 @@
 #define PER_IP_MAX 64
 #define ANSWER_MS 1000			/* those who are told that it stops take it within this */
 
-uint64_t http_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 void http_phase_set(struct http_conn *c, enum http_phase p)
 {
-	atomic_store(&c->since_ms, http_now_ms());
+	atomic_store(&c->since_ms, clock_ms());
 	atomic_store(&c->phase, p);
 }
 
@@ -159,7 +151,7 @@ static void *on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
 	rq->mhd = mhd;
 	rq->target = strdup(uri);
 	rq->body = BUF_INIT(HTTP_JSON_MAX);
-	rq->started_ms = http_now_ms();
+	rq->started_ms = clock_ms();
 	http_phase_set(c, PHASE_HEAD);
 	return rq;
 }
@@ -321,7 +313,7 @@ static void audit(struct http_request *rq)
 	}
 	snprintf(op, sizeof(op), "%.16s %.120s", rq->method, rq->route ? rq->route->pattern : "-");
 	line = json_pack("{s:s,s:o,s:s,s:i,s:I}", "event", "audit", "who", dlog_text(rq->who.name[0] ? rq->who.name : rq->conn->peer),
-			 "op", op, "status", rq->status, "ms", (json_int_t)(http_now_ms() - rq->started_ms));
+			 "op", op, "status", rq->status, "ms", (json_int_t)(clock_ms() - rq->started_ms));
 	if (rq->param_count)
 		json_object_set_new(line, "id", dlog_text(rq->params[0].value));
 	if (rq->status >= 400)
@@ -435,9 +427,9 @@ int http_listen(struct http_server *s, int fd, int needs_token, struct err *e)
 
 static void wait_idle(struct http_server *s, unsigned ms)
 {
-	uint64_t end = http_now_ms() + ms;
+	uint64_t end = clock_ms() + ms;
 
-	while (atomic_load(&s->active) && http_now_ms() < end)
+	while (atomic_load(&s->active) && clock_ms() < end)
 		poll(NULL, 0, 5);
 }
 

@@ -80,7 +80,6 @@ struct http_request {
 	uint64_t started_ms;
 };
 
-uint64_t http_now_ms(void);
 void http_phase_set(struct http_conn *c, enum http_phase p);
 
 /* http_head.c: everything that is decided before the body; -1 with e and rq->error_status. */

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "manager/api/http_state.h"
 
 #define LOOK_MS 250
@@ -39,7 +40,7 @@ static void *watch(void *arg)
 	struct pollfd p = { .fd = s->stop_fd, .events = POLLIN };
 
 	while (poll(&p, 1, LOOK_MS) <= 0) {
-		uint64_t now = http_now_ms();
+		uint64_t now = clock_ms();
 		struct http_conn *c;
 
 		pthread_mutex_lock(&s->lock);
@@ -74,14 +75,14 @@ void http_watch_stop(struct http_server *s)
 
 void http_linger(struct http_conn *c)
 {
-	uint64_t end = http_now_ms() + LINGER_MS, now, bytes = 0;
+	uint64_t end = clock_ms() + LINGER_MS, now, bytes = 0;
 	struct pollfd p[2] = { { .fd = c->fd, .events = POLLIN }, { .fd = c->server->stop_fd, .events = POLLIN } };
 	char piece[16384];
 	ssize_t n;
 
 	if (shutdown(c->fd, SHUT_WR) < 0)
 		return;
-	while (bytes < LINGER_BYTES && (now = http_now_ms()) < end) {
+	while (bytes < LINGER_BYTES && (now = clock_ms()) < end) {
 		if (poll(p, 2, (int)(end - now)) < 0 && errno != EINTR)
 			return;
 		if (p[1].revents)

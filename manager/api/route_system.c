@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/http_state.h"
@@ -40,7 +41,7 @@ static int get_readyz(struct http_request *rq, struct err *e)
 static int get_version(struct http_request *rq, struct err *e)
 {
 	return http_reply_json(rq, 0, json_pack("{s:s,s:s,s:I}", "version", BERTH_VERSION, "api", "v1", "uptime_ms",
-						(json_int_t)(http_now_ms() - api_of(rq)->started_ms)), e);
+						(json_int_t)(clock_ms() - api_of(rq)->started_ms)), e);
 }
 
 static int get_openapi(struct http_request *rq, struct err *e)
@@ -108,7 +109,7 @@ static int get_metrics(struct http_request *rq, struct err *e)
 	    metric(&b, "http_refused_total", "counter", "Connections of unknown users.", h.refused, e) < 0 ||
 	    metric(&b, "execs_total", "counter", "Commands started.", atomic_load(&a->execs), e) < 0 ||
 	    metric(&b, "creates_total", "counter", "Sandboxes made.", atomic_load(&a->creates), e) < 0 ||
-	    metric(&b, "uptime_seconds", "gauge", "Since berthd started.", (http_now_ms() - a->started_ms) / 1000, e) < 0 ||
+	    metric(&b, "uptime_seconds", "gauge", "Since berthd started.", (clock_ms() - a->started_ms) / 1000, e) < 0 ||
 	    buf_adds(&b, "# HELP berth_http_requests_total Requests answered, by status class.\n"
 			 "# TYPE berth_http_requests_total counter\n", e) < 0)
 		return -1;

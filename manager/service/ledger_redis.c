@@ -22,6 +22,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/service/ledger.h"
@@ -97,14 +98,6 @@ struct redis_ledger {
 static struct redis_ledger *of(struct ledger *s)
 {
 	return (struct redis_ledger *)s;
-}
-
-static uint64_t clock_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
 /* ---- connections ------------------------------------------------------------ */

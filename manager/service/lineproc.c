@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/wire.h"
@@ -74,18 +74,10 @@ void lineproc_stop(struct lineproc *p)
 	buf_release(&p->pending);
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 int lineproc_send(struct lineproc *p, const json_t *j, struct err *e)
 {
 	autofree char *text = json_dumps(j, JSON_COMPACT);
-	uint64_t until = now_ms() + 30000;
+	uint64_t until = clock_ms() + 30000;
 	size_t n, done = 0;
 
 	if (!text)
@@ -101,7 +93,7 @@ int lineproc_send(struct lineproc *p, const json_t *j, struct err *e)
 		} else if (w < 0 && errno != EAGAIN && errno != EINTR) {
 			return err_set(e, ERR_NOT_FOUND, "the program has ended");
 		} else {
-			if (now_ms() > until)
+			if (clock_ms() > until)
 				return err_set(e, ERR_TIMEOUT, "the program does not read what it is sent");
 			poll(&f, 1, 100);
 		}
@@ -131,7 +123,7 @@ static json_t *take_line(struct lineproc *p, size_t len, struct err *e)
 
 json_t *lineproc_receive(struct lineproc *p, uint64_t timeout_ms, int (*gone)(void *ctx), void *ctx, struct err *e)
 {
-	uint64_t until = now_ms() + timeout_ms;
+	uint64_t until = clock_ms() + timeout_ms;
 	size_t looked = 0, len;
 	char piece[65536];
 
@@ -156,7 +148,7 @@ json_t *lineproc_receive(struct lineproc *p, uint64_t timeout_ms, int (*gone)(vo
 			err_set(e, ERR_NET, "the client has gone");
 			return NULL;
 		}
-		if (timeout_ms && now_ms() >= until) {
+		if (timeout_ms && clock_ms() >= until) {
 			err_set(e, ERR_TIMEOUT, "no answer within %llu ms", (unsigned long long)timeout_ms);
 			return NULL;
 		}

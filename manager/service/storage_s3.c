@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -173,18 +174,10 @@ out:
 	return (int)status;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* The last status, when it is no passing fault. */
 static int request(struct s3_storage *s, struct s3_request *q, struct err *e)
 {
-	uint64_t until = now_ms() + s->retry_ms, pause_ms = 50;
+	uint64_t until = clock_ms() + s->retry_ms, pause_ms = 50;
 	int status;
 
 	for (;;) {
@@ -193,7 +186,7 @@ static int request(struct s3_storage *s, struct s3_request *q, struct err *e)
 			return status;
 		if (status >= 0)
 			err_set(e, ERR_NET, "the object store answers %d to %s %.200s", status, q->method, q->path);
-		if (now_ms() + pause_ms > until || e->code != ERR_NET)
+		if (clock_ms() + pause_ms > until || e->code != ERR_NET)
 			return -1;
 		nanosleep(&(struct timespec){ .tv_sec = (time_t)(pause_ms / 1000), .tv_nsec = (long)(pause_ms % 1000) * 1000000 }, NULL);
 		pause_ms = pause_ms < 5000 ? pause_ms * 2 : 5000;

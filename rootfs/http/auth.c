@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "rootfs/http/exchange.h"
@@ -30,7 +31,7 @@
 static struct http_token *find_token(struct http_site *site, const char *scope)
 {
 	struct http_token *t;
-	uint64_t now = http_now_ms();
+	uint64_t now = clock_ms();
 
 	for (t = site->tokens; t; t = t->next)
 		if (!strcmp(t->scope, scope) && t->expires_ms > now)
@@ -215,7 +216,7 @@ static int keep_token(struct exchange *x, const struct exchange *answer, struct 
 	}
 	drop_token(x->site, x->scope);
 	/* a little early: what is sent now arrives later */
-	t->expires_ms = http_now_ms() + life * 900;
+	t->expires_ms = clock_ms() + life * 900;
 	t->next = x->site->tokens;
 	x->site->tokens = t;
 	return 0;

@@ -11,9 +11,9 @@
 #include <strings.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -23,14 +23,6 @@
 #define RETRY_AFTER_MAX_MS 30000
 #define TEXT_TIME_FACTOR 3		/* a document may take so many times stall_ms */
 #define UPLOAD_TIME_FACTOR 10
-
-uint64_t http_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 struct http_site *http_site(struct http *h, const struct origin *o, struct err *e)
 {
@@ -420,7 +412,7 @@ static int retry(struct exchange *x, CURLcode rc, const struct err *why)
 		x->retrying(x, delay);
 	x->err.code = 0;
 	drop_easy(x);
-	x->wake_ms = http_now_ms() + delay;
+	x->wake_ms = clock_ms() + delay;
 	return 0;
 }
 
@@ -530,7 +522,7 @@ static void ended(struct exchange *x, CURLcode rc)
 static void wake(struct http *h)
 {
 	struct exchange *x, *next;
-	uint64_t now = http_now_ms();
+	uint64_t now = clock_ms();
 
 	for (x = h->active; x; x = next) {
 		next = x->next;
@@ -571,7 +563,7 @@ static void collect(struct http *h)
 int http_turn(struct http *h, int sock, int timeout_ms, struct err *e)
 {
 	struct curl_waitfd fds[1 + 64] = { { .fd = sock, .events = CURL_WAIT_POLLIN } };
-	uint64_t now = http_now_ms();
+	uint64_t now = clock_ms();
 	struct exchange *x;
 	unsigned int n = 1;
 	int running;

@@ -132,7 +132,6 @@ int exchange_refuses(const struct exchange *x, const struct origin *to, struct e
 int http_turn(struct http *h, int sock, int timeout_ms, struct err *e);
 /* The site of an origin, made when absent. */
 struct http_site *http_site(struct http *h, const struct origin *o, struct err *e);
-uint64_t http_now_ms(void);
 
 /* ---- auth.c ---- */
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "rootfs/digest.h"
@@ -415,7 +416,7 @@ static int has_proxy(void)
 
 static void tick(struct serve *s)
 {
-	uint64_t now = http_now_ms();
+	uint64_t now = clock_ms();
 	struct job *j;
 
 	if (now - s->ticked_ms < TICK_MS)

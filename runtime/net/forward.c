@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #define SOCKETS (2 * NETPOLICY_PUBLISH)	/* IPv4 and IPv6 */
@@ -193,7 +194,7 @@ static void take_in(struct forward *f, struct proxy *p, struct watch *port)
 
 	if (!x)
 		return;
-	x->used_ms = proxy_now_ms();
+	x->used_ms = clock_ms();
 	(void)!send(x->server.fd, f->datagram, (size_t)got, MSG_NOSIGNAL);
 }
 

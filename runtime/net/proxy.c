@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "runtime/fdpass.h"
@@ -19,14 +20,6 @@
 
 #define LOG_HALF_BYTES (1u << 20)	/* of each of the two files */
 #define EVENTS 64
-
-uint64_t proxy_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 void proxy_watch(struct proxy *p, struct watch *w, uint32_t events)
 {
@@ -86,7 +79,7 @@ void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const
 			json_object_set_new(j, "rule", json_string(c->rule));
 		json_object_set_new(j, "bytes_out", json_integer((json_int_t)c->bytes_out));
 		json_object_set_new(j, "bytes_in", json_integer((json_int_t)c->bytes_in));
-		json_object_set_new(j, "ms", json_integer((json_int_t)(proxy_now_ms() - c->started_ms)));
+		json_object_set_new(j, "ms", json_integer((json_int_t)(clock_ms() - c->started_ms)));
 	}
 	if (reason)
 		json_object_set_new(j, "reason", json_string(reason));
@@ -239,7 +232,7 @@ static void bury(struct proxy *p)
 
 static int next_timeout(const struct proxy *p)
 {
-	uint64_t now = proxy_now_ms(), at = now + 60000;
+	uint64_t now = clock_ms(), at = now + 60000;
 	const struct conn *c;
 
 	for (c = p->conns; c; c = c->next)
@@ -262,7 +255,7 @@ static void loop(struct proxy *p)
 			serve(p, ev[i].data.ptr, ev[i].events);
 		if (p->resolver)
 			resolver_serve(p->resolver, -1, -1);
-		now = proxy_now_ms();
+		now = clock_ms();
 		for (c = p->conns; c; c = c->next)
 			if (c->state != CONN_DEAD && c->deadline_ms && now >= c->deadline_ms)
 				conn_deadline(c, now);

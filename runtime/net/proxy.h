@@ -103,7 +103,6 @@ struct proxy {
 
 /* proxy.c: takes the id uid and gives up the rest (confine.h), says "ready", and serves until the supervisor has gone. */
 int proxy_run(struct proxy *p, uid_t uid, pid_t parent, struct err *e);
-uint64_t proxy_now_ms(void);
 /* events 0 takes it out. */
 void proxy_watch(struct proxy *p, struct watch *w, uint32_t events);
 void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const char *reason);

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "runtime/net/proxyconn.h"
 #include "runtime/net/route.h"
@@ -116,7 +117,7 @@ static void wants(struct conn *c, const char *host, uint64_t port)
 		return;
 	}
 	c->state = CONN_RESOLVING;
-	c->deadline_ms = proxy_now_ms() + PROXY_HEAD_MS;
+	c->deadline_ms = clock_ms() + PROXY_HEAD_MS;
 	if (c->target.addr.family) {
 		choose(c, &c->target.addr, 1, "");
 		return;
@@ -167,7 +168,7 @@ void proxyask_try_next(struct conn *c)
 		c->server.events = 0;
 		if (c->server.fd >= 0) {
 			c->state = CONN_CONNECTING;
-			c->deadline_ms = proxy_now_ms() + PROXY_CONNECT_MS;
+			c->deadline_ms = clock_ms() + PROXY_CONNECT_MS;
 			conn_update(c);
 			return;
 		}

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "runtime/net/proxyconn.h"
 #include "runtime/net/socksreq.h"
@@ -77,7 +78,7 @@ void conn_ending(struct conn *c)
 	fd_close(&c->server.fd);
 	c->in.eof = 1;
 	c->state = CONN_ENDING;
-	c->deadline_ms = proxy_now_ms() + PROXY_LINGER_MS;
+	c->deadline_ms = clock_ms() + PROXY_LINGER_MS;
 	conn_update(c);
 }
 
@@ -146,7 +147,7 @@ static void close_gently(struct conn *c, const char *reason)
 {
 	conn_note(c, "cut", reason);
 	c->in.eof = c->out.eof = 1;
-	c->deadline_ms = proxy_now_ms() + PROXY_LINGER_MS;
+	c->deadline_ms = clock_ms() + PROXY_LINGER_MS;
 	if (drain(c->server.fd, &c->out) < 0 || drain(c->client.fd, &c->in) < 0 || (c->in.shut && c->out.shut))
 		conn_die(c);
 	else
@@ -272,7 +273,7 @@ static void relay(struct conn *c, const struct watch *w, uint32_t events)
 		return;
 	}
 	if (!(c->in.eof && c->out.eof))
-		c->deadline_ms = c->peek_deadline_ms ? c->peek_deadline_ms : c->in.eof || c->out.eof ? proxy_now_ms() + PROXY_HALF_MS : 0;
+		c->deadline_ms = c->peek_deadline_ms ? c->peek_deadline_ms : c->in.eof || c->out.eof ? clock_ms() + PROXY_HALF_MS : 0;
 	conn_update(c);
 }
 
@@ -409,7 +410,7 @@ void conn_accept(struct proxy *p, const struct watch *w)
 	c->proxy = p;
 	c->client = (struct watch){ .kind = WATCH_CLIENT, .conn = c, .fd = fd };
 	c->server = (struct watch){ .kind = WATCH_SERVER, .conn = c, .fd = -1 };
-	c->started_ms = proxy_now_ms();
+	c->started_ms = clock_ms();
 	c->deadline_ms = c->started_ms + PROXY_HEAD_MS;
 	c->next = p->conns;
 	p->conns = c;

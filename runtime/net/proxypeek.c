@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "runtime/net/proxyconn.h"
 #include "runtime/net/tlshello.h"
@@ -85,7 +86,7 @@ static void read_client(struct conn *c)
 		if (c->out.eof || c->out.end == PROXY_BUFFER)
 			refuse(c, "within the tunnel the TLS client did not finish its first message");
 		else if (!c->peek_deadline_ms)
-			c->deadline_ms = c->peek_deadline_ms = proxy_now_ms() + PROXY_HEAD_MS;
+			c->deadline_ms = c->peek_deadline_ms = clock_ms() + PROXY_HEAD_MS;
 		return;
 	case TLSHELLO_BAD:
 		refuse(c, "within the tunnel the TLS client's first message is malformed");

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * clock - the time, for a process that asks once or twice: by the system call.
+ *
+ * clock_gettime(3) of musl finds its way through the vDSO at the first call (vdso(7)), which is five page faults and a search of
+ * its symbols: thirty microseconds where the system call takes a fifth of one.
+ */
+#ifndef BERTH_BASE_CLOCK_H
+#define BERTH_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* id as in clock_gettime(2), one that every kernel has. */
+static inline struct timespec clock_now(clockid_t id)
+{
+	struct timespec t = { 0 };
+
+	if (syscall(SYS_clock_gettime, id, &t) < 0)	/* a filter around us that has forgotten it */
+		clock_gettime(id, &t);
+	return t;
+}
+
+/* Milliseconds of CLOCK_MONOTONIC. */
+static inline uint64_t clock_ms(void)
+{
+	struct timespec t = clock_now(CLOCK_MONOTONIC);
+
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+#endif
