@@ -273,7 +273,7 @@ class Daemon:
 
 
 class UnixProbe:
-    """Whether somebody listens."""
+    """Whether somebody answers: a child of a berthd that was killed may hold its socket for a moment, and takes connections."""
 
     def __init__(self, path):
         self.path = path
@@ -281,10 +281,12 @@ class UnixProbe:
     def __enter__(self):
         s = socket.socket(socket.AF_UNIX)
         try:
+            s.settimeout(2)
             s.connect(self.path)
+            s.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            return s.recv(12)[8:] == b" 200"
         finally:
             s.close()
-        return True
 
     def __exit__(self, *unused):
         return False

@@ -90,8 +90,7 @@ class Killer(threading.Thread):
     def kill(self):
         life, d = self.s.world.life, self.s.daemon
         life.age += 1
-        if d.p.poll() is not None:
-            self.s.world.wrong.insert(0, f"berthd has ended by itself with {d.p.returncode}: {d.log()[-3000:]}")
+        self.s.look_alive()
         d.stop(signal.SIGKILL)
         self.count()
         d.start()
@@ -114,6 +113,11 @@ class Stress:
         env = {name: os.environ[name] for name in ("TSAN_OPTIONS",) if name in os.environ}
         env.setdefault("TSAN_OPTIONS", "exitcode=66")
         return env
+
+    def look_alive(self):
+        d = self.daemon
+        if d.p.poll() is not None:
+            self.world.wrong.insert(0, f"berthd has ended by itself with {d.p.returncode}: {d.log()[-3000:]}")
 
     def clients_run(self):
         a, w = self.args, self.world
@@ -202,6 +206,7 @@ class Stress:
             self.world.say(f"places that were not given back: {left}")
 
     def end(self):
+        self.look_alive()
         code = self.daemon.stop()
         if code != 0:
             self.world.say(f"berthd ended with {code}")
