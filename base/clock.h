@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clock - the time, for a process that asks once or twice: by the system call.
+ * clock - the time, by the system call.
  *
  * clock_gettime(3) of musl finds its way through the vDSO at the first call (vdso(7)), which is five page faults and a search of
- * its symbols: thirty microseconds where the system call takes a fifth of one.
+ * its symbols: thirty microseconds where the system call takes a fifth of one.  That is dear for a process that asks twice, and little
+ * is lost by one that asks once a turn of its loop.
  */
 #ifndef BERTH_BASE_CLOCK_H
 #define BERTH_BASE_CLOCK_H

@@ -178,8 +178,7 @@ static void clear_leftovers(void *ctx)
 	/* for ps and inspect; nothing depends on it */
 	write_record(r, &ignored);
 	sandbox_settle(&r->sandbox);
-	if (r->registry.others)
-		registry_gc_until(&r->registry, r->sandbox.sock);	/* at its end nobody waits for many others */
+	registry_gc_until(&r->registry, r->sandbox.sock);	/* at its end nobody waits for many others */
 }
 
 static int start(struct run *r, struct err *e)

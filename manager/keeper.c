@@ -656,6 +656,22 @@ int keeper_connect(struct registry *r, const char *id, struct err *e)
 	return keeper_connect_within(r, id, KEEPER_CONNECT_MS, e);
 }
 
+/* errno says what connect(2) did. */
+static int unreachable(struct registry *r, const char *id, struct err *e)
+{
+	const int why = errno;
+
+	if (why == EAGAIN)
+		return err_set(e, ERR_TIMEOUT, "the keeper of sandbox %s does not answer; hint: berth kill %s ends it", id, id);
+	if (keeper_is_run(r, id))
+		return err_set(e, ERR_BUSY, "sandbox %s is that of a berth run, for its one command only; "
+			       "hint: berth kill %s, or berth rm -f, ends it", id, id);
+	if (why == ENOENT || why == ECONNREFUSED)
+		return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running: it begins or ends at this moment; hint: berth ps -a", id);
+	errno = why;
+	return err_code_sys(e, ERR_NOT_FOUND, "reach the keeper of sandbox %s", id);
+}
+
 int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struct err *e)
 {
 	/* a full backlog blocks connect(2), and a full socket a request, as long as this */
@@ -670,11 +686,7 @@ int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struc
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)
 		return err_sys(e, "make a socket");
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return errno == EAGAIN ? err_set(e, ERR_TIMEOUT, "the keeper of sandbox %s does not answer; hint: berth kill %s ends it",
-						 id, id) :
-		       keeper_is_run(r, id) ? err_set(e, ERR_BUSY, "sandbox %s is that of a berth run, for its one command only; "
-						      "hint: berth kill %s, or berth rm -f, ends it", id, id) :
-		       err_code_sys(e, ERR_NOT_FOUND, "reach the keeper of sandbox %s", id);
+		return unreachable(r, id, e);
 	return take_fd(&fd);
 }
 
@@ -686,8 +698,11 @@ json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int
 
 	if (ret_fd)
 		*ret_fd = -1;
-	if (wire_send(sock, request, fds, count, e) < 0)
+	if (wire_send(sock, request, fds, count, e) < 0) {
+		if (e->code == ERR_NOT_FOUND)
+			err_set(e, ERR_NOT_FOUND, "the sandbox ended");
 		return NULL;
+	}
 	r = wire_recv(sock, -1, &answer, got, WIRE_FDS_MAX, &n, e);
 	for (i = 0; i < n; i++) {
 		if (i == 0 && ret_fd && r == 1)

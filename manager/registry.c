@@ -5,16 +5,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -161,27 +164,39 @@ static int count_kept(void *ctx, const char *name)
 	return 0;
 }
 
-/* Directories in dirfd by its links, one for the ".." of each; -1 where the file system does not count them (btrfs, many on ext4). */
+/* Directories in dirfd by its links, one for the ".." of each; -1 where they are not counted (btrfs, many on ext4), or who knows. */
 static int count_links(int dirfd)
 {
+	struct statfs fs;
 	struct stat st;
 
+	if (fstatfs(dirfd, &fs) < 0 || (fs.f_type != EXT4_SUPER_MAGIC && fs.f_type != TMPFS_MAGIC && fs.f_type != XFS_SUPER_MAGIC))
+		return -1;
 	return fstat(dirfd, &st) == 0 && st.st_nlink >= 2 ? (int)(st.st_nlink - 2) : -1;
+}
+
+static int count_in(int dirfd, unsigned *ret, struct err *e)
+{
+	int links = count_links(dirfd);
+
+	*ret = links < 0 ? 0 : (unsigned)links;
+	return links < 0 && for_each_name(dirfd, count_one, ret, e) < 0 ? -1 : 0;
 }
 
 static int check_room(struct registry *r, struct err *e)
 {
 	struct counter kept = { r, 0 };
-	int running_links = count_links(r->sandboxes_fd), kept_links = count_links(r->kept_fd);
-	unsigned running = 0, count;
+	unsigned running, lasting_ones, count;
 
-	r->others = running_links < 0 || kept_links < 0 || running_links + kept_links > 0;
-	/* who is in both counts once; a look at each only when it matters */
-	if (running_links >= 0 && kept_links >= 0 && (unsigned)(running_links + kept_links) < r->config->max_sandboxes)
-		return 0;
-	if (for_each_name(r->sandboxes_fd, count_one, &running, e) < 0 || for_each_name(r->kept_fd, count_kept, &kept, e) < 0)
+	if (count_in(r->sandboxes_fd, &running, e) < 0 || count_in(r->kept_fd, &lasting_ones, e) < 0)
 		return -1;
-	count = running + kept.count;
+	count = r->others = running + lasting_ones;
+	/* who is in both counts once; a look at each only when it matters */
+	if (count >= r->config->max_sandboxes) {
+		if (for_each_name(r->kept_fd, count_kept, &kept, e) < 0)
+			return -1;
+		count = running + kept.count;
+	}
 	if (count >= r->config->max_sandboxes)
 		return err_set(e, ERR_LIMIT, "%u sandboxes exist, the limit is %llu; hint: remove some (berth ps), or raise "
 			       "[manager] max_sandboxes", count, (unsigned long long)r->config->max_sandboxes);
@@ -385,12 +400,13 @@ struct gc {
 	int failed;
 	int until_fd;	/* -1, or stop when there is something to read and enough is done */
 	unsigned looked_at;
+	unsigned skip, take;	/* how many not to look at first; 0, or how many then */
 	int (*report)(void *ctx, const char *id);	/* dry run */
 	void *report_ctx;
 };
 
 /* Who is in a hurry still clears one leftover, or looks at this many: else hosts of short commands alone keep all. */
-#define LOOK_AT_LEAST 64
+#define LOOK_AT_LEAST 16
 
 static int is_enough(struct gc *g)
 {
@@ -399,13 +415,25 @@ static int is_enough(struct gc *g)
 	return g->until_fd >= 0 && (g->cleared || g->looked_at++ >= LOOK_AT_LEAST) && poll(&p, 1, 0) > 0;
 }
 
+static int is_skipped(struct gc *g)
+{
+	return g->skip && g->skip--;
+}
+
+static int is_taken_all(struct gc *g)
+{
+	return g->take && !--g->take;
+}
+
 static int gc_one(void *ctx, const char *id)
 {
 	struct gc *g = ctx;
 	struct err mine;
 	autoclose int lock = -1;
 
-	if (is_enough(g))
+	if (is_skipped(g))
+		return 0;
+	if (is_enough(g) || is_taken_all(g))
 		return 1;
 	if (lock_all(g->r, g->e) < 0)
 		return -1;
@@ -434,7 +462,9 @@ static int gc_kept(void *ctx, const char *id)
 	struct err mine;
 	int left;
 
-	if (is_enough(g))
+	if (is_skipped(g))
+		return 0;
+	if (is_enough(g) || is_taken_all(g))
 		return 1;
 	if (lock_all(g->r, g->e) < 0)
 		return -1;
@@ -472,8 +502,16 @@ void registry_gc_until(struct registry *r, int until_fd)
 {
 	struct err ignored;
 	struct gc g = { .r = r, .e = &ignored, .until_fd = until_fd };
+	unsigned first;
 
-	gc_all(&g);
+	if (!r->others)
+		return;
+	/* anywhere, and then from the start to there: the next one looks at others */
+	first = g.skip = (unsigned)clock_now(CLOCK_MONOTONIC).tv_nsec % r->others;
+	if (gc_all(&g) == 0 && first) {
+		g.take = first + 1;
+		gc_all(&g);
+	}
 }
 
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e)

@@ -30,7 +30,7 @@ struct registry {
 	int run_fd, state_fd;
 	int sandboxes_fd;		/* below run_fd */
 	int kept_fd, names_fd, ids_fd;	/* below state_fd */
-	int others;	/* 0: at the last claim there was no other sandbox, living, lasting or left over */
+	unsigned others;	/* directories of other sandboxes at the last claim, living, lasting or left over */
 };
 
 struct claim {
@@ -70,7 +70,7 @@ int registry_release(struct registry *r, struct claim *c, struct err *e);
 
 /* Clears what dead supervisors left: processes, cgroups, directories, names.  *ret_cleared counts sandboxes. */
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
-/* The same while there is nothing else to do: once until_fd can be read it stops, but not before one is cleared or many looked at. */
+/* The same after a claim, while there is nothing else to do: once until_fd can be read it stops, but not before one is cleared or some looked at. */
 void registry_gc_until(struct registry *r, int until_fd);
 /* What gc would clear, without doing it. */
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);

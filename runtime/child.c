@@ -2,8 +2,8 @@
 /*
  * Theory of operation.  clone3 made us pid 1 of a new pid namespace, in a new
  * user namespace (all capabilities there, none on the host) and in the v2
- * cgroup of the sandbox.  We leave the remaining host namespaces, wait until the
- * supervisor has mapped our ids, pivot to the root, join what limits us (v1), and
+ * cgroup of the sandbox.  We leave the remaining host namespaces, the network's when
+ * the supervisor has mapped our ids, pivot to the root, join what limits us (v1), and
  * only then look at the image: we attach the mounts that the supervisor makes
  * meanwhile, on another CPU.  Then we give up, step by step, everything that init
  * and the payload shall not have.
@@ -57,17 +57,24 @@ static int close_supervisors(struct child *c, struct err *e)
 	return 0;
 }
 
+static int refused_namespace(const char *what, struct err *e)
+{
+	err_sys(e, "%s", what);
+	if (e->os_errno == ENOSPC)
+		err_hint(e, "raise the max_*_namespaces of /proc/sys/user");
+	return -1;
+}
+
 static int leave_namespaces(struct child *c, struct err *e)
 {
-	int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
+	const int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
 
-	if (c->spec->network != NETWORK_HOST)
-		flags |= CLONE_NEWNET;
+	(void)c;
 	if (unshare(flags | CLONE_NEWTIME) == 0)
 		return 0;
 	/* before Linux 5.6, or without CONFIG_TIME_NS, there is none */
 	if (errno != EINVAL || !access("/proc/self/ns/time", F_OK) || unshare(flags) < 0)
-		return err_sys(e, "make the sandbox's namespaces");
+		return refused_namespace("make the sandbox's namespaces", e);
 	return 0;
 }
 
@@ -88,13 +95,17 @@ static int set_clocks(struct child *c, struct err *e)
 	return 0;
 }
 
-static int set_network(struct child *c, struct err *e)
+/* When the ids are mapped: root of the sandbox owns /proc/net, for which the kernel looks once (proc_net_ns_init() in fs/proc/proc_net.c). */
+static int make_network(struct child *c, struct err *e)
 {
 	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
 	autoclose int sock = -1;
 
+	handover_receive_mapped(c->sock);
 	if (c->spec->network == NETWORK_HOST)
 		return 0;
+	if (unshare(CLONE_NEWNET) < 0)
+		return refused_namespace("make the sandbox's network namespace", e);
 	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (sock < 0 || ioctl(sock, SIOCSIFFLAGS, &ifr) < 0)
 		return err_sys(e, "bring up the loopback interface");
@@ -165,7 +176,7 @@ static int become_sandbox_root(struct child *c, struct err *e)
 	return 0;
 }
 
-/* Waits for the supervisor: it has mapped our ids, and made the root. */
+/* Waits for the supervisor: it has made the root. */
 static int receive_root(struct child *c, struct err *e)
 {
 	return handover_receive_mounts(&c->in, e);
@@ -227,6 +238,7 @@ static int receive_program(struct child *c, struct err *e)
 	return 0;
 }
 
+/* After all that are ours were made: they count. */
 static int forbid_namespaces(struct child *c, struct err *e)
 {
 	return mounts_forbid_namespaces(c->knobs_fd, e);
@@ -389,10 +401,10 @@ static const struct {
 	{ "inherited descriptors", close_supervisors },
 	{ "namespaces", leave_namespaces },
 	{ "clocks", set_clocks },
-	{ "loopback", set_network },
-	{ "network hand-over", hand_over_netns },
 	{ "hostname", set_hostname },
 	{ "bounding set", drop_bounding_set },
+	{ "network", make_network },
+	{ "network hand-over", hand_over_netns },
 	{ "hand-over", receive_root },
 	{ "identity", become_sandbox_root },
 	{ "root", enter_root },

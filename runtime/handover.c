@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/handover.h"
 
+#include <errno.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -17,6 +19,25 @@ struct mounts_packet {
 	uint32_t magic;
 	uint32_t mounts, spares, init;
 };
+
+int handover_send_mapped(int sock)
+{
+	const uint32_t word = INIT_MAGIC;
+
+	return send(sock, &word, sizeof(word), MSG_NOSIGNAL) == (ssize_t)sizeof(word) ? 0 : -1;
+}
+
+void handover_receive_mapped(int sock)
+{
+	uint32_t word = 0;
+	ssize_t n;
+
+	do
+		n = recv(sock, &word, sizeof(word), 0);
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof(word) || word != INIT_MAGIC)
+		_exit(1);
+}
 
 int handover_send_cgroups(int sock, const struct cgroup *c)
 {

@@ -370,6 +370,10 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	}
 	if (map_ids(sb, e) < 0)
 		return prefer_child_error(sb, e);
+	if (handover_send_mapped(sb->sock) < 0) {
+		err_sys(e, "tell the sandbox of its ids");
+		return prefer_child_error(sb, e);
+	}
 	if (start_network(sb, where, e) < 0)
 		return -1;
 	if (make_mounts(sb, where, userns, e) < 0)

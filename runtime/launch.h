@@ -71,8 +71,8 @@ int sandbox_kill(struct sandbox *sb, struct err *e);
 /* Waits for init's end and reaps it; the whole pid namespace is gone then.  ERR_TIMEOUT. */
 int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e);
 /*
- * While the command runs: keeps the mounts beyond init's end, for sandbox_destroy() to let
- * them go.  (That waits for three RCU grace periods, and the end of init is waited for.)
+ * While the command runs: keeps the mounts beyond init's end, for sandbox_destroy() to let them
+ * go.  (That takes three RCU grace periods, for which the verdict need not wait.)
  */
 void sandbox_hold_mounts(struct sandbox *sb);
 /* A directory of the host in the place of the one mounted at target (mounts_swap()). */

@@ -511,6 +511,13 @@ def test_a_run_is_ended_from_outside():
         assert [s["status"] for s in ids] == [], ids
 
 
+def test_proc_net_belongs_to_root_of_the_sandbox():
+    """The kernel looks for its owner when the namespace is made: the ids must be mapped by then."""
+    for network in ("none",) * 10 + ("egress",) * 3:
+        r = b.run("--network", network, "host", "stat", "-L", "-c", "%u %g", "/proc/self/net", "/proc/self/net/dev", ok=True)
+        b.expect(r.out == "0 0\n0 0\n", r, "the owner")
+
+
 def test_keep_and_rm():
     r = b.run("--keep", "--name", "kept", "host", "sh", "-c", "echo x >/root/x; exit 3", ok=3)
     ps = b.berth("ps", "-a", ok=True)
