@@ -23,11 +23,12 @@ void push_retrying(void *ctx, const char *why, uint64_t delay_ms)
 		p->o->event(p->o->ctx, &(struct pull_event){ .kind = PULL_RETRY, .text = why, .delay_ms = delay_ms });
 }
 
-static void tell(const struct push *p, const struct push_blob *b, enum pull_layer_state state, uint64_t bytes)
+static void tell(const struct push *p, struct push_blob *b, enum pull_layer_state state, uint64_t bytes)
 {
+	b->shown = bytes > b->shown ? bytes : b->shown;
 	if (p->o->event)
 		p->o->event(p->o->ctx, &(struct pull_event){ .kind = PULL_LAYER, .digest = b->desc->digest, .layer = b->number,
-							     .layers = p->count, .state = state, .bytes = bytes,
+							     .layers = p->count, .state = state, .bytes = b->shown,
 							     .total_bytes = b->desc->size });
 }
 

@@ -52,6 +52,7 @@ struct push_blob {
 	int job;			/* request under way, or 0 */
 	int is_over;
 	int step, fd;			/* the way's own */
+	uint64_t shown;			/* bytes told of: what was sent and did not arrive is not taken back */
 };
 
 /* How blobs get there; both return a request's id, or -1, further() 0 when the blob is there. */
