@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/handover.h"
 
-#include <errno.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -24,18 +22,15 @@ int handover_send_mapped(int sock)
 {
 	const uint32_t word = INIT_MAGIC;
 
-	return send(sock, &word, sizeof(word), MSG_NOSIGNAL) == (ssize_t)sizeof(word) ? 0 : -1;
+	return fdpass_send(sock, &word, sizeof(word), NULL, 0);
 }
 
 void handover_receive_mapped(int sock)
 {
-	uint32_t word = 0;
-	ssize_t n;
+	uint32_t word;
+	size_t none;
 
-	do
-		n = recv(sock, &word, sizeof(word), 0);
-	while (n < 0 && errno == EINTR);
-	if (n != (ssize_t)sizeof(word) || word != INIT_MAGIC)
+	if (fdpass_recv(sock, &word, sizeof(word), NULL, 0, &none) != (ssize_t)sizeof(word) || word != INIT_MAGIC)
 		_exit(1);
 }
 

@@ -48,7 +48,6 @@ struct mount_op {
 	uint32_t mode;		/* MOUNT_TMPFS: of its root; MOUNT_MASK: S_IFDIR for a directory, as far as known */
 	int idmap;		/* the sandbox's ids are the ids on disk */
 	int fd;			/* the detached mount, once prepared; else -1 */
-	int absent;		/* in the child: this kernel has no such file, so nothing was mounted */
 };
 
 #define MOUNTPLAN_MAX 192

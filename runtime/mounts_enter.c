@@ -152,14 +152,12 @@ static int open_plain(const char *path, struct err *e)
  * From here to the seals all paths are of our own procfs, tmpfs and masks, whose
  * names nobody chose: mount(2) by name is one call where descriptors take six.
  */
-static int bind_rdonly(struct mount_op *op, struct err *e)
+static int bind_rdonly(const struct mount_op *op, struct err *e)
 {
 	struct mount_attr attr = { .attr_set = op->attr };
 
-	if (mount(op->target, op->target, NULL, MS_BIND, NULL) < 0) {
-		op->absent = errno == ENOENT;
-		return op->absent ? 0 : err_sys(e, "bind %s on itself", op->target);
-	}
+	if (mount(op->target, op->target, NULL, MS_BIND, NULL) < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "bind %s on itself", op->target);
 	if (mount_setattr(AT_FDCWD, op->target, AT_SYMLINK_NOFOLLOW, &attr, sizeof(attr)) < 0)
 		return err_sys(e, "make %s read-only", op->target);
 	return 0;
@@ -185,7 +183,7 @@ static int first_mask(const struct mount_op *op, const char *source, struct err 
  * A mask of the wrong kind is refused only after the kernel has made the mount,
  * and taking that back waits for an RCU grace period: so the plan says the kind.
  */
-static int mask(struct mount_op *op, struct masks *m, struct err *e)
+static int mask(const struct mount_op *op, struct masks *m, struct err *e)
 {
 	int dir = S_ISDIR(op->mode), tries;
 
@@ -200,10 +198,8 @@ static int mask(struct mount_op *op, struct masks *m, struct err *e)
 		}
 		if (e->code != ERR_NONE)
 			return -1;
-		if (errno == ENOENT) {
-			op->absent = 1;
+		if (errno == ENOENT)
 			return 0;
-		}
 		if (errno != ENOTDIR)
 			break;
 	}
@@ -222,7 +218,7 @@ static int seal(const struct mount_op *op, struct err *e)
 	return newmount_attr(fd, 0, op->attr, e);
 }
 
-static int enter_one(int root, struct mount_op *op, int proc_mnt, struct masks *masks, struct err *e)
+static int enter_one(int root, const struct mount_op *op, int proc_mnt, struct masks *masks, struct err *e)
 {
 	static const struct newmount_opt pts[] = {
 		{ "ptmxmode", "0666" }, { "mode", "0620" }, { "gid", "5" }, { "max", "64" },
@@ -315,14 +311,14 @@ int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_
 int mounts_enter(struct handover *in, const struct spec *s, int proc_mnt, struct err *e)
 {
 	autoclose int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct mountplan *p = in->plan;
+	const struct mountplan *p = in->plan;
 	struct masks masks = { 0 };
 	size_t i;
 
 	if (root < 0)
 		return err_sys(e, "open / of the sandbox");
 	for (i = 0; i < p->count; i++) {
-		struct mount_op *op = &p->ops[i];
+		const struct mount_op *op = &p->ops[i];
 
 		if (op->kind == MOUNT_SEAL && !strcmp(op->target, "/") && make_workdir(root, s, e) < 0)
 			return -1;
