@@ -222,27 +222,38 @@ static const struct seed_dir seed_dirs[] = {
 	{ "proc", 0555 }, { "sys", 0555 }, { "dev", 0755 }, { "tmp", 01777 }, { "run", 0755 }, { "etc", 0755 },
 };
 
-/* fresh: nobody was there before us to change the mode */
-static int seed_file(int upper, int fresh, const char *path, const char *text, const struct spec *s, struct err *e)
+/*
+ * fresh: nobody was there before us.  Else whatever the sandbox has put in the file's place goes: it is not opened, for
+ * this is the host's root, and not yet confined.  A directory in its place stays: that is the sandbox's own affair.
+ */
+static int seed_file(int etc, int fresh, const char *name, const char *text, const struct spec *s, struct err *e)
 {
-	autoclose int fd = openat(upper, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	autoclose int fd = -1;
 
+	if (!fresh && unlinkat(etc, name, 0) < 0 && errno != ENOENT)
+		return errno == EISDIR ? 0 : err_sys(e, "remove the old /etc/%s of the sandbox", name);
+	fd = openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0 || (!fresh && fchmod(fd, 0644) < 0) || fchown(fd, s->id_base, s->id_base) < 0 ||
 	    io_write_all(fd, text, strlen(text)) < 0)
-		return err_sys(e, "write /%s of the sandbox", path);
+		return err_sys(e, "write /etc/%s of the sandbox", name);
 	return 0;
 }
 
 static int seed_etc(int upper, int fresh, const struct spec *s, struct err *e)
 {
 	autobuf struct buf resolv = BUF_INIT(1 << 16);
+	autoclose int etc = openat(upper, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	char text[512];
 
+	if (etc < 0 && !fresh && (errno == ENOTDIR || errno == ELOOP))
+		return 0;	/* the sandbox has put a link, a file or nothing in its place */
+	if (etc < 0)
+		return err_sys(e, "open /etc of the sandbox");
 	snprintf(text, sizeof(text), "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback\n", s->hostname);
-	if (seed_file(upper, fresh, "etc/hosts", text, s, e) < 0)
+	if (seed_file(etc, fresh, "hosts", text, s, e) < 0)
 		return -1;
 	snprintf(text, sizeof(text), "%s\n", s->hostname);
-	if (seed_file(upper, fresh, "etc/hostname", text, s, e) < 0)
+	if (seed_file(etc, fresh, "hostname", text, s, e) < 0)
 		return -1;
 	if (s->network == NETWORK_HOST) {
 		autoclose int fd = open("/etc/resolv.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -250,7 +261,7 @@ static int seed_etc(int upper, int fresh, const struct spec *s, struct err *e)
 		if (fd >= 0 && io_read_all(fd, &resolv, "/etc/resolv.conf", e) < 0)
 			return -1;
 	}
-	return seed_file(upper, fresh, "etc/resolv.conf", resolv.data ? resolv.data : "", s, e);
+	return seed_file(etc, fresh, "resolv.conf", resolv.data ? resolv.data : "", s, e);
 }
 
 int writable_seed(const struct spec *s, int base_fd, struct err *e)

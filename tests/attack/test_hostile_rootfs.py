@@ -380,6 +380,43 @@ def test_E19_what_the_payload_leaves_is_removed_as_data():
     e.done()
 
 
+RESTARTS = {  # what the payload makes of the files that berth seeds anew at each start; what /etc/hosts is then
+    "/etc is a link out of the tree": ("mv /etc /e; ln -s {victim} /etc", None),
+    "/etc is gone": ("rm -rf /etc", None),
+    "/etc is a file": ("rm -rf /etc; echo x >/etc", None),
+    "/etc is a FIFO": ("rm -rf /etc; mkfifo /etc", None),
+    "the files are links": ("for f in hosts hostname resolv.conf; do rm -f /etc/$f; ln -s {victim}/secret /etc/$f; done", "localhost"),
+    "the files are FIFOs": ("for f in hosts hostname resolv.conf; do rm -f /etc/$f; mkfifo /etc/$f; done", "localhost"),
+    "the files are gone": ("rm -f /etc/hosts /etc/hostname /etc/resolv.conf", "localhost"),
+    "the files are directories": ("for f in hosts hostname resolv.conf; do rm -f /etc/$f; mkdir -p /etc/$f/sub; done", None),
+    "the files are one with another": ("for f in hosts hostname resolv.conf; do ln -f /etc/passwd /etc/$f; done", "localhost"),
+    "the files are open to all": ("chmod 777 /etc/hosts; chmod 777 /etc", "localhost"),
+}
+
+
+def test_E19_what_the_payload_leaves_is_not_followed_at_the_next_start():
+    """A start seeds /etc of the writable layer as the host's root, before there is a sandbox around it."""
+    e = Enemy()
+    b.write(e.at("etc/hosts"), "of the image\n")
+    for n, (label, (script, hosts)) in enumerate(RESTARTS.items()):
+        name = f"again{n}"
+        b.berth("create", "--name", name, e.top, ok=True)
+        b.berth("exec", name, "/bin/sh", "-c", script.format(victim=e.victim), ok=True)
+        b.berth("stop", name, ok=True)
+        try:
+            r = b.berth("start", name, timeout=ANSWER)
+            b.expect(r.code == 0, r, label)
+            r = b.berth("exec", name, "/bin/sh", "-c", "cat /etc/hosts; stat -c %a /etc/hosts; head -1 /etc/passwd", timeout=ANSWER)
+            b.expect(hosts is None or hosts in r.out and "644" in r.out and "root:" in r.out, r, label)
+        except AssertionError as bad:
+            e.bad.append(f"{label}: {bad}")
+        if b.seal(e.victim) != e.sealed:
+            e.bad.append(f"{label}: the victim changed: {sorted(os.listdir(e.victim))}")
+            e.sealed = b.seal(e.victim)
+        b.berth("rm", "-f", name, ok=True, timeout=20)
+    e.done()
+
+
 def test_the_tree_itself_may_be_no_plain_directory():
     e = Enemy()
     os.symlink(e.top, b.tmp("link"))
