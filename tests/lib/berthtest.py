@@ -141,7 +141,8 @@ def may_die_before_main(call):
 def is_the_sanitizers(err):
     """Whether it was the sanitizer's own start or end that the failing call hit: no report of berth's memory."""
     return SANITIZED and any(said in err for said in (
-        "CHECK failed: sanitizer_", "LeakSanitizer does not work under ptrace", "Sanitizer getrlimit() failed"))
+        "CHECK failed: sanitizer_", "LeakSanitizer does not work under ptrace", "Sanitizer getrlimit() failed",
+        "Sanitizer setrlimit() failed"))
 
 
 def environment(extra=None):
