@@ -48,7 +48,7 @@ static int remove_one(struct registry *r, const char *ref, int force, struct err
 		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (!kept && !force)
 		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: berth stop %s first, or rm --force", id, id);
-	/* a keeper that was killed answers nobody: what is left of its sandbox is cleared, as any command would */
+	/* a keeper that was killed answers nobody: what is left of its sandbox is cleared, as gc would */
 	if (!kept && stop_first(r, id, e) < 0 && (e->code != ERR_NOT_FOUND || registry_gc(r, &cleared, e) < 0))
 		return -1;
 	if (forget_alone(r, id, e) < 0)

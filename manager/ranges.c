@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S3 of SECURITY.md. */
 #include "manager/ranges.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S11 of SECURITY.md. */
 #include "manager/rundir.h"
 
 #include <errno.h>

@@ -19,7 +19,7 @@
 
 int attest_ready(struct sandbox *sb, struct err *e)
 {
-	struct init_request rq = { .magic = INIT_MAGIC, .type = INIT_PING };
+	struct init_request rq = { .magic = INIT_MAGIC, .type = INIT_PING, .expect = sandbox_expect(sb->spec) };
 	struct init_reply r;
 	int got;
 

@@ -112,7 +112,7 @@ static int make_network(struct child *c, struct err *e)
 	return 0;
 }
 
-/* berth-net makes the network from the host's side, while we wait for the go. */
+/* berth-net makes the network from the host's side, while we pivot and mount; init's program comes when it is done. */
 static int hand_over_netns(struct child *c, struct err *e)
 {
 	uint32_t tag = CHILD_NETNS;
@@ -202,8 +202,6 @@ static int verify_mounts(struct child *c, struct err *e)
 		const struct mount_op *op = &c->in.plan->ops[i];
 		struct statvfs st;
 
-		if (op->kind == MOUNT_SYS)	/* its inner mounts come later in the plan */
-			continue;
 		if (statvfs(op->target, &st) < 0) {
 			if (errno == ENOENT && (op->kind == MOUNT_MASK || op->kind == MOUNT_RDONLY))
 				continue;
@@ -378,7 +376,7 @@ static int load_filter(const struct seccomp_filter *f, struct err *e)
 /*
  * Init's own filter: what any profile allows, and clone3, with which it puts
  * each command in its cgroup.  The payload gets the two of its profile on top,
- * right before its exec (S6).  A profile read from a file may allow what init's
+ * the second right before its exec (S6).  A profile read from a file may allow what init's
  * filter does not, so init then runs without.
  */
 static int enter_seccomp(struct child *c, struct err *e)

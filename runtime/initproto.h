@@ -31,7 +31,7 @@
 enum init_request_type {
 	INIT_EXEC = 1,	/* run a command; descriptors: 0, 1, 2 [, 8, 9] [, program] [, blob] [, cgroup] [, v1 tasks files ...] */
 	INIT_SIGNAL,	/* signal the leader of command seq */
-	INIT_PING,	/* answered by INIT_STATUS: init runs, confined, and nothing else does yet */
+	INIT_PING,	/* answered by INIT_STATUS: init runs, confined as expected, and nothing else does yet */
 };
 
 enum init_exec_flags {
@@ -74,7 +74,7 @@ struct init_request {
 };
 
 enum init_reply_type {
-	INIT_SETUP_FAILED = 1,	/* before init ran: err says which step */
+	INIT_SETUP_FAILED = 1,	/* before init ran, or it is not confined as expected: err says which step */
 	INIT_STARTED,		/* command seq runs as pid (in the sandbox's pid namespace) */
 	INIT_EXEC_FAILED,	/* err: ERR_EXEC or ERR_EXEC_NOT_FOUND, or a step that failed */
 	INIT_EXITED,

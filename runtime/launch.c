@@ -481,6 +481,13 @@ static int check_std(const int std[3], struct err *e)
 	return 0;
 }
 
+struct init_expect sandbox_expect(const struct spec *s)
+{
+	return (struct init_expect){
+		.cap_bounding = s->caps, .seccomp_filters = spec_init_filters(s), .no_new_privs = 1,
+	};
+}
+
 int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e)
 {
 	const struct spec *s = sb->spec;
@@ -491,9 +498,7 @@ int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const in
 		.magic = INIT_MAGIC, .type = INIT_EXEC, .seq = seq, .flags = c->flags,
 		.argc = (uint32_t)c->argc, .envc = (uint32_t)c->env_count, .umask = 022,
 		.rlimits = c->rlimits,
-		.expect = {
-			.cap_bounding = s->caps, .seccomp_filters = spec_init_filters(s), .no_new_privs = 1,
-		},
+		.expect = sandbox_expect(s),
 	};
 	size_t n;
 

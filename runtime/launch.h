@@ -2,8 +2,9 @@
 /*
  * launch - create one sandbox: the supervisor's half.
  *
- * The other half is child.c.  When sandbox_launch() returns 0, init runs,
- * confined and checked, and waits for commands; nothing of the payload has run.
+ * The other half is child.c.  When sandbox_launch() returns 0, everything was
+ * handed over, and nothing of the payload has run; attest_ready() waits until init
+ * runs, and init checks its own confinement before the first command.
  * Whatever fails, sandbox_destroy() brings back the state before.
  */
 #ifndef BERTH_RUNTIME_LAUNCH_H
@@ -48,6 +49,8 @@ struct launch_place {
 /* Empty storage that sandbox_destroy() accepts. */
 void sandbox_init(struct sandbox *sb, const struct spec *s);
 int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e);
+/* What init is to find of itself before it starts anything (T10). */
+struct init_expect sandbox_expect(const struct spec *s);
 /*
  * Asks init to start a command with std as its descriptors 0 to 2.  Does not
  * wait: INIT_STARTED (but for INIT_QUIET) or INIT_EXEC_FAILED follows, then INIT_EXITED.

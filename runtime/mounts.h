@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mounts - execute a mount plan.  Every mount call of berth is here or in
- * newmount.c.
+ * mounts - execute a mount plan.  Every mount call of a sandbox is here or in
+ * newmount.c (berth-oci has oci_mount.c and oci_rootfs.c, the unpacking of images rootfs/confine.c).
  *
  * Order is the defence (S2): mount sources are opened from operator paths
  * before the sandbox's root is reachable, and no path of the image is resolved
@@ -20,7 +20,7 @@
 /*
  * Host side, in the supervisor: fills op->fd of every host-side operation.
  * userns_fd is the sandbox's user namespace; scratch a host directory for old
- * kernels; upper the file system for the writable layer: a detached mount that
+ * kernels; base_fd the file system for the writable layer: a detached mount that
  * writable.c made.  ready is called whenever the operations before end are worth
  * handing over already; not for the last ones.
  */

@@ -21,6 +21,10 @@
 #include "runtime/mounts.h"
 #include "runtime/newmount.h"
 
+#ifndef ST_NOSYMFOLLOW
+#define ST_NOSYMFOLLOW 0x2000	/* statfs(2), Linux 5.10 */
+#endif
+
 /*
  * A detached mount that is closed costs its closer an RCU grace period.  Attached
  * to the tree that is about to go they all go in one.  On kernels where the layers
@@ -283,6 +287,7 @@ int mounts_check_flags(const char *target, unsigned long flag, uint64_t attr, st
 	static const struct { uint64_t attr; unsigned long flag; const char *name; } flags[] = {
 		{ MOUNT_ATTR_RDONLY, ST_RDONLY, "read-only" }, { MOUNT_ATTR_NOSUID, ST_NOSUID, "nosuid" },
 		{ MOUNT_ATTR_NODEV, ST_NODEV, "nodev" }, { MOUNT_ATTR_NOEXEC, ST_NOEXEC, "noexec" },
+		{ MOUNT_ATTR_NOSYMFOLLOW, ST_NOSYMFOLLOW, "nosymfollow" },
 	};
 	size_t i;
 

@@ -2,7 +2,7 @@
 /*
  * The child is made by clone3 with CLONE_VFORK and CLONE_INTO_CGROUP: born in
  * the cgroup of its command, with a copy of init's memory (it reads hostile
- * files, under the payload's own seccomp filters, before it executes), while
+ * files, under the payload's filter that denies by argument, before it executes), while
  * init waits for the exec.  The error comes back through a shared page.
  */
 #include "runtime/init/exec.h"

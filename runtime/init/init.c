@@ -4,9 +4,9 @@
  *
  * Theory of operation.  The supervisor (berth run, or a keeper) clones a child
  * into fresh namespaces; the child builds the root file system, drops every
- * privilege, loads the seccomp filters and executes this program from a sealed
- * memfd.  From then on init holds one descriptor, the socket to its
- * supervisor, and no way to reach the host.  It
+ * privilege, loads init's seccomp filter and executes this program from a sealed
+ * memfd.  From then on init holds /dev/null as 0 to 2, the socket to its
+ * supervisor, a signalfd, and no way to reach the host.  It
  *   - checks that the kernel reports the confinement that was asked for and
  *     refuses to start anything otherwise (T10);
  *   - starts commands and reports how they end;
@@ -186,6 +186,15 @@ static int verify_once(const struct init_expect *want, struct err *e)
 	return 0;
 }
 
+static void handle_ping(const struct init_request *rq)
+{
+	struct init_reply r = { .seq = rq->seq, .type = INIT_STATUS };
+
+	if (verify_once(&rq->expect, &r.err) < 0)
+		r.type = INIT_SETUP_FAILED;
+	send_reply(&r);
+}
+
 static void handle_exec(const struct init_request *rq, const char *blob, const struct exec_fds *fds)
 {
 	struct init_reply r = { .seq = rq->seq, .type = INIT_EXEC_FAILED };
@@ -329,7 +338,7 @@ static void handle(const struct init_request *rq, const char *inlined, size_t in
 	else if (rq->type == INIT_SIGNAL)
 		handle_signal(rq);
 	else if (rq->type == INIT_PING)
-		send_reply(&(struct init_reply){ .type = INIT_STATUS, .seq = rq->seq });
+		handle_ping(rq);
 	if (map)
 		munmap(map, rq->blob_len);
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 E10, E11, E15-E18, E20, E22, E23, I33, D06, D07, L09, L13: what comes from inside a sandbox or
-from a careless caller is data.  It chooses no program, no host path, no host setting.
+from a careless caller is data.  It chooses no program, no host path, no host setting.  Attacks S12 of SECURITY.md (D07).
 """
 import fcntl
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-K01-K22: what of the kernel a payload in a default sandbox can reach, one test a row.  Attacks S23 of SECURITY.md (K18).
+K01-K22: what of the kernel a payload in a default sandbox can reach, one test a row.  Attacks S23 (K18) and S12 (K11) of SECURITY.md.
 
 Each row names the checks of probe.c that stand for it and asks for what else the row says.
 """

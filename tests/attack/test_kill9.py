@@ -3,7 +3,7 @@
 T5, L07, L08: kill -9 of the CLI at any point.
 
 After each kill no process of the sandbox is alive within 1 s, and after one `berth gc` (or
-any later `berth run`) nothing is left: the leak check, done here after every single kill.
+a later `berth run`, when few others are there) nothing is left: the leak check, done here after every single kill.
 The points: each n-th system call of the CLI, by strace, and delays from its start.
 
 Attacks S7, S11 of SECURITY.md.

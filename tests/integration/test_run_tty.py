@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""berth run -t through a real pseudo-terminal: raw mode, resize, restored on every exit."""
+"""berth run -t through a real pseudo-terminal: raw mode, resize, restored on every exit.  Attacks S12 of SECURITY.md."""
 import fcntl
 import os
 import pty

@@ -4,7 +4,7 @@ Shell sessions under the adversarial battery: status, output and state exact eve
 
 The faults named OM, LS, REX and E2B are those of FIELD.md section 0: what the terminals of
 other sandboxes lose, mix up or leave running.  With bash on the host image; what is common to
-all shells also with dash and with busybox ash.
+all shells also with dash and with busybox ash.  Attacks S5 of SECURITY.md (D08).
 """
 import json
 import os

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The helpers, on text and on a temporary directory; the machine's cgroups are not touched. */
+/* The helpers, on text and on a temporary directory; the machine's cgroups are not touched.  What is read back: S1 of SECURITY.md. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>

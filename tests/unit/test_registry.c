@@ -2,7 +2,7 @@
 /*
  * The registry in a directory of its own.  A supervisor that crashed is a
  * child that took a claim and was killed.  gc looks for cgroups below a parent
- * that does not exist, so the machine's are not touched.
+ * that does not exist, so the machine's are not touched.  Attacks S3 of SECURITY.md.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
