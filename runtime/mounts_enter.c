@@ -40,6 +40,8 @@ static void shed_spares(const struct mountplan *p)
 
 static int enter_root(const struct mountplan *p, int root_mnt, struct err *e)
 {
+	struct stat root, top;
+
 	/* nothing of ours may travel back to the host, nothing of the host's may arrive (K21) */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "make the mount namespace private");
@@ -54,8 +56,11 @@ static int enter_root(const struct mountplan *p, int root_mnt, struct err *e)
 	/* the old root is stacked on the new one: "." is still it */
 	if (umount2(".", MNT_DETACH) < 0)
 		return err_sys(e, "detach the host's root");
-	if (chdir("/") < 0)
+	/* were anything stacked on the root still, ".." of it would lead there */
+	if (chdir("/..") < 0 || fstat(root_mnt, &root) < 0 || stat(".", &top) < 0)
 		return err_sys(e, "enter /");
+	if (top.st_dev != root.st_dev || top.st_ino != root.st_ino)
+		return err_set(e, ERR_INTERNAL, "the host's root can be reached yet");
 	return 0;
 }
 
