@@ -24,8 +24,9 @@ HARDEN = -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-reco
 LINK_STATIC = -pie
 endif
 ifeq ($(COVER),1)
-# counters in a shared mapping of their file: what a child counts before it executes or is killed is kept
-HARDEN = -fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation -Wno-unused-command-line-argument
+# counters in a shared mapping of their file: what a child counts before it executes or is killed is kept.  The file's name is
+# in the program, for those that are started with an environment of their own
+HARDEN = -fprofile-instr-generate=$(abspath $(BUILD))/prof/%c%m.profraw -fcoverage-mapping -mllvm -runtime-counter-relocation -Wno-unused-command-line-argument
 LINK_STATIC = -pie
 endif
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -I$(BUILD)/gen -DBERTH_VERSION='"$(VERSION)"' \

@@ -56,7 +56,7 @@ def needs_the_program_itself():
 def needs_the_lean_program():
     """For tests of what berth costs: sanitizers cost more."""
     needs_the_program_itself()
-    if SANITIZED:
+    if SANITIZED or "LLVM_PROFILE_FILE" in os.environ:
         raise skip("built for other checks")
 
 
