@@ -4,8 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -117,13 +119,30 @@ int path_mkdirs_in_root(int rootfd, const char *path, mode_t mode, uid_t uid, gi
 }
 
 /*
- * Depth-first with an explicit chain of ".." opens, so that a hostile depth
- * costs neither stack nor descriptors: we hold only the current directory and
- * come back by openat("..") checked against the recorded inode.
+ * Depth-first with an explicit chain of ".." opens, so that a hostile depth costs neither stack nor descriptors: we hold
+ * only the current directory and come back by openat("..") checked against the recorded inode.  A directory is read until
+ * a few subdirectories are found that hold something; those are emptied, and what is left is read from the start: no name
+ * is looked at once for each of its neighbours.
  */
-struct tree_level {
+struct level {
 	dev_t dev;
 	ino_t ino;
+	char *names;	/* subdirectories that hold something, each ended by a NUL; NULL: none */
+	uint32_t len, at;	/* at: the one that we are in, or that is next */
+};
+
+enum {
+	NAMES_MAX = 16 << 10,	/* bytes of one directory */
+	NAMES_ALL_MAX = 8 << 20,	/* of all the way down; past it one name a directory */
+	REFILLED_MAX = 1000,	/* directories that had something again: somebody works against us */
+	NOT_THERE = -2,
+};
+
+struct removal {
+	struct level *levels;	/* depth + 1 of them are in use */
+	size_t depth, room, held;
+	dev_t dev;
+	unsigned refilled;
 };
 
 static int is_dots(const char *n)
@@ -131,99 +150,147 @@ static int is_dots(const char *n)
 	return n[0] == '.' && (!n[1] || (n[1] == '.' && !n[2]));
 }
 
-/* Empties dir of everything but subdirectories that hold something; returns the
- * name of the first such subdirectory in sub, or sub[0] = 0 when dir is empty. */
-static int empty_dir(int fd, char sub[256], struct err *e)
+/* Returns 1 when it is a directory that holds something, 0 when it is gone. */
+static int remove_entry(int fd, const struct dirent *d)
+{
+	if (d->d_type != DT_DIR && !unlinkat(fd, d->d_name, 0))
+		return 0;
+	if (!unlinkat(fd, d->d_name, AT_REMOVEDIR) || errno == ENOENT)
+		return 0;
+	if (errno == ENOTDIR && (!unlinkat(fd, d->d_name, 0) || errno == ENOENT))
+		return 0;
+	return errno == ENOTEMPTY || errno == EEXIST ? 1 : -1;
+}
+
+static void drop_names(struct removal *r, struct level *l)
+{
+	r->held -= l->names ? NAMES_MAX : 0;
+	free(l->names);
+	l->names = NULL;
+	l->len = l->at = 0;
+}
+
+/* Returns 1 when there is room for no other. */
+static int keep_name(struct removal *r, struct level *l, const char *name, struct err *e)
+{
+	size_t n = strlen(name) + 1;
+	int alone = r->held >= NAMES_ALL_MAX;
+
+	if (!l->names) {
+		l->names = malloc(alone ? n : NAMES_MAX);
+		if (!l->names)
+			return err_nomem(e);
+		r->held += NAMES_MAX;
+	}
+	memcpy(l->names + l->len, name, n);
+	l->len += (uint32_t)n;
+	return alone || l->len + NAME_MAX + 1 > NAMES_MAX;
+}
+
+/* Empties the directory of what holds nothing, and keeps the names of some of the others: none when it is empty. */
+static int empty_dir(int fd, struct removal *r, struct level *l, struct err *e)
 {
 	autoclose int dup_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
 	struct dirent *d;
-	DIR *dir;
+	int full = 0, holds;
 
-	sub[0] = '\0';
-	if (dup_fd < 0)
-		return err_sys(e, "open a directory to remove");
-	dir = fdopendir(dup_fd);
 	if (!dir)
 		return err_sys(e, "read a directory to remove");
 	take_fd(&dup_fd);
-	while (errno = 0, (d = readdir(dir))) {
-		if (is_dots(d->d_name))
-			continue;
-		if (d->d_type != DT_DIR && !unlinkat(fd, d->d_name, 0))
-			continue;
-		if (!unlinkat(fd, d->d_name, AT_REMOVEDIR) || errno == ENOENT)
-			continue;
-		if (errno == ENOTDIR && (!unlinkat(fd, d->d_name, 0) || errno == ENOENT))
-			continue;
-		if (errno != ENOTEMPTY && errno != EEXIST) {
-			err_sys(e, "remove %s", d->d_name);
-			closedir(dir);
-			return -1;
-		}
-		if (!sub[0])
-			snprintf(sub, 256, "%s", d->d_name);
+	while (full == 0 && (d = readdir(dir))) {
+		holds = is_dots(d->d_name) ? 0 : remove_entry(fd, d);
+		if (holds < 0)
+			full = err_sys(e, "remove %s", d->d_name);
+		else if (holds)
+			full = keep_name(r, l, d->d_name, e);
 	}
 	closedir(dir);
-	return 0;
+	return full < 0 ? -1 : 0;
 }
 
-static int remove_levels(int fd, dev_t dev, struct tree_level *levels, struct err *e)
+static void skip_name(struct level *l)
 {
-	size_t depth = 0;
-	char sub[256];
-	struct stat st;
-	int next;
+	l->at += (uint32_t)strlen(l->names + l->at) + 1;
+}
 
+/* Goes down into the next name.  Returns the descriptor, or NOT_THERE when it is no directory any more. */
+static int go_down(struct removal *r, int fd, struct err *e)
+{
+	const char *name = r->levels[r->depth].names + r->levels[r->depth].at;
+	autoclose int next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct level *more;
+	struct stat st;
+
+	if (next < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return NOT_THERE;
+	if (next < 0 || fstat(next, &st) < 0)
+		return err_sys(e, "enter %s to remove it", name);
+	if (st.st_dev != r->dev)
+		return err_set(e, ERR_BUSY, "%s is a mount point", name);
+	if (r->depth + 1 == r->room) {
+		more = realloc(r->levels, 2 * r->room * sizeof(*more));
+		if (!more)
+			return err_nomem(e);
+		r->levels = more;
+		r->room *= 2;
+	}
+	r->levels[++r->depth] = (struct level){ .dev = st.st_dev, .ino = st.st_ino };
+	return take_fd(&next);
+}
+
+/* Goes back from a directory that is empty, and removes it. */
+static int go_up(struct removal *r, int fd, struct err *e)
+{
+	autoclose int next = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct level *l = &r->levels[--r->depth];
+	const char *name = l->names + l->at;
+	struct stat st;
+
+	if (next < 0 || fstat(next, &st) < 0 || st.st_dev != l->dev || st.st_ino != l->ino)
+		return err_set(e, ERR_CORRUPT, "a directory moved while it was being removed");
+	if (unlinkat(next, name, AT_REMOVEDIR) < 0 && errno != ENOENT && errno != ENOTDIR &&
+	    ((errno != ENOTEMPTY && errno != EEXIST) || ++r->refilled > REFILLED_MAX))
+		return err_sys(e, "remove %s", name);
+	skip_name(l);
+	return take_fd(&next);
+}
+
+/* Takes fd, the directory at the top. */
+static int remove_levels(int fd, struct removal *r, struct err *e)
+{
 	for (;;) {
-		if (empty_dir(fd, sub, e) < 0)
-			goto fail;
-		if (!sub[0]) {
-			if (!depth) {
-				close(fd);
-				return 0;
-			}
-			next = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-			depth--;
-			if (next < 0 || fstat(next, &st) < 0 || st.st_dev != levels[depth].dev ||
-			    st.st_ino != levels[depth].ino) {
-				err_set(e, ERR_CORRUPT, "a directory moved while it was being removed");
-				fd_close(&next);
-				goto fail;
-			}
-		} else {
-			if (depth == PATH_TREE_DEPTH) {
-				err_set(e, ERR_LIMIT, "directories nested deeper than %d", PATH_TREE_DEPTH);
-				goto fail;
-			}
-			if (fstat(fd, &st) < 0)
-				goto sys;
-			levels[depth].dev = st.st_dev;
-			levels[depth].ino = st.st_ino;
-			depth++;
-			next = openat(fd, sub, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-			if (next < 0 || fstat(next, &st) < 0)
-				goto sys;
-			if (st.st_dev != dev) {
-				err_set(e, ERR_BUSY, "%s is a mount point", sub);
-				fd_close(&next);
-				goto fail;
-			}
+		struct level *l = &r->levels[r->depth];
+		int next;
+
+		if (l->at == l->len) {
+			drop_names(r, l);
+			if (empty_dir(fd, r, l, e) < 0)
+				break;
 		}
+		if (!l->len && !r->depth) {
+			close(fd);
+			return 0;
+		}
+		next = l->len ? go_down(r, fd, e) : go_up(r, fd, e);
+		if (next == NOT_THERE) {
+			skip_name(l);
+			continue;
+		}
+		if (next < 0)
+			break;
 		close(fd);
 		fd = next;
 	}
-sys:
-	err_sys(e, "enter %s to remove it", sub);
-fail:
 	close(fd);
 	return -1;
 }
 
 int path_remove_tree(int dirfd, const char *name, struct err *e)
 {
-	autofree struct tree_level *levels = NULL;
+	struct removal r = { .room = 64 };
 	struct stat st;
-	int fd;
+	int fd, result;
 
 	if (!unlinkat(dirfd, name, AT_REMOVEDIR) || errno == ENOENT)
 		return 0;
@@ -231,9 +298,6 @@ int path_remove_tree(int dirfd, const char *name, struct err *e)
 		return !unlinkat(dirfd, name, 0) || errno == ENOENT ? 0 : err_sys(e, "remove %s", name);
 	if (errno != ENOTEMPTY && errno != EEXIST)
 		return err_sys(e, "remove %s", name);
-	levels = calloc(PATH_TREE_DEPTH, sizeof(*levels));
-	if (!levels)
-		return err_nomem(e);
 	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, "open %s to remove it", name);
@@ -241,7 +305,19 @@ int path_remove_tree(int dirfd, const char *name, struct err *e)
 		close(fd);
 		return err_sys(e, "stat %s", name);
 	}
-	if (remove_levels(fd, st.st_dev, levels, e) < 0)
+	r.levels = malloc(r.room * sizeof(*r.levels));
+	if (!r.levels) {
+		close(fd);
+		return err_nomem(e);
+	}
+	r.levels[0] = (struct level){ .dev = st.st_dev, .ino = st.st_ino };
+	r.dev = st.st_dev;
+	result = remove_levels(fd, &r, e);
+	do
+		drop_names(&r, &r.levels[r.depth]);
+	while (r.depth--);
+	free(r.levels);
+	if (result < 0)
 		return err_wrap(e, "remove %s", name);
 	if (unlinkat(dirfd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return err_sys(e, "remove %s", name);

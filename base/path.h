@@ -35,10 +35,11 @@ int path_has(int dirfd, const char *name);
 int path_mkdirs_in_root(int rootfd, const char *path, mode_t mode, uid_t uid, gid_t gid, struct err *e);
 /*
  * Removes name below dirfd with all it holds, following nothing and crossing
- * no mount; a missing name is success.  depth is bounded by PATH_TREE_DEPTH.
+ * no mount; a missing name is success.  Neither depth nor width is bounded, nor
+ * costs a descriptor or stack.  ERR_BUSY: a mount point is in it; ERR_SYS with
+ * ENOTEMPTY: somebody fills it faster than it is emptied.
  */
 int path_remove_tree(int dirfd, const char *name, struct err *e);
-#define PATH_TREE_DEPTH 4096
 /*
  * Calls each with the name of every entry of dirfd from where it stands, but "." and "..", until it returns non-zero,
  * which is returned.  *ret_failed is 1 and errno says why when the directory cannot be read.  For short lists
