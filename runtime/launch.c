@@ -332,6 +332,8 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 	    mounts_prepare(&sb->plan, sb->spec, userns, sb->base_fd, where->scratch, hand_over, &h, e) < 0 ||
 	    keep_control(sb, e) < 0)
 		return -1;
+	if (where->lasting)
+		writable_hold_spares(sb->base_fd);
 	init_fd = init_program(e);
 	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0)
 		return -1;

@@ -212,6 +212,41 @@ int writable_open(int dirfd, struct err *e)
 	return mount_file(file, e);
 }
 
+/*
+ * A name and a block each, for what overlayfs and we make at a start: held back so that a sandbox that fills its layer starts
+ * again.  Overlayfs takes three; the files of /etc were perhaps removed, and have one whiteout for all.
+ */
+enum { SPARES = 8 };
+
+static const char *spare_name(char name[16], int i)
+{
+	snprintf(name, 16, "spare.%d", i);
+	return name;
+}
+
+static void drop_spares(int base_fd)
+{
+	char name[16];
+	int i;
+
+	for (i = 0; i < SPARES; i++)
+		unlinkat(base_fd, spare_name(name, i), 0);
+}
+
+void writable_hold_spares(int base_fd)
+{
+	static const char block[4096];
+	char name[16];
+	int i;
+
+	for (i = 0; i < SPARES; i++) {
+		autoclose int fd = openat(base_fd, spare_name(name, i), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+		if (fd < 0 || io_write_all(fd, block, sizeof(block)) < 0)
+			return;
+	}
+}
+
 struct seed_dir {
 	const char *name;
 	mode_t mode;
@@ -273,6 +308,8 @@ int writable_seed(const struct spec *s, int base_fd, struct err *e)
 	/* sandbox_launch() has cleared the umask: what is made has its mode */
 	if ((!fresh && errno != EEXIST) || (mkdirat(base_fd, "work", 0700) < 0 && errno != EEXIST))
 		return err_sys(e, "make the writable layer's directories");
+	if (!fresh)
+		drop_spares(base_fd);
 	upper = openat(base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (upper < 0 || fchown(upper, s->id_base, s->id_base) < 0 || (!fresh && fchmod(upper, 0755) < 0))
 		return err_sys(e, "give the writable layer its owner");

@@ -43,6 +43,8 @@ int writable_to_file(int dirfd, struct err *e);
 int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e);
 /* Makes upper and work with their content in base_fd, idempotently. */
 int writable_seed(const struct spec *s, int base_fd, struct err *e);
+/* For a layer that lasts, when it is mounted: holds back what its next start needs, though the sandbox fill it till then. */
+void writable_hold_spares(int base_fd);
 /* Bytes and inodes left; *ret_full tells that one of them ran out. */
 int writable_full(int base_fd, int *ret_full, struct err *e);
 

@@ -417,6 +417,21 @@ def test_E19_what_the_payload_leaves_is_not_followed_at_the_next_start():
     e.done()
 
 
+def test_a_full_disk_does_not_keep_a_sandbox_from_its_next_start():
+    """What it holds could not be had out of it otherwise."""
+    for what, options, fill in (("bytes", (), "cat /dev/zero >/z"), ("inodes", ("--disk-inodes", "300"), "while echo >/z$((i=i+1)); do :; done")):
+        name = "full-" + what
+        b.berth("create", "--name", name, "--disk", "16m", *options, b.busybox_rootfs("rootfs-" + what), ok=True)
+        for seeds in ("", "rm -f /etc/hosts /etc/hostname /etc/resolv.conf;"):
+            r = b.berth("exec", name, "/bin/sh", "-c", f"{seeds} echo kept >/kept; i=0; {fill}")
+            b.expect("No space left" in r.err, r, f"no end of {what}")
+            b.berth("stop", name, ok=True)
+            b.berth("start", name, ok=True)
+            b.expect(b.berth("exec", name, "cat", "/kept", ok=True).out == "kept\n", r, f"what was kept, {what}")
+            b.berth("exec", name, "/bin/sh", "-c", "rm -f /z*", ok=True)
+        b.berth("rm", "-f", name, ok=True)
+
+
 def test_the_tree_itself_may_be_no_plain_directory():
     e = Enemy()
     os.symlink(e.top, b.tmp("link"))
