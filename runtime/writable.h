@@ -45,7 +45,7 @@ int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e);
 int writable_seed(const struct spec *s, int base_fd, struct err *e);
 /* For a layer that lasts, when it is mounted: holds back what its next start needs, though the sandbox fill it till then. */
 void writable_hold_spares(int base_fd);
-/* Bytes and inodes left; *ret_full tells that one of them ran out. */
+/* *ret_full tells that bytes or inodes ran out: that so few are left that a larger write was refused. */
 int writable_full(int base_fd, int *ret_full, struct err *e);
 
 #endif

@@ -271,6 +271,18 @@ def test_D04_every_writable_mount_is_bounded_in_inodes():
 def test_D04_a_full_disk_is_the_cause():
     r = sh("head -c 200000000 /dev/zero >/root/x", "--disk", "32m", verdict=True, timeout=30)
     b.expect(r.verdict["cause"] == "disk" and r.code == 1, r, "expected cause disk")
+
+
+def test_D04_a_full_disk_is_the_cause_however_large_the_writes():
+    """ext4 refuses a write that is larger than what is left, and leaves that unused."""
+    for size in ("16m", "64m"):
+        b.berth("create", "--name", "d" + size, "--disk", size, "host", ok=True)
+        for block in ("4k", "128k", "1M", "16M"):
+            r = b.berth("exec", "d" + size, "sh", "-c", f"dd bs={block} of=/srv/x </dev/zero", verdict=True)
+            b.expect("No space" in r.err and r.verdict["cause"] == "disk", r, f"{size} in writes of {block}")
+            r = b.berth("exec", "d" + size, "sh", "-c", "rm /srv/x; exit 3", verdict=True)
+            b.expect(r.verdict["cause"] == "exit", r, "the disk is not full any more")
+        b.berth("rm", "-f", "d" + size, ok=True)
     r = sh("head -c 20000000 /dev/zero >/root/x && stat -c %s /root/x", "--disk", "32m", verdict=True, ok=True, timeout=30)
     b.expect(r.out == "20000000\n", r, "less than was granted")
 
