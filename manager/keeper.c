@@ -176,6 +176,8 @@ static int own_op(struct keeper *k, int client, const char *op, const json_t *rq
 		if (cgroup_freeze(&k->sandbox.cgroup, op[0] == 'p', e) < 0)
 			return -1;
 		k->paused = op[0] == 'p';
+		if (k->paused)
+			keeper_command_stands_still(k);
 		keeper_answer(k, client, json_pack("{s:b}", "paused", op[0] == 'p'), NULL, 0);
 		keeper_event(k, op, NULL);
 		return 0;
@@ -382,6 +384,8 @@ static void serve_deadlines(struct keeper *k)
 	keeper_network_check(k, now);
 }
 
+static const char init_ended[] = "its init ended";
+
 static void serve_init(struct keeper *k)
 {
 	struct init_reply r;
@@ -394,7 +398,7 @@ static void serve_init(struct keeper *k)
 	keeper_command_announce(k);
 	if (got == 0 || (got < 0 && e.code != ERR_BUSY)) {
 		k->stopping = 1;	/* init is gone, or says what only a hostile one would */
-		k->stop_reason = "its init ended";
+		k->stop_reason = init_ended;
 	}
 }
 
@@ -514,11 +518,35 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 	return listen_on(k, e);
 }
 
+#define DYING_MS 200	/* killed processes are mostly gone long before */
+
+/* Who waits for a command hears its end, not only ours. */
+static void tell_ends(struct keeper *k)
+{
+	const int asked = k->stop_reason != init_ended;
+	struct err ignored;
+	int i, live = 0;
+
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		live |= k->commands[i] && !k->commands[i]->ended;
+	if (!live)
+		return;
+	cgroup_kill(&k->sandbox.cgroup, &ignored);
+	cgroup_wait_empty(&k->sandbox.cgroup, DYING_MS, &ignored);
+	for (i = 0; i < KEEPER_SESSIONS; i++)
+		if (k->sessions[i].name[0])
+			session_lost(k, &k->sessions[i], asked);
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i])
+			keeper_command_lost(k, k->commands[i], asked);
+}
+
 static void end(struct keeper *k)
 {
 	struct err ignored;
 	int i;
 
+	tell_ends(k);
 	if (k->stop_reason)
 		keeper_record_stop(k);
 	keeper_network_last(k);

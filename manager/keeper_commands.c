@@ -598,6 +598,34 @@ void keeper_command_reply(struct keeper *k, const struct init_reply *r)
 	}
 }
 
+void keeper_command_killed(struct keeper *k, struct keeper_command *c)
+{
+	const struct init_reply r = { .type = INIT_EXITED, .seq = c->seq, .value = 9 };
+	struct err ignored;
+
+	cgroup_kill(&c->leaf, &ignored);
+	cgroup_wait_empty(&c->leaf, DYING_MS, &ignored);
+	keeper_command_reply(k, &r);
+}
+
+void keeper_command_lost(struct keeper *k, struct keeper_command *c, int killed_by_us)
+{
+	if (c->ended || c->helper || c->session >= 0)
+		return;
+	c->ended = 1;
+	c->facts.killed_by_us |= killed_by_us;
+	conclude(k, c);
+}
+
+void keeper_command_stands_still(struct keeper *k)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i] && !k->commands[i]->ended && k->commands[i]->kill_at_ms == UINT64_MAX)
+			keeper_command_killed(k, k->commands[i]);
+}
+
 void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 {
 	char buf[OUTPUT_CHUNK];
@@ -653,6 +681,8 @@ void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_
 	if (c->kill_at_ms && c->kill_at_ms != UINT64_MAX && now >= c->kill_at_ms) {
 		c->kill_at_ms = UINT64_MAX;
 		cgroup_kill(&c->leaf, &ignored);
+		if (k->paused || k->held_by)
+			keeper_command_stands_still(k);
 	}
 }
 

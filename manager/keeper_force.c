@@ -471,6 +471,12 @@ void session_force(struct keeper *k, struct keeper_session *s, uint64_t now)
 	struct err ignored;
 
 	s->escalate_ms = now + (s->escalated ? ESCALATE_MS : ESCALATE_FIRST_MS);
+	if (c && s->facts.timed_out && (k->paused || k->held_by)) {
+		/* the shell stands still: it cannot say that it is back */
+		s->escalate_ms = 0;
+		keeper_command_killed(k, c);
+		return;
+	}
 	if (s->escalated == 0 && s->on_timeout == ON_TIMEOUT_INTERRUPT) {
 		session_interrupt(k, s);
 		s->escalate_ms = now + (k->spec->grace_ms ? k->spec->grace_ms : 1);

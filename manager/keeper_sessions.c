@@ -708,6 +708,17 @@ void session_shell_ended(struct keeper *k, int index, struct keeper_command *c)
 	close_fds(s);
 }
 
+void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+
+	if (!s->busy)
+		return;
+	s->facts.killed_by_us |= killed_by_us;
+	s->shell_seq = 0;
+	finish(k, s, c);
+}
+
 static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
 {
 	struct keeper_command *c = keeper_command_find(k, s->shell_seq);

@@ -176,6 +176,12 @@ int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const in
 void keeper_command_reply(struct keeper *k, const struct init_reply *r);
 /* Events of the commands that have started; after the replies that were there, as the end of one may be among them. */
 void keeper_command_announce(struct keeper *k);
+/* Kills it, and takes it for ended: init, which stands still, cannot tell. */
+void keeper_command_killed(struct keeper *k, struct keeper_command *c);
+/* Those that were killed and not heard of yet, when all of the sandbox was frozen. */
+void keeper_command_stands_still(struct keeper *k);
+/* The sandbox has ended, and the command with it: its verdict is killed-by, or lost when nobody asked for it. */
+void keeper_command_lost(struct keeper *k, struct keeper_command *c, int killed_by_us);
 void keeper_command_read(struct keeper *k, struct keeper_command *c, int which);
 void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now);
 uint64_t keeper_command_next_deadline(const struct keeper_command *c);
@@ -281,6 +287,8 @@ uint64_t session_next_deadline(const struct keeper_session *s);
 void session_shell_failed(struct keeper *k, int index, const struct err *e);
 void session_shell_ended(struct keeper *k, int index, struct keeper_command *c);
 void session_client_gone(struct keeper *k, int client);
+/* As keeper_command_lost(), of the text that runs. */
+void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us);
 void session_release(struct keeper *k, struct keeper_session *s);
 
 /* keeper_force.c.  What the shell's traps are set on, see keeper_sessions.c. */
