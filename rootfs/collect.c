@@ -194,8 +194,17 @@ static int sweep_lock(struct collector *c, int dir_fd, const char *name, struct 
 	return unlinkat(dir_fd, name, 0) < 0 ? err_sys(e, "remove lock %.20s", name) : 0;
 }
 
+/* Of a record that was being written when its writer was killed (io_replace_file()): nobody writes while we are exclusive. */
+static int sweep_part(struct collector *c, int dir_fd, const char *name, struct err *e)
+{
+	(void)c;
+	return name[0] == '.' && unlinkat(dir_fd, name, 0) < 0 ? err_sys(e, "remove the part %.40s", name) : 0;
+}
+
 static int sweep(struct collector *c, struct err *e)
 {
+	if (each_name(c, "images", sweep_part, e) < 0)
+		return -1;
 	if (catalog_each(c->store.fd, mark_record, c, e) < 0 || pins_each(c->store.fd, mark_pin, c, e) < 0 ||
 	    each_name(c, "holds", sweep_hold, e) < 0 ||
 	    each_name(c, "layers", sweep_layer, e) < 0 || each_blob(c, sweep_blob, e) < 0)

@@ -88,6 +88,8 @@ struct oci_container {
 	int console_fd;		/* connected to --console-socket; -1 */
 	int listen_fd;		/* start.sock; -1 */
 	int proc_fd;		/* the host's /proc */
+	int inside;		/* the host's root is gone */
+	int hook_fds[2];	/* where the hooks in the container write; -1: to its stderr */
 	int mapped;		/* the process: its user namespace has its ids */
 	struct oci_scope scope;	/* of systemd, with its program; helper.pid 0: none */
 	int enter_v2;		/* not born in the v2 cgroup: it enters it itself */
@@ -158,8 +160,11 @@ void oci_end(int status) __attribute__((noreturn));
 /* OCI_GO with the filter. */
 int oci_filter_send(int sock, const struct oci_seccomp *f, struct err *e);
 int oci_filter_recv(int sock, struct oci_seccomp *f, struct err *e);
-/* Every descriptor but 0, 1, 2 and the passed on ones ends at execve. */
-int oci_close_others(int preserve_fds, struct err *e);
+/*
+ * Closes every descriptor but 0, 1, 2, the passed on ones and the n of list (-1: none), for good: whatever resolves a
+ * path of the image afterwards, the kernel at execve(2) too, could be led through one (CVE-2024-21626, E03, E04).
+ */
+int oci_keep_only(int preserve_fds, const int *list, size_t n, struct err *e);
 int oci_tell_listener(int sock, int listener, struct err *e);
 void oci_reset_signals(void);
 

@@ -53,6 +53,18 @@ static int take_terminal(struct entry *n, struct err *e)
 	return 0;
 }
 
+/* From here on paths of the image are looked up. */
+static int let_go(struct entry *n, struct oci_process *p, struct err *e)
+{
+	if (oci_process_look(p, e) < 0)
+		return -1;
+
+	const int keep[] = { n->sock, oci_log_fd(), p->apparmor_fd, p->selinux_fd };
+
+	n->proc_fd = p->proc_fd = n->root_fd = n->pidfd = -1;
+	return oci_keep_only(n->x->preserve_fds, keep, ARRAY_LEN(keep), e);
+}
+
 static int prepare(struct entry *n, struct oci_process *p, struct err *e)
 {
 	const json_t *affinity = oci_get(n->x->process, "execCPUAffinity");
@@ -66,7 +78,7 @@ static int prepare(struct entry *n, struct oci_process *p, struct err *e)
 		return err_sys(e, "start a session");
 	if (oci_personality_set(oci_get(n->m->config, "linux"), e) < 0)
 		return -1;
-	if (take_terminal(n, e) < 0)
+	if (take_terminal(n, e) < 0 || let_go(n, p, e) < 0)
 		return -1;
 	if (oci_process_chdir(p, &again) < 0 && again.os_errno != EACCES && again.os_errno != EPERM) {
 		*e = again;
@@ -96,7 +108,7 @@ static __attribute__((noreturn)) void in_container(struct entry *n)
 		oci_message_fail(n->sock, &e);
 	prctl(PR_SET_PDEATHSIG, 0);
 	oci_reset_signals();
-	if (oci_close_others(n->x->preserve_fds, &e) < 0 || oci_process_become(&p, &filter, n->sock, &e) < 0)
+	if (oci_process_become(&p, &filter, n->sock, &e) < 0)
 		oci_message_fail(n->sock, &e);
 	oci_process_exec(&p, &e);
 	oci_message_fail(n->sock, &e);

@@ -48,11 +48,20 @@ static int state_file(const json_t *state, struct err *e)
 	return take_fd(&fd);
 }
 
-static int output(const json_t *config, const char *annotation)
-{
-	const char *path = oci_str(oci_get(config, "annotations"), annotation);
+static const char *const annotations[2] = { "run.oci.hooks.stdout", "run.oci.hooks.stderr" };
 
-	return path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0700) : -1;
+int oci_hooks_output(const json_t *config, int fds[2], struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		const char *path = oci_str(oci_get(config, "annotations"), annotations[i]);
+
+		fds[i] = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0700) : -1;
+		if (path && fds[i] < 0)
+			return err_sys(e, "annotation %s: open %.200s", annotations[i], path);
+	}
+	return 0;
 }
 
 static void in_hook(const struct oci_hooks *h, const json_t *hook, int in, int err_pipe)
@@ -60,7 +69,8 @@ static void in_hook(const struct oci_hooks *h, const json_t *hook, int in, int e
 	const char *path = oci_str(hook, "path");
 	const json_t *env = oci_get(hook, "env");
 	char **argv = strings(oci_get(hook, "args"));
-	int out = output(h->config, "run.oci.hooks.stdout"), err = output(h->config, "run.oci.hooks.stderr");
+	int fds[2] = { -1, -1 };
+	struct err ignored;
 	sigset_t none;
 	int saved;
 
@@ -70,8 +80,12 @@ static void in_hook(const struct oci_hooks *h, const json_t *hook, int in, int e
 		argv[0] = (char *)path;
 	if (h->cwd && chdir(h->cwd) < 0 && chdir("/") < 0)
 		goto fail;
+	if (h->fds)
+		memcpy(fds, h->fds, sizeof(fds));
+	else
+		oci_hooks_output(h->config, fds, &ignored);
 	/* stdout is the container's, or an engine reads our answer there */
-	if (!argv || dup2(in, 0) < 0 || dup2(out >= 0 ? out : 2, 1) < 0 || (err >= 0 && dup2(err, 2) < 0))
+	if (!argv || dup2(in, 0) < 0 || dup2(fds[0] >= 0 ? fds[0] : 2, 1) < 0 || (fds[1] >= 0 && dup2(fds[1], 2) < 0))
 		goto fail;
 	syscall(SYS_close_range, 3, ~0U, 1 << 2);	/* CLOSE_RANGE_CLOEXEC */
 	if (env)

@@ -143,7 +143,7 @@ static json_t *hook_state(const struct oci_container *c, enum oci_status status)
 
 static int run_hooks(struct oci_container *c, const char *name, const char *cwd, char **env, struct err *e)
 {
-	const struct oci_hooks h = { c->config, cwd, env };
+	const struct oci_hooks h = { c->config, cwd, env, c->inside ? c->hook_fds : NULL };
 	autojson json_t *state = hook_state(c, OCI_CREATED);
 
 	return oci_hooks_run(&h, name, state, 0, e);
@@ -159,6 +159,12 @@ static int wait_for_hooks(struct oci_container *c, struct err *e)
 			_exit(1);
 	}
 	return oci_hooks_any(c->config, "createContainer") ? run_hooks(c, "createContainer", c->rootfs, NULL, e) : 0;
+}
+
+/* The files that annotations name are the host's: opened while it is there to be seen. */
+static int open_hook_output(struct oci_container *c, struct err *e)
+{
+	return oci_hooks_any(c->config, "startContainer") ? oci_hooks_output(c->config, c->hook_fds, e) : 0;
 }
 
 /* A working directory that is missing is made while the root can be written: 0755 and root's, as runc does. */
@@ -296,30 +302,19 @@ static int report_ready(struct oci_container *c, struct err *e)
 }
 
 /*
- * A created container may wait for days: it holds nothing meanwhile but what it
- * was given and what it waits with.
+ * From here on paths of the image are looked up, and a created container may wait for days: it holds nothing but what
+ * it was given and what it waits with.
  */
-static int let_go(struct oci_container *c, struct err *e)
+static int let_go(struct oci_container *c, struct oci_process *p, struct err *e)
 {
-	int keep[] = { c->sock, c->listen_fd, c->proc_fd, oci_log_fd() };
-	unsigned from = (unsigned)(3 + c->preserve_fds);
-	size_t i, j;
+	if (oci_process_look(p, e) < 0)
+		return -1;
 
-	for (i = 1; i < ARRAY_LEN(keep); i++)
-		for (j = i; j > 0 && keep[j] < keep[j - 1]; j--) {
-			const int swap = keep[j];
+	const int keep[] = { c->sock, c->wait_start ? c->listen_fd : -1, oci_log_fd(), p->apparmor_fd, p->selinux_fd,
+			     c->hook_fds[0], c->hook_fds[1] };
 
-			keep[j] = keep[j - 1];
-			keep[j - 1] = swap;
-		}
-	for (i = 0; i < ARRAY_LEN(keep); i++) {
-		if (keep[i] < (int)from)
-			continue;
-		if (keep[i] > (int)from && syscall(SYS_close_range, from, keep[i] - 1, 0) < 0)
-			return err_sys(e, "close descriptors");
-		from = (unsigned)keep[i] + 1;
-	}
-	return syscall(SYS_close_range, from, ~0U, 0) < 0 ? err_sys(e, "close descriptors") : 0;
+	c->proc_fd = p->proc_fd = c->root_fd = -1;
+	return oci_keep_only(c->preserve_fds, keep, ARRAY_LEN(keep), e);
 }
 
 static void ended(int sig)
@@ -345,8 +340,6 @@ static int wait_for_start(struct oci_container *c, struct err *e)
 	if (!c->wait_start)
 		return 0;
 	listen_for_the_end();
-	if (let_go(c, e) < 0)
-		return -1;
 	do
 		fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
@@ -370,6 +363,7 @@ static int (*const steps[])(struct oci_container *c, struct err *e) = {
 	mount_all,
 	make_cwd,
 	wait_for_hooks,
+	open_hook_output,
 	oci_rootfs_enter,
 	take_terminal,
 	oci_rootfs_finish,
@@ -390,7 +384,8 @@ void oci_init(struct oci_container *c)
 	for (i = 0; i < ARRAY_LEN(steps); i++)
 		if (steps[i](c, &e) < 0)
 			oci_message_fail(c->sock, &e);
-	if (c->process && prepare_process(c, &p, &e) < 0)
+	c->inside = 1;
+	if (let_go(c, &p, &e) < 0 || (c->process && prepare_process(c, &p, &e) < 0))
 		oci_message_fail(c->sock, &e);
 	if (report_ready(c, &e) < 0 || oci_filter_recv(c->sock, &filter, &e) < 0 || wait_for_start(c, &e) < 0)
 		oci_message_fail(c->sock, &e);
@@ -398,11 +393,14 @@ void oci_init(struct oci_container *c)
 		err_set(&e, ERR_INVALID, "the configuration has no process: nothing to start");
 		oci_message_fail(c->sock, &e);
 	}
+	oci_reset_signals();
+	if (oci_process_become(&p, &filter, c->sock, &e) < 0)
+		oci_message_fail(c->sock, &e);
+	/* its program is of the image: it gets no more rights than the process, as with runc */
 	if (oci_hooks_any(c->config, "startContainer") && run_hooks(c, "startContainer", NULL, p.env, &e) < 0)
 		oci_message_fail(c->sock, &e);
-	oci_reset_signals();
-	if (oci_close_others(c->preserve_fds, &e) < 0 || oci_process_become(&p, &filter, c->sock, &e) < 0)
-		oci_message_fail(c->sock, &e);
+	fd_close(&c->hook_fds[0]);
+	fd_close(&c->hook_fds[1]);
 	/* the tie to `run` ends here: a foreground container outlives a killed runtime, as with runc */
 	if (!c->wait_start)
 		prctl(PR_SET_PDEATHSIG, 0);

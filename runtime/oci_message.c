@@ -89,12 +89,23 @@ int oci_filter_recv(int sock, struct oci_seccomp *f, struct err *e)
 	return 0;
 }
 
-int oci_close_others(int preserve_fds, struct err *e)
+int oci_keep_only(int preserve_fds, const int *list, size_t n, struct err *e)
 {
-	/* what the caller passes on is not close-on-exec; everything of ours is, and what is above must be (E03, E04) */
-	if (syscall(SYS_close_range, 3 + preserve_fds, ~0U, 1 << 2 /* CLOSE_RANGE_CLOEXEC */) < 0)
-		return err_sys(e, "close descriptors");
-	return 0;
+	unsigned from = (unsigned)(3 + preserve_fds);
+
+	for (;;) {
+		int next = -1;
+		size_t i;
+
+		for (i = 0; i < n; i++)
+			if (list[i] >= (int)from && (next < 0 || list[i] < next))
+				next = list[i];
+		if (next != (int)from && syscall(SYS_close_range, from, next < 0 ? ~0U : (unsigned)next - 1, 0) < 0)
+			return err_sys(e, "close descriptors");
+		if (next < 0)
+			return 0;
+		from = (unsigned)next + 1;
+	}
 }
 
 int oci_tell_listener(int sock, int listener, struct err *e)

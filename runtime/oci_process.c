@@ -366,7 +366,7 @@ static int set_ids(const struct oci_process *p, struct err *e)
 	for (i = 0; i < n; i++)
 		list[i] = (gid_t)oci_u64_value(json_array_get(gids, i));
 	umask((mode_t)oci_u64(user, "umask", 022));
-	if (!p->keep_groups && setgroups(n, list) < 0 && (n || errno != EPERM || !setgroups_denied(p)))
+	if (!p->keep_groups && setgroups(n, list) < 0 && (n || errno != EPERM || !p->setgroups_denied))
 		return err_sys(e, "set the supplementary groups");
 	if (setresgid(gid, gid, gid) < 0)
 		return err_sys(e, "setgid to %u%s", gid, errno == EINVAL ? ": not in the user namespace's map" : "");
@@ -377,31 +377,64 @@ static int set_ids(const struct oci_process *p, struct err *e)
 
 /* ---- labels --------------------------------------------------------------------------- */
 
-static int write_attr(const struct oci_process *p, const char *file, const char *label, const char *what, struct err *e)
+static const char *apparmor_label(const struct oci_process *p)
 {
-	autoclose int fd = openat(p->proc_fd, file, O_WRONLY | O_CLOEXEC);
+	const char *label = oci_str(p->doc, "apparmorProfile");
 
-	if (fd < 0 || write(fd, label, strlen(label)) < 0)
-		return err_sys(e, "%s: write '%.100s' to /proc/%s", what, label, file);
+	return label && *label ? label : NULL;
+}
+
+static const char *selinux_label(const struct oci_process *p)
+{
+	const char *label = oci_str(p->doc, "selinuxLabel");
+
+	return label && *label ? label : NULL;
+}
+
+static int open_attr(const struct oci_process *p, const char *file, const char *what, struct err *e)
+{
+	int fd = openat(p->proc_fd, file, O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 ? err_sys(e, "%s: open /proc/%s", what, file) : fd;
+}
+
+int oci_process_look(struct oci_process *p, struct err *e)
+{
+	const int stacked = faccessat(p->proc_fd, "self/attr/apparmor/exec", F_OK, 0) == 0;
+
+	p->apparmor_fd = p->selinux_fd = -1;
+	p->setgroups_denied = setgroups_denied(p);
+	if (apparmor_label(p)) {
+		p->apparmor_fd = open_attr(p, stacked ? "self/attr/apparmor/exec" : "self/attr/exec", "process.apparmorProfile", e);
+		if (p->apparmor_fd < 0)
+			return err_hint(e, "AppArmor is not enabled on this host: leave apparmorProfile out");
+	}
+	if (selinux_label(p)) {
+		p->selinux_fd = open_attr(p, "self/attr/exec", "process.selinuxLabel", e);
+		if (p->selinux_fd < 0)
+			return err_hint(e, "SELinux is not enabled on this host: leave selinuxLabel out");
+	}
 	return 0;
 }
 
-
-static int set_labels(const struct oci_process *p, struct err *e)
+static int write_attr(int *fd, const char *label, const char *what, struct err *e)
 {
-	const char *profile = oci_str(p->doc, "apparmorProfile"), *label = oci_str(p->doc, "selinuxLabel");
+	if (write(*fd, label, strlen(label)) < 0)
+		return err_sys(e, "%s: write '%.100s' to /proc/self/attr", what, label);
+	fd_close(fd);
+	return 0;
+}
+
+static int set_labels(struct oci_process *p, struct err *e)
+{
 	char text[600];
 
-	if (profile && *profile) {
-		snprintf(text, sizeof(text), "exec %.500s", profile);
-		if (faccessat(p->proc_fd, "self/attr/apparmor/exec", F_OK, 0) == 0) {
-			if (write_attr(p, "self/attr/apparmor/exec", text, "process.apparmorProfile", e) < 0)
-				return -1;
-		} else if (write_attr(p, "self/attr/exec", text, "process.apparmorProfile", e) < 0) {
-			return err_hint(e, "AppArmor is not enabled on this host: leave apparmorProfile out");
-		}
+	if (p->apparmor_fd >= 0) {
+		snprintf(text, sizeof(text), "exec %.500s", apparmor_label(p));
+		if (write_attr(&p->apparmor_fd, text, "process.apparmorProfile", e) < 0)
+			return err_hint(e, "AppArmor is not enabled on this host, or has no such profile");
 	}
-	if (label && *label && write_attr(p, "self/attr/exec", label, "process.selinuxLabel", e) < 0)
+	if (p->selinux_fd >= 0 && write_attr(&p->selinux_fd, selinux_label(p), "process.selinuxLabel", e) < 0)
 		return err_hint(e, "SELinux is not enabled on this host: leave selinuxLabel out");
 	return 0;
 }

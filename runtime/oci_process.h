@@ -7,7 +7,7 @@
  * in the container's root, which is this process's root by then; files of the
  * image are read without blocking and with a ceiling (E12).  Procfs is only used
  * through proc_fd, the host's, opened before the root was entered: the container's
- * own may be anything (E05).
+ * own may be anything (E05).  It is closed before any path of the image is looked up.
  */
 #ifndef BERTH_RUNTIME_OCI_PROCESS_H
 #define BERTH_RUNTIME_OCI_PROCESS_H
@@ -20,7 +20,8 @@
 
 struct oci_process {
 	const json_t *doc;	/* the `process` object, borrowed */
-	int proc_fd;		/* the host's /proc */
+	int proc_fd;		/* the host's /proc, until oci_process_look() */
+	int setgroups_denied, apparmor_fd, selinux_fd;	/* what oci_process_look() found */
 	int in_userns;		/* ids may be missing from the map */
 	int keep_groups;	/* annotation run.oci.keep_original_groups: the caller's supplementary groups stay */
 	int preserve_fds;	/* LISTEN_FDS: how many were passed on; their LISTEN_PID is 1 or ours */
@@ -37,6 +38,11 @@ struct oci_process {
 int oci_process_limits(const json_t *process, pid_t pid, int proc_fd, struct err *e);
 /* Gives stdin, stdout and stderr to the user of process, where they can be given. */
 void oci_process_own_stdio(const json_t *process);
+/*
+ * All that is wanted of proc_fd, which may be closed then.  The files of labels are
+ * written by the credentials that opened them: oci_process_become() has the same.
+ */
+int oci_process_look(struct oci_process *p, struct err *e);
 /* The environment with HOME, the argument list; finds the program in PATH.  ERR_EXEC_NOT_FOUND, ERR_EXEC. */
 int oci_process_prepare(struct oci_process *p, struct err *e);
 /* Enters cwd as root; where that fails, oci_process_become() tries again as the user. */

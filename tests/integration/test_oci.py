@@ -1141,3 +1141,62 @@ def test_attack_the_hosts_binary_is_not_the_containers_proc_self_exe():
     after = os.stat(OCI)
     assert (before.st_ino, before.st_mtime_ns, before.st_size) == (after.st_ino, after.st_mtime_ns, after.st_size)
     assert stat.S_ISREG(after.st_mode)
+
+
+# the one descriptor that is open then is a socket
+NOWHERE = r"stat /app: (no such file or|not a) directory"
+
+
+def ways_out(target):
+    """Links of an image to a file of the host, by the descriptors that the runtime might have open."""
+    return [f"/proc/self/fd/{n}/{'../' * 10}{target[1:]}" for n in range(3, 32)]
+
+
+def test_attack_no_descriptor_leads_to_a_program_of_the_host():
+    # CVE-2024-21626 by the program's path: the kernel takes the host's program, and its interpreter from the image
+    victim = b.write(b.tmp("victim-program"), "", 0o755)
+    shutil.copy("/bin/busybox", victim)
+    with Bundle("/app") as c:
+        for link in ways_out(victim):
+            os.symlink(link, c.rootfs + "/app")
+            for r in (c.run(ok=None), c.run("--preserve-fds", "0", ok=None)):
+                b.expect(r.code != 0 and re.search(NOWHERE, r.err), r, f"a program of the host was found by {link}")
+            r = c.create(ok=None)
+            b.expect(r.code != 0, r, f"a program of the host was found by {link}")
+            os.unlink(c.rootfs + "/app")
+        c.process["args"] = list(SLEEP)
+        c.detached()
+        for link in ways_out(victim):
+            os.symlink(link, c.rootfs + "/app")
+            r = c.exec(c.id, "/app", ok=None)
+            b.expect(r.code != 0 and re.search(NOWHERE, r.err), r, f"exec found a program of the host by {link}")
+            os.unlink(c.rootfs + "/app")
+
+
+def test_attack_a_hook_in_the_container_is_confined_as_its_process():
+    with Bundle("true") as c:
+        c.process["user"] = {"uid": 1000, "gid": 1000}
+        c.process["noNewPrivileges"] = True
+        c.linux["seccomp"] = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["swapon"], "action": "SCMP_ACT_ERRNO"}]}
+        c.config["hooks"] = {"startContainer": [{"path": "/bin/sh", "args": ["sh", "-c", "id -u; grep -E 'CapEff|NoNew|Seccomp:' /proc/self/status; "
+                                                 "ls -l /proc/self/fd | grep -v pipe; ls /proc/1/fd 2>&1 | head -1"]}]}
+        r = c.run()
+        said = r.out + r.err
+        assert said.startswith("1000\n") and "CapEff:\t0000000000000000" in said, said
+        assert "NoNewPrivs:\t1" in said and "Seccomp:\t2" in said, said
+
+
+def test_attack_the_output_of_a_hook_is_not_looked_up_in_the_image():
+    victim = b.write(b.tmp("victim-file"), "safe\n", 0o600)
+    log = b.tmp("hook.log")
+    with Bundle("true") as c:
+        c.config["hooks"] = {"startContainer": [{"path": "/bin/sh", "args": ["sh", "-c", "echo from the hook"]}]}
+        c.config.setdefault("annotations", {})["run.oci.hooks.stdout"] = log
+        for link in ways_out(victim):
+            inside = c.rootfs + log
+            os.makedirs(os.path.dirname(inside), exist_ok=True)
+            os.symlink(link, inside)
+            c.run()
+            assert open(victim).read() == "safe\n", link
+            os.unlink(inside)
+    assert open(log).read() == "from the hook\n" * len(ways_out(victim))
