@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -55,6 +56,8 @@ static int add_pids(int dirfd, struct pid_list *l, struct err *e)
 	return 0;
 }
 
+#define DEPTH_MAX 400	/* each level holds a descriptor */
+
 /* dirfd is closed. */
 static int walk_pids(int dirfd, struct pid_list *l, int depth, struct err *e)
 {
@@ -62,7 +65,7 @@ static int walk_pids(int dirfd, struct pid_list *l, int depth, struct err *e)
 	struct dirent *de;
 	int r;
 
-	if (dirfd < 0 || depth > 64)
+	if (dirfd < 0 || depth > DEPTH_MAX)
 		return 0;
 	d = fdopendir(dirfd);
 	if (!d) {
@@ -191,30 +194,61 @@ int oci_cgroup_frozen(const struct oci_cgroup *c)
 
 /* ---- removal ------------------------------------------------------------- */
 
-/* rmdir of the whole subtree: a container may have made cgroups of its own.  -1 with errno. */
-static int remove_tree(int parent, const char *name, int depth)
+/* The first cgroup below, whatever its name: "" when there is none. */
+static int first_below(int fd, char name[NAME_MAX + 1])
 {
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *de;
-	DIR *d;
-	int fd;
 
-	if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != EBUSY || depth > 64)
-		return -1;
-	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -1;
-	d = fdopendir(fd);
+	name[0] = '\0';
 	if (!d) {
-		close(fd);
+		fd_close(&copy);
 		return -1;
 	}
-	while ((de = readdir(d)))
-		if (de->d_type == DT_DIR && de->d_name[0] != '.')
-			remove_tree(fd, de->d_name, depth + 1);
+	while (!name[0] && (de = readdir(d)))
+		if (de->d_type == DT_DIR && strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0)
+			snprintf(name, NAME_MAX + 1, "%s", de->d_name);
 	closedir(d);
-	return unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -1;
+	return 0;
+}
+
+/*
+ * rmdir of the whole subtree: a container may have made cgroups of its own, as deep as it liked.  A leaf at a time from
+ * the top, by a descriptor: that costs no stack.  -1 with errno.
+ */
+static int remove_tree(const char *path)
+{
+	char name[NAME_MAX + 1], below[NAME_MAX + 1];
+
+	while (rmdir(path) < 0) {
+		autoclose int fd = -1;
+
+		if (errno == ENOENT)
+			return 0;
+		if (errno != EBUSY)
+			return -1;
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || first_below(fd, name) < 0)
+			return errno == ENOENT ? 0 : -1;
+		if (!name[0]) {
+			errno = EBUSY;
+			return -1;
+		}
+		while (unlinkat(fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+			int next = errno == EBUSY ? openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+
+			if (next < 0 || first_below(next, below) < 0 || !below[0]) {
+				errno = next < 0 ? errno : EBUSY;
+				fd_close(&next);
+				return -1;
+			}
+			close(fd);
+			fd = next;
+			memcpy(name, below, sizeof(name));
+		}
+	}
+	return 0;
 }
 
 static int has_processes(const struct oci_cgroup *c)
@@ -234,7 +268,7 @@ int oci_cgroup_destroy(struct oci_cgroup *c, struct err *e)
 	for (i = 0; i < c->count; i++) {
 		struct oci_cgroup_part *p = &c->part[i];
 
-		while (remove_tree(AT_FDCWD, p->dir, 0) < 0) {
+		while (remove_tree(p->dir) < 0) {
 			if (errno != EBUSY || clock_ms() >= end)
 				return err_sys(e, "remove cgroup %s", p->dir);
 			if (oci_cgroup_open(c, e) < 0)

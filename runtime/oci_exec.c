@@ -28,7 +28,7 @@ struct entry {
 	const struct oci_exec *x;
 	struct oci_made *m;
 	struct oci_seccomp filter;
-	int sock, runtime_sock, console_fd, proc_fd, pidfd, root_fd;
+	int sock, runtime_sock, console_fd, proc_fd, pidfd, root_fd, beside_fd;
 	uint32_t ns;	/* bit N: the container has enum oci_ns N of its own */
 	pid_t target;
 	int enter_v2;
@@ -116,7 +116,11 @@ static __attribute__((noreturn)) void in_container(struct entry *n)
 
 /* ---- on the way there ------------------------------------------------------------------- */
 
-static int enter_v2_beside(struct entry *n, struct err *e)
+/*
+ * The v2 cgroup of the container's first process, to be joined by its file.  Opened while paths are still the host's:
+ * in the container the same path is whatever its image has there.
+ */
+static int open_beside(struct entry *n, struct err *e)
 {
 	const struct oci_cgroup *c = &n->m->state.cgroup;
 	char path[64], text[8192], *line, *save = NULL, dir[PATH_MAX];
@@ -129,22 +133,26 @@ static int enter_v2_beside(struct entry *n, struct err *e)
 	got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (got < 0)
 		return err_sys(e, "find the cgroup of the container's process");
+	if (got == (ssize_t)sizeof(text) - 1)
+		return err_set(e, ERR_LIMIT, "the cgroups of the container's process have names of more than %zu bytes", sizeof(text) - 2);
 	text[got] = '\0';
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		if (strncmp(line, "0::", 3) != 0)
 			continue;
-		for (i = 0; i < c->count; i++) {
-			autoclose int procs = -1;
-
-			if (strcmp(c->part[i].name, OCI_CGROUP_UNIFIED) != 0)
-				continue;
-			snprintf(dir, sizeof(dir), "%.*s%s/cgroup.procs", (int)c->part[i].root_len, c->part[i].dir, line + 3);
-			procs = open(dir, O_WRONLY | O_CLOEXEC);
-			if (procs < 0 || write(procs, "0", 1) != 1)
-				return err_sys(e, "join cgroup %s", dir);
-		}
+		for (i = 0; i < c->count && strcmp(c->part[i].name, OCI_CGROUP_UNIFIED) != 0; i++)
+			;
+		if (i == c->count)
+			continue;
+		snprintf(dir, sizeof(dir), "%.*s%s/cgroup.procs", (int)c->part[i].root_len, c->part[i].dir, line + 3);
+		n->beside_fd = open(dir, O_WRONLY | O_CLOEXEC);
+		return n->beside_fd < 0 ? err_sys(e, "open %s", dir) : 0;
 	}
-	return 0;
+	return err_set(e, ERR_NOT_FOUND, "the container's process is in no v2 cgroup");
+}
+
+static int enter_beside(struct entry *n, struct err *e)
+{
+	return write(n->beside_fd, "0", 1) == 1 ? 0 : err_sys(e, "join the cgroup of the container's process");
 }
 
 /* "PATH" in every hierarchy, or "CONTROLLER,...:PATH" in those: below the container's cgroup. */
@@ -205,7 +213,7 @@ static int enter_cgroups(struct entry *n, struct err *e)
 	}
 	/* root of the container's user namespace could not put itself into a cgroup of the host's root */
 	if (n->ns >> NS_USER & 1)
-		return oci_cgroup_enter(c, NULL, e) == 0 ? 0 : e->os_errno == EBUSY ? enter_v2_beside(n, e) : -1;
+		return oci_cgroup_enter(c, NULL, e) == 0 ? 0 : e->os_errno != EBUSY || open_beside(n, e) < 0 ? -1 : enter_beside(n, e);
 	for (i = 0; i < c->count; i++) {
 		if (!strcmp(c->part[i].name, OCI_CGROUP_UNIFIED) || c->part[i].dir_fd < 0)
 			continue;
@@ -239,6 +247,7 @@ static void joiner(struct entry *n, pid_t *ret_pid, struct err *e)
 {
 	const json_t *affinity = oci_get(n->x->process, "execCPUAffinity");
 	struct clone_args a = { .flags = CLONE_PARENT };
+	struct err beside;
 	const int cgroup = n->x->cgroups || n->ns >> NS_USER & 1 ? -1 : oci_cgroup_clone_fd(&n->m->state.cgroup);
 	long pid;
 
@@ -250,7 +259,11 @@ static void joiner(struct entry *n, pid_t *ret_pid, struct err *e)
 		return;
 	if (!affinity)
 		oci_process_affinity_all();
-	if (enter_cgroups(n, e) < 0 || join_namespaces(n, e) < 0)
+	if (enter_cgroups(n, e) < 0)
+		return;
+	if (cgroup >= 0)
+		open_beside(n, &beside);
+	if (join_namespaces(n, e) < 0)
 		return;
 	if (n->ns >> NS_USER & 1 &&
 	    ((setresgid(0, 0, 0) < 0 && errno != EINVAL) || (setresuid(0, 0, 0) < 0 && errno != EINVAL))) {
@@ -263,7 +276,12 @@ static void joiner(struct entry *n, pid_t *ret_pid, struct err *e)
 	}
 	pid = syscall(SYS_clone3, &a, sizeof(a));
 	if (pid < 0 && cgroup >= 0 && (errno == EBUSY || errno == EACCES || errno == EOPNOTSUPP || errno == EINVAL)) {
-		if (enter_v2_beside(n, e) < 0)
+		/* why it could not be opened says more than that it was needed */
+		if (n->beside_fd < 0) {
+			*e = beside;
+			return;
+		}
+		if (enter_beside(n, e) < 0)
 			return;
 		a.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
 		pid = syscall(SYS_clone3, &a, sizeof(a));
@@ -399,7 +417,7 @@ static int run(struct entry *n, struct err *e)
 
 int oci_exec_start(struct oci_made *m, int root_fd, const char *id, const struct oci_exec *x, struct err *e)
 {
-	struct entry n = { .x = x, .m = m, .sock = -1, .console_fd = -1, .proc_fd = -1, .pidfd = -1, .root_fd = -1 };
+	struct entry n = { .x = x, .m = m, .sock = -1, .console_fd = -1, .proc_fd = -1, .pidfd = -1, .root_fd = -1, .beside_fd = -1 };
 	int r;
 
 	memset(m, 0, sizeof(*m));

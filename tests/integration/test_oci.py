@@ -1143,6 +1143,38 @@ def test_attack_the_hosts_binary_is_not_the_containers_proc_self_exe():
     assert stat.S_ISREG(after.st_mode)
 
 
+def test_attack_cgroups_of_any_depth_go_with_the_container():
+    tops = [d for d in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids", "/sys/fs/cgroup") if os.path.exists(d + "/cgroup.procs")]
+    with Bundle(*SLEEP) as c:
+        c.detached()
+        for top in tops:
+            fd = os.open(top + c.linux["cgroupsPath"], os.O_RDONLY)
+            for _ in range(300):
+                os.mkdir("d", dir_fd=fd)
+                below = os.open("d", os.O_RDONLY, dir_fd=fd)
+                os.close(fd)
+                fd = below
+            os.close(fd)
+        c.call("delete", "--force", c.id)
+        assert not any(os.path.exists(top + c.linux["cgroupsPath"]) for top in tops)
+
+
+def test_attack_exec_joins_no_cgroup_that_the_image_names():
+    """Where the clone into the cgroup is refused the file is opened on the host, not in the container."""
+    if not HYBRID:
+        raise b.skip("the place of the v2 tree differs")
+    with Bundle(*SLEEP) as c:
+        c.detached()
+        place = c.rootfs + "/sys/fs/cgroup/unified" + c.linux["cgroupsPath"]
+        os.makedirs(place)
+        trap = b.write(place + "/cgroup.procs", "")
+        c.prefix = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=clone3", "-e", "inject=clone3:error=EBUSY:when=1")
+        r = c.exec(c.id, "cat", "/proc/self/cgroup", ok=None)
+        c.prefix = ()
+        assert open(trap).read() == "", "it wrote to a file of the image"
+        b.expect(r.code != 0 or c.linux["cgroupsPath"] in r.out, r, "out of the container's cgroup")
+
+
 # the one descriptor that is open then is a socket
 NOWHERE = r"stat /app: (no such file or|not a) directory"
 
