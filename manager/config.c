@@ -236,10 +236,11 @@ static int set_string(struct config *c, const struct config_key *k, const char *
 
 static int set_number(struct config *c, const struct config_key *k, uint64_t v, const char *what, struct err *e)
 {
+	if ((v < k->min || v > k->max) && k->type == CONFIG_CPUS)
+		return err_set(e, ERR_CONFIG, "%s is out of range; hint: %g to %g", what, (double)k->min / 1000, (double)k->max / 1000);
 	if (v < k->min || v > k->max)
 		return err_set(e, ERR_CONFIG, "%s is out of range; hint: %" PRIu64 " to %" PRIu64 "%s", what, k->min, k->max,
-			       k->type == CONFIG_CPUS ? " thousandths" : k->type == CONFIG_DURATION ? " ms" :
-			       k->type == CONFIG_SIZE ? " bytes" : "");
+			       k->type == CONFIG_DURATION ? " ms" : k->type == CONFIG_SIZE ? " bytes" : "");
 	if (k->type == CONFIG_U32)
 		*(uint32_t *)field(c, k) = (uint32_t)v;
 	else if (k->type == CONFIG_BOOL)
