@@ -8,7 +8,6 @@
  * id that was changed is not in the old range any more: nothing is changed twice,
  * neither a hard link nor what an earlier try got to.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,17 +24,16 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/process.h"
+#include "base/treewalk.h"
 #include "runtime/writable.h"
 
 #define PART WRITABLE_FILE ".part"
-#define DEPTH_MAX 2000
 #define XATTR_BYTES 65536
 #define ACL_USER 2
 #define ACL_GROUP 8
 
 struct shift {
 	uint32_t from, to;
-	unsigned depth;
 };
 
 static uint32_t shifted(const struct shift *s, uint32_t id)
@@ -83,8 +81,9 @@ static const struct {
 };
 
 /* chown(2) takes set-id bits and capabilities away, so these are read before and written after. */
-static int shift_one(const struct shift *s, int dir_fd, const char *name, const struct stat *st, struct err *e)
+static int shift_one(void *ctx, int dir_fd, const char *name, const struct stat *st, struct err *e)
 {
+	const struct shift *s = ctx;
 	char path[300 + 64];
 	unsigned char *value[ARRAY_LEN(attrs)] = { NULL };
 	ssize_t n[ARRAY_LEN(attrs)];
@@ -120,41 +119,9 @@ static int shift_one(const struct shift *s, int dir_fd, const char *name, const 
 	return r;
 }
 
-static int shift_below(struct shift *s, int dir_fd, struct err *e)
-{
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *de;
-
-	if (!d) {
-		err_sys(e, "read a directory of the writable layer");
-		fd_close(&fd);
-		return -1;
-	}
-	if (++s->depth > DEPTH_MAX)
-		r = err_set(e, ERR_LIMIT, "the writable layer is deeper than %d directories", DEPTH_MAX);
-	while (r == 0 && (de = readdir(d))) {
-		struct stat st;
-
-		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, ".."))
-			continue;
-		if (fstatat(dir_fd, de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			r = err_sys(e, "look at %.200s", de->d_name);
-		if (r == 0 && S_ISDIR(st.st_mode)) {
-			autoclose int sub = openat(dir_fd, de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-			r = sub < 0 ? err_sys(e, "open directory %.200s", de->d_name) : shift_below(s, sub, e);
-		}
-		if (r == 0)
-			r = shift_one(s, dir_fd, de->d_name, &st, e);
-	}
-	s->depth--;
-	closedir(d);
-	return r;
-}
-
 int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e)
 {
+	static const struct treewalk all = { shift_one, shift_one, NULL };
 	struct shift s = { .from = from, .to = to };
 	autoclose int mnt = -1, top = -1;
 
@@ -163,7 +130,7 @@ int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e)
 	if (from % SPEC_IDS || to % SPEC_IDS)
 		return err_set(e, ERR_INTERNAL, "id ranges that are no multiples of %u", SPEC_IDS);
 	mnt = writable_open(dirfd, e);
-	if (mnt < 0 || shift_below(&s, mnt, e) < 0)
+	if (mnt < 0 || treewalk(mnt, &all, &s, e) < 0)
 		return mnt < 0 && e->code == ERR_NOT_FOUND ? 0 : -1;
 	top = openat(mnt, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return top < 0 || syncfs(top) < 0 ? err_sys(e, "write the writable layer") : 0;

@@ -2,9 +2,11 @@
 /* A writable layer that leaves the host: a directory becomes a file with all in it, and gets the ids of another range. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -127,18 +129,110 @@ static void check(int top, uint32_t base)
 	has_attr(upper, "acl", "system.posix_acl_access", acl, sizeof(acl));
 }
 
-Test(writable, a_layer_leaves_with_all_that_is_in_it_and_gets_other_ids, .timeout = 120)
+/* A tmpfs on no path of the host, gone with this process. */
+static int place(void)
 {
-	static const struct newmount_opt size = { "size", "48m" };
+	static const struct newmount_opt size[] = { { "size", "64m" }, { "nr_inodes", "40000" } };
 	struct err e = { 0 };
-	autoclose int top = -1, mnt = -1;
+	autoclose int mnt = -1;
 
 	if (geteuid() || access("/dev/loop-control", R_OK))
 		cr_skip("needs root and loop devices");
-	/* on no path of the host, and gone with this process */
-	mnt = newmount_fs("tmpfs", &size, 1, 0, &e);
+	mnt = newmount_fs("tmpfs", size, ARRAY_LEN(size), 0, &e);
 	cr_assert(mnt >= 0, "%s", e.msg);
-	top = openat(mnt, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return openat(mnt, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+#define DEEP 5000
+
+static void one_dir(int dir, const char *name)
+{
+	cr_assert(!mkdirat(dir, name, 0700) && !fchownat(dir, name, FROM + 1, FROM + 2, 0), "%s: %m", name);
+}
+
+/* With a second directory and a file on each hundredth level, which are only found when the way back is. */
+static void dig(int dir)
+{
+	autoclose int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int i;
+
+	for (i = 0; i < DEEP; i++) {
+		int next;
+
+		one_dir(fd, "d");
+		if (i % 100 == 0) {
+			one_dir(fd, "a");
+			one_dir(fd, "z");
+			file(fd, "f", FROM + 1, FROM + 2, 0600);
+		}
+		next = openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		cr_assert(next >= 0, "%d: %m", i);
+		close(fd);
+		fd = next;
+	}
+}
+
+static void check_deep(int dir, uint32_t base)
+{
+	autoclose int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int i;
+
+	for (i = 0; i < DEEP; i++) {
+		int next;
+
+		is(fd, "d", base + 1, base + 2, S_IFDIR | 0700, i == DEEP - 1 ? 2 : (i + 1) % 100 ? 3 : 5);
+		if (i % 100 == 0) {
+			is(fd, "a", base + 1, base + 2, S_IFDIR | 0700, 2);
+			is(fd, "z", base + 1, base + 2, S_IFDIR | 0700, 2);
+			is(fd, "f", base + 1, base + 2, S_IFREG | 0600, 1);
+		}
+		next = openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		cr_assert(next >= 0, "%d: %m", i);
+		close(fd);
+		fd = next;
+	}
+}
+
+static void *do_shift(void *p)
+{
+	struct err e = { 0 };
+
+	cr_expect_eq(writable_shift(*(int *)p, FROM, TO, &e), 0, "%s", e.msg);
+	return NULL;
+}
+
+/* As a thread of berthd, whose stack is 1 MiB, and smaller still; with few descriptors. */
+static void in_a_small_thread(void *(*what)(void *), void *p)
+{
+	const struct rlimit few = { 32, 32 };
+	pthread_attr_t attr;
+	pthread_t t;
+
+	cr_assert(!setrlimit(RLIMIT_NOFILE, &few));
+	cr_assert(!pthread_attr_init(&attr) && !pthread_attr_setstacksize(&attr, 256 << 10));
+	cr_assert(!pthread_create(&t, &attr, what, p) && !pthread_join(t, NULL));
+}
+
+Test(writable, a_layer_5000_levels_deep_gets_other_ids, .timeout = 120)
+{
+	static const struct spec s = { .disk_bytes = 60 << 20, .disk_inodes = 8000 };
+	struct err e = { 0 };
+	autoclose int top = place(), mnt = writable_file(&s, top, WRITABLE_FILE, -1, &e);
+
+	cr_assert(mnt >= 0, "%s", e.msg);
+	dig(mnt);
+	fd_close(&mnt);
+	in_a_small_thread(do_shift, &top);
+	mnt = writable_open(top, &e);
+	cr_assert(mnt >= 0, "%s", e.msg);
+	check_deep(mnt, TO);
+}
+
+Test(writable, a_layer_leaves_with_all_that_is_in_it_and_gets_other_ids, .timeout = 120)
+{
+	struct err e = { 0 };
+	autoclose int top = place();
+
 	cr_assert_eq(writable_to_file(top, &e), 0, "nothing there: %s", e.msg);
 	cr_assert_eq(writable_shift(top, FROM, TO, &e), 0, "nothing there: %s", e.msg);
 	fill(top);

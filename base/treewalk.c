@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/treewalk.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+#define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC)
+
+/* A directory that we are below of: which it is, and where to read on in it. */
+struct level {
+	ino_t ino;
+	off_t at;
+};
+
+struct walk {
+	const struct treewalk *does;
+	void *ctx;
+	int fd;			/* the directory that is being read */
+	dev_t dev;
+	ino_t ino;
+	struct level *levels;
+	size_t depth, room;
+	uint64_t entered, most;	/* a file system cannot have more directories than this; 0: it does not tell */
+};
+
+/* getdents64(2) */
+struct entry {
+	uint64_t ino;
+	int64_t off;
+	uint16_t len;
+	uint8_t type;
+	char name[];
+};
+
+static int push(struct walk *w, off_t at, struct err *e)
+{
+	if (w->depth == w->room) {
+		size_t room = w->room ? 2 * w->room : 64;
+		struct level *more = reallocarray(w->levels, room, sizeof(*more));
+
+		if (!more)
+			return err_nomem(e);
+		w->levels = more;
+		w->room = room;
+	}
+	w->levels[w->depth++] = (struct level){ w->ino, at };
+	return 0;
+}
+
+/* at: where the next name of the directory we leave is. */
+static int go_down(struct walk *w, const char *name, const struct stat *st, off_t at, struct err *e)
+{
+	struct stat is;
+	int sub;
+
+	if (st->st_dev != w->dev)
+		return err_set(e, ERR_BUSY, "%.200s is a mount point", name);
+	/* names whose places collide are read again: hashes of ext4's, say, which take some finding */
+	if (w->most && w->entered++ == w->most)
+		return err_set(e, ERR_CORRUPT, "a directory gives the same names again");
+	if (w->does->enter(w->ctx, w->fd, name, st, e) < 0 || push(w, at, e) < 0)
+		return -1;
+	sub = openat(w->fd, name, OPEN_DIR);
+	if (sub < 0)
+		return err_sys(e, "open directory %.200s", name);
+	fd_close(&w->fd);
+	w->fd = sub;
+	w->ino = st->st_ino;
+	if (fstat(sub, &is) < 0)
+		return err_sys(e, "look at directory %.200s", name);
+	return is.st_dev == w->dev && is.st_ino == w->ino ? 0 : err_set(e, ERR_CORRUPT, "directory %.200s was exchanged", name);
+}
+
+static int go_up(struct walk *w, struct err *e)
+{
+	const struct level *l = &w->levels[w->depth - 1];
+	struct stat is;
+	int up;
+
+	if (w->does->leave && w->does->leave(w->ctx, w->fd, e) < 0)
+		return -1;
+	up = openat(w->fd, "..", OPEN_DIR);
+	if (up < 0)
+		return err_sys(e, "go back up in a tree");
+	fd_close(&w->fd);
+	w->fd = up;
+	if (fstat(up, &is) < 0)
+		return err_sys(e, "look at the directory above");
+	if (is.st_dev != w->dev || is.st_ino != l->ino)
+		return err_set(e, ERR_CORRUPT, "a directory moved while its tree was read");
+	if (lseek(up, l->at, SEEK_SET) < 0)
+		return err_sys(e, "read on in a directory");
+	w->ino = l->ino;
+	w->depth--;
+	return 0;
+}
+
+/* 1: went down into it. */
+static int take(struct walk *w, const struct entry *d, struct err *e)
+{
+	struct stat st;
+
+	if (!strcmp(d->name, ".") || !strcmp(d->name, ".."))
+		return 0;
+	if (fstatat(w->fd, d->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(e, "look at %.200s", d->name);
+	if (!S_ISDIR(st.st_mode))
+		return w->does->entry(w->ctx, w->fd, d->name, &st, e);
+	return go_down(w, d->name, &st, d->off, e) < 0 ? -1 : 1;
+}
+
+/* From where it stands: 1 when it went down, 0 when all was read. */
+static int read_on(struct walk *w, struct err *e)
+{
+	/* short, as what follows a directory in it is read again */
+	_Alignas(struct entry) char list[2048];
+	long n, at;
+	int r = 0;
+
+	while (r == 0 && (n = syscall(SYS_getdents64, w->fd, list, sizeof(list))) != 0) {
+		if (n < 0)
+			return err_sys(e, "read a directory");
+		for (at = 0; r == 0 && at < n;) {
+			const struct entry *d = (const struct entry *)(const void *)(list + at);
+
+			at += d->len;
+			r = take(w, d, e);
+		}
+	}
+	return r;
+}
+
+int treewalk(int top_fd, const struct treewalk *does, void *ctx, struct err *e)
+{
+	struct walk w = { .does = does, .ctx = ctx, .fd = openat(top_fd, ".", OPEN_DIR) };
+	struct statfs fs;
+	struct stat st;
+	int r = 1;
+
+	if (w.fd < 0 || fstat(w.fd, &st) < 0 || fstatfs(w.fd, &fs) < 0) {
+		fd_close(&w.fd);
+		return err_sys(e, "open the directory of a tree");
+	}
+	w.dev = st.st_dev;
+	w.ino = st.st_ino;
+	w.most = (uint64_t)fs.f_files;
+	while (r > 0) {
+		r = read_on(&w, e);
+		if (r == 0 && w.depth)
+			r = go_up(&w, e) < 0 ? -1 : 1;
+	}
+	fd_close(&w.fd);
+	free(w.levels);
+	return r;
+}
