@@ -61,6 +61,17 @@ int newmount_fs(const char *fstype, const struct newmount_opt *opts, size_t n, u
 	return finish(fs, fstype, attr, e);
 }
 
+int newmount_fs_readonly(int mnt_fd, struct err *e)
+{
+	autoclose int fs = fspick(mnt_fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
+
+	if (fs < 0)
+		return err_sys(e, "open a mounted file system");
+	if (fsconfig(fs, FSCONFIG_SET_FLAG, "ro", NULL, 0) < 0 || fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+		return fs_error(fs, "a file system", "write and make read-only", e);
+	return 0;
+}
+
 int newmount_attr(int mnt_fd, int recursive, uint64_t attr, struct err *e)
 {
 	struct mount_attr a = { .attr_set = attr };

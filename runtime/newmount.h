@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * newmount - the mount API by descriptors (fsopen(2), fsmount(2), open_tree(2),
- * move_mount(2), mount_setattr(2)), with the kernel's own explanation in errors.
+ * move_mount(2), mount_setattr(2), fspick(2)), with the kernel's own explanation in errors.
  *
  * Every function returns a detached mount's descriptor, or -1 with e.
  * Async-signal-safe but for the error text: usable between clone and exec.
@@ -25,6 +25,11 @@ int newmount_fs(const char *fstype, const struct newmount_opt *opts, size_t n, u
 int newmount_clone(int dirfd, const char *path, int recursive, uint64_t attr, struct err *e);
 /* Adds attr to a detached mount. */
 int newmount_attr(int mnt_fd, int recursive, uint64_t attr, struct err *e);
+/*
+ * Makes the file system of a mount read-only, whoever has it mounted, and so writes all of it to its device and marks it clean.
+ * ERR_SYS: EBUSY when a file is open for writing.
+ */
+int newmount_fs_readonly(int mnt_fd, struct err *e);
 /* Maps ids of the mount through the user namespace (MOUNT_ATTR_IDMAP, Linux 5.12); what names it in errors. */
 int newmount_idmap(int mnt_fd, int recursive, int userns_fd, const char *what, struct err *e);
 /* Attaches mnt_fd on the directory or file that target_fd is. */

@@ -98,7 +98,7 @@ static int make_file(const struct spec *s, int dirfd, const char *name, struct e
 	return take_fd(&fd);
 }
 
-static int mount_file(int file, struct err *e)
+int writable_mount(int file, struct err *e)
 {
 	autoclose int loop = attach_loop(file, e);
 	char path[64], proc[32];
@@ -135,9 +135,9 @@ static int new_file(const struct spec *s, int dirfd, const char *name, int model
 		return -1;
 	copied = blankfs_make(file, inodes, models_fd, e);
 	if (copied >= 0)
-		mnt = mount_file(file, e);
+		mnt = writable_mount(file, e);
 	if (mnt < 0 && copied > 0 && is_damaged(e) && blankfs_remake(file, inodes, models_fd, e) == 0)
-		mnt = mount_file(file, e);
+		mnt = writable_mount(file, e);
 	if (mnt < 0 && name)
 		unlinkat(dirfd, name, 0);
 	return mnt;
@@ -149,7 +149,7 @@ int writable_file(const struct spec *s, int dirfd, const char *name, int models_
 
 	if (!name || (file < 0 && errno == ENOENT))
 		return new_file(s, dirfd, name, models_fd, e);
-	return file < 0 ? err_sys(e, "open the file of the writable layer") : mount_file(file, e);
+	return file < 0 ? err_sys(e, "open the file of the writable layer") : writable_mount(file, e);
 }
 
 /* A mount of the directory alone: it has its own flags, and older kernels can move it (newmount.h). */
@@ -210,7 +210,7 @@ int writable_open(int dirfd, struct err *e)
 	file = openat(dirfd, WRITABLE_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (file < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the writable layer");
-	return mount_file(file, e);
+	return writable_mount(file, e);
 }
 
 /*

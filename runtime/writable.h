@@ -32,6 +32,8 @@ int writable_file(const struct spec *s, int dirfd, const char *name, int models_
 int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e);
 /* The writable layer that a lasting sandbox has below dirfd, mounted again: a detached mount.  ERR_NOT_FOUND. */
 int writable_open(int dirfd, struct err *e);
+/* A detached mount of the ext4 file system in the file, through a loop device that goes with it. */
+int writable_mount(int file_fd, struct err *e);
 #define WRITABLE_FILE "writable.img"
 #define WRITABLE_DIR "writable"
 /*

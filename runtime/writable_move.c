@@ -10,8 +10,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +23,15 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "base/process.h"
 #include "base/treewalk.h"
+#include "runtime/blankfs.h"
+#include "runtime/newmount.h"
+#include "runtime/treecopy.h"
 #include "runtime/writable.h"
 
 #define PART WRITABLE_FILE ".part"
 #define XATTR_BYTES 65536
+#define FILES_MAX (UINT64_C(1) << 22)	/* more tables than anybody needs, where there is no limit */
 #define ACL_USER 2
 #define ACL_GROUP 8
 
@@ -136,34 +139,46 @@ int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e)
 	return top < 0 || syncfs(top) < 0 ? err_sys(e, "write the writable layer") : 0;
 }
 
-/* With what its file system tells of the project's limits; some room more for the tables of the new one. */
-static int make_image(int dirfd, struct err *e)
+/* For what its file system tells of the project's limits; some room more for the tables of the new one. */
+static int make_file(int dirfd, const struct statfs *st, struct err *e)
 {
-	char inodes[32];
-	const char *argv[] = {
-		"mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal,^resize_inode", "-m", "0", "-E",
-		"lazy_itable_init=1,nodiscard,root_owner=0:0",
-		"-N", inodes, "-d", "/proc/self/fd/3/" WRITABLE_DIR, "/proc/self/fd/3/" PART, NULL,
-	};
-	autoclose int dir = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), fd = -1;
-	uint64_t bytes, files;
-	struct statfs st;
-	int status;
+	uint64_t used = st->f_files > st->f_ffree ? (uint64_t)(st->f_files - st->f_ffree) : 0, files = (uint64_t)st->f_files, bytes;
+	autoclose int fd = -1;
 
-	if (dir < 0 || fstatfs(dir, &st) < 0)
-		return err_sys(e, "measure the writable layer");
-	files = (uint64_t)st.f_files < (1u << 22) ? (uint64_t)st.f_files + 64 : 1u << 22;
-	bytes = (uint64_t)st.f_blocks * (uint64_t)st.f_bsize + files * 256 + (16u << 20);
-	snprintf(inodes, sizeof(inodes), "%" PRIu64, files);
+	if (files > FILES_MAX)
+		files = used < FILES_MAX ? FILES_MAX : used;
+	files += 64;
+	/* a hard link's place meanwhile; and what is no ext4 may keep small directories and links in the inode */
+	bytes = (uint64_t)st->f_blocks * (uint64_t)st->f_bsize + files * 256 + used * (st->f_type == EXT4_SUPER_MAGIC ? 64 : 4096) +
+		(16u << 20);
 	if (unlinkat(dirfd, PART, 0) < 0 && errno != ENOENT)
 		return err_sys(e, "remove " PART);
 	fd = openat(dirfd, PART, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, (off_t)(bytes & ~UINT64_C(4095))) < 0)
 		return err_sys(e, "make the file of the writable layer");
-	if (process_run("/sbin/mkfs.ext4", argv, dirfd, &status, e) < 0)
+	return blankfs_make(fd, files, -1, e) < 0 ? -1 : take_fd(&fd);
+}
+
+/* The kernel copies: mkfs.ext4 -d is the host's root over names of the sandbox's, and writes past its heap at 1,016 levels. */
+static int make_image(int dirfd, struct err *e)
+{
+	autoclose int dir = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), fd = -1, mnt = -1;
+	struct statfs st;
+
+	if (dir < 0 || fstatfs(dir, &st) < 0)
+		return err_sys(e, "measure the writable layer");
+	fd = make_file(dirfd, &st, e);
+	if (fd < 0)
 		return -1;
-	if (status)
-		return err_set(e, ERR_UNSUPPORTED, "mkfs.ext4 -d of the writable layer failed with status %d", status);
+	mnt = writable_mount(fd, e);
+	if (mnt < 0)
+		return -1;
+	if (treecopy(dir, mnt, e) < 0)
+		return err_wrap(e, "copy the writable layer to a file");
+	/* clean and on disk from here on, whoever else may hold the mount for a moment */
+	if (newmount_fs_readonly(mnt, e) < 0)
+		return -1;
+	fd_close(&mnt);
 	return fsync(fd) < 0 || renameat(dirfd, PART, dirfd, WRITABLE_FILE) < 0 || fsync(dirfd) < 0 ?
 	       err_sys(e, "keep the file of the writable layer") : 0;
 }

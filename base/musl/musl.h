@@ -43,6 +43,11 @@ static inline int fsopen(const char *type, unsigned flags)
 	return (int)syscall(SYS_fsopen, type, flags);
 }
 
+static inline int fspick(int dirfd, const char *path, unsigned flags)
+{
+	return (int)syscall(SYS_fspick, dirfd, path, flags);
+}
+
 static inline int fsconfig(int fd, unsigned cmd, const char *key, const void *value, int aux)
 {
 	return (int)syscall(SYS_fsconfig, fd, cmd, key, value, aux);

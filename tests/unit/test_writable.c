@@ -228,6 +228,152 @@ Test(writable, a_layer_5000_levels_deep_gets_other_ids, .timeout = 120)
 	check_deep(mnt, TO);
 }
 
+/* The directory of a layer, in *ret. */
+static void make_layer(int top, int *ret)
+{
+	cr_assert(!mkdirat(top, WRITABLE_DIR, 0700));
+	*ret = openat(top, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cr_assert(*ret >= 0);
+}
+
+static void *do_to_file(void *p)
+{
+	struct err e = { 0 };
+
+	cr_expect_eq(writable_to_file(*(int *)p, &e), 0, "%s", e.msg);
+	return NULL;
+}
+
+Test(writable, a_layer_5000_levels_deep_becomes_a_file, .timeout = 120)
+{
+	struct err e = { 0 };
+	autoclose int top = place(), mnt = -1;
+
+	make_layer(top, &mnt);
+	dig(mnt);
+	fd_close(&mnt);
+	in_a_small_thread(do_to_file, &top);
+	cr_assert(faccessat(top, WRITABLE_DIR, F_OK, 0) < 0);
+	mnt = writable_open(top, &e);
+	cr_assert(mnt >= 0, "%s", e.msg);
+	check_deep(mnt, FROM);
+}
+
+/* Where the data of a file is, in MiB. */
+static void data_is_at(int dir, const char *name, off_t at, off_t size)
+{
+	autoclose int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	char c = 0;
+	struct stat st;
+
+	cr_assert(fd >= 0 && !fstat(fd, &st), "%s: %m", name);
+	cr_expect(st.st_size == size && st.st_blocks * 512 <= 1 << 20, "%s: %jd, %jd blocks", name, (intmax_t)st.st_size,
+		  (intmax_t)st.st_blocks);
+	cr_expect_eq(lseek(fd, 0, SEEK_DATA) / 4096, at / 4096, "%s", name);
+	cr_expect(pread(fd, &c, 1, at) == 1 && c == 'x', "%s: %d", name, c);
+}
+
+static void sparse(int dir, const char *name, off_t at, off_t size)
+{
+	autoclose int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	cr_assert(fd >= 0 && pwrite(fd, "x", 1, at) == 1 && !ftruncate(fd, size), "%s: %m", name);
+}
+
+#define NAME_255 "\xff\x01\n\t%s `id` \xc3\xa9" \
+	"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789" \
+	"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789" \
+	"01234567890123456789012345678901234567890"
+_Static_assert(sizeof(NAME_255) == 256, "as long as a name can be");
+
+static const struct timespec old[] = { { 1000000001, 123456789 }, { 86400, 987654321 } };
+
+static void fill_odd(int dir, const char *link)
+{
+	unsigned char acl[44];
+
+	sparse(dir, "sparse", 700 << 20, (off_t)1 << 40);
+	sparse(dir, "end", 5 << 20, (5 << 20) + 1);
+	sparse(dir, NAME_255, 0, 1);
+	cr_assert(!fchmodat(dir, "end", 01600, 0));
+	cr_assert(!mknodat(dir, "fifo", S_IFIFO | 0640, 0) && !fchownat(dir, "fifo", FROM + 9, FROM + 8, 0));
+	cr_assert(!mknodat(dir, "socket", S_IFSOCK | 0755, 0) && !linkat(dir, "socket", dir, "socket2", 0));
+	cr_assert(!mknodat(dir, "gone", S_IFCHR, makedev(0, 0)) && !linkat(dir, "gone", dir, "gone2", 0));	/* as overlayfs has them */
+	cr_assert(!symlinkat(link, dir, "link") && !linkat(dir, "link", dir, "link2", 0) && !symlinkat("/", dir, "root"));
+	put_attr(dir, "link", "trusted.overlay.origin", "o", 1);
+	put_attr(dir, "end", "user.note", "a\0b", 3);
+	put_attr(dir, "end", "user.empty", "", 0);
+	cr_assert(!mkdirat(dir, "dir", 0700) && !mkdirat(dir, "dir/below", 0700));
+	file(dir, "dir/file", 0, 0, 0600);
+	cr_assert(!linkat(dir, "dir/file", dir, "dir/below/second", 0) && !linkat(dir, "dir/file", dir, "third", 0));
+	acl_of(acl, FROM + 77);
+	put_attr(dir, "dir", "system.posix_acl_default", acl, sizeof(acl));
+	cr_assert(!fchmodat(dir, "dir", 02000, 0));
+	cr_assert(!utimensat(dir, "end", old, 0) && !utimensat(dir, "link", old, AT_SYMLINK_NOFOLLOW) &&
+		  !utimensat(dir, "fifo", old, 0) && !utimensat(dir, "dir", old, 0) && !utimensat(dir, ".", old, 0));
+}
+
+static void is_old(int dir, const char *name)
+{
+	struct stat st;
+
+	cr_assert(!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW), "%s: %m", name);
+	cr_expect(!memcmp(&st.st_atim, &old[0], sizeof(old[0])) && !memcmp(&st.st_mtim, &old[1], sizeof(old[1])), "%s: %jd.%ld %jd.%ld",
+		  name, (intmax_t)st.st_atim.tv_sec, st.st_atim.tv_nsec, (intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+}
+
+static void are_one(int dir, const char *a, const char *b, nlink_t links)
+{
+	struct stat x, y;
+
+	cr_assert(!fstatat(dir, a, &x, AT_SYMLINK_NOFOLLOW) && !fstatat(dir, b, &y, AT_SYMLINK_NOFOLLOW), "%s, %s: %m", a, b);
+	cr_expect(x.st_ino == y.st_ino && x.st_nlink == links, "%s, %s: %u", a, b, (unsigned)x.st_nlink);
+}
+
+Test(writable, a_file_has_all_that_a_layer_can_have, .timeout = 120)
+{
+	static char link[4096], got[4097];
+	static const char *const aged[] = { ".", "end", "link", "fifo", "dir" };
+	unsigned char acl[44];
+	struct err e = { 0 };
+	autoclose int top = place(), mnt = -1;
+	struct stat st;
+	size_t i;
+
+	memset(link, 'l', sizeof(link) - 1);
+	make_layer(top, &mnt);
+	fill_odd(mnt, link);
+	fd_close(&mnt);
+	cr_assert_eq(writable_to_file(top, &e), 0, "%s", e.msg);
+	mnt = writable_open(top, &e);
+	cr_assert(mnt >= 0, "%s", e.msg);
+	for (i = 0; i < ARRAY_LEN(aged); i++)
+		is_old(mnt, aged[i]);
+	data_is_at(mnt, "sparse", 700 << 20, (off_t)1 << 40);
+	data_is_at(mnt, "end", 5 << 20, (5 << 20) + 1);
+	data_is_at(mnt, NAME_255, 0, 1);
+	is(mnt, "end", 0, 0, S_IFREG | 01600, 1);
+	is(mnt, "fifo", FROM + 9, FROM + 8, S_IFIFO | 0640, 1);
+	is(mnt, "socket", 0, 0, S_IFSOCK | 0755, 2);
+	is(mnt, "dir", 0, 0, S_IFDIR | 02000, 3);
+	is(mnt, "dir/below", 0, 0, S_IFDIR | 0700, 2);
+	cr_assert(!fstatat(mnt, "gone2", &st, AT_SYMLINK_NOFOLLOW) && S_ISCHR(st.st_mode) && !st.st_rdev);
+	are_one(mnt, "socket", "socket2", 2);
+	are_one(mnt, "gone", "gone2", 2);
+	are_one(mnt, "link", "link2", 2);
+	are_one(mnt, "dir/file", "dir/below/second", 3);
+	are_one(mnt, "third", "dir/file", 3);
+	cr_expect(readlinkat(mnt, "link2", got, sizeof(got)) == sizeof(link) - 1 && !memcmp(link, got, sizeof(link) - 1));
+	has_attr(mnt, "link", "trusted.overlay.origin", "o", 1);
+	has_attr(mnt, "end", "user.note", "a\0b", 3);
+	has_attr(mnt, "end", "user.empty", "", 0);
+	acl_of(acl, FROM + 77);
+	has_attr(mnt, "dir", "system.posix_acl_default", acl, sizeof(acl));
+	/* nothing else came with it */
+	cr_assert(!unlinkat(mnt, "lost+found", AT_REMOVEDIR) && !fstatat(mnt, ".", &st, 0));
+	cr_expect_eq(st.st_nlink, 3, "%u", (unsigned)st.st_nlink);
+}
+
 Test(writable, a_layer_leaves_with_all_that_is_in_it_and_gets_other_ids, .timeout = 120)
 {
 	struct err e = { 0 };
