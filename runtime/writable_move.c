@@ -30,6 +30,7 @@
 #include "runtime/writable.h"
 
 #define PART WRITABLE_FILE ".part"
+#define GONE WRITABLE_DIR ".gone"
 #define XATTR_BYTES 65536
 #define FILES_MAX (UINT64_C(1) << 22)	/* more tables than anybody needs, where there is no limit */
 #define ACL_USER 2
@@ -185,11 +186,17 @@ static int make_image(int dirfd, struct err *e)
 
 int writable_to_file(int dirfd, struct err *e)
 {
+	/* of an earlier try */
+	if (path_remove_tree(dirfd, GONE, e) < 0)
+		return -1;
 	if (!path_has(dirfd, WRITABLE_DIR))
 		return errno == ENOENT ? 0 : err_sys(e, "look at the writable layer");
 	if (make_image(dirfd, e) < 0) {
 		unlinkat(dirfd, PART, 0);
 		return -1;
 	}
-	return path_remove_tree(dirfd, WRITABLE_DIR, e);
+	/* under its name half of it would be the layer, if it is cut short */
+	if (renameat(dirfd, WRITABLE_DIR, dirfd, GONE) < 0 || fsync(dirfd) < 0)
+		return err_sys(e, "put the directory of the writable layer aside");
+	return path_remove_tree(dirfd, GONE, e);
 }

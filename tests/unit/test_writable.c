@@ -2,9 +2,11 @@
 /* A writable layer that leaves the host: a directory becomes a file with all in it, and gets the ids of another range. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -372,6 +374,44 @@ Test(writable, a_file_has_all_that_a_layer_can_have, .timeout = 120)
 	/* nothing else came with it */
 	cr_assert(!unlinkat(mnt, "lost+found", AT_REMOVEDIR) && !fstatat(mnt, ".", &st, 0));
 	cr_expect_eq(st.st_nlink, 3, "%u", (unsigned)st.st_nlink);
+}
+
+static void set_immutable(int dir, const char *name, int on)
+{
+	autoclose int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	int flags = on ? FS_IMMUTABLE_FL : 0;
+
+	cr_assert(fd >= 0, "%s: %m", name);
+	if (ioctl(fd, FS_IOC_SETFLAGS, &flags) < 0)
+		cr_skip("tmpfs has no immutable files before Linux 6.6");
+}
+
+/* As when berthd is killed then: half a directory must not be taken for the layer, nor for what to make the file of. */
+Test(writable, a_directory_that_goes_half_way_is_the_layer_no_more, .timeout = 120)
+{
+	struct err e = { 0 };
+	autoclose int top = place(), mnt = -1, dir = -1;
+	struct stat st;
+
+	make_layer(top, &dir);
+	file(dir, "a", 0, 0, 0600);
+	file(dir, "stays", 0, 0, 0600);
+	file(dir, "z", 0, 0, 0600);
+	set_immutable(dir, "stays", 1);
+	cr_expect_eq(writable_to_file(top, &e), -1);
+	mnt = writable_open(top, &e);
+	cr_assert(mnt >= 0, "%s", e.msg);
+	cr_expect(!fstatat(mnt, "a", &st, 0) && !fstatat(mnt, "stays", &st, 0) && !fstatat(mnt, "z", &st, 0));
+	fd_close(&mnt);
+	cr_expect_eq(writable_to_file(top, &e), -1, "it is still there");
+	set_immutable(dir, "stays", 0);
+	fd_close(&dir);
+	cr_expect_eq(writable_to_file(top, &e), 0, "%s", e.msg);
+	cr_assert(!fstat(top, &st));
+	cr_expect_eq(st.st_nlink, 2, "%u", (unsigned)st.st_nlink);
+	mnt = writable_open(top, &e);
+	cr_assert(mnt >= 0, "%s", e.msg);
+	cr_expect(!fstatat(mnt, "a", &st, 0) && !fstatat(mnt, "stays", &st, 0) && !fstatat(mnt, "z", &st, 0));
 }
 
 Test(writable, a_layer_leaves_with_all_that_is_in_it_and_gets_other_ids, .timeout = 120)
