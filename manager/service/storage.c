@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/service/storage.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -15,10 +14,10 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/treelist.h"
 
 #define PATH_BYTES_MAX 900
 #define ENTRIES_MAX 1000000
-#define DEPTH_MAX 200
 #define MANIFEST_VERSION 2	/* 1 has no upload in the names of its pieces, and no root */
 #define IDS 65536		/* of a sandbox */
 #define TEMP_PREFIX ".berth-part-"
@@ -113,7 +112,6 @@ struct upload {
 	json_t *pieces;		/* object: and as this one does */
 	char *buf, *packed;
 	struct storage_stats *stats;
-	int depth;
 };
 
 static void piece_key(const char *path, const char *piece, char out[PATH_BYTES_MAX + STORAGE_PIECE_MAX + 20])
@@ -212,98 +210,48 @@ static int put_file(struct upload *u, int dir_fd, const char *name, json_t *entr
 	return 0;
 }
 
-static int walk_up(struct upload *u, int dir_fd, const char *prefix, struct err *e);
-
-static int put_entry(struct upload *u, int dir_fd, const char *name, const char *path, const struct stat *st, struct err *e)
+static int put_link(int dir_fd, const char *name, json_t *entry, struct err *e)
 {
-	json_t *entry = json_pack("{s:s,s:i,s:i,s:i,s:I,s:i}", "path", path, "mode", (int)(st->st_mode & 07777), "uid", (int)st->st_uid,
-				  "gid", (int)st->st_gid, "mtime", (json_int_t)st->st_mtim.tv_sec, "mtime_ns", (int)st->st_mtim.tv_nsec);
 	char link[4096];
-	ssize_t n;
+	ssize_t n = readlinkat(dir_fd, name, link, sizeof(link) - 1);
 
+	if (n < 0)
+		return err_sys(e, "read the link %.200s", name);
+	link[n] = '\0';
+	return json_object_set_new(entry, "target", json_string(link)) < 0 ?
+	       err_set(e, ERR_INVALID, "the target of a link is not valid UTF-8") : 0;
+}
+
+static int put_entry(struct upload *u, struct treelist *w, const struct treelist_entry *t, struct err *e)
+{
+	const struct stat *st = &t->st;
+	int is_dir = S_ISDIR(st->st_mode), is_link = S_ISLNK(st->st_mode);
+	json_t *entry;
+
+	/* sockets, FIFOs and devices hold no bytes of their own */
+	if ((!is_dir && !is_link && !S_ISREG(st->st_mode)) || !strncmp(t->name, TEMP_PREFIX, strlen(TEMP_PREFIX)))
+		return 0;
+	entry = json_pack("{s:s,s:i,s:i,s:i,s:I,s:i}", "path", t->path, "mode", (int)(st->st_mode & 07777), "uid", (int)st->st_uid,
+			  "gid", (int)st->st_gid, "mtime", (json_int_t)st->st_mtim.tv_sec, "mtime_ns", (int)st->st_mtim.tv_nsec);
 	if (!entry)
 		return err_set(e, ERR_INVALID, "a file name is not valid UTF-8, below %.200s; hint: rename it", u->path);
 	json_array_append_new(u->entries, entry);
 	if (json_array_size(u->entries) > ENTRIES_MAX)
 		return err_set(e, ERR_LIMIT, "the folder has more than %d entries", ENTRIES_MAX);
 	u->stats->entries++;
-	if (S_ISREG(st->st_mode)) {
-		json_object_set_new(entry, "type", json_string("file"));
-		return put_file(u, dir_fd, name, entry, e);
-	}
-	if (S_ISLNK(st->st_mode)) {
-		n = readlinkat(dir_fd, name, link, sizeof(link) - 1);
-		if (n < 0)
-			return err_sys(e, "read the link %.200s", name);
-		link[n] = '\0';
-		json_object_set_new(entry, "type", json_string("symlink"));
-		return json_object_set_new(entry, "target", json_string(link)) < 0 ?
-		       err_set(e, ERR_INVALID, "the target of a link is not valid UTF-8") : 0;
-	}
-	json_object_set_new(entry, "type", json_string("dir"));
-	{
-		autoclose int sub = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-		if (sub < 0)
-			return err_sys(e, "open directory %.200s", name);
-		if (++u->depth > DEPTH_MAX)
-			return err_set(e, ERR_LIMIT, "the folder is deeper than %d", DEPTH_MAX);
-		if (walk_up(u, sub, path, e) < 0)
-			return -1;
-		u->depth--;
-	}
-	return 0;
+	json_object_set_new(entry, "type", json_string(is_dir ? "dir" : is_link ? "symlink" : "file"));
+	return is_dir ? treelist_enter(w, t, e) : is_link ? put_link(t->dir_fd, t->name, entry, e) :
+	       put_file(u, t->dir_fd, t->name, entry, e);
 }
 
-static int by_name(const void *a, const void *b)
+static int walk_up(struct upload *u, int dir_fd, struct err *e)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
+	autotreelist struct treelist w = { .fd = -1 };
+	struct treelist_entry t;
+	int r = treelist_begin(&w, dir_fd, ENTRIES_MAX, e);
 
-static int walk_up(struct upload *u, int dir_fd, const char *prefix, struct err *e)
-{
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	char **names = NULL;
-	size_t n = 0, i;
-	struct dirent *de;
-
-	if (!d) {
-		err_sys(e, "read a directory");
-		fd_close(&fd);
-		return -1;
-	}
-	while (r == 0 && (de = readdir(d))) {
-		char **more;
-
-		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, "..") || !strncmp(de->d_name, TEMP_PREFIX, strlen(TEMP_PREFIX)))
-			continue;
-		more = reallocarray(names, n + 1, sizeof(*names));
-		if (more)
-			names = more;
-		if (!more || !(names[n] = strdup(de->d_name)))
-			r = err_nomem(e);
-		else
-			n++;
-	}
-	closedir(d);
-	if (n)
-		qsort(names, n, sizeof(*names), by_name);
-	for (i = 0; i < n; i++) {
-		autofree char *path = NULL;
-		struct stat st;
-
-		if (r == 0 && asprintf(&path, "%s%s%s", prefix, prefix[0] ? "/" : "", names[i]) < 0) {
-			path = NULL;
-			r = err_nomem(e);
-		}
-		/* sockets, FIFOs and devices hold no bytes of their own */
-		if (r == 0 && !fstatat(dir_fd, names[i], &st, AT_SYMLINK_NOFOLLOW) &&
-		    (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) || S_ISDIR(st.st_mode)))
-			r = put_entry(u, dir_fd, names[i], path, &st, e);
-		free(names[i]);
-	}
-	free(names);
+	while (r == 0 && (r = treelist_next(&w, &t, e)) > 0)
+		r = put_entry(u, &w, &t, e);
 	return r;
 }
 
@@ -345,7 +293,7 @@ static int put_all(struct upload *u, int dir_fd, int *ret_sent, struct err *e)
 	autofree char *text = NULL;
 	char key[PATH_BYTES_MAX + 20];
 
-	if (learn(u, e) < 0 || walk_up(u, dir_fd, "", e) < 0 || storage_use_check(&u->use, e) < 0)
+	if (learn(u, e) < 0 || walk_up(u, dir_fd, e) < 0 || storage_use_check(&u->use, e) < 0)
 		return -1;
 	manifest = json_pack("{s:i,s:s,s:O,s:o*}", "version", MANIFEST_VERSION, "upload", u->use.id, "entries", u->entries, "root",
 			     root_of(dir_fd));
@@ -610,38 +558,17 @@ static int finish_dirs(struct download *d, const json_t *entries, struct err *e)
 	return 0;
 }
 
-static int remove_others(int dir_fd, const char *prefix, const json_t *known, int depth, struct err *e)
+static int remove_others(int dir_fd, const json_t *known, struct err *e)
 {
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *de;
+	autotreelist struct treelist w = { .fd = -1 };
+	struct treelist_entry t;
+	int r = treelist_begin(&w, dir_fd, SIZE_MAX >> 8, e);
 
-	if (!dir) {
-		err_sys(e, "read a directory");
-		fd_close(&fd);
-		return -1;
+	while (r == 0 && (r = treelist_next(&w, &t, e)) > 0) {
+		const char *type = json_string_value(json_object_get(known, t.path));
+
+		r = !type ? path_remove_tree(t.dir_fd, t.name, e) : !strcmp(type, "dir") ? treelist_enter(&w, &t, e) : 0;
 	}
-	while (r == 0 && (de = readdir(dir))) {
-		autofree char *path = NULL;
-		const char *type;
-
-		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, ".."))
-			continue;
-		if (asprintf(&path, "%s%s%s", prefix, prefix[0] ? "/" : "", de->d_name) < 0) {
-			path = NULL;
-			r = err_nomem(e);
-			break;
-		}
-		type = json_string_value(json_object_get(known, path));
-		if (!type) {
-			r = path_remove_tree(dir_fd, de->d_name, e);
-		} else if (!strcmp(type, "dir") && depth < DEPTH_MAX) {
-			autoclose int sub = openat(dir_fd, de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-			r = sub < 0 ? err_sys(e, "open directory %.200s", path) : remove_others(sub, path, known, depth + 1, e);
-		}
-	}
-	closedir(dir);
 	return r;
 }
 
@@ -665,7 +592,7 @@ static int get_all(struct download *d, int exact, struct err *e)
 			return -1;
 		json_object_set(known, json_string_value(json_object_get(entry, "path")), json_object_get(entry, "type"));
 	}
-	if ((exact && remove_others(d->dir_fd, "", known, 0, e) < 0) || finish_dirs(d, entries, e) < 0)
+	if ((exact && remove_others(d->dir_fd, known, e) < 0) || finish_dirs(d, entries, e) < 0)
 		return -1;
 	root = exact ? json_object_get(manifest, "root") : NULL;
 	return root && finish(d->dir_fd, root, e) < 0 ? -1 : 1;

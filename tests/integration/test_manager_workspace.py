@@ -54,3 +54,25 @@ def test_a_stored_workspace_comes_back_to_its_user():
         shutil.rmtree(where)
         assert said(m, name, "cat file; touch more; stat -c '%a %u' .") == ["two", "755 1000"]
         assert os.path.exists(where + "/more")
+
+
+def nest(names, then="echo bottom > f"):
+    """A command that makes directories in each other, however long their path gets, and works in the last."""
+    return f"cd /workspace; for d in {names}; do mkdir $d && cd $d || exit 1; done; {then}"
+
+
+def storing():
+    """A berthd whose workspaces are stored."""
+    return Managed(f'[pool.base]\nimage = "host"\noptions = [{OPTIONS}]\n[storage]\nurl = "file:{b.tmpdir("storage", 0o700)}"\n' + FAST)
+
+
+@b.deadline(120)
+def test_a_deep_workspace_is_archived_and_stored_and_berthd_lives():
+    with storing() as d:
+        m = d.manager
+        name = m.create(storage_path="c/x")
+        said(m, name, nest("$(seq 190)"))
+        assert m.native(f"sandboxes/{name}/archive").ok
+        assert said(m, name, "cd " + "/".join(map(str, range(1, 191))) + "; cat f") == ["bottom"]
+        assert m.release(identity=name) is True
+        assert said(m, m.create(storage_path="c/x"), "cd " + "/".join(map(str, range(1, 191))) + "; cat f") == ["bottom"]
