@@ -18,7 +18,10 @@
 
 #define PATH_BYTES_MAX 900
 #define ENTRIES_MAX 1000000
+#define ENTRY_PATH_MAX 4000
+#define CHUNKS_MAX (2u << 20)	/* 16 TiB, holes included */
 #define MANIFEST_VERSION 2	/* 1 has no upload in the names of its pieces, and no root */
+#define MANIFEST_REST 4096	/* bytes of a manifest beside its entries */
 #define IDS 65536		/* of a sandbox */
 #define TEMP_PREFIX ".berth-part-"
 
@@ -111,6 +114,8 @@ struct upload {
 	json_t *known;		/* object: the pieces by their hashes, as the manifest before names them */
 	json_t *pieces;		/* object: and as this one does */
 	char *buf, *packed;
+	uint64_t text_bytes;	/* of the entries, in the manifest */
+	uint64_t chunks;
 	struct storage_stats *stats;
 };
 
@@ -141,7 +146,7 @@ static int put_chunk(struct upload *u, const char *data, size_t n, json_t *chunk
 	uint64_t size;
 	int there = 0;
 
-	if (storage_use_check(&u->use, e) < 0 || sha256(data, n, hex, e) < 0)
+	if (sha256(data, n, hex, e) < 0)
 		return -1;
 	if (!json_object_get(u->pieces, hex)) {
 		snprintf(piece, sizeof(piece), "%s.%s", hex, u->use.id);
@@ -159,12 +164,12 @@ static int put_chunk(struct upload *u, const char *data, size_t n, json_t *chunk
 	return json_array_append(chunks, json_object_get(u->pieces, hex)) < 0 ? err_nomem(e) : 0;
 }
 
-static ssize_t fill(int fd, char *buf, size_t max)
+static ssize_t fill(int fd, char *buf, size_t max, uint64_t at)
 {
 	size_t n = 0;
 
 	while (n < max) {
-		ssize_t got = read(fd, buf + n, max - n);
+		ssize_t got = pread(fd, buf + n, max - n, (off_t)(at + n));
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -180,33 +185,67 @@ static ssize_t fill(int fd, char *buf, size_t max)
 /* A whole chunk of zeros is a hole: sparse disk images stay small. */
 static int is_zero(const char *p, size_t n)
 {
-	return !p[0] && !memcmp(p, p + 1, n - 1);
+	return n == STORAGE_CHUNK && !p[0] && !memcmp(p, p + 1, n - 1);
+}
+
+/* A file chunk by chunk; what its file system knows as holes is not read. */
+struct chunks {
+	int fd;
+	uint64_t at, size;	/* size: as it was when it was opened */
+	uint64_t data;		/* there is nothing but a hole before it */
+	char *buf;
+};
+
+/* Bytes of the next chunk, 0 at the end; -1 with errno.  *ret_hole: it is a whole one of zeros. */
+static ssize_t next_chunk(struct chunks *c, int *ret_hole)
+{
+	ssize_t n = STORAGE_CHUNK;
+
+	if (c->data <= c->at) {
+		off_t data = lseek(c->fd, (off_t)c->at, SEEK_DATA);
+
+		/* a file system that cannot tell says that all is data */
+		c->data = data >= 0 ? (uint64_t)data : errno == ENXIO ? c->size : c->at;
+	}
+	*ret_hole = c->data >= c->at + STORAGE_CHUNK && c->size >= c->at + STORAGE_CHUNK;
+	if (!*ret_hole) {
+		n = fill(c->fd, c->buf, STORAGE_CHUNK, c->at);
+		*ret_hole = n > 0 && is_zero(c->buf, (size_t)n);
+	}
+	c->at += n > 0 ? (uint64_t)n : 0;
+	return n;
 }
 
 static int put_file(struct upload *u, int dir_fd, const char *name, json_t *entry, struct err *e)
 {
 	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	json_t *chunks = json_array();
-	uint64_t size = 0;
+	struct chunks c = { .fd = fd, .buf = u->buf };
 	struct stat st;
 	ssize_t n;
+	int hole;
 
 	json_object_set_new(entry, "chunks", chunks);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "open %.200s", name);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_BUSY, "%.200s became something else while it was read", name);
-	while ((n = fill(fd, u->buf, STORAGE_CHUNK)) > 0) {
-		if (is_zero(u->buf, (size_t)n) && n == STORAGE_CHUNK)
+	c.size = (uint64_t)st.st_size;
+	while ((n = next_chunk(&c, &hole)) > 0) {
+		if (++u->chunks > CHUNKS_MAX)
+			return err_set(e, ERR_LIMIT, "the files are larger than %u TiB, holes included; hint: %.200s",
+				       CHUNKS_MAX / (1024 * 1024 / (STORAGE_CHUNK >> 20)), name);
+		if (storage_use_check(&u->use, e) < 0)
+			return -1;
+		if (hole)
 			json_array_append_new(chunks, json_string(""));
 		else if (put_chunk(u, u->buf, (size_t)n, chunks, e) < 0)
 			return -1;
-		size += (uint64_t)n;
 	}
 	if (n < 0)
 		return err_sys(e, "read %.200s", name);
-	json_object_set_new(entry, "size", json_integer((json_int_t)size));
-	u->stats->bytes += size;
+	json_object_set_new(entry, "size", json_integer((json_int_t)c.at));
+	u->stats->bytes += c.at;
 	return 0;
 }
 
@@ -222,15 +261,39 @@ static int put_link(int dir_fd, const char *name, json_t *entry, struct err *e)
 	       err_set(e, ERR_INVALID, "the target of a link is not valid UTF-8") : 0;
 }
 
+/* What get_all() would refuse: the folder's files may be gone from the host by then. */
+static int check_readable(const struct treelist_entry *t, struct err *e)
+{
+	if (strlen(t->path) > ENTRY_PATH_MAX)
+		return err_set(e, ERR_LIMIT, "a path is longer than %d bytes, and could not be brought back: %.100s...; hint: shorten it",
+			       ENTRY_PATH_MAX, t->path);
+	if (t->st.st_uid >= IDS || t->st.st_gid >= IDS)
+		return err_set(e, ERR_INVALID, "%.200s belongs to %u:%u, which is nobody of a sandbox; hint: chown it", t->path,
+			       (unsigned)t->st.st_uid, (unsigned)t->st.st_gid);
+	return 0;
+}
+
+/* Once the entry has all that it will have. */
+static int count_entry(struct upload *u, const json_t *entry, struct err *e)
+{
+	u->text_bytes += json_dumpb(entry, NULL, 0, JSON_COMPACT) + 1;
+	return u->text_bytes + MANIFEST_REST <= STORAGE_MANIFEST_MAX ? 0 :
+	       err_set(e, ERR_LIMIT, "the list of the folder's %zu entries so far is larger than %u MiB, and could not be read back; "
+		       "hint: fewer files, or shorter paths", json_array_size(u->entries), STORAGE_MANIFEST_MAX >> 20);
+}
+
 static int put_entry(struct upload *u, struct treelist *w, const struct treelist_entry *t, struct err *e)
 {
 	const struct stat *st = &t->st;
 	int is_dir = S_ISDIR(st->st_mode), is_link = S_ISLNK(st->st_mode);
 	json_t *entry;
+	int r;
 
 	/* sockets, FIFOs and devices hold no bytes of their own */
 	if ((!is_dir && !is_link && !S_ISREG(st->st_mode)) || !strncmp(t->name, TEMP_PREFIX, strlen(TEMP_PREFIX)))
 		return 0;
+	if (check_readable(t, e) < 0)
+		return -1;
 	entry = json_pack("{s:s,s:i,s:i,s:i,s:I,s:i}", "path", t->path, "mode", (int)(st->st_mode & 07777), "uid", (int)st->st_uid,
 			  "gid", (int)st->st_gid, "mtime", (json_int_t)st->st_mtim.tv_sec, "mtime_ns", (int)st->st_mtim.tv_nsec);
 	if (!entry)
@@ -240,8 +303,10 @@ static int put_entry(struct upload *u, struct treelist *w, const struct treelist
 		return err_set(e, ERR_LIMIT, "the folder has more than %d entries", ENTRIES_MAX);
 	u->stats->entries++;
 	json_object_set_new(entry, "type", json_string(is_dir ? "dir" : is_link ? "symlink" : "file"));
-	return is_dir ? treelist_enter(w, t, e) : is_link ? put_link(t->dir_fd, t->name, entry, e) :
-	       put_file(u, t->dir_fd, t->name, entry, e);
+	r = is_dir ? 0 : is_link ? put_link(t->dir_fd, t->name, entry, e) : put_file(u, t->dir_fd, t->name, entry, e);
+	if (r < 0 || count_entry(u, entry, e) < 0)
+		return -1;
+	return is_dir ? treelist_enter(w, t, e) : 0;
 }
 
 static int walk_up(struct upload *u, int dir_fd, struct err *e)
@@ -343,7 +408,7 @@ static int check_entry_path(const char *p, struct err *e)
 {
 	const char *s = p;
 
-	if (!p[0] || p[0] == '/' || strlen(p) > 4000)
+	if (!p[0] || p[0] == '/' || strlen(p) > ENTRY_PATH_MAX)
 		return bad(p, "the path", e);
 	while (*s) {
 		size_t n = strcspn(s, "/");
@@ -428,24 +493,26 @@ static int get_chunk(struct download *d, const char *piece, int fd, uint64_t at,
 }
 
 /* 1 when the file has this content already: an earlier try got this far. */
-static int is_there(int parent, const char *name, const json_t *entry, uint64_t size)
+static int is_there(const struct download *d, int parent, const char *name, const json_t *entry, uint64_t size)
 {
 	autoclose int fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	autofree char *buf = NULL;
+	autofree char *buf = malloc(STORAGE_CHUNK);
+	struct chunks chunks = { .fd = fd, .size = size, .buf = buf };
 	struct err ignored;
 	struct stat st;
 	json_t *c;
 	size_t i;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != size || !(buf = malloc(STORAGE_CHUNK)))
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != size || !buf)
 		return 0;
 	json_array_foreach(json_object_get(entry, "chunks"), i, c) {
 		const char *piece = json_string_value(c) ? json_string_value(c) : "-";
-		ssize_t n = fill(fd, buf, STORAGE_CHUNK);
 		char hex[65] = "";
+		int hole;
+		ssize_t n = next_chunk(&chunks, &hole);
 
-		if (n <= 0 || (!is_zero(buf, (size_t)n) || n != STORAGE_CHUNK ? sha256(buf, (size_t)n, hex, &ignored) < 0 : 0) ||
-		    strlen(hex) != strcspn(piece, ".") || strncmp(hex, piece, strlen(hex)))
+		if (n <= 0 || (!hole && sha256(buf, (size_t)n, hex, &ignored) < 0) || strlen(hex) != strcspn(piece, ".") ||
+		    strncmp(hex, piece, strlen(hex)) || storage_use_check(&d->use, &ignored) < 0)
 			return 0;
 	}
 	return finish(fd, entry, &ignored) == 0;
@@ -462,7 +529,7 @@ static int get_file(struct download *d, int parent, const char *name, const json
 
 	if (!json_is_array(chunks) || json_array_size(chunks) != (size + STORAGE_CHUNK - 1) / STORAGE_CHUNK)
 		return bad(name, "the size", e);
-	if (is_there(parent, name, entry, size)) {
+	if (is_there(d, parent, name, entry, size)) {
 		d->stats->skipped += json_array_size(chunks);
 		return 0;
 	}

@@ -23,6 +23,7 @@
 #include "manager/service/conf.h"
 
 #define STORAGE_CHUNK (8u << 20)
+#define STORAGE_MANIFEST_MAX (256u << 20)	/* bytes that are read back */
 
 struct storage;
 
@@ -49,7 +50,8 @@ int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, 
 
 /*
  * The tree below dir_fd to the folder path; what the folder held else is collected afterwards.  ERR_TIMEOUT when
- * it takes longer than STORAGE_USE_MS.
+ * it takes longer than STORAGE_USE_MS; ERR_LIMIT and ERR_INVALID for what could not be brought back, and nothing of
+ * the folder has changed then.
  */
 int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e);
 /*

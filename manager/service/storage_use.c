@@ -27,7 +27,6 @@
 #include "base/mem.h"
 #include "manager/service/storage.h"
 
-#define MANIFEST_MAX (256u << 20)
 #define KEY_MAX 1100
 #define HEX "0123456789abcdef"
 #define MARK_BYTES 33	/* 16 digits of ms, '-', 16 of chance */
@@ -68,7 +67,7 @@ void storage_use_end(struct storage *st, const struct storage_use *u)
 
 int storage_manifest(struct storage *st, const char *path, json_t **ret, struct err *e)
 {
-	autobuf struct buf b = BUF_INIT(MANIFEST_MAX);
+	autobuf struct buf b = BUF_INIT(STORAGE_MANIFEST_MAX);
 	char key[KEY_MAX];
 	int r;
 
@@ -77,7 +76,7 @@ int storage_manifest(struct storage *st, const char *path, json_t **ret, struct 
 	r = storage_get(st, key, &b, e);
 	if (r < 1)
 		return r;
-	*ret = json_parse(b.data ? b.data : "", b.len, MANIFEST_MAX, key, e);
+	*ret = json_parse(b.data ? b.data : "", b.len, STORAGE_MANIFEST_MAX, key, e);
 	return *ret ? 1 : -1;
 }
 

@@ -149,3 +149,113 @@ Test(storage, a_tree_1990_levels_deep_goes_there_and_back_on_a_small_thread)
 	back = down(to, "d", 1990);
 	expect_text(back, "f", "bottom");
 }
+
+static int put(struct err *e)
+{
+	struct storage_stats st;
+
+	return storage_put_folder(storage, "a/b", from, &st, e);
+}
+
+/* Nothing of it is stored that a later download would take for the folder. */
+static void refused(enum err_code code, const char *words)
+{
+	struct storage_stats st;
+	struct err e = { 0 };
+
+	cr_expect_eq(put(&e), -1);
+	cr_expect_eq(e.code, (int)code, "%d %s", e.code, e.msg);
+	cr_expect(strstr(e.msg, words) && strstr(e.msg, "hint: "), "%s", e.msg);
+	cr_expect_eq(storage_get_folder(storage, "a/b", to, 1, &st, &e), 0, "%s", e.msg);
+}
+
+Test(storage, a_path_that_could_not_come_back_is_refused)
+{
+	char name[251] = "";
+	autoclose int deep = -1;
+
+	memset(name, 'n', 250);
+	deep = dig(from, name, 15);
+	put_text(deep, "f", "3765 bytes of directories are fine");
+	{
+		struct err e = { 0 };
+		struct storage_stats st;
+
+		cr_assert_eq(put(&e), 0, "%s", e.msg);
+		cr_assert_eq(storage_get_folder(storage, "a/b", to, 1, &st, &e), 1, "%s", e.msg);
+		cr_assert_eq(storage_delete_folder(storage, "a/b", &e), 0, "%s", e.msg);
+	}
+	close(deep);
+	deep = down(from, name, 15);
+	cr_assert_eq(mkdirat(deep, name, 0755), 0);
+	refused(ERR_LIMIT, "longer than 4000 bytes");
+}
+
+Test(storage, a_manifest_that_could_not_be_read_back_is_refused)
+{
+	char name[251] = "", file[10];
+	autoclose int deep = -1;
+	int i;
+
+	memset(name, 'n', 250);
+	deep = dig(from, name, 14);
+	for (i = 0; i < 76000; i++) {
+		snprintf(file, sizeof(file), "%d", i);
+		cr_assert_eq(mknodat(deep, file, S_IFREG | 0644, 0), 0);
+	}
+	refused(ERR_LIMIT, "larger than 256 MiB");
+}
+
+Test(storage, an_owner_that_could_not_come_back_is_refused)
+{
+	if (geteuid())
+		cr_skip("needs root");
+	put_text(from, "f", "x");
+	cr_assert_eq(fchownat(from, "f", 65536, 0, 0), 0);
+	refused(ERR_INVALID, "65536:0");
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+Test(storage, holes_are_neither_read_nor_written)
+{
+	const off_t size = (64ll << 30) + 12345, at = (32ll << 30) + 7;
+	struct storage_stats st;
+	struct err e = { 0 };
+	autoclose int fd = openat(from, "big", O_RDWR | O_CREAT | O_CLOEXEC, 0600), back = -1;
+	double began = seconds();
+	char got[4] = "";
+	struct stat s;
+	int i;
+
+	cr_assert_eq(ftruncate(fd, size), 0);
+	cr_assert(pwrite(fd, "one", 3, at) == 3 && pwrite(fd, "two", 3, size - 3) == 3);
+	/* there twice: what is there already is not read for nothing either */
+	for (i = 0; i < 2; i++)
+		cr_assert(storage_put_folder(storage, "a/b", from, &st, &e) == 0 && storage_get_folder(storage, "a/b", to, 1, &st, &e) == 1,
+			  "%s", e.msg);
+	cr_expect_lt(seconds() - began, 15, "%f s", seconds() - began);
+	cr_expect_eq(st.skipped, (uint64_t)(size / STORAGE_CHUNK) + 1);
+	back = openat(to, "big", O_RDONLY | O_CLOEXEC);
+	cr_assert(back >= 0 && fstat(back, &s) == 0);
+	cr_expect(s.st_size == size && s.st_blocks * 512 < 64 << 20, "%lld, %lld blocks", (long long)s.st_size, (long long)s.st_blocks);
+	cr_expect(pread(back, got, 3, at) == 3 && !strcmp(got, "one"), "%s", got);
+	cr_expect(pread(back, got, 3, size - 3) == 3 && !strcmp(got, "two"), "%s", got);
+	cr_expect(pread(back, got, 1, at - 1) == 1 && !got[0]);
+}
+
+Test(storage, a_file_of_more_chunks_than_memory_should_hold_is_refused)
+{
+	autoclose int fd = openat(from, "big", O_RDWR | O_CREAT | O_CLOEXEC, 0600), one = openat(from, "more", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	if (ftruncate(fd, (16ll << 40) - (8 << 20)) < 0)
+		cr_skip("the file system has no such files");
+	cr_assert_eq(ftruncate(one, 24 << 20), 0);
+	refused(ERR_LIMIT, "larger than 16 TiB");
+}
