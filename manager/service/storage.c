@@ -15,12 +15,14 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/treelist.h"
+#include "manager/fileclient.h"
 
 #define PATH_BYTES_MAX 900
 #define ENTRIES_MAX 1000000
 #define ENTRY_PATH_MAX 4000
+#define LINK_MAX_BYTES 4095
 #define CHUNKS_MAX (2u << 20)	/* 16 TiB, holes included */
-#define MANIFEST_VERSION 2	/* 1 has no upload in the names of its pieces, and no root */
+#define MANIFEST_VERSION 3	/* 1 has no upload in the names of its pieces, and no root; 2 no names in hexadecimal */
 #define MANIFEST_REST 4096	/* bytes of a manifest beside its entries */
 #define IDS 65536		/* of a sandbox */
 #define TEMP_PREFIX ".berth-part-"
@@ -116,6 +118,7 @@ struct upload {
 	char *buf, *packed;
 	uint64_t text_bytes;	/* of the entries, in the manifest */
 	uint64_t chunks;
+	int version;		/* the lowest that can say it, for older berthds */
 	struct storage_stats *stats;
 };
 
@@ -249,16 +252,26 @@ static int put_file(struct upload *u, int dir_fd, const char *name, json_t *entr
 	return 0;
 }
 
-static int put_link(int dir_fd, const char *name, json_t *entry, struct err *e)
+/* Names are bytes: what is not UTF-8 goes as KEY_hex, and the manifest has a version that an older berthd refuses. */
+static int put_bytes(struct upload *u, json_t *entry, const char *key, const char *bytes, struct err *e)
 {
-	char link[4096];
+	size_t before = json_object_size(entry);
+
+	fileclient_set_bytes(entry, key, bytes, strlen(bytes));
+	if (!json_object_get(entry, key))
+		u->version = MANIFEST_VERSION;
+	return json_object_size(entry) == before + 1 ? 0 : err_nomem(e);
+}
+
+static int put_link(struct upload *u, int dir_fd, const char *name, json_t *entry, struct err *e)
+{
+	char link[LINK_MAX_BYTES + 1];
 	ssize_t n = readlinkat(dir_fd, name, link, sizeof(link) - 1);
 
 	if (n < 0)
 		return err_sys(e, "read the link %.200s", name);
 	link[n] = '\0';
-	return json_object_set_new(entry, "target", json_string(link)) < 0 ?
-	       err_set(e, ERR_INVALID, "the target of a link is not valid UTF-8") : 0;
+	return put_bytes(u, entry, "target", link, e);
 }
 
 /* What get_all() would refuse: the folder's files may be gone from the host by then. */
@@ -294,16 +307,17 @@ static int put_entry(struct upload *u, struct treelist *w, const struct treelist
 		return 0;
 	if (check_readable(t, e) < 0)
 		return -1;
-	entry = json_pack("{s:s,s:i,s:i,s:i,s:I,s:i}", "path", t->path, "mode", (int)(st->st_mode & 07777), "uid", (int)st->st_uid,
-			  "gid", (int)st->st_gid, "mtime", (json_int_t)st->st_mtim.tv_sec, "mtime_ns", (int)st->st_mtim.tv_nsec);
-	if (!entry)
-		return err_set(e, ERR_INVALID, "a file name is not valid UTF-8, below %.200s; hint: rename it", u->path);
-	json_array_append_new(u->entries, entry);
+	entry = json_pack("{s:i,s:i,s:i,s:I,s:i}", "mode", (int)(st->st_mode & 07777), "uid", (int)st->st_uid, "gid", (int)st->st_gid,
+			  "mtime", (json_int_t)st->st_mtim.tv_sec, "mtime_ns", (int)st->st_mtim.tv_nsec);
+	if (!entry || json_array_append_new(u->entries, entry) < 0)
+		return err_nomem(e);
+	if (put_bytes(u, entry, "path", t->path, e) < 0)
+		return -1;
 	if (json_array_size(u->entries) > ENTRIES_MAX)
 		return err_set(e, ERR_LIMIT, "the folder has more than %d entries", ENTRIES_MAX);
 	u->stats->entries++;
 	json_object_set_new(entry, "type", json_string(is_dir ? "dir" : is_link ? "symlink" : "file"));
-	r = is_dir ? 0 : is_link ? put_link(t->dir_fd, t->name, entry, e) : put_file(u, t->dir_fd, t->name, entry, e);
+	r = is_dir ? 0 : is_link ? put_link(u, t->dir_fd, t->name, entry, e) : put_file(u, t->dir_fd, t->name, entry, e);
 	if (r < 0 || count_entry(u, entry, e) < 0)
 		return -1;
 	return is_dir ? treelist_enter(w, t, e) : 0;
@@ -360,7 +374,7 @@ static int put_all(struct upload *u, int dir_fd, int *ret_sent, struct err *e)
 
 	if (learn(u, e) < 0 || walk_up(u, dir_fd, e) < 0 || storage_use_check(&u->use, e) < 0)
 		return -1;
-	manifest = json_pack("{s:i,s:s,s:O,s:o*}", "version", MANIFEST_VERSION, "upload", u->use.id, "entries", u->entries, "root",
+	manifest = json_pack("{s:i,s:s,s:O,s:o*}", "version", u->version, "upload", u->use.id, "entries", u->entries, "root",
 			     root_of(dir_fd));
 	text = manifest ? json_dumps(manifest, JSON_COMPACT) : NULL;
 	if (!text)
@@ -376,7 +390,7 @@ int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct 
 	autojson json_t *entries = json_array(), *known = json_object(), *pieces = json_object();
 	autofree char *buf = malloc(STORAGE_CHUNK), *packed = malloc(ZSTD_compressBound(STORAGE_CHUNK));
 	struct upload u = { .st = st, .path = path, .entries = entries, .known = known, .pieces = pieces, .buf = buf, .packed = packed,
-			    .stats = ret };
+			    .version = MANIFEST_VERSION - 1, .stats = ret };
 	int r, sent = 0;
 	struct err ignored;
 
@@ -420,6 +434,36 @@ static int check_entry_path(const char *p, struct err *e)
 			return bad(p, "the path", e);
 	}
 	return 0;
+}
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The text of key, or the bytes of KEY_hex in room; NULL when there is neither. */
+static const char *get_bytes(const json_t *entry, const char *key, char room[LINK_MAX_BYTES + 1])
+{
+	const char *text = json_string_value(json_object_get(entry, key)), *hex;
+	char name[16];
+	size_t n, i;
+
+	if (text)
+		return text;
+	snprintf(name, sizeof(name), "%s_hex", key);
+	hex = json_string_value(json_object_get(entry, name));
+	n = hex ? strlen(hex) : 0;
+	if (!n || n % 2 || n / 2 > LINK_MAX_BYTES)
+		return NULL;
+	for (i = 0; i < n / 2; i++) {
+		int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
+
+		if (high < 0 || low < 0 || !(high | low))
+			return NULL;
+		room[i] = (char)(high << 4 | low);
+	}
+	room[i] = '\0';
+	return room;
 }
 
 struct download {
@@ -570,14 +614,32 @@ static int clear_way(int parent, const char *name, mode_t wanted, struct err *e)
 	return path_remove_tree(parent, name, e);
 }
 
-static int get_entry(struct download *d, const json_t *entry, struct err *e)
+static int get_link(int parent, const char *name, const char *path, const json_t *entry, struct err *e)
 {
-	const char *path = json_string_value(json_object_get(entry, "path")), *type = json_string_value(json_object_get(entry, "type"));
-	const char *name, *target;
+	char room[LINK_MAX_BYTES + 1];
+	const char *target = get_bytes(entry, "target", room);
+
+	if (!target || clear_way(parent, name, S_IFLNK, e) < 0)
+		return target ? -1 : bad(path, "the target", e);
+	if (!is_id(json_object_get(entry, "uid")) || !is_id(json_object_get(entry, "gid")))
+		return bad(path, "the owner", e);
+	return symlinkat(target, parent, name) < 0 ||
+	       fchownat(parent, name, (uid_t)json_integer_value(json_object_get(entry, "uid")),
+			(gid_t)json_integer_value(json_object_get(entry, "gid")), AT_SYMLINK_NOFOLLOW) < 0 ?
+	       err_sys(e, "make the link %.200s", path) : 0;
+}
+
+/* known: what is where, by the bytes of its path. */
+static int get_entry(struct download *d, const json_t *entry, json_t *known, struct err *e)
+{
+	char room[LINK_MAX_BYTES + 1];
+	const char *path = get_bytes(entry, "path", room), *type = json_string_value(json_object_get(entry, "type"));
+	const char *name;
 	autoclose int parent = -1;
 
 	if (!path || !type || check_entry_path(path, e) < 0)
 		return path && type ? -1 : bad("", "an entry", e);
+	json_object_set_nocheck(known, path, json_object_get(entry, "type"));
 	parent = open_parent(d->dir_fd, path, &name, e);
 	if (parent < 0)
 		return -1;
@@ -586,18 +648,8 @@ static int get_entry(struct download *d, const json_t *entry, struct err *e)
 		d->stats->bytes += (uint64_t)json_integer_value(json_object_get(entry, "size"));
 		return clear_way(parent, name, S_IFREG, e) < 0 ? -1 : get_file(d, parent, name, entry, e);
 	}
-	if (!strcmp(type, "symlink")) {
-		target = json_string_value(json_object_get(entry, "target"));
-		if (!target || clear_way(parent, name, S_IFLNK, e) < 0)
-			return target ? -1 : bad(path, "the target", e);
-		if (!is_id(json_object_get(entry, "uid")) || !is_id(json_object_get(entry, "gid")))
-			return bad(path, "the owner", e);
-		if (symlinkat(target, parent, name) < 0 ||
-		    fchownat(parent, name, (uid_t)json_integer_value(json_object_get(entry, "uid")),
-			     (gid_t)json_integer_value(json_object_get(entry, "gid")), AT_SYMLINK_NOFOLLOW) < 0)
-			return err_sys(e, "make the link %.200s", path);
-		return 0;
-	}
+	if (!strcmp(type, "symlink"))
+		return get_link(parent, name, path, entry, e);
 	if (strcmp(type, "dir"))
 		return bad(path, "the type", e);
 	if (clear_way(parent, name, S_IFDIR, e) < 0)
@@ -615,8 +667,9 @@ static int finish_dirs(struct download *d, const json_t *entries, struct err *e)
 		const char *type = json_string_value(json_object_get(entry, "type"));
 
 		if (type && !strcmp(type, "dir")) {
-			autoclose int fd = path_open_beneath(d->dir_fd, json_string_value(json_object_get(entry, "path")),
-							     O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+			char room[LINK_MAX_BYTES + 1];
+			const char *path = get_bytes(entry, "path", room);
+			autoclose int fd = path_open_beneath(d->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 
 			if (fd < 0 || finish(fd, entry, e) < 0)
 				return fd < 0 ? err_sys(e, "open a directory of the folder") : -1;
@@ -654,11 +707,9 @@ static int get_all(struct download *d, int exact, struct err *e)
 		return err_set(e, ERR_UNSUPPORTED, "%.200s was written by a newer berth", d->path);
 	if (version < 1 || json_get_arr(manifest, "entries", &entries, d->path, e) < 1)
 		return bad(d->path, "the manifest", e);
-	json_array_foreach(entries, i, entry) {
-		if (get_entry(d, entry, e) < 0)
+	json_array_foreach(entries, i, entry)
+		if (get_entry(d, entry, known, e) < 0)
 			return -1;
-		json_object_set(known, json_string_value(json_object_get(entry, "path")), json_object_get(entry, "type"));
-	}
 	if ((exact && remove_others(d->dir_fd, known, e) < 0) || finish_dirs(d, entries, e) < 0)
 		return -1;
 	root = exact ? json_object_get(manifest, "root") : NULL;

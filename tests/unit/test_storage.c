@@ -259,3 +259,77 @@ Test(storage, a_file_of_more_chunks_than_memory_should_hold_is_refused)
 	cr_assert_eq(ftruncate(one, 24 << 20), 0);
 	refused(ERR_LIMIT, "larger than 16 TiB");
 }
+
+static int version_of(const char *path)
+{
+	autojson json_t *manifest = NULL;
+	struct err e = { 0 };
+
+	cr_assert_eq(storage_manifest(storage, path, &manifest, &e), 1, "%s", e.msg);
+	return (int)json_integer_value(json_object_get(manifest, "version"));
+}
+
+Test(storage, names_of_any_bytes_come_back)
+{
+	static const char *const names[] = { "\xff\xfe", "latin-\xe9", "over\xc0\xaf", "surrogate\xed\xa0\x80", "line\nfeed", "\xc3\xa9", "\x7f\x01" };
+	struct storage_stats st;
+	struct err e = { 0 };
+	char got[100] = "";
+	size_t i;
+
+	put_text(from, "plain", "x");
+	cr_assert_eq(put(&e), 0, "%s", e.msg);
+	cr_expect_eq(version_of("a/b"), 2, "an older berthd can read it");
+	for (i = 0; i < ARRAY_LEN(names); i++) {
+		autoclose int dir = -1;
+
+		cr_assert_eq(mkdirat(from, names[i], 0750), 0);
+		dir = openat(from, names[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		put_text(dir, names[i], names[i]);
+		cr_assert_eq(symlinkat(names[i], dir, "link"), 0);
+	}
+	/* and what has the name that its hexadecimal has, or goes away beside it */
+	put_text(from, "fffe", "another");
+	put_text(to, "\xff\xfd", "not of it");
+	for (i = 0; i < 2; i++)
+		cr_assert(put(&e) == 0 && storage_get_folder(storage, "a/b", to, 1, &st, &e) == 1, "%s", e.msg);
+	cr_expect_eq(version_of("a/b"), 3, "and one that cannot says so");
+	for (i = 0; i < ARRAY_LEN(names); i++) {
+		autoclose int dir = openat(to, names[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		struct stat s;
+
+		cr_assert(dir >= 0 && fstat(dir, &s) == 0);
+		cr_expect_eq(s.st_mode & 07777, 0750);
+		expect_text(dir, names[i], names[i]);
+		memset(got, 0, sizeof(got));
+		cr_expect_gt(readlinkat(dir, "link", got, sizeof(got) - 1), 0);
+		cr_expect_str_eq(got, names[i]);
+	}
+	expect_text(to, "fffe", "another");
+	cr_expect_eq(faccessat(to, "\xff\xfd", F_OK, 0), -1);
+}
+
+static void expect_corrupt(const char *entries)
+{
+	struct storage_stats st;
+	struct err e = { 0 };
+	char text[500];
+	int n = snprintf(text, sizeof(text), "{\"version\":3,\"upload\":\"\",\"entries\":[%s]}", entries);
+
+	cr_assert_eq(storage_put(storage, "evil/manifest.json", text, (size_t)n, &e), 0, "%s", e.msg);
+	cr_expect_eq(storage_get_folder(storage, "evil", to, 1, &st, &e), -1, "%s", entries);
+	cr_expect_eq(e.code, ERR_CORRUPT, "%s: %d %s", entries, e.code, e.msg);
+}
+
+Test(storage, paths_in_hexadecimal_lead_nowhere_else)
+{
+	static const char *const evil[] = { "2e2e2f66", "2f66", "612f2e2e2f62", "6", "", "6100", "zz", "6A", "612f", "+1" };
+	char entry[200];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(evil); i++) {
+		snprintf(entry, sizeof(entry), "{\"path_hex\":\"%s\",\"type\":\"dir\",\"mode\":493,\"uid\":0,\"gid\":0,\"mtime\":0,\"mtime_ns\":0}", evil[i]);
+		expect_corrupt(entry);
+	}
+	expect_corrupt("{\"path\":\"l\",\"target_hex\":\"00\",\"type\":\"symlink\",\"mode\":511,\"uid\":0,\"gid\":0,\"mtime\":0,\"mtime_ns\":0}");
+}
