@@ -60,8 +60,11 @@ static const char *need(struct http_request *rq, const char *key, struct err *e)
 static int post_cleanup(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
+	int discard = 0;
 
-	return service_cleanup(manager_of(rq), &who, e) < 0 ? -1 : answer(rq, json_null(), e);
+	if (json_get_bool(http_json(rq), "discard", &discard, "body", e) < 0)
+		return -1;
+	return service_cleanup(manager_of(rq), &who, discard, e) < 0 ? -1 : answer(rq, json_null(), e);
 }
 
 static int create(struct http_request *rq, int from_pool, struct err *e)
@@ -97,7 +100,13 @@ static int with_identity(struct http_request *rq, act *f, struct err *e)
 
 static int post_release(struct http_request *rq, struct err *e)
 {
-	return with_identity(rq, service_release, e);
+	const char *identity = need(rq, "identity", e);
+	struct service_who who = manager_who(rq);
+	int discard = 0;
+
+	if (!identity || json_get_bool(http_json(rq), "discard", &discard, "body", e) < 0)
+		return -1;
+	return service_release(manager_of(rq), &who, identity, discard, e) < 0 ? -1 : answer(rq, json_true(), e);
 }
 
 static int post_start(struct http_request *rq, struct err *e)
@@ -200,10 +209,10 @@ static int get_health(struct http_request *rq, struct err *e)
 const struct http_route agentscope_routes[] = {
 	{ "GET", "/health", get_health, "agentscope: whether the manager serves", .response = "Health", .flags = HTTP_QUIET,
 	  .shape_error = manager_detail },
-	BOTH(cleanup, "Nothing", NULL, "agentscope: release all of the caller's sandboxes", 0),
+	BOTH(cleanup, "Cleanup", NULL, "agentscope: release all of the caller's sandboxes", 0),
 	BOTH(create_from_pool, "ManagerCreate", "sandbox_type meta", "agentscope: a warm sandbox, or a new one", 0),
 	BOTH(create, "ManagerCreate", "sandbox_type mount_dir", "agentscope: a new sandbox", 0),
-	BOTH(release, "Identity", "identity", "agentscope: remove a sandbox", 0),
+	BOTH(release, "Release", "identity", "agentscope: remove a sandbox", 0),
 	BOTH(start, "Identity", "identity", "agentscope: start a stopped sandbox", 0),
 	BOTH(stop, "Identity", "identity", "agentscope: stop a sandbox, keeping its files", 0),
 	BOTH(get_status, "Identity", "identity", "agentscope: running, exited, ...", HTTP_QUIET),

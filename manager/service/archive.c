@@ -49,6 +49,24 @@ static int owns_workspace(const struct record *r)
 	return json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && record_str(r, "mount_dir")[0];
 }
 
+static int has_archive(const struct record *r)
+{
+	return json_is_true(json_object_get(json_object_get(r->j, "berth"), "archive"));
+}
+
+static int drop_stored(struct service *s, const struct record *r, struct err *e)
+{
+	char path[200];
+
+	if (!s->storage)
+		return err_set(e, ERR_UNSUPPORTED, "sandbox %s is archived, and there is no storage now", r->name);
+	archive_path(r, "sandbox", path);
+	if (storage_delete_folder(s->storage, path, e) < 0)
+		return -1;
+	archive_path(r, "workspace", path);
+	return storage_delete_folder(s->storage, path, e);
+}
+
 static int put_archive(struct service *s, struct registry *reg, const struct record *r, struct err *e)
 {
 	const char *id = record_str(r, "container_id");
@@ -129,6 +147,9 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 	result = record_str(r, "storage_path")[0] ? workspace_upload(s, r, e) : 0;
 	if (result == 0)
 		result = put_archive(s, &reg, r, e);
+	/* refused for good, so nobody would ever look for what was sent of it */
+	if (result < 0 && (e->code == ERR_LIMIT || e->code == ERR_INVALID) && !has_archive(r))
+		drop_stored(s, r, &ignored);
 	if (result == 0)
 		result = reserve(&reg, r, e);
 	if (result == 0) {
@@ -362,20 +383,14 @@ static int drop_reservation(struct service *s, const struct record *r, struct er
 	return result;
 }
 
-int archive_drop(struct service *s, struct record *r, struct err *e)
+int archive_drop(struct service *s, struct record *r, int anyway, struct err *e)
 {
-	char path[200];
-
 	/* a crash may have come between the reservation and the record of the archive */
-	if (!json_is_true(json_object_get(json_object_get(r->j, "berth"), "archive")))
+	if (!has_archive(r))
 		return record_str(r, "container_id")[0] && record_is_ours(s, r) ? drop_reservation(s, r, e) : 0;
-	if (!s->storage)
-		return err_set(e, ERR_UNSUPPORTED, "sandbox %s is archived, and there is no storage now", r->name);
-	archive_path(r, "sandbox", path);
-	if (storage_delete_folder(s->storage, path, e) < 0)
+	if (drop_stored(s, r, e) < 0 && !anyway)
 		return -1;
-	archive_path(r, "workspace", path);
-	return storage_delete_folder(s->storage, path, e) < 0 ? -1 : drop_reservation(s, r, e);
+	return drop_reservation(s, r, e);
 }
 
 /* ---- looking over ---- */

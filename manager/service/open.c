@@ -355,7 +355,7 @@ void service_end(struct service *s)
 	admission_close(&s->admission);
 	stop_threads(s);
 	if (!strcmp(s->conf.on_shutdown, "clean"))
-		service_cleanup(s, &manager, &e);
+		service_cleanup(s, &manager, 0, &e);
 	release(s);
 }
 

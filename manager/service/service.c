@@ -666,20 +666,30 @@ int service_create(struct service *s, const struct service_who *who, const json_
 
 /* ---- release ---- */
 
+/* Before anything of it goes: an archive was uploaded when it was made, a reaped one when it was reaped. */
+static int store_first(struct service *s, struct record *r, struct err *e)
+{
+	if (record_is(r, "warm") || !strcmp(record_own(r, "status"), "archived") || !record_str(r, "storage_path")[0] || !s->storage ||
+	    json_is_true(json_object_get(json_object_get(r->j, "berth"), "stored")))
+		return 0;
+	if (driver_stop(s, r, e) < 0)
+		return -1;
+	if (workspace_upload(s, r, e) < 0) {
+		size_t n = strlen(e->msg);
+
+		snprintf(e->msg + n, sizeof(e->msg) - n, "%s \"discard\": true releases it without", strstr(e->msg, "; hint: ") ? ", or" : "; hint:");
+		return -1;
+	}
+	record_set_own(r, "stored", json_true());
+	return 0;
+}
+
 /* The steps, each of which may be done again: a record says released only when nothing is left. */
-static int take_away(struct service *s, struct record *r, struct err *e)
+static int take_away(struct service *s, struct record *r, int discard, struct err *e)
 {
 	const char *ctx = record_str(r, "session_ctx_id");
 
-	tools_forget(s, r->name);
-	/* an archive was uploaded when it was made, a reaped one when it was reaped */
-	if (!record_is(r, "warm") && strcmp(record_own(r, "status"), "archived") && record_str(r, "storage_path")[0] && s->storage &&
-	    !json_is_true(json_object_get(json_object_get(r->j, "berth"), "stored"))) {
-		if (driver_stop(s, r, e) < 0 || workspace_upload(s, r, e) < 0)
-			return -1;
-		record_set_own(r, "stored", json_true());
-	}
-	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, e) < 0)
+	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, discard, e) < 0)
 		return -1;
 	/* of an archive there is none but what a crash left, and the path may be one of its last host */
 	if ((record_is_ours(s, r) || strcmp(record_own(r, "status"), "archived")) &&
@@ -719,11 +729,26 @@ int service_release_gone(struct service *s, const char *name, struct err *e)
 	return gone ? service_release_record(s, &r, 0, e) : 0;
 }
 
-/* 1 when it was the pool's and is somebody's now, who has it then. */
-static int release_alone(struct service *s, struct record *r, const char *name, int was_warm, struct err *e)
+static int change_failed(struct record *r, void *ctx, struct err *e)
+{
+	(void)ctx, (void)e;
+	record_set_own(r, "failed_ms", json_integer((json_int_t)wall_ms()));
+	record_set_state(r, record_str(r, "state"));
+	return 1;
+}
+
+void service_note_failed(struct service *s, const char *name)
 {
 	struct err ignored;
-	int result;
+
+	record_change(s, name, change_failed, NULL, &ignored);
+}
+
+/* 1 when it was the pool's and is somebody's now, who has it then. */
+static int release_alone(struct service *s, struct record *r, const char *name, int was_warm, int discard, struct err *e)
+{
+	struct err ignored;
+	int result, whole;
 
 	record_close(r);
 	/* as it is now that nobody else works on it */
@@ -740,9 +765,17 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 		return 1;
 	if (record_is_over(r))
 		return 0;
-	result = take_away(s, r, e);
+	tools_forget(s, r->name);
+	result = discard ? 0 : store_first(s, r, e);
+	/* what cannot be stored is its owner's to mend: it is all there, and stays in use */
+	whole = result < 0 && (e->code == ERR_LIMIT || e->code == ERR_INVALID);
+	if (result == 0)
+		result = take_away(s, r, discard, e);
 	if (result == 0) {
 		s->released++;
+	} else if (whole) {
+		service_note_failed(s, name);
+		s->failed++;
 	} else if (e->code != ERR_BUSY) {
 		/* not released: what is left is tried again when somebody asks, and by cleanup */
 		record_set_state(r, "error");
@@ -753,7 +786,7 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 	return result;
 }
 
-static int release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
+static int release_record(struct service *s, struct record *r, uint64_t drain_ms, int discard, struct err *e)
 {
 	char name[65];
 	int result, tries = 0, was_warm = record_is(r, "warm");
@@ -763,7 +796,7 @@ static int release_record(struct service *s, struct record *r, uint64_t drain_ms
 		return -1;
 	/* its steps may be done again: when another berthd has changed the record meanwhile, all of it is looked at anew */
 	do
-		result = release_alone(s, r, name, was_warm, e);
+		result = release_alone(s, r, name, was_warm, discard, e);
 	while (result < 0 && e->code == ERR_BUSY && tries++ < RELEASE_TRIES);
 	if (result == 0)
 		place_drop(s, name);
@@ -772,7 +805,7 @@ static int release_record(struct service *s, struct record *r, uint64_t drain_ms
 	return result < 0 ? -1 : 0;
 }
 
-int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
+static int release_locked(struct service *s, struct record *r, uint64_t drain_ms, int discard, struct err *e)
 {
 	char ctx[CTX_MAX + 1] = "";
 	uint64_t token;
@@ -783,10 +816,15 @@ int service_release_record(struct service *s, struct record *r, uint64_t drain_m
 		snprintf(ctx, sizeof(ctx), "%s", record_str(r, "session_ctx_id"));
 	if (ctx[0] && session_lock(s, ctx, &token, e) < 0)
 		return -1;
-	result = release_record(s, r, drain_ms, e);
+	result = release_record(s, r, drain_ms, discard, e);
 	if (ctx[0])
 		session_unlock(s, ctx, token);
 	return result;
+}
+
+int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
+{
+	return release_locked(s, r, drain_ms, 0, e);
 }
 
 uint64_t service_drain_ms(struct service *s)
@@ -799,7 +837,7 @@ uint64_t service_drain_ms(struct service *s)
 	return ms;
 }
 
-int service_release(struct service *s, const struct service_who *who, const char *identity, struct err *e)
+int service_release(struct service *s, const struct service_who *who, const char *identity, int discard, struct err *e)
 {
 	int tries = 0, was_recycled;
 
@@ -809,7 +847,7 @@ int service_release(struct service *s, const struct service_who *who, const char
 		if (record_load(s, who, identity, 1, &r, e) < 0)
 			return e->code == ERR_NOT_FOUND ? 0 : -1;
 		was_recycled = record_is(&r, "recycled");
-		if (service_release_record(s, &r, service_drain_ms(s), e) < 0)
+		if (release_locked(s, &r, service_drain_ms(s), discard, e) < 0)
 			return -1;
 		/* when it was restored in between, what it is now goes */
 	} while (was_recycled && ++tries < RELEASE_TRIES);
@@ -939,6 +977,8 @@ int service_archive(struct service *s, const struct service_who *who, const char
 		result = archive_make(s, &r, e);
 	if (result == 0)
 		s->archived++;
+	else
+		service_note_failed(s, r.name);
 	oplock_alone_end(s->ops, r.name);
 	return result;
 }
@@ -1113,6 +1153,7 @@ struct cleaner {
 	const json_t *names;
 	_Atomic size_t next;
 	uint64_t until_ms, drain;
+	int discard;
 	pthread_mutex_t lock;
 	unsigned failed, late;
 	struct err first;
@@ -1130,7 +1171,7 @@ static void *clean_some(void *arg)
 		int result = 0;
 
 		if (left && record_load(c->s, c->who, json_string_value(json_array_get(c->names, i)), 0, &r, &e) == 0)
-			result = service_release_record(c->s, &r, c->drain < left ? c->drain : left, &e);
+			result = release_locked(c->s, &r, c->drain < left ? c->drain : left, c->discard, &e);
 		pthread_mutex_lock(&c->lock);
 		c->late += !left;
 		if (result < 0 && !c->failed++)
@@ -1142,10 +1183,11 @@ static void *clean_some(void *arg)
 
 #define CLEANERS 16
 
-int service_cleanup(struct service *s, const struct service_who *who, struct err *e)
+int service_cleanup(struct service *s, const struct service_who *who, int discard, struct err *e)
 {
 	struct lister l = { s, who, json_array(), NULL, 1 };
-	struct cleaner c = { .s = s, .who = who, .names = l.out, .drain = service_drain_ms(s), .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct cleaner c = { .s = s, .who = who, .names = l.out, .drain = service_drain_ms(s), .discard = discard,
+			     .lock = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t t[CLEANERS];
 	size_t i, n;
 	int r = ledger_scan(s->ledger, RECORD_PREFIX, list_one, &l, e) < 0 ? -1 : 0;

@@ -60,8 +60,12 @@ void service_end(struct service *s);
  */
 int service_create(struct service *s, const struct service_who *who, const json_t *args, int from_pool, char ret_name[65],
 		   struct err *e);
-/* ERR_NOT_FOUND never: unknown is released already.  An error means that something is left, and a later call goes on. */
-int service_release(struct service *s, const struct service_who *who, const char *identity, struct err *e);
+/*
+ * ERR_NOT_FOUND never: unknown is released already.  An error means that something is left, and a later call goes on;
+ * ERR_LIMIT and ERR_INVALID, that all of it is, as its workspace could not be brought back from the storage.
+ * discard: the workspace is not stored, and it is no error that what the storage has of it stays there.
+ */
+int service_release(struct service *s, const struct service_who *who, const char *identity, int discard, struct err *e);
 int service_start(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 int service_stop(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 /* Packs the writable layer and the workspace and puts them to the storage; nothing stays on the host but the range of ids. */
@@ -76,7 +80,7 @@ json_t *service_info(struct service *s, const struct service_who *who, const cha
 /* "running", "exited", "archived", "recycled", "released", "error". */
 int service_status(struct service *s, const struct service_who *who, const char *identity, char ret[16], struct err *e);
 /* Releases all that who may see, at once, within [session] shutdown_timeout.  Errors of each are put together. */
-int service_cleanup(struct service *s, const struct service_who *who, struct err *e);
+int service_cleanup(struct service *s, const struct service_who *who, int discard, struct err *e);
 /* An array of records. */
 json_t *service_list(struct service *s, const struct service_who *who, struct err *e);
 

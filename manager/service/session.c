@@ -23,7 +23,6 @@
 #define LOCK_WAIT_MS 30000
 #define WRITE_MAX_MS 10000
 #define OVER_LOOKS 10
-#define RETRY_S 30	/* after a release that failed */
 
 struct beat {
 	struct beat *next;
@@ -343,10 +342,18 @@ static int is_late(struct service *s, const char *ctx, uint64_t timeout_ms)
 	return wall_ms() > session_last_ms(s, ctx, &ignored) + timeout_ms;
 }
 
+static int failed_lately(const struct record *r)
+{
+	uint64_t at = record_own_u64(r, "failed_ms"), now = wall_ms();
+
+	return at && now >= at && now - at < FAILED_MS;
+}
+
 struct reaping {
 	const char *ctx, *reason;
 	uint64_t token;
 	uint64_t timeout_ms;	/* 0: whatever the lease says */
+	int by_itself;		/* nobody asked */
 };
 
 static int recycle(struct service *s, struct record *r, const struct reaping *g, struct err *e)
@@ -366,7 +373,7 @@ static int recycle(struct service *s, struct record *r, const struct reaping *g,
 	/* what is only in the archive comes back first */
 	if (!strcmp(record_own(r, "status"), "archived") && archive_restore(s, r, e) < 0)
 		return -1;
-	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, e) < 0)
+	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, 0, e) < 0)
 		return -1;
 	json_object_set_new(r->j, "recycled_at", json_real(wall_seconds()));
 	json_object_set_new(r->j, "recycle_reason", json_string(g->reason));
@@ -387,6 +394,9 @@ static int reap_one(struct service *s, const char *name, const struct reaping *g
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (!record_is(&r, "running") || !record_is_ours(s, &r))
 		return 0;
+	/* each try stops it and reads all that it has */
+	if (g->by_itself && failed_lately(&r))
+		return err_set(e, ERR_BUSY, "sandbox %s could not be stored a moment ago", name);
 	record_close(&r);
 	pthread_rwlock_rdlock(&s->conf_lock);
 	drain = s->conf.drain_timeout_ms;
@@ -398,15 +408,15 @@ static int reap_one(struct service *s, const char *name, const struct reaping *g
 		result = 1;
 	else if (record_load(s, NULL, name, 0, &r, e) < 0)
 		result = -1;
-	else if (record_is(&r, "running"))
-		result = recycle(s, &r, g, e);
+	else if (record_is(&r, "running") && (result = recycle(s, &r, g, e)) < 0)
+		service_note_failed(s, name);
 	oplock_alone_end(s->ops, name);
 	return result;
 }
 
-static int reap(struct service *s, const char *ctx, const char *reason, uint64_t timeout_ms, struct err *e)
+static int reap(struct service *s, const char *ctx, const char *reason, uint64_t timeout_ms, int by_itself, struct err *e)
 {
-	struct reaping g = { .ctx = ctx, .reason = reason, .timeout_ms = timeout_ms };
+	struct reaping g = { .ctx = ctx, .reason = reason, .timeout_ms = timeout_ms, .by_itself = by_itself };
 	autojson json_t *map = NULL;
 	char lock[LEDGER_KEY_MAX + 1];
 	struct err ignored;
@@ -435,12 +445,12 @@ int service_reap(struct service *s, const struct service_who *who, const char *c
 {
 	autojson json_t *map = NULL;
 
-	return find_session(s, who, ctx, &map, e) < 0 ? -1 : reap(s, ctx, reason, 0, e);
+	return find_session(s, who, ctx, &map, e) < 0 ? -1 : reap(s, ctx, reason, 0, 0, e);
 }
 
 int session_reap_owned(struct service *s, const char *ctx, struct err *e)
 {
-	return reap(s, ctx, "owner_died", 0, e);
+	return reap(s, ctx, "owner_died", 0, 1, e);
 }
 
 /* ---- restoring ---- */
@@ -564,7 +574,7 @@ static void look_at_session(struct service *s, const char *ctx, uint64_t timeout
 	struct err e;
 
 	if (timeout_ms && is_late(s, ctx, timeout_ms))
-		reap(s, ctx, "heartbeat_timeout", timeout_ms, &e);
+		reap(s, ctx, "heartbeat_timeout", timeout_ms, 1, &e);
 }
 
 static int is_running(struct service *s, const char *ctx)
@@ -612,8 +622,10 @@ static void look_at_running(struct service *s, struct record *r, const struct in
 		else if (state && (uint64_t)json_integer_value(json_object_get(state, "idle_ms")) >= its->stop_ms &&
 			 !oplock_count(s->ops, r->name))
 			service_stop(s, &manager, r->name, &e);
+	} else if (failed_lately(r)) {
+		return;
 	} else if (its->delete_ms && stopped && now - stopped >= its->delete_ms) {
-		service_release(s, &manager, r->name, &e);
+		service_release(s, &manager, r->name, 0, &e);
 	} else if (!strcmp(status, "stopped") && s->storage && its->archive_ms && stopped && now - stopped >= its->archive_ms) {
 		service_archive(s, &manager, r->name, &e);
 	}
@@ -645,9 +657,9 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 		    (double)its.delete_ms)
 			collect_recycled(s, r.name);
 	} else if (record_is(&r, "error") && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
-		   wall_seconds() - json_number_value(json_object_get(j, "updated_at")) > RETRY_S)) {
+		   wall_seconds() - json_number_value(json_object_get(j, "updated_at")) * 1000 > FAILED_MS)) {
 		/* what was to go and did not */
-		service_release(s, &manager, r.name, &e);
+		service_release(s, &manager, r.name, 0, &e);
 	} else if (record_is(&r, "creating")) {
 		autorecord struct record now = { .j = NULL };
 

@@ -207,6 +207,9 @@ struct making {
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e);
 /* Takes the sandbox of a record away and marks it released; r is loaded anew. */
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e);
+/* It could not be stored: what is done by itself is tried again after FAILED_MS only. */
+void service_note_failed(struct service *s, const char *name);
+#define FAILED_MS 30000
 /* Of one that somebody has removed by hand: releases it if that is still so. */
 int service_release_gone(struct service *s, const char *name, struct err *e);
 /* The version of a pool's sandboxes: what they are made of; of the sandbox with id made, or (NULL) of one made now. */
@@ -262,8 +265,8 @@ int workspace_open(const struct record *r, struct err *e);
 int archive_make(struct service *s, struct record *r, struct err *e);
 /* Brings it back to this host, which it is of from then on, whichever put it there. */
 int archive_restore(struct service *s, struct record *r, struct err *e);
-/* From the storage, for good. */
-int archive_drop(struct service *s, struct record *r, struct err *e);
+/* From the storage, for good; anyway: as far as that goes. */
+int archive_drop(struct service *s, struct record *r, int anyway, struct err *e);
 /* What is kept here for archives that another host has by now, or nobody. */
 void archives_look(struct service *s);
 

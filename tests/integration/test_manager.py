@@ -293,10 +293,10 @@ def test_bad_tokens_wrong_types_and_unknown_ids_are_never_200():
 
 
 FUNCTIONS = {
-    "cleanup": {}, "list_session_keys": {}, "create": {"sandbox_type": str, "mount_dir": str, "storage_path": str, "environment": dict,
+    "cleanup": {"discard": bool}, "list_session_keys": {}, "create": {"sandbox_type": str, "mount_dir": str, "storage_path": str, "environment": dict,
                                                        "meta": dict, "memory": "size", "cpus": float, "name": str, "owner_pid": int},
-    **{f: {"identity": str} for f in ("release", "start", "stop", "get_status", "get_info", "check_health")},
-    "list_tools": {"identity": str, "tool_type": str}, "call_tool": {"identity": str, "tool_name": str, "arguments": dict},
+    **{f: {"identity": str} for f in ("start", "stop", "get_status", "get_info", "check_health")},
+    "release": {"identity": str, "discard": bool}, "list_tools": {"identity": str, "tool_type": str}, "call_tool": {"identity": str, "tool_name": str, "arguments": dict},
     "add_mcp_servers": {"identity": str, "server_configs": dict, "overwrite": bool}, "get_session_mapping": {"session_ctx_id": str},
 }
 FUNCTIONS["create_from_pool"] = FUNCTIONS["create"]
