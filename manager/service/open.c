@@ -226,6 +226,8 @@ static int start_threads(struct service *s, struct err *e)
 
 static void stop_threads(struct service *s)
 {
+	/* an upload may take hours: what it has not dropped from the host is there at the next start */
+	storage_use_stop(1);
 	owners_stop(s);
 	pthread_mutex_lock(&s->lock);
 	s->stopping = 1;
@@ -236,6 +238,8 @@ static void stop_threads(struct service *s)
 	if (s->threads > 1)
 		pthread_join(s->filler, NULL);
 	s->threads = 0;
+	chores_wait(s);
+	storage_use_stop(0);
 }
 
 /* ---- birth ---- */

@@ -569,12 +569,22 @@ static int scan_record(void *ctx, const char *key, const char *value, uint64_t v
 	return 0;
 }
 
-static void look_at_session(struct service *s, const char *ctx, uint64_t timeout_ms)
+static void reap_late(struct service *s, const char *ctx)
 {
+	uint64_t timeout_ms;
 	struct err e;
 
-	if (timeout_ms && is_late(s, ctx, timeout_ms))
+	pthread_rwlock_rdlock(&s->conf_lock);
+	timeout_ms = s->conf.heartbeat_timeout_ms;
+	pthread_rwlock_unlock(&s->conf_lock);
+	if (timeout_ms)
 		reap(s, ctx, "heartbeat_timeout", timeout_ms, 1, &e);
+}
+
+static void look_at_session(struct service *s, const char *ctx, uint64_t timeout_ms)
+{
+	if (timeout_ms && is_late(s, ctx, timeout_ms))
+		chore_begin(s, reap_late, ctx);
 }
 
 static int is_running(struct service *s, const char *ctx)
@@ -603,6 +613,43 @@ static int is_running(struct service *s, const char *ctx)
 
 static const struct service_who manager = { .name = "", .admin = 1 };
 
+static void release_by_itself(struct service *s, const char *name)
+{
+	struct err e;
+
+	service_release(s, &manager, name, 0, &e);
+}
+
+static void release_gone(struct service *s, const char *name)
+{
+	struct err e;
+
+	service_release_gone(s, name, &e);
+}
+
+/* Somebody may have started it since the scan read its record. */
+static int is_stopped_yet(struct service *s, const char *name)
+{
+	autorecord struct record r = { .j = NULL };
+	struct err ignored;
+
+	return record_load(s, NULL, name, 0, &r, &ignored) == 0 && record_is(&r, "running") && strcmp(record_own(&r, "status"), "running");
+}
+
+static void delete_stopped(struct service *s, const char *name)
+{
+	if (is_stopped_yet(s, name))
+		release_by_itself(s, name);
+}
+
+static void archive_stopped(struct service *s, const char *name)
+{
+	struct err e;
+
+	if (is_stopped_yet(s, name))
+		service_archive(s, &manager, name, &e);
+}
+
 static void look_at_running(struct service *s, struct record *r, const struct intervals *its)
 {
 	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = wall_ms();
@@ -612,7 +659,7 @@ static void look_at_running(struct service *s, struct record *r, const struct in
 
 	if (strcmp(status, "archived") && !driver_exists(s, record_str(r, "container_id"))) {
 		/* removed by hand: not what is being made or moved right now, which the release waits for and looks at again */
-		service_release_gone(s, r->name, &e);
+		chore_begin(s, release_gone, r->name);
 	} else if (!strcmp(status, "running")) {
 		if (!its->stop_ms)
 			return;
@@ -625,9 +672,9 @@ static void look_at_running(struct service *s, struct record *r, const struct in
 	} else if (failed_lately(r)) {
 		return;
 	} else if (its->delete_ms && stopped && now - stopped >= its->delete_ms) {
-		service_release(s, &manager, r->name, 0, &e);
+		chore_begin(s, delete_stopped, r->name);
 	} else if (!strcmp(status, "stopped") && s->storage && its->archive_ms && stopped && now - stopped >= its->archive_ms) {
-		service_archive(s, &manager, r->name, &e);
+		chore_begin(s, archive_stopped, r->name);
 	}
 }
 
@@ -655,11 +702,11 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	} else if (record_is(&r, "recycled")) {
 		if (its.delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
 		    (double)its.delete_ms)
-			collect_recycled(s, r.name);
+			chore_begin(s, collect_recycled, r.name);
 	} else if (record_is(&r, "error") && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
 		   wall_seconds() - json_number_value(json_object_get(j, "updated_at")) * 1000 > FAILED_MS)) {
 		/* what was to go and did not */
-		service_release(s, &manager, r.name, 0, &e);
+		chore_begin(s, release_by_itself, r.name);
 	} else if (record_is(&r, "creating")) {
 		autorecord struct record now = { .j = NULL };
 

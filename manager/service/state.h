@@ -48,6 +48,7 @@ struct service {
 	int threads;
 	struct beat *beats;
 	struct place *places;
+	struct chore *chores;		/* guarded by lock: under way */
 	char fill_error[600];
 	uint32_t claim_last_us[CLAIMS_KEPT];	/* guarded by lock; the newest at claims_noted % CLAIMS_KEPT */
 	size_t claims_noted;
@@ -55,6 +56,14 @@ struct service {
 
 	_Atomic uint64_t created, released, claimed, claim_missed, reaped, restored, archived, failed, adopted;
 };
+
+/* ---- chores.c ---- */
+
+typedef void chore_fn(struct service *s, const char *name);
+/* work(s, name) in a thread of its own; not when the same is under way, nor when many are: the next scan comes back. */
+void chore_begin(struct service *s, chore_fn *work, const char *name);
+/* Until none is under way; when the service is stopping there are no new ones. */
+void chores_wait(struct service *s);
 
 /* ---- record.c ---- */
 

@@ -77,6 +77,8 @@ struct storage_use {
 int storage_use_begin(struct storage *st, const char *path, struct storage_use *u, struct err *e);
 /* ERR_TIMEOUT once it takes so long that others may take it for dead. */
 int storage_use_check(const struct storage_use *u, struct err *e);
+/* Whether the checks of all of this process say ERR_BUSY from now on: it is ending. */
+void storage_use_stop(int stop);
 void storage_use_end(struct storage *st, const struct storage_use *u);
 /* The manifest of folder path: 1, 0 when there is none. */
 int storage_manifest(struct storage *st, const char *path, json_t **ret, struct err *e);

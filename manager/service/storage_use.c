@@ -51,8 +51,17 @@ int storage_use_begin(struct storage *st, const char *path, struct storage_use *
 	return storage_put(st, u->key, u->id, strlen(u->id), e);
 }
 
+static _Atomic int stopped;
+
+void storage_use_stop(int stop)
+{
+	stopped = stop;
+}
+
 int storage_use_check(const struct storage_use *u, struct err *e)
 {
+	if (stopped)
+		return err_set(e, ERR_BUSY, "berthd is ending; hint: it is tried again when it is back");
 	return now_ms() - u->began_ms < STORAGE_USE_MS ? 0 :
 	       err_set(e, ERR_TIMEOUT, "it takes longer than %llu hours", STORAGE_USE_MS / 3600 / 1000);
 }

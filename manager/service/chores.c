@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Archives, releases and reaping that nobody asked for: the scans begin them and go on, so that one tenant's large folder
+ * does not keep the others' sandboxes from being looked at.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager/service/state.h"
+
+#define CHORES_MAX 8
+#define STACK_BYTES (1u << 20)
+
+struct chore {
+	struct chore *next;
+	struct service *s;
+	chore_fn *work;
+	char name[300];
+};
+
+static unsigned under_way(const struct service *s, chore_fn *work, const char *name, int *ret_same)
+{
+	const struct chore *c;
+	unsigned n = 0;
+
+	*ret_same = 0;
+	for (c = s->chores; c; c = c->next, n++)
+		*ret_same |= c->work == work && !strcmp(c->name, name);
+	return n;
+}
+
+static void forget(struct chore *chore)
+{
+	struct service *s = chore->s;
+	struct chore **at;
+
+	pthread_mutex_lock(&s->lock);
+	for (at = &s->chores; *at != chore; at = &(*at)->next)
+		;
+	*at = chore->next;
+	pthread_cond_broadcast(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	free(chore);
+}
+
+static void *do_chore(void *arg)
+{
+	struct chore *c = arg;
+
+	c->work(c->s, c->name);
+	forget(c);
+	return NULL;
+}
+
+void chore_begin(struct service *s, chore_fn *work, const char *name)
+{
+	struct chore *c = calloc(1, sizeof(*c));
+	pthread_attr_t a;
+	pthread_t thread;
+	int same, room;
+
+	if (!c)
+		return;	/* until the next scan */
+	c->s = s;
+	c->work = work;
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	pthread_mutex_lock(&s->lock);
+	room = !s->stopping && under_way(s, work, name, &same) < CHORES_MAX && !same;
+	if (room) {
+		c->next = s->chores;
+		s->chores = c;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (!room) {
+		free(c);
+		return;
+	}
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, STACK_BYTES);
+	pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &a, do_chore, c))
+		forget(c);
+	pthread_attr_destroy(&a);
+}
+
+void chores_wait(struct service *s)
+{
+	pthread_mutex_lock(&s->lock);
+	while (s->chores)
+		pthread_cond_wait(&s->wake, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+}
