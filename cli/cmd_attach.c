@@ -105,6 +105,8 @@ static int attach_main(const struct command *self, int argc, char **argv)
 		return command_fail(self, &e, 0);
 	if (r == 0)
 		fprintf(stderr, "\r\nberth: left %s running; berth attach comes back\n", argv[rest + 1]);
+	if (r != 0)
+		follow_note_lost("berth attach", verdict);
 	return r == 0 ? 0 : follow_status(verdict);
 }
 

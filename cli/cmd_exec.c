@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/follow.h"
 #include "cli/sandbox_open.h"
 #include "cli/sharedfd.h"
 #include "manager/wire.h"
@@ -237,7 +238,9 @@ static int execute(struct exec *x, int *ret_status, struct err *e)
 		tty_close(&x->terminal);
 	}
 	if (result == 0 && json_is_object(verdict)) {
-		*ret_status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
+		*ret_status = follow_status(verdict);
+		if (!x->json)
+			follow_note_lost("berth exec", verdict);
 		result = report(x, verdict, e);
 	}
 	json_decref(verdict);

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/follow.h"
 #include "cli/sandbox_open.h"
 #include "manager/wire.h"
 
@@ -152,7 +153,7 @@ static int show(const struct sh *s, json_t *answer, const int *fds, size_t n, st
 			return -1;
 		if (status && strcmp(status, "done"))
 			log_note("berth sh", "%s", status);
-		if (json_object_get(answer, "session_ended"))
+		if (!follow_note_lost("berth sh", json_object_get(answer, "verdict")) && json_object_get(answer, "session_ended"))
 			log_note("berth sh", "the shell ended; the next command gets a fresh one");
 		return 0;
 	}

@@ -37,6 +37,8 @@ static int wait_for(char **words, int json, int *ret_status, struct err *e)
 	if (!answer)
 		return -1;
 	*ret_status = follow_status(json_object_get(answer, "verdict"));
+	if (!json)
+		follow_note_lost("berth wait", json_object_get(answer, "verdict"));
 	return json ? command_print_json(json_object_get(answer, "verdict"), JSON_COMPACT, e) : 0;
 }
 

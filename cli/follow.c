@@ -101,6 +101,16 @@ int follow_take(struct follow *f, json_t **ret_verdict, struct err *e)
 	return 1;
 }
 
+int follow_note_lost(const char *prog, const json_t *verdict)
+{
+	const char *cause = json_string_value(json_object_get(verdict, "cause"));
+	int lost = cause && !strcmp(cause, "lost");
+
+	if (lost)
+		log_note(prog, "the sandbox ended before its command did, and nobody knows why");
+	return lost;
+}
+
 int follow_status(const json_t *verdict)
 {
 	return (int)json_integer_value(json_object_get(verdict, "exit_status"));

@@ -21,6 +21,8 @@ int follow_ask(struct follow *f, struct err *e);
 int follow_take(struct follow *f, json_t **ret_verdict, struct err *e);
 /* The exit status of a verdict. */
 int follow_status(const json_t *verdict);
+/* Says of a command whose exit status is ours that its sandbox ended; 1 when that is so. */
+int follow_note_lost(const char *prog, const json_t *verdict);
 /* Bytes as JSON: "key" when they are UTF-8, else "key_hex". */
 int follow_set_data(json_t *j, const char *key, const char *data, size_t n, struct err *e);
 

@@ -160,9 +160,12 @@ int remote_report(struct remote *r, const json_t *verdict, struct err *e)
 {
 	const char *fd = remote_value(r, "status-fd");
 	autofree char *text = json_dumps(verdict, JSON_COMPACT);
+	const char *cause = json_string_value(json_object_get(verdict, "cause"));
 	uint64_t n;
 
 	r->status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
+	if (!r->json && cause && !strcmp(cause, "lost"))
+		log_note("berth", "the sandbox ended before its command did, and nobody knows why");
 	if (fd) {
 		if (num_u64(fd, "descriptor", 0, 1 << 20, &n, e) < 0)
 			return -1;

@@ -49,6 +49,17 @@ def test_a_sandbox_whose_init_died_has_lost_its_commands():
     b.berth("rm", "-f", "box", ok=True)
 
 
+def test_without_json_a_lost_command_is_told_in_one_line():
+    for verb in (["exec", "box", "sleep", "100"], ["sh", "box", "sleep 100"]):
+        b.berth("create", "--name", "box", "host", ok=True)
+        p = begin(*verb)
+        b.wait_for(lambda: "sleep 100" in b.berth("top", "box", ok=True).out, what="the command to run")
+        os.kill(json.loads(b.berth("inspect", "box", ok=True).out)["init_pid"], signal.SIGKILL)
+        out, err = p.communicate(timeout=20)
+        assert p.returncode == 125 and not out and err.startswith("berth") and err.count("\n") == 1, (verb, p.returncode, out, err)
+        b.berth("rm", "-f", "box", ok=True)
+
+
 def test_a_detached_commands_end_is_among_the_events():
     b.berth("create", "--name", "box", "host", ok=True)
     b.berth("exec", "-d", "box", "sleep", "100", ok=True)
