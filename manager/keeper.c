@@ -726,11 +726,8 @@ json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int
 
 	if (ret_fd)
 		*ret_fd = -1;
-	if (wire_send(sock, request, fds, count, e) < 0) {
-		if (e->code == ERR_NOT_FOUND)
-			err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+	if (wire_send(sock, request, fds, count, e) < 0)
 		return NULL;
-	}
 	r = wire_recv(sock, -1, &answer, got, WIRE_FDS_MAX, &n, e);
 	for (i = 0; i < n; i++) {
 		if (i == 0 && ret_fd && r == 1)

@@ -42,8 +42,8 @@ int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int 
 	part[1] = (struct iovec){ (void *)(text + 1), len };
 	part[2] = (struct iovec){ (void *)rest, n };
 	if (fdpass_sendv(sock, part, ARRAY_LEN(part), fds, count) < 0)
-		return err_code_sys(e, errno == EPIPE || errno == ECONNRESET ? ERR_NOT_FOUND : ERR_SYS,
-				    "send to the other side");
+		return errno == EPIPE || errno == ECONNRESET ? err_set(e, ERR_NOT_FOUND, "the sandbox ended") :
+							       err_sys(e, "send to the other side");
 	return 0;
 }
 
