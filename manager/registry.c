@@ -658,11 +658,12 @@ int registry_keep_dir(struct registry *r, const char *id, struct err *e)
 
 int registry_save(struct registry *r, const char *id, const char *file, const json_t *j, struct err *e)
 {
-	autoclose int dir = registry_keep_dir(r, id, e);
+	autoclose int dir = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	autofree char *text = json_dumps(j, JSON_COMPACT);
 
+	/* not made here: somebody may have removed it since its content was read */
 	if (dir < 0)
-		return -1;
+		return err_sys(e, "open the directory of sandbox %s", id);
 	return text ? io_replace_file(dir, file, text, strlen(text), 0600, 1, e) : err_nomem(e);
 }
 
@@ -679,7 +680,9 @@ json_t *registry_load(struct registry *r, const char *id, const char *file, stru
 
 int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e)
 {
-	return registry_save(r, id, "record.json", record, e);
+	autoclose int dir = registry_keep_dir(r, id, e);
+
+	return dir < 0 ? -1 : registry_save(r, id, "record.json", record, e);
 }
 
 int registry_forget(struct registry *r, const char *id, struct err *e)

@@ -89,6 +89,7 @@ int registry_keep_dir(struct registry *r, const char *id, struct err *e);
 int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e);
 /* A file of a lasting sandbox's directory, as JSON: a new reference or NULL. */
 json_t *registry_load(struct registry *r, const char *id, const char *file, struct err *e);
+/* ENOENT when the directory is gone. */
 int registry_save(struct registry *r, const char *id, const char *file, const json_t *j, struct err *e);
 int registry_forget(struct registry *r, const char *id, struct err *e);
 
