@@ -41,9 +41,15 @@ int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int 
 	part[0] = (struct iovec){ (void *)PREFIX, PREFIX_LEN - !len };	/* of no members there is no comma */
 	part[1] = (struct iovec){ (void *)(text + 1), len };
 	part[2] = (struct iovec){ (void *)rest, n };
-	if (fdpass_sendv(sock, part, ARRAY_LEN(part), fds, count) < 0)
-		return errno == EPIPE || errno == ECONNRESET ? err_set(e, ERR_NOT_FOUND, "the sandbox ended") :
-							       err_sys(e, "send to the other side");
+	if (fdpass_sendv(sock, part, ARRAY_LEN(part), fds, count) < 0) {
+		const int why = errno;
+
+		if (why != EPIPE && why != ECONNRESET)
+			return err_sys(e, "send to the other side");
+		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		e->os_errno = why;	/* some callers tell a stop from an end by it */
+		return -1;
+	}
 	return 0;
 }
 

@@ -23,7 +23,7 @@
 #define WIRE_FDS_MAX 4
 #define WIRE_DATA_MAX (64u << 20)	/* bytes in a memfd that rides along */
 
-/* Sends msg with "v" before its members.  ERR_LIMIT when it is too long, ERR_NOT_FOUND when the other side has gone. */
+/* Sends msg with "v" before its members.  ERR_LIMIT when it is too long, ERR_NOT_FOUND with EPIPE or ECONNRESET when the other side has gone. */
 int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e);
 /* The same with rest, n bytes of JSON from the comma to the closing brace, in the place of the object's own end. */
 int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int *fds, size_t count, struct err *e);
