@@ -24,12 +24,21 @@ static inline struct timespec clock_now(clockid_t id)
 	return t;
 }
 
+static inline uint64_t clock_ms_of(struct timespec t)
+{
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 /* Milliseconds of CLOCK_MONOTONIC. */
 static inline uint64_t clock_ms(void)
 {
-	struct timespec t = clock_now(CLOCK_MONOTONIC);
+	return clock_ms_of(clock_now(CLOCK_MONOTONIC));
+}
 
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+/* Milliseconds since 1970. */
+static inline uint64_t clock_wall_ms(void)
+{
+	return clock_ms_of(clock_now(CLOCK_REALTIME));
 }
 
 #endif

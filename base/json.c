@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/hex.h"
+#include "base/mem.h"
 
 #define ERROR_LINE_MAX 65536
 
@@ -136,6 +141,50 @@ int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const cha
 	if (!json_is_array(v))
 		return wrong(what, key, "an array", e);
 	*ret_arr = v;
+	return 1;
+}
+
+int json_set_bytes(json_t *obj, const char *key, const char *p, size_t n, struct err *e)
+{
+	json_t *text = n && memchr(p, 0, n) ? NULL : json_stringn(n ? p : "", n);
+	autofree char *hex = NULL;
+	char name[40];
+
+	if (text)
+		return json_object_set_new(obj, key, text) < 0 ? err_nomem(e) : 0;
+	hex = malloc(n * 2 + 1);
+	if (!hex)
+		return err_nomem(e);
+	hex_format(hex, p, n);
+	snprintf(name, sizeof(name), "%s_hex", key);
+	return json_object_set_new(obj, name, json_stringn(hex, n * 2)) < 0 ? err_nomem(e) : 0;
+}
+
+int json_get_bytes(const json_t *obj, const char *key, struct buf *b, const char *what, struct err *e)
+{
+	const json_t *text = find(obj, key), *coded;
+	const char *hex;
+	char name[40];
+
+	snprintf(name, sizeof(name), "%s_hex", key);
+	coded = find(obj, name);
+	if ((text && !json_is_string(text)) || (coded && !json_is_string(coded)))
+		return err_set(e, ERR_INVALID, "%s: \"%s\" is no string", what, coded ? name : key);
+	if (text && coded)
+		return err_set(e, ERR_INVALID, "%s: both \"%s\" and \"%s\" given", what, key, name);
+	if (text)
+		return buf_add(b, json_string_value(text), json_string_length(text), e) < 0 ? -1 : 1;
+	if (!coded)
+		return 0;
+	for (hex = json_string_value(coded); *hex; hex += 2) {
+		int byte = hex_byte(hex);
+		char c = (char)byte;
+
+		if (byte < 0)
+			return err_set(e, ERR_INVALID, "%s: \"%s\" is not hexadecimal", what, name);
+		if (buf_add(b, &c, 1, e) < 0)
+			return -1;
+	}
 	return 1;
 }
 

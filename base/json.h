@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #define JSON_DEPTH_MAX 64
@@ -26,6 +27,13 @@ int json_get_u64(const json_t *obj, const char *key, uint64_t *ret_v, const char
 int json_get_bool(const json_t *obj, const char *key, int *ret_v, const char *what, struct err *e);
 int json_get_obj(const json_t *obj, const char *key, json_t **ret_obj, const char *what, struct err *e);
 int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const char *what, struct err *e);
+
+/*
+ * Bytes in JSON: the member key where they are UTF-8 without NUL, else KEY_hex in hexadecimal.  p may be NULL when n is 0.
+ * json_get_bytes() adds them to b: 1, or 0 when there are none; what names the document (ERR_INVALID).
+ */
+int json_set_bytes(json_t *obj, const char *key, const char *p, size_t n, struct err *e);
+int json_get_bytes(const json_t *obj, const char *key, struct buf *b, const char *what, struct err *e);
 
 /*
  * j as compact text of *ret_len bytes: in room, or where that is too small in memory of its own, *ret_own, to be freed.

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define STRINGIFY_(x) #x
+#define STRINGIFY(x) STRINGIFY_(x)
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 static inline void mem_free_cleanup(void *p)

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/getdents.h"
 #include "base/mem.h"
 
 int path_openat2(int dirfd, const char *path, uint64_t flags, mode_t mode, uint64_t resolve)
@@ -145,11 +146,6 @@ struct removal {
 	unsigned refilled;
 };
 
-static int is_dots(const char *n)
-{
-	return n[0] == '.' && (!n[1] || (n[1] == '.' && !n[2]));
-}
-
 /* Returns 1 when it is a directory that holds something, 0 when it is gone. */
 static int remove_entry(int fd, const struct dirent *d)
 {
@@ -198,13 +194,15 @@ static int empty_dir(int fd, struct removal *r, struct level *l, struct err *e)
 	if (!dir)
 		return err_sys(e, "read a directory to remove");
 	take_fd(&dup_fd);
-	while (full == 0 && (d = readdir(dir))) {
-		holds = is_dots(d->d_name) ? 0 : remove_entry(fd, d);
+	while (full == 0 && (errno = 0, d = readdir(dir))) {
+		holds = getdents_dots(d->d_name) ? 0 : remove_entry(fd, d);
 		if (holds < 0)
 			full = err_sys(e, "remove %s", d->d_name);
 		else if (holds)
 			full = keep_name(r, l, d->d_name, e);
 	}
+	if (full == 0 && errno)
+		full = err_sys(e, "read a directory to remove");
 	closedir(dir);
 	return full < 0 ? -1 : 0;
 }
@@ -342,31 +340,21 @@ static int mkdir_parents(const char *path, struct err *e)
 	return 0;
 }
 
-/* getdents64(2) */
-struct entry {
-	uint64_t ino;
-	int64_t off;
-	uint16_t len;
-	uint8_t type;
-	char name[];
-};
-
 int path_each_entry(int dirfd, int (*each)(void *ctx, const char *name), void *ctx, int *ret_failed)
 {
-	_Alignas(struct entry) char list[2048];
+	_Alignas(struct getdents) char list[2048];
 	long n, at;
 	int r = 0;
 
-	while (r == 0 && (n = syscall(SYS_getdents64, dirfd, list, sizeof(list))) != 0) {
+	while (r == 0 && (n = getdents_read(dirfd, list, sizeof(list))) != 0) {
 		if (n < 0) {
 			*ret_failed = 1;
 			return 0;
 		}
 		for (at = 0; r == 0 && at < n;) {
-			const struct entry *d = (const struct entry *)(const void *)(list + at);
+			const struct getdents *d = getdents_next(list, &at);
 
-			at += d->len;
-			if (strcmp(d->name, ".") && strcmp(d->name, ".."))
+			if (!getdents_dots(d->name))
 				r = each(ctx, d->name);
 		}
 	}

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/toml_lex.h"
@@ -47,12 +48,6 @@ static int add_code_point(struct toml *t, struct buf *out, uint32_t c, const cha
 	if (n > 1)
 		u[n - 1] = (char)(0x80 | (c & 0x3f));
 	return buf_add(out, u, n, t->e);
-}
-
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 :
-	       c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 /* p is on the backslash. */

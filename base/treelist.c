@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/getdents.h"
 #include "base/mem.h"
 
 #define FDS_KEPT 32		/* directories above that stay open: what is moved there meanwhile is no error */
@@ -39,7 +40,7 @@ static int read_names(struct treelist *w, struct treelist_level *l, struct err *
 		return -1;
 	}
 	while (r == 0 && (errno = 0, de = readdir(d))) {
-		if (!strcmp(de->d_name, ".") || !strcmp(de->d_name, ".."))
+		if (getdents_dots(de->d_name))
 			continue;
 		if (w->names == w->names_max)
 			r = err_set(e, ERR_LIMIT, "more than %zu entries", w->names_max);

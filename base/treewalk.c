@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/getdents.h"
 #include "base/mem.h"
 
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC)
@@ -28,15 +28,6 @@ struct walk {
 	struct level *levels;
 	size_t depth, room;
 	uint64_t entered, most;	/* a file system cannot have more directories than this; 0: it does not tell */
-};
-
-/* getdents64(2) */
-struct entry {
-	uint64_t ino;
-	int64_t off;
-	uint16_t len;
-	uint8_t type;
-	char name[];
 };
 
 static int push(struct walk *w, off_t at, struct err *e)
@@ -103,11 +94,11 @@ static int go_up(struct walk *w, struct err *e)
 }
 
 /* 1: went down into it. */
-static int take(struct walk *w, const struct entry *d, struct err *e)
+static int take(struct walk *w, const struct getdents *d, struct err *e)
 {
 	struct stat st;
 
-	if (!strcmp(d->name, ".") || !strcmp(d->name, ".."))
+	if (getdents_dots(d->name))
 		return 0;
 	if (fstatat(w->fd, d->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_sys(e, "look at %.200s", d->name);
@@ -120,18 +111,15 @@ static int take(struct walk *w, const struct entry *d, struct err *e)
 static int read_on(struct walk *w, struct err *e)
 {
 	/* short, as what follows a directory in it is read again */
-	_Alignas(struct entry) char list[2048];
+	_Alignas(struct getdents) char list[2048];
 	long n, at;
 	int r = 0;
 
-	while (r == 0 && (n = syscall(SYS_getdents64, w->fd, list, sizeof(list))) != 0) {
+	while (r == 0 && (n = getdents_read(w->fd, list, sizeof(list))) != 0) {
 		if (n < 0)
 			return err_sys(e, "read a directory");
 		for (at = 0; r == 0 && at < n;) {
-			const struct entry *d = (const struct entry *)(const void *)(list + at);
-
-			at += d->len;
-			r = take(w, d, e);
+			r = take(w, getdents_next(list, &at), e);
 		}
 	}
 	return r;

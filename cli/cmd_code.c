@@ -134,8 +134,9 @@ static int by_name(const void *a, const void *b)
 static void add_file(json_t *list, const struct filerecord *r, const char *change)
 {
 	json_t *j = json_pack("{s:s,s:I}", "change", change, "size", (json_int_t)r->size);
+	struct err ignored;
 
-	fileclient_set_bytes(j, "path", r->name, strlen(r->name));
+	json_set_bytes(j, "path", r->name, strlen(r->name), &ignored);
 	json_array_append_new(list, j);
 }
 
@@ -339,7 +340,10 @@ static int show(const struct code *c, struct output *o, json_t *verdict, json_t 
 	if (c->keep)
 		json_object_set_new(j, "script", json_string(c->script));
 	for (i = 0; i < 2; i++) {
-		fileclient_set_bytes(j, names[i], o->b[i].data ? o->b[i].data : "", o->b[i].len);
+		if (json_set_bytes(j, names[i], o->b[i].data, o->b[i].len, e) < 0) {
+			json_decref(j);
+			return -1;
+		}
 		snprintf(key, sizeof(key), "%s_dropped", names[i]);
 		json_object_set_new(j, key, json_integer((json_int_t)o->dropped[i]));
 	}

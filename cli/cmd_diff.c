@@ -67,8 +67,10 @@ static int show(struct diff *d, struct err *e)
 			continue;
 		}
 		one = json_pack("{s:s}", "change", c->kind == 'A' ? "added" : c->kind == 'C' ? "changed" : "deleted");
-		fileclient_set_bytes(one, "path", c->path, strlen(c->path));
-		json_array_append_new(list, one);
+		if (json_array_append_new(list, one) < 0 || json_set_bytes(one, "path", c->path, strlen(c->path), e) < 0) {
+			json_decref(list);
+			return err_nomem(e);
+		}
 	}
 	if (d->json)
 		return fileclient_print(json_pack("{s:o}", "changes", list), e);

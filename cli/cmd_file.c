@@ -132,7 +132,10 @@ static int do_read(struct file *f, struct err *e)
 	if (content.len != c.bytes)
 		return err_set(e, ERR_CORRUPT, "%zu bytes arrived, not %llu", content.len, (unsigned long long)c.bytes);
 	j = json_pack("{s:I}", "bytes", (json_int_t)c.bytes);
-	fileclient_set_bytes(j, "content", content.data ? content.data : "", content.len);
+	if (json_set_bytes(j, "content", content.data, content.len, e) < 0) {
+		json_decref(j);
+		return -1;
+	}
 	return fileclient_print(j, e);
 }
 

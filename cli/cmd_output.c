@@ -39,7 +39,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 static int print_json(json_t *answer, const struct buf *b, struct err *e)
 {
 	json_object_del(answer, "v");
-	if (follow_set_data(answer, "data", b->data, b->len, e) < 0)
+	if (json_set_bytes(answer, "data", b->data, b->len, e) < 0)
 		return -1;
 	return command_print_json(answer, JSON_COMPACT, e);
 }

@@ -27,6 +27,7 @@
 #include "manager/registry.h"
 #include "runtime/attest.h"
 #include "runtime/supervise.h"
+#include "runtime/verdict.h"
 #include "runtime/writable.h"
 
 enum { OPT_RM = RUNOPT_FIRST_OWN, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST, OPT_PULL };
@@ -355,7 +356,7 @@ static int run_main(const struct command *self, int argc, char **argv)
 	if (result == 0 && !r.dry_run)
 		result = report(&r, &v, &e);
 	if (result == 0 && !r.dry_run && v.cause == CAUSE_LOST)
-		result = err_set(&e, ERR_INTERNAL, "the sandbox ended before its command did, and nobody knows why");
+		result = err_set(&e, ERR_INTERNAL, VERDICT_LOST_TEXT);
 	status = result < 0 ? command_fail(self, &e, r.json) : r.dry_run ? 0 : verdict_exit_status(&v);
 	release(&r);
 	return status;

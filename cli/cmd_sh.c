@@ -89,30 +89,6 @@ static int get_text(char **words, struct buf *b, struct err *e)
 	return 0;
 }
 
-/* The output is bytes; JSON holds it as text when it is UTF-8, else in hexadecimal. */
-static void add_output(json_t *answer, const char *key, const struct buf *b)
-{
-	static const char digits[] = "0123456789abcdef";
-	json_t *text = json_stringn(b->data ? b->data : "", b->len);
-	char name[32], *hex;
-	size_t i;
-
-	if (text) {
-		json_object_set_new(answer, key, text);
-		return;
-	}
-	hex = malloc(b->len * 2 + 1);
-	if (!hex)
-		return;
-	for (i = 0; i < b->len; i++) {
-		hex[2 * i] = digits[(unsigned char)b->data[i] >> 4];
-		hex[2 * i + 1] = digits[b->data[i] & 15];
-	}
-	snprintf(name, sizeof(name), "%s_hex", key);
-	json_object_set_new(answer, name, json_stringn(hex, b->len * 2));
-	free(hex);
-}
-
 static int print_output(const json_t *answer, const char *prefix, const struct buf *b, int to, struct err *e)
 {
 	char key[32];
@@ -158,9 +134,8 @@ static int show(const struct sh *s, json_t *answer, const int *fds, size_t n, st
 		return 0;
 	}
 	json_object_del(answer, "v");
-	add_output(answer, "output", &out);
-	if (n > 1)
-		add_output(answer, "stderr", &err);
+	if (json_set_bytes(answer, "output", out.data, out.len, e) < 0 || (n > 1 && json_set_bytes(answer, "stderr", err.data, err.len, e) < 0))
+		return -1;
 	json_object_set_new(answer, "exit_status", json_integer(exit_status(answer)));
 	return command_print_json(answer, JSON_COMPACT, e);
 }

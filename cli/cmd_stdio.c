@@ -300,38 +300,6 @@ static int open_sandbox(struct stdio *st, struct request *r, json_t *rq, struct 
 	return 0;
 }
 
-/* Bytes of "KEY" or "KEY_hex": 1, or 0 when there are none. */
-static int get_data(const json_t *rq, const char *key, struct buf *b, struct err *e)
-{
-	const json_t *text = json_object_get(rq, key), *coded;
-	char name[32];
-	const char *hex;
-	unsigned byte;
-
-	snprintf(name, sizeof(name), "%s_hex", key);
-	coded = json_object_get(rq, name);
-	hex = json_string_value(coded);
-	if ((text && !json_is_string(text)) || (coded && !hex))
-		return err_set(e, ERR_INVALID, "\"%s\" is no string", coded ? name : key);
-	if (text && coded)
-		return err_set(e, ERR_INVALID, "both \"%s\" and \"%s\" given", key, name);
-	if (text)
-		return buf_add(b, json_string_value(text), json_string_length(text), e) < 0 ? -1 : 1;
-	if (!hex)
-		return 0;
-	for (; *hex; hex += 2) {
-		char pair[3] = { hex[0], hex[1], 0 }, *end, c;
-
-		byte = (unsigned)strtoul(pair, &end, 16);
-		if (end != pair + 2 || pair[0] == '+' || pair[0] == '-' || pair[0] == ' ')
-			return err_set(e, ERR_INVALID, "\"%s\" is not hexadecimal", name);
-		c = (char)byte;
-		if (buf_add(b, &c, 1, e) < 0)
-			return -1;
-	}
-	return 1;
-}
-
 static int make_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
 {
 	int p[2];
@@ -364,7 +332,7 @@ static int start_exec(struct stdio *st, struct request *r, json_t *rq, int long_
 {
 	int theirs[3] = { -1, -1, -1 }, i, result = -1;
 
-	if (json_get_bool(rq, "stdin_open", &r->in_open, "request", e) < 0 || get_data(rq, "stdin", &r->input, e) < 0)
+	if (json_get_bool(rq, "stdin_open", &r->in_open, "request", e) < 0 || json_get_bytes(rq, "stdin", &r->input, "request", e) < 0)
 		return -1;
 	json_object_del(rq, "stdin");
 	json_object_del(rq, "stdin_hex");
@@ -419,7 +387,7 @@ static int op_file(struct stdio *st, json_t *id, json_t *rq, int write, struct e
 	if (!r)
 		return -1;
 	r->file = write ? 'w' : 'r';
-	if ((!write || get_data(rq, "data", &r->input, e) >= 0) && open_sandbox(st, r, rq, e) == 0)
+	if ((!write || json_get_bytes(rq, "data", &r->input, "request", e) >= 0) && open_sandbox(st, r, rq, e) == 0)
 		result = start_exec(st, r, to_keeper, 0, e);
 	if (result < 0)
 		end_request(st, r, 0);
@@ -440,7 +408,7 @@ static void end_file(struct stdio *st, struct request *r, const json_t *verdict)
 		return;
 	}
 	answer = json_pack("{s:I}", "bytes", r->file == 'r' ? (json_int_t)r->text[0].len : (json_int_t)n.bytes);
-	if (r->file == 'r' && follow_set_data(answer, "data", r->text[0].len ? r->text[0].data : "", r->text[0].len, &e) < 0) {
+	if (r->file == 'r' && json_set_bytes(answer, "data", r->text[0].len ? r->text[0].data : "", r->text[0].len, &e) < 0) {
 		json_decref(answer);
 		fail(st, r, &e, 1);
 		return;
@@ -463,7 +431,7 @@ static int translate(json_t *rq, int *ret_text, struct err *e)
 	}
 	if (!json_object_get(rq, "text_hex"))
 		return 0;
-	if (get_data(rq, "text", &b, e) < 0 || (*ret_text = wire_data(b.data ? b.data : "", b.len, e)) < 0)
+	if (json_get_bytes(rq, "text", &b, "request", e) < 0 || (*ret_text = wire_data(b.data ? b.data : "", b.len, e)) < 0)
 		return -1;
 	json_object_del(rq, "text_hex");
 	return 0;
@@ -574,7 +542,7 @@ static int op_send(struct stdio *st, json_t *id, json_t *rq, struct err *e)
 	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
 	json_t *to_keeper;
 
-	if (get_data(rq, "data", &data, e) < 0)
+	if (json_get_bytes(rq, "data", &data, "request", e) < 0)
 		return -1;
 	if (json_object_get(rq, "request"))
 		return send_to_request(st, id, rq, &data, e);
@@ -733,8 +701,8 @@ static void end_child(struct stdio *st, struct request *r)
 		if (value) {
 			json_object_set_new(answer, "result", value);
 		} else {
-			follow_set_data(answer, "stdout", r->text[0].data, r->text[0].len, &ignored);
-			follow_set_data(answer, "stderr", r->text[1].data, r->text[1].len, &ignored);
+			json_set_bytes(answer, "stdout", r->text[0].data, r->text[0].len, &ignored);
+			json_set_bytes(answer, "stderr", r->text[1].data, r->text[1].len, &ignored);
 		}
 	}
 	json_object_set_new(answer, "exit_status", json_integer(status));
@@ -771,7 +739,7 @@ static void stream(struct stdio *st, struct request *r, int which, char *p, size
 	if (n == keep)
 		return;
 	a = json_pack("{s:s}", "stream", names[which]);
-	follow_set_data(a, "data", p, n - keep, &ignored);
+	json_set_bytes(a, "data", p, n - keep, &ignored);
 	reply(st, r->id, a);
 }
 
@@ -848,7 +816,7 @@ static int add_fds(json_t *msg, const int *fds, size_t n, struct err *e)
 		autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
 		const char *key = i ? "stderr" : json_object_get(msg, "session") ? "output" : "data";
 
-		if (wire_read_data(fds[i], &b, e) < 0 || follow_set_data(msg, key, b.data, b.len, e) < 0)
+		if (wire_read_data(fds[i], &b, e) < 0 || json_set_bytes(msg, key, b.data, b.len, e) < 0)
 			return -1;
 	}
 	return 0;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "manager/wire.h"
+#include "runtime/verdict.h"
 
 static const char *const names[] = { "stdout", "stderr" };
 
@@ -21,28 +22,6 @@ int follow_ask(struct follow *f, struct err *e)
 	return rq ? wire_send(f->sock, rq, NULL, 0, e) : err_set(e, ERR_INVALID, "the command's id is not valid UTF-8");
 }
 
-int follow_set_data(json_t *j, const char *key, const char *data, size_t n, struct err *e)
-{
-	static const char digits[] = "0123456789abcdef";
-	json_t *text = json_stringn(n ? data : "", n);
-	autofree char *hex = NULL;
-	char name[40];
-	size_t i;
-
-	if (text && !memchr(n ? data : "", 0, n))
-		return json_object_set_new(j, key, text) < 0 ? err_nomem(e) : 0;
-	json_decref(text);
-	hex = malloc(n * 2 + 1);
-	if (!hex)
-		return err_nomem(e);
-	for (i = 0; i < n; i++) {
-		hex[2 * i] = digits[(unsigned char)data[i] >> 4];
-		hex[2 * i + 1] = digits[data[i] & 15];
-	}
-	snprintf(name, sizeof(name), "%s_hex", key);
-	return json_object_set_new(j, name, json_stringn(hex, n * 2)) < 0 ? err_nomem(e) : 0;
-}
-
 static int write_stream(struct follow *f, int which, json_t *part, const char *data, size_t n, struct err *e)
 {
 	uint64_t start = (uint64_t)json_integer_value(json_object_get(part, "from"));
@@ -52,7 +31,7 @@ static int write_stream(struct follow *f, int which, json_t *part, const char *d
 		if (!n)
 			return 0;
 		json_object_set_new(part, "stream", json_string(names[which]));
-		if (follow_set_data(part, "data", data, n, e) < 0)
+		if (json_set_bytes(part, "data", data, n, e) < 0)
 			return -1;
 		line = json_dumps(part, JSON_COMPACT);
 		if (!line)
@@ -107,7 +86,7 @@ int follow_note_lost(const char *prog, const json_t *verdict)
 	int lost = cause && !strcmp(cause, "lost");
 
 	if (lost)
-		log_note(prog, "the sandbox ended before its command did, and nobody knows why");
+		log_note(prog, VERDICT_LOST_TEXT);
 	return lost;
 }
 

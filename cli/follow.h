@@ -23,8 +23,6 @@ int follow_take(struct follow *f, json_t **ret_verdict, struct err *e);
 int follow_status(const json_t *verdict);
 /* Says of a command whose exit status is ours that its sandbox ended; 1 when that is so. */
 int follow_note_lost(const char *prog, const json_t *verdict);
-/* Bytes as JSON: "key" when they are UTF-8, else "key_hex". */
-int follow_set_data(json_t *j, const char *key, const char *data, size_t n, struct err *e);
 
 /*
  * A person's terminal joined to the one of a detached command, until its end

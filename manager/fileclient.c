@@ -202,29 +202,6 @@ int filerecord_next(const char **at, const char *end, struct filerecord *ret, st
 	return 1;
 }
 
-void fileclient_set_bytes(json_t *j, const char *key, const char *p, size_t n)
-{
-	static const char digits[] = "0123456789abcdef";
-	json_t *text = json_stringn(p, n);
-	autofree char *hex = NULL;
-	char name[40];
-	size_t i;
-
-	if (text) {
-		json_object_set_new(j, key, text);
-		return;
-	}
-	hex = malloc(2 * n + 1);
-	if (!hex)
-		return;
-	for (i = 0; i < n; i++) {
-		hex[2 * i] = digits[(unsigned char)p[i] >> 4];
-		hex[2 * i + 1] = digits[p[i] & 15];
-	}
-	snprintf(name, sizeof(name), "%s_hex", key);
-	json_object_set_new(j, name, json_stringn(hex, 2 * n));
-}
-
 static const char *kind_of(unsigned mode)
 {
 	return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "directory" : S_ISLNK(mode) ? "symlink" : S_ISFIFO(mode) ? "fifo" :
@@ -235,6 +212,7 @@ json_t *filerecord_json(const struct filerecord *r)
 {
 	char mode[16], mtime[64];
 	time_t t = (time_t)r->mtime_sec;
+	struct err ignored;
 	struct tm tm;
 	json_t *j;
 
@@ -244,9 +222,9 @@ json_t *filerecord_json(const struct filerecord *r)
 	j = json_pack("{s:s,s:s,s:i,s:i,s:I,s:I,s:s,s:I,s:I}", "type", kind_of(r->mode), "mode", mode, "uid", (int)r->uid, "gid",
 		      (int)r->gid, "size", (json_int_t)r->size, "links", (json_int_t)r->nlink, "mtime", mtime, "mtime_sec",
 		      (json_int_t)r->mtime_sec, "mtime_nsec", (json_int_t)r->mtime_nsec);
-	fileclient_set_bytes(j, "name", r->name, strlen(r->name));
+	json_set_bytes(j, "name", r->name, strlen(r->name), &ignored);
 	if (r->link[0])
-		fileclient_set_bytes(j, "target", r->link, strlen(r->link));
+		json_set_bytes(j, "target", r->link, strlen(r->link), &ignored);
 	return j;
 }
 

@@ -51,8 +51,6 @@ struct filerecord {
 /* Takes the next record from *at: 1, 0 at end, -1 malformed. */
 int filerecord_next(const char **at, const char *end, struct filerecord *ret, struct err *e);
 json_t *filerecord_json(const struct filerecord *r);
-/* Sets key to bytes: as text when they are UTF-8, else KEY_hex. */
-void fileclient_set_bytes(json_t *j, const char *key, const char *p, size_t n);
 /* Prints j, which it consumes, on stdout as one line. */
 int fileclient_print(json_t *j, struct err *e);
 

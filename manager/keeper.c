@@ -518,8 +518,6 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 	return listen_on(k, e);
 }
 
-#define DYING_MS 200	/* killed processes are mostly gone long before */
-
 /* Who waits for a command hears its end, not only ours. */
 static void tell_ends(struct keeper *k)
 {
@@ -532,7 +530,7 @@ static void tell_ends(struct keeper *k)
 	if (!live)
 		return;
 	cgroup_kill(&k->sandbox.cgroup, &ignored);
-	cgroup_wait_empty(&k->sandbox.cgroup, DYING_MS, &ignored);
+	cgroup_wait_empty(&k->sandbox.cgroup, KEEPER_DYING_MS, &ignored);
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0])
 			session_lost(k, &k->sessions[i], asked);

@@ -477,15 +477,13 @@ static void note_end(struct keeper *k, struct keeper_command *c)
 		keeper_event_end(k, "exit", &c->verdict, json_pack("{s:s}", "command", id));
 }
 
-#define DYING_MS 200	/* killed processes are mostly gone long before; the others are looked at again */
-
 /* A limit of time holds for all of a command: what the first process's end left running ends now. */
 static void end_by_limit(struct keeper_command *c)
 {
 	struct err ignored;
 
 	if (c->facts.timed_out && count_leaf(&c->leaf) && cgroup_kill(&c->leaf, &ignored) == 0)
-		cgroup_wait_empty(&c->leaf, DYING_MS, &ignored);
+		cgroup_wait_empty(&c->leaf, KEEPER_DYING_MS, &ignored);
 }
 
 static void conclude(struct keeper *k, struct keeper_command *c)
@@ -604,7 +602,7 @@ void keeper_command_killed(struct keeper *k, struct keeper_command *c)
 	struct err ignored;
 
 	cgroup_kill(&c->leaf, &ignored);
-	cgroup_wait_empty(&c->leaf, DYING_MS, &ignored);
+	cgroup_wait_empty(&c->leaf, KEEPER_DYING_MS, &ignored);
 	keeper_command_reply(k, &r);
 }
 

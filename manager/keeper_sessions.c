@@ -49,6 +49,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -206,8 +207,6 @@ static int write_script(struct keeper_session *s, const char *text, struct err *
 	return 0;
 }
 
-#define STRINGIFY(x) STRINGIFY_(x)
-#define STRINGIFY_(x) #x
 #define OUTSIDE "[ -p /proc/$$/fd/9 ]"
 #define LEAVE_BASH OUTSIDE " || { trap \"[ -p /proc/\\$\\$/fd/9 ] && trap - DEBUG || return 130\" DEBUG; return 130; }"
 /* the signal is raised in the expansion, so that it is taken after the return (bash loses it there at times) */
@@ -289,12 +288,10 @@ static int open_session(struct keeper *k, const char *name, int split, struct ke
 static int new_nonce(struct keeper_session *s, struct err *e)
 {
 	unsigned char raw[8];	/* each guess takes a line; the pipe is the session's own */
-	size_t i;
 
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		return err_sys(e, "get random bytes");
-	for (i = 0; i < sizeof(raw); i++)
-		snprintf(s->nonce + 2 * i, 3, "%02x", raw[i]);
+	hex_format(s->nonce, raw, sizeof(raw));
 	return 0;
 }
 

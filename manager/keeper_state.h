@@ -20,6 +20,7 @@
 #define KEEPER_COMMANDS 256
 #define KEEPER_SESSIONS 16
 #define KEEPER_DROPPED 8
+#define KEEPER_DYING_MS 200		/* killed processes are mostly gone long before; the others are looked at again */
 #define KEEPER_ENDED_KEPT 64	/* ended detached commands whose output is still there */
 
 /* What a client has seen of a command; it lasts between two requests. */

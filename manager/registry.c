@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -116,12 +117,10 @@ static int count_one(void *ctx, const char *name)
 static void random_id(char id[65])
 {
 	unsigned char raw[8];
-	size_t i;
 
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		memset(raw, 0, sizeof(raw));	/* cannot happen for 8 bytes; mkdir says EEXIST if it does twice */
-	for (i = 0; i < 6; i++)
-		snprintf(id + 2 * i, 3, "%02x", raw[i]);
+	hex_format(id, raw, 6);
 }
 
 static int take_name(struct registry *r, struct claim *c, const char *name, struct err *e)

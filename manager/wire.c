@@ -18,9 +18,7 @@ int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e
 	return wire_send_with(sock, msg, "}", 1, fds, count, e);
 }
 
-#define STR_(x) #x
-#define STR(x) STR_(x)
-#define PREFIX "{\"v\":" STR(WIRE_VERSION) ","
+#define PREFIX "{\"v\":" STRINGIFY(WIRE_VERSION) ","
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
 
 int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int *fds, size_t count, struct err *e)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
+
 #define SHA256 "sha256:"
 #define SHA512 "sha512:"
 #define PREFIX_LEN 7
@@ -57,14 +59,6 @@ void digest_blob_path(char ret[DIGEST_BLOB_PATH_SIZE], const char *digest)
 
 void digest_format(char ret[DIGEST_SIZE], const unsigned char *sum, size_t n)
 {
-	static const char digits[] = "0123456789abcdef";
-	char *p = ret + PREFIX_LEN;
-	size_t i;
-
 	memcpy(ret, n == 64 ? SHA512 : SHA256, PREFIX_LEN);
-	for (i = 0; i < n; i++) {
-		*p++ = digits[sum[i] >> 4];
-		*p++ = digits[sum[i] & 15];
-	}
-	*p = '\0';
+	hex_format(ret + PREFIX_LEN, sum, n);
 }

@@ -29,6 +29,8 @@
 	X(CAUSE_KILLED_BY, "killed-by")     /* berth was told to stop it */ \
 	X(CAUSE_LOST, "lost")               /* init ended without a word */
 
+#define VERDICT_LOST_TEXT "the sandbox ended before its command did, and nobody knows why"	/* of CAUSE_LOST, to people */
+
 enum verdict_cause {
 #define X(sym, name) sym,
 	VERDICT_CAUSES(X)

@@ -11,40 +11,19 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/remote/remote.h"
+#include "runtime/verdict.h"
 
 #define TEXT_MAX (768u << 10)	/* berthd takes 1 MiB of JSON */
 
 /* ---- events, a line each ---------------------------------------------------------------- */
 
-static int hex_value(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 int remote_write_data(const json_t *j, const char *key, int fd, struct err *e)
 {
-	const json_t *text = json_object_get(j, key);
-	autofree char *bytes = NULL;
-	const char *hex;
-	char name[40];
-	size_t i, n;
+	autobuf struct buf bytes = BUF_INIT(1u << 30);	/* an answer is shorter */
 
-	if (text)
-		return io_write_all(fd, json_string_value(text), json_string_length(text)) < 0 ? err_sys(e, "write the output") : 0;
-	snprintf(name, sizeof(name), "%s_hex", key);
-	hex = json_string_value(json_object_get(j, name));
-	n = hex ? strlen(hex) / 2 : 0;
-	bytes = malloc(n + 1);
-	if (!bytes)
-		return err_nomem(e);
-	for (i = 0; i < n; i++) {
-		int hi = hex_value(hex[2 * i]), lo = hex_value(hex[2 * i + 1]);
-
-		if (hi < 0 || lo < 0)
-			return err_set(e, ERR_CORRUPT, "berthd's answer is malformed");
-		bytes[i] = (char)(hi << 4 | lo);
-	}
-	return io_write_all(fd, bytes, n) < 0 ? err_sys(e, "write the output") : 0;
+	if (json_get_bytes(j, key, &bytes, "berthd's answer", e) < 0)
+		return e->code == ERR_INVALID ? err_set(e, ERR_CORRUPT, "berthd's answer is malformed") : -1;
+	return bytes.len && io_write_all(fd, bytes.data, bytes.len) < 0 ? err_sys(e, "write the output") : 0;
 }
 
 /* A thread: our stdin, to its end. */
@@ -165,7 +144,7 @@ int remote_report(struct remote *r, const json_t *verdict, struct err *e)
 
 	r->status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
 	if (!r->json && cause && !strcmp(cause, "lost"))
-		log_note("berth", "the sandbox ended before its command did, and nobody knows why");
+		log_note("berth", VERDICT_LOST_TEXT);
 	if (fd) {
 		if (num_u64(fd, "descriptor", 0, 1 << 20, &n, e) < 0)
 			return -1;

@@ -91,29 +91,6 @@ int estream_reply(struct http_request *rq, int status, int (*next)(struct estrea
 	return http_reply_stream(rq, status, s->sse ? "text/event-stream" : "application/x-ndjson", &st, e);
 }
 
-/* ---- bytes in JSON ------------------------------------------------------------------- */
-
-int estream_set_data(json_t *j, const char *key, const char *p, size_t n, struct err *e)
-{
-	static const char digits[] = "0123456789abcdef";
-	json_t *text = n && memchr(p, 0, n) ? NULL : json_stringn(n ? p : "", n);
-	autofree char *hex = NULL;
-	char name[40];
-	size_t i;
-
-	if (text)
-		return json_object_set_new(j, key, text) < 0 ? err_nomem(e) : 0;
-	hex = malloc(n * 2 + 1);
-	if (!hex)
-		return err_nomem(e);
-	for (i = 0; i < n; i++) {
-		hex[2 * i] = digits[(unsigned char)p[i] >> 4];
-		hex[2 * i + 1] = digits[p[i] & 15];
-	}
-	snprintf(name, sizeof(name), "%s_hex", key);
-	return json_object_set_new(j, name, json_stringn(hex, n * 2)) < 0 ? err_nomem(e) : 0;
-}
-
 size_t estream_cut_text(const char *p, size_t n)
 {
 	size_t i;
@@ -128,31 +105,3 @@ size_t estream_cut_text(const char *p, size_t n)
 	return 0;
 }
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-int estream_get_data(const json_t *j, const char *key, struct buf *b, struct err *e)
-{
-	const json_t *text = json_object_get(j, key);
-	const char *hex;
-	char name[40], c;
-
-	snprintf(name, sizeof(name), "%s_hex", key);
-	hex = json_string_value(json_object_get(j, name));
-	if (text)
-		return buf_add(b, json_string_value(text), json_string_length(text), e) < 0 ? -1 : 1;
-	if (!hex)
-		return 0;
-	for (; *hex; hex += 2) {
-		int hi = hex_digit(hex[0]), lo = hi < 0 ? -1 : hex_digit(hex[1]);
-
-		if (lo < 0)
-			return err_set(e, ERR_INVALID, "%s is not hexadecimal", name);
-		c = (char)(hi << 4 | lo);
-		if (buf_add(b, &c, 1, e) < 0)
-			return -1;
-	}
-	return 1;
-}

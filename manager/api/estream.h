@@ -30,11 +30,7 @@ int estream_add(struct estream *s, const char *event, uint64_t id, json_t *j, st
 /* A line that says nothing, so that both sides see that the other lives. */
 int estream_beat(struct estream *s, struct err *e);
 
-/* Sets "key" to n bytes when they are text, else "key_hex". */
-int estream_set_data(json_t *j, const char *key, const char *p, size_t n, struct err *e);
 /* How many of the last bytes are the start of a character that goes on: 0 to 3. */
 size_t estream_cut_text(const char *p, size_t n);
-/* Bytes of "key" or "key_hex": 1 there are, 0 none, -1 malformed. */
-int estream_get_data(const json_t *j, const char *key, struct buf *b, struct err *e);
 
 #endif

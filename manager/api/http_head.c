@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hex.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/api/http_state.h"
@@ -178,11 +179,6 @@ static int check_who(struct http_request *rq, struct err *e)
 
 /* ---- the route ------------------------------------------------------------------- */
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* In place; NUL and control bytes have no business in a name or a path. */
 static int unescape(char *s, int plus, struct err *e)
 {
@@ -192,11 +188,9 @@ static int unescape(char *s, int plus, struct err *e)
 		int c = (unsigned char)*s;
 
 		if (c == '%') {
-			int hi = hex_digit(s[1]), lo = hi < 0 ? -1 : hex_digit(s[2]);
-
-			if (lo < 0)
+			c = hex_byte(s + 1);
+			if (c < 0)
 				return err_set(e, ERR_INVALID, "the request's target has a %% that escapes nothing");
-			c = hi << 4 | lo;
 			s += 2;
 			if (!c)
 				return err_set(e, ERR_INVALID, "the request's target has a NUL byte");

@@ -63,7 +63,7 @@ static int reply_output(struct http_request *rq, json_t *answer, int fd, struct 
 	if (wire_read_data(fd, &b, e) < 0)
 		return -1;
 	if (!http_query_bool(rq, "raw"))
-		return estream_set_data(answer, "data", b.data, b.len, e) < 0 ? -1 : http_reply_json(rq, 0, json_incref(answer), e);
+		return json_set_bytes(answer, "data", b.data, b.len, e) < 0 ? -1 : http_reply_json(rq, 0, json_incref(answer), e);
 	data = b.data;
 	b.data = NULL;
 	return http_reply_data(rq, 0, "application/octet-stream", data ? data : calloc(1, 1), b.len, e);
@@ -136,7 +136,7 @@ static int add_part(struct estream *s, struct following *f, int which, json_t *p
 	json_object_set_new(part, "stream", json_string(names[which]));
 	json_object_set_new(part, "bytes", json_integer((json_int_t)(n - cut)));
 	json_object_set_new(part, "next", json_integer((json_int_t)f->from[which]));
-	if (estream_set_data(part, "data", p, n - cut, e) < 0)
+	if (json_set_bytes(part, "data", p, n - cut, e) < 0)
 		return -1;
 	return estream_add(s, names[which], 0, json_incref(part), e);
 }

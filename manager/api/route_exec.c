@@ -233,7 +233,7 @@ static int add_kept(json_t *reply, const char *name, const struct ring *ring, st
 	json_object_set_new(reply, key, json_integer((json_int_t)ring->total));
 	snprintf(key, sizeof(key), "%s_dropped", name);
 	json_object_set_new(reply, key, json_integer((json_int_t)ring_dropped(ring)));
-	return estream_set_data(reply, name, b.data, b.len, e);
+	return json_set_bytes(reply, name, b.data, b.len, e);
 }
 
 static int collect(struct execution *x, struct ring ring[2], struct err *e)
@@ -286,7 +286,7 @@ static int add_piece(struct estream *s, int which, const char *p, size_t n, stru
 	if (!n)
 		return 0;
 	j = json_pack("{s:s}", "stream", names[which]);
-	if (estream_set_data(j, "data", p, n, e) < 0) {
+	if (json_set_bytes(j, "data", p, n, e) < 0) {
 		json_decref(j);
 		return -1;
 	}
@@ -430,7 +430,7 @@ static int begin(struct execution *x, struct http_request *rq, int temporary, st
 		return err_set(e, ERR_INVALID, "a terminal needs \"detach\": true; hint: then follow, stdin and resize");
 	if (temporary && check_run(x, body, e) < 0)
 		return -1;
-	if ((temporary ? make_box(x, rq, e) : box_connect(&x->box, rq, e)) < 0 || estream_get_data(body, "stdin", &x->input, e) < 0)
+	if ((temporary ? make_box(x, rq, e) : box_connect(&x->box, rq, e)) < 0 || json_get_bytes(body, "stdin", &x->input, "request", e) < 0)
 		return -1;
 	if (json_object_get(body, "name") && !detached && !temporary)	/* after the sandbox: another's is not there */
 		return err_set(e, ERR_INVALID, "\"name\" goes with \"detach\"");

@@ -32,7 +32,7 @@ static int add_output(json_t *answer, const int *fds, size_t n, struct err *e)
 
 		if (json_object_get(answer, names[i]) || at == n)
 			continue;
-		if (wire_read_data(fds[at++], &b, e) < 0 || estream_set_data(answer, names[i], b.data, b.len, e) < 0)
+		if (wire_read_data(fds[at++], &b, e) < 0 || json_set_bytes(answer, names[i], b.data, b.len, e) < 0)
 			return -1;
 	}
 	return 0;

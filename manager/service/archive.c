@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -155,7 +156,7 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 	if (result == 0) {
 		record_set_own(r, "status", json_string("archived"));
 		record_set_own(r, "archive", json_true());
-		record_set_own(r, "archived_ms", json_integer((json_int_t)wall_ms()));
+		record_set_own(r, "archived_ms", json_integer((json_int_t)clock_wall_ms()));
 		record_set_state(r, "running");
 		result = record_save(s, r, NULL, 0, e);
 	}

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "manager/service/ledger.h"
 
 #define SCHEMA_VERSION 1
@@ -66,10 +67,7 @@ static int failed(struct sqlite_ledger *s, const char *what, struct err *e)
 /* Wall clock: what expires must expire after a reboot, too. */
 static sqlite3_int64 now_ms(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (sqlite3_int64)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	return (sqlite3_int64)clock_wall_ms();
 }
 
 static sqlite3_stmt *take(struct sqlite_ledger *s, enum statement which)

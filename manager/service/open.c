@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -128,7 +129,7 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 		return service_release_record(s, &r, 0, e);
 	if (!strcmp(record_own(&r, "status"), "running")) {
 		record_set_own(&r, "status", json_string("stopped"));
-		record_set_own(&r, "stopped_ms", json_integer((json_int_t)wall_ms()));
+		record_set_own(&r, "stopped_ms", json_integer((json_int_t)clock_wall_ms()));
 		record_set_own(&r, "machine", json_string(s->machine));
 		return record_save(s, &r, NULL, 0, e);
 	}
@@ -191,7 +192,7 @@ static void clear_dead(struct service *s)
 static void *scan_loop(void *arg)
 {
 	struct service *s = arg;
-	uint64_t every, cleanup, cleaned = wall_ms();
+	uint64_t every, cleanup, cleaned = clock_wall_ms();
 
 	do {
 		pthread_rwlock_rdlock(&s->conf_lock);
@@ -199,9 +200,9 @@ static void *scan_loop(void *arg)
 		cleanup = s->cleanup_interval_ms;
 		pthread_rwlock_unlock(&s->conf_lock);
 		session_scan(s);
-		if (wall_ms() - cleaned >= cleanup) {
+		if (clock_wall_ms() - cleaned >= cleanup) {
 			clear_dead(s);
-			cleaned = wall_ms();
+			cleaned = clock_wall_ms();
 		}
 	} while (!wait_tick(s, every));
 	return NULL;
@@ -296,7 +297,7 @@ int service_new(struct service **ret, const struct config *c, const char *berth_
 		return err_nomem(e);
 	s->config = *c;
 	s->cleanup_interval_ms = c->cleanup_interval_ms;
-	s->started_ms = wall_ms();
+	s->started_ms = clock_wall_ms();
 	s->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
 					 .kept_fd = -1 };
 	snprintf(s->berth_path, sizeof(s->berth_path), "%s", berth_path);

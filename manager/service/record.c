@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/service/state.h"
@@ -10,17 +11,9 @@
 #define CHANGE_TRIES 5
 #define REDIRECTS_MAX 64
 
-uint64_t wall_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 double wall_seconds(void)
 {
-	return (double)wall_ms() / 1000;
+	return (double)clock_wall_ms() / 1000;
 }
 
 void record_close(struct record *r)

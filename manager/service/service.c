@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/hex.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -172,12 +174,10 @@ static int random_session_id(char out[26], struct err *e)
 static int hex_token(char out[33], struct err *e)
 {
 	unsigned char raw[16];
-	size_t i;
 
 	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
 		return err_sys(e, "get random bytes");
-	for (i = 0; i < sizeof(raw); i++)
-		snprintf(out + 2 * i, 3, "%02x", raw[i]);
+	hex_format(out, raw, sizeof(raw));
 	return 0;
 }
 
@@ -732,7 +732,7 @@ int service_release_gone(struct service *s, const char *name, struct err *e)
 static int change_failed(struct record *r, void *ctx, struct err *e)
 {
 	(void)ctx, (void)e;
-	record_set_own(r, "failed_ms", json_integer((json_int_t)wall_ms()));
+	record_set_own(r, "failed_ms", json_integer((json_int_t)clock_wall_ms()));
 	record_set_state(r, record_str(r, "state"));
 	return 1;
 }
@@ -870,7 +870,7 @@ static int change_status(struct record *r, void *ctx, struct err *e)
 		return 0;	/* released meanwhile, or another berthd saw it first */
 	record_set_own(r, "status", json_string(n->status));
 	if (n->stamp)
-		record_set_own(r, n->stamp, json_integer((json_int_t)wall_ms()));
+		record_set_own(r, n->stamp, json_integer((json_int_t)clock_wall_ms()));
 	record_set_state(r, record_str(r, "state"));
 	return 1;
 }
@@ -1166,7 +1166,7 @@ static void *clean_some(void *arg)
 
 	while ((i = c->next++) < json_array_size(c->names)) {
 		autorecord struct record r = { .j = NULL };
-		uint64_t now = wall_ms(), left = c->until_ms > now ? c->until_ms - now : 0;
+		uint64_t now = clock_wall_ms(), left = c->until_ms > now ? c->until_ms - now : 0;
 		struct err e = { 0 };
 		int result = 0;
 
@@ -1193,7 +1193,7 @@ int service_cleanup(struct service *s, const struct service_who *who, int discar
 	int r = ledger_scan(s->ledger, RECORD_PREFIX, list_one, &l, e) < 0 ? -1 : 0;
 
 	pthread_rwlock_rdlock(&s->conf_lock);
-	c.until_ms = wall_ms() + s->conf.shutdown_timeout_ms;
+	c.until_ms = clock_wall_ms() + s->conf.shutdown_timeout_ms;
 	pthread_rwlock_unlock(&s->conf_lock);
 	n = json_array_size(l.out) < CLEANERS ? json_array_size(l.out) : CLEANERS;
 	for (i = 0; r == 0 && i < n; i++)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -194,7 +195,7 @@ static uint64_t heartbeat_ms(struct service *s)
 
 int session_touch(struct service *s, const char *ctx, struct err *e)
 {
-	uint64_t now = wall_ms(), every = heartbeat_ms(s) / 4;
+	uint64_t now = clock_wall_ms(), every = heartbeat_ms(s) / 4;
 	char key[LEDGER_KEY_MAX + 1], text[24];
 	struct ledger_op op = { LEDGER_SET, key, text, LEDGER_ANY, 0 };
 	struct beat *b;
@@ -339,12 +340,12 @@ static int is_late(struct service *s, const char *ctx, uint64_t timeout_ms)
 {
 	struct err ignored;
 
-	return wall_ms() > session_last_ms(s, ctx, &ignored) + timeout_ms;
+	return clock_wall_ms() > session_last_ms(s, ctx, &ignored) + timeout_ms;
 }
 
 static int failed_lately(const struct record *r)
 {
-	uint64_t at = record_own_u64(r, "failed_ms"), now = wall_ms();
+	uint64_t at = record_own_u64(r, "failed_ms"), now = clock_wall_ms();
 
 	return at && now >= at && now - at < FAILED_MS;
 }
@@ -496,12 +497,12 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 
 int session_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e)
 {
-	uint64_t until = wall_ms() + LOCK_WAIT_MS;
+	uint64_t until = clock_wall_ms() + LOCK_WAIT_MS;
 	char lock[LEDGER_KEY_MAX + 1];
 	int r;
 
 	snprintf(lock, sizeof(lock), "reap/%.256s", ctx);
-	while ((r = ledger_lock(s->ledger, lock, s->host, LOCK_MS, ret_token, e)) < 0 && e->code == ERR_BUSY && wall_ms() < until)
+	while ((r = ledger_lock(s->ledger, lock, s->host, LOCK_MS, ret_token, e)) < 0 && e->code == ERR_BUSY && clock_wall_ms() < until)
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	return r;
 }
@@ -652,7 +653,7 @@ static void archive_stopped(struct service *s, const char *name)
 
 static void look_at_running(struct service *s, struct record *r, const struct intervals *its)
 {
-	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = wall_ms();
+	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = clock_wall_ms();
 	const char *status = record_own(r, "status");
 	autojson json_t *state = NULL;
 	struct err e;
@@ -724,7 +725,7 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 /* Those that are over are as many as released_ttl lets there be: a look at each tenth of that will do. */
 static int is_time_for_over(struct service *s, const struct conf *c)
 {
-	uint64_t every = c->released_ttl_ms / OVER_LOOKS, now = wall_ms();
+	uint64_t every = c->released_ttl_ms / OVER_LOOKS, now = clock_wall_ms();
 
 	if (!c->released_ttl_ms || (now >= s->over_looked_ms && now - s->over_looked_ms < every))
 		return 0;

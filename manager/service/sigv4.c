@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/mem.h"
 
 #define PAIRS_MAX 32
@@ -90,14 +91,6 @@ static int canonical(const struct sigv4_request *r, const struct sigv4_pair *h, 
 	return buf_addf(out, e, "\n%s\n%s", signed_headers, r->payload_sha256);
 }
 
-static void hex(const unsigned char d[32], char out[65])
-{
-	int i;
-
-	for (i = 0; i < 32; i++)
-		snprintf(out + 2 * i, 3, "%02x", d[i]);
-}
-
 static int hmac(const void *key, size_t key_len, const char *text, unsigned char out[32], struct err *e)
 {
 	unsigned n = 32;
@@ -124,7 +117,7 @@ int sigv4_sign(const struct sigv4_request *r, struct buf *out, struct err *e)
 		return -1;
 	if (!EVP_Digest(text.data, text.len, key, &n, EVP_sha256(), NULL))
 		return err_set(e, ERR_INTERNAL, "hash a request");
-	hex(key, digest);
+	hex_format(digest, key, 32);
 	snprintf(day, sizeof(day), "%.8s", r->date);
 	snprintf(scope, sizeof(scope), "%s/%s/%s/aws4_request", day, r->region, r->service);
 	text.len = 0;
@@ -138,7 +131,7 @@ int sigv4_sign(const struct sigv4_request *r, struct buf *out, struct err *e)
 		return -1;
 	explicit_bzero(secret, sizeof(secret));
 	explicit_bzero(next, sizeof(next));
-	hex(key, digest);
+	hex_format(digest, key, 32);
 	return buf_addf(out, e, "AWS4-HMAC-SHA256 Credential=%s/%s,SignedHeaders=%s,Signature=%s", r->access_key, scope,
 			names.data ? names.data : "", digest);
 }

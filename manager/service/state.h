@@ -86,7 +86,6 @@ int record_scan_all(struct service *s, ledger_each *each, void *ctx, struct err 
 
 void record_close(struct record *r);
 #define autorecord __attribute__((cleanup(record_close)))
-uint64_t wall_ms(void);
 double wall_seconds(void);
 /* Loads by name or session id, following redirects when follow; checks the owner (who NULL: nobody asks). */
 int record_load(struct service *s, const struct service_who *who, const char *identity, int follow, struct record *ret, struct err *e);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include "base/hex.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -70,12 +71,11 @@ int storage_check_path(const char *path, struct err *e)
 static int sha256(const void *p, size_t n, char out[65], struct err *e)
 {
 	unsigned char d[32];
-	unsigned len = 0, i;
+	unsigned len = 0;
 
 	if (!EVP_Digest(p, n, d, &len, EVP_sha256(), NULL))
 		return err_set(e, ERR_INTERNAL, "hash %zu bytes", n);
-	for (i = 0; i < 32; i++)
-		snprintf(out + 2 * i, 3, "%02x", d[i]);
+	hex_format(out, d, 32);
 	return 0;
 }
 
@@ -257,7 +257,8 @@ static int put_bytes(struct upload *u, json_t *entry, const char *key, const cha
 {
 	size_t before = json_object_size(entry);
 
-	fileclient_set_bytes(entry, key, bytes, strlen(bytes));
+	if (json_set_bytes(entry, key, bytes, strlen(bytes), e) < 0)
+		return -1;
 	if (!json_object_get(entry, key))
 		u->version = MANIFEST_VERSION;
 	return json_object_size(entry) == before + 1 ? 0 : err_nomem(e);
@@ -436,11 +437,6 @@ static int check_entry_path(const char *p, struct err *e)
 	return 0;
 }
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The text of key, or the bytes of KEY_hex in room; NULL when there is neither. */
 static const char *get_bytes(const json_t *entry, const char *key, char room[LINK_MAX_BYTES + 1])
 {
@@ -453,14 +449,14 @@ static const char *get_bytes(const json_t *entry, const char *key, char room[LIN
 	snprintf(name, sizeof(name), "%s_hex", key);
 	hex = json_string_value(json_object_get(entry, name));
 	n = hex ? strlen(hex) : 0;
-	if (!n || n % 2 || n / 2 > LINK_MAX_BYTES)
+	if (!n || n % 2 || n / 2 > LINK_MAX_BYTES || strspn(hex, "0123456789abcdef") != n)	/* as we write it */
 		return NULL;
 	for (i = 0; i < n / 2; i++) {
-		int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
+		int byte = hex_byte(hex + 2 * i);
 
-		if (high < 0 || low < 0 || !(high | low))
+		if (byte <= 0)
 			return NULL;
-		room[i] = (char)(high << 4 | low);
+		room[i] = (char)byte;
 	}
 	room[i] = '\0';
 	return room;

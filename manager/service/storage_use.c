@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "manager/service/storage.h"
 
@@ -31,21 +31,13 @@
 #define HEX "0123456789abcdef"
 #define MARK_BYTES 33	/* 16 digits of ms, '-', 16 of chance */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 int storage_use_begin(struct storage *st, const char *path, struct storage_use *u, struct err *e)
 {
 	uint64_t chance[2];
 
 	if (getrandom(chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
 		return err_sys(e, "get random bytes");
-	u->began_ms = now_ms();
+	u->began_ms = clock_wall_ms();
 	snprintf(u->id, sizeof(u->id), "%016" PRIx64 "%016" PRIx64, chance[0], chance[1]);
 	snprintf(u->key, sizeof(u->key), "%.900s/in-use/%016" PRIx64 "-%016" PRIx64, path, u->began_ms, chance[0]);
 	return storage_put(st, u->key, u->id, strlen(u->id), e);
@@ -62,7 +54,7 @@ int storage_use_check(const struct storage_use *u, struct err *e)
 {
 	if (stopped)
 		return err_set(e, ERR_BUSY, "berthd is ending; hint: it is tried again when it is back");
-	return now_ms() - u->began_ms < STORAGE_USE_MS ? 0 :
+	return clock_wall_ms() - u->began_ms < STORAGE_USE_MS ? 0 :
 	       err_set(e, ERR_TIMEOUT, "it takes longer than %llu hours", STORAGE_USE_MS / 3600 / 1000);
 }
 
@@ -115,7 +107,7 @@ struct listing {
 
 static int is_alive(const char *mark)
 {
-	uint64_t at = strtoull(mark, NULL, 16), now = now_ms();
+	uint64_t at = strtoull(mark, NULL, 16), now = clock_wall_ms();
 
 	return at > now || now - at < 2 * STORAGE_USE_MS;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "manager/service/lineproc.h"
 #include "manager/service/state.h"
@@ -112,7 +113,7 @@ void tools_forget(struct service *s, const char *name)
 
 void tools_expire(struct service *s, uint64_t idle_ms)
 {
-	uint64_t now = wall_ms();
+	uint64_t now = clock_wall_ms();
 
 	if (idle_ms && now > idle_ms)
 		drop(s->tools, NULL, NULL, now - idle_ms);
@@ -159,7 +160,7 @@ static void give(struct tools *t, struct tool_proc *p, int failed)
 	}
 	pthread_mutex_unlock(&p->lock);
 	pthread_mutex_lock(&t->lock);
-	p->used_ms = wall_ms();
+	p->used_ms = clock_wall_ms();
 	last = --p->users == 0 && p->doomed;
 	pthread_mutex_unlock(&t->lock);
 	if (last)

@@ -514,6 +514,19 @@ def test_gc_keeps_what_a_sandbox_holds():
         assert not os.listdir(p.store + "/blobs/sha256")
 
 
+def test_gc_removes_the_record_that_a_killed_writer_began():
+    with oci.Place() as p:
+        simple(p / "oci")
+        p.ok("import", p / "oci", "kept")
+        record = os.listdir(p.store + "/images")
+        with open(p.store + "/images/.%s.123.new" % record[0], "w") as part:
+            part.write('{"name":')
+        assert p.ok("ls", "-q").split() == ["kept:latest"], "a part is no image"
+        p.ok("gc")
+        assert os.listdir(p.store + "/images") == record
+        p.ok("inspect", "kept")
+
+
 def test_fsck_finds_damage_and_import_repairs_it():
     with oci.Place() as p:
         layout, _ = simple(p / "oci")

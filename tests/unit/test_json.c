@@ -285,3 +285,63 @@ Test(json, an_error_that_another_program_tells_never_becomes_success)
 	cr_expect_eq(json_take_error(NULL, ERR_NET, "berthd", &e), -1);
 	cr_expect_eq(e.code, ERR_NET);
 }
+
+Test(json, bytes_go_through_json_and_back)
+{
+	static const struct {
+		const char *p;
+		size_t n;
+		const char *json;
+	} t[] = {
+		{ NULL, 0, "{\"x\":\"\"}" },
+		{ "text", 4, "{\"x\":\"text\"}" },
+		{ "\xc3\xa9", 2, "{\"x\":\"\xc3\xa9\"}" },
+		{ "a\0b", 3, "{\"x_hex\":\"610062\"}" },	/* JSON readers refuse an escaped NUL, ours too */
+		{ "\xff\x0a\xc3", 3, "{\"x_hex\":\"ff0ac3\"}" },
+	};
+	struct err e;
+	size_t i;
+
+	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		autojson json_t *j = json_object();
+		autobuf struct buf b = BUF_INIT(64);
+		char text[64];
+
+		cr_assert_eq(json_set_bytes(j, "x", t[i].p, t[i].n, &e), 0);
+		text[json_dumpb(j, text, sizeof(text) - 1, JSON_COMPACT)] = '\0';
+		cr_expect_str_eq(text, t[i].json);
+		cr_assert_eq(json_get_bytes(j, "x", &b, "doc", &e), 1);
+		cr_expect_eq(b.len, t[i].n);
+		cr_expect(!t[i].n || !memcmp(b.data, t[i].p, t[i].n));
+	}
+}
+
+Test(json, bytes_that_are_none_are_refused)
+{
+	static const struct {
+		const char *json, *msg;
+	} t[] = {
+		{ "{\"x\":1}", "doc: \"x\" is no string" },
+		{ "{\"x_hex\":[]}", "doc: \"x_hex\" is no string" },
+		{ "{\"x\":\"a\",\"x_hex\":\"61\"}", "doc: both \"x\" and \"x_hex\" given" },
+		{ "{\"x_hex\":\"6\"}", "doc: \"x_hex\" is not hexadecimal" },
+		{ "{\"x_hex\":\"61 6\"}", "doc: \"x_hex\" is not hexadecimal" },
+		{ "{\"x_hex\":\"\\t6\"}", "doc: \"x_hex\" is not hexadecimal" },
+		{ "{\"x_hex\":\"+6\"}", "doc: \"x_hex\" is not hexadecimal" },
+	};
+	struct err e;
+	size_t i;
+
+	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		autojson json_t *j = parse(t[i].json, &e);
+		autobuf struct buf b = BUF_INIT(64);
+
+		cr_expect_eq(json_get_bytes(j, "x", &b, "doc", &e), -1, "%s", t[i].json);
+		cr_expect_eq(e.code, ERR_INVALID);
+		cr_expect_str_eq(e.msg, t[i].msg);
+	}
+	autojson json_t *j = parse("{\"x\":null}", &e);
+	autobuf struct buf b = BUF_INIT(64);
+
+	cr_expect_eq(json_get_bytes(j, "x", &b, "doc", &e), 0);
+}
