@@ -33,6 +33,29 @@ int path_openat2(int dirfd, const char *path, uint64_t flags, mode_t mode, uint6
 	return -1;
 }
 
+int path_open_subdir(int dirfd, const char *name, int flags)
+{
+	int fd;
+
+	flags |= O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	fd = path_openat2(dirfd, name, (uint64_t)flags, 0, RESOLVE_BENEATH | RESOLVE_NO_XDEV);
+	return fd < 0 && errno == ENOSYS ? openat(dirfd, name, flags) : fd;
+}
+
+int path_open_above(int fd, int flags, dev_t dev, ino_t ino)
+{
+	autoclose int up = openat(fd, "..", flags | O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	if (up < 0 || fstat(up, &st) < 0)
+		return -1;
+	if (st.st_dev != dev || st.st_ino != ino) {
+		errno = ESTALE;
+		return -1;
+	}
+	return take_fd(&up);
+}
+
 int path_has(int dirfd, const char *name)
 {
 	struct stat st;
@@ -160,7 +183,7 @@ static int remove_entry(int fd, const struct dirent *d)
 
 static void drop_names(struct removal *r, struct level *l)
 {
-	r->held -= l->names ? NAMES_MAX : 0;
+	r->held -= l->len;
 	free(l->names);
 	l->names = NULL;
 	l->len = l->at = 0;
@@ -176,10 +199,10 @@ static int keep_name(struct removal *r, struct level *l, const char *name, struc
 		l->names = malloc(alone ? n : NAMES_MAX);
 		if (!l->names)
 			return err_nomem(e);
-		r->held += NAMES_MAX;
 	}
 	memcpy(l->names + l->len, name, n);
 	l->len += (uint32_t)n;
+	r->held += n;
 	return alone || l->len + NAME_MAX + 1 > NAMES_MAX;
 }
 
@@ -197,12 +220,18 @@ static int empty_dir(int fd, struct removal *r, struct level *l, struct err *e)
 	while (full == 0 && (errno = 0, d = readdir(dir))) {
 		holds = getdents_dots(d->d_name) ? 0 : remove_entry(fd, d);
 		if (holds < 0)
-			full = err_sys(e, "remove %s", d->d_name);
+			full = errno == EBUSY ? err_set(e, ERR_BUSY, "%s is a mount point", d->d_name) : err_sys(e, "remove %s", d->d_name);
 		else if (holds)
 			full = keep_name(r, l, d->d_name, e);
 	}
 	if (full == 0 && errno)
 		full = err_sys(e, "read a directory to remove");
+	if (l->names) {
+		/* most have a few, and what is held for all is counted by them */
+		char *less = realloc(l->names, l->len);
+
+		l->names = less ? less : l->names;
+	}
 	closedir(dir);
 	return full < 0 ? -1 : 0;
 }
@@ -216,15 +245,15 @@ static void skip_name(struct level *l)
 static int go_down(struct removal *r, int fd, struct err *e)
 {
 	const char *name = r->levels[r->depth].names + r->levels[r->depth].at;
-	autoclose int next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	autoclose int next = path_open_subdir(fd, name, 0);
 	struct level *more;
 	struct stat st;
 
-	if (next < 0 && (errno == ENOENT || errno == ENOTDIR))
+	if (next < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
 		return NOT_THERE;
-	if (next < 0 || fstat(next, &st) < 0)
+	if (next < 0 ? errno != EXDEV : fstat(next, &st) < 0)
 		return err_sys(e, "enter %s to remove it", name);
-	if (st.st_dev != r->dev)
+	if (next < 0 || st.st_dev != r->dev)
 		return err_set(e, ERR_BUSY, "%s is a mount point", name);
 	if (r->depth + 1 == r->room) {
 		more = realloc(r->levels, 2 * r->room * sizeof(*more));
@@ -240,13 +269,13 @@ static int go_down(struct removal *r, int fd, struct err *e)
 /* Goes back from a directory that is empty, and removes it. */
 static int go_up(struct removal *r, int fd, struct err *e)
 {
-	autoclose int next = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct level *l = &r->levels[--r->depth];
+	autoclose int next = path_open_above(fd, 0, l->dev, l->ino);
 	const char *name = l->names + l->at;
-	struct stat st;
 
-	if (next < 0 || fstat(next, &st) < 0 || st.st_dev != l->dev || st.st_ino != l->ino)
-		return err_set(e, ERR_CORRUPT, "a directory moved while it was being removed");
+	if (next < 0)
+		return errno == ESTALE ? err_set(e, ERR_CORRUPT, "a directory moved while it was being removed") :
+		       err_sys(e, "go back up in a directory to remove");
 	if (unlinkat(next, name, AT_REMOVEDIR) < 0 && errno != ENOENT && errno != ENOTDIR &&
 	    ((errno != ENOTEMPTY && errno != EEXIST) || ++r->refilled > REFILLED_MAX))
 		return err_sys(e, "remove %s", name);

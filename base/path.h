@@ -22,6 +22,13 @@ int path_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
 /* Opens path strictly below dirfd, through no symlink at all.  -1 with errno. */
 int path_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
 /*
+ * The directory of that name in dirfd, for reading, with more flags of open(2).  -1 with errno: ELOOP or ENOTDIR it is none,
+ * EXDEV it is a mount point (where the kernel has no openat2: one of another file system only, which st_dev tells).
+ */
+int path_open_subdir(int dirfd, const char *name, int flags);
+/* The directory above fd, for reading, with more flags, when it is the one of that number.  -1 with errno, ESTALE: it moved. */
+int path_open_above(int fd, int flags, dev_t dev, ino_t ino);
+/*
  * 1 when dirfd has something of that name, a symlink that leads nowhere included; else 0 with errno.  By stat, as
  * access with flags is faccessat2, which Linux has since 5.8 only, and musl's answer without it is "no".
  */

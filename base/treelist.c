@@ -10,6 +10,7 @@
 
 #include "base/getdents.h"
 #include "base/mem.h"
+#include "base/path.h"
 
 #define FDS_KEPT 32		/* directories above that stay open: what is moved there meanwhile is no error */
 #define PATH_BYTES_MAX (1u << 30)	/* deeper than the inodes of a layer allow */
@@ -117,17 +118,16 @@ int treelist_begin(struct treelist *w, int dir_fd, size_t names_max, struct err 
 static int leave(struct treelist *w, struct err *e)
 {
 	struct treelist_level *above = &w->levels[w->depth - 2];
-	struct stat st;
 	int fd;
 
 	drop_level(w);
-	fd = above->fd >= 0 ? take_fd(&above->fd) : openat(w->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = above->fd >= 0 ? take_fd(&above->fd) : path_open_above(w->fd, 0, above->dev, above->ino);
 	fd_close(&w->fd);
 	w->fd = fd;
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, "open the directory above");
-	return st.st_dev != above->dev || st.st_ino != above->ino ?
-	       err_set(e, ERR_BUSY, "a directory was moved while it was read; hint: try again") : 0;
+	if (fd >= 0)
+		return 0;
+	return errno == ESTALE ? err_set(e, ERR_BUSY, "a directory was moved while it was read; hint: try again") :
+	       err_sys(e, "open the directory above");
 }
 
 static int set_path(struct treelist *w, const struct treelist_level *l, const char *name, struct err *e)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/treewalk.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,8 +11,7 @@
 
 #include "base/getdents.h"
 #include "base/mem.h"
-
-#define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC)
+#include "base/path.h"
 
 /* A directory that we are below of: which it is, and where to read on in it. */
 struct level {
@@ -58,9 +58,9 @@ static int go_down(struct walk *w, const char *name, const struct stat *st, off_
 		return err_set(e, ERR_CORRUPT, "a directory gives the same names again");
 	if (w->does->enter(w->ctx, w->fd, name, st, e) < 0 || push(w, at, e) < 0)
 		return -1;
-	sub = openat(w->fd, name, OPEN_DIR);
+	sub = path_open_subdir(w->fd, name, O_NOATIME);
 	if (sub < 0)
-		return err_sys(e, "open directory %.200s", name);
+		return errno == EXDEV ? err_set(e, ERR_BUSY, "%.200s is a mount point", name) : err_sys(e, "open directory %.200s", name);
 	fd_close(&w->fd);
 	w->fd = sub;
 	w->ino = st->st_ino;
@@ -72,20 +72,16 @@ static int go_down(struct walk *w, const char *name, const struct stat *st, off_
 static int go_up(struct walk *w, struct err *e)
 {
 	const struct level *l = &w->levels[w->depth - 1];
-	struct stat is;
 	int up;
 
 	if (w->does->leave && w->does->leave(w->ctx, w->fd, e) < 0)
 		return -1;
-	up = openat(w->fd, "..", OPEN_DIR);
+	up = path_open_above(w->fd, O_NOATIME, w->dev, l->ino);
 	if (up < 0)
-		return err_sys(e, "go back up in a tree");
+		return errno == ESTALE ? err_set(e, ERR_CORRUPT, "a directory moved while its tree was read") :
+		       err_sys(e, "go back up in a tree");
 	fd_close(&w->fd);
 	w->fd = up;
-	if (fstat(up, &is) < 0)
-		return err_sys(e, "look at the directory above");
-	if (is.st_dev != w->dev || is.st_ino != l->ino)
-		return err_set(e, ERR_CORRUPT, "a directory moved while its tree was read");
 	if (lseek(up, l->at, SEEK_SET) < 0)
 		return err_sys(e, "read on in a directory");
 	w->ino = l->ino;
@@ -127,7 +123,7 @@ static int read_on(struct walk *w, struct err *e)
 
 int treewalk(int top_fd, const struct treewalk *does, void *ctx, struct err *e)
 {
-	struct walk w = { .does = does, .ctx = ctx, .fd = openat(top_fd, ".", OPEN_DIR) };
+	struct walk w = { .does = does, .ctx = ctx, .fd = openat(top_fd, ".", O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC) };
 	struct statfs fs;
 	struct stat st;
 	int r = 1;

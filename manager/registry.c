@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <stdio.h>
@@ -399,7 +400,7 @@ struct gc {
 	int failed;
 	int until_fd;	/* -1, or stop when there is something to read and enough is done */
 	unsigned looked_at;
-	unsigned skip, take;	/* how many not to look at first; 0, or how many then */
+	unsigned skip, take;	/* how many not to look at first, and how many then */
 	int (*report)(void *ctx, const char *id);	/* dry run */
 	void *report_ctx;
 };
@@ -421,7 +422,10 @@ static int is_skipped(struct gc *g)
 
 static int is_taken_all(struct gc *g)
 {
-	return g->take && !--g->take;
+	if (!g->take)
+		return 1;
+	g->take--;
+	return 0;
 }
 
 static int gc_one(void *ctx, const char *id)
@@ -490,7 +494,7 @@ static int gc_all(struct gc *g)
 
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 {
-	struct gc g = { .r = r, .e = e, .until_fd = -1 };
+	struct gc g = { .r = r, .e = e, .until_fd = -1, .take = UINT_MAX };
 	int result = gc_all(&g);
 
 	*ret_cleared = g.cleared;
@@ -500,7 +504,7 @@ int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 void registry_gc_until(struct registry *r, int until_fd)
 {
 	struct err ignored;
-	struct gc g = { .r = r, .e = &ignored, .until_fd = until_fd };
+	struct gc g = { .r = r, .e = &ignored, .until_fd = until_fd, .take = UINT_MAX };
 	unsigned first;
 
 	if (!r->others)
@@ -508,14 +512,15 @@ void registry_gc_until(struct registry *r, int until_fd)
 	/* anywhere, and then from the start to there: the next one looks at others */
 	first = g.skip = (unsigned)clock_now(CLOCK_MONOTONIC).tv_nsec % r->others;
 	if (gc_all(&g) == 0 && first) {
-		g.take = first + 1;
+		g.skip = 0;
+		g.take = first;
 		gc_all(&g);
 	}
 }
 
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e)
 {
-	struct gc g = { .r = r, .e = e, .until_fd = -1, .report = each, .report_ctx = ctx };
+	struct gc g = { .r = r, .e = e, .until_fd = -1, .take = UINT_MAX, .report = each, .report_ctx = ctx };
 
 	return gc_all(&g);
 }

@@ -7,9 +7,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -386,6 +388,40 @@ Test(path, many_directories_that_hold_something_are_removed_in_one_go, .timeout 
 	}
 	cr_expect_eq(path_remove_tree(root, "w", &e), 0, "%s", e.msg);
 	cr_expect_eq(faccessat(root, "w", F_OK, 0), -1);
+}
+
+/* Nor is it a matter of how deep they are: what is held for the levels above is little. */
+Test(path, many_directories_that_hold_something_are_removed_deep_down, .timeout = 40)
+{
+	struct err e = { 0 };
+	int fd = dig(600), i;
+	char name[32];
+
+	for (i = 0; i < 20000; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		cr_assert_eq(mkdirat(fd, name, 0755), 0);
+		snprintf(name, sizeof(name), "%d/s", i);
+		cr_assert_eq(mkdirat(fd, name, 0755), 0);
+	}
+	close(fd);
+	cr_expect_eq(path_remove_tree(root, "d", &e), 0, "%s", e.msg);
+	cr_expect_eq(faccessat(root, "d", F_OK, 0), -1);
+}
+
+/* Of the same file system, so that only the mount tells. */
+Test(path, what_is_mounted_in_a_tree_is_not_removed)
+{
+	struct err e = { 0 };
+
+	mk("t");
+	mk("t/sub");
+	cr_assert(!unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "%m");
+	cr_assert(!chdir(victim) && !chdir("../root/t") && !mount(victim, "sub", NULL, MS_BIND, NULL), "%m");
+	cr_expect_eq(path_remove_tree(AT_FDCWD, "../t", &e), -1);
+	cr_expect_eq(e.code, ERR_BUSY, "%s", e.msg);
+	cr_expect(victim_is_untouched());
+	cr_assert(!umount2("sub", MNT_DETACH), "%m");
+	cr_expect_eq(path_remove_tree(root, "t", &e), 0, "%s", e.msg);
 }
 
 Test(path, wide_trees_and_unreadable_modes_are_removed)
