@@ -16,11 +16,13 @@
 #define MODEL_PREFIX "blank-"
 #define MODELS_MAX 4	/* sizes that are asked for once would stay for ever */
 
-static int format(int fd, uint64_t bytes, uint64_t inodes, struct err *e)
+#define FEATURES "^has_journal,^resize_inode"
+
+static int format(int fd, const char *features, uint64_t bytes, uint64_t inodes, struct err *e)
 {
 	char count[32];
 	const char *argv[] = {
-		"mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal,^resize_inode", "-m", "0",
+		"mkfs.ext4", "-q", "-F", "-b", "4096", "-O", features, "-m", "0",
 		"-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", "-N", count, "/proc/self/fd/3", NULL,
 	};
 	int status;
@@ -111,7 +113,7 @@ int blankfs_make(int fd, uint64_t inodes, int models_fd, struct err *e)
 		return 1;
 	if (copied < 0 && (ftruncate(fd, 0) < 0 || ftruncate(fd, st.st_size) < 0))
 		return err_sys(e, "size the file of the writable layer");
-	if (format(fd, (uint64_t)st.st_size, inodes, e) < 0)
+	if (format(fd, FEATURES, (uint64_t)st.st_size, inodes, e) < 0)
 		return -1;
 	if (models_fd >= 0)
 		keep_model(fd, models_fd, st.st_size, inodes);
@@ -129,5 +131,13 @@ int blankfs_remake(int fd, uint64_t inodes, int models_fd, struct err *e)
 	unlinkat(models_fd, name, 0);
 	if (ftruncate(fd, 0) < 0 || ftruncate(fd, st.st_size) < 0)
 		return err_sys(e, "size the file of the writable layer");
-	return format(fd, (uint64_t)st.st_size, inodes, e);
+	return format(fd, FEATURES, (uint64_t)st.st_size, inodes, e);
+}
+
+int blankfs_make_roomy(int fd, uint64_t inodes, struct err *e)
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 ? err_sys(e, "look at the file of the writable layer") :
+	       format(fd, FEATURES ",ea_inode", (uint64_t)st.st_size, inodes, e);
 }

@@ -19,6 +19,8 @@
  * copy of a model, 0 when it was formatted; -1 (ERR_UNSUPPORTED: too small for it).
  */
 int blankfs_make(int fd, uint64_t inodes, int models_fd, struct err *e);
+/* Formatted; holds attributes of any size, larger ones in an inode each (ext4(5), ea_inode), as other file systems do. */
+int blankfs_make_roomy(int fd, uint64_t inodes, struct err *e);
 /* A model whose copy cannot be mounted: it goes, and fd is formatted. */
 int blankfs_remake(int fd, uint64_t inodes, int models_fd, struct err *e);
 

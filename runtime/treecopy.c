@@ -144,6 +144,9 @@ static int take_name(struct copy *c, const char *name, const char *key, const st
 		return errno == ENOENT ? 0 : err_sys(e, "look for the other names of %.200s", name);
 	/* our own goes to the last of them, as it may have all that a file can have */
 	r = is.st_nlink < st->st_nlink ? linkat(c->links, key, c->to, name, 0) : renameat(c->links, key, c->to, name);
+	/* xfs has more names of one file than ext4 has: what follows is another one with the same in it */
+	if (r < 0 && errno == EMLINK)
+		return unlinkat(c->links, key, 0) < 0 ? err_sys(e, "begin %.200s anew", name) : 0;
 	return r < 0 ? err_sys(e, "make %.200s one more name of a file", name) : 1;
 }
 

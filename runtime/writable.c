@@ -181,6 +181,8 @@ int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err 
 	struct err why;
 	int mnt;
 
+	if (writable_drop_rest(dirfd, e) < 0)
+		return -1;
 	if (path_has(dirfd, WRITABLE_DIR))
 		return writable_open(dirfd, e);
 	if (!path_has(dirfd, WRITABLE_FILE)) {

@@ -41,6 +41,8 @@ int writable_mount(int file_fd, struct err *e);
  * all that overlayfs marks; a file stays as it is.
  */
 int writable_to_file(int dirfd, struct err *e);
+/* What it left when it was cut short; the next start does so, too. */
+int writable_drop_rest(int dirfd, struct err *e);
 /* The layer below dirfd, of ids from FROM on, gets those from TO on; may be done again after a crash. */
 int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e);
 /* Makes upper and work with their content in base_fd, idempotently. */

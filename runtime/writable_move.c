@@ -31,6 +31,7 @@
 
 #define PART WRITABLE_FILE ".part"
 #define GONE WRITABLE_DIR ".gone"
+#define IN_HAND "trusted.berth.shift"	/* no payload can write it: user_namespaces(7) */
 #define XATTR_BYTES 65536
 #define FILES_MAX (UINT64_C(1) << 22)	/* more tables than anybody needs, where there is no limit */
 #define ACL_USER 2
@@ -84,43 +85,111 @@ static const struct {
 	{ "system.posix_acl_default", shift_acl },
 };
 
-/* chown(2) takes set-id bits and capabilities away, so these are read before and written after. */
+/*
+ * chown(2) takes set-id bits and capabilities away.  They are noted at the file before, so that a later try can give them back
+ * when this one is cut short in between.
+ */
+struct rights {
+	unsigned char bytes[4 + XATTR_CAPS_SZ_3];	/* the mode, and the capabilities if there are any */
+	size_t len;
+};
+
+static int note_rights(struct rights *r, const char *path, const char *name, const struct stat *st, const unsigned char *caps, size_t n,
+		       struct err *e)
+{
+	if (n > sizeof(r->bytes) - 4)
+		return err_set(e, ERR_CORRUPT, "the capabilities of %.200s are too long", name);
+	put_le32(r->bytes, st->st_mode & 07777);
+	if (n)
+		memcpy(r->bytes + 4, caps, n);
+	r->len = 4 + n;
+	/* a layer that is full leaves as it came, if nothing kills us in between */
+	return lsetxattr(path, IN_HAND, r->bytes, r->len, 0) < 0 && errno != ENOSPC && errno != EDQUOT ?
+	       err_sys(e, "note the rights of %.200s", name) : 0;
+}
+
+static int give_back_rights(const struct rights *r, const char *path, int dir_fd, const char *name, struct err *e)
+{
+	if (fchmodat(dir_fd, name, get_le32(r->bytes) & 07777, 0) < 0)
+		return err_sys(e, "give %.200s its mode", name);
+	if (r->len > 4 && lsetxattr(path, attrs[0].name, r->bytes + 4, r->len - 4, 0) < 0)
+		return err_sys(e, "give %.200s its capabilities", name);
+	return lremovexattr(path, IN_HAND) < 0 && errno != ENODATA ? err_sys(e, "drop what was noted of %.200s", name) : 0;
+}
+
+/* Of a file that has its owner: what a try cut short did not give back. */
+static int give_back_noted(const char *path, int dir_fd, const char *name, struct err *e)
+{
+	struct rights r;
+	ssize_t n = lgetxattr(path, IN_HAND, r.bytes, sizeof(r.bytes));
+
+	if (n < 0)
+		return errno == ENODATA ? 0 : err_sys(e, "read what was noted of %.200s", name);
+	if (n < 4)
+		return err_set(e, ERR_CORRUPT, "what was noted of %.200s is too short", name);
+	r.len = (size_t)n;
+	return give_back_rights(&r, path, dir_fd, name, e);
+}
+
+/* The bytes of an attribute with other ids, in value; 0: there is none. */
+static ssize_t read_shifted(const struct shift *s, const char *path, size_t which, unsigned char **ret, const char *name, struct err *e)
+{
+	ssize_t n = lgetxattr(path, attrs[which].name, NULL, 0);
+	autofree unsigned char *value = NULL;
+
+	if (n <= 0 || n > XATTR_BYTES)
+		return 0;
+	value = malloc((size_t)n);
+	if (!value)
+		return err_nomem(e);
+	n = lgetxattr(path, attrs[which].name, value, (size_t)n);
+	if (n < 0)
+		return err_sys(e, "read %s of %.200s", attrs[which].name, name);
+	attrs[which].shift(s, value, (size_t)n);
+	*ret = value;
+	value = NULL;
+	return n;
+}
+
+/* Access lists name ids, and take nothing away. */
+static int shift_lists(const struct shift *s, const char *path, const char *name, struct err *e)
+{
+	size_t i;
+
+	for (i = 1; i < ARRAY_LEN(attrs); i++) {
+		autofree unsigned char *value = NULL;
+		ssize_t n = read_shifted(s, path, i, &value, name, e);
+
+		if (n < 0)
+			return -1;
+		if (n > 0 && lsetxattr(path, attrs[i].name, value, (size_t)n, 0) < 0)
+			return err_sys(e, "write %s of %.200s", attrs[i].name, name);
+	}
+	return 0;
+}
+
+/* The owner comes last of all that tells whether it was done: a try cut short does it again. */
 static int shift_one(void *ctx, int dir_fd, const char *name, const struct stat *st, struct err *e)
 {
 	const struct shift *s = ctx;
-	char path[300 + 64];
-	unsigned char *value[ARRAY_LEN(attrs)] = { NULL };
-	ssize_t n[ARRAY_LEN(attrs)];
+	const int loses = !S_ISLNK(st->st_mode) && !S_ISDIR(st->st_mode);
 	uint32_t uid = shifted(s, st->st_uid), gid = shifted(s, st->st_gid);
-	int r = 0;
-	size_t i;
+	autofree unsigned char *caps = NULL;
+	struct rights rights = { .len = 0 };
+	char path[300 + 64];
+	ssize_t n;
 
-	if (uid == st->st_uid && gid == st->st_gid)
-		return 0;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.300s", dir_fd, name);
-	for (i = 0; r == 0 && i < ARRAY_LEN(attrs); i++) {
-		n[i] = lgetxattr(path, attrs[i].name, NULL, 0);
-		if (n[i] <= 0 || n[i] > XATTR_BYTES)
-			continue;
-		value[i] = malloc((size_t)n[i]);
-		if (!value[i] || (n[i] = lgetxattr(path, attrs[i].name, value[i], (size_t)n[i])) < 0)
-			r = value[i] ? err_sys(e, "read %s of %.200s", attrs[i].name, name) : err_nomem(e);
-		else
-			attrs[i].shift(s, value[i], (size_t)n[i]);
-	}
-	/* the owner comes last of all that tells whether it was done: a try cut short does it again */
-	for (i = 0; r == 0 && i < ARRAY_LEN(attrs); i++)
-		if (value[i] && i > 0 && lsetxattr(path, attrs[i].name, value[i], (size_t)n[i], 0) < 0)
-			r = err_sys(e, "write %s of %.200s", attrs[i].name, name);
-	if (r == 0 && fchownat(dir_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
-		r = err_sys(e, "give %.200s its owner", name);
-	if (r == 0 && !S_ISLNK(st->st_mode) && st->st_mode & (S_ISUID | S_ISGID) && fchmodat(dir_fd, name, st->st_mode & 07777, 0) < 0)
-		r = err_sys(e, "give %.200s its mode", name);
-	if (r == 0 && value[0] && lsetxattr(path, attrs[0].name, value[0], (size_t)n[0], 0) < 0)
-		r = err_sys(e, "write %s of %.200s", attrs[0].name, name);
-	for (i = 0; i < ARRAY_LEN(attrs); i++)
-		free(value[i]);
-	return r;
+	if (uid == st->st_uid && gid == st->st_gid)
+		return loses ? give_back_noted(path, dir_fd, name, e) : 0;
+	n = loses ? read_shifted(s, path, 0, &caps, name, e) : 0;
+	if (n < 0 || shift_lists(s, path, name, e) < 0)
+		return -1;
+	if (loses && (n > 0 || st->st_mode & (S_ISUID | S_ISGID)) && note_rights(&rights, path, name, st, caps, (size_t)n, e) < 0)
+		return -1;
+	if (fchownat(dir_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(e, "give %.200s its owner", name);
+	return rights.len ? give_back_rights(&rights, path, dir_fd, name, e) : 0;
 }
 
 int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e)
@@ -148,16 +217,15 @@ static int make_file(int dirfd, const struct statfs *st, struct err *e)
 
 	if (files > FILES_MAX)
 		files = used < FILES_MAX ? FILES_MAX : used;
-	files += 64;
+	/* a large attribute is a file to ext4 */
+	files = files * 2 + 64;
 	/* a hard link's place meanwhile; and what is no ext4 may keep small directories and links in the inode */
 	bytes = (uint64_t)st->f_blocks * (uint64_t)st->f_bsize + files * 256 + used * (st->f_type == EXT4_SUPER_MAGIC ? 64 : 4096) +
 		(16u << 20);
-	if (unlinkat(dirfd, PART, 0) < 0 && errno != ENOENT)
-		return err_sys(e, "remove " PART);
 	fd = openat(dirfd, PART, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, (off_t)(bytes & ~UINT64_C(4095))) < 0)
 		return err_sys(e, "make the file of the writable layer");
-	return blankfs_make(fd, files, -1, e) < 0 ? -1 : take_fd(&fd);
+	return blankfs_make_roomy(fd, files, e) < 0 ? -1 : take_fd(&fd);
 }
 
 /* The kernel copies: mkfs.ext4 -d is the host's root over names of the sandbox's, and writes past its heap at 1,016 levels. */
@@ -184,10 +252,16 @@ static int make_image(int dirfd, struct err *e)
 	       err_sys(e, "keep the file of the writable layer") : 0;
 }
 
+int writable_drop_rest(int dirfd, struct err *e)
+{
+	if (unlinkat(dirfd, PART, 0) < 0 && errno != ENOENT)
+		return err_sys(e, "remove " PART);
+	return path_remove_tree(dirfd, GONE, e);
+}
+
 int writable_to_file(int dirfd, struct err *e)
 {
-	/* of an earlier try */
-	if (path_remove_tree(dirfd, GONE, e) < 0)
+	if (writable_drop_rest(dirfd, e) < 0)
 		return -1;
 	if (!path_has(dirfd, WRITABLE_DIR))
 		return errno == ENOENT ? 0 : err_sys(e, "look at the writable layer");

@@ -134,7 +134,7 @@ static void check(int top, uint32_t base)
 /* A tmpfs on no path of the host, gone with this process. */
 static int place(void)
 {
-	static const struct newmount_opt size[] = { { "size", "64m" }, { "nr_inodes", "40000" } };
+	static const struct newmount_opt size[] = { { "size", "64m" }, { "nr_inodes", "80000" } };
 	struct err e = { 0 };
 	autoclose int mnt = -1;
 
@@ -430,4 +430,92 @@ Test(writable, a_layer_leaves_with_all_that_is_in_it_and_gets_other_ids, .timeou
 	cr_assert_eq(writable_shift(top, FROM, TO, &e), 0, "again: %s", e.msg);
 	check(top, TO);
 	cr_assert_eq(writable_shift(top, FROM + 1, TO, &e), -1, "an odd range");
+}
+
+/* As xfs may hold: attributes larger than a block, and more names of one file than ext4 has; overlayfs has one whiteout for all. */
+Test(writable, a_file_has_what_ext4_holds_otherwise, .timeout = 120)
+{
+	enum { NAMES = 65100 };
+	static unsigned char large[60000], got[60000];
+	autoclose int top = place(), mnt = -1;
+	struct err e = { 0 };
+	char name[32], path[64];
+	struct stat st;
+	int i;
+
+	make_layer(top, &mnt);
+	memset(large, 'v', sizeof(large));
+	file(mnt, "attr", 0, 0, 0600);
+	put_attr(mnt, "attr", "trusted.large", large, sizeof(large));
+	cr_assert(!mknodat(mnt, "0", S_IFCHR, makedev(0, 0)));
+	for (i = 1; i < NAMES; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		cr_assert(!linkat(mnt, "0", mnt, name, 0), "%d: %m", i);
+	}
+	fd_close(&mnt);
+	cr_assert_eq(writable_to_file(top, &e), 0, "%s", e.msg);
+	mnt = writable_open(top, &e);
+	cr_assert(mnt >= 0, "%s", e.msg);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/attr", mnt);
+	cr_expect(getxattr(path, "trusted.large", got, sizeof(got)) == sizeof(got) && !memcmp(large, got, sizeof(got)), "%m");
+	for (i = 0; i < NAMES; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		cr_assert(!fstatat(mnt, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISCHR(st.st_mode) && !st.st_rdev, "%d: %m", i);
+	}
+	cr_expect(!faccessat(mnt, "attr", F_OK, 0) && faccessat(mnt, ".links-of-the-copy", F_OK, 0) < 0);
+}
+
+/* Killed between chown(2), which takes set-id bits and capabilities away, and what gives them back. */
+Test(writable, a_shift_that_was_cut_short_forgets_no_rights, .timeout = 120)
+{
+	autoclose int top = place(), mnt = -1;
+	unsigned char caps[24], in_hand[4 + 24] = { 0 };
+	struct err e = { 0 };
+	char path[64];
+
+	fill(top);
+	cr_assert_eq(writable_to_file(top, &e), 0, "%s", e.msg);
+	mnt = writable_open(top, &e);
+	cr_assert(mnt >= 0, "%s", e.msg);
+	caps_of(caps, TO);
+	file(mnt, "sudo", TO, TO, 0755);
+	in_hand[0] = 04755 & 0xff;
+	in_hand[1] = 04755 >> 8;
+	put_attr(mnt, "sudo", "trusted.berth.shift", in_hand, 4);
+	file(mnt, "ping", TO, TO, 0755);
+	in_hand[0] = 0755 & 0xff;
+	in_hand[1] = 0755 >> 8;
+	memcpy(in_hand + 4, caps, sizeof(caps));
+	put_attr(mnt, "ping", "trusted.berth.shift", in_hand, sizeof(in_hand));
+	fd_close(&mnt);
+	cr_assert_eq(writable_shift(top, FROM, TO, &e), 0, "%s", e.msg);
+	mnt = writable_open(top, &e);
+	cr_assert(mnt >= 0, "%s", e.msg);
+	is(mnt, "sudo", TO, TO, S_IFREG | 04755, 1);
+	is(mnt, "ping", TO, TO, S_IFREG | 0755, 1);
+	has_attr(mnt, "ping", "security.capability", caps, sizeof(caps));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/sudo", mnt);
+	cr_expect(lgetxattr(path, "trusted.berth.shift", in_hand, 1) < 0);
+	check(top, TO);
+}
+
+/* The sandbox is started instead of archived again: what was half made, or half removed, holds no blocks any more. */
+Test(writable, a_start_clears_what_an_archive_left, .timeout = 120)
+{
+	const struct spec spec = { .disk_bytes = 32 << 20, .disk_inodes = 1000 };
+	autoclose int top = place(), dir = -1, mnt = -1;
+	struct err e = { 0 };
+
+	make_layer(top, &dir);
+	file(dir, "a", 0, 0, 0600);
+	fd_close(&dir);
+	cr_assert_eq(writable_to_file(top, &e), 0, "%s", e.msg);
+	make_layer(top, &dir);
+	file(dir, "b", 0, 0, 0600);
+	cr_assert(!renameat(top, WRITABLE_DIR, top, WRITABLE_DIR ".gone"));
+	file(top, WRITABLE_FILE ".part", 0, 0, 0600);
+	mnt = writable_lasting(&spec, top, -1, &e);
+	cr_assert(mnt >= 0, "%s", e.msg);
+	cr_expect(!faccessat(mnt, "a", F_OK, 0), "%m");
+	cr_expect(faccessat(top, WRITABLE_DIR ".gone", F_OK, 0) < 0 && faccessat(top, WRITABLE_FILE ".part", F_OK, 0) < 0);
 }
