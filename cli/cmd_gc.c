@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "manager/netclear.h"
 #include "manager/registry.h"
+#include "rootfs/store.h"
 #include "runtime/cgroup.h"
 
 enum { OPT_DRY_RUN = 1, OPT_JSON };
@@ -40,6 +41,7 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 	struct registry r;
 	autojson json_t *would = json_array();
 	unsigned cleared = 0, networks = 0;
+	char store[sizeof(c->state_dir) + 8];
 	size_t i;
 	int result;
 
@@ -50,6 +52,9 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 		cgroup_remove_parent(c->cgroup_parent);
 		if (result == 0)
 			result = netclear_all(&r, &networks, e);
+		snprintf(store, sizeof(store), "%s/store", c->state_dir);
+		if (result == 0)
+			result = store_clear_dead(store, e);
 	}
 	registry_close(&r);
 	if (result < 0)

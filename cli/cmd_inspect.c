@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/sandbox_status.h"
 #include "manager/registry.h"
 #include "runtime/attest.h"
 
@@ -17,7 +18,7 @@ static const struct opt options[] = {
 };
 
 struct inspect_options {
-	int attest, json;
+	int attest, json, runs;
 	const char *id;
 	json_t *found;
 };
@@ -36,9 +37,12 @@ static int match(void *ctx, const char *id, int kept, const json_t *record)
 {
 	struct inspect_options *o = ctx;
 
-	(void)kept;
-	if (!o->found && !strcmp(id, o->id))
-		o->found = json_deep_copy(record);
+	if (o->found || strcmp(id, o->id))
+		return 0;
+	o->found = json_deep_copy(record);
+	if (o->found && kept)
+		sandbox_status_kept(o->found);
+	o->runs = !kept;
 	return 0;
 }
 
@@ -73,6 +77,7 @@ static int attest(const struct config *c, struct inspect_options *o, struct err 
 static int inspect(const struct config *c, struct inspect_options *o, const char *ref, struct err *e)
 {
 	struct registry r;
+	struct err ignored;
 	char id[65];
 	int kept, result;
 
@@ -80,8 +85,13 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 		return -1;
 	result = registry_find(&r, ref, id, &kept, e);
 	o->id = id;
+	/* one whose keeper was killed does not run */
+	if (result == 0 && !kept)
+		registry_clear_dead(&r, id, &ignored);
 	if (result == 0)
 		result = registry_list(&r, 1, match, o, e);
+	if (result == 0 && o->found && o->runs)
+		sandbox_status_ask(&r, o->found, 0);
 	registry_close(&r);
 	if (result == 0 && !o->found)
 		result = err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);

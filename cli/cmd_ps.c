@@ -7,11 +7,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "manager/keeper.h"
-#include "manager/wire.h"
+#include "cli/sandbox_status.h"
+#include "manager/registry.h"
 
 #define FILTERS_MAX 16
-#define ASK_MS 200	/* what one keeper may take to say how it is */
 
 enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER };
 
@@ -55,33 +54,11 @@ static int add(void *ctx, const char *id, int kept, const json_t *record)
 {
 	struct ps_options *o = ctx;
 	json_t *copy = json_deep_copy(record);
-	const char *status = json_string_value(json_object_get(copy, "status"));
 
 	(void)id;
-	/* what is only on disk does not run, whatever was written when it still did */
-	if (kept && status && !strcmp(status, "running"))
-		json_object_set_new(copy, "status", json_string("stopped"));
+	if (kept && copy)
+		sandbox_status_kept(copy);
 	return copy && json_array_append_new(o->list, copy) == 0 ? 0 : err_nomem(o->e);
-}
-
-/* How long it is idle, or what it does; one that does not say so in time is listed without. */
-static void ask_keeper(struct registry *r, json_t *record)
-{
-	static const char *const keys[] = { "idle_ms", "busy", "commands", "sessions" };
-	autojson json_t *rq = json_pack("{s:s}", "op", "ping"), *answer = NULL;
-	const char *id = json_string_value(json_object_get(record, "id"));
-	const char *status = json_string_value(json_object_get(record, "status"));
-	struct err ignored;
-	autoclose int sock = id && status && !strcmp(status, "running") ? keeper_connect_within(r, id, ASK_MS, &ignored) : -1;
-	size_t n = 0, i;
-
-	if (sock < 0 || wire_send(sock, rq, NULL, 0, &ignored) < 0 ||
-	    wire_recv(sock, ASK_MS, &answer, NULL, 0, &n, &ignored) != 1)
-		return;
-	if (json_object_get(answer, "state"))
-		json_object_set(record, "status", json_object_get(answer, "state"));
-	for (i = 0; i < ARRAY_LEN(keys); i++)
-		json_object_set(record, keys[i], json_object_get(answer, keys[i]));
 }
 
 /* All filters must match. */
@@ -165,7 +142,7 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	registry_gc(&r, &cleared, &ignored);	/* what a crash left is no sandbox to list */
 	result = registry_list(&r, o->all, add, o, e);
 	for (i = 0; result == 0 && (!o->quiet || o->filter_count) && i < json_array_size(all); i++)
-		ask_keeper(&r, json_array_get(all, i));
+		sandbox_status_ask(&r, json_array_get(all, i), 1);
 	for (i = json_array_size(all); i-- > 0;)
 		if (!is_wanted(o, json_array_get(all, i)))
 			json_array_remove(all, i);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "cli/commands.h"
 #include "cli/sandbox_open.h"
 #include "manager/events.h"
@@ -40,16 +41,24 @@ static int stop_first(struct registry *r, const char *id, struct err *e)
 
 static int remove_one(struct registry *r, const char *ref, int force, struct err *e)
 {
-	unsigned cleared;
 	char id[65];
-	int kept;
+	int kept, cleared;
 
 	if (registry_find(r, ref, id, &kept, e) < 0)
 		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
+	/* a keeper that was killed: what it left is cleared, as gc would */
+	cleared = kept ? 0 : registry_clear_dead(r, id, e);
+	if (cleared < 0)
+		return -1;
+	/* a run's sandbox is gone by that, any other is only stopped */
+	if (cleared && !path_has(r->kept_fd, id)) {
+		events_add(r, "rm", id, NULL);
+		return 0;
+	}
+	kept |= cleared;
 	if (!kept && !force)
 		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: berth stop %s first, or rm --force", id, id);
-	/* a keeper that was killed answers nobody: what is left of its sandbox is cleared, as gc would */
-	if (!kept && stop_first(r, id, e) < 0 && (e->code != ERR_NOT_FOUND || registry_gc(r, &cleared, e) < 0))
+	if (!kept && stop_first(r, id, e) < 0 && e->code != ERR_NOT_FOUND)
 		return -1;
 	if (forget_alone(r, id, e) < 0)
 		return -1;

@@ -402,6 +402,23 @@ static void serve_init(struct keeper *k)
 	}
 }
 
+/* Those that say nothing to a keeper would end it uncleanly. */
+static const int ends[] = { SIGTERM, SIGINT, SIGQUIT }, says_nothing[] = { SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF };
+
+static void take_signal(struct keeper *k)
+{
+	struct signalfd_siginfo si;
+	size_t i;
+
+	if (read(k->signal_fd, &si, sizeof(si)) != sizeof(si))
+		return;
+	for (i = 0; i < ARRAY_LEN(ends); i++)
+		if ((int)si.ssi_signo == ends[i]) {
+			k->stopping = 1;
+			k->stop_reason = "the keeper was told to end by a signal";
+		}
+}
+
 static void serve(struct keeper *k, const struct watch *w)
 {
 	uint64_t n;
@@ -414,8 +431,7 @@ static void serve(struct keeper *k, const struct watch *w)
 		serve_init(k);
 		break;
 	case WATCH_SIGNAL:
-		k->stopping = 1;
-		k->stop_reason = "the keeper was told to end by a signal";
+		take_signal(k);
 		break;
 	case WATCH_OOM:
 		(void)!read(k->sandbox.cgroup.oom_fd, &n, sizeof(n));
@@ -491,12 +507,15 @@ static int listen_on(struct keeper *k, struct err *e)
 static int take_signals(struct keeper *k, struct err *e)
 {
 	sigset_t set;
+	size_t i;
 
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	for (i = 0; i < ARRAY_LEN(ends); i++)
+		sigaddset(&set, ends[i]);
+	for (i = 0; i < ARRAY_LEN(says_nothing); i++)
+		sigaddset(&set, says_nothing[i]);
 	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0 || (k->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
 		return err_sys(e, "take signals");
 	return 0;
@@ -682,6 +701,11 @@ int keeper_connect(struct registry *r, const char *id, struct err *e)
 	return keeper_connect_within(r, id, KEEPER_CONNECT_MS, e);
 }
 
+static int not_running(const char *id, struct err *e)
+{
+	return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running; hint: berth start %s", id, id);
+}
+
 /* errno says what connect(2) did. */
 static int unreachable(struct registry *r, const char *id, struct err *e)
 {
@@ -689,9 +713,14 @@ static int unreachable(struct registry *r, const char *id, struct err *e)
 
 	if (why == EAGAIN)
 		return err_set(e, ERR_TIMEOUT, "the keeper of sandbox %s does not answer; hint: berth kill %s ends it", id, id);
-	if (keeper_is_run(r, id))
+	if (keeper_is_run(r, id) && registry_clear_dead(r, id, e) == 0)
 		return err_set(e, ERR_BUSY, "sandbox %s is that of a berth run, for its one command only; "
 			       "hint: berth kill %s, or berth rm -f, ends it", id, id);
+	/* killed from outside: nobody has told, nor cleared up */
+	if (registry_clear_dead(r, id, e) < 0)
+		return err_wrap(e, "its keeper has ended");
+	if (!path_has(r->sandboxes_fd, id))
+		return not_running(id, e);
 	if (why == ENOENT || why == ECONNREFUSED)
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running: it begins or ends at this moment; hint: berth ps -a", id);
 	errno = why;
@@ -707,7 +736,7 @@ int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struc
 	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (dir < 0)
-		return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running; hint: berth start %s", id, id);
+		return not_running(id, e);
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/" SOCKET_NAME, dir);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)
 		return err_sys(e, "make a socket");

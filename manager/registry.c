@@ -32,6 +32,9 @@
 #define FORGET_TRIES 1000
 #define RECORD "record.json"
 #define RECORD_MAX (1u << 20)
+#define DYING "dying"	/* beside the record of a dead one: somebody waited for its processes in vain */
+#define DYING_MS 1000
+#define DYING_NAMED_MS 5000
 
 static int open_below(int dirfd, const char *name, struct err *e)
 {
@@ -372,7 +375,30 @@ static int is_unfinished(struct registry *r, const char *id)
 	return !path_has(r->kept_fd, path) && errno == ENOENT;
 }
 
-static int clear(struct registry *r, const char *id, struct err *e)
+/*
+ * What the kernel is long busy to end (a driver in D state, thousands of files to close) was told so by the first who came;
+ * others, a run of somebody else say, do not wait for it again.
+ */
+static int end_of_dead(struct registry *r, const char *id, int is_named, struct cgroup *cg, struct err *e)
+{
+	char path[100];
+	unsigned ms;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/" DYING, id);
+	ms = is_named ? DYING_NAMED_MS : path_has(r->sandboxes_fd, path) ? 0 : DYING_MS;
+	if (cgroup_destroy_within(cg, ms, e) == 0)
+		return 0;
+	if (e->code == ERR_TIMEOUT) {
+		fd = openat(r->sandboxes_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		fd_close(&fd);
+		err_set(e, ERR_TIMEOUT, "processes of sandbox %s do not end, though they were killed: the kernel is at it; hint: berth gc later", id);
+	}
+	return -1;
+}
+
+/* is_named: it is what somebody asked for. */
+static int clear(struct registry *r, const char *id, int is_named, struct err *e)
 {
 	struct names_of n = { r, id };
 	struct cgroup cg;
@@ -380,7 +406,7 @@ static int clear(struct registry *r, const char *id, struct err *e)
 
 	result = cgroup_open(&cg, r->config->cgroup_parent, id, e);
 	if (result == 0)
-		result = cgroup_destroy(&cg, e);
+		result = end_of_dead(r, id, is_named, &cg, e);
 	cgroup_release(&cg);
 	if (result == 0)
 		result = netclear_one(r, id, e);
@@ -391,6 +417,28 @@ static int clear(struct registry *r, const char *id, struct err *e)
 	    for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
 		return -1;
 	return path_remove_tree(r->sandboxes_fd, id, e);
+}
+
+static void tell_death(struct registry *r, const char *id)
+{
+	if (path_has(r->kept_fd, id))
+		events_add(r, "die", id, json_pack("{s:s}", "reason", "its keeper ended; what it left was removed"));
+}
+
+int registry_clear_dead(struct registry *r, const char *id, struct err *e)
+{
+	autoclose int lock = -1;
+
+	if (lock_all(r, e) < 0)
+		return -1;
+	lock = lock_dead(r, id, e);
+	unlock_all(r);
+	if (lock < 0)
+		return e->code == ERR_BUSY || e->code == ERR_NOT_FOUND ? 0 : -1;
+	if (clear(r, id, 1, e) < 0)
+		return -1;
+	tell_death(r, id);
+	return 1;
 }
 
 struct gc {
@@ -446,13 +494,12 @@ static int gc_one(void *ctx, const char *id)
 		return 0;	/* alive, or gone meanwhile */
 	if (g->report)
 		return g->report(g->report_ctx, id);
-	if (clear(g->r, id, &mine) < 0) {
+	if (clear(g->r, id, 0, &mine) < 0) {
 		*g->e = mine;
 		g->failed = 1;	/* go on: the others can still be cleared */
 		return 0;
 	}
-	if (path_has(g->r->kept_fd, id))
-		events_add(g->r, "die", id, json_pack("{s:s}", "reason", "its keeper ended; what it left was removed"));
+	tell_death(g->r, id);
 	g->cleared++;
 	return 0;
 }

@@ -136,11 +136,13 @@ enum source_kind { SOURCE_LAYOUT, SOURCE_DOCKER, SOURCE_ROOTFS };
 
 static enum source_kind tree_kind(int dir_fd)
 {
-	if (is_there(dir_fd, "oci-layout", S_IFREG) && is_there(dir_fd, "index.json", S_IFREG))
-		return SOURCE_LAYOUT;
 	/* a root file system may well have a /manifest.json */
-	if (is_there(dir_fd, "manifest.json", S_IFREG) && !is_there(dir_fd, "usr", S_IFDIR) &&
-	    !is_there(dir_fd, "etc", S_IFDIR) && !is_there(dir_fd, "bin", S_IFDIR))
+	const int is_root = is_there(dir_fd, "usr", S_IFDIR) || is_there(dir_fd, "etc", S_IFDIR) || is_there(dir_fd, "bin", S_IFDIR);
+
+	/* a layout without its index is a damaged one */
+	if (is_there(dir_fd, "oci-layout", S_IFREG) && (!is_root || is_there(dir_fd, "index.json", S_IFREG)))
+		return SOURCE_LAYOUT;
+	if (!is_root && is_there(dir_fd, "manifest.json", S_IFREG))
 		return SOURCE_DOCKER;
 	return SOURCE_ROOTFS;
 }

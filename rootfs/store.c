@@ -64,6 +64,17 @@ static int clear_dead(int tmp_root, struct err *e)
 	return rc;
 }
 
+int store_clear_dead(const char *path, struct err *e)
+{
+	autoclose int store = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), root = -1;
+
+	if (store >= 0)
+		root = openat(store, "tmp", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (root < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open tmp in the image store %s", path);
+	return lock_fd(root, LOCK_EX) < 0 ? err_sys(e, "lock tmp in the image store") : clear_dead(root, e);
+}
+
 static int open_tmp(struct store *s, struct err *e)
 {
 	autoclose int root = openat(s->fd, "tmp", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -445,11 +445,16 @@ static int is_empty(const struct cgroup *c)
 				cgroup_has_word(text, "populated") && !cgroup_stat_value(text, "populated"));
 }
 
-int cgroup_destroy(struct cgroup *c, struct err *e)
+int cgroup_destroy_within(struct cgroup *c, unsigned ms, struct err *e)
 {
 	if (!c->ops)
 		return 0;
-	if (!is_empty(c) && (cgroup_kill(c, e) < 0 || cgroup_wait_empty(c, 5000, e) < 0))
+	if (!is_empty(c) && (cgroup_kill(c, e) < 0 || cgroup_wait_empty(c, ms, e) < 0))
 		return -1;
 	return c->ops->remove(c, e);
+}
+
+int cgroup_destroy(struct cgroup *c, struct err *e)
+{
+	return cgroup_destroy_within(c, 5000, e);
 }

@@ -120,6 +120,8 @@ int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e);
 int cgroup_freeze(struct cgroup *c, int on, struct err *e);
 /* Kill, wait and remove; for one that is gone already, success. */
 int cgroup_destroy(struct cgroup *c, struct err *e);
+/* The same, and waits at most so long for what it killed (ERR_TIMEOUT). */
+int cgroup_destroy_within(struct cgroup *c, unsigned ms, struct err *e);
 /*
  * In the child: joins the v1 hierarchies.  A thread moving itself
  * through `tasks` takes no global lock; moving another by cgroup.procs costs an

@@ -26,12 +26,15 @@ static const char *const proc_rdonly[] = {
 	"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
 };
 
-/* procfs entries that tell of the host, its memory or its other tenants (K15); "d" before a directory. */
+/*
+ * procfs entries that tell of the host, its memory or its other tenants (K15); "d" before a directory.  A trigger in
+ * /proc/pressure, which anybody may make there, takes the kernel 5 ms to end: thousands outlive SIGKILL by minutes (L02).
+ */
 static const char *const proc_mask[] = {
 	"d/proc/acpi", "d/proc/asound", "/proc/buddyinfo", "/proc/config.gz", "/proc/interrupts", "/proc/iomem",
 	"/proc/ioports", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg",
 	"/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats", "/proc/modules",
-	"/proc/pagetypeinfo", "/proc/sched_debug", "/proc/schedstat", "d/proc/scsi", "/proc/slabinfo",
+	"/proc/pagetypeinfo", "d/proc/pressure", "/proc/sched_debug", "/proc/schedstat", "d/proc/scsi", "/proc/slabinfo",
 	"/proc/softirqs", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo", "/proc/zoneinfo",
 };
 

@@ -98,3 +98,105 @@ def test_berthd_tells_a_verdict_and_not_that_it_may_be_started():
         client.join(20)
         assert answers and answers[0]["verdict"]["cause"] == "killed-by", answers
         b.berth("rm", "-f", "box", ok=True)
+
+
+def keeper_of(name):
+    return json.loads(b.berth("inspect", name, ok=True).out)["supervisor_pid"]
+
+
+def end_keeper(name, signo=signal.SIGKILL):
+    pid = keeper_of(name)
+    os.kill(pid, signo)
+    b.wait_for(lambda: not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "Z",
+               what="the keeper to end")
+
+
+def test_a_sandbox_whose_keeper_was_killed_is_a_stopped_one_to_every_verb():
+    """Nobody has told of it, nor cleared up: the first who asks does."""
+    for verb in (["stop"], ["exec", "box", "true"], ["sh", "box", "true"], ["pause"], ["stats"], ["top"], ["update", "--memory", "64m"]):
+        b.berth("create", "--name", "box", "host", ok=True)
+        end_keeper("box")
+        r = b.berth(*verb, *([] if "box" in verb else ["box"]))
+        b.one_line_error(r, 125, "is not running", "berth start")
+        assert json.loads(b.berth("ps", "-a", "--json", ok=True).out)[0]["status"] == "stopped"
+        b.berth("rm", "box", ok=True)
+
+
+def test_one_whose_keeper_was_killed_is_removed_without_force():
+    b.berth("create", "--name", "box", "host", ok=True)
+    end_keeper("box")
+    b.berth("rm", "box", ok=True)
+    assert json.loads(b.berth("ps", "-a", "--json", ok=True).out) == []
+    p = begin("run", "--name", "short", "host", "sleep", "1000")
+    b.wait_for(lambda: b.berth("inspect", "short").code == 0, what="the run")
+    p.kill()
+    p.communicate()
+    b.berth("rm", "short", ok=True)
+    assert b.berth("inspect", "short").code == 125
+
+
+def test_inspect_and_ps_say_the_same():
+    def status():
+        listed = json.loads(b.berth("ps", "-a", "--json", ok=True).out)[0]["status"]
+        return json.loads(b.berth("inspect", "box", ok=True).out)["status"], listed
+    b.berth("create", "--name", "box", "host", ok=True)
+    assert status() == ("running", "running")
+    b.berth("pause", "box", ok=True)
+    assert status() == ("paused", "paused")
+    b.berth("resume", "box", ok=True)
+    end_keeper("box")
+    assert json.loads(b.berth("inspect", "box", ok=True).out)["status"] == "stopped"
+    assert status() == ("stopped", "stopped")
+    b.berth("start", "box", ok=True)
+    b.berth("stop", "--grace", "0", "box", ok=True)
+    assert status() == ("stopped", "stopped")
+    b.berth("rm", "box", ok=True)
+
+
+def test_signals_that_say_nothing_do_not_end_a_keeper():
+    b.berth("create", "--name", "box", "host", ok=True)
+    for signo in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGHUP, signal.SIGPIPE):
+        os.kill(keeper_of("box"), signo)
+        r = b.berth("exec", "box", "sh", "-c", "grep Sig /proc/self/status", ok=True)
+        assert "SigBlk:\t0000000000000000" in r.out and "SigIgn:\t0000000000000000" in r.out, (signo, r)
+    end_keeper("box", signal.SIGQUIT)
+    b.wait_for(lambda: json.loads(b.berth("ps", "-a", "--json", ok=True).out)[0]["status"] == "stopped", what="a clean stop")
+    b.berth("rm", "box", ok=True)
+
+
+HOLDS = r"""
+import os, resource, sys, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+kept = []
+for i in range(600):
+    fd = os.open('/proc/pressure/cpu', os.O_RDWR)
+    os.write(fd, b'some 1 2000000\n')
+    kept.append(fd)
+print('held', flush=True)
+time.sleep(1000)
+"""
+
+
+def test_what_the_kernel_is_long_busy_to_end_is_waited_for_once():
+    """Each of its triggers takes the kernel some ms; a process of ours in the sandbox's cgroup, as a payload can make none."""
+    if not os.path.exists("/proc/pressure/cpu"):
+        return
+    b.berth("create", "--name", "box", "host", ok=True)
+    with open(f"/proc/{json.loads(b.berth('inspect', 'box', ok=True).out)['init_pid']}/cgroup") as f:
+        path = next(line for line in f if line.startswith("0::"))[3:].strip()
+    holder = subprocess.Popen(["python3", "-c", HOLDS], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    mount = "/sys/fs/cgroup/unified" if os.path.isdir("/sys/fs/cgroup/unified") else "/sys/fs/cgroup"
+    with open(mount + path + "/cgroup.procs", "w") as f:
+        f.write(str(holder.pid))
+    end_keeper("box")
+    r = b.berth("gc")
+    if r.code:    # a machine that ends them within a second has nothing to say
+        b.one_line_error(r, 124, "killed", "berth gc later")
+        again = b.berth("ps", "-a", "--json", ok=True)    # says nothing of it, and waits no more
+        assert json.loads(again.out)[0]["name"] == "box", again
+        assert not b.run("host", "true").code
+    holder.wait()
+    holder.stdout.close()
+    b.wait_for(lambda: b.berth("gc").code == 0, what="gc to clear it")
+    b.berth("rm", "box", ok=True)

@@ -527,6 +527,17 @@ def test_gc_removes_the_record_that_a_killed_writer_began():
         p.ok("inspect", "kept")
 
 
+def test_a_layout_without_its_index_is_no_root_file_system():
+    with oci.Place() as p:
+        for spoil in (os.unlink, lambda x: (os.unlink(x), os.mkfifo(x)), lambda x: (os.unlink(x), os.symlink("/dev/zero", x))):
+            layout, _ = simple(p / "oci")
+            spoil(layout.path + "/index.json")
+            q = p.run("import", layout.path, "x")
+            assert q.returncode == 125 and "index.json" in q.stderr, q.stderr
+            shutil.rmtree(layout.path)
+        assert not p.layers()
+
+
 def test_fsck_finds_damage_and_import_repairs_it():
     with oci.Place() as p:
         layout, _ = simple(p / "oci")

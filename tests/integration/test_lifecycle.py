@@ -362,3 +362,20 @@ def test_AS_what_could_not_be_removed_is_told():
         b.subprocess.run(["umount", held], check=True)
     b.berth("rm", "-f", x.id, ok=True)
     assert not listed("-a") and not os.path.exists(os.path.dirname(held))
+
+
+def test_gc_removes_what_a_killed_import_unpacked():
+    tmp = os.path.join(b.root(), "state", "store", "tmp")
+    os.makedirs(tmp + "/77-dead/layer", mode=0o700)
+    os.makedirs(tmp + "/78-alive", mode=0o700)
+    with open(tmp + "/77-dead/layer/file", "w") as f:
+        f.write("x")
+    alive = os.open(tmp + "/78-alive", os.O_RDONLY)
+    fcntl.flock(alive, fcntl.LOCK_EX)
+    b.berth("gc", ok=True)
+    assert os.listdir(tmp) == ["78-alive"]
+    os.close(alive)
+    b.berth("gc", ok=True)
+    assert os.listdir(tmp) == []
+    shutil.rmtree(os.path.dirname(tmp))
+    b.berth("gc", ok=True)

@@ -108,7 +108,7 @@ Test(mountplan, every_listed_proc_entry_is_masked_or_read_only_after_proc)
 {
 	static const char *const masked[] = {
 		"acpi", "asound", "config.gz", "interrupts", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg",
-		"kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "modules", "pagetypeinfo", "sched_debug", "schedstat",
+		"kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "modules", "pagetypeinfo", "pressure", "sched_debug", "schedstat",
 		"scsi", "slabinfo", "softirqs", "timer_list", "timer_stats", "vmallocinfo", "zoneinfo", "buddyinfo",
 	};
 	static const char *const readonly[] = { "sys", "bus", "fs", "irq", "sysrq-trigger" };
