@@ -375,7 +375,7 @@ static int (*const steps[])(struct oci_container *c, struct err *e) = {
 void oci_init(struct oci_container *c)
 {
 	struct oci_process p = { .doc = c->process, .proc_fd = c->proc_fd, .in_userns = c->in_userns,
-				 .preserve_fds = c->preserve_fds,
+				 .listen_fds = c->listen_fds,
 				 .keep_groups = oci_str(oci_get(c->config, "annotations"), "run.oci.keep_original_groups") != NULL };
 	struct oci_seccomp filter = { 0 };
 	struct err e = { 0 };

@@ -959,6 +959,41 @@ def test_cli_preserve_fds_and_no_others():
         assert p.stdout.split() == [b"0", b"1", b"2", b"3", b"4", b"passed"], p
 
 
+def test_cli_listen_fds_are_those_of_this_process():
+    """sd_listen_fds(3): LISTEN_PID says whose they are; a variable that was left over passes nothing on."""
+    shell = "ls /proc/self/fd | tr '\\n' ' '; echo ${LISTEN_FDS-none} ${LISTEN_PID-none}"
+    passing = ("sh", "-c", 'exec 3</dev/null 4</dev/null; exec env $WORDS "$0" "$@"')
+    mine = ("sh", "-c", 'exec 3</dev/null 4</dev/null; exec env LISTEN_PID=$$ $WORDS "$0" "$@"')
+    none, one, two = "0 1 2 3 none none\n", "0 1 2 3 4 1 1\n", "0 1 2 3 4 5 1 1\n"
+    with Bundle("sh", "-c", shell) as c:
+        os.symlink("busybox", c.rootfs + "/bin/tr")
+        for prefix, words, options, want in (
+                (mine, "LISTEN_FDS=1", (), one),
+                (mine, "LISTEN_FDS=1", ("--preserve-fds", "1"), two),
+                (passing, "LISTEN_FDS=1", (), one),
+                (passing, "LISTEN_FDS=1 LISTEN_PID=1", (), none),
+                (passing, "LISTEN_FDS=1 LISTEN_PID=", (), none),
+                (passing, "LISTEN_FDS=1 LISTEN_PID=1", ("--preserve-fds", "1"), "0 1 2 3 4 none none\n"),
+                (passing, "LISTEN_FDS=9 LISTEN_PID=1", (), none),
+                (passing, "LISTEN_FDS=0", (), none),
+                (passing, "LISTEN_FDS=", (), none)):
+            c.prefix = prefix
+            r = c.run(*options, env={"WORDS": words})
+            b.expect(r.out == want, r, f"{words} {options}: not {want!r}")
+        c.prefix = passing
+        for words, options, why in (
+                ("LISTEN_FDS=3", (), "LISTEN_FDS=3: descriptor 5 is not open"),
+                ("LISTEN_FDS=2", ("--preserve-fds", "1"), "--preserve-fds 1 after LISTEN_FDS=2: descriptor 5 is not open"),
+                ("", ("--preserve-fds", "3"), "--preserve-fds 3: descriptor 5 is not open"),
+                ("", ("--preserve-fds", "1000000"), "--preserve-fds 1000000: descriptor 5 is not open"),
+                ("LISTEN_FDS=4294967295", (), "LISTEN_FDS"),
+                ("LISTEN_FDS=-1", (), "LISTEN_FDS"),
+                ("LISTEN_FDS=1x", (), "LISTEN_FDS")):
+            r = c.run(*options, env={"WORDS": words}, ok=None)
+            b.expect(r.code == 1 and why in r.err, r, f"{words} {options}: not refused for {why!r}")
+        c.prefix = ()
+
+
 def receive_terminal(path, act):
     """Listens at path as an engine does, calls act(), returns the terminal's master."""
     server = socket.socket(socket.AF_UNIX)
@@ -1201,6 +1236,33 @@ def test_attack_no_descriptor_leads_to_a_program_of_the_host():
         for link in ways_out(victim):
             os.symlink(link, c.rootfs + "/app")
             r = c.exec(c.id, "/app", ok=None)
+            b.expect(r.code != 0 and re.search(NOWHERE, r.err), r, f"exec found a program of the host by {link}")
+            os.unlink(c.rootfs + "/app")
+
+
+def test_attack_what_the_caller_did_not_open_is_not_passed_on():
+    """The number of descriptors to keep may be larger than that of those there are: ours would stand in their places."""
+    victim = b.write(b.tmp("victim-program"), "", 0o755)
+    shutil.copy("/bin/busybox", victim)
+    passing = (("--preserve-fds", "1"), {}), (("--preserve-fds", "29"), {}), ((), {"LISTEN_FDS": "1"}), ((), {"LISTEN_FDS": "29"})
+    not_open = r"descriptor 3 is not open"
+    with Bundle("/app") as c:
+        for link in ways_out(victim):
+            os.symlink(link, c.rootfs + "/app")
+            for options, env in passing:
+                for make in (c.run, c.create):
+                    r = make(*options, env=env, ok=None)
+                    b.expect(r.code != 0, r, f"{options} {env}: a program of the host was found by {link}")
+                    b.expect(make == c.create or re.search(not_open, r.err), r, "the error does not say why")
+            os.unlink(c.rootfs + "/app")
+        c.process["args"] = list(SLEEP)
+        c.detached()
+        for link in ways_out(victim):
+            os.symlink(link, c.rootfs + "/app")
+            for n in ("1", "29"):
+                r = c.exec("--preserve-fds", n, c.id, "/app", ok=None)
+                b.expect(r.code != 0 and re.search(not_open, r.err), r, f"exec found a program of the host by {link}")
+            r = c.exec(c.id, "/app", env={"LISTEN_FDS": "29"}, ok=None)
             b.expect(r.code != 0 and re.search(NOWHERE, r.err), r, f"exec found a program of the host by {link}")
             os.unlink(c.rootfs + "/app")
 
