@@ -259,6 +259,16 @@ fail:
 	exit(1);
 }
 
+/* Of the sealed copy: what the first program left open for it, which the caller did not. */
+static int kept_program(void)
+{
+	const char *text = getenv(SYSTEMD_FD);
+	struct err ignored;
+	uint64_t fd;
+
+	return text && num_u64(text, SYSTEMD_FD, 3, INT_MAX, &fd, &ignored) == 0 ? (int)fd : -1;
+}
+
 /* Beside this program, which is not to be found once it runs from a copy: opened before that, and handed to it. */
 static int find_systemd_program(struct oci_global *g, struct err *e)
 {
@@ -367,6 +377,7 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 	int status = -1, r;
 
+	s.g.passed = oci_passed_count(kept_program());
 	fill_stdio();
 	r = parse(globals, 1, argc, argv, set_global, &s, &e);
 	if (r == 0 && oci_log_open(s.log, s.json, s.level, &e) == 0) {

@@ -19,6 +19,7 @@ struct oci_global {
 	int debug;
 	int systemd;		/* cgroups are to be systemd's, for verbs that make a container */
 	int systemd_program;	/* OCI_SYSTEMD_PROGRAM, for these; -1 */
+	int passed;		/* descriptors from 3 up, without a gap, that the caller gave us: oci_passed_count() */
 };
 
 struct oci_option {
@@ -56,6 +57,15 @@ const char *oci_absolute(const char *path, struct err *e);
 int oci_signal_number(const char *word, int *ret, struct err *e);
 /* Prints j, indented, with a newline.  Takes the reference. */
 void oci_print_json(void *j, int indent);
+
+/* First thing in main(): how many descriptors are open from 3 up, to the first that is not or is ours (-1: none is). */
+int oci_passed_count(int ours);
+/* The argument of --preserve-fds: ERR_INVALID. */
+int oci_preserve_number(const char *value, int *ret, struct err *e);
+/* exec: that the caller opened all that it wants preserved. ERR_INVALID. */
+int oci_passed_check(const struct oci_global *g, int preserve, struct err *e);
+/* create, run: the same, with those of LISTEN_FDS before them. */
+int oci_passed_listen(const struct oci_global *g, int preserve, int *ret_listen, struct err *e);
 
 struct oci_made;
 /*

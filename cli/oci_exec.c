@@ -63,7 +63,6 @@ static int append(const char **list, size_t *n, const char *value, struct err *e
 static int set(void *ctx, size_t index, const char *value, struct err *e)
 {
 	struct exec_args *a = ctx;
-	uint64_t n;
 
 	switch (index) {
 	case X_APPARMOR:
@@ -99,10 +98,7 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 		a->pidfd_socket = value;
 		break;
 	case X_PRESERVE:
-		if (num_u64(value, "--preserve-fds", 0, 1000000, &n, e) < 0)
-			return -1;
-		a->preserve_fds = (int)n;
-		break;
+		return oci_preserve_number(value, &a->preserve_fds, e);
 	case X_PROCESS:
 		a->process = value;
 		break;
@@ -246,7 +242,7 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 	struct oci_made m;
 	int status = 0;
 
-	if (oci_root(g, e) < 0 || !(process = describe(g, a, operands, count, e)))
+	if (oci_passed_check(g, a->preserve_fds, e) < 0 || oci_root(g, e) < 0 || !(process = describe(g, a, operands, count, e)))
 		return -1;
 	x.process = process;
 	if ((a->pid_file && !(x.pid_file = oci_absolute(a->pid_file, e))) ||

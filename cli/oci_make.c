@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/num.h"
 #include "cli/oci_cli.h"
 #include "runtime/oci_create.h"
 #include "runtime/oci_json.h"
@@ -45,7 +44,6 @@ static const struct oci_option run_options[] = {
 static int set(void *ctx, size_t index, const char *value, struct err *e)
 {
 	struct make_args *a = ctx;
-	uint64_t n;
 
 	switch (index) {
 	case M_BUNDLE:
@@ -70,10 +68,7 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 		a->no_new_keyring = 1;
 		break;
 	case M_PRESERVE:
-		if (num_u64(value, "--preserve-fds", 0, 1000000, &n, e) < 0)
-			return -1;
-		a->preserve_fds = (int)n;
-		break;
+		return oci_preserve_number(value, &a->preserve_fds, e);
 	case M_DETACH:
 		a->detach = 1;
 		break;
@@ -88,13 +83,11 @@ static int set(void *ctx, size_t index, const char *value, struct err *e)
 
 static int request(const struct oci_global *g, const struct make_args *a, const char *id, struct oci_request *r, struct err *e)
 {
-	const char *listen = getenv("LISTEN_FDS");
-
 	*r = (struct oci_request){ .id = id, .config_file = a->config, .preserve_fds = a->preserve_fds, .no_pivot = a->no_pivot,
 				   .no_new_keyring = a->no_new_keyring, .systemd_program = g->systemd_program };
-	/* sd_listen_fds(3): the sockets of a service are its container's */
-	if (listen && atoi(listen) > 0)
-		r->preserve_fds += atoi(listen);
+	if (oci_passed_listen(g, a->preserve_fds, &r->listen_fds, e) < 0)
+		return -1;
+	r->preserve_fds += r->listen_fds;
 	r->bundle = oci_absolute(a->bundle ? a->bundle : ".", e);
 	if (!r->bundle)
 		return -1;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A container's cgroup once it lives: who is in it, signals, freezing, removal. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,8 +14,10 @@
 #include "base/mem.h"
 #include "runtime/cgroup.h"
 #include "runtime/oci_cgroup.h"
+#include "runtime/oci_cgroup_walk.h"
 
-#define CLEAR_MS 10000	/* what a removal waits for processes to go */
+#define CLEAR_MS 10000	/* what a removal takes at most, with the processes that have to go */
+#define WALK_MS 10000	/* what a list of the processes takes at most */
 
 /* ---- what lives in it ------------------------------------------------------ */
 
@@ -26,8 +26,9 @@ struct pid_list {
 	size_t count, cap;
 };
 
-static int add_pids(int dirfd, struct pid_list *l, struct err *e)
+static int add_pids(void *ctx, int dirfd, struct err *e)
 {
+	struct pid_list *l = ctx;
 	autobuf struct buf text = BUF_INIT(16u << 20);
 	autoclose int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	char *p;
@@ -56,31 +57,6 @@ static int add_pids(int dirfd, struct pid_list *l, struct err *e)
 	return 0;
 }
 
-#define DEPTH_MAX 400	/* each level holds a descriptor */
-
-/* dirfd is closed. */
-static int walk_pids(int dirfd, struct pid_list *l, int depth, struct err *e)
-{
-	DIR *d;
-	struct dirent *de;
-	int r;
-
-	if (dirfd < 0 || depth > DEPTH_MAX)
-		return 0;
-	d = fdopendir(dirfd);
-	if (!d) {
-		close(dirfd);
-		return err_sys(e, "read a cgroup directory");
-	}
-	r = add_pids(dirfd, l, e);
-	while (r == 0 && (de = readdir(d)))
-		if (de->d_type == DT_DIR && de->d_name[0] != '.')
-			r = walk_pids(openat(dirfd, de->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), l,
-				      depth + 1, e);
-	closedir(d);
-	return r;
-}
-
 static int by_number(const void *a, const void *b)
 {
 	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
@@ -103,37 +79,54 @@ static int census_fd(const struct oci_cgroup *c)
 	return c->count ? c->part[0].dir_fd : -1;
 }
 
+/* On failure too l is what was found until then, and the caller's. */
+static int list_pids(const struct oci_cgroup *c, struct pid_list *l, uint64_t end, struct err *e)
+{
+	const struct oci_cgroup_walk w = { .enter = add_pids, .ctx = l, .end = end };
+	int fd = census_fd(c);
+	int r = fd < 0 ? 0 : oci_cgroup_walk(fd, &w, e);
+
+	if (l->count)
+		qsort(l->pid, l->count, sizeof(*l->pid), by_number);
+	return r < 0 ? err_wrap(e, "list the container's processes") : 0;
+}
+
 int oci_cgroup_pids(const struct oci_cgroup *c, pid_t **ret, size_t *ret_count, struct err *e)
 {
-	int fd = census_fd(c);
 	struct pid_list l = { 0 };
 
-	/* through "." : fdopendir() takes the descriptor over, and its offset */
-	if (fd >= 0 && walk_pids(openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), &l, 0, e) < 0) {
+	if (list_pids(c, &l, clock_ms() + WALK_MS, e) < 0) {
 		free(l.pid);
 		return -1;
 	}
-	if (l.count)
-		qsort(l.pid, l.count, sizeof(*l.pid), by_number);
 	*ret = l.pid;
 	*ret_count = l.count;
 	return 0;
 }
 
-int oci_cgroup_signal(const struct oci_cgroup *c, int sig, struct err *e)
+static int signal_until(const struct oci_cgroup *c, int sig, uint64_t end, struct err *e)
 {
 	const int v2 = oci_cgroup_clone_fd(c);
-	autofree pid_t *pids = NULL;
-	size_t n, i;
+	struct pid_list l = { 0 };
+	size_t i;
+	int r;
 
 	if (sig == SIGKILL && v2 >= 0 && !cgroup_write(v2, "cgroup.kill", "1"))
 		return 0;
-	if (oci_cgroup_pids(c, &pids, &n, e) < 0)
-		return -1;
-	for (i = 0; i < n; i++)
-		if (kill(pids[i], sig) < 0 && errno != ESRCH)
-			return err_sys(e, "send signal %d to process %d", sig, (int)pids[i]);
-	return 0;
+	/* one that makes cgroups faster than they are listed gets the signal all the same */
+	r = list_pids(c, &l, end, e);
+	for (i = 0; i < l.count; i++)
+		if (kill(l.pid[i], sig) < 0 && errno != ESRCH) {
+			r = err_sys(e, "send signal %d to process %d", sig, (int)l.pid[i]);
+			break;
+		}
+	free(l.pid);
+	return r;
+}
+
+int oci_cgroup_signal(const struct oci_cgroup *c, int sig, struct err *e)
+{
+	return signal_until(c, sig, clock_ms() + WALK_MS, e);
 }
 
 static int freeze_v1(int fd, int on, struct err *e)
@@ -194,70 +187,50 @@ int oci_cgroup_frozen(const struct oci_cgroup *c)
 
 /* ---- removal ------------------------------------------------------------- */
 
-/* The first cgroup below, whatever its name: "" when there is none. */
-static int first_below(int fd, char name[NAME_MAX + 1])
+/* What has processes stays, and so does all above it; the rest goes. */
+static int remove_below(void *ctx, int above, const char *name, struct err *e)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *de;
-
-	name[0] = '\0';
-	if (!d) {
-		fd_close(&copy);
-		return -1;
-	}
-	while (!name[0] && (de = readdir(d)))
-		if (de->d_type == DT_DIR && strcmp(de->d_name, ".") != 0 && strcmp(de->d_name, "..") != 0)
-			snprintf(name, NAME_MAX + 1, "%s", de->d_name);
-	closedir(d);
+	(void)ctx;
+	if (unlinkat(above, name, AT_REMOVEDIR) < 0 && errno != ENOENT && errno != EBUSY)
+		return err_sys(e, "remove cgroup %s", name);
 	return 0;
 }
 
-/*
- * rmdir of the whole subtree: a container may have made cgroups of its own, as deep as it liked.  A leaf at a time from
- * the top, by a descriptor: that costs no stack.  -1 with errno.
- */
-static int remove_tree(const char *path)
+/* rmdir of the whole subtree: a container may have made cgroups of its own, as deep as it liked.  1: it has processes. */
+static int remove_tree(const char *path, uint64_t end, struct err *e)
 {
-	char name[NAME_MAX + 1], below[NAME_MAX + 1];
+	const struct oci_cgroup_walk w = { .leave = remove_below, .end = end };
+	autoclose int fd = -1;
 
-	while (rmdir(path) < 0) {
-		autoclose int fd = -1;
-
-		if (errno == ENOENT)
-			return 0;
-		if (errno != EBUSY)
-			return -1;
-		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0 || first_below(fd, name) < 0)
-			return errno == ENOENT ? 0 : -1;
-		if (!name[0]) {
-			errno = EBUSY;
-			return -1;
-		}
-		while (unlinkat(fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
-			int next = errno == EBUSY ? openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-
-			if (next < 0 || first_below(next, below) < 0 || !below[0]) {
-				errno = next < 0 ? errno : EBUSY;
-				fd_close(&next);
-				return -1;
-			}
-			close(fd);
-			fd = next;
-			memcpy(name, below, sizeof(name));
-		}
+	if (rmdir(path) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EBUSY)
+		return err_sys(e, "remove cgroup %s", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open cgroup %s", path);
+	if (oci_cgroup_walk(fd, &w, e) < 0) {
+		err_wrap(e, "remove cgroup %s", path);
+		return e->code == ERR_TIMEOUT ? err_hint(e, "delete it again: what is gone is gone") : -1;
 	}
-	return 0;
+	if (rmdir(path) == 0 || errno == ENOENT)
+		return 0;
+	return errno == EBUSY ? 1 : err_sys(e, "remove cgroup %s", path);
 }
 
-static int has_processes(const struct oci_cgroup *c)
+/* Of what is left: what is frozen does not die. */
+static int end_processes(const struct oci_cgroup *c, uint64_t end, struct err *e)
 {
-	autofree pid_t *pids = NULL;
+	struct pid_list l = { 0 };
 	struct err ignored;
-	size_t n = 0;
 
-	return oci_cgroup_pids(c, &pids, &n, &ignored) == 0 && n > 0;
+	list_pids(c, &l, end, &ignored);
+	free(l.pid);
+	if (!l.count)
+		return 0;
+	if (oci_cgroup_frozen(c) && oci_cgroup_freeze(c, 0, e) < 0)
+		return -1;
+	return signal_until(c, SIGKILL, end, e);
 }
 
 int oci_cgroup_destroy(struct oci_cgroup *c, struct err *e)
@@ -267,18 +240,15 @@ int oci_cgroup_destroy(struct oci_cgroup *c, struct err *e)
 
 	for (i = 0; i < c->count; i++) {
 		struct oci_cgroup_part *p = &c->part[i];
+		int r;
 
-		while (remove_tree(p->dir) < 0) {
-			if (errno != EBUSY || clock_ms() >= end)
-				return err_sys(e, "remove cgroup %s", p->dir);
-			if (oci_cgroup_open(c, e) < 0)
+		while ((r = remove_tree(p->dir, end, e)) != 0) {
+			if (r < 0)
 				return -1;
-			if (has_processes(c)) {
-				if (oci_cgroup_frozen(c) && oci_cgroup_freeze(c, 0, e) < 0)
-					return -1;
-				if (oci_cgroup_signal(c, SIGKILL, e) < 0)
-					return -1;
-			}
+			if (clock_ms() >= end)
+				return err_errno(e, EBUSY, "remove cgroup %s", p->dir);
+			if (oci_cgroup_open(c, e) < 0 || end_processes(c, end, e) < 0)
+				return -1;
 			poll(NULL, 0, 1);
 		}
 		fd_close(&p->dir_fd);

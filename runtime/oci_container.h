@@ -74,7 +74,7 @@ struct oci_container {
 	int ns_fd[OCI_NS_COUNT];	/* joined; -1 */
 	int in_userns;		/* a new or joined user namespace */
 	int no_pivot, no_new_keyring;
-	int preserve_fds;
+	int preserve_fds, listen_fds;
 	int wait_start;		/* create: wait on the socket; run: go on */
 	struct oci_mount *mounts;
 	size_t mount_count;

@@ -17,7 +17,9 @@ struct oci_request {
 	const char *bundle;		/* absolute */
 	const char *config_file;	/* NULL: config.json in the bundle */
 	const char *pid_file, *console_socket, *pidfd_socket;	/* absolute, or NULL */
-	int preserve_fds, no_pivot, no_new_keyring;
+	int preserve_fds;		/* from 3 up, all open */
+	int listen_fds;			/* the first of these: sd_listen_fds(3) */
+	int no_pivot, no_new_keyring;
 	int run;			/* start at once */
 	int systemd_program;		/* its cgroup is in a scope of systemd's, which this asks for (oci_systemd.h); -1: it is not */
 };

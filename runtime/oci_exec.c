@@ -94,8 +94,7 @@ static int prepare(struct entry *n, struct oci_process *p, struct err *e)
 
 static __attribute__((noreturn)) void in_container(struct entry *n)
 {
-	struct oci_process p = { .doc = n->x->process, .proc_fd = n->proc_fd, .in_userns = n->ns >> NS_USER & 1,
-				 .preserve_fds = n->x->preserve_fds };
+	struct oci_process p = { .doc = n->x->process, .proc_fd = n->proc_fd, .in_userns = n->ns >> NS_USER & 1 };
 	struct oci_seccomp filter = { 0 };
 	struct err e = { 0 };
 

@@ -20,7 +20,7 @@ struct oci_exec {
 	const char *pid_file, *console_socket, *pidfd_socket;	/* absolute, or NULL */
 	const char *const *cgroup;	/* cgroups below the container's: "PATH", "CONTROLLERS:PATH" */
 	size_t cgroups;
-	int preserve_fds;
+	int preserve_fds;		/* from 3 up, all open */
 	int ignore_paused;
 };
 

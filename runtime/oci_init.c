@@ -291,16 +291,6 @@ static int prepare_process(struct oci_container *c, struct oci_process *p, struc
 
 /* ---- being started ------------------------------------------------------------------------- */
 
-/* All is made: the runtime gives limits and the filter, and may go then. */
-static int report_ready(struct oci_container *c, struct err *e)
-{
-	if (c->wait_start && prctl(PR_SET_PDEATHSIG, 0) < 0)
-		return err_sys(e, "outlive the maker");
-	if (oci_message_send(c->sock, OCI_READY, 0) < 0)
-		_exit(1);
-	return 0;
-}
-
 /*
  * From here on paths of the image are looked up, and a created container may wait for days: it holds nothing but what
  * it was given and what it waits with.
@@ -332,6 +322,18 @@ static void listen_for_the_end(void)
 		signal(signals[i], ended);
 }
 
+/* All is made: the runtime gives limits and the filter, and may go then.  Whoever it tells may send a signal at once. */
+static int report_ready(struct oci_container *c, struct err *e)
+{
+	if (c->wait_start && prctl(PR_SET_PDEATHSIG, 0) < 0)
+		return err_sys(e, "outlive the maker");
+	if (c->wait_start)
+		listen_for_the_end();
+	if (oci_message_send(c->sock, OCI_READY, 0) < 0)
+		_exit(1);
+	return 0;
+}
+
 /* The other end from now on: `start`, or still the runtime. */
 static int wait_for_start(struct oci_container *c, struct err *e)
 {
@@ -339,7 +341,6 @@ static int wait_for_start(struct oci_container *c, struct err *e)
 
 	if (!c->wait_start)
 		return 0;
-	listen_for_the_end();
 	do
 		fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
@@ -375,7 +376,7 @@ static int (*const steps[])(struct oci_container *c, struct err *e) = {
 void oci_init(struct oci_container *c)
 {
 	struct oci_process p = { .doc = c->process, .proc_fd = c->proc_fd, .in_userns = c->in_userns,
-				 .preserve_fds = c->preserve_fds,
+				 .listen_fds = c->listen_fds,
 				 .keep_groups = oci_str(oci_get(c->config, "annotations"), "run.oci.keep_original_groups") != NULL };
 	struct oci_seccomp filter = { 0 };
 	struct err e = { 0 };

@@ -75,7 +75,6 @@ static int build_env(struct oci_process *p, struct err *e)
 	const json_t *list = oci_get(p->doc, "env");
 	size_t n = json_array_size(list), i, used = 0;
 	static char home[PATH_MAX + 8], fds[40], pid[40], names[512];
-	const char *listen;
 
 	p->env = calloc(n + 8, sizeof(*p->env));
 	if (!p->env)
@@ -107,9 +106,8 @@ static int build_env(struct oci_process *p, struct err *e)
 		p->env[i] = home;
 		used += i == used;
 	}
-	listen = getenv("LISTEN_FDS");
-	if (p->preserve_fds > 0 && listen && atoi(listen) > 0) {
-		snprintf(fds, sizeof(fds), "LISTEN_FDS=%d", atoi(listen));
+	if (p->listen_fds > 0) {
+		snprintf(fds, sizeof(fds), "LISTEN_FDS=%d", p->listen_fds);
 		snprintf(pid, sizeof(pid), "LISTEN_PID=%d", (int)getpid());
 		p->env[used++] = fds;
 		p->env[used++] = pid;

@@ -24,7 +24,7 @@ struct oci_process {
 	int setgroups_denied, apparmor_fd, selinux_fd;	/* what oci_process_look() found */
 	int in_userns;		/* ids may be missing from the map */
 	int keep_groups;	/* annotation run.oci.keep_original_groups: the caller's supplementary groups stay */
-	int preserve_fds;	/* LISTEN_FDS: how many were passed on; their LISTEN_PID is 1 or ours */
+	int listen_fds;		/* how many were passed on by LISTEN_FDS; their LISTEN_PID is 1 or ours */
 	int in_cwd;		/* oci_process_chdir() got there */
 	char **env;		/* what oci_process_prepare() made */
 	char **argv;

@@ -959,6 +959,41 @@ def test_cli_preserve_fds_and_no_others():
         assert p.stdout.split() == [b"0", b"1", b"2", b"3", b"4", b"passed"], p
 
 
+def test_cli_listen_fds_are_those_of_this_process():
+    """sd_listen_fds(3): LISTEN_PID says whose they are; a variable that was left over passes nothing on."""
+    shell = "ls /proc/self/fd | tr '\\n' ' '; echo ${LISTEN_FDS-none} ${LISTEN_PID-none}"
+    passing = ("sh", "-c", 'exec 3</dev/null 4</dev/null; exec env $WORDS "$0" "$@"')
+    mine = ("sh", "-c", 'exec 3</dev/null 4</dev/null; exec env LISTEN_PID=$$ $WORDS "$0" "$@"')
+    none, one, two = "0 1 2 3 none none\n", "0 1 2 3 4 1 1\n", "0 1 2 3 4 5 1 1\n"
+    with Bundle("sh", "-c", shell) as c:
+        os.symlink("busybox", c.rootfs + "/bin/tr")
+        for prefix, words, options, want in (
+                (mine, "LISTEN_FDS=1", (), one),
+                (mine, "LISTEN_FDS=1", ("--preserve-fds", "1"), two),
+                (passing, "LISTEN_FDS=1", (), one),
+                (passing, "LISTEN_FDS=1 LISTEN_PID=1", (), none),
+                (passing, "LISTEN_FDS=1 LISTEN_PID=", (), none),
+                (passing, "LISTEN_FDS=1 LISTEN_PID=1", ("--preserve-fds", "1"), "0 1 2 3 4 none none\n"),
+                (passing, "LISTEN_FDS=9 LISTEN_PID=1", (), none),
+                (passing, "LISTEN_FDS=0", (), none),
+                (passing, "LISTEN_FDS=", (), none)):
+            c.prefix = prefix
+            r = c.run(*options, env={"WORDS": words})
+            b.expect(r.out == want, r, f"{words} {options}: not {want!r}")
+        c.prefix = passing
+        for words, options, why in (
+                ("LISTEN_FDS=3", (), "LISTEN_FDS=3: descriptor 5 is not open"),
+                ("LISTEN_FDS=2", ("--preserve-fds", "1"), "--preserve-fds 1 after LISTEN_FDS=2: descriptor 5 is not open"),
+                ("", ("--preserve-fds", "3"), "--preserve-fds 3: descriptor 5 is not open"),
+                ("", ("--preserve-fds", "1000000"), "--preserve-fds 1000000: descriptor 5 is not open"),
+                ("LISTEN_FDS=4294967295", (), "LISTEN_FDS"),
+                ("LISTEN_FDS=-1", (), "LISTEN_FDS"),
+                ("LISTEN_FDS=1x", (), "LISTEN_FDS")):
+            r = c.run(*options, env={"WORDS": words}, ok=None)
+            b.expect(r.code == 1 and why in r.err, r, f"{words} {options}: not refused for {why!r}")
+        c.prefix = ()
+
+
 def receive_terminal(path, act):
     """Listens at path as an engine does, calls act(), returns the terminal's master."""
     server = socket.socket(socket.AF_UNIX)
@@ -1143,20 +1178,57 @@ def test_attack_the_hosts_binary_is_not_the_containers_proc_self_exe():
     assert stat.S_ISREG(after.st_mode)
 
 
+def cgroup_tops():
+    return [d for d in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids", "/sys/fs/cgroup") if os.path.exists(d + "/cgroup.procs")]
+
+
+def cgroup_chain(path, levels, name="d"):
+    """Cgroups in cgroups: the last one, open."""
+    fd = os.open(path, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir(name, dir_fd=fd)
+        below = os.open(name, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    return fd
+
+
+@b.deadline(120)
 def test_attack_cgroups_of_any_depth_go_with_the_container():
-    tops = [d for d in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids", "/sys/fs/cgroup") if os.path.exists(d + "/cgroup.procs")]
+    """In time that is as their number: one descent for each of them of 1000 levels took 5 s, of 10,000 hours."""
+    tops = cgroup_tops()
     with Bundle(*SLEEP) as c:
         c.detached()
         for top in tops:
-            fd = os.open(top + c.linux["cgroupsPath"], os.O_RDONLY)
-            for _ in range(300):
-                os.mkdir("d", dir_fd=fd)
-                below = os.open("d", os.O_RDONLY, dir_fd=fd)
-                os.close(fd)
-                fd = below
-            os.close(fd)
-        c.call("delete", "--force", c.id)
+            # the kernel takes 18 s to make 3000 in a v2 tree
+            os.close(cgroup_chain(top + c.linux["cgroupsPath"], 3000 if top.endswith("pids") else 1000))
+            # wide, and a name that looks like none
+            for name in (".d", *map(str, range(500))):
+                os.close(cgroup_chain(top + c.linux["cgroupsPath"], 2, name))
+        start = time.monotonic()
+        c.call("delete", "--force", c.id, timeout=90)
+        took = time.monotonic() - start
         assert not any(os.path.exists(top + c.linux["cgroupsPath"]) for top in tops)
+        assert took < 4, f"{took:.1f} s"
+
+
+def test_attack_a_process_in_a_deep_cgroup_is_listed_and_signalled():
+    with Bundle(*SLEEP) as c:
+        init = c.detached()
+        for levels, name in ((600, "d"), (1, ".hidden")):
+            c.exec("-d", "--pid-file", b.tmp("deep.pid"), c.id, "sleep", "1000", stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+            pid = int(open(b.tmp("deep.pid")).read())
+            for top in cgroup_tops():
+                fd = cgroup_chain(top + c.linux["cgroupsPath"], levels, name)
+                procs = os.open("cgroup.procs", os.O_WRONLY, dir_fd=fd)
+                os.write(procs, str(pid).encode())
+                os.close(procs)
+                os.close(fd)
+            r = c.call("ps", "-f", "json", c.id)
+            b.expect({init, pid} <= set(json.loads(r.out)), r, f"{pid} in {name} is not listed")
+            c.call("kill", "--all", c.id, "USR1")
+            assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGUSR1
 
 
 def test_attack_exec_joins_no_cgroup_that_the_image_names():
@@ -1201,6 +1273,33 @@ def test_attack_no_descriptor_leads_to_a_program_of_the_host():
         for link in ways_out(victim):
             os.symlink(link, c.rootfs + "/app")
             r = c.exec(c.id, "/app", ok=None)
+            b.expect(r.code != 0 and re.search(NOWHERE, r.err), r, f"exec found a program of the host by {link}")
+            os.unlink(c.rootfs + "/app")
+
+
+def test_attack_what_the_caller_did_not_open_is_not_passed_on():
+    """The number of descriptors to keep may be larger than that of those there are: ours would stand in their places."""
+    victim = b.write(b.tmp("victim-program"), "", 0o755)
+    shutil.copy("/bin/busybox", victim)
+    passing = (("--preserve-fds", "1"), {}), (("--preserve-fds", "29"), {}), ((), {"LISTEN_FDS": "1"}), ((), {"LISTEN_FDS": "29"})
+    not_open = r"descriptor 3 is not open"
+    with Bundle("/app") as c:
+        for link in ways_out(victim):
+            os.symlink(link, c.rootfs + "/app")
+            for options, env in passing:
+                for make in (c.run, c.create):
+                    r = make(*options, env=env, ok=None)
+                    b.expect(r.code != 0, r, f"{options} {env}: a program of the host was found by {link}")
+                    b.expect(make == c.create or re.search(not_open, r.err), r, "the error does not say why")
+            os.unlink(c.rootfs + "/app")
+        c.process["args"] = list(SLEEP)
+        c.detached()
+        for link in ways_out(victim):
+            os.symlink(link, c.rootfs + "/app")
+            for n in ("1", "29"):
+                r = c.exec("--preserve-fds", n, c.id, "/app", ok=None)
+                b.expect(r.code != 0 and re.search(not_open, r.err), r, f"exec found a program of the host by {link}")
+            r = c.exec(c.id, "/app", env={"LISTEN_FDS": "29"}, ok=None)
             b.expect(r.code != 0 and re.search(NOWHERE, r.err), r, f"exec found a program of the host by {link}")
             os.unlink(c.rootfs + "/app")
 

@@ -133,6 +133,17 @@ def test_a_created_container_ends_when_it_is_asked_to():
             c.call("delete", c.id)
 
 
+def test_a_created_container_ends_when_it_is_asked_to_at_once():
+    """A signal that comes as create returns: one without a handler is nothing to a pid 1."""
+    with Bundle(*SLEEP) as c:
+        c.prefix = ("strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=recvmsg", "-e", "inject=recvmsg:delay_exit=300000")
+        c.create()
+        c.prefix = ()
+        c.call("kill", c.id, "TERM")
+        b.wait_for(lambda: c.status() == "stopped")
+        c.call("delete", c.id)
+
+
 def test_hooks_of_the_container_have_its_environment_and_root():
     with Bundle("cat", "/made") as c:
         b.write(c.rootfs + "/hook", "#!/bin/sh\necho $ONE $HOME > /env\n")
