@@ -375,9 +375,12 @@ int main(int argc, char **argv)
 	struct globals_seen s = { .g = { .root_fd = -1, .systemd_program = -1 }, .level = OCI_WARNING };
 	const struct oci_verb *v = NULL;
 	struct err e = { 0 };
-	int status = -1, r;
+	int status = -1, r, i;
 
 	s.g.passed = oci_passed_count(kept_program());
+	for (i = 1; i < argc; i++)
+		if (!strncmp(argv[i], "--preserve-fds", 14))
+			s.g.passed_last = oci_passed_last(kept_program());
 	fill_stdio();
 	r = parse(globals, 1, argc, argv, set_global, &s, &e);
 	if (r == 0 && oci_log_open(s.log, s.json, s.level, &e) == 0) {

@@ -20,6 +20,7 @@ struct oci_global {
 	int systemd;		/* cgroups are to be systemd's, for verbs that make a container */
 	int systemd_program;	/* OCI_SYSTEMD_PROGRAM, for these; -1 */
 	int passed;		/* descriptors from 3 up, without a gap, that the caller gave us: oci_passed_count() */
+	int passed_last;	/* the last of all that it gave us: behind a gap, if there is one */
 };
 
 struct oci_option {
@@ -60,12 +61,16 @@ void oci_print_json(void *j, int indent);
 
 /* First thing in main(): how many descriptors are open from 3 up, to the first that is not or is ours (-1: none is). */
 int oci_passed_count(int ours);
+/* The last of all that are; read from /proc, so only where --preserve-fds is given. */
+int oci_passed_last(int ours);
 /* The argument of --preserve-fds: ERR_INVALID. */
 int oci_preserve_number(const char *value, int *ret, struct err *e);
-/* exec: that the caller opened all that it wants preserved. ERR_INVALID. */
-int oci_passed_check(const struct oci_global *g, int preserve, struct err *e);
-/* create, run: the same, with those of LISTEN_FDS before them. */
-int oci_passed_listen(const struct oci_global *g, int preserve, int *ret_listen, struct err *e);
+/*
+ * exec: how many to pass on, which are at most as many as the caller opened.  ERR_INVALID: one is missing before others.
+ * create, run: the same, with those of LISTEN_FDS before them, each of which has to be there.
+ */
+int oci_passed_check(const struct oci_global *g, int *preserve, struct err *e);
+int oci_passed_listen(const struct oci_global *g, int *preserve, int *ret_listen, struct err *e);
 
 struct oci_made;
 /*

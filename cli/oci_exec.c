@@ -242,7 +242,7 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 	struct oci_made m;
 	int status = 0;
 
-	if (oci_passed_check(g, a->preserve_fds, e) < 0 || oci_root(g, e) < 0 || !(process = describe(g, a, operands, count, e)))
+	if (oci_passed_check(g, &x.preserve_fds, e) < 0 || oci_root(g, e) < 0 || !(process = describe(g, a, operands, count, e)))
 		return -1;
 	x.process = process;
 	if ((a->pid_file && !(x.pid_file = oci_absolute(a->pid_file, e))) ||

@@ -85,9 +85,8 @@ static int request(const struct oci_global *g, const struct make_args *a, const 
 {
 	*r = (struct oci_request){ .id = id, .config_file = a->config, .preserve_fds = a->preserve_fds, .no_pivot = a->no_pivot,
 				   .no_new_keyring = a->no_new_keyring, .systemd_program = g->systemd_program };
-	if (oci_passed_listen(g, a->preserve_fds, &r->listen_fds, e) < 0)
+	if (oci_passed_listen(g, &r->preserve_fds, &r->listen_fds, e) < 0)
 		return -1;
-	r->preserve_fds += r->listen_fds;
 	r->bundle = oci_absolute(a->bundle ? a->bundle : ".", e);
 	if (!r->bundle)
 		return -1;

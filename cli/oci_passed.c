@@ -6,6 +6,7 @@
  * directory of the host, that would live on where paths of the image are looked up (CVE-2024-21626).  So what was open is
  * counted before anything is opened, and no more than that is passed on.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -26,6 +27,23 @@ int oci_passed_count(int ours)
 	return fd - FIRST;
 }
 
+int oci_passed_last(int ours)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *d;
+	int last = 0;
+
+	while (dir && (d = readdir(dir))) {
+		int fd = atoi(d->d_name);
+
+		if (fd > last && fd != ours && fd != dirfd(dir))
+			last = fd;
+	}
+	if (dir)
+		closedir(dir);
+	return last;
+}
+
 int oci_preserve_number(const char *value, int *ret, struct err *e)
 {
 	uint64_t n;
@@ -36,12 +54,16 @@ int oci_preserve_number(const char *value, int *ret, struct err *e)
 	return 0;
 }
 
-int oci_passed_check(const struct oci_global *g, int preserve, struct err *e)
+int oci_passed_check(const struct oci_global *g, int *preserve, struct err *e)
 {
-	if (preserve <= g->passed)
-		return 0;
-	err_set(e, ERR_INVALID, "--preserve-fds %d: descriptor %d is not open", preserve, FIRST + g->passed);
-	return err_hint(e, "give the number of descriptors that are open from %d up: %d", FIRST, g->passed);
+	if (*preserve > g->passed && g->passed_last >= FIRST + g->passed) {
+		err_set(e, ERR_INVALID, "--preserve-fds %d: descriptor %d is not open, but %d is", *preserve, FIRST + g->passed, g->passed_last);
+		return err_hint(e, "give the number of descriptors that are open from %d up, without a gap: %d", FIRST, g->passed);
+	}
+	/* more than there are, as crun takes it: all of them */
+	if (*preserve > g->passed)
+		*preserve = g->passed;
+	return 0;
 }
 
 /*
@@ -65,7 +87,7 @@ static int listen_fds(int *ret, struct err *e)
 	return 0;
 }
 
-int oci_passed_listen(const struct oci_global *g, int preserve, int *ret_listen, struct err *e)
+int oci_passed_listen(const struct oci_global *g, int *preserve, int *ret_listen, struct err *e)
 {
 	int n;
 
@@ -75,11 +97,8 @@ int oci_passed_listen(const struct oci_global *g, int preserve, int *ret_listen,
 		err_set(e, ERR_INVALID, "LISTEN_FDS=%d: descriptor %d is not open", n, FIRST + g->passed);
 		return err_hint(e, "unset LISTEN_FDS, which was left over, or set LISTEN_PID to the process that it is for");
 	}
-	if (n && n + preserve > g->passed) {
-		err_set(e, ERR_INVALID, "--preserve-fds %d after LISTEN_FDS=%d: descriptor %d is not open", preserve, n,
-			FIRST + g->passed);
-		return err_hint(e, "the descriptors of --preserve-fds follow those of LISTEN_FDS");
-	}
+	/* --preserve-fds counts from behind them */
+	*preserve += n;
 	if (oci_passed_check(g, preserve, e) < 0)
 		return -1;
 	*ret_listen = n;
