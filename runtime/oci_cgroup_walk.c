@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/getdents.h"
 #include "base/mem.h"
+#include "base/path.h"
 
 #define NAMES_MAX (256u << 20)	/* far less than the cgroups of these names take of the kernel */
 
@@ -90,15 +91,12 @@ static void drop_name(struct walk *w)
 static int leave(struct walk *w, const struct oci_cgroup_walk *how, struct err *e)
 {
 	const struct level *above = &w->levels[--w->depth - 1];
-	int up = openat(w->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct stat st;
+	int up = path_open_above(w->fd, 0, above->dev, above->ino);
 
 	if (up < 0)
-		return err_sys(e, "go back from a cgroup");
+		return errno == ESTALE ? err_set(e, ERR_BUSY, "a cgroup is not where it was") : err_sys(e, "go back from a cgroup");
 	fd_close(&w->fd);
 	w->fd = up;
-	if (fstat(up, &st) < 0 || st.st_dev != above->dev || st.st_ino != above->ino)
-		return err_set(e, ERR_BUSY, "a cgroup is not where it was");
 	if (how->leave && how->leave(how->ctx, up, last_name(w), e) < 0)
 		return -1;
 	drop_name(w);
