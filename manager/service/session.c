@@ -705,7 +705,7 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 		    (double)its.delete_ms)
 			chore_begin(s, collect_recycled, r.name);
 	} else if (record_is(&r, "error") && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
-		   wall_seconds() - json_number_value(json_object_get(j, "updated_at")) * 1000 > FAILED_MS)) {
+		   (wall_seconds() - json_number_value(json_object_get(j, "updated_at"))) * 1000 > FAILED_MS)) {
 		/* what was to go and did not */
 		chore_begin(s, release_by_itself, r.name);
 	} else if (record_is(&r, "creating")) {
