@@ -628,32 +628,35 @@ static void release_gone(struct service *s, const char *name)
 	service_release_gone(s, name, &e);
 }
 
-/* Somebody may have started it since the scan read its record. */
-static int is_stopped_yet(struct service *s, const char *name)
+int session_is_due(struct service *s, const struct record *r, enum due what)
 {
-	autorecord struct record r = { .j = NULL };
-	struct err ignored;
+	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = clock_wall_ms(), after;
+	const char *status = record_own(r, "status");
+	struct intervals its;
 
-	return record_load(s, NULL, name, 0, &r, &ignored) == 0 && record_is(&r, "running") && strcmp(record_own(&r, "status"), "running");
+	pthread_rwlock_rdlock(&s->conf_lock);
+	its = interval_of(r, &s->conf);
+	pthread_rwlock_unlock(&s->conf_lock);
+	after = what == DUE_DELETE ? its.delete_ms : s->storage && !strcmp(status, "stopped") ? its.archive_ms : 0;
+	return record_is(r, "running") && strcmp(status, "running") && after && stopped && now >= stopped && now - stopped >= after;
 }
 
-static void delete_stopped(struct service *s, const char *name)
-{
-	if (is_stopped_yet(s, name))
-		release_by_itself(s, name);
-}
-
-static void archive_stopped(struct service *s, const char *name)
+static void delete_due(struct service *s, const char *name)
 {
 	struct err e;
 
-	if (is_stopped_yet(s, name))
-		service_archive(s, &manager, name, &e);
+	service_delete_due(s, name, &e);
+}
+
+static void archive_due(struct service *s, const char *name)
+{
+	struct err e;
+
+	service_archive_due(s, name, &e);
 }
 
 static void look_at_running(struct service *s, struct record *r, const struct intervals *its)
 {
-	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = clock_wall_ms();
 	const char *status = record_own(r, "status");
 	autojson json_t *state = NULL;
 	struct err e;
@@ -672,10 +675,10 @@ static void look_at_running(struct service *s, struct record *r, const struct in
 			service_stop(s, &manager, r->name, &e);
 	} else if (failed_lately(r)) {
 		return;
-	} else if (its->delete_ms && stopped && now - stopped >= its->delete_ms) {
-		chore_begin(s, delete_stopped, r->name);
-	} else if (!strcmp(status, "stopped") && s->storage && its->archive_ms && stopped && now - stopped >= its->archive_ms) {
-		chore_begin(s, archive_stopped, r->name);
+	} else if (session_is_due(s, r, DUE_DELETE)) {
+		chore_begin(s, delete_due, r->name);
+	} else if (session_is_due(s, r, DUE_ARCHIVE)) {
+		chore_begin(s, archive_due, r->name);
 	}
 }
 

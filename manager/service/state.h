@@ -158,6 +158,9 @@ void session_forget(struct service *s, const char *ctx);
 void sessions_free(struct service *s);
 /* Its owner has ended. */
 int session_reap_owned(struct service *s, const char *ctx, struct err *e);
+/* What stands still goes to the storage, or for good, after a time.  Only who has it alone knows that it still is so. */
+enum due { DUE_ARCHIVE, DUE_DELETE };
+int session_is_due(struct service *s, const struct record *r, enum due what);
 /* Reaps what timed out, stops, archives and deletes what is due, collects released records. */
 void session_scan(struct service *s);
 
@@ -215,6 +218,9 @@ struct making {
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e);
 /* Takes the sandbox of a record away and marks it released; r is loaded anew. */
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e);
+/* The sandbox of that name, which has stopped, if it still is due and nobody works in it or has it alone: ERR_BUSY. */
+int service_archive_due(struct service *s, const char *name, struct err *e);
+int service_delete_due(struct service *s, const char *name, struct err *e);
 /* It could not be stored: what is done by itself is tried again after FAILED_MS only. */
 void service_note_failed(struct service *s, const char *name);
 #define FAILED_MS 30000

@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import threading
+import time
 
 import berthtest as b
 import daemon
@@ -127,3 +128,26 @@ def test_uploads_at_once_to_a_folder():
             assert stored(m) in [whole(t) for t in texts]
         pieces = os.listdir(where + "/c/x/chunks")
         assert len(pieces) == 1 and sorted(os.listdir(where + "/c/x")) == ["chunks", "manifest.json"], pieces
+
+
+def test_what_is_being_started_is_not_deleted_for_having_been_stopped():
+    with s3server.S3() as s3, Managed(s3_config(s3) + 'auto_stop = "500ms"\n') as d:
+        m, got = d.manager, []
+        name = m.create()
+        m.shell(name, "echo kept > file")
+        b.wait_for(lambda: m.get_status(identity=name) == "exited", 20, "auto-stop")
+        assert m.native(f"sandboxes/{name}/archive").ok
+        assert m.http.patch(f"{m.base_url}/v1/manager/sandboxes/{name}/intervals", json={"auto_stop": 0, "auto_delete": "4s"}, timeout=60).ok
+        due = time.monotonic() + 4
+        with Held(s3, lambda method, path: method == "GET" and f"/archives/{name}/sandbox/chunks/" in path) as held:
+            slow = threading.Thread(target=lambda: got.append(d.client(daemon.TOKEN).shell(name, "cat file")))
+            slow.start()
+            assert held.came.wait(3), "it was deleted before it was asked for"
+            # the scan comes each 50 ms, and finds it archived and due
+            time.sleep(max(0, due - time.monotonic()) + 1)
+            held.go.set()
+            slow.join(30 * b.SLOW)
+        assert got[0][0]["stdout"] == "kept\n", got
+        for _ in range(10):
+            assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
+        assert m.get_status(identity=name) == "running"
