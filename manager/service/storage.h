@@ -50,10 +50,12 @@ int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, 
 
 /*
  * The tree below dir_fd to the folder path; what the folder held else is collected afterwards.  ERR_TIMEOUT when
- * it takes longer than STORAGE_USE_MS; ERR_LIMIT and ERR_INVALID for what could not be brought back, and nothing of
- * the folder has changed then.
+ * it takes longer than STORAGE_USE_MS; ERR_LIMIT and ERR_INVALID for what could not be brought back.  With any error but
+ * of the manifest's own writing the folder is what it was, and what was sent of it is gone.
  */
 int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e);
+/* The refusals of storage_put_folder() that need no look into the files; it has them before it sends anything. */
+int storage_check_folder(int dir_fd, struct err *e);
 /*
  * And back, over what is in dir_fd: each file is filled aside, verified and renamed.  1; 0 when there
  * is no such folder.  exact: what the folder does not name is removed from dir_fd, which gets the mode

@@ -333,3 +333,110 @@ Test(storage, paths_in_hexadecimal_lead_nowhere_else)
 	}
 	expect_corrupt("{\"path\":\"l\",\"target_hex\":\"00\",\"type\":\"symlink\",\"mode\":511,\"uid\":0,\"gid\":0,\"mtime\":0,\"mtime_ns\":0}");
 }
+
+/* ---- what fails ---- */
+
+static const struct storage_ops *real;
+static int puts_done, puts_allowed;
+
+/* The last one that comes through arrives, but nobody is told so. */
+static int put_so_many(struct storage *st, const char *key, const void *data, size_t n, const char sha256[65], struct err *e)
+{
+	puts_done++;
+	if (puts_done > puts_allowed)
+		return err_set(e, ERR_NET, "the object store answers 503");
+	if (real->put(st, key, data, n, sha256, e) < 0)
+		return -1;
+	return puts_done == puts_allowed ? err_set(e, ERR_NET, "no answer") : 0;
+}
+
+/* As many objects may be put from here on. */
+static void allow_puts(int n)
+{
+	static struct storage_ops ops;
+
+	if (!real)
+		real = storage->ops;
+	ops = *real;
+	ops.put = put_so_many;
+	storage->ops = &ops;
+	puts_done = 0;
+	puts_allowed = n;
+}
+
+static int count_object(void *ctx, const char *key, struct err *e)
+{
+	(void)key, (void)e;
+	++*(int *)ctx;
+	return 0;
+}
+
+static int objects(const char *prefix)
+{
+	struct err e = { 0 };
+	int n = 0;
+
+	cr_assert_eq(storage_each(storage, prefix, count_object, &n, &e), 0, "%s", e.msg);
+	return n;
+}
+
+static void put_files(void)
+{
+	char name[20];
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		snprintf(name, sizeof(name), "file%d", i);
+		put_text(from, name, name);
+	}
+}
+
+Test(storage, an_upload_that_fails_leaves_nothing)
+{
+	struct err e = { 0 };
+	int i;
+
+	put_files();
+	/* the mark, some pieces */
+	for (i = 1; i < 6; i++) {
+		allow_puts(i);
+		cr_assert_eq(put(&e), -1);
+		cr_expect_eq(e.code, ERR_NET);
+		cr_expect_eq(objects("a"), i == 1, "%d puts", i);
+		/* of the mark alone nobody knows whether it came: it is taken for dead in time */
+		storage_delete_folder(storage, "a/b", &e);
+	}
+	allow_puts(100);
+	cr_assert_eq(put(&e), 0, "%s", e.msg);
+	cr_expect_eq(objects("a"), 6);
+	put_text(from, "file6", "more");
+	for (i = 0; i < 5; i++) {
+		allow_puts(2);
+		cr_assert_eq(put(&e), -1);
+		cr_expect_eq(objects("a"), 6, "what the manifest names stays, and nothing else");
+	}
+}
+
+Test(storage, a_manifest_that_may_still_come_keeps_its_pieces)
+{
+	struct storage_stats st;
+	struct err e = { 0 };
+
+	put_files();
+	allow_puts(7);
+	cr_assert_eq(put(&e), -1);
+	allow_puts(100);
+	cr_assert_eq(storage_get_folder(storage, "a/b", to, 1, &st, &e), 1, "%s", e.msg);
+	expect_text(to, "file4", "file4");
+}
+
+Test(storage, what_is_refused_is_so_before_anything_is_sent)
+{
+	if (geteuid())
+		cr_skip("needs root");
+	put_files();
+	cr_assert_eq(fchownat(from, "file4", 65536, 0, 0), 0);
+	allow_puts(100);
+	refused(ERR_INVALID, "65536:0");
+	cr_expect_eq(puts_done, 0);
+}
