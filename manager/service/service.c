@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/hex.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
@@ -729,19 +730,30 @@ int service_release_gone(struct service *s, const char *name, struct err *e)
 	return gone ? service_release_record(s, &r, 0, e) : 0;
 }
 
+static int is_refused(const struct err *e)
+{
+	return e->code == ERR_LIMIT || e->code == ERR_INVALID;
+}
+
 static int change_failed(struct record *r, void *ctx, struct err *e)
 {
-	(void)ctx, (void)e;
+	const struct err *why = ctx;
+	char text[sizeof(why->msg)];
+
+	(void)e;
+	log_clean(text, sizeof(text), why->msg, 0);	/* it may name a file of any bytes */
 	record_set_own(r, "failed_ms", json_integer((json_int_t)clock_wall_ms()));
+	record_set_own(r, "refused", json_boolean(is_refused(why)));
+	record_set_own(r, "failed", json_string(text));
 	record_set_state(r, record_str(r, "state"));
 	return 1;
 }
 
-void service_note_failed(struct service *s, const char *name)
+void service_note_failed(struct service *s, const char *name, const struct err *why)
 {
-	struct err ignored;
+	struct err copy = *why, ignored;
 
-	record_change(s, name, change_failed, NULL, &ignored);
+	record_change(s, name, change_failed, &copy, &ignored);
 }
 
 struct release {
@@ -777,13 +789,13 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 	tools_forget(s, r->name);
 	result = how->discard ? 0 : store_first(s, r, e);
 	/* what cannot be stored is its owner's to mend: it is all there, and stays in use */
-	whole = result < 0 && (e->code == ERR_LIMIT || e->code == ERR_INVALID);
+	whole = result < 0 && is_refused(e);
 	if (result == 0)
 		result = take_away(s, r, how->discard, e);
 	if (result == 0) {
 		s->released++;
 	} else if (whole) {
-		service_note_failed(s, name);
+		service_note_failed(s, name, e);
 		s->failed++;
 	} else if (e->code != ERR_BUSY) {
 		/* not released: what is left is tried again when somebody asks, and by cleanup */
@@ -992,7 +1004,7 @@ static int archive_alone(struct service *s, struct record *r, struct err *e)
 	if (result == 0)
 		s->archived++;
 	else
-		service_note_failed(s, r->name);
+		service_note_failed(s, r->name, e);
 	return result;
 }
 

@@ -343,13 +343,6 @@ static int is_late(struct service *s, const char *ctx, uint64_t timeout_ms)
 	return clock_wall_ms() > session_last_ms(s, ctx, &ignored) + timeout_ms;
 }
 
-static int failed_lately(const struct record *r)
-{
-	uint64_t at = record_own_u64(r, "failed_ms"), now = clock_wall_ms();
-
-	return at && now >= at && now - at < FAILED_MS;
-}
-
 struct reaping {
 	const char *ctx, *reason;
 	uint64_t token;
@@ -396,7 +389,7 @@ static int reap_one(struct service *s, const char *name, const struct reaping *g
 	if (!record_is(&r, "running") || !record_is_ours(s, &r))
 		return 0;
 	/* each try stops it and reads all that it has */
-	if (g->by_itself && failed_lately(&r))
+	if (g->by_itself && record_failed_lately(&r, session_last_ms(s, g->ctx, e)))
 		return err_set(e, ERR_BUSY, "sandbox %s could not be stored a moment ago", name);
 	record_close(&r);
 	pthread_rwlock_rdlock(&s->conf_lock);
@@ -410,7 +403,7 @@ static int reap_one(struct service *s, const char *name, const struct reaping *g
 	else if (record_load(s, NULL, name, 0, &r, e) < 0)
 		result = -1;
 	else if (record_is(&r, "running") && (result = recycle(s, &r, g, e)) < 0)
-		service_note_failed(s, name);
+		service_note_failed(s, name, e);
 	oplock_alone_end(s->ops, name);
 	return result;
 }
@@ -673,7 +666,7 @@ static void look_at_running(struct service *s, struct record *r, const struct in
 		else if (state && (uint64_t)json_integer_value(json_object_get(state, "idle_ms")) >= its->stop_ms &&
 			 !oplock_count(s->ops, r->name))
 			service_stop(s, &manager, r->name, &e);
-	} else if (failed_lately(r)) {
+	} else if (record_failed_lately(r, record_own_u64(r, "stopped_ms"))) {
 		return;
 	} else if (session_is_due(s, r, DUE_DELETE)) {
 		chore_begin(s, delete_due, r->name);
@@ -707,7 +700,7 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 		if (its.delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
 		    (double)its.delete_ms)
 			chore_begin(s, collect_recycled, r.name);
-	} else if (record_is(&r, "error") && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
+	} else if (record_is(&r, "error") && !record_failed_lately(&r, 0) && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
 		   (wall_seconds() - json_number_value(json_object_get(j, "updated_at"))) * 1000 > FAILED_MS)) {
 		/* what was to go and did not */
 		chore_begin(s, release_by_itself, r.name);

@@ -100,6 +100,9 @@ uint64_t record_own_u64(const struct record *r, const char *key);
 void record_set_own(struct record *r, const char *key, json_t *v);
 void record_set_state(struct record *r, const char *state);
 int record_is(const struct record *r, const char *state);
+/* 1 while what failed is not to be tried again; used_ms: when it was used last, 0 when none can. */
+int record_failed_lately(const struct record *r, uint64_t used_ms);
+void record_clear_failed(struct record *r);
 /* 1 when the sandbox is of this berthd. */
 int record_is_ours(const struct service *s, const struct record *r);
 
@@ -221,9 +224,13 @@ int service_release_record(struct service *s, struct record *r, uint64_t drain_m
 /* The sandbox of that name, which has stopped, if it still is due and nobody works in it or has it alone: ERR_BUSY. */
 int service_archive_due(struct service *s, const char *name, struct err *e);
 int service_delete_due(struct service *s, const char *name, struct err *e);
-/* It could not be stored: what is done by itself is tried again after FAILED_MS only. */
-void service_note_failed(struct service *s, const char *name);
+/*
+ * It could not be stored: what is done by itself is tried again after FAILED_MS only.  What was refused (ERR_LIMIT,
+ * ERR_INVALID) only its use will mend: after that, or REFUSED_MS.
+ */
+void service_note_failed(struct service *s, const char *name, const struct err *why);
 #define FAILED_MS 30000
+#define REFUSED_MS 3600000
 /* Of one that somebody has removed by hand: releases it if that is still so. */
 int service_release_gone(struct service *s, const char *name, struct err *e);
 /* The version of a pool's sandboxes: what they are made of; of the sandbox with id made, or (NULL) of one made now. */

@@ -5,7 +5,7 @@ import os
 import sqlite3
 
 import berthtest as b
-from managed import BOX, FAST, Failed, Managed, refused
+from managed import BOX, FAST, Failed, Managed, age, refused
 
 
 def reaped(m, ctx):
@@ -78,13 +78,6 @@ def test_what_is_released_is_found_and_not_in_the_way():
         assert keys(name) == []
 
 
-def age(name, seconds):
-    """Its record was last written so much earlier: nobody waits half a minute for what comes then."""
-    with contextlib.closing(sqlite3.connect(f"{b.root()}/state/manager/records.db", timeout=20, isolation_level=None)) as db:
-        assert db.execute("UPDATE kv SET value = json_set(value, '$.updated_at', json_extract(value, '$.updated_at') - ?) WHERE key = ?",
-                          (seconds, "sandbox/" + name)).rowcount == 1
-
-
 def test_a_release_that_failed_is_tried_again():
     where = b.tmpdir("storage", 0o700)
     with Managed(BOX + f'[storage]\nurl = "file:{where}"\n' + FAST) as d:
@@ -95,6 +88,6 @@ def test_a_release_that_failed_is_tried_again():
         refused(500, m.release, identity=name)
         assert m.get_status(identity=name) == "error"
         os.unlink(where + "/c")
-        age(name, 31)
+        age(name, "$.updated_at", 31)
         b.wait_for(lambda: m.get_status(identity=name) == "released", 20, "the release that failed")
         assert m.shell(m.create(storage_path="c/x"), "cat file")[0]["stdout"] == "kept\n"

@@ -10,7 +10,7 @@ import time
 import berthtest as b
 import daemon
 import s3server
-from managed import BOX, FAST, Managed, s3_config, two_berthds
+from managed import BOX, FAST, Managed, age, s3_config, two_berthds
 from s3server import Held
 
 
@@ -151,3 +151,30 @@ def test_what_is_being_started_is_not_deleted_for_having_been_stopped():
         for _ in range(10):
             assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
         assert m.get_status(identity=name) == "running"
+
+
+@b.deadline(120)
+def test_what_was_refused_is_not_tried_again_before_it_was_used():
+    with s3server.S3() as s3, Managed(s3_config(s3) + 'auto_stop = "300ms"\nauto_archive = "300ms"\n') as d:
+        m = d.manager
+
+        def own(key):
+            return m.get_info(identity=name)["berth"].get(key)
+
+        name = m.create()
+        where = m.get_info(identity=name)["mount_dir"]
+        m.shell(name, "echo kept > file")
+        os.lchown(where + "/file", 65536, 0)
+        b.wait_for(lambda: own("failed_ms"), 20, "the first try")
+        assert own("refused") and "65536:0" in own("failed"), own("failed")
+        assert not [r for r in s3.requests if r[0] == "PUT"], "the layer was sent first"
+        age(name, "$.berth.failed_ms", 31000)
+        age(name, "$.berth.stopped_ms", 31000)
+        first = own("failed_ms")
+        time.sleep(1)       # 20 scans
+        assert own("failed_ms") == first and own("status") == "stopped"
+        os.lchown(where + "/file", 0, 0)
+        assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
+        b.wait_for(lambda: m.get_status(identity=name) == "archived", 20, "the archive, once it was used")
+        assert not own("refused") and not own("failed_ms")
+        assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
