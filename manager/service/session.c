@@ -348,6 +348,7 @@ struct reaping {
 	uint64_t token;
 	uint64_t timeout_ms;	/* 0: whatever the lease says */
 	int by_itself;		/* nobody asked */
+	int put_off;		/* there was one that failed a moment ago */
 };
 
 static int recycle(struct service *s, struct record *r, const struct reaping *g, struct err *e)
@@ -378,7 +379,7 @@ static int recycle(struct service *s, struct record *r, const struct reaping *g,
 	return 0;
 }
 
-static int reap_one(struct service *s, const char *name, const struct reaping *g, struct err *e)
+static int reap_one(struct service *s, const char *name, struct reaping *g, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };
 	uint64_t drain;
@@ -388,9 +389,11 @@ static int reap_one(struct service *s, const char *name, const struct reaping *g
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (!record_is(&r, "running") || !record_is_ours(s, &r))
 		return 0;
-	/* each try stops it and reads all that it has */
-	if (g->by_itself && record_failed_lately(&r, session_last_ms(s, g->ctx, e)))
-		return err_set(e, ERR_BUSY, "sandbox %s could not be stored a moment ago", name);
+	/* each try stops it and reads all that it has; the session's others need not wait for it */
+	if (g->by_itself && record_failed_lately(&r, session_last_ms(s, g->ctx, e))) {
+		g->put_off = 1;
+		return 0;
+	}
 	record_close(&r);
 	pthread_rwlock_rdlock(&s->conf_lock);
 	drain = s->conf.drain_timeout_ms;
@@ -427,6 +430,8 @@ static int reap(struct service *s, const char *ctx, const char *reason, uint64_t
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (r == 0)
 			r = reap_one(s, json_string_value(name), &g, e);
+	if (r == 0 && g.put_off)
+		r = err_set(e, ERR_BUSY, "a sandbox of the session could not be stored a moment ago");
 	if (r == 0) {
 		s->reaped++;
 		owner_forget(s, ctx);
@@ -442,9 +447,42 @@ int service_reap(struct service *s, const struct service_who *who, const char *c
 	return find_session(s, who, ctx, &map, e) < 0 ? -1 : reap(s, ctx, reason, 0, 0, e);
 }
 
-int session_reap_owned(struct service *s, const char *ctx, struct err *e)
+/* Whether all that is left to reap of it here failed a moment ago: that would only take a place from others. */
+static int is_put_off(struct service *s, const char *ctx, const json_t *map)
 {
-	return reap(s, ctx, "owner_died", 0, 1, e);
+	struct err ignored;
+	uint64_t used_ms = session_last_ms(s, ctx, &ignored);
+	json_t *name;
+	size_t i;
+	int put_off = 0;
+
+	json_array_foreach(json_object_get(map, "containers"), i, name) {
+		autorecord struct record r = { .j = NULL };
+
+		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) < 0 || !record_is(&r, "running") || !record_is_ours(s, &r))
+			continue;
+		if (!record_failed_lately(&r, used_ms))
+			return 0;
+		put_off = 1;
+	}
+	return put_off;
+}
+
+static void reap_owned(struct service *s, const char *ctx)
+{
+	struct err e;
+
+	reap(s, ctx, "owner_died", 0, 1, &e);
+}
+
+void session_reap_owned(struct service *s, const char *ctx)
+{
+	autojson json_t *map = NULL;
+	uint64_t version;
+	struct err e;
+
+	if (load_map(s, ctx, &map, &version, &e) >= 0 && !is_put_off(s, ctx, map))
+		chore_begin(s, reap_owned, ctx, map ? json_string_value(json_object_get(map, "owner")) : "");
 }
 
 /* ---- restoring ---- */
@@ -575,34 +613,37 @@ static void reap_late(struct service *s, const char *ctx)
 		reap(s, ctx, "heartbeat_timeout", timeout_ms, 1, &e);
 }
 
-static void look_at_session(struct service *s, const char *ctx, uint64_t timeout_ms)
+static int is_running(struct service *s, const json_t *map)
 {
-	if (timeout_ms && is_late(s, ctx, timeout_ms))
-		chore_begin(s, reap_late, ctx);
+	struct err ignored;
+	json_t *name;
+	size_t i;
+
+	json_array_foreach(json_object_get(map, "containers"), i, name) {
+		autorecord struct record r = { .j = NULL };
+
+		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) == 0 && record_is(&r, "running") && record_is_ours(s, &r))
+			return 1;
+	}
+	return 0;
 }
 
-static int is_running(struct service *s, const char *ctx)
+static void look_at_session(struct service *s, const char *ctx, uint64_t timeout_ms)
 {
 	autojson json_t *map = NULL;
 	struct err ignored;
 	uint64_t version;
 	json_t *name;
 	size_t i;
-	int running = 0;
 
-	/* an operation under way renews the lease for as long as it takes */
 	if (load_map(s, ctx, &map, &version, &ignored) < 1)
-		return 0;
+		return;
+	/* an operation under way renews the lease for as long as it takes */
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (oplock_count(s->ops, json_string_value(name)))
 			session_touch(s, ctx, &ignored);
-	json_array_foreach(json_object_get(map, "containers"), i, name) {
-		autorecord struct record r = { .j = NULL };
-
-		running |= record_load(s, NULL, json_string_value(name), 0, &r, &ignored) == 0 && record_is(&r, "running") &&
-			   record_is_ours(s, &r);
-	}
-	return running;
+	if (timeout_ms && is_late(s, ctx, timeout_ms) && is_running(s, map) && !is_put_off(s, ctx, map))
+		chore_begin(s, reap_late, ctx, json_string_value(json_object_get(map, "owner")));
 }
 
 static const struct service_who manager = { .name = "", .admin = 1 };
@@ -656,7 +697,7 @@ static void look_at_running(struct service *s, struct record *r, const struct in
 
 	if (strcmp(status, "archived") && !driver_exists(s, record_str(r, "container_id"))) {
 		/* removed by hand: not what is being made or moved right now, which the release waits for and looks at again */
-		chore_begin(s, release_gone, r->name);
+		chore_begin(s, release_gone, r->name, record_own(r, "owner"));
 	} else if (!strcmp(status, "running")) {
 		if (!its->stop_ms)
 			return;
@@ -669,9 +710,9 @@ static void look_at_running(struct service *s, struct record *r, const struct in
 	} else if (record_failed_lately(r, record_own_u64(r, "stopped_ms"))) {
 		return;
 	} else if (session_is_due(s, r, DUE_DELETE)) {
-		chore_begin(s, delete_due, r->name);
+		chore_begin(s, delete_due, r->name, record_own(r, "owner"));
 	} else if (session_is_due(s, r, DUE_ARCHIVE)) {
-		chore_begin(s, archive_due, r->name);
+		chore_begin(s, archive_due, r->name, record_own(r, "owner"));
 	}
 }
 
@@ -699,11 +740,11 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	} else if (record_is(&r, "recycled")) {
 		if (its.delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
 		    (double)its.delete_ms)
-			chore_begin(s, collect_recycled, r.name);
+			chore_begin(s, collect_recycled, r.name, record_own(&r, "owner"));
 	} else if (record_is(&r, "error") && !record_failed_lately(&r, 0) && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
 		   (wall_seconds() - json_number_value(json_object_get(j, "updated_at"))) * 1000 > FAILED_MS)) {
 		/* what was to go and did not */
-		chore_begin(s, release_by_itself, r.name);
+		chore_begin(s, release_by_itself, r.name, record_own(&r, "owner"));
 	} else if (record_is(&r, "creating")) {
 		autorecord struct record now = { .j = NULL };
 
@@ -749,8 +790,7 @@ void session_scan(struct service *s)
 	owners_look(s);
 	if (ledger_scan(s->ledger, "session/", scan_session, &c, &e) == 0)
 		json_array_foreach(c.sessions, i, j)
-			if (is_running(s, json_string_value(j)))
-				look_at_session(s, json_string_value(j), conf->heartbeat_timeout_ms);
+			look_at_session(s, json_string_value(j), conf->heartbeat_timeout_ms);
 	over = is_time_for_over(s, conf);
 	if ((over ? record_scan_all(s, scan_record, &c, &e) : ledger_scan(s->ledger, RECORD_PREFIX, scan_record, &c, &e)) == 0)
 		json_array_foreach(c.records, i, j)

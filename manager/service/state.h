@@ -60,8 +60,11 @@ struct service {
 /* ---- chores.c ---- */
 
 typedef void chore_fn(struct service *s, const char *name);
-/* work(s, name) in a thread of its own; not when the same is under way, nor when many are: the next scan comes back. */
-void chore_begin(struct service *s, chore_fn *work, const char *name);
+/*
+ * work(s, name) in a thread of its own; not when the same is under way, nor when many are, or some of the tenant: the
+ * next scan comes back.
+ */
+void chore_begin(struct service *s, chore_fn *work, const char *name, const char *tenant);
 /* Until none is under way; when the service is stopping there are no new ones. */
 void chores_wait(struct service *s);
 
@@ -159,8 +162,8 @@ int session_touch(struct service *s, const char *ctx, struct err *e);
 uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e);
 void session_forget(struct service *s, const char *ctx);
 void sessions_free(struct service *s);
-/* Its owner has ended. */
-int session_reap_owned(struct service *s, const char *ctx, struct err *e);
+/* Its owner has ended: begins to reap it, and forgets the owner when that is done. */
+void session_reap_owned(struct service *s, const char *ctx);
 /* What stands still goes to the storage, or for good, after a time.  Only who has it alone knows that it still is so. */
 enum due { DUE_ARCHIVE, DUE_DELETE };
 int session_is_due(struct service *s, const struct record *r, enum due what);

@@ -4,6 +4,7 @@ import concurrent.futures
 import gc
 import json
 import os
+import subprocess
 import threading
 import time
 
@@ -178,3 +179,22 @@ def test_what_was_refused_is_not_tried_again_before_it_was_used():
         b.wait_for(lambda: m.get_status(identity=name) == "archived", 20, "the archive, once it was used")
         assert not own("refused") and not own("failed_ms")
         assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
+
+
+def test_a_dead_owners_large_folder_keeps_no_other_waiting():
+    with s3server.S3() as s3, Managed(s3_config(s3)) as d:
+        m = d.manager
+        owners = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+        names = [m.create(meta={"session_ctx_id": f"owned{i}"}, storage_path=f"c/{i}", owner_pid=p.pid) for i, p in enumerate(owners)]
+        for name in names:
+            m.shell(name, "echo kept > file")
+        with Held(s3, lambda method, path: method == "PUT" and "/c/0/chunks/" in path) as held:
+            for i in range(2):
+                owners[i].kill()
+                owners[i].wait()
+                if not i:
+                    assert held.came.wait(30 * b.SLOW)
+            b.wait_for(lambda: m.get_status(identity=names[1]) == "recycled", 20, "the reaping of the other")
+            assert m.get_info(identity=names[0])["state"] == "running"
+            held.go.set()
+        b.wait_for(lambda: m.get_status(identity=names[0]) == "recycled", 20, "the reaping of the first")
