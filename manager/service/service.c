@@ -820,7 +820,7 @@ static int release_record(struct service *s, struct record *r, struct release ho
 	/* its steps may be done again: when another berthd has changed the record meanwhile, all of it is looked at anew */
 	do
 		result = release_alone(s, r, name, &how, e);
-	while (result < 0 && e->code == ERR_BUSY && tries++ < RELEASE_TRIES);
+	while (result < 0 && e->code == ERR_BUSY && !storage_use_stopped_ms() && tries++ < RELEASE_TRIES);
 	if (result == 0)
 		place_drop(s, name);
 	oplock_alone_end(s->ops, name);

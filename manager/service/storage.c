@@ -459,6 +459,8 @@ static void drop_pieces(struct upload *u)
 		(void)hash;
 		if (strlen(piece) <= 65 || strcmp(piece + 65, u->use.id))
 			continue;	/* the manifest's there */
+		if (storage_use_stopped_ms() > STORAGE_ENDING_MS)
+			return;
 		piece_key(u->path, piece, key);
 		if (storage_delete(u->st, key, &ignored) < 0)
 			return;

@@ -79,8 +79,16 @@ struct storage_use {
 int storage_use_begin(struct storage *st, const char *path, struct storage_use *u, struct err *e);
 /* ERR_TIMEOUT once it takes so long that others may take it for dead. */
 int storage_use_check(const struct storage_use *u, struct err *e);
-/* Whether the checks of all of this process say ERR_BUSY from now on: it is ending. */
-void storage_use_stop(int stop);
+/*
+ * This process is ending: once after_ms are over, and until the resume, each begin and check says ERR_BUSY, as
+ * storage_use_may() does, and no request to a store is waited for, or sent again.
+ */
+void storage_use_stop(uint64_t after_ms);
+void storage_use_resume(void);
+int storage_use_may(struct err *e);
+/* How long it has been so; 0: it is not. */
+uint64_t storage_use_stopped_ms(void);
+#define STORAGE_ENDING_MS 2000	/* for what cleans up after a use that was cut short */
 void storage_use_end(struct storage *st, const struct storage_use *u);
 /* The manifest of folder path: 1, 0 when there is none. */
 int storage_manifest(struct storage *st, const char *path, json_t **ret, struct err *e);

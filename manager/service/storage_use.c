@@ -31,10 +31,36 @@
 #define HEX "0123456789abcdef"
 #define MARK_BYTES 33	/* 16 digits of ms, '-', 16 of chance */
 
+static _Atomic uint64_t stops_at_ms;	/* monotonic; 0: not */
+
+void storage_use_stop(uint64_t after_ms)
+{
+	stops_at_ms = clock_ms() + after_ms;
+}
+
+void storage_use_resume(void)
+{
+	stops_at_ms = 0;
+}
+
+uint64_t storage_use_stopped_ms(void)
+{
+	uint64_t at = stops_at_ms, now = clock_ms();
+
+	return at && now >= at ? now - at + 1 : 0;
+}
+
+int storage_use_may(struct err *e)
+{
+	return storage_use_stopped_ms() ? err_set(e, ERR_BUSY, "berthd is ending; hint: it is tried again when it is back") : 0;
+}
+
 int storage_use_begin(struct storage *st, const char *path, struct storage_use *u, struct err *e)
 {
 	uint64_t chance[2];
 
+	if (storage_use_may(e) < 0)
+		return -1;
 	if (getrandom(chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
 		return err_sys(e, "get random bytes");
 	u->began_ms = clock_wall_ms();
@@ -43,17 +69,10 @@ int storage_use_begin(struct storage *st, const char *path, struct storage_use *
 	return storage_put(st, u->key, u->id, strlen(u->id), e);
 }
 
-static _Atomic int stopped;
-
-void storage_use_stop(int stop)
-{
-	stopped = stop;
-}
-
 int storage_use_check(const struct storage_use *u, struct err *e)
 {
-	if (stopped)
-		return err_set(e, ERR_BUSY, "berthd is ending; hint: it is tried again when it is back");
+	if (storage_use_may(e) < 0)
+		return -1;
 	return clock_wall_ms() - u->began_ms < STORAGE_USE_MS ? 0 :
 	       err_set(e, ERR_TIMEOUT, "it takes longer than %llu hours", STORAGE_USE_MS / 3600 / 1000);
 }

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uploads to one storage path at once: who is last wins as a whole, and what is stored stays whole."""
 import concurrent.futures
+import contextlib
 import gc
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
 
 import berthtest as b
 import daemon
+import requests
 import s3server
 from managed import BOX, FAST, Managed, age, s3_config, two_berthds
 from s3server import Held
@@ -198,3 +201,58 @@ def test_a_dead_owners_large_folder_keeps_no_other_waiting():
             assert m.get_info(identity=names[0])["state"] == "running"
             held.go.set()
         b.wait_for(lambda: m.get_status(identity=names[0]) == "recycled", 20, "the reaping of the first")
+
+
+def ends_beside_a_dead_store(s3, is_dead):
+    """berthd is told to end while it uploads by itself, and a tenant's request does: what is left to do at the end is done."""
+    d = Managed(s3_config(s3).replace('retry = "5s"', 'retry = "60s"') + 'on_shutdown = "clean"\nshutdown_timeout = "3s"\n')
+    m, owner = d.manager, subprocess.Popen(["sleep", "1000"])
+    names = [m.create(meta={"session_ctx_id": "owned"}, storage_path="c/0", owner_pid=owner.pid), m.create(storage_path="c/1"), m.create()]
+    for name in names[:2]:
+        m.shell(name, "echo kept > file")
+    came, over = set(), threading.Event()
+
+    def dead(method, path):
+        if method == "PUT" and "/chunks/" in path:
+            came.add(path.split("/chunks/")[0])
+            return is_dead(over)
+
+    s3.hold = s3.fail = dead
+    owner.kill()
+    owner.wait()
+
+    def archive():
+        with contextlib.suppress(requests.ConnectionError):
+            d.client(daemon.TOKEN).native(f"sandboxes/{names[1]}/archive", ok=False)
+
+    works = [m.get_info(identity=name)["mount_dir"] for name in names[:2]]
+    asked = threading.Thread(target=archive)
+    asked.start()
+    b.wait_for(lambda: len(came) == 2, 20, "both uploads")
+    began = time.monotonic()
+    d.stop()
+    took = time.monotonic() - began
+    over.set()
+    asked.join(10)
+    for client in (m, *d.clients):
+        client.http.close()
+    left = b.berth("ps", "-aq", env=d.env).out.split()
+    for identity in left:
+        b.berth("rm", "-f", identity, env=d.env)
+    for where in works:
+        shutil.rmtree(where)
+    assert took < 25, took
+    assert len(left) == 2, "the one that is not stored was released: " + str(left)
+    gc.collect()
+
+
+@b.deadline(150)
+def test_an_end_waits_for_no_store_that_refuses():
+    with s3server.S3() as s3:
+        ends_beside_a_dead_store(s3, lambda over: True)
+
+
+@b.deadline(150)
+def test_an_end_waits_for_no_store_that_is_silent():
+    with s3server.S3() as s3:
+        ends_beside_a_dead_store(s3, lambda over: over.wait(60 * b.SLOW) and False)

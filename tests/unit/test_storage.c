@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -439,4 +440,18 @@ Test(storage, what_is_refused_is_so_before_anything_is_sent)
 	allow_puts(100);
 	refused(ERR_INVALID, "65536:0");
 	cr_expect_eq(puts_done, 0);
+}
+
+Test(storage, nothing_begins_while_the_process_ends)
+{
+	struct err e = { 0 };
+
+	put_files();
+	allow_puts(100);
+	storage_use_stop(0);
+	cr_expect_eq(put(&e), -1);
+	cr_expect(e.code == ERR_BUSY && !puts_done, "%d %s", e.code, e.msg);
+	storage_use_stop(60000);
+	cr_expect_eq(put(&e), 0, "%s", e.msg);
+	storage_use_resume();
 }
