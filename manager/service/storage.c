@@ -121,7 +121,7 @@ struct upload {
 	const char *path;
 	struct storage_use use;
 	struct counts counts;
-	json_t *entries;
+	struct buf text;	/* of the manifest so far: as json_t its entries would be ten times as much */
 	json_t *known;		/* object: the pieces by their hashes, as the manifest before names them */
 	json_t *pieces;		/* object: and as this one does */
 	char *buf, *packed;
@@ -379,31 +379,43 @@ int storage_check_folder(int dir_fd, struct err *e)
 	return walk(dir_fd, check_entry, &c, e);
 }
 
+static int add_json(struct buf *b, const json_t *j, struct err *e)
+{
+	size_t n = json_dumpb(j, NULL, 0, JSON_COMPACT);
+
+	if (!n)
+		return err_nomem(e);
+	if (buf_reserve(b, n, e) < 0)
+		return -1;
+	b->len += json_dumpb(j, b->data + b->len, n, JSON_COMPACT);
+	return 0;
+}
+
 static int put_entry(void *ctx, const struct treelist_entry *t, struct err *e)
 {
 	struct upload *u = ctx;
-	json_t *entry = describe(&u->counts, t, e);
+	autojson json_t *entry = describe(&u->counts, t, e);
 
-	if (!entry)
+	if (!entry || (S_ISREG(t->st.st_mode) && put_file(u, t->dir_fd, t->name, entry, e) < 0) ||
+	    count_entry(&u->counts, entry, 0, e) < 0 || (u->stats->entries++ && buf_adds(&u->text, ",", e) < 0))
 		return -1;
-	if (json_array_append_new(u->entries, entry) < 0)
-		return err_nomem(e);
-	u->stats->entries++;
-	if (S_ISREG(t->st.st_mode) && put_file(u, t->dir_fd, t->name, entry, e) < 0)
-		return -1;
-	return count_entry(&u->counts, entry, 0, e);
+	return add_json(&u->text, entry, e);
 }
 
 /* What the manifest before names need not be sent again; one that cannot be read is replaced. */
 static int learn(struct upload *u, struct err *e)
 {
-	autojson json_t *manifest = NULL, *pieces = json_object();
+	autobuf struct buf text = BUF_INIT(STORAGE_MANIFEST_MAX);
+	autojson json_t *pieces = json_object();
 	const char *name;
+	char upload[33];
 	json_t *unused;
+	int r = storage_manifest_text(u->st, u->path, &text, e);
 
-	if (storage_manifest(u->st, u->path, &manifest, e) < 0 && e->code != ERR_CORRUPT)
+	if (r < 0)
 		return -1;
-	storage_pieces(manifest, pieces);
+	if (r > 0 && storage_pieces(&text, pieces, upload, e) < 0)
+		return e->code == ERR_CORRUPT ? 0 : -1;
 	json_object_foreach(pieces, name, unused) {
 		char hex[65];
 
@@ -428,21 +440,18 @@ static json_t *root_of(int dir_fd)
 /* 0; -1 with *ret_sent when the manifest may come to the storage even so. */
 static int put_all(struct upload *u, int dir_fd, int *ret_sent, struct err *e)
 {
-	autojson json_t *manifest = NULL;
-	autofree char *text = NULL;
+	autojson json_t *root = root_of(dir_fd);
 	char key[PATH_BYTES_MAX + 20];
 
-	if (learn(u, e) < 0 || walk(dir_fd, put_entry, u, e) < 0 || storage_use_check(&u->use, e) < 0)
+	if (learn(u, e) < 0 || buf_addf(&u->text, e, "{\"upload\":\"%s\",\"entries\":[", u->use.id) < 0 ||
+	    walk(dir_fd, put_entry, u, e) < 0 || storage_use_check(&u->use, e) < 0 || buf_adds(&u->text, "]", e) < 0 ||
+	    (root && (buf_adds(&u->text, ",\"root\":", e) < 0 || add_json(&u->text, root, e) < 0)) ||
+	    buf_addf(&u->text, e, ",\"version\":%d}", u->counts.version) < 0)
 		return -1;
-	manifest = json_pack("{s:i,s:s,s:O,s:o*}", "version", u->counts.version, "upload", u->use.id, "entries", u->entries, "root",
-			     root_of(dir_fd));
-	text = manifest ? json_dumps(manifest, JSON_COMPACT) : NULL;
-	if (!text)
-		return err_nomem(e);
 	snprintf(key, sizeof(key), "%s/manifest.json", u->path);
 	*ret_sent = 1;
 	/* from here on it is the new folder */
-	return storage_put(u->st, key, text, strlen(text), e);
+	return storage_put(u->st, key, u->text.data, u->text.len, e);
 }
 
 /* Of an upload that nothing will ever name; what a storage in trouble keeps goes with the next one. */
@@ -469,9 +478,9 @@ static void drop_pieces(struct upload *u)
 
 int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e)
 {
-	autojson json_t *entries = json_array(), *known = json_object(), *pieces = json_object();
+	autojson json_t *known = json_object(), *pieces = json_object();
 	autofree char *buf = malloc(STORAGE_CHUNK), *packed = malloc(ZSTD_compressBound(STORAGE_CHUNK));
-	struct upload u = { .st = st, .path = path, .entries = entries, .known = known, .pieces = pieces, .buf = buf, .packed = packed,
+	struct upload u = { .st = st, .path = path, .text = BUF_INIT(STORAGE_MANIFEST_MAX), .known = known, .pieces = pieces, .buf = buf, .packed = packed,
 			    .counts = { .version = MANIFEST_VERSION - 1 }, .stats = ret };
 	int r, sent = 0;
 	struct err ignored;
@@ -487,9 +496,9 @@ int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct 
 	/* a manifest that nobody knows of may still come: its pieces stay until that cannot be any more */
 	if (r == 0 || !sent)
 		storage_use_end(st, &u.use);
+	buf_release(&u.text);
 	if (r < 0)
 		return err_wrap(e, "upload to %.200s", path);
-	json_array_clear(entries);
 	storage_collect(st, path, &ignored);	/* what is left is only room */
 	return 0;
 }

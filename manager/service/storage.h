@@ -92,8 +92,13 @@ uint64_t storage_use_stopped_ms(void);
 void storage_use_end(struct storage *st, const struct storage_use *u);
 /* The manifest of folder path: 1, 0 when there is none. */
 int storage_manifest(struct storage *st, const char *path, json_t **ret, struct err *e);
-/* Adds the names of all pieces of a manifest to the object pieces. */
-void storage_pieces(const json_t *manifest, json_t *pieces);
+/*
+ * Of the manifest's text, as a million entries would be a gigabyte as json_t: adds the names of all pieces to the object
+ * pieces, unless that is NULL, and the id of the upload it is of ("": an old one).  ERR_CORRUPT when it is cut off.
+ */
+int storage_pieces(const struct buf *text, json_t *pieces, char ret_upload[33], struct err *e);
+/* Its text: 1, 0 when there is none. */
+int storage_manifest_text(struct storage *st, const char *path, struct buf *ret, struct err *e);
 /* Removes pieces that the manifest does not name, if nobody uses the folder; else the next upload does. */
 int storage_collect(struct storage *st, const char *path, struct err *e);
 /* 1 for SHA256 or SHA256.UPLOAD. */

@@ -455,3 +455,54 @@ Test(storage, nothing_begins_while_the_process_ends)
 	cr_expect_eq(put(&e), 0, "%s", e.msg);
 	storage_use_resume();
 }
+
+Test(storage, many_files_take_little_memory)
+{
+	struct rusage before, after;
+	struct err e = { 0 };
+	char name[20];
+	int i;
+
+	for (i = 0; i < 30000; i++) {
+		snprintf(name, sizeof(name), "file%d", i);
+		cr_assert_eq(mknodat(from, name, S_IFREG | 0644, 0), 0);
+	}
+	getrusage(RUSAGE_SELF, &before);
+	/* the second finds the manifest of the first */
+	for (i = 0; i < 2; i++)
+		cr_assert_eq(put(&e), 0, "%s", e.msg);
+	getrusage(RUSAGE_SELF, &after);
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip("what is freed stays");
+#endif
+	cr_expect_lt(after.ru_maxrss - before.ru_maxrss, 30000, "%ld KiB, then %ld", before.ru_maxrss, after.ru_maxrss);
+}
+
+#define H16 "0123456789abcdef"
+#define HASH H16 H16 H16 H16
+#define ID H16 H16
+
+static size_t pieces_in(const char *text, char upload[33], struct err *e)
+{
+	autojson json_t *pieces = json_object();
+	autobuf struct buf b = BUF_INIT(10000);
+
+	cr_assert_eq(buf_adds(&b, text, e), 0);
+	return storage_pieces(&b, pieces, upload, e) < 0 ? 100 : json_object_size(pieces);
+}
+
+Test(storage, pieces_are_those_of_lists_whatever_names_say)
+{
+	struct err e = { 0 };
+	char id[33];
+
+	cr_expect_eq(pieces_in("{\"upload\":\"" ID "\",\"entries\":[{\"path\":\"a\",\"chunks\":[\"\",\"" HASH "." ID "\"],\"size\":1},"
+			       "{ \"chunks\" : [ \"" HASH "\" ] }],\"version\":2}", id, &e), 2, "%s", e.msg);
+	cr_expect_str_eq(id, ID);
+	cr_expect_eq(pieces_in("{\"entries\":[{\"chunks\":[],\"path\":\"" HASH "\",\"target\":\"\\\",\\\"chunks\\\":[\\\"" HASH "\\\"]\"},"
+			       "{\"path\":\"chunks\",\"type\":\"upload\"}]}", id, &e), 0, "%s", e.msg);
+	cr_expect_str_eq(id, "");
+	cr_expect_eq(pieces_in("{\"entries\":[{\"chunks\":[\"" HASH "\"", id, &e), 100);
+	cr_expect_eq(pieces_in("{\"entries\":[]}]", id, &e), 100);
+	cr_expect_eq(pieces_in("{\"entries\":\"", id, &e), 100);
+}
