@@ -311,6 +311,8 @@ static int serve(struct daemon *d, struct err *e)
 	/* nobody new finds us; those who wait are answered */
 	if (d->socket_path[0])
 		unlink(d->socket_path);
+	/* an upload for one of those may take hours */
+	manager_ending(&d->api, STOP_GRACE_MS);
 	http_stop(d->http, STOP_GRACE_MS);
 	manager_end(&d->api);
 	if (r == 0)

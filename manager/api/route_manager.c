@@ -16,6 +16,11 @@ int manager_start(struct api *a, struct err *e)
 	return 0;
 }
 
+void manager_ending(struct api *a, unsigned grace_ms)
+{
+	service_ending(a->manager, grace_ms);
+}
+
 void manager_end(struct api *a)
 {
 	service_end(a->manager);

@@ -14,6 +14,8 @@ struct service_who manager_who(struct http_request *rq);
 json_t *manager_detail(const struct err *e);
 /* Starts the service; and ends it. */
 int manager_start(struct api *a, struct err *e);
+/* Uploads and downloads that requests wait for end after grace_ms. */
+void manager_ending(struct api *a, unsigned grace_ms);
 void manager_end(struct api *a);
 
 #endif

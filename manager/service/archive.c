@@ -77,15 +77,20 @@ static int put_archive(struct service *s, struct registry *reg, const struct rec
 
 	if (dir < 0)
 		return err_sys(e, "open the files of sandbox %s", r->name);
+	if (owns_workspace(r)) {
+		work = workspace_open(r, e);
+		/* before the layer goes, whose gigabytes would be sent for nothing */
+		if (work < 0 || storage_check_folder(work, e) < 0)
+			return work < 0 ? -1 : err_wrap(e, "archive the workspace of sandbox %s", r->name);
+	}
+	if (record_str(r, "storage_path")[0] && workspace_upload(s, r, e) < 0)
+		return -1;
 	archive_path(r, "sandbox", path);
 	/* a folder in the storage has no devices and attributes, which overlayfs marks with; a file holds all */
 	if (writable_to_file(dir, e) < 0 || storage_put_folder(s->storage, path, dir, &st, e) < 0)
 		return -1;
-	if (!owns_workspace(r))
-		return 0;
-	work = workspace_open(r, e);
 	archive_path(r, "workspace", path);
-	return work < 0 ? -1 : storage_put_folder(s->storage, path, work, &st, e);
+	return work < 0 ? 0 : storage_put_folder(s->storage, path, work, &st, e);
 }
 
 static int open_archived(struct registry *reg, struct err *e)
@@ -145,10 +150,8 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 		registry_close(&reg);
 		return -1;
 	}
-	result = record_str(r, "storage_path")[0] ? workspace_upload(s, r, e) : 0;
-	if (result == 0)
-		result = put_archive(s, &reg, r, e);
-	/* refused for good, so nobody would ever look for what was sent of it */
+	result = put_archive(s, &reg, r, e);
+	/* refused until it is mended: nobody looks before that for what was sent of it */
 	if (result < 0 && (e->code == ERR_LIMIT || e->code == ERR_INVALID) && !has_archive(r))
 		drop_stored(s, r, &ignored);
 	if (result == 0)
@@ -156,6 +159,7 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 	if (result == 0) {
 		record_set_own(r, "status", json_string("archived"));
 		record_set_own(r, "archive", json_true());
+		record_clear_failed(r);
 		record_set_own(r, "archived_ms", json_integer((json_int_t)clock_wall_ms()));
 		record_set_state(r, "running");
 		result = record_save(s, r, NULL, 0, e);

@@ -10,24 +10,27 @@
 #include "manager/service/state.h"
 
 #define CHORES_MAX 8
+#define TENANTS_MAX 3	/* of one tenant: two with many large folders leave room for a third */
 #define STACK_BYTES (1u << 20)
 
 struct chore {
 	struct chore *next;
 	struct service *s;
 	chore_fn *work;
-	char name[300];
+	char name[300], tenant[100];
 };
 
-static unsigned under_way(const struct service *s, chore_fn *work, const char *name, int *ret_same)
+static int has_room(const struct service *s, const struct chore *new)
 {
 	const struct chore *c;
-	unsigned n = 0;
+	unsigned n = 0, tenants = 0;
 
-	*ret_same = 0;
-	for (c = s->chores; c; c = c->next, n++)
-		*ret_same |= c->work == work && !strcmp(c->name, name);
-	return n;
+	for (c = s->chores; c; c = c->next, n++) {
+		if (c->work == new->work && !strcmp(c->name, new->name))
+			return 0;
+		tenants += !strcmp(c->tenant, new->tenant);
+	}
+	return !s->stopping && n < CHORES_MAX && tenants < TENANTS_MAX;
 }
 
 static void forget(struct chore *chore)
@@ -53,20 +56,21 @@ static void *do_chore(void *arg)
 	return NULL;
 }
 
-void chore_begin(struct service *s, chore_fn *work, const char *name)
+void chore_begin(struct service *s, chore_fn *work, const char *name, const char *tenant)
 {
 	struct chore *c = calloc(1, sizeof(*c));
 	pthread_attr_t a;
 	pthread_t thread;
-	int same, room;
+	int room;
 
 	if (!c)
 		return;	/* until the next scan */
 	c->s = s;
 	c->work = work;
 	snprintf(c->name, sizeof(c->name), "%s", name);
+	snprintf(c->tenant, sizeof(c->tenant), "%s", tenant);
 	pthread_mutex_lock(&s->lock);
-	room = !s->stopping && under_way(s, work, name, &same) < CHORES_MAX && !same;
+	room = has_room(s, c);
 	if (room) {
 		c->next = s->chores;
 		s->chores = c;

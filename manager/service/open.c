@@ -228,7 +228,7 @@ static int start_threads(struct service *s, struct err *e)
 static void stop_threads(struct service *s)
 {
 	/* an upload may take hours: what it has not dropped from the host is there at the next start */
-	storage_use_stop(1);
+	storage_use_stop(0);
 	owners_stop(s);
 	pthread_mutex_lock(&s->lock);
 	s->stopping = 1;
@@ -240,7 +240,7 @@ static void stop_threads(struct service *s)
 		pthread_join(s->filler, NULL);
 	s->threads = 0;
 	chores_wait(s);
-	storage_use_stop(0);
+	storage_use_resume();
 }
 
 /* ---- birth ---- */
@@ -350,6 +350,12 @@ int service_reload(struct service *s, const struct config *c, struct err *e)
 	return r;
 }
 
+void service_ending(struct service *s, uint64_t grace_ms)
+{
+	if (s)
+		storage_use_stop(grace_ms);
+}
+
 void service_end(struct service *s)
 {
 	static const struct service_who manager = { .name = "", .admin = 1 };
@@ -359,8 +365,11 @@ void service_end(struct service *s)
 		return;
 	admission_close(&s->admission);
 	stop_threads(s);
-	if (!strcmp(s->conf.on_shutdown, "clean"))
+	if (!strcmp(s->conf.on_shutdown, "clean")) {
+		storage_use_stop(s->conf.shutdown_timeout_ms);
 		service_cleanup(s, &manager, 0, &e);
+		storage_use_resume();
+	}
 	release(s);
 }
 

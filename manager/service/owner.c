@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "manager/service/state.h"
 
-#define AGAIN_MS 1000	/* after a reap that failed */
+#define AGAIN_MS 1000	/* while there is one to reap */
 #define STACK_BYTES (1u << 20)
 
 struct owner {
@@ -260,7 +260,7 @@ static int is_stopping(struct owners *w)
 	return v;
 }
 
-/* 1 when one of them is to be tried again. */
+/* 1 when there is one that is being reaped now, or is to be tried again. */
 static int reap_dead(struct service *s)
 {
 	autojson json_t *tried = json_object();
@@ -268,12 +268,9 @@ static int reap_dead(struct service *s)
 	char *ctx;
 
 	while (!is_stopping(s->owners) && (ctx = next_dead(s->owners, tried))) {
-		struct err e;
-
 		json_object_set_new(tried, ctx, json_true());
-		/* which forgets the owner when it is done */
-		if (session_reap_owned(s, ctx, &e) < 0)
-			again = 1;
+		session_reap_owned(s, ctx);
+		again = 1;
 		free(ctx);
 	}
 	return again;

@@ -70,6 +70,23 @@ int record_is_over(const struct record *r)
 	return record_is(r, "released") || record_is(r, "replaced");
 }
 
+int record_failed_lately(const struct record *r, uint64_t used_ms)
+{
+	uint64_t at = record_own_u64(r, "failed_ms"), now = clock_wall_ms();
+	int refused = json_is_true(json_object_get(json_object_get(r->j, "berth"), "refused"));
+
+	return at && now >= at && now - at < (refused && used_ms <= at ? REFUSED_MS : FAILED_MS);
+}
+
+void record_clear_failed(struct record *r)
+{
+	json_t *own = json_object_get(r->j, "berth");
+
+	json_object_del(own, "failed_ms");
+	json_object_del(own, "refused");
+	json_object_del(own, "failed");
+}
+
 int record_is_ours(const struct service *s, const struct record *r)
 {
 	return !strcmp(record_own(r, "state_dir"), s->config.state_dir) && !strcmp(record_own(r, "host"), s->host);

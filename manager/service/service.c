@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/hex.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
@@ -729,23 +730,41 @@ int service_release_gone(struct service *s, const char *name, struct err *e)
 	return gone ? service_release_record(s, &r, 0, e) : 0;
 }
 
+static int is_refused(const struct err *e)
+{
+	return e->code == ERR_LIMIT || e->code == ERR_INVALID;
+}
+
 static int change_failed(struct record *r, void *ctx, struct err *e)
 {
-	(void)ctx, (void)e;
+	const struct err *why = ctx;
+	char text[sizeof(why->msg)];
+
+	(void)e;
+	log_clean(text, sizeof(text), why->msg, 0);	/* it may name a file of any bytes */
 	record_set_own(r, "failed_ms", json_integer((json_int_t)clock_wall_ms()));
+	record_set_own(r, "refused", json_boolean(is_refused(why)));
+	record_set_own(r, "failed", json_string(text));
 	record_set_state(r, record_str(r, "state"));
 	return 1;
 }
 
-void service_note_failed(struct service *s, const char *name)
+void service_note_failed(struct service *s, const char *name, const struct err *why)
 {
-	struct err ignored;
+	struct err copy = *why, ignored;
 
-	record_change(s, name, change_failed, NULL, &ignored);
+	record_change(s, name, change_failed, &copy, &ignored);
 }
 
-/* 1 when it was the pool's and is somebody's now, who has it then. */
-static int release_alone(struct service *s, struct record *r, const char *name, int was_warm, int discard, struct err *e)
+struct release {
+	uint64_t drain_ms;
+	int discard;
+	int if_due;	/* nobody asked: see DUE_DELETE */
+	int was_warm;
+};
+
+/* 1 when it was the pool's and is somebody's now, who has it then, or is not due any more. */
+static int release_alone(struct service *s, struct record *r, const char *name, const struct release *how, struct err *e)
 {
 	struct err ignored;
 	int result, whole;
@@ -761,20 +780,22 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 			return e->code == ERR_NOT_FOUND ? 0 : -1;
 	}
 	/* the pool's when it was chosen, but a claim was first */
-	if (was_warm && record_is(r, "running"))
+	if (how->was_warm && record_is(r, "running"))
 		return 1;
 	if (record_is_over(r))
 		return 0;
+	if (how->if_due && !session_is_due(s, r, DUE_DELETE))
+		return 1;
 	tools_forget(s, r->name);
-	result = discard ? 0 : store_first(s, r, e);
+	result = how->discard ? 0 : store_first(s, r, e);
 	/* what cannot be stored is its owner's to mend: it is all there, and stays in use */
-	whole = result < 0 && (e->code == ERR_LIMIT || e->code == ERR_INVALID);
+	whole = result < 0 && is_refused(e);
 	if (result == 0)
-		result = take_away(s, r, discard, e);
+		result = take_away(s, r, how->discard, e);
 	if (result == 0) {
 		s->released++;
 	} else if (whole) {
-		service_note_failed(s, name);
+		service_note_failed(s, name, e);
 		s->failed++;
 	} else if (e->code != ERR_BUSY) {
 		/* not released: what is left is tried again when somebody asks, and by cleanup */
@@ -786,18 +807,20 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 	return result;
 }
 
-static int release_record(struct service *s, struct record *r, uint64_t drain_ms, int discard, struct err *e)
+static int release_record(struct service *s, struct record *r, struct release how, struct err *e)
 {
 	char name[65];
-	int result, tries = 0, was_warm = record_is(r, "warm");
+	int result, tries = 0;
 
+	how.was_warm = record_is(r, "warm");
 	memcpy(name, r->name, sizeof(name));
-	if (oplock_alone(s->ops, name, drain_ms, e) < 0)
+	/* one that somebody works in or starts is not due: his connections are not cut for it */
+	if ((how.if_due ? oplock_try_alone(s->ops, name, e) : oplock_alone(s->ops, name, how.drain_ms, e)) < 0)
 		return -1;
 	/* its steps may be done again: when another berthd has changed the record meanwhile, all of it is looked at anew */
 	do
-		result = release_alone(s, r, name, was_warm, discard, e);
-	while (result < 0 && e->code == ERR_BUSY && tries++ < RELEASE_TRIES);
+		result = release_alone(s, r, name, &how, e);
+	while (result < 0 && e->code == ERR_BUSY && !storage_use_stopped_ms() && tries++ < RELEASE_TRIES);
 	if (result == 0)
 		place_drop(s, name);
 	oplock_alone_end(s->ops, name);
@@ -805,7 +828,7 @@ static int release_record(struct service *s, struct record *r, uint64_t drain_ms
 	return result < 0 ? -1 : 0;
 }
 
-static int release_locked(struct service *s, struct record *r, uint64_t drain_ms, int discard, struct err *e)
+static int release_locked(struct service *s, struct record *r, struct release how, struct err *e)
 {
 	char ctx[CTX_MAX + 1] = "";
 	uint64_t token;
@@ -816,7 +839,7 @@ static int release_locked(struct service *s, struct record *r, uint64_t drain_ms
 		snprintf(ctx, sizeof(ctx), "%s", record_str(r, "session_ctx_id"));
 	if (ctx[0] && session_lock(s, ctx, &token, e) < 0)
 		return -1;
-	result = release_record(s, r, drain_ms, discard, e);
+	result = release_record(s, r, how, e);
 	if (ctx[0])
 		session_unlock(s, ctx, token);
 	return result;
@@ -824,7 +847,14 @@ static int release_locked(struct service *s, struct record *r, uint64_t drain_ms
 
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e)
 {
-	return release_locked(s, r, drain_ms, 0, e);
+	return release_locked(s, r, (struct release){ .drain_ms = drain_ms }, e);
+}
+
+int service_delete_due(struct service *s, const char *name, struct err *e)
+{
+	autorecord struct record r = { .j = NULL };
+
+	return record_load(s, NULL, name, 0, &r, e) < 0 ? -1 : release_record(s, &r, (struct release){ .if_due = 1 }, e);
 }
 
 uint64_t service_drain_ms(struct service *s)
@@ -847,7 +877,7 @@ int service_release(struct service *s, const struct service_who *who, const char
 		if (record_load(s, who, identity, 1, &r, e) < 0)
 			return e->code == ERR_NOT_FOUND ? 0 : -1;
 		was_recycled = record_is(&r, "recycled");
-		if (release_locked(s, &r, service_drain_ms(s), discard, e) < 0)
+		if (release_locked(s, &r, (struct release){ .drain_ms = service_drain_ms(s), .discard = discard }, e) < 0)
 			return -1;
 		/* when it was restored in between, what it is now goes */
 	} while (was_recycled && ++tries < RELEASE_TRIES);
@@ -962,6 +992,22 @@ int service_start(struct service *s, const struct service_who *who, const char *
 	return result;
 }
 
+/* Of one that the caller has alone. */
+static int archive_alone(struct service *s, struct record *r, struct err *e)
+{
+	int result;
+
+	tools_forget(s, r->name);
+	result = strcmp(record_own(r, "status"), "archived") ? driver_stop(s, r, e) : 0;
+	if (result == 0 && strcmp(record_own(r, "status"), "archived"))
+		result = archive_make(s, r, e);
+	if (result == 0)
+		s->archived++;
+	else
+		service_note_failed(s, r->name, e);
+	return result;
+}
+
 int service_archive(struct service *s, const struct service_who *who, const char *identity, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };
@@ -971,15 +1017,22 @@ int service_archive(struct service *s, const struct service_who *who, const char
 		return err_set(e, ERR_UNSUPPORTED, "there is no storage to archive to; hint: [storage] url in berth.toml");
 	if (alone(s, who, identity, &r, service_drain_ms(s), e) < 0)
 		return -1;
-	tools_forget(s, r.name);
-	result = strcmp(record_own(&r, "status"), "archived") ? driver_stop(s, &r, e) : 0;
-	if (result == 0 && strcmp(record_own(&r, "status"), "archived"))
-		result = archive_make(s, &r, e);
-	if (result == 0)
-		s->archived++;
-	else
-		service_note_failed(s, r.name);
+	result = archive_alone(s, &r, e);
 	oplock_alone_end(s->ops, r.name);
+	return result;
+}
+
+int service_archive_due(struct service *s, const char *name, struct err *e)
+{
+	autorecord struct record r = { .j = NULL };
+	int result;
+
+	if (oplock_try_alone(s->ops, name, e) < 0)
+		return -1;
+	result = record_load(s, NULL, name, 0, &r, e);
+	if (result == 0 && session_is_due(s, &r, DUE_ARCHIVE))
+		result = archive_alone(s, &r, e);
+	oplock_alone_end(s->ops, name);
 	return result;
 }
 
@@ -1171,7 +1224,8 @@ static void *clean_some(void *arg)
 		int result = 0;
 
 		if (left && record_load(c->s, c->who, json_string_value(json_array_get(c->names, i)), 0, &r, &e) == 0)
-			result = release_locked(c->s, &r, c->drain < left ? c->drain : left, c->discard, &e);
+			result = release_locked(c->s, &r, (struct release){ .drain_ms = c->drain < left ? c->drain : left, .discard = c->discard },
+						&e);
 		pthread_mutex_lock(&c->lock);
 		c->late += !left;
 		if (result < 0 && !c->failed++)

@@ -48,6 +48,8 @@ int service_reload(struct service *s, const struct config *c, struct err *e);
  * berth_path the options of the pools; opens nothing.
  */
 int service_check_config(const struct config *c, const char *berth_path, struct err *e);
+/* Of what requests and threads do, uploads and downloads end after grace_ms: service_end() comes soon. */
+void service_ending(struct service *s, uint64_t grace_ms);
 /* Ends the threads; with [session] on_shutdown = "clean" releases everything first. */
 void service_end(struct service *s);
 

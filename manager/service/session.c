@@ -343,18 +343,12 @@ static int is_late(struct service *s, const char *ctx, uint64_t timeout_ms)
 	return clock_wall_ms() > session_last_ms(s, ctx, &ignored) + timeout_ms;
 }
 
-static int failed_lately(const struct record *r)
-{
-	uint64_t at = record_own_u64(r, "failed_ms"), now = clock_wall_ms();
-
-	return at && now >= at && now - at < FAILED_MS;
-}
-
 struct reaping {
 	const char *ctx, *reason;
 	uint64_t token;
 	uint64_t timeout_ms;	/* 0: whatever the lease says */
 	int by_itself;		/* nobody asked */
+	int put_off;		/* there was one that failed a moment ago */
 };
 
 static int recycle(struct service *s, struct record *r, const struct reaping *g, struct err *e)
@@ -385,7 +379,7 @@ static int recycle(struct service *s, struct record *r, const struct reaping *g,
 	return 0;
 }
 
-static int reap_one(struct service *s, const char *name, const struct reaping *g, struct err *e)
+static int reap_one(struct service *s, const char *name, struct reaping *g, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };
 	uint64_t drain;
@@ -395,9 +389,11 @@ static int reap_one(struct service *s, const char *name, const struct reaping *g
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (!record_is(&r, "running") || !record_is_ours(s, &r))
 		return 0;
-	/* each try stops it and reads all that it has */
-	if (g->by_itself && failed_lately(&r))
-		return err_set(e, ERR_BUSY, "sandbox %s could not be stored a moment ago", name);
+	/* each try stops it and reads all that it has; the session's others need not wait for it */
+	if (g->by_itself && record_failed_lately(&r, session_last_ms(s, g->ctx, e))) {
+		g->put_off = 1;
+		return 0;
+	}
 	record_close(&r);
 	pthread_rwlock_rdlock(&s->conf_lock);
 	drain = s->conf.drain_timeout_ms;
@@ -410,7 +406,7 @@ static int reap_one(struct service *s, const char *name, const struct reaping *g
 	else if (record_load(s, NULL, name, 0, &r, e) < 0)
 		result = -1;
 	else if (record_is(&r, "running") && (result = recycle(s, &r, g, e)) < 0)
-		service_note_failed(s, name);
+		service_note_failed(s, name, e);
 	oplock_alone_end(s->ops, name);
 	return result;
 }
@@ -434,6 +430,8 @@ static int reap(struct service *s, const char *ctx, const char *reason, uint64_t
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (r == 0)
 			r = reap_one(s, json_string_value(name), &g, e);
+	if (r == 0 && g.put_off)
+		r = err_set(e, ERR_BUSY, "a sandbox of the session could not be stored a moment ago");
 	if (r == 0) {
 		s->reaped++;
 		owner_forget(s, ctx);
@@ -449,9 +447,42 @@ int service_reap(struct service *s, const struct service_who *who, const char *c
 	return find_session(s, who, ctx, &map, e) < 0 ? -1 : reap(s, ctx, reason, 0, 0, e);
 }
 
-int session_reap_owned(struct service *s, const char *ctx, struct err *e)
+/* Whether all that is left to reap of it here failed a moment ago: that would only take a place from others. */
+static int is_put_off(struct service *s, const char *ctx, const json_t *map)
 {
-	return reap(s, ctx, "owner_died", 0, 1, e);
+	struct err ignored;
+	uint64_t used_ms = session_last_ms(s, ctx, &ignored);
+	json_t *name;
+	size_t i;
+	int put_off = 0;
+
+	json_array_foreach(json_object_get(map, "containers"), i, name) {
+		autorecord struct record r = { .j = NULL };
+
+		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) < 0 || !record_is(&r, "running") || !record_is_ours(s, &r))
+			continue;
+		if (!record_failed_lately(&r, used_ms))
+			return 0;
+		put_off = 1;
+	}
+	return put_off;
+}
+
+static void reap_owned(struct service *s, const char *ctx)
+{
+	struct err e;
+
+	reap(s, ctx, "owner_died", 0, 1, &e);
+}
+
+void session_reap_owned(struct service *s, const char *ctx)
+{
+	autojson json_t *map = NULL;
+	uint64_t version;
+	struct err e;
+
+	if (load_map(s, ctx, &map, &version, &e) >= 0 && !is_put_off(s, ctx, map))
+		chore_begin(s, reap_owned, ctx, map ? json_string_value(json_object_get(map, "owner")) : "");
 }
 
 /* ---- restoring ---- */
@@ -582,34 +613,37 @@ static void reap_late(struct service *s, const char *ctx)
 		reap(s, ctx, "heartbeat_timeout", timeout_ms, 1, &e);
 }
 
-static void look_at_session(struct service *s, const char *ctx, uint64_t timeout_ms)
+static int is_running(struct service *s, const json_t *map)
 {
-	if (timeout_ms && is_late(s, ctx, timeout_ms))
-		chore_begin(s, reap_late, ctx);
+	struct err ignored;
+	json_t *name;
+	size_t i;
+
+	json_array_foreach(json_object_get(map, "containers"), i, name) {
+		autorecord struct record r = { .j = NULL };
+
+		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) == 0 && record_is(&r, "running") && record_is_ours(s, &r))
+			return 1;
+	}
+	return 0;
 }
 
-static int is_running(struct service *s, const char *ctx)
+static void look_at_session(struct service *s, const char *ctx, uint64_t timeout_ms)
 {
 	autojson json_t *map = NULL;
 	struct err ignored;
 	uint64_t version;
 	json_t *name;
 	size_t i;
-	int running = 0;
 
-	/* an operation under way renews the lease for as long as it takes */
 	if (load_map(s, ctx, &map, &version, &ignored) < 1)
-		return 0;
+		return;
+	/* an operation under way renews the lease for as long as it takes */
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (oplock_count(s->ops, json_string_value(name)))
 			session_touch(s, ctx, &ignored);
-	json_array_foreach(json_object_get(map, "containers"), i, name) {
-		autorecord struct record r = { .j = NULL };
-
-		running |= record_load(s, NULL, json_string_value(name), 0, &r, &ignored) == 0 && record_is(&r, "running") &&
-			   record_is_ours(s, &r);
-	}
-	return running;
+	if (timeout_ms && is_late(s, ctx, timeout_ms) && is_running(s, map) && !is_put_off(s, ctx, map))
+		chore_begin(s, reap_late, ctx, json_string_value(json_object_get(map, "owner")));
 }
 
 static const struct service_who manager = { .name = "", .admin = 1 };
@@ -628,39 +662,42 @@ static void release_gone(struct service *s, const char *name)
 	service_release_gone(s, name, &e);
 }
 
-/* Somebody may have started it since the scan read its record. */
-static int is_stopped_yet(struct service *s, const char *name)
+int session_is_due(struct service *s, const struct record *r, enum due what)
 {
-	autorecord struct record r = { .j = NULL };
-	struct err ignored;
+	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = clock_wall_ms(), after;
+	const char *status = record_own(r, "status");
+	struct intervals its;
 
-	return record_load(s, NULL, name, 0, &r, &ignored) == 0 && record_is(&r, "running") && strcmp(record_own(&r, "status"), "running");
+	pthread_rwlock_rdlock(&s->conf_lock);
+	its = interval_of(r, &s->conf);
+	pthread_rwlock_unlock(&s->conf_lock);
+	after = what == DUE_DELETE ? its.delete_ms : s->storage && !strcmp(status, "stopped") ? its.archive_ms : 0;
+	return record_is(r, "running") && strcmp(status, "running") && after && stopped && now >= stopped && now - stopped >= after;
 }
 
-static void delete_stopped(struct service *s, const char *name)
-{
-	if (is_stopped_yet(s, name))
-		release_by_itself(s, name);
-}
-
-static void archive_stopped(struct service *s, const char *name)
+static void delete_due(struct service *s, const char *name)
 {
 	struct err e;
 
-	if (is_stopped_yet(s, name))
-		service_archive(s, &manager, name, &e);
+	service_delete_due(s, name, &e);
+}
+
+static void archive_due(struct service *s, const char *name)
+{
+	struct err e;
+
+	service_archive_due(s, name, &e);
 }
 
 static void look_at_running(struct service *s, struct record *r, const struct intervals *its)
 {
-	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = clock_wall_ms();
 	const char *status = record_own(r, "status");
 	autojson json_t *state = NULL;
 	struct err e;
 
 	if (strcmp(status, "archived") && !driver_exists(s, record_str(r, "container_id"))) {
 		/* removed by hand: not what is being made or moved right now, which the release waits for and looks at again */
-		chore_begin(s, release_gone, r->name);
+		chore_begin(s, release_gone, r->name, record_own(r, "owner"));
 	} else if (!strcmp(status, "running")) {
 		if (!its->stop_ms)
 			return;
@@ -670,12 +707,12 @@ static void look_at_running(struct service *s, struct record *r, const struct in
 		else if (state && (uint64_t)json_integer_value(json_object_get(state, "idle_ms")) >= its->stop_ms &&
 			 !oplock_count(s->ops, r->name))
 			service_stop(s, &manager, r->name, &e);
-	} else if (failed_lately(r)) {
+	} else if (record_failed_lately(r, record_own_u64(r, "stopped_ms"))) {
 		return;
-	} else if (its->delete_ms && stopped && now - stopped >= its->delete_ms) {
-		chore_begin(s, delete_stopped, r->name);
-	} else if (!strcmp(status, "stopped") && s->storage && its->archive_ms && stopped && now - stopped >= its->archive_ms) {
-		chore_begin(s, archive_stopped, r->name);
+	} else if (session_is_due(s, r, DUE_DELETE)) {
+		chore_begin(s, delete_due, r->name, record_own(r, "owner"));
+	} else if (session_is_due(s, r, DUE_ARCHIVE)) {
+		chore_begin(s, archive_due, r->name, record_own(r, "owner"));
 	}
 }
 
@@ -703,11 +740,11 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	} else if (record_is(&r, "recycled")) {
 		if (its.delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
 		    (double)its.delete_ms)
-			chore_begin(s, collect_recycled, r.name);
-	} else if (record_is(&r, "error") && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
-		   wall_seconds() - json_number_value(json_object_get(j, "updated_at")) * 1000 > FAILED_MS)) {
+			chore_begin(s, collect_recycled, r.name, record_own(&r, "owner"));
+	} else if (record_is(&r, "error") && !record_failed_lately(&r, 0) && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
+		   (wall_seconds() - json_number_value(json_object_get(j, "updated_at"))) * 1000 > FAILED_MS)) {
 		/* what was to go and did not */
-		chore_begin(s, release_by_itself, r.name);
+		chore_begin(s, release_by_itself, r.name, record_own(&r, "owner"));
 	} else if (record_is(&r, "creating")) {
 		autorecord struct record now = { .j = NULL };
 
@@ -753,8 +790,7 @@ void session_scan(struct service *s)
 	owners_look(s);
 	if (ledger_scan(s->ledger, "session/", scan_session, &c, &e) == 0)
 		json_array_foreach(c.sessions, i, j)
-			if (is_running(s, json_string_value(j)))
-				look_at_session(s, json_string_value(j), conf->heartbeat_timeout_ms);
+			look_at_session(s, json_string_value(j), conf->heartbeat_timeout_ms);
 	over = is_time_for_over(s, conf);
 	if ((over ? record_scan_all(s, scan_record, &c, &e) : ledger_scan(s->ledger, RECORD_PREFIX, scan_record, &c, &e)) == 0)
 		json_array_foreach(c.records, i, j)

@@ -60,8 +60,11 @@ struct service {
 /* ---- chores.c ---- */
 
 typedef void chore_fn(struct service *s, const char *name);
-/* work(s, name) in a thread of its own; not when the same is under way, nor when many are: the next scan comes back. */
-void chore_begin(struct service *s, chore_fn *work, const char *name);
+/*
+ * work(s, name) in a thread of its own; not when the same is under way, nor when many are, or some of the tenant: the
+ * next scan comes back.
+ */
+void chore_begin(struct service *s, chore_fn *work, const char *name, const char *tenant);
 /* Until none is under way; when the service is stopping there are no new ones. */
 void chores_wait(struct service *s);
 
@@ -100,6 +103,9 @@ uint64_t record_own_u64(const struct record *r, const char *key);
 void record_set_own(struct record *r, const char *key, json_t *v);
 void record_set_state(struct record *r, const char *state);
 int record_is(const struct record *r, const char *state);
+/* 1 while what failed is not to be tried again; used_ms: when it was used last, 0 when none can. */
+int record_failed_lately(const struct record *r, uint64_t used_ms);
+void record_clear_failed(struct record *r);
 /* 1 when the sandbox is of this berthd. */
 int record_is_ours(const struct service *s, const struct record *r);
 
@@ -156,8 +162,11 @@ int session_touch(struct service *s, const char *ctx, struct err *e);
 uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e);
 void session_forget(struct service *s, const char *ctx);
 void sessions_free(struct service *s);
-/* Its owner has ended. */
-int session_reap_owned(struct service *s, const char *ctx, struct err *e);
+/* Its owner has ended: begins to reap it, and forgets the owner when that is done. */
+void session_reap_owned(struct service *s, const char *ctx);
+/* What stands still goes to the storage, or for good, after a time.  Only who has it alone knows that it still is so. */
+enum due { DUE_ARCHIVE, DUE_DELETE };
+int session_is_due(struct service *s, const struct record *r, enum due what);
 /* Reaps what timed out, stops, archives and deletes what is due, collects released records. */
 void session_scan(struct service *s);
 
@@ -215,9 +224,16 @@ struct making {
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e);
 /* Takes the sandbox of a record away and marks it released; r is loaded anew. */
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e);
-/* It could not be stored: what is done by itself is tried again after FAILED_MS only. */
-void service_note_failed(struct service *s, const char *name);
+/* The sandbox of that name, which has stopped, if it still is due and nobody works in it or has it alone: ERR_BUSY. */
+int service_archive_due(struct service *s, const char *name, struct err *e);
+int service_delete_due(struct service *s, const char *name, struct err *e);
+/*
+ * It could not be stored: what is done by itself is tried again after FAILED_MS only.  What was refused (ERR_LIMIT,
+ * ERR_INVALID) only its use will mend: after that, or REFUSED_MS.
+ */
+void service_note_failed(struct service *s, const char *name, const struct err *why);
 #define FAILED_MS 30000
+#define REFUSED_MS 3600000
 /* Of one that somebody has removed by hand: releases it if that is still so. */
 int service_release_gone(struct service *s, const char *name, struct err *e);
 /* The version of a pool's sandboxes: what they are made of; of the sandbox with id made, or (NULL) of one made now. */

@@ -108,17 +108,23 @@ int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, 
 
 /* ---- a folder goes up ---- */
 
+/* What a manifest has room for. */
+struct counts {
+	size_t entries;
+	uint64_t text_bytes;	/* of the entries, in the manifest */
+	uint64_t chunks;
+	int version;		/* the lowest that can say it, for older berthds */
+};
+
 struct upload {
 	struct storage *st;
 	const char *path;
 	struct storage_use use;
-	json_t *entries;
+	struct counts counts;
+	struct buf text;	/* of the manifest so far: as json_t its entries would be ten times as much */
 	json_t *known;		/* object: the pieces by their hashes, as the manifest before names them */
 	json_t *pieces;		/* object: and as this one does */
 	char *buf, *packed;
-	uint64_t text_bytes;	/* of the entries, in the manifest */
-	uint64_t chunks;
-	int version;		/* the lowest that can say it, for older berthds */
 	struct storage_stats *stats;
 };
 
@@ -159,10 +165,12 @@ static int put_chunk(struct upload *u, const char *data, size_t n, json_t *chunk
 			piece_key(u->path, known, key);
 			there = storage_head(u->st, key, &size, e);
 		}
+		/* noted before it is sent: one whose sending fails may have come all the same */
+		if (there >= 0)
+			json_object_set_new(u->pieces, hex, json_string(there ? known : piece));
 		if (there < 0 || (!there && send_piece(u, data, n, piece, e) < 0))
 			return -1;
 		u->stats->skipped += there != 0;
-		json_object_set_new(u->pieces, hex, json_string(there ? known : piece));
 	}
 	return json_array_append(chunks, json_object_get(u->pieces, hex)) < 0 ? err_nomem(e) : 0;
 }
@@ -219,6 +227,14 @@ static ssize_t next_chunk(struct chunks *c, int *ret_hole)
 	return n;
 }
 
+static int count_chunks(struct counts *c, uint64_t n, const char *name, struct err *e)
+{
+	c->chunks += n;
+	return c->chunks <= CHUNKS_MAX ? 0 :
+	       err_set(e, ERR_LIMIT, "the files are larger than %u TiB, holes included; hint: %.200s",
+		       CHUNKS_MAX / (1024 * 1024 / (STORAGE_CHUNK >> 20)), name);
+}
+
 static int put_file(struct upload *u, int dir_fd, const char *name, json_t *entry, struct err *e)
 {
 	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -235,10 +251,7 @@ static int put_file(struct upload *u, int dir_fd, const char *name, json_t *entr
 		return err_set(e, ERR_BUSY, "%.200s became something else while it was read", name);
 	c.size = (uint64_t)st.st_size;
 	while ((n = next_chunk(&c, &hole)) > 0) {
-		if (++u->chunks > CHUNKS_MAX)
-			return err_set(e, ERR_LIMIT, "the files are larger than %u TiB, holes included; hint: %.200s",
-				       CHUNKS_MAX / (1024 * 1024 / (STORAGE_CHUNK >> 20)), name);
-		if (storage_use_check(&u->use, e) < 0)
+		if (count_chunks(&u->counts, 1, name, e) < 0 || storage_use_check(&u->use, e) < 0)
 			return -1;
 		if (hole)
 			json_array_append_new(chunks, json_string(""));
@@ -253,18 +266,18 @@ static int put_file(struct upload *u, int dir_fd, const char *name, json_t *entr
 }
 
 /* Names are bytes: what is not UTF-8 goes as KEY_hex, and the manifest has a version that an older berthd refuses. */
-static int put_bytes(struct upload *u, json_t *entry, const char *key, const char *bytes, struct err *e)
+static int put_bytes(struct counts *c, json_t *entry, const char *key, const char *bytes, struct err *e)
 {
 	size_t before = json_object_size(entry);
 
 	if (json_set_bytes(entry, key, bytes, strlen(bytes), e) < 0)
 		return -1;
 	if (!json_object_get(entry, key))
-		u->version = MANIFEST_VERSION;
+		c->version = MANIFEST_VERSION;
 	return json_object_size(entry) == before + 1 ? 0 : err_nomem(e);
 }
 
-static int put_link(struct upload *u, int dir_fd, const char *name, json_t *entry, struct err *e)
+static int put_link(struct counts *c, int dir_fd, const char *name, json_t *entry, struct err *e)
 {
 	char link[LINK_MAX_BYTES + 1];
 	ssize_t n = readlinkat(dir_fd, name, link, sizeof(link) - 1);
@@ -272,7 +285,7 @@ static int put_link(struct upload *u, int dir_fd, const char *name, json_t *entr
 	if (n < 0)
 		return err_sys(e, "read the link %.200s", name);
 	link[n] = '\0';
-	return put_bytes(u, entry, "target", link, e);
+	return put_bytes(c, entry, "target", link, e);
 }
 
 /* What get_all() would refuse: the folder's files may be gone from the host by then. */
@@ -287,64 +300,122 @@ static int check_readable(const struct treelist_entry *t, struct err *e)
 	return 0;
 }
 
-/* Once the entry has all that it will have. */
-static int count_entry(struct upload *u, const json_t *entry, struct err *e)
+/* Once the entry has all that it will have, but for more bytes. */
+static int count_entry(struct counts *c, const json_t *entry, uint64_t more, struct err *e)
 {
-	u->text_bytes += json_dumpb(entry, NULL, 0, JSON_COMPACT) + 1;
-	return u->text_bytes + MANIFEST_REST <= STORAGE_MANIFEST_MAX ? 0 :
+	c->text_bytes += json_dumpb(entry, NULL, 0, JSON_COMPACT) + 1 + more;
+	return c->text_bytes + MANIFEST_REST <= STORAGE_MANIFEST_MAX ? 0 :
 	       err_set(e, ERR_LIMIT, "the list of the folder's %zu entries so far is larger than %u MiB, and could not be read back; "
-		       "hint: fewer files, or shorter paths", json_array_size(u->entries), STORAGE_MANIFEST_MAX >> 20);
+		       "hint: fewer files, or shorter paths", c->entries, STORAGE_MANIFEST_MAX >> 20);
 }
 
-static int put_entry(struct upload *u, struct treelist *w, const struct treelist_entry *t, struct err *e)
+/* All of it but what a file holds; NULL with e. */
+static json_t *describe(struct counts *c, const struct treelist_entry *t, struct err *e)
 {
 	const struct stat *st = &t->st;
-	int is_dir = S_ISDIR(st->st_mode), is_link = S_ISLNK(st->st_mode);
+	int is_dir = S_ISDIR(st->st_mode), is_link = S_ISLNK(st->st_mode), r = 0;
 	json_t *entry;
-	int r;
 
-	/* sockets, FIFOs and devices hold no bytes of their own */
-	if ((!is_dir && !is_link && !S_ISREG(st->st_mode)) || !strncmp(t->name, TEMP_PREFIX, strlen(TEMP_PREFIX)))
-		return 0;
 	if (check_readable(t, e) < 0)
-		return -1;
-	entry = json_pack("{s:i,s:i,s:i,s:I,s:i}", "mode", (int)(st->st_mode & 07777), "uid", (int)st->st_uid, "gid", (int)st->st_gid,
-			  "mtime", (json_int_t)st->st_mtim.tv_sec, "mtime_ns", (int)st->st_mtim.tv_nsec);
-	if (!entry || json_array_append_new(u->entries, entry) < 0)
-		return err_nomem(e);
-	if (put_bytes(u, entry, "path", t->path, e) < 0)
-		return -1;
-	if (json_array_size(u->entries) > ENTRIES_MAX)
-		return err_set(e, ERR_LIMIT, "the folder has more than %d entries", ENTRIES_MAX);
-	u->stats->entries++;
-	json_object_set_new(entry, "type", json_string(is_dir ? "dir" : is_link ? "symlink" : "file"));
-	r = is_dir ? 0 : is_link ? put_link(u, t->dir_fd, t->name, entry, e) : put_file(u, t->dir_fd, t->name, entry, e);
-	if (r < 0 || count_entry(u, entry, e) < 0)
-		return -1;
-	return is_dir ? treelist_enter(w, t, e) : 0;
+		return NULL;
+	entry = json_pack("{s:i,s:i,s:i,s:I,s:i,s:s}", "mode", (int)(st->st_mode & 07777), "uid", (int)st->st_uid, "gid", (int)st->st_gid,
+			  "mtime", (json_int_t)st->st_mtim.tv_sec, "mtime_ns", (int)st->st_mtim.tv_nsec,
+			  "type", is_dir ? "dir" : is_link ? "symlink" : "file");
+	if (!entry)
+		r = err_nomem(e);
+	else if (++c->entries > ENTRIES_MAX)
+		r = err_set(e, ERR_LIMIT, "the folder has more than %d entries", ENTRIES_MAX);
+	if (r == 0)
+		r = put_bytes(c, entry, "path", t->path, e);
+	if (r == 0 && is_link)
+		r = put_link(c, t->dir_fd, t->name, entry, e);
+	if (r == 0)
+		return entry;
+	json_decref(entry);
+	return NULL;
 }
 
-static int walk_up(struct upload *u, int dir_fd, struct err *e)
+/* each() of what is stored: sockets, FIFOs and devices hold no bytes of their own. */
+static int walk(int dir_fd, int (*each)(void *ctx, const struct treelist_entry *t, struct err *e), void *ctx, struct err *e)
 {
 	autotreelist struct treelist w = { .fd = -1 };
 	struct treelist_entry t;
 	int r = treelist_begin(&w, dir_fd, ENTRIES_MAX, e);
 
-	while (r == 0 && (r = treelist_next(&w, &t, e)) > 0)
-		r = put_entry(u, &w, &t, e);
+	while (r == 0 && (r = treelist_next(&w, &t, e)) > 0) {
+		int is_dir = S_ISDIR(t.st.st_mode);
+
+		r = 0;
+		if ((!is_dir && !S_ISLNK(t.st.st_mode) && !S_ISREG(t.st.st_mode)) || !strncmp(t.name, TEMP_PREFIX, strlen(TEMP_PREFIX)))
+			continue;
+		r = each(ctx, &t, e);
+		if (r == 0 && is_dir)
+			r = treelist_enter(&w, &t, e);
+	}
 	return r;
+}
+
+static int check_entry(void *ctx, const struct treelist_entry *t, struct err *e)
+{
+	struct counts *c = ctx;
+	autojson json_t *entry = describe(c, t, e);
+	uint64_t chunks = 0;
+
+	if (!entry)
+		return -1;
+	if (S_ISREG(t->st.st_mode)) {
+		chunks = ((uint64_t)t->st.st_size + STORAGE_CHUNK - 1) / STORAGE_CHUNK;
+		json_object_set_new(entry, "chunks", json_array());
+		json_object_set_new(entry, "size", json_integer((json_int_t)t->st.st_size));
+	}
+	/* as if all were holes: which are not, only reading tells */
+	return count_chunks(c, chunks, t->name, e) < 0 ? -1 : count_entry(c, entry, chunks * strlen("\"\","), e);
+}
+
+int storage_check_folder(int dir_fd, struct err *e)
+{
+	struct counts c = { .version = MANIFEST_VERSION - 1 };
+
+	return walk(dir_fd, check_entry, &c, e);
+}
+
+static int add_json(struct buf *b, const json_t *j, struct err *e)
+{
+	size_t n = json_dumpb(j, NULL, 0, JSON_COMPACT);
+
+	if (!n)
+		return err_nomem(e);
+	if (buf_reserve(b, n, e) < 0)
+		return -1;
+	b->len += json_dumpb(j, b->data + b->len, n, JSON_COMPACT);
+	return 0;
+}
+
+static int put_entry(void *ctx, const struct treelist_entry *t, struct err *e)
+{
+	struct upload *u = ctx;
+	autojson json_t *entry = describe(&u->counts, t, e);
+
+	if (!entry || (S_ISREG(t->st.st_mode) && put_file(u, t->dir_fd, t->name, entry, e) < 0) ||
+	    count_entry(&u->counts, entry, 0, e) < 0 || (u->stats->entries++ && buf_adds(&u->text, ",", e) < 0))
+		return -1;
+	return add_json(&u->text, entry, e);
 }
 
 /* What the manifest before names need not be sent again; one that cannot be read is replaced. */
 static int learn(struct upload *u, struct err *e)
 {
-	autojson json_t *manifest = NULL, *pieces = json_object();
+	autobuf struct buf text = BUF_INIT(STORAGE_MANIFEST_MAX);
+	autojson json_t *pieces = json_object();
 	const char *name;
+	char upload[33];
 	json_t *unused;
+	int r = storage_manifest_text(u->st, u->path, &text, e);
 
-	if (storage_manifest(u->st, u->path, &manifest, e) < 0 && e->code != ERR_CORRUPT)
+	if (r < 0)
 		return -1;
-	storage_pieces(manifest, pieces);
+	if (r > 0 && storage_pieces(&text, pieces, upload, e) < 0)
+		return e->code == ERR_CORRUPT ? 0 : -1;
 	json_object_foreach(pieces, name, unused) {
 		char hex[65];
 
@@ -369,44 +440,65 @@ static json_t *root_of(int dir_fd)
 /* 0; -1 with *ret_sent when the manifest may come to the storage even so. */
 static int put_all(struct upload *u, int dir_fd, int *ret_sent, struct err *e)
 {
-	autojson json_t *manifest = NULL;
-	autofree char *text = NULL;
+	autojson json_t *root = root_of(dir_fd);
 	char key[PATH_BYTES_MAX + 20];
 
-	if (learn(u, e) < 0 || walk_up(u, dir_fd, e) < 0 || storage_use_check(&u->use, e) < 0)
+	if (learn(u, e) < 0 || buf_addf(&u->text, e, "{\"upload\":\"%s\",\"entries\":[", u->use.id) < 0 ||
+	    walk(dir_fd, put_entry, u, e) < 0 || storage_use_check(&u->use, e) < 0 || buf_adds(&u->text, "]", e) < 0 ||
+	    (root && (buf_adds(&u->text, ",\"root\":", e) < 0 || add_json(&u->text, root, e) < 0)) ||
+	    buf_addf(&u->text, e, ",\"version\":%d}", u->counts.version) < 0)
 		return -1;
-	manifest = json_pack("{s:i,s:s,s:O,s:o*}", "version", u->version, "upload", u->use.id, "entries", u->entries, "root",
-			     root_of(dir_fd));
-	text = manifest ? json_dumps(manifest, JSON_COMPACT) : NULL;
-	if (!text)
-		return err_nomem(e);
 	snprintf(key, sizeof(key), "%s/manifest.json", u->path);
 	*ret_sent = 1;
 	/* from here on it is the new folder */
-	return storage_put(u->st, key, text, strlen(text), e);
+	return storage_put(u->st, key, u->text.data, u->text.len, e);
+}
+
+/* Of an upload that nothing will ever name; what a storage in trouble keeps goes with the next one. */
+static void drop_pieces(struct upload *u)
+{
+	const char *hash;
+	json_t *name;
+
+	json_object_foreach(u->pieces, hash, name) {
+		const char *piece = json_string_value(name);
+		char key[PATH_BYTES_MAX + STORAGE_PIECE_MAX + 20];
+		struct err ignored;
+
+		(void)hash;
+		if (strlen(piece) <= 65 || strcmp(piece + 65, u->use.id))
+			continue;	/* the manifest's there */
+		if (storage_use_stopped_ms() > STORAGE_ENDING_MS)
+			return;
+		piece_key(u->path, piece, key);
+		if (storage_delete(u->st, key, &ignored) < 0)
+			return;
+	}
 }
 
 int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e)
 {
-	autojson json_t *entries = json_array(), *known = json_object(), *pieces = json_object();
+	autojson json_t *known = json_object(), *pieces = json_object();
 	autofree char *buf = malloc(STORAGE_CHUNK), *packed = malloc(ZSTD_compressBound(STORAGE_CHUNK));
-	struct upload u = { .st = st, .path = path, .entries = entries, .known = known, .pieces = pieces, .buf = buf, .packed = packed,
-			    .version = MANIFEST_VERSION - 1, .stats = ret };
+	struct upload u = { .st = st, .path = path, .text = BUF_INIT(STORAGE_MANIFEST_MAX), .known = known, .pieces = pieces, .buf = buf, .packed = packed,
+			    .counts = { .version = MANIFEST_VERSION - 1 }, .stats = ret };
 	int r, sent = 0;
 	struct err ignored;
 
 	memset(ret, 0, sizeof(*ret));
 	if (!buf || !packed)
 		return err_nomem(e);
-	if (storage_check_path(path, e) < 0 || storage_use_begin(st, path, &u.use, e) < 0)
+	if (storage_check_path(path, e) < 0 || storage_check_folder(dir_fd, e) < 0 || storage_use_begin(st, path, &u.use, e) < 0)
 		return err_wrap(e, "upload to %.200s", path);
 	r = put_all(&u, dir_fd, &sent, e);
+	if (r < 0 && !sent)
+		drop_pieces(&u);
 	/* a manifest that nobody knows of may still come: its pieces stay until that cannot be any more */
 	if (r == 0 || !sent)
 		storage_use_end(st, &u.use);
+	buf_release(&u.text);
 	if (r < 0)
 		return err_wrap(e, "upload to %.200s", path);
-	json_array_clear(entries);
 	storage_collect(st, path, &ignored);	/* what is left is only room */
 	return 0;
 }

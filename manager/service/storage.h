@@ -50,10 +50,12 @@ int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, 
 
 /*
  * The tree below dir_fd to the folder path; what the folder held else is collected afterwards.  ERR_TIMEOUT when
- * it takes longer than STORAGE_USE_MS; ERR_LIMIT and ERR_INVALID for what could not be brought back, and nothing of
- * the folder has changed then.
+ * it takes longer than STORAGE_USE_MS; ERR_LIMIT and ERR_INVALID for what could not be brought back.  With any error but
+ * of the manifest's own writing the folder is what it was, and what was sent of it is gone.
  */
 int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e);
+/* The refusals of storage_put_folder() that need no look into the files; it has them before it sends anything. */
+int storage_check_folder(int dir_fd, struct err *e);
 /*
  * And back, over what is in dir_fd: each file is filled aside, verified and renamed.  1; 0 when there
  * is no such folder.  exact: what the folder does not name is removed from dir_fd, which gets the mode
@@ -77,13 +79,26 @@ struct storage_use {
 int storage_use_begin(struct storage *st, const char *path, struct storage_use *u, struct err *e);
 /* ERR_TIMEOUT once it takes so long that others may take it for dead. */
 int storage_use_check(const struct storage_use *u, struct err *e);
-/* Whether the checks of all of this process say ERR_BUSY from now on: it is ending. */
-void storage_use_stop(int stop);
+/*
+ * This process is ending: once after_ms are over, and until the resume, each begin and check says ERR_BUSY, as
+ * storage_use_may() does, and no request to a store is waited for, or sent again.
+ */
+void storage_use_stop(uint64_t after_ms);
+void storage_use_resume(void);
+int storage_use_may(struct err *e);
+/* How long it has been so; 0: it is not. */
+uint64_t storage_use_stopped_ms(void);
+#define STORAGE_ENDING_MS 2000	/* for what cleans up after a use that was cut short */
 void storage_use_end(struct storage *st, const struct storage_use *u);
 /* The manifest of folder path: 1, 0 when there is none. */
 int storage_manifest(struct storage *st, const char *path, json_t **ret, struct err *e);
-/* Adds the names of all pieces of a manifest to the object pieces. */
-void storage_pieces(const json_t *manifest, json_t *pieces);
+/*
+ * Of the manifest's text, as a million entries would be a gigabyte as json_t: adds the names of all pieces to the object
+ * pieces, unless that is NULL, and the id of the upload it is of ("": an old one).  ERR_CORRUPT when it is cut off.
+ */
+int storage_pieces(const struct buf *text, json_t *pieces, char ret_upload[33], struct err *e);
+/* Its text: 1, 0 when there is none. */
+int storage_manifest_text(struct storage *st, const char *path, struct buf *ret, struct err *e);
 /* Removes pieces that the manifest does not name, if nobody uses the folder; else the next upload does. */
 int storage_collect(struct storage *st, const char *path, struct err *e);
 /* 1 for SHA256 or SHA256.UPLOAD. */

@@ -26,6 +26,7 @@
 #define LOW_SPEED_BYTES 100L	/* below it for LOW_SPEED_S: the connection is given up */
 #define LOW_SPEED_S 30L
 #define LIST_MAX (16u << 20)
+#define LOOK_MS 100
 
 struct s3_storage {
 	struct storage base;
@@ -49,6 +50,7 @@ struct s3_request {
 	struct buf *out;	/* body of the reply, or NULL */
 	struct err *out_err;
 	uint64_t length;	/* of the reply, by its header */
+	uint64_t began_ms;	/* this try; monotonic */
 };
 
 static size_t take_body(char *p, size_t size, size_t n, void *ctx)
@@ -69,6 +71,15 @@ static size_t give_body(char *p, size_t size, size_t n, void *ctx)
 	memcpy(p, q->data + q->sent, take);
 	q->sent += take;
 	return take;
+}
+
+/* Called each second at least, also while nothing comes. */
+static int is_over(void *ctx, curl_off_t down_all, curl_off_t down, curl_off_t up_all, curl_off_t up)
+{
+	const struct s3_request *q = ctx;
+
+	(void)down_all, (void)down, (void)up_all, (void)up;
+	return storage_use_stopped_ms() > STORAGE_ENDING_MS && clock_ms() - q->began_ms > STORAGE_ENDING_MS;
 }
 
 static int add_header(struct curl_slist **list, struct err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -146,6 +157,7 @@ static int perform(struct s3_storage *s, struct s3_request *q, struct err *e)
 		goto out;
 	}
 	q->sent = 0;
+	q->began_ms = clock_ms();
 	if (q->out)
 		q->out->len = 0;
 	curl_easy_setopt(c, CURLOPT_URL, url.data);
@@ -158,6 +170,9 @@ static int perform(struct s3_storage *s, struct s3_request *q, struct err *e)
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, LOW_SPEED_S);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, q);
+	curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, is_over);
+	curl_easy_setopt(c, CURLOPT_XFERINFODATA, q);
 	set_body(c, q);
 	code = curl_easy_perform(c);
 	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
@@ -174,6 +189,22 @@ out:
 	return (int)status;
 }
 
+/* -1 at once when the process ends. */
+static int wait_ms(uint64_t ms, struct err *e)
+{
+	uint64_t until = clock_ms() + ms;
+
+	while (storage_use_may(e) == 0) {
+		uint64_t now = clock_ms();
+
+		if (now >= until)
+			return 0;
+		now = until - now < LOOK_MS ? until - now : LOOK_MS;
+		nanosleep(&(struct timespec){ .tv_nsec = (long)now * 1000000 }, NULL);
+	}
+	return -1;
+}
+
 /* The last status, when it is no passing fault. */
 static int request(struct s3_storage *s, struct s3_request *q, struct err *e)
 {
@@ -186,9 +217,8 @@ static int request(struct s3_storage *s, struct s3_request *q, struct err *e)
 			return status;
 		if (status >= 0)
 			err_set(e, ERR_NET, "the object store answers %d to %s %.200s", status, q->method, q->path);
-		if (clock_ms() + pause_ms > until || e->code != ERR_NET)
+		if (clock_ms() + pause_ms > until || e->code != ERR_NET || wait_ms(pause_ms, e) < 0)
 			return -1;
-		nanosleep(&(struct timespec){ .tv_sec = (time_t)(pause_ms / 1000), .tv_nsec = (long)(pause_ms % 1000) * 1000000 }, NULL);
 		pause_ms = pause_ms < 5000 ? pause_ms * 2 : 5000;
 	}
 }

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/service/storage.h"
@@ -31,10 +32,36 @@
 #define HEX "0123456789abcdef"
 #define MARK_BYTES 33	/* 16 digits of ms, '-', 16 of chance */
 
+static _Atomic uint64_t stops_at_ms;	/* monotonic; 0: not */
+
+void storage_use_stop(uint64_t after_ms)
+{
+	stops_at_ms = clock_ms() + after_ms;
+}
+
+void storage_use_resume(void)
+{
+	stops_at_ms = 0;
+}
+
+uint64_t storage_use_stopped_ms(void)
+{
+	uint64_t at = stops_at_ms, now = clock_ms();
+
+	return at && now >= at ? now - at + 1 : 0;
+}
+
+int storage_use_may(struct err *e)
+{
+	return storage_use_stopped_ms() ? err_set(e, ERR_BUSY, "berthd is ending; hint: it is tried again when it is back") : 0;
+}
+
 int storage_use_begin(struct storage *st, const char *path, struct storage_use *u, struct err *e)
 {
 	uint64_t chance[2];
 
+	if (storage_use_may(e) < 0)
+		return -1;
 	if (getrandom(chance, sizeof(chance), 0) != (ssize_t)sizeof(chance))
 		return err_sys(e, "get random bytes");
 	u->began_ms = clock_wall_ms();
@@ -43,17 +70,10 @@ int storage_use_begin(struct storage *st, const char *path, struct storage_use *
 	return storage_put(st, u->key, u->id, strlen(u->id), e);
 }
 
-static _Atomic int stopped;
-
-void storage_use_stop(int stop)
-{
-	stopped = stop;
-}
-
 int storage_use_check(const struct storage_use *u, struct err *e)
 {
-	if (stopped)
-		return err_set(e, ERR_BUSY, "berthd is ending; hint: it is tried again when it is back");
+	if (storage_use_may(e) < 0)
+		return -1;
 	return clock_wall_ms() - u->began_ms < STORAGE_USE_MS ? 0 :
 	       err_set(e, ERR_TIMEOUT, "it takes longer than %llu hours", STORAGE_USE_MS / 3600 / 1000);
 }
@@ -66,18 +86,23 @@ void storage_use_end(struct storage *st, const struct storage_use *u)
 	storage_delete(st, u->key, &ignored);
 }
 
+int storage_manifest_text(struct storage *st, const char *path, struct buf *ret, struct err *e)
+{
+	char key[KEY_MAX];
+
+	snprintf(key, sizeof(key), "%.900s/manifest.json", path);
+	return storage_get(st, key, ret, e);
+}
+
 int storage_manifest(struct storage *st, const char *path, json_t **ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(STORAGE_MANIFEST_MAX);
-	char key[KEY_MAX];
-	int r;
+	int r = storage_manifest_text(st, path, &b, e);
 
 	*ret = NULL;
-	snprintf(key, sizeof(key), "%.900s/manifest.json", path);
-	r = storage_get(st, key, &b, e);
 	if (r < 1)
 		return r;
-	*ret = json_parse(b.data ? b.data : "", b.len, STORAGE_MANIFEST_MAX, key, e);
+	*ret = json_parse(b.data ? b.data : "", b.len, STORAGE_MANIFEST_MAX, path, e);
 	return *ret ? 1 : -1;
 }
 
@@ -88,15 +113,75 @@ int storage_is_piece(const char *name)
 	return n == 64 && (!name[n] || (name[n] == '.' && strspn(name + n + 1, HEX) == 32 && !name[n + 33]));
 }
 
-void storage_pieces(const json_t *manifest, json_t *pieces)
-{
-	json_t *entry, *chunk;
-	size_t i, k;
+/* Where one is in a manifest's text. */
+struct scan {
+	const char *key;	/* the last one, of key_len bytes */
+	size_t key_len;
+	int depth, chunks;	/* chunks: the depth within such a list, or 0 */
+	json_t *pieces;
+	char *upload;
+};
 
-	json_array_foreach(json_object_get(manifest, "entries"), i, entry)
-		json_array_foreach(json_object_get(entry, "chunks"), k, chunk)
-			if (json_is_string(chunk) && storage_is_piece(json_string_value(chunk)))
-				json_object_set_new(pieces, json_string_value(chunk), json_true());
+static int is_key(const struct scan *c, const char *key)
+{
+	return c->key_len == strlen(key) && !memcmp(c->key, key, c->key_len);
+}
+
+static int scan_string(struct scan *c, const char *p, size_t n, int key, struct err *e)
+{
+	char text[STORAGE_PIECE_MAX];
+
+	if (key) {
+		c->key = p;
+		c->key_len = n;
+	} else if (n < sizeof(text)) {
+		snprintf(text, sizeof(text), "%.*s", (int)n, p);
+		if (c->chunks && c->depth == c->chunks && c->pieces && storage_is_piece(text) &&
+		    json_object_set_new(c->pieces, text, json_true()) < 0)
+			return err_nomem(e);
+		if (c->depth == 1 && is_key(c, "upload"))
+			snprintf(c->upload, 33, "%.32s", text);
+	}
+	return 0;
+}
+
+static void scan_bracket(struct scan *c, char bracket)
+{
+	if (bracket == '[' || bracket == '{') {
+		c->depth++;
+		if (bracket == '[' && !c->chunks && is_key(c, "chunks"))
+			c->chunks = c->depth;
+	} else {
+		if (c->chunks == c->depth)
+			c->chunks = 0;
+		c->depth--;
+	}
+}
+
+int storage_pieces(const struct buf *text, json_t *pieces, char ret_upload[33], struct err *e)
+{
+	struct scan c = { .key = "", .pieces = pieces, .upload = ret_upload };
+	const char *p = text->data ? text->data : "", *end = p + text->len;
+
+	ret_upload[0] = '\0';
+	for (; p < end && c.depth >= 0; p++) {
+		const char *from = p + 1, *next;
+
+		if (strchr("[]{}", *p) && *p)
+			scan_bracket(&c, *p);
+		if (*p != '"')
+			continue;
+		/* names that look like ours are within the strings of others, whose quotes have a '\' before them */
+		for (p = from; p < end && *p != '"'; p++)
+			p += *p == '\\';
+		if (p >= end)
+			break;
+		for (next = p + 1; next < end && strchr(" \t\r\n", *next) && *next; next++)
+			;
+		if (scan_string(&c, from, (size_t)(p - from), next < end && *next == ':', e) < 0)
+			return -1;
+	}
+	return p == end && c.depth == 0 && text->len ? 0 : err_set(e, ERR_CORRUPT, "the stored folder is damaged: the manifest is cut off");
 }
 
 struct listing {
@@ -157,16 +242,9 @@ static int remove_all(struct storage *st, const char *path, const char *part, co
 /* The id of the upload that the manifest is of, and its pieces if named: one at a time, as they may be large. */
 static int read_upload(struct storage *st, const char *path, char ret_id[33], json_t *named, struct err *e)
 {
-	autojson json_t *manifest = NULL;
-	const char *id;
+	autobuf struct buf b = BUF_INIT(STORAGE_MANIFEST_MAX);
 
-	if (storage_manifest(st, path, &manifest, e) < 1)
-		return -1;
-	id = json_string_value(json_object_get(manifest, "upload"));
-	snprintf(ret_id, 33, "%s", id ? id : "");
-	if (named)
-		storage_pieces(manifest, named);
-	return 0;
+	return storage_manifest_text(st, path, &b, e) < 1 ? -1 : storage_pieces(&b, named, ret_id, e);
 }
 
 int storage_collect(struct storage *st, const char *path, struct err *e)

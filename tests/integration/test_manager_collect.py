@@ -5,7 +5,7 @@ import os
 import sqlite3
 
 import berthtest as b
-from managed import BOX, FAST, Failed, Managed, refused
+from managed import BOX, FAST, Failed, Managed, age, refused
 
 
 def reaped(m, ctx):
@@ -76,3 +76,18 @@ def test_what_is_released_is_found_and_not_in_the_way():
         d.reconfigure_text("released_ttl", '"1ms"')
         b.wait_for(lambda: is_unknown(m, name), 20, "the end of its record")
         assert keys(name) == []
+
+
+def test_a_release_that_failed_is_tried_again():
+    where = b.tmpdir("storage", 0o700)
+    with Managed(BOX + f'[storage]\nurl = "file:{where}"\n' + FAST) as d:
+        m = d.manager
+        name = m.create(storage_path="c/x")
+        m.shell(name, "echo kept > file")
+        b.write(where + "/c", "in the way")
+        refused(500, m.release, identity=name)
+        assert m.get_status(identity=name) == "error"
+        os.unlink(where + "/c")
+        age(name, "$.updated_at", 31)
+        b.wait_for(lambda: m.get_status(identity=name) == "released", 20, "the release that failed")
+        assert m.shell(m.create(storage_path="c/x"), "cat file")[0]["stdout"] == "kept\n"

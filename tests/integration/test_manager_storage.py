@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uploads to one storage path at once: who is last wins as a whole, and what is stored stays whole."""
 import concurrent.futures
+import contextlib
 import gc
 import json
 import os
+import shutil
+import subprocess
 import threading
+import time
 
 import berthtest as b
 import daemon
+import requests
 import s3server
-from managed import BOX, FAST, Managed, s3_config, two_berthds
+from managed import BOX, FAST, Managed, age, s3_config, two_berthds
 from s3server import Held
 
 
@@ -127,3 +132,127 @@ def test_uploads_at_once_to_a_folder():
             assert stored(m) in [whole(t) for t in texts]
         pieces = os.listdir(where + "/c/x/chunks")
         assert len(pieces) == 1 and sorted(os.listdir(where + "/c/x")) == ["chunks", "manifest.json"], pieces
+
+
+def test_what_is_being_started_is_not_deleted_for_having_been_stopped():
+    with s3server.S3() as s3, Managed(s3_config(s3) + 'auto_stop = "500ms"\n') as d:
+        m, got = d.manager, []
+        name = m.create()
+        m.shell(name, "echo kept > file")
+        b.wait_for(lambda: m.get_status(identity=name) == "exited", 20, "auto-stop")
+        assert m.native(f"sandboxes/{name}/archive").ok
+        assert m.http.patch(f"{m.base_url}/v1/manager/sandboxes/{name}/intervals", json={"auto_stop": 0, "auto_delete": "4s"}, timeout=60).ok
+        due = time.monotonic() + 4
+        with Held(s3, lambda method, path: method == "GET" and f"/archives/{name}/sandbox/chunks/" in path) as held:
+            slow = threading.Thread(target=lambda: got.append(d.client(daemon.TOKEN).shell(name, "cat file")))
+            slow.start()
+            assert held.came.wait(3), "it was deleted before it was asked for"
+            # the scan comes each 50 ms, and finds it archived and due
+            time.sleep(max(0, due - time.monotonic()) + 1)
+            held.go.set()
+            slow.join(30 * b.SLOW)
+        assert got[0][0]["stdout"] == "kept\n", got
+        for _ in range(10):
+            assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
+        assert m.get_status(identity=name) == "running"
+
+
+@b.deadline(120)
+def test_what_was_refused_is_not_tried_again_before_it_was_used():
+    with s3server.S3() as s3, Managed(s3_config(s3) + 'auto_stop = "300ms"\nauto_archive = "300ms"\n') as d:
+        m = d.manager
+
+        def own(key):
+            return m.get_info(identity=name)["berth"].get(key)
+
+        name = m.create()
+        where = m.get_info(identity=name)["mount_dir"]
+        m.shell(name, "echo kept > file")
+        os.lchown(where + "/file", 65536, 0)
+        b.wait_for(lambda: own("failed_ms"), 20, "the first try")
+        assert own("refused") and "65536:0" in own("failed"), own("failed")
+        assert not [r for r in s3.requests if r[0] == "PUT"], "the layer was sent first"
+        age(name, "$.berth.failed_ms", 31000)
+        age(name, "$.berth.stopped_ms", 31000)
+        first = own("failed_ms")
+        time.sleep(1)       # 20 scans
+        assert own("failed_ms") == first and own("status") == "stopped"
+        os.lchown(where + "/file", 0, 0)
+        assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
+        b.wait_for(lambda: m.get_status(identity=name) == "archived", 20, "the archive, once it was used")
+        assert not own("refused") and not own("failed_ms")
+        assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
+
+
+def test_a_dead_owners_large_folder_keeps_no_other_waiting():
+    with s3server.S3() as s3, Managed(s3_config(s3)) as d:
+        m = d.manager
+        owners = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
+        names = [m.create(meta={"session_ctx_id": f"owned{i}"}, storage_path=f"c/{i}", owner_pid=p.pid) for i, p in enumerate(owners)]
+        for name in names:
+            m.shell(name, "echo kept > file")
+        with Held(s3, lambda method, path: method == "PUT" and "/c/0/chunks/" in path) as held:
+            for i in range(2):
+                owners[i].kill()
+                owners[i].wait()
+                if not i:
+                    assert held.came.wait(30 * b.SLOW)
+            b.wait_for(lambda: m.get_status(identity=names[1]) == "recycled", 20, "the reaping of the other")
+            assert m.get_info(identity=names[0])["state"] == "running"
+            held.go.set()
+        b.wait_for(lambda: m.get_status(identity=names[0]) == "recycled", 20, "the reaping of the first")
+
+
+def ends_beside_a_dead_store(s3, is_dead):
+    """berthd is told to end while it uploads by itself, and a tenant's request does: what is left to do at the end is done."""
+    d = Managed(s3_config(s3).replace('retry = "5s"', 'retry = "60s"') + 'on_shutdown = "clean"\nshutdown_timeout = "3s"\n')
+    m, owner = d.manager, subprocess.Popen(["sleep", "1000"])
+    names = [m.create(meta={"session_ctx_id": "owned"}, storage_path="c/0", owner_pid=owner.pid), m.create(storage_path="c/1"), m.create()]
+    for name in names[:2]:
+        m.shell(name, "echo kept > file")
+    came, over = set(), threading.Event()
+
+    def dead(method, path):
+        if method == "PUT" and "/chunks/" in path:
+            came.add(path.split("/chunks/")[0])
+            return is_dead(over)
+
+    s3.hold = s3.fail = dead
+    owner.kill()
+    owner.wait()
+
+    def archive():
+        with contextlib.suppress(requests.ConnectionError):
+            d.client(daemon.TOKEN).native(f"sandboxes/{names[1]}/archive", ok=False)
+
+    works = [m.get_info(identity=name)["mount_dir"] for name in names[:2]]
+    asked = threading.Thread(target=archive)
+    asked.start()
+    b.wait_for(lambda: len(came) == 2, 20, "both uploads")
+    began = time.monotonic()
+    d.stop()
+    took = time.monotonic() - began
+    over.set()
+    asked.join(10)
+    for client in (m, *d.clients):
+        client.http.close()
+    left = b.berth("ps", "-aq", env=d.env).out.split()
+    for identity in left:
+        b.berth("rm", "-f", identity, env=d.env)
+    for where in works:
+        shutil.rmtree(where)
+    assert took < 25, took
+    assert len(left) == 2, "the one that is not stored was released: " + str(left)
+    gc.collect()
+
+
+@b.deadline(150)
+def test_an_end_waits_for_no_store_that_refuses():
+    with s3server.S3() as s3:
+        ends_beside_a_dead_store(s3, lambda over: True)
+
+
+@b.deadline(150)
+def test_an_end_waits_for_no_store_that_is_silent():
+    with s3server.S3() as s3:
+        ends_beside_a_dead_store(s3, lambda over: over.wait(60 * b.SLOW) and False)

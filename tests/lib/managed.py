@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A berthd with its manager, and a client that sends what agentscope's SandboxManager sends in remote mode."""
+import contextlib
 import gc
 import os
 import signal
 import socket
+import sqlite3
 import types
 import weakref
 
@@ -140,6 +142,13 @@ def refused(status, call, *a, **kw):
         assert e.detail, e
         return
     raise AssertionError(f"not refused, but {got!r}")
+
+
+def age(name, stamp, by):
+    """What its record says at stamp (a JSON path) was that much earlier: nobody waits half a minute for what comes then."""
+    with contextlib.closing(sqlite3.connect(f"{b.root()}/state/manager/records.db", timeout=20, isolation_level=None)) as db:
+        assert db.execute("UPDATE kv SET value = json_set(value, ?1, json_extract(value, ?1) - ?2) WHERE key = ?3",
+                          (stamp, by, "sandbox/" + name)).rowcount == 1
 
 
 def two_berthds(*configs):

@@ -62,9 +62,9 @@ static void short_work(struct service *service, const char *name)
 
 Test(chores, one_that_takes_long_keeps_no_other_from_its_end)
 {
-	chore_begin(s, long_work, "box1");
+	chore_begin(s, long_work, "box1", "t");
 	wait_for(&begun, 1);
-	chore_begin(s, short_work, "box2");
+	chore_begin(s, short_work, "box2", "t");
 	wait_for(&ended, 1);
 	note(&open_now, 1);
 	chores_wait(s);
@@ -74,34 +74,53 @@ Test(chores, one_that_takes_long_keeps_no_other_from_its_end)
 
 Test(chores, what_is_under_way_is_not_begun_again)
 {
-	chore_begin(s, long_work, "box1");
+	chore_begin(s, long_work, "box1", "t");
 	wait_for(&begun, 1);
-	chore_begin(s, long_work, "box1");
-	chore_begin(s, long_work, "box2");
+	chore_begin(s, long_work, "box1", "t");
+	chore_begin(s, long_work, "box2", "t");
 	wait_for(&begun, 2);
 	note(&open_now, 1);
 	chores_wait(s);
 	cr_expect_eq(begun, 2);
-	chore_begin(s, long_work, "box1");	/* it is over */
+	chore_begin(s, long_work, "box1", "t");	/* it is over */
 	chores_wait(s);
 	cr_expect_eq(begun, 3);
 }
 
 Test(chores, there_are_eight_at_most_and_none_when_the_service_ends)
 {
-	char name[16];
+	char name[16], tenant[16];
 	int i;
 
 	for (i = 0; i < 20; i++) {
 		snprintf(name, sizeof(name), "box%d", i);
-		chore_begin(s, long_work, name);
+		snprintf(tenant, sizeof(tenant), "t%d", i);
+		chore_begin(s, long_work, name, tenant);
 	}
 	wait_for(&begun, 8);
 	s->stopping = 1;
 	note(&open_now, 1);
 	chores_wait(s);
 	cr_expect_eq(begun, 8);
-	chore_begin(s, short_work, "box");
+	chore_begin(s, short_work, "box", "t");
 	chores_wait(s);
 	cr_expect_eq(ended, 8);
+}
+
+Test(chores, one_tenant_leaves_room_for_the_others)
+{
+	char name[16];
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "box%d", i);
+		chore_begin(s, long_work, name, "greedy");
+	}
+	wait_for(&begun, 3);
+	chore_begin(s, short_work, "box", "other");
+	wait_for(&ended, 1);
+	note(&open_now, 1);
+	chores_wait(s);
+	cr_expect_eq(begun, 3);
+	cr_expect_eq(ended, 4);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -332,4 +333,176 @@ Test(storage, paths_in_hexadecimal_lead_nowhere_else)
 		expect_corrupt(entry);
 	}
 	expect_corrupt("{\"path\":\"l\",\"target_hex\":\"00\",\"type\":\"symlink\",\"mode\":511,\"uid\":0,\"gid\":0,\"mtime\":0,\"mtime_ns\":0}");
+}
+
+/* ---- what fails ---- */
+
+static const struct storage_ops *real;
+static int puts_done, puts_allowed;
+
+/* The last one that comes through arrives, but nobody is told so. */
+static int put_so_many(struct storage *st, const char *key, const void *data, size_t n, const char sha256[65], struct err *e)
+{
+	puts_done++;
+	if (puts_done > puts_allowed)
+		return err_set(e, ERR_NET, "the object store answers 503");
+	if (real->put(st, key, data, n, sha256, e) < 0)
+		return -1;
+	return puts_done == puts_allowed ? err_set(e, ERR_NET, "no answer") : 0;
+}
+
+/* As many objects may be put from here on. */
+static void allow_puts(int n)
+{
+	static struct storage_ops ops;
+
+	if (!real)
+		real = storage->ops;
+	ops = *real;
+	ops.put = put_so_many;
+	storage->ops = &ops;
+	puts_done = 0;
+	puts_allowed = n;
+}
+
+static int count_object(void *ctx, const char *key, struct err *e)
+{
+	(void)key, (void)e;
+	++*(int *)ctx;
+	return 0;
+}
+
+static int objects(const char *prefix)
+{
+	struct err e = { 0 };
+	int n = 0;
+
+	cr_assert_eq(storage_each(storage, prefix, count_object, &n, &e), 0, "%s", e.msg);
+	return n;
+}
+
+static void put_files(void)
+{
+	char name[20];
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		snprintf(name, sizeof(name), "file%d", i);
+		put_text(from, name, name);
+	}
+}
+
+Test(storage, an_upload_that_fails_leaves_nothing)
+{
+	struct err e = { 0 };
+	int i;
+
+	put_files();
+	/* the mark, some pieces */
+	for (i = 1; i < 6; i++) {
+		allow_puts(i);
+		cr_assert_eq(put(&e), -1);
+		cr_expect_eq(e.code, ERR_NET);
+		cr_expect_eq(objects("a"), i == 1, "%d puts", i);
+		/* of the mark alone nobody knows whether it came: it is taken for dead in time */
+		storage_delete_folder(storage, "a/b", &e);
+	}
+	allow_puts(100);
+	cr_assert_eq(put(&e), 0, "%s", e.msg);
+	cr_expect_eq(objects("a"), 6);
+	put_text(from, "file6", "more");
+	for (i = 0; i < 5; i++) {
+		allow_puts(2);
+		cr_assert_eq(put(&e), -1);
+		cr_expect_eq(objects("a"), 6, "what the manifest names stays, and nothing else");
+	}
+}
+
+Test(storage, a_manifest_that_may_still_come_keeps_its_pieces)
+{
+	struct storage_stats st;
+	struct err e = { 0 };
+
+	put_files();
+	allow_puts(7);
+	cr_assert_eq(put(&e), -1);
+	allow_puts(100);
+	cr_assert_eq(storage_get_folder(storage, "a/b", to, 1, &st, &e), 1, "%s", e.msg);
+	expect_text(to, "file4", "file4");
+}
+
+Test(storage, what_is_refused_is_so_before_anything_is_sent)
+{
+	if (geteuid())
+		cr_skip("needs root");
+	put_files();
+	cr_assert_eq(fchownat(from, "file4", 65536, 0, 0), 0);
+	allow_puts(100);
+	refused(ERR_INVALID, "65536:0");
+	cr_expect_eq(puts_done, 0);
+}
+
+Test(storage, nothing_begins_while_the_process_ends)
+{
+	struct err e = { 0 };
+
+	put_files();
+	allow_puts(100);
+	storage_use_stop(0);
+	cr_expect_eq(put(&e), -1);
+	cr_expect(e.code == ERR_BUSY && !puts_done, "%d %s", e.code, e.msg);
+	storage_use_stop(60000);
+	cr_expect_eq(put(&e), 0, "%s", e.msg);
+	storage_use_resume();
+}
+
+Test(storage, many_files_take_little_memory)
+{
+	struct rusage before, after;
+	struct err e = { 0 };
+	char name[20];
+	int i;
+
+	for (i = 0; i < 30000; i++) {
+		snprintf(name, sizeof(name), "file%d", i);
+		cr_assert_eq(mknodat(from, name, S_IFREG | 0644, 0), 0);
+	}
+	getrusage(RUSAGE_SELF, &before);
+	/* the second finds the manifest of the first */
+	for (i = 0; i < 2; i++)
+		cr_assert_eq(put(&e), 0, "%s", e.msg);
+	getrusage(RUSAGE_SELF, &after);
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip("what is freed stays");
+#endif
+	cr_expect_lt(after.ru_maxrss - before.ru_maxrss, 30000, "%ld KiB, then %ld", before.ru_maxrss, after.ru_maxrss);
+}
+
+#define H16 "0123456789abcdef"
+#define HASH H16 H16 H16 H16
+#define ID H16 H16
+
+static size_t pieces_in(const char *text, char upload[33], struct err *e)
+{
+	autojson json_t *pieces = json_object();
+	autobuf struct buf b = BUF_INIT(10000);
+
+	cr_assert_eq(buf_adds(&b, text, e), 0);
+	return storage_pieces(&b, pieces, upload, e) < 0 ? 100 : json_object_size(pieces);
+}
+
+Test(storage, pieces_are_those_of_lists_whatever_names_say)
+{
+	struct err e = { 0 };
+	char id[33];
+
+	cr_expect_eq(pieces_in("{\"upload\":\"" ID "\",\"entries\":[{\"path\":\"a\",\"chunks\":[\"\",\"" HASH "." ID "\"],\"size\":1},"
+			       "{ \"chunks\" : [ \"" HASH "\" ] }],\"version\":2}", id, &e), 2, "%s", e.msg);
+	cr_expect_str_eq(id, ID);
+	cr_expect_eq(pieces_in("{\"entries\":[{\"chunks\":[],\"path\":\"" HASH "\",\"target\":\"\\\",\\\"chunks\\\":[\\\"" HASH "\\\"]\"},"
+			       "{\"path\":\"chunks\",\"type\":\"upload\"}]}", id, &e), 0, "%s", e.msg);
+	cr_expect_str_eq(id, "");
+	cr_expect_eq(pieces_in("{\"entries\":[{\"chunks\":[\"" HASH "\"", id, &e), 100);
+	cr_expect_eq(pieces_in("{\"entries\":[]}]", id, &e), 100);
+	cr_expect_eq(pieces_in("{\"entries\":\"", id, &e), 100);
 }
