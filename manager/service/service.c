@@ -901,6 +901,9 @@ static int change_status(struct record *r, void *ctx, struct err *e)
 	record_set_own(r, "status", json_string(n->status));
 	if (n->stamp)
 		record_set_own(r, n->stamp, json_integer((json_int_t)clock_wall_ms()));
+	/* it would be due for that stop when it is archived by hand next */
+	if (!strcmp(n->status, "running"))
+		json_object_del(json_object_get(r->j, "berth"), "stopped_ms");
 	record_set_state(r, record_str(r, "state"));
 	return 1;
 }

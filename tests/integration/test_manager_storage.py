@@ -256,3 +256,20 @@ def test_an_end_waits_for_no_store_that_refuses():
 def test_an_end_waits_for_no_store_that_is_silent():
     with s3server.S3() as s3:
         ends_beside_a_dead_store(s3, lambda over: over.wait(60 * b.SLOW) and False)
+
+
+def test_a_stop_before_the_last_use_counts_for_nothing():
+    where = b.tmpdir("storage", 0o700)
+    with Managed(BOX + f'[storage]\nurl = "file:{where}"\n' + FAST + 'auto_stop = "300ms"\n') as d:
+        m = d.manager
+        name = m.create()
+        m.shell(name, "echo kept > file")
+        b.wait_for(lambda: m.get_status(identity=name) == "exited", 20, "auto-stop")
+        intervals = f"{m.base_url}/v1/manager/sandboxes/{name}/intervals"
+        assert m.http.patch(intervals, json={"auto_stop": 0, "auto_delete": "1h"}, timeout=60).ok
+        m.shell(name, "true")
+        b.wait_for(lambda: m.get_info(identity=name)["berth"]["status"] == "running", 20, "its record")
+        age(name, "$.berth.stopped_ms", 7200000)
+        assert m.native(f"sandboxes/{name}/archive").ok
+        time.sleep(1)       # 20 scans
+        assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
