@@ -93,7 +93,7 @@ def test_what_a_helper_may_not_do():
         helper(here, "exit 0", "loose", 0o775)
         ran = b.tmp("ran")
         b.write(b.tmp("elsewhere/docker-credential-path"), f"#!/bin/sh\ntouch {ran}\n", 0o755)
-        big = f"head -c 40000 /dev/zero | tr '\\0' a; touch {ran}"
+        big = f"head -c 400000 /dev/zero | tr '\\0' a; touch {ran}"
         for name, script, words in (
                 ("silent", "exit 0", "docker-credential-silent"), ("text", "echo hello", "docker-credential-text"),
                 ("list", "echo '[]'", "not a JSON object"), ("none", "echo '{}'", "no Username"),
