@@ -391,6 +391,7 @@ def test_L13_clients_that_vanish_leave_nothing():
             b.stop(p)
         b.wait_for(lambda: not x.running("sleep 100"), what="the end of what nobody waits for")
         # five sessions stay, each with a terminal, two pipes, the file of its text, five directories of its cgroup and six files there
-        b.wait_for(lambda: len(os.listdir(f"/proc/{keeper}/fd")) <= fds + 5 * 15, what="descriptors given back")
+        b.wait_for(lambda: len(os.listdir(f"/proc/{keeper}/fd")) <= fds + 5 * 15,
+                   what=lambda: f"the end of descriptors, {fds} before and now {proc.descriptors(keeper)},")
         assert x.exec("echo", "alive", ok=True).out == "alive\n"
         assert proc.cmdline(keeper)

@@ -304,14 +304,14 @@ def one_line_error(result, code, *words):
 # ---- waiting, killing -----------------------------------------------------
 
 def wait_for(event, seconds=10, what="the event"):
-    """Calls event() until it is true and returns that; looks every 5 ms."""
+    """Calls event() until it is true and returns that; looks every 5 ms.  what may be a function that tells."""
     end = time.monotonic() + seconds * SLOW
     while True:
         found = event()
         if found:
             return found
         if time.monotonic() > end:
-            raise AssertionError(f"{what} did not come within {seconds} s")
+            raise AssertionError(f"{what() if callable(what) else what} did not come within {seconds} s")
         time.sleep(0.005)
 
 

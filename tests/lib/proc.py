@@ -102,6 +102,11 @@ def cmdline(pid):
         return f"{pid} (gone)"
 
 
+def descriptors(pid):
+    """What each of its descriptors leads to."""
+    return sorted(os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
+
+
 def cgroups(pid):
     try:
         with open(f"/proc/{pid}/cgroup") as f:
