@@ -137,7 +137,7 @@ def test_a_created_container_ends_when_it_is_asked_to_at_once():
     """A signal that comes as create returns: one without a handler is nothing to a pid 1."""
     with Bundle(*SLEEP) as c:
         c.prefix = ("strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=recvmsg", "-e", "inject=recvmsg:delay_exit=300000")
-        c.create()
+        c.create(env=b.under_strace())
         c.prefix = ()
         c.call("kill", c.id, "TERM")
         b.wait_for(lambda: c.status() == "stopped")
