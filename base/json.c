@@ -162,12 +162,12 @@ int json_set_bytes(json_t *obj, const char *key, const char *p, size_t n, struct
 
 int json_get_bytes(const json_t *obj, const char *key, struct buf *b, const char *what, struct err *e)
 {
-	const json_t *text = find(obj, key), *coded;
+	const json_t *text = json_object_get(obj, key), *coded;	/* null is neither: it may have been meant as data */
 	const char *hex;
 	char name[40];
 
 	snprintf(name, sizeof(name), "%s_hex", key);
-	coded = find(obj, name);
+	coded = json_object_get(obj, name);
 	if ((text && !json_is_string(text)) || (coded && !json_is_string(coded)))
 		return err_set(e, ERR_INVALID, "%s: \"%s\" is no string", what, coded ? name : key);
 	if (text && coded)

@@ -114,9 +114,8 @@ static int read_on(struct walk *w, struct err *e)
 	while (r == 0 && (n = getdents_read(w->fd, list, sizeof(list))) != 0) {
 		if (n < 0)
 			return err_sys(e, "read a directory");
-		for (at = 0; r == 0 && at < n;) {
+		for (at = 0; r == 0 && at < n;)
 			r = take(w, getdents_next(list, &at), e);
-		}
 	}
 	return r;
 }

@@ -87,7 +87,7 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 	o->id = id;
 	/* one whose keeper was killed does not run */
 	if (result == 0 && !kept)
-		registry_clear_dead(&r, id, &ignored);
+		registry_clear_dead(&r, id, SANDBOX_ASK_MS, &ignored);
 	if (result == 0)
 		result = registry_list(&r, 1, match, o, e);
 	if (result == 0 && o->found && o->runs)

@@ -10,6 +10,8 @@
 #include "manager/forget.h"
 #include "manager/service/conf.h"
 
+#define DYING_MS 5000	/* for processes of one whose keeper is dead */
+
 enum { OPT_FORCE = 1, OPT_JSON };
 
 static const struct opt options[] = {
@@ -47,7 +49,7 @@ static int remove_one(struct registry *r, const char *ref, int force, struct err
 	if (registry_find(r, ref, id, &kept, e) < 0)
 		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
 	/* a keeper that was killed: what it left is cleared, as gc would */
-	cleared = kept ? 0 : registry_clear_dead(r, id, e);
+	cleared = kept ? 0 : registry_clear_dead(r, id, DYING_MS, e);
 	if (cleared < 0)
 		return -1;
 	/* a run's sandbox is gone by that, any other is only stopped */

@@ -8,8 +8,6 @@
 #include "manager/keeper.h"
 #include "manager/wire.h"
 
-#define ASK_MS 200	/* what one keeper may take to say how it is */
-
 static int is_running(const json_t *record)
 {
 	const char *status = json_string_value(json_object_get(record, "status"));
@@ -29,10 +27,10 @@ void sandbox_status_ask(struct registry *r, json_t *record, int all)
 	autojson json_t *rq = json_pack("{s:s}", "op", "ping"), *answer = NULL;
 	const char *id = json_string_value(json_object_get(record, "id"));
 	struct err ignored;
-	autoclose int sock = id && is_running(record) ? keeper_connect_within(r, id, ASK_MS, &ignored) : -1;
+	autoclose int sock = id && is_running(record) ? keeper_connect_within(r, id, SANDBOX_ASK_MS, &ignored) : -1;
 	size_t n = 0, i;
 
-	if (sock < 0 || wire_send(sock, rq, NULL, 0, &ignored) < 0 || wire_recv(sock, ASK_MS, &answer, NULL, 0, &n, &ignored) != 1)
+	if (sock < 0 || wire_send(sock, rq, NULL, 0, &ignored) < 0 || wire_recv(sock, SANDBOX_ASK_MS, &answer, NULL, 0, &n, &ignored) != 1)
 		return;
 	if (json_object_get(answer, "state"))
 		json_object_set(record, "status", json_object_get(answer, "state"));

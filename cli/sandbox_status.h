@@ -7,6 +7,8 @@
 
 #include "manager/registry.h"
 
+#define SANDBOX_ASK_MS 200	/* what one keeper may take to say how it is */
+
 /* Sets "status" of the record of one that is only on disk. */
 void sandbox_status_kept(json_t *record);
 /*

@@ -707,20 +707,20 @@ static int not_running(const char *id, struct err *e)
 }
 
 /* errno says what connect(2) did. */
-static int unreachable(struct registry *r, const char *id, struct err *e)
+static int unreachable(struct registry *r, const char *id, unsigned ms, struct err *e)
 {
 	const int why = errno;
 
 	if (why == EAGAIN)
 		return err_set(e, ERR_TIMEOUT, "the keeper of sandbox %s does not answer; hint: berth kill %s ends it", id, id);
-	if (keeper_is_run(r, id) && registry_clear_dead(r, id, e) == 0)
-		return err_set(e, ERR_BUSY, "sandbox %s is that of a berth run, for its one command only; "
-			       "hint: berth kill %s, or berth rm -f, ends it", id, id);
 	/* killed from outside: nobody has told, nor cleared up */
-	if (registry_clear_dead(r, id, e) < 0)
+	if (registry_clear_dead(r, id, ms, e) < 0)
 		return err_wrap(e, "its keeper has ended");
 	if (!path_has(r->sandboxes_fd, id))
 		return not_running(id, e);
+	if (keeper_is_run(r, id))
+		return err_set(e, ERR_BUSY, "sandbox %s is that of a berth run, for its one command only; "
+			       "hint: berth kill %s, or berth rm -f, ends it", id, id);
 	if (why == ENOENT || why == ECONNREFUSED)
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running: it begins or ends at this moment; hint: berth ps -a", id);
 	errno = why;
@@ -741,7 +741,7 @@ int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struc
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)
 		return err_sys(e, "make a socket");
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return unreachable(r, id, e);
+		return unreachable(r, id, ms, e);
 	return take_fd(&fd);
 }
 

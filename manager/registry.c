@@ -34,7 +34,6 @@
 #define RECORD_MAX (1u << 20)
 #define DYING "dying"	/* beside the record of a dead one: somebody waited for its processes in vain */
 #define DYING_MS 1000
-#define DYING_NAMED_MS 5000
 
 static int open_below(int dirfd, const char *name, struct err *e)
 {
@@ -376,29 +375,32 @@ static int is_unfinished(struct registry *r, const char *id)
 }
 
 /*
- * What the kernel is long busy to end (a driver in D state, thousands of files to close) was told so by the first who came;
- * others, a run of somebody else say, do not wait for it again.
+ * Ends its processes, for which ms are waited.  What the kernel is long busy to end (a driver in D state, thousands of files to
+ * close) is noted by the first who came; others, a run of somebody else say, do not wait for it again.
  */
-static int end_of_dead(struct registry *r, const char *id, int is_named, struct cgroup *cg, struct err *e)
+static int end_of_dead(struct registry *r, const char *id, unsigned ms, struct cgroup *cg, struct err *e)
 {
+	autoclose int note = -1;
 	char path[100];
-	unsigned ms;
-	int fd;
 
-	snprintf(path, sizeof(path), "%s/" DYING, id);
-	ms = is_named ? DYING_NAMED_MS : path_has(r->sandboxes_fd, path) ? 0 : DYING_MS;
 	if (cgroup_destroy_within(cg, ms, e) == 0)
 		return 0;
-	if (e->code == ERR_TIMEOUT) {
-		fd = openat(r->sandboxes_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-		fd_close(&fd);
-		err_set(e, ERR_TIMEOUT, "processes of sandbox %s do not end, though they were killed: the kernel is at it; hint: berth gc later", id);
-	}
-	return -1;
+	if (e->code != ERR_TIMEOUT)
+		return -1;
+	snprintf(path, sizeof(path), "%s/" DYING, id);
+	note = openat(r->sandboxes_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return err_set(e, ERR_TIMEOUT, "processes of sandbox %s do not end, though they were killed: the kernel is at it; hint: berth gc later", id);
 }
 
-/* is_named: it is what somebody asked for. */
-static int clear(struct registry *r, const char *id, int is_named, struct err *e)
+static int is_dying(struct registry *r, const char *id)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/" DYING, id);
+	return path_has(r->sandboxes_fd, path);
+}
+
+static int clear(struct registry *r, const char *id, unsigned ms, struct err *e)
 {
 	struct names_of n = { r, id };
 	struct cgroup cg;
@@ -406,7 +408,7 @@ static int clear(struct registry *r, const char *id, int is_named, struct err *e
 
 	result = cgroup_open(&cg, r->config->cgroup_parent, id, e);
 	if (result == 0)
-		result = end_of_dead(r, id, is_named, &cg, e);
+		result = end_of_dead(r, id, ms, &cg, e);
 	cgroup_release(&cg);
 	if (result == 0)
 		result = netclear_one(r, id, e);
@@ -425,7 +427,7 @@ static void tell_death(struct registry *r, const char *id)
 		events_add(r, "die", id, json_pack("{s:s}", "reason", "its keeper ended; what it left was removed"));
 }
 
-int registry_clear_dead(struct registry *r, const char *id, struct err *e)
+int registry_clear_dead(struct registry *r, const char *id, unsigned ms, struct err *e)
 {
 	autoclose int lock = -1;
 
@@ -435,7 +437,7 @@ int registry_clear_dead(struct registry *r, const char *id, struct err *e)
 	unlock_all(r);
 	if (lock < 0)
 		return e->code == ERR_BUSY || e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (clear(r, id, 1, e) < 0)
+	if (clear(r, id, ms, e) < 0)
 		return -1;
 	tell_death(r, id);
 	return 1;
@@ -494,7 +496,7 @@ static int gc_one(void *ctx, const char *id)
 		return 0;	/* alive, or gone meanwhile */
 	if (g->report)
 		return g->report(g->report_ctx, id);
-	if (clear(g->r, id, 0, &mine) < 0) {
+	if (clear(g->r, id, is_dying(g->r, id) ? 0 : DYING_MS, &mine) < 0) {
 		*g->e = mine;
 		g->failed = 1;	/* go on: the others can still be cleared */
 		return 0;

@@ -70,8 +70,11 @@ int registry_release(struct registry *r, struct claim *c, struct err *e);
 
 /* Clears what dead supervisors left: processes, cgroups, directories, names.  *ret_cleared counts sandboxes. */
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
-/* Clears what one left whose supervisor is dead: 1; 0: it lives, or nothing of it is here.  -1: something does not end. */
-int registry_clear_dead(struct registry *r, const char *id, struct err *e);
+/*
+ * Clears what one left whose supervisor is dead: 1; 0: it lives, or nothing of it is here.  ERR_TIMEOUT: its processes do not
+ * end within ms.
+ */
+int registry_clear_dead(struct registry *r, const char *id, unsigned ms, struct err *e);
 /* The same after a claim, while there is nothing else to do: once until_fd can be read it stops, but not before one is cleared or some looked at. */
 void registry_gc_until(struct registry *r, int until_fd);
 /* What gc would clear, without doing it. */

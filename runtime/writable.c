@@ -181,10 +181,8 @@ int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err 
 	struct err why;
 	int mnt;
 
-	if (writable_drop_rest(dirfd, e) < 0)
-		return -1;
 	if (path_has(dirfd, WRITABLE_DIR))
-		return writable_open(dirfd, e);
+		return writable_drop_rest(dirfd, e) < 0 ? -1 : writable_open(dirfd, e);
 	if (!path_has(dirfd, WRITABLE_FILE)) {
 		mnt = make_dir(s, dirfd, &why);
 		if (mnt >= 0)
@@ -193,6 +191,8 @@ int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err 
 			*e = why;
 			return -1;
 		}
+	} else if (writable_drop_rest(dirfd, e) < 0) {
+		return -1;
 	}
 	return writable_file(s, dirfd, WRITABLE_FILE, models_fd, e);
 }

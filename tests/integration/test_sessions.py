@@ -550,7 +550,7 @@ def test_an_interrupt_without_a_terminal_reaches_what_the_command_started(x, she
              on_timeout="interrupt", split=True)
     expect(a, "up\ncaught\non\n", status="timeout")
     x.main.sh_send("sh -c 'trap \"echo term; exit 6\" TERM; echo up; while :; do sleep 0.05; done'", timeout_ms=20000, split=True)
-    b.wait_for(lambda: x.running("sh -c trap"), 5, "the trap")
+    b.wait_for(lambda: x.handling("sh -c trap", signal.SIGTERM), 5, "the trap")
     d.call("signal", signal=15)
     x.main.sh_answer(10)
     try:
@@ -612,12 +612,8 @@ def ticks(pid):
 def test_who_handles_an_interrupt_goes_on(x, shell):
     """A program that catches Ctrl-C is not the end of the text."""
     x.main.sh_send("sh -c 'trap \"echo caught; exit 0\" INT; while :; do sleep 0.05; done'; echo on", timeout_ms=20000)
-    b.wait_for(lambda: x.running("sh -c trap"), 5, "the trap")
-    d = x.client()
-    for _ in range(20):
-        d.type(b"\x03")
-        if x.main.ready(0.3):
-            break
+    b.wait_for(lambda: x.handling("sh -c trap", signal.SIGINT), 5, "the trap")
+    x.client().type(b"\x03")
     expect(x.main.sh_answer(5), "caught\non\n", 0)
 
 

@@ -205,6 +205,7 @@ def test_what_has_no_effect_is_refused_and_named(s, box):
                           (dict(op="read", sandbox=box, path="/x", data="x"), '"data"'), (dict(op="wait", sandbox=box), '"command"'),
                           (dict(op="output", sandbox=box), '"command"'), (dict(op="exec", sandbox=box, argv=["true"], silent=True), '"silent"'),
                           (dict(op="sh", sandbox=box, text_hex="6x"), '"text_hex"'), (dict(op="sh", sandbox=box, text_hex=7), '"text_hex"'),
+                          (dict(op="sh", sandbox=box, text_hex=None), '"text_hex"'), (dict(op="write", sandbox=box, path="x", data=None), '"data"'),
                           (dict(op="sh", sandbox=box, text="a", text_hex="61"), '"text_hex"'),
                           (dict(op="signal", sandbox=box, signal="NOPE"), "NOPE")):
         a = s.call(**request)

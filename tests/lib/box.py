@@ -242,6 +242,11 @@ class Box:
                 pass
         return found
 
+    def handling(self, word, signo):
+        """Is there one of those, and does each handle this signal by now?  Its command line is there long before its trap."""
+        found = self.running(word)
+        return found and all(proc.handles(p, signo) for p in found)
+
 
 def show(a):
     return f"status {a.status}, code {a.code}, out {a.out[:600]!r}, err {a.err[:300]!r}, dropped {a.dropped}, " \

@@ -53,6 +53,16 @@ def subreaper():
     check(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
+def handles(pid, signo):
+    """Has it a handler of its own for this signal?"""
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            caught = next(line for line in f if line.startswith("SigCgt:"))
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return bool(int(caught.split()[1], 16) >> (signo - 1) & 1)
+
+
 def stat(pid):
     """(state, parent) of a process, or None when it is gone."""
     try:

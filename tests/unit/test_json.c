@@ -322,6 +322,8 @@ Test(json, bytes_that_are_none_are_refused)
 		const char *json, *msg;
 	} t[] = {
 		{ "{\"x\":1}", "doc: \"x\" is no string" },
+		{ "{\"x\":null}", "doc: \"x\" is no string" },
+		{ "{\"x_hex\":null}", "doc: \"x_hex\" is no string" },
 		{ "{\"x_hex\":[]}", "doc: \"x_hex\" is no string" },
 		{ "{\"x\":\"a\",\"x_hex\":\"61\"}", "doc: both \"x\" and \"x_hex\" given" },
 		{ "{\"x_hex\":\"6\"}", "doc: \"x_hex\" is not hexadecimal" },
@@ -340,7 +342,7 @@ Test(json, bytes_that_are_none_are_refused)
 		cr_expect_eq(e.code, ERR_INVALID);
 		cr_expect_str_eq(e.msg, t[i].msg);
 	}
-	autojson json_t *j = parse("{\"x\":null}", &e);
+	autojson json_t *j = parse("{}", &e);
 	autobuf struct buf b = BUF_INIT(64);
 
 	cr_expect_eq(json_get_bytes(j, "x", &b, "doc", &e), 0);
