@@ -2,9 +2,6 @@
 /*
  * The end of a session's command before its time: interrupts of its foreground
  * and, at a timeout, everything it started.  The shell and its state live on.
- *
- * Both look at the session's processes while these are frozen: nothing starts,
- * ends or changes its group between the look and the signal.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -12,14 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/io.h"
-#include "base/mem.h"
-#include "manager/keeper_state.h"
+#include "manager/keeper_look.h"
 
 #define ESCALATE_FIRST_MS 1200	/* what the shell may need to leave many levels, a fork each */
 #define ESCALATE_MS 100
@@ -27,115 +22,10 @@
 #define NUDGE_MS 150
 #define NUDGE_SOON_MS 5
 #define NUDGES 5
-#define LOOK_US 100
-#define FREEZE_MS 120	/* what has used up its CPU time waits for more, 100 ms at most; who waits for a disk freezes later */
 #define SIGNAL_MS 250	/* what the kernel's worker may need for it on a machine with much to do */
-#define FORKED_NO_EXEC 0x40	/* PF_FORKNOEXEC of linux/sched.h, in proc(5)'s flags */
 #define YOUNG_TICKS 15	/* of 10 ms, as a sandbox at its CPU limit may wait for most of 100 */
+#define WITHDRAWN "return 130"
 #define INTERRUPT_BIT (1ULL << (SIGINT - 1))
-
-/* ---- the session's processes ------------------------------------------------------------ */
-
-int session_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count)
-{
-	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
-	autobuf struct buf b = BUF_INIT(1 << 20);
-	char few[1024], *p, *end;
-	struct err ignored;
-	size_t n = 0;
-	int got;
-
-	*ret = NULL;
-	*ret_count = 0;
-	got = c ? cgroup_read_held(&c->leaf, HELD_PROCS, c->leaf.v2_fd, "cgroup.procs", few, sizeof(few)) : -1;
-	p = few;
-	if (got == (int)sizeof(few) - 1) {
-		autoclose int fd = openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
-
-		got = fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 ? -1 : (int)b.len;
-		p = b.data;
-	}
-	if (got <= 0)
-		return -1;
-	*ret = calloc((size_t)got / 2 + 1, sizeof(**ret));
-	if (!*ret)
-		return -1;
-	for (; *p; p = *end ? end + 1 : end) {
-		long v = strtol(p, &end, 10);
-
-		if (end == p)
-			break;
-		if (v > 0)
-			(*ret)[n++] = (pid_t)v;
-	}
-	*ret_count = n;
-	return 0;
-}
-
-/* /proc/PID/FILE, cut to n - 1 bytes: its length, -1 when the process is gone. */
-static int read_proc(pid_t pid, const char *file, char *buf, unsigned n)
-{
-	char path[40];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
-	return cgroup_read(AT_FDCWD, path, buf, n);
-}
-
-static pid_t shell_pid(const struct keeper_session *s, const pid_t *pids, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		char text[4096], *p;
-		unsigned host, inner;
-
-		if (read_proc(pids[i], "status", text, sizeof(text)) > 0 && (p = strstr(text, "\nNSpid:")) &&
-		    sscanf(p, "\nNSpid: %u %u", &host, &inner) == 2 && inner == s->shell_ns_pid)
-			return pids[i];
-	}
-	return 0;
-}
-
-static int in_baseline(const struct keeper_session *s, pid_t pid)
-{
-	size_t i;
-
-	for (i = 0; i < s->baseline_count; i++)
-		if (s->baseline[i] == pid)
-			return 1;
-	return 0;
-}
-
-static void look_pause(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000L }, NULL);
-}
-
-/*
- * 1: frozen, thaw() it again; 0: it was frozen already.  What cannot freeze right
- * now (it waits for a disk) is not waited for: the look may then be a little late.
- */
-static int freeze(struct keeper_command *c)
-{
-	uint64_t end = clock_ms() + FREEZE_MS;
-	struct err ignored;
-	char text[256];
-
-	if (cgroup_read(c->leaf.v2_fd, "cgroup.freeze", text, sizeof(text)) <= 0 || text[0] != '0' ||
-	    cgroup_freeze(&c->leaf, 1, &ignored) < 0)
-		return 0;
-	/* the kernel tells of it at most every 10 ms; that it is so can be read at once */
-	while (cgroup_read(c->leaf.v2_fd, "cgroup.events", text, sizeof(text)) > 0 && !strstr(text, "frozen 1") && clock_ms() < end)
-		look_pause();
-	return 1;
-}
-
-static void thaw(struct keeper_command *c)
-{
-	struct err ignored;
-
-	cgroup_freeze(&c->leaf, 0, &ignored);
-}
 
 /* ---- interrupts --------------------------------------------------------------------------- */
 
@@ -150,72 +40,24 @@ static pid_t member_of(pid_t group, pid_t shell, const pid_t *pids, size_t n)
 	return 0;
 }
 
-/* What /proc/PID/stat says of a process. */
-struct process {
-	int parent, group;
-	unsigned flags;
-	unsigned long long started;	/* clock ticks since the boot */
-};
-
-static int read_process(pid_t pid, struct process *ret)
-{
-	char text[512], *p;
-
-	return read_proc(pid, "stat", text, sizeof(text)) > 0 && (p = strrchr(text, ')')) &&
-	       sscanf(p, ") %*c %d %d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ret->parent, &ret->group,
-		      &ret->flags, &ret->started) == 4 ? 0 : -1;
-}
-
-static unsigned long long now_ticks(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (unsigned long long)now.tv_sec * 100 + (unsigned long long)now.tv_nsec / 10000000;
-}
-
 /*
  * What the shell has just started and not made the foreground yet: the youngest
  * of its children, if this command began it and it leads a group.  0: none.
  */
-static pid_t starting(const struct keeper_session *s, pid_t shell, const pid_t *pids, size_t n)
+static pid_t starting(const struct keeper_session *s, const struct look *l)
 {
 	unsigned long long latest = 0;
 	struct process p;
 	pid_t found = 0;
 	size_t i;
 
-	for (i = 0; i < n; i++)
-		if (pids[i] != shell && !in_baseline(s, pids[i]) && read_process(pids[i], &p) == 0 && p.parent == shell &&
-		    (p.group == pids[i] || p.group == getpgid(shell)) && p.started >= latest) {
+	for (i = 0; i < l->n; i++)
+		if (l->pids[i] != l->shell && !look_is_older(s, l->pids[i]) && look_process(l->pids[i], &p) == 0 && p.parent == l->shell &&
+		    (p.group == l->pids[i] || p.group == getpgid(l->shell)) && p.started >= latest) {
 			latest = p.started;
-			found = pids[i];
+			found = l->pids[i];
 		}
 	return found;
-}
-
-struct signals {
-	unsigned long long pending, ignored, caught;
-};
-
-static unsigned long long set_of(const char *text, const char *field)
-{
-	unsigned long long set = 0;
-	const char *p = strstr(text, field);
-
-	if (p)
-		sscanf(p + strlen(field), "%llx", &set);
-	return set;
-}
-
-/* What /proc/PID/status says; all signals in each set when the process is gone. */
-static struct signals signals_of(pid_t pid)
-{
-	char text[4096];
-
-	if (read_proc(pid, "status", text, sizeof(text)) <= 0)
-		return (struct signals){ ~0ULL, ~0ULL, ~0ULL };
-	return (struct signals){ set_of(text, "\nSigPnd:") | set_of(text, "\nShdPnd:"), set_of(text, "\nSigIgn:"), set_of(text, "\nSigCgt:") };
 }
 
 enum fate { DIES, JUST_FORKED, DECIDES };
@@ -225,22 +67,22 @@ enum fate { DIES, JUST_FORKED, DECIDES };
  * live die of it; or one is hardly forked and may end, or go on, without having
  * seen it; or one catches or ignores it, and its status will tell.
  */
-static enum fate fate_of(const struct keeper_session *s, pid_t group, pid_t shell, unsigned long long at_ticks, const pid_t *pids, size_t n)
+static enum fate fate_of(const struct keeper_session *s, pid_t group, const struct look *l)
 {
-	const unsigned long long of_shell = signals_of(shell).caught;
+	const unsigned long long of_shell = look_signals(l->shell).caught;
 	enum fate found = DIES;
 	struct signals has;
 	struct process p;
 	size_t i;
 
-	for (i = 0; i < n; i++) {
-		if (pids[i] == shell || read_process(pids[i], &p) < 0 || (group ? p.group != group : in_baseline(s, pids[i])))
+	for (i = 0; i < l->n; i++) {
+		if (l->pids[i] == l->shell || look_process(l->pids[i], &p) < 0 || (group ? p.group != group : look_is_older(s, l->pids[i])))
 			continue;
-		has = signals_of(pids[i]);
+		has = look_signals(l->pids[i]);
 		if (has.ignored & INTERRUPT_BIT)
 			return DECIDES;
 		/* with the shell's own traps still, or it had no time to do much */
-		if (p.parent == shell && p.flags & FORKED_NO_EXEC && (has.caught == of_shell || p.started + YOUNG_TICKS > at_ticks))
+		if (p.parent == l->shell && p.flags & FORKED_NO_EXEC && (has.caught == of_shell || p.started + YOUNG_TICKS > l->at_ticks))
 			found = JUST_FORKED;
 		else if (has.caught & INTERRUPT_BIT)
 			return DECIDES;
@@ -255,11 +97,56 @@ static void wait_for_interrupt(pid_t pid)
 	struct signals has;
 
 	while (clock_ms() < end) {
-		has = signals_of(pid);
+		has = look_signals(pid);
 		if ((has.pending | has.ignored) & INTERRUPT_BIT)
 			break;
 		look_pause();
 	}
+}
+
+/* Before the text, and after it, the shell's descriptor 9 is the status pipe; before that it is no shell. */
+static int in_text(const struct keeper_session *s, pid_t shell)
+{
+	char path[40], target[64], pipe[64];
+	struct process p;
+	struct stat st;
+	ssize_t n;
+
+	if (look_process(shell, &p) == 0 && p.flags & FORKED_NO_EXEC)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/fd/9", shell);
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0 || s->status_fd < 0 || fstat(s->status_fd, &st) < 0)
+		return 1;
+	target[n] = '\0';
+	snprintf(pipe, sizeof(pipe), "pipe:[%llu]", (unsigned long long)st.st_ino);
+	return strcmp(target, pipe) != 0;
+}
+
+/*
+ * 1: the shell starts, or is at our lines before the text, and will find in its place one that only returns: nothing is there to
+ * be interrupted, and the shell may have no traps yet.  (At the lines after the text nobody reads it any more.)
+ */
+static int withdraw(struct keeper *k, struct keeper_session *s, pid_t shell)
+{
+	struct err ignored;
+
+	if ((shell ? in_text(s, shell) : !!s->shell_ns_pid) || session_put_text(k, s, WITHDRAWN, strlen(WITHDRAWN), &ignored) < 0)
+		return 0;
+	/* what could not be frozen in time may have read it meanwhile: then it is interrupted */
+	s->withdrawn = 1;
+	s->nudge_ms = clock_ms() + NUDGE_MS;
+	return 1;
+}
+
+/* Whether the shell was told to leave, and whom the interrupt may have missed. */
+static void follow_up(struct keeper_session *s, int own, unsigned long long at_ticks, pid_t starting, int soon)
+{
+	s->interrupted |= own;
+	s->interrupted_ticks = at_ticks;
+	s->starting = starting;
+	s->nudged = s->told = 0;
+	s->nudge_ms = own ? clock_ms() + (starting && soon ? NUDGE_SOON_MS : NUDGE_MS) : 0;
 }
 
 /*
@@ -267,90 +154,93 @@ static void wait_for_interrupt(pid_t pid)
  * rest of the text is not to run when it dies of that.  The shell takes our signal
  * once its foreground has ended.
  */
-static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(void *ctx, pid_t group, int alive), void *ctx)
+static int interrupt(struct keeper *k, struct keeper_session *s, const struct look *l, int (*type)(void *ctx, pid_t group, int alive), void *ctx)
 {
-	struct keeper_command *c = s->busy ? keeper_command_find(k, s->shell_seq) : NULL;
-	pid_t *pids = NULL, group = 0, shell, member;
-	unsigned long long at_ticks = now_ticks();	/* to freeze can take longer than a process is young */
-	int own, alive, result, frozen = c ? freeze(c) : 0;
+	pid_t group = 0, member, next;
+	int own, alive, result;
 	enum fate fate;
-	size_t n = 0;
 
 	if (ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1)
 		group = 0;
-	if (!c || !group || session_pids(k, s, &pids, &n) < 0) {
-		result = type(ctx, group, 1);
-		goto out;
-	}
-	shell = shell_pid(s, pids, n);
-	member = member_of(group, shell, pids, n);
+	member = member_of(group, l->shell, l->pids, l->n);
+	if (l->c && withdraw(k, s, l->shell))
+		return type(ctx, group, l->shell && member);
+	if (!l->n || !group)
+		return type(ctx, group, 1);
 	/* else what just ended says by its status whether it died of that: the last of a pipe may not have begun yet */
-	fate = fate_of(s, group, shell, at_ticks, pids, n);
-	own = shell && (getpgid(shell) == group || fate != DECIDES);
-	if (shell)
-		kill(shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
-	alive = member || (shell && getpgid(shell) == group);
+	fate = fate_of(s, group, l);
+	own = l->shell && (getpgid(l->shell) == group || fate != DECIDES);
+	if (l->shell)
+		kill(l->shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
+	alive = member || (l->shell && getpgid(l->shell) == group);
 	result = type(ctx, group, alive);
 	/* until then it may still throw away output, which is the next command's once we go on */
-	if (frozen && alive)
-		wait_for_interrupt(member ? member : shell);
+	if (l->frozen && alive)
+		wait_for_interrupt(member ? member : l->shell);
 	/* the interrupt itself may have hit what the trap had started */
-	s->interrupted |= own;
-	s->starting = !own ? 0 : fate == JUST_FORKED ? group : starting(s, shell, pids, n);
-	s->nudge_ms = own ? clock_ms() + (s->starting ? NUDGE_SOON_MS : NUDGE_MS) : 0;
-out:
-	free(pids);
-	if (frozen)
-		thaw(c);
+	next = !own ? 0 : fate == JUST_FORKED ? group : starting(s, l);
+	follow_up(s, own, l->at_ticks, next, 1);
+	return result;
+}
+
+static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(void *ctx, pid_t group, int alive), void *ctx)
+{
+	struct look l;
+	int result;
+
+	look_begin(k, s, &l);
+	result = interrupt(k, s, &l, type, ctx);
+	look_end(&l);
 	return result;
 }
 
 static int signal_group(void *ctx, pid_t group, int alive)
 {
 	(void)ctx;
-	(void)alive;
-	return group ? kill(-group, SIGINT) : -1;
+	return group && alive ? kill(-group, SIGINT) : -1;
 }
 
 /* What this command started, the shell aside: how many got the signal. */
-static size_t signal_started(const struct keeper_session *s, int signo, pid_t shell, const pid_t *pids, size_t n)
+static size_t signal_started(const struct keeper_session *s, int signo, const struct look *l)
 {
 	size_t i, sent = 0;
 
-	for (i = 0; i < n; i++)
-		if (pids[i] != shell && !in_baseline(s, pids[i]) && kill(pids[i], signo) == 0)
+	for (i = 0; i < l->n; i++)
+		if (l->pids[i] != l->shell && !look_is_older(s, l->pids[i]) && kill(l->pids[i], signo) == 0)
 			sent++;
 	return sent;
+}
+
+static int signal_split(struct keeper *k, struct keeper_session *s, const struct look *l, int signo)
+{
+	enum fate fate;
+	int own;
+
+	if (l->c && signo == SIGINT && withdraw(k, s, l->shell))
+		return 0;
+	if (!l->shell)
+		return -1;
+	if (signo == SIGINT) {
+		fate = fate_of(s, 0, l);
+		own = fate != DECIDES;
+		kill(l->shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
+		follow_up(s, own, l->at_ticks, own ? starting(s, l) : 0, fate == JUST_FORKED);
+	}
+	if (signal_started(s, signo, l))
+		return 0;
+	return signo == SIGINT ? kill(l->shell, signo) : -1;	/* it may wait in a built-in */
 }
 
 /* Without a terminal no group is the foreground: all that the command started, or the shell when that is all. */
 int session_signal_split(struct keeper *k, struct keeper_session *s, int signo)
 {
-	struct keeper_command *c = s->busy ? keeper_command_find(k, s->shell_seq) : NULL;
-	unsigned long long at_ticks = now_ticks();
-	int frozen = c ? freeze(c) : 0, own;
-	pid_t *pids = NULL, shell = 0;
-	enum fate fate;
-	size_t n = 0, sent = 0;
+	struct look l;
+	int result;
 
-	if (c && session_pids(k, s, &pids, &n) == 0)
-		shell = shell_pid(s, pids, n);
-	if (shell && signo == SIGINT) {
-		fate = fate_of(s, 0, shell, at_ticks, pids, n);
-		own = fate != DECIDES;
-		kill(shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
-		s->interrupted |= own;
-		s->starting = own ? starting(s, shell, pids, n) : 0;
-		s->nudge_ms = own ? clock_ms() + (fate == JUST_FORKED ? NUDGE_SOON_MS : NUDGE_MS) : 0;
-	}
-	if (shell)
-		sent = signal_started(s, signo, shell, pids, n);
-	if (shell && !sent && signo == SIGINT)
-		sent = kill(shell, signo) == 0;	/* it may wait in a built-in */
-	free(pids);
-	if (frozen)
-		thaw(c);
-	return sent ? 0 : -1;
+	look_begin(k, s, &l);
+	result = signal_split(k, s, &l, signo);
+	look_end(&l);
+	return result;
 }
 
 int session_interrupt(struct keeper *k, struct keeper_session *s)
@@ -406,32 +296,48 @@ ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, 
 	return t.written;
 }
 
-static void kill_if_there(pid_t pid, const pid_t *pids, size_t n)
+/*
+ * Did the interrupt miss it?  It was hardly forked and came to the foreground later, or the shell, which looks at its traps
+ * between two commands only, started it after that.
+ */
+static int was_missed(const struct keeper_session *s, pid_t pid, pid_t shell, pid_t group)
 {
-	size_t i;
+	struct process p;
 
-	for (i = 0; i < n; i++)
-		if (pids[i] == pid)
-			kill(pid, SIGINT);
+	if (pid == shell || look_is_older(s, pid) || look_process(pid, &p) < 0 || (!s->split && (p.group != group || group == getpgid(shell))))
+		return 0;
+	return pid == s->starting || p.group == s->starting || p.started >= s->interrupted_ticks;
 }
 
 void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
 {
 	pid_t *pids = NULL, group = 0, shell = 0;
-	size_t n = 0;
+	int catches = 0, is_caught;
+	size_t n = 0, i;
 
-	if (session_pids(k, s, &pids, &n) == 0 && (shell = shell_pid(s, pids, n)))
-		kill(shell, LEAVE_SIGNAL);
-	/* it came to the foreground, or had its own way with signals, after the interrupt that was meant for it */
-	if (s->starting && s->split) {
-		kill_if_there(s->starting, pids, n);
-		s->starting = 0;
-	} else if (s->starting && ioctl(s->tty_fd, TIOCGPGRP, &group) == 0 && group == s->starting && member_of(group, shell, pids, n)) {
-		kill(-group, SIGINT);
-		s->starting = 0;
+	s->nudge_ms = 0;
+	if (s->withdrawn) {
+		s->withdrawn = 0;
+		session_interrupt(k, s);
+		return;
 	}
+	if (look_pids(k, s, &pids, &n) == 0 && (shell = look_shell(s, pids, n)))
+		kill(shell, LEAVE_SIGNAL);
+	if (!s->split && ioctl(s->tty_fd, TIOCGPGRP, &group) < 0)
+		group = 0;
+	for (i = 0; shell && i < n; i++) {
+		if (!was_missed(s, pids[i], shell, group))
+			continue;
+		/* who cleans up at an interrupt is not interrupted in that */
+		is_caught = !!(look_signals(pids[i]).caught & INTERRUPT_BIT);
+		if (!is_caught || !s->told)
+			kill(pids[i], SIGINT);
+		catches |= is_caught;
+	}
+	s->told |= catches;
 	free(pids);
-	s->nudge_ms = ++s->nudged < NUDGES ? now + NUDGE_MS : 0;
+	if (++s->nudged < NUDGES)
+		s->nudge_ms = now + NUDGE_MS;
 }
 
 /* ---- by force -------------------------------------------------------------------------------- */
@@ -450,10 +356,10 @@ static void kill_tree(struct keeper *k, struct keeper_session *s)
 	if (!c)
 		return;
 	cgroup_freeze(&c->leaf, 1, &ignored);
-	if (session_pids(k, s, &pids, &n) == 0) {
-		shell = shell_pid(s, pids, n);
+	if (look_pids(k, s, &pids, &n) == 0) {
+		shell = look_shell(s, pids, n);
 		for (i = 0; i < n; i++)
-			if (pids[i] != shell && !in_baseline(s, pids[i]))
+			if (pids[i] != shell && !look_is_older(s, pids[i]))
 				kill(pids[i], SIGKILL);
 		/* the shell may loop by itself or be stopped; and it must not go on with the rest of the text */
 		if (shell) {
@@ -462,7 +368,7 @@ static void kill_tree(struct keeper *k, struct keeper_session *s)
 		}
 	}
 	free(pids);
-	thaw(c);
+	cgroup_freeze(&c->leaf, 0, &ignored);
 }
 
 void session_force(struct keeper *k, struct keeper_session *s, uint64_t now)

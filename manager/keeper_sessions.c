@@ -53,7 +53,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/keeper_state.h"
+#include "manager/keeper_look.h"
 #include "runtime/writable.h"
 
 #define PROBE_MS 100
@@ -209,8 +209,12 @@ static int write_script(struct keeper_session *s, const char *text, struct err *
 
 #define OUTSIDE "[ -p /proc/$$/fd/9 ]"
 #define LEAVE_BASH OUTSIDE " || { trap \"[ -p /proc/\\$\\$/fd/9 ] && trap - DEBUG || return 130\" DEBUG; return 130; }"
-/* the signal is raised in the expansion, so that it is taken after the return (bash loses it there at times) */
-#define LEAVE_SH OUTSIDE " || return $(kill -" STRINGIFY(LEAVE_SIGNAL) " $$)130"
+/*
+ * The signal is raised in the expansion, so that it is taken after the return (bash loses it there at times).  Asked twice, as
+ * a trap that is taken while a trap runs leaves what $? was before both for the status of the command it came in: not
+ * zero for the one question and zero for the other it cannot be.
+ */
+#define LEAVE_SH OUTSIDE " || { [ ! -p /proc/$$/fd/9 ] && return $(kill -" STRINGIFY(LEAVE_SIGNAL) " $$)130; }"
 /* The first is in each command's way, and short; the second does what else is to be done and leaves $? too. */
 #define STATUS_FUNCTIONS \
 	"__berth() { printf '%s %s %s\\n' \"$1\" \"$2\" \"$-\" >&9; return \"$2\"; }\n" \
@@ -354,7 +358,7 @@ static int put_tracing(const struct keeper_session *s, int fd)
  */
 #define TEXT_BLOCK 1000
 
-static int put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e)
+int session_put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e)
 {
 	const struct iovec line[] = { { (char *)(size_t)text, n }, { (char *)(size_t)"\n", 1 } };
 	const int plain = n < TEXT_BLOCK && !s->tracing[0];
@@ -395,9 +399,8 @@ static void reset_command(struct keeper_session *s)
 	s->baseline_count = 0;
 	s->escalated = s->awaiting = s->unclaimed = 0;
 	s->escalate_ms = s->nudge_ms = 0;
-	s->nudged = 0;
+	s->nudged = s->withdrawn = s->interrupted = 0;
 	s->starting = 0;
-	s->interrupted = 0;
 }
 
 /* In whole characters, and only when it is text. */
@@ -430,7 +433,7 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 	}
 	s->traces |= may_trace(text);
 	s->traps |= !!strstr(text, "trap");
-	if (put_text(k, s, text, n, e) < 0)
+	if (session_put_text(k, s, text, n, e) < 0)
 		return -1;
 	if (s->fresh) {
 		ring_release(&s->out[0]);
@@ -443,7 +446,7 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 		s->baseline_count = 1;
 		s->before = s->alone_usage;
 	} else {
-		session_pids(k, s, &s->baseline, &s->baseline_count);
+		look_pids(k, s, &s->baseline, &s->baseline_count);
 		c = keeper_command_find(k, s->shell_seq);
 		if (c)
 			cgroup_usage(&c->leaf, &s->before, &ignored);
@@ -557,7 +560,7 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 		sub(&s->facts.usage.oom_kills, s->before.oom_kills);
 		sub(&s->facts.usage.pids_events, s->before.pids_events);
 	}
-	session_pids(k, s, &now, &n);
+	look_pids(k, s, &now, &n);
 	s->alone &= n == 1;
 	s->alone_pid = n ? now[0] : 0;
 	free(now);
@@ -820,7 +823,7 @@ static int reads_terminal(struct keeper *k, const struct keeper_session *s)
 	size_t n = 0, i;
 	int found = 0;
 
-	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || session_pids(k, s, &pids, &n) < 0)
+	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || look_pids(k, s, &pids, &n) < 0)
 		return 0;
 	for (i = 0; i < n && !found; i++)
 		found = getpgid(pids[i]) == group && waits_for_input(pids[i]);

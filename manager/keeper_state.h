@@ -90,7 +90,10 @@ struct keeper_session {
 	int inlined;			/* the client takes short output within the answer */
 	int escalated;			/* how far the end by force has come */
 	int nudged;			/* how often the shell was told again to leave the text */
+	int withdrawn;			/* an interrupt came before the shell read the text, which was taken from it */
 	int interrupted;		/* Ctrl-C made its shell leave the text */
+	int told;			/* one who catches interrupts got a second one since then */
+	unsigned long long interrupted_ticks;	/* when that was, as /proc/PID/stat counts */
 	pid_t starting;			/* it was becoming the foreground when the shell was interrupted; 0: nothing */
 	int awaiting;			/* probes in a row that saw it read the terminal */
 	uint64_t seen_bytes;		/* output at the last probe */
@@ -291,13 +294,13 @@ void session_client_gone(struct keeper *k, int client);
 /* As keeper_command_lost(), of the text that runs. */
 void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us);
 void session_release(struct keeper *k, struct keeper_session *s);
+/* What the shell will read next. */
+int session_put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e);
 
 /* keeper_force.c.  What the shell's traps are set on, see keeper_sessions.c. */
 #define LEAVE_SIGNAL 48		/* leave the text, all levels */
 #define INTERRUPTED_SIGNAL 47	/* the same, if what just ended died of an interrupt */
 #define LEAVE_ONE_SIGNAL 63	/* one level, even where the text has a pipe of its own as descriptor 9 */
-/* The live processes of the session in *ret, to be freed; -1: none. */
-int session_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count);
 /* SIGINT to the foreground, and its command ends as a shell's at Ctrl-C; -1: there is none. */
 int session_interrupt(struct keeper *k, struct keeper_session *s);
 /* The same of a session without a terminal: to all that its command started; other signals go there only. */

@@ -603,6 +603,41 @@ def test_one_ctrl_c_ends_a_loop_of_short_commands(x, shell):
         alive(x, "1")
 
 
+@b.deadline(120)
+@in_each_shell
+def test_an_interrupt_counts_from_the_first_moment_of_a_text(x, shell):
+    """Before there is a shell, before it has its traps, before it reads the text, before the first process."""
+    rng = random.Random(11)
+    d = x.client()
+
+    def ended_by(how, what, **session):
+        if how == "type":
+            d.type(b"\x03", **session)
+        else:
+            d.call("signal", signal=2, **session)
+        assert x.main.ready(10), f"{what}: goes on"
+        a = x.main.sh_answer(5)
+        assert a.status == "done" and a.code == 130 and not a.ended and b"no" not in a.out, f"{what}: {box.show(a)}"
+
+    for i in range(30):     # each a new shell
+        split = i % 3 == 2
+        x.main.sh_send("sleep 907; echo no", timeout_ms=30000, session=f"s{i}", split=split)
+        time.sleep(i / 3000)  # the moment to hit
+        ended_by("type" if i % 3 == 1 else "signal", f"a new shell, {i / 3:.1f} ms", session=f"s{i}")
+        x.main.call("session-close", session=f"s{i}")
+    for split in (False, True):
+        session = {"session": f"long{split:d}"}
+        expect(x.sh("kept=1", split=split, **session), "", 0)
+        for i in range(60):
+            text = ("sleep 907; echo no", "f() { sleep 907; echo no; }; f; echo no", "sleep 907 | cat; echo no",
+                    "# " + "x" * 2000 + "\nsleep 907; echo no")[i % 4]
+            x.main.sh_send(text, timeout_ms=30000, split=split, **session)
+            time.sleep(rng.random() / 300)
+            ended_by("type" if i % 2 and not split else "signal", f"{text}, the {i}th", **session)
+        alive(x, "1", split=split, **session)
+        assert not x.running("sleep")
+
+
 def ticks(pid):
     with open(f"/proc/{pid}/stat") as f:
         return int(f.read().rpartition(")")[2].split()[11])
