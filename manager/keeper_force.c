@@ -298,7 +298,7 @@ ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, 
 
 /*
  * Did the interrupt miss it?  It was hardly forked and came to the foreground later, or the shell, which looks at its traps
- * between two commands only, started it after that.
+ * between two commands only, started it after that.  (Where the texts have traps of their own, one may have started it to clean up.)
  */
 static int was_missed(const struct keeper_session *s, pid_t pid, pid_t shell, pid_t group)
 {
@@ -306,7 +306,7 @@ static int was_missed(const struct keeper_session *s, pid_t pid, pid_t shell, pi
 
 	if (pid == shell || look_is_older(s, pid) || look_process(pid, &p) < 0 || (!s->split && (p.group != group || group == getpgid(shell))))
 		return 0;
-	return pid == s->starting || p.group == s->starting || p.started >= s->interrupted_ticks;
+	return pid == s->starting || p.group == s->starting || (!s->traps && p.started >= s->interrupted_ticks);
 }
 
 void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)

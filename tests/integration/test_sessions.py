@@ -580,6 +580,18 @@ def test_ctrl_c_where_the_shell_itself_is_the_foreground(x, shell):
             alive(x, "1")
 
 
+@in_each_shell
+def test_what_a_trap_of_the_texts_own_starts_is_not_interrupted(x, shell):
+    expect(x.sh("kept=1"), "", 0)
+    before = ticks(x.processes()[0])
+    x.main.sh_send("trap 'sh -c \"sleep 0.4; echo cleaned\"' INT; while :; do :; done; echo no", timeout_ms=20000)
+    b.wait_for(lambda: ticks(x.processes()[0]) > before + 5, 5, "the loop")
+    x.client().call("signal", signal=2)
+    a = x.main.sh_answer(10)
+    assert a.status == "done" and a.code == 130 and a.out == b"cleaned\n" and not a.ended, box.show(a)
+    alive(x, "1")
+
+
 @b.deadline(120)
 @in_each_shell
 def test_one_ctrl_c_ends_a_loop_of_short_commands(x, shell):
