@@ -21,6 +21,8 @@
 #include "cli/follow.h"
 #include "cli/remote/remote.h"
 
+#define END_S 2
+
 struct terminal {
 	struct remote *r;
 	char box[256], command[64];
@@ -32,6 +34,7 @@ struct terminal {
 	int tty;		/* our stdin is a terminal, and saved is how it was */
 	struct termios saved;
 	sigset_t signals;
+	_Atomic int ended_by;	/* the signal for which we end it */
 };
 
 static int path_to(const struct terminal *t, struct buf *path, const char *verb, struct err *e)
@@ -121,8 +124,12 @@ static void *watch_signals(void *arg)
 			continue;
 		}
 		kill = json_pack("{s:i,s:b}", "signal", SIGKILL, "all", 1);
-		if (t->owned && path_to(t, &path, "/signal", &ignored) == 0)
+		if (t->owned && path_to(t, &path, "/signal", &ignored) == 0) {
+			/* who follows it sees the end of it, and takes leave; unless the connection hangs */
+			t->ended_by = sig;
 			answer = remote_call(t->r, "POST", path.data, kill, &ignored);
+			sleep(END_S);
+		}
 		restore(t);
 		_exit(128 + sig);
 	}
@@ -185,10 +192,12 @@ static int join(struct terminal *t, const char *from, const char *stderr_from, s
 		return -1;
 	result = start_threads(t, e) < 0 ? -1 : remote_transfer(t->r, "GET", path.data, &io, e);
 	restore(t);
-	if (result == 0)
+	if (result == 0 && !t->ended_by)
 		result = ev.verdict ? remote_report(t->r, ev.verdict, e) : err_set(e, ERR_NET, "the connection ended before the command did");
 	if (result == 0 && t->forget && path_to(t, &forget, "", &ignored) == 0)
 		json_decref(remote_call(t->r, "DELETE", forget.data, NULL, &ignored));
+	if (t->ended_by)
+		_exit(128 + t->ended_by);
 	buf_release(&ev.line);
 	json_decref(ev.verdict);
 	return result;
