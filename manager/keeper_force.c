@@ -40,6 +40,17 @@ static pid_t member_of(pid_t group, pid_t shell, const pid_t *pids, size_t n)
 	return 0;
 }
 
+/* The terminal's foreground may be long gone, and its number somebody else's by now. */
+static int is_live(struct keeper *k, const struct keeper_session *s, pid_t group)
+{
+	pid_t *pids = NULL;
+	size_t n = 0;
+	int r = group && look_pids(k, s, &pids, &n) == 0 && member_of(group, 0, pids, n);
+
+	free(pids);
+	return r;
+}
+
 /*
  * What the shell has just started and not made the foreground yet: the youngest
  * of its children, if this command began it and it leads a group.  0: none.
@@ -129,13 +140,22 @@ static int in_text(const struct keeper_session *s, pid_t shell)
  */
 static int withdraw(struct keeper *k, struct keeper_session *s, pid_t shell)
 {
+	char tracing[sizeof(s->tracing)];
 	struct err ignored;
+	int r;
 
-	if ((shell ? in_text(s, shell) : !!s->shell_ns_pid) || session_put_text(k, s, WITHDRAWN, strlen(WITHDRAWN), &ignored) < 0)
+	if (shell ? in_text(s, shell) : !!s->shell_ns_pid)
+		return 0;
+	/* ours is not traced */
+	memcpy(tracing, s->tracing, sizeof(tracing));
+	s->tracing[0] = '\0';
+	r = session_put_text(k, s, WITHDRAWN, strlen(WITHDRAWN), &ignored);
+	memcpy(s->tracing, tracing, sizeof(tracing));
+	if (r < 0)
 		return 0;
 	/* what could not be frozen in time may have read it meanwhile: then it is interrupted */
-	s->withdrawn = 1;
-	s->nudge_ms = clock_ms() + NUDGE_MS;
+	s->again = ++s->withdrawn < NUDGES;
+	s->nudge_ms = s->again ? clock_ms() + NUDGE_MS : 0;
 	return 1;
 }
 
@@ -145,7 +165,7 @@ static void follow_up(struct keeper_session *s, int own, unsigned long long at_t
 	s->interrupted |= own;
 	s->interrupted_ticks = at_ticks;
 	s->starting = starting;
-	s->nudged = s->told = 0;
+	s->nudged = s->told = s->again = 0;
 	s->nudge_ms = own ? clock_ms() + (starting && soon ? NUDGE_SOON_MS : NUDGE_MS) : 0;
 }
 
@@ -166,7 +186,7 @@ static int interrupt(struct keeper *k, struct keeper_session *s, const struct lo
 	if (l->c && withdraw(k, s, l->shell))
 		return type(ctx, group, l->shell && member);
 	if (!l->n || !group)
-		return type(ctx, group, 1);
+		return type(ctx, group, is_live(k, s, group));
 	/* else what just ended says by its status whether it died of that: the last of a pipe may not have begun yet */
 	fate = fate_of(s, group, l);
 	own = l->shell && (getpgid(l->shell) == group || fate != DECIDES);
@@ -178,7 +198,7 @@ static int interrupt(struct keeper *k, struct keeper_session *s, const struct lo
 	if (l->frozen && alive)
 		wait_for_interrupt(member ? member : l->shell);
 	/* the interrupt itself may have hit what the trap had started */
-	next = !own ? 0 : fate == JUST_FORKED ? group : starting(s, l);
+	next = !own ? 0 : fate == JUST_FORKED && group != getpgid(l->shell) ? group : starting(s, l);
 	follow_up(s, own, l->at_ticks, next, 1);
 	return result;
 }
@@ -232,7 +252,7 @@ static int signal_split(struct keeper *k, struct keeper_session *s, const struct
 }
 
 /* Without a terminal no group is the foreground: all that the command started, or the shell when that is all. */
-int session_signal_split(struct keeper *k, struct keeper_session *s, int signo)
+static int signal_split_by(struct keeper *k, struct keeper_session *s, int signo)
 {
 	struct look l;
 	int result;
@@ -243,12 +263,23 @@ int session_signal_split(struct keeper *k, struct keeper_session *s, int signo)
 	return result;
 }
 
+int session_signal(struct keeper *k, struct keeper_session *s, int signo)
+{
+	pid_t group = 0;
+
+	if (s->split)
+		return signal_split_by(k, s, signo);
+	if (s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || !is_live(k, s, group))
+		return -1;
+	return kill(-group, signo);
+}
+
 int session_interrupt(struct keeper *k, struct keeper_session *s)
 {
 	if (s->tty_fd < 0)
 		return -1;
 	if (s->split)
-		return session_signal_split(k, s, SIGINT);
+		return signal_split_by(k, s, SIGINT);
 	/* between two commands there may be no group: then the shell has been told */
 	return interrupt_by(k, s, signal_group, NULL) < 0 && !s->busy ? -1 : 0;
 }
@@ -306,7 +337,12 @@ static int was_missed(const struct keeper_session *s, pid_t pid, pid_t shell, pi
 
 	if (pid == shell || look_is_older(s, pid) || look_process(pid, &p) < 0 || (!s->split && (p.group != group || group == getpgid(shell))))
 		return 0;
-	return pid == s->starting || p.group == s->starting || (!s->traps && p.started >= s->interrupted_ticks);
+	if (pid == s->starting || p.group == s->starting)
+		return 1;
+	/* without groups each of a pipe's may have been hardly forked */
+	if (s->split && s->starting && p.started + YOUNG_TICKS > s->interrupted_ticks)
+		return 1;
+	return !s->traps && p.started >= s->interrupted_ticks;
 }
 
 void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
@@ -316,12 +352,21 @@ void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
 	size_t n = 0, i;
 
 	s->nudge_ms = 0;
-	if (s->withdrawn) {
-		s->withdrawn = 0;
+	/* what it has said meanwhile may be the end of the text: our signal would be for the next one then */
+	if (s->status_fd >= 0)
+		session_status(k, s);
+	if (!s->busy)
+		return;
+	if (k->paused || k->held_by) {
+		s->nudge_ms = now + NUDGE_MS;	/* it stands still */
+		return;
+	}
+	if (s->again) {
+		s->again = 0;
 		session_interrupt(k, s);
 		return;
 	}
-	if (look_pids(k, s, &pids, &n) == 0 && (shell = look_shell(s, pids, n)))
+	if (look_pids(k, s, &pids, &n) == 0 && (shell = look_shell(s, pids, n)) && in_text(s, shell))
 		kill(shell, LEAVE_SIGNAL);
 	if (!s->split && ioctl(s->tty_fd, TIOCGPGRP, &group) < 0)
 		group = 0;

@@ -399,7 +399,7 @@ static void reset_command(struct keeper_session *s)
 	s->baseline_count = 0;
 	s->escalated = s->awaiting = s->unclaimed = 0;
 	s->escalate_ms = s->nudge_ms = 0;
-	s->nudged = s->withdrawn = s->interrupted = 0;
+	s->nudged = s->withdrawn = s->again = s->interrupted = 0;
 	s->starting = 0;
 }
 
@@ -612,7 +612,8 @@ static void status_line(struct keeper *k, struct keeper_session *s)
 	v = strtoul(s->status_line + n + 1, &end, 10);
 	if (*end != ' ' || v > 255)
 		return;
-	keep_tracing(s, end);
+	if (!s->withdrawn)
+		keep_tracing(s, end);
 	s->last_status = (unsigned)v;
 	s->trap_lost = !s->trap_seen;
 	s->facts.ended = s->facts.exited = 1;
@@ -1027,15 +1028,13 @@ static int op_send(struct keeper *k, int client, const json_t *rq, const int *fd
 static int op_signal(struct keeper *k, int client, const json_t *rq, struct err *e)
 {
 	struct keeper_session *s = session_of(k, rq, e);
-	pid_t group = 0;
 	uint64_t signo = 2;
 
 	if (!s || json_get_u64(rq, "signal", &signo, "request", e) < 0)
 		return -1;
 	if (signo < 1 || signo > 64)
 		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
-	if (signo == SIGINT ? session_interrupt(k, s) < 0 : s->split ? session_signal_split(k, s, (int)signo) < 0 :
-	    s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || kill(-group, (int)signo) < 0)
+	if ((signo == SIGINT ? session_interrupt(k, s) : session_signal(k, s, (int)signo)) < 0)
 		return err_set(e, ERR_NOT_FOUND, "session %s has no foreground process", s->name);
 	keeper_answer(k, client, json_pack("{s:b}", "signalled", 1), NULL, 0);
 	return 0;

@@ -90,7 +90,8 @@ struct keeper_session {
 	int inlined;			/* the client takes short output within the answer */
 	int escalated;			/* how far the end by force has come */
 	int nudged;			/* how often the shell was told again to leave the text */
-	int withdrawn;			/* an interrupt came before the shell read the text, which was taken from it */
+	int withdrawn;			/* how often an interrupt came before the shell read the text, which was taken from it */
+	int again;			/* at nudge_ms it is interrupted once more */
 	int interrupted;		/* Ctrl-C made its shell leave the text */
 	int told;			/* one who catches interrupts got a second one since then */
 	unsigned long long interrupted_ticks;	/* when that was, as /proc/PID/stat counts */
@@ -303,8 +304,8 @@ int session_put_text(struct keeper *k, struct keeper_session *s, const char *tex
 #define LEAVE_ONE_SIGNAL 63	/* one level, even where the text has a pipe of its own as descriptor 9 */
 /* SIGINT to the foreground, and its command ends as a shell's at Ctrl-C; -1: there is none. */
 int session_interrupt(struct keeper *k, struct keeper_session *s);
-/* The same of a session without a terminal: to all that its command started; other signals go there only. */
-int session_signal_split(struct keeper *k, struct keeper_session *s, int signo);
+/* Another signal to its foreground; without a terminal to all that its command started. */
+int session_signal(struct keeper *k, struct keeper_session *s, int signo);
 /* Bytes to its terminal, of which the interrupt character does the same; how many were taken, or -1 with errno. */
 ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n);
 /* The shell has not left the text yet: tells it again, at nudge_ms. */

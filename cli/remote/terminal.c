@@ -108,10 +108,21 @@ static void send_size(struct terminal *t)
 	answer = remote_call(t->r, "POST", path.data, size, &ignored);
 }
 
+/* A thread: the connection hangs, and we go all the same. */
+static void *give_up(void *arg)
+{
+	struct terminal *t = arg;
+
+	sleep(END_S);
+	restore(t);
+	_exit(128 + t->ended_by);
+}
+
 /* A thread: the window's size, and the signals that end us. */
 static void *watch_signals(void *arg)
 {
 	struct terminal *t = arg;
+	pthread_t thread;
 	int sig;
 
 	while (sigwait(&t->signals, &sig) == 0) {
@@ -124,11 +135,13 @@ static void *watch_signals(void *arg)
 			continue;
 		}
 		kill = json_pack("{s:i,s:b}", "signal", SIGKILL, "all", 1);
-		if (t->owned && path_to(t, &path, "/signal", &ignored) == 0) {
-			/* who follows it sees the end of it, and takes leave; unless the connection hangs */
+		if (t->owned && !t->ended_by && path_to(t, &path, "/signal", &ignored) == 0) {
+			/* who follows it sees the end of it, and takes leave */
 			t->ended_by = sig;
-			answer = remote_call(t->r, "POST", path.data, kill, &ignored);
-			sleep(END_S);
+			if (pthread_create(&thread, NULL, give_up, t) == 0) {
+				answer = remote_call(t->r, "POST", path.data, kill, &ignored);
+				continue;
+			}
 		}
 		restore(t);
 		_exit(128 + sig);

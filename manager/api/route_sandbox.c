@@ -192,7 +192,7 @@ static int ask_each(struct box *b, json_t *list)
 		const char *id = json_string_value(json_object_get(record, "id"));
 		const char *status = json_string_value(json_object_get(record, "status"));
 		autojson json_t *answer = NULL;
-		autoclose int sock = id && status && !strcmp(status, "running") ? keeper_connect(&b->registry, id, &ignored) : -1;
+		autoclose int sock = id && status && !strcmp(status, "running") ? keeper_connect_within(&b->registry, id, ASK_MS, &ignored) : -1;
 
 		if (sock >= 0 && wire_send(sock, ping, NULL, 0, &ignored) == 0 &&
 		    wire_recv(sock, ASK_MS, &answer, NULL, 0, &n, &ignored) == 1)
@@ -204,12 +204,16 @@ static int ask_each(struct box *b, json_t *list)
 static int get_sandboxes(struct http_request *rq, struct err *e)
 {
 	struct listing l = { .list = json_array() };
+	struct err ignored;
+	unsigned cleared;
 	struct box b;
 	int r = box_open(&b, rq, e);
 
 	l.box = &b;
-	if (r == 0)
+	if (r == 0) {
+		registry_gc(&b.registry, &cleared, &ignored);	/* one whose keeper was killed does not run */
 		r = registry_list(&b.registry, !http_query_bool(rq, "running"), add_record, &l, e);
+	}
 	if (r == 0)
 		r = ask_each(&b, l.list);
 	box_close(&b);
@@ -245,9 +249,12 @@ static int describe(struct box *b, int attest, json_t **ret, struct err *e)
 {
 	autojson json_t *ping = json_pack("{s:s}", "op", "ping"), *ask = json_pack("{s:s}", "op", "attest"), *live = NULL,
 		 *report = NULL;
-	json_t *record = load_record(b, e);
 	struct err ignored;
+	json_t *record;
 
+	if (!b->kept && registry_clear_dead(&b->registry, b->id, ASK_MS, &ignored) == 1)
+		b->kept = 1;
+	record = load_record(b, e);
 	if (!record)
 		return -1;
 	*ret = record;

@@ -13,6 +13,7 @@ import time
 
 import berthtest as b
 import daemon
+import proc
 from daemon import Daemon
 
 COST = 25
@@ -164,6 +165,19 @@ def test_what_is_made_by_the_command_line_is_seen_and_the_other_way_round():
 
 
 # ---- commands
+
+def test_one_whose_keeper_was_killed_is_stopped_to_the_first_who_asks():
+    with Daemon() as d:
+        for path in ("/v1/sandboxes", "/v1/sandboxes/box"):
+            d.create("box")
+            pid = json.loads(b.berth("inspect", "box", ok=True).out)["supervisor_pid"]
+            os.kill(pid, signal.SIGKILL)
+            b.wait_for(lambda: (proc.stat(pid) or "Z")[0] == "Z", what="the keeper to end")
+            a = d.good("GET", path)
+            found = a["sandboxes"] if path == "/v1/sandboxes" else [a]
+            assert [s["status"] for s in found] == ["stopped"], a
+            b.berth("rm", "box", ok=True)
+
 
 def test_exec_in_one_reply():
     with Daemon() as d:
