@@ -90,6 +90,11 @@ static enum fate fate_of(const struct keeper_session *s, pid_t group, const stru
 		if (l->pids[i] == l->shell || look_process(l->pids[i], &p) < 0 || (group ? p.group != group : look_is_older(s, l->pids[i])))
 			continue;
 		has = look_signals(l->pids[i]);
+		/* ended before it could be frozen */
+		if (!~has.pending) {
+			found = JUST_FORKED;
+			continue;
+		}
 		if (has.ignored & INTERRUPT_BIT)
 			return DECIDES;
 		/* with the shell's own traps still, or it had no time to do much */
