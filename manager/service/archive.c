@@ -361,11 +361,8 @@ int archive_restore(struct service *s, struct record *r, struct err *e)
 
 	if (!s->storage)
 		return err_set(e, ERR_UNSUPPORTED, "sandbox %s is archived, and there is no storage now", r->name);
-	if (!place_has(s, r->name)) {
-		if (admission_enter(&s->admission, memory, cpu, &patient, e) < 0)
-			return -1;
-		place_add(s, r->name, memory, cpu, 0);
-	}
+	if (!place_has(s, r->name) && place_enter(s, r->name, memory, cpu, &patient, e) < 0)
+		return -1;
 	result = registry_open(&reg, &s->config, e);
 	if (result == 0) {
 		result = bring_back(s, &reg, r, e);
@@ -373,6 +370,8 @@ int archive_restore(struct service *s, struct record *r, struct err *e)
 	}
 	if (result < 0)
 		place_drop(s, r->name);
+	else
+		place_made(s, r->name);
 	return result;
 }
 

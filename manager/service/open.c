@@ -115,8 +115,8 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 		return service_undo(s, &r, e);
 	if (!strcmp(record_own(&r, "status"), "archived"))
 		return 0;
-	place_add(s, name, record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"), 0);
-	admission_count(&s->admission, record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"));
+	if (place_take_over(s, name, record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"), e) < 0)
+		return -1;
 	state = driver_ping(s, &r, e);
 	if (state) {
 		s->adopted++;
@@ -156,6 +156,8 @@ static int take_over(struct service *s, struct err *e)
 		if (r == 0 && take_over_one(s, json_string_value(name), e) < 0) {
 			/* one that cannot be taken over now is looked at again by the scans; the others must not wait for it */
 			s->failed++;
+			/* one that is not counted would let others pass the limits */
+			r = e->code == ERR_NOMEM ? -1 : 0;
 		}
 	}
 	json_decref(f.names);

@@ -23,7 +23,6 @@
 #define LOCK_MS 120000
 #define LOCK_WAIT_MS 30000
 #define WRITE_MAX_MS 10000
-#define OVER_LOOKS 10
 
 struct beat {
 	struct beat *next;
@@ -571,35 +570,7 @@ int service_restore(struct service *s, const struct service_who *who, const char
 	return r;
 }
 
-/* ---- looking over ---- */
-
-struct scan {
-	struct service *s;
-	json_t *sessions, *records;	/* names first, work later: a scan holds nothing */
-};
-
-static int scan_session(void *ctx, const char *key, const char *value, uint64_t version)
-{
-	struct scan *c = ctx;
-
-	(void)value;
-	(void)version;
-	json_array_append_new(c->sessions, json_string(key + strlen("session/")));
-	return 0;
-}
-
-static int scan_record(void *ctx, const char *key, const char *value, uint64_t version)
-{
-	struct scan *c = ctx;
-	struct err ignored;
-	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
-
-	if (r.j && record_is_ours(c->s, &r) && !record_is(&r, "warm") &&
-	    (!record_is(&r, "creating") || !place_has(c->s, record_str(&r, "container_name"))))
-		json_array_append(c->records, r.j);
-	record_close(&r);
-	return 0;
-}
+/* ---- what is late ---- */
 
 static void reap_late(struct service *s, const char *ctx)
 {
@@ -628,7 +599,7 @@ static int is_running(struct service *s, const json_t *map)
 	return 0;
 }
 
-static void look_at_session(struct service *s, const char *ctx, uint64_t timeout_ms)
+void session_look(struct service *s, const char *ctx, uint64_t timeout_ms)
 {
 	autojson json_t *map = NULL;
 	struct err ignored;
@@ -644,160 +615,4 @@ static void look_at_session(struct service *s, const char *ctx, uint64_t timeout
 			session_touch(s, ctx, &ignored);
 	if (timeout_ms && is_late(s, ctx, timeout_ms) && is_running(s, map) && !is_put_off(s, ctx, map))
 		chore_begin(s, reap_late, ctx, json_string_value(json_object_get(map, "owner")));
-}
-
-static const struct service_who manager = { .name = "", .admin = 1 };
-
-static void release_by_itself(struct service *s, const char *name)
-{
-	struct err e;
-
-	service_release(s, &manager, name, 0, &e);
-}
-
-static void release_gone(struct service *s, const char *name)
-{
-	struct err e;
-
-	service_release_gone(s, name, &e);
-}
-
-int session_is_due(struct service *s, const struct record *r, enum due what)
-{
-	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = clock_wall_ms(), after;
-	const char *status = record_own(r, "status");
-	struct intervals its;
-
-	pthread_rwlock_rdlock(&s->conf_lock);
-	its = interval_of(r, &s->conf);
-	pthread_rwlock_unlock(&s->conf_lock);
-	after = what == DUE_DELETE ? its.delete_ms : s->storage && !strcmp(status, "stopped") ? its.archive_ms : 0;
-	return record_is(r, "running") && strcmp(status, "running") && after && stopped && now >= stopped && now - stopped >= after;
-}
-
-static void delete_due(struct service *s, const char *name)
-{
-	struct err e;
-
-	service_delete_due(s, name, &e);
-}
-
-static void archive_due(struct service *s, const char *name)
-{
-	struct err e;
-
-	service_archive_due(s, name, &e);
-}
-
-static void look_at_running(struct service *s, struct record *r, const struct intervals *its)
-{
-	const char *status = record_own(r, "status");
-	autojson json_t *state = NULL;
-	struct err e;
-
-	if (strcmp(status, "archived") && !driver_exists(s, record_str(r, "container_id"))) {
-		/* removed by hand: not what is being made or moved right now, which the release waits for and looks at again */
-		chore_begin(s, release_gone, r->name, record_own(r, "owner"));
-	} else if (!strcmp(status, "running")) {
-		if (!its->stop_ms)
-			return;
-		state = driver_ping(s, r, &e);
-		if (!state && e.code == ERR_NOT_FOUND)
-			service_note_stopped(s, r->name, &e);	/* by its own idle timeout, or by hand */
-		else if (state && (uint64_t)json_integer_value(json_object_get(state, "idle_ms")) >= its->stop_ms &&
-			 !oplock_count(s->ops, r->name))
-			service_stop(s, &manager, r->name, &e);
-	} else if (record_failed_lately(r, record_own_u64(r, "stopped_ms"))) {
-		return;
-	} else if (session_is_due(s, r, DUE_DELETE)) {
-		chore_begin(s, delete_due, r->name, record_own(r, "owner"));
-	} else if (session_is_due(s, r, DUE_ARCHIVE)) {
-		chore_begin(s, archive_due, r->name, record_own(r, "owner"));
-	}
-}
-
-/* The time in which it can be restored is over. */
-static void collect_recycled(struct service *s, const char *name)
-{
-	autorecord struct record now = { .j = NULL };
-	struct err e;
-
-	/* not what it was restored to, if it was */
-	if (record_load(s, NULL, name, 0, &now, &e) == 0 && record_is(&now, "recycled"))
-		service_release_record(s, &now, 0, &e);
-}
-
-static void look_at_record(struct service *s, json_t *j, const struct conf *c)
-{
-	struct record r = { .j = j };
-	struct intervals its = interval_of(&r, c);
-	double over = json_number_value(json_object_get(j, "released_at"));
-	struct err e;
-
-	snprintf(r.name, sizeof(r.name), "%s", record_str(&r, "container_name"));
-	if (record_is(&r, "running")) {
-		look_at_running(s, &r, &its);
-	} else if (record_is(&r, "recycled")) {
-		if (its.delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
-		    (double)its.delete_ms)
-			chore_begin(s, collect_recycled, r.name, record_own(&r, "owner"));
-	} else if (record_is(&r, "error") && !record_failed_lately(&r, 0) && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
-		   (wall_seconds() - json_number_value(json_object_get(j, "updated_at"))) * 1000 > FAILED_MS)) {
-		/* what was to go and did not */
-		chore_begin(s, release_by_itself, r.name, record_own(&r, "owner"));
-	} else if (record_is(&r, "creating")) {
-		autorecord struct record now = { .j = NULL };
-
-		if (!place_has(s, r.name) && record_load(s, NULL, r.name, 0, &now, &e) == 0 && record_is(&now, "creating") &&
-		    !place_has(s, r.name))
-			service_undo(s, &now, &e);
-	} else if (record_is_over(&r) && c->released_ttl_ms && (wall_seconds() - over) * 1000 > (double)c->released_ttl_ms) {
-		autorecord struct record now = { .j = NULL };
-
-		if (record_load(s, NULL, r.name, 0, &now, &e) == 0 && record_is_over(&now))
-			record_delete(s, &now, &e);
-	}
-}
-
-/* Those that are over are as many as released_ttl lets there be: a look at each tenth of that will do. */
-static int is_time_for_over(struct service *s, const struct conf *c)
-{
-	uint64_t every = c->released_ttl_ms / OVER_LOOKS, now = clock_wall_ms();
-
-	if (!c->released_ttl_ms || (now >= s->over_looked_ms && now - s->over_looked_ms < every))
-		return 0;
-	s->over_looked_ms = now;
-	return 1;
-}
-
-void session_scan(struct service *s)
-{
-	struct scan c = { s, json_array(), json_array() };
-	autofree struct conf *conf = malloc(sizeof(*conf));	/* too large for a thread's stack */
-	struct err e;
-	json_t *j;
-	size_t i;
-	int over;
-
-	if (!conf) {
-		json_decref(c.sessions);
-		json_decref(c.records);
-		return;	/* until the next time */
-	}
-	pthread_rwlock_rdlock(&s->conf_lock);
-	*conf = s->conf;
-	pthread_rwlock_unlock(&s->conf_lock);
-	owners_look(s);
-	if (ledger_scan(s->ledger, "session/", scan_session, &c, &e) == 0)
-		json_array_foreach(c.sessions, i, j)
-			look_at_session(s, json_string_value(j), conf->heartbeat_timeout_ms);
-	over = is_time_for_over(s, conf);
-	if ((over ? record_scan_all(s, scan_record, &c, &e) : ledger_scan(s->ledger, RECORD_PREFIX, scan_record, &c, &e)) == 0)
-		json_array_foreach(c.records, i, j)
-			look_at_record(s, j, conf);
-	archives_look(s);
-	places_check(s);
-	tools_expire(s, conf->auto_stop_ms);
-	json_decref(c.sessions);
-	json_decref(c.records);
 }

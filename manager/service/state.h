@@ -164,6 +164,11 @@ void session_forget(struct service *s, const char *ctx);
 void sessions_free(struct service *s);
 /* Its owner has ended: begins to reap it, and forgets the owner when that is done. */
 void session_reap_owned(struct service *s, const char *ctx);
+/* Begins to reap the session when it is late: timeout_ms after its last sign of life, unless that is 0. */
+void session_look(struct service *s, const char *ctx, uint64_t timeout_ms);
+
+/* ---- scan.c ---- */
+
 /* What stands still goes to the storage, or for good, after a time.  Only who has it alone knows that it still is so. */
 enum due { DUE_ARCHIVE, DUE_DELETE };
 int session_is_due(struct service *s, const struct record *r, enum due what);
@@ -206,7 +211,7 @@ void pool_list_key(const char *machine, const char *type, char out[LEDGER_KEY_MA
 void *pool_filler(void *arg);
 void pool_poke(struct service *s);
 
-/* ---- service.c ---- */
+/* ---- make.c ---- */
 
 #define WORK_DIR "/workspace"	/* where the workspace is, in the sandbox */
 
@@ -220,9 +225,26 @@ struct making {
 	int warm;
 	int wait;			/* in the queue of admission */
 };
+/* ERR_NET when who asked for it has gone: a sandbox that is made for him would have no owner. */
+int service_check_asker(const struct service_who *who, struct err *e);
 /* Makes one; ret->j is the record, running or warm. */
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e);
-/* Takes the sandbox of a record away and marks it released; r is loaded anew. */
+/* Each NAME=VALUE of args' environment: calls each. */
+int service_each_env(const json_t *args, int (*each)(void *ctx, const char *text, struct err *e), void *ctx, struct err *e);
+/* Numbers of a request, or the pool's. */
+int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_memory, uint64_t *ret_cpu, struct err *e);
+
+/* ---- release.c ---- */
+
+struct release {
+	uint64_t drain_ms;
+	int discard;
+	int if_due;	/* nobody asked: see DUE_DELETE */
+	int was_warm;
+};
+/* Takes the sandbox of a record away and marks it released; r is loaded anew.  The lock of its session is held meanwhile. */
+int release_locked(struct service *s, struct record *r, struct release how, struct err *e);
+/* The same, asked for by nobody in particular. */
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e);
 /* The sandbox of that name, which has stopped, if it still is due and nobody works in it or has it alone: ERR_BUSY. */
 int service_archive_due(struct service *s, const char *name, struct err *e);
@@ -236,19 +258,34 @@ void service_note_failed(struct service *s, const char *name, const struct err *
 #define REFUSED_MS 3600000
 /* Of one that somebody has removed by hand: releases it if that is still so. */
 int service_release_gone(struct service *s, const char *name, struct err *e);
+
+/* ---- pooltype.c ---- */
+
+/* The pool of that name, or the first for NULL and "". */
+int conf_pool_copy(struct service *s, const char *name, struct conf_pool *ret, size_t *ret_index, struct err *e);
 /* The version of a pool's sandboxes: what they are made of; of the sandbox with id made, or (NULL) of one made now. */
 int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e);
 /* 0: made of the host, or of a directory. */
 int service_pool_has_image(const struct conf_pool *p);
 /* What the sandbox with id made was made of, or (NULL) one made now would be. */
 int service_pool_image(struct service *s, const struct conf_pool *p, const char *made, struct image *ret, struct err *e);
+
+/* ---- service.c ---- */
+
 /* A sandbox that was seen to have stopped by itself. */
 int service_note_stopped(struct service *s, const char *name, struct err *e);
+
+/* ---- places.c ---- */
+
 /*
  * What of admission a sandbox takes, by its name.  places_check() drops the place of one whose record is gone or
  * over; one being made has no record at first, and is let alone until place_made().
  */
-void place_add(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, int being_made);
+/* As admission_enter(), for a sandbox that is about to be made: it has a place, or nothing is taken (ERR_NOMEM too). */
+int place_enter(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, const struct admission_asker *asker,
+		struct err *e);
+/* For one that an earlier berthd made: beyond the limits if need be.  ERR_NOMEM is the only error. */
+int place_take_over(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
 void place_made(struct service *s, const char *name);
 void place_drop(struct service *s, const char *name);
 int place_has(struct service *s, const char *name);
@@ -256,10 +293,6 @@ int place_has(struct service *s, const char *name);
 int place_change(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
 void places_check(struct service *s);
 void places_free(struct service *s);
-int service_each_env(const json_t *args, int (*each)(void *ctx, const char *text, struct err *e), void *ctx, struct err *e);
-int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_memory, uint64_t *ret_cpu, struct err *e);
-/* The pool of that name, or the first for NULL and "". */
-int conf_pool_copy(struct service *s, const char *name, struct conf_pool *ret, size_t *ret_index, struct err *e);
 
 /* ---- workspace.c ---- */
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/path.h"
@@ -39,19 +40,75 @@ TestSuite(places, .init = enter, .fini = leave);
 /* Its record would come without a place, and the next scan would undo it under the hands of who makes it. */
 Test(places, one_that_has_no_record_yet_is_kept_while_it_is_made)
 {
-	place_add(service, "sandbox-soon", 1, 1, 1);
+	struct err e;
+
+	cr_assert_eq(place_enter(service, "sandbox-soon", 1, 1, NULL, &e), 0);
 	places_check(service);
 	cr_expect(place_has(service, "sandbox-soon"));
 }
 
 Test(places, one_whose_record_is_gone_is_dropped)
 {
-	place_add(service, "sandbox-gone", 1, 1, 0);
+	struct err e;
+
+	cr_assert_eq(place_take_over(service, "sandbox-gone", 1, 1, &e), 0);
 	places_check(service);
 	cr_expect_not(place_has(service, "sandbox-gone"));
 
-	place_add(service, "sandbox-made", 1, 1, 1);
+	cr_assert_eq(place_enter(service, "sandbox-made", 1, 1, NULL, &e), 0);
 	place_made(service, "sandbox-made");
 	places_check(service);
 	cr_expect_not(place_has(service, "sandbox-made"));
 }
+
+/* A sanitizer's allocator does not keep to RLIMIT_AS. */
+#ifndef __SANITIZE_ADDRESS__
+struct hole {
+	struct hole *next;
+	char rest[96];
+};
+
+/* All that malloc still has for objects of a place's size, from the largest to that: a list to be freed. */
+static struct hole *take_all_memory(void)
+{
+	struct hole *first = NULL, *h;
+	size_t n;
+
+	for (n = 1 << 20; n >= 16; n /= 2) {
+		while ((h = malloc(n < sizeof(*h) ? sizeof(*h) : n))) {
+			h->next = first;
+			first = h;
+		}
+	}
+	return first;
+}
+
+Test(places, without_memory_for_one_nothing_is_taken_and_berthd_lives)
+{
+	const struct rlimit none = { 4096, RLIM_INFINITY };
+	struct rlimit old;
+	struct hole *all, *h;
+	struct err e, again;
+	int r, over;
+
+	cr_assert_eq(getrlimit(RLIMIT_AS, &old), 0);
+	cr_assert_eq(setrlimit(RLIMIT_AS, &none), 0);
+	all = take_all_memory();
+	r = place_enter(service, "sandbox-none", 1, 1, NULL, &e);
+	over = place_take_over(service, "sandbox-none", 1, 1, &again);
+	while ((h = all)) {
+		all = h->next;
+		free(h);
+	}
+	cr_assert_eq(setrlimit(RLIMIT_AS, &old), 0);
+	cr_expect_eq(r, -1);
+	cr_expect_eq(e.code, ERR_NOMEM);
+	cr_expect_eq(over, -1);
+	cr_expect_eq(again.code, ERR_NOMEM);
+	cr_expect_not(place_has(service, "sandbox-none"));
+	cr_expect_eq(service->admission.count, 0);
+	cr_expect_eq(place_enter(service, "sandbox-none", 1, 1, NULL, &e), 0);
+	cr_expect_eq(service->admission.count, 1);
+	place_drop(service, "sandbox-none");
+}
+#endif

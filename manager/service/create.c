@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request for a sandbox: what it asks for and may ask for, a warm one or a new one, its name and its owner. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/rename.h"
+#include "manager/service/state.h"
+#include "manager/service/storage.h"
+
+static int read_args(struct service *s, const struct service_who *who, const json_t *args, struct making *m, struct err *e)
+{
+	json_t *meta = NULL;
+	int allowed;
+
+	if (json_get_obj(args, "meta", &meta, "request", e) < 0 || json_get_str(args, "mount_dir", &m->mount_dir, "request", e) < 0 ||
+	    json_get_str(args, "storage_path", &m->storage_path, "request", e) < 0 ||
+	    (meta && json_get_str(meta, "session_ctx_id", &m->ctx, "request's meta", e) < 0))
+		return -1;
+	if (m->ctx && !m->ctx[0])
+		m->ctx = NULL;
+	if ((m->ctx && session_check_ctx(m->ctx, e) < 0) || interval_check(args, e) < 0)
+		return -1;
+	if (m->mount_dir && m->mount_dir[0]) {
+		pthread_rwlock_rdlock(&s->conf_lock);
+		allowed = s->conf.allow_mount_dir;
+		pthread_rwlock_unlock(&s->conf_lock);
+		if (!allowed || !who->admin)
+			return err_set(e, ERR_DENIED, "mount_dir is not allowed; hint: [session] allow_mount_dir, and an administrator's token");
+		if (m->mount_dir[0] != '/' || strchr(m->mount_dir, ':') || strlen(m->mount_dir) > 500)
+			return err_set(e, ERR_INVALID, "mount_dir is not an absolute path without a colon");
+	} else {
+		m->mount_dir = NULL;
+	}
+	if (m->storage_path && !m->storage_path[0])
+		m->storage_path = NULL;
+	if (m->storage_path && !s->storage)
+		return err_set(e, ERR_INVALID, "storage_path is given, but there is no storage; hint: [storage] url in berth.toml");
+	if (m->storage_path && storage_check_path(m->storage_path, e) < 0)
+		return -1;
+	if (m->storage_path && !who->admin) {
+		/* each has a tree of its own: what another has stored cannot be named */
+		snprintf(m->tenants_path, sizeof(m->tenants_path), "tenants/%s/%s", who->name, m->storage_path);
+		m->storage_path = m->tenants_path;
+		return storage_check_path(m->storage_path, e);
+	}
+	if (m->storage_path && (!strcmp(m->storage_path, "archives") || !strncmp(m->storage_path, "archives/", 9)))
+		return err_set(e, ERR_INVALID, "storage_path archives/ is berthd's own");
+	return 0;
+}
+
+static int rename_sandbox(struct service *s, const struct record *r, const char *name, struct err *e)
+{
+	struct registry reg;
+	int result = registry_open(&reg, &s->config, e);
+
+	if (result < 0)
+		return -1;
+	result = registry_rename(&reg, record_str(r, "container_id"), name, e);
+	registry_close(&reg);
+	return result;
+}
+
+/* What is stored comes into the workspace that a warm one has already. */
+static int fill_claimed(struct service *s, const struct service_who *who, struct record *r, const char *storage_path, struct err *e)
+{
+	struct err ignored;
+
+	if (workspace_download(s, storage_path, record_str(r, "mount_dir"), e) == 0 && service_check_asker(who, e) == 0) {
+		json_object_set_new(r->j, "storage_path", json_string(storage_path));
+		if (record_save(s, r, NULL, 0, e) == 0)
+			return 0;
+	}
+	/* its record names no storage_path, so what came half is not stored over what is there */
+	service_release_record(s, r, 0, &ignored);
+	return -1;
+}
+
+int service_create(struct service *s, const struct service_who *who, const json_t *args, int from_pool, char ret_name[65],
+		   struct err *e)
+{
+	struct making m = { .who = who, .args = args, .wait = 1 };
+	const char *type = NULL, *name = NULL;
+	autorecord struct record r = { .j = NULL };
+	struct conf_pool pool;
+	char owner[64];
+	uint64_t pid = 0;
+	int got = 0;
+
+	if (json_get_str(args, "sandbox_type", &type, "request", e) < 0 || json_get_str(args, "name", &name, "request", e) < 0 ||
+	    json_get_u64(args, "owner_pid", &pid, "request", e) < 0 || conf_pool_copy(s, type, &pool, NULL, e) < 0 ||
+	    read_args(s, who, args, &m, e) < 0) {
+		/* what is corrupt elsewhere is the asker's fault here */
+		e->code = e->code == ERR_CORRUPT ? ERR_INVALID : e->code;
+		return -1;
+	}
+	if (name && !path_is_name(name))
+		return err_set(e, ERR_INVALID, "name '%.80s' is malformed", name);
+	if (pid && (!who->admin || !m.ctx))
+		return err_set(e, ERR_INVALID, "owner_pid needs an administrator and a session");
+	if (pid && owner_name(pid > INT32_MAX ? INT32_MAX : (int)pid, owner, e) < 0)
+		return -1;
+	m.pool = &pool;
+	if (from_pool)
+		got = pool_claim(s, &m, &r, e);
+	if (got < 0 || (got && m.storage_path && fill_claimed(s, who, &r, m.storage_path, e) < 0))
+		return -1;
+	if (!got) {
+		s->claim_missed += from_pool != 0;
+		if (service_make(s, &m, &r, e) < 0)
+			return -1;
+	}
+	if (name && rename_sandbox(s, &r, name, e) < 0) {
+		struct err ignored;
+
+		service_release_record(s, &r, 0, &ignored);
+		return -1;
+	}
+	if (m.ctx && session_touch(s, m.ctx, e) < 0)
+		return -1;
+	if (pid && owner_watch(s, m.ctx, owner, e) < 0)
+		return -1;
+	memcpy(ret_name, r.name, sizeof(r.name));
+	return 0;
+}

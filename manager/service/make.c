@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making a sandbox: admission, the record written ahead, berth create with the options of its type, and the record that
+ * acknowledges it; or else all of that undone.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/hex.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/path.h"
+#include "manager/service/state.h"
+
+#define ARGV_MAX 400
+
+static int random_session_id(char out[26], struct err *e)
+{
+	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+	unsigned char raw[25];
+	size_t i;
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return err_sys(e, "get random bytes");
+	for (i = 0; i < sizeof(raw); i++)
+		out[i] = digits[raw[i] % 36];
+	out[25] = '\0';
+	return 0;
+}
+
+static int hex_token(char out[33], struct err *e)
+{
+	unsigned char raw[16];
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return err_sys(e, "get random bytes");
+	hex_format(out, raw, sizeof(raw));
+	return 0;
+}
+
+struct argv {
+	const char *v[ARGV_MAX];
+	char *owned[ARGV_MAX];
+	size_t n;
+	int full;
+};
+
+static void push(struct argv *a, const char *s)
+{
+	char *copy = a->n + 1 < ARGV_MAX ? strdup(s) : NULL;
+
+	if (!copy) {
+		a->full = 1;
+		return;
+	}
+	a->owned[a->n] = copy;
+	a->v[a->n++] = copy;
+	a->v[a->n] = NULL;
+}
+
+static void push_lines(struct argv *a, const char *lines, int kind)
+{
+	char line[4096], mount[4200];
+	const char *eq;
+
+	while (*lines) {
+		size_t n = strcspn(lines, "\n");
+
+		snprintf(line, sizeof(line), "%.*s", (int)n, lines);
+		lines += n + (lines[n] == '\n');
+		if (!line[0])
+			continue;
+		if (kind == 'e') {
+			push(a, "--env");
+			push(a, line);
+		} else if (kind == 'm') {
+			push(a, "--volume");
+			push(a, line);
+		} else {
+			eq = strchr(line, '=');
+			snprintf(mount, sizeof(mount), "--%.*s", (int)(eq ? eq - line : (ptrdiff_t)strlen(line)), line);
+			push(a, mount);
+			if (eq)
+				push(a, eq + 1);
+		}
+	}
+}
+
+static void free_argv(struct argv *a)
+{
+	size_t i;
+
+	for (i = 0; i < a->n; i++)
+		free(a->owned[i]);
+	free(a);
+}
+
+/* Each NAME=VALUE of args' environment: calls each. */
+int service_each_env(const json_t *args, int (*each)(void *ctx, const char *text, struct err *e), void *ctx, struct err *e)
+{
+	json_t *env = NULL, *v;
+	const char *name;
+	int r = 0;
+
+	if (args && json_get_obj(args, "environment", &env, "request", e) < 0)
+		return -1;
+	json_object_foreach(env, name, v) {
+		autofree char *text = NULL;
+
+		if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+			return err_set(e, ERR_INVALID, "environment variable %.80s is no string", name);
+		if (!name[0] || strchr(name, '='))
+			return err_set(e, ERR_INVALID, "'%.80s' is no name of an environment variable", name);
+		if (asprintf(&text, "%s=%s", name, json_string_value(v)) < 0)
+			return err_nomem(e);
+		r = each(ctx, text, e);
+		if (r < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int push_env(void *ctx, const char *text, struct err *e)
+{
+	struct argv *a = ctx;
+
+	(void)e;
+	push(a, "--env");
+	push(a, text);
+	return 0;
+}
+
+/* Numbers of a request, or the pool's. */
+int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_memory, uint64_t *ret_cpu, struct err *e)
+{
+	const json_t *m = json_object_get(args, "memory"), *c = json_object_get(args, "cpus");
+	double cpus;
+
+	*ret_memory = p->memory_bytes;
+	*ret_cpu = p->cpu_milli;
+	if (json_is_string(m)) {
+		if (num_size(json_string_value(m), "memory", 512 << 10, 1ULL << 60, ret_memory, e) < 0)
+			return -1;
+	} else if (json_is_integer(m) && json_integer_value(m) >= 512 << 10) {
+		*ret_memory = (uint64_t)json_integer_value(m);
+	} else if (m && !json_is_null(m)) {
+		return err_set(e, ERR_INVALID, "\"memory\" is no size; hint: bytes, or such as \"512m\"");
+	}
+	if (json_is_number(c)) {
+		cpus = json_number_value(c);
+		if (!(cpus >= 0.01 && cpus <= 4096))
+			return err_set(e, ERR_INVALID, "\"cpus\" is out of range; hint: 0.01 to 4096");
+		*ret_cpu = (uint64_t)(cpus * 1000 + 0.5);
+	} else if (c && !json_is_null(c)) {
+		return err_set(e, ERR_INVALID, "\"cpus\" is no number");
+	}
+	return 0;
+}
+
+static int build_argv(struct argv *a, const struct record *r, const struct making *m, struct err *e)
+{
+	char text[1200];
+	const char *mount_dir = record_str(r, "mount_dir");
+
+	push(a, "berth");
+	push(a, "create");
+	push(a, "--json");
+	push(a, "--name");
+	push(a, r->name);
+	push(a, "--memory");
+	snprintf(text, sizeof(text), "%" PRIu64, record_own_u64(r, "memory_bytes"));
+	push(a, text);
+	push(a, "--cpus");
+	snprintf(text, sizeof(text), "%" PRIu64 ".%03u", record_own_u64(r, "cpu_milli") / 1000,
+		 (unsigned)(record_own_u64(r, "cpu_milli") % 1000));
+	push(a, text);
+	push(a, "--pull");
+	push(a, m->pool->pull);
+	push(a, "--workdir");
+	push(a, WORK_DIR);
+	if (mount_dir[0]) {
+		snprintf(text, sizeof(text), "%s:" WORK_DIR ":rw", mount_dir);
+		push(a, "--volume");
+		push(a, text);
+	}
+	push_lines(a, m->pool->readonly_mounts, 'm');
+	push_lines(a, m->pool->env, 'e');
+	if (service_each_env(m->args, push_env, a, e) < 0)
+		return -1;
+	push_lines(a, m->pool->options, 'o');
+	push(a, "--");
+	push(a, m->pool->image);
+	return a->full ? err_set(e, ERR_LIMIT, "more than %d options and variables", ARGV_MAX) : 0;
+}
+
+static int create_sandbox(struct service *s, struct record *r, const struct making *m, struct err *e)
+{
+	struct argv *a = calloc(1, sizeof(*a));
+	autobuf struct buf out = BUF_INIT(65536);
+	autojson json_t *answer = NULL;
+	char version[160];
+	const char *id;
+	int result;
+
+	if (!a)
+		return err_nomem(e);
+	result = build_argv(a, r, m, e);
+	if (result == 0)
+		result = driver_berth(s, a->v, &out, e);
+	free_argv(a);
+	if (result < 0)
+		return -1;
+	answer = json_parse(out.data ? out.data : "", out.len, 65536, "berth's answer", e);
+	id = json_string_value(json_object_get(answer, "id"));
+	if (!answer || !id || !path_is_name(id))
+		return answer ? err_set(e, ERR_INTERNAL, "berth create told no id") : -1;
+	json_object_set_new(r->j, "container_id", json_string(id));
+	/* of what it was made from: the name may stand for another image by now, and before for none */
+	if (service_pool_version(s, m->pool, id, version, e) < 0)
+		return -1;
+	record_set_own(r, "version", json_string(version));
+	return workspace_give(s, r, m->pool, e);
+}
+
+static int first_record(struct service *s, const struct making *m, struct record *r, struct err *e)
+{
+	const char *owner = m->who && m->who->name ? m->who->name : "";
+	char session_id[26], token[33];
+	uint64_t memory, cpu;
+	json_t *meta;
+
+	if (service_limits(m->args, m->pool, &memory, &cpu, e) < 0 || random_session_id(session_id, e) < 0 || hex_token(token, e) < 0)
+		return -1;
+	snprintf(r->name, sizeof(r->name), NAME_PREFIX "%s", session_id);
+	meta = json_object_get(m->args, "meta");
+	r->j = json_pack("{s:s,s:s,s:s,s:s,s:[],s:n,s:s?,s:s,s:s,s:o,s:I,s:s,s:s?,s:s,s:f,s:f,s:n,s:n,s:n,s:n}",
+			 "session_id", session_id, "container_id", "", "container_name", r->name, "url", "", "ports", "mount_dir",
+			 "storage_path", m->storage_path, "runtime_token", token, "version", m->pool->image,
+			 "meta", json_is_object(meta) ? json_deep_copy(meta) : json_object(), "timeout",
+			 (json_int_t)(m->pool->timeout_ms / 1000), "sandbox_type", m->pool->name, "session_ctx_id", m->ctx,
+			 "state", "creating", "created_at", wall_seconds(), "updated_at", wall_seconds(), "last_active_at",
+			 "recycled_at", "released_at", "recycle_reason");
+	if (!r->j)
+		return err_set(e, ERR_INVALID, "the request is not valid UTF-8");
+	json_object_set_new(r->j, "berth", json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:s,s:s,s:b}", "host", s->host, "machine",
+			    s->machine, "state_dir", s->config.state_dir, "run_dir", s->config.run_dir, "owner", owner,
+			    "memory_bytes", (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", "", "status", "running",
+			    "own_workspace", 1));
+	r->version = LEDGER_ABSENT;
+	return interval_note(r, m->args, e);
+}
+
+static int make_in_place(struct service *s, const struct making *m, struct record *r, struct err *e)
+{
+	char dir[512];
+
+	if (m->mount_dir)
+		snprintf(dir, sizeof(dir), "%s", m->mount_dir);
+	else
+		workspace_path(s, record_str(r, "session_id"), dir);
+	record_set_own(r, "own_workspace", json_boolean(!m->mount_dir));
+	json_object_set_new(r->j, "mount_dir", json_string(dir));
+	/* written ahead: whatever follows is found by this record after a crash */
+	if (record_save(s, r, NULL, 0, e) < 0 || (!m->mount_dir && workspace_make(r, e) < 0))
+		return -1;
+	if (m->storage_path && !m->inherit_workspace && workspace_download(s, m->storage_path, dir, e) < 0)
+		return -1;
+	return create_sandbox(s, r, m, e);
+}
+
+static int settle(struct service *s, const struct making *m, struct record *r, struct err *e)
+{
+	char key[LEDGER_KEY_MAX + 1], item[160];
+	struct ledger_op op = { LEDGER_PUSH, key, item, 0, 0 };
+
+	if (m->warm) {
+		record_set_state(r, "warm");
+		pool_list_key(s->machine, m->pool->name, key);
+		snprintf(item, sizeof(item), "%s/%s", s->host, r->name);
+		return record_save(s, r, &op, 1, e);
+	}
+	record_set_state(r, "running");
+	json_object_set_new(r->j, "last_active_at", json_real(wall_seconds()));
+	return m->ctx ? session_bind(s, r, m->ctx, NULL, 0, e) : record_save(s, r, NULL, 0, e);
+}
+
+/* Of one that was never acknowledged. */
+static void unmake(struct service *s, struct record *r, const struct making *m)
+{
+	struct err e;
+
+	/* whatever it says: what is left is under the record's name, and the next start looks for it */
+	if (driver_remove_name(s, r->name, &e) == 0 && (m->mount_dir || workspace_remove(s, r, &e) == 0))
+		record_delete(s, r, &e);
+	s->failed++;
+}
+
+/* Who asked for it is not there any more: what is made for him nobody would own. */
+int service_check_asker(const struct service_who *who, struct err *e)
+{
+	return who && who->gone && who->gone(who->gone_ctx) ? err_set(e, ERR_NET, "the client has gone") : 0;
+}
+
+int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e)
+{
+	struct admission_asker asker = { m->who ? m->who->gone : NULL, m->who ? m->who->gone_ctx : NULL };
+	uint64_t memory, cpu;
+	int r;
+
+	*ret = (struct record){ .j = NULL };
+	if (service_limits(m->args, m->pool, &memory, &cpu, e) < 0)
+		return -1;
+	if (first_record(s, m, ret, e) < 0 || place_enter(s, ret->name, memory, cpu, m->wait ? &asker : NULL, e) < 0) {
+		record_close(ret);
+		return -1;
+	}
+	r = make_in_place(s, m, ret, e);
+	if (r == 0)
+		r = service_check_asker(m->who, e);
+	if (r == 0)
+		r = settle(s, m, ret, e);
+	if (r < 0) {
+		unmake(s, ret, m);
+		place_drop(s, ret->name);
+		record_close(ret);
+		return -1;
+	}
+	place_made(s, ret->name);
+	s->created++;
+	return 0;
+}
