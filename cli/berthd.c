@@ -29,7 +29,7 @@
 #include "base/path.h"
 #include "base/sdnotify.h"
 #include "manager/api/api.h"
-#include "manager/api/dlog.h"
+#include "manager/service/dlog.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/tokens.h"
 

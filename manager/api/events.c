@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
-#include "manager/api/dlog.h"
+#include "manager/service/dlog.h"
 #include "manager/events.h"
 
 #define LISTENERS_MAX 256

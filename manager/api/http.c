@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "manager/api/dlog.h"
+#include "manager/service/dlog.h"
 #include "manager/api/http_state.h"
 #include "manager/api/schema.h"
 

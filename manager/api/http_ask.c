@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "manager/api/dlog.h"
+#include "manager/service/dlog.h"
 #include "manager/api/http_state.h"
 
 void *http_context(const struct http_request *rq)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/api/dlog.h"
+#include "manager/service/dlog.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * in front ("<5>") when stderr is the journal.  Values are escaped, so that no
  * text can forge a line.
  */
-#ifndef BERTH_MANAGER_API_DLOG_H
-#define BERTH_MANAGER_API_DLOG_H
+#ifndef BERTH_MANAGER_SERVICE_DLOG_H
+#define BERTH_MANAGER_SERVICE_DLOG_H
 
 #include "base/err.h"
 #include "base/json.h"
