@@ -37,19 +37,35 @@ ALL_LDFLAGS = -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections $(LDFLAGS)
 INIT_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu \
 	-Os -fno-stack-protector -ffunction-sections -fdata-sections $(WARN) -MMD -MP
 
-# ---- what is made of what ------------------------------------------------
+# ---- the folders, and what is linked together ------------------------------
+# One archive per line; a program takes from it what it refers to.  tests/layers says which folder may include from which.
 LAYERS = base seccomp rootfs runtime manager cli
-MAINS = cli/berth-remote.c cli/berth.c cli/berth-image.c cli/berth-http.c cli/berth-net.c cli/berthd.c cli/berth-oci.c cli/berth-systemd.c seccomp/gen.c
-layer_objs = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS),$(wildcard $(1)/*.c)))
-$(foreach l,$(LAYERS),$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call layer_objs,$(l))))
+base_d = base
+seccomp_d = seccomp
+rootfs_d = rootfs/store rootfs/layer rootfs/transfer rootfs/registry
+runtime_d = runtime/kernel runtime/sandbox runtime/probe runtime/oci
+manager_d = manager/host manager/keeper
+cli_d = cli cli/run cli/live cli/files cli/look cli/image cli/system cli/stdio cli/oci
+http_d = rootfs/http
+remote_d = cli/remote
+service_d = manager/ledger manager/objects manager/service
+api_d = manager/api
+net_d = runtime/net
+init_d = runtime/init
+fileop_d = runtime/fileop
+# of a folder that is not linked as a whole: what berth takes of berth-net's and of berthd's
+SHARED = runtime/net/netcount.c runtime/net/netpolicy.c manager/ledger/storeurl.c
+MAINS = $(wildcard cli/programs/*.c) seccomp/gen.c
+
+objects_of = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS) $(SHARED),$(foreach d,$($(1)_d),$(wildcard $(d)/*.c))))
+$(foreach l,$(LAYERS) http remote service api net init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
-runtime_o += $(BUILD)/runtime/initblob.o
-# berthd's own sections of the configuration, which berth config shows and checks
-manager_o += $(BUILD)/manager/service/conf.o $(BUILD)/manager/service/storeurl.o
-fileop_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/fileop/*.c))
+runtime_o += $(patsubst %.c,$(BUILD)/%.o,$(filter runtime/%,$(SHARED))) $(BUILD)/runtime/sandbox/initblob.o
 # what both ends of a copy share: here for the host's end
-runtime_o += $(BUILD)/runtime/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream xattrs tar pack extract)
-init_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/init/*.c))
+runtime_o += $(BUILD)/runtime/sandbox/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream xattrs tar pack extract)
+manager_o += $(patsubst %.c,$(BUILD)/%.o,$(filter manager/%,$(SHARED)))
+service_o += $(BUILD)/manager/service/kernelblob.o
+api_o += $(BUILD)/manager/api/schemas.o
 
 # `berth` itself is linked with musl, whose start costs a third of a millisecond less (base/musl/musl.h);
 # the sanitizers and musl-gcc's own compiler leave these to glibc
@@ -59,30 +75,23 @@ musl_a = $(BUILD)/musl/libberth.a
 musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreach l,$(LAYERS),$($(l)_o)))) \
 	$(filter %blob.o,$(runtime_o)) $(patsubst %,$(BUILD)/musl/base/musl/%.o,musl memcpy) $(BUILD)/musl/gen/libc_names.o
 # what `berth run` executes, linked side by side: a page fault maps 16 pages around it, in the command and again in its child
-hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,cmd_run command commands runopts imageuse mountspec) \
-	$(addprefix manager/,config registry rundir ranges) rootfs/image $(addprefix runtime/,launch handover child mounts \
-	mounts_enter mountplan newmount writable hostimage spec cgroup cgroup_hybrid cgroup_dir fdpass supervise verdict caps \
-	rlimits landlock nethelper) $(addprefix base/,err buf io path num json))
-# berth-net, for --network bridge and egress
-net_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard runtime/net/*.c))
+hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,run/cmd_run command commands run/runopts run/imageuse run/mountspec) \
+	$(addprefix manager/host/,config registry rundir ranges) rootfs/store/image \
+	$(addprefix runtime/sandbox/,launch handover child mounts mounts_enter mountplan writable hostimage spec supervise verdict nethelper) \
+	$(addprefix runtime/kernel/,newmount cgroup cgroup_hybrid cgroup_dir fdpass caps rlimits landlock) \
+	$(addprefix base/,err buf io path num json))
 
 LIBS_BERTH = -lseccomp -ljansson
 LIBS_IMAGE = $(shell $(PKG_CONFIG) --libs libarchive libcrypto libzstd zlib jansson)
 PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-oci
 # The daemon is made where its libraries are (apt-get install $(DAEMON_PACKAGES)); berth needs none of them.
 DAEMON_PACKAGES = libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
-api_a = $(BUILD)/libberth-api.a
-service_a = $(BUILD)/libberth-service.a
-service_o = $(patsubst %.c,$(BUILD)/%.o,$(filter-out manager/service/conf.c manager/service/storeurl.c,$(wildcard manager/service/*.c))) $(BUILD)/manager/service/kernelblob.o
-api_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard manager/api/*.c)) $(BUILD)/manager/api/schemas.o
 LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
 LIBS_DAEMON = $(shell $(PKG_CONFIG) --libs libmicrohttpd libcrypto) $(LIBS_STORE) -lpthread
 ifneq ($(shell $(PKG_CONFIG) --exists libmicrohttpd sqlite3 hiredis libcurl && echo yes),)
 PROGRAMS += $(BUILD)/berthd
 endif
 # So is berth-remote, which berth --host becomes.
-remote_a = $(BUILD)/libberth-remote.a
-remote_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/remote/*.c))
 LIBS_REMOTE = $(shell $(PKG_CONFIG) --libs libcurl) -lpthread
 ifneq ($(shell $(PKG_CONFIG) --exists libcurl && echo yes),)
 PROGRAMS += $(BUILD)/berth-remote
@@ -99,8 +108,6 @@ PROGRAMS += $(BUILD)/berth-systemd
 endif
 # So is the part of the registry client that speaks with the network (apt-get install $(REGISTRY_PACKAGES)).
 REGISTRY_PACKAGES = libcurl4-openssl-dev libpsl-dev
-http_a = $(BUILD)/libberth-http.a
-http_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard rootfs/http/*.c))
 LIBS_HTTP = $(shell $(PKG_CONFIG) --libs libcurl libpsl libcrypto jansson)
 ifneq ($(shell $(PKG_CONFIG) --exists libcurl libpsl && echo yes),)
 PROGRAMS += $(BUILD)/berth-http
@@ -154,9 +161,9 @@ endef
 define archive_rule
 $$($(1)_a): $$($(1)_o)
 	$$(call say,AR,$$@)
-	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
+	$$(Q)rm -f $$@ && $$(AR) qcs $$@ $$^
 endef
-$(foreach l,$(LAYERS) remote api service http,$(eval $(call archive_rule,$(l))))
+$(foreach l,$(LAYERS) http remote service api,$(eval $(call archive_rule,$(l))))
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
@@ -178,7 +185,7 @@ $(BUILD)/berth-init: $(init_o)
 	$(call say,LD,$@)
 	$(Q)$(MUSL_CC) -static -Wl,--gc-sections -Wl,-z,noexecstack -Wl,-z,noseparate-code -s -o $@ $^
 
-$(BUILD)/runtime/initblob.o: runtime/initblob.S $(BUILD)/berth-init
+$(BUILD)/runtime/sandbox/initblob.o: runtime/sandbox/initblob.S $(BUILD)/berth-init
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DINIT_PATH='"$(BUILD)/berth-init"' -c -o $@ $<
@@ -198,7 +205,7 @@ $(BUILD)/berth-fileop: $(fileop_o)
 	$(call say,LD,$@)
 	$(Q)$(MUSL_CC) -static -Wl,--gc-sections -Wl,-z,noexecstack -s -o $@ $^
 
-$(BUILD)/runtime/fileblob.o: runtime/fileblob.S $(BUILD)/berth-fileop
+$(BUILD)/runtime/sandbox/fileblob.o: runtime/sandbox/fileblob.S $(BUILD)/berth-fileop
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DFILEOP_PATH='"$(BUILD)/berth-fileop"' -c -o $@ $<
@@ -246,40 +253,40 @@ $(BUILD)/gen/libc_names.c: $(BUILD)/libc-names
 
 $(musl_a): $(musl_o)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
 # -nostdlib -static-pie: musl-gcc knows no static-pie
 ifeq ($(LIBC),musl)
-$(BUILD)/berth: $(BUILD)/musl/cli/berth.o $(hot_o) $(musl_a)
+$(BUILD)/berth: $(BUILD)/musl/cli/programs/berth.o $(hot_o) $(musl_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
 
 # what podman, containerd and docker start where they would start runc
 # (-s: it copies itself at each start of a container)
-$(BUILD)/berth-oci: $(BUILD)/musl/cli/berth-oci.o $(musl_a)
+$(BUILD)/berth-oci: $(BUILD)/musl/cli/programs/berth-oci.o $(musl_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -nostdlib -static-pie -s $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
 else
-$(BUILD)/berth-oci: $(BUILD)/cli/berth-oci.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/berth-oci: $(BUILD)/cli/programs/berth-oci.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
 
-$(BUILD)/berth: $(BUILD)/cli/berth.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/berth: $(BUILD)/cli/programs/berth.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
 endif
 
-$(BUILD)/berth-image: $(BUILD)/cli/berth-image.o $(cli_a) $(manager_a) $(rootfs_a) $(base_a)
+$(BUILD)/berth-image: $(BUILD)/cli/programs/berth-image.o $(cli_a) $(manager_a) $(rootfs_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_IMAGE)
 
-$(BUILD)/berth-http: $(BUILD)/cli/berth-http.o $(http_a) $(rootfs_a) $(base_a)
+$(BUILD)/berth-http: $(BUILD)/cli/programs/berth-http.o $(http_a) $(rootfs_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_HTTP)
 
-$(BUILD)/berth-remote: $(BUILD)/cli/berth-remote.o $(remote_a) $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/berth-remote: $(BUILD)/cli/programs/berth-remote.o $(remote_a) $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_REMOTE) $(LIBS_BERTH)
 
@@ -293,15 +300,15 @@ $(BUILD)/manager/service/kernelblob.o: manager/service/kernelblob.S manager/serv
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DKERNEL_PATH='"manager/service/kernel.py"' -c -o $@ $<
 
-$(BUILD)/berthd: $(BUILD)/cli/berthd.o $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/berthd: $(BUILD)/cli/programs/berthd.o $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_DAEMON) $(LIBS_BERTH)
 
-$(BUILD)/berth-net: $(BUILD)/cli/berth-net.o $(net_o) $(runtime_a) $(seccomp_a) $(base_a)
+$(BUILD)/berth-net: $(BUILD)/cli/programs/berth-net.o $(net_o) $(runtime_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_NET)
 
-$(BUILD)/berth-systemd: $(BUILD)/cli/berth-systemd.o $(base_a)
+$(BUILD)/berth-systemd: $(BUILD)/cli/programs/berth-systemd.o $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs libsystemd jansson)
 

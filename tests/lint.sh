@@ -145,8 +145,8 @@ check_cppcheck() {
 		-D'json_array_foreach(a,i,v)=while((i=json_array_size(a))&&(v=json_array_get(a,i)))' \
 		-D'json_object_foreach(o,k,v)=while((k=json_object_iter_key(o))&&(v=json_object_get(o,k)))' \
 		--enable=warning,portability --inline-suppr --suppress=missingIncludeSystem \
-		--suppress=memleak --suppress=resourceLeak --suppress=autoVariables:rootfs/importlayout.c \
-		--suppress=comparePointers:runtime/launch.c --suppress=comparePointers:manager/api/schema.c --suppress=ctuuninitvar:runtime/fdpass.c \
+		--suppress=memleak --suppress=resourceLeak --suppress=autoVariables:rootfs/transfer/importlayout.c \
+		--suppress=comparePointers:runtime/sandbox/launch.c --suppress=comparePointers:manager/api/schema.c --suppress=ctuuninitvar:runtime/kernel/fdpass.c \
 		--template='{file}:{line}: {severity}: {message} [{id}]' 2>&1
 }
 

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/remote/remote.h"
-#include "runtime/verdict.h"
+#include "runtime/sandbox/verdict.h"
 
 #define TEXT_MAX (768u << 10)	/* berthd takes 1 MiB of JSON */
 

@@ -8,7 +8,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "cli/dest.h"
+#include "cli/files/dest.h"
 #include "cli/remote/remote.h"
 
 #define PATH_BUF BUF_INIT(65536)

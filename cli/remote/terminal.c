@@ -17,8 +17,8 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "cli/detachkeys.h"
-#include "cli/follow.h"
+#include "cli/live/detachkeys.h"
+#include "cli/live/follow.h"
 #include "cli/remote/remote.h"
 
 #define END_S 2

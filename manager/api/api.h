@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 
 #include "manager/api/http.h"
-#include "manager/config.h"
-#include "manager/registry.h"
+#include "manager/host/config.h"
+#include "manager/host/registry.h"
 
 struct tokens;
 struct events;

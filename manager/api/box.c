@@ -10,8 +10,8 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
-#include "manager/keeper.h"
-#include "manager/wire.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/wire.h"
 
 #define OWNER_FILE "owner.json"
 #define ID_LEN 12

@@ -16,8 +16,8 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
+#include "manager/host/events.h"
 #include "manager/service/dlog.h"
-#include "manager/events.h"
 
 #define LISTENERS_MAX 256
 #define LOOKS_MAX 4

@@ -5,7 +5,7 @@
  * A thread watches the registry's directories (inotify(7)) while somebody
  * listens and compares what it finds with what it saw last: created, started,
  * stopped, renamed, removed.  What happened while nobody listened is told to who comes
- * next, from the journal (manager/events.h) and with its time.  Requests that changed something are events too.
+ * next, from the journal (manager/host/events.h) and with its time.  Requests that changed something are events too.
  * The last EVENTS_KEPT are kept, so that a client that comes back with the number of
  * the last one it saw misses none of them.
  */

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "manager/api/http.h"
-#include "manager/fileclient.h"
+#include "manager/keeper/fileclient.h"
 
 struct fileflow {
 	struct fileclient client;

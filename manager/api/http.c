@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "manager/service/dlog.h"
 #include "manager/api/http_state.h"
 #include "manager/api/schema.h"
+#include "manager/service/dlog.h"
 
 #define STACK_BYTES (1u << 20)
 #define POOL_BYTES (64u << 10)		/* of a connection: header, and pieces of bodies */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "manager/service/dlog.h"
 #include "manager/api/http_state.h"
+#include "manager/service/dlog.h"
 
 void *http_context(const struct http_request *rq)
 {

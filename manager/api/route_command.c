@@ -11,7 +11,7 @@
 #include "base/num.h"
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
-#include "manager/wire.h"
+#include "manager/keeper/wire.h"
 
 #define OUTPUT_MAX (16u << 20)
 #define SEND_PIECE (256u << 10)

@@ -18,10 +18,10 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
-#include "manager/forget.h"
-#include "manager/keeper.h"
-#include "manager/ring.h"
-#include "manager/wire.h"
+#include "manager/host/forget.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/ring.h"
+#include "manager/keeper/wire.h"
 
 #define KEEP_DEFAULT (1u << 20)	/* bytes of each stream in a whole reply */
 #define PIECE 65536

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/args.h"
-#include "manager/wire.h"
+#include "manager/keeper/wire.h"
 
 #define OUTPUT_MAX (16u << 20)
 

@@ -10,11 +10,11 @@
 #include "base/path.h"
 #include "manager/api/api.h"
 #include "manager/api/args.h"
-#include "manager/forget.h"
-#include "manager/keeper.h"
-#include "manager/rename.h"
+#include "manager/host/forget.h"
+#include "manager/host/rename.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/wire.h"
 #include "manager/service/service.h"
-#include "manager/wire.h"
 
 #define ASK_MS 200	/* what one keeper may take to say how it is, in a list */
 #define GRACE_OWN UINT64_MAX

@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/args.h"
-#include "manager/journal.h"
-#include "manager/wire.h"
+#include "manager/host/journal.h"
+#include "manager/keeper/wire.h"
 
 #define OUTPUT_MAX (32u << 20)
 

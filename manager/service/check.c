@@ -12,8 +12,8 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "manager/objects/storage.h"
 #include "manager/service/state.h"
-#include "manager/service/storage.h"
 
 int service_read_private(const char *path, struct buf *b, struct err *e)
 {

@@ -5,9 +5,9 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/rename.h"
+#include "manager/host/rename.h"
+#include "manager/objects/storage.h"
 #include "manager/service/state.h"
-#include "manager/service/storage.h"
 
 static int read_args(struct service *s, const struct service_who *who, const json_t *args, struct making *m, struct err *e)
 {

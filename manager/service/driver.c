@@ -18,10 +18,10 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/forget.h"
-#include "manager/keeper.h"
+#include "manager/host/forget.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/wire.h"
 #include "manager/service/state.h"
-#include "manager/wire.h"
 
 #define ERRORS_MAX 65536
 #define STOP_MS 30000

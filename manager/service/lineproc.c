@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "manager/wire.h"
+#include "manager/keeper/wire.h"
 
 static int wait_started(int sock, struct err *e)
 {

@@ -15,10 +15,10 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/keeper.h"
+#include "manager/keeper/keeper.h"
+#include "manager/objects/storage.h"
 #include "manager/service/deadline.h"
 #include "manager/service/state.h"
-#include "manager/service/storage.h"
 
 #define STACK_BYTES (1u << 20)
 

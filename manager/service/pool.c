@@ -17,7 +17,7 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "manager/keeper.h"
+#include "manager/keeper/keeper.h"
 #include "manager/service/deadline.h"
 #include "manager/service/state.h"
 

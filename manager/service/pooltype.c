@@ -7,7 +7,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/service/state.h"
-#include "rootfs/image.h"
+#include "rootfs/store/image.h"
 
 static uint64_t hash(uint64_t h, const void *p, size_t n)
 {

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "manager/objects/storage.h"
 #include "manager/service/state.h"
-#include "manager/service/storage.h"
 
 #define RELEASE_TRIES 5
 

@@ -22,7 +22,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "manager/config.h"
+#include "manager/host/config.h"
 #include "manager/service/oplock.h"
 
 struct service;

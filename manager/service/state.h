@@ -6,10 +6,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "manager/registry.h"
+#include "manager/host/conf.h"
+#include "manager/host/registry.h"
+#include "manager/ledger/ledger.h"
 #include "manager/service/admission.h"
-#include "manager/service/conf.h"
-#include "manager/service/ledger.h"
 #include "manager/service/service.h"
 
 #define RECORD_MAX (1u << 20)

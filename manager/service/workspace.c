@@ -12,9 +12,9 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
+#include "manager/objects/storage.h"
 #include "manager/service/state.h"
-#include "manager/service/storage.h"
-#include "rootfs/image.h"
+#include "rootfs/store/image.h"
 
 #define IDS_MAX 65535	/* of a sandbox */
 

@@ -19,9 +19,9 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "rootfs/challenge.h"
-#include "rootfs/digest.h"
-#include "rootfs/origin.h"
+#include "rootfs/registry/challenge.h"
+#include "rootfs/registry/origin.h"
+#include "rootfs/store/digest.h"
 
 #define HTTP_REDIRECTS_MAX 5
 #define HTTP_HEADERS_MAX (128u << 10)	/* bytes of all headers of one answer */

@@ -12,9 +12,9 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "rootfs/digest.h"
 #include "rootfs/http/job.h"
-#include "rootfs/httpwire.h"
+#include "rootfs/registry/httpwire.h"
+#include "rootfs/store/digest.h"
 
 #define JOBS_MAX 32
 #define CA_MAX (4u << 20)

@@ -50,7 +50,7 @@ struct extract {
 
 /* ---- names ---------------------------------------------------------------------- */
 
-/* As rootfs/tree.c does: "./a//b" is "a/b", the top is "", ".." is refused; the first part may be replaced. */
+/* As rootfs/store/tree.c does: "./a//b" is "a/b", the top is "", ".." is refused; the first part may be replaced. */
 static int clean(const struct extract *x, const char *in, char *out, struct err *e)
 {
 	size_t len = 0, n, count = 0;

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "runtime/initproto.h"
+#include "runtime/sandbox/initproto.h"
 
 /* The descriptors that came with a request; -1 where there is none. */
 struct exec_fds {

@@ -36,7 +36,7 @@
 #include <linux/capability.h>
 
 #include "runtime/init/exec.h"
-#include "runtime/initproto.h"
+#include "runtime/sandbox/initproto.h"
 
 #define COMMANDS_MAX 1024
 #define LATE_MS 1

@@ -15,10 +15,10 @@
 #include "base/path.h"
 #include "runtime/net/forward.h"
 #include "runtime/net/names.h"
+#include "runtime/net/netcount.h"
 #include "runtime/net/pool.h"
 #include "runtime/net/ruleset.h"
-#include "runtime/netcount.h"
-#include "runtime/nethelper.h"
+#include "runtime/sandbox/nethelper.h"
 
 struct bridge {
 	const char *id, *name, *dir, *files, *hostname;

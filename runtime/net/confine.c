@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "runtime/landlock.h"
+#include "runtime/kernel/landlock.h"
 
 #define CONNECTIONS_FILES 900	/* 256 connections of two, and the resolver's; or 128 published ports and 64 peers */
 #define MEMORY_MAX (256UL << 20)

@@ -12,8 +12,8 @@
 #define BERTH_RUNTIME_NET_FORWARD_H
 
 #include "runtime/net/link.h"
+#include "runtime/net/netpolicy.h"
 #include "runtime/net/proxy.h"
-#include "runtime/netpolicy.h"
 
 struct forward;
 

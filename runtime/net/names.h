@@ -4,7 +4,7 @@
 #define BERTH_RUNTIME_NET_NAMES_H
 
 #include "runtime/net/link.h"
-#include "runtime/netpolicy.h"
+#include "runtime/net/netpolicy.h"
 
 /* Without DNS servers of its own the policy gets the host's, but for those on its loopback, which are out of reach. */
 int names_choose(struct netpolicy *p, struct err *e);

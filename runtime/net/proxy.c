@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "runtime/fdpass.h"
+#include "runtime/kernel/fdpass.h"
 #include "runtime/net/confine.h"
 #include "runtime/net/forward.h"
 

@@ -20,10 +20,10 @@
 #include <sys/types.h>
 
 #include "runtime/net/httpreq.h"
+#include "runtime/net/netpolicy.h"
 #include "runtime/net/resolver.h"
 #include "runtime/net/tlshello.h"
-#include "runtime/nethelper.h"
-#include "runtime/netpolicy.h"
+#include "runtime/sandbox/nethelper.h"
 
 #define PROXY_CONNECTIONS 256
 #define PROXY_BUFFER 40960

@@ -9,7 +9,7 @@
 #define BERTH_RUNTIME_NET_RESOLVER_H
 
 #include "base/err.h"
-#include "runtime/netpolicy.h"
+#include "runtime/net/netpolicy.h"
 
 #define RESOLVER_ADDRESSES 16
 

@@ -17,7 +17,7 @@
 #define BERTH_RUNTIME_NET_RULESET_H
 
 #include "runtime/net/link.h"
-#include "runtime/netpolicy.h"
+#include "runtime/net/netpolicy.h"
 
 /* 1 when the table is there, 0 when not; -1 when it is not ours.  Its name is the bridge's. */
 int ruleset_stands(const char *bridge, struct err *e);

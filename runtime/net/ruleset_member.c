@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "runtime/netcount.h"
+#include "runtime/net/netcount.h"
 #include "runtime/net/ruleset.h"
 #include "runtime/net/ruleset_sets.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rootfs/credential.h"
-#include "rootfs/credhelper.h"
+#include "rootfs/registry/credential.h"
+#include "rootfs/registry/credhelper.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -16,8 +16,8 @@
 
 #include "base/io.h"
 #include "base/path.h"
-#include "rootfs/decompress.h"
-#include "rootfs/layer.h"
+#include "rootfs/layer/decompress.h"
+#include "rootfs/layer/layer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

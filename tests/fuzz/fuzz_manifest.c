@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "rootfs/oci.h"
+#include "rootfs/store/oci.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

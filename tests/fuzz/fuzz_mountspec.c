@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/mountspec.h"
-#include "runtime/mountplan.h"
+#include "cli/run/mountspec.h"
+#include "runtime/sandbox/mountplan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/oci_json.h"
-#include "runtime/oci_mount.h"
-#include "runtime/oci_schema.h"
-#include "runtime/oci_seccomp.h"
+#include "runtime/oci/json.h"
+#include "runtime/oci/mount.h"
+#include "runtime/oci/schema.h"
+#include "runtime/oci/seccomp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

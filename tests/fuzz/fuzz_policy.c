@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "manager/policy.h"
+#include "manager/host/policy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

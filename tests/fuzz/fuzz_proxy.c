@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "runtime/net/httpreq.h"
+#include "runtime/net/netpolicy.h"
 #include "runtime/net/socksreq.h"
-#include "runtime/netpolicy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

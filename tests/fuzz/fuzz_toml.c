@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/toml.h"
-#include "manager/config.h"
+#include "manager/host/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

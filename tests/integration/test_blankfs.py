@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The models of blank file systems for writable layers (runtime/blankfs.h): the first sandbox of a size
+The models of blank file systems for writable layers (runtime/kernel/blankfs.h): the first sandbox of a size
 formats, the next ones copy; what is not as it should be is passed over or replaced, never mounted as it is.
 """
 import glob

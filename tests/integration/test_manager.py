@@ -43,7 +43,7 @@ def busybox_registry():
 
 
 def test_every_key_of_the_manager_is_in_the_manual():
-    with open(os.path.join(b.TOP, "manager/service/conf.c")) as f:
+    with open(os.path.join(b.TOP, "manager/host/conf.c")) as f:
         keys = re.findall(r'\{ "(store|storage|session|admission|pool)", "(\w+)", CONFIG_\w+, "([^"]*)"', f.read())
     with open(os.path.join(b.TOP, "man/berth.toml.5")) as f:
         text = f.read()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Sandboxes that live, for tests: made by `berth create`, spoken to by the CLI or straight
-over the keeper's socket (manager/wire.h), which saves a process a command and can be abused.
+over the keeper's socket (manager/keeper/wire.h), which saves a process a command and can be abused.
 """
 import array
 import collections

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "runtime/caps.h"
+#include "runtime/kernel/caps.h"
 
 #define BIT(c) (1ULL << (c))
 

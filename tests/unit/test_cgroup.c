@@ -10,8 +10,8 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "runtime/cgroup.h"
-#include "runtime/cgroup_backends.h"
+#include "runtime/kernel/cgroup.h"
+#include "runtime/kernel/cgroup_backends.h"
 
 static char place[] = "/tmp/berth-cgroup-XXXXXX";
 static int dir = -1;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "manager/config.h"
+#include "manager/host/config.h"
 
 static struct config c;
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "runtime/launch.h"
+#include "runtime/sandbox/launch.h"
 
 static struct sandbox sb;
 static int theirs = -1;

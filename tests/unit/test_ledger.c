@@ -21,7 +21,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/service/ledger.h"
+#include "manager/ledger/ledger.h"
 
 #define REDIS "/usr/bin/redis-server"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "runtime/mountplan.h"
+#include "runtime/sandbox/mountplan.h"
 
 static struct mountplan plan;
 static struct spec spec;

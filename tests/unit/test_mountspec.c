@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "cli/mountspec.h"
-#include "runtime/mountplan.h"
+#include "cli/run/mountspec.h"
+#include "runtime/sandbox/mountplan.h"
 
 typedef int reader(struct spec *s, const char *text, char **ret_owned, struct err *e);
 

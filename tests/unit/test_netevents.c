@@ -6,7 +6,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "manager/netevents.h"
+#include "manager/host/netevents.h"
 
 struct seen {
 	int count;

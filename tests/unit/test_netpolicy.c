@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "runtime/netpolicy.h"
+#include "runtime/net/netpolicy.h"
 
 static struct netaddr addr(const char *s)
 {

@@ -9,11 +9,11 @@
 #include <sys/mount.h>
 #include <sys/syscall.h>
 
-#include "runtime/oci_json.h"
-#include "runtime/oci_mount.h"
-#include "runtime/oci_schema.h"
-#include "runtime/oci_seccomp.h"
-#include "runtime/oci_state.h"
+#include "runtime/oci/json.h"
+#include "runtime/oci/mount.h"
+#include "runtime/oci/schema.h"
+#include "runtime/oci/seccomp.h"
+#include "runtime/oci/state.h"
 #include "seccomp/seccomp.h"
 
 static json_t *parse(const char *text)

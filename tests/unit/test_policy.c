@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "manager/config.h"
-#include "manager/policy.h"
-#include "manager/shlex.h"
+#include "manager/host/config.h"
+#include "manager/host/policy.h"
+#include "manager/host/shlex.h"
 
 static struct config config;
 

@@ -19,9 +19,9 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/registry.h"
-#include "runtime/cgroup.h"
-#include "runtime/spec.h"
+#include "manager/host/registry.h"
+#include "runtime/kernel/cgroup.h"
+#include "runtime/sandbox/spec.h"
 
 static char place[] = "/tmp/berth-registry-XXXXXX";
 static struct config config;

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "base/mem.h"
-#include "runtime/rlimits.h"
+#include "runtime/kernel/rlimits.h"
 
 Test(rlimits, the_table_matches_the_kernel)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "rootfs/challenge.h"
+#include "rootfs/registry/challenge.h"
 
 static int parse(const char *text, struct challenge *c)
 {

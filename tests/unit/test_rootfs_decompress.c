@@ -13,10 +13,10 @@
 
 #include "base/io.h"
 #include "base/path.h"
-#include "rootfs/decompress.h"
-#include "rootfs/hash.h"
-#include "rootfs/layer.h"
-#include "rootfs/tarout.h"
+#include "rootfs/layer/decompress.h"
+#include "rootfs/layer/layer.h"
+#include "rootfs/layer/tarout.h"
+#include "rootfs/store/hash.h"
 
 static int memory(const void *p, size_t n)
 {

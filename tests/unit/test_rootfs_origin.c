@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "rootfs/origin.h"
+#include "rootfs/registry/origin.h"
 
 Test(origin, urls_become_scheme_host_and_port)
 {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "rootfs/digest.h"
-#include "rootfs/oci.h"
-#include "rootfs/ref.h"
+#include "rootfs/store/digest.h"
+#include "rootfs/store/oci.h"
+#include "rootfs/store/ref.h"
 
 #define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 

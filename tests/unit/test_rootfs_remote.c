@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "rootfs/credential.h"
-#include "rootfs/remote.h"
+#include "rootfs/registry/credential.h"
+#include "rootfs/registry/remote.h"
 
 static int target(const char *text, const struct remote_options *o, int mirrors, struct remote_target *t)
 {

@@ -10,8 +10,8 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "rootfs/notes.h"
-#include "rootfs/tree.h"
+#include "rootfs/store/notes.h"
+#include "rootfs/store/tree.h"
 
 Test(rootfs_tree, names_are_cleaned)
 {

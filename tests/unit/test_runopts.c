@@ -12,8 +12,8 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "cli/runopts.h"
-#include "runtime/caps.h"
+#include "cli/run/runopts.h"
+#include "runtime/kernel/caps.h"
 
 #define BIT(c) (1ULL << (c))
 

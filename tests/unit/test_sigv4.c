@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "manager/service/sigv4.h"
+#include "manager/objects/sigv4.h"
 
 #define KEY "AKIAIOSFODNN7EXAMPLE"
 #define SECRET "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"

@@ -14,7 +14,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/service/storage.h"
+#include "manager/objects/storage.h"
 
 #define STACK_BYTES (1u << 20)	/* of berthd's threads */
 

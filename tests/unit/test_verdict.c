@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "runtime/verdict.h"
+#include "runtime/sandbox/verdict.h"
 
 #define EXITED(n) .ended = 1, .exited = 1, .value = (n)
 #define DIED(n) .ended = 1, .exited = 0, .value = (n)

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "runtime/newmount.h"
-#include "runtime/writable.h"
+#include "runtime/kernel/newmount.h"
+#include "runtime/sandbox/writable.h"
 
 #define FROM 1342177280u
 #define TO (FROM + 5 * 65536u)

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dest - where an archive goes: stdout, or a file that appears whole or not at all. */
+#ifndef BERTH_CLI_FILES_DEST_H
+#define BERTH_CLI_FILES_DEST_H
+
+#include "base/err.h"
+
+struct dest {
+	int fd;
+	char tmp[4096];		/* renamed to path at the end; "" when written directly */
+	const char *path;	/* borrowed */
+};
+
+/* "-" is stdout, which must be no terminal; a device or pipe is written directly.  hint: what to do instead of a terminal. */
+int dest_open(struct dest *d, const char *path, const char *hint, struct err *e);
+/* rc -1 with e, which stays: nothing is left.  Else 0, or -1 with e. */
+int dest_close(struct dest *d, int rc, struct err *e);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * berth commit: what a sandbox changed becomes a layer of a new image.
+ *
+ * Here the sandbox is found, made to stand still and its writable layer opened;
+ * berth-image reads it, confined (rootfs/transfer/commit.h).  A running sandbox is frozen
+ * by its keeper as long as our connection lasts; a stopped one is claimed, so
+ * that nobody starts it meanwhile.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "cli/commands.h"
+#include "cli/live/sandbox_open.h"
+#include "cli/run/imageprog.h"
+#include "manager/keeper/keeper.h"
+#include "runtime/sandbox/writable.h"
+
+enum {
+	OPT_JSON = 1, OPT_QUIET, OPT_ENV, OPT_CMD, OPT_ENTRYPOINT, OPT_WORKDIR, OPT_USER, OPT_LABEL, OPT_AUTHOR, OPT_MESSAGE,
+	OPT_COMPRESSION, OPT_NO_PAUSE,
+};
+
+static const struct opt options[] = {
+	{ "env", 'e', OPT_LIST, "NAME=VALUE", "set an environment variable of the image", OPT_ENV },
+	{ "cmd", 0, OPT_VALUE, "COMMAND", "what the image runs: a JSON array, or a line for /bin/sh -c; empty for nothing", OPT_CMD },
+	{ "entrypoint", 0, OPT_VALUE, "COMMAND", "what comes before the command, written likewise", OPT_ENTRYPOINT },
+	{ "workdir", 'w', OPT_VALUE, "DIR", "where commands start", OPT_WORKDIR },
+	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "as whom commands run", OPT_USER },
+	{ "label", 'l', OPT_LIST, "NAME=VALUE", "set a label", OPT_LABEL },
+	{ "author", 0, OPT_VALUE, "TEXT", "who made the image", OPT_AUTHOR },
+	{ "message", 'm', OPT_VALUE, "TEXT", "a comment for the image's history", OPT_MESSAGE },
+	{ "compression", 0, OPT_VALUE, "KIND", "of the layer: gzip or zstd (default: gzip)", OPT_COMPRESSION, COMPLETE_WORDS, "gzip zstd" },
+	{ "no-pause", 0, OPT_FLAG, NULL, "let the sandbox run meanwhile; files it writes then may be half there", OPT_NO_PAUSE },
+	{ "quiet", 'q', OPT_FLAG, NULL, "no progress; print the digest only", OPT_QUIET },
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
+};
+
+struct commit {
+	json_t *changes;
+	int json, quiet, no_pause;
+	struct sandbox_ref s;
+	struct claim claim;		/* of a stopped one */
+	int claimed;
+	int dir_fd, base_fd, upper_fd;
+	uint32_t id_base;
+	char workdir[4096];
+};
+
+static int set_string(struct commit *c, const char *key, const char *value, struct err *e)
+{
+	json_t *s = json_string(value);
+
+	return s && !json_object_set_new(c->changes, key, s) ? 0 : err_set(e, ERR_INVALID, "the value is not valid UTF-8");
+}
+
+/* ["a","b"] is taken as it is, a line is for the shell, as a Dockerfile's CMD has it. */
+static int set_command(struct commit *c, const char *key, const char *value, struct err *e)
+{
+	json_t *list, *word;
+	size_t i;
+
+	if (value[0] == '[') {
+		list = json_parse(value, strlen(value), 1 << 20, "the command", e);
+		if (!list)
+			return -1;
+		json_array_foreach(list, i, word) {
+			if (!json_is_string(word)) {
+				json_decref(list);
+				return err_set(e, ERR_INVALID, "the command's words must be strings");
+			}
+		}
+	} else {
+		list = value[0] ? json_pack("[s,s,s]", "/bin/sh", "-c", value) : json_array();
+	}
+	return list && !json_object_set_new(c->changes, key, list) ? 0 : err_set(e, ERR_INVALID, "the value is not valid UTF-8");
+}
+
+static int add_env(struct commit *c, const char *value, struct err *e)
+{
+	json_t *list = json_object_get(c->changes, "env");
+
+	if (!strchr(value, '=') || value[0] == '=')
+		return err_set(e, ERR_INVALID, "'%.80s' is not NAME=VALUE", value);
+	if (!list && !json_object_set_new(c->changes, "env", json_array()))
+		list = json_object_get(c->changes, "env");
+	return !json_array_append_new(list, json_string(value)) ? 0 : err_set(e, ERR_INVALID, "the value is not valid UTF-8");
+}
+
+static int add_label(struct commit *c, const char *value, struct err *e)
+{
+	json_t *labels = json_object_get(c->changes, "labels");
+	autofree char *name = strndup(value, strcspn(value, "="));
+
+	if (!name)
+		return err_nomem(e);
+	if (!*name || !value[strlen(name)])
+		return err_set(e, ERR_INVALID, "'%.80s' is not NAME=VALUE", value);
+	if (!labels && !json_object_set_new(c->changes, "labels", json_object()))
+		labels = json_object_get(c->changes, "labels");
+	return !json_object_set_new(labels, name, json_string(value + strlen(name) + 1)) ? 0 :
+		err_set(e, ERR_INVALID, "the value is not valid UTF-8");
+}
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct commit *c = ctx;
+
+	switch (id) {
+	case OPT_ENV:
+		return add_env(c, value, e);
+	case OPT_LABEL:
+		return add_label(c, value, e);
+	case OPT_CMD:
+		return set_command(c, "cmd", value, e);
+	case OPT_ENTRYPOINT:
+		return set_command(c, "entrypoint", value, e);
+	case OPT_WORKDIR:
+		return value[0] == '/' ? set_string(c, "workdir", value, e) :
+					 err_set(e, ERR_INVALID, "'%.80s' is no absolute path", value);
+	case OPT_USER:
+		return set_string(c, "user", value, e);
+	case OPT_AUTHOR:
+		return set_string(c, "author", value, e);
+	case OPT_MESSAGE:
+		return set_string(c, "message", value, e);
+	case OPT_COMPRESSION:
+		if (strcmp(value, "gzip") && strcmp(value, "zstd"))
+			return err_set(e, ERR_INVALID, "'%.40s' is neither gzip nor zstd", value);
+		return set_string(c, "compression", value, e);
+	default:
+		*(id == OPT_JSON ? &c->json : id == OPT_QUIET ? &c->quiet : &c->no_pause) = 1;
+		return 0;
+	}
+}
+
+/* ---- the sandbox ---- */
+
+static int open_running(struct commit *c, struct err *e)
+{
+	autojson json_t *hold = json_pack("{s:s}", "op", "hold"), *held = NULL;
+	autojson json_t *layers = json_pack("{s:s,s:i}", "op", "layers", "index", 0), *answer = NULL;
+	const char *workdir = "";
+	uint64_t base = 0;
+
+	c->s.sock = keeper_connect(&c->s.registry, c->s.id, e);
+	if (c->s.sock < 0)
+		return -1;
+	if (!c->no_pause && !(held = keeper_call(c->s.sock, hold, NULL, 0, NULL, e)))
+		return -1;
+	answer = keeper_call(c->s.sock, layers, NULL, 0, &c->upper_fd, e);
+	if (!answer || json_get_u64(answer, "id_base", &base, "answer", e) < 0 ||
+	    json_get_str(answer, "workdir", &workdir, "answer", e) < 0)
+		return -1;
+	if (c->upper_fd < 0)
+		return err_set(e, ERR_INTERNAL, "the keeper handed out no layer");
+	c->id_base = (uint32_t)base;
+	snprintf(c->workdir, sizeof(c->workdir), "%s", workdir);
+	return 0;
+}
+
+/* What it was created with; the last one counts. */
+static void workdir_of_spec(struct commit *c)
+{
+	struct err ignored;
+	autojson json_t *spec = registry_load(&c->s.registry, c->s.id, "spec.json", &ignored);
+	json_t *pair;
+	size_t i;
+
+	snprintf(c->workdir, sizeof(c->workdir), "%s", c->s.config.work_dir);
+	json_array_foreach(json_object_get(spec, "options"), i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0)), *value = json_string_value(json_array_get(pair, 1));
+
+		if (name && value && !strcmp(name, "workdir"))
+			snprintf(c->workdir, sizeof(c->workdir), "%s", value);
+	}
+}
+
+static int open_stopped(struct commit *c, struct err *e)
+{
+	if (registry_reclaim(&c->s.registry, c->s.id, &c->claim, e) < 0)
+		return -1;
+	c->claimed = 1;
+	c->id_base = c->claim.id_base;
+	workdir_of_spec(c);
+	c->base_fd = writable_open(c->dir_fd, e);
+	if (c->base_fd < 0)
+		return -1;
+	c->upper_fd = openat(c->base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return c->upper_fd < 0 ? err_sys(e, "open the writable layer") : 0;
+}
+
+static int open_sandbox(struct commit *c, const char *ref, struct err *e)
+{
+	if (sandbox_ref_find(&c->s, ref, e) < 0)
+		return -1;
+	c->dir_fd = registry_keep_dir(&c->s.registry, c->s.id, e);
+	if (c->dir_fd < 0)
+		return err_set(e, ERR_UNSUPPORTED, "sandbox %s ends with its command and cannot be committed; hint: berth create "
+			       "makes sandboxes that last, and berth run --keep leaves one behind", c->s.id);
+	if (!path_has(c->dir_fd, "image.json"))
+		return err_set(e, ERR_UNSUPPORTED, "sandbox %s was not made from an image of the store (but from \"host\", whose /usr is "
+			       "no layer, or a directory), so there is nothing to add a layer to; hint: make an image by berth image "
+			       "bootstrap or import, and a sandbox of it", c->s.id);
+	return c->s.kept ? open_stopped(c, e) : open_running(c, e);
+}
+
+/* ---- berth-image ---- */
+
+static void become_program(struct commit *c, const char *name, const char *changes, pid_t parent)
+{
+	char upper[16], dir[16], base[16];
+	char *argv[16] = { NULL, (char *)"commit-layer" };
+	struct err e;
+	int n = 2;
+
+	/* when we are killed the sandbox goes on: then nobody may read it any more */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(125);
+	if (c->json)
+		argv[n++] = (char *)"--json";
+	if (c->quiet)
+		argv[n++] = (char *)"--quiet";
+	argv[n++] = (char *)"--";
+	argv[n++] = (char *)name;
+	argv[n++] = upper;
+	argv[n++] = dir;
+	argv[n++] = base;
+	argv[n++] = c->workdir;
+	argv[n++] = (char *)changes;
+	snprintf(upper, sizeof(upper), "%d", c->upper_fd);
+	snprintf(dir, sizeof(dir), "%d", c->dir_fd);
+	snprintf(base, sizeof(base), "%u", c->id_base);
+	fcntl(c->upper_fd, F_SETFD, 0);
+	fcntl(c->dir_fd, F_SETFD, 0);
+	imageprog_exec(argv, &e);
+	_exit(command_fail(&cmd_commit, &e, c->json));
+}
+
+/* Its exit status; it has said what there is to say. */
+static int run_program(struct commit *c, const char *name, int *ret_status, struct err *e)
+{
+	autofree char *changes = json_dumps(c->changes, JSON_COMPACT);
+	pid_t pid, me = getpid();
+	int status;
+
+	if (!changes)
+		return err_nomem(e);
+	pid = fork();
+	if (pid < 0)
+		return err_sys(e, "fork");
+	if (!pid)
+		become_program(c, name, changes, me);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "wait for berth-image");
+	*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return 0;
+}
+
+static void close_sandbox(struct commit *c)
+{
+	struct err ignored;
+
+	fd_close(&c->upper_fd);
+	fd_close(&c->base_fd);
+	fd_close(&c->dir_fd);
+	if (c->claimed)
+		registry_release(&c->s.registry, &c->claim, &ignored);
+	sandbox_ref_close(&c->s);	/* the sandbox goes on */
+	json_decref(c->changes);
+}
+
+static int commit_main(const struct command *self, int argc, char **argv)
+{
+	struct commit c = { .changes = json_object(), .dir_fd = -1, .base_fd = -1, .upper_fd = -1 };
+	struct err e = { 0 };
+	int rest, help = 0, status = 0, result;
+
+	sandbox_ref_init(&c.s);
+	result = command_options(self, argc, argv, set_option, &c, &rest, &help, &e);
+	if (result == 0 && !help && argc - rest != 2)
+		result = err_set(&e, ERR_USAGE, "a sandbox and a name for the image are wanted; hint: berth commit SANDBOX NAME");
+	if (result == 0 && !help)
+		result = open_sandbox(&c, argv[rest], &e) < 0 ? -1 : run_program(&c, argv[rest + 1], &status, &e);
+	if (result < 0)
+		status = command_fail(self, &e, c.json);
+	close_sandbox(&c);
+	return status;
+}
+
+const struct command cmd_commit = {
+	.name = "commit",
+	.args = "SANDBOX NAME",
+	.summary = "make an image of what a sandbox changed",
+	.detail = "What the sandbox wrote becomes a layer on top of the image it was made from; berth diff shows what that\n"
+		  "is.  A running sandbox stands still meanwhile.  /tmp, /run and volumes are no part of it, nor is what\n"
+		  "berth made: /etc/hosts, mount points.",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_SANDBOX,
+	.run = commit_main,
+};

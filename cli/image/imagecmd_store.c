@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth image import, ls, inspect, rm, gc, fsck. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/image/imagecmd.h"
+#include "rootfs/store/catalog.h"
+#include "rootfs/store/digest.h"
+#include "rootfs/transfer/collect.h"
+#include "rootfs/transfer/import.h"
+
+static void show_note(void *ctx, const char *text)
+{
+	const struct imagecmd_args *a = ctx;
+
+	if (!imagecmd_flag(a, IMG_JSON) && !imagecmd_flag(a, IMG_QUIET)) {
+		if (isatty(STDERR_FILENO))
+			imagecmd_clear_line();
+		log_note("berth image import", "note: %s", text);
+	}
+}
+
+static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	int live = imagecmd_is_live(a);
+	struct import_options o = {
+		.source = a->operands[0],
+		.name = a->operand_count > 1 ? a->operands[1] : NULL,
+		.platform = imagecmd_value(a, IMG_PLATFORM),
+		.progress = live ? imagecmd_progress : NULL,
+		.note = show_note,
+		.ctx = (void *)a,
+	};
+	autojson json_t *done = import_run(store_fd, &o, e), *all = NULL;
+	json_t *one;
+	size_t i;
+
+	if (live)
+		imagecmd_clear_line();
+	if (!done)
+		return -1;
+	if (imagecmd_flag(a, IMG_JSON)) {
+		all = json_pack("{s:O}", "images", done);
+		imagecmd_print_json(all);
+		return 0;
+	}
+	json_array_foreach(done, i, one) {
+		char name[256], digest[DIGEST_SIZE + 8], size[24];
+
+		imagecmd_text(one, "name", name, sizeof(name));
+		imagecmd_text(one, "digest", digest, sizeof(digest));
+		imagecmd_bytes(imagecmd_u64(one, "size"), size);
+		if (imagecmd_flag(a, IMG_QUIET))
+			puts(digest);
+		else
+			printf("%s  %s  %" PRIu64 " layers  %s\n", name, digest, imagecmd_u64(one, "layers"), size);
+	}
+	return 0;
+}
+
+/* ---- the others ---- */
+
+static void print_image(const json_t *one, int with_size)
+{
+	char name[256], digest[DIGEST_SIZE + 8], size[24], when[32] = "-", platform[100];
+	time_t t = (time_t)imagecmd_u64(one, "imported");
+	struct tm tm;
+
+	imagecmd_text(one, "name", name, sizeof(name));
+	imagecmd_text(one, "digest", digest, sizeof(digest));
+	imagecmd_text(one, "platform", platform, sizeof(platform));
+	imagecmd_bytes(imagecmd_u64(one, "size"), size);
+	if (localtime_r(&t, &tm))
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M", &tm);
+	printf("%-36s  %.19s  %-12s  %s  %10s", name, digest, platform, when, size);
+	if (with_size) {
+		char disk[24], shared[24];
+
+		imagecmd_bytes(imagecmd_u64(one, "disk_bytes"), disk);
+		imagecmd_bytes(imagecmd_u64(one, "shared_bytes"), shared);
+		printf("  %10s  %10s", disk, shared);
+	}
+	putchar('\n');
+}
+
+static int run_ls(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	autojson json_t *list = catalog_list(store_fd, imagecmd_flag(a, IMG_SIZE), e);
+	char name[256];
+	json_t *one;
+	size_t i;
+
+	if (!list)
+		return -1;
+	if (imagecmd_flag(a, IMG_JSON)) {
+		imagecmd_print_json(list);
+		return 0;
+	}
+	if (!imagecmd_flag(a, IMG_QUIET))
+		printf("%-36s  %-19s  %-12s  %-16s  %10s%s\n", "NAME", "DIGEST", "PLATFORM", "IMPORTED", "BLOBS",
+		       imagecmd_flag(a, IMG_SIZE) ? "        DISK      SHARED" : "");
+	json_array_foreach(list, i, one) {
+		if (imagecmd_flag(a, IMG_QUIET))
+			puts(imagecmd_text(one, "name", name, sizeof(name)));
+		else
+			print_image(one, imagecmd_flag(a, IMG_SIZE));
+	}
+	return 0;
+}
+
+static int run_inspect(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	autojson json_t *j = catalog_inspect(store_fd, a->operands[0], e);
+
+	if (!j)
+		return -1;
+	json_dumpf(j, stdout, imagecmd_flag(a, IMG_JSON) ? JSON_COMPACT : JSON_INDENT(2));
+	putchar('\n');
+	return 0;
+}
+
+static int run_rm(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	autojson json_t *removed = json_array(), *freed = NULL, *all = NULL;
+	struct err first = { 0 }, why;
+	json_t *name;
+	size_t j;
+	int i;
+
+	/* one that fails does not keep the others; the first error is told */
+	for (i = 0; i < a->operand_count; i++) {
+		memset(&why, 0, sizeof(why));
+		if (catalog_remove(store_fd, a->operands[i], imagecmd_flag(a, IMG_FORCE), removed, &why) < 0 &&
+		    !(imagecmd_flag(a, IMG_FORCE) && why.code == ERR_NOT_FOUND) && !first.code)
+			first = why;
+	}
+	memset(&why, 0, sizeof(why));
+	freed = json_array_size(removed) ? collect_garbage(store_fd, 0, &why) : NULL;
+	if (!freed && why.code && why.code != ERR_BUSY && !first.code)
+		first = why;
+	if (imagecmd_flag(a, IMG_JSON)) {
+		all = json_pack("{s:O, s:O?}", "removed", removed, "freed", freed);
+		imagecmd_print_json(all);
+	} else {
+		json_array_foreach(removed, j, name)
+			puts(json_string_value(name));
+	}
+	*e = first;
+	return first.code ? -1 : 0;
+}
+
+static int run_gc(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	autojson json_t *freed = collect_garbage(store_fd, 1, e);
+	char bytes[24];
+
+	if (!freed)
+		return -1;
+	imagecmd_bytes(imagecmd_u64(freed, "bytes"), bytes);
+	if (imagecmd_flag(a, IMG_JSON))
+		imagecmd_print_json(freed);
+	else if (!imagecmd_flag(a, IMG_QUIET))
+		printf("removed %" PRIu64 " layers and %" PRIu64 " blobs, %s\n", imagecmd_u64(freed, "layers"),
+		       imagecmd_u64(freed, "blobs"), bytes);
+	return 0;
+}
+
+static void show_check(const char *what, uint64_t at)
+{
+	fprintf(stderr, "\r\033[Kcheck %s %" PRIu64, what, at);
+}
+
+static int run_fsck(int store_fd, const struct imagecmd_args *a, struct err *e)
+{
+	const int repair = imagecmd_flag(a, IMG_REPAIR);
+	collect_show_fn *show = imagecmd_is_live(a) ? show_check : NULL;
+	autojson json_t *first = repair ? collect_check(store_fd, 1, show, e) : NULL;
+	autojson json_t *repaired = first ? collect_repair(store_fd, e) : NULL;
+	/* what is left: the first pass removed, the second made again */
+	autojson json_t *j = repair && !repaired ? NULL : collect_check(store_fd, 0, show, e);
+	json_t *problems = json_object_get(j, "problems"), *p;
+	char text[500];
+	size_t i;
+
+	if (show)
+		imagecmd_clear_line();
+	if (!j)
+		return -1;
+	if (repaired) {
+		json_array_foreach(json_object_get(first, "problems"), i, p)
+			json_array_append(repaired, p);
+		json_object_set(j, "repaired", repaired);
+		json_array_foreach(repaired, i, p) {
+			log_clean(text, sizeof(text), json_string_value(p), 0);
+			if (!imagecmd_flag(a, IMG_JSON) && !imagecmd_flag(a, IMG_QUIET))
+				printf("repair: %s\n", text);
+		}
+	}
+	if (imagecmd_flag(a, IMG_JSON))
+		imagecmd_print_json(j);
+	else if (!imagecmd_flag(a, IMG_QUIET))
+		printf("%" PRIu64 " images, %" PRIu64 " blobs, %" PRIu64 " layers, %zu problems\n",
+		       imagecmd_u64(j, "images"), imagecmd_u64(j, "blobs"), imagecmd_u64(j, "layers"), json_array_size(problems));
+	if (!json_array_size(problems))
+		return 0;
+	json_array_foreach(problems, i, p) {
+		log_clean(text, sizeof(text), json_string_value(p), 0);
+		if (!imagecmd_flag(a, IMG_JSON))
+			printf("%s\n", text);
+	}
+	return err_set(e, ERR_CORRUPT, "the image store has %zu problems", json_array_size(problems));
+}
+
+const struct imagecmd imagecmd_import = {
+	.name = "import",
+	.args = "SOURCE [NAME]",
+	.summary = "make an image from an OCI layout, a docker-save archive or a root file system",
+	.detail = "SOURCE is a directory or an archive (tar, tar.gz, tar.zst), or - for an archive on\n"
+		  "stdin; PATH:REF takes one image of a layout that has several.  Without NAME the\n"
+		  "image is called what the source says, else after the source's file name.\n\n"
+		  "  berth image import ./debian-oci debian:12\n"
+		  "  docker save alpine | berth image import -\n"
+		  "  berth image import /srv/rootfs buildroot\n",
+	.options = IMG(PLATFORM) | IMG(QUIET) | IMG(JSON),
+	.min = 1,
+	.max = 2,
+	.run = run_import,
+};
+
+const struct imagecmd imagecmd_ls = {
+	.name = "ls",
+	.args = "",
+	.summary = "list the images",
+	.options = IMG(QUIET) | IMG(JSON) | IMG(SIZE),
+	.run = run_ls,
+};
+
+const struct imagecmd imagecmd_inspect = {
+	.name = "inspect",
+	.args = "NAME",
+	.summary = "print all that is known of an image, as JSON",
+	.options = IMG(JSON),
+	.min = 1,
+	.max = 1,
+	.run = run_inspect,
+};
+
+const struct imagecmd imagecmd_rm = {
+	.name = "rm",
+	.args = "NAME...",
+	.summary = "remove images by name or digest, and what only they needed",
+	.options = IMG(FORCE) | IMG(JSON),
+	.min = 1,
+	.max = -1,
+	.run = run_rm,
+};
+
+const struct imagecmd imagecmd_gc = {
+	.name = "gc",
+	.args = "",
+	.summary = "remove layers and blobs that no image and no sandbox needs",
+	.options = IMG(QUIET) | IMG(JSON),
+	.run = run_gc,
+};
+
+const struct imagecmd imagecmd_fsck = {
+	.name = "fsck",
+	.args = "",
+	.summary = "read the whole store and report what is damaged",
+	.options = IMG(QUIET) | IMG(JSON) | IMG(REPAIR),
+	.run = run_fsck,
+};

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * berth code: run a snippet in a sandbox and say what it made.
+ *
+ * The snippet becomes a file below the working directory, is run by the
+ * language's interpreter as berth exec would, and the working directory is
+ * listed before and after.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/live/sandbox_open.h"
+#include "manager/host/policy.h"
+#include "manager/keeper/fileclient.h"
+#include "manager/keeper/wire.h"
+
+#define VERB_TIMEOUT_MS 60000
+#define SNAP_FILES "100000"
+#define SNAP_MAX (128u << 20)
+#define OUTPUT_MAX (8u << 20)	/* of each stream, in JSON */
+#define SHELL_TEXT_MAX (64u << 20)
+
+enum { OPT_LANG = 1, OPT_USER, OPT_TIMEOUT, OPT_KEEP, OPT_QUIET, OPT_START, OPT_JSON };
+
+static const struct language {
+	const char *name, *extension, *interpreter, *other;	/* other: tried when the first is missing */
+} languages[] = {
+	{ "python", "py", "python3", "python" }, { "sh", "sh", "sh", NULL }, { "bash", "bash", "bash", NULL },
+	{ "node", "js", "node", "nodejs" }, { "perl", "pl", "perl", NULL }, { "ruby", "rb", "ruby", NULL },
+};
+#define LANGUAGES "python sh bash node perl ruby"
+
+static const struct opt options[] = {
+	{ "lang", 'l', OPT_VALUE, "LANGUAGE", "python, sh, bash, node, perl or ruby (default: python)", OPT_LANG, COMPLETE_WORDS,
+	  LANGUAGES },
+	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "who runs it (default: the sandbox's user)", OPT_USER },
+	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 is none (default: the sandbox's, or 300s)", OPT_TIMEOUT },
+	{ "keep", 0, OPT_FLAG, NULL, "leave the snippet's file in .berth below the working directory", OPT_KEEP },
+	{ "quiet", 'q', OPT_FLAG, NULL, "do not list the files it made", OPT_QUIET },
+	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
+	{ "json", 0, OPT_FLAG, NULL, "print verdict, output and files as one JSON object", OPT_JSON },
+};
+
+struct code {
+	const struct language *lang;
+	const char *user;
+	uint64_t timeout_ms;
+	int timeout_given;
+	int keep, quiet, start, json;
+	int sock;
+	const char *deny;	/* rules of the command policy */
+	char script[64];
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct code *c = ctx;
+	size_t i;
+
+	switch (id) {
+	case OPT_LANG:
+		for (i = 0; i < ARRAY_LEN(languages) && strcmp(languages[i].name, value); i++)
+			;
+		if (i == ARRAY_LEN(languages))
+			return err_set(e, ERR_INVALID, "'%.40s' is not one of " LANGUAGES, value);
+		c->lang = &languages[i];
+		return 0;
+	case OPT_USER:
+		c->user = value;
+		return 0;
+	case OPT_TIMEOUT:
+		c->timeout_given = 1;
+		return num_duration_ms(value, "timeout", 366ULL * 86400000, &c->timeout_ms, e);
+	default:
+		*(id == OPT_KEEP ? &c->keep : id == OPT_QUIET ? &c->quiet : id == OPT_START ? &c->start : &c->json) = 1;
+		return 0;
+	}
+}
+
+/* ---- before and after ------------------------------------------------------------- */
+
+static int snapshot(const struct code *c, struct buf *b, struct err *e)
+{
+	static const char *const argv[] = { "snap", SNAP_FILES, NULL };
+	struct filecounts n;
+
+	return fileclient_run(c->sock, argv, NULL, VERB_TIMEOUT_MS, -1, b, &n, e);
+}
+
+static int parse(const struct buf *b, struct filerecord **ret, size_t *ret_n, struct err *e)
+{
+	const char *at = b->data, *end = b->data + b->len;
+	struct filerecord *list = NULL, *more, r;
+	size_t n = 0, cap = 0;
+	int got = 0;
+
+	while (b->len && (got = filerecord_next(&at, end, &r, e)) > 0) {
+		if (n == cap) {
+			cap = cap ? 2 * cap : 256;
+			more = reallocarray(list, cap, sizeof(*list));
+			if (!more) {
+				free(list);
+				return err_nomem(e);
+			}
+			list = more;
+		}
+		list[n++] = r;
+	}
+	if (got < 0) {
+		free(list);
+		return -1;
+	}
+	*ret = list;
+	*ret_n = n;
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct filerecord *)a)->name, ((const struct filerecord *)b)->name);
+}
+
+static void add_file(json_t *list, const struct filerecord *r, const char *change)
+{
+	json_t *j = json_pack("{s:s,s:I}", "change", change, "size", (json_int_t)r->size);
+	struct err ignored;
+
+	json_set_bytes(j, "path", r->name, strlen(r->name), &ignored);
+	json_array_append_new(list, j);
+}
+
+/* Both lists sorted; what differs goes to the result. */
+static json_t *differences(const struct filerecord *a, size_t na, const struct filerecord *b, size_t nb)
+{
+	json_t *list = json_array();
+	size_t i = 0, j = 0;
+
+	while (i < na || j < nb) {
+		int d = i == na ? 1 : j == nb ? -1 : strcmp(a[i].name, b[j].name);
+
+		if (d < 0)
+			add_file(list, &a[i++], "deleted");
+		else if (d > 0)
+			add_file(list, &b[j++], "added");
+		else {
+			if (a[i].size != b[j].size || a[i].mode != b[j].mode || a[i].mtime_sec != b[j].mtime_sec ||
+			    a[i].mtime_nsec != b[j].mtime_nsec)
+				add_file(list, &b[j], "changed");
+			i++;
+			j++;
+		}
+	}
+	return list;
+}
+
+static json_t *compare(const struct buf *before, const struct buf *after, struct err *e)
+{
+	struct filerecord *a = NULL, *b = NULL;
+	size_t na = 0, nb = 0;
+	json_t *list = NULL;
+
+	if (parse(before, &a, &na, e) == 0 && parse(after, &b, &nb, e) == 0) {
+		if (na)
+			qsort(a, na, sizeof(*a), by_name);
+		if (nb)
+			qsort(b, nb, sizeof(*b), by_name);
+		list = differences(a, na, b, nb);
+	}
+	free(a);
+	free(b);
+	return list;
+}
+
+/* ---- the run ---------------------------------------------------------------------- */
+
+struct output {
+	int fd[2];
+	struct buf b[2];
+	uint64_t dropped[2];
+};
+
+static void take_output(struct output *o, int i)
+{
+	char part[65536];
+	ssize_t n = read(o->fd[i], part, sizeof(part));
+	struct err ignored;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		fd_close(&o->fd[i]);
+		return;
+	}
+	if (o->b[i].len + (size_t)n > o->b[i].max || buf_add(&o->b[i], part, (size_t)n, &ignored) < 0)
+		o->dropped[i] += (uint64_t)n;
+}
+
+/* Until the command has ended; its output is drained then, never waited for. */
+static int wait_for_end(int sock, struct output *o, json_t **ret_verdict, struct err *e)
+{
+	while (!*ret_verdict) {
+		struct pollfd p[3] = { { .fd = sock, .events = POLLIN }, { .fd = o->fd[0], .events = POLLIN },
+				       { .fd = o->fd[1], .events = POLLIN } };
+		autojson json_t *msg = NULL;
+		size_t n;
+		int i, r;
+
+		if (poll(p, 3, -1) < 0 && errno != EINTR)
+			return err_sys(e, "wait for the code");
+		for (i = 0; i < 2; i++)
+			if (p[1 + i].revents && o->fd[i] >= 0)
+				take_output(o, i);
+		if (!p[0].revents)
+			continue;
+		r = wire_recv(sock, -1, &msg, NULL, 0, &n, e);
+		if (r <= 0)
+			return r < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		if (wire_check(msg, e) < 0)
+			return -1;
+		if (json_object_get(msg, "ended"))
+			*ret_verdict = json_incref(json_object_get(msg, "verdict"));
+	}
+	for (int i = 0; i < 2; i++) {
+		struct pollfd p = { .fd = o->fd[i], .events = POLLIN };
+
+		while (o->fd[i] >= 0 && poll(&p, 1, 0) > 0)
+			take_output(o, i);
+	}
+	return 0;
+}
+
+static int exec_once(const struct code *c, const char *interpreter, const int std[3], struct output *o, json_t **ret_verdict,
+		     struct err *e)
+{
+	autojson json_t *rq = json_pack("{s:s,s:[s,s],s:b}", "op", "exec", "argv", interpreter, c->script, "is_text", 1);
+
+	if (c->timeout_given)
+		json_object_set_new(rq, "timeout_ms", json_integer((json_int_t)c->timeout_ms));
+	if (c->user)
+		json_object_set_new(rq, "user", json_string(c->user));
+	if (wire_send(c->sock, rq, std, 3, e) < 0)
+		return -1;
+	return wait_for_end(c->sock, o, ret_verdict, e);
+}
+
+static int execute(const struct code *c, struct output *o, json_t **ret_verdict, struct err *e)
+{
+	autoclose int null = open("/dev/null", O_RDONLY | O_CLOEXEC), out = -1, err = -1;
+	int std[3] = { null, STDOUT_FILENO, STDERR_FILENO }, p[2], r;
+
+	if (null < 0)
+		return err_sys(e, "open /dev/null");
+	if (c->json) {
+		if (pipe2(p, O_CLOEXEC) < 0)
+			return err_sys(e, "make a pipe");
+		o->fd[0] = p[0];
+		std[1] = out = p[1];
+		if (pipe2(p, O_CLOEXEC) < 0)
+			return err_sys(e, "make a pipe");
+		o->fd[1] = p[0];
+		std[2] = err = p[1];
+		if (fcntl(o->fd[0], F_SETFL, O_NONBLOCK) < 0 || fcntl(o->fd[1], F_SETFL, O_NONBLOCK) < 0)
+			return err_sys(e, "set up a pipe");
+	}
+	r = exec_once(c, c->lang->interpreter, std, o, ret_verdict, e);
+	if (r < 0 && e->code == ERR_EXEC_NOT_FOUND && c->lang->other)
+		r = exec_once(c, c->lang->other, std, o, ret_verdict, e);
+	if (r < 0 && e->code == ERR_EXEC_NOT_FOUND)
+		return err_set(e, ERR_EXEC_NOT_FOUND, "the sandbox's image has no %s; hint: --lang, or an image with %s", c->lang->name,
+			       c->lang->interpreter);
+	return r;
+}
+
+/* A shell's snippet is a command like any other: a memfd with it when the command policy lets it pass. */
+static int checked_text(const struct code *c, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(SHELL_TEXT_MAX);
+	struct policy *policy = policy_new(c->deny, e);
+	int r;
+
+	if (!policy)
+		return -1;
+	r = io_read_all(STDIN_FILENO, &b, "stdin", e);
+	if (r == 0)
+		r = policy_check_text(policy, b.data ? b.data : "", b.len, e);
+	policy_free(policy);
+	return r < 0 ? -1 : wire_data(b.data ? b.data : "", b.len, e);
+}
+
+static int write_script(struct code *c, struct err *e)
+{
+	autoclose int text = -1;
+
+	const char *argv[] = { "write", "p", "644", c->script, NULL };
+	struct filecounts n;
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	snprintf(c->script, sizeof(c->script), ".berth/code-%llx%05lx.%s", (unsigned long long)t.tv_sec, (unsigned long)t.tv_nsec / 1000,
+		 c->lang->extension);
+	if (!strcmp(c->lang->name, "sh") || !strcmp(c->lang->name, "bash")) {
+		text = checked_text(c, e);
+		if (text < 0)
+			return -1;
+	}
+	return fileclient_run(c->sock, argv, NULL, VERB_TIMEOUT_MS * 5, text >= 0 ? text : STDIN_FILENO, NULL, &n, e);
+}
+
+static int show(const struct code *c, struct output *o, json_t *verdict, json_t *files, struct err *e)
+{
+	static const char *const names[] = { "stdout", "stderr" };
+	json_t *j, *file;
+	char key[24], path[1024];
+	size_t i;
+
+	if (!c->json) {
+		json_array_foreach(files, i, file) {
+			const char *p = json_string_value(json_object_get(file, "path"));
+
+			log_clean(path, sizeof(path), p ? p : json_string_value(json_object_get(file, "path_hex")), 0);
+			if (!c->quiet)
+				log_note("berth code", "%s %s (%lld bytes)", json_string_value(json_object_get(file, "change")), path,
+					 (long long)json_integer_value(json_object_get(file, "size")));
+		}
+		return 0;
+	}
+	j = json_pack("{s:O,s:O,s:s,s:O}", "verdict", verdict, "exit_status", json_object_get(verdict, "exit_status"), "language",
+		      c->lang->name, "files", files);
+	if (c->keep)
+		json_object_set_new(j, "script", json_string(c->script));
+	for (i = 0; i < 2; i++) {
+		if (json_set_bytes(j, names[i], o->b[i].data, o->b[i].len, e) < 0) {
+			json_decref(j);
+			return -1;
+		}
+		snprintf(key, sizeof(key), "%s_dropped", names[i]);
+		json_object_set_new(j, key, json_integer((json_int_t)o->dropped[i]));
+	}
+	return fileclient_print(j, e);
+}
+
+static int run(struct code *c, int *ret_status, struct err *e)
+{
+	autobuf struct buf before = BUF_INIT(SNAP_MAX), after = BUF_INIT(SNAP_MAX);
+	const char *rm[] = { "rm", "f", c->script, NULL };
+	struct output o = { { -1, -1 }, { BUF_INIT(OUTPUT_MAX), BUF_INIT(OUTPUT_MAX) }, { 0, 0 } };
+	autojson json_t *verdict = NULL, *files = NULL;
+	struct filecounts n;
+	struct err ignored;
+	int r;
+
+	if (write_script(c, e) < 0)
+		return e->code == ERR_POLICY ? -1 : err_wrap(e, "hand over the code");
+	r = snapshot(c, &before, e);
+	if (r == 0)
+		r = execute(c, &o, &verdict, e);
+	if (!c->keep)	/* its removal is not what the caller waits to hear of */
+		(void)fileclient_run(c->sock, rm, NULL, VERB_TIMEOUT_MS, -1, NULL, &n, &ignored);
+	if (r == 0)
+		r = snapshot(c, &after, e);
+	if (r == 0) {
+		files = compare(&before, &after, e);
+		r = files ? show(c, &o, verdict, files, e) : -1;
+		*ret_status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
+	}
+	for (int i = 0; i < 2; i++) {
+		fd_close(&o.fd[i]);
+		buf_release(&o.b[i]);
+	}
+	return r;
+}
+
+static int code_main(const struct command *self, int argc, char **argv)
+{
+	struct code c = { .lang = &languages[0] };
+	struct sandbox_ref s;
+	struct err e = { 0 };
+	int rest, help = 0, status = 0, result;
+
+	sandbox_ref_init(&s);
+	result = command_options(self, argc, argv, set_option, &c, &rest, &help, &e);
+	/* options may follow the sandbox: berth code ID --lang sh */
+	if (result == 0 && !help && argc - rest > 1) {
+		char *id = argv[rest];
+		int more;
+
+		result = command_options(self, argc - rest, argv + rest, set_option, &c, &more, &help, &e);
+		if (result == 0 && !help && more < argc - rest)
+			result = err_set(&e, ERR_USAGE, "unexpected argument '%.80s'; hint: the code comes on stdin", argv[rest + more]);
+		argv[rest] = id;
+	}
+	if (result == 0 && !help) {
+		result = rest < argc ? sandbox_ref_connect(&s, argv[rest], c.start, &e) :
+			 err_set(&e, ERR_USAGE, "no sandbox given; hint: berth code ID --lang python < FILE");
+		c.sock = s.sock;
+		c.deny = s.config.deny;
+		if (result == 0)
+			result = run(&c, &status, &e);
+	}
+	if (result < 0)
+		status = command_fail(self, &e, c.json);
+	sandbox_ref_close(&s);
+	return status;
+}
+
+const struct command cmd_code = {
+	.name = "code",
+	.args = "SANDBOX",
+	.summary = "run a snippet from stdin in a sandbox, and list the files it made",
+	.detail = "The exit status is the code's, 128+n for signal n, 124 for a timeout, 127 when the image lacks the\n"
+		  "interpreter.",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_SANDBOX,
+	.run = code_main,
+};

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * berth exec: run a command in a sandbox that lives.  The process gets our own
+ * stdin, stdout and stderr; we only wait, and forward signals.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/live/follow.h"
+#include "cli/live/sandbox_open.h"
+#include "cli/run/sharedfd.h"
+#include "manager/keeper/wire.h"
+#include "runtime/kernel/tty.h"
+#include "runtime/sandbox/supervise.h"
+
+enum {
+	OPT_TTY = 1, OPT_INTERACTIVE, OPT_DETACH, OPT_ENV, OPT_USER, OPT_WORKDIR, OPT_TIMEOUT, OPT_GRACE, OPT_MEMORY,
+	OPT_CPUS, OPT_PIDS, OPT_ULIMIT, OPT_START, OPT_STATUS_FD, OPT_JSON,
+};
+
+static const struct opt options[] = {
+	{ "tty", 't', OPT_FLAG, NULL, "give it a terminal", OPT_TTY },
+	{ "interactive", 'i', OPT_FLAG, NULL, "accepted for docker's sake: stdin is always connected", OPT_INTERACTIVE },
+	{ "detach", 'd', OPT_FLAG, NULL, "print the command's id and leave it running", OPT_DETACH },
+	{ "env", 'e', OPT_LIST, "NAME=VALUE", "environment variable, on top of the sandbox's", OPT_ENV },
+	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "who runs it (default: the sandbox's user)", OPT_USER },
+	{ "workdir", 'w', OPT_VALUE, "DIR", "working directory (default: the sandbox's)", OPT_WORKDIR },
+	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 is none (default: the sandbox's, or none)", OPT_TIMEOUT },
+	{ "grace", 0, OPT_VALUE, "TIME", "between SIGTERM and SIGKILL at a timeout (default: the sandbox's, 2s)", OPT_GRACE },
+	{ "memory", 'm', OPT_VALUE, "SIZE", "memory limit of this command (default: only the sandbox's)", OPT_MEMORY },
+	{ "cpus", 'c', OPT_VALUE, "N", "CPUs of this command (default: only the sandbox's)", OPT_CPUS },
+	{ "pids", 0, OPT_VALUE, "N", "processes of this command (default: only the sandbox's)", OPT_PIDS },
+	{ "ulimit", 0, OPT_LIST, "NAME=SOFT[:HARD]", "resource limit of each process", OPT_ULIMIT },
+	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
+	{ "status-fd", 0, OPT_VALUE, "N", "write the verdict, one JSON object, to this descriptor", OPT_STATUS_FD },
+	{ "json", 0, OPT_FLAG, NULL, "write the verdict as the last line of stdout, errors as JSON", OPT_JSON },
+};
+
+struct exec {
+	json_t *rq, *env, *ulimits;
+	int tty, detach, start, json;
+	int status_fd;
+	int sock;
+	struct tty terminal;
+	int master;
+};
+
+static int set_number(struct exec *x, const char *key, uint64_t v)
+{
+	return json_object_set_new(x->rq, key, json_integer((json_int_t)v));
+}
+
+static int set_text(json_t *array, const char *value, struct err *e)
+{
+	return json_array_append_new(array, json_string(value)) < 0 ?
+		err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
+}
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct exec *x = ctx;
+	uint64_t v;
+
+	switch (id) {
+	case OPT_TTY:
+		x->tty = 1;
+		return 0;
+	case OPT_INTERACTIVE:
+		return 0;
+	case OPT_DETACH:
+		x->detach = 1;
+		return 0;
+	case OPT_START:
+		x->start = 1;
+		return 0;
+	case OPT_JSON:
+		x->json = 1;
+		return 0;
+	case OPT_ENV:
+		if (!strchr(value, '=') || value[0] == '=')
+			return err_set(e, ERR_INVALID, "'%.80s' is not NAME=VALUE", value);
+		return set_text(x->env, value, e);
+	case OPT_ULIMIT:
+		return set_text(x->ulimits, value, e);
+	case OPT_USER:
+		return json_object_set_new(x->rq, "user", json_string(value));
+	case OPT_WORKDIR:
+		if (value[0] != '/')
+			return err_set(e, ERR_INVALID, "'%.200s' must be an absolute path in the sandbox", value);
+		return json_object_set_new(x->rq, "workdir", json_string(value));
+	case OPT_TIMEOUT:
+		return num_duration_ms(value, "timeout", 366ULL * 86400000, &v, e) < 0 ? -1 : set_number(x, "timeout_ms", v);
+	case OPT_GRACE:
+		return num_duration_ms(value, "grace", 86400000, &v, e) < 0 ? -1 : set_number(x, "grace_ms", v);
+	case OPT_MEMORY:
+		return num_size(value, "memory", 512 << 10, 1ULL << 60, &v, e) < 0 ? -1 : set_number(x, "memory_bytes", v);
+	case OPT_CPUS:
+		return num_milli(value, "cpus", 10, 4096000, &v, e) < 0 ? -1 : set_number(x, "cpu_milli", v);
+	case OPT_PIDS:
+		return num_u64(value, "pids", 1, 4194304, &v, e) < 0 ? -1 : set_number(x, "pids", v);
+	default:
+		if (num_u64(value, "descriptor", 0, 1 << 20, &v, e) < 0)
+			return -1;
+		x->status_fd = (int)v;
+		return fcntl(x->status_fd, F_GETFD) < 0 ? err_set(e, ERR_INVALID, "descriptor %s is not open", value) : 0;
+	}
+}
+
+/* Long commands do not fit a packet: the request's members then go in a memfd. */
+static int send_request(struct exec *x, const int *std, size_t std_count, struct err *e)
+{
+	autofree char *text = json_dumps(x->rq, JSON_COMPACT);
+	autojson json_t *small = NULL;
+	autoclose int data = -1;
+	int fds[4];
+
+	if (!text)
+		return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
+	if (strlen(text) < WIRE_MAX - 64)
+		return wire_send(x->sock, x->rq, std, std_count, e);
+	data = wire_data(text, strlen(text), e);
+	if (data < 0)
+		return -1;
+	memcpy(fds, std, std_count * sizeof(int));
+	fds[std_count] = data;
+	small = json_pack("{s:s,s:b}", "op", "exec", "data", 1);
+	return wire_send(x->sock, small, fds, std_count + 1, e);
+}
+
+static int forward_signals(struct exec *x, int signal_fd, struct err *e)
+{
+	struct signalfd_siginfo si;
+
+	while (read(signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		autojson json_t *rq = json_pack("{s:s,s:i}", "op", "forward", "signal", (int)si.ssi_signo);
+
+		if (si.ssi_signo == SIGWINCH && x->tty)
+			tty_resize(&x->terminal);
+		else if (wire_send(x->sock, rq, NULL, 0, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The next packet: "terminal" with the master, "started", or the end, whose verdict is returned. */
+static int take_packet(struct exec *x, json_t **ret_verdict, struct err *e)
+{
+	autojson json_t *msg = NULL;
+	int fds[WIRE_FDS_MAX], r;
+	size_t n = 0;
+
+	r = wire_recv(x->sock, -1, &msg, fds, WIRE_FDS_MAX, &n, e);
+	if (r == 0)
+		return err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+	if (r < 0 || wire_check(msg, e) < 0)
+		return -1;
+	if (json_object_get(msg, "terminal") && n == 1) {
+		x->master = fds[0];
+		return tty_open(&x->terminal, x->master, STDIN_FILENO, STDOUT_FILENO, e);
+	}
+	if (json_object_get(msg, "started") && x->detach) {
+		const char *id = json_string_value(json_object_get(msg, "command"));
+
+		printf(x->json ? "{\"command\":\"%s\"}\n" : "%s\n", id ? id : "");
+		fflush(stdout);
+		*ret_verdict = json_null();
+	}
+	if (json_object_get(msg, "ended"))
+		*ret_verdict = json_incref(json_object_get(msg, "verdict"));
+	return 0;
+}
+
+static int wait_for_end(struct exec *x, int signal_fd, json_t **ret_verdict, struct err *e)
+{
+	*ret_verdict = NULL;
+	while (!*ret_verdict) {
+		struct pollfd p[2 + TTY_POLLS] = {
+			{ .fd = x->sock, .events = POLLIN }, { .fd = signal_fd, .events = POLLIN },
+		};
+
+		if (x->master >= 0)
+			tty_polls(&x->terminal, p + 2);
+		if (poll(p, x->master >= 0 ? 2 + TTY_POLLS : 2, -1) < 0) {
+			if (errno == EINTR)
+				continue;
+			return err_sys(e, "wait for the command");
+		}
+		if (x->master >= 0 && tty_move(&x->terminal, p + 2, e) < 0)
+			return -1;
+		if (p[1].revents && forward_signals(x, signal_fd, e) < 0)
+			return -1;
+		if (p[0].revents && take_packet(x, ret_verdict, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int report(const struct exec *x, const json_t *verdict, struct err *e)
+{
+	autofree char *text = json_dumps(verdict, JSON_COMPACT);
+	autobuf struct buf b = BUF_INIT(1 << 16);
+
+	if (!text || buf_addf(&b, e, "%s\n", text) < 0)
+		return err_nomem(e);
+	if (x->status_fd >= 0 && sharedfd_last_line(x->status_fd, b.data, b.len) < 0)
+		return err_sys(e, "write the verdict to descriptor %d", x->status_fd);
+	if (x->json && sharedfd_last_line(STDOUT_FILENO, b.data, b.len) < 0)
+		return err_sys(e, "write the verdict to stdout");
+	return 0;
+}
+
+static int execute(struct exec *x, int *ret_status, struct err *e)
+{
+	const int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+	autoclose int signal_fd = supervise_signals(e);
+	struct sharedfd shared;
+	json_t *verdict = NULL;
+	int result;
+
+	sharedfd_note(&shared, x->status_fd);
+	if (signal_fd < 0 || send_request(x, std, x->tty || x->detach ? 0 : 3, e) < 0)
+		return -1;
+	result = wait_for_end(x, signal_fd, &verdict, e);
+	if (!x->detach)
+		sharedfd_give_back(&shared);
+	if (x->master >= 0) {
+		tty_drain(&x->terminal);
+		tty_close(&x->terminal);
+	}
+	if (result == 0 && json_is_object(verdict)) {
+		*ret_status = follow_status(verdict);
+		if (!x->json)
+			follow_note_lost("berth exec", verdict);
+		result = report(x, verdict, e);
+	}
+	json_decref(verdict);
+	return result;
+}
+
+static int build_request(struct exec *x, char **words, struct err *e)
+{
+	json_t *argv = json_array();
+
+	for (; *words; words++)
+		if (json_array_append_new(argv, json_string(*words)) < 0) {
+			json_decref(argv);
+			return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
+		}
+	json_object_set_new(x->rq, "op", json_string("exec"));
+	json_object_set_new(x->rq, "argv", argv);
+	json_object_set(x->rq, "env", x->env);
+	json_object_set(x->rq, "ulimits", x->ulimits);
+	json_object_set_new(x->rq, "tty", json_boolean(x->tty));
+	json_object_set_new(x->rq, "detach", json_boolean(x->detach));
+	json_object_set_new(x->rq, "silent", json_true());	/* only its end matters to us */
+	return 0;
+}
+
+static int exec_main(const struct command *self, int argc, char **argv)
+{
+	struct exec x = { .rq = json_object(), .env = json_array(), .ulimits = json_array(), .status_fd = -1, .sock = -1,
+			  .master = -1 };
+	struct sandbox_ref s;
+	struct err e = { 0 };
+	int rest, help = 0, status = 0, result;
+
+	sandbox_ref_init(&s);
+	result = command_options(self, argc, argv, set_option, &x, &rest, &help, &e);
+	if (result == 0 && !help) {
+		if (argc - rest < 2)
+			result = err_set(&e, ERR_USAGE, "a sandbox and a command are wanted; hint: berth exec ID COMMAND");
+		else if (x.detach && x.status_fd >= 0)
+			result = err_set(&e, ERR_USAGE, "--status-fd tells how the command ended, which --detach does not wait for; "
+					 "hint: berth wait --json");
+		if (result == 0)
+			result = build_request(&x, argv + rest + 1, &e);
+		if (result == 0)
+			result = sandbox_ref_connect(&s, argv[rest], x.start, &e);
+		x.sock = s.sock;
+		if (result == 0)
+			result = execute(&x, &status, &e);
+	}
+	if (result < 0)
+		status = command_fail(self, &e, x.json);
+	sandbox_ref_close(&s);
+	fd_close(&x.master);
+	json_decref(x.rq);
+	json_decref(x.env);
+	json_decref(x.ulimits);
+	return status;
+}
+
+const struct command cmd_exec = {
+	.name = "exec",
+	.args = "SANDBOX COMMAND...",
+	.summary = "run a command in a sandbox that lives",
+	.detail = "The exit status is the command's, 128+n for signal n, 124 for a timeout, 125 when berth failed,\n"
+		  "126 or 127 when the command cannot be executed or found.  The command runs in a cgroup of its own.",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_SANDBOX,
+	.run = exec_main,
+};

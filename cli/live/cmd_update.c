@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth update: change the limits of a sandbox while it runs, and for its next start. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/live/sandbox_open.h"
+#include "cli/run/netopts.h"
+
+#define SPEC_FILE "spec.json"
+
+enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON, OPT_ALLOW_HOST, OPT_DENY_HOST, OPT_ALLOW_NET, OPT_DENY_NET, OPT_BYTES,
+	OPT_CONNECTIONS };
+
+static const struct opt options[] = {
+	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m, or unlimited", OPT_MEMORY },
+	{ "cpus", 'c', OPT_VALUE, "N", "CPUs, such as 0.5, or unlimited", OPT_CPUS },
+	{ "pids", 0, OPT_VALUE, "N", "processes and threads, or unlimited", OPT_PIDS },
+	{ "allow-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may reach from now on", OPT_ALLOW_HOST },
+	{ "deny-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may not reach any more; open connections are cut", OPT_DENY_HOST },
+	{ "allow-net", 0, OPT_LIST, "CIDR", "addresses that are not public and may be reached all the same", OPT_ALLOW_NET },
+	{ "deny-net", 0, OPT_LIST, "CIDR", "addresses that may not be reached; open connections are cut", OPT_DENY_NET },
+	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out since it was created, or unlimited", OPT_BYTES },
+	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections since it was created; bridge: open at once; or unlimited", OPT_CONNECTIONS },
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
+};
+
+struct update {
+	json_t *rq;	/* for the keeper */
+	json_t *options;	/* for spec.json, as create was given them */
+	int json;
+	uint64_t cut;	/* connections that were */
+};
+
+static int add_rule(struct update *u, enum netopts_list l, const char *value, struct err *e)
+{
+	const char *key = netopts_key(l);
+
+	if (netopts_check(l, value, e) < 0)
+		return -1;
+	if (!json_object_get(u->rq, key))
+		json_object_set_new(u->rq, key, json_array());
+	json_array_append_new(json_object_get(u->rq, key), json_string(value));
+	return json_array_append_new(u->options, json_pack("[s,s]", netopts_option(l), value)) < 0 ? err_nomem(e) : 0;
+}
+
+static int set_budget(struct update *u, enum netopts_budget b, const char *value, struct err *e)
+{
+	uint64_t v;
+
+	if (netopts_budget(b, value, &v, e) < 0)
+		return -1;
+	json_object_set_new(u->rq, b == NETOPTS_BYTES ? "max_bytes" : "max_connections", json_integer((json_int_t)v));
+	return json_array_append_new(u->options, json_pack("[s,s]", b == NETOPTS_BYTES ? "network-bytes" : "network-connections",
+							   value)) < 0 ? err_nomem(e) : 0;
+}
+
+static int set_network(struct update *u, int id, const char *value, struct err *e)
+{
+	switch (id) {
+	case OPT_ALLOW_HOST:
+		return add_rule(u, NETOPTS_ALLOW_HOST, value, e);
+	case OPT_DENY_HOST:
+		return add_rule(u, NETOPTS_DENY_HOST, value, e);
+	case OPT_ALLOW_NET:
+		return add_rule(u, NETOPTS_ALLOW_NET, value, e);
+	case OPT_DENY_NET:
+		return add_rule(u, NETOPTS_DENY_NET, value, e);
+	case OPT_BYTES:
+		return set_budget(u, NETOPTS_BYTES, value, e);
+	default:
+		return set_budget(u, NETOPTS_CONNECTIONS, value, e);
+	}
+}
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	static const char *const names[] = { NULL, "memory", "cpus", "pids" };
+	static const char *const keys[] = { NULL, "memory_bytes", "cpu_milli", "pids" };
+	struct update *u = ctx;
+	uint64_t v = 0;
+	int r;
+
+	if (id == OPT_JSON) {
+		u->json = 1;
+		return 0;
+	}
+	if (id >= OPT_ALLOW_HOST)
+		return set_network(u, id, value, e);
+	if (!strcmp(value, "unlimited")) {
+		json_object_set_new(u->rq, keys[id], json_string(value));
+		return json_array_append_new(u->options, json_pack("[s,s]", names[id], value)) < 0 ? err_nomem(e) : 0;
+	}
+	/* the ranges of create */
+	r = id == OPT_MEMORY ? num_size(value, "memory", 512 << 10, 1ULL << 60, &v, e) :
+	    id == OPT_CPUS ? num_milli(value, "cpus", 10, 4096000, &v, e) : num_u64(value, "pids", 2, 4194304, &v, e);
+	if (r < 0)
+		return -1;
+	json_object_set_new(u->rq, keys[id], json_integer((json_int_t)v));
+	return json_array_append_new(u->options, json_pack("[s,s]", names[id], value)) < 0 ? err_nomem(e) : 0;
+}
+
+/* A rule is one of many of its option; a value has one. */
+static int is_rule(const char *option)
+{
+	return !strncmp(option, "allow-", 6) || !strncmp(option, "deny-", 5);
+}
+
+/* The later of two rules on the same counts: allow-host X takes deny-host X back, and the other way round. */
+static int replaces(const json_t *new, const json_t *old)
+{
+	const char *a = json_string_value(json_array_get(new, 0)), *b = json_string_value(json_array_get(old, 0));
+
+	if (!a || !b)
+		return 0;
+	if (is_rule(a) && is_rule(b))
+		return !strcmp(strchr(a, '-'), strchr(b, '-')) && json_equal(json_array_get(new, 1), json_array_get(old, 1));
+	return !strcmp(a, b);
+}
+
+static int save(struct sandbox_ref *s, const struct update *u, struct err *e)
+{
+	autojson json_t *spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
+	json_t *kept = NULL, *all, *old, *new;
+	size_t i, j;
+
+	if (!spec)
+		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id) : -1;
+	if (json_get_arr(spec, "options", &kept, SPEC_FILE, e) < 0)
+		return -1;
+	/* one entry per option, however often it is changed */
+	all = json_array();
+	json_array_foreach(kept, i, old) {
+		int replaced = 0;
+
+		json_array_foreach(u->options, j, new)
+			replaced |= replaces(new, old);
+		if (!replaced)
+			json_array_append(all, old);
+	}
+	json_array_extend(all, u->options);
+	json_object_set_new(spec, "options", all);
+	return registry_save(&s->registry, s->id, SPEC_FILE, spec, e);
+}
+
+/* A stopped sandbox: what it is started with next must fit together. */
+static int check_mode(const json_t *spec, const struct update *u, struct err *e)
+{
+	const char *mode = "none";
+	json_t *pair;
+	size_t i;
+
+	json_array_foreach(json_object_get(spec, "options"), i, pair)
+		if (!strcmp(json_string_value(json_array_get(pair, 0)), "network"))
+			mode = json_string_value(json_array_get(pair, 1));
+	json_array_foreach(u->options, i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0));
+
+		if ((is_rule(name) || !strncmp(name, "network-", 8)) && strcmp(mode, "egress") && strcmp(mode, "bridge"))
+			return err_set(e, ERR_INVALID, "its network mode is %s, which has no rules; hint: create it with --network "
+				       "egress or bridge", mode);
+	}
+	return 0;
+}
+
+static int update(struct sandbox_ref *s, struct update *u, const char *ref, struct err *e)
+{
+	autojson json_t *answer = NULL, *spec = NULL;
+
+	if (sandbox_ref_find(s, ref, e) < 0)
+		return -1;
+	spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
+	if (!spec && e->code == ERR_NOT_FOUND)
+		return err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
+	if (!s->kept) {
+		s->sock = keeper_connect(&s->registry, s->id, e);
+		if (s->sock < 0)
+			return -1;
+		json_object_set_new(u->rq, "op", json_string("update"));
+		answer = keeper_call(s->sock, u->rq, NULL, 0, NULL, e);
+		if (!answer)
+			return -1;
+		if (json_get_u64(answer, "cut", &u->cut, "answer", e) < 0)
+			return -1;
+	} else if (check_mode(spec, u, e) < 0) {
+		return -1;
+	}
+	return save(s, u, e);
+}
+
+static int update_main(const struct command *self, int argc, char **argv)
+{
+	struct update u = { .rq = json_object(), .options = json_array() };
+	struct sandbox_ref s;
+	struct err e = { 0 };
+	int rest, help = 0, r;
+
+	sandbox_ref_init(&s);
+	r = command_options(self, argc, argv, set_option, &u, &rest, &help, &e);
+	if (r == 0 && !help) {
+		if (rest + 1 != argc)
+			r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth update --memory 1g ID");
+		else if (!json_array_size(u.options))
+			r = err_set(&e, ERR_USAGE, "nothing to change; hint: --memory, --cpus, --pids, --allow-host and others (berth update --help)");
+		if (r == 0)
+			r = update(&s, &u, argv[rest], &e);
+		if (r == 0 && u.json)
+			printf("{\"id\":\"%s\",\"updated\":true,\"connections_cut\":%llu}\n", s.id, (unsigned long long)u.cut);
+		else if (r == 0)
+			puts(s.id);
+	}
+	sandbox_ref_close(&s);
+	json_decref(u.rq);
+	json_decref(u.options);
+	return r < 0 ? command_fail(self, &e, u.json) : 0;
+}
+
+const struct command cmd_update = {
+	.name = "update",
+	.args = "SANDBOX",
+	.summary = "change the limits and network rules of a sandbox, at once and for good",
+	.detail = "A limit that the kernel refuses (less memory than is in use) is an error and nothing changes.",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_SANDBOX,
+	.run = update_main,
+};

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* follow - the client's side of detached commands: their output as it comes, a terminal to come back to. */
+#ifndef BERTH_CLI_LIVE_FOLLOW_H
+#define BERTH_CLI_LIVE_FOLLOW_H
+
+#include "base/json.h"
+#include "cli/live/sandbox_open.h"
+
+struct follow {
+	int sock;		/* to the keeper, borrowed */
+	const char *command;	/* "c3" */
+	const char *stream;	/* stdout, stderr, both */
+	uint64_t from[2];	/* the next bytes wanted of each stream */
+	int to[2];		/* where they go */
+	int json;		/* as JSON objects, one a line, on stdout */
+};
+
+/* Asks for what comes next; the answer is follow_take()'s. */
+int follow_ask(struct follow *f, struct err *e);
+/* Writes what came.  1 with the verdict (a new reference) at the end, else 0. */
+int follow_take(struct follow *f, json_t **ret_verdict, struct err *e);
+/* The exit status of a verdict. */
+int follow_status(const json_t *verdict);
+/* Says of a command whose exit status is ours that its sandbox ended; 1 when that is so. */
+int follow_note_lost(const char *prog, const json_t *verdict);
+
+/*
+ * A person's terminal joined to the one of a detached command, until its end
+ * (1, with the verdict) or the detach keys (0).  from is the first byte of its
+ * output to show.
+ */
+int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, const char *detach_keys, json_t **ret_verdict,
+		    struct err *e);
+
+#define SHELL_SHOWN_AGAIN 16384	/* bytes of its last output when one comes back to a shell, as berth attach does */
+
+#endif

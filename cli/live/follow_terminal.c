@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two connections: one follows the output, the other carries keys and sizes, of
+ * which one request at a time is under way, so that neither ever blocks the other.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cli/live/detachkeys.h"
+#include "cli/live/follow.h"
+#include "manager/keeper/wire.h"
+#include "runtime/sandbox/supervise.h"
+
+struct terminal {
+	struct follow f;
+	int sock, signal_fd;
+	int asked;		/* requests on sock without an answer yet */
+	int in_eof, resize;
+	struct detach_keys keys;
+	struct termios saved;
+	int raw;
+};
+
+static int ask(struct terminal *t, json_t *rq, const char *data, size_t n, struct err *e)
+{
+	autoclose int fd = n ? wire_data(data, n, e) : -1;
+	int r = -1;
+
+	json_object_set_new(rq, "command", json_string(t->f.command));
+	if (!n || fd >= 0)
+		r = wire_send(t->sock, rq, &fd, fd >= 0 ? 1 : 0, e);
+	json_decref(rq);
+	t->asked += r == 0;
+	return r;
+}
+
+static int read_keys(struct terminal *t, struct err *e)
+{
+	char in[4096], out[sizeof(in) + DETACH_KEYS_MAX];
+	ssize_t n = read(STDIN_FILENO, in, sizeof(in));
+	size_t len;
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return 0;
+	if (n <= 0) {
+		t->in_eof = 1;
+		return ask(t, json_pack("{s:s,s:b}", "op", "send", "eof", 1), NULL, 0, e);
+	}
+	len = detach_keys_filter(&t->keys, in, (size_t)n, out);
+	return len ? ask(t, json_pack("{s:s}", "op", "send"), out, len, e) : 0;
+}
+
+static int take_answer(struct terminal *t, struct err *e)
+{
+	json_t *answer = NULL;
+	size_t n = 0;
+	int r = wire_recv(t->sock, -1, &answer, NULL, 0, &n, e);
+
+	json_decref(answer);	/* an error here means that the command ends: the follower tells how */
+	t->asked = 0;
+	return r < 0 ? -1 : r == 0 ? err_set(e, ERR_NOT_FOUND, "the sandbox ended") : 0;
+}
+
+static int take_signals(struct terminal *t, struct err *e)
+{
+	struct signalfd_siginfo si;
+
+	while (read(t->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		if (si.ssi_signo == SIGWINCH)
+			t->resize = 1;
+		else if (si.ssi_signo == SIGHUP || si.ssi_signo == SIGTERM)
+			/* the terminal is gone: its shell is told, as at a real one */
+			return ask(t, json_pack("{s:s,s:i}", "op", "signal", "signal", SIGHUP), NULL, 0, e) < 0 ? -1 :
+			       err_set(e, ERR_NOT_FOUND, "the terminal was closed");
+	}
+	return 0;
+}
+
+static int send_size(struct terminal *t, struct err *e)
+{
+	struct winsize w;
+
+	t->resize = 0;
+	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &w) < 0)
+		return 0;
+	return ask(t, json_pack("{s:s,s:i,s:i}", "op", "resize", "rows", w.ws_row, "cols", w.ws_col), NULL, 0, e);
+}
+
+static int loop(struct terminal *t, json_t **ret_verdict, struct err *e)
+{
+	int r;
+
+	if (follow_ask(&t->f, e) < 0)
+		return -1;
+	while (!t->keys.detached) {
+		struct pollfd p[] = {
+			{ .fd = t->f.sock, .events = POLLIN }, { .fd = t->sock, .events = POLLIN },
+			{ .fd = t->signal_fd, .events = POLLIN },
+			{ .fd = t->asked || t->in_eof ? -1 : STDIN_FILENO, .events = POLLIN },
+		};
+
+		if (t->resize && !t->asked && send_size(t, e) < 0)
+			return -1;
+		if (t->asked)
+			p[3].fd = -1;
+		if (poll(p, ARRAY_LEN(p), -1) < 0 && errno != EINTR)
+			return err_sys(e, "wait for the terminal");
+		if (p[2].revents && take_signals(t, e) < 0)
+			return -1;
+		if (p[1].revents && take_answer(t, e) < 0)
+			return -1;
+		if (p[3].revents && !t->asked && read_keys(t, e) < 0)
+			return -1;
+		if (p[0].revents) {
+			r = follow_take(&t->f, ret_verdict, e);
+			if (r)
+				return r;
+			if (follow_ask(&t->f, e) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, const char *detach_keys, json_t **ret_verdict,
+		    struct err *e)
+{
+	struct terminal t = {
+		.f = { .sock = s->sock, .command = command, .stream = "stdout", .from = { from, 0 },
+		       .to = { STDOUT_FILENO, STDERR_FILENO } },
+		.sock = -1, .signal_fd = -1, .resize = 1,
+	};
+	struct termios raw;
+	int r;
+
+	if (detach_keys_parse(detach_keys, &t.keys, e) < 0)
+		return -1;
+	t.sock = keeper_connect(&s->registry, s->id, e);
+	if (t.sock < 0 || (t.signal_fd = supervise_signals(e)) < 0) {
+		fd_close(&t.sock);
+		return -1;
+	}
+	if (!tcgetattr(STDIN_FILENO, &t.saved)) {
+		raw = t.saved;
+		cfmakeraw(&raw);
+		t.raw = !tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+	}
+	r = loop(&t, ret_verdict, e);
+	if (t.raw)
+		tcsetattr(STDIN_FILENO, TCSADRAIN, &t.saved);
+	fd_close(&t.sock);
+	fd_close(&t.signal_fd);
+	return r;
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/live/resident.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cli/run/imageuse.h"
+#include "cli/run/runopts.h"
+#include "manager/host/events.h"
+#include "manager/keeper/wire.h"
+#include "runtime/sandbox/writable.h"
+
+#define SPEC_FILE "spec.json"
+#define STUCK_MS 5000	/* a keeper that kills does not take longer to say so */
+
+const struct opt resident_options[] = { RUNOPTS_TABLE };
+const size_t resident_option_count = ARRAY_LEN(resident_options);
+
+static const struct opt *option_of(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < resident_option_count; i++)
+		if (!strcmp(resident_options[i].name, name))
+			return &resident_options[i];
+	return NULL;
+}
+
+static int apply_options(struct runopts *o, const json_t *spec, struct err *e)
+{
+	json_t *list = NULL, *pair;
+	size_t i;
+
+	if (json_get_arr(spec, "options", &list, SPEC_FILE, e) < 0 || json_get_str(spec, "seccomp", &o->seccomp_text, SPEC_FILE, e) < 0)
+		return -1;
+	json_array_foreach(list, i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0));
+		const char *value = json_string_value(json_array_get(pair, 1));
+		const struct opt *opt = name ? option_of(name) : NULL;
+
+		if (!opt || (opt->kind != OPT_FLAG && !value))
+			return err_set(e, ERR_CORRUPT, "%s: option %zu is unknown; hint: it was written by a newer berth", SPEC_FILE, i);
+		if (runopts_set(o, opt->id, value, e) < 0)
+			return err_wrap(e, "option --%s", name);
+	}
+	return 0;
+}
+
+/* line: NAME or NAME=VALUE */
+static int check_option(struct runopts *o, char *line, const char *what, struct err *e)
+{
+	char *value = strchr(line, '=');
+	const struct opt *opt;
+
+	if (value)
+		*value++ = '\0';
+	opt = option_of(line);
+	if (!opt || opt->id == RUNOPT_NAME)
+		return err_set(e, ERR_CONFIG, "%s: '%.64s' is no option here; hint: berth create --help", what, line);
+	if ((opt->kind == OPT_FLAG) != !value)
+		return err_set(e, ERR_CONFIG, value ? "%s: option %s takes no value; hint: \"%s\"" :
+			       "%s: option %s wants a value; hint: \"%s=VALUE\"", what, line, line);
+	if (runopts_set(o, opt->id, value, e) == 0)
+		return 0;
+	e->code = ERR_CONFIG;
+	return err_wrap(e, "%s: option %s", what, line);
+}
+
+int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e)
+{
+	autofree char *copy = strdup(lines);
+	struct runopts o;
+	char *line, *save = NULL;
+	int r = copy ? 0 : err_nomem(e);
+
+	runopts_init(&o, c);
+	for (line = copy ? strtok_r(copy, "\n", &save) : NULL; line && r == 0; line = strtok_r(NULL, "\n", &save))
+		r = check_option(&o, line, what, e);
+	runopts_release(&o);
+	return r;
+}
+
+int resident_check_config(const struct config *c, struct err *e)
+{
+	struct runopts o;
+	int r;
+
+	runopts_init(&o, c);
+	r = runopts_choose_seccomp(&o, e);
+	runopts_release(&o);
+	if (r == 0)
+		return 0;
+	e->code = ERR_CONFIG;
+	return err_wrap(e, "sandbox.seccomp");
+}
+
+struct resident {
+	struct runopts opts;
+	struct imageuse image;
+	struct claim claim;
+	int disk_fd;
+	int spawned;	/* the keeper had the claim, and has released it or left it to gc */
+};
+
+/* At a start the old record tells when it was created. */
+static json_t *make_record(struct registry *r, const struct resident *x, const char *image, const char *name)
+{
+	struct err ignored;
+	autojson json_t *old = registry_load(r, x->claim.id, "record.json", &ignored);
+	const char *known = json_string_value(json_object_get(old, "created"));
+	char created[40];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	gmtime_r(&now, &tm);
+	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s}}", "version", 1, "id", x->claim.id, "name", name, "image", image,
+			 "status", "running", "created", known ? known : created, "command", "network", "mode",
+			 spec_network_name(x->opts.spec.network));
+}
+
+/* What earlier runs used of the network's budgets. */
+static int load_used(struct registry *r, struct spec *s, struct err *e)
+{
+	autojson json_t *used = registry_load(r, s->id, NETWORK_USED_FILE, e);
+
+	if (!used)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	if (json_get_u64(used, "bytes", &s->net_used_bytes, NETWORK_USED_FILE, e) < 0 ||
+	    json_get_u64(used, "connections", &s->net_used_connections, NETWORK_USED_FILE, e) < 0)
+		return err_wrap(e, "sandbox %s", s->id);
+	return 0;
+}
+
+/* The limits of time: each command's own, or none that is said to hold and does not. */
+static int settle_time(struct spec *s, const struct config *c, struct err *e)
+{
+	if (s->cpu_time_ms)
+		return err_set(e, ERR_INVALID, "--cpu-time is a limit of berth run, not of a sandbox that lives; hint: --cpus, or "
+			       "--ulimit cpu=SECONDS for each process");
+	if (!s->timeout_given) {
+		s->timeout_ms = c->timeout_ms;
+		s->timeout_given = config_is_set(c, "sandbox", "timeout");
+	}
+	return 0;
+}
+
+/* Everything but the claim, which create and start make differently. */
+static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, int fresh, struct err *e)
+{
+	char scratch[sizeof(r->config->run_dir) + 80], log_dir[sizeof(r->config->state_dir) + 80];
+	struct spec *s = &x->opts.spec;
+	struct keeper_start ks = { .registry = r, .claim = &x->claim, .spec = s, .output_head_bytes = 1 << 20,
+				   .output_tail_bytes = 1 << 20, .fresh = fresh };
+	autojson json_t *record = NULL;
+	const char *image = NULL;
+
+	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
+		return err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
+	x->disk_fd = registry_keep_dir(r, x->claim.id, e);
+	if (x->disk_fd < 0 || apply_options(&x->opts, spec, e) < 0 || settle_time(s, r->config, e) < 0 ||
+	    imageuse_open_pinned(&x->image, r, x->disk_fd, image, s, e) < 0 ||
+	    imageuse_pin(&x->image, x->disk_fd, e) < 0 || runopts_finish(&x->opts, x->image.has_image ? &x->image.image : NULL, NULL, 0, e) < 0)
+		return -1;
+	s->resident = 1;
+	s->tty = 0;
+	s->limits.oom_group = 0;	/* each command's cgroup has its own; init must live */
+	snprintf(s->id, sizeof(s->id), "%s", x->claim.id);
+	s->id_base = x->claim.id_base;
+	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
+	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
+	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, r->state_fd, log_dir };
+	s->net_dir = scratch;
+	if (spec_needs_nethelper(s) && load_used(r, s, e) < 0)
+		return -1;
+	ks.hold_fd = x->image.hold_fd;
+	record = make_record(r, x, image, name);
+	if (!record)
+		return err_nomem(e);
+	ks.record = record;
+	x->spawned = 1;
+	return keeper_spawn(&ks, e);
+}
+
+static void close_all(struct resident *x)
+{
+	imageuse_close(&x->image, &x->opts.spec);
+	runopts_release(&x->opts);
+	fd_close(&x->disk_fd);
+	/* the keeper has its own copies, and with them the locks */
+	fd_close(&x->claim.dir_fd);
+	fd_close(&x->claim.slot_fd);
+}
+
+int resident_create(struct registry *r, const char *name, json_t *spec, char ret_id[65], struct err *e)
+{
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1 };
+	struct err ignored;
+	char id[65];
+	int result;
+
+	runopts_init(&x.opts, r->config);
+	result = registry_claim(r, name, 1, &x.claim, e);
+	memcpy(id, x.claim.id, sizeof(id));
+	if (result == 0)
+		result = registry_save(r, id, SPEC_FILE, spec, e);
+	if (result == 0) {
+		events_add(r, "create", id, json_pack("{s:s,s:O*}", "name", name, "image", json_object_get(spec, "image")));
+		result = launch(r, &x, spec, name, 1, e);
+		if (result < 0)
+			events_add(r, "create-failed", id, json_pack("{s:s}", "error", e->msg));
+	}
+	if (result < 0 && id[0]) {
+		if (!x.spawned)
+			registry_release(r, &x.claim, &ignored);
+		registry_forget(r, id, &ignored);
+	}
+	close_all(&x);
+	if (result == 0)
+		memcpy(ret_id, id, sizeof(id));
+	return result;
+}
+
+int resident_start(struct registry *r, const char *id, struct err *e)
+{
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
+	autojson json_t *record = spec ? registry_load(r, id, "record.json", e) : NULL;
+	const char *name = "";
+	struct err ignored;
+	int result;
+
+	if (!spec && e->code == ERR_NOT_FOUND) {
+		/* one that is being removed loses its files one by one, and nobody else can claim it meanwhile */
+		if (registry_reclaim(r, id, &x.claim, e) < 0)
+			return -1;
+		registry_release(r, &x.claim, &ignored);
+		close_all(&x);
+		return err_set(e, ERR_INVALID, "sandbox %s was kept by berth run and cannot be started; hint: berth create makes "
+			       "sandboxes that can", id);
+	}
+	if (!record || json_get_str(record, "name", &name, "record.json", e) < 0)
+		return -1;
+	runopts_init(&x.opts, r->config);
+	result = registry_reclaim(r, id, &x.claim, e);
+	if (result == 0) {
+		result = launch(r, &x, spec, name, 0, e);
+		if (result < 0 && !x.spawned)
+			registry_release(r, &x.claim, &ignored);
+	}
+	close_all(&x);
+	return result;
+}
+
+static int open_upper(struct registry *r, const char *id, struct resident_layers *l, struct err *e)
+{
+	autoclose int dir = registry_keep_dir(r, id, e);
+
+	if (dir < 0)
+		return -1;
+	l->base_fd = writable_open(dir, e);
+	if (l->base_fd < 0)
+		return -1;
+	l->upper_fd = openat(l->base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return l->upper_fd < 0 ? err_sys(e, "open the writable layer") : 0;
+}
+
+static int open_image(struct registry *r, const char *id, const json_t *spec, struct resident_layers *l, struct err *e)
+{
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = registry_keep_dir(r, id, e), .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	struct spec *s = &x.opts.spec;
+	const char *image = NULL;
+	int result = -1;
+	size_t i;
+
+	runopts_init(&x.opts, r->config);
+	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
+		err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
+	else if (x.disk_fd >= 0 && apply_options(&x.opts, spec, e) == 0 &&
+		 imageuse_open_pinned(&x.image, r, x.disk_fd, image, s, e) == 0 &&
+		 runopts_finish(&x.opts, x.image.has_image ? &x.image.image : NULL, NULL, 0, e) == 0)
+		result = 0;
+	snprintf(l->workdir, sizeof(l->workdir), "%s", result == 0 ? s->workdir : "");
+	for (i = s->layer_count; result == 0 && i-- > 0;) {
+		l->layer_fd[l->count] = fcntl(s->layer_fd[i], F_DUPFD_CLOEXEC, 3);
+		if (l->layer_fd[l->count] < 0)
+			result = err_sys(e, "open a layer of the image");
+		else
+			l->count++;
+	}
+	close_all(&x);
+	return result;
+}
+
+int resident_open_layers(struct registry *r, const char *id, struct resident_layers *ret, struct err *e)
+{
+	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
+
+	memset(ret, 0, sizeof(*ret));
+	ret->upper_fd = ret->base_fd = -1;
+	if (!spec)
+		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s was kept by berth run, which leaves no "
+							  "description to compare with", id) : -1;
+	if (registry_reclaim(r, id, &ret->claim, e) < 0)
+		return -1;
+	ret->claimed = 1;
+	return open_upper(r, id, ret, e) < 0 ? -1 : open_image(r, id, spec, ret, e);
+}
+
+void resident_close_layers(struct registry *r, struct resident_layers *l)
+{
+	struct err ignored;
+
+	while (l->count)
+		close(l->layer_fd[--l->count]);
+	fd_close(&l->upper_fd);
+	fd_close(&l->base_fd);
+	if (l->claimed)
+		registry_release(r, &l->claim, &ignored);
+	l->claimed = 0;
+}
+
+static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e)
+{
+	int wait_ms = (int)drain_ms + (grace_ms ? 30000 + (int)(grace_ms == RESIDENT_GRACE || grace_ms > 86400000 ? 86400000 : grace_ms) : STUCK_MS), got;
+	autoclose int sock = keeper_connect_within(r, id, grace_ms ? KEEPER_CONNECT_MS : STUCK_MS, e);
+	autojson json_t *rq = json_pack("{s:s}", "op", "stop");
+	json_t *answer = NULL;
+	size_t n;
+
+	if (sock < 0)
+		return -1;
+	if (grace_ms != RESIDENT_GRACE)
+		json_object_set_new(rq, "grace_ms", json_integer((json_int_t)grace_ms));
+	if (drain_ms)
+		json_object_set_new(rq, "drain_ms", json_integer((json_int_t)drain_ms));
+	if (wire_send(sock, rq, NULL, 0, e) < 0)
+		return -1;
+	/* the keeper closes the connection last of all */
+	while ((got = wire_recv(sock, wait_ms, &answer, NULL, 0, &n, e)) > 0) {
+		int refused = wire_check(answer, e);
+
+		json_decref(answer);
+		if (refused < 0)
+			return -1;
+	}
+	return got < 0 && e->code == ERR_TIMEOUT ? -1 : 0;
+}
+
+int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e)
+{
+	autojson json_t *record = NULL;
+	struct err ignored;
+	int is_run = !grace_ms && keeper_is_run(r, id);
+	int result = is_run ? keeper_kill(r, id, e) : ask_to_stop(r, id, grace_ms, drain_ms, e);
+
+	if (is_run)
+		return result;	/* a berth run --keep has written its own record */
+	if (result < 0 && e->code == ERR_TIMEOUT && !grace_ms)
+		result = keeper_kill(r, id, e);
+	if (result < 0)
+		return -1;
+	record = registry_load(r, id, "record.json", &ignored);
+	if (record) {
+		json_object_set_new(record, "status", json_string("stopped"));
+		/* what another removes at this moment has no place for a record any more */
+		if (registry_save(r, id, "record.json", record, e) < 0 && e->os_errno != ENOENT)
+			return -1;
+	}
+	return 0;
+}

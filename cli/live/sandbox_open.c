@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/live/sandbox_open.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+void sandbox_ref_init(struct sandbox_ref *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->sock = -1;
+	s->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
+					 .kept_fd = -1 };
+}
+
+int sandbox_ref_registry(struct sandbox_ref *s, struct err *e)
+{
+	if (config_load(&s->config, e) < 0)
+		return -1;
+	return registry_open(&s->registry, &s->config, e);
+}
+
+int sandbox_ref_find(struct sandbox_ref *s, const char *ref, struct err *e)
+{
+	if (s->registry.run_fd < 0 && sandbox_ref_registry(s, e) < 0)
+		return -1;
+	return registry_find(&s->registry, ref, s->id, &s->kept, e);
+}
+
+int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struct err *e)
+{
+	if (sandbox_ref_find(s, ref, e) < 0)
+		return -1;
+	if (!s->kept) {
+		s->sock = keeper_connect(&s->registry, s->id, e);
+		if (s->sock >= 0 || !start || e->code != ERR_NOT_FOUND)
+			return s->sock < 0 ? -1 : 0;
+	}
+	if (!start)
+		return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running; hint: berth start %s, or --start", ref, ref);
+	if (resident_start(&s->registry, s->id, e) < 0)
+		return -1;
+	s->sock = keeper_connect(&s->registry, s->id, e);
+	return s->sock < 0 ? -1 : 0;
+}
+
+void sandbox_ref_close(struct sandbox_ref *s)
+{
+	fd_close(&s->sock);
+	registry_close(&s->registry);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sandbox_open - what commands on an existing sandbox begin with: load the
+ * configuration, open the registry, find the sandbox, connect to its keeper.
+ */
+#ifndef BERTH_CLI_LIVE_SANDBOX_OPEN_H
+#define BERTH_CLI_LIVE_SANDBOX_OPEN_H
+
+#include "manager/keeper/keeper.h"
+
+struct sandbox_ref {
+	struct config config;
+	struct registry registry;
+	char id[65];
+	int kept;	/* it exists on disk but does not run */
+	int sock;	/* to its keeper, or -1 */
+};
+
+/* Empty storage that sandbox_ref_close() accepts. */
+void sandbox_ref_init(struct sandbox_ref *s);
+/* Configuration and registry only. */
+int sandbox_ref_registry(struct sandbox_ref *s, struct err *e);
+int sandbox_ref_find(struct sandbox_ref *s, const char *ref, struct err *e);
+/* Finds and connects; with start, one that does not run is started first. */
+int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struct err *e);
+void sandbox_ref_close(struct sandbox_ref *s);
+
+/* cli/live/resident.c: starts a lasting sandbox of this id from its spec.json. */
+int resident_start(struct registry *r, const char *id, struct err *e);
+/*
+ * Asks the keeper to stop and waits until nothing of it runs: SIGTERM, and what
+ * lives after grace_ms dies with its cgroup (RESIDENT_GRACE: the sandbox's own
+ * grace).  With 0 it dies at once, and a keeper that does not answer is ended,
+ * too.  First it waits, at most drain_ms, for the operations of others that asked
+ * for it (those of berthd).  ERR_NOT_FOUND when it does not run.
+ */
+#define RESIDENT_GRACE UINT64_MAX
+int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e);
+
+#endif

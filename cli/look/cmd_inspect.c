@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth inspect: a sandbox's record, and with --attest what the kernel reports of it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/live/sandbox_status.h"
+#include "manager/host/registry.h"
+#include "runtime/sandbox/attest.h"
+
+enum { OPT_ATTEST = 1, OPT_JSON };
+
+static const struct opt options[] = {
+	{ "attest", 0, OPT_FLAG, NULL, "add what the kernel reports: namespaces, capabilities, filters, mounts, limits",
+	  OPT_ATTEST },
+	{ "json", 0, OPT_FLAG, NULL, "one line instead of indented", OPT_JSON },
+};
+
+struct inspect_options {
+	int attest, json, runs;
+	const char *id;
+	json_t *found;
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct inspect_options *o = ctx;
+
+	(void)value;
+	(void)e;
+	*(id == OPT_ATTEST ? &o->attest : &o->json) = 1;
+	return 0;
+}
+
+static int match(void *ctx, const char *id, int kept, const json_t *record)
+{
+	struct inspect_options *o = ctx;
+
+	if (o->found || strcmp(id, o->id))
+		return 0;
+	o->found = json_deep_copy(record);
+	if (o->found && kept)
+		sandbox_status_kept(o->found);
+	o->runs = !kept;
+	return 0;
+}
+
+/* The recorded pid counts only while that process is in the sandbox's own cgroup (E21, L06). */
+static int check_pid(const struct cgroup *cg, int pid, struct err *e)
+{
+	char procs[16384], want[32], *p;
+
+	snprintf(want, sizeof(want), "%d", pid);
+	if (pid > 1 && cg->v2_fd >= 0 && (cgroup_read(cg->v2_fd, "cgroup.procs", procs, sizeof(procs)) > 0 ||
+					  cgroup_read(cg->v2_fd, "init/cgroup.procs", procs, sizeof(procs)) > 0))
+		for (p = strtok(procs, "\n"); p; p = strtok(NULL, "\n"))
+			if (!strcmp(p, want))
+				return 0;
+	return err_set(e, ERR_NOT_FOUND, "the sandbox is not running: process %d is not in its cgroup", pid);
+}
+
+static int attest(const struct config *c, struct inspect_options *o, struct err *e)
+{
+	int pid = (int)json_integer_value(json_object_get(o->found, "init_pid"));
+	struct cgroup cg;
+	json_t *report = NULL;
+
+	if (cgroup_open(&cg, c->cgroup_parent, o->id, e) < 0)
+		return -1;
+	if (check_pid(&cg, pid, e) == 0)
+		report = attest_report(pid, &cg, e);
+	cgroup_release(&cg);
+	return report ? json_object_set_new(o->found, "attest", report) : -1;
+}
+
+static int inspect(const struct config *c, struct inspect_options *o, const char *ref, struct err *e)
+{
+	struct registry r;
+	struct err ignored;
+	char id[65];
+	int kept, result;
+
+	if (registry_open(&r, c, e) < 0)
+		return -1;
+	result = registry_find(&r, ref, id, &kept, e);
+	o->id = id;
+	/* one whose keeper was killed does not run */
+	if (result == 0 && !kept)
+		registry_clear_dead(&r, id, SANDBOX_ASK_MS, &ignored);
+	if (result == 0)
+		result = registry_list(&r, 1, match, o, e);
+	if (result == 0 && o->found && o->runs)
+		sandbox_status_ask(&r, o->found, 0);
+	registry_close(&r);
+	if (result == 0 && !o->found)
+		result = err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
+	if (result == 0 && o->attest)
+		result = attest(c, o, e);
+	if (result == 0)
+		result = command_print_json(o->found, o->json ? JSON_COMPACT : JSON_INDENT(2), e);
+	json_decref(o->found);
+	return result;
+}
+
+static int inspect_main(const struct command *self, int argc, char **argv)
+{
+	struct inspect_options o = { 0 };
+	struct config c;
+	struct err e = { 0 };
+	int rest, help = 0;
+
+	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_option, &o, &rest, &help, &e) < 0)
+		return command_fail(self, &e, o.json);
+	if (help)
+		return 0;
+	if (rest + 1 != argc) {
+		err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth inspect ID, ids are listed by berth ps -a");
+		return command_fail(self, &e, o.json);
+	}
+	return inspect(&c, &o, argv[rest], &e) < 0 ? command_fail(self, &e, o.json) : 0;
+}
+
+const struct command cmd_inspect = {
+	.name = "inspect",
+	.args = "SANDBOX",
+	.summary = "show a sandbox's record",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_SANDBOX,
+	.run = inspect_main,
+};

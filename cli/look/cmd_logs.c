@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth logs: what the detached commands and shell sessions of a sandbox wrote. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/live/sandbox_open.h"
+#include "manager/keeper/keeper_log.h"
+
+#define TAIL_BYTES (256u << 20)
+
+enum { OPT_FOLLOW = 1, OPT_SINCE, OPT_FROM, OPT_SOURCE, OPT_TAIL, OPT_TIMESTAMPS, OPT_JSON };
+
+static const struct opt options[] = {
+	{ "follow", 'f', OPT_FLAG, NULL, "go on with what comes, until the sandbox stops", OPT_FOLLOW },
+	{ "since", 0, OPT_VALUE, "TIME", "only from then on: 10m (ago), or 2026-11-21T08:00:00Z", OPT_SINCE },
+	{ "from", 0, OPT_VALUE, "CURSOR", "go on where a reader that saw this cursor stopped", OPT_FROM },
+	{ "source", 's', OPT_VALUE, "NAME", "only of this command (c3) or session (main)", OPT_SOURCE },
+	{ "tail", 'n', OPT_VALUE, "N", "only the last N lines (default: all)", OPT_TAIL },
+	{ "timestamps", 't', OPT_FLAG, NULL, "begin each piece with its time and source", OPT_TIMESTAMPS },
+	{ "json", 0, OPT_FLAG, NULL, "print JSON objects, one a line, each with its cursor; errors too", OPT_JSON },
+};
+
+struct logs {
+	int follow, json, timestamps;
+	const char *source;
+	char since[JOURNAL_TIME];
+	uint64_t from, tail, lost;
+	int has_tail;
+	struct buf held;	/* for --tail */
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct logs *l = ctx;
+
+	switch (id) {
+	case OPT_SINCE:
+		return journal_since(value, l->since, e);
+	case OPT_FROM:
+		return num_u64(value, "cursor", 0, INT64_MAX, &l->from, e);
+	case OPT_SOURCE:
+		l->source = value;
+		return 0;
+	case OPT_TAIL:
+		l->has_tail = 1;
+		return num_u64(value, "lines", 0, INT64_MAX, &l->tail, e);
+	default:
+		*(id == OPT_FOLLOW ? &l->follow : id == OPT_JSON ? &l->json : &l->timestamps) = 1;
+		return 0;
+	}
+}
+
+static int is_wanted(const struct logs *l, const json_t *entry)
+{
+	const char *time = json_string_value(json_object_get(entry, "time"));
+	const char *source = json_string_value(json_object_get(entry, "source"));
+
+	if (!time || !source || (l->since[0] && strcmp(time, l->since) < 0))
+		return 0;
+	return !l->source || !strcmp(source, l->source) || (!strncmp(source, "session ", 8) && !strcmp(source + 8, l->source));
+}
+
+/* "bytes": the characters U+0001 to U+00FF stand for the bytes of these numbers, U+0100 for 0. */
+static size_t to_bytes(char *p, size_t n)
+{
+	size_t i, len = 0;
+
+	for (i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)p[i];
+
+		if (c >= 0xc2 && c <= 0xc4 && i + 1 < n)
+			p[len++] = (char)((c & 3) << 6 | (p[++i] & 0x3f));	/* U+0100 becomes 0 */
+		else
+			p[len++] = p[i];
+	}
+	return len;
+}
+
+static int put(struct logs *l, const char *p, size_t n, struct err *e)
+{
+	if (l->has_tail)
+		return buf_add(&l->held, p, n, e);
+	return io_write_all(STDOUT_FILENO, p, n) < 0 ? err_sys(e, "write the output") : 0;
+}
+
+static int show(struct logs *l, json_t *entry, struct err *e)
+{
+	const json_t *data = json_object_get(entry, "data");
+	size_t n = json_string_length(data);
+	autofree char *text = NULL;
+	char head[200];
+
+	if (l->json) {
+		text = json_dumps(entry, JSON_COMPACT);
+		return !text || put(l, text, strlen(text), e) < 0 || put(l, "\n", 1, e) < 0 ? err_sys(e, "write to stdout") : 0;
+	}
+	if (l->timestamps) {
+		snprintf(head, sizeof(head), "%s %.90s ", json_string_value(json_object_get(entry, "time")),
+			 json_string_value(json_object_get(entry, "source")));
+		if (put(l, head, strlen(head), e) < 0)
+			return -1;
+	}
+	if (!data) {
+		snprintf(head, sizeof(head), "[%lld bytes of %s were not kept]\n",
+			 (long long)json_integer_value(json_object_get(entry, "dropped")),
+			 json_string_value(json_object_get(entry, "source")));
+		return put(l, head, strlen(head), e);
+	}
+	text = malloc(n + 1);
+	if (!text)
+		return err_nomem(e);
+	memcpy(text, json_string_value(data), n);
+	if (json_is_true(json_object_get(entry, "bytes")))
+		n = to_bytes(text, n);
+	if (put(l, text, n, e) < 0)
+		return -1;
+	return l->timestamps && n && text[n - 1] != '\n' ? put(l, "\n", 1, e) : 0;
+}
+
+static int drain(struct logs *l, struct journal_reader *r, struct err *e)
+{
+	json_t *entry;
+	int got, failed;
+
+	while ((got = journal_next(r, &entry, e)) > 0) {
+		failed = is_wanted(l, entry) ? show(l, entry, e) : 0;
+		json_decref(entry);
+		if (failed < 0)
+			return -1;
+	}
+	if (r->lost != l->lost)
+		log_note("berth logs", "%llu bytes of the log were too old to be kept", (unsigned long long)(r->lost - l->lost));
+	l->lost = r->lost;
+	return got;
+}
+
+/* The last lines of what was held back; from then on nothing is. */
+static int flush_tail(struct logs *l, struct err *e)
+{
+	const char *start = l->held.data, *p = start ? start + l->held.len : NULL;
+	uint64_t lines = 0;
+	int r = 0;
+
+	if (!l->has_tail || !p) {
+		l->has_tail = 0;
+		return 0;
+	}
+	/* the newline at the very end ends the last line */
+	for (p -= l->held.len > 0 && p[-1] == '\n'; p > start; p--)
+		if (p[-1] == '\n' && ++lines >= l->tail)
+			break;
+	if (!l->tail)
+		p = start + l->held.len;
+	l->has_tail = 0;
+	r = put(l, p, (size_t)(start + l->held.len - p), e);
+	buf_release(&l->held);
+	return r;
+}
+
+static int read_all(struct logs *l, int dir, int sock, struct err *e)
+{
+	struct journal_reader r;
+	autoclose int watch = -1;
+	int result, over = sock < 0;
+
+	if (l->follow && (watch = journal_watch(dir, e)) < 0)
+		return -1;
+	result = journal_open(&r, dir, KEEPER_LOG, l->from, e);
+	if (result == 0)
+		result = drain(l, &r, e);
+	if (result == 0)
+		result = flush_tail(l, e);
+	while (result == 0 && l->follow && !over) {
+		struct pollfd p[3] = { { .fd = watch, .events = POLLIN }, { .fd = STDOUT_FILENO }, { .fd = sock, .events = POLLIN } };
+
+		if (poll(p, 3, -1) < 0 && errno != EINTR)
+			result = err_sys(e, "wait for the log");
+		if (p[1].revents & (POLLERR | POLLHUP))
+			break;
+		/* a keeper says nothing unasked: readable is its end, after which one more look has all */
+		over = p[2].revents != 0;
+		journal_drain(watch);
+		if (result == 0)
+			result = drain(l, &r, e);
+	}
+	journal_reader_close(&r);
+	return result;
+}
+
+static int logs_of(struct logs *l, const char *ref, struct err *e)
+{
+	struct sandbox_ref s;
+	autoclose int dir = -1;
+	int r;
+
+	sandbox_ref_init(&s);
+	r = sandbox_ref_find(&s, ref, e);
+	if (r == 0) {
+		dir = openat(s.registry.kept_fd, s.id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (dir < 0)
+			r = errno == ENOENT ? err_set(e, ERR_INVALID, "sandbox %s does not last and has no log", s.id) :
+					      err_sys(e, "open the directory of sandbox %s", s.id);
+	}
+	if (r == 0 && l->follow && !s.kept) {
+		s.sock = keeper_connect(&s.registry, s.id, e);
+		r = s.sock < 0 && e->code != ERR_NOT_FOUND ? -1 : 0;
+	}
+	if (r == 0)
+		r = read_all(l, dir, s.sock, e);
+	sandbox_ref_close(&s);
+	buf_release(&l->held);
+	return r;
+}
+
+static int logs_main(const struct command *self, int argc, char **argv)
+{
+	struct logs l = { .held = BUF_INIT(TAIL_BYTES) };
+	struct err e = { 0 };
+	int rest, help = 0, r;
+
+	r = command_options(self, argc, argv, set_option, &l, &rest, &help, &e);
+	if (r == 0 && help)
+		return 0;
+	if (r == 0 && rest + 1 != argc)
+		r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth logs ID");
+	if (r == 0)
+		r = logs_of(&l, argv[rest], &e);
+	return r < 0 ? command_fail(self, &e, l.json) : 0;
+}
+
+const struct command cmd_logs = {
+	.name = "logs",
+	.args = "SANDBOX",
+	.summary = "show what a sandbox's detached commands and sessions wrote",
+	.detail = "Of stopped sandboxes, too.  The output of berth exec goes to its caller and is not in the log.  The\n"
+		  "last [manager] log_size of it is kept, of one command at most 256 KiB a stream.",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_SANDBOX,
+	.run = logs_main,
+};

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth ps: list sandboxes. */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/live/sandbox_status.h"
+#include "manager/host/registry.h"
+
+#define FILTERS_MAX 16
+
+enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER };
+
+static const struct opt options[] = {
+	{ "all", 'a', OPT_FLAG, NULL, "also those that do not run", OPT_ALL },
+	{ "quiet", 'q', OPT_FLAG, NULL, "ids only", OPT_QUIET },
+	{ "filter", 'f', OPT_LIST, "KEY=GLOB", "only those whose id, name, image or status matches; may be repeated", OPT_FILTER },
+	{ "json", 0, OPT_FLAG, NULL, "print a JSON array", OPT_JSON },
+};
+
+struct ps_options {
+	int all, json, quiet;
+	const char *filters[FILTERS_MAX];
+	size_t filter_count;
+	json_t *list;
+	struct err *e;
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	static const char *const keys[] = { "id", "name", "image", "status" };
+	struct ps_options *o = ctx;
+	size_t i;
+
+	if (id == OPT_FILTER) {
+		for (i = 0; i < ARRAY_LEN(keys); i++)
+			if (!strncmp(value, keys[i], strlen(keys[i])) && value[strlen(keys[i])] == '=')
+				break;
+		if (i == ARRAY_LEN(keys))
+			return err_set(e, ERR_INVALID, "'%.80s' is not KEY=GLOB; hint: id=, name=, image= or status=", value);
+		if (o->filter_count == FILTERS_MAX)
+			return err_set(e, ERR_LIMIT, "more than %d filters", FILTERS_MAX);
+		o->filters[o->filter_count++] = value;
+		return 0;
+	}
+	*(id == OPT_ALL ? &o->all : id == OPT_JSON ? &o->json : &o->quiet) = 1;
+	return 0;
+}
+
+static int add(void *ctx, const char *id, int kept, const json_t *record)
+{
+	struct ps_options *o = ctx;
+	json_t *copy = json_deep_copy(record);
+
+	(void)id;
+	if (kept && copy)
+		sandbox_status_kept(copy);
+	return copy && json_array_append_new(o->list, copy) == 0 ? 0 : err_nomem(o->e);
+}
+
+/* All filters must match. */
+static int is_wanted(const struct ps_options *o, const json_t *record)
+{
+	size_t i;
+
+	for (i = 0; i < o->filter_count; i++) {
+		const char *eq = strchr(o->filters[i], '='), *have;
+		char key[16];
+
+		snprintf(key, sizeof(key), "%.*s", (int)(eq - o->filters[i]), o->filters[i]);
+		have = json_string_value(json_object_get(record, key));
+		if (fnmatch(eq + 1, have ? have : "", 0))
+			return 0;
+	}
+	return 1;
+}
+
+/* "up 5m" would say nothing: what it does, or since when nothing. */
+static void activity(const json_t *record, char *out, size_t n)
+{
+	const json_t *idle = json_object_get(record, "idle_ms");
+	const char *busy = json_string_value(json_object_get(record, "busy"));
+	long long s = (long long)json_integer_value(idle) / 1000;
+
+	if (busy)
+		log_clean(out, n, busy, 0);
+	else if (!idle)
+		snprintf(out, n, "-");
+	else if (s < 120)
+		snprintf(out, n, "idle %llds", s);
+	else
+		snprintf(out, n, s < 7200 ? "idle %lldm" : "idle %lldh", s / (s < 7200 ? 60 : 3600));
+}
+
+static const char *field(const json_t *record, const char *key, char *out, size_t n)
+{
+	const char *s = json_string_value(json_object_get(record, key));
+
+	log_clean(out, n, s ? s : "", 0);
+	return out;
+}
+
+static void print_row(const json_t *record, int quiet)
+{
+	char id[80], name[80], image[128], status[32], created[48], word[64], command[160] = "", doing[48];
+	const json_t *argv = json_object_get(record, "command");
+	size_t i;
+
+	field(record, "id", id, sizeof(id));
+	if (quiet) {
+		puts(id);
+		return;
+	}
+	for (i = 0; i < json_array_size(argv) && strlen(command) < 60; i++) {
+		log_clean(word, sizeof(word), json_string_value(json_array_get(argv, i)), 0);
+		snprintf(command + strlen(command), sizeof(command) - strlen(command), "%s%s", i ? " " : "", word);
+	}
+	activity(record, doing, sizeof(doing));
+	printf("%-12s  %-16s  %-24s  %-8s  %-20s  %-16s  %.60s\n", id, field(record, "name", name, sizeof(name)),
+	       field(record, "image", image, sizeof(image)), field(record, "status", status, sizeof(status)),
+	       field(record, "created", created, sizeof(created)), doing, command);
+}
+
+static int list(const struct config *c, struct ps_options *o, struct err *e)
+{
+	autojson json_t *all = json_array();
+	struct registry r;
+	struct err ignored;
+	unsigned cleared;
+	size_t i;
+	int result;
+
+	if (!all)
+		return err_nomem(e);
+	o->list = all;
+	o->e = e;
+	if (registry_open(&r, c, e) < 0)
+		return -1;
+	registry_gc(&r, &cleared, &ignored);	/* what a crash left is no sandbox to list */
+	result = registry_list(&r, o->all, add, o, e);
+	for (i = 0; result == 0 && (!o->quiet || o->filter_count) && i < json_array_size(all); i++)
+		sandbox_status_ask(&r, json_array_get(all, i), 1);
+	for (i = json_array_size(all); i-- > 0;)
+		if (!is_wanted(o, json_array_get(all, i)))
+			json_array_remove(all, i);
+	registry_close(&r);
+	if (result < 0)
+		return -1;
+	if (o->json)
+		return command_print_json(all, JSON_COMPACT, e);
+	if (!o->quiet)
+		printf("%-12s  %-16s  %-24s  %-8s  %-20s  %-16s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY",
+		       "COMMAND");
+	for (i = 0; i < json_array_size(all); i++)
+		print_row(json_array_get(all, i), o->quiet);
+	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
+static int ps_main(const struct command *self, int argc, char **argv)
+{
+	struct ps_options o = { 0 };
+	struct config c;
+	struct err e = { 0 };
+	int rest, help = 0;
+
+	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_option, &o, &rest, &help, &e) < 0)
+		return command_fail(self, &e, o.json);
+	if (help)
+		return 0;
+	if (rest < argc) {
+		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'", argv[rest]);
+		return command_fail(self, &e, o.json);
+	}
+	return list(&c, &o, &e) < 0 ? command_fail(self, &e, o.json) : 0;
+}
+
+const struct command cmd_ps = {
+	.name = "ps",
+	.args = "",
+	.summary = "list sandboxes",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.run = ps_main,
+};

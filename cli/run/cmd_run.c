@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * berth run: create a sandbox, run one command in it, report, remove it.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/path.h"
+#include "cli/commands.h"
+#include "cli/run/imageuse.h"
+#include "cli/run/plan.h"
+#include "cli/run/runopts.h"
+#include "cli/run/sharedfd.h"
+#include "manager/host/events.h"
+#include "manager/host/netevents.h"
+#include "manager/host/registry.h"
+#include "manager/keeper/keeper.h"
+#include "runtime/sandbox/attest.h"
+#include "runtime/sandbox/supervise.h"
+#include "runtime/sandbox/verdict.h"
+#include "runtime/sandbox/writable.h"
+
+enum { OPT_RM = RUNOPT_FIRST_OWN, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST, OPT_PULL };
+
+static const struct opt options[] = {
+	RUNOPTS_TABLE,
+	{ "rm", 0, OPT_FLAG, NULL, "remove the sandbox when the command ends (the default)", OPT_RM },
+	{ "keep", 0, OPT_FLAG, NULL, "keep the writable layer on disk; see berth ps -a and berth rm", OPT_KEEP },
+	{ "status-fd", 0, OPT_VALUE, "N", "write the verdict, one JSON object, to this descriptor", OPT_STATUS_FD },
+	{ "json", 0, OPT_FLAG, NULL, "write the verdict as the last line of stdout, errors as JSON", OPT_JSON },
+	{ "dry-run", 0, OPT_FLAG, NULL, "print what would be done, and do nothing", OPT_DRY_RUN },
+	{ "attest", 0, OPT_FLAG, NULL, "print what the kernel reports of the sandbox on stderr, before the command runs",
+	  OPT_ATTEST },
+	{ "pull", 0, OPT_VALUE, "WHEN", "fetch the image: missing, always or never (default: missing)", OPT_PULL,
+	  COMPLETE_WORDS, "missing always never" },
+};
+
+struct run {
+	struct config config;
+	struct runopts opts;
+	struct registry registry;
+	struct claim claim;
+	struct imageuse image;
+	struct sandbox sandbox;
+	int tty_fd;		/* the terminal's master side, or -1 */
+	int disk_fd;		/* directory of a file-backed writable layer, or -1 */
+	int keep, json, dry_run, attest;
+	int status_fd;
+	const char *image_ref;
+	struct netevents net_events;
+	struct err *idle_error;
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct run *r = ctx;
+	uint64_t n;
+
+	switch (id) {
+	case OPT_RM:
+		r->keep = 0;
+		return 0;
+	case OPT_KEEP:
+		r->keep = 1;
+		return 0;
+	case OPT_STATUS_FD:
+		if (num_u64(value, "descriptor", 0, 1 << 20, &n, e) < 0)
+			return -1;
+		if (fcntl((int)n, F_GETFD) < 0)
+			return err_set(e, ERR_INVALID, "descriptor %s is not open", value);
+		r->status_fd = (int)n;
+		return 0;
+	case OPT_JSON:
+		r->json = 1;
+		return 0;
+	case OPT_DRY_RUN:
+		r->dry_run = 1;
+		return 0;
+	case OPT_ATTEST:
+		r->attest = 1;
+		return 0;
+	case OPT_PULL:
+		return imageuse_policy(value, &r->image.pull, e);
+	default:
+		return runopts_set(&r->opts, id, value, e);
+	}
+}
+
+/*
+ * Small writable layers live in memory, charged to the sandbox; large ones and
+ * those to keep in a file, so that they do not eat the memory limit.
+ */
+static int choose_disk(struct run *r, struct err *e)
+{
+	const struct spec *s = &r->opts.spec;
+
+	if (r->keep) {
+		r->disk_fd = registry_keep_dir(&r->registry, s->id, e);
+		return r->disk_fd < 0 ? -1 : imageuse_pin(&r->image, r->disk_fd, e);
+	}
+	if (s->disk_bytes > s->limits.memory_bytes / 2)
+		r->disk_fd = fcntl(r->registry.state_fd, F_DUPFD_CLOEXEC, 3);
+	return 0;
+}
+
+static json_t *make_record(const struct run *r, const char *status)
+{
+	const struct spec *s = &r->opts.spec;
+	json_t *argv = json_array();
+	char created[40];
+	time_t now = clock_now(CLOCK_REALTIME).tv_sec;
+	struct tm tm;
+	size_t i;
+
+	for (i = 0; i < s->argc; i++)
+		json_array_append_new(argv, json_string(s->argv[i]));
+	gmtime_r(&now, &tm);
+	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o,s:{s:s}}", "version", 1, "id", s->id, "name",
+			 r->opts.name ? r->opts.name : "", "image", r->image_ref, "status", status, "created", created,
+			 "supervisor_pid", (int)getpid(), "init_pid", (int)r->sandbox.pid, "command", argv,
+			 "network", "mode", spec_network_name(s->network));
+}
+
+static int write_record(struct run *r, struct err *e)
+{
+	autojson json_t *record = make_record(r, "running");
+
+	return record ? registry_record(&r->claim, record, e) : err_set(e, ERR_INVALID, "the command is not valid UTF-8");
+}
+
+/* A kept sandbox's record holds how it ended. */
+static int write_kept(struct run *r, const struct verdict *v, struct err *e)
+{
+	autojson json_t *record = make_record(r, "exited");
+	autobuf struct buf b = BUF_INIT(4096);
+	json_t *verdict;
+
+	if (!record || verdict_json(v, &b, e) < 0)
+		return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
+	verdict = json_parse(b.data, b.len, b.len, "verdict", e);
+	if (!verdict || json_object_set_new(record, "verdict", verdict) < 0)
+		return -1;
+	return registry_keep_record(&r->registry, r->opts.spec.id, record, e);
+}
+
+static int print_attestation(struct run *r, struct err *e)
+{
+	autojson json_t *j = NULL;
+	autofree char *text = NULL;
+
+	if (attest_ready(&r->sandbox, e) < 0)
+		return -1;
+	j = attest_report(r->sandbox.pid, &r->sandbox.cgroup, e);
+	text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
+	if (!text)
+		return j ? err_nomem(e) : -1;
+	if (io_write_all(STDERR_FILENO, text, strlen(text)) < 0 || io_write_all(STDERR_FILENO, "\n", 1) < 0)
+		return err_sys(e, "write the attestation");
+	return 0;
+}
+
+/* While the command runs: what dead berths left behind is cleared at no cost to anyone. */
+static void clear_leftovers(void *ctx)
+{
+	struct run *r = ctx;
+	struct err ignored;
+
+	/* for ps and inspect; nothing depends on it */
+	write_record(r, &ignored);
+	sandbox_settle(&r->sandbox);
+	registry_gc_until(&r->registry, r->sandbox.sock);	/* at its end nobody waits for many others */
+}
+
+static int start(struct run *r, struct err *e)
+{
+	char scratch[sizeof(r->config.run_dir) + 80];
+	struct launch_place where = { scratch, -1, 0, r->registry.state_fd, scratch };
+	const struct spec *s = &r->opts.spec;
+	autoclose int slave = -1;
+	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+	struct job c = sandbox_job(s, INIT_LAST | INIT_MAKE_CWD | INIT_QUIET);
+
+	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config.run_dir, s->id);
+	r->opts.spec.net_dir = scratch;
+	if (choose_disk(r, e) < 0)
+		return -1;
+	where.disk_dirfd = r->disk_fd;
+	where.lasting = r->keep;
+	if (sandbox_launch(&r->sandbox, &where, e) < 0 ||
+	    (r->attest && print_attestation(r, e) < 0))
+		return -1;
+	if (s->tty) {
+		if (sandbox_tty(&r->sandbox, &r->tty_fd, &slave, e) < 0)
+			return -1;
+		std[0] = std[1] = std[2] = slave;
+		c.flags |= INIT_TTY;
+	}
+	return sandbox_exec(&r->sandbox, 1, &c, std, e);
+}
+
+static int report(const struct run *r, const struct verdict *v, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(4096);
+
+	if (r->status_fd < 0 && !r->json)
+		return 0;
+	if (verdict_json(v, &b, e) < 0 || buf_adds(&b, "\n", e) < 0)
+		return -1;
+	if (r->status_fd >= 0 && sharedfd_last_line(r->status_fd, b.data, b.len) < 0)
+		return err_sys(e, "write the verdict to descriptor %d", r->status_fd);
+	if (r->json && sharedfd_last_line(STDOUT_FILENO, b.data, b.len) < 0)
+		return err_sys(e, "write the verdict to stdout");
+	return 0;
+}
+
+static void emit(void *ctx, const char *event, json_t *members)
+{
+	struct run *r = ctx;
+
+	events_add(&r->registry, event, r->opts.spec.id, members);
+}
+
+/* The proxy refused something. */
+static void tell_refusals(void *ctx)
+{
+	struct run *r = ctx;
+
+	if (netevents_notices(&r->net_events, r->sandbox.net.notice_fd, clock_ms(), emit, r) < 0)
+		fd_close(&r->sandbox.net.notice_fd);
+}
+
+/* What is left to tell of the network when the command has ended. */
+static void tell_network(struct run *r, const struct verdict *v)
+{
+	if (r->sandbox.net.notice_fd >= 0)
+		tell_refusals(r);
+	if (v->facts.has_network)
+		netevents_counters(&r->net_events, &v->facts.network, v->facts.network_is_bridge, emit, r);
+}
+
+/* By berth kill or berth rm -f. */
+static int was_killed(void *ctx)
+{
+	const struct run *r = ctx;
+
+	return path_has(r->claim.dir_fd, KEEPER_KILLED_FILE);
+}
+
+static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
+{
+	struct supervise how = {
+		.signal_fd = supervise_signals(e), .in = STDIN_FILENO, .out = STDOUT_FILENO,
+		.idle = clear_leftovers, .idle_ctx = r, .notice = tell_refusals, .notice_ctx = r,
+		.was_killed = was_killed, .was_killed_ctx = r,
+	};
+	struct sharedfd shared;
+	struct err second;
+	int result;
+
+	if (how.signal_fd < 0)
+		return -1;
+	sharedfd_note(&shared, r->status_fd);
+	result = start(r, e);
+	how.tty_fd = r->tty_fd;
+	if (result == 0)
+		result = supervise_run(&r->sandbox, 1, &how, ret, e);
+	if (result == 0)
+		tell_network(r, ret);
+	if (sandbox_destroy(&r->sandbox, &second) < 0) {
+		registry_abandon(&r->claim);
+		if (result == 0)
+			*e = second;
+		result = -1;
+	}
+	sharedfd_give_back(&shared);
+	if (r->keep && result == 0)
+		result = write_kept(r, ret, e);
+	else if (r->keep)
+		registry_forget(&r->registry, r->opts.spec.id, &second);
+	close(how.signal_fd);
+	return result;
+}
+
+/* Everything between the parsed command line and the verdict. */
+static int run(struct run *r, char **command, size_t words, struct verdict *ret, struct err *e)
+{
+	struct spec *s = &r->opts.spec;
+
+	if (registry_open(&r->registry, &r->config, e) < 0 || imageuse_open(&r->image, &r->registry, r->image_ref, s, e) < 0 ||
+	    runopts_finish(&r->opts, r->image.has_image ? &r->image.image : NULL, command, words, e) < 0)
+		return -1;
+	if (r->dry_run) {
+		snprintf(s->id, sizeof(s->id), "dry-run");
+		s->id_base = r->config.id_base;
+		return plan_print(s, r->image_ref, r->json, e);
+	}
+	if (registry_claim(&r->registry, r->opts.name, r->keep, &r->claim, e) < 0)
+		return -1;
+	snprintf(s->id, sizeof(s->id), "%s", r->claim.id);
+	s->id_base = r->claim.id_base;
+	return run_in_sandbox(r, ret, e);
+}
+
+static void release(struct run *r)
+{
+	struct err ignored;
+
+	registry_release(&r->registry, &r->claim, &ignored);
+	registry_close(&r->registry);
+	imageuse_close(&r->image, &r->opts.spec);
+	fd_close(&r->disk_fd);
+	fd_close(&r->tty_fd);
+	runopts_release(&r->opts);
+}
+
+static int run_main(const struct command *self, int argc, char **argv)
+{
+	static struct run r;	/* 40 KiB, of which most is never touched: on the stack it would have to be cleared first */
+	struct verdict v = { 0 };
+	struct err e = { 0 };
+	int rest, help = 0, result, status;
+
+	r.image = IMAGEUSE_INIT;
+	r.tty_fd = r.disk_fd = r.status_fd = -1;
+	r.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1, .kept_fd = -1 };
+	r.claim = (struct claim){ .dir_fd = -1, .slot_fd = -1 };
+	if (config_load(&r.config, &e) < 0)
+		return command_fail(self, &e, 0);
+	if (imageuse_policy(r.config.registry_pull, &r.image.pull, &e) < 0)
+		return command_fail(self, &e, 0);
+	runopts_init(&r.opts, &r.config);
+	sandbox_init(&r.sandbox, &r.opts.spec);
+	result = command_options(self, argc, argv, set_option, &r, &rest, &help, &e);
+	if (result == 0 && help)
+		return 0;
+	if (result == 0 && rest >= argc)
+		result = err_set(&e, ERR_USAGE, "no image given; hint: berth run host true, or berth run --help");
+	if (result == 0) {
+		r.image_ref = argv[rest];
+		r.image.quiet = r.json;
+		if (r.dry_run)
+			r.image.pull = IMAGEUSE_NEVER;
+		result = run(&r, argv + rest + 1, (size_t)(argc - rest - 1), &v, &e);
+	}
+	if (result == 0 && !r.dry_run)
+		result = report(&r, &v, &e);
+	if (result == 0 && !r.dry_run && v.cause == CAUSE_LOST)
+		result = err_set(&e, ERR_INTERNAL, VERDICT_LOST_TEXT);
+	status = result < 0 ? command_fail(self, &e, r.json) : r.dry_run ? 0 : verdict_exit_status(&v);
+	release(&r);
+	return status;
+}
+
+const struct command cmd_run = {
+	.name = "run",
+	.args = "IMAGE [COMMAND...]",
+	.summary = "run a command in a fresh sandbox",
+	.detail = "IMAGE is a stored image, \"host\" (this host's /usr, read-only) or the path of a root file\n"
+		  "system.  The command gets the caller's own stdin, stdout and stderr.  The exit status is\n"
+		  "the command's, 128+n for signal n, 124 for a timeout, 125 when berth failed, 126 or 127 when\n"
+		  "the command cannot be executed or found, 2 for a wrong command line.",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_IMAGE,
+	.run = run_main,
+};

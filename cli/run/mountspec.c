@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run/mountspec.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+
+#define TMPFS_DEFAULT_BYTES (64ULL << 20)
+
+/*
+ * All strings of one mount live in one block: the option's own copy, and behind
+ * it the absolute source.  The block is what the caller frees.
+ */
+static char *block_of(const char *text, struct err *e)
+{
+	size_t n = strlen(text);
+	char *b = malloc(n + 1 + PATH_MAX);
+
+	if (!b) {
+		err_nomem(e);
+		return NULL;
+	}
+	memcpy(b, text, n + 1);
+	return b;
+}
+
+static struct spec_mount *next_mount(struct spec *s, struct err *e)
+{
+	struct spec_mount *m;
+
+	if (s->mount_count == SPEC_MOUNTS_MAX) {
+		err_set(e, ERR_LIMIT, "more than %d mounts", SPEC_MOUNTS_MAX);
+		return NULL;
+	}
+	m = &s->mounts[s->mount_count];
+	memset(m, 0, sizeof(*m));
+	m->exec = 1;
+	m->mode = 01777;
+	m->size_bytes = TMPFS_DEFAULT_BYTES;
+	return m;
+}
+
+/* A relative source is taken from the caller's directory; room has PATH_MAX bytes. */
+static int absolute_source(const char *src, char *room, const char **ret, struct err *e)
+{
+	if (!src[0])
+		return err_set(e, ERR_INVALID, "the mount's source is empty");
+	if (!realpath(src, room))
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "mount source %s", src);
+	*ret = room;
+	return 0;
+}
+
+/* The one spelling of a target that the mount plan takes: no "//", no "/./", no "/" at the end. */
+static int set_target(struct spec_mount *m, char *dst, struct err *e)
+{
+	char *out = dst;
+	const char *p = dst;
+
+	if (dst[0] != '/')
+		return err_set(e, ERR_INVALID, "the mount's target '%.200s' must be an absolute path in the sandbox", dst);
+	while (*p) {
+		size_t n = strcspn(p + 1, "/");	/* p is at a '/' */
+
+		if (n > 0 && !(n == 1 && p[1] == '.')) {
+			memmove(out, p, n + 1);
+			out += n + 1;
+		}
+		p += n + 1;
+	}
+	if (out == dst)
+		out++;
+	*out = '\0';
+	m->target = dst;
+	return 0;
+}
+
+static int set_mode(struct spec_mount *m, const char *v, struct err *e)
+{
+	char *end;
+	unsigned long mode = strtoul(v, &end, 8);
+
+	if (v[0] < '0' || v[0] > '7' || *end || mode > 01777)
+		return err_set(e, ERR_INVALID, "mode '%.20s' is not octal up to 1777", v);
+	m->mode = (uint32_t)mode;
+	return 0;
+}
+
+/* One word after the paths: "rw", "noexec", "size=64m", ... */
+static int set_word(struct spec_mount *m, char *word, struct err *e)
+{
+	char *v = strchr(word, '=');
+
+	if (!strcmp(word, "ro") || !strcmp(word, "readonly")) {
+		m->writable = 0;
+		return 0;
+	}
+	if (!strcmp(word, "rw")) {
+		m->writable = 1;
+		return 0;
+	}
+	if (!strcmp(word, "exec") || !strcmp(word, "noexec")) {
+		m->exec = word[0] == 'e';
+		return 0;
+	}
+	if (!strcmp(word, "nosymfollow")) {
+		m->nosymfollow = 1;
+		return 0;
+	}
+	if (v && m->kind == SPEC_TMPFS) {
+		*v++ = '\0';
+		if (!strcmp(word, "size"))
+			return num_size(v, "size", 4096, 1ULL << 50, &m->size_bytes, e);
+		if (!strcmp(word, "inodes"))
+			return num_u64(v, "inodes", 1, 1ULL << 32, &m->inodes, e);
+		if (!strcmp(word, "mode"))
+			return set_mode(m, v, e);
+	}
+	return err_set(e, ERR_INVALID, "'%.60s' is not a mount option; hint: ro, rw, exec, noexec, nosymfollow%s", word,
+		       m->kind == SPEC_TMPFS ? ", size=, inodes=, mode=" : "");
+}
+
+static int set_words(struct spec_mount *m, char *list, struct err *e)
+{
+	char *word;
+
+	while ((word = strsep(&list, ",")))	/* an empty word is one, and refused */
+		if (set_word(m, word, e) < 0)
+			return -1;
+	return 0;
+}
+
+int mountspec_volume(struct spec *s, const char *text, char **ret_owned, struct err *e)
+{
+	autofree char *b = block_of(text, e);
+	struct spec_mount *m = b ? next_mount(s, e) : NULL;
+	char *dst, *words;
+
+	if (!m)
+		return -1;
+	dst = strchr(b, ':');
+	if (!dst)
+		return err_set(e, ERR_INVALID, "'%.200s' has no ':'; hint: SOURCE:TARGET, or SOURCE:TARGET:rw", text);
+	*dst++ = '\0';
+	words = strchr(dst, ':');
+	if (words)
+		*words++ = '\0';
+	m->kind = SPEC_BIND;
+	if (set_target(m, dst, e) < 0 || (words && set_words(m, words, e) < 0) ||
+	    absolute_source(b, b + strlen(text) + 1, &m->source, e) < 0)
+		return -1;
+	s->mount_count++;
+	*ret_owned = take_ptr(&b);
+	return 0;
+}
+
+int mountspec_tmpfs(struct spec *s, const char *text, char **ret_owned, struct err *e)
+{
+	autofree char *b = block_of(text, e);
+	struct spec_mount *m = b ? next_mount(s, e) : NULL;
+	char *words;
+
+	if (!m)
+		return -1;
+	words = strchr(b, ':');
+	if (words)
+		*words++ = '\0';
+	m->kind = SPEC_TMPFS;
+	m->writable = 1;
+	if (set_target(m, b, e) < 0 || (words && set_words(m, words, e) < 0))
+		return -1;
+	s->mount_count++;
+	*ret_owned = take_ptr(&b);
+	return 0;
+}
+
+static int has_prefix(const char *word, const char *prefix, char **ret_value)
+{
+	size_t n = strlen(prefix);
+
+	if (strncmp(word, prefix, n))
+		return 0;
+	*ret_value = (char *)word + n;
+	return 1;
+}
+
+int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct err *e)
+{
+	autofree char *b = block_of(text, e);
+	struct spec_mount *m = b ? next_mount(s, e) : NULL;
+	char *list = b, *word, *src = NULL, *dst = NULL, *rest[16], *v;
+	size_t n = 0, i;
+	int typed = 0, twice = 0;
+
+	if (!m)
+		return -1;
+	while ((word = strsep(&list, ","))) {
+		if (!strcmp(word, "type=bind") || !strcmp(word, "type=tmpfs")) {
+			m->kind = word[5] == 'b' ? SPEC_BIND : SPEC_TMPFS;
+			twice |= typed;
+			typed = 1;
+		} else if (has_prefix(word, "src=", &v) || has_prefix(word, "source=", &v)) {
+			twice |= src != NULL;
+			src = v;
+		} else if (has_prefix(word, "dst=", &v) || has_prefix(word, "destination=", &v) ||
+			   has_prefix(word, "target=", &v)) {
+			twice |= dst != NULL;
+			dst = v;
+		} else if (n < ARRAY_LEN(rest)) {
+			rest[n++] = word;
+		} else {
+			return err_set(e, ERR_INVALID, "too many options for one mount");
+		}
+	}
+	if (twice)
+		return err_set(e, ERR_INVALID, "'%.200s' has its type, source or target twice", text);
+	if (!typed)
+		return err_set(e, ERR_INVALID, "'%.200s' has no type; hint: type=bind,src=DIR,dst=DIR or type=tmpfs,dst=DIR", text);
+	if (!dst || (m->kind == SPEC_BIND) != (src != NULL))
+		return err_set(e, ERR_INVALID, "'%.200s' must have dst=%s; hint: type=bind,src=DIR,dst=DIR or type=tmpfs,dst=DIR",
+			       text, m->kind == SPEC_BIND ? " and src=" : " and no src=");
+	m->writable = m->kind == SPEC_TMPFS;
+	for (i = 0; i < n; i++)
+		if (set_word(m, rest[i], e) < 0)
+			return -1;
+	if (set_target(m, dst, e) < 0 ||
+	    (src && absolute_source(src, b + strlen(text) + 1, &m->source, e) < 0))
+		return -1;
+	s->mount_count++;
+	*ret_owned = take_ptr(&b);
+	return 0;
+}

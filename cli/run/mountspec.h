@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mountspec - --mount, --volume and --tmpfs, read strictly.
+ *
+ * Each appends one mount to the spec.  Strings made here are returned through
+ * *ret_owned, for the caller to free when the spec is done.  Host sources are
+ * made absolute; whether they exist is checked when they are opened.
+ */
+#ifndef BERTH_CLI_RUN_MOUNTSPEC_H
+#define BERTH_CLI_RUN_MOUNTSPEC_H
+
+#include "runtime/sandbox/spec.h"
+
+int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct err *e);
+int mountspec_volume(struct spec *s, const char *text, char **ret_owned, struct err *e);
+int mountspec_tmpfs(struct spec *s, const char *text, char **ret_owned, struct err *e);
+
+#endif

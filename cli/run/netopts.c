@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run/netopts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "runtime/net/netpolicy.h"
+
+#define BRIDGE 1U
+#define EGRESS 2U
+
+static const struct {
+	const char *key, *option;
+	unsigned modes;
+	size_t max;
+} lists[] = {
+	[NETOPTS_ALLOW_HOST] = { "allow_host", "allow-host", EGRESS, NETPOLICY_HOSTS },
+	[NETOPTS_DENY_HOST] = { "deny_host", "deny-host", EGRESS, NETPOLICY_HOSTS },
+	[NETOPTS_ALLOW_NET] = { "allow_net", "allow-net", BRIDGE | EGRESS, NETPOLICY_NETS },
+	[NETOPTS_DENY_NET] = { "deny_net", "deny-net", BRIDGE | EGRESS, NETPOLICY_NETS },
+	[NETOPTS_DNS] = { "dns", "dns", BRIDGE | EGRESS, NETPOLICY_DNS },
+	[NETOPTS_PUBLISH] = { "publish", "publish", BRIDGE, NETPOLICY_PUBLISH },
+};
+_Static_assert(ARRAY_LEN(lists) == NETOPTS_LISTS, "one row per list");
+
+static const struct { const char *key, *option; unsigned modes; } budgets[] = {
+	[NETOPTS_BYTES] = { "max_bytes", "network-bytes", BRIDGE | EGRESS },
+	[NETOPTS_CONNECTIONS] = { "max_connections", "network-connections", BRIDGE | EGRESS },
+};
+_Static_assert(ARRAY_LEN(budgets) == NETOPTS_BUDGETS, "one row per budget");
+
+const char *netopts_key(enum netopts_list l)
+{
+	return lists[l].key;
+}
+
+const char *netopts_option(enum netopts_list l)
+{
+	return lists[l].option;
+}
+
+int netopts_check(enum netopts_list l, const char *value, struct err *e)
+{
+	struct nethost host;
+	struct netcidr net;
+	struct netserver server;
+	struct netpublish publish;
+
+	switch (l) {
+	case NETOPTS_ALLOW_HOST:
+	case NETOPTS_DENY_HOST:
+		return nethost_parse(value, &host, e);
+	case NETOPTS_ALLOW_NET:
+	case NETOPTS_DENY_NET:
+		return netcidr_parse(value, &net, e);
+	case NETOPTS_DNS:
+		return netserver_parse(value, &server, e);
+	default:
+		return netpublish_parse(value, &publish, e);
+	}
+}
+
+static json_t *policy(struct netopts *o)
+{
+	if (!o->policy)
+		o->policy = json_object();
+	return o->policy;
+}
+
+int netopts_add(struct netopts *o, enum netopts_list l, const char *value, struct err *e)
+{
+	json_t *list = json_object_get(policy(o), lists[l].key);
+
+	if (netopts_check(l, value, e) < 0)
+		return -1;
+	if (!list) {
+		list = json_array();
+		json_object_set_new(o->policy, lists[l].key, list);
+	}
+	if (json_array_size(list) >= lists[l].max)
+		return err_set(e, ERR_LIMIT, "more than %zu of them", lists[l].max);
+	return json_array_append_new(list, json_string(value)) < 0 ? err_nomem(e) : 0;
+}
+
+int netopts_budget(enum netopts_budget b, const char *value, uint64_t *ret, struct err *e)
+{
+	if (!strcmp(value, "unlimited")) {
+		*ret = 0;
+		return 0;
+	}
+	return b == NETOPTS_BYTES ? num_size(value, budgets[b].option, 1, 1ULL << 60, ret, e) :
+				    num_u64(value, budgets[b].option, 1, 1ULL << 40, ret, e);
+}
+
+int netopts_set(struct netopts *o, enum netopts_budget b, const char *value, struct err *e)
+{
+	uint64_t v;
+
+	if (netopts_budget(b, value, &v, e) < 0)
+		return -1;
+	return json_object_set_new(policy(o), budgets[b].key, json_integer((json_int_t)v)) < 0 ? err_nomem(e) : 0;
+}
+
+int netopts_mode(const char *value, enum spec_network *ret, struct err *e)
+{
+	int n;
+
+	for (n = 0; n < NETWORK_COUNT; n++) {
+		if (!strcmp(value, spec_network_name((enum spec_network)n))) {
+			*ret = (enum spec_network)n;
+			return 0;
+		}
+	}
+	return err_set(e, ERR_INVALID, "'%.40s' is not a network mode; hint: none, host, bridge or egress", value);
+}
+
+static int refuse(const char *option, unsigned modes, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "--%s has no meaning with this network mode; hint: --network %s", option,
+		       modes == EGRESS ? "egress" : modes == BRIDGE ? "bridge" : "egress or bridge");
+}
+
+/* Each option given is one that the mode can hold: none is passed over in silence. */
+static int check_mode(const struct netopts *o, unsigned mode, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < NETOPTS_LISTS; i++)
+		if (json_object_get(o->policy, lists[i].key) && !(lists[i].modes & mode))
+			return refuse(lists[i].option, lists[i].modes, e);
+	for (i = 0; i < NETOPTS_BUDGETS; i++)
+		if (json_object_get(o->policy, budgets[i].key) && !(budgets[i].modes & mode))
+			return refuse(budgets[i].option, budgets[i].modes, e);
+	return 0;
+}
+
+/* Where the network of this configuration stands, and what every sandbox on it may. */
+static int add_bridge(struct netopts *o, const struct config *c, struct err *e)
+{
+	json_t *place = config_bridge(c);
+	char text[sizeof(c->network_allow)], *word, *save = NULL;
+
+	if (!place || json_object_set_new(policy(o), "bridge", place) < 0)
+		return err_nomem(e);
+	memcpy(text, c->network_allow, sizeof(text));
+	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save))
+		if (netopts_add(o, NETOPTS_ALLOW_NET, word, e) < 0)
+			return err_wrap(e, "[network] allow");
+	return 0;
+}
+
+int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e)
+{
+	if (check_mode(o, s->network == NETWORK_BRIDGE ? BRIDGE : s->network == NETWORK_EGRESS ? EGRESS : 0, e) < 0)
+		return -1;
+	if (!spec_needs_nethelper(s))
+		return 0;
+	if (s->network == NETWORK_BRIDGE && add_bridge(o, c, e) < 0)
+		return -1;
+	o->text = json_dumps(policy(o), JSON_COMPACT);
+	if (!o->text)
+		return err_nomem(e);
+	s->net_policy = o->text;
+	return 0;
+}
+
+void netopts_release(struct netopts *o)
+{
+	json_decref(o->policy);
+	free(o->text);
+	memset(o, 0, sizeof(*o));
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * netopts - the options of run and create that say whom a sandbox may talk to.
+ *
+ * Each value is checked when it is read; netopts_finish() checks that they fit
+ * the mode and makes the JSON that berth-net reads (spec.net_policy).
+ */
+#ifndef BERTH_CLI_RUN_NETOPTS_H
+#define BERTH_CLI_RUN_NETOPTS_H
+
+#include "base/json.h"
+#include "manager/host/config.h"
+#include "runtime/sandbox/spec.h"
+
+enum netopts_list { NETOPTS_ALLOW_HOST, NETOPTS_DENY_HOST, NETOPTS_ALLOW_NET, NETOPTS_DENY_NET, NETOPTS_DNS, NETOPTS_PUBLISH,
+		    NETOPTS_LISTS };
+enum netopts_budget { NETOPTS_BYTES, NETOPTS_CONNECTIONS, NETOPTS_BUDGETS };
+
+struct netopts {
+	json_t *policy;		/* NULL until the first option */
+	char *text;		/* what spec.net_policy points to */
+};
+
+/* The key of a list in the policy, and the name of its option. */
+const char *netopts_key(enum netopts_list l);
+const char *netopts_option(enum netopts_list l);
+/* ERR_INVALID when value is not of the list's grammar. */
+int netopts_check(enum netopts_list l, const char *value, struct err *e);
+int netopts_add(struct netopts *o, enum netopts_list l, const char *value, struct err *e);
+int netopts_set(struct netopts *o, enum netopts_budget b, const char *value, struct err *e);
+/* A budget's value; "unlimited" is 0. */
+int netopts_budget(enum netopts_budget b, const char *value, uint64_t *ret, struct err *e);
+int netopts_mode(const char *value, enum spec_network *ret, struct err *e);
+/* Sets s->net_policy where the mode of s has one. */
+int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e);
+void netopts_release(struct netopts *o);
+
+#endif

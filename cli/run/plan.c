@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "runtime/kernel/caps.h"
+#include "runtime/sandbox/hostimage.h"
+#include "runtime/sandbox/mountplan.h"
+
+#define OUTPUT_MAX (4u << 20)
+#define RULES_MAX 1024
+
+static json_t *json_limit(uint64_t v)
+{
+	return v == CGROUP_UNLIMITED ? json_string("unlimited") : json_integer((json_int_t)v);
+}
+
+static json_t *json_strings(const char *const *v, size_t n)
+{
+	json_t *a = json_array();
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		json_array_append_new(a, json_string(v[i]));
+	return a;
+}
+
+static json_t *json_caps(uint64_t caps)
+{
+	json_t *a = json_array();
+	unsigned i;
+
+	for (i = 0; i <= CAPS_LAST; i++)
+		if (caps & 1ULL << i)
+			json_array_append_new(a, json_string(caps_name(i)));
+	return a;
+}
+
+static json_t *json_mounts(const struct mountplan *p)
+{
+	json_t *a = json_array();
+	size_t i;
+
+	for (i = 0; i < p->count; i++) {
+		const struct mount_op *op = &p->ops[i];
+		json_t *m = json_object();
+		char attr[64];
+
+		mountplan_attr_text(op->attr, attr, sizeof(attr));
+		json_object_set_new(m, "kind", json_string(mountplan_kind_name(op->kind)));
+		json_object_set_new(m, "target", json_string(op->target));
+		json_object_set_new(m, "options", json_string(attr));
+		if (op->source)
+			json_object_set_new(m, "source", json_string(op->source));
+		if (op->idmap)
+			json_object_set_new(m, "idmapped", json_true());
+		if (op->size_bytes) {
+			json_object_set_new(m, "size_bytes", json_integer((json_int_t)op->size_bytes));
+			json_object_set_new(m, "inodes", json_integer((json_int_t)op->inodes));
+		}
+		json_array_append_new(a, m);
+	}
+	return a;
+}
+
+static json_t *json_rlimits(const struct rlimits *r)
+{
+	json_t *o = json_object();
+	unsigned i;
+
+	for (i = 0; i < RLIMITS_COUNT; i++)
+		if (r->set & 1u << i)
+			json_object_set_new(o, rlimits_name(i),
+					    json_pack("[o,o]", json_limit(r->v[i].soft), json_limit(r->v[i].hard)));
+	return o;
+}
+
+static json_t *json_seccomp(const struct spec *s)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "profile", json_string(s->seccomp_name));
+	if (!s->unconfined_seccomp)
+		json_object_set_new(o, "filters", json_pack("[i,i]", (int)s->seccomp->a.len, (int)s->seccomp->b.len));
+	return o;
+}
+
+static int print_json(const struct spec *s, const char *image, const struct mountplan *p, struct err *e)
+{
+	autojson json_t *j = json_object();
+	autofree char *text = NULL;
+
+	json_object_set_new(j, "image", json_string(image));
+	json_object_set_new(j, "command", json_strings(s->argv, s->argc));
+	json_object_set_new(j, "env", json_strings(s->env, s->env_count));
+	json_object_set_new(j, "user", json_string(s->user));
+	json_object_set_new(j, "workdir", json_string(s->workdir));
+	json_object_set_new(j, "hostname", json_string(s->hostname));
+	json_object_set_new(j, "network", json_string(spec_network_name(s->network)));
+	if (s->net_policy)
+		json_object_set_new(j, "network_policy", json_loads(s->net_policy, 0, NULL));
+	json_object_set_new(j, "memory_bytes", json_limit(s->limits.memory_bytes));
+	json_object_set_new(j, "swap_bytes", json_limit(s->limits.swap_bytes));
+	json_object_set_new(j, "cpu_milli", json_limit(s->limits.cpu_milli));
+	json_object_set_new(j, "pids", json_limit(s->limits.pids));
+	json_object_set_new(j, "timeout_ms", json_integer((json_int_t)s->timeout_ms));
+	json_object_set_new(j, "cpu_time_ms", json_integer((json_int_t)s->cpu_time_ms));
+	json_object_set_new(j, "capabilities", json_caps(s->caps));
+	json_object_set_new(j, "rlimits", json_rlimits(&s->rlimits));
+	json_object_set_new(j, "seccomp", json_seccomp(s));
+	json_object_set_new(j, "mounts", json_mounts(p));
+	text = json_dumps(j, JSON_COMPACT);
+	if (!text)
+		return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
+	return puts(text) < 0 || fflush(stdout) ? err_sys(e, "write the plan") : 0;
+}
+
+static int add_limit(struct buf *b, const char *name, uint64_t v, const char *unit, struct err *e)
+{
+	if (v == CGROUP_UNLIMITED)
+		return buf_addf(b, e, "  %-10s unlimited\n", name);
+	return buf_addf(b, e, "  %-10s %" PRIu64 "%s\n", name, v, unit);
+}
+
+static int add_filters(struct buf *b, const struct spec *s, struct err *e)
+{
+	struct seccomp_rule_info rules[RULES_MAX];
+	size_t n, i;
+
+	if (s->unconfined_seccomp)
+		return buf_adds(b, "seccomp: unconfined\n", e);
+	if (buf_addf(b, e, "seccomp: profile %s, filters of %u and %u instructions; refused:\n", s->seccomp_name,
+		     s->seccomp->a.len, s->seccomp->b.len) < 0)
+		return -1;
+	n = seccomp_rules(s->seccomp->name ? s->seccomp->name : "", rules, RULES_MAX);
+	for (i = 0; i < n && i < RULES_MAX; i++)
+		if (buf_addf(b, e, "  %-24s %-40s %-14s %s\n", rules[i].syscall, rules[i].condition, rules[i].action,
+			     rules[i].reason) < 0)
+			return -1;
+	return 0;
+}
+
+static int print_text(const struct spec *s, const char *image, const struct mountplan *p, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(OUTPUT_MAX);
+	unsigned i;
+	size_t k;
+
+	if (buf_addf(&b, e, "image: %s\ncommand:", image) < 0)
+		return -1;
+	for (k = 0; k < s->argc; k++)
+		if (buf_addf(&b, e, " %s", s->argv[k]) < 0)
+			return -1;
+	if (buf_addf(&b, e, "\nuser: %s\nworkdir: %s\nhostname: %s\nnetwork: %s\n",
+		     s->user[0] ? s->user : "root", s->workdir, s->hostname,
+		     s->network == NETWORK_NONE ? "none (loopback only)" : spec_network_name(s->network)) < 0 ||
+	    (s->net_policy && buf_addf(&b, e, "network policy: %s\n", s->net_policy) < 0) || buf_adds(&b, "limits:\n", e) < 0 ||
+	    add_limit(&b, "memory", s->limits.memory_bytes, " bytes", e) < 0 ||
+	    add_limit(&b, "swap", s->limits.swap_bytes, " bytes", e) < 0 ||
+	    add_limit(&b, "cpus", s->limits.cpu_milli, "/1000", e) < 0 ||
+	    add_limit(&b, "pids", s->limits.pids, "", e) < 0 || buf_adds(&b, "mounts:\n", e) < 0 ||
+	    mountplan_print(p, &b, e) < 0 || buf_adds(&b, "capabilities:", e) < 0)
+		return -1;
+	for (i = 0; i <= CAPS_LAST; i++)
+		if (s->caps & 1ULL << i && buf_addf(&b, e, " %s", caps_name(i)) < 0)
+			return -1;
+	if (buf_adds(&b, "\nresource limits:", e) < 0)
+		return -1;
+	for (i = 0; i < RLIMITS_COUNT; i++)
+		if (s->rlimits.set & 1u << i && buf_addf(&b, e, " %s=%" PRIu64 ":%" PRIu64, rlimits_name(i),
+							 s->rlimits.v[i].soft, s->rlimits.v[i].hard) < 0)
+			return -1;
+	if (buf_adds(&b, "\n", e) < 0 || add_filters(&b, s, e) < 0)
+		return -1;
+	return io_write_all(STDOUT_FILENO, b.data, b.len) < 0 ? err_sys(e, "write the plan") : 0;
+}
+
+int plan_print(const struct spec *s, const char *image, int as_json, struct err *e)
+{
+	static struct mountplan p;
+
+	if (spec_check(s, e) < 0 || mountplan_build(&p, s, s->host_image ? hostimage_dirs() : NULL, e) < 0)
+		return -1;
+	return as_json ? print_json(s, image, &p, e) : print_text(s, image, &p, e);
+}

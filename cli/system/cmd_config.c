@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * berth config: what is in force and where it comes from; whether a file would
+ * be accepted.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/live/resident.h"
+#include "manager/host/conf.h"
+#include "manager/host/config.h"
+
+enum { OPT_JSON = 1 };
+
+static const struct opt show_options[] = {
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, sizes in bytes and times in milliseconds", OPT_JSON },
+};
+
+static int set_flag(void *ctx, int id, const char *value, struct err *e)
+{
+	(void)id, (void)value, (void)e;
+	*(int *)ctx = 1;
+	return 0;
+}
+
+/* ---- show ---- */
+
+/* One line of what is in force, of whichever table. */
+struct row {
+	const char *section;	/* "pool.NAME" */
+	const struct config_key *key;
+	const void *base;	/* the struct that holds the value */
+	const char *source, *env;
+};
+
+struct shown {
+	struct config c;
+	struct conf conf;	/* what only berthd reads */
+	json_t *doc;		/* the file, to tell what comes from it */
+};
+
+typedef void each_row(void *ctx, const struct row *row);
+
+static void service_rows(const char *section, const char *shown, const json_t *table, const void *base,
+			 const struct config_key *keys, size_t n, each_row *each, void *ctx)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		struct row row = { shown, &keys[i], base, json_object_get(table, keys[i].name) ? "file" : "default", NULL };
+
+		if (!strcmp(keys[i].section, section))
+			each(ctx, &row);
+	}
+}
+
+static void rows(const struct shown *s, each_row *each, void *ctx)
+{
+	char section[80];
+	size_t i;
+
+	for (i = 0; i < config_key_count; i++) {
+		struct row row = { config_keys[i].section, &config_keys[i], &s->c, config_source_name(&s->c, i),
+				   s->c.source[i] == CONFIG_FROM_ENV ? config_keys[i].env : NULL };
+
+		each(ctx, &row);
+	}
+	for (i = 0; i < conf_section_count; i++)
+		service_rows(conf_sections[i], conf_sections[i], json_object_get(s->doc, conf_sections[i]), &s->conf, conf_keys,
+			     conf_key_count, each, ctx);
+	for (i = 0; i < s->conf.pool_count; i++) {
+		const struct conf_pool *p = &s->conf.pools[i];
+
+		snprintf(section, sizeof(section), "pool.%s", p->name);
+		service_rows("pool", section, json_object_get(json_object_get(s->doc, "pool"), p->name), p, conf_pool_keys,
+			     conf_pool_key_count, each, ctx);
+	}
+}
+
+static void toml_row(void *ctx, const struct row *row)
+{
+	char (*section)[80] = ctx, value[CONFIG_TOML_MAX];
+
+	if (strcmp(*section, row->section))
+		/* a name may have a dot in it, which would split a bare key */
+		printf(strchr(row->section, '.') ? "\n[pool.\"%s\"]\n" : "\n[%s]\n",
+		       strchr(row->section, '.') ? strchr(row->section, '.') + 1 : row->section);
+	snprintf(*section, sizeof(*section), "%s", row->section);
+	config_value_toml(row->base, row->key, value, sizeof(value));
+	printf("%-17s= %-17s # %s%s%s\n", row->key->name, value, row->source, row->env ? " " : "", row->env ? row->env : "");
+}
+
+static void show_toml(const struct shown *s)
+{
+	char section[80] = "";
+
+	printf("# berth %s; file: %s\n", BERTH_VERSION, s->c.file[0] ? s->c.file : "none");
+	rows(s, toml_row, &section);
+}
+
+static json_t *json_list(const char *s)
+{
+	json_t *list = json_array();
+	size_t n;
+
+	for (; *s; s += n + (s[n] == '\n')) {
+		n = strcspn(s, "\n");
+		json_array_append_new(list, json_stringn(s, n));
+	}
+	return list;
+}
+
+/* The value as it is held: strings, booleans, bytes, ms, thousandths as a fraction. */
+static json_t *json_value(const struct row *row)
+{
+	const struct config_key *k = row->key;
+	const void *p = (const char *)row->base + k->offset;
+	uint64_t v = 0;
+
+	switch (k->type) {
+	case CONFIG_STRING:
+		return json_string(p);
+	case CONFIG_LIST:
+		return json_list(p);
+	case CONFIG_BOOL:
+		return json_boolean(*(const int *)p);
+	case CONFIG_U32:
+		return json_integer((json_int_t)*(const uint32_t *)p);
+	default:
+		memcpy(&v, p, sizeof(v));
+		return k->type == CONFIG_CPUS ? json_real((double)v / 1000) : json_integer((json_int_t)v);
+	}
+}
+
+static void json_row(void *ctx, const struct row *row)
+{
+	const struct config_key *k = row->key;
+	json_t *section = json_object_get(ctx, row->section), *entry = json_object();
+	const char *unit = k->type == CONFIG_SIZE ? "bytes" : k->type == CONFIG_DURATION ? "ms" : NULL;
+
+	if (!section) {
+		section = json_object();
+		json_object_set_new(ctx, row->section, section);
+	}
+	json_object_set_new(entry, "value", json_value(row));
+	if (unit)
+		json_object_set_new(entry, "unit", json_string(unit));
+	json_object_set_new(entry, "source", json_string(row->source));
+	json_object_set_new(section, k->name, entry);
+}
+
+/* {"file":..., "sandbox":{"image":{"value":"host","source":"default"},...},..., "pool.base":{...}} */
+static int show_json(const struct shown *s, struct err *e)
+{
+	autojson json_t *root = json_object();
+
+	json_object_set_new(root, "file", s->c.file[0] ? json_string(s->c.file) : json_null());
+	rows(s, json_row, root);
+	return command_print_json(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(10), e);
+}
+
+static int show(const struct command *self, int argc, char **argv)
+{
+	int rest, help = 0, json = 0, result = 0;
+	static struct shown s;
+	struct err e;
+
+	if (command_options(self, argc, argv, set_flag, &json, &rest, &help, &e) < 0)
+		return command_fail(self, &e, json);
+	if (help)
+		return 0;
+	if (rest < argc) {
+		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'; hint: berth config check FILE checks a file",
+			argv[rest]);
+		return command_fail(self, &e, json);
+	}
+	if (config_load(&s.c, &e) < 0 || conf_load(&s.conf, &s.c, &e) < 0 || !(s.doc = config_document(&e)) ||
+	    (json && show_json(&s, &e) < 0))
+		result = command_fail(self, &e, json);
+	else if (!json)
+		show_toml(&s);
+	json_decref(s.doc);
+	return result;
+}
+
+const struct command cmd_config_show = {
+	.name = "config show",
+	.summary = "print the configuration in force",
+	.detail = "Each value is followed by where it comes from: default, file or env. The output is itself a\n"
+		  "valid berth.toml.",
+	.opts = show_options,
+	.opt_count = ARRAY_LEN(show_options),
+	.run = show,
+	.flags = COMMAND_ANY_USER,
+};
+
+/* ---- check ---- */
+
+static const struct opt check_options[] = {
+	{ "json", 0, OPT_FLAG, NULL, "print the error as JSON", OPT_JSON },
+};
+
+static int check_use(const struct config *c, const struct conf *conf, struct err *e)
+{
+	char what[100];
+	size_t i;
+
+	if (resident_check_config(c, e) < 0)
+		return err_wrap(e, "%.200s", c->file);
+	for (i = 0; i < conf->pool_count; i++) {
+		snprintf(what, sizeof(what), "pool.%s.options", conf->pools[i].name);
+		if (resident_check_options(c, conf->pools[i].options, what, e) < 0)
+			return err_wrap(e, "%.200s", c->file);
+	}
+	return 0;
+}
+
+static int check(const struct command *self, int argc, char **argv)
+{
+	int rest, help = 0, json = 0, result;
+	static struct config c;
+	static struct conf conf;
+	struct err e;
+
+	if (command_options(self, argc, argv, set_flag, &json, &rest, &help, &e) < 0)
+		return command_fail(self, &e, json);
+	if (help)
+		return 0;
+	if (argc - rest > 1) {
+		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'; hint: one file at a time", argv[rest + 1]);
+		return command_fail(self, &e, json);
+	}
+	/* the file in force when it is named by nobody */
+	if (rest < argc)
+		setenv("BERTH_CONFIG", argv[rest], 1);
+	result = rest < argc ? config_load_file(argv[rest], &c, &e) : config_load(&c, &e);
+	if (result == 0)
+		result = conf_load(&conf, &c, &e);
+	if (result == 0)
+		result = check_use(&c, &conf, &e);
+	if (result < 0)
+		return command_fail(self, &e, json);
+	if (c.file[0])
+		printf("%s: ok\n", c.file);
+	else
+		printf("%s: absent, defaults apply\n", CONFIG_PATH);
+	return 0;
+}
+
+const struct command cmd_config_check = {
+	.name = "config check",
+	.args = "[FILE]",
+	.summary = "check a configuration file",
+	.detail = "Reads FILE, or the file in force, as every command does: its owner and mode, its syntax, its\n"
+		  "sections, keys and values, the options of pools too. Exit status 0 when it is accepted, 125 when not.",
+	.opts = check_options,
+	.opt_count = ARRAY_LEN(check_options),
+	.complete = COMPLETE_FILE,
+	.run = check,
+	.flags = COMMAND_ANY_USER,
+};

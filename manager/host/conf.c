@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/host/conf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/ledger/storeurl.h"
+
+#define F(f) offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
+#define P(f) offsetof(struct conf_pool, f), sizeof(((struct conf_pool *)0)->f)
+#define MEMORY_MIN (512u << 10)
+#define CPU_MILLI_MIN 10
+#define YEAR_MS (UINT64_C(366) * 86400000)
+
+static int is_one_of(const char *v, const char *what, const char *a, const char *b, struct err *e)
+{
+	return strcmp(v, a) && strcmp(v, b) ? err_set(e, ERR_CONFIG, "%s is '%.20s'; hint: \"%s\" or \"%s\"", what, v, a, b) : 0;
+}
+
+static int check_sync(const char *v, const char *what, struct err *e)
+{
+	return is_one_of(v, what, "normal", "full", e);
+}
+
+static int check_shutdown(const char *v, const char *what, struct err *e)
+{
+	return is_one_of(v, what, "keep", "clean", e);
+}
+
+static int check_dir(const char *v, const char *what, struct err *e)
+{
+	return v[0] && (v[0] != '/' || strstr(v, "/../")) ? err_set(e, ERR_CONFIG, "%s '%.100s' is not an absolute path", what, v) : 0;
+}
+
+static int check_mount(const char *v, const char *what, struct err *e)
+{
+	const char *colon = strchr(v, ':');
+
+	return v[0] != '/' || !colon || colon[1] != '/' || strchr(colon + 1, ':') ?
+	       err_set(e, ERR_CONFIG, "%s '%.100s' is no mount; hint: /HOST:/SANDBOX, which is read-only", what, v) : 0;
+}
+
+static int check_env(const char *v, const char *what, struct err *e)
+{
+	const char *eq = strchr(v, '=');
+
+	return !eq || !config_is_env_name(v, (size_t)(eq - v)) ?
+	       err_set(e, ERR_CONFIG, "%s '%.100s' is not NAME=VALUE; hint: a name has letters, digits and _ . -", what, v) : 0;
+}
+
+static int check_store(const char *v, const char *what, struct err *e)
+{
+	struct storeurl url;
+
+	return v[0] ? storeurl_parse(v, what, &url, e) : 0;
+}
+
+static int check_storage(const char *v, const char *what, struct err *e)
+{
+	if (!v[0] || (!strncmp(v, "file:/", 6) && v[6] && !strstr(v, "/../")) || !strncmp(v, "s3://", 5))
+		return 0;
+	return err_set(e, ERR_CONFIG, "%s '%.100s' is no place for objects; hint: file:/DIR or s3://BUCKET/PREFIX", what, v);
+}
+
+static int check_host(const char *v, const char *what, struct err *e)
+{
+	return v[0] && !path_is_name(v) ? err_set(e, ERR_CONFIG, "%s '%.64s' is no name; hint: a-z 0-9 _ . -", what, v) : 0;
+}
+
+static int check_pull(const char *v, const char *what, struct err *e)
+{
+	return v[0] ? config_check_pull(v, what, e) : 0;
+}
+
+const struct config_key conf_keys[] = {
+	{ "store", "url", CONFIG_STRING, "", 0, 255, F(store_url), check_store, NULL,
+	  "where the manager keeps its records: sqlite:/PATH, redis://HOST:PORT/DB, redis+unix:/PATH; empty is SQLite in state_dir" },
+	{ "store", "user", CONFIG_STRING, "", 0, 63, F(store_user), NULL, NULL, "user of Redis" },
+	{ "store", "password_file", CONFIG_STRING, "", 0, 255, F(store_password_file), check_dir, NULL,
+	  "file of mode 600 with the password of Redis" },
+	{ "store", "prefix", CONFIG_STRING, "{berth}", 1, 63, F(store_prefix), NULL, NULL, "of all keys in Redis" },
+	{ "store", "retry", CONFIG_DURATION, "10s", 0, 3600000, F(store_retry_ms), NULL, NULL,
+	  "how long a lost connection to Redis is tried again before a request fails" },
+	{ "store", "sync", CONFIG_STRING, "normal", 4, 6, F(store_sync), check_sync, NULL,
+	  "\"normal\": SQLite's commits survive crashes of berthd and reboots; \"full\": a power cut too, for an fsync each" },
+	{ "storage", "url", CONFIG_STRING, "", 0, 255, F(storage_url), check_storage, NULL,
+	  "where workspaces and archives go: file:/DIR or s3://BUCKET/PREFIX; empty is nowhere" },
+	{ "storage", "endpoint", CONFIG_STRING, "", 0, 255, F(storage_endpoint), NULL, NULL,
+	  "URL of the S3-compatible server; empty is AWS" },
+	{ "storage", "region", CONFIG_STRING, "us-east-1", 1, 63, F(storage_region), NULL, NULL, "of the bucket" },
+	{ "storage", "credentials_file", CONFIG_STRING, "", 0, 255, F(storage_credentials), check_dir, NULL,
+	  "file of mode 600 with two lines: access key, secret key" },
+	{ "storage", "retry", CONFIG_DURATION, "30s", 0, 3600000, F(storage_retry_ms), NULL, NULL,
+	  "how long a request to the object store is tried again" },
+	{ "session", "host", CONFIG_STRING, "", 0, 64, F(host), check_host, NULL,
+	  "name of this berthd among those that share a store; empty is the host's name" },
+	{ "session", "default_mount_dir", CONFIG_STRING, "", 0, 255, F(mount_dir), check_dir, NULL,
+	  "directory of the sessions' workspaces; empty is manager/workspaces in state_dir" },
+	{ "session", "allow_mount_dir", CONFIG_BOOL, "false", 0, 1, F(allow_mount_dir), NULL, NULL,
+	  "whether an administrator's request may name a host directory as the workspace" },
+	{ "session", "heartbeat_timeout", CONFIG_DURATION, "300s", 0, YEAR_MS, F(heartbeat_timeout_ms), NULL, NULL,
+	  "a session that asked for nothing this long is reaped; 0 is never" },
+	{ "session", "scan_interval", CONFIG_DURATION, "1s", 20, 3600000, F(scan_interval_ms), NULL, NULL,
+	  "how often sessions, pools and intervals are looked at" },
+	{ "session", "released_ttl", CONFIG_DURATION, "3600s", 0, YEAR_MS, F(released_ttl_ms), NULL, NULL,
+	  "how long the record of a released sandbox is kept" },
+	{ "session", "auto_stop", CONFIG_DURATION, "15m", 0, YEAR_MS, F(auto_stop_ms), NULL, NULL,
+	  "a sandbox that was idle this long is stopped; 0 is never" },
+	{ "session", "auto_archive", CONFIG_DURATION, "24h", 0, YEAR_MS, F(auto_archive_ms), NULL, NULL,
+	  "a sandbox that was stopped this long is archived, if there is a storage; 0 is never" },
+	{ "session", "auto_delete", CONFIG_DURATION, "0", 0, YEAR_MS, F(auto_delete_ms), NULL, NULL,
+	  "a sandbox that was stopped or archived this long is released; 0 is never" },
+	{ "session", "drain_timeout", CONFIG_DURATION, "10s", 0, 3600000, F(drain_timeout_ms), NULL, NULL,
+	  "how long a delete waits for operations under way before it ends them" },
+	{ "session", "shutdown_timeout", CONFIG_DURATION, "30s", 0, 3600000, F(shutdown_timeout_ms), NULL, NULL,
+	  "how long a clean-up of everything may take" },
+	{ "session", "on_shutdown", CONFIG_STRING, "keep", 4, 5, F(on_shutdown), check_shutdown, NULL,
+	  "\"keep\": sandboxes live on when berthd ends; \"clean\": they are released" },
+	{ "admission", "memory", CONFIG_SIZE, "0", 0, 1ULL << 60, F(admit_memory_bytes), NULL, NULL,
+	  "sum of the memory limits that may be handed out; 0 is not limited" },
+	{ "admission", "cpus", CONFIG_CPUS, "0", 0, 4096000000, F(admit_cpu_milli), NULL, NULL,
+	  "sum of the CPU limits that may be handed out; 0 is not limited" },
+	{ "admission", "queue", CONFIG_COUNT, "0", 0, 100000, F(queue_length), NULL, NULL,
+	  "requests that may wait for room; others are refused at once" },
+	{ "admission", "queue_timeout", CONFIG_DURATION, "30s", 0, 3600000, F(queue_timeout_ms), NULL, NULL,
+	  "how long one waits" },
+};
+const size_t conf_key_count = ARRAY_LEN(conf_keys);
+const char *const conf_sections[] = { "store", "storage", "session", "admission" };
+const size_t conf_section_count = ARRAY_LEN(conf_sections);
+
+const struct config_key conf_pool_keys[] = {
+	{ "pool", "image", CONFIG_STRING, "", 0, 255, P(image), NULL, NULL, "image of the type; empty is [sandbox] image" },
+	{ "pool", "pull", CONFIG_STRING, "", 0, 15, P(pull), check_pull, NULL,
+	  "when its image is fetched from a registry: missing, always, never; empty is [registry] pull" },
+	{ "pool", "size", CONFIG_COUNT, "0", 0, 1000, P(size), NULL, NULL, "sandboxes kept ready" },
+	{ "pool", "memory_limit", CONFIG_SIZE, "0", 0, 1ULL << 60, P(memory_bytes), NULL, NULL, "0 is [sandbox] memory_limit; else from 512k" },
+	{ "pool", "cpu_limit", CONFIG_CPUS, "0", 0, 4096000, P(cpu_milli), NULL, NULL, "0 is [sandbox] cpu_limit; else from 0.01" },
+	{ "pool", "timeout", CONFIG_DURATION, "0", 0, YEAR_MS, P(timeout_ms), NULL, NULL, "of a tool call; 0 is [sandbox] timeout" },
+	{ "pool", "options", CONFIG_LIST, "", 0, 4095, P(options), NULL, NULL,
+	  "more options of berth create, as \"pids=64\" or \"read-only\"" },
+	{ "pool", "env", CONFIG_LIST, "", 0, 4095, P(env), check_env, NULL, "environment, as \"NAME=VALUE\"" },
+	{ "pool", "readonly_mounts", CONFIG_LIST, "", 0, 4095, P(readonly_mounts), check_mount, NULL,
+	  "host directories, as \"/HOST:/SANDBOX\"" },
+};
+const size_t conf_pool_key_count = ARRAY_LEN(conf_pool_keys);
+
+static int presets(void *base, const struct config_key *keys, size_t n, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (config_set_preset(base, &keys[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+static int apply(void *base, const struct config_key *keys, size_t n, const char *section, const char *shown, const json_t *table,
+		 struct err *e)
+{
+	const char *name;
+	json_t *v;
+	char what[160];
+	size_t i;
+
+	if (!json_is_object(table))
+		return err_set(e, ERR_CONFIG, "%.80s is no table; hint: [%.80s]", shown, shown);
+	json_object_foreach((json_t *)(size_t)table, name, v) {
+		for (i = 0; i < n && (strcmp(keys[i].section, section) || strcmp(keys[i].name, name)); i++)
+			;
+		if (i == n)
+			return err_set(e, ERR_CONFIG, "unknown key %.64s in [%.80s]; hint: berth.toml(5) lists them", name, shown);
+		snprintf(what, sizeof(what), "%.80s.%.64s", shown, name);
+		if (config_set(base, &keys[i], v, what, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* 0 is what [sandbox] says; anything else is as large as a sandbox's own limit must be. */
+static int check_limits(const struct conf_pool *p, struct err *e)
+{
+	if (p->memory_bytes && p->memory_bytes < MEMORY_MIN)
+		return err_set(e, ERR_CONFIG, "pool.%s.memory_limit is %" PRIu64 " bytes, and no sandbox starts with less than 512k; "
+			       "hint: 0 is [sandbox] memory_limit", p->name, p->memory_bytes);
+	if (p->cpu_milli && p->cpu_milli < CPU_MILLI_MIN)
+		return err_set(e, ERR_CONFIG, "pool.%s.cpu_limit is less than 0.01; hint: 0 is [sandbox] cpu_limit", p->name);
+	return 0;
+}
+
+static int apply_pools(struct conf *ret, const json_t *pools, struct err *e)
+{
+	const char *name;
+	json_t *table;
+	char shown[80];
+
+	if (!json_is_object(pools))
+		return err_set(e, ERR_CONFIG, "pool is no table; hint: [pool.NAME]");
+	json_object_foreach((json_t *)(size_t)pools, name, table) {
+		struct conf_pool *p = &ret->pools[ret->pool_count];
+
+		if (!path_is_name(name))
+			return err_set(e, ERR_CONFIG, "[pool.%.64s] is not a name of a-z 0-9 _ . -", name);
+		if (ret->pool_count == CONF_POOLS_MAX)
+			return err_set(e, ERR_CONFIG, "more than %d pools", CONF_POOLS_MAX);
+		snprintf(p->name, sizeof(p->name), "%s", name);
+		snprintf(shown, sizeof(shown), "pool.%s", name);
+		if (presets(p, conf_pool_keys, conf_pool_key_count, e) < 0 ||
+		    apply(p, conf_pool_keys, conf_pool_key_count, "pool", shown, table, e) < 0 || check_limits(p, e) < 0)
+			return -1;
+		ret->pool_count++;
+	}
+	return 0;
+}
+
+static void fill_in(struct conf *ret, const struct config *c)
+{
+	size_t i;
+
+	if (!ret->pool_count) {
+		struct conf_pool *p = &ret->pools[ret->pool_count++];
+		struct err ignored;
+
+		snprintf(p->name, sizeof(p->name), "base");
+		presets(p, conf_pool_keys, conf_pool_key_count, &ignored);
+	}
+	for (i = 0; i < ret->pool_count; i++) {
+		struct conf_pool *p = &ret->pools[i];
+
+		if (!p->image[0])
+			memcpy(p->image, c->image, sizeof(p->image));
+		if (!p->pull[0])
+			memcpy(p->pull, c->registry_pull, sizeof(p->pull));
+		if (!p->memory_bytes)
+			p->memory_bytes = c->memory_bytes;
+		if (!p->cpu_milli)
+			p->cpu_milli = c->cpu_milli;
+		if (!p->timeout_ms)
+			p->timeout_ms = c->timeout_ms;
+	}
+	if (!ret->store_url[0])
+		snprintf(ret->store_url, sizeof(ret->store_url), "sqlite:%.220s/manager/records.db", c->state_dir);
+	if (!ret->mount_dir[0])
+		snprintf(ret->mount_dir, sizeof(ret->mount_dir), "%.220s/manager/workspaces", c->state_dir);
+	if (!ret->host[0] && (gethostname(ret->host, sizeof(ret->host) - 1) < 0 || !ret->host[0]))
+		snprintf(ret->host, sizeof(ret->host), "localhost");
+}
+
+int conf_parse(const json_t *doc, struct conf *ret, const struct config *c, struct err *e)
+{
+	const json_t *table;
+	size_t i;
+
+	memset(ret, 0, sizeof(*ret));
+	if (presets(ret, conf_keys, conf_key_count, e) < 0)
+		return -1;
+	for (i = 0; i < conf_section_count; i++) {
+		table = json_object_get(doc, conf_sections[i]);
+		if (table && apply(ret, conf_keys, conf_key_count, conf_sections[i], conf_sections[i], table, e) < 0)
+			return -1;
+	}
+	table = json_object_get(doc, "pool");
+	if (table && apply_pools(ret, table, e) < 0)
+		return -1;
+	fill_in(ret, c);
+	return 0;
+}
+
+int conf_load(struct conf *ret, const struct config *c, struct err *e)
+{
+	autojson json_t *doc = config_document(e);
+
+	if (!doc)
+		return -1;
+	if (conf_parse(doc, ret, c, e) < 0) {
+		e->code = ERR_CONFIG;
+		return c->file[0] ? err_wrap(e, "%.200s", c->file) : -1;
+	}
+	return 0;
+}
+
+const struct conf_pool *conf_pool_find(const struct conf *c, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < c->pool_count; i++)
+		if (!strcmp(c->pools[i].name, name))
+			return &c->pools[i];
+	return NULL;
+}

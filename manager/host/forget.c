@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/host/forget.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/path.h"
+
+#define TRIES 1000
+#define LOOK_NS 10000000
+
+static int runs(const struct registry *r, const char *id)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/record.json", id);
+	return path_has(r->sandboxes_fd, path);
+}
+
+int forget_claim(struct registry *r, const char *id, struct claim *ret, struct err *e)
+{
+	int tries;
+
+	for (tries = 0; tries < TRIES; tries++) {
+		if (!path_has(r->kept_fd, id))
+			return err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
+		if (registry_reclaim(r, id, ret, e) == 0)
+			return 0;
+		if ((e->code != ERR_EXISTS && e->code != ERR_BUSY) || runs(r, id))
+			break;
+		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+	}
+	return e->code == ERR_EXISTS || e->code == ERR_BUSY ?
+	       err_set(e, ERR_BUSY, "sandbox %s was started meanwhile, or its files are in use; hint: try again", id) : -1;
+}
+
+int forget_alone(struct registry *r, const char *id, struct err *e)
+{
+	struct claim c;
+	struct err ignored;
+	int claimed = forget_claim(r, id, &c, e) == 0, result;
+
+	if (!claimed && e->code == ERR_BUSY)
+		return -1;
+	result = registry_forget(r, id, e);
+	if (claimed)
+		registry_release(r, &c, &ignored);
+	return result;
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/host/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+
+#define CHUNK 65536
+#define LOCK_PAUSE_NS 200000
+#define LOCK_TRIES 4000	/* about a second */
+
+void journal_time(const struct timespec *t, char out[JOURNAL_TIME])
+{
+	struct tm tm;
+	size_t n;
+
+	gmtime_r(&t->tv_sec, &tm);
+	n = strftime(out, JOURNAL_TIME, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(out + n, JOURNAL_TIME - n, ".%03ldZ", t->tv_nsec / 1000000);
+}
+
+int journal_since(const char *text, char out[JOURNAL_TIME], struct err *e)
+{
+	static const char shape[] = "0000-00-00T00:00:00.000Z";
+	struct timespec now;
+	uint64_t ms;
+	size_t i;
+
+	for (i = 0; i < sizeof(shape) - 1 && text[i]; i++)
+		if (shape[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != shape[i])
+			break;
+	if (i >= 10 && !text[i]) {
+		snprintf(out, JOURNAL_TIME, "%s", text);
+		return 0;
+	}
+	if (num_duration_ms(text, "since", 366ULL * 86400000 * 50, &ms, e) < 0)
+		return err_set(e, ERR_INVALID, "'%.60s' is no time; hint: 10m (ago), or 2026-11-21T08:00:00Z", text);
+	clock_gettime(CLOCK_REALTIME, &now);
+	now.tv_sec -= (time_t)(ms / 1000);
+	now.tv_nsec -= (long)(ms % 1000) * 1000000;
+	if (now.tv_nsec < 0) {
+		now.tv_nsec += 1000000000;
+		now.tv_sec--;
+	}
+	journal_time(&now, out);
+	return 0;
+}
+
+/* ---- writing ---------------------------------------------------------------------- */
+
+static uint64_t base_of(int fd)
+{
+	char line[64];
+	ssize_t n = pread(fd, line, sizeof(line) - 1, 0);
+	uint64_t base;
+
+	line[n > 0 ? n : 0] = '\0';
+	return sscanf(line, "{\"base\":%" SCNu64 "}", &base) == 1 ? base : 0;
+}
+
+static int write_base(int fd, uint64_t base)
+{
+	char line[64];
+	int n = snprintf(line, sizeof(line), "{\"base\":%" PRIu64 "}\n", base);
+
+	return io_write_all(fd, line, (size_t)n);
+}
+
+/*
+ * Who holds the lock writes a line.  One that was stopped meanwhile must not stop
+ * everybody: then the line is not written, and the next ones are not waited for as long.
+ */
+static int lock_for_a_while(struct journal *j)
+{
+	struct timespec pause = { .tv_nsec = LOCK_PAUSE_NS };
+	unsigned left = j->stuck ? 1 : LOCK_TRIES;
+
+	while (flock(j->fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -1;
+		if (!--left) {
+			j->stuck = 1;
+			errno = EWOULDBLOCK;
+			return -1;
+		}
+		nanosleep(&pause, NULL);
+	}
+	j->stuck = 0;
+	return 0;
+}
+
+/* The current file, locked: 0 with its size.  Whoever waited for the lock may find that the files have changed. */
+static int lock_current(struct journal *j, uint64_t *ret_size, struct err *e)
+{
+	struct stat st, now;
+	int tries;
+
+	for (tries = 0; tries < 100; tries++) {
+		if (j->fd < 0)
+			j->fd = openat(j->dir_fd, j->name, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (j->fd < 0)
+			return err_sys(e, "open the journal %s", j->name);
+		if (lock_for_a_while(j) < 0 || fstat(j->fd, &st) < 0)
+			return errno == EWOULDBLOCK ? err_set(e, ERR_BUSY, "the journal %s is held by a process that does not go on", j->name) :
+						      err_sys(e, "lock the journal %s", j->name);
+		if (!fstatat(j->dir_fd, j->name, &now, AT_SYMLINK_NOFOLLOW) && now.st_ino == st.st_ino && now.st_dev == st.st_dev) {
+			*ret_size = (uint64_t)st.st_size;
+			return 0;
+		}
+		fd_close(&j->fd);
+	}
+	return err_set(e, ERR_BUSY, "the journal %s changes all the time", j->name);
+}
+
+/* The full file becomes the older one; a new one follows it.  Both locks are held until the new one says where it begins. */
+static int turn(struct journal *j, uint64_t size, struct err *e)
+{
+	uint64_t base = base_of(j->fd) + size;
+	char older[72], fresh[72];
+	autoclose int fd = -1;
+
+	snprintf(older, sizeof(older), "%s.1", j->name);
+	snprintf(fresh, sizeof(fresh), "%s.new", j->name);
+	unlinkat(j->dir_fd, fresh, 0);
+	fd = openat(j->dir_fd, fresh, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+	if (fd < 0 || flock(fd, LOCK_EX) < 0 || write_base(fd, base) < 0 ||
+	    renameat(j->dir_fd, j->name, j->dir_fd, older) < 0 || renameat(j->dir_fd, fresh, j->dir_fd, j->name) < 0)
+		return err_sys(e, "begin the next file of the journal %s", j->name);
+	fd_close(&j->fd);
+	j->fd = take_fd(&fd);
+	return 0;
+}
+
+int journal_add(struct journal *j, json_t *entry, struct err *e)
+{
+	struct timespec now;
+	char stamp[JOURNAL_TIME], last = '\n';
+	autofree char *own = NULL;
+	const char *text;
+	char room[1024];
+	autobuf struct buf b = BUF_INIT(JOURNAL_LINE_MAX);
+	uint64_t size = 0;
+	size_t n;
+	int r = -1;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	journal_time(&now, stamp);
+	json_object_set_new(entry, "time", json_string(stamp));
+	text = json_text(entry, room, sizeof(room), &own, &n);
+	json_decref(entry);
+	if (!text)
+		return err_nomem(e);
+	if (lock_current(j, &size, e) < 0)
+		return -1;
+	if ((!size && write_base(j->fd, 0) < 0) || (size > j->max_bytes && turn(j, size, e) < 0))
+		goto out;
+	/* a line that a crash cut short must not swallow ours */
+	if (size && pread(j->fd, &last, 1, (off_t)size - 1) == 1 && size <= j->max_bytes && last != '\n' && buf_adds(&b, "\n", e) < 0)
+		goto out;
+	if (buf_add(&b, text, n, e) < 0 || buf_adds(&b, "\n", e) < 0)
+		goto out;
+	r = io_write_all(j->fd, b.data, b.len) < 0 ? err_sys(e, "write to the journal %s", j->name) : 0;
+out:
+	flock(j->fd, LOCK_UN);
+	return r;
+}
+
+void journal_close(struct journal *j)
+{
+	fd_close(&j->fd);
+}
+
+/* ---- reading ------------------------------------------------------------------------ */
+
+/* Opens the file name, when it holds cursor or what comes after it: 1, else 0. */
+static int open_file(struct journal_reader *r, const char *name, uint64_t cursor, int whatever)
+{
+	autoclose int fd = openat(r->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	uint64_t base;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !st.st_size)
+		return 0;
+	base = base_of(fd);
+	if (!whatever && cursor >= base + (uint64_t)st.st_size)
+		return 0;
+	if (cursor && cursor < base)
+		r->lost += base - cursor;
+	fd_close(&r->fd);
+	r->fd = take_fd(&fd);
+	r->base = base;
+	r->at = cursor > base ? cursor : base;
+	r->b.len = r->done = 0;
+	return 1;
+}
+
+int journal_open(struct journal_reader *r, int dir_fd, const char *name, uint64_t cursor, struct err *e)
+{
+	char older[72];
+
+	*r = (struct journal_reader){ .dir_fd = dir_fd, .name = name, .fd = -1, .b = BUF_INIT(2 * JOURNAL_LINE_MAX) };
+	snprintf(older, sizeof(older), "%s.1", name);
+	if (!open_file(r, older, cursor, 0) && !open_file(r, name, cursor, 1))
+		r->at = cursor;
+	if (r->fd >= 0 && r->at > r->base) {
+		struct stat st;
+
+		if (fstat(r->fd, &st) == 0 && r->at > r->base + (uint64_t)st.st_size)
+			return err_set(e, ERR_INVALID, "cursor %" PRIu64 " is beyond the end at %" PRIu64, cursor,
+				       r->base + (uint64_t)st.st_size);
+	}
+	return 0;
+}
+
+/* More bytes of the file that is open: 1, or 0 at its end. */
+static int fill(struct journal_reader *r, struct err *e)
+{
+	ssize_t n;
+
+	if (r->done) {
+		memmove(r->b.data, r->b.data + r->done, r->b.len - r->done);
+		r->b.len -= r->done;
+		r->done = 0;
+	}
+	if (buf_reserve(&r->b, CHUNK, e) < 0)
+		return -1;
+	n = pread(r->fd, r->b.data + r->b.len, CHUNK, (off_t)(r->at - r->base + r->b.len));
+	if (n < 0)
+		return err_sys(e, "read the journal %s", r->name);
+	r->b.len += (size_t)n;
+	return n > 0;
+}
+
+/* A line of what was read: 1 with it, 0 when none is whole. */
+static int take_line(struct journal_reader *r, const char **ret, size_t *ret_len)
+{
+	const char *start = r->b.data + r->done, *nl = r->b.len > r->done ? memchr(start, '\n', r->b.len - r->done) : NULL;
+
+	if (!nl)
+		return 0;
+	*ret = start;
+	*ret_len = (size_t)(nl - start);
+	r->done += *ret_len + 1;
+	r->at += *ret_len + 1;
+	return 1;
+}
+
+/* Is there a newer file than the one that is open?  The old one gets no more lines once it is not NAME. */
+static int is_turned(const struct journal_reader *r)
+{
+	struct stat mine, now;
+
+	return !fstat(r->fd, &mine) && !fstatat(r->dir_fd, r->name, &now, AT_SYMLINK_NOFOLLOW) &&
+	       (mine.st_ino != now.st_ino || mine.st_dev != now.st_dev);
+}
+
+int journal_next(struct journal_reader *r, json_t **ret, struct err *e)
+{
+	struct err ignored;
+	const char *line;
+	char older[72];
+	size_t n;
+	int got, turned;
+
+	snprintf(older, sizeof(older), "%s.1", r->name);
+	for (;;) {
+		if (r->fd < 0 && !open_file(r, r->name, r->at, 1))
+			return 0;
+		while (take_line(r, &line, &n)) {
+			json_t *entry = json_parse(line, n, JOURNAL_LINE_MAX, "journal", &ignored);
+
+			if (!json_is_object(entry) || json_object_get(entry, "base")) {
+				json_decref(entry);	/* the beginning of a file, or a line cut short by a crash */
+				continue;
+			}
+			json_object_set_new(entry, "cursor", json_integer((json_int_t)r->at));
+			*ret = entry;
+			return 1;
+		}
+		turned = is_turned(r);
+		got = fill(r, e);
+		if (got < 0)
+			return -1;
+		if (got)
+			continue;
+		if (!turned)
+			return 0;
+		r->at += r->b.len - r->done;
+		/* the next one is the older already when two turns have passed */
+		if (!open_file(r, older, r->at, 0) && !open_file(r, r->name, r->at, 1))
+			return 0;
+	}
+}
+
+void journal_reader_close(struct journal_reader *r)
+{
+	fd_close(&r->fd);
+	buf_release(&r->b);
+}
+
+int journal_watch(int dir_fd, struct err *e)
+{
+	autoclose int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", dir_fd);
+	if (fd < 0 || inotify_add_watch(fd, path, IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_ONLYDIR) < 0)
+		return err_sys(e, "watch the journal");
+	return take_fd(&fd);
+}
+
+void journal_drain(int watch_fd)
+{
+	char buf[4096];
+
+	while (read(watch_fd, buf, sizeof(buf)) > 0)
+		;
+}

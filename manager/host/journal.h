@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * journal - a bounded log of JSON objects, one a line, that many processes
+ * write and read.
+ *
+ * A file NAME and the one before it, NAME.1: at most twice the size given, the
+ * oldest goes.  A line is one write(2) under a lock, so that readers see whole
+ * lines in one order.  The first line of a file, {"base":N}, is the number of
+ * bytes that came before it, so that a position in the journal (a cursor) stays
+ * valid over the change of files, and what was lost is known exactly.
+ */
+#ifndef BERTH_MANAGER_HOST_JOURNAL_H
+#define BERTH_MANAGER_HOST_JOURNAL_H
+
+#include <stdint.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#define JOURNAL_LINE_MAX (256u << 10)
+
+struct journal {
+	int dir_fd;		/* borrowed */
+	const char *name;	/* borrowed; at most 60 bytes */
+	uint64_t max_bytes;	/* of one file */
+	int fd;			/* -1: not open yet */
+	int stuck;		/* the lock could not be had last time */
+};
+
+#define JOURNAL_INIT(dirfd, filename, bytes) ((struct journal){ (dirfd), (filename), (bytes), -1, 0 })
+
+/* Adds "time" (UTC, milliseconds) and writes entry, which it consumes.  ERR_BUSY when another holds the lock for a second. */
+int journal_add(struct journal *j, json_t *entry, struct err *e);
+void journal_close(struct journal *j);
+
+struct journal_reader {
+	int dir_fd;
+	const char *name;
+	int fd;
+	uint64_t base;		/* of the file that is open */
+	uint64_t at;		/* the next byte to read, counted from the journal's first */
+	uint64_t lost;		/* bytes that were gone before they could be read */
+	struct buf b;		/* read, not handed out; from at on */
+	size_t done;
+};
+
+/* Reads from cursor on (0: from the oldest there is); a journal that does not exist is empty. */
+int journal_open(struct journal_reader *r, int dir_fd, const char *name, uint64_t cursor, struct err *e);
+/* 1 with the next entry (a new reference), which has a "cursor" to go on from; 0 when there is none now. */
+int journal_next(struct journal_reader *r, json_t **ret, struct err *e);
+void journal_reader_close(struct journal_reader *r);
+/* A descriptor that is readable when something changed; drain it with journal_drain(). */
+int journal_watch(int dir_fd, struct err *e);
+void journal_drain(int watch_fd);
+
+/* "2026-11-21T08:16:11.123Z"; compares as text. */
+#define JOURNAL_TIME 32
+void journal_time(const struct timespec *t, char out[JOURNAL_TIME]);
+/* What --since takes: a duration ago ("10m"), or a time as above, as far as it is given. */
+int journal_since(const char *text, char out[JOURNAL_TIME], struct err *e);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* netclear - what sandboxes with a bridge left on the host when their supervisor died: for registry.c and berth gc. */
+#ifndef BERTH_MANAGER_HOST_NETCLEAR_H
+#define BERTH_MANAGER_HOST_NETCLEAR_H
+
+#include "manager/host/registry.h"
+
+/* The network of one dead sandbox; costs one access(2) when it had none. */
+int netclear_one(struct registry *r, const char *id, struct err *e);
+/* Whatever belongs to no living sandbox; and the bridge with its rules, when nobody uses them. */
+int netclear_all(struct registry *r, unsigned *ret_cleared, struct err *e);
+
+#endif

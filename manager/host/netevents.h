@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * netevents - what a sandbox's network refused, as events.
+ *
+ * Of egress each refusal is told by the proxy, in a packet that is hostile like
+ * everything it says; of a bridge the kernel counts, and counters that have grown
+ * are an event.  However much is refused, there are at most NETEVENTS_BURST events
+ * a second; what was left out is counted and told with the next one.
+ */
+#ifndef BERTH_MANAGER_HOST_NETEVENTS_H
+#define BERTH_MANAGER_HOST_NETEVENTS_H
+
+#include <stdint.h>
+
+#include "base/json.h"
+#include "runtime/sandbox/nethelper.h"
+
+#define NETEVENTS_BURST 10
+
+struct netevents {
+	uint64_t window_ms;		/* when the second began that is counted now */
+	unsigned count;			/* events in it */
+	uint64_t left_out;
+	uint64_t denied, over;		/* what was told of the counters of a bridge */
+	int exhausted;
+};
+
+/* Writes the event down; members is consumed. */
+typedef void netevents_fn(void *ctx, const char *event, json_t *members);
+
+/*
+ * Takes what the proxy says at fd: "network-denied" and "network-cut" with the
+ * members of its log.  0, or -1 when the proxy is gone.  now is CLOCK_MONOTONIC.
+ */
+int netevents_notices(struct netevents *n, int fd, uint64_t now_ms, netevents_fn *emit, void *ctx);
+/*
+ * Compares the counters with what was told: "network-denied" {"packets"} and
+ * "network-limit" {"connections"} of a bridge, "network-budget" of both, once.
+ */
+void netevents_counters(struct netevents *n, const struct netcounters *c, int is_bridge, netevents_fn *emit, void *ctx);
+
+#endif

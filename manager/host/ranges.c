@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S3 of SECURITY.md. */
+#include "manager/host/ranges.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/path.h"
+#include "runtime/sandbox/spec.h"
+
+#define FILE_NAME "ranges"	/* below ids_fd */
+#define OWN_NAME "range"	/* in a lasting sandbox's directory: its first host id */
+
+static off_t note_at(uint32_t n)
+{
+	return (off_t)n * RANGES_NOTE;
+}
+
+/* Each claim opens the file anew: a lock belongs to what was opened, and goes with its last descriptor. */
+static int open_file(struct registry *r, struct err *e)
+{
+	int fd = openat(r->ids_fd, FILE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOATIME, 0600);
+
+	return fd < 0 ? err_sys(e, "open the record of id ranges") : fd;
+}
+
+/* ERR_BUSY while another process holds it. */
+static int lock_range(int fd, uint32_t n, struct err *e)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)n, .l_len = 1 };
+
+	if (fcntl(fd, F_OFD_SETLK, &l) < 0)
+		return err_code_sys(e, errno == EAGAIN || errno == EACCES ? ERR_BUSY : ERR_SYS, "lock id range %u", n);
+	return 0;
+}
+
+static void unlock_range(int fd, uint32_t n)
+{
+	struct flock l = { .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = (off_t)n, .l_len = 1 };
+
+	fcntl(fd, F_OFD_SETLK, &l);
+}
+
+static int is_free(struct registry *r, int fd, uint32_t n)
+{
+	char id[RANGES_NOTE + 1] = "", path[RANGES_NOTE + 32];
+
+	if (pread(fd, id, RANGES_NOTE, note_at(n)) < 0)
+		return 0;
+	if (!path_is_name(id))
+		return 1;
+	if (path_has(r->sandboxes_fd, id) ||
+	    path_has(r->kept_fd, id))
+		return 0;
+	if (errno != ENOENT)
+		return 0;
+	/* its files are in an archive, and still belong to these ids (manager/service/workspace.c) */
+	snprintf(path, sizeof(path), "manager/archived/%s", id);
+	return !path_has(r->state_fd, path) && errno == ENOENT;
+}
+
+static int note(int fd, uint32_t n, const char *id, struct err *e)
+{
+	char text[RANGES_NOTE] = "";
+
+	snprintf(text, sizeof(text), "%s", id);
+	if (pwrite(fd, text, sizeof(text), note_at(n)) != (ssize_t)sizeof(text))
+		return err_sys(e, "record id range %u", n);
+	return 0;
+}
+
+/* A random place to start makes the search O(1) and reuse of a range late. */
+int ranges_take(struct registry *r, struct claim *c, struct err *e)
+{
+	uint32_t count = r->config->id_count, start, i;
+	autoclose int fd = open_file(r, e);
+
+	if (fd < 0)
+		return -1;
+	if (getrandom(&start, sizeof(start), 0) != (ssize_t)sizeof(start))
+		start = (uint32_t)getpid();
+	for (i = 0; i < count; i++) {
+		uint32_t n = (start % count + i) % count;
+
+		if (lock_range(fd, n, e) < 0) {
+			if (e->code != ERR_BUSY)
+				return -1;
+			continue;
+		}
+		if (!is_free(r, fd, n)) {
+			unlock_range(fd, n);
+			continue;
+		}
+		if (note(fd, n, c->id, e) < 0)
+			return -1;
+		c->slot_fd = take_fd(&fd);
+		c->id_base = r->config->id_base + n * SPEC_IDS;
+		return 0;
+	}
+	return err_set(e, ERR_LIMIT, "all %u id ranges are taken; hint: remove sandboxes, or raise [ids] count", count);
+}
+
+int ranges_remember(struct registry *r, const struct claim *c, struct err *e)
+{
+	autoclose int dir = openat(r->kept_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", c->id_base);
+	return dir < 0 ? err_sys(e, "open the directory of sandbox %s", c->id) :
+			 io_replace_file(dir, OWN_NAME, text, strlen(text), 0600, 0, e);
+}
+
+int ranges_retake(struct registry *r, struct claim *c, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(16);
+	autoclose int fd = -1;
+	char path[80];
+	uint64_t base;
+	uint32_t n;
+
+	snprintf(path, sizeof(path), "%s/" OWN_NAME, c->id);
+	if (io_read_file(r->kept_fd, path, &b, e) < 0 || num_u64(b.data ? b.data : "", path, 1, UINT32_MAX, &base, e) < 0)
+		return -1;
+	n = ((uint32_t)base - r->config->id_base) / SPEC_IDS;
+	if (base < r->config->id_base || n >= r->config->id_count || r->config->id_base + n * SPEC_IDS != base)
+		return err_set(e, ERR_CONFIG, "the files of sandbox %s belong to ids from %llu on, which [ids] no longer covers; "
+			       "hint: set base and count as they were", c->id, (unsigned long long)base);
+	fd = open_file(r, e);
+	if (fd < 0 || lock_range(fd, n, e) < 0 || note(fd, n, c->id, e) < 0)
+		return -1;
+	c->slot_fd = take_fd(&fd);
+	c->id_base = (uint32_t)base;
+	return 0;
+}
+
+int ranges_move(struct registry *r, const char *id, int dirfd, uint32_t *ret_from, uint32_t *ret_to, struct err *e)
+{
+	struct claim c = { .dir_fd = -1, .slot_fd = -1 };
+	autobuf struct buf b = BUF_INIT(16);
+	char text[16];
+	uint64_t base;
+
+	snprintf(c.id, sizeof(c.id), "%s", id);
+	if (io_read_file(dirfd, OWN_NAME, &b, e) < 0 || num_u64(b.data ? b.data : "", OWN_NAME, 1, UINT32_MAX, &base, e) < 0 ||
+	    ranges_take(r, &c, e) < 0)
+		return -1;
+	fd_close(&c.slot_fd);	/* from here on the note and the directory keep it */
+	snprintf(text, sizeof(text), "%u", c.id_base);
+	*ret_from = (uint32_t)base;
+	*ret_to = c.id_base;
+	return io_replace_file(dirfd, OWN_NAME, text, strlen(text), 0600, 0, e);
+}

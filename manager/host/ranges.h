@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ranges - which sandbox has which range of 65,536 ids.
+ *
+ * One file, state_dir/ids/ranges: byte n is locked (F_OFD_SETLK, fcntl(2)) as long as
+ * the supervisor of the sandbox with range n lives, and the note at n * RANGES_NOTE
+ * names the sandbox.  A range is free when nobody holds its lock and the sandbox in
+ * its note has no directory (nor one in state_dir/manager/archived): so a crash frees it only once gc was there, and a
+ * lasting sandbox keeps it while it is stopped, as its files are of that range.
+ * Called with the registry locked.
+ */
+#ifndef BERTH_MANAGER_HOST_RANGES_H
+#define BERTH_MANAGER_HOST_RANGES_H
+
+#include "manager/host/registry.h"
+
+#define RANGES_NOTE 72	/* an id and NULs */
+
+/* Finds a free range for c->id: sets slot_fd, id_base.  ERR_LIMIT when all are taken. */
+int ranges_take(struct registry *r, struct claim *c, struct err *e);
+/* Writes down the range of a lasting sandbox, in its own directory. */
+int ranges_remember(struct registry *r, const struct claim *c, struct err *e);
+/* Takes the range that was written down.  ERR_CONFIG when [ids] no longer covers it, ERR_BUSY while another holds it. */
+int ranges_retake(struct registry *r, struct claim *c, struct err *e);
+/*
+ * For a sandbox that comes from another host: a range of ours, written down in its directory dirfd, instead of
+ * the one that is there.  state_dir/manager/archived/ID is there already; the registry need not be locked.
+ */
+int ranges_move(struct registry *r, const char *id, int dirfd, uint32_t *ret_from, uint32_t *ret_to, struct err *e);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * registry - which sandboxes exist on this host, and what each one holds.
+ *
+ * On disk, below run_dir (volatile) and state_dir (lasting), all 0700:
+ *   run_dir/sandboxes/ID/             flock'ed by the supervisor as long as it lives
+ *   run_dir/sandboxes/ID/record.json  what the sandbox is, for ps and inspect
+ *   run_dir/spare/                    a directory that was one of these, for the next: rundir.h
+ *   state_dir/sandboxes/ID/           lasting sandboxes: record.json, spec.json, the writable layer
+ *   state_dir/names/NAME -> ID
+ *   state_dir/ids/ranges              who has which range of 65,536 ids: ranges.h
+ * The directory is made before any other resource and everything else is named
+ * after the ID, so that whatever a crash leaves can be found and removed by
+ * name (L08): an ID whose lock can be taken has no supervisor any more.
+ *
+ * run_dir/sandboxes itself is flock'ed while one is added or looked over, which
+ * makes the limit on their number exact.
+ */
+#ifndef BERTH_MANAGER_HOST_REGISTRY_H
+#define BERTH_MANAGER_HOST_REGISTRY_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "manager/host/config.h"
+
+struct registry {
+	const struct config *config;
+	int run_fd, state_fd;
+	int sandboxes_fd;		/* below run_fd */
+	int kept_fd, names_fd, ids_fd;	/* below state_fd */
+	unsigned others;	/* directories of other sandboxes at the last claim, living, lasting or left over */
+};
+
+struct claim {
+	char id[65];
+	char name[65];		/* "" : none */
+	int lasting;		/* release keeps the name: state_dir/sandboxes/ID does too */
+	int dir_fd;		/* run_dir/sandboxes/ID, locked */
+	int slot_fd;		/* state_dir/ids/ranges, with a lock on our range */
+	uint32_t id_base;	/* first host id of the range */
+};
+
+int registry_open(struct registry *r, const struct config *c, struct err *e);
+void registry_close(struct registry *r);
+
+/*
+ * Adds a sandbox: a fresh random id, the name if one is given (ERR_EXISTS), a
+ * free range of ids, and all of it locked.  ERR_LIMIT at max_sandboxes, which
+ * counts the living and the lasting.  lasting also makes state_dir/sandboxes/ID.
+ */
+int registry_claim(struct registry *r, const char *name, int lasting, struct claim *ret, struct err *e);
+/*
+ * Makes dir/from, the directory of a lasting sandbox that was moved away from this host, its
+ * directory again.  ERR_LIMIT at max_sandboxes.
+ */
+int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, struct err *e);
+/* registry_claim() for a lasting sandbox that is to run again.  ERR_EXISTS while it runs. */
+int registry_reclaim(struct registry *r, const char *id, struct claim *ret, struct err *e);
+/* Writes record.json of a claimed sandbox. */
+int registry_record(const struct claim *c, const json_t *record, struct err *e);
+/*
+ * Lets go of a claim whose sandbox could not be taken back whole: its record
+ * stays, so that gc finds the rest and tries again.
+ */
+void registry_abandon(struct claim *c);
+/* Takes everything of registry_claim() back; the kernel's side must be gone already.  Idempotent. */
+int registry_release(struct registry *r, struct claim *c, struct err *e);
+
+/* Clears what dead supervisors left: processes, cgroups, directories, names.  *ret_cleared counts sandboxes. */
+int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
+/*
+ * Clears what one left whose supervisor is dead: 1; 0: it lives, or nothing of it is here.  ERR_TIMEOUT: its processes do not
+ * end within ms.
+ */
+int registry_clear_dead(struct registry *r, const char *id, unsigned ms, struct err *e);
+/* The same after a claim, while there is nothing else to do: once until_fd can be read it stops, but not before one is cleared or some looked at. */
+void registry_gc_until(struct registry *r, int until_fd);
+/* What gc would clear, without doing it. */
+int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);
+
+/*
+ * Calls each for every live sandbox (kept = 0) and, with all, every kept one
+ * (kept = 1), with its record, which each borrows.
+ */
+int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char *id, int kept, const json_t *record),
+		  void *ctx, struct err *e);
+/* Resolves an id, a unique prefix of at least 4 characters, or a name. ERR_NOT_FOUND, ERR_INVALID when ambiguous. */
+int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept, struct err *e);
+
+/* Kept sandboxes: the directory state_dir/sandboxes/ID, made by keep, removed by forget. */
+int registry_keep_dir(struct registry *r, const char *id, struct err *e);
+int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e);
+/* A file of a lasting sandbox's directory, as JSON: a new reference or NULL. */
+json_t *registry_load(struct registry *r, const char *id, const char *file, struct err *e);
+/* ENOENT when the directory is gone. */
+int registry_save(struct registry *r, const char *id, const char *file, const json_t *j, struct err *e);
+int registry_forget(struct registry *r, const char *id, struct err *e);
+
+#endif

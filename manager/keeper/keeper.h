@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * keeper - the small process that owns one living sandbox.
+ *
+ * It launches the sandbox, so it is the one whose death ends it (PDEATHSIG and
+ * socket hang-up in init); it holds the lock in the registry, the cgroups, the
+ * terminals, the bounded output of commands and all deadlines.  CLI and daemon
+ * are its clients (wire.h); they may come, die and return.
+ *
+ * One thread, one poll loop.  What init and the payload say is hostile; what
+ * clients say is the operator's.
+ */
+#ifndef BERTH_MANAGER_KEEPER_KEEPER_H
+#define BERTH_MANAGER_KEEPER_KEEPER_H
+
+#include "manager/host/registry.h"
+#include "runtime/sandbox/launch.h"
+
+/* In a lasting sandbox's directory: what earlier runs used of its network's budgets, {"bytes", "connections"}. */
+#define NETWORK_USED_FILE "network-used.json"
+
+struct keeper_start {
+	struct registry *registry;
+	struct claim *claim;		/* handed over: the keeper releases it when it ends */
+	const struct spec *spec;	/* resident; stays valid in the forked child */
+	struct launch_place where;
+	json_t *record;			/* borrowed; saved as that of a sandbox that stays, and the pids are filled in */
+	int hold_fd;			/* keeps the image from gc, or -1 */
+	int fresh;			/* made just now: forgotten when the caller is killed before it hears of it */
+	uint64_t output_head_bytes, output_tail_bytes;
+};
+
+/*
+ * Forks the keeper and waits until its sandbox runs: 0, or -1 with the keeper's
+ * own error, and then nothing of it is left.  The caller keeps its descriptors.
+ */
+int keeper_spawn(const struct keeper_start *ks, struct err *e);
+
+/*
+ * Connects to the keeper of a live sandbox.  ERR_NOT_FOUND when it does not run,
+ * ERR_TIMEOUT when it takes no connection within KEEPER_CONNECT_MS: it is stopped.
+ */
+int keeper_connect(struct registry *r, const char *id, struct err *e);
+int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struct err *e);
+#define KEEPER_CONNECT_MS 10000
+/* Whether the live sandbox is that of a berth run, which has no keeper. */
+int keeper_is_run(struct registry *r, const char *id);
+#define KEEPER_KILLED_FILE "killed"	/* beside the record of a live sandbox: its berth run is to say so */
+/*
+ * The end by force of a keeper that does not answer: SIGKILL, after which its
+ * sandbox dies, and the removal of what it left.  Of a berth run: of everything
+ * in its sandbox, which it then tells.
+ */
+int keeper_kill(struct registry *r, const char *id, struct err *e);
+/*
+ * One request, one answer, which is checked for an error: a new reference or
+ * NULL.  fds go along; ret_fd, when not NULL, takes one descriptor of the
+ * answer (-1: none).
+ */
+json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sandbox that was made ahead gets its owner: "adopt" adds to its environment
+ * what every later command and session sees, and mounts the owner's directory in
+ * the place of the one it has, once.  A second claim under another token is
+ * refused here too, whatever went wrong before (one sandbox, one tenant).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager/keeper/keeper_state.h"
+
+static int same_name(const char *a, const char *b)
+{
+	size_t n = strcspn(a, "=");
+
+	return !strncmp(a, b, n + 1);
+}
+
+/* The spec with more environment; our own copy, since the first was read from the options. */
+static int merge_env(struct keeper *k, const json_t *list, struct err *e)
+{
+	struct spec *s = malloc(sizeof(*s));
+	char **env = s ? calloc(k->spec->env_count + json_array_size(list) + 1, sizeof(*env)) : NULL;
+	size_t count = k->spec->env_count, i, j;
+	json_t *item;
+
+	if (!env) {
+		free(s);
+		return err_nomem(e);
+	}
+	memcpy(env, k->spec->env, count * sizeof(*env));
+	json_array_foreach((json_t *)(size_t)list, i, item) {
+		char *text = strdup(json_string_value(item));
+
+		if (!text)
+			return err_nomem(e);	/* the keeper ends with it */
+		for (j = 0; j < count && !same_name(text, env[j]); j++)
+			;
+		env[j] = text;
+		count += j == count;
+	}
+	*s = *k->spec;
+	s->env = (const char *const *)env;
+	s->env_count = count;
+	k->spec = s;
+	return 0;
+}
+
+/* {"target": "/workspace", "source": "/srv/it"}; by the time it is asked for, nothing has run in the sandbox. */
+static int swap_mount(struct keeper *k, const json_t *mount, struct err *e)
+{
+	const char *target = NULL, *source = NULL;
+
+	if (json_get_str(mount, "target", &target, "mount", e) < 0 || json_get_str(mount, "source", &source, "mount", e) < 0)
+		return -1;
+	if (!target || target[0] != '/' || !source || source[0] != '/')
+		return err_set(e, ERR_INVALID, "\"mount\" has a target and a source, both absolute");
+	return sandbox_swap_mount(&k->sandbox, target, source, e);
+}
+
+int keeper_adopt_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
+{
+	const char *token = NULL;
+	json_t *env = NULL, *mount = NULL, *item;
+	size_t i;
+
+	if (strcmp(op, "adopt"))
+		return 1;
+	if (json_get_str(rq, "token", &token, "request", e) < 0 || json_get_arr(rq, "env", &env, "request", e) < 0 ||
+	    json_get_obj(rq, "mount", &mount, "request", e) < 0)
+		return -1;
+	if (!token || !token[0] || strlen(token) >= sizeof(k->adopted))
+		return err_set(e, ERR_INVALID, "\"token\" has 1 to %zu bytes", sizeof(k->adopted) - 1);
+	json_array_foreach(env, i, item) {
+		const char *text = json_string_value(item);
+
+		if (!text || strlen(text) != json_string_length(item) || text[0] == '=' || !strchr(text, '='))
+			return err_set(e, ERR_INVALID, "\"env\" holds something else than NAME=VALUE");
+	}
+	if (k->adopted[0] && strcmp(k->adopted, token))
+		return err_set(e, ERR_EXISTS, "the sandbox belongs to another claim already");
+	if (!k->adopted[0] && ((mount && swap_mount(k, mount, e) < 0) || merge_env(k, env, e) < 0))
+		return -1;
+	snprintf(k->adopted, sizeof(k->adopted), "%s", token);
+	keeper_answer(k, client, json_pack("{s:b}", "adopted", 1), NULL, 0);
+	return 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations of a keeper on files.
+ *
+ * "file" runs our helper (runtime/fileop) in the sandbox as an ordinary
+ * command, from a memfd: it has its cgroup, deadline, verdict, and ends with its
+ * client like any other.  "layers" hands out the directories that berth diff
+ * compares, which it reads without following anything.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "manager/keeper/keeper_state.h"
+
+#define FILE_ARGS_MAX 4096
+
+static int take_args(const json_t *rq, const char ***ret, size_t *ret_n, struct err *e)
+{
+	json_t *a = NULL, *s;
+	const char **v;
+	size_t i;
+
+	if (json_get_arr(rq, "argv", &a, "request", e) < 0)
+		return -1;
+	if (!json_array_size(a) || json_array_size(a) > FILE_ARGS_MAX)
+		return err_set(e, ERR_LIMIT, "a file operation takes 1 to %d arguments", FILE_ARGS_MAX);
+	v = calloc(json_array_size(a) + 2, sizeof(*v));
+	if (!v)
+		return err_nomem(e);
+	v[0] = "berth-fileop";
+	json_array_foreach(a, i, s) {
+		const char *text = json_string_value(s);
+
+		if (!text || strlen(text) != json_string_length(s)) {
+			free(v);
+			return err_set(e, ERR_INVALID, "\"argv\" holds something else than strings");
+		}
+		v[i + 1] = text;
+	}
+	*ret = v;
+	*ret_n = i + 1;
+	return 0;
+}
+
+static int launch_helper(struct keeper *k, struct keeper_command *c, const json_t *rq, const int *fds, struct err *e)
+{
+	static const char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C" };
+	struct job job = {
+		.env = env, .env_count = ARRAY_LEN(env), .user = "", .workdir = k->spec->workdir, .rlimits = k->spec->rlimits,
+		.flags = INIT_MAKE_CWD | INIT_EXEC_FD, .leaf = &c->leaf,
+	};
+	const char **argv = NULL;
+	int r;
+
+	if (k->fileop_fd < 0)
+		k->fileop_fd = sandbox_file_program(e);
+	if (k->fileop_fd < 0 || json_get_str(rq, "user", &job.user, "request", e) < 0 ||
+	    take_args(rq, &argv, &job.argc, e) < 0)
+		return -1;
+	job.program_fd = k->fileop_fd;
+	job.argv = argv;
+	c->text = strdup(job.argc > 1 ? argv[1] : "file");
+	r = sandbox_exec(&k->sandbox, c->seq, &job, fds, e);
+	free(argv);
+	return r;
+}
+
+static int op_file(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	struct cgroup_limits limits = {
+		.memory_bytes = CGROUP_UNLIMITED, .swap_bytes = CGROUP_UNLIMITED, .cpu_milli = CGROUP_UNLIMITED,
+		.pids = CGROUP_UNLIMITED, .oom_group = 1,
+	};
+	struct keeper_command *c;
+	uint64_t timeout_ms = 0;
+
+	if (json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0)
+		return -1;
+	if (count != 3)
+		return err_set(e, ERR_INVALID, "a file operation takes three descriptors, not %zu", count);
+	c = keeper_command_new(k, &limits, e);
+	if (!c)
+		return -1;
+	c->client = client;
+	c->helper = 1;
+	if (launch_helper(k, c, rq, fds, e) < 0) {
+		keeper_command_remove(k, c);
+		return -1;
+	}
+	c->started_ms = clock_ms();
+	if (timeout_ms)
+		c->deadline_ms = c->started_ms + timeout_ms;
+	return 0;
+}
+
+/* Index 0 is what the sandbox wrote; 1 to count the image's layers, the top one first. */
+static int op_layers(struct keeper *k, int client, const json_t *rq, struct err *e)
+{
+	const struct spec *s = k->spec;
+	uint64_t index = 0;
+	autoclose int fd = -1;
+
+	if (json_get_u64(rq, "index", &index, "request", e) < 0)
+		return -1;
+	if (index > s->layer_count)
+		return err_set(e, ERR_INVALID, "layer %llu of %zu", (unsigned long long)index, s->layer_count);
+	if (index)
+		fd = openat(s->layer_fd[s->layer_count - index], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	else
+		fd = openat(k->sandbox.base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open layer %llu", (unsigned long long)index);
+	keeper_answer(k, client, json_pack("{s:i,s:s,s:I}", "count", (int)s->layer_count, "workdir", s->workdir, "id_base",
+					   (json_int_t)s->id_base), &fd, 1);
+	return 0;
+}
+
+int files_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	if (!strcmp(op, "file"))
+		return op_file(k, client, rq, fds, count, e);
+	if (!strcmp(op, "layers"))
+		return op_layers(k, client, rq, e);
+	return 1;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clients that follow a detached command: its output as it comes, its stdin.
+ *
+ * "follow" is answered as soon as there are bytes beyond the offsets given, or
+ * the end; nobody polls.  The keeper remembers nothing a client needs: one that
+ * died comes back with the offsets it had reached.  "send" is answered when the
+ * command's stdin took everything.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/keeper/keeper_state.h"
+
+#define FOLLOW_MAX (1u << 20)	/* bytes of one stream in one answer */
+#define LAG_MAX (256u << 10)	/* a terminal's output waits for who watches it from here on */
+
+static const char *const stream_names[] = { "stdout", "stderr" };
+
+static int wanted(const struct keeper_follow *f, int which)
+{
+	return f->streams & 1 << which;
+}
+
+static int has_news(const struct keeper_follow *f, const struct keeper_command *c)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (wanted(f, i) && c->out[i].total > f->from[i])
+			return 1;
+	return c->concluded;
+}
+
+static int add_stream(json_t *answer, struct keeper_follow *f, const struct keeper_command *c, int which, struct buf *data,
+		      struct err *e)
+{
+	uint64_t start, next;
+	size_t before = data->len;
+
+	if (ring_read(&c->out[which], f->from[which], FOLLOW_MAX, data, &start, &next, e) < 0)
+		return -1;
+	f->from[which] = next;
+	json_object_set_new(answer, stream_names[which],
+			    json_pack("{s:I,s:I,s:I,s:I,s:I}", "from", (json_int_t)start, "next", (json_int_t)next, "bytes",
+				      (json_int_t)(data->len - before), "total", (json_int_t)c->out[which].total, "dropped",
+				      (json_int_t)ring_dropped(&c->out[which])));
+	return next == c->out[which].total;
+}
+
+static int answer(struct keeper *k, int client, const struct keeper_command *c, struct err *e)
+{
+	struct keeper_follow *f = &k->clients[client].follow;
+	autobuf struct buf data = BUF_INIT(2 * FOLLOW_MAX + 1);
+	json_t *a = json_object();
+	autoclose int fd = -1;
+	int i, r, whole = 1;
+
+	f->armed = 0;
+	for (i = 0; i < 2; i++) {
+		if (!wanted(f, i))
+			continue;
+		r = add_stream(a, f, c, i, &data, e);
+		if (r < 0)
+			goto fail;
+		whole &= r;
+	}
+	if (data.len && (fd = wire_data(data.data, data.len, e)) < 0)
+		goto fail;
+	/* the end is told when everything before it was */
+	json_object_set_new(a, "ended", json_boolean(c->concluded && whole));
+	if (c->concluded && whole)
+		json_object_set_new(a, "verdict", keeper_command_verdict(&c->verdict));
+	keeper_answer(k, client, a, &fd, fd >= 0 ? 1 : 0);
+	return 0;
+fail:
+	json_decref(a);
+	return -1;
+}
+
+void keeper_follow_news(struct keeper *k, struct keeper_command *c)
+{
+	struct err e;
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++) {
+		struct keeper_follow *f = &k->clients[i].follow;
+
+		if (k->clients[i].fd >= 0 && f->armed && f->seq == c->seq && has_news(f, c) && answer(k, i, c, &e) < 0)
+			keeper_answer_error(k, i, &e);
+	}
+}
+
+int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c)
+{
+	int i;
+
+	for (i = 0; c->tty && !c->ended && i < KEEPER_CLIENTS; i++)
+		if (k->clients[i].fd >= 0 && k->clients[i].follow.seq == c->seq &&
+		    c->out[0].total - k->clients[i].follow.from[0] > LAG_MAX)
+			return 1;
+	return 0;
+}
+
+void keeper_follow_removed(struct keeper *k, const struct keeper_command *c)
+{
+	struct err e;
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS && !k->stopping; i++) {
+		struct keeper_client *cl = &k->clients[i];
+
+		if (cl->fd < 0)
+			continue;
+		if ((cl->follow.armed && cl->follow.seq == c->seq) || cl->waits == c->seq || cl->send.seq == c->seq) {
+			err_set(&e, ERR_NOT_FOUND, "command c%u was forgotten", c->seq);
+			keeper_answer_error(k, i, &e);
+			cl->waits = 0;
+			keeper_follow_release(cl);
+		}
+	}
+}
+
+void keeper_follow_release(struct keeper_client *cl)
+{
+	free(cl->send.data);
+	memset(&cl->send, 0, sizeof(cl->send));
+	memset(&cl->follow, 0, sizeof(cl->follow));
+}
+
+/* ---- stdin ------------------------------------------------------------------------ */
+
+int keeper_send_waits(const struct keeper *k, const struct keeper_command *c)
+{
+	int i;
+
+	for (i = 0; c->in_fd >= 0 && i < KEEPER_CLIENTS; i++)
+		if (k->clients[i].fd >= 0 && k->clients[i].send.seq == c->seq)
+			return 1;
+	return 0;
+}
+
+/* 1 when everything is written, 0 when the command does not take more now. */
+static int send_some(struct keeper_send *s, struct keeper_command *c, struct err *e)
+{
+	while (s->done < s->len) {
+		ssize_t n = c->in_fd < 0 ? -1 : write(c->in_fd, s->data + s->done, s->len - s->done);
+
+		if (n < 0 && c->in_fd >= 0 && errno == EAGAIN)
+			return 0;
+		if (n < 0)
+			return c->in_fd < 0 || errno == EPIPE || errno == EIO ?
+				err_set(e, ERR_NOT_FOUND, "command c%u reads no more", c->seq) :
+				err_sys(e, "write to the command's stdin");
+		s->done += (size_t)n;
+	}
+	if (s->eof && c->tty) {
+		if (write(c->in_fd, "\004", 1) < 0 && errno == EAGAIN)
+			return 0;
+	} else if (s->eof) {
+		fd_close(&c->in_fd);
+	}
+	return 1;
+}
+
+static void send_on(struct keeper *k, int client, struct keeper_command *c)
+{
+	struct keeper_send *s = &k->clients[client].send;
+	struct err e;
+	int r = send_some(s, c, &e);
+
+	if (r == 0)
+		return;
+	if (r < 0)
+		keeper_answer_error(k, client, &e);
+	else
+		keeper_answer(k, client, json_pack("{s:I}", "sent", (json_int_t)s->len), NULL, 0);
+	free(s->data);
+	memset(s, 0, sizeof(*s));
+}
+
+void keeper_send_ready(struct keeper *k, struct keeper_command *c)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++)
+		if (k->clients[i].fd >= 0 && k->clients[i].send.seq == c->seq)
+			send_on(k, i, c);
+}
+
+int keeper_send(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, const int *fds, size_t count,
+		struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(16 << 20);
+	struct keeper_send *s = &k->clients[client].send;
+	const char *text = NULL;
+	int eof = 0;
+
+	if (json_get_bool(rq, "eof", &eof, "request", e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0)
+		return -1;
+	if (s->seq)
+		return err_set(e, ERR_BUSY, "the last data of this client is still on its way");
+	if (text ? buf_add(&b, text, json_string_length(json_object_get(rq, "text")), e) < 0 :
+		   count && wire_read_data(fds[0], &b, e) < 0)
+		return -1;
+	if (c->in_fd < 0 && c->concluded && eof && !b.len) {
+		/* what it was sent before ended it: that its stdin ends is true already */
+		keeper_answer(k, client, json_pack("{s:I}", "sent", (json_int_t)0), NULL, 0);
+		return 0;
+	}
+	if (c->in_fd < 0)
+		return err_set(e, ERR_INVALID, "command c%u has no stdin to send to", c->seq);
+	*s = (struct keeper_send){ .seq = c->seq, .len = b.len, .eof = eof };
+	s->data = take_ptr(&b.data);
+	b = BUF_INIT(1);
+	keeper_busy(k);
+	send_on(k, client, c);
+	return 0;
+}
+
+/* ---- requests ----------------------------------------------------------------------- */
+
+static int op_follow(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, struct err *e)
+{
+	struct keeper_follow f = { .seq = c->seq, .armed = 1 };
+	const char *streams = "both";
+	int i;
+
+	if (json_get_str(rq, "stream", &streams, "request", e) < 0 ||
+	    json_get_u64(rq, "from", &f.from[0], "request", e) < 0 ||
+	    json_get_u64(rq, "stderr_from", &f.from[1], "request", e) < 0)
+		return -1;
+	f.streams = !strcmp(streams, "both") ? 3 : !strcmp(streams, "stdout") ? 1 : !strcmp(streams, "stderr") ? 2 : 0;
+	if (!f.streams)
+		return err_set(e, ERR_INVALID, "'%.20s' is none of stdout, stderr, both", streams);
+	for (i = 0; i < 2; i++)
+		if (wanted(&f, i) && f.from[i] > c->out[i].total)
+			return err_set(e, ERR_INVALID, "offset %llu is beyond the end of %s at %llu",
+				       (unsigned long long)f.from[i], stream_names[i], (unsigned long long)c->out[i].total);
+	k->clients[client].follow = f;
+	return has_news(&f, c) ? answer(k, client, c, e) : 0;
+}
+
+static int op_resize(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, struct err *e)
+{
+	if (!c->tty || c->in_fd < 0)
+		return err_set(e, ERR_INVALID, "command c%u has no terminal", c->seq);
+	if (keeper_resize(c->in_fd, rq, e) < 0)
+		return -1;
+	keeper_answer(k, client, json_pack("{s:b}", "resized", 1), NULL, 0);
+	return 0;
+}
+
+int keeper_resize(int master, const json_t *rq, struct err *e)
+{
+	struct winsize w = { .ws_row = 24, .ws_col = 80 };
+	uint64_t rows = 24, cols = 80;
+
+	if (json_get_u64(rq, "rows", &rows, "request", e) < 0 || json_get_u64(rq, "cols", &cols, "request", e) < 0)
+		return -1;
+	if (rows > 10000 || cols > 10000)
+		return err_set(e, ERR_INVALID, "a terminal of %llu x %llu", (unsigned long long)rows, (unsigned long long)cols);
+	w.ws_row = (unsigned short)rows;
+	w.ws_col = (unsigned short)cols;
+	return ioctl(master, TIOCSWINSZ, &w) < 0 ? err_sys(e, "set the terminal's size") : 0;
+}
+
+/* Nobody will ask again: an ended command goes now, or when the processes it left have. */
+static int op_forget(struct keeper *k, int client, struct keeper_command *c, struct err *e)
+{
+	if (!c->concluded)
+		return err_set(e, ERR_BUSY, "command c%u still runs", c->seq);
+	keeper_answer(k, client, json_pack("{s:b}", "forgotten", 1), NULL, 0);
+	if (c->facts.left_behind)
+		c->detached = 0;
+	else
+		keeper_command_remove(k, c);
+	return 0;
+}
+
+int keeper_follow_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
+{
+	struct keeper_command *c;
+
+	if (strcmp(op, "follow") && strcmp(op, "resize") && strcmp(op, "forget"))
+		return 1;
+	c = keeper_command_of(k, rq, e);
+	if (!c)
+		return -1;
+	if (op[0] == 'r')
+		return op_resize(k, client, c, rq, e);
+	return op[2] == 'l' ? op_follow(k, client, c, rq, e) : op_forget(k, client, c, e);
+}

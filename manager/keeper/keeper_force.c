@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a session's command before its time: interrupts of its foreground
+ * and, at a timeout, everything it started.  The shell and its state live on.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "manager/keeper/keeper_look.h"
+
+#define ESCALATE_FIRST_MS 1200	/* what the shell may need to leave many levels, a fork each */
+#define ESCALATE_MS 100
+#define ESCALATE_MAX 10
+#define NUDGE_MS 150
+#define NUDGE_SOON_MS 5
+#define NUDGES 5
+#define SIGNAL_MS 250	/* what the kernel's worker may need for it on a machine with much to do */
+#define YOUNG_TICKS 15	/* of 10 ms, as a sandbox at its CPU limit may wait for most of 100 */
+#define WITHDRAWN "return 130"
+#define INTERRUPT_BIT (1ULL << (SIGINT - 1))
+
+/* ---- interrupts --------------------------------------------------------------------------- */
+
+/* A process of the group, the shell aside; 0: none lives. */
+static pid_t member_of(pid_t group, pid_t shell, const pid_t *pids, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (pids[i] != shell && getpgid(pids[i]) == group)
+			return pids[i];
+	return 0;
+}
+
+/* The terminal's foreground may be long gone, and its number somebody else's by now. */
+static int is_live(struct keeper *k, const struct keeper_session *s, pid_t group)
+{
+	pid_t *pids = NULL;
+	size_t n = 0;
+	int r = group && look_pids(k, s, &pids, &n) == 0 && member_of(group, 0, pids, n);
+
+	free(pids);
+	return r;
+}
+
+/*
+ * What the shell has just started and not made the foreground yet: the youngest
+ * of its children, if this command began it and it leads a group.  0: none.
+ */
+static pid_t starting(const struct keeper_session *s, const struct look *l)
+{
+	unsigned long long latest = 0;
+	struct process p;
+	pid_t found = 0;
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		if (l->pids[i] != l->shell && !look_is_older(s, l->pids[i]) && look_process(l->pids[i], &p) == 0 && p.parent == l->shell &&
+		    (p.group == l->pids[i] || p.group == getpgid(l->shell)) && p.started >= latest) {
+			latest = p.started;
+			found = l->pids[i];
+		}
+	return found;
+}
+
+enum fate { DIES, JUST_FORKED, DECIDES };
+
+/*
+ * What an interrupt makes of the group (0: of all the command started): all that
+ * live die of it; or one is hardly forked and may end, or go on, without having
+ * seen it; or one catches or ignores it, and its status will tell.
+ */
+static enum fate fate_of(const struct keeper_session *s, pid_t group, const struct look *l)
+{
+	const unsigned long long of_shell = look_signals(l->shell).caught;
+	enum fate found = DIES;
+	struct signals has;
+	struct process p;
+	size_t i;
+
+	for (i = 0; i < l->n; i++) {
+		if (l->pids[i] == l->shell || look_process(l->pids[i], &p) < 0 || (group ? p.group != group : look_is_older(s, l->pids[i])))
+			continue;
+		has = look_signals(l->pids[i]);
+		/* ended before it could be frozen */
+		if (!~has.pending) {
+			found = JUST_FORKED;
+			continue;
+		}
+		if (has.ignored & INTERRUPT_BIT)
+			return DECIDES;
+		/* with the shell's own traps still, or it had no time to do much */
+		if (p.parent == l->shell && p.flags & FORKED_NO_EXEC && (has.caught == of_shell || p.started + YOUNG_TICKS > l->at_ticks))
+			found = JUST_FORKED;
+		else if (has.caught & INTERRUPT_BIT)
+			return DECIDES;
+	}
+	return found;
+}
+
+/* The terminal makes a signal of a byte in its own time: waits until pid has it, or will not take it. */
+static void wait_for_interrupt(pid_t pid)
+{
+	uint64_t end = clock_ms() + SIGNAL_MS;
+	struct signals has;
+
+	while (clock_ms() < end) {
+		has = look_signals(pid);
+		if ((has.pending | has.ignored) & INTERRUPT_BIT)
+			break;
+		look_pause();
+	}
+}
+
+/* Before the text, and after it, the shell's descriptor 9 is the status pipe; before that it is no shell. */
+static int in_text(const struct keeper_session *s, pid_t shell)
+{
+	char path[40], target[64], pipe[64];
+	struct process p;
+	struct stat st;
+	ssize_t n;
+
+	if (look_process(shell, &p) == 0 && p.flags & FORKED_NO_EXEC)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/fd/9", shell);
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0 || s->status_fd < 0 || fstat(s->status_fd, &st) < 0)
+		return 1;
+	target[n] = '\0';
+	snprintf(pipe, sizeof(pipe), "pipe:[%llu]", (unsigned long long)st.st_ino);
+	return strcmp(target, pipe) != 0;
+}
+
+/*
+ * 1: the shell starts, or is at our lines before the text, and will find in its place one that only returns: nothing is there to
+ * be interrupted, and the shell may have no traps yet.  (At the lines after the text nobody reads it any more.)
+ */
+static int withdraw(struct keeper *k, struct keeper_session *s, pid_t shell)
+{
+	char tracing[sizeof(s->tracing)];
+	struct err ignored;
+	int r;
+
+	if (shell ? in_text(s, shell) : !!s->shell_ns_pid)
+		return 0;
+	/* ours is not traced */
+	memcpy(tracing, s->tracing, sizeof(tracing));
+	s->tracing[0] = '\0';
+	r = session_put_text(k, s, WITHDRAWN, strlen(WITHDRAWN), &ignored);
+	memcpy(s->tracing, tracing, sizeof(tracing));
+	if (r < 0)
+		return 0;
+	/* what could not be frozen in time may have read it meanwhile: then it is interrupted */
+	s->again = ++s->withdrawn < NUDGES;
+	s->nudge_ms = s->again ? clock_ms() + NUDGE_MS : 0;
+	return 1;
+}
+
+/* Whether the shell was told to leave, and whom the interrupt may have missed. */
+static void follow_up(struct keeper_session *s, int own, unsigned long long at_ticks, pid_t starting, int soon)
+{
+	s->interrupted |= own;
+	s->interrupted_ticks = at_ticks;
+	s->starting = starting;
+	s->nudged = s->told = s->again = 0;
+	s->nudge_ms = own ? clock_ms() + (starting && soon ? NUDGE_SOON_MS : NUDGE_MS) : 0;
+}
+
+/*
+ * Interrupts the foreground by type(), which is told when nobody is left there: the
+ * rest of the text is not to run when it dies of that.  The shell takes our signal
+ * once its foreground has ended.
+ */
+static int interrupt(struct keeper *k, struct keeper_session *s, const struct look *l, int (*type)(void *ctx, pid_t group, int alive), void *ctx)
+{
+	pid_t group = 0, member, next;
+	int own, alive, result;
+	enum fate fate;
+
+	if (ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1)
+		group = 0;
+	member = member_of(group, l->shell, l->pids, l->n);
+	if (l->c && withdraw(k, s, l->shell))
+		return type(ctx, group, l->shell && member);
+	if (!l->n || !group)
+		return type(ctx, group, is_live(k, s, group));
+	/* else what just ended says by its status whether it died of that: the last of a pipe may not have begun yet */
+	fate = fate_of(s, group, l);
+	own = l->shell && (getpgid(l->shell) == group || fate != DECIDES);
+	if (l->shell)
+		kill(l->shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
+	alive = member || (l->shell && getpgid(l->shell) == group);
+	result = type(ctx, group, alive);
+	/* until then it may still throw away output, which is the next command's once we go on */
+	if (l->frozen && alive)
+		wait_for_interrupt(member ? member : l->shell);
+	/* the interrupt itself may have hit what the trap had started */
+	next = !own ? 0 : fate == JUST_FORKED && group != getpgid(l->shell) ? group : starting(s, l);
+	follow_up(s, own, l->at_ticks, next, 1);
+	return result;
+}
+
+static int interrupt_by(struct keeper *k, struct keeper_session *s, int (*type)(void *ctx, pid_t group, int alive), void *ctx)
+{
+	struct look l;
+	int result;
+
+	look_begin(k, s, &l);
+	result = interrupt(k, s, &l, type, ctx);
+	look_end(&l);
+	return result;
+}
+
+static int signal_group(void *ctx, pid_t group, int alive)
+{
+	(void)ctx;
+	return group && alive ? kill(-group, SIGINT) : -1;
+}
+
+/* What this command started, the shell aside: how many got the signal. */
+static size_t signal_started(const struct keeper_session *s, int signo, const struct look *l)
+{
+	size_t i, sent = 0;
+
+	for (i = 0; i < l->n; i++)
+		if (l->pids[i] != l->shell && !look_is_older(s, l->pids[i]) && kill(l->pids[i], signo) == 0)
+			sent++;
+	return sent;
+}
+
+static int signal_split(struct keeper *k, struct keeper_session *s, const struct look *l, int signo)
+{
+	enum fate fate;
+	int own;
+
+	if (l->c && signo == SIGINT && withdraw(k, s, l->shell))
+		return 0;
+	if (!l->shell)
+		return -1;
+	if (signo == SIGINT) {
+		fate = fate_of(s, 0, l);
+		own = fate != DECIDES;
+		kill(l->shell, own ? LEAVE_SIGNAL : INTERRUPTED_SIGNAL);
+		follow_up(s, own, l->at_ticks, own ? starting(s, l) : 0, fate == JUST_FORKED);
+	}
+	if (signal_started(s, signo, l))
+		return 0;
+	return signo == SIGINT ? kill(l->shell, signo) : -1;	/* it may wait in a built-in */
+}
+
+/* Without a terminal no group is the foreground: all that the command started, or the shell when that is all. */
+static int signal_split_by(struct keeper *k, struct keeper_session *s, int signo)
+{
+	struct look l;
+	int result;
+
+	look_begin(k, s, &l);
+	result = signal_split(k, s, &l, signo);
+	look_end(&l);
+	return result;
+}
+
+int session_signal(struct keeper *k, struct keeper_session *s, int signo)
+{
+	pid_t group = 0;
+
+	if (s->split)
+		return signal_split_by(k, s, signo);
+	if (s->tty_fd < 0 || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || group <= 1 || !is_live(k, s, group))
+		return -1;
+	return kill(-group, signo);
+}
+
+int session_interrupt(struct keeper *k, struct keeper_session *s)
+{
+	if (s->tty_fd < 0)
+		return -1;
+	if (s->split)
+		return signal_split_by(k, s, SIGINT);
+	/* between two commands there may be no group: then the shell has been told */
+	return interrupt_by(k, s, signal_group, NULL) < 0 && !s->busy ? -1 : 0;
+}
+
+/* How many of these bytes there are up to the last that the terminal makes an interrupt of; 0: none. */
+static size_t interrupt_end(const struct keeper_session *s, const char *p, size_t n)
+{
+	struct termios t;
+	const char *last;
+
+	if (!n || s->split || tcgetattr(s->tty_fd, &t) < 0 || !(t.c_lflag & ISIG))
+		return 0;
+	last = memrchr(p, t.c_cc[VINTR], n);
+	return last ? (size_t)(last - p) + 1 : 0;
+}
+
+struct typed {
+	int fd;
+	const char *p;
+	size_t n, interrupt;
+	ssize_t written;
+};
+
+static int type_bytes(void *ctx, pid_t group, int alive)
+{
+	struct typed *t = ctx;
+	/* for nobody: all that the interrupt would do, in its own time, is throw away the next command's output */
+	size_t skip = alive ? 0 : t->interrupt;
+
+	(void)group;
+	t->written = t->n > skip ? write(t->fd, t->p + skip, t->n - skip) : 0;
+	if (t->written >= 0)
+		t->written += (ssize_t)skip;
+	return t->written < 0 ? -1 : 0;
+}
+
+ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n)
+{
+	struct typed t = { s->tty_fd, p, n, interrupt_end(s, p, n), -1 };
+
+	if (t.interrupt)
+		interrupt_by(k, s, type_bytes, &t);
+	else
+		type_bytes(&t, 0, 1);
+	return t.written;
+}
+
+/*
+ * Did the interrupt miss it?  It was hardly forked and came to the foreground later, or the shell, which looks at its traps
+ * between two commands only, started it after that.  (Where the texts have traps of their own, one may have started it to clean up.)
+ */
+static int was_missed(const struct keeper_session *s, pid_t pid, pid_t shell, pid_t group)
+{
+	struct process p;
+
+	if (pid == shell || look_is_older(s, pid) || look_process(pid, &p) < 0 || (!s->split && (p.group != group || group == getpgid(shell))))
+		return 0;
+	if (pid == s->starting || p.group == s->starting)
+		return 1;
+	/* without groups each of a pipe's may have been hardly forked */
+	if (s->split && s->starting && p.started + YOUNG_TICKS > s->interrupted_ticks)
+		return 1;
+	return !s->traps && p.started >= s->interrupted_ticks;
+}
+
+void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	pid_t *pids = NULL, group = 0, shell = 0;
+	int catches = 0, is_caught;
+	size_t n = 0, i;
+
+	s->nudge_ms = 0;
+	/* what it has said meanwhile may be the end of the text: our signal would be for the next one then */
+	if (s->status_fd >= 0)
+		session_status(k, s);
+	if (!s->busy)
+		return;
+	if (k->paused || k->held_by) {
+		s->nudge_ms = now + NUDGE_MS;	/* it stands still */
+		return;
+	}
+	if (s->again) {
+		s->again = 0;
+		session_interrupt(k, s);
+		return;
+	}
+	if (look_pids(k, s, &pids, &n) == 0 && (shell = look_shell(s, pids, n)) && in_text(s, shell))
+		kill(shell, LEAVE_SIGNAL);
+	if (!s->split && ioctl(s->tty_fd, TIOCGPGRP, &group) < 0)
+		group = 0;
+	for (i = 0; shell && i < n; i++) {
+		if (!was_missed(s, pids[i], shell, group))
+			continue;
+		/* who cleans up at an interrupt is not interrupted in that */
+		is_caught = !!(look_signals(pids[i]).caught & INTERRUPT_BIT);
+		if (!is_caught || !s->told)
+			kill(pids[i], SIGINT);
+		catches |= is_caught;
+	}
+	s->told |= catches;
+	free(pids);
+	if (++s->nudged < NUDGES)
+		s->nudge_ms = now + NUDGE_MS;
+}
+
+/* ---- by force -------------------------------------------------------------------------------- */
+
+/*
+ * Ends exactly the command's own tree: what was not there before the command, the
+ * shell aside, dies, wherever it went by setsid or a double fork.
+ */
+static void kill_tree(struct keeper *k, struct keeper_session *s)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+	struct err ignored;
+	pid_t *pids = NULL, shell;
+	size_t n = 0, i;
+
+	if (!c)
+		return;
+	cgroup_freeze(&c->leaf, 1, &ignored);
+	if (look_pids(k, s, &pids, &n) == 0) {
+		shell = look_shell(s, pids, n);
+		for (i = 0; i < n; i++)
+			if (pids[i] != shell && !look_is_older(s, pids[i]))
+				kill(pids[i], SIGKILL);
+		/* the shell may loop by itself or be stopped; and it must not go on with the rest of the text */
+		if (shell) {
+			kill(shell, SIGCONT);
+			kill(shell, s->escalated < 2 ? LEAVE_SIGNAL : LEAVE_ONE_SIGNAL);
+		}
+	}
+	free(pids);
+	cgroup_freeze(&c->leaf, 0, &ignored);
+}
+
+void session_force(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+	struct err ignored;
+
+	s->escalate_ms = now + (s->escalated ? ESCALATE_MS : ESCALATE_FIRST_MS);
+	if (c && s->facts.timed_out && (k->paused || k->held_by)) {
+		/* the shell stands still: it cannot say that it is back */
+		s->escalate_ms = 0;
+		keeper_command_killed(k, c);
+		return;
+	}
+	if (s->escalated == 0 && s->on_timeout == ON_TIMEOUT_INTERRUPT) {
+		session_interrupt(k, s);
+		s->escalate_ms = now + (k->spec->grace_ms ? k->spec->grace_ms : 1);
+	} else if (s->escalated < ESCALATE_MAX) {
+		kill_tree(k, s);
+	} else if (c) {
+		/* nothing brings the shell back: it goes, and the answer says so */
+		cgroup_kill(&c->leaf, &ignored);
+		s->escalate_ms = 0;
+	}
+	s->escalated++;
+}

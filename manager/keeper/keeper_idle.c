@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Idle: how long a sandbox has done no real work, and what it does now.
+ *
+ * Work is a command or a session's command that runs, bytes that come from or
+ * go to one, and CPU time above a floor (a background job, a server); being asked
+ * about it is none.  After [manager] idle_timeout without any, the keeper stops.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "manager/keeper/keeper_state.h"
+
+#define FLOOR_PERCENT 1		/* of one CPU; below it is housekeeping, not work */
+#define CHECK_MAX_MS 60000
+#define WINDOW_MAX_MS 1000	/* a rate over less says little */
+
+void keeper_busy(struct keeper *k)
+{
+	k->busy_ms = clock_ms();
+}
+
+static uint64_t check_every(const struct keeper *k)
+{
+	uint64_t t = k->registry->config->idle_timeout_ms / 10;
+
+	return t > CHECK_MAX_MS ? CHECK_MAX_MS : t < 50 ? 50 : t;
+}
+
+/* What runs: 1 with its name. */
+static int running(const struct keeper *k, char *out, size_t n)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_COMMANDS; i++) {
+		const struct keeper_command *c = k->commands[i];
+
+		if (c && !c->ended && c->session < 0) {
+			snprintf(out, n, "command c%u runs", c->seq);
+			return 1;
+		}
+	}
+	for (i = 0; i < KEEPER_SESSIONS; i++) {
+		if (k->sessions[i].name[0] && k->sessions[i].busy) {
+			snprintf(out, n, "session %s runs a command", k->sessions[i].name);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static void look(struct keeper *k, uint64_t now)
+{
+	uint64_t elapsed = now - k->idle_checked_ms, window = check_every(k), used;
+	struct cgroup_usage u;
+	struct err ignored;
+	char what[100];
+
+	if (running(k, what, sizeof(what)))
+		k->busy_ms = now;
+	if (window > WINDOW_MAX_MS)
+		window = WINDOW_MAX_MS;
+	if (elapsed < window || cgroup_usage(&k->sandbox.cgroup, &u, &ignored) < 0)
+		return;
+	used = u.cpu_us > k->idle_cpu_us ? u.cpu_us - k->idle_cpu_us : 0;
+	k->idle_cpu_busy = used > elapsed * 1000 * FLOOR_PERCENT / 100;
+	if (k->idle_cpu_busy)
+		k->busy_ms = now;
+	k->idle_cpu_us = u.cpu_us;
+	k->idle_checked_ms = now;
+}
+
+uint64_t keeper_idle_next(const struct keeper *k)
+{
+	return k->registry->config->idle_timeout_ms ? k->idle_checked_ms + check_every(k) : 0;
+}
+
+void keeper_record_stop(struct keeper *k)
+{
+	struct err ignored;
+	autojson json_t *record = registry_load(k->registry, k->claim.id, "record.json", &ignored);
+
+	if (!record)
+		return;
+	json_object_set_new(record, "status", json_string("stopped"));
+	json_object_set_new(record, "stop_reason", json_string(k->stop_reason));
+	registry_save(k->registry, k->claim.id, "record.json", record, &ignored);
+}
+
+void keeper_idle_check(struct keeper *k, uint64_t now)
+{
+	uint64_t limit = k->registry->config->idle_timeout_ms;
+
+	if (!limit || now < k->idle_checked_ms + check_every(k))
+		return;
+	look(k, now);
+	k->idle_checked_ms = now;
+	if (now - k->busy_ms >= limit) {
+		k->stopping = 1;
+		k->stop_reason = "idle timeout";
+	}
+}
+
+void keeper_idle_describe(struct keeper *k, json_t *answer)
+{
+	uint64_t now = clock_ms();
+	char what[100];
+
+	look(k, now);
+	json_object_set_new(answer, "idle_ms", json_integer((json_int_t)(now - k->busy_ms)));
+	if (running(k, what, sizeof(what)))
+		json_object_set_new(answer, "busy", json_string(what));
+	else if (k->idle_cpu_busy)
+		json_object_set_new(answer, "busy", json_string("cpu"));
+}
+
+/* ---- limits, changed while it lives ------------------------------------------------- */
+
+static int get_limit(const json_t *rq, const char *key, uint64_t *v, struct err *e)
+{
+	const char *word = json_string_value(json_object_get(rq, key));
+
+	if (word && !strcmp(word, "unlimited")) {
+		*v = CGROUP_UNLIMITED;
+		return 0;
+	}
+	return json_get_u64(rq, key, v, "request", e) < 0 ? -1 : 0;
+}
+
+static int op_update(struct keeper *k, int client, const json_t *rq, struct err *e)
+{
+	struct cgroup_limits old = k->limits_changed ? k->limits : k->spec->limits, l = old;
+	struct err ignored;
+	uint64_t cut;
+	int r;
+
+	if (get_limit(rq, "memory_bytes", &l.memory_bytes, e) < 0 || get_limit(rq, "cpu_milli", &l.cpu_milli, e) < 0 ||
+	    get_limit(rq, "pids", &l.pids, e) < 0)
+		return -1;
+	r = k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &l, e);
+	if (r == 0)
+		r = k->sandbox.cgroup.ops->lift(&k->sandbox.cgroup, &l, e);
+	if (r == 0)
+		r = keeper_network_update(k, rq, &cut, e);
+	if (r < 0) {
+		/* all or nothing: what was set before the one that failed goes back */
+		k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &old, &ignored);
+		if (e->os_errno == EBUSY)	/* v1 does not take memory away from those who have it */
+			err_set(e, ERR_LIMIT, "the sandbox uses more memory than that; hint: berth stats shows what it uses, a restart frees it");
+		return -1;
+	}
+	k->limits = l;
+	k->limits_changed = 1;
+	keeper_answer(k, client, json_pack("{s:b,s:I}", "updated", 1, "cut", (json_int_t)cut), NULL, 0);
+	keeper_event(k, "update", NULL);
+	return 0;
+}
+
+int keeper_limits_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
+{
+	return strcmp(op, "update") ? 1 : op_update(k, client, rq, e);
+}
+
+void keeper_limits_describe(const struct keeper *k, json_t *answer)
+{
+	const struct cgroup_limits *l = k->limits_changed ? &k->limits : &k->spec->limits;
+
+	if (l->memory_bytes != CGROUP_UNLIMITED)
+		json_object_set_new(answer, "memory_limit_bytes", json_integer((json_int_t)l->memory_bytes));
+	if (l->cpu_milli != CGROUP_UNLIMITED)
+		json_object_set_new(answer, "cpu_limit_milli", json_integer((json_int_t)l->cpu_milli));
+	if (l->pids != CGROUP_UNLIMITED)
+		json_object_set_new(answer, "pids_limit", json_integer((json_int_t)l->pids));
+}

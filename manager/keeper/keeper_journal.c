@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a keeper writes down: events of its sandbox for berth events, and for
+ * berth logs the output of commands whose descriptors it holds (detached ones
+ * and those of shell sessions; what exec is given the caller's own is not seen
+ * here).  Both after the client has its answer.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/host/events.h"
+#include "manager/keeper/keeper_state.h"
+
+#define PIECE 16384		/* bytes of output in one entry */
+#define COMMAND_MAX (256u << 10)	/* of one stream of a command */
+
+void keeper_event(struct keeper *k, const char *event, json_t *members)
+{
+	if (!k->events.name)
+		k->events = JOURNAL_INIT(k->registry->state_fd, EVENTS_FILE, EVENTS_BYTES);
+	events_add_to(&k->events, event, k->claim.id, members);
+}
+
+/* The end of a command: an event of its own where a limit ended it. */
+void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdict *v, json_t *members)
+{
+	const char *cause = verdict_cause_name(v->cause);
+
+	json_object_set_new(members, "cause", json_string(cause));
+	json_object_set_new(members, "exit_status", json_integer(verdict_exit_status(v)));
+	json_object_set_new(members, "wall_ms", json_integer((json_int_t)v->facts.wall_ms));
+	keeper_event(k, !strcmp(cause, "timeout") || !strcmp(cause, "oom") ? cause : ordinary, members);
+}
+
+/* Text as it is; bytes that are none as the characters of their numbers, 0 as U+0100, said by "bytes". */
+static void set_data(json_t *entry, const char *p, size_t n)
+{
+	json_t *text = memchr(p, 0, n) ? NULL : json_stringn(p, n);
+	autofree char *wide = NULL;
+	size_t i, len = 0;
+
+	if (text) {
+		json_object_set_new(entry, "data", text);
+		return;
+	}
+	wide = malloc(2 * n + 1);
+	if (!wide)
+		return;
+	for (i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)p[i];
+
+		if (!c) {
+			wide[len++] = (char)0xc4;
+			wide[len++] = (char)0x80;
+		} else if (c < 0x80) {
+			wide[len++] = (char)c;
+		} else {
+			wide[len++] = (char)(0xc0 | c >> 6);
+			wide[len++] = (char)(0x80 | (c & 0x3f));
+		}
+	}
+	json_object_set_new(entry, "data", json_stringn(wide, len));
+	json_object_set_new(entry, "bytes", json_true());
+}
+
+static struct journal *log_of(struct keeper *k)
+{
+	struct err ignored;
+
+	if (!k->registry->config->log_bytes)
+		return NULL;
+	if (!k->log.name) {
+		k->log_dir_fd = registry_keep_dir(k->registry, k->claim.id, &ignored);
+		k->log = JOURNAL_INIT(k->log_dir_fd, KEEPER_LOG, k->registry->config->log_bytes / 2);
+	}
+	return k->log_dir_fd < 0 ? NULL : &k->log;
+}
+
+static size_t cut(const char *p, size_t n)
+{
+	size_t part = n < PIECE ? n : PIECE, back;
+
+	/* not within a character */
+	for (back = 0; part < n && back < 4 && ((unsigned char)p[part - back] & 0xc0) == 0x80; back++)
+		;
+	return part - back;
+}
+
+void keeper_log(struct keeper *k, const char *source, const char *stream, const char *p, size_t n)
+{
+	struct journal *log = n ? log_of(k) : NULL;
+	struct err ignored;
+	size_t part;
+
+	for (; log && n; p += part, n -= part) {
+		json_t *entry = json_pack("{s:s,s:s}", "source", source, "stream", stream);
+
+		part = cut(p, n);
+		set_data(entry, p, part);
+		if (journal_add(log, entry, &ignored) < 0)
+			return;
+	}
+}
+
+void keeper_log_dropped(struct keeper *k, const char *source, const char *stream, uint64_t n)
+{
+	struct journal *log = n ? log_of(k) : NULL;
+	struct err ignored;
+
+	if (log)
+		journal_add(log, json_pack("{s:s,s:s,s:I}", "source", source, "stream", stream, "dropped", (json_int_t)n), &ignored);
+}
+
+void keeper_log_command(struct keeper *k, struct keeper_command *c, int which, const char *p, size_t n)
+{
+	static const char *const streams[] = { "stdout", "stderr" };
+	char source[24];
+	uint64_t room = c->logged[which] < COMMAND_MAX ? COMMAND_MAX - c->logged[which] : 0;
+
+	if (c->tty || c->session >= 0 || !c->detached)
+		return;
+	snprintf(source, sizeof(source), "c%u", c->seq);
+	n = n < room ? n : (size_t)room;
+	c->logged[which] += n;
+	keeper_log(k, source, streams[which], p, n);
+}
+
+/* The beginning and the end of it, as its client got it. */
+void keeper_log_session(struct keeper *k, const struct keeper_session *s, const char *stream, const char *p, size_t head, size_t n,
+			uint64_t dropped)
+{
+	char source[80];
+	size_t half = COMMAND_MAX / 2;
+
+	snprintf(source, sizeof(source), "session %s", s->name);
+	if (n > COMMAND_MAX && !dropped)
+		head = half;
+	if (n <= COMMAND_MAX && !dropped) {
+		keeper_log(k, source, stream, p, n);
+		return;
+	}
+	if (head > half)
+		dropped += head - half;
+	keeper_log(k, source, stream, p, head < half ? head : half);
+	p += head;
+	n -= head;
+	if (n > half) {
+		dropped += n - half;
+		p += n - half;
+		n = half;
+	}
+	keeper_log_dropped(k, source, stream, dropped);
+	keeper_log(k, source, stream, p, n);
+}
+
+void keeper_journal_end(struct keeper *k)
+{
+	if (k->events.name)
+		journal_close(&k->events);
+	if (k->log.name) {
+		journal_close(&k->log);
+		fd_close(&k->log_dir_fd);
+	}
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes of a session's command, looked at from outside. */
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "manager/keeper/keeper_look.h"
+
+#define LOOK_US 100
+#define FREEZE_MS 120	/* what has used up its CPU time waits for more, 100 ms at most; who waits for a disk freezes later */
+#define VFORK_MS 250
+
+int look_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	char few[1024], *p, *end;
+	struct err ignored;
+	size_t n = 0;
+	int got;
+
+	*ret = NULL;
+	*ret_count = 0;
+	got = c ? cgroup_read_held(&c->leaf, HELD_PROCS, c->leaf.v2_fd, "cgroup.procs", few, sizeof(few)) : -1;
+	p = few;
+	if (got == (int)sizeof(few) - 1) {
+		autoclose int fd = openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+
+		got = fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 ? -1 : (int)b.len;
+		p = b.data;
+	}
+	if (got <= 0)
+		return -1;
+	*ret = calloc((size_t)got / 2 + 1, sizeof(**ret));
+	if (!*ret)
+		return -1;
+	for (; *p; p = *end ? end + 1 : end) {
+		long v = strtol(p, &end, 10);
+
+		if (end == p)
+			break;
+		if (v > 0)
+			(*ret)[n++] = (pid_t)v;
+	}
+	*ret_count = n;
+	return 0;
+}
+
+/* /proc/PID/FILE, cut to n - 1 bytes: its length, -1 when the process is gone. */
+static int read_proc(pid_t pid, const char *file, char *buf, unsigned n)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+	return cgroup_read(AT_FDCWD, path, buf, n);
+}
+
+int look_process(pid_t pid, struct process *ret)
+{
+	char text[512], *p;
+
+	return read_proc(pid, "stat", text, sizeof(text)) > 0 && (p = strrchr(text, ')')) &&
+	       sscanf(p, ") %*c %d %d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &ret->parent, &ret->group,
+		      &ret->flags, &ret->started) == 4 ? 0 : -1;
+}
+
+static unsigned long long set_of(const char *text, const char *field)
+{
+	unsigned long long set = 0;
+	const char *p = strstr(text, field);
+
+	if (p)
+		sscanf(p + strlen(field), "%llx", &set);
+	return set;
+}
+
+struct signals look_signals(pid_t pid)
+{
+	char text[4096];
+
+	if (read_proc(pid, "status", text, sizeof(text)) <= 0)
+		return (struct signals){ ~0ULL, ~0ULL, ~0ULL };
+	return (struct signals){ set_of(text, "\nSigPnd:") | set_of(text, "\nShdPnd:"), set_of(text, "\nSigIgn:"), set_of(text, "\nSigCgt:") };
+}
+
+/* The oldest of them whose parent is not one of them. */
+static pid_t eldest(const pid_t *pids, size_t n)
+{
+	unsigned long long started = ~0ULL;
+	struct process p;
+	pid_t found = 0;
+	size_t i, j;
+
+	for (i = 0; i < n; i++) {
+		if (look_process(pids[i], &p) < 0 || p.started >= started)
+			continue;
+		for (j = 0; j < n && pids[j] != p.parent; j++)
+			;
+		if (j == n) {
+			started = p.started;
+			found = pids[i];
+		}
+	}
+	return found;
+}
+
+pid_t look_shell(const struct keeper_session *s, const pid_t *pids, size_t n)
+{
+	char text[4096], *p;
+	unsigned host, inner;
+	size_t i;
+
+	/* init has not told it yet, or we have not read it */
+	if (!s->shell_ns_pid)
+		return eldest(pids, n);
+	for (i = 0; i < n; i++)
+		if (read_proc(pids[i], "status", text, sizeof(text)) > 0 && (p = strstr(text, "\nNSpid:")) &&
+		    sscanf(p, "\nNSpid: %u %u", &host, &inner) == 2 && inner == s->shell_ns_pid)
+			return pids[i];
+	return 0;
+}
+
+int look_is_older(const struct keeper_session *s, pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < s->baseline_count; i++)
+		if (s->baseline[i] == pid)
+			return 1;
+	return 0;
+}
+
+/* ---- while they stand still ------------------------------------------------------------------ */
+
+void look_pause(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000L }, NULL);
+}
+
+/*
+ * 1: frozen, thaw() it again; 0: it was frozen already.  What cannot freeze right
+ * now (it waits for a disk) is not waited for: the look may then be a little late.
+ */
+static int freeze(struct keeper_command *c)
+{
+	uint64_t end = clock_ms() + FREEZE_MS;
+	struct err ignored;
+	char text[256];
+
+	if (cgroup_read(c->leaf.v2_fd, "cgroup.freeze", text, sizeof(text)) <= 0 || text[0] != '0' ||
+	    cgroup_freeze(&c->leaf, 1, &ignored) < 0)
+		return 0;
+	/* the kernel tells of it at most every 10 ms; that it is so can be read at once */
+	while (cgroup_read(c->leaf.v2_fd, "cgroup.events", text, sizeof(text)) > 0 && !strstr(text, "frozen 1") && clock_ms() < end)
+		look_pause();
+	return 1;
+}
+
+static void thaw(struct keeper_command *c)
+{
+	struct err ignored;
+
+	cgroup_freeze(&c->leaf, 0, &ignored);
+}
+
+static unsigned long long now_ticks(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (unsigned long long)now.tv_sec * 100 + (unsigned long long)now.tv_nsec / 10000000;
+}
+
+/* It waits in vfork(2), or is on its way out of it. */
+static int is_in_vfork(pid_t pid)
+{
+	unsigned long long number = 0, flags = 0;
+	char text[200];
+
+	if (read_proc(pid, "syscall", text, sizeof(text)) <= 0 || sscanf(text, "%llu %llx", &number, &flags) != 2)
+		return 0;
+#ifdef SYS_vfork
+	if (number == SYS_vfork)
+		return 1;
+#endif
+	return number == SYS_clone && flags & CLONE_VFORK;
+}
+
+void look_begin(struct keeper *k, struct keeper_session *s, struct look *l)
+{
+	const uint64_t end = clock_ms() + VFORK_MS;
+
+	*l = (struct look){ .c = s->busy ? keeper_command_find(k, s->shell_seq) : NULL, .at_ticks = now_ticks() };
+	for (; l->c; look_pause()) {
+		l->frozen = freeze(l->c);
+		l->shell = look_pids(k, s, &l->pids, &l->n) == 0 ? look_shell(s, l->pids, l->n) : 0;
+		if (!l->shell || !l->frozen || !is_in_vfork(l->shell) || clock_ms() >= end)
+			break;
+		free(l->pids);
+		thaw(l->c);
+	}
+}
+
+void look_end(struct look *l)
+{
+	free(l->pids);
+	if (l->frozen)
+		thaw(l->c);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The network of a living sandbox: what it did so far, and a policy that changes
+ * at once.  The keeper holds the policy as it is now; berth-net enforces it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "manager/keeper/keeper_state.h"
+#include "runtime/net/netpolicy.h"
+
+/* In each pair the one takes back what the other said. */
+static const struct { const char *key, *opposite; } lists[] = {
+	{ "allow_host", "deny_host" }, { "deny_host", "allow_host" }, { "allow_net", "deny_net" }, { "deny_net", "allow_net" },
+};
+
+static const char *const budgets[] = { "max_bytes", "max_connections" };
+
+static json_t *policy_now(struct keeper *k, struct err *e)
+{
+	if (!k->net_policy)
+		k->net_policy = json_parse(k->spec->net_policy, strlen(k->spec->net_policy), NETPOLICY_JSON_MAX, "network policy", e);
+	return k->net_policy;
+}
+
+static void remove_value(json_t *list, const json_t *value)
+{
+	size_t i;
+
+	for (i = json_array_size(list); i-- > 0;)
+		if (json_equal(json_array_get(list, i), value))
+			json_array_remove(list, i);
+}
+
+static int merge_list(json_t *policy, const char *key, const char *opposite, const json_t *rq, struct err *e)
+{
+	json_t *more = NULL, *list, *value;
+	size_t i;
+
+	if (json_get_arr(rq, key, &more, "request", e) < 0)
+		return -1;
+	if (!more)
+		return 0;
+	if (!json_object_get(policy, key))
+		json_object_set_new(policy, key, json_array());
+	list = json_object_get(policy, key);
+	json_array_foreach(more, i, value) {
+		remove_value(json_object_get(policy, opposite), value);
+		remove_value(list, value);
+		if (json_array_append(list, value) < 0)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+/* The policy with the changes of a request: a new reference, checked. */
+static json_t *changed(struct keeper *k, const json_t *rq, struct err *e)
+{
+	autofree struct netpolicy *check = calloc(1, sizeof(*check));
+	json_t *old = policy_now(k, e), *fresh = old ? json_deep_copy(old) : NULL, *v;
+	int r = fresh && check ? 0 : err_nomem(e);
+	size_t i;
+
+	for (i = 0; r == 0 && i < ARRAY_LEN(lists); i++)
+		r = merge_list(fresh, lists[i].key, lists[i].opposite, rq, e);
+	for (i = 0; r == 0 && i < ARRAY_LEN(budgets); i++)
+		if ((v = json_object_get(rq, budgets[i])))
+			r = json_object_set(fresh, budgets[i], v);
+	if (r == 0) {
+		r = netpolicy_load(check, fresh, e);
+		netpolicy_release(check);
+	}
+	if (r == 0)
+		return fresh;
+	json_decref(fresh);
+	return NULL;
+}
+
+static int asks_for_network(const json_t *rq)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(lists); i++)
+		if (json_object_get(rq, lists[i].key))
+			return 1;
+	for (i = 0; i < ARRAY_LEN(budgets); i++)
+		if (json_object_get(rq, budgets[i]))
+			return 1;
+	return 0;
+}
+
+int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut, struct err *e)
+{
+	autofree char *text = NULL;
+	json_t *fresh;
+
+	*ret_cut = 0;
+	if (!asks_for_network(rq))
+		return 0;
+	if (!spec_needs_nethelper(k->spec))
+		return err_set(e, ERR_INVALID, "sandbox %s has the network mode %s, which has no rules; hint: create it with "
+			       "--network egress or bridge", k->spec->id, spec_network_name(k->spec->network));
+	if (k->spec->network == NETWORK_BRIDGE && (json_object_get(rq, "allow_host") || json_object_get(rq, "deny_host")))
+		return err_set(e, ERR_INVALID, "rules by name take --network egress; hint: --allow-net and --deny-net work with a bridge");
+	fresh = changed(k, rq, e);
+	text = fresh ? json_dumps(fresh, JSON_COMPACT) : NULL;
+	if (!text || nethelper_update(&k->sandbox.net, k->spec, text, ret_cut, e) < 0) {
+		json_decref(fresh);
+		return -1;
+	}
+	json_decref(k->net_policy);
+	k->net_policy = fresh;
+	return 0;
+}
+
+static uint64_t budget(struct keeper *k, const char *key)
+{
+	struct err ignored;
+
+	return spec_needs_nethelper(k->spec) ? (uint64_t)json_integer_value(json_object_get(policy_now(k, &ignored), key)) : 0;
+}
+
+/* The budgets and what of them is used, earlier runs included. */
+static json_t *describe(struct keeper *k)
+{
+	json_t *j = nethelper_describe(&k->sandbox.net, k->spec), *b;
+	uint64_t bytes = budget(k, "max_bytes"), connections = budget(k, "max_connections");
+	struct netcounters c;
+	struct err ignored;
+
+	if (!j || nethelper_count(&k->sandbox.net, k->spec, &c, &ignored) <= 0)
+		return j;
+	b = json_pack("{s:I}", "bytes_used", (json_int_t)nethelper_used(&c, k->spec));
+	if (bytes)
+		json_object_set_new(b, "bytes", json_integer((json_int_t)bytes));
+	if (connections)
+		json_object_set_new(b, "connections", json_integer((json_int_t)connections));
+	if (k->spec->network == NETWORK_EGRESS)
+		json_object_set_new(b, "connections_used", json_integer((json_int_t)(k->spec->net_used_connections + c.allowed)));
+	json_object_set_new(j, "budget", b);
+	return j;
+}
+
+void keeper_network_describe(struct keeper *k, json_t *answer)
+{
+	json_t *j = describe(k);
+
+	if (j)
+		json_object_set_new(answer, "network", j);
+}
+
+/* ---- counters, events, verdicts ------------------------------------------------------- */
+
+static void emit(void *ctx, const char *event, json_t *members)
+{
+	keeper_event(ctx, event, members);
+}
+
+static void save(struct keeper *k, const struct netcounters *c)
+{
+	autojson json_t *j = json_pack("{s:I,s:I}", "bytes", (json_int_t)nethelper_used(c, k->spec), "connections",
+				       (json_int_t)(k->spec->net_used_connections + c->allowed));
+	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	struct err ignored;
+	autoclose int dir = text ? registry_keep_dir(k->registry, k->claim.id, &ignored) : -1;
+
+	/* not to the disk: that could take seconds, and a host that crashes loses more than this */
+	if (dir >= 0 && io_replace_file(dir, NETWORK_USED_FILE, text, strlen(text), 0600, 0, &ignored) == 0)
+		k->net_saved_bytes = nethelper_used(c, k->spec);
+}
+
+static int has_budget(struct keeper *k)
+{
+	return budget(k, "max_bytes") || budget(k, "max_connections");
+}
+
+static int look(struct keeper *k, struct netcounters *ret)
+{
+	struct err ignored;
+
+	k->net_looked_ms = clock_ms();
+	if (nethelper_count(&k->sandbox.net, k->spec, ret, &ignored) <= 0)
+		return 0;
+	netevents_counters(&k->net_events, ret, k->sandbox.net.bridge, emit, k);
+	if (has_budget(k) && nethelper_used(ret, k->spec) != k->net_saved_bytes)
+		save(k, ret);
+	return 1;
+}
+
+void keeper_network_begin(struct keeper *k, struct verdict_facts *f)
+{
+	struct err ignored;
+
+	if (k->sandbox.net.bridge)
+		nethelper_count(&k->sandbox.net, k->spec, &f->network, &ignored);
+}
+
+void keeper_network_end(struct keeper *k, struct verdict_facts *f)
+{
+	struct netcounters c;
+	struct err ignored;
+
+	if (nethelper_count(&k->sandbox.net, k->spec, &c, &ignored) > 0)
+		f->network_exhausted = c.exhausted || c.over > f->network.over;
+}
+
+void keeper_network_notice(struct keeper *k)
+{
+	struct nethelper *h = &k->sandbox.net;
+	struct netcounters c;
+
+	if (netevents_notices(&k->net_events, h->notice_fd, clock_ms(), emit, k) < 0) {
+		fd_close(&h->notice_fd);
+		keeper_event(k, "network-failed", json_pack("{s:s}", "reason", "its proxy ended, and nothing passes any more"));
+	}
+	look(k, &c);
+}
+
+#define LOOK_MS 1000		/* while something runs */
+#define LOOK_IDLE_MS 10000
+
+uint64_t keeper_network_next(struct keeper *k)
+{
+	uint64_t now = clock_ms();
+
+	if (!k->sandbox.net.bridge && !(k->sandbox.net.counters && has_budget(k)))
+		return 0;
+	return k->net_looked_ms + (now - k->busy_ms < LOOK_IDLE_MS ? LOOK_MS : LOOK_IDLE_MS);
+}
+
+void keeper_network_check(struct keeper *k, uint64_t now)
+{
+	struct netcounters c;
+	uint64_t at = keeper_network_next(k);
+
+	if (at && now >= at)
+		look(k, &c);
+}
+
+void keeper_network_last(struct keeper *k)
+{
+	struct netcounters c;
+
+	if (k->sandbox.net.notice_fd >= 0)
+		netevents_notices(&k->net_events, k->sandbox.net.notice_fd, clock_ms(), emit, k);
+	look(k, &c);
+}
+
+void keeper_network_save(struct keeper *k)
+{
+	if (spec_needs_nethelper(k->spec))
+		save(k, &k->sandbox.net.last);
+}
+
+/* ---- requests -------------------------------------------------------------------------- */
+
+int keeper_network_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
+{
+	json_t *j, *policy = NULL;
+
+	(void)rq;
+	if (strcmp(op, "network"))
+		return 1;
+	j = describe(k);
+	if (spec_needs_nethelper(k->spec) && !(policy = policy_now(k, e))) {
+		json_decref(j);
+		return -1;
+	}
+	if (policy)
+		json_object_set(j, "policy", policy);
+	keeper_answer(k, client, json_pack("{s:o}", "network", j), NULL, 0);
+	return 0;
+}

@@ -1,0 +1,1113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shell sessions: one long-lived shell each, on a terminal of the sandbox.
+ *
+ * Framing is out of band.  The shell reads its script from a pipe (descriptor
+ * 8, closed by the first line of it once the shell has it open by itself).  For
+ * a command we write its text to a file that the sandbox can only read and put
+ * two lines into the pipe:
+ *	. FILE 9>&-
+ *	__berth NONCE "$?" && :
+ * where the function writes "NONCE STATUS FLAGS" to the status pipe and returns
+ * STATUS, so that the next text finds it in $?, at no process's cost (&&: to set -e
+ * it is no failure).
+ * So the command's text is never mixed with ours, an unfinished quote or
+ * heredoc ends with the file, the command's processes have no descriptor 9 to
+ * forge a status on, and nothing is parsed out of the terminal's stream.  sh gets
+ * `command . FILE`: an error in a special built-in would end it (POSIX 2.8.1).
+ *
+ * set -x and -v show the text's lines and none of ours: what follows the text is
+ * sent to the status pipe, where it says nothing to us, and turns them off, and the
+ * next text's file turns them on again.  That costs descriptors, so it is done only
+ * once a text has asked for them.  In the same way, once a text has the word trap in
+ * it, each end tells the traps there are, and ours for INT is set again if it is gone.
+ *
+ * The shell is not interactive (no prompts, no job notes in the output) but has
+ * job control: each command line's processes are a process group of their own,
+ * so that an interrupt from the terminal reaches them and not the shell.
+ *
+ * To leave the text, whatever loop or depth of functions the shell itself is in,
+ * there are traps on real-time signals nobody uses.  A trap can return from one
+ * level only.  So in bash it sets a DEBUG trap, which returns before every command
+ * of the levels above; elsewhere it raises its signal again, for the shell to take
+ * before the caller's next command.  Either ends once descriptor 9 is the status
+ * pipe: that is our own script again.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/hex.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/keeper/keeper_look.h"
+#include "runtime/sandbox/writable.h"
+
+#define PROBE_MS 100
+#define TEXT_MAX (8u << 20)
+#define OUTPUT_CHUNK 65536
+#define INLINE_MAX 8192	/* bytes; JSON may need six times as many */
+
+static int index_of(struct keeper *k, const struct keeper_session *s)
+{
+	return (int)(s - k->sessions);
+}
+
+static struct keeper_session *find(struct keeper *k, const char *name)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_SESSIONS; i++)
+		if (!strcmp(k->sessions[i].name, name))
+			return &k->sessions[i];
+	return NULL;
+}
+
+static void close_fds(struct keeper_session *s)
+{
+	if (s->split)
+		fd_close(&s->tty_fd);
+	if (s->err_fd >= 0)
+		fd_close(&s->err_fd);
+	fd_close(&s->out_fd);
+	fd_close(&s->script_fd);
+	fd_close(&s->status_fd);
+	fd_close(&s->text_fd);
+	s->tty_fd = -1;
+}
+
+void session_release(struct keeper *k, struct keeper_session *s)
+{
+	struct keeper_command *c = s->shell_seq ? keeper_command_find(k, s->shell_seq) : NULL;
+	char file[80];
+
+	if (c)
+		keeper_command_remove(k, c);
+	close_fds(s);
+	ring_release(&s->out[0]);
+	ring_release(&s->out[1]);
+	free(s->baseline);
+	snprintf(file, sizeof(file), "%s", s->name);
+	unlinkat(k->sandbox.control_fd, file, 0);
+	memset(s, 0, sizeof(*s));
+}
+
+/* ---- the shell ------------------------------------------------------------------------ */
+
+/* No echo, and newlines as they were written: the output is the command's bytes, exactly. */
+static int quiet_terminal(int slave, struct err *e)
+{
+	struct winsize w = { .ws_row = 24, .ws_col = 80 };
+	struct termios t;
+
+	if (tcgetattr(slave, &t) < 0)
+		return err_sys(e, "read the terminal's settings");
+	t.c_oflag &= (tcflag_t)~OPOST;
+	t.c_lflag &= (tcflag_t) ~(ECHO | ECHOCTL);
+	if (tcsetattr(slave, TCSANOW, &t) < 0 || ioctl(slave, TIOCSWINSZ, &w) < 0)
+		return err_sys(e, "set up the terminal");
+	return 0;
+}
+
+static int open_terminal(struct keeper *k, struct keeper_session *s, int std[3], struct err *e)
+{
+	if (sandbox_tty(&k->sandbox, &s->tty_fd, &std[0], e) < 0)
+		return -1;
+	std[1] = fcntl(std[0], F_DUPFD_CLOEXEC, 3);
+	std[2] = fcntl(std[0], F_DUPFD_CLOEXEC, 3);
+	s->out_fd = s->tty_fd;
+	if (fcntl(s->tty_fd, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up the terminal");
+	return quiet_terminal(std[0], e);
+}
+
+static int open_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	*ret_ours = p[!we_read];
+	*ret_theirs = p[we_read];
+	return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : 0;
+}
+
+static int open_pipes(struct keeper_session *s, int std[3], struct err *e)
+{
+	if (open_pipe(&s->tty_fd, &std[0], 0, e) < 0 || open_pipe(&s->out_fd, &std[1], 1, e) < 0)
+		return -1;
+	return open_pipe(&s->err_fd, &std[2], 1, e);
+}
+
+static const char *const shell_env[] = {
+	"PS1=", "PS2=", "PROMPT_COMMAND=", "HISTFILE=/dev/null", "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat",
+};
+
+static int is_replaced(const char *entry)
+{
+	static const char *const dropped[] = { "ENV=", "BASH_ENV=" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(dropped); i++)
+		if (!strncmp(entry, dropped[i], strlen(dropped[i])))
+			return 1;	/* files a shell would read before our first line */
+	for (i = 0; i < ARRAY_LEN(shell_env); i++)
+		if (!strncmp(entry, shell_env[i], strcspn(shell_env[i], "=") + 1))
+			return 1;
+	return 0;
+}
+
+static int exec_shell(struct keeper *k, struct keeper_session *s, struct keeper_command *c, const int std[3], int script,
+		      int status, struct err *e)
+{
+	static const char *const bash[] = { "bash", "--noprofile", "--norc", "/proc/self/fd/8" };
+	static const char *const sh[] = { "sh", "/proc/self/fd/8" };
+	const struct spec *spec = k->spec;
+	autofree const char **env = calloc(spec->env_count + ARRAY_LEN(shell_env) + 1, sizeof(*env));
+	struct job job = {
+		.user = spec->user, .workdir = spec->workdir, .rlimits = spec->rlimits, .leaf = &c->leaf,
+		.flags = INIT_MAKE_CWD | INIT_SHELL | (s->split ? 0 : INIT_TTY), .script_fd = script, .status_fd = status,
+	};
+	size_t i;
+
+	if (!env)
+		return err_nomem(e);
+	for (i = 0; i < spec->env_count; i++)
+		if (!is_replaced(spec->env[i]))
+			env[job.env_count++] = spec->env[i];
+	for (i = 0; i < ARRAY_LEN(shell_env); i++)
+		env[job.env_count++] = shell_env[i];
+	job.env = env;
+	job.argv = s->fallback ? sh : bash;
+	job.argc = s->fallback ? ARRAY_LEN(sh) : ARRAY_LEN(bash);
+	return sandbox_exec(&k->sandbox, c->seq, &job, std, e);
+}
+
+static int write_script(struct keeper_session *s, const char *text, struct err *e)
+{
+	if (io_write_all(s->script_fd, text, strlen(text)) < 0) {
+		/* it could not be started (no bash here): init's answer, which is on its way, says so */
+		if (errno == EPIPE && !s->shell_ns_pid)
+			return 0;
+		return err_sys(e, "write to the shell of session %s", s->name);
+	}
+	return 0;
+}
+
+#define OUTSIDE "[ -p /proc/$$/fd/9 ]"
+#define LEAVE_BASH OUTSIDE " || { trap \"[ -p /proc/\\$\\$/fd/9 ] && trap - DEBUG || return 130\" DEBUG; return 130; }"
+/*
+ * The signal is raised in the expansion, so that it is taken after the return (bash loses it there at times).  Asked twice, as
+ * a trap that is taken while a trap runs leaves what $? was before both for the status of the command it came in: not
+ * zero for the one question and zero for the other it cannot be.
+ */
+#define LEAVE_SH OUTSIDE " || { [ ! -p /proc/$$/fd/9 ] && return $(kill -" STRINGIFY(LEAVE_SIGNAL) " $$)130; }"
+/* The first is in each command's way, and short; the second does what else is to be done and leaves $? too. */
+#define STATUS_FUNCTIONS \
+	"__berth() { printf '%s %s %s\\n' \"$1\" \"$2\" \"$-\" >&9; return \"$2\"; }\n" \
+	"__berth_do() { eval \"$2\"; return \"$1\"; }\n"
+#define FIRST_LINES(leave) "exec 8<&-\nunset PS1 PS2 PROMPT_COMMAND\ntrap : INT\n" STATUS_FUNCTIONS \
+	"trap 'case $? in 130) " leave ";; esac' " STRINGIFY(INTERRUPTED_SIGNAL) "\n" \
+	"trap '" leave "' " STRINGIFY(LEAVE_SIGNAL) "\ntrap 'return 130' " STRINGIFY(LEAVE_ONE_SIGNAL) "\n"
+
+static const char first_lines_bash[] = FIRST_LINES(LEAVE_BASH) "shopt -s expand_aliases\n";
+static const char first_lines_sh[] = FIRST_LINES(LEAVE_SH);
+
+static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e)
+{
+	struct keeper_command *c = keeper_command_new(k, NULL, e);
+	autoclose int script = -1, status = -1;
+	int std[3] = { -1, -1, -1 }, i, r = -1;
+
+	if (!c)
+		return -1;
+	c->session = index_of(k, s);
+	cgroup_hold(&c->leaf);	/* each of its commands asks what it used */
+	s->shell_seq = c->seq;
+	s->shell_ns_pid = 0;
+	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = s->text_fd = -1;
+	s->status_len = 0;
+	if ((s->split ? open_pipes(s, std, e) : open_terminal(k, s, std, e)) < 0 ||
+	    open_pipe(&s->script_fd, &script, 0, e) < 0 || open_pipe(&s->status_fd, &status, 1, e) < 0)
+		goto out;
+	/* the shell opens it again by /proc/self/fd, as whoever it runs as */
+	if (fchmod(script, 0444) < 0) {
+		err_sys(e, "set up the shell's script");
+		goto out;
+	}
+	r = exec_shell(k, s, c, std, script, status, e);
+	if (r == 0)
+		r = write_script(s, s->fallback ? first_lines_sh : first_lines_bash, e);
+	if (r == 0 && !s->split)
+		r = write_script(s, "set -m\n", e);
+out:
+	for (i = 0; i < 3; i++)
+		fd_close(&std[i]);
+	if (r < 0) {
+		close_fds(s);
+		s->shell_seq = 0;
+		keeper_command_remove(k, c);
+	}
+	return r;
+}
+
+static int open_session(struct keeper *k, const char *name, int split, struct keeper_session **ret, struct err *e)
+{
+	struct keeper_session *s = find(k, name);
+
+	if (s) {
+		*ret = s;
+		return s->split == split ? 0 : err_set(e, ERR_EXISTS, "session %s is %s --split; hint: another --session",
+						       name, s->split ? "with" : "without");
+	}
+	s = find(k, "");
+	if (!s)
+		return err_set(e, ERR_LIMIT, "%d sessions are open already; hint: close one", KEEPER_SESSIONS);
+	memset(s, 0, sizeof(*s));
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	s->split = split;
+	s->client = -1;
+	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = s->text_fd = -1;
+	ring_init(&s->out[0], k->head_max, k->tail_max);
+	ring_init(&s->out[1], k->head_max, k->tail_max);
+	*ret = s;
+	return 0;
+}
+
+/* ---- one command ------------------------------------------------------------------------- */
+
+static int new_nonce(struct keeper_session *s, struct err *e)
+{
+	unsigned char raw[8];	/* each guess takes a line; the pipe is the session's own */
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return err_sys(e, "get random bytes");
+	hex_format(s->nonce, raw, sizeof(raw));
+	return 0;
+}
+
+/* May the text turn on set -x or -v?  What hides that in a file it sources, is not hidden from it. */
+static int may_trace(const char *text)
+{
+	const char *p;
+
+	if (strstr(text, "xtrace") || strstr(text, "verbose"))
+		return 1;
+	for (p = text; (p = strstr(p, "set ")); ) {
+		const char *end;
+
+		p += strlen("set");
+		end = p + strcspn(p, "\n;&|");
+		/* each word of it that begins with - */
+		for (; (p += strspn(p, " \t")) < end; p += strcspn(p, " \t\n;&|"))
+			if (*p == '-' && p + strcspn(p, "xv") < p + strcspn(p, " \t\n;&|"))
+				return 1;
+	}
+	return 0;
+}
+
+#define TRACES_OFF "__berth_do \"$?\" 'set +xv' && :; }"
+
+static int feed(struct keeper_session *s, struct err *e)
+{
+	const char *sh = s->fallback ? "command " : "", *traps = s->traps ? "__berth_do \"$?\" 'trap >&9' && :\n" : "";
+	char line[640], restore[48] = "", end[160], text[sizeof(MOUNTPLAN_CONTROL) + 80];
+
+	if (s->trap_lost)
+		snprintf(restore, sizeof(restore), "__berth_do %u 'trap : INT' && :\n", s->last_status);
+	s->trap_lost = 0;
+	s->trap_seen = !s->traps;
+	snprintf(end, sizeof(end), "%s__berth %s \"$?\" && :\n", traps, s->nonce);
+	snprintf(text, sizeof(text), "%s. " MOUNTPLAN_CONTROL "/%s 9>&-", sh, s->name);
+	/* one compound, as set -v shows a line when it is read; the second is for when an error threw away the rest of the first */
+	if (s->traces)
+		snprintf(line, sizeof(line), "%s%s; { %s" TRACES_OFF " 2>&9\n{ %s" TRACES_OFF " 2>&9\n", restore, text, end, end);
+	else
+		snprintf(line, sizeof(line), "%s%s\n%s", restore, text, end);
+	return write_script(s, line, e);
+}
+
+/* Turns on again what the end of the text before turned off; the rest of the line is for $?, and seen by nobody. */
+static int put_tracing(const struct keeper_session *s, int fd)
+{
+	char line[80];
+	int n;
+
+	if (!s->tracing[0])
+		return 0;
+	n = snprintf(line, sizeof(line), "{ set -%s; (exit %u) && :; } 2>/dev/null\n", s->tracing, s->last_status);
+	return io_write_all(fd, line, (size_t)n);
+}
+
+/*
+ * A shell has read a text as short as this to its end, in one block, before it ran the first of it (busybox's blocks of 1,023
+ * bytes are the smallest): it is written over.  Of a longer one a background job may still be reading: then the next is a new file.
+ */
+#define TEXT_BLOCK 1000
+
+int session_put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e)
+{
+	const struct iovec line[] = { { (char *)(size_t)text, n }, { (char *)(size_t)"\n", 1 } };
+	const int plain = n < TEXT_BLOCK && !s->tracing[0];
+	autoclose int fd = -1;
+	ssize_t put;
+
+	if (plain && s->text_fd >= 0) {
+		put = pwritev(s->text_fd, line, 2, 0);
+		if (put >= 0 && ftruncate(s->text_fd, put) < 0)
+			put = -1;
+	} else {
+		fd_close(&s->text_fd);
+		unlinkat(k->sandbox.control_fd, s->name, 0);
+		fd = openat(k->sandbox.control_fd, s->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+		if (fd < 0 || fchmod(fd, 0644) < 0 || put_tracing(s, fd) < 0)
+			return err_sys(e, "hand the command's text to the shell");
+		put = writev(fd, line, 2);
+		if (plain && put >= 0)
+			s->text_fd = take_fd(&fd);
+	}
+	if (put < 0)
+		return err_sys(e, "hand the command's text to the shell");
+	return put == (ssize_t)n + 1 ? 0 : err_set(e, ERR_LIMIT, "no room for the command's text in the sandbox's control directory");
+}
+
+static void drop_output(struct keeper_session *s)
+{
+	ring_release(&s->out[0]);
+	ring_release(&s->out[1]);
+}
+
+static void reset_command(struct keeper_session *s)
+{
+	memset(&s->facts, 0, sizeof(s->facts));
+	memset(&s->before, 0, sizeof(s->before));
+	free(s->baseline);
+	s->baseline = NULL;
+	s->baseline_count = 0;
+	s->escalated = s->awaiting = s->unclaimed = 0;
+	s->escalate_ms = s->nudge_ms = 0;
+	s->nudged = s->withdrawn = s->again = s->interrupted = 0;
+	s->starting = 0;
+}
+
+/* In whole characters, and only when it is text. */
+static void keep_text(struct keeper_session *s, const char *text, size_t n)
+{
+	json_t *check;
+	size_t part = n < sizeof(s->text) - 1 ? n : sizeof(s->text) - 1;
+
+	while (part < n && part && ((unsigned char)text[part] & 0xc0) == 0x80)
+		part--;
+	check = memchr(text, 0, part) ? NULL : json_stringn(text, part);
+	snprintf(s->text, sizeof(s->text), "%.*s", check ? (int)part : 0, text);
+	json_decref(check);
+}
+
+static int run_text(struct keeper *k, struct keeper_session *s, int client, const char *text, size_t n, uint64_t timeout_ms,
+		    struct err *e)
+{
+	struct keeper_command *c;
+	struct err ignored;
+
+	if (s->unclaimed)
+		drop_output(s);		/* nobody came for it, and it is not the next one's */
+	reset_command(s);
+	s->fresh = !s->shell_seq;
+	s->alone &= !s->fresh;
+	if (s->fresh) {
+		s->traces = s->traps = s->trap_lost = 0;
+		s->tracing[0] = '\0';
+	}
+	s->traces |= may_trace(text);
+	s->traps |= !!strstr(text, "trap");
+	if (session_put_text(k, s, text, n, e) < 0)
+		return -1;
+	if (s->fresh) {
+		ring_release(&s->out[0]);
+		ring_release(&s->out[1]);
+		if (start_shell(k, s, e) < 0)
+			return -1;
+	} else if (s->alone && (s->baseline = calloc(1, sizeof(*s->baseline)))) {
+		/* an idle shell waits for us and changes nothing: spare its twenty calls */
+		s->baseline[0] = s->alone_pid;
+		s->baseline_count = 1;
+		s->before = s->alone_usage;
+	} else {
+		look_pids(k, s, &s->baseline, &s->baseline_count);
+		c = keeper_command_find(k, s->shell_seq);
+		if (c)
+			cgroup_usage(&c->leaf, &s->before, &ignored);
+	}
+	if (new_nonce(s, e) < 0 || feed(s, e) < 0)
+		return -1;
+	s->number++;
+	s->busy = 1;
+	keep_text(s, text, n);
+	s->client = client;
+	s->started_ms = clock_ms();
+	keeper_network_begin(k, &s->facts);
+	s->deadline_ms = timeout_ms ? s->started_ms + timeout_ms : 0;
+	s->probe_ms = s->started_ms + PROBE_MS;
+	s->seen_bytes = s->out[0].total;
+	return 0;
+}
+
+/* ---- answers ----------------------------------------------------------------------------- */
+
+static int take_output(struct ring *r, json_t *answer, const char *prefix, int inlined, int *ret_fd, struct buf *b,
+		       struct err *e)
+{
+	json_t *text;
+	uint64_t start, next = 0;
+	char key[32];
+	int result;
+
+	result = ring_read(r, 0, SIZE_MAX / 2, b, &start, &next, e);
+	snprintf(key, sizeof(key), "%s_head_bytes", prefix);
+	json_object_set_new(answer, key, json_integer((json_int_t)b->len));
+	if (result == 0 && next < r->total)
+		result = ring_read(r, next, SIZE_MAX / 2, b, &start, &next, e);
+	snprintf(key, sizeof(key), "%s_bytes", prefix);
+	json_object_set_new(answer, key, json_integer((json_int_t)r->total));
+	snprintf(key, sizeof(key), "%s_dropped", prefix);
+	json_object_set_new(answer, key, json_integer((json_int_t)ring_dropped(r)));
+	/* short text goes along in the answer, which saves a memfd on both sides */
+	if (result < 0)
+		;
+	else if (inlined && b->len <= INLINE_MAX && !memchr(b->len ? b->data : "", 0, b->len) &&
+		 (text = json_stringn(b->len ? b->data : "", b->len)))
+		json_object_set_new(answer, prefix, text);
+	else if ((*ret_fd = wire_data(b->data ? b->data : "", b->len, e)) < 0)
+		result = -1;
+	ring_release(r);
+	return result;
+}
+
+static void answer_session(struct keeper *k, struct keeper_session *s, const char *status, const struct verdict *v)
+{
+	static const char *const streams[] = { "output", "stderr" };
+	json_t *a = json_pack("{s:s,s:s,s:b}", "session", s->name, "status", status, "fresh_shell", s->fresh);
+	struct buf b[2] = { BUF_INIT(WIRE_DATA_MAX), BUF_INIT(WIRE_DATA_MAX) };
+	size_t head[2] = { 0 };
+	uint64_t dropped[2] = { 0 };
+	int fds[2] = { -1, -1 }, i, r = 0;
+	struct err e;
+
+	if (!s->shell_seq)
+		json_object_set_new(a, "session_ended", json_true());
+	for (i = 0; i <= s->split && r == 0; i++) {
+		dropped[i] = ring_dropped(&s->out[i]);
+		head[i] = s->out[i].head_len;
+		r = take_output(&s->out[i], a, streams[i], s->inlined && !s->split, &fds[i], &b[i], &e);
+	}
+	if (r < 0) {
+		/* never an answer that looks like a command without output */
+		err_wrap(&e, "hand over the output of a command that is %s", status);
+		keeper_answer_error(k, s->client, &e);
+		json_decref(a);
+	} else if (v) {
+		keeper_answer_verdict(k, s->client, a, v, fds, (size_t)(fds[0] >= 0) + (fds[1] >= 0));
+	} else {
+		keeper_answer(k, s->client, a, fds, (size_t)(fds[0] >= 0) + (fds[1] >= 0));
+	}
+	fd_close(&fds[0]);
+	fd_close(&fds[1]);
+	s->client = -1;
+	s->fresh = 0;
+	for (i = 0; i < 2; i++) {
+		keeper_log_session(k, s, i ? "stderr" : "stdout", b[i].data, head[i], b[i].len, dropped[i]);
+		buf_release(&b[i]);
+	}
+}
+
+static void sub(uint64_t *a, uint64_t b)
+{
+	*a = *a > b ? *a - b : 0;
+}
+
+/* The command's share: what the counters of the session's cgroup moved since it began. */
+static void finish(struct keeper *k, struct keeper_session *s, struct keeper_command *c)
+{
+	struct verdict v;
+	struct err ignored;
+	pid_t *now = NULL;
+	size_t n = 0;
+
+	session_read(k, s, 0);
+	if (s->split)
+		session_read(k, s, 1);
+	s->facts.wall_ms = clock_ms() - s->started_ms;
+	s->alone = 0;
+	if (c && cgroup_usage(&c->leaf, &s->facts.usage, &ignored) == 0) {
+		s->alone = 1;
+		s->alone_usage = s->facts.usage;
+		sub(&s->facts.usage.cpu_us, s->before.cpu_us);
+		sub(&s->facts.usage.read_bytes, s->before.read_bytes);
+		sub(&s->facts.usage.write_bytes, s->before.write_bytes);
+		sub(&s->facts.usage.oom_kills, s->before.oom_kills);
+		sub(&s->facts.usage.pids_events, s->before.pids_events);
+	}
+	look_pids(k, s, &now, &n);
+	s->alone &= n == 1;
+	s->alone_pid = n ? now[0] : 0;
+	free(now);
+	s->facts.left_behind = (uint32_t)(n > s->baseline_count + (s->baseline_count ? 0 : 1) ?
+					  n - s->baseline_count - (s->baseline_count ? 0 : 1) : 0);
+	writable_full(k->sandbox.base_fd, &s->facts.disk_full, &ignored);
+	keeper_network_end(k, &s->facts);
+	verdict_decide(&s->facts, &v);
+	s->busy = 0;
+	s->deadline_ms = s->escalate_ms = 0;
+	keeper_busy(k);
+	if (s->client >= 0) {
+		answer_session(k, s, s->facts.timed_out ? "timeout" : "done", &v);
+	} else if (s->facts.killed_by_us) {
+		drop_output(s);		/* its client is gone for good */
+	} else {
+		s->unclaimed = 1;
+		s->verdict = v;
+	}
+	keeper_event_end(k, "sh", &v, json_pack("{s:s,s:s}", "session", s->name, "text", s->text));
+}
+
+/* Is it the line of `trap` for INT?  bash calls it SIGINT. */
+static int is_interrupt_trap(const char *line)
+{
+	size_t n = strlen(line);
+
+	return (n > 5 && !strcmp(line + n - 5, "' INT")) || (n > 8 && !strcmp(line + n - 8, "' SIGINT"));
+}
+
+/* What $- had of set -x and -v. */
+static void keep_tracing(struct keeper_session *s, const char *flags)
+{
+	snprintf(s->tracing, sizeof(s->tracing), "%s%s", strchr(flags, 'x') ? "x" : "", strchr(flags, 'v') ? "v" : "");
+	s->traces |= s->tracing[0] != '\0';
+}
+
+/* "NONCE STATUS FLAGS", and traps before it when they were asked for: anything else on the pipe is not for us. */
+static void status_line(struct keeper *k, struct keeper_session *s)
+{
+	size_t n = strlen(s->nonce);
+	char *end;
+	unsigned long v;
+
+	s->trap_seen |= is_interrupt_trap(s->status_line);
+	if (!s->busy || strncmp(s->status_line, s->nonce, n) || s->status_line[n] != ' ' ||
+	    !isdigit((unsigned char)s->status_line[n + 1]))
+		return;
+	v = strtoul(s->status_line + n + 1, &end, 10);
+	if (*end != ' ' || v > 255)
+		return;
+	if (!s->withdrawn)
+		keep_tracing(s, end);
+	s->last_status = (unsigned)v;
+	s->trap_lost = !s->trap_seen;
+	s->facts.ended = s->facts.exited = 1;
+	/* dash and ash may run one more command on their way out, and have its status then */
+	s->facts.value = s->interrupted ? 128 + SIGINT : (uint32_t)v;
+	finish(k, s, keeper_command_find(k, s->shell_seq));
+}
+
+/* Of a long line the beginning and the end are kept. */
+static void add_to_line(struct keeper_session *s, char c)
+{
+	const size_t max = sizeof(s->status_line) - 1, half = sizeof(s->status_line) / 2;
+
+	if (s->status_len == max)
+		memmove(s->status_line + half, s->status_line + half + 1, --s->status_len - half);
+	s->status_line[s->status_len++] = c;
+}
+
+void session_status(struct keeper *k, struct keeper_session *s)
+{
+	char buf[512];
+	ssize_t n = read(s->status_fd, buf, sizeof(buf)), i;
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+		fd_close(&s->status_fd);	/* the shell's end is reported by init */
+		return;
+	}
+	for (i = 0; i < n; i++) {
+		if (buf[i] == '\n') {
+			s->status_line[s->status_len] = '\0';
+			s->status_len = 0;
+			status_line(k, s);
+		} else {
+			add_to_line(s, buf[i]);
+		}
+	}
+}
+
+void session_read(struct keeper *k, struct keeper_session *s, int which)
+{
+	int *fd = which ? &s->err_fd : &s->out_fd;
+	char buf[OUTPUT_CHUNK];
+	struct err ignored;
+	int rounds;
+	ssize_t n;
+
+	(void)k;
+	for (rounds = 0; rounds < 64 && *fd >= 0; rounds++) {
+		n = read(*fd, buf, sizeof(buf));
+		if (n > 0) {
+			ring_add(&s->out[which], buf, (size_t)n, &ignored);
+		} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+			fd_close(fd);	/* EIO: no process has the terminal open any more */
+			if (!which && !s->split)
+				s->tty_fd = -1;
+		} else {
+			return;
+		}
+	}
+}
+
+void session_shell_failed(struct keeper *k, int index, const struct err *why)
+{
+	struct keeper_session *s = &k->sessions[index];
+	struct err e = *why;
+
+	close_fds(s);
+	s->shell_seq = 0;
+	if (!s->fallback && why->code == ERR_EXEC_NOT_FOUND) {
+		s->fallback = 1;	/* no bash in this image; the text is still in its file */
+		if (start_shell(k, s, &e) == 0 && feed(s, &e) == 0)
+			return;
+	}
+	keeper_answer_error(k, s->client, &e);
+	s->client = -1;
+	session_release(k, s);
+}
+
+/* `exit 3`, `exec false`, or a kill: the session's name stays free for a fresh shell. */
+void session_shell_ended(struct keeper *k, int index, struct keeper_command *c)
+{
+	struct keeper_session *s = &k->sessions[index];
+
+	if (s->status_fd >= 0)
+		session_status(k, s);
+	s->shell_seq = 0;
+	if (s->busy) {
+		s->facts.ended = 1;
+		s->facts.exited = c->facts.exited;
+		s->facts.value = c->facts.value;
+		finish(k, s, c);
+	}
+	close_fds(s);
+}
+
+void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+
+	if (!s->busy)
+		return;
+	s->facts.killed_by_us |= killed_by_us;
+	s->shell_seq = 0;
+	finish(k, s, c);
+}
+
+static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+	struct err ignored;
+
+	s->deadline_ms = 0;
+	if (s->on_timeout == ON_TIMEOUT_DETACH || s->on_timeout == ON_TIMEOUT_FREEZE) {
+		if (s->on_timeout == ON_TIMEOUT_FREEZE && c)
+			cgroup_freeze(&c->leaf, 1, &ignored);
+		session_read(k, s, 0);
+		session_read(k, s, 1);
+		if (s->client >= 0)
+			answer_session(k, s, s->on_timeout == ON_TIMEOUT_FREEZE ? "frozen" : "running", NULL);
+		return;
+	}
+	s->facts.timed_out = 1;
+	session_force(k, s, now);
+}
+
+/* 1 when fd of pid is the sandbox's terminal. */
+static int is_terminal(pid_t pid, unsigned long long fd)
+{
+	char path[64], target[64];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%llu", pid, fd);
+	len = readlink(path, target, sizeof(target) - 1);
+	if (len < 0)
+		return 0;
+	target[len] = '\0';
+	return !strncmp(target, "/dev/pts/", 9) || !strcmp(target, "/dev/tty");
+}
+
+static int read_memory(pid_t pid, unsigned long long address, void *buf, size_t n)
+{
+	char path[40];
+	autoclose int fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && pread(fd, buf, n, (off_t)address) == (ssize_t)n ? 0 : -1;
+}
+
+static int selects_terminal(pid_t pid, unsigned long long nfds, unsigned long long readfds)
+{
+	unsigned char set[128];
+	unsigned long long fd;
+
+	if (!readfds || read_memory(pid, readfds, set, sizeof(set)) < 0)
+		return 0;
+	for (fd = 0; fd < nfds && fd < sizeof(set) * 8; fd++)
+		if (set[fd / 8] & 1 << fd % 8 && is_terminal(pid, fd))
+			return 1;
+	return 0;
+}
+
+static int polls_terminal(pid_t pid, unsigned long long fds, unsigned long long nfds)
+{
+	struct pollfd p[64];
+	size_t n = nfds > 64 ? 64 : (size_t)nfds, i;
+
+	if (!n || read_memory(pid, fds, p, n * sizeof(p[0])) < 0)
+		return 0;
+	for (i = 0; i < n; i++)
+		if (p[i].fd >= 0 && p[i].events & POLLIN && is_terminal(pid, (unsigned)p[i].fd))
+			return 1;
+	return 0;
+}
+
+/* Is pid blocked in a call that waits for input from the terminal (proc_pid_syscall(5))? */
+static int waits_for_input(pid_t pid)
+{
+	char path[40], text[256];
+	unsigned long long a0, a1;
+	long nr;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	if (cgroup_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || sscanf(text, "%ld 0x%llx 0x%llx", &nr, &a0, &a1) != 3)
+		return 0;
+	switch (nr) {
+	case SYS_read:
+		return is_terminal(pid, a0);
+#ifdef SYS_select
+	case SYS_select:
+#endif
+	case SYS_pselect6:
+		return selects_terminal(pid, a0, a1);
+#ifdef SYS_poll
+	case SYS_poll:
+#endif
+	case SYS_ppoll:
+		return polls_terminal(pid, a0, a1);
+	default:
+		return 0;
+	}
+}
+
+/* Does some process of the session's foreground wait for its terminal? */
+static int reads_terminal(struct keeper *k, const struct keeper_session *s)
+{
+	pid_t *pids = NULL, group = 0;
+	size_t n = 0, i;
+	int found = 0;
+
+	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || look_pids(k, s, &pids, &n) < 0)
+		return 0;
+	for (i = 0; i < n && !found; i++)
+		found = getpgid(pids[i]) == group && waits_for_input(pids[i]);
+	free(pids);
+	return found;
+}
+
+static void probe(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	s->probe_ms = now + PROBE_MS;
+	session_read(k, s, 0);
+	if (s->out[0].total != s->seen_bytes || !reads_terminal(k, s))
+		s->awaiting = 0;
+	else
+		s->awaiting++;
+	s->seen_bytes = s->out[0].total;
+	if (s->awaiting >= 2) {
+		s->awaiting = 0;
+		s->probe_ms = 0;
+		answer_session(k, s, "awaiting-input", NULL);
+	}
+}
+
+/* Is the terminal looked at for a command that waits for input?  Not while it is being ended. */
+static int is_probed(const struct keeper_session *s)
+{
+	return s->probe_ms && s->client >= 0 && !s->split && !s->escalated;
+}
+
+uint64_t session_next_deadline(const struct keeper_session *s)
+{
+	uint64_t at = UINT64_MAX;
+
+	if (!s->busy)
+		return 0;
+	if (s->deadline_ms)
+		at = s->deadline_ms;
+	if (s->escalate_ms && s->escalate_ms < at)
+		at = s->escalate_ms;
+	if (s->nudge_ms && s->nudge_ms < at)
+		at = s->nudge_ms;
+	if (is_probed(s) && s->probe_ms < at)
+		at = s->probe_ms;
+	return at == UINT64_MAX ? 0 : at;
+}
+
+void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now)
+{
+	if (s->busy && s->deadline_ms && now >= s->deadline_ms)
+		over_time(k, s, now);
+	if (s->busy && s->escalate_ms && now >= s->escalate_ms)
+		session_force(k, s, now);
+	if (s->busy && s->nudge_ms && now >= s->nudge_ms)
+		session_nudge(k, s, now);
+	if (s->busy && is_probed(s) && now >= s->probe_ms)
+		probe(k, s, now);
+}
+
+void session_client_gone(struct keeper *k, int client)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_SESSIONS; i++) {
+		struct keeper_session *s = &k->sessions[i];
+
+		if (!s->name[0] || !s->busy || s->client != client)
+			continue;
+		s->client = -1;
+		s->facts.killed_by_us = 1;
+		s->on_timeout = ON_TIMEOUT_KILL;
+		session_force(k, s, clock_ms());
+	}
+}
+
+/* ---- requests ------------------------------------------------------------------------------------ */
+
+static int get_on_timeout(const json_t *rq, enum session_on_timeout *ret, struct err *e)
+{
+	static const char *const names[] = { "kill", "interrupt", "freeze", "detach" };
+	const char *s = "kill";
+	size_t i;
+
+	if (json_get_str(rq, "on_timeout", &s, "request", e) < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(names); i++) {
+		if (!strcmp(s, names[i])) {
+			*ret = (enum session_on_timeout)i;
+			return 0;
+		}
+	}
+	return err_set(e, ERR_INVALID, "'%.20s' is none of kill, interrupt, freeze, detach", s);
+}
+
+static int get_name(const json_t *rq, const char **ret, struct err *e)
+{
+	*ret = "main";
+	if (json_get_str(rq, "session", ret, "request", e) < 0)
+		return -1;
+	return path_is_name(*ret) ? 0 : err_set(e, ERR_INVALID, "session name '%.40s' is malformed; hint: a-z 0-9 _ . -", *ret);
+}
+
+static int op_sh(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(TEXT_MAX);
+	struct keeper_session *s = NULL;
+	const char *name, *text = NULL;
+	enum session_on_timeout on_timeout;
+	uint64_t timeout_ms = keeper_timeout(k, 1);
+	int split = 0, inlined = 0;
+
+	if (get_name(rq, &name, e) < 0 || json_get_bool(rq, "inline", &inlined, "request", e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0 ||
+	    json_get_bool(rq, "split", &split, "request", e) < 0 ||
+	    json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &on_timeout, e) < 0)
+		return -1;
+	if (!text && count && wire_read_data(fds[0], &b, e) < 0)
+		return -1;
+	if (!text && !b.data)
+		return err_set(e, ERR_INVALID, "no command text");
+	if (keeper_policy_text(k, text ? text : b.data, text ? strlen(text) : b.len, e) < 0 ||
+	    open_session(k, name, split, &s, e) < 0)
+		return -1;
+	if (s->busy)
+		return err_set(e, ERR_BUSY, "session %s still runs a command; hint: wait for it, send it input, interrupt it, or "
+			       "use another --session", name);
+	s->on_timeout = on_timeout;
+	s->inlined = inlined;
+	if (run_text(k, s, client, text ? text : b.data, text ? strlen(text) : b.len, timeout_ms, e) == 0)
+		return 0;
+	if (!s->shell_seq)
+		session_release(k, s);
+	return -1;
+}
+
+static struct keeper_session *session_of(struct keeper *k, const json_t *rq, struct err *e)
+{
+	struct keeper_session *s;
+	const char *name;
+
+	if (get_name(rq, &name, e) < 0)
+		return NULL;
+	s = find(k, name);
+	if (!s)
+		err_set(e, ERR_NOT_FOUND, "no session '%s'; hint: berth sh --list ID", name);
+	return s;
+}
+
+/* Waits for the command that runs, with a new deadline; thaws a frozen one. */
+static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err *e)
+{
+	struct keeper_session *s = session_of(k, rq, e);
+	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
+	uint64_t timeout_ms = keeper_timeout(k, 1);
+	int inlined = 0;
+
+	if (!s || json_get_bool(rq, "inline", &inlined, "request", e) < 0 ||
+	    json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &s->on_timeout, e) < 0)
+		return -1;
+	if (!s->busy && s->unclaimed) {
+		s->unclaimed = 0;
+		s->client = client;
+		s->inlined = inlined;
+		answer_session(k, s, s->verdict.facts.timed_out ? "timeout" : "done", &s->verdict);
+		return 0;
+	}
+	if (!s->busy)
+		return err_set(e, ERR_NOT_FOUND, "session %s runs no command", s->name);
+	if (s->client >= 0)
+		return err_set(e, ERR_BUSY, "another client waits for session %s", s->name);
+	if (c && cgroup_freeze(&c->leaf, 0, e) < 0)
+		return -1;
+	s->client = client;
+	s->inlined = inlined;
+	s->deadline_ms = timeout_ms ? clock_ms() + timeout_ms : 0;
+	s->probe_ms = clock_ms() + PROBE_MS;
+	s->awaiting = 0;
+	return 0;
+}
+
+static int op_send(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1 << 16);
+	struct keeper_session *s = session_of(k, rq, e);
+	int eof = 0;
+	ssize_t n;
+
+	if (!s || json_get_bool(rq, "eof", &eof, "request", e) < 0)
+		return -1;
+	if (s->tty_fd < 0)
+		return err_set(e, ERR_NOT_FOUND, "session %s has no shell", s->name);
+	if (count && wire_read_data(fds[0], &b, e) < 0)
+		return -1;
+	if (eof && !s->split && buf_add(&b, "\004", 1, e) < 0)
+		return -1;
+	n = session_type(k, s, b.data, b.len);
+	if (n < 0)
+		return err_sys(e, "write to session %s", s->name);
+	keeper_answer(k, client, json_pack("{s:I}", "sent", (json_int_t)n), NULL, 0);
+	return 0;
+}
+
+static int op_signal(struct keeper *k, int client, const json_t *rq, struct err *e)
+{
+	struct keeper_session *s = session_of(k, rq, e);
+	uint64_t signo = 2;
+
+	if (!s || json_get_u64(rq, "signal", &signo, "request", e) < 0)
+		return -1;
+	if (signo < 1 || signo > 64)
+		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
+	if ((signo == SIGINT ? session_interrupt(k, s) : session_signal(k, s, (int)signo)) < 0)
+		return err_set(e, ERR_NOT_FOUND, "session %s has no foreground process", s->name);
+	keeper_answer(k, client, json_pack("{s:b}", "signalled", 1), NULL, 0);
+	return 0;
+}
+
+/* Ends what runs in the session; its client gets the verdict, killed-by. */
+static int op_sh_cancel(struct keeper *k, int client, const json_t *rq, struct err *e)
+{
+	struct keeper_session *s = session_of(k, rq, e);
+	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
+
+	if (!s)
+		return -1;
+	if (!s->busy)
+		return err_set(e, ERR_NOT_FOUND, "session %s runs no command", s->name);
+	if (c && cgroup_freeze(&c->leaf, 0, e) < 0)
+		return -1;
+	s->facts.killed_by_us = 1;
+	s->on_timeout = ON_TIMEOUT_KILL;
+	session_force(k, s, clock_ms());
+	keeper_answer(k, client, json_pack("{s:b}", "cancelled", 1), NULL, 0);
+	return 0;
+}
+
+static int op_sessions(struct keeper *k, int client)
+{
+	json_t *list = json_array();
+	int i;
+
+	for (i = 0; i < KEEPER_SESSIONS; i++) {
+		struct keeper_session *s = &k->sessions[i];
+
+		if (s->name[0])
+			json_array_append_new(list, json_pack("{s:s,s:b,s:b,s:b,s:i}", "session", s->name, "busy", s->busy,
+							      "alive", s->shell_seq != 0, "split", s->split, "commands",
+							      (int)s->number));
+	}
+	keeper_answer(k, client, json_pack("{s:o}", "sessions", list), NULL, 0);
+	return 0;
+}
+
+static int op_close(struct keeper *k, int client, const json_t *rq, struct err *e)
+{
+	struct keeper_session *s = session_of(k, rq, e);
+
+	if (!s)
+		return -1;
+	if (s->client >= 0 && s->client != client) {
+		struct err busy;
+
+		err_set(&busy, ERR_NOT_FOUND, "session %s was closed", s->name);
+		keeper_answer_error(k, s->client, &busy);
+	}
+	session_release(k, s);
+	keeper_answer(k, client, json_pack("{s:b}", "closed", 1), NULL, 0);
+	return 0;
+}
+
+int session_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	if (!strcmp(op, "sh"))
+		return op_sh(k, client, rq, fds, count, e);
+	if (!strcmp(op, "sh-wait"))
+		return op_sh_wait(k, client, rq, e);
+	if (!strcmp(op, "sh-cancel"))
+		return op_sh_cancel(k, client, rq, e);
+	if (!strcmp(op, "sessions"))
+		return op_sessions(k, client);
+	if (!strcmp(op, "session-close"))
+		return op_close(k, client, rq, e);
+	if (!strcmp(op, "send"))
+		return op_send(k, client, rq, fds, count, e);
+	if (!strcmp(op, "signal"))
+		return op_signal(k, client, rq, e);
+	return 1;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* keeper_state - what the parts of the keeper share; for manager/keeper*.c only. */
+#ifndef BERTH_MANAGER_KEEPER_KEEPER_STATE_H
+#define BERTH_MANAGER_KEEPER_KEEPER_STATE_H
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "manager/host/netevents.h"
+#include "manager/host/policy.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/keeper_log.h"
+#include "manager/keeper/ring.h"
+#include "manager/keeper/wire.h"
+#include "runtime/sandbox/verdict.h"
+
+#define KEEPER_CLIENTS 64
+#define KEEPER_COMMANDS 256
+#define KEEPER_SESSIONS 16
+#define KEEPER_DROPPED 8
+#define KEEPER_DYING_MS 200		/* killed processes are mostly gone long before; the others are looked at again */
+#define KEEPER_ENDED_KEPT 64	/* ended detached commands whose output is still there */
+
+/* What a client has seen of a command; it lasts between two requests. */
+struct keeper_follow {
+	uint32_t seq;		/* of the command; 0: none */
+	int armed;		/* a request waits for its answer */
+	int streams;		/* 1: stdout, 2: stderr, 3: both */
+	uint64_t from[2];
+};
+
+/* Bytes on their way to a command's stdin. */
+struct keeper_send {
+	uint32_t seq;		/* 0: none */
+	char *data;
+	size_t len, done;
+	int eof;
+};
+
+struct keeper_client {
+	int fd;			/* -1: a free slot */
+	uint32_t waits;		/* sequence number of the command it waits for; 0: none */
+	struct keeper_follow follow;
+	struct keeper_send send;
+	int guarded;		/* by its own word an operation is under way as long as it is connected */
+};
+
+/* One command and its cgroup, from the request until nobody needs it any more. */
+struct keeper_command {
+	uint32_t seq;
+	struct cgroup leaf;
+	int client;		/* who gets the answer; -1: nobody */
+	int detached;
+	int silent;		/* its client does not ask when it has started */
+	int unannounced;	/* it has started, and no event says so yet */
+	int helper;		/* berth's own file work: no event */
+	int tty;		/* detached with a terminal: in_fd and out_fd[0] are its master side */
+	int session;		/* it is the shell of this session; -1: an ordinary command */
+	int started, ended;	/* execve succeeded; the leader was reaped */
+	int concluded;		/* the verdict stands */
+	int in_fd, out_fd[2];	/* detached: our ends */
+	struct ring out[2];
+	uint64_t logged[2];	/* bytes of them that are in the sandbox's log */
+	uint64_t started_ms, deadline_ms, kill_at_ms, grace_ms;	/* 0: none */
+	uint64_t lingers_checked_ms;
+	struct verdict_facts facts;
+	struct verdict verdict;
+	char *text;		/* the command for lists */
+	char name[65];		/* of a shell that people come back to; "": none */
+};
+
+enum session_on_timeout { ON_TIMEOUT_KILL, ON_TIMEOUT_INTERRUPT, ON_TIMEOUT_FREEZE, ON_TIMEOUT_DETACH };
+
+/* A shell that outlives its commands. */
+struct keeper_session {
+	char name[65];		/* "": a free slot */
+	uint32_t shell_seq;	/* its command, 0 once it ended */
+	int split;		/* stdout and stderr apart, no terminal */
+	int tty_fd;		/* terminal, master side; or our end of stdin */
+	int err_fd, out_fd;	/* split: our ends */
+	int script_fd, status_fd;
+	int text_fd;	/* the file of the last command's text, when the next may be written over it; -1 */
+	struct ring out[2];
+	unsigned number;	/* of commands run, for the file names */
+	/* the command that runs in it */
+	char text[128];			/* the beginning, for events */
+	int busy, client;
+	int inlined;			/* the client takes short output within the answer */
+	int escalated;			/* how far the end by force has come */
+	int nudged;			/* how often the shell was told again to leave the text */
+	int withdrawn;			/* how often an interrupt came before the shell read the text, which was taken from it */
+	int again;			/* at nudge_ms it is interrupted once more */
+	int interrupted;		/* Ctrl-C made its shell leave the text */
+	int told;			/* one who catches interrupts got a second one since then */
+	unsigned long long interrupted_ticks;	/* when that was, as /proc/PID/stat counts */
+	pid_t starting;			/* it was becoming the foreground when the shell was interrupted; 0: nothing */
+	int awaiting;			/* probes in a row that saw it read the terminal */
+	uint64_t seen_bytes;		/* output at the last probe */
+	int fallback;			/* the image has no bash: sh */
+	uint32_t shell_ns_pid;
+	char nonce[17];
+	char status_line[128];		/* read so far of the status pipe's line */
+	int traces, traps;		/* a text may have turned on set -x or -v, or set traps */
+	char tracing[3];		/* which of x and v the last text left on */
+	int trap_seen, trap_lost;	/* the trap for INT, at the command's end */
+	unsigned last_status;		/* what $? is in the shell */
+	size_t status_len;
+	uint64_t started_ms, deadline_ms, escalate_ms, probe_ms, nudge_ms;
+	enum session_on_timeout on_timeout;
+	struct cgroup_usage before;
+	/* after the last command nothing but the shell was left: what was measured then is still true */
+	int alone;
+	pid_t alone_pid;
+	struct cgroup_usage alone_usage;
+	pid_t *baseline;	/* processes that were there before it */
+	size_t baseline_count;
+	struct verdict_facts facts;
+	int fresh;		/* the shell was started for this command */
+	int unclaimed;		/* it ended while no client waited: for the next sh-wait */
+	struct verdict verdict;
+};
+
+struct keeper {
+	struct registry *registry;
+	struct claim claim;
+	const struct spec *spec;
+	struct sandbox sandbox;
+	size_t head_max, tail_max;
+	int listen_fd, signal_fd;
+	int fileop_fd;		/* the helper for file work, or -1 */
+	struct journal events, log;	/* name NULL: not opened yet */
+	int log_dir_fd;
+	int stopping;		/* leave the loop */
+	const char *stop_reason;	/* why, when nobody asked for it */
+	uint64_t drain_until_ms, drain_grace_ms;	/* it waits for guarded clients before it stops */
+	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
+	int paused;		/* by berth pause */
+	int held_by;		/* 1 + the client for which everything stands still; 0: none */
+	int announced;		/* its start is among the events */
+	uint64_t created_ms, oom_until_ms;
+	uint64_t busy_ms;		/* when work was last seen */
+	uint64_t idle_checked_ms, idle_cpu_us;
+	int idle_cpu_busy;		/* the last look at the CPU time saw work */
+	int limits_changed;
+	json_t *net_policy;		/* as it is now; NULL: as the spec has it */
+	struct netevents net_events;
+	uint64_t net_looked_ms, net_saved_bytes;	/* the last look at its counters, what was written down then */
+	struct cgroup_limits limits;	/* once changed: instead of the spec's */
+	struct policy *policy;		/* of the command policy; NULL: not read yet */
+	struct stat policy_file;	/* that it was read from */
+	char adopted[65];		/* the token of the claim it was made ahead for, or "" */
+	uint32_t next_seq;
+	struct cgroup spare;	/* of the next command; ops NULL: none */
+	int spare_failed;	/* it could not be made: not before the next command */
+	struct cgroup dropped[KEEPER_DROPPED];	/* empty, of commands that have ended */
+	size_t dropped_count;
+	int rest;		/* an answer was sent just now: no chores yet */
+	int trim;		/* to be done before the next wait */
+	int trimmed;		/* nothing happened since our program was unmapped */
+	struct keeper_client clients[KEEPER_CLIENTS];
+	struct keeper_command *commands[KEEPER_COMMANDS];
+	struct keeper_session sessions[KEEPER_SESSIONS];
+};
+
+/* keeper_adopt.c: 1 when op is not its own. */
+int keeper_adopt_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
+/* Sends msg, which it consumes, to client i; a client that cannot take it is dropped. */
+void keeper_answer(struct keeper *k, int client, json_t *msg, const int *fds, size_t count);
+/* The same with the member "verdict". */
+void keeper_answer_verdict(struct keeper *k, int client, json_t *msg, const struct verdict *v, const int *fds, size_t count);
+void keeper_answer_error(struct keeper *k, int client, const struct err *e);
+
+/* keeper_commands.c */
+struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e);
+/* The limit of a command whose request names none; a text's (sh, code) has one even where nobody set it. 0: none. */
+uint64_t keeper_timeout(const struct keeper *k, int is_text);
+struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq);
+int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
+void keeper_command_reply(struct keeper *k, const struct init_reply *r);
+/* Events of the commands that have started; after the replies that were there, as the end of one may be among them. */
+void keeper_command_announce(struct keeper *k);
+/* Kills it, and takes it for ended: init, which stands still, cannot tell. */
+void keeper_command_killed(struct keeper *k, struct keeper_command *c);
+/* Those that were killed and not heard of yet, when all of the sandbox was frozen. */
+void keeper_command_stands_still(struct keeper *k);
+/* The sandbox has ended, and the command with it: its verdict is killed-by, or lost when nobody asked for it. */
+void keeper_command_lost(struct keeper *k, struct keeper_command *c, int killed_by_us);
+void keeper_command_read(struct keeper *k, struct keeper_command *c, int which);
+void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_t now);
+uint64_t keeper_command_next_deadline(const struct keeper_command *c);
+void keeper_command_check_oom(struct keeper *k);
+void keeper_command_client_gone(struct keeper *k, int client);
+void keeper_command_remove(struct keeper *k, struct keeper_command *c);
+int keeper_command_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
+/* The id of a request's "command", "c12" -> 12. */
+struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, struct err *e);
+json_t *keeper_command_verdict(const struct verdict *v);
+
+/* keeper_quiet.c */
+/* The cgroup of command seq, made now or ahead. */
+int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, struct cgroup *ret, struct err *e);
+/* An empty cgroup that nobody needs any more: it is removed when there is time. */
+void keeper_leaf_drop(struct keeper *k, struct cgroup *leaf);
+/* At the end: what is still there goes with the sandbox's. */
+void keeper_leaves_release(struct keeper *k);
+/* Before it waits for timeout_ms (-1: for ever): how long to wait, in *t; NULL: for ever. */
+const struct timespec *keeper_quiet(struct keeper *k, int timeout_ms, struct timespec *t);
+/* Gives our program's pages back until they are used again. */
+void keeper_trim(struct keeper *k);
+/* After it waited; events is 0 when the time was up. */
+void keeper_woke(struct keeper *k, int events);
+
+/* keeper_journal.c */
+/* members is consumed. */
+void keeper_event(struct keeper *k, const char *event, json_t *members);
+void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdict *v, json_t *members);
+void keeper_log(struct keeper *k, const char *source, const char *stream, const char *p, size_t n);
+void keeper_log_dropped(struct keeper *k, const char *source, const char *stream, uint64_t n);
+void keeper_log_command(struct keeper *k, struct keeper_command *c, int which, const char *p, size_t n);
+/* Of the n bytes the first head ones came before what was dropped. */
+void keeper_log_session(struct keeper *k, const struct keeper_session *s, const char *stream, const char *p, size_t head, size_t n,
+			uint64_t dropped);
+void keeper_journal_end(struct keeper *k);
+
+/* keeper_stop.c */
+/* SIGTERM to everything now; the loop ends when nothing runs any more, at the latest after grace_ms. */
+/* First waits, at most drain_ms, for the clients that said "guard"; nothing new begins meanwhile. */
+void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms);
+void keeper_stop_begin(struct keeper *k, uint64_t grace_ms);
+uint64_t keeper_stop_next(const struct keeper *k);
+void keeper_stop_check(struct keeper *k, uint64_t now);
+
+/* keeper_idle.c */
+/* Real work was seen: the sandbox is not idle now. */
+void keeper_busy(struct keeper *k);
+/* For berth ps -a, inspect and wait: why it does not run any more. */
+void keeper_record_stop(struct keeper *k);
+uint64_t keeper_idle_next(const struct keeper *k);
+void keeper_idle_check(struct keeper *k, uint64_t now);
+void keeper_idle_describe(struct keeper *k, json_t *answer);
+int keeper_limits_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
+void keeper_limits_describe(const struct keeper *k, json_t *answer);
+
+/* keeper_policy.c */
+int keeper_policy_argv(struct keeper *k, const char *const *argv, size_t argc, struct err *e);
+int keeper_policy_text(struct keeper *k, const char *text, size_t n, struct err *e);
+
+/* keeper_network.c */
+int keeper_network_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
+/* The part of an update that concerns the network: all of it or nothing. */
+int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut, struct err *e);
+void keeper_network_describe(struct keeper *k, json_t *answer);
+/* A command begins, a command has ended: whether it met a limit of the network. */
+void keeper_network_begin(struct keeper *k, struct verdict_facts *f);
+void keeper_network_end(struct keeper *k, struct verdict_facts *f);
+/* The proxy has refused something. */
+void keeper_network_notice(struct keeper *k);
+/* When the counters are looked at next; 0: never. */
+uint64_t keeper_network_next(struct keeper *k);
+void keeper_network_check(struct keeper *k, uint64_t now);
+/* It stops: what was not told yet. */
+void keeper_network_last(struct keeper *k);
+/* What of the budgets is used, to stay with the sandbox; once its network has ended. */
+void keeper_network_save(struct keeper *k);
+
+/* keeper_follow.c */
+int keeper_follow_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
+/* c has more output, or has ended: whoever follows it is told. */
+void keeper_follow_news(struct keeper *k, struct keeper_command *c);
+/* c's terminal must wait: somebody who follows it is far behind. */
+int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c);
+void keeper_follow_removed(struct keeper *k, const struct keeper_command *c);
+void keeper_follow_release(struct keeper_client *cl);
+int keeper_send(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, const int *fds, size_t count,
+		struct err *e);
+/* Somebody's data waits until c reads; then keeper_send_ready(). */
+int keeper_send_waits(const struct keeper *k, const struct keeper_command *c);
+void keeper_send_ready(struct keeper *k, struct keeper_command *c);
+int keeper_resize(int master, const json_t *rq, struct err *e);
+
+/* keeper_files.c */
+int files_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
+
+/* keeper_sessions.c */
+int session_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
+void session_read(struct keeper *k, struct keeper_session *s, int which);
+void session_status(struct keeper *k, struct keeper_session *s);
+void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now);
+uint64_t session_next_deadline(const struct keeper_session *s);
+void session_shell_failed(struct keeper *k, int index, const struct err *e);
+void session_shell_ended(struct keeper *k, int index, struct keeper_command *c);
+void session_client_gone(struct keeper *k, int client);
+/* As keeper_command_lost(), of the text that runs. */
+void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us);
+void session_release(struct keeper *k, struct keeper_session *s);
+/* What the shell will read next. */
+int session_put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e);
+
+/* keeper_force.c.  What the shell's traps are set on, see keeper_sessions.c. */
+#define LEAVE_SIGNAL 48		/* leave the text, all levels */
+#define INTERRUPTED_SIGNAL 47	/* the same, if what just ended died of an interrupt */
+#define LEAVE_ONE_SIGNAL 63	/* one level, even where the text has a pipe of its own as descriptor 9 */
+/* SIGINT to the foreground, and its command ends as a shell's at Ctrl-C; -1: there is none. */
+int session_interrupt(struct keeper *k, struct keeper_session *s);
+/* Another signal to its foreground; without a terminal to all that its command started. */
+int session_signal(struct keeper *k, struct keeper_session *s, int signo);
+/* Bytes to its terminal, of which the interrupt character does the same; how many were taken, or -1 with errno. */
+ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n);
+/* The shell has not left the text yet: tells it again, at nudge_ms. */
+void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now);
+/* A timeout's next step: interrupt, kill the command's tree, at last the shell. */
+void session_force(struct keeper *k, struct keeper_session *s, uint64_t now);
+
+#endif

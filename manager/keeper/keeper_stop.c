@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a sandbox: a graceful stop from within its keeper, and from
+ * outside the end of a keeper that does not answer.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/keeper/keeper_state.h"
+
+#define LOOK_MS 20
+#define END_MS 10000
+
+/* SIGTERM to all that runs in one command's cgroup. */
+static void ask_to_end(const struct keeper_command *c)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	autoclose int fd = openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	struct err ignored;
+	char *p, *end;
+
+	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
+		return;
+	for (p = b.data; *p; p = *end ? end + 1 : end) {
+		long pid = strtol(p, &end, 10);
+
+		if (end == p)
+			break;
+		if (pid <= 1)
+			continue;
+		kill((pid_t)pid, SIGTERM);
+		/* an interactive shell takes no notice of the other */
+		if (c->tty)
+			kill((pid_t)pid, SIGHUP);
+		kill((pid_t)pid, SIGCONT);
+	}
+}
+
+static int is_empty(const struct keeper *k)
+{
+	char text[16];
+	int i;
+
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i] && cgroup_read(k->commands[i]->leaf.v2_fd, "cgroup.procs", text, sizeof(text)) > 0)
+			return 0;
+	return 1;
+}
+
+void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
+{
+	uint64_t now = clock_ms();
+	int i;
+
+	/* what is frozen cannot end by itself */
+	if (!grace_ms || k->paused) {
+		k->stopping = 1;
+		return;
+	}
+	if (k->stop_at_ms) {
+		k->stop_at_ms = now + grace_ms < k->stop_at_ms ? now + grace_ms : k->stop_at_ms;
+		return;
+	}
+	k->stop_at_ms = now + grace_ms;
+	k->stop_look_ms = now;
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i])
+			ask_to_end(k->commands[i]);
+}
+
+static int is_guarded(const struct keeper *k)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++)
+		if (k->clients[i].fd >= 0 && k->clients[i].guarded)
+			return 1;
+	return 0;
+}
+
+void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms)
+{
+	uint64_t until = clock_ms() + drain_ms;
+
+	if (!drain_ms || !is_guarded(k) || k->stop_at_ms) {
+		k->drain_until_ms = 0;
+		keeper_stop_begin(k, grace_ms);
+		return;
+	}
+	/* of two that ask the sooner one is heard */
+	if (k->drain_until_ms && k->drain_until_ms < until)
+		return;
+	k->drain_until_ms = until;
+	k->drain_grace_ms = grace_ms;
+}
+
+uint64_t keeper_stop_next(const struct keeper *k)
+{
+	if (k->drain_until_ms)
+		return k->drain_until_ms;
+	return k->stop_at_ms ? k->stop_look_ms : 0;
+}
+
+void keeper_stop_check(struct keeper *k, uint64_t now)
+{
+	if (k->drain_until_ms && (now >= k->drain_until_ms || !is_guarded(k))) {
+		k->drain_until_ms = 0;
+		keeper_stop_begin(k, k->drain_grace_ms);
+	}
+	if (!k->stop_at_ms || now < k->stop_look_ms)
+		return;
+	if (now >= k->stop_at_ms || is_empty(k))
+		k->stopping = 1;
+	k->stop_look_ms = now + LOOK_MS;
+}
+
+/* ---- from outside ------------------------------------------------------------------- */
+
+/* Has process pid the sandbox's directory open, which is its lock?  A record that was tampered with names nobody who has (L06). */
+static int holds_lock(struct registry *r, const char *id, int pid)
+{
+	struct stat lock, st;
+	char path[100];
+	struct dirent *d;
+	DIR *dir;
+	int found = 0;
+
+	if (fstatat(r->sandboxes_fd, id, &lock, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && !found && (d = readdir(dir)))
+		found = !fstatat(dirfd(dir), d->d_name, &st, 0) && st.st_dev == lock.st_dev && st.st_ino == lock.st_ino;
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+static json_t *live_record(struct registry *r, const char *id, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/record.json", id);
+	if (io_read_file(r->sandboxes_fd, path, &b, e) < 0)
+		return NULL;
+	return json_parse(b.data ? b.data : "", b.len, 1 << 20, path, e);
+}
+
+/* Only a run's record names a command. */
+int keeper_is_run(struct registry *r, const char *id)
+{
+	struct err ignored;
+	autojson json_t *record = live_record(r, id, &ignored);
+
+	return record && json_array_size(json_object_get(record, "command")) > 0;
+}
+
+/* What the dead leave is for gc. */
+static int wait_gone(struct registry *r, const char *id, struct err *e)
+{
+	uint64_t until = clock_ms() + END_MS;
+	unsigned cleared;
+
+	while (path_has(r->sandboxes_fd, id)) {
+		if (registry_gc(r, &cleared, e) == 0 && cleared)
+			continue;
+		if (clock_ms() > until)
+			return err_set(e, ERR_TIMEOUT, "what keeps sandbox %s does not end", id);
+		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+	}
+	return 0;
+}
+
+/* Its supervisor sees the end, tells it and clears up. */
+static int kill_run(struct registry *r, const char *id, struct err *e)
+{
+	struct cgroup cg;
+	char path[100];
+	int fd, result;
+
+	/* by its path: under another name the directory is nobody's or another's */
+	snprintf(path, sizeof(path), "%s/" KEEPER_KILLED_FILE, id);
+	fd = openat(r->sandboxes_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "tell the berth run of sandbox %s", id);
+	close(fd);
+	result = cgroup_open(&cg, r->config->cgroup_parent, id, e);
+	if (result == 0)
+		result = cgroup_kill(&cg, e);
+	cgroup_release(&cg);
+	return result < 0 ? -1 : wait_gone(r, id, e);
+}
+
+/* By a descriptor, which stands for it and no other; before Linux 5.3 by its pid, right after a look at what it holds. */
+static int kill_keeper(struct registry *r, const char *id, int pid)
+{
+	autoclose int pidfd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+
+	if (pid <= 1 || (pidfd < 0 && errno != ENOSYS) || !holds_lock(r, id, pid))
+		return 0;
+	if (pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0)
+		return 0;
+	return pidfd >= 0 && errno != ENOSYS ? -1 : kill(pid, SIGKILL);
+}
+
+int keeper_kill(struct registry *r, const char *id, struct err *e)
+{
+	autojson json_t *record = live_record(r, id, e);
+	int pid;
+
+	if (!record)
+		return -1;
+	if (json_array_size(json_object_get(record, "command")) > 0 && (kill_run(r, id, e) == 0 || e->code != ERR_TIMEOUT))
+		return path_has(r->sandboxes_fd, id) ? -1 : 0;
+	pid = (int)json_integer_value(json_object_get(record, "supervisor_pid"));
+	if (kill_keeper(r, id, pid) < 0)
+		return err_sys(e, "end the keeper of sandbox %s", id);
+	/* its death ends the sandbox */
+	return wait_gone(r, id, e);
+}

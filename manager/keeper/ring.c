@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/keeper/ring.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void ring_init(struct ring *r, size_t head_max, size_t tail_max)
+{
+	*r = (struct ring){ .head_max = head_max, .tail_max = tail_max };
+}
+
+void ring_release(struct ring *r)
+{
+	free(r->head);
+	free(r->tail);
+	*r = (struct ring){ .head_max = r->head_max, .tail_max = r->tail_max };
+}
+
+static int grow(char **p, size_t *cap, size_t need, size_t max, struct err *e)
+{
+	size_t n = *cap ? *cap : 1024;
+	char *q;
+
+	if (need <= *cap)
+		return 0;
+	while (n < need)
+		n *= 2;
+	if (n > max)
+		n = max;
+	q = realloc(*p, n);
+	if (!q)
+		return err_nomem(e);
+	*p = q;
+	*cap = n;
+	return 0;
+}
+
+/* The circle only turns once it has its full size; until then tail_at is 0. */
+static void add_tail(struct ring *r, const char *p, size_t n)
+{
+	size_t room, part;
+
+	if (n >= r->tail_max) {
+		p += n - r->tail_max;
+		n = r->tail_max;
+	}
+	room = r->tail_max - r->tail_len;
+	if (n > room) {
+		r->tail_at = (r->tail_at + (n - room)) % r->tail_max;
+		r->tail_len -= n - room;
+	}
+	while (n) {
+		size_t at = (r->tail_at + r->tail_len) % r->tail_max;
+
+		part = r->tail_max - at < n ? r->tail_max - at : n;
+		memcpy(r->tail + at, p, part);
+		r->tail_len += part;
+		p += part;
+		n -= part;
+	}
+}
+
+int ring_add(struct ring *r, const void *data, size_t n, struct err *e)
+{
+	const char *p = data;
+	size_t head = r->head_max - r->head_len < n ? r->head_max - r->head_len : n;
+	size_t rest = n - head, want = r->tail_len + rest;
+
+	if (want > r->tail_max)
+		want = r->tail_max;
+	if (grow(&r->head, &r->head_cap, r->head_len + head, r->head_max, e) < 0 ||
+	    (rest && grow(&r->tail, &r->tail_cap, want, r->tail_max, e) < 0))
+		return -1;
+	if (head)
+		memcpy(r->head + r->head_len, p, head);
+	r->head_len += head;
+	r->total += n;
+	if (rest && r->tail_max)
+		add_tail(r, p + head, rest);
+	return 0;
+}
+
+uint64_t ring_dropped(const struct ring *r)
+{
+	return r->total - r->head_len - r->tail_len;
+}
+
+static int copy_tail(const struct ring *r, size_t skip, size_t n, struct buf *out, struct err *e)
+{
+	size_t at = (r->tail_at + skip) % r->tail_max;
+	size_t part = r->tail_max - at < n ? r->tail_max - at : n;
+
+	if (buf_add(out, r->tail + at, part, e) < 0)
+		return -1;
+	return buf_add(out, r->tail, n - part, e);
+}
+
+int ring_read(const struct ring *r, uint64_t from, size_t max, struct buf *out, uint64_t *ret_from,
+	      uint64_t *ret_next, struct err *e)
+{
+	uint64_t tail_start = r->total - r->tail_len;
+	size_t n;
+
+	if (from > r->total)
+		return err_set(e, ERR_INVALID, "offset %llu is beyond the output's end at %llu",
+			       (unsigned long long)from, (unsigned long long)r->total);
+	if (from < r->head_len) {
+		n = r->head_len - (size_t)from;
+		n = n < max ? n : max;
+		*ret_from = from;
+		*ret_next = from + n;
+		if (buf_add(out, r->head + from, n, e) < 0)
+			return -1;
+		/* on into the tail only when nothing is missing in between */
+		if (*ret_next == r->head_len && ring_dropped(r) == 0 && n < max && r->tail_len) {
+			size_t m = r->tail_len < max - n ? r->tail_len : max - n;
+
+			*ret_next += m;
+			return copy_tail(r, 0, m, out, e);
+		}
+		return 0;
+	}
+	if (from < tail_start)
+		from = tail_start;
+	n = (size_t)(r->total - from);
+	n = n < max ? n : max;
+	*ret_from = from;
+	*ret_next = from + n;
+	return n ? copy_tail(r, (size_t)(from - tail_start), n, out, e) : 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ring - the output of one command, bounded: its head, its tail, and the exact
+ * number of bytes dropped between them.
+ *
+ * Byte offsets count from the start of the output and never change, so a reader
+ * that comes back with the offset it had reached misses and repeats nothing.
+ * Storage grows as bytes come, up to head_max + tail_max.  Pure.
+ */
+#ifndef BERTH_MANAGER_KEEPER_RING_H
+#define BERTH_MANAGER_KEEPER_RING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct ring {
+	size_t head_max, tail_max;	/* bytes */
+	uint64_t total;			/* bytes ever added */
+	char *head;
+	size_t head_len, head_cap;
+	char *tail;			/* circular once full; holds the last tail_len bytes */
+	size_t tail_len, tail_cap, tail_at;
+};
+
+void ring_init(struct ring *r, size_t head_max, size_t tail_max);
+void ring_release(struct ring *r);
+/* Never refuses: what does not fit is dropped and counted.  -1 only without memory, then nothing was added. */
+int ring_add(struct ring *r, const void *p, size_t n, struct err *e);
+/* Bytes between head and tail that are gone. */
+uint64_t ring_dropped(const struct ring *r);
+/*
+ * Appends to out what is kept from byte offset `from` on, at most max bytes;
+ * *ret_from is where it really starts (later than asked when bytes are gone),
+ * *ret_next the offset to ask for next.
+ */
+int ring_read(const struct ring *r, uint64_t from, size_t max, struct buf *out, uint64_t *ret_from,
+	      uint64_t *ret_next, struct err *e);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/keeper/wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "runtime/kernel/fdpass.h"
+
+int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e)
+{
+	return wire_send_with(sock, msg, "}", 1, fds, count, e);
+}
+
+#define PREFIX "{\"v\":" STRINGIFY(WIRE_VERSION) ","
+#define PREFIX_LEN (sizeof(PREFIX) - 1)
+
+int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int *fds, size_t count, struct err *e)
+{
+	autofree char *own = NULL;
+	struct iovec part[3];
+	const char *text;
+	char room[2048];
+	size_t len;
+
+	text = json_text(msg, room, sizeof(room), &own, &len);
+	if (!text)
+		return err_set(e, ERR_INVALID, "the text is not valid UTF-8");
+	/* without its braces: the version is first, and rest ends the object */
+	len -= 2;
+	if (PREFIX_LEN + len + n > WIRE_MAX)
+		return err_set(e, ERR_LIMIT, "the message has %zu bytes, the limit is %d", PREFIX_LEN + len + n, WIRE_MAX);
+	part[0] = (struct iovec){ (void *)PREFIX, PREFIX_LEN - !len };	/* of no members there is no comma */
+	part[1] = (struct iovec){ (void *)(text + 1), len };
+	part[2] = (struct iovec){ (void *)rest, n };
+	if (fdpass_sendv(sock, part, ARRAY_LEN(part), fds, count) < 0) {
+		const int why = errno;
+
+		if (why != EPIPE && why != ECONNRESET)
+			return err_sys(e, "send to the other side");
+		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+		e->os_errno = why;	/* some callers tell a stop from an end by it */
+		return -1;
+	}
+	return 0;
+}
+
+int wire_recv_text(int sock, int wait_ms, char *buf, size_t *ret_len, int *fds, size_t max, size_t *ret_count, struct err *e)
+{
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+	ssize_t n;
+	int r;
+
+	*ret_count = 0;
+	do
+		r = wait_ms ? poll(&p, 1, wait_ms) : 1;
+	while (r < 0 && errno == EINTR);
+	n = r ? fdpass_recv_flags(sock, buf, WIRE_MAX + 1, fds, max, ret_count, wait_ms ? 0 : MSG_DONTWAIT) : 0;
+	if (r == 0 || (n < 0 && errno == EAGAIN && !wait_ms))
+		return err_set(e, ERR_TIMEOUT, "no answer within %d ms", wait_ms);
+	if (n == 0 || (n < 0 && errno == ECONNRESET))
+		return 0;
+	if (n < 0)
+		return err_sys(e, "receive from the other side");
+	*ret_len = (size_t)n;
+	return 1;
+}
+
+int wire_parse(const char *buf, size_t len, json_t **ret_msg, int *fds, size_t *count, struct err *e)
+{
+	uint64_t version = 0;
+	json_t *msg = len > WIRE_MAX ? NULL : json_parse(buf, len, WIRE_MAX, "message", e);
+	size_t i;
+
+	if (len > WIRE_MAX)
+		err_set(e, ERR_LIMIT, "a message of more than %d bytes", WIRE_MAX);
+	if (msg && (!json_is_object(msg) || json_get_u64(msg, "v", &version, "message", e) < 1 || version != WIRE_VERSION)) {
+		err_set(e, ERR_INVALID, "a message of version %llu, not %d; hint: restart the sandbox with this berth",
+			(unsigned long long)version, WIRE_VERSION);
+		json_decref(msg);
+		msg = NULL;
+	}
+	if (!msg) {
+		for (i = 0; i < *count; i++)
+			fd_close(&fds[i]);
+		*count = 0;
+		return -1;
+	}
+	*ret_msg = msg;
+	return 1;
+}
+
+int wire_recv(int sock, int wait_ms, json_t **ret_msg, int *fds, size_t max, size_t *ret_count, struct err *e)
+{
+	char buf[WIRE_MAX + 1];	/* not static: berthd has threads; not thread-local: musl would map it at every start */
+	size_t len;
+	int r = wire_recv_text(sock, wait_ms, buf, &len, fds, max, ret_count, e);
+
+	return r < 1 ? r : wire_parse(buf, len, ret_msg, fds, ret_count, e);
+}
+
+const char *wire_members(const char *buf, size_t len, size_t *ret_len)
+{
+	if (len > WIRE_MAX || len < PREFIX_LEN + 2 || memcmp(buf, PREFIX, PREFIX_LEN) != 0 || buf[len - 1] != '}' || memchr(buf, '\n', len))
+		return NULL;
+	*ret_len = len - PREFIX_LEN - 1;
+	return buf + PREFIX_LEN;
+}
+
+json_t *wire_error(const struct err *e)
+{
+	json_t *msg = json_string(e->msg);
+
+	return json_pack("{s:{s:s,s:i,s:o}}", "error", "code", err_name(e->code), "number", e->code, "message",
+			 msg ? msg : json_string("the reason is not valid UTF-8"));
+}
+
+int wire_check(const json_t *msg, struct err *e)
+{
+	const json_t *error = json_object_get(msg, "error");
+	const char *text = json_string_value(json_object_get(error, "message"));
+	json_int_t code = json_integer_value(json_object_get(error, "number"));
+
+	if (!error)
+		return 0;
+	return err_set(e, code > 0 && code < ERR_CODE_COUNT ? (enum err_code)code : ERR_INTERNAL, "%s", text ? text : "failed");
+}
+
+int wire_data(const void *p, size_t n, struct err *e)
+{
+	autoclose int fd = memfd_create("berth-data", MFD_CLOEXEC);
+
+	if (fd < 0 || io_write_all(fd, p, n) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return err_sys(e, "hand over %zu bytes", n);
+	return take_fd(&fd);
+}
+
+int wire_read_data(int fd, struct buf *out, struct err *e)
+{
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return err_sys(e, "read handed-over data");
+	return io_read_all(fd, out, "handed-over data", e);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * storage - objects in a local folder or in an S3-compatible store, and folders
+ * made of them.
+ *
+ * A folder PATH is PATH/manifest.json, which is written last of all and names every
+ * entry, and PATH/chunks/SHA256.UPLOAD, pieces of at most STORAGE_CHUNK bytes, compressed
+ * (zstd), under the hash of what they hold and the upload that sent them; one of zeros is
+ * left out.  So an upload is atomic (the manifest is replaced whole, and of two the last
+ * wins), sends what the manifest before it does not name, and is verified on the way
+ * back.  PATH/in-use/MARK is there while somebody reads or writes the folder: see
+ * storage_use.c for when pieces go.  Local files are opened beneath a directory, through
+ * no link.
+ */
+#ifndef BERTH_MANAGER_OBJECTS_STORAGE_H
+#define BERTH_MANAGER_OBJECTS_STORAGE_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "manager/host/conf.h"
+
+#define STORAGE_CHUNK (8u << 20)
+#define STORAGE_MANIFEST_MAX (256u << 20)	/* bytes that are read back */
+
+struct storage;
+
+struct storage_stats {
+	uint64_t entries, bytes;	/* of the folder */
+	uint64_t sent, skipped;		/* chunks */
+};
+
+int storage_open(struct storage **ret, const struct conf *c, struct err *e);
+void storage_close(struct storage *st);
+const char *storage_name(const struct storage *st);
+/* A relative path of ordinary names: ERR_INVALID otherwise. */
+int storage_check_path(const char *path, struct err *e);
+
+int storage_put(struct storage *st, const char *key, const void *data, size_t n, struct err *e);
+/* 1 with the content, 0 when there is none; the buffer's ceiling holds. */
+int storage_get(struct storage *st, const char *key, struct buf *out, struct err *e);
+/* 1 with the size, 0 when there is none. */
+int storage_head(struct storage *st, const char *key, uint64_t *ret_size, struct err *e);
+/* What is not there is no error. */
+int storage_delete(struct storage *st, const char *key, struct err *e);
+/* Every key below prefix. */
+int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, const char *key, struct err *e), void *ctx, struct err *e);
+
+/*
+ * The tree below dir_fd to the folder path; what the folder held else is collected afterwards.  ERR_TIMEOUT when
+ * it takes longer than STORAGE_USE_MS; ERR_LIMIT and ERR_INVALID for what could not be brought back.  With any error but
+ * of the manifest's own writing the folder is what it was, and what was sent of it is gone.
+ */
+int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e);
+/* The refusals of storage_put_folder() that need no look into the files; it has them before it sends anything. */
+int storage_check_folder(int dir_fd, struct err *e);
+/*
+ * And back, over what is in dir_fd: each file is filled aside, verified and renamed.  1; 0 when there
+ * is no such folder.  exact: what the folder does not name is removed from dir_fd, which gets the mode
+ * and the owner that the folder's own directory had.
+ */
+int storage_get_folder(struct storage *st, const char *path, int dir_fd, int exact, struct storage_stats *ret, struct err *e);
+int storage_delete_folder(struct storage *st, const char *path, struct err *e);
+
+/* ---- storage_use.c: who uses a folder, and what nobody needs any more ---- */
+
+#define STORAGE_USE_MS (12ull * 3600 * 1000)	/* the longest use of a folder */
+#define STORAGE_PIECE_MAX 100			/* bytes of SHA256.UPLOAD with its end */
+
+struct storage_use {
+	char id[33];		/* of this use, in hex; no other has it */
+	uint64_t began_ms;	/* wall clock */
+	char key[1000];
+};
+
+/* Until its end nothing that the folder's manifest named since goes. */
+int storage_use_begin(struct storage *st, const char *path, struct storage_use *u, struct err *e);
+/* ERR_TIMEOUT once it takes so long that others may take it for dead. */
+int storage_use_check(const struct storage_use *u, struct err *e);
+/*
+ * This process is ending: once after_ms are over, and until the resume, each begin and check says ERR_BUSY, as
+ * storage_use_may() does, and no request to a store is waited for, or sent again.
+ */
+void storage_use_stop(uint64_t after_ms);
+void storage_use_resume(void);
+int storage_use_may(struct err *e);
+/* How long it has been so; 0: it is not. */
+uint64_t storage_use_stopped_ms(void);
+#define STORAGE_ENDING_MS 2000	/* for what cleans up after a use that was cut short */
+void storage_use_end(struct storage *st, const struct storage_use *u);
+/* The manifest of folder path: 1, 0 when there is none. */
+int storage_manifest(struct storage *st, const char *path, json_t **ret, struct err *e);
+/*
+ * Of the manifest's text, as a million entries would be a gigabyte as json_t: adds the names of all pieces to the object
+ * pieces, unless that is NULL, and the id of the upload it is of ("": an old one).  ERR_CORRUPT when it is cut off.
+ */
+int storage_pieces(const struct buf *text, json_t *pieces, char ret_upload[33], struct err *e);
+/* Its text: 1, 0 when there is none. */
+int storage_manifest_text(struct storage *st, const char *path, struct buf *ret, struct err *e);
+/* Removes pieces that the manifest does not name, if nobody uses the folder; else the next upload does. */
+int storage_collect(struct storage *st, const char *path, struct err *e);
+/* 1 for SHA256 or SHA256.UPLOAD. */
+int storage_is_piece(const char *name);
+
+/* ---- for the back ends ---- */
+
+struct storage_ops {
+	const char *name;
+	int (*put)(struct storage *st, const char *key, const void *data, size_t n, const char sha256[65], struct err *e);
+	int (*get)(struct storage *st, const char *key, struct buf *out, struct err *e);
+	int (*head)(struct storage *st, const char *key, uint64_t *ret_size, struct err *e);
+	int (*del)(struct storage *st, const char *key, struct err *e);
+	int (*each)(struct storage *st, const char *prefix, int (*each)(void *ctx, const char *key, struct err *e), void *ctx,
+		    struct err *e);
+	void (*close)(struct storage *st);
+};
+
+struct storage {
+	const struct storage_ops *ops;
+};
+
+int storage_local_open(struct storage **ret, const struct conf *c, struct err *e);
+int storage_s3_open(struct storage **ret, const struct conf *c, struct err *e);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * confine - what a process that reads hostile archives may still do.
+ *
+ * Called once in a freshly forked child.  Afterwards the process has only the
+ * descriptors it was given, no network, no view of the host's files (its root
+ * is the tree it fills, Landlock allows nothing beside it), ids that nothing of
+ * the host belongs to (a reader keeps root's), four capabilities at most, which
+ * count only in its own user namespace, no way to gain more, bounded memory,
+ * and an allow-list of system calls without execve, socket, ptrace, mount.
+ *
+ * Landlock is skipped on kernels without it: root change and system call list
+ * bound the same accesses there.  Every other step that fails is an error.
+ */
+#ifndef BERTH_ROOTFS_LAYER_CONFINE_H
+#define BERTH_ROOTFS_LAYER_CONFINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+enum confine_role {
+	CONFINE_FILTER,		/* bytes in, bytes out: no file system at all */
+	CONFINE_WRITE,		/* may change the tree below root_fd, with any owner */
+	CONFINE_READ,		/* may read the tree below root_fd, whatever its modes */
+};
+
+struct confine {
+	enum confine_role role;
+	pid_t parent;		/* who forked us, and takes us along when it dies */
+	int root_fd;		/* a directory, in keep; -1 for a filter */
+	int also_fd;		/* reader: a second tree it may read, by this descriptor only; -1: none */
+	int userns_fd;		/* of confine_userns(); -1: stay in this one */
+	const int *keep;	/* descriptors that stay open (0 to 2 become /dev/null unless listed) */
+	size_t keep_count;
+	uint64_t memory_bytes;
+};
+
+int confine_child(const struct confine *c, struct err *e);
+
+/*
+ * A user namespace whose ids 0 to 65535 are CONFINE_IDS_FIRST and up of the
+ * host: a process in it is nobody the host knows, whatever it is inside.
+ */
+#define CONFINE_IDS_FIRST 0x7ffd0000u
+#define CONFINE_IDS 65536u
+int confine_userns(struct err *e);
+/*
+ * The directory dir_fd as a process in that namespace must see it to store the
+ * ids 0 to 65535 as they are: a detached, idmapped mount.  ERR_UNSUPPORTED when
+ * the file system has no such mounts; then no sandbox could use what lies there.
+ */
+int confine_mount(int dir_fd, int userns_fd, struct err *e);
+
+#endif

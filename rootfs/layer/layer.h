@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layer - a tar stream becomes a directory tree, under our policy.
+ *
+ * libarchive only reads; every path decision and every file is made here, by
+ * directory descriptors (tree.h).  Runs in a confined process (confine.h), but
+ * does not rely on it.  What it never makes: anything outside the tree, a
+ * device (0:0 whiteouts apart), an attribute other than user.* (I01-I31).
+ */
+#ifndef BERTH_ROOTFS_LAYER_LAYER_H
+#define BERTH_ROOTFS_LAYER_LAYER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define LAYER_ENTRIES_MAX 2000000ull
+#define LAYER_ID_MAX 65535	/* the range of a sandbox */
+#define LAYER_ID_NOBODY 65534	/* what larger ids become */
+/* the time directories without an entry get until the parent process looks at them */
+#define LAYER_IMPLIED_SEC 1
+#define LAYER_IMPLIED_NSEC 195936478
+
+struct layer_stats {
+	uint64_t entries;
+	uint64_t bytes;		/* of file content */
+	uint64_t whiteouts;	/* opaque markers too */
+	uint64_t devices_skipped;	/* sockets too */
+	uint64_t ids_clamped;
+	uint64_t xattrs_dropped;
+};
+
+/* Shared with a parent that shows progress; it may lie. */
+struct layer_progress {
+	_Atomic uint64_t entries;
+	_Atomic uint64_t bytes;
+};
+
+struct layer_limits {
+	uint64_t bytes;
+	uint64_t entries;
+};
+
+/*
+ * Reads in_fd to its end.  root_fd is an empty directory.  notes_fd gets the
+ * notes (notes.h); the times of directories are already applied.  has_lower:
+ * whiteouts mean something.  progress may be NULL.
+ */
+int layer_apply(int in_fd, int root_fd, int notes_fd, int has_lower, const struct layer_limits *limits,
+		struct layer_progress *progress, struct layer_stats *ret_stats, struct err *e);
+
+#endif

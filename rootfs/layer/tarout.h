@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tarout - a directory tree as a tar stream (tarstream.h).
+ *
+ * The same tree gives the same bytes: names are sorted.  The tree is hostile
+ * and may change meanwhile: links are not followed, and what is no file,
+ * directory or link is skipped and counted.  Runs confined (CONFINE_READ).
+ */
+#ifndef BERTH_ROOTFS_LAYER_TAROUT_H
+#define BERTH_ROOTFS_LAYER_TAROUT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "rootfs/layer/tarstream.h"
+
+struct tarout_stats {
+	uint64_t entries;
+	uint64_t skipped;	/* sockets, devices, FIFOs unless kept, names that would be whiteouts */
+	uint64_t not_entered;	/* mount points */
+};
+
+struct tarout_options {
+	enum compression compression;
+	int one_fs;		/* do not enter other file systems */
+	int keep_fifos;
+};
+
+int tarout_write(int root_fd, int out_fd, const struct tarout_options *how, struct tarout_stats *ret, struct err *e);
+
+/* ---- for other walks that write a tar ---- */
+
+struct tarout {
+	struct tarstream *t;
+	struct tarout_stats st;
+	int one_fs, keep_fifos;
+	dev_t dev;
+};
+
+/* The directory fd, which is called t->path, with all that is in it. */
+int tarout_dir(struct tarout *o, int fd, int depth, struct err *e);
+/* What name in dir_fd is, and all in it; t->path is its name in the archive. */
+int tarout_one(struct tarout *o, int dir_fd, const char *name, int depth, struct err *e);
+/* Appends "/NAME" to t->path. */
+int tarout_enter(struct tarstream *t, const char *name, struct err *e);
+/* The sorted names in a directory, at most max; tarout_free_names() frees them. */
+int tarout_names(int dir_fd, const char *what, size_t max, char ***ret, size_t *ret_n, struct err *e);
+void tarout_free_names(char **names, size_t n);
+
+#endif

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rootfs/layer/tarstream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "rootfs/layer/layer.h"
+
+#define CHUNK (256u << 10)
+#define BLOCK 512
+#define PAX_MAX (1u << 20)
+#define SEGMENTS_MAX 4096	/* of a sparse file; one with more is written whole */
+#define ZSTD_LEVEL 1
+#define GZIP_LEVEL 4
+
+struct header {			/* POSIX.1-1988 ustar */
+	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, linkname[100];
+	char magic[6], version[2], uname[32], gname[32], devmajor[8], devminor[8], prefix[155], pad[12];
+};
+_Static_assert(sizeof(struct header) == BLOCK, "a tar header is one block");
+
+struct link_seen {
+	dev_t dev;
+	ino_t ino;
+	char path[];
+};
+
+struct segment {
+	uint64_t off, len;
+};
+
+/* ---- bytes ---- */
+
+static int put_zstd(struct tarstream *t, const void *p, size_t n, int end, struct err *e)
+{
+	ZSTD_inBuffer in = { p, n, 0 };
+	size_t left;
+
+	do {
+		ZSTD_outBuffer out = { t->zbuf, CHUNK, 0 };
+
+		left = ZSTD_compressStream2(t->zstd, &out, &in, end ? ZSTD_e_end : ZSTD_e_continue);
+		if (ZSTD_isError(left))
+			return err_set(e, ERR_INTERNAL, "zstd: %s", ZSTD_getErrorName(left));
+		if (out.pos && io_write_all(t->out_fd, t->zbuf, out.pos) < 0)
+			return err_sys(e, "hand on the packed tree");
+	} while (in.pos < in.size || (end && left));
+	return 0;
+}
+
+static int put_gzip(struct tarstream *t, const void *p, size_t n, int end, struct err *e)
+{
+	z_stream *z = t->gzip;
+	int r;
+
+	z->next_in = (unsigned char *)p;
+	z->avail_in = (uInt)n;
+	do {
+		z->next_out = t->zbuf;
+		z->avail_out = CHUNK;
+		r = deflate(z, end ? Z_FINISH : Z_NO_FLUSH);
+		if (r == Z_STREAM_ERROR)
+			return err_set(e, ERR_INTERNAL, "zlib refuses to compress");
+		if (z->avail_out < CHUNK && io_write_all(t->out_fd, t->zbuf, CHUNK - z->avail_out) < 0)
+			return err_sys(e, "hand on the packed tree");
+	} while (!z->avail_out || (end && r != Z_STREAM_END));
+	return 0;
+}
+
+static int flush_plain(struct tarstream *t, struct err *e)
+{
+	if (t->plain_len && io_write_all(t->out_fd, t->zbuf, t->plain_len) < 0)
+		return err_sys(e, "write the archive");
+	t->plain_len = 0;
+	return 0;
+}
+
+static int put_plain(struct tarstream *t, const void *p, size_t n, int end, struct err *e)
+{
+	if (t->plain_len + n > CHUNK && flush_plain(t, e) < 0)
+		return -1;
+	if (n > CHUNK / 2)
+		return flush_plain(t, e) < 0 ? -1 : io_write_all(t->out_fd, p, n) < 0 ? err_sys(e, "write the archive") : 0;
+	if (n)
+		memcpy(t->zbuf + t->plain_len, p, n);
+	t->plain_len += n;
+	return end ? flush_plain(t, e) : 0;
+}
+
+static int put_mode(struct tarstream *t, const void *p, size_t n, int end, struct err *e)
+{
+	return t->compression == COMPRESSION_GZIP ? put_gzip(t, p, n, end, e) :
+	       t->compression == COMPRESSION_ZSTD ? put_zstd(t, p, n, end, e) : put_plain(t, p, n, end, e);
+}
+
+static int put(struct tarstream *t, const void *p, size_t n, struct err *e)
+{
+	return put_mode(t, p, n, 0, e);
+}
+
+static int put_zeros(struct tarstream *t, uint64_t n, struct err *e)
+{
+	static const unsigned char zeros[4096];
+
+	while (n) {
+		size_t part = n < sizeof(zeros) ? (size_t)n : sizeof(zeros);
+
+		if (put(t, zeros, part, e) < 0)
+			return -1;
+		n -= part;
+	}
+	return 0;
+}
+
+static int put_padding(struct tarstream *t, uint64_t n, struct err *e)
+{
+	return put_zeros(t, (BLOCK - n % BLOCK) % BLOCK, e);
+}
+
+/* ---- headers ---- */
+
+static void octal(char *field, size_t size, uint64_t v)
+{
+	size_t i;
+
+	for (i = size - 1; i > 0; i--, v >>= 3)
+		field[i - 1] = (char)('0' + (v & 7));
+	field[size - 1] = '\0';
+}
+
+/* The host's ids of a sandbox's files are the image's again. */
+static void map_owner(const struct tarstream *t, struct stat *st)
+{
+	if (st->st_uid >= t->id_base && st->st_uid - t->id_base < t->id_count)
+		st->st_uid -= t->id_base;
+	if (st->st_gid >= t->id_base && st->st_gid - t->id_base < t->id_count)
+		st->st_gid -= t->id_base;
+}
+
+static int put_header(struct tarstream *t, const char *name, char type, const struct stat *st,
+		      uint64_t size, const char *link, struct err *e)
+{
+	struct header h;
+	unsigned int sum = 0;
+	size_t i;
+
+	memset(&h, 0, sizeof(h));
+	memcpy(h.name, name, strnlen(name, sizeof(h.name)));
+	octal(h.mode, sizeof(h.mode), st->st_mode & 07777);
+	octal(h.uid, sizeof(h.uid), st->st_uid);
+	octal(h.gid, sizeof(h.gid), st->st_gid);
+	octal(h.size, sizeof(h.size), size);
+	octal(h.mtime, sizeof(h.mtime), st->st_mtim.tv_sec < 0 ? 0 : (uint64_t)st->st_mtim.tv_sec);
+	h.type = type;
+	memcpy(h.linkname, link, strnlen(link, sizeof(h.linkname)));
+	memcpy(h.magic, "ustar", 6);
+	memcpy(h.version, "00", 2);
+	memset(h.checksum, ' ', sizeof(h.checksum));
+	for (i = 0; i < sizeof(h); i++)
+		sum += ((unsigned char *)&h)[i];
+	octal(h.checksum, 7, sum);
+	return put(t, &h, sizeof(h), e);
+}
+
+/* "LENGTH KEY=VALUE\n", where LENGTH counts itself. */
+static int pax_add(struct buf *b, const char *key, const void *value, size_t n, struct err *e)
+{
+	size_t body = strlen(key) + n + 3, total = body + 1, digits;
+	char len[24];
+
+	do {
+		digits = (size_t)snprintf(len, sizeof(len), "%zu", total);
+		total = body + digits;
+	} while ((size_t)snprintf(len, sizeof(len), "%zu", total) != digits);
+	if (buf_addf(b, e, "%zu %s=", total, key) < 0 || buf_add(b, value, n, e) < 0)
+		return -1;
+	return buf_adds(b, "\n", e);
+}
+
+static int pax_addf(struct buf *b, const char *key, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+static int pax_addf(struct buf *b, const char *key, struct err *e, const char *fmt, ...)
+{
+	char value[64];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(value, sizeof(value), fmt, ap);
+	va_end(ap);
+	return pax_add(b, key, value, (size_t)n, e);
+}
+
+static int pax_xattrs(struct tarstream *t, int fd, struct buf *b, struct err *e)
+{
+	autofree char *names = NULL, *value = NULL;
+	char key[300];
+	ssize_t n = flistxattr(fd, NULL, 0), len;
+	const char *p;
+
+	if (n <= 0)
+		return 0;
+	names = malloc((size_t)n + 1);
+	value = malloc(65536);
+	if (!names || !value)
+		return err_nomem(e);
+	n = flistxattr(fd, names, (size_t)n);
+	if (n < 0)
+		return err_sys(e, "list attributes of '%.200s'", t->path);
+	names[n] = '\0';
+	for (p = names; p < names + n; p += strlen(p) + 1) {
+		if (strncmp(p, "user.", 5) || !strncmp(p, "user.overlay.", 13))
+			continue;
+		len = fgetxattr(fd, p, value, 65536);
+		if (len < 0)
+			continue;
+		snprintf(key, sizeof(key), "SCHILY.xattr.%s", p);
+		if (pax_add(b, key, value, (size_t)len, e) < 0)
+			return err_wrap(e, "attributes of '%.200s'", t->path);
+	}
+	return 0;
+}
+
+/* What ustar cannot say comes first, in a header of its own. */
+static int put_entry(struct tarstream *t, const struct stat *st, char type, uint64_t size, const char *link,
+		     struct buf *pax, const char *alias, struct err *e)
+{
+	struct stat plain = *st;
+
+	if (++t->entries > LAYER_ENTRIES_MAX)
+		return err_set(e, ERR_LIMIT, "the directory has more than %llu entries", LAYER_ENTRIES_MAX);
+	if (!alias && strlen(t->path) > 100 && pax_add(pax, "path", t->path, strlen(t->path), e) < 0)
+		return -1;
+	if (strlen(link) > 100 && pax_add(pax, "linkpath", link, strlen(link), e) < 0)
+		return -1;
+	if (size >= 1ull << 33 && pax_addf(pax, "size", e, "%llu", (unsigned long long)size) < 0)
+		return -1;
+	/* more than seven octal digits; the reader clamps them */
+	if (st->st_uid > 07777777 && pax_addf(pax, "uid", e, "%u", st->st_uid) < 0)
+		return -1;
+	if (st->st_gid > 07777777 && pax_addf(pax, "gid", e, "%u", st->st_gid) < 0)
+		return -1;
+	if (st->st_mtim.tv_sec >= 0 && st->st_mtim.tv_nsec &&
+	    pax_addf(pax, "mtime", e, "%lld.%09ld", (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec) < 0)
+		return -1;
+	if (pax->len) {
+		plain.st_mode = 0644;
+		plain.st_uid = plain.st_gid = 0;
+		if (put_header(t, "PaxHeader", 'x', &plain, pax->len, "", e) < 0 ||
+		    put(t, pax->data, pax->len, e) < 0 || put_padding(t, pax->len, e) < 0)
+			return -1;
+	}
+	return put_header(t, alias ? alias : t->path, type, st, size, link, e);
+}
+
+/* ---- files ---- */
+
+static int copy_range(struct tarstream *t, int fd, uint64_t off, uint64_t len, struct err *e)
+{
+	while (len) {
+		ssize_t r = pread(fd, t->chunk, len < CHUNK ? (size_t)len : CHUNK, (off_t)off);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return err_sys(e, "read '%.200s'", t->path);
+		if (!r)		/* it shrank: what was announced must come */
+			return put_zeros(t, len, e);
+		if (put(t, t->chunk, (size_t)r, e) < 0)
+			return -1;
+		off += (uint64_t)r;
+		len -= (uint64_t)r;
+	}
+	return 0;
+}
+
+/* The parts of a file that hold data; 0 when it is better written whole. */
+static size_t find_segments(int fd, uint64_t size, struct segment *segs)
+{
+	uint64_t at = 0;
+	size_t n = 0;
+
+	while (at < size) {
+		off_t data = lseek(fd, (off_t)at, SEEK_DATA), hole;
+
+		if (data < 0)
+			break;	/* ENXIO: a hole up to the end */
+		hole = lseek(fd, data, SEEK_HOLE);
+		if (hole <= data || n == SEGMENTS_MAX)
+			return 0;
+		if ((uint64_t)data >= size)
+			break;
+		segs[n].off = (uint64_t)data;
+		segs[n].len = ((uint64_t)hole > size ? size : (uint64_t)hole) - (uint64_t)data;
+		at = (uint64_t)hole;
+		n++;
+	}
+	if (n && !segs[0].off && segs[0].len == size)
+		return 0;
+	/* the map ends with the file's size */
+	segs[n].off = size;
+	segs[n].len = 0;
+	return n + 1;
+}
+
+/* GNU tar's "PAX format, version 1.0": the map stands before the data. */
+static int put_sparse(struct tarstream *t, int fd, const struct stat *st, const struct segment *segs, size_t n,
+		      struct buf *pax, struct err *e)
+{
+	autobuf struct buf map = BUF_INIT(PAX_MAX);
+	uint64_t data = 0, head;
+	size_t i;
+
+	if (buf_addf(&map, e, "%zu\n", n) < 0)
+		return -1;
+	for (i = 0; i < n; i++) {
+		data += segs[i].len;
+		if (buf_addf(&map, e, "%llu\n%llu\n", (unsigned long long)segs[i].off,
+			     (unsigned long long)segs[i].len) < 0)
+			return -1;
+	}
+	head = (map.len + BLOCK - 1) / BLOCK * BLOCK;
+	if (pax_addf(pax, "GNU.sparse.major", e, "1") < 0 || pax_addf(pax, "GNU.sparse.minor", e, "0") < 0 ||
+	    pax_add(pax, "GNU.sparse.name", t->path, strlen(t->path), e) < 0 ||
+	    pax_addf(pax, "GNU.sparse.realsize", e, "%llu", (unsigned long long)st->st_size) < 0 ||
+	    put_entry(t, st, '0', head + data, "", pax, "GNUSparseFile", e) < 0 ||
+	    put(t, map.data, map.len, e) < 0 || put_padding(t, map.len, e) < 0)
+		return -1;
+	for (i = 0; i < n; i++)
+		if (copy_range(t, fd, segs[i].off, segs[i].len, e) < 0)
+			return -1;
+	return put_padding(t, data, e);
+}
+
+static int compare_links(const void *a, const void *b)
+{
+	const struct link_seen *x = a, *y = b;
+
+	if (x->dev != y->dev)
+		return x->dev < y->dev ? -1 : 1;
+	return x->ino < y->ino ? -1 : x->ino > y->ino;
+}
+
+/* The path the file had before, NULL when it is new (and remembered now). */
+static int seen_before(struct tarstream *t, const struct stat *st, const char **ret, struct err *e)
+{
+	struct link_seen *l = malloc(sizeof(*l) + strlen(t->path) + 1);
+	struct link_seen **have;
+
+	*ret = NULL;
+	if (!l)
+		return err_nomem(e);
+	l->dev = st->st_dev;
+	l->ino = st->st_ino;
+	strcpy(l->path, t->path);
+	have = tsearch(l, &t->links, compare_links);
+	if (have && *have == l)
+		return 0;
+	free(l);
+	if (!have)
+		return err_nomem(e);
+	*ret = (*have)->path;
+	return 0;
+}
+
+int tarstream_file(struct tarstream *t, int dir_fd, const char *name, struct err *e)
+{
+	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	autofree struct segment *segs = NULL;
+	autobuf struct buf pax = BUF_INIT(PAX_MAX);
+	const char *first = NULL;
+	struct stat st;
+	size_t n = 0;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return errno == ENOENT || errno == ELOOP ? 0 : err_sys(e, "open '%.200s'", t->path);
+	if (!S_ISREG(st.st_mode))
+		return 0;	/* swapped since we looked */
+	map_owner(t, &st);
+	if (st.st_nlink > 1 && seen_before(t, &st, &first, e) < 0)
+		return -1;
+	if (first)
+		return put_entry(t, &st, '1', 0, first, &pax, NULL, e);
+	if (pax_xattrs(t, fd, &pax, e) < 0)
+		return -1;
+	if (st.st_size > 65536 && (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size) {
+		segs = malloc((SEGMENTS_MAX + 1) * sizeof(*segs));
+		if (!segs)
+			return err_nomem(e);
+		n = find_segments(fd, (uint64_t)st.st_size, segs);
+	}
+	if (n)
+		return put_sparse(t, fd, &st, segs, n, &pax, e);
+	if (put_entry(t, &st, '0', (uint64_t)st.st_size, "", &pax, NULL, e) < 0 ||
+	    copy_range(t, fd, 0, (uint64_t)st.st_size, e) < 0)
+		return -1;
+	return put_padding(t, (uint64_t)st.st_size, e);
+}
+
+int tarstream_link(struct tarstream *t, int dir_fd, const char *name, const struct stat *as_found, struct err *e)
+{
+	autobuf struct buf pax = BUF_INIT(PAX_MAX);
+	char target[TREE_PATH_MAX + 1];
+	struct stat own = *as_found, *st = &own;
+	const char *first = NULL;
+	ssize_t n;
+
+	map_owner(t, &own);
+	if (st->st_nlink > 1 && seen_before(t, st, &first, e) < 0)
+		return -1;
+	if (first)
+		return put_entry(t, st, '1', 0, first, &pax, NULL, e);
+	n = readlinkat(dir_fd, name, target, TREE_PATH_MAX);
+	if (n < 0)
+		return errno == ENOENT || errno == EINVAL ? 0 : err_sys(e, "read link '%.200s'", t->path);
+	target[n] = '\0';
+	return put_entry(t, st, '2', 0, target, &pax, NULL, e);
+}
+
+int tarstream_fifo(struct tarstream *t, const struct stat *as_found, struct err *e)
+{
+	autobuf struct buf pax = BUF_INIT(PAX_MAX);
+	struct stat st = *as_found;
+	const char *first = NULL;
+
+	if (st.st_nlink > 1 && seen_before(t, &st, &first, e) < 0)
+		return -1;
+	map_owner(t, &st);
+	return put_entry(t, &st, first ? '1' : '6', 0, first ? first : "", &pax, NULL, e);
+}
+
+int tarstream_dir(struct tarstream *t, int fd, struct stat *ret_st, struct err *e)
+{
+	autobuf struct buf pax = BUF_INIT(PAX_MAX);
+	size_t len = strlen(t->path);
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "look at '%.200s'", t->path);
+	if (ret_st)
+		*ret_st = st;
+	if (pax_xattrs(t, fd, &pax, e) < 0)
+		return -1;
+	map_owner(t, &st);
+	if (!len)
+		strcpy(t->path, "./");
+	r = put_entry(t, &st, '5', 0, "", &pax, NULL, e);
+	t->path[len] = '\0';
+	return r;
+}
+
+/* ---- entries that are no files of a tree ---- */
+
+int tarstream_bytes(struct tarstream *t, const char *name, mode_t mode, const void *p, size_t n, struct err *e)
+{
+	autobuf struct buf pax = BUF_INIT(PAX_MAX);
+	struct stat st = { .st_mode = mode };
+
+	snprintf(t->path, sizeof(t->path), "%s", name);
+	if (S_ISDIR(mode))
+		return put_entry(t, &st, '5', 0, "", &pax, NULL, e);
+	if (put_entry(t, &st, '0', n, "", &pax, NULL, e) < 0 || put(t, p, n, e) < 0)
+		return -1;
+	return put_padding(t, n, e);
+}
+
+int tarstream_begin_file(struct tarstream *t, const char *name, uint64_t size, struct err *e)
+{
+	autobuf struct buf pax = BUF_INIT(PAX_MAX);
+	struct stat st = { .st_mode = 0644 };
+
+	snprintf(t->path, sizeof(t->path), "%s", name);
+	t->left = size;
+	t->padding = size;
+	return put_entry(t, &st, '0', size, "", &pax, NULL, e);
+}
+
+int tarstream_add(struct tarstream *t, const void *p, size_t n, struct err *e)
+{
+	if (n > t->left)
+		return err_set(e, ERR_CORRUPT, "'%.200s' is larger than it was announced", t->path);
+	t->left -= n;
+	if (put(t, p, n, e) < 0)
+		return -1;
+	return t->left ? 0 : put_padding(t, t->padding, e);
+}
+
+/* ---- the stream ---- */
+
+int tarstream_open(struct tarstream *t, int out_fd, enum compression compression, struct err *e)
+{
+	memset(t, 0, sizeof(*t));
+	t->out_fd = out_fd;
+	t->compression = compression;
+	t->zbuf = malloc(CHUNK);
+	t->chunk = malloc(CHUNK);
+	if (!t->zbuf || !t->chunk)
+		return err_nomem(e);
+	if (compression == COMPRESSION_ZSTD) {
+		t->zstd = ZSTD_createCCtx();
+		if (!t->zstd)
+			return err_nomem(e);
+		ZSTD_CCtx_setParameter(t->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
+		ZSTD_CCtx_setParameter(t->zstd, ZSTD_c_checksumFlag, 1);
+	}
+	if (compression == COMPRESSION_GZIP) {
+		t->gzip = calloc(1, sizeof(*t->gzip));
+		if (!t->gzip || deflateInit2(t->gzip, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) != Z_OK)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+int tarstream_raw(struct tarstream *t, const void *p, size_t n, struct err *e)
+{
+	return put(t, p, n, e);
+}
+
+int tarstream_flush(struct tarstream *t, struct err *e)
+{
+	return put_mode(t, NULL, 0, 1, e);
+}
+
+int tarstream_close(struct tarstream *t, struct err *e)
+{
+	if (put_zeros(t, 2ull * BLOCK, e) < 0)
+		return -1;
+	return tarstream_flush(t, e);
+}
+
+void tarstream_release(struct tarstream *t)
+{
+	tdestroy(t->links, free);
+	ZSTD_freeCCtx(t->zstd);
+	if (t->gzip)
+		deflateEnd(t->gzip);
+	free(t->gzip);
+	free(t->zbuf);
+	free(t->chunk);
+	memset(t, 0, sizeof(*t));
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tarstream - writes a PAX tar, plain, gzip or zstd.
+ *
+ * The same calls give the same bytes: nothing of the host, no time but the
+ * files' own is in it.  Files may be hostile and may change meanwhile: links are
+ * not followed, of attributes only user.* (not user.overlay.*) is taken, a file
+ * that shrinks is filled up with zeros.
+ *
+ * path is the name of the entry at hand, set by the caller.
+ */
+#ifndef BERTH_ROOTFS_LAYER_TARSTREAM_H
+#define BERTH_ROOTFS_LAYER_TARSTREAM_H
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "rootfs/layer/decompress.h"
+#include "rootfs/store/tree.h"
+
+struct tarstream {
+	char path[TREE_PATH_MAX + 8];
+	uint64_t entries;		/* written so far */
+	uint32_t id_base, id_count;	/* owners from id_base on are written as 0 on; id_count 0: as they are */
+	/* private */
+	int out_fd;
+	enum compression compression;
+	struct ZSTD_CCtx_s *zstd;
+	struct z_stream_s *gzip;
+	unsigned char *zbuf, *chunk;
+	size_t plain_len;
+	uint64_t left, padding;		/* of a file that comes in pieces */
+	void *links;			/* tsearch tree of files with several names */
+};
+
+/* compression is none, gzip or zstd.  *t is released in any case. */
+int tarstream_open(struct tarstream *t, int out_fd, enum compression compression, struct err *e);
+/* Writes the end of the archive. */
+int tarstream_close(struct tarstream *t, struct err *e);
+/* Bytes of a tar that is already one, and its end: only the compression is ours. */
+int tarstream_raw(struct tarstream *t, const void *p, size_t n, struct err *e);
+int tarstream_flush(struct tarstream *t, struct err *e);
+void tarstream_release(struct tarstream *t);
+
+/* The regular file name in dir_fd; nothing when it is gone or no file any more. */
+int tarstream_file(struct tarstream *t, int dir_fd, const char *name, struct err *e);
+int tarstream_link(struct tarstream *t, int dir_fd, const char *name, const struct stat *st, struct err *e);
+int tarstream_fifo(struct tarstream *t, const struct stat *st, struct err *e);
+/* The directory fd itself; ret_st (may be NULL) gets what it is, owner not mapped. */
+int tarstream_dir(struct tarstream *t, int fd, struct stat *ret_st, struct err *e);
+
+/* A file of these bytes, or with S_IFDIR in mode a directory; owner and time are 0. */
+int tarstream_bytes(struct tarstream *t, const char *name, mode_t mode, const void *p, size_t n, struct err *e);
+/* A file of size bytes that tarstream_add() then brings. */
+int tarstream_begin_file(struct tarstream *t, const char *name, uint64_t size, struct err *e);
+int tarstream_add(struct tarstream *t, const void *p, size_t n, struct err *e);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * diskuse - what berth has on disk, and what of it nobody needs.
+ *
+ * Bytes are allocated blocks, files with several names once, directories
+ * included: the figures of du(1).
+ */
+#ifndef BERTH_ROOTFS_STORE_DISKUSE_H
+#define BERTH_ROOTFS_STORE_DISKUSE_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+/*
+ * New object: "images", "blobs", "layers", "sandboxes", "host" and "other", each
+ * with "count", "bytes", "reclaimable_bytes" (and "layers" with "shared_bytes":
+ * of layers that more than one image has), and "total_bytes".  The sandboxes
+ * and the host image's files lie beside the store.
+ */
+json_t *diskuse(int store_fd, struct err *e);
+
+#endif

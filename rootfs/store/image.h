@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * image - what the runtime needs of an image in the store.
+ *
+ * Read side only, on the path of every `berth run`: one small JSON file says
+ * everything, no archive or crypto library is needed.  The write side is
+ * store.h and import.h.
+ *
+ * The store, below a root directory of mode 0700:
+ *   images/REPO:TAG.json   one record per name ('/' as '%'), replaced whole
+ *   layers/CHAINID/        one unpacked layer per chain id, never changed
+ *   blobs/sha256/HEX       manifests, configs, compressed layers
+ *   holds/HEX              one per manifest digest: its chain ids; users of the
+ *                          image hold LOCK_SH on it, gc deletes what it can lock
+ *   ../sandboxes/ID/image.json   what a lasting sandbox was made from, while it is stopped
+ */
+#ifndef BERTH_ROOTFS_STORE_IMAGE_H
+#define BERTH_ROOTFS_STORE_IMAGE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "rootfs/store/digest.h"
+
+#define STORE_DEFAULT_PATH "/var/lib/berth/store"
+#define IMAGE_LAYERS_MAX 500	/* overlayfs takes no more lower directories */
+
+struct image {			/* strings owned by it */
+	char *name;		/* as asked */
+	char digest[DIGEST_SIZE];	/* of the manifest */
+	char **env;		/* validated NAME=VALUE */
+	size_t env_count;
+	char **entrypoint;
+	size_t entrypoint_count;
+	char **cmd;
+	size_t cmd_count;
+	char *user;		/* "" when none */
+	char *workdir;		/* "" when none, else absolute */
+	size_t layer_count;	/* lowest first */
+	char (*layers)[65];	/* hex chain ids: directories layers/<id> in the store */
+	char *record;		/* the text of its record, for image_pin() */
+	size_t record_len;
+};
+
+/* In the directory of a lasting sandbox: a copy of its image's record. */
+#define IMAGE_PIN "image.json"
+
+/* Opens the store root (0700; made when absent).  Returns a dirfd. */
+int store_open(const char *path, struct err *e);
+/*
+ * Looks an image up by name[:tag][@digest], by "sha256:HEX" or by at least 12
+ * hex digits of its digest.  ERR_NOT_FOUND with a hint when there is none,
+ * ERR_INVALID when ref is malformed or the digits fit several images.
+ */
+int image_load(int store_fd, const char *ref, struct image *ret, struct err *e);
+void image_release(struct image *im);
+/*
+ * Writes IMAGE_PIN into a sandbox's directory, which is beside the store: the
+ * image's files then outlive its names, until the directory is removed.  Call it
+ * while image_hold() holds.  image_load_pin() loads an image from there.
+ */
+int image_pin(const struct image *im, int dir_fd, struct err *e);
+int image_load_pin(int dir_fd, struct image *ret, struct err *e);
+/* The record itself, a new reference; errors as image_load(). */
+json_t *image_record(int store_fd, const char *ref, struct err *e);
+/* O_PATH dirfd of layer tree i (ERR_CORRUPT when the store lost it). */
+int image_layer_open(int store_fd, const struct image *im, size_t i, struct err *e);
+/*
+ * Keeps the image's layers from garbage collection until the returned fd and
+ * all its duplicates are closed.  Take it before image_layer_open().
+ * ERR_NOT_FOUND when the image was removed since image_load().
+ */
+int image_hold(int store_fd, const struct image *im, struct err *e);
+
+#endif

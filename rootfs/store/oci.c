@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rootfs/store/oci.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/mem.h"
+#include "rootfs/store/image.h"
+
+static const struct {
+	const char *type;
+	enum oci_kind kind;
+	enum compression compression;
+} media_types[] = {
+	{ "application/vnd.oci.image.index.v1+json", OCI_INDEX, 0 },
+	{ "application/vnd.docker.distribution.manifest.list.v2+json", OCI_INDEX, 0 },
+	{ OCI_TYPE_MANIFEST, OCI_MANIFEST, 0 },
+	{ "application/vnd.docker.distribution.manifest.v2+json", OCI_MANIFEST, 0 },
+	{ OCI_TYPE_CONFIG, OCI_CONFIG, 0 },
+	{ "application/vnd.docker.container.image.v1+json", OCI_CONFIG, 0 },
+	{ "application/vnd.oci.image.layer.v1.tar", OCI_LAYER, COMPRESSION_NONE },
+	{ "application/vnd.oci.image.layer.v1.tar+gzip", OCI_LAYER, COMPRESSION_GZIP },
+	{ "application/vnd.oci.image.layer.v1.tar+zstd", OCI_LAYER, COMPRESSION_ZSTD },
+	{ "application/vnd.docker.image.rootfs.diff.tar", OCI_LAYER, COMPRESSION_NONE },
+	{ "application/vnd.docker.image.rootfs.diff.tar.gzip", OCI_LAYER, COMPRESSION_GZIP },
+	{ "application/vnd.docker.image.rootfs.diff.tar.zstd", OCI_LAYER, COMPRESSION_ZSTD },
+};
+
+static int kind_of(const char *type, enum compression *ret_compression)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(media_types); i++) {
+		if (!strcmp(media_types[i].type, type)) {
+			if (ret_compression)
+				*ret_compression = media_types[i].compression;
+			return media_types[i].kind;
+		}
+	}
+	return OCI_OTHER;
+}
+
+static int parse_desc(const json_t *j, struct oci_desc *d, const char *what, struct err *e)
+{
+	const char *digest = NULL, *type = NULL;
+
+	if (!json_is_object(j))
+		return err_set(e, ERR_CORRUPT, "%s: a descriptor is not an object", what);
+	if (json_get_str(j, "mediaType", &type, what, e) < 0 ||
+	    json_get_str(j, "digest", &digest, what, e) < 0)
+		return -1;
+	switch (json_get_u64(j, "size", &d->size, what, e)) {
+	case -1:
+		return -1;
+	case 0:
+		return err_set(e, ERR_CORRUPT, "%s: a descriptor has no size", what);
+	}
+	if (!type || !digest)
+		return err_set(e, ERR_CORRUPT, "%s: a descriptor has no %s", what, type ? "digest" : "mediaType");
+	if (strlen(type) >= sizeof(d->media_type))
+		return err_set(e, ERR_CORRUPT, "%s: media type '%.100s...' is too long", what, type);
+	strcpy(d->media_type, type);
+	d->kind = kind_of(type, &d->compression);
+	return digest_copy(d->digest, digest, what, e);
+}
+
+/*
+ * The fields say what a document is; the media type inside and the one of the
+ * descriptor must agree with them, or two readers would see two images.
+ */
+static json_t *parse_document(const char *text, size_t n, int kind, const char *want,
+			      const char *what, struct err *e)
+{
+	autojson json_t *j = json_parse(text, n, OCI_MANIFEST_MAX, what, e);
+	const char *type = NULL;
+	uint64_t version = 0;
+	int is_index, is_manifest;
+
+	if (!j)
+		return NULL;
+	if (!json_is_object(j)) {
+		err_set(e, ERR_CORRUPT, "%s is not a JSON object", what);
+		return NULL;
+	}
+	if (json_get_str(j, "mediaType", &type, what, e) < 0 ||
+	    json_get_u64(j, "schemaVersion", &version, what, e) < 0)
+		return NULL;
+	is_index = json_object_get(j, "manifests") != NULL;
+	is_manifest = json_object_get(j, "layers") || json_object_get(j, "config") ||
+		      json_object_get(j, "fsLayers");
+	if (is_index && is_manifest)
+		err_set(e, ERR_CORRUPT, "%s is ambiguous: it has the fields of an index and of a manifest", what);
+	else if ((kind == OCI_INDEX) != is_index || (kind == OCI_MANIFEST) != is_manifest)
+		err_set(e, ERR_CORRUPT, "%s is not %s", what, kind == OCI_INDEX ? "an index" : "a manifest");
+	else if (version != 2)
+		err_set(e, ERR_CORRUPT, "%s has schema version %llu, not 2", what, (unsigned long long)version);
+	else if (type && kind_of(type, NULL) != kind)
+		err_set(e, ERR_CORRUPT, "%s has media type '%.100s'", what, type);
+	else if (type && want && strcmp(type, want))
+		err_set(e, ERR_CORRUPT, "%s says media type '%.100s', its descriptor '%.100s'", what, type, want);
+	else
+		return take_ptr(&j);
+	return NULL;
+}
+
+int oci_document_kind(const char *text, size_t n, struct err *e)
+{
+	autojson json_t *j = json_parse(text, n, OCI_MANIFEST_MAX, "image document", e);
+
+	if (!j)
+		return -1;
+	return json_object_get(j, "manifests") ? OCI_INDEX : OCI_MANIFEST;
+}
+
+/* ---- index ---- */
+
+static int copy_field(const json_t *obj, const char *key, char *ret, size_t size, const char *what,
+		      struct err *e)
+{
+	const char *s = "";
+
+	if (json_get_str(obj, key, &s, what, e) < 0)
+		return -1;
+	if (strlen(s) >= size)
+		return err_set(e, ERR_CORRUPT, "%s: \"%s\" is too long", what, key);
+	strcpy(ret, s);
+	return 0;
+}
+
+static int parse_platform(const json_t *obj, struct oci_platform *p, const char *what, struct err *e)
+{
+	if (copy_field(obj, "os", p->os, sizeof(p->os), what, e) < 0 ||
+	    copy_field(obj, "architecture", p->arch, sizeof(p->arch), what, e) < 0)
+		return -1;
+	return copy_field(obj, "variant", p->variant, sizeof(p->variant), what, e);
+}
+
+static int parse_entry(const json_t *j, struct oci_entry *en, struct err *e)
+{
+	static const char what[] = "image index";
+	json_t *obj;
+
+	if (parse_desc(j, &en->desc, what, e) < 0)
+		return -1;
+	obj = NULL;
+	if (json_get_obj(j, "platform", &obj, what, e) < 0 ||
+	    (obj && parse_platform(obj, &en->platform, what, e) < 0))
+		return -1;
+	obj = NULL;
+	if (json_get_obj(j, "annotations", &obj, what, e) < 0)
+		return -1;
+	if (obj && (copy_field(obj, "org.opencontainers.image.ref.name", en->ref, sizeof(en->ref), what, e) < 0 ||
+		    copy_field(obj, "io.containerd.image.name", en->name, sizeof(en->name), what, e) < 0))
+		return -1;
+	return 0;
+}
+
+void oci_index_release(struct oci_index *x)
+{
+	free(x->entries);
+	*x = (struct oci_index){ 0 };
+}
+
+int oci_index_parse(const char *text, size_t n, const char *want, struct oci_index *ret, struct err *e)
+{
+	autojson json_t *j = parse_document(text, n, OCI_INDEX, want, "image index", e);
+	struct oci_index x = { 0 };
+	json_t *arr = NULL;
+	size_t i;
+
+	if (!j || json_get_arr(j, "manifests", &arr, "image index", e) < 0)
+		return -1;
+	x.count = json_array_size(arr);
+	if (x.count > OCI_INDEX_ENTRIES_MAX)
+		return err_set(e, ERR_CORRUPT, "image index has %zu entries", x.count);
+	x.entries = calloc(x.count + 1, sizeof(*x.entries));
+	if (!x.entries)
+		return err_nomem(e);
+	for (i = 0; i < x.count; i++) {
+		if (parse_entry(json_array_get(arr, i), &x.entries[i], e) < 0) {
+			oci_index_release(&x);
+			return -1;
+		}
+	}
+	*ret = x;
+	return 0;
+}
+
+/* ---- manifest ---- */
+
+void oci_manifest_release(struct oci_manifest *m)
+{
+	free(m->layers);
+	*m = (struct oci_manifest){ 0 };
+}
+
+static int parse_layers(const json_t *arr, struct oci_manifest *m, struct err *e)
+{
+	size_t i;
+
+	m->layer_count = json_array_size(arr);
+	if (!m->layer_count || m->layer_count > IMAGE_LAYERS_MAX)
+		return err_set(e, ERR_CORRUPT, "image manifest has %zu layers, not 1 to %d", m->layer_count,
+			       IMAGE_LAYERS_MAX);
+	m->layers = calloc(m->layer_count, sizeof(*m->layers));
+	if (!m->layers)
+		return err_nomem(e);
+	for (i = 0; i < m->layer_count; i++) {
+		struct oci_desc *d = &m->layers[i];
+
+		if (parse_desc(json_array_get(arr, i), d, "image manifest", e) < 0)
+			return -1;
+		if (d->kind != OCI_LAYER)
+			return err_set(e, ERR_CORRUPT, "layer %zu is of type '%.100s', which cannot be unpacked; "
+				       "hint: only tar, tar+gzip and tar+zstd layers can", i, d->media_type);
+	}
+	return 0;
+}
+
+int oci_manifest_parse(const char *text, size_t n, const char *want, struct oci_manifest *ret,
+		       struct err *e)
+{
+	autojson json_t *j = parse_document(text, n, OCI_MANIFEST, want, "image manifest", e);
+	json_t *arr = NULL, *config = NULL;
+	struct oci_manifest m = { 0 };
+
+	if (!j || json_get_arr(j, "layers", &arr, "image manifest", e) < 0 ||
+	    json_get_obj(j, "config", &config, "image manifest", e) < 0)
+		return -1;
+	if (!config)
+		return err_set(e, ERR_CORRUPT, "image manifest has no config");
+	if (parse_desc(config, &m.config, "image manifest", e) < 0)
+		return -1;
+	if (m.config.kind != OCI_CONFIG)
+		return err_set(e, ERR_CORRUPT, "the manifest's config is of type '%.100s': this is no container image",
+			       m.config.media_type);
+	if (parse_layers(arr, &m, e) < 0) {
+		oci_manifest_release(&m);
+		return -1;
+	}
+	*ret = m;
+	return 0;
+}
+
+/* ---- platform ---- */
+
+static int platform_word(const char **s, char *ret, size_t size)
+{
+	size_t n = strspn(*s, "abcdefghijklmnopqrstuvwxyz0123456789_.-");
+
+	if (!n || n >= size || ((*s)[n] && (*s)[n] != '/'))
+		return -1;
+	memcpy(ret, *s, n);
+	ret[n] = '\0';
+	*s += n + ((*s)[n] == '/');
+	return 0;
+}
+
+int oci_platform_parse(const char *s, struct oci_platform *ret, struct err *e)
+{
+	struct oci_platform p = { 0 };
+	const char *at = s;
+
+	if (platform_word(&at, p.os, sizeof(p.os)) < 0 || at[-1] != '/' ||
+	    platform_word(&at, p.arch, sizeof(p.arch)) < 0 ||
+	    (at[-1] == '/' && platform_word(&at, p.variant, sizeof(p.variant)) < 0) || *at || at[-1] == '/')
+		return err_set(e, ERR_INVALID, "platform '%.100s' is malformed; hint: give OS/ARCH, "
+			       "such as linux/amd64 or linux/arm/v7", s);
+	*ret = p;
+	return 0;
+}
+
+void oci_platform_host(struct oci_platform *ret)
+{
+	static const struct { const char *machine, *arch, *variant; } names[] = {
+		{ "x86_64", "amd64", "" }, { "aarch64", "arm64", "" }, { "armv7l", "arm", "v7" },
+		{ "i686", "386", "" }, { "riscv64", "riscv64", "" }, { "ppc64le", "ppc64le", "" },
+		{ "s390x", "s390x", "" },
+	};
+	struct utsname u;
+	size_t i;
+
+	*ret = (struct oci_platform){ .os = "linux" };
+	if (uname(&u) < 0)
+		return;
+	snprintf(ret->arch, sizeof(ret->arch), "%.31s", u.machine);
+	for (i = 0; i < ARRAY_LEN(names); i++) {
+		if (!strcmp(u.machine, names[i].machine)) {
+			strcpy(ret->arch, names[i].arch);
+			strcpy(ret->variant, names[i].variant);
+		}
+	}
+}
+
+int oci_platform_fits(const struct oci_platform *have, const struct oci_platform *want)
+{
+	if ((have->os[0] && strcmp(have->os, want->os)) || (have->arch[0] && strcmp(have->arch, want->arch)))
+		return 0;
+	/* arm64 is v8 whether it says so or not; elsewhere an unset side does not decide */
+	return !have->variant[0] || !want->variant[0] || !strcmp(have->variant, want->variant);
+}
+
+void oci_platform_format(const struct oci_platform *p, char ret[100])
+{
+	snprintf(ret, 100, "%s/%s%s%s", p->os, p->arch, p->variant[0] ? "/" : "", p->variant);
+}

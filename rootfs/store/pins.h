@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pins - what keeps an image's files though nothing runs in it and no name is left.
+ *
+ * A pin is a copy of the image's record: pins/WORD.json in the store, which an
+ * operator or a pool puts there, and IMAGE_PIN in the directory of a lasting
+ * sandbox, which lies beside the store (image.h).
+ */
+#ifndef BERTH_ROOTFS_STORE_PINS_H
+#define BERTH_ROOTFS_STORE_PINS_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+#define PIN_WORD_MAX 128
+
+/*
+ * Calls fn for each pin: who is "sandbox ID" or "pin WORD"; the record has a
+ * valid digest.  A pin that cannot be read is an error, as nobody knows then
+ * what may go.
+ */
+int pins_each(int store_fd, int (*fn)(void *ctx, const char *who, const json_t *record, struct err *e), void *ctx,
+	      struct err *e);
+/* 1 when a pin is on the image with this manifest digest, with whose in ret_who; 0; -1. */
+int pins_hold(int store_fd, const char *digest, char ret_who[200], struct err *e);
+/* Pins the image ref; a pin of that word is replaced.  WORD: letters, digits, "_.:-". */
+int pins_add(int store_fd, const char *word, const char *ref, struct err *e);
+int pins_remove(int store_fd, const char *word, struct err *e);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * store - the write side of the image store (layout: image.h).
+ *
+ * Locks: `lock` is held shared by whoever adds (store_begin) and exclusively by
+ * whoever removes (store_begin_exclusive).  Each writer works in a directory of
+ * its own below tmp/ and holds a lock on it; a directory there that can be
+ * locked belongs to a dead process and is removed by the next writer.  So a
+ * kill at any point leaves only whole layers, blobs and records.
+ *
+ * Nothing is published before store_sync(): first data on disk, then names.
+ */
+#ifndef BERTH_ROOTFS_STORE_STORE_H
+#define BERTH_ROOTFS_STORE_STORE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "rootfs/store/digest.h"
+
+struct store {
+	int fd;			/* the root, borrowed from the caller */
+	int lock_fd;
+	int tmp_fd;		/* tmp/<ours>, locked */
+	int *layer_locks;
+	size_t layer_lock_count;
+	unsigned int serial;	/* for names in tmp */
+	char tmp_name[48];
+};
+
+/* Makes the directories, takes the shared lock, clears what dead writers left. */
+int store_begin(struct store *s, int store_fd, struct err *e);
+/*
+ * Takes the exclusive lock instead: nobody adds while it is held.  wait 0:
+ * ERR_BUSY when somebody does.
+ */
+int store_begin_exclusive(struct store *s, int store_fd, int wait, struct err *e);
+/* Removes what dead writers left in tmp/ of the store at path, if there is one. */
+int store_clear_dead(const char *path, struct err *e);
+/* Removes what is left in our part of tmp/ and gives up all locks. */
+void store_end(struct store *s);
+
+/* 1, 0, or -1. */
+int store_has_blob(const struct store *s, const char *digest, struct err *e);
+int store_has_layer(const struct store *s, const char *chain_id, struct err *e);
+/* O_RDONLY of a blob or O_PATH of a layer; ERR_NOT_FOUND when absent. */
+int store_open_blob(const struct store *s, const char *digest, struct err *e);
+int store_open_layer(const struct store *s, const char *chain_id, struct err *e);
+
+/*
+ * Waits until no other process unpacks this layer, then keeps others from it
+ * until store_end() or store_unlock_layers().  Order: lowest layer first.
+ */
+int store_lock_layer(struct store *s, const char *chain_id, struct err *e);
+void store_unlock_layers(struct store *s);
+
+/* A new file or directory in our part of tmp/; its name goes to ret_name. */
+int store_tmp_file(struct store *s, char ret_name[32], struct err *e);
+int store_tmp_dir(struct store *s, char ret_name[32], struct err *e);
+/* A further name there for the file that path (a symbolic link in /proc) leads to. */
+int store_tmp_link(struct store *s, const char *path, char ret_name[32], struct err *e);
+void store_tmp_remove(struct store *s, const char *name);
+/* All data written so far below the root is on disk. */
+int store_sync(const struct store *s, struct err *e);
+/* Give a thing from tmp/ its place.  One that is there already stays, ours goes. */
+int store_publish_blob(struct store *s, const char *tmp_name, const char *digest, struct err *e);
+int store_publish_layer(struct store *s, const char *tmp_name, const char *chain_id, struct err *e);
+/* Writes a small blob (manifest, config) to tmp/. */
+int store_stage_bytes(struct store *s, const void *p, size_t n, char ret_name[32], struct err *e);
+/* The hold of an image: one chain id per line; kept when there. */
+int store_write_hold(struct store *s, const char *digest, const char *text, struct err *e);
+/* images/FILENAME, replaced whole. */
+int store_write_record(struct store *s, const char *filename, const json_t *record, struct err *e);
+
+#endif

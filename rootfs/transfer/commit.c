@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rootfs/transfer/commit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "rootfs/layer/confine.h"
+#include "rootfs/layer/difftar.h"
+#include "rootfs/layer/packer.h"
+#include "rootfs/store/hash.h"
+#include "rootfs/store/merge.h"
+#include "rootfs/transfer/importer.h"
+
+#define IDS 65536u
+
+struct commit {
+	struct importer im;
+	const struct commit_options *o;
+	struct image parent;
+	struct oci_manifest manifest;	/* of the parent */
+	json_t *config;			/* the parent's, then the new one */
+	struct difftar_marks marks;
+	struct import_image img;
+	int has_layer;			/* the sandbox changed something */
+	char created[40];
+};
+
+/* ---- what it comes from ---- */
+
+static int read_document(struct commit *c, const char *digest, size_t max, struct buf *b, struct err *e)
+{
+	autoclose int fd = store_open_blob(&c->im.store, digest, e);
+	char is[DIGEST_SIZE];
+
+	b->max = max;
+	if (fd < 0 || io_read_all(fd, b, "a document of the image", e) < 0 ||
+	    hash_bytes(b->data ? b->data : "", b->len, digest, is, e) < 0)
+		return -1;
+	return strcmp(is, digest) ? err_set(e, ERR_CORRUPT, "document %s of the image is damaged; hint: berth image fsck", digest) : 0;
+}
+
+static int load_parent(struct commit *c, struct err *e)
+{
+	autobuf struct buf manifest = BUF_INIT(0), config = BUF_INIT(0);
+	struct oci_config parsed = { 0 };
+	struct err why = { 0 };
+
+	if (image_load_pin(c->o->dir_fd, &c->parent, &why) < 0) {
+		if (why.code == ERR_NOT_FOUND)
+			return err_set(e, ERR_NOT_FOUND, "the sandbox was not made from an image of the store, so there is nothing "
+				       "to add a layer to; hint: berth image bootstrap or import makes one, and berth create NAME "
+				       "a sandbox of it");
+		*e = why;
+		return -1;
+	}
+	if (read_document(c, c->parent.digest, OCI_MANIFEST_MAX, &manifest, e) < 0 ||
+	    oci_manifest_parse(manifest.data, manifest.len, NULL, &c->manifest, e) < 0 ||
+	    read_document(c, c->manifest.config.digest, OCI_CONFIG_MAX, &config, e) < 0 ||
+	    oci_config_parse(config.data, config.len, &parsed, e) < 0)
+		return -1;
+	c->im.want = parsed.platform;
+	if (parsed.diff_id_count != c->manifest.layer_count || c->parent.layer_count != parsed.diff_id_count)
+		err_set(e, ERR_CORRUPT, "the image's documents disagree on its layers; hint: berth image fsck");
+	else if (c->manifest.layer_count >= IMAGE_LAYERS_MAX)
+		err_set(e, ERR_LIMIT, "the image has %zu layers already, which is all that can be stacked; hint: berth image export "
+			"--format rootfs and import make one of them", c->manifest.layer_count);
+	else
+		c->config = json_parse(config.data, config.len, OCI_CONFIG_MAX, "image config", e);
+	if (c->config && import_image_layers(&c->img, c->manifest.layer_count + 1, e) == 0) {
+		size_t i;
+
+		for (i = 0; i < c->manifest.layer_count; i++) {
+			memcpy(c->img.layers[i].want_digest, c->manifest.layers[i].digest, DIGEST_SIZE);
+			memcpy(c->img.layers[i].want_diff_id, parsed.diff_ids[i], DIGEST_SIZE);
+			c->img.layers[i].want_size = c->manifest.layers[i].size;
+			c->img.layers[i].compression = c->manifest.layers[i].compression;
+		}
+	}
+	oci_config_release(&parsed);
+	return c->config && c->img.layers ? 0 : -1;
+}
+
+/* All but the last layer must be in the store: the sandbox stands on them. */
+static int no_source(void *ctx, size_t i, struct err *e)
+{
+	const struct commit *c = ctx;
+
+	return err_set(e, ERR_CORRUPT, "layer %s is missing; hint: import %s again", c->manifest.layers[i].digest, c->parent.name);
+}
+
+static int stage_parent(struct commit *c, struct err *e)
+{
+	int r;
+
+	c->img.layer_count--;
+	r = importer_stage(&c->im, &c->img, no_source, c, e);
+	c->img.layer_count++;
+	return r;
+}
+
+/* ---- the new layer ---- */
+
+static int pack_upper(void *ctx, int out_fd, int report_fd, pid_t parent, struct tarout_stats *ret, struct err *e)
+{
+	const struct commit *c = ctx;
+	autoclose int lower = merge_layers(c->im.store.fd, (const char (*)[DIGEST_HEX_SIZE])c->parent.layers,
+					   c->parent.layer_count, e);
+	const int keep[] = { lower, c->o->upper_fd, out_fd, report_fd };
+	const struct confine how = { CONFINE_READ, parent, lower, c->o->upper_fd, -1, keep, ARRAY_LEN(keep), PACKER_MEMORY };
+	const struct difftar d = {
+		.upper_fd = c->o->upper_fd, .lower_fd = lower, .marks = &c->marks, .id_base = c->o->id_base, .id_count = IDS,
+		.workdir = c->o->workdir, .compression = c->o->compression,
+	};
+
+	if (lower < 0 || confine_child(&how, e) < 0)
+		return -1;
+	return difftar_write(&d, out_fd, ret, e);
+}
+
+/* The layer goes the way of any other: through the filter and the writer, into blob and tree. */
+static int stage_upper(struct commit *c, struct err *e)
+{
+	size_t n = c->img.layer_count - 1, i;
+	struct import_layer *l = &c->img.layers[n];
+	autoclose int blob = store_tmp_file(&c->im.store, l->tmp_blob, e), src = -1;
+	autofree int *lower = calloc(n, sizeof(*lower));
+	struct packer packer = PACKER_INIT;
+	struct tarout_stats st = { 0 };
+	struct unpack u = { .blob_fd = blob, .lower_fds = lower, .lower_count = n };
+	int rc;
+
+	if (!lower)
+		return err_nomem(e);
+	for (i = 0; i < n; i++)
+		lower[i] = c->img.layers[i].tree_fd;
+	l->tree_fd = store_tmp_dir(&c->im.store, l->tmp_tree, e);
+	if (blob < 0 || l->tree_fd < 0 || packer_start_pipe(&packer, pack_upper, c, &src, e) < 0)
+		return -1;
+	u.src_fd = src;
+	u.tree_fd = l->tree_fd;
+	l->compression = c->o->compression;
+	c->im.at_layer = c->im.of_layers = c->img.layer_count;
+	c->im.at_total = 0;
+	rc = importer_stage_stream(&c->im, l, &u, e);
+	fd_close(&src);
+	rc = packer_end(&packer, rc, &st, e);
+	c->img.skipped_elsewhere = st.skipped;
+	c->has_layer = st.entries > 0;
+	return rc < 0 ? -1 : hash_chain(c->img.layers[n - 1].chain_id, l->diff_id, l->chain_id, e);
+}
+
+/* Nothing changed: the image is its parent with another config. */
+static void drop_layer(struct commit *c)
+{
+	struct import_layer *l = &c->img.layers[--c->img.layer_count];
+
+	fd_close(&l->tree_fd);
+	store_tmp_remove(&c->im.store, l->tmp_tree);
+	store_tmp_remove(&c->im.store, l->tmp_blob);
+}
+
+/* ---- the new config ---- */
+
+static json_t *object_of(json_t *parent, const char *key)
+{
+	json_t *o = json_object_get(parent, key);
+
+	if (!json_is_object(o)) {
+		json_object_set_new(parent, key, json_object());
+		o = json_object_get(parent, key);
+	}
+	return o;
+}
+
+static void change_env(json_t *run, const json_t *env)
+{
+	json_t *list = json_object_get(run, "Env"), *v;
+	size_t i, j;
+
+	if (!json_is_array(list)) {
+		json_object_set_new(run, "Env", json_array());
+		list = json_object_get(run, "Env");
+	}
+	json_array_foreach(env, i, v) {
+		const char *s = json_string_value(v);
+		size_t n = strcspn(s, "=") + 1;
+
+		for (j = json_array_size(list); j > 0; j--) {
+			const char *have = json_string_value(json_array_get(list, j - 1));
+
+			if (have && !strncmp(have, s, n))
+				json_array_remove(list, j - 1);
+		}
+		json_array_append(list, v);
+	}
+}
+
+static void change_run(json_t *run, const json_t *changes)
+{
+	static const struct { const char *from, *to; } plain[] = {
+		{ "cmd", "Cmd" }, { "entrypoint", "Entrypoint" }, { "workdir", "WorkingDir" }, { "user", "User" },
+	};
+	const json_t *labels = json_object_get(changes, "labels");
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(plain); i++) {
+		json_t *v = json_object_get(changes, plain[i].from);
+
+		if (v)
+			json_object_set(run, plain[i].to, v);
+	}
+	/* a new entrypoint would get the old one's arguments */
+	if (json_object_get(changes, "entrypoint") && !json_object_get(changes, "cmd"))
+		json_object_del(run, "Cmd");
+	if (json_object_get(changes, "env"))
+		change_env(run, json_object_get(changes, "env"));
+	if (labels)
+		json_object_update(object_of(run, "Labels"), (json_t *)labels);
+}
+
+/* One entry per layer, and ours; an image without a history gets one that fits its layers. */
+static void change_history(struct commit *c)
+{
+	json_t *history = json_object_get(c->config, "history"), *h, *entry;
+	size_t i, layers = 0;
+
+	json_array_foreach(history, i, h)
+		layers += !json_is_true(json_object_get(h, "empty_layer"));
+	if (!json_is_array(history) || layers != c->manifest.layer_count) {
+		json_object_set_new(c->config, "history", json_array());
+		history = json_object_get(c->config, "history");
+		for (i = 0; i < c->manifest.layer_count; i++)
+			json_array_append_new(history, json_pack("{s:s}", "comment", "layer of the image that was committed to"));
+	}
+	entry = json_pack("{s:s, s:s, s:s*, s:s*}", "created", c->created, "created_by", "berth commit",
+			  "author", c->o->author, "comment", c->o->message);
+	if (!c->has_layer)
+		json_object_set_new(entry, "empty_layer", json_true());
+	json_array_append_new(history, entry);
+}
+
+static int make_config(struct commit *c, struct err *e)
+{
+	json_t *ids = object_of(c->config, "rootfs");
+
+	ids = json_object_get(ids, "diff_ids");
+	if (c->has_layer)
+		json_array_append_new(ids, json_string(c->img.layers[c->img.layer_count - 1].diff_id));
+	/* of docker commit: what ran in the container this image's parent was made of */
+	json_object_del(c->config, "container");
+	json_object_del(c->config, "container_config");
+	json_object_set_new(c->config, "created", json_string(c->created));
+	if (c->o->author)
+		json_object_set_new(c->config, "author", json_string(c->o->author));
+	if (c->o->changes)
+		change_run(object_of(c->config, "config"), c->o->changes);
+	change_history(c);
+	c->img.config = json_dumps(c->config, JSON_COMPACT);
+	if (!c->img.config)
+		return err_nomem(e);
+	c->img.config_len = strlen(c->img.config);
+	if (hash_bytes(c->img.config, c->img.config_len, NULL, c->img.config_digest, e) < 0 ||
+	    importer_take_config(&c->im, &c->img, e) < 0)
+		return err_wrap(e, "the new image's config");
+	return importer_make_manifest(&c->img, e);
+}
+
+/* Now, or what SOURCE_DATE_EPOCH says (reproducible-builds.org). */
+static int set_time(struct commit *c, struct err *e)
+{
+	const char *epoch = getenv("SOURCE_DATE_EPOCH");
+	uint64_t seconds = (uint64_t)time(NULL);
+	struct tm tm;
+	time_t t;
+
+	if (epoch && num_u64(epoch, "SOURCE_DATE_EPOCH", 0, 253402300799ULL, &seconds, e) < 0)
+		return -1;
+	t = (time_t)seconds;
+	if (!gmtime_r(&t, &tm))
+		return err_set(e, ERR_INVALID, "SOURCE_DATE_EPOCH is no time");
+	strftime(c->created, sizeof(c->created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return 0;
+}
+
+static int run(struct commit *c, struct err *e)
+{
+	struct ref name;
+
+	if (importer_name(&c->im, "", &name, e) < 0 || set_time(c, e) < 0 || load_parent(c, e) < 0 || stage_parent(c, e) < 0 ||
+	    difftar_scan(c->o->upper_fd, &c->marks, e) < 0 || stage_upper(c, e) < 0)
+		return -1;
+	if (!c->has_layer)
+		drop_layer(c);
+	if (make_config(c, e) < 0)
+		return -1;
+	return importer_publish(&c->im, &c->img, &name, 1, e);
+}
+
+json_t *commit_run(int store_fd, const struct commit_options *o, struct err *e)
+{
+	struct import_options opts = o->shown;
+	struct commit c = { .o = o, .im.opts = &opts };
+	json_t *ret = NULL;
+
+	opts.name = o->name;
+	opts.source = "";
+	if (store_begin(&c.im.store, store_fd, e) < 0)
+		return NULL;
+	c.im.results = json_array();
+	if (!c.im.results)
+		err_nomem(e);
+	else if (run(&c, e) == 0)
+		ret = json_incref(json_array_get(c.im.results, 0));
+	store_end(&c.im.store);
+	json_decref(c.im.results);
+	json_decref(c.config);
+	difftar_release(&c.marks);
+	oci_manifest_release(&c.manifest);
+	import_image_release(&c.img);
+	image_release(&c.parent);
+	return ret;
+}

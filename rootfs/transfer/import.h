@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * import - local sources become images of the store.
+ *
+ * Sources: an OCI image layout, docker-save content or a plain root file
+ * system, each as a directory, as an archive (tar, tar.gz, tar.zst), or as an
+ * archive on stdin.  Needs root.  The caller has SIGPIPE ignored and is single
+ * threaded (children are forked without exec).
+ */
+#ifndef BERTH_ROOTFS_TRANSFER_IMPORT_H
+#define BERTH_ROOTFS_TRANSFER_IMPORT_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "rootfs/layer/layer.h"
+
+struct import_options {
+	const char *source;	/* path, PATH:REF for one image of a layout, or "-" */
+	const char *name;	/* NULL: what the source calls itself */
+	const char *platform;	/* "OS/ARCH[/VARIANT]"; NULL: this machine's */
+	/* progress: about ten times a second; layer counts from 1; total_bytes 0 when unknown */
+	void (*progress)(void *ctx, size_t layer, size_t layers, uint64_t bytes, uint64_t total_bytes,
+			 uint64_t entries);
+	void (*note)(void *ctx, const char *text);	/* what the operator should know; may be NULL */
+	void *ctx;
+	/* for a root file system that another program makes; all may be 0 */
+	int stream_fd;		/* its tar comes from here instead of source; 0: not */
+	const json_t *config;	/* the "config" of the image instead of a /bin/sh in it */
+	const char *created, *created_by;
+	int (*confirm)(void *ctx, struct err *e);	/* asked when all was read; -1: nothing is made of it */
+	void *confirm_ctx;
+};
+
+/*
+ * Returns a new array of objects, one per name made:
+ * {"name","digest","platform","layers","size","entries","bytes","skipped":{...}}.
+ * ERR_CORRUPT when the source lies or is damaged; the store is unchanged then.
+ */
+json_t *import_run(int store_fd, const struct import_options *opts, struct err *e);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rootfs/transfer/importer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "rootfs/store/hash.h"
+
+int import_open_beneath(int dir_fd, const char *path, uint64_t *ret_size, struct err *e)
+{
+	/* old docker-save archives link layers to each other; out of dir_fd no link leads */
+	autoclose int fd = path_openat2(dir_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
+					RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	struct stat st;
+
+	if (fd < 0)
+		return err_code_sys(e, ERR_CORRUPT, "open '%.200s' of the image", path);
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "look at '%.200s' of the image", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_CORRUPT, "'%.200s' of the image is not a regular file", path);
+	if (ret_size)
+		*ret_size = (uint64_t)st.st_size;
+	return take_fd(&fd);
+}
+
+int import_read_beneath(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_len, struct err *e)
+{
+	autoclose int fd = import_open_beneath(dir_fd, path, NULL, e);
+	struct buf b = BUF_INIT(max);
+
+	if (fd < 0)
+		return -1;
+	if (io_read_all(fd, &b, path, e) < 0 || (!b.data && buf_adds(&b, "", e) < 0)) {
+		buf_release(&b);
+		return -1;
+	}
+	*ret = b.data;
+	*ret_len = b.len;
+	return 0;
+}
+
+void importer_note(struct importer *im, const char *fmt, ...)
+{
+	char text[400];
+	va_list ap;
+
+	if (!im->opts->note)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	im->opts->note(im->opts->ctx, text);
+}
+
+int import_image_layers(struct import_image *img, size_t count, struct err *e)
+{
+	size_t i;
+
+	img->layers = calloc(count, sizeof(*img->layers));
+	if (!img->layers)
+		return err_nomem(e);
+	img->layer_count = count;
+	for (i = 0; i < count; i++) {
+		img->layers[i].tree_fd = -1;
+		img->layers[i].want_size = UINT64_MAX;
+	}
+	return 0;
+}
+
+void import_image_release(struct import_image *img)
+{
+	size_t i;
+
+	for (i = 0; i < img->layer_count; i++)
+		fd_close(&img->layers[i].tree_fd);
+	free(img->layers);
+	free(img->manifest);
+	free(img->config);
+	oci_config_release(&img->parsed);
+	*img = (struct import_image){ 0 };
+}
+
+int importer_name(struct importer *im, const char *given, struct ref *ret, struct err *e)
+{
+	char made[REF_NAME_MAX + 1];
+	const char *name = im->opts->name ? im->opts->name : given;
+
+	if (!*name) {
+		if (!strcmp(im->opts->source, "-") || ref_from_filename(im->opts->source, made) < 0)
+			return err_set(e, ERR_INVALID, "the image has no name of its own; hint: give one: "
+				       "berth image import SOURCE NAME");
+		name = made;
+	}
+	if (ref_parse(name, ret, e) < 0)
+		return -1;
+	if (ret->digest[0])
+		return err_set(e, ERR_INVALID, "'%.200s' has a digest: an image's name is given without one", name);
+	if (ref_is_reserved(ret))
+		return err_set(e, ERR_INVALID, "the name 'host' stands for the host's own programs; hint: give "
+			       "the image another name: berth image import SOURCE NAME");
+	return 0;
+}
+
+/* ---- staging ---- */
+
+static void tick(void *ctx, uint64_t in_bytes, const struct layer_progress *p)
+{
+	struct importer *im = ctx;
+	struct timespec now;
+	uint64_t ms;
+
+	if (!im->opts->progress)
+		return;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	if (ms - im->last_tick_ms < 100)
+		return;
+	im->last_tick_ms = ms;
+	im->opts->progress(im->opts->ctx, im->at_layer, im->of_layers, in_bytes, im->at_total,
+			   atomic_load_explicit(&p->entries, memory_order_relaxed));
+}
+
+int importer_stage_stream(struct importer *im, struct import_layer *l, struct unpack *u, struct err *e)
+{
+	u->compression = l->compression;
+	u->want_digest = l->want_digest[0] ? l->want_digest : NULL;
+	u->want_diff_id = l->want_diff_id[0] ? l->want_diff_id : NULL;
+	u->want_size = l->want_size;
+	u->tick = tick;
+	u->tick_ctx = im;
+	if (unpack_run(u, e) < 0)
+		return -1;
+	memcpy(l->digest, u->digest, DIGEST_SIZE);
+	memcpy(l->diff_id, u->diff_id, DIGEST_SIZE);
+	l->size = u->size;
+	l->found = u->found;
+	l->stats = u->stats;
+	return 0;
+}
+
+/* Only how large the blob is remains to be asked. */
+int importer_reuse_layer(struct importer *im, struct import_layer *l, struct err *e)
+{
+	autoclose int fd = store_open_blob(&im->store, l->want_digest, e);
+	struct stat st;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "look at a blob");
+	if (l->want_size != UINT64_MAX && (uint64_t)st.st_size != l->want_size)
+		return err_set(e, ERR_CORRUPT, "blob %s has %llu bytes, the manifest says %llu", l->want_digest,
+			       (unsigned long long)st.st_size, (unsigned long long)l->want_size);
+	memcpy(l->digest, l->want_digest, DIGEST_SIZE);
+	memcpy(l->diff_id, l->want_diff_id, DIGEST_SIZE);
+	l->size = (uint64_t)st.st_size;
+	l->found = l->compression;
+	return 0;
+}
+
+/*
+ * A file that came out of an archive is already ours alone: it becomes the blob
+ * by a second name, once its digest is known to be right.
+ */
+static int adopt_file(struct importer *im, int src, char ret_name[32], struct err *e)
+{
+	char path[32];
+
+	if (fchown(src, 0, 0) < 0 || fchmod(src, 0600) < 0)
+		return err_sys(e, "take over a blob");
+	return store_tmp_link(&im->store, path_of_fd(src, path), ret_name, e);
+}
+
+static int unpack_layer(struct importer *im, struct import_layer *l, int has_blob, int has_layer,
+			const int *lower, size_t n, import_open_fn *open_layer, void *ctx, struct err *e)
+{
+	autoclose int src = has_blob ? store_open_blob(&im->store, l->want_digest, e) : open_layer(ctx, n, e);
+	autoclose int blob = -1;
+	struct unpack u = { .src_fd = src, .tree_fd = -1, .blob_fd = -1, .lower_fds = lower, .lower_count = n };
+	struct stat st;
+
+	if (src < 0)
+		return -1;
+	im->at_total = !fstat(src, &st) && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+	if (!has_blob && im->spooled) {
+		if (adopt_file(im, src, l->tmp_blob, e) < 0)
+			return -1;
+	} else if (!has_blob) {
+		blob = store_tmp_file(&im->store, l->tmp_blob, e);
+		if (blob < 0)
+			return -1;
+	}
+	if (!has_layer) {
+		l->tree_fd = store_tmp_dir(&im->store, l->tmp_tree, e);
+		if (l->tree_fd < 0)
+			return -1;
+	}
+	u.tree_fd = l->tree_fd;
+	u.blob_fd = blob;
+	return importer_stage_stream(im, l, &u, e);
+}
+
+static int stage_layer(struct importer *im, struct import_image *img, size_t i, const int *lower,
+		       import_open_fn *open_layer, void *ctx, struct err *e)
+{
+	struct import_layer *l = &img->layers[i];
+	int has_blob = 0, has_layer;
+
+	if (hash_chain(i ? img->layers[i - 1].chain_id : NULL, l->want_diff_id, l->chain_id, e) < 0 ||
+	    store_lock_layer(&im->store, l->chain_id, e) < 0)
+		return -1;
+	has_layer = store_has_layer(&im->store, l->chain_id, e);
+	if (has_layer >= 0 && l->want_digest[0])
+		has_blob = store_has_blob(&im->store, l->want_digest, e);
+	if (has_layer < 0 || has_blob < 0)
+		return -1;
+	if (has_layer && has_blob) {
+		if (importer_reuse_layer(im, l, e) < 0)
+			return -1;
+	} else if (unpack_layer(im, l, has_blob, has_layer, lower, i, open_layer, ctx, e) < 0) {
+		return -1;
+	}
+	if (has_layer)
+		l->tree_fd = store_open_layer(&im->store, l->chain_id, e);
+	return l->tree_fd < 0 ? -1 : 0;
+}
+
+int importer_stage(struct importer *im, struct import_image *img, import_open_fn *open_layer, void *ctx,
+		   struct err *e)
+{
+	autofree int *lower = calloc(img->layer_count, sizeof(*lower));
+	size_t i;
+
+	if (!lower)
+		return err_nomem(e);
+	im->of_layers = img->layer_count;
+	for (i = 0; i < img->layer_count; i++) {
+		im->at_layer = i + 1;
+		if (stage_layer(im, img, i, lower, open_layer, ctx, e) < 0)
+			return err_wrap(e, "layer %zu of %zu", i + 1, img->layer_count);
+		lower[i] = img->layers[i].tree_fd;
+	}
+	return 0;
+}
+
+/* ---- documents ---- */
+
+int importer_take_config(struct importer *im, struct import_image *img, struct err *e)
+{
+	char have[100], want[100];
+	size_t i;
+
+	if (oci_config_parse(img->config, img->config_len, &img->parsed, e) < 0)
+		return -1;
+	if (!oci_platform_fits(&img->parsed.platform, &im->want)) {
+		oci_platform_format(&img->parsed.platform, have);
+		oci_platform_format(&im->want, want);
+		return err_set(e, ERR_INVALID, "the image is for %s, not for %s; hint: --platform %s imports "
+			       "it all the same", have, want, have);
+	}
+	if (img->parsed.env_dropped)
+		importer_note(im, "%zu environment entries of the image are not NAME=VALUE and were dropped",
+			      img->parsed.env_dropped);
+	if (img->parsed.diff_id_count != img->layer_count)
+		return err_set(e, ERR_CORRUPT, "the image has %zu layers, its config lists %zu", img->layer_count,
+			       img->parsed.diff_id_count);
+	for (i = 0; i < img->layer_count; i++)
+		memcpy(img->layers[i].want_diff_id, img->parsed.diff_ids[i], DIGEST_SIZE);
+	return 0;
+}
+
+static const char *layer_type(enum compression c)
+{
+	return c == COMPRESSION_GZIP ? "application/vnd.oci.image.layer.v1.tar+gzip" :
+	       c == COMPRESSION_ZSTD ? "application/vnd.oci.image.layer.v1.tar+zstd" :
+				       "application/vnd.oci.image.layer.v1.tar";
+}
+
+static int dump(json_t *j, char **ret, size_t *ret_len, char digest[DIGEST_SIZE], struct err *e)
+{
+	*ret = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	json_decref(j);
+	if (!*ret)
+		return err_nomem(e);
+	*ret_len = strlen(*ret);
+	return hash_bytes(*ret, *ret_len, NULL, digest, e);
+}
+
+int importer_make_manifest(struct import_image *img, struct err *e)
+{
+	json_t *layers = json_array();
+	size_t i;
+
+	for (i = 0; i < img->layer_count; i++) {
+		const struct import_layer *l = &img->layers[i];
+
+		json_array_append_new(layers, json_pack("{s:s, s:s, s:I}", "mediaType", layer_type(l->found),
+							"digest", l->digest, "size", (json_int_t)l->size));
+	}
+	if (json_array_size(layers) != img->layer_count) {
+		json_decref(layers);
+		return err_nomem(e);
+	}
+	return dump(json_pack("{s:i, s:s, s:{s:s, s:s, s:I}, s:o}", "schemaVersion", 2,
+			      "mediaType", OCI_TYPE_MANIFEST, "config",
+			      "mediaType", OCI_TYPE_CONFIG, "digest", img->config_digest,
+			      "size", (json_int_t)img->config_len, "layers", layers),
+		    &img->manifest, &img->manifest_len, img->digest, e);
+}
+
+int importer_make_documents(struct importer *im, struct import_image *img, struct err *e)
+{
+	/* no time in it: the same files are the same image */
+	json_t *config = json_pack("{s:s, s:s, s:{s:[s], s:[s]}, s:{s:s, s:[s]}}",
+				   "os", im->want.os, "architecture", im->want.arch, "config",
+				   "Env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+				   "Cmd", "/bin/sh", "rootfs", "type", "layers",
+				   "diff_ids", img->layers[0].diff_id);
+
+	if (config && im->opts->config)
+		json_object_set(config, "config", (json_t *)im->opts->config);
+	if (config && im->opts->created)
+		json_object_set_new(config, "created", json_string(im->opts->created));
+	if (config && im->opts->created_by)
+		json_object_set_new(config, "history", json_pack("[{s:s*, s:s}]", "created", im->opts->created,
+								 "created_by", im->opts->created_by));
+	if (config && im->want.variant[0])
+		json_object_set_new(config, "variant", json_string(im->want.variant));
+	if (dump(config, &img->config, &img->config_len, img->config_digest, e) < 0 ||
+	    importer_take_config(im, img, e) < 0)
+		return -1;
+	return importer_make_manifest(img, e);
+}

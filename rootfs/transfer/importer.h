@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * importer - what the readers of all sources share: layers are staged in tmp/,
+ * checked, and published together with their image (not for other layers).
+ */
+#ifndef BERTH_ROOTFS_TRANSFER_IMPORTER_H
+#define BERTH_ROOTFS_TRANSFER_IMPORTER_H
+
+#include "rootfs/layer/unpack.h"
+#include "rootfs/store/image.h"
+#include "rootfs/store/oci.h"
+#include "rootfs/store/ref.h"
+#include "rootfs/store/store.h"
+#include "rootfs/transfer/import.h"
+
+struct importer {
+	struct store store;
+	const struct import_options *opts;
+	struct oci_platform want;	/* platform asked for */
+	json_t *results;		/* array */
+	int spooled;			/* the source lies in our own tmp/: its files may become blobs */
+	uint64_t last_tick_ms;
+	size_t at_layer, of_layers;	/* for the progress display */
+	uint64_t at_total;
+};
+
+struct import_layer {
+	/* what the image says; "" and UINT64_MAX where it says nothing */
+	char want_digest[DIGEST_SIZE];
+	char want_diff_id[DIGEST_SIZE];
+	uint64_t want_size;
+	enum compression compression;
+	const char *media_type;		/* NULL: derived from the compression found */
+	/* what it is */
+	char digest[DIGEST_SIZE];
+	char diff_id[DIGEST_SIZE];
+	char chain_id[DIGEST_SIZE];
+	uint64_t size;
+	enum compression found;
+	int tree_fd;			/* staged or published tree */
+	char tmp_tree[32];		/* "" when nothing is staged */
+	char tmp_blob[32];
+	struct layer_stats stats;
+};
+
+struct import_image {
+	struct import_layer *layers;
+	size_t layer_count;
+	char *manifest, *config;	/* documents, byte for byte */
+	size_t manifest_len, config_len;
+	char digest[DIGEST_SIZE];	/* of the manifest */
+	char index_digest[DIGEST_SIZE];	/* of the index it was chosen from, "" when none */
+	char config_digest[DIGEST_SIZE];
+	struct oci_config parsed;
+	uint64_t skipped_elsewhere;	/* by a reader, before the layer saw it */
+};
+
+/* Opens the source of layer i. */
+typedef int import_open_fn(void *ctx, size_t i, struct err *e);
+
+int import_image_layers(struct import_image *img, size_t count, struct err *e);
+void import_image_release(struct import_image *img);
+/* Unpacks what the store does not have; fills in what each layer is. */
+int importer_stage(struct importer *im, struct import_image *img, import_open_fn *open_layer, void *ctx,
+		   struct err *e);
+/* Blob and tree are both in the store: fills in what the layer is. */
+int importer_reuse_layer(struct importer *im, struct import_layer *l, struct err *e);
+/* Stages one layer from u, which has its source set; chain id is filled in. */
+int importer_stage_stream(struct importer *im, struct import_layer *l, struct unpack *u, struct err *e);
+/* Parses the config, checks its platform and its layers against the image's. */
+int importer_take_config(struct importer *im, struct import_image *img, struct err *e);
+/* Makes the manifest from layers and config, for sources that have none. */
+int importer_make_manifest(struct import_image *img, struct err *e);
+/* Makes config and manifest of a one-layer image that came without either. */
+int importer_make_documents(struct importer *im, struct import_image *img, struct err *e);
+/* Puts everything in its place under each of the names. */
+int importer_publish(struct importer *im, struct import_image *img, const struct ref *names, size_t count,
+		     struct err *e);
+/* The name to use: the operator's, else given (may be ""), else one made of the source's file name. */
+int importer_name(struct importer *im, const char *given, struct ref *ret, struct err *e);
+void importer_note(struct importer *im, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The record of an image (image.h), a new reference. */
+json_t *record_make(const struct import_image *img, const char *name, struct err *e);
+
+/* The readers.  dir_fd is the directory; its content is hostile. */
+int import_layout(struct importer *im, int dir_fd, const char *ref, struct err *e);
+int import_docker(struct importer *im, int dir_fd, const char *ref, struct err *e);
+int import_rootfs_dir(struct importer *im, int dir_fd, struct err *e);
+/* Finds out which of these it is. */
+int import_directory(struct importer *im, int dir_fd, const char *ref, struct err *e);
+int import_archive(struct importer *im, int fd, const char *ref, struct err *e);
+
+/* A file beneath dir_fd for reading: regular, without leaving dir_fd.  ret_size may be NULL. */
+int import_open_beneath(int dir_fd, const char *path, uint64_t *ret_size, struct err *e);
+/* A whole document beneath dir_fd; the caller frees *ret. */
+int import_read_beneath(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_len, struct err *e);
+
+#endif

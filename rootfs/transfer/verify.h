@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verify - whether a layer's tree is still what its blob says.
+ *
+ * The blob is unpacked once more, below tmp/, and the two trees are compared: names, types, modes, owners, sizes,
+ * links, attributes (but security.*, which the host gives), the times of all but directories, and every byte.
+ */
+#ifndef BERTH_ROOTFS_TRANSFER_VERIFY_H
+#define BERTH_ROOTFS_TRANSFER_VERIFY_H
+
+#include "base/json.h"
+#include "rootfs/store/store.h"
+
+#define VERIFY_WHY 300
+
+/*
+ * Layer n of a record's layers (image.h), whose trees below it are lower_fds.  1: as the blob says; 0: not, and why
+ * names the first difference; -1: cannot be told, since blob or tree is missing or damaged itself.
+ */
+int verify_layer(struct store *s, const json_t *layer, const int *lower_fds, size_t n, char why[VERIFY_WHY], struct err *e);
+
+#endif

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/kernel/cgroup.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "runtime/kernel/cgroup_backends.h"
+
+int cgroup_read(int dirfd, const char *file, char *buf, unsigned n)
+{
+	autoclose int fd = openat(dirfd, file, O_RDONLY | O_CLOEXEC);
+	ssize_t r;
+
+	if (fd < 0)
+		return -1;
+	r = read(fd, buf, n - 1);
+	if (r < 0)
+		return -1;
+	buf[r] = '\0';
+	return (int)r;
+}
+
+int cgroup_read_held(struct cgroup *c, int slot, int dirfd, const char *file, char *buf, unsigned n)
+{
+	ssize_t r;
+
+	if (!c->holds)
+		return cgroup_read(dirfd, file, buf, n);
+	if (c->held[slot] < 0)
+		c->held[slot] = openat(dirfd, file, O_RDONLY | O_CLOEXEC);
+	r = c->held[slot] < 0 ? -1 : pread(c->held[slot], buf, n - 1, 0);
+	if (r < 0)
+		return -1;
+	buf[r] = '\0';
+	return (int)r;
+}
+
+void cgroup_hold(struct cgroup *c)
+{
+	c->holds = 1;
+}
+
+int cgroup_write(int dirfd, const char *file, const char *text)
+{
+	autoclose int fd = openat(dirfd, file, O_WRONLY | O_CLOEXEC);
+	ssize_t n = (ssize_t)strlen(text), w;
+
+	if (fd < 0)
+		return -1;
+	do
+		w = write(fd, text, (size_t)n);
+	while (w < 0 && errno == EINTR);
+	if (w >= 0 && w != n) {
+		errno = EIO;
+		return -1;
+	}
+	return w < 0 ? -1 : 0;
+}
+
+uint64_t cgroup_stat_value(const char *text, const char *key)
+{
+	size_t n = strlen(key);
+	const char *p = text;
+
+	while (p) {
+		if (!strncmp(p, key, n) && p[n] == ' ')
+			return strtoull(p + n + 1, NULL, 10);
+		p = strchr(p, '\n');
+		if (p)
+			p++;
+	}
+	return 0;
+}
+
+int cgroup_has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+	const char *p = list;
+
+	while ((p = strstr(p, word))) {
+		if ((p == list || isspace((unsigned char)p[-1])) && (!p[n] || isspace((unsigned char)p[n])))
+			return 1;
+		p += n;
+	}
+	return 0;
+}
+
+/* The kernel rounds memory limits down to whole pages; nothing else may differ. */
+int cgroup_same_limit(const char *file, const char *got, uint64_t value)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t v;
+	char *end;
+
+	if (!isdigit((unsigned char)got[0]))
+		return 0;
+	v = strtoull(got, &end, 10);
+	if (*end)
+		return 0;
+	if (value == CGROUP_UNLIMITED)	/* v1 shows "no limit" as a huge number */
+		return v >= INT64_MAX / page * page;
+	return v == value || (!strncmp(file, "memory.", 7) && v == value / page * page);
+}
+
+/* Upholds S1 and S8 of SECURITY.md. */
+int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e)
+{
+	autoclose int fd = openat(dirfd, file, O_RDWR | O_CLOEXEC);
+	char want[32], got[64];
+	ssize_t n;
+
+	if (fd < 0)
+		return err_sys(e, "open cgroup file %s", file);
+	if (value == CGROUP_UNLIMITED)
+		snprintf(want, sizeof(want), "%s", unlimited);
+	else
+		snprintf(want, sizeof(want), "%" PRIu64, value);
+	if (write(fd, want, strlen(want)) != (ssize_t)strlen(want))
+		return err_sys(e, "write %s to cgroup file %s", want, file);
+	n = pread(fd, got, sizeof(got) - 1, 0);
+	if (n < 0)
+		return err_sys(e, "read back cgroup file %s", file);
+	got[n > 0 && got[n - 1] == '\n' ? n - 1 : n] = '\0';
+	if (strcmp(got, want) && !cgroup_same_limit(file, got, value))
+		return err_set(e, ERR_UNSUPPORTED, "cgroup file %s holds %s after %s was written", file, got, want);
+	return 0;
+}
+
+#define CPUS_MAX 8192	/* NR_CPUS of x86-64 at most */
+
+struct cpus {
+	uint64_t bit[CPUS_MAX / 64];
+};
+
+/* Of a list that the kernel wrote, or that was checked. */
+static void read_cpus(const char *p, struct cpus *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	while (isdigit((unsigned char)*p)) {
+		unsigned long first = strtoul(p, (char **)(size_t)&p, 10), last = first;
+
+		if (*p == '-')
+			last = strtoul(p + 1, (char **)(size_t)&p, 10);
+		for (; first <= last && first < CPUS_MAX; first++)
+			ret->bit[first / 64] |= 1ULL << first % 64;
+		p += *p == ',';
+	}
+}
+
+static int has_cpus(const struct cpus *all, const struct cpus *some)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(all->bit); i++)
+		if (some->bit[i] & ~all->bit[i])
+			return 0;
+	return 1;
+}
+
+int cgroup_set_cpus(int dirfd, const char *list, const char *effective, struct err *e)
+{
+	struct cpus want, has;
+	char may[512], got[512];
+
+	if (cgroup_read(dirfd, effective, may, sizeof(may)) < 0)
+		return err_sys(e, "read cgroup file %s", effective);
+	may[strcspn(may, "\n")] = '\0';
+	read_cpus(list, &want);
+	read_cpus(may, &has);
+	if (!has_cpus(&has, &want))
+		return err_set(e, ERR_INVALID, "CPUs %s are not all there for this cgroup; hint: of %s", list, may);
+	if (cgroup_write(dirfd, "cpuset.cpus", list) < 0)
+		return err_code_sys(e, errno == EINVAL ? ERR_INVALID : ERR_SYS, "restrict the sandbox to CPUs %s", list);
+	if (cgroup_read(dirfd, effective, got, sizeof(got)) < 0)
+		return err_sys(e, "read back cgroup file %s", effective);
+	read_cpus(got, &has);
+	if (!has_cpus(&want, &has))
+		return err_set(e, ERR_UNSUPPORTED, "cgroup file %s holds %s after %s was written", effective, got, list);
+	return 0;
+}
+
+enum cgroup_mode cgroup_detect(void)
+{
+	struct statfs st;
+
+	if (statfs("/sys/fs/cgroup", &st) < 0)
+		return CGROUP_NONE;
+	if (st.f_type == CGROUP2_SUPER_MAGIC)
+		return CGROUP_V2;
+	if (!statfs("/sys/fs/cgroup/unified", &st) && st.f_type == CGROUP2_SUPER_MAGIC)
+		return CGROUP_HYBRID;
+	return CGROUP_NONE;
+}
+
+static int prepare(struct cgroup *c, const char *parent, const char *name, struct err *e)
+{
+	enum cgroup_mode mode = cgroup_detect();
+	int i;
+
+	memset(c, 0, sizeof(*c));
+	c->v2_fd = c->oom_fd = c->oom_control_fd = -1;
+	for (i = 0; i < CGROUP_HELD_MAX; i++)
+		c->held[i] = -1;
+	for (i = 0; i < CGROUP_V1_COUNT; i++)
+		c->v1_fd[i] = -1;
+	for (i = 0; i < CGROUP_JOIN_MAX; i++)
+		c->join_fd[i] = -1;
+	if (mode == CGROUP_NONE)
+		return err_set(e, ERR_UNSUPPORTED, "no cgroup v2 hierarchy at /sys/fs/cgroup or /sys/fs/cgroup/unified; "
+			       "hint: mount one (mount -t cgroup2 cgroup2 /sys/fs/cgroup); `berth doctor` says more");
+	c->ops = mode == CGROUP_V2 ? &cgroup_ops_v2 : &cgroup_ops_hybrid;
+	snprintf(c->parent, sizeof(c->parent), "%s", parent);
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	return 0;
+}
+
+/* What cannot be removed now stays open: its destruction is tried again, and gc knows the name. */
+static int take_back(struct cgroup *c, const struct err *e)
+{
+	struct err ignored;
+
+	if (e->code == ERR_EXISTS || c->ops->remove(c, &ignored) == 0)
+		cgroup_release(c);
+	return -1;
+}
+
+int cgroup_begin(struct cgroup *c, const char *parent, const char *name, const struct cgroup_limits *l, struct err *e)
+{
+	if (prepare(c, parent, name, e) < 0)
+		return -1;
+	return c->ops->create(c, l, e) < 0 ? take_back(c, e) : 0;
+}
+
+int cgroup_complete(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	return c->ops->complete ? c->ops->complete(c, l, e) : 0;
+}
+
+int cgroup_create(struct cgroup *c, const char *parent, const char *name,
+		  const struct cgroup_limits *l, struct err *e)
+{
+	if (cgroup_begin(c, parent, name, l, e) < 0)
+		return -1;
+	return cgroup_complete(c, l, e) < 0 ? take_back(c, e) : 0;
+}
+
+/* clone3 asks for write permission on cgroup.procs of the target and of the common ancestor. */
+static int let_in(const struct cgroup *c, const struct cgroup *of, uint32_t owner, struct err *e)
+{
+	if (fchownat(c->v2_fd, "cgroup.procs", owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchownat(of->v2_fd, "cgroup.procs", owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_sys(e, "let the sandbox's init into cgroup %s", c->name);
+	return 0;
+}
+
+int cgroup_create_leaf(struct cgroup *c, const struct cgroup *of, const char *name,
+		       const struct cgroup_limits *l, uint32_t owner, struct err *e)
+{
+	static const struct cgroup_limits none = {
+		.memory_bytes = CGROUP_UNLIMITED, .swap_bytes = CGROUP_UNLIMITED, .cpu_milli = CGROUP_UNLIMITED,
+		.pids = CGROUP_UNLIMITED, .oom_group = 1,
+	};
+	char full[sizeof(c->name)];
+	struct err ignored;
+
+	if ((size_t)snprintf(full, sizeof(full), "%s/%s", of->name, name) >= sizeof(full))
+		return err_set(e, ERR_INTERNAL, "cgroup name %s is too long", name);
+	if (prepare(c, of->parent, full, e) < 0)
+		return -1;
+	if (c->ops->create_leaf(c, l ? l : &none, e) == 0 && let_in(c, of, owner, e) == 0)
+		return 0;
+	c->ops->remove(c, &ignored);
+	cgroup_release(c);
+	return -1;
+}
+
+int cgroup_open(struct cgroup *c, const char *parent, const char *name, struct err *e)
+{
+	if (prepare(c, parent, name, e) < 0)
+		return -1;
+	return c->ops->open(c, e);
+}
+
+void cgroup_release(struct cgroup *c)
+{
+	int i;
+
+	if (!c->ops)
+		return;
+	fd_close(&c->v2_fd);
+	fd_close(&c->oom_fd);
+	fd_close(&c->oom_control_fd);
+	for (i = 0; i < CGROUP_HELD_MAX; i++)
+		fd_close(&c->held[i]);
+	for (i = 0; i < CGROUP_V1_COUNT; i++)
+		fd_close(&c->v1_fd[i]);
+	for (i = 0; i < CGROUP_JOIN_MAX; i++)
+		fd_close(&c->join_fd[i]);
+	c->ops = NULL;
+}
+
+void cgroup_remove_parent(const char *parent)
+{
+	/* rmdir refuses what is in use; a hierarchy that is not there is none to clean */
+	static const char *const roots[] = { "", "/unified", "/memory", "/cpu", "/pids", "/blkio", "/devices", "/cpuset" };
+	char path[160];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(roots); i++) {
+		snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", roots[i], parent);
+		rmdir(path);
+	}
+}
+
+int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e)
+{
+	memset(ret, 0, sizeof(*ret));
+	return c->ops->usage(c, 0, ret, e);
+}
+
+int cgroup_usage_now(struct cgroup *c, struct cgroup_usage *ret, struct err *e)
+{
+	memset(ret, 0, sizeof(*ret));
+	return c->ops->usage(c, 1, ret, e);
+}
+
+int cgroup_join_self(const int *join_fd, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (write(join_fd[i], "0", 1) != 1)
+			return -1;
+	return 0;
+}
+
+size_t cgroup_joins(const struct cgroup *c, int ret_fd[CGROUP_JOIN_MAX])
+{
+	size_t n = 0;
+	int i;
+
+	for (i = 0; i < CGROUP_JOIN_MAX; i++)
+		if (c->join_fd[i] >= 0)
+			ret_fd[n++] = c->join_fd[i];
+	return n;
+}
+
+/* Before Linux 5.14: nothing can fork while frozen, and SIGKILL ends frozen tasks. */
+static int kill_each(struct cgroup *c, struct err *e)
+{
+	static const int rounds = 50;
+	int i;
+
+	for (i = 0; i < rounds; i++) {
+		char pids[65536], *p = pids;
+		int n = cgroup_read(c->v2_fd, "cgroup.procs", pids, sizeof(pids));
+
+		if (n < 0)
+			return err_sys(e, "read cgroup.procs");
+		if (n == 0)
+			return 0;
+		if (i == 0)
+			cgroup_write(c->v2_fd, "cgroup.freeze", "1");
+		while (*p) {
+			long pid = strtol(p, &p, 10);
+
+			if (pid > 0)
+				kill((pid_t)pid, SIGKILL);
+			while (*p == '\n')
+				p++;
+		}
+	}
+	return 0;
+}
+
+/* Upholds S7 of SECURITY.md. */
+int cgroup_kill(struct cgroup *c, struct err *e)
+{
+	if (c->v2_fd < 0)
+		return 0;
+	if (!cgroup_write(c->v2_fd, "cgroup.kill", "1") || errno == ENODEV)
+		return 0;
+	if (errno == ENOENT)
+		return kill_each(c, e);
+	return err_sys(e, "write to cgroup.kill");
+}
+
+int cgroup_freeze(struct cgroup *c, int on, struct err *e)
+{
+	if (cgroup_write(c->v2_fd, "cgroup.freeze", on ? "1" : "0") < 0)
+		return err_sys(e, "write to cgroup.freeze");
+	return 0;
+}
+
+int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e)
+{
+	autoclose int fd = -1;
+	uint64_t end = clock_ms() + timeout_ms;
+
+	if (c->v2_fd < 0)
+		return 0;
+	fd = openat(c->v2_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENODEV ? 0 : err_sys(e, "open cgroup.events");
+	for (;;) {
+		char text[256];
+		struct pollfd p = { .fd = fd, .events = POLLPRI };
+		uint64_t now;
+		ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+		if (n < 0)
+			return errno == ENODEV ? 0 : err_sys(e, "read cgroup.events");
+		text[n] = '\0';
+		if (!cgroup_stat_value(text, "populated"))
+			return 0;
+		now = clock_ms();
+		if (now >= end)
+			return err_set(e, ERR_TIMEOUT, "processes of cgroup %s/%s outlived SIGKILL by %u ms",
+				       c->parent, c->name, timeout_ms);
+		/* the kernel notifies of a cgroup file at most every 10 ms: look more often than it tells */
+		if (poll(&p, 1, 1) < 0 && errno != EINTR)
+			return err_sys(e, "wait for cgroup.events");
+	}
+}
+
+/* Nobody is in there or below; when the kernel does not say, it may be. */
+static int is_empty(const struct cgroup *c)
+{
+	char text[256];
+
+	return c->v2_fd < 0 || (cgroup_read(c->v2_fd, "cgroup.events", text, sizeof(text)) > 0 &&
+				cgroup_has_word(text, "populated") && !cgroup_stat_value(text, "populated"));
+}
+
+int cgroup_destroy_within(struct cgroup *c, unsigned ms, struct err *e)
+{
+	if (!c->ops)
+		return 0;
+	if (!is_empty(c) && (cgroup_kill(c, e) < 0 || cgroup_wait_empty(c, ms, e) < 0))
+		return -1;
+	return c->ops->remove(c, e);
+}
+
+int cgroup_destroy(struct cgroup *c, struct err *e)
+{
+	return cgroup_destroy_within(c, 5000, e);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cgroup - life, death, limits and accounting of a sandbox (cgroups(7)).
+ *
+ * Two back ends behind one struct of functions:
+ *   v2      one unified hierarchy with all controllers.
+ *   hybrid  controllers on v1 hierarchies and an empty v2 tree: the v2 tree
+ *           for life and death (CLONE_INTO_CGROUP, cgroup.kill, cgroup.freeze,
+ *           cpu.stat), the v1 ones for limits.
+ * A limit that the host cannot enforce is ERR_UNSUPPORTED and names the missing
+ * controller.  Every limit is read back after it was written.
+ *
+ * Everything lives below one cgroup per hierarchy, the parent ("berth"), and is
+ * named after the sandbox, so that it can be found and removed by name alone.
+ */
+#ifndef BERTH_RUNTIME_KERNEL_CGROUP_H
+#define BERTH_RUNTIME_KERNEL_CGROUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum cgroup_mode { CGROUP_NONE, CGROUP_V2, CGROUP_HYBRID };
+
+enum cgroup_v1 { V1_MEMORY, V1_CPU, V1_PIDS, V1_BLKIO, V1_DEVICES, V1_CPUSET, CGROUP_V1_COUNT };
+
+#define CGROUP_JOIN_MAX CGROUP_V1_COUNT
+#define CGROUP_UNLIMITED UINT64_MAX
+enum { HELD_CPU, HELD_PEAK, HELD_OOM, HELD_PIDS, HELD_IO, HELD_PROCS, CGROUP_HELD_MAX };
+
+struct cgroup_limits {
+	uint64_t memory_bytes;	/* CGROUP_UNLIMITED: none */
+	uint64_t swap_bytes;	/* on top of memory; 0: no swap */
+	uint64_t cpu_milli;	/* thousandths of a CPU; CGROUP_UNLIMITED: none */
+	uint64_t pids;
+	char cpuset[256];	/* "" : not restricted; "0-1,3" */
+	uint64_t cpu_weight;	/* 0: leave; 1..10000 */
+	uint64_t io_weight;	/* 0: leave; 1..10000 */
+	int oom_group;		/* an OOM ends everything in it, not one process */
+	int no_io;		/* block I/O is counted otherwise: no blkio cgroup (hybrid) */
+};
+
+struct cgroup_usage {
+	uint64_t cpu_us;
+	uint64_t memory_peak_bytes;
+	uint64_t memory_bytes;	/* cgroup_usage_now() alone */
+	uint64_t read_bytes, write_bytes;
+	uint64_t oom_kills;	/* processes killed for memory */
+	uint64_t pids_events;	/* forks refused by the pids limit */
+	uint64_t pids;		/* cgroup_usage_now() alone */
+};
+
+struct cgroup {
+	const struct cgroup_ops *ops;	/* NULL: not open */
+	char parent[65], name[65];
+	int v2_fd;			/* the sandbox's directory in the v2 tree */
+	int v1_fd[CGROUP_V1_COUNT];	/* hybrid only */
+	int join_fd[CGROUP_JOIN_MAX];	/* `tasks` files the child writes "0" to itself */
+	int oom_fd;			/* hybrid: eventfd, readable when memory ran out */
+	int oom_control_fd;		/* hybrid: memory.oom_control, while oom_fd is there */
+	int held[CGROUP_HELD_MAX];	/* files that are read again and again stay open: see cgroup_hold() */
+	int holds;
+};
+
+struct cgroup_ops {
+	const char *name;
+	/* Makes what a process can be born in (v2: with its limits); fails with ERR_EXISTS when it is there. */
+	int (*create)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+	/* The rest: what is joined, with its limits.  NULL: there is none. */
+	int (*complete)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+	/* Opens what exists of it, for cleaning up; missing parts are no error. */
+	int (*open)(struct cgroup *c, struct err *e);
+	/* Changes the limits of a live one; reads each back. */
+	int (*limit)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+	/* Takes back what limits a live one in those that are CGROUP_UNLIMITED in l; limit() leaves them as they are. */
+	int (*lift)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+	/* What it used; with now, what it uses too. */
+	int (*usage)(struct cgroup *c, int now, struct cgroup_usage *ret, struct err *e);
+	/* Makes a sandbox's cgroup ready for leaves: its init, pid, moves to one of its own where it must. */
+	int (*house)(struct cgroup *c, int pid, struct err *e);
+	/* As create, for a leaf of an existing sandbox: c->name is "ID/LEAF". */
+	int (*create_leaf)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+	/* Removes the directories; ERR_BUSY while a process lives there. */
+	int (*remove)(struct cgroup *c, struct err *e);
+};
+
+/* What is mounted at /sys/fs/cgroup. */
+enum cgroup_mode cgroup_detect(void);
+
+/*
+ * c is uninitialised storage before these; cgroup_release() closes it in any state.
+ * cgroup_begin() is enough for a process to be born in it; then cgroup_complete()
+ * must follow, and the process join (cgroup_join_self()) before it may do anything.
+ * On failure of the latter cgroup_destroy() takes back what there is.
+ */
+int cgroup_begin(struct cgroup *c, const char *parent, const char *name, const struct cgroup_limits *l, struct err *e);
+int cgroup_complete(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
+/* Both. */
+int cgroup_create(struct cgroup *c, const char *parent, const char *name,
+		  const struct cgroup_limits *l, struct err *e);
+/*
+ * A leaf of the sandbox `of` for one command, with limits of its own (NULL:
+ * none).  owner, a host uid, may put new processes into it (clone3(2),
+ * CLONE_INTO_CGROUP): init, which is root of the sandbox and nobody here.
+ */
+int cgroup_create_leaf(struct cgroup *c, const struct cgroup *of, const char *name,
+		       const struct cgroup_limits *l, uint32_t owner, struct err *e);
+int cgroup_open(struct cgroup *c, const char *parent, const char *name, struct err *e);
+void cgroup_release(struct cgroup *c);
+
+/* Removes the parent cgroups where nothing is below them any more. */
+void cgroup_remove_parent(const char *parent);
+int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
+int cgroup_usage_now(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
+/* SIGKILL to every process below, atomically (cgroup.kill, Linux 5.14; else freeze and kill each). */
+int cgroup_kill(struct cgroup *c, struct err *e);
+/* Waits until no process is left; ERR_TIMEOUT after timeout_ms. */
+int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e);
+int cgroup_freeze(struct cgroup *c, int on, struct err *e);
+/* Kill, wait and remove; for one that is gone already, success. */
+int cgroup_destroy(struct cgroup *c, struct err *e);
+/* The same, and waits at most so long for what it killed (ERR_TIMEOUT). */
+int cgroup_destroy_within(struct cgroup *c, unsigned ms, struct err *e);
+/*
+ * In the child: joins the v1 hierarchies.  A thread moving itself
+ * through `tasks` takes no global lock; moving another by cgroup.procs costs an
+ * RCU grace period, 15 ms here.  Async-signal-safe.  -1 with errno.
+ */
+int cgroup_join_self(const int *join_fd, size_t n);
+/* The descriptors for it; how many. */
+size_t cgroup_joins(const struct cgroup *c, int ret_fd[CGROUP_JOIN_MAX]);
+
+/* Shared by the back ends: small control files by directory fd. */
+int cgroup_read(int dirfd, const char *file, char *buf, unsigned n);	/* length, or -1 with errno */
+int cgroup_write(int dirfd, const char *file, const char *text);	/* 0, or -1 with errno */
+uint64_t cgroup_stat_value(const char *text, const char *key);		/* "key N" line; 0 when absent */
+int cgroup_has_word(const char *list, const char *word);
+/* The same of a file of dirfd, which stays open as c->held[slot] where the cgroup holds them. */
+int cgroup_read_held(struct cgroup *c, int slot, int dirfd, const char *file, char *buf, unsigned n);
+/* From now on what cgroup_usage() reads stays open, for one whose use is asked for often. */
+void cgroup_hold(struct cgroup *c);
+/* Writes value (unlimited for CGROUP_UNLIMITED) and reads it back. */
+int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e);
+/*
+ * Binds the cgroup to the CPUs of list ("0-1,3"); effective is the file that tells those it may use.  ERR_INVALID with
+ * these when the list has others, which a kernel may take without a word (cgroup-v2.rst, cpuset.cpus.effective).
+ */
+int cgroup_set_cpus(int dirfd, const char *list, const char *effective, struct err *e);
+/* 1 when got, a number read from a control file, is what the kernel makes of value. */
+int cgroup_same_limit(const char *file, const char *got, uint64_t value);
+
+#endif

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hybrid: v1 controllers for limits, the empty v2 tree for life and death.
+ *
+ * The child is born in the v2 cgroup (CLONE_INTO_CGROUP) and joins the v1 ones
+ * itself, before it looks at anything of the image: they are made while it pivots.  v1 has no memory.oom.group: the
+ * supervisor watches oom_fd and kills the whole sandbox.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "runtime/kernel/cgroup_backends.h"
+
+#define V2_ROOT "/sys/fs/cgroup/unified"
+
+static const struct {
+	const char *root;
+	const char *controller;
+	int always;	/* joined by every sandbox where the hierarchy exists */
+} v1[] = {
+	[V1_MEMORY] = { "/sys/fs/cgroup/memory", "memory", 1 },
+	[V1_CPU] = { "/sys/fs/cgroup/cpu", "cpu", 1 },
+	[V1_PIDS] = { "/sys/fs/cgroup/pids", "pids", 1 },
+	[V1_BLKIO] = { "/sys/fs/cgroup/blkio", "blkio", 1 },
+	[V1_DEVICES] = { "/sys/fs/cgroup/devices", "devices", 1 },
+	[V1_CPUSET] = { "/sys/fs/cgroup/cpuset", "cpuset", 0 },
+};
+_Static_assert(sizeof(v1) / sizeof(v1[0]) == CGROUP_V1_COUNT, "one row per hierarchy");
+
+static int missing(const char *controller, const char *option, struct err *e)
+{
+	return err_set(e, ERR_UNSUPPORTED, "the %s controller is not mounted at /sys/fs/cgroup/%s, so %s cannot be "
+		       "enforced; hint: mount it, or set %s to unlimited", controller, controller, option, option);
+}
+
+static int limit_memory(int fd, const struct cgroup_limits *l, struct err *e)
+{
+	uint64_t both = l->memory_bytes == CGROUP_UNLIMITED || l->swap_bytes == CGROUP_UNLIMITED ?
+			CGROUP_UNLIMITED : l->memory_bytes + l->swap_bytes;
+	struct err first;
+
+	if (l->memory_bytes == CGROUP_UNLIMITED)
+		return 0;
+	/* memsw >= memory must hold at every step: try both orders */
+	if (cgroup_set(fd, "memory.limit_in_bytes", l->memory_bytes, "-1", &first) < 0 &&
+	    (cgroup_set(fd, "memory.memsw.limit_in_bytes", both, "-1", e) < 0 ||
+	     cgroup_set(fd, "memory.limit_in_bytes", l->memory_bytes, "-1", e) < 0)) {
+		*e = first;
+		return -1;
+	}
+	if (faccessat(fd, "memory.memsw.limit_in_bytes", F_OK, 0) < 0) {
+		char swaps[512];
+		int n = cgroup_read(AT_FDCWD, "/proc/swaps", swaps, sizeof(swaps));
+
+		/* only the heading: no swap on this host, nothing to limit */
+		if (n >= 0 && !strchr(swaps, '/'))
+			return 0;
+		return err_set(e, ERR_UNSUPPORTED, "this kernel does not account swap, so --swap cannot be enforced; "
+			       "hint: boot with swapaccount=1, or turn swap off");
+	}
+	return cgroup_set(fd, "memory.memsw.limit_in_bytes", both, "-1", e);
+}
+
+/*
+ * v1 counts what waits in sockets apart from memory, and in a cgroup only once this
+ * was written there: else 64 MiB hold a gigabyte of it (D02).  A kernel without this
+ * file (cgroup.memory=nosocket) cannot bound it.
+ */
+#define SOCKETS "memory.kmem.tcp.limit_in_bytes"
+
+static int limit_sockets(int fd, const struct cgroup_limits *l, struct err *e)
+{
+	return cgroup_set(fd, SOCKETS, l->memory_bytes, "-1", e) < 0 && e->os_errno != ENOENT ? -1 : 0;
+}
+
+static int limit_cpu(int fd, const struct cgroup_limits *l, struct err *e)
+{
+	if (l->cpu_weight && cgroup_set(fd, "cpu.shares", l->cpu_weight * 1024 / 100 < 2 ? 2 : l->cpu_weight * 1024 / 100,
+					"1024", e) < 0)
+		return -1;
+	if (l->cpu_milli == CGROUP_UNLIMITED)
+		return cgroup_write(fd, "cpu.cfs_quota_us", "-1") < 0 ? err_sys(e, "write to cpu.cfs_quota_us") : 0;
+	return cgroup_set(fd, "cpu.cfs_quota_us", l->cpu_milli * 100, "-1", e);	/* of the period of 100,000 us */
+}
+
+/* v1: a cpuset allows nothing until it is told, and no more than its parent: pass the root's down. */
+static int open_cpuset(const char *dir, struct err *e)
+{
+	static const char *const files[] = { "cpuset.mems", "cpuset.cpus" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		char from[160], to[300], all[256], now[256];
+
+		snprintf(from, sizeof(from), "%s/%s", v1[V1_CPUSET].root, files[i]);
+		snprintf(to, sizeof(to), "%s/%s", dir, files[i]);
+		if (cgroup_read(AT_FDCWD, to, now, sizeof(now)) > 1)
+			continue;
+		if (cgroup_read(AT_FDCWD, from, all, sizeof(all)) < 0 || cgroup_write(AT_FDCWD, to, all) < 0)
+			return err_sys(e, "open up %s", to);
+	}
+	return 0;
+}
+
+static int limit_cpuset(const struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	char parent[128], own[256];
+
+	snprintf(parent, sizeof(parent), "%s/%s", v1[V1_CPUSET].root, c->parent);
+	snprintf(own, sizeof(own), "%s/%s", parent, c->name);
+	if (open_cpuset(parent, e) < 0 || open_cpuset(own, e) < 0)
+		return -1;
+	return cgroup_set_cpus(c->v1_fd[V1_CPUSET], l->cpuset, "cpuset.cpus", e);
+}
+
+static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	if (l->memory_bytes != CGROUP_UNLIMITED && c->v1_fd[V1_MEMORY] < 0)
+		return missing("memory", "--memory", e);
+	if (l->cpu_milli != CGROUP_UNLIMITED && c->v1_fd[V1_CPU] < 0)
+		return missing("cpu", "--cpus", e);
+	if (l->pids != CGROUP_UNLIMITED && c->v1_fd[V1_PIDS] < 0)
+		return missing("pids", "--pids", e);
+	if (l->cpuset[0] && c->v1_fd[V1_CPUSET] < 0)
+		return missing("cpuset", "--cpuset", e);
+	if (c->v1_fd[V1_MEMORY] >= 0 && (limit_memory(c->v1_fd[V1_MEMORY], l, e) < 0 || limit_sockets(c->v1_fd[V1_MEMORY], l, e) < 0))
+		return -1;
+	if (c->v1_fd[V1_CPU] >= 0 && limit_cpu(c->v1_fd[V1_CPU], l, e) < 0)
+		return -1;
+	if (c->v1_fd[V1_PIDS] >= 0 && cgroup_set(c->v1_fd[V1_PIDS], "pids.max", l->pids, "max", e) < 0)
+		return -1;
+	if (l->cpuset[0] && limit_cpuset(c, l, e) < 0)
+		return -1;
+	return 0;
+}
+
+/* CPU and processes are lifted by limit() itself. */
+static int lift(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	int fd = c->v1_fd[V1_MEMORY];
+
+	if (l->memory_bytes != CGROUP_UNLIMITED || fd < 0)
+		return 0;
+	if (!faccessat(fd, "memory.memsw.limit_in_bytes", F_OK, 0) &&
+	    cgroup_set(fd, "memory.memsw.limit_in_bytes", CGROUP_UNLIMITED, "-1", e) < 0)
+		return -1;
+	return cgroup_set(fd, "memory.limit_in_bytes", CGROUP_UNLIMITED, "-1", e);
+}
+
+/*
+ * The device policy is the same for all, so it is set once, on the parent, and
+ * inherited: nothing but the harmless nodes and pseudo-terminals (K12).
+ */
+static const char *const device_allow[] = {
+	"c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm", "c 1:9 rwm",	/* null zero full random urandom */
+	"c 5:0 rwm", "c 5:2 rwm", "c 136:* rwm",				/* tty ptmx pts */
+};
+
+static int devices_confined(const char *dir)
+{
+	char path[160], list[1024];
+
+	snprintf(path, sizeof(path), "%s/devices.list", dir);
+	return cgroup_read(AT_FDCWD, path, list, sizeof(list)) >= 0 && list[0] == 'c' && !strstr(list, "*:*");
+}
+
+static int confine_devices(const char *parent, struct err *e)
+{
+	char dir[128], path[160];
+	size_t i;
+
+	snprintf(dir, sizeof(dir), "%s/%s", v1[V1_DEVICES].root, parent);
+	if (devices_confined(dir))
+		return 0;
+	snprintf(path, sizeof(path), "%s/devices.deny", dir);
+	if (cgroup_write(AT_FDCWD, path, "a") < 0)
+		return err_sys(e, "write a to %s", path);
+	snprintf(path, sizeof(path), "%s/devices.allow", dir);
+	for (i = 0; i < ARRAY_LEN(device_allow); i++)
+		if (cgroup_write(AT_FDCWD, path, device_allow[i]) < 0)
+			return err_sys(e, "write %s to %s", device_allow[i], path);
+	if (!devices_confined(dir))
+		return err_set(e, ERR_UNSUPPORTED, "the device policy of %s does not read back", dir);
+	return 0;
+}
+
+/* memory.oom_control tells of every OOM in the cgroup through an eventfd (cgroup-v1/memory.rst, 10). */
+static int watch_oom(struct cgroup *c, struct err *e)
+{
+	char line[64];
+
+	c->oom_control_fd = openat(c->v1_fd[V1_MEMORY], "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	if (c->oom_control_fd < 0)
+		return err_sys(e, "open memory.oom_control");
+	c->oom_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->oom_fd < 0)
+		return err_sys(e, "make an eventfd");
+	snprintf(line, sizeof(line), "%d %d", c->oom_fd, c->oom_control_fd);
+	if (cgroup_write(c->v1_fd[V1_MEMORY], "cgroup.event_control", line) < 0)
+		return err_sys(e, "watch memory.oom_control");
+	return 0;
+}
+
+static int open_v1(struct cgroup *c, int i, int make, struct err *e)
+{
+	char parent[128];
+	int first;
+
+	if (access(v1[i].root, F_OK) < 0)
+		return 0;	/* limit() complains when something is asked of it */
+	snprintf(parent, sizeof(parent), "%s/%s/" SOCKETS, v1[i].root, c->parent);
+	first = make && i == V1_MEMORY && access(parent, F_OK) < 0;
+	c->v1_fd[i] = cgroup_dir(v1[i].root, c->parent, c->name, make, e);
+	if (c->v1_fd[i] < 0)
+		return make || e->code != ERR_NOT_FOUND ? -1 : 0;
+	if (!make)
+		return 0;
+	/* while one cgroup counts sockets, the next ones do not patch the kernel's code to begin and to end it */
+	if (first)
+		cgroup_write(AT_FDCWD, parent, "-1");
+	c->join_fd[i] = openat(c->v1_fd[i], "tasks", O_WRONLY | O_CLOEXEC);
+	if (c->join_fd[i] < 0)
+		return err_sys(e, "open tasks of the %s cgroup", v1[i].controller);
+	return 0;
+}
+
+/* All sandboxes share the parent's devices cgroup: joining it is all there is to do. */
+static int join_devices(struct cgroup *c, struct err *e)
+{
+	char path[128];
+
+	if (access(v1[V1_DEVICES].root, F_OK) < 0)
+		return 0;
+	snprintf(path, sizeof(path), "%s/%s", v1[V1_DEVICES].root, c->parent);
+	c->v1_fd[V1_DEVICES] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (c->v1_fd[V1_DEVICES] < 0 && errno == ENOENT) {
+		if (mkdir(path, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "make cgroup %s", path);
+		c->v1_fd[V1_DEVICES] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (c->v1_fd[V1_DEVICES] < 0)
+		return err_sys(e, "open cgroup %s", path);
+	if (confine_devices(c->parent, e) < 0)
+		return -1;
+	c->join_fd[V1_DEVICES] = openat(c->v1_fd[V1_DEVICES], "tasks", O_WRONLY | O_CLOEXEC);
+	if (c->join_fd[V1_DEVICES] < 0)
+		return err_sys(e, "open tasks of %s", path);
+	return 0;
+}
+
+static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	(void)l;
+	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
+	return c->v2_fd < 0 ? -1 : 0;
+}
+
+static int complete(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	int i;
+
+	for (i = 0; i < CGROUP_V1_COUNT; i++) {
+		if (i == V1_DEVICES || (!v1[i].always && !(i == V1_CPUSET && l->cpuset[0])) || (i == V1_BLKIO && l->no_io))
+			continue;
+		if (open_v1(c, i, 1, e) < 0)
+			return -1;
+	}
+	if (join_devices(c, e) < 0 || limit(c, l, e) < 0)
+		return -1;
+	return c->v1_fd[V1_MEMORY] >= 0 ? watch_oom(c, e) : 0;
+}
+
+/* Only what accounts for a command or limits it; the rest is inherited from init. */
+static int create_leaf(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 1, e);
+	if (c->v2_fd < 0 || open_v1(c, V1_MEMORY, 1, e) < 0 || open_v1(c, V1_PIDS, 1, e) < 0)
+		return -1;
+	if (l->cpu_milli != CGROUP_UNLIMITED && open_v1(c, V1_CPU, 1, e) < 0)
+		return -1;
+	return limit(c, l, e);
+}
+
+/* The v2 tree has no controllers here, and v1 lets processes and children live side by side. */
+static int house(struct cgroup *c, int pid, struct err *e)
+{
+	(void)c;
+	(void)pid;
+	(void)e;
+	return 0;
+}
+
+static int open_existing(struct cgroup *c, struct err *e)
+{
+	int i;
+
+	c->v2_fd = cgroup_dir(V2_ROOT, c->parent, c->name, 0, e);
+	if (c->v2_fd < 0 && e->code != ERR_NOT_FOUND)
+		return -1;
+	for (i = 0; i < CGROUP_V1_COUNT; i++)
+		if (i != V1_DEVICES && open_v1(c, i, 0, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* "8:0 Read 4096" lines, then "Total N". */
+static void add_blkio(const char *text, struct cgroup_usage *u)
+{
+	const char *p = text;
+
+	while (p && *p) {
+		char dev[32], op[16];
+		unsigned long long v;
+
+		if (sscanf(p, "%31s %15s %llu", dev, op, &v) == 3) {
+			if (!strcmp(op, "Read"))
+				u->read_bytes += v;
+			else if (!strcmp(op, "Write"))
+				u->write_bytes += v;
+		}
+		p = strchr(p, '\n');
+		if (p)
+			p++;
+	}
+}
+
+static uint64_t read_number(int dirfd, const char *file)
+{
+	char text[64];
+
+	return cgroup_read(dirfd, file, text, sizeof(text)) > 0 ? strtoull(text, NULL, 10) : 0;
+}
+
+/* By the descriptor that is open anyway, where the sandbox is watched. */
+static int read_oom_control(struct cgroup *c, char *text, size_t n)
+{
+	ssize_t r;
+
+	if (c->oom_control_fd < 0)
+		return cgroup_read_held(c, HELD_OOM, c->v1_fd[V1_MEMORY], "memory.oom_control", text, (unsigned)n);
+	r = pread(c->oom_control_fd, text, n - 1, 0);
+	text[r < 0 ? 0 : r] = '\0';
+	return (int)r;
+}
+
+static int usage(struct cgroup *c, int now, struct cgroup_usage *u, struct err *e)
+{
+	char text[4096];
+
+	if (cgroup_read_held(c, HELD_CPU, c->v2_fd, "cpu.stat", text, sizeof(text)) < 0)
+		return err_sys(e, "read cpu.stat");
+	u->cpu_us = cgroup_stat_value(text, "usage_usec");
+	if (c->v1_fd[V1_MEMORY] >= 0) {
+		if (cgroup_read_held(c, HELD_PEAK, c->v1_fd[V1_MEMORY], "memory.max_usage_in_bytes", text, sizeof(text)) > 0)
+			u->memory_peak_bytes = strtoull(text, NULL, 10);
+		if (now)
+			u->memory_bytes = read_number(c->v1_fd[V1_MEMORY], "memory.usage_in_bytes");
+		if (read_oom_control(c, text, sizeof(text)) > 0)
+			u->oom_kills = cgroup_stat_value(text, "oom_kill");
+	}
+	if (c->v1_fd[V1_PIDS] >= 0) {
+		if (cgroup_read_held(c, HELD_PIDS, c->v1_fd[V1_PIDS], "pids.events", text, sizeof(text)) > 0)
+			u->pids_events = cgroup_stat_value(text, "max");
+		if (now)
+			u->pids = read_number(c->v1_fd[V1_PIDS], "pids.current");
+	}
+	if (c->v1_fd[V1_BLKIO] >= 0 &&
+	    cgroup_read_held(c, HELD_IO, c->v1_fd[V1_BLKIO], "blkio.throttle.io_service_bytes_recursive", text, sizeof(text)) > 0)
+		add_blkio(text, u);
+	return 0;
+}
+
+static int remove_all(struct cgroup *c, struct err *e)
+{
+	int i;
+
+	/* the v2 directory last: it is what gc finds the others by */
+	for (i = 0; i < CGROUP_V1_COUNT; i++)
+		if (i != V1_DEVICES && c->v1_fd[i] >= 0 && cgroup_rmdir(v1[i].root, c->parent, c->name, e) < 0)
+			return -1;
+	return cgroup_rmdir(V2_ROOT, c->parent, c->name, e);
+}
+
+const struct cgroup_ops cgroup_ops_hybrid = {
+	.name = "hybrid",
+	.create = create,
+	.complete = complete,
+	.house = house,
+	.create_leaf = create_leaf,
+	.open = open_existing,
+	.limit = limit, .lift = lift,
+	.usage = usage,
+	.remove = remove_all,
+};

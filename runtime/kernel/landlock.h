@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * landlock - a second belt around the sandbox (landlock(7)).
+ *
+ * Scopes: no abstract unix socket and no signal beyond the sandbox (ABI 6,
+ * Linux 6.12).  File system: no device nodes; and, as a side effect that is
+ * wanted, no mount, umount or pivot_root for anyone in the domain.
+ */
+#ifndef BERTH_RUNTIME_KERNEL_LANDLOCK_H
+#define BERTH_RUNTIME_KERNEL_LANDLOCK_H
+
+#include "base/err.h"
+
+/* The kernel's Landlock ABI, 0 when it has none. */
+int landlock_abi(void);
+/* Confines the calling process for good.  A kernel without Landlock is no error; attest says so. */
+int landlock_confine(struct err *e);
+/* No file may be opened, made or removed any more, whatever its path; scopes as above. */
+int landlock_seal(struct err *e);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/kernel/quota.h"
+
+#include <errno.h>
+#include <linux/dqblk_xfs.h>
+#include <linux/fs.h>
+#include <linux/quota.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_quotactl_fd
+#define SYS_quotactl_fd 443
+#endif
+
+#define BLOCK 1024u	/* QIF_DQBLKSIZE: what limits are counted in */
+
+/* quotactl_fd(2), Linux 5.14: by descriptor, so that no device has to be found. */
+static int control(int fd, unsigned cmd, uint32_t id, void *arg)
+{
+	return (int)syscall(SYS_quotactl_fd, fd, QCMD(cmd, PRJQUOTA), id, arg);
+}
+
+int quota_check(int dir_fd, struct err *e)
+{
+	struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };
+
+	if (control(dir_fd, Q_XGETQSTATV, 0, &st) < 0)
+		return errno == ENOSYS ? err_set(e, ERR_UNSUPPORTED, "quotactl_fd(2) is of Linux 5.14") :
+					 err_code_sys(e, ERR_UNSUPPORTED, "ask for project quotas");
+	/* accounting without enforcement bounds nothing */
+	if (!(st.qs_flags & FS_QUOTA_PDQ_ACCT))
+		return err_set(e, ERR_UNSUPPORTED, "the file system keeps no project quotas; hint: tune2fs -O project,quota, "
+			       "and mount it with prjquota");
+	if (!(st.qs_flags & FS_QUOTA_PDQ_ENFD))
+		return err_set(e, ERR_UNSUPPORTED, "the file system counts project quotas but does not enforce them; hint: mount it "
+			       "with prjquota");
+	return 0;
+}
+
+static int join_project(int dir_fd, uint32_t id, struct err *e)
+{
+	struct fsxattr x, is;
+
+	if (ioctl(dir_fd, FS_IOC_FSGETXATTR, &x) < 0)
+		return err_code_sys(e, ERR_UNSUPPORTED, "read the project of the writable layer");
+	x.fsx_projid = id;
+	x.fsx_xflags |= FS_XFLAG_PROJINHERIT;
+	if (ioctl(dir_fd, FS_IOC_FSSETXATTR, &x) < 0)
+		return err_code_sys(e, ERR_UNSUPPORTED, "set the project of the writable layer");
+	if (ioctl(dir_fd, FS_IOC_FSGETXATTR, &is) < 0 || is.fsx_projid != id || !(is.fsx_xflags & FS_XFLAG_PROJINHERIT))
+		return err_set(e, ERR_INTERNAL, "the project of the writable layer does not read back");
+	return 0;
+}
+
+int quota_limit(int dir_fd, uint32_t id, uint64_t bytes, uint64_t inodes, struct err *e)
+{
+	struct if_dqblk want = { .dqb_valid = QIF_LIMITS }, is = { 0 };
+
+	if (quota_check(dir_fd, e) < 0)
+		return -1;
+	want.dqb_bhardlimit = want.dqb_bsoftlimit = bytes / BLOCK;
+	want.dqb_ihardlimit = want.dqb_isoftlimit = inodes;
+	if (control(dir_fd, Q_SETQUOTA, id, &want) < 0)
+		return err_code_sys(e, ERR_UNSUPPORTED, "set a project quota");
+	if (control(dir_fd, Q_GETQUOTA, id, &is) < 0)
+		return err_sys(e, "read the project quota back");
+	if (is.dqb_bhardlimit != want.dqb_bhardlimit || is.dqb_ihardlimit != want.dqb_ihardlimit)
+		return err_set(e, ERR_INTERNAL, "the project quota does not read back");
+	/* last: from now on what is made in it counts */
+	return join_project(dir_fd, id, e);
+}

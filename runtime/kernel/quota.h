@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quota - a directory bounded in bytes and inodes by its file system's project quota.
+ *
+ * ext4 (made with -O quota,project and mounted prjquota) and xfs (mounted
+ * prjquota) have it.  Files made below the directory belong to its project; only
+ * the host's root can change that.  overlayfs never overrides the limit
+ * (ovl_fill_super() lowers CAP_SYS_RESOURCE).
+ */
+#ifndef BERTH_RUNTIME_KERNEL_QUOTA_H
+#define BERTH_RUNTIME_KERNEL_QUOTA_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* 0 when the file system of dir_fd enforces project quotas, else ERR_UNSUPPORTED that says why not. */
+int quota_check(int dir_fd, struct err *e);
+/*
+ * Makes the empty directory dir_fd project id's, with these limits, all read
+ * back.  ERR_UNSUPPORTED as quota_check().
+ */
+int quota_limit(int dir_fd, uint32_t id, uint64_t bytes, uint64_t inodes, struct err *e);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * treecopy - a copy of a tree with all that overlayfs keeps in it.
+ *
+ * Types, owners, modes, times to the nanosecond, hard links, holes, and the
+ * attributes user.*, trusted.*, security.capability and access lists; names are
+ * bytes, and neither depth nor the length of paths has a limit (base/treewalk.h).
+ * Labels of security modules are left out: they are the host's.
+ *
+ * The source may be hostile, but nobody works in it; the target is empty and
+ * nobody else's.
+ */
+#ifndef BERTH_RUNTIME_KERNEL_TREECOPY_H
+#define BERTH_RUNTIME_KERNEL_TREECOPY_H
+
+#include "base/err.h"
+
+/* Of the directory from_fd with all below it to to_fd, which may hold lost+found.  On failure what was copied stays. */
+int treecopy(int from_fd, int to_fd, struct err *e);
+
+#endif

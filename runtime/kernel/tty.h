@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tty - a person's terminal joined to a sandbox's (pty(7), termios(3)).
+ *
+ * The caller's terminal is put in raw mode and restored by tty_close(), which
+ * every path reaches.  Bytes are moved through two bounded buffers without ever
+ * blocking, so that deadlines and signals are served meanwhile.
+ */
+#ifndef BERTH_RUNTIME_KERNEL_TTY_H
+#define BERTH_RUNTIME_KERNEL_TTY_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <termios.h>
+
+#include "base/err.h"
+
+#define TTY_BUFFER 16384
+
+struct tty {
+	int master;	/* borrowed */
+	int in, out;	/* the caller's stdin and stdout, borrowed */
+	int raw;	/* saved is valid and must be restored */
+	int in_eof, master_eof;
+	struct termios saved;
+	char to_master[TTY_BUFFER], to_out[TTY_BUFFER];
+	size_t to_master_len, to_out_len;
+};
+
+#define TTY_POLLS 3
+
+/* Raw mode if in is a terminal; the sandbox's terminal gets its size. */
+int tty_open(struct tty *t, int master, int in, int out, struct err *e);
+/* Restores the caller's terminal.  Idempotent. */
+void tty_close(struct tty *t);
+/* SIGWINCH: passes the caller's window size on. */
+void tty_resize(struct tty *t);
+/* Fills TTY_POLLS entries. */
+void tty_polls(const struct tty *t, struct pollfd *p);
+/* Moves what can be moved, after poll(2) on those entries. */
+int tty_move(struct tty *t, const struct pollfd *p, struct err *e);
+/* After the command ended: what is still in the pty, until it has no more. */
+void tty_drain(struct tty *t);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S13 of SECURITY.md. */
+#include "runtime/net/netpolicy.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+
+#define PORT_WEB 80
+#define PORT_TLS 443
+
+/* Lower case, without the dot at the end; only what a host name may hold. */
+static int canonical(const char *s, size_t n, char out[NETHOST_NAME])
+{
+	size_t i, label = 0;
+
+	if (n && s[n - 1] == '.')
+		n--;
+	if (!n || n >= NETHOST_NAME)
+		return -1;
+	for (i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)s[i];
+
+		label = c == '.' ? 0 : label + 1;
+		if (label > 63 || (c == '.' && (i == 0 || s[i - 1] == '.')) || (!isalnum(c) && c != '-' && c != '_' && c != '.') ||
+		    c > 126)
+			return -1;
+		out[i] = (char)tolower(c);
+	}
+	out[n] = '\0';
+	return 0;
+}
+
+/* inet_aton(3) reads "127.1", "2130706433", "0x7f.1" as addresses, and so do some resolvers. */
+static int ends_in_number(const char *name)
+{
+	const char *last = strrchr(name, '.');
+
+	last = last ? last + 1 : name;
+	return last[strspn(last, "0123456789")] == '\0' || (last[0] == '0' && last[1] == 'x' && last[2 + strspn(last + 2, "0123456789abcdef")] == '\0');
+}
+
+static int parse_ports(const char *s, uint16_t *from, uint16_t *to, struct err *e)
+{
+	char first[8];
+	const char *dash = strchr(s, '-');
+	uint64_t a, b;
+
+	if (!strcmp(s, "*")) {
+		*from = 1;
+		*to = UINT16_MAX;
+		return 0;
+	}
+	if (dash && (size_t)(dash - s) >= sizeof(first))
+		return err_set(e, ERR_INVALID, "'%.20s' is not a range of ports", s);
+	snprintf(first, sizeof(first), "%.*s", dash ? (int)(dash - s) : 7, s);
+	if (num_u64(dash ? first : s, "port", 1, UINT16_MAX, &a, e) < 0)
+		return -1;
+	b = a;
+	if (dash && num_u64(dash + 1, "port", a, UINT16_MAX, &b, e) < 0)
+		return -1;
+	*from = (uint16_t)a;
+	*to = (uint16_t)b;
+	return 0;
+}
+
+/*
+ * Cuts "HOST[:PORT]" in two.  An address of IPv6 stands in brackets when a port
+ * follows; alone it needs none.
+ */
+static int split(const char *s, char *host, size_t n, const char **ret_port, struct err *e)
+{
+	const char *end, *colon = strchr(s, ':');
+	struct netaddr a;
+
+	*ret_port = NULL;
+	if (s[0] == '[') {
+		end = strchr(s, ']');
+		if (!end || (end[1] && end[1] != ':') || (size_t)(end - s) >= n)
+			return err_set(e, ERR_INVALID, "'%.80s' is not [ADDRESS]:PORT", s);
+		snprintf(host, n, "%.*s", (int)(end - s - 1), s + 1);
+		if (netaddr_parse(host, &a) < 0)
+			return err_set(e, ERR_INVALID, "'%.80s' is not an address", host);
+		*ret_port = end[1] ? end + 2 : NULL;
+		return 0;
+	}
+	if (strlen(s) < n && netaddr_parse(s, &a) == 0)
+		colon = NULL;	/* an IPv6 address without a port */
+	if ((colon ? (size_t)(colon - s) : strlen(s)) >= n)
+		return err_set(e, ERR_INVALID, "'%.80s...' is too long for a host name", s);
+	snprintf(host, n, "%.*s", colon ? (int)(colon - s) : (int)n - 1, s);
+	*ret_port = colon ? colon + 1 : NULL;
+	return 0;
+}
+
+static int host_error(const char *s, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "'%.80s' is not a host rule; hint: NAME, *.SUFFIX or ADDRESS, then :PORT, :FROM-TO or :* "
+		       "(none: ports 80 and 443); international names in their xn-- form", s);
+}
+
+int nethost_parse(const char *s, struct nethost *ret, struct err *e)
+{
+	struct nethost h = { 0 };
+	char host[NETHOST_NAME + 4];
+	const char *port;
+
+	if (split(s, host, sizeof(host), &port, e) < 0 || (port && parse_ports(port, &h.from, &h.to, e) < 0))
+		return -1;
+	if (strlen(s) >= sizeof(h.text))
+		return host_error(s, e);
+	snprintf(h.text, sizeof(h.text), "%s", s);
+	if (!strcmp(host, "*")) {
+		h.kind = NETHOST_ANY;
+	} else if (!strncmp(host, "*.", 2)) {
+		h.kind = NETHOST_SUFFIX;
+		if (canonical(host + 2, strlen(host + 2), h.name) < 0 || ends_in_number(h.name))
+			return host_error(s, e);
+	} else if (netaddr_parse(host, &h.addr) == 0) {
+		h.kind = NETHOST_ADDRESS;
+	} else if (canonical(host, strlen(host), h.name) < 0 || ends_in_number(h.name)) {
+		return host_error(s, e);
+	}
+	*ret = h;
+	return 0;
+}
+
+int netserver_parse(const char *s, struct netserver *ret, struct err *e)
+{
+	char host[NETADDR_TEXT + 4];
+	struct netserver d = { .port = 53 };
+	const char *port;
+	uint64_t n = 53;
+
+	if (split(s, host, sizeof(host), &port, e) < 0 || netaddr_parse(host, &d.addr) < 0)
+		return err_set(e, ERR_INVALID, "'%.80s' is not the address of a DNS server; hint: such as 9.9.9.9", s);
+	if (port && num_u64(port, "port", 1, UINT16_MAX, &n, e) < 0)
+		return -1;
+	d.port = (uint16_t)n;
+	*ret = d;
+	return 0;
+}
+
+int netpublish_parse(const char *s, struct netpublish *ret, struct err *e)
+{
+	struct netpublish p = { 0 };
+	char text[96], *slash, *last, *mid;
+	uint64_t n;
+
+	if (strlen(s) >= sizeof(text))
+		goto bad;
+	memcpy(text, s, strlen(s) + 1);
+	memcpy(p.text, s, strlen(s) + 1);
+	slash = strchr(text, '/');
+	if (slash) {
+		*slash++ = '\0';
+		p.udp = !strcmp(slash, "udp");
+		if (!p.udp && strcmp(slash, "tcp"))
+			goto bad;
+	}
+	last = strrchr(text, ':');
+	if (!last)
+		goto bad;
+	*last++ = '\0';
+	mid = strrchr(text, ':');
+	if (mid) {
+		size_t len;
+
+		*mid++ = '\0';
+		len = strlen(text);
+		if (text[0] == '[' && text[len - 1] == ']') {
+			text[len - 1] = '\0';
+			memmove(text, text + 1, len - 1);
+		}
+		if (netaddr_parse(text, &p.addr) < 0)
+			goto bad;
+	}
+	if (num_u64(mid ? mid : text, "port of the host", 1, UINT16_MAX, &n, e) < 0)
+		return -1;
+	p.host_port = (uint16_t)n;
+	if (num_u64(last, "port of the sandbox", 1, UINT16_MAX, &n, e) < 0)
+		return -1;
+	p.port = (uint16_t)n;
+	*ret = p;
+	return 0;
+bad:
+	return err_set(e, ERR_INVALID, "'%.80s' is not a port to publish; hint: [IP:]HOSTPORT:SANDBOXPORT[/udp]", s);
+}
+
+int nettarget_parse(const char *host, uint64_t port, struct nettarget *ret, struct err *e)
+{
+	struct nettarget t = { .port = (uint16_t)port };
+	char text[NETHOST_NAME + 4];
+	size_t n = strlen(host);
+
+	if (!port || port > UINT16_MAX)
+		return err_set(e, ERR_INVALID, "no valid port is given");
+	if (n >= sizeof(text))
+		return err_set(e, ERR_INVALID, "the host name is too long");
+	memcpy(text, host, n + 1);
+	if (n > 2 && text[0] == '[' && text[n - 1] == ']') {
+		text[n - 1] = '\0';
+		memmove(text, text + 1, n - 1);
+		if (!strchr(text, ':'))
+			return err_set(e, ERR_INVALID, "'%.80s' is not an address", host);
+	}
+	if (netaddr_parse(text, &t.addr) == 0)
+		netaddr_text(&t.addr, t.name);
+	else if (canonical(text, strlen(text), t.name) < 0 || ends_in_number(t.name))
+		return err_set(e, ERR_INVALID, "the host is neither a name nor an address in its usual form");
+	*ret = t;
+	return 0;
+}
+
+/* ---- from JSON ---------------------------------------------------------------- */
+
+static int each_string(const json_t *j, const char *key, size_t max, int (*take)(struct netpolicy *p, const char *s, struct err *e),
+		       struct netpolicy *p, struct err *e)
+{
+	json_t *list = NULL, *item;
+	size_t i;
+
+	if (json_get_arr(j, key, &list, "network policy", e) < 0)
+		return -1;
+	if (json_array_size(list) > max)
+		return err_set(e, ERR_LIMIT, "network policy: more than %zu entries of %s", max, key);
+	json_array_foreach(list, i, item) {
+		if (!json_is_string(item))
+			return err_set(e, ERR_CORRUPT, "network policy: %s[%zu] is not a string", key, i);
+		if (take(p, json_string_value(item), e) < 0)
+			return err_wrap(e, "%s", key);
+	}
+	return 0;
+}
+
+static int add_host(struct nethost **list, size_t *count, const char *s, struct err *e)
+{
+	struct nethost *bigger;
+
+	if ((*count & (*count - 1)) == 0) {
+		bigger = realloc(*list, (*count ? *count * 2 : 1) * sizeof(**list));
+		if (!bigger)
+			return err_nomem(e);
+		*list = bigger;
+	}
+	if (nethost_parse(s, &(*list)[*count], e) < 0)
+		return -1;
+	++*count;
+	return 0;
+}
+
+static int take_allow(struct netpolicy *p, const char *s, struct err *e)
+{
+	return add_host(&p->allow, &p->allow_count, s, e);
+}
+
+static int take_deny(struct netpolicy *p, const char *s, struct err *e)
+{
+	return add_host(&p->deny, &p->deny_count, s, e);
+}
+
+static int take_allow_net(struct netpolicy *p, const char *s, struct err *e)
+{
+	return netcidr_parse(s, &p->allow_net[p->allow_net_count++], e);
+}
+
+static int take_deny_net(struct netpolicy *p, const char *s, struct err *e)
+{
+	return netcidr_parse(s, &p->deny_net[p->deny_net_count++], e);
+}
+
+static int take_dns(struct netpolicy *p, const char *s, struct err *e)
+{
+	return netserver_parse(s, &p->dns[p->dns_count++], e);
+}
+
+static int take_publish(struct netpolicy *p, const char *s, struct err *e)
+{
+	return netpublish_parse(s, &p->publish[p->publish_count++], e);
+}
+
+int netpolicy_load(struct netpolicy *p, const json_t *j, struct err *e)
+{
+	memset(p, 0, sizeof(*p));
+	if (each_string(j, "allow_host", NETPOLICY_HOSTS, take_allow, p, e) < 0 ||
+	    each_string(j, "deny_host", NETPOLICY_HOSTS, take_deny, p, e) < 0 ||
+	    each_string(j, "allow_net", NETPOLICY_NETS, take_allow_net, p, e) < 0 ||
+	    each_string(j, "deny_net", NETPOLICY_NETS, take_deny_net, p, e) < 0 ||
+	    each_string(j, "dns", NETPOLICY_DNS, take_dns, p, e) < 0 ||
+	    each_string(j, "publish", NETPOLICY_PUBLISH, take_publish, p, e) < 0)
+		return -1;
+	if (json_get_u64(j, "max_bytes", &p->max_bytes, "network policy", e) < 0 ||
+	    json_get_u64(j, "max_connections", &p->max_connections, "network policy", e) < 0)
+		return -1;
+	return 0;
+}
+
+void netpolicy_release(struct netpolicy *p)
+{
+	free(p->allow);
+	free(p->deny);
+	p->allow = p->deny = NULL;
+	p->allow_count = p->deny_count = 0;
+}
+
+/* ---- the decision --------------------------------------------------------------- */
+
+static int port_matches(const struct nethost *h, uint16_t port)
+{
+	return h->from ? port >= h->from && port <= h->to : port == PORT_WEB || port == PORT_TLS;
+}
+
+static int host_matches(const struct nethost *h, const struct nettarget *t)
+{
+	size_t n, m;
+
+	switch (h->kind) {
+	case NETHOST_ANY:
+		return 1;
+	case NETHOST_ADDRESS:
+		return netaddr_equal(&h->addr, &t->addr);
+	case NETHOST_EXACT:
+		return !t->addr.family && !strcmp(h->name, t->name);
+	case NETHOST_SUFFIX:
+		n = strlen(t->name);
+		m = strlen(h->name);
+		return !t->addr.family && n > m + 1 && t->name[n - m - 1] == '.' && !strcmp(t->name + n - m, h->name);
+	}
+	return 0;
+}
+
+const struct nethost *netpolicy_host(const struct netpolicy *p, const struct nettarget *t, const struct nethost **ret_denied)
+{
+	size_t i;
+
+	*ret_denied = NULL;
+	for (i = 0; i < p->deny_count; i++) {
+		const struct nethost *h = &p->deny[i];
+
+		/* a denial without a port means every port */
+		if (host_matches(h, t) && (!h->from || port_matches(h, t->port))) {
+			*ret_denied = h;
+			return NULL;
+		}
+	}
+	for (i = 0; i < p->allow_count; i++)
+		if (host_matches(&p->allow[i], t) && port_matches(&p->allow[i], t->port))
+			return &p->allow[i];
+	return NULL;
+}
+
+int netpolicy_explicit(const struct netpolicy *p, const struct nethost *by, const struct netaddr *a)
+{
+	size_t i;
+
+	if (by->kind == NETHOST_ADDRESS && netaddr_equal(&by->addr, a))
+		return 1;
+	for (i = 0; i < p->allow_net_count; i++)
+		if (netcidr_holds(&p->allow_net[i], a))
+			return 1;
+	return 0;
+}
+
+const char *netpolicy_address(const struct netpolicy *p, const struct nethost *by, const struct netaddr *a)
+{
+	size_t i;
+
+	for (i = 0; i < p->deny_net_count; i++)
+		if (netcidr_holds(&p->deny_net[i], a))
+			return "denied";
+	return netpolicy_explicit(p, by, a) ? NULL : netaddr_special(a);
+}

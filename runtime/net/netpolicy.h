@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * netpolicy - whom a sandbox may talk to: names, ports, address ranges, budgets.
+ *
+ * Pure.  It is made from the options by cli/, travels as JSON to berth-net
+ * (cli/programs/berth-net.c), and is read there by the same code that checked the options.
+ *
+ * A request passes when a name rule allows it, no deny rule matches, and the
+ * address it goes to is public, or named by a rule or an allowed range.  A deny
+ * always wins.
+ */
+#ifndef BERTH_RUNTIME_NET_NETPOLICY_H
+#define BERTH_RUNTIME_NET_NETPOLICY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/netaddr.h"
+
+#define NETPOLICY_HOSTS 1024
+#define NETPOLICY_NETS 256
+#define NETPOLICY_DNS 8
+#define NETPOLICY_PUBLISH 64
+#define NETHOST_NAME 254	/* with the NUL */
+#define NETPOLICY_JSON_MAX (1u << 20)
+
+enum nethost_kind { NETHOST_EXACT, NETHOST_SUFFIX, NETHOST_ANY, NETHOST_ADDRESS };
+
+/* "example.com", "*.example.com:443", "*", "192.0.2.1:8080", "[2001:db8::1]:22", "host:8000-8100", "host:*" */
+struct nethost {
+	enum nethost_kind kind;
+	char name[NETHOST_NAME];	/* lower case, no dot at the end; of a suffix: without "*." */
+	struct netaddr addr;
+	uint16_t from, to;		/* 0: none was given, 80 and 443 */
+	char text[NETHOST_NAME + 32];	/* as it was given */
+};
+
+/* "[IP:]HOST:SANDBOX[/udp]" */
+struct netpublish {
+	struct netaddr addr;	/* family 0: every address of the host */
+	uint16_t host_port, port;
+	int udp;
+	char text[96];
+};
+
+struct netserver {
+	struct netaddr addr;
+	uint16_t port;
+};
+
+struct netpolicy {
+	struct nethost *allow, *deny;
+	size_t allow_count, deny_count;
+	struct netcidr allow_net[NETPOLICY_NETS], deny_net[NETPOLICY_NETS];
+	size_t allow_net_count, deny_net_count;
+	struct netserver dns[NETPOLICY_DNS];
+	size_t dns_count;
+	struct netpublish publish[NETPOLICY_PUBLISH];
+	size_t publish_count;
+	uint64_t max_bytes, max_connections;	/* 0: none */
+};
+
+/* Whom a client wants: a name in canonical form or an address. */
+struct nettarget {
+	char name[NETHOST_NAME];
+	struct netaddr addr;	/* family 0: it is a name */
+	uint16_t port;
+};
+
+int nethost_parse(const char *s, struct nethost *ret, struct err *e);
+int netpublish_parse(const char *s, struct netpublish *ret, struct err *e);
+/* "1.2.3.4", "1.2.3.4:5353", "[::1]:53" */
+int netserver_parse(const char *s, struct netserver *ret, struct err *e);
+/*
+ * The host of a request as a client spelled it (brackets around IPv6 allowed).
+ * What only looks like a name but is read as a number by some resolvers
+ * ("127.1", "0x7f000001") is refused.  ERR_INVALID.
+ */
+int nettarget_parse(const char *host, uint64_t port, struct nettarget *ret, struct err *e);
+
+/* From its JSON form; release it whatever the result. */
+int netpolicy_load(struct netpolicy *p, const json_t *j, struct err *e);
+void netpolicy_release(struct netpolicy *p);
+
+/* By name and port: the rule that allows, or NULL with *ret_denied the deny rule that matched (NULL: no rule did). */
+const struct nethost *netpolicy_host(const struct netpolicy *p, const struct nettarget *t, const struct nethost **ret_denied);
+/* By address: NULL when it may be connected to, else why not ("private", "denied range"). */
+const char *netpolicy_address(const struct netpolicy *p, const struct nethost *by, const struct netaddr *a);
+/* a is in an allowed range, or is what the rule names. */
+int netpolicy_explicit(const struct netpolicy *p, const struct nethost *by, const struct netaddr *a);
+
+#endif

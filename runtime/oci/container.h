@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oci_container - a container while it is made.  Theory of operation:
+ *
+ *   runtime   reads the bundle, records the container, makes its cgroups, and
+ *             clones the container's process into its new namespaces.  Then both
+ *             work at once: the runtime maps ids, writes limits, compiles the
+ *             filter, runs hooks; the process mounts.
+ *   process   (oci_init.c) everything inside: joins cgroups, root, mounts, /dev,
+ *             terminal, hooks of the container; then waits to be started and
+ *             becomes the user's program.  Nothing of ours stays in the container.
+ *   joiner    only where namespaces are joined by path: a fork that joins them
+ *             and clones the process as its sibling, so that the runtime never
+ *             leaves its own.
+ *
+ * The two speak over a socket pair: struct oci_message.  Between create and
+ * start the process listens on start.sock in the container's state directory;
+ * `start` is then its other end.  An end of file after OCI_GO means that execve
+ * succeeded, as every descriptor is close-on-exec, or that the process died:
+ * oci_never_executed() tells.
+ */
+#ifndef BERTH_RUNTIME_OCI_CONTAINER_H
+#define BERTH_RUNTIME_OCI_CONTAINER_H
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "runtime/oci/mount.h"
+#include "runtime/oci/process.h"
+#include "runtime/oci/seccomp.h"
+#include "runtime/oci/state.h"
+#include "runtime/oci/systemd.h"
+
+enum oci_ns { NS_USER, NS_MOUNT, NS_PID, NS_NET, NS_IPC, NS_UTS, NS_CGROUP, NS_TIME, OCI_NS_COUNT };
+
+struct oci_ns_type {
+	const char *word;	/* in the configuration */
+	const char *file;	/* in /proc/PID/ns */
+	int flag;		/* CLONE_NEW* */
+};
+extern const struct oci_ns_type oci_ns_types[OCI_NS_COUNT];
+
+enum oci_message_kind {
+	OCI_FAILED = 1,	/* process: with the error; it ends */
+	OCI_MAPPED,	/* runtime: ids are mapped */
+	OCI_HOOKS,	/* process: mounted; waits while the runtime runs its hooks */
+	OCI_HOOKED,	/* runtime: they are done */
+	OCI_READY,	/* process: made, and waits to be started */
+	OCI_GO,		/* runtime: execute; the filter's instructions follow */
+	OCI_LISTENER,	/* process: value is the number of its seccomp notification descriptor */
+	OCI_TERMINAL,	/* process: with the master of its terminal */
+};
+
+struct oci_message {
+	uint32_t kind;
+	int32_t value;
+	struct err err;
+};
+
+struct oci_filter_head {
+	uint32_t kind;	/* OCI_GO */
+	uint32_t count, flags, notify;
+};
+
+struct oci_container {
+	const char *id, *bundle;	/* bundle: absolute, as given */
+	json_t *config;
+	const json_t *process, *linux_part;
+	char rootfs[PATH_MAX];	/* absolute */
+	uint32_t new_ns;	/* bit N: enum oci_ns N is made */
+	int ns_fd[OCI_NS_COUNT];	/* joined; -1 */
+	int in_userns;		/* a new or joined user namespace */
+	int no_pivot, no_new_keyring;
+	int preserve_fds, listen_fds;
+	int wait_start;		/* create: wait on the socket; run: go on */
+	struct oci_mount *mounts;
+	size_t mount_count;
+	int root_fd;		/* the root's mount, detached, when the process could not name it; -1 */
+	int default_dev_fd[6];	/* in a user namespace: the host's null, zero, full, random, urandom, tty as mounts; -1 */
+	int *device_fd;		/* the same for each of linux.devices; NULL */
+	size_t device_count;
+	int null_fd;		/* the host's /dev/null as a mount, what masks files; -1 */
+	unsigned long propagation;	/* of the root: MS_* */
+	int sock;		/* this side's end of the pair */
+	int console_fd;		/* connected to --console-socket; -1 */
+	int listen_fd;		/* start.sock; -1 */
+	int proc_fd;		/* the host's /proc */
+	int inside;		/* the host's root is gone */
+	int hook_fds[2];	/* where the hooks in the container write; -1: to its stderr */
+	int mapped;		/* the process: its user namespace has its ids */
+	struct oci_scope scope;	/* of systemd, with its program; helper.pid 0: none */
+	int enter_v2;		/* not born in the v2 cgroup: it enters it itself */
+	struct oci_seccomp filter;	/* the runtime's, until it is sent */
+	struct oci_state *state;
+};
+
+/* Made before the clone, where the host's files can be opened: oci_rootfs.c */
+int oci_mounts_read(struct oci_container *c, struct err *e);
+/* With a user namespace: opens what its root could not. */
+int oci_mounts_open(struct oci_container *c, struct err *e);
+
+/* In the process, in this order: */
+int oci_rootfs_prepare(struct oci_container *c, struct err *e);	/* root and mounts, the host's root still below */
+int oci_rootfs_enter(struct oci_container *c, struct err *e);	/* pivot_root, the host's root detached */
+int oci_rootfs_finish(struct oci_container *c, struct err *e);	/* masks, read-only, propagation */
+/* Before the clone, with a user namespace: makes the nodes of linux.devices where they can be made. */
+int oci_dev_open(struct oci_container *c, struct err *e);
+/* Once the container has them: removes the host's names of them. */
+void oci_dev_forget(const struct oci_container *c);
+int oci_dev_make(struct oci_container *c, int root_fd, struct err *e);	/* /dev: nodes and links */
+int oci_cgroup_mount(struct oci_container *c, struct oci_mount *m, int target_fd, struct err *e);
+/* linux.netDevices: interfaces of the host moved into the container's network namespace (rtnetlink(7)). */
+int oci_netdevs_move(const struct oci_container *c, struct err *e);
+int oci_sysctl_write(const struct oci_container *c, struct err *e);
+/* ERR_INVALID for one that is not of the container's own namespaces. */
+int oci_sysctl_check(const struct oci_container *c, struct err *e);
+
+/*
+ * A place below root_fd, resolved as if that were "/": existing, or made, a
+ * directory or an empty file.  Missing targets of links are made too.  An O_PATH
+ * descriptor.
+ */
+int oci_place(int root_fd, const char *path, int directory, struct err *e);
+
+/*
+ * Opens a terminal of the container's devpts, makes it the controlling one and
+ * stdin, stdout and stderr; on /dev/console too when console.  Returns the master.
+ */
+int oci_console_take(const json_t *process, int console, struct err *e);
+/*
+ * For a terminal that we copy ourselves: a newline stays one, as the caller's terminal, if there is one, adds the return
+ * and a pipe wants none.
+ */
+void oci_console_plain(int master);
+/* Connects to --console-socket. */
+int oci_console_connect(const char *path, struct err *e);
+int oci_console_send(int fd, int master, struct err *e);
+/* --pidfd-socket: a pidfd of pid, with the message "pidfd". */
+int oci_pidfd_send(const char *path, pid_t pid, struct err *e);
+
+/* linux.personality, of the calling process. */
+int oci_personality_set(const json_t *linux_part, struct err *e);
+
+/* The body of the container's process; does not return. */
+void oci_init(struct oci_container *c) __attribute__((noreturn));
+
+/* ---- oci_message.c ---- */
+
+/* Sends kind alone.  -1 with errno. */
+int oci_message_send(int sock, enum oci_message_kind kind, int value);
+/* 1 and *ret; 0 at the other side's end; -1. */
+int oci_message_recv(int sock, struct oci_message *ret, int *ret_fd);
+/* The process's last words, with or without the filter. */
+void oci_message_fail(int sock, const struct err *e) __attribute__((noreturn));
+/* _exit() where the filter may be loaded already: it ends, whatever that says. */
+void oci_end(int status) __attribute__((noreturn));
+/* OCI_GO with the filter. */
+int oci_filter_send(int sock, const struct oci_seccomp *f, struct err *e);
+int oci_filter_recv(int sock, struct oci_seccomp *f, struct err *e);
+/*
+ * Closes every descriptor but 0, 1, 2, the passed on ones and the n of list (-1: none), for good: whatever resolves a
+ * path of the image afterwards, the kernel at execve(2) too, could be led through one (CVE-2024-21626, E03, E04).
+ */
+int oci_keep_only(int preserve_fds, const int *list, size_t n, struct err *e);
+int oci_tell_listener(int sock, int listener, struct err *e);
+void oci_reset_signals(void);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oci_create - the runtime's half of making, starting and removing a container
+ * (runtime.md, "Lifecycle"; oci_container.h tells how).
+ */
+#ifndef BERTH_RUNTIME_OCI_CREATE_H
+#define BERTH_RUNTIME_OCI_CREATE_H
+
+#include <jansson.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "runtime/oci/state.h"
+
+struct oci_request {
+	const char *id;
+	const char *bundle;		/* absolute */
+	const char *config_file;	/* NULL: config.json in the bundle */
+	const char *pid_file, *console_socket, *pidfd_socket;	/* absolute, or NULL */
+	int preserve_fds;		/* from 3 up, all open */
+	int listen_fds;			/* the first of these: sd_listen_fds(3) */
+	int no_pivot, no_new_keyring;
+	int run;			/* start at once */
+	int systemd_program;		/* its cgroup is in a scope of systemd's, which this asks for (oci_systemd.h); -1: it is not */
+};
+
+struct oci_made {
+	struct oci_state state;
+	json_t *config;
+	int sock;	/* run: to the container's process; -1 */
+	int master;	/* run: the container's terminal; -1 */
+	int notify_fd;	/* run: it says here that it is ready (oci_notify.h); -1 */
+};
+
+/*
+ * Makes the container of r.  With r->run the process was told to go on, and
+ * oci_await_exec() says whether it did; without, it waits for `start`.  On failure
+ * everything is taken back.  ret is uninitialised storage.
+ */
+int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, struct err *e);
+void oci_made_release(struct oci_made *m);
+/* Until the user's program runs, or the error that it could not. */
+int oci_await_exec(struct oci_made *m, struct err *e);
+/* `start`: ERR_BUSY when it is not created. */
+int oci_start(int root_fd, const char *id, struct err *e);
+/* The poststart hooks; the first failure ends the container's process and is the error. */
+int oci_poststart(struct oci_made *m, struct err *e);
+/*
+ * `delete`: what runs is ERR_BUSY, unless force, which kills it.  Runs the poststop
+ * hooks when the container had been made.
+ */
+int oci_delete(int root_fd, const char *id, int force, struct err *e);
+
+#endif

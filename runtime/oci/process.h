@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oci_process - what `process` of a configuration asks for (config.md,
+ * "Process"), done by the process that becomes it.
+ *
+ * Used by the container's first process and by `exec`.  Everything is looked up
+ * in the container's root, which is this process's root by then; files of the
+ * image are read without blocking and with a ceiling (E12).  Procfs is only used
+ * through proc_fd, the host's, opened before the root was entered: the container's
+ * own may be anything (E05).  It is closed before any path of the image is looked up.
+ */
+#ifndef BERTH_RUNTIME_OCI_PROCESS_H
+#define BERTH_RUNTIME_OCI_PROCESS_H
+
+#include <jansson.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "runtime/oci/seccomp.h"
+
+struct oci_process {
+	const json_t *doc;	/* the `process` object, borrowed */
+	int proc_fd;		/* the host's /proc, until oci_process_look() */
+	int setgroups_denied, apparmor_fd, selinux_fd;	/* what oci_process_look() found */
+	int in_userns;		/* ids may be missing from the map */
+	int keep_groups;	/* annotation run.oci.keep_original_groups: the caller's supplementary groups stay */
+	int listen_fds;		/* how many were passed on by LISTEN_FDS; their LISTEN_PID is 1 or ours */
+	int in_cwd;		/* oci_process_chdir() got there */
+	char **env;		/* what oci_process_prepare() made */
+	char **argv;
+	char path[4096];	/* the program */
+};
+
+/*
+ * Sets the OOM score, rlimits, priority and scheduler of the process pid, by the
+ * runtime: its capabilities are those of the host's user namespace.
+ */
+int oci_process_limits(const json_t *process, pid_t pid, int proc_fd, struct err *e);
+/* Gives stdin, stdout and stderr to the user of process, where they can be given. */
+void oci_process_own_stdio(const json_t *process);
+/*
+ * All that is wanted of proc_fd, which may be closed then.  The files of labels are
+ * written by the credentials that opened them: oci_process_become() has the same.
+ */
+int oci_process_look(struct oci_process *p, struct err *e);
+/* The environment with HOME, the argument list; finds the program in PATH.  ERR_EXEC_NOT_FOUND, ERR_EXEC. */
+int oci_process_prepare(struct oci_process *p, struct err *e);
+/* Enters cwd as root; where that fails, oci_process_become() tries again as the user. */
+int oci_process_chdir(struct oci_process *p, struct err *e);
+/*
+ * From here on this is the user's process: labels, groups, ids, capabilities,
+ * no_new_privs and the filter, in the order that each needs.
+ * sock is told of a filter with notifications (oci_tell_listener()).
+ */
+int oci_process_become(struct oci_process *p, const struct oci_seccomp *filter, int sock, struct err *e);
+/* execve.  Returns only with e. */
+int oci_process_exec(const struct oci_process *p, struct err *e);
+
+/* Every CPU that the cpuset allows, whatever the caller was pinned to. */
+void oci_process_affinity_all(void);
+/* The CPU list "0-2,5" set as this process's affinity. */
+int oci_process_affinity(const char *list, struct err *e);
+
+#endif

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The container's root and what is mounted in it.
+ *
+ * Order: the root's mount on its own directory (hooks look for it there), each
+ * entry of `mounts` in turn, /dev; then hooks; then pivot_root and the host's
+ * root detached; then masks and read-only paths, which are resolved in the
+ * container alone.  Every mount is complete before it is attached, to a
+ * descriptor that the kernel resolved within the root (E09).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "runtime/kernel/newmount.h"
+#include "runtime/oci/container.h"
+#include "runtime/oci/idmap.h"
+#include "runtime/oci/json.h"
+#include "runtime/oci/log.h"
+
+#ifndef PROC_SUPER_MAGIC
+#define PROC_SUPER_MAGIC 0x9fa0
+#endif
+
+/* ---- before the clone ------------------------------------------------------------- */
+
+static const struct { const char *word; unsigned long flags; } propagations[] = {
+	{ "", 0 }, { "rprivate", MS_PRIVATE | MS_REC }, { "private", MS_PRIVATE },
+	{ "rslave", MS_SLAVE | MS_REC }, { "slave", MS_SLAVE }, { "rshared", MS_SHARED | MS_REC },
+	{ "shared", MS_SHARED }, { "runbindable", MS_UNBINDABLE | MS_REC }, { "unbindable", MS_UNBINDABLE },
+};
+
+static int read_propagation(struct oci_container *c, struct err *e)
+{
+	const char *word = oci_str(c->linux_part, "rootfsPropagation");
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(propagations); i++) {
+		if (!strcmp(word ? word : "", propagations[i].word)) {
+			c->propagation = propagations[i].flags;
+			return 0;
+		}
+	}
+	return err_set(e, ERR_INVALID, "linux.rootfsPropagation: '%.32s' is not a propagation", word);
+}
+
+int oci_mounts_read(struct oci_container *c, struct err *e)
+{
+	const json_t *list = oci_get(c->config, "mounts"), *v;
+	const char *label = oci_str(c->linux_part, "mountLabel");
+	size_t i;
+
+	/* a label that is taken and not put on would be a control that is not there */
+	if (label && *label)
+		return err_set(e, ERR_UNSUPPORTED, "linux.mountLabel '%.64s': mounts are not labelled for SELinux by this runtime; "
+			       "hint: leave it out (podman: --security-opt label=disable)", label);
+	if (read_propagation(c, e) < 0)
+		return -1;
+	c->mounts = calloc(json_array_size(list) + 1, sizeof(*c->mounts));
+	if (!c->mounts)
+		return err_nomem(e);
+	json_array_foreach(list, i, v) {
+		if (oci_mount_read(&c->mounts[i], v, e) < 0)
+			return -1;
+		c->mount_count = i + 1;
+	}
+	if (c->mount_count && !(c->new_ns >> NS_MOUNT & 1) && c->ns_fd[NS_MOUNT] < 0)
+		return err_set(e, ERR_INVALID, "mounts need a mount namespace of the container's own; hint: add "
+			       "{\"type\": \"mount\"} to linux.namespaces");
+	return 0;
+}
+
+/* What a bind mount without a propagation of its own gets. */
+static unsigned long default_propagation(const struct oci_container *c)
+{
+	return c->propagation & MS_SHARED ? 0 : MS_SLAVE;
+}
+
+static int open_bind(struct oci_container *c, struct oci_mount *m, struct err *e)
+{
+	autoclose int userns = -1;
+
+	/* no mappings anywhere, and the container joins a user namespace: that one's */
+	if (m->idmap && !m->idmap_spec && c->ns_fd[NS_USER] >= 0 && !json_array_size(oci_get(m->doc, "uidMappings")) &&
+	    !json_array_size(oci_get(c->linux_part, "uidMappings"))) {
+		userns = fcntl(c->ns_fd[NS_USER], F_DUPFD_CLOEXEC, 3);
+		if (userns < 0)
+			return err_sys(e, "keep the user namespace for mount %s", m->destination);
+	} else if (m->idmap) {
+		userns = oci_idmap_for_mount(m->doc, m->idmap_spec, c->linux_part, e);
+		if (userns < 0)
+			return err_wrap(e, "mount %s", m->destination);
+	}
+	return oci_mount_bind(m, default_propagation(c), userns, e);
+}
+
+/* -1: whoever needs it says so.  Never a peer of the host's: a mount over the copy would be one over /dev there (E09). */
+static int copy_device(const char *path)
+{
+	struct err ignored;
+
+	return newmount_clone(AT_FDCWD, path, 0, 0, &ignored);
+}
+
+static const char *const dev_names[] = { "null", "zero", "full", "random", "urandom", "tty" };
+
+int oci_mounts_open(struct oci_container *c, struct err *e)
+{
+	char path[32];
+	size_t i;
+
+	c->root_fd = c->null_fd = -1;
+	for (i = 0; i < ARRAY_LEN(dev_names); i++)
+		c->default_dev_fd[i] = -1;
+	/* an ordinary user can copy mounts only in the namespaces of the container, where it is root */
+	if (geteuid() != 0)
+		return 0;
+	for (i = 0; i < c->mount_count; i++)
+		if (c->mounts[i].bind && !c->mounts[i].copy_symlink && (c->in_userns || c->mounts[i].idmap) &&
+		    open_bind(c, &c->mounts[i], e) < 0)
+			return -1;
+	if (!c->in_userns)
+		return 0;
+	c->root_fd = open_tree(AT_FDCWD, c->rootfs, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	if (c->root_fd < 0)
+		return err_sys(e, "open the root %s", c->rootfs);
+	c->null_fd = copy_device("/dev/null");
+	/* no mknod in a user namespace */
+	for (i = 0; i < ARRAY_LEN(dev_names); i++) {
+		snprintf(path, sizeof(path), "/dev/%s", dev_names[i]);
+		c->default_dev_fd[i] = copy_device(path);
+	}
+	return oci_dev_open(c, e);
+}
+
+/* ---- the root ------------------------------------------------------------------------ */
+
+/* move_mount and pivot_root refuse a shared parent: walks up to the mount that holds the root. */
+static int make_parent_private(const char *rootfs, struct err *e)
+{
+	char path[PATH_MAX];
+	char *slash;
+
+	snprintf(path, sizeof(path), "%s", rootfs);
+	for (;;) {
+		if (mount(NULL, path, NULL, MS_PRIVATE, NULL) == 0)
+			return 0;
+		if (errno != EINVAL)
+			return err_sys(e, "make the mount of %s private", rootfs);
+		slash = strrchr(path, '/');
+		if (!slash || !path[1])
+			return err_set(e, ERR_INTERNAL, "no mount holds %s", rootfs);
+		slash[slash == path] = '\0';
+	}
+}
+
+static int attach_root(struct oci_container *c, struct err *e)
+{
+	const unsigned long spread = c->propagation ? c->propagation : MS_SLAVE | MS_REC;
+	autoclose int target = -1;
+
+	if (mount(NULL, "/", NULL, spread, NULL) < 0)
+		return err_sys(e, "set the propagation of the mount namespace");
+	if (spread & (MS_SHARED | MS_UNBINDABLE) && make_parent_private(c->rootfs, e) < 0)
+		return -1;
+	if (c->root_fd < 0)
+		c->root_fd = open_tree(AT_FDCWD, c->rootfs, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	else if (!(spread & MS_SHARED))
+		/* copied in the runtime's namespace, so still a peer of the host's */
+		mount_setattr(c->root_fd, "", AT_EMPTY_PATH | AT_RECURSIVE,
+			      &(struct mount_attr){ .propagation = MS_SLAVE }, sizeof(struct mount_attr));
+	if (c->root_fd < 0)
+		return err_sys(e, "open the root %s", c->rootfs);
+	target = open(c->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* the namespace's root may not reach it: then any place will do */
+	if (target < 0 && errno == EACCES)
+		target = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (target < 0)
+		return err_sys(e, "open the root %s", c->rootfs);
+	return newmount_attach(c->root_fd, target, c->rootfs, e);
+}
+
+/* ---- what is mounted in it --------------------------------------------------------------- */
+
+static int is_procfs(int fd)
+{
+	struct statfs st;
+
+	return fstatfs(fd, &st) == 0 && st.f_type == PROC_SUPER_MAGIC;
+}
+
+/* What may be put over a file of procfs: what engines (lxcfs) do put there, and nothing that is written to. */
+static int allowed_in_proc(const char *path)
+{
+	static const char *const names[] = {
+		"/proc/cpuinfo", "/proc/diskstats", "/proc/meminfo", "/proc/stat", "/proc/swaps", "/proc/uptime",
+		"/proc/loadavg", "/proc/slabinfo", "/proc/net/dev", "/proc/sys/kernel/ns_last_pid",
+		"/proc/sys/crypto/fips_enabled",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(names); i++)
+		if (!strcmp(path, names[i]))
+			return 1;
+	return 0;
+}
+
+/* procfs and sysfs in their places, not where a link of the image leads (CVE-2019-19921, CVE-2023-27561). */
+static int check_kernel_fs(int root_fd, const struct oci_mount *m, const char *path, struct err *e)
+{
+	struct stat st;
+	autoclose int fd = path_open_in_root(root_fd, path, O_PATH | O_NOFOLLOW, 0);
+
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode)))
+		return err_set(e, ERR_DENIED, "filesystem \"%s\" must be mounted on ordinary directory: %s in the container's "
+			       "root is not", m->type, path);
+	return 0;
+}
+
+static int check_proc(const struct oci_mount *m, const char *path, int target, struct err *e)
+{
+	if (!strcmp(path, "/proc") && !is_procfs(m->fd))
+		return err_set(e, ERR_DENIED, "\"%.100s\" cannot be mounted at /proc because it is not of type proc",
+			       m->source ? m->source : m->type);
+	if (is_procfs(target) && strcmp(path, "/proc") != 0 && !allowed_in_proc(path))
+		return err_set(e, ERR_DENIED, "\"%.100s\" cannot be mounted on %s because it is inside /proc",
+			       m->source ? m->source : m->type, path);
+	return 0;
+}
+
+static int is_directory(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The directory that a tmpfs will hide, copied into it; its owner too. */
+static int copy_up(struct oci_mount *m, int target, struct err *e)
+{
+	char path[32];
+	struct stat st, own;
+	autoclose int from = open(path_of_fd(target, path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	autoclose int to = openat(m->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (from < 0 || to < 0 || fstat(from, &st) < 0)
+		return err_sys(e, "tmpcopyup at %s", m->destination);
+	/* its mode is a mount option by now, asked for or inherited; fchown() would clear set-id bits of it */
+	if (fstat(to, &own) < 0 || fchown(to, st.st_uid, st.st_gid) < 0 || fchmod(to, own.st_mode & 07777) < 0)
+		return err_sys(e, "tmpcopyup at %s", m->destination);
+	return oci_copy_tree(from, to, e);
+}
+
+/* sysfs belongs to the network namespace's owner: in a user namespace with the host's network, the host's is shown. */
+static int make_fs(struct oci_container *c, struct oci_mount *m, struct err *e)
+{
+	struct oci_mount host = *m;
+
+	if (oci_mount_new(m, e) == 0)
+		return 0;
+	if (!c->in_userns || strcmp(m->type, "sysfs") != 0 || e->os_errno != EPERM)
+		return -1;
+	host.source = "/sys";
+	host.recursive = 1;
+	if (oci_mount_bind(&host, MS_SLAVE, -1, e) < 0)
+		return -1;
+	m->fd = host.fd;
+	return 0;
+}
+
+/* A link of the source's kind instead of a mount of what it leads to. */
+static int copy_link(int root_fd, const struct oci_mount *m, const char *path, int *ret_done, struct err *e)
+{
+	char link[PATH_MAX], parent[PATH_MAX], *slash;
+	ssize_t n = readlink(m->source, link, sizeof(link) - 1);
+	autoclose int dir = -1;
+
+	*ret_done = 0;
+	if (n < 0)
+		return 0;
+	link[n] = '\0';
+	snprintf(parent, sizeof(parent), "%s", path);
+	slash = strrchr(parent, '/');
+	*slash++ = '\0';
+	dir = oci_place(root_fd, parent[0] ? parent : "/", 1, e);
+	if (dir < 0)
+		return -1;
+	if (symlinkat(link, dir, slash) < 0) {
+		char now[PATH_MAX];
+		ssize_t have = readlinkat(dir, slash, now, sizeof(now));
+
+		if (have != n || memcmp(now, link, (size_t)n) != 0)
+			return err_set(e, ERR_EXISTS, "copy-symlink: %s exists in the container's root", path);
+	}
+	*ret_done = 1;
+	return 0;
+}
+
+static int finish_new(struct oci_mount *m, int target, struct err *e)
+{
+	if (m->copy_up && copy_up(m, target, e) < 0)
+		return -1;
+	if (m->set & MOUNT_ATTR_RDONLY && !m->late && newmount_attr(m->fd, 0, MOUNT_ATTR_RDONLY, e) < 0)
+		return err_wrap(e, "mount %s", m->destination);
+	return 0;
+}
+
+/* A tmpfs that hides a directory has its mode, unless it is given one. */
+static void inherit_mode(const struct oci_container *c, struct oci_mount *m, const char *path)
+{
+	autoclose int hidden = -1;
+	struct stat st;
+	size_t i;
+
+	for (i = 0; i < m->words; i++)
+		if (!strncmp(m->word[i], "mode=", 5))
+			return;
+	hidden = path_open_in_root(c->root_fd, path, O_PATH | O_DIRECTORY, 0);
+	if (hidden < 0 || fstat(hidden, &st) < 0 || m->words == OCI_MOUNT_WORDS)
+		return;
+	snprintf(m->mode, sizeof(m->mode), "mode=%o", st.st_mode & 07777);
+	m->word[m->words++] = m->mode;
+}
+
+/* By a descriptor that the kernel resolved in the root: no mount but the container's can be there. */
+static int remount(const struct oci_container *c, struct oci_mount *m, const char *path, struct err *e)
+{
+	autoclose int target = path_open_in_root(c->root_fd, path, O_PATH | (m->target_nofollow ? O_NOFOLLOW : 0), 0);
+
+	if (target < 0)
+		return err_sys(e, "remount %s", path);
+	if (oci_mount_again(m, target, e) < 0 || oci_mount_spread(m, e) < 0)
+		return -1;
+	if (!m->late)
+		fd_close(&m->fd);
+	return 0;
+}
+
+static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e)
+{
+	const int kernel_fs = !m->bind && !m->remount && (!strcmp(m->type, "proc") || !strcmp(m->type, "sysfs"));
+	const size_t root = strlen(c->rootfs);
+	const char *dest = m->destination;
+	char path[PATH_MAX];
+	autoclose int target = -1;
+	int done;
+	size_t n;
+
+	/* on the host's path of the root it is what the rest says, as for runc */
+	if (!strncmp(dest, c->rootfs, root) && dest[root] == '/' && root > 1)
+		dest += root;
+	/* a relative destination is taken from the root, as in versions before 1.0.2 */
+	if ((size_t)snprintf(path, sizeof(path), "%s%s", dest[0] == '/' ? "" : "/", dest) >= sizeof(path))
+		return err_set(e, ERR_INVALID, "mount destination '%.100s' is too long", m->destination);
+	for (n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+		path[n - 1] = '\0';
+	if (m->remount)
+		return remount(c, m, path, e);
+	if (m->copy_symlink && m->bind) {
+		if (copy_link(c->root_fd, m, path, &done, e) < 0 || done)
+			return done ? 0 : -1;
+	}
+	if (kernel_fs && check_kernel_fs(c->root_fd, m, path, e) < 0)
+		return -1;
+	if (!m->bind && !strncmp(m->type, "cgroup", 6)) {
+		target = oci_place(c->root_fd, path, 1, e);
+		return target < 0 ? -1 : oci_cgroup_mount(c, m, target, e);
+	}
+	if (!m->bind && !strcmp(m->type, "tmpfs")) {
+		m->late = m->set & MOUNT_ATTR_RDONLY ? 1 : 0;
+		inherit_mode(c, m, path);
+	}
+	if (m->bind ? m->fd < 0 && open_bind(c, m, e) < 0 : make_fs(c, m, e) < 0)
+		return -1;
+	target = m->target_nofollow ? path_open_in_root(c->root_fd, path, O_PATH | O_NOFOLLOW, 0) :
+				      oci_place(c->root_fd, path, is_directory(m->fd), e);
+	if (target < 0 && m->target_nofollow)
+		target = oci_place(c->root_fd, path, is_directory(m->fd), e);
+	if (target < 0 || check_proc(m, path, target, e) < 0)
+		return -1;
+	if (!m->bind && finish_new(m, target, e) < 0)
+		return -1;
+	if (newmount_attach(m->fd, target, path, e) < 0 || oci_mount_spread(m, e) < 0)
+		return -1;
+	if (!m->late)
+		fd_close(&m->fd);
+	return 0;
+}
+
+int oci_rootfs_prepare(struct oci_container *c, struct err *e)
+{
+	const int own_mounts = (c->new_ns >> NS_MOUNT & 1) || c->ns_fd[NS_MOUNT] >= 0;
+	size_t i;
+
+	if (!own_mounts) {
+		/* the host's mount namespace: only the root directory is the container's */
+		c->root_fd = open(c->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		return c->root_fd < 0 ? err_sys(e, "open the root %s", c->rootfs) : 0;
+	}
+	if (c->null_fd < 0)
+		c->null_fd = copy_device("/dev/null");
+	if (attach_root(c, e) < 0)
+		return -1;
+	for (i = 0; i < c->mount_count; i++)
+		if (mount_one(c, &c->mounts[i], e) < 0)
+			return -1;
+	return oci_dev_make(c, c->root_fd, e);
+}
+
+/* ---- leaving the host's --------------------------------------------------------------------- */
+
+static int pivot(struct err *e)
+{
+	autoclose int old = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (old < 0)
+		return err_sys(e, "open the host's root");
+	/* the old root is stacked on the new one; no path of the container is needed for it */
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_sys(e, "pivot_root");
+	/* by its descriptor: "." is the new root still, and only the old one's going must not go to the host's peers */
+	if (fchdir(old) < 0 || mount(NULL, ".", NULL, MS_SLAVE | MS_REC, NULL) < 0)
+		return err_sys(e, "set the host's root aside");
+	if (umount2(".", MNT_DETACH) < 0)
+		return err_sys(e, "detach the host's root");
+	return 0;
+}
+
+/* The path of a line of mountinfo: blanks and the like are octal escapes (proc(5)).  In place. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	for (; *s; s++) {
+		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
+			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			s += 3;
+		} else {
+			*to++ = *s;
+		}
+	}
+	*to = '\0';
+}
+
+/*
+ * Without pivot_root the host's mounts stay in the namespace, out of reach but
+ * there; and the kernel lets who sees a whole /proc or /sys mount another, one
+ * without our masks.  So those of the host are taken away, or covered.
+ */
+static int hide_kernel_fs(const struct oci_container *c, struct err *e)
+{
+	autobuf struct buf text = BUF_INIT(16u << 20);
+	char *line, *save = NULL;
+	const size_t n = strlen(c->rootfs);
+
+	if (io_read_file(c->proc_fd, "self/mountinfo", &text, e) < 0)
+		return -1;
+	for (line = strtok_r(text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *type = strstr(line, " - "), *path = line, *end;
+		int i;
+
+		for (i = 0; path && i < 4; i++)
+			path = strchr(path, ' ') ? strchr(path, ' ') + 1 : NULL;
+		end = path ? strchr(path, ' ') : NULL;
+		if (!end || !type || (strncmp(type + 3, "proc ", 5) != 0 && strncmp(type + 3, "sysfs ", 6) != 0))
+			continue;
+		*end = '\0';
+		unescape(path);
+		if (!strncmp(path, c->rootfs, n) && (path[n] == '/' || !path[n]))
+			continue;
+		if (mount(NULL, path, NULL, MS_SLAVE | MS_REC, NULL) < 0 && errno != EINVAL && errno != ENOENT)
+			return err_sys(e, "set %s of the host aside", path);
+		if (umount2(path, MNT_DETACH) == 0 || errno == ENOENT || errno == ENOTDIR)
+			continue;
+		/* locked by a user namespace, or busy: nothing of it is to be seen */
+		if (mount("tmpfs", path, "tmpfs", MS_RDONLY, NULL) < 0)
+			return err_sys(e, "cover %s of the host", path);
+	}
+	return 0;
+}
+
+int oci_rootfs_enter(struct oci_container *c, struct err *e)
+{
+	const int own_mounts = (c->new_ns >> NS_MOUNT & 1) || c->ns_fd[NS_MOUNT] >= 0;
+
+	if (fchdir(c->root_fd) < 0)
+		return err_sys(e, "enter the root %s", c->rootfs);
+	if (!own_mounts || c->no_pivot) {
+		if (c->no_pivot && own_mounts) {
+			if (hide_kernel_fs(c, e) < 0)
+				return -1;
+			if (mount(".", "/", NULL, MS_MOVE, NULL) < 0)
+				return err_sys(e, "move the root %s to /", c->rootfs);
+		}
+		if (chroot(".") < 0)
+			return err_sys(e, "chroot to %s", c->rootfs);
+	} else if (pivot(e) < 0) {
+		return -1;
+	}
+	if (chdir("/") < 0)
+		return err_sys(e, "enter / of the container");
+	fd_close(&c->root_fd);
+	return 0;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/oci/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "runtime/oci/json.h"
+
+const char *oci_id_fault(const char *id)
+{
+	if (strchr(id, '/'))
+		return "is not a name: invalid character `/` in the ID";
+	if (!*id)
+		return "is empty";
+	if (strlen(id) > 255)
+		return "is longer than 255 bytes";
+	if (!strcmp(id, ".") || !strcmp(id, ".."))
+		return "is not a name";
+	if (strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-.") != strlen(id))
+		return "holds other bytes than letters, digits, '_', '+', '-' and '.'";
+	return NULL;
+}
+
+const char *oci_root_default(void)
+{
+	static char dir[512];
+	const char *run = geteuid() ? getenv("XDG_RUNTIME_DIR") : NULL;
+
+	if (!run || *run != '/')
+		return "/run/berth-oci";
+	snprintf(dir, sizeof(dir), "%.400s/berth-oci", run);
+	return dir;
+}
+
+int oci_root_open(const char *dir, struct err *e)
+{
+	char path[4096];
+	char *slash;
+	int fd;
+
+	if (!dir)
+		dir = oci_root_default();
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	if (errno != ENOENT)
+		return err_sys(e, "open state directory %s", dir);
+	if ((size_t)snprintf(path, sizeof(path), "%s", dir) >= sizeof(path))
+		return err_set(e, ERR_INVALID, "--root is too long");
+	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(path, 0711) < 0 && errno != EEXIST)
+			return err_sys(e, "make directory %s", path);
+		*slash = '/';
+	}
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "make state directory %s", path);
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open state directory %s", dir) : fd;
+}
+
+static void prepare(struct oci_state *st, const char *id)
+{
+	memset(st, 0, sizeof(*st));
+	snprintf(st->id, sizeof(st->id), "%s", id);
+	st->dir_fd = -1;
+}
+
+static int check_id(const char *id, struct err *e)
+{
+	const char *fault = oci_id_fault(id);
+
+	return fault ? err_set(e, ERR_INVALID, "container id '%.64s' %s", id, fault) : 0;
+}
+
+int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err *e)
+{
+	prepare(st, id);
+	if (check_id(id, e) < 0)
+		return -1;
+	if (mkdirat(root_fd, id, 0711) < 0)
+		return errno == EEXIST ? err_set(e, ERR_EXISTS, "container with id '%s' already exists", id) :
+					 err_sys(e, "make the state directory of container '%s'", id);
+	st->dir_fd = openat(root_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	st->doc = json_object();
+	if (st->dir_fd < 0 || !st->doc)
+		return err_sys(e, "open the state directory of container '%s'", id);
+	return 0;
+}
+
+int oci_state_save(const struct oci_state *st, struct err *e)
+{
+	autofree char *text = json_dumps(st->doc, JSON_COMPACT);
+
+	if (!text)
+		return err_nomem(e);
+	return io_replace_file(st->dir_fd, "state.json", text, strlen(text), 0600, 0, e);
+}
+
+static int load(struct oci_state *st, int root_fd, const char *id, int lock, struct err *e)
+{
+	json_t *cgroup;
+
+	prepare(st, id);
+	if (check_id(id, e) < 0)
+		return -1;
+	st->dir_fd = openat(root_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (st->dir_fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ?
+		       err_set(e, ERR_NOT_FOUND, "container '%s' does not exist", id) :
+		       err_sys(e, "open the state directory of container '%s'", id);
+	if (lock && oci_state_lock(st, e) < 0)
+		goto fail;
+	st->doc = oci_json_load(st->dir_fd, "state.json", e);
+	if (!st->doc && e->code == ERR_NOT_FOUND)
+		st->doc = json_object();
+	if (!st->doc || !json_is_object(st->doc)) {
+		err_wrap(e, "state of container '%s'", id);
+		goto fail;
+	}
+	st->pid = (pid_t)json_integer_value(json_object_get(st->doc, "pid"));
+	st->start_time = (uint64_t)json_integer_value(json_object_get(st->doc, "startTime"));
+	cgroup = json_object_get(st->doc, "cgroup");
+	if (cgroup && oci_cgroup_from_json(&st->cgroup, cgroup, e) < 0)
+		goto fail;
+	/* it may have been deleted while we waited */
+	if (lock && !path_has(root_fd, id)) {
+		err_set(e, ERR_NOT_FOUND, "container '%s' does not exist", id);
+		goto fail;
+	}
+	return 0;
+fail:
+	oci_state_release(st);
+	return -1;
+}
+
+int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err *e)
+{
+	return load(st, root_fd, id, 0, e);
+}
+
+int oci_state_load_locked(struct oci_state *st, int root_fd, const char *id, struct err *e)
+{
+	return load(st, root_fd, id, 1, e);
+}
+
+void oci_state_release(struct oci_state *st)
+{
+	json_decref(st->doc);
+	st->doc = NULL;
+	oci_cgroup_release(&st->cgroup);
+	oci_state_unlock(st);
+	fd_close(&st->dir_fd);
+}
+
+int oci_state_remove(struct oci_state *st, int root_fd, struct err *e)
+{
+	static const char *const names[] = { "state.json", "config.json", OCI_SOCKET, "lock" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(names); i++)
+		unlinkat(st->dir_fd, names[i], 0);
+	if (unlinkat(root_fd, st->id, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	return path_remove_tree(root_fd, st->id, e);
+}
+
+int oci_state_lock(struct oci_state *st, struct err *e)
+{
+	/* on the directory's own descriptor: nothing to create, and gone with it */
+	while (flock(st->dir_fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "lock container '%s'", st->id);
+	return 0;
+}
+
+void oci_state_unlock(const struct oci_state *st)
+{
+	/* explicitly: the container's process has inherited the descriptor */
+	if (st->dir_fd >= 0)
+		flock(st->dir_fd, LOCK_UN);
+}
+
+#define STAT_SIZE 1024
+
+/* Field number (3 or more, proc(5)) of /proc/PID/stat, in text; NULL when there is no such process. */
+static const char *stat_field(pid_t pid, int number, char text[STAT_SIZE])
+{
+	char path[32], *p;
+	autoclose int fd = -1;
+	ssize_t n;
+	int i;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || (n = read(fd, text, STAT_SIZE - 1)) <= 0)
+		return NULL;
+	text[n] = '\0';
+	/* the name may hold anything but its last parenthesis */
+	p = strrchr(text, ')');
+	if (!p || !p[1])
+		return NULL;
+	for (i = 3, p += 2; *p && i < number; p++)
+		i += *p == ' ';
+	return p;
+}
+
+uint64_t oci_start_time(pid_t pid, char *ret_letter)
+{
+	char text[STAT_SIZE];
+	const char *p = stat_field(pid, 22, text);
+
+	if (!p)
+		return 0;
+	if (ret_letter)
+		*ret_letter = strrchr(text, ')')[2];
+	return strtoull(p, NULL, 10);
+}
+
+int oci_never_executed(pid_t pid)
+{
+	/* PF_FORKNOEXEC, the 1 of ps(1)'s F: taken away at execve, before it closes descriptors, and kept by a zombie */
+	const unsigned long forked_only = 0x40;
+	char text[STAT_SIZE];
+	const char *p = stat_field(pid, 9, text);
+
+	return p && strtoul(p, NULL, 10) & forked_only;
+}
+
+enum oci_status oci_state_status(const struct oci_state *st)
+{
+	struct oci_cgroup *c = (struct oci_cgroup *)&st->cgroup;
+	struct err ignored;
+	uint64_t t;
+	char letter;
+
+	if (!st->pid)
+		return json_object_get(st->doc, "id") && !oci_true(st->doc, "failed") ? OCI_CREATING : OCI_STOPPED;
+	t = oci_start_time(st->pid, &letter);
+	if (!t || t != st->start_time || letter == 'Z' || letter == 'X')
+		return OCI_STOPPED;
+	if (path_has(st->dir_fd, OCI_SOCKET))
+		return oci_cgroup_open(c, &ignored) == 0 && oci_cgroup_frozen(c) ? OCI_PAUSED : OCI_CREATED;
+	return oci_cgroup_open(c, &ignored) == 0 && oci_cgroup_frozen(c) ? OCI_PAUSED : OCI_RUNNING;
+}
+
+const char *oci_status_name(enum oci_status s)
+{
+	static const char *const names[] = { "creating", "created", "running", "paused", "stopped" };
+
+	return names[s];
+}
+
+json_t *oci_state_json(const struct oci_state *st, enum oci_status status)
+{
+	json_t *j = json_pack("{s:s, s:s}", "ociVersion", OCI_SPEC_VERSION, "id", st->id);
+	json_t *annotations = oci_get(st->doc, "annotations");
+	const char *bundle = oci_str(st->doc, "bundle");
+
+	if (status != OCI_STOPPED && status != OCI_CREATING)
+		json_object_set_new(j, "pid", json_integer(st->pid));
+	json_object_set_new(j, "status", json_string(oci_status_name(status)));
+	json_object_set_new(j, "bundle", json_string(bundle ? bundle : ""));
+	if (annotations)
+		json_object_set(j, "annotations", annotations);
+	return j;
+}
+
+int oci_pid_file_write(const char *path, pid_t pid, struct err *e)
+{
+	char dir[PATH_MAX], text[16], *slash;
+	autoclose int fd = -1;
+
+	snprintf(dir, sizeof(dir), "%s", path);
+	slash = strrchr(dir, '/');
+	if (!slash)
+		return err_set(e, ERR_INTERNAL, "pid file %s is not absolute", path);
+	*slash++ = '\0';
+	fd = open(dir[0] ? dir : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "open the directory of pid file %s", path);
+	snprintf(text, sizeof(text), "%d", (int)pid);
+	return io_replace_file(fd, slash, text, strlen(text), 0644, 0, e);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oci_state - what is on disk about the containers: one directory each below
+ * the state root (--root, 0700).
+ *
+ *   state.json    written new, then renamed
+ *   config.json   the configuration as it was at create
+ *   start.sock    there while the container is created and not started
+ *   lock          held (flock) by whatever changes the container
+ *
+ * The directory is made first and removed last; state.json names the cgroups
+ * before they exist.  A command that dies at any point leaves what
+ * `delete --force` clears.
+ */
+#ifndef BERTH_RUNTIME_OCI_STATE_H
+#define BERTH_RUNTIME_OCI_STATE_H
+
+#include <jansson.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "runtime/oci/cgroup.h"
+
+#define OCI_SOCKET "start.sock"
+#define OCI_SPEC_VERSION "1.2.0"
+
+enum oci_status { OCI_CREATING, OCI_CREATED, OCI_RUNNING, OCI_PAUSED, OCI_STOPPED };
+
+struct oci_state {
+	char id[256];
+	int dir_fd;	/* -1 */
+	json_t *doc;	/* state.json */
+	pid_t pid;	/* 0: none was recorded */
+	uint64_t start_time;
+	struct oci_cgroup cgroup;
+};
+
+/* NULL when id may name a container: letters, digits, "_+-." and at most 255; else what is wrong. */
+const char *oci_id_fault(const char *id);
+/* The state root, made when missing.  dir NULL: /run/berth-oci, or below $XDG_RUNTIME_DIR for an ordinary user. */
+int oci_root_open(const char *dir, struct err *e);
+const char *oci_root_default(void);
+
+/* Makes the container's directory; ERR_EXISTS.  st is uninitialised storage; st->doc is an empty object. */
+int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err *e);
+/* Writes st->doc. */
+int oci_state_save(const struct oci_state *st, struct err *e);
+/* ERR_NOT_FOUND.  A directory without state.json (a create that was killed) loads with an empty doc. */
+int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err *e);
+/* The same once whoever makes or changes it now has finished; locked. */
+int oci_state_load_locked(struct oci_state *st, int root_fd, const char *id, struct err *e);
+void oci_state_release(struct oci_state *st);
+/* Removes the directory with all in it. */
+int oci_state_remove(struct oci_state *st, int root_fd, struct err *e);
+/* Waits for the container's lock; it is held until st is released or unlocked. */
+int oci_state_lock(struct oci_state *st, struct err *e);
+void oci_state_unlock(const struct oci_state *st);
+
+enum oci_status oci_state_status(const struct oci_state *st);
+const char *oci_status_name(enum oci_status s);
+/* The state that the spec defines (runtime.md, "State"), for `state` and hooks.  A new reference. */
+json_t *oci_state_json(const struct oci_state *st, enum oci_status status);
+
+/* Field 22 of /proc/PID/stat, or 0; *ret_letter (or NULL) is its state letter. */
+uint64_t oci_start_time(pid_t pid, char *ret_letter);
+/* Whether pid is what was forked, dead or alive, and not a program that it executed; 0 too when it is gone. */
+int oci_never_executed(pid_t pid);
+
+/* Writes pid, without a newline, to path (absolute): new, then renamed. */
+int oci_pid_file_write(const char *path, pid_t pid, struct err *e);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hostinfo - what this host offers a sandbox: proven by trying it, not assumed.
+ *
+ * Each probe runs in a process of its own with a deadline, calls what the
+ * runtime itself calls, and takes back what it made; mounts are detached or in
+ * a mount namespace of the probe, cgroups are below a parent of their own.
+ * Nothing of the host is changed.
+ */
+#ifndef BERTH_RUNTIME_PROBE_HOSTINFO_H
+#define BERTH_RUNTIME_PROBE_HOSTINFO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum host_state { HOST_OK, HOST_LIMITED, HOST_MISSING };
+
+struct host_finding {
+	const char *what;		/* static */
+	enum host_state state;
+	int needed;			/* `berth run` with the defaults cannot work without it */
+	char detail[240];		/* what was seen */
+	char effect[240];		/* what berth does about a lack; "" where there is none */
+};
+
+/* Where to look; borrowed. */
+struct hostinfo_place {
+	const char *state_dir;
+	const char *cgroup_parent;	/* made and removed again: no sandbox uses it */
+	uint32_t id_base;
+};
+
+/* How many findings hostinfo_probe() gives. */
+size_t hostinfo_count(void);
+/*
+ * Fills ret[0 .. hostinfo_count() - 1].  Fails only when it cannot try at all
+ * (no memory, no process); interrupted is polled between probes and ends the
+ * run early with ERR_BUSY.
+ */
+int hostinfo_probe(const struct hostinfo_place *p, struct host_finding *ret, int (*interrupted)(void), struct err *e);
+/* "ok", "limited", "missing" */
+const char *hostinfo_state_name(enum host_state s);
+/* Removes the cgroup parent in every hierarchy, with what probes left there, and hands back v2 controllers. */
+void hostinfo_remove_cgroups(const struct hostinfo_place *p);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handover - what the supervisor gives the child between clone3 and the exec of
+ * init: packets of descriptors on the control socket.
+ *
+ * Mounts in the order of the plan, in as many packets as the supervisor likes, so
+ * that the child attaches the first while the last are still made.  Before them comes
+ * word that the ids are mapped.  The first brings the root; the cgroups to join, if any,
+ * follow it; the last brings init's program.  The child takes a packet when it
+ * needs what it does not have yet.
+ */
+#ifndef BERTH_RUNTIME_SANDBOX_HANDOVER_H
+#define BERTH_RUNTIME_SANDBOX_HANDOVER_H
+
+#include "runtime/kernel/cgroup.h"
+#include "runtime/sandbox/mountplan.h"
+
+struct handover {
+	int sock;
+	struct mountplan *plan;
+	size_t next;	/* the first operation that was not handed over */
+	size_t spares;	/* supervisor: how many spares were */
+	int init_fd;	/* child: the program, once received; else -1 */
+};
+
+/* Supervisor.  0, or -1 with errno. */
+int handover_send_mapped(int sock);
+int handover_send_cgroups(int sock, const struct cgroup *c);
+/*
+ * Supervisor: the mounts of the operations before end that were not sent, with the spares that were not and base_fd
+ * (or -1) as one more, then init_fd (or -1).
+ */
+int handover_send_mounts(struct handover *h, size_t end, int base_fd, int init_fd, struct err *e);
+
+/* Child: waits for the word; does not return when the supervisor is gone. */
+void handover_receive_mapped(int sock);
+/* Child: waits for the cgroups; does not return when the supervisor is gone.  Their `tasks` files, *ret_n of them. */
+int handover_receive_cgroups(int sock, int ret_fd[CGROUP_JOIN_MAX], size_t *ret_n, struct err *e);
+/* Child: waits for one packet of mounts; does not return when the supervisor is gone. */
+int handover_receive_mounts(struct handover *h, struct err *e);
+
+#endif

@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/sandbox/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "runtime/kernel/fdpass.h"
+#include "runtime/sandbox/child.h"
+#include "runtime/sandbox/hostimage.h"
+#include "runtime/sandbox/mounts.h"
+#include "runtime/sandbox/writable.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x0020
+#endif
+
+/* linux/pidfd.h of Linux 6.11; Debian 12's headers are older */
+#ifndef PIDFD_GET_MNT_NAMESPACE
+#define PIDFD_GET_MNT_NAMESPACE _IO(0xff, 3)
+#define PIDFD_GET_USER_NAMESPACE _IO(0xff, 9)
+#endif
+
+extern const char initblob_start[], initblob_end[], fileblob_start[], fileblob_end[];
+
+void sandbox_init(struct sandbox *sb, const struct spec *s)
+{
+	memset(sb, 0, offsetof(struct sandbox, plan));
+	sb->plan.count = sb->plan.spare_count = 0;
+	sb->spec = s;
+	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
+	nethelper_init(&sb->net);
+}
+
+/*
+ * Init runs from a sealed copy in memory: /proc/1/exe leads to nothing of the
+ * host that could be written, however it is reopened (CVE-2019-5736, E02).
+ */
+static int program_copy(const char *name, const char *start, const char *end, mode_t mode, struct err *e)
+{
+	autoclose int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+	if (fd < 0 && errno == EINVAL)	/* before Linux 6.3 */
+		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || io_write_all(fd, start, (size_t)(end - start)) < 0 || fchmod(fd, mode) < 0)
+		return err_sys(e, "copy %s to memory", name);
+	if (fcntl(fd, F_ADD_SEALS, seals | F_SEAL_EXEC) < 0 && fcntl(fd, F_ADD_SEALS, seals) < 0)
+		return err_sys(e, "seal %s", name);
+	if ((fcntl(fd, F_GET_SEALS) & seals) != seals)
+		return err_set(e, ERR_INTERNAL, "the seals of %s do not read back", name);
+	return take_fd(&fd);
+}
+
+static int init_program(struct err *e)
+{
+	return program_copy("berth-init", initblob_start, initblob_end, 0755, e);
+}
+
+/* Not readable by the sandbox, so that it can neither trace the helper nor open what it holds (would_dump() in fs/exec.c). */
+int sandbox_file_program(struct err *e)
+{
+	return program_copy("berth-fileop", fileblob_start, fileblob_end, 0111, e);
+}
+
+struct owner {
+	struct __user_cap_data_struct caps[2];
+	int dumpable, is_other;
+};
+
+/*
+ * The user of the host that makes a user namespace owns it, and pays for what the
+ * kernel counts per user: inotify instances, message queues, pending signals.  Made
+ * by root, one sandbox could take them from root and from all the others (S23): so
+ * it is made by the sandbox's own uid, with the capabilities that take it.
+ */
+static int become_owner(uid_t uid, struct owner *o, struct err *e)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+
+	o->dumpable = prctl(PR_GET_DUMPABLE);
+	o->is_other = 0;
+	/* of this thread alone, as all of them are */
+	if (syscall(SYS_capget, &h, o->caps) < 0 || syscall(SYS_setresuid, -1, uid, -1) < 0)
+		return err_sys(e, "become the owner of the sandbox's user namespace");
+	o->is_other = 1;
+	if (syscall(SYS_capset, &h, o->caps) < 0)
+		return err_sys(e, "keep capabilities as the owner of the sandbox's user namespace");
+	prctl(PR_SET_DUMPABLE, o->dumpable);	/* changed with the uid */
+	return 0;
+}
+
+static int become_root_again(const struct owner *o, struct err *e)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+
+	if (!o->is_other)
+		return 0;
+	/* the saved uid is root's */
+	if (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_capset, &h, o->caps) < 0)
+		return err_sys(e, "become root again after the sandbox's user namespace");
+	prctl(PR_SET_DUMPABLE, o->dumpable);
+	return 0;
+}
+
+static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
+{
+	struct clone_args a = {
+		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD | CLONE_INTO_CGROUP,
+		.pidfd = (uint64_t)(uintptr_t)&sb->pidfd,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)sb->cgroup.v2_fd,
+	};
+	struct child c = {
+		.spec = sb->spec, .sock = child_sock, .proc_mnt = -1, .knobs_fd = -1,
+		.in = { .sock = child_sock, .plan = &sb->plan, .init_fd = -1 },
+	};
+	struct err ignored;
+	struct owner o;
+	int saved;
+	pid_t pid;
+
+	if (become_owner(sb->spec->id_base, &o, e) < 0) {
+		become_root_again(&o, &ignored);
+		return -1;
+	}
+	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
+	if (pid == 0) {
+		close(sb->sock);
+		child_run(&c);
+	}
+	saved = errno;
+	if (pid > 0)
+		sb->pid = pid;	/* whatever comes next, it can be ended */
+	if (become_root_again(&o, e) < 0)
+		return -1;
+	errno = saved;
+	if (pid < 0) {
+		if (errno == ENOSPC)
+			return err_code_sys(e, ERR_UNSUPPORTED, "make a user namespace; hint: raise "
+					    "/proc/sys/user/max_user_namespaces");
+		err_sys(e, "clone the sandbox");
+		if (e->os_errno == EPERM)
+			err_hint(e, "user namespaces are refused inside a chroot, and where an LSM or sysctl forbids them; "
+				 "`berth doctor` tells");
+		return -1;
+	}
+	return 0;
+}
+
+static int open_proc(struct sandbox *sb, struct err *e)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d", sb->pid);
+	sb->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (sb->proc_fd < 0)
+		return err_sys(e, "open %s", path);
+	if (!sb->spec->resident)	/* -1 without CONFIG_TASK_IO_ACCOUNTING */
+		sb->io_fd = openat(sb->proc_fd, "io", O_RDONLY | O_CLOEXEC);
+	return 0;
+}
+
+/* One of the child's: by its pidfd (Linux 6.11), or by its name in /proc, which costs several times as much.  -1 with errno. */
+static int open_namespace(const struct sandbox *sb, unsigned long request, const char *name)
+{
+	int fd = ioctl(sb->pidfd, request, 0);
+
+	return fd >= 0 ? fd : openat(sb->proc_fd, name, O_RDONLY | O_CLOEXEC);
+}
+
+/* The cgroups that the child joins, made while it pivots. */
+static int complete_cgroups(struct sandbox *sb, struct err *e)
+{
+	struct cgroup_limits l = sb->spec->limits;
+
+	l.no_io = sb->io_fd >= 0;
+	return cgroup_complete(&sb->cgroup, &l, e);
+}
+
+/* One range for uids and one for gids; the kernel takes exactly one write to each file. */
+static int map_ids(const struct sandbox *sb, struct err *e)
+{
+	char map[64];
+
+	snprintf(map, sizeof(map), "0 %u %u\n", sb->spec->id_base, SPEC_IDS);
+	return io_write_file(sb->proc_fd, "uid_map", map, e) < 0 ? -1 : io_write_file(sb->proc_fd, "gid_map", map, e);
+}
+
+static int make_writable(struct sandbox *sb, const struct launch_place *where, struct err *e)
+{
+	if (where->disk_dirfd >= 0)
+		sb->base_fd = where->lasting ? writable_lasting(sb->spec, where->disk_dirfd, where->models_fd, e) :
+					       writable_file(sb->spec, where->disk_dirfd, NULL, where->models_fd, e);
+	else
+		sb->base_fd = writable_memory(sb->spec, e);
+	if (sb->base_fd < 0)
+		return -1;
+	return writable_seed(sb->spec, sb->base_fd, e);
+}
+
+/* What the child says went wrong before we noticed; its message beats ours. */
+static int prefer_child_error(struct sandbox *sb, struct err *e)
+{
+	struct init_reply r;
+	struct err mine = *e, ignored;
+
+	if (sandbox_reply(sb, &r, 0, &ignored) == 1 && r.type == INIT_SETUP_FAILED)
+		*e = r.err;
+	else
+		*e = mine;
+	return -1;
+}
+
+/* A descriptor that the child hands over under a tag, or its last words. */
+static int receive_fd(struct sandbox *sb, uint32_t wanted, const char *what, struct err *e)
+{
+	struct init_reply r;
+	int fd = -1;
+	uint32_t tag = 0;
+	size_t n;
+	ssize_t got = fdpass_recv(sb->sock, &r, sizeof(r), &fd, 1, &n);
+
+	if (got < 0 && errno == ECONNRESET)	/* as in sandbox_reply(): it failed before it read what we sent */
+		got = fdpass_recv(sb->sock, &r, sizeof(r), &fd, 1, &n);
+	if (got == (ssize_t)sizeof(tag))
+		memcpy(&tag, &r, sizeof(tag));
+	if (tag == wanted && n == 1)
+		return fd;
+	if (got == (ssize_t)sizeof(r) && r.magic == INIT_MAGIC && r.type == INIT_SETUP_FAILED) {
+		r.err.msg[sizeof(r.err.msg) - 1] = '\0';
+		*e = r.err;
+		return -1;
+	}
+	return err_set(e, ERR_INTERNAL, "the sandbox ended before it handed over its %s", what);
+}
+
+static int start_network(struct sandbox *sb, const struct launch_place *where, struct err *e)
+{
+	autoclose int netns = -1;
+
+	if (!spec_needs_nethelper(sb->spec))
+		return 0;
+	netns = receive_fd(sb, CHILD_NETNS, "network namespace", e);
+	if (netns < 0)
+		return -1;
+	return nethelper_start(&sb->net, sb->spec, netns, where->net_log_dir, e);
+}
+
+/* Upholds S12 of SECURITY.md. */
+int sandbox_tty(struct sandbox *sb, int *ret_master, int *ret_slave, struct err *e)
+{
+	autoclose int master = openat(sb->pts_fd, "ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW);
+	autoclose int slave = -1;
+	int unlock = 0;
+
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return err_sys(e, "open a terminal in the sandbox");
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0 || fchown(slave, sb->spec->id_base, sb->spec->id_base + 5) < 0)
+		return err_sys(e, "open the terminal's slave side");
+	*ret_master = take_fd(&master);
+	*ret_slave = take_fd(&slave);
+	return 0;
+}
+
+static int keep_control(struct sandbox *sb, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < sb->plan.count; i++)
+		if (sb->plan.ops[i].kind == MOUNT_CONTROL)
+			sb->control_fd = fcntl(sb->plan.ops[i].fd, F_DUPFD_CLOEXEC, 3);
+	return sb->spec->resident && sb->control_fd < 0 ? err_sys(e, "keep the control directory") : 0;
+}
+
+struct handing {
+	struct sandbox *sb;
+	struct handover out;
+};
+
+/* The cgroups are made while the child pivots; it joins them before it looks at anything of the image. */
+static int hand_over_cgroups(struct sandbox *sb, struct err *e)
+{
+	if (complete_cgroups(sb, e) < 0)
+		return -1;
+	if (handover_send_cgroups(sb->sock, &sb->cgroup) == 0)
+		return 0;
+	err_sys(e, "hand the cgroups to the sandbox");
+	return prefer_child_error(sb, e);
+}
+
+/* The first packet brings the writable layer's file system too, for the child to take down with the host's root. */
+static int hand_over(void *ctx, size_t end, struct err *e)
+{
+	struct handing *h = ctx;
+	int first = !h->out.next;
+
+	if (handover_send_mounts(&h->out, end, first ? h->sb->base_fd : -1, -1, e) < 0)
+		return prefer_child_error(h->sb, e);
+	return first ? hand_over_cgroups(h->sb, e) : 0;
+}
+
+/* The child takes and attaches them while we make the next. */
+static int make_mounts(struct sandbox *sb, const struct launch_place *where, int userns, struct err *e)
+{
+	struct handing h = { sb, { .sock = sb->sock, .plan = &sb->plan } };
+	autoclose int init_fd = -1;
+
+	if (make_writable(sb, where, e) < 0 ||
+	    mounts_prepare(&sb->plan, sb->spec, userns, sb->base_fd, where->scratch, hand_over, &h, e) < 0 ||
+	    keep_control(sb, e) < 0)
+		return -1;
+	if (where->lasting)
+		writable_hold_spares(sb->base_fd);
+	init_fd = init_program(e);
+	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0)
+		return -1;
+	if (handover_send_mounts(&h.out, sb->plan.count, -1, init_fd, e) < 0)
+		return prefer_child_error(sb, e);
+	return 0;
+}
+
+static int launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
+{
+	const struct spec *s = sb->spec;
+	const char *const *host_dirs = s->host_image ? hostimage_dirs() : NULL;
+	autoclose int child_sock = -1, userns = -1;
+	int sv[2];
+
+	if (s->network == NETWORK_BRIDGE && !s->net_dir)
+		return err_set(e, ERR_INTERNAL, "no directory for the files of the network");
+	if (s->host_image && !host_dirs)
+		return err_sys(e, "look at the directories of the host image");
+	if (spec_check(s, e) < 0 || mountplan_build(&sb->plan, s, host_dirs, e) < 0 ||
+	    cgroup_begin(&sb->cgroup, s->cgroup_parent, s->id, &s->limits, e) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return err_sys(e, "make the control socket");
+	sb->sock = sv[0];
+	child_sock = sv[1];
+	if (clone_child(sb, child_sock, e) < 0)
+		return -1;
+	fd_close(&child_sock);
+	if (open_proc(sb, e) < 0)
+		return -1;
+	userns = open_namespace(sb, PIDFD_GET_USER_NAMESPACE, "ns/user");
+	if (userns < 0) {
+		err_sys(e, "open the sandbox's user namespace");
+		return prefer_child_error(sb, e);
+	}
+	if (map_ids(sb, e) < 0)
+		return prefer_child_error(sb, e);
+	if (handover_send_mapped(sb->sock) < 0) {
+		err_sys(e, "tell the sandbox of its ids");
+		return prefer_child_error(sb, e);
+	}
+	if (start_network(sb, where, e) < 0)
+		return -1;
+	if (make_mounts(sb, where, userns, e) < 0)
+		return prefer_child_error(sb, e);
+	if ((s->tty || s->resident) && (sb->pts_fd = receive_fd(sb, CHILD_PTS, "terminals", e)) < 0)
+		return -1;
+	return s->resident ? sb->cgroup.ops->house(&sb->cgroup, sb->pid, e) : 0;
+}
+
+int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e)
+{
+	mode_t old = umask(0);	/* modes inside the sandbox are what we say, not the caller's umask */
+	int r = launch(sb, where, e);
+
+	umask(old);
+	return r;
+}
+
+struct job sandbox_job(const struct spec *s, uint32_t flags)
+{
+	return (struct job){
+		.argv = s->argv, .argc = s->argc, .env = s->env, .env_count = s->env_count, .user = s->user,
+		.workdir = s->workdir, .rlimits = s->rlimits, .flags = flags,
+	};
+}
+
+static int pack_filter(const struct seccomp_filter *f, uint32_t *ret_len, struct buf *b, struct err *e)
+{
+	*ret_len = f->len;
+	return buf_add(b, f->insns, f->len * sizeof(*f->insns), e);
+}
+
+/* The filters, then the strings of the command, NUL-terminated one after the other. */
+static int pack(const struct spec *s, const struct job *c, struct init_request *rq, struct buf *b, struct err *e)
+{
+	size_t i;
+
+	if (!s->unconfined_seccomp && spec_writes_host(s) &&
+	    pack_filter(&seccomp_builtin("nosetid")->a, &rq->filter_len[0], b, e) < 0)
+		return -1;
+	if (!s->unconfined_seccomp && (pack_filter(&s->seccomp->a, &rq->filter_len[1], b, e) < 0 ||
+				       pack_filter(&s->seccomp->b, &rq->filter_len[2], b, e) < 0))
+		return -1;
+	if (buf_add(b, c->user, strlen(c->user) + 1, e) < 0 || buf_add(b, c->workdir, strlen(c->workdir) + 1, e) < 0)
+		return -1;
+	for (i = 0; i < c->argc; i++)
+		if (buf_add(b, c->argv[i], strlen(c->argv[i]) + 1, e) < 0)
+			return err_wrap(e, "command line");
+	for (i = 0; i < c->env_count; i++)
+		if (buf_add(b, c->env[i], strlen(c->env[i]) + 1, e) < 0)
+			return err_wrap(e, "environment");
+	rq->blob_len = (uint32_t)b->len;
+	return 0;
+}
+
+/* The descriptors in the order init expects them (initproto.h). */
+static size_t collect_fds(const struct job *c, struct init_request *rq, const int std[3], int memfd, int *fds)
+{
+	size_t n = 3, i;
+
+	memcpy(fds, std, 3 * sizeof(int));
+	if (c->flags & INIT_SHELL) {
+		fds[n++] = c->script_fd;
+		fds[n++] = c->status_fd;
+	}
+	if (c->flags & INIT_EXEC_FD)
+		fds[n++] = c->program_fd;
+	if (memfd >= 0) {
+		fds[n++] = memfd;
+		rq->flags |= INIT_BLOB_FD;
+	}
+	if (!c->leaf)
+		return n;
+	fds[n++] = c->leaf->v2_fd;
+	rq->flags |= INIT_CGROUP;
+	for (i = 0; i < CGROUP_JOIN_MAX; i++) {
+		if (c->leaf->join_fd[i] < 0)
+			continue;
+		fds[n++] = c->leaf->join_fd[i];
+		rq->tasks++;
+	}
+	return n;
+}
+
+/*
+ * Upholds S5 and S9 of SECURITY.md: by a directory of the host, or by an O_PATH
+ * descriptor, "/proc/self/fd/0/.." is the host's tree, for reading and writing.
+ */
+static int check_std(const int std[3], struct err *e)
+{
+	static const char *const names[] = { "stdin", "stdout", "stderr" };
+	struct stat st;
+	int i, flags;
+
+	for (i = 0; i < 3; i++) {
+		if (std[i] < 0)
+			continue;
+		flags = fcntl(std[i], F_GETFL);
+		if (flags < 0 || fstat(std[i], &st) < 0)
+			return err_sys(e, "look at the command's %s", names[i]);
+		if (S_ISDIR(st.st_mode) || flags & O_PATH)
+			return err_set(e, ERR_INVALID, "the command's %s is a directory of the host, or an O_PATH descriptor, by which it would "
+				       "reach the host's files; hint: a file, a pipe, a socket or /dev/null", names[i]);
+	}
+	return 0;
+}
+
+struct init_expect sandbox_expect(const struct spec *s)
+{
+	return (struct init_expect){
+		.cap_bounding = s->caps, .seccomp_filters = spec_init_filters(s), .no_new_privs = 1,
+	};
+}
+
+int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e)
+{
+	const struct spec *s = sb->spec;
+	autobuf struct buf blob = BUF_INIT(INIT_BLOB_MAX);
+	autoclose int memfd = -1;
+	int fds[INIT_FDS_MAX];
+	struct init_request rq = {
+		.magic = INIT_MAGIC, .type = INIT_EXEC, .seq = seq, .flags = c->flags,
+		.argc = (uint32_t)c->argc, .envc = (uint32_t)c->env_count, .umask = 022,
+		.rlimits = c->rlimits,
+		.expect = sandbox_expect(s),
+	};
+	size_t n;
+
+	if (check_std(std, e) < 0 || pack(s, c, &rq, &blob, e) < 0)
+		return -1;
+	if (blob.len > INIT_INLINE_MAX) {
+		memfd = memfd_create("berth-command", MFD_CLOEXEC);
+		if (memfd < 0 || io_write_all(memfd, blob.data, blob.len) < 0)
+			return err_sys(e, "hand over a long command");
+	}
+	n = collect_fds(c, &rq, std, memfd, fds);
+	if (fdpass_send2(sb->sock, &rq, sizeof(rq), blob.data, memfd >= 0 ? 0 : blob.len, fds, n) < 0) {
+		err_sys(e, "send the command to the sandbox");
+		return prefer_child_error(sb, e);
+	}
+	return 0;
+}
+
+int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e)
+{
+	struct init_request rq = { .magic = INIT_MAGIC, .type = INIT_SIGNAL, .seq = seq, .signo = (uint32_t)signo };
+
+	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0)
+		return err_sys(e, "send signal %d to the sandbox", signo);
+	return 0;
+}
+
+int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct err *e)
+{
+	ssize_t n;
+
+	do	/* read(2), not recvmsg: descriptors that the sandbox might send are dropped (K19) */
+		n = recv(sb->sock, ret, sizeof(*ret), MSG_TRUNC | (wait ? 0 : MSG_DONTWAIT));
+	while (n < 0 && errno == EINTR);
+	/* a peer that closed with our packets unread: its own last words come after the error (unix(7)) */
+	if (n < 0 && errno == ECONNRESET)
+		n = recv(sb->sock, ret, sizeof(*ret), MSG_TRUNC | MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return err_set(e, ERR_BUSY, "no reply yet");
+	if (n <= 0)
+		return 0;
+	if (n != (ssize_t)sizeof(*ret) || ret->magic != INIT_MAGIC || !ret->type || ret->type > INIT_STATUS)
+		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
+	ret->err.msg[sizeof(ret->err.msg) - 1] = '\0';
+	/* it becomes berth's exit status: a failure must never read as "ok" */
+	if (ret->err.code <= ERR_NONE || ret->err.code >= ERR_CODE_COUNT)
+		ret->err.code = ERR_INTERNAL;
+	/* 128 + 128 would be exit status 0 */
+	if (ret->value > 255 || ret->exited > 1 ||
+	    (ret->type == INIT_EXITED && !ret->exited && (ret->value < 1 || ret->value >= (uint32_t)_NSIG)))
+		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
+	return 1;
+}
+
+/* Adds what a /proc/PID/io file says; 0 bytes when it cannot be read. */
+static void add_io(struct sandbox *sb, int fd)
+{
+	char text[512];
+	const char *p;
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+
+	text[n < 0 ? 0 : n] = '\0';
+	if ((p = strstr(text, "\nread_bytes: ")))
+		sb->read_bytes += strtoull(p + strlen("\nread_bytes: "), NULL, 10);
+	if ((p = strstr(text, "\nwrite_bytes: ")))
+		sb->written_bytes += strtoull(p + strlen("\nwrite_bytes: "), NULL, 10);
+}
+
+/*
+ * Whether init still reaps, and so counts, what dies with it is a matter of luck: all that
+ * live are asked before the kill, and init no more after it.
+ */
+static void add_living_io(struct sandbox *sb)
+{
+	char pids[65536], path[64], *p = pids;
+	int n = cgroup_read(sb->cgroup.v2_fd, "cgroup.procs", pids, sizeof(pids));
+
+	while (n > 0 && *p) {
+		long pid = strtol(p, &p, 10);
+		autoclose int fd = -1;
+
+		snprintf(path, sizeof(path), "/proc/%ld/io", pid);
+		if (pid > 0)
+			fd = open(path, O_RDONLY | O_CLOEXEC);
+		add_io(sb, fd);
+		p += strspn(p, "\n");
+	}
+}
+
+int sandbox_kill(struct sandbox *sb, struct err *e)
+{
+	if (sb->io_fd >= 0 && !sb->killed)
+		add_living_io(sb);
+	sb->killed = 1;
+	return cgroup_kill(&sb->cgroup, e);
+}
+
+int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e)
+{
+	struct pollfd p = { .fd = sb->pidfd, .events = POLLIN };
+	int n;
+
+	if (sb->pid <= 0)
+		return 0;
+	do
+		n = poll(&p, 1, timeout_ms);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return err_sys(e, "wait for the sandbox's init");
+	if (n == 0)
+		return err_set(e, ERR_TIMEOUT, "the sandbox's init outlived SIGKILL by %d ms", timeout_ms);
+	if (!sb->killed)
+		add_io(sb, sb->io_fd);	/* of the zombie: with what it reaped */
+	while (waitpid(sb->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	sb->pid = 0;
+	return 0;
+}
+
+void sandbox_settle(struct sandbox *sb)
+{
+	mounts_release(&sb->plan);
+}
+
+int sandbox_swap_mount(struct sandbox *sb, const char *target, const char *source, struct err *e)
+{
+	autoclose int userns = open_namespace(sb, PIDFD_GET_USER_NAMESPACE, "ns/user");
+	autoclose int mntns = open_namespace(sb, PIDFD_GET_MNT_NAMESPACE, "ns/mnt");
+
+	if (userns < 0 || mntns < 0)
+		return err_sys(e, "open the sandbox's namespaces");
+	return mounts_swap(&sb->plan, target, source, userns, mntns, e);
+}
+
+void sandbox_hold_mounts(struct sandbox *sb)
+{
+	/* the host's, if the child has not made its own yet: then init takes its mounts down itself */
+	sb->mntns_fd = open_namespace(sb, PIDFD_GET_MNT_NAMESPACE, "ns/mnt");
+}
+
+int sandbox_destroy(struct sandbox *sb, struct err *e)
+{
+	struct err ignored;
+	int r;
+
+	mounts_release(&sb->plan);
+	fd_close(&sb->sock);	/* init ends on this, too */
+	if (sb->pid > 0) {
+		cgroup_kill(&sb->cgroup, &ignored);
+		kill(sb->pid, SIGKILL);	/* ours and not reaped yet: the pid cannot be another's */
+		sandbox_reap(sb, 5000, &ignored);
+	}
+	fd_close(&sb->base_fd);
+	fd_close(&sb->mntns_fd);
+	r = nethelper_stop(&sb->net, sb->spec, e);
+	if (cgroup_destroy(&sb->cgroup, e) < 0)
+		r = -1;
+	fd_close(&sb->pidfd);
+	fd_close(&sb->proc_fd);
+	fd_close(&sb->io_fd);
+	fd_close(&sb->pts_fd);
+	fd_close(&sb->control_fd);
+	cgroup_release(&sb->cgroup);
+	return r;
+}

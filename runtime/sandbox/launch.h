@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * launch - create one sandbox: the supervisor's half.
+ *
+ * The other half is child.c.  When sandbox_launch() returns 0, everything was
+ * handed over, and nothing of the payload has run; attest_ready() waits until init
+ * runs, and init checks its own confinement before the first command.
+ * Whatever fails, sandbox_destroy() brings back the state before.
+ */
+#ifndef BERTH_RUNTIME_SANDBOX_LAUNCH_H
+#define BERTH_RUNTIME_SANDBOX_LAUNCH_H
+
+#include <sys/types.h>
+
+#include "runtime/sandbox/initproto.h"
+#include "runtime/sandbox/job.h"
+#include "runtime/sandbox/mountplan.h"
+#include "runtime/sandbox/nethelper.h"
+#include "runtime/sandbox/spec.h"
+
+struct sandbox {
+	const struct spec *spec;
+	struct cgroup cgroup;
+	pid_t pid;	/* init, in our pid namespace; 0 when there is none or it was reaped */
+	int pidfd;
+	int proc_fd;	/* its directory in /proc */
+	int io_fd;	/* one command: its "io" file, which counts block I/O, with that of what it reaped; else -1 */
+	uint64_t read_bytes, written_bytes;	/* from there and of what was killed, once it is reaped */
+	int killed;
+	int sock;	/* to init */
+	int base_fd;	/* the writable layer's file system */
+	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
+	struct nethelper net;	/* bridge, egress */
+	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
+	int mntns_fd;	/* see sandbox_hold_mounts() */
+	/* the last, and large: sandbox_init() leaves it as it is */
+	struct mountplan plan;
+};
+
+/* Where sandboxes put what they need on the host. */
+struct launch_place {
+	const char *scratch;	/* an existing directory, for old kernels' overlay */
+	int disk_dirfd;		/* where a file-backed writable layer goes; -1: keep it in memory */
+	int lasting;		/* it is there to stay, and may be there already (writable_lasting()) */
+	int models_fd;		/* where blank file systems for it are kept (blankfs.h); -1: nowhere */
+	const char *net_log_dir;	/* egress: where the log of requests goes; NULL: nowhere */
+};
+
+/* Empty storage that sandbox_destroy() accepts. */
+void sandbox_init(struct sandbox *sb, const struct spec *s);
+int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e);
+/* What init is to find of itself before it starts anything (T10). */
+struct init_expect sandbox_expect(const struct spec *s);
+/*
+ * Asks init to start a command with std as its descriptors 0 to 2.  Does not
+ * wait: INIT_STARTED (but for INIT_QUIET) or INIT_EXEC_FAILED follows, then INIT_EXITED.
+ */
+int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e);
+/* The spec's own command. */
+struct job sandbox_job(const struct spec *s, uint32_t flags);
+/* The helper for file work (runtime/fileop), as a sealed memfd for INIT_EXEC_FD. */
+int sandbox_file_program(struct err *e);
+/* Opens a terminal of the sandbox: both sides, close-on-exec. */
+int sandbox_tty(struct sandbox *sb, int *ret_master, int *ret_slave, struct err *e);
+int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);
+/*
+ * Reads one reply of init, which is hostile input: 1, 0 when init is gone, -1
+ * with ERR_CORRUPT for anything malformed.  Never blocks when wait is 0 (then 0
+ * descriptors ready is -1 with ERR_BUSY).
+ */
+int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct err *e);
+/* SIGKILL to every process of it. */
+int sandbox_kill(struct sandbox *sb, struct err *e);
+/* Waits for init's end and reaps it; the whole pid namespace is gone then.  ERR_TIMEOUT. */
+int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e);
+/*
+ * While the command runs: keeps the mounts beyond init's end, for sandbox_destroy() to let them
+ * go.  (That takes three RCU grace periods, for which the verdict need not wait.)
+ */
+void sandbox_hold_mounts(struct sandbox *sb);
+/* A directory of the host in the place of the one mounted at target (mounts_swap()). */
+int sandbox_swap_mount(struct sandbox *sb, const char *target, const char *source, struct err *e);
+/* Closes what launching left open, at leisure: the kernel waits for an RCU grace period at each. */
+void sandbox_settle(struct sandbox *sb);
+/* Kills what is left, removes the cgroups, closes everything.  Idempotent. */
+int sandbox_destroy(struct sandbox *sb, struct err *e);
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host side of mounts.h: everything here runs in the supervisor, on operator-chosen paths only. */
+#include "runtime/sandbox/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "runtime/kernel/newmount.h"
+#include "runtime/sandbox/hostimage.h"
+#include "runtime/sandbox/writable.h"
+
+void mounts_release(struct mountplan *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->count; i++)
+		fd_close(&p->ops[i].fd);
+	for (i = 0; i < p->spare_count; i++)
+		fd_close(&p->spare[i]);
+	p->spare_count = 0;
+}
+
+static int make_tmpfs(const struct mount_op *op, const struct spec *s, struct err *e)
+{
+	char size[32], inodes[32], mode[16], owner[16];
+	const struct newmount_opt opts[] = {
+		{ "size", size }, { "nr_inodes", inodes }, { "mode", mode }, { "uid", owner }, { "gid", owner },
+	};
+
+	snprintf(size, sizeof(size), "%" PRIu64, op->size_bytes);
+	snprintf(inodes, sizeof(inodes), "%" PRIu64, op->inodes);
+	snprintf(mode, sizeof(mode), "%o", op->mode);
+	snprintf(owner, sizeof(owner), "%u", s->id_base);
+	return newmount_fs("tmpfs", opts, ARRAY_LEN(opts), op->attr, e);
+}
+
+static const struct { const char *name; unsigned major, minor; } nodes[] = {
+	{ "null", 1, 3 }, { "zero", 1, 5 }, { "full", 1, 7 }, { "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 },
+};
+
+static const struct { const char *name, *target; } dev_links[] = {
+	{ "fd", "/proc/self/fd" }, { "stdin", "/proc/self/fd/0" }, { "stdout", "/proc/self/fd/1" },
+	{ "stderr", "/proc/self/fd/2" }, { "ptmx", "pts/ptmx" },
+};
+
+/*
+ * Our own /dev, filled through its own descriptor: nothing of the image's /dev
+ * takes part (E08).  The nodes are real, made by the host's root in a file
+ * system of the initial user namespace; the device policy of the cgroup and
+ * nodev on every other mount keep it at these.
+ */
+static int make_dev(const struct mount_op *op, const struct spec *s, struct err *e)
+{
+	struct mount_op tmpfs = *op;
+	autoclose int mnt = -1;
+	size_t i;
+
+	tmpfs.size_bytes = 64 << 10;
+	tmpfs.inodes = 256;
+	tmpfs.mode = 0755;
+	mnt = make_tmpfs(&tmpfs, s, e);
+	if (mnt < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(nodes); i++)
+		/* sandbox_launch() has cleared the umask */
+		if (mknodat(mnt, nodes[i].name, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0 ||
+		    fchownat(mnt, nodes[i].name, s->id_base, s->id_base, AT_SYMLINK_NOFOLLOW) < 0)
+			return err_sys(e, "make device node %s", nodes[i].name);
+	for (i = 0; i < ARRAY_LEN(dev_links); i++)
+		if (symlinkat(dev_links[i].target, mnt, dev_links[i].name) < 0)
+			return err_sys(e, "make /dev/%s", dev_links[i].name);
+	if (mkdirat(mnt, "pts", 0755) < 0 || mkdirat(mnt, "shm", 0755) < 0 || mkdirat(mnt, "mqueue", 0755) < 0)
+		return err_sys(e, "make directories in /dev");
+	/* the sources of the /proc masks; the child unlinks them once they are bound (E06) */
+	if (mknodat(mnt, MOUNTS_MASK_FILE, S_IFREG | 0444, 0) < 0 || mkdirat(mnt, MOUNTS_MASK_DIR, 0555) < 0 ||
+	    fchownat(mnt, MOUNTS_MASK_FILE, s->id_base, s->id_base, 0) < 0 ||
+	    fchownat(mnt, MOUNTS_MASK_DIR, s->id_base, s->id_base, 0) < 0)
+		return err_sys(e, "make the masks");
+	return take_fd(&mnt);
+}
+
+/* The few files of sysfs that programs read to count CPUs; no sysfs at all is mounted. */
+static int make_sys(const struct mount_op *op, const struct spec *s, struct err *e)
+{
+	static const char *const dirs[] = { "devices", "devices/system", "devices/system/cpu", "fs", "fs/cgroup" };
+	static const char *const files[] = { "online", "possible", "present" };
+	struct mount_op tmpfs = *op;
+	autoclose int mnt = -1;
+	size_t i;
+
+	tmpfs.size_bytes = 64 << 10;
+	tmpfs.inodes = 64;
+	tmpfs.mode = 0555;
+	mnt = make_tmpfs(&tmpfs, s, e);
+	if (mnt < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdirat(mnt, dirs[i], 0755) < 0)
+			return err_sys(e, "make /sys/%s", dirs[i]);
+	for (i = 0; i < ARRAY_LEN(files); i++) {
+		char path[64], text[256];
+		autoclose int fd = -1;
+		int n;
+
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/%s", files[i]);
+		n = cgroup_read(AT_FDCWD, path, text, sizeof(text));
+		if (n < 0)
+			continue;
+		fd = openat(mnt, path + strlen("/sys/"), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+		if (fd < 0 || io_write_all(fd, text, (size_t)n) < 0)
+			return err_sys(e, "write %s of the sandbox", path);
+	}
+	return take_fd(&mnt);
+}
+
+static int clone_bind(const struct mount_op *op, int userns_fd, struct err *e)
+{
+	autoclose int src = open(op->source, O_PATH | O_CLOEXEC);
+	autoclose int mnt = -1;
+
+	if (src < 0)
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open mount source %s", op->source);
+	/* recursive, as the operator's path may hold mounts; read-only and nosuid reach all of them */
+	mnt = newmount_clone(src, "", 1, op->attr, e);
+	if (mnt < 0)
+		return err_wrap(e, "mount source %s", op->source);
+	if (op->idmap && newmount_idmap(mnt, 1, userns_fd, op->source, e) < 0)
+		return -1;
+	return take_fd(&mnt);
+}
+
+/*
+ * Clones every source while we are still in the mount namespace they belong to.  The layers' clones are the
+ * first spares: each would cost an RCU grace period to close, and the child takes them down with the host's root.
+ */
+static int clone_sources(struct mountplan *p, const struct spec *s, int userns_fd, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < s->layer_count; i++) {
+		int mnt = newmount_clone(s->layer_fd[i], "", 0, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+
+		if (mnt < 0)
+			return -1;
+		p->spare[p->spare_count++] = mnt;
+		if (newmount_idmap(mnt, 0, userns_fd, "an image layer", e) < 0)
+			return -1;
+	}
+	for (i = 0; i < p->count; i++) {
+		struct mount_op *op = &p->ops[i];
+
+		if (op->kind != MOUNT_BIND)
+			continue;
+		op->fd = clone_bind(op, userns_fd, e);
+		if (op->fd < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int overlay(const int *layers, size_t n, int base_fd, const char *scratch, uint64_t attr, struct err *e)
+{
+	autoclose int upper = -1, work = -1;
+	int mnt;
+
+	if (base_fd >= 0) {
+		upper = openat(base_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		work = openat(base_fd, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (upper < 0 || work < 0)
+			return err_sys(e, "open the writable layer");
+	}
+	mnt = newmount_overlay(layers, n, upper, work, attr, e);
+	if (mnt >= 0 || e->code != ERR_UNSUPPORTED)
+		return mnt;
+	fd_close(&upper);
+	fd_close(&work);
+	return newmount_overlay_attached(scratch, layers, n, base_fd, attr, e);
+}
+
+/* A layer that newmount_overlay_attached() can move: a detached copy of the directory. */
+static int clone_dir(int fd, struct err *e)
+{
+	return newmount_clone(fd, "", 0, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+}
+
+/*
+ * The host's directory seen through an overlay of its own with an empty second
+ * layer: locks and leases on its files then stay within the sandbox (K18).  Not
+ * idmapped: the sandbox reads what everybody on the host may read, no more.
+ */
+static int overlay_hostdir(struct mountplan *p, struct mount_op *op, int skeleton_fd, const char *scratch, struct err *e)
+{
+	autoclose int empty = openat(skeleton_fd, HOSTIMAGE_EMPTY_DIR, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	autoclose int source = open(op->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	autoclose int first = -1, second = -1;
+
+	if (empty < 0 || source < 0)
+		return err_sys(e, "open %s", op->source);
+	/* copies, as mountinfo names an attached layer by its path on the host (K15) */
+	first = clone_dir(empty, e);
+	second = first < 0 ? -1 : clone_dir(source, e);
+	if (second < 0)
+		return -1;
+	op->fd = newmount_overlay((int[]){ first, second }, 2, -1, -1, op->attr, e);
+	if (op->fd < 0 && e->code == ERR_UNSUPPORTED)
+		op->fd = newmount_overlay_attached(scratch, (int[]){ first, second }, 2, -1, op->attr, e);
+	if (op->fd < 0)
+		return err_wrap(e, "expose %s", op->source);
+	p->spare[p->spare_count++] = take_fd(&first);
+	p->spare[p->spare_count++] = take_fd(&second);
+	return 0;
+}
+
+/* The child's way to tell: what fits in a pipe at once. */
+static void swap_in_child(int mnt, const struct mount_op *op, int mntns_fd, int told) __attribute__((noreturn));
+static void swap_in_child(int mnt, const struct mount_op *op, int mntns_fd, int told)
+{
+	struct err e = { 0 };
+
+	if (setns(mntns_fd, CLONE_NEWNS) < 0)
+		err_sys(&e, "enter the sandbox's mount namespace");
+	else
+		(void)mounts_take_place(mnt, op->target, op->attr, &e);
+	_exit(io_write_all(told, &e, sizeof(e)) < 0);
+}
+
+int mounts_swap(const struct mountplan *p, const char *target, const char *source, int userns_fd, int mntns_fd, struct err *e)
+{
+	autoclose int mnt = -1, hear = -1;
+	struct err told;
+	int fds[2], got;
+	size_t i;
+	pid_t pid;
+
+	for (i = 0; i < p->count; i++)
+		if (p->ops[i].kind == MOUNT_BIND && !strcmp(p->ops[i].target, target))
+			break;
+	if (i == p->count)
+		return err_set(e, ERR_NOT_FOUND, "nothing of the host is mounted at %.200s", target);
+	mnt = clone_bind(&(struct mount_op){ .source = source, .attr = p->ops[i].attr, .idmap = p->ops[i].idmap }, userns_fd, e);
+	if (mnt < 0)
+		return -1;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	hear = fds[0];
+	/* a process has one mount namespace for all its threads, and ours stays ours */
+	pid = fork();
+	if (pid == 0)
+		swap_in_child(mnt, &p->ops[i], mntns_fd, fds[1]);
+	close(fds[1]);
+	if (pid < 0)
+		return err_sys(e, "fork");
+	got = io_read_exact(hear, &told, sizeof(told));
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (got != 1)
+		return err_set(e, ERR_INTERNAL, "who mounted %.200s died", target);
+	if (told.code != ERR_NONE) {
+		*e = told;
+		return -1;
+	}
+	return 0;
+}
+
+static int prepare_one(struct mountplan *p, struct mount_op *op, const struct spec *s, int base_fd, const char *scratch,
+		       struct err *e)
+{
+	/* owned by the host's root, whom the sandbox cannot map: readable for all in there, writable for none */
+	static const struct newmount_opt control[] = { { "size", "16m" }, { "nr_inodes", "256" }, { "mode", "0755" } };
+
+	switch (op->kind) {
+	case MOUNT_ROOT:
+		op->fd = overlay(p->spare, s->layer_count, base_fd, scratch, op->attr, e);
+		return op->fd < 0 ? err_wrap(e, "build the root file system") : 0;
+	case MOUNT_DEV:
+		op->fd = make_dev(op, s, e);
+		return op->fd < 0 ? -1 : 0;
+	case MOUNT_SYS:
+		op->fd = make_sys(op, s, e);
+		return op->fd < 0 ? -1 : 0;
+	case MOUNT_TMPFS:
+		op->fd = make_tmpfs(op, s, e);
+		return op->fd < 0 ? err_wrap(e, "mount %s", op->target) : 0;
+	case MOUNT_CONTROL:
+		op->fd = newmount_fs("tmpfs", control, ARRAY_LEN(control), op->attr, e);
+		return op->fd < 0 ? err_wrap(e, "mount %s", op->target) : 0;
+	case MOUNT_HOSTDIR:
+		return overlay_hostdir(p, op, s->layer_fd[0], scratch, e);
+	default:
+		return 0;
+	}
+}
+
+int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int base_fd, const char *scratch,
+		   int (*ready)(void *ctx, size_t end, struct err *e), void *ctx, struct err *e)
+{
+	size_t i, handed = 0;
+
+	if (clone_sources(p, s, userns_fd, e) < 0)
+		return -1;
+	for (i = 0; i < p->count; i++) {
+		/* the child pivots to the root as soon as it is whole, and fills the masks' place when /dev is there */
+		if ((p->ops[i].kind > MOUNT_HOSTDIR && !handed) || (i && p->ops[i - 1].kind == MOUNT_DEV)) {
+			if (ready(ctx, i, e) < 0)
+				return -1;
+			handed = i;
+		}
+		if (prepare_one(p, &p->ops[i], s, base_fd, scratch, e) < 0)
+			return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mounts - execute a mount plan.  Every mount call of a sandbox is here or in
+ * newmount.c (berth-oci has oci_mount.c and oci_rootfs.c, the unpacking of images rootfs/layer/confine.c).
+ *
+ * Order is the defence (S2): mount sources are opened from operator paths
+ * before the sandbox's root is reachable, and no path of the image is resolved
+ * while the host's root is: the child attaches the root, pivots, detaches the
+ * old root, and only then makes mount points, through descriptors.
+ */
+#ifndef BERTH_RUNTIME_SANDBOX_MOUNTS_H
+#define BERTH_RUNTIME_SANDBOX_MOUNTS_H
+
+#include "runtime/sandbox/handover.h"
+
+/* Names in /dev during set-up only. */
+#define MOUNTS_MASK_FILE ".mask-file"
+#define MOUNTS_MASK_DIR ".mask-dir"
+
+/*
+ * Host side, in the supervisor: fills op->fd of every host-side operation.
+ * userns_fd is the sandbox's user namespace; scratch a host directory for old
+ * kernels; base_fd the file system for the writable layer: a detached mount that
+ * writable.c made.  ready is called whenever the operations before end are worth
+ * handing over already; not for the last ones.
+ */
+int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int base_fd, const char *scratch,
+		   int (*ready)(void *ctx, size_t end, struct err *e), void *ctx, struct err *e);
+void mounts_release(struct mountplan *p);
+/*
+ * Host side, while the sandbox lives: the host's directory source takes the place of the one that the plan bound at target,
+ * with the attributes and the idmapping of that.  ERR_NOT_FOUND: no source, or no such mount; after another error the
+ * target may be without any.  Whoever has a file of the old one open keeps it.
+ */
+int mounts_swap(const struct mountplan *p, const char *target, const char *source, int userns_fd, int mntns_fd, struct err *e);
+
+/*
+ * Sandbox side, in the child: goes to the root, with nothing of the host's left.  *ret_proc is a procfs, detached,
+ * *ret_knobs its sys/user, from before that is read-only.
+ */
+int mounts_enter_root(const struct mountplan *p, const struct spec *s, int *ret_proc, int *ret_knobs, struct err *e);
+/* All the rest of the plan, to the last seal.  Waits for what it needs. */
+int mounts_enter(struct handover *in, const struct spec *s, int proc_mnt, struct err *e);
+/* In the sandbox's mount namespace: mnt_fd, made with attr, takes the place of the mount at target, and is read back (S1). */
+int mounts_take_place(int mnt_fd, const char *target, uint64_t attr, struct err *e);
+/* Whether flag (f_flag of statvfs(3)) has what attr asks for, as the kernel reports it: ERR_INTERNAL (S1). */
+int mounts_check_flags(const char *target, unsigned long flag, uint64_t attr, struct err *e);
+/*
+ * No more namespaces of any kind from in here, whoever asks and whatever seccomp lets through (K01).  After all the
+ * mounts, as each mount copied counts as one.
+ */
+int mounts_forbid_namespaces(int knobs_fd, struct err *e);
+
+#endif

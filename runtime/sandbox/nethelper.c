@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S14 of SECURITY.md. */
+#include "runtime/sandbox/nethelper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/program.h"
+#include "runtime/kernel/fdpass.h"
+#include "runtime/net/netcount.h"
+
+#define ANSWER_MS 120000	/* to set up; a loaded host is slow, and may have modules of the kernel to load */
+#define UPDATE_MS 5000
+
+void nethelper_init(struct nethelper *h)
+{
+	memset(h, 0, sizeof(*h));
+	h->proc.sock = h->notice_fd = -1;
+}
+
+/* What it is to do, as a sealed file in memory. */
+static int job_file(const char *text, struct err *e)
+{
+	autoclose int fd = memfd_create("berth-net-job", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || io_write_all(fd, text, strlen(text)) < 0 || lseek(fd, 0, SEEK_SET) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+		return err_sys(e, "hand over the network's set-up");
+	return take_fd(&fd);
+}
+
+/* A page that can neither shrink nor grow: reading it never faults. */
+static int counters_file(struct netcounters **ret, struct err *e)
+{
+	autoclose int fd = memfd_create("berth-net-counters", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *p;
+
+	if (fd < 0 || ftruncate(fd, sizeof(**ret)) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return err_sys(e, "make the network's counters");
+	p = mmap(NULL, sizeof(**ret), PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return err_sys(e, "map the network's counters");
+	*ret = p;
+	return take_fd(&fd);
+}
+
+static int spawn(struct nethelper *h, const char *verb, int *fds, struct err *e)
+{
+	char *argv[] = { (char *)NETHELPER_PROGRAM, (char *)verb, NULL };
+	autoclose int program = program_open(NETHELPER_PROGRAM, e);
+
+	return program < 0 ? -1 : helper_start(&h->proc, program, argv, fds + HELPER_SOCK + 1, NETHELPER_FDS - HELPER_SOCK - 1, e);
+}
+
+static int open_log(const char *dir, const char *name, struct err *e)
+{
+	char path[400];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 ? err_sys(e, "open %s", path) : fd;
+}
+
+/* To be mounted now and written by berth-net. */
+static int make_file(const char *dir, const char *name, struct err *e)
+{
+	autoclose int fd = -1;
+	char path[400];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return fd < 0 || fchmod(fd, 0644) < 0 ? err_sys(e, "make %s", path) : 0;
+}
+
+int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e)
+{
+	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
+	autoclose int job_fd = -1, counters = -1, log = -1, old = -1, notice = -1;
+	int fds[NETHELPER_FDS], sv[2];
+	int egress = s->network == NETWORK_EGRESS;
+
+	/* an id of the sandbox's own range, which nobody else on the host has, and which the image does not use */
+	if (buf_addf(&job, e, "{\"id\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":\"%s\",\"used_bytes\":%llu,\"used_connections\":%llu,"
+		     "\"policy\":%s}", s->id, s->id_base + SPEC_IDS - 1, s->hostname, s->net_dir ? s->net_dir : "",
+		     (unsigned long long)s->net_used_bytes, (unsigned long long)s->net_used_connections, s->net_policy) < 0)
+		return -1;
+	if (!egress && (make_file(s->net_dir, "resolv.conf", e) < 0 || make_file(s->net_dir, "hosts", e) < 0))
+		return -1;
+	h->bridge = !egress;
+	job_fd = job_file(job.data, e);
+	if (job_fd < 0 || (egress && (counters = counters_file(&h->counters, e)) < 0))
+		return -1;
+	if (egress && log_dir && ((log = open_log(log_dir, NETHELPER_LOG_NAME, e)) < 0 ||
+				  (old = open_log(log_dir, NETHELPER_LOG_OLD_NAME, e)) < 0))
+		return -1;
+	if (egress && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) < 0)
+		return err_sys(e, "make the socket of the network helper");
+	if (egress) {
+		h->notice_fd = sv[0];
+		notice = sv[1];
+	}
+	fds[NETHELPER_NETNS] = netns_fd;
+	fds[NETHELPER_JOB] = job_fd;
+	fds[NETHELPER_COUNTERS] = counters;
+	fds[NETHELPER_LOG] = log;
+	fds[NETHELPER_LOG_OLD] = old;
+	fds[NETHELPER_NOTICE] = notice;
+	return spawn(h, egress ? "egress" : "bridge", fds, e);
+}
+
+int nethelper_ready(struct nethelper *h, struct err *e)
+{
+	if (!h->proc.pid)
+		return 0;
+	if (helper_answer(&h->proc, ANSWER_MS, &h->told, e) < 0)
+		return err_wrap(e, "network");
+	if (!h->counters && !json_is_true(json_object_get(h->told, "loopback")))
+		helper_end(&h->proc, 0);	/* bridge: all is made */
+	return 0;
+}
+
+int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, uint64_t *ret_cut, struct err *e)
+{
+	autojson json_t *told = NULL;
+	autoclose int fd = -1;
+	char byte = 'u';
+
+	*ret_cut = 0;
+	/* packets are judged one by one: what is open and no longer allowed is cut with the next one */
+	if (h->bridge)
+		return nethelper_bridge("bridge-change", s->id, "", policy, NULL, e);
+	if (!h->proc.pid || !h->counters)
+		return err_set(e, ERR_NOT_FOUND, "the sandbox has no proxy");
+	fd = job_file(policy, e);
+	if (fd < 0)
+		return -1;
+	if (fdpass_send(h->proc.sock, &byte, 1, &fd, 1) < 0)
+		return err_code_sys(e, ERR_NET, "reach the sandbox's proxy");
+	if (helper_answer(&h->proc, UPDATE_MS, &told, e) < 0)
+		return err_wrap(e, "change the network policy");
+	return json_get_u64(told, "cut", ret_cut, "answer of the proxy", e) < 0 ? -1 : 0;
+}
+
+/* With `soon` its end is not waited for: it has answered, and removes what takes long while we end ourselves. */
+static int call(const char *verb, const char *job, int soon, json_t **ret_answer, struct err *e)
+{
+	autoclose int job_fd = job_file(job, e);
+	int fds[NETHELPER_FDS], i;
+	struct nethelper h;
+	int r;
+
+	nethelper_init(&h);
+	for (i = 0; i < NETHELPER_FDS; i++)
+		fds[i] = -1;
+	if (job_fd < 0)
+		return -1;
+	fds[NETHELPER_JOB] = job_fd;
+	r = spawn(&h, verb, fds, e);
+	if (r == 0)
+		r = helper_answer(&h.proc, ANSWER_MS, ret_answer, e);
+	if (r == 0 && soon)
+		fd_close(&h.proc.sock);
+	else
+		helper_end(&h.proc, r < 0 ? SIGKILL : 0);
+	return r;
+}
+
+int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struct err *e)
+{
+	return call(verb, job, 0, ret_answer, e);
+}
+
+static int bridge_job(struct buf *job, const char *id, const char *extra, const char *policy, struct err *e)
+{
+	return buf_addf(job, e, "{\"id\":\"%s\"%s,\"policy\":%s}", id, extra, policy);
+}
+
+int nethelper_bridge(const char *verb, const char *id, const char *extra, const char *policy, json_t **ret_answer, struct err *e)
+{
+	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
+
+	return bridge_job(&job, id, extra, policy, e) < 0 ? -1 : call(verb, job.data, 0, ret_answer, e);
+}
+
+static int leave_bridge(struct nethelper *h, const struct spec *s, struct err *e)
+{
+	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
+	autojson json_t *told = NULL;
+
+	if (bridge_job(&job, s->id, "", s->net_policy, e) < 0 || call("bridge-down", job.data, 1, &told, e) < 0 ||
+	    json_get_u64(told, "bytes_in", &h->last.bytes_in, "answer of the network helper", e) < 0)
+		return -1;
+	return json_get_u64(told, "bytes_out", &h->last.bytes_out, "answer of the network helper", e) < 0 ? -1 : 0;
+}
+
+int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e)
+{
+	int r = 0;
+
+	helper_end(&h->proc, SIGKILL);
+	fd_close(&h->notice_fd);
+	if (h->counters) {
+		h->last = *h->counters;
+		munmap(h->counters, sizeof(*h->counters));
+	}
+	h->counters = NULL;
+	if (h->bridge)
+		r = leave_bridge(h, s, e);
+	json_decref(h->told);
+	h->told = NULL;
+	if (r == 0)
+		h->bridge = 0;
+	return r;
+}
+
+static int is_zombie(pid_t pid)
+{
+	siginfo_t si = { 0 };
+
+	return waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid == pid;
+}
+
+int nethelper_count(const struct nethelper *h, const struct spec *s, struct netcounters *ret, struct err *e)
+{
+	const char *table = json_string_value(json_object_get(h->told, "bridge"));
+	struct netcount n;
+
+	if (h->counters) {
+		*ret = *h->counters;
+		return 1;
+	}
+	if (!h->bridge || !table)
+		return 0;
+	if (netcount_read(table, s->id, &n, e) < 0)
+		return -1;
+	*ret = (struct netcounters){ .denied = n.refused, .bytes_in = n.bytes_in, .bytes_out = n.bytes_out, .over = n.over,
+				     .exhausted = (uint64_t)n.exhausted };
+	return 1;
+}
+
+uint64_t nethelper_used(const struct netcounters *c, const struct spec *s)
+{
+	return s->net_used_bytes + c->bytes_in + c->bytes_out;
+}
+
+static void describe_counts(json_t *j, const struct nethelper *h, const struct netcounters *c)
+{
+	const struct { const char *key; uint64_t v; int bridge, egress; } rows[] = {
+		{ "requests", c->requests, 0, 1 }, { "allowed", c->allowed, 0, 1 }, { "denied", c->denied, 1, 1 },
+		{ "failed", c->failed, 0, 1 }, { "over_limit", c->over, 1, 0 }, { "bytes_in", c->bytes_in, 1, 1 },
+		{ "bytes_out", c->bytes_out, 1, 1 }, { "open", c->open, 0, 1 }, { "cut", c->cut, 0, 1 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(rows); i++)
+		if (h->bridge ? rows[i].bridge : rows[i].egress)
+			json_object_set_new(j, rows[i].key, json_integer((json_int_t)rows[i].v));
+	json_object_set_new(j, "budget_exhausted", json_boolean(c->exhausted != 0));
+}
+
+json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
+{
+	json_t *j = json_object();
+	struct netcounters c;
+	struct err e;
+	int got;
+
+	if (!j)
+		return NULL;
+	json_object_set_new(j, "mode", json_string(spec_network_name(s->network)));
+	if (h->bridge && h->told)
+		json_object_update(j, h->told);
+	got = nethelper_count(h, s, &c, &e);
+	if (got > 0)
+		describe_counts(j, h, &c);
+	else if (got < 0)
+		json_object_set_new(j, "error", json_string(e.msg));
+	/* a proxy that has died lets nothing through: fail closed, and say so */
+	if (h->proc.pid)
+		json_object_set_new(j, h->counters ? "proxy" : "loopback",
+				    json_string(kill(h->proc.pid, 0) == 0 && !is_zombie(h->proc.pid) ? "running" : "gone"));
+	return j;
+}

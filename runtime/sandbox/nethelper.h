@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nethelper - berth-net, the helper for --network bridge and egress, as its supervisor sees it.
+ *
+ * A program of its own, so that neither its libraries nor its work are on the
+ * path of a sandbox without a network.  It is started once the sandbox's network
+ * namespace exists and before anything of the image is looked at; its answer is
+ * waited for.  The one of egress stays, as the sandbox's proxy, and dies with us;
+ * the one of bridge ends when all is made, unless ports are published on the
+ * host's loopback: then it stays and leads them to the sandbox (net/forward.h).
+ *
+ * Its descriptors: 3 the socket to us, 4 the sandbox's network namespace, 5 what
+ * it is to do (JSON), 6 the counters, 7 and 8 the two halves of the log, 9 the socket
+ * for notices: what the proxy refused, as the line of the log.
+ */
+#ifndef BERTH_RUNTIME_SANDBOX_NETHELPER_H
+#define BERTH_RUNTIME_SANDBOX_NETHELPER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/helper.h"
+#include "base/json.h"
+#include "runtime/sandbox/spec.h"
+
+enum { NETHELPER_SOCK = HELPER_SOCK, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_COUNTERS, NETHELPER_LOG, NETHELPER_LOG_OLD, NETHELPER_NOTICE,
+	NETHELPER_FDS };
+
+#define NETHELPER_PROGRAM "berth-net"
+#define NETHELPER_LOG_NAME "network.log"
+#define NETHELPER_LOG_OLD_NAME "network.log.1"
+#define NETHELPER_NOTICE_MAX 4096
+#define NETHELPER_PROXY_PORT 3128	/* in the sandbox, on 127.0.0.1: HTTP and SOCKS5 */
+
+/*
+ * What the network of a sandbox has done since it started.  Of egress it is shared
+ * memory, written by the proxy alone, and no decision of ours depends on it; of a
+ * bridge it is what the kernel has counted.
+ */
+struct netcounters {
+	uint64_t requests, allowed, denied, failed;
+	uint64_t bytes_in, bytes_out;	/* to the sandbox, from it */
+	uint64_t open, cut;		/* connections now; cut by a change of policy */
+	uint64_t exhausted;		/* a budget was used up */
+	uint64_t over;			/* bridge: connections refused by their limit */
+};
+
+struct nethelper {
+	struct helper proc;
+	int notice_fd;			/* egress: what was refused, a packet each (NETHELPER_NOTICE_MAX); else -1 */
+	struct netcounters *counters;	/* egress, else NULL */
+	int bridge;			/* there is something to take back */
+	json_t *told;			/* bridge: its addresses, for nethelper_describe() */
+	struct netcounters last;	/* once it was stopped */
+};
+
+void nethelper_init(struct nethelper *h);
+/* Starts it for s; log_dir (or NULL) is where the log of egress goes.  nethelper_ready() must follow. */
+int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e);
+/* Waits for its answer. */
+int nethelper_ready(struct nethelper *h, struct err *e);
+/* Another policy, at once; *ret_cut connections were cut. */
+int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, uint64_t *ret_cut, struct err *e);
+/* Ends it and takes back what it made.  Idempotent. */
+int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e);
+/* {"mode":..., counters}: a new reference. */
+json_t *nethelper_describe(const struct nethelper *h, const struct spec *s);
+/* What it counted so far: 1; 0 when this network is not counted.  -1 when the kernel does not tell. */
+int nethelper_count(const struct nethelper *h, const struct spec *s, struct netcounters *ret, struct err *e);
+/* Bytes of the budget that are spent, those of earlier runs of the sandbox included (spec.net_used_bytes). */
+uint64_t nethelper_used(const struct netcounters *c, const struct spec *s);
+/*
+ * Runs berth-net VERB with job (JSON text) and waits; ret_answer, when not NULL,
+ * gets what it says (a new reference).
+ */
+int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struct err *e);
+/* The same for a verb of the bridge, with a job made of id, extra members (",\"a\":1" or "") and the policy's text. */
+int nethelper_bridge(const char *verb, const char *id, const char *extra, const char *policy, json_t **ret_answer, struct err *e);
+
+#endif

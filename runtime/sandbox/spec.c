@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/sandbox/spec.h"
+
+#include <string.h>
+
+#include "base/path.h"
+
+static int check_strings(const char *const *v, size_t n, const char *what, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (strlen(v[i]) >= 131072)	/* MAX_ARG_STRLEN of execve(2) */
+			return err_set(e, ERR_INVALID, "%s %zu is longer than 131071 bytes; hint: pass it on stdin", what, i);
+	return 0;
+}
+
+static int check_hostname(const char *h, struct err *e)
+{
+	size_t i, n = strlen(h);
+
+	if (!n || n > 63)
+		return err_set(e, ERR_INVALID, "hostname '%.80s' must have 1 to 63 characters", h);
+	for (i = 0; i < n; i++)
+		if (!((h[i] >= 'a' && h[i] <= 'z') || (h[i] >= 'A' && h[i] <= 'Z') || (h[i] >= '0' && h[i] <= '9') ||
+		      h[i] == '-' || h[i] == '.'))
+			return err_set(e, ERR_INVALID, "hostname '%s' may hold only letters, digits, '-' and '.'", h);
+	return 0;
+}
+
+unsigned spec_init_filters(const struct spec *s)
+{
+	return !s->unconfined_seccomp && s->seccomp->name && seccomp_builtin(s->seccomp->name) == s->seccomp;
+}
+
+const char *spec_network_name(enum spec_network n)
+{
+	static const char *const names[] = { "none", "host", "bridge", "egress" };
+
+	_Static_assert(sizeof(names) / sizeof(names[0]) == NETWORK_COUNT, "one name per mode");
+	return n < NETWORK_COUNT ? names[n] : "unknown";
+}
+
+int spec_needs_nethelper(const struct spec *s)
+{
+	return s->network == NETWORK_BRIDGE || s->network == NETWORK_EGRESS;
+}
+
+int spec_writes_host(const struct spec *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->mount_count; i++)
+		if (s->mounts[i].kind == SPEC_BIND && s->mounts[i].writable)
+			return 1;
+	return 0;
+}
+
+int spec_check(const struct spec *s, struct err *e)
+{
+	if (!path_is_name(s->id))
+		return err_set(e, ERR_INTERNAL, "sandbox id '%s' is malformed", s->id);
+	if (!s->argc && !s->resident)
+		return err_set(e, ERR_USAGE, "no command given and the image names none; hint: berth run IMAGE COMMAND");
+	if (!s->layer_count)
+		return err_set(e, ERR_INTERNAL, "a sandbox without layers");
+	if (s->workdir[0] != '/')
+		return err_set(e, ERR_INVALID, "working directory '%.200s' must be absolute", s->workdir);
+	if (!s->unconfined_seccomp && !s->seccomp)
+		return err_set(e, ERR_INTERNAL, "a sandbox without a seccomp profile");
+	if (spec_needs_nethelper(s) && !s->net_policy)
+		return err_set(e, ERR_INTERNAL, "a network without a policy");
+	if (s->id_base < SPEC_IDS || s->id_base % SPEC_IDS)
+		return err_set(e, ERR_INTERNAL, "id range %u is not aligned or overlaps the host's", s->id_base);
+	if (check_hostname(s->hostname, e) < 0 || check_strings(s->argv, s->argc, "argument", e) < 0)
+		return -1;
+	return check_strings(s->env, s->env_count, "environment variable", e);
+}

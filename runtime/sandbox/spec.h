@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spec - everything that decides what one sandbox is.
+ *
+ * Plain data, filled by cli/ or manager/ from options, configuration and image;
+ * the runtime only reads it.  Strings are borrowed: they outlive the sandbox's
+ * launch.  spec_check() is the one place that says whether it is consistent.
+ */
+#ifndef BERTH_RUNTIME_SANDBOX_SPEC_H
+#define BERTH_RUNTIME_SANDBOX_SPEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "runtime/kernel/cgroup.h"
+#include "runtime/kernel/rlimits.h"
+#include "seccomp/seccomp.h"
+
+#define SPEC_IDS 65536u		/* uids and gids of one sandbox */
+#define SPEC_MOUNTS_MAX 64
+#define SPEC_LAYERS_MAX 128
+
+enum spec_network { NETWORK_NONE, NETWORK_HOST, NETWORK_BRIDGE, NETWORK_EGRESS, NETWORK_COUNT };
+
+enum spec_mount_kind { SPEC_BIND, SPEC_TMPFS };
+
+struct spec_mount {
+	enum spec_mount_kind kind;
+	const char *source;	/* absolute on the host; bind only */
+	const char *target;	/* absolute in the sandbox */
+	int writable;
+	int exec;
+	int nosymfollow;
+	uint64_t size_bytes, inodes;	/* tmpfs only */
+	uint32_t mode;			/* tmpfs only */
+};
+
+struct spec {
+	char id[65];
+	const char *hostname;
+
+	/* the command */
+	const char *const *argv;
+	size_t argc;
+	const char *const *env;
+	size_t env_count;
+	const char *user;
+	const char *workdir;
+	int tty;
+	int resident;		/* a keeper runs many commands in it: leaf cgroups, a control directory */
+
+	/* the root file system: layers lowest first, as O_PATH directory fds */
+	int layer_fd[SPEC_LAYERS_MAX];
+	size_t layer_count;
+	int host_image;		/* the layers are the skeleton; expose the host's /usr */
+	int read_only;
+	uint64_t disk_bytes, disk_inodes;
+	uint64_t tmp_bytes;
+	uint64_t shm_bytes;
+	struct spec_mount mounts[SPEC_MOUNTS_MAX];
+	size_t mount_count;
+
+	/* confinement */
+	enum spec_network network;
+	const char *net_dir;	/* bridge: the host's directory for the resolv.conf and hosts that berth makes */
+	const char *net_policy;	/* bridge, egress: JSON for berth-net (netpolicy.h, net/bridge.h) */
+	uint64_t net_used_bytes, net_used_connections;	/* of its budgets, before this start */
+	uint64_t caps;		/* bounding set */
+	int unconfined_seccomp;
+	const struct seccomp_profile *seccomp;	/* loaded unless unconfined */
+	const char *seccomp_name;
+	int hide_pids;		/* strict: hidepid=ptraceable */
+	uint32_t id_base;	/* first host uid and gid of the range of SPEC_IDS */
+
+	/* limits */
+	struct cgroup_limits limits;
+	struct rlimits rlimits;
+	uint64_t timeout_ms;	/* 0: none; of a resident one: of each command */
+	int timeout_given;	/* resident: somebody asked for it, so that it holds for exec too */
+	uint64_t grace_ms;
+	uint64_t cpu_time_ms;	/* 0: none */
+
+	const char *cgroup_parent;
+};
+
+/* How many seccomp filters init itself has: 1 under a built-in profile, else 0. */
+unsigned spec_init_filters(const struct spec *s);
+/* "none", "host", "bridge", "egress" */
+const char *spec_network_name(enum spec_network n);
+/* It takes berth-net to make this network. */
+int spec_needs_nethelper(const struct spec *s);
+/* A host directory is mounted writable: then no set-id file may be made in the sandbox. */
+int spec_writes_host(const struct spec *s);
+/* ERR_INVALID or ERR_UNSUPPORTED naming what and why, or 0. */
+int spec_check(const struct spec *s, struct err *e);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * supervise - wait for a sandbox's one command: deadlines, signals, terminal,
+ * memory, and the verdict.
+ */
+#ifndef BERTH_RUNTIME_SANDBOX_SUPERVISE_H
+#define BERTH_RUNTIME_SANDBOX_SUPERVISE_H
+
+#include "runtime/sandbox/launch.h"
+#include "runtime/sandbox/verdict.h"
+
+/*
+ * The signals a supervisor takes by descriptor, to be blocked before the
+ * sandbox is launched.  Returns a signalfd.
+ */
+int supervise_signals(struct err *e);
+
+struct supervise {
+	int signal_fd;
+	int tty_fd;		/* the terminal's master side, when the spec has one */
+	int in, out;		/* what it is joined to */
+	/* called once, while the sandbox sets itself up on another CPU: work that may wait until then */
+	void (*idle)(void *ctx);
+	void *idle_ctx;
+	/* called when the sandbox's proxy has something to tell (sandbox.net.notice_fd); closes it when there is no more */
+	void (*notice)(void *ctx);
+	void *notice_ctx;
+	/* asked when the command did not end of its own accord: whether berth was told to kill the sandbox; may be NULL */
+	int (*was_killed)(void *ctx);
+	void *was_killed_ctx;
+};
+
+/*
+ * Runs command seq, already sent by sandbox_exec(), to its end.  0 with the
+ * verdict, whatever it is; -1 when the command could not be started
+ * (ERR_EXEC, ERR_EXEC_NOT_FOUND, ERR_INVALID, ...) or berth itself failed.
+ */
+int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how, struct verdict *ret,
+		  struct err *e);
+
+#endif

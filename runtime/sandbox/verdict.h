@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verdict - how a command ended, and why: one record for every command.
+ *
+ * Pure: verdict_decide() derives the cause from facts, all of them counters of
+ * the kernel or things berth did itself and recorded before doing them.
+ */
+#ifndef BERTH_RUNTIME_SANDBOX_VERDICT_H
+#define BERTH_RUNTIME_SANDBOX_VERDICT_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "runtime/kernel/cgroup.h"
+#include "runtime/sandbox/nethelper.h"
+
+#define VERDICT_CAUSES(X) \
+	X(CAUSE_EXIT, "exit")               /* it ended by itself with exit_code */ \
+	X(CAUSE_SIGNAL, "signal")           /* it died of a signal not explained below */ \
+	X(CAUSE_TIMEOUT, "timeout")         /* --timeout ran out */ \
+	X(CAUSE_CPU_TIMEOUT, "cpu-timeout") /* --cpu-time ran out */ \
+	X(CAUSE_OOM, "oom")                 /* memory limit: the kernel killed in its cgroup */ \
+	X(CAUSE_PIDS, "pids")               /* it failed and forks were refused by the pids limit */ \
+	X(CAUSE_DISK, "disk")               /* it failed and the writable layer is full */ \
+	X(CAUSE_NETWORK, "network")         /* it failed and its network budget was used up */ \
+	X(CAUSE_OUTPUT, "output")           /* output limit */ \
+	X(CAUSE_SECCOMP, "seccomp")         /* SIGSYS: a forbidden system call */ \
+	X(CAUSE_KILLED_BY, "killed-by")     /* berth was told to stop it */ \
+	X(CAUSE_LOST, "lost")               /* init ended without a word */
+
+#define VERDICT_LOST_TEXT "the sandbox ended before its command did, and nobody knows why"	/* of CAUSE_LOST, to people */
+
+enum verdict_cause {
+#define X(sym, name) sym,
+	VERDICT_CAUSES(X)
+#undef X
+	CAUSE_COUNT
+};
+
+struct verdict_facts {
+	int ended;		/* the leader was reaped; exited and value are valid */
+	int exited;		/* 1: value is its exit code, 0: a signal */
+	uint32_t value;
+	int timed_out;		/* we killed it for wall time */
+	int cpu_timed_out;	/* we killed it for CPU time */
+	int killed_for_oom;	/* we completed the kernel's kill (v1 has no oom.group) */
+	int killed_by_us;	/* stop, kill or gc */
+	int disk_full;
+	int network_exhausted;	/* a budget of bytes or connections */
+	int has_network;		/* network tells of the whole sandbox */
+	int network_is_bridge;	/* it counts packets, not requests */
+	struct netcounters network;
+	uint32_t left_behind;	/* processes alive when the leader ended */
+	uint64_t wall_ms;
+	struct cgroup_usage usage;
+};
+
+struct verdict {
+	enum verdict_cause cause;
+	struct verdict_facts facts;
+};
+
+void verdict_decide(const struct verdict_facts *f, struct verdict *ret);
+/* The exit status a CLI reports: the command's, 128+n, 124 for timeouts, 125 when lost. */
+int verdict_exit_status(const struct verdict *v);
+const char *verdict_cause_name(enum verdict_cause c);
+/* One JSON object, no newline. */
+int verdict_json(const struct verdict *v, struct buf *out, struct err *e);
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S2 and S8 of SECURITY.md. */
+#include "runtime/sandbox/writable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/loop.h>
+#include <linux/magic.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/process.h"
+#include "runtime/kernel/blankfs.h"
+#include "runtime/kernel/newmount.h"
+#include "runtime/kernel/quota.h"
+
+int writable_memory(const struct spec *s, struct err *e)
+{
+	char size[32], inodes[32];
+	const struct newmount_opt opts[] = {
+		{ "size", size }, { "nr_inodes", inodes }, { "mode", "0700" },
+	};
+	int fd;
+
+	snprintf(size, sizeof(size), "%" PRIu64, s->disk_bytes);
+	snprintf(inodes, sizeof(inodes), "%" PRIu64, s->disk_inodes);
+	fd = newmount_fs("tmpfs", opts, ARRAY_LEN(opts), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+	return fd < 0 ? err_wrap(e, "make the writable layer") : fd;
+}
+
+/* Gives the file a free loop device that goes away with its last user (LO_FLAGS_AUTOCLEAR). */
+static int attach_loop(int file_fd, struct err *e)
+{
+	autoclose int ctl = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	int tries;
+
+	if (ctl < 0)
+		return err_code_sys(e, ERR_UNSUPPORTED, "open /dev/loop-control, which a --disk on file needs");
+	for (tries = 0; tries < 64; tries++) {
+		struct loop_config c = {
+			.fd = (uint32_t)file_fd,
+			.block_size = 4096,
+			.info = { .lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO },
+		};
+		char path[32];
+		int n = ioctl(ctl, LOOP_CTL_GET_FREE), fd;
+
+		if (n < 0)
+			return err_sys(e, "find a free loop device");
+		snprintf(path, sizeof(path), "/dev/loop%d", n);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return err_sys(e, "open %s", path);
+		if (!ioctl(fd, LOOP_CONFIGURE, &c))
+			return fd;
+		if (errno == EINVAL && c.info.lo_flags & LO_FLAGS_DIRECT_IO) {
+			c.info.lo_flags = LO_FLAGS_AUTOCLEAR;	/* a file system without direct I/O */
+			if (!ioctl(fd, LOOP_CONFIGURE, &c))
+				return fd;
+		}
+		if (errno != EBUSY) {
+			err_sys(e, "attach the writable layer to %s", path);
+			close(fd);
+			return -1;
+		}
+		close(fd);	/* another process took it in between */
+	}
+	return err_set(e, ERR_BUSY, "no free loop device after %d tries", tries);
+}
+
+static int make_file(const struct spec *s, int dirfd, const char *name, struct err *e)
+{
+	autoclose int fd = name ? openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600) :
+				  openat(dirfd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return err_sys(e, "create the file of the writable layer");
+	if (ftruncate(fd, (off_t)(s->disk_bytes & ~4095ULL)) < 0) {
+		if (errno == EFBIG)
+			err_set(e, ERR_INVALID, "a disk of %" PRIu64 " bytes is more than a file of this host's file system can be; "
+				"hint: a smaller --disk", s->disk_bytes);
+		else
+			err_sys(e, "size the file of the writable layer");
+		if (name)
+			unlinkat(dirfd, name, 0);
+		return -1;
+	}
+	return take_fd(&fd);
+}
+
+int writable_mount(int file, struct err *e)
+{
+	autoclose int loop = attach_loop(file, e);
+	char path[64], proc[32];
+	ssize_t n;
+	int mnt;
+
+	if (loop < 0)
+		return -1;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", loop);
+	n = readlink(proc, path, sizeof(path) - 1);
+	if (n < 0)
+		return err_sys(e, "name the loop device");
+	path[n] = '\0';
+	mnt = newmount_fs("ext4", &(struct newmount_opt){ "source", path }, 1,
+			  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+	return mnt < 0 ? err_wrap(e, "mount the writable layer") : mnt;
+}
+
+/* The kernel does not take it for a file system: not that there is no loop device, say. */
+static int is_damaged(const struct err *e)
+{
+	return e->os_errno == EINVAL || e->os_errno == EUCLEAN || e->os_errno == EBADMSG || e->os_errno == EIO;
+}
+
+/* A new one; nothing stays of it when it cannot be had. */
+static int new_file(const struct spec *s, int dirfd, const char *name, int models_fd, struct err *e)
+{
+	/* the limit is an upper one: of a small disk the tables, of 256 bytes each, take no more than a quarter */
+	const uint64_t inodes = s->disk_inodes < s->disk_bytes / 1024 ? s->disk_inodes : s->disk_bytes / 1024;
+	autoclose int file = make_file(s, dirfd, name, e);
+	int mnt = -1, copied;
+
+	if (file < 0)
+		return -1;
+	copied = blankfs_make(file, inodes, models_fd, e);
+	if (copied >= 0)
+		mnt = writable_mount(file, e);
+	if (mnt < 0 && copied > 0 && is_damaged(e) && blankfs_remake(file, inodes, models_fd, e) == 0)
+		mnt = writable_mount(file, e);
+	if (mnt < 0 && name)
+		unlinkat(dirfd, name, 0);
+	return mnt;
+}
+
+int writable_file(const struct spec *s, int dirfd, const char *name, int models_fd, struct err *e)
+{
+	autoclose int file = name ? openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+
+	if (!name || (file < 0 && errno == ENOENT))
+		return new_file(s, dirfd, name, models_fd, e);
+	return file < 0 ? err_sys(e, "open the file of the writable layer") : writable_mount(file, e);
+}
+
+/* A mount of the directory alone: it has its own flags, and older kernels can move it (newmount.h). */
+static int mount_dir(int dirfd, struct err *e)
+{
+	int mnt = newmount_clone(dirfd, WRITABLE_DIR, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+
+	return mnt < 0 ? err_wrap(e, "mount the writable layer") : mnt;
+}
+
+static int make_dir(const struct spec *s, int dirfd, struct err *e)
+{
+	autoclose int fd = -1;
+
+	if (mkdirat(dirfd, WRITABLE_DIR, 0700) < 0)
+		return err_sys(e, "make the directory of the writable layer");
+	fd = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* no other sandbox has this range of ids, so none has this project */
+	if (fd >= 0 && quota_limit(fd, s->id_base, s->disk_bytes, s->disk_inodes, e) == 0)
+		return mount_dir(dirfd, e);
+	if (fd < 0)
+		err_sys(e, "open the directory of the writable layer");
+	unlinkat(dirfd, WRITABLE_DIR, AT_REMOVEDIR);
+	return -1;
+}
+
+int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e)
+{
+	struct err why;
+	int mnt;
+
+	if (path_has(dirfd, WRITABLE_DIR))
+		return writable_drop_rest(dirfd, e) < 0 ? -1 : writable_open(dirfd, e);
+	if (!path_has(dirfd, WRITABLE_FILE)) {
+		mnt = make_dir(s, dirfd, &why);
+		if (mnt >= 0)
+			return mnt;
+		if (why.code != ERR_UNSUPPORTED) {
+			*e = why;
+			return -1;
+		}
+	} else if (writable_drop_rest(dirfd, e) < 0) {
+		return -1;
+	}
+	return writable_file(s, dirfd, WRITABLE_FILE, models_fd, e);
+}
+
+int writable_open(int dirfd, struct err *e)
+{
+	autoclose int file = -1;
+
+	if (path_has(dirfd, WRITABLE_DIR)) {
+		autoclose int fd = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		/* mounted without prjquota since: what was bounded no longer would be */
+		if (fd < 0)
+			return err_sys(e, "open the directory of the writable layer");
+		return quota_check(fd, e) < 0 ? err_wrap(e, "the writable layer") : mount_dir(dirfd, e);
+	}
+	file = openat(dirfd, WRITABLE_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (file < 0)
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the writable layer");
+	return writable_mount(file, e);
+}
+
+/*
+ * A name and a block each, for what overlayfs and we make at a start: held back so that a sandbox that fills its layer starts
+ * again.  Overlayfs takes three; the files of /etc were perhaps removed, and have one whiteout for all.
+ */
+enum { SPARES = 8 };
+
+static const char *spare_name(char name[16], int i)
+{
+	snprintf(name, 16, "spare.%d", i);
+	return name;
+}
+
+static void drop_spares(int base_fd)
+{
+	char name[16];
+	int i;
+
+	for (i = 0; i < SPARES; i++)
+		unlinkat(base_fd, spare_name(name, i), 0);
+}
+
+void writable_hold_spares(int base_fd)
+{
+	static const char block[4096];
+	char name[16];
+	int i;
+
+	for (i = 0; i < SPARES; i++) {
+		autoclose int fd = openat(base_fd, spare_name(name, i), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+		if (fd < 0 || io_write_all(fd, block, sizeof(block)) < 0)
+			return;
+	}
+}
+
+struct seed_dir {
+	const char *name;
+	mode_t mode;
+};
+
+/* What berth mounts on; the modes show only until the mount covers them. */
+static const struct seed_dir seed_dirs[] = {
+	{ "proc", 0555 }, { "sys", 0555 }, { "dev", 0755 }, { "tmp", 01777 }, { "run", 0755 }, { "etc", 0755 },
+};
+
+/*
+ * fresh: nobody was there before us.  Else whatever the sandbox has put in the file's place goes: it is not opened, for
+ * this is the host's root, and not yet confined.  A directory in its place stays: that is the sandbox's own affair.
+ */
+static int seed_file(int etc, int fresh, const char *name, const char *text, const struct spec *s, struct err *e)
+{
+	autoclose int fd = -1;
+
+	if (!fresh && unlinkat(etc, name, 0) < 0 && errno != ENOENT)
+		return errno == EISDIR ? 0 : err_sys(e, "remove the old /etc/%s of the sandbox", name);
+	fd = openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0 || (!fresh && fchmod(fd, 0644) < 0) || fchown(fd, s->id_base, s->id_base) < 0 ||
+	    io_write_all(fd, text, strlen(text)) < 0)
+		return err_sys(e, "write /etc/%s of the sandbox", name);
+	return 0;
+}
+
+static int seed_etc(int upper, int fresh, const struct spec *s, struct err *e)
+{
+	autobuf struct buf resolv = BUF_INIT(1 << 16);
+	autoclose int etc = openat(upper, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char text[512];
+
+	if (etc < 0 && !fresh && (errno == ENOTDIR || errno == ELOOP))
+		return 0;	/* the sandbox has put a link, a file or nothing in its place */
+	if (etc < 0)
+		return err_sys(e, "open /etc of the sandbox");
+	snprintf(text, sizeof(text), "127.0.0.1\tlocalhost %s\n::1\tlocalhost ip6-localhost ip6-loopback\n", s->hostname);
+	if (seed_file(etc, fresh, "hosts", text, s, e) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "%s\n", s->hostname);
+	if (seed_file(etc, fresh, "hostname", text, s, e) < 0)
+		return -1;
+	if (s->network == NETWORK_HOST) {
+		autoclose int fd = open("/etc/resolv.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+		if (fd >= 0 && io_read_all(fd, &resolv, "/etc/resolv.conf", e) < 0)
+			return -1;
+	}
+	return seed_file(etc, fresh, "resolv.conf", resolv.data ? resolv.data : "", s, e);
+}
+
+int writable_seed(const struct spec *s, int base_fd, struct err *e)
+{
+	int fresh = mkdirat(base_fd, "upper", 0755) == 0;
+	autoclose int upper = -1;
+	size_t i;
+
+	/* sandbox_launch() has cleared the umask: what is made has its mode */
+	if ((!fresh && errno != EEXIST) || (mkdirat(base_fd, "work", 0700) < 0 && errno != EEXIST))
+		return err_sys(e, "make the writable layer's directories");
+	if (!fresh)
+		drop_spares(base_fd);
+	upper = openat(base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (upper < 0 || fchown(upper, s->id_base, s->id_base) < 0 || (!fresh && fchmod(upper, 0755) < 0))
+		return err_sys(e, "give the writable layer its owner");
+	for (i = 0; i < ARRAY_LEN(seed_dirs); i++) {
+		const struct seed_dir *d = &seed_dirs[i];
+
+		if (mkdirat(upper, d->name, d->mode) < 0) {
+			if (errno == EEXIST)
+				continue;	/* a later start of the same sandbox */
+			return err_sys(e, "make /%s of the sandbox", d->name);
+		}
+		if (fchownat(upper, d->name, s->id_base, s->id_base, AT_SYMLINK_NOFOLLOW) < 0)
+			return err_sys(e, "give /%s of the sandbox its owner", d->name);
+	}
+	return seed_etc(upper, fresh, s, e);
+}
+
+/*
+ * What a file system on a disk may leave unused when it refuses a write: up to 1.9 MiB of ext4 with writes of 4 MiB and
+ * more (Linux 6.18), nothing of tmpfs.
+ */
+static uint64_t unused_when_full(const struct statfs *st)
+{
+	const uint64_t blocks = (2u << 20) / (uint64_t)st->f_bsize, part = (uint64_t)st->f_blocks / 16;
+
+	if (st->f_type == TMPFS_MAGIC)
+		return 0;
+	return blocks < part ? blocks : part;
+}
+
+int writable_full(int base_fd, int *ret_full, struct err *e)
+{
+	struct statfs st;
+
+	if (fstatfs(base_fd, &st) < 0)
+		return err_sys(e, "measure the writable layer");
+	*ret_full = st.f_bavail <= unused_when_full(&st) || st.f_ffree == 0;
+	return 0;
+}

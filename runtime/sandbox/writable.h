@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * writable - the writable layer of a sandbox: a file system of its own, so that
+ * bytes and inodes are bounded by the kernel (D04).
+ *
+ * It holds "upper" and "work" for overlayfs.  upper is seeded with plain
+ * directories for everything berth mounts on, so that an image's symlinks and
+ * files in those places are hidden before anything is resolved (E05, E08, E09),
+ * and with the three files in /etc that we write ourselves.
+ */
+#ifndef BERTH_RUNTIME_SANDBOX_WRITABLE_H
+#define BERTH_RUNTIME_SANDBOX_WRITABLE_H
+
+#include "base/err.h"
+#include "runtime/sandbox/spec.h"
+
+/* A detached mount on memory (tmpfs), charged to the sandbox as it writes. */
+int writable_memory(const struct spec *s, struct err *e);
+/*
+ * A detached mount of an ext4 file system in the sparse file name below dirfd,
+ * made when it is not there yet; for layers larger than memory and for those
+ * that outlive the process.  With name NULL the file has no name and is gone
+ * with the mount (O_TMPFILE).  Needs mkfs.ext4 and a loop device.  models_fd: see
+ * blankfs.h.
+ */
+int writable_file(const struct spec *s, int dirfd, const char *name, int models_fd, struct err *e);
+/*
+ * That of a lasting sandbox, in its directory dirfd: the one that is there, else
+ * a new one: the directory WRITABLE_DIR when the file system enforces project
+ * quotas (nothing to format, whatever the size), else the file WRITABLE_FILE.
+ */
+int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e);
+/* The writable layer that a lasting sandbox has below dirfd, mounted again: a detached mount.  ERR_NOT_FOUND. */
+int writable_open(int dirfd, struct err *e);
+/* A detached mount of the ext4 file system in the file, through a loop device that goes with it. */
+int writable_mount(int file_fd, struct err *e);
+#define WRITABLE_FILE "writable.img"
+#define WRITABLE_DIR "writable"
+/*
+ * For a stopped one that is to leave the host (writable_move.c): a directory becomes WRITABLE_FILE, which holds
+ * all that overlayfs marks; a file stays as it is.
+ */
+int writable_to_file(int dirfd, struct err *e);
+/* What it left when it was cut short; the next start does so, too. */
+int writable_drop_rest(int dirfd, struct err *e);
+/* The layer below dirfd, of ids from FROM on, gets those from TO on; may be done again after a crash. */
+int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e);
+/* Makes upper and work with their content in base_fd, idempotently. */
+int writable_seed(const struct spec *s, int base_fd, struct err *e);
+/* For a layer that lasts, when it is mounted: holds back what its next start needs, though the sandbox fill it till then. */
+void writable_hold_spares(int base_fd);
+/* *ret_full tells that bytes or inodes ran out: that so few are left that a larger write was refused. */
+int writable_full(int base_fd, int *ret_full, struct err *e);
+
+#endif
