@@ -108,6 +108,17 @@ int io_read_file(int dirfd, const char *path, struct buf *b, struct err *e)
 	return io_read_all(fd, b, path, e);
 }
 
+int io_read_private(const char *path, struct buf *b, struct err *e)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return err_code_sys(e, ERR_CONFIG, "open %.200s", path);
+	if (st.st_uid != 0 || st.st_mode & 077)
+		return err_set(e, ERR_CONFIG, "%.200s may be read by others; hint: chown root, chmod 600", path);
+	return io_read_file(AT_FDCWD, path, b, e);
+}
+
 int io_write_file(int dirfd, const char *path, const char *s, struct err *e)
 {
 	autoclose int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);

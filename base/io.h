@@ -25,6 +25,8 @@ int io_read_all(int fd, struct buf *b, const char *what, struct err *e);
  * buffer's ceiling is ERR_LIMIT.  Follows no symbolic link in the last component.
  */
 int io_read_file(int dirfd, const char *path, struct buf *b, struct err *e);
+/* The same for a secret: ERR_CONFIG unless the file is root's and nobody else may read it. */
+int io_read_private(const char *path, struct buf *b, struct err *e);
 /* Opens path below dirfd for writing and writes s: for procfs and cgroupfs control files. */
 int io_write_file(int dirfd, const char *path, const char *s, struct err *e);
 /*

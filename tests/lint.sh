@@ -39,25 +39,8 @@ warn() {
 	failed=$before
 }
 
-# A file includes from its own layer and those to its left; runtime/init, a program of its own
-# that links nothing of ours, only base/err.h and runtime/.
 check_layers() {
-	xargs awk -v order="$layers" '
-	BEGIN { n = split(order, l, " "); for (i = 1; i <= n; i++) rank[l[i]] = i }
-	/^[ \t]*#[ \t]*include[ \t]*"/ {
-		split($0, q, "\""); inc = q[2]
-		split(FILENAME, a, "/"); split(inc, b, "/")
-		own = a[1]; other = b[1]
-		where = FILENAME ":" FNR ": "
-		if (FILENAME ~ /^runtime\/init\//) {
-			if (inc != "base/err.h" && other != "runtime" && FILENAME !~ /\/err\.c$/)
-				print where "runtime/init includes \"" inc "\""
-		} else if (!(other in rank)) {
-			print where "\"" inc "\" does not begin with a layer"
-		} else if (rank[other] > rank[own]) {
-			print where own " includes \"" inc "\", which is to its right"
-		}
-	}' < "$work/sources"
+	PYTHONDONTWRITEBYTECODE=1 xargs python3 tests/layers.py < "$work/sources"
 }
 
 check_headers() {
@@ -168,7 +151,7 @@ long_functions() {
 		name = "" }' < "$work/sources"
 }
 
-check "layers: a file includes from its own and those to its left" check_layers
+check "layers: a folder includes from those that tests/layers names" check_layers
 check "each header compiles alone and has its guard" check_headers
 check "each source says its licence" check_spdx
 check "no file called util" check_names

@@ -8,7 +8,6 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/keeper/keeper.h"
 #include "runtime/sandbox/nethelper.h"
 
 #define NETWORK_DIR "network"

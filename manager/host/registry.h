@@ -25,6 +25,9 @@
 #include "base/json.h"
 #include "manager/host/config.h"
 
+/* In a lasting sandbox's directory: what earlier runs used of its network's budgets, {"bytes", "connections"}. */
+#define NETWORK_USED_FILE "network-used.json"
+
 struct registry {
 	const struct config *config;
 	int run_fd, state_fd;

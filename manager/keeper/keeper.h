@@ -16,9 +16,6 @@
 #include "manager/host/registry.h"
 #include "runtime/sandbox/launch.h"
 
-/* In a lasting sandbox's directory: what earlier runs used of its network's budgets, {"bytes", "connections"}. */
-#define NETWORK_USED_FILE "network-used.json"
-
 struct keeper_start {
 	struct registry *registry;
 	struct claim *claim;		/* handed over: the keeper releases it when it ends */

@@ -20,7 +20,6 @@
 #include "base/num.h"
 #include "manager/objects/sigv4.h"
 #include "manager/objects/storage.h"
-#include "manager/service/state.h"
 
 #define CONNECT_MS 10000L
 #define LOW_SPEED_BYTES 100L	/* below it for LOW_SPEED_S: the connection is given up */
@@ -359,7 +358,7 @@ static int read_credentials(struct s3_storage *s, const char *path, struct err *
 	if (!path[0])
 		return err_set(e, ERR_CONFIG, "storage.credentials_file is not set; hint: a file of mode 600 with two lines: access key, "
 			       "secret key");
-	if (service_read_private(path, &b, e) < 0)
+	if (io_read_private(path, &b, e) < 0)
 		return -1;
 	line = b.data ? b.data : (char *)(size_t)"";
 	second = strchr(line, '\n');

@@ -15,17 +15,6 @@
 #include "manager/objects/storage.h"
 #include "manager/service/state.h"
 
-int service_read_private(const char *path, struct buf *b, struct err *e)
-{
-	struct stat st;
-
-	if (stat(path, &st) < 0)
-		return err_code_sys(e, ERR_CONFIG, "open %.200s", path);
-	if (st.st_uid != 0 || st.st_mode & 077)
-		return err_set(e, ERR_CONFIG, "%.200s may be read by others; hint: chown root, chmod 600", path);
-	return io_read_file(AT_FDCWD, path, b, e);
-}
-
 int service_read_secret(const char *path, char *out, size_t n, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(n - 1);
@@ -33,7 +22,7 @@ int service_read_secret(const char *path, char *out, size_t n, struct err *e)
 	out[0] = '\0';
 	if (!path[0])
 		return 0;
-	if (service_read_private(path, &b, e) < 0)
+	if (io_read_private(path, &b, e) < 0)
 		return -1;
 	snprintf(out, n, "%s", b.data ? b.data : "");
 	out[strcspn(out, "\r\n")] = '\0';

@@ -111,8 +111,6 @@ int record_is_ours(const struct service *s, const struct record *r);
 
 /* ---- check.c ---- */
 
-/* A file of root's that nobody else may read. */
-int service_read_private(const char *path, struct buf *b, struct err *e);
 /* A secret of one line in such a file; "" when path is "". */
 int service_read_secret(const char *path, char *out, size_t n, struct err *e);
 /* conf_load(), and what of it only files and the berth program tell. */

@@ -12,8 +12,7 @@
 
 #include "base/err.h"
 #include "rootfs/store/digest.h"
-
-enum compression { COMPRESSION_AUTO, COMPRESSION_NONE, COMPRESSION_GZIP, COMPRESSION_ZSTD };
+#include "rootfs/store/oci.h"
 
 #define DECOMPRESS_ZSTD_WINDOW_LOG 27		/* 128 MiB */
 #define DECOMPRESS_RATIO_MAX 200

@@ -14,8 +14,10 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "rootfs/layer/decompress.h"
 #include "rootfs/store/digest.h"
+
+/* What a layer's media type says of its tar; AUTO: look at the bytes. */
+enum compression { COMPRESSION_AUTO, COMPRESSION_NONE, COMPRESSION_GZIP, COMPRESSION_ZSTD };
 
 #define OCI_MANIFEST_MAX (4u << 20)	/* bytes, manifests and indexes */
 #define OCI_CONFIG_MAX (8u << 20)

@@ -16,9 +16,9 @@
 #include "runtime/net/forward.h"
 #include "runtime/net/names.h"
 #include "runtime/net/netcount.h"
+#include "runtime/net/netwire.h"
 #include "runtime/net/pool.h"
 #include "runtime/net/ruleset.h"
-#include "runtime/sandbox/nethelper.h"
 
 struct bridge {
 	const char *id, *name, *dir, *files, *hostname;

@@ -21,9 +21,9 @@
 
 #include "runtime/net/httpreq.h"
 #include "runtime/net/netpolicy.h"
+#include "runtime/net/netwire.h"
 #include "runtime/net/resolver.h"
 #include "runtime/net/tlshello.h"
-#include "runtime/sandbox/nethelper.h"
 
 #define PROXY_CONNECTIONS 256
 #define PROXY_BUFFER 40960

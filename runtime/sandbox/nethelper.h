@@ -8,44 +8,18 @@
  * waited for.  The one of egress stays, as the sandbox's proxy, and dies with us;
  * the one of bridge ends when all is made, unless ports are published on the
  * host's loopback: then it stays and leads them to the sandbox (net/forward.h).
- *
- * Its descriptors: 3 the socket to us, 4 the sandbox's network namespace, 5 what
- * it is to do (JSON), 6 the counters, 7 and 8 the two halves of the log, 9 the socket
- * for notices: what the proxy refused, as the line of the log.
+ * What both say to each other: runtime/net/netwire.h.
  */
 #ifndef BERTH_RUNTIME_SANDBOX_NETHELPER_H
 #define BERTH_RUNTIME_SANDBOX_NETHELPER_H
 
-#include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/helper.h"
 #include "base/json.h"
+#include "runtime/net/netwire.h"
 #include "runtime/sandbox/spec.h"
-
-enum { NETHELPER_SOCK = HELPER_SOCK, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_COUNTERS, NETHELPER_LOG, NETHELPER_LOG_OLD, NETHELPER_NOTICE,
-	NETHELPER_FDS };
-
-#define NETHELPER_PROGRAM "berth-net"
-#define NETHELPER_LOG_NAME "network.log"
-#define NETHELPER_LOG_OLD_NAME "network.log.1"
-#define NETHELPER_NOTICE_MAX 4096
-#define NETHELPER_PROXY_PORT 3128	/* in the sandbox, on 127.0.0.1: HTTP and SOCKS5 */
-
-/*
- * What the network of a sandbox has done since it started.  Of egress it is shared
- * memory, written by the proxy alone, and no decision of ours depends on it; of a
- * bridge it is what the kernel has counted.
- */
-struct netcounters {
-	uint64_t requests, allowed, denied, failed;
-	uint64_t bytes_in, bytes_out;	/* to the sandbox, from it */
-	uint64_t open, cut;		/* connections now; cut by a change of policy */
-	uint64_t exhausted;		/* a budget was used up */
-	uint64_t over;			/* bridge: connections refused by their limit */
-};
 
 struct nethelper {
 	struct helper proc;

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * netwire - what berth-net, the helper for --network bridge and egress, and its supervisor share.
+ *
+ * Its descriptors: 3 the socket to us, 4 the sandbox's network namespace, 5 what
+ * it is to do (JSON), 6 the counters, 7 and 8 the two halves of the log, 9 the socket
+ * for notices: what the proxy refused, as the line of the log.
+ */
+#ifndef BERTH_RUNTIME_NET_NETWIRE_H
+#define BERTH_RUNTIME_NET_NETWIRE_H
+
+#include <stdint.h>
+
+#include "base/helper.h"
+
+enum { NETHELPER_SOCK = HELPER_SOCK, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_COUNTERS, NETHELPER_LOG, NETHELPER_LOG_OLD, NETHELPER_NOTICE,
+	NETHELPER_FDS };
+
+#define NETHELPER_PROGRAM "berth-net"
+#define NETHELPER_LOG_NAME "network.log"
+#define NETHELPER_LOG_OLD_NAME "network.log.1"
+#define NETHELPER_NOTICE_MAX 4096
+#define NETHELPER_PROXY_PORT 3128	/* in the sandbox, on 127.0.0.1: HTTP and SOCKS5 */
+
+/*
+ * What the network of a sandbox has done since it started.  Of egress it is shared
+ * memory, written by the proxy alone, and no decision of ours depends on it; of a
+ * bridge it is what the kernel has counted.
+ */
+struct netcounters {
+	uint64_t requests, allowed, denied, failed;
+	uint64_t bytes_in, bytes_out;	/* to the sandbox, from it */
+	uint64_t open, cut;		/* connections now; cut by a change of policy */
+	uint64_t exhausted;		/* a budget was used up */
+	uint64_t over;			/* bridge: connections refused by their limit */
+};
+
+#endif
