@@ -28,9 +28,10 @@ static size_t big_number(const char *p, const char *end)
 	return n == 19 || strcmp(copy, "18446744073709551615") <= 0 ? n : 0;
 }
 
-/* Where the next such number begins, outside of strings; NULL: nowhere. */
-static const char *find_big(const char *p, const char *end)
+/* Where the next such number begins in the text from begin on, outside of strings; NULL: nowhere. */
+static const char *find_big(const char *begin, const char *end)
 {
+	const char *p = begin;
 	int quoted = 0;
 
 	for (; p < end; p++) {
@@ -42,7 +43,7 @@ static const char *find_big(const char *p, const char *end)
 		} else if (*p == '"') {
 			quoted = 1;
 		} else if (isdigit((unsigned char)*p)) {
-			if (big_number(p, end) && p[-1] != '-')
+			if (big_number(p, end) && (p == begin || p[-1] != '-'))
 				return p;
 			while (p + 1 < end && isdigit((unsigned char)p[1]))
 				p++;
@@ -56,8 +57,8 @@ json_t *oci_json_parse(const char *text, size_t n, const char *what, struct err 
 	autobuf struct buf b = BUF_INIT(OCI_DOCUMENT_MAX + 65536);
 	const char *end = text + n, *p = text, *big;
 
-	/* a document begins with a brace or a blank, so p[-1] above is within it */
-	while (n && *text != '{' && !isspace((unsigned char)*text)) {
+	/* said here, as the parser behind it would speak of its own grammar */
+	if (n && *text != '{' && !isspace((unsigned char)*text)) {
 		err_set(e, ERR_INVALID, "%s is not a JSON object", what);
 		return NULL;
 	}

@@ -5,10 +5,12 @@
 #include <linux/mount.h>
 #include <linux/seccomp.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 
+#include "base/mem.h"
 #include "runtime/oci/json.h"
 #include "runtime/oci/mount.h"
 #include "runtime/oci/schema.h"
@@ -40,11 +42,17 @@ Test(oci_json, numbers_above_the_signed_ones_keep_their_value)
 
 Test(oci_json, what_is_no_document_is_refused)
 {
-	static const char *const bad[] = { "", "[", "x", "{\"a\": 18446744073709551616}", "{\"a\": 1, \"a\": 2}" };
+	static const char *const bad[] = { "", "[", "x", "18446744073709551615", "-18446744073709551615", " 18446744073709551615", "{\"a\": 18446744073709551616}", "{\"a\": 1, \"a\": 2}" };
 	struct err e;
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		cr_assert_null(oci_json_parse(bad[i], strlen(bad[i]), "test", &e), "%s", bad[i]);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		/* of its own size, so that a sanitizer sees what is read before and behind it */
+		autofree char *text = malloc(strlen(bad[i]) + 1);
+
+		cr_assert_not_null(text);
+		memcpy(text, bad[i], strlen(bad[i]));
+		cr_assert_null(oci_json_parse(text, strlen(bad[i]), "test", &e), "%s", bad[i]);
+	}
 }
 
 static const char *schema_error(const char *text)
