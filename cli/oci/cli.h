@@ -20,7 +20,7 @@ struct oci_global {
 	int systemd;		/* cgroups are to be systemd's, for verbs that make a container */
 	int systemd_program;	/* OCI_SYSTEMD_PROGRAM, for these; -1 */
 	int passed;		/* descriptors from 3 up, without a gap, that the caller gave us: oci_passed_count() */
-	int passed_last;	/* the last of all that it gave us: behind a gap, if there is one */
+	int passed_behind;	/* the first behind the gap that ends these; INT_MAX: none, or --preserve-fds is not given */
 };
 
 struct oci_option {
@@ -61,8 +61,8 @@ void oci_print_json(void *j, int indent);
 
 /* First thing in main(): how many descriptors are open from 3 up, to the first that is not or is ours (-1: none is). */
 int oci_passed_count(int ours);
-/* The last of all that are; read from /proc, so only where --preserve-fds is given. */
-int oci_passed_last(int ours);
+/* The first behind the gap that ends those count; INT_MAX: none.  Read from /proc, so only where --preserve-fds is given. */
+int oci_passed_behind(int count, int ours);
 /* The argument of --preserve-fds: ERR_INVALID. */
 int oci_preserve_number(const char *value, int *ret, struct err *e);
 /*

@@ -27,21 +27,21 @@ int oci_passed_count(int ours)
 	return fd - FIRST;
 }
 
-int oci_passed_last(int ours)
+int oci_passed_behind(int count, int ours)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *d;
-	int last = 0;
+	int next = INT_MAX;
 
 	while (dir && (d = readdir(dir))) {
 		int fd = atoi(d->d_name);
 
-		if (fd > last && fd != ours && fd != dirfd(dir))
-			last = fd;
+		if (fd >= FIRST + count && fd < next && fd != ours && fd != dirfd(dir))
+			next = fd;
 	}
 	if (dir)
 		closedir(dir);
-	return last;
+	return next;
 }
 
 int oci_preserve_number(const char *value, int *ret, struct err *e)
@@ -56,8 +56,10 @@ int oci_preserve_number(const char *value, int *ret, struct err *e)
 
 int oci_passed_check(const struct oci_global *g, int *preserve, struct err *e)
 {
-	if (*preserve > g->passed && g->passed_last >= FIRST + g->passed) {
-		err_set(e, ERR_INVALID, "--preserve-fds %d: descriptor %d is not open, but %d is", *preserve, FIRST + g->passed, g->passed_last);
+	/* one that is open past those that were asked for is not passed on, and no gap before it matters */
+	if (*preserve > g->passed && g->passed_behind < FIRST + *preserve) {
+		err_set(e, ERR_INVALID, "--preserve-fds %d: descriptor %d is not open, but %d is", *preserve, FIRST + g->passed,
+			g->passed_behind);
 		return err_hint(e, "give the number of descriptors that are open from %d up, without a gap: %d", FIRST, g->passed);
 	}
 	/* more than there are, as crun takes it: all of them */

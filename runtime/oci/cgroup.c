@@ -144,10 +144,11 @@ void oci_cgroup_release(struct oci_cgroup *c)
 	c->count = 0;
 }
 
-/* A v1 cpuset allows nothing until it is told: what its parent allows. */
-static void inherit_cpuset(const char *dir)
+/* A v1 cpuset allows nothing until it is told: what its parent allows.  0: the parent allows nothing itself. */
+static int inherit_cpuset(const char *dir)
 {
 	static const char *const files[] = { "cpuset.cpus", "cpuset.mems" };
+	int complete = 1;
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(files); i++) {
@@ -156,10 +157,14 @@ static void inherit_cpuset(const char *dir)
 
 		snprintf(from, sizeof(from), "%.*s/%s", (int)(slash - dir), dir, files[i]);
 		snprintf(to, sizeof(to), "%s/%s", dir, files[i]);
-		if (cgroup_read(AT_FDCWD, to, now, sizeof(now)) <= 1 &&
-		    cgroup_read(AT_FDCWD, from, all, sizeof(all)) > 1)
+		if (cgroup_read(AT_FDCWD, to, now, sizeof(now)) > 1)
+			continue;
+		if (cgroup_read(AT_FDCWD, from, all, sizeof(all)) > 1)
 			cgroup_write(AT_FDCWD, to, all);
+		else
+			complete = 0;
 	}
+	return complete;
 }
 
 /* v2: passes every controller of dir on to its children; a limit that then has no file says so itself. */
@@ -200,9 +205,9 @@ static int make_dirs(const struct oci_cgroup *c, struct oci_cgroup_part *p, stru
 		}
 		slash = p->dir + p->theirs_len;
 	} else if (mkdir(p->dir, 0755) == 0) {	/* most often only the last is missing */
-		if (cpuset)
-			inherit_cpuset(p->dir);
-		return 0;
+		/* somebody's mkdir(1) of the one above leaves that empty: then all levels in turn */
+		if (!cpuset || inherit_cpuset(p->dir))
+			return 0;
 	}
 	for (;;) {
 		char *next = strchr(slash + 1, '/');

@@ -157,6 +157,14 @@ static int to_path(const char *key, char path[256], char dotted[256])
 	return 0;
 }
 
+/* Said twice it may be, and the same (runtime-tools, runc and crun take that). */
+static int contradicts_domainname(const struct oci_container *c, const char *dotted, const char *value)
+{
+	const char *own = oci_str(c->config, "domainname");
+
+	return !strcmp(dotted, "kernel.domainname") && own && *own && strcmp(own, value) != 0;
+}
+
 int oci_sysctl_check(const struct oci_container *c, struct err *e)
 {
 	json_t *map = oci_get(c->linux_part, "sysctl"), *v;
@@ -166,14 +174,12 @@ int oci_sysctl_check(const struct oci_container *c, struct err *e)
 		char path[256], dotted[256];
 		int ns;
 
-		(void)v;
 		if (to_path(key, path, dotted) < 0)
 			return err_set(e, ERR_INVALID, "linux.sysctl: '%.100s' is not a sysctl's name", key);
 		ns = namespace_of(dotted);
 		if (ns < 0 || !own_ns(c, (enum oci_ns)ns))
 			return err_set(e, ERR_INVALID, "sysctl \"%s\" is not in a separate kernel namespace", key);
-		if (!strcmp(dotted, "kernel.hostname") ||
-		    (!strcmp(dotted, "kernel.domainname") && oci_str(c->config, "domainname")))
+		if (!strcmp(dotted, "kernel.hostname") || contradicts_domainname(c, dotted, json_string_value(v)))
 			return err_set(e, ERR_INVALID, "sysctl \"%s\" conflicts with the configuration's own %s", key, dotted + 7);
 	}
 	return 0;

@@ -134,29 +134,35 @@ static int memory_v2(const struct oci_cgroup *c, const json_t *m, struct err *e)
 
 /* ---- cpu --------------------------------------------------------------------- */
 
+/*
+ * A runtime is part of its period, and of both the kernel checks each write: a runtime above its period (realtime), a ratio
+ * above the parent's, a burst above its quota.  Which order passes depends on what stands there, so both are tried.
+ */
+static int period_and_runtime(const struct target *t, const char *period_file, int64_t period, const char *runtime_file,
+			      int64_t runtime, struct err *e)
+{
+	struct err first;
+
+	if (!period || put_i64(t, period_file, period, &first) == 0)
+		return runtime ? put_i64(t, runtime_file, runtime, e) : 0;
+	if (runtime && put_i64(t, runtime_file, runtime, e) == 0 && put_i64(t, period_file, period, e) == 0)
+		return 0;
+	*e = first;
+	return -1;
+}
+
 static int cpu_v1(const struct oci_cgroup *c, const json_t *cpu, struct err *e)
 {
 	struct target t = controller(c, "cpu"), set = controller(c, "cpuset");
-	int64_t quota = oci_i64(cpu, "quota", 0), period = oci_i64(cpu, "period", 0);
-	struct err first;
 
 	if (oci_u64(cpu, "shares", 0) && put_i64(&t, "cpu.shares", oci_i64(cpu, "shares", 0), e) < 0)
 		return -1;
-	/* a realtime runtime may not exceed its period: period first */
-	if (oci_u64(cpu, "realtimePeriod", 0) && put_i64(&t, "cpu.rt_period_us", oci_i64(cpu, "realtimePeriod", 0), e) < 0)
+	if (period_and_runtime(&t, "cpu.rt_period_us", oci_i64(cpu, "realtimePeriod", 0), "cpu.rt_runtime_us",
+			       oci_i64(cpu, "realtimeRuntime", 0), e) < 0)
 		return -1;
-	if (oci_i64(cpu, "realtimeRuntime", 0) && put_i64(&t, "cpu.rt_runtime_us", oci_i64(cpu, "realtimeRuntime", 0), e) < 0)
+	if (period_and_runtime(&t, "cpu.cfs_period_us", oci_i64(cpu, "period", 0), "cpu.cfs_quota_us",
+			       oci_i64(cpu, "quota", 0), e) < 0)
 		return -1;
-	/* an old burst may be above a new quota, and the ratio may not exceed the parent's on the way: two orders */
-	if (period && put_i64(&t, "cpu.cfs_period_us", period, &first) < 0) {
-		if (!quota || put_i64(&t, "cpu.cfs_quota_us", quota, e) < 0 ||
-		    put_i64(&t, "cpu.cfs_period_us", period, e) < 0) {
-			*e = first;
-			return -1;
-		}
-	} else if (quota && put_i64(&t, "cpu.cfs_quota_us", quota, e) < 0) {
-		return -1;
-	}
 	if (has(cpu, "burst") && put_i64(&t, "cpu.cfs_burst_us", oci_i64(cpu, "burst", 0), e) < 0)
 		return -1;
 	if (has(cpu, "idle") && put_i64(&t, "cpu.idle", oci_i64(cpu, "idle", 0), e) < 0)

@@ -6,6 +6,7 @@ specification leaves open: one test of ours for each difference that driving the
 import array
 import ctypes
 import fcntl
+import glob
 import json
 import os
 import pty
@@ -396,3 +397,58 @@ def test_exec_names_the_file_of_a_cgroup_that_is_not_there():
         assert "adding pid " in r.err and "/nonexistent/cgroup.procs: no such file" in r.err, r
         r = c.exec("--cgroup", "..", c.id, "true", ok=255)
         assert ".. is not a sub cgroup path" in r.err, r
+
+
+def test_a_parent_whose_cpuset_is_empty_is_filled():
+    """A v1 cpuset made by mkdir(1) allows no CPU and no memory: whoever makes one below fills the way down, as runc and crun."""
+    if not os.path.exists("/sys/fs/cgroup/cpuset/cpuset.cpus"):
+        raise b.skip("no v1 cpuset here")
+    with Bundle("true") as c:
+        top = "/sys/fs/cgroup/cpuset" + c.linux["cgroupsPath"]
+        os.makedirs(top + "/between")
+        try:
+            c.linux["cgroupsPath"] += "/between/c"
+            c.run()
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                with open(f"/sys/fs/cgroup/cpuset/{file}") as wanted, open(f"{top}/between/{file}") as got:
+                    assert got.read() == wanted.read() != "\n"
+        finally:
+            for place in glob.glob(f"/sys/fs/cgroup/*{c.linux['cgroupsPath'][:-2]}"):
+                os.rmdir(place)
+                os.rmdir(os.path.dirname(place))
+
+
+def cpu_file(c, name):
+    with open(f"/sys/fs/cgroup/cpu{c.linux['cgroupsPath']}/{name}") as f:
+        return int(f.read())
+
+
+def test_a_realtime_period_and_runtime_change_in_whatever_order_the_kernel_takes():
+    if not os.path.exists("/sys/fs/cgroup/cpu/cpu.rt_runtime_us"):
+        raise b.skip("no realtime groups here")
+    with Bundle(*SLEEP) as c:
+        c.detached()
+        for period, runtime in ((1000000, 100000), (10000, 3000), (500000, 90000), (100000, 1000)):
+            c.call("update", "--cpu-rt-period", str(period), "--cpu-rt-runtime", str(runtime), c.id)
+            assert (cpu_file(c, "cpu.rt_period_us"), cpu_file(c, "cpu.rt_runtime_us")) == (period, runtime)
+        r = c.call("update", "--cpu-rt-period", "1000", "--cpu-rt-runtime", "2000", c.id, ok=1)
+        assert "cpu.rt_period_us" in r.err, r
+
+
+def test_a_descriptor_past_those_that_are_asked_for_may_be_open():
+    with Bundle("sh", "-c", "ls /proc/self/fd | tr '\\n' ' '") as c:
+        os.symlink("busybox", c.rootfs + "/bin/tr")
+        c.prefix = ("bash", "-c", 'exec 3</dev/null 4</dev/null 103</dev/null 251</dev/null; exec "$0" "$@"')
+        assert c.run("--preserve-fds", "100").out == "0 1 2 3 4 5 "     # 5 is of ls
+        r = c.run("--preserve-fds", "101", ok=1)
+        b.expect("descriptor 5 is not open, but 103 is" in r.err, r, "a gap")
+        c.prefix = ()
+
+
+def test_domainname_may_be_said_twice_if_it_is_the_same():
+    with Bundle("cat", "/proc/sys/kernel/domainname") as c:
+        c.config["domainname"] = "example.org"
+        c.linux["sysctl"] = {"kernel.domainname": "example.org"}
+        assert c.out() == "example.org\n"
+        c.linux["sysctl"] = {"kernel.domainname": "example.com"}
+        c.refused("conflicts")
