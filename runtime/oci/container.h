@@ -44,7 +44,7 @@ struct oci_ns_type {
 extern const struct oci_ns_type oci_ns_types[OCI_NS_COUNT];
 
 enum oci_message_kind {
-	OCI_FAILED = 1,	/* process: with the error; it ends */
+	OCI_FAILED = 1,	/* process: with the error; it ends.  value 1: of a startContainer hook */
 	OCI_MAPPED,	/* runtime: ids are mapped */
 	OCI_HOOKS,	/* process: mounted; waits while the runtime runs its hooks */
 	OCI_HOOKED,	/* runtime: they are done */
@@ -154,7 +154,7 @@ int oci_message_send(int sock, enum oci_message_kind kind, int value);
 /* 1 and *ret; 0 at the other side's end; -1. */
 int oci_message_recv(int sock, struct oci_message *ret, int *ret_fd);
 /* The process's last words, with or without the filter. */
-void oci_message_fail(int sock, const struct err *e) __attribute__((noreturn));
+void oci_message_fail(int sock, const struct err *e, int in_hook) __attribute__((noreturn));
 /* _exit() where the filter may be loaded already: it ends, whatever that says. */
 void oci_end(int status) __attribute__((noreturn));
 /* OCI_GO with the filter. */

@@ -357,9 +357,9 @@ static int listen_for_start(struct oci_container *c, struct err *e)
 	c->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (c->listen_fd < 0)
 		return err_sys(e, "make a socket");
-	snprintf(a.sun_path, sizeof(a.sun_path), "%s/" OCI_SOCKET, path_of_fd(c->state->dir_fd, dir));
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s/" OCI_MAKING_SOCKET, path_of_fd(c->state->dir_fd, dir));
 	if (bind(c->listen_fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(c->listen_fd, 4) < 0)
-		return err_sys(e, "listen on " OCI_SOCKET);
+		return err_sys(e, "listen on " OCI_MAKING_SOCKET);
 	return 0;
 }
 
@@ -393,9 +393,9 @@ static int make_cgroups(struct oci_container *c, struct oci_state *st, const str
 static int run_first_hooks(const struct oci_container *c, struct err *e)
 {
 	const struct oci_hooks h = { c->config, c->bundle, NULL };
-	autojson json_t *state = oci_state_json(c->state, OCI_CREATING);
+	/* the environment is made (runtime.md, "State": created is what follows step 2), as crun and runtime-tools have it */
+	autojson json_t *state = oci_state_json(c->state, OCI_CREATED);
 
-	json_object_set_new(state, "pid", json_integer(c->state->pid));
 	return oci_hooks_run(&h, "prestart", state, 0, e) < 0 || oci_hooks_run(&h, "createRuntime", state, 0, e) < 0 ? -1 : 0;
 }
 
@@ -469,7 +469,12 @@ static int finish(struct oci_container *c, const struct oci_request *r, struct e
 		return -1;
 	if (r->pid_file && oci_pid_file_write(r->pid_file, c->state->pid, e) < 0)
 		return -1;
-	return oci_filter_send(c->sock, &c->filter, e);
+	if (oci_filter_send(c->sock, &c->filter, e) < 0)
+		return -1;
+	/* from here on its status is created, and it can be started */
+	if (c->wait_start && renameat(c->state->dir_fd, OCI_MAKING_SOCKET, c->state->dir_fd, OCI_SOCKET) < 0)
+		return err_sys(e, "make " OCI_SOCKET);
+	return 0;
 }
 
 static int make(struct oci_container *c, struct oci_made *ret, const struct oci_request *r, struct err *e)
@@ -544,7 +549,7 @@ static void undo(struct oci_made *m, int root_fd)
 		while (waitpid(m->state.pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
-	if (oci_cgroup_destroy(&m->state.cgroup, &second) < 0 || oci_state_remove(&m->state, root_fd, &second) < 0)
+	if (oci_destroy(&m->state, root_fd, &second) < 0)
 		oci_log(OCI_WARNING, "%s; `delete --force %s` clears what is left", second.msg, m->state.id);
 }
 
@@ -582,8 +587,7 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 		goto out;
 	made = 1;
 	c.state = &ret->state;
-	if (oci_state_lock(&ret->state, e) < 0 ||
-	    plan_cgroups(&c, &ret->state, r, e) < 0 ||
+	if (plan_cgroups(&c, &ret->state, r, e) < 0 ||
 	    check_vacant(&ret->state, e) < 0 || record(&c, &ret->state, &text, e) < 0 ||
 	    oci_notify_make_dir(ret->state.dir_fd, e) < 0 ||
 	    (r->run && oci_notify_bind(ret->state.dir_fd, &ret->notify_fd, e) < 0) || make(&c, ret, r, e) < 0)

@@ -30,6 +30,7 @@ struct oci_made {
 	int sock;	/* run: to the container's process; -1 */
 	int master;	/* run: the container's terminal; -1 */
 	int notify_fd;	/* run: it says here that it is ready (oci_notify.h); -1 */
+	int hook_failed;	/* what failed was a startContainer or poststart hook */
 };
 
 /*
@@ -41,10 +42,15 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 void oci_made_release(struct oci_made *m);
 /* Until the user's program runs, or the error that it could not. */
 int oci_await_exec(struct oci_made *m, struct err *e);
-/* `start`: ERR_BUSY when it is not created. */
+/* `start`: ERR_BUSY when it is not created.  A startContainer or poststart hook that fails destroys it ("Lifecycle", 7 and 9). */
 int oci_start(int root_fd, const char *id, struct err *e);
 /* The poststart hooks; the first failure ends the container's process and is the error. */
 int oci_poststart(struct oci_made *m, struct err *e);
+/*
+ * Undoes what create made of st, whose processes have ended, and runs the poststop hooks if it had a process; their
+ * failures are logged (runtime.md, "Lifecycle", 12 and 13).
+ */
+int oci_destroy(struct oci_state *st, int root_fd, struct err *e);
 /*
  * `delete`: what runs is ERR_BUSY, unless force, which kills it.  Runs the poststop
  * hooks when the container had been made.

@@ -100,17 +100,17 @@ static __attribute__((noreturn)) void in_container(struct entry *n)
 
 	umask(022);
 	if (prepare(n, &p, &e) < 0)
-		oci_message_fail(n->sock, &e);
+		oci_message_fail(n->sock, &e, 0);
 	if (oci_message_send(n->sock, OCI_READY, 0) < 0)
 		_exit(1);
 	if (oci_filter_recv(n->sock, &filter, &e) < 0)
-		oci_message_fail(n->sock, &e);
+		oci_message_fail(n->sock, &e, 0);
 	prctl(PR_SET_PDEATHSIG, 0);
 	oci_reset_signals();
 	if (oci_process_become(&p, &filter, n->sock, &e) < 0)
-		oci_message_fail(n->sock, &e);
+		oci_message_fail(n->sock, &e, 0);
 	oci_process_exec(&p, &e);
-	oci_message_fail(n->sock, &e);
+	oci_message_fail(n->sock, &e, 0);
 }
 
 /* ---- on the way there ------------------------------------------------------------------- */
@@ -365,8 +365,10 @@ static int attend(struct entry *n, struct err *e)
 static int check_status(const struct oci_state *st, const struct oci_exec *x, struct err *e)
 {
 	switch (oci_state_status(st)) {
-	case OCI_STOPPED:
 	case OCI_CREATING:
+		/* its root is not entered yet: what joined it now would see the host's */
+		return err_set(e, ERR_BUSY, "cannot exec in a container that is being created: the container '%s' is not running", st->id);
+	case OCI_STOPPED:
 		return err_set(e, ERR_BUSY, "cannot exec in a stopped container: the container '%s' is not running", st->id);
 	case OCI_PAUSED:
 		return x->ignore_paused ? 0 : err_set(e, ERR_BUSY, "cannot exec in a paused container (use --ignore-paused to "

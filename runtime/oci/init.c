@@ -384,27 +384,27 @@ void oci_init(struct oci_container *c)
 
 	for (i = 0; i < ARRAY_LEN(steps); i++)
 		if (steps[i](c, &e) < 0)
-			oci_message_fail(c->sock, &e);
+			oci_message_fail(c->sock, &e, 0);
 	c->inside = 1;
 	if (let_go(c, &p, &e) < 0 || (c->process && prepare_process(c, &p, &e) < 0))
-		oci_message_fail(c->sock, &e);
+		oci_message_fail(c->sock, &e, 0);
 	if (report_ready(c, &e) < 0 || oci_filter_recv(c->sock, &filter, &e) < 0 || wait_for_start(c, &e) < 0)
-		oci_message_fail(c->sock, &e);
+		oci_message_fail(c->sock, &e, 0);
 	if (!c->process) {
 		err_set(&e, ERR_INVALID, "the configuration has no process: nothing to start");
-		oci_message_fail(c->sock, &e);
+		oci_message_fail(c->sock, &e, 0);
 	}
 	oci_reset_signals();
 	if (oci_process_become(&p, &filter, c->sock, &e) < 0)
-		oci_message_fail(c->sock, &e);
+		oci_message_fail(c->sock, &e, 0);
 	/* its program is of the image: it gets no more rights than the process, as with runc */
 	if (oci_hooks_any(c->config, "startContainer") && run_hooks(c, "startContainer", NULL, p.env, &e) < 0)
-		oci_message_fail(c->sock, &e);
+		oci_message_fail(c->sock, &e, 1);
 	fd_close(&c->hook_fds[0]);
 	fd_close(&c->hook_fds[1]);
 	/* the tie to `run` ends here: a foreground container outlives a killed runtime, as with runc */
 	if (!c->wait_start)
 		prctl(PR_SET_PDEATHSIG, 0);
 	oci_process_exec(&p, &e);
-	oci_message_fail(c->sock, &e);
+	oci_message_fail(c->sock, &e, 0);
 }

@@ -69,6 +69,7 @@ int oci_await_exec(struct oci_made *m, struct err *e)
 		switch (msg.kind) {
 		case OCI_FAILED:
 			*e = msg.err;
+			m->hook_failed = msg.value;
 			return -1;
 		case OCI_TERMINAL:
 			m->master = fd;
@@ -96,62 +97,12 @@ int oci_poststart(struct oci_made *m, struct err *e)
 	state = oci_state_json(&m->state, OCI_RUNNING);
 	if (oci_hooks_run(&h, "poststart", state, 0, e) == 0)
 		return 0;
+	m->hook_failed = 1;
 	kill(m->state.pid, SIGKILL);
 	return -1;
 }
 
-static int connect_start(const struct oci_state *st, struct err *e)
-{
-	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	char dir[32];
-
-	if (fd < 0)
-		return err_sys(e, "make a socket");
-	snprintf(a.sun_path, sizeof(a.sun_path), "%s/" OCI_SOCKET, path_of_fd(st->dir_fd, dir));
-	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		return err_sys(e, "reach the container's process");
-	return take_fd(&fd);
-}
-
-int oci_start(int root_fd, const char *id, struct err *e)
-{
-	struct oci_made m = { .sock = -1, .master = -1, .notify_fd = -1 };
-	enum oci_status status;
-	int r = -1;
-
-	if (oci_state_load_locked(&m.state, root_fd, id, e) < 0)
-		return -1;
-	status = oci_state_status(&m.state);
-	if (status != OCI_CREATED) {
-		err_set(e, ERR_BUSY, "cannot start a container that has %s: container '%s' is not in the created state",
-			status == OCI_STOPPED ? "stopped" : "run", id);
-		goto out;
-	}
-	m.config = oci_json_load(m.state.dir_fd, "config.json", e);
-	if (!m.config)
-		goto out;
-	if (!oci_get(m.config, "process")) {
-		err_set(e, ERR_INVALID, "the configuration of container '%s' has no process: nothing to start", id);
-		goto out;
-	}
-	if (oci_notify_bind(m.state.dir_fd, &m.notify_fd, e) < 0)
-		goto out;
-	m.sock = connect_start(&m.state, e);
-	if (m.sock < 0)
-		goto out;
-	unlinkat(m.state.dir_fd, OCI_SOCKET, 0);
-	r = oci_await_exec(&m, e) < 0 || oci_poststart(&m, e) < 0 ? -1 : 0;
-	/* others may look at it and delete it while it gets ready */
-	oci_state_unlock(&m.state);
-	if (r == 0 && m.notify_fd >= 0)
-		r = oci_notify_wait(m.notify_fd, m.state.pid, e);
-out:
-	oci_made_release(&m);
-	return r;
-}
-
-/* ---- delete ------------------------------------------------------------------------------ */
+/* ---- the end ------------------------------------------------------------------------------ */
 
 /* Waits for the end of a process that may not be our child. */
 static void wait_gone(pid_t pid, uint64_t start_time)
@@ -194,28 +145,98 @@ static void run_poststop(const struct oci_state *st)
 	oci_hooks_run(&h, "poststop", state, 1, &e);
 }
 
+int oci_destroy(struct oci_state *st, int root_fd, struct err *e)
+{
+	if (oci_cgroup_destroy(&st->cgroup, e) < 0)
+		return -1;
+	if (st->pid)
+		run_poststop(st);
+	return oci_state_remove(st, root_fd, e);
+}
+
 int oci_delete(int root_fd, const char *id, int force, struct err *e)
 {
 	struct oci_state st;
 	enum oci_status status;
 	int r = -1;
 
-	if (oci_state_load_locked(&st, root_fd, id, e) < 0)
+	if (force ? oci_state_load_locked(&st, root_fd, id, e) < 0 : oci_state_load_made(&st, root_fd, id, e) < 0)
 		return -1;
 	status = oci_state_status(&st);
-	/* a create that was killed has its lock free and no process recorded: it is nothing that runs */
-	if (status != OCI_STOPPED && !force && st.pid) {
-		if (status != OCI_CREATED) {
-			err_set(e, ERR_BUSY, "cannot delete container '%s' that is not stopped: %s", id, oci_status_name(status));
-			goto out;
-		}
-	}
-	if (end_processes(&st, status, e) < 0 || oci_cgroup_destroy(&st.cgroup, e) < 0)
+	if (status != OCI_STOPPED && status != OCI_CREATED && !force) {
+		err_set(e, ERR_BUSY, "cannot delete container '%s' that is not stopped: %s", id, oci_status_name(status));
 		goto out;
-	if (st.pid)
-		run_poststop(&st);
-	r = oci_state_remove(&st, root_fd, e);
+	}
+	if (end_processes(&st, status, e) == 0)
+		r = oci_destroy(&st, root_fd, e);
 out:
 	oci_state_release(&st);
+	return r;
+}
+
+/* ---- start ------------------------------------------------------------------------------- */
+
+/* runtime.md, "Lifecycle", 7 and 9: the container is stopped and destroyed.  The hook's failure is the error to tell. */
+static void after_failed_hook(struct oci_state *st, int root_fd)
+{
+	struct err second;
+
+	if (end_processes(st, oci_state_status(st), &second) < 0 || oci_destroy(st, root_fd, &second) < 0)
+		oci_log(OCI_WARNING, "%s; `delete --force %s` clears what is left", second.msg, st->id);
+}
+
+static int connect_start(const struct oci_state *st, struct err *e)
+{
+	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	char dir[32];
+
+	if (fd < 0)
+		return err_sys(e, "make a socket");
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s/" OCI_SOCKET, path_of_fd(st->dir_fd, dir));
+	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return err_sys(e, "reach the container's process");
+	return take_fd(&fd);
+}
+
+int oci_start(int root_fd, const char *id, struct err *e)
+{
+	struct oci_made m = { .sock = -1, .master = -1, .notify_fd = -1 };
+	enum oci_status status;
+	int r = -1;
+
+	if (oci_state_load_locked(&m.state, root_fd, id, e) < 0)
+		return -1;
+	status = oci_state_status(&m.state);
+	if (status != OCI_CREATED) {
+		err_set(e, ERR_BUSY, "cannot start a container that has %s: container '%s' is not in the created state",
+			status == OCI_STOPPED ? "stopped" : "run", id);
+		goto out;
+	}
+	m.config = oci_json_load(m.state.dir_fd, "config.json", e);
+	if (!m.config)
+		goto out;
+	if (!oci_get(m.config, "process")) {
+		err_set(e, ERR_INVALID, "the configuration of container '%s' has no process: nothing to start", id);
+		goto out;
+	}
+	if (oci_notify_bind(m.state.dir_fd, &m.notify_fd, e) < 0)
+		goto out;
+	m.sock = connect_start(&m.state, e);
+	if (m.sock < 0)
+		goto out;
+	r = oci_await_exec(&m, e);
+	/* not before: until its program runs, it is created */
+	unlinkat(m.state.dir_fd, OCI_SOCKET, 0);
+	if (r == 0)
+		r = oci_poststart(&m, e);
+	if (m.hook_failed)
+		after_failed_hook(&m.state, root_fd);
+	/* others may look at it and delete it while it gets ready */
+	oci_state_unlock(&m.state);
+	if (r == 0 && m.notify_fd >= 0)
+		r = oci_notify_wait(m.notify_fd, m.state.pid, e);
+out:
+	oci_made_release(&m);
 	return r;
 }

@@ -42,9 +42,9 @@ int oci_message_recv(int sock, struct oci_message *ret, int *ret_fd)
 	return r == 0 ? 0 : r == (ssize_t)sizeof(*ret) ? 1 : -1;
 }
 
-void oci_message_fail(int sock, const struct err *e)
+void oci_message_fail(int sock, const struct err *e, int in_hook)
 {
-	struct oci_message m = { .kind = OCI_FAILED, .err = *e };
+	struct oci_message m = { .kind = OCI_FAILED, .value = in_hook, .err = *e };
 
 	/* a filter may know nothing of sendmsg(2), but write(2); with neither, the runtime sees that nothing was executed */
 	if (fdpass_send(sock, &m, sizeof(m), NULL, 0) < 0 && errno != EPIPE && write(sock, &m, sizeof(m)) < 0)

@@ -9,9 +9,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -84,19 +86,38 @@ static int check_id(const char *id, struct err *e)
 	return fault ? err_set(e, ERR_INVALID, "container id '%.64s' %s", id, fault) : 0;
 }
 
+/* Waits for the lock of a directory. */
+static int lock_dir(int fd, int how, const char *id, struct err *e)
+{
+	while (flock(fd, how) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "lock container '%s'", id);
+	return 0;
+}
+
 int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err *e)
 {
+	int r;
+
 	prepare(st, id);
-	if (check_id(id, e) < 0)
+	if (check_id(id, e) < 0 || lock_dir(root_fd, LOCK_SH, id, e) < 0)
 		return -1;
-	if (mkdirat(root_fd, id, 0711) < 0)
-		return errno == EEXIST ? err_set(e, ERR_EXISTS, "container with id '%s' already exists", id) :
-					 err_sys(e, "make the state directory of container '%s'", id);
+	if (mkdirat(root_fd, id, 0711) < 0) {
+		r = errno;
+		flock(root_fd, LOCK_UN);
+		return r == EEXIST ? err_set(e, ERR_EXISTS, "container with id '%s' already exists", id) :
+				     err_errno(e, r, "make the state directory of container '%s'", id);
+	}
 	st->dir_fd = openat(root_fd, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	st->doc = json_object();
-	if (st->dir_fd < 0 || !st->doc)
-		return err_sys(e, "open the state directory of container '%s'", id);
-	return 0;
+	r = st->dir_fd < 0 ? err_sys(e, "open the state directory of container '%s'", id) : lock_dir(st->dir_fd, LOCK_EX, id, e);
+	flock(root_fd, LOCK_UN);
+	if (r == 0 && !(st->doc = json_object()))
+		r = err_nomem(e);
+	if (r == 0)
+		return 0;
+	unlinkat(root_fd, id, AT_REMOVEDIR);
+	oci_state_release(st);
+	return -1;
 }
 
 int oci_state_save(const struct oci_state *st, struct err *e)
@@ -108,7 +129,79 @@ int oci_state_save(const struct oci_state *st, struct err *e)
 	return io_replace_file(st->dir_fd, "state.json", text, strlen(text), 0600, 0, e);
 }
 
-static int load(struct oci_state *st, int root_fd, const char *id, int lock, struct err *e)
+static int read_doc(struct oci_state *st, struct err *e)
+{
+	json_decref(st->doc);
+	st->doc = oci_json_load(st->dir_fd, "state.json", e);
+	if (!st->doc && e->code == ERR_NOT_FOUND)
+		st->doc = json_object();
+	if (!st->doc || !json_is_object(st->doc))
+		return err_wrap(e, "state of container '%s'", st->id);
+	st->pid = (pid_t)json_integer_value(json_object_get(st->doc, "pid"));
+	st->start_time = (uint64_t)json_integer_value(json_object_get(st->doc, "startTime"));
+	return 0;
+}
+
+/* Whether another holds the lock; a moment's lock of ours, shared, keeps nobody from his. */
+static int is_locked(int dir_fd)
+{
+	if (flock(dir_fd, LOCK_SH | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK;
+	flock(dir_fd, LOCK_UN);
+	return 0;
+}
+
+#define RECORD_MS 2000	/* from the lock to a first state.json, on a machine that is far behind */
+
+/* Reads it, and if no process is recorded, whether it is being made: then once it is recorded, as its bundle is asked for. */
+static int read_unlocked(struct oci_state *st, struct err *e)
+{
+	const uint64_t end = clock_ms() + RECORD_MS;
+
+	for (;;) {
+		if (read_doc(st, e) < 0)
+			return -1;
+		if (st->pid)
+			return 0;
+		/* the lock first, then the file: it may have been made between the two looks */
+		st->making = is_locked(st->dir_fd);
+		if (read_doc(st, e) < 0)
+			return -1;
+		if (st->pid)
+			st->making = 0;
+		if (!st->making || json_object_get(st->doc, "id") || clock_ms() >= end)
+			return 0;
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+}
+
+/* Whether the directory is still what is known by the id: it may have been deleted while we waited. */
+static int check_there(const struct oci_state *st, int root_fd, struct err *e)
+{
+	struct stat own, now;
+
+	if (fstat(st->dir_fd, &own) == 0 && fstatat(root_fd, st->id, &now, AT_SYMLINK_NOFOLLOW) == 0 && own.st_ino == now.st_ino)
+		return 0;
+	return err_set(e, ERR_NOT_FOUND, "container '%s' does not exist", st->id);
+}
+
+enum lock_mode { UNLOCKED, LOCKED, LOCKED_IF_MADE };
+
+static int read_in_mode(struct oci_state *st, int root_fd, enum lock_mode mode, struct err *e)
+{
+	if (mode == LOCKED_IF_MADE && flock(st->dir_fd, LOCK_EX | LOCK_NB) < 0) {
+		if (read_unlocked(st, e) < 0)
+			return -1;
+		if (oci_state_status(st) == OCI_CREATING)
+			return err_set(e, ERR_BUSY, "cannot delete container '%s' that is not stopped: creating", st->id);
+		st->making = 0;
+	}
+	if (mode == UNLOCKED)
+		return read_unlocked(st, e) < 0 || (!st->pid && check_there(st, root_fd, e) < 0) ? -1 : 0;
+	return lock_dir(st->dir_fd, LOCK_EX, st->id, e) < 0 || read_doc(st, e) < 0 ? -1 : check_there(st, root_fd, e);
+}
+
+static int load(struct oci_state *st, int root_fd, const char *id, enum lock_mode mode, struct err *e)
 {
 	json_t *cgroup;
 
@@ -120,25 +213,17 @@ static int load(struct oci_state *st, int root_fd, const char *id, int lock, str
 		return errno == ENOENT || errno == ENOTDIR ?
 		       err_set(e, ERR_NOT_FOUND, "container '%s' does not exist", id) :
 		       err_sys(e, "open the state directory of container '%s'", id);
-	if (lock && oci_state_lock(st, e) < 0)
-		goto fail;
-	st->doc = oci_json_load(st->dir_fd, "state.json", e);
-	if (!st->doc && e->code == ERR_NOT_FOUND)
-		st->doc = json_object();
-	if (!st->doc || !json_is_object(st->doc)) {
-		err_wrap(e, "state of container '%s'", id);
-		goto fail;
+	/* whoever has just made the directory has its lock when the root's can be had */
+	if (!path_has(st->dir_fd, "state.json")) {
+		if (lock_dir(root_fd, LOCK_EX, id, e) < 0)
+			goto fail;
+		flock(root_fd, LOCK_UN);
 	}
-	st->pid = (pid_t)json_integer_value(json_object_get(st->doc, "pid"));
-	st->start_time = (uint64_t)json_integer_value(json_object_get(st->doc, "startTime"));
+	if (read_in_mode(st, root_fd, mode, e) < 0)
+		goto fail;
 	cgroup = json_object_get(st->doc, "cgroup");
 	if (cgroup && oci_cgroup_from_json(&st->cgroup, cgroup, e) < 0)
 		goto fail;
-	/* it may have been deleted while we waited */
-	if (lock && !path_has(root_fd, id)) {
-		err_set(e, ERR_NOT_FOUND, "container '%s' does not exist", id);
-		goto fail;
-	}
 	return 0;
 fail:
 	oci_state_release(st);
@@ -147,12 +232,17 @@ fail:
 
 int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err *e)
 {
-	return load(st, root_fd, id, 0, e);
+	return load(st, root_fd, id, UNLOCKED, e);
 }
 
 int oci_state_load_locked(struct oci_state *st, int root_fd, const char *id, struct err *e)
 {
-	return load(st, root_fd, id, 1, e);
+	return load(st, root_fd, id, LOCKED, e);
+}
+
+int oci_state_load_made(struct oci_state *st, int root_fd, const char *id, struct err *e)
+{
+	return load(st, root_fd, id, LOCKED_IF_MADE, e);
 }
 
 void oci_state_release(struct oci_state *st)
@@ -166,7 +256,7 @@ void oci_state_release(struct oci_state *st)
 
 int oci_state_remove(struct oci_state *st, int root_fd, struct err *e)
 {
-	static const char *const names[] = { "state.json", "config.json", OCI_SOCKET, "lock" };
+	static const char *const names[] = { "state.json", "config.json", OCI_SOCKET, OCI_MAKING_SOCKET };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(names); i++)
@@ -174,15 +264,6 @@ int oci_state_remove(struct oci_state *st, int root_fd, struct err *e)
 	if (unlinkat(root_fd, st->id, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
 	return path_remove_tree(root_fd, st->id, e);
-}
-
-int oci_state_lock(struct oci_state *st, struct err *e)
-{
-	/* on the directory's own descriptor: nothing to create, and gone with it */
-	while (flock(st->dir_fd, LOCK_EX) < 0)
-		if (errno != EINTR)
-			return err_sys(e, "lock container '%s'", st->id);
-	return 0;
 }
 
 void oci_state_unlock(const struct oci_state *st)
@@ -246,13 +327,15 @@ enum oci_status oci_state_status(const struct oci_state *st)
 	char letter;
 
 	if (!st->pid)
-		return json_object_get(st->doc, "id") && !oci_true(st->doc, "failed") ? OCI_CREATING : OCI_STOPPED;
+		return st->making ? OCI_CREATING : OCI_STOPPED;
 	t = oci_start_time(st->pid, &letter);
 	if (!t || t != st->start_time || letter == 'Z' || letter == 'X')
 		return OCI_STOPPED;
-	if (path_has(st->dir_fd, OCI_SOCKET))
-		return oci_cgroup_open(c, &ignored) == 0 && oci_cgroup_frozen(c) ? OCI_PAUSED : OCI_CREATED;
-	return oci_cgroup_open(c, &ignored) == 0 && oci_cgroup_frozen(c) ? OCI_PAUSED : OCI_RUNNING;
+	if (oci_cgroup_open(c, &ignored) == 0 && oci_cgroup_frozen(c))
+		return OCI_PAUSED;
+	if (!oci_never_executed(st->pid))
+		return OCI_RUNNING;
+	return path_has(st->dir_fd, OCI_SOCKET) ? OCI_CREATED : OCI_CREATING;
 }
 
 const char *oci_status_name(enum oci_status s)

@@ -5,12 +5,17 @@
  *
  *   state.json    written new, then renamed
  *   config.json   the configuration as it was at create
- *   start.sock    there while the container is created and not started
- *   lock          held (flock) by whatever changes the container
+ *   making.sock   there while the container is being created
+ *   start.sock    the same, renamed once it is created, until its program runs
  *
  * The directory is made first and removed last; state.json names the cgroups
  * before they exist.  A command that dies at any point leaves what
  * `delete --force` clears.
+ *
+ * Whatever changes the container holds a lock (flock) on the directory.  Whoever
+ * makes one holds the state root's, shared, until it has the new directory's: so
+ * a directory that nobody has locked, seen after the root's lock was had alone,
+ * and without a process in its state.json, is what a killed create left.
  */
 #ifndef BERTH_RUNTIME_OCI_STATE_H
 #define BERTH_RUNTIME_OCI_STATE_H
@@ -23,6 +28,7 @@
 #include "runtime/oci/cgroup.h"
 
 #define OCI_SOCKET "start.sock"
+#define OCI_MAKING_SOCKET "making.sock"
 #define OCI_SPEC_VERSION "1.2.0"
 
 enum oci_status { OCI_CREATING, OCI_CREATED, OCI_RUNNING, OCI_PAUSED, OCI_STOPPED };
@@ -32,6 +38,7 @@ struct oci_state {
 	int dir_fd;	/* -1 */
 	json_t *doc;	/* state.json */
 	pid_t pid;	/* 0: none was recorded */
+	int making;	/* none was recorded, and another process makes it now */
 	uint64_t start_time;
 	struct oci_cgroup cgroup;
 };
@@ -42,7 +49,7 @@ const char *oci_id_fault(const char *id);
 int oci_root_open(const char *dir, struct err *e);
 const char *oci_root_default(void);
 
-/* Makes the container's directory; ERR_EXISTS.  st is uninitialised storage; st->doc is an empty object. */
+/* Makes the container's directory and locks it; ERR_EXISTS.  st is uninitialised storage; st->doc is an empty object. */
 int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err *e);
 /* Writes st->doc. */
 int oci_state_save(const struct oci_state *st, struct err *e);
@@ -50,11 +57,11 @@ int oci_state_save(const struct oci_state *st, struct err *e);
 int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err *e);
 /* The same once whoever makes or changes it now has finished; locked. */
 int oci_state_load_locked(struct oci_state *st, int root_fd, const char *id, struct err *e);
+/* The same, but what is being made is not waited for: ERR_BUSY. */
+int oci_state_load_made(struct oci_state *st, int root_fd, const char *id, struct err *e);
 void oci_state_release(struct oci_state *st);
 /* Removes the directory with all in it. */
 int oci_state_remove(struct oci_state *st, int root_fd, struct err *e);
-/* Waits for the container's lock; it is held until st is released or unlocked. */
-int oci_state_lock(struct oci_state *st, struct err *e);
 void oci_state_unlock(const struct oci_state *st);
 
 enum oci_status oci_state_status(const struct oci_state *st);

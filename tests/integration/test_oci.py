@@ -536,7 +536,7 @@ def test_config_hooks_run_in_order_with_the_state_on_stdin():
             seen = [line.split(" ", 1) for line in f.read().splitlines()]
         assert [s[0] for s in seen] == list(order), seen
         states = {name: json.loads(text) for name, text in seen}
-        assert states["createRuntime"]["status"] == "creating" and states["createRuntime"]["pid"] > 1
+        assert states["createRuntime"]["status"] == "created" and states["createRuntime"]["pid"] > 1
         assert states["createContainer"]["pid"] == 1
         assert states["poststart"]["status"] in ("running", "stopped") and states["poststop"]["status"] == "stopped"
         assert all(s["id"] == c.id and s["bundle"] == c.dir for s in states.values()), states
