@@ -2,8 +2,10 @@
 /*
  * The remote contract of agentscope-runtime's SandboxManager: POST /FUNCTION with the
  * call's named arguments, answered {"data": ...}; each also as FUNCTION_async.
- * Errors are {"detail": ...} with a status that is no 2xx: unlike the original, a call
- * that failed never comes back as a result.
+ *
+ * Its client takes any status but 200 for a result: a string, which is true, and with which it goes on as if that
+ * were the name of a sandbox.  So where the original tells a failure as null or false, it is told so here, with why in
+ * "detail" beside it.  Other errors are {"detail": ...} with their status.
  */
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +46,23 @@ static int answer(struct http_request *rq, json_t *data, struct err *e)
 	return data ? http_reply_json(rq, 0, json_pack("{s:o}", "data", data), e) : -1;
 }
 
+/*
+ * What failed, as the original says it: data, with why.  -1 for what is wrong with the request itself, which the
+ * original does not take either.
+ */
+static int failed(struct http_request *rq, json_t *data, struct err *e)
+{
+	autojson json_t *j = manager_detail(e);
+
+	if (e->code == ERR_INVALID || !j) {
+		json_decref(data);
+		return -1;
+	}
+	http_audit(rq, "failed", e->msg);
+	json_object_set_new(j, "data", data);
+	return http_reply_json(rq, 0, json_incref(j), e);
+}
+
 /* A required string of the body. */
 static const char *need(struct http_request *rq, const char *key, struct err *e)
 {
@@ -73,7 +92,7 @@ static int create(struct http_request *rq, int from_pool, struct err *e)
 	char name[65];
 
 	if (service_create(manager_of(rq), &who, http_json(rq), from_pool, name, e) < 0)
-		return -1;
+		return failed(rq, json_null(), e);
 	http_audit(rq, "sandbox", name);
 	return answer(rq, json_string(name), e);
 }
@@ -90,12 +109,15 @@ static int post_create_from_pool(struct http_request *rq, struct err *e)
 
 typedef int act(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 
+/* True, or false when it could not be done. */
 static int with_identity(struct http_request *rq, act *f, struct err *e)
 {
 	const char *identity = need(rq, "identity", e);
 	struct service_who who = manager_who(rq);
 
-	return !identity || f(manager_of(rq), &who, identity, e) < 0 ? -1 : answer(rq, json_true(), e);
+	if (!identity)
+		return -1;
+	return f(manager_of(rq), &who, identity, e) < 0 ? failed(rq, json_false(), e) : answer(rq, json_true(), e);
 }
 
 static int post_release(struct http_request *rq, struct err *e)
@@ -106,7 +128,7 @@ static int post_release(struct http_request *rq, struct err *e)
 
 	if (!identity || json_get_bool(http_json(rq), "discard", &discard, "body", e) < 0)
 		return -1;
-	return service_release(manager_of(rq), &who, identity, discard, e) < 0 ? -1 : answer(rq, json_true(), e);
+	return service_release(manager_of(rq), &who, identity, discard, e) < 0 ? failed(rq, json_false(), e) : answer(rq, json_true(), e);
 }
 
 static int post_start(struct http_request *rq, struct err *e)
@@ -121,7 +143,10 @@ static int post_stop(struct http_request *rq, struct err *e)
 
 static int post_check_health(struct http_request *rq, struct err *e)
 {
-	return with_identity(rq, service_health, e);
+	const char *identity = need(rq, "identity", e);
+	struct service_who who = manager_who(rq);
+
+	return !identity || service_health(manager_of(rq), &who, identity, e) < 0 ? -1 : answer(rq, json_true(), e);
 }
 
 static int post_get_status(struct http_request *rq, struct err *e)
@@ -130,15 +155,22 @@ static int post_get_status(struct http_request *rq, struct err *e)
 	struct service_who who = manager_who(rq);
 	char status[16];
 
-	return !identity || service_status(manager_of(rq), &who, identity, status, e) < 0 ? -1 : answer(rq, json_string(status), e);
+	if (!identity)
+		return -1;
+	if (service_status(manager_of(rq), &who, identity, status, e) < 0)
+		return e->code == ERR_NOT_FOUND ? failed(rq, json_null(), e) : -1;
+	return answer(rq, json_string(status), e);
 }
 
 static int post_get_info(struct http_request *rq, struct err *e)
 {
 	const char *identity = need(rq, "identity", e);
 	struct service_who who = manager_who(rq);
+	json_t *info = identity ? service_info(manager_of(rq), &who, identity, e) : NULL;
 
-	return identity ? answer(rq, service_info(manager_of(rq), &who, identity, e), e) : -1;
+	if (info)
+		manager_tell_url(rq, info);
+	return answer(rq, info, e);
 }
 
 static int post_list_tools(struct http_request *rq, struct err *e)

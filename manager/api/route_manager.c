@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Native routes of the manager: pools, sessions, workspaces, archives, stats. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "manager/api/api.h"
 #include "manager/api/route_manager.h"
 
@@ -37,11 +39,33 @@ static int get_stats(struct http_request *rq, struct err *e)
 	return reply(rq, service_stats(manager_of(rq), e), e);
 }
 
+void manager_tell_url(const struct http_request *rq, json_t *record)
+{
+	const char *host = http_header(rq, "Host"), *name = json_string_value(json_object_get(record, "container_name"));
+	const char *colon, *bracket;
+	char url[400];
+	uint64_t port;
+	struct err ignored;
+
+	if (!host || !host[0])
+		host = "localhost";
+	colon = strrchr(host, ':');
+	bracket = strrchr(host, ']');
+	if (!colon || (bracket && colon < bracket) || num_u64(colon + 1, "a port", 1, 65535, &port, &ignored) < 0)
+		port = 80;
+	snprintf(url, sizeof(url), "http://%.255s/proxy/%.64s", host, name ? name : "");
+	json_object_set_new(record, "url", json_string(url));
+	json_object_set_new(record, "ports", json_pack("[I]", (json_int_t)port));
+}
+
 static int get_sandboxes(struct http_request *rq, struct err *e)
 {
 	struct service_who who = manager_who(rq);
-	json_t *list = service_list(manager_of(rq), &who, e);
+	json_t *list = service_list(manager_of(rq), &who, e), *record;
+	size_t i;
 
+	json_array_foreach(list, i, record)
+		manager_tell_url(rq, record);
 	return list ? reply(rq, json_pack("{s:o}", "sandboxes", list), e) : -1;
 }
 

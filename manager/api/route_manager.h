@@ -10,6 +10,8 @@ extern const struct http_route agentscope_routes[], manager_routes[], proxy_rout
 
 struct service *manager_of(struct http_request *rq);
 struct service_who manager_who(struct http_request *rq);
+/* Writes into the record where its workspace is served, as the client reached us: "url", and in "ports" that port. */
+void manager_tell_url(const struct http_request *rq, json_t *record);
 /* {"detail": ..., "code": ...} */
 json_t *manager_detail(const struct err *e);
 /* Starts the service; and ends it. */

@@ -35,7 +35,7 @@ static int list_one(void *ctx, const char *key, const char *value, uint64_t vers
 	if (r.j && (l->who->admin || !strcmp(record_own(&r, "owner"), l->who->name)) && !record_is(&r, "creating") &&
 	    (!l->for_cleanup || ((record_is(&r, "running") || record_is(&r, "warm") || record_is(&r, "error") ||
 	     record_is(&r, "recycled")) && record_is_ours(l->s, &r)))) {
-		mcp_hide(&r);
+		record_show(&r);
 		if (l->for_cleanup)
 			json_array_append(l->out, json_object_get(r.j, "container_name"));
 		else

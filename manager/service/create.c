@@ -5,14 +5,33 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/host/rename.h"
 #include "manager/objects/storage.h"
+#include "manager/service/dlog.h"
 #include "manager/service/state.h"
+
+/* One that is not allowed is as none, which agentscope's clients count on: they get a workspace of their own. */
+static int read_mount_dir(struct service *s, const struct service_who *who, struct making *m, struct err *e)
+{
+	int allowed;
+
+	pthread_rwlock_rdlock(&s->conf_lock);
+	allowed = s->conf.allow_mount_dir && who->admin;
+	pthread_rwlock_unlock(&s->conf_lock);
+	if (m->mount_dir && m->mount_dir[0] && !allowed)
+		dlog_note(DLOG_WARNING, "%s asks for mount_dir %.200s, which is not allowed, and gets the default; hint: [session] "
+			  "allow_mount_dir, and an administrator's token", who->name, m->mount_dir);
+	if (!m->mount_dir || !m->mount_dir[0] || !allowed) {
+		m->mount_dir = NULL;
+		return 0;
+	}
+	if (m->mount_dir[0] != '/' || strchr(m->mount_dir, ':') || strlen(m->mount_dir) > 500)
+		return err_set(e, ERR_INVALID, "mount_dir is not an absolute path without a colon");
+	return 0;
+}
 
 static int read_args(struct service *s, const struct service_who *who, const json_t *args, struct making *m, struct err *e)
 {
 	json_t *meta = NULL;
-	int allowed;
 
 	if (json_get_obj(args, "meta", &meta, "request", e) < 0 || json_get_str(args, "mount_dir", &m->mount_dir, "request", e) < 0 ||
 	    json_get_str(args, "storage_path", &m->storage_path, "request", e) < 0 ||
@@ -22,17 +41,8 @@ static int read_args(struct service *s, const struct service_who *who, const jso
 		m->ctx = NULL;
 	if ((m->ctx && session_check_ctx(m->ctx, e) < 0) || interval_check(args, e) < 0)
 		return -1;
-	if (m->mount_dir && m->mount_dir[0]) {
-		pthread_rwlock_rdlock(&s->conf_lock);
-		allowed = s->conf.allow_mount_dir;
-		pthread_rwlock_unlock(&s->conf_lock);
-		if (!allowed || !who->admin)
-			return err_set(e, ERR_DENIED, "mount_dir is not allowed; hint: [session] allow_mount_dir, and an administrator's token");
-		if (m->mount_dir[0] != '/' || strchr(m->mount_dir, ':') || strlen(m->mount_dir) > 500)
-			return err_set(e, ERR_INVALID, "mount_dir is not an absolute path without a colon");
-	} else {
-		m->mount_dir = NULL;
-	}
+	if (read_mount_dir(s, who, m, e) < 0)
+		return -1;
 	if (m->storage_path && !m->storage_path[0])
 		m->storage_path = NULL;
 	if (m->storage_path && !s->storage)
@@ -48,18 +58,6 @@ static int read_args(struct service *s, const struct service_who *who, const jso
 	if (m->storage_path && (!strcmp(m->storage_path, "archives") || !strncmp(m->storage_path, "archives/", 9)))
 		return err_set(e, ERR_INVALID, "storage_path archives/ is berthd's own");
 	return 0;
-}
-
-static int rename_sandbox(struct service *s, const struct record *r, const char *name, struct err *e)
-{
-	struct registry reg;
-	int result = registry_open(&reg, &s->config, e);
-
-	if (result < 0)
-		return -1;
-	result = registry_rename(&reg, record_str(r, "container_id"), name, e);
-	registry_close(&reg);
-	return result;
 }
 
 /* What is stored comes into the workspace that a warm one has already. */
@@ -111,7 +109,7 @@ int service_create(struct service *s, const struct service_who *who, const json_
 		if (service_make(s, &m, &r, e) < 0)
 			return -1;
 	}
-	if (name && rename_sandbox(s, &r, name, e) < 0) {
+	if (name && given_take(s, &r, name, NULL, e) < 0) {
 		struct err ignored;
 
 		service_release_record(s, &r, 0, &ignored);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The stateful Python behind the tool run_ipython_cell: a JSON line in with "code", a JSON line out with
-# what the cell wrote.  Runs in the sandbox, with the sandbox's python3.
-import ast, asyncio, json, os, subprocess, sys, tempfile, traceback
+# what the cell wrote.  Runs in the sandbox, with the sandbox's python3.  A cell is Python with !command, top-level await
+# and Out[].  From the first that needs it IPython runs them, if the image has it: it takes a second and 50 MB.
+import ast, asyncio, json, os, re, subprocess, sys, tempfile, traceback, warnings
 
 lines, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
 for fd in (lines.fileno(), answers.fileno()):
@@ -49,6 +50,49 @@ def evaluate(code):
                 print("Out[%d]: %r" % (count, value))
 
 
+def needs_ipython(code):
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        try:
+            ast.parse(shell(code))
+        except SyntaxError:     # %magic, %%cell, x = !command, what?
+            return re.search(r"(?m)^\s*[%!?]|=\s*[%!]|\?\s*$", code)
+        return False
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return names & {"display", "get_ipython"} - space.keys()
+
+
+def ipython():
+    """Runs cells in an IPython whose tracebacks go to stderr, so that a cell that fails is told from one that prints."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False       # no file, and no thread that writes it
+    config.InteractiveShell.colors = "NoColor"
+    ip = InteractiveShell.instance(config=config, user_ns=space)
+    ip.execution_count = count + 1
+    ip.system = ip.system_raw                   # by our descriptors, not through a terminal of its own
+    ip._showtraceback = lambda kind, what, lines: kind is SystemExit or print(ip.InteractiveTB.stb2text(lines), file=sys.stderr)
+    ip.ask_exit = lambda: None                  # as sys.exit(): the cell ends, the state stays
+    warnings.filterwarnings("ignore", message="To exit:")
+    return lambda code: ip.run_cell(code, store_history=True)
+
+
+def cell(code):
+    global run
+    if run is evaluate and needs_ipython(code):
+        try:
+            run = ipython()
+        except Exception:       # none, or none that starts
+            pass
+    run(code)
+
+
+run = evaluate
+
+
 def text(f):
     f.seek(0)
     return f.read().decode("utf-8", "replace")
@@ -59,12 +103,14 @@ for line in lines:
         os.dup2(out.fileno(), 1)
         os.dup2(err.fileno(), 2)
         try:
-            evaluate(json.loads(line)["code"])
+            cell(json.loads(line)["code"])
         except SystemExit:
             pass
         except BaseException:
             kind, what, trace = sys.exc_info()
-            traceback.print_exception(kind, what, trace.tb_next.tb_next if trace and trace.tb_next else None)
+            for _ in range(3):      # the loop, cell() and evaluate() are none of the cell's
+                trace = trace and trace.tb_next
+            traceback.print_exception(kind, what, trace)
         try:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -250,6 +250,7 @@ static int first_record(struct service *s, const struct making *m, struct record
 			    "memory_bytes", (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", "", "status", "running",
 			    "own_workspace", 1));
 	r->version = LEDGER_ABSENT;
+	given_note(r, m->args);
 	return interval_note(r, m->args, e);
 }
 

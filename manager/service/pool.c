@@ -128,6 +128,7 @@ static void set_owner(struct record *r, const struct making *m, uint64_t memory,
 	record_set_own(r, "memory_bytes", json_integer((json_int_t)memory));
 	record_set_own(r, "cpu_milli", json_integer((json_int_t)cpu));
 	interval_note(r, m->args, &checked);
+	given_note(r, m->args);
 	if (json_is_object(meta))
 		json_object_set_new(r->j, "meta", json_deep_copy(meta));
 	json_object_set_new(r->j, "session_ctx_id", ctx && ctx[0] ? json_string(ctx) : json_null());

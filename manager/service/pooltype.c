@@ -59,13 +59,27 @@ int service_pool_version(struct service *s, const struct conf_pool *p, const cha
 	return 0;
 }
 
+/* agentscope has each type twice, base and base_async, for its two kinds of clients: they are made of the same. */
+static const struct conf_pool *find_type(const struct conf *c, const char *name)
+{
+	static const char suffix[] = "_async";
+	const struct conf_pool *p = conf_pool_find(c, name);
+	size_t n = strlen(name), k = strlen(suffix);
+	char stem[65];
+
+	if (p || n <= k || n >= sizeof(stem) || strcmp(name + n - k, suffix))
+		return p;
+	snprintf(stem, sizeof(stem), "%.*s", (int)(n - k), name);
+	return conf_pool_find(c, stem);
+}
+
 int conf_pool_copy(struct service *s, const char *name, struct conf_pool *ret, size_t *ret_index, struct err *e)
 {
 	const struct conf_pool *p;
 	int r = 0;
 
 	pthread_rwlock_rdlock(&s->conf_lock);
-	p = name && name[0] ? conf_pool_find(&s->conf, name) : &s->conf.pools[0];
+	p = name && name[0] ? find_type(&s->conf, name) : &s->conf.pools[0];
 	if (p) {
 		*ret = *p;
 		if (ret_index)

@@ -10,6 +10,7 @@
 
 #define CHANGE_TRIES 5
 #define REDIRECTS_MAX 64
+#define USES_NOTED 8	/* per released_ttl */
 
 double wall_seconds(void)
 {
@@ -68,6 +69,17 @@ int record_is(const struct record *r, const char *state)
 int record_is_over(const struct record *r)
 {
 	return record_is(r, "released") || record_is(r, "replaced");
+}
+
+void record_show(struct record *r)
+{
+	const char *type = record_str(r, "sandbox_type"), *image = record_str(r, "version");
+
+	mcp_hide(r);
+	json_object_set(r->j, "image", json_object_get(r->j, "version"));
+	/* agentscope's client finds the class of a living sandbox by the type's name in the name of its image */
+	if (!strstr(image, type))
+		json_object_set(r->j, "version", json_object_get(r->j, "sandbox_type"));
 }
 
 int record_failed_lately(const struct record *r, uint64_t used_ms)
@@ -163,25 +175,75 @@ static int load_container(struct service *s, const char *id, struct record *ret,
 	return c.name[0] ? load_key(s, c.name, ret, e) : 0;
 }
 
-int record_load(struct service *s, const struct service_who *who, const char *identity, int follow, struct record *ret, struct err *e)
+/* By the name of the record, the session id, the name that its owner gave it, or container_id. */
+static int find(struct service *s, const char *identity, struct record *ret, struct err *e)
 {
-	char name[80], next[65];
-	int r, hops;
+	char name[80];
+	int r = load_key(s, identity, ret, e);
 
-	*ret = (struct record){ .j = NULL };
-	if (!path_is_name(identity))
-		return not_found(identity, e);
-	r = load_key(s, identity, ret, e);
 	if (r == 0 && strlen(identity) < 50) {
 		snprintf(name, sizeof(name), NAME_PREFIX "%s", identity);
 		r = load_key(s, name, ret, e);
 	}
-	if (r == 0)
-		r = load_container(s, identity, ret, e);
-	for (hops = 0; r == 1 && follow && record_is(ret, "replaced") && hops < REDIRECTS_MAX; hops++) {
+	if (r == 0 && (r = given_find(s, identity, name, e)) > 0)
+		r = load_key(s, name, ret, e);
+	return r ? r : load_container(s, identity, ret, e);
+}
+
+struct redirect {
+	const char *to;
+	uint64_t now_ms, every_ms;
+};
+
+static int change_redirect(struct record *r, void *ctx, struct err *e)
+{
+	const struct redirect *d = ctx;
+	uint64_t used = record_own_u64(r, "used_ms");
+
+	(void)e;
+	if (!record_is(r, "replaced") || (!strcmp(record_str(r, "redirect_to"), d->to) && d->now_ms >= used && d->now_ms - used < d->every_ms))
+		return 0;
+	json_object_set_new(r->j, "redirect_to", json_string(d->to));
+	record_set_own(r, "used_ms", json_integer((json_int_t)d->now_ms));
+	return 1;
+}
+
+/*
+ * A client that knows a sandbox by what it was before a restore goes on with that name: each use keeps it for another
+ * released_ttl, and leads it straight to the last one, so that those in between may go.
+ */
+static int follow_redirects(struct service *s, const struct service_who *who, struct record *ret, struct err *e)
+{
+	struct redirect d = { .now_ms = clock_wall_ms() };
+	char first[65], next[65];
+	struct err ignored;
+	int hops, r = 1;
+
+	memcpy(first, ret->name, sizeof(first));
+	for (hops = 0; r == 1 && record_is(ret, "replaced") && hops < REDIRECTS_MAX; hops++) {
 		snprintf(next, sizeof(next), "%s", record_str(ret, "redirect_to"));
 		r = path_is_name(next) ? load_key(s, next, ret, e) : 0;
 	}
+	if (r == 1 && who && !record_is_over(ret) && (who->admin || !strcmp(record_own(ret, "owner"), who->name))) {
+		pthread_rwlock_rdlock(&s->conf_lock);
+		d.every_ms = s->conf.released_ttl_ms / USES_NOTED;
+		pthread_rwlock_unlock(&s->conf_lock);
+		d.to = ret->name;
+		record_change(s, first, change_redirect, &d, &ignored);
+	}
+	return r;
+}
+
+int record_load(struct service *s, const struct service_who *who, const char *identity, int follow, struct record *ret, struct err *e)
+{
+	int r;
+
+	*ret = (struct record){ .j = NULL };
+	if (!path_is_name(identity))
+		return not_found(identity, e);
+	r = find(s, identity, ret, e);
+	if (r == 1 && follow && record_is(ret, "replaced"))
+		r = follow_redirects(s, who, ret, e);
 	if (r == 1 && who && !who->admin && strcmp(record_own(ret, "owner"), who->name))
 		r = 0;	/* the same answer as for one that does not exist */
 	if (r == 1 && who && record_is(ret, "creating"))

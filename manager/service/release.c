@@ -46,9 +46,10 @@ static int take_away(struct service *s, struct record *r, int discard, struct er
 	json_object_set_new(r->j, "released_at", json_real(wall_seconds()));
 	json_object_set_new(r->j, "recycled_at", json_null());
 	record_set_state(r, "released");
-	if (ctx[0])
-		return session_unbind(s, r, ctx, e);
-	return record_save(s, r, NULL, 0, e);
+	if ((ctx[0] ? session_unbind(s, r, ctx, e) : record_save(s, r, NULL, 0, e)) < 0)
+		return -1;
+	given_drop(s, r);
+	return 0;
 }
 
 static void drop_from_pool(struct service *s, const struct record *r)

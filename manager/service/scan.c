@@ -121,11 +121,18 @@ static void collect_recycled(struct service *s, const char *name)
 		service_release_record(s, &now, 0, &e);
 }
 
+/* Released or replaced, and neither that nor its last use as a redirect was in the last released_ttl. */
+static int is_long_over(const struct record *r, const struct conf *c)
+{
+	double since = json_number_value(json_object_get(r->j, "released_at")) * 1000, used = (double)record_own_u64(r, "used_ms");
+
+	return record_is_over(r) && c->released_ttl_ms && wall_seconds() * 1000 - (used > since ? used : since) > (double)c->released_ttl_ms;
+}
+
 static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 {
 	struct record r = { .j = j };
 	struct intervals its = interval_of(&r, c);
-	double over = json_number_value(json_object_get(j, "released_at"));
 	struct err e;
 
 	snprintf(r.name, sizeof(r.name), "%s", record_str(&r, "container_name"));
@@ -145,10 +152,10 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 		if (!place_has(s, r.name) && record_load(s, NULL, r.name, 0, &now, &e) == 0 && record_is(&now, "creating") &&
 		    !place_has(s, r.name))
 			service_undo(s, &now, &e);
-	} else if (record_is_over(&r) && c->released_ttl_ms && (wall_seconds() - over) * 1000 > (double)c->released_ttl_ms) {
+	} else if (is_long_over(&r, c)) {
 		autorecord struct record now = { .j = NULL };
 
-		if (record_load(s, NULL, r.name, 0, &now, &e) == 0 && record_is_over(&now))
+		if (record_load(s, NULL, r.name, 0, &now, &e) == 0 && is_long_over(&now, c))
 			record_delete(s, &now, &e);
 	}
 }

@@ -179,7 +179,7 @@ json_t *service_info(struct service *s, const struct service_who *who, const cha
 	last = ctx[0] && record_is(&r, "running") ? session_last_ms(s, ctx, &ignored) : 0;
 	if (last)
 		json_object_set_new(r.j, "last_active_at", json_real((double)last / 1000));
-	mcp_hide(&r);
+	record_show(&r);
 	return json_incref(r.j);
 }
 

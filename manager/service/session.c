@@ -511,6 +511,7 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 	record_set_own(&new, "own_workspace", json_incref(json_object_get(json_object_get(old.j, "berth"), "own_workspace")));
 	mcp_inherit(&new, &old);
 	interval_inherit(&new, &old);
+	given_inherit(s, &new, &old);
 	if (workspace_give(s, &new, &pool, e) < 0 || record_save(s, &new, NULL, 0, e) < 0)
 		return -1;
 	/* the workspace is the new one's now */

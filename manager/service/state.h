@@ -106,6 +106,8 @@ int record_is(const struct record *r, const char *state);
 /* 1 while what failed is not to be tried again; used_ms: when it was used last, 0 when none can. */
 int record_failed_lately(const struct record *r, uint64_t used_ms);
 void record_clear_failed(struct record *r);
+/* Makes it what others may see: image beside version, which has the type's name in it, and no secrets. */
+void record_show(struct record *r);
 /* 1 when the sandbox is of this berthd. */
 int record_is_ours(const struct service *s, const struct record *r);
 
@@ -272,6 +274,19 @@ int service_pool_image(struct service *s, const struct conf_pool *p, const char 
 
 /* A sandbox that was seen to have stopped by itself. */
 int service_note_stopped(struct service *s, const char *name, struct err *e);
+
+/* ---- given.c ---- */
+
+/* 1 with the name of the record that has that given name, 0 none. */
+int given_find(struct service *s, const char *given, char ret[65], struct err *e);
+/* The "name" of a request, to be written down with the record that is made for it. */
+void given_note(struct record *r, const json_t *args);
+/* The sandbox and its record go by that name from now on: ERR_EXISTS when another does, who is not the one of record from. */
+int given_take(struct service *s, const struct record *r, const char *given, const char *from, struct err *e);
+/* After a restore: the new one has the name of the old, unless another has it by now. */
+void given_inherit(struct service *s, struct record *to, const struct record *from);
+/* That of the record, if it still is its. */
+void given_drop(struct service *s, const struct record *r);
 
 /* ---- places.c ---- */
 

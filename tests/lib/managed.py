@@ -26,10 +26,18 @@ def s3_config(s3):
             f'credentials_file = "{b.tmp("credentials")}"\nretry = "5s"\n' + FAST)
 
 
+# of what agentscope's client must see as null or false: the status that the same error has elsewhere
+STATUS = {"not-found": 404, "exists": 409, "busy": 409, "limit": 429, "denied": 403, "unsupported": 501, "corrupt": 422, "system": 500,
+          "no-memory": 500, "network": 502, "timeout": 504, "disk-full": 507, "internal": 500, "config": 500}
+
+
 class Failed(Exception):
     def __init__(self, response):
         super().__init__(f"{response.request.method} {response.request.path_url}: {response.status_code} {response.text[:500]}")
         self.status, self.detail = response.status_code, response.json().get("detail")
+        if response.ok:
+            self.status = STATUS[response.json()["code"]]
+            assert response.json()["data"] in (None, False), self
 
 
 class Manager:
@@ -47,7 +55,7 @@ class Manager:
         def call(*unnamed, **arguments):
             assert not unnamed
             response = self.http.request("POST", f"{self.base_url}/{function}", json=arguments, timeout=120)
-            if not response.ok:
+            if not response.ok or "detail" in response.json():
                 raise Failed(response)
             return response.json()["data"]
         return call

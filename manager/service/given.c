@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * given - names that callers gave to their sandboxes: given/NAME holds the name of the record.
+ *
+ * It is taken once the sandbox has that name on its host, so one host never gives it twice; among the hosts of a store
+ * whoever is first has it.  One whose record is over, or gone, names nothing, and is taken over.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/path.h"
+#include "manager/host/rename.h"
+#include "manager/service/state.h"
+
+#define TAKE_TRIES 5
+
+static void key_of(char out[LEDGER_KEY_MAX + 1], const char *given)
+{
+	snprintf(out, LEDGER_KEY_MAX + 1, "given/%s", given);
+}
+
+/* 1 with the name of its record and the version of the key, 0: nobody has it. */
+static int look_up(struct service *s, const char *given, char ret[65], uint64_t *ret_version, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(128);
+	char key[LEDGER_KEY_MAX + 1];
+	int r;
+
+	*ret_version = LEDGER_ABSENT;
+	key_of(key, given);
+	r = ledger_get(s->ledger, key, &b, ret_version, e);
+	if (r == 1)
+		snprintf(ret, 65, "%s", b.data ? b.data : "");
+	return r < 1 || !path_is_name(ret) ? (r < 0 ? -1 : 0) : 1;
+}
+
+int given_find(struct service *s, const char *given, char ret[65], struct err *e)
+{
+	uint64_t version;
+
+	return look_up(s, given, ret, &version, e);
+}
+
+/* 1 when the record of that name is there and not over. */
+static int is_in_use(struct service *s, const char *name)
+{
+	autorecord struct record r = { .j = NULL };
+	struct err ignored;
+
+	return record_load(s, NULL, name, 1, &r, &ignored) == 0 && !record_is_over(&r);
+}
+
+static int rename_sandbox(struct service *s, const struct record *r, const char *given, struct err *e)
+{
+	struct registry reg;
+	int result = registry_open(&reg, &s->config, e);
+
+	if (result < 0)
+		return -1;
+	result = registry_rename(&reg, record_str(r, "container_id"), given, e);
+	registry_close(&reg);
+	return result;
+}
+
+void given_note(struct record *r, const json_t *args)
+{
+	const char *given = json_string_value(json_object_get(args, "name"));
+
+	if (given)
+		record_set_own(r, "name", json_string(given));
+}
+
+int given_take(struct service *s, const struct record *r, const char *given, const char *from, struct err *e)
+{
+	char key[LEDGER_KEY_MAX + 1], other[65];
+	int tries, found;
+
+	if (rename_sandbox(s, r, given, e) < 0)
+		return -1;
+	key_of(key, given);
+	for (tries = 0; tries < TAKE_TRIES; tries++) {
+		struct ledger_op op = { LEDGER_SET, key, r->name, LEDGER_ABSENT, 0 };
+
+		found = look_up(s, given, other, &op.version, e);
+		if (found < 0)
+			return -1;
+		if (found && strcmp(other, r->name) && (!from || strcmp(other, from)) && is_in_use(s, other))
+			return err_set(e, ERR_EXISTS, "another sandbox is named %s", given);
+		if (ledger_commit(s->ledger, &op, 1, NULL, e) == 0)
+			return 0;
+		if (e->code != ERR_BUSY)
+			return -1;
+	}
+	return -1;
+}
+
+void given_drop(struct service *s, const struct record *r)
+{
+	char key[LEDGER_KEY_MAX + 1], holder[65];
+	struct ledger_op op = { LEDGER_DELETE, key, NULL, 0, 0 };
+	const char *given = record_own(r, "name");
+	struct err ignored;
+
+	if (!given[0] || look_up(s, given, holder, &op.version, &ignored) < 1 || strcmp(holder, r->name))
+		return;
+	key_of(key, given);
+	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
+}
+
+void given_inherit(struct service *s, struct record *to, const struct record *from)
+{
+	const char *given = record_own(from, "name");
+	struct err ignored;
+
+	/* another may have taken it while there was no sandbox: then the redirect is what leads here */
+	if (given[0] && given_take(s, to, given, from->name, &ignored) == 0)
+		record_set_own(to, "name", json_string(given));
+}
