@@ -62,7 +62,7 @@ $(foreach l,$(LAYERS) http remote service api net init fileop,$(eval $(l)_a := $
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(patsubst %.c,$(BUILD)/%.o,$(filter runtime/%,$(SHARED))) $(BUILD)/runtime/sandbox/initblob.o
 # what both ends of a copy share: here for the host's end
-runtime_o += $(BUILD)/runtime/sandbox/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream xattrs tar pack extract)
+runtime_o += $(BUILD)/runtime/sandbox/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream xattrs tar pack extract sparse place takeback)
 manager_o += $(patsubst %.c,$(BUILD)/%.o,$(filter manager/%,$(SHARED)))
 service_o += $(BUILD)/manager/service/kernelblob.o
 api_o += $(BUILD)/manager/api/schemas.o

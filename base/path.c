@@ -274,7 +274,7 @@ static int go_up(struct removal *r, int fd, struct err *e)
 	const char *name = l->names + l->at;
 
 	if (next < 0)
-		return errno == ESTALE ? err_set(e, ERR_CORRUPT, "a directory moved while it was being removed") :
+		return errno == ESTALE ? err_set(e, ERR_BUSY, "a directory moved while it was being removed") :
 		       err_sys(e, "go back up in a directory to remove");
 	if (unlinkat(next, name, AT_REMOVEDIR) < 0 && errno != ENOENT && errno != ENOTDIR &&
 	    ((errno != ENOTEMPTY && errno != EEXIST) || ++r->refilled > REFILLED_MAX))

@@ -13,7 +13,10 @@
 
 #include "base/mem.h"
 #include "base/path.h"
-#include "runtime/fileop/pack.h"
+#include "base/pathwalk.h"
+#include "runtime/fileop/place.h"
+#include "runtime/fileop/sparse.h"
+#include "runtime/fileop/takeback.h"
 
 /* A directory we made, whose mode and time are set once nothing more comes into it. */
 struct made_dir {
@@ -33,9 +36,7 @@ struct extract {
 	uint64_t resolve;
 	const struct extract_limits *limits;
 	struct extract_stats *stats;
-	int root_fd;
-	char rename[256];	/* "" : names as they are */
-	int must_be_dir;	/* dest ended in a slash and was not there */
+	struct place to;
 	int parent_fd;		/* cached, with its path */
 	char parent_path[TAR_NAME_MAX + 1];
 	struct made_dir dirs[EXTRACT_COMPONENTS_MAX + 1];
@@ -43,6 +44,7 @@ struct extract {
 	struct inode *linkable;	/* strict: what a hard link may lead to */
 	size_t linkable_count;
 	uint64_t written;
+	struct takeback made, above;	/* below to.fd; the way to dest, as the caller names it */
 	struct tar_entry t;
 	struct xattrs xattrs;
 	char path[TAR_NAME_MAX + 300], link[TAR_NAME_MAX + 300];
@@ -67,9 +69,9 @@ static int clean(const struct extract *x, const char *in, char *out, struct err 
 			return err_set(e, ERR_CORRUPT, "a name in the archive is too long or too deep");
 		if (len)
 			out[len++] = '/';
-		if (count == 1 && x->rename[0]) {
-			memcpy(out + len, x->rename, strlen(x->rename));
-			len += strlen(x->rename);
+		if (count == 1 && x->to.rename[0]) {
+			memcpy(out + len, x->to.rename, strlen(x->to.rename));
+			len += strlen(x->to.rename);
 			continue;
 		}
 		if (len + n >= TAR_NAME_MAX)
@@ -81,11 +83,9 @@ static int clean(const struct extract *x, const char *in, char *out, struct err 
 	return 0;
 }
 
-static int open_below(const struct extract *x, int dirfd, const char *path, uint64_t flags)
+static int open_below(const struct extract *x, const char *path, int flags)
 {
-	int fd = path_openat2(dirfd, path[0] ? path : ".", flags | O_CLOEXEC, 0, x->resolve);
-
-	return fd;
+	return pathwalk_open(x->to.fd, path[0] ? path : ".", flags | O_CLOEXEC, x->resolve);
 }
 
 /* mkdir -p of path's first len bytes, one part at a time. */
@@ -93,7 +93,7 @@ static int make_parents(struct extract *x, const char *path, size_t len, struct 
 {
 	char part[TAR_NAME_MAX + 300];
 	size_t i, start = 0;
-	int at = fcntl(x->root_fd, F_DUPFD_CLOEXEC, 3), next;
+	int at = fcntl(x->to.fd, F_DUPFD_CLOEXEC, 3), next;
 
 	memcpy(part, path, len);
 	part[len] = '\0';
@@ -101,10 +101,12 @@ static int make_parents(struct extract *x, const char *path, size_t len, struct 
 		if (part[i] != '/' && part[i])
 			continue;
 		part[i] = '\0';
-		if (mkdirat(at, part + start, 0755) < 0 && errno != EEXIST)
+		if (!mkdirat(at, part + start, 0755))
+			takeback_note(&x->made, TAKEBACK_DIR, 0, part);
+		else if (errno != EEXIST)
 			break;
 		/* with IN_ROOT resolution a link among the parts must start from the top again */
-		next = open_below(x, x->root_fd, part, O_PATH | O_DIRECTORY);
+		next = open_below(x, part, O_PATH | O_DIRECTORY);
 		fd_close(&at);
 		at = next;
 		if (i < len)
@@ -131,7 +133,7 @@ static int parent_of(struct extract *x, const char *path, const char **ret_name,
 
 	*ret_name = slash ? slash + 1 : path;
 	if (!slash)
-		return x->root_fd;
+		return x->to.fd;
 	if (x->parent_fd >= 0 && !strncmp(x->parent_path, path, len) && !x->parent_path[len])
 		return x->parent_fd;
 	fd_close(&x->parent_fd);
@@ -139,11 +141,11 @@ static int parent_of(struct extract *x, const char *path, const char **ret_name,
 		return err_set(e, ERR_CORRUPT, "a name in the archive is too long");
 	memcpy(x->parent_path, path, len);
 	x->parent_path[len] = '\0';
-	fd = open_below(x, x->root_fd, x->parent_path, O_PATH | O_DIRECTORY);
+	fd = open_below(x, x->parent_path, O_PATH | O_DIRECTORY);
 	if (fd < 0 && errno == ENOENT) {
 		if (make_parents(x, path, len, e) < 0)
 			return -1;
-		fd = open_below(x, x->root_fd, x->parent_path, O_PATH | O_DIRECTORY);
+		fd = open_below(x, x->parent_path, O_PATH | O_DIRECTORY);
 	}
 	if (fd < 0) {
 		if (errno == ELOOP || errno == EXDEV)
@@ -155,13 +157,21 @@ static int parent_of(struct extract *x, const char *path, const char **ret_name,
 
 /* ---- directories ----------------------------------------------------------------- */
 
+/* Where a directory of the host can be written the filter lets nothing be set-id (K16): it comes without these bits. */
+static int give_mode(int fd, uint32_t mode)
+{
+	if (!fchmod(fd, mode))
+		return 0;
+	return errno == EPERM && mode & 06000 ? fchmod(fd, mode & 01777) : -1;
+}
+
 static void finish_dir(struct extract *x, struct made_dir *d)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, d->mtime };
-	int fd = open_below(x, x->root_fd, d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+	int fd = open_below(x, d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 
 	if (fd >= 0) {
-		(void)!fchmod(fd, d->mode);
+		(void)!give_mode(fd, d->mode);
 		futimens(fd, times);
 		close(fd);
 	}
@@ -235,6 +245,7 @@ static int put_dir(struct extract *x, struct err *e)
 			return err_set(e, ERR_EXISTS, "%.300s exists and is no directory", x->path);
 		return 0;
 	}
+	takeback_note(&x->made, TAKEBACK_DIR, 0, x->path);
 	if (take_owner(x, parent, name, e) < 0 || dir_xattrs(x, parent, name, e) < 0)
 		return -1;
 	if (x->dir_count > EXTRACT_COMPONENTS_MAX)
@@ -257,39 +268,21 @@ static void temp_name(char buf[32])
 	snprintf(buf, 32, ".berth-%llx%x", (unsigned long long)t.tv_nsec * 0x9E3779B1ULL + ++n, (unsigned)getpid());
 }
 
-/* See extract.h. */
+/* See extract.h.  Returns 1 when something is there, 0 when nothing is. */
 static int replaceable(struct extract *x, int parent, const char *name, struct err *e)
 {
 	struct stat st;
 
-	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISREG(st.st_mode))
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
+	if (S_ISREG(st.st_mode))
+		return 1;
 	if (S_ISDIR(st.st_mode))
 		return err_set(e, ERR_EXISTS, "%.300s exists and is a directory", x->path);
 	if (x->flags & EXTRACT_REPLACE || (S_ISLNK(st.st_mode) && x->t.type == '2'))
-		return 0;
+		return 1;
 	return err_set(e, ERR_EXISTS, "%.300s exists and is a %s, not a regular file: not replaced; hint: remove it first", x->path,
 		       S_ISLNK(st.st_mode) ? "symbolic link" : S_ISFIFO(st.st_mode) ? "FIFO" : S_ISSOCK(st.st_mode) ? "socket" : "device");
-}
-
-static int read_number(struct extract *x, uint64_t *used, uint64_t *ret, struct err *e)
-{
-	uint64_t v = 0;
-	int digits = 0;
-	char c;
-
-	for (;;) {
-		if (stream_read(x->in, &c, 1, e) < 0)
-			return -1;
-		++*used;
-		if (c == '\n' && digits)
-			break;
-		if (c < '0' || c > '9' || ++digits > 18)
-			return err_set(e, ERR_CORRUPT, "the map of a sparse file is malformed");
-		v = v * 10 + (uint64_t)(c - '0');
-	}
-	*ret = v;
-	return 0;
 }
 
 static int check_bytes(struct extract *x, uint64_t n, struct err *e)
@@ -300,61 +293,26 @@ static int check_bytes(struct extract *x, uint64_t n, struct err *e)
 	return 0;
 }
 
-static int put_sparse(struct extract *x, int fd, struct err *e)
-{
-	uint64_t used = 0, count, i, end = 0, data = 0, pad, (*map)[2];
-	int r = 0;
-
-	if (read_number(x, &used, &count, e) < 0)
-		return -1;
-	if (count > PACK_EXTENTS_MAX)
-		return err_set(e, ERR_LIMIT, "a sparse file of more than %u pieces", PACK_EXTENTS_MAX);
-	map = calloc((size_t)count + 1, sizeof(*map));
-	if (!map)
-		return err_nomem(e);
-	for (i = 0; i < count && r == 0; i++) {
-		if (read_number(x, &used, &map[i][0], e) < 0 || read_number(x, &used, &map[i][1], e) < 0)
-			r = -1;
-		else if (map[i][0] < end || map[i][0] + map[i][1] > x->t.real_size)
-			r = err_set(e, ERR_CORRUPT, "the map of a sparse file is out of order");
-		end = map[i][0] + map[i][1];
-		data += map[i][1];
-	}
-	pad = tar_padding(used);
-	if (r == 0 && used + pad + data != x->t.size)
-		r = err_set(e, ERR_CORRUPT, "the size of a sparse file does not fit its map");
-	if (r == 0)
-		r = check_bytes(x, data, e) < 0 || stream_skip(x->in, pad, e) < 0 ? -1 : 0;
-	for (i = 0; i < count && r == 0; i++) {
-		if (lseek(fd, (off_t)map[i][0], SEEK_SET) < 0)
-			r = err_sys(e, "seek in %.300s", x->path);
-		else
-			r = stream_to_file(x->in, fd, map[i][1], e);
-	}
-	free(map);
-	if (r == 0 && ftruncate(fd, (off_t)x->t.real_size) < 0)
-		r = err_sys(e, "size %.300s", x->path);
-	return r;
-}
-
-static int fill_file(struct extract *x, int fd, struct err *e)
+static int fill_file(struct extract *x, int fd, ino_t *ret_ino, struct err *e)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, { x->t.mtime_sec, x->t.mtime_nsec } };
 	struct stat st;
 
-	if (x->t.sparse ? put_sparse(x, fd, e) < 0 :
-			  (check_bytes(x, x->t.size, e) < 0 || stream_to_file(x->in, fd, x->t.size, e) < 0))
+	/* holes count: what is copied on from here may be a copy that knows none */
+	if (check_bytes(x, x->t.real_size, e) < 0 ||
+	    (x->t.sparse ? sparse_to_file(x->in, fd, &x->t, x->path, e) : stream_to_file(x->in, fd, x->t.size, e)) < 0)
 		return err_wrap(e, "%.200s", x->path);
 	if (stream_skip(x->in, tar_padding(x->t.size), e) < 0 || take_owner(x, fd, "", e) < 0)
 		return -1;
 	if (xattrs_write(&x->xattrs, fd, takes_acls(x), e) < 0)
 		return err_wrap(e, "%.200s", x->path);
-	if (fchmod(fd, mode_of(x)) < 0 || futimens(fd, times) < 0)
+	if (give_mode(fd, mode_of(x)) < 0 || futimens(fd, times) < 0)
 		return err_sys(e, "set mode and time of %.300s", x->path);
 	/* what was written is what the file system says it has */
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != x->t.real_size)
 		return err_set(e, ERR_CORRUPT, "%.300s has %lld bytes, not %llu", x->path, (long long)st.st_size,
 			       (unsigned long long)x->t.real_size);
+	*ret_ino = st.st_ino;
 	x->stats->bytes += x->t.real_size;
 	if (x->flags & EXTRACT_STRICT && x->t.linked && x->linkable_count < EXTRACT_LINKS_MAX) {
 		if (!x->linkable)
@@ -370,10 +328,11 @@ static int put_file(struct extract *x, struct err *e)
 	char temp[32], proc[32];
 	const char *name;
 	int parent = parent_of(x, x->path, &name, e);
-	int named = 0, r;
+	int named = 0, there = parent < 0 ? -1 : replaceable(x, parent, name, e), r;
+	ino_t ino = 0;
 	autoclose int fd = -1;
 
-	if (parent < 0 || replaceable(x, parent, name, e) < 0)
+	if (there < 0)
 		return -1;
 	temp_name(temp);
 	/* without a name nothing is left when we are killed in the middle */
@@ -384,11 +343,13 @@ static int put_file(struct extract *x, struct err *e)
 	}
 	if (fd < 0)
 		return err_code_sys(e, errno == EACCES || errno == EROFS ? ERR_DENIED : ERR_SYS, "create %.300s", x->path);
-	r = fill_file(x, fd, e);
+	r = fill_file(x, fd, &ino, e);
 	if (r == 0 && !named) {
 		path_of_fd(fd, proc);
-		if (!linkat(AT_FDCWD, proc, parent, name, AT_SYMLINK_FOLLOW))
+		if (!linkat(AT_FDCWD, proc, parent, name, AT_SYMLINK_FOLLOW)) {
+			takeback_note(&x->made, TAKEBACK_FILE, ino, x->path);
 			return 0;
+		}
 		if (errno != EEXIST || linkat(AT_FDCWD, proc, parent, temp, AT_SYMLINK_FOLLOW) < 0)
 			return err_sys(e, "name %.300s", x->path);
 		named = 1;
@@ -397,6 +358,8 @@ static int put_file(struct extract *x, struct err *e)
 		r = err_sys(e, "name %.300s", x->path);
 	if (r < 0 && named)
 		unlinkat(parent, temp, 0);
+	else if (r == 0 && !there)
+		takeback_note(&x->made, TAKEBACK_FILE, ino, x->path);
 	return r;
 }
 
@@ -405,14 +368,17 @@ static int put_symlink(struct extract *x, struct err *e)
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { x->t.mtime_sec, x->t.mtime_nsec } };
 	const char *name;
 	int parent = parent_of(x, x->path, &name, e);
+	int there = parent < 0 ? -1 : replaceable(x, parent, name, e);
 
-	if (parent < 0 || replaceable(x, parent, name, e) < 0)
+	if (there < 0)
 		return -1;
 	if (!x->t.link[0])
 		return err_set(e, ERR_CORRUPT, "the symbolic link %.300s leads nowhere", x->path);
 	if (symlinkat(x->t.link, parent, name) < 0 &&
 	    (errno != EEXIST || unlinkat(parent, name, 0) < 0 || symlinkat(x->t.link, parent, name) < 0))
 		return err_sys(e, "make symbolic link %.300s", x->path);
+	if (!there)
+		takeback_note(&x->made, TAKEBACK_LINK, 0, x->path);
 	if (take_owner(x, parent, name, e) < 0)
 		return -1;
 	utimensat(parent, name, times, AT_SYMLINK_NOFOLLOW);
@@ -435,7 +401,7 @@ static int put_hardlink(struct extract *x, struct err *e)
 {
 	const char *name, *target;
 	struct stat st;
-	int parent;
+	int parent, there;
 	autoclose int from = -1;
 
 	if (clean(x, x->t.link, x->link, e) < 0)
@@ -445,13 +411,16 @@ static int put_hardlink(struct extract *x, struct err *e)
 	if (from < 0)
 		return parent < 0 ? -1 : err_sys(e, "reach %.300s", x->link);
 	parent = parent_of(x, x->path, &name, e);
-	if (parent < 0 || replaceable(x, parent, name, e) < 0)
+	there = parent < 0 ? -1 : replaceable(x, parent, name, e);
+	if (there < 0)
 		return -1;
 	if (fstatat(from, target, &st, AT_SYMLINK_NOFOLLOW) < 0 || !may_link(x, &st))
 		return err_set(e, ERR_CORRUPT, "the hard link %.200s leads to %.200s, which is no file of this archive", x->path, x->link);
 	if (linkat(from, target, parent, name, 0) < 0 &&
 	    (errno != EEXIST || unlinkat(parent, name, 0) < 0 || linkat(from, target, parent, name, 0) < 0))
 		return err_sys(e, "make hard link %.300s", x->path);
+	if (!there)
+		takeback_note(&x->made, TAKEBACK_FILE, st.st_ino, x->path);
 	return 0;
 }
 
@@ -464,9 +433,9 @@ static int put_entry(struct extract *x, struct err *e)
 	if (clean(x, x->t.path, x->path, e) < 0)
 		return -1;
 	leave_dirs(x, x->path);
-	if (x->must_be_dir && !is_dir)
+	if (x->to.must_be_dir && !is_dir)
 		return err_set(e, ERR_NOT_FOUND, "the destination is no directory");
-	x->must_be_dir = 0;
+	x->to.must_be_dir = 0;
 	if (!strchr("0125", x->t.type)) {
 		x->stats->skipped++;
 		return stream_skip(x->in, x->t.size + tar_padding(x->t.size), e);
@@ -476,38 +445,6 @@ static int put_entry(struct extract *x, struct err *e)
 	if (++x->stats->entries > x->limits->entries)
 		return err_set(e, ERR_LIMIT, "more than %llu entries", (unsigned long long)x->limits->entries);
 	return is_dir ? put_dir(x, e) : x->t.type == '0' ? put_file(x, e) : x->t.type == '1' ? put_hardlink(x, e) : put_symlink(x, e);
-}
-
-/* Sets root_fd and rename as cp(1) would understand dest. */
-static int open_dest(struct extract *x, const char *dest, struct err *e)
-{
-	size_t n = strlen(dest), base;
-	char parent[TAR_NAME_MAX + 4];
-	int slash = n && dest[n - 1] == '/';
-
-	if (!n || n > TAR_NAME_MAX)
-		return err_set(e, ERR_INVALID, "the destination's path is empty or too long");
-	if (x->flags & EXTRACT_CONTENTS && mkdir(dest, 0755) < 0 && errno != EEXIST)
-		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "make directory %.300s", dest);
-	x->root_fd = open(dest, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (x->root_fd >= 0)
-		return 0;
-	if (x->flags & (EXTRACT_CONTENTS | EXTRACT_INTO) || (errno != ENOENT && errno != ENOTDIR))
-		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open directory %.300s", dest);
-	while (n > 1 && dest[n - 1] == '/')
-		n--;
-	for (base = n; base > 0 && dest[base - 1] != '/'; base--)
-		;
-	if (n - base > 255 || n == base || (n - base <= 2 && !strncmp(dest + base, "..", n - base)))
-		return err_set(e, ERR_INVALID, "%.300s cannot be a destination", dest);
-	memcpy(x->rename, dest + base, n - base);
-	x->rename[n - base] = '\0';
-	x->must_be_dir = slash;
-	snprintf(parent, sizeof(parent), "%.*s", base ? (int)base : 1, base ? dest : ".");
-	x->root_fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (x->root_fd < 0)
-		return err_code_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYS, "open directory %.300s", parent);
-	return 0;
 }
 
 static int extract_all(struct extract *x, struct err *e)
@@ -521,6 +458,18 @@ static int extract_all(struct extract *x, struct err *e)
 		return -1;
 	leave_dirs(x, NULL);
 	return stream_drain(x->in, e);
+}
+
+/* Of a copy that failed nothing stays. */
+static void take_back(struct extract *x, struct err *e)
+{
+	int r;
+
+	while (x->dir_count)	/* their modes could keep us out */
+		free(x->dirs[--x->dir_count].path);
+	r = x->to.fd < 0 ? 0 : takeback_undo(&x->made, x->to.fd, x->resolve);
+	if (r < 0 || takeback_undo(&x->above, AT_FDCWD, 0) < 0)
+		err_wrap(e, "what was copied stays in part");
 }
 
 int extract_to(struct stream *in, const char *dest, int flags, const struct extract_limits *limits,
@@ -539,13 +488,16 @@ int extract_to(struct stream *in, const char *dest, int flags, const struct extr
 	x->resolve = RESOLVE_NO_MAGICLINKS | (flags & EXTRACT_STRICT ? RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS : RESOLVE_IN_ROOT);
 	x->limits = limits;
 	x->stats = ret;
-	x->root_fd = x->parent_fd = -1;
-	r = open_dest(x, dest, e);
+	x->parent_fd = -1;
+	r = place_open(&x->to, dest, flags, &x->above, e);
 	if (r == 0)
 		r = extract_all(x, e);
-	leave_dirs(x, NULL);
-	fd_close(&x->root_fd);
+	if (r < 0)
+		take_back(x, e);
+	fd_close(&x->to.fd);
 	fd_close(&x->parent_fd);
+	takeback_release(&x->made);
+	takeback_release(&x->above);
 	free(x->linkable);
 	free(x);
 	return r;

@@ -3,8 +3,8 @@
  * extract - a tar stream becomes files below one directory.
  *
  * The stream is hostile, on the host above all (SECURITY-NOTES I33): names are
- * cleaned and may not hold "..", every parent is reached by openat2(2) that
- * cannot leave the directory, only files, directories, symbolic and hard links
+ * cleaned and may not hold "..", every parent is reached by
+ * base/pathwalk.h, which cannot leave the directory, only files, directories, symbolic and hard links
  * are made, a file is complete before it appears under its name.  With
  * EXTRACT_STRICT no symbolic link is followed at all, set-id bits are dropped,
  * and a hard link must lead to a file of the same stream.
@@ -12,6 +12,8 @@
  * A regular file that is there is replaced, and a symbolic link by another one.
  * FIFOs, sockets, devices, and links where a file would come, are somebody's
  * way to something else: ERR_EXISTS, unless EXTRACT_REPLACE is set.
+ *
+ * A copy that fails takes back the names that it made (takeback.h); what it replaced stays replaced.
  */
 #ifndef BERTH_RUNTIME_FILEOP_EXTRACT_H
 #define BERTH_RUNTIME_FILEOP_EXTRACT_H
@@ -27,6 +29,7 @@ enum extract_flags {
 	EXTRACT_INTO = 4,	/* dest must be a directory (an archive of somebody's) */
 	EXTRACT_OWNERS = 8,	/* give files the owners of the archive */
 	EXTRACT_REPLACE = 16,	/* as rename(2): what is no directory goes, whatever it is */
+	EXTRACT_PARENTS = 32,	/* make the directories on the way to dest that are missing */
 };
 
 struct extract_stats {
@@ -36,7 +39,7 @@ struct extract_stats {
 };
 
 struct extract_limits {
-	uint64_t bytes;		/* content written, holes excluded */
+	uint64_t bytes;		/* content written, holes counted */
 	uint64_t entries;
 };
 

@@ -57,7 +57,15 @@ static void tell_whose_fault(struct err *e)
 	case ELOOP:
 	case ENAMETOOLONG:
 	case EFBIG:
+	case EINVAL:
 		e->code = ERR_INVALID;
+		break;
+	case EAGAIN:	/* somebody renames directories all the while */
+	case ESTALE:
+	case EBUSY:
+	case ETXTBSY:
+	case ENXIO:	/* the file became a FIFO */
+		e->code = ERR_BUSY;
 		break;
 	case ENOENT:
 		e->code = ERR_NOT_FOUND;
@@ -189,8 +197,8 @@ static int fill_and_rename(int dir, const char *temp, const char *name, uint32_t
 	if (fchmod(fd, mode) < 0 || fsync(fd) < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "write %.300s", name);
 	if ((uint64_t)st.st_size != *ret_bytes)
-		return err_set(e, ERR_CORRUPT, "%.300s has %lld bytes, not the %llu that were written", name, (long long)st.st_size,
-			       (unsigned long long)*ret_bytes);
+		return err_set(e, ERR_BUSY, "%.300s has %lld bytes, not the %llu that were written: somebody changes it meanwhile", name,
+			       (long long)st.st_size, (unsigned long long)*ret_bytes);
 	if (renameat(dir, temp, dir, name) < 0)
 		return path_error(e, "replace", name);
 	return 0;
@@ -266,12 +274,12 @@ static int verb_pack(char **a, struct err *e)
 	return 0;
 }
 
-/* extract FLAGS DEST; flags c: contents, i: into a directory, o: owners */
+/* extract FLAGS DEST; flags c: contents, i: into a directory, o: owners, p: parents */
 static int verb_extract(char **a, struct err *e)
 {
 	static const struct extract_limits none = { UINT64_MAX, UINT64_MAX };
 	int flags = (has(a[0], 'c') ? EXTRACT_CONTENTS : 0) | (has(a[0], 'i') ? EXTRACT_INTO : 0) |
-		    (has(a[0], 'o') ? EXTRACT_OWNERS : 0);
+		    (has(a[0], 'o') ? EXTRACT_OWNERS : 0) | (has(a[0], 'p') ? EXTRACT_PARENTS : 0);
 	struct extract_stats st;
 
 	stream_init(&stream, 0, -1);

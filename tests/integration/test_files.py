@@ -14,10 +14,16 @@ import tarfile
 
 import berthtest as b
 
-COST = 60
+COST = 110
+
+SHARED = []     # the host's directory at /workspace, in the second round of every test
 
 
 def sandbox(*options):
+    """A sandbox; in the second round its working directory is one of the host's, mounted read-write."""
+    if SHARED:
+        SHARED[:] = [b.tmpdir("shared", 0o777)]
+        options = ("--volume", SHARED[0] + ":/workspace:rw", *options)
     return b.berth("create", *options, "host", ok=True).out.strip()
 
 
@@ -148,9 +154,10 @@ def test_mkdir_rm_mv():
     file("rm", sb, "x", options=["-f"], ok=True)
     for path in ("/", ".", "..", "a/.."):
         b.one_line_error(file("rm", sb, path, options=["-rf"]), 2, path)
-    execute(sb, "mkdir -p t/s; echo 1 > t/s/f; chmod 4711 t/s/f; ln -s f t/s/l; touch -d @1000000000 t/s/f")
+    mode = 711 if SHARED else 4711
+    execute(sb, f"mkdir -p t/s; echo 1 > t/s/f; chmod {mode} t/s/f; ln -s f t/s/l; touch -d @1000000000 t/s/f")
     file("mv", sb, "t", "/tmp/moved", ok=True)      # another file system
-    assert execute(sb, "stat -c '%a %Y' /tmp/moved/s/f; readlink /tmp/moved/s/l; ls") == "4711 1000000000\nf\na\n"
+    assert execute(sb, "stat -c '%a %Y' /tmp/moved/s/f; readlink /tmp/moved/s/l; ls") == f"{mode} 1000000000\nf\na\n"
     file("mv", sb, "/tmp/moved", "a", ok=True)      # into a directory
     assert execute(sb, "cat a/moved/s/f") == "1\n"
     execute(sb, "mkdir -p out; echo keep > out/f; ln -s out dirlink; mkdir tree; ln -s ../out tree/l")
@@ -249,7 +256,7 @@ def test_cp_reads_files_without_a_size():
 
 def test_nothing_hangs_and_nothing_but_files_is_read():
     sb = sandbox()
-    execute(sb, "mkfifo fifo; ln -s fifo tofifo; ln -s /dev/zero zero; ln -s loop loop; truncate -s 8E huge 2>/dev/null || truncate -s 1T huge;"
+    execute(sb, "mkfifo fifo; ln -s fifo tofifo; ln -s /dev/zero zero; ln -s loop loop; truncate -s 1T huge;"
                 "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"sock\")'")
     for path in ("fifo", "tofifo", "zero", "/dev/zero", "/dev/tty", "loop", "sock", "/proc/self/mem", "/proc/1/mem", ".", "/dev"):
         for r in (file("read", sb, path, timeout=5), file("write", sb, path, input="x", timeout=5),
@@ -258,7 +265,9 @@ def test_nothing_hangs_and_nothing_but_files_is_read():
     for path in ("fifo", "sock", "/dev/zero", "/dev/tty"):
         b.one_line_error(cp(f"{sb}:{path}", b.tmp("got"), timeout=5), 2, path)
     b.expect(file("stat", sb, "fifo", ok=True).out.startswith("p"), file("ls", sb, "fifo"), "stat of a FIFO")
-    cp(f"{sb}:huge", b.tmp("huge"), ok=True, timeout=10)    # all hole: costs nothing
+    b.one_line_error(cp(f"{sb}:huge", b.tmp("huge"), timeout=10), 125, "--limit")    # a hole counts
+    assert not os.path.exists(b.tmp("huge"))
+    cp(f"{sb}:huge", b.tmp("huge"), "--limit", "1t", ok=True, timeout=10)    # and takes no room
     assert os.stat(b.tmp("huge")).st_blocks < 100
     assert cp(f"{sb}:/proc/self", b.tmp("p"), "-L", timeout=20).code in (0, 125)
 
@@ -310,7 +319,11 @@ def test_races_reach_nothing_of_the_host():
     b.berth("exec", "-d", sb, "python3", "-c", racer, ok=True)
     host = b.tmpdir("host")
     source = b.write(b.tmp("source"), "from the host\n")
+    b.write(b.tmp("tree") + "/sub/deep/secret", "from the host\n")
+    tar = hostile_tar(("d/sub/secret", tarfile.REGTYPE, b"1"), ("l2", tarfile.SYMTYPE, "d"), ("l2/way/x", tarfile.REGTYPE, b"2"))
     for i in range(50):
+        for r in (cp(b.tmp("tree"), f"{sb}:d/{i}", timeout=20), cp("-", f"{sb}:.", input=tar, timeout=20)):
+            b.expect(r.code in (0, 2, 125), r, "copy a tree in")
         r = cp(f"{sb}:d", f"{host}/{i}", timeout=20)
         b.expect(r.code in (0, 125), r, "copy out")
         r = cp(source, f"{sb}:d/x", timeout=20)
@@ -331,7 +344,9 @@ def test_a_hostile_tree_writes_only_below_its_destination():
     v = b.victim()
     before = b.seal(v)
     sb = sandbox()
-    execute(sb, f"mkdir t; cd t; ln -s {v} out; ln -s / root; ln -s .. up; echo x > suid; chmod 6755 suid; mkfifo f; echo 1 > a")
+    execute(sb, f"mkdir t; cd t; ln -s {v} out; ln -s / root; ln -s .. up; echo x > suid; chmod 755 suid; mkfifo f; echo 1 > a")
+    if not SHARED:
+        execute(sb, "chmod 6755 t/suid")
     dest = b.tmpdir("dest")
     os.symlink(v, dest + "/sub")
     os.symlink(v + "/open", dest + "/a")
@@ -360,6 +375,66 @@ def hostile_tar(*members):
                 m.linkname = more
             t.addfile(m, io.BytesIO(data))
     return f.getvalue()
+
+
+def test_links_of_an_archive_lead_nowhere_but_below_its_directory():
+    sb = sandbox()
+    execute(sb, "mkdir top; echo kept > outside; mkdir /tmp/away; echo kept > /tmp/away/f")
+    link, reg = tarfile.SYMTYPE, tarfile.REGTYPE
+    for target, where in (("/", "etc/f"), ("../../..", "etc/f"), ("/tmp/away", "tmp/away/etc/f"), ("..", "etc/f"), ("a/../b/.././c", "c/etc/f"),
+                          ("/../../tmp/./away/../x/", "tmp/x/etc/f")):
+        ways = {"a/../b/.././c": [("a/x", reg, b""), ("b/x", reg, b""), ("c/x", reg, b"")], "/tmp/away": [("tmp/away/x", reg, b"")],
+                "/../../tmp/./away/../x/": [("tmp/away/y", reg, b""), ("tmp/x/y", reg, b"")]}.get(target, [])
+        cp("-", f"{sb}:top", input=hostile_tar(*ways, ("l", link, target), ("l/etc/f", reg, b"through")), ok=True)
+        assert execute(sb, f"cat top/{where}; rm -r top; mkdir top") == "through", target
+    for bad in ([("l", link, "l"), ("l/f", reg, b"1")], [("l", link, "m"), ("m", link, "l"), ("l/f", reg, b"1")],
+                [("l", link, "nowhere"), ("l/f", reg, b"1")], [("g", reg, b"1"), ("l", link, "g/.."), ("l/f", reg, b"1")],
+                [("l", link, "x" * 300), ("l/f", reg, b"1")], [("g", reg, b"1"), ("g/f", reg, b"1")]):
+        r = cp("-", f"{sb}:top", input=hostile_tar(("before/one", reg, b"1"), *bad))
+        b.expect(r.code in (2, 125) and len(r.err.splitlines()) == 1, r, "no clear refusal")
+        assert execute(sb, "ls -A top") == "", bad
+    assert execute(sb, "cat outside /tmp/away/*; ls -A") == "kept\nkept\noutside\ntop\n"
+    if SHARED:
+        assert sorted(os.listdir(SHARED[0])) == ["outside", "top"]
+
+
+def test_a_copy_that_fails_takes_back_what_it_made():
+    sb = sandbox()
+    reg = tarfile.REGTYPE
+    execute(sb, "mkdir there; echo old > there/f; mkfifo there/z")
+    before = execute(sb, "find . | sort")
+    many = hostile_tar(("d/", tarfile.DIRTYPE, None), ("d/f", reg, b"1"), ("d/l", tarfile.SYMTYPE, "f"), ("d/h", tarfile.LNKTYPE, "d/f"),
+                       ("e/f/g/h", reg, b"x" * 5000), ("f", reg, b"new"), ("g", reg, b"y" * 20000))
+    for bad in (many[:-12000], many[:9000], hostile_tar(("d/x", reg, b"1"), ("n/m", reg, b"2"), ("z", reg, b"3"))):
+        b.expect(cp("-", f"{sb}:there", input=bad).code == 125, bad, "it did not fail")
+        assert execute(sb, "find . | sort") == before
+    top = b.tmpdir("t")
+    b.write(top + "/a/b/f", "1")
+    b.write(top + "/z", "1")
+    for to in ("there", "missing/way/new"):
+        execute(sb, "rm -rf there/t; mkdir -p there/t; mkfifo there/t/z" if to == "there" else "true")
+        b.expect(cp(top, f"{sb}:{to}").code == 125, to, "it did not fail")
+    b.expect(cp(top + "/.", f"{sb}:there").code == 125, "contents", "it did not fail")
+    assert execute(sb, "find . | sort") == "".join(sorted([*before.splitlines(True), "./there/t\n", "./there/t/z\n"]))
+    # on the host, at a limit
+    execute(sb, "mkdir -p o/p; echo 1 > o/p/1; head -c 9000 /dev/zero > o/p/2; echo 3 > o/p/3")
+    dest = b.tmpdir("dest")
+    b.write(dest + "/own", "kept")
+    for path, to in (("o", dest), ("o", dest + "/new"), ("o/.", dest), ("o/.", dest + "/new")):
+        b.one_line_error(cp(f"{sb}:{path}", to, "--limit", "5k"), 125, "--limit")
+        assert os.listdir(dest) == ["own"], (path, to)
+
+
+def test_a_copy_has_the_set_id_bits_that_the_filter_lets_it_have():
+    sb = sandbox()
+    top = b.tmpdir("t")
+    b.write(top + "/suid", "x", 0o4755)
+    b.write(top + "/sgid", "x", 0o2711)
+    os.mkdir(top + "/d")
+    os.chmod(top + "/d", 0o3777)
+    cp(top, f"{sb}:t", ok=True)
+    want = "1777 755 711\n" if SHARED else "3777 4755 2711\n"
+    assert execute(sb, "echo $(stat -c %a t/d t/suid t/sgid)") == want
 
 
 def test_archives_of_others():
@@ -592,9 +667,10 @@ def test_code_times_out_and_misses_interpreters():
 
 # ---- each test removes its sandboxes ----------------------------------------------------
 
-def cleaned(test):
+def cleaned(test, shared=()):
     @functools.wraps(test)
     def wrapped():
+        SHARED[:] = shared
         try:
             test()
         finally:
@@ -603,6 +679,9 @@ def cleaned(test):
     return wrapped
 
 
+# There the filter has no openat2 and no set-id files (K16): every test once more in a directory of the host's.
 for name_, each_ in list(globals().items()):
     if name_.startswith("test_") and callable(each_):
         globals()[name_] = cleaned(each_)
+        if not getattr(each_, "once", 0):
+            globals()[name_ + "_in_a_directory_of_the_host"] = cleaned(each_, ["yes"])

@@ -7,17 +7,21 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "base/pathwalk.h"
 
 static char place[] = "/dev/shm/berth-path-XXXXXX";	/* in memory: a disk that is busy takes minutes for the large trees */
 static char victim[64];
@@ -554,4 +558,138 @@ Test(path, a_descriptor_has_a_path)
 
 	cr_expect_str_eq(path_of_fd(7, a), "/proc/self/fd/7");
 	cr_expect_str_eq(path_of_fd(2147483647, b), "/proc/self/fd/2147483647");
+}
+
+/* ---- pathwalk: the same without openat2 -------------------------------------------- */
+
+static void touch(const char *name)
+{
+	close(openat(root, name, O_WRONLY | O_CREAT, 0644));
+}
+
+/* Both open the same, or fail with the same errno. */
+static void compare_walks(const char *path, int flags, uint64_t resolve)
+{
+	autoclose int a = path_openat2(root, path, (uint64_t)flags, 0, resolve);
+	int kernel_errno = a < 0 ? errno : 0;
+	autoclose int b = pathwalk_steps(root, path, flags, resolve);
+	int ours = b < 0 ? errno : 0;
+	struct stat x, y;
+
+	cr_expect_eq(ours, kernel_errno, "%s, flags %x, resolve %x: %s, the kernel says %s", path, flags, (unsigned)resolve,
+		     strerror(ours), strerror(kernel_errno));
+	if (a >= 0 && b >= 0) {
+		cr_assert(!fstat(a, &x) && !fstat(b, &y));
+		cr_expect(x.st_ino == y.st_ino && x.st_dev == y.st_dev, "%s leads elsewhere", path);
+	}
+}
+
+Test(path, a_walk_in_steps_ends_where_openat2_does)
+{
+	static const char *const paths[] = {
+		"a", "a/b/c", "./a//b/./c", "a/b/c/", "a/..", "a/b/../../a", "..", "../..", "../victim/file", "/", "/a", "/a/b", ".", "",
+		"file", "file/", "file/x", "file/..", "a/none", "none", "none/x", "to_a", "to_a/b", "to_a/", "to_a/..", "to_a/b/..", "abs",
+		"abs/b", "out", "out/file", "up", "up/a", "up/victim", "far", "loop", "loop/x", "dangling", "dangling/x", "chain", "chain/c",
+		"to_file", "to_file/", "to_file/x", "slash/c", "deep/..", "deep/../x", "a/b/link_up/a", "a/b/link_up/../a/b", "empty/x",
+	};
+	static const int flags[] = { O_PATH | O_DIRECTORY, O_RDONLY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, O_PATH | O_NOFOLLOW, O_PATH };
+	static const uint64_t resolves[] = { RESOLVE_IN_ROOT, RESOLVE_BENEATH, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	size_t i, f, r;
+
+	mk("a");
+	mk("a/b");
+	mk("a/b/c");
+	mk("empty");
+	touch("file");
+	ln("a", "to_a");
+	ln("/a", "abs");
+	ln(victim, "out");
+	ln("..", "up");
+	ln("../../../../../..", "far");
+	ln("loop", "loop");
+	ln("nowhere", "dangling");
+	ln("to_a/../abs/b", "chain");
+	ln("file", "to_file");
+	ln("a/b/", "slash");
+	ln("a/b/c", "deep");
+	ln("../..", "a/b/link_up");
+	for (i = 0; i < ARRAY_LEN(paths); i++)
+		for (f = 0; f < ARRAY_LEN(flags); f++)
+			for (r = 0; r < ARRAY_LEN(resolves); r++)
+				compare_walks(paths[i], flags[f], resolves[r] | RESOLVE_NO_MAGICLINKS);
+}
+
+Test(path, a_walk_in_steps_refuses_what_it_does_not_promise)
+{
+	cr_expect(pathwalk_steps(root, "x", O_WRONLY | O_CREAT, RESOLVE_BENEATH) < 0 && errno == EINVAL);
+	cr_expect(pathwalk_steps(root, ".", O_TMPFILE | O_WRONLY, RESOLVE_BENEATH) < 0 && errno == EINVAL);
+	cr_expect(pathwalk_steps(root, ".", O_PATH, 0) < 0 && errno == EINVAL);
+	cr_expect(pathwalk_steps(root, ".", O_PATH, RESOLVE_BENEATH | RESOLVE_NO_XDEV) < 0 && errno == EINVAL);
+}
+
+Test(path, a_link_full_of_dots_costs_a_walk_in_steps_a_bounded_number_of_them)
+{
+	char text[4000] = "", name[8];
+	int i;
+
+	for (i = 0; i < 400; i++)
+		strcat(text, "d/");
+	cr_assert_eq(mkdirat(root, "d", 0755), 0);
+	{
+		autoclose int at = openat(root, "d", O_PATH);
+		int next;
+
+		for (i = 0; i < 500; i++) {
+			cr_assert_eq(mkdirat(at, "d", 0755), 0);
+			next = openat(at, "d", O_PATH);
+			close(at);
+			at = next;
+		}
+	}
+	for (i = 0; i < 500; i++)
+		strcat(text, "../d/");
+	for (i = 0; i < 30; i++) {
+		snprintf(name, sizeof(name), "l%d", i);
+		ln(text, name);
+	}
+	cr_expect(pathwalk_steps(root, "l0", O_PATH, RESOLVE_IN_ROOT) < 0 && errno == ELOOP, "%s", strerror(errno));
+}
+
+/* A directory and a link out of the tree change places all the while. */
+Test(path, a_walk_in_steps_never_leaves_the_tree_while_somebody_exchanges_names)
+{
+	pid_t racer;
+	int i, fd, reached = 0;
+	struct stat st, outside;
+
+	mk("a");
+	mk("a/b");
+	mk("a/b/c");
+	mk("o");
+	ln(victim, "l");
+	ln("../../..", "a/b/up");
+	cr_assert_eq(fstatat(top, "victim", &outside, 0), 0);
+	racer = fork();
+	if (!racer) {
+		for (;;) {
+			renameat2(root, "a", root, "l", RENAME_EXCHANGE);
+			renameat2(root, "l", root, "o", RENAME_EXCHANGE);
+		}
+	}
+	for (i = 0; i < 20000; i++) {
+		static const char *const paths[] = { "a/b/c", "a", "a/b/../b", "a/b/up/a/b", "o/b/up", "l/b" };
+
+		fd = pathwalk_steps(root, paths[i % 6], O_PATH, i & 8 ? RESOLVE_IN_ROOT : RESOLVE_BENEATH);
+		if (fd < 0)
+			continue;
+		reached++;
+		cr_assert_eq(fstat(fd, &st), 0);
+		cr_assert(st.st_ino != outside.st_ino || st.st_dev != outside.st_dev, "it reached the victim by %s", paths[i % 6]);
+		cr_assert_lt(openat(fd, "file", O_RDONLY), 0, "it reached the victim by %s", paths[i % 6]);
+		close(fd);
+	}
+	kill(racer, SIGKILL);
+	cr_assert_eq(waitpid(racer, NULL, 0), racer);
+	cr_expect_gt(reached, 100, "reached %d", reached);
+	cr_expect(victim_is_untouched());
 }

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/pathwalk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+
+enum {
+	LINKS_MAX = 40,		/* as the kernel's */
+	STEPS_MAX = 16384,	/* components opened: links full of ".." may ask for many */
+};
+
+struct walk {
+	int root, fd;		/* fd: the directory that done names; -1: the root */
+	uint64_t resolve;
+	unsigned links, steps;
+	size_t len;		/* of done */
+	char done[PATH_MAX], todo[PATH_MAX];
+};
+
+static int refuse(int os_errno)
+{
+	errno = os_errno;
+	return -1;
+}
+
+/* Puts text in todo, before rest: a part of todo that is empty or begins with a slash. */
+static int set_todo(struct walk *w, const char *text, size_t n, const char *rest)
+{
+	size_t more = strlen(rest);
+
+	if (n + more >= sizeof(w->todo))
+		return refuse(ENAMETOOLONG);
+	memmove(w->todo + n, rest, more + 1);
+	memcpy(w->todo, text, n);
+	return 0;
+}
+
+static void to_root(struct walk *w)
+{
+	fd_close(&w->fd);
+	w->len = 0;
+	w->done[0] = '\0';
+}
+
+/* One component back: what is left of done is walked once more, from the top. */
+static int step_up(struct walk *w, const char *rest)
+{
+	char back[PATH_MAX];
+	size_t n = w->len;
+
+	if (!n)
+		return w->resolve & RESOLVE_BENEATH ? refuse(EXDEV) : set_todo(w, "", 0, rest);
+	while (n && w->done[n - 1] != '/')
+		n--;
+	n -= n > 0;
+	memcpy(back, w->done, n);
+	to_root(w);
+	return set_todo(w, back, n, rest);
+}
+
+static int follow(struct walk *w, int link, const char *rest)
+{
+	char text[PATH_MAX];
+	ssize_t n;
+
+	if (w->resolve & RESOLVE_NO_SYMLINKS || ++w->links > LINKS_MAX)
+		return refuse(ELOOP);
+	n = readlinkat(link, "", text, sizeof(text));
+	if (n <= 0 || n == (ssize_t)sizeof(text))
+		return n < 0 ? -1 : refuse(n ? ENAMETOOLONG : ENOENT);
+	if (text[0] == '/') {
+		if (w->resolve & RESOLVE_BENEATH)
+			return refuse(EXDEV);
+		to_root(w);
+	}
+	return set_todo(w, text, (size_t)n, rest);
+}
+
+static int step_down(struct walk *w, const char *name, size_t n, int *fd)
+{
+	if (w->len + 1 + n >= sizeof(w->done))
+		return refuse(ENAMETOOLONG);
+	if (w->len)
+		w->done[w->len++] = '/';
+	memcpy(w->done + w->len, name, n + 1);
+	w->len += n;
+	fd_close(&w->fd);
+	w->fd = take_fd(fd);
+	return 0;
+}
+
+static int at(const struct walk *w)
+{
+	return w->fd >= 0 ? w->fd : w->root;
+}
+
+/* The component name, of which rest is what follows.  Returns 1 with the descriptor that was asked for, 0 to go on. */
+static int step(struct walk *w, const char *name, const char *rest, int flags, int *ret_fd)
+{
+	int last = !rest[strspn(rest, "/")];
+	struct stat st;
+	autoclose int fd = -1;
+
+	if (!strcmp(name, ".."))
+		return step_up(w, rest);
+	if (++w->steps > STEPS_MAX)
+		return refuse(ELOOP);
+	if (last && flags & O_NOFOLLOW && !rest[0]) {
+		*ret_fd = openat(at(w), name, flags);
+		return *ret_fd < 0 ? -1 : 1;
+	}
+	fd = openat(at(w), name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (S_ISLNK(st.st_mode))
+		return follow(w, fd, rest);
+	if (S_ISDIR(st.st_mode))
+		return step_down(w, name, strlen(name), &fd) < 0 || set_todo(w, "", 0, rest) < 0 ? -1 : 0;
+	if (!last || rest[0])
+		return refuse(ENOTDIR);
+	/* by its name again; a link that took its place meanwhile is not followed */
+	*ret_fd = openat(at(w), name, flags | O_NOFOLLOW);
+	return *ret_fd < 0 ? -1 : 1;
+}
+
+static int walk(struct walk *w, int flags)
+{
+	char name[NAME_MAX + 1];
+	const char *p;
+	size_t n;
+	int r, fd;
+
+	for (;;) {
+		p = w->todo + strspn(w->todo, "/");
+		n = strcspn(p, "/");
+		if (n > NAME_MAX)
+			return refuse(ENAMETOOLONG);
+		if (!n)
+			return openat(at(w), ".", flags);	/* a directory: opened by itself, whatever its name is now */
+		memcpy(name, p, n);
+		name[n] = '\0';
+		r = n == 1 && name[0] == '.' ? set_todo(w, "", 0, p + n) : step(w, name, p + n, flags, &fd);
+		if (r != 0)
+			return r < 0 ? -1 : fd;
+	}
+}
+
+int pathwalk_steps(int dirfd, const char *path, int flags, uint64_t resolve)
+{
+	struct walk w = { .root = dirfd, .fd = -1, .resolve = resolve };
+	int fd;
+
+	if (flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)) || !(resolve & (RESOLVE_BENEATH | RESOLVE_IN_ROOT)) ||
+	    resolve & ~(uint64_t)(RESOLVE_BENEATH | RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS))
+		return refuse(EINVAL);
+	if (!path[0])
+		return refuse(ENOENT);
+	if (path[0] == '/' && resolve & RESOLVE_BENEATH)
+		return refuse(EXDEV);
+	if (strlen(path) >= sizeof(w.todo))
+		return refuse(ENAMETOOLONG);
+	strcpy(w.todo, path);
+	fd = walk(&w, flags | O_CLOEXEC);
+	fd_close(&w.fd);
+	return fd;
+}
+
+int pathwalk_open(int dirfd, const char *path, int flags, uint64_t resolve)
+{
+	int fd = path_openat2(dirfd, path, (uint64_t)flags, 0, resolve);
+
+	return fd < 0 && errno == ENOSYS ? pathwalk_steps(dirfd, path, flags, resolve) : fd;
+}

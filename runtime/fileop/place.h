@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* place - where a copy goes: its destination, understood as cp(1) does. */
+#ifndef BERTH_RUNTIME_FILEOP_PLACE_H
+#define BERTH_RUNTIME_FILEOP_PLACE_H
+
+#include "base/err.h"
+#include "runtime/fileop/takeback.h"
+
+struct place {
+	int fd;			/* the directory that is written in; the caller closes it */
+	char rename[256];	/* what the first component of each name becomes; "": it stays */
+	int must_be_dir;	/* dest ends in a slash and is not there yet */
+};
+
+/*
+ * dest is the caller's word: links in it are followed.  flags are extract_flags; what EXTRACT_CONTENTS and
+ * EXTRACT_PARENTS make is noted in made, relative to the working directory.  ERR_NOT_FOUND, ERR_INVALID, ERR_SYS.
+ */
+int place_open(struct place *ret, const char *dest, int flags, struct takeback *made, struct err *e);
+
+#endif
