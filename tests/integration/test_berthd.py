@@ -430,22 +430,52 @@ def test_faults_of_the_caller_are_not_500():
     with Daemon() as d:
         box = d.create(disk="8m")
         files = box_url(box, "/files")
-        d.exec(box, "sh", "-c", "mkdir /root/d && ln -s /tmp /root/d/link && echo > /root/file && ln -s loop /root/loop")
+        d.exec(box, "sh", "-c", "mkdir /root/d && ln -s /tmp /root/d/link && echo > /root/file && ln -s loop /root/loop && "
+                                 "cp /bin/sleep /root/program")
+        d.post(box_url(box, "/exec"), {"argv": ["/root/program", "1000"], "detach": True})
         big = b"x" * (12 << 20)
         for status, code, path, body in (
                 (507, "disk-full", "?path=/root/big", big), (507, "disk-full", "/archive?path=/root/d", archive(("big", big))),
                 (400, "invalid", "?path=/root/" + "n" * 300, b"x"), (404, "not-found", "?path=/root/file/below", b"x"),
                 (400, "invalid", "/archive?path=/root/file", archive(("x", b"x"))),
                 (400, "invalid", "/archive?path=/root/loop", archive(("x", b"x"))),
-                (403, "denied", "/archive?path=/root/d", archive(("link/x", b"x")))):
+                (403, "denied", "/archive?path=/root/d", archive(("link/x", b"x"))),
+                (409, "busy", "?path=/root/program&append=true", b"x")):    # it runs
             r = d.put(files + path, body)
             assert r.status == status and r.json["error"]["code"] == code, (path, r)
+        r = d.post(files + "/mv", {"from": "/root/d", "to": "/root/d/below"})
+        assert r.status == 400 and r.json["error"]["code"] == "invalid", r
         # larger than a program can be given, and larger than a file can be
         for path, request in (("/v1/sandboxes", {"image": "host", "options": {"env": ["A=" + "x" * 200_000]}}),
                               ("/v1/sandboxes", {"image": "host", "options": {"disk": "100t"}}),
                               ("/create", {"environment": {"A": "x" * 200_000}})):
             r = d.post(path, request)
             assert r.status == 400 and b.TOP.encode() not in r.body, r
+
+
+def test_an_upload_that_races_is_never_answered_500():
+    racers = ("c.syscall(316, -100, b'd', -100, b'l', 2)", "shutil.rmtree('d/sub', 1); os.makedirs('d/sub/deep')",
+              "os.unlink('d/x'); os.mkfifo('d/x'); os.unlink('d/x')", "[open('d/' + n, 'w').close() for n in os.listdir('d') if n[0] == '.']")
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as t:
+        for name, kind, data, link in (("sub/deep/f", tarfile.REGTYPE, b"1" * 3000, ""), ("x", tarfile.REGTYPE, b"22", ""),
+                                       ("sub/l", tarfile.SYMTYPE, b"", "deep"), ("sub/l/g", tarfile.REGTYPE, b"1", "")):
+            one = tarfile.TarInfo(name)
+            one.type, one.size, one.linkname = kind, len(data), link
+            t.addfile(one, io.BytesIO(data))
+    with Daemon() as d:
+        for racer in racers:
+            box = d.create()
+            files = box_url(box, "/files")
+            d.exec(box, "sh", "-c", "mkdir -p d o/deep; ln -s o l; echo 1 > d/x; echo 1 > o/x")
+            again = "\n  ".join(["try:", *("  " + step.strip() for step in racer.split(";")), "except OSError: pass"])
+            d.post(box_url(box, "/exec"), {"argv": ["python3", "-c", "import ctypes, os, shutil\nc = ctypes.CDLL(None)\nwhile 1:\n  " + again],
+                                           "detach": True})
+            for _ in range(25):
+                for r in (d.put(files + "?path=d/x", b"z" * 70_000), d.put(files + "?path=d/x&append=true", b"z" * 70_000),
+                          d.put(files + "?path=d/sub/deep/f&parents=true", b"z"), d.put(files + "/archive?path=d", made.getvalue())):
+                    assert r.status in (200, 400, 403, 404, 409), (racer, r)
+            d.delete(box_url(box) + "?force=true")
 
 
 def test_code_diff_commit_and_archives_of_images():
