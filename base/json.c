@@ -144,6 +144,18 @@ int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const cha
 	return 1;
 }
 
+int json_check_version(const json_t *doc, json_int_t known, const char *what, struct err *e)
+{
+	const json_t *v = json_object_get(doc, "version");
+
+	if (!json_is_integer(v) || json_integer_value(v) < 1)
+		return err_set(e, ERR_CORRUPT, "%s: \"version\" is not a whole number from 1", what);
+	if (json_integer_value(v) <= known)
+		return 0;
+	return err_set(e, ERR_UNSUPPORTED, "%s is of format version %lld, written by a newer berth; berth " BERTH_VERSION " reads up to %lld",
+		       what, (long long)json_integer_value(v), (long long)known);
+}
+
 int json_set_bytes(json_t *obj, const char *key, const char *p, size_t n, struct err *e)
 {
 	json_t *text = n && memchr(p, 0, n) ? NULL : json_stringn(n ? p : "", n);

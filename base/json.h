@@ -29,6 +29,12 @@ int json_get_obj(const json_t *obj, const char *key, json_t **ret_obj, const cha
 int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const char *what, struct err *e);
 
 /*
+ * The format of a document that berth itself keeps: its member "version", a whole number from 1.  known is the newest that this
+ * berth reads.  ERR_UNSUPPORTED with both numbers for a newer one, ERR_CORRUPT for none and for what is no such number.
+ */
+int json_check_version(const json_t *doc, json_int_t known, const char *what, struct err *e);
+
+/*
  * Bytes in JSON: the member key where they are UTF-8 without NUL, else KEY_hex in hexadecimal.  p may be NULL when n is 0.
  * json_get_bytes() adds them to b: 1, or 0 when there are none; what names the document (ERR_INVALID).
  */

@@ -437,3 +437,15 @@ int path_is_name(const char *s)
 	}
 	return i > 0;
 }
+
+int path_make_dir(int dirfd, const char *name, struct err *e)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT) {
+		if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST)
+			return err_sys(e, "make directory %s", name);
+		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	}
+	return fd < 0 ? err_sys(e, "open directory %s", name) : fd;
+}

@@ -63,4 +63,7 @@ const char *path_of_fd(int fd, char buf[32]);
 /* 1 when s is [a-z0-9][a-z0-9_.-]{0,63}, the form of ids and names. */
 int path_is_name(const char *s);
 
+/* A directory of dirfd, made (0700) where it is missing: its fd, or -1.  A symbolic link is none. */
+int path_make_dir(int dirfd, const char *name, struct err *e);
+
 #endif

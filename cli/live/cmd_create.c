@@ -142,7 +142,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 		result = err_set(&e, ERR_USAGE, rest >= argc ? "no image given; hint: berth create host" :
 				 "a command is no part of create; hint: berth exec runs commands in the sandbox");
 	if (result == 0) {
-		spec = json_pack("{s:i,s:s,s:O,s:O*}", "version", 1, "image", argv[rest], "options", c.options, "seccomp", c.seccomp);
+		spec = json_pack("{s:i,s:s,s:O,s:O*}", "version", REGISTRY_FORMAT, "image", argv[rest], "options", c.options, "seccomp", c.seccomp);
 		result = spec ? sandbox_ref_registry(&s, &e) : err_set(&e, ERR_INVALID, "the image is not valid UTF-8");
 	}
 	if (result == 0)

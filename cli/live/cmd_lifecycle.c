@@ -9,6 +9,8 @@
 #include "cli/live/sandbox_open.h"
 #include "manager/keeper/wire.h"
 
+#define DYING_MS 5000	/* for processes of one whose keeper is dead */
+
 enum { OPT_JSON = 1, OPT_GRACE };
 
 static const struct opt options[] = {
@@ -48,10 +50,13 @@ static int ask(struct sandbox_ref *s, const char *ref, const char *op, struct er
 
 static int start(struct sandbox_ref *s, const char *ref, struct err *e)
 {
+	int cleared;
+
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
-	if (!s->kept)
-		return 0;	/* it runs: that is what was asked for */
+	/* one that runs is what was asked for, one whose keeper was killed is not */
+	if (!s->kept && (cleared = registry_clear_dead(&s->registry, s->id, DYING_MS, 0, e)) <= 0)
+		return cleared;
 	return resident_start(&s->registry, s->id, e);
 }
 
@@ -70,8 +75,9 @@ static int change(struct sandbox_ref *s, const char *verb, const char *ref, uint
 		return stop(s, ref, grace_ms, e);
 	if (!strcmp(verb, "kill"))
 		return stop(s, ref, 0, e);
-	if (!strcmp(verb, "restart"))
-		return stop(s, ref, grace_ms, e) < 0 || start(s, ref, e) < 0 ? -1 : 0;
+	if (!strcmp(verb, "restart"))	/* what could not be started again is not stopped */
+		return sandbox_ref_find(s, ref, e) < 0 || registry_check_format(&s->registry, s->id, e) < 0 ||
+		       stop(s, ref, grace_ms, e) < 0 || start(s, ref, e) < 0 ? -1 : 0;
 	return ask(s, ref, verb, e);
 }
 

@@ -48,8 +48,11 @@ static int remove_one(struct registry *r, const char *ref, int force, struct err
 
 	if (registry_find(r, ref, id, &kept, e) < 0)
 		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
+	/* of a newer berth there may be more than we know of: removed only when that is asked for */
+	if (!force && registry_check_format(r, id, e) < 0)
+		return -1;
 	/* a keeper that was killed: what it left is cleared, as gc would */
-	cleared = kept ? 0 : registry_clear_dead(r, id, DYING_MS, e);
+	cleared = kept ? 0 : registry_clear_dead(r, id, DYING_MS, 1, e);
 	if (cleared < 0)
 		return -1;
 	/* a run's sandbox is gone by that, any other is only stopped */

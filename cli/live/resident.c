@@ -120,7 +120,7 @@ static json_t *make_record(struct registry *r, const struct resident *x, const c
 
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s}}", "version", 1, "id", x->claim.id, "name", name, "image", image,
+	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s}}", "version", REGISTRY_FORMAT, "id", x->claim.id, "name", name, "image", image,
 			 "status", "running", "created", known ? known : created, "command", "network", "mode",
 			 spec_network_name(x->opts.spec.network));
 }
@@ -151,6 +151,13 @@ static int settle_time(struct spec *s, const struct config *c, struct err *e)
 	return 0;
 }
 
+static int open_image_of(struct registry *r, struct resident *x, const char *image, struct err *e)
+{
+	if (imageuse_open_pinned(&x->image, r, x->disk_fd, image, &x->opts.spec, e) == 0)
+		return 0;
+	return e->code == ERR_UNSUPPORTED ? err_wrap(e, "sandbox %s", x->claim.id) : -1;
+}
+
 /* Everything but the claim, which create and start make differently. */
 static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, int fresh, struct err *e)
 {
@@ -165,7 +172,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 		return err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
 	x->disk_fd = registry_keep_dir(r, x->claim.id, e);
 	if (x->disk_fd < 0 || apply_options(&x->opts, spec, e) < 0 || settle_time(s, r->config, e) < 0 ||
-	    imageuse_open_pinned(&x->image, r, x->disk_fd, image, s, e) < 0 ||
+	    open_image_of(r, x, image, e) < 0 ||
 	    imageuse_pin(&x->image, x->disk_fd, e) < 0 || runopts_finish(&x->opts, x->image.has_image ? &x->image.image : NULL, NULL, 0, e) < 0)
 		return -1;
 	s->resident = 1;

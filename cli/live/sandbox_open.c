@@ -24,7 +24,10 @@ int sandbox_ref_find(struct sandbox_ref *s, const char *ref, struct err *e)
 {
 	if (s->registry.run_fd < 0 && sandbox_ref_registry(s, e) < 0)
 		return -1;
-	return registry_find(&s->registry, ref, s->id, &s->kept, e);
+	if (registry_find(&s->registry, ref, s->id, &s->kept, e) < 0)
+		return -1;
+	/* one that runs has a keeper that understands its own files */
+	return s->kept ? registry_check_format(&s->registry, s->id, e) : 0;
 }
 
 int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struct err *e)

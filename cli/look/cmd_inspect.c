@@ -87,14 +87,17 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 	o->id = id;
 	/* one whose keeper was killed does not run */
 	if (result == 0 && !kept)
-		registry_clear_dead(&r, id, SANDBOX_ASK_MS, &ignored);
+		registry_clear_dead(&r, id, SANDBOX_ASK_MS, 0, &ignored);
 	if (result == 0)
 		result = registry_list(&r, 1, match, o, e);
 	if (result == 0 && o->found && o->runs)
 		sandbox_status_ask(&r, o->found, 0);
-	registry_close(&r);
 	if (result == 0 && !o->found)
 		result = err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
+	/* of a newer format: the stand-in says no more than why */
+	if (result == 0 && json_object_get(o->found, "error"))
+		result = registry_check_format(&r, id, e);
+	registry_close(&r);
 	if (result == 0 && o->attest)
 		result = attest(c, o, e);
 	if (result == 0)

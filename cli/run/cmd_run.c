@@ -126,7 +126,7 @@ static json_t *make_record(const struct run *r, const char *status)
 		json_array_append_new(argv, json_string(s->argv[i]));
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o,s:{s:s}}", "version", 1, "id", s->id, "name",
+	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o,s:{s:s}}", "version", REGISTRY_FORMAT, "id", s->id, "name",
 			 r->opts.name ? r->opts.name : "", "image", r->image_ref, "status", status, "created", created,
 			 "supervisor_pid", (int)getpid(), "init_pid", (int)r->sandbox.pid, "command", argv,
 			 "network", "mode", spec_network_name(s->network));

@@ -2,6 +2,7 @@
 /* berth gc: clear what crashed supervisors left behind. */
 #include <stdio.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "manager/host/netclear.h"
@@ -36,6 +37,19 @@ static int note(void *ctx, const char *id)
 	return 0;
 }
 
+/* What it does not understand it leaves, and says so. */
+static int tell_newer(void *ctx, const char *id, int kept, const json_t *record)
+{
+	const char *why = json_string_value(json_object_get(record, "error"));
+
+	(void)ctx;
+	(void)id;
+	(void)kept;
+	if (why)
+		log_note("berth", "left alone: %s", why);
+	return 0;
+}
+
 static int collect(const struct config *c, const struct gc_options *o, struct err *e)
 {
 	struct registry r;
@@ -56,6 +70,8 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 		if (result == 0)
 			result = store_clear_dead(store, e);
 	}
+	if (result == 0)
+		result = registry_list(&r, 1, tell_newer, NULL, e);
 	registry_close(&r);
 	if (result < 0)
 		return -1;

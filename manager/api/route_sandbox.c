@@ -252,7 +252,7 @@ static int describe(struct box *b, int attest, json_t **ret, struct err *e)
 	struct err ignored;
 	json_t *record;
 
-	if (!b->kept && registry_clear_dead(&b->registry, b->id, ASK_MS, &ignored) == 1)
+	if (!b->kept && registry_clear_dead(&b->registry, b->id, ASK_MS, 0, &ignored) == 1)
 		b->kept = 1;
 	record = load_record(b, e);
 	if (!record)
@@ -472,6 +472,8 @@ static int delete_sandbox(struct http_request *rq, struct err *e)
 		r = box_lock(&b, e);
 	if (r == 0 && !b.kept && !http_query_bool(rq, "force"))
 		r = err_set(e, ERR_BUSY, "sandbox %s is running; hint: stop it first, or ?force=true", b.id);
+	if (r == 0 && !http_query_bool(rq, "force"))
+		r = registry_check_format(&b.registry, b.id, e);
 	if (r == 0 && !b.kept)
 		r = stop(&b, 0, drain_of(rq), 0, e);
 	if (r == 0)

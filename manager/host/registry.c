@@ -31,21 +31,8 @@
 
 #define FORGET_TRIES 1000
 #define RECORD "record.json"
-#define RECORD_MAX (1u << 20)
 #define DYING "dying"	/* beside the record of a dead one: somebody waited for its processes in vain */
 #define DYING_MS 1000
-
-static int open_below(int dirfd, const char *name, struct err *e)
-{
-	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	if (fd < 0 && errno == ENOENT) {
-		if (mkdirat(dirfd, name, 0700) < 0 && errno != EEXIST)
-			return err_sys(e, "make directory %s", name);
-		fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	}
-	return fd < 0 ? err_sys(e, "open directory %s", name) : fd;
-}
 
 int registry_open(struct registry *r, const struct config *c, struct err *e)
 {
@@ -55,10 +42,10 @@ int registry_open(struct registry *r, const struct config *c, struct err *e)
 	if (r->run_fd < 0)
 		return -1;
 	r->state_fd = path_open_private_dir(c->state_dir, e);
-	if (r->state_fd < 0 || (r->sandboxes_fd = open_below(r->run_fd, "sandboxes", e)) < 0 ||
-	    (r->names_fd = open_below(r->state_fd, "names", e)) < 0 ||
-	    (r->kept_fd = open_below(r->state_fd, "sandboxes", e)) < 0 ||
-	    (r->ids_fd = open_below(r->state_fd, "ids", e)) < 0) {
+	if (r->state_fd < 0 || (r->sandboxes_fd = path_make_dir(r->run_fd, "sandboxes", e)) < 0 ||
+	    (r->names_fd = path_make_dir(r->state_fd, "names", e)) < 0 ||
+	    (r->kept_fd = path_make_dir(r->state_fd, "sandboxes", e)) < 0 ||
+	    (r->ids_fd = path_make_dir(r->state_fd, "ids", e)) < 0) {
 		registry_close(r);
 		return -1;
 	}
@@ -427,7 +414,7 @@ static void tell_death(struct registry *r, const char *id)
 		events_add(r, "die", id, json_pack("{s:s}", "reason", "its keeper ended; what it left was removed"));
 }
 
-int registry_clear_dead(struct registry *r, const char *id, unsigned ms, struct err *e)
+int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int newer_too, struct err *e)
 {
 	autoclose int lock = -1;
 
@@ -437,7 +424,7 @@ int registry_clear_dead(struct registry *r, const char *id, unsigned ms, struct 
 	unlock_all(r);
 	if (lock < 0)
 		return e->code == ERR_BUSY || e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (clear(r, id, ms, e) < 0)
+	if ((!newer_too && registry_check_format(r, id, e) < 0) || clear(r, id, ms, e) < 0)
 		return -1;
 	tell_death(r, id);
 	return 1;
@@ -494,6 +481,8 @@ static int gc_one(void *ctx, const char *id)
 	unlock_all(g->r);
 	if (lock < 0)
 		return 0;	/* alive, or gone meanwhile */
+	if (registry_check_format(g->r, id, &mine) < 0)
+		return 0;	/* what a newer berth left may be more than we know of: rm --force */
 	if (g->report)
 		return g->report(g->report_ctx, id);
 	if (clear(g->r, id, is_dying(g->r, id) ? 0 : DYING_MS, &mine) < 0) {
@@ -584,19 +573,6 @@ struct lister {
 	struct err *e;
 };
 
-/* 1 with the record, 0: being made or removed right now, or damaged; rm -f and gc know it by its directory. */
-static int read_record(int dirfd, const char *id, json_t **ret, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(RECORD_MAX);
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/record.json", id);
-	if (io_read_file(dirfd, path, &b, e) < 0)
-		return e->os_errno == ENOENT ? 0 : -1;
-	*ret = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, e);
-	return *ret ? 1 : e->code == ERR_NOMEM ? -1 : 0;
-}
-
 static int list_one(void *ctx, const char *id)
 {
 	struct lister *l = ctx;
@@ -606,10 +582,10 @@ static int list_one(void *ctx, const char *id)
 	if (l->kept && json_object_get(l->listed, id))
 		return 0;
 	/* it may have been started since we looked at those that live; one that is about to be has no record there yet */
-	if (l->kept && (got = read_record(l->live_fd, id, &record, l->e)) > 0)
+	if (l->kept && (got = registry_read_record(l->live_fd, id, &record, l->e)) > 0)
 		kept = 0;
 	if (got == 0)
-		got = read_record(l->dirfd, id, &record, l->e);
+		got = registry_read_record(l->dirfd, id, &record, l->e);
 	if (got <= 0)
 		return got;
 	if (l->listed && json_object_set_new(l->listed, id, json_true()) < 0)
@@ -702,40 +678,6 @@ int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret
 	memcpy(ret_id, f.id, sizeof(f.id));
 	*ret_kept = f.kept;
 	return 0;
-}
-
-int registry_keep_dir(struct registry *r, const char *id, struct err *e)
-{
-	return open_below(r->kept_fd, id, e);
-}
-
-int registry_save(struct registry *r, const char *id, const char *file, const json_t *j, struct err *e)
-{
-	autoclose int dir = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	autofree char *text = json_dumps(j, JSON_COMPACT);
-
-	/* not made here: somebody may have removed it since its content was read */
-	if (dir < 0)
-		return err_sys(e, "open the directory of sandbox %s", id);
-	return text ? io_replace_file(dir, file, text, strlen(text), 0600, 1, e) : err_nomem(e);
-}
-
-json_t *registry_load(struct registry *r, const char *id, const char *file, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(RECORD_MAX * 8);
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", id, file);
-	if (io_read_file(r->kept_fd, path, &b, e) < 0)
-		return NULL;
-	return json_parse(b.data ? b.data : "", b.len, RECORD_MAX * 8, path, e);
-}
-
-int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e)
-{
-	autoclose int dir = registry_keep_dir(r, id, e);
-
-	return dir < 0 ? -1 : registry_save(r, id, "record.json", record, e);
 }
 
 int registry_forget(struct registry *r, const char *id, struct err *e)

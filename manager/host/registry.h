@@ -28,6 +28,9 @@
 /* In a lasting sandbox's directory: what earlier runs used of its network's budgets, {"bytes", "connections"}. */
 #define NETWORK_USED_FILE "network-used.json"
 
+#define REGISTRY_FORMAT 1	/* "version" of record.json and spec.json: what is written, and the newest that is read */
+#define REGISTRY_NEWER "newer"	/* the status that stands for a record of a newer format */
+
 struct registry {
 	const struct config *config;
 	int run_fd, state_fd;
@@ -71,13 +74,16 @@ void registry_abandon(struct claim *c);
 /* Takes everything of registry_claim() back; the kernel's side must be gone already.  Idempotent. */
 int registry_release(struct registry *r, struct claim *c, struct err *e);
 
-/* Clears what dead supervisors left: processes, cgroups, directories, names.  *ret_cleared counts sandboxes. */
+/*
+ * Clears what dead supervisors left: processes, cgroups, directories, names.  *ret_cleared counts sandboxes.
+ * What a newer berth left stays: it may be more than this one knows of.
+ */
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
 /*
  * Clears what one left whose supervisor is dead: 1; 0: it lives, or nothing of it is here.  ERR_TIMEOUT: its processes do not
- * end within ms.
+ * end within ms.  ERR_UNSUPPORTED: a newer berth left it (registry_check_format()), and newer_too was not said.
  */
-int registry_clear_dead(struct registry *r, const char *id, unsigned ms, struct err *e);
+int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int newer_too, struct err *e);
 /* The same after a claim, while there is nothing else to do: once until_fd can be read it stops, but not before one is cleared or some looked at. */
 void registry_gc_until(struct registry *r, int until_fd);
 /* What gc would clear, without doing it. */
@@ -85,7 +91,8 @@ int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), 
 
 /*
  * Calls each for every live sandbox (kept = 0) and, with all, every kept one
- * (kept = 1), with its record, which each borrows.
+ * (kept = 1), with its record, which each borrows.  One whose record is of a newer format has the status REGISTRY_NEWER, its
+ * id and name, and the reason in "error".
  */
 int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char *id, int kept, const json_t *record),
 		  void *ctx, struct err *e);
@@ -95,7 +102,17 @@ int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret
 /* Kept sandboxes: the directory state_dir/sandboxes/ID, made by keep, removed by forget. */
 int registry_keep_dir(struct registry *r, const char *id, struct err *e);
 int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e);
-/* A file of a lasting sandbox's directory, as JSON: a new reference or NULL. */
+/* 0, or -1 with ERR_UNSUPPORTED when the record of this sandbox, where it runs or where it is kept, is of a newer format. */
+int registry_check_format(struct registry *r, const char *id, struct err *e);
+/*
+ * The record below dirfd (sandboxes_fd or kept_fd), or what stands in for it (registry_list()): 1.  0: it is being made or removed
+ * right now, or damaged; rm -f and gc know the sandbox by its directory.
+ */
+int registry_read_record(int dirfd, const char *id, json_t **ret, struct err *e);
+/*
+ * A file of a lasting sandbox's directory, as JSON: a new reference or NULL.  ERR_UNSUPPORTED when record.json or spec.json is
+ * of a newer format.
+ */
 json_t *registry_load(struct registry *r, const char *id, const char *file, struct err *e);
 /* ENOENT when the directory is gone. */
 int registry_save(struct registry *r, const char *id, const char *file, const json_t *j, struct err *e);

@@ -715,7 +715,7 @@ static int unreachable(struct registry *r, const char *id, unsigned ms, struct e
 	if (why == EAGAIN)
 		return err_set(e, ERR_TIMEOUT, "the keeper of sandbox %s does not answer; hint: berth kill %s ends it", id, id);
 	/* killed from outside: nobody has told, nor cleared up */
-	if (registry_clear_dead(r, id, ms < CLEAR_MS ? ms : CLEAR_MS, e) < 0)
+	if (registry_clear_dead(r, id, ms < CLEAR_MS ? ms : CLEAR_MS, 0, e) < 0)
 		return err_wrap(e, "its keeper has ended");
 	if (!path_has(r->sandboxes_fd, id))
 		return not_running(id, e);

@@ -303,7 +303,8 @@ static int get_all(struct download *d, int exact, struct err *e)
 		return r;
 	version = json_integer_value(json_object_get(manifest, "version"));
 	if (version > MANIFEST_VERSION)
-		return err_set(e, ERR_UNSUPPORTED, "%.200s was written by a newer berth", d->path);
+		return err_set(e, ERR_UNSUPPORTED, "%.200s is of format version %lld, written by a newer berth; berth " BERTH_VERSION
+			       " reads up to %d", d->path, (long long)version, MANIFEST_VERSION);
 	if (version < 1 || json_get_arr(manifest, "entries", &entries, d->path, e) < 1)
 		return bad(d->path, "the manifest", e);
 	json_array_foreach(entries, i, entry)

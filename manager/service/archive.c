@@ -262,7 +262,8 @@ static int make_ours(struct service *s, struct registry *reg, struct record *r, 
 	if (io_read_file(dir, "spec.json", &b, e) < 0)
 		return -1;
 	spec = json_parse(b.data ? b.data : "", b.len, SPEC_MAX, "spec.json", e);
-	if (!spec || json_get_str(spec, "image", &ref, "spec.json", e) < 0 || need_image(s, r, dir, ref, e) < 0)
+	if (!spec || json_check_version(spec, REGISTRY_FORMAT, "spec.json of the archive", e) < 0 ||
+	    json_get_str(spec, "image", &ref, "spec.json", e) < 0 || need_image(s, r, dir, ref, e) < 0)
 		return -1;
 	if (ranges_move(reg, record_str(r, "container_id"), dir, &from, &to, e) < 0 || writable_shift(dir, from, to, e) < 0)
 		return -1;

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "rootfs/store/digest.h"
 #include "rootfs/store/image.h"
@@ -91,8 +92,9 @@ int catalog_each(int store_fd,
 		autojson json_t *record = rc ? NULL : read_json(dir, names[i], RECORD_MAX, &bad);
 		const char *digest = json_string_value(json_object_get(record, "digest"));
 
-		if (!rc && record && (!digest || !digest_is_valid(digest))) {
-			err_set(&bad, ERR_CORRUPT, "record %s has no digest", names[i]);
+		if (!rc && record && (image_check_format(record, names[i], &bad) < 0 || !digest || !digest_is_valid(digest))) {
+			if (!bad.code)
+				err_set(&bad, ERR_CORRUPT, "record %s has no digest", names[i]);
 			json_decref(record);
 			record = NULL;
 		}
@@ -171,6 +173,10 @@ static int list_one(void *ctx, const char *filename, const json_t *record, const
 
 	(void)filename;
 	if (!record) {
+		if (bad->code == ERR_UNSUPPORTED) {	/* of a newer berth: the others can be listed all the same */
+			log_note("berth", "%s", bad->msg);
+			return 0;
+		}
 		if (e)
 			*e = *bad;
 		return err_hint(e, "berth image fsck");
@@ -309,6 +315,22 @@ static int is_by_digest(const char *ref, const char *name)
 	return strcmp(full, name) != 0;
 }
 
+/* Drops a name whose record cannot be understood: which image it named is not known, and a sandbox that stands on it has a pin. */
+static int remove_newer(int store_fd, const char *ref, json_t *removed, struct err *e)
+{
+	char filename[REF_NAME_MAX + 8], path[REF_NAME_MAX + 32], name[REF_NAME_MAX + 1];
+	struct ref r;
+
+	if (ref_parse(ref, &r, e) < 0)
+		return -1;
+	ref_filename(&r, filename);
+	ref_name(&r, name);
+	snprintf(path, sizeof(path), "images/%s", filename);
+	if (unlinkat(store_fd, path, 0) < 0)
+		return err_sys(e, "remove %s", path);
+	return json_array_append_new(removed, json_string(name)) < 0 ? err_nomem(e) : 0;
+}
+
 int catalog_remove(int store_fd, const char *ref, int force, json_t *removed, struct err *e)
 {
 	autojson json_t *record = image_record(store_fd, ref, e);
@@ -322,7 +344,7 @@ int catalog_remove(int store_fd, const char *ref, int force, json_t *removed, st
 	int all;
 
 	if (!record)
-		return -1;
+		return force && e->code == ERR_UNSUPPORTED ? remove_newer(store_fd, ref, removed, e) : -1;
 	if (!digest || !digest_is_valid(digest) || !name || !files)
 		return err_set(e, ERR_CORRUPT, "the record of '%.200s' is damaged; hint: berth image fsck", ref);
 	if (catalog_each(store_fd, find_names, &r, e) < 0)

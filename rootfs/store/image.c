@@ -134,6 +134,16 @@ static int from_record(const json_t *doc, struct image *im, const char *what, st
 	return 0;
 }
 
+int image_check_format(const json_t *record, const char *what, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(record, "name"));
+
+	if (json_check_version(record, IMAGE_RECORD_FORMAT, what, e) == 0)
+		return 0;
+	return e && e->code == ERR_UNSUPPORTED && name ?
+	       err_hint(e, "use that berth again; or berth image rm --force %.100s, and pull or import it", name) : -1;
+}
+
 /* A new reference to a record, or NULL; its text goes to *ret_text, whose old content is freed. */
 static json_t *read_file(int dir_fd, const char *path, struct buf *ret_text, struct err *e)
 {
@@ -142,6 +152,10 @@ static json_t *read_file(int dir_fd, const char *path, struct buf *ret_text, str
 
 	if (io_read_file(dir_fd, path, &b, e) == 0)
 		doc = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, e);
+	if (doc && image_check_format(doc, path, e) < 0) {
+		json_decref(doc);
+		return NULL;
+	}
 	if (doc && ret_text) {
 		buf_release(ret_text);
 		*ret_text = b;
@@ -189,6 +203,7 @@ static int find_digest(int store_fd, const char *hex, const char *repo, json_t *
 	int fd = openat(store_fd, "images", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	const char *have, *had;
+	struct err newer = { 0 }, bad;
 	struct dirent *d;
 	int rc = 0;
 
@@ -201,7 +216,10 @@ static int find_digest(int store_fd, const char *hex, const char *repo, json_t *
 
 		if (!is_record(d->d_name) || (n && (strncmp(d->d_name, repo, n) || d->d_name[n] != ':')))
 			continue;
-		doc = read_record(store_fd, d->d_name, &text, NULL);
+		memset(&bad, 0, sizeof(bad));
+		doc = read_record(store_fd, d->d_name, &text, &bad);
+		if (!doc && bad.code == ERR_UNSUPPORTED)
+			newer = bad;
 		have = json_string_value(json_object_get(doc, "digest"));
 		if (!have || !digest_is_valid(have) || !has_digest(doc, hex))
 			continue;
@@ -217,6 +235,12 @@ static int find_digest(int store_fd, const char *hex, const char *repo, json_t *
 		}
 	}
 	closedir(dir);
+	/* it may be the one whose record cannot be understood */
+	if (!rc && !found && newer.code) {
+		rc = -1;
+		if (e)
+			*e = newer;
+	}
 	if (!rc)
 		*ret_doc = take_ptr(&found);
 	return rc;

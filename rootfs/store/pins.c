@@ -36,6 +36,10 @@ static int read_pin(int dir_fd, const char *file, const char *who, json_t **ret,
 		return -1;
 	}
 	record = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, who, e);
+	if (record && json_check_version(record, IMAGE_RECORD_FORMAT, file, e) < 0 && e->code == ERR_UNSUPPORTED) {
+		json_decref(record);
+		return err_wrap(e, "nothing is removed: of %s, which keeps its image,", who);
+	}
 	digest = json_string_value(json_object_get(record, "digest"));
 	if (record && digest && digest_is_valid(digest)) {
 		*ret = record;

@@ -67,6 +67,11 @@ static int mark_record(void *ctx, const char *filename, const json_t *record, co
 	int wrong;
 
 	c->images_count++;
+	/* its layers and blobs are not known, so nothing can be told to be garbage */
+	if (!record && !c->problems && bad->code == ERR_UNSUPPORTED) {
+		*e = *bad;
+		return err_wrap(e, "no layers and blobs are removed");
+	}
 	if (!record)
 		return problem(c, e, "%s", bad->msg);
 	wrong = mark(c->blobs, json_string_value(json_object_get(record, "digest")));

@@ -37,7 +37,7 @@ json_t *record_make(const struct import_image *img, const char *name, struct err
 		size += img->layers[i].size;
 	oci_platform_format(&c->platform, platform);
 	record = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:O, s:O, s:O, s:s, s:s, s:s, s:O}",
-			   "version", 1, "name", name, "digest", img->digest,
+			   "version", IMAGE_RECORD_FORMAT, "name", name, "digest", img->digest,
 			   "config", img->config_digest, "platform", platform, "created", c->created,
 			   "imported", (json_int_t)time(NULL), "size", (json_int_t)size,
 			   "layers", make_layers(img),

@@ -347,3 +347,25 @@ Test(json, bytes_that_are_none_are_refused)
 
 	cr_expect_eq(json_get_bytes(j, "x", &b, "doc", &e), 0);
 }
+
+Test(json, a_newer_format_is_told_from_damage)
+{
+	static const struct {
+		const char *doc;
+		int code;
+	} rows[] = {
+		{ "{\"version\":1}", 0 }, { "{\"version\":2}", 0 }, { "{\"version\":3}", ERR_UNSUPPORTED },
+		{ "{\"version\":9223372036854775807}", ERR_UNSUPPORTED }, { "{\"version\":0}", ERR_CORRUPT },
+		{ "{\"version\":-1}", ERR_CORRUPT }, { "{\"version\":1.0}", ERR_CORRUPT }, { "{\"version\":\"1\"}", ERR_CORRUPT },
+		{ "{\"version\":null}", ERR_CORRUPT }, { "{}", ERR_CORRUPT }, { "[1]", ERR_CORRUPT },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		autojson json_t *doc = json_loads(rows[i].doc, 0, NULL);
+		struct err e = { 0 };
+
+		cr_expect_eq(json_check_version(doc, 2, "the file", &e), rows[i].code ? -1 : 0, "%s", rows[i].doc);
+		cr_expect_eq(e.code, rows[i].code, "%s: %s", rows[i].doc, e.msg);
+	}
+}

@@ -93,7 +93,7 @@ static unsigned entries(const char *below)
 
 static void record(const struct claim *c, const char *name)
 {
-	autojson json_t *j = json_pack("{s:s,s:s}", "id", c->id, "name", name);
+	autojson json_t *j = json_pack("{s:i,s:s,s:s}", "version", 1, "id", c->id, "name", name);
 	struct err e = { 0 };
 
 	cr_assert_eq(registry_record(c, j, &e), 0, "%s", e.msg);
@@ -240,7 +240,7 @@ Test(registry, a_lasting_sandbox_counts_once_and_after_its_end_too)
 	struct claim a, b;
 	struct err e;
 	char id[65];
-	autojson json_t *j = json_pack("{s:s}", "name", "keep");
+	autojson json_t *j = json_pack("{s:i,s:s}", "version", 1, "name", "keep");
 
 	config.max_sandboxes = 2;
 	a = claimed("keep", 1);
@@ -405,7 +405,7 @@ Test(registry, gc_finishes_a_removal_that_was_cut_short)
 
 Test(registry, gc_keeps_a_lasting_sandbox_with_its_name_and_clears_its_run)
 {
-	autojson json_t *j = json_pack("{s:s}", "name", "keep");
+	autojson json_t *j = json_pack("{s:i,s:s}", "version", 1, "name", "keep");
 	struct err e = { 0 };
 	unsigned cleared = 0;
 	struct claim c;
@@ -501,7 +501,7 @@ static int meddle(void *ctx, const char *id, int kept, const json_t *r)
 Test(registry, what_starts_or_stops_while_a_list_is_made_is_in_it_once)
 {
 	struct claim a = claimed("starts", 1), b = claimed("stops", 1);
-	autojson json_t *starts = json_pack("{s:s}", "name", "starts"), *stops = json_pack("{s:s}", "name", "stops");
+	autojson json_t *starts = json_pack("{s:i,s:s}", "version", 1, "name", "starts"), *stops = json_pack("{s:i,s:s}", "version", 1, "name", "stops");
 	struct meddler m = { .text = "", .starts = &a, .stops = &b };
 	char text[200] = "";
 	struct err e = { 0 };

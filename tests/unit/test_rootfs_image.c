@@ -17,8 +17,9 @@
 #define D1 "1111111111111111111111111111111111111111111111111111111111111111"
 #define D2 "1111111111112222222222222222222222222222222222222222222222222222"
 #define C1 "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+#define V "\"version\":1,"
 #define LAYERS "\"layers\":[{\"chain_id\":\"sha256:" C1 "\"}]"
-#define RECORD(d) "{\"digest\":\"sha256:" d "\"," LAYERS ",\"env\":[\"A=1\",\"B=\"],\"cmd\":[\"/bin/sh\"]," \
+#define RECORD(d) "{\"version\":1,\"digest\":\"sha256:" d "\"," LAYERS ",\"env\":[\"A=1\",\"B=\"],\"cmd\":[\"/bin/sh\"]," \
 	"\"user\":\"7\",\"workdir\":\"/w\",\"layerless\":null}"
 
 static char dir[64];
@@ -129,10 +130,10 @@ Test(rootfs_image, what_is_missing_comes_with_a_hint)
 Test(rootfs_image, damaged_records_are_corrupt)
 {
 	static const char *const rows[] = {
-		"", "[]", "{}", "{\"digest\":\"sha256:" D1 "\"}", "{" LAYERS "}", "{\"digest\":7," LAYERS "}",
-		"{\"digest\":\"sha256:" D1 "\",\"layers\":[]}", "{\"digest\":\"sha256:" D1 "\",\"layers\":[7]}",
-		"{\"digest\":\"sha256:" D1 "\",\"layers\":[{\"chain_id\":\"sha256:../../x\"}]}",
-		"{\"digest\":\"sha256:" D1 "\"," LAYERS ",\"env\":{}}", "{\"digest\":\"sha256:" D1 "\"," LAYERS ",\"cmd\":[1]}",
+		"", "[]", "{}", "{" V "\"digest\":\"sha256:" D1 "\"}", "{" V LAYERS "}", "{" V "\"digest\":7," LAYERS "}",
+		"{" V "\"digest\":\"sha256:" D1 "\",\"layers\":[]}", "{" V "\"digest\":\"sha256:" D1 "\",\"layers\":[7]}",
+		"{" V "\"digest\":\"sha256:" D1 "\",\"layers\":[{\"chain_id\":\"sha256:../../x\"}]}",
+		"{" V "\"digest\":\"sha256:" D1 "\"," LAYERS ",\"env\":{}}", "{" V "\"digest\":\"sha256:" D1 "\"," LAYERS ",\"cmd\":[1]}",
 	};
 	size_t i;
 
