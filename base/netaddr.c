@@ -80,6 +80,21 @@ const char *netaddr_text(const struct netaddr *a, char out[NETADDR_TEXT])
 	return out;
 }
 
+void netaddr_loopback(int family, struct netaddr *ret)
+{
+	*ret = (struct netaddr){ .family = (uint8_t)family };
+	if (family == 4)
+		ret->b[0] = 127;
+	ret->b[family == 4 ? 3 : 15] = 1;
+}
+
+int netaddr_is_any(const struct netaddr *a)
+{
+	static const struct netaddr zero;
+
+	return a->family && !memcmp(a->b, zero.b, sizeof(a->b));
+}
+
 int netaddr_equal(const struct netaddr *a, const struct netaddr *b)
 {
 	return a->family == b->family && !memcmp(a->b, b->b, a->family == 4 ? 4 : 16);

@@ -28,6 +28,10 @@ struct netcidr {
 /* Dotted quad or IPv6 as inet_pton(3) takes them; IPv4-mapped becomes IPv4.  0, or -1. */
 int netaddr_parse(const char *s, struct netaddr *ret);
 const char *netaddr_text(const struct netaddr *a, char out[NETADDR_TEXT]);
+/* 127.0.0.1 or ::1 */
+void netaddr_loopback(int family, struct netaddr *ret);
+/* 0.0.0.0 or :: */
+int netaddr_is_any(const struct netaddr *a);
 int netaddr_equal(const struct netaddr *a, const struct netaddr *b);
 /*
  * NULL for an address of the public Internet, else what it is ("private",

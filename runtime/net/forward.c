@@ -82,29 +82,36 @@ static int add_port(struct forward *f, const struct netpublish *b, const char *a
 
 static int is_loopback(const struct netaddr *a)
 {
-	const char *what = a->family ? netaddr_special(a) : NULL;
+	const char *what = netaddr_special(a);
 
 	return what && !strcmp(what, "loopback");
+}
+
+/* The loopback is published when nothing else was said, when it was said, and with every address of its family. */
+static int add_loopback(struct forward *f, const struct netpublish *b, const struct link_plan *l, struct err *e)
+{
+	const int any = !b->addr.family || netaddr_is_any(&b->addr);
+	char text[NETADDR_TEXT];
+
+	if (b->addr.family != 6 && add_port(f, b, any ? "127.0.0.1" : netaddr_text(&b->addr, text), l, e) < 0)
+		return -1;
+	return b->addr.family == 4 || !l->with6 ? 0 : add_port(f, b, any ? "::1" : netaddr_text(&b->addr, text), l, e);
 }
 
 int forward_open(const struct netpolicy *p, const struct link_plan *l, struct forward **ret, struct err *e)
 {
 	struct forward *f = NULL;
-	char text[NETADDR_TEXT];
 	size_t i;
 	int r = 0;
 
 	for (i = 0; r == 0 && i < p->publish_count; i++) {
 		const struct netpublish *b = &p->publish[i];
 
-		if (b->addr.family && !is_loopback(&b->addr))
+		if (b->addr.family && !netaddr_is_any(&b->addr) && !is_loopback(&b->addr))
 			continue;
 		if (!f && !(f = calloc(1, sizeof(*f))))
 			return err_nomem(e);
-		if (b->addr.family)
-			r = b->addr.family == 4 || l->with6 ? add_port(f, b, netaddr_text(&b->addr, text), l, e) : 0;
-		else if (add_port(f, b, "127.0.0.1", l, e) < 0 || (l->with6 && add_port(f, b, "::1", l, e) < 0))
-			r = -1;
+		r = add_loopback(f, b, l, e);
 	}
 	if (r < 0) {
 		forward_free(f);

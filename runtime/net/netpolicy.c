@@ -187,7 +187,8 @@ int netpublish_parse(const char *s, struct netpublish *ret, struct err *e)
 	*ret = p;
 	return 0;
 bad:
-	return err_set(e, ERR_INVALID, "'%.80s' is not a port to publish; hint: [IP:]HOSTPORT:SANDBOXPORT[/udp]", s);
+	return err_set(e, ERR_INVALID, "'%.80s' is not a port to publish; hint: [IP:]HOSTPORT:SANDBOXPORT[/udp], such as "
+		       "8080:80 on the host's loopback, 0.0.0.0:8080:80 on every IPv4 address, [::]:8080:80 on every IPv6 one", s);
 }
 
 int nettarget_parse(const char *host, uint64_t port, struct nettarget *ret, struct err *e)

@@ -39,7 +39,7 @@ struct nethost {
 
 /* "[IP:]HOST:SANDBOX[/udp]" */
 struct netpublish {
-	struct netaddr addr;	/* family 0: every address of the host */
+	struct netaddr addr;	/* family 0: the loopback of both families; netaddr_is_any(): every address of its family */
 	uint16_t host_port, port;
 	int udp;
 	char text[96];

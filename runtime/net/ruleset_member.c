@@ -167,35 +167,41 @@ static void put_dns(struct nft *t, int add, const struct link_plan *l, const str
 	}
 }
 
-static void put_port(struct nft *t, int add, const struct netpublish *b, const struct netaddr *to)
+static void put_port(struct nft *t, int add, const struct netpublish *b, const struct netaddr *at, const struct netaddr *to)
 {
+	const int any = netaddr_is_any(at);
 	const uint16_t from = htons(b->host_port), port = htons(b->port);
 	const uint8_t proto = b->udp ? IPPROTO_UDP : IPPROTO_TCP;
 	const struct family *f = &ruleset_families[to->family == 6];
 	struct nft_element el = { 0 };
 
-	if (b->addr.family)
-		part(el.key, &el.key_len, b->addr.b, f->len);
+	if (!any)
+		part(el.key, &el.key_len, at->b, f->len);
 	part(el.key, &el.key_len, &proto, 1);
 	part(el.key, &el.key_len, &from, 2);
 	part(el.data, &el.data_len, to->b, f->len);
 	part(el.data, &el.data_len, &port, 2);
 	if (!add)
 		el.data_len = 0;
-	one(t, add, b->addr.family ? f->pubip : f->pub, &el);
+	one(t, add, any ? f->pub : f->pubip, &el);
 }
 
 static void put_ports(struct nft *t, int add, const struct link_plan *l, const struct netpolicy *p)
 {
+	struct netaddr loopback4, loopback6;
 	size_t i;
 
+	netaddr_loopback(4, &loopback4);
+	netaddr_loopback(6, &loopback6);
 	for (i = 0; i < p->publish_count; i++) {
 		const struct netpublish *b = &p->publish[i];
+		const int given = b->addr.family != 0;
 
+		/* nothing is sent to a loopback address over the network; its element keeps the port from other sandboxes */
 		if (b->addr.family != 6)
-			put_port(t, add, b, &l->address);
+			put_port(t, add, b, given ? &b->addr : &loopback4, &l->address);
 		if (b->addr.family != 4 && l->with6)
-			put_port(t, add, b, &l->address6);
+			put_port(t, add, b, given ? &b->addr : &loopback6, &l->address6);
 	}
 }
 

@@ -112,7 +112,9 @@ S(("::", 8000), http.server.SimpleHTTPRequestHandler).serve_forever()
 def test_published_ports():
     need_bridge()
     with Lab(forwarding=True) as lab:
-        options = ("-p", "8080:8000", "-p", f"{HOST}:8081:8000", "-p", "5300:5353/udp", "-p", f"[{HOST6}]:8082:8000")
+        options = ("-p", "0.0.0.0:8080:8000", "-p", "[::]:8080:8000", "-p", f"{HOST}:8081:8000", "-p", "0.0.0.0:5300:5353/udp",
+                   "-p", "[::]:5300:5353/udp", "-p", f"[{HOST6}]:8082:8000", "-p", "0.0.0.0:8083:8000", "-p", "[::]:8084:8000",
+                   "-p", "8085:8000")
         with Box("--name", "server", *BRIDGE, *options) as x, Box("--name", "neighbour", *BRIDGE) as other:
             x.main.detach("python3", "-c", SERVER)
             b.wait_for(lambda: get(lab.outside, HOST, 8080, 0.5), 10, "the published port")
@@ -120,6 +122,12 @@ def test_published_ports():
                                       (lab.outside, HOST6, 8082), (lab.host, HOST, 8080), (lab.host, HOST6, 8080)):
                 assert (get(ns, address, port) or b"").startswith(b"HTTP/1.0 200"), (address, port)
             assert get(lab.outside, HOST6, 8081, 0.5) is None and get(lab.outside, HOST, 8082, 0.5) is None, "of one address only"
+            assert get(lab.outside, HOST, 8083) and get(lab.outside, HOST6, 8083, 0.5) is None, "of IPv4 only"
+            assert get(lab.outside, HOST6, 8084) and get(lab.outside, HOST, 8084, 0.5) is None, "of IPv6 only"
+            for address in (HOST, HOST6):
+                assert get(lab.outside, address, 8085, 0.5) is None, "nobody said that the world may"
+                assert get(lab.host, address, 8085) is None, "of the loopback only"
+            assert get(lab.host, "127.0.0.1", 8085) and get(lab.host, "::1", 8085)
             # the loopback has tests of its own (test_network_limits.py); a port of one address is not there
             assert get(lab.host, "127.0.0.1", 8081) is None, "what is sent to 127.0.0.1 stays there"
             for address in (HOST, HOST6):
@@ -132,10 +140,11 @@ def test_published_ports():
             # the world may, the neighbour may not
             for url in (f"http://{HOST}:8080/", f"http://{described('server')['address']}:8000/", f"http://[{HOST6}]:8080/"):
                 assert fetch(other, url) == "000", url
-            r = b.run(*BRIDGE, "-p", "8080:1", "host", "true")
+            r = b.run(*BRIDGE, "-p", "0.0.0.0:8080:1", "host", "true")
             b.one_line_error(r, 125, "publish", "another sandbox")
+            b.one_line_error(b.run(*BRIDGE, "-p", "8085:1", "host", "true"), 125, "publish", "another sandbox")
             policy = described("server")["policy"]
-            assert policy["publish"][0] == "8080:8000"
+            assert policy["publish"][0] == "0.0.0.0:8080:8000"
         assert get(lab.outside, HOST, 8080, 0.5) is None
 
 

@@ -265,16 +265,19 @@ def echo(address, port, text):
 
 def test_published_ports_answer_on_the_loopback():
     need_bridge()
-    options = ("-p", "8080:8000", "-p", "127.0.0.1:8081:8000", "-p", f"{HOST}:8082:8000", "-p", "5300:5353/udp", "-p", "8089:9")
+    options = ("-p", "0.0.0.0:8080:8000", "-p", "[::]:8080:8000", "-p", "127.0.0.1:8081:8000", "-p", f"{HOST}:8082:8000", "-p", "5300:5353/udp",
+               "-p", "8089:9", "-p", "8090:8000")
     with Lab(forwarding=True) as lab:
         with Box("--name", "server", *BRIDGE, *options) as x, Box("--name", "neighbour", *BRIDGE) as other:
             x.main.detach("python3", "-c", SERVER)
             b.wait_for(lambda: http("127.0.0.1", 8080), 20, "the published port")
             assert described("server")["loopback"] == "running"
-            for address, port in (("127.0.0.1", 8080), ("::1", 8080), ("127.0.0.1", 8081), (HOST, 8080), (HOST, 8082)):
+            for address, port in (("127.0.0.1", 8080), ("::1", 8080), ("127.0.0.1", 8081), (HOST, 8080), (HOST, 8082),
+                                  ("127.0.0.1", 8090), ("::1", 8090)):
                 assert http(address, port) == b"HTTP/1.0 200", (address, port)
             assert http("::1", 8081) is None and http("127.0.0.1", 8082) is None, "of one address only"
             assert http(HOST, 8081, lab.outside, 1) is None, "127.0.0.1 is not for the world"
+            assert http(HOST, 8090, lab.outside, 1) is None and http(HOST, 8090) is None, "nor is a port without an address"
             assert http("127.0.0.1", 8089) is None, "nobody listens in there"
             for address in ("127.0.0.1", "::1"):
                 assert echo(address, 5300, b"x") == b"echo x" and echo(address, 5300, b"y" * 1200) == b"echo " + b"y" * 1200
