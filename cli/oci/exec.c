@@ -194,8 +194,9 @@ static int apply_flags(json_t *process, const struct exec_args *a, char **comman
 		json_object_set_new(process, "selinuxLabel", json_string(a->label));
 	if (a->apparmor)
 		json_object_set_new(process, "apparmorProfile", json_string(a->apparmor));
-	/* the container's own is not taken over: as crun, and as berth-oci(8) says */
-	json_object_set_new(process, "noNewPrivileges", json_boolean(a->no_new_privs));
+	/* what the container gave up is given up here too, as in runc: crun forgets it */
+	if (a->no_new_privs)
+		json_object_set_new(process, "noNewPrivileges", json_true());
 	for (i = 0; i < a->envs; i++)
 		json_array_append_new(list_in(process, "env"), json_string(a->env[i]));
 	for (i = 0; i < a->caps; i++)

@@ -161,8 +161,8 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 	status = oci_state_status(&st);
 	if (status == OCI_STOPPED || status == OCI_CREATING)
 		err_set(e, ERR_BUSY, "container '%s' is not running: there is nothing to update", operands[0]);
-	else if (oci_cgroup_open(&st.cgroup, e) == 0 && oci_resources_apply(&st.cgroup, a->resources, e) == 0)
-		r = oci_devices_allow(&st.cgroup, oci_get(a->resources, "devices"), e);
+	else if (oci_cgroup_open(&st.cgroup, e) == 0)
+		r = oci_resources_update(&st.cgroup, a->resources, e);
 	oci_state_release(&st);
 	return r;
 }

@@ -33,6 +33,7 @@ struct oci_cgroup_part {
 struct oci_cgroup {
 	int v2;		/* one unified hierarchy with the controllers; else v1 or hybrid */
 	size_t count;
+	struct oci_undo *undo;	/* of oci_resources_update() alone; NULL */
 	struct oci_cgroup_part part[OCI_CGROUP_PARTS];
 };
 

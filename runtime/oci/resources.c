@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "runtime/kernel/cgroup.h"
 #include "runtime/oci/json.h"
+#include "runtime/oci/log.h"
+#include "runtime/oci/undo.h"
 
 struct target {
 	const struct oci_cgroup *c;
@@ -25,11 +27,19 @@ static struct target controller(const struct oci_cgroup *c, const char *name)
 
 static int put(const struct target *t, const char *file, const char *text, struct err *e)
 {
+	int saved;
+
 	if (t->fd < 0)
 		return err_set(e, ERR_UNSUPPORTED, "this host has no cgroup controller %s, so %s cannot be set to %s; "
 			       "hint: mount it, or leave the limit out", t->controller, file, text);
+	if (t->c->undo && oci_undo_note(t->c->undo, t->fd, file, text, e) < 0)
+		return -1;
 	if (cgroup_write(t->fd, file, text) == 0)
 		return 0;
+	saved = errno;
+	if (t->c->undo)
+		oci_undo_drop(t->c->undo);
+	errno = saved;
 	if (errno == ENOENT)
 		return err_set(e, ERR_UNSUPPORTED, "open cgroup file %s to set it to %s: no such file or directory: the "
 			       "%s controller is not available here, or this kernel lacks the feature", file, text,
@@ -424,4 +434,19 @@ int oci_resources_apply(const struct oci_cgroup *c, const json_t *r, struct err 
 	    rdma(c, oci_get(r, "rdma"), e) < 0)
 		return -1;
 	return unified(c, oci_get(r, "unified"), e);
+}
+
+int oci_resources_update(struct oci_cgroup *c, const json_t *r, struct err *e)
+{
+	struct oci_undo undo = { 0 };
+	struct err second;
+	int result;
+
+	c->undo = &undo;
+	result = oci_resources_apply(c, r, e) < 0 || oci_devices_allow(c, oci_get(r, "devices"), e) < 0 ? -1 : 0;
+	c->undo = NULL;
+	if (result < 0 && oci_undo_restore(&undo, &second) < 0)
+		oci_log(OCI_WARNING, "%s: the limits are not all what they were", second.msg);
+	oci_undo_release(&undo);
+	return result;
 }

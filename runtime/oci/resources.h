@@ -16,6 +16,8 @@
 
 /* resources has passed oci_schema_check(); NULL is nothing to do.  c is open. */
 int oci_resources_apply(const struct oci_cgroup *c, const json_t *resources, struct err *e);
+/* The same with the device rules, for a container that runs: all of it, or what was there before stays. */
+int oci_resources_update(struct oci_cgroup *c, const json_t *resources, struct err *e);
 /*
  * The device rules alone: on v1 in order to devices.allow and devices.deny, on v2 as a BPF program that replaces the
  * last one.  The default devices (config-linux.md, "Default Devices") may always be used.

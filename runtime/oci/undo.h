@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * oci_undo - what cgroup files held before an update wrote to them.
+ *
+ * A list of limits is written one file at a time, and the kernel may refuse the
+ * third.  The files are then written back, the last one first: every state on
+ * the way back was one on the way there, so the kernel takes it again.
+ */
+#ifndef BERTH_RUNTIME_OCI_UNDO_H
+#define BERTH_RUNTIME_OCI_UNDO_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+struct oci_undo_entry {
+	int dir_fd;	/* borrowed */
+	char *file, *text;
+};
+
+struct oci_undo {
+	struct oci_undo_entry *list;
+	size_t count;
+};
+
+/*
+ * Before text is written to dir_fd/file: keeps what has to be written to take that back, of a file with a line for each
+ * device or interface the one that text is about.  A file that cannot be read is left out.
+ */
+int oci_undo_note(struct oci_undo *u, int dir_fd, const char *file, const char *text, struct err *e);
+/* Forgets the last one: it was not written. */
+void oci_undo_drop(struct oci_undo *u);
+/* Writes all of them back, and goes on after one that the kernel refuses: then the first such error. */
+int oci_undo_restore(const struct oci_undo *u, struct err *e);
+void oci_undo_release(struct oci_undo *u);
+
+#endif
