@@ -9,9 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
 #include "manager/host/policy.h"
 #include "manager/keeper/fileclient.h"
@@ -188,54 +191,79 @@ struct output {
 	int fd[2];
 	struct buf b[2];
 	uint64_t dropped[2];
+	struct relay *relay;	/* without --json: to the caller's own */
+	char command[24];	/* the id, once it has ended */
 };
 
-static void take_output(struct output *o, int i)
+/* Returns how many bytes came. */
+static ssize_t take_output(struct output *o, int i)
 {
 	char part[65536];
 	ssize_t n = read(o->fd[i], part, sizeof(part));
 	struct err ignored;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
+		return 0;
 	if (n <= 0) {
 		fd_close(&o->fd[i]);
-		return;
+		return 0;
 	}
 	if (o->b[i].len + (size_t)n > o->b[i].max || buf_add(&o->b[i], part, (size_t)n, &ignored) < 0)
 		o->dropped[i] += (uint64_t)n;
+	return n;
+}
+
+/* The next packet; the end's verdict is returned. */
+static int take_packet(int sock, struct output *o, json_t **ret_verdict, struct err *e)
+{
+	autojson json_t *msg = NULL;
+	const char *id;
+	size_t n;
+	int r = wire_recv(sock, -1, &msg, NULL, 0, &n, e);
+
+	if (r <= 0)
+		return r < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+	if (wire_check(msg, e) < 0)
+		return -1;
+	if (!json_object_get(msg, "ended"))
+		return 0;
+	id = json_string_value(json_object_get(msg, "command"));
+	snprintf(o->command, sizeof(o->command), "%s", id ? id : "");
+	*ret_verdict = json_incref(json_object_get(msg, "verdict"));
+	return 0;
 }
 
 /* Until the command has ended; its output is drained then, never waited for. */
 static int wait_for_end(int sock, struct output *o, json_t **ret_verdict, struct err *e)
 {
 	while (!*ret_verdict) {
-		struct pollfd p[3] = { { .fd = sock, .events = POLLIN }, { .fd = o->fd[0], .events = POLLIN },
-				       { .fd = o->fd[1], .events = POLLIN } };
-		autojson json_t *msg = NULL;
-		size_t n;
-		int i, r;
+		struct pollfd p[3 + RELAY_POLLS] = { { .fd = sock, .events = POLLIN }, { .fd = o->fd[0], .events = POLLIN },
+						     { .fd = o->fd[1], .events = POLLIN } };
+		int i;
 
-		if (poll(p, 3, -1) < 0 && errno != EINTR)
+		if (o->relay)
+			relay_polls(o->relay, p + 3);
+		if (poll(p, o->relay ? ARRAY_LEN(p) : 3, -1) < 0) {
+			if (errno == EINTR)
+				continue;
 			return err_sys(e, "wait for the code");
+		}
 		for (i = 0; i < 2; i++)
 			if (p[1 + i].revents && o->fd[i] >= 0)
 				take_output(o, i);
-		if (!p[0].revents)
-			continue;
-		r = wire_recv(sock, -1, &msg, NULL, 0, &n, e);
-		if (r <= 0)
-			return r < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "the sandbox ended");
-		if (wire_check(msg, e) < 0)
+		if (o->relay)
+			relay_move(o->relay, p + 3);
+		if (p[0].revents && take_packet(sock, o, ret_verdict, e) < 0)
 			return -1;
-		if (json_object_get(msg, "ended"))
-			*ret_verdict = json_incref(json_object_get(msg, "verdict"));
 	}
+	/* what is there now: a process that is left behind may go on writing for ever */
 	for (int i = 0; i < 2; i++) {
-		struct pollfd p = { .fd = o->fd[i], .events = POLLIN };
+		int left;
 
-		while (o->fd[i] >= 0 && poll(&p, 1, 0) > 0)
-			take_output(o, i);
+		if (o->fd[i] < 0 || ioctl(o->fd[i], FIONREAD, &left) < 0)
+			continue;
+		while (o->fd[i] >= 0 && left > 0)
+			left -= (int)take_output(o, i);
 	}
 	return 0;
 }
@@ -244,14 +272,27 @@ static int exec_once(const struct code *c, const char *interpreter, const int st
 		     struct err *e)
 {
 	autojson json_t *rq = json_pack("{s:s,s:[s,s],s:b}", "op", "exec", "argv", interpreter, c->script, "is_text", 1);
+	int given[3] = { std[0], std[1], std[2] }, r = 0;
+	struct relay relay;
 
 	if (c->timeout_given)
 		json_object_set_new(rq, "timeout_ms", json_integer((json_int_t)c->timeout_ms));
 	if (c->user)
 		json_object_set_new(rq, "user", json_string(c->user));
-	if (wire_send(c->sock, rq, std, 3, e) < 0)
-		return -1;
-	return wait_for_end(c->sock, o, ret_verdict, e);
+	if (!c->json) {
+		r = relay_open(&relay, given, e);
+		o->relay = &relay;
+	}
+	if (r == 0)
+		r = wire_send(c->sock, rq, given, 3, e);
+	if (o->relay)
+		relay_handed(o->relay);
+	if (r == 0)
+		r = wait_for_end(c->sock, o, ret_verdict, e);
+	if (o->relay)
+		relay_end(o->relay, "berth code", c->sock, -1, o->command, *ret_verdict);
+	o->relay = NULL;
+	return r;
 }
 
 static int execute(const struct code *c, struct output *o, json_t **ret_verdict, struct err *e)
@@ -354,12 +395,13 @@ static int run(struct code *c, int *ret_status, struct err *e)
 {
 	autobuf struct buf before = BUF_INIT(SNAP_MAX), after = BUF_INIT(SNAP_MAX);
 	const char *rm[] = { "rm", "f", c->script, NULL };
-	struct output o = { { -1, -1 }, { BUF_INIT(OUTPUT_MAX), BUF_INIT(OUTPUT_MAX) }, { 0, 0 } };
+	struct output o = { { -1, -1 }, { BUF_INIT(OUTPUT_MAX), BUF_INIT(OUTPUT_MAX) }, { 0, 0 }, NULL, "" };
 	autojson json_t *verdict = NULL, *files = NULL;
 	struct filecounts n;
 	struct err ignored;
 	int r;
 
+	signal(SIGPIPE, SIG_IGN);	/* a reader that leaves ends the code, not us */
 	if (write_script(c, e) < 0)
 		return e->code == ERR_POLICY ? -1 : err_wrap(e, "hand over the code");
 	r = snapshot(c, &before, e);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * berth exec: run a command in a sandbox that lives.  The process gets our own
- * stdin, stdout and stderr; we only wait, and forward signals.
+ * stdin, and our own stdout and stderr unless they are pipes (cli/live/relay.h); we
+ * wait, and forward signals.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/follow.h"
+#include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/run/sharedfd.h"
 #include "manager/keeper/wire.h"
@@ -25,7 +27,7 @@
 
 enum {
 	OPT_TTY = 1, OPT_INTERACTIVE, OPT_DETACH, OPT_ENV, OPT_USER, OPT_WORKDIR, OPT_TIMEOUT, OPT_GRACE, OPT_MEMORY,
-	OPT_CPUS, OPT_PIDS, OPT_ULIMIT, OPT_START, OPT_STATUS_FD, OPT_JSON,
+	OPT_CPUS, OPT_PIDS, OPT_ULIMIT, OPT_START, OPT_STATUS_FD, OPT_JSON, OPT_WAIT_CHILDREN,
 };
 
 static const struct opt options[] = {
@@ -41,6 +43,7 @@ static const struct opt options[] = {
 	{ "cpus", 'c', OPT_VALUE, "N", "CPUs of this command (default: only the sandbox's)", OPT_CPUS },
 	{ "pids", 0, OPT_VALUE, "N", "processes of this command (default: only the sandbox's)", OPT_PIDS },
 	{ "ulimit", 0, OPT_LIST, "NAME=SOFT[:HARD]", "resource limit of each process", OPT_ULIMIT },
+	{ "wait-children", 0, OPT_FLAG, NULL, "wait for every process of the command, not only for its first one", OPT_WAIT_CHILDREN },
 	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
 	{ "status-fd", 0, OPT_VALUE, "N", "write the verdict, one JSON object, to this descriptor", OPT_STATUS_FD },
 	{ "json", 0, OPT_FLAG, NULL, "write the verdict as the last line of stdout, errors as JSON", OPT_JSON },
@@ -51,8 +54,10 @@ struct exec {
 	int tty, detach, start, json;
 	int status_fd;
 	int sock;
-	struct tty terminal;
-	int master;
+	struct tty *terminal;	/* one with -t, the other without: large, and not touched before */
+	struct relay *relay;
+	int master, relayed;
+	char command[24];	/* its id, once it has ended */
 };
 
 static int set_number(struct exec *x, const char *key, uint64_t v)
@@ -86,6 +91,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_JSON:
 		x->json = 1;
 		return 0;
+	case OPT_WAIT_CHILDREN:
+		return json_object_set_new(x->rq, "wait_children", json_true());
 	case OPT_ENV:
 		if (!strchr(value, '=') || value[0] == '=')
 			return err_set(e, ERR_INVALID, "'%.80s' is not NAME=VALUE", value);
@@ -144,10 +151,12 @@ static int forward_signals(struct exec *x, int signal_fd, struct err *e)
 	while (read(signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		autojson json_t *rq = json_pack("{s:s,s:i}", "op", "forward", "signal", (int)si.ssi_signo);
 
-		if (si.ssi_signo == SIGWINCH && x->tty)
-			tty_resize(&x->terminal);
-		else if (wire_send(x->sock, rq, NULL, 0, e) < 0)
+		if (si.ssi_signo == SIGWINCH && x->tty) {
+			if (x->master >= 0)
+				tty_resize(x->terminal);
+		} else if (wire_send(x->sock, rq, NULL, 0, e) < 0) {
 			return -1;
+		}
 	}
 	return 0;
 }
@@ -166,7 +175,7 @@ static int take_packet(struct exec *x, json_t **ret_verdict, struct err *e)
 		return -1;
 	if (json_object_get(msg, "terminal") && n == 1) {
 		x->master = fds[0];
-		return tty_open(&x->terminal, x->master, STDIN_FILENO, STDOUT_FILENO, e);
+		return tty_open(x->terminal, x->master, STDIN_FILENO, STDOUT_FILENO, e);
 	}
 	if (json_object_get(msg, "started") && x->detach) {
 		const char *id = json_string_value(json_object_get(msg, "command"));
@@ -175,8 +184,12 @@ static int take_packet(struct exec *x, json_t **ret_verdict, struct err *e)
 		fflush(stdout);
 		*ret_verdict = json_null();
 	}
-	if (json_object_get(msg, "ended"))
+	if (json_object_get(msg, "ended")) {
+		const char *id = json_string_value(json_object_get(msg, "command"));
+
+		snprintf(x->command, sizeof(x->command), "%s", id ? id : "");
 		*ret_verdict = json_incref(json_object_get(msg, "verdict"));
+	}
 	return 0;
 }
 
@@ -184,19 +197,28 @@ static int wait_for_end(struct exec *x, int signal_fd, json_t **ret_verdict, str
 {
 	*ret_verdict = NULL;
 	while (!*ret_verdict) {
-		struct pollfd p[2 + TTY_POLLS] = {
+		struct pollfd p[2 + RELAY_POLLS] = {
 			{ .fd = x->sock, .events = POLLIN }, { .fd = signal_fd, .events = POLLIN },
 		};
+		nfds_t n = 2;
 
-		if (x->master >= 0)
-			tty_polls(&x->terminal, p + 2);
-		if (poll(p, x->master >= 0 ? 2 + TTY_POLLS : 2, -1) < 0) {
+		_Static_assert(RELAY_POLLS >= TTY_POLLS, "either fits");
+		if (x->master >= 0) {
+			tty_polls(x->terminal, p + 2);
+			n += TTY_POLLS;
+		} else if (x->relayed) {
+			relay_polls(x->relay, p + 2);
+			n += RELAY_POLLS;
+		}
+		if (poll(p, n, -1) < 0) {
 			if (errno == EINTR)
 				continue;
 			return err_sys(e, "wait for the command");
 		}
-		if (x->master >= 0 && tty_move(&x->terminal, p + 2, e) < 0)
+		if (x->master >= 0 && tty_move(x->terminal, p + 2, e) < 0)
 			return -1;
+		if (x->relayed)
+			relay_move(x->relay, p + 2);
 		if (p[1].revents && forward_signals(x, signal_fd, e) < 0)
 			return -1;
 		if (p[0].revents && take_packet(x, ret_verdict, e) < 0)
@@ -219,23 +241,40 @@ static int report(const struct exec *x, const json_t *verdict, struct err *e)
 	return 0;
 }
 
+/* Sends the request with the descriptors that the command gets. */
+static int begin(struct exec *x, struct err *e)
+{
+	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
+
+	if (x->tty || x->detach)
+		return send_request(x, NULL, 0, e);
+	x->relayed = 1;
+	if (relay_open(x->relay, std, e) < 0 || send_request(x, std, 3, e) < 0)
+		return -1;
+	relay_handed(x->relay);
+	return 0;
+}
+
 static int execute(struct exec *x, int *ret_status, struct err *e)
 {
-	const int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 	autoclose int signal_fd = supervise_signals(e);
 	struct sharedfd shared;
 	json_t *verdict = NULL;
 	int result;
 
 	sharedfd_note(&shared, x->status_fd);
-	if (signal_fd < 0 || send_request(x, std, x->tty || x->detach ? 0 : 3, e) < 0)
+	if (signal_fd < 0)
 		return -1;
-	result = wait_for_end(x, signal_fd, &verdict, e);
+	result = begin(x, e);
+	if (result == 0)
+		result = wait_for_end(x, signal_fd, &verdict, e);
+	if (x->relayed)
+		relay_end(x->relay, "berth exec", x->sock, signal_fd, x->command, verdict);
 	if (!x->detach)
 		sharedfd_give_back(&shared);
 	if (x->master >= 0) {
-		tty_drain(&x->terminal);
-		tty_close(&x->terminal);
+		tty_drain(x->terminal);
+		tty_close(x->terminal);
 	}
 	if (result == 0 && json_is_object(verdict)) {
 		*ret_status = follow_status(verdict);
@@ -268,8 +307,10 @@ static int build_request(struct exec *x, char **words, struct err *e)
 
 static int exec_main(const struct command *self, int argc, char **argv)
 {
+	struct tty terminal;
+	struct relay relay;
 	struct exec x = { .rq = json_object(), .env = json_array(), .ulimits = json_array(), .status_fd = -1, .sock = -1,
-			  .master = -1 };
+			  .master = -1, .terminal = &terminal, .relay = &relay };
 	struct sandbox_ref s;
 	struct err e = { 0 };
 	int rest, help = 0, status = 0, result;
@@ -305,7 +346,8 @@ const struct command cmd_exec = {
 	.args = "SANDBOX COMMAND...",
 	.summary = "run a command in a sandbox that lives",
 	.detail = "The exit status is the command's, 128+n for signal n, 124 for a timeout, 125 when berth failed,\n"
-		  "126 or 127 when the command cannot be executed or found.  The command runs in a cgroup of its own.",
+		  "126 or 127 when the command cannot be executed or found.  The command runs in a cgroup of its own.\n"
+		  "A pipe's reader sees the end when the first process has ended, whatever that left running.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

@@ -65,6 +65,8 @@ struct keeper_command {
 	uint64_t logged[2];	/* bytes of them that are in the sandbox's log */
 	uint64_t started_ms, deadline_ms, kill_at_ms, grace_ms;	/* 0: none */
 	uint64_t lingers_checked_ms;
+	int wait_children;	/* it lasts until its last process has ended, not only the first */
+	uint64_t rest_look_ms, rest_gap_ms;	/* its first one has ended; the next look at the others.  0: it has not */
 	struct verdict_facts facts;
 	struct verdict verdict;
 	char *text;		/* the command for lists */
@@ -174,10 +176,11 @@ void keeper_answer_error(struct keeper *k, int client, const struct err *e);
 
 /* keeper_commands.c */
 struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e);
+/* Signal to its first process, or to all that is left when that has ended. */
+int keeper_command_signal(struct keeper *k, const struct keeper_command *c, int signo, struct err *e);
 /* The limit of a command whose request names none; a text's (sh, code) has one even where nobody set it. 0: none. */
 uint64_t keeper_timeout(const struct keeper *k, int is_text);
 struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq);
-int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
 void keeper_command_reply(struct keeper *k, const struct init_reply *r);
 /* Events of the commands that have started; after the replies that were there, as the end of one may be among them. */
 void keeper_command_announce(struct keeper *k);
@@ -197,6 +200,20 @@ int keeper_command_op(struct keeper *k, int client, const char *op, const json_t
 /* The id of a request's "command", "c12" -> 12. */
 struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, struct err *e);
 json_t *keeper_command_verdict(const struct verdict *v);
+
+/* keeper_exec.c */
+int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
+
+/* keeper_rest.c */
+/* How many processes run in its cgroup. */
+uint32_t keeper_rest_count(const struct keeper_command *c);
+void keeper_rest_signal(const struct keeper_command *c, int signo);
+/* A limit of time holds for all of a command: what the first process's end left running ends now. */
+void keeper_rest_limit(struct keeper_command *c);
+/* The first process has ended: 1 when the others are waited for, until rest_look_ms. */
+int keeper_rest_waited(struct keeper_command *c, uint64_t now);
+/* "leave": c has ended, and its client hands over the pipes that the processes it left behind still write to.  No answer. */
+int keeper_rest_leave(struct keeper *k, const json_t *rq, const int *fds, size_t count, struct err *e);
 
 /* keeper_quiet.c */
 /* The cgroup of command seq, made now or ahead. */

@@ -24,29 +24,13 @@
 #define LOOK_MS 20
 #define END_MS 10000
 
-/* SIGTERM to all that runs in one command's cgroup. */
 static void ask_to_end(const struct keeper_command *c)
 {
-	autobuf struct buf b = BUF_INIT(1 << 20);
-	autoclose int fd = openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
-	struct err ignored;
-	char *p, *end;
-
-	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
-		return;
-	for (p = b.data; *p; p = *end ? end + 1 : end) {
-		long pid = strtol(p, &end, 10);
-
-		if (end == p)
-			break;
-		if (pid <= 1)
-			continue;
-		kill((pid_t)pid, SIGTERM);
-		/* an interactive shell takes no notice of the other */
-		if (c->tty)
-			kill((pid_t)pid, SIGHUP);
-		kill((pid_t)pid, SIGCONT);
-	}
+	keeper_rest_signal(c, SIGTERM);
+	/* an interactive shell takes no notice of the other */
+	if (c->tty)
+		keeper_rest_signal(c, SIGHUP);
+	keeper_rest_signal(c, SIGCONT);
 }
 
 static int is_empty(const struct keeper *k)

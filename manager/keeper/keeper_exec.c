@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a keeper makes of a request to run a command: its descriptors, limits, environment and words. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/keeper/keeper_state.h"
+
+#define ARGS_MAX 65536
+
+struct strings {
+	const char **v;
+	size_t n;
+};
+
+static int add_string(struct strings *l, const char *s, struct err *e)
+{
+	const char **v;
+
+	if (l->n >= ARGS_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d strings", ARGS_MAX);
+	v = reallocarray(l->v, l->n + 1, sizeof(*v));
+	if (!v)
+		return err_nomem(e);
+	l->v = v;
+	l->v[l->n++] = s;
+	return 0;
+}
+
+static int add_array(struct strings *l, const json_t *rq, const char *key, int is_env, struct err *e)
+{
+	json_t *a = NULL, *s;
+	size_t i, j;
+
+	if (json_get_arr(rq, key, &a, "request", e) < 0)
+		return -1;
+	json_array_foreach(a, i, s) {
+		const char *text = json_string_value(s);
+
+		if (!text || strlen(text) != json_string_length(s) || (is_env && !strchr(text, '=')))
+			return err_set(e, ERR_INVALID, "\"%s\" holds something else than %s", key,
+				       is_env ? "NAME=VALUE" : "strings");
+		for (j = 0; is_env && j < l->n; j++) {
+			if (!strncmp(l->v[j], text, strcspn(text, "=") + 1)) {
+				l->v[j] = text;
+				break;
+			}
+		}
+		if ((!is_env || j == l->n) && add_string(l, text, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int get_u64_or(const json_t *rq, const char *key, uint64_t preset, uint64_t *ret, struct err *e)
+{
+	*ret = preset;
+	return json_get_u64(rq, key, ret, "request", e) < 0 ? -1 : 0;
+}
+
+static int get_limits(const struct keeper *k, const json_t *rq, struct cgroup_limits *l, struct err *e)
+{
+	const struct cgroup_limits *all = k->limits_changed ? &k->limits : &k->spec->limits;
+
+	*l = (struct cgroup_limits){ .swap_bytes = CGROUP_UNLIMITED, .oom_group = 1 };
+	if (get_u64_or(rq, "memory_bytes", CGROUP_UNLIMITED, &l->memory_bytes, e) < 0 ||
+	    get_u64_or(rq, "cpu_milli", CGROUP_UNLIMITED, &l->cpu_milli, e) < 0 ||
+	    get_u64_or(rq, "pids", CGROUP_UNLIMITED, &l->pids, e) < 0)
+		return -1;
+	if (l->memory_bytes != CGROUP_UNLIMITED)
+		l->swap_bytes = 0;
+	/* v1 refuses it without a reason (EINVAL), v2 takes it and gives no more than the sandbox has */
+	if (l->cpu_milli != CGROUP_UNLIMITED && l->cpu_milli > all->cpu_milli)
+		return err_set(e, ERR_INVALID, "a command cannot have more CPUs than its sandbox, which has %g; hint: berth update --cpus",
+			       (double)all->cpu_milli / 1000);
+	return 0;
+}
+
+static int get_rlimits(const json_t *rq, struct rlimits *r, struct err *e)
+{
+	json_t *a = NULL, *s;
+	struct rlimits one;
+	size_t i;
+	int j;
+
+	if (json_get_arr(rq, "ulimits", &a, "request", e) < 0)
+		return -1;
+	json_array_foreach(a, i, s) {
+		memset(&one, 0, sizeof(one));
+		if (!json_is_string(s))
+			return err_set(e, ERR_INVALID, "\"ulimits\" holds something else than strings");
+		if (rlimits_parse(&one, json_string_value(s), e) < 0)
+			return -1;
+		for (j = 0; j < RLIMITS_COUNT; j++)
+			if (one.set & 1u << j)
+				r->v[j] = one.v[j];
+		r->set |= one.set;
+		if (rlimits_fit(r, one.set, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Pipes for a detached command; ours are non-blocking. */
+static int make_pipes(struct keeper_command *c, int std[3], struct err *e)
+{
+	int in[2], out[2], err[2];
+
+	if (pipe2(in, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	std[0] = in[0];
+	c->in_fd = in[1];
+	if (pipe2(out, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	c->out_fd[0] = out[0];
+	std[1] = out[1];
+	if (pipe2(err, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	c->out_fd[1] = err[0];
+	std[2] = err[1];
+	if (fcntl(c->in_fd, F_SETFL, O_NONBLOCK) < 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) < 0 ||
+	    fcntl(err[0], F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up a pipe");
+	return 0;
+}
+
+/* The descriptors of the command: the client's own, a terminal, or pipes of ours. */
+static int arrange_stdio(struct keeper *k, struct keeper_command *c, int tty, const int *fds, size_t count,
+			 int std[3], int *ret_master, struct err *e)
+{
+	int slave;
+
+	if (tty) {
+		if (sandbox_tty(&k->sandbox, ret_master, &slave, e) < 0)
+			return -1;
+		std[0] = slave;
+		std[1] = dup(slave);
+		std[2] = dup(slave);
+		return 0;
+	}
+	if (c->detached)
+		return make_pipes(c, std, e);
+	if (count != 3)
+		return err_set(e, ERR_INVALID, "exec takes three descriptors, not %zu", count);
+	for (int i = 0; i < 3; i++)
+		std[i] = dup(fds[i]);
+	return 0;
+}
+
+/* A terminal that clients come to and leave: the keeper holds its master side and remembers the last of its output. */
+static int keep_terminal(struct keeper *k, struct keeper_command *c, const json_t *rq, int *master, struct err *e)
+{
+	c->tty = 1;
+	c->out_fd[0] = take_fd(master);
+	c->in_fd = fcntl(c->out_fd[0], F_DUPFD_CLOEXEC, 3);
+	ring_init(&c->out[0], 0, k->head_max + k->tail_max);
+	if (c->in_fd < 0 || fcntl(c->in_fd, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up the terminal");
+	return keeper_resize(c->in_fd, rq, e);
+}
+
+static char *text_of(const struct strings *argv)
+{
+	autobuf struct buf b = BUF_INIT(256);
+	struct err ignored;
+	size_t i;
+
+	for (i = 0; i < argv->n; i++)
+		if (buf_addf(&b, &ignored, "%s%.80s", i ? " " : "", argv->v[i]) < 0)
+			break;
+	return b.data ? strdup(b.data) : NULL;
+}
+
+static int launch_command(struct keeper *k, struct keeper_command *c, const json_t *rq, const int *fds, size_t count,
+			  int *ret_master, struct err *e)
+{
+	struct strings argv = { 0 }, env = { 0 };
+	const char *user = k->spec->user, *workdir = k->spec->workdir;
+	struct job job = { .rlimits = k->spec->rlimits, .leaf = &c->leaf };
+	int std[3] = { -1, -1, -1 }, tty = 0, result = -1, i;
+	size_t j;
+
+	if (json_get_bool(rq, "tty", &tty, "request", e) < 0 || json_get_str(rq, "user", &user, "request", e) < 0 ||
+	    json_get_str(rq, "workdir", &workdir, "request", e) < 0 ||
+	    get_u64_or(rq, "grace_ms", k->spec->grace_ms, &c->grace_ms, e) < 0 ||
+	    get_rlimits(rq, &job.rlimits, e) < 0 || add_array(&argv, rq, "argv", 0, e) < 0)
+		goto out;
+	if (argv.n && keeper_policy_argv(k, argv.v, argv.n, e) < 0)
+		goto out;
+	for (j = 0; j < k->spec->env_count; j++)
+		if (add_string(&env, k->spec->env[j], e) < 0)
+			goto out;
+	if ((tty && add_string(&env, "TERM=xterm-256color", e) < 0) || add_array(&env, rq, "env", 1, e) < 0)
+		goto out;
+	if (!argv.n || workdir[0] != '/') {
+		err_set(e, ERR_INVALID, argv.n ? "the working directory must be absolute" : "no command given");
+		goto out;
+	}
+	if (arrange_stdio(k, c, tty, fds, count, std, ret_master, e) < 0)
+		goto out;
+	if (tty && c->detached && keep_terminal(k, c, rq, ret_master, e) < 0)
+		goto out;
+	c->text = text_of(&argv);
+	job.argv = argv.v;
+	job.argc = argv.n;
+	job.env = env.v;
+	job.env_count = env.n;
+	job.user = user;
+	job.workdir = workdir;
+	job.flags = INIT_MAKE_CWD | (tty ? INIT_TTY : 0) | (c->silent ? INIT_LATE_START : 0);
+	result = sandbox_exec(&k->sandbox, c->seq, &job, std, e);
+out:
+	for (i = 0; i < 3; i++)
+		fd_close(&std[i]);
+	free(argv.v);
+	free(env.v);
+	return result;
+}
+
+/* A name is one command's as long as it runs. */
+static int check_name(struct keeper *k, const json_t *rq, const char **ret, struct err *e)
+{
+	int i;
+
+	*ret = "";
+	if (json_get_str(rq, "name", ret, "request", e) < 0)
+		return -1;
+	if ((*ret)[0] && !path_is_name(*ret))
+		return err_set(e, ERR_INVALID, "name '%.40s' is malformed; hint: a-z 0-9 _ . -", *ret);
+	for (i = 0; (*ret)[0] && i < KEEPER_COMMANDS; i++)
+		if (k->commands[i] && !k->commands[i]->ended && !strcmp(k->commands[i]->name, *ret))
+			return err_set(e, ERR_EXISTS, "command c%u is named %s already", k->commands[i]->seq, *ret);
+	return 0;
+}
+
+uint64_t keeper_timeout(const struct keeper *k, int is_text)
+{
+	return is_text || k->spec->timeout_given ? k->spec->timeout_ms : 0;
+}
+
+int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	struct cgroup_limits limits;
+	struct keeper_command *c;
+	uint64_t timeout_ms;
+	autoclose int master = -1;
+	const char *name;
+	int detach = 0, silent = 0, is_text = 0, wait_children = 0;
+	json_t *answer;
+
+	if (json_get_bool(rq, "detach", &detach, "request", e) < 0 || json_get_bool(rq, "silent", &silent, "request", e) < 0 ||
+	    json_get_bool(rq, "is_text", &is_text, "request", e) < 0 || json_get_bool(rq, "wait_children", &wait_children, "request", e) < 0 ||
+	    get_limits(k, rq, &limits, e) < 0 ||
+	    get_u64_or(rq, "timeout_ms", keeper_timeout(k, is_text), &timeout_ms, e) < 0 || check_name(k, rq, &name, e) < 0)
+		return -1;
+	c = keeper_command_new(k, &limits, e);
+	if (!c)
+		return -1;
+	c->detached = detach;
+	c->silent = silent && !detach;
+	c->wait_children = wait_children;
+	c->client = client;
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	if (launch_command(k, c, rq, fds, count, &master, e) < 0) {
+		keeper_command_remove(k, c);
+		return -1;
+	}
+	c->started_ms = clock_ms();
+	keeper_network_begin(k, &c->facts);
+	if (timeout_ms)
+		c->deadline_ms = c->started_ms + timeout_ms;
+	if (master >= 0) {
+		/* the terminal goes straight to the client: no proxy in the data path */
+		answer = json_pack("{s:b}", "terminal", 1);
+		keeper_answer(k, client, answer, &master, 1);
+	}
+	return 0;
+}

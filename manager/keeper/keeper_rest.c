@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes of a command beside its first one.  When that has ended the
+ * others are left behind: they are counted, and run on; or the command is one
+ * that lasts until the last of them has ended ("wait_children").
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "manager/keeper/keeper_state.h"
+
+#define LOOK_FIRST_MS 2
+#define LOOK_MS 100
+
+uint32_t keeper_rest_count(const struct keeper_command *c)
+{
+	char text[16384], *p;
+	uint32_t n = 0;
+
+	if (cgroup_read(c->leaf.v2_fd, "cgroup.procs", text, sizeof(text)) <= 0)
+		return 0;
+	for (p = text; *p; p++)
+		n += *p == '\n';
+	return n;
+}
+
+void keeper_rest_signal(const struct keeper_command *c, int signo)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	autoclose int fd = openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	struct err ignored;
+	char *p, *end;
+
+	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
+		return;
+	for (p = b.data; *p; p = *end ? end + 1 : end) {
+		long pid = strtol(p, &end, 10);
+
+		if (end == p)
+			break;
+		if (pid > 1)
+			kill((pid_t)pid, signo);
+	}
+}
+
+void keeper_rest_limit(struct keeper_command *c)
+{
+	struct err ignored;
+
+	if (c->facts.timed_out && keeper_rest_count(c) && cgroup_kill(&c->leaf, &ignored) == 0)
+		cgroup_wait_empty(&c->leaf, KEEPER_DYING_MS, &ignored);
+}
+
+int keeper_rest_waited(struct keeper_command *c, uint64_t now)
+{
+	if (!c->wait_children || !keeper_rest_count(c))
+		return 0;
+	c->rest_gap_ms = c->rest_gap_ms ? c->rest_gap_ms * 2 : LOOK_FIRST_MS;
+	if (c->rest_gap_ms > LOOK_MS)
+		c->rest_gap_ms = LOOK_MS;
+	c->rest_look_ms = now + c->rest_gap_ms;
+	return 1;
+}
+
+static int take_stream(struct keeper_command *c, const char *name, int fd, struct err *e)
+{
+	const int which = name && !strcmp(name, "stderr");
+
+	if (!which && (!name || strcmp(name, "stdout")))
+		return err_set(e, ERR_INVALID, "\"streams\" holds something else than stdout and stderr");
+	if (c->out_fd[which] >= 0)
+		return err_set(e, ERR_EXISTS, "%s of command c%u is read already", name, c->seq);
+	c->out_fd[which] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (c->out_fd[which] < 0 || fcntl(c->out_fd[which], F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "take over %s of command c%u", name, c->seq);
+	return 0;
+}
+
+int keeper_rest_leave(struct keeper *k, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	struct keeper_command *c = keeper_command_of(k, rq, e);
+	json_t *streams = NULL, *name;
+	size_t i;
+
+	if (!c || json_get_arr(rq, "streams", &streams, "request", e) < 0)
+		return -1;
+	if (!c->concluded || c->detached)
+		return err_set(e, ERR_INVALID, "command c%u left nothing whose output nobody reads", c->seq);
+	if (json_array_size(streams) != count)
+		return err_set(e, ERR_INVALID, "%zu streams and %zu descriptors", json_array_size(streams), count);
+	json_array_foreach(streams, i, name)
+		if (take_stream(c, json_string_value(name), fds[i], e) < 0)
+			return -1;
+	return 0;
+}
