@@ -30,7 +30,7 @@ HARDEN = -fprofile-instr-generate=$(abspath $(BUILD))/prof/%c%m.profraw -fcovera
 LINK_STATIC = -pie
 endif
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -I. -I$(BUILD)/gen -DBERTH_VERSION='"$(VERSION)"' \
-	-fPIE -fno-strict-aliasing -ffunction-sections -fdata-sections $(WARN) $(HARDEN) $(CFLAGS) -MMD -MP
+	$(if $(filter 1,$(COVER)),,-ffile-prefix-map=$(CURDIR)=.) -fPIE -fno-strict-aliasing -ffunction-sections -fdata-sections $(WARN) $(HARDEN) $(CFLAGS) -MMD -MP
 MUSL_CFLAGS = $(filter-out -D_FORTIFY_SOURCE=%,$(ALL_CFLAGS)) -idirafter /usr/include \
 	-idirafter /usr/include/$(shell uname -m)-linux-gnu -include base/musl/musl.h
 ALL_LDFLAGS = -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections $(LDFLAGS)
@@ -118,7 +118,8 @@ all: $(PROGRAMS)
 help:
 	@printf '%s\n' 'make demo     install what is missing, build, run a command in a sandbox' \
 		'make check    install what the tests need, run them all' 'make          build' \
-		'make install  PREFIX=/usr/local DESTDIR=' 'make bench    speed beside runc, crun, bubblewrap' \
+		'make install  PREFIX=/usr/local DESTDIR=   (make uninstall takes it back)' \
+		'make deb      Debian packages berth, berthd, berth-oci' 'make dist     the source as a tar' 'make bench    speed beside runc, crun, bubblewrap' \
 		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make cover    lines run by the tests' 'make soak     30 minutes of mixed load and crashes' 'make fuzz     the parsers of hostile bytes under libFuzzer' 'make clean'
 
 # ---- the first command of the README ---------------------------------------
@@ -133,30 +134,60 @@ demo:
 		echo "capabilities $$(grep CapBnd /proc/self/status | cut -f2), seccomp filters $$(grep Seccomp_filters /proc/self/status | cut -f2)"; \
 		touch /usr/x 2>/dev/null || echo "/usr is read-only"; ls -A /home /root /var/log'
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/berth $(DESTDIR)$(PREFIX)/share/man/man1 \
-		$(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	install -m 755 $(BUILD)/berth $(DESTDIR)$(PREFIX)/bin/berth
-	install -m 755 $(BUILD)/berth-oci $(DESTDIR)$(PREFIX)/bin/berth-oci
-	install -D -m 644 man/berth-oci.8 $(DESTDIR)$(PREFIX)/share/man/man8/berth-oci.8
-	install -m 755 $(BUILD)/berth-image $(DESTDIR)$(PREFIX)/libexec/berth/berth-image
-	$(if $(filter %/berth-net,$(PROGRAMS)),install -m 755 $(BUILD)/berth-net $(DESTDIR)$(PREFIX)/libexec/berth/berth-net)
-	$(if $(filter %/berth-systemd,$(PROGRAMS)),install -m 755 $(BUILD)/berth-systemd $(DESTDIR)$(PREFIX)/libexec/berth/berth-systemd)
-	$(if $(filter %/berth-remote,$(PROGRAMS)),install -m 755 $(BUILD)/berth-remote $(DESTDIR)$(PREFIX)/libexec/berth/berth-remote)
-	test ! -e $(BUILD)/berth-http || install -m 755 $(BUILD)/berth-http $(DESTDIR)$(PREFIX)/libexec/berth/berth-http
-	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
-	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
-	$(if $(filter %/berthd,$(PROGRAMS)),$(install_daemon))
-	$(BUILD)/berth completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/berth
-
+# ---- what is installed, by package: PLACE below PREFIX : MODE : FILE ----------
+# make install INSTALL="berth berth-oci" takes some of them; make uninstall removes what the same words name
+INSTALL ?= berth berthd berth-oci
+ZSH_COMPLETIONS ?= share/zsh/site-functions
+built = $(filter $(addprefix $(BUILD)/,$(1)),$(PROGRAMS))
+helpers = $(foreach p,$(call built,$(1)),libexec/berth/$(notdir $(p)):755:$(p))
+manuals = $(foreach p,$(wildcard $(1)),share/man/man$(subst .,,$(suffix $(p)))/$(notdir $(p)):644:$(p))
+files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-net berth-remote berth-http) \
+	$(call manuals,man/*.1 man/*.5) \
+	share/bash-completion/completions/berth:644:$(BUILD)/share/berth.bash \
+	$(ZSH_COMPLETIONS)/_berth:644:$(BUILD)/share/berth.zsh \
+	share/fish/vendor_completions.d/berth.fish:644:$(BUILD)/share/berth.fish
 # sandboxes are root's: the daemon is in sbin, and systemd's units say so
-define install_daemon
-install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/share/man/man8 $(DESTDIR)$(PREFIX)/lib/systemd/system
-	install -m 755 $(BUILD)/berthd $(DESTDIR)$(PREFIX)/sbin/berthd
-	install -m 644 $(wildcard man/*.8) $(DESTDIR)$(PREFIX)/share/man/man8/
-	install -m 644 systemd/berthd.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/berthd.socket
-	sed 's#@SBINDIR@#$(PREFIX)/sbin#' systemd/berthd.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/berthd.service
-endef
+files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call manuals,man/berthd.8) \
+	lib/systemd/system/berthd.socket:644:systemd/berthd.socket lib/systemd/system/berthd.service:644:$(BUILD)/share/berthd.service)
+files_berth-oci = bin/berth-oci:755:$(BUILD)/berth-oci $(call helpers,berth-systemd) $(call manuals,man/berth-oci.8)
+installed = $(foreach p,$(INSTALL),$(files_$(p)))
+# of this install alone: nothing that others may have made
+own_dirs = libexec/berth
+
+$(BUILD)/share/berth.%: $(BUILD)/berth
+	$(Q)mkdir -p $(@D) && $< completion $* > $@.tmp && mv $@.tmp $@
+
+# made anew each time: PREFIX may be another
+$(BUILD)/share/berthd.service: systemd/berthd.service FORCE
+	$(Q)mkdir -p $(@D) && sed 's#@SBINDIR@#$(PREFIX)/sbin#' $< > $@
+FORCE:
+
+install: all $(foreach f,$(installed),$(filter $(BUILD)/share/%,$(lastword $(subst :, ,$(f)))))
+	$(Q)set -e; for f in $(installed); do to=$${f%%:*}; f=$${f#*:}; \
+		install -D -m "$${f%%:*}" "$${f#*:}" "$(DESTDIR)$(PREFIX)/$$to"; done
+	@echo 'installed $(words $(installed)) files below $(DESTDIR)$(PREFIX): $(INSTALL)'
+
+uninstall:
+	$(Q)set -e; for f in $(installed); do rm -f "$(DESTDIR)$(PREFIX)/$${f%%:*}"; done; \
+		for d in $(own_dirs); do rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/$$d" 2>/dev/null || :; done
+	@echo 'removed what make install puts below $(DESTDIR)$(PREFIX); sandboxes and images are left in /var/lib/berth'
+
+# The tree of HEAD: the same bytes wherever it is made.
+dist:
+	$(Q)mkdir -p $(BUILD) && git archive --format=tar --prefix=berth-$(VERSION)/ HEAD | gzip -9n > $(BUILD)/berth-$(VERSION).tar.gz
+	@echo '$(BUILD)/berth-$(VERSION).tar.gz'
+
+# Debian packages of HEAD, by Debian's own tools; what is not committed is not in them.
+DEB_PACKAGES = debhelper dpkg-dev fakeroot lintian
+deb: dist
+	@tests/lib/need $(BUILD) $(DEB_PACKAGES) $(BUILD_PACKAGES)
+	$(Q)rm -rf build-deb && mkdir -p build-deb && tar -C build-deb -xzf $(BUILD)/berth-$(VERSION).tar.gz
+	$(Q)cd build-deb/berth-$(VERSION) && SOURCE_DATE_EPOCH=$$(git -C $(CURDIR) log -1 --format=%ct) \
+		dpkg-buildpackage -b -us -uc > ../build.log 2>&1 || { tail -n 20 ../build.log >&2; exit 1; }
+	# not for upload to Debian: no bug to close, and no address of a maintainer
+	$(Q)lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs,bogus-mail-host,bogus-mail-host-in-debian-changelog \
+		build-deb/*.changes
+	@ls build-deb/*.deb
 
 define archive_rule
 $$($(1)_a): $$($(1)_o)
@@ -324,6 +355,6 @@ $(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(service_a) $(manager_a) $(run
 clean:
 	rm -rf build build-*
 
-.PHONY: all help demo install clean
+.PHONY: all help demo install uninstall dist deb clean FORCE
 .SECONDARY:
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

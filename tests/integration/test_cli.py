@@ -72,7 +72,7 @@ def test_misuse_is_one_line_with_the_remedy():
             (["run", "-@"], ["unknown option -@"]),
             (["help", "nonsense"], ["unknown command 'nonsense'"]),
             (["doctor", "now"], ["unexpected argument 'now'"]),
-            (["completion", "fish"], ["berth completion bash"]),
+            (["completion", "csh"], ["berth completion bash, zsh or fish"]),
             (["\x1b[31mred"], ["unknown command"]),
     ):
         b.one_line_error(b.berth(*args), 2, *words)
@@ -323,13 +323,49 @@ def test_completion_of_values_and_operands():
     assert complete("run", "--", "ho") == ["host"]
     assert complete("run", "host", b.tmp("here/fi")) == [b.tmp("here/file.txt")]
     assert complete("config", "check", b.tmp("here/")) == [b.tmp("here/file.txt")]
-    assert complete("completion", "") == ["bash"]
+    assert complete("completion", "") == ["bash", "zsh", "fish"]
 
 
 def test_completion_of_image_words_is_what_the_program_has():
     out = b.berth("image", "--help", ok=True).out
     there = re.findall(r"^  ([a-z]+)  ", out.split("Commands:\n")[1].split("\n\n")[0], re.M)
     assert sorted(complete("image", "")) == sorted(there)
+
+
+def fish(line):
+    """What fish would offer at the end of line: {word: description}."""
+    env = b.environment()
+    env["PATH"] = b.BUILD + ":" + env["PATH"]
+    env["HOME"] = b.tmp("home")
+    os.makedirs(env["HOME"], exist_ok=True)
+    p = subprocess.run(["fish", "--no-config", "-c", "berth completion fish | source; complete -C $argv[1]", line], env=env,
+                       capture_output=True, text=True, timeout=30)
+    assert p.returncode == 0 and p.stderr == "", p
+    return dict((w + "\t").split("\t")[:2] for w in p.stdout.splitlines())
+
+
+def test_fish_completes_commands_options_and_values():
+    first = fish("berth ")
+    assert set(n.split()[0] for n in commands()) <= set(first) and first["run"], first
+    assert set(fish("berth config ")) == {"check", "show"}
+    assert fish("berth config s")["show"]
+    assert set(fish("berth run --network ")) == {"none", "host", "bridge", "egress"}
+    assert "--memory" in fish("berth run --me")
+    assert "host" in fish("berth run ho")
+    for name in ("run", "config show"):
+        assert set("--" + o for _, o in options(name)) <= set(fish(f"berth {name} --")), name
+
+
+def test_zsh_completes_by_the_script_of_bash():
+    env = b.environment()
+    env["PATH"] = b.BUILD + ":" + env["PATH"]
+    # compgen and the arrays of bash are bashcompinit's: what it hands to the completion system is asked for here
+    script = ('autoload -U compinit; compinit -D -u; source <(berth completion zsh); print -r -- "${_comps[berth]}"; '
+              'COMP_WORDS=(berth run --network eg); COMP_CWORD=3; emulate ksh -c _berth; print -r -- "${COMPREPLY[@]}"')
+    p = subprocess.run(["zsh", "-f", "-c", script], env=env, capture_output=True, text=True, timeout=30)
+    assert p.returncode == 0 and p.stderr == "", p
+    # only the completion system itself filters by what was typed
+    assert p.stdout.splitlines() == ["_bash_complete -F _berth", "none host bridge egress"], p.stdout
 
 
 # ---- doctor ------------------------------------------------------------------------
