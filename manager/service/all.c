@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All sandboxes that somebody may see: a list of them, and their release at once. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,8 @@ struct lister {
 	const struct service_who *who;
 	json_t *out, *at;	/* at: name to place in out, of a list: one that ends in between is met twice */
 	int for_cleanup;
+	unsigned elsewhere;	/* of a cleanup: those of other hosts */
+	char host[65];		/* of the first of them */
 };
 
 static void list_add(struct lister *l, json_t *j)
@@ -26,6 +29,20 @@ static void list_add(struct lister *l, json_t *j)
 	}
 }
 
+static int is_left(const struct record *r)
+{
+	return record_is(r, "running") || record_is(r, "warm") || record_is(r, "error") || record_is(r, "recycled");
+}
+
+/* The pools of other hosts, and what is archived, are not in a cleanup's way. */
+static void note_elsewhere(struct lister *l, const struct record *r)
+{
+	if (!record_is_elsewhere(l->s, r) || record_is(r, "warm"))
+		return;
+	if (!l->elsewhere++)
+		snprintf(l->host, sizeof(l->host), "%s", record_own(r, "host"));
+}
+
 static int list_one(void *ctx, const char *key, const char *value, uint64_t version)
 {
 	struct lister *l = ctx;
@@ -33,10 +50,11 @@ static int list_one(void *ctx, const char *key, const char *value, uint64_t vers
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
 	if (r.j && (l->who->admin || !strcmp(record_own(&r, "owner"), l->who->name)) && !record_is(&r, "creating") &&
-	    (!l->for_cleanup || ((record_is(&r, "running") || record_is(&r, "warm") || record_is(&r, "error") ||
-	     record_is(&r, "recycled")) && record_is_ours(l->s, &r)))) {
+	    (!l->for_cleanup || is_left(&r))) {
 		record_show(&r);
-		if (l->for_cleanup)
+		if (l->for_cleanup && !record_is_ours(l->s, &r))
+			note_elsewhere(l, &r);
+		else if (l->for_cleanup)
 			json_array_append(l->out, json_object_get(r.j, "container_name"));
 		else
 			list_add(l, r.j);
@@ -48,7 +66,7 @@ static int list_one(void *ctx, const char *key, const char *value, uint64_t vers
 json_t *service_list(struct service *s, const struct service_who *who, struct err *e)
 {
 	autojson json_t *at = json_object();
-	struct lister l = { s, who, json_array(), at, 0 };
+	struct lister l = { .s = s, .who = who, .out = json_array(), .at = at };
 
 	if (record_scan_all(s, list_one, &l, e) < 0) {
 		json_decref(l.out);
@@ -96,7 +114,7 @@ static void *clean_some(void *arg)
 
 int service_cleanup(struct service *s, const struct service_who *who, int discard, struct err *e)
 {
-	struct lister l = { s, who, json_array(), NULL, 1 };
+	struct lister l = { .s = s, .who = who, .out = json_array(), .for_cleanup = 1 };
 	struct cleaner c = { .s = s, .who = who, .names = l.out, .drain = service_drain_ms(s), .discard = discard,
 			     .lock = PTHREAD_MUTEX_INITIALIZER };
 	pthread_t t[CLEANERS];
@@ -120,6 +138,9 @@ int service_cleanup(struct service *s, const struct service_who *who, int discar
 					c.failed, json_array_size(l.out), c.late) :
 		    err_set(e, ERR_TIMEOUT, "%u of %zu sandboxes were not released in time", c.late, json_array_size(l.out));
 	}
+	if (r == 0 && l.elsewhere)
+		r = err_set(e, ERR_ELSEWHERE, "what is on this host was released, what is on others (%u, the first on host %.64s) was not; "
+			    "hint: send the request to the berthd of each", l.elsewhere, l.host);
 	json_decref(l.out);
 	return r;
 }

@@ -345,10 +345,7 @@ static int bring_back(struct service *s, struct registry *reg, struct record *r,
 	if (get_workspace(s, r, e) < 0)
 		return -1;
 	record_set_own(r, "status", json_string("stopped"));
-	record_set_own(r, "machine", json_string(s->machine));
-	record_set_own(r, "host", json_string(s->host));
-	record_set_own(r, "state_dir", json_string(s->config.state_dir));
-	record_set_own(r, "run_dir", json_string(s->config.run_dir));
+	record_set_home(s, r);
 	/* refused when another has it by now */
 	return record_save(s, r, NULL, 0, e) < 0 ? -1 : unreserve(reg, id, e);
 }

@@ -118,19 +118,12 @@ static int open_place(struct service *s, const struct record *r, struct config *
 	const char *run_dir = record_own(r, "run_dir"), *state_dir = record_own(r, "state_dir");
 
 	*c = s->config;
-	if (run_dir[0] == '/' && strlen(run_dir) < sizeof(c->run_dir) && state_dir[0] == '/' && strlen(state_dir) < sizeof(c->state_dir)) {
+	if (!record_is_ours(s, r) && run_dir[0] == '/' && strlen(run_dir) < sizeof(c->run_dir) &&
+	    state_dir[0] == '/' && strlen(state_dir) < sizeof(c->state_dir)) {
 		snprintf(c->run_dir, sizeof(c->run_dir), "%s", run_dir);
 		snprintf(c->state_dir, sizeof(c->state_dir), "%s", state_dir);
 	}
 	return registry_open(reg, c, e);
-}
-
-static int is_here(const struct service *s, const struct record *r, struct err *e)
-{
-	if (strcmp(record_own(r, "machine"), s->machine))
-		return err_set(e, ERR_NOT_FOUND, "sandbox %s is on host %.64s, or was before that was started again; hint: ask there",
-			       r->name, record_own(r, "host"));
-	return 0;
 }
 
 int driver_connect(struct service *s, const struct record *r, struct err *e)
@@ -139,9 +132,11 @@ int driver_connect(struct service *s, const struct record *r, struct err *e)
 	struct config c;
 	int sock;
 
-	if (!strcmp(record_own(r, "state_dir"), s->config.state_dir))
+	if (record_is_ours(s, r))
 		return keeper_connect(&s->registry, record_str(r, "container_id"), e);
-	if (is_here(s, r, e) < 0 || open_place(s, r, &c, &reg, e) < 0)
+	if (!strcmp(record_own(r, "status"), "archived"))
+		return err_set(e, ERR_NOT_FOUND, "sandbox %s is archived", r->name);
+	if (home_check(s, r, e) < 0 || open_place(s, r, &c, &reg, e) < 0)
 		return -1;
 	sock = keeper_connect(&reg, record_str(r, "container_id"), e);
 	registry_close(&reg);
@@ -278,9 +273,9 @@ int driver_start(struct service *s, const struct record *r, struct err *e)
 	const char *argv[] = { "berth", "start", "--json", record_str(r, "container_id"), NULL };
 	autobuf struct buf out = BUF_INIT(ERRORS_MAX);
 
-	if (!strcmp(record_own(r, "state_dir"), s->config.state_dir))
+	if (record_is_ours(s, r))
 		return driver_berth(s, argv, &out, e);
-	return is_here(s, r, e) < 0 ? -1 : berth_of(s, r, argv, &out, e);
+	return home_check(s, r, e) < 0 ? -1 : berth_of(s, r, argv, &out, e);
 }
 
 static int forget(struct registry *reg, const char *id, struct err *e)
@@ -312,8 +307,8 @@ int driver_remove(struct service *s, const struct record *r, struct err *e)
 		result = stop_keeper(s, sock, e);
 		close(sock);
 	}
-	/* of another machine: its host is gone, or will clear it */
-	if (result < 0 || (strcmp(record_own(r, "state_dir"), s->config.state_dir) && is_here(s, r, e) < 0))
+	/* what another host archived is on none */
+	if (result < 0 || (!record_is_ours(s, r) && !strcmp(record_own(r, "status"), "archived")))
 		return result;
 	if (open_place(s, r, &c, &reg, e) < 0)
 		return -1;

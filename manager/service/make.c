@@ -245,10 +245,10 @@ static int first_record(struct service *s, const struct making *m, struct record
 			 "recycled_at", "released_at", "recycle_reason");
 	if (!r->j)
 		return err_set(e, ERR_INVALID, "the request is not valid UTF-8");
-	json_object_set_new(r->j, "berth", json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:s,s:s,s:b}", "host", s->host, "machine",
-			    s->machine, "state_dir", s->config.state_dir, "run_dir", s->config.run_dir, "owner", owner,
-			    "memory_bytes", (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", "", "status", "running",
+	json_object_set_new(r->j, "berth", json_pack("{s:s,s:I,s:I,s:s,s:s,s:b}", "owner", owner, "memory_bytes",
+			    (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", "", "status", "running",
 			    "own_workspace", 1));
+	record_set_home(s, r);
 	r->version = LEDGER_ABSENT;
 	given_note(r, m->args);
 	return interval_note(r, m->args, e);

@@ -38,16 +38,6 @@ static int open_ledger(struct service *s, struct err *e)
 	return r;
 }
 
-static int read_machine(struct service *s, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(63);
-
-	if (io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", &b, e) < 0)
-		return -1;
-	snprintf(s->machine, sizeof(s->machine), "%.36s", b.data ? b.data : "");
-	return 0;
-}
-
 /* ---- what an earlier one left ---- */
 
 struct found {
@@ -108,6 +98,7 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };
 	autojson json_t *state = NULL;
+	int was_running;
 
 	if (record_load(s, NULL, name, 0, &r, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
@@ -127,13 +118,16 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 	/* a warm one that does not run is worth nothing; one that berth rm has removed is over */
 	if (record_is(&r, "warm") || !driver_exists(s, record_str(&r, "container_id")))
 		return service_release_record(s, &r, 0, e);
-	if (!strcmp(record_own(&r, "status"), "running")) {
+	was_running = !strcmp(record_own(&r, "status"), "running");
+	if (!was_running && !strcmp(record_own(&r, "machine"), s->machine))
+		return 0;
+	if (was_running) {
 		record_set_own(&r, "status", json_string("stopped"));
 		record_set_own(&r, "stopped_ms", json_integer((json_int_t)clock_wall_ms()));
-		record_set_own(&r, "machine", json_string(s->machine));
-		return record_save(s, &r, NULL, 0, e);
 	}
-	return 0;
+	/* as of this boot: a berthd beside us may drive it */
+	record_set_home(s, &r);
+	return record_save(s, &r, NULL, 0, e);
 }
 
 static int take_over(struct service *s, struct err *e)
@@ -276,13 +270,14 @@ static int set_up(struct service *s, struct err *e)
 	char dir[sizeof(s->config.state_dir) + 16];
 	autoclose int fd = -1;
 
-	if (conf_load(&s->conf, &s->config, e) < 0 || read_machine(s, e) < 0)
+	if (conf_load(&s->conf, &s->config, e) < 0)
 		return -1;
 	memcpy(s->host, s->conf.host, sizeof(s->host));
 	l = limits_of(&s->config, &s->conf);
 	admission_set_limits(&s->admission, &l);
 	snprintf(dir, sizeof(dir), "%s/manager", s->config.state_dir);
-	if (registry_open(&s->registry, &s->config, e) < 0 || (fd = path_open_private_dir(dir, e)) < 0 || open_ledger(s, e) < 0 ||
+	if (registry_open(&s->registry, &s->config, e) < 0 || (fd = path_open_private_dir(dir, e)) < 0 || home_open(s, fd, e) < 0 ||
+	    open_ledger(s, e) < 0 ||
 	    (s->conf.storage_url[0] && storage_open(&s->storage, &s->conf, e) < 0) || !(s->ops = oplocks_new(e)) ||
 	    !(s->tools = tools_new(e)) || !(s->owners = owners_new(e)) || take_over(s, e) < 0)
 		return -1;

@@ -99,11 +99,6 @@ void record_clear_failed(struct record *r)
 	json_object_del(own, "failed");
 }
 
-int record_is_ours(const struct service *s, const struct record *r)
-{
-	return !strcmp(record_own(r, "state_dir"), s->config.state_dir) && !strcmp(record_own(r, "host"), s->host);
-}
-
 static void record_key(char out[LEDGER_KEY_MAX + 1], const char *name, int over)
 {
 	snprintf(out, LEDGER_KEY_MAX + 1, "%s%s", over ? OVER_PREFIX : RECORD_PREFIX, name);

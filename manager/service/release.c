@@ -174,6 +174,8 @@ int release_locked(struct service *s, struct record *r, struct release how, stru
 	uint64_t token;
 	int result;
 
+	if (home_check(s, r, e) < 0)
+		return -1;
 	/* one that was reaped may be coming back right now, on the workspace that would go */
 	if (record_is(r, "recycled"))
 		snprintf(ctx, sizeof(ctx), "%s", record_str(r, "session_ctx_id"));

@@ -11,6 +11,7 @@
 #include "manager/service/state.h"
 
 #define OVER_LOOKS 10
+#define OVER_EVERY_MS 600000	/* where they are kept for ever */
 
 struct scan {
 	struct service *s;
@@ -139,6 +140,7 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	if (record_is(&r, "running")) {
 		look_at_running(s, &r, &its);
 	} else if (record_is(&r, "recycled")) {
+		home_clear_over(s, &r, &e);
 		if (its.delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
 		    (double)its.delete_ms)
 			chore_begin(s, collect_recycled, r.name, record_own(&r, "owner"));
@@ -152,9 +154,11 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 		if (!place_has(s, r.name) && record_load(s, NULL, r.name, 0, &now, &e) == 0 && record_is(&now, "creating") &&
 		    !place_has(s, r.name))
 			service_undo(s, &now, &e);
-	} else if (is_long_over(&r, c)) {
+	} else if (record_is_over(&r)) {
 		autorecord struct record now = { .j = NULL };
 
+		if (home_clear_over(s, &r, &e) < 0 || !is_long_over(&r, c))
+			return;
 		if (record_load(s, NULL, r.name, 0, &now, &e) == 0 && is_long_over(&now, c))
 			record_delete(s, &now, &e);
 	}
@@ -163,9 +167,9 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 /* Those that are over are as many as released_ttl lets there be: a look at each tenth of that will do. */
 static int is_time_for_over(struct service *s, const struct conf *c)
 {
-	uint64_t every = c->released_ttl_ms / OVER_LOOKS, now = clock_wall_ms();
+	uint64_t every = c->released_ttl_ms ? c->released_ttl_ms / OVER_LOOKS : OVER_EVERY_MS, now = clock_wall_ms();
 
-	if (!c->released_ttl_ms || (now >= s->over_looked_ms && now - s->over_looked_ms < every))
+	if (now >= s->over_looked_ms && now - s->over_looked_ms < every)
 		return 0;
 	s->over_looked_ms = now;
 	return 1;

@@ -50,6 +50,10 @@ static int alone(struct service *s, const struct service_who *who, const char *i
 
 	if (record_load(s, who, identity, 1, r, e) < 0)
 		return -1;
+	if (home_check(s, r, e) < 0) {
+		record_close(r);
+		return -1;
+	}
 	memcpy(name, r->name, sizeof(name));
 	record_close(r);
 	if (oplock_alone(s->ops, name, drain, e) < 0)

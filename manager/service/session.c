@@ -410,6 +410,23 @@ static int reap_one(struct service *s, const char *name, struct reaping *g, stru
 	return result;
 }
 
+/* Before anything of a session is reaped because somebody asks: all of it can be. */
+static int check_reachable(struct service *s, const json_t *map, struct err *e)
+{
+	json_t *name;
+	size_t i;
+
+	json_array_foreach(json_object_get(map, "containers"), i, name) {
+		autorecord struct record r = { .j = NULL };
+
+		if (record_load(s, NULL, json_string_value(name), 0, &r, e) < 0 && e->code != ERR_NOT_FOUND)
+			return -1;
+		if (r.j && record_is(&r, "running") && home_check(s, &r, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int reap(struct service *s, const char *ctx, const char *reason, uint64_t timeout_ms, int by_itself, struct err *e)
 {
 	struct reaping g = { .ctx = ctx, .reason = reason, .timeout_ms = timeout_ms, .by_itself = by_itself };
@@ -424,7 +441,7 @@ static int reap(struct service *s, const char *ctx, const char *reason, uint64_t
 	snprintf(lock, sizeof(lock), "reap/%.256s", ctx);
 	if (ledger_lock(s->ledger, lock, s->host, LOCK_MS, &g.token, e) < 0)
 		return -1;
-	if (load_map(s, ctx, &map, &version, e) < 0)
+	if (load_map(s, ctx, &map, &version, e) < 0 || (!by_itself && check_reachable(s, map, e) < 0))
 		r = -1;
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (r == 0)

@@ -31,6 +31,7 @@ struct service {
 	struct conf conf;
 	uint64_t cleanup_interval_ms;
 	char berth_path[4096];
+	char home[33];			/* of our state directory: whose sandboxes are ours (home.c) */
 	char machine[40];		/* boot id: whose sandboxes we can reach */
 	struct ledger *ledger;
 	struct oplocks *ops;
@@ -108,8 +109,21 @@ int record_failed_lately(const struct record *r, uint64_t used_ms);
 void record_clear_failed(struct record *r);
 /* Makes it what others may see: image beside version, which has the type's name in it, and no secrets. */
 void record_show(struct record *r);
-/* 1 when the sandbox is of this berthd. */
+
+/* ---- home.c ---- */
+
+/* The name of our home, made when there is none, and the boot id; dir is state_dir/manager. */
+int home_open(struct service *s, int dir, struct err *e);
+/* 1 when the sandbox is of this berthd's state directory, also after a reboot. */
 int record_is_ours(const struct service *s, const struct record *r);
+/* 1 when it is on another machine; what is archived is nowhere. */
+int record_is_elsewhere(const struct service *s, const struct record *r);
+/* ERR_ELSEWHERE with the host's name when it is elsewhere. */
+int home_check(const struct service *s, const struct record *r, struct err *e);
+/* The sandbox is ours from now on. */
+void record_set_home(const struct service *s, struct record *r);
+/* What is left here of a sandbox of ours that the store calls released or reaped goes: 1 when there was something. */
+int home_clear_over(struct service *s, const struct record *r, struct err *e);
 
 /* ---- check.c ---- */
 

@@ -174,10 +174,13 @@ int workspace_revive(struct service *s, const struct record *r, struct err *e)
 	const char *from = record_str(r, "storage_path"), *name;
 	autoclose int there = workspace_open(r, e), dir = -1;
 
+	/* a directory that its owner brought is one of the host where he did; ours hosts may share, or have in the storage */
+	if (!json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && home_check(s, r, e) < 0)
+		return -1;
 	if (there >= 0 || e->code != ERR_NOT_FOUND)
 		return there >= 0 ? 0 : -1;
 	if (!from[0] || !s->storage)
-		return err_wrap(e, "the workspace is gone, and was not stored");
+		return home_check(s, r, e) < 0 ? -1 : err_wrap(e, "the workspace is gone, and was not stored");
 	dir = workspace_open_above(r, &name, e);
 	if (dir < 0)
 		return -1;
@@ -196,7 +199,7 @@ static int with_identity(struct service *s, const struct service_who *who, const
 		return -1;
 	if (!s->storage || !record_str(&r, "storage_path")[0])
 		return err_set(e, ERR_INVALID, "sandbox %s has no storage_path; hint: give one to create", r.name);
-	if (oplock_enter(s->ops, r.name, &op, e) < 0)
+	if (home_check(s, &r, e) < 0 || oplock_enter(s->ops, r.name, &op, e) < 0)
 		return -1;
 	result = up ? workspace_upload(s, &r, e) : workspace_download(s, record_str(&r, "storage_path"), record_str(&r, "mount_dir"), e);
 	oplock_leave(&op);

@@ -23,7 +23,7 @@ import ocilayout as oci
 import registry as reg
 import requests
 import s3server
-from managed import FAST, POOL, Failed, Managed, listens, refused, two_berthds
+from managed import FAST, POOL, Failed, Managed, Redis, listens, refused, two_berthds
 
 
 @contextlib.contextmanager
@@ -935,36 +935,6 @@ def test_a_clean_end_takes_everything_along():
 
 
 # ---- two of them ------------------------------------------------------------------------------
-
-
-class Redis:
-    def __init__(self):
-        self.dir = b.tmpdir("redis", 0o700)
-        self.path = os.path.join(self.dir, "sock")
-        self.start()
-
-    def start(self):
-        self.p = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", self.dir, "--appendonly", "yes",
-                                   "--appendfsync", "always", "--save", "", "--logfile", self.dir + "/log"])
-        def there():
-            with socket.socket(socket.AF_UNIX) as s:
-                try:
-                    s.connect(self.path)
-                    s.sendall(b"PING\r\n")        # while it loads it listens, and refuses
-                    return s.recv(100).startswith(b"+PONG")
-                except OSError:
-                    return False
-        b.wait_for(there, 20, "redis-server")
-
-    def stop(self, sig=signal.SIGTERM):
-        self.p.send_signal(sig)
-        self.p.wait(20)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.stop(signal.SIGKILL)
 
 
 FILL = """

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sqlite3
+import subprocess
 import types
 import weakref
 
@@ -28,7 +29,7 @@ def s3_config(s3):
 
 # of what agentscope's client must see as null or false: the status that the same error has elsewhere
 STATUS = {"not-found": 404, "exists": 409, "busy": 409, "limit": 429, "denied": 403, "unsupported": 501, "corrupt": 422, "system": 500,
-          "no-memory": 500, "network": 502, "timeout": 504, "disk-full": 507, "internal": 500, "config": 500}
+          "no-memory": 500, "network": 502, "timeout": 504, "other-host": 421, "disk-full": 507, "internal": 500, "config": 500}
 
 
 class Failed(Exception):
@@ -178,3 +179,36 @@ def two_berthds(*configs):
         d.manager = Manager(f"http://127.0.0.1:{d.port}")
         daemons.append(d)
     return daemons
+
+
+class Redis:
+    def __init__(self):
+        self.dir = b.tmpdir("redis", 0o700)
+        self.path = os.path.join(self.dir, "sock")
+        self.start()
+
+    def start(self):
+        self.p = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", self.path, "--dir", self.dir, "--appendonly", "yes",
+                                   "--appendfsync", "always", "--save", "", "--logfile", self.dir + "/log"])
+        def there():
+            with socket.socket(socket.AF_UNIX) as s:
+                try:
+                    s.connect(self.path)
+                    s.sendall(b"PING\r\n")        # while it loads it listens, and refuses
+                    return s.recv(100).startswith(b"+PONG")
+                except OSError:
+                    return False
+        b.wait_for(there, 20, "redis-server")
+
+    def stop(self, sig=signal.SIGTERM):
+        self.p.send_signal(sig)
+        self.p.wait(20)
+
+    def ask(self, *command):
+        return subprocess.run(["redis-cli", "-e", "-s", self.path, *command], check=True, capture_output=True, text=True, timeout=20).stdout
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.stop(signal.SIGKILL)

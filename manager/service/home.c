@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose a sandbox is, among berthds that share a store.
+ *
+ * A home is a state directory.  It has a name of its own, made once at random and kept in manager/home: host names,
+ * paths and even both together are the same on many hosts, and the boot id changes when a host is started again.
+ * A record names the home of its sandbox, the host, and the boot (machine) in which it was last seen to run.
+ *
+ * ours:      of our home, whatever was started again since.  Scans, leases, reaping and the start act on these only.
+ * here:      ours, or of another home of this machine: its keeper can be reached through the directories in the record.
+ * elsewhere: all others.  We know nothing of them but what the record says, so what would act on them is refused.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/hex.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/service/state.h"
+
+#define HOME_FILE "home"
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+static int new_home(struct service *s, int dir, struct err *e)
+{
+	unsigned char raw[16];
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		return err_sys(e, "get random bytes");
+	hex_format(s->home, raw, sizeof(raw));
+	return io_replace_file(dir, HOME_FILE, s->home, strlen(s->home), 0600, 1, e);
+}
+
+int home_open(struct service *s, int dir, struct err *e)
+{
+	autobuf struct buf boot = BUF_INIT(63), home = BUF_INIT(sizeof(s->home));
+	autoclose int fd = -1;
+
+	if (io_read_file(AT_FDCWD, BOOT_ID, &boot, e) < 0)
+		return -1;
+	snprintf(s->machine, sizeof(s->machine), "%.36s", boot.data ? boot.data : "");
+	fd = openat(dir, HOME_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? new_home(s, dir, e) : err_sys(e, "open %s/manager/" HOME_FILE, s->config.state_dir);
+	if (io_read_all(fd, &home, HOME_FILE, e) < 0)
+		return -1;
+	if (home.len != sizeof(s->home) - 1 || strspn(home.data, "0123456789abcdef") != home.len)
+		return err_set(e, ERR_CORRUPT, "%s/manager/" HOME_FILE " does not hold 32 hexadecimal digits", s->config.state_dir);
+	memcpy(s->home, home.data, sizeof(s->home) - 1);
+	return 0;
+}
+
+int record_is_ours(const struct service *s, const struct record *r)
+{
+	const char *home = record_own(r, "home"), *id = record_str(r, "container_id");
+
+	if (home[0])
+		return !strcmp(home, s->home);
+	/* written before homes had names: two hosts may have the same paths, but not the same sandbox */
+	return !strcmp(record_own(r, "state_dir"), s->config.state_dir) && !strcmp(record_own(r, "host"), s->host) &&
+	       (!strcmp(record_own(r, "machine"), s->machine) || (id[0] && driver_exists((struct service *)(size_t)s, id)));
+}
+
+int record_is_elsewhere(const struct service *s, const struct record *r)
+{
+	return strcmp(record_own(r, "status"), "archived") && strcmp(record_own(r, "machine"), s->machine) && !record_is_ours(s, r);
+}
+
+int home_check(const struct service *s, const struct record *r, struct err *e)
+{
+	if (!record_is_elsewhere(s, r))
+		return 0;
+	return err_set(e, ERR_ELSEWHERE, "sandbox %s is on host %.64s, and this is host %.64s; hint: send the request to the berthd of host %.64s",
+		       r->name, record_own(r, "host"), s->host, record_own(r, "host"));
+}
+
+void record_set_home(const struct service *s, struct record *r)
+{
+	record_set_own(r, "home", json_string(s->home));
+	record_set_own(r, "machine", json_string(s->machine));
+	record_set_own(r, "host", json_string(s->host));
+	record_set_own(r, "state_dir", json_string(s->config.state_dir));
+	record_set_own(r, "run_dir", json_string(s->config.run_dir));
+}
+
+/* The workspace of one that was reaped, or restored, is still of use. */
+static int has_workspace(const struct record *r)
+{
+	autoclose int there = -1;
+	struct err ignored;
+
+	if (record_is(r, "released") && json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")))
+		there = workspace_open(r, &ignored);
+	return there >= 0;
+}
+
+int home_clear_over(struct service *s, const struct record *r, struct err *e)
+{
+	const char *id = record_str(r, "container_id");
+	int is_there, has;
+
+	if ((!record_is_over(r) && !record_is(r, "recycled")) || !id[0] || !record_is_ours(s, r))
+		return 0;
+	is_there = driver_exists(s, id);
+	has = has_workspace(r);
+	if (!is_there && !has)
+		return 0;
+	tools_forget(s, r->name);
+	if ((is_there && driver_remove(s, r, e) < 0) || (has && workspace_remove(s, r, e) < 0))
+		return -1;
+	place_drop(s, r->name);
+	return 1;
+}
