@@ -80,6 +80,15 @@ int err_sys(struct err *e, const char *fmt, ...)
 	return -1;
 }
 
+int err_filter(struct err *e, const char *what, unsigned instructions)
+{
+	if (errno != 524)
+		return err_sys(e, "load %s of %u instructions", what, instructions);
+	return err_set(e, ERR_LIMIT, "load %s of %u instructions: ENOTSUPP (524): the compiled filters of all processes of the host "
+		       "have reached net.core.bpf_jit_limit; hint: end the sandboxes that load filters of their own, or double "
+		       "that limit with sysctl", what, instructions);
+}
+
 int err_errno(struct err *e, int os_errno, const char *fmt, ...)
 {
 	va_list ap;

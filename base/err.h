@@ -61,6 +61,12 @@ int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2
 /* As err_sys, with the errno given, for calls that return it negated. */
 int err_errno(struct err *e, int os_errno, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/*
+ * err_sys() after a seccomp or socket filter was refused.  The kernel's answer 524
+ * (ENOTSUPP) has no name in libc; it means that all filters of the host together
+ * have reached net.core.bpf_jit_limit.
+ */
+int err_filter(struct err *e, const char *what, unsigned instructions);
 /* As err_sys, with the code chosen by the caller. */
 int err_code_sys(struct err *e, enum err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Upholds S6 of SECURITY.md. */
+/* Upholds S6, S24 of SECURITY.md. */
 #include "seccomp/policy.h"
 
 #include <errno.h>
@@ -33,8 +33,12 @@
 /* Kernel numbers some libc headers lack or guard. */
 enum {
 	OPT_TCP_ULP = 31,
+	OPT_ATTACH_FILTER = 26,
 	OPT_ATTACH_BPF = 50,
+	OPT_ATTACH_REUSEPORT_CBPF = 51,
 	OPT_ATTACH_REUSEPORT_EBPF = 52,
+	LEVEL_PACKET = 263,
+	OPT_PACKET_FANOUT_DATA = 22,
 	OPT_XTABLES_BASE = 64,		/* ip_tables 64, arp_tables 96, ebtables 128, mroute 200 */
 	OPT_IP6TABLES_LAST = 65,	/* 66 to 78 are ordinary: IPV6_TCLASS is 67 */
 	OPT_IPV6_PAST_ORDINARY = 79,
@@ -42,6 +46,9 @@ enum {
 	IOCTL_TIOCLINUX = 0x541C,
 	IOCTL_TIOCCONS = 0x541D,
 	IOCTL_TIOCSETD = 0x5423,
+	IOCTL_TUNATTACHFILTER = 0x401054d5,
+	IOCTL_PPPIOCSACTIVE = 0x40107446,
+	IOCTL_PPPIOCSPASS = 0x40107447,
 	CMD_FUTEX_CMP_REQUEUE_PI = 12,
 	CMD_FUTEX_WAIT_REQUEUE_PI = 11,
 	/*
@@ -79,6 +86,9 @@ const struct policy_rule policy_rules[] = {
 	  "K11 terminals: types into, hijacks or reprograms a terminal (CVE-2017-5226, CVE-2023-28100)",
 	  { { "request", 1, POLICY_IN, .mask = LOW,
 	      VALUES(IOCTL_TIOCSTI, IOCTL_TIOCLINUX, IOCTL_TIOCCONS, IOCTL_TIOCSETD) } } },
+	{ NAMES("ioctl"), POLICY_ALL, 1, EPERM_, "K05 D11 filters of tun and ppp: compiled code that no memory limit counts",
+	  { { "request", 1, POLICY_IN, .mask = LOW,
+	      VALUES(IOCTL_TUNATTACHFILTER, IOCTL_PPPIOCSACTIVE, IOCTL_PPPIOCSPASS) } } },
 	{ NAMES("ioctl"), POLICY_ALL, 0, ALLOW, "device and file control" },
 
 	{ NAMES("setsockopt"), POLICY_ALL, 1, EPERM_, "K05 kTLS: 8 of 100 kernel bugs",
@@ -89,8 +99,12 @@ const struct policy_rule policy_rules[] = {
 	  { LEVEL(IPPROTO_IPV6), OPTION(OPT_XTABLES_BASE, OPT_IP6TABLES_LAST) } },
 	{ NAMES("setsockopt"), POLICY_ALL, 1, EPERM_, "K05 ip6 multicast routing",
 	  { LEVEL(IPPROTO_IPV6), OPTION_FROM(OPT_IPV6_PAST_ORDINARY) } },
-	{ NAMES("setsockopt"), POLICY_ALL, 1, EPERM_, "K05 K09 eBPF programs on sockets",
-	  { LEVEL(SOL_SOCKET), OPTION(OPT_ATTACH_BPF, OPT_ATTACH_REUSEPORT_EBPF) } },
+	{ NAMES("setsockopt"), POLICY_ALL, 1, EPERM_,
+	  "K05 K09 D11 programs on sockets: no memory limit counts their compiled code, and all of the host share bpf_jit_limit",
+	  { LEVEL(SOL_SOCKET), OPTION(OPT_ATTACH_FILTER, OPT_ATTACH_BPF, OPT_ATTACH_REUSEPORT_CBPF,
+				      OPT_ATTACH_REUSEPORT_EBPF) } },
+	{ NAMES("setsockopt"), POLICY_ALL, 1, EPERM_, "K05 D11 the same for a packet socket from elsewhere",
+	  { LEVEL(LEVEL_PACKET), OPTION(OPT_PACKET_FANOUT_DATA) } },
 	{ NAMES("setsockopt"), POLICY_ALL, 0, ALLOW, "socket options" },
 
 	{ NAMES("futex"), POLICY_ALL, 1, ENOSYS_, "K06 futex requeue-PI (CVE-2026-43499)",
@@ -119,6 +133,13 @@ const struct policy_rule policy_rules[] = {
 	{ NAMES("prctl"), POLICY_ALL, 1, EPERM_, "K09 rewrites the process's own memory map",
 	  { { "option", 0, POLICY_IN, .mask = LOW, VALUES(PR_SET_MM) } } },
 	{ NAMES("prctl"), POLICY_ALL, 0, ALLOW, "process attributes" },
+
+	/* As a kernel that does not know the flag answers, which libseccomp takes for just that. */
+	{ NAMES("seccomp"), POLICY_ALL, 1, POLICY_ERRNO(EINVAL),
+	  "D11 a listener keeps the filters of a task that has ended, as many as there are descriptors",
+	  { { "op", 0, POLICY_IN, .mask = LOW, VALUES(SECCOMP_SET_MODE_FILTER) },
+	    { "flags", 1, POLICY_ANY_BIT, .mask = SECCOMP_FILTER_FLAG_NEW_LISTENER } } },
+	{ NAMES("seccomp"), POLICY_ALL, 0, ALLOW, "filters of its own on top" },
 
 	{ NAMES("socket", "socketpair"), POLICY_ALL, 1, ALLOW, "unix sockets", { FAMILY(AF_UNIX) } },
 	{ NAMES("socket", "socketpair"), NOT_STRICT, 1, ALLOW, "TCP",
@@ -231,7 +252,7 @@ const struct policy_rule policy_rules[] = {
 	{ NAMES("uretprobe"), POLICY_ALL, 0, ALLOW, "a traced function's return; refuses other callers itself" },
 	{ NAMES("getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "setuid",
 		"setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid",
-		"setgroups", "capget", "capset", "seccomp", "landlock_create_ruleset",
+		"setgroups", "capget", "capset", "landlock_create_ruleset",
 		"landlock_add_rule", "landlock_restrict_self"), POLICY_ALL, 0, ALLOW,
 	  "identity within the user namespace, and laying rights down" },
 	{ NAMES("time", "gettimeofday", "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep",

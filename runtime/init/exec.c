@@ -258,7 +258,7 @@ static int load_filters(const struct command *c, int first, int end, struct err 
 
 	for (i = first; i < end; i++)
 		if (c->filter[i].len && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &c->filter[i]) < 0)
-			return err_sys(e, "load a seccomp filter of %u instructions", c->filter[i].len);
+			return err_filter(e, "a seccomp filter", c->filter[i].len);
 	return 0;
 }
 

@@ -336,7 +336,7 @@ int oci_seccomp_load(const struct oci_seccomp *s, int *ret_listener, struct err 
 		flags &= ~(unsigned)SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
 	r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog);
 	if (r < 0)
-		return err_sys(e, "load the seccomp filter");
+		return err_filter(e, "the seccomp filter", s->count);
 	if (s->notify)
 		*ret_listener = (int)r;
 	return 0;

@@ -286,7 +286,10 @@ void host_probe_seccomp(const struct hostinfo_place *p, const struct host_probe 
 		return;
 	}
 	if (load(&profile->a) < 0 || load(&profile->b) < 0) {
-		host_errno(f, "load the standard profile");
+		struct err e;
+
+		err_filter(&e, "a filter of the standard profile", profile->b.len);
+		host_err(f, &e);
 		return;
 	}
 	if (umount2("/nonexistent/berth-doctor", 0) == 0 || errno != EPERM)

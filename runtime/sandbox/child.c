@@ -369,7 +369,7 @@ static int load_filter(const struct seccomp_filter *f, struct err *e)
 	struct sock_fprog prog = { .len = f->len, .filter = (struct sock_filter *)(uintptr_t)f->insns };
 
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
-		return err_sys(e, "load a seccomp filter of %u instructions", f->len);
+		return err_filter(e, "a seccomp filter", f->len);
 	return 0;
 }
 

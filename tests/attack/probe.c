@@ -1025,6 +1025,8 @@ static const struct check checks[] = {
 	SYSCALL("X22", lsm_list_modules), SYSCALL("X23", clock_adjtime), SYSCALL("X24", ioperm),
 	{ "X25", "vhangup", check_vhangup, 0, NULL },
 	{ "X26", "SO_ATTACH_REUSEPORT_EBPF", check_sockopt, (long)SOL_SOCKET << 16 | 52, NULL },
+	{ "X42", "SO_ATTACH_FILTER", check_sockopt, (long)SOL_SOCKET << 16 | 26, NULL },
+	{ "X43", "SO_ATTACH_REUSEPORT_CBPF", check_sockopt, (long)SOL_SOCKET << 16 | 51, NULL },
 	{ "X27", "NETLINK_SOCK_DIAG", check_socket, SOCK(AF_NETLINK, SOCK_RAW, 4), NULL },
 	{ "X28", "time namespace", check_ns, 0, "time" },
 	{ "X29", "read softirqs", check_read, 0, "/proc/softirqs" },

@@ -86,7 +86,7 @@ print(bad)""")
 
 
 def test_K05_no_kernel_tls_nor_xtables_nor_socket_filters():
-    blocked("K25 K26 K27 X26")
+    blocked("K25 K26 K27 X26 X42 X43")
 
 
 def test_K06_no_priority_inheriting_requeue():

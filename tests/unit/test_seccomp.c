@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attacks S6 of SECURITY.md. */
+/* Attacks S6, S24 of SECURITY.md. */
 /*
  * The built-in profiles, call by call and argument by argument, by simulation.
  * The expectations are written here by hand, not taken from seccomp/policy.c.
@@ -295,10 +295,31 @@ Test(seccomp, K05_socket_options_that_reach_ktls_xtables_and_bpf_fail)
 		/* 66 to 78 are IPV6_RECVTCLASS, IPV6_TCLASS ... IPV6_FREEBIND: ssh and ping use them */
 		FOR_ALL("setsockopt", 3, 41, opt,
 			opt == 64 || opt == 65 || opt > 78 ? ERRNO_OF(EPERM) : ALLOWED);
-		FOR_ALL("setsockopt", 3, 1, opt, opt == 50 || opt == 52 ? ERRNO_OF(EPERM) : ALLOWED);
+		/* SO_ATTACH_FILTER, _BPF, _REUSEPORT_CBPF, _REUSEPORT_EBPF; 27 takes a filter away */
+		FOR_ALL("setsockopt", 3, 1, opt,
+			opt == 26 || (opt >= 50 && opt <= 52) ? ERRNO_OF(EPERM) : ALLOWED);
+		FOR_ALL("setsockopt", 3, 263, opt, opt == 22 ? ERRNO_OF(EPERM) : ALLOWED);
 		FOR_ALL("setsockopt", 3, 17, opt, ALLOWED);
 	}
 	FOR_ALL("setsockopt", 3, 0x100000006, 0x10000001f, ERRNO_OF(EPERM));
+}
+
+Test(seccomp, D11_no_filter_outlives_its_task_by_a_listener)
+{
+	unsigned flags;
+
+	for (flags = 0; flags < 64; flags++)
+		FOR_ALL("seccomp", 1, flags, 0, flags & 8 ? ERRNO_OF(EINVAL) : ALLOWED);
+	FOR_ALL("seccomp", 0x100000001, 0x100000008, 0, ERRNO_OF(EINVAL));
+	FOR_ALL("seccomp", 2, 8, 0, ALLOWED);	/* SECCOMP_GET_ACTION_AVAIL */
+}
+
+Test(seccomp, D11_tun_and_ppp_take_no_filter)
+{
+	FOR_ALL("ioctl", 3, 0x401054d5, 0, ERRNO_OF(EPERM));
+	FOR_ALL("ioctl", 3, 0x40107446, 0, ERRNO_OF(EPERM));
+	FOR_ALL("ioctl", 3, 0x40107447, 0, ERRNO_OF(EPERM));
+	FOR_ALL("ioctl", 3, 0x401054d6, 0, ALLOWED);
 }
 
 Test(seccomp, K09_personality_keeps_randomisation_except_in_dev)
