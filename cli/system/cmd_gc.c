@@ -6,9 +6,9 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "manager/host/netclear.h"
+#include "manager/host/parentclear.h"
 #include "manager/host/registry.h"
 #include "rootfs/store/store.h"
-#include "runtime/kernel/cgroup.h"
 
 enum { OPT_DRY_RUN = 1, OPT_JSON };
 
@@ -63,7 +63,8 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 		return -1;
 	result = o->dry_run ? registry_gc_dry(&r, note, would, e) : registry_gc(&r, &cleared, e);
 	if (!o->dry_run) {
-		cgroup_remove_parent(c->cgroup_parent);
+		if (result == 0)
+			result = parentclear(&r, e);
 		if (result == 0)
 			result = netclear_all(&r, &networks, e);
 		snprintf(store, sizeof(store), "%s/store", c->state_dir);

@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 
 import berthtest as b
@@ -231,6 +232,26 @@ def test_gc_leaves_the_living_alone():
     assert "alive" in b.berth("ps", ok=True).out
     out, _ = p.communicate(b"still\n", timeout=20)
     assert (p.returncode, out) == (0, b"still\n"), (p.returncode, out)
+
+
+def test_gc_in_a_loop_stops_no_start():
+    """A sandbox that starts joins a cgroup that is empty until then, which gc took for a leftover."""
+    over = threading.Event()
+
+    def loop():
+        while not over.is_set():
+            b.berth("gc", ok=True)
+
+    loops = [threading.Thread(target=loop) for _ in range(2)]
+    for t in loops:
+        t.start()
+    try:
+        for _ in range(40):
+            b.run("host", "true", ok=True)
+    finally:
+        over.set()
+        for t in loops:
+            t.join()
 
 
 def test_gc_itself_can_be_killed():
