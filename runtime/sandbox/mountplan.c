@@ -23,19 +23,23 @@ _Static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == MOUNT_KIND_COUNT, "
 
 /* procfs directories and files that turn the host's knobs (K14): visible, not writable. */
 static const char *const proc_rdonly[] = {
-	"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
+	"/proc/sys", "/proc/sysrq-trigger",
 };
 
 /*
  * procfs entries that tell of the host, its memory or its other tenants (K15); "d" before a directory.  A trigger in
  * /proc/pressure, which anybody may make there, takes the kernel 5 ms to end: thousands outlive SIGKILL by minutes (L02).
+ * Counters for all of the host are among them (K23): what one sandbox writes, locks or opens another could read there.
  */
 static const char *const proc_mask[] = {
-	"d/proc/acpi", "d/proc/asound", "/proc/buddyinfo", "/proc/config.gz", "/proc/interrupts", "/proc/iomem",
-	"/proc/ioports", "/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg",
-	"/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats", "/proc/modules",
-	"/proc/pagetypeinfo", "d/proc/pressure", "/proc/sched_debug", "/proc/schedstat", "d/proc/scsi", "/proc/slabinfo",
-	"/proc/softirqs", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo", "/proc/zoneinfo",
+	"d/proc/acpi", "d/proc/asound", "/proc/bootconfig", "/proc/buddyinfo", "d/proc/bus", "/proc/cmdline",
+	"/proc/config.gz", "/proc/diskstats", "d/proc/fs", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "d/proc/irq",
+	"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup",
+	"/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats", "/proc/locks", "/proc/mdstat", "/proc/modules",
+	"/proc/pagetypeinfo", "/proc/partitions", "d/proc/pressure", "/proc/sched_debug", "/proc/schedstat", "d/proc/scsi",
+	"/proc/slabinfo", "/proc/softirqs", "/proc/sys/fs/aio-nr", "/proc/sys/fs/dentry-state", "/proc/sys/fs/file-nr",
+	"/proc/sys/fs/inode-nr", "/proc/sys/fs/inode-state", "d/proc/sys/fs/quota", "/proc/sys/kernel/pty/nr",
+	"/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo", "/proc/vmstat", "/proc/zoneinfo",
 };
 
 static struct mount_op *add(struct mountplan *p, enum mount_kind kind, const char *target, uint64_t attr)

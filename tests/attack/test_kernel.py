@@ -196,6 +196,71 @@ def test_K15_little_is_told_of_the_host():
         assert abs(mine - told) > 60, (mine, told)
 
 
+WATCH = r"""
+import os, sys
+def snapshot():
+    seen = {}
+    for top in ("/proc", "/sys"):
+        for where, dirs, files in os.walk(top):
+            if where == "/proc":
+                dirs[:] = [d for d in dirs if not d.isdigit() and d not in ("self", "thread-self", "net", "sysvipc")]
+            dirs[:] = [d for d in dirs if os.path.join(where, d) != "/sys/fs/cgroup"]
+            for name in files:
+                try:
+                    fd = os.open(os.path.join(where, name), os.O_RDONLY | os.O_NONBLOCK)
+                except OSError:
+                    continue
+                try:
+                    seen[os.path.join(where, name)] = os.read(fd, 1 << 20)
+                except OSError:
+                    pass
+                os.close(fd)
+    return seen
+before = snapshot()
+print(len(before), flush=True)
+sys.stdin.readline()
+after = snapshot()
+print(*sorted(p for p in before.keys() | after.keys() if before.get(p) != after.get(p)))
+"""
+ACT = r"""
+import fcntl, os, pty, sys
+keep = [open("/root/x%d" % n, "w") for n in range(300)]
+for f in keep[:40]:
+    fcntl.lockf(f, fcntl.LOCK_EX)
+keep[0].write("x" * (8 << 20)); keep[0].flush(); os.fsync(keep[0].fileno())
+keep.append(pty.openpty())
+print("done", flush=True)
+sys.stdin.readline()
+"""
+# what free(1), top(1) and uptime(1) read, and what says nothing of anybody
+TOLD = {"/proc/stat", "/proc/meminfo", "/proc/loadavg", "/proc/uptime", "/proc/cpuinfo", "/proc/cgroups", "/proc/swaps",
+        "/proc/sys/kernel/random/uuid", "/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/random/entropy_avail"}
+
+
+def test_K23_no_file_tells_what_another_sandbox_writes_locks_or_opens():
+    watcher = b.start("run", "host", "python3", "-c", WATCH, stdin=subprocess.PIPE)
+    actor = None
+    try:
+        assert int(b.read_until(watcher.stdout, b"\n")) > 200
+        actor = b.start("run", "--disk", "400m", "host", "python3", "-c", ACT, stdin=subprocess.PIPE)
+        b.read_until(actor.stdout, b"done\n")
+        told = set(watcher.communicate(b"\n", timeout=30)[0].decode().split())
+        actor.communicate(b"\n", timeout=30)
+    finally:
+        b.stop(watcher)
+        if actor:
+            b.stop(actor)
+        b.gc()
+    assert told <= TOLD, sorted(told - TOLD)
+
+
+def test_K23_what_tells_of_all_sandboxes_is_empty():
+    """The whole list, where a quiet moment would hide a counter."""
+    r = inside("cd /proc; cat cmdline diskstats locks partitions vmstat sys/fs/file-nr sys/fs/inode-nr sys/fs/inode-state "
+               "sys/fs/dentry-state sys/kernel/pty/nr; ls -A fs irq bus")
+    assert r.out.split() == ["bus:", "fs:", "irq:"], r
+
+
 def test_K16_setuid_gains_nothing():
     blocked("B01 B04 B05")
     r = inside("cp /usr/bin/id /tmp/id && chmod 4755 /tmp/id && setpriv --reuid 1000 --regid 1000 --clear-groups /tmp/id -u", ok=None)

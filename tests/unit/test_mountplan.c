@@ -83,9 +83,6 @@ Test(mountplan, a_plain_spec_gives_the_documented_plan)
 		"tmpfs    /dev/shm                 rw,nosuid,nodev,noexec size=67108864,inodes=4096\n"
 		"mqueue   /dev/mqueue              rw,nosuid,nodev,noexec\n"
 		"proc     /proc                    rw,nosuid,nodev,noexec\n"
-		"rdonly   /proc/bus                ro,nosuid,nodev,noexec\n"
-		"rdonly   /proc/fs                 ro,nosuid,nodev,noexec\n"
-		"rdonly   /proc/irq                ro,nosuid,nodev,noexec\n"
 		"rdonly   /proc/sys                ro,nosuid,nodev,noexec\n"
 		"rdonly   /proc/sysrq-trigger      ro,nosuid,nodev,noexec\n"
 		"mask     /proc/acpi               ro,nosuid,nodev,noexec\n";
@@ -110,8 +107,11 @@ Test(mountplan, every_listed_proc_entry_is_masked_or_read_only_after_proc)
 		"acpi", "asound", "config.gz", "interrupts", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg",
 		"kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "modules", "pagetypeinfo", "pressure", "sched_debug", "schedstat",
 		"scsi", "slabinfo", "softirqs", "timer_list", "timer_stats", "vmallocinfo", "zoneinfo", "buddyinfo",
+		"bootconfig", "bus", "cmdline", "diskstats", "fs", "irq", "locks", "mdstat", "partitions", "vmstat",
+		"sys/fs/aio-nr", "sys/fs/dentry-state", "sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/inode-state",
+		"sys/fs/quota", "sys/kernel/pty/nr",
 	};
-	static const char *const readonly[] = { "sys", "bus", "fs", "irq", "sysrq-trigger" };
+	static const char *const readonly[] = { "sys", "sysrq-trigger" };
 	autofree char *text = text_of(NULL);
 	char p[64];
 	size_t i;
