@@ -187,7 +187,7 @@ static void workdir_of_spec(struct commit *c)
 
 static int open_stopped(struct commit *c, struct err *e)
 {
-	if (registry_reclaim(&c->s.registry, c->s.id, &c->claim, e) < 0)
+	if (registry_reclaim(&c->s.registry, c->s.id, NULL, &c->claim, e) < 0)
 		return -1;
 	c->claimed = 1;
 	c->id_base = c->claim.id_base;

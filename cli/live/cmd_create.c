@@ -8,24 +8,27 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "cli/commands.h"
 #include "cli/live/resident.h"
 #include "cli/run/imageuse.h"
 #include "cli/run/runopts.h"
 
-enum { OPT_JSON = RUNOPT_FIRST_OWN, OPT_PULL };
+enum { OPT_JSON = RUNOPT_FIRST_OWN, OPT_PULL, OPT_TENANT };
 
 static const struct opt options[] = {
 	RUNOPTS_TABLE,
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 	{ "pull", 0, OPT_VALUE, "WHEN", "fetch the image: missing, always or never (default: missing)", OPT_PULL,
 	  COMPLETE_WORDS, "missing always never" },
+	{ "tenant", 0, OPT_VALUE, "NAME", "make it a tenant's of berthd: [tenant] holds, and the tenant sees it", OPT_TENANT },
 };
 
 struct create {
 	json_t *options, *seccomp;	/* the text of --seccomp FILE, or NULL */
 	const char *name;
 	const char *pull;	/* NULL: what the configuration says */
+	const char *tenant;	/* NULL: nobody's */
 	int json;
 };
 
@@ -105,6 +108,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		c->pull = value;
 		return imageuse_policy(value, &policy, e);
 	}
+	if (id == OPT_TENANT) {
+		c->tenant = value;
+		return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", value);
+	}
 	if (id == RUNOPT_NAME) {
 		c->name = value;
 		return value[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
@@ -150,7 +157,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 	if (result == 0)
 		result = imageuse_ensure(&s.registry, argv[rest], policy, c.json, &e);
 	if (result == 0)
-		result = resident_create(&s.registry, c.name ? c.name : "", spec, id, &e);
+		result = resident_create(&s.registry, c.name ? c.name : "", c.tenant ? c.tenant : "", spec, id, &e);
 	if (result < 0)
 		result = command_fail(self, &e, c.json);
 	else if (c.json)

@@ -5,14 +5,17 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/run/netopts.h"
+#include "manager/host/promise.h"
+#include "manager/host/tenant.h"
 
 #define SPEC_FILE "spec.json"
 
 enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON, OPT_ALLOW_HOST, OPT_DENY_HOST, OPT_ALLOW_NET, OPT_DENY_NET, OPT_BYTES,
-	OPT_CONNECTIONS };
+	OPT_CONNECTIONS, OPT_TENANT };
 
 static const struct opt options[] = {
 	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m, or unlimited", OPT_MEMORY },
@@ -24,6 +27,7 @@ static const struct opt options[] = {
 	{ "deny-net", 0, OPT_LIST, "CIDR", "addresses that may not be reached; open connections are cut", OPT_DENY_NET },
 	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out since it was created, or unlimited", OPT_BYTES },
 	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections since it was created; bridge: open at once; or unlimited", OPT_CONNECTIONS },
+	{ "tenant", 0, OPT_VALUE, "NAME", "for a tenant of berthd, whose it must be: [tenant] holds", OPT_TENANT },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
 
@@ -32,6 +36,7 @@ struct update {
 	json_t *options;	/* for spec.json, as create was given them */
 	int json;
 	uint64_t cut;	/* connections that were */
+	const char *tenant;	/* NULL: nobody is held to anything */
 };
 
 static int add_rule(struct update *u, enum netopts_list l, const char *value, struct err *e)
@@ -86,6 +91,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	if (id == OPT_JSON) {
 		u->json = 1;
 		return 0;
+	}
+	if (id == OPT_TENANT) {
+		u->tenant = value;
+		return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", value);
 	}
 	if (id >= OPT_ALLOW_HOST)
 		return set_network(u, id, value, e);
@@ -165,15 +174,36 @@ static int check_mode(const json_t *spec, const struct update *u, struct err *e)
 	return 0;
 }
 
-static int update(struct sandbox_ref *s, struct update *u, const char *ref, struct err *e)
+/* What is asked of key, or preset where nothing is. */
+static uint64_t asked(const struct update *u, const char *key, uint64_t preset)
 {
-	autojson json_t *answer = NULL, *spec = NULL;
+	const json_t *v = json_object_get(u->rq, key);
 
-	if (sandbox_ref_find(s, ref, e) < 0)
-		return -1;
-	spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
-	if (!spec && e->code == ERR_NOT_FOUND)
-		return err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
+	return !v ? preset : json_is_string(v) ? UINT64_MAX : (uint64_t)json_integer_value(v);
+}
+
+/* What it may take of the host is written down first, and taken back when the change fails. */
+static int take(struct sandbox_ref *s, const struct update *u, struct promise *ret_old, struct err *e)
+{
+	uint64_t memory = asked(u, "memory_bytes", PROMISE_SAME), cpu = asked(u, "cpu_milli", PROMISE_SAME);
+	struct promise p = { .memory_bytes = memory, .cpu_milli = cpu };
+	struct tenant t;
+
+	if (u->tenant) {
+		if (tenant_load(&t, s->registry.config, u->tenant, e) < 0 || tenant_check_pids(&t, asked(u, "pids", 0), e) < 0 ||
+		    (memory != PROMISE_SAME && tenant_check_memory(&t, memory, e) < 0) ||
+		    (cpu != PROMISE_SAME && tenant_check_cpus(&t, cpu, e) < 0))
+			return -1;
+		p = tenant_promise(&t, memory, cpu);
+		p.max_sandboxes = 0;	/* it is one already */
+	}
+	return promise_change(&s->registry, s->id, &p, 0, ret_old, e);
+}
+
+static int change(struct sandbox_ref *s, struct update *u, const json_t *spec, struct err *e)
+{
+	autojson json_t *answer = NULL;
+
 	if (!s->kept) {
 		s->sock = keeper_connect(&s->registry, s->id, e);
 		if (s->sock < 0)
@@ -188,6 +218,25 @@ static int update(struct sandbox_ref *s, struct update *u, const char *ref, stru
 		return -1;
 	}
 	return save(s, u, e);
+}
+
+static int update(struct sandbox_ref *s, struct update *u, const char *ref, struct err *e)
+{
+	autojson json_t *spec = NULL;
+	struct promise old;
+	struct err ignored;
+
+	if (sandbox_ref_find(s, ref, e) < 0)
+		return -1;
+	spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
+	if (!spec && e->code == ERR_NOT_FOUND)
+		return err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
+	if (take(s, u, &old, e) < 0)
+		return -1;
+	if (change(s, u, spec, e) == 0)
+		return 0;
+	promise_change(&s->registry, s->id, &old, 1, NULL, &ignored);
+	return -1;
 }
 
 static int update_main(const struct command *self, int argc, char **argv)

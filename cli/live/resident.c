@@ -13,6 +13,7 @@
 #include "cli/run/imageuse.h"
 #include "cli/run/runopts.h"
 #include "manager/host/events.h"
+#include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/writable.h"
 
@@ -171,8 +172,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
 		return err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
 	x->disk_fd = registry_keep_dir(r, x->claim.id, e);
-	if (x->disk_fd < 0 || apply_options(&x->opts, spec, e) < 0 || settle_time(s, r->config, e) < 0 ||
-	    open_image_of(r, x, image, e) < 0 ||
+	if (x->disk_fd < 0 || settle_time(s, r->config, e) < 0 || open_image_of(r, x, image, e) < 0 ||
 	    imageuse_pin(&x->image, x->disk_fd, e) < 0 || runopts_finish(&x->opts, x->image.has_image ? &x->image.image : NULL, NULL, 0, e) < 0)
 		return -1;
 	s->resident = 1;
@@ -205,18 +205,44 @@ static void close_all(struct resident *x)
 	fd_close(&x->claim.slot_fd);
 }
 
-int resident_create(struct registry *r, const char *name, json_t *spec, char ret_id[65], struct err *e)
+/* What the options ask for, held against what a tenant may have: before anything is made. */
+static int read_options(struct resident *x, const struct config *c, const char *tenant, json_t *spec, struct promise *ret, struct err *e)
 {
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1 };
+	const struct cgroup_limits *l = &x->opts.spec.limits;
+	struct tenant t;
+
+	if (tenant[0] && (tenant_load(&t, c, tenant, e) < 0 || tenant_cap_defaults(&t, c, json_object_get(spec, "options"), e) < 0))
+		return -1;
+	if (apply_options(&x->opts, spec, e) < 0 || (tenant[0] && tenant_check_spec(&t, &x->opts.spec, e) < 0))
+		return -1;
+	*ret = tenant[0] ? tenant_promise(&t, l->memory_bytes, l->cpu_milli) :
+	       (struct promise){ .memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli };
+	return 0;
+}
+
+/* Whose it is stands beside it before anybody can see it. */
+static int save_owner(struct registry *r, const char *id, const char *tenant, struct err *e)
+{
+	autojson json_t *owner = tenant[0] ? json_pack("{s:s}", "name", tenant) : NULL;
+
+	return owner ? registry_save(r, id, REGISTRY_OWNER, owner, e) : 0;
+}
+
+int resident_create(struct registry *r, const char *name, const char *tenant, json_t *spec, char ret_id[65], struct err *e)
+{
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	struct promise promise;
 	struct err ignored;
 	char id[65];
 	int result;
 
 	runopts_init(&x.opts, r->config);
-	result = registry_claim(r, name, 1, &x.claim, e);
-	memcpy(id, x.claim.id, sizeof(id));
+	result = read_options(&x, r->config, tenant, spec, &promise, e);
 	if (result == 0)
-		result = registry_save(r, id, SPEC_FILE, spec, e);
+		result = registry_claim(r, name, 1, &promise, &x.claim, e);
+	memcpy(id, x.claim.id, sizeof(id));
+	if (result == 0 && (save_owner(r, id, tenant, e) < 0 || registry_save(r, id, SPEC_FILE, spec, e) < 0))
+		result = -1;
 	if (result == 0) {
 		events_add(r, "create", id, json_pack("{s:s,s:O*}", "name", name, "image", json_object_get(spec, "image")));
 		result = launch(r, &x, spec, name, 1, e);
@@ -234,18 +260,29 @@ int resident_create(struct registry *r, const char *name, json_t *spec, char ret
 	return result;
 }
 
+/* One of an older berth has no promise written yet. */
+static void load_owner(struct registry *r, const char *id, struct promise *p)
+{
+	struct err ignored;
+	autojson json_t *owner = registry_load(r, id, REGISTRY_OWNER, &ignored);
+	const char *name = json_string_value(json_object_get(owner, "name"));
+
+	snprintf(p->tenant, sizeof(p->tenant), "%s", name ? name : "");
+}
+
 int resident_start(struct registry *r, const char *id, struct err *e)
 {
 	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
 	autojson json_t *record = spec ? registry_load(r, id, "record.json", e) : NULL;
+	struct promise promise;
 	const char *name = "";
 	struct err ignored;
 	int result;
 
 	if (!spec && e->code == ERR_NOT_FOUND) {
 		/* one that is being removed loses its files one by one, and nobody else can claim it meanwhile */
-		if (registry_reclaim(r, id, &x.claim, e) < 0)
+		if (registry_reclaim(r, id, NULL, &x.claim, e) < 0)
 			return -1;
 		registry_release(r, &x.claim, &ignored);
 		close_all(&x);
@@ -255,7 +292,13 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 	if (!record || json_get_str(record, "name", &name, "record.json", e) < 0)
 		return -1;
 	runopts_init(&x.opts, r->config);
-	result = registry_reclaim(r, id, &x.claim, e);
+	if (apply_options(&x.opts, spec, e) < 0) {
+		close_all(&x);
+		return -1;
+	}
+	promise = (struct promise){ .memory_bytes = x.opts.spec.limits.memory_bytes, .cpu_milli = x.opts.spec.limits.cpu_milli };
+	load_owner(r, id, &promise);
+	result = registry_reclaim(r, id, &promise, &x.claim, e);
 	if (result == 0) {
 		result = launch(r, &x, spec, name, 0, e);
 		if (result < 0 && !x.spawned)
@@ -314,7 +357,7 @@ int resident_open_layers(struct registry *r, const char *id, struct resident_lay
 	if (!spec)
 		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s was kept by berth run, which leaves no "
 							  "description to compare with", id) : -1;
-	if (registry_reclaim(r, id, &ret->claim, e) < 0)
+	if (registry_reclaim(r, id, NULL, &ret->claim, e) < 0)
 		return -1;
 	ret->claimed = 1;
 	return open_upper(r, id, ret, e) < 0 ? -1 : open_image(r, id, spec, ret, e);

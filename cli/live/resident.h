@@ -22,8 +22,11 @@ int resident_check_options(const struct config *c, const char *lines, const char
 /* What a configuration says of sandboxes and only their making can tell to be wrong: the seccomp profile.  ERR_CONFIG. */
 int resident_check_config(const struct config *c, struct err *e);
 
-/* spec: {"version":1,"image":REF,"options":[[NAME,VALUE],...],"created":...}. name may be "". */
-int resident_create(struct registry *r, const char *name, json_t *spec, char ret_id[65], struct err *e);
+/*
+ * spec: {"version":1,"image":REF,"options":[[NAME,VALUE],...],"created":...}. name may be "".  tenant: "" or whose it is, and
+ * then [tenant] holds: ERR_LIMIT.
+ */
+int resident_create(struct registry *r, const char *name, const char *tenant, json_t *spec, char ret_id[65], struct err *e);
 
 /*
  * What a stopped sandbox consists of: its writable layer's "upper" and the

@@ -50,6 +50,7 @@ struct run {
 	struct runopts opts;
 	struct registry registry;
 	struct claim claim;
+	struct promise promise;	/* what it may take of the host */
 	struct imageuse image;
 	struct sandbox sandbox;
 	int tty_fd;		/* the terminal's master side, or -1 */
@@ -305,7 +306,8 @@ static int run(struct run *r, char **command, size_t words, struct verdict *ret,
 		s->id_base = r->config.id_base;
 		return plan_print(s, r->image_ref, r->json, e);
 	}
-	if (registry_claim(&r->registry, r->opts.name, r->keep, &r->claim, e) < 0)
+	r->promise = (struct promise){ .memory_bytes = s->limits.memory_bytes, .cpu_milli = s->limits.cpu_milli };
+	if (registry_claim(&r->registry, r->opts.name, r->keep, &r->promise, &r->claim, e) < 0)
 		return -1;
 	snprintf(s->id, sizeof(s->id), "%s", r->claim.id);
 	s->id_base = r->claim.id_base;

@@ -14,6 +14,7 @@
 #include "cli/live/resident.h"
 #include "manager/host/conf.h"
 #include "manager/host/config.h"
+#include "manager/host/tenant.h"
 
 enum { OPT_JSON = 1 };
 
@@ -82,14 +83,53 @@ static void rows(const struct shown *s, each_row *each, void *ctx)
 	}
 }
 
+/* What holds: a value that no file sets is shown as what it was derived to be. */
+static void tenant_rows(const struct shown *s, const char *name, each_row *each, void *ctx)
+{
+	char section[80];
+	struct tenant t;
+	struct err ignored;
+	size_t i;
+
+	if (tenant_parse(s->doc, &s->c, name, &t, &ignored) < 0)
+		return;	/* conf_load() has checked it */
+	snprintf(section, sizeof(section), name[0] ? "tenant.%s" : "tenant%s", name);
+	for (i = 0; i < tenant_key_count; i++) {
+		struct row row = { section, &tenant_keys[i], &t, tenant_source(s->doc, name, tenant_keys[i].name) ? "file" : "default", NULL };
+
+		each(ctx, &row);
+	}
+}
+
+static void all_rows(const struct shown *s, each_row *each, void *ctx)
+{
+	const char *name;
+	json_t *v;
+
+	rows(s, each, ctx);
+	tenant_rows(s, "", each, ctx);
+	json_object_foreach(json_object_get(s->doc, "tenant"), name, v)
+		if (json_is_object(v))
+			tenant_rows(s, name, each, ctx);
+}
+
+/* A name may have a dot in it, which would split a bare key. */
+static void print_header(const char *section)
+{
+	const char *dot = strchr(section, '.');
+
+	if (dot)
+		printf("\n[%.*s.\"%s\"]\n", (int)(dot - section), section, dot + 1);
+	else
+		printf("\n[%s]\n", section);
+}
+
 static void toml_row(void *ctx, const struct row *row)
 {
 	char (*section)[80] = ctx, value[CONFIG_TOML_MAX];
 
 	if (strcmp(*section, row->section))
-		/* a name may have a dot in it, which would split a bare key */
-		printf(strchr(row->section, '.') ? "\n[pool.\"%s\"]\n" : "\n[%s]\n",
-		       strchr(row->section, '.') ? strchr(row->section, '.') + 1 : row->section);
+		print_header(row->section);
 	snprintf(*section, sizeof(*section), "%s", row->section);
 	config_value_toml(row->base, row->key, value, sizeof(value));
 	printf("%-17s= %-17s # %s%s%s\n", row->key->name, value, row->source, row->env ? " " : "", row->env ? row->env : "");
@@ -100,7 +140,7 @@ static void show_toml(const struct shown *s)
 	char section[80] = "";
 
 	printf("# berth %s; file: %s\n", BERTH_VERSION, s->c.file[0] ? s->c.file : "none");
-	rows(s, toml_row, &section);
+	all_rows(s, toml_row, &section);
 }
 
 static json_t *json_list(const char *s)
@@ -160,7 +200,7 @@ static int show_json(const struct shown *s, struct err *e)
 	autojson json_t *root = json_object();
 
 	json_object_set_new(root, "file", s->c.file[0] ? json_string(s->c.file) : json_null());
-	rows(s, json_row, root);
+	all_rows(s, json_row, root);
 	return command_print_json(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(10), e);
 }
 

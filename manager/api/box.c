@@ -13,8 +13,6 @@
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/wire.h"
 
-#define OWNER_FILE "owner.json"
-#define ID_LEN 12
 #define LOCK_LOOK_MS 5
 
 int box_open(struct box *b, struct http_request *rq, struct err *e)
@@ -38,24 +36,9 @@ int box_allowed(struct box *b, const char *id)
 
 	if (who->admin)
 		return 1;
-	owner = registry_load(&b->registry, id, OWNER_FILE, &ignored);
+	owner = registry_load(&b->registry, id, REGISTRY_OWNER, &ignored);
 	name = json_string_value(json_object_get(owner, "name"));
 	return name && !strcmp(name, who->name);
-}
-
-/* A whole id needs no look at all the others. */
-static int find_by_id(struct box *b, const char *ref)
-{
-	char path[100];
-
-	if (strlen(ref) != ID_LEN || ref[strspn(ref, "0123456789abcdef")])
-		return 0;
-	snprintf(path, sizeof(path), "%s/record.json", ref);
-	b->kept = !path_has(b->registry.sandboxes_fd, path);
-	if (b->kept && !path_has(b->registry.kept_fd, path))
-		return 0;
-	snprintf(b->id, sizeof(b->id), "%s", ref);
-	return 1;
 }
 
 int box_find(struct box *b, struct http_request *rq, struct err *e)
@@ -66,7 +49,7 @@ int box_find(struct box *b, struct http_request *rq, struct err *e)
 		return -1;
 	if (!path_is_name(ref))
 		return err_set(e, ERR_NOT_FOUND, "no such sandbox");
-	if (!find_by_id(b, ref) && registry_find(&b->registry, ref, b->id, &b->kept, e) < 0)
+	if (registry_find(&b->registry, ref, b->id, &b->kept, e) < 0)
 		return -1;
 	http_audit(rq, "id", b->id);
 	/* the same answer as for one that does not exist */

@@ -178,7 +178,7 @@ static int look_at(void *ctx, const char *id, int kept, const json_t *record)
 	autojson json_t *owner = NULL;
 	struct err ignored;
 
-	owner = registry_load(&l->registry, id, "owner.json", &ignored);
+	owner = registry_load(&l->registry, id, REGISTRY_OWNER, &ignored);
 	json_object_set_new(l->now, id, json_pack("{s:O?,s:b,s:O?}", "name", json_object_get(record, "name"), "running", !kept, "owner",
 						  json_object_get(owner, "name")));
 	return 0;
@@ -252,7 +252,7 @@ static json_t *find_owner(struct events *ev, const char *id)
 
 	api_config(ev->api, &c);
 	if (registry_open(&registry, &c, &ignored) == 0) {
-		record = registry_load(&registry, id, "owner.json", &ignored);
+		record = registry_load(&registry, id, REGISTRY_OWNER, &ignored);
 		registry_close(&registry);
 	}
 	if (json_object_get(record, "name"))

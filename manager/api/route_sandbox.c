@@ -58,20 +58,10 @@ static int forget_again(struct http_request *rq, const char *id)
 	return spawn_berth(rq, argv, 1, -1, NULL, &ignored);
 }
 
-/* Whose it is stands beside it on disk; without, only an admin sees it. */
-static int save_owner(struct http_request *rq, const char *id, struct err *e)
+/* Whose it is: berth then holds it to [tenant], and writes the name beside it before it is there. */
+static int add_tenant(struct http_request *rq, struct args *a, struct err *e)
 {
-	autojson json_t *owner = json_pack("{s:s}", "name", http_who(rq)->name);
-	struct box b;
-	int r;
-
-	if (http_who(rq)->admin)
-		return 0;
-	r = box_open(&b, rq, e);
-	if (r == 0)
-		r = registry_save(&b.registry, id, "owner.json", owner, e);
-	box_close(&b);
-	return r;
+	return http_who(rq)->admin || (args_add(a, "--tenant", e) == 0 && args_add(a, http_who(rq)->name, e) == 0) ? 0 : -1;
 }
 
 static json_t *create(struct http_request *rq, struct args *a, struct err *e)
@@ -103,7 +93,7 @@ static json_t *create(struct http_request *rq, struct args *a, struct err *e)
 	if (args_add(a, "berth", e) < 0 || args_add(a, "create", e) < 0 || args_add(a, "--json", e) < 0 ||
 	    (name && name[0] && (args_add(a, "--name", e) < 0 || args_add(a, name, e) < 0)) ||
 	    args_add(a, option, e) < 0 ||
-	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || args_add(a, "--", e) < 0 || args_add(a, image, e) < 0)
+	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || add_tenant(rq, a, e) < 0 || args_add(a, "--", e) < 0 || args_add(a, image, e) < 0)
 		return NULL;
 	a->v[a->n] = NULL;
 	made = spawn_json(rq, (const char *const *)a->v, 1, e);
@@ -119,7 +109,7 @@ static json_t *create(struct http_request *rq, struct args *a, struct err *e)
 	}
 	http_audit(rq, "id", id);
 	/* nobody would ever learn its id */
-	if (save_owner(rq, id, e) < 0 || http_wait(rq, -1, 0, 0, e) < 0) {
+	if (http_wait(rq, -1, 0, 0, e) < 0) {
 		forget_again(rq, id);
 		json_decref(made);
 		return NULL;
@@ -538,6 +528,8 @@ static int patch_sandbox(struct http_request *rq, struct err *e)
 		r = args_options(&a, body, e);
 	if (r == 0 && !a.n)
 		r = err_set(e, ERR_INVALID, "nothing to change; hint: memory, cpus, pids, allow-host, ...");
+	if (r == 0)
+		r = add_tenant(rq, &a, e);
 	if (r == 0) {
 		a.v[a.n] = NULL;
 		r = update(rq, &b, &a, e);

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/tenant.h"
 #include "manager/ledger/storeurl.h"
 
 #define F(f) offsetof(struct conf, f), sizeof(((struct conf *)0)->f)
@@ -120,17 +121,9 @@ const struct config_key conf_keys[] = {
 	  "how long a clean-up of everything may take" },
 	{ "session", "on_shutdown", CONFIG_STRING, "keep", 4, 5, F(on_shutdown), check_shutdown, NULL,
 	  "\"keep\": sandboxes live on when berthd ends; \"clean\": they are released" },
-	{ "admission", "memory", CONFIG_SIZE, "0", 0, 1ULL << 60, F(admit_memory_bytes), NULL, NULL,
-	  "sum of the memory limits that may be handed out; 0 is not limited" },
-	{ "admission", "cpus", CONFIG_CPUS, "0", 0, 4096000000, F(admit_cpu_milli), NULL, NULL,
-	  "sum of the CPU limits that may be handed out; 0 is not limited" },
-	{ "admission", "queue", CONFIG_COUNT, "0", 0, 100000, F(queue_length), NULL, NULL,
-	  "requests that may wait for room; others are refused at once" },
-	{ "admission", "queue_timeout", CONFIG_DURATION, "30s", 0, 3600000, F(queue_timeout_ms), NULL, NULL,
-	  "how long one waits" },
 };
 const size_t conf_key_count = ARRAY_LEN(conf_keys);
-const char *const conf_sections[] = { "store", "storage", "session", "admission" };
+const char *const conf_sections[] = { "store", "storage", "session" };
 const size_t conf_section_count = ARRAY_LEN(conf_sections);
 
 const struct config_key conf_pool_keys[] = {
@@ -267,7 +260,7 @@ int conf_parse(const json_t *doc, struct conf *ret, const struct config *c, stru
 	if (table && apply_pools(ret, table, e) < 0)
 		return -1;
 	fill_in(ret, c);
-	return 0;
+	return tenant_check_sections(doc, c, e);
 }
 
 int conf_load(struct conf *ret, const struct config *c, struct err *e)

@@ -188,6 +188,14 @@ const struct config_key config_keys[] = {
 	  "origins of web pages whose requests are taken; separated by spaces" },
 	{ "daemon", "max_connections", CONFIG_COUNT, "256", 4, 65536, FIELD(daemon_max_connections), NULL, NULL,
 	  "connections of berthd at once, per listening socket" },
+	{ "admission", "memory", CONFIG_SIZE, "0", 0, 1ULL << 60, FIELD(admit_memory_bytes), NULL, NULL,
+	  "sum of the memory limits that may be handed out; 0 is not limited" },
+	{ "admission", "cpus", CONFIG_CPUS, "0", 0, 4096000000, FIELD(admit_cpu_milli), NULL, NULL,
+	  "sum of the CPU limits that may be handed out; 0 is not limited" },
+	{ "admission", "queue", CONFIG_COUNT, "0", 0, 100000, FIELD(queue_length), NULL, NULL,
+	  "requests that may wait for room; others are refused at once" },
+	{ "admission", "queue_timeout", CONFIG_DURATION, "30s", 0, 3600000, FIELD(queue_timeout_ms), NULL, NULL,
+	  "how long one waits" },
 	{ "registry", "pull", CONFIG_STRING, "missing", 5, 15, FIELD(registry_pull), config_check_pull, NULL,
 	  "when run and create fetch an image: missing, always, never" },
 	{ "registry", "mirrors", CONFIG_LIST, "", 0, 1023, FIELD(registry_mirrors), NULL, NULL,
@@ -391,6 +399,10 @@ static int unknown_key(const char *section, const char *name, struct err *e)
 	size_t i;
 
 	err_set(e, ERR_CONFIG, "unknown key %.64s in [%s]", name, section);
+	/* "memory" for memory_limit is the nearer mistake */
+	for (i = 0; i < config_key_count; i++)
+		if (!strcmp(config_keys[i].section, section) && !strncmp(config_keys[i].name, name, strlen(name)))
+			return err_hint(e, "did you mean %s?", config_keys[i].name);
 	if (elsewhere)
 		return err_hint(e, "it belongs under [%s]", elsewhere->section);
 	for (i = 0; i < config_key_count; i++)
@@ -403,7 +415,7 @@ static int unknown_key(const char *section, const char *name, struct err *e)
 /* What berthd reads by itself, and berthd --check-config checks. */
 static int is_service_section(const char *section)
 {
-	static const char *const names[] = { "store", "storage", "session", "admission", "pool" };
+	static const char *const names[] = { "store", "storage", "session", "pool", "tenant" };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(names); i++)

@@ -77,6 +77,9 @@ struct config {
 	uint64_t registry_deadline_ms;	/* of a pull or push; 0 is none */
 	uint64_t registry_upload_chunk;	/* bytes; 0 is whole blobs */
 
+	/* [admission]; memory and CPUs of all sandboxes together: 0 is not limited */
+	uint64_t admit_memory_bytes, admit_cpu_milli;
+	uint64_t queue_length, queue_timeout_ms;	/* of berthd's manager */
 	/* [network]: of --network bridge */
 	char bridge[16];		/* the interface, and the table of nftables */
 	char network_pool[64], network_pool6[64];

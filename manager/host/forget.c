@@ -26,7 +26,7 @@ int forget_claim(struct registry *r, const char *id, struct claim *ret, struct e
 	for (tries = 0; tries < TRIES; tries++) {
 		if (!path_has(r->kept_fd, id))
 			return err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
-		if (registry_reclaim(r, id, ret, e) == 0)
+		if (registry_reclaim(r, id, NULL, ret, e) == 0)
 			return 0;
 		if ((e->code != ERR_EXISTS && e->code != ERR_BUSY) || runs(r, id))
 			break;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -22,6 +23,36 @@
 static off_t note_at(uint32_t n)
 {
 	return (off_t)n * RANGES_NOTE;
+}
+
+static uint64_t fnv(uint64_t h, const char *s)
+{
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * UINT64_C(1099511628211);
+	return h;
+}
+
+void ranges_tenant(const char *name, uint64_t ret[2])
+{
+	/* two bases: names come from the operator's file of tokens, and none of its names is another by accident */
+	ret[0] = name[0] ? fnv(UINT64_C(14695981039346656037), name) : 0;
+	ret[1] = name[0] ? fnv(UINT64_C(0x6265727468642121), name) : 0;
+}
+
+static struct range_note note_of(const char *id, const struct promise *p)
+{
+	struct range_note n = { .version = 0 };
+
+	if (strlen(id) >= sizeof(n.id))
+		return n;	/* none of ours */
+	snprintf(n.id, sizeof(n.id), "%s", id);
+	if (!p)
+		return n;
+	n.memory_bytes = p->memory_bytes;
+	n.cpu_milli = p->cpu_milli;
+	ranges_tenant(p->tenant, n.tenant);
+	n.version = RANGES_PROMISED;
+	return n;
 }
 
 /* Each claim opens the file anew: a lock belongs to what was opened, and goes with its last descriptor. */
@@ -67,12 +98,9 @@ static int is_free(struct registry *r, int fd, uint32_t n)
 	return !path_has(r->state_fd, path) && errno == ENOENT;
 }
 
-static int note(int fd, uint32_t n, const char *id, struct err *e)
+static int note(int fd, uint32_t n, const struct range_note *text, struct err *e)
 {
-	char text[RANGES_NOTE] = "";
-
-	snprintf(text, sizeof(text), "%s", id);
-	if (pwrite(fd, text, sizeof(text), note_at(n)) != (ssize_t)sizeof(text))
+	if (pwrite(fd, text, sizeof(*text), note_at(n)) != (ssize_t)sizeof(*text))
 		return err_sys(e, "record id range %u", n);
 	return 0;
 }
@@ -82,11 +110,13 @@ int ranges_take(struct registry *r, struct claim *c, struct err *e)
 {
 	uint32_t count = r->config->id_count, start, i;
 	autoclose int fd = open_file(r, e);
+	struct range_note text;
 
 	if (fd < 0)
 		return -1;
 	if (getrandom(&start, sizeof(start), 0) != (ssize_t)sizeof(start))
 		start = (uint32_t)getpid();
+	text = note_of(c->id, c->promise);
 	for (i = 0; i < count; i++) {
 		uint32_t n = (start % count + i) % count;
 
@@ -99,7 +129,7 @@ int ranges_take(struct registry *r, struct claim *c, struct err *e)
 			unlock_range(fd, n);
 			continue;
 		}
-		if (note(fd, n, c->id, e) < 0)
+		if (note(fd, n, &text, e) < 0)
 			return -1;
 		c->slot_fd = take_fd(&fd);
 		c->id_base = r->config->id_base + n * SPEC_IDS;
@@ -121,6 +151,7 @@ int ranges_remember(struct registry *r, const struct claim *c, struct err *e)
 int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(16);
+	struct range_note text, old;
 	autoclose int fd = -1;
 	char path[80];
 	uint64_t base;
@@ -134,7 +165,12 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 		return err_set(e, ERR_CONFIG, "the files of sandbox %s belong to ids from %llu on, which [ids] no longer covers; "
 			       "hint: set base and count as they were", c->id, (unsigned long long)base);
 	fd = open_file(r, e);
-	if (fd < 0 || lock_range(fd, n, e) < 0 || note(fd, n, c->id, e) < 0)
+	if (fd < 0 || lock_range(fd, n, e) < 0)
+		return -1;
+	/* what it was promised stays written */
+	text = note_of(c->id, c->promise);
+	if ((pread(fd, &old, sizeof(old), note_at(n)) != (ssize_t)sizeof(old) || memcmp(old.id, text.id, sizeof(old.id)) ||
+	     old.version != RANGES_PROMISED) && note(fd, n, &text, e) < 0)
 		return -1;
 	c->slot_fd = take_fd(&fd);
 	c->id_base = (uint32_t)base;
@@ -157,4 +193,47 @@ int ranges_move(struct registry *r, const char *id, int dirfd, uint32_t *ret_fro
 	*ret_from = (uint32_t)base;
 	*ret_to = c.id_base;
 	return io_replace_file(dirfd, OWN_NAME, text, strlen(text), 0600, 0, e);
+}
+
+int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e)
+{
+	autoclose int fd = open_file(r, e);
+	struct range_note *all;
+	struct stat st;
+	ssize_t got;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "read the record of id ranges");
+	/* [ids] count cannot be more (config.c), whatever somebody made of the file */
+	if (st.st_size > (off_t)65536 * RANGES_NOTE)
+		st.st_size = (off_t)65536 * RANGES_NOTE;
+	all = calloc(1, (size_t)st.st_size + RANGES_NOTE);
+	if (!all)
+		return err_nomem(e);
+	got = pread(fd, all, (size_t)st.st_size, 0);
+	if (got < 0) {
+		free(all);
+		return err_sys(e, "read the record of id ranges");
+	}
+	*ret = all;
+	*ret_count = ((size_t)got + RANGES_NOTE - 1) / RANGES_NOTE;
+	return 0;
+}
+
+int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e)
+{
+	struct range_note text = note_of(id, p), *all = NULL;
+	autoclose int fd = open_file(r, e);
+	size_t count, i;
+
+	if (fd < 0 || ranges_read(r, &all, &count, e) < 0)
+		return -1;
+	for (i = 0; i < count && memcmp(all[i].id, text.id, sizeof(text.id)); i++)
+		;
+	if (i < count && !p->tenant[0])
+		memcpy(text.tenant, all[i].tenant, sizeof(text.tenant));
+	free(all);
+	return i < count ? note(fd, (uint32_t)i, &text, e) : err_set(e, ERR_NOT_FOUND, "sandbox %s has no range of ids", id);
 }

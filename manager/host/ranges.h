@@ -14,7 +14,24 @@
 
 #include "manager/host/registry.h"
 
-#define RANGES_NOTE 72	/* an id and NULs */
+/* What stands for each range.  Before version 1 there was an id and NULs. */
+struct range_note {
+	char id[24];			/* ends with a NUL; "" : nobody's */
+	uint64_t memory_bytes, cpu_milli, tenant[2];	/* struct promise; ranges_tenant() */
+	uint32_t version;		/* 0: only the id is told */
+	char unused[12];
+};
+
+#define RANGES_NOTE 72
+#define RANGES_PROMISED 1
+_Static_assert(sizeof(struct range_note) == RANGES_NOTE, "files of older versions have notes of this size");
+
+/* What stands for a tenant's name in a note; zeros for "". */
+void ranges_tenant(const char *name, uint64_t ret[2]);
+/* All notes, to be freed; those of ranges that nobody ever had are zero. */
+int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e);
+/* Writes down what a sandbox that has a range may take from now on; an empty tenant leaves whose it is. */
+int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e);
 
 /* Finds a free range for c->id: sets slot_fd, id_base.  ERR_LIMIT when all are taken. */
 int ranges_take(struct registry *r, struct claim *c, struct err *e);

@@ -25,6 +25,7 @@
 #include "base/path.h"
 #include "manager/host/events.h"
 #include "manager/host/netclear.h"
+#include "manager/host/promise.h"
 #include "manager/host/ranges.h"
 #include "manager/host/rundir.h"
 #include "runtime/kernel/cgroup.h"
@@ -75,6 +76,16 @@ static void unlock_all(struct registry *r)
 	flock(r->sandboxes_fd, LOCK_UN);
 }
 
+int registry_lock(struct registry *r, struct err *e)
+{
+	return lock_all(r, e);
+}
+
+void registry_unlock(struct registry *r)
+{
+	unlock_all(r);
+}
+
 struct named {
 	int (*each)(void *ctx, const char *name);
 	void *ctx;
@@ -87,8 +98,7 @@ static int only_named(void *ctx, const char *name)
 	return path_is_name(name) ? n->each(n->ctx, name) : 0;
 }
 
-/* Every entry of dirfd that is a well-formed id or name; stops when each returns non-zero. */
-static int for_each_name(int dirfd, int (*each)(void *ctx, const char *name), void *ctx, struct err *e)
+int registry_each(int dirfd, int (*each)(void *ctx, const char *name), void *ctx, struct err *e)
 {
 	struct named n = { each, ctx };
 	autoclose int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -118,9 +128,8 @@ static int take_name(struct registry *r, struct claim *c, const char *name, stru
 	char holder[65];
 	ssize_t n;
 
-	if (!path_is_name(name))
-		return err_set(e, ERR_INVALID, "name '%.80s' is malformed; hint: up to 64 of a-z 0-9 _ . -, "
-			       "starting with a letter or digit", name);
+	if (registry_check_name(name, e) < 0)
+		return -1;
 	if (symlinkat(c->id, r->names_fd, name) < 0) {
 		if (errno != EEXIST)
 			return err_sys(e, "record the name %s", name);
@@ -169,7 +178,7 @@ static int count_in(int dirfd, unsigned *ret, struct err *e)
 	int links = count_links(dirfd);
 
 	*ret = links < 0 ? 0 : (unsigned)links;
-	return links < 0 && for_each_name(dirfd, count_one, ret, e) < 0 ? -1 : 0;
+	return links < 0 && registry_each(dirfd, count_one, ret, e) < 0 ? -1 : 0;
 }
 
 static int check_room(struct registry *r, struct err *e)
@@ -182,7 +191,7 @@ static int check_room(struct registry *r, struct err *e)
 	count = r->others = running + lasting_ones;
 	/* who is in both counts once; a look at each only when it matters */
 	if (count >= r->config->max_sandboxes) {
-		if (for_each_name(r->kept_fd, count_kept, &kept, e) < 0)
+		if (registry_each(r->kept_fd, count_kept, &kept, e) < 0)
 			return -1;
 		count = running + kept.count;
 	}
@@ -192,13 +201,13 @@ static int check_room(struct registry *r, struct err *e)
 	return 0;
 }
 
-int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, struct err *e)
+int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, const struct promise *p, struct err *e)
 {
 	int result = lock_all(r, e);
 
 	if (result < 0)
 		return -1;
-	result = check_room(r, e);
+	result = check_room(r, e) < 0 || promise_fits(r, p, NULL, e) < 0 || ranges_promise(r, id, p, e) < 0 ? -1 : 0;
 	if (result == 0 && renameat2(dir, from, r->kept_fd, id, RENAME_NOREPLACE) < 0)
 		result = err_sys(e, "bring back the files of sandbox %s", id);
 	unlock_all(r);
@@ -207,7 +216,7 @@ int registry_bring_back(struct registry *r, int dir, const char *from, const cha
 
 static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
 {
-	if (check_room(r, e) < 0)
+	if (check_room(r, e) < 0 || (c->promise && promise_fits(r, c->promise, NULL, e) < 0))
 		return -1;
 	random_id(c->id);
 	if (rundir_take(r, c, e) < 0) {
@@ -238,14 +247,14 @@ static void undo_claim(struct registry *r, struct claim *c)
 		registry_forget(r, id, &ignored);
 }
 
-int registry_reclaim(struct registry *r, const char *id, struct claim *ret, struct err *e)
+int registry_reclaim(struct registry *r, const char *id, const struct promise *p, struct claim *ret, struct err *e)
 {
 	struct err ignored;
 	unsigned cleared;
 	int result, tries;
 
 	for (tries = 0; tries < 2; tries++) {
-		*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .lasting = 1 };
+		*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .lasting = 1, .promise = p };
 		if (lock_all(r, e) < 0)
 			return -1;
 		snprintf(ret->id, sizeof(ret->id), "%s", id);
@@ -265,13 +274,13 @@ int registry_reclaim(struct registry *r, const char *id, struct claim *ret, stru
 	return -1;
 }
 
-int registry_claim(struct registry *r, const char *name, int lasting, struct claim *ret, struct err *e)
+int registry_claim(struct registry *r, const char *name, int lasting, const struct promise *p, struct claim *ret, struct err *e)
 {
 	struct err ignored;
 	unsigned cleared;
 	int result;
 
-	*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1 };
+	*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .promise = p };
 	if (lock_all(r, e) < 0)
 		return -1;
 	result = claim_locked(r, name, lasting, ret, e);
@@ -283,7 +292,7 @@ int registry_claim(struct registry *r, const char *name, int lasting, struct cla
 		/* what stood in the way were the remains of dead supervisors */
 		if (lock_all(r, e) < 0)
 			return -1;
-		*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1 };
+		*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .promise = p };
 		result = claim_locked(r, name, lasting, ret, e);
 		unlock_all(r);
 		if (result < 0)
@@ -403,7 +412,7 @@ static int clear(struct registry *r, const char *id, unsigned ms, struct err *e)
 		return -1;
 	/* a lasting sandbox keeps its name, and can be started again */
 	if (!path_has(r->kept_fd, id) &&
-	    for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
+	    registry_each(r->names_fd, drop_name_of, &n, e) < 0)
 		return -1;
 	return path_remove_tree(r->sandboxes_fd, id, e);
 }
@@ -515,7 +524,7 @@ static int gc_kept(void *ctx, const char *id)
 		return 0;
 	if (g->report)
 		return g->report(g->report_ctx, id);
-	if (path_remove_tree(g->r->kept_fd, id, &mine) < 0 || for_each_name(g->r->names_fd, drop_name_of, &n, &mine) < 0) {
+	if (path_remove_tree(g->r->kept_fd, id, &mine) < 0 || registry_each(g->r->names_fd, drop_name_of, &n, &mine) < 0) {
 		*g->e = mine;
 		g->failed = 1;
 		return 0;
@@ -526,8 +535,8 @@ static int gc_kept(void *ctx, const char *id)
 
 static int gc_all(struct gc *g)
 {
-	return for_each_name(g->r->sandboxes_fd, gc_one, g, g->e) < 0 ? -1 :
-	       for_each_name(g->r->kept_fd, gc_kept, g, g->e);
+	return registry_each(g->r->sandboxes_fd, gc_one, g, g->e) < 0 ? -1 :
+	       registry_each(g->r->kept_fd, gc_kept, g, g->e);
 }
 
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
@@ -601,83 +610,13 @@ int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char
 
 	if (all && !listed)
 		return err_nomem(e);
-	if (for_each_name(r->sandboxes_fd, list_one, &l, e) < 0)
+	if (registry_each(r->sandboxes_fd, list_one, &l, e) < 0)
 		return -1;
 	if (!all)
 		return 0;
 	/* each once, whatever starts or stops meanwhile */
 	l = (struct lister){ r->kept_fd, 1, each, ctx, r->sandboxes_fd, listed, e };
-	return for_each_name(r->kept_fd, list_one, &l, e);
-}
-
-struct finder {
-	const char *ref;
-	size_t len;
-	char id[65];
-	int kept, exact, count;
-};
-
-static int find_one(void *ctx, const char *id, int kept, const json_t *record)
-{
-	struct finder *f = ctx;
-	const char *name = json_string_value(json_object_get(record, "name"));
-	int exact = !strcmp(id, f->ref) || (name && !strcmp(name, f->ref));
-
-	if (f->exact || (!exact && (f->len < 4 || strncmp(id, f->ref, f->len))))
-		return 0;
-	snprintf(f->id, sizeof(f->id), "%s", id);
-	f->kept = kept;
-	f->exact = exact;
-	f->count++;
-	return 0;
-}
-
-static int has_record(int dirfd, const char *id)
-{
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/" RECORD, id);
-	return path_has(dirfd, path);
-}
-
-/* A whole id or a name, without a look at all the others: 1 when ref is one of the two and nothing else. */
-static int find_exact(struct registry *r, const char *ref, char ret_id[65], int *ret_kept)
-{
-	char id[65] = "";
-	ssize_t n;
-	int is_id;
-
-	if (!path_is_name(ref))
-		return 0;
-	is_id = !ref[strspn(ref, "0123456789abcdef")] && (has_record(r->sandboxes_fd, ref) || has_record(r->kept_fd, ref));
-	n = readlinkat(r->names_fd, ref, id, sizeof(id) - 1);
-	id[n < 0 ? 0 : n] = '\0';
-	if (is_id ? n >= 0 : !path_is_name(id))
-		return 0;
-	if (is_id)
-		snprintf(id, sizeof(id), "%s", ref);
-	*ret_kept = !has_record(r->sandboxes_fd, id);
-	if (*ret_kept && !has_record(r->kept_fd, id))
-		return 0;
-	memcpy(ret_id, id, sizeof(id));
-	return 1;
-}
-
-int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept, struct err *e)
-{
-	struct finder f = { .ref = ref, .len = strlen(ref) };
-
-	if (find_exact(r, ref, ret_id, ret_kept))
-		return 0;
-	if (registry_list(r, 1, find_one, &f, e) < 0)
-		return -1;
-	if (!f.count)
-		return err_set(e, ERR_NOT_FOUND, "no sandbox '%.80s'; hint: berth ps -a lists them", ref);
-	if (f.count > 1 && !f.exact)
-		return err_set(e, ERR_INVALID, "'%.80s' is the start of more than one id", ref);
-	memcpy(ret_id, f.id, sizeof(f.id));
-	*ret_kept = f.kept;
-	return 0;
+	return registry_each(r->kept_fd, list_one, &l, e);
 }
 
 int registry_forget(struct registry *r, const char *id, struct err *e)
@@ -685,7 +624,7 @@ int registry_forget(struct registry *r, const char *id, struct err *e)
 	struct names_of n = { r, id };
 	int tries = 0, result;
 
-	if (for_each_name(r->names_fd, drop_name_of, &n, e) < 0)
+	if (registry_each(r->names_fd, drop_name_of, &n, e) < 0)
 		return -1;
 	/* and with it goes the claim to its range (ranges.h); whoever stops the sandbox may still write into its record */
 	while ((result = path_remove_tree(r->kept_fd, id, e)) < 0 && e->os_errno == ENOTEMPTY && ++tries < FORGET_TRIES)

@@ -30,6 +30,7 @@
 
 #define REGISTRY_FORMAT 1	/* "version" of record.json and spec.json: what is written, and the newest that is read */
 #define REGISTRY_NEWER "newer"	/* the status that stands for a record of a newer format */
+#define REGISTRY_OWNER "owner.json"	/* of a lasting sandbox: {"name": the tenant}; without, only an administrator sees it */
 
 struct registry {
 	const struct config *config;
@@ -39,7 +40,19 @@ struct registry {
 	unsigned others;	/* directories of other sandboxes at the last claim, living, lasting or left over */
 };
 
+/*
+ * What a sandbox may take of the host, and whose it is: written down where its range of ids is, and held against
+ * [admission] and, for a tenant's, against what all of the tenant's sandboxes may take together (promise.h).
+ */
+struct promise {
+	uint64_t memory_bytes, cpu_milli;	/* limits; UINT64_MAX is none, which counts as all the machine has */
+	char tenant[65];			/* "" : nobody's */
+	/* of all sandboxes of the tenant; 0 is not limited */
+	uint64_t max_sandboxes, max_memory_bytes, max_cpu_milli;
+};
+
 struct claim {
+	const struct promise *promise;	/* borrowed; NULL: nobody knows, and the defaults of [sandbox] count */
 	char id[65];
 	char name[65];		/* "" : none */
 	int lasting;		/* release keeps the name: state_dir/sandboxes/ID does too */
@@ -50,20 +63,27 @@ struct claim {
 
 int registry_open(struct registry *r, const struct config *c, struct err *e);
 void registry_close(struct registry *r);
+/* Against everybody who adds a sandbox, removes one, or changes what one may take. */
+int registry_lock(struct registry *r, struct err *e);
+void registry_unlock(struct registry *r);
+/* Every entry of dirfd that is a well-formed id or name; stops when each returns non-zero, and returns that. */
+int registry_each(int dirfd, int (*each)(void *ctx, const char *name), void *ctx, struct err *e);
 
 /*
  * Adds a sandbox: a fresh random id, the name if one is given (ERR_EXISTS), a
  * free range of ids, and all of it locked.  ERR_LIMIT at max_sandboxes, which
- * counts the living and the lasting.  lasting also makes state_dir/sandboxes/ID.
+ * counts the living and the lasting, or when p does not fit.  lasting also makes state_dir/sandboxes/ID.
  */
-int registry_claim(struct registry *r, const char *name, int lasting, struct claim *ret, struct err *e);
+int registry_claim(struct registry *r, const char *name, int lasting, const struct promise *p, struct claim *ret, struct err *e);
+/* ERR_INVALID when name is no name, or could be the id of a sandbox or the start of one. */
+int registry_check_name(const char *name, struct err *e);
 /*
  * Makes dir/from, the directory of a lasting sandbox that was moved away from this host, its
- * directory again.  ERR_LIMIT at max_sandboxes.
+ * directory again.  ERR_LIMIT at max_sandboxes, or when p does not fit.
  */
-int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, struct err *e);
-/* registry_claim() for a lasting sandbox that is to run again.  ERR_EXISTS while it runs. */
-int registry_reclaim(struct registry *r, const char *id, struct claim *ret, struct err *e);
+int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, const struct promise *p, struct err *e);
+/* registry_claim() for a lasting sandbox that is to run again; p, unless NULL, where none is written yet.  ERR_EXISTS while it runs. */
+int registry_reclaim(struct registry *r, const char *id, const struct promise *p, struct claim *ret, struct err *e);
 /* Writes record.json of a claimed sandbox. */
 int registry_record(const struct claim *c, const json_t *record, struct err *e);
 /*
@@ -96,7 +116,10 @@ int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), 
  */
 int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char *id, int kept, const json_t *record),
 		  void *ctx, struct err *e);
-/* Resolves an id, a unique prefix of at least 4 characters, or a name. ERR_NOT_FOUND, ERR_INVALID when ambiguous. */
+/*
+ * Resolves an id, a name, or a unique prefix of an id of at least 4 characters, in this order (find.c).
+ * ERR_NOT_FOUND, ERR_INVALID when ambiguous.
+ */
 int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept, struct err *e);
 
 /* Kept sandboxes: the directory state_dir/sandboxes/ID, made by keep, removed by forget. */

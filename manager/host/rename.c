@@ -72,9 +72,8 @@ int registry_rename(struct registry *r, const char *id, const char *name, struct
 	autojson json_t *record = NULL;
 	int held;
 
-	if (!path_is_name(name))
-		return err_set(e, ERR_INVALID, "name '%.80s' is malformed; hint: up to 64 of a-z 0-9 _ . -, starting with a "
-			       "letter or digit", name);
+	if (registry_check_name(name, e) < 0)
+		return -1;
 	if (lock < 0 || flock(lock, LOCK_EX) < 0)
 		return err_sys(e, "lock the list of sandboxes");
 	record = registry_load(r, id, "record.json", e);

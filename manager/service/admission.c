@@ -35,16 +35,34 @@ void admission_set_limits(struct admission *a, const struct admission_limits *l)
 	pthread_mutex_unlock(&a->lock);
 }
 
+void admission_set_others(struct admission *a, uint64_t count, uint64_t memory_bytes, uint64_t cpu_milli)
+{
+	pthread_mutex_lock(&a->lock);
+	a->other_count = count;
+	a->other_memory_bytes = memory_bytes;
+	a->other_cpu_milli = cpu_milli;
+	pthread_mutex_unlock(&a->lock);
+}
+
+/* What others take may be more than all there is. */
+static uint64_t sum(uint64_t ours, uint64_t others)
+{
+	uint64_t both;
+
+	return __builtin_add_overflow(ours, others, &both) ? UINT64_MAX : both;
+}
+
 static int look_at_sums(const struct admission *a, uint64_t memory, uint64_t cpu, struct err *e)
 {
 	const struct admission_limits *l = &a->limits;
+	uint64_t memory_bytes = sum(a->memory_bytes, a->other_memory_bytes), cpu_milli = sum(a->cpu_milli, a->other_cpu_milli);
 
-	if (memory && l->memory_bytes && (memory > l->memory_bytes || a->memory_bytes > l->memory_bytes - memory))
+	if (memory && l->memory_bytes && (memory > l->memory_bytes || memory_bytes > l->memory_bytes - memory))
 		return err_set(e, ERR_LIMIT, "%" PRIu64 " of %" PRIu64 " bytes of memory are promised, %" PRIu64 " more do not fit; "
-			       "hint: [admission] memory", a->memory_bytes, l->memory_bytes, memory);
-	if (cpu && l->cpu_milli && (cpu > l->cpu_milli || a->cpu_milli > l->cpu_milli - cpu))
+			       "hint: [admission] memory", memory_bytes, l->memory_bytes, memory);
+	if (cpu && l->cpu_milli && (cpu > l->cpu_milli || cpu_milli > l->cpu_milli - cpu))
 		return err_set(e, ERR_LIMIT, "%" PRIu64 ".%03u of %" PRIu64 ".%03u CPUs are promised; hint: [admission] cpus",
-			       a->cpu_milli / 1000, (unsigned)(a->cpu_milli % 1000), l->cpu_milli / 1000, (unsigned)(l->cpu_milli % 1000));
+			       cpu_milli / 1000, (unsigned)(cpu_milli % 1000), l->cpu_milli / 1000, (unsigned)(l->cpu_milli % 1000));
 	return 0;
 }
 
@@ -55,9 +73,9 @@ static int look(const struct admission *a, uint64_t memory, uint64_t cpu, struct
 
 	if (a->closed)
 		return err_set(e, ERR_BUSY, "the manager is ending");
-	if (a->count >= l->count)
+	if (sum(a->count, a->other_count) >= l->count)
 		return err_set(e, ERR_LIMIT, "%" PRIu64 " sandboxes exist, the limit is %" PRIu64 "; hint: release some, or raise "
-			       "[manager] max_sandboxes", a->count, l->count);
+			       "[manager] max_sandboxes", sum(a->count, a->other_count), l->count);
 	return look_at_sums(a, memory, cpu, e);
 }
 
@@ -94,6 +112,11 @@ static int await_turn(struct admission *a, const struct admission_waiter *self, 
 
 		if (asker->gone && asker->gone(asker->ctx))
 			return err_set(e, ERR_NET, "the client has gone");
+		if (asker->look) {
+			pthread_mutex_unlock(&a->lock);
+			asker->look(asker->look_ctx);
+			pthread_mutex_lock(&a->lock);
+		}
 		if (a->first == self && look(a, memory, cpu, e) == 0) {
 			take(a, memory, cpu);
 			return 0;

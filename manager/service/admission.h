@@ -25,6 +25,7 @@ struct admission {
 	pthread_cond_t changed;
 	struct admission_limits limits;
 	uint64_t count, memory_bytes, cpu_milli;	/* taken */
+	uint64_t other_count, other_memory_bytes, other_cpu_milli;	/* taken by others, when they were last looked at */
 	struct admission_waiter *first;	/* of the queue */
 	uint64_t waiting;
 	uint64_t refused;
@@ -35,10 +36,18 @@ void admission_init(struct admission *a, const struct admission_limits *l);
 void admission_release(struct admission *a);
 void admission_set_limits(struct admission *a, const struct admission_limits *l);
 
-/* Who waits: gone says that there is nobody any more (NULL: never), and is asked now and then. */
+/* What others take who do not enter here; none of it is in what has. */
+void admission_set_others(struct admission *a, uint64_t count, uint64_t memory_bytes, uint64_t cpu_milli);
+
+/*
+ * Who waits: gone says that there is nobody any more (NULL: never), and is asked now and then; before that look, unless
+ * NULL, may call admission_set_others().
+ */
 struct admission_asker {
 	int (*gone)(void *ctx);
 	void *ctx;
+	void (*look)(void *ctx);
+	void *look_ctx;
 };
 
 /*

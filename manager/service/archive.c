@@ -283,9 +283,10 @@ static int get_archive(struct service *s, struct registry *reg, struct record *r
 	autoclose int dir = open_archived(reg, e), part = -1;
 	char temp[80], path[200];
 	struct storage_stats st = { 0 };
+	struct promise promise;
 	int got;
 
-	if (dir < 0)
+	if (dir < 0 || tenancy_of_record(s, r, &promise, e) < 0)
 		return -1;
 	snprintf(temp, sizeof(temp), "%s.part", id);
 	if (mkdirat(dir, temp, 0700) < 0 && errno != EEXIST)
@@ -301,7 +302,7 @@ static int get_archive(struct service *s, struct registry *reg, struct record *r
 		return -1;
 	if (fsync(part) < 0)
 		return err_sys(e, "bring back the files of sandbox %s", r->name);
-	return registry_bring_back(reg, dir, temp, id, e) < 0 ? -1 : registry_rename(reg, id, r->name, e);
+	return registry_bring_back(reg, dir, temp, id, &promise, e) < 0 ? -1 : registry_rename(reg, id, r->name, e);
 }
 
 static int get_workspace(struct service *s, const struct record *r, struct err *e)
@@ -353,15 +354,16 @@ static int bring_back(struct service *s, struct registry *reg, struct record *r,
 int archive_restore(struct service *s, struct record *r, struct err *e)
 {
 	uint64_t memory = record_own_u64(r, "memory_bytes"), cpu = record_own_u64(r, "cpu_milli");
-	static const struct admission_asker patient = { NULL, NULL };
+	static const struct admission_asker patient = { .gone = NULL };
 	struct registry reg;
+	struct config c;
 	int result;
 
 	if (!s->storage)
 		return err_set(e, ERR_UNSUPPORTED, "sandbox %s is archived, and there is no storage now", r->name);
 	if (!place_has(s, r->name) && place_enter(s, r->name, memory, cpu, &patient, e) < 0)
 		return -1;
-	result = registry_open(&reg, &s->config, e);
+	result = tenancy_open(s, &c, &reg, e);
 	if (result == 0) {
 		result = bring_back(s, &reg, r, e);
 		registry_close(&reg);
@@ -369,7 +371,7 @@ int archive_restore(struct service *s, struct record *r, struct err *e)
 	if (result < 0)
 		place_drop(s, r->name);
 	else
-		place_made(s, r->name);
+		place_made(s, r->name, record_str(r, "container_id"));
 	return result;
 }
 

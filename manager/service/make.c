@@ -245,9 +245,9 @@ static int first_record(struct service *s, const struct making *m, struct record
 			 "recycled_at", "released_at", "recycle_reason");
 	if (!r->j)
 		return err_set(e, ERR_INVALID, "the request is not valid UTF-8");
-	json_object_set_new(r->j, "berth", json_pack("{s:s,s:I,s:I,s:s,s:s,s:b}", "owner", owner, "memory_bytes",
+	json_object_set_new(r->j, "berth", json_pack("{s:s,s:I,s:I,s:s,s:s,s:b,s:b}", "owner", owner, "memory_bytes",
 			    (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", "", "status", "running",
-			    "own_workspace", 1));
+			    "own_workspace", 1, "tenant", tenancy_is_tenant(m->who)));
 	record_set_home(s, r);
 	r->version = LEDGER_ABSENT;
 	given_note(r, m->args);
@@ -307,18 +307,21 @@ int service_check_asker(const struct service_who *who, struct err *e)
 
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e)
 {
-	struct admission_asker asker = { m->who ? m->who->gone : NULL, m->who ? m->who->gone_ctx : NULL };
+	struct admission_asker asker = { .gone = m->who ? m->who->gone : NULL, .ctx = m->who ? m->who->gone_ctx : NULL };
 	uint64_t memory, cpu;
 	int r;
 
 	*ret = (struct record){ .j = NULL };
-	if (service_limits(m->args, m->pool, &memory, &cpu, e) < 0)
+	if (service_limits(m->args, m->pool, &memory, &cpu, e) < 0 ||
+	    tenancy_check(s, m->who, m->inherit_workspace ? NULL : m->args, memory, cpu, e) < 0)
 		return -1;
 	if (first_record(s, m, ret, e) < 0 || place_enter(s, ret->name, memory, cpu, m->wait ? &asker : NULL, e) < 0) {
 		record_close(ret);
 		return -1;
 	}
 	r = make_in_place(s, m, ret, e);
+	if (r == 0)
+		r = tenancy_promise(s, m->who, ret, memory, cpu, e);
 	if (r == 0)
 		r = service_check_asker(m->who, e);
 	if (r == 0)
@@ -329,7 +332,7 @@ int service_make(struct service *s, const struct making *m, struct record *ret, 
 		record_close(ret);
 		return -1;
 	}
-	place_made(s, ret->name);
+	place_made(s, ret->name, record_str(ret, "container_id"));
 	s->created++;
 	return 0;
 }

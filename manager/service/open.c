@@ -106,7 +106,7 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 		return service_undo(s, &r, e);
 	if (!strcmp(record_own(&r, "status"), "archived"))
 		return 0;
-	if (place_take_over(s, name, record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"), e) < 0)
+	if (place_take_over(s, name, record_str(&r, "container_id"), record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"), e) < 0)
 		return -1;
 	state = driver_ping(s, &r, e);
 	if (state) {
@@ -241,10 +241,10 @@ static void stop_threads(struct service *s)
 
 /* ---- birth ---- */
 
-static struct admission_limits limits_of(const struct config *c, const struct conf *conf)
+static struct admission_limits limits_of(const struct config *c)
 {
-	return (struct admission_limits){ c->max_sandboxes, conf->admit_memory_bytes, conf->admit_cpu_milli, conf->queue_length,
-					  conf->queue_timeout_ms };
+	return (struct admission_limits){ c->max_sandboxes, c->admit_memory_bytes, c->admit_cpu_milli, c->queue_length,
+					  c->queue_timeout_ms };
 }
 
 static void release(struct service *s)
@@ -273,7 +273,7 @@ static int set_up(struct service *s, struct err *e)
 	if (conf_load(&s->conf, &s->config, e) < 0)
 		return -1;
 	memcpy(s->host, s->conf.host, sizeof(s->host));
-	l = limits_of(&s->config, &s->conf);
+	l = limits_of(&s->config);
 	admission_set_limits(&s->admission, &l);
 	snprintf(dir, sizeof(dir), "%s/manager", s->config.state_dir);
 	if (registry_open(&s->registry, &s->config, e) < 0 || (fd = path_open_private_dir(dir, e)) < 0 || home_open(s, fd, e) < 0 ||
@@ -339,7 +339,7 @@ int service_reload(struct service *s, const struct config *c, struct err *e)
 		s->cleanup_interval_ms = c->cleanup_interval_ms;
 		s->conf = *conf;
 		pthread_rwlock_unlock(&s->conf_lock);
-		l = limits_of(c, conf);
+		l = limits_of(c);
 		admission_set_limits(&s->admission, &l);
 		pool_poke(s);
 	}

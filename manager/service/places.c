@@ -3,12 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "manager/host/promise.h"
 #include "manager/service/state.h"
 
 struct place {
 	struct place *next;
-	char name[65];
+	char name[65], id[65];	/* id: "" until it is there */
 	uint64_t memory_bytes, cpu_milli;
 	int being_made;
 };
@@ -35,13 +37,78 @@ static void add(struct service *s, struct place *p)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* ---- the others of this host: those of POST /v1/sandboxes, of /v1/run and of the command line ---- */
+
+struct ours {
+	struct service *s;
+	const struct registry *registry;
+	json_t *ids;
+};
+
+/* One that is being made is found by its record's name, which it has from the lock on under which it is claimed. */
+static void list_ours(struct ours *o)
+{
+	const struct place *p;
+	char id[65];
+	ssize_t n;
+
+	pthread_mutex_lock(&o->s->lock);
+	for (p = o->s->places; p; p = p->next) {
+		n = p->id[0] ? 0 : readlinkat(o->registry->names_fd, p->name, id, sizeof(id) - 1);
+		id[n > 0 ? n : 0] = '\0';
+		if (p->id[0] || id[0])
+			json_object_set_new(o->ids, p->id[0] ? p->id : id, json_true());
+	}
+	pthread_mutex_unlock(&o->s->lock);
+}
+
+/* Called with the registry locked. */
+static int is_ours(void *ctx, const char *id)
+{
+	struct ours *o = ctx;
+
+	if (!o->ids) {
+		o->ids = json_object();
+		list_ours(o);
+	}
+	return json_object_get(o->ids, id) != NULL;
+}
+
+static int look_at_others(struct service *s, struct err *e)
+{
+	struct ours o = { .s = s };
+	struct promise_sum sum;
+	struct registry reg;
+	int r;
+
+	if (registry_open(&reg, &s->config, e) < 0)
+		return -1;
+	o.registry = &reg;
+	r = promise_sum(&reg, is_ours, &o, &sum, e);
+	registry_close(&reg);
+	json_decref(o.ids);
+	if (r == 0)
+		admission_set_others(&s->admission, sum.count, sum.memory_bytes, sum.cpu_milli);
+	return r;
+}
+
+/* For who waits for room: others than we give some back. */
+static void look_again(void *ctx)
+{
+	struct err ignored;
+
+	look_at_others(ctx, &ignored);
+}
+
 int place_enter(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, const struct admission_asker *asker,
 		struct err *e)
 {
 	/* first: what admission counts must have a place that gives it back */
 	struct place *p = new_place(name, memory_bytes, cpu_milli, e);
+	struct admission_asker looking = { asker ? asker->gone : NULL, asker ? asker->ctx : NULL, look_again, s };
 
-	if (!p || admission_enter(&s->admission, memory_bytes, cpu_milli, asker, e) < 0) {
+	if (!p || look_at_others(s, e) < 0 ||
+	    admission_enter(&s->admission, memory_bytes, cpu_milli, asker ? &looking : NULL, e) < 0) {
 		free(p);
 		return -1;
 	}
@@ -50,25 +117,29 @@ int place_enter(struct service *s, const char *name, uint64_t memory_bytes, uint
 	return 0;
 }
 
-int place_take_over(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e)
+int place_take_over(struct service *s, const char *name, const char *id, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e)
 {
 	struct place *p = new_place(name, memory_bytes, cpu_milli, e);
 
 	if (!p)
 		return -1;
+	snprintf(p->id, sizeof(p->id), "%s", id);
 	admission_count(&s->admission, memory_bytes, cpu_milli);
 	add(s, p);
 	return 0;
 }
 
-void place_made(struct service *s, const char *name)
+void place_made(struct service *s, const char *name, const char *id)
 {
 	struct place *p;
 
 	pthread_mutex_lock(&s->lock);
-	for (p = s->places; p; p = p->next)
-		if (!strcmp(p->name, name))
+	for (p = s->places; p; p = p->next) {
+		if (!strcmp(p->name, name)) {
 			p->being_made = 0;
+			snprintf(p->id, sizeof(p->id), "%s", id);
+		}
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 

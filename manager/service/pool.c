@@ -120,6 +120,7 @@ static void set_owner(struct record *r, const struct making *m, uint64_t memory,
 	const char *ctx = json_string_value(json_object_get(meta, "session_ctx_id"));
 
 	record_set_own(r, "owner", json_string(m->who->name));
+	record_set_own(r, "tenant", json_boolean(tenancy_is_tenant(m->who)));
 	if (m->mount_dir) {
 		record_set_own(r, "spare_workspace", json_string(record_str(r, "mount_dir")));
 		record_set_own(r, "own_workspace", json_false());
@@ -159,7 +160,7 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 	struct ledger_op take = { LEDGER_TAKE, key, item, 0, 0 };
 	uint64_t memory, cpu, had_memory, had_cpu;
 	struct err why;
-	int stale;
+	int stale, promised;
 
 	if (!name || record_load(s, NULL, name + 1, 0, r, &why) < 0) {
 		pool_list_key(s->machine, p->name, key);
@@ -191,12 +192,15 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 		record_close(r);
 		return e->code == ERR_BUSY ? 0 : -1;
 	}
-	if (!stale && hand_over(s, r, args, env, m->mount_dir, &why) == 0)
+	promised = stale ? 0 : tenancy_promise(s, m->who, r, memory, cpu, e);
+	if (!stale && promised == 0 && hand_over(s, r, args, env, m->mount_dir, &why) == 0)
 		return 1;
 	if (ctx[0])
 		session_unbind(s, r, ctx, &why);
 	discard(s, r);
 	record_close(r);
+	if (promised < 0)
+		return -1;
 	/* a directory that one could not mount is not tried on all of them: a new one says what is the matter */
 	return !stale && m->mount_dir ? LOOK_NO_MORE : 0;
 }
@@ -227,12 +231,14 @@ int pool_claim(struct service *s, const struct making *m, struct record *r, stru
 {
 	const struct conf_pool *p = m->pool;
 	autojson json_t *env = json_array();
-	uint64_t began = now_us();
+	uint64_t began = now_us(), memory, cpu;
 	char key[LEDGER_KEY_MAX + 1], version[160];
 	int tries, got = 0;
 
 	if (!p->size || (m->mount_dir && !is_dir(m->mount_dir)))
 		return 0;
+	if (service_limits(m->args, p, &memory, &cpu, e) < 0 || tenancy_check(s, m->who, m->args, memory, cpu, e) < 0)
+		return -1;
 	/* the image is gone: nothing can be told of those that are warm, and a new one fetches it */
 	if (service_pool_version(s, p, NULL, version, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;

@@ -518,6 +518,7 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 	if (conf_pool_copy(s, record_str(&old, "sandbox_type"), &pool, NULL, e) < 0)
 		return -1;
 	owner.name = record_own(&old, "owner");
+	owner.admin = !tenancy_is_tenants(&old);
 	args = json_pack("{s:O,s:I,s:f}", "meta", json_object_get(old.j, "meta"), "memory", (json_int_t)record_own_u64(&old, "memory_bytes"),
 			 "cpus", (double)record_own_u64(&old, "cpu_milli") / 1000);
 	m.args = args;

@@ -311,15 +311,38 @@ void given_drop(struct service *s, const struct record *r);
 /* As admission_enter(), for a sandbox that is about to be made: it has a place, or nothing is taken (ERR_NOMEM too). */
 int place_enter(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, const struct admission_asker *asker,
 		struct err *e);
-/* For one that an earlier berthd made: beyond the limits if need be.  ERR_NOMEM is the only error. */
-int place_take_over(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
-void place_made(struct service *s, const char *name);
+/* For one with this id that an earlier berthd made: beyond the limits if need be.  ERR_NOMEM is the only error. */
+int place_take_over(struct service *s, const char *name, const char *id, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
+/* It is there now, and has this id. */
+void place_made(struct service *s, const char *name, const char *id);
 void place_drop(struct service *s, const char *name);
 int place_has(struct service *s, const char *name);
 /* Of one that has a place here: ERR_LIMIT when the more does not fit; e NULL: it does. */
 int place_change(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
 void places_check(struct service *s);
 void places_free(struct service *s);
+
+/* ---- tenancy.c ---- */
+
+/*
+ * Before one is made for who: ERR_LIMIT when args (NULL: nothing) ask for more than a tenant's sandbox may have, or the tenant
+ * has too many.  Who is no tenant is not held to anything.
+ */
+int tenancy_check(struct service *s, const struct service_who *who, const json_t *args, uint64_t memory_bytes, uint64_t cpu_milli,
+		  struct err *e);
+/*
+ * One that is made or claimed is who's from now on, and may take this much: written down for the sums of all sandboxes.
+ * ERR_LIMIT, exactly.
+ */
+int tenancy_promise(struct service *s, const struct service_who *who, const struct record *r, uint64_t memory_bytes, uint64_t cpu_milli,
+		    struct err *e);
+/* What the record's sandbox is to be promised when it comes back; and whether it is a tenant's. */
+int tenancy_of_record(struct service *s, const struct record *r, struct promise *ret, struct err *e);
+int tenancy_is_tenants(const struct record *r);
+/* Who is held to [tenant]. */
+int tenancy_is_tenant(const struct service_who *who);
+/* The registry, where only the sums of [tenant] are held: admission.h has its own word on the others, and a queue.  c: storage of the caller. */
+int tenancy_open(struct service *s, struct config *c, struct registry *ret, struct err *e);
 
 /* ---- workspace.c ---- */
 

@@ -462,7 +462,7 @@ def test_every_key_is_in_the_manual_with_its_default():
         named = "pool.NAME" if section.startswith("pool.") else section
         part = text.split(f".Ss \\&[{named}]\\&\n")[1].split(".Ss ")[0].split(".Sh ")[0]
         assert sorted(re.findall(r"^\.It Li (\w+)", part, re.M)) == sorted(keys), section
-        if named in ("store", "storage", "session", "admission", "pool.NAME"):
+        if named in ("store", "storage", "session", "tenant", "pool.NAME"):
             continue    # shown is what an empty value stands for; test_manager.py holds the table against the manual
         out = b.berth("config", "show", env={"BERTH_STATE_DIR": None, "BERTH_RUN_DIR": None, "BERTH_CGROUP_PARENT": None},
                       ok=True).out

@@ -43,8 +43,10 @@ def busybox_registry():
 
 
 def test_every_key_of_the_manager_is_in_the_manual():
-    with open(os.path.join(b.TOP, "manager/host/conf.c")) as f:
-        keys = re.findall(r'\{ "(store|storage|session|admission|pool)", "(\w+)", CONFIG_\w+, "([^"]*)"', f.read())
+    keys = []
+    for name in ("conf.c", "tenant.c"):
+        with open(os.path.join(b.TOP, "manager/host", name)) as f:
+            keys += re.findall(r'\{ "(store|storage|session|pool|tenant)", "(\w+)", CONFIG_\w+, "([^"]*)"', f.read())
     with open(os.path.join(b.TOP, "man/berth.toml.5")) as f:
         text = f.read()
     assert len(keys) > 30

@@ -75,6 +75,16 @@ def says_nothing(path):
     return path.endswith("/run/spare/record.json") and not "".join(lines(path)).strip()
 
 
+def range_notes(path):
+    """The ids in the notes of ranges (manager/host/ranges.h): 72 bytes for each, the id first."""
+    try:
+        with open(path, "rb") as f:
+            data = f.read()
+    except FileNotFoundError:
+        return set()
+    return {data[at:at + 24].split(b"\0")[0].decode(errors="replace") for at in range(0, len(data), 72)}
+
+
 def state_residue(root):
     found = []
     for part in ("run", "state"):
@@ -90,7 +100,7 @@ def state_residue(root):
     for part in ("workspaces", "archived"):
         found += [os.path.join(root, "state/manager", part, n) for n in names(f"{root}/state/manager/{part}")]
     found = [f for f in found if not says_nothing(f)]
-    held = "".join(lines(f"{root}/state/ids/ranges")).split("\0")
+    held = range_notes(f"{root}/state/ids/ranges")
     found += [f"a range of ids held by {id}" for id in names(f"{root}/run/sandboxes") if id in held]
     return found
 

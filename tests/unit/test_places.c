@@ -51,12 +51,12 @@ Test(places, one_whose_record_is_gone_is_dropped)
 {
 	struct err e;
 
-	cr_assert_eq(place_take_over(service, "sandbox-gone", 1, 1, &e), 0);
+	cr_assert_eq(place_take_over(service, "sandbox-gone", "", 1, 1, &e), 0);
 	places_check(service);
 	cr_expect_not(place_has(service, "sandbox-gone"));
 
 	cr_assert_eq(place_enter(service, "sandbox-made", 1, 1, NULL, &e), 0);
-	place_made(service, "sandbox-made");
+	place_made(service, "sandbox-made", "");
 	places_check(service);
 	cr_expect_not(place_has(service, "sandbox-made"));
 }
@@ -95,7 +95,7 @@ Test(places, without_memory_for_one_nothing_is_taken_and_berthd_lives)
 	cr_assert_eq(setrlimit(RLIMIT_AS, &none), 0);
 	all = take_all_memory();
 	r = place_enter(service, "sandbox-none", 1, 1, NULL, &e);
-	over = place_take_over(service, "sandbox-none", 1, 1, &again);
+	over = place_take_over(service, "sandbox-none", "", 1, 1, &again);
 	while ((h = all)) {
 		all = h->next;
 		free(h);

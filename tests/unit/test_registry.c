@@ -56,7 +56,7 @@ TestSuite(registry, .init = enter, .fini = leave);
 static int claim(const char *name, int lasting, struct claim *c, struct err *e)
 {
 	memset(e, 0, sizeof(*e));
-	return registry_claim(&reg, name, lasting, c, e);
+	return registry_claim(&reg, name, lasting, NULL, c, e);
 }
 
 static struct claim claimed(const char *name, int lasting)
@@ -112,7 +112,7 @@ static void crash(const char *name, int lasting, char ret_id[65])
 		struct claim c;
 		struct err e;
 
-		if (registry_open(&mine, &config, &e) < 0 || registry_claim(&mine, name, lasting, &c, &e) < 0 ||
+		if (registry_open(&mine, &config, &e) < 0 || registry_claim(&mine, name, lasting, NULL, &c, &e) < 0 ||
 		    write(p[1], c.id, sizeof(c.id)) != (ssize_t)sizeof(c.id))
 			_exit(1);
 		raise(SIGKILL);
@@ -256,9 +256,9 @@ Test(registry, a_lasting_sandbox_counts_once_and_after_its_end_too)
 	cr_expect_eq(claim(NULL, 0, &b, &e), -1);
 	cr_expect_eq(e.code, ERR_LIMIT, "%s", e.msg);
 	release(&a);
-	cr_expect_eq(registry_reclaim(&reg, id, &a, &e), 0, "%s", e.msg);
+	cr_expect_eq(registry_reclaim(&reg, id, NULL, &a, &e), 0, "%s", e.msg);
 	cr_expect_str_eq(a.id, id);
-	cr_expect_eq(registry_reclaim(&reg, id, &b, &e), -1, "it runs");
+	cr_expect_eq(registry_reclaim(&reg, id, NULL, &b, &e), -1, "it runs");
 	cr_expect_eq(e.code, ERR_EXISTS);
 	cr_expect_eq(entries("run/sandboxes"), 1, "the refused claim took the living one with it");
 	release(&a);
@@ -419,7 +419,7 @@ Test(registry, gc_keeps_a_lasting_sandbox_with_its_name_and_clears_its_run)
 	cr_expect_eq(entries("run/sandboxes"), 0);
 	cr_expect_eq(entries("state/sandboxes"), 1);
 	cr_expect_eq(entries("state/names"), 1);
-	cr_expect_eq(registry_reclaim(&reg, id, &c, &e), 0, "%s", e.msg);
+	cr_expect_eq(registry_reclaim(&reg, id, NULL, &c, &e), 0, "%s", e.msg);
 	release(&c);
 }
 
@@ -568,7 +568,7 @@ static void contend(int go, int done, int tell)
 	while (read(go, &byte, 1) < 0 && errno == EINTR)
 		;
 	if (registry_open(&mine, &config, &e) == 0) {
-		if (registry_claim(&mine, NULL, 0, &c, &e) == 0)
+		if (registry_claim(&mine, NULL, 0, NULL, &c, &e) == 0)
 			said = '+';
 		else if (e.code == ERR_LIMIT)
 			said = '-';

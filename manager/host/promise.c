@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S41 of SECURITY.md. */
+#include "manager/host/promise.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/host/ranges.h"
+
+#define UNLIMITED UINT64_MAX
+
+/* What "unlimited" can take at most. */
+static uint64_t of_memory(uint64_t bytes)
+{
+	struct sysinfo i;
+
+	return bytes != UNLIMITED ? bytes : sysinfo(&i) == 0 ? (uint64_t)i.totalram * i.mem_unit : 1ULL << 40;
+}
+
+static uint64_t of_cpus(uint64_t milli)
+{
+	long n = milli == UNLIMITED ? sysconf(_SC_NPROCESSORS_ONLN) : 0;
+
+	return milli != UNLIMITED ? milli : n > 0 ? (uint64_t)n * 1000 : 1000;
+}
+
+static void add(struct promise_sum *s, uint64_t memory, uint64_t cpu)
+{
+	s->count++;
+	if (__builtin_add_overflow(s->memory_bytes, of_memory(memory), &s->memory_bytes))
+		s->memory_bytes = UINT64_MAX;
+	if (__builtin_add_overflow(s->cpu_milli, of_cpus(cpu), &s->cpu_milli))
+		s->cpu_milli = UINT64_MAX;
+}
+
+/* Whose directories there are, living and lasting, each once and in order. */
+struct ids {
+	char (*v)[sizeof(((struct range_note *)0)->id)];
+	size_t count, room;
+	struct err *e;
+};
+
+static int add_id(void *ctx, const char *name)
+{
+	struct ids *l = ctx;
+
+	if (strlen(name) >= sizeof(l->v[0]))
+		return 0;	/* no sandbox of ours */
+	if (l->count == l->room) {
+		size_t room = l->room ? l->room * 2 : 64;
+		void *v = realloc(l->v, room * sizeof(l->v[0]));
+
+		if (!v)
+			return err_nomem(l->e);
+		l->v = v;
+		l->room = room;
+	}
+	snprintf(l->v[l->count++], sizeof(l->v[0]), "%s", name);
+	return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static int list_ids(struct registry *r, struct ids *ret, struct err *e)
+{
+	size_t i, n = 0;
+
+	*ret = (struct ids){ .e = e };
+	if (registry_each(r->sandboxes_fd, add_id, ret, e) < 0 || registry_each(r->kept_fd, add_id, ret, e) < 0)
+		return -1;
+	if (ret->count)
+		qsort(ret->v, ret->count, sizeof(ret->v[0]), by_text);
+	for (i = 0; i < ret->count; i++)
+		if (!n || strcmp(ret->v[n - 1], ret->v[i]))
+			memmove(ret->v[n++], ret->v[i], sizeof(ret->v[0]));
+	ret->count = n;
+	return 0;
+}
+
+struct sums {
+	struct promise_sum all, tenants;
+	uint64_t tenant[2];	/* whose */
+	const char *except, *tenant_name;
+	int (*skip)(void *ctx, const char *id);
+	void *ctx;
+};
+
+/* One that an older berth made. */
+static void add_unknown(struct registry *r, struct sums *s, const char *id)
+{
+	autojson json_t *owner = NULL;
+	const char *name;
+	struct err ignored;
+
+	add(&s->all, r->config->memory_bytes, r->config->cpu_milli);
+	if (!s->tenant_name || !s->tenant_name[0])
+		return;
+	owner = registry_load(r, id, REGISTRY_OWNER, &ignored);
+	name = json_string_value(json_object_get(owner, "name"));
+	if (name && !strcmp(name, s->tenant_name))
+		add(&s->tenants, r->config->memory_bytes, r->config->cpu_milli);
+}
+
+static void add_notes(struct registry *r, struct sums *s, const struct range_note *notes, size_t count, const struct ids *ids, char *known)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		const struct range_note *n = &notes[i];
+		const char *at = n->id[0] && !n->id[sizeof(n->id) - 1] && ids->count ?
+				 bsearch(n->id, ids->v, ids->count, sizeof(ids->v[0]), by_text) : NULL;
+		size_t k = at ? (size_t)(at - ids->v[0]) / sizeof(ids->v[0]) : 0;
+
+		if (!at || known[k] || n->version != RANGES_PROMISED)
+			continue;
+		known[k] = 1;
+		add(&s->all, n->memory_bytes, n->cpu_milli);
+		if ((s->tenant[0] || s->tenant[1]) && n->tenant[0] == s->tenant[0] && n->tenant[1] == s->tenant[1])
+			add(&s->tenants, n->memory_bytes, n->cpu_milli);
+	}
+	for (i = 0; i < ids->count; i++)
+		if (!known[i])
+			add_unknown(r, s, ids->v[i]);
+}
+
+/* The registry is locked. */
+static int sum_up(struct registry *r, struct sums *s, struct err *e)
+{
+	struct range_note *notes = NULL;
+	autofree char *known = NULL;
+	struct ids ids = { .v = NULL };
+	size_t count = 0, i, n = 0;
+	int result = list_ids(r, &ids, e);
+
+	for (i = 0; result == 0 && i < ids.count; i++)
+		if ((!s->except || strcmp(ids.v[i], s->except)) && (!s->skip || !s->skip(s->ctx, ids.v[i])))
+			memmove(ids.v[n++], ids.v[i], sizeof(ids.v[0]));
+	ids.count = n;
+	known = calloc(1, ids.count + 1);
+	if (result == 0 && !known)
+		result = err_nomem(e);
+	if (result == 0)
+		result = ranges_read(r, &notes, &count, e);
+	if (result == 0)
+		add_notes(r, s, notes, count, &ids, known);
+	free(notes);
+	free(ids.v);
+	return result;
+}
+
+static int exceeds(uint64_t sum, uint64_t more, uint64_t max)
+{
+	return max && (more > max || sum > max - more);
+}
+
+static int check_tenant(const struct promise *p, const struct promise_sum *s, struct err *e)
+{
+	uint64_t memory = of_memory(p->memory_bytes), cpu = of_cpus(p->cpu_milli);
+
+	if (exceeds(s->count, 1, p->max_sandboxes))
+		return err_set(e, ERR_LIMIT, "tenant %s has %" PRIu64 " sandboxes, and may have %" PRIu64 "; hint: remove some, or [tenant] "
+			       "sandboxes in berth.toml", p->tenant, s->count, p->max_sandboxes);
+	if (exceeds(s->memory_bytes, memory, p->max_memory_bytes))
+		return err_set(e, ERR_LIMIT, "the sandboxes of tenant %s may take %" PRIu64 " of %" PRIu64 " bytes of memory, %" PRIu64
+			       " more do not fit; hint: remove some, or [tenant] memory_total in berth.toml", p->tenant, s->memory_bytes,
+			       p->max_memory_bytes, memory);
+	if (exceeds(s->cpu_milli, cpu, p->max_cpu_milli))
+		return err_set(e, ERR_LIMIT, "the sandboxes of tenant %s may take %g of %g CPUs, %g more do not fit; hint: remove some, or "
+			       "[tenant] cpu_total in berth.toml", p->tenant, (double)s->cpu_milli / 1000,
+			       (double)p->max_cpu_milli / 1000, (double)cpu / 1000);
+	return 0;
+}
+
+int promise_fits(struct registry *r, const struct promise *p, const char *except, struct err *e)
+{
+	const struct config *c = r->config;
+	struct sums s = { .except = except, .tenant_name = p->tenant };
+	uint64_t memory, cpu;
+
+	if (!c->admit_memory_bytes && !c->admit_cpu_milli && !p->tenant[0])
+		return 0;
+	ranges_tenant(p->tenant, s.tenant);
+	if (sum_up(r, &s, e) < 0)
+		return -1;
+	memory = of_memory(p->memory_bytes);
+	cpu = of_cpus(p->cpu_milli);
+	if (exceeds(s.all.memory_bytes, memory, c->admit_memory_bytes))
+		return err_set(e, ERR_LIMIT, "%" PRIu64 " of %" PRIu64 " bytes of memory are promised, %" PRIu64 " more do not fit; hint: "
+			       "remove sandboxes, or [admission] memory in berth.toml", s.all.memory_bytes, c->admit_memory_bytes, memory);
+	if (exceeds(s.all.cpu_milli, cpu, c->admit_cpu_milli))
+		return err_set(e, ERR_LIMIT, "%g of %g CPUs are promised, %g more do not fit; hint: remove sandboxes, or [admission] cpus "
+			       "in berth.toml", (double)s.all.cpu_milli / 1000, (double)c->admit_cpu_milli / 1000, (double)cpu / 1000);
+	return p->tenant[0] ? check_tenant(p, &s.tenants, e) : 0;
+}
+
+/* What is written of it, or what counts where nothing is. */
+static int load(struct registry *r, const char *id, struct range_note *ret, struct err *e)
+{
+	struct range_note *notes = NULL;
+	size_t count = 0, i;
+
+	*ret = (struct range_note){ .version = 0 };
+	if (ranges_read(r, &notes, &count, e) < 0)
+		return -1;
+	for (i = 0; i < count; i++)
+		if (!strncmp(notes[i].id, id, sizeof(notes[i].id)))
+			*ret = notes[i];
+	free(notes);
+	if (ret->version != RANGES_PROMISED) {
+		ret->memory_bytes = r->config->memory_bytes;
+		ret->cpu_milli = r->config->cpu_milli;
+	}
+	return 0;
+}
+
+/* One of an older berth: the file tells whose it is. */
+static void load_tenant(struct registry *r, const char *id, struct promise *p)
+{
+	struct err ignored;
+	autojson json_t *owner = registry_load(r, id, REGISTRY_OWNER, &ignored);
+	const char *name = json_string_value(json_object_get(owner, "name"));
+
+	snprintf(p->tenant, sizeof(p->tenant), "%s", name ? name : "");
+}
+
+static int is_more(const struct promise *p, const struct range_note *old)
+{
+	uint64_t tenant[2];
+
+	ranges_tenant(p->tenant, tenant);
+	return of_memory(p->memory_bytes) > of_memory(old->memory_bytes) || of_cpus(p->cpu_milli) > of_cpus(old->cpu_milli) ||
+	       (p->tenant[0] && (tenant[0] != old->tenant[0] || tenant[1] != old->tenant[1]));
+}
+
+static int change(struct registry *r, const char *id, struct promise *p, int force, struct promise *ret_old, struct err *e)
+{
+	struct range_note old;
+
+	if (load(r, id, &old, e) < 0)
+		return -1;
+	if (p->memory_bytes == PROMISE_SAME)
+		p->memory_bytes = old.memory_bytes;
+	if (p->cpu_milli == PROMISE_SAME)
+		p->cpu_milli = old.cpu_milli;
+	if (!force && is_more(p, &old) && promise_fits(r, p, id, e) < 0)
+		return -1;
+	if (ret_old)
+		*ret_old = (struct promise){ .memory_bytes = old.memory_bytes, .cpu_milli = old.cpu_milli };
+	if (!p->tenant[0] && old.version != RANGES_PROMISED)
+		load_tenant(r, id, p);
+	return ranges_promise(r, id, p, e);
+}
+
+int promise_change(struct registry *r, const char *id, const struct promise *p, int force, struct promise *ret_old, struct err *e)
+{
+	struct promise copy = *p;
+	int result;
+
+	if (registry_lock(r, e) < 0)
+		return -1;
+	result = change(r, id, &copy, force, ret_old, e);
+	registry_unlock(r);
+	return result;
+}
+
+int promise_sum(struct registry *r, int (*skip)(void *ctx, const char *id), void *ctx, struct promise_sum *ret, struct err *e)
+{
+	struct sums s = { .skip = skip, .ctx = ctx };
+	int result;
+
+	if (registry_lock(r, e) < 0)
+		return -1;
+	result = sum_up(r, &s, e);
+	registry_unlock(r);
+	*ret = s.all;
+	return result;
+}

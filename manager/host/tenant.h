@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tenant - the most that a tenant of berthd may have: [tenant] of berth.toml for all, [tenant.NAME] for one.
+ *
+ * One table of keys, as config.h; what no file sets is derived from [sandbox], [manager], [admission] and the
+ * machine, and always finite.  Who is no tenant (the command line, an admin token) is not held to it.
+ * Plain data: copy it freely.
+ */
+#ifndef BERTH_MANAGER_HOST_TENANT_H
+#define BERTH_MANAGER_HOST_TENANT_H
+
+#include "manager/host/config.h"
+#include "manager/host/registry.h"
+
+struct spec;
+
+struct tenant {
+	char name[65];
+	/* of one sandbox */
+	uint64_t memory_bytes, swap_bytes, cpu_milli, pids, disk_bytes, disk_inodes, tmp_bytes;
+	/* of all of them */
+	uint64_t sandboxes, memory_total, cpu_total;
+};
+
+extern const struct config_key tenant_keys[];
+extern const size_t tenant_key_count;
+
+/* Of the file that config_load() reads; c is what was read there.  name "": what [tenant] says.  ERR_CONFIG. */
+int tenant_load(struct tenant *ret, const struct config *c, const char *name, struct err *e);
+/* The same of a parsed document. */
+int tenant_parse(const json_t *doc, const struct config *c, const char *name, struct tenant *ret, struct err *e);
+/* Whether all of [tenant] is right: ERR_CONFIG. */
+int tenant_check_sections(const json_t *doc, const struct config *c, struct err *e);
+/* The row of the file that a key of a tenant comes from, or NULL: a default. */
+const json_t *tenant_source(const json_t *doc, const char *name, const char *key);
+
+/* ERR_LIMIT that names the maximum, what was asked for and the key, when a sandbox of s is more than one of t's may be. */
+int tenant_check_spec(const struct tenant *t, const struct spec *s, struct err *e);
+/* The same for what a change asks for. */
+int tenant_check_memory(const struct tenant *t, uint64_t bytes, struct err *e);
+int tenant_check_cpus(const struct tenant *t, uint64_t milli, struct err *e);
+int tenant_check_pids(const struct tenant *t, uint64_t pids, struct err *e);
+/*
+ * What [sandbox] gives to who asks for nothing, where t may not have as much: adds ["memory", "268435456"] and such before the
+ * options of a spec.json.
+ */
+int tenant_cap_defaults(const struct tenant *t, const struct config *c, json_t *options, struct err *e);
+/* A promise of such a sandbox (registry.h). */
+struct promise tenant_promise(const struct tenant *t, uint64_t memory_bytes, uint64_t cpu_milli);
+
+#endif
