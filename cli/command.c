@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/suggest.h"
+#include "cli/foreign.h"
 
 static const struct opt *find_long(const struct command *c, const char *name, size_t len)
 {
@@ -37,15 +38,20 @@ static const struct opt *find_letter(const struct command *c, char letter)
 
 static int unknown_long(const struct command *c, const char *name, size_t len, struct err *e)
 {
-	char typed[64];
+	char typed[64], dashed[66];
 	struct suggest s = SUGGEST_INIT(typed);
+	const char *hint;
 	size_t i;
 
 	snprintf(typed, sizeof(typed), "%.*s", (int)(len < 63 ? len : 63), name);
+	snprintf(dashed, sizeof(dashed), "--%s", typed);
+	hint = foreign_option(c->name, dashed);
 	for (i = 0; i < c->opt_count; i++)
 		suggest_offer(&s, c->opts[i].name);
 	suggest_offer(&s, "help");
 	err_set(e, ERR_USAGE, "unknown option --%s", typed);
+	if (hint)
+		return err_hint(e, "%s", hint);
 	if (s.best)
 		return err_hint(e, "did you mean --%s?", s.best);
 	return err_hint(e, "berth %s --help lists the options", c->name);
@@ -53,7 +59,12 @@ static int unknown_long(const struct command *c, const char *name, size_t len, s
 
 static int unknown_letter(const struct command *c, char letter, struct err *e)
 {
+	const char dashed[] = { '-', letter, '\0' };
+	const char *hint = foreign_option(c->name, dashed);
+
 	err_set(e, ERR_USAGE, "unknown option -%c", letter);
+	if (hint)
+		return err_hint(e, "%s", hint);
 	return err_hint(e, "berth %s --help lists the options", c->name);
 }
 
@@ -242,6 +253,7 @@ int command_fail(const struct command *c, const struct err *e, int as_json)
 const struct command *command_find(int argc, char **argv, int *ret_words, struct err *e)
 {
 	char both[80];
+	const char *hint;
 	struct suggest s;
 	size_t i, len;
 	int group = 0;
@@ -269,7 +281,10 @@ const struct command *command_find(int argc, char **argv, int *ret_words, struct
 		if (!(commands[i]->flags & COMMAND_HIDDEN))
 			suggest_offer(&s, commands[i]->name);
 	suggest_offer(&s, "help");
-	if (group && argc < 2)
+	hint = group ? NULL : foreign_command(argv[0]);
+	if (hint)
+		err_set(e, ERR_USAGE, "unknown command '%.77s'; hint: %s", s.word, hint);
+	else if (group && argc < 2)
 		err_set(e, ERR_USAGE, "%.38s needs a second word; hint: berth %.38s --help lists them", argv[0], argv[0]);
 	else if (s.best)
 		err_set(e, ERR_USAGE, "unknown command '%.77s'; hint: did you mean '%s'?", s.word, s.best);

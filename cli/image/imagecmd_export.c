@@ -184,7 +184,7 @@ const struct imagecmd imagecmd_save = {
 
 const struct imagecmd imagecmd_load = {
 	.name = "load",
-	.args = "",
+	.args = "[-i FILE]",
 	.summary = "read the images of an archive",
 	.options = IMG(INPUT) | IMG(PLATFORM) | IMG(QUIET) | IMG(JSON),
 	.run = run_load,

@@ -40,7 +40,7 @@ int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struc
 			return s->sock < 0 ? -1 : 0;
 	}
 	if (!start)
-		return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running; hint: berth start %s, or --start", ref, ref);
+		return keeper_not_running(&s->registry, s->id, e);
 	if (resident_start(&s->registry, s->id, e) < 0)
 		return -1;
 	s->sock = keeper_connect(&s->registry, s->id, e);

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/suggest.h"
+#include "cli/foreign.h"
 #include "cli/image/imagecmd.h"
 #include "rootfs/store/image.h"
 
@@ -109,7 +110,9 @@ static const struct imagecmd *find(const char *word, struct err *e)
 		err_hint(e, "berth commit SANDBOX NAME makes an image of what a sandbox changed");
 		return NULL;
 	}
-	if (s.best)
+	if (foreign_command(word))
+		err_hint(e, "%s", foreign_command(word));
+	else if (s.best)
 		err_hint(e, "did you mean '%s'?", s.best);
 	else
 		err_hint(e, "berth image --help lists the commands");

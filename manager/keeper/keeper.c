@@ -702,9 +702,17 @@ int keeper_connect(struct registry *r, const char *id, struct err *e)
 	return keeper_connect_within(r, id, KEEPER_CONNECT_MS, e);
 }
 
-static int not_running(const char *id, struct err *e)
+int keeper_not_running(struct registry *r, const char *id, struct err *e)
 {
-	return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running; hint: berth start %s", id, id);
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/spec.json", id);
+	if (path_has(r->kept_fd, path))
+		return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running; hint: berth start %s", id, id);
+	if (path_has(r->kept_fd, id))
+		return err_set(e, ERR_INVALID, "sandbox %s was kept by berth run, when its command had ended, and cannot be started; "
+			       "hint: berth create makes sandboxes that can", id);
+	return err_set(e, ERR_NOT_FOUND, "sandbox %s is gone; hint: berth ps -a", id);
 }
 
 /* errno says what connect(2) did. */
@@ -718,7 +726,7 @@ static int unreachable(struct registry *r, const char *id, unsigned ms, struct e
 	if (registry_clear_dead(r, id, ms < CLEAR_MS ? ms : CLEAR_MS, 0, e) < 0)
 		return err_wrap(e, "its keeper has ended");
 	if (!path_has(r->sandboxes_fd, id))
-		return not_running(id, e);
+		return keeper_not_running(r, id, e);
 	if (keeper_is_run(r, id))
 		return err_set(e, ERR_BUSY, "sandbox %s is that of a berth run, for its one command only; "
 			       "hint: berth kill %s, or berth rm -f, ends it", id, id);
@@ -737,7 +745,7 @@ int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struc
 	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (dir < 0)
-		return not_running(id, e);
+		return keeper_not_running(r, id, e);
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/" SOCKET_NAME, dir);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)
 		return err_sys(e, "make a socket");

@@ -38,6 +38,8 @@ int keeper_spawn(const struct keeper_start *ks, struct err *e);
  * ERR_TIMEOUT when it takes no connection within KEEPER_CONNECT_MS: it is stopped.
  */
 int keeper_connect(struct registry *r, const char *id, struct err *e);
+/* -1: why the sandbox of this id, which does not run, cannot be spoken to, and what helps. */
+int keeper_not_running(struct registry *r, const char *id, struct err *e);
 int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struct err *e);
 #define KEEPER_CONNECT_MS 10000
 /* Whether the live sandbox is that of a berth run, which has no keeper. */

@@ -56,7 +56,7 @@ static int prepare(struct proxy *p, const json_t *job, uint64_t *ret_uid, struct
 	if (json_get_str(job, "id", &id, "job", e) < 1 || json_get_u64(job, "uid", ret_uid, "job", e) < 1 ||
 	    json_get_u64(job, "used_bytes", &p->used_bytes, "job", e) < 0 ||
 	    json_get_u64(job, "used_connections", &p->used_connections, "job", e) < 0 ||
-	    json_get_obj(job, "policy", &policy, "job", e) < 1 || *ret_uid < 65536)
+	    json_get_bool(job, "lasts", &p->lasts, "job", e) < 1 || json_get_obj(job, "policy", &policy, "job", e) < 1 || *ret_uid < 65536)
 		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
 	snprintf(p->id, sizeof(p->id), "%s", id);
 	if (netpolicy_load(&p->policy, policy, e) < 0)

@@ -83,6 +83,7 @@ struct conn {
 
 struct proxy {
 	char id[65];
+	int lasts;			/* berth update can change its rules; not those of a berth run */
 	struct netpolicy policy;
 	struct netcounters *counters;
 	int epoll_fd, control_fd;

@@ -24,15 +24,19 @@ static void deny_host(struct conn *c, const struct nethost *denied)
 	if (denied) {
 		snprintf(why, sizeof(why), "%s port %u is denied by the rule --deny-host %s", c->target.name, c->target.port,
 			 denied->text);
-		snprintf(remedy, sizeof(remedy), "on the host: berth update --allow-host %s %s takes that rule back", denied->text,
-			 c->proxy->id);
+		if (c->proxy->lasts)
+			snprintf(remedy, sizeof(remedy), "on the host: berth update --allow-host %s %s takes that rule back",
+				 denied->text, c->proxy->id);
+		else
+			snprintf(remedy, sizeof(remedy), "on the host: berth run without --deny-host %s", denied->text);
 	} else {
-		char host[320];
+		char options[350];
 
-		snprintf(host, sizeof(host), c->target.addr.family == 6 ? "[%s]:%u" : "%s:%u", c->target.name, c->target.port);
+		snprintf(options, sizeof(options), c->target.addr.family == 6 ? "--allow-host [%s]:%u" : "--allow-host %s:%u",
+			 c->target.name, c->target.port);
 		snprintf(why, sizeof(why), "%s port %u is allowed by no rule of this sandbox (--allow-host)", c->target.name,
 			 c->target.port);
-		snprintf(remedy, sizeof(remedy), "on the host: berth update --allow-host %s %s", host, c->proxy->id);
+		conn_remedy(c, options, remedy, sizeof(remedy));
 	}
 	conn_deny(c, why, remedy);
 }
@@ -42,7 +46,7 @@ static void choose(struct conn *c, const struct netaddr *found, size_t count, co
 {
 	const struct netpolicy *p = &c->proxy->policy;
 	const struct nethost *denied, *by = netpolicy_host(p, &c->target, &denied);
-	char why[600] = "", remedy[300] = "", addr[NETADDR_TEXT];
+	char why[600] = "", remedy[300] = "", options[NETADDR_TEXT + 16], addr[NETADDR_TEXT];
 	size_t i;
 
 	if (!by) {	/* the policy changed while the DNS was asked */
@@ -66,8 +70,8 @@ static void choose(struct conn *c, const struct netaddr *found, size_t count, co
 			snprintf(why, sizeof(why), c->target.addr.family ? "%s is an address that may not be reached (%s%s)" :
 				 "%s leads to an address that may not be reached (%s: %s)", c->target.name,
 				 c->target.addr.family ? "" : netaddr_text(&plain, addr), special);
-			snprintf(remedy, sizeof(remedy), "on the host, if that is meant: berth update --allow-net %s %s",
-				 netaddr_text(&plain, addr), c->proxy->id);
+			snprintf(options, sizeof(options), "--allow-net %s", netaddr_text(&plain, addr));
+			conn_remedy(c, options, remedy, sizeof(remedy));
 			c->peer = plain;
 		}
 	}

@@ -129,12 +129,20 @@ void conn_fail(struct conn *c, unsigned char socks, const char *status, const ch
 	conn_ending(c);
 }
 
+void conn_remedy(const struct conn *c, const char *options, char *out, size_t n)
+{
+	if (c->proxy->lasts)
+		snprintf(out, n, "on the host: berth update %s %s", options, c->proxy->id);
+	else
+		snprintf(out, n, "on the host: berth run with %s", options);
+}
+
 void conn_exhausted(struct conn *c, const char *why)
 {
 	char remedy[200];
 
 	c->proxy->counters->exhausted = 1;
-	snprintf(remedy, sizeof(remedy), "berth update --network-bytes SIZE or --network-connections N %s", c->proxy->id);
+	conn_remedy(c, proxy_bytes_left(c->proxy) ? "--network-connections N" : "--network-bytes SIZE", remedy, sizeof(remedy));
 	conn_deny(c, why, remedy);
 }
 

@@ -17,6 +17,8 @@ void conn_http_say(struct conn *c, const char *status, const char *why, const ch
 /* Refused by the policy; could not be done; a budget is used up: told to the client, counted, logged. */
 void conn_deny(struct conn *c, const char *why, const char *remedy);
 void conn_fail(struct conn *c, unsigned char socks, const char *status, const char *why);
+/* What to type so that it is allowed: berth update for a sandbox that lives, another berth run for one of that. */
+void conn_remedy(const struct conn *c, const char *options, char *out, size_t n);
 void conn_exhausted(struct conn *c, const char *why);
 /* What was said still goes out, then it dies. */
 void conn_ending(struct conn *c);

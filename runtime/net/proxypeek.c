@@ -41,14 +41,16 @@ static void refuse(struct conn *c, const char *why)
 
 static void refuse_name(struct conn *c, const char *name, const struct nethost *denied)
 {
-	char why[900];
+	char why[900], options[350], remedy[500];
 
+	snprintf(options, sizeof(options), "--allow-host %.255s:%u", name, c->target.port);
+	conn_remedy(c, options, remedy, sizeof(remedy));
 	if (denied)
 		snprintf(why, sizeof(why), "within the tunnel to %s the TLS client asked for %s, which the rule --deny-host %s denies",
 			 c->target.name, name, denied->text);
 	else
 		snprintf(why, sizeof(why), "within the tunnel to %s the TLS client asked for %s port %u, which no rule of this sandbox allows; "
-			 "remedy: berth update --allow-host %s:%u %s", c->target.name, name, c->target.port, name, c->target.port, c->proxy->id);
+			 "remedy: %s", c->target.name, name, c->target.port, remedy);
 	refuse(c, why);
 }
 

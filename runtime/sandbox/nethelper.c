@@ -94,8 +94,8 @@ int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, con
 
 	/* an id of the sandbox's own range, which nobody else on the host has, and which the image does not use */
 	if (buf_addf(&job, e, "{\"id\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":\"%s\",\"used_bytes\":%llu,\"used_connections\":%llu,"
-		     "\"policy\":%s}", s->id, s->id_base + SPEC_IDS - 1, s->hostname, s->net_dir ? s->net_dir : "",
-		     (unsigned long long)s->net_used_bytes, (unsigned long long)s->net_used_connections, s->net_policy) < 0)
+		     "\"lasts\":%s,\"policy\":%s}", s->id, s->id_base + SPEC_IDS - 1, s->hostname, s->net_dir ? s->net_dir : "",
+		     (unsigned long long)s->net_used_bytes, (unsigned long long)s->net_used_connections, s->resident ? "true" : "false", s->net_policy) < 0)
 		return -1;
 	if (!egress && (make_file(s->net_dir, "resolv.conf", e) < 0 || make_file(s->net_dir, "hosts", e) < 0))
 		return -1;

@@ -41,7 +41,18 @@ def test_only_what_a_rule_names_is_reached():
         for t in direct:
             assert got[t][0] == 0, (t, got[t])
         refusal = got[("absolute", "sub.test", 80)][1]
-        assert "allowed by no rule" in refusal and "berth update --allow-host sub.test:80" in refusal, refusal
+        # what it says works: a run is made again, as nothing can update it
+        assert "allowed by no rule" in refusal and "on the host: berth run with --allow-host sub.test:80" in refusal, refusal
+        assert "berth update" not in refusal
+        assert tries((*rules, "--allow-host", "sub.test:80"), [("absolute", "sub.test", 80)])[("absolute", "sub.test", 80)][0] == 200
+        with Box(*BASE, *rules) as x:
+            fetch = ("curl", "-s", "http://sub.test/")
+            said = x.exec(*fetch, ok=True).out
+            advice = re.search(r"(berth update --allow-host sub.test:80 [0-9a-f]+)", said)
+            assert advice, said
+            b.berth(*advice.group(1).split()[1:], ok=True)
+            said = x.exec(*fetch, ok=True).out
+            assert "hello from" in said, said
         # the server gets its own name, whatever the client wrote into Host
         assert not [r for r in lab.web.requests if r[2]["host"] == "evil.test"], "the client chose the Host"
         lab.untouched()

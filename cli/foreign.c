@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/foreign.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+struct row {
+	const char *command, *option, *hint;	/* option NULL: every unknown one of that command */
+};
+
+static const struct row commands[] = {
+	{ "build", NULL, "berth image bootstrap makes an image of Debian packages, berth commit one of a sandbox" },
+	{ "container", NULL, "berth ps lists sandboxes; other commands take no such word before them" },
+	{ "containers", NULL, "berth ps -a" },
+	{ "delete", NULL, "berth rm removes sandboxes, berth image rm images" },
+	{ "enter", NULL, "berth shell opens a shell in a sandbox, berth exec runs one command there" },
+	{ "export", NULL, "berth commit makes an image of a sandbox, berth image export writes it" },
+	{ "history", NULL, "berth image history" },
+	{ "images", NULL, "berth image ls" },
+	{ "import", NULL, "berth image import" },
+	{ "info", NULL, "berth doctor tells what this host offers, berth config show what is configured" },
+	{ "list", NULL, "berth ps lists sandboxes, berth image ls images" },
+	{ "ls", NULL, "berth ps lists sandboxes, berth image ls images" },
+	{ "port", NULL, "berth network inspect" },
+	{ "prune", NULL, "berth image prune removes images, berth gc what crashed sandboxes left" },
+	{ "remove", NULL, "berth rm removes sandboxes, berth image rm images" },
+	{ "rmi", NULL, "berth image rm" },
+	{ "search", NULL, "registries are not searched; berth pull fetches an image by its name" },
+	{ "serve", NULL, "berthd serves sandboxes over HTTP" },
+	{ "state", NULL, "berth inspect" },
+	{ "tag", NULL, "berth image tag" },
+	{ "unpause", NULL, "berth resume" },
+	{ "volume", NULL, "a directory of the host is mounted by --volume of berth run and berth create" },
+};
+
+static const struct row options[] = {
+	{ "create", "-d", "a sandbox of berth create lives in the background; berth exec --detach starts a command in it" },
+	{ "kill", NULL, "berth kill ends every process at once; berth signal sends a signal to a command" },
+	{ "restart", "-t", "--grace TIME" },
+	{ "restart", "--time", "--grace TIME" },
+	{ "restart", "--timeout", "--grace TIME" },
+	{ "rm", "-v", "a sandbox's files go with it; directories of the host stay" },
+	{ "run", "-d", "berth create makes a sandbox that lives, berth exec --detach starts a command in it" },
+	{ "run", "--detach", "berth create makes a sandbox that lives, berth exec --detach starts a command in it" },
+	{ "run", "--privileged", "--cap-add CAP, --seccomp PROFILE and --network host give single rights; berth-oci runs what an engine asks for" },
+	{ "stop", "-t", "--grace TIME" },
+	{ "stop", "--time", "--grace TIME" },
+	{ "stop", "--timeout", "--grace TIME" },
+};
+
+static const char *find(const struct row *rows, size_t n, const char *command, const char *option)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!strcmp(rows[i].command, command) && (!rows[i].option || !strcmp(rows[i].option, option)))
+			return rows[i].hint;
+	return NULL;
+}
+
+const char *foreign_command(const char *word)
+{
+	return find(commands, ARRAY_LEN(commands), word, "");
+}
+
+const char *foreign_option(const char *command, const char *option)
+{
+	return find(options, ARRAY_LEN(options), command, option);
+}

@@ -1,0 +1,565 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Every `hint:` of the source: a row of ROWS runs into it and then does what it says, or ELSEWHERE tells why none does.
+A hint that neither names fails test_every_hint_of_the_source_is_named_here.
+"""
+import contextlib
+import glob
+import os
+import re
+import shlex
+import subprocess
+
+import berthtest as b
+import netlab
+from box import Box
+
+COST = 40
+
+# What runs into the hint | what the hint says to do (several by ";"; "-": nothing at all).  In the directory of a scratch place with the sandboxes
+# work (runs), rest (stopped) and kept (of run --keep), the image fs:1, the file in.txt, and in work the command c1, which sleeps.
+ROWS = """
+berth help lists them | - | help
+berth %.38s --help lists them | file | file --help
+did you mean '%s'? | creat | create --help
+berth help lists the commands | qqqqqqq | help
+did you mean --%s? | run --memry 64m host true | run --memory 64m host true
+berth %s --help lists the options | run --qqqqqq host true | run --help
+--help alone | run --help=1 | run --help
+--%s alone | run --read-only=1 host true | run --read-only host true
+--%s %s | run --memory | run --memory 64m host true
+options follow the command: berth run %.64s | --memory 64m run host true | run --memory 64m host true
+berth completion bash, zsh or fish | completion | completion bash; completion zsh; completion fish
+berth run host true, or berth run --help | run | run host true; run --help
+berth cp FILE SANDBOX:PATH | cp in.txt | cp in.txt work:/tmp/x
+./a:b is a file of the host | cp a:b c:d | cp ./a:b work:/tmp/y
+berth diff ID | diff | diff work
+644 | file write --mode 9z work /tmp/z < in.txt | file write --mode 644 work /tmp/z < in.txt
+berth %s --help | file read work | file read --help
+berth commit SANDBOX NAME | commit rest | commit rest made:1
+make an image by berth image bootstrap or import, and a sandbox of it | commit work x:1 | image import fs made:2; create --name m2 made:2; commit m2 made:3; rm -f m2
+berth %s ID, ids are listed by berth ps -a | stop | ps -a; stop rest
+berth rm ID, ids are listed by berth ps -a | rm | ps -a
+berth inspect ID, ids are listed by berth ps -a | inspect | ps -a; inspect work
+berth rename ID NAME | rename rest | rename rest rest2; rename rest2 rest
+berth stop %s first, or rm --force | create --name gone host; rm gone | stop gone; rm gone
+berth create host | create | create --name c2 host; rm -f c2
+berth exec runs commands in the sandbox | create host true | exec work true
+berth exec ID COMMAND | exec work | exec work true
+berth commands ID | commands | commands work
+berth commands lists them | output work c99 | commands work
+berth commands ID lists them | attach work | commands work
+berth sh ID 'COMMAND' | sh | sh work true
+berth exec, or berth sh | shell work ls | exec work true; sh work true
+berth sh --list ID | sh -s none --wait work | sh --list work
+berth signal ID c3 TERM | signal work | signal work c1 CONT
+TERM, KILL, INT, ... or a number | signal work c1 FOO | signal work c1 CONT; signal work c1 18
+berth wait ID c3 | wait | wait rest
+berth logs ID | logs | logs work
+berth top ID | top | top work
+berth stats ID | stats | stats --no-stream work
+berth network inspect ID | network inspect | network inspect work
+berth network log ID | network log | network log proxied
+--network egress writes one | network log work | network log proxied
+create it with --network egress or bridge | update --allow-host x.test work | create --name e2 --network egress host; update --allow-host x.test e2; rm -f e2
+berth update --memory 1g ID | update --memory 1g | update --memory 1g work
+--memory, --cpus, --pids, --allow-host and others (berth update --help) | update work | update --pids 100 work; update --help
+berth update --cpus | exec --cpus 3 work true | update --cpus 4 work; exec --cpus 3 work true
+berth start %s | exec rest true | start rest; exec rest true; stop rest
+berth resume %s | pause work; exec work true | resume work; exec work true
+berth create makes sandboxes that can | exec kept true | create --name c3 host; exec c3 true; rm -f c3
+berth ps -a lists them | exec nothing true | ps -a
+id=, name=, image= or status= | ps --filter foo=1 | ps --filter name=work
+10m (ago), or 2026-11-21T08:00:00Z | logs --since yesterday work | logs --since 10m work; logs --since 2026-11-21T08:00:00Z work
+one sandbox, or none for all | events work rest | events work; events
+berth config check FILE checks a file | config show FILE | config check conf.toml
+one file at a time | config check conf.toml conf.toml | config check conf.toml
+berth send ID c3 'TEXT' | send work | send work c2 hello
+quote it, and put options before the sandbox | send work c2 one two | send work c2 'one two'
+a text, - for stdin, or --eof | send work c2 | send work c2 text; send work c2 - < in.txt; send --eof work c2
+the code comes on stdin | code work in.txt | code work --lang sh < in.sh
+berth code ID --lang python < FILE | code | code work --lang python < in.py
+without --list, --close and --wait it is run | sh --list work true | sh work true
+--cpus, or --ulimit cpu=SECONDS for each process | create --cpu-time 5s host | create --name c4 --cpus 1 host; create --name c5 --ulimit cpu=5 host; rm -f c4 c5
+none, host, bridge or egress | run --network foo host true | run --network none host true; run --network egress host true
+--network %s | run --allow-host x.test host true | run --network egress --allow-host x.test host true
+strict, standard, dev, unconfined or the path of a JSON file | run --seccomp foo host true | run --seccomp strict host true; run --seccomp dev host true; run --seccomp unconfined host true
+such as 0-1,3 | run --cpuset x host true | run --cpuset 0 host true
+%.80s=VALUE | run --env =x host true | run --env A=VALUE host true
+ro, rw, exec, noexec, nosymfollow%s | run --volume /usr:/x:foo host true | run --volume /usr:/srv/x:ro host true; run --volume /usr:/srv/x:noexec host true
+SOURCE:TARGET, or SOURCE:TARGET:rw | run --volume /usr host true | run --volume /usr:/srv/x host true
+type=bind,src=DIR,dst=DIR or type=tmpfs,dst=DIR | run --mount type=foo,dst=/x host true | run --mount type=bind,src=/usr,dst=/srv/x host true; run --mount type=tmpfs,dst=/srv/x host true
+NAME=SOFT[:HARD], such as nofile=1024:4096 | run --ulimit nofile host true | run --ulimit nofile=1024:4096 host true
+one of cpu fsize data stack core rss nproc nofile memlock as locks sigpending msgqueue nice rtprio rttime | run --ulimit foo=1 host true | run --ulimit core=0 host true
+a name of capabilities(7) such as NET_RAW, or ALL | run --cap-add FOO host true | run --cap-drop ALL host true; run --cap-add NET_RAW host true
+bytes, or a number with k, m, g or t, such as 512m | run --memory lots host true | run --memory 512m host true
+seconds, or a number with ms (the finest), s, m, h or d, such as 300, 1.5s, 5m or 1h30m | run --timeout soon host true | run --timeout 300 host true; run --timeout 1h30m host true
+such as 0.5, 1 or 2.25 | run --cpus x host true | run --cpus 0.5 host true
+UID, NAME, UID:GID or NAME:GROUP | run --user : host true | run --user 1000 host true; run --user 1000:1000 host true
+such as 10.0.0.0/8 or fd00::/8 | run --network egress --allow-net x host true | run --network egress --allow-net 10.0.0.0/8 --allow-net fd00::/8 host true
+its first address is wanted | run --network egress --allow-net 10.0.0.1/8 host true | run --network egress --allow-net 10.0.0.0/8 host true
+such as 9.9.9.9 | run --network egress --dns x host true | run --network egress --dns 9.9.9.9 host true
+NAME, *.SUFFIX or ADDRESS, then :PORT, :FROM-TO or :* (none: ports 80 and 443); international names in their xn-- form | run --network egress --allow-host 'a b' host true | run --network egress --allow-host '*.x.test:1-9' host true
+up to 64 of a-z 0-9 _ . -, starting with a letter or digit | create --name A/B host | create --name a.b-c_1 host; rm -f a.b-c_1
+berth image --help lists the commands | image qqqqqq | image --help
+berth image --help lists them | image | image --help
+berth commit SANDBOX NAME makes an image of what a sandbox changed | image commit rest x:1 | commit rest made:4
+%s %s --help lists the options | image ls --qqqqq | image ls --help
+layout, archive or rootfs | image export --format foo fs:1 out | image export --format rootfs fs:1 out
+berth image import %s | run ./layout true | image import ./layout fs:2
+berth pull %.100s, or berth image import SOURCE %.100s | run --pull never nothere:1 true | image import fs nothere:1; run nothere:1 true
+sha256: and 12 to 64 hex digits | run sha256:xyz true | image ls
+names look like debian, debian:12 or registry.example/team/app:1.0 | run UPPER:1 true | image import fs debian:12
+remove that, or use -f to drop the name now and the files with the last that uses them | image import other used:1; create --name user used:1; image rm used:1 | image rm -f used:1; rm -f user
+give one: berth image import SOURCE NAME | image import - < fs.tar | image import - named:1 < fs.tar
+give OS/ARCH, such as linux/amd64 or linux/arm/v7 | image import --platform x ./layout fs:3 | image import --platform linux/amd64 ./layout fs:3
+xz -dc FILE | berth image import - NAME | image import fs.tar.xz x:1 | image import - xz:1 < fs.tar
+%s %s%s%s | load img.tar | load -i img.tar
+SOURCE is an OCI layout, a docker-save archive, a root file system directory or its tar, or - for stdin | image import nosuch n:1 | image import fs n:1; image import img.tar n:2; image import layout n:3; image import - n:4 < fs.tar
+bzip2 -dc FILE | berth image import - NAME | image import fs.tar.bz2 bz:1 | image import - bz:1 < fs.tar
+[IP:]HOSTPORT:SANDBOXPORT[/udp], such as 8080:80 on the host's loopback, 0.0.0.0:8080:80 on every IPv4 address, [::]:8080:80 on every IPv6 one | run --network bridge -p x host true | run --dry-run --network bridge -p 8080:80 -p 0.0.0.0:8081:80 -p [::]:8082:80 -p 127.0.0.1:8083:80/udp host true
+%% to %% bytes | run --memory 1 host true | run --memory 512m host true
+%% to % | run --pids 99999999999 host true | run --pids 100 host true
+digits only, %% to % | run --pids x host true | run --pids 100 host true
+%%.%03% to % | run --cpus 99999999 host true | run --cpus 1 host true
+--recursive | file rm work /tmp/tree | file rm --recursive work /tmp/tree
+0 to %u | run --user 99999999999 host true | run --user 1000 host true
+0 to %u, or a name | run --user 0:99999999999 host true | run --user 0:1000 host true; run --user 0:daemon host true
+a number needs no entry | run --user nosuch host true | run --user 1234 host true
+berth shell ID | shell | shell work
+another command, or [policy] deny in berth.toml | sh work 'rm -rf /' | sh work 'rm -rf /tmp/nothing'
+a-z 0-9 _ . - | sh -s A/B work true | sh -s a_b.c-1 work true
+use that berth again; berth rm --force %s removes the sandbox | start newer | rm --force newer
+"""
+
+
+# The hints that no row runs, by the reason for that.
+ELSEWHERE = {
+    "needs another kernel, cgroup layout, file system or network of the host: the fault, attack and bridge tests make some of these":
+r"""
+this kernel lacks the call, or a filter around berth hides it; see `berth doctor`
+end the sandboxes that load filters of their own, or double that limit with sysctl
+less than 128 KiB each, larger ones as a file in the sandbox
+berth doctor tells why
+set state_dir to a directory on ext4, xfs or btrfs
+ask for a larger --disk or fewer --disk-inodes
+of %s
+mount one (mount -t cgroup2 cgroup2 /sys/fs/cgroup); `berth doctor` says more
+mount it, or set %s to unlimited
+boot with swapaccount=1, or turn swap off
+turn swap off
+enable it in cgroup.subtree_control of the parent cgroup, or set %s to unlimited
+use a directory on ext4, xfs or btrfs
+Linux 6.8 takes more, or flatten the image
+tune2fs -O project,quota, and mount it with prjquota
+mount it with prjquota
+raise it for berth's caller (ulimit -H), or ask for less
+sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or --network egress, which needs none
+a program of this host listens there; take another port, or ADDRESS:%u:%u for one address of the host
+set [network] bridge to another name
+Linux 5.18 can, and --network egress needs no bridge
+this kernel lacks it: modprobe bridge veth; berth doctor tells, and --network egress needs none of it
+end its sandboxes, then nft delete table inet %s
+this kernel lacks nftables or a part of it: modprobe nf_tables nft_ct nft_nat nft_masq nft_fib_inet nft_reject_inet nft_quota nft_connlimit; berth doctor tells, and --network egress needs none of it
+remove sandboxes, run berth gc, or set [network] pool to a larger one
+a published port belongs to another sandbox already; berth network ls tells
+raise the max_*_namespaces of /proc/sys/user
+raise /proc/sys/user/max_user_namespaces
+a file, a pipe, a socket or /dev/null
+user namespaces are refused inside a chroot, and where an LSM or sysctl forbids them; `berth doctor` tells
+berth runs where parts of /proc are masked, as inside another container
+""",
+    "tells the form or the range of a value: the unit tests of that parser try what it says":
+r"""
+chown root, chmod 600
+%s
+such as 10.0.0.0/8
+at most %% ms
+chown root and chmod 0700 it, or remove it
+install berth with make install, or build it with make
+letters, digits, _ and -, or "quoted"
+\\\\ for a backslash, or 'literal' quotes
+\\u%04X in "quotes"
+put it in quotes
+put text in quotes
+a finite number
+try again
+""",
+    "needs a registry, a resolver or credentials: test_registry*.py and test_credhelper.py have those":
+r"""
+if that is right, add it to registry.realms in berth.toml
+the image may not exist, or berth login docker.io
+berth login %s
+wait, or log in: berth login
+registry.ca_file in berth.toml names a CA of your own
+if it speaks plain http, list it in registry.insecure in berth.toml, or use --insecure
+is the name right, and does this host reach a name server?
+chown it to yourself, and chmod go-w
+chmod 600, and change the passwords that are in it
+chown root, chmod 755
+install it, or berth login, which comes first
+--platform OS/ARCH
+docker.io/library/host is not to be had under that name
+name a tag
+berth image fsck --repair
+raise it in berth.toml, or 0 for none
+it is made where libcurl4-openssl-dev and libpsl-dev are installed
+give HOST:PORT and list it in registry.insecure in berth.toml, or use --insecure
+the store keeps one platform of an image
+berth login --username USER --password-stdin REGISTRY < FILE
+berth login --username USER --password-stdin %.100s
+""",
+    "needs a damaged store, or an archive that is not what it should be: test_image.py and tests/attack make those":
+r"""
+berth image fsck
+sha256 and sha512 are
+give more digits
+import it again
+use that berth again; or berth image rm --force %.100s, and pull or import it
+only tar, tar+gzip and tar+zstd layers can
+remove it
+letters, digits, _ . : - and not more than %d
+such as http://deb.debian.org/debian
+essential, apt, minbase, buildd, required, important or standard
+apt-get install mmdebstrap
+names as apt takes them, separated by commas: python3,git
+such as bookworm or trixie
+are the suite and the packages known to the mirror, and can it be reached?
+import or pull the image again
+stop them, and fsck --repair again
+berth image bootstrap or import makes one, and berth create NAME a sandbox of it
+berth image export --format rootfs and import make one of them
+import %s again
+berth image fsck --repair, then import it again
+berth image import - NAME < FILE
+for a pipe, berth image import - NAME < PIPE
+choose one by SOURCE:NAME:TAG
+give the image another name: berth image import SOURCE NAME
+--platform %s imports it all the same
+choose one by SOURCE:REF, such as %.100s:%.100s
+""",
+    "tells the form of a value, or needs a race or a foreign archive: the unit and file tests try what it says":
+r"""
+remove it first
+--limit
+copy again
+remove files, or a larger --disk
+tar --sparse-version=1.0
+tar --format=pax
+choose another path
+pass it on stdin
+berth run IMAGE COMMAND
+a smaller --disk
+name a file
+berth create makes sandboxes that last, and berth run --keep leaves one behind
+--format rootfs, or NAME.tar for an image archive, whose layers are compressed already
+-i FILE
+--lang, or an image with %s
+berth wait --json
+single characters and ctrl-a to ctrl-z, with commas between them
+it was written by a newer berth
+berth create --help
+"%s"
+"%s=VALUE"
+--pull never takes what the store has
+flatten it
+a name or a number
+--cap-drop SETFCAP, or the volume without :rw
+"644"
+copy
+"stdin_open":true
+""",
+    "for who writes an OCI bundle or an engine's configuration, not a berth command: test_oci*.py run into these":
+r"""
+delete it again: what is gone is gone
+leave it out
+--console-socket
+give the device another path, or take the file out of the root
+mount it at /sys/fs/cgroup/devices
+/etc/subuid and /etc/subgid
+the caller has neither CAP_SYS_RESOURCE nor a hard limit as high
+give that to the mount itself, in its own entry
+nothing is mounted there
+the kernel says: %s
+AppArmor is not enabled on this host: leave apparmorProfile out
+SELinux is not enabled on this host: leave selinuxLabel out
+AppArmor is not enabled on this host, or has no such profile
+mount it, or leave the limit out
+leave it out (podman: --security-opt label=disable)
+add {"type": "mount"} to linux.namespaces
+pause and resume keep a container in memory
+give the number of descriptors that are open from %d up, without a gap: %d
+unset LISTEN_FDS, which was left over, or set LISTEN_PID to the process that it is for
+--format json needs no ps(1)
+man berth-oci\n
+""",
+    "an answer of berthd's HTTP interface: test_berthd.py and test_berthd's schema tests ask for it, and no berth command is in it":
+r"""
+make install
+GET /v1/sandboxes lists them
+POST /v1/sandboxes/%s/start
+64 fields, 16 KiB
+daemon.allowed_hosts
+daemon.allowed_origins
+/openapi.json lists them
+/openapi.json
+1 MiB of JSON
+GET /v1/sandboxes/{id}/commands lists them
+stream=stdout or stderr, or /follow
+TERM, SIGKILL, or a number from 1 to 64
+/commands/{command}/stdin and /follow
+then follow, stdin and resize
+PUT larger files one by one
+the name of an image
+another one
+stop it first, or ?force=true
+memory, cpus, pids, allow-host, ...
+%s%s%s
+at least %lld
+at most %lld
+at most %lld bytes
+at least %lld bytes
+openssl rand -hex 32
+one for each name
+chown root and chmod 600
+""",
+    "names a section, key or form of berth.toml: tests/unit/test_config.c and test_cli.py run into these":
+r"""
+"%s" or "%s"
+/HOST:/SANDBOX, which is read-only
+a name has letters, digits and _ . -
+file:/DIR or s3://BUCKET/PREFIX
+[%.80s]
+berth.toml(5) lists them
+0 is [sandbox] memory_limit
+0 is [sandbox] cpu_limit
+[pool.NAME]
+letters, digits, . and -
+such as berth or berth-test
+a-z 0-9 _ -, such as berth0
+%g to %g
+%% to %%%s
+put it under [%s]
+[%s]
+chown root %.100s
+chmod go-w %.100s
+did you mean [%s]?
+berth config show lists sections and keys
+it belongs under [%s]
+did you mean %s?
+""",
+    "needs a state that a test cannot bring about by a command line: a stuck keeper, a full host, a race; the tests of sessions, lifecycle and faults make these":
+r"""
+words and ; | & ( )
+remove sandboxes, or raise [ids] count
+set base and count as they were
+remove some (berth ps), or raise [manager] max_sandboxes
+berth gc later
+--timeout
+try again when that is done
+berth ps -a
+berth kill %s ends it
+berth kill %s, or berth rm -f, ends it
+berth stats shows what it uses, a restart frees it
+--allow-net and --deny-net work with a bridge
+another --session
+close one
+wait for it, send it input, interrupt it, or use another --session
+restart the sandbox with this berth
+""",
+    "the form of [store] url: unit tests of the ledger run into these":
+r"""
+put it in the file that store.password_file names
+redis://127.0.0.1:6379/0
+redis+unix:/PATH of a local tunnel
+""",
+    "said by the manager of berthd about its configuration, types and storage: test_manager*.py run into these":
+r"""
+names of letters, digits and ._-+=@, joined by /
+%.200s
+shorten it
+chown it
+fewer files, or shorter paths
+check [storage] credentials_file, region and the bucket's policy
+a file of mode 600 with two lines: access key, secret key
+s3://BUCKET/PREFIX
+https://HOST[:PORT]
+https
+it is tried again when it is back
+[admission] memory
+[admission] cpus
+release some, or raise [manager] max_sandboxes
+send the request to the berthd of each
+berth pull it, or berth image save on host %.64s and berth image load here
+[session] allow_mount_dir, and an administrator's token
+[storage] url in berth.toml
+send the request to the berthd of host %.64s
+seconds, or such as "15m"; 0 is never
+bytes, or such as "512m"
+0.01 to 4096
+start it again
+[pool.NAME] in berth.toml makes types
+servers run in the sandbox and speak over stdio
+list_tools
+give one to create
+""",
+    "needs berth without root, with a set-uid bit, or berthd with a wrong address: test_cli.py and test_berthd.py":
+r"""
+sudo berth image ...
+berth image --help
+berth network --help\n
+remove the set-uid bit and file capabilities from berth
+sudo berth %s
+daemon.socket
+127.0.0.1:7423
+tokens must not cross a network in the clear: put a proxy with TLS, or ssh -L, in front of 127.0.0.1
+systemctl start berthd, or sudo berthd
+""",
+    "of berth --host, which needs a berthd: test_remote.py runs into these":
+r"""
+without --host and BERTH_HOST, or over ssh
+--host or BERTH_HOST
+over ssh
+berth send ID COMMAND TEXT
+on stdin
+unix:///run/berth/berthd.sock
+unix:///run/berth/berthd.sock, http://127.0.0.1:7423 or https://HOST
+https://, or ssh -L 7423:127.0.0.1:7423 HOST
+put it in BERTH_TOKEN
+berth save --help
+berth signal ID COMMAND
+berth cp it there and run it
+""",
+}
+
+
+def join(text):
+    """C's adjacent literals as one; macros between them, numbers as a rule, become %."""
+    while True:
+        once = re.sub(r'"\s*\\?\s*\n?\s*(?:PRI[a-z]\d+|BERTH_VERSION|KNOWN)\s*"', "%", text)
+        once = re.sub(r'"\s*\\?\s*\n\s*"', "", once)
+        if once == text:
+            return text
+        text = once
+
+
+def hints():
+    """{hint as the source has it: a file}"""
+    found = {}
+    literal = r'"((?:[^"\\\n]|\\.)*)"'
+    for layer in ("base", "seccomp", "rootfs", "runtime", "manager", "cli"):
+        for path in sorted(glob.glob(os.path.join(b.TOP, layer, "**", "*.c"), recursive=True)):
+            with open(path) as f:
+                text = join(f.read())
+            told = [h for s in re.findall(literal, text) for h in s.split("hint: ")[1:]]
+            told += [s for s in re.findall(r"err_hint\(\w+, " + literal, text) if "hint: " not in s]
+            for h in told:
+                found.setdefault(h.replace('\\"', '"').strip(), os.path.relpath(path, b.TOP))
+    found.pop("", None)     # the word itself, where it is put before a hint
+    return found
+
+
+def rows():
+    for line in ROWS.strip().splitlines():
+        hint, fails, mends = line.rsplit(" | ", 2)
+        yield hint, "" if fails == "-" else fails, mends
+
+
+def test_every_hint_of_the_source_is_named_here():
+    named = [h for h, _, _ in rows()] + [h for group in ELSEWHERE.values() for h in group.strip().splitlines()]
+    found = hints()
+    missing = [f"{path}: {h}" for h, path in found.items() if h not in named]
+    assert not missing, "hints that no row of this file names:\n" + "\n".join(missing)
+    gone = [h for h in named if h not in found]
+    assert not gone, "rows for hints that the source has not:\n" + "\n".join(gone)
+    assert len(set(named)) == len(named), [h for h in named if named.count(h) > 1]
+
+
+def do(line, where):
+    words = shlex.split(line)
+    data = None
+    if "<" in words:
+        at = words.index("<")
+        with open(os.path.join(where, words[at + 1]), "rb") as f:
+            data = f.read()
+        words = words[:at]
+    return b.berth(*words, input=data, cwd=where)
+
+
+def place():
+    where = b.tmpdir("hints")
+    b.write(where + "/in.txt", "text\n")
+    b.write(where + "/a:b", "text\n")
+    b.write(where + "/in.sh", "echo hello\n")
+    b.write(where + "/in.py", "print('hello')\n")
+    b.write(where + "/conf.toml", "[sandbox]\n")
+    os.rename(b.busybox_rootfs("fs-made"), where + "/fs")
+    os.makedirs(where + "/other/etc")
+    for line in ("image import fs fs:1", "image export fs:1 layout", "image export --format rootfs fs:1 fs.tar", "save -o img.tar fs:1"):
+        b.expect_code(do(line, where), 0)
+    for kind in ("J", "xz"), ("j", "bz2"):
+        subprocess.run(["tar", f"-c{kind[0]}f", f"{where}/fs.tar.{kind[1]}", "-C", where + "/fs", "."], check=True)
+    b.berth("run", "--keep", "--name", "kept", "host", "true", ok=True)
+    return where
+
+
+def pattern(hint):
+    """What a hint looks like when it is printed."""
+    parts = re.split(r"%[-+#0\d.]*(?:ll)?[sdugoxX%]?|\\\\", hint)
+    return ".*".join(re.escape(p) for p in parts)
+
+
+def check(hint, fails, mends, where):
+    *before, last = fails.split("; ")
+    for line in before:
+        b.expect_code(do(line, where), 0)
+    r = do(last, where)
+    b.expect(r.code != 0 and re.search(pattern(hint), r.err), r, f"this runs into the hint: {hint}")
+    for line in mends.split("; "):
+        b.expect_code(do(line, where), 0)
+
+
+@b.deadline(240)
+def test_what_a_hint_says_works_in_the_situation_that_prints_it():
+    netlab.need_net()
+    where = place()
+    bad = []
+    with contextlib.ExitStack() as stack:
+        for name, options, image in (("work", (), "host"), ("rest", (), "fs:1"), ("proxied", ("--network", "egress"), "host"),
+                                     ("newer", (), "host")):
+            stack.enter_context(Box("--name", name, *options, image=image))
+        b.berth("exec", "--detach", "work", "sleep", "1000", ok=True)
+        b.berth("exec", "--detach", "--interactive", "work", "cat", ok=True)
+        b.berth("exec", "work", "mkdir", "-p", "/tmp/tree/sub", ok=True)
+        b.berth("stop", "rest", "newer", ok=True)
+        state = os.path.join(b.root(), "state", "sandboxes", os.readlink(os.path.join(b.root(), "state", "names", "newer")))
+        with open(state + "/spec.json") as f:
+            text = f.read()
+        b.write(state + "/spec.json", text.replace('"version":1', '"version":9'), 0o600)
+        for row in rows():
+            try:
+                check(*row, where)
+            except AssertionError as why:
+                bad.append(f"{row[0]}\n{why}")
+        b.berth("rm", "-f", "kept", ok=True)
+    assert not bad, "\n\n".join(bad)
+
+
+def test_words_of_other_tools_get_the_command_that_does_it():
+    for line, said in (("rmi x", "berth image rm"), ("unpause x", "berth resume"), ("tag a b", "berth image tag"),
+                       ("prune", "berth image prune"), ("search x", "berth pull"), ("images", "berth image ls"),
+                       ("run -d host true", "berth create"), ("kill -9 x", "berth kill ends every process at once"), ("kill -s TERM x", "berth signal"),
+                       ("stop -t 5 x", "--grace TIME"), ("stop --time 5 x", "--grace TIME"), ("restart -t 5 x", "--grace TIME"),
+                       ("image search x", "berth pull"), ("image delete x", "berth image rm")):
+        b.one_line_error(b.berth(*line.split()), 2, "unknown", "hint: ", said)
+
+
+def test_every_command_that_foreign_c_names_exists():
+    with open(os.path.join(b.TOP, "cli", "foreign.c")) as f:
+        told = re.findall(r'\{ "[^"]+", (?:NULL|"[^"]+"), "((?:[^"\\]|\\.)*)" \}', f.read())
+    assert len(told) > 20
+    for line in told:
+        for words in re.findall(r"berth ((?:image |network |config )?[a-z]+)", line):
+            b.berth(*words.split(), "--help", ok=True)
+        for option in re.findall(r"(--[a-z-]+)", line):
+            assert any(option in b.berth(c, "--help", ok=True).out for c in ("run", "exec", "stop")), option
