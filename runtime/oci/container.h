@@ -82,7 +82,8 @@ struct oci_container {
 	int default_dev_fd[6];	/* in a user namespace: the host's null, zero, full, random, urandom, tty as mounts; -1 */
 	int *device_fd;		/* the same for each of linux.devices; NULL */
 	size_t device_count;
-	int null_fd;		/* the host's /dev/null as a mount, what masks files; -1 */
+	int null_fd;		/* the host's /dev/null as a read-only mount, what masks files; -1 */
+	int proc_mount_fd, sys_mount_fd;	/* the process: what it has mounted at /proc and /sys; -1 */
 	unsigned long propagation;	/* of the root: MS_* */
 	int sock;		/* this side's end of the pair */
 	int console_fd;		/* connected to --console-socket; -1 */
@@ -117,6 +118,21 @@ int oci_netdevs_move(const struct oci_container *c, struct err *e);
 int oci_sysctl_write(const struct oci_container *c, struct err *e);
 /* ERR_INVALID for one that is not of the container's own namespaces. */
 int oci_sysctl_check(const struct oci_container *c, struct err *e);
+
+/*
+ * The place of m, a procfs or sysfs, below root_fd: a plain directory, made when missing.  An O_PATH descriptor;
+ * ERR_DENIED where a link or file of the image is.
+ */
+int oci_kernelfs_place(int root_fd, const struct oci_mount *m, const char *path, struct err *e);
+/* ERR_DENIED for another thing than procfs at /proc, and for a mount on a file of procfs that engines do not cover. */
+int oci_kernelfs_check(const struct oci_mount *m, const char *path, int target, struct err *e);
+/* m is attached at path: when that is /proc or /sys, it is what oci_kernelfs_open() begins at; the last of several. */
+int oci_kernelfs_keep(struct oci_container *c, const struct oci_mount *m, const char *path, struct err *e);
+/*
+ * Opens path, O_PATH, in the container's root; below /proc or /sys from the mount that was made there, wherever that is by
+ * now: another who has the tree may have given its place another name, and what is not found is not masked (S25).  -1 with errno.
+ */
+int oci_kernelfs_open(const struct oci_container *c, int root, const char *path);
 
 /*
  * A place below root_fd, resolved as if that were "/": existing, or made, a

@@ -566,6 +566,7 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 {
 	struct oci_container c = { .id = r->id, .bundle = r->bundle, .no_pivot = r->no_pivot, .preserve_fds = r->preserve_fds,
 				   .listen_fds = r->listen_fds, .no_new_keyring = r->no_new_keyring, .wait_start = !r->run, .root_fd = -1, .null_fd = -1,
+				   .proc_mount_fd = -1, .sys_mount_fd = -1,
 				   .console_fd = -1, .listen_fd = -1, .sock = -1, .hook_fds = { -1, -1 } };
 	autobuf struct buf text = BUF_INIT(OCI_DOCUMENT_MAX);
 	int made = 0, result = -1;

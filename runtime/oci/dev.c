@@ -64,7 +64,8 @@ static int bind_node(int dir, const char *name, const char *path, int host_fd, c
 	autoclose int made = -1, target = -1, own = -1;
 
 	if (host_fd < 0) {
-		own = newmount_clone(AT_FDCWD, path, 0, 0, e);
+		/* the host's node: its mode and owner are not the container's to change */
+		own = newmount_clone(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY, e);
 		host_fd = own;
 	}
 	if (host_fd < 0 || !is_node(host_fd, n))

@@ -70,20 +70,20 @@ static int mask_directory(struct cover *empty, int target, const char *path, str
 	return empty->fd < 0 ? -1 : put_cover(empty, target, path, e);
 }
 
-/* A file by the host's /dev/null, which no file of the image can stand in for (CVE-2025-31133, E06). */
-static int mask(int root, const char *path, struct cover *null, struct cover *empty, struct err *e)
+/* A file by the host's /dev/null, which no file of the image can stand in for (CVE-2025-31133, E06, S25). */
+static int mask(const struct oci_container *c, int root, const char *path, struct cover *null, struct cover *empty, struct err *e)
 {
-	autoclose int target = path_open_in_root(root, path, O_PATH, 0);
+	autoclose int target = oci_kernelfs_open(c, root, path);
 
 	if (target < 0)
 		return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0 : err_sys(e, "open masked path %s", path);
 	return is_directory(target) ? mask_directory(empty, target, path, e) : put_cover(null, target, path, e);
 }
 
-static int read_only(int root, const char *path, struct err *e)
+static int read_only(const struct oci_container *c, int root, const char *path, struct err *e)
 {
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
-	autoclose int target = path_open_in_root(root, path, O_PATH, 0);
+	autoclose int target = oci_kernelfs_open(c, root, path);
 	autoclose int copy = -1;
 
 	if (target < 0)
@@ -109,7 +109,7 @@ static int mask_all(struct oci_container *c, int root, const json_t *list, struc
 	if (c->null_fd < 0 || fstat(c->null_fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3))
 		return err_set(e, ERR_DENIED, "linux.maskedPaths: /dev/null of the host is not the null device");
 	for (i = 0; r == 0 && i < json_array_size(list); i++)
-		r = mask(root, json_string_value(json_array_get(list, i)), &null, &empty, e);
+		r = mask(c, root, json_string_value(json_array_get(list, i)), &null, &empty, e);
 	fd_close(&empty.fd);
 	return r;
 }
@@ -132,7 +132,7 @@ int oci_rootfs_finish(struct oci_container *c, struct err *e)
 	if (lock_late(c, e) < 0)
 		return -1;
 	json_array_foreach(list, i, v)
-		if (read_only(root, json_string_value(v), e) < 0)
+		if (read_only(c, root, json_string_value(v), e) < 0)
 			return -1;
 	if (mask_all(c, root, oci_get(c->linux_part, "maskedPaths"), e) < 0)
 		return -1;

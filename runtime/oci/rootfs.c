@@ -7,10 +7,13 @@
  * root detached; then masks and read-only paths, which are resolved in the
  * container alone.  Every mount is complete before it is attached, to a
  * descriptor that the kernel resolved within the root (E09).
+ *
+ * The tree, or a volume in it, may be another container's too, which changes it
+ * while we look (S25): no path is looked up twice for one purpose, and nothing
+ * is written through the container's own /proc.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <linux/mount.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +22,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -31,10 +33,6 @@
 #include "runtime/oci/idmap.h"
 #include "runtime/oci/json.h"
 #include "runtime/oci/log.h"
-
-#ifndef PROC_SUPER_MAGIC
-#define PROC_SUPER_MAGIC 0x9fa0
-#endif
 
 /* ---- before the clone ------------------------------------------------------------- */
 
@@ -109,11 +107,20 @@ static int open_bind(struct oci_container *c, struct oci_mount *m, struct err *e
 }
 
 /* -1: whoever needs it says so.  Never a peer of the host's: a mount over the copy would be one over /dev there (E09). */
-static int copy_device(const char *path)
+static int copy_device(const char *path, uint64_t attr)
 {
 	struct err ignored;
 
-	return newmount_clone(AT_FDCWD, path, 0, 0, &ignored);
+	return newmount_clone(AT_FDCWD, path, 0, attr, &ignored);
+}
+
+/*
+ * What masks a file is the host's own node: the container's root, who may be the host's, must not change the mode or the
+ * owner that the whole host sees (S25).  A device is written to all the same.
+ */
+static int copy_null(void)
+{
+	return copy_device("/dev/null", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 }
 
 static const char *const dev_names[] = { "null", "zero", "full", "random", "urandom", "tty" };
@@ -138,11 +145,11 @@ int oci_mounts_open(struct oci_container *c, struct err *e)
 	c->root_fd = open_tree(AT_FDCWD, c->rootfs, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (c->root_fd < 0)
 		return err_sys(e, "open the root %s", c->rootfs);
-	c->null_fd = copy_device("/dev/null");
+	c->null_fd = copy_null();
 	/* no mknod in a user namespace */
 	for (i = 0; i < ARRAY_LEN(dev_names); i++) {
 		snprintf(path, sizeof(path), "/dev/%s", dev_names[i]);
-		c->default_dev_fd[i] = copy_device(path);
+		c->default_dev_fd[i] = copy_device(path, 0);
 	}
 	return oci_dev_open(c, e);
 }
@@ -195,52 +202,6 @@ static int attach_root(struct oci_container *c, struct err *e)
 }
 
 /* ---- what is mounted in it --------------------------------------------------------------- */
-
-static int is_procfs(int fd)
-{
-	struct statfs st;
-
-	return fstatfs(fd, &st) == 0 && st.f_type == PROC_SUPER_MAGIC;
-}
-
-/* What may be put over a file of procfs: what engines (lxcfs) do put there, and nothing that is written to. */
-static int allowed_in_proc(const char *path)
-{
-	static const char *const names[] = {
-		"/proc/cpuinfo", "/proc/diskstats", "/proc/meminfo", "/proc/stat", "/proc/swaps", "/proc/uptime",
-		"/proc/loadavg", "/proc/slabinfo", "/proc/net/dev", "/proc/sys/kernel/ns_last_pid",
-		"/proc/sys/crypto/fips_enabled",
-	};
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(names); i++)
-		if (!strcmp(path, names[i]))
-			return 1;
-	return 0;
-}
-
-/* procfs and sysfs in their places, not where a link of the image leads (CVE-2019-19921, CVE-2023-27561). */
-static int check_kernel_fs(int root_fd, const struct oci_mount *m, const char *path, struct err *e)
-{
-	struct stat st;
-	autoclose int fd = path_open_in_root(root_fd, path, O_PATH | O_NOFOLLOW, 0);
-
-	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode)))
-		return err_set(e, ERR_DENIED, "filesystem \"%s\" must be mounted on ordinary directory: %s in the container's "
-			       "root is not", m->type, path);
-	return 0;
-}
-
-static int check_proc(const struct oci_mount *m, const char *path, int target, struct err *e)
-{
-	if (!strcmp(path, "/proc") && !is_procfs(m->fd))
-		return err_set(e, ERR_DENIED, "\"%.100s\" cannot be mounted at /proc because it is not of type proc",
-			       m->source ? m->source : m->type);
-	if (is_procfs(target) && strcmp(path, "/proc") != 0 && !allowed_in_proc(path))
-		return err_set(e, ERR_DENIED, "\"%.100s\" cannot be mounted on %s because it is inside /proc",
-			       m->source ? m->source : m->type, path);
-	return 0;
-}
 
 static int is_directory(int fd)
 {
@@ -374,7 +335,7 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 		if (copy_link(c->root_fd, m, path, &done, e) < 0 || done)
 			return done ? 0 : -1;
 	}
-	if (kernel_fs && check_kernel_fs(c->root_fd, m, path, e) < 0)
+	if (kernel_fs && (target = oci_kernelfs_place(c->root_fd, m, path, e)) < 0)
 		return -1;
 	if (!m->bind && !strncmp(m->type, "cgroup", 6)) {
 		target = oci_place(c->root_fd, path, 1, e);
@@ -386,15 +347,15 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 	}
 	if (m->bind ? m->fd < 0 && open_bind(c, m, e) < 0 : make_fs(c, m, e) < 0)
 		return -1;
-	target = m->target_nofollow ? path_open_in_root(c->root_fd, path, O_PATH | O_NOFOLLOW, 0) :
-				      oci_place(c->root_fd, path, is_directory(m->fd), e);
 	if (target < 0 && m->target_nofollow)
+		target = path_open_in_root(c->root_fd, path, O_PATH | O_NOFOLLOW, 0);
+	if (target < 0)
 		target = oci_place(c->root_fd, path, is_directory(m->fd), e);
-	if (target < 0 || check_proc(m, path, target, e) < 0)
+	if (target < 0 || oci_kernelfs_check(m, path, target, e) < 0)
 		return -1;
 	if (!m->bind && finish_new(m, target, e) < 0)
 		return -1;
-	if (newmount_attach(m->fd, target, path, e) < 0 || oci_mount_spread(m, e) < 0)
+	if (newmount_attach(m->fd, target, path, e) < 0 || oci_mount_spread(m, e) < 0 || oci_kernelfs_keep(c, m, path, e) < 0)
 		return -1;
 	if (!m->late)
 		fd_close(&m->fd);
@@ -412,7 +373,7 @@ int oci_rootfs_prepare(struct oci_container *c, struct err *e)
 		return c->root_fd < 0 ? err_sys(e, "open the root %s", c->rootfs) : 0;
 	}
 	if (c->null_fd < 0)
-		c->null_fd = copy_device("/dev/null");
+		c->null_fd = copy_null();
 	if (attach_root(c, e) < 0)
 		return -1;
 	for (i = 0; i < c->mount_count; i++)
