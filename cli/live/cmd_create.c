@@ -14,10 +14,10 @@
 #include "cli/run/imageuse.h"
 #include "cli/run/runopts.h"
 
-enum { OPT_JSON = RUNOPT_FIRST_OWN, OPT_PULL, OPT_TENANT };
+enum { OPT_JSON = RESIDENT_FIRST_OWN, OPT_PULL, OPT_TENANT };
 
 static const struct opt options[] = {
-	RUNOPTS_TABLE,
+	RESIDENT_TABLE,
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 	{ "pull", 0, OPT_VALUE, "WHEN", "fetch the image: missing, always or never (default: missing)", OPT_PULL,
 	  COMPLETE_WORDS, "missing always never" },

@@ -60,11 +60,11 @@ static int start(struct sandbox_ref *s, const char *ref, struct err *e)
 	return resident_start(&s->registry, s->id, e);
 }
 
-static int stop(struct sandbox_ref *s, const char *ref, uint64_t grace_ms, struct err *e)
+static int stop(struct sandbox_ref *s, const char *ref, uint64_t grace_ms, int stays, struct err *e)
 {
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
-	return s->kept ? 0 : resident_stop(&s->registry, s->id, grace_ms, 0, e);
+	return s->kept ? 0 : resident_halt(&s->registry, s->id, grace_ms, 0, stays, e);
 }
 
 static int change(struct sandbox_ref *s, const char *verb, const char *ref, uint64_t grace_ms, struct err *e)
@@ -72,12 +72,12 @@ static int change(struct sandbox_ref *s, const char *verb, const char *ref, uint
 	if (!strcmp(verb, "start"))
 		return start(s, ref, e);
 	if (!strcmp(verb, "stop"))
-		return stop(s, ref, grace_ms, e);
+		return stop(s, ref, grace_ms, 0, e);
 	if (!strcmp(verb, "kill"))
-		return stop(s, ref, 0, e);
+		return stop(s, ref, 0, 0, e);
 	if (!strcmp(verb, "restart"))	/* what could not be started again is not stopped */
 		return sandbox_ref_find(s, ref, e) < 0 || registry_check_format(&s->registry, s->id, e) < 0 ||
-		       stop(s, ref, grace_ms, e) < 0 || start(s, ref, e) < 0 ? -1 : 0;
+		       stop(s, ref, grace_ms, 1, e) < 0 || start(s, ref, e) < 0 ? -1 : 0;
 	return ask(s, ref, verb, e);
 }
 

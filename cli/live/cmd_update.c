@@ -3,19 +3,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
 #include "cli/commands.h"
+#include "cli/live/resident.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/run/netopts.h"
+#include "manager/host/expire.h"
 #include "manager/host/promise.h"
 #include "manager/host/tenant.h"
 
 #define SPEC_FILE "spec.json"
 
 enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON, OPT_ALLOW_HOST, OPT_DENY_HOST, OPT_ALLOW_NET, OPT_DENY_NET, OPT_BYTES,
-	OPT_CONNECTIONS, OPT_TENANT };
+	OPT_CONNECTIONS, OPT_IDLE_TIMEOUT, OPT_TTL, OPT_TENANT };
 
 static const struct opt options[] = {
 	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m, or unlimited", OPT_MEMORY },
@@ -27,6 +30,8 @@ static const struct opt options[] = {
 	{ "deny-net", 0, OPT_LIST, "CIDR", "addresses that may not be reached; open connections are cut", OPT_DENY_NET },
 	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out since it was created, or unlimited", OPT_BYTES },
 	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections since it was created; bridge: open at once; or unlimited", OPT_CONNECTIONS },
+	{ "idle-timeout", 0, OPT_VALUE, "TIME", "stop it when nothing has happened in it for so long; 0 is never", OPT_IDLE_TIMEOUT },
+	{ "ttl", 0, OPT_VALUE, "TIME", "remove it so long from now on, whatever it does; 0 is never", OPT_TTL },
 	{ "tenant", 0, OPT_VALUE, "NAME", "for a tenant of berthd, whose it must be: [tenant] holds", OPT_TENANT },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
@@ -80,6 +85,16 @@ static int set_network(struct update *u, int id, const char *value, struct err *
 	}
 }
 
+static int set_time(struct update *u, const char *option, const char *key, const char *value, struct err *e)
+{
+	uint64_t ms;
+
+	if (resident_time(option, value, &ms, e) < 0)
+		return -1;
+	json_object_set_new(u->rq, key, json_integer((json_int_t)ms));
+	return json_array_append_new(u->options, json_pack("[s,s]", option, value)) < 0 ? err_nomem(e) : 0;
+}
+
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	static const char *const names[] = { NULL, "memory", "cpus", "pids" };
@@ -92,6 +107,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		u->json = 1;
 		return 0;
 	}
+	if (id == OPT_IDLE_TIMEOUT || id == OPT_TTL)
+		return set_time(u, id == OPT_TTL ? "ttl" : "idle-timeout", id == OPT_TTL ? "ttl_ms" : "idle_timeout_ms", value, e);
 	if (id == OPT_TENANT) {
 		u->tenant = value;
 		return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", value);
@@ -152,6 +169,21 @@ static int save(struct sandbox_ref *s, const struct update *u, struct err *e)
 	json_array_extend(all, u->options);
 	json_object_set_new(spec, "options", all);
 	return registry_save(&s->registry, s->id, SPEC_FILE, spec, e);
+}
+
+/* Of a stopped sandbox: the keeper of one that runs writes its records itself. */
+static int save_ttl(struct sandbox_ref *s, const struct update *u, struct err *e)
+{
+	const json_t *ttl = json_object_get(u->rq, "ttl_ms");
+	autojson json_t *record = ttl && s->kept ? registry_load(&s->registry, s->id, "record.json", e) : NULL;
+
+	if (!ttl || !s->kept)
+		return 0;
+	if (!record)
+		return -1;
+	json_object_set_new(record, EXPIRE_AT, json_integer_value(ttl) ? json_integer((json_int_t)clock_wall_ms() + json_integer_value(ttl)) :
+			    json_null());
+	return registry_save(&s->registry, s->id, "record.json", record, e);
 }
 
 /* A stopped sandbox: what it is started with next must fit together. */
@@ -217,7 +249,7 @@ static int change(struct sandbox_ref *s, struct update *u, const json_t *spec, s
 	} else if (check_mode(spec, u, e) < 0) {
 		return -1;
 	}
-	return save(s, u, e);
+	return save(s, u, e) < 0 ? -1 : save_ttl(s, u, e);
 }
 
 static int update(struct sandbox_ref *s, struct update *u, const char *ref, struct err *e)

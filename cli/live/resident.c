@@ -9,10 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "cli/run/imageuse.h"
 #include "cli/run/runopts.h"
 #include "manager/host/events.h"
+#include "manager/host/expire.h"
+#include "manager/host/forget.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/writable.h"
@@ -20,7 +24,7 @@
 #define SPEC_FILE "spec.json"
 #define STUCK_MS 5000	/* a keeper that kills does not take longer to say so */
 
-const struct opt resident_options[] = { RUNOPTS_TABLE };
+const struct opt resident_options[] = { RESIDENT_TABLE };
 const size_t resident_option_count = ARRAY_LEN(resident_options);
 
 static const struct opt *option_of(const char *name)
@@ -33,7 +37,35 @@ static const struct opt *option_of(const char *name)
 	return NULL;
 }
 
-static int apply_options(struct runopts *o, const json_t *spec, struct err *e)
+int resident_time(const char *name, const char *value, uint64_t *ret_ms, struct err *e)
+{
+	return num_duration_ms(value, name, 366ULL * 86400000, ret_ms, e);
+}
+
+/* What of its life the options say; idle_timeout_ms is UINT64_MAX when they do not. */
+struct life_options {
+	uint64_t idle_timeout_ms, ttl_ms;
+	int auto_remove;
+};
+
+#define LIFE_UNSAID { UINT64_MAX, 0, 0 }
+
+static int set_option(struct runopts *o, struct life_options *l, int id, const char *value, struct err *e)
+{
+	switch (id) {
+	case RESIDENT_IDLE_TIMEOUT:
+		return resident_time("idle-timeout", value, &l->idle_timeout_ms, e);
+	case RESIDENT_TTL:
+		return resident_time("ttl", value, &l->ttl_ms, e);
+	case RESIDENT_AUTO_REMOVE:
+		l->auto_remove = 1;
+		return 0;
+	default:
+		return runopts_set(o, id, value, e);
+	}
+}
+
+static int apply_options(struct runopts *o, struct life_options *l, const json_t *spec, struct err *e)
 {
 	json_t *list = NULL, *pair;
 	size_t i;
@@ -47,7 +79,7 @@ static int apply_options(struct runopts *o, const json_t *spec, struct err *e)
 
 		if (!opt || (opt->kind != OPT_FLAG && !value))
 			return err_set(e, ERR_CORRUPT, "%s: option %zu is unknown; hint: it was written by a newer berth", SPEC_FILE, i);
-		if (runopts_set(o, opt->id, value, e) < 0)
+		if (set_option(o, l, opt->id, value, e) < 0)
 			return err_wrap(e, "option --%s", name);
 	}
 	return 0;
@@ -57,6 +89,7 @@ static int apply_options(struct runopts *o, const json_t *spec, struct err *e)
 static int check_option(struct runopts *o, char *line, const char *what, struct err *e)
 {
 	char *value = strchr(line, '=');
+	struct life_options unused;
 	const struct opt *opt;
 
 	if (value)
@@ -67,7 +100,7 @@ static int check_option(struct runopts *o, char *line, const char *what, struct 
 	if ((opt->kind == OPT_FLAG) != !value)
 		return err_set(e, ERR_CONFIG, value ? "%s: option %s takes no value; hint: \"%s\"" :
 			       "%s: option %s wants a value; hint: \"%s=VALUE\"", what, line, line);
-	if (runopts_set(o, opt->id, value, e) == 0)
+	if (set_option(o, &unused, opt->id, value, e) == 0)
 		return 0;
 	e->code = ERR_CONFIG;
 	return err_wrap(e, "%s: option %s", what, line);
@@ -103,17 +136,32 @@ int resident_check_config(const struct config *c, struct err *e)
 
 struct resident {
 	struct runopts opts;
+	struct life_options life;
 	struct imageuse image;
 	struct claim claim;
 	int disk_fd;
 	int spawned;	/* the keeper had the claim, and has released it or left it to gc */
 };
 
-/* At a start the old record tells when it was created. */
-static json_t *make_record(struct registry *r, const struct resident *x, const char *image, const char *name)
+/* Its time to live began when it was made, or when update said so: then the old record knows. */
+static struct keeper_life life_of(const struct resident *x, const struct config *c, const json_t *old)
 {
-	struct err ignored;
-	autojson json_t *old = registry_load(r, x->claim.id, "record.json", &ignored);
+	const json_t *known = json_object_get(old, EXPIRE_AT);
+	struct keeper_life l = { .idle_timeout_ms = c->idle_timeout_ms, .auto_remove = x->life.auto_remove,
+				 .remove_idle = !strcmp(c->idle_action, "remove") };
+
+	if (x->life.idle_timeout_ms != UINT64_MAX)
+		l.idle_timeout_ms = x->life.idle_timeout_ms;
+	if (known)
+		l.expires_ms = (uint64_t)json_integer_value(known);
+	else if (x->life.ttl_ms)
+		l.expires_ms = clock_wall_ms() + x->life.ttl_ms;
+	return l;
+}
+
+/* At a start the old record tells when it was created. */
+static json_t *make_record(const struct resident *x, const json_t *old, const char *image, const char *name)
+{
 	const char *known = json_string_value(json_object_get(old, "created"));
 	char created[40];
 	time_t now = time(NULL);
@@ -166,7 +214,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	struct spec *s = &x->opts.spec;
 	struct keeper_start ks = { .registry = r, .claim = &x->claim, .spec = s, .output_head_bytes = 1 << 20,
 				   .output_tail_bytes = 1 << 20, .fresh = fresh };
-	autojson json_t *record = NULL;
+	struct err ignored;
+	autojson json_t *record = NULL, *old = registry_load(r, x->claim.id, "record.json", &ignored);
 	const char *image = NULL;
 
 	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
@@ -187,9 +236,11 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	if (spec_needs_nethelper(s) && load_used(r, s, e) < 0)
 		return -1;
 	ks.hold_fd = x->image.hold_fd;
-	record = make_record(r, x, image, name);
+	record = make_record(x, old, image, name);
 	if (!record)
 		return err_nomem(e);
+	ks.life = life_of(x, r->config, old);
+	keeper_life_tell(&ks.life, record);
 	ks.record = record;
 	x->spawned = 1;
 	return keeper_spawn(&ks, e);
@@ -213,7 +264,7 @@ static int read_options(struct resident *x, const struct config *c, const char *
 
 	if (tenant[0] && (tenant_load(&t, c, tenant, e) < 0 || tenant_cap_defaults(&t, c, json_object_get(spec, "options"), e) < 0))
 		return -1;
-	if (apply_options(&x->opts, spec, e) < 0 || (tenant[0] && tenant_check_spec(&t, &x->opts.spec, e) < 0))
+	if (apply_options(&x->opts, &x->life, spec, e) < 0 || (tenant[0] && tenant_check_spec(&t, &x->opts.spec, e) < 0))
 		return -1;
 	*ret = tenant[0] ? tenant_promise(&t, l->memory_bytes, l->cpu_milli) :
 	       (struct promise){ .memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli };
@@ -230,15 +281,19 @@ static int save_owner(struct registry *r, const char *id, const char *tenant, st
 
 int resident_create(struct registry *r, const char *name, const char *tenant, json_t *spec, char ret_id[65], struct err *e)
 {
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct promise promise;
 	struct err ignored;
+	unsigned expired;
 	char id[65];
 	int result;
 
 	runopts_init(&x.opts, r->config);
 	result = read_options(&x, r->config, tenant, spec, &promise, e);
 	if (result == 0)
+		result = registry_claim(r, name, 1, &promise, &x.claim, e);
+	/* those whose time is over take no place from others */
+	if (result < 0 && e->code == ERR_LIMIT && expire_stopped(r, &expired, &ignored) == 0 && expired)
 		result = registry_claim(r, name, 1, &promise, &x.claim, e);
 	memcpy(id, x.claim.id, sizeof(id));
 	if (result == 0 && (save_owner(r, id, tenant, e) < 0 || registry_save(r, id, SPEC_FILE, spec, e) < 0))
@@ -270,9 +325,17 @@ static void load_owner(struct registry *r, const char *id, struct promise *p)
 	snprintf(p->tenant, sizeof(p->tenant), "%s", name ? name : "");
 }
 
+static int remove_expired(struct registry *r, const char *id, struct err *e)
+{
+	if (forget_alone(r, id, e) < 0)
+		return -1;
+	events_add(r, "rm", id, json_pack("{s:s}", "reason", "expired"));
+	return err_set(e, ERR_NOT_FOUND, "the time of sandbox %s was over, and it is removed now", id);
+}
+
 int resident_start(struct registry *r, const char *id, struct err *e)
 {
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
 	autojson json_t *record = spec ? registry_load(r, id, "record.json", e) : NULL;
 	struct promise promise;
@@ -291,8 +354,10 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 	}
 	if (!record || json_get_str(record, "name", &name, "record.json", e) < 0)
 		return -1;
+	if (expire_is_over(record))
+		return remove_expired(r, id, e);
 	runopts_init(&x.opts, r->config);
-	if (apply_options(&x.opts, spec, e) < 0) {
+	if (apply_options(&x.opts, &x.life, spec, e) < 0) {
 		close_all(&x);
 		return -1;
 	}
@@ -323,7 +388,7 @@ static int open_upper(struct registry *r, const char *id, struct resident_layers
 
 static int open_image(struct registry *r, const char *id, const json_t *spec, struct resident_layers *l, struct err *e)
 {
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = registry_keep_dir(r, id, e), .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = registry_keep_dir(r, id, e), .life = LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct spec *s = &x.opts.spec;
 	const char *image = NULL;
 	int result = -1;
@@ -332,7 +397,7 @@ static int open_image(struct registry *r, const char *id, const json_t *spec, st
 	runopts_init(&x.opts, r->config);
 	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
 		err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
-	else if (x.disk_fd >= 0 && apply_options(&x.opts, spec, e) == 0 &&
+	else if (x.disk_fd >= 0 && apply_options(&x.opts, &x.life, spec, e) == 0 &&
 		 imageuse_open_pinned(&x.image, r, x.disk_fd, image, s, e) == 0 &&
 		 runopts_finish(&x.opts, x.image.has_image ? &x.image.image : NULL, NULL, 0, e) == 0)
 		result = 0;
@@ -376,7 +441,7 @@ void resident_close_layers(struct registry *r, struct resident_layers *l)
 	l->claimed = 0;
 }
 
-static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e)
+static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, int stays, struct err *e)
 {
 	int wait_ms = (int)drain_ms + (grace_ms ? 30000 + (int)(grace_ms == RESIDENT_GRACE || grace_ms > 86400000 ? 86400000 : grace_ms) : STUCK_MS), got;
 	autoclose int sock = keeper_connect_within(r, id, grace_ms ? KEEPER_CONNECT_MS : STUCK_MS, e);
@@ -388,6 +453,8 @@ static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, ui
 		return -1;
 	if (grace_ms != RESIDENT_GRACE)
 		json_object_set_new(rq, "grace_ms", json_integer((json_int_t)grace_ms));
+	if (stays)
+		json_object_set_new(rq, "stays", json_true());
 	if (drain_ms)
 		json_object_set_new(rq, "drain_ms", json_integer((json_int_t)drain_ms));
 	if (wire_send(sock, rq, NULL, 0, e) < 0)
@@ -405,10 +472,15 @@ static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, ui
 
 int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e)
 {
+	return resident_halt(r, id, grace_ms, drain_ms, 0, e);
+}
+
+int resident_halt(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, int stays, struct err *e)
+{
 	autojson json_t *record = NULL;
 	struct err ignored;
 	int is_run = !grace_ms && keeper_is_run(r, id);
-	int result = is_run ? keeper_kill(r, id, e) : ask_to_stop(r, id, grace_ms, drain_ms, e);
+	int result = is_run ? keeper_kill(r, id, e) : ask_to_stop(r, id, grace_ms, drain_ms, stays, e);
 
 	if (is_run)
 		return result;	/* a berth run --keep has written its own record */

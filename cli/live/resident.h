@@ -11,7 +11,21 @@
 
 #include "cli/command.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/run/runopts.h"
 #include "runtime/sandbox/spec.h"
+
+/* Besides those of run: what only a sandbox that lives has. */
+enum resident_id { RESIDENT_IDLE_TIMEOUT = RUNOPT_FIRST_OWN, RESIDENT_TTL, RESIDENT_AUTO_REMOVE, RESIDENT_FIRST_OWN };
+
+#define RESIDENT_TABLE \
+	RUNOPTS_TABLE, \
+	{ "idle-timeout", 0, OPT_VALUE, "TIME", "stop it when nothing has happened in it for so long; 0 is never (default: 3600s)", \
+	  RESIDENT_IDLE_TIMEOUT }, \
+	{ "ttl", 0, OPT_VALUE, "TIME", "remove it so long after it was made, whatever it does; 0 is never (default: 0)", RESIDENT_TTL }, \
+	{ "auto-remove", 0, OPT_FLAG, NULL, "remove it once it stops, for whatever reason", RESIDENT_AUTO_REMOVE }
+
+/* TIME of --idle-timeout and --ttl. */
+int resident_time(const char *name, const char *value, uint64_t *ret_ms, struct err *e);
 
 /* The options that make a sandbox, shared by create and the reading of spec.json. */
 extern const struct opt resident_options[];

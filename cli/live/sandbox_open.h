@@ -36,5 +36,7 @@ int resident_start(struct registry *r, const char *id, struct err *e);
  */
 #define RESIDENT_GRACE UINT64_MAX
 int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e);
+/* The same; stays: it is started again at once, so --auto-remove does not count. */
+int resident_halt(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, int stays, struct err *e);
 
 #endif

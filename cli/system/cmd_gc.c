@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "manager/host/expire.h"
 #include "manager/host/netclear.h"
 #include "manager/host/parentclear.h"
 #include "manager/host/registry.h"
@@ -54,7 +55,7 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 {
 	struct registry r;
 	autojson json_t *would = json_array();
-	unsigned cleared = 0, networks = 0;
+	unsigned cleared = 0, expired = 0, networks = 0;
 	char store[sizeof(c->state_dir) + 8];
 	size_t i;
 	int result;
@@ -62,6 +63,9 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 	if (registry_open(&r, c, e) < 0)
 		return -1;
 	result = o->dry_run ? registry_gc_dry(&r, note, would, e) : registry_gc(&r, &cleared, e);
+	if (result == 0)
+		result = o->dry_run ? expire_dry(&r, note, would, e) : expire_stopped(&r, &expired, e);
+	cleared += expired;
 	if (!o->dry_run) {
 		if (result == 0)
 			result = parentclear(&r, e);

@@ -29,7 +29,7 @@ static int is_tenants(const char *option)
 {
 	static const char *const all[] = {
 		"memory", "swap", "cpus", "pids", "disk", "disk-inodes", "tmp-size", "env", "user", "workdir", "hostname",
-		"timeout", "grace", "ulimit", "label", "read-only",
+		"timeout", "grace", "ulimit", "label", "read-only", "ttl", "auto-remove",
 	};
 	size_t i;
 
@@ -522,8 +522,9 @@ static int patch_sandbox(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	json_object_foreach(body, name, v)
-		if (r == 0 && !http_who(rq)->admin && strcmp(name, "memory") && strcmp(name, "cpus") && strcmp(name, "pids"))
-			r = err_set(e, ERR_DENIED, "rules of the network need an admin token");
+		if (r == 0 && !http_who(rq)->admin && strcmp(name, "memory") && strcmp(name, "cpus") && strcmp(name, "pids") &&
+		    strcmp(name, "ttl"))
+			r = err_set(e, ERR_DENIED, "%s needs an admin token", !strcmp(name, "idle-timeout") ? name : "a rule of the network");
 	if (r == 0)
 		r = args_options(&a, body, e);
 	if (r == 0 && !a.n)

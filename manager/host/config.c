@@ -73,6 +73,12 @@ int config_is_env_name(const char *s, size_t n)
 	return n > 0;
 }
 
+static int check_idle_action(const char *v, const char *what, struct err *e)
+{
+	return strcmp(v, "stop") && strcmp(v, "remove") ?
+	       err_set(e, ERR_CONFIG, "%s is '%.20s'; hint: \"stop\" or \"remove\"", what, v) : 0;
+}
+
 int config_check_pull(const char *v, const char *what, struct err *e)
 {
 	if (strcmp(v, "missing") && strcmp(v, "always") && strcmp(v, "never"))
@@ -149,6 +155,8 @@ const struct config_key config_keys[] = {
 	  "sandboxes that may exist at once" },
 	{ "manager", "idle_timeout", CONFIG_DURATION, "3600s", 0, 366 * DAY_MS, FIELD(idle_timeout_ms), NULL, NULL,
 	  "a sandbox unused for this long is stopped; 0 is never" },
+	{ "manager", "idle_action", CONFIG_STRING, "stop", 4, 7, FIELD(idle_action), check_idle_action, NULL,
+	  "what then: stop, which keeps its files, or remove" },
 	{ "manager", "cleanup_interval", CONFIG_DURATION, "300s", 1000, 366 * DAY_MS, FIELD(cleanup_interval_ms), NULL,
 	  NULL, "how often what crashed sandboxes left is looked for" },
 	{ "manager", "log_size", CONFIG_SIZE, "2m", 0, 1ULL << 40, FIELD(log_bytes), NULL, NULL,

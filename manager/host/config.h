@@ -47,6 +47,7 @@ struct config {
 	/* [manager] */
 	uint64_t max_sandboxes;
 	uint64_t idle_timeout_ms;	/* 0 is never */
+	char idle_action[8];		/* "stop" or "remove" */
 	uint64_t cleanup_interval_ms;
 	uint64_t log_bytes;		/* of one sandbox's log; 0 is none */
 	/* [policy] */

@@ -187,6 +187,7 @@ static int own_op(struct keeper *k, int client, const char *op, const json_t *rq
 		grace_ms = k->spec->grace_ms;
 		if (json_get_u64(rq, "grace_ms", &grace_ms, "request", e) < 0 || json_get_u64(rq, "drain_ms", &drain_ms, "request", e) < 0)
 			return -1;
+		k->stays = json_is_true(json_object_get(rq, "stays"));
 		keeper_stop_drain(k, grace_ms, drain_ms);
 		return 0;	/* the connection's end is the answer: then everything is gone */
 	}
@@ -349,6 +350,8 @@ static int next_timeout(struct keeper *k)
 		at = UINT64_MAX;
 	if ((t = keeper_stop_next(k)) && t < at)
 		at = t;
+	if ((t = keeper_life_next(k)) && t < at)
+		at = t;
 	if ((t = keeper_network_next(k)) && t < at)
 		at = t;
 	if (k->oom_until_ms)
@@ -381,6 +384,7 @@ static void serve_deadlines(struct keeper *k)
 		if (k->sessions[i].name[0])
 			session_deadline(k, &k->sessions[i], now);
 	keeper_idle_check(k, now);
+	keeper_life_check(k);
 	keeper_stop_check(k, now);
 	keeper_network_check(k, now);
 }
@@ -562,11 +566,14 @@ static void tell_ends(struct keeper *k)
 static void end(struct keeper *k)
 {
 	struct err ignored;
+	char id[65];
 	int i;
 
+	memcpy(id, k->claim.id, sizeof(id));
 	tell_ends(k);
 	if (k->stop_reason)
 		keeper_record_stop(k);
+	keeper_life_mark(k);
 	keeper_network_last(k);
 	if (k->announced)
 		keeper_event(k, "stop", json_pack("{s:s}", "reason", k->stop_reason ? k->stop_reason : "requested"));
@@ -585,6 +592,7 @@ static void end(struct keeper *k)
 		if (k->announced)
 			keeper_network_save(k);
 		registry_release(k->registry, &k->claim, &ignored);
+		keeper_life_end(k, id);
 	}
 	/* clients wait for this: their connections end when nothing is left, also of who came while we were at it */
 	fd_close(&k->listen_fd);
@@ -624,6 +632,8 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 		k->listen_fd = k->signal_fd = k->fileop_fd = -1;
 		k->head_max = ks->output_head_bytes;
 		k->tail_max = ks->output_tail_bytes;
+		k->life = ks->life;
+		k->record = ks->record;
 		k->next_seq = 1;
 		k->created_ms = k->busy_ms = k->idle_checked_ms = clock_ms();
 		for (i = 0; i < KEEPER_CLIENTS; i++)

@@ -16,6 +16,17 @@
 #include "manager/host/registry.h"
 #include "runtime/sandbox/launch.h"
 
+/* When it ends by itself, and what then. */
+struct keeper_life {
+	uint64_t idle_timeout_ms;	/* 0: never */
+	uint64_t expires_ms;		/* on the wall clock, when it is removed; 0: never */
+	int auto_remove;		/* when it stops, for whatever reason */
+	int remove_idle;		/* when the idle timeout stops it */
+};
+
+/* Writes it into a record, for inspect and the next start. */
+void keeper_life_tell(const struct keeper_life *l, json_t *record);
+
 struct keeper_start {
 	struct registry *registry;
 	struct claim *claim;		/* handed over: the keeper releases it when it ends */
@@ -25,6 +36,7 @@ struct keeper_start {
 	int hold_fd;			/* keeps the image from gc, or -1 */
 	int fresh;			/* made just now: forgotten when the caller is killed before it hears of it */
 	uint64_t output_head_bytes, output_tail_bytes;
+	struct keeper_life life;
 };
 
 /*

@@ -4,7 +4,7 @@
  *
  * Work is a command or a session's command that runs, bytes that come from or
  * go to one, and CPU time above a floor (a background job, a server); being asked
- * about it is none.  After [manager] idle_timeout without any, the keeper stops.
+ * about it is none.  After --idle-timeout, or [manager] idle_timeout, without any, the keeper stops.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +18,8 @@
 #define CHECK_MAX_MS 60000
 #define WINDOW_MAX_MS 1000	/* a rate over less says little */
 
+const char keeper_idle_reason[] = "idle timeout";
+
 void keeper_busy(struct keeper *k)
 {
 	k->busy_ms = clock_ms();
@@ -25,7 +27,7 @@ void keeper_busy(struct keeper *k)
 
 static uint64_t check_every(const struct keeper *k)
 {
-	uint64_t t = k->registry->config->idle_timeout_ms / 10;
+	uint64_t t = k->life.idle_timeout_ms / 10;
 
 	return t > CHECK_MAX_MS ? CHECK_MAX_MS : t < 50 ? 50 : t;
 }
@@ -75,7 +77,7 @@ static void look(struct keeper *k, uint64_t now)
 
 uint64_t keeper_idle_next(const struct keeper *k)
 {
-	return k->registry->config->idle_timeout_ms ? k->idle_checked_ms + check_every(k) : 0;
+	return k->life.idle_timeout_ms ? k->idle_checked_ms + check_every(k) : 0;
 }
 
 void keeper_record_stop(struct keeper *k)
@@ -92,7 +94,7 @@ void keeper_record_stop(struct keeper *k)
 
 void keeper_idle_check(struct keeper *k, uint64_t now)
 {
-	uint64_t limit = k->registry->config->idle_timeout_ms;
+	uint64_t limit = k->life.idle_timeout_ms;
 
 	if (!limit || now < k->idle_checked_ms + check_every(k))
 		return;
@@ -100,7 +102,7 @@ void keeper_idle_check(struct keeper *k, uint64_t now)
 	k->idle_checked_ms = now;
 	if (now - k->busy_ms >= limit) {
 		k->stopping = 1;
-		k->stop_reason = "idle timeout";
+		k->stop_reason = keeper_idle_reason;
 	}
 }
 
@@ -133,6 +135,7 @@ static int get_limit(const json_t *rq, const char *key, uint64_t *v, struct err 
 static int op_update(struct keeper *k, int client, const json_t *rq, struct err *e)
 {
 	struct cgroup_limits old = k->limits_changed ? k->limits : k->spec->limits, l = old;
+	const struct keeper_life life = k->life;
 	struct err ignored;
 	uint64_t cut;
 	int r;
@@ -144,9 +147,12 @@ static int op_update(struct keeper *k, int client, const json_t *rq, struct err 
 	if (r == 0)
 		r = k->sandbox.cgroup.ops->lift(&k->sandbox.cgroup, &l, e);
 	if (r == 0)
+		r = keeper_life_update(k, rq, e);
+	if (r == 0)
 		r = keeper_network_update(k, rq, &cut, e);
 	if (r < 0) {
 		/* all or nothing: what was set before the one that failed goes back */
+		keeper_life_set(k, &life, &ignored);
 		k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &old, &ignored);
 		if (e->os_errno == EBUSY)	/* v1 does not take memory away from those who have it */
 			err_set(e, ERR_LIMIT, "the sandbox uses more memory than that; hint: berth stats shows what it uses, a restart frees it");

@@ -138,6 +138,9 @@ struct keeper {
 	const char *stop_reason;	/* why, when nobody asked for it */
 	uint64_t drain_until_ms, drain_grace_ms;	/* it waits for guarded clients before it stops */
 	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
+	struct keeper_life life;
+	int stays;		/* it is started again at once: its stop removes nothing */
+	json_t *record;		/* that of this run */
 	int paused;		/* by berth pause */
 	int held_by;		/* 1 + the client for which everything stands still; 0: none */
 	int announced;		/* its start is among the events */
@@ -255,8 +258,17 @@ void keeper_busy(struct keeper *k);
 /* For berth ps -a, inspect and wait: why it does not run any more. */
 void keeper_record_stop(struct keeper *k);
 uint64_t keeper_idle_next(const struct keeper *k);
+extern const char keeper_idle_reason[];	/* what stop_reason is when it was idle */
 void keeper_idle_check(struct keeper *k, uint64_t now);
 void keeper_idle_describe(struct keeper *k, json_t *answer);
+/* keeper_life.c: when its time is over, on the monotonic clock; 0: never. */
+uint64_t keeper_life_next(const struct keeper *k);
+void keeper_life_check(struct keeper *k);
+int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e);
+int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e);
+/* Before it is taken apart; and when nothing of it is left but its files. */
+void keeper_life_mark(struct keeper *k);
+void keeper_life_end(struct keeper *k, const char *id);
 int keeper_limits_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
 void keeper_limits_describe(const struct keeper *k, json_t *answer);
 

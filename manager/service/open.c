@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/expire.h"
 #include "manager/keeper/keeper.h"
 #include "manager/objects/storage.h"
 #include "manager/service/deadline.h"
@@ -182,6 +183,7 @@ static void clear_dead(struct service *s)
 	if (registry_open(&reg, &s->config, &ignored) < 0)
 		return;
 	registry_gc(&reg, &cleared, &ignored);
+	expire_stopped(&reg, &cleared, &ignored);
 	registry_close(&reg);
 }
 

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * expire - lasting sandboxes that are to go and have no keeper that would remove them: those whose time to live ended while they were
+ * stopped, and those to be removed when they stop whose keeper was killed, or the machine switched off.
+ */
+#ifndef BERTH_MANAGER_HOST_EXPIRE_H
+#define BERTH_MANAGER_HOST_EXPIRE_H
+
+#include "manager/host/registry.h"
+
+/* Members of record.json: milliseconds since 1970 or null, and true. */
+#define EXPIRE_AT "expires_ms"
+#define EXPIRE_AUTO_REMOVE "auto_remove"
+
+/* Whether its time to live is over; and whether a stopped one of that record is to go. */
+int expire_is_over(const json_t *record);
+int expire_is_due(const json_t *record);
+/* Removes them; *ret_removed counts.  What cannot be removed now is left for the next time. */
+int expire_stopped(struct registry *r, unsigned *ret_removed, struct err *e);
+/* Their ids, without removing anything. */
+int expire_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);
+
+#endif

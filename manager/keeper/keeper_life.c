@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long a sandbox lives, and whether it goes when it has stopped: the keeper sees to both, without a daemon.
+ *
+ * The end of its time to live is a point on the wall clock that stands in its record, so that it holds over restarts.  One that
+ * is stopped when it comes has no keeper: whoever starts it, gc or berthd removes it (manager/host/expire.h).
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "manager/host/events.h"
+#include "manager/host/expire.h"
+#include "manager/host/forget.h"
+#include "manager/keeper/keeper_state.h"
+
+#define LOOK_AGAIN_MS 1000	/* after the end was begun: a second one asks for nothing new */
+
+static const char time_is_over[] = "ttl";
+
+uint64_t keeper_life_next(const struct keeper *k)
+{
+	uint64_t wall, now;
+
+	if (!k->life.expires_ms)
+		return 0;
+	wall = clock_wall_ms();
+	now = clock_ms();
+	return k->stop_reason == time_is_over ? now + LOOK_AGAIN_MS : k->life.expires_ms > wall ? now + (k->life.expires_ms - wall) : now;
+}
+
+void keeper_life_check(struct keeper *k)
+{
+	if (!k->life.expires_ms || k->stop_reason == time_is_over || clock_wall_ms() < k->life.expires_ms)
+		return;
+	k->stop_reason = time_is_over;
+	keeper_stop_begin(k, k->spec->grace_ms);
+}
+
+static int is_to_go(const struct keeper *k)
+{
+	if (k->stays || !k->announced)
+		return 0;
+	return k->life.auto_remove || k->stop_reason == time_is_over || (k->life.remove_idle && k->stop_reason == keeper_idle_reason);
+}
+
+/* In its record from now on: whatever becomes of us, it is to go. */
+void keeper_life_mark(struct keeper *k)
+{
+	struct err ignored;
+	autojson json_t *record = is_to_go(k) && !k->life.auto_remove ?
+				  registry_load(k->registry, k->claim.id, "record.json", &ignored) : NULL;
+
+	if (!record)
+		return;
+	json_object_set_new(record, EXPIRE_AUTO_REMOVE, json_true());
+	registry_save(k->registry, k->claim.id, "record.json", record, &ignored);
+}
+
+void keeper_life_end(struct keeper *k, const char *id)
+{
+	struct err ignored;
+
+	if (is_to_go(k) && forget_alone(k->registry, id, &ignored) == 0)
+		events_add(k->registry, "rm", id, json_pack("{s:s}", "reason", k->stop_reason ? k->stop_reason : "auto-remove"));
+}
+
+void keeper_life_tell(const struct keeper_life *l, json_t *record)
+{
+	json_object_set_new(record, "idle_timeout_ms", json_integer((json_int_t)l->idle_timeout_ms));
+	json_object_set_new(record, EXPIRE_AT, l->expires_ms ? json_integer((json_int_t)l->expires_ms) : json_null());
+	if (l->auto_remove)
+		json_object_set_new(record, EXPIRE_AUTO_REMOVE, json_true());
+}
+
+/* In both records: that of the run, and that which the next start reads. */
+int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e)
+{
+	autojson json_t *kept = NULL;
+
+	if (l->idle_timeout_ms == k->life.idle_timeout_ms && l->expires_ms == k->life.expires_ms)
+		return 0;
+	kept = registry_load(k->registry, k->claim.id, "record.json", e);
+	if (!kept)
+		return -1;
+	keeper_life_tell(l, kept);
+	keeper_life_tell(l, k->record);
+	if (registry_save(k->registry, k->claim.id, "record.json", kept, e) < 0 || registry_record(&k->claim, k->record, e) < 0)
+		return -1;
+	k->life = *l;
+	return 0;
+}
+
+int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e)
+{
+	struct keeper_life l = k->life;
+	uint64_t ttl_ms = 0;
+	int timed = json_get_u64(rq, "ttl_ms", &ttl_ms, "request", e);
+
+	if (timed < 0 || json_get_u64(rq, "idle_timeout_ms", &l.idle_timeout_ms, "request", e) < 0)
+		return -1;
+	if (timed)
+		l.expires_ms = ttl_ms ? clock_wall_ms() + ttl_ms : 0;
+	if (timed && k->stop_reason == time_is_over)
+		return err_set(e, ERR_BUSY, "the time of sandbox %s is over", k->claim.id);
+	return keeper_life_set(k, &l, e);
+}

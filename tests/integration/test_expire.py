@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sandboxes that end by themselves: --idle-timeout, --ttl, --auto-remove and [manager] idle_action; the keeper sees to it, no daemon."""
+import json
+import os
+import subprocess
+import time
+
+import berthtest as b
+import daemon
+from daemon import Daemon
+
+
+def create(*options, **kw):
+    return b.berth("create", *options, "--disk", "16m", "--disk-inodes", "1024", "host", ok=True, **kw).out.strip()
+
+
+def listed():
+    return {x["id"]: x for x in json.loads(b.berth("ps", "-a", "--json", ok=True).out)}
+
+
+def inspect(box):
+    return json.loads(b.berth("inspect", box, ok=True).out)
+
+
+def gone(*boxes):
+    return not set(boxes) & set(listed())
+
+
+def event_of(box, event="rm"):
+    lines = [json.loads(line) for line in b.berth("events", "--json", ok=True).out.splitlines()]
+    return [e for e in lines if e["id"] == box and e["event"] == event]
+
+
+def configured(text):
+    return {"BERTH_CONFIG": b.write(b.tmp("berth.toml"), text)}
+
+
+def test_an_idle_sandbox_is_stopped_after_its_own_timeout():
+    env = configured('[manager]\nidle_timeout = "1s"\n')
+    soon, never = create("--idle-timeout", "300ms"), create("--idle-timeout", "0", env=env)
+    assert inspect(soon)["idle_timeout_ms"] == 300 and inspect(never)["idle_timeout_ms"] == 0
+    b.wait_for(lambda: listed()[soon]["status"] == "stopped", 20, "the end of the idle one")
+    assert inspect(soon)["stop_reason"] == "idle timeout"
+    # a start reads it again; a change holds at once and over a restart
+    b.berth("start", soon, ok=True)
+    b.wait_for(lambda: listed()[soon]["status"] == "stopped", 20, "the end of the idle one again")
+    b.berth("update", "--idle-timeout", "0", soon, ok=True)
+    b.berth("start", soon, ok=True)
+    assert inspect(soon)["idle_timeout_ms"] == 0
+    b.berth("update", "--idle-timeout", "250ms", never, ok=True)
+    b.wait_for(lambda: listed()[never]["status"] == "stopped", 20, "the end of the one that was told to")
+    assert listed()[soon]["status"] == "running"
+    for box in (soon, never):
+        b.berth("rm", "-f", box, ok=True)
+
+
+def test_idle_action_remove_takes_the_files_too():
+    env = configured('[manager]\nidle_timeout = "300ms"\nidle_action = "remove"\n')
+    idle, busy = create(env=env), create(env=env)
+    asked = create(env=env)
+    b.berth("exec", "-d", busy, "sleep", "1000", ok=True)
+    b.berth("exec", "-d", asked, "sleep", "1000", ok=True)
+    b.wait_for(lambda: gone(idle), 20, "the end of the idle one")
+    assert not os.path.exists(f"{b.root()}/state/sandboxes/{idle}") and event_of(idle)[0]["reason"] == "idle timeout"
+    # one that is asked to stop was not idle
+    b.berth("stop", asked, ok=True)
+    assert listed()[asked]["status"] == "stopped" and listed()[busy]["status"] == "running"
+    for box in (busy, asked):
+        b.berth("rm", "-f", box, ok=True)
+    p = b.berth("config", "check", env=configured('[manager]\nidle_action = "sleep"\n'))
+    assert p.code == 125 and "idle_action" in p.err and "hint:" in p.err, p
+
+
+def test_a_time_to_live_ends_what_works_too():
+    box = create("--ttl", "1s", "--name", "brief")
+    first = inspect(box)["expires_ms"]
+    assert 0 < first - time.time() * 1000 <= 1000
+    p = subprocess.run([b.BERTH, "exec", box, "sleep", "1000"], env=b.environment(), capture_output=True, text=True, timeout=60)
+    assert p.returncode != 0, p
+    b.wait_for(lambda: gone(box), 20, "the end of its time")
+    assert event_of(box)[0]["reason"] == "ttl"
+    assert b.berth("inspect", "brief").code == 125
+    other = create("--name", "brief")
+    b.berth("rm", "-f", other, ok=True)
+
+
+def test_a_time_to_live_holds_over_a_restart_and_can_be_changed():
+    box = create("--ttl", "1h")
+    first = inspect(box)["expires_ms"]
+    b.berth("restart", box, ok=True)
+    assert inspect(box)["expires_ms"] == first
+    b.berth("update", "--ttl", "2h", box, ok=True)
+    later = inspect(box)["expires_ms"]
+    assert 3500000 < later - first < 3700000 + 600000
+    b.berth("restart", box, ok=True)
+    assert inspect(box)["expires_ms"] == later
+    b.berth("update", "--ttl", "0", box, ok=True)
+    b.berth("restart", box, ok=True)
+    assert inspect(box)["expires_ms"] is None
+    # of one that is stopped: nobody may start it, and gc takes it
+    b.berth("stop", box, ok=True)
+    b.berth("update", "--ttl", "1ms", box, ok=True)
+    b.wait_for(lambda: inspect(box)["expires_ms"] < time.time() * 1000, 10, "its end")
+    other = create("--ttl", "1h")
+    b.berth("stop", other, ok=True)
+    b.berth("update", "--ttl", "1ms", other, ok=True)
+    b.wait_for(lambda: inspect(other)["expires_ms"] < time.time() * 1000, 10, "the end of the other")
+    p = b.berth("start", box)
+    assert p.code == 125 and "time of sandbox" in p.err and gone(box), p
+    assert b.berth("gc", "--dry-run", ok=True).out.split() == [other] and not gone(other)
+    assert "cleared 1" in b.berth("gc", ok=True).out and gone(other)
+
+
+def test_auto_remove_takes_it_away_however_it_stops():
+    stopped, idle, killed, restarted = (create("--auto-remove", *more) for more in ((), ("--idle-timeout", "300ms"), (), ()))
+    assert inspect(stopped)["auto_remove"] is True
+    b.berth("restart", restarted, ok=True)
+    assert listed()[restarted]["status"] == "running"
+    b.berth("stop", stopped, ok=True)
+    assert gone(stopped), "gone when stop comes back"
+    b.wait_for(lambda: gone(idle), 20, "the end of the idle one")
+    os.kill(inspect(killed)["supervisor_pid"], 9)
+    b.wait_for(lambda: b.berth("gc").code == 0 and gone(killed), 20, "the one whose keeper was killed")
+    b.berth("rm", "-f", restarted, ok=True)
+    assert gone(restarted)
+
+
+def test_wrong_times_are_refused():
+    for option in ("--idle-timeout", "--ttl"):
+        for value in ("soon", "-1", "", "400d", "1x"):
+            p = b.berth("create", option, value, "host")
+            assert p.code == 2 and option[2:] in p.err, (option, value, p)
+    box = create()
+    for option in ("--idle-timeout", "--ttl"):
+        assert b.berth("update", option, "soon", box).code == 2
+    b.berth("rm", "-f", box, ok=True)
+    assert not listed()
+
+
+def test_over_http_with_what_a_tenant_may_ask_for():
+    with Daemon("", tcp=True) as d:
+        made = d.good("POST", "/v1/sandboxes", {"image": "host", "options": {"ttl": "1h", "auto-remove": True, "idle-timeout": "30m",
+                                                                            "disk": "16m", "disk-inodes": 1024}})
+        told = d.get(f"/v1/sandboxes/{made['id']}").json
+        assert told["auto_remove"] is True and told["idle_timeout_ms"] == 1800000 and told["expires_ms"] > time.time() * 1000
+        assert d.request("PATCH", f"/v1/sandboxes/{made['id']}", {"ttl": "0", "idle-timeout": 60}).status == 200
+        told = d.get(f"/v1/sandboxes/{made['id']}").json
+        assert told["expires_ms"] is None and told["idle_timeout_ms"] == 60000
+        ask = lambda **options: d.request("POST", "/v1/sandboxes", {"image": "host", "options": options}, token=daemon.TENANT)
+        r = ask(ttl="1h", **{"auto-remove": True, "disk": "16m", "disk-inodes": 1024})
+        assert r.status == 201, r
+        patch = lambda **what: d.request("PATCH", f"/v1/sandboxes/{r.json['id']}", what, token=daemon.TENANT).status
+        assert patch(ttl="2h") == 200 and patch(**{"idle-timeout": 0}) == 403
+        assert ask(**{"idle-timeout": "0"}).status == 403
+        d.request("POST", f"/v1/sandboxes/{r.json['id']}/stop", token=daemon.TENANT)
+        d.request("POST", f"/v1/sandboxes/{made['id']}/stop")
+        b.wait_for(lambda: not d.get("/v1/sandboxes").json["sandboxes"], 20, "the end of both")
