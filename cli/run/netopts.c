@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/net/netpolicy.h"
+#include "runtime/net/netshare.h"
 
 #define BRIDGE 1U
 #define EGRESS 2U
@@ -151,13 +152,23 @@ static int add_bridge(struct netopts *o, const struct config *c, struct err *e)
 	return 0;
 }
 
+/* One sandbox must not fill the table of connections that the host's own packets need. */
+static int bound_connections(struct netopts *o, struct err *e)
+{
+	const char *key = budgets[NETOPTS_CONNECTIONS].key;
+
+	if (json_object_get(policy(o), key))
+		return 0;
+	return json_object_set_new(o->policy, key, json_integer((json_int_t)netshare_connections())) < 0 ? err_nomem(e) : 0;
+}
+
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e)
 {
 	if (check_mode(o, s->network == NETWORK_BRIDGE ? BRIDGE : s->network == NETWORK_EGRESS ? EGRESS : 0, e) < 0)
 		return -1;
 	if (!spec_needs_nethelper(s))
 		return 0;
-	if (s->network == NETWORK_BRIDGE && add_bridge(o, c, e) < 0)
+	if (s->network == NETWORK_BRIDGE && (add_bridge(o, c, e) < 0 || bound_connections(o, e) < 0))
 		return -1;
 	o->text = json_dumps(policy(o), JSON_COMPACT);
 	if (!o->text)

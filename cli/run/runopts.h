@@ -63,7 +63,7 @@ enum runopts_id {
 	  "bridge: a port of the host that leads to one of the sandbox (without IP: of the loopback)", RUNOPT_PUBLISH }, \
 	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out before the network stops (default: unlimited)", \
 	  RUNOPT_NETWORK_BYTES }, \
-	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections before it stops; bridge: open at once (default: unlimited)", \
+	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections before it stops; bridge: open at once (default: 4096 or less)", \
 	  RUNOPT_NETWORK_CONNECTIONS }, \
 	{ "cap-add", 0, OPT_LIST, "CAP", "add a capability, within the sandbox's user namespace", RUNOPT_CAP_ADD }, \
 	{ "cap-drop", 0, OPT_LIST, "CAP", "drop a capability, or ALL", RUNOPT_CAP_DROP }, \

@@ -73,6 +73,8 @@ void nft_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg, u
 void nft_verdict_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
 /* Goes on when more than count connections are open, this one included; for packets that begin one. */
 void nft_connections_over(struct nftnl_rule *r, uint32_t count);
+/* Goes on for each packet beyond count a minute; a first burst of them is not counted. */
+void nft_rate_over(struct nftnl_rule *r, uint64_t count, uint32_t burst);
 /* Counts on the object that the map holds; of a quota: goes on only when it is over. */
 void nft_object_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
 /* NF_ACCEPT, NF_DROP, or NFT_GOTO and NFT_JUMP with a chain */

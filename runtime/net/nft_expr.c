@@ -133,6 +133,18 @@ void nft_connections_over(struct nftnl_rule *r, uint32_t count)
 	add(r, x);
 }
 
+void nft_rate_over(struct nftnl_rule *r, uint64_t count, uint32_t burst)
+{
+	struct nftnl_expr *x = expression("limit");
+
+	nftnl_expr_set_u64(x, NFTNL_EXPR_LIMIT_RATE, count);
+	nftnl_expr_set_u64(x, NFTNL_EXPR_LIMIT_UNIT, 60);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LIMIT_BURST, burst);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LIMIT_TYPE, NFT_LIMIT_PKTS);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_LIMIT_FLAGS, NFT_LIMIT_F_INV);
+	add(r, x);
+}
+
 void nft_object_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg)
 {
 	struct nftnl_expr *x = expression("objref");

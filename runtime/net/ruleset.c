@@ -39,6 +39,7 @@ const struct nft_set ruleset_sets[SETS] = {
 	[REFUSED] = { "refused", { NFT_T_ETHER }, .object = NFT_OBJECT_COUNTER },
 	[OVER] = { "over-limit", { NFT_T_ETHER }, .object = NFT_OBJECT_COUNTER },
 	[LIMITS] = { "limits", { NFT_T_ETHER }, .verdict = 1 },
+	[NAMES] = { "names", { NFT_T_ETHER }, .verdict = 1 },
 	[SPECIAL4] = { "special4", { NFT_T_IPV4 }, .interval = 1 },
 };
 
@@ -205,7 +206,7 @@ static void rule_dns(struct nft *t, const char *chain, const struct family *f)
 	load_pair(r, f);
 	nft_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, 2 * f->words);
 	lookup(r, f->dns);
-	nft_verdict(r, NF_ACCEPT, NULL);
+	nft_verdict(r, NFT_GOTO, "questions");	/* each of a stub resolver is a flow of its own */
 	nft_rule_end(t, r);
 }
 
@@ -399,22 +400,22 @@ static void load_hardware(struct nftnl_rule *r)
 	nft_payload(r, NFT_PAYLOAD_LL_HEADER, 6, 6, 0);
 }
 
-/* What is allowed, but for a connection more than the sandbox may have open. */
-static void rules_connections(struct nft *t)
+/* What is allowed, but for a connection more than the sandbox may have open; limits is the map of the chains that count them. */
+static void rules_connections(struct nft *t, const char *chain, int limits)
 {
 	const uint32_t begins = STATE_NEW, none = 0;
-	struct nftnl_rule *r = nft_rule(t, "connections");
+	struct nftnl_rule *r = nft_rule(t, chain);
 
 	nft_ct(r, NFT_CT_STATE, 0);
 	nft_mask(r, 0, &begins, 4);
 	nft_compare(r, NFT_CMP_EQ, 0, &none, 4);
 	nft_verdict(r, NF_ACCEPT, NULL);
 	nft_rule_end(t, r);
-	r = nft_rule(t, "connections");
+	r = nft_rule(t, chain);
 	load_hardware(r);
-	nft_verdict_map(r, ruleset_sets[LIMITS].name, id_of(LIMITS), 0);
+	nft_verdict_map(r, ruleset_sets[limits].name, id_of(limits), 0);
 	nft_rule_end(t, r);
-	r = nft_rule(t, "connections");
+	r = nft_rule(t, chain);
 	nft_verdict(r, NF_ACCEPT, NULL);
 	nft_rule_end(t, r);
 }
@@ -499,7 +500,8 @@ int ruleset_stands(const char *bridge, struct err *e)
 int ruleset_make(const char *bridge, struct err *e)
 {
 	static const struct nft_chain chains[] = {
-		{ RULESET_MARK }, { "from-sandbox" }, { "to-sandbox" }, { "to-answers" }, { "to-account" }, { "connections" }, { "refuse" },
+		{ RULESET_MARK }, { "from-sandbox" }, { "to-sandbox" }, { "to-answers" }, { "to-account" }, { "connections" }, { "questions" },
+		{ "refuse" },
 		{ RULESET_OVER }, { "reject" },
 		{ "source", "filter", NF_INET_PRE_ROUTING, -300 }, { "publish", "nat", NF_INET_PRE_ROUTING, -100 },
 		{ "publish-host", "nat", NF_INET_LOCAL_OUT, -100 }, { "masquerade", "nat", NF_INET_POST_ROUTING, 100 },
@@ -525,7 +527,8 @@ int ruleset_make(const char *bridge, struct err *e)
 	rules_forward(&t, bridge);
 	rules_from(&t, bridge);
 	rules_to(&t);
-	rules_connections(&t);
+	rules_connections(&t, "connections", LIMITS);
+	rules_connections(&t, "questions", NAMES);
 	rules_refuse(&t);
 	return nft_commit(&t, e);
 }

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "runtime/net/netcount.h"
+#include "runtime/net/netshare.h"
 #include "runtime/net/ruleset.h"
 #include "runtime/net/ruleset_sets.h"
 
@@ -79,28 +80,52 @@ static void put_counters(struct nft *t, int add, const char *id, const struct li
 }
 
 /* A chain of its own, as only a rule can hold a number of connections; the map leads there. */
+/* S29: the chains that count what a sandbox has open: PREFIX-ID, and the map that leads there. */
+static const struct { int map; const char *prefix; } limits[] = { { LIMITS, "limit" }, { NAMES, "names" } };
+
+#define RATE_SHARES 2	/* of the share of open connections, a minute */
+
+static void limit_name(char out[80], size_t i, const char *id)
+{
+	snprintf(out, 80, "%s-%s", limits[i].prefix, id);
+}
+
+static void put_over(struct nft *t, const char *chain, uint64_t connections, uint64_t share)
+{
+	struct nftnl_rule *r = nft_rule(t, chain);
+
+	/* connlimit counts no TCP connection that has ended, which the kernel goes on tracking for two minutes */
+	nft_rate_over(r, RATE_SHARES * share, (uint32_t)share);
+	nft_verdict(r, NFT_GOTO, RULESET_OVER);
+	nft_rule_end(t, r);
+	r = nft_rule(t, chain);
+	/* the kernel counts in an int, and holds fewer connections than that */
+	nft_connections_over(r, connections < INT32_MAX ? (uint32_t)connections : INT32_MAX);
+	nft_verdict(r, NFT_GOTO, RULESET_OVER);
+	nft_rule_end(t, r);
+}
+
+/* Questions to its DNS servers are counted apart: a few connections are no reason to know no names. */
 static void put_limit(struct nft *t, int add, const char *id, const struct link_plan *l, uint64_t connections)
 {
-	struct nft_element el = hardware_key(l, NULL);
+	uint64_t share = netshare_connections();
 	char name[80];
-	const struct nft_chain chain = { .name = name };
-	struct nftnl_rule *r;
+	size_t i;
 
-	if (!connections)
-		return;
-	snprintf(name, sizeof(name), "limit-%s", id);
-	if (add) {
-		nft_chain(t, &chain);
-		r = nft_rule(t, name);
-		/* the kernel counts in an int, and holds fewer connections than that */
-		nft_connections_over(r, connections < INT32_MAX ? (uint32_t)connections : INT32_MAX);
-		nft_verdict(r, NFT_GOTO, RULESET_OVER);
-		nft_rule_end(t, r);
-		el.jump = name;
+	for (i = 0; connections && i < ARRAY_LEN(limits); i++) {
+		struct nft_element el = hardware_key(l, NULL);
+		const struct nft_chain chain = { .name = name };
+
+		limit_name(name, i, id);
+		if (add) {
+			nft_chain(t, &chain);
+			put_over(t, name, limits[i].map == NAMES && connections < share ? share : connections, share);
+			el.jump = name;
+		}
+		one(t, add, limits[i].map, &el);
+		if (!add)
+			nft_chain_remove(t, name);
 	}
-	one(t, add, LIMITS, &el);
-	if (!add)
-		nft_chain_remove(t, name);
 }
 
 /* Intervals of a set must not overlap: a range within another of the list says nothing new. */
@@ -289,22 +314,32 @@ static void remove_ours(void *ctx, const struct nft_element *el)
 	nft_elements(f->t, 0, f->set, 0, &mine, 1);
 }
 
-/* Removes what is ours from the sets first to last, and the chain of our limit when LIMITS is among them. */
+/* The chain that a map of limits led to. */
+static void remove_limit(struct nft *t, const char *id, const struct link_plan *l, int map)
+{
+	char name[80];
+	struct err none;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(limits); i++) {
+		limit_name(name, i, id);
+		if (limits[i].map == map && nft_chain_stands(l->bridge, name, &none) == 1)
+			nft_chain_remove(t, name);
+	}
+}
+
+/* Removes what is ours from the sets first to last, and the chains of our limits when their maps are among them. */
 static int remove_found(struct nft *t, const char *id, const struct link_plan *l, int first, int last, struct err *e)
 {
-	char limit[80];
-	struct err none;
 	int i;
 
-	snprintf(limit, sizeof(limit), "limit-%s", id);
 	for (i = first; i <= last; i++) {
 		struct finder f = { t, l, ruleset_sets[i].name, ruleset_sets[i].data[0] != 0,
 				    ruleset_sets[i].key[0] == NFT_T_ETHER && !ruleset_sets[i].key[1] };
 
 		if (i != SPECIAL4 && nft_walk(l->bridge, ruleset_sets[i].name, remove_ours, &f, e) < 0)
 			return -1;
-		if (i == LIMITS && nft_chain_stands(l->bridge, limit, &none) == 1)
-			nft_chain_remove(t, limit);
+		remove_limit(t, id, l, i);
 	}
 	return 0;
 }
@@ -318,7 +353,7 @@ static int change_anyhow(const char *id, const struct link_plan *l, const struct
 
 	if (nft_open(&t, l->bridge, e) < 0)
 		return -1;
-	if (remove_found(&t, id, l, ALLOW4, PUBIP6, e) < 0 || remove_found(&t, id, l, LIMITS, LIMITS, e) < 0) {
+	if (remove_found(&t, id, l, ALLOW4, PUBIP6, e) < 0 || remove_found(&t, id, l, LIMITS, NAMES, e) < 0) {
 		nft_abort(&t);
 		return -1;
 	}

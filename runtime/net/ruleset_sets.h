@@ -6,13 +6,13 @@
 #include "runtime/net/nft.h"
 
 /* Changes with the rules: a table made by another version is not taken for ours.  The name of an empty chain. */
-#define RULESET_MARK "berth-rules-2"
+#define RULESET_MARK "berth-rules-3"
 
 /* The chain for a connection too many. */
 #define RULESET_OVER "over-limit"
 
 enum { SRC4, SRC6, ADDR4, ADDR6, OUT4, OUT6, IN4, IN6, QUOTA4, QUOTA6, ALLOW4, ALLOW6, DENY4, DENY6, DNS4, DNS6, PUB4, PUB6, PUBIP4,
-	PUBIP6, REFUSED, OVER, LIMITS, SPECIAL4, SETS };
+	PUBIP6, REFUSED, OVER, LIMITS, NAMES, SPECIAL4, SETS };
 
 extern const struct nft_set ruleset_sets[SETS];
 

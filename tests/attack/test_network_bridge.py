@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a sandbox with --network bridge must not reach, and in whose name it must not speak (K20, S20, S21).
+What a sandbox with --network bridge must not reach, and in whose name it must not speak (K20, S20, S21), and what it must
+not use up (S29).
 """
 import contextlib
 import itertools
@@ -8,6 +9,8 @@ import json
 import socket
 import struct
 import subprocess
+import threading
+import time
 
 import berthtest as b
 import netlab
@@ -269,3 +272,81 @@ for host in sys.argv[1:]:
         except OSError:
             pass
 """
+
+
+# Flows of UDP, each of which the kernel tracks: from one port to many; then lookups, each from a port of its own.
+FLOWS = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(20000):
+    try:
+        s.sendto(b"x", (sys.argv[1], 1 + i % 65535))
+    except OSError:
+        pass
+"""
+QUESTIONS = """
+import socket, sys
+for i in range(20000):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(("", 20000 + i))
+    try:
+        s.sendto(b"x", (sys.argv[1], 53))
+    except OSError:
+        pass
+    s.close()
+"""
+# Connections that are over at once: how many came about.
+ENDED = """
+import socket, struct, sys
+n = 0
+for i in range(7000):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    n += s.connect_ex((sys.argv[1], 81)) == 0
+    s.close()
+print(n)
+"""
+
+
+def take_all(listener):
+    with contextlib.suppress(OSError):
+        while True:
+            listener.accept()[0].close()
+
+
+def tracked():
+    """How many flows the kernel tracks for the host (this test's network namespace)."""
+    with open("/proc/self/net/stat/nf_conntrack") as f:
+        return int(f.read().splitlines()[1].split()[0], 16)
+
+
+@b.deadline(180)
+def test_D12_one_sandbox_takes_a_bounded_share_of_the_hosts_connection_table():
+    need_bridge()
+    with open("/proc/sys/net/netfilter/nf_conntrack_max") as f:
+        share = min(4096, int(f.read()) // 16)
+    plan = json.loads(b.berth("run", "--dry-run", "--json", *BRIDGE, "host", "true", ok=True).out)
+    assert plan["network_policy"]["max_connections"] == share, plan["network_policy"]
+    with Lab(forwarding=True) as lab, Box("--name", "flood", *BRIDGE) as x, Box("--name", "second", *BRIDGE) as y:
+        net = json.loads(b.berth("network", "inspect", "--json", "flood", ok=True).out)
+        assert net["policy"]["max_connections"] == share and net["budget"]["connections"] == share, net
+        x.exec("python3", "-c", FLOWS, OUTSIDE, ok=True)
+        assert share * 0.9 < tracked() < share * 1.1, "UDP to anywhere"
+        x.exec("python3", "-c", QUESTIONS, DNS, ok=True)
+        assert tracked() < share * 2.2, "questions to its DNS server"
+        # another has a share of its own, and ends connections faster than the kernel forgets them
+        with netlab.within(lab.outside):
+            closer = socket.socket()
+        closer.bind((OUTSIDE, 81))
+        closer.listen(4096)
+        taker = threading.Thread(target=take_all, args=(closer,))
+        taker.start()
+        before, began = tracked(), time.monotonic()
+        ended = int(y.exec("python3", "-c", ENDED, OUTSIDE, ok=True).out)
+        most = share + 2 * share * (time.monotonic() - began) / 60
+        assert share * 0.9 < ended < most * 1.1 + 50 and tracked() - before < most * 1.1 + 50, (ended, most, tracked(), before)
+        closer.shutdown(socket.SHUT_RDWR)
+        taker.join(20)
+        closer.close()
+        for name in ("flood", "second"):
+            b.berth("stop", name, ok=True)
