@@ -27,6 +27,11 @@ static int check_sync(const char *v, const char *what, struct err *e)
 	return is_one_of(v, what, "normal", "full", e);
 }
 
+static int check_addressing(const char *v, const char *what, struct err *e)
+{
+	return is_one_of(v, what, "path", "virtual", e);
+}
+
 static int check_shutdown(const char *v, const char *what, struct err *e)
 {
 	return is_one_of(v, what, "keep", "clean", e);
@@ -92,6 +97,8 @@ const struct config_key conf_keys[] = {
 	  "where workspaces and archives go: file:/DIR or s3://BUCKET/PREFIX; empty is nowhere" },
 	{ "storage", "endpoint", CONFIG_STRING, "", 0, 255, F(storage_endpoint), NULL, NULL,
 	  "URL of the S3-compatible server; empty is AWS" },
+	{ "storage", "addressing", CONFIG_STRING, "path", 4, 7, F(storage_addressing), check_addressing, NULL,
+	  "where the bucket stands in a URL: \"path\", behind the host; \"virtual\", in the host's name, as Alibaba's OSS demands" },
 	{ "storage", "region", CONFIG_STRING, "us-east-1", 1, 63, F(storage_region), NULL, NULL, "of the bucket" },
 	{ "storage", "credentials_file", CONFIG_STRING, "", 0, 255, F(storage_credentials), check_dir, NULL,
 	  "file of mode 600 with two lines: access key, secret key" },

@@ -32,7 +32,7 @@ struct conf {
 	char store_sync[8];
 
 	char storage_url[256];		/* "": none; "file:/DIR", "s3://BUCKET/PREFIX" */
-	char storage_endpoint[256], storage_region[64], storage_credentials[256];
+	char storage_endpoint[256], storage_region[64], storage_credentials[256], storage_addressing[16];
 	uint64_t storage_retry_ms;
 
 	char host[65];			/* this berthd's name in a shared store */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects in an S3-compatible store: libcurl, one easy handle a request, path-style
- * URLs.  Each request names the hash of its body and is signed; what fails for a
+ * Objects in an S3-compatible store: libcurl, one easy handle a request.  The bucket is
+ * in the path, or in the name of the host ([storage] addressing).  Each request names the hash of its body and is signed; what fails for a
  * passing reason (no connection, 5xx, 429) is sent again, with growing pauses.
  */
 #include <curl/curl.h>
@@ -29,7 +29,9 @@
 
 struct s3_storage {
 	struct storage base;
-	char endpoint[256], host[256], bucket[128], prefix[256], region[64];
+	char endpoint[400], host[400];	/* with the bucket where it belongs there */
+	char bucket_path[128];		/* "/BUCKET", or "" */
+	char prefix[256], region[64];
 	char access_key[128], secret_key[256];
 	uint64_t retry_ms;
 };
@@ -230,7 +232,7 @@ static int refused(const struct s3_request *q, int status, struct err *e)
 
 static void path_of(const struct s3_storage *s, const char *key, char out[1500])
 {
-	snprintf(out, 1500, "/%s/%s%s%s", s->bucket, s->prefix, s->prefix[0] ? "/" : "", key);
+	snprintf(out, 1500, "%s/%s%s%s", s->bucket_path, s->prefix, s->prefix[0] ? "/" : "", key);
 }
 
 static int s3_put(struct storage *st, const char *key, const void *data, size_t n, const char sha256[65], struct err *e)
@@ -318,7 +320,7 @@ static int s3_each(struct storage *st, const char *prefix, int (*each)(void *ctx
 	char path[200], full[1300], token[1100] = "";
 	int r, status;
 
-	snprintf(path, sizeof(path), "/%s", s->bucket);
+	snprintf(path, sizeof(path), "%s", s->bucket_path[0] ? s->bucket_path : "/");
 	snprintf(full, sizeof(full), "%s%s%s/", s->prefix, s->prefix[0] ? "/" : "", prefix);
 	do {
 		const struct sigv4_pair query[] = { { "list-type", "2" }, { "prefix", full }, { "continuation-token", token } };
@@ -375,19 +377,38 @@ static int read_credentials(struct s3_storage *s, const char *path, struct err *
 	return 0;
 }
 
-static int parse_url(struct s3_storage *s, const struct conf *c, struct err *e)
+static int is_loopback(const char *host)
 {
-	const char *bucket = c->storage_url + 5, *slash = strchr(bucket, '/'), *host;
-	size_t n = slash ? (size_t)(slash - bucket) : strlen(bucket);
+	size_t n = strcspn(host, ":");
 
-	if (n < 3 || n > 63 || strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789.-") < n)
-		return err_set(e, ERR_CONFIG, "storage.url names no bucket; hint: s3://BUCKET/PREFIX");
-	memcpy(s->bucket, bucket, n);
-	if (slash && slash[1]) {
-		if (storage_check_path(slash + 1, e) < 0)
-			return err_wrap(e, "storage.url");
-		snprintf(s->prefix, sizeof(s->prefix), "%s", slash + 1);
-	}
+	if (!strncmp(host, "[::1]", 5))
+		return 1;
+	return (n == 9 && !strncmp(host, "localhost", 9)) || (!strncmp(host, "127.", 4) && strspn(host, "0123456789.") == n);
+}
+
+/* The bucket becomes part of the host's name. */
+static int put_in_host(struct s3_storage *s, const char *bucket, const char *host, struct err *e)
+{
+	int https = !strncmp(s->endpoint, "https://", 8);
+	char own[256];
+
+	if (host[0] == '[' || strspn(host, "0123456789.") == strcspn(host, ":"))
+		return err_set(e, ERR_CONFIG, "storage.addressing is virtual, and storage.endpoint '%.100s' has no name that a bucket's could "
+			       "stand before; hint: addressing = \"path\"", s->endpoint);
+	if (https && strchr(bucket, '.'))
+		return err_set(e, ERR_CONFIG, "storage.addressing is virtual, and no certificate is for bucket '%.63s', which has a dot in its "
+			       "name; hint: addressing = \"path\"", bucket);
+	snprintf(own, sizeof(own), "%s", host);	/* it stands in endpoint, which is written next */
+	snprintf(s->host, sizeof(s->host), "%s.%s", bucket, own);
+	snprintf(s->endpoint, sizeof(s->endpoint), "%s://%.330s", https ? "https" : "http", s->host);
+	return 0;
+}
+
+static int parse_endpoint(struct s3_storage *s, const char *bucket, const struct conf *c, struct err *e)
+{
+	const char *host;
+	size_t n;
+
 	if (c->storage_endpoint[0])
 		snprintf(s->endpoint, sizeof(s->endpoint), "%s", c->storage_endpoint);
 	else
@@ -399,9 +420,31 @@ static int parse_url(struct s3_storage *s, const struct conf *c, struct err *e)
 	if (!host || !host[0] || strpbrk(host, "/?#@"))
 		return err_set(e, ERR_CONFIG, "storage.endpoint '%.100s' is no URL of a server; hint: https://HOST[:PORT]", s->endpoint);
 	/* secrets are signed, not sent, but workspaces would be read by anybody on the way */
-	if (!strncmp(s->endpoint, "http://", 7) && strncmp(host, "127.", 4) && strncmp(host, "localhost", 9) && strncmp(host, "[::1]", 5))
+	if (!strncmp(s->endpoint, "http://", 7) && !is_loopback(host))
 		return err_set(e, ERR_CONFIG, "storage.endpoint is http and not on loopback; hint: https");
+	if (!strcmp(c->storage_addressing, "virtual"))
+		return put_in_host(s, bucket, host, e);
 	snprintf(s->host, sizeof(s->host), "%s", host);
+	snprintf(s->bucket_path, sizeof(s->bucket_path), "/%s", bucket);
+	return 0;
+}
+
+static int parse_url(struct s3_storage *s, const struct conf *c, struct err *e)
+{
+	const char *name = c->storage_url + 5, *slash = strchr(name, '/');
+	size_t n = slash ? (size_t)(slash - name) : strlen(name);
+	char bucket[64];
+
+	if (n < 3 || n > 63 || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") < n)
+		return err_set(e, ERR_CONFIG, "storage.url names no bucket; hint: s3://BUCKET/PREFIX");
+	snprintf(bucket, sizeof(bucket), "%.*s", (int)n, name);
+	if (slash && slash[1]) {
+		if (storage_check_path(slash + 1, e) < 0)
+			return err_wrap(e, "storage.url");
+		snprintf(s->prefix, sizeof(s->prefix), "%s", slash + 1);
+	}
+	if (parse_endpoint(s, bucket, c, e) < 0)
+		return -1;
 	snprintf(s->region, sizeof(s->region), "%s", c->storage_region);
 	s->retry_ms = c->storage_retry_ms;
 	return 0;

@@ -273,3 +273,23 @@ def test_a_stop_before_the_last_use_counts_for_nothing():
         assert m.native(f"sandboxes/{name}/archive").ok
         time.sleep(1)       # 20 scans
         assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
+
+
+@b.deadline(120)
+def test_the_bucket_stands_in_the_name_of_the_host_where_the_store_demands_it():
+    with s3server.S3() as s3:
+        host = f"localhost:{s3.server_port}"
+        config = s3_config(s3).replace(s3.url, f"http://{host}").replace("[storage]\n", '[storage]\naddressing = "virtual"\n')
+        with Managed(config) as d:
+            m = d.manager
+            name = m.create(storage_path="team/project")
+            m.shell(name, "echo kept > file")
+            assert m.release(identity=name) is True and "p/team/project/manifest.json" in s3.objects
+            name = m.create(storage_path="team/project")
+            assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"
+            assert m.native(f"sandboxes/{name}/archive").ok and m.get_status(identity=name) == "archived"
+            assert m.release(identity=name) is True
+            assert not [k for k in s3.objects if "archives/" in k], "what was listed was not all"
+        assert s3.hosts == {f"bucket.{host}"} and s3.unsigned == 0, (s3.hosts, s3.unsigned)
+        assert not [p for _, p in s3.requests if p.startswith("/bucket")]
+        assert [p for _, p in s3.requests if p.startswith("/?list-type=2")], "a list is of the bucket itself"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A small S3: path-style GET, PUT, HEAD, DELETE of objects and ListObjectsV2, in memory.  Every
+A small S3: GET, PUT, HEAD, DELETE of objects and ListObjectsV2, in memory; the bucket is in the path or in the Host.  Every
 request's Signature Version 4 is computed anew from what came over the wire and compared;
 it can fail and wait on purpose.
 """
@@ -65,6 +65,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.answer(503, b"<Error><Code>SlowDown</Code></Error>")
             path, _, query = self.path.partition("?")
             name = urllib.parse.unquote(path).lstrip("/")
+            own = self.headers["Host"].partition(":")[0].removesuffix("localhost").rstrip(".")
+            s.hosts.add(self.headers["Host"])
+            if own and not own[0].isdigit():
+                name = f"{own}/{name}"
             bucket, _, key = name.partition("/")
             if bucket != "bucket":
                 return self.answer(404)
@@ -99,6 +103,7 @@ class S3(http.server.ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.lock, self.objects, self.requests, self.unsigned, self.fail = threading.Lock(), {}, [], 0, None
+        self.hosts = set()
         self.hold = None        # called with method and path before a request is answered; others go on meanwhile
         self.url = f"http://127.0.0.1:{self.server_port}"
 
