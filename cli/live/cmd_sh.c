@@ -18,7 +18,7 @@
 #define TEXT_MAX (8u << 20)
 #define STATUS_UNFINISHED 123	/* the command runs on: it awaits input, was frozen, or was left running */
 
-enum { OPT_SESSION = 1, OPT_TIMEOUT, OPT_ON_TIMEOUT, OPT_SPLIT, OPT_WAIT, OPT_SESSIONS, OPT_CLOSE, OPT_START, OPT_JSON };
+enum { OPT_SESSION = 1, OPT_TIMEOUT, OPT_ON_TIMEOUT, OPT_SPLIT, OPT_WAIT, OPT_SESSIONS, OPT_CLOSE, OPT_START, OPT_JSON, OPT_QUEUE_TIMEOUT, OPT_NO_WAIT };
 
 static const struct opt options[] = {
 	{ "session", 's', OPT_VALUE, "NAME", "which shell (default: main)", OPT_SESSION },
@@ -26,6 +26,9 @@ static const struct opt options[] = {
 	{ "on-timeout", 0, OPT_VALUE, "WHAT", "kill its tree, interrupt, freeze or detach (default: kill)", OPT_ON_TIMEOUT,
 	  COMPLETE_WORDS, "kill interrupt freeze detach" },
 	{ "split", 0, OPT_FLAG, NULL, "no terminal; stdout and stderr apart", OPT_SPLIT },
+	{ "queue-timeout", 0, OPT_VALUE, "TIME", "how long it may wait for its turn; 0 is for ever (default: as --timeout's)",
+	  OPT_QUEUE_TIMEOUT },
+	{ "no-wait", 0, OPT_FLAG, NULL, "fail when the session runs another command, instead of waiting for it", OPT_NO_WAIT },
 	{ "wait", 0, OPT_FLAG, NULL, "no new command: wait for the one that runs", OPT_WAIT },
 	{ "list", 'l', OPT_FLAG, NULL, "list the sandbox's sessions", OPT_SESSIONS },
 	{ "close", 0, OPT_FLAG, NULL, "end the session with all it runs", OPT_CLOSE },
@@ -51,6 +54,12 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		if (num_duration_ms(value, "timeout", 366ULL * 86400000, &v, e) < 0)
 			return -1;
 		return json_object_set_new(s->rq, "timeout_ms", json_integer((json_int_t)v));
+	case OPT_QUEUE_TIMEOUT:
+		if (num_duration_ms(value, "queue-timeout", 366ULL * 86400000, &v, e) < 0)
+			return -1;
+		return json_object_set_new(s->rq, "queue_ms", json_integer((json_int_t)v));
+	case OPT_NO_WAIT:
+		return json_object_set_new(s->rq, "no_wait", json_true());
 	case OPT_ON_TIMEOUT:
 		return json_object_set_new(s->rq, "on_timeout", json_string(value));
 	case OPT_SPLIT:

@@ -282,6 +282,10 @@ int remote_sh(struct remote *r, struct err *e)
 			return -1;
 		if (remote_flag(r, "split") && !wait)
 			json_object_set_new(body, "split", json_true());
+		if (!wait && remote_set_ms(r, body, "queue_ms", "queue-timeout", e) < 0)
+			return -1;
+		if (remote_flag(r, "no-wait") && !wait)
+			json_object_set_new(body, "no_wait", json_true());
 	}
 	if (wait)
 		verb = "/wait";

@@ -379,7 +379,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "rename", 2, 2, "", rename_it },
 	{ "update", 1, 1, " memory cpus pids allow-host deny-host allow-net deny-net network-bytes network-connections ", update },
 	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids ulimit status-fd ", remote_exec },
-	{ "sh", 1, ANY, " session timeout on-timeout split wait list close ", remote_sh },
+	{ "sh", 1, ANY, " session timeout on-timeout split queue-timeout no-wait wait list close ", remote_sh },
 	{ "shell", 1, 1, " user workdir env shell session detach-keys ", remote_shell },
 	{ "attach", 2, 2, " from stderr-from detach-keys ", remote_attach },
 	{ "commands", 1, 1, "", list_commands },

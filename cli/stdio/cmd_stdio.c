@@ -499,6 +499,17 @@ static int kill_command(struct stdio *st, json_t *id, const struct request *r, s
 						  "all", 1), NULL, 0, e);
 }
 
+/* By its own connection: it is this text that ends, or leaves the queue, and not the one that runs before it. */
+static int cancel_text(struct stdio *st, json_t *id, const struct request *r, struct err *e)
+{
+	autojson json_t *rq = json_pack("{s:s,s:s,s:b}", "op", "sh-cancel", "session", r->session, "own", 1);
+
+	if (send_request(st, r, rq, NULL, 0, 0, e) < 0)
+		return -1;
+	reply(st, id, json_pack("{s:b}", "cancelled", 1));
+	return 0;
+}
+
 static int op_cancel(struct stdio *st, json_t *id, const json_t *rq, struct err *e)
 {
 	struct request *r = find_request(st, rq, e);
@@ -509,7 +520,7 @@ static int op_cancel(struct stdio *st, json_t *id, const json_t *rq, struct err 
 	if (r->kind == EXEC && r->command[0])
 		return kill_command(st, id, r, e);
 	if (r->kind == CALL && r->session[0])
-		return call(st, id, r->sandbox, json_pack("{s:s,s:s}", "op", "sh-cancel", "session", r->session), NULL, 0, e);
+		return cancel_text(st, id, r, e);
 	if (r->kind == CHILD)
 		kill(r->pid, SIGTERM);
 	if (r->kind == CALL)
@@ -869,7 +880,7 @@ static const struct operation {
 } operations[] = {
 	{ "exec", BY_KEEPER, 0, { "sandbox", "argv", "env", "user", "workdir", "timeout_ms", "grace_ms", "memory_bytes", "cpu_milli", "pids",
 	  "ulimits", "stdin", "stdin_hex", "stdin_open", "detach", "name", "tty", "rows", "cols" } },
-	{ "sh", BY_KEEPER, 0, { "sandbox", "text", "text_hex", "session", "timeout_ms", "on_timeout", "split" } },
+	{ "sh", BY_KEEPER, 0, { "sandbox", "text", "text_hex", "session", "timeout_ms", "on_timeout", "split", "queue_ms", "no_wait" } },
 	{ "sh-wait", BY_KEEPER, 0, { "sandbox", "session", "timeout_ms", "on_timeout" } },
 	{ "sh-cancel", BY_KEEPER, 0, { "sandbox", "session" } },
 	{ "sessions", BY_KEEPER, 0, { "sandbox" } },

@@ -43,7 +43,6 @@
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <termios.h>
 #include <unistd.h>
@@ -93,7 +92,10 @@ void session_release(struct keeper *k, struct keeper_session *s)
 {
 	struct keeper_command *c = s->shell_seq ? keeper_command_find(k, s->shell_seq) : NULL;
 	char file[80];
+	struct err e;
 
+	err_set(&e, ERR_NOT_FOUND, "session %s was closed", s->name);
+	session_queue_refuse(k, s, &e);
 	if (c)
 		keeper_command_remove(k, c);
 	close_fds(s);
@@ -416,9 +418,10 @@ static void keep_text(struct keeper_session *s, const char *text, size_t n)
 	json_decref(check);
 }
 
-static int run_text(struct keeper *k, struct keeper_session *s, int client, const char *text, size_t n, uint64_t timeout_ms,
-		    struct err *e)
+int session_run(struct keeper *k, struct keeper_session *s, const struct session_text *t, struct err *e)
 {
+	const char *text = t->text;
+	const size_t n = t->n;
 	struct keeper_command *c;
 	struct err ignored;
 
@@ -456,10 +459,13 @@ static int run_text(struct keeper *k, struct keeper_session *s, int client, cons
 	s->number++;
 	s->busy = 1;
 	keep_text(s, text, n);
-	s->client = client;
+	s->client = t->client;
+	s->inlined = t->inlined;
+	s->on_timeout = t->on_timeout;
+	s->queued_ms = t->queued_ms;
 	s->started_ms = clock_ms();
 	keeper_network_begin(k, &s->facts);
-	s->deadline_ms = timeout_ms ? s->started_ms + timeout_ms : 0;
+	s->deadline_ms = t->timeout_ms ? s->started_ms + t->timeout_ms : 0;
 	s->probe_ms = s->started_ms + PROBE_MS;
 	s->seen_bytes = s->out[0].total;
 	return 0;
@@ -508,6 +514,8 @@ static void answer_session(struct keeper *k, struct keeper_session *s, const cha
 
 	if (!s->shell_seq)
 		json_object_set_new(a, "session_ended", json_true());
+	if (s->queued_ms)
+		json_object_set_new(a, "queued_ms", json_integer((json_int_t)s->queued_ms));
 	for (i = 0; i <= s->split && r == 0; i++) {
 		dropped[i] = ring_dropped(&s->out[i]);
 		head[i] = s->out[i].head_len;
@@ -689,6 +697,7 @@ void session_shell_failed(struct keeper *k, int index, const struct err *why)
 	}
 	keeper_answer_error(k, s->client, &e);
 	s->client = -1;
+	session_queue_refuse(k, s, &e);
 	session_release(k, s);
 }
 
@@ -739,104 +748,11 @@ static void over_time(struct keeper *k, struct keeper_session *s, uint64_t now)
 	session_force(k, s, now);
 }
 
-/* 1 when fd of pid is the sandbox's terminal. */
-static int is_terminal(pid_t pid, unsigned long long fd)
-{
-	char path[64], target[64];
-	ssize_t len;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%llu", pid, fd);
-	len = readlink(path, target, sizeof(target) - 1);
-	if (len < 0)
-		return 0;
-	target[len] = '\0';
-	return !strncmp(target, "/dev/pts/", 9) || !strcmp(target, "/dev/tty");
-}
-
-static int read_memory(pid_t pid, unsigned long long address, void *buf, size_t n)
-{
-	char path[40];
-	autoclose int fd = -1;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd >= 0 && pread(fd, buf, n, (off_t)address) == (ssize_t)n ? 0 : -1;
-}
-
-static int selects_terminal(pid_t pid, unsigned long long nfds, unsigned long long readfds)
-{
-	unsigned char set[128];
-	unsigned long long fd;
-
-	if (!readfds || read_memory(pid, readfds, set, sizeof(set)) < 0)
-		return 0;
-	for (fd = 0; fd < nfds && fd < sizeof(set) * 8; fd++)
-		if (set[fd / 8] & 1 << fd % 8 && is_terminal(pid, fd))
-			return 1;
-	return 0;
-}
-
-static int polls_terminal(pid_t pid, unsigned long long fds, unsigned long long nfds)
-{
-	struct pollfd p[64];
-	size_t n = nfds > 64 ? 64 : (size_t)nfds, i;
-
-	if (!n || read_memory(pid, fds, p, n * sizeof(p[0])) < 0)
-		return 0;
-	for (i = 0; i < n; i++)
-		if (p[i].fd >= 0 && p[i].events & POLLIN && is_terminal(pid, (unsigned)p[i].fd))
-			return 1;
-	return 0;
-}
-
-/* Is pid blocked in a call that waits for input from the terminal (proc_pid_syscall(5))? */
-static int waits_for_input(pid_t pid)
-{
-	char path[40], text[256];
-	unsigned long long a0, a1;
-	long nr;
-
-	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
-	if (cgroup_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || sscanf(text, "%ld 0x%llx 0x%llx", &nr, &a0, &a1) != 3)
-		return 0;
-	switch (nr) {
-	case SYS_read:
-		return is_terminal(pid, a0);
-#ifdef SYS_select
-	case SYS_select:
-#endif
-	case SYS_pselect6:
-		return selects_terminal(pid, a0, a1);
-#ifdef SYS_poll
-	case SYS_poll:
-#endif
-	case SYS_ppoll:
-		return polls_terminal(pid, a0, a1);
-	default:
-		return 0;
-	}
-}
-
-/* Does some process of the session's foreground wait for its terminal? */
-static int reads_terminal(struct keeper *k, const struct keeper_session *s)
-{
-	pid_t *pids = NULL, group = 0;
-	size_t n = 0, i;
-	int found = 0;
-
-	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || look_pids(k, s, &pids, &n) < 0)
-		return 0;
-	for (i = 0; i < n && !found; i++)
-		found = getpgid(pids[i]) == group && waits_for_input(pids[i]);
-	free(pids);
-	return found;
-}
-
 static void probe(struct keeper *k, struct keeper_session *s, uint64_t now)
 {
 	s->probe_ms = now + PROBE_MS;
 	session_read(k, s, 0);
-	if (s->out[0].total != s->seen_bytes || !reads_terminal(k, s))
+	if (s->out[0].total != s->seen_bytes || !session_reads_terminal(k, s))
 		s->awaiting = 0;
 	else
 		s->awaiting++;
@@ -856,11 +772,11 @@ static int is_probed(const struct keeper_session *s)
 
 uint64_t session_next_deadline(const struct keeper_session *s)
 {
-	uint64_t at = UINT64_MAX;
+	uint64_t at = s->queue ? session_queue_deadline(s) : UINT64_MAX;
 
 	if (!s->busy)
-		return 0;
-	if (s->deadline_ms)
+		return at == UINT64_MAX ? 0 : at;
+	if (s->deadline_ms && s->deadline_ms < at)
 		at = s->deadline_ms;
 	if (s->escalate_ms && s->escalate_ms < at)
 		at = s->escalate_ms;
@@ -881,6 +797,8 @@ void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now)
 		session_nudge(k, s, now);
 	if (s->busy && is_probed(s) && now >= s->probe_ms)
 		probe(k, s, now);
+	if (s->queue)
+		session_queue_serve(k, s, now);
 }
 
 void session_client_gone(struct keeper *k, int client)
@@ -890,6 +808,7 @@ void session_client_gone(struct keeper *k, int client)
 	for (i = 0; i < KEEPER_SESSIONS; i++) {
 		struct keeper_session *s = &k->sessions[i];
 
+		session_queue_leave(s, client);
 		if (!s->name[0] || !s->busy || s->client != client)
 			continue;
 		s->client = -1;
@@ -929,33 +848,25 @@ static int get_name(const json_t *rq, const char **ret, struct err *e)
 static int op_sh(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(TEXT_MAX);
+	struct session_text t = { .client = client, .timeout_ms = keeper_timeout(k, 1) };
 	struct keeper_session *s = NULL;
-	const char *name, *text = NULL;
-	enum session_on_timeout on_timeout;
-	uint64_t timeout_ms = keeper_timeout(k, 1);
-	int split = 0, inlined = 0;
+	const char *name;
+	int split = 0;
 
-	if (get_name(rq, &name, e) < 0 || json_get_bool(rq, "inline", &inlined, "request", e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0 ||
-	    json_get_bool(rq, "split", &split, "request", e) < 0 ||
-	    json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &on_timeout, e) < 0)
+	if (get_name(rq, &name, e) < 0 || json_get_bool(rq, "inline", &t.inlined, "request", e) < 0 ||
+	    json_get_str(rq, "text", &t.text, "request", e) < 0 || json_get_bool(rq, "split", &split, "request", e) < 0 ||
+	    json_get_u64(rq, "timeout_ms", &t.timeout_ms, "request", e) < 0 || get_on_timeout(rq, &t.on_timeout, e) < 0)
 		return -1;
-	if (!text && count && wire_read_data(fds[0], &b, e) < 0)
+	if (!t.text && count && wire_read_data(fds[0], &b, e) < 0)
 		return -1;
-	if (!text && !b.data)
+	t.n = t.text ? strlen(t.text) : b.len;
+	if (!t.text)
+		t.text = b.data;
+	if (!t.text)
 		return err_set(e, ERR_INVALID, "no command text");
-	if (keeper_policy_text(k, text ? text : b.data, text ? strlen(text) : b.len, e) < 0 ||
-	    open_session(k, name, split, &s, e) < 0)
+	if (keeper_policy_text(k, t.text, t.n, e) < 0 || open_session(k, name, split, &s, e) < 0)
 		return -1;
-	if (s->busy)
-		return err_set(e, ERR_BUSY, "session %s still runs a command; hint: wait for it, send it input, interrupt it, or "
-			       "use another --session", name);
-	s->on_timeout = on_timeout;
-	s->inlined = inlined;
-	if (run_text(k, s, client, text ? text : b.data, text ? strlen(text) : b.len, timeout_ms, e) == 0)
-		return 0;
-	if (!s->shell_seq)
-		session_release(k, s);
-	return -1;
+	return session_queue_add(k, s, &t, rq, e);
 }
 
 static struct keeper_session *session_of(struct keeper *k, const json_t *rq, struct err *e)
@@ -1040,14 +951,23 @@ static int op_signal(struct keeper *k, int client, const json_t *rq, struct err 
 	return 0;
 }
 
-/* Ends what runs in the session; its client gets the verdict, killed-by. */
+/*
+ * Ends what runs in the session; its client gets the verdict, killed-by.  With
+ * "own" it is that client who asks, of the text that it has sent, which may still
+ * wait for its turn; then there is no other answer.
+ */
 static int op_sh_cancel(struct keeper *k, int client, const json_t *rq, struct err *e)
 {
 	struct keeper_session *s = session_of(k, rq, e);
 	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
+	int own = 0;
 
-	if (!s)
+	if (!s || json_get_bool(rq, "own", &own, "request", e) < 0)
 		return -1;
+	if (own && session_queue_cancel(k, s, client))
+		return 0;
+	if (own && (!s->busy || s->client != client))
+		return 0;	/* it has just ended */
 	if (!s->busy)
 		return err_set(e, ERR_NOT_FOUND, "session %s runs no command", s->name);
 	if (c && cgroup_freeze(&c->leaf, 0, e) < 0)
@@ -1055,7 +975,8 @@ static int op_sh_cancel(struct keeper *k, int client, const json_t *rq, struct e
 	s->facts.killed_by_us = 1;
 	s->on_timeout = ON_TIMEOUT_KILL;
 	session_force(k, s, clock_ms());
-	keeper_answer(k, client, json_pack("{s:b}", "cancelled", 1), NULL, 0);
+	if (!own)
+		keeper_answer(k, client, json_pack("{s:b}", "cancelled", 1), NULL, 0);
 	return 0;
 }
 
@@ -1068,9 +989,9 @@ static int op_sessions(struct keeper *k, int client)
 		struct keeper_session *s = &k->sessions[i];
 
 		if (s->name[0])
-			json_array_append_new(list, json_pack("{s:s,s:b,s:b,s:b,s:i}", "session", s->name, "busy", s->busy,
+			json_array_append_new(list, json_pack("{s:s,s:b,s:b,s:b,s:i,s:i}", "session", s->name, "busy", s->busy,
 							      "alive", s->shell_seq != 0, "split", s->split, "commands",
-							      (int)s->number));
+							      (int)s->number, "queued", (int)s->queue_length));
 	}
 	keeper_answer(k, client, json_pack("{s:o}", "sessions", list), NULL, 0);
 	return 0;

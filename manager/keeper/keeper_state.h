@@ -75,6 +75,9 @@ struct keeper_command {
 
 enum session_on_timeout { ON_TIMEOUT_KILL, ON_TIMEOUT_INTERRUPT, ON_TIMEOUT_FREEZE, ON_TIMEOUT_DETACH };
 
+/* A text that waits for its turn (keeper_queue.c). */
+struct session_wait;
+
 /* A shell that outlives its commands. */
 struct keeper_session {
 	char name[65];		/* "": a free slot */
@@ -120,6 +123,10 @@ struct keeper_session {
 	size_t baseline_count;
 	struct verdict_facts facts;
 	int fresh;		/* the shell was started for this command */
+	uint64_t queued_ms;	/* how long it waited for its turn */
+	struct session_wait *queue;	/* the next ones, the first of them first */
+	unsigned queue_length;
+	size_t queue_bytes;
 	int unclaimed;		/* it ended while no client waited: for the next sh-wait */
 	struct verdict verdict;
 };
@@ -324,8 +331,37 @@ void session_client_gone(struct keeper *k, int client);
 /* As keeper_command_lost(), of the text that runs. */
 void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us);
 void session_release(struct keeper *k, struct keeper_session *s);
+/* A text and how its client wants it run. */
+struct session_text {
+	int client;
+	const char *text;
+	size_t n;
+	uint64_t timeout_ms, queued_ms;
+	enum session_on_timeout on_timeout;
+	int inlined;
+};
+/* Runs it in s, which is not busy. */
+int session_run(struct keeper *k, struct keeper_session *s, const struct session_text *t, struct err *e);
 /* What the shell will read next. */
 int session_put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e);
+
+/* keeper_queue.c */
+/* Runs t now, or when those before it have ended, as rq's "no_wait" and "queue_ms" allow. */
+int session_queue_add(struct keeper *k, struct keeper_session *s, const struct session_text *t, const json_t *rq, struct err *e);
+/* Of a queue that is not empty: when it is to be served next; UINT64_MAX: when something happens. */
+uint64_t session_queue_deadline(const struct keeper_session *s);
+/* Runs the next text when s is free, and answers those that have waited as long as they wanted to. */
+void session_queue_serve(struct keeper *k, struct keeper_session *s, uint64_t now);
+/* The client has gone. */
+void session_queue_leave(struct keeper_session *s, int client);
+/* The client takes back what waits: 1 when there was something; it is answered. */
+int session_queue_cancel(struct keeper *k, struct keeper_session *s, int client);
+/* Answers all who wait with e. */
+void session_queue_refuse(struct keeper *k, struct keeper_session *s, const struct err *e);
+
+/* keeper_input.c */
+/* Does some process of the session's foreground wait for its terminal? */
+int session_reads_terminal(struct keeper *k, const struct keeper_session *s);
 
 /* keeper_force.c.  What the shell's traps are set on, see keeper_sessions.c. */
 #define LEAVE_SIGNAL 48		/* leave the text, all levels */

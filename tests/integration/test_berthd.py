@@ -334,6 +334,50 @@ def test_sessions():
         assert d.post(box_url(box, "/sessions/No%20Name/run"), {"text": "true"}).status == 400
 
 
+def test_commands_of_one_session_take_turns():
+    with Daemon() as d:
+        box = d.create()
+        url = box_url(box, "/sessions/main/run")
+        got = {}
+
+        def post(name, text, **more):
+            # a timeout of its own: a connection of its own
+            timeout = 100 + len(threads) + len(waiting)
+            t = threading.Thread(target=lambda: got.update({name: d.post(url, {"text": text, **more}, timeout=timeout)}))
+            t.start()
+            return t
+
+        def queued():
+            return [(s["busy"], s["queued"]) for s in d.good("GET", box_url(box, "/sessions"))["sessions"]]
+
+        threads, waiting = [], []
+        threads.append(post("first", "until [ -e /tmp/go ]; do sleep 0.01; done; echo first"))
+        b.wait_for(lambda: queued() == [(True, 0)], 20, "the command that runs")
+        threads.append(post("second", "echo second"))
+        b.wait_for(lambda: queued() == [(True, 1)], 20, "the one that waits")
+        left = d.connection(timeout=99)
+        left.request("POST", url, json.dumps({"text": "touch /tmp/ran"}),
+                     {"Content-Type": "application/json", "Authorization": "Bearer " + daemon.TOKEN})
+        b.wait_for(lambda: queued() == [(True, 2)], 20, "the one that will leave")
+        left.close()
+        b.wait_for(lambda: queued() == [(True, 1)], 20, "the queue without the client that left")
+        for more in ({"no_wait": True}, {"queue_ms": 50}):
+            r = d.post(url, {"text": "true", **more})
+            assert r.status == 409 and r.json["error"]["code"] == "busy", r
+        for i in range(15):
+            waiting.append(post(i, "true"))
+        b.wait_for(lambda: queued() == [(True, 16)], 20, "the full queue")
+        r = d.post(url, {"text": "true"})
+        assert r.status == 429 and r.json["error"]["code"] == "limit", r
+        d.exec(box, "touch", "/tmp/go")
+        for t in threads + waiting:
+            t.join(30)
+        assert got["first"].json["output"] == "first\n" and "queued_ms" not in got["first"].json, got["first"]
+        assert got["second"].json["output"] == "second\n" and got["second"].json["queued_ms"] > 0, got["second"]
+        assert all(got[i].status == 200 for i in range(15)), got
+        assert d.good("POST", url, {"text": "ls /tmp/ran 2>/dev/null; echo $?"})["output"] == "2\n"
+
+
 # ---- files
 
 def test_files():

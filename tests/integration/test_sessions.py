@@ -842,3 +842,112 @@ while time.time() < end:
             pass
     time.sleep(0.003)
 """
+
+
+# ---- the queue of a session ------------------------------------------------------
+
+QUEUE_MAX, QUEUE_ALL = 16, 32
+
+
+def held(x, c, until="/tmp/go", **kw):
+    """The session runs a command until the file is there."""
+    c.sh_send(f"rm -f {until}; touch {until}.runs; until [ -e {until} ]; do sleep 0.01; done; echo first", timeout_ms=30000, **kw)
+    b.wait_for(lambda: x.exec("sh", "-c", f"ls {until}.runs 2>/dev/null").out, 20, "the command that the session runs")
+
+
+def queued(x, session="main"):
+    return {s["session"]: s["queued"] for s in x.client().call("sessions")["sessions"]}.get(session)
+
+
+def test_commands_of_a_busy_session_take_turns():
+    with Box() as x:
+        first, others = x.client(), [x.client() for _ in range(QUEUE_MAX)]
+        held(x, first)
+        for i, c in enumerate(others):
+            c.sh_send(f"n=${{n}}{i},; echo $n", timeout_ms=300)  # its own time begins with its turn
+        b.wait_for(lambda: queued(x) == QUEUE_MAX, 20, "all of them in the queue")
+        try:
+            x.client().sh("echo too many")
+            assert False, "the queue has no bound"
+        except box.Refused as full:
+            assert full.code == "limit", full
+        x.exec("touch", "/tmp/go", ok=True)
+        expect(first.sh_answer(), "first\n", 0)
+        for i, c in enumerate(others):
+            a = expect(c.sh_answer(), "".join(f"{j}," for j in range(i + 1)) + "\n", 0, what=f"number {i}")
+            assert a.raw["queued_ms"] > 0, a.raw
+        assert queued(x) == 0
+        assert "queued_ms" not in x.sh("echo idle").raw
+
+
+def test_all_queues_of_a_sandbox_have_one_bound():
+    with Box() as x:
+        for n in range(3):
+            held(x, x.client(), f"/tmp/go{n}", session=f"s{n}")
+        for i in range(QUEUE_ALL):
+            x.client().sh_send("echo on", session=f"s{i % 3}")
+        b.wait_for(lambda: sum(queued(x, f"s{n}") for n in range(3)) == QUEUE_ALL, 20, "all of them in the queue")
+        try:
+            x.client().sh("echo too many", session="s0")
+            assert False, "the queues have no bound"
+        except box.Refused as full:
+            assert full.code == "limit", full
+
+
+def test_waiting_has_an_end_of_its_own():
+    with Box() as x:
+        held(x, x.client())
+        r = b.berth("sh", "--queue-timeout", "200ms", x.id, "--", "echo no")
+        b.one_line_error(r, 125, "ran other commands for all of the")
+        r = b.berth("sh", "--no-wait", "--json", x.id, "--", "echo no", ok=125)
+        b.expect(json.loads(r.out or r.err)["error"]["code"] == "busy", r, "the code")
+        # who goes leaves the queue, and is not run
+        c = x.client()
+        c.sh_send("touch /tmp/ran")
+        b.wait_for(lambda: queued(x) == 1, 20, "the one that waits")
+        c.close()
+        x.clients.remove(c)
+        b.wait_for(lambda: queued(x) == 0, 20, "the empty queue")
+        x.exec("touch", "/tmp/go", ok=True)
+        expect(x.client().sh("ls /tmp/ran 2>/dev/null; echo $?"), "2\n", 0)
+
+
+def test_the_end_of_a_session_answers_who_waits():
+    with Box() as x:
+        held(x, x.client())
+        c = x.client()
+        c.sh_send("echo no")
+        b.wait_for(lambda: queued(x) == 1, 20, "the one that waits")
+        x.client().call("session-close")
+        try:
+            c.sh_answer()
+            assert False, "it was run"
+        except box.Refused as closed:
+            assert closed.code == "not-found", closed
+        # the shell's own end: the next gets a fresh one, and the others their turns
+        held(x, x.client(), "/tmp/again")
+        one, two = x.client(), x.client()
+        one.sh_send("exit 3")
+        b.wait_for(lambda: queued(x) == 1, 20, "the one that waits")
+        two.sh_send("echo fresh")
+        x.exec("touch", "/tmp/again", ok=True)
+        assert one.sh_answer().code == 3
+        assert expect(two.sh_answer(), "fresh\n", 0).fresh
+
+
+def test_a_text_that_waits_is_cancelled_alone():
+    with Box() as x:
+        first, second = x.client(), x.client()
+        held(x, first)
+        second.sh_send("touch /tmp/ran")
+        b.wait_for(lambda: queued(x) == 1, 20, "the one that waits")
+        second.send("sh-cancel", own=True)
+        try:
+            second.sh_answer()
+            assert False, "it was run"
+        except box.Refused as cancelled:
+            assert cancelled.code == "busy", cancelled
+        first.send("sh-cancel", own=True)
+        a = first.sh_answer()
+        assert a.verdict["cause"] == "killed-by", box.show(a)
+        expect(second.sh("ls /tmp/ran 2>/dev/null; echo $?"), "2\n", 0)

@@ -138,6 +138,22 @@ def test_input_later_and_cancel(s, box):
 
 
 @stdio()
+def test_shell_commands_of_one_session_take_turns(s, box):
+    held = s.send(op="sh", sandbox=box, text="until [ -e /tmp/go ]; do sleep 0.01; done; echo first")
+    next_one = s.send(op="sh", sandbox=box, text="echo second")
+    never = s.send(op="sh", sandbox=box, text="touch /tmp/ran")
+    assert s.call(op="sh", sandbox=box, text="echo now", no_wait=True)["error"]["code"] == "busy"
+    assert s.call(op="sh", sandbox=box, text="echo soon", queue_ms=50)["error"]["code"] == "busy"
+    assert s.call(op="cancel", request=never)["cancelled"] is True
+    assert s.take(never)["error"]["code"] == "busy"
+    s.exec(box, "touch", "/tmp/go")
+    assert s.take(held)["output"] == "first\n"
+    a = s.take(next_one)
+    assert a["output"] == "second\n" and a["queued_ms"] > 0, a
+    assert s.call(op="sh", sandbox=box, text="ls /tmp/ran 2>/dev/null; echo $?")["output"] == "2\n"
+
+
+@stdio()
 def test_files_go_in_and_out(s, box):
     data = bytes(range(256)) * 5000
     assert s.call(op="write", sandbox=box, path="a/b", data="text ü\n", parents=True, mode="600") == {"id": s.n, "bytes": 8}
