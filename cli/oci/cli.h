@@ -19,8 +19,8 @@ struct oci_global {
 	int debug;
 	int systemd;		/* cgroups are to be systemd's, for verbs that make a container */
 	int systemd_program;	/* OCI_SYSTEMD_PROGRAM, for these; -1 */
-	int passed;		/* descriptors from 3 up, without a gap, that the caller gave us: oci_passed_count() */
-	int passed_behind;	/* the first behind the gap that ends these; INT_MAX: none, or --preserve-fds is not given */
+	int passed;		/* descriptors from 3 up, without a gap, that the caller gave us: oci_passed_find() */
+	int filled;		/* with those behind gaps that --preserve-fds asks for, and the gaps */
 };
 
 struct oci_option {
@@ -59,17 +59,17 @@ int oci_signal_number(const char *word, int *ret, struct err *e);
 /* Prints j, indented, with a newline.  Takes the reference. */
 void oci_print_json(void *j, int indent);
 
-/* First thing in main(): how many descriptors are open from 3 up, to the first that is not or is ours (-1: none is). */
-int oci_passed_count(int ours);
-/* The first behind the gap that ends those count; INT_MAX: none.  Read from /proc, so only where --preserve-fds is given. */
-int oci_passed_behind(int count, int ours);
+/*
+ * In main(), with 0 to 2 open and nothing of ours but ours (-1: nothing): finds what the caller gave us, and where argv has
+ * --preserve-fds keeps the numbers that are not open before others of these from everything of ours.  ERR_LIMIT: they are
+ * too many.
+ */
+int oci_passed_find(struct oci_global *g, char **argv, int ours, struct err *e);
 /* The argument of --preserve-fds: ERR_INVALID. */
 int oci_preserve_number(const char *value, int *ret, struct err *e);
-/*
- * exec: how many to pass on, which are at most as many as the caller opened.  ERR_INVALID: one is missing before others.
- * create, run: the same, with those of LISTEN_FDS before them, each of which has to be there.
- */
-int oci_passed_check(const struct oci_global *g, int *preserve, struct err *e);
+/* exec: how many to pass on, which are at most as many as the caller opened. */
+void oci_passed_limit(const struct oci_global *g, int *preserve);
+/* create, run: the same, with those of LISTEN_FDS before them, each of which has to be there: ERR_INVALID. */
 int oci_passed_listen(const struct oci_global *g, int *preserve, int *ret_listen, struct err *e);
 
 struct oci_made;

@@ -243,7 +243,8 @@ static int run(struct oci_global *g, void *ctx, char **operands, int count, stru
 	struct oci_made m;
 	int status = 0;
 
-	if (oci_passed_check(g, &x.preserve_fds, e) < 0 || oci_root(g, e) < 0 || !(process = describe(g, a, operands, count, e)))
+	oci_passed_limit(g, &x.preserve_fds);
+	if (oci_root(g, e) < 0 || !(process = describe(g, a, operands, count, e)))
 		return -1;
 	x.process = process;
 	if ((a->pid_file && !(x.pid_file = oci_absolute(a->pid_file, e))) ||

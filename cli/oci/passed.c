@@ -4,12 +4,14 @@
  *
  * They keep their numbers, and a number that is counted but not open would be given to something of ours, such as a
  * directory of the host, that would live on where paths of the image are looked up (CVE-2024-21626).  So what was open is
- * counted before anything is opened, and no more than that is passed on.
+ * counted before anything is opened, no more than that is passed on, and the numbers that are not open in between are kept
+ * by descriptors of /dev/null, of no use to anybody (O_PATH), which end at execve(2).
  */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/num.h"
@@ -17,8 +19,10 @@
 
 #define FIRST 3
 #define PASSED_MAX 1000000
+#define GAPS_MAX 1024
 
-int oci_passed_count(int ours)
+/* How many are open from 3 up, to the first that is not or is ours (-1: none is). */
+static int count(int ours)
 {
 	int fd = FIRST;
 
@@ -27,21 +31,64 @@ int oci_passed_count(int ours)
 	return fd - FIRST;
 }
 
-int oci_passed_behind(int count, int ours)
+/* The last that is open and below end; -1: none is. */
+static int last_below(int end)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *d;
-	int next = INT_MAX;
+	int last = -1;
 
 	while (dir && (d = readdir(dir))) {
 		int fd = atoi(d->d_name);
 
-		if (fd >= FIRST + count && fd < next && fd != ours && fd != dirfd(dir))
-			next = fd;
+		if (fd > last && fd < end && fd != dirfd(dir))
+			last = fd;
 	}
 	if (dir)
 		closedir(dir);
-	return next;
+	return last;
+}
+
+/* What the arguments and LISTEN_FDS ask for at most, before they are read properly; 0: no --preserve-fds is among them. */
+static int asked_for(char **argv)
+{
+	static const char option[] = "--preserve-fds";
+	const size_t n = sizeof(option) - 1;
+	const char *listen = getenv("LISTEN_FDS");
+	long most = 0;
+
+	for (; *argv; argv++) {
+		const char *value = strncmp(*argv, option, n) ? NULL : (*argv)[n] == '=' ? *argv + n + 1 : (*argv)[n] ? NULL : argv[1];
+		long v = value ? strtol(value, NULL, 10) : 0;
+
+		most = v > most ? v : most;
+	}
+	if (most && listen)
+		most += strtol(listen, NULL, 10);
+	return most < 0 ? 0 : most > PASSED_MAX ? PASSED_MAX : (int)most;
+}
+
+int oci_passed_find(struct oci_global *g, char **argv, int ours, struct err *e)
+{
+	int end = FIRST + asked_for(argv), fd, last, gaps = 0;
+
+	g->passed = g->filled = count(ours);
+	if (ours >= FIRST && end > ours)
+		end = ours;
+	last = end > FIRST + g->passed ? last_below(end) : -1;
+	if (last < FIRST + g->passed)
+		return 0;
+	/* wherever it is opened, it is the lowest that is free */
+	for (fd = FIRST + g->passed; fd < last; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0)
+			continue;
+		if (++gaps > GAPS_MAX)
+			return err_set(e, ERR_LIMIT, "--preserve-fds: more than %d descriptors are not open before %d, which is", GAPS_MAX, last);
+		if (open("/dev/null", O_PATH | O_CLOEXEC) != fd)
+			return err_sys(e, "keep descriptor %d free", fd);
+	}
+	g->filled = last - FIRST + 1;
+	return 0;
 }
 
 int oci_preserve_number(const char *value, int *ret, struct err *e)
@@ -54,18 +101,11 @@ int oci_preserve_number(const char *value, int *ret, struct err *e)
 	return 0;
 }
 
-int oci_passed_check(const struct oci_global *g, int *preserve, struct err *e)
+void oci_passed_limit(const struct oci_global *g, int *preserve)
 {
-	/* one that is open past those that were asked for is not passed on, and no gap before it matters */
-	if (*preserve > g->passed && g->passed_behind < FIRST + *preserve) {
-		err_set(e, ERR_INVALID, "--preserve-fds %d: descriptor %d is not open, but %d is", *preserve, FIRST + g->passed,
-			g->passed_behind);
-		return err_hint(e, "give the number of descriptors that are open from %d up, without a gap: %d", FIRST, g->passed);
-	}
 	/* more than there are, as crun takes it: all of them */
-	if (*preserve > g->passed)
-		*preserve = g->passed;
-	return 0;
+	if (*preserve > g->filled)
+		*preserve = g->filled;
 }
 
 /*
@@ -101,8 +141,7 @@ int oci_passed_listen(const struct oci_global *g, int *preserve, int *ret_listen
 	}
 	/* --preserve-fds counts from behind them */
 	*preserve += n;
-	if (oci_passed_check(g, preserve, e) < 0)
-		return -1;
+	oci_passed_limit(g, preserve);
 	*ret_listen = n;
 	return 0;
 }

@@ -372,17 +372,15 @@ static int run_verb(const struct oci_verb *v, struct globals_seen *s, int argc, 
 
 int main(int argc, char **argv)
 {
-	struct globals_seen s = { .g = { .root_fd = -1, .systemd_program = -1, .passed_behind = INT_MAX }, .level = OCI_WARNING };
+	struct globals_seen s = { .g = { .root_fd = -1, .systemd_program = -1 }, .level = OCI_WARNING };
 	const struct oci_verb *v = NULL;
 	struct err e = { 0 };
-	int status = -1, r, i;
+	int status = -1, r;
 
-	s.g.passed = oci_passed_count(kept_program());
-	for (i = 1; i < argc; i++)
-		if (!strncmp(argv[i], "--preserve-fds", 14))
-			s.g.passed_behind = oci_passed_behind(s.g.passed, kept_program());
 	fill_stdio();
-	r = parse(globals, 1, argc, argv, set_global, &s, &e);
+	r = oci_passed_find(&s.g, argv, kept_program(), &e);
+	if (r == 0)
+		r = parse(globals, 1, argc, argv, set_global, &s, &e);
 	if (r == 0 && oci_log_open(s.log, s.json, s.level, &e) == 0) {
 		if (s.version) {
 			print_version();
