@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -661,6 +662,8 @@ static void keeper_main(const struct keeper_start *ks, int ready_fd)
 		keeper_event(k, "start", json_pack("{s:O*,s:O*}", "name", json_object_get(ks->record, "name"), "image",
 						   json_object_get(ks->record, "image")));
 		mem_keep_small();
+		/* the ceilings of what it holds add up to less: a flood past one of them meets this, and no other process (D13) */
+		(void)!setrlimit(RLIMIT_DATA, &(struct rlimit){ KEEPER_MEMORY, KEEPER_MEMORY });
 		k->trim = 1;	/* what made the sandbox will not run any more */
 		loop(k);
 		end(k);

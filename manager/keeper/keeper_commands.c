@@ -346,7 +346,6 @@ void keeper_command_stands_still(struct keeper *k)
 void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 {
 	char buf[OUTPUT_CHUNK];
-	struct err ignored;
 	uint64_t before = c->out[which].total;
 	int rounds;
 	ssize_t n;
@@ -354,7 +353,7 @@ void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 	for (rounds = 0; rounds < 16 && c->out_fd[which] >= 0 && !keeper_follow_lags(k, c); rounds++) {
 		n = read(c->out_fd[which], buf, sizeof(buf));
 		if (n > 0) {
-			ring_add(&c->out[which], buf, (size_t)n, &ignored);
+			keeper_ring_add(k, &c->out[which], buf, (size_t)n);
 			keeper_log_command(k, c, which, buf, (size_t)n);
 		} else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 			fd_close(&c->out_fd[which]);

@@ -664,15 +664,13 @@ void session_read(struct keeper *k, struct keeper_session *s, int which)
 {
 	int *fd = which ? &s->err_fd : &s->out_fd;
 	char buf[OUTPUT_CHUNK];
-	struct err ignored;
 	int rounds;
 	ssize_t n;
 
-	(void)k;
 	for (rounds = 0; rounds < 64 && *fd >= 0; rounds++) {
 		n = read(*fd, buf, sizeof(buf));
 		if (n > 0) {
-			ring_add(&s->out[which], buf, (size_t)n, &ignored);
+			keeper_ring_add(k, &s->out[which], buf, (size_t)n);
 		} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 			fd_close(fd);	/* EIO: no process has the terminal open any more */
 			if (!which && !s->split)

@@ -17,6 +17,7 @@
 #include "runtime/sandbox/verdict.h"
 
 #define KEEPER_CLIENTS 64
+#define KEEPER_MEMORY (192U << 20)	/* bytes of its heap */
 #define KEEPER_COMMANDS 256
 #define KEEPER_SESSIONS 16
 #define KEEPER_DROPPED 8
@@ -213,6 +214,10 @@ json_t *keeper_command_verdict(const struct verdict *v);
 
 /* keeper_exec.c */
 int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
+
+/* keeper_rings.c */
+/* ring_add() within one budget for all rings of the keeper: the largest ones give bytes up, which count as dropped. */
+void keeper_ring_add(struct keeper *k, struct ring *r, const void *p, size_t n);
 
 /* keeper_rest.c */
 /* How many processes run in its cgroup. */

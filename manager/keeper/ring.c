@@ -80,6 +80,45 @@ int ring_add(struct ring *r, const void *data, size_t n, struct err *e)
 	return 0;
 }
 
+size_t ring_held(const struct ring *r)
+{
+	return r->head_cap + r->tail_cap;
+}
+
+/* The last n bytes of the tail, in storage of that size; without memory for a copy all of it goes. */
+static void shrink_tail(struct ring *r, size_t n)
+{
+	char *small = n ? malloc(n) : NULL;
+	size_t skip = small ? r->tail_len - n : r->tail_len, i;
+
+	for (i = 0; i < r->tail_len - skip; i++)
+		small[i] = r->tail[(r->tail_at + skip + i) % r->tail_max];
+	free(r->tail);
+	r->tail = small;
+	r->tail_len = r->tail_cap = small ? n : 0;
+	r->tail_at = 0;
+}
+
+void ring_shrink(struct ring *r, size_t max)
+{
+	size_t head = r->head_len < max / 2 ? r->head_len : max / 2;
+	char *small;
+
+	if (ring_held(r) <= max)
+		return;
+	if (r->head_cap > head) {
+		/* what comes after bytes that are gone belongs in the tail */
+		if (r->head_len > head || r->total > r->head_len)
+			r->head_max = head;
+		r->head_len = head;
+		small = realloc(r->head, head ? head : 1);
+		r->head = small ? small : r->head;
+		r->head_cap = small ? head : r->head_cap;
+	}
+	if (r->tail_cap > max - head)
+		shrink_tail(r, r->tail_len < max - head ? r->tail_len : max - head);
+}
+
 uint64_t ring_dropped(const struct ring *r)
 {
 	return r->total - r->head_len - r->tail_len;

@@ -6,6 +6,7 @@ each asks whether the first grain is refused or bounded, and none comes near the
 Attacks S24 of SECURITY.md.
 """
 import berthtest as b
+from box import Box
 
 COST = 20
 
@@ -74,3 +75,43 @@ def test_D11_a_used_up_limit_is_named_by_its_knob():
         r = b.run("host", "true", prefix=["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=seccomp",
                                           "-e", f"inject=seccomp:error=524:when={nth}"])
         b.one_line_error(r, 125, "ENOTSUPP (524)", "net.core.bpf_jit_limit", "hint:")
+
+
+def test_D13_detached_commands_do_not_grow_the_keeper():
+    """Its memory is the host's: 40 commands that print 6 MB each, at once and after each other."""
+    with Box("--pids", "400") as x:
+        commands = []
+        for n in range(40):
+            commands.append(x.main.detach("sh", "-c", f"echo begin {n}; head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2; "
+                                          f"echo end {n}; echo end {n} >&2"))
+        for n, c in enumerate(commands):
+            x.main.wait(c)
+            with open(f"/proc/{x.keeper}/status") as f:
+                status = dict(line.split(":", 1) for line in f)
+            grown = int(status["VmHWM"].split()[0])
+            assert grown < 64 << 10, f"the keeper took {grown} KiB after {n + 1} commands"
+        # both ends of each are there, and the rest is counted
+        for n, c in enumerate(commands):
+            head, tail = x.main.output(c)[0], x.main.output(c, "stderr", 3000000)[0]
+            assert head.startswith(b"begin %d\n" % n) and tail == b"end %d\n" % n, (n, head[:20], tail[-20:])
+
+
+@b.deadline(120)
+def test_D14_one_sandbox_cannot_open_all_files_of_a_small_host():
+    """By default: the hard limit of open files times --pids, against a host with a million."""
+    r = b.run("host", "sh", "-c", "ulimit -Hn", ok=True)
+    assert int(r.out) * 512 <= 2100000, r.out
+
+
+@b.deadline(90)
+def test_L02_an_end_that_takes_the_kernel_longer_is_waited_for():
+    """It closes 800,000 files for longer than 5 s.  Here each wait in turn is over at once, as if that time had passed."""
+    hit = 0
+    for nth in range(1, 12):
+        r = b.run("--timeout", "200ms", "--grace", "0s", "host", "sleep", "1000",
+                  prefix=["strace", "-qq", "-o", b.tmp("trace"), "-e", "trace=poll,ppoll",
+                          "-e", f"inject=poll,ppoll:retval=0:when={nth}"])
+        with open(b.tmp("trace")) as f:
+            hit += "INJECTED" in f.read()
+        b.expect("outlived" not in r.err and r.code == 124, r, f"wait {nth} was taken for the last")
+    assert hit >= 3, f"only {hit} waits were cut short"
