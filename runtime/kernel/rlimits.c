@@ -30,7 +30,8 @@ void rlimits_default(struct rlimits *r)
 	memset(r, 0, sizeof(*r));
 	/* 1, not 0: a piped core_pattern ignores 0, and fs/coredump.c gives up at exactly 1 (K17) */
 	set(r, RLIMIT_CORE, 1, 1);
-	set(r, RLIMIT_NOFILE, 1024, 16384);
+	/* times the default --pids this stays below the fs.file-max of a small host, which all share (D14) */
+	set(r, RLIMIT_NOFILE, 1024, 4096);
 	set(r, RLIMIT_MEMLOCK, 64 << 10, 64 << 10);
 	set(r, RLIMIT_MSGQUEUE, 819200, 819200);
 	set(r, RLIMIT_SIGPENDING, 4096, 4096);

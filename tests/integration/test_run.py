@@ -464,8 +464,8 @@ def seccomp_file(name, *denied):
 
 
 def test_rlimits():
-    assert out("ulimit -n; ulimit -Hn; ulimit -c; ulimit -Hc") == "1024\n16384\n1\n1\n" or \
-        re.fullmatch(r"1024\n16384\n\d\n\d\n", out("ulimit -n; ulimit -Hn; ulimit -c; ulimit -Hc"))
+    assert out("ulimit -n; ulimit -Hn; ulimit -c; ulimit -Hc") == "1024\n4096\n1\n1\n" or \
+        re.fullmatch(r"1024\n4096\n\d\n\d\n", out("ulimit -n; ulimit -Hn; ulimit -c; ulimit -Hc"))
     assert "1 " in out("grep 'core file' /proc/self/limits")
     assert out("ulimit -n; ulimit -Hn", "--ulimit", "nofile=64:128") == "64\n128\n"
     assert out("ulimit -n; ulimit -Hn", "--ulimit", "nofile=99") == "99\n99\n"
