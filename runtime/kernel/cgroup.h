@@ -115,7 +115,17 @@ int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
 int cgroup_usage_now(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
 /* SIGKILL to every process below, atomically (cgroup.kill, Linux 5.14; else freeze and kill each). */
 int cgroup_kill(struct cgroup *c, struct err *e);
-/* Waits until no process is left; ERR_TIMEOUT after timeout_ms. */
+/*
+ * How long an end by SIGKILL is waited for.  A process ends once its files are closed,
+ * of which there may be a million: cgroup_more_ms() says how much longer that may take.
+ */
+#define CGROUP_END_MS 5000
+/*
+ * To be asked when a wait of CGROUP_END_MS or longer is over: ms to wait on, 0 to give up.
+ * By what the host has open, and on as long as that becomes less; *files is 0 at first.
+ */
+unsigned cgroup_more_ms(uint64_t *files);
+/* Waits until no process is left; ERR_TIMEOUT after timeout_ms, but see above. */
 int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e);
 int cgroup_freeze(struct cgroup *c, int on, struct err *e);
 /* Kill, wait and remove; for one that is gone already, success. */

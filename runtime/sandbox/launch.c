@@ -601,13 +601,15 @@ int sandbox_kill(struct sandbox *sb, struct err *e)
 int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e)
 {
 	struct pollfd p = { .fd = sb->pidfd, .events = POLLIN };
-	int n;
+	int n, wait_ms = timeout_ms;
+	uint64_t files = 0;
 
 	if (sb->pid <= 0)
 		return 0;
 	do
-		n = poll(&p, 1, timeout_ms);
-	while (n < 0 && errno == EINTR);
+		n = poll(&p, 1, wait_ms);
+	while ((n < 0 && errno == EINTR) ||
+	       (n == 0 && timeout_ms >= CGROUP_END_MS && (wait_ms = (int)cgroup_more_ms(&files)) > 0));
 	if (n < 0)
 		return err_sys(e, "wait for the sandbox's init");
 	if (n == 0)
@@ -651,7 +653,7 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 	if (sb->pid > 0) {
 		cgroup_kill(&sb->cgroup, &ignored);
 		kill(sb->pid, SIGKILL);	/* ours and not reaped yet: the pid cannot be another's */
-		sandbox_reap(sb, 5000, &ignored);
+		sandbox_reap(sb, CGROUP_END_MS, &ignored);
 	}
 	fd_close(&sb->base_fd);
 	fd_close(&sb->mntns_fd);

@@ -245,14 +245,14 @@ static int end_by_itself(struct run *r, struct err *e)
 		return -1;
 	if (sandbox_reap(r->sb, INIT_END_MS, e) == 0)
 		return 0;
-	return e->code != ERR_TIMEOUT || sandbox_kill(r->sb, e) < 0 || sandbox_reap(r->sb, 5000, e) < 0 ? -1 : 0;
+	return e->code != ERR_TIMEOUT || sandbox_kill(r->sb, e) < 0 || sandbox_reap(r->sb, CGROUP_END_MS, e) < 0 ? -1 : 0;
 }
 
 /* What dies just now counts too. */
 static int end_by_kill(struct run *r, struct err *e)
 {
-	if (sandbox_kill(r->sb, e) < 0 || sandbox_reap(r->sb, 5000, e) < 0 ||
-	    cgroup_wait_empty(&r->sb->cgroup, 5000, e) < 0)
+	if (sandbox_kill(r->sb, e) < 0 || sandbox_reap(r->sb, CGROUP_END_MS, e) < 0 ||
+	    cgroup_wait_empty(&r->sb->cgroup, CGROUP_END_MS, e) < 0)
 		return -1;
 	return cgroup_usage(&r->sb->cgroup, &r->facts.usage, e);
 }
