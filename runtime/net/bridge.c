@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/net/forward.h"
+#include "runtime/net/forwarding.h"
 #include "runtime/net/names.h"
 #include "runtime/net/netcount.h"
 #include "runtime/net/netwire.h"
@@ -92,47 +93,6 @@ static void unload(struct bridge *b)
 	pool_close(&b->pool);
 }
 
-/* ---- forwarding ------------------------------------------------------------------------- */
-
-static int reads_one(const char *path)
-{
-	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char c = '0';
-
-	return fd >= 0 && read(fd, &c, 1) == 1 && c != '0';
-}
-
-/* A host that forwards believes no router any more, unless it is told to (accept_ra 2). */
-static int forward6(struct err *e)
-{
-	static const char *const keep[] = { "/proc/sys/net/ipv6/conf/all/accept_ra", "/proc/sys/net/ipv6/conf/default/accept_ra" };
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(keep); i++)
-		if (reads_one(keep[i]) && io_write_file(AT_FDCWD, keep[i], "2", e) < 0)
-			return -1;
-	return io_write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/all/forwarding", "1", e);
-}
-
-static int check_forwarding(struct bridge *b, struct err *e)
-{
-	if (!reads_one("/proc/sys/net/ipv4/ip_forward")) {
-		if (!b->forwarding)
-			return err_set(e, ERR_UNSUPPORTED, "this host does not forward IPv4 (net.ipv4.ip_forward is 0), and berth may not "
-				       "switch it on; hint: sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or "
-				       "--network egress, which needs none");
-		if (io_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_forward", "1", e) < 0)
-			return err_wrap(e, "switch forwarding on");
-	}
-	b->link.route6 = reads_one("/proc/sys/net/ipv6/conf/all/forwarding");
-	if (!b->link.route6 && b->forwarding && b->link.with6) {
-		if (forward6(e) < 0)
-			return err_wrap(e, "switch forwarding of IPv6 on");
-		b->link.route6 = 1;
-	}
-	return 0;
-}
-
 /* ---- up ------------------------------------------------------------------------------------ */
 
 /* The policy with the servers it got, so that what is taken back is what was made. */
@@ -171,7 +131,7 @@ static json_t *describe(const struct bridge *b, int loopback)
 			 "address6", b->link.with6 ? netaddr_text(&b->link.address6, v6) : "", "route6", b->link.route6, "loopback", loopback);
 }
 
-/* The address, recorded before the kernel hears of it. */
+/* Forwarding, and the address, which is recorded before the kernel hears of it. */
 static int take_address(struct bridge *b, struct err *e)
 {
 	autojson json_t *record = NULL;
@@ -180,7 +140,9 @@ static int take_address(struct bridge *b, struct err *e)
 
 	if (pool_lock(&b->pool, e) < 0)
 		return -1;
-	r = pool_take(&b->pool, b->id, &b->link.pool, &b->link.pool6, &number, e);
+	r = forwarding_need(&b->pool, b->forwarding, b->link.with6, &b->link.route6, e);
+	if (r == 0)
+		r = pool_take(&b->pool, b->id, &b->link.pool, &b->link.pool6, &number, e);
 	if (r == 0) {
 		snprintf(b->link.port, sizeof(b->link.port), "bv%.8s%05llx", b->id, (unsigned long long)number & 0xfffff);
 		netcidr_nth(&b->link.pool, number, &b->link.address);
@@ -201,7 +163,7 @@ static int take_address(struct bridge *b, struct err *e)
 
 static int make(struct bridge *b, struct err *e)
 {
-	if (check_forwarding(b, e) < 0 || names_choose(&b->policy, e) < 0)
+	if (names_choose(&b->policy, e) < 0)
 		return -1;
 	if (take_address(b, e) < 0 || ruleset_add(b->id, &b->link, &b->policy, b->used_before, e) < 0 || link_join(&b->link, NETHELPER_NETNS, e) < 0)
 		return -1;
@@ -414,7 +376,8 @@ int bridge_gc(const json_t *job, struct err *e)
 	if (r == 0 && g.failed)
 		r = -1;
 	if (r == 0 && !g.used)
-		r = ruleset_remove(b.name, e) < 0 || link_bridge_remove(b.name, e) < 0 ? -1 : 0;
+		r = ruleset_remove(b.name, e) < 0 || link_bridge_remove(b.name, e) < 0 ? -1 :
+		    forwarding_restore(&b.pool, e);
 	if (r == 0) {
 		told = json_pack("{s:i,s:i}", "cleared", g.cleared, "used", g.used);
 		answer(told);

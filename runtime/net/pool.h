@@ -6,6 +6,7 @@
  *                 holds the number after the one taken last
  *   N             the address number N of the pools is taken; holds the sandbox's id
  *   ID.json       what the kernel was told of the sandbox, written before it is told
+ *   forwarding    what of the host's switches berth has switched on (forwarding.h)
  *
  * Numbers go round, so that an address is not another's a moment later.
  */

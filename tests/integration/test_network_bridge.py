@@ -94,6 +94,54 @@ def test_forwarding_is_not_switched_on_unasked():
         b.berth("gc", env={"BERTH_CONFIG": conf}, ok=True)
 
 
+SWITCHES = ("ipv4/ip_forward", "ipv6/conf/all/forwarding", "ipv6/conf/all/accept_ra", "ipv6/conf/default/accept_ra")
+
+
+def switches():
+    return [open("/proc/sys/net/" + s).read().strip() for s in SWITCHES]
+
+
+def test_forwarding_that_berth_switched_on_goes_off_with_the_last_bridge():
+    need_bridge()
+    with Lab():
+        env = {"BERTH_CONFIG": b.write(b.tmp("berth.toml"), "[network]\nforwarding = true\n", 0o600)}
+        for s in SWITCHES[2:]:
+            netlab.sysctl(s, "1")
+        before, on = switches(), ["1", "1", "2", "2"]
+        assert before == ["0", "0", "1", "1"]
+        with Box("--name", "one", *BRIDGE, env=env):
+            b.run("--network", "bridge", "host", "true", env=env, ok=True)
+            b.berth("gc", env=env, ok=True)
+            assert switches() == on, "a sandbox is there"
+            b.berth("stop", "one", env=env, ok=True)
+        b.berth("gc", env=env, ok=True)
+        assert switches() == before
+        # another bridge relies on what it found, whosever it is
+        b.run("--network", "bridge", "host", "true", env=env, ok=True)
+        netlab.ip("link", "add", "other0", "type", "bridge")
+        b.berth("gc", env=env, ok=True)
+        assert switches() == on and not netlab.ruleset()
+        netlab.ip("link", "del", "other0")
+        b.berth("gc", env=env, ok=True)
+        assert switches() == before, "the next gc sees that it is gone"
+        # a gc that was killed between the bridge and the switches
+        b.run("--network", "bridge", "host", "true", env=env, ok=True)
+        record = os.path.join(b.root(), "state/network/forwarding")
+        with open(record) as f:
+            kept = f.read()
+        netlab.ip("link", "del", "berth0")
+        b.berth("gc", env=env, ok=True)
+        assert switches() == before and not os.path.exists(record)
+        # of another boot, and so of switches that the kernel has forgotten: those that are on now are somebody else's
+        b.write(record, json.dumps({**json.loads(kept), "place": "0-0-0 1"}), 0o600)
+        for s in SWITCHES[:2]:
+            netlab.sysctl(s, "1")
+        b.run("--network", "bridge", "host", "true", env=env, ok=True)
+        b.berth("gc", env=env, ok=True)
+        assert switches()[:2] == ["1", "1"], "what berth found on"
+        assert not os.path.exists(record)
+
+
 SERVER = """
 import http.server, socket, threading
 class S(http.server.ThreadingHTTPServer):

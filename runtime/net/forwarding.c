@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/net/forwarding.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "runtime/net/nl.h"
+
+#define RECORD "forwarding"
+#define RECORD_MAX 4096
+
+/* In the order in which they are switched on.  A host that forwards believes no router any more, unless it is told to (2). */
+static const struct { const char *path, *off, *on; int six; } switches[] = {
+	{ "/proc/sys/net/ipv4/ip_forward", "0", "1", 0 },
+	{ "/proc/sys/net/ipv6/conf/all/accept_ra", "1", "2", 1 },
+	{ "/proc/sys/net/ipv6/conf/default/accept_ra", "1", "2", 1 },
+	{ "/proc/sys/net/ipv6/conf/all/forwarding", "0", "1", 1 },
+};
+
+#define FORWARD6 (ARRAY_LEN(switches) - 1)
+
+static int has_value(size_t i, const char *value)
+{
+	autobuf struct buf b = BUF_INIT(32);
+	struct err ignored;
+
+	return io_read_file(AT_FDCWD, switches[i].path, &b, &ignored) == 0 && b.data && !strncmp(b.data, value, 1);
+}
+
+/* What a record is true of: this boot, and the network namespace that we are in. */
+static int here(char out[80], struct err *e)
+{
+	autobuf struct buf boot = BUF_INIT(64);
+	struct stat st;
+
+	if (io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", &boot, e) < 0)
+		return -1;
+	if (stat("/proc/self/ns/net", &st) < 0)
+		return err_sys(e, "look at the network namespace");
+	snprintf(out, 80, "%.36s %llu", boot.data ? boot.data : "", (unsigned long long)st.st_ino);
+	return 0;
+}
+
+/* The paths that berth has switched on here: an array, empty when there is none. */
+static json_t *recorded(struct pool *p, const char *place, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(RECORD_MAX);
+	autoclose int fd = openat(p->dir_fd, RECORD, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	autojson json_t *j = NULL;
+	const char *of;
+	json_t *list;
+
+	if (fd < 0 && errno == ENOENT)
+		return json_array();
+	if (fd < 0 || io_read_all(fd, &b, RECORD, e) < 0) {
+		if (fd < 0)
+			err_sys(e, "open the record of forwarding");
+		return NULL;
+	}
+	j = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, "the record of forwarding", e);
+	if (!j)
+		return NULL;
+	of = json_string_value(json_object_get(j, "place"));
+	list = json_object_get(j, "on");
+	/* of an earlier boot: the kernel has forgotten it too */
+	return of && !strcmp(of, place) && json_is_array(list) ? json_incref(list) : json_array();
+}
+
+static int is_recorded(const json_t *list, size_t i)
+{
+	const char *path;
+	json_t *v;
+	size_t k;
+
+	json_array_foreach(list, k, v)
+		if ((path = json_string_value(v)) && !strcmp(path, switches[i].path))
+			return 1;
+	return 0;
+}
+
+static int record(struct pool *p, const char *place, json_t *list, struct err *e)
+{
+	autojson json_t *j = json_pack("{s:s,s:O}", "place", place, "on", list);
+	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+
+	return text ? io_replace_file(p->dir_fd, RECORD, text, strlen(text), 0600, 0, e) : err_nomem(e);
+}
+
+/* Those of a family that are off, written down before the first of them is on. */
+static int switch_on(struct pool *p, int six, struct err *e)
+{
+	autojson json_t *list = NULL;
+	char place[80];
+	size_t i;
+
+	if (here(place, e) < 0 || !(list = recorded(p, place, e)))
+		return -1;
+	for (i = 0; i < ARRAY_LEN(switches); i++)
+		if (switches[i].six == six && has_value(i, switches[i].off) && !is_recorded(list, i))
+			json_array_append_new(list, json_string(switches[i].path));
+	if (record(p, place, list, e) < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(switches); i++)
+		if (switches[i].six == six && has_value(i, switches[i].off) &&
+		    io_write_file(AT_FDCWD, switches[i].path, switches[i].on, e) < 0)
+			return err_wrap(e, "switch forwarding on");
+	return 0;
+}
+
+int forwarding_need(struct pool *p, int may, int with6, int *ret_route6, struct err *e)
+{
+	if (has_value(0, "0")) {
+		if (!may)
+			return err_set(e, ERR_UNSUPPORTED, "this host does not forward IPv4 (net.ipv4.ip_forward is 0), and berth may not "
+				       "switch it on; hint: sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or "
+				       "--network egress, which needs none");
+		if (switch_on(p, 0, e) < 0)
+			return -1;
+	}
+	if (with6 && may && has_value(FORWARD6, "0") && switch_on(p, 1, e) < 0)
+		return -1;
+	*ret_route6 = with6 && has_value(FORWARD6, "1");
+	return 0;
+}
+
+/* ---- and off ---- */
+
+static int is_bridge(const struct nlmsghdr *nlh, void *ctx)
+{
+	const struct nlattr *a, *b;
+	int *found = ctx;
+
+	mnl_attr_for_each(a, nlh, sizeof(struct ifinfomsg)) {
+		if (mnl_attr_get_type(a) != IFLA_LINKINFO)
+			continue;
+		mnl_attr_for_each_nested(b, a)
+			if (mnl_attr_get_type(b) == IFLA_INFO_KIND && !strcmp(mnl_attr_get_str(b), "bridge"))
+				*found = 1;
+	}
+	return MNL_CB_OK;
+}
+
+/* 1 when a bridge stands, of another berth or of another program, which relies on what it found. */
+static int has_bridge(struct err *e)
+{
+	char buf[MNL_NLMSG_HDRLEN + 64];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct nl *n = nl_open(NETLINK_ROUTE, e);
+	struct ifinfomsg *m;
+	int found = 0, r;
+
+	if (!n)
+		return -1;
+	nlh->nlmsg_type = RTM_GETLINK;
+	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	m = mnl_nlmsg_put_extra_header(nlh, sizeof(*m));
+	m->ifi_family = AF_UNSPEC;
+	r = nl_query(n, nlh, is_bridge, &found, "list the interfaces", e);
+	nl_close(n);
+	return r < 0 ? -1 : found;
+}
+
+int forwarding_restore(struct pool *p, struct err *e)
+{
+	autojson json_t *list = NULL;
+	char place[80];
+	size_t i = ARRAY_LEN(switches);
+	int other;
+
+	if (!path_has(p->dir_fd, RECORD))
+		return 0;
+	if (here(place, e) < 0 || !(list = recorded(p, place, e)))
+		return -1;
+	other = json_array_size(list) ? has_bridge(e) : 0;
+	if (other)
+		return other < 0 ? -1 : 0;
+	/* whoever has changed one since knows why */
+	while (i--)
+		if (is_recorded(list, i) && has_value(i, switches[i].on) &&
+		    io_write_file(AT_FDCWD, switches[i].path, switches[i].off, e) < 0)
+			return err_wrap(e, "switch forwarding off again");
+	if (unlinkat(p->dir_fd, RECORD, 0) < 0 && errno != ENOENT)
+		return err_sys(e, "remove the record of forwarding");
+	return 0;
+}
