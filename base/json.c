@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/hex.h"
 #include "base/mem.h"
 
@@ -172,32 +173,119 @@ int json_set_bytes(json_t *obj, const char *key, const char *p, size_t n, struct
 	return json_object_set_new(obj, name, json_stringn(hex, n * 2)) < 0 ? err_nomem(e) : 0;
 }
 
-int json_get_bytes(const json_t *obj, const char *key, struct buf *b, const char *what, struct err *e)
+static int add_plain(struct buf *b, const char *text, size_t n, struct err *e)
 {
-	const json_t *text = json_object_get(obj, key), *coded;	/* null is neither: it may have been meant as data */
-	const char *hex;
-	char name[40];
+	return buf_add(b, text, n, e);
+}
 
-	snprintf(name, sizeof(name), "%s_hex", key);
-	coded = json_object_get(obj, name);
-	if ((text && !json_is_string(text)) || (coded && !json_is_string(coded)))
-		return err_set(e, ERR_INVALID, "%s: \"%s\" is no string", what, coded ? name : key);
-	if (text && coded)
-		return err_set(e, ERR_INVALID, "%s: both \"%s\" and \"%s\" given", what, key, name);
-	if (text)
-		return buf_add(b, json_string_value(text), json_string_length(text), e) < 0 ? -1 : 1;
-	if (!coded)
-		return 0;
-	for (hex = json_string_value(coded); *hex; hex += 2) {
-		int byte = hex_byte(hex);
+static int add_hex(struct buf *b, const char *hex, size_t n, struct err *e)
+{
+	size_t i;
+
+	if (n % 2)
+		return 1;
+	for (i = 0; i < n; i += 2) {
+		int byte = hex_byte(hex + i);
 		char c = (char)byte;
 
 		if (byte < 0)
-			return err_set(e, ERR_INVALID, "%s: \"%s\" is not hexadecimal", what, name);
+			return 1;
 		if (buf_add(b, &c, 1, e) < 0)
 			return -1;
 	}
-	return 1;
+	return 0;
+}
+
+static int add_base64(struct buf *b, const char *text, size_t n, struct err *e)
+{
+	size_t got;
+
+	if (buf_reserve(b, n / 4 * 3 + 1, e) < 0)
+		return -1;
+	if (base64_decode(b->data + b->len, &got, text, n) < 0)
+		return 1;
+	b->len += got;
+	b->data[b->len] = '\0';
+	return 0;
+}
+
+int json_get_bytes(const json_t *obj, const char *key, struct buf *b, const char *what, struct err *e)
+{
+	static const struct {
+		const char *suffix, *is;
+		int (*add)(struct buf *b, const char *text, size_t n, struct err *e);	/* 1: it is not of the form */
+	} forms[] = { { "", NULL, add_plain }, { "_hex", "hexadecimal", add_hex }, { "_base64", "base64", add_base64 } };
+	size_t i, form = 0;
+	const json_t *found = NULL, *v;
+	char name[48], first[48];
+	int r;
+
+	for (i = 0; i < ARRAY_LEN(forms); i++) {
+		snprintf(name, sizeof(name), "%s%s", key, forms[i].suffix);
+		v = json_object_get(obj, name);		/* null is not absent here: it may have been meant as data */
+		if (!v)
+			continue;
+		if (!json_is_string(v))
+			return err_set(e, ERR_INVALID, "%s: \"%s\" is not a string", what, name);
+		if (found)
+			return err_set(e, ERR_INVALID, "%s: both \"%s\" and \"%s\" given", what, first, name);
+		memcpy(first, name, sizeof(first));
+		found = v;
+		form = i;
+	}
+	if (!found)
+		return 0;
+	r = forms[form].add(b, json_string_value(found), json_string_length(found), e);
+	return r > 0 ? err_set(e, ERR_INVALID, "%s: \"%s\" is not %s", what, first, forms[form].is) : r < 0 ? -1 : 1;
+}
+
+/* Adds to obj the bytes of hex in base64, under name with the other ending. */
+static int recode(json_t *obj, const char *name, const json_t *hex, struct err *e)
+{
+	size_t n = json_string_length(hex), stem = strlen(name) - strlen("_hex");
+	autobuf struct buf b = BUF_INIT(n / 2 + 1);
+	autofree char *key = malloc(stem + sizeof("_base64")), *text = malloc(BASE64_LEN(n / 2) + 1);
+
+	if (!key || !text || add_hex(&b, json_string_value(hex), n, e) != 0)
+		return err_nomem(e);
+	memcpy(key, name, stem);
+	strcpy(key + stem, "_base64");
+	base64_encode(text, b.data ? b.data : "", b.len);
+	return json_object_set_new(obj, key, json_string(text)) < 0 ? err_nomem(e) : 0;
+}
+
+static int is_hex_member(const char *name, const json_t *v)
+{
+	size_t n = strlen(name), i, len = json_string_length(v);
+	const char *s = json_string_value(v);
+
+	if (!s || n < 5 || strcmp(name + n - 4, "_hex") || len % 2)
+		return 0;
+	for (i = 0; i < len && hex_digit(s[i]) >= 0; i++)
+		;
+	return i == len;
+}
+
+int json_hex_to_base64(json_t *j, struct err *e)
+{
+	autojson json_t *fresh = json_is_object(j) ? json_object() : NULL;
+	const char *name;
+	json_t *v;
+	size_t i;
+
+	json_array_foreach(j, i, v)
+		if (json_hex_to_base64(v, e) < 0)
+			return -1;
+	if (!json_is_object(j))
+		return 0;
+	json_object_foreach(j, name, v) {
+		if (is_hex_member(name, v) ? recode(fresh, name, v, e) < 0 : json_hex_to_base64(v, e) < 0)
+			return -1;
+		if (!is_hex_member(name, v) && json_object_set(fresh, name, v) < 0)
+			return err_nomem(e);
+	}
+	json_object_clear(j);
+	return json_object_update(j, fresh) < 0 ? err_nomem(e) : 0;
 }
 
 int json_take_error(const json_t *error, enum err_code otherwise, const char *who, struct err *e)

@@ -36,10 +36,12 @@ int json_check_version(const json_t *doc, json_int_t known, const char *what, st
 
 /*
  * Bytes in JSON: the member key where they are UTF-8 without NUL, else KEY_hex in hexadecimal.  p may be NULL when n is 0.
- * json_get_bytes() adds them to b: 1, or 0 when there are none; what names the document (ERR_INVALID).
+ * json_get_bytes() takes KEY_base64 too, one of the three, and adds them to b: 1, or 0 when there are none; what names
+ * the document (ERR_INVALID).  json_hex_to_base64() renames every string KEY_hex in j, at any depth, to KEY_base64.
  */
 int json_set_bytes(json_t *obj, const char *key, const char *p, size_t n, struct err *e);
 int json_get_bytes(const json_t *obj, const char *key, struct buf *b, const char *what, struct err *e);
+int json_hex_to_base64(json_t *j, struct err *e);
 
 /*
  * j as compact text of *ret_len bytes: in room, or where that is too small in memory of its own, *ret_own, to be freed.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """berth stdio: JSON lines, several requests at once, streams, cancel, and how fast it is."""
+import base64
 import json
 import os
 import subprocess
@@ -178,6 +179,119 @@ def test_files_go_in_and_out(s, box):
     assert s.call(op="sh", sandbox=box, text="echo hi")["output"] == "hi\n"
     assert all(s.take(n)["bytes"] for n in ns)
     assert s.call(op="read", sandbox=box, path="f7")["data"] == "7" * 1000
+
+
+@stdio()
+def test_started_comes_before_any_output_and_the_verdict_after_it(s, box):
+    for _ in range(100):
+        ns = [s.send(op="exec", sandbox=box, argv=["sh", "-c", "echo out; echo err >&2"]) for _ in range(3)]
+        for n in ns:
+            answers = [s.take(n)]
+            while "verdict" not in answers[-1]:
+                answers.append(s.take(n))
+            kinds = ["started" if "started" in a else a.get("stream", "verdict") for a in answers]
+            assert kinds[0] == "started" and sorted(kinds[1:-1]) == ["stderr", "stdout"], kinds
+
+
+@stdio()
+def test_directories_are_listed_made_moved_and_removed(s, box):
+    assert s.call(op="mkdir", sandbox=box, paths=["d", "x/y"], parents=True, mode="700") == {"id": s.n, "done": True}
+    s.call(op="write", sandbox=box, path="d/f", data="12345")
+    s.exec(box, "sh", "-c", "ln -s f d/l; mkfifo d/p")
+    assert [(e["name"], e["type"]) for e in s.call(op="ls", sandbox=box, path="d")["entries"]] == [("f", "file"), ("l", "symlink"), ("p", "fifo")]
+    assert [e["name"] for e in s.call(op="ls", sandbox=box)["entries"]] == ["d", "x"]
+    assert s.call(op="ls", sandbox=box, path="x/y")["entries"] == []
+    a = s.call(op="stat", sandbox=box, path="d/l")
+    assert (a["type"], a["target"]) == ("symlink", "f"), a
+    a = s.call(op="stat", sandbox=box, path="d/l", follow=True)
+    assert (a["type"], a["size"], a["mode"], a["id"]) == ("file", 5, "0644", s.n), a
+    assert s.call(op="mv", sandbox=box, **{"from": "d/f"}, to="x/g")["done"] is True
+    assert s.call(op="rm", sandbox=box, paths=["x"])["error"]["code"] == "invalid"
+    assert s.call(op="rm", sandbox=box, paths=["x", "d"], recursive=True)["done"] is True
+    assert s.call(op="rm", sandbox=box, paths=["x"])["error"]["code"] == "not-found"
+    assert s.call(op="rm", sandbox=box, paths=["x"], force=True)["done"] is True
+    for request, word in ((dict(op="rm", paths=[]), '"paths"'), (dict(op="rm", paths=None), '"paths"'), (dict(op="mkdir"), '"paths"'),
+                          (dict(op="stat"), '"path"'), (dict(op="mv", to="x"), '"from"'), (dict(op="rm", paths=["f"], options={}), '"options"')):
+        a = s.call(sandbox=box, **request)
+        assert a["error"]["code"] == "invalid" and word in a["error"]["message"], (request, a)
+    many = [f"many/{i:05d}" + "n" * 50 for i in range(3000)]    # longer than a packet to the keeper
+    assert s.call(op="mkdir", sandbox=box, paths=many, parents=True)["done"] is True
+    assert len(s.call(op="ls", sandbox=box, path="many")["entries"]) == 3000
+
+
+@stdio()
+def test_code_runs_and_lists_what_it_made(s, box):
+    a = s.call(op="code", sandbox=box, code="open('made', 'w').write('12')\nprint('hi')\nraise SystemExit(3)")
+    assert (a["stdout"], a["exit_status"], a["language"], a["verdict"]["cause"]) == ("hi\n", 3, "python", "exit"), a
+    assert [(f["path"], f["change"]) for f in a["files"]] == [("made", "added")], a
+    assert s.call(op="code", sandbox=box, code="echo $((6 * 7))", lang="sh")["stdout"] == "42\n"
+    a = s.call(op="code", sandbox=box, code="while :; do :; done", lang="sh", timeout_ms=200)
+    assert a["verdict"]["cause"] == "timeout" and a["exit_status"] == 124, a
+    for request in (dict(), dict(code="1", lang="cobol"), dict(code=7), dict(code="1", timeout_ms="5s")):
+        assert s.call(op="code", sandbox=box, **request)["error"]["code"] == "invalid", request
+
+
+@stdio()
+def test_bytes_go_both_ways_in_base64(s, box):
+    data = bytes(range(256)) * 20 + b"x"
+    text = base64.b64encode(data).decode()
+    assert s.call(op="write", sandbox=box, path="bin", data_base64=text)["bytes"] == len(data)
+    assert s.call(op="read", sandbox=box, path="bin", encoding="base64")["data_base64"] == text
+    assert s.call(op="read", sandbox=box, path="bin", encoding="hex")["data_hex"] == data.hex()
+    n = s.send(op="exec", sandbox=box, argv=["cat"], stdin_base64=text, encoding="base64")
+    got = b""
+    while "verdict" not in (a := s.take(n)):
+        got += base64.b64decode(a["data_base64"]) if "data_base64" in a else a.get("data", "").encode()
+    assert got == data
+    n = s.send(op="exec", sandbox=box, argv=["cat"], stdin_open=True)
+    assert s.take(n)["started"]
+    s.call(op="send", request=n, data_base64="aGk=", eof=True)
+    assert s.end_of(n)[0] == b"hi"
+    a = s.call(op="sh", sandbox=box, text_base64=base64.b64encode(b"printf '\xff\xfe'").decode(), encoding="base64")
+    assert base64.b64decode(a["output_base64"]) == b"\xff\xfe" and "output_hex" not in a, a
+    assert s.call(op="sh", sandbox=box, text="echo text", encoding="base64")["output"] == "text\n"
+    s.exec(box, "sh", "-c", "mkdir odd; touch odd/$(printf '\\377')")
+    a = s.call(op="ls", sandbox=box, path="odd", encoding="base64")
+    assert [e["name_base64"] for e in a["entries"]] == ["/w=="], a
+    a = s.call(op="code", sandbox=box, lang="sh", code_base64=base64.b64encode(b"printf '\\377'").decode(), encoding="base64")
+    assert a["stdout_base64"] == "/w==", a
+    for bad in ("aGk", "aGk==", "a Gk", "aGl=", "aGk=\n", "====", "aG-_"):
+        a = s.call(op="write", sandbox=box, path="x", data_base64=bad)
+        assert a["error"]["code"] == "invalid" and '"data_base64"' in a["error"]["message"], (bad, a)
+    for bad in ("utf-8", 7, ["hex"]):
+        assert s.call(op="read", sandbox=box, path="bin", encoding=bad)["error"]["code"] == "invalid"
+
+
+@stdio()
+def test_members_of_a_wrong_type_are_invalid(s, box):
+    wrong = {"sandbox": 7, "argv": "true", "env": ["A=1", 2], "user": 0, "workdir": ["/"], "timeout_ms": "5s", "memory_bytes": -1, "pids": 1.5,
+             "ulimits": {}, "stdin": 7, "stdin_open": 1, "detach": "yes", "name": False, "tty": "no", "rows": "2"}
+    for name, value in wrong.items():
+        request = {"op": "exec", "sandbox": box, "argv": ["true"], name: value}
+        a = s.call(**request)
+        assert a["error"]["code"] == "invalid" and f'"{name}"' in a["error"]["message"], (name, a)
+    for request in (dict(op="sh", text=7), dict(op="sh", text="a", session={}), dict(op="signal", signal=[]), dict(op="output", command=1),
+                    dict(op="output", command="c1", **{"from": "0"}), dict(op="read", path={}), dict(op="mkdir", paths="x"), dict(op="mkdir", paths=[1]),
+                    dict(op="write", path="x", data="x", append=0), dict(op="ps", options=[]), dict(op="stop", args="x"), dict(op="stop", args=[1]),
+                    dict(op="exec", argv=["true"], tty=True), dict(op=7), dict(op=None), dict(op="mv", **{"from": 1}, to="x")):
+        a = s.call(**{"sandbox": box, **request})
+        assert a["error"]["code"] == "invalid", (request, a)
+    a = s.call(op="create", image=7)
+    assert a["error"]["code"] == "invalid" and '"image"' in a["error"]["message"], a
+    for line in (b'{"op":"ps",', b'{"op":"read","path":"a\\u0000b"}'):
+        s.p.stdin.write(line + b"\n")
+        s.p.stdin.flush()
+        assert s.line()["error"]["code"] == "invalid"
+    assert s.exec(box, "true", user=None, env=None)[2]["exit_code"] == 0      # null is as if it were not there
+
+
+@stdio()
+def test_inspect_keeps_the_id_of_the_record(s, box):
+    a = s.call(op="inspect", sandbox=box)
+    assert a["id"] == s.n and a["sandbox"] == box and a["record"]["id"] == box and a["exit_status"] == 0, a
+    assert a["record"] == json.loads(b.berth("inspect", "--json", box, ok=True).out)
+    a = s.call(op="inspect", sandbox="none")
+    assert a["error"]["code"] == "not-found" and "record" not in a, a
 
 
 def test_many_sandboxes_at_once():

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -321,15 +322,27 @@ Test(json, bytes_that_are_none_are_refused)
 	static const struct {
 		const char *json, *msg;
 	} t[] = {
-		{ "{\"x\":1}", "doc: \"x\" is no string" },
-		{ "{\"x\":null}", "doc: \"x\" is no string" },
-		{ "{\"x_hex\":null}", "doc: \"x_hex\" is no string" },
-		{ "{\"x_hex\":[]}", "doc: \"x_hex\" is no string" },
+		{ "{\"x\":1}", "doc: \"x\" is not a string" },
+		{ "{\"x\":null}", "doc: \"x\" is not a string" },
+		{ "{\"x_hex\":null}", "doc: \"x_hex\" is not a string" },
+		{ "{\"x_hex\":[]}", "doc: \"x_hex\" is not a string" },
 		{ "{\"x\":\"a\",\"x_hex\":\"61\"}", "doc: both \"x\" and \"x_hex\" given" },
 		{ "{\"x_hex\":\"6\"}", "doc: \"x_hex\" is not hexadecimal" },
 		{ "{\"x_hex\":\"61 6\"}", "doc: \"x_hex\" is not hexadecimal" },
 		{ "{\"x_hex\":\"\\t6\"}", "doc: \"x_hex\" is not hexadecimal" },
 		{ "{\"x_hex\":\"+6\"}", "doc: \"x_hex\" is not hexadecimal" },
+		{ "{\"x_base64\":7}", "doc: \"x_base64\" is not a string" },
+		{ "{\"x_base64\":null}", "doc: \"x_base64\" is not a string" },
+		{ "{\"x\":\"a\",\"x_base64\":\"YQ==\"}", "doc: both \"x\" and \"x_base64\" given" },
+		{ "{\"x_hex\":\"61\",\"x_base64\":\"YQ==\"}", "doc: both \"x_hex\" and \"x_base64\" given" },
+		{ "{\"x_base64\":\"YQ\"}", "doc: \"x_base64\" is not base64" },
+		{ "{\"x_base64\":\"YQ=a\"}", "doc: \"x_base64\" is not base64" },
+		{ "{\"x_base64\":\"Y===\"}", "doc: \"x_base64\" is not base64" },
+		{ "{\"x_base64\":\"YR==\"}", "doc: \"x_base64\" is not base64" },
+		{ "{\"x_base64\":\"YWJ=\"}", "doc: \"x_base64\" is not base64" },
+		{ "{\"x_base64\":\"YQ==YQ==\"}", "doc: \"x_base64\" is not base64" },
+		{ "{\"x_base64\":\"Y Q=\"}", "doc: \"x_base64\" is not base64" },
+		{ "{\"x_base64\":\"_-aa\"}", "doc: \"x_base64\" is not base64" },
 	};
 	struct err e;
 	size_t i;
@@ -368,4 +381,43 @@ Test(json, a_newer_format_is_told_from_damage)
 		cr_expect_eq(json_check_version(doc, 2, "the file", &e), rows[i].code ? -1 : 0, "%s", rows[i].doc);
 		cr_expect_eq(e.code, rows[i].code, "%s: %s", rows[i].doc, e.msg);
 	}
+}
+
+Test(json, bytes_come_back_from_base64_at_every_length)
+{
+	static const char *const known[][2] = { { "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" }, { "foob", "Zm9vYg==" } };
+	unsigned char in[256], out[260];
+	char text[400];
+	struct err e;
+	size_t i, n, got;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {	/* RFC 4648, section 10 */
+		base64_encode(text, known[i][0], strlen(known[i][0]));
+		cr_expect_str_eq(text, known[i][1]);
+	}
+	for (i = 0; i < sizeof(in); i++)
+		in[i] = (unsigned char)(255 - i);
+	for (n = 0; n <= sizeof(in); n++) {
+		base64_encode(text, in, n);
+		cr_assert_eq(strlen(text), BASE64_LEN(n));
+		cr_assert_eq(base64_decode(out, &got, text, strlen(text)), 0);
+		cr_assert(got == n && !memcmp(in, out, n), "%zu bytes", n);
+	}
+	autobuf struct buf b = BUF_INIT(64);
+	autojson json_t *j = parse("{\"x_base64\":\"AP8=\"}", &e);
+
+	cr_expect_eq(json_get_bytes(j, "x", &b, "doc", &e), 1);
+	cr_expect(b.len == 2 && !memcmp(b.data, "\0\377", 2));
+}
+
+Test(json, bytes_in_hexadecimal_become_base64_at_any_depth)
+{
+	static const char want[] = "{\"a\":[{\"name_base64\":\"/w==\"},1],\"b_base64\":\"\",\"c_hex\":\"xyz\",\"d\":\"ff\",\"o\":{\"x_base64\":\"AAE=\"}}";
+	struct err e;
+	autojson json_t *j = parse("{\"a\":[{\"name_hex\":\"ff\"},1],\"b_hex\":\"\",\"c_hex\":\"xyz\",\"d\":\"ff\",\"o\":{\"x_hex\":\"0001\"}}", &e);
+	autofree char *text = NULL;
+
+	cr_assert_eq(json_hex_to_base64(j, &e), 0);
+	text = json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS);
+	cr_expect_str_eq(text, want);
 }

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base64 - bytes in the alphabet of RFC 4648 section 4, with padding and without line breaks, and back. */
+#ifndef BERTH_BASE_BASE64_H
+#define BERTH_BASE_BASE64_H
+
+#include <stddef.h>
+
+/* What n bytes need: their text without the NUL. */
+#define BASE64_LEN(n) (((n) + 2) / 3 * 4)
+
+/* Writes the text of n bytes and a NUL to ret, which has room for BASE64_LEN(n) + 1. */
+void base64_encode(char *ret, const void *bytes, size_t n);
+/*
+ * The bytes of n characters to ret, which has room for n / 4 * 3; *ret_n says how many.  -1 when the text is not in
+ * the one form that base64_encode() writes: another alphabet, blanks, no padding, bits after the end.
+ */
+int base64_decode(void *ret, size_t *ret_n, const char *text, size_t n);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/stdio/stdio.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/keeper/wire.h"
+
+void conn_drop(struct stdio *st, int i)
+{
+	fd_close(&st->conns[i].fd);
+	st->conns[i].used = 0;
+}
+
+static int idle_conn(struct stdio *st, const char *sandbox)
+{
+	int i;
+
+	for (i = 0; i < STDIO_CONNECTIONS_MAX; i++)
+		if (st->conns[i].fd >= 0 && !st->conns[i].used && !strcmp(st->conns[i].sandbox, sandbox))
+			return i;
+	return -1;
+}
+
+static int count_conns(const struct stdio *st, const char *sandbox)
+{
+	int i, n = 0;
+
+	for (i = 0; i < STDIO_CONNECTIONS_MAX; i++)
+		n += st->conns[i].fd >= 0 && !strcmp(st->conns[i].sandbox, sandbox);
+	return n;
+}
+
+static int free_conn(struct stdio *st, struct err *e)
+{
+	int i, idle = -1;
+
+	for (i = 0; i < STDIO_CONNECTIONS_MAX; i++) {
+		if (st->conns[i].fd < 0)
+			return i;
+		if (!st->conns[i].used)
+			idle = i;
+	}
+	if (idle < 0)
+		return err_set(e, ERR_LIMIT, "%d connections are in use", STDIO_CONNECTIONS_MAX);
+	conn_drop(st, idle);
+	return idle;
+}
+
+/* A connection to the sandbox that ref names: one of ours by its id at once, else looked up. */
+int conn_take(struct stdio *st, const char *ref, struct err *e)
+{
+	int i = idle_conn(st, ref);
+
+	if (i < 0) {
+		if (sandbox_ref_find(&st->ref, ref, e) < 0)
+			return -1;
+		i = idle_conn(st, st->ref.id);
+	}
+	if (i < 0) {
+		if (count_conns(st, st->ref.id) >= STDIO_SANDBOX_MAX)
+			return err_set(e, ERR_LIMIT, "%d requests are under way in sandbox %s", STDIO_SANDBOX_MAX, st->ref.id);
+		i = free_conn(st, e);
+		if (i < 0)
+			return -1;
+		st->conns[i].fd = keeper_connect(&st->ref.registry, st->ref.id, e);
+		if (st->conns[i].fd < 0)
+			return -1;
+		memcpy(st->conns[i].sandbox, st->ref.id, sizeof(st->ref.id));
+	}
+	st->conns[i].used = 1;
+	return i;
+}
+
+static int send_long(int sock, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	autofree char *text = json_dumps(rq, JSON_COMPACT);
+	autojson json_t *small = json_pack("{s:O,s:b}", "op", json_object_get(rq, "op"), "data", 1);
+	autoclose int data = -1;
+	int all[4];
+
+	if (!text || !small)
+		return err_nomem(e);
+	data = wire_data(text, strlen(text), e);
+	if (data < 0)
+		return -1;
+	if (count)
+		memcpy(all, fds, count * sizeof(int));
+	all[count] = data;
+	return wire_send(sock, small, all, count + 1, e);
+}
+
+int conn_send(struct stdio *st, const struct stdio_request *r, json_t *rq, const int *fds, size_t count, int long_line,
+			struct err *e)
+{
+	int sock = st->conns[r->conn].fd;
+
+	return long_line ? send_long(sock, rq, fds, count, e) : wire_send(sock, rq, fds, count, e);
+}
