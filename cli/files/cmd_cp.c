@@ -28,11 +28,12 @@
 #define PIPE_BYTES (1 << 20)
 #define CLEAR_LINE "\r\033[K"
 
-enum { OPT_FOLLOW = 1, OPT_ARCHIVE, OPT_USER, OPT_TIMEOUT, OPT_LIMIT, OPT_QUIET, OPT_START, OPT_JSON };
+enum { OPT_FOLLOW = 1, OPT_ARCHIVE, OPT_USER, OPT_TIMEOUT, OPT_LIMIT, OPT_PARENTS, OPT_QUIET, OPT_START, OPT_JSON };
 
 static const struct opt options[] = {
 	{ "follow-link", 'L', OPT_FLAG, NULL, "copy what SOURCE leads to if it is a symbolic link", OPT_FOLLOW },
 	{ "archive", 'a', OPT_FLAG, NULL, "into a sandbox: keep the owners' numbers and ACLs (default: all belongs to --user)", OPT_ARCHIVE },
+	{ "parents", 'p', OPT_FLAG, NULL, "make the directories of DESTINATION that are missing", OPT_PARENTS },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "whose rights it has in the sandbox (default: root there)", OPT_USER },
 	{ "timeout", 0, OPT_VALUE, "TIME", "how long it may take (default: as long as bytes move)", OPT_TIMEOUT },
 	{ "limit", 0, OPT_VALUE, "SIZE", "most content to write on the host (default: 64g)", OPT_LIMIT },
@@ -42,7 +43,7 @@ static const struct opt options[] = {
 };
 
 struct cp {
-	int follow, archive, quiet, start, json;
+	int follow, archive, parents, quiet, start, json;
 	const char *user;
 	uint64_t timeout_ms, limit;
 	int sock;
@@ -63,7 +64,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_LIMIT:
 		return num_size(value, "limit", 0, 1ULL << 60, &c->limit, e);
 	default:
-		*(id == OPT_FOLLOW ? &c->follow : id == OPT_ARCHIVE ? &c->archive : id == OPT_QUIET ? &c->quiet :
+		*(id == OPT_FOLLOW ? &c->follow : id == OPT_ARCHIVE ? &c->archive : id == OPT_PARENTS ? &c->parents : id == OPT_QUIET ? &c->quiet :
 		  id == OPT_START ? &c->start : &c->json) = 1;
 		return 0;
 	}
@@ -166,7 +167,8 @@ static int copy_out(struct cp *c, const char *path, const char *dest, struct fil
 	 * as there the helper has both copies to do).
 	 */
 	s.no_splice = 1;
-	ours = extract_to(&s, dest, EXTRACT_STRICT | (pack_is_contents(path) ? EXTRACT_CONTENTS : 0), &limits, &got, &mine);
+	ours = extract_to(&s, dest, EXTRACT_STRICT | (c->parents ? EXTRACT_PARENTS : 0) | (pack_is_contents(path) ? EXTRACT_CONTENTS : 0),
+			  &limits, &got, &mine);
 	close(p[0]);
 	if (ours < 0 && mine.code == ERR_TIMEOUT) {	/* it was stopped: our leaving ends it */
 		fd_close(&f.err_fd);
@@ -190,15 +192,13 @@ static int copy_in(struct cp *c, const char *source, const char *path, struct fi
 	struct fileclient f;
 	int p[2], ours, theirs;
 
-	strcat(flags, c->archive ? "o" : "");
-	if (!strcmp(source, "-")) {
-		strcat(flags, "i");
+	snprintf(flags, sizeof(flags), "%s%s%s", c->archive ? "o" : "", c->parents ? "p" : "", !strcmp(source, "-") ? "i" :
+		 pack_is_contents(source) ? "c" : "");
+	if (!strcmp(source, "-"))
 		return fileclient_start(&f, c->sock, argv, c->user, c->timeout_ms, STDIN_FILENO, -1, e) < 0 ? -1 :
 		       fileclient_end(&f, ret, e);
-	}
 	if (access(source, F_OK) < 0 && !path_has(AT_FDCWD, source))
 		return err_code_sys(e, ERR_NOT_FOUND, "%.300s", source);
-	strcat(flags, pack_is_contents(source) ? "c" : "");
 	if (make_pipe(p, 1, e) < 0)
 		return -1;
 	ours = fileclient_start(&f, c->sock, argv, c->user, c->timeout_ms, p[0], -1, e);

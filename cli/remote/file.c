@@ -162,7 +162,7 @@ int remote_file(struct remote *r, struct err *e)
 struct half {
 	int fd;
 	const char *path, *there;
-	int follow, result;
+	int follow, parents, result;
 	struct err e;
 };
 
@@ -192,7 +192,8 @@ static void *extract_half(void *arg)
 	h->result = s ? 0 : err_nomem(&h->e);
 	if (s) {
 		stream_init(s, h->fd, STALL_MS);
-		h->result = extract_to(s, h->path, EXTRACT_STRICT | (pack_is_contents(h->there) ? EXTRACT_CONTENTS : 0), &limits, &got, &h->e);
+		h->result = extract_to(s, h->path, EXTRACT_STRICT | (h->parents ? EXTRACT_PARENTS : 0) |
+				       (pack_is_contents(h->there) ? EXTRACT_CONTENTS : 0), &limits, &got, &h->e);
 	}
 	free(s);
 	fd_close(&h->fd);
@@ -225,7 +226,7 @@ static int copy_out(struct remote *r, const char *path, const char *dest, struct
 {
 	int out = STDOUT_FILENO, p[2] = { -1, -1 }, tar = !strcmp(dest, "-");
 	struct remote_io io = { .in_fd = -1, .take = to_fd, .ctx = tar ? &out : &p[1] };
-	struct half h = { .path = dest, .there = path };
+	struct half h = { .path = dest, .there = path, .parents = remote_flag(r, "parents") };
 	autobuf struct buf url = BUF_INIT(65536);
 
 	if (query_of(r, &url, "/files/archive", path, e) < 0 ||
@@ -250,6 +251,7 @@ static int copy_in(struct remote *r, const char *source, const char *path, struc
 
 	if (query_of(r, &url, "/files/archive", path, e) < 0 ||
 	    (remote_flag(r, "archive") && remote_query(&url, "keep_owners", "true", e) < 0) ||
+	    (remote_flag(r, "parents") && remote_query(&url, "parents", "true", e) < 0) ||
 	    (!tar && remote_query(&url, "as", pack_is_contents(source) ? "contents" : "copy", e) < 0))
 		return -1;
 	if (tar)

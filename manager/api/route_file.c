@@ -273,13 +273,13 @@ static int put_file(struct http_request *rq, struct err *e)
 static int begin_put_archive(struct http_request *rq, struct err *e)
 {
 	const char *as = http_query(rq, "as");
-	int owners = http_query_bool(rq, "keep_owners");
-	const char *flags = !as || !strcmp(as, "archive") ? (owners ? "oi" : "i") : !strcmp(as, "copy") ? (owners ? "o" : "") :
-			    !strcmp(as, "contents") ? (owners ? "oc" : "c") : NULL;
+	char flags[8] = "";
 	const char *argv[] = { "extract", flags, http_query(rq, "path"), NULL };
 
-	if (!flags)
+	if (as && strcmp(as, "archive") && strcmp(as, "copy") && strcmp(as, "contents"))
 		return err_set(e, ERR_INVALID, "query parameter as is none of archive, copy, contents");
+	snprintf(flags, sizeof(flags), "%s%s%s", !as || !strcmp(as, "archive") ? "i" : !strcmp(as, "contents") ? "c" : "",
+		 http_query_bool(rq, "keep_owners") ? "o" : "", http_query_bool(rq, "parents") ? "p" : "");
 	return begin_upload(rq, argv, ARCHIVE_MS, e);
 }
 
@@ -308,7 +308,7 @@ const struct http_route file_routes[] = {
 	{ "GET", FILES "/archive", get_archive, "a file or tree as tar", .query = "path!:string user:string follow:boolean checked:boolean",
 	  .type = "application/x-tar" },
 	{ "PUT", FILES "/archive", put_archive, "unpack the body, a tar, into a directory", HTTP_RAW,
-	  .query = "path!:string user:string keep_owners:boolean as:string", .response = "Unpacked", .begin = begin_put_archive,
+	  .query = "path!:string user:string keep_owners:boolean parents:boolean as:string", .response = "Unpacked", .begin = begin_put_archive,
 	  .feed = feed_upload },
 	{ NULL },
 };

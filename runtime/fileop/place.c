@@ -44,7 +44,7 @@ static int make_way(const char *dest, size_t len, int whole, struct takeback *ma
 }
 
 /* dest is not there: its parent is, and its last part is the new name. */
-static int open_parent(struct place *ret, const char *dest, size_t n, struct err *e)
+static int open_parent(struct place *ret, const char *dest, size_t n, int flags, struct err *e)
 {
 	char parent[TAR_NAME_MAX + 4];
 	size_t base = n;
@@ -58,8 +58,10 @@ static int open_parent(struct place *ret, const char *dest, size_t n, struct err
 	snprintf(parent, sizeof(parent), "%.*s", base ? (int)base : 1, base ? dest : ".");
 	ret->fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (ret->fd < 0)
-		return err_code_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYS, "open directory %.300s", parent);
-	return 0;
+		err_code_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYS, "open directory %.300s", parent);
+	if (ret->fd < 0 && e->os_errno == ENOENT && !(flags & EXTRACT_REPLACE))		/* a move has no such option */
+		err_hint(e, "--parents makes it");
+	return ret->fd < 0 ? -1 : 0;
 }
 
 int place_open(struct place *ret, const char *dest, int flags, struct takeback *made, struct err *e)
@@ -81,5 +83,5 @@ int place_open(struct place *ret, const char *dest, int flags, struct takeback *
 	if (flags & (EXTRACT_CONTENTS | EXTRACT_INTO) || (errno != ENOENT && errno != ENOTDIR))
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open directory %.300s", dest);
 	ret->must_be_dir = n < len;
-	return open_parent(ret, dest, n, e);
+	return open_parent(ret, dest, n, flags, e);
 }

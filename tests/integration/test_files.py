@@ -425,6 +425,38 @@ def test_a_copy_that_fails_takes_back_what_it_made():
         assert os.listdir(dest) == ["own"], (path, to)
 
 
+def test_parents_makes_the_way_to_the_destination():
+    sb = sandbox()
+    source = b.write(b.tmp("source"), "1")
+    top = b.tmpdir("t")
+    b.write(top + "/f", "1")
+    b.one_line_error(cp(source, f"{sb}:a/b/c"), 125, "a/b", "hint: --parents")
+    cp(source, f"{sb}:a/b/c", "--parents", ok=True)
+    cp(source, f"{sb}:a/n/", "-p", ok=True)
+    cp(top, f"{sb}:x/y/tree", "-p", ok=True)
+    cp(top + "/.", f"{sb}:x/z/contents", "-p", ok=True)
+    cp("-", f"{sb}:x/tar", "-p", input=hostile_tar(("g", tarfile.REGTYPE, b"1")), ok=True)
+    assert execute(sb, "find . -type f | sort; stat -c %a a a/b") == \
+        "./a/b/c\n./a/n/source\n./x/tar/g\n./x/y/tree/f\n./x/z/contents/f\n755\n755\n"
+    # links lead where they lead in the sandbox; a file, or nothing, on the way is refused; nothing is left of it
+    execute(sb, "ln -s a to; ln -s nowhere dangling; ln -s / root")
+    cp(source, f"{sb}:to/new/d", "-p", ok=True)
+    cp(source, f"{sb}:root/tmp/new/e", "-p", ok=True)
+    assert execute(sb, "cat a/new/d /tmp/new/e") == "11"
+    before = execute(sb, "find . | sort")
+    for bad in ("a/b/c/d", "dangling/x", "dangling/x/y", "new/../a/b/c/d"):
+        b.expect(cp(source, f"{sb}:{bad}", "-p").code in (2, 125), bad, "it did not fail")
+    b.one_line_error(cp(b.tmp("none"), f"{sb}:q/r", "-p"), 125, "none")
+    b.one_line_error(cp("-", f"{sb}:q/r", "-p", input=b"garbage" * 200), 125)
+    b.one_line_error(cp(source, f"{sb}:a/q/r", "-p", "--user", "1000"), 125, "denied")
+    assert execute(sb, "find . | sort") == before
+    # on the host too
+    cp(f"{sb}:a/b/c", b.tmp("h/i/c"), "-p", ok=True)
+    assert open(b.tmp("h/i/c")).read() == "1"
+    b.one_line_error(cp(f"{sb}:none", b.tmp("k/l/c"), "-p"), 125, "none")
+    assert not os.path.exists(b.tmp("k"))
+
+
 def test_a_copy_has_the_set_id_bits_that_the_filter_lets_it_have():
     sb = sandbox()
     top = b.tmpdir("t")
