@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,6 +39,8 @@
 #define LOCK_TRIES 200
 #define LOCK_PAUSE_NS 10000000
 #define STOP_GRACE_MS 5000
+#define MMAP_FROM (128 << 10)
+#define ARENAS 4
 #define FILES_MAX 65536
 #define LISTEN_FDS_START 3	/* sd_listen_fds(3) */
 
@@ -224,6 +227,12 @@ static int harden(struct err *e)
 	while (fd >= 0 && fd < 3);
 	if (fd >= 0)
 		close(fd);
+	/*
+	 * What one request took goes back with it: without a threshold of ours glibc raises its own after the first large block, and
+	 * keeps the next ones in the arenas of threads that are gone.
+	 */
+	mallopt(M_MMAP_THRESHOLD, MMAP_FROM);
+	mallopt(M_ARENA_MAX, ARENAS);
 	umask(077);
 	sigaction(SIGPIPE, &ign, NULL);
 	sigaction(SIGXFSZ, &ign, NULL);

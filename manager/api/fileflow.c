@@ -72,10 +72,9 @@ int fileflow_first(struct fileflow *f, struct http_request *rq, struct err *e)
 	return n ? 0 : fileflow_end(f, &ignored, e);
 }
 
-ssize_t fileflow_read(struct fileflow *f, struct http_request *rq, char *buf, size_t max)
+ssize_t fileflow_more(struct fileflow *f, struct http_request *rq, char *buf, size_t max, struct err *e)
 {
 	struct filecounts ignored;
-	struct err e;
 	ssize_t n;
 
 	if (f->first_at < f->first_n) {
@@ -87,11 +86,18 @@ ssize_t fileflow_read(struct fileflow *f, struct http_request *rq, char *buf, si
 	}
 	if (!f->started)
 		return 0;
-	n = read_some(f, rq, buf, max, &e);
+	n = read_some(f, rq, buf, max, e);
 	if (n)
 		return n;
 	/* a copy that failed half-way must not look whole: the reply is cut */
-	return fileflow_end(f, &ignored, &e);
+	return fileflow_end(f, &ignored, e);
+}
+
+ssize_t fileflow_read(struct fileflow *f, struct http_request *rq, char *buf, size_t max)
+{
+	struct err ignored;
+
+	return fileflow_more(f, rq, buf, max, &ignored);
 }
 
 int fileflow_feed(struct fileflow *f, struct http_request *rq, const char *data, size_t n, struct err *e)

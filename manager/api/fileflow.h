@@ -31,7 +31,9 @@ int fileflow_start(struct fileflow *f, int sock, const char *const *argv, const 
 		   struct err *e);
 /* Waits for the first bytes, or for the end: an error of the helper that has written nothing is -1 with e. */
 int fileflow_first(struct fileflow *f, struct http_request *rq, struct err *e);
-/* The next bytes, 0 at a good end, -1: for the read() of a struct http_stream, after fileflow_first(). */
+/* The next bytes, 0 at a good end, -1; after fileflow_first(). */
+ssize_t fileflow_more(struct fileflow *f, struct http_request *rq, char *buf, size_t max, struct err *e);
+/* The same, for the read() of a struct http_stream. */
 ssize_t fileflow_read(struct fileflow *f, struct http_request *rq, char *buf, size_t max);
 /* Bytes of the body to the helper; one that has ended early is no error here: fileflow_end() says why. */
 int fileflow_feed(struct fileflow *f, struct http_request *rq, const char *data, size_t n, struct err *e);

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/api/fileflow.h"
+#include "manager/api/listing.h"
 
 #define SHORT_MS 60000
 #define LONG_MS 300000
 #define ARCHIVE_MS 3600000
-#define LIST_MAX (64u << 20)
 
 /* ---- one verb, one answer ----------------------------------------------------------- */
 
@@ -30,51 +30,6 @@ static int verb(struct http_request *rq, const char *const *argv, const char *us
 		r = fileclient_run(b.sock, argv, user, SHORT_MS, -1, out, ret ? ret : &unused, e);
 	box_close(&b);
 	return r;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	const json_t *const *x = a, *const *y = b;
-	const char *s = json_string_value(json_object_get(*x, "name")), *t = json_string_value(json_object_get(*y, "name"));
-
-	return strcmp(s ? s : "", t ? t : "");
-}
-
-static json_t *sorted(json_t *list)
-{
-	size_t n = json_array_size(list), i;
-	const json_t **v = calloc(n + 1, sizeof(*v));
-	json_t *out = json_array();
-
-	for (i = 0; v && i < n; i++)
-		v[i] = json_array_get(list, i);
-	if (v)
-		qsort(v, n, sizeof(*v), by_name);
-	for (i = 0; v && i < n; i++)
-		json_array_append(out, (json_t *)(size_t)v[i]);
-	free(v);
-	json_decref(list);
-	return out;
-}
-
-static int get_list(struct http_request *rq, struct err *e)
-{
-	const char *path = http_query(rq, "path"), *argv[] = { "list", path ? path : ".", NULL }, *at;
-	autobuf struct buf text = BUF_INIT(LIST_MAX);
-	struct filerecord record;
-	json_t *list;
-	int r;
-
-	if (verb(rq, argv, http_query(rq, "user"), &text, NULL, e) < 0)
-		return -1;
-	list = json_array();
-	for (at = text.data; (r = filerecord_next(&at, text.data + text.len, &record, e)) > 0;)
-		json_array_append_new(list, filerecord_json(&record));
-	if (r < 0) {
-		json_decref(list);
-		return -1;
-	}
-	return http_reply_json(rq, 0, json_pack("{s:o}", "entries", sorted(list)), e);
 }
 
 static int get_stat(struct http_request *rq, struct err *e)
@@ -228,6 +183,67 @@ static int get_archive(struct http_request *rq, struct err *e)
 	return send_out(rq, argv, "application/x-tar", ARCHIVE_MS, e);
 }
 
+/* ---- a directory ------------------------------------------------------------------------- */
+
+struct lister {
+	struct box box;
+	struct listing listing;
+	uint64_t limit, shown;	/* limit 0: all */
+	int is_first, began;
+	char last[2 * 4096 + 1];	/* the name that was shown last, in hexadecimal digits */
+};
+
+static void lister_free(void *ctx)
+{
+	struct lister *l = ctx;
+
+	listing_release(&l->listing);
+	box_close(&l->box);
+	free(l);
+}
+
+static int end_list(struct lister *l, int more, struct buf *out, struct err *e)
+{
+	return (more ? buf_addf(out, e, "],\"next\":\"%s\"}\n", l->last) : buf_adds(out, "]}\n", e)) < 0 ? -1 : 0;
+}
+
+static int next_entry(void *ctx, struct http_request *rq, struct buf *out, struct err *e)
+{
+	struct lister *l = ctx;
+	struct filerecord r;
+	int got;
+
+	if (!l->began++ && buf_adds(out, "{\"entries\":[", e) < 0)
+		return -1;
+	got = listing_next(&l->listing, rq, &r, e);
+	if (got <= 0)
+		return got < 0 ? -1 : end_list(l, 0, out, e);
+	if (l->limit && l->shown == l->limit)
+		return end_list(l, 1, out, e);
+	l->shown++;
+	if (strlen(r.name) * 2 < sizeof(l->last))
+		hex_format(l->last, r.name, strlen(r.name));
+	return listing_add(out, &l->is_first, filerecord_json(&r), e) < 0 ? -1 : 1;
+}
+
+static int get_list(struct http_request *rq, struct err *e)
+{
+	const char *path = http_query(rq, "path"), *after = http_query(rq, "after");
+	struct lister *l = calloc(1, sizeof(*l));
+	struct listing_reply how = { next_entry, lister_free, l };
+
+	if (!l)
+		return err_nomem(e);
+	listing_init(&l->listing);
+	l->is_first = 1;
+	l->limit = http_query_u64(rq, "limit", 0);
+	if (box_connect(&l->box, rq, e) == 0 &&
+	    listing_start(&l->listing, rq, l->box.sock, path ? path : ".", http_query(rq, "user"), after ? after : "", l->limit, e) == 0)
+		return listing_stream(rq, &how, e);
+	lister_free(l);
+	return -1;
+}
+
 /* ---- bytes in ----------------------------------------------------------------------------- */
 
 static int begin_upload(struct http_request *rq, const char *const *argv, uint64_t timeout_ms, struct err *e)
@@ -300,7 +316,8 @@ const struct http_route file_routes[] = {
 	{ "PUT", FILES, put_file, "replace a file by the body, at once", HTTP_RAW,
 	  .query = "path!:string user:string append:boolean parents:boolean mode:string", .response = "Written",
 	  .begin = begin_put_file, .feed = feed_upload },
-	{ "GET", FILES "/list", get_list, "list a directory", .query = "path:string user:string", .response = "Entries" },
+	{ "GET", FILES "/list", get_list, "list a directory", .query = "path:string user:string after:string limit:integer",
+	  .response = "Entries" },
 	{ "GET", FILES "/stat", get_stat, "describe a file", .query = "path!:string user:string follow:boolean", .response = "Entry" },
 	{ "POST", FILES "/mkdir", post_mkdir, "make directories", HTTP_JSON, .request = "Mkdir", .response = "Done" },
 	{ "POST", FILES "/rm", post_rm, "remove files", HTTP_JSON, .request = "Rm", .response = "Done" },

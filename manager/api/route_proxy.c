@@ -5,22 +5,25 @@
  * is relative to /workspace or below it; the check is by components, so that
  * /workspace-evil is outside, and a link inside leads at most elsewhere in the sandbox.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "manager/api/fileflow.h"
+#include "manager/api/listing.h"
 #include "manager/api/route_manager.h"
 
 #define ROOT "/workspace"
 #define SHORT_MS 60000
 #define LONG_MS 300000
-#define LIST_MAX (64u << 20)
+#define QUEUE_MAX (4u << 20)	/* paths of directories that are to be listed */
 #define PATH_BYTES 4096
 #define DEPTH_MAX 64
-#define BATCH_MAX (64u << 20)
+#define BATCH_MAX (32u << 20)
+#define BATCHES_MAX (40u << 20)	/* of all that are under way */
+#define BATCH_FILES 4096
 
 /* Lexically: "." and ".." are done away with, and what is not below ROOT is refused. */
 static int resolve(const char *path, char out[PATH_BYTES], struct err *e)
@@ -186,56 +189,125 @@ static int post_mkdir(struct http_request *rq, struct err *e)
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:b}", "created", !r), e);
 }
 
-static int list_below(struct service_use *u, const char *path, uint64_t depth, json_t *out, struct err *e)
+/* Directories whose entries are yet to come, one path after another, each with its NUL; and how deep they are. */
+struct queue {
+	struct buf paths, depths;
+	size_t path_at, depth_at;
+};
+
+struct lister {
+	struct service_who who;
+	struct service_use u;
+	struct listing listing;
+	struct queue queue;
+	char path[PATH_BYTES];	/* of what is read */
+	unsigned char depth;	/* what is left */
+	int is_first, began, is_open;
+};
+
+static void lister_free(void *ctx)
 {
-	const char *argv[] = { "list", path, NULL }, *at;
-	autobuf struct buf text = BUF_INIT(LIST_MAX);
+	struct lister *l = ctx;
+
+	listing_release(&l->listing);
+	service_use_end(&l->u);
+	buf_release(&l->queue.paths);
+	buf_release(&l->queue.depths);
+	free(l);
+}
+
+static int push_dir(struct queue *q, const char *path, unsigned char depth, struct err *e)
+{
+	if (buf_add(&q->paths, path, strlen(path) + 1, e) == 0 && buf_add(&q->depths, &depth, 1, e) == 0)
+		return 0;
+	return e->code == ERR_LIMIT ? err_set(e, ERR_LIMIT, "too many directories; hint: a smaller depth, or one of them") : -1;
+}
+
+/* 1 when the next directory is open, 0 when there is none; one that is gone by now has no entries. */
+static int open_next(struct lister *l, struct http_request *rq, struct err *e)
+{
+	struct queue *q = &l->queue;
+
+	while (q->path_at < q->paths.len) {
+		snprintf(l->path, sizeof(l->path), "%s", q->paths.data + q->path_at);
+		l->depth = (unsigned char)q->depths.data[q->depth_at++];
+		q->path_at += strlen(l->path) + 1;
+		listing_release(&l->listing);
+		listing_init(&l->listing);
+		if (listing_start(&l->listing, rq, l->u.sock, l->path, NULL, "", 0, e) == 0)
+			return 1;
+		if (e->code != ERR_NOT_FOUND)
+			return -1;
+	}
+	return 0;
+}
+
+static int next_entry(void *ctx, struct http_request *rq, struct buf *out, struct err *e)
+{
+	struct lister *l = ctx;
 	struct filerecord r;
 	char child[PATH_BYTES];
 	json_t *entry;
 	int got;
 
-	if (run_verb(u, argv, &text, e) < 0)
+	if (!l->began++ && buf_adds(out, "[", e) < 0)
 		return -1;
-	for (at = text.data; (got = filerecord_next(&at, text.data + text.len, &r, e)) > 0;) {
-		if ((size_t)snprintf(child, sizeof(child), "%s/%s", path, r.name) >= sizeof(child))
-			continue;
-		entry = entry_of(child, &r);
-		if (!entry)
-			continue;	/* a name that JSON cannot say */
-		json_array_append_new(out, entry);
-		if (S_ISDIR(r.mode) && depth > 1 && list_below(u, child, depth - 1, out, e) < 0 && e->code != ERR_NOT_FOUND)
+	if (!l->is_open) {
+		l->is_open = got = open_next(l, rq, e);
+		if (got < 0)
 			return -1;
+		if (!got)
+			return buf_adds(out, "]\n", e) < 0 ? -1 : 0;
 	}
-	return got < 0 ? -1 : 0;
+	got = listing_next(&l->listing, rq, &r, e);
+	if (got < 0)
+		return -1;
+	l->is_open = got;
+	if (!got || (size_t)snprintf(child, sizeof(child), "%s/%s", l->path, r.name) >= sizeof(child))
+		return 1;
+	entry = entry_of(child, &r);
+	if (!entry)
+		return 1;	/* a name that JSON cannot say */
+	if (listing_add(out, &l->is_first, entry, e) < 0)
+		return -1;
+	return S_ISDIR(r.mode) && l->depth > 1 && push_dir(&l->queue, child, l->depth - 1, e) < 0 ? -1 : 1;
+}
+
+static int begin_list(struct lister *l, struct http_request *rq, const char *path, uint64_t depth, struct err *e)
+{
+	unsigned mode = 0;
+	int r = describe(&l->u, "", path, NULL, &mode, e);
+
+	if (r == 0 || (r == 1 && !S_ISDIR(mode)))
+		return err_set(e, ERR_NOT_FOUND, "no such directory");
+	if (r < 0 || push_dir(&l->queue, path, (unsigned char)depth, e) < 0)
+		return -1;
+	l->is_open = open_next(l, rq, e);
+	return l->is_open < 0 ? -1 : 0;
 }
 
 static int get_list(struct http_request *rq, struct err *e)
 {
 	uint64_t depth = http_query_u64(rq, "depth", 1);
 	char path[PATH_BYTES];
-	json_t *out = json_array();
-	struct service_who who;
-	struct service_use u;
-	unsigned mode = 0;
-	int r = -1;
+	struct lister *l;
+	struct listing_reply how = { next_entry, lister_free, NULL };
 
-	if (depth < 1 || depth > DEPTH_MAX) {
-		err_set(e, ERR_INVALID, "depth is 1 to %d", DEPTH_MAX);
-		goto out;
-	}
-	if (resolve(http_query(rq, "path"), path, e) < 0 || use(rq, &who, &u, e) < 0)
-		goto out;
-	r = describe(&u, "", path, NULL, &mode, e);
-	if (r == 0 || (r == 1 && !S_ISDIR(mode)))
-		r = err_set(e, ERR_NOT_FOUND, "no such directory");
-	else if (r == 1)
-		r = list_below(&u, path, depth, out, e);
-	service_use_end(&u);
-out:
-	if (r == 0)
-		return http_reply_json(rq, 0, out, e);
-	json_decref(out);
+	if (depth < 1 || depth > DEPTH_MAX)
+		return err_set(e, ERR_INVALID, "depth is 1 to %d", DEPTH_MAX);
+	if (resolve(http_query(rq, "path"), path, e) < 0)
+		return -1;
+	how.ctx = l = calloc(1, sizeof(*l));
+	if (!l)
+		return err_nomem(e);
+	listing_init(&l->listing);
+	l->queue = (struct queue){ .paths = BUF_INIT(QUEUE_MAX), .depths = BUF_INIT(QUEUE_MAX) };
+	l->is_first = 1;
+	if (use(rq, &l->who, &l->u, e) < 0)
+		l->u.service = NULL;
+	else if (begin_list(l, rq, path, depth, e) == 0)
+		return listing_stream(rq, &how, e);
+	lister_free(l);
 	return -1;
 }
 
@@ -249,6 +321,8 @@ struct transfer {
 	struct buf form;	/* a batch */
 };
 
+static _Atomic size_t batch_bytes;	/* held in forms: each is held whole, so that all of them have one bound (S42) */
+
 static void transfer_free(void *ctx)
 {
 	struct transfer *t = ctx;
@@ -257,6 +331,7 @@ static void transfer_free(void *ctx)
 		return;
 	fileflow_release(&t->flow);
 	service_use_end(&t->u);	/* the helper ends with its client */
+	atomic_fetch_sub(&batch_bytes, t->form.len);
 	buf_release(&t->form);
 	free(t);
 }
@@ -380,7 +455,15 @@ static int feed_batch(struct http_request *rq, const char *data, size_t n, struc
 
 	if (t->form.len + n > BATCH_MAX)
 		return err_set(e, ERR_LIMIT, "a batch has at most %u bytes; hint: PUT larger files one by one", BATCH_MAX);
-	return buf_add(&t->form, data, n, e);
+	if (atomic_fetch_add(&batch_bytes, n) + n > BATCHES_MAX) {
+		atomic_fetch_sub(&batch_bytes, n);
+		return err_set(e, ERR_LIMIT, "the batches under way have %u bytes together; hint: again later, or PUT files one by one",
+			       BATCHES_MAX);
+	}
+	if (buf_add(&t->form, data, n, e) == 0)
+		return 0;
+	atomic_fetch_sub(&batch_bytes, n);
+	return -1;
 }
 
 struct part {
@@ -502,13 +585,18 @@ struct batch {
 	struct http_request *rq;
 	struct transfer *t;
 	json_t *paths, *out;
-	size_t files;
+	size_t files, parts;
 };
 
 static int take_path(void *ctx, const struct part *p, struct err *e)
 {
 	struct batch *b = ctx;
 
+	if (!strcmp(p->name, "files") && ++b->parts > BATCH_FILES)
+		return err_set(e, ERR_LIMIT, "a batch has at most %d files; hint: several batches, or a tar to /v1/sandboxes/ID/files/archive",
+			       BATCH_FILES);
+	if (!strcmp(p->name, "paths") && json_array_size(b->paths) == BATCH_FILES)
+		return err_set(e, ERR_LIMIT, "a batch has at most %d paths; hint: several batches", BATCH_FILES);
 	if (!strcmp(p->name, "paths") && json_array_append_new(b->paths, json_stringn(p->data, p->n)) < 0)
 		return err_set(e, ERR_INVALID, "a path is not valid UTF-8");
 	return 0;

@@ -193,12 +193,12 @@ int filerecord_next(const char **at, const char *end, struct filerecord *ret, st
 	head = string_at(at, end);
 	ret->link = *at < end ? string_at(at, end) : NULL;
 	if (!head || !ret->link ||
-	    sscanf(head, "%o %u %u %llu %lld.%ld %lu %n", &ret->mode, &ret->uid, &ret->gid, &size, &sec, &ret->mtime_nsec,
-		   &ret->nlink, &used) < 7 || !used)
+	    sscanf(head, "%o %u %u %llu %lld.%ld %lu%n", &ret->mode, &ret->uid, &ret->gid, &size, &sec, &ret->mtime_nsec,
+		   &ret->nlink, &used) < 7 || !used || head[used] != ' ')
 		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
 	ret->size = size;
 	ret->mtime_sec = sec;
-	ret->name = head + used;
+	ret->name = head + used + 1;	/* which may begin with a blank of its own */
 	return 1;
 }
 

@@ -29,6 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/fileop/extract.h"
@@ -319,25 +320,116 @@ static int is_dots(const char *name)
 	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
 }
 
-/* list PATH: the entries of a directory, or the one entry */
-static int verb_list(char **a, struct err *e)
+/* Names one behind the other, each with its NUL, and where each begins. */
+struct names {
+	char *text;
+	size_t len, room;
+	uint32_t *at;
+	size_t count, at_room;
+};
+
+static int grow(void **p, size_t *room, size_t need, size_t item, struct err *e)
+{
+	size_t more = *room ? *room * 2 : 4096;
+	void *v;
+
+	if (need <= *room)
+		return 0;
+	while (more < need)
+		more *= 2;
+	v = reallocarray(*p, more, item);
+	if (!v)
+		return err_nomem(e);
+	*p = v;
+	*room = more;
+	return 0;
+}
+
+static int add_name(struct names *l, const char *name, struct err *e)
+{
+	size_t n = strlen(name) + 1;
+
+	if (l->len + n > UINT32_MAX)
+		return err_set(e, ERR_LIMIT, "the directory has more than 4 GiB of names");
+	if (grow((void **)&l->text, &l->room, l->len + n, 1, e) < 0 ||
+	    grow((void **)&l->at, &l->at_room, l->count + 1, sizeof(*l->at), e) < 0)
+		return -1;
+	memcpy(l->text + l->len, name, n);
+	l->at[l->count++] = (uint32_t)l->len;
+	l->len += n;
+	return 0;
+}
+
+static const char *sorted_text;	/* for by_name(), which gets no context; there is one thread */
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(sorted_text + *(const uint32_t *)a, sorted_text + *(const uint32_t *)b);
+}
+
+/* Those behind after, sorted. */
+static int read_names(DIR *d, const char *after, struct names *l, struct err *e)
 {
 	struct dirent *de;
+
+	while ((de = readdir(d)))
+		if (!is_dots(de->d_name) && strcmp(de->d_name, after) > 0 && add_name(l, de->d_name, e) < 0)
+			return -1;
+	sorted_text = l->text;
+	if (l->count)
+		qsort(l->at, l->count, sizeof(*l->at), by_name);
+	return 0;
+}
+
+static int unhex(const char *hex, char *out, size_t max, struct err *e)
+{
+	size_t n;
+	int c;
+
+	for (n = 0; hex[2 * n]; n++) {
+		c = hex_byte(hex + 2 * n);
+		if (c <= 0 || n + 1 == max)
+			return err_set(e, ERR_INVALID, "after is no name in hexadecimal digits; hint: \"next\" of an answer");
+		out[n] = (char)c;
+	}
+	out[n] = '\0';
+	return 0;
+}
+
+/*
+ * list PATH [AFTER [COUNT]]: the entries of a directory in the order of their bytes, or the one entry; those after a name in
+ * hexadecimal digits; COUNT of them and the next one, if there is one, 0: all.  It is sorted here, with the sandbox's memory.
+ */
+static int verb_list(char **a, struct err *e)
+{
+	uint64_t count = a[1] && a[2] ? strtoull(a[2], NULL, 10) : 0, shown = 0;
+	struct names l = { .text = NULL };
+	char after[NAME_MAX + 1] = "";
 	struct stat st;
+	size_t i;
 	DIR *d;
 
+	if (a[1] && unhex(a[1], after, sizeof(after), e) < 0)
+		return -1;
 	if (stat(a[0], &st) < 0 && lstat(a[0], &st) < 0)
 		return path_error(e, "list", a[0]);
 	if (!S_ISDIR(st.st_mode)) {
 		print_record(AT_FDCWD, a[0], a[0], &st);
 		return 0;
 	}
-	if (open_dir(AT_FDCWD, a[0], 0, &d, e) < 0)
+	if (open_dir(AT_FDCWD, a[0], 0, &d, e) < 0 || read_names(d, after, &l, e) < 0)
 		return -1;
-	while ((de = readdir(d)))
-		if (!is_dots(de->d_name) && !fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW))
-			print_record(dirfd(d), de->d_name, de->d_name, &st);
+	for (i = 0; i < l.count && (!count || shown <= count); i++) {
+		const char *name = l.text + l.at[i];
+
+		if (fstatat(dirfd(d), name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		print_record(dirfd(d), name, name, &st);
+		shown++;
+	}
 	closedir(d);
+	free(l.text);
+	free(l.at);
 	return 0;
 }
 
