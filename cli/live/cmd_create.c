@@ -133,8 +133,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 	struct create c = { .options = json_array() };
 	autojson json_t *spec = NULL;
 	struct sandbox_ref s;
-	struct err e = { 0 }, ignored;
-	unsigned cleared;
+	struct err e = { 0 };
 	enum imageuse_pull policy = IMAGEUSE_NEVER;
 	int rest, help = 0, result;
 	char id[65];
@@ -165,7 +164,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 	else
 		result = puts(id) < 0;
 	if (s.registry.run_fd >= 0)
-		registry_gc(&s.registry, &cleared, &ignored);	/* the sandbox is there: now the leftovers of others */
+		registry_gc_some(&s.registry);	/* the sandbox is there: now the leftovers of others */
 	sandbox_ref_close(&s);
 	json_decref(c.options);
 	json_decref(c.seccomp);

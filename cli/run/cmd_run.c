@@ -171,7 +171,7 @@ static int print_attestation(struct run *r, struct err *e)
 	return 0;
 }
 
-/* While the command runs: what dead berths left behind is cleared at no cost to anyone. */
+/* While the command runs: some of what dead berths left behind is cleared. */
 static void clear_leftovers(void *ctx)
 {
 	struct run *r = ctx;
@@ -180,7 +180,7 @@ static void clear_leftovers(void *ctx)
 	/* for ps and inspect; nothing depends on it */
 	write_record(r, &ignored);
 	sandbox_settle(&r->sandbox);
-	registry_gc_until(&r->registry, r->sandbox.sock);	/* at its end nobody waits for many others */
+	registry_gc_some(&r->registry);
 }
 
 static int start(struct run *r, struct err *e)

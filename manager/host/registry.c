@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -444,21 +443,22 @@ struct gc {
 	struct err *e;
 	unsigned cleared;
 	int failed;
-	int until_fd;	/* -1, or stop when there is something to read and enough is done */
+	int some;	/* stop when enough is done */
 	unsigned looked_at;
 	unsigned skip, take;	/* how many not to look at first, and how many then */
 	int (*report)(void *ctx, const char *id);	/* dry run */
 	void *report_ctx;
 };
 
-/* Who is in a hurry still clears one leftover, or looks at this many: else hosts of short commands alone keep all. */
-#define LOOK_AT_LEAST 16
+/*
+ * A command on the hot path clears one leftover, or looks at this many sandboxes: with none, hosts of short commands alone would
+ * keep all; with more, a command would cost more the more sandboxes there are.
+ */
+#define LOOK_AT 16
 
 static int is_enough(struct gc *g)
 {
-	struct pollfd p = { .fd = g->until_fd, .events = POLLIN };
-
-	return g->until_fd >= 0 && (g->cleared || g->looked_at++ >= LOOK_AT_LEAST) && poll(&p, 1, 0) > 0;
+	return g->some && (g->cleared || g->looked_at++ >= LOOK_AT);
 }
 
 static int is_skipped(struct gc *g)
@@ -541,17 +541,17 @@ static int gc_all(struct gc *g)
 
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 {
-	struct gc g = { .r = r, .e = e, .until_fd = -1, .take = UINT_MAX };
+	struct gc g = { .r = r, .e = e, .take = UINT_MAX };
 	int result = gc_all(&g);
 
 	*ret_cleared = g.cleared;
 	return result < 0 || g.failed ? -1 : 0;
 }
 
-void registry_gc_until(struct registry *r, int until_fd)
+void registry_gc_some(struct registry *r)
 {
 	struct err ignored;
-	struct gc g = { .r = r, .e = &ignored, .until_fd = until_fd, .take = UINT_MAX };
+	struct gc g = { .r = r, .e = &ignored, .some = 1, .take = UINT_MAX };
 	unsigned first;
 
 	if (!r->others)
@@ -567,7 +567,7 @@ void registry_gc_until(struct registry *r, int until_fd)
 
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e)
 {
-	struct gc g = { .r = r, .e = e, .until_fd = -1, .take = UINT_MAX, .report = each, .report_ctx = ctx };
+	struct gc g = { .r = r, .e = e, .take = UINT_MAX, .report = each, .report_ctx = ctx };
 
 	return gc_all(&g);
 }

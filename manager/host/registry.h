@@ -104,8 +104,11 @@ int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
  * end within ms.  ERR_UNSUPPORTED: a newer berth left it (registry_check_format()), and newer_too was not said.
  */
 int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int newer_too, struct err *e);
-/* The same after a claim, while there is nothing else to do: once until_fd can be read it stops, but not before one is cleared or some looked at. */
-void registry_gc_until(struct registry *r, int until_fd);
+/*
+ * The same after a claim, bounded for the hot path: it looks at 16 sandboxes at most, from anywhere in the list, and clears one
+ * at most.
+ */
+void registry_gc_some(struct registry *r);
 /* What gc would clear, without doing it. */
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);
 
