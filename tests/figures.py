@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+The figures of the house: how long its files, functions and lines are, and which modules include each other in a circle.
+
+tests/figures.py               a table
+tests/figures.py --check       what breaks the rules, one line each; nothing when all is well (lint)
+tests/figures.py --exceptions  what tests/exceptions has to say of the tree as it is
+
+The rules: a file has at most 500 lines, a function 60, a line 100 columns (a tab is 8), no two modules include each other.
+tests/exceptions lists what is beyond them, with the number that holds today.  The list may only shrink: an entry that is
+larger than the tree needs is an error too.
+"""
+import collections
+import os
+import re
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FILE_LINES, FUNCTION_LINES, COLUMNS = 500, 60, 100
+FOLDERS = ("base", "seccomp", "rootfs", "runtime", "manager", "cli")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+STARTS = re.compile(r"^[a-zA-Z_].*\(")
+NO_FUNCTION = re.compile(r"^(struct|enum|union|typedef)[^(]*$")
+
+
+def sources():
+    out = subprocess.run(["git", "-C", TOP, "ls-files", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True,
+                         check=True).stdout
+    return [f for f in sorted(set(out.splitlines())) if f.endswith((".c", ".h")) and f.split("/")[0] in FOLDERS + ("tests",)
+            and not f.startswith("tests/fuzz/corpus/") and os.path.isfile(os.path.join(TOP, f))]
+
+
+def functions(lines):
+    """(name, first line, how many) of each function: its brace stands in the first column."""
+    candidate, start = "", 0
+    for n, line in enumerate(lines, 1):
+        if STARTS.match(line) and not line.rstrip().endswith(";") and not NO_FUNCTION.match(line):
+            candidate = line
+        elif line.startswith("{"):
+            start = n
+        elif line.startswith("}") and start:
+            name = re.sub(r".*[ *]", "", candidate.split("(")[0])
+            yield name, start, n - start
+            start = 0
+
+
+class House:
+    """What was counted; long: {(kind, what): number} of all that is beyond the rules."""
+
+    def __init__(self):
+        self.lines = collections.Counter()
+        self.files = collections.Counter()
+        self.long = {}
+        self.wide = collections.Counter()
+        self.functions = 0
+        self.longest_files, self.longest_functions = [], []
+        edges = collections.defaultdict(set)
+        for path in sources():
+            with open(os.path.join(TOP, path), errors="replace") as f:
+                lines = f.read().splitlines()
+            self.count(path, lines)
+            if not path.startswith("tests/"):
+                module = path[:-2]
+                edges[module] |= {m[1][:-2] for m in map(INCLUDE.match, lines) if m} - {module}
+        self.circles = circles(through_headers(edges))
+        for circle in self.circles:
+            self.long["circle", "=".join(circle)] = len(circle)
+
+    def count(self, path, lines):
+        folder = os.path.dirname(path)
+        self.lines[folder] += len(lines)
+        self.files[folder] += 1
+        self.longest_files.append((len(lines), path))
+        if path.startswith("tests/"):
+            return
+        if len(lines) > FILE_LINES:
+            self.long["file", path] = len(lines)
+        wide = sum(len(line.expandtabs(8)) > COLUMNS for line in lines)
+        if wide:
+            self.wide[folder] += wide
+            self.long["columns", folder] = self.wide[folder]
+        for name, _, length in functions(lines):
+            self.functions += 1
+            self.longest_functions.append((length, f"{path}: {name}()"))
+            if length > FUNCTION_LINES:
+                self.long["function", f"{path}:{name}"] = length
+
+
+def through_headers(edges):
+    """The same without headers that have no source of their own: whoever includes one includes what it includes."""
+    edges = {v: set(ws) for v, ws in edges.items()}
+    for header in [v for v in edges if not os.path.isfile(os.path.join(TOP, v + ".c"))]:
+        further = edges.pop(header)
+        for v, ws in edges.items():
+            if header in ws:
+                ws |= further
+                ws -= {header, v}
+    return edges
+
+
+def circles(edges):
+    """Groups of modules that reach each other (Tarjan), each sorted."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(v):
+        index[v] = low[v] = len(index)
+        stack.append(v)
+        for w in sorted(edges.get(v, ())):
+            if w not in index:
+                visit(w)
+                low[v] = min(low[v], low[w])
+            elif w in stack:
+                low[v] = min(low[v], index[w])
+        if low[v] == index[v]:
+            group = []
+            while not group or group[-1] != v:
+                group.append(stack.pop())
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    sys.setrecursionlimit(10000)
+    for v in sorted(edges):
+        if v not in index:
+            visit(v)
+    return sorted(found)
+
+
+def exceptions():
+    known = {}
+    with open(os.path.join(TOP, "tests/exceptions")) as f:
+        for line in f:
+            line = line.split("#")[0].split()
+            if line:
+                known[line[0], line[1]] = int(line[2])
+    return known
+
+
+def check(house):
+    known = exceptions()
+    limits = {"file": FILE_LINES, "function": FUNCTION_LINES, "columns": 0, "circle": 0}
+    unit = {"file": "lines", "function": "lines", "columns": f"lines of more than {COLUMNS} columns", "circle": "modules in a circle"}
+    for (kind, what), n in sorted(house.long.items()):
+        most = known.pop((kind, what), limits[kind])
+        if n > most:
+            print(f"{what}: {n} {unit[kind]}, at most {most} are allowed")
+        elif n < most:
+            print(f"tests/exceptions: {kind} {what} needs {n} now, not {most}: lower it")
+    for kind, what in sorted(known):
+        print(f"tests/exceptions: {kind} {what} needs no exception any more: remove it")
+
+
+def table(house):
+    print(f"{'folder':24}{'files':>7}{'lines':>8}{'wide':>6}")
+    for folder in sorted(house.lines):
+        print(f"{folder:24}{house.files[folder]:7}{house.lines[folder]:8}{house.wide[folder]:6}")
+    code = sum(n for f, n in house.lines.items() if not f.startswith("tests"))
+    print(f"{'in all, without tests':24}{'':7}{code:8}{sum(house.wide.values()):6}\n")
+    for title, rows in (("longest files", house.longest_files), ("longest functions", house.longest_functions)):
+        print(f"{title}:")
+        for n, what in sorted(rows, reverse=True)[:10]:
+            print(f"{n:7}  {what}")
+    over = sum(kind == "file" for kind, _ in house.long)
+    long = sum(kind == "function" for kind, _ in house.long)
+    print(f"\nfiles over {FILE_LINES} lines: {over}; functions over {FUNCTION_LINES} lines: {long} of {house.functions}; "
+          f"circles of modules: {len(house.circles)}")
+    for circle in house.circles:
+        print("  " + " ".join(circle))
+
+
+def main():
+    house = House()
+    if sys.argv[1:] == ["--check"]:
+        check(house)
+    elif sys.argv[1:] == ["--exceptions"]:
+        for (kind, what), n in sorted(house.long.items()):
+            print(kind, what, n)
+    else:
+        table(house)
+
+
+main()
