@@ -390,11 +390,30 @@ int path_each_entry(int dirfd, int (*each)(void *ctx, const char *name), void *c
 	return r;
 }
 
+#define PRIVATE_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+/* errno says why. */
+static int cannot_open_dir(const char *path, struct err *e)
+{
+	return err_code_sys(e, errno == ELOOP || errno == ENOTDIR ? ERR_DENIED : ERR_SYS, "open directory %s", path);
+}
+
+static int check_private(int fd, const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "stat %s", path);
+	if (st.st_uid != geteuid() || (st.st_mode & 077))
+		return err_set(e, ERR_DENIED, "%s has owner %u and mode %04o, which others could use "
+			       "against us; hint: chown root and chmod 0700 it, or remove it",
+			       path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
+	return 0;
+}
+
 int path_open_private_dir(const char *path, struct err *e)
 {
-	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-	autoclose int fd = open(path, flags);
-	struct stat st;
+	autoclose int fd = open(path, PRIVATE_DIR);
 
 	if (fd < 0 && errno == ENOENT) {
 		if (mkdir(path, 0700) < 0 && errno != EEXIST) {
@@ -405,18 +424,34 @@ int path_open_private_dir(const char *path, struct err *e)
 			if (mkdir(path, 0700) < 0 && errno != EEXIST)
 				return err_sys(e, "make directory %s", path);
 		}
-		fd = open(path, flags);
+		fd = open(path, PRIVATE_DIR);
 	}
 	if (fd < 0)
-		return err_code_sys(e, errno == ELOOP || errno == ENOTDIR ? ERR_DENIED : ERR_SYS,
-				    "open directory %s", path);
-	if (fstat(fd, &st) < 0)
-		return err_sys(e, "stat %s", path);
-	if (st.st_uid != geteuid() || (st.st_mode & 077))
-		return err_set(e, ERR_DENIED, "%s has owner %u and mode %04o, which others could use "
-			       "against us; hint: chown root and chmod 0700 it, or remove it",
-			       path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
-	return take_fd(&fd);
+		return cannot_open_dir(path, e);
+	return check_private(fd, path, e) < 0 ? -1 : take_fd(&fd);
+}
+
+int path_check_private_dir(const char *path, struct err *e)
+{
+	autoclose int fd = open(path, PRIVATE_DIR);
+	char above[4096];
+	struct stat st;
+
+	if (fd >= 0)
+		return check_private(fd, path, e) < 0 ? -1 : 1;
+	if (errno != ENOENT)
+		return cannot_open_dir(path, e);
+	if (snprintf(above, sizeof(above), "%s", path) >= (int)sizeof(above))
+		return err_set(e, ERR_INVALID, "path '%.100s...' is too long", path);
+	/* what is missing is made below the first that is there */
+	do
+		*strrchr(above, '/') = '\0';
+	while (above[0] && stat(above, &st) < 0 && errno == ENOENT);
+	if (!above[0])
+		return 0;
+	if (stat(above, &st) < 0 || access(above, W_OK | X_OK) < 0)
+		return err_sys(e, "make directory %s in %s", path, above);
+	return S_ISDIR(st.st_mode) ? 0 : err_set(e, ERR_DENIED, "make directory %s: %s is not a directory", path, above);
 }
 
 const char *path_of_fd(int fd, char buf[32])

@@ -58,6 +58,8 @@ int path_each_entry(int dirfd, int (*each)(void *ctx, const char *name), void *c
  * symlink, another owner, or group and other permission bits (E21).
  */
 int path_open_private_dir(const char *path, struct err *e);
+/* Whether that would do, without making anything: 1 it is there and good, 0 it could be made, -1. */
+int path_check_private_dir(const char *path, struct err *e);
 /* "/proc/self/fd/N" for calls that take only a path; buf holds it. */
 const char *path_of_fd(int fd, char buf[32]);
 /* 1 when s is [a-z0-9][a-z0-9_.-]{0,63}, the form of ids and names. */

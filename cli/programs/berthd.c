@@ -342,7 +342,7 @@ static int check_config(struct daemon *d, struct err *e)
 
 	if (d->api.config.daemon_listen[0] && (parse_address(d->api.config.daemon_listen, &a, &n, e) < 0 || check_tokens(&d->api, e) < 0))
 		return -1;
-	if (service_check_config(&d->api.config, d->api.berth_path, e) < 0)
+	if (service_check_config(&d->api.config, d->api.berth_path, e) < 0 || service_check_places(&d->api.config, e) < 0)
 		return -1;
 	printf("%s: good, %zu tokens\n", d->api.config.file[0] ? d->api.config.file : "no configuration file",
 	       tokens_count(d->api.tokens));

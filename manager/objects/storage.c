@@ -7,9 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hex.h"
 #include "base/mem.h"
 #include "manager/objects/storage_folder.h"
+
+#define PROBE_PREFIX "berth-probe/"
 
 int storage_open(struct storage **ret, const struct conf *c, struct err *e)
 {
@@ -92,6 +95,22 @@ int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, 
 void storage_piece_key(const char *path, const char *piece, char out[PIECE_KEY_MAX])
 {
 	snprintf(out, PATH_BYTES_MAX + STORAGE_PIECE_MAX + 20, "%s/chunks/%s", path, piece);
+}
+
+int storage_probe(struct storage *st, const char *name, struct err *e)
+{
+	autobuf struct buf back = BUF_INIT(256);
+	char key[200], text[100];
+	int got;
+
+	snprintf(key, sizeof(key), PROBE_PREFIX "%.100s", name);
+	snprintf(text, sizeof(text), "berth looks whether objects can be stored, at %llu\n", (unsigned long long)clock_wall_ms());
+	if (storage_put(st, key, text, strlen(text), e) < 0)
+		return -1;
+	got = storage_get(st, key, &back, e);
+	if (got == 0 || (got > 0 && (back.len != strlen(text) || memcmp(back.data, text, back.len))))
+		got = err_set(e, ERR_CORRUPT, "the storage does not give back what it took as %s", key);
+	return got < 0 ? -1 : storage_delete(st, key, e);
 }
 
 static ssize_t fill(int fd, char *buf, size_t max, uint64_t at)

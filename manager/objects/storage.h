@@ -45,6 +45,11 @@ int storage_get(struct storage *st, const char *key, struct buf *out, struct err
 int storage_head(struct storage *st, const char *key, uint64_t *ret_size, struct err *e);
 /* What is not there is no error. */
 int storage_delete(struct storage *st, const char *key, struct err *e);
+/*
+ * Whether it takes an object, gives the same back, and lets go of it: what a first use would find out.  name keeps two who
+ * ask at once apart.
+ */
+int storage_probe(struct storage *st, const char *name, struct err *e);
 /* Every key below prefix. */
 int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, const char *key, struct err *e), void *ctx, struct err *e);
 

@@ -227,7 +227,8 @@ static int request(struct s3_storage *s, struct s3_request *q, struct err *e)
 static int refused(const struct s3_request *q, int status, struct err *e)
 {
 	return err_set(e, status == 403 || status == 401 ? ERR_DENIED : ERR_NET, "the object store answers %d to %s %.200s%s", status,
-		       q->method, q->path, status == 403 ? "; hint: check [storage] credentials_file, region and the bucket's policy" : "");
+		       q->method, q->path, status == 403 ? "; hint: check [storage] credentials_file, region and the bucket's policy" :
+		       status == 404 ? "; hint: is there such a bucket?  [storage] url names it" : "");
 }
 
 static void path_of(const struct s3_storage *s, const char *key, char out[1500])

@@ -373,11 +373,6 @@ void service_end(struct service *s)
 	release(s);
 }
 
-int service_ready(struct service *s, struct err *e)
-{
-	return ledger_ping(s->ledger, e) < 0 ? err_wrap(e, "the store does not answer") : 0;
-}
-
 /* ---- stats ---- */
 
 struct tally {

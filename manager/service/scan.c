@@ -192,6 +192,7 @@ void session_scan(struct service *s)
 	pthread_rwlock_rdlock(&s->conf_lock);
 	*conf = s->conf;
 	pthread_rwlock_unlock(&s->conf_lock);
+	ready_look(s);
 	owners_look(s);
 	if (ledger_scan(s->ledger, "session/", scan_session, &c, &e) == 0)
 		json_array_foreach(c.sessions, i, j)

@@ -48,6 +48,11 @@ int service_reload(struct service *s, const struct config *c, struct err *e);
  * berth_path the options of the pools; opens nothing.
  */
 int service_check_config(const struct config *c, const char *berth_path, struct err *e);
+/*
+ * What of it a start or a first use would refuse: the directories, the store, and by an object that is stored and removed
+ * the storage.  Makes nothing that stays.
+ */
+int service_check_places(const struct config *c, struct err *e);
 /* Of what requests and threads do, uploads and downloads end after grace_ms: service_end() comes soon. */
 void service_ending(struct service *s, uint64_t grace_ms);
 /* Ends the threads; with [session] on_shutdown = "clean" releases everything first. */
@@ -151,7 +156,10 @@ uint64_t service_drain_ms(struct service *s);
 
 /* ---- about itself ---- */
 
-/* Whether its store answers now: 0, or -1 with why not (ERR_NET).  Takes no longer than one try. */
+/*
+ * Whether its store answers now, and the storage did when it was last asked: 0, or -1 with why not.  Takes no longer than one
+ * try of the store.
+ */
 int service_ready(struct service *s, struct err *e);
 json_t *service_stats(struct service *s, struct err *e);
 /* The stats as Prometheus text. */

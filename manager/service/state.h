@@ -51,6 +51,9 @@ struct service {
 	struct place *places;
 	struct chore *chores;		/* guarded by lock: under way */
 	char fill_error[600];
+	enum { STORAGE_UNKNOWN, STORAGE_ANSWERS, STORAGE_FAILS } storage_state;	/* guarded by lock, with the next two */
+	uint64_t storage_looked_ms;	/* on the monotonic clock */
+	struct err storage_error;
 	uint32_t claim_last_us[CLAIMS_KEPT];	/* guarded by lock; the newest at claims_noted % CLAIMS_KEPT */
 	size_t claims_noted;
 	uint64_t started_ms;		/* wall clock */
@@ -188,6 +191,11 @@ enum due { DUE_ARCHIVE, DUE_DELETE };
 int session_is_due(struct service *s, const struct record *r, enum due what);
 /* Reaps what timed out, stops, archives and deletes what is due, collects released records. */
 void session_scan(struct service *s);
+
+/* ---- ready.c ---- */
+
+/* Begins to ask the object store whether it can be used, when it is time. */
+void ready_look(struct service *s);
 
 /* ---- owner.c ---- */
 

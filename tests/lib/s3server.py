@@ -54,10 +54,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def serve(self):
         s = self.server
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if s.hold:
+        probe = "/berth-probe/" in self.path    # berthd asks whether the store is good: of no test's requests
+        if s.hold and not probe:
             s.hold(self.command, self.path)
         with s.lock:
-            s.requests.append((self.command, self.path))
+            (s.probes if probe else s.requests).append((self.command, self.path))
             if not self.is_signed(body):
                 s.unsigned += 1
                 return self.answer(403, b"<Error><Code>SignatureDoesNotMatch</Code></Error>")
@@ -102,7 +103,7 @@ class S3(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.lock, self.objects, self.requests, self.unsigned, self.fail = threading.Lock(), {}, [], 0, None
+        self.lock, self.objects, self.requests, self.probes, self.unsigned, self.fail = threading.Lock(), {}, [], [], 0, None
         self.hosts = set()
         self.hold = None        # called with method and path before a request is answered; others go on meanwhile
         self.url = f"http://127.0.0.1:{self.server_port}"
