@@ -20,16 +20,22 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "cli/commands.h"
+#include "cli/system/doctor_budgets.h"
 #include "manager/host/config.h"
 #include "runtime/probe/hostinfo.h"
 
 #define RUN_SECONDS 30
-#define EXTRA 2		/* findings of our own: configuration, sandbox */
+#define EXTRA 3		/* findings of our own: configuration, budgets, sandbox */
 
-enum { OPT_JSON = 1 };
+enum { OPT_JSON = 1, OPT_BUDGETS };
+
+struct doctor_options {
+	int json, budgets;
+};
 
 static const struct opt options[] = {
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object", OPT_JSON },
+	{ "budgets", 0, OPT_FLAG, NULL, "print what all sandboxes share of the kernel's limits, and nothing else", OPT_BUDGETS },
 };
 
 struct doctor {
@@ -41,8 +47,10 @@ struct doctor {
 
 static int set_flag(void *ctx, int id, const char *value, struct err *e)
 {
-	(void)id, (void)value, (void)e;
-	*(int *)ctx = 1;
+	struct doctor_options *o = ctx;
+
+	(void)value, (void)e;
+	*(id == OPT_JSON ? &o->json : &o->budgets) = 1;
 	return 0;
 }
 
@@ -221,6 +229,7 @@ static int examine(struct doctor *d, struct err *e)
 	block_ends(&old);
 	result = hostinfo_probe(&place, d->found + d->count, interrupted, e);
 	d->count += hostinfo_count();
+	doctor_budgets_find(&d->config, add(d, "shared budgets", 0));
 	if (result == 0 && !interrupted())
 		try_run(d);
 	hostinfo_remove_cgroups(&place);
@@ -276,25 +285,35 @@ static int print_json(const struct doctor *d, struct err *e)
 	return command_print_json(root, JSON_INDENT(2), e);
 }
 
+static int print_budgets(int json, struct err *e)
+{
+	static struct config c;
+
+	return config_load(&c, e) < 0 ? -1 : doctor_budgets(&c, json, e);
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
-	int rest, help = 0, json = 0, status;
+	struct doctor_options o = { 0 };
+	int rest, help = 0, status;
 	static struct doctor d;
 	struct err e;
 
-	if (command_options(self, argc, argv, set_flag, &json, &rest, &help, &e) < 0)
-		return command_fail(self, &e, json);
+	if (command_options(self, argc, argv, set_flag, &o, &rest, &help, &e) < 0)
+		return command_fail(self, &e, o.json);
 	if (help)
 		return 0;
 	if (rest < argc) {
 		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'", argv[rest]);
-		return command_fail(self, &e, json);
+		return command_fail(self, &e, o.json);
 	}
-	if (examine(&d, &e) < 0 || (json && print_json(&d, &e) < 0)) {
+	if (o.budgets)
+		return print_budgets(o.json, &e) < 0 ? command_fail(self, &e, o.json) : 0;
+	if (examine(&d, &e) < 0 || (o.json && print_json(&d, &e) < 0)) {
 		free(d.found);
-		return command_fail(self, &e, json);
+		return command_fail(self, &e, o.json);
 	}
-	if (!json)
+	if (!o.json)
 		print_text(&d);
 	status = blocker(&d) ? 1 : 0;
 	free(d.found);

@@ -5,7 +5,14 @@ each asks whether the first grain is refused or bounded, and none comes near the
 
 Attacks S24 of SECURITY.md.
 """
+import fnmatch
+import json
+import os
+import re
+import subprocess
+
 import berthtest as b
+import proc
 from box import Box
 
 COST = 20
@@ -115,3 +122,111 @@ def test_L02_an_end_that_takes_the_kernel_longer_is_waited_for():
             hit += "INJECTED" in f.read()
         b.expect("outlived" not in r.err and r.code == 124, r, f"wait {nth} was taken for the last")
     assert hit >= 3, f"only {hit} waits were cut short"
+
+
+# a test has a network namespace of its own, where some of the host's limits do not show
+HOSTS_NET = {"preexec_fn": proc.in_machine_network}
+
+
+def budgets(**kw):
+    return json.loads(b.berth("doctor", "--budgets", "--json", ok=True, **HOSTS_NET, **kw).out)["budgets"]
+
+
+def knob_value(name):
+    return int(subprocess.run(["cat", f"/proc/sys/{name}"], capture_output=True, text=True, check=True, **HOSTS_NET).stdout)
+
+
+def named(table, knob):
+    """The first row that names this file below /proc/sys."""
+    return next((row for row in table if any(fnmatch.fnmatchcase(knob, p) for p in row["knobs"].split())), None)
+
+
+def test_S24_every_limit_of_this_kernel_is_in_the_table_of_budgets():
+    """Also what is no limit, so that a new file is looked at by somebody."""
+    table = budgets()
+    assert named(table, "kernel/no_such_limit_max") is None and named(table, "fs/other-max") is None
+    assert named(table, "net/core/bpf_jit_limit")["name"] == "compiled filters"
+    missing, seen = [], 0
+    for top in ("fs", "kernel", "net", "user"):
+        found = subprocess.run(["find", f"/proc/sys/{top}", "-type", "f"], capture_output=True, text=True, **HOSTS_NET)
+        for path in found.stdout.split():
+            seen += 1
+            if not named(table, path[len("/proc/sys/"):]):
+                missing.append(path)
+    assert seen > 300 and not missing, missing
+    for row in table:
+        assert row["why"] and row["counted_by"] and row["kind"] in ("bounded", "open", "unreachable", "irrelevant"), row
+        test = row["test"].split()[0] if row["test"] else None
+        assert not test or os.path.exists(os.path.join(b.TOP, test)), row
+
+
+def test_S24_the_chapter_of_SECURITY_names_each_budget():
+    with open(os.path.join(b.TOP, "SECURITY.md")) as f:
+        chapter = re.search(r"^## Budgets that all share\n(.*?)^## ", f.read(), re.M | re.S).group(1).lower()
+    for row in budgets():
+        if row["kind"] != "irrelevant":
+            for word in row["name"].lower().split(", "):
+                assert word in chapter, f"the chapter does not name {word}"
+
+
+def test_S24_the_budgets_are_computed_from_the_knobs_and_the_configuration():
+    def rows(text):
+        config = b.write(b.tmp("berth.toml"), text)
+        return {row["name"]: row for row in budgets(env={"BERTH_CONFIG": config})}
+
+    few, many = (rows(f"[sandbox]\npids_limit = {n}\nmemory_limit = \"64m\"\n") for n in (16, 64))
+    limit = knob_value("net/core/bpf_jit_limit")
+    for found, n in ((few, 16), (many, 64)):
+        jit = found["compiled filters"]
+        assert jit["host"] == limit and jit["sandbox"] == n * (512 << 10), jit
+        assert abs(jit["sandbox_percent"] - 100 * jit["sandbox"] / limit) < 0.02, jit
+        assert found["processes"]["sandbox"] == n and found["processes"]["host"] == knob_value("kernel/pid_max")
+        assert found["open files"]["sandbox"] == min(n * 4096, (64 << 20) // 256), found["open files"]
+        assert found["compiled filters"]["tenant"] >= jit["sandbox"]
+
+
+def test_S24_a_configuration_that_gives_much_is_limited_in_doctor():
+    config = b.write(b.tmp("berth.toml"), "[sandbox]\npids_limit = 100000\n")
+    r = b.berth("doctor", "--json", env={"BERTH_CONFIG": config}, timeout=120, **HOSTS_NET)
+    found = next(f for f in json.loads(r.out)["findings"] if f["what"] == "shared budgets")
+    assert found["state"] == "limited" and "net/core/bpf_jit_limit" in found["detail"] and "--budgets" in found["effect"], found
+
+
+def test_S24_what_a_task_may_compile_is_within_the_figure():
+    """All that one task may load, of the instruction that becomes most code; 20 tasks, 8 MB of the host's budget."""
+    if not os.access("/proc/vmallocinfo", os.R_OK):
+        raise b.skip("/proc/vmallocinfo cannot be read")
+
+    def compiled():
+        with open("/proc/vmallocinfo") as f:
+            return sum(int(line.split()[1]) for line in f if "bpf_prog_pack" in line or "execmem" in line or "bpf_jit" in line)
+    script = r"""
+import sys
+code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000) + struct.pack("HBBI", 0x34, 0, 0, 3) * 4094
+                                   + struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
+prog = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 4096, ctypes.addressof(code)))
+L.prctl(38, 1, 0, 0, 0)
+for _ in range(20):
+    if os.fork() == 0:
+        n = 0
+        while n < 9 and L.syscall({"x86_64": 317, "aarch64": 277}[os.uname().machine], 1, 0, prog) == 0:
+            n += 1
+        os.write(1, b"%d\n" % n)
+        os.read(0, 1)
+        os._exit(0)
+sys.stdin.readline()
+"""
+    before = compiled()
+    p = b.start("run", "host", "python3", "-c", FILTERS + script, stdin=subprocess.PIPE)
+    try:
+        got = b""
+        while got.count(b"\n") < 20:
+            got += b.read_until(p.stdout, b"\n")
+        assert set(got.split()) <= {b"6", b"7"}, got
+        grown = compiled() - before
+    finally:
+        p.stdin.close()
+        p.wait(30)
+        b.stop(p)
+    # the kernel takes it in packs of 2 MiB, and others on this machine compile too
+    assert grown <= 20 * (512 << 10) + (8 << 20), grown

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * budgets - what the kernel has once for all of the host, and what of it one sandbox may take.
+ *
+ * One table names every file below /proc/sys/{fs,kernel,net,user}: as a limit that
+ * sandboxes are bounded in, as one that no sandbox reaches, or as none that they share.
+ * tests/attack/test_budgets.py fails on a kernel with a file that the table does not name.
+ * Pure but for budgets_knob().  Upholds S24 of SECURITY.md.
+ */
+#ifndef BERTH_RUNTIME_PROBE_BUDGETS_H
+#define BERTH_RUNTIME_PROBE_BUDGETS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BUDGET_UNLIMITED UINT64_MAX
+/*
+ * Compiled code of the seccomp filters that one task may load, 32,768 instructions of
+ * at most 16 bytes (MAX_INSNS_PER_PATH of kernel/seccomp.c; 410 KB were measured on x86-64).
+ */
+#define BUDGET_JIT_PER_TASK (512U << 10)
+
+/* What a sandbox has that is made with the defaults of the configuration. */
+struct budget_limits {
+	uint64_t memory_bytes, pids, disk_bytes;
+	uint64_t files;		/* the hard limit of open files of one process */
+	uint64_t flows;		/* connections followed, on a bridge */
+};
+
+enum budget_kind {
+	BUDGET_BOUNDED,		/* shared, and what a sandbox may take has a bound */
+	BUDGET_OPEN,		/* shared, and bounded by nothing but the host */
+	BUDGET_UNREACHABLE,	/* shared, but a sandbox cannot take of it */
+	BUDGET_IRRELEVANT,	/* each sandbox has its own, or it is no limit */
+};
+
+struct budget {
+	const char *name;
+	enum budget_kind kind;
+	const char *knobs;	/* patterns below /proc/sys, between spaces; the first is the host's limit; "" : none */
+	/* NULL: not a number.  At most, by one sandbox, in the unit of the first knob. */
+	uint64_t (*takes)(const struct budget_limits *l);
+	const char *counted;	/* by whom or what */
+	const char *why;	/* what bounds it, or why it does not matter */
+	const char *test;	/* which attacks it; "" : none */
+};
+
+extern const struct budget budgets[];
+extern const size_t budget_count;
+
+const char *budget_kind_name(enum budget_kind k);
+/* The first number of the first knob; 0: it is not there, or not a number. */
+uint64_t budgets_knob(const struct budget *b);
+/* Hundredths of a percent of host; BUDGET_UNLIMITED when host is 0. */
+uint64_t budgets_share(uint64_t takes, uint64_t host);
+
+#endif
