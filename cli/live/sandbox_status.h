@@ -7,14 +7,11 @@
 
 #include "manager/host/registry.h"
 
-#define SANDBOX_ASK_MS 200	/* what one keeper may take to say how it is */
-
 /* Sets "status" of the record of one that is only on disk. */
 void sandbox_status_kept(json_t *record);
-/*
- * Sets "status" of one that runs to what its keeper says, and with all what it does ("idle_ms", "busy", "commands",
- * "sessions"); as it was when the keeper does not say so in time.
- */
-void sandbox_status_ask(struct registry *r, json_t *record, int all);
+/* Sets "status" of one that runs to what its keeper says; as it was when the keeper does not say so in time. */
+void sandbox_status_ask(struct registry *r, json_t *record);
+/* The same for each of an array of records, with what the sandbox does: "idle_ms", "busy", "commands", "sessions". */
+void sandbox_status_ask_all(struct registry *r, json_t *list);
 
 #endif

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/live/sandbox_status.h"
 #include "manager/host/registry.h"
+#include "manager/keeper/pings.h"
 #include "runtime/sandbox/attest.h"
 
 enum { OPT_ATTEST = 1, OPT_JSON };
@@ -87,11 +88,11 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 	o->id = id;
 	/* one whose keeper was killed does not run */
 	if (result == 0 && !kept)
-		registry_clear_dead(&r, id, SANDBOX_ASK_MS, 0, &ignored);
+		registry_clear_dead(&r, id, PINGS_MS, 0, &ignored);
 	if (result == 0)
 		result = registry_list(&r, 1, match, o, e);
 	if (result == 0 && o->found && o->runs)
-		sandbox_status_ask(&r, o->found, 0);
+		sandbox_status_ask(&r, o->found);
 	if (result == 0 && !o->found)
 		result = err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
 	/* of a newer format: the stand-in says no more than why */

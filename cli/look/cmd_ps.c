@@ -141,8 +141,8 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 		return -1;
 	registry_gc(&r, &cleared, &ignored);	/* what a crash left is no sandbox to list */
 	result = registry_list(&r, o->all, add, o, e);
-	for (i = 0; result == 0 && (!o->quiet || o->filter_count) && i < json_array_size(all); i++)
-		sandbox_status_ask(&r, json_array_get(all, i), 1);
+	if (result == 0 && (!o->quiet || o->filter_count))
+		sandbox_status_ask_all(&r, all);
 	for (i = json_array_size(all); i-- > 0;)
 		if (!is_wanted(o, json_array_get(all, i)))
 			json_array_remove(all, i);

@@ -13,10 +13,10 @@
 #include "manager/host/forget.h"
 #include "manager/host/rename.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/pings.h"
 #include "manager/keeper/wire.h"
 #include "manager/service/service.h"
 
-#define ASK_MS 200	/* what one keeper may take to say how it is, in a list */
 #define GRACE_OWN UINT64_MAX
 #define GRACE_MAX 86400000
 #define STUCK_MS 3000	/* what a keeper that works needs at most to end at once */
@@ -171,26 +171,6 @@ static int add_record(void *ctx, const char *id, int kept, const json_t *record)
 	return json_array_append_new(l->list, copy);
 }
 
-static int ask_each(struct box *b, json_t *list)
-{
-	autojson json_t *ping = json_pack("{s:s}", "op", "ping");
-	json_t *record;
-	struct err ignored;
-	size_t i, n;
-
-	json_array_foreach(list, i, record) {
-		const char *id = json_string_value(json_object_get(record, "id"));
-		const char *status = json_string_value(json_object_get(record, "status"));
-		autojson json_t *answer = NULL;
-		autoclose int sock = id && status && !strcmp(status, "running") ? keeper_connect_within(&b->registry, id, ASK_MS, &ignored) : -1;
-
-		if (sock >= 0 && wire_send(sock, ping, NULL, 0, &ignored) == 0 &&
-		    wire_recv(sock, ASK_MS, &answer, NULL, 0, &n, &ignored) == 1)
-			add_live(record, answer);
-	}
-	return 0;
-}
-
 static int get_sandboxes(struct http_request *rq, struct err *e)
 {
 	struct listing l = { .list = json_array() };
@@ -205,7 +185,7 @@ static int get_sandboxes(struct http_request *rq, struct err *e)
 		r = registry_list(&b.registry, !http_query_bool(rq, "running"), add_record, &l, e);
 	}
 	if (r == 0)
-		r = ask_each(&b, l.list);
+		pings_ask(&b.registry, l.list, add_live);
 	box_close(&b);
 	if (r < 0) {
 		json_decref(l.list);
@@ -242,7 +222,7 @@ static int describe(struct box *b, int attest, json_t **ret, struct err *e)
 	struct err ignored;
 	json_t *record;
 
-	if (!b->kept && registry_clear_dead(&b->registry, b->id, ASK_MS, 0, &ignored) == 1)
+	if (!b->kept && registry_clear_dead(&b->registry, b->id, PINGS_MS, 0, &ignored) == 1)
 		b->kept = 1;
 	record = load_record(b, e);
 	if (!record)
