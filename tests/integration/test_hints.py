@@ -345,16 +345,23 @@ chown root %.100s
 chmod go-w %.100s
 did you mean [%s]?
 berth config show lists sections and keys
-it belongs under [%s]
 did you mean %s?
+it belongs under [%s]
 """,
     "needs a state that a test cannot bring about by a command line: a stuck keeper, a full host, a race; the tests of sessions, lifecycle and faults make these":
 r"""
+a letter after f, or a dash, as in box-%s
 words and ; | & ( )
+remove some, or [tenant] sandboxes in berth.toml
+remove some, or [tenant] memory_total in berth.toml
+remove some, or [tenant] cpu_total in berth.toml
+remove sandboxes, or [admission] memory in berth.toml
+remove sandboxes, or [admission] cpus in berth.toml
 remove sandboxes, or raise [ids] count
 set base and count as they were
 remove some (berth ps), or raise [manager] max_sandboxes
 berth gc later
+ask for less, or [tenant] %s in berth.toml
 --timeout
 try again when that is done
 berth ps -a
