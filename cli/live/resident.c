@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "cli/run/imageuse.h"
 #include "cli/run/runopts.h"
+#include "cli/run/specjson.h"
 #include "manager/host/events.h"
 #include "manager/host/expire.h"
 #include "manager/host/forget.h"
@@ -370,6 +371,30 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 			registry_release(r, &x.claim, &ignored);
 	}
 	close_all(&x);
+	return result;
+}
+
+json_t *resident_describe(struct registry *r, const char *id, struct err *e)
+{
+	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
+	autoclose int dir = spec ? registry_keep_dir(r, id, e) : -1;
+	struct image image = { 0 };
+	struct life_options life = { 0 };
+	json_t *result = NULL;
+	struct err why = { 0 };
+	struct runopts o;
+
+	if (dir < 0)
+		return NULL;
+	runopts_init(&o, r->config);
+	/* none: "host", or a directory, which say nothing themselves */
+	if (image_load_pin(dir, &image, &why) < 0 && why.code != ERR_NOT_FOUND)
+		*e = why;
+	else if (apply_options(&o, &life, spec, e) == 0 && settle_time(&o.spec, r->config, e) == 0 &&
+		 runopts_finish(&o, why.code ? NULL : &image, NULL, 0, e) == 0 && !(result = specjson_describe(&o.spec)))
+		err_set(e, ERR_CORRUPT, "%s of sandbox %s cannot be described as UTF-8", SPEC_FILE, id);
+	runopts_release(&o);
+	image_release(&image);
 	return result;
 }
 

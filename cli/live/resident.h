@@ -43,6 +43,12 @@ int resident_check_config(const struct config *c, struct err *e);
 int resident_create(struct registry *r, const char *name, const char *tenant, json_t *spec, char ret_id[65], struct err *e);
 
 /*
+ * What the options of a lasting sandbox come to, as specjson_describe() has it: what its next start will have, and one that runs
+ * has, but for changes of berth.toml.  A new reference; NULL with ERR_NOT_FOUND for one that berth run kept.
+ */
+json_t *resident_describe(struct registry *r, const char *id, struct err *e);
+
+/*
  * What a stopped sandbox consists of: its writable layer's "upper" and the
  * image's layers, the top one first, as directories.  The sandbox cannot start
  * until resident_close_layers(), which accepts what a failed open left.

@@ -3,23 +3,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/live/resident.h"
 #include "cli/live/sandbox_status.h"
+#include "cli/look/format.h"
 #include "manager/host/registry.h"
 #include "manager/keeper/pings.h"
 #include "runtime/sandbox/attest.h"
 
-enum { OPT_ATTEST = 1, OPT_JSON };
+enum { OPT_ATTEST = 1, OPT_JSON, OPT_FORMAT };
 
 static const struct opt options[] = {
 	{ "attest", 0, OPT_FLAG, NULL, "add what the kernel reports: namespaces, capabilities, filters, mounts, limits",
 	  OPT_ATTEST },
+	FORMAT_OPTION(OPT_FORMAT),
 	{ "json", 0, OPT_FLAG, NULL, "one line instead of indented", OPT_JSON },
 };
 
 struct inspect_options {
 	int attest, json, runs;
+	struct template *format;
 	const char *id;
 	json_t *found;
 };
@@ -28,8 +33,11 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct inspect_options *o = ctx;
 
-	(void)value;
-	(void)e;
+	if (id == OPT_FORMAT) {
+		template_free(o->format);
+		o->format = format_parse(value, e);
+		return o->format ? 0 : -1;
+	}
 	*(id == OPT_ATTEST ? &o->attest : &o->json) = 1;
 	return 0;
 }
@@ -75,6 +83,30 @@ static int attest(const struct config *c, struct inspect_options *o, struct err 
 	return report ? json_object_set_new(o->found, "attest", report) : -1;
 }
 
+/* What it was made with; of one of berth run, its record has that. */
+static int describe(struct registry *r, struct inspect_options *o, struct err *e)
+{
+	autojson json_t *described = NULL;
+	struct err why = { 0 };
+
+	if (json_object_get(o->found, "limits"))
+		return 0;
+	described = resident_describe(r, o->id, &why);
+	/* an option that a changed berth.toml or a missing file makes invalid: the rest can be told all the same */
+	if (!described && why.code != ERR_NOT_FOUND)
+		log_note("berth inspect", "%s", why.msg);
+	return described && json_object_update(o->found, described) < 0 ? err_nomem(e) : 0;
+}
+
+static int print(struct inspect_options *o, struct err *e)
+{
+	if (!o->format)
+		return command_print_json(o->found, o->json ? JSON_COMPACT : JSON_INDENT(2), e);
+	if (format_print(o->format, o->found, e) < 0)
+		return -1;
+	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
 static int inspect(const struct config *c, struct inspect_options *o, const char *ref, struct err *e)
 {
 	struct registry r;
@@ -98,12 +130,15 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 	/* of a newer format: the stand-in says no more than why */
 	if (result == 0 && json_object_get(o->found, "error"))
 		result = registry_check_format(&r, id, e);
+	if (result == 0)
+		result = describe(&r, o, e);
 	registry_close(&r);
 	if (result == 0 && o->attest)
 		result = attest(c, o, e);
 	if (result == 0)
-		result = command_print_json(o->found, o->json ? JSON_COMPACT : JSON_INDENT(2), e);
+		result = print(o, e);
 	json_decref(o->found);
+	template_free(o->format);
 	return result;
 }
 

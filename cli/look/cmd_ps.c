@@ -8,16 +8,18 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_status.h"
+#include "cli/look/format.h"
 #include "manager/host/registry.h"
 
 #define FILTERS_MAX 16
 
-enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER };
+enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER, OPT_FORMAT };
 
 static const struct opt options[] = {
 	{ "all", 'a', OPT_FLAG, NULL, "also those that do not run", OPT_ALL },
 	{ "quiet", 'q', OPT_FLAG, NULL, "ids only", OPT_QUIET },
 	{ "filter", 'f', OPT_LIST, "KEY=GLOB", "only those whose id, name, image or status matches; may be repeated", OPT_FILTER },
+	FORMAT_OPTION(OPT_FORMAT),
 	{ "json", 0, OPT_FLAG, NULL, "print a JSON array", OPT_JSON },
 };
 
@@ -25,6 +27,7 @@ struct ps_options {
 	int all, json, quiet;
 	const char *filters[FILTERS_MAX];
 	size_t filter_count;
+	struct template *format;
 	json_t *list;
 	struct err *e;
 };
@@ -45,6 +48,11 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 			return err_set(e, ERR_LIMIT, "more than %d filters", FILTERS_MAX);
 		o->filters[o->filter_count++] = value;
 		return 0;
+	}
+	if (id == OPT_FORMAT) {
+		template_free(o->format);
+		o->format = format_parse(value, e);
+		return o->format ? 0 : -1;
 	}
 	*(id == OPT_ALL ? &o->all : id == OPT_JSON ? &o->json : &o->quiet) = 1;
 	return 0;
@@ -149,6 +157,11 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	registry_close(&r);
 	if (result < 0)
 		return -1;
+	for (i = 0; o->format && i < json_array_size(all); i++)
+		if (format_print(o->format, json_array_get(all, i), e) < 0)
+			return -1;
+	if (o->format)
+		return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
 	if (o->json)
 		return command_print_json(all, JSON_COMPACT, e);
 	if (!o->quiet)
@@ -164,7 +177,7 @@ static int ps_main(const struct command *self, int argc, char **argv)
 	struct ps_options o = { 0 };
 	struct config c;
 	struct err e = { 0 };
-	int rest, help = 0;
+	int rest, help = 0, result;
 
 	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_option, &o, &rest, &help, &e) < 0)
 		return command_fail(self, &e, o.json);
@@ -174,7 +187,9 @@ static int ps_main(const struct command *self, int argc, char **argv)
 		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'", argv[rest]);
 		return command_fail(self, &e, o.json);
 	}
-	return list(&c, &o, &e) < 0 ? command_fail(self, &e, o.json) : 0;
+	result = list(&c, &o, &e);
+	template_free(o.format);
+	return result < 0 ? command_fail(self, &e, o.json) : 0;
 }
 
 const struct command cmd_ps = {

@@ -21,6 +21,7 @@
 #include "cli/run/plan.h"
 #include "cli/run/runopts.h"
 #include "cli/run/sharedfd.h"
+#include "cli/run/specjson.h"
 #include "manager/host/events.h"
 #include "manager/host/netevents.h"
 #include "manager/host/registry.h"
@@ -117,7 +118,8 @@ static int choose_disk(struct run *r, struct err *e)
 static json_t *make_record(const struct run *r, const char *status)
 {
 	const struct spec *s = &r->opts.spec;
-	json_t *argv = json_array();
+	autojson json_t *described = NULL;
+	json_t *argv = json_array(), *record;
 	char created[40];
 	time_t now = clock_now(CLOCK_REALTIME).tv_sec;
 	struct tm tm;
@@ -127,10 +129,14 @@ static json_t *make_record(const struct run *r, const char *status)
 		json_array_append_new(argv, json_string(s->argv[i]));
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o,s:{s:s}}", "version", REGISTRY_FORMAT, "id", s->id, "name",
+	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o}", "version", REGISTRY_FORMAT, "id", s->id, "name",
 			 r->opts.name ? r->opts.name : "", "image", r->image_ref, "status", status, "created", created,
-			 "supervisor_pid", (int)getpid(), "init_pid", (int)r->sandbox.pid, "command", argv,
-			 "network", "mode", spec_network_name(s->network));
+			 "supervisor_pid", (int)getpid(), "init_pid", (int)r->sandbox.pid, "command", argv);
+	described = specjson_describe(s);
+	if (record && described && json_object_update(record, described) == 0)
+		return record;
+	json_decref(record);
+	return NULL;
 }
 
 static int write_record(struct run *r, struct err *e)

@@ -9,17 +9,13 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "cli/run/specjson.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/sandbox/hostimage.h"
 #include "runtime/sandbox/mountplan.h"
 
 #define OUTPUT_MAX (4u << 20)
 #define RULES_MAX 1024
-
-static json_t *json_limit(uint64_t v)
-{
-	return v == CGROUP_UNLIMITED ? json_string("unlimited") : json_integer((json_int_t)v);
-}
 
 static json_t *json_strings(const char *const *v, size_t n)
 {
@@ -77,7 +73,7 @@ static json_t *json_rlimits(const struct rlimits *r)
 	for (i = 0; i < RLIMITS_COUNT; i++)
 		if (r->set & 1u << i)
 			json_object_set_new(o, rlimits_name(i),
-					    json_pack("[o,o]", json_limit(r->v[i].soft), json_limit(r->v[i].hard)));
+					    json_pack("[o,o]", specjson_limit(r->v[i].soft), specjson_limit(r->v[i].hard)));
 	return o;
 }
 
@@ -105,10 +101,10 @@ static int print_json(const struct spec *s, const char *image, const struct moun
 	json_object_set_new(j, "network", json_string(spec_network_name(s->network)));
 	if (s->net_policy)
 		json_object_set_new(j, "network_policy", json_loads(s->net_policy, 0, NULL));
-	json_object_set_new(j, "memory_bytes", json_limit(s->limits.memory_bytes));
-	json_object_set_new(j, "swap_bytes", json_limit(s->limits.swap_bytes));
-	json_object_set_new(j, "cpu_milli", json_limit(s->limits.cpu_milli));
-	json_object_set_new(j, "pids", json_limit(s->limits.pids));
+	json_object_set_new(j, "memory_bytes", specjson_limit(s->limits.memory_bytes));
+	json_object_set_new(j, "swap_bytes", specjson_limit(s->limits.swap_bytes));
+	json_object_set_new(j, "cpu_milli", specjson_limit(s->limits.cpu_milli));
+	json_object_set_new(j, "pids", specjson_limit(s->limits.pids));
 	json_object_set_new(j, "timeout_ms", json_integer((json_int_t)s->timeout_ms));
 	json_object_set_new(j, "cpu_time_ms", json_integer((json_int_t)s->cpu_time_ms));
 	json_object_set_new(j, "capabilities", json_caps(s->caps));

@@ -126,7 +126,6 @@ digits only, %% to % | run --pids x host true | run --pids 100 host true
 0 to %u | run --user 99999999999 host true | run --user 1000 host true
 0 to %u, or a name | run --user 0:99999999999 host true | run --user 0:1000 host true; run --user 0:daemon host true
 a number needs no entry | run --user nosuch host true | run --user 1234 host true
-berth shell ID | shell | shell work
 another command, or [policy] deny in berth.toml | sh work 'rm -rf /' | sh work 'rm -rf /tmp/nothing'
 a-z 0-9 _ . - | sh -s A/B work true | sh -s a_b.c-1 work true
 use that berth again; berth rm --force %s removes the sandbox | start newer | rm --force newer
@@ -154,8 +153,8 @@ Linux 6.8 takes more, or flatten the image
 tune2fs -O project,quota, and mount it with prjquota
 mount it with prjquota
 raise it for berth's caller (ulimit -H), or ask for less
-sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or --network egress, which needs none
 a program of this host listens there; take another port, or ADDRESS:%u:%u for one address of the host
+sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or --network egress, which needs none
 set [network] bridge to another name
 Linux 5.18 can, and --network egress needs no bridge
 this kernel lacks it: modprobe bridge veth; berth doctor tells, and --network egress needs none of it
@@ -177,6 +176,11 @@ such as 10.0.0.0/8
 at most %% ms
 chown root and chmod 0700 it, or remove it
 install berth with make install, or build it with make
+index . "NAME" takes one of other letters
+\\\\ \\" \\n \\t and \\r
+one of %s
+{{json .}} shows them all, and index . "%.80s" takes one that may be missing
+$%.40s := ...
 letters, digits, _ and -, or "quoted"
 \\\\ for a backslash, or 'literal' quotes
 \\u%04X in "quotes"
@@ -243,7 +247,9 @@ r"""
 remove it first
 --limit
 copy again
+"next" of an answer
 remove files, or a larger --disk
+--parents makes it
 tar --sparse-version=1.0
 tar --format=pax
 choose another path
@@ -256,17 +262,20 @@ berth create makes sandboxes that last, and berth run --keep leaves one behind
 -i FILE
 --lang, or an image with %s
 berth wait --json
+berth shell ID
 single characters and ctrl-a to ctrl-z, with commas between them
 it was written by a newer berth
 berth create --help
 "%s"
 "%s=VALUE"
+'{{.id}}  {{.name}}', and column -t
 --pull never takes what the store has
 flatten it
 a name or a number
 --cap-drop SETFCAP, or the volume without :rw
 "644"
 copy
+sh, whose sessions have a terminal
 "stdin_open":true
 """,
     "for who writes an OCI bundle or an engine's configuration, not a berth command: test_oci*.py run into these":
@@ -288,7 +297,6 @@ mount it, or leave the limit out
 leave it out (podman: --security-opt label=disable)
 add {"type": "mount"} to linux.namespaces
 pause and resume keep a container in memory
-give the number of descriptors that are open from %d up, without a gap: %d
 unset LISTEN_FDS, which was left over, or set LISTEN_PID to the process that it is for
 --format json needs no ps(1)
 man berth-oci\n
@@ -309,7 +317,11 @@ stream=stdout or stderr, or /follow
 TERM, SIGKILL, or a number from 1 to 64
 /commands/{command}/stdin and /follow
 then follow, stdin and resize
+a smaller depth, or one of them
 PUT larger files one by one
+again later, or PUT files one by one
+several batches, or a tar to /v1/sandboxes/ID/files/archive
+several batches
 the name of an image
 another one
 stop it first, or ?force=true
@@ -336,6 +348,7 @@ berth.toml(5) lists them
 [pool.NAME]
 letters, digits, . and -
 such as berth or berth-test
+"stop" or "remove"
 a-z 0-9 _ -, such as berth0
 %g to %g
 %% to %%%s
@@ -369,9 +382,12 @@ berth kill %s ends it
 berth kill %s, or berth rm -f, ends it
 berth stats shows what it uses, a restart frees it
 --allow-net and --deny-net work with a bridge
+another --session, or later
+later
+wait for it, send it input, interrupt it, or use another --session
+another --session, or a longer --queue-timeout
 another --session
 close one
-wait for it, send it input, interrupt it, or use another --session
 restart the sandbox with this berth
 """,
     "the form of [store] url: unit tests of the ledger run into these":
@@ -388,10 +404,12 @@ shorten it
 chown it
 fewer files, or shorter paths
 check [storage] credentials_file, region and the bucket's policy
+is there such a bucket?  [storage] url names it
 a file of mode 600 with two lines: access key, secret key
-s3://BUCKET/PREFIX
+addressing = "path"
 https://HOST[:PORT]
 https
+s3://BUCKET/PREFIX
 it is tried again when it is back
 [admission] memory
 [admission] cpus

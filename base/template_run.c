@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the tree of template.c over JSON. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/template.h"
+#include "base/template_tree.h"
+
+#define VARIABLES 64
+#define ARGS 64
+#define BYTES_A_STEP 16
+
+struct run {
+	struct buf *out;
+	struct err *e;
+	json_t *root;
+	struct {
+		const char *name;
+		json_t *value;	/* owned */
+	} variables[VARIABLES];
+	size_t variable_count;
+	unsigned work;
+};
+
+static int charge(struct run *r, size_t bytes)
+{
+	const size_t steps = 1 + bytes / BYTES_A_STEP;
+
+	if (steps > r->work)
+		return err_set(r->e, ERR_LIMIT, "template: more than %u steps", TEMPLATE_WORK);
+	r->work -= (unsigned)steps;
+	return 0;
+}
+
+static const char *kind_of(const json_t *j)
+{
+	switch (json_typeof(j)) {
+	case JSON_OBJECT:
+		return "an object";
+	case JSON_ARRAY:
+		return "an array";
+	case JSON_STRING:
+		return "a string";
+	case JSON_INTEGER:
+	case JSON_REAL:
+		return "a number";
+	case JSON_NULL:
+		return "null";
+	default:
+		return "true or false";
+	}
+}
+
+/* ---- printing ---------------------------------------------------------------------- */
+
+/* In the order of their names, as Go prints and walks maps: to be freed; NULL for none. */
+static const char **sorted_keys(const json_t *object, struct err *e)
+{
+	const size_t n = json_object_size(object);
+	const char **keys = calloc(n + 1, sizeof(*keys)), *key;
+	size_t count = 0, i;
+	json_t *v;
+
+	if (!keys) {
+		err_nomem(e);
+		return NULL;
+	}
+	json_object_foreach((json_t *)object, key, v) {
+		for (i = count++; i > 0 && strcmp(keys[i - 1], key) > 0; i--)
+			keys[i] = keys[i - 1];
+		keys[i] = key;
+	}
+	return keys;
+}
+
+static int print_value(struct run *r, struct buf *b, const json_t *j);
+
+static int print_object(struct run *r, struct buf *b, const json_t *j)
+{
+	autofree const char **keys = sorted_keys(j, r->e);
+	size_t i;
+
+	if (!keys || charge(r, json_object_size(j) * json_object_size(j)) < 0 || buf_adds(b, "map[", r->e) < 0)
+		return -1;
+	for (i = 0; keys[i]; i++)
+		if (buf_addf(b, r->e, "%s%s:", i ? " " : "", keys[i]) < 0 || print_value(r, b, json_object_get(j, keys[i])) < 0)
+			return -1;
+	return buf_adds(b, "]", r->e);
+}
+
+/* json_parse() bounds the depth of what is printed. */
+static int print_value(struct run *r, struct buf *b, const json_t *j)
+{
+	const size_t before = b->len;
+	const json_t *v;
+	int result = 0;
+	size_t i;
+
+	switch (json_typeof(j)) {
+	case JSON_STRING:
+		result = buf_add(b, json_string_value(j), json_string_length(j), r->e);
+		break;
+	case JSON_INTEGER:
+		result = buf_addf(b, r->e, "%lld", (long long)json_integer_value(j));
+		break;
+	case JSON_REAL:
+		result = buf_addf(b, r->e, "%.17g", json_real_value(j));
+		break;
+	case JSON_NULL:
+		result = buf_adds(b, "<no value>", r->e);
+		break;
+	case JSON_OBJECT:
+		result = print_object(r, b, j);
+		break;
+	case JSON_ARRAY:
+		result = buf_adds(b, "[", r->e);
+		json_array_foreach(j, i, v)
+			if (result == 0 && (!i || (result = buf_adds(b, " ", r->e)) == 0))
+				result = print_value(r, b, v);
+		if (result == 0)
+			result = buf_adds(b, "]", r->e);
+		break;
+	default:
+		result = buf_adds(b, json_is_true(j) ? "true" : "false", r->e);
+	}
+	return result < 0 ? -1 : charge(r, b->len - before);
+}
+
+/* ---- functions: each gives a new reference, or NULL --------------------------------- */
+
+static json_t *fail(struct run *r, const char *fn, const char *what, const json_t *j)
+{
+	err_set(r->e, ERR_INVALID, "template: %s %s %s", fn, what, kind_of(j));
+	return NULL;
+}
+
+static json_t *of_buf(struct run *r, const struct buf *b)
+{
+	json_t *j = json_stringn(b->data ? b->data : "", b->len);
+
+	if (!j)
+		err_set(r->e, ERR_INVALID, "template: a string would not be UTF-8");
+	return j;
+}
+
+static int is_true(const json_t *j)
+{
+	switch (json_typeof(j)) {
+	case JSON_OBJECT:
+		return json_object_size(j) != 0;
+	case JSON_ARRAY:
+		return json_array_size(j) != 0;
+	case JSON_STRING:
+		return json_string_length(j) != 0;
+	case JSON_INTEGER:
+	case JSON_REAL:
+		return json_number_value(j) != 0;
+	default:
+		return json_is_true(j);
+	}
+}
+
+/* and, or: the first argument that decides, else the last. */
+static json_t *decide(json_t **args, size_t n, int wanted)
+{
+	size_t i = 0;
+
+	while (i + 1 < n && is_true(args[i]) != wanted)
+		i++;
+	return json_incref(args[i]);
+}
+
+static json_t *compare(struct run *r, enum template_fn fn, const json_t *a, const json_t *b)
+{
+	int order;
+
+	if (json_is_string(a) && json_is_string(b)) {
+		order = strcmp(json_string_value(a), json_string_value(b));
+	} else if (json_is_integer(a) && json_is_integer(b)) {
+		order = (json_integer_value(a) > json_integer_value(b)) - (json_integer_value(a) < json_integer_value(b));
+	} else if (json_is_number(a) && json_is_number(b)) {
+		order = (json_number_value(a) > json_number_value(b)) - (json_number_value(a) < json_number_value(b));
+	} else {
+		return fail(r, "lt, le, gt and ge", "compare two strings or two numbers, and not", json_is_string(a) || json_is_number(a) ? b : a);
+	}
+	return json_boolean(fn == TEMPLATE_LT ? order < 0 : fn == TEMPLATE_LE ? order <= 0 : fn == TEMPLATE_GT ? order > 0 : order >= 0);
+}
+
+static json_t *equal(struct run *r, json_t **args, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (json_is_object(args[i]) || json_is_array(args[i]))
+			return fail(r, "eq and ne", "cannot compare", args[i]);
+	for (i = 1; i < n; i++)
+		if (json_is_number(args[0]) && json_is_number(args[i]) ? json_number_value(args[0]) == json_number_value(args[i]) :
+		    json_equal(args[0], args[i]))
+			return json_true();
+	return json_false();
+}
+
+/* index x 1 "a": what is not in an object is null, as Go's zero value; a place that an array has not is an error. */
+static json_t *take_index(struct run *r, json_t **args, size_t n)
+{
+	json_t *at = args[0];
+	size_t i;
+
+	for (i = 1; i < n; i++) {
+		if (json_is_object(at) && json_is_string(args[i])) {
+			at = json_object_get(at, json_string_value(args[i]));
+			if (!at)
+				at = json_null();
+		} else if (json_is_array(at) && json_is_integer(args[i])) {
+			const json_int_t k = json_integer_value(args[i]);
+
+			if (k < 0 || (size_t)k >= json_array_size(at)) {
+				err_set(r->e, ERR_NOT_FOUND, "template: index %lld of an array of %zu", (long long)k, json_array_size(at));
+				return NULL;
+			}
+			at = json_array_get(at, (size_t)k);
+		} else {
+			return fail(r, "index", "takes an object and a string, or an array and a number, and not", at);
+		}
+	}
+	return json_incref(at);
+}
+
+static json_t *take_len(struct run *r, const json_t *j)
+{
+	if (json_is_string(j))
+		return json_integer((json_int_t)json_string_length(j));
+	if (json_is_array(j) || json_is_object(j))
+		return json_integer((json_int_t)(json_is_array(j) ? json_array_size(j) : json_object_size(j)));
+	return fail(r, "len", "of", j);
+}
+
+static json_t *join(struct run *r, const json_t *list, const json_t *between)
+{
+	autobuf struct buf b = BUF_INIT(r->out->max);
+	const json_t *v;
+	size_t i;
+
+	if (!json_is_array(list) || !json_is_string(between))
+		return fail(r, "join", "takes an array and a string, and not", json_is_array(list) ? between : list);
+	json_array_foreach(list, i, v)
+		if ((i && buf_adds(&b, json_string_value(between), r->e) < 0) || charge(r, json_string_length(between)) < 0 ||
+		    print_value(r, &b, v) < 0)
+			return NULL;
+	return of_buf(r, &b);
+}
+
+/* Of ASCII; other letters stay. */
+static json_t *change_case(struct run *r, const json_t *j, int upper)
+{
+	autofree char *s = json_is_string(j) ? strdup(json_string_value(j)) : NULL;
+	char *p;
+
+	if (!json_is_string(j))
+		return fail(r, upper ? "upper" : "lower", "of", j);
+	if (!s) {
+		err_nomem(r->e);
+		return NULL;
+	}
+	for (p = s; *p; p++)
+		if ((unsigned char)*p < 128)
+			*p = (char)(upper ? toupper(*p) : tolower(*p));
+	return charge(r, strlen(s)) < 0 ? NULL : json_string(s);
+}
+
+static json_t *to_json(struct run *r, const json_t *j)
+{
+	autofree char *text = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	if (!text) {
+		err_nomem(r->e);
+		return NULL;
+	}
+	return charge(r, strlen(text)) < 0 ? NULL : json_string(text);
+}
+
+/* print puts a space between two that are no strings, println between all, as Go does. */
+static json_t *print(struct run *r, json_t **args, size_t n, int line)
+{
+	autobuf struct buf b = BUF_INIT(r->out->max);
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (i && (line || (!json_is_string(args[i]) && !json_is_string(args[i - 1]))) && buf_adds(&b, " ", r->e) < 0)
+			return NULL;
+		if (print_value(r, &b, args[i]) < 0)
+			return NULL;
+	}
+	return line && buf_adds(&b, "\n", r->e) < 0 ? NULL : of_buf(r, &b);
+}
+
+static json_t *call(struct run *r, enum template_fn fn, json_t **args, size_t n)
+{
+	json_t *same;
+
+	switch (fn) {
+	case TEMPLATE_AND:
+		return decide(args, n, 0);
+	case TEMPLATE_OR:
+		return decide(args, n, 1);
+	case TEMPLATE_NOT:
+		return json_boolean(!is_true(args[0]));
+	case TEMPLATE_EQ:
+		return equal(r, args, n);
+	case TEMPLATE_NE:
+		same = equal(r, args, n);
+		return same ? json_boolean(!json_is_true(same)) : NULL;
+	case TEMPLATE_LT:
+	case TEMPLATE_LE:
+	case TEMPLATE_GT:
+	case TEMPLATE_GE:
+		return compare(r, fn, args[0], args[1]);
+	case TEMPLATE_INDEX:
+		return take_index(r, args, n);
+	case TEMPLATE_JOIN:
+		return join(r, args[0], args[1]);
+	case TEMPLATE_JSON:
+		return to_json(r, args[0]);
+	case TEMPLATE_LEN:
+		return take_len(r, args[0]);
+	case TEMPLATE_UPPER:
+	case TEMPLATE_LOWER:
+		return change_case(r, args[0], fn == TEMPLATE_UPPER);
+	case TEMPLATE_PRINT:
+	case TEMPLATE_PRINTLN:
+		return print(r, args, n, fn == TEMPLATE_PRINTLN);
+	default:
+		return json_incref(args[0]);
+	}
+}
+
+/* ---- pipelines --------------------------------------------------------------------- */
+
+static json_t *run_pipe(struct run *r, const struct template_command *c, json_t *dot);
+
+static json_t *variable(struct run *r, const char *name)
+{
+	size_t i;
+
+	if (!*name)
+		return r->root;
+	for (i = r->variable_count; i-- > 0;)
+		if (!strcmp(r->variables[i].name, name))
+			return r->variables[i].value;
+	err_set(r->e, ERR_INVALID, "template: the variable $%.40s is not set", name);
+	return NULL;
+}
+
+static json_t *take_fields(struct run *r, json_t *j, const struct template_name *f)
+{
+	for (; f; f = f->next) {
+		json_t *next = json_object_get(j, f->text);
+
+		if (!json_is_object(j)) {
+			err_set(r->e, ERR_INVALID, "template: .%.80s of %s", f->text, kind_of(j));
+			return NULL;
+		}
+		if (!next) {
+			err_set(r->e, ERR_NOT_FOUND, "template: there is no field .%.80s; hint: {{json .}} shows them all, and "
+				"index . \"%.80s\" takes one that may be missing", f->text, f->text);
+			return NULL;
+		}
+		j = next;
+	}
+	return j;
+}
+
+/* A new reference. */
+static json_t *operand(struct run *r, const struct template_operand *o, json_t *dot)
+{
+	autojson json_t *piped = NULL;
+	json_t *j = dot;
+
+	if (charge(r, 0) < 0)
+		return NULL;
+	if (o->kind == OPERAND_LITERAL)
+		j = o->literal;
+	else if (o->kind == OPERAND_VARIABLE)
+		j = variable(r, o->variable);
+	else if (o->kind == OPERAND_PIPE)
+		j = piped = run_pipe(r, o->pipe, dot);
+	return j ? json_incref(take_fields(r, j, o->fields)) : NULL;
+}
+
+static json_t *run_command(struct run *r, const struct template_command *c, json_t *dot, json_t *piped)
+{
+	const struct template_operand *o = c->args;
+	json_t *args[ARGS] = { NULL }, *result = NULL;
+	size_t n = 0;
+
+	if (c->arg_count >= ARGS) {
+		err_set(r->e, ERR_LIMIT, "template: more than %d arguments", ARGS - 1);
+		return NULL;
+	}
+	for (; o; o = o->next) {
+		args[n] = operand(r, o, dot);
+		if (!args[n])
+			break;
+		n++;
+	}
+	if (!o && piped)
+		args[n++] = json_incref(piped);
+	if (!o)
+		result = call(r, c->fn, args, n);
+	while (n)
+		json_decref(args[--n]);
+	return result;
+}
+
+static json_t *run_pipe(struct run *r, const struct template_command *c, json_t *dot)
+{
+	json_t *result = NULL, *next;
+
+	for (; c; c = c->next) {
+		next = run_command(r, c, dot, result);
+		json_decref(result);
+		result = next;
+		if (!result)
+			return NULL;
+	}
+	return result;
+}
+
+/* ---- nodes ------------------------------------------------------------------------- */
+
+static int run_nodes(struct run *r, const struct template_node *n, json_t *dot);
+
+static int declare(struct run *r, const char *name, json_t *value)
+{
+	if (r->variable_count == VARIABLES)
+		return err_set(r->e, ERR_LIMIT, "template: more than %d variables", VARIABLES);
+	r->variables[r->variable_count].name = name;
+	r->variables[r->variable_count++].value = json_incref(value);
+	return 0;
+}
+
+static int assign(struct run *r, const char *name, json_t *value)
+{
+	size_t i;
+
+	for (i = r->variable_count; i-- > 0;)
+		if (!strcmp(r->variables[i].name, name)) {
+			json_decref(r->variables[i].value);
+			r->variables[i].value = json_incref(value);
+			return 0;
+		}
+	return err_set(r->e, ERR_INVALID, "template: the variable $%.40s is not set; hint: $%.40s := ...", name, name);
+}
+
+static int set(struct run *r, const struct template_node *n, int which, json_t *value)
+{
+	return n->declares ? declare(r, n->variables[which], value) : assign(r, n->variables[which], value);
+}
+
+static void forget(struct run *r, size_t count)
+{
+	while (r->variable_count > count)
+		json_decref(r->variables[--r->variable_count].value);
+}
+
+/* One turn of a range; index becomes ours. */
+static int turn(struct run *r, const struct template_node *n, json_t *index, json_t *value)
+{
+	autojson json_t *owned = index;
+	const size_t before = r->variable_count;
+	int result = index ? charge(r, 0) : err_nomem(r->e);
+
+	if (result == 0 && n->variables[1])
+		result = set(r, n, 0, index) < 0 || set(r, n, 1, value) < 0 ? -1 : 0;
+	else if (result == 0 && n->variables[0])
+		result = set(r, n, 0, value);
+	if (result == 0)
+		result = run_nodes(r, n->body, value);
+	forget(r, before);
+	return result;
+}
+
+static int run_range(struct run *r, const struct template_node *n, json_t *over, json_t *dot)
+{
+	autofree const char **keys = NULL;
+	json_t *v;
+	size_t i;
+
+	if (json_is_null(over) || ((json_is_array(over) || json_is_object(over)) && !is_true(over)))
+		return run_nodes(r, n->otherwise, dot);
+	if (json_is_array(over)) {
+		json_array_foreach(over, i, v)
+			if (turn(r, n, json_integer((json_int_t)i), v) < 0)
+				return -1;
+		return 0;
+	}
+	if (!json_is_object(over))
+		return err_set(r->e, ERR_INVALID, "template: range over %s", kind_of(over));
+	keys = sorted_keys(over, r->e);
+	if (!keys || charge(r, json_object_size(over) * json_object_size(over)) < 0)
+		return -1;
+	for (i = 0; keys[i]; i++)
+		if (turn(r, n, json_string(keys[i]), json_object_get(over, keys[i])) < 0)
+			return -1;
+	return 0;
+}
+
+static int run_block(struct run *r, const struct template_node *n, json_t *dot)
+{
+	const size_t before = r->variable_count;
+	autojson json_t *value = run_pipe(r, n->pipe, dot);
+	int result = -1;
+
+	if (!value)
+		return -1;
+	if (n->kind == NODE_RANGE) {
+		result = run_range(r, n, value, dot);
+	} else if (!n->variables[0] || set(r, n, 0, value) == 0) {
+		result = is_true(value) ? run_nodes(r, n->body, n->kind == NODE_WITH ? value : dot) : run_nodes(r, n->otherwise, dot);
+	}
+	forget(r, before);
+	return result;
+}
+
+static int run_node(struct run *r, const struct template_node *n, json_t *dot)
+{
+	autojson json_t *value = NULL;
+
+	if (charge(r, 0) < 0)
+		return -1;
+	if (n->kind == NODE_TEXT)
+		return buf_add(r->out, n->text, n->len, r->e);
+	if (n->kind != NODE_PIPE)
+		return run_block(r, n, dot);
+	value = run_pipe(r, n->pipe, dot);
+	if (!value)
+		return -1;
+	return n->variables[0] ? set(r, n, 0, value) : print_value(r, r->out, value);
+}
+
+static int run_nodes(struct run *r, const struct template_node *n, json_t *dot)
+{
+	const size_t before = r->variable_count;
+	int result = 0;
+
+	for (; n && result == 0; n = n->next)
+		result = run_node(r, n, dot);
+	forget(r, before);
+	return result;
+}
+
+int template_run(const struct template *t, const json_t *dot, struct buf *out, struct err *e)
+{
+	struct run r = { .out = out, .e = e, .root = (json_t *)dot, .work = TEMPLATE_WORK };
+	int result = run_nodes(&r, t->first, (json_t *)dot);
+
+	forget(&r, 0);
+	return result;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* template_tree - what template.c makes of a text, and template_run.c runs. */
+#ifndef BERTH_BASE_TEMPLATE_TREE_H
+#define BERTH_BASE_TEMPLATE_TREE_H
+
+#include <stddef.h>
+
+#include "base/template.h"
+
+#define TEMPLATE_FUNCTIONS(X) \
+	X(AND, "and", 1, -1) \
+	X(EQ, "eq", 2, -1) \
+	X(GE, "ge", 2, 2) \
+	X(GT, "gt", 2, 2) \
+	X(INDEX, "index", 1, -1) \
+	X(JOIN, "join", 2, 2) \
+	X(JSON, "json", 1, 1) \
+	X(LE, "le", 2, 2) \
+	X(LEN, "len", 1, 1) \
+	X(LOWER, "lower", 1, 1) \
+	X(LT, "lt", 2, 2) \
+	X(NE, "ne", 2, 2) \
+	X(NOT, "not", 1, 1) \
+	X(OR, "or", 1, -1) \
+	X(PRINT, "print", 0, -1) \
+	X(PRINTLN, "println", 0, -1) \
+	X(UPPER, "upper", 1, 1)
+
+enum template_fn {
+#define X(sym, name, least, most) TEMPLATE_##sym,
+	TEMPLATE_FUNCTIONS(X)
+#undef X
+	TEMPLATE_FN_COUNT,
+	TEMPLATE_NO_FN
+};
+
+struct template_name {
+	struct template_name *next;
+	const char *text;
+};
+
+enum template_operand_kind { OPERAND_DOT, OPERAND_VARIABLE, OPERAND_LITERAL, OPERAND_PIPE };
+
+struct template_operand {
+	struct template_operand *next;
+	enum template_operand_kind kind;
+	const char *variable;		/* without "$"; "": the whole */
+	json_t *literal;
+	struct template_command *pipe;
+	struct template_name *fields;	/* taken of it, one after the other */
+};
+
+/* Commands of a pipeline; the result of one is the last argument of the next. */
+struct template_command {
+	struct template_command *next;
+	enum template_fn fn;		/* TEMPLATE_NO_FN: the one operand itself */
+	struct template_operand *args;
+	unsigned arg_count;
+};
+
+enum template_node_kind { NODE_TEXT, NODE_PIPE, NODE_IF, NODE_WITH, NODE_RANGE };
+
+struct template_node {
+	struct template_node *next;
+	enum template_node_kind kind;
+	const char *text;		/* NODE_TEXT */
+	size_t len;
+	const char *variables[2];	/* set to what pipe gives; of a range: index and value */
+	int declares;			/* := and not = */
+	struct template_command *pipe;
+	struct template_node *body, *otherwise;
+};
+
+struct template {
+	char *text;			/* a copy, which strings of the tree point into */
+	struct template_node *first;
+	void *blocks[TEMPLATE_NODES];
+	size_t block_count;
+	json_t *literals;		/* an array that owns them */
+};
+
+#endif

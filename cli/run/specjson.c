@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run/specjson.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "runtime/kernel/cgroup.h"
+
+json_t *specjson_limit(uint64_t v)
+{
+	return v == CGROUP_UNLIMITED ? json_string("unlimited") : json_integer((json_int_t)v);
+}
+
+static json_t *limits(const struct spec *s)
+{
+	return json_pack("{s:o,s:o,s:o,s:I,s:s,s:o,s:I,s:I,s:I,s:I}", "memory_bytes", specjson_limit(s->limits.memory_bytes),
+			 "swap_bytes", specjson_limit(s->limits.swap_bytes), "cpu_milli", specjson_limit(s->limits.cpu_milli),
+			 "cpu_weight", (json_int_t)s->limits.cpu_weight, "cpuset", s->limits.cpuset,
+			 "pids", specjson_limit(s->limits.pids), "disk_bytes", (json_int_t)s->disk_bytes,
+			 "disk_inodes", (json_int_t)s->disk_inodes, "tmp_bytes", (json_int_t)s->tmp_bytes,
+			 "shm_bytes", (json_int_t)s->shm_bytes);
+}
+
+static json_t *mounts(const struct spec *s)
+{
+	json_t *a = json_array();
+	size_t i;
+
+	for (i = 0; i < s->mount_count; i++) {
+		const struct spec_mount *m = &s->mounts[i];
+		const int bind = m->kind == SPEC_BIND;
+		json_t *one = json_pack("{s:s,s:s,s:b,s:b}", "type", bind ? "bind" : "tmpfs", "target", m->target,
+					"writable", m->writable, "exec", m->exec);
+
+		if (one && bind)
+			json_object_set_new(one, "source", json_string(m->source));
+		else if (one)
+			json_object_set_new(one, "size_bytes", json_integer((json_int_t)m->size_bytes));
+		json_array_append_new(a, one);
+	}
+	return a;
+}
+
+static json_t *env_names(const struct spec *s)
+{
+	json_t *a = json_array();
+	size_t i;
+
+	for (i = 0; i < s->env_count; i++)
+		json_array_append_new(a, json_stringn(s->env[i], strcspn(s->env[i], "=")));
+	return a;
+}
+
+static json_t *network(const struct spec *s)
+{
+	json_t *j = json_pack("{s:s}", "mode", spec_network_name(s->network));
+
+	if (j && s->net_policy)
+		json_object_set_new(j, "policy", json_loads(s->net_policy, 0, NULL));
+	return j;
+}
+
+json_t *specjson_describe(const struct spec *s)
+{
+	return json_pack("{s:o,s:{s:I,s:I,s:I},s:o,s:o,s:o,s:s,s:s,s:s,s:b,s:s}", "limits", limits(s),
+			 "timeouts", "timeout_ms", (json_int_t)s->timeout_ms, "grace_ms", (json_int_t)s->grace_ms,
+			 "cpu_time_ms", (json_int_t)s->cpu_time_ms, "mounts", mounts(s), "network", network(s), "env", env_names(s),
+			 "user", s->user ? s->user : "", "workdir", s->workdir ? s->workdir : "",
+			 "hostname", s->hostname ? s->hostname : "", "read_only", s->read_only,
+			 "seccomp", s->seccomp_name ? s->seccomp_name : "");
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* specjson - what was asked for a sandbox, as JSON for berth inspect and records. */
+#ifndef BERTH_CLI_RUN_SPECJSON_H
+#define BERTH_CLI_RUN_SPECJSON_H
+
+#include "base/json.h"
+#include "runtime/sandbox/spec.h"
+
+/* v, or "unlimited" */
+json_t *specjson_limit(uint64_t v);
+/*
+ * {limits, timeouts, mounts, network, env, user, workdir, hostname, read_only, seccomp}, a new reference; NULL when memory runs out
+ * or a text is not UTF-8.  Of the environment the names only: values may be secrets, and whoever may read a record need not know them.
+ */
+json_t *specjson_describe(const struct spec *s);
+
+#endif
