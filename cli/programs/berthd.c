@@ -274,7 +274,7 @@ static int serve(struct daemon *d, struct err *e)
 	struct http_options o = {
 		.tables = api_routes, .context = &d->api, .max_connections = (unsigned)d->api.config.daemon_max_connections,
 		.allowed_hosts = d->hosts, .allowed_origins = d->origins,
-		.check_token = api_check_token, .on_audit = api_on_audit,
+		.check_token = api_check_token, .share_of = api_share_of, .on_audit = api_on_audit,
 	};
 	const char *notify_path = getenv("NOTIFY_SOCKET");
 	int count = activated(e), sig = 0, r;

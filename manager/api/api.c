@@ -8,11 +8,13 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/service/dlog.h"
 #include "manager/api/events.h"
 #include "manager/api/http_state.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
+#include "manager/host/tenant.h"
 
 const struct http_route *const api_routes[] = {
 	system_routes, sandbox_routes, exec_routes, session_routes, command_routes, file_routes,
@@ -129,6 +131,8 @@ int api_reload(struct api *a, struct err *e)
 	a->config = c;
 	pthread_rwlock_unlock(&a->lock);
 	tokens_free(old);
+	if (a->http)
+		http_share_reload(a->http);
 	return 0;
 }
 
@@ -145,6 +149,22 @@ void api_config(struct api *a, struct config *ret)
 	pthread_rwlock_rdlock(&a->lock);
 	*ret = a->config;
 	pthread_rwlock_unlock(&a->lock);
+}
+
+void api_share_of(void *context, const struct http_who *who, struct http_share_limits *ret)
+{
+	struct api *a = context;
+	struct config c;
+	struct tenant t;
+	struct err e;
+
+	api_config(a, &c);
+	/* the file was checked when it was accepted; if it cannot be read now, little is better than all */
+	if (tenant_load(&t, &c, who->name, &e) < 0) {
+		dlog_error("limits of a tenant", &e);
+		t.connections = t.requests = t.streams = 1;
+	}
+	*ret = (struct http_share_limits){ t.connections, t.requests, t.streams };
 }
 
 int api_check_token(void *context, const char *token, struct http_who *ret)

@@ -59,6 +59,8 @@ int api_reload(struct api *a, struct err *e);
 void api_release(struct api *a);
 /* A copy of the configuration as it is now. */
 void api_config(struct api *a, struct config *ret);
+/* What a tenant may have of the server at once. */
+void api_share_of(void *context, const struct http_who *who, struct http_share_limits *ret);
 int api_check_token(void *context, const char *token, struct http_who *ret);
 
 /* All routes, in the order they are tried; the last table is NULL. */

@@ -20,6 +20,7 @@
 #include "manager/service/dlog.h"
 
 #define LISTENERS_MAX 256
+#define LISTENERS_SPARE 32	/* that only administrators get */
 #define LOOKS_MAX 4
 #define SETTLE_MS 20		/* a sandbox is made in several steps: one look for all of them */
 /* a record may be written in place: its directory was another sandbox's (rundir.h) */
@@ -102,23 +103,24 @@ json_t *events_after(struct events *ev, uint64_t *at, const struct http_who *who
 	return found;
 }
 
-int events_subscribe(struct events *ev, struct err *e)
+int events_subscribe(struct events *ev, int is_admin, struct err *e)
 {
+	const int max = is_admin ? LISTENERS_MAX : LISTENERS_MAX - LISTENERS_SPARE;
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), i;
 
 	if (fd < 0)
 		return err_sys(e, "make an eventfd");
 	pthread_mutex_lock(&ev->lock);
-	for (i = 0; i < LISTENERS_MAX && ev->listeners[i] >= 0; i++)
+	for (i = 0; i < max && ev->listeners[i] >= 0; i++)
 		;
-	if (i < LISTENERS_MAX) {
+	if (i < max) {
 		ev->listeners[i] = fd;
 		ev->count++;
 	}
 	pthread_mutex_unlock(&ev->lock);
-	if (i == LISTENERS_MAX) {
+	if (i == max) {
 		close(fd);
-		return err_set(e, ERR_LIMIT, "%d clients listen to events already", LISTENERS_MAX);
+		return err_set(e, ERR_LIMIT, "%d clients listen to events already", max);
 	}
 	(void)!eventfd_write(ev->wake_fd, 1);
 	return fd;

@@ -25,7 +25,7 @@ void events_free(struct events *ev);
 void events_publish(struct events *ev, const char *owner, json_t *event);
 
 /* A listener's end: readable when there may be more.  -1 with e. */
-int events_subscribe(struct events *ev, struct err *e);
+int events_subscribe(struct events *ev, int is_admin, struct err *e);
 void events_unsubscribe(struct events *ev, int fd);
 /* The number of the last event so far. */
 uint64_t events_last(struct events *ev);

@@ -19,7 +19,6 @@
 #define STACK_BYTES (1u << 20)
 #define POOL_BYTES (64u << 10)		/* of a connection: header, and pieces of bodies */
 #define DISCARD_MAX (4u << 20)		/* read and thrown away to tell an error politely */
-#define PER_IP_MAX 64
 #define ANSWER_MS 1000			/* those who are told that it stops take it within this */
 
 void http_phase_set(struct http_conn *c, enum http_phase p)
@@ -76,6 +75,7 @@ static void connection_opened(struct http_listener *l, struct MHD_Connection *mh
 		return;
 	}
 	c->server = s;
+	c->listener = l;
 	c->fd = i->connect_fd;
 	c->needs_token = l->needs_token;
 	c->is_tcp = l->is_tcp;
@@ -90,6 +90,8 @@ static void connection_opened(struct http_listener *l, struct MHD_Connection *mh
 	if (c->next)
 		c->next->prev = c;
 	s->conns = c;
+	if (c->is_tcp)
+		http_share_make_room(l);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -102,6 +104,7 @@ static void connection_closed(struct http_server *s, void **socket_context)
 	if (!c)
 		return;
 	pthread_mutex_lock(&s->lock);
+	http_share_close(c);
 	if (c->prev)
 		c->prev->next = c->next;
 	else if (s->conns == c)
@@ -246,7 +249,7 @@ static int is_hasty(struct http_request *rq)
 {
 	const char *length = http_header(rq, "Content-Length");
 
-	return !rq->known || http_header(rq, "Expect") || (length && strtoull(length, NULL, 10) > DISCARD_MAX);
+	return !rq->known || rq->crowded || http_header(rq, "Expect") || (length && strtoull(length, NULL, 10) > DISCARD_MAX);
 }
 
 static enum MHD_Result on_head(struct http_request *rq, const char *url, const char *method, const char *version)
@@ -345,6 +348,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, 
 		audit(rq);
 		atomic_fetch_sub(&rq->server->active, 1);
 	}
+	http_share_leave(rq);
 	c->rq = NULL;
 	request_free(rq);
 	http_phase_set(c, PHASE_IDLE);
@@ -374,6 +378,7 @@ struct http_server *http_new(const struct http_options *o, struct err *e)
 		return NULL;
 	}
 	s->o = *o;
+	s->o.max_connections = o->max_connections ? o->max_connections : 256;
 	s->o.header_ms = o->header_ms ? o->header_ms : 10000;
 	s->o.body_ms = o->body_ms ? o->body_ms : 30000;
 	s->o.write_ms = o->write_ms ? o->write_ms : 60000;
@@ -412,8 +417,7 @@ int http_listen(struct http_server *s, int fd, int needs_token, struct err *e)
 				     MHD_OPTION_EXTERNAL_LOGGER, on_log, s, MHD_OPTION_LISTEN_SOCKET, fd,
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
 				     MHD_OPTION_URI_LOG_CALLBACK, on_target, s, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, s,
-				     MHD_OPTION_CONNECTION_LIMIT, s->o.max_connections ? s->o.max_connections : 256,
-				     MHD_OPTION_PER_IP_CONNECTION_LIMIT, is_tcp ? PER_IP_MAX * 4 : 0,
+				     MHD_OPTION_CONNECTION_LIMIT, s->o.max_connections + (is_tcp ? HTTP_SPARE : 0),
 				     MHD_OPTION_CONNECTION_TIMEOUT, 0u, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
 				     MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
 				     MHD_OPTION_END);
@@ -457,6 +461,7 @@ void http_stop(struct http_server *s, unsigned grace_ms)
 	http_watch_stop(s);
 	fd_close(&s->stop_fd);
 	fd_close(&s->ending_fd);
+	http_shares_free(s);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

@@ -85,6 +85,11 @@ struct http_who {
 	int admin;
 };
 
+/* What one tenant may have at once; 0 is not limited. */
+struct http_share_limits {
+	uint64_t connections, requests, streams;
+};
+
 struct http_options {
 	const struct http_route *const *tables;	/* the last is NULL; each ends with a row without method */
 	void *context;			/* what http_context() returns */
@@ -94,6 +99,8 @@ struct http_options {
 	uint64_t header_ms, body_ms, write_ms, idle_ms;	/* deadlines; 0 is the built-in one */
 	/* Authenticates a bearer token: 1 with *ret, 0 unknown.  Constant in time for any token of a length. */
 	int (*check_token)(void *context, const char *token, struct http_who *ret);
+	/* The limits of a tenant; NULL: nobody has any.  Asked again after http_share_reload(). */
+	void (*share_of)(void *context, const struct http_who *who, struct http_share_limits *ret);
 	/* Each audit line once it is written, borrowed; may be NULL. */
 	void (*on_audit)(void *context, const json_t *line);
 };
@@ -106,6 +113,8 @@ struct http_server *http_new(const struct http_options *o, struct err *e);
  * who runs berthd (SO_PEERCRED).
  */
 int http_listen(struct http_server *s, int fd, int needs_token, struct err *e);
+/* Limits of tenants may be others from now on. */
+void http_share_reload(struct http_server *s);
 /* Takes no new connections, waits for requests under way up to grace_ms, ends the others, frees s. */
 void http_stop(struct http_server *s, unsigned grace_ms);
 
@@ -130,8 +139,11 @@ void http_set_data(struct http_request *rq, void *data, void (*release)(void *da
 void *http_data(const struct http_request *rq);
 /* Adds a member to the audit line; the value is escaped. */
 void http_audit(struct http_request *rq, const char *key, const char *value);
-/* What follows ends only with the client or with us: it gets no time to end when the server stops. */
-void http_endless(struct http_request *rq);
+/*
+ * What follows ends only with the client or with us: it gets no time to end when the server stops.  ERR_LIMIT when who asks
+ * has too many such replies.
+ */
+int http_endless(struct http_request *rq, struct err *e);
 /*
  * Waits for events on fd (-1: none), at most wait_ms (-1: for ever): 1 ready, 0 time
  * is over, -1 with e when the client is gone (ERR_NET) or the server stops (ERR_BUSY).

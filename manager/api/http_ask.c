@@ -89,11 +89,6 @@ void http_audit(struct http_request *rq, const char *key, const char *value)
 	json_object_set_new(rq->audit, key, dlog_text(value));
 }
 
-void http_endless(struct http_request *rq)
-{
-	rq->endless = 1;
-}
-
 int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_ms, struct err *e)
 {
 	struct pollfd p[HTTP_POLLS_MAX + 2] = {

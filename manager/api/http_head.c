@@ -386,6 +386,8 @@ int http_head_check(struct http_request *rq, struct err *e)
 	if (check_framing(rq, e) < 0 || check_host(rq, e) < 0 || check_origin(rq, e) < 0 || check_who(rq, e) < 0)
 		return -1;
 	rq->known = 1;
+	if (http_share_enter(rq, e) < 0)
+		return -1;
 	if (strlen(rq->target) >= HTTP_TARGET_MAX)
 		return refuse(rq, 414, e, ERR_LIMIT, "the request's target is too long");
 	if (http_route_find(rq, e) < 0)

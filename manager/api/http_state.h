@@ -10,13 +10,25 @@
 #include "manager/api/http.h"
 
 #define HTTP_LISTENERS_MAX 8
+#define HTTP_SPARE 32	/* connections of a TCP socket that no tenant gets */
 
 /* Where a connection is; the watchdog knows how long each may last. */
 enum http_phase { PHASE_NEW, PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_RUN, PHASE_WRITE };
 
+/* What a tenant has of the server now; those of one name are one. */
+struct http_share {
+	struct http_share *next;
+	char name[65];
+	struct http_share_limits limits;
+	unsigned generation;	/* of the configuration they are of */
+	uint64_t connections, requests, streams;
+};
+
 struct http_conn {
 	struct http_conn *next, *prev;
 	struct http_server *server;
+	struct http_listener *listener;
+	struct http_share *share;	/* whose it is, or NULL: an administrator's, or nobody's yet */
 	int fd;
 	int needs_token, is_tcp;
 	int refused;			/* the peer is nobody we know */
@@ -36,8 +48,11 @@ struct http_server {
 	struct http_options o;
 	struct http_listener listeners[HTTP_LISTENERS_MAX];
 	int count;
-	pthread_mutex_t lock;		/* guards conns */
+	pthread_mutex_t lock;		/* guards conns, shares and all that is in them, tenants */
 	struct http_conn *conns;
+	struct http_share *shares;
+	unsigned tenants;		/* connections that are tenants' */
+	_Atomic unsigned generation;	/* of the limits of shares */
 	pthread_t watchdog;
 	int watchdog_runs;
 	_Atomic int stopping;		/* no keep-alive any more */
@@ -66,6 +81,8 @@ struct http_request {
 	int known;			/* who asks is known */
 	int endless;			/* http_endless() */
 	int failed;			/* e is set: nothing more is read */
+	int crowded;			/* its tenant has too many connections */
+	struct http_share *share;	/* where it counts, or NULL */
 	int hasty;			/* it was answered before its body was there */
 	struct err e;
 	int error_status;
@@ -86,6 +103,17 @@ void http_phase_set(struct http_conn *c, enum http_phase p);
 int http_head_check(struct http_request *rq, struct err *e);
 /* Cuts up rq->target and finds the route. */
 int http_route_find(struct http_request *rq, struct err *e);
+
+/*
+ * http_share.c.  enter: of a request whose sender is known; ERR_LIMIT when that has too many connections (rq->crowded: this one
+ * is to end) or requests.
+ */
+int http_share_enter(struct http_request *rq, struct err *e);
+void http_share_leave(struct http_request *rq);
+/* With the lock held: a connection goes; a new one came, and when there is hardly room for more, an idle one is ended for it. */
+void http_share_close(struct http_conn *c);
+void http_share_make_room(struct http_listener *l);
+void http_shares_free(struct http_server *s);
 
 /* http_reply.c */
 void http_reply_error(struct http_request *rq, const struct err *e);

@@ -75,12 +75,11 @@ static int listen_to(struct http_request *rq, const char *sandbox, struct err *e
 	else if (last)
 		(void)!num_u64(last, "Last-Event-ID", 0, l->at, &l->at, &ignored);
 	snprintf(l->sandbox, sizeof(l->sandbox), "%s", sandbox);
-	l->fd = events_subscribe(l->events, e);
+	l->fd = http_endless(rq, e) < 0 ? -1 : events_subscribe(l->events, http_who(rq)->admin, e);
 	if (l->fd < 0) {
 		free(l);
 		return -1;
 	}
-	http_endless(rq);
 	return estream_reply(rq, 0, next_event, listening_free, l, e);
 }
 
@@ -140,11 +139,10 @@ static int get_watch(struct http_request *rq, struct err *e)
 
 	if (!w)
 		return err_nomem(e);
-	if (box_connect(&w->box, rq, e) < 0) {
+	if (box_connect(&w->box, rq, e) < 0 || http_endless(rq, e) < 0) {
 		watching_free(w);
 		return -1;
 	}
-	http_endless(rq);
 	return estream_reply(rq, 0, next_stats, watching_free, w, e);
 }
 

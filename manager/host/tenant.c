@@ -39,6 +39,12 @@ const struct config_key tenant_keys[] = {
 	  "sum of the memory limits of a tenant's sandboxes; 0 is half of [admission] memory, or the machine's memory" },
 	{ "tenant", "cpu_total", CONFIG_CPUS, "0", 0, 4096000000, T(cpu_total), NULL, NULL,
 	  "sum of the CPU limits of a tenant's sandboxes; 0 is half of [admission] cpus, or sandboxes times cpu_limit" },
+	{ "tenant", "connections", CONFIG_COUNT, "0", 0, 65536, T(connections), NULL, NULL,
+	  "connections of a tenant to berthd at once; 0 is a quarter of [daemon] max_connections" },
+	{ "tenant", "requests", CONFIG_COUNT, "0", 0, 65536, T(requests), NULL, NULL,
+	  "requests of a tenant that berthd has under way; 0 is connections" },
+	{ "tenant", "streams", CONFIG_COUNT, "0", 0, 65536, T(streams), NULL, NULL,
+	  "of these, streams of events and statistics; 0 is half of requests" },
 };
 const size_t tenant_key_count = ARRAY_LEN(tenant_keys);
 
@@ -92,6 +98,12 @@ static void derive(struct tenant *t, const struct config *c)
 		t->tmp_bytes = larger(t->memory_bytes, c->tmp_bytes);
 	if (!t->sandboxes)
 		t->sandboxes = larger(c->max_sandboxes / 2, 1);
+	if (!t->connections)
+		t->connections = larger(c->daemon_max_connections / 4, 1);
+	if (!t->requests)
+		t->requests = t->connections;
+	if (!t->streams)
+		t->streams = larger(t->requests / 2, 1);
 	if (!t->memory_total)
 		t->memory_total = c->admit_memory_bytes ? larger(c->admit_memory_bytes / 2, 1) : larger(machine_memory(), t->memory_bytes);
 	if (!t->cpu_total)

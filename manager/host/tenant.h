@@ -20,6 +20,8 @@ struct tenant {
 	uint64_t memory_bytes, swap_bytes, cpu_milli, pids, disk_bytes, disk_inodes, tmp_bytes;
 	/* of all of them */
 	uint64_t sandboxes, memory_total, cpu_total;
+	/* of berthd, at once */
+	uint64_t connections, requests, streams;
 };
 
 extern const struct config_key tenant_keys[];
