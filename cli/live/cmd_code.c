@@ -24,6 +24,7 @@
 #include "cli/commands.h"
 #include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/run/envopts.h"
 #include "manager/host/policy.h"
 #include "manager/keeper/fileclient.h"
 #include "manager/keeper/wire.h"
@@ -34,7 +35,7 @@
 #define OUTPUT_MAX (8u << 20)	/* of each stream, in JSON */
 #define SHELL_TEXT_MAX (64u << 20)
 
-enum { OPT_LANG = 1, OPT_USER, OPT_TIMEOUT, OPT_KEEP, OPT_QUIET, OPT_START, OPT_JSON };
+enum { OPT_LANG = 1, OPT_ENV, OPT_ENV_FILE, OPT_USER, OPT_TIMEOUT, OPT_KEEP, OPT_QUIET, OPT_START, OPT_JSON };
 
 static const struct language {
 	const char *name, *extension, *interpreter, *other;	/* other: tried when the first is missing */
@@ -47,6 +48,8 @@ static const struct language {
 static const struct opt options[] = {
 	{ "lang", 'l', OPT_VALUE, "LANGUAGE", "python, sh, bash, node, perl or ruby (default: python)", OPT_LANG, COMPLETE_WORDS,
 	  LANGUAGES },
+	{ "env", 'e', OPT_LIST, "NAME[=VALUE]", "environment variable, on top of the sandbox's; without a value: the caller's", OPT_ENV },
+	{ "env-file", 0, OPT_LIST, "FILE", "environment variables, one NAME=VALUE a line", OPT_ENV_FILE, COMPLETE_FILE },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "who runs it (default: the sandbox's user)", OPT_USER },
 	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 is none (default: the sandbox's, or 300s)", OPT_TIMEOUT },
 	{ "keep", 0, OPT_FLAG, NULL, "leave the snippet's file in .berth below the working directory", OPT_KEEP },
@@ -58,6 +61,7 @@ static const struct opt options[] = {
 struct code {
 	const struct language *lang;
 	const char *user;
+	json_t *env;
 	uint64_t timeout_ms;
 	int timeout_given;
 	int keep, quiet, start, json;
@@ -79,6 +83,9 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 			return err_set(e, ERR_INVALID, "'%.40s' is not one of " LANGUAGES, value);
 		c->lang = &languages[i];
 		return 0;
+	case OPT_ENV:
+	case OPT_ENV_FILE:
+		return envopts_add(c->env, id == OPT_ENV_FILE, value, e);
 	case OPT_USER:
 		c->user = value;
 		return 0;
@@ -279,6 +286,8 @@ static int exec_once(const struct code *c, const char *interpreter, const int st
 		json_object_set_new(rq, "timeout_ms", json_integer((json_int_t)c->timeout_ms));
 	if (c->user)
 		json_object_set_new(rq, "user", json_string(c->user));
+	if (json_array_size(c->env))
+		json_object_set(rq, "env", c->env);
 	if (!c->json) {
 		r = relay_open(&relay, given, e);
 		o->relay = &relay;
@@ -425,7 +434,7 @@ static int run(struct code *c, int *ret_status, struct err *e)
 
 static int code_main(const struct command *self, int argc, char **argv)
 {
-	struct code c = { .lang = &languages[0] };
+	struct code c = { .lang = &languages[0], .env = json_array() };
 	struct sandbox_ref s;
 	struct err e = { 0 };
 	int rest, help = 0, status = 0, result;
@@ -453,6 +462,7 @@ static int code_main(const struct command *self, int argc, char **argv)
 	if (result < 0)
 		status = command_fail(self, &e, c.json);
 	sandbox_ref_close(&s);
+	json_decref(c.env);
 	return status;
 }
 

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "cli/commands.h"
 #include "cli/live/resident.h"
+#include "cli/run/envopts.h"
 #include "cli/run/imageuse.h"
 #include "cli/run/runopts.h"
 
@@ -35,7 +36,7 @@ struct create {
 /* What an option needs of the caller (its directory, its environment) is settled now, not at a later start. */
 static int absolute(const char *value, int id, char **ret, struct err *e)
 {
-	const char *colon = strchr(value, ':'), *eq;
+	const char *colon = strchr(value, ':');
 	char *path;
 
 	*ret = NULL;
@@ -51,12 +52,10 @@ static int absolute(const char *value, int id, char **ret, struct err *e)
 			return -1;
 		}
 		free(path);
-	} else if (id == RUNOPT_ENV && !strchr(value, '=')) {
-		eq = getenv(value);
-		if (!eq)
-			return err_set(e, ERR_INVALID, "the caller has no variable %.80s", value);
-		if (asprintf(ret, "%s=%s", value, eq) < 0)
-			return err_nomem(e);
+	} else if (id == RUNOPT_ENV) {
+		*ret = envopts_settle(value, e);
+		if (!*ret)
+			return -1;
 	} else if (id == RUNOPT_SECCOMP && strchr(value, '/')) {
 		*ret = realpath(value, NULL);
 		if (!*ret)
@@ -117,7 +116,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return value[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
 	}
 	if (id == RUNOPT_ENV_FILE)
-		return runopts_env_file(value, add_env, c, e);
+		return envopts_file(value, add_env, c, e);
 	for (i = 0; i < ARRAY_LEN(options); i++)
 		if (options[i].id == id)
 			name = options[i].name;

@@ -20,13 +20,14 @@
 #include "cli/live/follow.h"
 #include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/run/envopts.h"
 #include "cli/run/sharedfd.h"
 #include "manager/keeper/wire.h"
 #include "runtime/kernel/tty.h"
 #include "runtime/sandbox/supervise.h"
 
 enum {
-	OPT_TTY = 1, OPT_INTERACTIVE, OPT_DETACH, OPT_ENV, OPT_USER, OPT_WORKDIR, OPT_TIMEOUT, OPT_GRACE, OPT_MEMORY,
+	OPT_TTY = 1, OPT_INTERACTIVE, OPT_DETACH, OPT_ENV, OPT_ENV_FILE, OPT_USER, OPT_WORKDIR, OPT_TIMEOUT, OPT_GRACE, OPT_MEMORY,
 	OPT_CPUS, OPT_PIDS, OPT_ULIMIT, OPT_START, OPT_STATUS_FD, OPT_JSON, OPT_WAIT_CHILDREN,
 };
 
@@ -34,7 +35,8 @@ static const struct opt options[] = {
 	{ "tty", 't', OPT_FLAG, NULL, "give it a terminal", OPT_TTY },
 	{ "interactive", 'i', OPT_FLAG, NULL, "accepted for docker's sake: stdin is always connected", OPT_INTERACTIVE },
 	{ "detach", 'd', OPT_FLAG, NULL, "print the command's id and leave it running", OPT_DETACH },
-	{ "env", 'e', OPT_LIST, "NAME=VALUE", "environment variable, on top of the sandbox's", OPT_ENV },
+	{ "env", 'e', OPT_LIST, "NAME[=VALUE]", "environment variable, on top of the sandbox's; without a value: the caller's", OPT_ENV },
+	{ "env-file", 0, OPT_LIST, "FILE", "environment variables, one NAME=VALUE a line", OPT_ENV_FILE, COMPLETE_FILE },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "who runs it (default: the sandbox's user)", OPT_USER },
 	{ "workdir", 'w', OPT_VALUE, "DIR", "working directory (default: the sandbox's)", OPT_WORKDIR },
 	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 is none (default: the sandbox's, or none)", OPT_TIMEOUT },
@@ -94,9 +96,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_WAIT_CHILDREN:
 		return json_object_set_new(x->rq, "wait_children", json_true());
 	case OPT_ENV:
-		if (!strchr(value, '=') || value[0] == '=')
-			return err_set(e, ERR_INVALID, "'%.80s' is not NAME=VALUE", value);
-		return set_text(x->env, value, e);
+	case OPT_ENV_FILE:
+		return envopts_add(x->env, id == OPT_ENV_FILE, value, e);
 	case OPT_ULIMIT:
 		return set_text(x->ulimits, value, e);
 	case OPT_USER:

@@ -11,16 +11,18 @@
 #include "cli/commands.h"
 #include "cli/live/detachkeys.h"
 #include "cli/live/follow.h"
+#include "cli/run/envopts.h"
 #include "manager/keeper/wire.h"
 
-enum { OPT_USER = 1, OPT_WORKDIR, OPT_SHELL, OPT_ENV, OPT_DETACH_KEYS, OPT_START, OPT_SESSION };
+enum { OPT_USER = 1, OPT_WORKDIR, OPT_SHELL, OPT_ENV, OPT_ENV_FILE, OPT_DETACH_KEYS, OPT_START, OPT_SESSION };
 
 static const struct opt options[] = {
 	{ "session", 's', OPT_VALUE, "NAME", "the shell of this name: a new one, or the one that was left", OPT_SESSION },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "whose shell (default: the sandbox's user)", OPT_USER },
 	{ "workdir", 'w', OPT_VALUE, "DIR", "where it starts (default: the sandbox's)", OPT_WORKDIR },
 	{ "shell", 0, OPT_VALUE, "PROGRAM", "which shell (default: bash, or sh where there is none)", OPT_SHELL },
-	{ "env", 'e', OPT_LIST, "NAME=VALUE", "environment variable, on top of the sandbox's", OPT_ENV },
+	{ "env", 'e', OPT_LIST, "NAME[=VALUE]", "environment variable, on top of the sandbox's; without a value: the caller's", OPT_ENV },
+	{ "env-file", 0, OPT_LIST, "FILE", "environment variables, one NAME=VALUE a line", OPT_ENV_FILE, COMPLETE_FILE },
 	{ "detach-keys", 0, OPT_VALUE, "KEYS", "what leaves it running (default: " DETACH_KEYS ")", OPT_DETACH_KEYS },
 	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
 };
@@ -51,10 +53,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		s->shell = value;
 		return 0;
 	case OPT_ENV:
-		if (!strchr(value, '=') || value[0] == '=')
-			return err_set(e, ERR_INVALID, "'%.80s' is not NAME=VALUE", value);
-		return json_array_append_new(s->env, json_string(value)) < 0 ?
-			err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
+	case OPT_ENV_FILE:
+		return envopts_add(s->env, id == OPT_ENV_FILE, value, e);
 	case OPT_DETACH_KEYS:
 		s->keys = value;
 		return detach_keys_parse(value, &keys, e);

@@ -14,26 +14,39 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/remote/remote.h"
+#include "cli/run/envopts.h"
 
-static int note_option(void *ctx, int id, const char *value, struct err *e)
+static json_t *list_of(struct remote *r, const char *name)
 {
-	struct remote *r = ctx;
-	const char *name = "";
-	json_t *list;
-	size_t i;
+	json_t *list = json_object_get(r->options, name);
 
-	for (i = 0; i < r->command->opt_count; i++)
-		if (r->command->opts[i].id == id)
-			name = r->command->opts[i].name;
-	if (!strcmp(name, "json")) {
-		r->json = 1;
-		return 0;
-	}
-	list = json_object_get(r->options, name);
 	if (!list) {
 		list = json_array();
 		json_object_set_new(r->options, name, list);
 	}
+	return list;
+}
+
+static int note_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct remote *r = ctx;
+	const char *name = "", *arg = NULL;
+	json_t *list;
+	size_t i;
+
+	for (i = 0; i < r->command->opt_count; i++)
+		if (r->command->opts[i].id == id) {
+			name = r->command->opts[i].name;
+			arg = r->command->opts[i].arg;
+		}
+	if (!strcmp(name, "json")) {
+		r->json = 1;
+		return 0;
+	}
+	/* settled here, in their order: our environment and our files are not berthd's */
+	if (!strcmp(name, "env-file") || (!strcmp(name, "env") && !strcmp(arg, "NAME[=VALUE]")))
+		return envopts_add(list_of(r, "env"), !strcmp(name, "env-file"), value, e);
+	list = list_of(r, name);
 	return json_array_append_new(list, value ? json_string(value) : json_true()) < 0 ?
 		err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
 }

@@ -209,7 +209,7 @@ int remote_run(struct remote *r, struct err *e)
 	}
 	for (i = 0; i < (int)ARRAY_LEN(ours); i++)
 		json_object_del(r->options, ours[i]);
-	body = remote_create_body(r, e);
+	body = remote_create_body(r);
 	for (i = 1; i < r->count; i++)
 		if (json_array_append_new(argv, json_string(r->words[i])) < 0)
 			json_array_append_new(argv, json_null());	/* which berthd refuses */

@@ -128,6 +128,6 @@ int remote_code(struct remote *r, struct err *e);
 int remote_commit(struct remote *r, struct err *e);
 int remote_logs(struct remote *r, struct err *e);
 /* The body of a create, of our image and options: a new reference, or NULL. */
-json_t *remote_create_body(struct remote *r, struct err *e);
+json_t *remote_create_body(struct remote *r);
 
 #endif

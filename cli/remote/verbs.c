@@ -49,42 +49,13 @@ static int ps(struct remote *r, struct err *e)
 
 /* ---- create ---------------------------------------------------------------------------- */
 
-/* NAME alone takes our variable: berthd has another environment. */
-static int settle_env(json_t *list, struct err *e)
-{
-	autofree char *text = NULL;
-	const char *value, *s;
-	json_t *one;
-	size_t i;
-
-	json_array_foreach(list, i, one) {
-		s = json_string_value(one);
-		if (strchr(s, '='))
-			continue;
-		value = getenv(s);
-		if (!value)
-			return err_set(e, ERR_INVALID, "the caller has no variable %.80s", s);
-		free(text);
-		if (asprintf(&text, "%s=%s", s, value) < 0) {
-			text = NULL;
-			return err_nomem(e);
-		}
-		json_array_set_new(list, i, json_string(text));
-	}
-	return 0;
-}
-
-json_t *remote_create_body(struct remote *r, struct err *e)
+json_t *remote_create_body(struct remote *r)
 {
 	json_t *body = json_pack("{s:s}", "image", r->words[0]), *options = json_deep_copy(r->options);
 
 	json_object_del(options, "name");
 	json_object_set_new(body, "options", options);
 	remote_set_string(r, body, "name", "name");
-	if (settle_env(json_object_get(options, "env"), e) < 0) {
-		json_decref(body);
-		return NULL;
-	}
 	/* flags come as [true] */
 	for (void *it = json_object_iter(options); it; it = json_object_iter_next(options, it))
 		if (json_is_true(json_array_get(json_object_iter_value(it), 0)))
@@ -94,7 +65,7 @@ json_t *remote_create_body(struct remote *r, struct err *e)
 
 static int create(struct remote *r, struct err *e)
 {
-	autojson json_t *body = remote_create_body(r, e), *made = NULL;
+	autojson json_t *body = remote_create_body(r), *made = NULL;
 
 	if (!body)
 		return -1;
@@ -394,7 +365,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "file mkdir", 2, 4000, " parents mode user ", remote_file },
 	{ "file rm", 2, 4000, " recursive force user ", remote_file },
 	{ "file mv", 3, 3, " user ", remote_file },
-	{ "cp", 2, 2, " user follow-link archive quiet ", remote_cp },
+	{ "cp", 2, 2, " user follow-link archive parents quiet ", remote_cp },
 	{ "doctor", 0, 0, "", doctor },
 	{ "gc", 0, 0, "", gc },
 	{ "image", 1, ANY, "", remote_image },
@@ -406,7 +377,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "load", 0, 3, "", remote_load },
 	{ "run", 2, ANY, "*", remote_run },
 	{ "diff", 1, 1, "", diff },
-	{ "code", 1, 1, " lang user timeout keep quiet ", remote_code },
+	{ "code", 1, 1, " lang env user timeout keep quiet ", remote_code },
 	{ "commit", 2, 2, "*", remote_commit },
 	{ "logs", 1, 1, " follow since from source tail timestamps ", remote_logs },
 	{ "network ls", 0, 0, "", network_ls },

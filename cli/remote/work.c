@@ -43,6 +43,7 @@ int remote_code(struct remote *r, struct err *e)
 	if (!body)
 		return err_set(e, ERR_INVALID, "the code is not valid UTF-8, which a request wants; hint: berth cp it there and run it");
 	remote_set_string(r, body, "lang", "lang");
+	remote_set_list(r, body, "env", "env");
 	remote_set_string(r, body, "user", "user");
 	remote_set_string(r, body, "timeout", "timeout");
 	if (remote_flag(r, "keep"))

@@ -13,12 +13,12 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "cli/run/envopts.h"
 #include "cli/run/mountspec.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/sandbox/nethelper.h"
 
 #define STRINGS_MAX 65536
-#define ENV_FILE_MAX (1u << 20)
 #define DEFAULT_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static int push(struct runopts_strings *l, const char *s, struct err *e)
@@ -88,62 +88,9 @@ static int keep(struct runopts *o, char *s, struct err *e)
 	return 0;
 }
 
-static int add_env(struct runopts *o, const char *text, struct err *e)
+static int own_env(struct runopts *o, char *entry, struct err *e)
 {
-	const char *eq = strchr(text, '='), *v;
-	char *both;
-
-	if (!config_is_env_name(text, eq ? (size_t)(eq - text) : strlen(text)))
-		return err_set(e, ERR_INVALID, "'%.80s' is not NAME=VALUE", text);
-	if (eq)
-		return push(&o->env, text, e);
-	/* the operator names a variable of the caller; an image never can (E14) */
-	v = getenv(text);
-	if (!v)
-		return err_set(e, ERR_INVALID, "the caller has no variable %.80s; hint: %.80s=VALUE", text, text);
-	if (asprintf(&both, "%s=%s", text, v) < 0)
-		return err_nomem(e);
-	return keep(o, both, e) < 0 ? -1 : push(&o->env, both, e);
-}
-
-/* The operator's own file: a link or a pipe of a shell will do. */
-static int read_operators_file(const char *path, struct buf *b, struct err *e)
-{
-	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	struct stat st;
-
-	if (fd < 0)
-		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open %s", path);
-	if (fstat(fd, &st) < 0)
-		return err_sys(e, "stat %s", path);
-	if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
-		return err_set(e, ERR_INVALID, "%s is neither a file nor a pipe", path);
-	return io_read_all(fd, b, path, e);
-}
-
-int runopts_env_file(const char *path, int (*each)(void *ctx, const char *line, struct err *e), void *ctx, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(ENV_FILE_MAX);
-	char *line, *next;
-	unsigned number = 0;
-
-	if (read_operators_file(path, &b, e) < 0)
-		return -1;
-	if (b.data && strlen(b.data) != b.len)
-		return err_set(e, ERR_INVALID, "%s holds a NUL byte", path);
-	for (line = b.data; line; line = next) {
-		next = strchr(line, '\n');
-		if (next)
-			*next++ = '\0';
-		number++;
-		if (!line[0] || line[0] == '#')
-			continue;
-		if (!strchr(line, '=') || !config_is_env_name(line, strcspn(line, "=")))
-			return err_set(e, ERR_INVALID, "%s:%u: '%.80s' is not NAME=VALUE", path, number, line);
-		if (each(ctx, line, e) < 0)
-			return err_wrap(e, "%s:%u", path, number);
-	}
-	return 0;
+	return !entry || keep(o, entry, e) < 0 ? -1 : push(&o->env, entry, e);
 }
 
 static int add_env_line(void *ctx, const char *line, struct err *e)
@@ -151,9 +98,7 @@ static int add_env_line(void *ctx, const char *line, struct err *e)
 	struct runopts *o = ctx;
 	char *own = strdup(line);
 
-	if (!own)
-		return err_nomem(e);
-	return keep(o, own, e) < 0 ? -1 : push(&o->env, own, e);
+	return own ? own_env(o, own, e) : err_nomem(e);
 }
 
 static int size_or_unlimited(const char *v, const char *what, uint64_t min, uint64_t *ret, struct err *e)
@@ -291,9 +236,9 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 
 	switch (id) {
 	case RUNOPT_ENV:
-		return add_env(o, v, e);
+		return own_env(o, envopts_settle(v, e), e);
 	case RUNOPT_ENV_FILE:
-		return runopts_env_file(v, add_env_line, o, e);
+		return envopts_file(v, add_env_line, o, e);
 	case RUNOPT_WORKDIR:
 		o->workdir = v;
 		return v[0] == '/' ? 0 : err_set(e, ERR_INVALID, "'%.200s' must be an absolute path in the sandbox", v);

@@ -100,8 +100,6 @@ struct runopts {
 void runopts_init(struct runopts *o, const struct config *c);
 int runopts_set(struct runopts *o, int id, const char *value, struct err *e);
 void runopts_release(struct runopts *o);
-/* Each NAME=VALUE of a file for --env-file, in order; -1 ends it. */
-int runopts_env_file(const char *path, int (*each)(void *ctx, const char *line, struct err *e), void *ctx, struct err *e);
 /* Whether value of --seccomp is the path of a JSON file. */
 int runopts_seccomp_is_file(const char *value);
 /* Part of runopts_finish(): o->spec.seccomp from the name or file that is asked for. */

@@ -78,7 +78,7 @@ static int copy_words(struct words *w, const json_t *rq, struct err *e)
 
 static int code_words(struct words *w, const json_t *rq, struct err *e)
 {
-	static const char *const names[] = { "lang", "user", "keep" };
+	static const char *const names[] = { "lang", "user", "keep", "env" };
 	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
 	uint64_t timeout_ms;
 	char text[40];

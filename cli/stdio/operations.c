@@ -169,7 +169,7 @@ static const struct operation {
 	{ "mkdir", BY_FILE, "paths", "sandbox:s paths:S parents:b mode:s user:s" },
 	{ "rm", BY_FILE, "paths", "sandbox:s paths:S recursive:b force:b user:s" },
 	{ "mv", BY_FILE, "from", "sandbox:s from:s to:s user:s" },
-	{ "code", BY_CHILD, "sandbox", "sandbox:s code:d lang:s user:s timeout_ms:n keep:b" },
+	{ "code", BY_CHILD, "sandbox", "sandbox:s code:d lang:s env:S user:s timeout_ms:n keep:b" },
 	{ "copy", BY_CHILD, NULL, "from:s to:s parents:b" },
 	{ "create", BY_CHILD, NULL, "image:s options:o args:S" },
 	{ "start", BY_CHILD, NULL, "sandbox:s options:o args:S" },

@@ -27,6 +27,29 @@ def remove(box):
     b.berth("rm", "-f", box, ok=True)
 
 
+# ---- environment ------------------------------------------------------------
+
+def test_variables_of_exec_and_code_are_given_as_to_run():
+    path = b.write(b.tmp("vars"), "# a comment\n\nFILE=from file\nA=file loses\nLATE=option loses\nQUOTED=\"as it is\"\nEQ=a=b\n")
+    given = ("-e", "LATE=1", "--env-file", path, "--env", "A=1", "-e", "B=two words", "-e", "FROM", "-e", "EMPTY=", "-e", "OWN=exec")
+    text = 'printf "%s|" "$A" "$B" "$FILE" "$FROM" "$LATE" "$QUOTED" "$EQ" "${EMPTY-unset}" "$OWN" "$KEPT" "${NOT-unset}"'
+    want = '1|two words|from file|the caller|option loses|"as it is"|a=b||exec|sandbox|unset|'
+    env = {"FROM": "the caller", "NOT": "named by nobody"}
+    x = create("-e", "OWN=sandbox", "-e", "KEPT=sandbox")
+    r = b.berth("exec", *given, x, "sh", "-c", text, env=env, ok=True)
+    b.expect(r.out == want, r, "exec has other variables")
+    r = b.berth("code", "--lang", "sh", *given, x, input=text, env=env, ok=True)
+    b.expect(r.out == want, r, "code has other variables")
+    b.expect(b.berth("exec", x, "sh", "-c", "echo $OWN", ok=True).out == "sandbox\n", r, "it outlived its command")
+    for command, rest in (("exec", [x, "true"]), ("code", [x]), ("shell", [x])):
+        for bad, code, words in ((["-e", "NOWHERE"], 2, ("the caller has no variable NOWHERE", "hint: NOWHERE=VALUE")), (["-e", "=x"], 2, ("NAME=VALUE",)),
+                                 (["-e", "9A=x"], 2, ("NAME=VALUE",)), (["-e", ""], 2, ("NAME=VALUE",)), (["--env-file", b.tmp("none")], 125, ("none",)),
+                                 (["--env-file", b.write(b.tmp("bad"), "A=1\nB\n")], 2, ("bad:2", "NAME=VALUE")),
+                                 (["--env-file", b.write(b.tmp("nul"), b"A=1\0\n")], 2, ("NUL",)), (["--env-file", "/dev/zero"], 2, ("neither",))):
+            b.one_line_error(b.berth(command, *bad, *rest, input="true"), code, *words)
+    remove(x)
+
+
 # ---- output -----------------------------------------------------------------
 
 def test_both_streams_and_the_status_come_back():

@@ -99,6 +99,17 @@ def test_commands_from_afar():
         r = subprocess.run([b.BERTH, "--host", "unix://" + d.socket, "exec", "far", "sh", "-c", "cat; echo err >&2; exit 7"], input=data,
                            capture_output=True, env=b.environment(), timeout=60)
         assert (r.returncode, r.stdout, r.stderr) == (7, data, b"err\n"), (r.returncode, len(r.stdout), r.stderr)
+        path = b.write(b.tmp("vars"), "X=file\nY=file\n")
+        for words in (["exec", "far", "sh", "-c"], ["code", "--lang", "sh", "far"]):
+            text = "echo $X $Y $FROM_HERE"
+            r = b.berth(words[0], "--env", "Y=loses", "--env-file", path, "-e", "X=option", "-e", "FROM_HERE", *words[1:],
+                        *([text] if words[0] == "exec" else []), ok=True, **({} if words[0] == "exec" else {"input": text}),
+                        env={"BERTH_HOST": "unix://" + d.socket, "FROM_HERE": "the caller"})
+            assert r.out == "option file the caller\n", r
+        b.one_line_error(far(d, "exec", "-e", "NOWHERE", "far", "true"), 2, "the caller has no variable NOWHERE")
+        far(d, "cp", "--parents", path, "far:way/to/vars", ok=True)
+        far(d, "cp", "--parents", "far:way/to/vars", b.tmp("back/to/vars"), ok=True)
+        assert open(b.tmp("back/to/vars")).read() == "X=file\nY=file\n"
         r = far(d, "exec", "--json", "--env", "X=y", "--workdir", "/tmp", "far", "sh", "-c", "echo $X $PWD", ok=True)
         assert r.out.splitlines()[0] == "y /tmp" and json.loads(r.out.splitlines()[1])["cause"] == "exit"
         assert far(d, "exec", "--timeout", "0.2", "--grace", "0", "far", "sleep", "60").code == 124

@@ -224,7 +224,7 @@ def test_code_runs_and_lists_what_it_made(s, box):
     a = s.call(op="code", sandbox=box, code="open('made', 'w').write('12')\nprint('hi')\nraise SystemExit(3)")
     assert (a["stdout"], a["exit_status"], a["language"], a["verdict"]["cause"]) == ("hi\n", 3, "python", "exit"), a
     assert [(f["path"], f["change"]) for f in a["files"]] == [("made", "added")], a
-    assert s.call(op="code", sandbox=box, code="echo $((6 * 7))", lang="sh")["stdout"] == "42\n"
+    assert s.call(op="code", sandbox=box, code="echo $((6 * 7)) $A", lang="sh", env=["A=b"])["stdout"] == "42 b\n"
     a = s.call(op="code", sandbox=box, code="while :; do :; done", lang="sh", timeout_ms=200)
     assert a["verdict"]["cause"] == "timeout" and a["exit_status"] == 124, a
     for request in (dict(), dict(code="1", lang="cobol"), dict(code=7), dict(code="1", timeout_ms="5s")):
