@@ -244,7 +244,11 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	keeper_life_tell(&ks.life, record);
 	ks.record = record;
 	x->spawned = 1;
-	return keeper_spawn(&ks, e);
+	if (keeper_spawn(&ks, e) < 0)
+		return -1;
+	if (fresh)
+		runopts_tell_loosened(&x->opts, "berth create");
+	return 0;
 }
 
 static void close_all(struct resident *x)

@@ -207,6 +207,7 @@ static int start(struct run *r, struct err *e)
 	if (sandbox_launch(&r->sandbox, &where, e) < 0 ||
 	    (r->attest && print_attestation(r, e) < 0))
 		return -1;
+	runopts_tell_loosened(&r->opts, "berth run");
 	if (s->tty) {
 		if (sandbox_tty(&r->sandbox, &r->tty_fd, &slave, e) < 0)
 			return -1;

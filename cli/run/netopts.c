@@ -177,6 +177,13 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 	return 0;
 }
 
+int netopts_is_unlimited(const struct netopts *o, enum netopts_budget b)
+{
+	const json_t *v = json_object_get(o->policy, budgets[b].key);
+
+	return v && !json_integer_value(v);
+}
+
 void netopts_release(struct netopts *o)
 {
 	json_decref(o->policy);

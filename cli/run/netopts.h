@@ -33,6 +33,8 @@ int netopts_budget(enum netopts_budget b, const char *value, uint64_t *ret, stru
 int netopts_mode(const char *value, enum spec_network *ret, struct err *e);
 /* Sets s->net_policy where the mode of s has one. */
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e);
+/* "unlimited" was given for it. */
+int netopts_is_unlimited(const struct netopts *o, enum netopts_budget b);
 void netopts_release(struct netopts *o);
 
 #endif

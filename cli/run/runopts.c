@@ -427,5 +427,6 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 	if (runopts_choose_seccomp(o, e) < 0 || rlimits_fit(&s->rlimits, o->ulimits_asked, e) < 0 ||
 	    build_env(o, im, e) < 0)
 		return -1;
+	s->loosened = runopts_loosened(o);
 	return build_argv(o, im, command, words, e);
 }

@@ -207,6 +207,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	cgroup_usage(&c->leaf, &c->facts.usage, &ignored);
 	writable_full(k->sandbox.base_fd, &c->facts.disk_full, &ignored);
 	keeper_network_end(k, &c->facts);
+	c->facts.loosened = k->spec->loosened;
 	verdict_decide(&c->facts, &c->verdict);
 	c->concluded = 1;
 	c->deadline_ms = c->kill_at_ms = c->rest_look_ms = 0;

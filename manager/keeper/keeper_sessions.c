@@ -576,6 +576,7 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 					  n - s->baseline_count - (s->baseline_count ? 0 : 1) : 0);
 	writable_full(k->sandbox.base_fd, &s->facts.disk_full, &ignored);
 	keeper_network_end(k, &s->facts);
+	s->facts.loosened = k->spec->loosened;
 	verdict_decide(&s->facts, &v);
 	s->busy = 0;
 	s->deadline_ms = s->escalate_ms = 0;

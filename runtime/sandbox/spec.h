@@ -82,6 +82,7 @@ struct spec {
 	uint64_t cpu_time_ms;	/* 0: none */
 
 	const char *cgroup_parent;
+	uint32_t loosened;	/* of enum loosened: what it has more than by default, since it was asked for */
 };
 
 /* How many seccomp filters init itself has: 1 under a built-in profile, else 0. */

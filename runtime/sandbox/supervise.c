@@ -289,6 +289,7 @@ static int conclude(struct run *r, struct verdict *ret, struct err *e)
 		return -1;
 	if (!(r->facts.ended && r->facts.exited) && r->how->was_killed)
 		r->facts.killed_by_us |= r->how->was_killed(r->how->was_killed_ctx);
+	r->facts.loosened = r->sb->spec->loosened;
 	verdict_decide(&r->facts, ret);
 	return 0;
 }

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <string.h>
 
+#include "runtime/sandbox/loosen.h"
+
 static const char *const names[] = {
 #define X(sym, name) name,
 	VERDICT_CAUSES(X)
@@ -102,6 +104,8 @@ int verdict_json(const struct verdict *v, struct buf *out, struct err *e)
 			f->disk_full ? "true" : "false", f->left_behind) < 0)
 		return -1;
 	if (f->has_network && add_network(&f->network, f->network_is_bridge, out, e) < 0)
+		return -1;
+	if (f->loosened && (buf_adds(out, ",\"loosened\":[", e) < 0 || loosen_names(f->loosened, out, e) < 0 || buf_adds(out, "]", e) < 0))
 		return -1;
 	return buf_adds(out, "}", e);
 }

@@ -53,6 +53,7 @@ struct verdict_facts {
 	struct netcounters network;
 	uint32_t left_behind;	/* processes alive when the leader ended */
 	uint64_t wall_ms;
+	uint32_t loosened;		/* the sandbox is looser than by default: of enum loosened */
 	struct cgroup_usage usage;
 };
 

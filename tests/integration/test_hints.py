@@ -414,6 +414,7 @@ it is tried again when it is back
 [admission] memory
 [admission] cpus
 release some, or raise [manager] max_sandboxes
+addressing = "path"
 send the request to the berthd of each
 berth pull it, or berth image save on host %.64s and berth image load here
 [session] allow_mount_dir, and an administrator's token

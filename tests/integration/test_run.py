@@ -720,3 +720,40 @@ def test_block_io_is_counted_however_it_ends():
     for options, script in ((), f"{write}"), (("--timeout", "3", "--grace", "0"), f"{write}; sleep 60"), ((), f"({write}; touch /io/done; sleep 60) & until [ -e /io/done ]; do sleep 0.1; done"):
         r = b.run(*options, "-v", f"{place}:/io:rw", "host", "sh", "-c", script, verdict=True)
         b.expect(3 << 20 <= r.verdict["write_bytes"] < 4 << 20, r, "3 MiB were written")
+
+
+LOOSE = (("network-host", "--network", "host"), ("cap-add", "--cap-add", "ALL"), ("seccomp-unconfined", "--seccomp", "unconfined"),
+         ("seccomp-profile", "--seccomp", "dev"), ("memory-unlimited", "--memory", "unlimited"), ("swap-unlimited", "--swap", "unlimited"),
+         ("cpus-unlimited", "--cpus", "unlimited"), ("pids-unlimited", "--pids", "unlimited"))
+
+
+def test_what_loosens_the_sandbox_is_said_once_on_stderr_and_in_the_verdict():
+    for name, option, value in LOOSE:
+        r = b.run(option, value, "host", "true", verdict=True, ok=True)
+        assert r.verdict["loosened"] == [name] and len(r.err.splitlines()) == 1, b.describe(r)
+        assert r.err.startswith("berth run: ") and option in r.err, r.err
+    r = b.run("--network", "host", "--cap-add", "NET_ADMIN", "--pids", "unlimited", "host", "true", verdict=True, ok=True)
+    assert r.verdict["loosened"] == ["network-host", "cap-add", "pids-unlimited"] and len(r.err.splitlines()) == 1, b.describe(r)
+
+
+def test_what_does_not_loosen_it_is_not_said():
+    for options in ((), ("--seccomp", "strict"), ("--cap-drop", "ALL", "--cap-add", "CHOWN"), ("--memory", "1g", "--pids", "2000"),
+                    ("--cap-add", "CHOWN")):
+        r = b.run(*options, "host", "true", verdict=True, ok=True)
+        assert "loosened" not in r.verdict and r.err == "", b.describe(r)
+    # what the host's configuration says was said once for all
+    conf = b.write(b.tmp("berth.toml"), '[sandbox]\nseccomp = "dev"\n', 0o600)
+    r = b.run("host", "true", verdict=True, ok=True, env={"BERTH_CONFIG": conf})
+    assert "loosened" not in r.verdict and r.err == "", b.describe(r)
+
+
+def test_a_sandbox_that_lives_says_it_when_it_is_made_and_in_each_verdict():
+    r = b.berth("create", "--name", "loose", "--seccomp", "unconfined", "host", ok=True)
+    assert r.err.startswith("berth create: ") and len(r.err.splitlines()) == 1, b.describe(r)
+    r = b.berth("exec", "loose", "true", verdict=True, ok=True)
+    assert r.verdict["loosened"] == ["seccomp-unconfined"] and r.err == "", b.describe(r)
+    r = b.berth("sh", "--json", "loose", "true", ok=True)
+    assert '"loosened":["seccomp-unconfined"]' in r.out.replace(" ", "") and r.err == "", b.describe(r)
+    r = b.berth("restart", "loose", ok=True)
+    assert "confined" not in r.err, r.err
+    b.berth("rm", "--force", "loose", ok=True)
