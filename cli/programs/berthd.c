@@ -35,7 +35,6 @@
 #include "manager/service/dlog.h"
 
 #define SOCKET_NAME "berthd.sock"
-#define LOCK_NAME "berthd.lock"
 #define LOCK_TRIES 200
 #define LOCK_PAUSE_NS 10000000
 #define STOP_GRACE_MS 5000
@@ -201,13 +200,13 @@ static int take_lock(struct daemon *d, struct err *e)
 
 	if (dir < 0)
 		return -1;
-	d->lock_fd = openat(dir, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	d->lock_fd = openat(dir, SERVICE_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (d->lock_fd < 0)
-		return err_sys(e, "open %s/" LOCK_NAME, d->api.config.run_dir);
+		return err_sys(e, "open %s/" SERVICE_LOCK, d->api.config.run_dir);
 	/* a killed one's children hold it until they execute */
 	for (left = LOCK_TRIES; flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0; left--) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
-			return err_sys(e, "lock %s/" LOCK_NAME, d->api.config.run_dir);
+			return err_sys(e, "lock %s/" SERVICE_LOCK, d->api.config.run_dir);
 		if (!left)
 			return err_set(e, ERR_BUSY, "another berthd serves %s", d->api.config.run_dir);
 		nanosleep(&(struct timespec){ .tv_nsec = LOCK_PAUSE_NS }, NULL);
@@ -269,8 +268,20 @@ static void reload(struct daemon *d)
 	notify(d, "READY=1");
 }
 
+/* result: of manager_end(). */
+static void tell_end(int result, const struct err *why, int served)
+{
+	if (result < 0)
+		dlog_error("clean-up", why);
+	if (served)
+		dlog_note(DLOG_NOTICE, result > 0 ? "berthd ended; the manager's sandboxes were released" :
+			  result < 0 ? "berthd ended; some of the manager's sandboxes could not be released" :
+			  "berthd ended; sandboxes live on");
+}
+
 static int serve(struct daemon *d, struct err *e)
 {
+	struct err left = { 0 };
 	struct http_options o = {
 		.tables = api_routes, .context = &d->api, .max_connections = (unsigned)d->api.config.daemon_max_connections,
 		.allowed_hosts = d->hosts, .allowed_origins = d->origins,
@@ -323,9 +334,7 @@ static int serve(struct daemon *d, struct err *e)
 	/* an upload for one of those may take hours */
 	manager_ending(&d->api, STOP_GRACE_MS);
 	http_stop(d->http, STOP_GRACE_MS);
-	manager_end(&d->api);
-	if (r == 0)
-		dlog_note(DLOG_NOTICE, "berthd ended; sandboxes live on");
+	tell_end(manager_end(&d->api, &left), &left, r == 0);
 	return r;
 }
 

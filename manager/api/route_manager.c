@@ -23,10 +23,12 @@ void manager_ending(struct api *a, unsigned grace_ms)
 	service_ending(a->manager, grace_ms);
 }
 
-void manager_end(struct api *a)
+int manager_end(struct api *a, struct err *e)
 {
-	service_end(a->manager);
+	int result = service_end(a->manager, e);
+
 	a->manager = NULL;
+	return result;
 }
 
 static int reply(struct http_request *rq, json_t *j, struct err *e)

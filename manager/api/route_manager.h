@@ -18,6 +18,7 @@ json_t *manager_detail(const struct err *e);
 int manager_start(struct api *a, struct err *e);
 /* Uploads and downloads that requests wait for end after grace_ms. */
 void manager_ending(struct api *a, unsigned grace_ms);
-void manager_end(struct api *a);
+/* As service_end(). */
+int manager_end(struct api *a, struct err *e);
 
 #endif

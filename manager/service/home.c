@@ -6,16 +6,20 @@
  * paths and even both together are the same on many hosts, and the boot id changes when a host is started again.
  * A record names the home of its sandbox, the host, and the boot (machine) in which it was last seen to run.
  *
- * ours:      of our home, whatever was started again since.  Scans, leases, reaping and the start act on these only.
+ * ours:      of our home, whatever was started again since.  Scans and the start act on these only, reaping also on those of
+ *            another home of this machine whose berthd is dead.
  * here:      ours, or of another home of this machine: its keeper can be reached through the directories in the record.
  * elsewhere: all others.  We know nothing of them but what the record says, so what would act on them is refused.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 
+#include "base/clock.h"
 #include "base/hex.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -85,6 +89,75 @@ void record_set_home(const struct service *s, struct record *r)
 	record_set_own(r, "host", json_string(s->host));
 	record_set_own(r, "state_dir", json_string(s->config.state_dir));
 	record_set_own(r, "run_dir", json_string(s->config.run_dir));
+}
+
+/* ---- what a berthd that died left behind on this machine ---- */
+
+/* A berthd that is not there: seen by nobody else, so since we saw it first nobody could renew a lease with it. */
+struct absent {
+	struct absent *next;
+	uint64_t since_ms;	/* wall clock */
+	char run_dir[];
+};
+
+/* Each berthd holds the lock of its run directory for as long as it lives. */
+static int is_there(const char *run_dir)
+{
+	autoclose int dir = open(run_dir, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+
+	fd = dir < 0 ? -1 : openat(dir, SERVICE_LOCK, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno != ENOENT;	/* what cannot be looked at may be alive */
+	return flock(fd, LOCK_SH | LOCK_NB) < 0;
+}
+
+/* Since when it is absent; 0: it is there. */
+static uint64_t absent_since(struct service *s, const char *run_dir)
+{
+	struct absent **at, *a;
+	uint64_t now = clock_wall_ms(), since = 0;
+	int there = is_there(run_dir);
+
+	pthread_mutex_lock(&s->lock);
+	for (at = &s->absent; *at && strcmp((*at)->run_dir, run_dir); at = &(*at)->next)
+		;
+	a = *at;
+	if (there && a) {
+		*at = a->next;
+		free(a);
+	} else if (!there && !a && (a = calloc(1, sizeof(*a) + strlen(run_dir) + 1))) {
+		strcpy(a->run_dir, run_dir);
+		a->since_ms = now;
+		a->next = s->absent;
+		s->absent = a;
+	}
+	if (!there && a)
+		since = a->since_ms;
+	pthread_mutex_unlock(&s->lock);
+	return since;
+}
+
+int home_minds(struct service *s, const struct record *r, uint64_t timeout_ms)
+{
+	const char *run_dir = record_own(r, "run_dir");
+	uint64_t since;
+
+	if (record_is_ours(s, r))
+		return 1;
+	if (strcmp(record_own(r, "machine"), s->machine) || run_dir[0] != '/')
+		return 0;
+	since = absent_since(s, run_dir);
+	return since && clock_wall_ms() - since >= timeout_ms;
+}
+
+void home_free(struct service *s)
+{
+	struct absent *a;
+
+	while ((a = s->absent)) {
+		s->absent = a->next;
+		free(a);
+	}
 }
 
 /* The workspace of one that was reaped, or restored, is still of use. */

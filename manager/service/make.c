@@ -289,14 +289,14 @@ static int settle(struct service *s, const struct making *m, struct record *r, s
 }
 
 /* Of one that was never acknowledged. */
-static void unmake(struct service *s, struct record *r, const struct making *m)
+static void unmake(struct service *s, struct record *r, const struct making *m, const struct err *why)
 {
 	struct err e;
 
 	/* whatever it says: what is left is under the record's name, and the next start looks for it */
 	if (driver_remove_name(s, r->name, &e) == 0 && (m->mount_dir || workspace_remove(s, r, &e) == 0))
 		record_delete(s, r, &e);
-	s->failed++;
+	service_failed(s, "make", r->name, why);
 }
 
 /* Who asked for it is not there any more: what is made for him nobody would own. */
@@ -327,7 +327,7 @@ int service_make(struct service *s, const struct making *m, struct record *ret, 
 	if (r == 0)
 		r = settle(s, m, ret, e);
 	if (r < 0) {
-		unmake(s, ret, m);
+		unmake(s, ret, m, e);
 		place_drop(s, ret->name);
 		record_close(ret);
 		return -1;

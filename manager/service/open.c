@@ -19,6 +19,7 @@
 #include "manager/keeper/keeper.h"
 #include "manager/objects/storage.h"
 #include "manager/service/deadline.h"
+#include "manager/service/dlog.h"
 #include "manager/service/state.h"
 
 #define STACK_BYTES (1u << 20)
@@ -37,6 +38,13 @@ static int open_ledger(struct service *s, struct err *e)
 	r = ledger_open(&s->ledger, &o, e);
 	explicit_bzero(password, sizeof(password));
 	return r;
+}
+
+void service_failed(struct service *s, const char *what, const char *name, const struct err *why)
+{
+	s->failed++;
+	dlog_json(DLOG_ERROR, json_pack("{s:s,s:s,s:s,s:s,s:o}", "event", "error", "what", what, "sandbox", name, "code", err_name(why->code),
+					"message", dlog_text(why->msg)));
 }
 
 /* ---- what an earlier one left ---- */
@@ -150,7 +158,7 @@ static int take_over(struct service *s, struct err *e)
 	json_array_foreach(f.names, i, name) {
 		if (r == 0 && take_over_one(s, json_string_value(name), e) < 0) {
 			/* one that cannot be taken over now is looked at again by the scans; the others must not wait for it */
-			s->failed++;
+			service_failed(s, "take over", json_string_value(name), e);
 			/* one that is not counted would let others pass the limits */
 			r = e->code == ERR_NOMEM ? -1 : 0;
 		}
@@ -260,6 +268,7 @@ static void release(struct service *s)
 	admission_release(&s->admission);
 	sessions_free(s);
 	places_free(s);
+	home_free(s);
 	pthread_mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->wake);
 	pthread_rwlock_destroy(&s->conf_lock);
@@ -356,21 +365,22 @@ void service_ending(struct service *s, uint64_t grace_ms)
 		storage_use_stop(grace_ms);
 }
 
-void service_end(struct service *s)
+int service_end(struct service *s, struct err *e)
 {
 	static const struct service_who manager = { .name = "", .admin = 1 };
-	struct err e;
+	int result = 0;
 
 	if (!s)
-		return;
+		return 0;
 	admission_close(&s->admission);
 	stop_threads(s);
 	if (!strcmp(s->conf.on_shutdown, "clean")) {
 		storage_use_stop(s->conf.shutdown_timeout_ms);
-		service_cleanup(s, &manager, 0, &e);
+		result = service_cleanup(s, &manager, 0, e) < 0 ? -1 : 1;
 		storage_use_resume();
 	}
 	release(s);
+	return result;
 }
 
 /* ---- stats ---- */

@@ -136,13 +136,13 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 		s->released++;
 	} else if (whole) {
 		service_note_failed(s, name, e);
-		s->failed++;
+		service_failed(s, "release", name, e);
 	} else if (e->code != ERR_BUSY) {
 		/* not released: what is left is tried again when somebody asks, and by cleanup */
 		record_set_state(r, "error");
 		json_object_set_new(r->j, "recycle_reason", json_string(e->msg));
 		record_save(s, r, NULL, 0, &ignored);
-		s->failed++;
+		service_failed(s, "release", name, e);
 	}
 	return result;
 }

@@ -15,6 +15,7 @@
 
 struct scan {
 	struct service *s;
+	const struct conf *conf;
 	json_t *sessions, *records;	/* names first, work later: a scan holds nothing */
 };
 
@@ -34,7 +35,7 @@ static int scan_record(void *ctx, const char *key, const char *value, uint64_t v
 	struct err ignored;
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
-	if (r.j && record_is_ours(c->s, &r) && !record_is(&r, "warm") &&
+	if (r.j && record_is_ours(c->s, &r) && (!record_is(&r, "warm") || !conf_pool_find(c->conf, record_str(&r, "sandbox_type"))) &&
 	    (!record_is(&r, "creating") || !place_has(c->s, record_str(&r, "container_name"))))
 		json_array_append(c->records, r.j);
 	record_close(&r);
@@ -48,6 +49,16 @@ static void release_by_itself(struct service *s, const char *name)
 	struct err e;
 
 	service_release(s, &manager, name, 0, &e);
+}
+
+/* It is still nobody's: a claim may be first. */
+static void release_warm(struct service *s, const char *name)
+{
+	autorecord struct record r = { .j = NULL };
+	struct err e;
+
+	if (record_load(s, NULL, name, 0, &r, &e) == 0 && record_is(&r, "warm"))
+		service_release_record(s, &r, 0, &e);
 }
 
 static void release_gone(struct service *s, const char *name)
@@ -139,6 +150,9 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	snprintf(r.name, sizeof(r.name), "%s", record_str(&r, "container_name"));
 	if (record_is(&r, "running")) {
 		look_at_running(s, &r, &its);
+	} else if (record_is(&r, "warm")) {
+		/* its pool left the configuration: the filler, which knows the others only, does not look at it */
+		chore_begin(s, release_warm, r.name, "");
 	} else if (record_is(&r, "recycled")) {
 		home_clear_over(s, &r, &e);
 		if (its.delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
@@ -177,8 +191,8 @@ static int is_time_for_over(struct service *s, const struct conf *c)
 
 void session_scan(struct service *s)
 {
-	struct scan c = { s, json_array(), json_array() };
 	autofree struct conf *conf = malloc(sizeof(*conf));	/* too large for a thread's stack */
+	struct scan c = { s, conf, json_array(), json_array() };
 	struct err e;
 	json_t *j;
 	size_t i;

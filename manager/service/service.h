@@ -27,6 +27,9 @@
 
 struct service;
 
+/* In the run directory: locked by the berthd that serves it. */
+#define SERVICE_LOCK "berthd.lock"
+
 /* Who asks.  What belongs to another is ERR_NOT_FOUND, unless one is an administrator. */
 struct service_who {
 	const char *name;
@@ -55,8 +58,11 @@ int service_check_config(const struct config *c, const char *berth_path, struct 
 int service_check_places(const struct config *c, struct err *e);
 /* Of what requests and threads do, uploads and downloads end after grace_ms: service_end() comes soon. */
 void service_ending(struct service *s, uint64_t grace_ms);
-/* Ends the threads; with [session] on_shutdown = "clean" releases everything first. */
-void service_end(struct service *s);
+/*
+ * Ends the threads; with [session] on_shutdown = "clean" releases everything first.  1 when nothing of it is left; 0: sandboxes
+ * live on; -1: they were to go, and some did not.  s may be NULL.
+ */
+int service_end(struct service *s, struct err *e);
 
 /* ---- sandboxes ---- */
 

@@ -386,7 +386,7 @@ static int reap_one(struct service *s, const char *name, struct reaping *g, stru
 
 	if (record_load(s, NULL, name, 0, &r, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (!record_is(&r, "running") || !record_is_ours(s, &r))
+	if (!record_is(&r, "running") || !home_minds(s, &r, g->timeout_ms))
 		return 0;
 	/* each try stops it and reads all that it has; the session's others need not wait for it */
 	if (g->by_itself && record_failed_lately(&r, session_last_ms(s, g->ctx, e))) {
@@ -475,7 +475,7 @@ static int is_put_off(struct service *s, const char *ctx, const json_t *map)
 	json_array_foreach(json_object_get(map, "containers"), i, name) {
 		autorecord struct record r = { .j = NULL };
 
-		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) < 0 || !record_is(&r, "running") || !record_is_ours(s, &r))
+		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) < 0 || !record_is(&r, "running") || !home_minds(s, &r, 0))
 			continue;
 		if (!record_failed_lately(&r, used_ms))
 			return 0;
@@ -603,7 +603,7 @@ static void reap_late(struct service *s, const char *ctx)
 		reap(s, ctx, "heartbeat_timeout", timeout_ms, 1, &e);
 }
 
-static int is_running(struct service *s, const json_t *map)
+static int is_running(struct service *s, const json_t *map, uint64_t timeout_ms)
 {
 	struct err ignored;
 	json_t *name;
@@ -612,7 +612,8 @@ static int is_running(struct service *s, const json_t *map)
 	json_array_foreach(json_object_get(map, "containers"), i, name) {
 		autorecord struct record r = { .j = NULL };
 
-		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) == 0 && record_is(&r, "running") && record_is_ours(s, &r))
+		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) == 0 && record_is(&r, "running") &&
+		    home_minds(s, &r, timeout_ms))
 			return 1;
 	}
 	return 0;
@@ -632,6 +633,6 @@ void session_look(struct service *s, const char *ctx, uint64_t timeout_ms)
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (oplock_count(s->ops, json_string_value(name)))
 			session_touch(s, ctx, &ignored);
-	if (timeout_ms && is_late(s, ctx, timeout_ms) && is_running(s, map) && !is_put_off(s, ctx, map))
+	if (timeout_ms && is_late(s, ctx, timeout_ms) && is_running(s, map, timeout_ms) && !is_put_off(s, ctx, map))
 		chore_begin(s, reap_late, ctx, json_string_value(json_object_get(map, "owner")));
 }

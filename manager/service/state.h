@@ -50,6 +50,7 @@ struct service {
 	struct beat *beats;
 	struct place *places;
 	struct chore *chores;		/* guarded by lock: under way */
+	struct absent *absent;		/* guarded by lock: berthds that are dead */
 	char fill_error[600];
 	enum { STORAGE_UNKNOWN, STORAGE_ANSWERS, STORAGE_FAILS } storage_state;	/* guarded by lock, with the next two */
 	uint64_t storage_looked_ms;	/* on the monotonic clock */
@@ -60,6 +61,11 @@ struct service {
 
 	_Atomic uint64_t created, released, claimed, claim_missed, reaped, restored, archived, failed, adopted;
 };
+
+/* ---- open.c ---- */
+
+/* Counts a failure, and tells of it: what was being done to the sandbox of that name, and why not. */
+void service_failed(struct service *s, const char *what, const char *name, const struct err *why);
 
 /* ---- chores.c ---- */
 
@@ -122,6 +128,12 @@ int record_is_ours(const struct service *s, const struct record *r);
 /* 1 when it is on another machine; what is archived is nowhere. */
 int record_is_elsewhere(const struct service *s, const struct record *r);
 /* ERR_ELSEWHERE with the host's name when it is elsewhere. */
+/*
+ * 1 when the sessions of that sandbox are ours to reap: it is ours, or on this machine, and the berthd that made it has been
+ * dead for timeout_ms, in which its clients could have found another.
+ */
+int home_minds(struct service *s, const struct record *r, uint64_t timeout_ms);
+void home_free(struct service *s);
 int home_check(const struct service *s, const struct record *r, struct err *e);
 /* The sandbox is ours from now on. */
 void record_set_home(const struct service *s, struct record *r);

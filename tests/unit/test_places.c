@@ -31,7 +31,7 @@ static void leave(void)
 {
 	struct err e;
 
-	service_end(service);
+	cr_expect_eq(service_end(service, &e), 0);
 	cr_expect_eq(path_remove_tree(AT_FDCWD, dir, &e), 0, "%s", e.msg);
 }
 
