@@ -82,11 +82,15 @@ int err_sys(struct err *e, const char *fmt, ...)
 
 int err_filter(struct err *e, const char *what, unsigned instructions)
 {
+	char size[40] = "";
+
+	if (instructions)
+		snprintf(size, sizeof(size), " of %u instructions", instructions);
 	if (errno != 524)
-		return err_sys(e, "load %s of %u instructions", what, instructions);
-	return err_set(e, ERR_LIMIT, "load %s of %u instructions: ENOTSUPP (524): the compiled filters of all processes of the host "
+		return err_sys(e, "load %s%s", what, size);
+	return err_set(e, ERR_LIMIT, "load %s%s: ENOTSUPP (524): the compiled filters of all processes of the host "
 		       "have reached net.core.bpf_jit_limit; hint: end the sandboxes that load filters of their own, or double "
-		       "that limit with sysctl", what, instructions);
+		       "that limit with sysctl", what, size);
 }
 
 int err_errno(struct err *e, int os_errno, const char *fmt, ...)

@@ -64,7 +64,7 @@ int err_errno(struct err *e, int os_errno, const char *fmt, ...)
 /*
  * err_sys() after a seccomp or socket filter was refused.  The kernel's answer 524
  * (ENOTSUPP) has no name in libc; it means that all filters of the host together
- * have reached net.core.bpf_jit_limit.
+ * have reached net.core.bpf_jit_limit.  instructions: 0 where they are not known.
  */
 int err_filter(struct err *e, const char *what, unsigned instructions);
 /* As err_sys, with the code chosen by the caller. */

@@ -174,7 +174,7 @@ static int filter_calls(struct err *e)
 	f[n++] = RETURN(SECCOMP_RET_ERRNO | EPERM);
 	prog.len = (unsigned short)n;
 	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) < 0)
-		return err_sys(e, "apply the system call filter");
+		return err_filter(e, "the system call filter", prog.len);
 	return 0;
 }
 

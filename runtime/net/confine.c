@@ -88,8 +88,10 @@ static int filter(struct err *e)
 	if (r == 0)
 		r = seccomp_load(c);
 	seccomp_release(c);
-	if (r < 0)
-		return err_errno(e, -r, "load the proxy's seccomp filter");
+	if (r < 0) {
+		errno = -r;
+		return err_filter(e, "the proxy's seccomp filter", 0);
+	}
 	/* read back: a call that is not in the list */
 	if (syscall(SYS_getuid) != -1 || errno != EPERM)
 		return err_set(e, ERR_INTERNAL, "the proxy is not confined: its filter refuses nothing");

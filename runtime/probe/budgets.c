@@ -118,10 +118,11 @@ const struct budget budgets[] = {
 	  flows, "nftables, per sandbox",
 	  "none without a bridge; with one 4,096, or a sixteenth of the table (S29)",
 	  "tests/attack/test_network_bridge.py (D12)" },
-	{ "neighbours", BUDGET_OPEN, "net/ipv4/neigh/default/gc_thresh3 "
+	{ "neighbours", BUDGET_BOUNDED, "net/ipv4/neigh/default/gc_thresh3 "
 	  "net/ipv6/neigh/default/gc_thresh3",
-	  NULL, "the kernel, for all network namespaces",
-	  "none without a bridge; with one, addresses of its own subnet that it asks for", "" },
+	  one, "the kernel, for all network namespaces",
+	  "its gateway: on a bridge its addresses are /32 and /128, and the entry is a fixed one",
+	  "tests/attack/test_network_bridge.py (S20)" },
 	{ "orphaned connections", BUDGET_BOUNDED, "net/ipv4/tcp_max_orphans",
 	  NULL, "the kernel, for all network namespaces",
 	  "they hold socket memory of the sandbox, and end with its network namespace",
