@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <linux/netlink.h>
+#include <linux/fs.h>
 #include <linux/prctl.h>
 #include <linux/shm.h>
 #include <netinet/in.h>
@@ -129,6 +130,9 @@ const struct policy_rule policy_rules[] = {
 	{ NAMES("mknod"), POLICY_ALL, 1, ALLOW, "regular files, FIFOs, sockets", { FILE_TYPE(1) } },
 	{ NAMES("mknodat"), POLICY_ALL, 1, ALLOW, "regular files, FIFOs, sockets", { FILE_TYPE(2) } },
 	{ NAMES("mknod", "mknodat"), POLICY_ALL, 1, EPERM_, "K12 device nodes" },
+	{ NAMES("renameat2"), POLICY_ALL, 1, EPERM_, "K12 RENAME_WHITEOUT leaves a device node, 0:0, in the old name's place",
+	  { { "flags", 4, POLICY_ANY_BIT, .mask = RENAME_WHITEOUT } } },
+	{ NAMES("renameat2"), POLICY_ALL, 0, ALLOW, "names and directories" },
 
 	{ NAMES("prctl"), POLICY_ALL, 1, EPERM_, "K09 rewrites the process's own memory map",
 	  { { "option", 0, POLICY_IN, .mask = LOW, VALUES(PR_SET_MM) } } },
@@ -222,7 +226,7 @@ const struct policy_rule policy_rules[] = {
 		"close", "close_range"), POLICY_ALL, 0, ALLOW, "file input and output" },
 	{ NAMES("open", "openat", "openat2", "creat", "access", "faccessat", "faccessat2", "stat", "lstat",
 		"fstat", "newfstatat", "statx", "statfs", "fstatfs", "getcwd", "chdir", "fchdir",
-		"mkdir", "mkdirat", "rmdir", "rename", "renameat", "renameat2", "link", "linkat",
+		"mkdir", "mkdirat", "rmdir", "rename", "renameat", "link", "linkat",
 		"symlink", "symlinkat", "readlink", "readlinkat", "unlink", "unlinkat", "getdents",
 		"getdents64", "umask"), POLICY_ALL, 0, ALLOW, "names and directories" },
 	{ NAMES("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat",

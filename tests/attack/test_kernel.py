@@ -150,6 +150,23 @@ def test_K12_no_device_nodes():
     assert r.code != 0 and "Operation not permitted" in r.err and "c\n" not in r.out, r
 
 
+def test_K12_a_rename_leaves_no_device_node():
+    """renameat2(RENAME_WHITEOUT) needs no capability since Linux 5.8, and puts a 0:0 device in the old name's place."""
+    code = ("import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\nos.chdir('WHERE')\n"
+            "def rename(flags, old=b'a', new=b'b'):\n"
+            "  return 'done' if libc.syscall(316, -100, old, -100, new, flags) == 0 else os.strerror(ctypes.get_errno())\n"
+            "for f in 'ab':\n  open(f, 'w').close()\n"
+            "print(rename(4), rename(5, new=b'c'), rename(6), rename(1 << 32 | 4), sorted(os.listdir()), sep='; ')\n"
+            "print(rename(2), rename(1, new=b'c'), rename(0, old=b'c'), os.listdir(), sep='; ')\n")
+    shared = b.tmpdir("shared", 0o777)
+    for where, options in (("/workspace", ()), ("/tmp/d", ()), ("/tmp/d", ("--seccomp", "strict")), ("/tmp/d", ("--seccomp", "dev")),
+                           ("/workspace", ("--volume", shared + ":/workspace:rw"))):
+        r = python(code.replace("os.chdir", "os.path.isdir('/tmp/d') or os.mkdir('/tmp/d')\nos.chdir").replace("WHERE", where), *options)
+        no = "Operation not permitted"
+        assert r.out == f"{no}; {no}; {no}; {no}; ['a', 'b']\ndone; done; done; ['b']\n", (where, options, r)
+    assert os.listdir(shared) == ["b"] and os.path.isfile(shared + "/b")
+
+
 def test_K13_no_cgroup_files():
     blocked("S06 S07 S08 S09 S10 S11 S12 S13 F20 F21")
 

@@ -356,6 +356,27 @@ Test(seccomp, K12_mknod_makes_no_devices)
 	}
 }
 
+Test(seccomp, K12_a_rename_leaves_no_device_node)
+{
+	static const struct {
+		uint64_t flags;
+		uint32_t want;
+	} t[] = {
+		{ 0, ALLOWED }, { 1, ALLOWED }, { 2, ALLOWED }, { 4, ERRNO_OF(EPERM) }, { 5, ERRNO_OF(EPERM) }, { 7, ERRNO_OF(EPERM) },
+		{ 0xffffffff, ERRNO_OF(EPERM) }, { 0x100000004, ERRNO_OF(EPERM) }, { 0x400000000, ALLOWED }, { 8, ALLOWED },
+	};
+	int nr = sysno_resolve(SYSNO_ARCH_NATIVE, "renameat2");
+	size_t i, p;
+
+	for (p = 0; p < FULL_PROFILES; p++)
+		for (i = 0; i < ARRAY_LEN(t); i++) {
+			const uint64_t args[6] = { 4, 4, 4, 4, t[i].flags, 4 };
+
+			cr_expect_eq(seccomp_simulate(seccomp_builtin(policy_profiles[p].name), SYSNO_ARCH_NATIVE, nr, args), t[i].want,
+				     "%s, flags %lx", policy_profiles[p].name, (unsigned long)t[i].flags);
+		}
+}
+
 Test(seccomp, K09_prctl_set_mm_fails)
 {
 	unsigned option;
