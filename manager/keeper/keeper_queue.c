@@ -16,8 +16,8 @@
 #include "manager/keeper/keeper_state.h"
 
 #define QUEUE_MAX 16		/* of one session */
-#define QUEUE_BYTES (16u << 20)
 #define QUEUE_ALL (KEEPER_CLIENTS / 2)	/* of all: each holds a connection, and others must get one */
+#define QUEUE_BYTES (16u << 20)		/* of all */
 
 struct session_wait {
 	struct session_wait *next;
@@ -26,13 +26,16 @@ struct session_wait {
 	char text[];
 };
 
-static unsigned count_all(const struct keeper *k)
+static unsigned count_all(const struct keeper *k, size_t *ret_bytes)
 {
 	unsigned n = 0;
 	int i;
 
-	for (i = 0; i < KEEPER_SESSIONS; i++)
+	*ret_bytes = 0;
+	for (i = 0; i < KEEPER_SESSIONS; i++) {
 		n += k->sessions[i].queue_length;
+		*ret_bytes += k->sessions[i].queue_bytes;
+	}
 	return n;
 }
 
@@ -58,12 +61,14 @@ static void refuse(struct keeper *k, struct keeper_session *s, struct session_wa
 static int append(struct keeper *k, struct keeper_session *s, const struct session_text *t, uint64_t queue_ms, struct err *e)
 {
 	struct session_wait **at = &s->queue, *w;
+	size_t bytes;
+	unsigned all;
 
-	if (s->queue_length == QUEUE_MAX || s->queue_bytes + t->n > QUEUE_BYTES)
-		return err_set(e, ERR_LIMIT, "%u commands of %zu bytes wait for session %s already; hint: another --session, or later",
-			       s->queue_length, s->queue_bytes, s->name);
-	if (count_all(k) >= QUEUE_ALL)
-		return err_set(e, ERR_LIMIT, "%d commands wait for sessions of this sandbox already; hint: later", QUEUE_ALL);
+	all = count_all(k, &bytes);
+	if (s->queue_length == QUEUE_MAX)
+		return err_set(e, ERR_LIMIT, "%u commands wait for session %s already; hint: another --session, or later", s->queue_length, s->name);
+	if (all >= QUEUE_ALL || bytes + t->n > QUEUE_BYTES)
+		return err_set(e, ERR_LIMIT, "%u commands of %zu bytes wait for sessions of this sandbox already; hint: later", all, bytes);
 	w = malloc(sizeof(*w) + t->n + 1);
 	if (!w)
 		return err_nomem(e);

@@ -2,36 +2,9 @@
 /*
  * Shell sessions: one long-lived shell each, on a terminal of the sandbox.
  *
- * Framing is out of band.  The shell reads its script from a pipe (descriptor
- * 8, closed by the first line of it once the shell has it open by itself).  For
- * a command we write its text to a file that the sandbox can only read and put
- * two lines into the pipe:
- *	. FILE 9>&-
- *	__berth NONCE "$?" && :
- * where the function writes "NONCE STATUS FLAGS" to the status pipe and returns
- * STATUS, so that the next text finds it in $?, at no process's cost (&&: to set -e
- * it is no failure).
- * So the command's text is never mixed with ours, an unfinished quote or
- * heredoc ends with the file, the command's processes have no descriptor 9 to
- * forge a status on, and nothing is parsed out of the terminal's stream.  sh gets
- * `command . FILE`: an error in a special built-in would end it (POSIX 2.8.1).
- *
- * set -x and -v show the text's lines and none of ours: what follows the text is
- * sent to the status pipe, where it says nothing to us, and turns them off, and the
- * next text's file turns them on again.  That costs descriptors, so it is done only
- * once a text has asked for them.  In the same way, once a text has the word trap in
- * it, each end tells the traps there are, and ours for INT is set again if it is gone.
- *
- * The shell is not interactive (no prompts, no job notes in the output) but has
- * job control: each command line's processes are a process group of their own,
- * so that an interrupt from the terminal reaches them and not the shell.
- *
- * To leave the text, whatever loop or depth of functions the shell itself is in,
- * there are traps on real-time signals nobody uses.  A trap can return from one
- * level only.  So in bash it sets a DEBUG trap, which returns before every command
- * of the levels above; elsewhere it raises its signal again, for the shell to take
- * before the caller's next command.  Either ends once descriptor 9 is the status
- * pipe: that is our own script again.
+ * How it is told what to run, and how it tells the end, is in shellscript.h: a
+ * text is a file that the sandbox can only read, and nothing is parsed out of the
+ * terminal's stream.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -53,6 +26,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/keeper/keeper_look.h"
+#include "manager/keeper/shellscript.h"
 #include "runtime/sandbox/writable.h"
 
 #define PROBE_MS 100
@@ -175,8 +149,6 @@ static int is_replaced(const char *entry)
 static int exec_shell(struct keeper *k, struct keeper_session *s, struct keeper_command *c, const int std[3], int script,
 		      int status, struct err *e)
 {
-	static const char *const bash[] = { "bash", "--noprofile", "--norc", "/proc/self/fd/8" };
-	static const char *const sh[] = { "sh", "/proc/self/fd/8" };
 	const struct spec *spec = k->spec;
 	autofree const char **env = calloc(spec->env_count + ARRAY_LEN(shell_env) + 1, sizeof(*env));
 	struct job job = {
@@ -193,8 +165,7 @@ static int exec_shell(struct keeper *k, struct keeper_session *s, struct keeper_
 	for (i = 0; i < ARRAY_LEN(shell_env); i++)
 		env[job.env_count++] = shell_env[i];
 	job.env = env;
-	job.argv = s->fallback ? sh : bash;
-	job.argc = s->fallback ? ARRAY_LEN(sh) : ARRAY_LEN(bash);
+	job.argv = shellscript_argv(!s->fallback, &job.argc);
 	return sandbox_exec(&k->sandbox, c->seq, &job, std, e);
 }
 
@@ -209,24 +180,28 @@ static int write_script(struct keeper_session *s, const char *text, struct err *
 	return 0;
 }
 
-#define OUTSIDE "[ -p /proc/$$/fd/9 ]"
-#define LEAVE_BASH OUTSIDE " || { trap \"[ -p /proc/\\$\\$/fd/9 ] && trap - DEBUG || return 130\" DEBUG; return 130; }"
-/*
- * The signal is raised in the expansion, so that it is taken after the return (bash loses it there at times).  Asked twice, as
- * a trap that is taken while a trap runs leaves what $? was before both for the status of the command it came in: not
- * zero for the one question and zero for the other it cannot be.
- */
-#define LEAVE_SH OUTSIDE " || { [ ! -p /proc/$$/fd/9 ] && return $(kill -" STRINGIFY(LEAVE_SIGNAL) " $$)130; }"
-/* The first is in each command's way, and short; the second does what else is to be done and leaves $? too. */
-#define STATUS_FUNCTIONS \
-	"__berth() { printf '%s %s %s\\n' \"$1\" \"$2\" \"$-\" >&9; return \"$2\"; }\n" \
-	"__berth_do() { eval \"$2\"; return \"$1\"; }\n"
-#define FIRST_LINES(leave) "exec 8<&-\nunset PS1 PS2 PROMPT_COMMAND\ntrap : INT\n" STATUS_FUNCTIONS \
-	"trap 'case $? in 130) " leave ";; esac' " STRINGIFY(INTERRUPTED_SIGNAL) "\n" \
-	"trap '" leave "' " STRINGIFY(LEAVE_SIGNAL) "\ntrap 'return 130' " STRINGIFY(LEAVE_ONE_SIGNAL) "\n"
+/* What its messages call it, in both streams. */
+static void name_shell(struct keeper_session *s)
+{
+	char file[sizeof(MOUNTPLAN_CONTROL) + sizeof(s->name) + 1];
+	int i;
 
-static const char first_lines_bash[] = FIRST_LINES(LEAVE_BASH) "shopt -s expand_aliases\n";
-static const char first_lines_sh[] = FIRST_LINES(LEAVE_SH);
+	snprintf(file, sizeof(file), MOUNTPLAN_CONTROL "/%s", s->name);
+	for (i = 0; i < 2; i++)
+		shellname_init(&s->names[i], file, s->fallback ? "" : "bash: ");
+}
+
+struct output {
+	struct keeper *k;
+	struct ring *ring;
+};
+
+static void keep_output(void *ctx, const char *p, size_t n)
+{
+	struct output *o = ctx;
+
+	keeper_ring_add(o->k, o->ring, p, n);
+}
 
 static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e)
 {
@@ -242,6 +217,7 @@ static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e
 	s->shell_ns_pid = 0;
 	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = s->text_fd = -1;
 	s->status_len = 0;
+	name_shell(s);
 	if ((s->split ? open_pipes(s, std, e) : open_terminal(k, s, std, e)) < 0 ||
 	    open_pipe(&s->script_fd, &script, 0, e) < 0 || open_pipe(&s->status_fd, &status, 1, e) < 0)
 		goto out;
@@ -252,7 +228,7 @@ static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e
 	}
 	r = exec_shell(k, s, c, std, script, status, e);
 	if (r == 0)
-		r = write_script(s, s->fallback ? first_lines_sh : first_lines_bash, e);
+		r = write_script(s, shellscript_first(!s->fallback), e);
 	if (r == 0 && !s->split)
 		r = write_script(s, "set -m\n", e);
 out:
@@ -301,45 +277,18 @@ static int new_nonce(struct keeper_session *s, struct err *e)
 	return 0;
 }
 
-/* May the text turn on set -x or -v?  What hides that in a file it sources, is not hidden from it. */
-static int may_trace(const char *text)
-{
-	const char *p;
-
-	if (strstr(text, "xtrace") || strstr(text, "verbose"))
-		return 1;
-	for (p = text; (p = strstr(p, "set ")); ) {
-		const char *end;
-
-		p += strlen("set");
-		end = p + strcspn(p, "\n;&|");
-		/* each word of it that begins with - */
-		for (; (p += strspn(p, " \t")) < end; p += strcspn(p, " \t\n;&|"))
-			if (*p == '-' && p + strcspn(p, "xv") < p + strcspn(p, " \t\n;&|"))
-				return 1;
-	}
-	return 0;
-}
-
-#define TRACES_OFF "__berth_do \"$?\" 'set +xv' && :; }"
-
 static int feed(struct keeper_session *s, struct err *e)
 {
-	const char *sh = s->fallback ? "command " : "", *traps = s->traps ? "__berth_do \"$?\" 'trap >&9' && :\n" : "";
-	char line[640], restore[48] = "", end[160], text[sizeof(MOUNTPLAN_CONTROL) + 80];
+	const struct shelltext t = {
+		.session = s->name, .nonce = s->nonce, .is_bash = !s->fallback, .traps = s->traps, .traces = s->traces,
+		.restore_trap = s->trap_lost, .last_status = s->last_status,
+	};
+	char lines[SHELLSCRIPT_LINES];
 
-	if (s->trap_lost)
-		snprintf(restore, sizeof(restore), "__berth_do %u 'trap : INT' && :\n", s->last_status);
 	s->trap_lost = 0;
 	s->trap_seen = !s->traps;
-	snprintf(end, sizeof(end), "%s__berth %s \"$?\" && :\n", traps, s->nonce);
-	snprintf(text, sizeof(text), "%s. " MOUNTPLAN_CONTROL "/%s 9>&-", sh, s->name);
-	/* one compound, as set -v shows a line when it is read; the second is for when an error threw away the rest of the first */
-	if (s->traces)
-		snprintf(line, sizeof(line), "%s%s; { %s" TRACES_OFF " 2>&9\n{ %s" TRACES_OFF " 2>&9\n", restore, text, end, end);
-	else
-		snprintf(line, sizeof(line), "%s%s\n%s", restore, text, end);
-	return write_script(s, line, e);
+	shellscript_lines(&t, lines);
+	return write_script(s, lines, e);
 }
 
 /* Turns on again what the end of the text before turned off; the rest of the line is for $?, and seen by nobody. */
@@ -388,6 +337,7 @@ int session_put_text(struct keeper *k, struct keeper_session *s, const char *tex
 
 static void drop_output(struct keeper_session *s)
 {
+	s->names[0].held = s->names[1].held = 0;
 	ring_release(&s->out[0]);
 	ring_release(&s->out[1]);
 }
@@ -434,7 +384,7 @@ int session_run(struct keeper *k, struct keeper_session *s, const struct session
 		s->traces = s->traps = s->trap_lost = 0;
 		s->tracing[0] = '\0';
 	}
-	s->traces |= may_trace(text);
+	s->traces |= shellscript_may_trace(text);
 	s->traps |= !!strstr(text, "trap");
 	if (session_put_text(k, s, text, n, e) < 0)
 		return -1;
@@ -517,6 +467,7 @@ static void answer_session(struct keeper *k, struct keeper_session *s, const cha
 	if (s->queued_ms)
 		json_object_set_new(a, "queued_ms", json_integer((json_int_t)s->queued_ms));
 	for (i = 0; i <= s->split && r == 0; i++) {
+		shellname_flush(&s->names[i], keep_output, &(struct output){ k, &s->out[i] });
 		dropped[i] = ring_dropped(&s->out[i]);
 		head[i] = s->out[i].head_len;
 		r = take_output(&s->out[i], a, streams[i], s->inlined && !s->split, &fds[i], &b[i], &e);
@@ -592,14 +543,6 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 	keeper_event_end(k, "sh", &v, json_pack("{s:s,s:s}", "session", s->name, "text", s->text));
 }
 
-/* Is it the line of `trap` for INT?  bash calls it SIGINT. */
-static int is_interrupt_trap(const char *line)
-{
-	size_t n = strlen(line);
-
-	return (n > 5 && !strcmp(line + n - 5, "' INT")) || (n > 8 && !strcmp(line + n - 8, "' SIGINT"));
-}
-
 /* What $- had of set -x and -v. */
 static void keep_tracing(struct keeper_session *s, const char *flags)
 {
@@ -614,7 +557,7 @@ static void status_line(struct keeper *k, struct keeper_session *s)
 	char *end;
 	unsigned long v;
 
-	s->trap_seen |= is_interrupt_trap(s->status_line);
+	s->trap_seen |= shellscript_is_interrupt_trap(s->status_line);
 	if (!s->busy || strncmp(s->status_line, s->nonce, n) || s->status_line[n] != ' ' ||
 	    !isdigit((unsigned char)s->status_line[n + 1]))
 		return;
@@ -663,6 +606,7 @@ void session_status(struct keeper *k, struct keeper_session *s)
 
 void session_read(struct keeper *k, struct keeper_session *s, int which)
 {
+	struct output o = { k, &s->out[which] };
 	int *fd = which ? &s->err_fd : &s->out_fd;
 	char buf[OUTPUT_CHUNK];
 	int rounds;
@@ -671,7 +615,7 @@ void session_read(struct keeper *k, struct keeper_session *s, int which)
 	for (rounds = 0; rounds < 64 && *fd >= 0; rounds++) {
 		n = read(*fd, buf, sizeof(buf));
 		if (n > 0) {
-			keeper_ring_add(k, &s->out[which], buf, (size_t)n);
+			shellname_feed(&s->names[which], buf, (size_t)n, keep_output, &o);
 		} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 			fd_close(fd);	/* EIO: no process has the terminal open any more */
 			if (!which && !s->split)

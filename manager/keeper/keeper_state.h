@@ -13,6 +13,7 @@
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/keeper_log.h"
 #include "manager/keeper/ring.h"
+#include "manager/keeper/shellname.h"
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/verdict.h"
 
@@ -89,6 +90,7 @@ struct keeper_session {
 	int script_fd, status_fd;
 	int text_fd;	/* the file of the last command's text, when the next may be written over it; -1 */
 	struct ring out[2];
+	struct shellname names[2];	/* of the shell, in out[] */
 	unsigned number;	/* of commands run, for the file names */
 	/* the command that runs in it */
 	char text[128];			/* the beginning, for events */
@@ -368,7 +370,7 @@ void session_queue_refuse(struct keeper *k, struct keeper_session *s, const stru
 /* Does some process of the session's foreground wait for its terminal? */
 int session_reads_terminal(struct keeper *k, const struct keeper_session *s);
 
-/* keeper_force.c.  What the shell's traps are set on, see keeper_sessions.c. */
+/* keeper_force.c.  What the shell's traps are set on, see shellscript.h. */
 #define LEAVE_SIGNAL 48		/* leave the text, all levels */
 #define INTERRUPTED_SIGNAL 47	/* the same, if what just ended died of an interrupt */
 #define LEAVE_ONE_SIGNAL 63	/* one level, even where the text has a pipe of its own as descriptor 9 */

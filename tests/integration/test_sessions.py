@@ -844,6 +844,40 @@ while time.time() < end:
 """
 
 
+# ---- what the shell itself says ------------------------------------------------------
+
+def messages(shell, line, what):
+    return {"bash": f"bash: line {line}: {what}", "dash": f"sh: {line}: {what}", "ash": f"sh: line {line}: {what}"}[shell] + "\n"
+
+
+@in_each_shell
+def test_the_shells_messages_read_as_in_a_script_of_the_users(x, shell):
+    name = "bash" if shell == "bash" else "sh"
+    missing = "nosuch: command not found" if shell == "bash" else "nosuch: not found"
+    for split in (False, True):
+        kw = {"split": split, "session": f"messages{split:d}"}
+
+        def said(text, code):
+            a = expect(x.sh(text, **kw), code=code, what=text)
+            return (a.err if split else a.out).decode()
+
+        expect(x.sh("echo $0", **kw), name + "\n", 0)
+        assert said("nosuch", 127) == messages(shell, 1, missing)
+        assert said(":\nnosuch", 127) == messages(shell, 2, missing)
+        assert said("f() {\n nosuch\n}", 0) == ""
+        assert missing in said("f", 127)
+        for text in ("if\n)", "cd /none", "nosuch; exec 7</none", "sleep 60 & kill -9 $!; wait $!; :", "eval nosuch", "(nosuch)", "nosuch | cat",
+                     "readonly r=1; r=2", "echo ${none?is not set}", "kill -9 $$"):
+            text_said = said(text, None)
+            assert "/run/" not in text_said and "/proc/" not in text_said and "berth" not in text_said, (shell, split, text, text_said)
+        assert x.sh("if\n)", **kw).code == 2
+        said_of_syntax = said("if\n)", 2)
+        assert said_of_syntax.startswith(("bash: line 2: ", "sh: 2: ", "sh: line 2: ")), said_of_syntax
+        # other bytes stay, whatever they begin like, and none is kept for later
+        expect(x.sh("printf /run/.berth/mes", **kw), "/run/.berth/mes", 0)
+        expect(x.sh("printf '/run/ /run/.berth/'; printf 'other: x'", **kw), "/run/ /run/.berth/other: x", 0)
+
+
 # ---- the queue of a session ------------------------------------------------------
 
 QUEUE_MAX, QUEUE_ALL = 16, 32
@@ -890,6 +924,21 @@ def test_all_queues_of_a_sandbox_have_one_bound():
         try:
             x.client().sh("echo too many", session="s0")
             assert False, "the queues have no bound"
+        except box.Refused as full:
+            assert full.code == "limit", full
+
+
+def test_the_texts_that_wait_have_one_bound_of_bytes():
+    with Box() as x:
+        long = "echo on #" + "x" * (7 << 20)
+        for n in range(3):
+            held(x, x.client(), f"/tmp/go{n}", session=f"s{n}")
+        for n in range(2):
+            x.client().sh_send(long, session=f"s{n}")
+        b.wait_for(lambda: queued(x, "s0") == queued(x, "s1") == 1, 20, "two of them in the queue")
+        try:
+            x.client().sh(long, session="s2")
+            assert False, "the bytes have no bound"
         except box.Refused as full:
             assert full.code == "limit", full
 

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/keeper/shellscript.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/keeper/keeper_state.h"
+#include "runtime/sandbox/mountplan.h"
+
+#define OUTSIDE "[ -p /proc/$$/fd/9 ]"
+#define LEAVE_BASH OUTSIDE " || { trap \"[ -p /proc/\\$\\$/fd/9 ] && trap - DEBUG || return 130\" DEBUG; return 130; }"
+/*
+ * The signal is raised in the expansion, so that it is taken after the return (bash loses it there at times).  Asked twice, as
+ * a trap that is taken while a trap runs leaves what $? was before both for the status of the command it came in: not
+ * zero for the one question and zero for the other it cannot be.
+ */
+#define LEAVE_SH OUTSIDE " || { [ ! -p /proc/$$/fd/9 ] && return $(kill -" STRINGIFY(LEAVE_SIGNAL) " $$)130; }"
+/* The first is in each command's way, and short; the second does what else is to be done and leaves $? too. */
+#define STATUS_FUNCTIONS \
+	"__berth() { printf '%s %s %s\\n' \"$1\" \"$2\" \"$-\" >&9; return \"$2\"; }\n" \
+	"__berth_do() { eval \"$2\"; return \"$1\"; }\n"
+#define FIRST_LINES(leave) "exec 8<&-\nunset PS1 PS2 PROMPT_COMMAND\ntrap : INT\n" STATUS_FUNCTIONS \
+	"trap 'case $? in 130) " leave ";; esac' " STRINGIFY(INTERRUPTED_SIGNAL) "\n" \
+	"trap '" leave "' " STRINGIFY(LEAVE_SIGNAL) "\ntrap 'return 130' " STRINGIFY(LEAVE_ONE_SIGNAL) "\n"
+
+/* $0 from bash 5.0 on; an older one keeps the name of its script. */
+static const char first_lines_bash[] = FIRST_LINES(LEAVE_BASH) "shopt -s expand_aliases\nBASH_ARGV0=bash\n";
+static const char first_lines_sh[] = FIRST_LINES(LEAVE_SH);
+
+/*
+ * What follows -c's text is $0.  A shell that reads all of a script before it runs the first of it, as bash does with what it
+ * sources, must read ours as its own.
+ */
+#define READ_SCRIPT "case ${BASH_VERSION-} in '') . /proc/self/fd/8;; *) exec sh /proc/self/fd/8;; esac"
+
+const char *const *shellscript_argv(int is_bash, size_t *ret_count)
+{
+	static const char *const bash[] = { "bash", "--noprofile", "--norc", "/proc/self/fd/8" };
+	static const char *const sh[] = { "sh", "-c", READ_SCRIPT, "sh" };
+
+	*ret_count = is_bash ? ARRAY_LEN(bash) : ARRAY_LEN(sh);
+	return is_bash ? bash : sh;
+}
+
+const char *shellscript_first(int is_bash)
+{
+	return is_bash ? first_lines_bash : first_lines_sh;
+}
+
+#define TRACES_OFF "__berth_do \"$?\" 'set +xv' && :; }"
+
+void shellscript_lines(const struct shelltext *t, char ret[SHELLSCRIPT_LINES])
+{
+	const char *sh = t->is_bash ? "" : "command ", *traps = t->traps ? "__berth_do \"$?\" 'trap >&9' && :\n" : "";
+	char restore[48] = "", end[160], text[sizeof(MOUNTPLAN_CONTROL) + 80];
+
+	if (t->restore_trap)
+		snprintf(restore, sizeof(restore), "__berth_do %u 'trap : INT' && :\n", t->last_status);
+	snprintf(end, sizeof(end), "%s__berth %s \"$?\" && :\n", traps, t->nonce);
+	snprintf(text, sizeof(text), "%s. " MOUNTPLAN_CONTROL "/%s 9>&-", sh, t->session);
+	/* one compound, as set -v shows a line when it is read; the second is for when an error threw away the rest of the first */
+	if (t->traces)
+		snprintf(ret, SHELLSCRIPT_LINES, "%s%s; { %s" TRACES_OFF " 2>&9\n{ %s" TRACES_OFF " 2>&9\n", restore, text, end, end);
+	else
+		snprintf(ret, SHELLSCRIPT_LINES, "%s%s\n%s", restore, text, end);
+}
+
+int shellscript_may_trace(const char *text)
+{
+	const char *p;
+
+	if (strstr(text, "xtrace") || strstr(text, "verbose"))
+		return 1;
+	for (p = text; (p = strstr(p, "set ")); ) {
+		const char *end;
+
+		p += strlen("set");
+		end = p + strcspn(p, "\n;&|");
+		/* each word of it that begins with - */
+		for (; (p += strspn(p, " \t")) < end; p += strcspn(p, " \t\n;&|"))
+			if (*p == '-' && p + strcspn(p, "xv") < p + strcspn(p, " \t\n;&|"))
+				return 1;
+	}
+	return 0;
+}
+
+int shellscript_is_interrupt_trap(const char *line)
+{
+	size_t n = strlen(line);
+
+	return (n > 5 && !strcmp(line + n - 5, "' INT")) || (n > 8 && !strcmp(line + n - 8, "' SIGINT"));
+}
