@@ -326,10 +326,10 @@ $(BUILD)/manager/api/schemas.o: manager/api/schemas.S manager/api/schemas.json
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DSCHEMAS_PATH='"manager/api/schemas.json"' -c -o $@ $<
 
-$(BUILD)/manager/service/kernelblob.o: manager/service/kernelblob.S manager/service/kernel.py
+$(BUILD)/manager/service/kernelblob.o: manager/service/kernelblob.S manager/service/kernel.py manager/service/mcphttp.py
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -DKERNEL_PATH='"manager/service/kernel.py"' -c -o $@ $<
+	$(Q)$(CC) -DKERNEL_PATH='"manager/service/kernel.py"' -DMCPHTTP_PATH='"manager/service/mcphttp.py"' -c -o $@ $<
 
 $(BUILD)/berthd: $(BUILD)/cli/programs/berthd.o $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)

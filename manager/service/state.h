@@ -406,6 +406,14 @@ void tools_expire(struct service *s, uint64_t idle_ms);
 /* Its kernels and servers end; the servers start again when they are asked for. */
 void tools_forget(struct service *s, const char *name);
 
+/* ---- mcpurl.c ---- */
+
+/*
+ * What is started in the sandbox for a server of this configuration, {"command", "args"} or {"url", "headers", "type"}: an array
+ * of words; what it must be told apart from them goes to env.  ERR_INVALID and ERR_UNSUPPORTED for what is no configuration.
+ */
+json_t *mcp_argv(const json_t *config, json_t *env, struct err *e);
+
 /* ---- mcp.c ---- */
 
 /* The sandbox has the server from now on; only_look: whether it could. ERR_LIMIT when there are too many. */

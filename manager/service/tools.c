@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tools of a sandbox, as agentscope calls them: a shell command, a cell of a
- * stateful Python, and the tools of MCP servers (stdio) that run in the sandbox.
+ * stateful Python, and the tools of MCP servers that run in the sandbox, or that it reaches (mcpurl.c).
  *
  * Kernel and servers live as long as berthd, the sandbox, or until they were not
  * used for [session] auto_stop; servers are in the sandbox's record (mcp.c) and start
@@ -334,33 +334,6 @@ static json_t *rpc(struct service_use *u, struct tool_proc *p, const char *metho
 	return NULL;
 }
 
-static json_t *server_argv(const json_t *config, struct err *e)
-{
-	const char *command = NULL;
-	json_t *args = NULL, *argv, *a;
-	size_t i;
-
-	if (json_get_str(config, "command", &command, "the server's configuration", e) < 0 ||
-	    json_get_arr(config, "args", &args, "the server's configuration", e) < 0)
-		return NULL;
-	if (!command) {
-		err_set(e, json_object_get(config, "url") ? ERR_UNSUPPORTED : ERR_INVALID, "an MCP server needs \"command\"; hint: servers "
-			"run in the sandbox and speak over stdio");
-		return NULL;
-	}
-	argv = json_array();
-	json_array_append_new(argv, json_string(command));
-	json_array_foreach(args, i, a) {
-		if (!json_is_string(a)) {
-			err_set(e, ERR_INVALID, "\"args\" of an MCP server holds something else than strings");
-			json_decref(argv);
-			return NULL;
-		}
-		json_array_append(argv, a);
-	}
-	return argv;
-}
-
 static int add_pair(void *ctx, const char *text, struct err *e)
 {
 	return json_array_append_new(ctx, json_string(text)) < 0 ? err_nomem(e) : 0;
@@ -373,10 +346,14 @@ static int start_server(struct service_use *u, struct tool_proc *p, struct err *
 
 	if (p->running)
 		return 0;
-	argv = server_argv(p->config, e);
 	wrapped = json_pack("{s:O?}", "environment", json_object_get(p->config, "env"));
-	if (!argv || service_each_env(wrapped, add_pair, env, e) < 0 || start(u, p, argv, env, e) < 0)
+	if (service_each_env(wrapped, add_pair, env, e) < 0 || !(argv = mcp_argv(p->config, env, e)))
 		return err_wrap(e, "MCP server %s", p->name);
+	if (start(u, p, argv, env, e) < 0) {
+		if (e->code == ERR_EXEC_NOT_FOUND && json_object_get(p->config, "url"))
+			err_set(e, ERR_UNSUPPORTED, "the image has no python3, which speaks to servers with \"url\"");
+		return err_wrap(e, "MCP server %s", p->name);
+	}
 	hello = rpc(u, p, "initialize", json_pack("{s:s,s:{},s:{s:s,s:s}}", "protocolVersion", "2025-06-18", "capabilities", "clientInfo",
 						  "name", "berthd", "version", BERTH_VERSION), MCP_WAIT_MS, e);
 	ready = json_pack("{s:s,s:s}", "jsonrpc", "2.0", "method", "notifications/initialized");

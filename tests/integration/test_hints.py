@@ -425,7 +425,9 @@ bytes, or such as "512m"
 0.01 to 4096
 start it again
 [pool.NAME] in berth.toml makes types
-servers run in the sandbox and speak over stdio
+https://HOST[:PORT]/PATH
+"headers"
+"type": "http"
 list_tools
 give one to create
 """,

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """MCP servers in a sandbox: what was acknowledged is there until the sandbox is released, whatever dies meanwhile."""
+import contextlib
 import signal
+import socket
+import threading
 
 import berthtest as b
+import daemon
 from managed import BOX, FAST, Failed, Managed, listens, refused
 
 MCP = r'''
@@ -109,3 +113,112 @@ def test_a_server_hides_no_built_in_tools_and_there_are_not_too_many():
         big = {**one, "env": {"BIG": "x" * 300000}}
         refused(429, m.add_mcp_servers, identity=name, server_configs={"mcpServers": {"s1": big}}, overwrite=True)
         assert "add" in m.list_tools(identity=name)["s1"] and m.get_status(identity=name) == "running"
+
+
+# A server of MCP's streamable HTTP: /json answers in JSON, /sse in events; both keep to the rules of sessions and versions.
+WEB = r'''
+import http.server, json, sys
+sessions, seen = set(), []
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def log_message(self, *unused):
+        pass
+    def answer(self, status, body=b"", **headers):
+        self.send_response(status)
+        for name, value in {"Content-Length": len(body), **headers}.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_DELETE(self):
+        sessions.discard(self.headers["Mcp-Session-Id"])
+        self.answer(200)
+    def do_POST(self):
+        q = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        accept = self.headers["Accept"]
+        if "application/json" not in accept or "text/event-stream" not in accept or self.headers["X-Key"] != "secret":
+            return self.answer(406)
+        if self.path == "/away":
+            return self.answer(307, Location="http://127.0.0.1:%s/json" % sys.argv[1])
+        more = {}
+        if q["method"] == "initialize":
+            more["Mcp_Session_Id"] = "s%d" % len(seen)
+            seen.append(q)
+            sessions.add(more["Mcp_Session_Id"])
+            r = {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
+        elif self.headers["Mcp-Session-Id"] not in sessions:
+            return self.answer(404 if "Mcp-Session-Id" in self.headers else 400)
+        elif self.headers["MCP-Protocol-Version"] != "2025-03-26":
+            return self.answer(400)
+        elif "id" not in q:
+            return self.answer(202)
+        elif q["method"] == "tools/list":
+            r = {"tools": [{"name": n + self.path[1:], "inputSchema": {"type": "object"}} for n in ("add-", "forget-", "flood-")]}
+        else:
+            name, a = q["params"]["name"], q["params"]["arguments"]
+            if name.startswith("forget"):
+                sessions.clear()
+                return self.answer(404)
+            r = {"content": [{"type": "text", "text": "x" * (17 << 20) if name.startswith("flood") else str(a["x"] + a["y"])}]}
+        body = json.dumps({"jsonrpc": "2.0", "id": q["id"], "result": r})
+        if self.path == "/json":
+            return self.answer(200, body.encode(), Content_Type="application/json", **more)
+        note = json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})
+        half = body.index("result") - 1     # an event's data may be on several lines
+        body = f": hello\r\n\r\nevent: message\r\ndata: {note}\r\n\r\nid: 1\ndata: {body[:half]}\ndata:{body[half:]}\n\n"
+        self.answer(200, body.encode(), Content_Type="text/event-stream; charset=utf-8", **more)
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+'''
+
+
+def web(port, path, **more):
+    return {"mcpServers": {path: {"url": f"http://127.0.0.1:{port}/{path}", "headers": {"X-Key": "secret"}, **more}}}
+
+
+@b.deadline(120)
+def test_a_server_with_a_url_is_spoken_to_over_http_from_within_the_sandbox():
+    with Managed(BOX) as d:
+        m = d.manager
+        name = m.create()
+        m.workspace("PUT", name, "file", params={"path": "web.py"}, data=WEB.encode())
+        m.shell(name, "setsid python3 /workspace/web.py 8000 >/workspace/log 2>&1 & "
+                      "for i in $(seq 200); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8000))' 2>/dev/null && break; done")
+        for path in ("json", "sse"):
+            assert m.add_mcp_servers(identity=name, server_configs=web(8000, path, type="streamable_http")) == [path]
+            call = lambda tool, **a: m.call_tool(identity=name, tool_name=f"{tool}-{path}", arguments=a)
+            assert call("add", x=2, y=3)["content"][0]["text"] == "5"
+            for tool, words in (("flood", "more than"), ("forget", "404")):
+                try:
+                    raise AssertionError(call(tool))
+                except Failed as e:
+                    assert e.status in (400, 422) and words in e.detail, e
+            # a session that the server has forgotten is begun anew, by the second call at the latest
+            with contextlib.suppress(Failed):
+                call("add", x=1, y=1)
+            assert call("add", x=1, y=2)["content"][0]["text"] == "3"
+        assert set(m.list_tools(identity=name)) >= {"json", "sse"}
+        refused(400, m.add_mcp_servers, identity=name, server_configs=web(8000, "away"))
+        for wrong in ({"url": "ftp://x/"}, {"url": "http://a b/"}, {"url": "http://u:p@x/"}, {"url": "http://x/", "command": "y"}, {},
+                      {"url": "http://x/", "headers": {"A": "b\r\nC: d"}}, {"url": "http://x/", "headers": {"A:b": "c"}}, {"url": 1},
+                      {"url": "http://x/", "headers": {"A": 1}}):
+            refused(400, m.add_mcp_servers, identity=name, server_configs={"mcpServers": {"wrong": wrong}})
+        refused(501, m.add_mcp_servers, identity=name, server_configs=web(8000, "json2", type="sse"))
+        # its headers are nobody else's to read
+        assert "secret" not in str(m.get_info(identity=name))
+
+
+@b.deadline(120)
+def test_a_url_reaches_no_more_than_the_sandbox_does():
+    with Managed(BOX) as d:
+        seen = []
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        thread = threading.Thread(target=lambda: seen.append(listener.accept()), daemon=True)
+        thread.start()
+        m = d.client(daemon.TENANT)
+        name = m.create()
+        for port in (listener.getsockname()[1], d.port):
+            refused(400, m.add_mcp_servers, identity=name, server_configs=web(port, "host"))
+        assert not seen, "berthd, or the sandbox, reached the host's loopback"
+        listener.close()
+        assert m.release(identity=name) is True
