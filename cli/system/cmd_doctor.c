@@ -91,20 +91,23 @@ static int interrupted(void)
 
 /* ---- the real thing ---- */
 
-/* A directory beside path, or beside the nearest of its parents that exists; removed by its name below *ret_fd. */
-static int scratch_beside(const char *path, char *name, size_t n, char *full, size_t full_n, int *ret_fd)
+/*
+ * A directory in path, as that may be a mount of its own on another file system than what is around it, or in the nearest of its
+ * parents that exists; removed by its name below *ret_fd.
+ */
+static int scratch_near(const char *path, char *name, size_t n, char *full, size_t full_n, int *ret_fd)
 {
 	char parent[300];
 	char *slash;
 
 	snprintf(parent, sizeof(parent), "%s", path);
-	do {
-		slash = strrchr(parent, '/');
-		if (!slash)
-			return -1;
-		slash[slash == parent] = '\0';
+	for (;;) {
 		*ret_fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	} while (*ret_fd < 0 && parent[1]);
+		slash = strrchr(parent, '/');
+		if (*ret_fd >= 0 || !slash || !parent[1])
+			break;
+		slash[slash == parent] = '\0';
+	}
 	snprintf(name, n, "berth-doctor-%d", (int)getpid());
 	snprintf(full, full_n, "%s%s%s", parent, parent[1] ? "/" : "", name);
 	return *ret_fd < 0 ? -1 : mkdirat(*ret_fd, name, 0700);
@@ -166,9 +169,9 @@ static void try_run(struct doctor *d)
 		snprintf(f->detail, sizeof(f->detail), "not tried, which takes root");
 		return;
 	}
-	if (scratch_beside(d->config.state_dir, name, sizeof(name), full, sizeof(full), &dir) < 0 ||
+	if (scratch_near(d->config.state_dir, name, sizeof(name), full, sizeof(full), &dir) < 0 ||
 	    pipe2(p, O_CLOEXEC) < 0) {
-		snprintf(f->detail, sizeof(f->detail), "make a directory beside %.150s: %s", d->config.state_dir,
+		snprintf(f->detail, sizeof(f->detail), "make a directory in %.150s: %s", d->config.state_dir,
 			 strerror(errno));
 		return;
 	}

@@ -26,8 +26,9 @@ int quota_check(int dir_fd, struct err *e)
 	struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };
 
 	if (control(dir_fd, Q_XGETQSTATV, 0, &st) < 0)
-		return errno == ENOSYS ? err_set(e, ERR_UNSUPPORTED, "quotactl_fd(2) is of Linux 5.14") :
-					 err_code_sys(e, ERR_UNSUPPORTED, "ask for project quotas");
+		return errno == ENOSYS ?
+		       err_set(e, ERR_UNSUPPORTED, "quotactl_fd(2) is not there: it takes Linux 5.14 with CONFIG_QUOTACTL, and no filter "
+			       "around berth") : err_code_sys(e, ERR_UNSUPPORTED, "ask for project quotas");
 	/* accounting without enforcement bounds nothing */
 	if (!(st.qs_flags & FS_QUOTA_PDQ_ACCT))
 		return err_set(e, ERR_UNSUPPORTED, "the file system keeps no project quotas; hint: tune2fs -O project,quota, "

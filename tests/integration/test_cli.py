@@ -416,7 +416,29 @@ def test_doctor_killed_by_a_signal_leaves_nothing():
         except subprocess.TimeoutExpired:
             p.send_signal(signal.SIGTERM)
         b.stop(p, signal.SIGTERM)
-        assert "doctor" not in " ".join(os.listdir(b.root()))
+        assert "doctor" not in " ".join(os.listdir(b.root()) + os.listdir(os.path.join(b.root(), "state")))
+
+
+def test_doctor_and_run_agree_where_the_state_directory_is_a_mount():
+    # overlayfs, as a container's root is: its directories take no id-mapped mount; a tmpfs does, from Linux 6.3 on
+    for name in ("lower", "upper", "work"):
+        b.tmpdir(name)
+    top = b.tmpdir("outer")
+    options = f"lowerdir={b.tmp('lower')},upperdir={b.tmp('upper')},workdir={b.tmp('work')}"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, top], check=True)
+    try:
+        os.mkdir(top + "/state", 0o700)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0700", "tmpfs", top + "/state"], check=True)
+        env = {"BERTH_STATE_DIR": top + "/state"}
+        runs = b.run("host", "true", env=env).code == 0
+        r = b.berth("doctor", "--json", env=env, timeout=120)
+        b.expect(json.loads(r.out)["works"] is runs, r, f"berth run {'works' if runs else 'does not'} and doctor says otherwise")
+        assert not [n for n in os.listdir(top + "/state") if "doctor" in n]
+        quota, = (f for f in json.loads(r.out)["findings"] if f["what"] == "project quota")
+        assert "is of Linux 5.14" not in quota["detail"], quota
+    finally:
+        for path in (top + "/state", top):
+            subprocess.run(["umount", path], check=False)
 
 
 # ---- the manual -----------------------------------------------------------------------
