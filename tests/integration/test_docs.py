@@ -38,10 +38,15 @@ def text_of(path):
 @b.deadline(120)
 def test_the_readme_works_from_top_to_bottom():
     blocks = re.findall(r"^```sh\n(.*?)^```", text_of(os.path.join(b.TOP, "README.md")), re.S | re.M)
-    # the two commands themselves: this is the second, and the first is tried where nothing is installed yet
-    blocks = [x for x in blocks if not x.startswith("make ")]
+    # the two commands themselves: this is the second, and the first is tried where nothing is installed yet; then make install
+    made = [x.strip() for x in blocks if x.startswith("make ")]
+    assert made == ["make demo", "make check", "make install"] == [x.strip() for x in blocks[:3]], "berth is used before it is installed"
+    blocks = blocks[3:]
     assert len(blocks) >= 5, "the README shows what berth does"
-    script = "set -ex\n" + "".join(blocks)
+    text = "".join(blocks)
+    assert "|| true" not in text and "|| test" not in text, "the README shows what a reader would type"
+    # "# exit status N" behind a command is what it ends with
+    script = "set -ex\n" + re.sub(r"^(.*?) +# exit status (\d+)$", r"got=0; \1 || got=$?; test $got = \2", text, flags=re.M)
     r = shell(script)
     assert r.returncode == 0, f"exit status {r.returncode}\n{r.stderr.decode()[-2000:]}"
 
@@ -68,8 +73,12 @@ def examples_of(page):
 @b.deadline(300)
 def test_the_examples_of_the_manual_work():
     seen, bad = 0, []
+    for page in glob.glob(os.path.join(b.TOP, "man", "*.[158]")):
+        assert not [x for x in examples_of(page) if "|| true" in x or "c=$(" in x], f"{page}: nobody would type that"
     try:
         for page in sorted(glob.glob(os.path.join(b.TOP, "man", "*.[158]"))):
+            # each page begins with a sandbox of its own, whose first detached command is c1
+            b.berth("rm", "--force", "work")
             for block in examples_of(page):
                 for command in join_lines(block):
                     if ELSEWHERE.search(command):
