@@ -312,6 +312,8 @@ daemon.allowed_origins
 /openapi.json lists them
 /openapi.json
 1 MiB of JSON
+end some, or [tenant] %s in berth.toml
+again later, or daemon.max_connections in berth.toml
 GET /v1/sandboxes/{id}/commands lists them
 stream=stdout or stderr, or /follow
 TERM, SIGKILL, or a number from 1 to 64
@@ -414,7 +416,6 @@ it is tried again when it is back
 [admission] memory
 [admission] cpus
 release some, or raise [manager] max_sandboxes
-addressing = "path"
 send the request to the berthd of each
 berth pull it, or berth image save on host %.64s and berth image load here
 [session] allow_mount_dir, and an administrator's token
@@ -423,11 +424,11 @@ send the request to the berthd of host %.64s
 seconds, or such as "15m"; 0 is never
 bytes, or such as "512m"
 0.01 to 4096
-start it again
-[pool.NAME] in berth.toml makes types
 https://HOST[:PORT]/PATH
 "headers"
 "type": "http"
+start it again
+[pool.NAME] in berth.toml makes types
 list_tools
 give one to create
 """,
