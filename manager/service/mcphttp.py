@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# MCP's streamable HTTP for one that speaks lines: each line of stdin is POSTed, what comes back is printed, a message a line.
-# It runs in the sandbox, so that whom it reaches is the sandbox's network's to say.
+# MCP's streamable HTTP for a client that speaks lines: each line of stdin is POSTed, and what comes back is
+# printed, a message a line.  It runs in the sandbox, so that the sandbox's network decides whom it reaches.
 import json, os, sys, urllib.error, urllib.request
 
 config = json.loads(os.environ.pop("BERTH_MCP"))

@@ -19,7 +19,7 @@
 #define RECORD "forwarding"
 #define RECORD_MAX 4096
 
-/* In the order in which they are switched on.  A host that forwards believes no router any more, unless it is told to (2). */
+/* In the order in which they are switched on.  A host that forwards believes routers only when accept_ra is 2. */
 static const struct { const char *path, *off, *on; int six; } switches[] = {
 	{ "/proc/sys/net/ipv4/ip_forward", "0", "1", 0 },
 	{ "/proc/sys/net/ipv6/conf/all/accept_ra", "1", "2", 1 },

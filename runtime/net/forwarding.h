@@ -2,9 +2,10 @@
 /*
  * forwarding - the host's own switches, net.ipv4.ip_forward and net.ipv6.conf.all.forwarding.
  *
- * A bridge needs them.  What berth itself switches on stands first in the file "forwarding" of the pool's directory, with the
- * boot and the network namespace it is true of; when the last bridge is gone it is switched off again, and what somebody
- * else had switched on stays.  All of it happens under the pool's lock: no sandbox starts while it is switched off.
+ * A bridge needs them.  What berth itself switches on stands first in the file "forwarding" of the
+ * pool's directory, with the boot and the network namespace it is true of.  When the last bridge is
+ * gone it is switched off again; what somebody else had switched on stays.  All of it happens under
+ * the pool's lock: no sandbox starts while it is switched off.
  */
 #ifndef BERTH_RUNTIME_NET_FORWARDING_H
 #define BERTH_RUNTIME_NET_FORWARDING_H
@@ -12,11 +13,11 @@
 #include "runtime/net/pool.h"
 
 /*
- * Before a sandbox joins a bridge.  may: berth may switch it on; ERR_UNSUPPORTED when it must and may not.  with6: the host has
- * IPv6; *ret_route6: it forwards that.
+ * Before a sandbox joins a bridge.  may: berth may switch it on; ERR_UNSUPPORTED when it must and
+ * may not.  with6: the host has IPv6; *ret_route6: it forwards that.
  */
 int forwarding_need(struct pool *p, int may, int with6, int *ret_route6, struct err *e);
-/* After a bridge was removed: what berth switched on goes off, unless another bridge stands, of whomever. */
+/* After a bridge was removed: what berth switched on goes off, unless another bridge stands. */
 int forwarding_restore(struct pool *p, struct err *e);
 
 #endif

@@ -35,9 +35,9 @@ uint64_t netshare_connections(void)
 	uint64_t table;
 	struct err ignored;
 
-	if (io_read_file(AT_FDCWD, TABLE, &b, &ignored) < 0 || !b.data)
-		table = future_table();
-	else if (b.data[strcspn(b.data, "\n")] = '\0', num_u64(b.data, TABLE, 0, UINT64_MAX, &table, &ignored) < 0)
+	if (io_read_file(AT_FDCWD, TABLE, &b, &ignored) == 0 && b.data)
+		b.data[strcspn(b.data, "\n")] = '\0';
+	if (!b.data || num_u64(b.data, TABLE, 0, UINT64_MAX, &table, &ignored) < 0)
 		table = future_table();
 	table /= PARTS;
 	return table > NETSHARE_MAX ? NETSHARE_MAX : table ? table : 1;

@@ -83,7 +83,8 @@ static void put_counters(struct nft *t, int add, const char *id, const struct li
 /* S29: the chains that count what a sandbox has open: PREFIX-ID, and the map that leads there. */
 static const struct { int map; const char *prefix; } limits[] = { { LIMITS, "limit" }, { NAMES, "names" } };
 
-#define RATE_SHARES 2	/* of the share of open connections, a minute */
+#define RATE_SHARES 2	/* of the share of open connections, or of more where more may be open, a minute */
+#define RATE_BURST_MAX (1u << 20)	/* the kernel multiplies it by the nanoseconds of one */
 
 static void limit_name(char out[80], size_t i, const char *id)
 {
@@ -92,10 +93,11 @@ static void limit_name(char out[80], size_t i, const char *id)
 
 static void put_over(struct nft *t, const char *chain, uint64_t connections, uint64_t share)
 {
+	const uint64_t most = connections > share ? connections : share;
 	struct nftnl_rule *r = nft_rule(t, chain);
 
 	/* connlimit counts no TCP connection that has ended, which the kernel goes on tracking for two minutes */
-	nft_rate_over(r, RATE_SHARES * share, (uint32_t)share);
+	nft_rate_over(r, RATE_SHARES * most, most < RATE_BURST_MAX ? (uint32_t)most : RATE_BURST_MAX);
 	nft_verdict(r, NFT_GOTO, RULESET_OVER);
 	nft_rule_end(t, r);
 	r = nft_rule(t, chain);

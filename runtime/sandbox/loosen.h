@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loosen - in what a sandbox is looser than berth makes it by itself, because somebody asked for it.
+ * loosen - in what a sandbox is less confined than by default, because somebody asked for it.
  *
- * A set of bits in the spec; 0 for most sandboxes, which costs them nothing.  What the configuration of the host says is
- * no override: there it was said once for all.
+ * A set of bits in the spec; 0 for most sandboxes, which costs them nothing.  What the
+ * configuration of the host sets is no override: it was decided there once for all.
  */
 #ifndef BERTH_RUNTIME_SANDBOX_LOOSEN_H
 #define BERTH_RUNTIME_SANDBOX_LOOSEN_H

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """MCP servers in a sandbox: what was acknowledged is there until the sandbox is released, whatever dies meanwhile."""
 import contextlib
+import json
 import signal
 import socket
 import threading
 
 import berthtest as b
 import daemon
+import netlab
 from managed import BOX, FAST, Failed, Managed, listens, refused
 
 MCP = r'''
@@ -221,4 +223,28 @@ def test_a_url_reaches_no_more_than_the_sandbox_does():
             refused(400, m.add_mcp_servers, identity=name, server_configs=web(port, "host"))
         assert not seen, "berthd, or the sandbox, reached the host's loopback"
         listener.close()
+        assert m.release(identity=name) is True
+
+
+@b.deadline(120)
+def test_a_url_is_reached_through_the_proxy_of_the_sandbox_when_a_rule_allows_it():
+    netlab.need_net()
+
+    def answer(path, headers):
+        said.append((path, headers.get("x-key")))
+        result = {"protocolVersion": "2025-06-18"} if len(said) == 1 else {"tools": []}
+        return 200, {"Content-Type": "application/json"}, json.dumps({"jsonrpc": "2.0", "id": (len(said) + 2) // 2, "result": result}).encode()
+
+    said = []
+    options = BOX.replace('"disk=16m"', f'"disk=16m", "network=egress", "dns={netlab.DNS}", "allow-host=outside.test:80"')
+    with netlab.Lab(answer=answer) as lab, Managed(options) as d:
+        m = d.client(daemon.TENANT)
+        name = m.create()
+        one = {"url": "http://outside.test/mcp", "headers": {"X-Key": "secret"}}
+        assert m.add_mcp_servers(identity=name, server_configs={"mcpServers": {"far": one}}) == ["far"]
+        assert said == [("/mcp", "secret")] * 3, "initialize, initialized, tools/list"
+        for host in (netlab.HOST, netlab.METADATA, "both.test"):
+            refused(400, m.add_mcp_servers, identity=name, server_configs={"mcpServers": {"near": {**one, "url": f"http://{host}/mcp"}}})
+        assert len(said) == 3
+        lab.untouched()
         assert m.release(identity=name) is True
