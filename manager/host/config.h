@@ -45,7 +45,8 @@ struct config {
 	char hostname[65];
 	char user[128];			/* "" is the image's own */
 	/* [manager] */
-	uint64_t max_sandboxes;
+	uint64_t max_sandboxes;		/* that run */
+	uint64_t max_stopped;		/* that are there and do not */
 	uint64_t idle_timeout_ms;	/* 0 is never */
 	char idle_action[8];		/* "stop" or "remove" */
 	uint64_t cleanup_interval_ms;

@@ -271,15 +271,33 @@ int promise_change(struct registry *r, const char *id, const struct promise *p, 
 	return result;
 }
 
+struct running {
+	int (*skip)(void *ctx, const char *id);
+	void *ctx;
+	uint64_t count;
+};
+
+static int count_running(void *ctx, const char *id)
+{
+	struct running *n = ctx;
+
+	n->count += !n->skip || !n->skip(n->ctx, id);
+	return 0;
+}
+
 int promise_sum(struct registry *r, int (*skip)(void *ctx, const char *id), void *ctx, struct promise_sum *ret, struct err *e)
 {
 	struct sums s = { .skip = skip, .ctx = ctx };
+	struct running running = { skip, ctx, 0 };
 	int result;
 
 	if (registry_lock(r, e) < 0)
 		return -1;
 	result = sum_up(r, &s, e);
+	if (result == 0)
+		result = registry_each(r->sandboxes_fd, count_running, &running, e) < 0 ? -1 : 0;
 	registry_unlock(r);
 	*ret = s.all;
+	ret->running = running.count;
 	return result;
 }

@@ -15,6 +15,7 @@
 
 struct promise_sum {
 	uint64_t count, memory_bytes, cpu_milli;
+	uint64_t running;	/* of them; by promise_sum() only */
 };
 
 #define PROMISE_SAME (UINT64_MAX - 1)	/* memory or CPUs in promise_change(): as it was */

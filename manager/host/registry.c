@@ -180,23 +180,34 @@ static int count_in(int dirfd, unsigned *ret, struct err *e)
 	return links < 0 && registry_each(dirfd, count_one, ret, e) < 0 ? -1 : 0;
 }
 
-static int check_room(struct registry *r, struct err *e)
+/* One more may run: a directory below sandboxes_fd is one that does. */
+static int check_running(struct registry *r, unsigned *ret_running, struct err *e)
 {
-	struct counter kept = { r, 0 };
-	unsigned running, lasting_ones, count;
-
-	if (count_in(r->sandboxes_fd, &running, e) < 0 || count_in(r->kept_fd, &lasting_ones, e) < 0)
+	if (count_in(r->sandboxes_fd, ret_running, e) < 0)
 		return -1;
-	count = r->others = running + lasting_ones;
-	/* who is in both counts once; a look at each only when it matters */
-	if (count >= r->config->max_sandboxes) {
-		if (registry_each(r->kept_fd, count_kept, &kept, e) < 0)
-			return -1;
-		count = running + kept.count;
-	}
-	if (count >= r->config->max_sandboxes)
-		return err_set(e, ERR_LIMIT, "%u sandboxes exist, the limit is %llu; hint: remove some (berth ps), or raise "
-			       "[manager] max_sandboxes", count, (unsigned long long)r->config->max_sandboxes);
+	if (*ret_running >= r->config->max_sandboxes)
+		return err_set(e, ERR_LIMIT, "%u sandboxes run, the limit is %llu; hint: stop or remove some (berth ps), or raise "
+			       "[manager] max_sandboxes", *ret_running, (unsigned long long)r->config->max_sandboxes);
+	return 0;
+}
+
+/* One that stays when it stops is made only while few enough have stopped: so a stop needs no room. */
+static int check_room(struct registry *r, int lasting, struct err *e)
+{
+	struct counter stopped = { r, 0 };
+	unsigned running, lasting_ones;
+
+	if (check_running(r, &running, e) < 0 || count_in(r->kept_fd, &lasting_ones, e) < 0)
+		return -1;
+	r->others = running + lasting_ones;
+	/* those that run are among them; a look at each only when it matters */
+	if (!lasting || lasting_ones < r->config->max_stopped)
+		return 0;
+	if (registry_each(r->kept_fd, count_kept, &stopped, e) < 0)
+		return -1;
+	if (stopped.count >= r->config->max_stopped)
+		return err_set(e, ERR_LIMIT, "%u stopped sandboxes exist, the limit is %llu; hint: remove some (berth ps -a), or raise "
+			       "[manager] max_stopped", stopped.count, (unsigned long long)r->config->max_stopped);
 	return 0;
 }
 
@@ -206,7 +217,7 @@ int registry_bring_back(struct registry *r, int dir, const char *from, const cha
 
 	if (result < 0)
 		return -1;
-	result = check_room(r, e) < 0 || promise_fits(r, p, NULL, e) < 0 || ranges_promise(r, id, p, e) < 0 ? -1 : 0;
+	result = check_room(r, 0, e) < 0 || promise_fits(r, p, NULL, e) < 0 || ranges_promise(r, id, p, e) < 0 ? -1 : 0;
 	if (result == 0 && renameat2(dir, from, r->kept_fd, id, RENAME_NOREPLACE) < 0)
 		result = err_sys(e, "bring back the files of sandbox %s", id);
 	unlock_all(r);
@@ -215,7 +226,7 @@ int registry_bring_back(struct registry *r, int dir, const char *from, const cha
 
 static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
 {
-	if (check_room(r, e) < 0 || (c->promise && promise_fits(r, c->promise, NULL, e) < 0))
+	if (check_room(r, lasting, e) < 0 || (c->promise && promise_fits(r, c->promise, NULL, e) < 0))
 		return -1;
 	random_id(c->id);
 	if (rundir_take(r, c, e) < 0) {
@@ -249,25 +260,26 @@ static void undo_claim(struct registry *r, struct claim *c)
 int registry_reclaim(struct registry *r, const char *id, const struct promise *p, struct claim *ret, struct err *e)
 {
 	struct err ignored;
-	unsigned cleared;
-	int result, tries;
+	unsigned cleared, running;
+	int result, tries, is_full;
 
 	for (tries = 0; tries < 2; tries++) {
 		*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .lasting = 1, .promise = p };
 		if (lock_all(r, e) < 0)
 			return -1;
 		snprintf(ret->id, sizeof(ret->id), "%s", id);
-		result = rundir_take(r, ret, e) < 0 || ranges_retake(r, ret, e) < 0 ? -1 : 0;
-		if (result < 0 && e->code == ERR_EXISTS)
-			ret->id[0] = '\0';	/* another's: not ours to take back */
+		is_full = p && !path_has(r->sandboxes_fd, id) && check_running(r, &running, e) < 0;
+		result = is_full || rundir_take(r, ret, e) < 0 || ranges_retake(r, ret, e) < 0 ? -1 : 0;
+		if (result < 0 && (is_full || e->code == ERR_EXISTS))
+			ret->id[0] = '\0';	/* another's, or nobody's: not ours to take back */
 		unlock_all(r);
 		if (result == 0)
 			return 0;
-		if (e->code != ERR_EXISTS)
+		if (!is_full && e->code != ERR_EXISTS)
 			break;
-		/* a living keeper keeps it; a dead one's remains are cleared */
+		/* a living keeper keeps it, or its place; a dead one's remains are cleared */
 		if (registry_gc(r, &cleared, &ignored) < 0 || !cleared)
-			return err_set(e, ERR_EXISTS, "sandbox %s is running", id);
+			return is_full ? -1 : err_set(e, ERR_EXISTS, "sandbox %s is running", id);
 	}
 	registry_release(r, ret, &ignored);
 	return -1;

@@ -72,7 +72,7 @@ int registry_each(int dirfd, int (*each)(void *ctx, const char *name), void *ctx
 /*
  * Adds a sandbox: a fresh random id, the name if one is given (ERR_EXISTS), a
  * free range of ids, and all of it locked.  ERR_LIMIT at max_sandboxes, which
- * counts the living and the lasting, or when p does not fit.  lasting also makes state_dir/sandboxes/ID.
+ * counts those that run, for a lasting one at max_stopped, or when p does not fit.  lasting also makes state_dir/sandboxes/ID.
  */
 int registry_claim(struct registry *r, const char *name, int lasting, const struct promise *p, struct claim *ret, struct err *e);
 /* ERR_INVALID when name is no name, or could be the id of a sandbox or the start of one. */
@@ -82,7 +82,8 @@ int registry_check_name(const char *name, struct err *e);
  * directory again.  ERR_LIMIT at max_sandboxes, or when p does not fit.
  */
 int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, const struct promise *p, struct err *e);
-/* registry_claim() for a lasting sandbox that is to run again; p, unless NULL, where none is written yet.  ERR_EXISTS while it runs. */
+/* registry_claim() for a lasting sandbox that is to run again; p where none is written yet; NULL:
+ * only its files are worked on, and max_sandboxes does not count.  ERR_EXISTS while it runs. */
 int registry_reclaim(struct registry *r, const char *id, const struct promise *p, struct claim *ret, struct err *e);
 /* Writes record.json of a claimed sandbox. */
 int registry_record(const struct claim *c, const json_t *record, struct err *e);

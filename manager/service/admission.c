@@ -74,7 +74,7 @@ static int look(const struct admission *a, uint64_t memory, uint64_t cpu, struct
 	if (a->closed)
 		return err_set(e, ERR_BUSY, "the manager is ending");
 	if (sum(a->count, a->other_count) >= l->count)
-		return err_set(e, ERR_LIMIT, "%" PRIu64 " sandboxes exist, the limit is %" PRIu64 "; hint: release some, or raise "
+		return err_set(e, ERR_LIMIT, "%" PRIu64 " sandboxes run, the limit is %" PRIu64 "; hint: stop or release some, or raise "
 			       "[manager] max_sandboxes", sum(a->count, a->other_count), l->count);
 	return look_at_sums(a, memory, cpu, e);
 }

@@ -127,6 +127,7 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 	/* a warm one that does not run is worth nothing; one that berth rm has removed is over */
 	if (record_is(&r, "warm") || !driver_exists(s, record_str(&r, "container_id")))
 		return service_release_record(s, &r, 0, e);
+	place_stopped(s, name);
 	was_running = !strcmp(record_own(&r, "status"), "running");
 	if (!was_running && !strcmp(record_own(&r, "machine"), s->machine))
 		return 0;

@@ -13,6 +13,7 @@ struct place {
 	char name[65], id[65];	/* id: "" until it is there */
 	uint64_t memory_bytes, cpu_milli;
 	int being_made;
+	int stopped;	/* it has its memory and CPUs, and counts no longer */
 };
 
 static struct place *new_place(const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e)
@@ -88,7 +89,7 @@ static int look_at_others(struct service *s, struct err *e)
 	registry_close(&reg);
 	json_decref(o.ids);
 	if (r == 0)
-		admission_set_others(&s->admission, sum.count, sum.memory_bytes, sum.cpu_milli);
+		admission_set_others(&s->admission, sum.running, sum.memory_bytes, sum.cpu_milli);
 	return r;
 }
 
@@ -156,6 +157,8 @@ void place_drop(struct service *s, const char *name)
 		}
 	}
 	pthread_mutex_unlock(&s->lock);
+	if (p && p->stopped)
+		admission_count(&s->admission, 0, 0);	/* what leaves counts */
 	if (p)
 		admission_leave(&s->admission, p->memory_bytes, p->cpu_milli);
 	free(p);
@@ -169,6 +172,61 @@ static struct place *find_place(const struct service *s, const char *name)
 	while (p && strcmp(p->name, name))
 		p = p->next;
 	return p;
+}
+
+void place_stopped(struct service *s, const char *name)
+{
+	struct place *p;
+	int counted;
+
+	pthread_mutex_lock(&s->lock);
+	p = find_place(s, name);
+	counted = p && !p->stopped;
+	if (counted)
+		p->stopped = 1;
+	pthread_mutex_unlock(&s->lock);
+	if (counted)
+		admission_leave(&s->admission, 0, 0);
+}
+
+void place_runs(struct service *s, const char *name)
+{
+	struct place *p;
+	int counts;
+
+	pthread_mutex_lock(&s->lock);
+	p = find_place(s, name);
+	counts = p && p->stopped;
+	if (counts)
+		p->stopped = 0;
+	pthread_mutex_unlock(&s->lock);
+	if (counts)
+		admission_count(&s->admission, 0, 0);
+}
+
+int place_starts(struct service *s, const char *name, struct err *e)
+{
+	struct admission_asker looking = { NULL, NULL, look_again, s };
+	struct place *p;
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	p = find_place(s, name);
+	r = p && p->stopped;
+	pthread_mutex_unlock(&s->lock);
+	if (!r)
+		return 0;
+	if (look_at_others(s, e) < 0 || admission_enter(&s->admission, 0, 0, &looking, e) < 0)
+		return -1;
+	pthread_mutex_lock(&s->lock);
+	p = find_place(s, name);
+	r = p && p->stopped;
+	if (r)
+		p->stopped = 0;
+	pthread_mutex_unlock(&s->lock);
+	if (!r)
+		admission_leave(&s->admission, 0, 0);
+	return 0;
 }
 
 int place_has(struct service *s, const char *name)

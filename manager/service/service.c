@@ -77,6 +77,8 @@ int service_stop(struct service *s, const struct service_who *who, const char *i
 		return -1;
 	tools_forget(s, r.name);
 	result = driver_stop(s, &r, e);
+	if (result == 0)
+		place_stopped(s, r.name);
 	if (result == 0 && !strcmp(record_own(&r, "status"), "running"))
 		result = set_status(s, &r, "stopped", "stopped_ms", e);
 	oplock_alone_end(s->ops, r.name);
@@ -93,6 +95,8 @@ int service_note_stopped(struct service *s, const char *name, struct err *e)
 	if (alone(s, &manager, name, &r, 0, e) < 0)
 		return -1;
 	state = driver_ping(s, &r, e);
+	if (!state && e->code == ERR_NOT_FOUND)
+		place_stopped(s, r.name);
 	if (!state && e->code == ERR_NOT_FOUND && !strcmp(record_own(&r, "status"), "running"))
 		result = set_status(s, &r, "stopped", "stopped_ms", e);
 	oplock_alone_end(s->ops, r.name);
@@ -108,9 +112,14 @@ static int start_record(struct service *s, struct record *r, struct err *e)
 			return -1;
 		if (!strcmp(record_own(r, "status"), "archived") && archive_restore(s, r, e) < 0)
 			return -1;
-		if (driver_start(s, r, e) < 0 && e->code != ERR_EXISTS)
+		if (place_starts(s, r->name, e) < 0)
 			return -1;
+		if (driver_start(s, r, e) < 0 && e->code != ERR_EXISTS) {
+			place_stopped(s, r->name);
+			return -1;
+		}
 	}
+	place_runs(s, r->name);
 	return strcmp(record_own(r, "status"), "running") ? set_status(s, r, "running", NULL, e) : 0;
 }
 

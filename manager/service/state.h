@@ -335,6 +335,11 @@ int place_enter(struct service *s, const char *name, uint64_t memory_bytes, uint
 int place_take_over(struct service *s, const char *name, const char *id, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
 /* It is there now, and has this id. */
 void place_made(struct service *s, const char *name, const char *id);
+/* It has stopped, or is about to run again: max_sandboxes counts those that run.  The latter waits for room, ERR_LIMIT. */
+void place_stopped(struct service *s, const char *name);
+int place_starts(struct service *s, const char *name, struct err *e);
+/* It was seen to run, as somebody else has started it: beyond the limit if need be. */
+void place_runs(struct service *s, const char *name);
 void place_drop(struct service *s, const char *name);
 int place_has(struct service *s, const char *name);
 /* Of one that has a place here: ERR_LIMIT when the more does not fit; e NULL: it does. */

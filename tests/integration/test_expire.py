@@ -8,6 +8,7 @@ import time
 import berthtest as b
 import daemon
 from daemon import Daemon
+from managed import BOX, Managed, refused
 
 
 def create(*options, **kw):
@@ -155,3 +156,50 @@ def test_over_http_with_what_a_tenant_may_ask_for():
         d.request("POST", f"/v1/sandboxes/{r.json['id']}/stop", token=daemon.TENANT)
         d.request("POST", f"/v1/sandboxes/{made['id']}/stop")
         b.wait_for(lambda: not d.get("/v1/sandboxes").json["sandboxes"], 20, "the end of both")
+
+
+def test_what_is_stopped_takes_no_place_but_one_of_its_own():
+    env = configured("[manager]\nmax_sandboxes = 2\nmax_stopped = 3\n")
+    make = lambda: b.berth("create", "--disk", "16m", "--disk-inodes", "1024", "host", env=env)
+    first, second = make().out.strip(), make().out.strip()
+    p = make()
+    assert p.code == 125 and "2 sandboxes run, the limit is 2" in p.err and "hint: stop or remove some" in p.err, p
+    b.berth("stop", first, second, ok=True)
+    third, fourth = make(), make()
+    assert third.code == fourth.code == 0, (third, fourth)
+    # a start needs a place, and the hint makes one
+    p = b.berth("start", first, env=env)
+    assert p.code == 125 and "2 sandboxes run" in p.err and listed()[first]["status"] == "stopped", p
+    b.berth("stop", third.out.strip(), ok=True)
+    b.berth("start", first, env=env, ok=True)
+    # a run, which leaves nothing, takes no place of the stopped
+    b.berth("stop", first, ok=True)
+    b.berth("run", "host", "true", env=env, ok=True)
+    p = make()
+    assert p.code == 125 and "3 stopped sandboxes exist, the limit is 3" in p.err and "max_stopped" in p.err, p
+    b.berth("rm", second, third.out.strip(), ok=True)
+    fifth = make()
+    assert fifth.code == 0, fifth
+    b.berth("rm", "-f", first, fourth.out.strip(), fifth.out.strip(), ok=True)
+
+
+def test_the_manager_counts_those_that_run():
+    with Managed(BOX + "[manager]\nmax_sandboxes = 2\n") as d:
+        m = d.manager
+        count = lambda: m.stats()["admission"]["sandboxes"]
+        first, second = m.create(), m.create()
+        refused(429, m.create)
+        assert m.stop(identity=first) is True and count() == 1
+        third = m.create()
+        assert count() == 2
+        refused(429, m.start, identity=first)
+        assert m.get_status(identity=first) == "exited" and count() == 2
+        assert m.release(identity=third) is True
+        assert m.shell(first, "echo again")[0]["stdout"] == "again\n" and count() == 2
+        # over a restart of berthd, too
+        assert m.stop(identity=second) is True and d.stop() == 0
+        d.start()
+        b.wait_for(lambda: d.get("/readyz").status == 200, 20, "berthd again")
+        assert count() == 1, m.stats()["admission"]
+        assert m.release(identity=second) is True and count() == 1, m.stats()["admission"]
+        assert m.release(identity=first) is True and count() == 0

@@ -235,11 +235,12 @@ Test(registry, the_limit_is_exact_and_names_the_remedy)
 	release(&c[2]);
 }
 
-Test(registry, a_lasting_sandbox_counts_once_and_after_its_end_too)
+Test(registry, a_stopped_sandbox_counts_against_a_limit_of_its_own)
 {
-	struct claim a, b;
+	const struct promise p = { .memory_bytes = 1, .cpu_milli = 1 };
+	struct claim a, b, more;
 	struct err e;
-	char id[65];
+	char id[65], second[65];
 	autojson json_t *j = json_pack("{s:i,s:s}", "version", 1, "name", "keep");
 
 	config.max_sandboxes = 2;
@@ -252,11 +253,29 @@ Test(registry, a_lasting_sandbox_counts_once_and_after_its_end_too)
 	cr_expect_eq(entries("state/sandboxes"), 1);
 	cr_expect_eq(claim("keep", 0, &b, &e), -1, "its name is kept too");
 	cr_expect_eq(e.code, ERR_EXISTS, "%s", e.msg);
+	/* it takes no place from one that runs, but from one that will stop as it did */
+	config.max_stopped = 1;
 	a = claimed(NULL, 0);
-	cr_expect_eq(claim(NULL, 0, &b, &e), -1);
+	cr_expect_eq(claim(NULL, 1, &b, &e), -1);
 	cr_expect_eq(e.code, ERR_LIMIT, "%s", e.msg);
+	cr_expect(strstr(e.msg, "1 stopped") && strstr(e.msg, "max_stopped"), "%s", e.msg);
+	b = claimed(NULL, 0);
+	/* and it needs one to run again, though not to have its files looked at */
+	cr_expect_eq(registry_reclaim(&reg, id, &p, &more, &e), -1);
+	cr_expect_eq(e.code, ERR_LIMIT, "%s", e.msg);
+	cr_expect(strstr(e.msg, "2 sandboxes run") && strstr(e.msg, "max_sandboxes"), "%s", e.msg);
+	cr_expect_eq(entries("run/sandboxes"), 2);
+	cr_expect_eq(registry_reclaim(&reg, id, NULL, &more, &e), 0, "%s", e.msg);
+	release(&more);
+	release(&b);
 	release(&a);
-	cr_expect_eq(registry_reclaim(&reg, id, NULL, &a, &e), 0, "%s", e.msg);
+	config.max_stopped = 2;
+	a = claimed(NULL, 1);
+	cr_expect_eq(registry_keep_record(&reg, a.id, j, &e), 0, "%s", e.msg);
+	memcpy(second, a.id, sizeof(second));
+	release(&a);
+	cr_expect_eq(registry_forget(&reg, second, &e), 0, "%s", e.msg);
+	cr_expect_eq(registry_reclaim(&reg, id, &p, &a, &e), 0, "%s", e.msg);
 	cr_expect_str_eq(a.id, id);
 	cr_expect_eq(registry_reclaim(&reg, id, NULL, &b, &e), -1, "it runs");
 	cr_expect_eq(e.code, ERR_EXISTS);
