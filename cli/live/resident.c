@@ -23,7 +23,6 @@
 #include "runtime/sandbox/writable.h"
 
 #define SPEC_FILE "spec.json"
-#define STUCK_MS 5000	/* a keeper that kills does not take longer to say so */
 
 const struct opt resident_options[] = { RESIDENT_TABLE };
 const size_t resident_option_count = ARRAY_LEN(resident_options);
@@ -468,61 +467,4 @@ void resident_close_layers(struct registry *r, struct resident_layers *l)
 	if (l->claimed)
 		registry_release(r, &l->claim, &ignored);
 	l->claimed = 0;
-}
-
-static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, int stays, struct err *e)
-{
-	int wait_ms = (int)drain_ms + (grace_ms ? 30000 + (int)(grace_ms == RESIDENT_GRACE || grace_ms > 86400000 ? 86400000 : grace_ms) : STUCK_MS), got;
-	autoclose int sock = keeper_connect_within(r, id, grace_ms ? KEEPER_CONNECT_MS : STUCK_MS, e);
-	autojson json_t *rq = json_pack("{s:s}", "op", "stop");
-	json_t *answer = NULL;
-	size_t n;
-
-	if (sock < 0)
-		return -1;
-	if (grace_ms != RESIDENT_GRACE)
-		json_object_set_new(rq, "grace_ms", json_integer((json_int_t)grace_ms));
-	if (stays)
-		json_object_set_new(rq, "stays", json_true());
-	if (drain_ms)
-		json_object_set_new(rq, "drain_ms", json_integer((json_int_t)drain_ms));
-	if (wire_send(sock, rq, NULL, 0, e) < 0)
-		return -1;
-	/* the keeper closes the connection last of all */
-	while ((got = wire_recv(sock, wait_ms, &answer, NULL, 0, &n, e)) > 0) {
-		int refused = wire_check(answer, e);
-
-		json_decref(answer);
-		if (refused < 0)
-			return -1;
-	}
-	return got < 0 && e->code == ERR_TIMEOUT ? -1 : 0;
-}
-
-int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e)
-{
-	return resident_halt(r, id, grace_ms, drain_ms, 0, e);
-}
-
-int resident_halt(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, int stays, struct err *e)
-{
-	autojson json_t *record = NULL;
-	struct err ignored;
-	int is_run = !grace_ms && keeper_is_run(r, id);
-	int result = is_run ? keeper_kill(r, id, e) : ask_to_stop(r, id, grace_ms, drain_ms, stays, e);
-
-	if (is_run)
-		return result;	/* a berth run --keep has written its own record */
-	if (result < 0 && e->code == ERR_TIMEOUT && !grace_ms)
-		result = keeper_kill(r, id, e);
-	if (result < 0)
-		return -1;
-	record = registry_load(r, id, "record.json", &ignored);
-	if (record) {
-		json_object_set_new(record, "status", json_string("stopped"));
-		/* what another removes at this moment has no place for a record any more */
-		if (registry_save(r, id, "record.json", record, e) < 0 && e->os_errno != ENOENT)
-			return -1;
-	}
-	return 0;
 }

@@ -205,6 +205,8 @@ static json_t *load_record(struct box *b, struct err *e)
 			json_object_set_new(record, "status", json_string("stopped"));
 		return record;
 	}
+	if (e->code == ERR_UNSUPPORTED)	/* of a newer format */
+		return NULL;
 	/* one of berth run has its record in the run directory only */
 	l.list = json_array();
 	if (registry_list(&b->registry, 1, add_record, &l, e) == 0 && json_array_size(l.list))

@@ -8,6 +8,7 @@ import subprocess
 
 import berthtest as b
 from box import Box
+from daemon import Daemon
 
 NEWER = ("version 9", "reads up to 1")
 
@@ -147,3 +148,18 @@ def test_the_state_of_0_1_0_is_read():
     b.berth("image", "fsck", ok=True)
     b.berth("image", "rm", "fixture:1", ok=True)
     assert not os.listdir(at("state", "store", "layers"))
+
+
+def test_berthd_refuses_and_leaves_what_a_newer_berth_wrote():
+    with Daemon() as d:
+        box = d.create("web")
+        d.good("POST", f"/v1/sandboxes/{box}/stop")
+        make_newer(at("state", "sandboxes", box, "record.json"))
+        for method, path in (("GET", ""), ("POST", "/start"), ("DELETE", "")):
+            r = d.request(method, f"/v1/sandboxes/{box}{path}")
+            assert r.status == 501 and all(word in r.json["error"]["message"] for word in NEWER), r
+        listed, = d.good("GET", "/v1/sandboxes")["sandboxes"]
+        assert (listed["id"], listed["name"], listed["status"]) == (box, "web", "newer"), listed
+        assert d.good("POST", "/v1/system/gc")["cleared"] == 0 and os.path.exists(at("state", "sandboxes", box))
+        d.good("DELETE", f"/v1/sandboxes/{box}?force=true")
+        assert not os.path.exists(at("state", "sandboxes", box))
