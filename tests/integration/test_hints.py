@@ -374,7 +374,8 @@ remove sandboxes, or [admission] memory in berth.toml
 remove sandboxes, or [admission] cpus in berth.toml
 remove sandboxes, or raise [ids] count
 set base and count as they were
-remove some (berth ps), or raise [manager] max_sandboxes
+stop or remove some (berth ps), or raise [manager] max_sandboxes
+remove some (berth ps -a), or raise [manager] max_stopped
 berth gc later
 ask for less, or [tenant] %s in berth.toml
 --timeout
@@ -415,7 +416,7 @@ s3://BUCKET/PREFIX
 it is tried again when it is back
 [admission] memory
 [admission] cpus
-release some, or raise [manager] max_sandboxes
+stop or release some, or raise [manager] max_sandboxes
 send the request to the berthd of each
 berth pull it, or berth image save on host %.64s and berth image load here
 [session] allow_mount_dir, and an administrator's token
