@@ -393,32 +393,57 @@ void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
 /* ---- by force -------------------------------------------------------------------------------- */
 
 /*
- * Ends exactly the command's own tree: what was not there before the command, the
- * shell aside, dies, wherever it went by setsid or a double fork.
+ * Kills what was not there before the command, the shell aside, wherever it went by
+ * setsid or a double fork, while nothing can fork.  The shell gets signo (0: none).
+ * Returns how many there were.
  */
+static size_t kill_new(struct keeper *k, struct keeper_session *s, struct keeper_command *c, int signo)
+{
+	const int frozen = look_freeze(c);
+	pid_t *pids = NULL, shell;
+	size_t n = 0, i, killed = 0;
+
+	if (look_pids(k, s, &pids, &n) == 0) {
+		shell = look_shell(s, pids, n);
+		for (i = 0; i < n; i++)
+			if (pids[i] != shell && !look_is_older(s, pids[i]) && kill(pids[i], SIGKILL) == 0)
+				killed++;
+		/* the shell may loop by itself or be stopped; and it must not go on with the rest of the text */
+		if (shell && signo) {
+			kill(shell, SIGCONT);
+			kill(shell, signo);
+		}
+	}
+	free(pids);
+	if (frozen)
+		look_thaw(c);
+	return killed;
+}
+
+/* Ends exactly the command's own tree. */
 static void kill_tree(struct keeper *k, struct keeper_session *s)
 {
 	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
 	struct err ignored;
-	pid_t *pids = NULL, shell;
-	size_t n = 0, i;
 
 	if (!c)
 		return;
-	cgroup_freeze(&c->leaf, 1, &ignored);
-	if (look_pids(k, s, &pids, &n) == 0) {
-		shell = look_shell(s, pids, n);
-		for (i = 0; i < n; i++)
-			if (pids[i] != shell && !look_is_older(s, pids[i]))
-				kill(pids[i], SIGKILL);
-		/* the shell may loop by itself or be stopped; and it must not go on with the rest of the text */
-		if (shell) {
-			kill(shell, SIGCONT);
-			kill(shell, s->escalated < 2 ? LEAVE_SIGNAL : LEAVE_ONE_SIGNAL);
-		}
-	}
-	free(pids);
+	s->tree_killed = 1;
+	kill_new(k, s, c, s->escalated < 2 ? LEAVE_SIGNAL : LEAVE_ONE_SIGNAL);
+	/* it may have been frozen before, by its own timeout or for a cancel */
 	cgroup_freeze(&c->leaf, 0, &ignored);
+}
+
+/*
+ * The shell is back.  What it forked between its last look at its traps and the one
+ * that made it leave, nobody had seen; and what was killed may take a moment to end.
+ */
+void session_sweep(struct keeper *k, struct keeper_session *s, struct keeper_command *c)
+{
+	const uint64_t end = clock_ms() + KEEPER_DYING_MS;
+
+	while (kill_new(k, s, c, 0) && clock_ms() < end)
+		look_pause();
 }
 
 void session_force(struct keeper *k, struct keeper_session *s, uint64_t now)

@@ -145,11 +145,7 @@ void look_pause(void)
 	nanosleep(&(struct timespec){ .tv_nsec = LOOK_US * 1000L }, NULL);
 }
 
-/*
- * 1: frozen, thaw() it again; 0: it was frozen already.  What cannot freeze right
- * now (it waits for a disk) is not waited for: the look may then be a little late.
- */
-static int freeze(struct keeper_command *c)
+int look_freeze(struct keeper_command *c)
 {
 	uint64_t end = clock_ms() + FREEZE_MS;
 	struct err ignored;
@@ -164,7 +160,7 @@ static int freeze(struct keeper_command *c)
 	return 1;
 }
 
-static void thaw(struct keeper_command *c)
+void look_thaw(struct keeper_command *c)
 {
 	struct err ignored;
 
@@ -200,12 +196,12 @@ void look_begin(struct keeper *k, struct keeper_session *s, struct look *l)
 
 	*l = (struct look){ .c = s->busy ? keeper_command_find(k, s->shell_seq) : NULL, .at_ticks = now_ticks() };
 	for (; l->c; look_pause()) {
-		l->frozen = freeze(l->c);
+		l->frozen = look_freeze(l->c);
 		l->shell = look_pids(k, s, &l->pids, &l->n) == 0 ? look_shell(s, l->pids, l->n) : 0;
 		if (!l->shell || !l->frozen || !is_in_vfork(l->shell) || clock_ms() >= end)
 			break;
 		free(l->pids);
-		thaw(l->c);
+		look_thaw(l->c);
 	}
 }
 
@@ -213,5 +209,5 @@ void look_end(struct look *l)
 {
 	free(l->pids);
 	if (l->frozen)
-		thaw(l->c);
+		look_thaw(l->c);
 }

@@ -41,6 +41,12 @@ struct look {
 	int frozen;
 };
 /*
+ * 1: frozen, look_thaw() it again; 0: it was frozen already.  What cannot freeze right
+ * now (it waits for a disk) is not waited for: the look may then be a little late.
+ */
+int look_freeze(struct keeper_command *c);
+void look_thaw(struct keeper_command *c);
+/*
  * Freezes them, reads, and look_end() lets them go on.  Never while dash is in vfork(2), as it forgets the signals it gets
  * there: that is short, and waited for.
  */

@@ -349,7 +349,7 @@ static void reset_command(struct keeper_session *s)
 	free(s->baseline);
 	s->baseline = NULL;
 	s->baseline_count = 0;
-	s->escalated = s->awaiting = s->unclaimed = 0;
+	s->escalated = s->awaiting = s->unclaimed = s->tree_killed = 0;
 	s->escalate_ms = s->nudge_ms = 0;
 	s->nudged = s->withdrawn = s->again = s->interrupted = 0;
 	s->starting = 0;
@@ -505,6 +505,8 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 	pid_t *now = NULL;
 	size_t n = 0;
 
+	if (s->tree_killed && c && s->shell_seq)
+		session_sweep(k, s, c);
 	session_read(k, s, 0);
 	if (s->split)
 		session_read(k, s, 1);

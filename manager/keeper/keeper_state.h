@@ -97,6 +97,7 @@ struct keeper_session {
 	int busy, client;
 	int inlined;			/* the client takes short output within the answer */
 	int escalated;			/* how far the end by force has come */
+	int tree_killed;		/* the command's processes were, while the shell may still have forked */
 	int nudged;			/* how often the shell was told again to leave the text */
 	int withdrawn;			/* how often an interrupt came before the shell read the text, which was taken from it */
 	int again;			/* at nudge_ms it is interrupted once more */
@@ -382,6 +383,8 @@ int session_signal(struct keeper *k, struct keeper_session *s, int signo);
 ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n);
 /* The shell has not left the text yet: tells it again, at nudge_ms. */
 void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now);
+/* The shell is back after its command's processes were killed: those that came later die too. */
+void session_sweep(struct keeper *k, struct keeper_session *s, struct keeper_command *c);
 /* A timeout's next step: interrupt, kill the command's tree, at last the shell. */
 void session_force(struct keeper *k, struct keeper_session *s, uint64_t now);
 

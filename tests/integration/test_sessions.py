@@ -384,6 +384,21 @@ def test_timeouts_kill_the_tree_and_leave_the_shell(x, shell):
 
 
 @in_each_shell
+def test_what_a_shell_starts_at_the_moment_of_a_timeout_dies_too(x, shell):
+    """The shell is told to leave while it forks: what it has started by then is not older than the text."""
+    expect(x.sh("kept=here; sleep 901 & echo"), "\n", 0)
+    for timeout_ms in range(1, 41):
+        a = x.sh("i=0; while [ $i -lt 60 ]; do setsid sleep 903 & i=$((i+1)); done; sleep 903", timeout_ms=timeout_ms)
+        expect(a, code=124, status="timeout", what=f"{timeout_ms} ms")
+        left = x.running("sleep 903")
+        assert not left and a.verdict["left_behind"] == 0, f"{timeout_ms} ms leave {left}: {a.verdict}"
+        assert len(x.running("sleep 901")) == 1, f"{timeout_ms} ms: the earlier job is gone"
+    # bash says first which of its jobs were killed
+    a = x.sh("echo alive $kept")
+    assert a.out.endswith(b"alive here\n") and not a.fresh, box.show(a)
+
+
+@in_each_shell
 def test_a_loop_in_the_shell_itself_is_left(x, shell):
     expect(x.sh("kept=1"), "", 0)
     for text in ("while :; do :; done", "trap '' TERM INT; while :; do :; done", "f() { while :; do :; done; }; f",
