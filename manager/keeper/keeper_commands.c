@@ -448,10 +448,14 @@ void keeper_command_client_gone(struct keeper *k, int client)
 		if (!c || c->client != client)
 			continue;
 		c->client = -1;
-		if (!c->detached && c->session < 0) {
-			c->facts.killed_by_us = 1;
+		if (c->detached || c->session >= 0)
+			continue;
+		c->facts.killed_by_us = 1;
+		/* the helper for files takes back what it made */
+		if (c->helper && !c->kill_at_ms && keeper_command_signal(k, c, SIGTERM, &ignored) == 0)
+			c->kill_at_ms = clock_ms() + KEEPER_HELPER_GRACE_MS;
+		else
 			cgroup_kill(&c->leaf, &ignored);
-		}
 	}
 }
 

@@ -89,6 +89,7 @@ static int op_file(struct keeper *k, int client, const json_t *rq, const int *fd
 		return -1;
 	c->client = client;
 	c->helper = 1;
+	c->grace_ms = KEEPER_HELPER_GRACE_MS;
 	if (launch_helper(k, c, rq, fds, e) < 0) {
 		keeper_command_remove(k, c);
 		return -1;

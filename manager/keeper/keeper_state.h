@@ -22,6 +22,7 @@
 #define KEEPER_COMMANDS 256
 #define KEEPER_SESSIONS 16
 #define KEEPER_DROPPED 8
+#define KEEPER_HELPER_GRACE_MS 1000	/* between SIGTERM and SIGKILL, for the helper for files to take back what it made */
 #define KEEPER_DYING_MS 200		/* killed processes are mostly gone long before; the others are looked at again */
 #define KEEPER_ENDED_KEPT 64	/* ended detached commands whose output is still there */
 

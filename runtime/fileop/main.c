@@ -34,12 +34,13 @@
 #include "base/path.h"
 #include "runtime/fileop/extract.h"
 #include "runtime/fileop/pack.h"
+#include "runtime/fileop/write.h"
 
 static struct stream stream;	/* 64 KiB: too much for the stack */
 
-static int path_error(struct err *e, const char *what, const char *path)
+static int has(const char *flags, char c)
 {
-	return err_code_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOT_FOUND : ERR_SYS, "%s %.300s", what, path);
+	return strchr(flags, c) != NULL;
 }
 
 /* What the kernel says of the sandbox's own files and file systems is no fault of the host. */
@@ -85,37 +86,9 @@ static void tell_whose_fault(struct err *e)
 	}
 }
 
-static int not_regular(struct err *e, const char *path, mode_t mode)
-{
-	return err_set(e, ERR_INVALID, "%.300s is a %s, not a regular file", path, S_ISDIR(mode) ? "directory" :
-		       S_ISFIFO(mode) ? "FIFO" : S_ISSOCK(mode) ? "socket" : "device");
-}
-
-static int has(const char *flags, char c)
-{
-	return strchr(flags, c) != NULL;
-}
-
 static void done(uint64_t a, uint64_t b, uint64_t c)
 {
 	dprintf(2, "ok %llu %llu %llu\n", (unsigned long long)a, (unsigned long long)b, (unsigned long long)c);
-}
-
-/* Asks first: to open a FIFO or device would already be felt at its other end. */
-static int open_regular(const char *path, int flags, struct stat *st, struct err *e)
-{
-	int fd;
-
-	if (!stat(path, st) && !S_ISREG(st->st_mode))
-		return not_regular(e, path, st->st_mode);
-	fd = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return path_error(e, "open", path);
-	if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode)) {
-		close(fd);
-		return not_regular(e, path, st->st_mode);
-	}
-	return fd;
 }
 
 /* read LIMIT PATH */
@@ -123,7 +96,7 @@ static int verb_read(char **a, struct err *e)
 {
 	uint64_t limit = strtoull(a[0], NULL, 10), bytes;
 	struct stat st;
-	autoclose int fd = open_regular(a[1], O_RDONLY, &st, e);
+	autoclose int fd = write_open_regular(a[1], O_RDONLY, &st, e);
 
 	if (fd < 0)
 		return -1;
@@ -136,129 +109,23 @@ static int verb_read(char **a, struct err *e)
 	return 0;
 }
 
-static int make_dirs(const char *path, uint32_t mode, int parents_only, struct err *e)
-{
-	char part[PATH_MAX];
-	size_t i, n = strlen(path);
-
-	if (n >= sizeof(part))
-		return err_set(e, ERR_INVALID, "the path is too long");
-	while (n > 1 && path[n - 1] == '/')
-		n--;
-	for (i = 1; i <= n; i++) {
-		int last = i == n;
-		struct stat st;
-
-		if ((path[i] != '/' && !last) || (last && parents_only))
-			continue;
-		memcpy(part, path, i);
-		part[i] = '\0';
-		if (!mkdir(part, last ? mode : 0755)) {
-			if (last && chmod(part, mode) < 0)
-				return path_error(e, "set the mode of", part);
-			continue;
-		}
-		if (errno != EEXIST)
-			return path_error(e, "make directory", part);
-		if (stat(part, &st) < 0 || !S_ISDIR(st.st_mode)) {
-			errno = ENOTDIR;
-			return path_error(e, "make directory", part);
-		}
-	}
-	return 0;
-}
-
-static int append(const char *path, struct err *e)
-{
-	uint64_t bytes;
-	struct stat before, after;
-	autoclose int fd = open_regular(path, O_WRONLY | O_APPEND | O_CREAT, &before, e);
-
-	if (fd < 0 || stream_pump(0, fd, UINT64_MAX, stream.buf, &bytes, e) < 0)
-		return -1;
-	if (fsync(fd) < 0 || fstat(fd, &after) < 0)
-		return err_sys(e, "write %.300s", path);
-	done(1, bytes, (uint64_t)after.st_size);
-	return 0;
-}
-
-/* Fills the temporary file and brings it under its name. */
-static int fill_and_rename(int dir, const char *temp, const char *name, uint32_t mode, const struct stat *old,
-			   uint64_t *ret_bytes, struct err *e)
-{
-	autoclose int fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	struct stat st;
-
-	if (fd < 0)
-		return path_error(e, "create", name);
-	if (stream_pump(0, fd, UINT64_MAX, stream.buf, ret_bytes, e) < 0)
-		return -1;
-	if (old && fchown(fd, old->st_uid, old->st_gid) < 0 && errno != EPERM)
-		return path_error(e, "give its owner to", name);
-	if (fchmod(fd, mode) < 0 || fsync(fd) < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, "write %.300s", name);
-	if ((uint64_t)st.st_size != *ret_bytes)
-		return err_set(e, ERR_BUSY, "%.300s has %lld bytes, not the %llu that were written: somebody changes it meanwhile", name,
-			       (long long)st.st_size, (unsigned long long)*ret_bytes);
-	if (renameat(dir, temp, dir, name) < 0)
-		return path_error(e, "replace", name);
-	return 0;
-}
-
-/* Where path's file is or is to be: links at its end are followed, as a plain write would. */
-static int real_path(const char *path, char out[PATH_MAX], struct stat *old, int *ret_exists, struct err *e)
-{
-	*ret_exists = !stat(path, old);
-	if (*ret_exists) {
-		if (!S_ISREG(old->st_mode))
-			return not_regular(e, path, old->st_mode);
-		if (!realpath(path, out))
-			return path_error(e, "resolve", path);
-		return 0;
-	}
-	if (errno != ENOENT)
-		return path_error(e, "resolve", path);
-	if (!lstat(path, old))
-		return err_set(e, ERR_NOT_FOUND, "%.300s is a symbolic link that leads nowhere", path);
-	if (strlen(path) >= PATH_MAX || !path[0] || path[strlen(path) - 1] == '/')
-		return err_set(e, ERR_INVALID, "%.300s cannot be the name of a file", path);
-	strcpy(out, path);
-	return 0;
-}
-
 /* write FLAGS MODE PATH; flags a: append, p: make parents.  MODE "" keeps it, or 644. */
 static int verb_write(char **a, struct err *e)
 {
-	char target[PATH_MAX], temp[40], *slash;
-	uint32_t mode;
-	uint64_t bytes;
-	struct stat old;
-	struct timespec t;
-	autoclose int dir = -1;
-	int exists, r;
+	struct takeback made = { 0 };
+	uint64_t bytes, size;
+	int r;
 
-	if (has(a[0], 'p') && make_dirs(a[2], 0755, 1, e) < 0)
-		return -1;
-	if (has(a[0], 'a'))
-		return append(a[2], e);
-	if (real_path(a[2], target, &old, &exists, e) < 0)
-		return -1;
-	mode = a[1][0] ? (uint32_t)strtoul(a[1], NULL, 8) : exists ? old.st_mode & 07777 : 0644;
-	slash = strrchr(target, '/');
-	if (slash)
-		*slash = '\0';
-	dir = open(!slash ? "." : slash == target ? "/" : target, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return path_error(e, "open the directory of", a[2]);
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	snprintf(temp, sizeof(temp), ".berth-%llx%x", (unsigned long long)t.tv_nsec * 0x9E3779B1ULL, (unsigned)getpid());
-	r = fill_and_rename(dir, temp, slash ? slash + 1 : target, mode, exists ? &old : NULL, &bytes, e);
-	if (r < 0) {
-		unlinkat(dir, temp, 0);
-		return -1;
-	}
-	done(1, bytes, bytes);
-	return 0;
+	if (has(a[0], 'p') && write_make_dirs(a[2], 0755, 1, &made, e) < 0)
+		r = -1;
+	else
+		r = has(a[0], 'a') ? write_append(a[2], stream.buf, &bytes, &size, e) : write_replace(a[2], a[1], stream.buf, &bytes, e);
+	if (r == 0)
+		done(1, bytes, has(a[0], 'a') ? size : bytes);
+	else if (takeback_undo(&made, AT_FDCWD, 0) < 0)
+		err_wrap(e, "directories that were made stay");
+	takeback_release(&made);
+	return r;
 }
 
 /* pack FLAGS PATH; flags L: follow, l: mark hard-linked files */
@@ -310,7 +177,7 @@ static int open_dir(int dirfd, const char *path, int flags, DIR **ret, struct er
 	*ret = fd < 0 ? NULL : fdopendir(fd);
 	if (*ret)
 		return 0;
-	path_error(e, "list", path);
+	write_path_error(e, "list", path);
 	fd_close(&fd);
 	return -1;
 }
@@ -412,7 +279,7 @@ static int verb_list(char **a, struct err *e)
 	if (a[1] && unhex(a[1], after, sizeof(after), e) < 0)
 		return -1;
 	if (stat(a[0], &st) < 0 && lstat(a[0], &st) < 0)
-		return path_error(e, "list", a[0]);
+		return write_path_error(e, "list", a[0]);
 	if (!S_ISDIR(st.st_mode)) {
 		print_record(AT_FDCWD, a[0], a[0], &st);
 		return 0;
@@ -439,7 +306,7 @@ static int verb_stat(char **a, struct err *e)
 	struct stat st;
 
 	if (fstatat(AT_FDCWD, a[1], &st, has(a[0], 'L') ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
-		return path_error(e, "stat", a[1]);
+		return write_path_error(e, "stat", a[1]);
 	print_record(AT_FDCWD, a[1], a[1], &st);
 	return 0;
 }
@@ -498,9 +365,9 @@ static int verb_mkdir(char **a, struct err *e)
 	int i;
 
 	for (i = 2; a[i]; i++) {
-		if (has(a[0], 'p') ? make_dirs(a[i], mode, 0, e) < 0 :
+		if (has(a[0], 'p') ? write_make_dirs(a[i], mode, 0, NULL, e) < 0 :
 				     mkdir(a[i], mode) < 0 || chmod(a[i], mode) < 0)
-			return has(a[0], 'p') ? -1 : path_error(e, "make directory", a[i]);
+			return has(a[0], 'p') ? -1 : write_path_error(e, "make directory", a[i]);
 	}
 	done((uint64_t)i - 2, 0, 0);
 	return 0;
@@ -519,9 +386,9 @@ static int remove_one(const char *path, const char *flags, struct err *e)
 	while (n > 1 && copy[n - 1] == '/')
 		copy[--n] = '\0';
 	if (lstat(copy, &st) < 0)
-		return errno == ENOENT && has(flags, 'f') ? 0 : path_error(e, "remove", path);
+		return errno == ENOENT && has(flags, 'f') ? 0 : write_path_error(e, "remove", path);
 	if (!S_ISDIR(st.st_mode))
-		return unlink(copy) < 0 ? path_error(e, "remove", path) : 0;
+		return unlink(copy) < 0 ? write_path_error(e, "remove", path) : 0;
 	if (!has(flags, 'r'))
 		return err_set(e, ERR_INVALID, "%.300s is a directory; hint: --recursive", path);
 	slash = strrchr(copy, '/');
@@ -531,7 +398,7 @@ static int remove_one(const char *path, const char *flags, struct err *e)
 		return err_set(e, ERR_INVALID, "%.300s cannot be removed", path);
 	dir = open(!slash ? "." : slash == copy ? "/" : copy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
-		return path_error(e, "open the directory of", path);
+		return write_path_error(e, "open the directory of", path);
 	return path_remove_tree(dir, slash ? slash + 1 : copy, e);
 }
 
@@ -588,7 +455,7 @@ static int verb_mv(char **a, struct err *e)
 	while (n > 1 && a[0][n - 1] == '/')
 		a[0][--n] = '\0';
 	if (lstat(a[0], &st) < 0)
-		return path_error(e, "move", a[0]);
+		return write_path_error(e, "move", a[0]);
 	base = strrchr(a[0], '/') ? strrchr(a[0], '/') + 1 : a[0];
 	if (pack_is_contents(a[0]) || is_dots(base))
 		return err_set(e, ERR_INVALID, "%.300s cannot be moved", a[0]);
@@ -598,7 +465,7 @@ static int verb_mv(char **a, struct err *e)
 		return err_set(e, ERR_INVALID, "the path is too long");
 	if (rename(a[0], to) < 0) {
 		if (errno != EXDEV)
-			return path_error(e, "move to", to);
+			return write_path_error(e, "move to", to);
 		if (move_across(a[0], to, e) < 0)
 			return -1;
 	}
@@ -616,8 +483,16 @@ static const struct verb {
 	{ "rm", 2, verb_rm }, { "mv", 2, verb_mv },
 };
 
+/* The end of a copy is to leave nothing: calls end, what was made is taken back. */
+static void interrupt(int signo)
+{
+	(void)signo;
+	stream_interrupted = 1;
+}
+
 int main(int argc, char **argv)
 {
+	struct sigaction term = { .sa_handler = interrupt };	/* no SA_RESTART */
 	struct err e = { 0 };
 	char *nl;
 	size_t i;
@@ -627,6 +502,7 @@ int main(int argc, char **argv)
 	prctl(PR_SET_NAME, "berth-fileop");
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
+	sigaction(SIGTERM, &term, NULL);
 	umask(022);
 	err_set(&e, ERR_INTERNAL, "unknown file operation");
 	for (i = 0; argc > 1 && i < ARRAY_LEN(verbs); i++)
@@ -637,6 +513,8 @@ int main(int argc, char **argv)
 	if (r == 0)
 		return 0;
 	tell_whose_fault(&e);
+	if (stream_interrupted)
+		err_set(&e, ERR_BUSY, "the file operation was ended");
 	for (nl = e.msg; (nl = strchr(nl, '\n')); )
 		*nl = '?';
 	dprintf(2, "%s\t%s\n", err_name(e.code), e.msg);

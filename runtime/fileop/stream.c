@@ -319,8 +319,10 @@ static int pump_chunk(int in_fd, int out_fd, int *how, char *buf, ssize_t *ret, 
 		if (errno != EAGAIN && errno != EINTR)
 			return err_sys(e, "copy the bytes");
 		/* who of the two is not ready is not told */
-		if (errno == EAGAIN && poll(&p[0], 1, -1) > 0)
+		if (errno == EAGAIN && !stream_interrupted && poll(&p[0], 1, -1) > 0)
 			poll(&p[1], 1, -1);
+		if (stream_interrupted)
+			return err_set(e, ERR_BUSY, "interrupted");
 		*ret = -1;
 		return 0;
 	}

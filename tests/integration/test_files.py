@@ -425,6 +425,31 @@ def test_a_copy_that_fails_takes_back_what_it_made():
         assert os.listdir(dest) == ["own"], (path, to)
 
 
+def test_what_is_ended_from_outside_leaves_nothing():
+    sb = sandbox("--disk", "1g")
+    execute(sb, "mkdir there; echo old > there/f")
+    before = execute(sb, "find . | sort")
+    tar = hostile_tar(("d/one", tarfile.REGTYPE, b"1"), ("d/e/two", tarfile.REGTYPE, b"2"), ("f", tarfile.REGTYPE, b"new"), ("g", tarfile.REGTYPE, b"3" * 99999))
+
+    def under_way():
+        return execute(sb, "cat there/f") == "new"
+
+    def ended(how, *words, begun, data):
+        p = b.start(*words, stdin=subprocess.PIPE)
+        p.stdin.write(data)
+        p.stdin.flush()
+        b.wait_for(begun, what="its beginning")
+        how(p)
+        p.wait(20)
+        b.wait_for(lambda: execute(sb, "find . | sort") == before, what="the end of what it made")
+        p.stdin.close()
+
+    for how, limit in ((lambda p: p.kill(), []), (lambda p: p.terminate(), []), (lambda p: None, ["--timeout", "1s"])):
+        execute(sb, "echo old > there/f")
+        ended(how, "cp", *limit, "-", f"{sb}:there", data=tar[:-60000], begun=under_way)
+        ended(how, "file", "write", "-p", *limit, sb, "there/way/f", data=b"new", begun=lambda: "way" in execute(sb, "ls there"))
+
+
 def test_parents_makes_the_way_to_the_destination():
     sb = sandbox()
     source = b.write(b.tmp("source"), "1")
