@@ -8,10 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "cli/image/imagecmd.h"
+#include "manager/host/registry.h"
 #include "rootfs/transfer/commit.h"
 
 #define CHANGES_MAX (1u << 20)
@@ -58,10 +61,20 @@ static void print_result(const struct imagecmd_args *a, const json_t *done)
 	       imagecmd_u64(done, "layers"), size);
 }
 
+/* Whose sandbox it is. */
+static json_t *load_owner(int dir_fd, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(4096);
+
+	return io_read_file(dir_fd, REGISTRY_OWNER, &b, e) < 0 ? NULL :
+	       json_parse(b.data ? b.data : "", b.len, 4096, REGISTRY_OWNER, e);
+}
+
 static int run_commit(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
 	autojson json_t *changes = json_parse(a->operands[5], strlen(a->operands[5]), CHANGES_MAX, "changes", e);
 	autojson json_t *done = NULL;
+	autojson json_t *owner = NULL;
 	const char *compression = "gzip";
 	const int live = imagecmd_is_live(a);
 	struct commit_options o = {
@@ -69,7 +82,10 @@ static int run_commit(int store_fd, const struct imagecmd_args *a, struct err *e
 		.shown = { .progress = live ? imagecmd_progress : NULL, .note = show_note, .ctx = (void *)a },
 	};
 
-	if (!changes || take_numbers(a, &o, e) < 0 || json_get_str(changes, "author", &o.author, "changes", e) < 0 ||
+	if (!changes || take_numbers(a, &o, e) < 0 || (path_has(o.dir_fd, REGISTRY_OWNER) && !(owner = load_owner(o.dir_fd, e))))
+		return -1;
+	o.owner = json_string_value(json_object_get(owner, "name"));
+	if (json_get_str(changes, "author", &o.author, "changes", e) < 0 ||
 	    json_get_str(changes, "message", &o.message, "changes", e) < 0 ||
 	    json_get_str(changes, "compression", &compression, "changes", e) < 0)
 		return -1;

@@ -140,6 +140,7 @@ struct resident {
 	struct imageuse image;
 	struct claim claim;
 	int disk_fd;
+	const struct tenant *tenant;	/* whose it is to be, when it is made; or NULL */
 	int spawned;	/* the keeper had the claim, and has released it or left it to gc */
 };
 
@@ -200,10 +201,23 @@ static int settle_time(struct spec *s, const struct config *c, struct err *e)
 	return 0;
 }
 
+/* Another's image is as one that is not there. */
+static int check_image(const struct registry *r, const struct resident *x, const char *image, struct err *e)
+{
+	autojson json_t *record = NULL;
+
+	if (!x->tenant || !x->image.has_image)
+		return 0;
+	record = json_parse(x->image.image.record, x->image.image.record_len, x->image.image.record_len, "image record", e);
+	if (!record)
+		return -1;
+	return tenant_sees_image(x->tenant, r->config, record) ? 0 : image_not_found(image, e);
+}
+
 static int open_image_of(struct registry *r, struct resident *x, const char *image, struct err *e)
 {
 	if (imageuse_open_pinned(&x->image, r, x->disk_fd, image, &x->opts.spec, e) == 0)
-		return 0;
+		return check_image(r, x, image, e);
 	return e->code == ERR_UNSUPPORTED ? err_wrap(e, "sandbox %s", x->claim.id) : -1;
 }
 
@@ -261,16 +275,16 @@ static void close_all(struct resident *x)
 }
 
 /* What the options ask for, held against what a tenant may have: before anything is made. */
-static int read_options(struct resident *x, const struct config *c, const char *tenant, json_t *spec, struct promise *ret, struct err *e)
+static int read_options(struct resident *x, const struct config *c, struct tenant *t, const char *tenant, json_t *spec, struct promise *ret,
+			struct err *e)
 {
 	const struct cgroup_limits *l = &x->opts.spec.limits;
-	struct tenant t;
 
-	if (tenant[0] && (tenant_load(&t, c, tenant, e) < 0 || tenant_cap_defaults(&t, c, json_object_get(spec, "options"), e) < 0))
+	if (tenant[0] && (tenant_load(t, c, tenant, e) < 0 || tenant_cap_defaults(t, c, json_object_get(spec, "options"), e) < 0))
 		return -1;
-	if (apply_options(&x->opts, &x->life, spec, e) < 0 || (tenant[0] && tenant_check_spec(&t, &x->opts.spec, e) < 0))
+	if (apply_options(&x->opts, &x->life, spec, e) < 0 || (tenant[0] && tenant_check_spec(t, &x->opts.spec, e) < 0))
 		return -1;
-	*ret = tenant[0] ? tenant_promise(&t, l->memory_bytes, l->cpu_milli) :
+	*ret = tenant[0] ? tenant_promise(t, l->memory_bytes, l->cpu_milli) :
 	       (struct promise){ .memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli };
 	return 0;
 }
@@ -283,22 +297,31 @@ static int save_owner(struct registry *r, const char *id, const char *tenant, st
 	return owner ? registry_save(r, id, REGISTRY_OWNER, owner, e) : 0;
 }
 
+/* Those whose time is over take no place from others. */
+static int claim(struct registry *r, const char *name, const struct promise *p, struct claim *ret, struct err *e)
+{
+	struct err ignored;
+	unsigned expired;
+
+	if (registry_claim(r, name, 1, p, ret, e) == 0)
+		return 0;
+	return e->code == ERR_LIMIT && expire_stopped(r, &expired, &ignored) == 0 && expired ? registry_claim(r, name, 1, p, ret, e) : -1;
+}
+
 int resident_create(struct registry *r, const char *name, const char *tenant, json_t *spec, char ret_id[65], struct err *e)
 {
 	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct promise promise;
+	struct tenant t;
 	struct err ignored;
-	unsigned expired;
 	char id[65];
 	int result;
 
 	runopts_init(&x.opts, r->config);
-	result = read_options(&x, r->config, tenant, spec, &promise, e);
+	x.tenant = tenant[0] ? &t : NULL;
+	result = read_options(&x, r->config, &t, tenant, spec, &promise, e);
 	if (result == 0)
-		result = registry_claim(r, name, 1, &promise, &x.claim, e);
-	/* those whose time is over take no place from others */
-	if (result < 0 && e->code == ERR_LIMIT && expire_stopped(r, &expired, &ignored) == 0 && expired)
-		result = registry_claim(r, name, 1, &promise, &x.claim, e);
+		result = claim(r, name, &promise, &x.claim, e);
 	memcpy(id, x.claim.id, sizeof(id));
 	if (result == 0 && (save_owner(r, id, tenant, e) < 0 || registry_save(r, id, SPEC_FILE, spec, e) < 0))
 		result = -1;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +11,9 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/args.h"
+#include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
+#include "rootfs/store/image.h"
 
 #define OUTPUT_MAX (16u << 20)
 
@@ -20,10 +23,57 @@ static const char *image_ref(struct http_request *rq)
 	return http_query(rq, "ref");
 }
 
+/* Upholds S44 of SECURITY.md. */
+static int load_tenant(struct http_request *rq, struct tenant *ret, struct config *c, struct err *e)
+{
+	api_config(api_of(rq), c);
+	return tenant_load(ret, c, http_who(rq)->name, e);
+}
+
+/* What a tenant does not see is as what is not there. */
+static int check_seen(struct http_request *rq, const char *ref, struct err *e)
+{
+	char path[sizeof(((struct config *)0)->state_dir) + 8];
+	autojson json_t *record = NULL;
+	autoclose int store = -1;
+	struct tenant t;
+	struct config c;
+
+	if (http_who(rq)->admin)
+		return 0;
+	if (load_tenant(rq, &t, &c, e) < 0)
+		return -1;
+	snprintf(path, sizeof(path), "%s/store", c.state_dir);
+	store = store_open(path, e);
+	record = store < 0 ? NULL : image_record(store, ref, e);
+	if (!record)
+		return -1;
+	return tenant_sees_image(&t, &c, record) ? 0 : image_not_found(ref, e);
+}
+
+/* Of a list, consumed, what a tenant sees. */
+static json_t *only_seen(struct http_request *rq, json_t *list, struct err *e)
+{
+	struct tenant t;
+	struct config c;
+	size_t i;
+
+	if (!list || http_who(rq)->admin)
+		return list;
+	if (load_tenant(rq, &t, &c, e) < 0) {
+		json_decref(list);
+		return NULL;
+	}
+	for (i = json_array_size(list); i-- > 0;)
+		if (!tenant_sees_image(&t, &c, json_array_get(list, i)))
+			json_array_remove(list, i);
+	return list;
+}
+
 static int get_images(struct http_request *rq, struct err *e)
 {
 	static const char *const argv[] = { "berth", "image", "ls", "--json", NULL };
-	json_t *list = spawn_json(rq, argv, 0, e);
+	json_t *list = only_seen(rq, spawn_json(rq, argv, 0, e), e);
 
 	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "images", list), e) : -1;
 }
@@ -31,7 +81,7 @@ static int get_images(struct http_request *rq, struct err *e)
 static int get_inspect(struct http_request *rq, struct err *e)
 {
 	const char *argv[] = { "berth", "image", "inspect", "--json", "--", image_ref(rq), NULL };
-	json_t *j = spawn_json(rq, argv, 0, e);
+	json_t *j = check_seen(rq, image_ref(rq), e) < 0 ? NULL : spawn_json(rq, argv, 0, e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
@@ -202,7 +252,7 @@ static int get_history(struct http_request *rq, struct err *e)
 {
 	const char *words[] = { "image", "history", NULL }, *operands[] = { image_ref(rq), NULL };
 
-	return run(rq, words, NULL, operands, e);
+	return check_seen(rq, image_ref(rq), e) < 0 ? -1 : run(rq, words, NULL, operands, e);
 }
 
 static int get_save(struct http_request *rq, struct err *e)

@@ -2,6 +2,7 @@
 /* Upholds S41 of SECURITY.md. */
 #include "manager/host/tenant.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,8 @@ const struct config_key tenant_keys[] = {
 	  "requests of a tenant that berthd has under way; 0 is connections" },
 	{ "tenant", "streams", CONFIG_COUNT, "0", 0, 65536, T(streams), NULL, NULL,
 	  "of these, streams of events and statistics; 0 is half of requests" },
+	{ "tenant", "images", CONFIG_LIST, "*", 0, 1023, T(images), NULL, NULL,
+	  "names of images that a tenant sees beside its own, with * and ?; none is a tenant's" },
 };
 const size_t tenant_key_count = ARRAY_LEN(tenant_keys);
 
@@ -274,6 +277,35 @@ int tenant_cap_defaults(const struct tenant *t, const struct config *c, json_t *
 	    cap(options, "tmp-size", c->tmp_bytes, t->tmp_bytes, 0, e) < 0)
 		return -1;
 	return 0;
+}
+
+static int is_shared(const char *patterns, const char *name)
+{
+	char one[256];
+	size_t n;
+
+	for (; *patterns; patterns += n + (patterns[n] == '\n')) {
+		n = strcspn(patterns, "\n");
+		snprintf(one, sizeof(one), "%.*s", (int)n, patterns);
+		if (n < sizeof(one) && !fnmatch(one, name, 0))
+			return 1;
+	}
+	return 0;
+}
+
+int tenant_sees_image(const struct tenant *t, const struct config *c, const json_t *record)
+{
+	const char *owner = json_string_value(json_object_get(record, "owner")), *name = json_string_value(json_object_get(record, "name"));
+	size_t n = strlen(c->image);
+
+	if (json_object_get(record, "owner"))
+		return owner && !strcmp(owner, t->name);
+	if (!name)
+		return 0;
+	/* what everybody gets who names none; the record has its tag, too */
+	if (!strcmp(name, c->image) || (!strncmp(name, c->image, n) && !strcmp(name + n, ":latest")))
+		return 1;
+	return is_shared(t->images, name);
 }
 
 struct promise tenant_promise(const struct tenant *t, uint64_t memory_bytes, uint64_t cpu_milli)

@@ -22,6 +22,7 @@ struct tenant {
 	uint64_t sandboxes, memory_total, cpu_total;
 	/* of berthd, at once */
 	uint64_t connections, requests, streams;
+	char images[1024];	/* patterns of names, with newlines between them */
 };
 
 extern const struct config_key tenant_keys[];
@@ -47,6 +48,11 @@ int tenant_check_pids(const struct tenant *t, uint64_t pids, struct err *e);
  * options of a spec.json.
  */
 int tenant_cap_defaults(const struct tenant *t, const struct config *c, json_t *options, struct err *e);
+/*
+ * Whether a tenant sees an image of the store, by its record: its own ones, those that [sandbox] image names, and of those that
+ * are nobody's what "images" allows.
+ */
+int tenant_sees_image(const struct tenant *t, const struct config *c, const json_t *record);
 /* A promise of such a sandbox (registry.h). */
 struct promise tenant_promise(const struct tenant *t, uint64_t memory_bytes, uint64_t cpu_milli);
 

@@ -186,6 +186,8 @@ static int list_one(void *ctx, const char *filename, const json_t *record, const
 		json_object_set(one, keys[i], json_object_get(record, keys[i]));
 	layers = json_object_get(record, "layers");
 	json_object_set_new(one, "layers", json_integer((json_int_t)json_array_size(layers)));
+	if (json_object_get(record, "owner"))
+		json_object_set(one, "owner", json_object_get(record, "owner"));
 	/* kept until sizes are known, then dropped */
 	if (l->sizes)
 		json_object_set(one, "chain", layers);

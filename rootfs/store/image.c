@@ -283,6 +283,12 @@ static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct bu
 	return 0;
 }
 
+int image_not_found(const char *ref, struct err *e)
+{
+	return err_set(e, ERR_NOT_FOUND, "image '%.200s' is not in the store; hint: "
+		       "berth pull %.100s, or berth image import SOURCE %.100s", ref, ref, ref);
+}
+
 static json_t *find_record(int store_fd, const char *ref, struct buf *ret_text, struct err *e)
 {
 	json_t *doc = NULL;
@@ -290,8 +296,7 @@ static json_t *find_record(int store_fd, const char *ref, struct buf *ret_text, 
 	if (find_ref(store_fd, ref, &doc, ret_text, e) < 0)
 		return NULL;
 	if (!doc)
-		err_set(e, ERR_NOT_FOUND, "image '%.200s' is not in the store; hint: "
-			"berth pull %.100s, or berth image import SOURCE %.100s", ref, ref, ref);
+		image_not_found(ref, e);
 	return doc;
 }
 

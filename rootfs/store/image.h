@@ -45,7 +45,12 @@ struct image {			/* strings owned by it */
 
 /* In the directory of a lasting sandbox: a copy of its image's record. */
 #define IMAGE_PIN "image.json"
-#define IMAGE_RECORD_FORMAT 1	/* "version" of a record: what is written, and the newest that is read */
+/*
+ * "version" of a record: the newest that is read.  2 has an "owner", the tenant of berthd whose image it is, which an older berth
+ * would show to every tenant; without one 1 is written.
+ */
+#define IMAGE_RECORD_FORMAT 2
+#define IMAGE_RECORD_UNOWNED 1
 
 /* Opens the store root (0700; made when absent).  Returns a dirfd. */
 int store_open(const char *path, struct err *e);
@@ -65,6 +70,8 @@ int image_pin(const struct image *im, int dir_fd, struct err *e);
 int image_load_pin(int dir_fd, struct image *ret, struct err *e);
 /* ERR_UNSUPPORTED with the remedy when the record is of a newer format than IMAGE_RECORD_FORMAT; what names it in the message. */
 int image_check_format(const json_t *record, const char *what, struct err *e);
+/* Sets what is said of an image that is not there; returns -1. */
+int image_not_found(const char *ref, struct err *e);
 /* The record itself, a new reference; errors as image_load(). */
 json_t *image_record(int store_fd, const char *ref, struct err *e);
 /* O_PATH dirfd of layer tree i (ERR_CORRUPT when the store lost it). */

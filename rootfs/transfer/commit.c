@@ -290,11 +290,25 @@ static int set_time(struct commit *c, struct err *e)
 	return 0;
 }
 
+/* What a tenant did in a sandbox, or what is made of a tenant's image, is the tenant's (S44 of SECURITY.md). */
+static int set_owner(struct commit *c, struct err *e)
+{
+	autojson json_t *parent = json_parse(c->parent.record, c->parent.record_len, c->parent.record_len, "image record", e);
+	const char *owner = c->o->owner ? c->o->owner : json_string_value(json_object_get(parent, "owner"));
+
+	if (!parent)
+		return -1;
+	if (owner && strlen(owner) >= sizeof(c->img.owner))
+		return err_set(e, ERR_CORRUPT, "the owner of the sandbox has no name");
+	snprintf(c->img.owner, sizeof(c->img.owner), "%s", owner ? owner : "");
+	return 0;
+}
+
 static int run(struct commit *c, struct err *e)
 {
 	struct ref name;
 
-	if (importer_name(&c->im, "", &name, e) < 0 || set_time(c, e) < 0 || load_parent(c, e) < 0 || stage_parent(c, e) < 0 ||
+	if (importer_name(&c->im, "", &name, e) < 0 || set_time(c, e) < 0 || load_parent(c, e) < 0 || set_owner(c, e) < 0 || stage_parent(c, e) < 0 ||
 	    difftar_scan(c->o->upper_fd, &c->marks, e) < 0 || stage_upper(c, e) < 0)
 		return -1;
 	if (!c->has_layer)

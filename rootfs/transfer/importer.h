@@ -52,6 +52,7 @@ struct import_image {
 	char index_digest[DIGEST_SIZE];	/* of the index it was chosen from, "" when none */
 	char config_digest[DIGEST_SIZE];
 	struct oci_config parsed;
+	char owner[65];			/* the tenant whose image it is to be, or "" */
 	uint64_t skipped_elsewhere;	/* by a reader, before the layer saw it */
 };
 

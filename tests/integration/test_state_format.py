@@ -11,6 +11,7 @@ from box import Box
 from daemon import Daemon
 
 NEWER = ("version 9", "reads up to 1")
+NEWER_IMAGE = ("version 9", "reads up to 2")
 
 
 def at(kind, *parts):
@@ -99,18 +100,18 @@ def test_an_image_record_of_a_newer_format_is_refused_and_keeps_its_layers():
         make_newer(path)
         for args in (("run", "old:1", "true"), ("create", "old:1"), ("image", "inspect", "old:1"), ("image", "rm", "old:1"),
                      ("image", "gc"), ("image", "export", "old:1", b.tmp("out")), ("image", "tag", "old:1", "new:1")):
-            b.one_line_error(b.berth(*args), 125, name, *NEWER, "berth image rm --force old:1")
+            b.one_line_error(b.berth(*args), 125, name, *NEWER_IMAGE, "berth image rm --force old:1")
         r = b.berth("image", "ls", ok=True)
         b.expect("other:1" in r.out and name in r.err, r, "the other is listed")
         b.berth("start", x.id, ok=True)     # its own copy of the record is of a format that is read
         b.berth("stop", x.id, ok=True)
         make_newer(at("state", "sandboxes", x.id, "image.json"))
-        b.one_line_error(b.berth("start", x.id), 125, x.id, "image.json", *NEWER)
+        b.one_line_error(b.berth("start", x.id), 125, x.id, "image.json", *NEWER_IMAGE)
         b.berth("image", "rm", "--force", "other:1")
         assert os.listdir(at("state", "store", "layers")), "the pin's layers stay"
         b.one_line_error(b.berth("image", "gc"), 125, "image.json" if not os.path.exists(path) else name)
         b.berth("rm", "--force", x.id, ok=True)
-    b.one_line_error(b.berth("run", digest, "true"), 125, name, *NEWER)
+    b.one_line_error(b.berth("run", digest, "true"), 125, name, *NEWER_IMAGE)
     run_hint(b.berth("run", "old:1", "true").err)
     assert not os.path.exists(path)
     b.berth("image", "import", top, "old:1", ok=True)
