@@ -126,6 +126,16 @@ static int open_place(struct service *s, const struct record *r, struct config *
 	return registry_open(reg, c, e);
 }
 
+/* One whose removal was cut short has no spec.json any more, and looks like one that berth run kept: it does not run. */
+static int connect_keeper(struct registry *reg, const struct record *r, struct err *e)
+{
+	int sock = keeper_connect(reg, record_str(r, "container_id"), e);
+
+	if (sock < 0 && e->code == ERR_INVALID)
+		e->code = ERR_NOT_FOUND;
+	return sock;
+}
+
 int driver_connect(struct service *s, const struct record *r, struct err *e)
 {
 	struct registry reg;
@@ -133,12 +143,12 @@ int driver_connect(struct service *s, const struct record *r, struct err *e)
 	int sock;
 
 	if (record_is_ours(s, r))
-		return keeper_connect(&s->registry, record_str(r, "container_id"), e);
+		return connect_keeper(&s->registry, r, e);
 	if (!strcmp(record_own(r, "status"), "archived"))
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s is archived", r->name);
 	if (home_check(s, r, e) < 0 || open_place(s, r, &c, &reg, e) < 0)
 		return -1;
-	sock = keeper_connect(&reg, record_str(r, "container_id"), e);
+	sock = connect_keeper(&reg, r, e);
 	registry_close(&reg);
 	return sock;
 }

@@ -91,3 +91,14 @@ def test_a_release_that_failed_is_tried_again():
         age(name, "$.updated_at", 31)
         b.wait_for(lambda: m.get_status(identity=name) == "released", 20, "the release that failed")
         assert m.shell(m.create(storage_path="c/x"), "cat file")[0]["stdout"] == "kept\n"
+
+
+def test_a_sandbox_whose_removal_was_cut_short_can_be_released():
+    with Managed(BOX + FAST) as d:
+        m = d.manager
+        name = m.create()
+        assert m.stop(identity=name) is True
+        kept = f"{b.root()}/state/sandboxes/{m.get_info(identity=name)['container_id']}"
+        os.unlink(kept + "/spec.json")      # as kill -9 of berthd leaves it in the middle of that
+        assert m.get_status(identity=name) == "exited"
+        assert m.release(identity=name) is True and not os.path.exists(kept)
