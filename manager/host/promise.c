@@ -192,6 +192,10 @@ int promise_fits(struct registry *r, const struct promise *p, const char *except
 		return -1;
 	memory = of_memory(p->memory_bytes);
 	cpu = of_cpus(p->cpu_milli);
+	/* what others have is not for tenants to know */
+	if (p->tenant[0] && (exceeds(s.all.memory_bytes, memory, c->admit_memory_bytes) || exceeds(s.all.cpu_milli, cpu, c->admit_cpu_milli)))
+		return err_set(e, ERR_LIMIT, "this host has no room for %" PRIu64 " bytes of memory and %g CPUs more; hint: ask for less, or again "
+			       "later; the operator's key is [admission] in berth.toml", memory, (double)cpu / 1000);
 	if (exceeds(s.all.memory_bytes, memory, c->admit_memory_bytes))
 		return err_set(e, ERR_LIMIT, "%" PRIu64 " of %" PRIu64 " bytes of memory are promised, %" PRIu64 " more do not fit; hint: "
 			       "remove sandboxes, or [admission] memory in berth.toml", s.all.memory_bytes, c->admit_memory_bytes, memory);

@@ -226,7 +226,14 @@ int registry_bring_back(struct registry *r, int dir, const char *from, const cha
 
 static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
 {
-	if (check_room(r, lasting, e) < 0 || (c->promise && promise_fits(r, c->promise, NULL, e) < 0))
+	if (check_room(r, lasting, e) < 0) {
+		/* how many others have is not for tenants to know */
+		if (c->promise && c->promise->tenant[0] && e->code == ERR_LIMIT)
+			err_set(e, ERR_LIMIT, "this host has no room for one more sandbox; hint: again later; the operator's key is "
+				"[manager] max_sandboxes in berth.toml");
+		return -1;
+	}
+	if (c->promise && promise_fits(r, c->promise, NULL, e) < 0)
 		return -1;
 	random_id(c->id);
 	if (rundir_take(r, c, e) < 0) {

@@ -316,6 +316,7 @@ int service_make(struct service *s, const struct making *m, struct record *ret, 
 	    tenancy_check(s, m->who, m->inherit_workspace ? NULL : m->args, memory, cpu, e) < 0)
 		return -1;
 	if (first_record(s, m, ret, e) < 0 || place_enter(s, ret->name, memory, cpu, m->wait ? &asker : NULL, e) < 0) {
+		tenancy_blunt(m->who, e);
 		record_close(ret);
 		return -1;
 	}

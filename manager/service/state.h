@@ -364,6 +364,8 @@ int tenancy_promise(struct service *s, const struct service_who *who, const stru
 /* What the record's sandbox is to be promised when it comes back; and whether it is a tenant's. */
 int tenancy_of_record(struct service *s, const struct record *r, struct promise *ret, struct err *e);
 int tenancy_is_tenants(const struct record *r);
+/* Takes from a refusal of admission what a tenant would learn of others by it. */
+void tenancy_blunt(const struct service_who *who, struct err *e);
 /* Who is held to [tenant]. */
 int tenancy_is_tenant(const struct service_who *who);
 /* The registry, where only the sums of [tenant] are held: admission.h has its own word on the others, and a queue.  c: storage of the caller. */

@@ -16,6 +16,13 @@ int tenancy_is_tenant(const struct service_who *who)
 	return who && !who->admin && who->name && who->name[0];
 }
 
+void tenancy_blunt(const struct service_who *who, struct err *e)
+{
+	if (tenancy_is_tenant(who) && e->code == ERR_LIMIT)
+		err_set(e, ERR_LIMIT, "this host has no room for the sandbox now; hint: ask for less, or again later; the operator's keys "
+			"are [admission] and [manager] max_sandboxes in berth.toml");
+}
+
 int tenancy_open(struct service *s, struct config *c, struct registry *ret, struct err *e)
 {
 	*c = s->config;

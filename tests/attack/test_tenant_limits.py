@@ -139,6 +139,11 @@ def test_S41_every_sandbox_of_the_host_counts_in_admission():
                       ("update", "--memory", "313m", held)):
             b.one_line_error(b.berth(*words, env=env), 125, "[admission] memory")
         b.one_line_error(b.berth("create", "--memory", "1m", "--cpus", "3", "host", env=env), 125, "[admission] cpus")
+        # a tenant is not told what others have
+        r = ask(d, memory="113m")
+        refused(r, "no room for 118489088 bytes", "[admission]")
+        refused_create(d, "/create", {"memory": "113m"}, daemon.TENANT, "no room for the sandbox")
+        assert "536870912" not in r.body.decode() and "419430400" not in r.body.decode(), r
         name = d.good("POST", "/create", {"memory": "112m"})["data"]
         b.one_line_error(b.berth("run", "--memory", "1m", "host", "true", env=env), 125, "[admission] memory")
         b.berth("rm", "--force", held, env=env, ok=True)
@@ -146,6 +151,16 @@ def test_S41_every_sandbox_of_the_host_counts_in_admission():
         d.good("DELETE", f"{BOX}/{made}?force=true")
         d.good("POST", "/release", {"identity": name})
         assert b.berth("run", "--memory", "512m", "host", "echo", "fits", env=env, ok=True).out == "fits\n"
+
+
+def test_S41_a_tenant_does_not_learn_how_many_sandboxes_others_have():
+    with Daemon(tcp=True, config="[manager]\nmax_sandboxes = 2\n[tenant]\nsandboxes = 2\n") as d:
+        for _ in range(2):
+            d.create(token=daemon.OTHER)
+        r = ask(d)
+        refused(r, "no room for one more sandbox", "max_sandboxes")
+        assert "2" not in r.json["error"]["message"], r
+        refused_create(d, "/create", {}, daemon.TENANT, "no room for the sandbox")
 
 
 def test_S41_a_waiting_request_sees_what_the_command_line_gives_back():
