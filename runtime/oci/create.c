@@ -519,8 +519,10 @@ static void release_container(struct oci_container *c)
 {
 	size_t i;
 
-	for (i = 0; i < c->mount_count; i++)
+	for (i = 0; i < c->mount_count; i++) {
+		fd_close(&c->mounts[i].map_fd);
 		fd_close(&c->mounts[i].fd);
+	}
 	for (i = 0; i < OCI_NS_COUNT; i++)
 		if (c->ns_fd[i] > 0)
 			fd_close(&c->ns_fd[i]);

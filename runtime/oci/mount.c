@@ -209,7 +209,7 @@ int oci_mount_read(struct oci_mount *m, const json_t *v, struct err *e)
 	size_t i;
 
 	*m = (struct oci_mount){ .doc = v, .destination = oci_str(v, "destination"), .type = oci_str(v, "type"),
-				 .source = oci_str(v, "source"), .fd = -1 };
+				 .source = oci_str(v, "source"), .map_fd = -1, .fd = -1 };
 	if (!*m->destination)
 		return err_set(e, ERR_INVALID, "mounts: an empty destination");
 	json_array_foreach(list, i, o)

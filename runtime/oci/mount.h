@@ -32,6 +32,7 @@ struct oci_mount {
 	size_t words;
 	char mode[16];		/* "mode=..." that it inherits */
 	int late;		/* read-only, or not, once everything in it is made; fd is kept until then */
+	int map_fd;		/* idmap: the user namespace with its mappings, until it is opened; -1 */
 	int fd;			/* the mount, detached (remount: the one that is there); -1 */
 };
 

@@ -88,22 +88,40 @@ static unsigned long default_propagation(const struct oci_container *c)
 	return c->propagation & MS_SHARED ? 0 : MS_SLAVE;
 }
 
+/* The user namespace whose mappings an idmapped mount has; made by a child of the runtime, while its pid is the host's. */
+static int open_map(const struct oci_container *c, struct oci_mount *m, struct err *e)
+{
+	/* no mappings anywhere, and the container joins a user namespace: that one's */
+	if (!m->idmap_spec && c->ns_fd[NS_USER] >= 0 && !json_array_size(oci_get(m->doc, "uidMappings")) &&
+	    !json_array_size(oci_get(c->linux_part, "uidMappings"))) {
+		m->map_fd = fcntl(c->ns_fd[NS_USER], F_DUPFD_CLOEXEC, 3);
+		return m->map_fd < 0 ? err_sys(e, "keep the user namespace for mount %s", m->destination) : 0;
+	}
+	m->map_fd = oci_idmap_for_mount(m->doc, m->idmap_spec, c->linux_part, e);
+	return m->map_fd < 0 ? err_wrap(e, "mount %s", m->destination) : 0;
+}
+
 static int open_bind(struct oci_container *c, struct oci_mount *m, struct err *e)
 {
-	autoclose int userns = -1;
+	if (m->idmap && m->map_fd < 0 && open_map(c, m, e) < 0)
+		return -1;
+	if (oci_mount_bind(m, default_propagation(c), m->map_fd, e) < 0)
+		return -1;
+	fd_close(&m->map_fd);
+	return 0;
+}
 
-	/* no mappings anywhere, and the container joins a user namespace: that one's */
-	if (m->idmap && !m->idmap_spec && c->ns_fd[NS_USER] >= 0 && !json_array_size(oci_get(m->doc, "uidMappings")) &&
-	    !json_array_size(oci_get(c->linux_part, "uidMappings"))) {
-		userns = fcntl(c->ns_fd[NS_USER], F_DUPFD_CLOEXEC, 3);
-		if (userns < 0)
-			return err_sys(e, "keep the user namespace for mount %s", m->destination);
-	} else if (m->idmap) {
-		userns = oci_idmap_for_mount(m->doc, m->idmap_spec, c->linux_part, e);
-		if (userns < 0)
-			return err_wrap(e, "mount %s", m->destination);
-	}
-	return oci_mount_bind(m, default_propagation(c), userns, e);
+/*
+ * What the container's process cannot open: with a user namespace, every source.  Without one a source may be what an earlier
+ * entry of mounts puts there, so it is opened in its turn.
+ */
+static int open_early(struct oci_container *c, struct oci_mount *m, struct err *e)
+{
+	if (!m->bind || m->copy_symlink)
+		return 0;
+	if (c->in_userns)
+		return open_bind(c, m, e);
+	return m->idmap ? open_map(c, m, e) : 0;
 }
 
 /* -1: whoever needs it says so.  Never a peer of the host's: a mount over the copy would be one over /dev there (E09). */
@@ -137,8 +155,7 @@ int oci_mounts_open(struct oci_container *c, struct err *e)
 	if (geteuid() != 0)
 		return 0;
 	for (i = 0; i < c->mount_count; i++)
-		if (c->mounts[i].bind && !c->mounts[i].copy_symlink && (c->in_userns || c->mounts[i].idmap) &&
-		    open_bind(c, &c->mounts[i], e) < 0)
+		if (open_early(c, &c->mounts[i], e) < 0)
 			return -1;
 	if (!c->in_userns)
 		return 0;

@@ -467,3 +467,14 @@ def test_domainname_may_be_said_twice_if_it_is_the_same():
         assert c.out() == "example.org\n"
         c.linux["sysctl"] = {"kernel.domainname": "example.com"}
         c.refused("conflicts")
+
+
+def test_an_idmapped_mount_may_have_an_earlier_mount_as_its_source():
+    """As runc's suite ("mount order, container idmap source"): the source is the root's own path, once the first is mounted."""
+    with Bundle("stat", "-c", "%u", "/mnt/second/file") as c:
+        source = b.tmpdir("source")
+        b.write(source + "/inner/file")
+        c.config["mounts"] += [{"destination": "/mnt/first", "type": "bind", "source": source, "options": ["bind"]},
+                               {"destination": "/mnt/second", "type": "bind", "source": c.rootfs + "/mnt/first/inner",
+                                "options": ["bind"], **IDS}]
+        assert c.out() == "100000\n"
