@@ -312,7 +312,7 @@ int resident_create(struct registry *r, const char *name, const char *tenant, js
 {
 	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct promise promise;
-	struct tenant t;
+	struct tenant t = { 0 };
 	struct err ignored;
 	char id[65];
 	int result;
