@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +12,7 @@
 #include "manager/api/args.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
-#include "rootfs/store/image.h"
+#include "manager/service/tenancy.h"
 
 #define OUTPUT_MAX (16u << 20)
 
@@ -33,22 +32,12 @@ static int load_tenant(struct http_request *rq, struct tenant *ret, struct confi
 /* What a tenant does not see is as what is not there. */
 static int check_seen(struct http_request *rq, const char *ref, struct err *e)
 {
-	char path[sizeof(((struct config *)0)->state_dir) + 8];
-	autojson json_t *record = NULL;
-	autoclose int store = -1;
 	struct tenant t;
 	struct config c;
 
 	if (http_who(rq)->admin)
 		return 0;
-	if (load_tenant(rq, &t, &c, e) < 0)
-		return -1;
-	snprintf(path, sizeof(path), "%s/store", c.state_dir);
-	store = store_open(path, e);
-	record = store < 0 ? NULL : image_record(store, ref, e);
-	if (!record)
-		return -1;
-	return tenant_sees_image(&t, &c, record) ? 0 : image_not_found(ref, e);
+	return load_tenant(rq, &t, &c, e) < 0 ? -1 : tenancy_check_image(&t, &c, ref, e);
 }
 
 /* Of a list, consumed, what a tenant sees. */

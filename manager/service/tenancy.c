@@ -5,11 +5,14 @@
  * The promises are written where those of all sandboxes are (manager/host/promise.h): a tenant's sandboxes of the
  * manager and those of POST /v1/sandboxes are one sum.
  */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "manager/host/promise.h"
 #include "manager/service/state.h"
-#include "manager/host/tenant.h"
+#include "manager/service/tenancy.h"
+#include "rootfs/store/image.h"
 
 int tenancy_is_tenant(const struct service_who *who)
 {
@@ -97,4 +100,18 @@ int tenancy_of_record(struct service *s, const struct record *r, struct promise 
 int tenancy_is_tenants(const struct record *r)
 {
 	return json_is_true(json_object_get(json_object_get(r->j, "berth"), "tenant"));
+}
+
+int tenancy_check_image(const struct tenant *t, const struct config *c, const char *ref, struct err *e)
+{
+	char path[sizeof(c->state_dir) + 8];
+	autojson json_t *record = NULL;
+	autoclose int store = -1;
+
+	snprintf(path, sizeof(path), "%s/store", c->state_dir);
+	store = store_open(path, e);
+	record = store < 0 ? NULL : image_record(store, ref, e);
+	if (!record)
+		return -1;
+	return tenant_sees_image(t, c, record) ? 0 : image_not_found(ref, e);
 }
