@@ -61,6 +61,8 @@ void nft_rule_end(struct nft *t, struct nftnl_rule *r);
 /* Registers of four bytes, numbered from 0; a value takes as many as it needs. */
 void nft_meta(struct nftnl_rule *r, uint32_t key, unsigned reg);
 void nft_ct(struct nftnl_rule *r, uint32_t key, unsigned reg);
+/* The source of a connection, NFT_CT_SRC_IP or NFT_CT_SRC_IP6, of its first packets (0) or of the answers (1). */
+void nft_ct_source(struct nftnl_rule *r, uint32_t key, uint8_t direction, unsigned reg);
 void nft_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, uint32_t len, unsigned reg);
 void nft_fib_daddr_type(struct nftnl_rule *r, unsigned reg);
 void nft_mask(struct nftnl_rule *r, unsigned reg, const void *mask, uint32_t len);

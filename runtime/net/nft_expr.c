@@ -48,6 +48,16 @@ void nft_ct(struct nftnl_rule *r, uint32_t key, unsigned reg)
 	add(r, x);
 }
 
+void nft_ct_source(struct nftnl_rule *r, uint32_t key, uint8_t direction, unsigned reg)
+{
+	struct nftnl_expr *x = expression("ct");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CT_KEY, key);
+	nftnl_expr_set_u8(x, NFTNL_EXPR_CT_DIR, direction);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_CT_DREG, REG(reg));
+	add(r, x);
+}
+
 void nft_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, uint32_t len, unsigned reg)
 {
 	struct nftnl_expr *x = expression("payload");

@@ -70,24 +70,6 @@ static void match_family(struct nftnl_rule *r, const struct family *f)
 	nft_compare(r, NFT_CMP_EQ, 0, &f->nfproto, 1);
 }
 
-/* NF_CT_STATE_BIT() of the kernel's nf_conntrack_common.h */
-#define STATE_ESTABLISHED (1U << 1)
-#define STATE_RELATED (1U << 2)
-#define STATE_NEW (1U << 3)
-#define STATE_INVALID (1U << 0)
-
-/* A packet of a connection that the other side began and that was let in. */
-static void match_answer(struct nftnl_rule *r, uint32_t states, uint8_t direction)
-{
-	const uint32_t none = 0;
-
-	nft_ct(r, NFT_CT_STATE, 0);
-	nft_mask(r, 0, &states, 4);
-	nft_compare(r, NFT_CMP_NEQ, 0, &none, 4);
-	nft_ct(r, NFT_CT_DIRECTION, 0);
-	nft_compare(r, NFT_CMP_EQ, 0, &direction, 1);
-}
-
 /* Source and destination in the first registers. */
 static void load_pair(struct nftnl_rule *r, const struct family *f)
 {
@@ -218,15 +200,6 @@ static void rule_reject(struct nft *t, const char *chain)
 	nft_rule_end(t, r);
 }
 
-static void rule_accept_answers(struct nft *t, const char *chain)
-{
-	struct nftnl_rule *r = nft_rule(t, chain);
-
-	match_answer(r, STATE_ESTABLISHED | STATE_RELATED, 1);
-	nft_verdict(r, NF_ACCEPT, NULL);
-	nft_rule_end(t, r);
-}
-
 /* To the host itself: answers, a DNS server on it, what is allowed by address, and nothing else. */
 static void rules_input(struct nft *t, const char *bridge)
 {
@@ -236,7 +209,8 @@ static void rules_input(struct nft *t, const char *bridge)
 	match_interface(r, NFT_META_IIFNAME, NFT_CMP_NEQ, bridge);
 	nft_verdict(r, NF_ACCEPT, NULL);
 	nft_rule_end(t, r);
-	rule_accept_answers(t, "to-host");
+	ruleset_drop_strange(t, "to-host");
+	ruleset_accept_answers(t, "to-host");
 	for (i = 0; i < ARRAY_LEN(ruleset_families); i++) {
 		rule_dns(t, "to-host", &ruleset_families[i]);
 		rules_pair(t, "to-host", &ruleset_families[i], ruleset_families[i].deny, 0);
@@ -289,23 +263,16 @@ static void rules_special6(struct nft *t, const char *chain, unsigned offset, in
 
 static void rules_from(struct nft *t, const char *bridge)
 {
-	const uint32_t invalid = STATE_INVALID, none = 0;
 	struct nftnl_rule *r = nft_rule(t, "from-sandbox");
 	size_t i;
 
 	match_interface(r, NFT_META_OIFNAME, NFT_CMP_EQ, bridge);
 	nft_verdict(r, NFT_GOTO, "refuse");
 	nft_rule_end(t, r);
-	/* what belongs to no connection would not be masqueraded: it would carry the sandbox's own address out */
-	r = nft_rule(t, "from-sandbox");
-	nft_ct(r, NFT_CT_STATE, 0);
-	nft_mask(r, 0, &invalid, 4);
-	nft_compare(r, NFT_CMP_NEQ, 0, &none, 4);
-	nft_verdict(r, NF_DROP, NULL);
-	nft_rule_end(t, r);
+	ruleset_drop_strange(t, "from-sandbox");
 	for (i = 0; i < ARRAY_LEN(ruleset_families); i++)
 		rules_account(t, "from-sandbox", &ruleset_families[i], ruleset_families[i].src, ruleset_families[i].out);
-	rule_accept_answers(t, "from-sandbox");
+	ruleset_accept_answers(t, "from-sandbox");
 	for (i = 0; i < ARRAY_LEN(ruleset_families); i++) {
 		rule_dns(t, "from-sandbox", &ruleset_families[i]);
 		rules_pair(t, "from-sandbox", &ruleset_families[i], ruleset_families[i].deny, 0);
@@ -377,11 +344,11 @@ static void rules_to(struct nft *t)
 	nft_verdict(r, NFT_GOTO, "to-account");
 	nft_rule_end(t, r);
 	r = nft_rule(t, "to-sandbox");
-	match_answer(r, STATE_RELATED, 1);
+	ruleset_match_answer(r, RULESET_RELATED, 1);
 	nft_verdict(r, NFT_GOTO, "to-account");
 	nft_rule_end(t, r);
 	r = nft_rule(t, "to-sandbox");
-	match_answer(r, STATE_ESTABLISHED, 1);
+	ruleset_match_answer(r, RULESET_ESTABLISHED, 1);
 	nft_verdict(r, NFT_GOTO, "to-answers");
 	nft_rule_end(t, r);
 	r = nft_rule(t, "to-sandbox");
@@ -403,7 +370,7 @@ static void load_hardware(struct nftnl_rule *r)
 /* What is allowed, but for a connection more than the sandbox may have open; limits is the map of the chains that count them. */
 static void rules_connections(struct nft *t, const char *chain, int limits)
 {
-	const uint32_t begins = STATE_NEW, none = 0;
+	const uint32_t begins = RULESET_NEW, none = 0;
 	struct nftnl_rule *r = nft_rule(t, chain);
 
 	nft_ct(r, NFT_CT_STATE, 0);
@@ -500,7 +467,7 @@ int ruleset_stands(const char *bridge, struct err *e)
 int ruleset_make(const char *bridge, struct err *e)
 {
 	static const struct nft_chain chains[] = {
-		{ RULESET_MARK }, { "from-sandbox" }, { "to-sandbox" }, { "to-answers" }, { "to-account" }, { "connections" }, { "questions" },
+		{ RULESET_MARK }, { "related" }, { "from-sandbox" }, { "to-sandbox" }, { "to-answers" }, { "to-account" }, { "connections" }, { "questions" },
 		{ "refuse" },
 		{ RULESET_OVER }, { "reject" },
 		{ "source", "filter", NF_INET_PRE_ROUTING, -300 }, { "publish", "nat", NF_INET_PRE_ROUTING, -100 },
@@ -522,6 +489,7 @@ int ruleset_make(const char *bridge, struct err *e)
 		nft_set(&t, &ruleset_sets[i], id_of((int)i));
 	fill_special4(&t);
 	rules_source(&t, bridge);
+	ruleset_related(&t);
 	rules_nat(&t, bridge);
 	rules_input(&t, bridge);
 	rules_forward(&t, bridge);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ruleset_sets - the sets and maps that the rules look into and a sandbox's elements stand in; for ruleset*.c only. */
+/* ruleset_sets - what ruleset*.c share: the sets and maps that the rules look into, and the rules of a connection's state. */
 #ifndef BERTH_RUNTIME_NET_RULESET_SETS_H
 #define BERTH_RUNTIME_NET_RULESET_SETS_H
 
 #include "runtime/net/nft.h"
 
 /* Changes with the rules: a table made by another version is not taken for ours.  The name of an empty chain. */
-#define RULESET_MARK "berth-rules-3"
+#define RULESET_MARK "berth-rules-4"
 
 /* The chain for a connection too many. */
 #define RULESET_OVER "over-limit"
@@ -25,5 +25,19 @@ struct family {
 
 /* IPv4, IPv6 */
 extern const struct family ruleset_families[2];
+
+/* NF_CT_STATE_BIT() of the kernel's nf_conntrack_common.h */
+#define RULESET_INVALID (1U << 0)
+#define RULESET_ESTABLISHED (1U << 1)
+#define RULESET_RELATED (1U << 2)
+#define RULESET_NEW (1U << 3)
+
+/* A packet of a connection in one of the states; direction 1: that the other side began. */
+void ruleset_match_answer(struct nftnl_rule *r, uint32_t states, uint8_t direction);
+void ruleset_accept_answers(struct nft *t, const char *chain);
+/* From a sandbox: drops what belongs to no connection, or to one of others.  The chain "related" must stand. */
+void ruleset_drop_strange(struct nft *t, const char *chain);
+/* Fills the chain "related". */
+void ruleset_related(struct nft *t);
 
 #endif
