@@ -87,7 +87,8 @@ static enum fate fate_of(const struct keeper_session *s, pid_t group, const stru
 	size_t i;
 
 	for (i = 0; i < l->n; i++) {
-		if (l->pids[i] == l->shell || look_process(l->pids[i], &p) < 0 || (group ? p.group != group : look_is_older(s, l->pids[i])))
+		if (l->pids[i] == l->shell || look_process(l->pids[i], &p) < 0 ||
+		    (group ? p.group != group : look_is_of_older(s, l->shell, l->pids[i])))
 			continue;
 		has = look_signals(l->pids[i]);
 		/* ended before it could be frozen */
@@ -231,7 +232,7 @@ static size_t signal_started(const struct keeper_session *s, int signo, const st
 	size_t i, sent = 0;
 
 	for (i = 0; i < l->n; i++)
-		if (l->pids[i] != l->shell && !look_is_older(s, l->pids[i]) && kill(l->pids[i], signo) == 0)
+		if (l->pids[i] != l->shell && !look_is_of_older(s, l->shell, l->pids[i]) && kill(l->pids[i], signo) == 0)
 			sent++;
 	return sent;
 }
@@ -340,7 +341,8 @@ static int was_missed(const struct keeper_session *s, pid_t pid, pid_t shell, pi
 {
 	struct process p;
 
-	if (pid == shell || look_is_older(s, pid) || look_process(pid, &p) < 0 || (!s->split && (p.group != group || group == getpgid(shell))))
+	if (pid == shell || look_is_of_older(s, shell, pid) || look_process(pid, &p) < 0 ||
+	    (!s->split && (p.group != group || group == getpgid(shell))))
 		return 0;
 	if (pid == s->starting || p.group == s->starting)
 		return 1;
@@ -393,9 +395,9 @@ void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
 /* ---- by force -------------------------------------------------------------------------------- */
 
 /*
- * Kills what was not there before the command, the shell aside, wherever it went by
- * setsid or a double fork, while nothing can fork.  The shell gets signo (0: none).
- * Returns how many there were.
+ * Kills what was not there before the command, wherever it went by setsid or a double
+ * fork, while nothing can fork; but not the shell, which gets signo (0: none), nor what
+ * earlier jobs start.  Returns how many there were.
  */
 static size_t kill_new(struct keeper *k, struct keeper_session *s, struct keeper_command *c, int signo)
 {
@@ -406,7 +408,7 @@ static size_t kill_new(struct keeper *k, struct keeper_session *s, struct keeper
 	if (look_pids(k, s, &pids, &n) == 0) {
 		shell = look_shell(s, pids, n);
 		for (i = 0; i < n; i++)
-			if (pids[i] != shell && !look_is_older(s, pids[i]) && kill(pids[i], SIGKILL) == 0)
+			if (pids[i] != shell && !look_is_of_older(s, shell, pids[i]) && kill(pids[i], SIGKILL) == 0)
 				killed++;
 		/* the shell may loop by itself or be stopped; and it must not go on with the rest of the text */
 		if (shell && signo) {

@@ -17,6 +17,7 @@
 #define LOOK_US 100
 #define FREEZE_MS 120	/* what has used up its CPU time waits for more, 100 ms at most; who waits for a disk freezes later */
 #define VFORK_MS 250
+#define LEVELS_MAX 32	/* of parents looked at: each is a file read, and there may be many processes */
 
 int look_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count)
 {
@@ -135,6 +136,24 @@ int look_is_older(const struct keeper_session *s, pid_t pid)
 	for (i = 0; i < s->baseline_count; i++)
 		if (s->baseline[i] == pid)
 			return 1;
+	return 0;
+}
+
+int look_is_of_older(const struct keeper_session *s, pid_t shell, pid_t pid)
+{
+	struct process p;
+	int level;
+
+	if (look_is_older(s, pid))
+		return 1;
+	/* the shell alone was there */
+	if (s->baseline_count <= 1)
+		return 0;
+	for (level = 0; level < LEVELS_MAX && look_process(pid, &p) == 0 && p.parent > 1 && p.parent != shell; level++) {
+		pid = p.parent;
+		if (look_is_older(s, pid))
+			return 1;
+	}
 	return 0;
 }
 

@@ -31,6 +31,8 @@ int look_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, siz
 pid_t look_shell(const struct keeper_session *s, const pid_t *pids, size_t n);
 /* Was it there before the text that runs? */
 int look_is_older(const struct keeper_session *s, pid_t pid);
+/* That, or was it started by one, not the shell, that was?  So it is an earlier job's, whenever it began. */
+int look_is_of_older(const struct keeper_session *s, pid_t shell, pid_t pid);
 
 /* The session's processes while they stand still. */
 struct look {

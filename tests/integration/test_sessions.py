@@ -399,6 +399,16 @@ def test_what_a_shell_starts_at_the_moment_of_a_timeout_dies_too(x, shell):
 
 
 @in_each_shell
+def test_a_timeout_spares_what_an_earlier_job_starts(x, shell):
+    expect(x.sh("rm -f /tmp/hurt; (trap '' INT; while :; do sleep 904 & wait $! || { echo killed >>/tmp/hurt; exit; }; done) & echo"), "\n", 0)
+    expect(x.sh("(trap '' INT; while :; do sh -c 'sleep 0.05' || echo killed >>/tmp/hurt; done) 2>/dev/null & echo"), "\n", 0)
+    for _ in range(5):
+        expect(x.sh("setsid sleep 905 & sleep 905", timeout_ms=100), code=124, status="timeout")
+        assert not x.running("sleep 905") and len(x.running("sleep 904")) == 1
+    expect(x.sh("cat /tmp/hurt 2>/dev/null || :"), "", 0)
+
+
+@in_each_shell
 def test_a_loop_in_the_shell_itself_is_left(x, shell):
     expect(x.sh("kept=1"), "", 0)
     for text in ("while :; do :; done", "trap '' TERM INT; while :; do :; done", "f() { while :; do :; done; }; f",
