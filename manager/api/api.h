@@ -86,6 +86,8 @@ struct box {
 int box_open(struct box *b, struct http_request *rq, struct err *e);
 /* And the sandbox that {id} names, if it is the caller's: another's is ERR_NOT_FOUND. */
 int box_find(struct box *b, struct http_request *rq, struct err *e);
+/* Of ERR_EXISTS for a name: who has it, and which id, is not for tenants to know.  -1, always. */
+int box_name_taken(struct http_request *rq, const char *name, struct err *e);
 /*
  * After box_find(): one request at a time changes the life of a sandbox (start, stop, remove, ...);
  * the others wait for it, and are ERR_NOT_FOUND when it is removed meanwhile.

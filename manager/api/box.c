@@ -41,6 +41,12 @@ int box_allowed(struct box *b, const char *id)
 	return name && !strcmp(name, who->name);
 }
 
+static int is_seen(void *ctx, const char *id)
+{
+	return box_allowed(ctx, id);
+}
+
+/* Upholds S19 of SECURITY.md. */
 int box_find(struct box *b, struct http_request *rq, struct err *e)
 {
 	const char *ref = http_param(rq, "id");
@@ -49,11 +55,19 @@ int box_find(struct box *b, struct http_request *rq, struct err *e)
 		return -1;
 	if (!path_is_name(ref))
 		return err_set(e, ERR_NOT_FOUND, "no such sandbox");
-	if (registry_find(&b->registry, ref, b->id, &b->kept, e) < 0)
-		return -1;
+	/* one that the caller may not see is answered as one that does not exist, in every word */
+	if (registry_find_seen(&b->registry, ref, http_who(rq)->admin ? NULL : is_seen, b, b->id, &b->kept, e) < 0)
+		return e->code != ERR_NOT_FOUND ? -1 :
+		       err_set(e, ERR_NOT_FOUND, "no sandbox '%.80s'; hint: GET /v1/sandboxes lists them", ref);
 	http_audit(rq, "id", b->id);
-	/* the same answer as for one that does not exist */
-	return box_allowed(b, b->id) ? 0 : err_set(e, ERR_NOT_FOUND, "no sandbox '%s'; hint: GET /v1/sandboxes lists them", ref);
+	return 0;
+}
+
+int box_name_taken(struct http_request *rq, const char *name, struct err *e)
+{
+	if (e->code == ERR_EXISTS && !http_who(rq)->admin)
+		err_set(e, ERR_EXISTS, "the name '%.64s' is taken; hint: another one", name);
+	return -1;
 }
 
 static int look_again(struct box *b, struct err *e)

@@ -97,9 +97,8 @@ static json_t *create(struct http_request *rq, struct args *a, struct err *e)
 		return NULL;
 	a->v[a->n] = NULL;
 	made = spawn_json(rq, (const char *const *)a->v, 1, e);
-	/* whose it is, and its id, are not for tenants to know */
-	if (!made && !http_who(rq)->admin && e->code == ERR_EXISTS && name)
-		err_set(e, ERR_EXISTS, "the name '%.64s' is taken; hint: another one", name);
+	if (!made && name)
+		box_name_taken(rq, name, e);
 	id = json_string_value(json_object_get(made, "id"));
 	if (!id) {
 		if (made)
@@ -463,7 +462,7 @@ static int post_rename(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	if (r == 0)
-		r = registry_rename(&b.registry, b.id, name, e);
+		r = registry_rename(&b.registry, b.id, name, e) < 0 ? box_name_taken(rq, name, e) : 0;
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "name", name, e);
 }

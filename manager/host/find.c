@@ -33,6 +33,8 @@ int registry_check_name(const char *name, struct err *e)
 }
 
 struct finder {
+	registry_seen *seen;	/* or NULL: all are */
+	void *ctx;
 	const char *ref;
 	size_t len;
 	char id[65];
@@ -45,7 +47,7 @@ static int find_one(void *ctx, const char *id, int kept, const json_t *record)
 	const char *name = json_string_value(json_object_get(record, "name"));
 	int exact = name && !strcmp(name, f->ref);
 
-	if (f->exact || (!exact && (f->len < PREFIX_MIN || strncmp(id, f->ref, f->len))))
+	if (f->exact || (!exact && (f->len < PREFIX_MIN || strncmp(id, f->ref, f->len))) || (f->seen && !f->seen(f->ctx, id)))
 		return 0;
 	snprintf(f->id, sizeof(f->id), "%s", id);
 	f->kept = kept;
@@ -89,19 +91,24 @@ static int find_name(struct registry *r, const char *ref, char ret_id[65], int *
 
 int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept, struct err *e)
 {
-	struct finder f = { .ref = ref, .len = strlen(ref) };
+	return registry_find_seen(r, ref, NULL, NULL, ret_id, ret_kept, e);
+}
+
+int registry_find_seen(struct registry *r, const char *ref, registry_seen *seen, void *ctx, char ret_id[65], int *ret_kept, struct err *e)
+{
+	struct finder f = { .seen = seen, .ctx = ctx, .ref = ref, .len = strlen(ref) };
 
 	if (f.len == ID_LEN && is_hex(ref)) {
 		if (look_up(r, ref, ret_kept)) {
 			snprintf(ret_id, 65, "%s", ref);
-			return 0;
+			return !seen || seen(ctx, ref) ? 0 : not_found(ref, e);
 		}
 		/* it is being made or removed, and no sandbox of that name is meant */
 		if (path_has(r->sandboxes_fd, ref) || path_has(r->kept_fd, ref))
 			return not_found(ref, e);
 	}
 	if (path_is_name(ref) && find_name(r, ref, ret_id, ret_kept))
-		return 0;
+		return !seen || seen(ctx, ret_id) ? 0 : not_found(ref, e);
 	if (registry_list(r, 1, find_one, &f, e) < 0)
 		return -1;
 	if (!f.count)

@@ -125,6 +125,12 @@ int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char
  * ERR_NOT_FOUND, ERR_INVALID when ambiguous.
  */
 int registry_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept, struct err *e);
+/*
+ * The same for a caller that sees only some sandboxes: the others are as if they were not there, also in the question
+ * whether a prefix is unique.
+ */
+typedef int registry_seen(void *ctx, const char *id);
+int registry_find_seen(struct registry *r, const char *ref, registry_seen *seen, void *ctx, char ret_id[65], int *ret_kept, struct err *e);
 
 /* Kept sandboxes: the directory state_dir/sandboxes/ID, made by keep, removed by forget. */
 int registry_keep_dir(struct registry *r, const char *id, struct err *e);

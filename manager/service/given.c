@@ -59,7 +59,8 @@ static int rename_sandbox(struct service *s, const struct record *r, const char 
 		return -1;
 	result = registry_rename(&reg, record_str(r, "container_id"), given, e);
 	registry_close(&reg);
-	return result;
+	/* whose it is, and its id, are not for tenants to know */
+	return result < 0 && e->code == ERR_EXISTS ? err_set(e, ERR_EXISTS, "another sandbox is named %s", given) : result;
 }
 
 void given_note(struct record *r, const json_t *args)
