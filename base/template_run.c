@@ -471,10 +471,10 @@ static int turn(struct run *r, const struct template_node *n, json_t *index, jso
 {
 	autojson json_t *owned = index;
 	const size_t before = r->variable_count;
-	int result = index ? charge(r, 0) : err_nomem(r->e);
+	int result = owned ? charge(r, 0) : err_nomem(r->e);
 
 	if (result == 0 && n->variables[1])
-		result = set(r, n, 0, index) < 0 || set(r, n, 1, value) < 0 ? -1 : 0;
+		result = set(r, n, 0, owned) < 0 || set(r, n, 1, value) < 0 ? -1 : 0;
 	else if (result == 0 && n->variables[0])
 		result = set(r, n, 0, value);
 	if (result == 0)
