@@ -74,7 +74,7 @@ static int follow_network_log(struct http_request *rq, struct box *b, struct err
 	const char *argv[] = { "berth", "network", "log", "--json", "--follow", denied ? "--denied" : "--", denied ? "--" : b->id,
 			       denied ? b->id : NULL, NULL };
 
-	r = spawn_reply(rq, argv, "application/x-ndjson", e);
+	r = http_endless(rq, e) < 0 ? -1 : spawn_reply(rq, argv, "application/x-ndjson", e);
 	box_close(b);
 	return r;
 }

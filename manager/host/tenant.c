@@ -45,7 +45,7 @@ const struct config_key tenant_keys[] = {
 	{ "tenant", "requests", CONFIG_COUNT, "0", 0, 65536, T(requests), NULL, NULL,
 	  "requests of a tenant that berthd has under way; 0 is connections" },
 	{ "tenant", "streams", CONFIG_COUNT, "0", 0, 65536, T(streams), NULL, NULL,
-	  "of these, streams of events and statistics; 0 is half of requests" },
+	  "of these, streams of events, statistics and network logs; 0 is half of requests" },
 	{ "tenant", "images", CONFIG_LIST, "*", 0, 1023, T(images), NULL, NULL,
 	  "names of images that a tenant sees beside its own, with * and ?; none is a tenant's" },
 };

@@ -83,6 +83,19 @@ def test_S43_event_streams_of_one_tenant_leave_the_port_to_others():
         b.wait_for(again, 20, "the place of the stream that ended")
 
 
+def test_S43_a_network_log_that_is_followed_is_a_stream():
+    with Daemon(tcp=True, config="[tenant]\nstreams = 1\n") as d:
+        log = f"/v1/sandboxes/{d.create(token=daemon.TENANT)}/network/log?follow=true"
+        alone = d.get(log, token=daemon.TENANT).status      # "host" has no such log: it is asked for, and refused
+        assert alone >= 400 and alone != 429, alone
+        with connect(d) as s:
+            assert ask(s, "/v1/events", daemon.TENANT) == 200
+            r = d.get(log, token=daemon.TENANT)
+            assert r.status == 429 and "[tenant] streams" in r.body.decode(), r
+            # what ends by itself is none
+            assert d.get(log.partition("?")[0], token=daemon.TENANT).status == alone
+
+
 def test_S43_idle_connections_and_requests_of_one_tenant_are_bounded():
     config = "[daemon]\nmax_connections = 40\n[tenant.alice]\nconnections = 6\nrequests = 3\n"
     with Daemon(tcp=True, config=config) as d, contextlib.ExitStack() as held:
