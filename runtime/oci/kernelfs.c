@@ -87,6 +87,9 @@ int oci_kernelfs_open(const struct oci_container *c, int root, const char *path)
 {
 	static const char proc[] = "/proc/", sys[] = "/sys/";
 
+	/* ".." may lead out of the mount, whose own root it would stop at */
+	if (strstr(path, "/.."))
+		return path_open_in_root(root, path, O_PATH, 0);
 	if (c->proc_mount_fd >= 0 && !strncmp(path, proc, sizeof(proc) - 1))
 		return path_open_in_root(c->proc_mount_fd, path + sizeof(proc) - 1, O_PATH, 0);
 	if (c->sys_mount_fd >= 0 && !strncmp(path, sys, sizeof(sys) - 1))

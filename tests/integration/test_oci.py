@@ -797,6 +797,16 @@ def test_linux_masked_and_readonly_paths():
         assert c.out().split() == ["1", "null"]
 
 
+def test_linux_a_mask_holds_however_its_path_is_written():
+    with Bundle("sh", "-c", "cat /etc/masked /proc/keys; ls -A /etc/secret; touch /etc/fixed/x; echo $?") as c:
+        b.write(c.rootfs + "/etc/masked", "secret")
+        b.write(c.rootfs + "/etc/secret/file")
+        os.mkdir(c.rootfs + "/etc/fixed")
+        c.linux["maskedPaths"] = ["/proc/../etc/masked", "/proc/fs/../keys", "/sys/../etc/secret"]
+        c.linux["readonlyPaths"] = ["/proc/sys/../../etc/fixed"]
+        assert c.out() == "1\n"
+
+
 def test_linux_a_mask_is_not_made_of_the_images_null():
     with Bundle("sh", "-c", "cat /etc/masked") as c:
         b.write(c.rootfs + "/etc/masked", "secret")
