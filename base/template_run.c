@@ -466,10 +466,10 @@ static void forget(struct run *r, size_t count)
 		json_decref(r->variables[--r->variable_count].value);
 }
 
-/* One turn of a range; taken, its index, becomes ours. */
-static int turn(struct run *r, const struct template_node *n, json_t *taken, json_t *value)
+/* One turn of a range; index becomes ours. */
+static int turn(struct run *r, const struct template_node *n, json_t *index, json_t *value)
 {
-	autojson json_t *index = taken;
+	autojson json_t *owned = index;
 	const size_t before = r->variable_count;
 	int result = owned ? charge(r, 0) : err_nomem(r->e);
 
