@@ -2,6 +2,7 @@
 /* berth update: change the limits of a sandbox while it runs, and for its next start. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -232,7 +233,8 @@ static int take(struct sandbox_ref *s, const struct update *u, struct promise *r
 	return promise_change(&s->registry, s->id, &p, 0, ret_old, e);
 }
 
-static int change(struct sandbox_ref *s, struct update *u, const json_t *spec, struct err *e)
+/* Once: at its keeper, when it runs, and in its files. */
+static int change_now(struct sandbox_ref *s, struct update *u, const json_t *spec, struct err *e)
 {
 	autojson json_t *answer = NULL;
 
@@ -250,6 +252,42 @@ static int change(struct sandbox_ref *s, struct update *u, const json_t *spec, s
 		return -1;
 	}
 	return save(s, u, e) < 0 ? -1 : save_ttl(s, u, e);
+}
+
+#define STARTING_MS 5000
+#define LOOK_NS 5000000
+
+/* Somebody starts it, or removes it: waits for what becomes of it. */
+static int settle(struct sandbox_ref *s, struct err *e)
+{
+	const uint64_t end = clock_ms() + STARTING_MS;
+	char record[sizeof(s->id) + 16];
+
+	snprintf(record, sizeof(record), "%s/record.json", s->id);
+	for (;;) {
+		autoclose int sock = -1;
+
+		s->kept = !path_has(s->registry.sandboxes_fd, record);
+		/* its record is there before its keeper listens */
+		sock = s->kept ? -1 : keeper_connect(&s->registry, s->id, e);
+		if (sock >= 0 || (s->kept && !path_has(s->registry.sandboxes_fd, s->id)))
+			return 0;
+		if (clock_ms() >= end)
+			return err_set(e, ERR_BUSY, "sandbox %s is being started; hint: again later, and berth gc if nobody starts it", s->id);
+		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
+	}
+}
+
+static int change(struct sandbox_ref *s, struct update *u, const json_t *spec, struct err *e)
+{
+	const int stopped = s->kept;
+
+	if (change_now(s, u, spec, e) < 0)
+		return -1;
+	/* whoever began to start it meanwhile may have read its files before, and its keeper writes them */
+	if (!stopped || !path_has(s->registry.sandboxes_fd, s->id))
+		return 0;
+	return settle(s, e) < 0 ? -1 : change_now(s, u, spec, e);
 }
 
 static int update(struct sandbox_ref *s, struct update *u, const char *ref, struct err *e)

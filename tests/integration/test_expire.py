@@ -55,6 +55,19 @@ def test_an_idle_sandbox_is_stopped_after_its_own_timeout():
         b.berth("rm", "-f", box, ok=True)
 
 
+def test_an_update_that_meets_a_start_is_not_lost():
+    for _ in range(6):
+        box = create("--ttl", "1h")
+        b.berth("stop", box, ok=True)
+        start = subprocess.Popen([b.BERTH, "start", box], env=b.environment(), stdout=subprocess.DEVNULL)
+        update = b.berth("update", "--ttl", "0", "--memory", "77m", box)
+        assert start.wait(30) == 0
+        told = inspect(box)
+        b.berth("rm", "-f", box, ok=True)
+        # it holds, or it was refused as its keeper did not listen yet
+        assert told["expires_ms"] is None if update.code == 0 else "at this moment" in update.err, (update, told)
+
+
 def test_idle_action_remove_takes_the_files_too():
     env = configured('[manager]\nidle_timeout = "300ms"\nidle_action = "remove"\n')
     # these are not idle before they have something to do
