@@ -21,14 +21,27 @@ static int control(int fd, unsigned cmd, uint32_t id, void *arg)
 	return (int)syscall(SYS_quotactl_fd, fd, QCMD(cmd, PRJQUOTA), id, arg);
 }
 
+/* With an invalid descriptor the call itself answers EBADF; ENOSYS then comes from the kernel or from a filter. */
+static int call_is_missing(void)
+{
+	struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };
+
+	return control(-1, Q_XGETQSTATV, 0, &st) < 0 && errno == ENOSYS;
+}
+
 int quota_check(int dir_fd, struct err *e)
 {
 	struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };
 
-	if (control(dir_fd, Q_XGETQSTATV, 0, &st) < 0)
-		return errno == ENOSYS ?
-		       err_set(e, ERR_UNSUPPORTED, "quotactl_fd(2) is not there: it takes Linux 5.14 with CONFIG_QUOTACTL, and no filter "
-			       "around berth") : err_code_sys(e, ERR_UNSUPPORTED, "ask for project quotas");
+	if (control(dir_fd, Q_XGETQSTATV, 0, &st) < 0) {
+		if (errno != ENOSYS)
+			return err_code_sys(e, ERR_UNSUPPORTED, "ask for project quotas");
+		if (call_is_missing())
+			return err_set(e, ERR_UNSUPPORTED, "quotactl_fd(2) is not there: it takes Linux 5.14 with CONFIG_QUOTACTL, "
+				       "and no filter around berth");
+		/* a file system without any quota operations answers ENOSYS too: it keeps none */
+		st.qs_flags = 0;
+	}
 	/* accounting without enforcement bounds nothing */
 	if (!(st.qs_flags & FS_QUOTA_PDQ_ACCT))
 		return err_set(e, ERR_UNSUPPORTED, "the file system keeps no project quotas; hint: tune2fs -O project,quota, "

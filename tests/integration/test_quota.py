@@ -4,6 +4,8 @@ The writable layer of a lasting sandbox by project quota, where the file system 
 directory enforces them: an ext4 of our own on a loop device.
 """
 import contextlib
+import ctypes
+import errno
 import json
 import os
 import subprocess
@@ -120,3 +122,25 @@ def test_without_enforcement_a_file_bounds_it():
             assert os.path.exists(one + "/writable.img") and not os.path.exists(one + "/writable")
             assert b.berth("exec", "one", "sh", "-c", "head -c 41943040 /dev/zero > /big", env=env).code != 0
         subprocess.run(["rm", "-rf", b.tmp("fs.img"), b.tmp("mnt")], check=True)
+
+
+def quotactl_is_there():
+    """quotactl_fd(2) with an invalid descriptor: the call itself answers EBADF."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall(443, -1, 0x5808 << 8 | 2, 0, None)
+    return ctypes.get_errno() != errno.ENOSYS
+
+
+def test_doctor_tells_a_file_system_without_quotas_from_a_kernel_without_the_call():
+    if not quotactl_is_there():
+        raise b.skip("this kernel has no quotactl_fd(2)")
+    where = b.tmpdir("tmpfs")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", where], check=True)
+    try:
+        for env in ({}, {"BERTH_STATE_DIR": where}):
+            found = json.loads(b.berth("doctor", "--json", env=env).out)["findings"]
+            quota, = (f for f in found if f["what"] == "project quota")
+            assert "quotactl_fd(2) is not there" not in quota["detail"], quota
+        assert "the file system keeps no project quotas; hint: " in quota["detail"], quota
+    finally:
+        subprocess.run(["umount", where], check=True)
