@@ -91,6 +91,9 @@ static int describe(struct registry *r, struct inspect_options *o, struct err *e
 
 	if (json_object_get(o->found, "limits"))
 		return 0;
+	/* of a newer format: what an older berth makes of it may be wrong */
+	if (registry_check_spec_format(r, o->id, e) < 0)
+		return -1;
 	described = resident_describe(r, o->id, &why);
 	/* an option that a changed berth.toml or a missing file makes invalid: the rest can be told all the same */
 	if (!described && why.code != ERR_NOT_FOUND)

@@ -137,6 +137,8 @@ int registry_keep_dir(struct registry *r, const char *id, struct err *e);
 int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e);
 /* 0, or -1 with ERR_UNSUPPORTED when the record of this sandbox, where it runs or where it is kept, is of a newer format. */
 int registry_check_format(struct registry *r, const char *id, struct err *e);
+/* The same of the specification of a kept one; 0 too when it has none, or none that can be read. */
+int registry_check_spec_format(struct registry *r, const char *id, struct err *e);
 /*
  * The record below dirfd (sandboxes_fd or kept_fd), or what stands in for it (registry_list()): 1.  0: it is being made or removed
  * right now, or damaged; rm -f and gc know the sandbox by its directory.

@@ -109,6 +109,17 @@ json_t *registry_load(struct registry *r, const char *id, const char *file, stru
 	return take_ptr(&doc);
 }
 
+int registry_check_spec_format(struct registry *r, const char *id, struct err *e)
+{
+	struct err why = { 0 };
+	autojson json_t *spec = registry_load(r, id, SPEC, &why);
+
+	if (spec || why.code != ERR_UNSUPPORTED)
+		return 0;
+	*e = why;
+	return -1;
+}
+
 int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e)
 {
 	autoclose int dir = registry_keep_dir(r, id, e);

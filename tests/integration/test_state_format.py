@@ -39,12 +39,12 @@ def test_a_lasting_sandbox_of_a_newer_format_is_refused_by_name_and_survives_gc(
             b.berth("stop", "web", ok=True)
             make_newer(at("state", "sandboxes", x.id, file))
             for args in (("start", "web"), ("exec", "--start", "web", "true"), ("update", "--memory", "64m", "web"),
-                         ("diff", "web")):
+                         ("diff", "web"), ("inspect", "web"), ("inspect", "--format", "{{.id}}", "web")):
                 b.one_line_error(b.berth(*args), 125, file, x.id, *NEWER, f"berth rm --force {x.id}")
             r = b.berth("gc", ok=True)
             assert os.path.exists(at("state", "sandboxes", x.id, "spec.json"))
             if file == "record.json":
-                for args in (("exec", "web", "true"), ("rename", "web", "other"), ("rm", "web"), ("inspect", "web")):
+                for args in (("exec", "web", "true"), ("rename", "web", "other"), ("rm", "web")):
                     b.one_line_error(b.berth(*args), 125, file, x.id, *NEWER, f"berth rm --force {x.id}")
                 b.expect("left alone" in r.err and x.id in r.err, r, "gc says what it leaves")
                 row, = json.loads(b.berth("ps", "-a", "--json", ok=True).out)
