@@ -18,7 +18,7 @@ enum { OPT_ATTEST = 1, OPT_JSON, OPT_FORMAT };
 static const struct opt options[] = {
 	{ "attest", 0, OPT_FLAG, NULL, "add what the kernel reports: namespaces, capabilities, filters, mounts, limits",
 	  OPT_ATTEST },
-	FORMAT_OPTION(OPT_FORMAT),
+	FORMAT_OPTION(OPT_FORMAT, 'f'),
 	{ "json", 0, OPT_FLAG, NULL, "one line instead of indented", OPT_JSON },
 };
 

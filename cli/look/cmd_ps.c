@@ -19,7 +19,7 @@ static const struct opt options[] = {
 	{ "all", 'a', OPT_FLAG, NULL, "also those that do not run", OPT_ALL },
 	{ "quiet", 'q', OPT_FLAG, NULL, "ids only", OPT_QUIET },
 	{ "filter", 'f', OPT_LIST, "KEY=GLOB", "only those whose id, name, image or status matches; may be repeated", OPT_FILTER },
-	FORMAT_OPTION(OPT_FORMAT),
+	FORMAT_OPTION(OPT_FORMAT, 0),
 	{ "json", 0, OPT_FLAG, NULL, "print a JSON array", OPT_JSON },
 };
 

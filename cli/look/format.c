@@ -2,22 +2,65 @@
 #include "cli/look/format.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 
 #define OUTPUT_MAX (4u << 20)
 
+/* The end of the action that begins at s; "}}" in a string does not end it. */
+static const char *action_end(const char *s)
+{
+	char quote = '\0';
+
+	for (s += 2; *s && (quote || strncmp(s, "}}", 2)); s++)
+		if (quote == '"' && *s == '\\' && s[1])
+			s++;
+		else if (quote ? *s == quote : *s == '"' || *s == '`')
+			quote = quote ? '\0' : *s;
+	return *s ? s + 2 : s;
+}
+
+/* As docker has it: \t and \n of the text between actions are a tab and a newline. */
+static void unescape(char *text)
+{
+	const char *from = text, *end;
+	char *to = text;
+
+	while (*from) {
+		if (!strncmp(from, "{{", 2)) {
+			end = action_end(from);
+			while (from < end)
+				*to++ = *from++;
+		} else if (*from == '\\' && (from[1] == 't' || from[1] == 'n')) {
+			*to++ = from[1] == 't' ? '\t' : '\n';
+			from += 2;
+		} else {
+			*to++ = *from++;
+		}
+	}
+	*to = '\0';
+}
+
 struct template *format_parse(const char *text, struct err *e)
 {
+	autofree char *plain = NULL;
+
 	if (!strcmp(text, "json"))
 		text = "{{json .}}";
 	if (!strncmp(text, "table", 5) && strchr(" \t{\\", text[5])) {
 		err_set(e, ERR_INVALID, "tables are not made; hint: '{{.id}}  {{.name}}', and column -t");
 		return NULL;
 	}
+	plain = strdup(text);
+	if (!plain) {
+		err_nomem(e);
+		return NULL;
+	}
+	unescape(plain);
 	/* cppcheck-suppress CastIntegerToAddressAtReturn ; it stumbles over the word template, which is C++'s */
-	return template_parse(text, e);
+	return template_parse(plain, e);
 }
 
 /* Names and commands may come from others: no control character of theirs reaches a terminal. */

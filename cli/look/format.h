@@ -6,9 +6,9 @@
 #include "base/json.h"
 #include "base/template.h"
 
-#define FORMAT_OPTION(id) { "format", 0, OPT_VALUE, "TEMPLATE", "print what a Go template makes of it, such as '{{.id}}', or json", id }
+#define FORMAT_OPTION(id, letter) { "format", letter, OPT_VALUE, "TEMPLATE", "print what a Go template makes of it, such as '{{.id}}', or json", id }
 
-/* text: a template, or the word json.  NULL with the error. */
+/* text: a template, whose \t and \n outside actions are a tab and a newline, or the word json.  NULL with the error. */
 struct template *format_parse(const char *text, struct err *e);
 /* A line on stdout. */
 int format_print(const struct template *t, const json_t *record, struct err *e);

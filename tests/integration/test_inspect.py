@@ -65,6 +65,9 @@ def test_format_prints_what_a_template_makes():
         assert sorted(formatted("{{.name}}", command="ps").split()) == ["one", "two"]
         assert formatted("{{.name}}={{.status}}", "-f", "name=one", command="ps") == "one=running\n"
         assert b.berth("ps", "--format", "{{.name}}", "-f", "name=none", ok=True).out == ""
+        assert formatted(r'{{.name}}\t{{println `a}}\t` "\t"}}\n\x', "one") == "one\ta}}\\t \t\n\n\\x\n"
+        assert formatted(r"{{.name}}\t{{.status}}", "-f", "name=one", command="ps") == "one\trunning\n"
+        assert b.berth("inspect", "-f", "{{.name}}", "one", ok=True).out == "one\n"
         for text, code, words in (("{{.id", 2, ("byte", "closed")), ("{{foo .id}}", 2, ("unknown function 'foo'", "hint")),
                                   ("{{.ID}}", 125, ("no field .ID", "{{json .}}")), ("table {{.id}}", 2, ("tables", "hint")),
                                   ("{{range .env}}", 2, ("without end",))):
