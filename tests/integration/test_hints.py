@@ -313,6 +313,9 @@ daemon.allowed_origins
 /openapi.json
 1 MiB of JSON
 end some, or [tenant] %s in berth.toml
+ask for less, or again later; the operator's key is [admission] in berth.toml
+again later; the operator's key is [manager] max_sandboxes in berth.toml
+ask for less, or again later; the operator's keys are [admission] and [manager] max_sandboxes in berth.toml
 again later, or daemon.max_connections in berth.toml
 GET /v1/sandboxes/{id}/commands lists them
 stream=stdout or stderr, or /follow
