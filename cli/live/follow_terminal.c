@@ -23,7 +23,8 @@ struct terminal {
 	struct follow f;
 	int sock, signal_fd;
 	int asked;		/* requests on sock without an answer yet */
-	int in_eof, resize;
+	int in_eof, resize;	/* in_eof: our stdin has ended, which every reader of the terminal is told */
+	int deaf;		/* the command has no stdin any more */
 	struct detach_keys keys;
 	struct termios saved;
 	int raw;
@@ -52,7 +53,7 @@ static int read_keys(struct terminal *t, struct err *e)
 		return 0;
 	if (n <= 0) {
 		t->in_eof = 1;
-		return ask(t, json_pack("{s:s,s:b}", "op", "send", "eof", 1), NULL, 0, e);
+		return 0;
 	}
 	len = detach_keys_filter(&t->keys, in, (size_t)n, out);
 	return len ? ask(t, json_pack("{s:s}", "op", "send"), out, len, e) : 0;
@@ -64,7 +65,10 @@ static int take_answer(struct terminal *t, struct err *e)
 	size_t n = 0;
 	int r = wire_recv(t->sock, -1, &answer, NULL, 0, &n, e);
 
-	json_decref(answer);	/* an error here means that the command ends: the follower tells how */
+	/* an error here means that the command ends: the follower tells how */
+	if (r > 0 && t->in_eof && !json_object_get(answer, "sent") && !json_object_get(answer, "resized"))
+		t->deaf = 1;
+	json_decref(answer);
 	t->asked = 0;
 	return r < 0 ? -1 : r == 0 ? err_set(e, ERR_NOT_FOUND, "the sandbox ended") : 0;
 }
@@ -108,6 +112,9 @@ static int loop(struct terminal *t, json_t **ret_verdict, struct err *e)
 		};
 
 		if (t->resize && !t->asked && send_size(t, e) < 0)
+			return -1;
+		/* answered when it was read, or after a while: then again, for what reads next */
+		if (t->in_eof && !t->deaf && !t->asked && ask(t, json_pack("{s:s,s:b}", "op", "send", "eof", 1), NULL, 0, e) < 0)
 			return -1;
 		if (t->asked)
 			p[3].fd = -1;

@@ -355,6 +355,8 @@ static int next_timeout(struct keeper *k)
 		at = t;
 	if ((t = keeper_network_next(k)) && t < at)
 		at = t;
+	if ((t = keeper_send_next(k)) && t < at)
+		at = t;
 	if (k->oom_until_ms)
 		at = now + 5;
 	for (i = 0; i < KEEPER_COMMANDS; i++)
@@ -384,6 +386,7 @@ static void serve_deadlines(struct keeper *k)
 	for (i = 0; i < KEEPER_SESSIONS; i++)
 		if (k->sessions[i].name[0])
 			session_deadline(k, &k->sessions[i], now);
+	keeper_send_check(k, now);
 	keeper_idle_check(k, now);
 	keeper_life_check(k);
 	keeper_stop_check(k, now);

@@ -15,10 +15,15 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "manager/keeper/keeper_state.h"
 
 #define FOLLOW_MAX (1u << 20)	/* bytes of one stream in one answer */
+#define END_WAIT_MS 1000	/* for a reader of the terminal whose input ends */
+#define END_LOOK_MS 5
+#define END_LOOK_MAX_MS 100
+#define END_AGAIN_MAX_MS 500	/* what goes on reading after the end of its input is not told so without a pause */
 #define LAG_MAX (256u << 10)	/* a terminal's output waits for who watches it from here on */
 
 static const char *const stream_names[] = { "stdout", "stderr" };
@@ -141,8 +146,27 @@ int keeper_send_waits(const struct keeper *k, const struct keeper_command *c)
 	int i;
 
 	for (i = 0; c->in_fd >= 0 && i < KEEPER_CLIENTS; i++)
-		if (k->clients[i].fd >= 0 && k->clients[i].send.seq == c->seq)
+		if (k->clients[i].fd >= 0 && k->clients[i].send.seq == c->seq && !k->clients[i].send.end_ms)
 			return 1;
+	return 0;
+}
+
+/* As input_end_terminal(); looks soon at first, as a fresh shell is ready soon, then less often. */
+static int end_terminal(struct keeper_send *s, struct keeper_command *c)
+{
+	uint64_t now = clock_ms();
+
+	if (!s->end_ms)
+		s->end_ms = now + END_WAIT_MS;
+	if (now >= c->end_again_ms && input_end_terminal(c, now >= s->end_ms)) {
+		c->end_gap_ms = c->end_gap_ms ? c->end_gap_ms * 2 : END_LOOK_MS;
+		c->end_gap_ms = c->end_gap_ms > END_AGAIN_MAX_MS ? END_AGAIN_MAX_MS : c->end_gap_ms;
+		c->end_again_ms = now + c->end_gap_ms;
+		return 1;
+	}
+	s->gap_ms = s->gap_ms ? s->gap_ms * 2 : END_LOOK_MS;
+	s->gap_ms = s->gap_ms > END_LOOK_MAX_MS ? END_LOOK_MAX_MS : s->gap_ms;
+	s->look_ms = now + s->gap_ms;
 	return 0;
 }
 
@@ -160,12 +184,10 @@ static int send_some(struct keeper_send *s, struct keeper_command *c, struct err
 				err_sys(e, "write to the command's stdin");
 		s->done += (size_t)n;
 	}
-	if (s->eof && c->tty) {
-		if (write(c->in_fd, "\004", 1) < 0 && errno == EAGAIN)
-			return 0;
-	} else if (s->eof) {
+	if (s->eof && c->tty)
+		return c->in_fd < 0 ? err_set(e, ERR_NOT_FOUND, "command c%u reads no more", c->seq) : end_terminal(s, c);
+	if (s->eof)
 		fd_close(&c->in_fd);
-	}
 	return 1;
 }
 
@@ -192,6 +214,33 @@ void keeper_send_ready(struct keeper *k, struct keeper_command *c)
 	for (i = 0; i < KEEPER_CLIENTS; i++)
 		if (k->clients[i].fd >= 0 && k->clients[i].send.seq == c->seq)
 			send_on(k, i, c);
+}
+
+uint64_t keeper_send_next(const struct keeper *k)
+{
+	uint64_t at = 0;
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++) {
+		const struct keeper_send *s = &k->clients[i].send;
+
+		if (k->clients[i].fd >= 0 && s->end_ms && (!at || s->look_ms < at))
+			at = s->look_ms;
+	}
+	return at;
+}
+
+void keeper_send_check(struct keeper *k, uint64_t now)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++) {
+		const struct keeper_send *s = &k->clients[i].send;
+		struct keeper_command *c = s->end_ms && now >= s->look_ms ? keeper_command_find(k, s->seq) : NULL;
+
+		if (k->clients[i].fd >= 0 && c)
+			send_on(k, i, c);
+	}
 }
 
 int keeper_send(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, const int *fds, size_t count,

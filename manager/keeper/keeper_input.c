@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a session's command waits for input: seen from the calls its processes are blocked in. */
+/* Whether a command waits for input from its terminal: seen from the calls its processes are blocked in. */
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,16 +91,46 @@ static int waits_for_input(pid_t pid)
 	}
 }
 
-int session_reads_terminal(struct keeper *k, const struct keeper_session *s)
+static int reads_terminal(struct keeper_command *c, int tty_fd)
 {
 	pid_t *pids = NULL, group = 0;
 	size_t n = 0, i;
 	int found = 0;
 
-	if (s->tty_fd < 0 || s->split || ioctl(s->tty_fd, TIOCGPGRP, &group) < 0 || look_pids(k, s, &pids, &n) < 0)
+	if (ioctl(tty_fd, TIOCGPGRP, &group) < 0 || look_command_pids(c, &pids, &n) < 0)
 		return 0;
 	for (i = 0; i < n && !found; i++)
 		found = getpgid(pids[i]) == group && waits_for_input(pids[i]);
 	free(pids);
 	return found;
+}
+
+int session_reads_terminal(struct keeper *k, const struct keeper_session *s)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+
+	return c && s->tty_fd >= 0 && !s->split && reads_terminal(c, s->tty_fd);
+}
+
+/* The end of a line or of input counts, too: an empty one is something that a reader gets. */
+static int has_unread(int master)
+{
+	autoclose int slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	struct pollfd p = { .fd = slave, .events = POLLIN };
+
+	return slave >= 0 && poll(&p, 1, 0) == 1 && p.revents & POLLIN;
+}
+
+int input_end_terminal(struct keeper_command *c, int late)
+{
+	int unread = has_unread(c->in_fd), awaited = !unread && reads_terminal(c, c->in_fd);
+
+	if (!awaited && !late)
+		return 0;
+	if (unread && c->end_unread)
+		return 1;
+	if (write(c->in_fd, "\004", 1) < 0 && errno == EAGAIN)
+		return 0;
+	c->end_unread = !awaited;
+	return 1;
 }

@@ -19,9 +19,8 @@
 #define VFORK_MS 250
 #define LEVELS_MAX 32	/* of parents looked at: each is a file read, and there may be many processes */
 
-int look_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count)
+int look_command_pids(struct keeper_command *c, pid_t **ret, size_t *ret_count)
 {
-	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
 	autobuf struct buf b = BUF_INIT(1 << 20);
 	char few[1024], *p, *end;
 	struct err ignored;
@@ -30,7 +29,7 @@ int look_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, siz
 
 	*ret = NULL;
 	*ret_count = 0;
-	got = c ? cgroup_read_held(&c->leaf, HELD_PROCS, c->leaf.v2_fd, "cgroup.procs", few, sizeof(few)) : -1;
+	got = cgroup_read_held(&c->leaf, HELD_PROCS, c->leaf.v2_fd, "cgroup.procs", few, sizeof(few));
 	p = few;
 	if (got == (int)sizeof(few) - 1) {
 		autoclose int fd = openat(c->leaf.v2_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
@@ -53,6 +52,15 @@ int look_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, siz
 	}
 	*ret_count = n;
 	return 0;
+}
+
+int look_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count)
+{
+	struct keeper_command *c = keeper_command_find(k, s->shell_seq);
+
+	*ret = NULL;
+	*ret_count = 0;
+	return c ? look_command_pids(c, ret, ret_count) : -1;
 }
 
 /* /proc/PID/FILE, cut to n - 1 bytes: its length, -1 when the process is gone. */

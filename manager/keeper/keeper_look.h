@@ -25,7 +25,9 @@ struct signals {
 };
 struct signals look_signals(pid_t pid);
 
-/* The live processes of the session in *ret, to be freed; -1: none. */
+/* The live processes of the command in *ret, to be freed; -1: none. */
+int look_command_pids(struct keeper_command *c, pid_t **ret, size_t *ret_count);
+/* Those of the session. */
 int look_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count);
 /* The session's shell among them; 0: it is not. */
 pid_t look_shell(const struct keeper_session *s, const pid_t *pids, size_t n);

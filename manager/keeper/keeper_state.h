@@ -40,6 +40,7 @@ struct keeper_send {
 	char *data;
 	size_t len, done;
 	int eof;
+	uint64_t end_ms, look_ms, gap_ms;	/* the end of a terminal's input waits until end_ms; the next look for a reader.  0: it does not */
 };
 
 struct keeper_client {
@@ -64,6 +65,8 @@ struct keeper_command {
 	int started, ended;	/* execve succeeded; the leader was reaped */
 	int concluded;		/* the verdict stands */
 	int in_fd, out_fd[2];	/* detached: our ends */
+	int end_unread;		/* tty: an end of input was put there before anything read */
+	uint64_t end_again_ms, end_gap_ms;	/* tty: the next end of input, not before that */
 	struct ring out[2];
 	uint64_t logged[2];	/* bytes of them that are in the sandbox's log */
 	uint64_t started_ms, deadline_ms, kill_at_ms, grace_ms;	/* 0: none */
@@ -323,6 +326,9 @@ int keeper_send(struct keeper *k, int client, struct keeper_command *c, const js
 /* Somebody's data waits until c reads; then keeper_send_ready(). */
 int keeper_send_waits(const struct keeper *k, const struct keeper_command *c);
 void keeper_send_ready(struct keeper *k, struct keeper_command *c);
+/* When to look next whether a terminal is read whose input ends; 0: never. */
+uint64_t keeper_send_next(const struct keeper *k);
+void keeper_send_check(struct keeper *k, uint64_t now);
 int keeper_resize(int master, const json_t *rq, struct err *e);
 
 /* keeper_files.c */
@@ -371,6 +377,12 @@ void session_queue_refuse(struct keeper *k, struct keeper_session *s, const stru
 /* keeper_input.c */
 /* Does some process of the session's foreground wait for its terminal? */
 int session_reads_terminal(struct keeper *k, const struct keeper_session *s);
+/*
+ * Types ^D at c's terminal: 1 when it is there, 0 not yet.  The mode at that time decides what it is: typed before a shell sets
+ * its own it becomes a NUL, behind a line that is not read yet a byte of data.  So it waits until a process of the foreground
+ * waits for input and nothing is left to read; late: no longer, and one that nobody has read is enough.
+ */
+int input_end_terminal(struct keeper_command *c, int late);
 
 /* keeper_force.c.  What the shell's traps are set on, see shellscript.h. */
 #define LEAVE_SIGNAL 48		/* leave the text, all levels */

@@ -237,6 +237,21 @@ def test_a_shell_is_found_again_by_its_name():
     remove(box)
 
 
+def test_a_shell_whose_input_has_ended_ends_however_slow_it_is_to_read():
+    x = create()
+    # ^D before bash sets its own mode of the terminal would be a NUL to it
+    slow = "sleep 0.3; exec bash --norc"
+    c = detach(x, "sh", "-c", f"printf '#!/bin/sh\\n{slow}\\n' >/tmp/slow; chmod +x /tmp/slow")
+    b.berth("wait", x, c, ok=True)
+    b.expect_code(b.berth("shell", "--shell", "/tmp/slow", x, timeout=20), 0)
+    # each reader gets the end of it, and the line before that is whole
+    r = b.berth("shell", x, input="sleep 0.2; cat; echo do''ne; exit 3\n", ok=3, timeout=20)
+    b.expect("done" in r.out, r, "cat did not end")
+    r = b.berth("shell", x, input="sleep 0.2; cat; cat; echo do''ne; (exit 4)\n", ok=4, timeout=20)
+    b.expect("done" in r.out and "\4" not in r.out, r, "the end of input was data")
+    remove(x)
+
+
 def test_a_slow_terminal_loses_nothing():
     box = create()
     t = Terminal("shell", "--shell", "sh", box)
