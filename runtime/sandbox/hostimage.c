@@ -64,7 +64,7 @@ static const struct { const char *path; mode_t mode; uint32_t owner; } own_dirs[
 };
 
 /* The sources whose change means a new skeleton: files by rename change their directory's time. */
-static uint64_t stamp(void)
+static int stamp(uint64_t *ret, struct err *e)
 {
 	static const char *const watched[] = {
 		"/etc", "/etc/alternatives", "/etc/ssl/certs", "/etc/ld.so.cache", "/etc/ld.so.conf.d", "/etc/localtime",
@@ -77,7 +77,10 @@ static uint64_t stamp(void)
 		uint64_t v[4] = { i, 0, 0, 0 };
 		struct stat st;
 
-		if (!lstat(watched[i], &st)) {
+		if (lstat(watched[i], &st) < 0) {
+			if (errno != ENOENT && errno != ENOTDIR)
+				return err_sys(e, "look at %s for the host image", watched[i]);
+		} else {
 			v[1] = st.st_ino;
 			v[2] = (uint64_t)st.st_mtim.tv_sec;
 			v[3] = (uint64_t)st.st_mtim.tv_nsec;
@@ -89,7 +92,8 @@ static uint64_t stamp(void)
 	}
 	for (j = 0; BERTH_VERSION[j]; j++)
 		h = (h ^ (unsigned char)BERTH_VERSION[j]) * 0x100000001b3ULL;
-	return h;
+	*ret = h;
+	return 0;
 }
 
 #define COPY_FILE_MAX (4u << 20)
@@ -192,8 +196,11 @@ static int build(int layer, struct err *e)
 		struct stat st;
 		ssize_t n;
 
-		if (lstat(top[i], &st) < 0)
+		if (lstat(top[i], &st) < 0) {
+			if (errno != ENOENT)	/* an image without it would stay */
+				return err_sys(e, "look at %s for the host image", top[i]);
 			continue;
+		}
 		if (S_ISDIR(st.st_mode) && mkdirat(layer, top[i] + 1, 0755) < 0)
 			return err_sys(e, "make %s of the host image", top[i]);
 		if (!S_ISLNK(st.st_mode))
@@ -237,9 +244,12 @@ int hostimage_layer(int state_fd, struct err *e)
 	autoclose int hosts = -1;
 	mode_t old;
 	char name[40], path[48];
+	uint64_t sources = 0;
 	int fd, r;
 
-	snprintf(name, sizeof(name), "%016" PRIx64, stamp());
+	if (stamp(&sources, e) < 0)
+		return -1;
+	snprintf(name, sizeof(name), "%016" PRIx64, sources);
 	snprintf(path, sizeof(path), "host/%s", name);
 	fd = openat(state_fd, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0)
