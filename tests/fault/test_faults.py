@@ -243,7 +243,6 @@ def test_T6_a_source_of_the_host_image_that_cannot_be_looked_at():
     args = arguments(payload())
     state = os.path.join(b.root(), "state", "host")
     good = baseline(args)
-    names = os.listdir(state)
     for fresh in False, True:
         for k in range(1, 21 if fresh else 11):
             if fresh:
@@ -255,5 +254,7 @@ def test_T6_a_source_of_the_host_image_that_cannot_be_looked_at():
                 b.expect(k > 10 and same(r.out, good), r, f"lstat {k}: it was passed over")
             b.gc()
             r = b.berth(*args, ok=True)
-            b.expect(same(r.out, good) and os.listdir(state) == names, r, f"lstat {k}: another host image: {os.listdir(state)}")
-            b.expect(os.path.isdir(os.path.join(state, names[0], "usr")), r, f"lstat {k}: without /usr")
+            b.expect(same(r.out, good), r, f"lstat {k}: otherwise confined")
+            # one more when something in /etc changed meanwhile
+            for name in os.listdir(state):
+                b.expect(os.path.isdir(os.path.join(state, name, "usr")), r, f"lstat {k}: {name} is without /usr")
