@@ -43,6 +43,20 @@ check_layers() {
 	PYTHONDONTWRITEBYTECODE=1 xargs python3 tests/layers.py < "$work/sources"
 }
 
+check_figures() {
+	PYTHONDONTWRITEBYTECODE=1 python3 tests/figures.py --check 2>&1
+}
+
+# Since the list of exceptions is there; a clone without history has nothing to check.
+check_subjects() {
+	first=$(git log --diff-filter=A --format=%H -- tests/exceptions 2>/dev/null | tail -n 1)
+	[ -n "$first" ] || return 0
+	git log --no-merges --format='%h %s' "$first"..HEAD | awk '
+	{ hash = $1; sub(/^[^ ]+ /, "")
+	  if (length($0) > 60) print hash ": a subject of " length($0) " characters: " $0
+	  else if ($0 !~ /^[a-z0-9][a-z0-9_\/., -]*: [^ ]/) print hash ": not \"area: imperative\": " $0 }'
+}
+
 check_headers() {
 	grep '\.h$' "$work/sources" | while read -r h; do
 		out=$(gcc -fsyntax-only -std=gnu17 -D_GNU_SOURCE -I. -Wall -Wextra -Wno-missing-field-initializers -x c "$h" 2>&1) ||
@@ -122,14 +136,14 @@ check_units() {
 #   memleak, resourceLeak cleanup attributes (autofree, autoclose) are unknown to cppcheck; SAN=1 looks for leaks
 #   autoVariables         importlayout.c: layout.manifest is set anew before each use
 #   comparePointers       launch.c, schema.c: two symbols around one blob of initblob.S, schemas.S
-#   ctuuninitvar          fdpass.c: a descriptor array that recvmsg(2) fills
+#   ctuuninitvar          fdpass.c: a descriptor array that recvmsg(2) fills; registry.c: an error that is written before it is read
 check_cppcheck() {
 	grep '\.c$' "$work/sources" | xargs cppcheck --quiet --std=c11 --language=c --platform=unix64 -D_GNU_SOURCE -D__x86_64__ -I. \
 		-D'json_array_foreach(a,i,v)=while((i=json_array_size(a))&&(v=json_array_get(a,i)))' \
 		-D'json_object_foreach(o,k,v)=while((k=json_object_iter_key(o))&&(v=json_object_get(o,k)))' \
 		--enable=warning,portability --inline-suppr --suppress=missingIncludeSystem \
 		--suppress=memleak --suppress=resourceLeak --suppress=autoVariables:rootfs/transfer/importlayout.c \
-		--suppress=comparePointers:runtime/sandbox/launch.c --suppress=comparePointers:manager/api/schema.c --suppress=ctuuninitvar:runtime/kernel/fdpass.c \
+		--suppress=comparePointers:runtime/sandbox/launch.c --suppress=comparePointers:manager/api/schema.c --suppress=ctuuninitvar:runtime/kernel/fdpass.c --suppress=ctuuninitvar:manager/host/registry.c \
 		--template='{file}:{line}: {severity}: {message} [{id}]' 2>&1
 }
 
@@ -152,6 +166,8 @@ long_functions() {
 }
 
 check "layers: a folder includes from those that tests/layers names" check_layers
+check "lengths and circles are within tests/exceptions" check_figures
+check "subjects of commits" check_subjects
 check "each header compiles alone and has its guard" check_headers
 check "each source says its licence" check_spdx
 check "no file called util" check_names
