@@ -15,7 +15,7 @@ import berthtest as b
 
 MISUSE = (2, 125, 126, 127)
 # What these need is not on this machine: a registry, a mirror within a test (test_commit.py has one).
-ELSEWHERE = re.compile(r"docker://|image bootstrap|registry\.example|\bberth pull |\bdocker save\b|\bberthd\b|/etc/berth")
+ELSEWHERE = re.compile(r"docker://|image bootstrap|registry\.example|\bberth pull |\bdocker save\b|\bberthd\b|berthd\.sock|/etc/berth")
 
 
 def directory(name):
@@ -109,7 +109,7 @@ def join_lines(block):
 
 
 def run_example(page, command):
-    words = command.split()
+    words = command.replace('"work"', " work ").split()
     if "work" in words and "create" not in words and "rm" not in words and "rename" not in words:
         if b.berth("inspect", "work").code != 0:
             b.berth("create", "--name", "work", "host", ok=True)

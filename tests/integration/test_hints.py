@@ -368,6 +368,7 @@ it belongs under [%s]
 """,
     "needs a state that a test cannot bring about by a command line: a stuck keeper, a full host, a race; the tests of sessions, lifecycle and faults make these":
 r"""
+again later, and berth gc if nobody starts it
 a letter after f, or a dash, as in box-%s
 words and ; | & ( )
 remove some, or [tenant] sandboxes in berth.toml
