@@ -33,7 +33,8 @@ static const char *const proc_rdonly[] = {
  */
 static const char *const proc_mask[] = {
 	"d/proc/acpi", "d/proc/asound", "/proc/bootconfig", "/proc/buddyinfo", "d/proc/bus", "/proc/cmdline",
-	"/proc/config.gz", "/proc/diskstats", "d/proc/fs", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "d/proc/irq",
+	"/proc/config.gz", "/proc/crypto", "/proc/diskstats", "d/proc/fs", "/proc/interrupts",
+	"/proc/iomem", "/proc/ioports", "d/proc/irq",
 	"/proc/kallsyms", "/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup",
 	"/proc/kpagecount", "/proc/kpageflags", "/proc/latency_stats", "/proc/locks", "/proc/mdstat", "/proc/modules",
 	"/proc/pagetypeinfo", "/proc/partitions", "d/proc/pressure", "/proc/sched_debug", "/proc/schedstat", "d/proc/scsi",

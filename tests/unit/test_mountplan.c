@@ -107,7 +107,7 @@ Test(mountplan, every_listed_proc_entry_is_masked_or_read_only_after_proc)
 		"acpi", "asound", "config.gz", "interrupts", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg",
 		"kpagecgroup", "kpagecount", "kpageflags", "latency_stats", "modules", "pagetypeinfo", "pressure", "sched_debug", "schedstat",
 		"scsi", "slabinfo", "softirqs", "timer_list", "timer_stats", "vmallocinfo", "zoneinfo", "buddyinfo",
-		"bootconfig", "bus", "cmdline", "diskstats", "fs", "irq", "locks", "mdstat", "partitions", "vmstat",
+		"bootconfig", "bus", "cmdline", "crypto", "diskstats", "fs", "irq", "locks", "mdstat", "partitions", "vmstat",
 		"sys/fs/aio-nr", "sys/fs/dentry-state", "sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/inode-state",
 		"sys/fs/quota", "sys/kernel/pty/nr",
 	};
