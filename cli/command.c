@@ -281,7 +281,7 @@ const struct command *command_find(int argc, char **argv, int *ret_words, struct
 		if (!(commands[i]->flags & COMMAND_HIDDEN))
 			suggest_offer(&s, commands[i]->name);
 	suggest_offer(&s, "help");
-	hint = group ? NULL : foreign_command(argv[0]);
+	hint = foreign_command(group ? both : argv[0]);
 	if (hint)
 		err_set(e, ERR_USAGE, "unknown command '%.77s'; hint: %s", s.word, hint);
 	else if (group && argc < 2)

@@ -10,6 +10,9 @@ struct row {
 	const char *command, *option, *hint;	/* option NULL: every unknown one of that command */
 };
 
+#define NETWORKS "each sandbox has a network of its own, which ends with it: --network of berth run and berth create"
+#define PRUNE "berth image prune removes images, berth gc what crashed sandboxes left"
+
 static const struct row commands[] = {
 	{ "build", NULL, "berth image bootstrap makes an image of Debian packages, berth commit one of a sandbox" },
 	{ "container", NULL, "berth ps lists sandboxes; other commands take no such word before them" },
@@ -23,13 +26,18 @@ static const struct row commands[] = {
 	{ "info", NULL, "berth doctor tells what this host offers, berth config show what is configured" },
 	{ "list", NULL, "berth ps lists sandboxes, berth image ls images" },
 	{ "ls", NULL, "berth ps lists sandboxes, berth image ls images" },
+	{ "network connect", NULL, NETWORKS },
+	{ "network create", NULL, NETWORKS },
+	{ "network prune", NULL, NETWORKS },
+	{ "network rm", NULL, NETWORKS },
 	{ "port", NULL, "berth network inspect" },
-	{ "prune", NULL, "berth image prune removes images, berth gc what crashed sandboxes left" },
+	{ "prune", NULL, PRUNE },
 	{ "remove", NULL, "berth rm removes sandboxes, berth image rm images" },
 	{ "rmi", NULL, "berth image rm" },
 	{ "search", NULL, "registries are not searched; berth pull fetches an image by its name" },
 	{ "serve", NULL, "berthd serves sandboxes over HTTP" },
 	{ "state", NULL, "berth inspect" },
+	{ "system prune", NULL, PRUNE },
 	{ "tag", NULL, "berth image tag" },
 	{ "unpause", NULL, "berth resume" },
 	{ "volume", NULL, "a directory of the host is mounted by --volume of berth run and berth create" },

@@ -581,7 +581,8 @@ def test_what_a_hint_says_works_in_the_situation_that_prints_it():
 
 def test_words_of_other_tools_get_the_command_that_does_it():
     for line, said in (("rmi x", "berth image rm"), ("unpause x", "berth resume"), ("tag a b", "berth image tag"),
-                       ("prune", "berth image prune"), ("search x", "berth pull"), ("images", "berth image ls"),
+                       ("prune", "berth image prune"), ("system prune", "berth image prune"), ("network rm x", "--network of"),
+                       ("search x", "berth pull"), ("images", "berth image ls"),
                        ("run -d host true", "berth create"), ("kill -9 x", "berth kill ends every process at once"), ("kill -s TERM x", "berth signal"),
                        ("stop -t 5 x", "--grace TIME"), ("stop --time 5 x", "--grace TIME"), ("restart -t 5 x", "--grace TIME"),
                        ("image search x", "berth pull"), ("image delete x", "berth image rm")):
@@ -590,7 +591,8 @@ def test_words_of_other_tools_get_the_command_that_does_it():
 
 def test_every_command_that_foreign_c_names_exists():
     with open(os.path.join(b.TOP, "cli", "foreign.c")) as f:
-        told = re.findall(r'\{ "[^"]+", (?:NULL|"[^"]+"), "((?:[^"\\]|\\.)*)" \}', f.read())
+        text = f.read()
+    told = re.findall(r'\{ "[^"]+", (?:NULL|"[^"]+"), "((?:[^"\\]|\\.)*)" \}', text) + re.findall(r'#define [A-Z]+ "(.*)"', text)
     assert len(told) > 20
     for line in told:
         for words in re.findall(r"berth ((?:image |network |config )?[a-z]+)", line):
