@@ -48,6 +48,7 @@ manager_d = manager/host manager/keeper
 cli_d = cli cli/run cli/live cli/files cli/look cli/image cli/system cli/stdio cli/oci
 http_d = rootfs/http
 remote_d = cli/remote
+mcp_d = cli/mcp
 service_d = manager/ledger manager/objects manager/service
 api_d = manager/api
 net_d = runtime/net
@@ -58,7 +59,7 @@ SHARED = runtime/net/netcount.c runtime/net/netpolicy.c runtime/net/netshare.c m
 MAINS = $(wildcard cli/programs/*.c) seccomp/gen.c
 
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS) $(SHARED),$(foreach d,$($(1)_d),$(wildcard $(d)/*.c))))
-$(foreach l,$(LAYERS) http remote service api net init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
+$(foreach l,$(LAYERS) http remote mcp service api net init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(patsubst %.c,$(BUILD)/%.o,$(filter runtime/%,$(SHARED))) $(BUILD)/runtime/sandbox/initblob.o
 # what both ends of a copy share: here for the host's end
@@ -66,6 +67,7 @@ runtime_o += $(BUILD)/runtime/sandbox/fileblob.o $(patsubst %,$(BUILD)/runtime/f
 manager_o += $(patsubst %.c,$(BUILD)/%.o,$(filter manager/%,$(SHARED)))
 service_o += $(BUILD)/manager/service/kernelblob.o
 api_o += $(BUILD)/manager/api/schemas.o
+mcp_o += $(BUILD)/cli/mcp/toolsblob.o
 
 # `berth` itself is linked with musl, whose start costs a third of a millisecond less (base/musl/musl.h);
 # the sanitizers and musl-gcc's own compiler leave these to glibc
@@ -83,7 +85,7 @@ hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,run/cmd_run command comm
 
 LIBS_BERTH = -lseccomp -ljansson
 LIBS_IMAGE = $(shell $(PKG_CONFIG) --libs libarchive libcrypto libzstd zlib jansson)
-PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-oci
+PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-mcp $(BUILD)/berth-oci
 # The daemon is made where its libraries are (apt-get install $(DAEMON_PACKAGES)); berth needs none of them.
 DAEMON_PACKAGES = libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
 LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
@@ -141,8 +143,9 @@ ZSH_COMPLETIONS ?= share/zsh/site-functions
 built = $(filter $(addprefix $(BUILD)/,$(1)),$(PROGRAMS))
 helpers = $(foreach p,$(call built,$(1)),libexec/berth/$(notdir $(p)):755:$(p))
 manuals = $(foreach p,$(wildcard $(1)),share/man/man$(subst .,,$(suffix $(p)))/$(notdir $(p)):644:$(p))
-files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-net berth-remote berth-http) \
+files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-mcp berth-net berth-remote berth-http) \
 	$(call manuals,man/*.1 man/*.5) \
+	lib/systemd/system/berth-boot.service:644:$(BUILD)/share/berth-boot.service \
 	share/bash-completion/completions/berth:644:$(BUILD)/share/berth.bash \
 	$(ZSH_COMPLETIONS)/_berth:644:$(BUILD)/share/berth.zsh \
 	share/fish/vendor_completions.d/berth.fish:644:$(BUILD)/share/berth.fish
@@ -158,8 +161,8 @@ $(BUILD)/share/berth.%: $(BUILD)/berth
 	$(Q)mkdir -p $(@D) && $< completion $* > $@.tmp && mv $@.tmp $@
 
 # made anew each time: PREFIX may be another
-$(BUILD)/share/berthd.service: systemd/berthd.service FORCE
-	$(Q)mkdir -p $(@D) && sed 's#@SBINDIR@#$(PREFIX)/sbin#' $< > $@
+$(BUILD)/share/%.service: systemd/%.service FORCE
+	$(Q)mkdir -p $(@D) && sed 's#@SBINDIR@#$(PREFIX)/sbin#; s#@BINDIR@#$(PREFIX)/bin#' $< > $@
 FORCE:
 
 install: all $(foreach f,$(installed),$(filter $(BUILD)/share/%,$(lastword $(subst :, ,$(f)))))
@@ -194,7 +197,7 @@ $$($(1)_a): $$($(1)_o)
 	$$(call say,AR,$$@)
 	$$(Q)rm -f $$@ && $$(AR) qcs $$@ $$^
 endef
-$(foreach l,$(LAYERS) http remote service api,$(eval $(call archive_rule,$(l))))
+$(foreach l,$(LAYERS) http remote mcp service api,$(eval $(call archive_rule,$(l))))
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
@@ -321,6 +324,15 @@ $(BUILD)/berth-remote: $(BUILD)/cli/programs/berth-remote.o $(remote_a) $(cli_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_REMOTE) $(LIBS_BERTH)
 
+$(BUILD)/berth-mcp: $(BUILD)/cli/programs/berth-mcp.o $(mcp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson)
+
+$(BUILD)/cli/mcp/toolsblob.o: cli/mcp/toolsblob.S cli/mcp/tools.json
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DTOOLS_PATH='"cli/mcp/tools.json"' -c -o $@ $<
+
 $(BUILD)/manager/api/schemas.o: manager/api/schemas.S manager/api/schemas.json
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
@@ -345,7 +357,7 @@ $(BUILD)/berth-systemd: $(BUILD)/cli/programs/berth-systemd.o $(base_a)
 
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))
-$(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(mcp_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_STORE) $(LIBS_NET)
 

@@ -34,6 +34,7 @@
 	X(ERR_EXEC_NOT_FOUND, "command-not-found", 127, 404) \
 	X(ERR_ELSEWHERE, "other-host", 125, 421)  /* the sandbox is on another host, which has to be asked */ \
 	X(ERR_FULL, "disk-full", 125, 507)        /* no room left in the sandbox's own file system */ \
+	X(ERR_UNHEALTHY, "unhealthy", 125, 503)   /* the sandbox's health check says so */ \
 	X(ERR_INTERNAL, "internal", 125, 500)
 
 enum err_code {

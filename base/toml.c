@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/toml_lex.h"
+#include "base/utf8.h"
 
 int toml_fail(struct toml *t, const char *at, const char *fmt, ...)
 {
@@ -340,22 +341,6 @@ out:
 }
 
 /* ---- the document ---- */
-
-/* Length of the valid UTF-8 sequence at s (RFC 3629), or 0. */
-static size_t utf8_len(const unsigned char *s, size_t left)
-{
-	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0, i;
-
-	if (n > left)
-		return 0;
-	for (i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-	    (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return n;
-}
 
 static int check_text(struct toml *t)
 {

@@ -20,7 +20,10 @@ enum opt_kind {
 };
 
 /* How the shell completes a value. */
-enum opt_complete { COMPLETE_NONE, COMPLETE_FILE, COMPLETE_DIR, COMPLETE_IMAGE, COMPLETE_SANDBOX, COMPLETE_WORDS };
+enum opt_complete {
+	COMPLETE_NONE, COMPLETE_FILE, COMPLETE_DIR, COMPLETE_IMAGE, COMPLETE_SANDBOX,
+	COMPLETE_VOLUME, COMPLETE_WORDS,
+};
 
 struct opt {
 	const char *name;	/* long name without dashes */

@@ -29,6 +29,9 @@ static void action(enum opt_complete how, const char *words)
 	case COMPLETE_SANDBOX:
 		printf("_berth_sandboxes");
 		break;
+	case COMPLETE_VOLUME:
+		printf("_berth_volumes");
+		break;
 	case COMPLETE_WORDS:
 		printf("_berth_words '%s'", words ? words : "");
 		break;
@@ -112,7 +115,10 @@ static const char helpers[] =
 	"\tcase $cur in */*) _berth_dirs; return ;; esac\n"
 	"\t_berth_words \"host $(\"${COMP_WORDS[0]}\" image ls --quiet 2>/dev/null)\"\n"
 	"}\n"
-	"_berth_sandboxes() { _berth_words \"$(\"${COMP_WORDS[0]}\" ps --all --quiet 2>/dev/null)\"; }\n";
+	"_berth_sandboxes() { _berth_words \"$(\"${COMP_WORDS[0]}\" ps --all --quiet 2>/dev/null)\"; }\n"
+	"_berth_volumes() {\n"
+	"\t_berth_words \"$(\"${COMP_WORDS[0]}\" volume ls --quiet 2>/dev/null)\"\n"
+	"}\n";
 
 /* Finds command and place: cmd is the command's name, at the index of its last word. */
 static const char walk[] =

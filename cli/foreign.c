@@ -10,8 +10,7 @@ struct row {
 	const char *command, *option, *hint;	/* option NULL: every unknown one of that command */
 };
 
-#define NETWORKS "each sandbox has a network of its own, which ends with it: --network of berth run and berth create"
-#define PRUNE "berth image prune removes images, berth gc what crashed sandboxes left"
+#define NETWORKS "a sandbox joins a network when it is made: --network of berth create"
 
 static const struct row commands[] = {
 	{ "build", NULL, "berth image bootstrap makes an image of Debian packages, berth commit one of a sandbox" },
@@ -27,31 +26,24 @@ static const struct row commands[] = {
 	{ "list", NULL, "berth ps lists sandboxes, berth image ls images" },
 	{ "ls", NULL, "berth ps lists sandboxes, berth image ls images" },
 	{ "network connect", NULL, NETWORKS },
-	{ "network create", NULL, NETWORKS },
-	{ "network prune", NULL, NETWORKS },
-	{ "network rm", NULL, NETWORKS },
+	{ "network disconnect", NULL, NETWORKS },
 	{ "port", NULL, "berth network inspect" },
-	{ "prune", NULL, PRUNE },
 	{ "remove", NULL, "berth rm removes sandboxes, berth image rm images" },
 	{ "rmi", NULL, "berth image rm" },
 	{ "search", NULL, "registries are not searched; berth pull fetches an image by its name" },
 	{ "serve", NULL, "berthd serves sandboxes over HTTP" },
 	{ "state", NULL, "berth inspect" },
-	{ "system prune", NULL, PRUNE },
 	{ "tag", NULL, "berth image tag" },
 	{ "unpause", NULL, "berth resume" },
-	{ "volume", NULL, "a directory of the host is mounted by --volume of berth run and berth create" },
 };
 
 static const struct row options[] = {
-	{ "create", "-d", "a sandbox of berth create lives in the background; berth exec --detach starts a command in it" },
+	{ "create", "-d", "a sandbox of berth create lives in the background; berth run --detach starts one with a command" },
 	{ "kill", NULL, "berth kill ends every process at once; berth signal sends a signal to a command" },
 	{ "restart", "-t", "--grace TIME" },
 	{ "restart", "--time", "--grace TIME" },
 	{ "restart", "--timeout", "--grace TIME" },
 	{ "rm", "-v", "a sandbox's files go with it; directories of the host stay" },
-	{ "run", "-d", "berth create makes a sandbox that lives, berth exec --detach starts a command in it" },
-	{ "run", "--detach", "berth create makes a sandbox that lives, berth exec --detach starts a command in it" },
 	{ "run", "--privileged", "--cap-add CAP, --seccomp PROFILE and --network host give single rights; berth-oci runs what an engine asks for" },
 	{ "stop", "-t", "--grace TIME" },
 	{ "stop", "--time", "--grace TIME" },

@@ -126,7 +126,7 @@ check_tidy() {
 check_units() {
 	command -v systemd-analyze > /dev/null || return 0
 	for u in systemd/*.service systemd/*.socket; do
-		sed 's#@SBINDIR@/berthd#/bin/true#' "$u" > "$work/$(basename "$u")"
+		sed 's#@SBINDIR@/berthd#/bin/true#; s#@BINDIR@/berth#/bin/true#' "$u" > "$work/$(basename "$u")"
 	done
 	(cd "$work" && systemd-analyze verify --man=no ./*.service ./*.socket 2>&1) || echo "systemd-analyze verify failed"
 }

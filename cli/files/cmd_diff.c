@@ -15,6 +15,7 @@
 #include "cli/files/difftree.h"
 #include "cli/live/resident.h"
 #include "manager/keeper/fileclient.h"
+#include "manager/keeper/request.h"
 
 enum { OPT_JSON = 1 };
 
@@ -38,11 +39,11 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 static int get_layer(struct diff *d, int sock, int index, int *ret_count, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:i}", "op", "layers", "index", index);
-	autojson json_t *answer = NULL;
+	autojson json_t *rq = protocol_request(OP_layers), *answer = NULL;
 	const char *workdir;
 	int fd = -1;
 
+	request_set_index(rq, (uint64_t)index);
 	answer = keeper_call(sock, rq, NULL, 0, &fd, e);
 	if (!answer)
 		return -1;

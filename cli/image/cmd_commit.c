@@ -23,6 +23,7 @@
 #include "cli/live/sandbox_open.h"
 #include "cli/run/imageprog.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
 #include "runtime/sandbox/writable.h"
 
 enum {
@@ -147,8 +148,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 static int open_running(struct commit *c, struct err *e)
 {
-	autojson json_t *hold = json_pack("{s:s}", "op", "hold"), *held = NULL;
-	autojson json_t *layers = json_pack("{s:s,s:i}", "op", "layers", "index", 0), *answer = NULL;
+	autojson json_t *hold = protocol_request(OP_hold), *held = NULL;
+	autojson json_t *layers = protocol_request(OP_layers), *answer = NULL;
 	const char *workdir = "";
 	uint64_t base = 0;
 

@@ -162,7 +162,8 @@ static int run_df(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
 	static const struct { const char *key, *what; } rows[] = {
 		{ "blobs", "blobs (compressed layers, documents)" }, { "layers", "unpacked layers" },
-		{ "sandboxes", "sandboxes (writable layers)" }, { "host", "host image" }, { "other", "other" },
+		{ "sandboxes", "sandboxes (writable layers)" },
+		{ "volumes", "volumes" }, { "host", "host image" }, { "other", "other" },
 	};
 	autojson json_t *d = diskuse(store_fd, e);
 	char bytes[24], back[24];

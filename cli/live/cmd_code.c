@@ -27,6 +27,7 @@
 #include "cli/run/envopts.h"
 #include "manager/host/policy.h"
 #include "manager/keeper/fileclient.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define VERB_TIMEOUT_MS 60000
@@ -278,22 +279,24 @@ static int wait_for_end(int sock, struct output *o, json_t **ret_verdict, struct
 static int exec_once(const struct code *c, const char *interpreter, const int std[3], struct output *o, json_t **ret_verdict,
 		     struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:[s,s],s:b}", "op", "exec", "argv", interpreter, c->script, "is_text", 1);
+	autojson json_t *rq = protocol_request(OP_exec);
 	int given[3] = { std[0], std[1], std[2] }, r = 0;
 	struct relay relay;
 
+	request_set_argv(rq, json_pack("[s,s]", interpreter, c->script));
+	request_set_is_text(rq, 1);
 	if (c->timeout_given)
-		json_object_set_new(rq, "timeout_ms", json_integer((json_int_t)c->timeout_ms));
+		request_set_timeout_ms(rq, c->timeout_ms);
 	if (c->user)
-		json_object_set_new(rq, "user", json_string(c->user));
+		request_set_user(rq, c->user);
 	if (json_array_size(c->env))
-		json_object_set(rq, "env", c->env);
+		request_set_env(rq, json_incref(c->env));
 	if (!c->json) {
 		r = relay_open(&relay, given, e);
 		o->relay = &relay;
 	}
 	if (r == 0)
-		r = wire_send(c->sock, rq, given, 3, e);
+		r = wire_request(c->sock, rq, given, 3, e);
 	if (o->relay)
 		relay_handed(o->relay);
 	if (r == 0)

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/keeper/request.h"
 
 enum { OPT_JSON = 1 };
 
@@ -43,7 +44,7 @@ static void print_row(const json_t *c)
 
 static int list(const char *ref, int json, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s}", "op", "commands"), *answer = NULL;
+	autojson json_t *rq = protocol_request(OP_commands), *answer = NULL;
 	struct sandbox_ref s;
 	const json_t *all;
 	size_t i;

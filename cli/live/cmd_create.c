@@ -8,29 +8,56 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/path.h"
+#include "base/phases.h"
 #include "cli/commands.h"
+#include "cli/live/createguard.h"
 #include "cli/live/resident.h"
 #include "cli/run/envopts.h"
 #include "cli/run/imageuse.h"
+#include "cli/run/mountspec.h"
 #include "cli/run/runopts.h"
 
-enum { OPT_JSON = RESIDENT_FIRST_OWN, OPT_PULL, OPT_TENANT };
+enum {
+	OPT_JSON = RESIDENT_FIRST_OWN, OPT_PULL, OPT_TENANT, OPT_RM, OPT_DETACH, OPT_TIMING,
+	OPT_CREATE_TIMEOUT,
+};
 
-static const struct opt options[] = {
-	RESIDENT_TABLE,
-	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
-	{ "pull", 0, OPT_VALUE, "WHEN", "fetch the image: missing, always or never (default: missing)", OPT_PULL,
-	  COMPLETE_WORDS, "missing always never" },
-	{ "tenant", 0, OPT_VALUE, "NAME", "make it a tenant's of berthd: [tenant] holds, and the tenant sees it", OPT_TENANT },
+#define CREATE_TABLE \
+	RESIDENT_TABLE, \
+	{ "rm", 0, OPT_FLAG, NULL, "the same as --auto-remove", OPT_RM }, \
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON }, \
+	{ "pull", 0, OPT_VALUE, "WHEN", \
+	  "fetch the image: missing, always or never (default: missing)", OPT_PULL, \
+	  COMPLETE_WORDS, "missing always never" }, \
+	{ "timing", 0, OPT_FLAG, NULL, \
+	  "print how long each phase took on stderr, or in the answer", OPT_TIMING }, \
+	{ "create-timeout", 0, OPT_VALUE, "TIME", \
+	  "make it within that time, or leave nothing (default: none)", OPT_CREATE_TIMEOUT }, \
+	{ "tenant", 0, OPT_VALUE, "NAME", \
+	  "make it a tenant's of berthd: [tenant] holds, and the tenant sees it", OPT_TENANT }
+
+static const struct opt options[] = { CREATE_TABLE };
+
+static const struct opt detached_options[] = {
+	CREATE_TABLE,
+	{ "detach", 'd', OPT_FLAG, NULL, "leave it running, and print its id", OPT_DETACH },
 };
 
 struct create {
 	json_t *options, *seccomp;	/* the text of --seccomp FILE, or NULL */
+	int service;		/* it has a main command */
 	const char *name;
 	const char *pull;	/* NULL: what the configuration says */
 	const char *tenant;	/* NULL: nobody's */
 	int json;
+	int timing;
+	uint64_t timeout_ms;	/* of its making; 0: none */
+	enum imageuse_pull policy;
+	struct sandbox_ref ref;
+	json_t *spec;
+	const char *image;
 };
 
 /* What an option needs of the caller (its directory, its environment) is settled now, not at a later start. */
@@ -40,7 +67,8 @@ static int absolute(const char *value, int id, char **ret, struct err *e)
 	char *path;
 
 	*ret = NULL;
-	if (id == RUNOPT_VOLUME && value[0] != '/' && colon) {
+	if (id == RUNOPT_VOLUME && value[0] != '/' && colon &&
+	    mountspec_is_path(value, (size_t)(colon - value))) {
 		char *src = strndup(value, (size_t)(colon - value));
 
 		path = src ? realpath(src, NULL) : NULL;
@@ -56,6 +84,11 @@ static int absolute(const char *value, int id, char **ret, struct err *e)
 		*ret = envopts_settle(value, e);
 		if (!*ret)
 			return -1;
+	} else if (id == RESIDENT_OWNER_PID) {
+		*ret = calloc(1, PROCID_SIZE);
+		if (!*ret)
+			return err_nomem(e);
+		return procid_parse(value, *ret, e);
 	} else if (id == RUNOPT_SECCOMP && strchr(value, '/')) {
 		*ret = realpath(value, NULL);
 		if (!*ret)
@@ -73,6 +106,11 @@ static int add_option(struct create *c, const char *name, const char *value, str
 static int add_env(void *ctx, const char *line, struct err *e)
 {
 	return add_option(ctx, "env", line, e);
+}
+
+static int add_label(void *ctx, const char *line, struct err *e)
+{
+	return add_option(ctx, "label", line, e);
 }
 
 /* The file's text goes into the record: a start long after, when it may have changed or gone, has the same filter. */
@@ -101,12 +139,21 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		c->json = 1;
 		return 0;
 	}
+	if (id == OPT_DETACH)
+		return 0;
+	if (id == OPT_RM)
+		return add_option(c, "auto-remove", "", e);
 	if (id == OPT_PULL) {
 		enum imageuse_pull policy;
 
 		c->pull = value;
 		return imageuse_policy(value, &policy, e);
 	}
+	if (id == OPT_TIMING)
+		return c->timing = 1, phases_begin(e);
+	if (id == OPT_CREATE_TIMEOUT)
+		return num_duration_ms(value, "create-timeout", 86400000, &c->timeout_ms, e) < 0 ?
+			       -1 : phases_begin(e);
 	if (id == OPT_TENANT) {
 		c->tenant = value;
 		return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", value);
@@ -117,6 +164,12 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 	if (id == RUNOPT_ENV_FILE)
 		return envopts_file(value, add_env, c, e);
+	if (id == RUNOPT_LABEL_FILE)
+		return envopts_lines(value, add_label, c, e);
+	if (id == RESIDENT_SERVICE) {
+		c->service = 1;
+		return 0;
+	}
 	for (i = 0; i < ARRAY_LEN(options); i++)
 		if (options[i].id == id)
 			name = options[i].name;
@@ -127,44 +180,107 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return add_option(c, name, settled ? settled : value ? value : "", e);
 }
 
+/* words: IMAGE [COMMAND...], and NULL. */
+static json_t *make_spec(struct create *c, char **words, struct err *e)
+{
+	autojson json_t *command = json_array();
+	json_t *spec;
+	size_t i;
+
+	for (i = 1; words[i]; i++)
+		if (json_array_append_new(command, json_string(words[i])) < 0) {
+			err_set(e, ERR_INVALID, "the command is not valid UTF-8");
+			return NULL;
+		}
+	if ((c->service || words[1]) && add_option(c, "service", "", e) < 0)
+		return NULL;
+	spec = json_pack("{s:i,s:s,s:O,s:O*,s:O*}", "version", REGISTRY_FORMAT, "image", words[0],
+			 "options", c->options, "seccomp", c->seccomp, "command", words[1] ? command : NULL);
+	if (!spec)
+		err_set(e, ERR_INVALID, "the image is not valid UTF-8");
+	return spec;
+}
+
+static int report(const struct create *c, const char *id, const json_t *spec)
+{
+	autojson json_t *timing = c->timing ? phases_json() : NULL;
+	autofree char *text = timing ? json_dumps(timing, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+
+	if (!c->json)
+		return puts(id) < 0;
+	return printf("{\"id\":\"%s\",\"name\":\"%s\",\"service\":%s%s%s}\n", id,
+		      c->name ? c->name : "", resident_is_service(spec) ? "true" : "false",
+		      text ? ",\"timing\":" : "", text ? text : "") < 0;
+}
+
+static int make_it(struct create *c, char id[65], struct err *e)
+{
+	struct registry *r = &c->ref.registry;
+
+	phase_enter(PHASE_IMAGE);
+	if (imageuse_ensure(r, c->image, c->policy, c->json, e) < 0)
+		return -1;
+	return resident_create(r, c->name ? c->name : "", c->tenant ? c->tenant : "", c->spec, id, e);
+}
+
+/* In a child, whose answer is the id in phases_on. */
+static int make_guarded(void *ctx, struct err *e)
+{
+	char id[65];
+
+	return make_it(ctx, id, e);
+}
+
+static int make_in_time(struct create *c, char id[65], struct err *e)
+{
+	if (!c->timeout_ms)
+		return make_it(c, id, e);
+	if (createguard_run(&c->ref.registry, c->timeout_ms, make_guarded, c, e) < 0)
+		return -1;
+	memcpy(id, phases_on->id, sizeof(phases_on->id));
+	return 0;
+}
+
+/* What is to be made, before anything is. */
+static int prepare(struct create *c, char **words, struct err *e)
+{
+	const char *pull;
+
+	c->image = words[0];
+	c->spec = make_spec(c, words, e);
+	if (!c->spec || sandbox_ref_registry(&c->ref, e) < 0)
+		return -1;
+	pull = c->pull ? c->pull : c->ref.registry.config->registry_pull;
+	return imageuse_policy(pull, &c->policy, e);
+}
+
 static int create_main(const struct command *self, int argc, char **argv)
 {
-	struct create c = { .options = json_array() };
-	autojson json_t *spec = NULL;
-	struct sandbox_ref s;
+	struct create c = { .options = json_array(), .service = self == &cmd_run_detached };
 	struct err e = { 0 };
-	enum imageuse_pull policy = IMAGEUSE_NEVER;
 	int rest, help = 0, result;
 	char id[65];
 
-	sandbox_ref_init(&s);
+	sandbox_ref_init(&c.ref);
 	result = command_options(self, argc, argv, set_option, &c, &rest, &help, &e);
 	if (result == 0 && help) {
 		json_decref(c.options);
 		return 0;
 	}
-	if (result == 0 && rest + 1 != argc)
-		result = err_set(&e, ERR_USAGE, rest >= argc ? "no image given; hint: berth create host" :
-				 "a command is no part of create; hint: berth exec runs commands in the sandbox");
-	if (result == 0) {
-		spec = json_pack("{s:i,s:s,s:O,s:O*}", "version", REGISTRY_FORMAT, "image", argv[rest], "options", c.options, "seccomp", c.seccomp);
-		result = spec ? sandbox_ref_registry(&s, &e) : err_set(&e, ERR_INVALID, "the image is not valid UTF-8");
-	}
+	if (result == 0 && rest >= argc)
+		result = err_set(&e, ERR_USAGE, "no image given; hint: berth create host");
 	if (result == 0)
-		result = imageuse_policy(c.pull ? c.pull : s.registry.config->registry_pull, &policy, &e);
+		result = prepare(&c, argv + rest, &e);
 	if (result == 0)
-		result = imageuse_ensure(&s.registry, argv[rest], policy, c.json, &e);
-	if (result == 0)
-		result = resident_create(&s.registry, c.name ? c.name : "", c.tenant ? c.tenant : "", spec, id, &e);
-	if (result < 0)
-		result = command_fail(self, &e, c.json);
-	else if (c.json)
-		result = printf("{\"id\":\"%s\",\"name\":\"%s\"}\n", id, c.name ? c.name : "") < 0;
-	else
-		result = puts(id) < 0;
-	if (s.registry.run_fd >= 0)
-		registry_gc_some(&s.registry);	/* the sandbox is there: now the leftovers of others */
-	sandbox_ref_close(&s);
+		result = make_in_time(&c, id, &e);
+	if (c.timing && !c.json)
+		phases_tell("berth create");
+	result = result < 0 ? command_fail(self, &e, c.json) : report(&c, id, c.spec);
+	if (c.ref.registry.run_fd >= 0)
+		/* the sandbox is there: now the leftovers of others */
+		registry_gc_some(&c.ref.registry);
+	sandbox_ref_close(&c.ref);
+	json_decref(c.spec);
 	json_decref(c.options);
 	json_decref(c.seccomp);
 	return result;
@@ -172,10 +288,23 @@ static int create_main(const struct command *self, int argc, char **argv)
 
 const struct command cmd_create = {
 	.name = "create",
-	.args = "IMAGE",
+	.args = "IMAGE [COMMAND...]",
 	.summary = "make a sandbox that lives until it is removed, and print its id",
+	.detail = "Without a COMMAND it runs nothing of its own: berth exec runs commands in it.\n"
+		  "With one, or with --service, it is a service: the output of its main command is\n"
+		  "its log, and that command's end is its end.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_IMAGE,
+	.run = create_main,
+};
+
+const struct command cmd_run_detached = {
+	.name = "run",
+	.args = "--detach IMAGE [COMMAND...]",
+	.summary = "run a command as the main command of a sandbox that lives, and print its id",
+	.opts = detached_options,
+	.opt_count = ARRAY_LEN(detached_options),
 	.complete = COMPLETE_IMAGE,
 	.run = create_main,
 };

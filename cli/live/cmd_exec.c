@@ -16,19 +16,21 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/phases.h"
 #include "cli/commands.h"
 #include "cli/live/follow.h"
 #include "cli/live/relay.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/run/envopts.h"
 #include "cli/run/sharedfd.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 #include "runtime/kernel/tty.h"
 #include "runtime/sandbox/supervise.h"
 
 enum {
 	OPT_TTY = 1, OPT_INTERACTIVE, OPT_DETACH, OPT_ENV, OPT_ENV_FILE, OPT_USER, OPT_WORKDIR, OPT_TIMEOUT, OPT_GRACE, OPT_MEMORY,
-	OPT_CPUS, OPT_PIDS, OPT_ULIMIT, OPT_START, OPT_STATUS_FD, OPT_JSON, OPT_WAIT_CHILDREN,
+	OPT_CPUS, OPT_PIDS, OPT_ULIMIT, OPT_START, OPT_STATUS_FD, OPT_JSON, OPT_WAIT_CHILDREN, OPT_TIMING,
 };
 
 static const struct opt options[] = {
@@ -48,6 +50,8 @@ static const struct opt options[] = {
 	{ "wait-children", 0, OPT_FLAG, NULL, "wait for every process of the command, not only for its first one", OPT_WAIT_CHILDREN },
 	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
 	{ "status-fd", 0, OPT_VALUE, "N", "write the verdict, one JSON object, to this descriptor", OPT_STATUS_FD },
+	{ "timing", 0, OPT_FLAG, NULL, "print how long each phase took on stderr, or in the verdict",
+	  OPT_TIMING },
 	{ "json", 0, OPT_FLAG, NULL, "write the verdict as the last line of stdout, errors as JSON", OPT_JSON },
 };
 
@@ -62,15 +66,39 @@ struct exec {
 	char command[24];	/* its id, once it has ended */
 };
 
-static int set_number(struct exec *x, const char *key, uint64_t v)
-{
-	return json_object_set_new(x->rq, key, json_integer((json_int_t)v));
-}
-
 static int set_text(json_t *array, const char *value, struct err *e)
 {
 	return json_array_append_new(array, json_string(value)) < 0 ?
 		err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
+}
+
+static int set_limit(json_t *rq, int id, const char *value, struct err *e)
+{
+	uint64_t v = 0;
+	int r;
+
+	switch (id) {
+	case OPT_TIMEOUT:
+		if ((r = num_duration_ms(value, "timeout", 366ULL * 86400000, &v, e)) == 0)
+			request_set_timeout_ms(rq, v);
+		return r;
+	case OPT_GRACE:
+		if ((r = num_duration_ms(value, "grace", 86400000, &v, e)) == 0)
+			request_set_grace_ms(rq, v);
+		return r;
+	case OPT_MEMORY:
+		if ((r = num_size(value, "memory", 512 << 10, 1ULL << 60, &v, e)) == 0)
+			request_set_memory_bytes(rq, v);
+		return r;
+	case OPT_CPUS:
+		if ((r = num_milli(value, "cpus", 10, 4096000, &v, e)) == 0)
+			request_set_cpu_milli(rq, v);
+		return r;
+	default:
+		if ((r = num_u64(value, "pids", 1, 4194304, &v, e)) == 0)
+			request_set_pids(rq, v);
+		return r;
+	}
 }
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -93,29 +121,30 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_JSON:
 		x->json = 1;
 		return 0;
+	case OPT_TIMING:
+		return phases_begin(e);
 	case OPT_WAIT_CHILDREN:
-		return json_object_set_new(x->rq, "wait_children", json_true());
+		request_set_wait_children(x->rq, 1);
+		return 0;
 	case OPT_ENV:
 	case OPT_ENV_FILE:
 		return envopts_add(x->env, id == OPT_ENV_FILE, value, e);
 	case OPT_ULIMIT:
 		return set_text(x->ulimits, value, e);
 	case OPT_USER:
-		return json_object_set_new(x->rq, "user", json_string(value));
+		request_set_user(x->rq, value);
+		return 0;
 	case OPT_WORKDIR:
 		if (value[0] != '/')
 			return err_set(e, ERR_INVALID, "'%.200s' must be an absolute path in the sandbox", value);
-		return json_object_set_new(x->rq, "workdir", json_string(value));
+		request_set_workdir(x->rq, value);
+		return 0;
 	case OPT_TIMEOUT:
-		return num_duration_ms(value, "timeout", 366ULL * 86400000, &v, e) < 0 ? -1 : set_number(x, "timeout_ms", v);
 	case OPT_GRACE:
-		return num_duration_ms(value, "grace", 86400000, &v, e) < 0 ? -1 : set_number(x, "grace_ms", v);
 	case OPT_MEMORY:
-		return num_size(value, "memory", 512 << 10, 1ULL << 60, &v, e) < 0 ? -1 : set_number(x, "memory_bytes", v);
 	case OPT_CPUS:
-		return num_milli(value, "cpus", 10, 4096000, &v, e) < 0 ? -1 : set_number(x, "cpu_milli", v);
 	case OPT_PIDS:
-		return num_u64(value, "pids", 1, 4194304, &v, e) < 0 ? -1 : set_number(x, "pids", v);
+		return set_limit(x->rq, id, value, e);
 	default:
 		if (num_u64(value, "descriptor", 0, 1 << 20, &v, e) < 0)
 			return -1;
@@ -124,38 +153,18 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 }
 
-/* Long commands do not fit a packet: the request's members then go in a memfd. */
-static int send_request(struct exec *x, const int *std, size_t std_count, struct err *e)
-{
-	autofree char *text = json_dumps(x->rq, JSON_COMPACT);
-	autojson json_t *small = NULL;
-	autoclose int data = -1;
-	int fds[4];
-
-	if (!text)
-		return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
-	if (strlen(text) < WIRE_MAX - 64)
-		return wire_send(x->sock, x->rq, std, std_count, e);
-	data = wire_data(text, strlen(text), e);
-	if (data < 0)
-		return -1;
-	memcpy(fds, std, std_count * sizeof(int));
-	fds[std_count] = data;
-	small = json_pack("{s:s,s:b}", "op", "exec", "data", 1);
-	return wire_send(x->sock, small, fds, std_count + 1, e);
-}
-
 static int forward_signals(struct exec *x, int signal_fd, struct err *e)
 {
 	struct signalfd_siginfo si;
 
 	while (read(signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
-		autojson json_t *rq = json_pack("{s:s,s:i}", "op", "forward", "signal", (int)si.ssi_signo);
+		autojson json_t *rq = protocol_request(OP_forward);
 
+		request_set_signal(rq, si.ssi_signo);
 		if (si.ssi_signo == SIGWINCH && x->tty) {
 			if (x->master >= 0)
 				tty_resize(x->terminal);
-		} else if (wire_send(x->sock, rq, NULL, 0, e) < 0) {
+		} else if (wire_request(x->sock, rq, NULL, 0, e) < 0) {
 			return -1;
 		}
 	}
@@ -230,7 +239,7 @@ static int wait_for_end(struct exec *x, int signal_fd, json_t **ret_verdict, str
 
 static int report(const struct exec *x, const json_t *verdict, struct err *e)
 {
-	autofree char *text = json_dumps(verdict, JSON_COMPACT);
+	autofree char *text = json_dumps(verdict, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	autobuf struct buf b = BUF_INIT(1 << 16);
 
 	if (!text || buf_addf(&b, e, "%s\n", text) < 0)
@@ -248,9 +257,9 @@ static int begin(struct exec *x, struct err *e)
 	int std[3] = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO };
 
 	if (x->tty || x->detach)
-		return send_request(x, NULL, 0, e);
+		return wire_request(x->sock, x->rq, NULL, 0, e);
 	x->relayed = 1;
-	if (relay_open(x->relay, std, e) < 0 || send_request(x, std, 3, e) < 0)
+	if (relay_open(x->relay, std, e) < 0 || wire_request(x->sock, x->rq, std, 3, e) < 0)
 		return -1;
 	relay_handed(x->relay);
 	return 0;
@@ -278,6 +287,8 @@ static int execute(struct exec *x, int *ret_status, struct err *e)
 		tty_close(x->terminal);
 	}
 	if (result == 0 && json_is_object(verdict)) {
+		if (phases_on)
+			json_object_set_new(verdict, "timing", phases_json());
 		*ret_status = follow_status(verdict);
 		if (!x->json)
 			follow_note_lost("berth exec", verdict);
@@ -296,13 +307,12 @@ static int build_request(struct exec *x, char **words, struct err *e)
 			json_decref(argv);
 			return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
 		}
-	json_object_set_new(x->rq, "op", json_string("exec"));
-	json_object_set_new(x->rq, "argv", argv);
-	json_object_set(x->rq, "env", x->env);
-	json_object_set(x->rq, "ulimits", x->ulimits);
-	json_object_set_new(x->rq, "tty", json_boolean(x->tty));
-	json_object_set_new(x->rq, "detach", json_boolean(x->detach));
-	json_object_set_new(x->rq, "silent", json_true());	/* only its end matters to us */
+	request_set_argv(x->rq, argv);
+	request_set_env(x->rq, json_incref(x->env));
+	request_set_ulimits(x->rq, json_incref(x->ulimits));
+	request_set_tty(x->rq, x->tty);
+	request_set_detach(x->rq, x->detach);
+	request_set_silent(x->rq, 1);	/* only its end matters to us */
 	return 0;
 }
 
@@ -310,7 +320,7 @@ static int exec_main(const struct command *self, int argc, char **argv)
 {
 	struct tty terminal;
 	struct relay relay;
-	struct exec x = { .rq = json_object(), .env = json_array(), .ulimits = json_array(), .status_fd = -1, .sock = -1,
+	struct exec x = { .rq = protocol_request(OP_exec), .env = json_array(), .ulimits = json_array(), .status_fd = -1, .sock = -1,
 			  .master = -1, .terminal = &terminal, .relay = &relay };
 	struct sandbox_ref s;
 	struct err e = { 0 };
@@ -326,12 +336,16 @@ static int exec_main(const struct command *self, int argc, char **argv)
 					 "hint: berth wait --json");
 		if (result == 0)
 			result = build_request(&x, argv + rest + 1, &e);
+		phase_enter(PHASE_CONNECT);
 		if (result == 0)
 			result = sandbox_ref_connect(&s, argv[rest], x.start, &e);
 		x.sock = s.sock;
+		phase_enter(PHASE_COMMAND);
 		if (result == 0)
 			result = execute(&x, &status, &e);
 	}
+	if (!x.json)
+		phases_tell("berth exec");
 	if (result < 0)
 		status = command_fail(self, &e, x.json);
 	sandbox_ref_close(&s);

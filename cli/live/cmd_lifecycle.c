@@ -1,29 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth start, stop, restart, pause, resume, kill: change the state of sandboxes. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/live/boot.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/live/select.h"
+#include "manager/host/restart.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
+#define STOP_TRIES 5
 #define DYING_MS 5000	/* for processes of one whose keeper is dead */
 
-enum { OPT_JSON = 1, OPT_GRACE };
+enum { OPT_JSON = 1, OPT_GRACE, OPT_FILTER, OPT_SIGNAL, OPT_BOOT };
 
 static const struct opt options[] = {
+	SELECT_OPTION(OPT_FILTER),
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
+};
+
+static const struct opt start_options[] = {
+	{ "boot", 0, OPT_FLAG, NULL,
+	  "instead of names: those whose --restart says so after a boot", OPT_BOOT },
+	SELECT_OPTION(OPT_FILTER),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
 
 static const struct opt stop_options[] = {
-	{ "grace", 0, OPT_VALUE, "TIME", "between SIGTERM and SIGKILL; 0 is at once (default: the sandbox's, 2s)", OPT_GRACE },
+	{ "grace", 0, OPT_VALUE, "TIME",
+	  "until SIGKILL; 0 is at once (default: --stop-timeout, or the sandbox's grace)",
+	  OPT_GRACE },
+	SELECT_OPTION(OPT_FILTER),
+	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
+};
+
+static const struct opt kill_options[] = {
+	{ "signal", 's', OPT_VALUE, "SIGNAL",
+	  "send this to the main command only (default: KILL, to every process)", OPT_SIGNAL },
+	SELECT_OPTION(OPT_FILTER),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
 
 struct lifecycle {
-	int json;
+	struct select select;
+	uint64_t signo;		/* of kill; 0: it ends everything */
+	int boot;
 	uint64_t grace_ms;
 };
 
@@ -31,15 +57,23 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct lifecycle *l = ctx;
 
+	if (id == OPT_BOOT) {
+		l->boot = 1;
+		return 0;
+	}
+	if (id == OPT_SIGNAL)
+		return signal_number(value, &l->signo, e);
 	if (id == OPT_GRACE)
 		return num_duration_ms(value, "grace", 86400000, &l->grace_ms, e);
-	l->json = 1;
+	if (id == OPT_FILTER)
+		return filter_add(&l->select.filter, value, e);
+	l->select.json = 1;
 	return 0;
 }
 
-static int ask(struct sandbox_ref *s, const char *ref, const char *op, struct err *e)
+static int ask(struct sandbox_ref *s, const char *ref, enum protocol_op op, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s}", "op", op);
+	autojson json_t *rq = protocol_request(op);
 	autojson json_t *answer = NULL;
 
 	if (sandbox_ref_connect(s, ref, 0, e) < 0)
@@ -57,53 +91,111 @@ static int start(struct sandbox_ref *s, const char *ref, struct err *e)
 	/* one that runs is what was asked for, one whose keeper was killed is not */
 	if (!s->kept && (cleared = registry_clear_dead(&s->registry, s->id, DYING_MS, 0, e)) <= 0)
 		return cleared;
+	restart_cancel(&s->registry, s->id);
 	return resident_start(&s->registry, s->id, e);
 }
 
 static int stop(struct sandbox_ref *s, const char *ref, uint64_t grace_ms, int stays, struct err *e)
 {
+	char id[65];
+	int tries;
+
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
-	return s->kept ? 0 : resident_halt(&s->registry, s->id, grace_ms, 0, stays, e);
+	for (tries = 0; tries < STOP_TRIES; tries++) {
+		if (!s->kept && resident_halt(&s->registry, s->id, grace_ms, 0, stays, e) < 0)
+			return -1;
+		restart_cancel(&s->registry, s->id);
+		/* its guardian may have been about to start it again; gone: it had --auto-remove */
+		if (registry_find(&s->registry, s->id, id, &s->kept, e) < 0)
+			return e->code == ERR_NOT_FOUND ? 0 : -1;
+		if (s->kept)
+			return 0;
+	}
+	return err_set(e, ERR_BUSY, "sandbox %s was started again meanwhile; hint: try again",
+		       s->id);
 }
 
-static int change(struct sandbox_ref *s, const char *verb, const char *ref, uint64_t grace_ms, struct err *e)
+/*
+ * To the main command.  SIGKILL is more than that: it leaves nothing to run, and is answered
+ * when nothing does.
+ */
+static int send_signal(struct sandbox_ref *s, const char *ref, uint64_t signo, struct err *e)
 {
+	autojson json_t *rq = protocol_request(OP_signal), *answer = NULL;
+
+	request_set_command(rq, KEEPER_MAIN);
+	request_set_signal(rq, signo);
+	if (sandbox_ref_connect(s, ref, 0, e) < 0)
+		return -1;
+	answer = keeper_call(s->sock, rq, NULL, 0, NULL, e);
+	return answer ? 0 : -1;
+}
+
+static int change(struct sandbox_ref *s, const char *verb, const char *ref,
+		  const struct lifecycle *l, struct err *e)
+{
+	const uint64_t grace_ms = l->grace_ms;
+
 	if (!strcmp(verb, "start"))
 		return start(s, ref, e);
 	if (!strcmp(verb, "stop"))
 		return stop(s, ref, grace_ms, 0, e);
 	if (!strcmp(verb, "kill"))
-		return stop(s, ref, 0, 0, e);
+		return l->signo && l->signo != SIGKILL ? send_signal(s, ref, l->signo, e) :
+			stop(s, ref, 0, 0, e);
 	if (!strcmp(verb, "restart"))	/* what could not be started again is not stopped */
 		return sandbox_ref_find(s, ref, e) < 0 || registry_check_format(&s->registry, s->id, e) < 0 ||
 		       stop(s, ref, grace_ms, 1, e) < 0 || start(s, ref, e) < 0 ? -1 : 0;
-	return ask(s, ref, verb, e);
+	return ask(s, ref, strcmp(verb, "pause") ? OP_resume : OP_pause, e);
+}
+
+static int change_one(void *ctx, const char *ref, struct err *e)
+{
+	const struct lifecycle *l = ctx;
+	const char *verb = l->select.command->name;
+	struct sandbox_ref s;
+	int result;
+
+	sandbox_ref_init(&s);
+	result = change(&s, verb, ref, l, e);
+	if (result == 0 && l->select.json)
+		printf("{\"id\":\"%s\",\"done\":\"%s\"}\n", s.id, verb);
+	else if (result == 0)
+		puts(s.id);
+	sandbox_ref_close(&s);
+	return result;
+}
+
+/* Those that a filter finds and for which the verb would change something. */
+static enum select_state state_of(const char *verb)
+{
+	if (!strcmp(verb, "restart"))
+		return SELECT_ANY;
+	if (!strcmp(verb, "start"))
+		return SELECT_STOPPED;
+	return !strcmp(verb, "pause")  ? SELECT_NOT_PAUSED :
+	       !strcmp(verb, "resume") ? SELECT_PAUSED : SELECT_RUNS;
 }
 
 static int lifecycle_main(const struct command *self, int argc, char **argv)
 {
 	struct lifecycle l = { .grace_ms = RESIDENT_GRACE };
 	struct err e = { 0 };
-	int rest, help = 0, result;
+	int rest, help = 0;
 
-	result = command_options(self, argc, argv, set_option, &l, &rest, &help, &e);
-	if (result == 0 && help)
-		return 0;
-	if (result == 0 && rest >= argc)
-		result = err_set(&e, ERR_USAGE, "no sandbox given; hint: berth %s ID, ids are listed by berth ps -a", self->name);
-	for (; result == 0 && rest < argc; rest++) {
-		struct sandbox_ref s;
-
-		sandbox_ref_init(&s);
-		result = change(&s, self->name, argv[rest], l.grace_ms, &e);
-		if (result == 0 && l.json)
-			printf("{\"id\":\"%s\",\"done\":\"%s\"}\n", s.id, self->name);
-		else if (result == 0)
-			puts(s.id);
-		sandbox_ref_close(&s);
+	l.select.command = self;
+	l.select.filter.keys = filter_sandbox_keys;
+	l.select.state = state_of(self->name);
+	if (command_options(self, argc, argv, set_option, &l, &rest, &help, &e) < 0)
+		return command_fail(self, &e, l.select.json);
+	if (!help && l.boot && (argc > rest || l.select.filter.count)) {
+		err_set(&e, ERR_USAGE, "--boot takes no sandboxes; hint: berth start --boot");
+		return command_fail(self, &e, l.select.json);
 	}
-	return result < 0 ? command_fail(self, &e, l.json) : 0;
+	if (!help && l.boot)
+		return boot_start_all(self, l.select.json);
+	return help ? 0 : select_run(&l.select, argv + rest, argc - rest, change_one, &l);
 }
 
 #define LIFECYCLE(verb, table, text) \
@@ -112,9 +204,9 @@ static int lifecycle_main(const struct command *self, int argc, char **argv)
 		.opt_count = ARRAY_LEN(table), .complete = COMPLETE_SANDBOX, .run = lifecycle_main, \
 	}
 
-LIFECYCLE(start, options, "start stopped sandboxes, with the files they had");
+LIFECYCLE(start, start_options, "start stopped sandboxes, with the files they had");
 LIFECYCLE(stop, stop_options, "stop sandboxes: every process ends, the files stay");
 LIFECYCLE(restart, stop_options, "stop and start sandboxes");
 LIFECYCLE(pause, options, "freeze every process of sandboxes");
 LIFECYCLE(resume, options, "let frozen sandboxes go on");
-LIFECYCLE(kill, options, "end every process of sandboxes at once; the files stay");
+LIFECYCLE(kill, kill_options, "end every process of sandboxes at once, or signal the main command");

@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/follow.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 enum { OPT_FROM = 1, OPT_STDERR, OPT_FOLLOW, OPT_JSON };
@@ -47,13 +48,15 @@ static int print_json(json_t *answer, const struct buf *b, struct err *e)
 /* One piece that is there now: 1 when more is, 0 at the end of what is there. */
 static int piece(struct output *o, int sock, const char *command, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:s,s:s,s:I}", "op", "output", "command", command, "stream",
-					o->err ? "stderr" : "stdout", "from", (json_int_t)o->from);
+	autojson json_t *rq = protocol_request(OP_output), *answer = NULL;
 	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
 	autoclose int fd = -1;
-	autojson json_t *answer = keeper_call(sock, rq, NULL, 0, &fd, e);
 	uint64_t start, total;
 
+	request_set_command(rq, command);
+	request_set_stream(rq, o->err ? "stderr" : "stdout");
+	request_set_from(rq, o->from);
+	answer = keeper_call(sock, rq, NULL, 0, &fd, e);
 	if (!answer || (fd >= 0 && wire_read_data(fd, &b, e) < 0))
 		return -1;
 	start = (uint64_t)json_integer_value(json_object_get(answer, "from"));

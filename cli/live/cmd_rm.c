@@ -6,30 +6,36 @@
 #include "base/path.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/live/select.h"
 #include "manager/host/conf.h"
 #include "manager/host/events.h"
 #include "manager/host/forget.h"
+#include "manager/host/restart.h"
 
+#define REMOVE_TRIES 5
 #define DYING_MS 5000	/* for processes of one whose keeper is dead */
 
-enum { OPT_FORCE = 1, OPT_JSON };
+enum { OPT_FORCE = 1, OPT_FILTER, OPT_JSON };
 
 static const struct opt options[] = {
 	{ "force", 'f', OPT_FLAG, NULL, "stop it first if it runs; one that does not exist is no error", OPT_FORCE },
+	SELECT_OPTION(OPT_FILTER),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object", OPT_JSON },
 };
 
 struct rm_options {
-	int force, json;
+	struct select select;
+	struct registry registry;
+	int force;
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	struct rm_options *o = ctx;
 
-	(void)value;
-	(void)e;
-	*(id == OPT_FORCE ? &o->force : &o->json) = 1;
+	if (id == OPT_FILTER)
+		return filter_add(&o->select.filter, value, e);
+	*(id == OPT_FORCE ? &o->force : &o->select.json) = 1;
 	return 0;
 }
 
@@ -41,10 +47,19 @@ static int stop_first(struct registry *r, const char *id, struct err *e)
 	return conf_load(&conf, r->config, e) < 0 ? -1 : resident_stop(r, id, 0, conf.drain_timeout_ms, e);
 }
 
+static int forget_stopped(struct registry *r, const char *id, int kept, struct err *e)
+{
+	/* one that does not run, of which a removal that failed may have left no more than a part */
+	if (!kept && stop_first(r, id, e) < 0 && e->code != ERR_NOT_FOUND && e->code != ERR_INVALID)
+		return -1;
+	restart_cancel(r, id);
+	return forget_alone(r, id, e);
+}
+
 static int remove_one(struct registry *r, const char *ref, int force, struct err *e)
 {
 	char id[65];
-	int kept, cleared;
+	int kept, cleared, tries = 0;
 
 	if (registry_find(r, ref, id, &kept, e) < 0)
 		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
@@ -63,40 +78,40 @@ static int remove_one(struct registry *r, const char *ref, int force, struct err
 	kept |= cleared;
 	if (!kept && !force)
 		return err_set(e, ERR_BUSY, "sandbox %s is running; hint: berth stop %s first, or rm --force", id, id);
-	if (!kept && stop_first(r, id, e) < 0 && e->code != ERR_NOT_FOUND)
-		return -1;
-	if (forget_alone(r, id, e) < 0)
-		return -1;
+	for (; forget_stopped(r, id, kept, e) < 0; kept = 0)
+		/* its guardian may have started it again meanwhile */
+		if (!force || e->code != ERR_BUSY || ++tries == REMOVE_TRIES)
+			return -1;
 	events_add(r, "rm", id, NULL);
 	return 0;
 }
 
+static int remove_each(void *ctx, const char *ref, struct err *e)
+{
+	struct rm_options *o = ctx;
+
+	return remove_one(&o->registry, ref, o->force, e);
+}
+
 static int rm_main(const struct command *self, int argc, char **argv)
 {
-	struct rm_options o = { 0 };
-	struct registry r;
+	struct rm_options o = { .select = { .command = self, .state = SELECT_ANY } };
 	struct config c;
 	struct err e = { 0 };
-	int rest, help = 0, result = 0;
+	int rest, help = 0, status;
 
+	o.select.filter.keys = filter_sandbox_keys;
 	if (config_load(&c, &e) < 0 || command_options(self, argc, argv, set_option, &o, &rest, &help, &e) < 0)
-		return command_fail(self, &e, o.json);
+		return command_fail(self, &e, o.select.json);
 	if (help)
 		return 0;
-	if (rest >= argc) {
-		err_set(&e, ERR_USAGE, "no sandbox given; hint: berth rm ID, ids are listed by berth ps -a");
-		return command_fail(self, &e, o.json);
-	}
-	if (registry_open(&r, &c, &e) < 0)
-		return command_fail(self, &e, o.json);
-	for (; rest < argc && result == 0; rest++)
-		result = remove_one(&r, argv[rest], o.force, &e);
-	registry_close(&r);
-	if (result < 0)
-		return command_fail(self, &e, o.json);
-	if (o.json)
+	if (registry_open(&o.registry, &c, &e) < 0)
+		return command_fail(self, &e, o.select.json);
+	status = select_run(&o.select, argv + rest, argc - rest, remove_each, &o);
+	registry_close(&o.registry);
+	if (status == 0 && o.select.json)
 		puts("{\"removed\":true}");
-	return 0;
+	return status;
 }
 
 const struct command cmd_rm = {

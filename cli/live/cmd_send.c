@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define CHUNK (1u << 16)
@@ -41,14 +42,16 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 static int send_chunk(const struct send *s, int sock, const char *command, const char *p, size_t n, int eof, struct err *e)
 {
 	do {
-		autojson json_t *rq = json_pack("{s:s,s:s,s:b}", "op", "send", s->session ? "session" : "command",
-						s->session ? s->session : command, "eof", eof);
+		autojson json_t *rq = protocol_request(OP_send);
 		autojson json_t *answer = NULL;
 		autoclose int fd = -1;
 		size_t sent;
 
-		if (!rq)
-			return err_set(e, ERR_INVALID, "the name is not valid UTF-8");
+		if (s->session)
+			request_set_session(rq, s->session);
+		else
+			request_set_command(rq, command);
+		request_set_eof(rq, eof);
 		if (n && (fd = wire_data(p, n, e)) < 0)
 			return -1;
 		answer = keeper_call(sock, rq, &fd, fd >= 0 ? 1 : 0, NULL, e);

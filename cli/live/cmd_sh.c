@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/live/follow.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define TEXT_MAX (8u << 20)
@@ -49,21 +50,27 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 	switch (id) {
 	case OPT_SESSION:
-		return json_object_set_new(s->rq, "session", json_string(value));
+		request_set_session(s->rq, value);
+		return 0;
 	case OPT_TIMEOUT:
 		if (num_duration_ms(value, "timeout", 366ULL * 86400000, &v, e) < 0)
 			return -1;
-		return json_object_set_new(s->rq, "timeout_ms", json_integer((json_int_t)v));
+		request_set_timeout_ms(s->rq, v);
+		return 0;
 	case OPT_QUEUE_TIMEOUT:
 		if (num_duration_ms(value, "queue-timeout", 366ULL * 86400000, &v, e) < 0)
 			return -1;
-		return json_object_set_new(s->rq, "queue_ms", json_integer((json_int_t)v));
+		request_set_queue_ms(s->rq, v);
+		return 0;
 	case OPT_NO_WAIT:
-		return json_object_set_new(s->rq, "no_wait", json_true());
+		request_set_no_wait(s->rq, 1);
+		return 0;
 	case OPT_ON_TIMEOUT:
-		return json_object_set_new(s->rq, "on_timeout", json_string(value));
+		request_set_on_timeout(s->rq, value);
+		return 0;
 	case OPT_SPLIT:
-		return json_object_set_new(s->rq, "split", json_true());
+		request_set_split(s->rq, 1);
+		return 0;
 	case OPT_START:
 		s->start = 1;
 		return 0;
@@ -151,14 +158,19 @@ static int show(const struct sh *s, json_t *answer, const int *fds, size_t n, st
 
 static int talk(struct sh *s, int sock, char **words, int *ret_status, struct err *e)
 {
-	static const char *const names[] = { [0] = "sh", [OPT_WAIT] = "sh-wait", [OPT_SESSIONS] = "sessions", [OPT_CLOSE] = "session-close" };
+	static const enum protocol_op ops[] = {
+		[0] = OP_sh, [OPT_WAIT] = OP_sh_wait, [OPT_SESSIONS] = OP_sessions, [OPT_CLOSE] = OP_session_close,
+	};
 	autobuf struct buf text = BUF_INIT(TEXT_MAX);
 	autojson json_t *answer = NULL;
 	autoclose int data = -1;
 	int fds[WIRE_FDS_MAX], r;
 	size_t n = 0, i;
 
-	json_object_set_new(s->rq, "op", json_string(names[s->op]));
+	request_set_op(s->rq, protocol_operations[ops[s->op]].name);
+	if (s->op && protocol_check(s->rq, 0, e) == OP_COUNT)
+		return err_set(e, ERR_INVALID, "an option has no effect with %s",
+			       s->op == OPT_WAIT ? "--wait" : s->op == OPT_CLOSE ? "--close" : "--list");
 	if (!s->op) {
 		if (get_text(words, &text, e) < 0)
 			return -1;
@@ -166,7 +178,7 @@ static int talk(struct sh *s, int sock, char **words, int *ret_status, struct er
 		if (data < 0)
 			return -1;
 	}
-	if (wire_send(sock, s->rq, &data, data >= 0 ? 1 : 0, e) < 0)
+	if (wire_request(sock, s->rq, &data, data >= 0 ? 1 : 0, e) < 0)
 		return -1;
 	r = wire_recv(sock, -1, &answer, fds, WIRE_FDS_MAX, &n, e);
 	if (r == 0)
@@ -187,7 +199,7 @@ static int talk(struct sh *s, int sock, char **words, int *ret_status, struct er
 
 static int sh_main(const struct command *self, int argc, char **argv)
 {
-	struct sh s = { .rq = json_object() };
+	struct sh s = { .rq = protocol_request(OP_sh) };
 	struct sandbox_ref ref;
 	struct err e = { 0 };
 	int rest, words = 0, help = 0, status = 0, result;

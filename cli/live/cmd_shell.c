@@ -12,6 +12,7 @@
 #include "cli/live/detachkeys.h"
 #include "cli/live/follow.h"
 #include "cli/run/envopts.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 enum { OPT_USER = 1, OPT_WORKDIR, OPT_SHELL, OPT_ENV, OPT_ENV_FILE, OPT_DETACH_KEYS, OPT_START, OPT_SESSION };
@@ -40,15 +41,17 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 	switch (id) {
 	case OPT_USER:
-		return json_object_set_new(s->rq, "user", json_string(value));
+		request_set_user(s->rq, value);
+		return 0;
 	case OPT_WORKDIR:
 		if (value[0] != '/')
 			return err_set(e, ERR_INVALID, "'%.200s' must be an absolute path in the sandbox", value);
-		return json_object_set_new(s->rq, "workdir", json_string(value));
+		request_set_workdir(s->rq, value);
+		return 0;
 	case OPT_SESSION:
 		s->session = value;
-		return json_object_set_new(s->rq, "name", json_string(value)) < 0 ?
-			err_set(e, ERR_INVALID, "the value is not valid UTF-8") : 0;
+		request_set_name(s->rq, value);
+		return 0;
 	case OPT_SHELL:
 		s->shell = value;
 		return 0;
@@ -75,13 +78,12 @@ static void build_request(struct shell *s)
 		json_array_append_new(s->env, json_string(entry));
 	}
 	(void)!ioctl(STDIN_FILENO, TIOCGWINSZ, &w);
-	json_object_set_new(s->rq, "op", json_string("exec"));
-	json_object_set(s->rq, "env", s->env);
-	json_object_set_new(s->rq, "tty", json_true());
-	json_object_set_new(s->rq, "detach", json_true());
-	json_object_set_new(s->rq, "timeout_ms", json_integer(0));	/* somebody sits there: a limit is one of commands */
-	json_object_set_new(s->rq, "rows", json_integer(w.ws_row));
-	json_object_set_new(s->rq, "cols", json_integer(w.ws_col));
+	request_set_env(s->rq, json_incref(s->env));
+	request_set_tty(s->rq, 1);
+	request_set_detach(s->rq, 1);
+	request_set_timeout_ms(s->rq, 0);	/* a person types in it: the limit is for commands */
+	request_set_rows(s->rq, w.ws_row);
+	request_set_cols(s->rq, w.ws_col);
 }
 
 /* Without --shell: bash, and sh where the image has no bash. */
@@ -94,7 +96,7 @@ static json_t *start_shell(struct shell *s, int sock, struct err *e)
 	for (i = 0; i < (s->shell ? 1 : ARRAY_LEN(names)) && !answer; i++) {
 		if (i && e->code != ERR_EXEC_NOT_FOUND)
 			break;
-		json_object_set_new(s->rq, "argv", json_pack("[s]", names[i]));
+		request_set_argv(s->rq, json_pack("[s]", names[i]));
 		answer = keeper_call(sock, s->rq, NULL, 0, NULL, e);
 	}
 	return answer;
@@ -103,7 +105,7 @@ static json_t *start_shell(struct shell *s, int sock, struct err *e)
 /* The running shell of the session's name: its id (a new reference in *ret), and where the last of its output begins. */
 static int find_session(const struct shell *s, int sock, json_t **ret, uint64_t *ret_from, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s}", "op", "commands"), *answer = keeper_call(sock, rq, NULL, 0, NULL, e);
+	autojson json_t *rq = protocol_request(OP_commands), *answer = keeper_call(sock, rq, NULL, 0, NULL, e);
 	const char *name, *state;
 	uint64_t total;
 	json_t *c;
@@ -148,7 +150,8 @@ static int use_shell(struct shell *s, struct sandbox_ref *ref, int *ret_status, 
 		fprintf(stderr, "\r\nberth: left the shell running; berth attach %s %s comes back\n", ref->id, id);
 	if (r == 1) {
 		*ret_status = follow_status(verdict);
-		forget = json_pack("{s:s,s:s}", "op", "forget", "command", id);
+		forget = protocol_request(OP_forget);
+		request_set_command(forget, id);
 		forgotten = keeper_call(ref->sock, forget, NULL, 0, NULL, &ignored);
 	}
 	return r < 0 ? -1 : 0;
@@ -156,7 +159,7 @@ static int use_shell(struct shell *s, struct sandbox_ref *ref, int *ret_status, 
 
 static int shell_main(const struct command *self, int argc, char **argv)
 {
-	struct shell s = { .rq = json_object(), .env = json_array(), .keys = DETACH_KEYS };
+	struct shell s = { .rq = protocol_request(OP_exec), .env = json_array(), .keys = DETACH_KEYS };
 	struct sandbox_ref ref;
 	struct err e = { 0 };
 	int rest, help = 0, r, status = 0;

@@ -10,6 +10,10 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/keeper/request.h"
+
+#define RT_FIRST 34
+#define RT_LAST 64
 
 enum { OPT_SESSION = 1, OPT_ALL };
 
@@ -35,11 +39,30 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
+/*
+ * RTMIN+3, RTMAX-1: as glibc and every shell count them, whatever this libc keeps for itself.
+ * 1: none of them.
+ */
+static int realtime_number(const char *name, uint64_t *ret, struct err *e)
+{
+	const int is_min = !strncasecmp(name, "RTMIN", 5), is_max = !strncasecmp(name, "RTMAX", 5);
+	uint64_t n = 0;
+
+	if ((!is_min && !is_max) || (name[5] && name[5] != (is_min ? '+' : '-')))
+		return 1;
+	if (name[5] && num_u64(name + 6, "signal", 0, RT_LAST - RT_FIRST, &n, e) < 0)
+		return -1;
+	*ret = is_min ? RT_FIRST + n : RT_LAST - n;
+	return 0;
+}
+
 int signal_number(const char *word, uint64_t *ret, struct err *e)
 {
 	const char *name = strncasecmp(word, "SIG", 3) ? word : word + 3;
-	int i;
+	int i = realtime_number(name, ret, e);
 
+	if (i <= 0)
+		return i;
 	if (isdigit((unsigned char)word[0]))
 		return num_u64(word, "signal", 1, 64, ret, e);
 	for (i = 1; i < NSIG; i++) {
@@ -63,10 +86,13 @@ static int send_signal(const struct sig *s, char **words, struct err *e)
 		return -1;
 	if (s->all && signo != SIGKILL)
 		return err_set(e, ERR_INVALID, "--all goes with KILL only");
-	rq = json_pack("{s:s,s:s,s:I,s:b}", "op", "signal", s->session ? "session" : "command",
-		       s->session ? s->session : words[1], "signal", (json_int_t)signo, "all", s->all);
-	if (!rq)
-		return err_set(e, ERR_INVALID, "the name is not valid UTF-8");
+	rq = protocol_request(OP_signal);
+	if (s->session)
+		request_set_session(rq, s->session);
+	else
+		request_set_command(rq, words[1]);
+	request_set_signal(rq, signo);
+	request_set_all(rq, s->all);
 	sandbox_ref_init(&ref);
 	if (sandbox_ref_connect(&ref, words[0], 0, e) == 0)
 		answer = keeper_call(ref.sock, rq, NULL, 0, NULL, e);

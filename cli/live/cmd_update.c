@@ -15,6 +15,7 @@
 #include "manager/host/expire.h"
 #include "manager/host/promise.h"
 #include "manager/host/tenant.h"
+#include "manager/keeper/request.h"
 
 #define SPEC_FILE "spec.json"
 
@@ -63,7 +64,10 @@ static int set_budget(struct update *u, enum netopts_budget b, const char *value
 
 	if (netopts_budget(b, value, &v, e) < 0)
 		return -1;
-	json_object_set_new(u->rq, b == NETOPTS_BYTES ? "max_bytes" : "max_connections", json_integer((json_int_t)v));
+	if (b == NETOPTS_BYTES)
+		request_set_max_bytes(u->rq, v);
+	else
+		request_set_max_connections(u->rq, v);
 	return json_array_append_new(u->options, json_pack("[s,s]", b == NETOPTS_BYTES ? "network-bytes" : "network-connections",
 							   value)) < 0 ? err_nomem(e) : 0;
 }
@@ -86,20 +90,26 @@ static int set_network(struct update *u, int id, const char *value, struct err *
 	}
 }
 
-static int set_time(struct update *u, const char *option, const char *key, const char *value, struct err *e)
+static int set_time(struct update *u, int is_ttl, const char *value, struct err *e)
 {
+	const char *option = is_ttl ? "ttl" : "idle-timeout";
 	uint64_t ms;
 
 	if (resident_time(option, value, &ms, e) < 0)
 		return -1;
-	json_object_set_new(u->rq, key, json_integer((json_int_t)ms));
+	if (is_ttl)
+		request_set_ttl_ms(u->rq, ms);
+	else
+		request_set_idle_timeout_ms(u->rq, ms);
 	return json_array_append_new(u->options, json_pack("[s,s]", option, value)) < 0 ? err_nomem(e) : 0;
 }
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	static const char *const names[] = { NULL, "memory", "cpus", "pids" };
-	static const char *const keys[] = { NULL, "memory_bytes", "cpu_milli", "pids" };
+	void (*const set[])(json_t *rq, uint64_t v) = {
+		NULL, request_set_memory_bytes, request_set_cpu_milli, request_set_pids,
+	};
 	struct update *u = ctx;
 	uint64_t v = 0;
 	int r;
@@ -109,7 +119,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return 0;
 	}
 	if (id == OPT_IDLE_TIMEOUT || id == OPT_TTL)
-		return set_time(u, id == OPT_TTL ? "ttl" : "idle-timeout", id == OPT_TTL ? "ttl_ms" : "idle_timeout_ms", value, e);
+		return set_time(u, id == OPT_TTL, value, e);
 	if (id == OPT_TENANT) {
 		u->tenant = value;
 		return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", value);
@@ -117,7 +127,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	if (id >= OPT_ALLOW_HOST)
 		return set_network(u, id, value, e);
 	if (!strcmp(value, "unlimited")) {
-		json_object_set_new(u->rq, keys[id], json_string(value));
+		set[id](u->rq, PROTOCOL_UNLIMITED);
 		return json_array_append_new(u->options, json_pack("[s,s]", names[id], value)) < 0 ? err_nomem(e) : 0;
 	}
 	/* the ranges of create */
@@ -125,7 +135,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	    id == OPT_CPUS ? num_milli(value, "cpus", 10, 4096000, &v, e) : num_u64(value, "pids", 2, 4194304, &v, e);
 	if (r < 0)
 		return -1;
-	json_object_set_new(u->rq, keys[id], json_integer((json_int_t)v));
+	set[id](u->rq, v);
 	return json_array_append_new(u->options, json_pack("[s,s]", names[id], value)) < 0 ? err_nomem(e) : 0;
 }
 
@@ -242,7 +252,6 @@ static int change_now(struct sandbox_ref *s, struct update *u, const json_t *spe
 		s->sock = keeper_connect(&s->registry, s->id, e);
 		if (s->sock < 0)
 			return -1;
-		json_object_set_new(u->rq, "op", json_string("update"));
 		answer = keeper_call(s->sock, u->rq, NULL, 0, NULL, e);
 		if (!answer)
 			return -1;
@@ -311,7 +320,7 @@ static int update(struct sandbox_ref *s, struct update *u, const char *ref, stru
 
 static int update_main(const struct command *self, int argc, char **argv)
 {
-	struct update u = { .rq = json_object(), .options = json_array() };
+	struct update u = { .rq = protocol_request(OP_update), .options = json_array() };
 	struct sandbox_ref s;
 	struct err e = { 0 };
 	int rest, help = 0, r;

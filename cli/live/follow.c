@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/verdict.h"
 
@@ -16,10 +17,13 @@ static const char *const names[] = { "stdout", "stderr" };
 
 int follow_ask(struct follow *f, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:s,s:s,s:I,s:I}", "op", "follow", "command", f->command, "stream", f->stream,
-					"from", (json_int_t)f->from[0], "stderr_from", (json_int_t)f->from[1]);
+	autojson json_t *rq = protocol_request(OP_follow);
 
-	return rq ? wire_send(f->sock, rq, NULL, 0, e) : err_set(e, ERR_INVALID, "the command's id is not valid UTF-8");
+	request_set_command(rq, f->command);
+	request_set_stream(rq, f->stream);
+	request_set_from(rq, f->from[0]);
+	request_set_stderr_from(rq, f->from[1]);
+	return wire_request(f->sock, rq, NULL, 0, e);
 }
 
 static int write_stream(struct follow *f, int which, json_t *part, const char *data, size_t n, struct err *e)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two connections: one follows the output, the other carries keys and sizes, of
+ * Two connections: one follows the output, the other carries keys, sizes and signals, of
  * which one request at a time is under way, so that neither ever blocks the other.
  */
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "cli/live/detachkeys.h"
 #include "cli/live/follow.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/supervise.h"
 
@@ -25,20 +26,36 @@ struct terminal {
 	int asked;		/* requests on sock without an answer yet */
 	int in_eof, resize;	/* in_eof: our stdin has ended, which every reader of the terminal is told */
 	int deaf;		/* the command has no stdin any more */
+	/* no terminal: bytes as they are, and our signals are the command's */
+	int plain;
+	int signo;		/* plain: the one to send next; 0: none */
 	struct detach_keys keys;
 	struct termios saved;
 	int raw;
 };
+
+/*
+ * The keeper ends, as that of a service does with its command: how it ended is for the follower
+ * to tell.
+ */
+static int hear_no_more(struct terminal *t)
+{
+	fd_close(&t->sock);
+	t->asked = 1;
+	return 0;
+}
 
 static int ask(struct terminal *t, json_t *rq, const char *data, size_t n, struct err *e)
 {
 	autoclose int fd = n ? wire_data(data, n, e) : -1;
 	int r = -1;
 
-	json_object_set_new(rq, "command", json_string(t->f.command));
+	request_set_command(rq, t->f.command);
 	if (!n || fd >= 0)
-		r = wire_send(t->sock, rq, &fd, fd >= 0 ? 1 : 0, e);
+		r = wire_request(t->sock, rq, &fd, fd >= 0 ? 1 : 0, e);
 	json_decref(rq);
+	if (r < 0 && e->code == ERR_NOT_FOUND)
+		r = hear_no_more(t);
 	t->asked += r == 0;
 	return r;
 }
@@ -53,10 +70,14 @@ static int read_keys(struct terminal *t, struct err *e)
 		return 0;
 	if (n <= 0) {
 		t->in_eof = 1;
+		/* others may send more to a service */
+		t->deaf |= t->plain;
 		return 0;
 	}
+	if (t->plain)
+		return ask(t, protocol_request(OP_send), in, (size_t)n, e);
 	len = detach_keys_filter(&t->keys, in, (size_t)n, out);
-	return len ? ask(t, json_pack("{s:s}", "op", "send"), out, len, e) : 0;
+	return len ? ask(t, protocol_request(OP_send), out, len, e) : 0;
 }
 
 static int take_answer(struct terminal *t, struct err *e)
@@ -70,7 +91,16 @@ static int take_answer(struct terminal *t, struct err *e)
 		t->deaf = 1;
 	json_decref(answer);
 	t->asked = 0;
-	return r < 0 ? -1 : r == 0 ? err_set(e, ERR_NOT_FOUND, "the sandbox ended") : 0;
+	return r < 0 ? -1 : r == 0 ? hear_no_more(t) : 0;
+}
+
+static int send_signal(struct terminal *t, int signo, struct err *e)
+{
+	json_t *rq = protocol_request(OP_signal);
+
+	request_set_signal(rq, (uint64_t)signo);
+	t->signo = 0;
+	return ask(t, rq, NULL, 0, e);
 }
 
 static int take_signals(struct terminal *t, struct err *e)
@@ -80,22 +110,49 @@ static int take_signals(struct terminal *t, struct err *e)
 	while (read(t->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		if (si.ssi_signo == SIGWINCH)
 			t->resize = 1;
+		else if (t->plain)
+			t->signo = (int)si.ssi_signo;
 		else if (si.ssi_signo == SIGHUP || si.ssi_signo == SIGTERM)
 			/* the terminal is gone: its shell is told, as at a real one */
-			return ask(t, json_pack("{s:s,s:i}", "op", "signal", "signal", SIGHUP), NULL, 0, e) < 0 ? -1 :
+			return send_signal(t, SIGHUP, e) < 0 ? -1 :
 			       err_set(e, ERR_NOT_FOUND, "the terminal was closed");
 	}
 	return 0;
 }
 
+static int send_end(struct terminal *t, struct err *e)
+{
+	json_t *rq = protocol_request(OP_send);
+
+	request_set_eof(rq, 1);
+	return ask(t, rq, NULL, 0, e);
+}
+
 static int send_size(struct terminal *t, struct err *e)
 {
 	struct winsize w;
+	json_t *rq;
 
 	t->resize = 0;
 	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &w) < 0)
 		return 0;
-	return ask(t, json_pack("{s:s,s:i,s:i}", "op", "resize", "rows", w.ws_row, "cols", w.ws_col), NULL, 0, e);
+	rq = protocol_request(OP_resize);
+	request_set_rows(rq, w.ws_row);
+	request_set_cols(rq, w.ws_col);
+	return ask(t, rq, NULL, 0, e);
+}
+
+/* What can go once the last request was answered. */
+static int send_next(struct terminal *t, struct err *e)
+{
+	if (t->signo && !t->asked && send_signal(t, t->signo, e) < 0)
+		return -1;
+	if (t->resize && !t->plain && !t->asked && send_size(t, e) < 0)
+		return -1;
+	/* answered when it was read, or after a while: then again, for what reads next */
+	if (t->in_eof && !t->deaf && !t->asked && send_end(t, e) < 0)
+		return -1;
+	return 0;
 }
 
 static int loop(struct terminal *t, json_t **ret_verdict, struct err *e)
@@ -111,10 +168,7 @@ static int loop(struct terminal *t, json_t **ret_verdict, struct err *e)
 			{ .fd = t->asked || t->in_eof ? -1 : STDIN_FILENO, .events = POLLIN },
 		};
 
-		if (t->resize && !t->asked && send_size(t, e) < 0)
-			return -1;
-		/* answered when it was read, or after a while: then again, for what reads next */
-		if (t->in_eof && !t->deaf && !t->asked && ask(t, json_pack("{s:s,s:b}", "op", "send", "eof", 1), NULL, 0, e) < 0)
+		if (send_next(t, e) < 0)
 			return -1;
 		if (t->asked)
 			p[3].fd = -1;
@@ -137,6 +191,21 @@ static int loop(struct terminal *t, json_t **ret_verdict, struct err *e)
 	return 0;
 }
 
+static int join(struct sandbox_ref *s, struct terminal *t, json_t **ret_verdict, struct err *e)
+{
+	int r = -1;
+
+	t->sock = keeper_connect(&s->registry, s->id, e);
+	t->signal_fd = t->sock < 0 ? -1 : supervise_signals(e);
+	if (t->signal_fd >= 0)
+		r = loop(t, ret_verdict, e);
+	if (t->raw)
+		tcsetattr(STDIN_FILENO, TCSADRAIN, &t->saved);
+	fd_close(&t->sock);
+	fd_close(&t->signal_fd);
+	return r;
+}
+
 int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, const char *detach_keys, json_t **ret_verdict,
 		    struct err *e)
 {
@@ -146,24 +215,27 @@ int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, c
 		.sock = -1, .signal_fd = -1, .resize = 1,
 	};
 	struct termios raw;
-	int r;
 
 	if (detach_keys_parse(detach_keys, &t.keys, e) < 0)
 		return -1;
-	t.sock = keeper_connect(&s->registry, s->id, e);
-	if (t.sock < 0 || (t.signal_fd = supervise_signals(e)) < 0) {
-		fd_close(&t.sock);
-		return -1;
-	}
 	if (!tcgetattr(STDIN_FILENO, &t.saved)) {
 		raw = t.saved;
 		cfmakeraw(&raw);
 		t.raw = !tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
 	}
-	r = loop(&t, ret_verdict, e);
-	if (t.raw)
-		tcsetattr(STDIN_FILENO, TCSADRAIN, &t.saved);
-	fd_close(&t.sock);
-	fd_close(&t.signal_fd);
-	return r;
+	return join(s, &t, ret_verdict, e);
+}
+
+int follow_joined(struct sandbox_ref *s, const char *command, const uint64_t from[2],
+		  int with_stdin, json_t **ret_verdict,
+		  struct err *e)
+{
+	struct terminal t = {
+		.f = { .sock = s->sock, .command = command, .stream = "both", .from = { from[0],
+			from[1] },
+		       .to = { STDOUT_FILENO, STDERR_FILENO } },
+		.sock = -1, .signal_fd = -1, .plain = 1, .in_eof = !with_stdin, .deaf = !with_stdin,
+	};
+
+	return join(s, &t, ret_verdict, e);
 }

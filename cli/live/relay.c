@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define SPLICE_MAX (1u << 20)
@@ -270,8 +271,10 @@ static int leave(const struct relay *r, int sock, const char *command, struct er
 		fds[n++] = r->stream[i].from;
 		json_array_append_new(streams, json_string(names[i]));
 	}
-	rq = json_pack("{s:s,s:s,s:o}", "op", "leave", "command", command, "streams", streams);
-	return n ? wire_send(sock, rq, fds, (size_t)n, e) : 0;
+	rq = protocol_request(OP_leave);
+	request_set_command(rq, command);
+	request_set_streams(rq, streams);
+	return n ? wire_request(sock, rq, fds, (size_t)n, e) : 0;
 }
 
 static void close_all(struct relay *r)

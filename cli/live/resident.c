@@ -11,133 +11,25 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/num.h"
+#include "base/phases.h"
+#include "cli/live/resident_options.h"
 #include "cli/run/imageuse.h"
 #include "cli/run/runopts.h"
 #include "cli/run/specjson.h"
+#include "cli/run/volumes.h"
 #include "manager/host/events.h"
 #include "manager/host/expire.h"
 #include "manager/host/forget.h"
+#include "manager/host/labels.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/writable.h"
 
-#define SPEC_FILE "spec.json"
-
-const struct opt resident_options[] = { RESIDENT_TABLE };
-const size_t resident_option_count = ARRAY_LEN(resident_options);
-
-static const struct opt *option_of(const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < resident_option_count; i++)
-		if (!strcmp(resident_options[i].name, name))
-			return &resident_options[i];
-	return NULL;
-}
-
-int resident_time(const char *name, const char *value, uint64_t *ret_ms, struct err *e)
-{
-	return num_duration_ms(value, name, 366ULL * 86400000, ret_ms, e);
-}
-
-/* What of its life the options say; idle_timeout_ms is UINT64_MAX when they do not. */
-struct life_options {
-	uint64_t idle_timeout_ms, ttl_ms;
-	int auto_remove;
-};
-
-#define LIFE_UNSAID { UINT64_MAX, 0, 0 }
-
-static int set_option(struct runopts *o, struct life_options *l, int id, const char *value, struct err *e)
-{
-	switch (id) {
-	case RESIDENT_IDLE_TIMEOUT:
-		return resident_time("idle-timeout", value, &l->idle_timeout_ms, e);
-	case RESIDENT_TTL:
-		return resident_time("ttl", value, &l->ttl_ms, e);
-	case RESIDENT_AUTO_REMOVE:
-		l->auto_remove = 1;
-		return 0;
-	default:
-		return runopts_set(o, id, value, e);
-	}
-}
-
-static int apply_options(struct runopts *o, struct life_options *l, const json_t *spec, struct err *e)
-{
-	json_t *list = NULL, *pair;
-	size_t i;
-
-	if (json_get_arr(spec, "options", &list, SPEC_FILE, e) < 0 || json_get_str(spec, "seccomp", &o->seccomp_text, SPEC_FILE, e) < 0)
-		return -1;
-	json_array_foreach(list, i, pair) {
-		const char *name = json_string_value(json_array_get(pair, 0));
-		const char *value = json_string_value(json_array_get(pair, 1));
-		const struct opt *opt = name ? option_of(name) : NULL;
-
-		if (!opt || (opt->kind != OPT_FLAG && !value))
-			return err_set(e, ERR_CORRUPT, "%s: option %zu is unknown; hint: it was written by a newer berth", SPEC_FILE, i);
-		if (set_option(o, l, opt->id, value, e) < 0)
-			return err_wrap(e, "option --%s", name);
-	}
-	return 0;
-}
-
-/* line: NAME or NAME=VALUE */
-static int check_option(struct runopts *o, char *line, const char *what, struct err *e)
-{
-	char *value = strchr(line, '=');
-	struct life_options unused;
-	const struct opt *opt;
-
-	if (value)
-		*value++ = '\0';
-	opt = option_of(line);
-	if (!opt || opt->id == RUNOPT_NAME)
-		return err_set(e, ERR_CONFIG, "%s: '%.64s' is no option here; hint: berth create --help", what, line);
-	if ((opt->kind == OPT_FLAG) != !value)
-		return err_set(e, ERR_CONFIG, value ? "%s: option %s takes no value; hint: \"%s\"" :
-			       "%s: option %s wants a value; hint: \"%s=VALUE\"", what, line, line);
-	if (set_option(o, &unused, opt->id, value, e) == 0)
-		return 0;
-	e->code = ERR_CONFIG;
-	return err_wrap(e, "%s: option %s", what, line);
-}
-
-int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e)
-{
-	autofree char *copy = strdup(lines);
-	struct runopts o;
-	char *line, *save = NULL;
-	int r = copy ? 0 : err_nomem(e);
-
-	runopts_init(&o, c);
-	for (line = copy ? strtok_r(copy, "\n", &save) : NULL; line && r == 0; line = strtok_r(NULL, "\n", &save))
-		r = check_option(&o, line, what, e);
-	runopts_release(&o);
-	return r;
-}
-
-int resident_check_config(const struct config *c, struct err *e)
-{
-	struct runopts o;
-	int r;
-
-	runopts_init(&o, c);
-	r = runopts_choose_seccomp(&o, e);
-	runopts_release(&o);
-	if (r == 0)
-		return 0;
-	e->code = ERR_CONFIG;
-	return err_wrap(e, "sandbox.seccomp");
-}
-
 struct resident {
 	struct runopts opts;
-	struct life_options life;
+	struct resident_life life;
 	struct imageuse image;
+	struct volumes volumes;
 	struct claim claim;
 	int disk_fd;
 	const struct tenant *tenant;	/* whose it is to be, when it is made; or NULL */
@@ -151,6 +43,8 @@ static struct keeper_life life_of(const struct resident *x, const struct config 
 	struct keeper_life l = { .idle_timeout_ms = c->idle_timeout_ms, .auto_remove = x->life.auto_remove,
 				 .remove_idle = !strcmp(c->idle_action, "remove") };
 
+	memcpy(l.owner, x->life.owner, sizeof(l.owner));
+	l.owner_grace_ms = x->life.owner_grace_ms;
 	if (x->life.idle_timeout_ms != UINT64_MAX)
 		l.idle_timeout_ms = x->life.idle_timeout_ms;
 	if (known)
@@ -163,16 +57,28 @@ static struct keeper_life life_of(const struct resident *x, const struct config 
 /* At a start the old record tells when it was created. */
 static json_t *make_record(const struct resident *x, const json_t *old, const char *image, const char *name)
 {
+	json_t *record;
 	const char *known = json_string_value(json_object_get(old, "created"));
+	const char *network = x->opts.net.name;
 	char created[40];
 	time_t now = time(NULL);
 	struct tm tm;
 
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s}}", "version", REGISTRY_FORMAT, "id", x->claim.id, "name", name, "image", image,
-			 "status", "running", "created", known ? known : created, "command", "network", "mode",
-			 spec_network_name(x->opts.spec.network));
+	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s,s:s*},s:o}",
+			   "version", REGISTRY_FORMAT, "id", x->claim.id, "name", name,
+			   "image", image, "status", "running",
+			   "created", known ? known : created, "command",
+			   "network", "mode", spec_network_name(x->opts.spec.network),
+			   "network", network[0] ? network : NULL,
+			   "labels", labels_with_image(x->opts.labels, x->image.image.labels));
+	if (record && x->life.service.is_service &&
+	    serviceopts_tell(&x->life.service, &x->opts.spec, record) < 0) {
+		json_decref(record);
+		return NULL;
+	}
+	return record;
 }
 
 /* What earlier runs used of the network's budgets. */
@@ -226,6 +132,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 {
 	char scratch[sizeof(r->config->run_dir) + 80], log_dir[sizeof(r->config->state_dir) + 80];
 	struct spec *s = &x->opts.spec;
+	struct serviceopts *svc = &x->life.service;
+	const struct image *im;
 	struct keeper_start ks = { .registry = r, .claim = &x->claim, .spec = s, .output_head_bytes = 1 << 20,
 				   .output_tail_bytes = 1 << 20, .fresh = fresh };
 	struct err ignored;
@@ -236,7 +144,11 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 		return err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
 	x->disk_fd = registry_keep_dir(r, x->claim.id, e);
 	if (x->disk_fd < 0 || settle_time(s, r->config, e) < 0 || open_image_of(r, x, image, e) < 0 ||
-	    imageuse_pin(&x->image, x->disk_fd, e) < 0 || runopts_finish(&x->opts, x->image.has_image ? &x->image.image : NULL, NULL, 0, e) < 0)
+	    imageuse_pin(&x->image, x->disk_fd, e) < 0)
+		return -1;
+	im = x->image.has_image ? &x->image.image : NULL;
+	if (runopts_finish(&x->opts, im, svc->words, svc->word_count, e) < 0 ||
+	    serviceopts_finish(svc, &x->opts, im, e) < 0)
 		return -1;
 	s->resident = 1;
 	s->tty = 0;
@@ -247,15 +159,18 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
 	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, r->state_fd, log_dir };
 	s->net_dir = scratch;
-	if (spec_needs_nethelper(s) && load_used(r, s, e) < 0)
+	if ((spec_needs_nethelper(s) && load_used(r, s, e) < 0) ||
+	    volumes_open(&x->volumes, r, s, x->claim.promise->tenant, scratch, e) < 0)
 		return -1;
 	ks.hold_fd = x->image.hold_fd;
 	record = make_record(x, old, image, name);
 	if (!record)
 		return err_nomem(e);
 	ks.life = life_of(x, r->config, old);
+	ks.health = x->life.health.spec;
 	keeper_life_tell(&ks.life, record);
 	ks.record = record;
+	ks.service = svc->is_service ? &svc->service : NULL;
 	x->spawned = 1;
 	if (keeper_spawn(&ks, e) < 0)
 		return -1;
@@ -267,7 +182,9 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 static void close_all(struct resident *x)
 {
 	imageuse_close(&x->image, &x->opts.spec);
+	volumes_close(&x->volumes);
 	runopts_release(&x->opts);
+	resident_life_release(&x->life);
 	fd_close(&x->disk_fd);
 	/* the keeper has its own copies, and with them the locks */
 	fd_close(&x->claim.dir_fd);
@@ -282,7 +199,7 @@ static int read_options(struct resident *x, const struct config *c, struct tenan
 
 	if (tenant[0] && (tenant_load(t, c, tenant, e) < 0 || tenant_cap_defaults(t, c, json_object_get(spec, "options"), e) < 0))
 		return -1;
-	if (apply_options(&x->opts, &x->life, spec, e) < 0 || (tenant[0] && tenant_check_spec(t, &x->opts.spec, e) < 0))
+	if (resident_apply(&x->opts, &x->life, spec, e) < 0 || (tenant[0] && tenant_check_spec(t, &x->opts.spec, e) < 0))
 		return -1;
 	*ret = tenant[0] ? tenant_promise(t, l->memory_bytes, l->cpu_milli) :
 	       (struct promise){ .memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli };
@@ -310,7 +227,7 @@ static int claim(struct registry *r, const char *name, const struct promise *p, 
 
 int resident_create(struct registry *r, const char *name, const char *tenant, json_t *spec, char ret_id[65], struct err *e)
 {
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = RESIDENT_LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct promise promise;
 	struct tenant t = { 0 };
 	struct err ignored;
@@ -320,13 +237,19 @@ int resident_create(struct registry *r, const char *name, const char *tenant, js
 	runopts_init(&x.opts, r->config);
 	x.tenant = tenant[0] ? &t : NULL;
 	result = read_options(&x, r->config, &t, tenant, spec, &promise, e);
+	phase_enter(PHASE_CLAIM);
 	if (result == 0)
 		result = claim(r, name, &promise, &x.claim, e);
 	memcpy(id, x.claim.id, sizeof(id));
+	if (phases_on)
+		memcpy(phases_on->id, id, sizeof(id));
 	if (result == 0 && (save_owner(r, id, tenant, e) < 0 || registry_save(r, id, SPEC_FILE, spec, e) < 0))
 		result = -1;
 	if (result == 0) {
-		events_add(r, "create", id, json_pack("{s:s,s:O*}", "name", name, "image", json_object_get(spec, "image")));
+		events_add(r, "create", id,
+			   json_pack("{s:s,s:O*,s:o*}", "name", name,
+				     "image", json_object_get(spec, "image"),
+				     "labels", labels_for_event(x.opts.labels)));
 		result = launch(r, &x, spec, name, 1, e);
 		if (result < 0)
 			events_add(r, "create-failed", id, json_pack("{s:s}", "error", e->msg));
@@ -362,7 +285,13 @@ static int remove_expired(struct registry *r, const char *id, struct err *e)
 
 int resident_start(struct registry *r, const char *id, struct err *e)
 {
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	return resident_start_again(r, id, 0, 0, e);
+}
+
+int resident_start_again(struct registry *r, const char *id, unsigned restarts, uint64_t backoff_ms,
+			 struct err *e)
+{
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = RESIDENT_LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
 	autojson json_t *record = spec ? registry_load(r, id, "record.json", e) : NULL;
 	struct promise promise;
@@ -384,7 +313,7 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 	if (expire_is_over(record))
 		return remove_expired(r, id, e);
 	runopts_init(&x.opts, r->config);
-	if (apply_options(&x.opts, &x.life, spec, e) < 0) {
+	if (resident_apply(&x.opts, &x.life, spec, e) < 0) {
 		close_all(&x);
 		return -1;
 	}
@@ -392,6 +321,8 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 	load_owner(r, id, &promise);
 	result = registry_reclaim(r, id, &promise, &x.claim, e);
 	if (result == 0) {
+		x.life.service.service.restarts = restarts;
+		x.life.service.service.backoff_ms = backoff_ms;
 		result = launch(r, &x, spec, name, 0, e);
 		if (result < 0 && !x.spawned)
 			registry_release(r, &x.claim, &ignored);
@@ -405,7 +336,7 @@ json_t *resident_describe(struct registry *r, const char *id, struct err *e)
 	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
 	autoclose int dir = spec ? registry_keep_dir(r, id, e) : -1;
 	struct image image = { 0 };
-	struct life_options life = { 0 };
+	struct resident_life life = RESIDENT_LIFE_UNSAID;
 	json_t *result = NULL;
 	struct err why = { 0 };
 	struct runopts o;
@@ -416,9 +347,12 @@ json_t *resident_describe(struct registry *r, const char *id, struct err *e)
 	/* none: "host", or a directory, which say nothing themselves */
 	if (image_load_pin(dir, &image, &why) < 0 && why.code != ERR_NOT_FOUND)
 		*e = why;
-	else if (apply_options(&o, &life, spec, e) == 0 && settle_time(&o.spec, r->config, e) == 0 &&
+	else if (resident_apply(&o, &life, spec, e) == 0 && settle_time(&o.spec, r->config, e) == 0 &&
 		 runopts_finish(&o, why.code ? NULL : &image, NULL, 0, e) == 0 && !(result = specjson_describe(&o.spec)))
 		err_set(e, ERR_CORRUPT, "%s of sandbox %s cannot be described as UTF-8", SPEC_FILE, id);
+	if (result && life.health.spec.argv)
+		json_object_set_new(result, "healthcheck", health_spec_json(&life.health.spec));
+	resident_life_release(&life);
 	runopts_release(&o);
 	image_release(&image);
 	return result;
@@ -439,7 +373,8 @@ static int open_upper(struct registry *r, const char *id, struct resident_layers
 
 static int open_image(struct registry *r, const char *id, const json_t *spec, struct resident_layers *l, struct err *e)
 {
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = registry_keep_dir(r, id, e), .life = LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = registry_keep_dir(r, id, e),
+			      .life = RESIDENT_LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct spec *s = &x.opts.spec;
 	const char *image = NULL;
 	int result = -1;
@@ -448,7 +383,7 @@ static int open_image(struct registry *r, const char *id, const json_t *spec, st
 	runopts_init(&x.opts, r->config);
 	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
 		err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
-	else if (x.disk_fd >= 0 && apply_options(&x.opts, &x.life, spec, e) == 0 &&
+	else if (x.disk_fd >= 0 && resident_apply(&x.opts, &x.life, spec, e) == 0 &&
 		 imageuse_open_pinned(&x.image, r, x.disk_fd, image, s, e) == 0 &&
 		 runopts_finish(&x.opts, x.image.has_image ? &x.image.image : NULL, NULL, 0, e) == 0)
 		result = 0;

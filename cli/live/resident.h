@@ -9,32 +9,9 @@
 #ifndef BERTH_CLI_LIVE_RESIDENT_H
 #define BERTH_CLI_LIVE_RESIDENT_H
 
-#include "cli/command.h"
+#include "cli/live/resident_options.h"
 #include "cli/live/sandbox_open.h"
-#include "cli/run/runopts.h"
 #include "runtime/sandbox/spec.h"
-
-/* Besides those of run: what only a sandbox that lives has. */
-enum resident_id { RESIDENT_IDLE_TIMEOUT = RUNOPT_FIRST_OWN, RESIDENT_TTL, RESIDENT_AUTO_REMOVE, RESIDENT_FIRST_OWN };
-
-#define RESIDENT_TABLE \
-	RUNOPTS_TABLE, \
-	{ "idle-timeout", 0, OPT_VALUE, "TIME", "stop it when nothing has happened in it for so long; 0 is never (default: 3600s)", \
-	  RESIDENT_IDLE_TIMEOUT }, \
-	{ "ttl", 0, OPT_VALUE, "TIME", "remove it so long after it was made, whatever it does; 0 is never (default: 0)", RESIDENT_TTL }, \
-	{ "auto-remove", 0, OPT_FLAG, NULL, "remove it once it stops, for whatever reason", RESIDENT_AUTO_REMOVE }
-
-/* TIME of --idle-timeout and --ttl. */
-int resident_time(const char *name, const char *value, uint64_t *ret_ms, struct err *e);
-
-/* The options that make a sandbox, shared by create and the reading of spec.json. */
-extern const struct opt resident_options[];
-extern const size_t resident_option_count;
-
-/* Whether lines, each NAME or NAME=VALUE, are options that create takes, of which it is not given the name: ERR_CONFIG. */
-int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e);
-/* What a configuration says of sandboxes and only their making can tell to be wrong: the seccomp profile.  ERR_CONFIG. */
-int resident_check_config(const struct config *c, struct err *e);
 
 /*
  * spec: {"version":1,"image":REF,"options":[[NAME,VALUE],...],"created":...}. name may be "".  tenant: "" or whose it is, and

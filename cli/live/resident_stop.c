@@ -5,6 +5,8 @@
 
 #include "base/mem.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/host/restart.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define STUCK_MS 5000	/* a keeper that kills does not take longer to say so */
@@ -13,19 +15,19 @@ static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, ui
 {
 	int wait_ms = (int)drain_ms + (grace_ms ? 30000 + (int)(grace_ms == RESIDENT_GRACE || grace_ms > 86400000 ? 86400000 : grace_ms) : STUCK_MS), got;
 	autoclose int sock = keeper_connect_within(r, id, grace_ms ? KEEPER_CONNECT_MS : STUCK_MS, e);
-	autojson json_t *rq = json_pack("{s:s}", "op", "stop");
+	autojson json_t *rq = protocol_request(OP_stop);
 	json_t *answer = NULL;
 	size_t n;
 
 	if (sock < 0)
 		return -1;
 	if (grace_ms != RESIDENT_GRACE)
-		json_object_set_new(rq, "grace_ms", json_integer((json_int_t)grace_ms));
+		request_set_grace_ms(rq, grace_ms);
 	if (stays)
-		json_object_set_new(rq, "stays", json_true());
+		request_set_stays(rq, 1);
 	if (drain_ms)
 		json_object_set_new(rq, "drain_ms", json_integer((json_int_t)drain_ms));
-	if (wire_send(sock, rq, NULL, 0, e) < 0)
+	if (wire_request(sock, rq, NULL, 0, e) < 0)
 		return -1;
 	/* the keeper closes the connection last of all */
 	while ((got = wire_recv(sock, wait_ms, &answer, NULL, 0, &n, e)) > 0) {
@@ -52,8 +54,10 @@ int resident_halt(struct registry *r, const char *id, uint64_t grace_ms, uint64_
 
 	if (is_run)
 		return result;	/* a berth run --keep has written its own record */
-	if (result < 0 && e->code == ERR_TIMEOUT && !grace_ms)
+	if (result < 0 && e->code == ERR_TIMEOUT && !grace_ms) {
+		restart_cancel(r, id);
 		result = keeper_kill(r, id, e);
+	}
 	if (result < 0)
 		return -1;
 	record = registry_load(r, id, "record.json", &ignored);

@@ -5,7 +5,10 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "manager/host/restart.h"
+#include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
+#include "manager/keeper/request.h"
 
 static int is_running(const json_t *record)
 {
@@ -28,7 +31,7 @@ static void set_state(json_t *record, const json_t *answer)
 
 static void set_all(json_t *record, const json_t *answer)
 {
-	static const char *const keys[] = { "idle_ms", "busy", "commands", "sessions" };
+	static const char *const keys[] = { "idle_ms", "busy", "commands", "sessions", "health" };
 	size_t i;
 
 	set_state(record, answer);
@@ -36,15 +39,61 @@ static void set_all(json_t *record, const json_t *answer)
 		json_object_set(record, keys[i], json_object_get(answer, keys[i]));
 }
 
+static void set_state_and_health(json_t *record, const json_t *answer)
+{
+	set_state(record, answer);
+	json_object_set(record, "health", json_object_get(answer, "health"));
+}
+
+/* The word becomes the whole: the last results, too. */
+static void ask_health(struct registry *r, json_t *record)
+{
+	autojson json_t *rq = protocol_request(OP_health), *answer = NULL;
+	const char *id = json_string_value(json_object_get(record, "id"));
+	struct err ignored;
+	autoclose int sock = id ? keeper_connect_within(r, id, PINGS_MS, &ignored) : -1;
+
+	json_object_del(record, "health");
+	if (sock >= 0 && rq)
+		answer = keeper_call(sock, rq, NULL, 0, NULL, &ignored);
+	if (!answer)
+		return;
+	json_object_del(answer, "v");
+	json_object_set(record, "health", answer);
+}
+
 void sandbox_status_ask(struct registry *r, json_t *record)
 {
 	autojson json_t *list = json_pack("[O]", record);
 
 	if (list)
-		pings_ask(r, list, set_state);
+		pings_ask(r, list, set_state_and_health);
+	if (json_object_get(record, "health"))
+		ask_health(r, record);
+}
+
+void sandbox_status_restart(struct registry *r, json_t *record)
+{
+	const char *id = json_string_value(json_object_get(record, "id"));
+
+	if (id && restart_is_due(record) && restart_pending(r, id))
+		json_object_set_new(record, "status", json_string("restarting"));
+}
+
+static int is_over(const json_t *record)
+{
+	const char *status = json_string_value(json_object_get(record, "status"));
+
+	return status && (!strcmp(status, "exited") || !strcmp(status, "stopped"));
 }
 
 void sandbox_status_ask_all(struct registry *r, json_t *list)
 {
+	json_t *record;
+	size_t i;
+
+	json_array_foreach(list, i, record)
+		if (is_over(record))
+			sandbox_status_restart(r, record);
 	pings_ask(r, list, set_all);
 }

@@ -10,14 +10,17 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/look/eventfilter.h"
 #include "manager/host/events.h"
 
-enum { OPT_FOLLOW = 1, OPT_SINCE, OPT_FROM, OPT_JSON };
+enum { OPT_FOLLOW = 1, OPT_SINCE, OPT_FROM, OPT_FILTER, OPT_JSON };
 
 static const struct opt options[] = {
 	{ "follow", 'f', OPT_FLAG, NULL, "go on with what comes", OPT_FOLLOW },
 	{ "since", 0, OPT_VALUE, "TIME", "only from then on: 10m (ago), or 2026-11-21T08:00:00Z", OPT_SINCE },
 	{ "from", 0, OPT_VALUE, "CURSOR", "go on where a reader that saw this cursor stopped", OPT_FROM },
+	{ "filter", 0, OPT_LIST, "KEY=VALUE",
+	  "only those of that event=, name=, image=, label= ...; may be repeated", OPT_FILTER },
 	{ "json", 0, OPT_FLAG, NULL, "print JSON objects, one a line, each with its cursor; errors too", OPT_JSON },
 };
 
@@ -27,6 +30,8 @@ struct events {
 	uint64_t from;
 	char id[65];		/* of one sandbox, or "" */
 	uint64_t lost;		/* told so far */
+	struct eventfilter filter;
+	struct registry *registry;
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -38,6 +43,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return journal_since(value, v->since, e);
 	case OPT_FROM:
 		return num_u64(value, "cursor", 0, INT64_MAX, &v->from, e);
+	case OPT_FILTER:
+		return filter_add(&v->filter.filter, value, e);
 	default:
 		*(id == OPT_FOLLOW ? &v->follow : &v->json) = 1;
 		return 0;
@@ -80,8 +87,11 @@ static int show(struct events *v, const json_t *entry, struct err *e)
 {
 	const char *time = json_string_value(json_object_get(entry, "time"));
 	const char *id = json_string_value(json_object_get(entry, "id"));
+	/* also of one that is too old: it may be what tells the labels of the others */
+	int wanted = eventfilter_wants(&v->filter, v->registry, entry);
 
-	if ((v->since[0] && (!time || strcmp(time, v->since) < 0)) || (v->id[0] && (!id || strcmp(id, v->id))))
+	if (!wanted || (v->since[0] && (!time || strcmp(time, v->since) < 0)) ||
+	    (v->id[0] && (!id || strcmp(id, v->id))))
 		return 0;
 	if (!v->json) {
 		print_line(entry);
@@ -150,7 +160,7 @@ static int read_all(struct events *v, int state_fd, struct err *e)
 
 static int events_main(const struct command *self, int argc, char **argv)
 {
-	struct events v = { 0 };
+	struct events v = { .filter.filter.keys = eventfilter_keys };
 	struct sandbox_ref s;
 	struct err e = { 0 };
 	int rest, help = 0, r;
@@ -163,6 +173,7 @@ static int events_main(const struct command *self, int argc, char **argv)
 		r = err_set(&e, ERR_USAGE, "unexpected argument '%.80s'; hint: one sandbox, or none for all", argv[rest + 1]);
 	if (r == 0)
 		r = sandbox_ref_registry(&s, &e);
+	v.registry = &s.registry;
 	if (r == 0 && argc > rest) {
 		/* one that was removed has events still: then by its whole id */
 		if (sandbox_ref_find(&s, argv[rest], &e) == 0)
@@ -175,6 +186,7 @@ static int events_main(const struct command *self, int argc, char **argv)
 	if (r == 0)
 		r = read_all(&v, s.registry.state_fd, &e);
 	sandbox_ref_close(&s);
+	eventfilter_release(&v.filter);
 	return r < 0 ? command_fail(self, &e, v.json) : 0;
 }
 

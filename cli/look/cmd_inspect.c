@@ -128,6 +128,8 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 		result = registry_list(&r, 1, match, o, e);
 	if (result == 0 && o->found && o->runs)
 		sandbox_status_ask(&r, o->found);
+	if (result == 0 && o->found && !o->runs)
+		sandbox_status_restart(&r, o->found);
 	if (result == 0 && !o->found)
 		result = err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
 	/* of a newer format: the stand-in says no more than why */

@@ -18,9 +18,14 @@
 
 #define TAIL_BYTES (256u << 20)
 
-enum { OPT_FOLLOW = 1, OPT_SINCE, OPT_FROM, OPT_SOURCE, OPT_TAIL, OPT_TIMESTAMPS, OPT_JSON };
+enum {
+	OPT_FOLLOW = 1, OPT_SINCE, OPT_FROM, OPT_SOURCE, OPT_TAIL, OPT_TIMESTAMPS, OPT_JSON,
+	OPT_ALL,
+};
 
 static const struct opt options[] = {
+	{ "all", 'a', OPT_FLAG, NULL,
+	  "of a service, also what detached commands and sessions wrote", OPT_ALL },
 	{ "follow", 'f', OPT_FLAG, NULL, "go on with what comes, until the sandbox stops", OPT_FOLLOW },
 	{ "since", 0, OPT_VALUE, "TIME", "only from then on: 10m (ago), or 2026-11-21T08:00:00Z", OPT_SINCE },
 	{ "from", 0, OPT_VALUE, "CURSOR", "go on where a reader that saw this cursor stopped", OPT_FROM },
@@ -31,12 +36,20 @@ static const struct opt options[] = {
 };
 
 struct logs {
-	int follow, json, timestamps;
+	int follow, json, timestamps, all;
+	int main_only;		/* a service's own output, both streams apart */
 	const char *source;
 	char since[JOURNAL_TIME];
 	uint64_t from, tail, lost;
 	int has_tail;
+	int to;			/* the descriptor for what comes next */
 	struct buf held;	/* for --tail */
+	struct buf runs;	/* of held, to which descriptor it goes: struct run each */
+};
+
+struct run {
+	size_t end;		/* in held */
+	int to;
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -50,6 +63,9 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return num_u64(value, "cursor", 0, INT64_MAX, &l->from, e);
 	case OPT_SOURCE:
 		l->source = value;
+		return 0;
+	case OPT_ALL:
+		l->all = 1;
 		return 0;
 	case OPT_TAIL:
 		l->has_tail = 1;
@@ -67,30 +83,31 @@ static int is_wanted(const struct logs *l, const json_t *entry)
 
 	if (!time || !source || (l->since[0] && strcmp(time, l->since) < 0))
 		return 0;
+	if (l->main_only)
+		return !strcmp(source, KEEPER_LOG_MAIN) || !strcmp(source, KEEPER_LOG_INIT);
 	return !l->source || !strcmp(source, l->source) || (!strncmp(source, "session ", 8) && !strcmp(source + 8, l->source));
-}
-
-/* "bytes": the characters U+0001 to U+00FF stand for the bytes of these numbers, U+0100 for 0. */
-static size_t to_bytes(char *p, size_t n)
-{
-	size_t i, len = 0;
-
-	for (i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)p[i];
-
-		if (c >= 0xc2 && c <= 0xc4 && i + 1 < n)
-			p[len++] = (char)((c & 3) << 6 | (p[++i] & 0x3f));	/* U+0100 becomes 0 */
-		else
-			p[len++] = p[i];
-	}
-	return len;
 }
 
 static int put(struct logs *l, const char *p, size_t n, struct err *e)
 {
-	if (l->has_tail)
-		return buf_add(&l->held, p, n, e);
-	return io_write_all(STDOUT_FILENO, p, n) < 0 ? err_sys(e, "write the output") : 0;
+	struct run *last = l->runs.len ? (struct run *)(l->runs.data + l->runs.len) - 1 : NULL;
+	struct run next = { l->held.len + n, l->to };
+
+	if (!l->has_tail)
+		return io_write_all(l->to, p, n) < 0 ? err_sys(e, "write the output") : 0;
+	if (buf_add(&l->held, p, n, e) < 0)
+		return -1;
+	if (!last || last->to != l->to)
+		return buf_add(&l->runs, (const char *)&next, sizeof(next), e);
+	last->end = l->held.len;
+	return 0;
+}
+
+static int is_stderr(const json_t *entry)
+{
+	const char *stream = json_string_value(json_object_get(entry, "stream"));
+
+	return stream && !strcmp(stream, "stderr");
 }
 
 static int show(struct logs *l, json_t *entry, struct err *e)
@@ -100,6 +117,7 @@ static int show(struct logs *l, json_t *entry, struct err *e)
 	autofree char *text = NULL;
 	char head[200];
 
+	l->to = l->main_only && !l->json && is_stderr(entry) ? STDERR_FILENO : STDOUT_FILENO;
 	if (l->json) {
 		text = json_dumps(entry, JSON_COMPACT);
 		return !text || put(l, text, strlen(text), e) < 0 || put(l, "\n", 1, e) < 0 ? err_sys(e, "write to stdout") : 0;
@@ -121,7 +139,7 @@ static int show(struct logs *l, json_t *entry, struct err *e)
 		return err_nomem(e);
 	memcpy(text, json_string_value(data), n);
 	if (json_is_true(json_object_get(entry, "bytes")))
-		n = to_bytes(text, n);
+		n = keeper_log_bytes(text, n);
 	if (put(l, text, n, e) < 0)
 		return -1;
 	return l->timestamps && n && text[n - 1] != '\n' ? put(l, "\n", 1, e) : 0;
@@ -148,6 +166,7 @@ static int drain(struct logs *l, struct journal_reader *r, struct err *e)
 static int flush_tail(struct logs *l, struct err *e)
 {
 	const char *start = l->held.data, *p = start ? start + l->held.len : NULL;
+	size_t at, i;
 	uint64_t lines = 0;
 	int r = 0;
 
@@ -162,8 +181,17 @@ static int flush_tail(struct logs *l, struct err *e)
 	if (!l->tail)
 		p = start + l->held.len;
 	l->has_tail = 0;
-	r = put(l, p, (size_t)(start + l->held.len - p), e);
+	at = (size_t)(p - start);
+	for (i = 0; r == 0 && i < l->runs.len / sizeof(struct run); i++) {
+		const struct run *run = (const struct run *)l->runs.data + i;
+
+		l->to = run->to;
+		if (run->end > at)
+			r = put(l, start + at, run->end - at, e);
+		at = run->end > at ? run->end : at;
+	}
 	buf_release(&l->held);
+	buf_release(&l->runs);
 	return r;
 }
 
@@ -197,6 +225,14 @@ static int read_all(struct logs *l, int dir, int sock, struct err *e)
 	return result;
 }
 
+static int is_service(struct sandbox_ref *s)
+{
+	struct err ignored;
+	autojson json_t *record = registry_load(&s->registry, s->id, "record.json", &ignored);
+
+	return json_is_true(json_object_get(record, KEEPER_SERVICE));
+}
+
 static int logs_of(struct logs *l, const char *ref, struct err *e)
 {
 	struct sandbox_ref s;
@@ -211,6 +247,8 @@ static int logs_of(struct logs *l, const char *ref, struct err *e)
 			r = errno == ENOENT ? err_set(e, ERR_INVALID, "sandbox %s does not last and has no log", s.id) :
 					      err_sys(e, "open the directory of sandbox %s", s.id);
 	}
+	if (r == 0)
+		l->main_only = !l->all && !l->source && is_service(&s);
 	if (r == 0 && l->follow && !s.kept) {
 		s.sock = keeper_connect(&s.registry, s.id, e);
 		r = s.sock < 0 && e->code != ERR_NOT_FOUND ? -1 : 0;
@@ -219,12 +257,14 @@ static int logs_of(struct logs *l, const char *ref, struct err *e)
 		r = read_all(l, dir, s.sock, e);
 	sandbox_ref_close(&s);
 	buf_release(&l->held);
+	buf_release(&l->runs);
 	return r;
 }
 
 static int logs_main(const struct command *self, int argc, char **argv)
 {
-	struct logs l = { .held = BUF_INIT(TAIL_BYTES) };
+	struct logs l = { .to = STDOUT_FILENO, .held = BUF_INIT(TAIL_BYTES), .runs =
+			  BUF_INIT(TAIL_BYTES) };
 	struct err e = { 0 };
 	int rest, help = 0, r;
 
@@ -241,8 +281,9 @@ static int logs_main(const struct command *self, int argc, char **argv)
 const struct command cmd_logs = {
 	.name = "logs",
 	.args = "SANDBOX",
-	.summary = "show what a sandbox's detached commands and sessions wrote",
-	.detail = "Of stopped sandboxes, too.  The output of berth exec goes to its caller and is not in the log.  The\n"
+	.summary = "show what a service, or a sandbox's detached commands and sessions wrote",
+	.detail = "Of a service its main command's output, the two streams apart.  Of stopped\n"
+		  "sandboxes, too.  The output of berth exec goes to its caller, not to the log.  The\n"
 		  "last [manager] log_size of it is kept, of one command at most 256 KiB a stream.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),

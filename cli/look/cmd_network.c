@@ -12,14 +12,21 @@
 #include "base/path.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/look/networks.h"
+#include "manager/keeper/request.h"
 #include "runtime/sandbox/nethelper.h"
 
 #define LOG_MAX (4u << 20)
 #define FOLLOW_MS 200
 
-enum { OPT_JSON = 1, OPT_FOLLOW, OPT_DENIED };
+enum { OPT_JSON = 1, OPT_FOLLOW, OPT_DENIED, OPT_NAMED };
 
 static const struct opt json_option[] = {
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
+};
+
+static const struct opt ls_options[] = {
+	{ "named", 0, OPT_FLAG, NULL, "the networks that berth network create made", OPT_NAMED },
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
@@ -31,7 +38,7 @@ static const struct opt log_options[] = {
 
 struct network {
 	struct sandbox_ref s;
-	int json, follow, denied;
+	int json, follow, denied, named;
 	json_t *list;
 };
 
@@ -41,7 +48,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 	(void)value;
 	(void)e;
-	*(id == OPT_JSON ? &n->json : id == OPT_FOLLOW ? &n->follow : &n->denied) = 1;
+	*(id == OPT_JSON ? &n->json : id == OPT_FOLLOW ? &n->follow : id == OPT_NAMED ? &n->named :
+	  &n->denied) = 1;
 	return 0;
 }
 
@@ -52,7 +60,7 @@ static json_t *ask(struct network *n, const char *id)
 {
 	struct err ignored;
 	autoclose int sock = keeper_connect(&n->s.registry, id, &ignored);
-	autojson json_t *rq = json_pack("{s:s}", "op", "network"), *answer = NULL;
+	autojson json_t *rq = protocol_request(OP_network), *answer = NULL;
 	json_t *found = NULL;
 
 	if (sock >= 0)
@@ -112,8 +120,14 @@ static int list(struct network *n, struct err *e)
 
 	if (sandbox_ref_registry(&n->s, e) < 0)
 		return -1;
-	n->list = json_array();
-	if (registry_list(&n->s.registry, 1, note, n, e) < 0)
+	n->list = n->named ? networks_list(&n->s.registry, e) : json_array();
+	if (!n->list)
+		return -1;
+	if (n->named && !n->json) {
+		networks_print(n->list);
+		return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+	}
+	if (!n->named && registry_list(&n->s.registry, 1, note, n, e) < 0)
 		return -1;
 	if (n->json)
 		return command_print_json(n->list, JSON_COMPACT, e);
@@ -176,7 +190,13 @@ static int inspect(struct network *n, const char *ref, struct err *e)
 	autojson json_t *net = NULL;
 	struct picker p = { NULL, NULL };
 
-	if (sandbox_ref_find(&n->s, ref, e) < 0)
+	if (sandbox_ref_registry(&n->s, e) < 0)
+		return -1;
+	net = networks_find(&n->s.registry, ref, e);
+	if (net)
+		return command_print_json(net, n->json ? JSON_COMPACT : JSON_INDENT(2), e);
+	if ((e->code != ERR_NOT_FOUND && e->code != ERR_INVALID) ||
+	    sandbox_ref_find(&n->s, ref, e) < 0)
 		return -1;
 	net = n->s.kept ? NULL : ask(n, n->s.id);
 	if (!net) {
@@ -199,7 +219,8 @@ static int inspect_main(const struct command *self, int argc, char **argv)
 	sandbox_ref_init(&n.s);
 	r = command_options(self, argc, argv, set_option, &n, &rest, &help, &e);
 	if (r == 0 && !help)
-		r = rest + 1 != argc ? err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth network inspect ID") :
+		r = rest + 1 != argc ? err_set(&e, ERR_USAGE, "one network or sandbox is wanted; "
+							      "hint: berth network inspect NAME") :
 				       inspect(&n, argv[rest], &e);
 	sandbox_ref_close(&n.s);
 	return r < 0 ? command_fail(self, &e, n.json) : 0;
@@ -318,15 +339,15 @@ static int log_main(const struct command *self, int argc, char **argv)
 const struct command cmd_network_ls = {
 	.name = "network ls",
 	.summary = "list the networks of sandboxes: mode, address, denied requests, bytes",
-	.opts = json_option,
-	.opt_count = ARRAY_LEN(json_option),
+	.opts = ls_options,
+	.opt_count = ARRAY_LEN(ls_options),
 	.run = ls_main,
 };
 
 const struct command cmd_network_inspect = {
 	.name = "network inspect",
-	.args = "SANDBOX",
-	.summary = "show a sandbox's network: rules, counters, budgets, address",
+	.args = "NETWORK|SANDBOX",
+	.summary = "show a network's members, or a sandbox's rules, counters and address",
 	.opts = json_option,
 	.opt_count = ARRAY_LEN(json_option),
 	.complete = COMPLETE_SANDBOX,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth ps: list sandboxes. */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,24 +8,22 @@
 #include "cli/commands.h"
 #include "cli/live/sandbox_status.h"
 #include "cli/look/format.h"
+#include "manager/host/filter.h"
 #include "manager/host/registry.h"
-
-#define FILTERS_MAX 16
 
 enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER, OPT_FORMAT };
 
 static const struct opt options[] = {
 	{ "all", 'a', OPT_FLAG, NULL, "also those that do not run", OPT_ALL },
 	{ "quiet", 'q', OPT_FLAG, NULL, "ids only", OPT_QUIET },
-	{ "filter", 'f', OPT_LIST, "KEY=GLOB", "only those whose id, name, image or status matches; may be repeated", OPT_FILTER },
+	{ "filter", 'f', OPT_LIST, "KEY=VALUE", FILTER_HELP, OPT_FILTER },
 	FORMAT_OPTION(OPT_FORMAT, 0),
 	{ "json", 0, OPT_FLAG, NULL, "print a JSON array", OPT_JSON },
 };
 
 struct ps_options {
 	int all, json, quiet;
-	const char *filters[FILTERS_MAX];
-	size_t filter_count;
+	struct filter filter;
 	struct template *format;
 	json_t *list;
 	struct err *e;
@@ -34,21 +31,10 @@ struct ps_options {
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
-	static const char *const keys[] = { "id", "name", "image", "status" };
 	struct ps_options *o = ctx;
-	size_t i;
 
-	if (id == OPT_FILTER) {
-		for (i = 0; i < ARRAY_LEN(keys); i++)
-			if (!strncmp(value, keys[i], strlen(keys[i])) && value[strlen(keys[i])] == '=')
-				break;
-		if (i == ARRAY_LEN(keys))
-			return err_set(e, ERR_INVALID, "'%.80s' is not KEY=GLOB; hint: id=, name=, image= or status=", value);
-		if (o->filter_count == FILTERS_MAX)
-			return err_set(e, ERR_LIMIT, "more than %d filters", FILTERS_MAX);
-		o->filters[o->filter_count++] = value;
-		return 0;
-	}
+	if (id == OPT_FILTER)
+		return filter_add(&o->filter, value, e);
 	if (id == OPT_FORMAT) {
 		template_free(o->format);
 		o->format = format_parse(value, e);
@@ -69,32 +55,20 @@ static int add(void *ctx, const char *id, int kept, const json_t *record)
 	return copy && json_array_append_new(o->list, copy) == 0 ? 0 : err_nomem(o->e);
 }
 
-/* All filters must match. */
-static int is_wanted(const struct ps_options *o, const json_t *record)
-{
-	size_t i;
-
-	for (i = 0; i < o->filter_count; i++) {
-		const char *eq = strchr(o->filters[i], '='), *have;
-		char key[16];
-
-		snprintf(key, sizeof(key), "%.*s", (int)(eq - o->filters[i]), o->filters[i]);
-		have = json_string_value(json_object_get(record, key));
-		if (fnmatch(eq + 1, have ? have : "", 0))
-			return 0;
-	}
-	return 1;
-}
-
 /* "up 5m" would say nothing: what it does, or since when nothing. */
 static void activity(const json_t *record, char *out, size_t n)
 {
 	const json_t *idle = json_object_get(record, "idle_ms");
 	const char *busy = json_string_value(json_object_get(record, "busy"));
+	const json_t *verdict = json_object_get(record, "verdict");
+	const char *cause = json_string_value(json_object_get(verdict, "cause"));
 	long long s = (long long)json_integer_value(idle) / 1000;
 
 	if (busy)
 		log_clean(out, n, busy, 0);
+	else if (cause)
+		snprintf(out, n, "%.12s %d", cause,
+			 (int)json_integer_value(json_object_get(verdict, "exit_status")));
 	else if (!idle)
 		snprintf(out, n, "-");
 	else if (s < 120)
@@ -111,9 +85,23 @@ static const char *field(const json_t *record, const char *key, char *out, size_
 	return out;
 }
 
+/* "running", or "running (healthy)" */
+static const char *status_field(const json_t *record, char *out, size_t n)
+{
+	char health[32];
+	size_t len;
+
+	field(record, "status", out, n);
+	len = strlen(out);
+	field(record, "health", health, sizeof(health));
+	if (health[0])
+		snprintf(out + len, n - len, " (%s)", health);
+	return out;
+}
+
 static void print_row(const json_t *record, int quiet)
 {
-	char id[80], name[80], image[128], status[32], created[48], word[64], command[160] = "", doing[48];
+	char id[80], name[80], image[128], status[64], created[48], word[64], command[160] = "", doing[48];
 	const json_t *argv = json_object_get(record, "command");
 	size_t i;
 
@@ -128,7 +116,7 @@ static void print_row(const json_t *record, int quiet)
 	}
 	activity(record, doing, sizeof(doing));
 	printf("%-12s  %-16s  %-24s  %-8s  %-20s  %-16s  %.60s\n", id, field(record, "name", name, sizeof(name)),
-	       field(record, "image", image, sizeof(image)), field(record, "status", status, sizeof(status)),
+	       field(record, "image", image, sizeof(image)), status_field(record, status, sizeof(status)),
 	       field(record, "created", created, sizeof(created)), doing, command);
 }
 
@@ -149,10 +137,12 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 		return -1;
 	registry_gc(&r, &cleared, &ignored);	/* what a crash left is no sandbox to list */
 	result = registry_list(&r, o->all, add, o, e);
-	if (result == 0 && (!o->quiet || o->filter_count))
+	/* only the keeper knows one that is paused */
+	if (result == 0 && (!o->quiet || filter_has(&o->filter, "status") ||
+			    filter_has(&o->filter, "health")))
 		sandbox_status_ask_all(&r, all);
 	for (i = json_array_size(all); i-- > 0;)
-		if (!is_wanted(o, json_array_get(all, i)))
+		if (!filter_matches(&o->filter, json_array_get(all, i)))
 			json_array_remove(all, i);
 	registry_close(&r);
 	if (result < 0)
@@ -174,7 +164,7 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 
 static int ps_main(const struct command *self, int argc, char **argv)
 {
-	struct ps_options o = { 0 };
+	struct ps_options o = { .filter = { .keys = filter_sandbox_keys } };
 	struct config c;
 	struct err e = { 0 };
 	int rest, help = 0, result;

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/keeper/request.h"
 
 #define EVERY_MS 1000
 
@@ -80,7 +81,7 @@ static void print_row(struct stats *s, const json_t *j)
 
 static int one(struct stats *s, int sock, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s}", "op", "stats");
+	autojson json_t *rq = protocol_request(OP_stats);
 	autojson json_t *answer = keeper_call(sock, rq, NULL, 0, NULL, e);
 
 	if (!answer)

@@ -205,7 +205,18 @@ int remote_run(struct remote *r, struct err *e)
 
 	if (remote_flag(r, "dry-run")) {
 		json_decref(argv);
-		return err_set(e, ERR_UNSUPPORTED, "option --dry-run of run works on the sandbox's own host only; hint: over ssh");
+		return err_set(e, ERR_UNSUPPORTED,
+			       "option --dry-run of run works on the sandbox's own host only; hint: over ssh");
+	}
+	if (remote_flag(r, "detach")) {
+		json_decref(argv);
+		json_object_del(r->options, "detach");
+		json_object_set_new(r->options, "service", json_pack("[b]", 1));
+		return remote_create(r, e);
+	}
+	if (r->count < 2) {
+		json_decref(argv);
+		return err_set(e, ERR_USAGE, "on another host run takes an image and a command");
 	}
 	for (i = 0; i < (int)ARRAY_LEN(ours); i++)
 		json_object_del(r->options, ours[i]);

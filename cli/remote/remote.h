@@ -124,6 +124,7 @@ int remote_logout(struct remote *r, struct err *e);
 int remote_save(struct remote *r, struct err *e);
 int remote_load(struct remote *r, struct err *e);
 int remote_run(struct remote *r, struct err *e);
+int remote_create(struct remote *r, struct err *e);
 int remote_code(struct remote *r, struct err *e);
 int remote_commit(struct remote *r, struct err *e);
 int remote_logs(struct remote *r, struct err *e);

@@ -24,12 +24,21 @@ static const char *field(const json_t *j, const char *key, char *out, size_t n)
 
 static int ps(struct remote *r, struct err *e)
 {
-	autojson json_t *all = remote_call(r, "GET", remote_flag(r, "all") ? "/v1/sandboxes" : "/v1/sandboxes?running=true", NULL, e);
+	autobuf struct buf path = BUF_INIT(65536);
+	autojson json_t *all = NULL;
+	const json_t *filter;
 	char id[80], name[80], image[128], status[32], created[48];
 	int quiet = remote_flag(r, "quiet");
 	json_t *one;
 	size_t i;
 
+	if (buf_adds(&path, "/v1/sandboxes", e) < 0 ||
+	    (!remote_flag(r, "all") && remote_query(&path, "running", "true", e) < 0))
+		return -1;
+	json_array_foreach(json_object_get(r->options, "filter"), i, filter)
+		if (remote_query(&path, "filter", json_string_value(filter), e) < 0)
+			return -1;
+	all = remote_call(r, "GET", path.data, NULL, e);
 	if (!all)
 		return -1;
 	if (r->json)
@@ -63,12 +72,22 @@ json_t *remote_create_body(struct remote *r)
 	return body;
 }
 
-static int create(struct remote *r, struct err *e)
+int remote_create(struct remote *r, struct err *e)
 {
 	autojson json_t *body = remote_create_body(r), *made = NULL;
+	json_t *command = json_array();
+	int i;
 
-	if (!body)
+	for (i = 1; i < r->count; i++)
+		if (json_array_append_new(command, json_string(r->words[i])) < 0)
+			json_array_append_new(command, json_null());	/* which berthd refuses */
+	if (!body) {
+		json_decref(command);
 		return -1;
+	}
+	if (r->count > 1)
+		json_object_set(body, "command", command);
+	json_decref(command);
 	made = remote_call(r, "POST", "/v1/sandboxes", body, e);
 	if (!made)
 		return -1;
@@ -335,8 +354,8 @@ static int network_log(struct remote *r, struct err *e)
 #define ANY 65536
 
 const struct remote_verb remote_verbs[] = {
-	{ "ps", 0, 0, " all quiet ", ps },
-	{ "create", 1, 1, "*", create },
+	{ "ps", 0, 0, " all quiet filter ", ps },
+	{ "create", 1, ANY, "*", remote_create },
 	{ "start", 1, ANY, "", change },
 	{ "stop", 1, ANY, " grace ", change },
 	{ "restart", 1, ANY, " grace ", change },
@@ -375,7 +394,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "logout", 0, 1, "", remote_logout },
 	{ "save", 1, 4, "", remote_save },
 	{ "load", 0, 3, "", remote_load },
-	{ "run", 2, ANY, "*", remote_run },
+	{ "run", 1, ANY, "*", remote_run },
 	{ "diff", 1, 1, "", diff },
 	{ "code", 1, 1, " lang env user timeout keep quiet ", remote_code },
 	{ "commit", 2, 2, "*", remote_commit },

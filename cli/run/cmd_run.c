@@ -16,13 +16,16 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
+#include "base/phases.h"
 #include "cli/commands.h"
 #include "cli/run/imageuse.h"
 #include "cli/run/plan.h"
-#include "cli/run/runopts.h"
+#include "cli/run/residentopts.h"
 #include "cli/run/sharedfd.h"
 #include "cli/run/specjson.h"
+#include "cli/run/volumes.h"
 #include "manager/host/events.h"
+#include "manager/host/labels.h"
 #include "manager/host/netevents.h"
 #include "manager/host/registry.h"
 #include "manager/keeper/keeper.h"
@@ -31,10 +34,15 @@
 #include "runtime/sandbox/verdict.h"
 #include "runtime/sandbox/writable.h"
 
-enum { OPT_RM = RUNOPT_FIRST_OWN, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST, OPT_PULL };
+enum {
+	OPT_RM = RESIDENT_FIRST_OWN, OPT_KEEP, OPT_STATUS_FD, OPT_JSON, OPT_DRY_RUN, OPT_ATTEST,
+	OPT_PULL, OPT_DETACH, OPT_TIMING,
+};
 
 static const struct opt options[] = {
-	RUNOPTS_TABLE,
+	RESIDENT_TABLE,
+	{ "detach", 'd', OPT_FLAG, NULL,
+	  "make a sandbox that lives, print its id and leave it running", OPT_DETACH },
 	{ "rm", 0, OPT_FLAG, NULL, "remove the sandbox when the command ends (the default)", OPT_RM },
 	{ "keep", 0, OPT_FLAG, NULL, "keep the writable layer on disk; see berth ps -a and berth rm", OPT_KEEP },
 	{ "status-fd", 0, OPT_VALUE, "N", "write the verdict, one JSON object, to this descriptor", OPT_STATUS_FD },
@@ -42,6 +50,8 @@ static const struct opt options[] = {
 	{ "dry-run", 0, OPT_FLAG, NULL, "print what would be done, and do nothing", OPT_DRY_RUN },
 	{ "attest", 0, OPT_FLAG, NULL, "print what the kernel reports of the sandbox on stderr, before the command runs",
 	  OPT_ATTEST },
+	{ "timing", 0, OPT_FLAG, NULL, "print how long each phase took on stderr, or in the verdict",
+	  OPT_TIMING },
 	{ "pull", 0, OPT_VALUE, "WHEN", "fetch the image: missing, always or never (default: missing)", OPT_PULL,
 	  COMPLETE_WORDS, "missing always never" },
 };
@@ -53,10 +63,13 @@ struct run {
 	struct claim claim;
 	struct promise promise;	/* what it may take of the host */
 	struct imageuse image;
+	struct volumes volumes;
 	struct sandbox sandbox;
 	int tty_fd;		/* the terminal's master side, or -1 */
 	int disk_fd;		/* directory of a file-backed writable layer, or -1 */
-	int keep, json, dry_run, attest;
+	int keep, json, dry_run, attest, detach;
+	/* the id of an option that only a sandbox that lives has; 0: none */
+	int of_resident;
 	int status_fd;
 	const char *image_ref;
 	struct netevents net_events;
@@ -68,7 +81,14 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	struct run *r = ctx;
 	uint64_t n;
 
+	if (residentopts_are(id)) {
+		r->of_resident = id;
+		return 0;
+	}
 	switch (id) {
+	case OPT_DETACH:
+		r->detach = 1;
+		return 0;
 	case OPT_RM:
 		r->keep = 0;
 		return 0;
@@ -91,6 +111,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_ATTEST:
 		r->attest = 1;
 		return 0;
+	case OPT_TIMING:
+		return phases_begin(e);
 	case OPT_PULL:
 		return imageuse_policy(value, &r->image.pull, e);
 	default:
@@ -129,9 +151,12 @@ static json_t *make_record(const struct run *r, const char *status)
 		json_array_append_new(argv, json_string(s->argv[i]));
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o}", "version", REGISTRY_FORMAT, "id", s->id, "name",
+	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o,s:o}",
+			 "version", REGISTRY_FORMAT, "id", s->id, "name",
 			 r->opts.name ? r->opts.name : "", "image", r->image_ref, "status", status, "created", created,
-			 "supervisor_pid", (int)getpid(), "init_pid", (int)r->sandbox.pid, "command", argv);
+			 "supervisor_pid", (int)getpid(),
+			 "init_pid", (int)r->sandbox.pid, "command", argv,
+			 "labels", labels_with_image(r->opts.labels, r->image.image.labels));
 	described = specjson_describe(s);
 	if (record && described && json_object_update(record, described) == 0)
 		return record;
@@ -204,7 +229,8 @@ static int start(struct run *r, struct err *e)
 		return -1;
 	where.disk_dirfd = r->disk_fd;
 	where.lasting = r->keep;
-	if (sandbox_launch(&r->sandbox, &where, e) < 0 ||
+	if (volumes_open(&r->volumes, &r->registry, &r->opts.spec, "", scratch, e) < 0 ||
+	    sandbox_launch(&r->sandbox, &where, e) < 0 ||
 	    (r->attest && print_attestation(r, e) < 0))
 		return -1;
 	runopts_tell_loosened(&r->opts, "berth run");
@@ -217,13 +243,27 @@ static int start(struct run *r, struct err *e)
 	return sandbox_exec(&r->sandbox, 1, &c, std, e);
 }
 
+/* As the verdict's last member. */
+static int add_timing(struct buf *b, struct err *e)
+{
+	autojson json_t *timing = NULL;
+	autofree char *text = NULL;
+
+	if (!phases_on)
+		return 0;
+	timing = phases_json();
+	text = timing ? json_dumps(timing, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+	b->len--;	/* its brace */
+	return text ? buf_addf(b, e, ",\"timing\":%s}", text) : err_nomem(e);
+}
+
 static int report(const struct run *r, const struct verdict *v, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(4096);
 
 	if (r->status_fd < 0 && !r->json)
 		return 0;
-	if (verdict_json(v, &b, e) < 0 || buf_adds(&b, "\n", e) < 0)
+	if (verdict_json(v, &b, e) < 0 || add_timing(&b, e) < 0 || buf_adds(&b, "\n", e) < 0)
 		return -1;
 	if (r->status_fd >= 0 && sharedfd_last_line(r->status_fd, b.data, b.len) < 0)
 		return err_sys(e, "write the verdict to descriptor %d", r->status_fd);
@@ -281,10 +321,12 @@ static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 	sharedfd_note(&shared, r->status_fd);
 	result = start(r, e);
 	how.tty_fd = r->tty_fd;
+	phase_enter(PHASE_COMMAND);
 	if (result == 0)
 		result = supervise_run(&r->sandbox, 1, &how, ret, e);
 	if (result == 0)
 		tell_network(r, ret);
+	phase_enter(PHASE_REMOVE);
 	if (sandbox_destroy(&r->sandbox, &second) < 0) {
 		registry_abandon(&r->claim);
 		if (result == 0)
@@ -305,6 +347,7 @@ static int run(struct run *r, char **command, size_t words, struct verdict *ret,
 {
 	struct spec *s = &r->opts.spec;
 
+	phase_enter(PHASE_IMAGE);
 	if (registry_open(&r->registry, &r->config, e) < 0 || imageuse_open(&r->image, &r->registry, r->image_ref, s, e) < 0 ||
 	    runopts_finish(&r->opts, r->image.has_image ? &r->image.image : NULL, command, words, e) < 0)
 		return -1;
@@ -314,6 +357,7 @@ static int run(struct run *r, char **command, size_t words, struct verdict *ret,
 		return plan_print(s, r->image_ref, r->json, e);
 	}
 	r->promise = (struct promise){ .memory_bytes = s->limits.memory_bytes, .cpu_milli = s->limits.cpu_milli };
+	phase_enter(PHASE_CLAIM);
 	if (registry_claim(&r->registry, r->opts.name, r->keep, &r->promise, &r->claim, e) < 0)
 		return -1;
 	snprintf(s->id, sizeof(s->id), "%s", r->claim.id);
@@ -328,9 +372,28 @@ static void release(struct run *r)
 	registry_release(&r->registry, &r->claim, &ignored);
 	registry_close(&r->registry);
 	imageuse_close(&r->image, &r->opts.spec);
+	volumes_close(&r->volumes);
 	fd_close(&r->disk_fd);
 	fd_close(&r->tty_fd);
 	runopts_release(&r->opts);
+}
+
+static int check_detached(const struct run *r, struct err *e)
+{
+	size_t i;
+
+	if (r->detach && (r->keep || r->dry_run || r->attest || r->status_fd >= 0))
+		return err_set(e, ERR_USAGE, "--keep, --status-fd, --dry-run and --attest do not "
+			       "go with --detach; hint: berth inspect and berth wait tell of a "
+			       "sandbox that lives");
+	if (r->detach)
+		return 0;
+	for (i = 0; r->of_resident && i < ARRAY_LEN(options); i++)
+		if (options[i].id == r->of_resident)
+			return err_set(e, ERR_USAGE, "--%s is of a sandbox that lives; "
+				       "hint: berth run --detach, or berth create",
+				       options[i].name);
+	return 0;
 }
 
 static int run_main(const struct command *self, int argc, char **argv)
@@ -353,6 +416,12 @@ static int run_main(const struct command *self, int argc, char **argv)
 	result = command_options(self, argc, argv, set_option, &r, &rest, &help, &e);
 	if (result == 0 && help)
 		return 0;
+	if (result == 0)
+		result = check_detached(&r, &e);
+	if (result == 0 && r.detach) {
+		runopts_release(&r.opts);
+		return cmd_run_detached.run(&cmd_run_detached, argc, argv);
+	}
 	if (result == 0 && rest >= argc)
 		result = err_set(&e, ERR_USAGE, "no image given; hint: berth run host true, or berth run --help");
 	if (result == 0) {
@@ -366,6 +435,8 @@ static int run_main(const struct command *self, int argc, char **argv)
 		result = report(&r, &v, &e);
 	if (result == 0 && !r.dry_run && v.cause == CAUSE_LOST)
 		result = err_set(&e, ERR_INTERNAL, VERDICT_LOST_TEXT);
+	if (!r.json)
+		phases_tell("berth run");
 	status = result < 0 ? command_fail(self, &e, r.json) : r.dry_run ? 0 : verdict_exit_status(&v);
 	release(&r);
 	return status;

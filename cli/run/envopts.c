@@ -51,7 +51,7 @@ static int read_operators_file(const char *path, struct buf *b, struct err *e)
 	return io_read_all(fd, b, path, e);
 }
 
-int envopts_file(const char *path, int (*each)(void *ctx, const char *line, struct err *e), void *ctx, struct err *e)
+int envopts_lines(const char *path, envopts_line *each, void *ctx, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(ENV_FILE_MAX);
 	char *line, *next;
@@ -68,12 +68,31 @@ int envopts_file(const char *path, int (*each)(void *ctx, const char *line, stru
 		number++;
 		if (!line[0] || line[0] == '#')
 			continue;
-		if (!strchr(line, '=') || !config_is_env_name(line, strcspn(line, "=")))
-			return err_set(e, ERR_INVALID, "%s:%u: '%.80s' is not NAME=VALUE", path, number, line);
 		if (each(ctx, line, e) < 0)
 			return err_wrap(e, "%s:%u", path, number);
 	}
 	return 0;
+}
+
+struct checked {
+	envopts_line *each;
+	void *ctx;
+};
+
+static int check_line(void *ctx, const char *line, struct err *e)
+{
+	const struct checked *c = ctx;
+
+	if (!strchr(line, '=') || !config_is_env_name(line, strcspn(line, "=")))
+		return err_set(e, ERR_INVALID, "'%.80s' is not NAME=VALUE", line);
+	return c->each(c->ctx, line, e);
+}
+
+int envopts_file(const char *path, envopts_line *each, void *ctx, struct err *e)
+{
+	struct checked c = { each, ctx };
+
+	return envopts_lines(path, check_line, &c, e);
 }
 
 static int append(void *list, const char *line, struct err *e)

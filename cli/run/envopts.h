@@ -13,8 +13,15 @@
 
 /* What --env text says, to be freed; NULL with ERR_INVALID. */
 char *envopts_settle(const char *text, struct err *e);
-/* Each NAME=VALUE of a file for --env-file, in order; -1 ends it.  ERR_NOT_FOUND, ERR_INVALID with file and line. */
-int envopts_file(const char *path, int (*each)(void *ctx, const char *line, struct err *e), void *ctx, struct err *e);
+typedef int envopts_line(void *ctx, const char *line, struct err *e);
+
+/*
+ * Calls each for every line of an operator's file, in order, but for empty ones and those that
+ * begin with #; -1 ends it.  ERR_NOT_FOUND, ERR_INVALID with file and line.
+ */
+int envopts_lines(const char *path, envopts_line *each, void *ctx, struct err *e);
+/* The same for --env-file, whose lines are NAME=VALUE. */
+int envopts_file(const char *path, envopts_line *each, void *ctx, struct err *e);
 /* Adds what --env value, or --env-file value, says to an array of strings. */
 int envopts_add(json_t *list, int is_file, const char *value, struct err *e);
 

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/path.h"
 
 #define TMPFS_DEFAULT_BYTES (64ULL << 20)
 
@@ -40,6 +42,7 @@ static struct spec_mount *next_mount(struct spec *s, struct err *e)
 	m = &s->mounts[s->mount_count];
 	memset(m, 0, sizeof(*m));
 	m->exec = 1;
+	m->source_fd = -1;
 	m->mode = 01777;
 	m->size_bytes = TMPFS_DEFAULT_BYTES;
 	return m;
@@ -91,6 +94,23 @@ static int set_mode(struct spec_mount *m, const char *v, struct err *e)
 	return 0;
 }
 
+/* A directory of a volume: it is resolved below the volume's top, and through no link. */
+static int set_sub(struct spec_mount *m, const char *v, struct err *e)
+{
+	const char *p;
+
+	for (p = v; *p; p += strcspn(p, "/")) {
+		p += strspn(p, "/");
+		if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/'))
+			break;
+	}
+	if (!v[0] || v[0] == '/' || *p || strlen(v) >= PATH_MAX)
+		return err_set(e, ERR_INVALID, "sub=%.100s is not a path in a volume; "
+			       "hint: without / before it and without ..", v);
+	m->sub = v;
+	return 0;
+}
+
 /* One word after the paths: "rw", "noexec", "size=64m", ... */
 static int set_word(struct spec_mount *m, char *word, struct err *e)
 {
@@ -121,8 +141,21 @@ static int set_word(struct spec_mount *m, char *word, struct err *e)
 		if (!strcmp(word, "mode"))
 			return set_mode(m, v, e);
 	}
-	return err_set(e, ERR_INVALID, "'%.60s' is not a mount option; hint: ro, rw, exec, noexec, nosymfollow%s", word,
-		       m->kind == SPEC_TMPFS ? ", size=, inodes=, mode=" : "");
+	if (v && m->kind != SPEC_TMPFS) {
+		*v++ = '\0';
+		if (m->kind == SPEC_VOLUME && !strcmp(word, "sub"))
+			return set_sub(m, v, e);
+		if (m->kind == SPEC_BIND && !strcmp(word, "quota"))
+			return num_size(v, "quota", 1 << 20, 1ULL << 50, &m->quota_bytes, e);
+		if (m->kind == SPEC_BIND && !strcmp(word, "owner") && !strcmp(v, "auto")) {
+			m->owner_auto = 1;
+			return 0;
+		}
+	}
+	return err_set(e, ERR_INVALID,
+		       "'%.60s' is not a mount option; hint: ro, rw, exec, noexec, nosymfollow%s",
+		       word, m->kind == SPEC_TMPFS ? ", size=, inodes=, mode=" :
+		       m->kind == SPEC_BIND ? ", owner=auto, quota=" : ", sub=");
 }
 
 static int set_words(struct spec_mount *m, char *list, struct err *e)
@@ -132,6 +165,24 @@ static int set_words(struct spec_mount *m, char *list, struct err *e)
 	while ((word = strsep(&list, ",")))	/* an empty word is one, and refused */
 		if (set_word(m, word, e) < 0)
 			return -1;
+	return 0;
+}
+
+int mountspec_is_path(const char *source, size_t n)
+{
+	return !n || source[0] == '.' || memchr(source, '/', n) != NULL;
+}
+
+/* The named volume src, or the host's file or directory; room has PATH_MAX bytes. */
+static int set_source(struct spec_mount *m, const char *src, char *room, struct err *e)
+{
+	if (m->kind != SPEC_VOLUME)
+		return absolute_source(src, room, &m->source, e);
+	if (!path_is_name(src))
+		return err_set(e, ERR_INVALID, "'%.80s' is not the name of a volume; "
+			       "hint: up to 64 of a-z 0-9 _ . -, starting with a letter or digit; "
+			       "a directory has a / in it, as ./%.80s", src, src);
+	m->source = src;
 	return 0;
 }
 
@@ -150,9 +201,10 @@ int mountspec_volume(struct spec *s, const char *text, char **ret_owned, struct 
 	words = strchr(dst, ':');
 	if (words)
 		*words++ = '\0';
-	m->kind = SPEC_BIND;
+	m->kind = mountspec_is_path(b, strlen(b)) ? SPEC_BIND : SPEC_VOLUME;
+	m->writable = m->kind == SPEC_VOLUME;
 	if (set_target(m, dst, e) < 0 || (words && set_words(m, words, e) < 0) ||
-	    absolute_source(b, b + strlen(text) + 1, &m->source, e) < 0)
+	    set_source(m, b, b + strlen(text) + 1, e) < 0)
 		return -1;
 	s->mount_count++;
 	*ret_owned = take_ptr(&b);
@@ -189,6 +241,22 @@ static int has_prefix(const char *word, const char *prefix, char **ret_value)
 	return 1;
 }
 
+static int set_kind(struct spec_mount *m, const char *word)
+{
+	static const char *const words[] = { "type=bind", "type=tmpfs", "type=volume" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(words); i++)
+		if (!strcmp(word, words[i])) {
+			m->kind = (enum spec_mount_kind)i;
+			return 1;
+		}
+	return 0;
+}
+
+#define MOUNT_HINT "hint: type=bind,src=DIR,dst=DIR, type=volume,src=NAME,dst=DIR or " \
+		   "type=tmpfs,dst=DIR"
+
 int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct err *e)
 {
 	autofree char *b = block_of(text, e);
@@ -200,8 +268,7 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 	if (!m)
 		return -1;
 	while ((word = strsep(&list, ","))) {
-		if (!strcmp(word, "type=bind") || !strcmp(word, "type=tmpfs")) {
-			m->kind = word[5] == 'b' ? SPEC_BIND : SPEC_TMPFS;
+		if (set_kind(m, word)) {
 			twice |= typed;
 			typed = 1;
 		} else if (has_prefix(word, "src=", &v) || has_prefix(word, "source=", &v)) {
@@ -220,18 +287,55 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 	if (twice)
 		return err_set(e, ERR_INVALID, "'%.200s' has its type, source or target twice", text);
 	if (!typed)
-		return err_set(e, ERR_INVALID, "'%.200s' has no type; hint: type=bind,src=DIR,dst=DIR or type=tmpfs,dst=DIR", text);
-	if (!dst || (m->kind == SPEC_BIND) != (src != NULL))
-		return err_set(e, ERR_INVALID, "'%.200s' must have dst=%s; hint: type=bind,src=DIR,dst=DIR or type=tmpfs,dst=DIR",
-			       text, m->kind == SPEC_BIND ? " and src=" : " and no src=");
-	m->writable = m->kind == SPEC_TMPFS;
+		return err_set(e, ERR_INVALID, "'%.200s' has no type; " MOUNT_HINT, text);
+	if (!dst || (m->kind != SPEC_TMPFS) != (src != NULL))
+		return err_set(e, ERR_INVALID, "'%.200s' must have dst=%s; " MOUNT_HINT,
+			       text, m->kind != SPEC_TMPFS ? " and src=" : " and no src=");
+	m->writable = m->kind != SPEC_BIND;
 	for (i = 0; i < n; i++)
 		if (set_word(m, rest[i], e) < 0)
 			return -1;
 	if (set_target(m, dst, e) < 0 ||
-	    (src && absolute_source(src, b + strlen(text) + 1, &m->source, e) < 0))
+	    (src && set_source(m, src, b + strlen(text) + 1, e) < 0))
 		return -1;
 	s->mount_count++;
 	*ret_owned = take_ptr(&b);
+	return 0;
+}
+
+/* "" and root are 0:0; else numbers, as a name is looked up in the image by the sandbox itself. */
+static int owner_of(const char *user, uint32_t *ret_uid, uint32_t *ret_gid)
+{
+	char uid_text[16];
+	const char *colon = strchr(user, ':');
+	uint64_t uid, gid;
+	struct err ignored;
+
+	*ret_uid = *ret_gid = 0;
+	if (!user[0] || !strcmp(user, "root") || !strcmp(user, "0"))
+		return 0;
+	if (!colon || colon - user >= (ptrdiff_t)sizeof(uid_text))
+		return -1;
+	memcpy(uid_text, user, (size_t)(colon - user));
+	uid_text[colon - user] = '\0';
+	if (num_u64(uid_text, "uid", 0, SPEC_IDS - 1, &uid, &ignored) < 0 ||
+	    num_u64(colon + 1, "gid", 0, SPEC_IDS - 1, &gid, &ignored) < 0)
+		return -1;
+	*ret_uid = (uint32_t)uid;
+	*ret_gid = (uint32_t)gid;
+	return 0;
+}
+
+int mountspec_owner(struct spec *s, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < s->mount_count; i++) {
+		struct spec_mount *m = &s->mounts[i];
+
+		if (m->owner_auto && owner_of(s->user, &m->owner_uid, &m->owner_gid) < 0)
+			return err_set(e, ERR_INVALID, "owner=auto cannot tell the numbers of user "
+				       "'%.64s'; hint: --user UID:GID", s->user);
+	}
 	return 0;
 }

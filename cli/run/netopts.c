@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run/netopts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "manager/host/nets.h"
 #include "runtime/net/netpolicy.h"
 #include "runtime/net/netshare.h"
 
@@ -104,17 +106,24 @@ int netopts_set(struct netopts *o, enum netopts_budget b, const char *value, str
 	return json_object_set_new(policy(o), budgets[b].key, json_integer((json_int_t)v)) < 0 ? err_nomem(e) : 0;
 }
 
-int netopts_mode(const char *value, enum spec_network *ret, struct err *e)
+int netopts_mode(struct netopts *o, const char *value, enum spec_network *ret, struct err *e)
 {
 	int n;
 
+	o->name[0] = '\0';
 	for (n = 0; n < NETWORK_COUNT; n++) {
 		if (!strcmp(value, spec_network_name((enum spec_network)n))) {
 			*ret = (enum spec_network)n;
 			return 0;
 		}
 	}
-	return err_set(e, ERR_INVALID, "'%.40s' is not a network mode; hint: none, host, bridge or egress", value);
+	if (nets_check_name(value, e) < 0)
+		return err_set(e, ERR_INVALID, "'%.40s' is neither a mode nor a name; hint: none, "
+					       "host, bridge, "
+			       "egress, or what berth network create made", value);
+	snprintf(o->name, sizeof(o->name), "%s", value);
+	*ret = NETWORK_BRIDGE;
+	return 0;
 }
 
 static int refuse(const char *option, unsigned modes, struct err *e)
@@ -137,12 +146,37 @@ static int check_mode(const struct netopts *o, unsigned mode, struct err *e)
 	return 0;
 }
 
+/*
+ * From an internal network there is no way out, and none in: an option that opens one cannot
+ * hold.
+ */
+static int check_internal(const struct netopts *o, const json_t *place, struct err *e)
+{
+	static const enum netopts_list open[] = { NETOPTS_ALLOW_NET, NETOPTS_DNS, NETOPTS_PUBLISH };
+	size_t i;
+
+	for (i = 0; json_is_true(json_object_get(place, "internal")) && i < ARRAY_LEN(open); i++)
+		if (json_object_get(o->policy, lists[open[i]].key))
+			return err_set(e, ERR_INVALID, "--%s has no meaning on network %s, which "
+						       "is internal; "
+				       "hint: a network made without --internal",
+					       lists[open[i]].option,
+				       o->name);
+	return 0;
+}
+
 /* Where the network of this configuration stands, and what every sandbox on it may. */
 static int add_bridge(struct netopts *o, const struct config *c, struct err *e)
 {
-	json_t *place = config_bridge(c);
+	json_t *place = o->name[0] ? nets_place(c, o->name, e) : nets_bridge(c);
 	char text[sizeof(c->network_allow)], *word, *save = NULL;
 
+	if (!place && o->name[0])
+		return -1;
+	if (o->name[0] && check_internal(o, place, e) < 0) {
+		json_decref(place);
+		return -1;
+	}
 	if (!place || json_object_set_new(policy(o), "bridge", place) < 0)
 		return err_nomem(e);
 	memcpy(text, c->network_allow, sizeof(text));

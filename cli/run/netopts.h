@@ -18,6 +18,7 @@ enum netopts_budget { NETOPTS_BYTES, NETOPTS_CONNECTIONS, NETOPTS_BUDGETS };
 
 struct netopts {
 	json_t *policy;		/* NULL until the first option */
+	char name[65];		/* of the network, "" : the bridge without one */
 	char *text;		/* what spec.net_policy points to */
 };
 
@@ -30,7 +31,10 @@ int netopts_add(struct netopts *o, enum netopts_list l, const char *value, struc
 int netopts_set(struct netopts *o, enum netopts_budget b, const char *value, struct err *e);
 /* A budget's value; "unlimited" is 0. */
 int netopts_budget(enum netopts_budget b, const char *value, uint64_t *ret, struct err *e);
-int netopts_mode(const char *value, enum spec_network *ret, struct err *e);
+/*
+ * What --network says: a mode, or the name of a network, which is looked for at netopts_finish().
+ */
+int netopts_mode(struct netopts *o, const char *value, enum spec_network *ret, struct err *e);
 /* Sets s->net_policy where the mode of s has one. */
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e);
 /* "unlimited" was given for it. */

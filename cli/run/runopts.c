@@ -15,6 +15,7 @@
 #include "base/num.h"
 #include "cli/run/envopts.h"
 #include "cli/run/mountspec.h"
+#include "manager/host/labels.h"
 #include "runtime/kernel/caps.h"
 #include "runtime/sandbox/nethelper.h"
 
@@ -74,6 +75,7 @@ void runopts_release(struct runopts *o)
 	free(o->argv.v);
 	free(o->full_env.v);
 	netopts_release(&o->net);
+	json_decref(o->labels);
 	if (o->has_custom)
 		seccomp_profile_release(&o->custom);
 	memset(o, 0, sizeof(*o));
@@ -99,6 +101,13 @@ static int add_env_line(void *ctx, const char *line, struct err *e)
 	char *own = strdup(line);
 
 	return own ? own_env(o, own, e) : err_nomem(e);
+}
+
+static int add_label(void *ctx, const char *text, struct err *e)
+{
+	struct runopts *o = ctx;
+
+	return labels_add(&o->labels, text, e);
 }
 
 static int size_or_unlimited(const char *v, const char *what, uint64_t min, uint64_t *ret, struct err *e)
@@ -155,7 +164,7 @@ static int set_network(struct runopts *o, int id, const char *v, struct err *e)
 	switch (id) {
 	case RUNOPT_NETWORK:
 		o->network_set = 1;
-		return netopts_mode(v, &o->spec.network, e);
+		return netopts_mode(&o->net, v, &o->spec.network, e);
 	case RUNOPT_NETWORK_BYTES:
 		return netopts_set(&o->net, NETOPTS_BYTES, v, e);
 	case RUNOPT_NETWORK_CONNECTIONS:
@@ -239,6 +248,9 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		return own_env(o, envopts_settle(v, e), e);
 	case RUNOPT_ENV_FILE:
 		return envopts_file(v, add_env_line, o, e);
+	case RUNOPT_LABEL:
+	case RUNOPT_LABEL_FILE:
+		return id == RUNOPT_LABEL ? add_label(o, v, e) : envopts_lines(v, add_label, o, e);
 	case RUNOPT_WORKDIR:
 		o->workdir = v;
 		return v[0] == '/' ? 0 : err_set(e, ERR_INVALID, "'%.200s' must be an absolute path in the sandbox", v);
@@ -281,10 +293,10 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		o->spec.tty = 1;
 		return 0;
 	case RUNOPT_INTERACTIVE:
+		o->interactive = 1;
 		return 0;
 	case RUNOPT_ENTRYPOINT:
-		o->entrypoint = v;
-		return 0;
+		return o->entrypoint = v, 0;
 	default:
 		return set_limit(o, id, v, e);
 	}
@@ -424,6 +436,8 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 			       "may write; hint: --cap-drop SETFCAP, or the volume without :rw");
 	s->workdir = o->workdir ? o->workdir : im && im->workdir[0] ? im->workdir : o->config->work_dir;
 	s->user = o->user ? o->user : im && im->user[0] ? im->user : o->config->user;
+	if (mountspec_owner(s, e) < 0)
+		return -1;
 	if (runopts_choose_seccomp(o, e) < 0 || rlimits_fit(&s->rlimits, o->ulimits_asked, e) < 0 ||
 	    build_env(o, im, e) < 0)
 		return -1;

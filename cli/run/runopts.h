@@ -9,6 +9,7 @@
 #ifndef BERTH_CLI_RUN_RUNOPTS_H
 #define BERTH_CLI_RUN_RUNOPTS_H
 
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/run/netopts.h"
 #include "manager/host/config.h"
@@ -22,6 +23,7 @@ enum runopts_id {
 	RUNOPT_VOLUME, RUNOPT_TMPFS, RUNOPT_READ_ONLY, RUNOPT_NETWORK, RUNOPT_CAP_ADD, RUNOPT_CAP_DROP,
 	RUNOPT_PUBLISH, RUNOPT_ALLOW_HOST, RUNOPT_DENY_HOST, RUNOPT_ALLOW_NET, RUNOPT_DENY_NET, RUNOPT_DNS,
 	RUNOPT_NETWORK_BYTES, RUNOPT_NETWORK_CONNECTIONS, RUNOPT_SECCOMP, RUNOPT_NAME, RUNOPT_TTY, RUNOPT_INTERACTIVE, RUNOPT_ENTRYPOINT,
+	RUNOPT_LABEL, RUNOPT_LABEL_FILE,
 	RUNOPT_FIRST_OWN	/* a command's own ids start here */
 };
 
@@ -47,11 +49,12 @@ enum runopts_id {
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "who runs it, by name or number (default: the image's, or root)", RUNOPT_USER }, \
 	{ "hostname", 0, OPT_VALUE, "NAME", "hostname (default: sandbox)", RUNOPT_HOSTNAME }, \
 	{ "mount", 0, OPT_LIST, "SPEC", "type=bind,src=DIR,dst=DIR[,rw] or type=tmpfs,dst=DIR[,size=SIZE]", RUNOPT_MOUNT }, \
-	{ "volume", 'v', OPT_LIST, "SRC:DST[:rw]", "host file or directory in the sandbox, read-only unless rw", \
+	{ "volume", 'v', OPT_LIST, "SRC:DST[:rw]", \
+	  "volume NAME, or host file or directory, which is read-only unless rw", \
 	  RUNOPT_VOLUME, COMPLETE_FILE }, \
 	{ "tmpfs", 0, OPT_LIST, "DST[:size=SIZE]", "empty directory in memory (default size: 64m)", RUNOPT_TMPFS }, \
 	{ "read-only", 0, OPT_FLAG, NULL, "no writable root; /tmp, /run and mounts stay writable", RUNOPT_READ_ONLY }, \
-	{ "network", 0, OPT_VALUE, "MODE", "none, host, bridge, or egress by name through a proxy (default: none)", \
+	{ "network", 0, OPT_VALUE, "MODE|NAME", "none, host, bridge, egress by name through a proxy, or a network (default: none)", \
 	  RUNOPT_NETWORK, COMPLETE_WORDS, "none host bridge egress" }, \
 	{ "allow-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may reach, such as pypi.org or *.github.com:443", \
 	  RUNOPT_ALLOW_HOST }, \
@@ -72,7 +75,11 @@ enum runopts_id {
 	{ "name", 0, OPT_VALUE, "NAME", "name of the sandbox", RUNOPT_NAME }, \
 	{ "tty", 't', OPT_FLAG, NULL, "give it a terminal", RUNOPT_TTY }, \
 	{ "interactive", 'i', OPT_FLAG, NULL, "accepted for docker's sake: stdin is always connected", RUNOPT_INTERACTIVE }, \
-	{ "entrypoint", 0, OPT_VALUE, "PROGRAM", "instead of the image's entry point", RUNOPT_ENTRYPOINT }
+	{ "entrypoint", 0, OPT_VALUE, "PROGRAM", "instead of the image's entry point", RUNOPT_ENTRYPOINT }, \
+	{ "label", 'l', OPT_LIST, "KEY[=VALUE]", \
+	  "label, by which ps, events and bulk verbs find the sandbox", RUNOPT_LABEL }, \
+	{ "label-file", 0, OPT_LIST, "FILE", "labels, one KEY=VALUE a line", \
+	  RUNOPT_LABEL_FILE, COMPLETE_FILE }
 
 #define DISK_BYTES_AN_INODE 4096	/* what is not asked for: a file for each block of the disk at most */
 
@@ -94,7 +101,9 @@ struct runopts {
 	const char *seccomp_text;		/* what that file held when the sandbox was made; NULL: it is read */
 	int has_custom;
 	struct netopts net;
+	json_t *labels;		/* of --label and --label-file; NULL: none */
 	int network_set, inodes_set;
+	int interactive;	/* a service's main command has a stdin that stays open */
 };
 
 void runopts_init(struct runopts *o, const struct config *c);

@@ -28,13 +28,21 @@ static json_t *mounts(const struct spec *s)
 
 	for (i = 0; i < s->mount_count; i++) {
 		const struct spec_mount *m = &s->mounts[i];
-		const int bind = m->kind == SPEC_BIND;
-		json_t *one = json_pack("{s:s,s:s,s:b,s:b}", "type", bind ? "bind" : "tmpfs", "target", m->target,
-					"writable", m->writable, "exec", m->exec);
+		static const char *const kinds[] = { "bind", "tmpfs", "volume" };
+		const char *const source = m->kind == SPEC_VOLUME ? "volume" : "source";
+		json_t *one = json_pack("{s:s,s:s,s:b,s:b}", "type", kinds[m->kind], "target",
+					m->target, "writable", m->writable, "exec", m->exec);
 
-		if (one && bind)
-			json_object_set_new(one, "source", json_string(m->source));
-		else if (one)
+		if (one && m->kind != SPEC_TMPFS)
+			json_object_set_new(one, source, json_string(m->source));
+		if (one && m->sub)
+			json_object_set_new(one, "sub", json_string(m->sub));
+		if (one && m->owner_auto)
+			json_object_set_new(one, "owner", json_string("auto"));
+		if (one && m->quota_bytes)
+			json_object_set_new(one, "quota_bytes",
+					    json_integer((json_int_t)m->quota_bytes));
+		if (one && m->kind == SPEC_TMPFS)
 			json_object_set_new(one, "size_bytes", json_integer((json_int_t)m->size_bytes));
 		json_array_append_new(a, one);
 	}
@@ -53,10 +61,13 @@ static json_t *env_names(const struct spec *s)
 
 static json_t *network(const struct spec *s)
 {
-	json_t *j = json_pack("{s:s}", "mode", spec_network_name(s->network));
+	json_t *j = json_pack("{s:s}", "mode", spec_network_name(s->network)), *name;
 
 	if (j && s->net_policy)
 		json_object_set_new(j, "policy", json_loads(s->net_policy, 0, NULL));
+	name = json_object_get(json_object_get(json_object_get(j, "policy"), "bridge"), "network");
+	if (name)
+		json_object_set(j, "network", name);
 	return j;
 }
 

@@ -96,6 +96,12 @@ static int code_words(struct words *w, const json_t *rq, struct err *e)
 	return add_word(w, "--", e) < 0 || add_word(w, sandbox, e) < 0 ? -1 : 0;
 }
 
+/* "wait" is of a command here, by the keeper. */
+static const char *command_of(const char *op)
+{
+	return !strcmp(op, "copy") ? "cp" : !strcmp(op, "ready") ? "wait" : op;
+}
+
 /* {"op":"create","image":...,"options":{...}}; for the others {"sandbox":...}; "args" are words after those. */
 static int make_words(struct words *w, const char *op, const json_t *rq, struct err *e)
 {
@@ -108,7 +114,7 @@ static int make_words(struct words *w, const char *op, const json_t *rq, struct 
 		return -1;
 	if (!strcmp(op, "berth"))
 		return add_strings(w, json_object_get(rq, "args"), e);
-	if (add_word(w, !strcmp(op, "copy") ? "cp" : op, e) < 0 || add_word(w, "--json", e) < 0)
+	if (add_word(w, command_of(op), e) < 0 || add_word(w, "--json", e) < 0)
 		return -1;
 	if (!strcmp(op, "copy"))
 		return copy_words(w, rq, e);

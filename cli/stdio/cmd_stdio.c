@@ -33,7 +33,7 @@ static void handle_line(struct stdio *st, const char *line, size_t n)
 		e.code = ERR_INVALID;	/* nothing is damaged: the caller sent it */
 	if (rq && !json_is_object(rq))
 		err_set(&e, ERR_INVALID, "a request is a JSON object");
-	if (!rq || !json_is_object(rq) || operations_begin(st, id, rq, n > WIRE_MAX / 2, &e) < 0)
+	if (!rq || !json_is_object(rq) || operations_begin(st, id, rq, &e) < 0)
 		answer_error(st, id, &e);
 }
 

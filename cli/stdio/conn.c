@@ -73,28 +73,7 @@ int conn_take(struct stdio *st, const char *ref, struct err *e)
 	return i;
 }
 
-static int send_long(int sock, const json_t *rq, const int *fds, size_t count, struct err *e)
+int conn_send(struct stdio *st, const struct stdio_request *r, json_t *rq, const int *fds, size_t count, struct err *e)
 {
-	autofree char *text = json_dumps(rq, JSON_COMPACT);
-	autojson json_t *small = json_pack("{s:O,s:b}", "op", json_object_get(rq, "op"), "data", 1);
-	autoclose int data = -1;
-	int all[4];
-
-	if (!text || !small)
-		return err_nomem(e);
-	data = wire_data(text, strlen(text), e);
-	if (data < 0)
-		return -1;
-	if (count)
-		memcpy(all, fds, count * sizeof(int));
-	all[count] = data;
-	return wire_send(sock, small, all, count + 1, e);
-}
-
-int conn_send(struct stdio *st, const struct stdio_request *r, json_t *rq, const int *fds, size_t count, int long_line,
-			struct err *e)
-{
-	int sock = st->conns[r->conn].fd;
-
-	return long_line ? send_long(sock, rq, fds, count, e) : wire_send(sock, rq, fds, count, e);
+	return wire_request(st->conns[r->conn].fd, rq, fds, count, e);
 }

@@ -7,9 +7,10 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
-int exec_start(struct stdio *st, struct stdio_request *r, json_t *rq, int long_line, struct err *e)
+int exec_start(struct stdio *st, struct stdio_request *r, json_t *rq, struct err *e)
 {
 	int theirs[3] = { -1, -1, -1 }, i, result = -1;
 
@@ -18,9 +19,10 @@ int exec_start(struct stdio *st, struct stdio_request *r, json_t *rq, int long_l
 	json_object_del(rq, "stdin");
 	json_object_del(rq, "stdin_hex");
 	json_object_del(rq, "stdin_base64");
+	json_object_del(rq, "stdin_open");
 	if (pipes_make(&r->in, &theirs[0], 0, e) == 0 && pipes_make(&r->out[0], &theirs[1], 1, e) == 0 &&
 	    pipes_make(&r->out[1], &theirs[2], 1, e) == 0)
-		result = conn_send(st, r, rq, theirs, 3, long_line, e);
+		result = conn_send(st, r, rq, theirs, 3, e);
 	for (i = 0; i < 3; i++)
 		fd_close(&theirs[i]);
 	if (result == 0)
@@ -30,8 +32,12 @@ int exec_start(struct stdio *st, struct stdio_request *r, json_t *rq, int long_l
 
 int exec_kill(struct stdio *st, json_t *id, const struct stdio_request *r, struct err *e)
 {
-	return request_call(st, id, r->sandbox, json_pack("{s:s,s:s,s:i,s:b}", "op", "signal", "command", r->command, "signal", SIGKILL,
-						  "all", 1), NULL, 0, e);
+	json_t *rq = protocol_request(OP_signal);
+
+	request_set_command(rq, r->command);
+	request_set_signal(rq, SIGKILL);
+	request_set_all(rq, 1);
+	return request_call(st, id, r->sandbox, rq, NULL, 0, e);
 }
 
 /* What is in the pipes now is all that counts: who was left behind may hold them for ever. */

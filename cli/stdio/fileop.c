@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "manager/keeper/fileclient.h"
+#include "manager/keeper/request.h"
 
 #define FILE_MAX (16u << 20)
 #define FILE_TIMEOUT_MS 300000
@@ -230,15 +231,20 @@ static const struct file_verb *verb_of(const char *op)
 static json_t *file_request(const struct file_verb *v, const json_t *rq, struct err *e)
 {
 	const char *user = json_string_value(json_object_get(rq, "user"));
-	json_t *argv = json_pack("[s]", v->verb);
+	json_t *argv = json_pack("[s]", v->verb), *file;
 
-	if (argv && v->words(argv, rq, e) == 0)
-		return json_pack("{s:s,s:s,s:i,s:o}", "op", "file", "user", user ? user : "", "timeout_ms", FILE_TIMEOUT_MS, "argv", argv);
-	json_decref(argv);
-	return argv ? NULL : no_memory(e);
+	if (!argv || v->words(argv, rq, e) < 0) {
+		json_decref(argv);
+		return argv ? NULL : no_memory(e);
+	}
+	file = protocol_request(OP_file);
+	request_set_user(file, user ? user : "");
+	request_set_timeout_ms(file, FILE_TIMEOUT_MS);
+	request_set_argv(file, argv);
+	return file;
 }
 
-int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, int long_line, struct err *e)
+int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, struct err *e)
 {
 	const struct file_verb *v = verb_of(op);
 	autojson json_t *to_keeper = file_request(v, rq, e);
@@ -250,7 +256,7 @@ int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, int l
 	r->file = 1;
 	r->op = v->op;
 	if (json_get_bytes(rq, "data", &r->input, "request", e) >= 0 && request_open(st, r, rq, e) == 0)
-		result = exec_start(st, r, to_keeper, long_line, e);
+		result = exec_start(st, r, to_keeper, e);
 	if (result < 0)
 		request_end(st, r, 0);
 	return result;

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 /* What the keeper wants otherwise than we are told it: bytes of text by a descriptor, a signal by its number. */
@@ -30,7 +31,7 @@ static int translate(json_t *rq, int *ret_text, struct err *e)
 	return 0;
 }
 
-static int op_keeper(struct stdio *st, json_t *id, json_t *rq, const char *op, int long_line, struct err *e)
+static int op_keeper(struct stdio *st, json_t *id, json_t *rq, const char *op, struct err *e)
 {
 	autoclose int text = -1;
 	int streams = !strcmp(op, "exec") && !json_is_true(json_object_get(rq, "detach"));
@@ -51,9 +52,9 @@ static int op_keeper(struct stdio *st, json_t *id, json_t *rq, const char *op, i
 		snprintf(r->session, sizeof(r->session), "%s", session ? session : "main");
 	json_object_del(rq, "id");
 	json_object_del(rq, "sandbox");
-	json_object_set_new(rq, "inline", json_true());
-	result = r->kind == EXEC ? exec_start(st, r, rq, long_line, e) :
-				   conn_send(st, r, rq, &text, text >= 0, long_line, e);
+	request_set_inline(rq, 1);
+	result = r->kind == EXEC ? exec_start(st, r, rq, e) :
+				   conn_send(st, r, rq, &text, text >= 0, e);
 	if (result < 0)
 		request_end(st, r, 0);
 	return result;
@@ -62,9 +63,11 @@ static int op_keeper(struct stdio *st, json_t *id, json_t *rq, const char *op, i
 /* By its own connection: it is this text that ends, or leaves the queue, and not the one that runs before it. */
 static int cancel_text(struct stdio *st, json_t *id, const struct stdio_request *r, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:s,s:b}", "op", "sh-cancel", "session", r->session, "own", 1);
+	autojson json_t *rq = protocol_request(OP_sh_cancel);
 
-	if (conn_send(st, r, rq, NULL, 0, 0, e) < 0)
+	request_set_session(rq, r->session);
+	request_set_own(rq, 1);
+	if (conn_send(st, r, rq, NULL, 0, e) < 0)
 		return -1;
 	answer_send(st, id, json_pack("{s:b}", "cancelled", 1));
 	return 0;
@@ -121,7 +124,7 @@ static int op_send(struct stdio *st, json_t *id, json_t *rq, struct err *e)
 		return err_set(e, ERR_INVALID, "neither \"request\" nor \"sandbox\" given");
 	if (data.len && (fd = wire_data(data.data, data.len, e)) < 0)
 		return -1;
-	to_keeper = json_pack("{s:s}", "op", "send");
+	to_keeper = protocol_request(OP_send);
 	json_object_set(to_keeper, "command", json_object_get(rq, "command"));
 	json_object_set(to_keeper, "session", json_object_get(rq, "session"));
 	json_object_set(to_keeper, "eof", json_object_get(rq, "eof"));
@@ -178,6 +181,7 @@ static const struct operation {
 	{ "kill", BY_CHILD, NULL, "sandbox:s options:o args:S" },
 	{ "rm", BY_CHILD, NULL, "sandbox:s options:o args:S" },
 	{ "ps", BY_CHILD, NULL, "sandbox:s options:o args:S" },
+	{ "ready", BY_CHILD, "sandbox", "sandbox:s options:o" },
 	{ "inspect", BY_CHILD, NULL, "sandbox:s options:o args:S" },
 	{ "berth", BY_CHILD, NULL, "args:S" },
 };
@@ -274,7 +278,7 @@ static int take_encoding(struct stdio *st, json_t *rq, struct err *e)
 	return v ? json_object_del(rq, "encoding") : 0;
 }
 
-int operations_begin(struct stdio *st, json_t *id, json_t *rq, int long_line, struct err *e)
+int operations_begin(struct stdio *st, json_t *id, json_t *rq, struct err *e)
 {
 	const char *op = json_string_value(json_object_get(rq, "op"));
 	const struct operation *o;
@@ -290,7 +294,7 @@ int operations_begin(struct stdio *st, json_t *id, json_t *rq, int long_line, st
 	case BY_CHILD:
 		return child_start(st, id, rq, o->op, e);
 	case BY_FILE:
-		return fileop_start(st, id, rq, o->op, long_line, e);
+		return fileop_start(st, id, rq, o->op, e);
 	case BY_SEND:
 		return op_send(st, id, rq, e);
 	case BY_CANCEL:
@@ -299,7 +303,7 @@ int operations_begin(struct stdio *st, json_t *id, json_t *rq, int long_line, st
 		break;
 	}
 	if (strcmp(op, "ping") || json_object_get(rq, "sandbox"))
-		return op_keeper(st, id, rq, o->op, long_line, e);
+		return op_keeper(st, id, rq, o->op, e);
 	answer_send(st, id, json_pack("{s:s,s:i}", "version", BERTH_VERSION, "protocol", 1));
 	return 0;
 }

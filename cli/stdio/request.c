@@ -79,7 +79,7 @@ int request_call(struct stdio *st, json_t *id, const char *sandbox, json_t *rq, 
 	if (r) {
 		r->conn = conn_take(st, sandbox, e);
 		if (r->conn >= 0)
-			result = conn_send(st, r, rq, fds, count, 0, e);
+			result = conn_send(st, r, rq, fds, count, e);
 		if (result < 0)
 			request_end(st, r, 0);
 	}

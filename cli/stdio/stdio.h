@@ -85,9 +85,8 @@ void answer_error(struct stdio *st, const json_t *id, const struct err *e);
 void conn_drop(struct stdio *st, int i);
 /* The index of a connection to the sandbox that ref names, now in use; -1. */
 int conn_take(struct stdio *st, const char *ref, struct err *e);
-/* Sends rq over r's connection.  long_line: it may be too long for a packet. */
-int conn_send(struct stdio *st, const struct stdio_request *r, json_t *rq, const int *fds, size_t count, int long_line,
-	      struct err *e);
+/* Sends rq over r's connection. */
+int conn_send(struct stdio *st, const struct stdio_request *r, json_t *rq, const int *fds, size_t count, struct err *e);
 
 /* ---- request.c */
 
@@ -115,7 +114,7 @@ void pipes_drain(struct stdio *st, struct stdio_request *r);
 
 /* ---- exec.c */
 
-int exec_start(struct stdio *st, struct stdio_request *r, json_t *rq, int long_line, struct err *e);
+int exec_start(struct stdio *st, struct stdio_request *r, json_t *rq, struct err *e);
 /* Ends all that r's command has started; the keeper's answer is the answer to id. */
 int exec_kill(struct stdio *st, json_t *id, const struct stdio_request *r, struct err *e);
 /* Reads the next packet of r's keeper. */
@@ -123,7 +122,7 @@ void exec_answer(struct stdio *st, struct stdio_request *r);
 
 /* ---- fileop.c */
 
-int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, int long_line, struct err *e);
+int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, struct err *e);
 /* The helper has ended: answers what it found. */
 void fileop_end(struct stdio *st, struct stdio_request *r, const json_t *verdict);
 
@@ -136,6 +135,6 @@ void child_end(struct stdio *st, struct stdio_request *r);
 /* ---- operations.c */
 
 /* Begins what the request rq asks for; id and rq are borrowed. */
-int operations_begin(struct stdio *st, json_t *id, json_t *rq, int long_line, struct err *e);
+int operations_begin(struct stdio *st, json_t *id, json_t *rq, struct err *e);
 
 #endif

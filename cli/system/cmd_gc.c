@@ -5,10 +5,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/system/gc.h"
 #include "manager/host/expire.h"
 #include "manager/host/netclear.h"
+#include "manager/host/netend.h"
 #include "manager/host/parentclear.h"
 #include "manager/host/registry.h"
+#include "manager/host/volume.h"
 #include "rootfs/store/store.h"
 
 enum { OPT_DRY_RUN = 1, OPT_JSON };
@@ -16,10 +19,6 @@ enum { OPT_DRY_RUN = 1, OPT_JSON };
 static const struct opt options[] = {
 	{ "dry-run", 'n', OPT_FLAG, NULL, "only print the ids of what would be cleared", OPT_DRY_RUN },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object", OPT_JSON },
-};
-
-struct gc_options {
-	int dry_run, json;
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -51,11 +50,11 @@ static int tell_newer(void *ctx, const char *id, int kept, const json_t *record)
 	return 0;
 }
 
-static int collect(const struct config *c, const struct gc_options *o, struct err *e)
+int gc_collect(const struct config *c, const struct gc_options *o, struct err *e)
 {
 	struct registry r;
 	autojson json_t *would = json_array();
-	unsigned cleared = 0, expired = 0, networks = 0;
+	unsigned cleared = 0, expired = 0, networks = 0, volumes = 0;
 	char store[sizeof(c->state_dir) + 8];
 	size_t i;
 	int result;
@@ -71,6 +70,10 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 			result = parentclear(&r, e);
 		if (result == 0)
 			result = netclear_all(&r, &networks, e);
+		if (result == 0)
+			result = netend_clear(&r, e);
+		if (result == 0)
+			result = volume_gc(&r, &volumes, e);
 		snprintf(store, sizeof(store), "%s/store", c->state_dir);
 		if (result == 0)
 			result = store_clear_dead(store, e);
@@ -85,7 +88,8 @@ static int collect(const struct config *c, const struct gc_options *o, struct er
 
 		return command_print_json(answer, JSON_COMPACT, e);
 	} else if (o->json) {
-		printf("{\"cleared\":%u,\"networks\":%u}\n", cleared, networks);
+		printf("{\"cleared\":%u,\"networks\":%u,\"volumes\":%u}\n", cleared, networks,
+		       volumes);
 	} else if (o->dry_run) {
 		for (i = 0; i < json_array_size(would); i++)
 			puts(json_string_value(json_array_get(would, i)));
@@ -110,7 +114,7 @@ static int gc_main(const struct command *self, int argc, char **argv)
 		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'", argv[rest]);
 		return command_fail(self, &e, o.json);
 	}
-	return collect(&c, &o, &e) < 0 ? command_fail(self, &e, o.json) : 0;
+	return gc_collect(&c, &o, &e) < 0 ? command_fail(self, &e, o.json) : 0;
 }
 
 const struct command cmd_gc = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth system df: what images and sandboxes take on disk. */
+/* berth system df: what images, sandboxes and volumes take on disk. */
 #include "cli/commands.h"
 #include "cli/run/imageprog.h"
 
@@ -11,7 +11,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command cmd_system_df = {
 	.name = "system df",
 	.args = "",
-	.summary = "what images and sandboxes take on disk",
+	.summary = "what images, sandboxes and volumes take on disk",
 	.run = run,
 	.flags = COMMAND_EXTERNAL,
 };

@@ -14,11 +14,11 @@
 #include "runtime/probe/budgets.h"
 
 #define QUARTER 2500
+#define ALL 10000
 #define FLOWS 4096	/* of a sandbox on a bridge, or a sixteenth of the table (S29) */
 
 struct shares {
 	struct budget_limits sandbox, tenant;
-	uint64_t tenants_sandboxes;
 };
 
 struct row {
@@ -26,17 +26,37 @@ struct row {
 	int counted;	/* the three are numbers */
 };
 
+static uint64_t times(uint64_t a, uint64_t b)
+{
+	return a && b > BUDGET_UNLIMITED / a ? BUDGET_UNLIMITED : a * b;
+}
+
+/* Of memory a tenant has a maximum of the sum too. */
+static uint64_t sum(const struct tenant *t, uint64_t of_each)
+{
+	uint64_t all = times(t->sandboxes, of_each);
+
+	return all < t->memory_total ? all : t->memory_total;
+}
+
 static int load(const struct config *c, struct shares *s, struct err *e)
 {
 	struct rlimits r;
 	struct tenant t;
+	uint64_t filters;
 
 	if (tenant_load(&t, c, "", e) < 0)
 		return -1;
 	rlimits_default(&r);
-	s->tenants_sandboxes = t.sandboxes;
-	s->sandbox = (struct budget_limits){ c->memory_bytes, c->pids, c->disk_bytes, r.v[RLIMIT_NOFILE].hard, FLOWS };
-	s->tenant = (struct budget_limits){ t.memory_bytes, t.pids, t.disk_bytes, r.v[RLIMIT_NOFILE].hard, FLOWS };
+	filters = budgets_filter_bytes();
+	s->sandbox = (struct budget_limits){
+		1, c->memory_bytes, c->pids, c->disk_bytes, r.v[RLIMIT_NOFILE].hard, FLOWS, filters,
+	};
+	s->tenant = (struct budget_limits){
+		.sandboxes = t.sandboxes, .memory_bytes = sum(&t, t.memory_bytes), .pids = times(t.sandboxes, t.pids),
+		.disk_bytes = times(t.sandboxes, t.disk_bytes), .files = r.v[RLIMIT_NOFILE].hard,
+		.flows = times(t.sandboxes, FLOWS), .filter_bytes = times(t.sandboxes, filters),
+	};
 	return 0;
 }
 
@@ -47,9 +67,15 @@ static struct row row_of(const struct budget *b, const struct shares *s)
 	if (b->takes) {
 		r.sandbox = b->takes(&s->sandbox);
 		r.tenant = b->takes(&s->tenant);
-		r.tenant = r.tenant > BUDGET_UNLIMITED / s->tenants_sandboxes ? BUDGET_UNLIMITED : r.tenant * s->tenants_sandboxes;
 	}
 	return r;
+}
+
+static const char *kind_of(const struct budget *b, const struct row *r)
+{
+	int over = b->kind == BUDGET_BOUNDED && r->counted && r->host && budgets_share(r->tenant, r->host) > ALL;
+
+	return budget_kind_name(over ? BUDGET_OVERCOMMITTED : b->kind);
 }
 
 static void print_share(const char *who, uint64_t takes, uint64_t host)
@@ -64,18 +90,30 @@ static void print_share(const char *who, uint64_t takes, uint64_t host)
 		printf("%s %" PRIu64 " (%.1f %%)", who, takes, (double)share / 100);
 }
 
+/* More than the host has is no share: a tenant then takes what there is. */
+static void print_tenant(const struct row *r, uint64_t sandboxes)
+{
+	char who[64];
+
+	snprintf(who, sizeof(who), ", a tenant's %" PRIu64 " together", sandboxes);
+	if (r->host && budgets_share(r->tenant, r->host) > ALL)
+		printf("%s all of it (they may have %.1f times as much)", who, (double)r->tenant / (double)r->host);
+	else
+		print_share(who, r->tenant, r->host);
+}
+
 static void print_row(const struct budget *b, const struct shares *s)
 {
 	struct row r = row_of(b, s);
 
-	printf("%-12s%s", budget_kind_name(b->kind), b->name);
+	printf("%-14s%s", kind_of(b, &r), b->name);
 	if (r.host)
 		printf(", %.*s = %" PRIu64, (int)strcspn(b->knobs, " "), b->knobs, r.host);
 	if (r.counted && r.sandbox) {
-		print_share("\n            a sandbox takes at most", r.sandbox, r.host);
-		print_share(", a tenant", r.tenant, r.host);
+		print_share("\n              a sandbox takes at most", r.sandbox, r.host);
+		print_tenant(&r, s->tenant.sandboxes);
 	}
-	printf("\n            counted by: %s\n            %s\n", b->counted, b->why);
+	printf("\n              counted by: %s\n              %s\n", b->counted, b->why);
 }
 
 static void add_share(json_t *j, const char *who, uint64_t takes, uint64_t host)
@@ -91,7 +129,7 @@ static void add_share(json_t *j, const char *who, uint64_t takes, uint64_t host)
 static json_t *row_json(const struct budget *b, const struct shares *s)
 {
 	struct row r = row_of(b, s);
-	json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:o}", "name", b->name, "kind", budget_kind_name(b->kind), "knobs", b->knobs,
+	json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:o}", "name", b->name, "kind", kind_of(b, &r), "knobs", b->knobs,
 			      "counted_by", b->counted, "why", b->why, "test", b->test, "host",
 			      r.host && r.host <= INT64_MAX ? json_integer((json_int_t)r.host) : json_null());
 
@@ -117,7 +155,7 @@ int doctor_budgets(const struct config *c, int json, struct err *e)
 			print_row(&budgets[i], &s);
 	if (!json)
 		return 0;
-	json_object_set_new(root, "tenant_sandboxes", json_integer((json_int_t)s.tenants_sandboxes));
+	json_object_set_new(root, "tenant_sandboxes", json_integer((json_int_t)s.tenant.sandboxes));
 	json_object_set(root, "budgets", list);
 	return command_print_json(root, JSON_INDENT(2), e);
 }

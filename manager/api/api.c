@@ -11,14 +11,18 @@
 #include "manager/service/dlog.h"
 #include "manager/api/events.h"
 #include "manager/api/http_state.h"
+#include "manager/api/mcphub.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
 #include "manager/host/tenant.h"
 
+#define MCP_END_MS 10000	/* for the sandboxes of MCP sessions to be removed, when berthd stops */
+
 const struct http_route *const api_routes[] = {
 	system_routes, sandbox_routes, exec_routes, session_routes, command_routes, file_routes,
-	image_routes, event_routes, work_routes, agentscope_routes, proxy_routes, manager_routes, NULL,
+	image_routes, volume_routes,
+	event_routes, work_routes, mcp_routes, agentscope_routes, proxy_routes, manager_routes, NULL,
 };
 
 /* berth lies beside us (in the build tree), or in ../bin when we are in sbin. */
@@ -138,6 +142,7 @@ int api_reload(struct api *a, struct err *e)
 
 void api_release(struct api *a)
 {
+	mcphub_free(a->mcp, MCP_END_MS);
 	events_free(a->events);
 	tokens_free(a->tokens);
 	fd_close(&a->run_fd);
@@ -180,6 +185,9 @@ int api_check_token(void *context, const char *token, struct http_who *ret)
 
 int api_start(struct api *a, struct err *e)
 {
+	a->mcp = mcphub_new();
+	if (!a->mcp)
+		return err_nomem(e);
 	a->events = events_new(a, e);
 	return a->events ? 0 : -1;
 }

@@ -19,6 +19,7 @@
 struct tokens;
 struct events;
 struct livein;
+struct mcphub;
 
 struct api {
 	pthread_rwlock_t lock;		/* guards config and tokens, which SIGHUP exchanges */
@@ -36,6 +37,7 @@ struct api {
 	uint64_t started_ms;
 	_Atomic uint64_t execs, creates;	/* for /metrics */
 	struct http_server *http;
+	struct mcphub *mcp;		/* sessions of /mcp */
 	void *manager;			/* pools and sessions, when they are on */
 };
 
@@ -67,7 +69,14 @@ int api_check_token(void *context, const char *token, struct http_who *ret);
 extern const struct http_route *const api_routes[];
 
 extern const struct http_route system_routes[], sandbox_routes[], exec_routes[], session_routes[], command_routes[],
-	file_routes[], image_routes[], event_routes[], work_routes[];
+	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
+	mcp_routes[];
+
+/*
+ * Whether an option of a request asks for named volumes alone, which for a tenant are its own; a
+ * path, or what could be one, is the host's.
+ */
+int volumes_are_named(const char *option, const json_t *value);
 
 /* ---- one sandbox of a request (box.c) ---- */
 

@@ -46,6 +46,17 @@ int args_option(struct args *a, const char *name, const json_t *v, struct err *e
 	return args_add(a, text, e);
 }
 
+int args_strings(struct args *a, const json_t *list, struct err *e)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(list, i, one)
+		if (args_add(a, json_string_value(one), e) < 0)
+			return -1;
+	return 0;
+}
+
 int args_words(struct args *a, const char *const *words, struct err *e)
 {
 	for (; *words; words++)

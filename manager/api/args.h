@@ -15,6 +15,8 @@ struct args {
 
 void args_release(struct args *a);
 int args_add(struct args *a, const char *text, struct err *e);
+/* Those of an array of strings, or of NULL. */
+int args_strings(struct args *a, const json_t *list, struct err *e);
 /* Several, to a NULL. */
 int args_words(struct args *a, const char *const *words, struct err *e);
 /* "--name=value", "--name" for true, nothing for false. */

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "manager/api/api.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define LOCK_LOOK_MS 5
@@ -154,34 +155,19 @@ static int sent(struct box *b, int result, struct err *e)
 	return result;
 }
 
-/* What a delete, whoever asks for it, waits for before it forces (keeper_stop.c). */
-static int is_operation(const char *op)
+/* A delete waits for it before it forces (keeper_stop.c). */
+static int is_work(const json_t *request)
 {
-	return op && (!strcmp(op, "exec") || !strcmp(op, "sh") || !strcmp(op, "file"));
+	const enum protocol_op op = protocol_find(request_op(request, ""));
+
+	return op < OP_COUNT && protocol_operations[op].flags & PROTOCOL_WORK;
 }
 
 int box_send(struct box *b, json_t *request, const int *fds, size_t count, struct err *e)
 {
-	autofree char *text = NULL;
-	autojson json_t *small = NULL;
-	autoclose int data = -1;
-	int all[WIRE_FDS_MAX];
-
-	if (is_operation(json_string_value(json_object_get(request, "op"))))
-		json_object_set_new(request, "guard", json_true());
-	text = json_dumps(request, JSON_COMPACT);
-	if (!text)
-		return err_nomem(e);
-	if (strlen(text) < WIRE_MAX - 64)
-		return sent(b, wire_send(b->sock, request, fds, count, e), e);
-	data = wire_data(text, strlen(text), e);
-	if (data < 0)
-		return -1;
-	if (count)
-		memcpy(all, fds, count * sizeof(int));
-	all[count] = data;
-	small = json_pack("{s:O,s:b}", "op", json_object_get(request, "op"), "data", 1);
-	return sent(b, wire_send(b->sock, small, all, count + 1, e), e);
+	if (is_work(request))
+		request_set_guard(request, 1);
+	return sent(b, wire_request(b->sock, request, fds, count, e), e);
 }
 
 json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *ret_count, struct err *e)

@@ -169,8 +169,17 @@ static size_t on_unescape(void *cls, struct MHD_Connection *mhd, char *s)
 
 static enum MHD_Result send_reply(struct http_request *rq)
 {
+	struct err ignored;
+
 	if (!rq->response)
 		return MHD_NO;
+	/*
+	 * libmicrohttpd takes a lone LF for the end of a line of chunks, and does not show us
+	 * any.  What a proxy takes for the rest of the body would be another's request, so none
+	 * may follow (RFC 9112 11.2).
+	 */
+	if (http_header(rq, "Transfer-Encoding") && !rq->hasty)
+		http_reply_header(rq, "Connection", "close", &ignored);
 	http_phase_set(rq->conn, PHASE_WRITE);
 	return MHD_queue_response(rq->mhd, (unsigned)rq->status, rq->response);
 }

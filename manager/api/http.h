@@ -77,6 +77,7 @@ struct http_route {
 	http_feed *feed;	/* HTTP_RAW */
 	/* How an error of this route is told: a new object; NULL is {"error":{code,message,remedy}}. */
 	json_t *(*shape_error)(const struct err *e);
+	const char *error_schema;	/* of what shape_error makes; NULL: Detail */
 };
 
 /* Who asks. */
@@ -127,6 +128,8 @@ const struct http_who *http_who(const struct http_request *rq);
 const char *http_param(const struct http_request *rq, const char *name);
 /* The value of a query parameter that the route declares, or NULL. */
 const char *http_query(const struct http_request *rq, const char *name);
+/* The i-th value of one that the route declares as "strings": it may come several times. */
+const char *http_query_each(const struct http_request *rq, const char *name, size_t i);
 /* The declared type was checked: these cannot fail. */
 uint64_t http_query_u64(const struct http_request *rq, const char *name, uint64_t preset);
 int http_query_bool(const struct http_request *rq, const char *name);

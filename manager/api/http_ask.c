@@ -45,6 +45,16 @@ const char *http_query(const struct http_request *rq, const char *name)
 	return find_pair(rq->query, rq->query_count, name);
 }
 
+const char *http_query_each(const struct http_request *rq, const char *name, size_t i)
+{
+	size_t at;
+
+	for (at = 0; at < rq->query_count; at++)
+		if (!strcmp(rq->query[at].name, name) && i-- == 0)
+			return rq->query[at].value;
+	return NULL;
+}
+
 uint64_t http_query_u64(const struct http_request *rq, const char *name, uint64_t preset)
 {
 	const char *v = http_query(rq, name);

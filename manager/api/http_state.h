@@ -22,6 +22,7 @@ struct http_share {
 	struct http_share_limits limits;
 	unsigned generation;	/* of the configuration they are of */
 	uint64_t connections, requests, streams;
+	size_t held;			/* bytes of bodies (http_hold.h) */
 };
 
 struct http_conn {
@@ -52,6 +53,7 @@ struct http_server {
 	struct http_conn *conns;
 	struct http_share *shares;
 	unsigned tenants;		/* connections that are tenants' */
+	size_t held, held_by_admins;	/* bytes of bodies: of all, of administrators */
 	_Atomic unsigned generation;	/* of the limits of shares */
 	pthread_t watchdog;
 	int watchdog_runs;

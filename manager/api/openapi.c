@@ -21,8 +21,13 @@ static json_t *content(const char *type, json_t *schema)
 
 static void add_parameter(json_t *list, const char *name, const char *in, const char *type, int required)
 {
-	json_array_append_new(list, json_pack("{s:s,s:s,s:b,s:{s:s}}", "name", name, "in", in, "required", required, "schema", "type",
-					      type));
+	json_t *schema = json_pack("{s:s}", "type", type);
+
+	if (!strcmp(type, "strings"))
+		json_object_update_new(schema, json_pack("{s:s,s:{s:s}}", "type", "array",
+							 "items", "type", "string"));
+	json_array_append_new(list, json_pack("{s:s,s:s,s:b,s:o}", "name", name, "in", in,
+					      "required", required, "schema", schema));
 }
 
 /* "/a/{id}/{rest...}" as OpenAPI writes it: "/a/{id}/{rest}". */
@@ -91,7 +96,7 @@ static json_t *responses(const struct http_route *r)
 		add_good(all, r->or_status, r->or_response, NULL);
 	/* what is refused before the route is found has the one form */
 	if (r->shape_error)
-		wrong = json_pack("{s:[o,o]}", "anyOf", ref("Detail"), wrong);
+		wrong = json_pack("{s:[o,o]}", "anyOf", ref(r->error_schema ? r->error_schema : "Detail"), wrong);
 	json_object_set_new(all, "default", json_pack("{s:s,s:o}", "description", "it failed", "content", content("application/json", wrong)));
 	return all;
 }

@@ -11,24 +11,28 @@
 #include "base/num.h"
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define OUTPUT_MAX (16u << 20)
 #define SEND_PIECE (256u << 10)
 
-static json_t *ask_for(struct http_request *rq, const char *op)
+static json_t *ask_for(struct http_request *rq, enum protocol_op op)
 {
-	return json_pack("{s:s,s:s}", "op", op, "command", http_param(rq, "command"));
+	json_t *ask = protocol_request(op);
+
+	request_set_command(ask, http_param(rq, "command"));
+	return ask;
 }
 
 static int get_commands(struct http_request *rq, struct err *e)
 {
-	return box_answer(rq, json_pack("{s:s}", "op", "commands"), e);
+	return box_answer(rq, protocol_request(OP_commands), e);
 }
 
 static int get_command(struct http_request *rq, struct err *e)
 {
-	autojson json_t *ask = json_pack("{s:s}", "op", "commands"), *answer = NULL;
+	autojson json_t *ask = protocol_request(OP_commands), *answer = NULL;
 	json_t *one, *found = NULL;
 	struct box b;
 	size_t i;
@@ -52,7 +56,8 @@ static int set_stream(json_t *ask, const char *stream, struct err *e)
 {
 	if (strcmp(stream, "stdout") && strcmp(stream, "stderr") && strcmp(stream, "both"))
 		return err_set(e, ERR_INVALID, "query parameter stream is none of stdout, stderr, both");
-	return json_object_set_new(ask, "stream", json_string(stream));
+	request_set_stream(ask, stream);
+	return 0;
 }
 
 static int reply_output(struct http_request *rq, json_t *answer, int fd, struct err *e)
@@ -73,7 +78,7 @@ static int get_output(struct http_request *rq, struct err *e)
 {
 	const char *stream = http_query(rq, "stream");
 	uint64_t max = http_query_u64(rq, "max", 1 << 20);
-	autojson json_t *ask = ask_for(rq, "output"), *answer = NULL;
+	autojson json_t *ask = ask_for(rq, OP_output), *answer = NULL;
 	autoclose int fd = -1;
 	struct box b;
 
@@ -81,8 +86,8 @@ static int get_output(struct http_request *rq, struct err *e)
 		return err_set(e, ERR_INVALID, "one stream at a time; hint: stream=stdout or stderr, or /follow");
 	if (set_stream(ask, stream ? stream : "stdout", e) < 0)
 		return -1;
-	json_object_set_new(ask, "from", json_integer((json_int_t)http_query_u64(rq, "from", 0)));
-	json_object_set_new(ask, "max", json_integer((json_int_t)(max > OUTPUT_MAX ? OUTPUT_MAX : max)));
+	request_set_from(ask, http_query_u64(rq, "from", 0));
+	request_set_max(ask, max > OUTPUT_MAX ? OUTPUT_MAX : max);
 	if (box_connect(&b, rq, e) == 0)
 		answer = box_call(&b, ask, NULL, 0, &fd, e);
 	box_close(&b);
@@ -118,10 +123,13 @@ static void following_free(void *ctx)
 
 static int ask_more(struct following *f, struct err *e)
 {
-	autojson json_t *ask = json_pack("{s:s,s:s,s:s,s:I,s:I}", "op", "follow", "command", f->command, "stream", f->stream, "from",
-					 (json_int_t)f->from[0], "stderr_from", (json_int_t)f->from[1]);
+	autojson json_t *ask = protocol_request(OP_follow);
 
-	return ask ? box_send(f->box, ask, NULL, 0, e) : err_nomem(e);
+	request_set_command(ask, f->command);
+	request_set_stream(ask, f->stream);
+	request_set_from(ask, f->from[0]);
+	request_set_stderr_from(ask, f->from[1]);
+	return box_send(f->box, ask, NULL, 0, e);
 }
 
 /* A character that is cut in two is asked for again with the rest of it. */
@@ -198,7 +206,7 @@ static int next_output(struct estream *s, struct http_request *rq, struct err *e
 static int get_follow(struct http_request *rq, struct err *e)
 {
 	const char *stream = http_query(rq, "stream");
-	autojson json_t *unused = json_object(), *ask = ask_for(rq, "output"), *answer = NULL;
+	autojson json_t *unused = json_object(), *ask = ask_for(rq, OP_output), *answer = NULL;
 	struct following *f;
 
 	if (set_stream(unused, stream ? stream : "both", e) < 0)
@@ -211,7 +219,7 @@ static int get_follow(struct http_request *rq, struct err *e)
 	snprintf(f->stream, sizeof(f->stream), "%s", stream ? stream : "both");
 	f->from[0] = http_query_u64(rq, "from", 0);
 	f->from[1] = http_query_u64(rq, "stderr_from", 0);
-	json_object_set_new(ask, "max", json_integer(0));
+	request_set_max(ask, 0);
 	if (box_connect(f->box, rq, e) == 0)
 		answer = box_call(f->box, ask, NULL, 0, NULL, e);
 	if (!answer || ask_more(f, e) < 0) {
@@ -294,12 +302,12 @@ static int write_live(struct http_request *rq, struct sending *s, const char *da
 static int send_piece(struct http_request *rq, const char *data, size_t n, int eof, struct err *e)
 {
 	struct sending *s = http_data(rq);
-	autojson json_t *ask = ask_for(rq, "send"), *answer = NULL;
+	autojson json_t *ask = ask_for(rq, OP_send), *answer = NULL;
 	autoclose int fd = wire_data(data, n, e);
 
 	if (fd < 0)
 		return -1;
-	json_object_set_new(ask, "eof", json_boolean(eof));
+	request_set_eof(ask, eof);
 	/* the answer comes when the command has read it: the sender is as fast as the reader */
 	answer = box_call(&s->box, ask, &fd, 1, NULL, e);
 	s->sent += answer ? n : 0;
@@ -359,15 +367,15 @@ static int post_signal(struct http_request *rq, struct err *e)
 
 	if (number < 0)
 		return -1;
-	ask = ask_for(rq, "signal");
-	json_object_set_new(ask, "signal", json_integer(number));
-	json_object_set_new(ask, "all", json_boolean(json_is_true(json_object_get(body, "all"))));
+	ask = ask_for(rq, OP_signal);
+	request_set_signal(ask, (uint64_t)number);
+	request_set_all(ask, json_is_true(json_object_get(body, "all")));
 	return box_answer(rq, ask, e);
 }
 
 static int post_resize(struct http_request *rq, struct err *e)
 {
-	json_t *ask = ask_for(rq, "resize");
+	json_t *ask = ask_for(rq, OP_resize);
 
 	json_object_update(ask, http_json(rq));
 	return box_answer(rq, ask, e);
@@ -376,7 +384,7 @@ static int post_resize(struct http_request *rq, struct err *e)
 static int get_wait(struct http_request *rq, struct err *e)
 {
 	uint64_t ms = http_query_u64(rq, "timeout_ms", 0);
-	autojson json_t *ask = ask_for(rq, "wait"), *answer = NULL;
+	autojson json_t *ask = ask_for(rq, OP_wait), *answer = NULL;
 	int fds[WIRE_FDS_MAX];
 	struct box b;
 	size_t n = 0;
@@ -391,7 +399,7 @@ static int get_wait(struct http_request *rq, struct err *e)
 
 static int delete_command(struct http_request *rq, struct err *e)
 {
-	return box_answer(rq, ask_for(rq, "forget"), e);
+	return box_answer(rq, ask_for(rq, OP_forget), e);
 }
 
 #define COMMANDS "/v1/sandboxes/{id}/commands"

@@ -11,6 +11,7 @@
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
 #include "manager/api/events.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define BEAT_MS 15000	/* something is written at least this often, so that a dead client is noticed */
@@ -116,7 +117,7 @@ static void watching_free(void *ctx)
 
 static int next_stats(struct estream *s, struct http_request *rq, struct err *e)
 {
-	autojson json_t *ask = json_pack("{s:s}", "op", "stats");
+	autojson json_t *ask = protocol_request(OP_stats);
 	struct watching *w = s->ctx;
 	json_t *answer;
 	int r;

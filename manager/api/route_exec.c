@@ -20,6 +20,7 @@
 #include "manager/api/estream.h"
 #include "manager/host/forget.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/ring.h"
 #include "manager/keeper/wire.h"
 
@@ -49,15 +50,16 @@ struct execution {
 /* The request may be gone; what does not go now is there to be seen, and for berth rm. */
 static void remove_sandbox(struct box *b, int keep)
 {
-	autojson json_t *stop = json_pack("{s:s,s:i}", "op", "stop", "grace_ms", 0);
+	autojson json_t *stop = protocol_request(OP_stop);
 	json_t *answer = NULL;
 	struct err ignored;
 	size_t n;
 
+	request_set_grace_ms(stop, 0);
 	/* another connection: what runs in the first one ends with it */
 	fd_close(&b->sock);
 	b->sock = keeper_connect(&b->registry, b->id, &ignored);
-	if (b->sock >= 0 && wire_send(b->sock, stop, NULL, 0, &ignored) == 0)
+	if (b->sock >= 0 && wire_request(b->sock, stop, NULL, 0, &ignored) == 0)
 		while (wire_recv(b->sock, END_MS, &answer, NULL, 0, &n, &ignored) > 0)
 			json_decref(answer);
 	if (!keep)
@@ -101,15 +103,15 @@ static json_t *make_request(const struct execution *x, int detach)
 {
 	static const char *const ours[] = { "stdin", "stdin_hex", "stream", "max_output_bytes", "detach", "stdin_open", "image", "pull",
 					    "options", "keep", "attest" };
-	json_t *ask = json_copy(http_json(x->box.rq));
+	json_t *ask = protocol_request(OP_exec);
 	size_t i;
 
+	json_object_update_missing(ask, (json_t *)(size_t)http_json(x->box.rq));
 	for (i = 0; i < ARRAY_LEN(ours); i++)
 		json_object_del(ask, ours[i]);
 	if (x->temporary)
 		json_object_del(ask, "name");	/* the sandbox's */
-	json_object_set_new(ask, "op", json_string("exec"));
-	json_object_set_new(ask, "detach", json_boolean(detach));
+	request_set_detach(ask, detach);
 	return ask;
 }
 
@@ -373,7 +375,7 @@ static int make_box(struct execution *x, struct http_request *rq, struct err *e)
 	if (x->box.sock < 0)
 		return -1;
 	if (json_is_true(json_object_get(http_json(rq), "attest"))) {
-		autojson json_t *ask = json_pack("{s:s}", "op", "attest"), *report = box_call(&x->box, ask, NULL, 0, NULL, e);
+		autojson json_t *ask = protocol_request(OP_attest), *report = box_call(&x->box, ask, NULL, 0, NULL, e);
 
 		if (!report)
 			return -1;

@@ -5,13 +5,13 @@
  * is relative to /workspace or below it; the check is by components, so that
  * /workspace-evil is outside, and a link inside leads at most elsewhere in the sandbox.
  */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "manager/api/http_hold.h"
 #include "manager/api/listing.h"
 #include "manager/api/route_manager.h"
 
@@ -22,7 +22,6 @@
 #define PATH_BYTES 4096
 #define DEPTH_MAX 64
 #define BATCH_MAX (32u << 20)
-#define BATCHES_MAX (40u << 20)	/* of all that are under way */
 #define BATCH_FILES 4096
 
 /* Lexically: "." and ".." are done away with, and what is not below ROOT is refused. */
@@ -318,10 +317,9 @@ struct transfer {
 	struct service_use u;
 	struct fileflow flow;
 	char path[PATH_BYTES];
-	struct buf form;	/* a batch */
+	struct buf form;	/* a batch, which is held whole */
+	struct http_hold hold;
 };
-
-static _Atomic size_t batch_bytes;	/* held in forms: each is held whole, so that all of them have one bound (S42) */
 
 static void transfer_free(void *ctx)
 {
@@ -331,7 +329,7 @@ static void transfer_free(void *ctx)
 		return;
 	fileflow_release(&t->flow);
 	service_use_end(&t->u);	/* the helper ends with its client */
-	atomic_fetch_sub(&batch_bytes, t->form.len);
+	http_hold_end(&t->hold);
 	buf_release(&t->form);
 	free(t);
 }
@@ -455,15 +453,9 @@ static int feed_batch(struct http_request *rq, const char *data, size_t n, struc
 
 	if (t->form.len + n > BATCH_MAX)
 		return err_set(e, ERR_LIMIT, "a batch has at most %u bytes; hint: PUT larger files one by one", BATCH_MAX);
-	if (atomic_fetch_add(&batch_bytes, n) + n > BATCHES_MAX) {
-		atomic_fetch_sub(&batch_bytes, n);
-		return err_set(e, ERR_LIMIT, "the batches under way have %u bytes together; hint: again later, or PUT files one by one",
-			       BATCHES_MAX);
-	}
-	if (buf_add(&t->form, data, n, e) == 0)
-		return 0;
-	atomic_fetch_sub(&batch_bytes, n);
-	return -1;
+	if (http_hold_take(rq, &t->hold, n, e) < 0)
+		return -1;
+	return buf_add(&t->form, data, n, e);
 }
 
 struct part {

@@ -10,10 +10,12 @@
 #include "base/path.h"
 #include "manager/api/api.h"
 #include "manager/api/args.h"
+#include "manager/api/boxlist.h"
 #include "manager/host/forget.h"
 #include "manager/host/rename.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 #include "manager/service/service.h"
 
@@ -45,7 +47,7 @@ static int add_options(struct http_request *rq, struct args *a, json_t *options,
 	json_t *v;
 
 	json_object_foreach(options, name, v)
-		if (!http_who(rq)->admin && !is_tenants(name))
+		if (!http_who(rq)->admin && !is_tenants(name) && !volumes_are_named(name, v))
 			return err_set(e, ERR_DENIED, "option %s needs an admin token", name);
 	return args_options(a, options, e);
 }
@@ -93,7 +95,9 @@ static json_t *create(struct http_request *rq, struct args *a, struct err *e)
 	if (args_add(a, "berth", e) < 0 || args_add(a, "create", e) < 0 || args_add(a, "--json", e) < 0 ||
 	    (name && name[0] && (args_add(a, "--name", e) < 0 || args_add(a, name, e) < 0)) ||
 	    args_add(a, option, e) < 0 ||
-	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || add_tenant(rq, a, e) < 0 || args_add(a, "--", e) < 0 || args_add(a, image, e) < 0)
+	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || add_tenant(rq, a, e) < 0 ||
+	    args_add(a, "--", e) < 0 || args_add(a, image, e) < 0 ||
+	    args_strings(a, json_object_get(body, "command"), e) < 0)
 		return NULL;
 	a->v[a->n] = NULL;
 	made = spawn_json(rq, (const char *const *)a->v, 1, e);
@@ -135,97 +139,16 @@ static int post_sandboxes(struct http_request *rq, struct err *e)
 
 /* ---- looking ---------------------------------------------------------------------- */
 
-static const char *const live_keys[] = {
-	"idle_ms", "busy", "commands", "sessions", "uptime_ms", "cpu_ms", "memory_bytes", "peak_memory_bytes", "pids", "oom_kills",
-	"read_bytes", "write_bytes", "memory_limit_bytes", "cpu_limit_milli", "pids_limit",
-};
-
-static void add_live(json_t *record, const json_t *answer)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(live_keys); i++)
-		json_object_set(record, live_keys[i], json_object_get(answer, live_keys[i]));
-}
-
-struct listing {
-	struct box *box;
-	json_t *list;
-	const char *only;	/* an id, or NULL */
-};
-
-static int add_record(void *ctx, const char *id, int kept, const json_t *record)
-{
-	struct listing *l = ctx;
-	const char *status;
-	json_t *copy;
-
-	if ((l->only && strcmp(l->only, id)) || !box_allowed(l->box, id))
-		return 0;
-	copy = json_deep_copy(record);
-	status = json_string_value(json_object_get(copy, "status"));
-	/* what is only on disk does not run, whatever was written when it still did */
-	if (kept && status && !strcmp(status, "running"))
-		json_object_set_new(copy, "status", json_string("stopped"));
-	return json_array_append_new(l->list, copy);
-}
-
-static int get_sandboxes(struct http_request *rq, struct err *e)
-{
-	struct listing l = { .list = json_array() };
-	struct err ignored;
-	unsigned cleared;
-	struct box b;
-	int r = box_open(&b, rq, e);
-
-	l.box = &b;
-	if (r == 0) {
-		registry_gc(&b.registry, &cleared, &ignored);	/* one whose keeper was killed does not run */
-		r = registry_list(&b.registry, !http_query_bool(rq, "running"), add_record, &l, e);
-	}
-	if (r == 0)
-		pings_ask(&b.registry, l.list, add_live);
-	box_close(&b);
-	if (r < 0) {
-		json_decref(l.list);
-		return -1;
-	}
-	return http_reply_json(rq, 0, json_pack("{s:o}", "sandboxes", l.list), e);
-}
-
-/* The record of one, by itself: a list of all would cost as much as there are. */
-static json_t *load_record(struct box *b, struct err *e)
-{
-	json_t *record = registry_load(&b->registry, b->id, "record.json", e);
-	struct listing l = { .box = b, .only = b->id };
-
-	if (record) {
-		if (b->kept)
-			json_object_set_new(record, "status", json_string("stopped"));
-		return record;
-	}
-	if (e->code == ERR_UNSUPPORTED)	/* of a newer format */
-		return NULL;
-	/* one of berth run has its record in the run directory only */
-	l.list = json_array();
-	if (registry_list(&b->registry, 1, add_record, &l, e) == 0 && json_array_size(l.list))
-		record = json_incref(json_array_get(l.list, 0));
-	else
-		err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", b->id);
-	json_decref(l.list);
-	return record;
-}
-
 static int describe(struct box *b, int attest, json_t **ret, struct err *e)
 {
-	autojson json_t *ping = json_pack("{s:s}", "op", "ping"), *ask = json_pack("{s:s}", "op", "attest"), *live = NULL,
+	autojson json_t *ping = protocol_request(OP_ping), *ask = protocol_request(OP_attest), *live = NULL,
 		 *report = NULL;
 	struct err ignored;
 	json_t *record;
 
 	if (!b->kept && registry_clear_dead(&b->registry, b->id, PINGS_MS, 0, &ignored) == 1)
 		b->kept = 1;
-	record = load_record(b, e);
+	record = boxlist_load(b, e);
 	if (!record)
 		return -1;
 	*ret = record;
@@ -235,7 +158,7 @@ static int describe(struct box *b, int attest, json_t **ret, struct err *e)
 		live = box_call(b, ping, NULL, 0, NULL, e);
 		if (!live)
 			return -1;
-		add_live(record, live);
+		boxlist_add_live(record, live);
 	}
 	if (!attest)
 		return 0;
@@ -262,9 +185,9 @@ static int get_sandbox(struct http_request *rq, struct err *e)
 }
 
 /* One question to the keeper, whose answer is the reply. */
-static int ask(struct http_request *rq, const char *op, struct err *e)
+static int ask(struct http_request *rq, enum protocol_op op, struct err *e)
 {
-	autojson json_t *question = json_pack("{s:s}", "op", op);
+	autojson json_t *question = protocol_request(op);
 	json_t *answer = NULL;
 	struct box b;
 
@@ -276,17 +199,17 @@ static int ask(struct http_request *rq, const char *op, struct err *e)
 
 static int get_stats(struct http_request *rq, struct err *e)
 {
-	return ask(rq, "stats", e);
+	return ask(rq, OP_stats, e);
 }
 
 static int post_pause(struct http_request *rq, struct err *e)
 {
-	return ask(rq, "pause", e);
+	return ask(rq, OP_pause, e);
 }
 
 static int post_resume(struct http_request *rq, struct err *e)
 {
-	return ask(rq, "resume", e);
+	return ask(rq, OP_resume, e);
 }
 
 /* ---- changing ------------------------------------------------------------------------ */
@@ -339,7 +262,7 @@ static int spawn_on(struct http_request *rq, const struct box *b, const char *ve
 static int stop(struct box *b, uint64_t grace_ms, uint64_t drain_ms, int with_record, struct err *e)
 {
 	int wait_ms = grace_ms == GRACE_OWN ? 86400000 : (grace_ms ? (int)grace_ms + 30000 : STUCK_MS) + (int)drain_ms, r;
-	autojson json_t *rq = json_pack("{s:s}", "op", "stop"), *record = NULL;
+	autojson json_t *rq = protocol_request(OP_stop), *record = NULL;
 	struct err ignored;
 
 	b->sock = keeper_connect(&b->registry, b->id, e);
@@ -349,7 +272,7 @@ static int stop(struct box *b, uint64_t grace_ms, uint64_t drain_ms, int with_re
 		json_object_set_new(rq, "grace_ms", json_integer((json_int_t)grace_ms));
 	if (drain_ms)
 		json_object_set_new(rq, "drain_ms", json_integer((json_int_t)drain_ms));
-	r = wire_send(b->sock, rq, NULL, 0, e);
+	r = wire_request(b->sock, rq, NULL, 0, e);
 	if (r == 0)
 		r = wait_for_end(b, wait_ms, e);
 	/* a keeper that does not answer is ended by the program */
@@ -551,7 +474,8 @@ static int get_wait(struct http_request *rq, struct err *e)
 }
 
 const struct http_route sandbox_routes[] = {
-	{ "GET", "/v1/sandboxes", get_sandboxes, "list sandboxes", .query = "running:boolean", .response = "SandboxList" },
+	{ "GET", "/v1/sandboxes", boxlist_get, "list sandboxes",
+	  .query = "running:boolean label:strings filter:strings", .response = "SandboxList" },
 	{ "POST", "/v1/sandboxes", post_sandboxes, "make a sandbox", HTTP_JSON, .request = "Create", .response = "Created",
 	  .status = 201 },
 	{ "GET", "/v1/sandboxes/{id}", get_sandbox, "a sandbox's record and state", .query = "attest:boolean", .response = "Sandbox" },

@@ -6,19 +6,23 @@
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define STATUS_UNFINISHED 123	/* as berth sh */
 #define INPUT_MAX 65536
 
-static json_t *ask_for(struct http_request *rq, const char *op)
+static json_t *ask_for(struct http_request *rq, enum protocol_op op)
 {
-	return json_pack("{s:s,s:s}", "op", op, "session", http_param(rq, "session"));
+	json_t *ask = protocol_request(op);
+
+	request_set_session(ask, http_param(rq, "session"));
+	return ask;
 }
 
 static int get_sessions(struct http_request *rq, struct err *e)
 {
-	return box_answer(rq, json_pack("{s:s}", "op", "sessions"), e);
+	return box_answer(rq, protocol_request(OP_sessions), e);
 }
 
 /* Output is in the answer when it is short text, else in descriptors: stdout's, then stderr's. */
@@ -46,7 +50,7 @@ static int run(struct http_request *rq, json_t *ask, struct err *e)
 	struct box b;
 	size_t n = 0;
 
-	json_object_set_new(ask, "inline", json_true());
+	request_set_inline(ask, 1);
 	if (box_connect(&b, rq, e) == 0 && box_send(&b, ask, NULL, 0, e) == 0)
 		answer = box_receive(&b, -1, fds, WIRE_FDS_MAX, &n, e);
 	if (answer)
@@ -67,7 +71,7 @@ static int run(struct http_request *rq, json_t *ask, struct err *e)
 
 static int post_run(struct http_request *rq, struct err *e)
 {
-	json_t *ask = ask_for(rq, "sh");
+	json_t *ask = ask_for(rq, OP_sh);
 
 	json_object_update(ask, http_json(rq));
 	return run(rq, ask, e);
@@ -75,7 +79,7 @@ static int post_run(struct http_request *rq, struct err *e)
 
 static int post_wait(struct http_request *rq, struct err *e)
 {
-	json_t *ask = ask_for(rq, "sh-wait");
+	json_t *ask = ask_for(rq, OP_sh_wait);
 
 	json_object_update(ask, http_json(rq));
 	return run(rq, ask, e);
@@ -111,14 +115,14 @@ static int feed_input(struct http_request *rq, const char *data, size_t n, struc
 static int post_input(struct http_request *rq, struct err *e)
 {
 	const struct buf *b = http_data(rq);
-	autojson json_t *ask = ask_for(rq, "send");
+	autojson json_t *ask = ask_for(rq, OP_send);
 	autoclose int fd = wire_data(b->data ? b->data : "", b->len, e);
 	json_t *answer = NULL;
 	struct box box;
 
 	if (fd < 0)
 		return -1;
-	json_object_set_new(ask, "eof", json_boolean(http_query_bool(rq, "eof")));
+	request_set_eof(ask, http_query_bool(rq, "eof"));
 	if (box_connect(&box, rq, e) == 0)
 		answer = box_call(&box, ask, &fd, 1, NULL, e);
 	box_close(&box);
@@ -133,19 +137,19 @@ static int post_signal(struct http_request *rq, struct err *e)
 
 	if (number < 0)
 		return -1;
-	ask = ask_for(rq, "signal");
-	json_object_set_new(ask, "signal", json_integer(number));
+	ask = ask_for(rq, OP_signal);
+	request_set_signal(ask, (uint64_t)number);
 	return box_answer(rq, ask, e);
 }
 
 static int post_cancel(struct http_request *rq, struct err *e)
 {
-	return box_answer(rq, ask_for(rq, "sh-cancel"), e);
+	return box_answer(rq, ask_for(rq, OP_sh_cancel), e);
 }
 
 static int delete_session(struct http_request *rq, struct err *e)
 {
-	return box_answer(rq, ask_for(rq, "session-close"), e);
+	return box_answer(rq, ask_for(rq, OP_session_close), e);
 }
 
 #define SESSIONS "/v1/sandboxes/{id}/sessions"

@@ -3,9 +3,8 @@
  * schema - the shapes of JSON bodies, as JSON Schema: what /openapi.json shows
  * is what requests are checked against.
  *
- * Understood: type (also a list), properties, required, additionalProperties
- * (false or a schema), items, enum, minimum, maximum, maxLength, maxItems, $ref to another
- * one.  Pure, but for schema_load(), which is called once before any thread.
+ * base/jsonschema.h says what is understood.  Pure, but for schema_load(), which is called
+ * once before any thread.
  */
 #ifndef BERTH_MANAGER_API_SCHEMA_H
 #define BERTH_MANAGER_API_SCHEMA_H

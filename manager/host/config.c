@@ -59,20 +59,6 @@ static int check_parent(const char *v, const char *what, struct err *e)
 	return 0;
 }
 
-int config_is_env_name(const char *s, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++) {
-		char c = s[i];
-		int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-
-		if (!letter && (i == 0 || c < '0' || c > '9') && c != '.' && c != '-')
-			return 0;
-	}
-	return n > 0;
-}
-
 static int check_idle_action(const char *v, const char *what, struct err *e)
 {
 	return strcmp(v, "stop") && strcmp(v, "remove") ?
@@ -176,6 +162,10 @@ const struct config_key config_keys[] = {
 	  "first host uid and gid handed to sandboxes; a multiple of 65536" },
 	{ "ids", "count", CONFIG_U32, "4096", 1, 65534, FIELD(id_count), NULL, NULL,
 	  "ranges of 65536 ids from base on; one per sandbox" },
+	{ "volume", "max", CONFIG_COUNT, "256", 0, 65534, FIELD(volume_max), NULL, NULL,
+	  "volumes that may exist" },
+	{ "volume", "size", CONFIG_SIZE, "1g", 16 << 20, 1ULL << 50, FIELD(volume_bytes), NULL,
+	  NULL, "of a volume that is made without a size" },
 	{ "network", "bridge", CONFIG_STRING, "berth0", 2, 15, FIELD(bridge), check_interface, NULL,
 	  "bridge of --network bridge, and table of nftables; made when first asked for" },
 	{ "network", "pool", CONFIG_STRING, "10.203.0.0/16", 9, 63, FIELD(network_pool), check_range, NULL,
@@ -186,6 +176,12 @@ const struct config_key config_keys[] = {
 	  "ranges that are not public and that every sandbox with a bridge may reach, separated by commas" },
 	{ "network", "forwarding", CONFIG_BOOL, "false", 0, 1, FIELD(network_forwarding), NULL, NULL,
 	  "whether berth may switch the host's forwarding on for a bridge" },
+	{ "network", "subnets", CONFIG_STRING, "10.204.0.0/14", 9, 63, FIELD(network_subnets),
+	  check_range, NULL, "IPv4 addresses that berth network create takes a subnet from" },
+	{ "network", "max_networks", CONFIG_COUNT, "64", 1, 256, FIELD(network_max), NULL, NULL,
+	  "networks that berth network create makes" },
+	{ "network", "max_members", CONFIG_COUNT, "250", 1, 1000, FIELD(network_max_members), NULL,
+	  NULL, "sandboxes on one of these networks at once" },
 	{ "daemon", "socket", CONFIG_STRING, "", 0, 107, FIELD(daemon_socket), check_path_or_none, NULL,
 	  "unix socket of berthd, for root only; empty is berthd.sock in run_dir" },
 	{ "daemon", "listen", CONFIG_STRING, "", 0, 63, FIELD(daemon_listen), NULL, NULL,
@@ -579,15 +575,6 @@ static int apply_env(struct config *c, struct err *e)
 		c->source[i] = CONFIG_FROM_ENV;
 	}
 	return 0;
-}
-
-json_t *config_bridge(const struct config *c)
-{
-	char dir[sizeof(c->state_dir) + 16];
-
-	snprintf(dir, sizeof(dir), "%s/network", c->state_dir);
-	return json_pack("{s:s,s:s,s:s,s:b,s:s}", "name", c->bridge, "pool", c->network_pool, "pool6", c->network_pool6, "forwarding",
-			 c->network_forwarding, "dir", dir);
 }
 
 /* ---- outwards ---- */

@@ -82,11 +82,15 @@ struct config {
 	/* [admission]; memory and CPUs of all sandboxes together: 0 is not limited */
 	uint64_t admit_memory_bytes, admit_cpu_milli;
 	uint64_t queue_length, queue_timeout_ms;	/* of berthd's manager */
+	/* [volume] */
+	uint64_t volume_max, volume_bytes;
 	/* [network]: of --network bridge */
 	char bridge[16];		/* the interface, and the table of nftables */
 	char network_pool[64], network_pool6[64];
 	char network_allow[1024];	/* ranges that every sandbox may reach, separated by blanks or commas */
 	int network_forwarding;		/* berth may switch the host's forwarding on */
+	char network_subnets[64];	/* where a network with a name gets its subnet from */
+	uint64_t network_max, network_max_members;
 
 	char file[4096];		/* the file that was read, or "" */
 	uint8_t source[CONFIG_KEY_MAX];	/* enum config_source, by row of config_keys */
@@ -157,8 +161,6 @@ json_t *config_document(struct err *e);
 /* The value of row k in the struct at base as TOML source; returns out, which never needs more than CONFIG_TOML_MAX. */
 const char *config_value_toml(const void *base, const struct config_key *k, char *out, size_t n);
 #define CONFIG_TOML_MAX (3 * 4096 + 16)
-/* What berth-net has to know of the bridge (runtime/net/bridge.h): a new reference, or NULL. */
-json_t *config_bridge(const struct config *c);
 /* Whether somebody has set the key, in a file or the environment. */
 int config_is_set(const struct config *c, const char *section, const char *name);
 /* "default", "file" or "env" for row i. */

@@ -5,12 +5,15 @@
 #include "base/mem.h"
 #include "manager/host/events.h"
 #include "manager/host/forget.h"
+#include "manager/host/procid.h"
 
 int expire_is_over(const json_t *record)
 {
 	json_int_t at = json_integer_value(json_object_get(record, EXPIRE_AT));
 
-	return at > 0 && (uint64_t)at <= clock_wall_ms();
+	const char *owner = json_string_value(json_object_get(record, EXPIRE_OWNER));
+
+	return (at > 0 && (uint64_t)at <= clock_wall_ms()) || (owner && procid_has_ended(owner));
 }
 
 int expire_is_due(const json_t *record)

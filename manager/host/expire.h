@@ -8,11 +8,15 @@
 
 #include "manager/host/registry.h"
 
-/* Members of record.json: milliseconds since 1970 or null, and true. */
+/* Members of record.json: milliseconds since 1970 or null, the name of a process, and true. */
 #define EXPIRE_AT "expires_ms"
+#define EXPIRE_OWNER "owner_process"
 #define EXPIRE_AUTO_REMOVE "auto_remove"
 
-/* Whether its time to live is over; and whether a stopped one of that record is to go. */
+/*
+ * Whether its time to live is over, or its owner has ended; and whether a stopped one of that
+ * record is to go.
+ */
 int expire_is_over(const json_t *record);
 int expire_is_due(const json_t *record);
 /* Removes them; *ret_removed counts.  What cannot be removed now is left for the next time. */

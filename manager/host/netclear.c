@@ -8,16 +8,21 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/nets.h"
 #include "runtime/sandbox/nethelper.h"
 
 #define NETWORK_DIR "network"
 
-/* A policy that says where, and nothing else. */
-static char *place(const struct registry *r)
+/* A policy that says where, and nothing else; name NULL: the bridge without one. */
+static char *place(const struct registry *r, const char *name, struct err *e)
 {
-	autojson json_t *bridge = config_bridge(r->config), *policy = json_pack("{s:O?}", "bridge", bridge);
+	autojson json_t *bridge = name ? nets_place(r->config, name, e) : nets_bridge(r->config);
+	autojson json_t *policy = bridge ? json_pack("{s:O}", "bridge", bridge) : NULL;
+	char *text = policy ? json_dumps(policy, JSON_COMPACT) : NULL;
 
-	return policy ? json_dumps(policy, JSON_COMPACT) : NULL;
+	if (!text && (bridge || !name))
+		err_nomem(e);
+	return text;
 }
 
 /* A sandbox that lasts keeps what it has used of its budget, however its keeper ended. */
@@ -33,40 +38,76 @@ static int save_used(struct registry *r, const char *id, const json_t *told, str
 	return j ? registry_save(r, id, NETWORK_USED_FILE, j, e) : err_nomem(e);
 }
 
-int netclear_one(struct registry *r, const char *id, struct err *e)
+struct clearing {
+	struct registry *r;
+	const char *id;
+	unsigned cleared;
+	struct err *e;
+};
+
+static int leave(struct clearing *x, const char *name)
 {
 	autofree char *policy = NULL;
 	autojson json_t *told = NULL;
+
+	policy = place(x->r, name, x->e);
+	if (!policy || nethelper_bridge("bridge-down", x->id, "", policy, &told, x->e) < 0)
+		return -1;
+	return save_used(x->r, x->id, told, x->e);
+}
+
+static int leave_if_member(void *ctx, const char *name)
+{
+	struct clearing *x = ctx;
+	char path[200];
+
+	snprintf(path, sizeof(path), NETS_DIR "/%s/members/%s.json", name, x->id);
+	return path_has(x->r->state_fd, path) ? leave(x, name) : 0;
+}
+
+int netclear_one(struct registry *r, const char *id, struct err *e)
+{
+	struct clearing x = { .r = r, .id = id, .e = e };
 	char path[100];
 
 	snprintf(path, sizeof(path), NETWORK_DIR "/%s.json", id);
-	if (!path_has(r->state_fd, path))
-		return 0;
-	policy = place(r);
-	if (!policy)
-		return err_nomem(e);
-	if (nethelper_bridge("bridge-down", id, "", policy, &told, e) < 0)
+	if (path_has(r->state_fd, path) && leave(&x, NULL) < 0)
 		return -1;
-	return save_used(r, id, told, e);
+	return nets_each(r->config, leave_if_member, &x, e);
+}
+
+static int clear_all(struct clearing *x, const char *name)
+{
+	char extra[sizeof(x->r->config->run_dir) + 40];
+	autofree char *policy = NULL;
+	autojson json_t *told = NULL;
+	uint64_t n = 0;
+
+	policy = place(x->r, name, x->e);
+	snprintf(extra, sizeof(extra), ",\"sandboxes\":\"%s/sandboxes\"", x->r->config->run_dir);
+	if (!policy || nethelper_bridge("bridge-gc", "", extra, policy, &told, x->e) < 0 ||
+	    json_get_u64(told, "cleared", &n, "answer of the network helper", x->e) < 0)
+		return -1;
+	x->cleared += (unsigned)n;
+	return 0;
+}
+
+static int clear_network(void *ctx, const char *name)
+{
+	struct clearing *x = ctx;
+	char path[100];
+
+	snprintf(path, sizeof(path), NETS_DIR "/%s/members", name);
+	return path_has(x->r->state_fd, path) ? clear_all(x, name) : 0;
 }
 
 int netclear_all(struct registry *r, unsigned *ret_cleared, struct err *e)
 {
-	autofree char *policy = NULL;
-	autojson json_t *told = NULL;
-	char extra[sizeof(r->config->run_dir) + 40];
-	uint64_t n = 0;
+	struct clearing x = { .r = r, .e = e };
+	int result = nets_each(r->config, clear_network, &x, e);
 
-	*ret_cleared = 0;
-	if (!path_has(r->state_fd, NETWORK_DIR))
-		return 0;
-	policy = place(r);
-	snprintf(extra, sizeof(extra), ",\"sandboxes\":\"%s/sandboxes\"", r->config->run_dir);
-	if (!policy)
-		return err_nomem(e);
-	if (nethelper_bridge("bridge-gc", "", extra, policy, &told, e) < 0 ||
-	    json_get_u64(told, "cleared", &n, "answer of the network helper", e) < 0)
-		return -1;
-	*ret_cleared = (unsigned)n;
-	return 0;
+	if (result == 0 && path_has(r->state_fd, NETWORK_DIR))
+		result = clear_all(&x, NULL);
+	*ret_cleared = x.cleared;
+	return result;
 }

@@ -36,10 +36,14 @@ const struct config_key tenant_keys[] = {
 	  "most bytes of /tmp; 0 is memory_limit" },
 	{ "tenant", "sandboxes", CONFIG_COUNT, "0", 0, 65534, T(sandboxes), NULL, NULL,
 	  "sandboxes of a tenant; 0 is half of [manager] max_sandboxes" },
+	{ "tenant", "archives", CONFIG_COUNT, "0", 0, 1000000, T(archives), NULL, NULL,
+	  "archived sandboxes of a tenant; 0 is four times sandboxes" },
 	{ "tenant", "memory_total", CONFIG_SIZE, "0", 0, 1ULL << 60, T(memory_total), NULL, NULL,
 	  "sum of the memory limits of a tenant's sandboxes; 0 is half of [admission] memory, or the machine's memory" },
 	{ "tenant", "cpu_total", CONFIG_CPUS, "0", 0, 4096000000, T(cpu_total), NULL, NULL,
 	  "sum of the CPU limits of a tenant's sandboxes; 0 is half of [admission] cpus, or sandboxes times cpu_limit" },
+	{ "tenant", "volumes", CONFIG_COUNT, "0", 0, 65534, T(volumes), NULL, NULL,
+	  "volumes of a tenant; 0 is a quarter of [volume] max" },
 	{ "tenant", "connections", CONFIG_COUNT, "0", 0, 65536, T(connections), NULL, NULL,
 	  "connections of a tenant to berthd at once; 0 is a quarter of [daemon] max_connections" },
 	{ "tenant", "requests", CONFIG_COUNT, "0", 0, 65536, T(requests), NULL, NULL,
@@ -101,6 +105,10 @@ static void derive(struct tenant *t, const struct config *c)
 		t->tmp_bytes = larger(t->memory_bytes, c->tmp_bytes);
 	if (!t->sandboxes)
 		t->sandboxes = larger(c->max_sandboxes / 2, 1);
+	if (!t->archives)
+		t->archives = 4 * t->sandboxes;
+	if (!t->volumes)
+		t->volumes = larger(c->volume_max / 4, 1);
 	if (!t->connections)
 		t->connections = larger(c->daemon_max_connections / 4, 1);
 	if (!t->requests)

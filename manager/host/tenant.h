@@ -19,7 +19,7 @@ struct tenant {
 	/* of one sandbox */
 	uint64_t memory_bytes, swap_bytes, cpu_milli, pids, disk_bytes, disk_inodes, tmp_bytes;
 	/* of all of them */
-	uint64_t sandboxes, memory_total, cpu_total;
+	uint64_t sandboxes, archives, memory_total, cpu_total, volumes;
 	/* of berthd, at once */
 	uint64_t connections, requests, streams;
 	char images[1024];	/* patterns of names, with newlines between them */

@@ -13,26 +13,8 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
-
-/* A long argument list goes in a memfd, as for exec. */
-static int send_request(int sock, json_t *rq, const int std[3], struct err *e)
-{
-	autofree char *text = json_dumps(rq, JSON_COMPACT);
-	autojson json_t *small = NULL;
-	autoclose int data = -1;
-	int fds[4] = { std[0], std[1], std[2], -1 };
-
-	if (!text)
-		return err_set(e, ERR_INVALID, "the path is not valid UTF-8");
-	if (strlen(text) < WIRE_MAX - 64)
-		return wire_send(sock, rq, fds, 3, e);
-	fds[3] = data = wire_data(text, strlen(text), e);
-	if (data < 0)
-		return -1;
-	small = json_pack("{s:s,s:b}", "op", "file", "data", 1);
-	return wire_send(sock, small, fds, 4, e);
-}
 
 /* The next packet: 1 it has started, 2 it has ended, -1. */
 static int next_packet(int sock, int wait_ms, json_t **ret_verdict, struct err *e)
@@ -54,15 +36,16 @@ static int next_packet(int sock, int wait_ms, json_t **ret_verdict, struct err *
 int fileclient_start(struct fileclient *f, int sock, const char *const *argv, const char *user, uint64_t timeout_ms,
 		     int in_fd, int out_fd, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:s,s:I}", "op", "file", "user", user ? user : "", "timeout_ms",
-					(json_int_t)timeout_ms);
+	autojson json_t *rq = protocol_request(OP_file);
 	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC), err = -1;
 	json_t *list = json_array();
 	int p[2], bad = 0;
 
 	for (; *argv; argv++)
 		bad |= json_array_append_new(list, json_string(*argv)) < 0;
-	json_object_set_new(rq, "argv", list);
+	request_set_argv(rq, list);
+	request_set_user(rq, user ? user : "");
+	request_set_timeout_ms(rq, timeout_ms);
 	f->sock = sock;
 	f->err_fd = f->wait_ms = -1;
 	if (bad)
@@ -71,7 +54,7 @@ int fileclient_start(struct fileclient *f, int sock, const char *const *argv, co
 		return err_sys(e, "make a pipe");
 	f->err_fd = p[0];
 	err = p[1];
-	if (send_request(sock, rq, (int[3]){ in_fd < 0 ? null : in_fd, out_fd < 0 ? null : out_fd, err }, e) < 0)
+	if (wire_request(sock, rq, (int[3]){ in_fd < 0 ? null : in_fd, out_fd < 0 ? null : out_fd, err }, 3, e) < 0)
 		fd_close(&f->err_fd);
 	return f->err_fd < 0 ? -1 : 0;
 }

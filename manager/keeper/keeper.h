@@ -14,6 +14,8 @@
 #define BERTH_MANAGER_KEEPER_KEEPER_H
 
 #include "manager/host/registry.h"
+#include "manager/host/restart.h"
+#include "manager/keeper/health.h"
 #include "runtime/sandbox/launch.h"
 
 /* When it ends by itself, and what then. */
@@ -22,10 +24,32 @@ struct keeper_life {
 	uint64_t expires_ms;		/* on the wall clock, when it is removed; 0: never */
 	int auto_remove;		/* when it stops, for whatever reason */
 	int remove_idle;		/* when the idle timeout stops it */
+	char owner[64];			/* the process that it is for, by its procid; "": none */
+	uint64_t owner_grace_ms;	/* between the end of that process and its own */
 };
 
 /* Writes it into a record, for inspect and the next start. */
 void keeper_life_tell(const struct keeper_life *l, json_t *record);
+
+/* true in the record of a sandbox that has a main command */
+#define KEEPER_SERVICE "service"
+#define KEEPER_MAIN "main"	/* what requests call that, in place of the id of a command */
+
+/*
+ * What makes a sandbox a service: its main command is that of the spec, and its end is the
+ * sandbox's (keeper_main.c).
+ */
+struct keeper_service {
+	/* a text for a shell that must succeed first, at each start; NULL: none */
+	const char *init_command;
+	int tty, interactive;		/* its descriptors: a terminal; a stdin that stays open */
+	int stop_signal;
+	uint64_t stop_timeout_ms;	/* from there to SIGKILL */
+	uint64_t timeout_ms;		/* of the main command; 0: none */
+	struct restart_policy restart;
+	unsigned restarts;		/* so far, since somebody started it */
+	uint64_t backoff_ms;		/* waited before this start; 0: nothing */
+};
 
 struct keeper_start {
 	struct registry *registry;
@@ -37,6 +61,8 @@ struct keeper_start {
 	int fresh;			/* made just now: forgotten when the caller is killed before it hears of it */
 	uint64_t output_head_bytes, output_tail_bytes;
 	struct keeper_life life;
+	struct health_spec health;	/* argv NULL: it has no check */
+	const struct keeper_service *service;	/* NULL: it has no main command */
 };
 
 /*
@@ -54,6 +80,7 @@ int keeper_connect(struct registry *r, const char *id, struct err *e);
 int keeper_not_running(struct registry *r, const char *id, struct err *e);
 int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struct err *e);
 #define KEEPER_CONNECT_MS 10000
+#define KEEPER_SOCKET "sock"	/* in the run directory of the sandbox */
 /* Whether the live sandbox is that of a berth run, which has no keeper. */
 int keeper_is_run(struct registry *r, const char *id);
 #define KEEPER_KILLED_FILE "killed"	/* beside the record of a live sandbox: its berth run is to say so */

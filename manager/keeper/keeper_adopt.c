@@ -60,17 +60,12 @@ static int swap_mount(struct keeper *k, const json_t *mount, struct err *e)
 	return sandbox_swap_mount(&k->sandbox, target, source, e);
 }
 
-int keeper_adopt_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
+int keeper_op_adopt(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	const char *token = NULL;
-	json_t *env = NULL, *mount = NULL, *item;
+	const char *token = request_token(rq->json, NULL);
+	json_t *env = request_env(rq->json), *mount = request_mount(rq->json), *item;
 	size_t i;
 
-	if (strcmp(op, "adopt"))
-		return 1;
-	if (json_get_str(rq, "token", &token, "request", e) < 0 || json_get_arr(rq, "env", &env, "request", e) < 0 ||
-	    json_get_obj(rq, "mount", &mount, "request", e) < 0)
-		return -1;
 	if (!token || !token[0] || strlen(token) >= sizeof(k->adopted))
 		return err_set(e, ERR_INVALID, "\"token\" has 1 to %zu bytes", sizeof(k->adopted) - 1);
 	json_array_foreach(env, i, item) {
@@ -84,6 +79,6 @@ int keeper_adopt_op(struct keeper *k, int client, const char *op, const json_t *
 	if (!k->adopted[0] && ((mount && swap_mount(k, mount, e) < 0) || merge_env(k, env, e) < 0))
 		return -1;
 	snprintf(k->adopted, sizeof(k->adopted), "%s", token);
-	keeper_answer(k, client, json_pack("{s:b}", "adopted", 1), NULL, 0);
+	keeper_answer(k, rq->client, json_pack("{s:b}", "adopted", 1), NULL, 0);
 	return 0;
 }

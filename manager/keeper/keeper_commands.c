@@ -19,6 +19,7 @@
 #include "runtime/sandbox/writable.h"
 
 #define OUTPUT_CHUNK 65536
+#define OUTPUT_MAX (16u << 20)	/* bytes of an answer to "output" that names no maximum */
 
 struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq)
 {
@@ -54,7 +55,8 @@ static int make_room(struct keeper *k, int *ret_slot, struct err *e)
 	return *ret_slot < 0 ? err_set(e, ERR_LIMIT, "%d commands are running already", KEEPER_COMMANDS) : 0;
 }
 
-struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e)
+struct keeper_command *keeper_command_new(struct keeper *k, int check, const struct cgroup_limits *l,
+					  struct err *e)
 {
 	struct keeper_command *c;
 	int slot;
@@ -66,7 +68,8 @@ struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_
 		err_nomem(e);
 		return NULL;
 	}
-	c->seq = k->next_seq++;
+	c->check = check;
+	c->seq = check ? KEEPER_CHECKS | k->next_check++ : k->next_seq++;
 	c->client = c->session = c->in_fd = c->out_fd[0] = c->out_fd[1] = -1;
 	ring_init(&c->out[0], k->head_max, k->tail_max);
 	ring_init(&c->out[1], k->head_max, k->tail_max);
@@ -125,19 +128,24 @@ json_t *keeper_command_verdict(const struct verdict *v)
 
 struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, struct err *e)
 {
-	const char *id = NULL;
+	const char *id = request_command(rq, NULL);
 	struct keeper_command *c = NULL;
 	char *end;
 	unsigned long n;
 
-	if (json_get_str(rq, "command", &id, "request", e) < 0)
-		return NULL;
+	if (id && !strcmp(id, KEEPER_MAIN)) {
+		c = keeper_main_command(k);
+		if (!c)
+			err_set(e, ERR_NOT_FOUND, "sandbox %s has no main command that runs",
+				k->claim.id);
+		return c;
+	}
 	if (id && id[0] == 'c' && id[1] >= '0' && id[1] <= '9') {
 		n = strtoul(id + 1, &end, 10);
 		if (!*end && n <= UINT32_MAX)
 			c = keeper_command_find(k, (uint32_t)n);
 	}
-	if (!c || c->session >= 0) {
+	if (!c || c->session >= 0 || c->check) {
 		err_set(e, ERR_NOT_FOUND, "no command '%.40s'; hint: berth commands lists them", id ? id : "");
 		return NULL;
 	}
@@ -169,7 +177,7 @@ static void tell_waiters(struct keeper *k, struct keeper_command *c)
 /* It has ended and left no process: a detached one is kept for who asks for its output and verdict. */
 static void put_away(struct keeper *k, struct keeper_command *c)
 {
-	if (!c->detached) {
+	if (!c->detached || c->check) {
 		keeper_command_remove(k, c);
 		return;
 	}
@@ -178,7 +186,21 @@ static void put_away(struct keeper *k, struct keeper_command *c)
 	fd_close(&c->in_fd);
 }
 
-static void announce(struct keeper *k, struct keeper_command *c);
+static void announce(struct keeper *k, struct keeper_command *c)
+{
+	if (c->unannounced)
+		keeper_event_exec(k, c);
+	c->unannounced = 0;
+}
+
+void keeper_command_announce(struct keeper *k)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_COMMANDS; i++)
+		if (k->commands[i])
+			announce(k, k->commands[i]);
+}
 
 static void note_end(struct keeper *k, struct keeper_command *c)
 {
@@ -196,7 +218,7 @@ static void note_end(struct keeper *k, struct keeper_command *c)
 static void conclude(struct keeper *k, struct keeper_command *c)
 {
 	struct err ignored;
-	int which;
+	int which, is_main;
 
 	/* what is in the pipes now is all that counts: nobody waits for end-of-file (L03) */
 	for (which = 0; which < 2; which++)
@@ -211,6 +233,10 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	verdict_decide(&c->facts, &c->verdict);
 	c->concluded = 1;
 	c->deadline_ms = c->kill_at_ms = c->rest_look_ms = 0;
+	if (c->check) {
+		keeper_health_ended(k, c);
+		return;
+	}
 	if (c->client >= 0)
 		tell_end(k, c->client, c);
 	c->client = -1;
@@ -219,20 +245,11 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	keeper_follow_news(k, c);
 	keeper_busy(k);
 	note_end(k, c);
+	is_main = keeper_main_is(k, c);
 	if (!c->facts.left_behind)
 		put_away(k, c);
-}
-
-#define EVENT_TEXT 200
-
-/* What an event says of a text: its beginning, in whole characters. */
-static size_t text_length(const char *text)
-{
-	size_t n = text ? strnlen(text, EVENT_TEXT) : 0;
-
-	while (n && ((unsigned char)text[n] & 0xc0) == 0x80)
-		n--;
-	return n;
+	if (is_main)	/* a detached one: it is still there */
+		keeper_main_concluded(k, c);
 }
 
 static void started(struct keeper *k, struct keeper_command *c, int pid)
@@ -251,29 +268,11 @@ static void started(struct keeper *k, struct keeper_command *c, int pid)
 	snprintf(id, sizeof(id), "c%u", c->seq);
 	if (!c->silent)
 		keeper_answer(k, c->client, json_pack("{s:s,s:b,s:i}", "command", id, "started", 1, "pid", pid), NULL, 0);
-	c->unannounced = !c->helper;
+	c->unannounced = !c->helper && !c->check;
 	if (c->detached)
 		c->client = -1;
-}
-
-static void announce(struct keeper *k, struct keeper_command *c)
-{
-	char id[24];
-
-	if (!c->unannounced)
-		return;
-	c->unannounced = 0;
-	snprintf(id, sizeof(id), "c%u", c->seq);
-	keeper_event(k, "exec", json_pack("{s:s,s:s#}", "command", id, "text", c->text ? c->text : "", text_length(c->text)));
-}
-
-void keeper_command_announce(struct keeper *k)
-{
-	int i;
-
-	for (i = 0; i < KEEPER_COMMANDS; i++)
-		if (k->commands[i])
-			announce(k, k->commands[i]);
+	if (keeper_main_is(k, c))
+		keeper_main_started(k);
 }
 
 void keeper_command_reply(struct keeper *k, const struct init_reply *r)
@@ -287,8 +286,12 @@ void keeper_command_reply(struct keeper *k, const struct init_reply *r)
 	} else if (r->type == INIT_EXEC_FAILED) {
 		if (c->session >= 0)
 			session_shell_failed(k, c->session, &r->err);
+		else if (c->check)
+			keeper_health_failed(k, &r->err);
 		else
 			keeper_answer_error(k, c->client, &r->err);
+		if (keeper_main_is(k, c))
+			keeper_main_failed(k, &r->err);
 		keeper_command_remove(k, c);
 	} else if (r->type == INIT_EXITED) {
 		c->facts.ended = 1;
@@ -328,7 +331,7 @@ void keeper_command_killed(struct keeper *k, struct keeper_command *c)
 
 void keeper_command_lost(struct keeper *k, struct keeper_command *c, int killed_by_us)
 {
-	if (c->ended || c->helper || c->session >= 0)
+	if (c->ended || c->helper || c->check || c->session >= 0)
 		return;
 	c->ended = 1;
 	c->facts.killed_by_us |= killed_by_us;
@@ -361,7 +364,7 @@ void keeper_command_read(struct keeper *k, struct keeper_command *c, int which)
 		else
 			break;
 	}
-	if (c->out[which].total != before) {
+	if (c->out[which].total != before && !c->check) {
 		keeper_busy(k);
 		keeper_follow_news(k, c);
 	}
@@ -418,24 +421,6 @@ void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_
 	}
 }
 
-/* v1 has no oom.group: where the kernel killed one process of a command, the rest follows. */
-void keeper_command_check_oom(struct keeper *k)
-{
-	struct cgroup_usage u;
-	struct err ignored;
-	int i;
-
-	for (i = 0; i < KEEPER_COMMANDS; i++) {
-		struct keeper_command *c = k->commands[i];
-
-		if (!c || c->ended || c->session >= 0 || c->facts.killed_for_oom ||
-		    cgroup_usage(&c->leaf, &u, &ignored) < 0 || !u.oom_kills)
-			continue;
-		c->facts.killed_for_oom = 1;
-		cgroup_kill(&c->leaf, &ignored);
-	}
-}
-
 /* A foreground command ends with its client: nobody is left to answer to (L13). */
 void keeper_command_client_gone(struct keeper *k, int client)
 {
@@ -461,7 +446,7 @@ void keeper_command_client_gone(struct keeper *k, int client)
 
 /* ---- the other operations --------------------------------------------------------------- */
 
-static json_t *describe(const struct keeper_command *c)
+static json_t *describe(const struct keeper_command *c, int is_main)
 {
 	char id[24];
 	json_t *j;
@@ -473,34 +458,37 @@ static json_t *describe(const struct keeper_command *c)
 		      (json_int_t)(clock_ms() - c->started_ms));
 	if (c->name[0])
 		json_object_set_new(j, "name", json_string(c->name));
+	if (is_main && json_object_set_new(j, KEEPER_MAIN, json_true()) == 0)
+		json_object_set_new(j, "stdin_open", json_boolean(c->in_fd >= 0));
 	if (c->concluded)
 		json_object_set_new(j, "verdict", keeper_command_verdict(&c->verdict));
 	return j;
 }
 
-static int op_commands(struct keeper *k, int client)
+int keeper_op_commands(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	json_t *list = json_array();
 	int i;
 
+	(void)e;
 	for (i = 0; i < KEEPER_COMMANDS; i++)
-		if (k->commands[i] && k->commands[i]->session < 0)
-			json_array_append_new(list, describe(k->commands[i]));
-	keeper_answer(k, client, json_pack("{s:o}", "commands", list), NULL, 0);
+		if (k->commands[i] && !k->commands[i]->check && k->commands[i]->session < 0)
+			json_array_append_new(list, describe(k->commands[i],
+				k->commands[i] == keeper_main_command(k)));
+	keeper_answer(k, rq->client, json_pack("{s:o}", "commands", list), NULL, 0);
 	return 0;
 }
 
-static int op_output(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, struct err *e)
+int keeper_op_output(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
-	uint64_t from = 0, start, next, max = 16 << 20;
-	const char *stream = "stdout";
+	const uint64_t from = request_from(rq->json, 0), max = request_max(rq->json, OUTPUT_MAX);
+	const char *stream = request_stream(rq->json, "stdout");
+	struct keeper_command *c = rq->command;
+	uint64_t start, next;
 	int which;
 	autoclose int fd = -1;
 
-	if (json_get_u64(rq, "from", &from, "request", e) < 0 || json_get_u64(rq, "max", &max, "request", e) < 0 ||
-	    json_get_str(rq, "stream", &stream, "request", e) < 0)
-		return -1;
 	which = !strcmp(stream, "stderr");
 	if (!which && strcmp(stream, "stdout"))
 		return err_set(e, ERR_INVALID, "'%.20s' is neither stdout nor stderr", stream);
@@ -510,82 +498,59 @@ static int op_output(struct keeper *k, int client, struct keeper_command *c, con
 	fd = wire_data(b.data ? b.data : "", b.len, e);
 	if (fd < 0)
 		return -1;
-	keeper_answer(k, client, json_pack("{s:I,s:I,s:I,s:I,s:b}", "from", (json_int_t)start, "next", (json_int_t)next,
+	keeper_answer(k, rq->client, json_pack("{s:I,s:I,s:I,s:I,s:b}", "from", (json_int_t)start, "next", (json_int_t)next,
 					   "total", (json_int_t)c->out[which].total, "dropped",
 					   (json_int_t)ring_dropped(&c->out[which]), "ended", c->concluded), &fd, 1);
 	return 0;
 }
 
-static int op_signal(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, struct err *e)
+static int signal_command(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	uint64_t signo = 15;
-	int all = 0;
+	const uint64_t signo = request_signal(rq->json, 15);
+	const int all = request_all(rq->json);
+	struct keeper_command *c = rq->command;
 
-	if (json_get_u64(rq, "signal", &signo, "request", e) < 0 || json_get_bool(rq, "all", &all, "request", e) < 0)
-		return -1;
 	if (signo < 1 || signo > 64)
 		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
 	if (c->ended)
 		return err_set(e, ERR_NOT_FOUND, "command c%u has ended", c->seq);
 	c->facts.killed_by_us |= signo == 9;
+	if (c == keeper_main_command(k))
+		k->main.by_hand |= signo == 9 || (int)signo == k->main.service->stop_signal;
 	if (all && signo == 9 ? cgroup_kill(&c->leaf, e) < 0 : keeper_command_signal(k, c, (int)signo, e) < 0)
 		return -1;
-	keeper_answer(k, client, json_pack("{s:b}", "signalled", 1), NULL, 0);
+	keeper_answer(k, rq->client, json_pack("{s:b}", "signalled", 1), NULL, 0);
 	return 0;
 }
 
-static int op_wait(struct keeper *k, int client, struct keeper_command *c)
+int keeper_op_signal(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	if (c->concluded)
-		tell_end(k, client, c);
+	return rq->command ? signal_command(k, rq, e) : session_op_signal(k, rq, e);
+}
+
+int keeper_op_send(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	return rq->command ? keeper_send(k, rq, e) : session_op_send(k, rq, e);
+}
+
+int keeper_op_wait(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	(void)e;
+	if (rq->command->concluded)
+		tell_end(k, rq->client, rq->command);
 	else
-		k->clients[client].waits = c->seq;
+		k->clients[rq->client].waits = rq->command->seq;
 	return 0;
 }
 
 /* The foreground command of this very client. */
-static int op_forward(struct keeper *k, int client, const json_t *rq, struct err *e)
+int keeper_op_forward(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	uint64_t signo = 0;
+	const uint64_t signo = request_signal(rq->json, 0);
 	int i;
 
-	if (json_get_u64(rq, "signal", &signo, "request", e) < 0)
-		return -1;
 	for (i = 0; i < KEEPER_COMMANDS; i++)
-		if (k->commands[i] && k->commands[i]->client == client && !k->commands[i]->ended)
+		if (k->commands[i] && k->commands[i]->client == rq->client && !k->commands[i]->ended)
 			return keeper_command_signal(k, k->commands[i], (int)signo, e);
 	return 0;	/* it ended meanwhile: no answer is expected either way */
-}
-
-int keeper_command_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e)
-{
-	static const char *const with_command[] = { "output", "send", "signal", "wait" };
-	struct keeper_command *c;
-	size_t i;
-
-	if (!strcmp(op, "exec"))
-		return keeper_command_exec(k, client, rq, fds, count, e);
-	if (!strcmp(op, "commands"))
-		return op_commands(k, client);
-	if (!strcmp(op, "leave"))
-		return keeper_rest_leave(k, rq, fds, count, e);
-	if (!strcmp(op, "forward"))
-		return op_forward(k, client, rq, e);
-	for (i = 0; i < ARRAY_LEN(with_command) && strcmp(op, with_command[i]); i++)
-		;
-	if (i == ARRAY_LEN(with_command) || !json_object_get(rq, "command"))
-		return 1;	/* not ours */
-	c = keeper_command_of(k, rq, e);
-	if (!c)
-		return -1;
-	switch (i) {
-	case 0:
-		return op_output(k, client, c, rq, e);
-	case 1:
-		return keeper_send(k, client, c, rq, fds, count, e);
-	case 2:
-		return op_signal(k, client, c, rq, e);
-	default:
-		return op_wait(k, client, c);
-	}
 }

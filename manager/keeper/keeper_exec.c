@@ -33,11 +33,9 @@ static int add_string(struct strings *l, const char *s, struct err *e)
 
 static int add_array(struct strings *l, const json_t *rq, const char *key, int is_env, struct err *e)
 {
-	json_t *a = NULL, *s;
+	json_t *a = json_object_get(rq, key), *s;
 	size_t i, j;
 
-	if (json_get_arr(rq, key, &a, "request", e) < 0)
-		return -1;
 	json_array_foreach(a, i, s) {
 		const char *text = json_string_value(s);
 
@@ -56,21 +54,14 @@ static int add_array(struct strings *l, const json_t *rq, const char *key, int i
 	return 0;
 }
 
-static int get_u64_or(const json_t *rq, const char *key, uint64_t preset, uint64_t *ret, struct err *e)
-{
-	*ret = preset;
-	return json_get_u64(rq, key, ret, "request", e) < 0 ? -1 : 0;
-}
-
 static int get_limits(const struct keeper *k, const json_t *rq, struct cgroup_limits *l, struct err *e)
 {
 	const struct cgroup_limits *all = k->limits_changed ? &k->limits : &k->spec->limits;
 
-	*l = (struct cgroup_limits){ .swap_bytes = CGROUP_UNLIMITED, .oom_group = 1 };
-	if (get_u64_or(rq, "memory_bytes", CGROUP_UNLIMITED, &l->memory_bytes, e) < 0 ||
-	    get_u64_or(rq, "cpu_milli", CGROUP_UNLIMITED, &l->cpu_milli, e) < 0 ||
-	    get_u64_or(rq, "pids", CGROUP_UNLIMITED, &l->pids, e) < 0)
-		return -1;
+	*l = (struct cgroup_limits){
+		.swap_bytes = CGROUP_UNLIMITED, .oom_group = 1, .memory_bytes = request_memory_bytes(rq, CGROUP_UNLIMITED),
+		.cpu_milli = request_cpu_milli(rq, CGROUP_UNLIMITED), .pids = request_pids(rq, CGROUP_UNLIMITED),
+	};
 	if (l->memory_bytes != CGROUP_UNLIMITED)
 		l->swap_bytes = 0;
 	/* v1 refuses it without a reason (EINVAL), v2 takes it and gives no more than the sandbox has */
@@ -82,17 +73,13 @@ static int get_limits(const struct keeper *k, const json_t *rq, struct cgroup_li
 
 static int get_rlimits(const json_t *rq, struct rlimits *r, struct err *e)
 {
-	json_t *a = NULL, *s;
+	json_t *a = request_ulimits(rq), *s;
 	struct rlimits one;
 	size_t i;
 	int j;
 
-	if (json_get_arr(rq, "ulimits", &a, "request", e) < 0)
-		return -1;
 	json_array_foreach(a, i, s) {
 		memset(&one, 0, sizeof(one));
-		if (!json_is_string(s))
-			return err_set(e, ERR_INVALID, "\"ulimits\" holds something else than strings");
 		if (rlimits_parse(&one, json_string_value(s), e) < 0)
 			return -1;
 		for (j = 0; j < RLIMITS_COUNT; j++)
@@ -108,7 +95,7 @@ static int get_rlimits(const json_t *rq, struct rlimits *r, struct err *e)
 /* Pipes for a detached command; ours are non-blocking. */
 static int make_pipes(struct keeper_command *c, int std[3], struct err *e)
 {
-	int in[2], out[2], err[2];
+	int in[2], out[2], err[2] = { -1, -1 };
 
 	if (pipe2(in, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
@@ -118,12 +105,12 @@ static int make_pipes(struct keeper_command *c, int std[3], struct err *e)
 		return err_sys(e, "make a pipe");
 	c->out_fd[0] = out[0];
 	std[1] = out[1];
-	if (pipe2(err, O_CLOEXEC) < 0)
+	if (c->merged ? (err[1] = dup(out[1])) < 0 : pipe2(err, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	c->out_fd[1] = err[0];
 	std[2] = err[1];
 	if (fcntl(c->in_fd, F_SETFL, O_NONBLOCK) < 0 || fcntl(out[0], F_SETFL, O_NONBLOCK) < 0 ||
-	    fcntl(err[0], F_SETFL, O_NONBLOCK) < 0)
+	    (!c->merged && fcntl(err[0], F_SETFL, O_NONBLOCK) < 0))
 		return err_sys(e, "set up a pipe");
 	return 0;
 }
@@ -175,19 +162,18 @@ static char *text_of(const struct strings *argv)
 	return b.data ? strdup(b.data) : NULL;
 }
 
-static int launch_command(struct keeper *k, struct keeper_command *c, const json_t *rq, const int *fds, size_t count,
-			  int *ret_master, struct err *e)
+static int launch_command(struct keeper *k, struct keeper_command *c, const struct keeper_request *q, int *ret_master,
+			  struct err *e)
 {
 	struct strings argv = { 0 }, env = { 0 };
-	const char *user = k->spec->user, *workdir = k->spec->workdir;
+	const json_t *rq = q->json;
+	const char *user = request_user(rq, k->spec->user), *workdir = request_workdir(rq, k->spec->workdir);
 	struct job job = { .rlimits = k->spec->rlimits, .leaf = &c->leaf };
-	int std[3] = { -1, -1, -1 }, tty = 0, result = -1, i;
+	int std[3] = { -1, -1, -1 }, tty = request_tty(rq), result = -1, i;
 	size_t j;
 
-	if (json_get_bool(rq, "tty", &tty, "request", e) < 0 || json_get_str(rq, "user", &user, "request", e) < 0 ||
-	    json_get_str(rq, "workdir", &workdir, "request", e) < 0 ||
-	    get_u64_or(rq, "grace_ms", k->spec->grace_ms, &c->grace_ms, e) < 0 ||
-	    get_rlimits(rq, &job.rlimits, e) < 0 || add_array(&argv, rq, "argv", 0, e) < 0)
+	c->grace_ms = request_grace_ms(rq, k->spec->grace_ms);
+	if (get_rlimits(rq, &job.rlimits, e) < 0 || add_array(&argv, rq, "argv", 0, e) < 0)
 		goto out;
 	if (argv.n && keeper_policy_argv(k, argv.v, argv.n, e) < 0)
 		goto out;
@@ -200,7 +186,7 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const json
 		err_set(e, ERR_INVALID, argv.n ? "the working directory must be absolute" : "no command given");
 		goto out;
 	}
-	if (arrange_stdio(k, c, tty, fds, count, std, ret_master, e) < 0)
+	if (arrange_stdio(k, c, tty, q->fds, q->count, std, ret_master, e) < 0)
 		goto out;
 	if (tty && c->detached && keep_terminal(k, c, rq, ret_master, e) < 0)
 		goto out;
@@ -226,9 +212,7 @@ static int check_name(struct keeper *k, const json_t *rq, const char **ret, stru
 {
 	int i;
 
-	*ret = "";
-	if (json_get_str(rq, "name", ret, "request", e) < 0)
-		return -1;
+	*ret = request_name(rq, "");
 	if ((*ret)[0] && !path_is_name(*ret))
 		return err_set(e, ERR_INVALID, "name '%.40s' is malformed; hint: a-z 0-9 _ . -", *ret);
 	for (i = 0; (*ret)[0] && i < KEEPER_COMMANDS; i++)
@@ -242,30 +226,28 @@ uint64_t keeper_timeout(const struct keeper *k, int is_text)
 	return is_text || k->spec->timeout_given ? k->spec->timeout_ms : 0;
 }
 
-int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+int keeper_op_exec(struct keeper *k, const struct keeper_request *q, struct err *e)
 {
+	const json_t *rq = q->json;
 	struct cgroup_limits limits;
 	struct keeper_command *c;
-	uint64_t timeout_ms;
+	const uint64_t timeout_ms = request_timeout_ms(rq, keeper_timeout(k, request_is_text(rq)));
 	autoclose int master = -1;
 	const char *name;
-	int detach = 0, silent = 0, is_text = 0, wait_children = 0;
 	json_t *answer;
 
-	if (json_get_bool(rq, "detach", &detach, "request", e) < 0 || json_get_bool(rq, "silent", &silent, "request", e) < 0 ||
-	    json_get_bool(rq, "is_text", &is_text, "request", e) < 0 || json_get_bool(rq, "wait_children", &wait_children, "request", e) < 0 ||
-	    get_limits(k, rq, &limits, e) < 0 ||
-	    get_u64_or(rq, "timeout_ms", keeper_timeout(k, is_text), &timeout_ms, e) < 0 || check_name(k, rq, &name, e) < 0)
+	if (get_limits(k, rq, &limits, e) < 0 || check_name(k, rq, &name, e) < 0)
 		return -1;
-	c = keeper_command_new(k, &limits, e);
+	c = keeper_command_new(k, q->client == -1, &limits, e);
 	if (!c)
 		return -1;
-	c->detached = detach;
-	c->silent = silent && !detach;
-	c->wait_children = wait_children;
-	c->client = client;
+	c->detached = request_detach(rq);
+	c->silent = request_silent(rq) && !c->detached;
+	c->wait_children = request_wait_children(rq);
+	c->merged = c->detached && request_merge(rq);
+	c->client = q->client < 0 ? -1 : q->client;
 	snprintf(c->name, sizeof(c->name), "%s", name);
-	if (launch_command(k, c, rq, fds, count, &master, e) < 0) {
+	if (launch_command(k, c, q, &master, e) < 0) {
 		keeper_command_remove(k, c);
 		return -1;
 	}
@@ -276,7 +258,7 @@ int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const in
 	if (master >= 0) {
 		/* the terminal goes straight to the client: no proxy in the data path */
 		answer = json_pack("{s:b}", "terminal", 1);
-		keeper_answer(k, client, answer, &master, 1);
+		keeper_answer(k, q->client, answer, &master, 1);
 	}
 	return 0;
 }

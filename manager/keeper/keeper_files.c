@@ -22,12 +22,10 @@
 
 static int take_args(const json_t *rq, const char ***ret, size_t *ret_n, struct err *e)
 {
-	json_t *a = NULL, *s;
+	json_t *a = request_argv(rq), *s;
 	const char **v;
 	size_t i;
 
-	if (json_get_arr(rq, "argv", &a, "request", e) < 0)
-		return -1;
 	if (!json_array_size(a) || json_array_size(a) > FILE_ARGS_MAX)
 		return err_set(e, ERR_LIMIT, "a file operation takes 1 to %d arguments", FILE_ARGS_MAX);
 	v = calloc(json_array_size(a) + 2, sizeof(*v));
@@ -48,11 +46,11 @@ static int take_args(const json_t *rq, const char ***ret, size_t *ret_n, struct 
 	return 0;
 }
 
-static int launch_helper(struct keeper *k, struct keeper_command *c, const json_t *rq, const int *fds, struct err *e)
+static int launch_helper(struct keeper *k, struct keeper_command *c, const struct keeper_request *rq, struct err *e)
 {
 	static const char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C" };
 	struct job job = {
-		.env = env, .env_count = ARRAY_LEN(env), .user = "", .workdir = k->spec->workdir, .rlimits = k->spec->rlimits,
+		.env = env, .env_count = ARRAY_LEN(env), .user = request_user(rq->json, ""), .workdir = k->spec->workdir, .rlimits = k->spec->rlimits,
 		.flags = INIT_MAKE_CWD | INIT_EXEC_FD, .leaf = &c->leaf,
 	};
 	const char **argv = NULL;
@@ -60,37 +58,34 @@ static int launch_helper(struct keeper *k, struct keeper_command *c, const json_
 
 	if (k->fileop_fd < 0)
 		k->fileop_fd = sandbox_file_program(e);
-	if (k->fileop_fd < 0 || json_get_str(rq, "user", &job.user, "request", e) < 0 ||
-	    take_args(rq, &argv, &job.argc, e) < 0)
+	if (k->fileop_fd < 0 || take_args(rq->json, &argv, &job.argc, e) < 0)
 		return -1;
 	job.program_fd = k->fileop_fd;
 	job.argv = argv;
 	c->text = strdup(job.argc > 1 ? argv[1] : "file");
-	r = sandbox_exec(&k->sandbox, c->seq, &job, fds, e);
+	r = sandbox_exec(&k->sandbox, c->seq, &job, rq->fds, e);
 	free(argv);
 	return r;
 }
 
-static int op_file(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+int keeper_op_file(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	struct cgroup_limits limits = {
 		.memory_bytes = CGROUP_UNLIMITED, .swap_bytes = CGROUP_UNLIMITED, .cpu_milli = CGROUP_UNLIMITED,
 		.pids = CGROUP_UNLIMITED, .oom_group = 1,
 	};
 	struct keeper_command *c;
-	uint64_t timeout_ms = 0;
+	const uint64_t timeout_ms = request_timeout_ms(rq->json, 0);
 
-	if (json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0)
-		return -1;
-	if (count != 3)
-		return err_set(e, ERR_INVALID, "a file operation takes three descriptors, not %zu", count);
-	c = keeper_command_new(k, &limits, e);
+	if (rq->count != 3)
+		return err_set(e, ERR_INVALID, "a file operation takes three descriptors, not %zu", rq->count);
+	c = keeper_command_new(k, 0, &limits, e);
 	if (!c)
 		return -1;
-	c->client = client;
+	c->client = rq->client;
 	c->helper = 1;
 	c->grace_ms = KEEPER_HELPER_GRACE_MS;
-	if (launch_helper(k, c, rq, fds, e) < 0) {
+	if (launch_helper(k, c, rq, e) < 0) {
 		keeper_command_remove(k, c);
 		return -1;
 	}
@@ -101,14 +96,12 @@ static int op_file(struct keeper *k, int client, const json_t *rq, const int *fd
 }
 
 /* Index 0 is what the sandbox wrote; 1 to count the image's layers, the top one first. */
-static int op_layers(struct keeper *k, int client, const json_t *rq, struct err *e)
+int keeper_op_layers(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	const struct spec *s = k->spec;
-	uint64_t index = 0;
+	const uint64_t index = request_index(rq->json, 0);
 	autoclose int fd = -1;
 
-	if (json_get_u64(rq, "index", &index, "request", e) < 0)
-		return -1;
 	if (index > s->layer_count)
 		return err_set(e, ERR_INVALID, "layer %llu of %zu", (unsigned long long)index, s->layer_count);
 	if (index)
@@ -117,16 +110,7 @@ static int op_layers(struct keeper *k, int client, const json_t *rq, struct err 
 		fd = openat(k->sandbox.base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, "open layer %llu", (unsigned long long)index);
-	keeper_answer(k, client, json_pack("{s:i,s:s,s:I}", "count", (int)s->layer_count, "workdir", s->workdir, "id_base",
+	keeper_answer(k, rq->client, json_pack("{s:i,s:s,s:I}", "count", (int)s->layer_count, "workdir", s->workdir, "id_base",
 					   (json_int_t)s->id_base), &fd, 1);
 	return 0;
-}
-
-int files_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e)
-{
-	if (!strcmp(op, "file"))
-		return op_file(k, client, rq, fds, count, e);
-	if (!strcmp(op, "layers"))
-		return op_layers(k, client, rq, e);
-	return 1;
 }

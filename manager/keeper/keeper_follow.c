@@ -82,6 +82,8 @@ static int answer(struct keeper *k, int client, const struct keeper_command *c, 
 	json_object_set_new(a, "ended", json_boolean(c->concluded && whole));
 	if (c->concluded && whole)
 		json_object_set_new(a, "verdict", keeper_command_verdict(&c->verdict));
+	if (c->concluded && whole)
+		f->seq = 0;
 	keeper_answer(k, client, a, &fd, fd >= 0 ? 1 : 0);
 	return 0;
 fail:
@@ -106,7 +108,8 @@ int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c)
 {
 	int i;
 
-	for (i = 0; c->tty && !c->ended && i < KEEPER_CLIENTS; i++)
+	/* a service does not wait for people who look on */
+	for (i = 0; c->tty && !c->ended && !keeper_main_is(k, c) && i < KEEPER_CLIENTS; i++)
 		if (k->clients[i].fd >= 0 && k->clients[i].follow.seq == c->seq &&
 		    c->out[0].total - k->clients[i].follow.from[0] > LAG_MAX)
 			return 1;
@@ -243,24 +246,21 @@ void keeper_send_check(struct keeper *k, uint64_t now)
 	}
 }
 
-int keeper_send(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, const int *fds, size_t count,
-		struct err *e)
+int keeper_send(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(16 << 20);
-	struct keeper_send *s = &k->clients[client].send;
-	const char *text = NULL;
-	int eof = 0;
+	struct keeper_send *s = &k->clients[rq->client].send;
+	struct keeper_command *c = rq->command;
+	const char *text = request_text(rq->json, NULL);
+	const int eof = request_eof(rq->json);
 
-	if (json_get_bool(rq, "eof", &eof, "request", e) < 0 || json_get_str(rq, "text", &text, "request", e) < 0)
-		return -1;
 	if (s->seq)
 		return err_set(e, ERR_BUSY, "the last data of this client is still on its way");
-	if (text ? buf_add(&b, text, json_string_length(json_object_get(rq, "text")), e) < 0 :
-		   count && wire_read_data(fds[0], &b, e) < 0)
+	if (text ? buf_add(&b, text, strlen(text), e) < 0 : rq->count && wire_read_data(rq->fds[0], &b, e) < 0)
 		return -1;
 	if (c->in_fd < 0 && c->concluded && eof && !b.len) {
 		/* what it was sent before ended it: that its stdin ends is true already */
-		keeper_answer(k, client, json_pack("{s:I}", "sent", (json_int_t)0), NULL, 0);
+		keeper_answer(k, rq->client, json_pack("{s:I}", "sent", (json_int_t)0), NULL, 0);
 		return 0;
 	}
 	if (c->in_fd < 0)
@@ -269,22 +269,21 @@ int keeper_send(struct keeper *k, int client, struct keeper_command *c, const js
 	s->data = take_ptr(&b.data);
 	b = BUF_INIT(1);
 	keeper_busy(k);
-	send_on(k, client, c);
+	send_on(k, rq->client, c);
 	return 0;
 }
 
 /* ---- requests ----------------------------------------------------------------------- */
 
-static int op_follow(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, struct err *e)
+int keeper_op_follow(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	struct keeper_follow f = { .seq = c->seq, .armed = 1 };
-	const char *streams = "both";
+	struct keeper_command *c = rq->command;
+	struct keeper_follow f = {
+		.seq = c->seq, .armed = 1, .from = { request_from(rq->json, 0), request_stderr_from(rq->json, 0) },
+	};
+	const char *streams = request_stream(rq->json, "both");
 	int i;
 
-	if (json_get_str(rq, "stream", &streams, "request", e) < 0 ||
-	    json_get_u64(rq, "from", &f.from[0], "request", e) < 0 ||
-	    json_get_u64(rq, "stderr_from", &f.from[1], "request", e) < 0)
-		return -1;
 	f.streams = !strcmp(streams, "both") ? 3 : !strcmp(streams, "stdout") ? 1 : !strcmp(streams, "stderr") ? 2 : 0;
 	if (!f.streams)
 		return err_set(e, ERR_INVALID, "'%.20s' is none of stdout, stderr, both", streams);
@@ -292,27 +291,27 @@ static int op_follow(struct keeper *k, int client, struct keeper_command *c, con
 		if (wanted(&f, i) && f.from[i] > c->out[i].total)
 			return err_set(e, ERR_INVALID, "offset %llu is beyond the end of %s at %llu",
 				       (unsigned long long)f.from[i], stream_names[i], (unsigned long long)c->out[i].total);
-	k->clients[client].follow = f;
-	return has_news(&f, c) ? answer(k, client, c, e) : 0;
+	k->clients[rq->client].follow = f;
+	return has_news(&f, c) ? answer(k, rq->client, c, e) : 0;
 }
 
-static int op_resize(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, struct err *e)
+int keeper_op_resize(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
+	const struct keeper_command *c = rq->command;
+
 	if (!c->tty || c->in_fd < 0)
 		return err_set(e, ERR_INVALID, "command c%u has no terminal", c->seq);
-	if (keeper_resize(c->in_fd, rq, e) < 0)
+	if (keeper_resize(c->in_fd, rq->json, e) < 0)
 		return -1;
-	keeper_answer(k, client, json_pack("{s:b}", "resized", 1), NULL, 0);
+	keeper_answer(k, rq->client, json_pack("{s:b}", "resized", 1), NULL, 0);
 	return 0;
 }
 
 int keeper_resize(int master, const json_t *rq, struct err *e)
 {
 	struct winsize w = { .ws_row = 24, .ws_col = 80 };
-	uint64_t rows = 24, cols = 80;
+	const uint64_t rows = request_rows(rq, 24), cols = request_cols(rq, 80);
 
-	if (json_get_u64(rq, "rows", &rows, "request", e) < 0 || json_get_u64(rq, "cols", &cols, "request", e) < 0)
-		return -1;
 	if (rows > 10000 || cols > 10000)
 		return err_set(e, ERR_INVALID, "a terminal of %llu x %llu", (unsigned long long)rows, (unsigned long long)cols);
 	w.ws_row = (unsigned short)rows;
@@ -321,28 +320,16 @@ int keeper_resize(int master, const json_t *rq, struct err *e)
 }
 
 /* Nobody will ask again: an ended command goes now, or when the processes it left have. */
-static int op_forget(struct keeper *k, int client, struct keeper_command *c, struct err *e)
+int keeper_op_forget(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
+	struct keeper_command *c = rq->command;
+
 	if (!c->concluded)
 		return err_set(e, ERR_BUSY, "command c%u still runs", c->seq);
-	keeper_answer(k, client, json_pack("{s:b}", "forgotten", 1), NULL, 0);
+	keeper_answer(k, rq->client, json_pack("{s:b}", "forgotten", 1), NULL, 0);
 	if (c->facts.left_behind)
 		c->detached = 0;
 	else
 		keeper_command_remove(k, c);
 	return 0;
-}
-
-int keeper_follow_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
-{
-	struct keeper_command *c;
-
-	if (strcmp(op, "follow") && strcmp(op, "resize") && strcmp(op, "forget"))
-		return 1;
-	c = keeper_command_of(k, rq, e);
-	if (!c)
-		return -1;
-	if (op[0] == 'r')
-		return op_resize(k, client, c, rq, e);
-	return op[2] == 'l' ? op_follow(k, client, c, rq, e) : op_forget(k, client, c, e);
 }

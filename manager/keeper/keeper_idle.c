@@ -40,8 +40,11 @@ static int running(const struct keeper *k, char *out, size_t n)
 	for (i = 0; i < KEEPER_COMMANDS; i++) {
 		const struct keeper_command *c = k->commands[i];
 
-		if (c && !c->ended && c->session < 0) {
-			snprintf(out, n, "command c%u runs", c->seq);
+		if (c && !c->ended && !c->check && c->session < 0) {
+			if (keeper_main_is(k, c))
+				snprintf(out, n, "%s runs", keeper_main_source(k));
+			else
+				snprintf(out, n, "command c%u runs", c->seq);
 			return 1;
 		}
 	}
@@ -67,6 +70,8 @@ static void look(struct keeper *k, uint64_t now)
 		window = WINDOW_MAX_MS;
 	if (elapsed < window || cgroup_usage(&k->sandbox.cgroup, &u, &ignored) < 0)
 		return;
+	/* the sandbox's use, without that of its health checks */
+	u.cpu_us -= keeper_health_cpu_us(k) < u.cpu_us ? keeper_health_cpu_us(k) : u.cpu_us;
 	used = u.cpu_us > k->idle_cpu_us ? u.cpu_us - k->idle_cpu_us : 0;
 	k->idle_cpu_busy = used > elapsed * 1000 * FLOOR_PERCENT / 100;
 	if (k->idle_cpu_busy)
@@ -121,18 +126,7 @@ void keeper_idle_describe(struct keeper *k, json_t *answer)
 
 /* ---- limits, changed while it lives ------------------------------------------------- */
 
-static int get_limit(const json_t *rq, const char *key, uint64_t *v, struct err *e)
-{
-	const char *word = json_string_value(json_object_get(rq, key));
-
-	if (word && !strcmp(word, "unlimited")) {
-		*v = CGROUP_UNLIMITED;
-		return 0;
-	}
-	return json_get_u64(rq, key, v, "request", e) < 0 ? -1 : 0;
-}
-
-static int op_update(struct keeper *k, int client, const json_t *rq, struct err *e)
+int keeper_op_update(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	struct cgroup_limits old = k->limits_changed ? k->limits : k->spec->limits, l = old;
 	const struct keeper_life life = k->life;
@@ -140,16 +134,16 @@ static int op_update(struct keeper *k, int client, const json_t *rq, struct err 
 	uint64_t cut;
 	int r;
 
-	if (get_limit(rq, "memory_bytes", &l.memory_bytes, e) < 0 || get_limit(rq, "cpu_milli", &l.cpu_milli, e) < 0 ||
-	    get_limit(rq, "pids", &l.pids, e) < 0)
-		return -1;
+	l.memory_bytes = request_memory_bytes(rq->json, l.memory_bytes);
+	l.cpu_milli = request_cpu_milli(rq->json, l.cpu_milli);
+	l.pids = request_pids(rq->json, l.pids);
 	r = k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &l, e);
 	if (r == 0)
 		r = k->sandbox.cgroup.ops->lift(&k->sandbox.cgroup, &l, e);
 	if (r == 0)
-		r = keeper_life_update(k, rq, e);
+		r = keeper_life_update(k, rq->json, e);
 	if (r == 0)
-		r = keeper_network_update(k, rq, &cut, e);
+		r = keeper_network_update(k, rq->json, &cut, e);
 	if (r < 0) {
 		/* all or nothing: what was set before the one that failed goes back */
 		keeper_life_set(k, &life, &ignored);
@@ -160,14 +154,9 @@ static int op_update(struct keeper *k, int client, const json_t *rq, struct err 
 	}
 	k->limits = l;
 	k->limits_changed = 1;
-	keeper_answer(k, client, json_pack("{s:b,s:I}", "updated", 1, "cut", (json_int_t)cut), NULL, 0);
+	keeper_answer(k, rq->client, json_pack("{s:b,s:I}", "updated", 1, "cut", (json_int_t)cut), NULL, 0);
 	keeper_event(k, "update", NULL);
 	return 0;
-}
-
-int keeper_limits_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
-{
-	return strcmp(op, "update") ? 1 : op_update(k, client, rq, e);
 }
 
 void keeper_limits_describe(const struct keeper *k, json_t *answer)

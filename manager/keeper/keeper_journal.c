@@ -22,6 +22,28 @@ void keeper_event(struct keeper *k, const char *event, json_t *members)
 	events_add_to(&k->events, event, k->claim.id, members);
 }
 
+#define EVENT_TEXT 200
+
+/* What an event says of a text: its beginning, in whole characters. */
+static size_t text_length(const char *text)
+{
+	size_t n = text ? strnlen(text, EVENT_TEXT) : 0;
+
+	while (n && ((unsigned char)text[n] & 0xc0) == 0x80)
+		n--;
+	return n;
+}
+
+void keeper_event_exec(struct keeper *k, const struct keeper_command *c)
+{
+	const char *text = c->text ? c->text : "";
+	char id[24];
+
+	snprintf(id, sizeof(id), "c%u", c->seq);
+	keeper_event(k, "exec", json_pack("{s:s,s:s#}", "command", id, "text", text,
+					  text_length(text)));
+}
+
 /* The end of a command: an event of its own where a limit ended it. */
 void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdict *v, json_t *members)
 {
@@ -118,7 +140,13 @@ void keeper_log_command(struct keeper *k, struct keeper_command *c, int which, c
 	char source[24];
 	uint64_t room = c->logged[which] < COMMAND_MAX ? COMMAND_MAX - c->logged[which] : 0;
 
-	if (c->tty || c->session >= 0 || !c->detached)
+	if (keeper_main_is(k, c)) {
+		c->logged[which] += n;
+		keeper_main_read(k, n);
+		keeper_log(k, keeper_main_source(k), streams[which], p, n);
+		return;
+	}
+	if (c->tty || c->session >= 0 || c->check || !c->detached)
 		return;
 	snprintf(source, sizeof(source), "c%u", c->seq);
 	n = n < room ? n : (size_t)room;

@@ -5,6 +5,8 @@
  * The end of its time to live is a point on the wall clock that stands in its record, so that it holds over restarts.  One that
  * is stopped when it comes has no keeper: whoever starts it, gc or berthd removes it (manager/host/expire.h).
  */
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/host/events.h"
@@ -32,14 +34,16 @@ void keeper_life_check(struct keeper *k)
 	if (!k->life.expires_ms || k->stop_reason == time_is_over || clock_wall_ms() < k->life.expires_ms)
 		return;
 	k->stop_reason = time_is_over;
-	keeper_stop_begin(k, k->spec->grace_ms);
+	keeper_stop_begin(k, keeper_main_grace_ms(k));
 }
 
 static int is_to_go(const struct keeper *k)
 {
 	if (k->stays || !k->announced)
 		return 0;
-	return k->life.auto_remove || k->stop_reason == time_is_over || (k->life.remove_idle && k->stop_reason == keeper_idle_reason);
+	return k->life.auto_remove || k->stop_reason == time_is_over ||
+	       k->stop_reason == keeper_owner_reason ||
+	       (k->life.remove_idle && k->stop_reason == keeper_idle_reason);
 }
 
 /* In its record from now on: whatever becomes of us, it is to go. */
@@ -67,6 +71,12 @@ void keeper_life_tell(const struct keeper_life *l, json_t *record)
 {
 	json_object_set_new(record, "idle_timeout_ms", json_integer((json_int_t)l->idle_timeout_ms));
 	json_object_set_new(record, EXPIRE_AT, l->expires_ms ? json_integer((json_int_t)l->expires_ms) : json_null());
+	if (l->owner[0]) {
+		json_object_set_new(record, EXPIRE_OWNER, json_string(l->owner));
+		json_object_set_new(record, "owner_pid", json_integer(atoi(l->owner)));
+		json_object_set_new(record, "owner_grace_ms",
+				    json_integer((json_int_t)l->owner_grace_ms));
+	}
 	if (l->auto_remove)
 		json_object_set_new(record, EXPIRE_AUTO_REMOVE, json_true());
 }
@@ -92,11 +102,10 @@ int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e
 int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e)
 {
 	struct keeper_life l = k->life;
-	uint64_t ttl_ms = 0;
-	int timed = json_get_u64(rq, "ttl_ms", &ttl_ms, "request", e);
+	const uint64_t ttl_ms = request_ttl_ms(rq, UINT64_MAX);
+	const int timed = ttl_ms != UINT64_MAX;
 
-	if (timed < 0 || json_get_u64(rq, "idle_timeout_ms", &l.idle_timeout_ms, "request", e) < 0)
-		return -1;
+	l.idle_timeout_ms = request_idle_timeout_ms(rq, l.idle_timeout_ms);
 	if (timed)
 		l.expires_ms = ttl_ms ? clock_wall_ms() + ttl_ms : 0;
 	if (timed && k->stop_reason == time_is_over)

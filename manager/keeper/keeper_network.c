@@ -37,12 +37,10 @@ static void remove_value(json_t *list, const json_t *value)
 
 static int merge_list(json_t *policy, const char *key, const char *opposite, const json_t *rq, struct err *e)
 {
-	json_t *more = NULL, *list, *value;
+	json_t *more = json_object_get(rq, key), *list, *value;
 	size_t i;
 
-	if (json_get_arr(rq, key, &more, "request", e) < 0)
-		return -1;
-	if (!more)
+	if (!json_is_array(more))
 		return 0;
 	if (!json_object_get(policy, key))
 		json_object_set_new(policy, key, json_array());
@@ -258,20 +256,16 @@ void keeper_network_save(struct keeper *k)
 
 /* ---- requests -------------------------------------------------------------------------- */
 
-int keeper_network_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e)
+int keeper_op_network(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	json_t *j, *policy = NULL;
+	json_t *j = describe(k), *policy = NULL;
 
-	(void)rq;
-	if (strcmp(op, "network"))
-		return 1;
-	j = describe(k);
 	if (spec_needs_nethelper(k->spec) && !(policy = policy_now(k, e))) {
 		json_decref(j);
 		return -1;
 	}
 	if (policy)
 		json_object_set(j, "policy", policy);
-	keeper_answer(k, client, json_pack("{s:o}", "network", j), NULL, 0);
+	keeper_answer(k, rq->client, json_pack("{s:o}", "network", j), NULL, 0);
 	return 0;
 }

@@ -98,11 +98,9 @@ static int run_now(struct keeper *k, struct keeper_session *s, const struct sess
 
 int session_queue_add(struct keeper *k, struct keeper_session *s, const struct session_text *t, const json_t *rq, struct err *e)
 {
-	uint64_t queue_ms = keeper_timeout(k, 1);
-	int no_wait = 0;
+	const uint64_t queue_ms = request_queue_ms(rq, keeper_timeout(k, 1));
+	const int no_wait = request_no_wait(rq);
 
-	if (json_get_bool(rq, "no_wait", &no_wait, "request", e) < 0 || json_get_u64(rq, "queue_ms", &queue_ms, "request", e) < 0)
-		return -1;
 	if (!s->busy && !s->queue)
 		return run_now(k, s, t, e);
 	if (no_wait || (s->busy && s->client < 0 && !s->facts.killed_by_us))

@@ -100,6 +100,12 @@ static void make_spare(struct keeper *k)
 		k->spare_failed = 1;	/* the command will say why */
 }
 
+void keeper_leaf_ahead(struct keeper *k)
+{
+	if (!k->spare.ops && !k->spare_failed)
+		make_spare(k);
+}
+
 static void remove_dropped(struct keeper *k)
 {
 	struct cgroup *c = &k->dropped[--k->dropped_count];
@@ -147,6 +153,9 @@ int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, s
 	struct err ignored;
 	char name[24];
 
+	snprintf(name, sizeof(name), "c%u", seq);
+	if (seq >= KEEPER_CHECKS)
+		return cgroup_create_leaf(ret, &k->sandbox.cgroup, name, l, k->spec->id_base, e);
 	k->spare.ops = NULL;
 	k->spare_failed = 0;
 	if (spare.ops && is_unlimited(l)) {
@@ -157,7 +166,6 @@ int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, s
 		cgroup_destroy(&spare, &ignored);
 		cgroup_release(&spare);
 	}
-	snprintf(name, sizeof(name), "c%u", seq);
 	return cgroup_create_leaf(ret, &k->sandbox.cgroup, name, l, k->spec->id_base, e);
 }
 

@@ -54,7 +54,8 @@ void keeper_rest_limit(struct keeper_command *c)
 {
 	struct err ignored;
 
-	if (c->facts.timed_out && keeper_rest_count(c) && cgroup_kill(&c->leaf, &ignored) == 0)
+	if ((c->facts.timed_out || c->check) && keeper_rest_count(c) &&
+	    cgroup_kill(&c->leaf, &ignored) == 0)
 		cgroup_wait_empty(&c->leaf, KEEPER_DYING_MS, &ignored);
 }
 
@@ -83,20 +84,37 @@ static int take_stream(struct keeper_command *c, const char *name, int fd, struc
 	return 0;
 }
 
-int keeper_rest_leave(struct keeper *k, const json_t *rq, const int *fds, size_t count, struct err *e)
+int keeper_op_leave(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	struct keeper_command *c = keeper_command_of(k, rq, e);
-	json_t *streams = NULL, *name;
+	struct keeper_command *c = rq->command;
+	json_t *streams = request_streams(rq->json), *name;
 	size_t i;
 
-	if (!c || json_get_arr(rq, "streams", &streams, "request", e) < 0)
-		return -1;
+	(void)k;
 	if (!c->concluded || c->detached)
 		return err_set(e, ERR_INVALID, "command c%u left nothing whose output nobody reads", c->seq);
-	if (json_array_size(streams) != count)
-		return err_set(e, ERR_INVALID, "%zu streams and %zu descriptors", json_array_size(streams), count);
+	if (json_array_size(streams) != rq->count)
+		return err_set(e, ERR_INVALID, "%zu streams and %zu descriptors", json_array_size(streams), rq->count);
 	json_array_foreach(streams, i, name)
-		if (take_stream(c, json_string_value(name), fds[i], e) < 0)
+		if (take_stream(c, json_string_value(name), rq->fds[i], e) < 0)
 			return -1;
 	return 0;
+}
+
+/* v1 has no oom.group: where the kernel killed one process of a command, the rest follows. */
+void keeper_command_check_oom(struct keeper *k)
+{
+	struct cgroup_usage u;
+	struct err ignored;
+	int i;
+
+	for (i = 0; i < KEEPER_COMMANDS; i++) {
+		struct keeper_command *c = k->commands[i];
+
+		if (!c || c->ended || c->session >= 0 || c->facts.killed_for_oom ||
+		    cgroup_usage(&c->leaf, &u, &ignored) < 0 || !u.oom_kills)
+			continue;
+		c->facts.killed_for_oom = 1;
+		cgroup_kill(&c->leaf, &ignored);
+	}
 }

@@ -205,7 +205,7 @@ static void keep_output(void *ctx, const char *p, size_t n)
 
 static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e)
 {
-	struct keeper_command *c = keeper_command_new(k, NULL, e);
+	struct keeper_command *c = keeper_command_new(k, 0, NULL, e);
 	autoclose int script = -1, status = -1;
 	int std[3] = { -1, -1, -1 }, i, r = -1;
 
@@ -768,11 +768,9 @@ void session_client_gone(struct keeper *k, int client)
 static int get_on_timeout(const json_t *rq, enum session_on_timeout *ret, struct err *e)
 {
 	static const char *const names[] = { "kill", "interrupt", "freeze", "detach" };
-	const char *s = "kill";
+	const char *s = request_on_timeout(rq, "kill");
 	size_t i;
 
-	if (json_get_str(rq, "on_timeout", &s, "request", e) < 0)
-		return -1;
 	for (i = 0; i < ARRAY_LEN(names); i++) {
 		if (!strcmp(s, names[i])) {
 			*ret = (enum session_on_timeout)i;
@@ -784,32 +782,31 @@ static int get_on_timeout(const json_t *rq, enum session_on_timeout *ret, struct
 
 static int get_name(const json_t *rq, const char **ret, struct err *e)
 {
-	*ret = "main";
-	if (json_get_str(rq, "session", ret, "request", e) < 0)
-		return -1;
+	*ret = request_session(rq, "main");
 	return path_is_name(*ret) ? 0 : err_set(e, ERR_INVALID, "session name '%.40s' is malformed; hint: a-z 0-9 _ . -", *ret);
 }
 
-static int op_sh(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+int keeper_op_sh(struct keeper *k, const struct keeper_request *q, struct err *e)
 {
+	const json_t *rq = q->json;
 	autobuf struct buf b = BUF_INIT(TEXT_MAX);
-	struct session_text t = { .client = client, .timeout_ms = keeper_timeout(k, 1) };
+	struct session_text t = {
+		.client = q->client, .timeout_ms = request_timeout_ms(rq, keeper_timeout(k, 1)), .inlined = request_inline(rq),
+		.text = request_text(rq, NULL),
+	};
 	struct keeper_session *s = NULL;
 	const char *name;
-	int split = 0;
 
-	if (get_name(rq, &name, e) < 0 || json_get_bool(rq, "inline", &t.inlined, "request", e) < 0 ||
-	    json_get_str(rq, "text", &t.text, "request", e) < 0 || json_get_bool(rq, "split", &split, "request", e) < 0 ||
-	    json_get_u64(rq, "timeout_ms", &t.timeout_ms, "request", e) < 0 || get_on_timeout(rq, &t.on_timeout, e) < 0)
+	if (get_name(rq, &name, e) < 0 || get_on_timeout(rq, &t.on_timeout, e) < 0)
 		return -1;
-	if (!t.text && count && wire_read_data(fds[0], &b, e) < 0)
+	if (!t.text && q->count && wire_read_data(q->fds[0], &b, e) < 0)
 		return -1;
 	t.n = t.text ? strlen(t.text) : b.len;
 	if (!t.text)
 		t.text = b.data;
 	if (!t.text)
 		return err_set(e, ERR_INVALID, "no command text");
-	if (keeper_policy_text(k, t.text, t.n, e) < 0 || open_session(k, name, split, &s, e) < 0)
+	if (keeper_policy_text(k, t.text, t.n, e) < 0 || open_session(k, name, request_split(rq), &s, e) < 0)
 		return -1;
 	return session_queue_add(k, s, &t, rq, e);
 }
@@ -828,20 +825,18 @@ static struct keeper_session *session_of(struct keeper *k, const json_t *rq, str
 }
 
 /* Waits for the command that runs, with a new deadline; thaws a frozen one. */
-static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err *e)
+int keeper_op_sh_wait(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	struct keeper_session *s = session_of(k, rq, e);
+	struct keeper_session *s = session_of(k, rq->json, e);
 	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
-	uint64_t timeout_ms = keeper_timeout(k, 1);
-	int inlined = 0;
+	const uint64_t timeout_ms = request_timeout_ms(rq->json, keeper_timeout(k, 1));
 
-	if (!s || json_get_bool(rq, "inline", &inlined, "request", e) < 0 ||
-	    json_get_u64(rq, "timeout_ms", &timeout_ms, "request", e) < 0 || get_on_timeout(rq, &s->on_timeout, e) < 0)
+	if (!s || get_on_timeout(rq->json, &s->on_timeout, e) < 0)
 		return -1;
 	if (!s->busy && s->unclaimed) {
 		s->unclaimed = 0;
-		s->client = client;
-		s->inlined = inlined;
+		s->client = rq->client;
+		s->inlined = request_inline(rq->json);
 		answer_session(k, s, s->verdict.facts.timed_out ? "timeout" : "done", &s->verdict);
 		return 0;
 	}
@@ -851,48 +846,47 @@ static int op_sh_wait(struct keeper *k, int client, const json_t *rq, struct err
 		return err_set(e, ERR_BUSY, "another client waits for session %s", s->name);
 	if (c && cgroup_freeze(&c->leaf, 0, e) < 0)
 		return -1;
-	s->client = client;
-	s->inlined = inlined;
+	s->client = rq->client;
+	s->inlined = request_inline(rq->json);
 	s->deadline_ms = timeout_ms ? clock_ms() + timeout_ms : 0;
 	s->probe_ms = clock_ms() + PROBE_MS;
 	s->awaiting = 0;
 	return 0;
 }
 
-static int op_send(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e)
+int session_op_send(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(1 << 16);
-	struct keeper_session *s = session_of(k, rq, e);
-	int eof = 0;
+	struct keeper_session *s = session_of(k, rq->json, e);
 	ssize_t n;
 
-	if (!s || json_get_bool(rq, "eof", &eof, "request", e) < 0)
+	if (!s)
 		return -1;
 	if (s->tty_fd < 0)
 		return err_set(e, ERR_NOT_FOUND, "session %s has no shell", s->name);
-	if (count && wire_read_data(fds[0], &b, e) < 0)
+	if (rq->count && wire_read_data(rq->fds[0], &b, e) < 0)
 		return -1;
-	if (eof && !s->split && buf_add(&b, "\004", 1, e) < 0)
+	if (request_eof(rq->json) && !s->split && buf_add(&b, "\004", 1, e) < 0)
 		return -1;
 	n = session_type(k, s, b.data, b.len);
 	if (n < 0)
 		return err_sys(e, "write to session %s", s->name);
-	keeper_answer(k, client, json_pack("{s:I}", "sent", (json_int_t)n), NULL, 0);
+	keeper_answer(k, rq->client, json_pack("{s:I}", "sent", (json_int_t)n), NULL, 0);
 	return 0;
 }
 
-static int op_signal(struct keeper *k, int client, const json_t *rq, struct err *e)
+int session_op_signal(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	struct keeper_session *s = session_of(k, rq, e);
-	uint64_t signo = 2;
+	struct keeper_session *s = session_of(k, rq->json, e);
+	const uint64_t signo = request_signal(rq->json, 2);
 
-	if (!s || json_get_u64(rq, "signal", &signo, "request", e) < 0)
+	if (!s)
 		return -1;
 	if (signo < 1 || signo > 64)
 		return err_set(e, ERR_INVALID, "signal %llu does not exist", (unsigned long long)signo);
 	if ((signo == SIGINT ? session_interrupt(k, s) : session_signal(k, s, (int)signo)) < 0)
 		return err_set(e, ERR_NOT_FOUND, "session %s has no foreground process", s->name);
-	keeper_answer(k, client, json_pack("{s:b}", "signalled", 1), NULL, 0);
+	keeper_answer(k, rq->client, json_pack("{s:b}", "signalled", 1), NULL, 0);
 	return 0;
 }
 
@@ -901,17 +895,17 @@ static int op_signal(struct keeper *k, int client, const json_t *rq, struct err 
  * "own" it is that client who asks, of the text that it has sent, which may still
  * wait for its turn; then there is no other answer.
  */
-static int op_sh_cancel(struct keeper *k, int client, const json_t *rq, struct err *e)
+int keeper_op_sh_cancel(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	struct keeper_session *s = session_of(k, rq, e);
+	struct keeper_session *s = session_of(k, rq->json, e);
 	struct keeper_command *c = s ? keeper_command_find(k, s->shell_seq) : NULL;
-	int own = 0;
+	const int own = request_own(rq->json);
 
-	if (!s || json_get_bool(rq, "own", &own, "request", e) < 0)
+	if (!s)
 		return -1;
-	if (own && session_queue_cancel(k, s, client))
+	if (own && session_queue_cancel(k, s, rq->client))
 		return 0;
-	if (own && (!s->busy || s->client != client))
+	if (own && (!s->busy || s->client != rq->client))
 		return 0;	/* it has just ended */
 	if (!s->busy)
 		return err_set(e, ERR_NOT_FOUND, "session %s runs no command", s->name);
@@ -921,15 +915,16 @@ static int op_sh_cancel(struct keeper *k, int client, const json_t *rq, struct e
 	s->on_timeout = ON_TIMEOUT_KILL;
 	session_force(k, s, clock_ms());
 	if (!own)
-		keeper_answer(k, client, json_pack("{s:b}", "cancelled", 1), NULL, 0);
+		keeper_answer(k, rq->client, json_pack("{s:b}", "cancelled", 1), NULL, 0);
 	return 0;
 }
 
-static int op_sessions(struct keeper *k, int client)
+int keeper_op_sessions(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	json_t *list = json_array();
 	int i;
 
+	(void)e;
 	for (i = 0; i < KEEPER_SESSIONS; i++) {
 		struct keeper_session *s = &k->sessions[i];
 
@@ -938,42 +933,23 @@ static int op_sessions(struct keeper *k, int client)
 							      "alive", s->shell_seq != 0, "split", s->split, "commands",
 							      (int)s->number, "queued", (int)s->queue_length));
 	}
-	keeper_answer(k, client, json_pack("{s:o}", "sessions", list), NULL, 0);
+	keeper_answer(k, rq->client, json_pack("{s:o}", "sessions", list), NULL, 0);
 	return 0;
 }
 
-static int op_close(struct keeper *k, int client, const json_t *rq, struct err *e)
+int keeper_op_session_close(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	struct keeper_session *s = session_of(k, rq, e);
+	struct keeper_session *s = session_of(k, rq->json, e);
 
 	if (!s)
 		return -1;
-	if (s->client >= 0 && s->client != client) {
+	if (s->client >= 0 && s->client != rq->client) {
 		struct err busy;
 
 		err_set(&busy, ERR_NOT_FOUND, "session %s was closed", s->name);
 		keeper_answer_error(k, s->client, &busy);
 	}
 	session_release(k, s);
-	keeper_answer(k, client, json_pack("{s:b}", "closed", 1), NULL, 0);
+	keeper_answer(k, rq->client, json_pack("{s:b}", "closed", 1), NULL, 0);
 	return 0;
-}
-
-int session_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e)
-{
-	if (!strcmp(op, "sh"))
-		return op_sh(k, client, rq, fds, count, e);
-	if (!strcmp(op, "sh-wait"))
-		return op_sh_wait(k, client, rq, e);
-	if (!strcmp(op, "sh-cancel"))
-		return op_sh_cancel(k, client, rq, e);
-	if (!strcmp(op, "sessions"))
-		return op_sessions(k, client);
-	if (!strcmp(op, "session-close"))
-		return op_close(k, client, rq, e);
-	if (!strcmp(op, "send"))
-		return op_send(k, client, rq, fds, count, e);
-	if (!strcmp(op, "signal"))
-		return op_signal(k, client, rq, e);
-	return 1;
 }

@@ -12,6 +12,8 @@
 #include "manager/host/policy.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/keeper_log.h"
+#include "manager/keeper/keeper_service.h"
+#include "manager/keeper/protocol.h"
 #include "manager/keeper/ring.h"
 #include "manager/keeper/shellname.h"
 #include "manager/keeper/wire.h"
@@ -22,6 +24,7 @@
 #define KEEPER_COMMANDS 256
 #define KEEPER_SESSIONS 16
 #define KEEPER_DROPPED 8
+#define KEEPER_CHECKS 0x80000000u
 #define KEEPER_HELPER_GRACE_MS 1000	/* between SIGTERM and SIGKILL, for the helper for files to take back what it made */
 #define KEEPER_DYING_MS 200		/* killed processes are mostly gone long before; the others are looked at again */
 #define KEEPER_ENDED_KEPT 64	/* ended detached commands whose output is still there */
@@ -46,8 +49,10 @@ struct keeper_send {
 struct keeper_client {
 	int fd;			/* -1: a free slot */
 	uint32_t waits;		/* sequence number of the command it waits for; 0: none */
+#define KEEPER_WAITS_MAIN UINT32_MAX	/* the main command, which has no number yet */
 	struct keeper_follow follow;
 	struct keeper_send send;
+	int waits_health;	/* until the status of the health check is no longer "starting" */
 	int guarded;		/* by its own word an operation is under way as long as it is connected */
 };
 
@@ -60,6 +65,8 @@ struct keeper_command {
 	int silent;		/* its client does not ask when it has started */
 	int unannounced;	/* it has started, and no event says so yet */
 	int helper;		/* berth's own file work: no event */
+	int check;		/* a health check: in no list, event, log; no use of the sandbox */
+	int merged;		/* detached: both outputs go to out[0] */
 	int tty;		/* detached with a terminal: in_fd and out_fd[0] are its master side */
 	int session;		/* it is the shell of this session; -1: an ordinary command */
 	int started, ended;	/* execve succeeded; the leader was reaped */
@@ -154,6 +161,9 @@ struct keeper {
 	uint64_t drain_until_ms, drain_grace_ms;	/* it waits for guarded clients before it stops */
 	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
 	struct keeper_life life;
+	int owner_fd;		/* a pidfd, or -1 */
+	uint64_t owner_until_ms;	/* the owner has ended; 0: it lives, or there is none */
+	struct keeper_main main;
 	int stays;		/* it is started again at once: its stop removes nothing */
 	json_t *record;		/* that of this run */
 	int paused;		/* by berth pause */
@@ -166,12 +176,13 @@ struct keeper {
 	int limits_changed;
 	json_t *net_policy;		/* as it is now; NULL: as the spec has it */
 	struct netevents net_events;
+	struct keeper_health *health;	/* NULL: it has no health check */
 	uint64_t net_looked_ms, net_saved_bytes;	/* the last look at its counters, what was written down then */
 	struct cgroup_limits limits;	/* once changed: instead of the spec's */
 	struct policy *policy;		/* of the command policy; NULL: not read yet */
 	struct stat policy_file;	/* that it was read from */
 	char adopted[65];		/* the token of the claim it was made ahead for, or "" */
-	uint32_t next_seq;
+	uint32_t next_seq, next_check;	/* the latter is added to KEEPER_CHECKS */
 	struct cgroup spare;	/* of the next command; ops NULL: none */
 	int spare_failed;	/* it could not be made: not before the next command */
 	struct cgroup dropped[KEEPER_DROPPED];	/* empty, of commands that have ended */
@@ -184,8 +195,27 @@ struct keeper {
 	struct keeper_session sessions[KEEPER_SESSIONS];
 };
 
-/* keeper_adopt.c: 1 when op is not its own. */
-int keeper_adopt_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
+/* A request that protocol_check() has passed: json has the members of op, each of its type. */
+struct keeper_request {
+	int client;		/* -1: the keeper itself, for a health check */
+	enum protocol_op op;
+	const json_t *json;
+	const int *fds;		/* closed by the caller */
+	size_t count;
+	struct keeper_command *command;	/* that "command" names, where op has PROTOCOL_COMMAND or PROTOCOL_EITHER */
+};
+
+/*
+ * One for each operation: 0 when it has answered or will, -1 with the error that is to be the answer.
+ */
+typedef int keeper_handler(struct keeper *k, const struct keeper_request *rq, struct err *e);
+#define X(name, ...) keeper_handler keeper_op_##name;
+PROTOCOL_OPERATIONS(X)
+#undef X
+
+/* keeper_clients.c */
+void keeper_accept(struct keeper *k);
+void keeper_serve_client(struct keeper *k, int i);
 /* Sends msg, which it consumes, to client i; a client that cannot take it is dropped. */
 void keeper_answer(struct keeper *k, int client, json_t *msg, const int *fds, size_t count);
 /* The same with the member "verdict". */
@@ -193,7 +223,9 @@ void keeper_answer_verdict(struct keeper *k, int client, json_t *msg, const stru
 void keeper_answer_error(struct keeper *k, int client, const struct err *e);
 
 /* keeper_commands.c */
-struct keeper_command *keeper_command_new(struct keeper *k, const struct cgroup_limits *l, struct err *e);
+/* check: a health check, which takes no number from the others. */
+struct keeper_command *keeper_command_new(struct keeper *k, int check, const struct cgroup_limits *l,
+					  struct err *e);
 /* Signal to its first process, or to all that is left when that has ended. */
 int keeper_command_signal(struct keeper *k, const struct keeper_command *c, int signo, struct err *e);
 /* The limit of a command whose request names none; a text's (sh, code) has one even where nobody set it. 0: none. */
@@ -214,13 +246,15 @@ uint64_t keeper_command_next_deadline(const struct keeper_command *c);
 void keeper_command_check_oom(struct keeper *k);
 void keeper_command_client_gone(struct keeper *k, int client);
 void keeper_command_remove(struct keeper *k, struct keeper_command *c);
-int keeper_command_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
 /* The id of a request's "command", "c12" -> 12. */
 struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, struct err *e);
 json_t *keeper_command_verdict(const struct verdict *v);
 
-/* keeper_exec.c */
-int keeper_command_exec(struct keeper *k, int client, const json_t *rq, const int *fds, size_t count, struct err *e);
+/*
+ * keeper.c: the keeper's life, from its fork on.  It tells ready_fd how the start went, and then
+ * go_fd that there is something to guard; -1: there is no guardian.
+ */
+void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd) __attribute__((noreturn));
 
 /* keeper_rings.c */
 /* ring_add() within one budget for all rings of the keeper: the largest ones give bytes up, which count as dropped. */
@@ -234,12 +268,12 @@ void keeper_rest_signal(const struct keeper_command *c, int signo);
 void keeper_rest_limit(struct keeper_command *c);
 /* The first process has ended: 1 when the others are waited for, until rest_look_ms. */
 int keeper_rest_waited(struct keeper_command *c, uint64_t now);
-/* "leave": c has ended, and its client hands over the pipes that the processes it left behind still write to.  No answer. */
-int keeper_rest_leave(struct keeper *k, const json_t *rq, const int *fds, size_t count, struct err *e);
 
 /* keeper_quiet.c */
 /* The cgroup of command seq, made now or ahead. */
 int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, struct cgroup *ret, struct err *e);
+/* Makes the cgroup of the next command now, while something else takes its time. */
+void keeper_leaf_ahead(struct keeper *k);
 /* An empty cgroup that nobody needs any more: it is removed when there is time. */
 void keeper_leaf_drop(struct keeper *k, struct cgroup *leaf);
 /* At the end: what is still there goes with the sandbox's. */
@@ -254,6 +288,7 @@ void keeper_woke(struct keeper *k, int events);
 /* keeper_journal.c */
 /* members is consumed. */
 void keeper_event(struct keeper *k, const char *event, json_t *members);
+void keeper_event_exec(struct keeper *k, const struct keeper_command *c);
 void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdict *v, json_t *members);
 void keeper_log(struct keeper *k, const char *source, const char *stream, const char *p, size_t n);
 void keeper_log_dropped(struct keeper *k, const char *source, const char *stream, uint64_t n);
@@ -285,18 +320,35 @@ uint64_t keeper_life_next(const struct keeper *k);
 void keeper_life_check(struct keeper *k);
 int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e);
 int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e);
+/* keeper_owner.c: watches the owner from now on; ERR_INVALID when it has ended. */
+extern const char keeper_owner_reason[];
+int keeper_owner_begin(struct keeper *k, struct err *e);
+void keeper_owner_ended(struct keeper *k);
+uint64_t keeper_owner_next(const struct keeper *k);
+void keeper_owner_check(struct keeper *k, uint64_t now);
 /* Before it is taken apart; and when nothing of it is left but its files. */
 void keeper_life_mark(struct keeper *k);
 void keeper_life_end(struct keeper *k, const char *id);
-int keeper_limits_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
 void keeper_limits_describe(const struct keeper *k, json_t *answer);
+
+/* keeper_health.c */
+struct keeper_health;
+int keeper_health_begin(struct keeper *k, const struct health_spec *spec, struct err *e);
+/* When a check is due; 0: never. */
+uint64_t keeper_health_next(const struct keeper *k);
+void keeper_health_check(struct keeper *k, uint64_t now);
+/* Its command has a verdict, and is removed; or was not executed, for e. */
+void keeper_health_ended(struct keeper *k, struct keeper_command *c);
+void keeper_health_failed(struct keeper *k, const struct err *e);
+/* Of all checks up to now: CPU time that is no use of the sandbox. */
+uint64_t keeper_health_cpu_us(struct keeper *k);
+void keeper_health_describe(const struct keeper *k, json_t *answer);
 
 /* keeper_policy.c */
 int keeper_policy_argv(struct keeper *k, const char *const *argv, size_t argc, struct err *e);
 int keeper_policy_text(struct keeper *k, const char *text, size_t n, struct err *e);
 
 /* keeper_network.c */
-int keeper_network_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
 /* The part of an update that concerns the network: all of it or nothing. */
 int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut, struct err *e);
 void keeper_network_describe(struct keeper *k, json_t *answer);
@@ -314,15 +366,13 @@ void keeper_network_last(struct keeper *k);
 void keeper_network_save(struct keeper *k);
 
 /* keeper_follow.c */
-int keeper_follow_op(struct keeper *k, int client, const char *op, const json_t *rq, struct err *e);
 /* c has more output, or has ended: whoever follows it is told. */
 void keeper_follow_news(struct keeper *k, struct keeper_command *c);
 /* c's terminal must wait: somebody who follows it is far behind. */
 int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c);
 void keeper_follow_removed(struct keeper *k, const struct keeper_command *c);
 void keeper_follow_release(struct keeper_client *cl);
-int keeper_send(struct keeper *k, int client, struct keeper_command *c, const json_t *rq, const int *fds, size_t count,
-		struct err *e);
+int keeper_send(struct keeper *k, const struct keeper_request *rq, struct err *e);
 /* Somebody's data waits until c reads; then keeper_send_ready(). */
 int keeper_send_waits(const struct keeper *k, const struct keeper_command *c);
 void keeper_send_ready(struct keeper *k, struct keeper_command *c);
@@ -331,11 +381,8 @@ uint64_t keeper_send_next(const struct keeper *k);
 void keeper_send_check(struct keeper *k, uint64_t now);
 int keeper_resize(int master, const json_t *rq, struct err *e);
 
-/* keeper_files.c */
-int files_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
-
 /* keeper_sessions.c */
-int session_op(struct keeper *k, int client, const char *op, const json_t *rq, const int *fds, size_t count, struct err *e);
+keeper_handler session_op_send, session_op_signal;
 void session_read(struct keeper *k, struct keeper_session *s, int which);
 void session_status(struct keeper *k, struct keeper_session *s);
 void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now);

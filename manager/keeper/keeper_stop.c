@@ -60,6 +60,9 @@ void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
 	}
 	k->stop_at_ms = now + grace_ms;
 	k->stop_look_ms = now;
+	/* the others go when the main command has ended */
+	if (keeper_main_ask_to_end(k))
+		return;
 	for (i = 0; i < KEEPER_COMMANDS; i++)
 		if (k->commands[i])
 			ask_to_end(k->commands[i]);
@@ -144,13 +147,19 @@ static json_t *live_record(struct registry *r, const char *id, struct err *e)
 	return json_parse(b.data ? b.data : "", b.len, 1 << 20, path, e);
 }
 
-/* Only a run's record names a command. */
+/* Only a run's record names a command that is no service's. */
+static int is_runs_record(const json_t *record)
+{
+	return json_array_size(json_object_get(record, "command")) > 0 &&
+		!json_is_true(json_object_get(record, KEEPER_SERVICE));
+}
+
 int keeper_is_run(struct registry *r, const char *id)
 {
 	struct err ignored;
 	autojson json_t *record = live_record(r, id, &ignored);
 
-	return record && json_array_size(json_object_get(record, "command")) > 0;
+	return record && is_runs_record(record);
 }
 
 /* What the dead leave is for gc. */
@@ -208,7 +217,7 @@ int keeper_kill(struct registry *r, const char *id, struct err *e)
 
 	if (!record)
 		return -1;
-	if (json_array_size(json_object_get(record, "command")) > 0 && (kill_run(r, id, e) == 0 || e->code != ERR_TIMEOUT))
+	if (is_runs_record(record) && (kill_run(r, id, e) == 0 || e->code != ERR_TIMEOUT))
 		return path_has(r->sandboxes_fd, id) ? -1 : 0;
 	pid = (int)json_integer_value(json_object_get(record, "supervisor_pid"));
 	if (kill_keeper(r, id, pid) < 0)

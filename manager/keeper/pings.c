@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 struct batch {
@@ -23,7 +24,7 @@ static void ask(struct batch *b, struct registry *r, json_t *record, json_t *pin
 	struct err ignored;
 	autoclose int sock = id && status && !strcmp(status, "running") ? keeper_connect_within(r, id, PINGS_MS, &ignored) : -1;
 
-	if (sock < 0 || wire_send(sock, ping, NULL, 0, &ignored) < 0)
+	if (sock < 0 || wire_request(sock, ping, NULL, 0, &ignored) < 0)
 		return;
 	b->records[b->count] = record;
 	b->socks[b->count++] = take_fd(&sock);
@@ -50,7 +51,7 @@ static void collect(struct batch *b, pings_fn *answered)
 
 void pings_ask(struct registry *r, json_t *list, pings_fn *answered)
 {
-	autojson json_t *ping = json_pack("{s:s}", "op", "ping");
+	autojson json_t *ping = protocol_request(OP_ping);
 	struct batch b = { .count = 0 };
 	json_t *record;
 	size_t i;

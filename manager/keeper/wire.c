@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,34 +12,29 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "manager/keeper/protocol.h"
 #include "runtime/kernel/fdpass.h"
 
-int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e)
-{
-	return wire_send_with(sock, msg, "}", 1, fds, count, e);
-}
+/* "v" is a digit, so that every prefix has one length. */
+#define PREFIX(version) "{\"v\":" version ","
+#define PREFIX_LEN (sizeof(PREFIX("1")) - 1)
+_Static_assert(PROTOCOL_VERSION < 10, "the version is one digit");
 
-#define PREFIX "{\"v\":" STRINGIFY(WIRE_VERSION) ","
-#define PREFIX_LEN (sizeof(PREFIX) - 1)
-
-int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int *fds, size_t count, struct err *e)
+/* text: an object, with its braces; rest stands for the last of them. */
+static int send_text(int sock, unsigned version, const char *text, size_t len, const char *rest, size_t n, const int *fds, size_t count,
+		     struct err *e)
 {
-	autofree char *own = NULL;
+	char prefix[] = PREFIX("1");
 	struct iovec part[3];
-	const char *text;
-	char room[2048];
-	size_t len;
 
-	text = json_text(msg, room, sizeof(room), &own, &len);
-	if (!text)
-		return err_set(e, ERR_INVALID, "the text is not valid UTF-8");
+	prefix[PREFIX_LEN - 2] = (char)('0' + version);
 	/* without its braces: the version is first, and rest ends the object */
 	len -= 2;
 	if (PREFIX_LEN + len + n > WIRE_MAX)
 		return err_set(e, ERR_LIMIT, "the message has %zu bytes, the limit is %d", PREFIX_LEN + len + n, WIRE_MAX);
-	part[0] = (struct iovec){ (void *)PREFIX, PREFIX_LEN - !len };	/* of no members there is no comma */
-	part[1] = (struct iovec){ (void *)(text + 1), len };
-	part[2] = (struct iovec){ (void *)rest, n };
+	part[0] = (struct iovec){ prefix, PREFIX_LEN - !len };	/* of no members there is no comma */
+	part[1] = (struct iovec){ (void *)(size_t)(text + 1), len };
+	part[2] = (struct iovec){ (void *)(size_t)rest, n };
 	if (fdpass_sendv(sock, part, ARRAY_LEN(part), fds, count) < 0) {
 		const int why = errno;
 
@@ -49,6 +45,57 @@ int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int 
 		return -1;
 	}
 	return 0;
+}
+
+int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int *fds, size_t count, struct err *e)
+{
+	autofree char *own = NULL;
+	char room[2048];
+	size_t len;
+	const char *text = json_text(msg, room, sizeof(room), &own, &len);
+
+	if (!text)
+		return err_set(e, ERR_INVALID, "the text is not valid UTF-8");
+	return send_text(sock, WIRE_VERSION, text, len, rest, n, fds, count, e);
+}
+
+int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e)
+{
+	return wire_send_with(sock, msg, "}", 1, fds, count, e);
+}
+
+/* In a memory file, which is the last descriptor, with {"op":...,"data":true} for its packet. */
+static int send_long(int sock, const json_t *rq, const char *text, size_t len, const int *fds, size_t count, struct err *e)
+{
+	autoclose int data = wire_data(text, len, e);
+	int all[WIRE_FDS_MAX], n;
+	char packet[100];
+
+	if (data < 0)
+		return -1;
+	if (count >= WIRE_FDS_MAX)
+		return err_set(e, ERR_INTERNAL, "a long request with %zu descriptors", count);
+	if (count)
+		memcpy(all, fds, count * sizeof(*all));
+	all[count] = data;
+	n = snprintf(packet, sizeof(packet), "{\"op\":\"%s\",\"data\":true}", request_op(rq, ""));
+	if (n >= (int)sizeof(packet))
+		return err_set(e, ERR_INVALID, "unknown operation '%.40s'", request_op(rq, ""));
+	return send_text(sock, protocol_needs(rq), packet, (size_t)n, "}", 1, all, count + 1, e);
+}
+
+int wire_request(int sock, const json_t *rq, const int *fds, size_t count, struct err *e)
+{
+	autofree char *own = NULL;
+	char room[2048];
+	size_t len;
+	const char *text = json_text(rq, room, sizeof(room), &own, &len);
+
+	if (!text || !request_op(rq, NULL))
+		return err_set(e, ERR_INVALID, "the request holds text that is not valid UTF-8");
+	if (len > WIRE_MAX - PREFIX_LEN)
+		return send_long(sock, rq, text, len, fds, count, e);
+	return send_text(sock, protocol_needs(rq), text, len, "}", 1, fds, count, e);
 }
 
 int wire_recv_text(int sock, int wait_ms, char *buf, size_t *ret_len, int *fds, size_t max, size_t *ret_count, struct err *e)
@@ -80,9 +127,10 @@ int wire_parse(const char *buf, size_t len, json_t **ret_msg, int *fds, size_t *
 
 	if (len > WIRE_MAX)
 		err_set(e, ERR_LIMIT, "a message of more than %d bytes", WIRE_MAX);
-	if (msg && (!json_is_object(msg) || json_get_u64(msg, "v", &version, "message", e) < 1 || version != WIRE_VERSION)) {
-		err_set(e, ERR_INVALID, "a message of version %llu, not %d; hint: restart the sandbox with this berth",
-			(unsigned long long)version, WIRE_VERSION);
+	if (msg && (!json_is_object(msg) || json_get_u64(msg, "v", &version, "message", e) < 1 || !version ||
+		    version > PROTOCOL_VERSION)) {
+		err_set(e, ERR_INVALID, "the message has version %llu of the keeper's protocol, the other side knows 1 to %d; hint: restart the "
+			"sandbox with this berth", (unsigned long long)version, PROTOCOL_VERSION);
 		json_decref(msg);
 		msg = NULL;
 	}
@@ -107,7 +155,7 @@ int wire_recv(int sock, int wait_ms, json_t **ret_msg, int *fds, size_t max, siz
 
 const char *wire_members(const char *buf, size_t len, size_t *ret_len)
 {
-	if (len > WIRE_MAX || len < PREFIX_LEN + 2 || memcmp(buf, PREFIX, PREFIX_LEN) != 0 || buf[len - 1] != '}' || memchr(buf, '\n', len))
+	if (len > WIRE_MAX || len < PREFIX_LEN + 2 || memcmp(buf, PREFIX("1"), PREFIX_LEN) != 0 || buf[len - 1] != '}' || memchr(buf, '\n', len))
 		return NULL;
 	*ret_len = len - PREFIX_LEN - 1;
 	return buf + PREFIX_LEN;

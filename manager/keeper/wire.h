@@ -4,10 +4,11 @@
  *
  * A SOCK_SEQPACKET unix socket in the sandbox's private run directory, mode
  * 0600; the keeper also asks SO_PEERCRED.  One packet is one JSON object of at
- * most WIRE_MAX bytes that starts {"v":1,...}; descriptors ride along:
+ * most WIRE_MAX bytes that starts {"v":1,...}, where a request may have a higher
+ * version (protocol.h); descriptors ride along:
  * stdin, stdout and stderr of a command towards the keeper, a terminal's master
  * or a memfd with long data in either direction.  A packet that is longer, no
- * JSON, or of another version ends the connection.
+ * JSON, or of an unknown version ends the connection.
  */
 #ifndef BERTH_MANAGER_KEEPER_WIRE_H
 #define BERTH_MANAGER_KEEPER_WIRE_H
@@ -23,7 +24,13 @@
 #define WIRE_FDS_MAX 4
 #define WIRE_DATA_MAX (64u << 20)	/* bytes in a memfd that rides along */
 
-/* Sends msg with "v" before its members.  ERR_LIMIT when it is too long, ERR_NOT_FOUND with EPIPE or ECONNRESET when the other side has gone. */
+/*
+ * Sends a request of any length, with "v", the version that it needs (protocol.h), before its
+ * members.  A long one goes in a memfd, the last descriptor.  ERR_INVALID when rq is NULL or its
+ * text is not UTF-8, ERR_NOT_FOUND with EPIPE or ECONNRESET when the other side has gone.
+ */
+int wire_request(int sock, const json_t *rq, const int *fds, size_t count, struct err *e);
+/* Sends an answer, with "v" before its members.  ERR_LIMIT when it is too long; else as above. */
 int wire_send(int sock, json_t *msg, const int *fds, size_t count, struct err *e);
 /* The same with rest, n bytes of JSON from the comma to the closing brace, in the place of the object's own end. */
 int wire_send_with(int sock, json_t *msg, const char *rest, size_t n, const int *fds, size_t count, struct err *e);

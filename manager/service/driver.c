@@ -20,6 +20,7 @@
 #include "base/path.h"
 #include "manager/host/forget.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 #include "manager/service/state.h"
 
@@ -197,26 +198,28 @@ json_t *driver_ping(struct service *s, const struct record *r, struct err *e)
 
 	if (sock < 0)
 		return NULL;
-	rq = json_pack("{s:s}", "op", "ping");
+	rq = protocol_request(OP_ping);
 	return keeper_call(sock, rq, NULL, 0, NULL, e);
 }
 
 int driver_guard(int sock, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:b}", "op", "guard", "guard", 1);
+	autojson json_t *rq = protocol_request(OP_guard);
 
-	return wire_send(sock, rq, NULL, 0, e);
+	request_set_guard(rq, 1);
+	return wire_request(sock, rq, NULL, 0, e);
 }
 
 static int stop_keeper(struct service *s, int sock, struct err *e)
 {
 	uint64_t drain = service_drain_ms(s);
-	autojson json_t *rq = json_pack("{s:s,s:I}", "op", "stop", "drain_ms", (json_int_t)drain);
+	autojson json_t *rq = protocol_request(OP_stop);
 	json_t *answer = NULL;
 	size_t n;
 	int r;
 
-	if (wire_send(sock, rq, NULL, 0, e) < 0)
+	request_set_drain_ms(rq, drain);
+	if (wire_request(sock, rq, NULL, 0, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	/* the keeper closes the connection last of all */
 	while ((r = wire_recv(sock, STOP_MS + (int)drain, &answer, NULL, 0, &n, e)) > 0)
@@ -431,29 +434,16 @@ static int follow(struct service_use *u, int in, int out, int err, const char *t
 	return r < 0 ? -1 : 0;
 }
 
-static int send_request(int sock, json_t *rq, const int fds[3], struct err *e)
-{
-	autofree char *text = json_dumps(rq, JSON_COMPACT);
-	autojson json_t *small = NULL;
-	autoclose int data = -1;
-
-	if (!text)
-		return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
-	if (strlen(text) < WIRE_MAX - 64)
-		return wire_send(sock, rq, fds, 3, e);
-	data = wire_data(text, strlen(text), e);
-	small = json_pack("{s:s,s:b}", "op", "exec", "data", 1);
-	return data < 0 ? -1 : wire_send(sock, small, (int[4]){ fds[0], fds[1], fds[2], data }, 4, e);
-}
-
 int service_exec(struct service_use *u, json_t *argv, json_t *env, const char *in_text, uint64_t timeout_ms,
 		 struct service_output *ret, struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:O,s:I}", "op", "exec", "argv", argv, "timeout_ms", (json_int_t)timeout_ms);
+	autojson json_t *rq = protocol_request(OP_exec);
 	int p[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } }, i, r = -1;
 
-	if (!rq || (env && json_object_set(rq, "env", env) < 0))
-		return err_nomem(e);
+	request_set_argv(rq, json_incref(argv));
+	request_set_timeout_ms(rq, timeout_ms);
+	if (env)
+		request_set_env(rq, json_incref(env));
 	for (i = 0; i < 3; i++) {
 		if (pipe2(p[i], O_CLOEXEC) < 0) {
 			err_sys(e, "make a pipe");
@@ -465,7 +455,7 @@ int service_exec(struct service_use *u, json_t *argv, json_t *env, const char *i
 			goto out;
 		}
 	}
-	if (send_request(u->sock, rq, (int[3]){ p[0][0], p[1][1], p[2][1] }, e) < 0)
+	if (wire_request(u->sock, rq, (int[3]){ p[0][0], p[1][1], p[2][1] }, 3, e) < 0)
 		goto out;
 	fd_close(&p[0][0]);
 	fd_close(&p[1][1]);

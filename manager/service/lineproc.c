@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 static int wait_started(int sock, struct err *e)
@@ -25,15 +26,13 @@ static int wait_started(int sock, struct err *e)
 
 static int send_exec(int sock, json_t *argv, json_t *env, const int fds[3], struct err *e)
 {
-	autojson json_t *rq = json_pack("{s:s,s:O,s:i}", "op", "exec", "argv", argv, "timeout_ms", 0), *small = NULL;
-	autofree char *text = NULL;
-	autoclose int data = -1;
+	autojson json_t *rq = protocol_request(OP_exec);
 
-	if (!rq || (env && json_object_set(rq, "env", env) < 0) || !(text = json_dumps(rq, JSON_COMPACT)))
-		return err_nomem(e);
-	data = wire_data(text, strlen(text), e);
-	small = json_pack("{s:s,s:b}", "op", "exec", "data", 1);
-	return data < 0 ? -1 : wire_send(sock, small, (int[4]){ fds[0], fds[1], fds[2], data }, 4, e);
+	request_set_argv(rq, json_incref(argv));
+	request_set_timeout_ms(rq, 0);
+	if (env)
+		request_set_env(rq, json_incref(env));
+	return wire_request(sock, rq, fds, 3, e);
 }
 
 int lineproc_start(struct lineproc *p, int sock, json_t *argv, json_t *env, struct err *e)

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
+#include "manager/host/labels.h"
 #include "manager/service/state.h"
 
 #define ARGV_MAX 400
@@ -179,6 +180,8 @@ static int build_argv(struct argv *a, const struct record *r, const struct makin
 	push(a, text);
 	push(a, "--pull");
 	push(a, m->pool->pull);
+	push(a, "--label");
+	push(a, LABEL_MANAGED "=berthd");
 	push(a, "--workdir");
 	push(a, WORK_DIR);
 	if (mount_dir[0]) {

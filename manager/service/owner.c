@@ -4,9 +4,8 @@
  * process ends.  A pidfd for each, in one epoll that one thread waits for: nothing
  * is asked of a living owner, and the death of one is heard at once.
  *
- * owner/MACHINE/CTX in the store holds "PID START": with its start time a pid names a
- * process for ever, so who comes after a crash watches the same process or knows it
- * as gone.  The scan only looks for entries that others have written.
+ * owner/MACHINE/CTX in the store holds its name (procid.h), so who comes after a crash watches the
+ * same process or knows it as gone.  The scan only looks for entries that others have written.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,11 +13,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "manager/host/procid.h"
 #include "manager/service/state.h"
 
 #define AGAIN_MS 1000	/* while there is one to reap */
@@ -28,7 +27,7 @@ struct owner {
 	struct owner *next;
 	int pid_fd;		/* -1: it has ended */
 	uint64_t serial;	/* of its place in the epoll */
-	char text[64];		/* "PID START" */
+	char text[PROCID_SIZE];
 	char ctx[];
 };
 
@@ -41,50 +40,11 @@ struct owners {
 	uint64_t serials;
 };
 
-/* Field 22 of /proc/PID/stat; 0: no such process, or a zombie. */
-static uint64_t start_time(int pid)
-{
-	autobuf struct buf b = BUF_INIT(4096);
-	char path[40], *p;
-	struct err ignored;
-	int i;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (io_read_file(-1, path, &b, &ignored) < 0 || !b.data || !(p = strrchr(b.data, ')')))
-		return 0;
-	if (!strncmp(p, ") Z", 3) || !strncmp(p, ") X", 3))
-		return 0;
-	for (i = 0; i < 20 && p; i++)
-		p = strchr(p + 1, ' ');
-	return p ? strtoull(p + 1, NULL, 10) : 0;
-}
-
 int owner_name(int pid, char ret[64], struct err *e)
 {
-	uint64_t start = start_time(pid);
-
-	if (!start)
-		return err_set(e, ERR_INVALID, "owner_pid %d is no living process of this host", pid);
-	snprintf(ret, 64, "%d %llu", pid, (unsigned long long)start);
-	return 0;
-}
-
-/* The process of text: a pidfd, -1 when it has ended, -2 with e. */
-static int open_process(const char *text, struct err *e)
-{
-	char *end;
-	long pid = strtol(text, &end, 10);
-	uint64_t start = strtoull(end, NULL, 10);
-	int fd = pid > 0 && start ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
-
-	if (fd < 0 && pid > 0 && errno != ESRCH && errno != EINVAL) {
-		err_sys(e, "watch process %ld", pid);
-		return -2;
-	}
-	/* the start time after the descriptor: what it says is of the process that the descriptor holds, or of none */
-	if (fd >= 0 && start_time((int)pid) != start)
-		fd_close(&fd);
-	return fd;
+	if (procid_name(pid, ret, e) == 0)
+		return 0;
+	return err_set(e, ERR_INVALID, "owner_pid %d is no living process of this host", pid);
 }
 
 static void key_of(const struct service *s, const char *ctx, char out[LEDGER_KEY_MAX + 1])
@@ -134,7 +94,7 @@ static int watch(struct service *s, const char *ctx, const char *text, struct er
 	pthread_mutex_lock(&w->lock);
 	ev.data.u64 = o->serial = ++w->serials;	/* 0 is wake_fd's */
 	pthread_mutex_unlock(&w->lock);
-	o->pid_fd = open_process(text, e);
+	o->pid_fd = procid_open(text, e);
 	if (o->pid_fd < -1) {
 		free(o);
 		return -1;

@@ -18,6 +18,7 @@
 
 #include "base/mem.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
 #include "manager/service/deadline.h"
 #include "manager/service/state.h"
 
@@ -85,6 +86,15 @@ static int remember(struct service *s, const struct record *r, const json_t *arg
 	return json_array_size(options) || mount_dir ? driver_remember(s, r, options, mount_dir, e) : 0;
 }
 
+static int set_limits(int sock, const struct record *r, struct err *e)
+{
+	json_t *rq = protocol_request(OP_update);
+
+	request_set_memory_bytes(rq, record_own_u64(r, "memory_bytes"));
+	request_set_cpu_milli(rq, record_own_u64(r, "cpu_milli"));
+	return keeper_ok(sock, rq, e);
+}
+
 /* Everything that can still be decided now; the keeper's answer shows that it lives, too. */
 static int hand_over(struct service *s, struct record *r, const json_t *args, json_t *env, const char *mount_dir, struct err *e)
 {
@@ -94,14 +104,14 @@ static int hand_over(struct service *s, struct record *r, const json_t *args, js
 
 	if (sock < 0)
 		return -1;
-	adopt = json_pack("{s:s,s:s,s:O}", "op", "adopt", "token", record_str(r, "runtime_token"), "env", env);
+	adopt = protocol_request(OP_adopt);
+	request_set_token(adopt, record_str(r, "runtime_token"));
+	request_set_env(adopt, json_incref(env));
 	if (mount_dir)
-		json_object_set_new(adopt, "mount", json_pack("{s:s,s:s}", "target", WORK_DIR, "source", mount_dir));
+		request_set_mount(adopt, json_pack("{s:s,s:s}", "target", WORK_DIR, "source", mount_dir));
 	if (keeper_ok(sock, adopt, e) < 0)
 		return -1;
-	if ((has(args, "memory") || has(args, "cpus")) &&
-	    keeper_ok(sock, json_pack("{s:s,s:I,s:I}", "op", "update", "memory_bytes", (json_int_t)record_own_u64(r, "memory_bytes"),
-				      "cpu_milli", (json_int_t)record_own_u64(r, "cpu_milli")), e) < 0)
+	if ((has(args, "memory") || has(args, "cpus")) && set_limits(sock, r, e) < 0)
 		return -1;
 	if (remember(s, r, args, env, mount_dir, e) < 0)
 		return -1;

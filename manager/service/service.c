@@ -138,12 +138,19 @@ int service_start(struct service *s, const struct service_who *who, const char *
 /* Of one that the caller has alone. */
 static int archive_alone(struct service *s, struct record *r, struct err *e)
 {
-	int result;
+	struct archive_turn turn;
+	int result = archive_share_enter(s, r, &turn, e);
 
+	/* before anything ends: one that cannot be archived goes on */
+	if (result < 0) {
+		service_note_failed(s, r->name, e);
+		return -1;
+	}
 	tools_forget(s, r->name);
 	result = strcmp(record_own(r, "status"), "archived") ? driver_stop(s, r, e) : 0;
 	if (result == 0 && strcmp(record_own(r, "status"), "archived"))
 		result = archive_make(s, r, e);
+	archive_share_leave(s, &turn);
 	if (result == 0)
 		s->archived++;
 	else

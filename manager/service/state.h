@@ -50,6 +50,7 @@ struct service {
 	struct beat *beats;
 	struct place *places;
 	struct chore *chores;		/* guarded by lock: under way */
+	struct archive_turn *archive_turns;	/* the same */
 	struct absent *absent;		/* guarded by lock: berthds that are dead */
 	char fill_error[600];
 	enum { STORAGE_UNKNOWN, STORAGE_ANSWERS, STORAGE_FAILS } storage_state;	/* guarded by lock, with the next two */
@@ -393,6 +394,18 @@ int workspace_download(struct service *s, const char *storage_path, const char *
 int workspace_open_above(const struct record *r, const char **ret_name, struct err *e);
 /* ERR_NOT_FOUND when it is not there. */
 int workspace_open(const struct record *r, struct err *e);
+
+/* ---- archive_share.c ---- */
+
+struct archive_turn {
+	struct archive_turn *next;
+	char owner[65];
+};
+
+/* Before r is archived.  ERR_LIMIT: its tenant has as many as it may.  0: leave() follows. */
+int archive_share_enter(struct service *s, const struct record *r, struct archive_turn *t,
+			struct err *e);
+void archive_share_leave(struct service *s, struct archive_turn *t);
 
 /* ---- archive.c ---- */
 

@@ -24,7 +24,7 @@ struct disk {
 	int store_fd;
 	json_t *blobs, *chains;		/* hex -> how many images have it; held ones too */
 	json_t *digests;		/* of images that were counted: a second name adds nothing */
-	struct part images, blob, layer, sandbox, host, other;
+	struct part images, blob, layer, sandbox, volume, host, other;
 	uint64_t shared;
 };
 
@@ -159,6 +159,17 @@ static int add_sandbox(struct disk *d, int dir_fd, const char *name, uint64_t by
 	return 0;
 }
 
+/* Which of them are in use the volumes' own list tells (berth volume ls). */
+static int add_volume(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
+{
+	(void)dir_fd;
+	(void)name;
+	(void)e;
+	d->volume.count++;
+	d->volume.bytes += bytes;
+	return 0;
+}
+
 static int add_host(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
 {
 	(void)dir_fd;
@@ -202,7 +213,9 @@ static int measure(struct disk *d, struct err *e)
 		if (each(d, digest_blob_dirs[i], &d->blob.bytes, add_blob, e) < 0)
 			return -1;
 	if (each(d, "layers", &d->layer.bytes, add_layer, e) < 0 ||
-	    each(d, "../sandboxes", &d->sandbox.bytes, add_sandbox, e) < 0 || each(d, "../host", &d->host.bytes, add_host, e) < 0 ||
+	    each(d, "../sandboxes", &d->sandbox.bytes, add_sandbox, e) < 0 ||
+	    each(d, "../volumes", &d->volume.bytes, add_volume, e) < 0 ||
+	    each(d, "../host", &d->host.bytes, add_host, e) < 0 ||
 	    each(d, "tmp", &d->other.bytes, add_tmp, e) < 0)
 		return -1;
 	for (i = 0; i < ARRAY_LEN(small); i++)
@@ -230,12 +243,14 @@ json_t *diskuse(int store_fd, struct err *e)
 
 	if (catalog_each(store_fd, see_record, &d, e) < 0 || pins_each(store_fd, see_pin, &d, e) < 0 || measure(&d, e) < 0)
 		return NULL;
-	total = d.blob.bytes + d.layer.bytes + d.sandbox.bytes + d.host.bytes + d.other.bytes;
+	total = d.blob.bytes + d.layer.bytes + d.sandbox.bytes + d.volume.bytes + d.host.bytes +
+		d.other.bytes;
 	layers = part_json(&d.layer);
 	json_object_set_new(layers, "shared_bytes", json_integer((json_int_t)d.shared));
-	ret = json_pack("{s:{s:I}, s:o, s:o, s:o, s:o, s:o, s:I}", "images", "count", (json_int_t)d.images.count,
-			"blobs", part_json(&d.blob), "layers", layers, "sandboxes", part_json(&d.sandbox),
-			"host", part_json(&d.host), "other", part_json(&d.other), "total_bytes", (json_int_t)total);
+	ret = json_pack("{s:{s:I}, s:o, s:o, s:o, s:o, s:o, s:o, s:I}",
+			"images", "count", (json_int_t)d.images.count, "blobs", part_json(&d.blob),
+			"layers", layers, "sandboxes", part_json(&d.sandbox),
+			"volumes", part_json(&d.volume), "host", part_json(&d.host), "other", part_json(&d.other), "total_bytes", (json_int_t)total);
 	if (!ret)
 		err_nomem(e);
 	return ret;

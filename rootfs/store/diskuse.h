@@ -12,7 +12,7 @@
 #include "base/json.h"
 
 /*
- * New object: "images", "blobs", "layers", "sandboxes", "host" and "other", each
+ * New object: "images", "blobs", "layers", "sandboxes", "volumes", "host" and "other", each
  * with "count", "bytes", "reclaimable_bytes" (and "layers" with "shared_bytes":
  * of layers that more than one image has), and "total_bytes".  The sandboxes
  * and the host image's files lie beside the store.

@@ -47,6 +47,7 @@ void image_release(struct image *im)
 	free(im->user);
 	free(im->workdir);
 	free(im->layers);
+	json_decref(im->labels);
 	free(im->record);
 	*im = (struct image){ 0 };
 }
@@ -129,8 +130,10 @@ static int from_record(const json_t *doc, struct image *im, const char *what, st
 	    get_strings(doc, "entrypoint", &im->entrypoint, &im->entrypoint_count, what, e) < 0 ||
 	    get_strings(doc, "cmd", &im->cmd, &im->cmd_count, what, e) < 0 ||
 	    get_string(doc, "user", &im->user, what, e) < 0 ||
-	    get_string(doc, "workdir", &im->workdir, what, e) < 0)
+	    get_string(doc, "workdir", &im->workdir, what, e) < 0 ||
+	    json_get_obj(doc, "labels", &im->labels, what, e) < 0)
 		return -1;
+	json_incref(im->labels);
 	return 0;
 }
 

@@ -39,6 +39,7 @@ struct image {			/* strings owned by it */
 	char *workdir;		/* "" when none, else absolute */
 	size_t layer_count;	/* lowest first */
 	char (*layers)[65];	/* hex chain ids: directories layers/<id> in the store */
+	json_t *labels;		/* of strings; NULL when none */
 	char *record;		/* the text of its record, for image_pin() */
 	size_t record_len;
 };

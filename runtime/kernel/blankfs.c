@@ -18,16 +18,25 @@
 
 #define FEATURES "^has_journal,^resize_inode"
 
-static int format(int fd, const char *features, uint64_t bytes, uint64_t inodes, struct err *e)
+/* journal_mib: 0 is none */
+static int format(int fd, const char *features, uint64_t bytes, uint64_t inodes,
+		  unsigned journal_mib, struct err *e)
 {
-	char count[32];
-	const char *argv[] = {
+	char count[32], journal[32];
+	const char *argv[18] = {
 		"mkfs.ext4", "-q", "-F", "-b", "4096", "-O", features, "-m", "0",
-		"-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", "-N", count, "/proc/self/fd/3", NULL,
+		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0", "-N",
+		count,
 	};
-	int status;
+	int status, n = 13;
 
 	snprintf(count, sizeof(count), "%" PRIu64, inodes);
+	snprintf(journal, sizeof(journal), "size=%u", journal_mib);
+	if (journal_mib) {
+		argv[n++] = "-J";
+		argv[n++] = journal;
+	}
+	argv[n] = "/proc/self/fd/3";
 	if (process_run("/sbin/mkfs.ext4", argv, fd, &status, e) < 0)
 		return -1;
 	return status ? err_set(e, ERR_UNSUPPORTED, "mkfs.ext4 failed with status %d on a writable layer of %" PRIu64 " bytes and %" PRIu64
@@ -113,7 +122,7 @@ int blankfs_make(int fd, uint64_t inodes, int models_fd, struct err *e)
 		return 1;
 	if (copied < 0 && (ftruncate(fd, 0) < 0 || ftruncate(fd, st.st_size) < 0))
 		return err_sys(e, "size the file of the writable layer");
-	if (format(fd, FEATURES, (uint64_t)st.st_size, inodes, e) < 0)
+	if (format(fd, FEATURES, (uint64_t)st.st_size, inodes, 0, e) < 0)
 		return -1;
 	if (models_fd >= 0)
 		keep_model(fd, models_fd, st.st_size, inodes);
@@ -131,7 +140,7 @@ int blankfs_remake(int fd, uint64_t inodes, int models_fd, struct err *e)
 	unlinkat(models_fd, name, 0);
 	if (ftruncate(fd, 0) < 0 || ftruncate(fd, st.st_size) < 0)
 		return err_sys(e, "size the file of the writable layer");
-	return format(fd, FEATURES, (uint64_t)st.st_size, inodes, e);
+	return format(fd, FEATURES, (uint64_t)st.st_size, inodes, 0, e);
 }
 
 int blankfs_make_roomy(int fd, uint64_t inodes, struct err *e)
@@ -139,5 +148,24 @@ int blankfs_make_roomy(int fd, uint64_t inodes, struct err *e)
 	struct stat st;
 
 	return fstat(fd, &st) < 0 ? err_sys(e, "look at the file of the writable layer") :
-	       format(fd, FEATURES ",ea_inode", (uint64_t)st.st_size, inodes, e);
+	       format(fd, FEATURES ",ea_inode", (uint64_t)st.st_size, inodes, 0, e);
+}
+
+#define JOURNAL_MIN_MIB 4	/* the least that mkfs.ext4 makes */
+#define JOURNAL_MAX_MIB 64
+#define JOURNAL_PART 64		/* of the file */
+
+int blankfs_make_journaled(int fd, uint64_t inodes, struct err *e)
+{
+	struct stat st;
+	uint64_t mib;
+
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "look at the file for a file system");
+	mib = (uint64_t)st.st_size / JOURNAL_PART >> 20;
+	if (mib < JOURNAL_MIN_MIB)
+		mib = JOURNAL_MIN_MIB;
+	if (mib > JOURNAL_MAX_MIB)
+		mib = JOURNAL_MAX_MIB;
+	return format(fd, "^resize_inode", (uint64_t)st.st_size, inodes, (unsigned)mib, e);
 }

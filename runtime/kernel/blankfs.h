@@ -21,6 +21,8 @@
 int blankfs_make(int fd, uint64_t inodes, int models_fd, struct err *e);
 /* Formatted; holds attributes of any size, larger ones in an inode each (ext4(5), ea_inode), as other file systems do. */
 int blankfs_make_roomy(int fd, uint64_t inodes, struct err *e);
+/* Formatted, with a journal: for what must stay whole when the host loses power. */
+int blankfs_make_journaled(int fd, uint64_t inodes, struct err *e);
 /* A model whose copy cannot be mounted: it goes, and fd is formatted. */
 int blankfs_remake(int fd, uint64_t inodes, int models_fd, struct err *e);
 

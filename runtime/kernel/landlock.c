@@ -23,6 +23,9 @@ struct path_beneath_attr {
 enum {
 	CREATE_RULESET_VERSION = 1,
 	RULE_PATH_BENEATH = 1,
+	FS_EXECUTE = 1 << 0,
+	FS_READ_FILE = 1 << 2,
+	FS_READ_DIR = 1 << 3,
 	FS_MAKE_CHAR = 1 << 6,
 	FS_MAKE_BLOCK = 1 << 11,
 	FS_REFER = 1 << 13,
@@ -79,5 +82,34 @@ int landlock_seal(struct err *e)
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, abi >= 6 ? sizeof(attr) : abi >= 4 ? 16 : 8, 0);
 	if (ruleset < 0 || syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		return err_sys(e, "enter a Landlock domain without files");
+	return 0;
+}
+
+static int allow(int ruleset, int dir_fd, uint64_t access)
+{
+	struct path_beneath_attr beneath = { .allowed_access = access, .parent_fd = dir_fd };
+
+	return (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &beneath, 0);
+}
+
+int landlock_copy(int from_fd, int to_fd, struct err *e)
+{
+	int abi = landlock_abi();
+	const uint64_t all = FS_ALL_OF_1 | (abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0);
+	struct ruleset_attr attr = {
+		.handled_access_fs = all,
+		.scoped = abi >= 6 ? SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL : 0,
+	};
+	autoclose int ruleset = -1;
+
+	if (abi < 2)	/* the first one has no hard links between directories */
+		return 0;
+	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr,
+			       abi >= 6 ? sizeof(attr) : abi >= 4 ? 16 : 8, 0);
+	if (ruleset < 0 || allow(ruleset, from_fd, FS_READ_FILE | FS_READ_DIR) < 0 ||
+	    allow(ruleset, to_fd, all & ~(uint64_t)(FS_EXECUTE | FS_MAKE_CHAR | FS_MAKE_BLOCK)) < 0)
+		return err_sys(e, "make a Landlock ruleset");
+	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
+		return err_sys(e, "enter the Landlock domain");
 	return 0;
 }

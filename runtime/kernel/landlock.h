@@ -17,5 +17,10 @@ int landlock_abi(void);
 int landlock_confine(struct err *e);
 /* No file may be opened, made or removed any more, whatever its path; scopes as above. */
 int landlock_seal(struct err *e);
+/*
+ * Only what is below from_fd may be read, and below to_fd any file but a device made and written;
+ * nothing else may be opened.
+ */
+int landlock_copy(int from_fd, int to_fd, struct err *e);
 
 #endif

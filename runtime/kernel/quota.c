@@ -6,8 +6,11 @@
 #include <linux/fs.h>
 #include <linux/quota.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/getdents.h"
 
 #ifndef SYS_quotactl_fd
 #define SYS_quotactl_fd 443
@@ -83,4 +86,71 @@ int quota_limit(int dir_fd, uint32_t id, uint64_t bytes, uint64_t inodes, struct
 		return err_set(e, ERR_INTERNAL, "the project quota does not read back");
 	/* last: from now on what is made in it counts */
 	return join_project(dir_fd, id, e);
+}
+
+/* Sandboxes and volumes have the smaller ones. */
+#define PROJECT_OF_OPERATOR 0x80000000u
+#define TRIES 64
+
+static int is_empty(int dir_fd)
+{
+	_Alignas(struct getdents) char list[1024];
+	long n, at;
+
+	if (lseek(dir_fd, 0, SEEK_SET) < 0)
+		return 0;
+	while ((n = getdents_read(dir_fd, list, sizeof(list))) > 0)
+		for (at = 0; at < n;)
+			if (!getdents_dots(getdents_next(list, &at)->name))
+				return 0;
+	return n == 0;
+}
+
+/* One that counts nothing and bounds nothing yet. */
+static int is_free(int dir_fd, uint32_t id)
+{
+	struct if_dqblk q = { 0 };
+
+	if (control(dir_fd, Q_GETQUOTA, id, &q) < 0)
+		return errno == ENOENT || errno == ESRCH;
+	return !q.dqb_curspace && !q.dqb_curinodes && !q.dqb_bhardlimit && !q.dqb_ihardlimit;
+}
+
+static int free_project(int dir_fd, uint32_t *ret, struct err *e)
+{
+	struct stat st;
+	uint32_t id;
+	int tries;
+
+	if (fstat(dir_fd, &st) < 0)
+		return err_sys(e, "look at a directory");
+	for (tries = 0; tries < TRIES; tries++) {
+		id = PROJECT_OF_OPERATOR | (uint32_t)(st.st_ino + (ino_t)tries);
+		if (id != UINT32_MAX && is_free(dir_fd, id)) {
+			*ret = id;
+			return 0;
+		}
+	}
+	return err_set(e, ERR_BUSY, "no free project was found in %d tries", TRIES);
+}
+
+int quota_bound(int dir_fd, uint64_t bytes, uint64_t inodes, struct err *e)
+{
+	struct fsxattr x;
+	uint32_t id;
+
+	if (quota_check(dir_fd, e) < 0)
+		return -1;
+	if (ioctl(dir_fd, FS_IOC_FSGETXATTR, &x) < 0)
+		return err_code_sys(e, ERR_UNSUPPORTED, "read the project of a directory");
+	id = x.fsx_projid;
+	if (id && (!(id & PROJECT_OF_OPERATOR) || !(x.fsx_xflags & FS_XFLAG_PROJINHERIT)))
+		return err_set(e, ERR_INVALID, "the directory is of project %u already; "
+			       "hint: bound that project by setquota -P", id);
+	if (!id && !is_empty(dir_fd))
+		return err_set(e, ERR_INVALID, "the directory holds files that no project counts; "
+			       "hint: an empty directory, or berth volume create --size");
+	if (!id && free_project(dir_fd, &id, e) < 0)
+		return -1;
+	return quota_limit(dir_fd, id, bytes, inodes, e);
 }

@@ -21,5 +21,10 @@ int quota_check(int dir_fd, struct err *e);
  * back.  ERR_UNSUPPORTED as quota_check().
  */
 int quota_limit(int dir_fd, uint32_t id, uint64_t bytes, uint64_t inodes, struct err *e);
+/*
+ * Bounds a directory of the operator's, which has no project and is empty, or got one here before:
+ * ERR_INVALID otherwise.  ERR_UNSUPPORTED as quota_check().
+ */
+int quota_bound(int dir_fd, uint64_t bytes, uint64_t inodes, struct err *e);
 
 #endif

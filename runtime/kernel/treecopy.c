@@ -23,6 +23,7 @@
 struct copy {
 	int to;		/* the directory that is being filled */
 	int links;
+	int only_files;	/* no device nodes */
 	char names[XATTR_LIST_MAX], value[XATTR_SIZE_MAX];
 };
 
@@ -156,6 +157,8 @@ static int copy_entry(void *ctx, int from, const char *name, const struct stat *
 	char key[32];
 	int r = 0;
 
+	if (c->only_files && (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode)))
+		return 0;
 	snprintf(key, sizeof(key), "%ju", (uintmax_t)st->st_ino);
 	if (st->st_nlink > 1)
 		r = take_name(c, name, key, st, e);
@@ -217,7 +220,7 @@ static int leave(void *ctx, int from, struct err *e)
 	return 0;
 }
 
-int treecopy(int from_fd, int to_fd, struct err *e)
+static int copy_tree(int from_fd, int to_fd, int only_files, struct err *e)
 {
 	static const struct treewalk all = { copy_entry, enter, leave };
 	autofree struct copy *c = malloc(sizeof(*c));
@@ -230,6 +233,7 @@ int treecopy(int from_fd, int to_fd, struct err *e)
 		return err_sys(e, "make directory " LINKS);
 	links = openat(to_fd, LINKS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	c->links = links;
+	c->only_files = only_files;
 	c->to = openat(to_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	r = links < 0 || c->to < 0 ? err_sys(e, "open the directory of a copy") : treewalk(from_fd, &all, c, e);
 	/* names that are not below from_fd may be left in it */
@@ -239,4 +243,14 @@ int treecopy(int from_fd, int to_fd, struct err *e)
 		r = copy_dir_facts(c, from_fd, e);
 	fd_close(&c->to);
 	return r;
+}
+
+int treecopy(int from_fd, int to_fd, struct err *e)
+{
+	return copy_tree(from_fd, to_fd, 0, e);
+}
+
+int treecopy_files(int from_fd, int to_fd, struct err *e)
+{
+	return copy_tree(from_fd, to_fd, 1, e);
 }

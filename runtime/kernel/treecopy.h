@@ -17,5 +17,10 @@
 
 /* Of the directory from_fd with all below it to to_fd, which may hold lost+found.  On failure what was copied stays. */
 int treecopy(int from_fd, int to_fd, struct err *e);
+/*
+ * The same without device nodes; and without trusted.* where the caller lacks CAP_SYS_ADMIN, and so
+ * does not see them.
+ */
+int treecopy_files(int from_fd, int to_fd, struct err *e);
 
 #endif

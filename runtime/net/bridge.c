@@ -15,6 +15,7 @@
 #include "base/path.h"
 #include "runtime/net/forward.h"
 #include "runtime/net/forwarding.h"
+#include "runtime/net/members.h"
 #include "runtime/net/names.h"
 #include "runtime/net/netcount.h"
 #include "runtime/net/netwire.h"
@@ -23,11 +24,15 @@
 
 struct bridge {
 	const char *id, *name, *dir, *files, *hostname;
+	const char *network;		/* "": the bridge that has no name */
+	uint64_t limit;			/* members of a network; 0: no limit */
+	struct ruleset_kind kind;
 	int forwarding;			/* berth may switch it on */
 	json_t *policy_json;		/* borrowed */
 	struct netpolicy policy;
 	struct link_plan link;
 	struct pool pool;
+	struct pool home;		/* where berth's switches of forwarding are recorded */
 	uint64_t used_before;		/* of the byte budget, by earlier runs */
 };
 
@@ -67,12 +72,31 @@ static int parse_pools(struct bridge *b, const json_t *place, struct err *e)
 	return 0;
 }
 
+/*
+ * A network with a name has a directory of its own; the switches are the host's, and recorded
+ * once.
+ */
+static int load_network(struct bridge *b, const json_t *place, struct err *e)
+{
+	const char *home = b->dir;
+
+	b->network = "";
+	if (json_get_str(place, "network", &b->network, "job", e) < 0 ||
+	    json_get_str(place, "home", &home, "job", e) < 0 ||
+	    json_get_bool(place, "internal", &b->kind.internal, "job", e) < 0 ||
+	    json_get_u64(place, "limit", &b->limit, "job", e) < 0)
+		return -1;
+	b->kind.peers = b->network[0] != '\0';
+	b->link.internal = b->kind.internal;
+	return pool_open(&b->pool, b->dir, e) < 0 ? -1 : pool_open(&b->home, home, e);
+}
+
 static int load(struct bridge *b, const json_t *job, struct err *e)
 {
 	json_t *place = NULL;
 
 	memset(b, 0, sizeof(*b));
-	b->pool.dir_fd = b->pool.lock_fd = -1;
+	b->pool.dir_fd = b->pool.lock_fd = b->home.dir_fd = b->home.lock_fd = -1;
 	b->id = b->files = "";
 	b->hostname = "sandbox";
 	if (json_get_str(job, "id", &b->id, "job", e) < 0 || json_get_str(job, "files", &b->files, "job", e) < 0 ||
@@ -84,13 +108,53 @@ static int load(struct bridge *b, const json_t *job, struct err *e)
 	if (parse_pools(b, place, e) < 0 || netpolicy_load(&b->policy, b->policy_json, e) < 0)
 		return -1;
 	b->link.with6 = access("/proc/sys/net/ipv6", F_OK) == 0;
-	return pool_open(&b->pool, b->dir, e);
+	return load_network(b, place, e);
 }
 
 static void unload(struct bridge *b)
 {
 	netpolicy_release(&b->policy);
 	pool_close(&b->pool);
+	pool_close(&b->home);
+}
+
+/*
+ * First the network's, then the one of the host's switches, which is the same where the bridge
+ * has no name.
+ */
+static int lock(struct bridge *b, struct err *e)
+{
+	if (pool_lock(&b->pool, e) < 0)
+		return -1;
+	if (!b->kind.peers || pool_lock(&b->home, e) == 0)
+		return 0;
+	pool_unlock(&b->pool);
+	return -1;
+}
+
+static void unlock(struct bridge *b)
+{
+	if (b->kind.peers)
+		pool_unlock(&b->home);
+	pool_unlock(&b->pool);
+}
+
+static int need_forwarding(struct bridge *b, struct err *e)
+{
+	struct pool *p = b->kind.peers ? &b->home : &b->pool;
+
+	/* between members the bridge's own switch does, but there is none for IPv6 */
+	return b->kind.internal ?
+	       forwarding_need6(p, b->forwarding, b->link.with6, &b->link.route6, e) :
+	       forwarding_need(p, b->forwarding, b->link.with6, &b->link.route6, e);
+}
+
+/* Nobody is on it any more. */
+static int remove_all(struct bridge *b, struct err *e)
+{
+	if (ruleset_remove(b->name, e) < 0 || link_bridge_remove(b->name, e) < 0)
+		return -1;
+	return forwarding_restore(b->kind.peers ? &b->home : &b->pool, e);
 }
 
 /* ---- up ------------------------------------------------------------------------------------ */
@@ -127,8 +191,14 @@ static json_t *describe(const struct bridge *b, int loopback)
 {
 	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
 
-	return json_pack("{s:s,s:s,s:s,s:s,s:b,s:b}", "bridge", b->name, "port", b->link.port, "address", netaddr_text(&b->link.address, v4),
-			 "address6", b->link.with6 ? netaddr_text(&b->link.address6, v6) : "", "route6", b->link.route6, "loopback", loopback);
+	json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:b,s:b}", "bridge", b->name, "port", b->link.port,
+			      "address", netaddr_text(&b->link.address, v4),
+			      "address6", b->link.with6 ? netaddr_text(&b->link.address6, v6) : "",
+				      "route6", b->link.route6, "loopback", loopback);
+
+	if (b->kind.peers && j)
+		json_object_set_new(j, "network", json_string(b->network));
+	return j;
 }
 
 /* Forwarding, and the address, which is recorded before the kernel hears of it. */
@@ -138,9 +208,11 @@ static int take_address(struct bridge *b, struct err *e)
 	uint64_t number;
 	int r;
 
-	if (pool_lock(&b->pool, e) < 0)
+	if (lock(b, e) < 0)
 		return -1;
-	r = forwarding_need(&b->pool, b->forwarding, b->link.with6, &b->link.route6, e);
+	r = b->kind.peers ? members_room(&b->pool, b->network, b->limit, e) : 0;
+	if (r == 0)
+		r = need_forwarding(b, e);
 	if (r == 0)
 		r = pool_take(&b->pool, b->id, &b->link.pool, &b->link.pool6, &number, e);
 	if (r == 0) {
@@ -154,10 +226,10 @@ static int take_address(struct bridge *b, struct err *e)
 	if (r == 0)
 		r = ruleset_stands(b->name, e);
 	if (r == 0 || (r == 1 && !link_bridge_stands(&b->link)))
-		r = link_bridge(&b->link, e) < 0 ? -1 : ruleset_make(b->name, e);
+		r = link_bridge(&b->link, e) < 0 ? -1 : ruleset_make(b->name, &b->kind, e);
 	else if (r == 1)
 		r = 0;
-	pool_unlock(&b->pool);
+	unlock(b);
 	return r;
 }
 
@@ -214,7 +286,7 @@ static int take_back(struct bridge *b, int locked, int soon, json_t **ret_last, 
 {
 	autojson json_t *record = pool_recorded(&b->pool, b->id, e);
 	struct netcount last = { 0 };
-	struct err none;
+	struct err none, ignored;
 	int r;
 
 	if (!record)
@@ -231,11 +303,14 @@ static int take_back(struct bridge *b, int locked, int soon, json_t **ret_last, 
 		answer(*ret_last);
 	if (link_leave(&b->link, e) < 0)
 		return err_wrap(e, "take back the network of sandbox %s", b->id);
-	if (!locked && pool_lock(&b->pool, e) < 0)
+	if (!locked && lock(b, e) < 0)
 		return -1;
 	r = forget(b, (uint64_t)json_integer_value(json_object_get(record, "number")), e);
+	/* the last member of a network: nothing of it stays in the kernel */
+	if (r == 0 && b->kind.peers && !locked && members_count(&b->pool, &ignored) == 0)
+		r = remove_all(b, e);
 	if (!locked)
-		pool_unlock(&b->pool);
+		unlock(b);
 	return r;
 }
 
@@ -354,30 +429,34 @@ static int look(void *ctx, const char *id)
 	return 0;
 }
 
+/* Under the lock: those whose sandbox is gone are taken back. */
+static int sweep(struct bridge *b, const json_t *job, struct gc *g, struct err *e)
+{
+	autoclose int living = -1;
+	const char *dir = NULL;
+
+	if (json_get_str(job, "sandboxes", &dir, "job", e) < 1)
+		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
+	living = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (living < 0)
+		return err_sys(e, "open %s", dir);
+	*g = (struct gc){ .b = b, .living_fd = living, .e = e };
+	if (lock(b, e) < 0 || pool_each(&b->pool, look, g, e) < 0)
+		return -1;
+	return g->failed ? -1 : 0;
+}
+
 int bridge_gc(const json_t *job, struct err *e)
 {
 	autojson json_t *told = NULL;
-	autoclose int living = -1;
-	const char *dir = NULL;
 	struct bridge b;
-	struct gc g = { .b = &b, .e = e };
+	struct gc g = { .used = 0 };
 	int r = load(&b, job, e);
 
-	if (r == 0 && json_get_str(job, "sandboxes", &dir, "job", e) < 1)
-		r = err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
-	living = r == 0 ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-	if (r == 0 && living < 0)
-		r = err_sys(e, "open %s", dir);
-	g.living_fd = living;
 	if (r == 0)
-		r = pool_lock(&b.pool, e);
-	if (r == 0)
-		r = pool_each(&b.pool, look, &g, e);
-	if (r == 0 && g.failed)
-		r = -1;
+		r = sweep(&b, job, &g, e);
 	if (r == 0 && !g.used)
-		r = ruleset_remove(b.name, e) < 0 || link_bridge_remove(b.name, e) < 0 ? -1 :
-		    forwarding_restore(&b.pool, e);
+		r = remove_all(&b, e);
 	if (r == 0) {
 		told = json_pack("{s:i,s:i}", "cleared", g.cleared, "used", g.used);
 		answer(told);
@@ -386,32 +465,26 @@ int bridge_gc(const json_t *job, struct err *e)
 	return r;
 }
 
-/* ---- probe ------------------------------------------------------------------------------------------- */
-
-int bridge_probe(const json_t *job, struct err *e)
+int bridge_remove(const json_t *job, struct err *e)
 {
-	struct link_plan l = { .bridge = "berthprobe", .port = "bvprobe", .with6 = 1, .route6 = 1 };
-	struct netpolicy *p = calloc(1, sizeof(*p));
-	autoclose int inner = -1;
-	int r = -1;
+	struct gc g = { .used = 0 };
+	struct bridge b;
+	int r = load(&b, job, e), n;
 
-	(void)job;
-	if (!p)
-		return err_nomem(e);
-	if (unshare(CLONE_NEWNET) < 0 || (inner = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) < 0 || unshare(CLONE_NEWNET) < 0) {
-		err_sys(e, "make a network namespace");
-	} else if (netcidr_parse("10.203.0.0/16", &l.pool, e) == 0 && netcidr_parse("fd62:6572:7468::/64", &l.pool6, e) == 0) {
-		netcidr_nth(&l.pool, 1, &l.gateway);
-		netcidr_nth(&l.pool6, 1, &l.gateway6);
-		netcidr_nth(&l.pool, 2, &l.address);
-		netcidr_nth(&l.pool6, 2, &l.address6);
-		l.with6 = access("/proc/sys/net/ipv6", F_OK) == 0;
-		if (link_bridge(&l, e) == 0 && ruleset_make(l.bridge, e) == 0 && ruleset_add("probe", &l, p, 0, e) == 0 &&
-		    link_join(&l, inner, e) == 0)
-			r = 0;
-	}
+	/* one that has just ended may not have taken itself back yet */
+	if (r == 0)
+		r = sweep(&b, job, &g, e);
+	if (r == 0 && (n = members_count(&b.pool, e)) != 0)
+		r = n < 0 ? -1 : err_set(e, ERR_BUSY, "network %s has %d member%s; hint: berth "
+						      "network inspect %s",
+					 b.network, n, n == 1 ? "" : "s", b.network);
+	/* who waits for the lock to join finds it closed */
+	if (r == 0)
+		r = members_close(&b.pool, e);
+	if (r == 0)
+		r = remove_all(&b, e);
 	if (r == 0)
 		answer(NULL);
-	free(p);
+	unload(&b);
 	return r;
 }

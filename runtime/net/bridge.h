@@ -3,7 +3,8 @@
  * bridge - berth-net for --network bridge: one short run per event.
  *
  * A job is {"id", "uid", "files", "policy": {..., "bridge": {"name", "pool", "pool6", "forwarding", "dir"}}}: the policy
- * as netpolicy.h has it, and where the network of this configuration stands.  All
+ * as netpolicy.h has it, and where the network of this configuration stands.  A network
+ * with a name (manager/host/nets.h) has also "network", "home", "internal" and "limit".  All
  * is made in the caller's network namespace.  Order of the making: the address and the
  * record on disk, the rules, the interfaces; each step can be found and undone by the
  * record, whenever it was cut off.
@@ -28,6 +29,11 @@ int bridge_change(const json_t *job, struct err *e);
  * has an entry), and the bridge and the table when nobody uses them.
  */
 int bridge_gc(const json_t *job, struct err *e);
+/*
+ * Closes a network with a name for good, and takes down what stands of it; ERR_BUSY while it has
+ * members.
+ */
+int bridge_remove(const json_t *job, struct err *e);
 /* Makes all of it in a namespace of its own, to see what this kernel can do. */
 int bridge_probe(const json_t *job, struct err *e);
 

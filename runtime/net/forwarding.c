@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <stdio.h>
@@ -51,15 +52,19 @@ static int here(char out[80], struct err *e)
 	return 0;
 }
 
-/* The paths that berth has switched on here: an array, empty when there is none. */
-static json_t *recorded(struct pool *p, const char *place, struct err *e)
+/*
+ * The paths that berth has switched on here: an array, empty when there is none.  *ret_last
+ * is the last number of an interface then, INT_MAX when the record does not say.
+ */
+static json_t *recorded(struct pool *p, const char *place, int *ret_last, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
 	autoclose int fd = openat(p->dir_fd, RECORD, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	autojson json_t *j = NULL;
 	const char *of;
-	json_t *list;
+	json_t *list, *last;
 
+	*ret_last = INT_MAX;
 	if (fd < 0 && errno == ENOENT)
 		return json_array();
 	if (fd < 0 || io_read_all(fd, &b, RECORD, e) < 0) {
@@ -72,6 +77,9 @@ static json_t *recorded(struct pool *p, const char *place, struct err *e)
 		return NULL;
 	of = json_string_value(json_object_get(j, "place"));
 	list = json_object_get(j, "on");
+	last = json_object_get(j, "last");
+	if (json_integer_value(last) > 0 && json_integer_value(last) < INT_MAX)
+		*ret_last = (int)json_integer_value(last);
 	/* of an earlier boot: the kernel has forgotten it too */
 	return of && !strcmp(of, place) && json_is_array(list) ? json_incref(list) : json_array();
 }
@@ -88,32 +96,89 @@ static int is_recorded(const json_t *list, size_t i)
 	return 0;
 }
 
-static int record(struct pool *p, const char *place, json_t *list, struct err *e)
+static int record(struct pool *p, const char *place, json_t *list, int last, struct err *e)
 {
-	autojson json_t *j = json_pack("{s:s,s:O}", "place", place, "on", list);
+	autojson json_t *j = json_pack("{s:s,s:O,s:i}", "place", place, "on", list, "last", last);
 	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
 	return text ? io_replace_file(p->dir_fd, RECORD, text, strlen(text), 0600, 0, e) : err_nomem(e);
+}
+
+/* ---- other interfaces ---- */
+
+struct links {
+	int bridge;	/* one stands */
+	int last;	/* the last number that an interface has */
+};
+
+static int look_at_link(const struct nlmsghdr *nlh, void *ctx)
+{
+	const struct ifinfomsg *m = mnl_nlmsg_get_payload(nlh);
+	const struct nlattr *a, *b;
+	struct links *l = ctx;
+
+	if (m->ifi_index > l->last)
+		l->last = m->ifi_index;
+	mnl_attr_for_each(a, nlh, sizeof(*m)) {
+		if (mnl_attr_get_type(a) != IFLA_LINKINFO)
+			continue;
+		mnl_attr_for_each_nested(b, a)
+			if (mnl_attr_get_type(b) == IFLA_INFO_KIND &&
+			    !strcmp(mnl_attr_get_str(b), "bridge"))
+				l->bridge = 1;
+	}
+	return MNL_CB_OK;
+}
+
+static int look(struct links *l, struct err *e)
+{
+	char buf[MNL_NLMSG_HDRLEN + 64];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct nl *n = nl_open(NETLINK_ROUTE, e);
+	struct ifinfomsg *m;
+	int r;
+
+	if (!n)
+		return -1;
+	nlh->nlmsg_type = RTM_GETLINK;
+	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	m = mnl_nlmsg_put_extra_header(nlh, sizeof(*m));
+	m->ifi_family = AF_UNSPEC;
+	r = nl_query(n, nlh, look_at_link, l, "list the interfaces", e);
+	nl_close(n);
+	return r;
 }
 
 /* Those of a family that are off, written down before the first of them is on. */
 static int switch_on(struct pool *p, int six, struct err *e)
 {
 	autojson json_t *list = NULL;
+	struct links links = { 0 };
 	char place[80];
 	size_t i;
+	int last;
 
-	if (here(place, e) < 0 || !(list = recorded(p, place, e)))
+	if (here(place, e) < 0 || !(list = recorded(p, place, &last, e)) || look(&links, e) < 0)
 		return -1;
+	if (!json_array_size(list))
+		last = links.last;
 	for (i = 0; i < ARRAY_LEN(switches); i++)
 		if (switches[i].six == six && has_value(i, switches[i].off) && !is_recorded(list, i))
 			json_array_append_new(list, json_string(switches[i].path));
-	if (record(p, place, list, e) < 0)
+	if (record(p, place, list, last, e) < 0)
 		return -1;
 	for (i = 0; i < ARRAY_LEN(switches); i++)
 		if (switches[i].six == six && has_value(i, switches[i].off) &&
 		    io_write_file(AT_FDCWD, switches[i].path, switches[i].on, e) < 0)
 			return err_wrap(e, "switch forwarding on");
+	return 0;
+}
+
+int forwarding_need6(struct pool *p, int may, int with6, int *ret_route6, struct err *e)
+{
+	if (with6 && may && has_value(FORWARD6, "0") && switch_on(p, 1, e) < 0)
+		return -1;
+	*ret_route6 = with6 && has_value(FORWARD6, "1");
 	return 0;
 }
 
@@ -127,63 +192,29 @@ int forwarding_need(struct pool *p, int may, int with6, int *ret_route6, struct 
 		if (switch_on(p, 0, e) < 0)
 			return -1;
 	}
-	if (with6 && may && has_value(FORWARD6, "0") && switch_on(p, 1, e) < 0)
-		return -1;
-	*ret_route6 = with6 && has_value(FORWARD6, "1");
-	return 0;
+	return forwarding_need6(p, may, with6, ret_route6, e);
 }
 
 /* ---- and off ---- */
 
-static int is_bridge(const struct nlmsghdr *nlh, void *ctx)
-{
-	const struct nlattr *a, *b;
-	int *found = ctx;
-
-	mnl_attr_for_each(a, nlh, sizeof(struct ifinfomsg)) {
-		if (mnl_attr_get_type(a) != IFLA_LINKINFO)
-			continue;
-		mnl_attr_for_each_nested(b, a)
-			if (mnl_attr_get_type(b) == IFLA_INFO_KIND && !strcmp(mnl_attr_get_str(b), "bridge"))
-				*found = 1;
-	}
-	return MNL_CB_OK;
-}
-
-/* 1 when a bridge stands, of another berth or of another program, which relies on what it found. */
-static int has_bridge(struct err *e)
-{
-	char buf[MNL_NLMSG_HDRLEN + 64];
-	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
-	struct nl *n = nl_open(NETLINK_ROUTE, e);
-	struct ifinfomsg *m;
-	int found = 0, r;
-
-	if (!n)
-		return -1;
-	nlh->nlmsg_type = RTM_GETLINK;
-	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	m = mnl_nlmsg_put_extra_header(nlh, sizeof(*m));
-	m->ifi_family = AF_UNSPEC;
-	r = nl_query(n, nlh, is_bridge, &found, "list the interfaces", e);
-	nl_close(n);
-	return r < 0 ? -1 : found;
-}
-
 int forwarding_restore(struct pool *p, struct err *e)
 {
 	autojson json_t *list = NULL;
+	struct links links = { 0 };
 	char place[80];
 	size_t i = ARRAY_LEN(switches);
-	int other;
+	int last;
 
 	if (!path_has(p->dir_fd, RECORD))
 		return 0;
-	if (here(place, e) < 0 || !(list = recorded(p, place, e)))
+	if (here(place, e) < 0 || !(list = recorded(p, place, &last, e)) || look(&links, e) < 0)
 		return -1;
-	other = json_array_size(list) ? has_bridge(e) : 0;
-	if (other)
-		return other < 0 ? -1 : 0;
+	/*
+	 * Another berth's or another program's bridge, or what came since, a VPN say: it found
+	 * forwarding on, and may rely on it.  When it is gone the next collection looks again.
+	 */
+	if (json_array_size(list) && (links.bridge || links.last > last))
+		return 0;
 	/* whoever has changed one since knows why */
 	while (i--)
 		if (is_recorded(list, i) && has_value(i, switches[i].on) &&

@@ -4,7 +4,8 @@
  *
  * A bridge needs them.  What berth itself switches on stands first in the file "forwarding" of the
  * pool's directory, with the boot and the network namespace it is true of.  When the last bridge is
- * gone it is switched off again; what somebody else had switched on stays.  All of it happens under
+ * gone it is switched off again, unless an interface came meanwhile that may rely on it; what
+ * somebody else had switched on stays.  All of it happens under
  * the pool's lock: no sandbox starts while it is switched off.
  */
 #ifndef BERTH_RUNTIME_NET_FORWARDING_H
@@ -17,7 +18,10 @@
  * may not.  with6: the host has IPv6; *ret_route6: it forwards that.
  */
 int forwarding_need(struct pool *p, int may, int with6, int *ret_route6, struct err *e);
-/* After a bridge was removed: what berth switched on goes off, unless another bridge stands. */
+/* The same of IPv6 alone: where berth may not switch it on it stays off, and that is no error. */
+int forwarding_need6(struct pool *p, int may, int with6, int *ret_route6, struct err *e);
+/* After a bridge was removed: what berth switched on goes off, unless another bridge or a
+ * newer interface stands. */
 int forwarding_restore(struct pool *p, struct err *e);
 
 #endif

@@ -19,8 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/io.h"
 #include "base/mem.h"
+#include "runtime/net/link_switch.h"
 #include "runtime/net/nl.h"
 
 
@@ -129,10 +129,14 @@ static int put_gateway_route(struct nl *n, unsigned index, const struct netaddr 
 	return 0;
 }
 
-static int put_default_route(struct nl *n, unsigned index, const struct netaddr *gateway, struct err *e)
+/* Of an internal network to the other members alone, else to everybody. */
+static int put_way_out(struct nl *n, unsigned index, const struct netaddr *gateway,
+		       const struct netcidr *pool,
+		       int internal, struct err *e)
 {
 	char text[NETADDR_TEXT];
-	struct nlmsghdr *nlh = nl_begin(n, RTM_NEWROUTE, REPLACE, "route by %s", netaddr_text(gateway, text));
+	struct nlmsghdr *nlh = nl_begin(n, RTM_NEWROUTE, REPLACE, "route by %s",
+					netaddr_text(gateway, text));
 	struct rtmsg *m;
 
 	if (!nlh)
@@ -143,6 +147,10 @@ static int put_default_route(struct nl *n, unsigned index, const struct netaddr 
 	m->rtm_protocol = RTPROT_STATIC;
 	m->rtm_scope = RT_SCOPE_UNIVERSE;
 	m->rtm_type = RTN_UNICAST;
+	if (internal) {
+		m->rtm_dst_len = (uint8_t)pool->bits;
+		mnl_attr_put(nlh, RTA_DST, bytes(gateway), pool->net.b);
+	}
 	mnl_attr_put(nlh, RTA_GATEWAY, bytes(gateway), gateway->b);
 	mnl_attr_put_u32(nlh, RTA_OIF, index);
 	nl_end(n, nlh);
@@ -175,43 +183,6 @@ static int lacking(struct err *e)
 		err_hint(e, "this kernel lacks it: modprobe bridge veth; berth doctor tells, and --network egress needs none of it");
 	}
 	return -1;
-}
-
-/* ---- switches below /proc/sys/net -------------------------------------------------------- */
-
-static int set_switch(const char *family, const char *interface, const char *key, const char *value, struct err *e)
-{
-	char path[160], got[16];
-	autoclose int fd = -1;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/sys/net/%s/conf/%s/%s", family, interface, key);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? 0 : err_sys(e, "open %s", path);
-	if (io_write_all(fd, value, strlen(value)) < 0)
-		return err_sys(e, "write %s to %s", value, path);
-	n = pread(fd, got, sizeof(got) - 1, 0);
-	if (n <= 0 || strncmp(got, value, strlen(value)))
-		return err_set(e, ERR_INTERNAL, "%s does not read back as %s", path, value);
-	return 0;
-}
-
-/* No router's word is believed, no source is believed that another interface leads to. */
-static int set_switches(const char *interface, struct err *e)
-{
-	static const struct { const char *family, *key, *value; } switches[] = {
-		{ "ipv6", "accept_ra", "0" }, { "ipv6", "autoconf", "0" }, { "ipv6", "accept_redirects", "0" },
-		{ "ipv6", "addr_gen_mode", "1" }, { "ipv6", "accept_dad", "0" }, { "ipv4", "rp_filter", "1" },
-		{ "ipv4", "accept_redirects", "0" }, { "ipv4", "send_redirects", "0" }, { "ipv4", "route_localnet", "0" },
-		{ "ipv4", "arp_ignore", "8" },	/* no reply for any local address: the neighbours are recorded */
-	};
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(switches); i++)
-		if (set_switch(switches[i].family, interface, switches[i].key, switches[i].value, e) < 0)
-			return -1;
-	return 0;
 }
 
 /* ---- the bridge ----------------------------------------------------------------------------- */
@@ -312,7 +283,10 @@ int link_bridge(const struct link_plan *p, struct err *e)
 	if (r == 0 && !index)
 		r = err_sys(e, "find the bridge %s", p->bridge);
 	if (r == 0)
-		r = set_switches(p->bridge, e);
+		r = link_switches(p->bridge, e);
+	/* from one member to another, and never out: the rules see to that */
+	if (r == 0 && p->internal)
+		r = link_switch("ipv4", p->bridge, "forwarding", "1", e);
 	if (r == 0)
 		r = put_address(n, index, &p->gateway, p->pool.bits, p->bridge, e);
 	if (r == 0 && p->with6)
@@ -436,7 +410,8 @@ static int join_outside(const struct link_plan *p, int netns_fd, struct err *e)
 	if (r == 0 && (put_port_flags(n, p->port, port, e) < 0 || put_station(n, port, mac, e) < 0 ||
 		       put_neighbour(n, RTM_NEWNEIGH, bridge, &p->address, mac, e) < 0 ||
 		       (p->with6 && put_neighbour(n, RTM_NEWNEIGH, bridge, &p->address6, mac, e) < 0) ||
-		       set_switch("ipv6", p->port, "disable_ipv6", "1", e) < 0 || put_up(n, port, p->port, e) < 0 || nl_send(n, e) < 0))
+		       link_switch("ipv6", p->port, "disable_ipv6", "1", e) < 0 ||
+			       put_up(n, port, p->port, e) < 0 || nl_send(n, e) < 0))
 		r = -1;
 	if (r == 0)
 		r = look(n, p->port, &f, e);
@@ -460,13 +435,16 @@ static int configure_inside(const struct link_plan *p, struct err *e)
 	if (!eth)
 		r = err_sys(e, "find eth0 in the sandbox");
 	if (r == 0)
-		r = set_switches("eth0", e);
+		r = link_switches("eth0", e);
 	if (r == 0 && (put_address(n, eth, &p->address, 32, "eth0", e) < 0 ||
 		       (p->with6 && put_address(n, eth, &p->address6, 128, "eth0", e) < 0) || put_up(n, eth, "eth0", e) < 0 ||
-		       put_gateway_route(n, eth, &p->gateway, e) < 0 || put_default_route(n, eth, &p->gateway, e) < 0 ||
+		       put_gateway_route(n, eth, &p->gateway, e) < 0 ||
+			       put_way_out(n, eth, &p->gateway, &p->pool, p->internal, e) < 0 ||
 		       (p->with6 && put_gateway_route(n, eth, &p->gateway6, e) < 0) || put_neighbour(n, RTM_NEWNEIGH, eth, &p->gateway, mac, e) < 0 ||
 		       (p->with6 && put_neighbour(n, RTM_NEWNEIGH, eth, &p->gateway6, mac, e) < 0) ||
-		       (p->with6 && p->route6 && put_default_route(n, eth, &p->gateway6, e) < 0) || nl_send(n, e) < 0))
+		       (p->with6 && p->route6 &&
+			put_way_out(n, eth, &p->gateway6, &p->pool6, p->internal, e) < 0) ||
+				nl_send(n, e) < 0))
 		r = -1;
 	nl_close(n);
 	return r;

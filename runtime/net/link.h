@@ -20,6 +20,7 @@ struct link_plan {
 	struct netaddr gateway, gateway6, address, address6;
 	int with6;			/* there is IPv6 on the bridge */
 	int route6;			/* and the host forwards it: a default route */
+	int internal;			/* no default route: the pool alone, by way of the bridge */
 };
 
 /* The hardware address that belongs to an IPv4 address. */

@@ -84,6 +84,8 @@ void nft_verdict(struct nftnl_rule *r, int verdict, const char *chain);
 /* With a TCP reset, else with ICMP. */
 void nft_reject(struct nftnl_rule *r, int reset);
 void nft_masquerade(struct nftnl_rule *r);
+/* Before the kernel looks for the packet's connection: it shall not. */
+void nft_notrack(struct nftnl_rule *r);
 /* family: NFPROTO_IPV4, NFPROTO_IPV6 */
 void nft_dnat(struct nftnl_rule *r, uint32_t family, unsigned addr_reg, unsigned port_reg);
 

@@ -185,6 +185,11 @@ void nft_reject(struct nftnl_rule *r, int reset)
 	add(r, x);
 }
 
+void nft_notrack(struct nftnl_rule *r)
+{
+	add(r, expression("notrack"));
+}
+
 void nft_masquerade(struct nftnl_rule *r)
 {
 	add(r, expression("masq"));

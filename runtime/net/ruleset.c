@@ -2,7 +2,6 @@
 /* Upholds S20 and S21 of SECURITY.md. */
 #include "runtime/net/ruleset.h"
 
-#include <arpa/inet.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
@@ -55,7 +54,7 @@ static uint32_t id_of(int set)
 
 /* ---- the rules ---------------------------------------------------------------------------- */
 
-static void match_interface(struct nftnl_rule *r, uint32_t key, uint32_t op, const char *bridge)
+void ruleset_match_interface(struct nftnl_rule *r, uint32_t key, uint32_t op, const char *bridge)
 {
 	char name[IFNAMSIZ] = "";
 
@@ -64,7 +63,7 @@ static void match_interface(struct nftnl_rule *r, uint32_t key, uint32_t op, con
 	nft_compare(r, op, 0, name, sizeof(name));
 }
 
-static void match_family(struct nftnl_rule *r, const struct family *f)
+void ruleset_match_family(struct nftnl_rule *r, const struct family *f)
 {
 	nft_meta(r, NFT_META_NFPROTO, 0);
 	nft_compare(r, NFT_CMP_EQ, 0, &f->nfproto, 1);
@@ -73,14 +72,14 @@ static void match_family(struct nftnl_rule *r, const struct family *f)
 /* Source and destination in the first registers. */
 static void load_pair(struct nftnl_rule *r, const struct family *f)
 {
-	match_family(r, f);
+	ruleset_match_family(r, f);
 	nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, f->src, f->len, 0);
 	nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, f->dst, f->len, f->words);
 }
 
 static void load_one(struct nftnl_rule *r, const struct family *f, unsigned offset)
 {
-	match_family(r, f);
+	ruleset_match_family(r, f);
 	nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, offset, f->len, 0);
 }
 
@@ -90,21 +89,24 @@ static void lookup(struct nftnl_rule *r, int set)
 }
 
 /* The hardware address, the source and the port belong together, or it is nobody. */
-static void rules_source(struct nft *t, const char *bridge)
+static void rules_source(struct nft *t, const char *bridge, int peers)
 {
 	struct nftnl_rule *r = nft_rule(t, "source");
 	size_t i;
 
-	match_interface(r, NFT_META_IIFNAME, NFT_CMP_NEQ, bridge);
+	ruleset_match_interface(r, NFT_META_IIFNAME, NFT_CMP_NEQ, bridge);
 	nft_verdict(r, NF_ACCEPT, NULL);
 	nft_rule_end(t, r);
 	for (i = 0; i < ARRAY_LEN(ruleset_families); i++) {
 		r = nft_rule(t, "source");
-		match_family(r, &ruleset_families[i]);
+		ruleset_match_family(r, &ruleset_families[i]);
 		nft_payload(r, NFT_PAYLOAD_LL_HEADER, 6, 6, 0);
 		nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, ruleset_families[i].src, ruleset_families[i].len, 2);
 		lookup(r, ruleset_families[i].source);
-		nft_verdict(r, NF_ACCEPT, NULL);
+		if (peers)
+			nft_verdict(r, NFT_GOTO, RULESET_MEMBER);
+		else
+			nft_verdict(r, NF_ACCEPT, NULL);
 		nft_rule_end(t, r);
 	}
 	r = nft_rule(t, "source");
@@ -118,7 +120,7 @@ static void rules_publish(struct nft *t, const char *chain, const struct family 
 	const uint32_t local = RTN_LOCAL;
 	struct nftnl_rule *r = nft_rule(t, chain);
 
-	match_family(r, f);
+	ruleset_match_family(r, f);
 	nft_fib_daddr_type(r, 0);
 	nft_compare(r, NFT_CMP_EQ, 0, &local, 4);
 	nft_meta(r, NFT_META_L4PROTO, 0);
@@ -143,7 +145,7 @@ static void rules_nat(struct nft *t, const char *bridge)
 	size_t i;
 
 	/* not for sandboxes: a port that is published to the world is no way to the neighbour */
-	match_interface(r, NFT_META_IIFNAME, NFT_CMP_EQ, bridge);
+	ruleset_match_interface(r, NFT_META_IIFNAME, NFT_CMP_EQ, bridge);
 	nft_verdict(r, NF_ACCEPT, NULL);
 	nft_rule_end(t, r);
 	/* what the host itself sends to 127.0.0.1 stays there (CVE-2020-8558) */
@@ -162,7 +164,7 @@ static void rules_nat(struct nft *t, const char *bridge)
 		rules_publish(t, "publish", &ruleset_families[i]);
 		rules_publish(t, "publish-host", &ruleset_families[i]);
 		r = nft_rule(t, "masquerade");
-		match_interface(r, NFT_META_OIFNAME, NFT_CMP_NEQ, bridge);
+		ruleset_match_interface(r, NFT_META_OIFNAME, NFT_CMP_NEQ, bridge);
 		load_one(r, &ruleset_families[i], ruleset_families[i].src);
 		lookup(r, ruleset_families[i].addr);
 		nft_masquerade(r);
@@ -206,10 +208,11 @@ static void rules_input(struct nft *t, const char *bridge)
 	struct nftnl_rule *r = nft_rule(t, "to-host");
 	size_t i;
 
-	match_interface(r, NFT_META_IIFNAME, NFT_CMP_NEQ, bridge);
+	ruleset_match_interface(r, NFT_META_IIFNAME, NFT_CMP_NEQ, bridge);
 	nft_verdict(r, NF_ACCEPT, NULL);
 	nft_rule_end(t, r);
 	ruleset_drop_strange(t, "to-host");
+	ruleset_count_questions(t, "to-host");
 	ruleset_accept_answers(t, "to-host");
 	for (i = 0; i < ARRAY_LEN(ruleset_families); i++) {
 		rule_dns(t, "to-host", &ruleset_families[i]);
@@ -234,39 +237,19 @@ static void rules_account(struct nft *t, const char *chain, const struct family 
 	nft_rule_end(t, r);
 }
 
-/* IPv6 is public within 2000::/3, but for these (netaddr.h). */
-static void rules_special6(struct nft *t, const char *chain, unsigned offset, int reject)
+static void rules_from(struct nft *t, const char *bridge, const struct ruleset_kind *kind)
 {
-	static const struct { const char *net; unsigned bits; uint32_t op; } rows[] = {
-		{ "2000::", 3, NFT_CMP_NEQ }, { "2001::", 23, NFT_CMP_EQ }, { "2001:db8::", 32, NFT_CMP_EQ }, { "2002::", 16, NFT_CMP_EQ },
-		{ "3fff::", 20, NFT_CMP_EQ },
-	};
-	size_t i, b;
-
-	for (i = 0; i < ARRAY_LEN(rows); i++) {
-		struct nftnl_rule *r = nft_rule(t, chain);
-		uint8_t net[16], mask[16] = { 0 };
-
-		inet_pton(AF_INET6, rows[i].net, net);
-		for (b = 0; b < rows[i].bits; b++)
-			mask[b / 8] |= (uint8_t)(0x80 >> b % 8);
-		load_one(r, &ruleset_families[1], offset);
-		nft_mask(r, 0, mask, 16);
-		nft_compare(r, rows[i].op, 0, net, 16);
-		if (reject)
-			nft_verdict(r, NFT_GOTO, "refuse");
-		else
-			nft_verdict(r, NF_DROP, NULL);
-		nft_rule_end(t, r);
-	}
-}
-
-static void rules_from(struct nft *t, const char *bridge)
-{
-	struct nftnl_rule *r = nft_rule(t, "from-sandbox");
+	struct nftnl_rule *r;
 	size_t i;
 
-	match_interface(r, NFT_META_OIFNAME, NFT_CMP_EQ, bridge);
+	if (kind->peers)
+		ruleset_accept_peers(t, bridge, "from-sandbox");
+	if (kind->internal) {
+		rule_reject(t, "from-sandbox");
+		return;
+	}
+	r = nft_rule(t, "from-sandbox");
+	ruleset_match_interface(r, NFT_META_OIFNAME, NFT_CMP_EQ, bridge);
 	nft_verdict(r, NFT_GOTO, "refuse");
 	nft_rule_end(t, r);
 	ruleset_drop_strange(t, "from-sandbox");
@@ -283,7 +266,7 @@ static void rules_from(struct nft *t, const char *bridge)
 	lookup(r, SPECIAL4);
 	nft_verdict(r, NFT_GOTO, "refuse");
 	nft_rule_end(t, r);
-	rules_special6(t, "from-sandbox", ruleset_families[1].dst, 1);
+	ruleset_special6(t, "from-sandbox", ruleset_families[1].dst, 1);
 	r = nft_rule(t, "from-sandbox");
 	nft_verdict(r, NFT_GOTO, "connections");
 	nft_rule_end(t, r);
@@ -292,7 +275,7 @@ static void rules_from(struct nft *t, const char *bridge)
 /* The pair the other way round: the sandbox is where it goes to. */
 static void load_pair_back(struct nftnl_rule *r, const struct family *f)
 {
-	match_family(r, f);
+	ruleset_match_family(r, f);
 	nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, f->dst, f->len, 0);
 	nft_payload(r, NFT_PAYLOAD_NETWORK_HEADER, f->src, f->len, f->words);
 }
@@ -325,7 +308,7 @@ static void rules_answers(struct nft *t)
 	lookup(r, SPECIAL4);
 	nft_verdict(r, NF_DROP, NULL);
 	nft_rule_end(t, r);
-	rules_special6(t, "to-answers", ruleset_families[1].src, 0);
+	ruleset_special6(t, "to-answers", ruleset_families[1].src, 0);
 	r = nft_rule(t, "to-answers");
 	nft_verdict(r, NFT_GOTO, "to-account");
 	nft_rule_end(t, r);
@@ -421,42 +404,13 @@ static void rules_forward(struct nft *t, const char *bridge)
 {
 	struct nftnl_rule *r = nft_rule(t, "forward");
 
-	match_interface(r, NFT_META_IIFNAME, NFT_CMP_EQ, bridge);
+	ruleset_match_interface(r, NFT_META_IIFNAME, NFT_CMP_EQ, bridge);
 	nft_verdict(r, NFT_GOTO, "from-sandbox");
 	nft_rule_end(t, r);
 	r = nft_rule(t, "forward");
-	match_interface(r, NFT_META_OIFNAME, NFT_CMP_EQ, bridge);
+	ruleset_match_interface(r, NFT_META_OIFNAME, NFT_CMP_EQ, bridge);
 	nft_verdict(r, NFT_GOTO, "to-sandbox");
 	nft_rule_end(t, r);
-}
-
-/* The ranges of netaddr.h; one that reaches the end of all addresses has no end. */
-static void fill_special4(struct nft *t)
-{
-	struct nft_element list[64] = { 0 };
-	struct netcidr c;
-	size_t i, n = 0;
-
-	for (i = 0; netaddr_special4(i, &c) == 0; i++) {
-		uint32_t first, next;
-
-		memcpy(&first, c.net.b, 4);
-		next = ntohl(first) + (c.bits ? 1U << (32 - c.bits) : 0);
-		/* ranges that touch are one */
-		if (n && list[n - 1].interval_end && !memcmp(list[n - 1].key, &first, 4)) {
-			n--;
-		} else {
-			memcpy(list[n].key, &first, 4);
-			list[n++].key_len = 4;
-		}
-		next = htonl(next);
-		if (next) {
-			memcpy(list[n].key, &next, 4);
-			list[n].key_len = 4;
-			list[n++].interval_end = 1;
-		}
-	}
-	nft_elements(t, 1, ruleset_sets[SPECIAL4].name, id_of(SPECIAL4), list, n);
 }
 
 int ruleset_stands(const char *bridge, struct err *e)
@@ -464,7 +418,7 @@ int ruleset_stands(const char *bridge, struct err *e)
 	return nft_table_is_ours(bridge, RULESET_MARK, e);
 }
 
-int ruleset_make(const char *bridge, struct err *e)
+int ruleset_make(const char *bridge, const struct ruleset_kind *kind, struct err *e)
 {
 	static const struct nft_chain chains[] = {
 		{ RULESET_MARK }, { "related" }, { "from-sandbox" }, { "to-sandbox" }, { "to-answers" }, { "to-account" }, { "connections" }, { "questions" },
@@ -487,13 +441,16 @@ int ruleset_make(const char *bridge, struct err *e)
 		nft_chain(&t, &chains[i]);
 	for (i = 0; i < SETS; i++)
 		nft_set(&t, &ruleset_sets[i], id_of((int)i));
-	fill_special4(&t);
-	rules_source(&t, bridge);
+	ruleset_special4(&t);
+	if (kind->peers)
+		ruleset_peers(&t, bridge);
+	rules_source(&t, bridge, kind->peers);
 	ruleset_related(&t);
 	rules_nat(&t, bridge);
 	rules_input(&t, bridge);
+	ruleset_count_answers(&t, bridge);
 	rules_forward(&t, bridge);
-	rules_from(&t, bridge);
+	rules_from(&t, bridge, kind);
 	rules_to(&t);
 	rules_connections(&t, "connections", LIMITS);
 	rules_connections(&t, "questions", NAMES);

@@ -12,6 +12,8 @@
  *                    no more connections than it may have open.  Not the host itself, not another
  *                    sandbox.  What is refused is counted.
  *   to a sandbox     answers, and published ports.
+ *   among members    of a network that has a name: everything, untracked and not counted
+ *                    (ruleset_peers.c).
  */
 #ifndef BERTH_RUNTIME_NET_RULESET_H
 #define BERTH_RUNTIME_NET_RULESET_H
@@ -21,8 +23,14 @@
 
 /* 1 when the table is there, 0 when not; -1 when it is not ours.  Its name is the bridge's. */
 int ruleset_stands(const char *bridge, struct err *e);
+/* What is different on a network that has a name (manager/host/nets.h). */
+struct ruleset_kind {
+	int peers;	/* its members reach each other */
+	int internal;	/* and nobody else */
+};
+
 /* Makes the table, whole, unless it is there. */
-int ruleset_make(const char *bridge, struct err *e);
+int ruleset_make(const char *bridge, const struct ruleset_kind *kind, struct err *e);
 int ruleset_remove(const char *bridge, struct err *e);
 /* A sandbox's elements, counters and budget, of which used_before bytes are spent already (netcount.h reads them). */
 int ruleset_add(const char *id, const struct link_plan *l, const struct netpolicy *p, uint64_t used_before, struct err *e);

@@ -6,7 +6,7 @@
 #include "runtime/net/nft.h"
 
 /* Changes with the rules: a table made by another version is not taken for ours.  The name of an empty chain. */
-#define RULESET_MARK "berth-rules-4"
+#define RULESET_MARK "berth-rules-5"
 
 /* The chain for a connection too many. */
 #define RULESET_OVER "over-limit"
@@ -32,11 +32,26 @@ extern const struct family ruleset_families[2];
 #define RULESET_RELATED (1U << 2)
 #define RULESET_NEW (1U << 3)
 
+/* The interface that key means (NFT_META_IIFNAME, OIFNAME) has that name: op NFT_CMP_EQ, or NEQ. */
+void ruleset_match_interface(struct nftnl_rule *r, uint32_t key, uint32_t op, const char *name);
+void ruleset_match_family(struct nftnl_rule *r, const struct family *f);
 /* A packet of a connection in one of the states; direction 1: that the other side began. */
 void ruleset_match_answer(struct nftnl_rule *r, uint32_t states, uint8_t direction);
 void ruleset_accept_answers(struct nft *t, const char *chain);
 /* From a sandbox: drops what belongs to no connection, or to one of others.  The chain "related" must stand. */
 void ruleset_drop_strange(struct nft *t, const char *chain);
+/* Of a network with a name: the chain for what a member sends, and the drop of redirects. */
+#define RULESET_MEMBER "from-member"
+void ruleset_peers(struct nft *t, const char *bridge);
+/* In a chain of packets whose source was checked: what goes to another member passes. */
+void ruleset_accept_peers(struct nft *t, const char *bridge, const char *chain);
+/* Count questions to a DNS server on the host in a chain of input, and its answers. */
+void ruleset_count_questions(struct nft *t, const char *chain);
+void ruleset_count_answers(struct nft *t, const char *bridge);
+/* A source or destination (its offset) of IPv6 that is not public: refused, or dropped. */
+void ruleset_special6(struct nft *t, const char *chain, unsigned offset, int reject);
+/* Fills the set of the ranges of IPv4 that are not. */
+void ruleset_special4(struct nft *t);
 /* Fills the chain "related". */
 void ruleset_related(struct nft *t);
 

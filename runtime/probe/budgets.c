@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "runtime/kernel/cgroup.h"
+#include "runtime/sandbox/filterwatch.h"
 
 #define FILE_BYTES 256	/* of memory that an open file takes at least (struct file, its slot in the table) */
 #define PTYS 64		/* max= of the sandbox's devpts */
@@ -20,7 +21,9 @@ static uint64_t times(uint64_t a, uint64_t b)
 
 static uint64_t jit(const struct budget_limits *l)
 {
-	return times(l->pids, BUDGET_JIT_PER_TASK);
+	uint64_t by_tasks = times(l->pids, FILTERWATCH_TASK_BYTES);
+
+	return by_tasks < l->filter_bytes ? by_tasks : l->filter_bytes;
 }
 
 static uint64_t files(const struct budget_limits *l)
@@ -42,14 +45,12 @@ static uint64_t pids(const struct budget_limits *l)
 
 static uint64_t ptys(const struct budget_limits *l)
 {
-	(void)l;
-	return PTYS;
+	return times(l->sandboxes, PTYS);
 }
 
 static uint64_t one(const struct budget_limits *l)
 {
-	(void)l;
-	return 1;
+	return l->sandboxes;
 }
 
 static uint64_t none(const struct budget_limits *l)
@@ -80,9 +81,11 @@ static uint64_t memory_pages(const struct budget_limits *l)
 
 const struct budget budgets[] = {
 	{ "compiled filters", BUDGET_BOUNDED, "net/core/bpf_jit_limit",
-	  jit, "nobody but this limit",
-	  "programs on sockets and filters with a listener are refused; a task has 512 KiB of its "
-	  "own filters at most, and they end with it: --pids bounds them", HERE " (D11)" },
+	  jit, "the sandbox's supervisor, each load as the largest there is",
+	  "programs on sockets and filters with a listener are refused; filters of a "
+	  "sandbox's own, while a process holds them, are 1/64 of the limit, then seccomp(2) "
+	  "says ENOMEM",
+	  HERE " (D11)" },
 	{ "open files", BUDGET_BOUNDED, "fs/file-max",
 	  files, "memory of the sandbox, and each process's own limit",
 	  "the hard limit of open files times --pids, and 256 bytes of memory each", HERE " (D14)" },
@@ -214,11 +217,18 @@ const size_t budget_count = ARRAY_LEN(budgets);
 
 const char *budget_kind_name(enum budget_kind k)
 {
-	static const char *const names[] = { [BUDGET_BOUNDED] = "bounded", [BUDGET_OPEN] = "open",
+	static const char *const names[] = { [BUDGET_BOUNDED] = "bounded",
+					     [BUDGET_OVERCOMMITTED] = "overcommitted",
+					     [BUDGET_OPEN] = "open",
 					     [BUDGET_UNREACHABLE] = "unreachable",
 	  [BUDGET_IRRELEVANT] = "irrelevant" };
 
 	return names[k];
+}
+
+uint64_t budgets_filter_bytes(void)
+{
+	return filterwatch_max(filterwatch_jit_limit()) * (uint64_t)FILTERWATCH_LOAD_BYTES;
 }
 
 uint64_t budgets_knob(const struct budget *b)

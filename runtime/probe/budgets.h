@@ -14,21 +14,18 @@
 #include <stdint.h>
 
 #define BUDGET_UNLIMITED UINT64_MAX
-/*
- * Compiled code of the seccomp filters that one task may load, 32,768 instructions of
- * at most 16 bytes (MAX_INSNS_PER_PATH of kernel/seccomp.c; 410 KB were measured on x86-64).
- */
-#define BUDGET_JIT_PER_TASK (512U << 10)
-
-/* What a sandbox has that is made with the defaults of the configuration. */
+/* What some sandboxes have together: one with the defaults, or all of a tenant. */
 struct budget_limits {
+	uint64_t sandboxes;
 	uint64_t memory_bytes, pids, disk_bytes;
 	uint64_t files;		/* the hard limit of open files of one process */
 	uint64_t flows;		/* connections followed, on a bridge */
+	uint64_t filter_bytes;	/* compiled code of seccomp filters of their own (filterwatch.h) */
 };
 
 enum budget_kind {
 	BUDGET_BOUNDED,		/* shared, and what a sandbox may take has a bound */
+	BUDGET_OVERCOMMITTED,	/* the same, but all of a tenant's may take more than there is */
 	BUDGET_OPEN,		/* shared, and bounded by nothing but the host */
 	BUDGET_UNREACHABLE,	/* shared, but a sandbox cannot take of it */
 	BUDGET_IRRELEVANT,	/* each sandbox has its own, or it is no limit */
@@ -38,7 +35,7 @@ struct budget {
 	const char *name;
 	enum budget_kind kind;
 	const char *knobs;	/* patterns below /proc/sys, between spaces; the first is the host's limit; "" : none */
-	/* NULL: not a number.  At most, by one sandbox, in the unit of the first knob. */
+	/* NULL: not a number.  At most, by those of l, in the unit of the first knob. */
 	uint64_t (*takes)(const struct budget_limits *l);
 	const char *counted;	/* by whom or what */
 	const char *why;	/* what bounds it, or why it does not matter */
@@ -49,6 +46,8 @@ extern const struct budget budgets[];
 extern const size_t budget_count;
 
 const char *budget_kind_name(enum budget_kind k);
+/* Compiled code of its own filters that a sandbox of this host may have (filterwatch.h). */
+uint64_t budgets_filter_bytes(void);
 /* The first number of the first knob; 0: it is not there, or not a number. */
 uint64_t budgets_knob(const struct budget *b);
 /* Hundredths of a percent of host; BUDGET_UNLIMITED when host is 0. */

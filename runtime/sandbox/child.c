@@ -19,7 +19,6 @@
 #include <linux/keyctl.h>
 #include <linux/magic.h>
 #include <linux/mount.h>
-#include <linux/seccomp.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -370,26 +369,17 @@ static int enter_landlock(struct child *c, struct err *e)
 	return landlock_confine(e);
 }
 
-static int load_filter(const struct seccomp_filter *f, struct err *e)
-{
-	struct sock_fprog prog = { .len = f->len, .filter = (struct sock_filter *)(uintptr_t)f->insns };
-
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
-		return err_filter(e, "a seccomp filter", f->len);
-	return 0;
-}
-
 /*
  * Init's own filter: what any profile allows, and clone3, with which it puts
  * each command in its cgroup.  The payload gets the two of its profile on top,
  * the second right before its exec (S6).  A profile read from a file may allow what init's
- * filter does not, so init then runs without.
+ * filter does not, so init then has one only that watches for further ones.
  */
 static int enter_seccomp(struct child *c, struct err *e)
 {
-	if (!spec_init_filters(c->spec))
+	if (c->spec->unconfined_seccomp)
 		return 0;
-	return load_filter(&seccomp_builtin("init")->b, e);
+	return filterwatch_enter(c->filters, c->spec, c->sock, e);
 }
 
 static int exec_init(struct child *c, struct err *e)

@@ -5,6 +5,7 @@
 #ifndef BERTH_RUNTIME_SANDBOX_CHILD_H
 #define BERTH_RUNTIME_SANDBOX_CHILD_H
 
+#include "runtime/sandbox/filterwatch.h"
 #include "runtime/sandbox/handover.h"
 #include "runtime/sandbox/spec.h"
 
@@ -16,6 +17,7 @@
 
 struct child {
 	const struct spec *spec;
+	const struct filterwatch *filters;
 	int sock;	/* our end of the control socket */
 	struct handover in;
 	int proc_mnt;	/* its procfs, detached until the root is there */

@@ -68,6 +68,7 @@ struct init_request {
 	uint32_t umask;
 	uint32_t blob_len;
 	uint32_t filter_len[INIT_FILTERS];	/* in instructions; 0: none */
+	uint64_t filter_secret;	/* with which the payload's filters pass init's own */
 	uint32_t tasks;		/* v1 `tasks` files among the descriptors, the last ones */
 	struct rlimits rlimits;
 	struct init_expect expect;

@@ -23,6 +23,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/phases.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/sandbox/child.h"
 #include "runtime/sandbox/hostimage.h"
@@ -49,6 +50,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 	memset(sb, 0, offsetof(struct sandbox, plan));
 	sb->plan.count = sb->plan.spare_count = 0;
 	sb->spec = s;
+	filterwatch_init(&sb->filters);
 	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
 	nethelper_init(&sb->net);
 }
@@ -133,7 +135,8 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		.cgroup = (uint64_t)sb->cgroup.v2_fd,
 	};
 	struct child c = {
-		.spec = sb->spec, .sock = child_sock, .proc_mnt = -1, .knobs_fd = -1,
+		.spec = sb->spec, .filters = &sb->filters, .sock = child_sock,
+		.proc_mnt = -1, .knobs_fd = -1,
 		.in = { .sock = child_sock, .plan = &sb->plan, .init_fd = -1 },
 	};
 	struct err ignored;
@@ -328,15 +331,20 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 	struct handing h = { sb, { .sock = sb->sock, .plan = &sb->plan } };
 	autoclose int init_fd = -1;
 
-	if (make_writable(sb, where, e) < 0 ||
-	    mounts_prepare(&sb->plan, sb->spec, userns, sb->base_fd, where->scratch, hand_over, &h, e) < 0 ||
+	phase_enter(PHASE_WRITABLE);
+	if (make_writable(sb, where, e) < 0)
+		return -1;
+	phase_enter(PHASE_MOUNTS);
+	if (mounts_prepare(&sb->plan, sb->spec, userns, sb->base_fd, where->scratch, hand_over, &h, e) < 0 ||
 	    keep_control(sb, e) < 0)
 		return -1;
 	if (where->lasting)
 		writable_hold_spares(sb->base_fd);
 	init_fd = init_program(e);
+	phase_enter(PHASE_NETWORK);
 	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0)
 		return -1;
+	phase_enter(PHASE_INIT);
 	if (handover_send_mounts(&h.out, sb->plan.count, -1, init_fd, e) < 0)
 		return prefer_child_error(sb, e);
 	return 0;
@@ -349,13 +357,16 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	autoclose int child_sock = -1, userns = -1;
 	int sv[2];
 
+	phase_enter(PHASE_CGROUP);
 	if (s->network == NETWORK_BRIDGE && !s->net_dir)
 		return err_set(e, ERR_INTERNAL, "no directory for the files of the network");
 	if (s->host_image && !host_dirs)
 		return err_sys(e, "look at the directories of the host image");
 	if (spec_check(s, e) < 0 || mountplan_build(&sb->plan, s, host_dirs, e) < 0 ||
+	    filterwatch_prepare(&sb->filters, s, e) < 0 ||
 	    cgroup_begin(&sb->cgroup, s->cgroup_parent, s->id, &s->limits, e) < 0)
 		return -1;
+	phase_enter(PHASE_PROCESS);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 		return err_sys(e, "make the control socket");
 	sb->sock = sv[0];
@@ -376,6 +387,7 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 		err_sys(e, "tell the sandbox of its ids");
 		return prefer_child_error(sb, e);
 	}
+	phase_enter(PHASE_NETWORK);
 	if (start_network(sb, where, e) < 0)
 		return -1;
 	if (make_mounts(sb, where, userns, e) < 0)
@@ -486,7 +498,9 @@ static int check_std(const int std[3], struct err *e)
 struct init_expect sandbox_expect(const struct spec *s)
 {
 	return (struct init_expect){
-		.cap_bounding = s->caps, .seccomp_filters = spec_init_filters(s), .no_new_privs = 1,
+		.cap_bounding = s->caps,
+		.seccomp_filters = !s->unconfined_seccomp,
+		.no_new_privs = 1,
 	};
 }
 
@@ -499,7 +513,7 @@ int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const in
 	struct init_request rq = {
 		.magic = INIT_MAGIC, .type = INIT_EXEC, .seq = seq, .flags = c->flags,
 		.argc = (uint32_t)c->argc, .envc = (uint32_t)c->env_count, .umask = 022,
-		.rlimits = c->rlimits,
+		.rlimits = c->rlimits, .filter_secret = sb->filters.secret,
 		.expect = sandbox_expect(s),
 	};
 	size_t n;
@@ -526,33 +540,6 @@ int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e)
 	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0)
 		return err_sys(e, "send signal %d to the sandbox", signo);
 	return 0;
-}
-
-int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct err *e)
-{
-	ssize_t n;
-
-	do	/* read(2), not recvmsg: descriptors that the sandbox might send are dropped (K19) */
-		n = recv(sb->sock, ret, sizeof(*ret), MSG_TRUNC | (wait ? 0 : MSG_DONTWAIT));
-	while (n < 0 && errno == EINTR);
-	/* a peer that closed with our packets unread: its own last words come after the error (unix(7)) */
-	if (n < 0 && errno == ECONNRESET)
-		n = recv(sb->sock, ret, sizeof(*ret), MSG_TRUNC | MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-		return err_set(e, ERR_BUSY, "no reply yet");
-	if (n <= 0)
-		return 0;
-	if (n != (ssize_t)sizeof(*ret) || ret->magic != INIT_MAGIC || !ret->type || ret->type > INIT_STATUS)
-		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
-	ret->err.msg[sizeof(ret->err.msg) - 1] = '\0';
-	/* it becomes berth's exit status: a failure must never read as "ok" */
-	if (ret->err.code <= ERR_NONE || ret->err.code >= ERR_CODE_COUNT)
-		ret->err.code = ERR_INTERNAL;
-	/* 128 + 128 would be exit status 0 */
-	if (ret->value > 255 || ret->exited > 1 ||
-	    (ret->type == INIT_EXITED && !ret->exited && (ret->value < 1 || ret->value >= (uint32_t)_NSIG)))
-		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
-	return 1;
 }
 
 /* Adds what a /proc/PID/io file says; 0 bytes when it cannot be read. */
@@ -655,6 +642,7 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 		kill(sb->pid, SIGKILL);	/* ours and not reaped yet: the pid cannot be another's */
 		sandbox_reap(sb, CGROUP_END_MS, &ignored);
 	}
+	filterwatch_close(&sb->filters);
 	fd_close(&sb->base_fd);
 	fd_close(&sb->mntns_fd);
 	r = nethelper_stop(&sb->net, sb->spec, e);

@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include "runtime/sandbox/filterwatch.h"
 #include "runtime/sandbox/initproto.h"
 #include "runtime/sandbox/job.h"
 #include "runtime/sandbox/mountplan.h"
@@ -31,6 +32,7 @@ struct sandbox {
 	int base_fd;	/* the writable layer's file system */
 	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
 	struct nethelper net;	/* bridge, egress */
+	struct filterwatch filters;
 	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
 	int mntns_fd;	/* see sandbox_hold_mounts() */
 	/* the last, and large: sandbox_init() leaves it as it is */

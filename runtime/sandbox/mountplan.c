@@ -49,7 +49,9 @@ static struct mount_op *add(struct mountplan *p, enum mount_kind kind, const cha
 	struct mount_op *op = p->count < MOUNTPLAN_MAX ? &p->ops[p->count] : &overflow;
 
 	p->count++;	/* past the end: mountplan_build() notices */
-	*op = (struct mount_op){ .kind = kind, .target = target, .attr = attr, .fd = -1 };
+	*op = (struct mount_op){
+		.kind = kind, .target = target, .attr = attr, .source_fd = -1, .fd = -1,
+	};
 	return op;
 }
 
@@ -134,7 +136,8 @@ static int check_target(const struct spec *s, const struct spec_mount *m, struct
 		if (is_below(t, reserved[i]) && strcmp(t, "/dev/shm"))
 			covers = reserved[i];
 	/* the control directory is made on /run: it must not be hidden, nor made on an operator's path */
-	if (s->resident && (is_below(t, MOUNTPLAN_CONTROL) || (m->kind == SPEC_BIND && !strcmp(t, "/run"))))
+	if (s->resident &&
+	    (is_below(t, MOUNTPLAN_CONTROL) || (m->kind != SPEC_TMPFS && !strcmp(t, "/run"))))
 		covers = MOUNTPLAN_CONTROL;
 	if (covers)
 		return err_set(e, ERR_INVALID, "mount target '%.200s' would cover what berth itself mounts at %s; "
@@ -142,7 +145,17 @@ static int check_target(const struct spec *s, const struct spec_mount *m, struct
 	return 0;
 }
 
-static int add_user_mounts(struct mountplan *p, const struct spec *s, struct err *e)
+int mountplan_check_targets(const struct spec *s, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < s->mount_count; i++)
+		if (check_target(s, &s->mounts[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+static void add_user_mounts(struct mountplan *p, const struct spec *s)
 {
 	size_t i;
 
@@ -152,8 +165,6 @@ static int add_user_mounts(struct mountplan *p, const struct spec *s, struct err
 				(m->nosymfollow ? MOUNT_ATTR_NOSYMFOLLOW : 0);
 		struct mount_op *op;
 
-		if (check_target(s, m, e) < 0)
-			return -1;
 		if (m->kind == SPEC_TMPFS) {
 			add_tmpfs(p, m->target, attr, m->size_bytes, m->inodes ? m->inodes : inodes_for(m->size_bytes),
 				  m->mode);
@@ -161,9 +172,14 @@ static int add_user_mounts(struct mountplan *p, const struct spec *s, struct err
 		}
 		op = add(p, MOUNT_BIND, m->target, attr);
 		op->source = m->source;
+		if (m->kind == SPEC_VOLUME) {
+			op->source_fd = m->source_fd;
+			op->source_is_mount = m->source_is_mount;
+		}
 		op->idmap = 1;
+		if (m->owner_auto)
+			op->owner = m;
 	}
-	return 0;
 }
 
 /* What berth-net writes once the address is known: a mount of the operator's on the same place replaces it. */
@@ -228,8 +244,9 @@ int mountplan_build(struct mountplan *p, const struct spec *s, const char *const
 	if (s->network == NETWORK_BRIDGE)
 		add_net_files(p, s);
 	first = p->count;
-	if (add_user_mounts(p, s, e) < 0)
+	if (mountplan_check_targets(s, e) < 0)
 		return -1;
+	add_user_mounts(p, s);
 	if (p->count + 2 > MOUNTPLAN_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d mounts", MOUNTPLAN_MAX);
 	order_user_mounts(p, first);

@@ -28,7 +28,7 @@ enum mount_kind {
 	MOUNT_SYS,	/* host side: tmpfs with the few files programs read */
 	MOUNT_TMPFS,	/* host side: sized tmpfs */
 	MOUNT_CONTROL,	/* host side: tmpfs of the host's root, which the sandbox can only read */
-	MOUNT_BIND,	/* host side: clone of an operator's path, idmapped */
+	MOUNT_BIND,	/* host side: clone of an operator's path, or a volume, idmapped */
 	MOUNT_PROC,	/* sandbox side from here on */
 	MOUNT_DEVPTS,
 	MOUNT_MQUEUE,
@@ -47,6 +47,9 @@ struct mount_op {
 	uint64_t size_bytes, inodes;
 	uint32_t mode;		/* MOUNT_TMPFS: of its root; MOUNT_MASK: S_IFDIR for a directory, as far as known */
 	int idmap;		/* the sandbox's ids are the ids on disk */
+	const struct spec_mount *owner;	/* has the ids that the source's owner gets, or NULL */
+	int source_fd;		/* instead of source, which is its name then; else -1 */
+	int source_is_mount;	/* source_fd is a detached mount */
 	int fd;			/* the detached mount, once prepared; else -1 */
 };
 
@@ -63,6 +66,8 @@ struct mountplan {
 
 /* Directories of the host that image "host" exposes, NULL-terminated, absolute (e.g. "/usr"). */
 int mountplan_build(struct mountplan *p, const struct spec *s, const char *const *host_dirs, struct err *e);
+/* Part of it: whether every mount of s is at a place that it may take.  ERR_INVALID. */
+int mountplan_check_targets(const struct spec *s, struct err *e);
 int mountplan_is_host_side(enum mount_kind kind);
 const char *mountplan_kind_name(enum mount_kind kind);
 /* One line per operation. */

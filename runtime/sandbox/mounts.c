@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "runtime/kernel/idmapns.h"
 #include "runtime/kernel/newmount.h"
 #include "runtime/sandbox/hostimage.h"
 #include "runtime/sandbox/writable.h"
@@ -125,7 +126,20 @@ static int make_sys(const struct mount_op *op, const struct spec *s, struct err 
 	return take_fd(&mnt);
 }
 
-static int clone_bind(const struct mount_op *op, int userns_fd, struct err *e)
+/* The source's owner is the one id that is mapped: to the one of the sandbox that works there. */
+static int map_owner(const struct mount_op *op, int src, int mnt, uint32_t id_base, struct err *e)
+{
+	autoclose int ns = -1;
+	struct stat st;
+
+	if (fstat(src, &st) < 0)
+		return err_sys(e, "look at mount source %s", op->source);
+	ns = idmapns_one(st.st_uid, id_base + op->owner->owner_uid, st.st_gid,
+			 id_base + op->owner->owner_gid, e);
+	return ns < 0 ? -1 : newmount_idmap(mnt, 1, ns, op->source, e);
+}
+
+static int clone_bind(const struct mount_op *op, uint32_t id_base, int userns_fd, struct err *e)
 {
 	autoclose int src = open(op->source, O_PATH | O_CLOEXEC);
 	autoclose int mnt = -1;
@@ -136,9 +150,33 @@ static int clone_bind(const struct mount_op *op, int userns_fd, struct err *e)
 	mnt = newmount_clone(src, "", 1, op->attr, e);
 	if (mnt < 0)
 		return err_wrap(e, "mount source %s", op->source);
+	if (op->owner)
+		return map_owner(op, src, mnt, id_base, e) < 0 ? -1 : take_fd(&mnt);
 	if (op->idmap && newmount_idmap(mnt, 1, userns_fd, op->source, e) < 0)
 		return -1;
 	return take_fd(&mnt);
+}
+
+/* Not recursive: nothing is mounted in a volume. */
+static int take_volume(const struct mount_op *op, int userns_fd, struct err *e)
+{
+	autoclose int mnt = -1;
+
+	if (op->source_is_mount) {
+		mnt = fcntl(op->source_fd, F_DUPFD_CLOEXEC, 3);
+		if (mnt < 0)
+			return err_sys(e, "take volume %s", op->source);
+		if (newmount_attr(mnt, 0, op->attr, e) < 0)
+			return err_wrap(e, "volume %s", op->source);
+	} else {
+		mnt = newmount_clone(op->source_fd, "", 0, op->attr, e);
+		if (mnt < 0 && e->os_errno == EINVAL)
+			return err_set(e, ERR_UNSUPPORTED, "sub= of volume %s, a file system of its "
+				       "own, takes Linux 6.15", op->source);
+		if (mnt < 0)
+			return err_wrap(e, "volume %s", op->source);
+	}
+	return newmount_idmap(mnt, 0, userns_fd, op->source, e) < 0 ? -1 : take_fd(&mnt);
 }
 
 /*
@@ -163,7 +201,8 @@ static int clone_sources(struct mountplan *p, const struct spec *s, int userns_f
 
 		if (op->kind != MOUNT_BIND)
 			continue;
-		op->fd = clone_bind(op, userns_fd, e);
+		op->fd = op->source_fd >= 0 ? take_volume(op, userns_fd, e) :
+					      clone_bind(op, s->id_base, userns_fd, e);
 		if (op->fd < 0)
 			return -1;
 	}
@@ -249,7 +288,8 @@ int mounts_swap(const struct mountplan *p, const char *target, const char *sourc
 			break;
 	if (i == p->count)
 		return err_set(e, ERR_NOT_FOUND, "nothing of the host is mounted at %.200s", target);
-	mnt = clone_bind(&(struct mount_op){ .source = source, .attr = p->ops[i].attr, .idmap = p->ops[i].idmap }, userns_fd, e);
+	mnt = clone_bind(&(struct mount_op){ .source = source, .attr = p->ops[i].attr,
+					     .idmap = p->ops[i].idmap }, 0, userns_fd, e);
 	if (mnt < 0)
 		return -1;
 	if (pipe2(fds, O_CLOEXEC) < 0)

@@ -28,7 +28,7 @@ static int check_hostname(const char *h, struct err *e)
 	return 0;
 }
 
-unsigned spec_init_filters(const struct spec *s)
+int spec_init_filtered(const struct spec *s)
 {
 	return !s->unconfined_seccomp && s->seccomp->name && seccomp_builtin(s->seccomp->name) == s->seccomp;
 }

@@ -23,11 +23,17 @@
 
 enum spec_network { NETWORK_NONE, NETWORK_HOST, NETWORK_BRIDGE, NETWORK_EGRESS, NETWORK_COUNT };
 
-enum spec_mount_kind { SPEC_BIND, SPEC_TMPFS };
+enum spec_mount_kind { SPEC_BIND, SPEC_TMPFS, SPEC_VOLUME };
 
 struct spec_mount {
 	enum spec_mount_kind kind;
-	const char *source;	/* absolute on the host; bind only */
+	const char *source;	/* bind: absolute on the host; volume: its name */
+	int source_fd;		/* volume: what is mounted: an O_PATH directory */
+	int source_is_mount;	/* or a detached mount */
+	const char *sub;	/* volume: a directory below its top, or NULL */
+	int owner_auto;		/* bind: the directory's owner is, in the sandbox, */
+	uint32_t owner_uid, owner_gid;
+	uint64_t quota_bytes;	/* bind: of the directory; 0: as its file system has it */
 	const char *target;	/* absolute in the sandbox */
 	int writable;
 	int exec;
@@ -85,8 +91,8 @@ struct spec {
 	uint32_t loosened;	/* of enum loosened: what it has more than by default, since it was asked for */
 };
 
-/* How many seccomp filters init itself has: 1 under a built-in profile, else 0. */
-unsigned spec_init_filters(const struct spec *s);
+/* Init has a filter of berth's own, not only the one that watches: under a built-in profile. */
+int spec_init_filtered(const struct spec *s);
 /* "none", "host", "bridge", "egress" */
 const char *spec_network_name(enum spec_network n);
 /* It takes berth-net to make this network. */

@@ -18,7 +18,10 @@
 #include "runtime/kernel/tty.h"
 #include "runtime/sandbox/writable.h"
 
-enum { POLL_SOCK, POLL_SIGNAL, POLL_OOM, POLL_NETWORK, POLL_TTY, POLL_COUNT = POLL_TTY + TTY_POLLS };
+enum {
+	POLL_SOCK, POLL_SIGNAL, POLL_OOM, POLL_NETWORK, POLL_FILTERS, POLL_TTY,
+	POLL_COUNT = POLL_TTY + TTY_POLLS
+};
 
 #define OOM_WAIT_MS 50
 
@@ -205,6 +208,7 @@ static int loop(struct run *r, struct err *e)
 		p[POLL_SIGNAL] = (struct pollfd){ .fd = r->how->signal_fd, .events = POLLIN };
 		p[POLL_OOM] = (struct pollfd){ .fd = r->sb->cgroup.oom_fd, .events = POLLIN };
 		p[POLL_NETWORK] = (struct pollfd){ .fd = r->how->notice ? r->sb->net.notice_fd : -1, .events = POLLIN };
+		p[POLL_FILTERS] = (struct pollfd){ .fd = r->sb->filters.fd, .events = POLLIN };
 		if (r->sb->spec->tty) {
 			tty_polls(r->tty, p + POLL_TTY);
 			n = POLL_COUNT;
@@ -218,6 +222,8 @@ static int loop(struct run *r, struct err *e)
 			return -1;
 		if (r->sb->spec->tty && tty_move(r->tty, p + POLL_TTY, e) < 0)
 			return -1;
+		if (p[POLL_FILTERS].revents)
+			filterwatch_serve(&r->sb->filters, r->sb->cgroup.v2_fd);
 		if (p[POLL_NETWORK].revents)
 			r->how->notice(r->how->notice_ctx);
 		if (p[POLL_SOCK].revents && serve_reply(r, e) < 0)

@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/loop.h>
 #include <linux/magic.h>
 #include <linux/mount.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -21,6 +19,7 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "runtime/kernel/blankfs.h"
+#include "runtime/kernel/loopdev.h"
 #include "runtime/kernel/newmount.h"
 #include "runtime/kernel/quota.h"
 
@@ -36,46 +35,6 @@ int writable_memory(const struct spec *s, struct err *e)
 	snprintf(inodes, sizeof(inodes), "%" PRIu64, s->disk_inodes);
 	fd = newmount_fs("tmpfs", opts, ARRAY_LEN(opts), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
 	return fd < 0 ? err_wrap(e, "make the writable layer") : fd;
-}
-
-/* Gives the file a free loop device that goes away with its last user (LO_FLAGS_AUTOCLEAR). */
-static int attach_loop(int file_fd, struct err *e)
-{
-	autoclose int ctl = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-	int tries;
-
-	if (ctl < 0)
-		return err_code_sys(e, ERR_UNSUPPORTED, "open /dev/loop-control, which a --disk on file needs");
-	for (tries = 0; tries < 64; tries++) {
-		struct loop_config c = {
-			.fd = (uint32_t)file_fd,
-			.block_size = 4096,
-			.info = { .lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO },
-		};
-		char path[32];
-		int n = ioctl(ctl, LOOP_CTL_GET_FREE), fd;
-
-		if (n < 0)
-			return err_sys(e, "find a free loop device");
-		snprintf(path, sizeof(path), "/dev/loop%d", n);
-		fd = open(path, O_RDWR | O_CLOEXEC);
-		if (fd < 0)
-			return err_sys(e, "open %s", path);
-		if (!ioctl(fd, LOOP_CONFIGURE, &c))
-			return fd;
-		if (errno == EINVAL && c.info.lo_flags & LO_FLAGS_DIRECT_IO) {
-			c.info.lo_flags = LO_FLAGS_AUTOCLEAR;	/* a file system without direct I/O */
-			if (!ioctl(fd, LOOP_CONFIGURE, &c))
-				return fd;
-		}
-		if (errno != EBUSY) {
-			err_sys(e, "attach the writable layer to %s", path);
-			close(fd);
-			return -1;
-		}
-		close(fd);	/* another process took it in between */
-	}
-	return err_set(e, ERR_BUSY, "no free loop device after %d tries", tries);
 }
 
 static int make_file(const struct spec *s, int dirfd, const char *name, struct err *e)
@@ -100,20 +59,9 @@ static int make_file(const struct spec *s, int dirfd, const char *name, struct e
 
 int writable_mount(int file, struct err *e)
 {
-	autoclose int loop = attach_loop(file, e);
-	char path[64], proc[32];
-	ssize_t n;
-	int mnt;
+	autoclose int loop = loopdev_attach(file, NULL, e);
+	int mnt = loop < 0 ? -1 : loopdev_mount(loop, e);
 
-	if (loop < 0)
-		return -1;
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", loop);
-	n = readlink(proc, path, sizeof(path) - 1);
-	if (n < 0)
-		return err_sys(e, "name the loop device");
-	path[n] = '\0';
-	mnt = newmount_fs("ext4", &(struct newmount_opt){ "source", path }, 1,
-			  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
 	return mnt < 0 ? err_wrap(e, "mount the writable layer") : mnt;
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One tenant cannot keep others, or root, from berthd (S43 of SECURITY.md): connections, requests and streams of each are bounded."""
 import contextlib
+import http.client
 import socket
 
 import berthtest as b
@@ -162,3 +163,54 @@ def test_S43_tenants_together_leave_some_to_root():
         b.wait_for(lambda: metric(d, "http_connections") <= 2, 20, "the end of the connections")
         assert ask(held.enter_context(connect(d)), "/v1/events", daemon.TENANT) == 200
         assert ask(held.enter_context(connect(d)), "/v1/events", daemon.TENANT, close=True) == 429
+
+
+def batch(size, name=b"f"):
+    return b"--x\r\nContent-Disposition: form-data; name=\"files\"; filename=\"%s\"\r\n\r\n" % name + b"y" * size + b"\r\n--x--\r\n"
+
+
+def batch_head(proxy, token, length):
+    return (f"POST {proxy}/files:batch HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+            f"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: {length}\r\n\r\n").encode()
+
+
+def stall(d, proxy, token, size):
+    """An upload that stops before its last byte: the connection, open, or None when it was refused."""
+    s = connect(d)
+    try:
+        s.sendall(batch_head(proxy, token, size) + batch(size)[:size - 1])
+    except (ConnectionResetError, BrokenPipeError):
+        s.close()
+        return None
+    return s
+
+
+def put_batch(d, proxy, token, size):
+    """The status, and the reply; 0: refused while it was sent, and the connection ended."""
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30)
+    with contextlib.closing(c):
+        try:
+            c.request("POST", f"{proxy}/files:batch", batch(size),
+                      {"Authorization": "Bearer " + token, "Content-Type": "multipart/form-data; boundary=x"})
+            r = c.getresponse()
+        except (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected):
+            return 0, b""
+        return r.status, r.read()
+
+
+def test_S43_uploads_of_one_tenant_that_stand_still_keep_no_other_out():
+    """Bodies that are held whole have one bound together, which two such uploads used up for 30 s."""
+    with Daemon(tcp=True, config='[session]\non_shutdown = "clean"\n') as d:
+        proxies = {}
+        for token in (daemon.TENANT, daemon.OTHER):
+            name = d.good("POST", "/create", {}, token=token)["data"]
+            proxies[token] = f"/proxy/{name}/workspace"
+        with contextlib.ExitStack() as held:
+            for size in (31 << 20, 8 << 20):
+                s = stall(d, proxies[daemon.TENANT], daemon.TENANT, size)
+                if s:
+                    held.enter_context(s)
+            b.wait_for(lambda: put_batch(d, proxies[daemon.TENANT], daemon.TENANT, 6 << 20)[0] in (0, 429), 20)
+            status, text = put_batch(d, proxies[daemon.OTHER], daemon.OTHER, 4 << 20)
+            assert status == 200, (status, text)
+        b.wait_for(lambda: put_batch(d, proxies[daemon.TENANT], daemon.TENANT, 6 << 20)[0] == 200, 20)

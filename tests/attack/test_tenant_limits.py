@@ -126,6 +126,38 @@ def test_S41_the_sums_of_a_tenant_are_bounded_in_create_claim_and_change():
         d.good("PATCH", f"{BOX}/{box}", {"memory": "96m"}, token=daemon.TENANT)
 
 
+def test_S41_a_tenants_archived_sandboxes_are_bounded():
+    """Each keeps a range of the host's ids and bytes of the storage, and promises nothing: without end, they used up both."""
+    config = CLEAN + '[tenant]\narchives = 2\n[storage]\nurl = "file:%s"\n' % b.tmp("objects")
+    with Daemon(tcp=True, config=config) as d:
+        def archive(name, token=daemon.TENANT, seconds=60):
+            return d.post(f"/v1/manager/sandboxes/{name}/archive", {}, token=token, timeout=seconds)
+
+        def make(token=daemon.TENANT):
+            return d.good("POST", "/create", {}, token=token)["data"]
+
+        first, second, third = make(), make(), make()
+        # four at once, and two of them of one sandbox: two sandboxes are archived
+        # (another timeout is another connection)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            asked = enumerate((first, second, third, third))
+            got = [r.status for r in pool.map(lambda a: archive(a[1], seconds=61 + a[0]), asked)]
+        assert 429 in got, got
+        status = {n: d.good("POST", "/get_status", {"identity": n}, token=daemon.TENANT)["data"] for n in (first, second, third)}
+        gone = [n for n in status if status[n] == "archived"]
+        kept = [n for n in status if n not in gone]
+        assert 1 <= len(gone) <= 2, status
+        if len(gone) == 1:
+            assert archive(kept[0]).status == 200
+            gone.append(kept.pop(0))
+        refused(archive(kept[0]), "[tenant] archives", "2 archived")
+        # it goes on, another tenant is not held back, and one that is started makes room
+        assert d.good("POST", "/get_status", {"identity": kept[0]}, token=daemon.TENANT)["data"] == "running"
+        assert archive(make(daemon.OTHER), daemon.OTHER).status == 200
+        d.good("POST", "/start", {"identity": gone[0]}, token=daemon.TENANT)
+        assert archive(kept[0]).status == 200
+
+
 def test_S41_every_sandbox_of_the_host_counts_in_admission():
     config = '[admission]\nmemory = "512m"\ncpus = 4\n'
     with Daemon(tcp=True, config=config) as d:

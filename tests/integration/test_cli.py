@@ -465,6 +465,8 @@ def test_every_option_is_in_its_commands_page():
         name, text = page(command)
         if name == "berth":     # has no page of its own yet: berth(1) names it, --help lists its options
             continue
+        if command == "mcp":    # its page refers to create's for the rest
+            text += page("create")[1]
         for letter, option in options(command):
             want = f"Fl Fl {option}".replace("-", r"\-")
             if not re.search(rf"Fl Fl {re.escape(option)}\b", text) and want not in text:

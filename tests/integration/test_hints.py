@@ -39,16 +39,29 @@ berth %s --help | file read work | file read --help
 berth commit SANDBOX NAME | commit rest | commit rest made:1
 make an image by berth image bootstrap or import, and a sandbox of it | commit work x:1 | image import fs made:2; create --name m2 made:2; commit m2 made:3; rm -f m2
 berth %s ID, ids are listed by berth ps -a | stop | ps -a; stop rest
-berth rm ID, ids are listed by berth ps -a | rm | ps -a
 berth inspect ID, ids are listed by berth ps -a | inspect | ps -a; inspect work
 berth rename ID NAME | rename rest | rename rest rest2; rename rest2 rest
 berth stop %s first, or rm --force | create --name gone host; rm gone | stop gone; rm gone
 berth create host | create | create --name c2 host; rm -f c2
-berth exec runs commands in the sandbox | create host true | exec work true
+berth create --health-cmd TEXT | wait --healthy work | create --name c6 --health-cmd true host; rm -f c6
+berth inspect %s | create --name sick --health-cmd false --health-interval 100ms --health-retries 1 host; wait --healthy sick | inspect sick; rm -f sick
+berth logs %s | wait --port 9 --timeout 10ms work | logs work
+--health-cmd TEXT | create --health-interval 1s host | create --name c3 --health-cmd true --health-interval 1s host; rm -f c3
+--no-health | create --health-cmd '' host | create --name c4 --no-health host; rm -f c4
+["curl","-fs","localhost"] | create --health-exec curl host | create --name c5 --health-exec '["curl","-fs","localhost"]' host; rm -f c5
+name one after the image, or --service for the image's own | create --stop-timeout 1s host | create --name c3 --stop-timeout 1s host sleep 9; rm -f c3; create --name c3 --stop-timeout 1s --service host; rm -f c3
+name one after the image | create --service --entrypoint "" fs:1 | create --name c3 --entrypoint "" fs:1 /bin/sh; rm -f c3
+berth run --detach, or berth create | run --ttl 1h host true | run --detach --name c3 --ttl 1h host sleep 9; rm -f c3; create --name c3 --ttl 1h host true; rm -f c3
+berth inspect and berth wait tell of a sandbox that lives | run --detach --keep host sleep 9 | run --detach --name c3 host true; wait c3; inspect c3; rm -f c3
+no, on-failure, on-failure:5, always or unless-stopped | create --restart often host true | create --name c3 --restart on-failure:5 host sleep 9; rm -f c3
+either --restart or --auto-remove | create --restart always --rm host sleep 9 | create --name c3 --restart always host sleep 9; rm -f c3
+berth start --boot | start --boot work | start --boot
+berth create --restart always | guard | create --name c3 --restart always host sleep 9; rm -f c3
+name one that berth commands lists | attach work | commands work
 berth exec ID COMMAND | exec work | exec work true
 berth commands ID | commands | commands work
 berth commands lists them | output work c99 | commands work
-berth commands ID lists them | attach work | commands work
+berth commands ID lists them | attach | commands work
 berth sh ID 'COMMAND' | sh | sh work true
 berth exec, or berth sh | shell work ls | exec work true; sh work true
 berth sh --list ID | sh -s none --wait work | sh --list work
@@ -58,7 +71,15 @@ berth wait ID c3 | wait | wait rest
 berth logs ID | logs | logs work
 berth top ID | top | top work
 berth stats ID | stats | stats --no-stream work
-berth network inspect ID | network inspect | network inspect work
+berth network inspect NAME | network inspect | network inspect work
+berth network create NAME | network create | network create n1; network rm n1
+berth network create %.64s | run --network n1 host true | network create n1; network rm n1
+berth network rm NAME | network rm | network create n1; network rm n1
+another name | network create host | network create n1; network rm n1
+without --subnet a free one is taken | network create --subnet 127.0.0.0/8 n1 | network create n1; network rm n1
+one of IPv4 and one of IPv6 | network create --subnet 10.9.0.0/24 --subnet 10.8.0.0/24 n1 | network create --subnet 10.9.0.0/24 --subnet fd09::/64 n1; network rm n1
+a prefix of 1 to %d | network create --subnet 10.9.0.0/30 n1 | network create --subnet 10.9.0.0/29 n1; network rm n1
+within 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or fd00::/8 | network create --subnet 9.0.0.0/24 n1 | network create --subnet 192.168.77.0/24 n1; network rm n1
 berth network log ID | network log | network log proxied
 --network egress writes one | network log work | network log proxied
 create it with --network egress or bridge | update --allow-host x.test work | create --name e2 --network egress host; update --allow-host x.test e2; rm -f e2
@@ -69,7 +90,15 @@ berth start %s | exec rest true | start rest; exec rest true; stop rest
 berth resume %s | pause work; exec work true | resume work; exec work true
 berth create makes sandboxes that can | exec kept true | create --name c3 host; exec c3 true; rm -f c3
 berth ps -a lists them | exec nothing true | ps -a
-id=, name=, image= or status= | ps --filter foo=1 | ps --filter name=work
+the keys are %s | ps --filter foo=1 | ps --filter name=work --filter label=app
+a longer --create-timeout; --timing shows each phase | create --create-timeout 1ms --name t1 host | create --create-timeout 1m --timing --name t1 host; rm -f t1
+one of them | stop --filter name=work rest | stop rest; stop --filter name=rest
+--force, or --dry-run to see which | prune | prune --dry-run; prune --force --filter name=nothing
+--filter name=%.80s, or berth rm %.80s | create --name p1 host; stop p1; prune p1 | prune --force --filter name=p1; create --name p1 host; stop p1; rm p1
+label=KEY or label=KEY=VALUE | ps --filter label= | ps --filter label=app; ps --filter label=app=web
+KEY=VALUE, with a key of 1 to %d bytes without blanks | create --label =v host | create --name l1 --label k=v host; rm -f l1
+at most %d labels of %d bytes in all | create --label-file many host | create --name l2 --label k=v host; rm -f l2
+at most %d | create --label-file long host | create --name l3 --label k=v host; rm -f l3
 10m (ago), or 2026-11-21T08:00:00Z | logs --since yesterday work | logs --since 10m work; logs --since 2026-11-21T08:00:00Z work
 one sandbox, or none for all | events work rest | events work; events
 berth config check FILE checks a file | config show FILE | config check conf.toml
@@ -81,14 +110,23 @@ the code comes on stdin | code work in.txt | code work --lang sh < in.sh
 berth code ID --lang python < FILE | code | code work --lang python < in.py
 without --list, --close and --wait it is run | sh --list work true | sh work true
 --cpus, or --ulimit cpu=SECONDS for each process | create --cpu-time 5s host | create --name c4 --cpus 1 host; create --name c5 --ulimit cpu=5 host; rm -f c4 c5
-none, host, bridge or egress | run --network foo host true | run --network none host true; run --network egress host true
+none, host, bridge, egress, or what berth network create made | run --network Foo host true | run --network none host true; run --network egress host true; network create n1; network rm n1
 --network %s | run --allow-host x.test host true | run --network egress --allow-host x.test host true
 strict, standard, dev, unconfined or the path of a JSON file | run --seccomp foo host true | run --seccomp strict host true; run --seccomp dev host true; run --seccomp unconfined host true
 such as 0-1,3 | run --cpuset x host true | run --cpuset 0 host true
 %.80s=VALUE | run --env =x host true | run --env A=VALUE host true
 ro, rw, exec, noexec, nosymfollow%s | run --volume /usr:/x:foo host true | run --volume /usr:/srv/x:ro host true; run --volume /usr:/srv/x:noexec host true
 SOURCE:TARGET, or SOURCE:TARGET:rw | run --volume /usr host true | run --volume /usr:/srv/x host true
-type=bind,src=DIR,dst=DIR or type=tmpfs,dst=DIR | run --mount type=foo,dst=/x host true | run --mount type=bind,src=/usr,dst=/srv/x host true; run --mount type=tmpfs,dst=/srv/x host true
+type=bind,src=DIR,dst=DIR, type=volume,src=NAME,dst=DIR or type=tmpfs,dst=DIR | run --mount type=foo,dst=/x host true | run --mount type=bind,src=/usr,dst=/srv/x host true; run --mount type=volume,src=hinted,dst=/x host true; run --mount type=tmpfs,dst=/srv/x host true; volume rm hinted
+berth run --volume %s:/v host mkdir -p /v/%s | run -v subd:/x:sub=deep host true | run -v subd:/v host mkdir -p /v/deep; run -v subd:/x:sub=deep host true; volume rm subd
+without / before it and without .. | run -v subd:/x:sub=.. host true | run -v subd:/v host mkdir -p /v/deep; run -v subd:/x:sub=deep host true; volume rm subd
+--user UID:GID | run -v ./layout:/x:rw,owner=auto --user daemon host true | run -v ./layout:/x:rw,owner=auto --user 1:1 host true
+berth volume ls | volume inspect nothing | volume ls
+berth volume create data | volume create | volume create data; volume rm data
+berth rm --force %s | create --name vu -v hint2:/x host; volume rm hint2 | rm --force vu; volume rm hint2
+berth volume inspect NAME, names are listed by berth volume ls | volume inspect | volume ls
+berth volume rm NAME, names are listed by berth volume ls | volume rm | volume ls
+up to 64 of a-z 0-9 _ . -, starting with a letter or digit; a directory has a / in it, as ./%.80s | run --volume Data:/x host true | run --volume ./layout:/x host true
 NAME=SOFT[:HARD], such as nofile=1024:4096 | run --ulimit nofile host true | run --ulimit nofile=1024:4096 host true
 one of cpu fsize data stack core rss nproc nofile memlock as locks sigpending msgqueue nice rtprio rttime | run --ulimit foo=1 host true | run --ulimit core=0 host true
 a name of capabilities(7) such as NET_RAW, or ALL | run --cap-add FOO host true | run --cap-drop ALL host true; run --cap-add NET_RAW host true
@@ -137,6 +175,7 @@ ELSEWHERE = {
     "needs another kernel, cgroup layout, file system or network of the host: the fault, attack and bridge tests make some of these":
 r"""
 this kernel lacks the call, or a filter around berth hides it; see `berth doctor`
+berth gc clears what could not be removed: %.200s
 end the sandboxes that load filters of their own, or double that limit with sysctl
 less than 128 KiB each, larger ones as a file in the sandbox
 berth doctor tells why
@@ -156,6 +195,12 @@ raise it for berth's caller (ulimit -H), or ask for less
 a program of this host listens there; take another port, or ADDRESS:%u:%u for one address of the host
 sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or --network egress, which needs none
 set [network] bridge to another name
+a network made without --internal
+berth network inspect %s
+berth network inspect %s names them
+berth network prune, or [network] max_networks in berth.toml
+[network] max_members in berth.toml
+--subnet, or [network] subnets in berth.toml
 Linux 5.18 can, and --network egress needs no bridge
 this kernel lacks it: modprobe bridge veth; berth doctor tells, and --network egress needs none of it
 end its sandboxes, then nft delete table inet %s
@@ -170,6 +215,7 @@ berth runs where parts of /proc are masked, as inside another container
 """,
     "tells the form or the range of a value: the unit tests of that parser try what it says":
 r"""
+a simpler regular expression
 chown root, chmod 600
 %s
 such as 10.0.0.0/8
@@ -309,6 +355,7 @@ POST /v1/sandboxes/%s/start
 64 fields, 16 KiB
 daemon.allowed_hosts
 daemon.allowed_origins
+%s lists them
 /openapi.json lists them
 /openapi.json
 1 MiB of JSON
@@ -373,6 +420,7 @@ a letter after f, or a dash, as in box-%s
 words and ; | & ( )
 remove some, or [tenant] sandboxes in berth.toml
 remove some, or [tenant] memory_total in berth.toml
+start or release some, or [tenant] archives in berth.toml
 remove some, or [tenant] cpu_total in berth.toml
 remove sandboxes, or [admission] memory in berth.toml
 remove sandboxes, or [admission] cpus in berth.toml
@@ -380,6 +428,14 @@ remove sandboxes, or raise [ids] count
 set base and count as they were
 stop or remove some (berth ps), or raise [manager] max_sandboxes
 remove some (berth ps -a), or raise [manager] max_stopped
+berth volume prune, or raise [volume] max
+a smaller --size
+use that berth again
+bound that project by setquota -P
+an empty directory, or berth volume create --size
+berth volume create --size makes larger ones
+remove some, or raise volumes in [tenant]
+again later; the operator's key is [volume] max in berth.toml
 berth gc later
 ask for less, or [tenant] %s in berth.toml
 --timeout
@@ -448,6 +504,24 @@ daemon.socket
 127.0.0.1:7423
 tokens must not cross a network in the clear: put a proxy with TLS, or ssh -L, in front of 127.0.0.1
 systemctl start berthd, or sudo berthd
+""",
+    "of berth mcp, said to a client of the protocol: test_mcp.py runs into these":
+r"""
+remove one with sandbox_remove
+sandbox_list names them, sandbox_create makes one
+leave image out, or start berth mcp with --allow-image
+choose another name, or leave name out
+wait for one
+the next call without "sandbox" makes a new one
+berth://SANDBOX/PATH, such as berth://default/etc/os-release
+berth mcp
+end one with DELETE /mcp
+initialize again
+initialize gives one
+POST
+leave --name out, or --sandbox for one that is there
+--image %.80s
+leave them out
 """,
     "of berth --host, which needs a berthd: test_remote.py runs into these":
 r"""
@@ -527,6 +601,8 @@ def place():
     b.write(where + "/in.sh", "echo hello\n")
     b.write(where + "/in.py", "print('hello')\n")
     b.write(where + "/conf.toml", "[sandbox]\n")
+    b.write(where + "/many", "".join(f"k{i}=v\n" for i in range(129)))
+    b.write(where + "/long", "k=" + 4097 * "v" + "\n")
     os.rename(b.busybox_rootfs("fs-made"), where + "/fs")
     os.makedirs(where + "/other/etc")
     for line in ("image import fs fs:1", "image export fs:1 layout", "image export --format rootfs fs:1 fs.tar", "save -o img.tar fs:1"):
@@ -581,9 +657,9 @@ def test_what_a_hint_says_works_in_the_situation_that_prints_it():
 
 def test_words_of_other_tools_get_the_command_that_does_it():
     for line, said in (("rmi x", "berth image rm"), ("unpause x", "berth resume"), ("tag a b", "berth image tag"),
-                       ("prune", "berth image prune"), ("system prune", "berth image prune"), ("network rm x", "--network of"),
+                       ("network connect x y", "--network of"),
                        ("search x", "berth pull"), ("images", "berth image ls"),
-                       ("run -d host true", "berth create"), ("kill -9 x", "berth kill ends every process at once"), ("kill -s TERM x", "berth signal"),
+                       ("kill -9 x", "berth kill ends every process at once"),
                        ("stop -t 5 x", "--grace TIME"), ("stop --time 5 x", "--grace TIME"), ("restart -t 5 x", "--grace TIME"),
                        ("image search x", "berth pull"), ("image delete x", "berth image rm")):
         b.one_line_error(b.berth(*line.split()), 2, "unknown", "hint: ", said)

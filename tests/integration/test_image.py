@@ -780,7 +780,7 @@ def test_disk_use_is_what_du_says():
         simple(p / "other")
         p.ok("import", p / "other", "b")
         d = json.loads(p.ok("df", "--json"))
-        parts = ("blobs", "layers", "sandboxes", "host", "other")
+        parts = ("blobs", "layers", "sandboxes", "volumes", "host", "other")
         assert d["total_bytes"] == sum(d[k]["bytes"] for k in parts)
         assert abs(d["total_bytes"] - du(p.store)) <= 4096, (d, du(p.store))
         assert abs(d["layers"]["bytes"] - du(p.store + "/layers")) <= 4096

@@ -124,6 +124,14 @@ def test_forwarding_that_berth_switched_on_goes_off_with_the_last_bridge():
         netlab.ip("link", "del", "other0")
         b.berth("gc", env=env, ok=True)
         assert switches() == before, "the next gc sees that it is gone"
+        # so may whatever came since: a VPN finds forwarding on, and does not write it again
+        b.run("--network", "bridge", "host", "true", env=env, ok=True)
+        netlab.ip("link", "add", "vpn0", "type", "veth", "peer", "name", "vpn1")
+        b.berth("gc", env=env, ok=True)
+        assert switches() == on and not netlab.ruleset()
+        netlab.ip("link", "del", "vpn0")
+        b.berth("gc", env=env, ok=True)
+        assert switches() == before
         # a gc that was killed between the bridge and the switches
         b.run("--network", "bridge", "host", "true", env=env, ok=True)
         record = os.path.join(b.root(), "state/network/forwarding")
@@ -224,6 +232,47 @@ def test_rules_change_at_once_and_cut_what_is_open():
         assert fetch(x, "http://outside.test/") == "200"
         b.one_line_error(b.berth("update", "--allow-host", "x.test", "live"), 2, "egress")
         assert {s.sock.getsockname()[0] for s in lab.forbidden if s.seen} == {"10.9.9.9"}
+
+
+ASK_MUCH = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(0.5)
+got = 0
+for _ in range(100):
+    s.sendto(b"q" * 1000, (sys.argv[1], 53))
+    try:
+        got += len(s.recv(2000))
+    except TimeoutError:
+        break
+print(got)
+"""
+
+
+def test_a_byte_budget_counts_what_is_asked_of_a_resolver_on_the_host():
+    need_bridge()
+    with Lab(forwarding=True), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind((HOST, 53))
+        server.settimeout(20)
+        heard = []
+
+        def answer():
+            while True:
+                data, peer = server.recvfrom(2000)
+                if data == b"end":
+                    return
+                heard.append(len(data))
+                server.sendto(data, peer)
+
+        t = threading.Thread(target=answer, daemon=True)
+        t.start()
+        with Box("--name", "asker", "--network", "bridge", "--dns", HOST, "--network-bytes", "40k") as x:
+            r = x.exec("python3", "-c", ASK_MUCH, HOST, ok=True)
+            net = described("asker")
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"end", (HOST, 53))
+        t.join(10)
+        assert 15000 < int(r.out) <= sum(heard) <= 21000, (r.out, sum(heard))
+        assert net["budget_exhausted"] and net["bytes_out"] > 15000 and net["bytes_in"] > 15000, net
 
 
 def test_a_byte_budget_stops():

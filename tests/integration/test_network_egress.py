@@ -195,7 +195,7 @@ def test_options_that_do_not_fit_are_refused():
                            (("--network", "egress", "--allow-host", "127.1"), ("host rule",)),
                            (("--network", "egress", "--allow-host", "x.test:0"), ("port",)),
                            (("--network", "egress", "--allow-net", "10.0.0.1/8"), ("bits",)),
-                           (("--network", "egress", "--dns", "dns.test"), ("dns",)), (("--network", "tunnel"), ("network mode",))):
+                           (("--network", "egress", "--dns", "dns.test"), ("dns",)), (("--network", "no name"), ("neither a mode nor a name",))):
         b.one_line_error(b.run(*options, "host", "true"), 2, *words)
 
 

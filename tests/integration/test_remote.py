@@ -44,6 +44,20 @@ def test_life_from_afar():
         b.one_line_error(far(d, "inspect", "away"), 125, "no sandbox")
 
 
+def test_a_service_from_afar():
+    with Daemon() as d:
+        for verb in (["create"], ["run", "-d"]):
+            box = far(d, *verb, "--name", "svc", "--restart", "on-failure", "host", "sh", "-c", "echo $0 here; exit 0", "x", ok=True).out.strip()
+            b.berth("wait", box, ok=0)
+            assert far(d, "logs", "svc", ok=True).out == "x here\n", far(d, "logs", "svc")
+            seen = json.loads(far(d, "inspect", "svc", ok=True).out)
+            assert seen["service"] is True and seen["restart"] == "on-failure", seen
+            far(d, "rm", "--force", "svc", ok=True)
+        b.one_line_error(far(d, "create", "host", "/nosuch"), 127, "nosuch")
+        assert d.post("/v1/sandboxes", {"image": "host", "command": ["a", 3]}).status == 400
+        assert b.berth("ps", "-aq", ok=True).out == ""
+
+
 def test_work_from_afar():
     with Daemon() as d:
         d.create("far")

@@ -29,7 +29,7 @@ def s3_config(s3):
 
 # of what agentscope's client must see as null or false: the status that the same error has elsewhere
 STATUS = {"not-found": 404, "exists": 409, "busy": 409, "limit": 429, "denied": 403, "unsupported": 501, "corrupt": 422, "system": 500,
-          "no-memory": 500, "network": 502, "timeout": 504, "other-host": 421, "disk-full": 507, "internal": 500, "config": 500}
+          "no-memory": 500, "network": 502, "timeout": 504, "other-host": 421, "disk-full": 507, "unhealthy": 503, "internal": 500, "config": 500}
 
 
 class Failed(Exception):

@@ -69,8 +69,8 @@ class Killer(threading.Thread):
         self.s, self.every, self.end, self.r, self.kills, self.most = stress, every, end, random.Random(seed), 0, 0
 
     def count(self):
-        # one that stops between two looks of ps is listed twice
-        n = len(set(self.s.b.berth("ps", "-a", "-q", ok=True).out.split()))
+        # those that run: the limit is theirs, and the stopped ones have another
+        n = len(set(self.s.b.berth("ps", "-q", ok=True).out.split()))
         self.most = max(self.most, n)
         if n > MAX_SANDBOXES:
             self.s.world.say(f"{n} sandboxes, the limit is {MAX_SANDBOXES}")

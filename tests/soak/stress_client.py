@@ -321,6 +321,8 @@ class Client(threading.Thread):
         session = f"c{self.n}-{self.count}"
         status, name = self.data(self.r.choice(("create_from_pool", "create_from_pool", "create")), sandbox_type="base",
                                  meta={"session_ctx_id": session})
+        if status == 200 and name is None:  # refused, as agentscope's own manager tells it
+            status = 429
         thing = Thing(name if status == 200 else session, session)
         self.w.settle(thing, status, 200)
         if status == 200:

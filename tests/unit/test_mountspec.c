@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "cli/run/mountspec.h"
+#include "manager/host/volume_name.h"
 #include "runtime/sandbox/mountplan.h"
 
 typedef int reader(struct spec *s, const char *text, char **ret_owned, struct err *e);
@@ -95,10 +96,42 @@ Test(mountspec, a_missing_source_is_not_found)
 Test(mountspec, a_relative_source_is_taken_from_the_callers_directory)
 {
 	cr_assert_eq(chdir("/usr"), 0);
-	cr_expect_str_eq(reads(mountspec_volume, "share:/data")->source, "/usr/share");
+	cr_expect_str_eq(reads(mountspec_volume, "./share:/data")->source, "/usr/share");
 	cr_expect_str_eq(reads(mountspec_volume, ".:/data")->source, "/usr");
 	cr_expect_str_eq(reads(mountspec_volume, "..:/data")->source, "/");
 	cr_expect_str_eq(reads(mountspec_mount, "type=bind,src=share/..,dst=/data")->source, "/usr");
+}
+
+Test(mountspec, a_source_without_a_slash_is_a_writable_volume)
+{
+	const struct spec_mount *m = reads(mountspec_volume, "share:/data");
+
+	cr_expect(m->kind == SPEC_VOLUME && m->writable && m->source_fd == -1);
+	cr_expect_str_eq(m->source, "share");
+	cr_expect_not(reads(mountspec_volume, "share:/data:ro")->writable);
+	cr_expect_not(reads(mountspec_mount, "type=volume,src=share,dst=/data,ro")->writable);
+}
+
+Test(mountspec, what_is_no_name_of_a_volume_is_refused)
+{
+	refuses(mountspec_volume, "Share:/data");
+	refuses(mountspec_volume, "a@b:/data");
+	refuses(mountspec_volume, ":/data");
+	refuses(mountspec_mount, "type=volume,dst=/data");
+	refuses(mountspec_mount, "type=volume,src=../share,dst=/data");
+}
+
+Test(mountspec, which_options_name_a_volume)
+{
+	char name[VOLUME_NAME_MAX + 1];
+
+	cr_expect(volume_of_option("volume", "data:/x:ro", name) && !strcmp(name, "data"));
+	cr_expect(volume_of_option("mount", "type=volume,dst=/x,src=data", name) && !strcmp(name, "data"));
+	cr_expect(volume_of_option("mount", "source=data,type=volume,dst=/x", name) && !strcmp(name, "data"));
+	cr_expect_not(volume_of_option("volume", "/data:/x", name));
+	cr_expect_not(volume_of_option("volume", "./data:/x", name));
+	cr_expect_not(volume_of_option("mount", "type=bind,src=data,dst=/x", name));
+	cr_expect_not(volume_of_option("env", "data:/x", name));
 }
 
 Test(mountspec, a_target_has_one_spelling)

@@ -259,7 +259,7 @@ Test(runopts, every_limit_refuses_garbage_and_keeps_its_value)
 {
 	static const int ids[] = {
 		RUNOPT_MEMORY, RUNOPT_SWAP, RUNOPT_CPUS, RUNOPT_CPU_TIME, RUNOPT_CPU_WEIGHT, RUNOPT_CPUSET, RUNOPT_PIDS, RUNOPT_DISK,
-		RUNOPT_DISK_INODES, RUNOPT_TMP_SIZE, RUNOPT_SHM_SIZE, RUNOPT_TIMEOUT, RUNOPT_GRACE, RUNOPT_ULIMIT, RUNOPT_NETWORK,
+		RUNOPT_DISK_INODES, RUNOPT_TMP_SIZE, RUNOPT_SHM_SIZE, RUNOPT_TIMEOUT, RUNOPT_GRACE, RUNOPT_ULIMIT,
 	};
 	static const char *const bad[] = {
 		"", " ", "abc", "-1", "+1", "0x10", "1 ", " 1", "1e9", "nan", "inf", "infinite", "Unlimited", "UNLIMITED", "unlimited ", "max", "-",
@@ -566,4 +566,19 @@ Test(runopts, release_is_idempotent)
 	runopts_release(&o);
 	runopts_release(&o);
 	cr_expect_null(o.spec.env);
+}
+
+Test(runopts, a_network_that_is_no_mode_is_a_name)
+{
+	static const char *const bad[] = { "", " ", "None", "a b", "../x", "default", "x/y", "sandbox:" };
+	struct err e = { 0 };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(bad); i++)
+		cr_expect_eq(runopts_set(&o, RUNOPT_NETWORK, bad[i], &e), -1, "'%s'", bad[i]);
+	set(RUNOPT_NETWORK, "app");
+	cr_expect_eq(o.spec.network, NETWORK_BRIDGE);
+	cr_expect_str_eq(o.net.name, "app");
+	set(RUNOPT_NETWORK, "bridge");
+	cr_expect_str_eq(o.net.name, "");
 }

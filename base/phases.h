@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * phases - how long each part of making and running a sandbox takes, for --timing and
+ * --create-timeout.
+ *
+ * Nobody asked: one pointer is NULL, and phase_enter() does nothing.  Else the times stand in a
+ * page that is shared with the processes forked from here on, as the keeper does most of the work.  The
+ * pointer is one of a process, like the log level: a parameter through every layer would be there
+ * for this alone.
+ */
+#ifndef BERTH_BASE_PHASES_H
+#define BERTH_BASE_PHASES_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+enum phase {
+	PHASE_IMAGE,	/* it is looked up, or fetched */
+	PHASE_CLAIM,	/* an id, a name, a range of ids */
+	PHASE_CGROUP,
+	PHASE_PROCESS,	/* the child in its namespaces, its ids mapped */
+	PHASE_NETWORK,
+	PHASE_WRITABLE,	/* the writable layer */
+	PHASE_MOUNTS,
+	PHASE_INIT,	/* until process 1 answers */
+	PHASE_CONNECT,	/* exec: to the keeper */
+	PHASE_COMMAND,
+	PHASE_REMOVE,
+	PHASE_COUNT
+};
+
+struct phases {
+	enum phase now;
+	int begun;		/* now is a phase */
+	pid_t keeper;		/* once there is one */
+	char id[65];		/* of the sandbox, once it has one */
+	uint64_t since_us, us[PHASE_COUNT];
+};
+
+extern struct phases *phases_on;
+
+/* From here on times are taken. */
+int phases_begin(struct err *e);
+/* No times any more: the page goes. */
+void phases_end(void);
+void phases_switch(enum phase p);
+const char *phases_name(enum phase p);
+/* The last one ends now.  A line each on stderr; {"image_ms":0.12,...,"total_ms":3.1}. */
+void phases_tell(const char *prog);
+json_t *phases_json(void);
+
+static inline void phase_enter(enum phase p)
+{
+	if (phases_on)
+		phases_switch(p);
+}
+
+#endif

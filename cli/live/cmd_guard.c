@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * berth guard: what the parent of a keeper becomes when its sandbox has a restart policy.
+ *
+ * It holds no descriptor and next to no memory, and waits for the keeper's end: its own child's.
+ * Then the record of the sandbox says whether that is to run again.  A child makes the start, as a
+ * program executed anew, so that it is an upgraded berth's; the sandbox then has another guardian,
+ * and this one ends.  A start that fails counts as a life of no length.
+ *
+ * A guardian that is killed takes nothing along: its sandbox runs on, without another restart.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/path.h"
+#include "cli/commands.h"
+#include "cli/live/sandbox_open.h"
+#include "manager/host/events.h"
+#include "manager/host/restart.h"
+#include "manager/keeper/guardian.h"
+
+#define AGAIN "again"
+#define DYING_MS 5000	/* for processes of a sandbox whose keeper was killed */
+#define CONNECT_MS 1000
+#define NOT_OURS 3	/* exit status of the child: there is nothing to start any more */
+
+struct guard {
+	const char *id;
+	uint64_t backoff_ms;
+	unsigned restarts;
+};
+
+/* 1: it is to run again, and this is its record's count of restarts. */
+static int is_due(struct guard *g, uint64_t wait_ms)
+{
+	autojson json_t *record = NULL, *note = NULL;
+	struct sandbox_ref s;
+	struct err e;
+	int due = 0;
+
+	sandbox_ref_init(&s);
+	if (sandbox_ref_registry(&s, &e) == 0)
+		record = registry_load(&s.registry, g->id, "record.json", &e);
+	if (record && restart_is_due(record)) {
+		g->restarts = (unsigned)json_integer_value(json_object_get(record, RESTART_COUNT));
+		note = json_pack("{s:i,s:I}", "pid", (int)getpid(), "at_ms",
+				 (json_int_t)(clock_wall_ms() + wait_ms));
+		due = registry_save(&s.registry, g->id, RESTART_FILE, note, &e) == 0;
+	}
+	sandbox_ref_close(&s);
+	return due;
+}
+
+static void pause_for(uint64_t ms)
+{
+	struct timespec left = { .tv_sec = (time_t)(ms / 1000), .tv_nsec =
+				 (long)(ms % 1000) * 1000000 };
+
+	while (nanosleep(&left, &left) < 0 && errno == EINTR)
+		;
+}
+
+/* The exit status of a berth that starts it. */
+static int start_in_child(const struct guard *g)
+{
+	char restarts[16], backoff[24];
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		/* a guardian that is ended takes a start under way along */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		snprintf(restarts, sizeof(restarts), "%u", g->restarts + 1);
+		snprintf(backoff, sizeof(backoff), "%llu", (unsigned long long)g->backoff_ms);
+		guardian_exec(AGAIN, g->id, restarts, backoff, NULL);
+		_exit(1);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+static void close_all(void)
+{
+	int fd;
+
+	for (fd = 0; fd < 3; fd++)
+		close(fd);
+}
+
+static void open_all(void)
+{
+	while (open("/dev/null", O_RDWR | O_CLOEXEC) >= 0 && fcntl(2, F_GETFD) < 0)
+		;
+}
+
+static int guard(struct guard *g)
+{
+	uint64_t began = clock_ms(), lived;
+	int status;
+
+	close_all();
+	while (waitpid(-1, NULL, 0) < 0 && errno == EINTR)
+		;
+	open_all();
+	for (;;) {
+		lived = clock_ms() - began;
+		g->backoff_ms = restart_backoff(g->backoff_ms, lived);
+		if (!is_due(g, g->backoff_ms))
+			return 0;
+		pause_for(g->backoff_ms);
+		/* somebody may have stopped, started or removed it meanwhile */
+		if (!is_due(g, 0))
+			return 0;
+		began = clock_ms();
+		status = start_in_child(g);
+		if (status == 0 || status == NOT_OURS)
+			return 0;
+	}
+}
+
+/* A start that failed counts, too; the record of the last run stays otherwise as it is. */
+static void note_failure(struct registry *r, const struct guard *g, const struct err *e)
+{
+	struct err ignored;
+	autojson json_t *record = registry_load(r, g->id, "record.json", &ignored);
+
+	events_add(r, "restart-failed", g->id, json_pack("{s:i,s:s}", RESTART_COUNT,
+							 (int)g->restarts, "error", e->msg));
+	if (!record)
+		return;
+	json_object_set_new(record, RESTART_COUNT, json_integer(g->restarts));
+	registry_save(r, g->id, "record.json", record, &ignored);
+}
+
+static int start(struct registry *r, const struct guard *g, int kept, struct err *e)
+{
+	char path[120];
+	int cleared = kept ? 1 : registry_clear_dead(r, g->id, DYING_MS, 0, e);
+
+	if (cleared == 0)
+		return err_set(e, ERR_EXISTS, "it runs, or its files are in use");
+	if (cleared < 0 || resident_start_again(r, g->id, g->restarts, g->backoff_ms, e) < 0)
+		return -1;
+	events_add(r, "restart", g->id, json_pack("{s:i,s:I}", RESTART_COUNT, (int)g->restarts,
+						  "after_ms", (json_int_t)g->backoff_ms));
+	snprintf(path, sizeof(path), "%s/" RESTART_FILE, g->id);
+	unlinkat(r->kept_fd, path, 0);
+	return 0;
+}
+
+/*
+ * Somebody else has started it.  One whose files are in use, by a commit, has a place but no
+ * keeper.
+ */
+static int runs(struct registry *r, const char *id)
+{
+	struct err ignored;
+	autoclose int sock = keeper_connect_within(r, id, CONNECT_MS, &ignored);
+
+	return sock >= 0;
+}
+
+static int start_again(const struct guard *g)
+{
+	struct sandbox_ref s;
+	struct err e;
+	int status = 1;
+
+	sandbox_ref_init(&s);
+	if (sandbox_ref_find(&s, g->id, &e) < 0)
+		status = e.code == ERR_NOT_FOUND ? NOT_OURS : 1;
+	else if (start(&s.registry, g, s.kept, &e) == 0)
+		status = 0;
+	else if (!path_has(s.registry.kept_fd, g->id) || runs(&s.registry, g->id))
+		status = NOT_OURS;
+	else
+		note_failure(&s.registry, g, &e);
+	sandbox_ref_close(&s);
+	return status;
+}
+
+/* guard ID BACKOFF-MS, or guard again ID RESTARTS BACKOFF-MS */
+static int guard_main(const struct command *self, int argc, char **argv)
+{
+	const int again = argc == 5 && !strcmp(argv[1], AGAIN);
+	struct guard g = { .id = argc > 1 ? argv[again ? 2 : 1] : "" };
+	uint64_t restarts = 0;
+	struct err e;
+
+	if (!again && argc != 3) {
+		err_set(&e, ERR_USAGE,
+			"berth starts it by itself; hint: berth create --restart always");
+		return command_fail(self, &e, 0);
+	}
+	if (num_u64(argv[argc - 1], "backoff", 0, INT64_MAX, &g.backoff_ms, &e) < 0 ||
+	    (again && num_u64(argv[3], "restarts", 0, INT32_MAX, &restarts, &e) < 0))
+		return command_fail(self, &e, 0);
+	g.restarts = (unsigned)restarts;
+	return again ? start_again(&g) : guard(&g);
+}
+
+const struct command cmd_guard = {
+	.name = RESTART_VERB,
+	.args = "ID BACKOFF",
+	.summary = "start a service again by its restart policy",
+	.run = guard_main,
+	.flags = COMMAND_HIDDEN,
+};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* resident_options - what the options in the spec.json of a sandbox that lives come to. */
+#ifndef BERTH_CLI_LIVE_RESIDENT_OPTIONS_H
+#define BERTH_CLI_LIVE_RESIDENT_OPTIONS_H
+
+#include "base/json.h"
+#include "cli/live/serviceopts.h"
+#include "cli/run/residentopts.h"
+#include "manager/host/procid.h"
+
+#define OWNER_GRACE_MS 10000
+#define SPEC_FILE "spec.json"
+
+/* What they say of its life; idle_timeout_ms is UINT64_MAX when they do not. */
+struct resident_life {
+	uint64_t idle_timeout_ms, ttl_ms;
+	int auto_remove;
+	char owner[PROCID_SIZE];
+	uint64_t owner_grace_ms;
+	struct healthopts health;
+	struct serviceopts service;
+};
+
+#define RESIDENT_LIFE_UNSAID { .idle_timeout_ms = UINT64_MAX, .owner_grace_ms = OWNER_GRACE_MS, \
+			       .health = HEALTHOPTS_INIT, .service = SERVICEOPTS_INIT }
+/* Accepts what a failed resident_apply() left. */
+void resident_life_release(struct resident_life *l);
+
+/* Reads the options of spec, which must outlive o and l.  ERR_CORRUPT for one that this berth does not know. */
+int resident_apply(struct runopts *o, struct resident_life *l, const json_t *spec, struct err *e);
+
+/* Whether a spec.json is that of a sandbox with a main command. */
+int resident_is_service(const json_t *spec);
+
+/* TIME of --idle-timeout and --ttl. */
+int resident_time(const char *name, const char *value, uint64_t *ret_ms, struct err *e);
+
+/* The options that make a sandbox, shared by create and the reading of spec.json. */
+extern const struct opt resident_options[];
+extern const size_t resident_option_count;
+
+/* Whether lines, each NAME or NAME=VALUE, are options that create takes, of which it is not given the name: ERR_CONFIG. */
+int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e);
+/* What a configuration says of sandboxes and only their making can tell to be wrong: the seccomp profile.  ERR_CONFIG. */
+int resident_check_config(const struct config *c, struct err *e);
+
+#endif

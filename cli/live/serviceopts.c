@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/live/serviceopts.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/commands.h"
+
+#define DAY_MS 86400000
+
+void serviceopts_release(struct serviceopts *s)
+{
+	free(s->words);
+	s->words = NULL;
+}
+
+static int set_stop_signal(struct keeper_service *k, const char *value, struct err *e)
+{
+	uint64_t signo;
+
+	if (signal_number(value, &signo, e) < 0)
+		return -1;
+	k->stop_signal = (int)signo;
+	return 0;
+}
+
+int serviceopts_set(struct serviceopts *s, int id, const char *value, struct err *e)
+{
+	struct keeper_service *k = &s->service;
+
+	switch (id) {
+	case RUNOPT_TIMEOUT:
+		s->timeout_asked = 1;
+		return 1;
+	case RESIDENT_SERVICE:
+		s->is_service = 1;
+		return 0;
+	case RESIDENT_INIT_COMMAND:
+		s->needs = "init-command";
+		k->init_command = value;
+		return value[0] ? 0 : err_set(e, ERR_INVALID, "the init command is empty");
+	case RESIDENT_STOP_SIGNAL:
+		s->needs = "stop-signal";
+		return set_stop_signal(k, value, e);
+	case RESIDENT_RESTART:
+		if (restart_parse(value, &k->restart, e) < 0)
+			return -1;
+		s->needs = k->restart.when != RESTART_NO ? "restart" : s->needs;
+		return 0;
+	case RESIDENT_STOP_TIMEOUT:
+		s->needs = "stop-timeout";
+		return num_duration_ms(value, "stop-timeout", DAY_MS, &k->stop_timeout_ms, e);
+	default:
+		return 1;
+	}
+}
+
+int serviceopts_words(struct serviceopts *s, const json_t *spec, struct err *e)
+{
+	json_t *list = NULL, *word;
+	size_t i;
+
+	if (json_get_arr(spec, "command", &list, "spec.json", e) < 0)
+		return -1;
+	s->words = calloc(json_array_size(list) + 1, sizeof(*s->words));
+	if (!s->words)
+		return err_nomem(e);
+	json_array_foreach(list, i, word) {
+		if (!json_is_string(word))
+			return err_set(e, ERR_CORRUPT,
+				       "spec.json: \"command\" holds something else than strings");
+		s->words[s->word_count++] = (char *)json_string_value(word);
+	}
+	return 0;
+}
+
+/*
+ * The image's, where nobody asked for another.  A word of the image that is no signal counts as
+ * none.
+ */
+static void settle_stop_signal(struct keeper_service *k, const struct image *im)
+{
+	autojson json_t *record = NULL;
+	struct err ignored;
+	const char *name;
+
+	if (k->stop_signal)
+		return;
+	k->stop_signal = SIGTERM;
+	if (!im || !im->record)
+		return;
+	record = json_parse(im->record, im->record_len, im->record_len, "image record", &ignored);
+	name = json_string_value(json_object_get(record, "stop_signal"));
+	if (name && name[0])
+		set_stop_signal(k, name, &ignored);
+}
+
+int serviceopts_finish(struct serviceopts *s, const struct runopts *o, const struct image *im,
+		       struct err *e)
+{
+	if (!s->is_service)
+		return !s->needs ? 0 :
+		       err_set(e, ERR_INVALID, "--%s is of a sandbox with a main command; hint: name one "
+			       "after the image, or --service for the image's own", s->needs);
+	if (!o->spec.argc)
+		return err_set(e, ERR_INVALID,
+			       "the image names no command to run; hint: name one after the image");
+	s->service.tty = o->spec.tty;
+	s->service.interactive = o->interactive;
+	s->service.timeout_ms = s->timeout_asked ? o->spec.timeout_ms : 0;
+	settle_stop_signal(&s->service, im);
+	return 0;
+}
+
+int serviceopts_tell(const struct serviceopts *s, const struct spec *spec, json_t *record)
+{
+	const struct keeper_service *k = &s->service;
+	const char *name = sigabbrev_np(k->stop_signal);
+	json_t *argv = json_array();
+	char policy[RESTART_TEXT];
+	size_t i;
+
+	for (i = 0; i < spec->argc; i++)
+		if (json_array_append_new(argv, json_string(spec->argv[i])) < 0) {
+			json_decref(argv);
+			return -1;
+		}
+	json_object_set_new(record, "command", argv);
+	json_object_set_new(record, KEEPER_SERVICE, json_true());
+	json_object_set_new(record, "tty", json_boolean(k->tty));
+	json_object_set_new(record, "stdin_open", json_boolean(k->interactive));
+	json_object_set_new(record, "stop_signal", name ? json_sprintf("SIG%s", name) :
+			    json_sprintf("%d", k->stop_signal));
+	json_object_set_new(record, "stop_timeout_ms",
+			    json_integer((json_int_t)k->stop_timeout_ms));
+	restart_format(&k->restart, policy);
+	json_object_set_new(record, RESTART_POLICY, json_string(policy));
+	json_object_set_new(record, RESTART_COUNT, json_integer(k->restarts));
+	return !k->init_command ? 0 : json_object_set_new(record, "init_command",
+							  json_string(k->init_command));
+}

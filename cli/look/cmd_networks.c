@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth network create, rm, prune: networks that have a name. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/look/networks.h"
+#include "manager/host/filter.h"
+#include "manager/host/labels.h"
+#include "manager/host/netend.h"
+#include "manager/host/nets.h"
+
+enum { OPT_JSON = 1, OPT_INTERNAL, OPT_SUBNET, OPT_LABEL, OPT_FILTER };
+
+static const struct opt json_option[] = {
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
+};
+
+static const struct opt create_options[] = {
+	{ "internal", 0, OPT_FLAG, NULL, "its members reach each other and nobody else",
+	 OPT_INTERNAL },
+	{ "subnet", 0, OPT_LIST, "CIDR", "addresses of its members, IPv4, IPv6 or one of each "
+					 "(default: free ones)",
+	  OPT_SUBNET },
+	{ "label", 0, OPT_LIST, "KEY=VALUE", "a label of the network", OPT_LABEL },
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
+};
+
+static const struct opt prune_options[] = {
+	{ "filter", 0, OPT_LIST, "KEY=VALUE", "only those of that name=, label= or until=",
+	  OPT_FILTER },
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
+};
+
+static const struct filter_key networks_filter_keys[] = {
+	{ "name", FILTER_GLOB, "name" },
+	{ "label", FILTER_LABEL, "labels" },
+	{ "until", FILTER_UNTIL, "created" },
+	{ NULL, FILTER_GLOB, NULL },
+};
+
+struct networks {
+	struct sandbox_ref s;
+	struct nets_wanted wanted;
+	size_t subnets;
+	json_t *labels;
+	struct filter filter;
+	int json;
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct networks *n = ctx;
+
+	switch (id) {
+	case OPT_INTERNAL:
+		n->wanted.internal = 1;
+		return 0;
+	case OPT_SUBNET:
+		if (n->subnets == NETS_SUBNETS)
+			return err_set(e, ERR_LIMIT, "a network has one subnet of IPv4 and one of "
+						     "IPv6");
+		n->wanted.subnets[n->subnets++] = value;
+		return 0;
+	case OPT_LABEL:
+		return labels_add(&n->labels, value, e);
+	case OPT_FILTER:
+		return filter_add(&n->filter, value, e);
+	default:
+		n->json = 1;
+		return 0;
+	}
+}
+
+typedef int action(struct networks *n, int argc, char **argv, struct err *e);
+
+static int run(const struct command *self, int argc, char **argv, action *act)
+{
+	struct networks n = { .filter = { .keys = networks_filter_keys } };
+	struct err e = { 0 };
+	int rest, help = 0, r;
+
+	sandbox_ref_init(&n.s);
+	r = command_options(self, argc, argv, set_option, &n, &rest, &help, &e);
+	if (r == 0 && !help && (r = sandbox_ref_registry(&n.s, &e)) == 0)
+		r = act(&n, argc - rest, argv + rest, &e);
+	json_decref(n.labels);
+	sandbox_ref_close(&n.s);
+	return r < 0 ? command_fail(self, &e, n.json) : 0;
+}
+
+/* ---- create ------------------------------------------------------------------------------ */
+
+static int create(struct networks *n, int argc, char **argv, struct err *e)
+{
+	autojson json_t *record = NULL;
+
+	if (argc != 1)
+		return err_set(e, ERR_USAGE, "one name is wanted; hint: berth network create NAME");
+	n->wanted.name = argv[0];
+	n->wanted.labels = n->labels;
+	if (nets_create(n->s.registry.config, &n->wanted, &record, e) < 0)
+		return -1;
+	if (n->json)
+		return command_print_json(record, JSON_COMPACT, e);
+	return puts(argv[0]) < 0 || fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
+static int create_main(const struct command *self, int argc, char **argv)
+{
+	return run(self, argc, argv, create);
+}
+
+/* ---- rm, prune ---------------------------------------------------------------------------- */
+
+static int tell_removed(const struct networks *n, json_t *names, struct err *e)
+{
+	autojson json_t *answer = json_pack("{s:O}", "removed", names);
+	json_t *v;
+	size_t i;
+
+	if (n->json)
+		return answer ? command_print_json(answer, JSON_COMPACT, e) : err_nomem(e);
+	json_array_foreach(names, i, v)
+		puts(json_string_value(v));
+	return fflush(stdout) ? err_sys(e, "write to stdout") : 0;
+}
+
+static int rm(struct networks *n, int argc, char **argv, struct err *e)
+{
+	autojson json_t *removed = json_array();
+	int i;
+
+	if (argc < 1)
+		return err_set(e, ERR_USAGE, "no network given; hint: berth network rm NAME");
+	for (i = 0; i < argc; i++)
+		if (netend_remove(&n->s.registry, argv[i], e) < 0 ||
+		    json_array_append_new(removed, json_string(argv[i])) < 0)
+			return -1;
+	return tell_removed(n, removed, e);
+}
+
+static int rm_main(const struct command *self, int argc, char **argv)
+{
+	return run(self, argc, argv, rm);
+}
+
+static int note_name(void *ctx, const char *name)
+{
+	return json_array_append_new(ctx, json_string(name));
+}
+
+static int prune(struct networks *n, int argc, char **argv, struct err *e)
+{
+	autojson json_t *names = json_array(), *removed = json_array();
+	json_t *v;
+	size_t i;
+
+	if (argc)
+		return err_set(e, ERR_USAGE, "unexpected argument '%.80s'", argv[0]);
+	if (nets_each(n->s.registry.config, note_name, names, e) != 0)
+		return -1;
+	json_array_foreach(names, i, v) {
+		autojson json_t *record = nets_load(n->s.registry.config, json_string_value(v), e);
+
+		if (!record || !filter_matches(&n->filter, record))
+			continue;
+		if (netend_remove(&n->s.registry, json_string_value(v), e) == 0)
+			json_array_append(removed, v);
+		else if (e->code != ERR_BUSY && e->code != ERR_NOT_FOUND)
+			return -1;
+	}
+	return tell_removed(n, removed, e);
+}
+
+static int prune_main(const struct command *self, int argc, char **argv)
+{
+	return run(self, argc, argv, prune);
+}
+
+/* ---- for cmd_network.c ---------------------------------------------------------------------- */
+
+struct listing {
+	struct registry *r;
+	json_t *list;
+	struct err *e;
+};
+
+static int add_row(void *ctx, const char *name)
+{
+	struct listing *l = ctx;
+	autojson json_t *members = netend_members(l->r, name, l->e);
+	json_t *record = members ? nets_load(l->r->config, name, l->e) : NULL;
+
+	if (!record)	/* removed just now */
+		return members && l->e->code == ERR_NOT_FOUND ? 0 : -1;
+	json_object_set(record, "members", members);
+	return json_array_append_new(l->list, record);
+}
+
+json_t *networks_list(struct registry *r, struct err *e)
+{
+	struct listing l = { r, json_array(), e };
+
+	if (l.list && nets_each(r->config, add_row, &l, e) == 0)
+		return l.list;
+	json_decref(l.list);
+	return NULL;
+}
+
+json_t *networks_find(struct registry *r, const char *name, struct err *e)
+{
+	json_t *record = nets_load(r->config, name, e), *members;
+
+	if (!record)
+		return NULL;
+	members = netend_members(r, name, e);
+	if (members && json_object_set_new(record, "members", members) == 0)
+		return record;
+	json_decref(record);
+	return NULL;
+}
+
+void networks_print(const json_t *list)
+{
+	json_t *j;
+	size_t i;
+
+	printf("%-20s  %-18s  %-8s  %7s  %s\n", "NAME", "SUBNET", "INTERNAL", "MEMBERS", "CREATED");
+	json_array_foreach(list, i, j)
+		printf("%-20s  %-18s  %-8s  %7zu  %s\n", json_string_value(json_object_get(j,
+											   "name")),
+		       json_string_value(json_object_get(j, "subnet")),
+		       json_is_true(json_object_get(j, "internal")) ? "yes" : "no",
+		       json_array_size(json_object_get(j, "members")),
+		       json_string_value(json_object_get(j, "created")));
+}
+
+const struct command cmd_network_create = {
+	.name = "network create",
+	.args = "NAME",
+	.summary = "make a network, whose members see each other",
+	.opts = create_options,
+	.opt_count = ARRAY_LEN(create_options),
+	.run = create_main,
+};
+
+const struct command cmd_network_rm = {
+	.name = "network rm",
+	.args = "NAME...",
+	.summary = "remove networks that have no members",
+	.opts = json_option,
+	.opt_count = ARRAY_LEN(json_option),
+	.run = rm_main,
+};
+
+const struct command cmd_network_prune = {
+	.name = "network prune",
+	.summary = "remove every network that has no members",
+	.opts = prune_options,
+	.opt_count = ARRAY_LEN(prune_options),
+	.run = prune_main,
+};

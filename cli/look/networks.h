@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* networks - networks that have a name, for berth network ls and inspect. */
+#ifndef BERTH_CLI_LOOK_NETWORKS_H
+#define BERTH_CLI_LOOK_NETWORKS_H
+
+#include "cli/live/sandbox_open.h"
+
+/* Every record with "members": a new reference, or NULL. */
+json_t *networks_list(struct registry *r, struct err *e);
+/* One of them; ERR_NOT_FOUND. */
+json_t *networks_find(struct registry *r, const char *name, struct err *e);
+void networks_print(const json_t *list);
+
+#endif

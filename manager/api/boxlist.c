@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/api/boxlist.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/host/filter.h"
+#include "manager/keeper/pings.h"
+
+static const char *const live_keys[] = {
+	"idle_ms",
+	"busy",
+	"commands",
+	"sessions",
+	"uptime_ms",
+	"cpu_ms",
+	"memory_bytes",
+	"peak_memory_bytes",
+	"pids",
+	"oom_kills",
+	"read_bytes",
+	"write_bytes",
+	"memory_limit_bytes",
+	"cpu_limit_milli",
+	"pids_limit",
+};
+
+void boxlist_add_live(json_t *record, const json_t *answer)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(live_keys); i++)
+		json_object_set(record, live_keys[i], json_object_get(answer, live_keys[i]));
+}
+
+struct listing {
+	struct box *box;
+	json_t *list;
+	const char *only; /* an id, or NULL */
+	struct filter filter;
+};
+
+static int add_record(void *ctx, const char *id, int kept, const json_t *record)
+{
+	struct listing *l = ctx;
+	const char *status;
+	json_t *copy;
+
+	if ((l->only && strcmp(l->only, id)) || !box_allowed(l->box, id))
+		return 0;
+	copy = json_deep_copy(record);
+	status = json_string_value(json_object_get(copy, "status"));
+	/* what is only on disk does not run, whatever was written when it still did */
+	if (kept && status && !strcmp(status, "running"))
+		json_object_set_new(copy, "status", json_string("stopped"));
+	return json_array_append_new(l->list, copy);
+}
+
+/* ?label=K=V&label=... and ?filter=KEY=VALUE&..., as berth ps takes them. */
+static int add_filters(struct http_request *rq, struct listing *l, struct err *e)
+{
+	const char *v;
+	size_t i;
+
+	for (i = 0; (v = http_query_each(rq, "label", i)); i++)
+		if (filter_add_label(&l->filter, v, e) < 0)
+			return -1;
+	for (i = 0; (v = http_query_each(rq, "filter", i)); i++)
+		if (filter_add(&l->filter, v, e) < 0)
+			return -1;
+	return 0;
+}
+
+static void drop_unwanted(struct listing *l)
+{
+	size_t i;
+
+	for (i = json_array_size(l->list); i-- > 0;)
+		if (!filter_matches(&l->filter, json_array_get(l->list, i)))
+			json_array_remove(l->list, i);
+}
+
+int boxlist_get(struct http_request *rq, struct err *e)
+{
+	struct listing l = { .list = json_array(), .filter = { .keys = filter_sandbox_keys } };
+	struct err ignored;
+	unsigned cleared;
+	struct box b;
+	int r = box_open(&b, rq, e);
+
+	l.box = &b;
+	if (r == 0)
+		r = add_filters(rq, &l, e);
+	if (r == 0) {
+		registry_gc(&b.registry, &cleared,
+			    &ignored); /* one whose keeper was killed does not run */
+		r = registry_list(&b.registry, !http_query_bool(rq, "running"), add_record, &l, e);
+	}
+	if (r == 0)
+		drop_unwanted(&l);
+	if (r == 0)
+		pings_ask(&b.registry, l.list, boxlist_add_live);
+	box_close(&b);
+	if (r < 0) {
+		json_decref(l.list);
+		return -1;
+	}
+	return http_reply_json(rq, 0, json_pack("{s:o}", "sandboxes", l.list), e);
+}
+
+/* The record of one, by itself: a list of all would cost as much as there are. */
+json_t *boxlist_load(struct box *b, struct err *e)
+{
+	json_t *record = registry_load(&b->registry, b->id, "record.json", e);
+	struct listing l = { .box = b, .only = b->id };
+
+	if (record) {
+		if (b->kept)
+			json_object_set_new(record, "status", json_string("stopped"));
+		return record;
+	}
+	if (e->code == ERR_UNSUPPORTED) /* of a newer format */
+		return NULL;
+	/* one of berth run has its record in the run directory only */
+	l.list = json_array();
+	if (registry_list(&b->registry, 1, add_record, &l, e) == 0 && json_array_size(l.list))
+		record = json_incref(json_array_get(l.list, 0));
+	else
+		err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", b->id);
+	json_decref(l.list);
+	return record;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * labels - words that a user puts on a sandbox, a volume or a network, to find it again.
+ *
+ * A set of labels is a JSON object of strings, as records have it.  It is bounded: LABELS_MAX
+ * labels of LABELS_BYTES_MAX bytes in all, keys and values.  Pure.
+ */
+#ifndef BERTH_MANAGER_HOST_LABELS_H
+#define BERTH_MANAGER_HOST_LABELS_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+#define LABELS_MAX 128
+#define LABEL_KEY_MAX 256
+#define LABEL_VALUE_MAX 4096
+#define LABELS_BYTES_MAX 32768
+#define LABELS_EVENT_BYTES_MAX                                                                     \
+	2048 /* an event has the labels up to here: a few sandboxes must not fill the journal */
+
+/* Whose sandbox it is, of those that berthd's sessions and pools made: berth prune leaves these. */
+#define LABEL_MANAGED "berth.managed-by"
+
+/*
+ * Adds text, KEY=VALUE or KEY, to *labels, which is made with the first; a later value of a key
+ * replaces the earlier one. ERR_INVALID for what is no label, ERR_LIMIT when it does not fit.
+ */
+int labels_add(json_t **labels, const char *text, struct err *e);
+/*
+ * A new object: own, and those of an image's that own has no value for.  What an image has beyond
+ * the bounds is left out, as the user of an image cannot change it.  Both may be NULL.
+ */
+json_t *labels_with_image(const json_t *own, const json_t *image);
+/* For an event's members: a new object, or NULL when there are none, or more than
+ * LABELS_EVENT_BYTES_MAX. */
+json_t *labels_for_event(const json_t *labels);
+
+#endif

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/host/nets.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hex.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/host/subnets.h"
+
+#define RECORD_MAX (1u << 20)
+#define PREFIX4_MAX 29
+#define PREFIX6_MAX 112
+
+int nets_check_name(const char *name, struct err *e)
+{
+	static const char *const words[] = { "none", "host", "bridge", "egress", "default" };
+	size_t i;
+
+	if (!path_is_name(name))
+		return err_set(e, ERR_INVALID, "'%.80s' is not a name for a network; hint: a-z 0-9 "
+					       "_ . -",
+			       name);
+	for (i = 0; i < ARRAY_LEN(words); i++)
+		if (!strcmp(name, words[i]))
+			return err_set(e, ERR_INVALID,
+				       "%s is a mode of --network and cannot name a "
+				       "network; hint: another name", name);
+	return 0;
+}
+
+int nets_open(const struct config *c, struct err *e)
+{
+	char path[sizeof(c->state_dir) + 16];
+
+	snprintf(path, sizeof(path), "%s/" NETS_DIR, c->state_dir);
+	return path_open_private_dir(path, e);
+}
+
+int nets_lock(int dir, struct err *e)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_sys(e, "open the lock of networks");
+	while (flock(fd, LOCK_EX) < 0)
+		if (errno != EINTR) {
+			err_sys(e, "lock the networks");
+			close(fd);
+			return -1;
+		}
+	return fd;
+}
+
+static json_t *not_found(const char *name, struct err *e)
+{
+	err_set(e, ERR_NOT_FOUND, "no network named %.64s; hint: berth network create %.64s", name,
+		name);
+	return NULL;
+}
+
+json_t *nets_load(const struct config *c, const char *name, struct err *e)
+{
+	char path[sizeof(c->state_dir) + 120];
+	autobuf struct buf b = BUF_INIT(RECORD_MAX);
+	uint64_t version = 0;
+	json_t *j;
+
+	if (nets_check_name(name, e) < 0)
+		return NULL;
+	snprintf(path, sizeof(path), "%s/" NETS_DIR "/%s/" NETS_RECORD, c->state_dir, name);
+	if (io_read_file(AT_FDCWD, path, &b, e) < 0)
+		return e->code == ERR_NOT_FOUND ? not_found(name, e) : NULL;
+	j = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, "the record of the network", e);
+	if (!j)
+		return NULL;
+	if (json_get_u64(j, "version", &version, "record", e) == 1 && version == NETS_FORMAT)
+		return j;
+	json_decref(j);
+	err_set(e, ERR_UNSUPPORTED, "the record of network %s is of a newer berth", name);
+	return NULL;
+}
+
+json_t *nets_bridge(const struct config *c)
+{
+	char dir[sizeof(c->state_dir) + 16];
+
+	snprintf(dir, sizeof(dir), "%s/network", c->state_dir);
+	return json_pack("{s:s,s:s,s:s,s:b,s:s}", "name", c->bridge, "pool", c->network_pool,
+			 "pool6",
+			 c->network_pool6, "forwarding", c->network_forwarding, "dir", dir);
+}
+
+json_t *nets_place(const struct config *c, const char *name, struct err *e)
+{
+	autojson json_t *j = nets_load(c, name, e);
+	char dir[sizeof(c->state_dir) + 100], home[sizeof(c->state_dir) + 16];
+	const char *bridge = "", *pool = "", *pool6 = "";
+	int internal = 0;
+	json_t *place;
+
+	if (!j || json_get_str(j, "bridge", &bridge, "record", e) < 1 ||
+	    json_get_str(j, "subnet", &pool, "record", e) < 1 ||
+	    json_get_str(j, "subnet6", &pool6, "record", e) < 1 ||
+	    json_get_bool(j, "internal", &internal, "record", e) < 0) {
+		if (j)
+			err_set(e, ERR_CORRUPT, "the record of network %s is malformed", name);
+		return NULL;
+	}
+	snprintf(dir, sizeof(dir), "%s/" NETS_DIR "/%s/members", c->state_dir, name);
+	snprintf(home, sizeof(home), "%s/network", c->state_dir);
+	place = json_pack("{s:s,s:s,s:s,s:b,s:s,s:s,s:s,s:b,s:I}", "name", bridge, "pool", pool,
+			  "pool6",
+			  pool6, "forwarding", c->network_forwarding, "dir", dir, "home", home,
+				  "network",
+			  name, "internal", internal, "limit", (json_int_t)c->network_max_members);
+	if (!place)
+		err_nomem(e);
+	return place;
+}
+
+struct visit {
+	int (*each)(void *ctx, const char *name);
+	void *ctx;
+	int dir, hidden;
+};
+
+static int visit(void *ctx, const char *name)
+{
+	const struct visit *v = ctx;
+	struct stat st;
+
+	if ((name[0] == '.') != v->hidden || !path_is_name(name + v->hidden) ||
+	    fstatat(v->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+		return 0;
+	return v->each(v->ctx, name);
+}
+
+int nets_each_in(int dir, int hidden, int (*each)(void *ctx, const char *name), void *ctx,
+		 struct err *e)
+{
+	struct visit v = { each, ctx, dir, hidden };
+	autoclose int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int failed = 0, r = fd < 0 ? -1 : path_each_entry(fd, visit, &v, &failed);
+
+	return fd < 0 || failed ? err_sys(e, "read the directory of networks") : r;
+}
+
+int nets_each(const struct config *c, int (*each)(void *ctx, const char *name), void *ctx,
+	      struct err *e)
+{
+	char path[sizeof(c->state_dir) + 16];
+	autoclose int dir = -1;
+
+	snprintf(path, sizeof(path), "%s/" NETS_DIR, c->state_dir);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "open %s", path);
+	return nets_each_in(dir, 0, each, ctx, e);
+}
+
+/* ---- create ------------------------------------------------------------------------------ */
+
+struct making {
+	const struct config *c;
+	const struct nets_wanted *w;
+	struct subnets taken;
+	unsigned count;
+	struct netcidr net[NETS_SUBNETS];	/* IPv4, IPv6; family 0: not yet */
+	struct err *e;
+};
+
+static int add_text(struct making *m, const char *text)
+{
+	struct netcidr c;
+
+	return netcidr_parse(text, &c, m->e) < 0 ? -1 : subnets_add(&m->taken, &c, m->e);
+}
+
+static int add_network(void *ctx, const char *name)
+{
+	struct making *m = ctx;
+	autojson json_t *j = nets_load(m->c, name, m->e);
+	const char *a = "", *b = "";
+
+	m->count++;
+	if (!j || json_get_str(j, "subnet", &a, "record", m->e) < 1 ||
+	    json_get_str(j, "subnet6", &b, "record", m->e) < 1)
+		return -1;
+	return add_text(m, a) < 0 || add_text(m, b) < 0 ? -1 : 0;
+}
+
+/* The address's range: host bits must be 0. */
+static int add_interface(struct making *m, const struct sockaddr *a, const struct sockaddr *mask)
+{
+	struct netcidr c = { .bits = 0 };
+	unsigned char bits[16];
+	size_t i, n = a->sa_family == AF_INET ? 4 : 16;
+
+	c.net.family = a->sa_family == AF_INET ? 4 : 6;
+	if (n == 4) {
+		memcpy(c.net.b, &((const struct sockaddr_in *)(const void *)a)->sin_addr, n);
+		memcpy(bits, &((const struct sockaddr_in *)(const void *)mask)->sin_addr, n);
+	} else {
+		memcpy(c.net.b, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, n);
+		memcpy(bits, &((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr, n);
+	}
+	for (i = 0; i < n; i++) {
+		c.net.b[i] &= bits[i];
+		c.bits += (unsigned)__builtin_popcount(bits[i]);
+	}
+	return subnets_add(&m->taken, &c, m->e);
+}
+
+static int add_interfaces(struct making *m)
+{
+	struct ifaddrs *list = NULL, *i;
+	int r = 0;
+
+	if (getifaddrs(&list) < 0)
+		return err_sys(m->e, "list the host's addresses");
+	for (i = list; i && r == 0; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_netmask &&
+		    (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6))
+			r = add_interface(m, i->ifa_addr, i->ifa_netmask);
+	freeifaddrs(list);
+	return r;
+}
+
+/* One that was asked for: it must be large enough, and nobody else's. */
+static int take_wanted(struct making *m, const char *text)
+{
+	char shown[NETADDR_TEXT + 5];
+	const struct netcidr *other;
+	struct netcidr c;
+	int six;
+
+	if (netcidr_parse(text, &c, m->e) < 0)
+		return -1;
+	six = c.net.family == 6;
+	if (c.bits > (six ? PREFIX6_MAX : PREFIX4_MAX) || !c.bits)
+		return err_set(m->e, ERR_INVALID, "the subnet %s has no room; hint: a prefix of 1 "
+						  "to %d",
+			       text, six ? PREFIX6_MAX : PREFIX4_MAX);
+	if (m->net[six].net.family)
+		return err_set(m->e, ERR_INVALID, "two subnets of one family; hint: one of IPv4 "
+						  "and one "
+			       "of IPv6");
+	if (!netaddr_special(&c.net))
+		return err_set(m->e, ERR_INVALID, "the subnet %s is of public addresses, which its "
+						  "members "
+			       "could then not reach; hint: within 10.0.0.0/8, 172.16.0.0/12, "
+			       "192.168.0.0/16 or fd00::/8", text);
+	if ((other = subnets_overlap(&m->taken, &c))) {
+		subnets_text(other, shown);
+		return err_set(m->e, ERR_EXISTS, "the subnet %s overlaps %s, which another network "
+						 "or this "
+			       "host has; hint: without --subnet a free one is taken", text, shown);
+	}
+	m->net[six] = c;
+	return subnets_add(&m->taken, &c, m->e);
+}
+
+static int choose(struct making *m)
+{
+	struct netcidr base, *six = &m->net[1];
+
+	if (netcidr_parse(m->c->network_subnets, &base, m->e) < 0)
+		return err_wrap(m->e, "[network] subnets");
+	if (base.net.family != 4 || base.bits > PREFIX4_MAX)
+		return err_set(m->e, ERR_CONFIG, "[network] subnets must be IPv4 with a prefix of "
+						 "at most %d",
+			       PREFIX4_MAX);
+	if (!m->net[0].net.family && subnets_choose(&m->taken, &base, &m->net[0]) < 0)
+		return err_set(m->e, ERR_LIMIT, "every subnet of %s is taken; hint: --subnet, or "
+						"[network] "
+			       "subnets in berth.toml", m->c->network_subnets);
+	if (six->net.family)
+		return 0;
+	do {
+		*six = (struct netcidr){ .net = { 6, { 0xfd, 0x62, 0x65, 0x72 } }, .bits = 64 };
+		if (getrandom(six->net.b + 4, 4, 0) != 4)
+			return err_sys(m->e, "choose a subnet");
+	} while (subnets_overlap(&m->taken, six));
+	return 0;
+}
+
+/* A name that no interface has, by chance: 40 bits. */
+static int choose_bridge(char out[16], struct err *e)
+{
+	unsigned char raw[5];
+
+	do {
+		if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+			return err_sys(e, "choose the name of a bridge");
+		memcpy(out, "bn", 2);
+		hex_format(out + 2, raw, sizeof(raw));
+	} while (if_nametoindex(out));
+	return 0;
+}
+
+static json_t *make_record(const struct making *m, struct err *e)
+{
+	char bridge[16], net[2][NETADDR_TEXT + 5], created[40];
+	autojson json_t *none = json_object();
+	time_t now = time(NULL);
+	struct tm tm;
+	json_t *j;
+
+	if (choose_bridge(bridge, e) < 0)
+		return NULL;
+	subnets_text(&m->net[0], net[0]);
+	subnets_text(&m->net[1], net[1]);
+	gmtime_r(&now, &tm);
+	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	j = json_pack("{s:i,s:s,s:s,s:s,s:s,s:b,s:s,s:O}", "version", NETS_FORMAT, "name",
+		      m->w->name,
+		      "bridge", bridge, "subnet", net[0], "subnet6", net[1], "internal",
+			      m->w->internal,
+		      "created", created, "labels", m->w->labels ? m->w->labels : none);
+	if (!j)
+		err_nomem(e);
+	return j;
+}
+
+/* Under a name that nobody asks for, then under its own. */
+static int write_down(int dir, const char *name, const json_t *record, struct err *e)
+{
+	autofree char *text = json_dumps(record, JSON_COMPACT);
+	autoclose int fd = -1;
+	char hidden[80];
+
+	if (!text)
+		return err_nomem(e);
+	snprintf(hidden, sizeof(hidden), ".%s", name);
+	if (path_remove_tree(dir, hidden, e) < 0 || (fd = path_make_dir(dir, hidden, e)) < 0 ||
+	    io_replace_file(fd, NETS_RECORD, text, strlen(text), 0600, 1, e) < 0)
+		return -1;
+	if (renameat(dir, hidden, dir, name) < 0 || fsync(dir) < 0)
+		return err_sys(e, "record the network %s", name);
+	return 0;
+}
+
+static int gather(struct making *m, int dir)
+{
+	if (nets_each_in(dir, 0, add_network, m, m->e) != 0)
+		return -1;
+	if (m->count >= m->c->network_max)
+		return err_set(m->e, ERR_LIMIT, "there are %u networks, and no more are allowed; "
+						"hint: berth "
+			       "network prune, or [network] max_networks in berth.toml", m->count);
+	if (add_text(m, m->c->network_pool) < 0 || add_text(m, m->c->network_pool6) < 0)
+		return err_wrap(m->e, "[network] pool");
+	return add_interfaces(m);
+}
+
+int nets_create(const struct config *c, const struct nets_wanted *w, json_t **ret, struct err *e)
+{
+	autofree struct making *m = calloc(1, sizeof(*m));
+	autoclose int dir = -1, lock = -1;
+	autojson json_t *record = NULL;
+	size_t i;
+
+	if (!m)
+		return err_nomem(e);
+	*m = (struct making){ .c = c, .w = w, .e = e };
+	if (nets_check_name(w->name, e) < 0 || (dir = nets_open(c, e)) < 0 ||
+	    (lock = nets_lock(dir, e)) < 0)
+		return -1;
+	if (path_has(dir, w->name))
+		return err_set(e, ERR_EXISTS, "there is a network named %s", w->name);
+	if (gather(m, dir) < 0)
+		return -1;
+	for (i = 0; i < NETS_SUBNETS && w->subnets[i]; i++)
+		if (take_wanted(m, w->subnets[i]) < 0)
+			return -1;
+	if (choose(m) < 0 || !(record = make_record(m, e)) || write_down(dir, w->name, record,
+									 e) < 0)
+		return -1;
+	*ret = json_incref(record);
+	return 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nets - networks that have a name: an object of this host, which sandboxes join.
+ *
+ * On disk, below state_dir/networks/ (0700):
+ *   NAME/network.json    what it is: "name", "bridge", "subnet", "subnet6", "internal", "created", "labels"
+ *   NAME/members/    who has which address (runtime/net/pool.h); made by the first member
+ *   .NAME            one that is being made or removed: gc takes it away
+ * The directory is flock'ed while a network is made or removed.  The kernel has nothing of a network without members.  A network goes in this order: its
+ * members' directory is closed, the kernel's objects go, then the name.
+ */
+#ifndef BERTH_MANAGER_HOST_NETS_H
+#define BERTH_MANAGER_HOST_NETS_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "manager/host/config.h"
+
+#define NETS_DIR "networks"
+#define NETS_RECORD "network.json"
+#define NETS_FORMAT 1	/* "version" of a record */
+#define NETS_SUBNETS 2
+
+struct nets_wanted {
+	const char *name;
+	const char *subnets[NETS_SUBNETS];	/* "10.1.0.0/24", one of a family; NULL: chosen */
+	int internal;
+	const json_t *labels;			/* an object, or NULL */
+};
+
+/* ERR_INVALID when it is no name for a network: the modes of --network are not. */
+int nets_check_name(const char *name, struct err *e);
+/* *ret: the record, a new reference.  ERR_EXISTS, ERR_LIMIT at [network] max_networks. */
+int nets_create(const struct config *c, const struct nets_wanted *w, json_t **ret, struct err *e);
+/* The record: a new reference, or NULL with ERR_NOT_FOUND and a hint. */
+json_t *nets_load(const struct config *c, const char *name, struct err *e);
+/*
+ * What berth-net has to know of the bridge without a name (runtime/net/bridge.h): a new
+ * reference, or NULL.
+ */
+json_t *nets_bridge(const struct config *c);
+/* The same of a network with a name: a new reference. */
+json_t *nets_place(const struct config *c, const char *name, struct err *e);
+/* Calls each with the name of every network, until it returns non-zero, which is returned. */
+int nets_each(const struct config *c, int (*each)(void *ctx, const char *name), void *ctx,
+	      struct err *e);
+/* For netend.c: the directory, its lock, and the networks in it, or what is hidden there. */
+int nets_open(const struct config *c, struct err *e);
+int nets_lock(int dir, struct err *e);
+int nets_each_in(int dir, int hidden, int (*each)(void *ctx, const char *name), void *ctx,
+		 struct err *e);
+
+#endif

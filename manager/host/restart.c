@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/host/restart.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "manager/host/registry.h"
+
+static const char *const names[] = { "no", "on-failure", "always", "unless-stopped" };
+
+int restart_parse(const char *text, struct restart_policy *ret, struct err *e)
+{
+	static const char counted[] = "on-failure:";
+	uint64_t max = 0;
+	size_t i;
+
+	if (!strncmp(text, counted, sizeof(counted) - 1)) {
+		if (num_u64(text + sizeof(counted) - 1, "restarts", 1, 1000000, &max, e) < 0)
+			return -1;
+		*ret = (struct restart_policy){ RESTART_ON_FAILURE, (unsigned)max };
+		return 0;
+	}
+	for (i = 0; i < ARRAY_LEN(names); i++)
+		if (!strcmp(text, names[i])) {
+			*ret = (struct restart_policy){ (enum restart_when)i, 0 };
+			return 0;
+		}
+	return err_set(e, ERR_INVALID,
+		       "'%.40s' is no restart policy; hint: no, on-failure, on-failure:5, "
+		       "always or unless-stopped", text);
+}
+
+void restart_format(const struct restart_policy *p, char out[RESTART_TEXT])
+{
+	if (p->max)
+		snprintf(out, RESTART_TEXT, "%s:%u", names[p->when], p->max);
+	else
+		snprintf(out, RESTART_TEXT, "%s", names[p->when]);
+}
+
+static struct restart_policy policy_of(const json_t *record)
+{
+	const char *text = json_string_value(json_object_get(record, RESTART_POLICY));
+	struct restart_policy p = { RESTART_NO, 0 };
+	struct err ignored;
+
+	if (text)
+		restart_parse(text, &p, &ignored);
+	return p;
+}
+
+/* No verdict: its keeper was killed, or the host went down. */
+static int has_failed(const json_t *record, const struct restart_policy *p)
+{
+	const json_t *verdict = json_object_get(record, "verdict");
+
+	if (verdict && json_integer_value(json_object_get(verdict, "exit_status")) == 0)
+		return 0;
+	return !p->max || json_integer_value(json_object_get(record,
+							     RESTART_COUNT)) < (json_int_t)p->max;
+}
+
+int restart_is_due(const json_t *record)
+{
+	const struct restart_policy p = policy_of(record);
+
+	if (p.when == RESTART_NO || json_is_true(json_object_get(record, RESTART_BY_HAND)))
+		return 0;
+	return p.when != RESTART_ON_FAILURE || has_failed(record, &p);
+}
+
+int restart_is_due_at_boot(const json_t *record)
+{
+	return policy_of(record).when == RESTART_ALWAYS || restart_is_due(record);
+}
+
+uint64_t restart_backoff(uint64_t last_ms, uint64_t lived_ms)
+{
+	if (!last_ms || lived_ms >= RESTART_LIVED_MS)
+		return RESTART_BACKOFF_MS;
+	return last_ms * 2 < RESTART_BACKOFF_MAX_MS ? last_ms * 2 : RESTART_BACKOFF_MAX_MS;
+}
+
+/*
+ * Its words are "berth", RESTART_VERB, the sandbox's id: nobody in a sandbox has them on the
+ * host as root.
+ */
+static int is_guardian_of(int pid, const char *id)
+{
+	char path[40], words[256], want[100];
+	autoclose int fd = -1;
+	size_t first, n;
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	len = fd < 0 ? -1 : read(fd, words, sizeof(words) - 1);
+	if (len <= 0)
+		return 0;
+	words[len] = '\0';
+	first = strlen(words) + 1;
+	n = (size_t)snprintf(want, sizeof(want), "%s%c%s", RESTART_VERB, '\0', id) + 1;
+	return first + n <= (size_t)len && !memcmp(words + first, want, n);
+}
+
+int restart_pending(struct registry *r, const char *id)
+{
+	struct err ignored;
+	autojson json_t *j = registry_load(r, id, RESTART_FILE, &ignored);
+	int pid = (int)json_integer_value(json_object_get(j, "pid"));
+
+	return pid > 1 && is_guardian_of(pid, id) ? pid : 0;
+}
+
+/* By a descriptor, which stands for this process and no other; before Linux 5.3 by its pid. */
+static void end_guardian(int pid, const char *id)
+{
+	autoclose int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if ((fd < 0 && errno != ENOSYS) || !is_guardian_of(pid, id))
+		return;
+	if (fd < 0 || (syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) < 0 && errno == ENOSYS))
+		kill(pid, SIGKILL);
+}
+
+void restart_cancel(struct registry *r, const char *id)
+{
+	struct err ignored;
+	autojson json_t *record = registry_load(r, id, "record.json", &ignored);
+	char path[120];
+	int pid;
+
+	if (policy_of(record).when == RESTART_NO)
+		return;
+	/* first: one that looks at it now starts nothing */
+	if (restart_is_due(record))
+		json_object_set_new(record, "status", json_string("stopped"));
+	if (!json_is_true(json_object_get(record, RESTART_BY_HAND))) {
+		json_object_set_new(record, RESTART_BY_HAND, json_true());
+		registry_save(r, id, "record.json", record, &ignored);
+	}
+	pid = restart_pending(r, id);
+	if (pid)
+		end_guardian(pid, id);
+	snprintf(path, sizeof(path), "%s/" RESTART_FILE, id);
+	unlinkat(r->kept_fd, path, 0);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * restart - whether a service that has ended runs again, and when.
+ *
+ * The decisions are pure.  The guardian of a sandbox, which waits for the end of its keeper
+ * (manager/keeper/guardian.h), makes them; while it waits for the next start it says so in
+ * RESTART_FILE of the sandbox's directory, so that a stop can end it.
+ */
+#ifndef BERTH_MANAGER_HOST_RESTART_H
+#define BERTH_MANAGER_HOST_RESTART_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct registry;
+
+enum restart_when { RESTART_NO, RESTART_ON_FAILURE, RESTART_ALWAYS, RESTART_UNLESS_STOPPED };
+
+struct restart_policy {
+	enum restart_when when;
+	unsigned max;		/* restarts on failure; 0: any number */
+};
+
+#define RESTART_TEXT 32
+#define RESTART_BACKOFF_MS 100		/* before the first restart; it doubles up to the next */
+#define RESTART_BACKOFF_MAX_MS 60000
+#define RESTART_LIVED_MS 10000		/* after a life as long as this it is the first again */
+
+/* "no", "on-failure", "on-failure:N", "always", "unless-stopped". */
+int restart_parse(const char *text, struct restart_policy *ret, struct err *e);
+void restart_format(const struct restart_policy *p, char out[RESTART_TEXT]);
+
+/* Members of record.json. */
+#define RESTART_POLICY "restart"
+#define RESTART_COUNT "restarts"
+#define RESTART_BY_HAND "stopped_by_hand"
+
+/* What the record of a sandbox that does not run says: 1 when it is to run again. */
+int restart_is_due(const json_t *record);
+/* The same after a boot of the host: always is also for what somebody had stopped. */
+int restart_is_due_at_boot(const json_t *record);
+/* The wait before a restart, after one of last_ms (0: none) and a life of lived_ms. */
+uint64_t restart_backoff(uint64_t last_ms, uint64_t lived_ms);
+
+/* {"pid": the guardian, "at_ms": on the wall clock} */
+#define RESTART_FILE "restart.json"
+#define RESTART_VERB "guard"	/* berth's hidden command that is a guardian */
+
+/* The guardian of sandbox id waits for the next start: its pid.  0: it does not. */
+int restart_pending(struct registry *r, const char *id);
+/*
+ * Somebody wants sandbox id, which does not run, to stay as it is: its record says so, and a
+ * guardian that waits ends.
+ */
+void restart_cancel(struct registry *r, const char *id);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client's side: how a keeper is reached and asked. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/wire.h"
+
+#define CLEAR_MS 5000 /* at most, for the processes of one whose keeper was killed */
+
+int keeper_connect(struct registry *r, const char *id, struct err *e)
+{
+	return keeper_connect_within(r, id, KEEPER_CONNECT_MS, e);
+}
+
+int keeper_not_running(struct registry *r, const char *id, struct err *e)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/spec.json", id);
+	if (path_has(r->kept_fd, path))
+		return err_set(e, ERR_NOT_FOUND, "sandbox %s is not running; hint: berth start %s",
+			       id, id);
+	if (path_has(r->kept_fd, id))
+		return err_set(e, ERR_INVALID,
+			       "sandbox %s was kept by berth run, when its command had ended, and "
+			       "cannot be started; "
+			       "hint: berth create makes sandboxes that can",
+			       id);
+	return err_set(e, ERR_NOT_FOUND, "sandbox %s is gone; hint: berth ps -a", id);
+}
+
+/* errno says what connect(2) did. */
+static int unreachable(struct registry *r, const char *id, unsigned ms, struct err *e)
+{
+	const int why = errno;
+
+	if (why == EAGAIN)
+		return err_set(
+			e, ERR_TIMEOUT,
+			"the keeper of sandbox %s does not answer; hint: berth kill %s ends it", id,
+			id);
+	/* killed from outside: nobody has told, nor cleared up */
+	if (registry_clear_dead(r, id, ms < CLEAR_MS ? ms : CLEAR_MS, 0, e) < 0)
+		return err_wrap(e, "its keeper has ended");
+	if (!path_has(r->sandboxes_fd, id))
+		return keeper_not_running(r, id, e);
+	if (keeper_is_run(r, id))
+		return err_set(e, ERR_BUSY,
+			       "sandbox %s is that of a berth run, for its one command only; "
+			       "hint: berth kill %s, or berth rm -f, ends it",
+			       id, id);
+	if (why == ENOENT || why == ECONNREFUSED)
+		return err_set(e, ERR_NOT_FOUND,
+			       "sandbox %s is not running: it begins or ends at this moment; hint: "
+			       "berth ps -a",
+			       id);
+	errno = why;
+	return err_code_sys(e, ERR_NOT_FOUND, "reach the keeper of sandbox %s", id);
+}
+
+int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struct err *e)
+{
+	/* a full backlog blocks connect(2), and a full socket a request, as long as this */
+	const struct timeval limit = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	autoclose int dir =
+		openat(r->sandboxes_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (dir < 0)
+		return keeper_not_running(r, id, e);
+	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/" KEEPER_SOCKET, dir);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0)
+		return err_sys(e, "make a socket");
+	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+		return unreachable(r, id, ms, e);
+	return take_fd(&fd);
+}
+
+json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int *ret_fd,
+		    struct err *e)
+{
+	json_t *answer = NULL;
+	int got[WIRE_FDS_MAX], r;
+	size_t n = 0, i;
+
+	if (ret_fd)
+		*ret_fd = -1;
+	if (wire_request(sock, request, fds, count, e) < 0)
+		return NULL;
+	r = wire_recv(sock, -1, &answer, got, WIRE_FDS_MAX, &n, e);
+	for (i = 0; i < n; i++) {
+		if (i == 0 && ret_fd && r == 1)
+			*ret_fd = got[0];
+		else
+			close(got[i]);
+	}
+	if (r == 0)
+		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
+	if (r != 1)
+		return NULL;
+	if (wire_check(answer, e) < 0) {
+		json_decref(answer);
+		if (ret_fd)
+			fd_close(ret_fd);
+		return NULL;
+	}
+	return answer;
+}

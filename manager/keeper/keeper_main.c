@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The main command of a sandbox that is a service.
+ *
+ * It begins before the caller of create or start hears that the sandbox runs, after the init
+ * command, when there is one, has succeeded; if either fails, so does the start.  It is a
+ * detached command like another, but that all of its output is in the sandbox's log, and that
+ * its end is the sandbox's: the keeper stops, and writes into the record how it ended.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "manager/keeper/keeper_state.h"
+
+#define PACE_MS 100		/* in which at most PACE_BYTES of its output are read */
+#define PACE_BYTES (1U << 20)
+#define FOLLOWED_MS 1000	/* for those who follow its output to ask for the last of it */
+#define LAST_WORDS 200		/* bytes of an init command's output in the error */
+
+const char keeper_main_reason[] = "its main command ended";
+
+static json_t *request_of(const struct keeper *k)
+{
+	const struct keeper_service *s = k->main.service;
+	json_t *argv, *rq;
+	size_t i;
+
+	if (k->main.phase == MAIN_PREPARES)
+		return json_pack("{s:[s,s,s],s:b,s:i}", "argv", "/bin/sh", "-c", s->init_command,
+				 "detach", 1, "timeout_ms", 0);
+	argv = json_array();
+	for (i = 0; i < k->spec->argc; i++)
+		json_array_append_new(argv, json_string(k->spec->argv[i]));
+	rq = json_pack("{s:o,s:b,s:b,s:I}", "argv", argv, "detach", 1, "tty", s->tty, "timeout_ms",
+		       (json_int_t)s->timeout_ms);
+	if (rq && json_array_size(argv) == k->spec->argc)
+		return rq;
+	json_decref(rq);
+	return NULL;
+}
+
+/* Clients that asked for its end before it began. */
+static void set_waiters(struct keeper *k)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++)
+		if (k->clients[i].fd >= 0 && k->clients[i].waits == KEEPER_WAITS_MAIN)
+			k->clients[i].waits = k->main.seq;
+}
+
+static int launch(struct keeper *k, enum main_phase phase, struct err *e)
+{
+	struct keeper_request ask = { .client = KEEPER_OWN, .op = OP_exec };
+	autojson json_t *rq = NULL;
+	struct keeper_command *c;
+	int i;
+
+	k->main.phase = phase;
+	rq = request_of(k);
+	if (!rq)
+		return err_set(e, ERR_INVALID, "the main command is not valid UTF-8");
+	k->main.seq = k->next_seq;
+	ask.json = rq;
+	if (keeper_op_exec(k, &ask, e) < 0)
+		return -1;
+	c = keeper_command_find(k, k->main.seq);
+	if (!k->main.service->interactive && !c->tty)
+		fd_close(&c->in_fd);
+	/* of a life without an end the last bytes count, and the log has what came before them */
+	for (i = 0; i < 2 && !c->tty; i++)
+		ring_init(&c->out[i], 0, k->tail_max);
+	if (phase == MAIN_STARTS)
+		set_waiters(k);
+	return 0;
+}
+
+int keeper_main_begin(struct keeper *k, struct err *e)
+{
+	const struct keeper_service *s = k->main.service;
+
+	if (!s)
+		return 0;
+	if (launch(k, s->init_command ? MAIN_PREPARES : MAIN_STARTS, e) == 0)
+		return 0;
+	k->main.phase = MAIN_FAILED;
+	return err_wrap(e, s->init_command ? "init command" : "main command");
+}
+
+int keeper_main_pends(const struct keeper *k)
+{
+	return k->main.service && !k->stopping && (k->main.phase == MAIN_PREPARES ||
+						   k->main.phase == MAIN_STARTS);
+}
+
+int keeper_main_result(const struct keeper *k, struct err *e)
+{
+	if (!k->main.service || k->main.phase == MAIN_RUNS || k->main.phase == MAIN_ENDED)
+		return 0;
+	if (k->main.failed.code != ERR_NONE) {
+		*e = k->main.failed;
+		return -1;
+	}
+	return err_set(e, ERR_BUSY, "the sandbox was stopped before its main command began");
+}
+
+int keeper_main_is(const struct keeper *k, const struct keeper_command *c)
+{
+	return k->main.service && c->seq == k->main.seq;
+}
+
+struct keeper_command *keeper_main_command(struct keeper *k)
+{
+	return k->main.service && k->main.phase >= MAIN_STARTS ? keeper_command_find(k,
+		k->main.seq) : NULL;
+}
+
+const char *keeper_main_source(const struct keeper *k)
+{
+	return k->main.phase == MAIN_PREPARES ? KEEPER_LOG_INIT : KEEPER_LOG_MAIN;
+}
+
+void keeper_main_started(struct keeper *k)
+{
+	if (k->main.phase == MAIN_STARTS)
+		k->main.phase = MAIN_RUNS;
+}
+
+static void fail(struct keeper *k, const struct err *why, const char *what)
+{
+	k->main.failed = *why;
+	err_wrap(&k->main.failed, "%s", what);
+	k->main.phase = MAIN_FAILED;
+	k->stop_reason = keeper_main_reason;
+	k->stopping = 1;
+}
+
+void keeper_main_failed(struct keeper *k, const struct err *why)
+{
+	fail(k, why, k->main.phase == MAIN_PREPARES ? "init command" : "main command");
+}
+
+/* The last line that it wrote, as it says mostly why. */
+static void last_words(const struct keeper_command *c, char out[LAST_WORDS])
+{
+	autobuf struct buf b = BUF_INIT(LAST_WORDS + 1);
+	uint64_t start, next, total;
+	struct err ignored;
+	const char *nl;
+	int which;
+
+	out[0] = '\0';
+	for (which = 1; which >= 0 && !b.len; which--) {
+		total = c->out[which].total;
+		ring_read(&c->out[which], total > LAST_WORDS - 1 ? total - (LAST_WORDS - 1) : 0,
+			  LAST_WORDS - 1, &b,
+			  &start, &next, &ignored);
+	}
+	while (b.len && b.data[b.len - 1] == '\n')
+		b.len--;
+	if (!b.len || buf_add(&b, "", 1, &ignored) < 0)
+		return;
+	nl = strrchr(b.data, '\n');
+	log_clean(out, LAST_WORDS, nl ? nl + 1 : b.data, 0);
+}
+
+static void prepared(struct keeper *k, const struct keeper_command *c)
+{
+	char words[LAST_WORDS];
+	struct err e;
+
+	if (c->verdict.cause == CAUSE_EXIT && verdict_exit_status(&c->verdict) == 0) {
+		if (launch(k, MAIN_STARTS, &e) < 0)
+			keeper_main_failed(k, &e);
+		return;
+	}
+	last_words(c, words);
+	err_set(&e, ERR_INTERNAL, "it ended with exit status %d, cause %s%s%s",
+		verdict_exit_status(&c->verdict),
+		verdict_cause_name(c->verdict.cause), words[0] ? ": " : "", words);
+	fail(k, &e, "init command");
+}
+
+void keeper_main_concluded(struct keeper *k, const struct keeper_command *c)
+{
+	if (k->main.phase == MAIN_PREPARES && !k->stopping) {
+		prepared(k, c);
+		return;
+	}
+	if (k->main.phase == MAIN_PREPARES)
+		return;
+	k->main.verdict = c->verdict;
+	k->main.phase = MAIN_ENDED;
+	if (!k->stop_reason && !k->stopping && !k->stop_at_ms)
+		k->stop_reason = keeper_main_reason;
+	k->main.until_ms = clock_ms() + FOLLOWED_MS;
+	keeper_main_check(k, clock_ms());
+}
+
+/* A client got some of its output, and has not asked for what came after that. */
+static int is_followed(const struct keeper *k)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++)
+		if (k->clients[i].fd >= 0 && k->clients[i].follow.seq == k->main.seq)
+			return 1;
+	return 0;
+}
+
+/*
+ * To read and to log takes our time, which no cgroup of the sandbox counts: a service that
+ * writes for ever waits for its pipe instead (D13).
+ */
+void keeper_main_read(struct keeper *k, uint64_t n)
+{
+	uint64_t now = clock_ms();
+
+	if (now >= k->main.paced_ms + PACE_MS) {
+		k->main.paced_ms = now;
+		k->main.paced_bytes = 0;
+	}
+	k->main.paced_bytes += n;
+}
+
+int keeper_main_rests(const struct keeper *k, const struct keeper_command *c)
+{
+	return k->main.paced_bytes >= PACE_BYTES && keeper_main_is(k, c);
+}
+
+uint64_t keeper_main_next(const struct keeper *k)
+{
+	if (k->main.paced_bytes >= PACE_BYTES && k->main.phase != MAIN_ENDED)
+		return k->main.paced_ms + PACE_MS;
+	return k->main.phase == MAIN_ENDED ? k->main.until_ms : 0;
+}
+
+void keeper_main_check(struct keeper *k, uint64_t now)
+{
+	if (now >= k->main.paced_ms + PACE_MS)
+		k->main.paced_bytes = 0;
+	if (k->main.phase == MAIN_ENDED && (now >= k->main.until_ms || !is_followed(k)))
+		k->stopping = 1;
+}
+
+/* 1: it has one, which is asked to end by its own signal. */
+int keeper_main_ask_to_end(struct keeper *k)
+{
+	const struct keeper_command *c = keeper_main_command(k);
+	struct err ignored;
+
+	if (!c || c->ended)
+		return 0;
+	if (keeper_command_signal(k, c, k->main.service->stop_signal, &ignored) < 0)
+		k->stopping = 1;
+	return 1;
+}
+
+uint64_t keeper_main_grace_ms(const struct keeper *k)
+{
+	return k->main.service ? k->main.service->stop_timeout_ms : k->spec->grace_ms;
+}
+
+int keeper_main_awaits(struct keeper *k, int client, const char *id)
+{
+	if (!id || strcmp(id, KEEPER_MAIN) || k->main.phase != MAIN_PREPARES)
+		return 0;
+	k->clients[client].waits = KEEPER_WAITS_MAIN;
+	return 1;
+}
+
+/* How it ended, for ps, inspect and wait; once nothing of the sandbox runs any more. */
+void keeper_main_record(struct keeper *k)
+{
+	autojson json_t *record = NULL;
+	struct err ignored;
+	char now[JOURNAL_TIME];
+	struct timespec t;
+
+	if (!k->main.service)
+		return;
+	record = registry_load(k->registry, k->claim.id, "record.json", &ignored);
+	if (!record)
+		return;
+	clock_gettime(CLOCK_REALTIME, &t);
+	journal_time(&t, now);
+	json_object_set_new(record, "status", json_string(k->main.by_hand ? "stopped" : "exited"));
+	json_object_set_new(record, "stopped_by_hand", json_boolean(k->main.by_hand));
+	json_object_set_new(record, "finished", json_string(now));
+	if (k->main.phase == MAIN_ENDED)
+		json_object_set_new(record, "verdict", keeper_command_verdict(&k->main.verdict));
+	else if (k->main.failed.code != ERR_NONE)
+		json_object_set_new(record, "start_error", json_string(k->main.failed.msg));
+	registry_save(k->registry, k->claim.id, "record.json", record, &ignored);
+}

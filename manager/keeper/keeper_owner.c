@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The process that a sandbox is for (--owner-pid).  When it ends the sandbox stands still at once,
+ * so that nothing works on for nobody, and after a grace in which somebody may look at it, it is
+ * removed.  A pidfd tells: nothing is asked of an owner that lives.
+ *
+ * One whose keeper is killed too has nobody to remove it: then whoever starts it, gc or berthd
+ * does, as the owner stands in its record (manager/host/expire.h).
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "manager/host/procid.h"
+#include "manager/keeper/keeper_state.h"
+
+const char keeper_owner_reason[] = "owner ended";
+
+int keeper_owner_begin(struct keeper *k, struct err *e)
+{
+	k->owner_fd = -1;
+	if (!k->life.owner[0])
+		return 0;
+	k->owner_fd = procid_open(k->life.owner, e);
+	if (k->owner_fd == -1)
+		return err_set(e, ERR_INVALID, "the owner of the sandbox, process %d, has ended",
+			       atoi(k->life.owner));
+	return k->owner_fd < 0 ? -1 : 0;
+}
+
+void keeper_owner_ended(struct keeper *k)
+{
+	struct err e;
+
+	fd_close(&k->owner_fd);
+	k->owner_until_ms = clock_ms() + k->life.owner_grace_ms;
+	keeper_event(k, "owner-ended", json_pack("{s:I,s:I}", "pid",
+						 (json_int_t)atoi(k->life.owner), "grace_ms",
+						 (json_int_t)k->life.owner_grace_ms));
+	/* what cannot be frozen must not go on meanwhile */
+	if (cgroup_freeze(&k->sandbox.cgroup, 1, &e) < 0)
+		k->owner_until_ms = clock_ms();
+	k->paused = 1;
+	keeper_command_stands_still(k);
+}
+
+uint64_t keeper_owner_next(const struct keeper *k)
+{
+	return k->stopping ? 0 : k->owner_until_ms;
+}
+
+void keeper_owner_check(struct keeper *k, uint64_t now)
+{
+	if (!k->owner_until_ms || now < k->owner_until_ms)
+		return;
+	k->stop_reason = keeper_owner_reason;
+	k->stopping = 1;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * protocol - the operations of a keeper: one table for the keeper and its clients.
+ *
+ * A request is one packet (wire.h): {"v":N,"op":NAME} and the members of that operation, whose
+ * answers are packets of its own.  The keeper refuses an operation, a member or a type that is not
+ * in the table, here and nowhere else, so its handlers read members that have the right type.  A
+ * null counts as absent.
+ *
+ * A keeper lives as long as its sandbox.  So berth may be upgraded below it, and an older berthd
+ * may ask a newer keeper.  "v" is the oldest version of the protocol that knows the operation and
+ * every member of the request (protocol_needs()).  An older keeper refuses such a request as a
+ * whole, and serves all others.  Answers stay version 1, and a client ignores the members of an
+ * answer that it does not know.
+ *
+ * To add an operation, write a row here and keeper_op_NAME() in the keeper.  To add a member to an
+ * operation that exists, write SINCE().  A row or a member never goes: older clients send it.
+ */
+#ifndef BERTH_MANAGER_KEEPER_PROTOCOL_H
+#define BERTH_MANAGER_KEEPER_PROTOCOL_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+#define PROTOCOL_VERSION 2
+
+/* Every member of a request: its name, which is its key, and its type.  Only a health check merges. */
+#define PROTOCOL_MEMBERS(X) \
+	X(all, FLAG) X(allow_host, STRINGS) X(allow_net, STRINGS) X(argv, STRINGS) \
+	X(cols, NUMBER) X(command, STRING) X(cpu_milli, LIMIT) X(data, FLAG) \
+	X(deny_host, STRINGS) X(deny_net, STRINGS) X(detach, FLAG) X(drain_ms, NUMBER) \
+	X(env, STRINGS) X(eof, FLAG) X(from, NUMBER) X(grace_ms, NUMBER) X(guard, FLAG) \
+	X(idle_timeout_ms, NUMBER) X(index, NUMBER) X(inline, FLAG) X(is_text, FLAG) \
+	X(max, NUMBER) X(max_bytes, NUMBER) X(max_connections, NUMBER) X(memory_bytes, LIMIT) \
+	X(merge, FLAG) X(mount, OBJECT) X(name, STRING) X(no_wait, FLAG) X(on_timeout, STRING) X(op, STRING) \
+	X(own, FLAG) X(pids, LIMIT) X(queue_ms, NUMBER) X(rows, NUMBER) X(session, STRING) \
+	X(signal, NUMBER) X(silent, FLAG) X(split, FLAG) X(stays, FLAG) X(stderr_from, NUMBER) \
+	X(stdin_open, FLAG) X(stream, STRING) X(streams, STRINGS) X(text, STRING) \
+	X(timeout_ms, NUMBER) X(token, STRING) X(ttl_ms, NUMBER) X(tty, FLAG) X(ulimits, STRINGS) \
+	X(user, STRING) X(v, NUMBER) X(wait, FLAG) X(wait_children, FLAG) X(workdir, STRING)
+
+enum protocol_type {
+	PROTOCOL_STRING,
+	PROTOCOL_STRINGS,
+	PROTOCOL_NUMBER,	/* a whole number from 0 */
+	PROTOCOL_LIMIT,		/* a whole number from 0 or "unlimited" */
+	PROTOCOL_FLAG,
+	PROTOCOL_OBJECT,
+};
+
+enum protocol_flags {
+	PROTOCOL_RUNNING = 1,	/* processes of the sandbox serve it: not while paused or stopping */
+	PROTOCOL_WORK = 2,	/* a stop with a drain waits until it ends */
+	PROTOCOL_COMMAND = 4,	/* "command" says of which command */
+	PROTOCOL_EITHER = 8,	/* it is about "command" if that is given, else about "session" */
+};
+
+/* A member that is there since version 1, or since a later one. */
+#define HAS(name) { MEMBER_##name, 1 },
+#define SINCE(version, name) { MEMBER_##name, version },
+
+/* Any request may have these.  An older berth stdio sends "inline" with every operation. */
+#define PROTOCOL_COMMON HAS(v) HAS(op) HAS(data) HAS(guard) HAS(inline)
+
+/*
+ * Every operation: its name in C, which is that of its handler; its name in a request; the version
+ * that it came with; how many descriptors may go with it; its flags; its members.
+ */
+#define PROTOCOL_OPERATIONS(X) \
+	X(adopt, "adopt", 1, 0, 0, HAS(token) HAS(env) HAS(mount)) \
+	X(attest, "attest", 1, 0, PROTOCOL_RUNNING, ) \
+	X(commands, "commands", 1, 0, 0, ) \
+	X(exec, "exec", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(env) HAS(user) \
+	  HAS(workdir) HAS(ulimits) HAS(tty) HAS(rows) HAS(cols) HAS(detach) HAS(silent) \
+	  HAS(is_text) HAS(stdin_open) HAS(wait_children) HAS(name) HAS(timeout_ms) HAS(grace_ms) \
+	  HAS(memory_bytes) HAS(cpu_milli) HAS(pids)) \
+	X(file, "file", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(user) \
+	  HAS(timeout_ms)) \
+	X(follow, "follow", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) \
+	  HAS(stderr_from)) \
+	X(forget, "forget", 1, 0, PROTOCOL_COMMAND, HAS(command)) \
+	X(forward, "forward", 1, 0, 0, HAS(signal)) \
+	X(guard, "guard", 1, 0, 0, ) \
+	X(health, "health", 2, 0, 0, SINCE(2, wait)) \
+	X(hold, "hold", 1, 0, 0, ) \
+	X(layers, "layers", 1, 0, 0, HAS(index)) \
+	X(leave, "leave", 1, 2, PROTOCOL_COMMAND, HAS(command) HAS(streams)) \
+	X(network, "network", 1, 0, 0, ) \
+	X(output, "output", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) HAS(max)) \
+	X(pause, "pause", 1, 0, 0, ) \
+	X(ping, "ping", 1, 0, 0, ) \
+	X(resize, "resize", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(rows) HAS(cols)) \
+	X(resume, "resume", 1, 0, 0, ) \
+	X(send, "send", 1, 1, PROTOCOL_EITHER, HAS(command) HAS(session) HAS(text) HAS(eof)) \
+	X(session_close, "session-close", 1, 0, 0, HAS(session)) \
+	X(sessions, "sessions", 1, 0, 0, ) \
+	X(sh, "sh", 1, 1, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(session) HAS(text) HAS(split) \
+	  HAS(timeout_ms) HAS(on_timeout) HAS(queue_ms) HAS(no_wait)) \
+	X(sh_cancel, "sh-cancel", 1, 0, 0, HAS(session) HAS(own)) \
+	X(sh_wait, "sh-wait", 1, 0, 0, HAS(session) HAS(timeout_ms) HAS(on_timeout)) \
+	X(signal, "signal", 1, 0, PROTOCOL_EITHER, HAS(command) HAS(session) HAS(signal) HAS(all)) \
+	X(stats, "stats", 1, 0, 0, ) \
+	X(stop, "stop", 1, 0, 0, HAS(grace_ms) HAS(drain_ms) HAS(stays)) \
+	X(update, "update", 1, 0, 0, HAS(memory_bytes) HAS(cpu_milli) HAS(pids) HAS(ttl_ms) \
+	  HAS(idle_timeout_ms) HAS(allow_host) HAS(deny_host) HAS(allow_net) HAS(deny_net) \
+	  HAS(max_bytes) HAS(max_connections)) \
+	X(wait, "wait", 1, 0, PROTOCOL_COMMAND, HAS(command))
+
+enum protocol_member {
+#define X(name, type) MEMBER_##name,
+	PROTOCOL_MEMBERS(X)
+#undef X
+	MEMBER_COUNT,
+};
+
+enum protocol_op {
+#define X(name, ...) OP_##name,
+	PROTOCOL_OPERATIONS(X)
+#undef X
+	OP_COUNT,
+};
+
+struct protocol_operation {
+	const char *name;
+	unsigned since, fds, flags;
+	const struct protocol_has {
+		uint8_t member, since;	/* 0, 0: the end */
+	} *members;
+};
+
+extern const struct protocol_operation protocol_operations[OP_COUNT];
+
+/* The operation of that name, or OP_COUNT. */
+enum protocol_op protocol_find(const char *name);
+/* Checks a request that came with count descriptors: its operation, or OP_COUNT with e. */
+enum protocol_op protocol_check(const json_t *rq, size_t count, struct err *e);
+/* The oldest version that knows everything in the request. */
+unsigned protocol_needs(const json_t *rq);
+
+/*
+ * The members of a request that protocol_check() has passed.  request_NAME(rq, otherwise) returns
+ * the member, or otherwise where it is absent; request_NAME(rq) of a flag is 1 or 0, and of an
+ * array or object is borrowed, or NULL.
+ */
+#define PROTOCOL_UNLIMITED UINT64_MAX
+
+static inline const char *protocol_string(const json_t *rq, const char *key, const char *otherwise)
+{
+	const char *s = json_string_value(json_object_get(rq, key));
+
+	return s ? s : otherwise;
+}
+
+static inline uint64_t protocol_number(const json_t *rq, const char *key, uint64_t otherwise)
+{
+	const json_t *v = json_object_get(rq, key);
+
+	if (json_is_string(v))
+		return PROTOCOL_UNLIMITED;
+	return json_is_integer(v) ? (uint64_t)json_integer_value(v) : otherwise;
+}
+
+static inline int protocol_flag(const json_t *rq, const char *key)
+{
+	return json_is_true(json_object_get(rq, key));
+}
+
+static inline json_t *protocol_value(const json_t *rq, const char *key)
+{
+	json_t *v = json_object_get(rq, key);
+
+	return json_is_null(v) ? NULL : v;
+}
+
+#define PROTOCOL_GET_STRING(name) \
+	static inline const char *request_##name(const json_t *rq, const char *otherwise) \
+	{ \
+		return protocol_string(rq, #name, otherwise); \
+	}
+#define PROTOCOL_GET_NUMBER(name) \
+	static inline uint64_t request_##name(const json_t *rq, uint64_t otherwise) \
+	{ \
+		return protocol_number(rq, #name, otherwise); \
+	}
+#define PROTOCOL_GET_LIMIT PROTOCOL_GET_NUMBER
+#define PROTOCOL_GET_FLAG(name) \
+	static inline int request_##name(const json_t *rq) \
+	{ \
+		return protocol_flag(rq, #name); \
+	}
+#define PROTOCOL_GET_STRINGS(name) \
+	static inline json_t *request_##name(const json_t *rq) \
+	{ \
+		return protocol_value(rq, #name); \
+	}
+#define PROTOCOL_GET_OBJECT PROTOCOL_GET_STRINGS
+
+#define X(name, type) PROTOCOL_GET_##type(name)
+PROTOCOL_MEMBERS(X)
+#undef X
+
+#endif

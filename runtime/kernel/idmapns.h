@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* idmapns - user namespaces that only say how the ids of a mount are mapped (newmount_idmap()). */
+#ifndef BERTH_RUNTIME_KERNEL_IDMAPNS_H
+#define BERTH_RUNTIME_KERNEL_IDMAPNS_H
+
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/*
+ * One that shows uid as shown_uid and gid as shown_gid, and every other id as nobody's; what
+ * would be nobody's cannot be made.  A descriptor, or -1.
+ */
+int idmapns_one(uid_t uid, uid_t shown_uid, gid_t gid, gid_t shown_gid, struct err *e);
+
+#endif

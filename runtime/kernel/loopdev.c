@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/kernel/loopdev.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "runtime/kernel/newmount.h"
+
+#define TRIES 64
+
+static int open_device(unsigned number)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/dev/loop%u", number);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* 0, or -1 with errno. */
+static int configure(int loop_fd, int file_fd)
+{
+	struct loop_config c = {
+		.fd = (uint32_t)file_fd,
+		.block_size = 4096,
+		.info = { .lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO },
+	};
+
+	if (!ioctl(loop_fd, LOOP_CONFIGURE, &c))
+		return 0;
+	if (errno != EINVAL)
+		return -1;
+	c.info.lo_flags = LO_FLAGS_AUTOCLEAR; /* a file system without direct I/O */
+	return ioctl(loop_fd, LOOP_CONFIGURE, &c);
+}
+
+int loopdev_attach(int file_fd, unsigned *ret_number, struct err *e)
+{
+	autoclose int ctl = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	int tries;
+
+	if (ctl < 0)
+		return err_code_sys(e, ERR_UNSUPPORTED,
+				    "open /dev/loop-control, which a file system in a file needs");
+	for (tries = 0; tries < TRIES; tries++) {
+		int n = ioctl(ctl, LOOP_CTL_GET_FREE);
+		autoclose int fd = -1;
+
+		if (n < 0)
+			return err_sys(e, "find a free loop device");
+		fd = open_device((unsigned)n);
+		if (fd < 0)
+			return err_sys(e, "open /dev/loop%d", n);
+		if (configure(fd, file_fd) == 0) {
+			if (ret_number)
+				*ret_number = (unsigned)n;
+			return take_fd(&fd);
+		}
+		if (errno != EBUSY) /* another process took it in between */
+			return err_sys(e, "attach a file to /dev/loop%d", n);
+	}
+	return err_set(e, ERR_BUSY, "no free loop device after %d tries", TRIES);
+}
+
+int loopdev_find(int file_fd, unsigned number)
+{
+	autoclose int fd = open_device(number);
+	struct loop_info64 info;
+	struct stat st;
+
+	if (fd < 0 || fstat(file_fd, &st) < 0 || ioctl(fd, LOOP_GET_STATUS64, &info) < 0)
+		return -1;
+	return info.lo_device == st.st_dev && info.lo_inode == st.st_ino ? take_fd(&fd) : -1;
+}
+
+int loopdev_mount(int loop_fd, struct err *e)
+{
+	char path[64], proc[32];
+	ssize_t n = readlink(path_of_fd(loop_fd, proc), path, sizeof(path) - 1);
+
+	if (n < 0)
+		return err_sys(e, "name the loop device");
+	path[n] = '\0';
+	return newmount_fs("ext4", &(struct newmount_opt){ "source", path }, 1,
+			   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * loopdev - loop devices (loop(4)) that hold an ext4 file system in a file.
+ *
+ * A device goes away with its last user, which is the mount: nothing is left to
+ * clear after a crash.
+ */
+#ifndef BERTH_RUNTIME_KERNEL_LOOPDEV_H
+#define BERTH_RUNTIME_KERNEL_LOOPDEV_H
+
+#include "base/err.h"
+
+/*
+ * Gives the file a free loop device.  Returns the device's descriptor; *ret_number, unless NULL,
+ * is N of /dev/loopN. ERR_UNSUPPORTED: the host has no loop devices.
+ */
+int loopdev_attach(int file_fd, unsigned *ret_number, struct err *e);
+/* The descriptor of /dev/loopN when that device shows this very file, else -1. */
+int loopdev_find(int file_fd, unsigned number);
+/*
+ * A detached mount of the ext4 file system that the device holds.  Several mounts of one device
+ * show one file system; two devices of one file would destroy it.
+ */
+int loopdev_mount(int loop_fd, struct err *e);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * filterwatch - how many seccomp filters of its own a sandbox may have at a time.
+ *
+ * The compiled code of a filter is charged to no cgroup: it counts against
+ * net.core.bpf_jit_limit, which the whole host shares.  So init's filter hands each
+ * load of a further one to the supervisor (SECCOMP_RET_USER_NOTIF), which counts it and
+ * lets the call go on, or answers ENOMEM as the kernel does for too many of one task.
+ * Nothing of a call's memory is read: each load counts as the largest there is.
+ *
+ * A load is given back when its process has ended and no other holds what it loaded.
+ * The kernel does not tell that, so when the budget is used up we look at the living:
+ * a process has at most what its threads loaded since it began (`loader`) and what it
+ * was born with (Seccomp_filters of /proc/PID/status).  Between two looks `used` only
+ * grows, and a look only lowers it to what the living can have, so `used` is never less
+ * than what there is.  Upholds S24 of SECURITY.md.
+ */
+#ifndef BERTH_RUNTIME_SANDBOX_FILTERWATCH_H
+#define BERTH_RUNTIME_SANDBOX_FILTERWATCH_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "runtime/sandbox/spec.h"
+
+/* Compiled code of one filter: 4,096 instructions of at most 27 bytes (x86-64, bpf_jit_harden). */
+#define FILTERWATCH_LOAD_BYTES (128u << 10)
+/* No task has more: MAX_INSNS_PER_PATH of kernel/seccomp.c, 32,768; 410 KB were measured. */
+#define FILTERWATCH_TASK_BYTES (512u << 10)
+
+struct filterwatch_loader {
+	pid_t pid;		/* a process of the sandbox, in our pid namespace */
+	unsigned loads;		/* by its threads */
+	unsigned leader_loads;	/* by its first one */
+};
+
+struct filterwatch {
+	int fd;			/* the listener; -1: none (yet) */
+	int awaited;		/* it is the next packet of the sandbox's child */
+	uint64_t secret;	/* with which berth's own filters pass (seccomp/watch.h) */
+	unsigned ours;		/* filters that each command has from us */
+	unsigned max, used;	/* loads */
+	uint64_t look_after_ms;	/* no look before */
+	struct filterwatch_loader *loader;	/* max of them, from the first load on */
+	unsigned loaders;
+};
+
+/* Loads that one sandbox may have where the host's limit is this many bytes; 0: unknown. */
+unsigned filterwatch_max(uint64_t jit_limit);
+/* net.core.bpf_jit_limit, 0 when this network namespace does not show it. */
+uint64_t filterwatch_jit_limit(void);
+/* Empty storage that filterwatch_close() accepts. */
+void filterwatch_init(struct filterwatch *w);
+/* Before the child is cloned: makes the secret, unless the spec wants no filters. */
+int filterwatch_prepare(struct filterwatch *w, const struct spec *s, struct err *e);
+/* In the child, after no_new_privs: loads init's filter, and sends the listener through sock. */
+int filterwatch_enter(const struct filterwatch *w, const struct spec *s, int sock, struct err *e);
+/* The listener is readable or hung up; cgroup_fd is the sandbox's on v2.  Never blocks. */
+void filterwatch_serve(struct filterwatch *w, int cgroup_fd);
+void filterwatch_close(struct filterwatch *w);
+
+/* The child's packet with the listener. */
+#define FILTERWATCH_TAG 0x66696c74u
+
+#endif

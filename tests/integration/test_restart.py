@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restart policies of services: by their guardian, by hand, after a boot of the host."""
+import json
+import os
+import signal
+import time
+
+import berthtest as b
+import leak
+import proc
+
+COST = 25
+NAME = "svc"
+STAYS = ("sh", "-c", "echo up; exec sleep 1000")
+
+
+def service(policy, *command, options=(), name=NAME):
+    return b.berth("create", "--name", name, "--restart", policy, *options, "host", *(command or STAYS), ok=True).out.strip()
+
+
+def inspect(name=NAME):
+    return json.loads(b.berth("inspect", name, ok=True).out)
+
+
+def remove(name=NAME):
+    b.berth("rm", "-f", name, ok=True)
+
+
+def guardians(id):
+    return [p for p in proc.descendants(os.getpid()) if proc.cmdline(p).find(f"berth guard {id}") >= 0]
+
+
+def next_start(id):
+    """When the guardian that waits starts it, or 0."""
+    try:
+        with open(os.path.join(b.root(), "state/sandboxes", id, "restart.json")) as f:
+            return json.load(f)["at_ms"] / 1000
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+def kill_keeper(name=NAME):
+    j = inspect(name)
+    os.kill(j["supervisor_pid"], signal.SIGKILL)
+    return j
+
+
+def await_run(count, name=NAME):
+    def runs():
+        j = inspect(name)
+        return j["status"] == "running" and j["restarts"] == count and j
+    return b.wait_for(runs, seconds=30, what=lambda: f"run {count} of {inspect(name)}")
+
+
+def await_end(status, name=NAME):
+    b.wait_for(lambda: inspect(name)["status"] == status, seconds=30, what=lambda: f"{status} of {inspect(name)}")
+
+
+def test_a_service_that_fails_runs_again_and_is_counted():
+    id = service("always", "sh", "-c", "echo up; exit 3")
+
+    def restarts():
+        events = [json.loads(l) for l in b.berth("events", "--json", ok=True).out.splitlines()]
+        told = [e for e in events if e["event"] == "restart" and e["id"] == id]
+        return len(told) >= 3 and told
+    told = b.wait_for(restarts, seconds=30, what="three restarts")
+    assert [e["restarts"] for e in told[:3]] == [1, 2, 3], told
+    assert [e["after_ms"] for e in told[:3]] == [100, 200, 400], told
+    assert b.berth("logs", NAME, ok=True).out.count("up\n") >= 3
+    b.berth("stop", NAME, ok=True)
+    b.wait_for(lambda: not guardians(id), what="the guardian's end")
+    assert inspect()["status"] == "stopped", inspect()
+    remove()
+
+
+def test_on_failure_ends_after_its_number_of_restarts_and_at_a_success():
+    service("on-failure:2", "sh", "-c", "exit 3")
+    b.wait_for(lambda: inspect()["restarts"] == 2 and inspect()["status"] == "exited" and not guardians(inspect()["id"]), seconds=30, what="the last restart")
+    b.berth("wait", NAME, ok=3)
+    remove()
+    service("on-failure", "sh", "-c", "test -e /made && exit 0; echo > /made; exit 1")
+    b.wait_for(lambda: inspect()["restarts"] == 1 and inspect()["status"] == "exited" and not guardians(inspect()["id"]), seconds=30, what="the success")
+    b.berth("wait", NAME, ok=0)
+    remove()
+
+
+def test_a_service_whose_keeper_is_killed_comes_back_as_its_policy_says():
+    for policy in ("always", "unless-stopped", "on-failure"):
+        service(policy)
+        before = kill_keeper()
+        after = await_run(1)
+        assert after["supervisor_pid"] != before["supervisor_pid"]
+        b.berth("exec", NAME, "true", ok=True)
+        remove()
+    id = service("no")
+    assert not guardians(id)
+    kill_keeper()
+    await_end("stopped")
+    remove()
+
+
+def test_a_keeper_that_is_told_to_end_gives_its_service_the_time_and_comes_back():
+    service("unless-stopped", "sh", "-c", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done")
+    b.wait_for(lambda: "up" in b.berth("logs", NAME, ok=True).out, what="the main command")
+    os.kill(inspect()["supervisor_pid"], signal.SIGTERM)
+    await_run(1)
+    assert b.berth("logs", NAME, ok=True).out.startswith("up\nbye\n"), b.berth("logs", NAME)
+    remove()
+
+
+def test_what_was_stopped_by_hand_stays_so_until_it_is_started():
+    for policy in ("always", "unless-stopped"):
+        for end in (["stop", NAME], ["kill", NAME], ["kill", "-s", "KILL", NAME], ["kill", "-s", "TERM", NAME]):
+            id = service(policy)
+            b.berth(*end, ok=True)
+            b.wait_for(lambda: not guardians(id), what=f"the guardian's end after {end}")
+            assert inspect()["stopped_by_hand"] is True and inspect()["status"] == "stopped", inspect()
+            b.berth("start", NAME, ok=True)
+            kill_keeper()
+            await_run(1)
+            remove()
+
+
+def test_a_stop_a_start_and_a_removal_end_a_guardian_that_waits():
+    for verb in (["stop", NAME], ["start", NAME], ["rm", NAME]):
+        id = service("always", "sh", "-c", "exit 3")
+        b.wait_for(lambda: next_start(id) > time.time() + 1, seconds=30, what="a wait of more than a second")
+        assert "restarting" in b.berth("ps", "-a", ok=True).out
+        assert inspect()["status"] == "restarting", inspect()
+        waiting = guardians(id)
+        assert len(waiting) == 1, waiting
+        b.berth(*verb, ok=True)
+        b.wait_for(lambda: not proc.alive(waiting[0]), seconds=1.5, what=f"the end of the guardian after {verb[0]}")
+        if verb[0] == "start":
+            assert inspect()["restarts"] < 4, inspect()
+        if verb[0] != "rm":
+            remove()
+
+
+def test_a_guardian_is_small_and_holds_no_descriptor():
+    id = service("always")
+    pid = guardians(id)[0]
+    b.wait_for(lambda: proc.cmdline(pid).find("guard") >= 0 and not os.listdir(f"/proc/{pid}/fd"), what="a guardian without descriptors")
+    with open(f"/proc/{pid}/status") as f:
+        anonymous = int(next(l for l in f if l.startswith("RssAnon")).split()[1])
+    assert anonymous < 300 or b.SANITIZED, f"{anonymous} KiB"
+    assert os.getsid(pid) == pid
+    os.kill(pid, signal.SIGKILL)
+    b.berth("exec", NAME, "true", ok=True)
+    remove()
+
+
+def test_a_start_that_fails_counts_and_is_tried_again():
+    service("on-failure:3", options=("--init-command", "test ! -e /broken"))
+    b.berth("exec", NAME, "touch", "/broken", ok=True)
+    kill_keeper()
+    b.wait_for(lambda: inspect()["restarts"] == 3 and not guardians(inspect()["id"]), seconds=30, what=lambda: f"the last try: {inspect()}")
+    assert "init command" in inspect()["start_error"], inspect()
+    events = [json.loads(l)["event"] for l in b.berth("events", "--json", ok=True).out.splitlines()]
+    assert events.count("restart-failed") == 3, events
+    remove()
+
+
+def test_after_a_boot_what_the_policy_says_is_started():
+    for name, policy, stop in (("a", "always", True), ("u", "unless-stopped", True), ("v", "unless-stopped", False),
+                               ("f", "on-failure", False), ("n", "no", False)):
+        id = service(policy, name=name)
+        b.wait_for(lambda: len(guardians(id)) == (policy != "no"), what=lambda: f"a guardian: {guardians(id)}")
+        for pid in guardians(id):
+            os.kill(pid, signal.SIGKILL)
+        if stop:
+            b.berth("stop", name, ok=True)
+        else:
+            kill_keeper(name)
+    done = service("on-failure", "true", name="d")
+    b.wait_for(lambda: not guardians(done) and inspect("d")["status"] == "exited", what="the end of d")
+    r = b.berth("start", "--boot", ok=True)
+    started = {n for n in "auvfnd" if inspect(n)["status"] == "running"}
+    b.expect(started == {"a", "v", "f"}, r, f"started are {started}")
+    b.expect(len(r.out.split()) == 3, r, "it tells others")
+    assert b.berth("start", "--boot", "--json", ok=True).out == ""
+    for name in "auvfnd":
+        remove(name)
+
+
+def test_options_that_contradict_a_restart_are_refused():
+    b.one_line_error(b.berth("create", "--restart", "sometimes", "host", "true"), 2, "restart policy", "unless-stopped")
+    b.one_line_error(b.berth("create", "--restart", "on-failure:0", "host", "true"), 2, "restarts")
+    b.one_line_error(b.berth("create", "--restart", "always", "--rm", "host", "true"), 2, "--auto-remove")
+    b.one_line_error(b.berth("create", "--restart", "always", "host"), 2, "main command")
+    b.one_line_error(b.berth("start", "--boot", "x"), 2, "--boot")
+
+
+@b.deadline(120)
+def test_a_hundred_restarts_leak_nothing():
+    id = service("always")
+
+    def held():
+        keeper = inspect()["supervisor_pid"]
+        b.wait_for(lambda: len(guardians(id)) == 1, what=lambda: f"one guardian: {guardians(id)}")
+        seen = leak.snapshot(os.getpid())
+        return {"fds": len(os.listdir(f"/proc/{keeper}/fd")), "processes": len(seen["process"]), "cgroups": len(seen["cgroup"]),
+                "mounts": len(seen["mount"]), "loops": len(seen["loop device"]), "state": len(seen["state"])}
+    # a keeper that rests makes the cgroup of the next command
+    b.wait_for(lambda: any(d.endswith("/c2") for d in leak.snapshot(os.getpid())["cgroup"]), what="the spare cgroup")
+    before = held()
+    for _ in range(100):
+        b.berth("restart", "--grace", "0", NAME, ok=True)
+    b.wait_for(lambda: held() == before, what=lambda: f"{before}, not {held()}")
+    kill_keeper()
+    await_run(1)
+    b.wait_for(lambda: held() == before, what=lambda: f"{before}, not {held()}")
+    remove()

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sandboxes with a main command: create IMAGE COMMAND and run -d, their log, attach, signals, stop, wait."""
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import berthtest as b
+import box
+import ocilayout
+
+COST = 20
+NAME = "svc"
+
+
+def service(*command, options=(), name=NAME, ok=True, image="host"):
+    return b.berth("create", "--name", name, *options, image, *command, ok=ok)
+
+
+def inspect(name=NAME):
+    return json.loads(b.berth("inspect", name, ok=True).out)
+
+
+def logs(*options, name=NAME):
+    return b.berth("logs", *options, name, ok=True)
+
+
+def remove(*names):
+    b.berth("rm", "-f", *(names or (NAME,)), ok=True)
+
+
+def wait_log(word, name=NAME):
+    b.wait_for(lambda: word in logs(name=name).out, what=f"{word!r} in the log")
+
+
+def test_the_end_of_the_main_command_is_the_end_of_the_sandbox():
+    service("sh", "-c", "echo out; echo err >&2; read x; exit 7", options=("-i",))
+    j = inspect()
+    assert (j["status"], j["service"], j["command"][0]) == ("running", True, "sh"), j
+    wait_log("out")
+    r = logs()
+    b.expect((r.out, r.err) == ("out\n", "err\n"), r, "the streams are not apart")
+    waiting = b.start("wait", "--json", NAME)
+    b.berth("send", NAME, "main", "go", ok=True)
+    out = waiting.communicate(timeout=20)[0]
+    assert waiting.returncode == 7, (waiting.returncode, out)
+    said = json.loads(out)
+    assert (said["status"], said["verdict"]["cause"], said["verdict"]["exit_status"]) == ("exited", "exit", 7), said
+    j = inspect()
+    assert (j["status"], j["verdict"]["exit_status"], j["stopped_by_hand"]) == ("exited", 7, False), j
+    listed = b.berth("ps", "-a", ok=True).out.splitlines()[1]
+    assert "exited" in listed and "exit 7" in listed and "sh -c echo out" in listed, listed
+    b.berth("wait", NAME, ok=7)
+    r = logs()
+    b.expect((r.out, r.err) == ("out\n", "err\n"), r, "the log went with the sandbox")
+    remove()
+
+
+def test_a_signal_and_a_limit_are_told_as_the_cause_of_the_end():
+    for options, command, code, cause in (
+            ((), ["sh", "-c", "kill -USR1 $$"], 138, "signal"),
+            (("--timeout", "200ms", "--grace", "0"), ["sleep", "100"], 124, "timeout"),
+            (("-m", "16m"), ["sh", "-c", "x=0123456789; while :; do x=$x$x; done"], 137, "oom")):
+        service(*command, options=options)
+        b.berth("wait", NAME, ok=code)
+        v = inspect()["verdict"]
+        assert (v["cause"], v["exit_status"]) == (cause, code), v
+        remove()
+
+
+def test_run_detached_prints_the_id_of_a_service():
+    r = b.berth("run", "-d", "--name", NAME, "host", "sh", "-c", "echo here; exec sleep 100", ok=True)
+    assert r.out.strip() == inspect()["id"], r
+    b.berth("exec", NAME, "true", ok=True)
+    remove()
+    r = b.berth("run", "--detach", "--rm", "--json", "host", "sh", "-c", "exec sleep 100", ok=True)
+    said = json.loads(r.out)
+    assert said["service"] is True, said
+    b.berth("stop", said["id"], ok=True)
+    assert b.berth("ps", "-aq", ok=True).out == ""
+
+
+def test_the_image_says_what_a_service_runs_and_what_stops_it():
+    tar = subprocess.run(["tar", "-C", box.dash_rootfs(), "-c", "."], stdout=subprocess.PIPE, check=True).stdout
+    text = "trap 'echo hup; exit 5' HUP; echo up; while :; do sleep 0.01; done"
+    ocilayout.Layout(b.tmp("layout")).image([tar], Entrypoint=["sh", "-c"], Cmd=[text], StopSignal="SIGHUP")
+    b.berth("image", "import", b.tmp("layout"), "own:1", ok=True)
+    service(options=("--service",), image="own:1")
+    wait_log("up")
+    assert inspect()["stop_signal"] == "SIGHUP", inspect()
+    b.berth("stop", NAME, ok=True)
+    v = inspect()
+    assert (v["status"], v["verdict"]["exit_status"], v["stopped_by_hand"]) == ("stopped", 5, True), v
+    assert logs().out == "up\nhup\n", logs()
+    remove()
+    service(options=("--service", "--entrypoint", "/bin/false"), image="own:1")
+    b.berth("wait", NAME, ok=1)
+    remove()
+    b.berth("image", "rm", "own:1", ok=True)
+
+
+def test_stop_sends_the_stop_signal_and_kills_after_the_stop_timeout():
+    text = "trap 'echo usr1' USR1; echo up; while :; do sleep 0.01; done"
+    service("sh", "-c", text, options=("--stop-signal", "USR1", "--stop-timeout", "200ms"))
+    wait_log("up")
+    began = time.monotonic()
+    b.berth("stop", NAME, ok=True)
+    took = time.monotonic() - began
+    assert 0.2 <= took < 5 * b.SLOW, took
+    v = inspect()["verdict"]
+    assert (v["cause"], v["exit_status"]) == ("killed-by", 137), v
+    assert logs().out == "up\nusr1\n", logs()
+    b.berth("start", NAME, ok=True)
+    b.wait_for(lambda: logs().out.count("up\n") == 2, what="the second start in the log")
+    assert "verdict" not in inspect(), inspect()
+    b.berth("restart", "--grace", "0", NAME, ok=True)
+    b.wait_for(lambda: logs().out.count("up\n") == 3, what="the third start in the log")
+    remove()
+
+
+def test_real_time_signals_have_the_numbers_that_every_shell_gives_them():
+    for word, number in (("RTMIN+3", 37), ("SIGRTMIN", 34), ("rtmax-1", 63), ("SIGRTMAX", 64)):
+        service("sh", "-c", f"trap 'exit 5' {number}; echo up; while :; do sleep 0.01; done", options=("--stop-signal", word))
+        wait_log("up")
+        b.berth("stop", NAME, ok=True)
+        b.berth("wait", NAME, ok=5)
+        remove()
+    for word in ("RTMIN+31", "RTMAX+1", "RTMIN-1", "RTMIN+", "RTMINX"):
+        b.one_line_error(b.berth("create", "--stop-signal", word, "host", "true"), 2, "signal")
+
+
+def test_kill_with_a_signal_reaches_the_main_command_only():
+    service("sh", "-c", "trap 'echo hup' HUP; echo up; while :; do sleep 0.01; done")
+    wait_log("up")
+    b.berth("kill", "-s", "HUP", NAME, ok=True)
+    wait_log("hup")
+    assert inspect()["status"] == "running"
+    b.berth("kill", "--signal", "KILL", NAME, ok=True)
+    assert inspect()["verdict"]["exit_status"] == 137, inspect()
+    b.one_line_error(b.berth("kill", "-s", "HUP", NAME), 125, "not running", "berth start")
+    remove()
+    plain = b.berth("create", "host", ok=True).out.strip()
+    b.one_line_error(b.berth("kill", "-s", "HUP", plain), 125, "no main command")
+    remove(plain)
+
+
+def test_attach_joins_the_main_command():
+    service("sh", "-c", "echo before; while read x; do echo got $x; echo e >&2; done", options=("-i",))
+    wait_log("before")
+    p = b.start("attach", NAME, stdin=subprocess.PIPE)
+    p.stdin.write(b"one\n")
+    p.stdin.flush()
+    b.read_until(p.stdout, b"got one\n")
+    p.stdin.close()
+    assert p.poll() is None
+    b.berth("send", "--eof", NAME, "main", "last", ok=True)
+    assert p.wait(20) == 0
+    p.stdin = None
+    assert b.stop(p) == 0
+    remove()
+
+
+def test_attach_passes_signals_on_unless_told_not_to():
+    service("sh", "-c", "trap 'echo int; exit 4' INT; echo up; while :; do sleep 0.01; done")
+    wait_log("up")
+    p = b.start("attach", "--sig-proxy", "false", "--from", "0", NAME)
+    b.read_until(p.stdout, b"up\n")
+    assert b.stop(p, signal.SIGINT) != 0
+    assert inspect()["status"] == "running"
+    p = b.start("attach", "--from", "0", NAME)
+    b.read_until(p.stdout, b"up\n")
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=20)
+    assert p.returncode == 4, (p.returncode, out, err)
+    remove()
+
+
+def test_a_terminal_is_attached_and_left_by_the_detach_keys():
+    service("sh", "-c", "tty; stty -echo; echo up; while read x; do echo got $x; done", options=("-t",))
+    wait_log("up")
+    assert "/dev/pts/" in logs().out, logs()
+    master, slave = pty.openpty()
+    p = b.start("attach", NAME, stdin=slave, stdout=slave)
+    os.close(slave)
+    os.write(master, b"one\n")
+    seen = b""
+    while b"got one" not in seen:
+        seen += os.read(master, 4096)
+    os.write(master, b"\x10\x11")
+    assert p.wait(20) == 0
+    b.stop(p)
+    os.close(master)
+    assert inspect()["status"] == "running"
+    remove()
+
+
+def test_the_init_command_ends_before_the_main_command_and_must_succeed():
+    service("cat", "/made", options=("--init-command", "echo preparing; echo it > /made"))
+    b.berth("wait", NAME, ok=0)
+    assert logs().out == "preparing\nit\n", logs()
+    remove()
+    r = service("true", options=("--init-command", "echo some; echo why not >&2; exit 4"), ok=125)
+    b.one_line_error(r, 125, "init command", "status 4", "why not")
+    r = service("nonesuch", ok=127)
+    b.one_line_error(r, 127, "main command", "nonesuch")
+    assert b.berth("ps", "-aq", ok=True).out == ""
+
+
+def test_who_waits_while_the_init_command_runs_hears_of_the_main_command():
+    p = b.start("create", "--name", NAME, "--init-command", "echo there; until test -e /go; do sleep 0.01; done", "host", "sh", "-c", "exit 6")
+    b.wait_for(lambda: "there" in b.berth("logs", NAME).out, what="the init command")
+    waiting = b.start("wait", NAME)
+    keeper = inspect()["supervisor_pid"]
+    # its listening socket, its socket to init and the waiting client's
+    b.wait_for(lambda: sum(os.readlink(f"/proc/{keeper}/fd/{fd}").startswith("socket") for fd in os.listdir(f"/proc/{keeper}/fd")) >= 3,
+               what="the client that waits")
+    b.one_line_error(b.berth("kill", "-s", "HUP", NAME), 125, "no main command")
+    b.berth("exec", NAME, "touch", "/go", ok=True)
+    assert waiting.wait(20) == 6
+    assert p.wait(20) == 0
+    b.stop(waiting)
+    b.stop(p)
+    remove()
+
+
+def test_a_create_that_is_killed_while_its_init_command_runs_leaves_nothing():
+    p = b.start("create", "--name", NAME, "--init-command", "echo there; sleep 100", "host", "true")
+    b.wait_for(lambda: "there" in b.berth("logs", "--all", NAME).out, what="the init command")
+    b.stop(p)
+    b.wait_for(lambda: b.berth("ps", "-aq", ok=True).out == "", what="the end of the sandbox")
+
+
+def test_what_only_a_service_has_is_refused_without_a_main_command():
+    for options in (["--stop-signal", "HUP"], ["--stop-timeout", "1s"], ["--init-command", "true"]):
+        b.one_line_error(b.berth("create", *options, "host"), 2, options[0], "main command")
+        b.one_line_error(b.berth("run", *options, "host", "true"), 2, options[0], "--detach")
+    b.one_line_error(b.berth("create", "--stop-signal", "NONE", "host", "true"), 2, "signal")
+    b.one_line_error(b.berth("run", "-d", "--keep", "host", "true"), 2, "--detach")
+
+
+def test_the_log_of_a_service_is_bounded_and_has_its_last_lines():
+    config = b.write(b.tmp("berth.toml"), "[manager]\nlog_size = \"1m\"\n")
+    env = {"BERTH_CONFIG": config}
+    b.berth("create", "--name", NAME, "host", "sh", "-c", "i=0; while [ $i -lt 60000 ]; do echo line $i of them all; i=$((i+1)); done", ok=True, env=env)
+    b.berth("wait", NAME, ok=0)
+    place = os.path.join(b.root(), "state/sandboxes", inspect()["id"])
+    size = sum(os.path.getsize(os.path.join(place, n)) for n in os.listdir(place) if n.startswith("log"))
+    assert size < 1400000, size
+    r = logs("--tail", "2")
+    assert r.out == "line 59998 of them all\nline 59999 of them all\n", r.out[-200:]
+    remove()
+
+
+@b.needs_speed("it is about how fast the keeper reads")
+def test_a_service_that_writes_for_ever_is_read_at_a_bounded_rate():
+    service("yes")
+    began = time.monotonic()
+
+    def written():
+        return json.loads(b.berth("commands", "--json", NAME, ok=True).out)[0]["stdout_bytes"]
+    b.wait_for(lambda: written() > 25 << 20, seconds=30, what="25 MiB of output")
+    took = time.monotonic() - began
+    assert took > 1.9, f"25 MiB were read in {took:.2f} s"
+    b.berth("exec", NAME, "true", ok=True)
+    b.berth("stop", NAME, ok=True)
+    remove()
+
+
+def test_logs_follow_a_service_to_its_end():
+    service("sh", "-c", "echo one; read x; echo two; echo three >&2", options=("-i",))
+    b.berth("exec", "-d", NAME, "echo", "not of the service", ok=True)
+    p = b.start("logs", "-f", NAME)
+    b.read_until(p.stdout, b"one\n")
+    b.berth("send", NAME, "main", "go", ok=True)
+    out, err = p.communicate(timeout=20)
+    assert (p.returncode, out, err) == (0, b"two\n", b"three\n"), (p.returncode, out, err)
+    assert "not of the service" in logs("--all").out
+    assert logs("--tail", "1").err == "three\n", logs("--tail", "1")
+    remove()
+
+
+def test_stdio_makes_a_service_and_waits_for_it():
+    p = b.start("stdio", stdin=subprocess.PIPE)
+
+    def ask(**rq):
+        p.stdin.write(json.dumps(rq).encode() + b"\n")
+        p.stdin.flush()
+        while True:
+            said = json.loads(p.stdout.readline())
+            if said.get("id") == rq["id"] and "event" not in said:
+                return said
+    made = ask(id=1, op="create", image="host", options={"name": NAME, "interactive": True}, args=["sh", "-c", "read x; exit 6"])
+    assert "error" not in made, made
+    seen = ask(id=2, op="inspect", sandbox=NAME)
+    assert "service" in json.dumps(seen), seen
+    assert "error" not in ask(id=3, op="send", sandbox=NAME, command="main", data="x\n")
+    ended = ask(id=4, op="wait", sandbox=NAME, command="main")
+    print(made, ended)
+    p.stdin.close()
+    p.stdin = None
+    b.stop(p)
+    b.berth("wait", NAME, ok=6)
+    remove()
