@@ -9,9 +9,9 @@ KIND is unit, fuzz, integration, attack or fault; without any, all are run.
   the others   tests/KIND/test_*.py, each function test_*, in a process of its own
 
 Python files run two at a time (one process each), each test under a deadline.
-A test of integration that failed beside others is run once more, alone, at the end, when no more than three did:
-on a loaded machine a deadline may pass that no fault made pass.  Both runs are shown, and the test is named as one
-that passed only alone.  Unit, fuzz, attack and fault tests get one run, and so does everything with BERTH_TEST_ONCE=1.
+A test in Python that failed beside others is run once more, alone, at the end, when no more than five did: on a
+loaded machine a deadline may pass that no fault made pass.  Both runs are shown, and the test is named as one that
+passed only alone.  Unit and fuzz tests get one run, and so does everything with BERTH_TEST_ONCE=1.
 
 One line a test, the details of what failed, and last of all the line
 
@@ -216,8 +216,7 @@ def run_again(build, report, host_image):
     names = list(report.failures)
     if not names or len(names) > AGAIN_MAX or os.environ.get("BERTH_TEST_ONCE") == "1":
         return
-    if not all(re.fullmatch(r"integration/test_\w+\.py test_\w+", name) for name in names):
-        return
+    names = [name for name in names if re.fullmatch(r"(integration|attack|fault)/test_\w+\.py test_\w+", name)]
     print("\nonce more, alone:")
     for name in names:
         alone = Report()
@@ -253,7 +252,7 @@ def run_file(path, build, match, report, host_image):
             report.add(name, "fail", f"the file's runner ended with {code}\n{text(said.read())[-4000:]}")
 
 
-AGAIN_MAX = 3
+AGAIN_MAX = 5
 WORKERS = set()
 
 

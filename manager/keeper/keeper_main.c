@@ -217,16 +217,23 @@ static int is_followed(const struct keeper *k)
 
 /*
  * To read and to log takes our time, which no cgroup of the sandbox counts: a service that
- * writes for ever waits for its pipe instead (D13).
+ * writes for ever waits for its pipe instead (D13).  What one read took beyond a window's
+ * bytes is taken from the next window's.
  */
+static void main_pace(struct keeper *k, uint64_t now)
+{
+	uint64_t windows = (now - k->main.paced_ms) / PACE_MS;
+	uint64_t paid = windows * PACE_BYTES;
+
+	if (!windows)
+		return;
+	k->main.paced_ms += windows * PACE_MS;
+	k->main.paced_bytes -= paid < k->main.paced_bytes ? paid : k->main.paced_bytes;
+}
+
 void keeper_main_read(struct keeper *k, uint64_t n)
 {
-	uint64_t now = clock_ms();
-
-	if (now >= k->main.paced_ms + PACE_MS) {
-		k->main.paced_ms = now;
-		k->main.paced_bytes = 0;
-	}
+	main_pace(k, clock_ms());
 	k->main.paced_bytes += n;
 }
 
@@ -244,8 +251,7 @@ uint64_t keeper_main_next(const struct keeper *k)
 
 void keeper_main_check(struct keeper *k, uint64_t now)
 {
-	if (now >= k->main.paced_ms + PACE_MS)
-		k->main.paced_bytes = 0;
+	main_pace(k, now);
 	if (k->main.phase == MAIN_ENDED && (now >= k->main.until_ms || !is_followed(k)))
 		k->stopping = 1;
 }
