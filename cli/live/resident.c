@@ -148,7 +148,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 		return -1;
 	im = x->image.has_image ? &x->image.image : NULL;
 	if (runopts_finish(&x->opts, im, svc->words, svc->word_count, e) < 0 ||
-	    serviceopts_finish(svc, &x->opts, im, e) < 0)
+	    serviceopts_finish(svc, &x->opts, im, e) < 0 ||
+	    (svc->is_service && healthopts_take_image(&x->life.health, im, e) < 0))
 		return -1;
 	s->resident = 1;
 	s->tty = 0;
@@ -350,6 +351,11 @@ json_t *resident_describe(struct registry *r, const char *id, struct err *e)
 	else if (resident_apply(&o, &life, spec, e) == 0 && settle_time(&o.spec, r->config, e) == 0 &&
 		 runopts_finish(&o, why.code ? NULL : &image, NULL, 0, e) == 0 && !(result = specjson_describe(&o.spec)))
 		err_set(e, ERR_CORRUPT, "%s of sandbox %s cannot be described as UTF-8", SPEC_FILE, id);
+	if (result && life.service.is_service &&
+	    healthopts_take_image(&life.health, why.code ? NULL : &image, e) < 0) {
+		json_decref(result);
+		result = NULL;
+	}
 	if (result && life.health.spec.argv)
 		json_object_set_new(result, "healthcheck", health_spec_json(&life.health.spec));
 	resident_life_release(&life);

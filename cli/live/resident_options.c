@@ -83,7 +83,9 @@ int resident_apply(struct runopts *o, struct resident_life *l, const json_t *spe
 	if (l->auto_remove && l->service.service.restart.when != RESTART_NO)
 		return err_set(e, ERR_INVALID, "a sandbox that is removed when it stops cannot be "
 			       "restarted; hint: either --restart or --auto-remove");
-	return healthopts_finish(&l->health, e) < 0 ? -1 : serviceopts_words(&l->service, spec, e);
+	if (healthopts_finish(&l->health, l->service.is_service, e) < 0)
+		return -1;
+	return serviceopts_words(&l->service, spec, e);
 }
 
 void resident_life_release(struct resident_life *l)

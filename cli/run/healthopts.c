@@ -95,7 +95,7 @@ int healthopts_set(struct healthopts *h, int id, const char *value, struct err *
 	return 0;
 }
 
-int healthopts_finish(struct healthopts *h, struct err *e)
+int healthopts_finish(struct healthopts *h, int may_be_the_images, struct err *e)
 {
 	const int none = was_given(h, HEALTHOPT_NONE);
 
@@ -103,10 +103,68 @@ int healthopts_finish(struct healthopts *h, struct err *e)
 		return err_set(e, ERR_INVALID, "--health-cmd contradicts --health-exec");
 	if (none && (h->given & ~(1u << (HEALTHOPT_NONE - HEALTHOPT_CMD))))
 		return err_set(e, ERR_INVALID, "--no-health contradicts the other ones");
-	if (h->given && !none && !h->spec.argv)
+	if (h->given && !none && !h->spec.argv && !may_be_the_images)
 		return err_set(e, ERR_INVALID, "options of a health check, and no check; "
 			       "hint: --health-cmd TEXT");
 	return 0;
+}
+
+/* A number of the image's, brought within what a check may have. */
+static int take_number(const json_t *check, const char *key, uint64_t min, uint64_t max,
+		       uint64_t *ret, struct err *e)
+{
+	uint64_t v;
+	const int r = json_get_u64(check, key, &v, "the image's healthcheck", e);
+
+	if (r == 1)
+		*ret = v < min ? min : v > max ? max : v;
+	return r < 0 ? -1 : 0;
+}
+
+static int take_check(struct healthopts *h, const json_t *check, struct err *e)
+{
+	const struct {
+		enum healthopts_id id;
+		const char *key;
+		uint64_t min, *to;
+	} times[] = {
+		{ HEALTHOPT_INTERVAL, "interval_ms", HEALTH_EVERY_MIN_MS, &h->spec.interval_ms },
+		{ HEALTHOPT_TIMEOUT, "timeout_ms", HEALTH_TIMEOUT_MIN_MS, &h->spec.timeout_ms },
+		{ HEALTHOPT_START_PERIOD, "start_period_ms", 0, &h->spec.start_period_ms },
+		{ HEALTHOPT_START_INTERVAL, "start_interval_ms", HEALTH_EVERY_MIN_MS,
+		  &h->spec.start_interval_ms },
+	};
+	uint64_t retries = h->spec.retries;
+	json_t *argv = NULL;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(times); i++)
+		if (!was_given(h, times[i].id) &&
+		    take_number(check, times[i].key, times[i].min, HEALTH_TIME_MAX_MS,
+				times[i].to, e) < 0)
+			return -1;
+	if (!was_given(h, HEALTHOPT_RETRIES) &&
+	    take_number(check, "retries", 1, HEALTH_RETRIES_MAX, &retries, e) < 0)
+		return -1;
+	h->spec.retries = (unsigned)retries;
+	if (json_get_arr(check, "argv", &argv, "the image's healthcheck", e) < 0)
+		return -1;
+	return set_words(h, json_incref(argv), e);
+}
+
+int healthopts_take_image(struct healthopts *h, const struct image *im, struct err *e)
+{
+	autojson json_t *record = NULL;
+	json_t *check = NULL;
+
+	if (h->spec.argv || was_given(h, HEALTHOPT_NONE))
+		return 0;
+	if (im && im->record) {
+		record = json_parse(im->record, im->record_len, im->record_len, "image record", e);
+		if (!record || json_get_obj(record, "healthcheck", &check, "image record", e) < 0)
+			return -1;
+	}
+	return check ? take_check(h, check, e) : healthopts_finish(h, 0, e);
 }
 
 void healthopts_release(struct healthopts *h)

@@ -3,14 +3,15 @@
  * healthopts - the options that say how a lasting sandbox is checked.
  *
  * HEALTHOPTS_TABLE rows feed a command's struct opt table; healthopts_set()
- * handles their ids.  The check that an image may name (HEALTHCHECK of a
- * Dockerfile) is not read.
+ * handles their ids.  A service has the check of its image (HEALTHCHECK of a
+ * Dockerfile) where no option names another.
  */
 #ifndef BERTH_CLI_RUN_HEALTHOPTS_H
 #define BERTH_CLI_RUN_HEALTHOPTS_H
 
 #include "cli/command.h"
 #include "manager/keeper/health.h"
+#include "rootfs/store/image.h"
 
 enum healthopts_id {
 	HEALTHOPT_CMD = 300, HEALTHOPT_EXEC, HEALTHOPT_INTERVAL, HEALTHOPT_TIMEOUT,
@@ -35,7 +36,8 @@ enum healthopts_id {
 	  "in which failures do not count (default: 0)", HEALTHOPT_START_PERIOD }, \
 	{ "health-start-interval", 0, OPT_VALUE, "TIME", \
 	  "between two checks within the start period (default: 5s)", HEALTHOPT_START_INTERVAL }, \
-	{ "no-health", 0, OPT_FLAG, NULL, "no check (the default)", HEALTHOPT_NONE }
+	{ "no-health", 0, OPT_FLAG, NULL, "no check, not the image's either", HEALTHOPT_NONE }, \
+	{ "no-healthcheck", 0, OPT_FLAG, NULL, "the same as --no-health", HEALTHOPT_NONE }
 
 struct healthopts {
 	struct health_spec spec;	/* owns argv */
@@ -48,9 +50,15 @@ struct healthopts {
 int healthopts_set(struct healthopts *h, int id, const char *value, struct err *e);
 /*
  * After the last option: ERR_INVALID when options contradict each other, or only
- * say when to run a check that none of them names.
+ * say when to run a check that none of them names, and the image's cannot be meant.
  */
-int healthopts_finish(struct healthopts *h, struct err *e);
+int healthopts_finish(struct healthopts *h, int may_be_the_images, struct err *e);
+/*
+ * Of a service, after healthopts_finish(): the check of im (NULL: no image) where none was
+ * asked for, with the times and retries of the options before those of the image, which are
+ * brought within the bounds of the options.
+ */
+int healthopts_take_image(struct healthopts *h, const struct image *im, struct err *e);
 void healthopts_release(struct healthopts *h);
 
 #endif

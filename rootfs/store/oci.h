@@ -73,6 +73,7 @@ struct oci_config {
 	char *workdir;
 	char *created;
 	char *stop_signal;
+	json_t *health;		/* NULL: it has no check; see oci_config_parse() */
 	size_t env_dropped;	/* entries that were not NAME=VALUE (E14) */
 };
 
@@ -82,6 +83,11 @@ void oci_index_release(struct oci_index *x);
 int oci_manifest_parse(const char *text, size_t n, const char *want, struct oci_manifest *ret,
 		       struct err *e);
 void oci_manifest_release(struct oci_manifest *m);
+/*
+ * The image's HEALTHCHECK becomes {"argv": [...]} with those of "interval_ms",
+ * "timeout_ms", "start_period_ms", "start_interval_ms" and "retries" that it gives
+ * (Docker image specification 1.3, Healthcheck; times there are nanoseconds).
+ */
 int oci_config_parse(const char *text, size_t n, struct oci_config *ret, struct err *e);
 void oci_config_release(struct oci_config *c);
 /* Which of the two parsers to give a document to (which then judges it), or -1. */

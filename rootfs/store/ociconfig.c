@@ -176,6 +176,89 @@ static int parse_platform(const json_t *j, struct oci_platform *p, struct err *e
 	return 0;
 }
 
+/* What a check by a shell runs with: the image's SHELL, or /bin/sh -c. */
+static json_t *shell_words(const json_t *run, struct err *e)
+{
+	size_t none = 0;
+	json_t *words = copy_strings(run, "Shell", 0, &none, e);
+
+	if (words && !json_array_size(words)) {
+		json_array_append_new(words, json_string("/bin/sh"));
+		json_array_append_new(words, json_string("-c"));
+	}
+	return words;
+}
+
+/* Of Test: *ret is NULL where it says that there is no check. */
+static int health_argv(const json_t *run, const json_t *check, json_t **ret, struct err *e)
+{
+	size_t none = 0;
+	autojson json_t *test = copy_strings(check, "Test", 0, &none, e);
+	const char *kind = json_string_value(json_array_get(test, 0));
+	const size_t n = json_array_size(test);
+
+	*ret = NULL;
+	if (!test)
+		return -1;
+	if (!n || (!strcmp(kind, "NONE") && n == 1))
+		return 0;
+	if (!strcmp(kind, "CMD") && n > 1 && json_string_length(json_array_get(test, 1))) {
+		json_array_remove(test, 0);
+		*ret = json_incref(test);
+		return 0;
+	}
+	if (strcmp(kind, "CMD-SHELL") || n != 2 || !json_string_length(json_array_get(test, 1)))
+		return err_set(e, ERR_CORRUPT, "%s: the Test of its Healthcheck is none of NONE, "
+			       "CMD with words and CMD-SHELL with one", what);
+	*ret = shell_words(run, e);
+	return *ret && json_array_append(*ret, json_array_get(test, 1)) == 0 ? 0 : -1;
+}
+
+/* 0 is Docker's "as by default". */
+static int health_numbers(const json_t *check, json_t *to, struct err *e)
+{
+	static const struct { const char *key, *to; uint64_t unit; } numbers[] = {
+		{ "Interval", "interval_ms", 1000000 }, { "Timeout", "timeout_ms", 1000000 },
+		{ "StartPeriod", "start_period_ms", 1000000 },
+		{ "StartInterval", "start_interval_ms", 1000000 }, { "Retries", "retries", 1 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(numbers); i++) {
+		const uint64_t unit = numbers[i].unit;
+		uint64_t v = 0;
+
+		if (json_get_u64(check, numbers[i].key, &v, what, e) < 0)
+			return err_wrap(e, "Healthcheck");
+		v = v / unit + !!(v % unit);
+		if (v && json_object_set_new(to, numbers[i].to, json_integer((json_int_t)v)) < 0)
+			return err_nomem(e);
+	}
+	return 0;
+}
+
+static int parse_health(const json_t *run, json_t **ret, struct err *e)
+{
+	autojson json_t *health = NULL;
+	json_t *check = NULL, *argv;
+
+	if (run && json_get_obj(run, "Healthcheck", &check, what, e) < 0)
+		return -1;
+	if (!check)
+		return 0;
+	if (health_argv(run, check, &argv, e) < 0)
+		return -1;
+	if (!argv)
+		return 0;
+	health = json_pack("{s:o}", "argv", argv);
+	if (!health)
+		return err_nomem(e);
+	if (health_numbers(check, health, e) < 0)
+		return -1;
+	*ret = take_ptr(&health);
+	return 0;
+}
+
 static int parse_run(const json_t *run, struct oci_config *c, struct err *e)
 {
 	size_t none = 0;
@@ -187,7 +270,8 @@ static int parse_run(const json_t *run, struct oci_config *c, struct err *e)
 	c->labels = c->cmd ? copy_labels(run, e) : NULL;
 	if (!c->labels || copy_text(run, "User", 255, &c->user, e) < 0 || check_user(c->user, e) < 0 ||
 	    copy_text(run, "WorkingDir", 4000, &c->workdir, e) < 0 ||
-	    copy_text(run, "StopSignal", 32, &c->stop_signal, e) < 0)
+	    copy_text(run, "StopSignal", 32, &c->stop_signal, e) < 0 ||
+	    parse_health(run, &c->health, e) < 0)
 		return -1;
 	if (c->workdir[0] && c->workdir[0] != '/') {	/* Docker reads it from the root */
 		if (asprintf(&dir, "/%s", c->workdir) < 0)
@@ -225,6 +309,7 @@ void oci_config_release(struct oci_config *c)
 	json_decref(c->entrypoint);
 	json_decref(c->cmd);
 	json_decref(c->labels);
+	json_decref(c->health);
 	free(c->user);
 	free(c->workdir);
 	free(c->created);

@@ -36,14 +36,14 @@ json_t *record_make(const struct import_image *img, const char *name, struct err
 	for (i = 0; i < img->layer_count; i++)
 		size += img->layers[i].size;
 	oci_platform_format(&c->platform, platform);
-	record = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:O, s:O, s:O, s:s, s:s, s:s, s:O}",
+	record = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:O, s:O, s:O, s:s, s:s, s:s, s:O, s:O*}",
 			   "version", img->owner[0] ? IMAGE_RECORD_FORMAT : IMAGE_RECORD_UNOWNED, "name", name, "digest", img->digest,
 			   "config", img->config_digest, "platform", platform, "created", c->created,
 			   "imported", (json_int_t)time(NULL), "size", (json_int_t)size,
 			   "layers", make_layers(img),
 			   "env", c->env, "entrypoint", c->entrypoint, "cmd", c->cmd,
 			   "user", c->user, "workdir", c->workdir, "stop_signal", c->stop_signal,
-			   "labels", c->labels);
+			   "labels", c->labels, "healthcheck", c->health);
 	if (record && img->owner[0] && json_object_set_new(record, "owner", json_string(img->owner)) < 0) {
 		json_decref(record);
 		err_nomem(e);

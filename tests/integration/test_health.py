@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Health checks of lasting sandboxes: berth create --health-cmd, the statuses, what ps, inspect and events say of them."""
 import json
+import subprocess
 
 import berthtest as b
+import box as boxes
+import ocilayout
 
 FAST = ("--health-interval", "100ms")
 
@@ -127,3 +130,43 @@ def test_options_that_make_no_sense_are_refused():
     box = create("--no-health")
     assert "health" not in listed(box) and "healthcheck" not in inspect(box)
     b.berth("rm", "-f", box, ok=True)
+
+
+def import_checked(name, **check):
+    tar = subprocess.run(["tar", "-C", boxes.dash_rootfs(), "-c", "."], stdout=subprocess.PIPE, check=True).stdout
+    ocilayout.Layout(b.tmp(name)).image([tar], Entrypoint=["/bin/sh", "-c"], Cmd=["while :; do sleep 0.1; done"], Healthcheck=check)
+    b.berth("image", "import", b.tmp(name), f"{name}:1", ok=True)
+
+
+def test_a_service_is_checked_as_its_image_says_unless_its_options_say_otherwise():
+    import_checked("checked", Test=["CMD-SHELL", "echo of the image"], Interval=1, Retries=2)
+    small = ("--disk", "16m", "--disk-inodes", "1024")
+
+    def made(*options):
+        return b.berth("create", *small, *options, "checked:1", ok=True).out.strip()
+
+    service = made("--service")
+    # an interval below what berth allows is brought up to that
+    assert inspect(service)["healthcheck"] == {"argv": ["/bin/sh", "-c", "echo of the image"], "interval_ms": 100, "timeout_ms": 30000,
+                                               "start_period_ms": 0, "start_interval_ms": 5000, "retries": 2}
+    wait_status(service, "healthy")
+    assert health(service)["log"][-1]["output"] == "of the image\n"
+    b.berth("stop", service, ok=True)
+    b.berth("start", service, ok=True)
+    wait_status(service, "healthy")
+    other = made("--service", "--health-retries", "9", "--health-interval", "7s")
+    assert (inspect(other)["healthcheck"]["retries"], inspect(other)["healthcheck"]["interval_ms"]) == (9, 7000)
+    replaced = made("--service", "--health-cmd", "true")
+    assert inspect(replaced)["healthcheck"]["argv"][2] == "true" and inspect(replaced)["healthcheck"]["retries"] == 3
+    for options in ((), ("--service", "--no-health"), ("--service", "--no-healthcheck")):
+        none = made(*options)
+        assert "healthcheck" not in inspect(none) and "health" not in listed(none), options
+        b.berth("rm", "-f", none, ok=True)
+    # what is committed keeps the check
+    b.berth("commit", service, "committed:1", ok=True)
+    again = b.berth("create", *small, "--service", "committed:1", ok=True).out.strip()
+    assert inspect(again)["healthcheck"] == inspect(service)["healthcheck"]
+    for x in (service, other, replaced, again):
+        b.berth("rm", "-f", x, ok=True)
+    b.one_line_error(b.berth("create", "--service", "--health-interval", "1s", "--entrypoint", "/bin/true", "host"), 2, "--health-cmd")
+    b.berth("image", "rm", "checked:1", "committed:1", ok=True)

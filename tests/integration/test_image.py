@@ -333,6 +333,29 @@ def test_config_is_kept_and_cleaned():
         assert "canary" not in json.dumps(r)
 
 
+def test_the_healthcheck_of_an_image_is_in_its_record_with_times_in_ms():
+    good = (({"Test": ["CMD", "/check", "-v"], "Interval": 1500000000, "Timeout": 1, "Retries": 0},
+             {"argv": ["/check", "-v"], "interval_ms": 1500, "timeout_ms": 1}),
+            ({"Test": ["CMD-SHELL", "check || exit 1"], "StartPeriod": 2 * 10**9, "StartInterval": 3 * 10**9, "Retries": 7},
+             {"argv": ["/bin/sh", "-c", "check || exit 1"], "start_period_ms": 2000, "start_interval_ms": 3000, "retries": 7}),
+            ({"Test": ["NONE"], "Interval": 5}, None), ({"Test": []}, None), ({"Interval": 5}, None))
+    bad = ([], {"Test": "true"}, {"Test": ["CMD"]}, {"Test": ["CMD", ""]}, {"Test": ["NONE", "x"]}, {"Test": ["CMD-SHELL", "a", "b"]},
+           {"Test": ["ELSE", "x"]}, {"Test": [1]}, {"Test": ["CMD", "x"], "Interval": -1},
+           {"Test": ["CMD", "x"], "Retries": "3"}, {"Test": ["CMD", "x"], "Timeout": 1.5})
+    with oci.Place() as p:
+        for i, (check, kept) in enumerate(good):
+            simple(p / f"good{i}", Healthcheck=check)
+            p.ok("import", p / f"good{i}", f"good{i}")
+            assert json.loads(p.ok("inspect", f"good{i}")).get("healthcheck") == kept, check
+        simple(p / "shell", Healthcheck=good[1][0], Shell=["/bin/ash", "-ec"])
+        p.ok("import", p / "shell", "shell")
+        assert json.loads(p.ok("inspect", "shell"))["healthcheck"]["argv"] == ["/bin/ash", "-ec", "check || exit 1"]
+        for i, check in enumerate(bad):
+            simple(p / f"bad{i}", Healthcheck=check)
+            q = p.run("import", p / f"bad{i}", "bad")
+            assert q.returncode == 125 and ("Healthcheck" in q.stderr or "Test" in q.stderr), (check, q.stderr)
+
+
 def test_names_platforms_and_misuse():
     with oci.Place() as p:
         layout = oci.Layout(p / "oci")
