@@ -83,8 +83,10 @@ static int await_end(struct sandbox_ref *s, json_t **ret_verdict, struct err *e)
 	while ((got = wire_recv(s->sock, -1, &said, NULL, 0, &n, e)) > 0) {
 		int refused = wire_check(said, e);
 
-		if (refused == 0 && !*ret_verdict)
+		if (refused == 0) {
+			json_decref(*ret_verdict);
 			*ret_verdict = json_incref(json_object_get(said, "verdict"));
+		}
 		json_decref(said);
 		/* not found: it has ended, and the record will say how */
 		if (refused < 0 && e->code != ERR_NOT_FOUND)
@@ -116,12 +118,11 @@ static int wait_for_sandbox(const char *ref, int json, int *ret_status, struct e
 
 	sandbox_ref_init(&s);
 	r = sandbox_ref_find(&s, ref, e);
-	if (r == 0 && !s.kept)
-		s.sock = keeper_connect(&s.registry, s.id, e);
-	if (r == 0 && s.sock < 0 && !s.kept && e->code != ERR_NOT_FOUND)
-		r = -1;
-	if (r == 0 && s.sock >= 0)
+	/* one that its restart policy runs again has not stopped */
+	while (r == 0 && (r = sandbox_ref_await_run(&s, 0, e)) > 0) {
 		r = await_end(&s, &verdict, e);
+		fd_close(&s.sock);
+	}
 	if (r == 0)
 		record = registry_load(&s.registry, s.id, "record.json", &ignored);
 	if (r == 0 && !verdict && json_is_true(json_object_get(record, KEEPER_SERVICE)))

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/live/sandbox_open.h"
 
+#include <poll.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "manager/host/restart.h"
+
+#define LOOK_FIRST_MS 5
+#define LOOK_MS 100
 
 void sandbox_ref_init(struct sandbox_ref *s)
 {
@@ -45,6 +51,29 @@ int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struc
 		return -1;
 	s->sock = keeper_connect(&s->registry, s->id, e);
 	return s->sock < 0 ? -1 : 0;
+}
+
+int sandbox_ref_await_run(struct sandbox_ref *s, uint64_t until_ms, struct err *e)
+{
+	int gap_ms = LOOK_FIRST_MS;
+	int coming;
+
+	for (;;) {
+		/* first: a guardian ends when the run that it has made has a keeper */
+		coming = restart_is_coming(&s->registry, s->id);
+		s->sock = keeper_connect(&s->registry, s->id, e);
+		if (s->sock >= 0)
+			return 1;
+		if (e->code != ERR_NOT_FOUND && e->code != ERR_INVALID)
+			return -1;
+		if (!coming)
+			return 0;
+		if (until_ms && clock_ms() >= until_ms)
+			return err_set(e, ERR_TIMEOUT, "sandbox %s is not started again in time; "
+				       "hint: berth logs %s", s->id, s->id);
+		poll(NULL, 0, gap_ms);
+		gap_ms = gap_ms * 2 < LOOK_MS ? gap_ms * 2 : LOOK_MS;
+	}
 }
 
 void sandbox_ref_close(struct sandbox_ref *s)

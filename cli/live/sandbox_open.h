@@ -23,6 +23,12 @@ int sandbox_ref_registry(struct sandbox_ref *s, struct err *e);
 int sandbox_ref_find(struct sandbox_ref *s, const char *ref, struct err *e);
 /* Finds and connects; with start, one that does not run is started first. */
 int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struct err *e);
+/*
+ * Connects to s->id, found before; between two runs of a service with a restart policy it waits
+ * for the next, until until_ms (clock_ms(); 0: no end).  1: connected.  0: it does not run, and
+ * nobody is about to start it.  ERR_TIMEOUT.
+ */
+int sandbox_ref_await_run(struct sandbox_ref *s, uint64_t until_ms, struct err *e);
 void sandbox_ref_close(struct sandbox_ref *s);
 
 /* cli/live/resident.c: starts a lasting sandbox of this id from its spec.json. */

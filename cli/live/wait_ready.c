@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "cli/live/sandbox_open.h"
 #include "manager/host/journal.h"
+#include "manager/host/restart.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 #include "runtime/kernel/listening.h"
@@ -189,6 +190,33 @@ static int timeout_of(const struct waiting *x, uint64_t now)
 	return at <= now ? 0 : at - now > 60000 ? 60000 : (int)(at - now);
 }
 
+static int begin(struct waiting *x, struct err *e);
+
+/* As sandbox_ref_await_run(), with a run that lives long enough to be asked. */
+static int join_run(struct waiting *x, struct err *e)
+{
+	int r;
+
+	while ((r = sandbox_ref_await_run(&x->s, x->until_ms, e)) > 0 && begin(x, e) < 0) {
+		fd_close(&x->s.sock);
+		wait_log_end(&x->log);
+		if (e->code != ERR_NOT_FOUND || !restart_is_coming(&x->s.registry, x->s.id))
+			return -1;
+	}
+	return r < 0 && e->code == ERR_TIMEOUT ?
+		       say_missing(x, ERR_TIMEOUT, "is not ready in time", e) : r;
+}
+
+/* It has stopped: the wait goes on where its restart policy runs it again. */
+static int next_run(struct waiting *x, struct err *e)
+{
+	const int r = join_run(x, e);
+
+	if (r == 0)
+		return say_missing(x, ERR_NOT_FOUND, "stopped before it was ready", e);
+	return r < 0 ? -1 : 0;
+}
+
 static int turn(struct waiting *x, struct err *e)
 {
 	struct pollfd p[2] = { { .fd = x->s.sock, .events = POLLIN },
@@ -207,7 +235,7 @@ static int turn(struct waiting *x, struct err *e)
 	if (is_ready(x))
 		return 1;
 	if (x->stopped && x->log.fd < 0)
-		return say_missing(x, ERR_NOT_FOUND, "stopped before it was ready", e);
+		return next_run(x, e);
 	if (x->until_ms && now >= x->until_ms)
 		return say_missing(x, ERR_TIMEOUT, "is not ready in time", e);
 	return 0;
@@ -261,12 +289,14 @@ static int begin_log(struct waiting *x, struct err *e)
 	return wait_log_start(&x->log, dir, &want, e);
 }
 
-static int begin(struct waiting *x, const char *ref, struct err *e)
+/* With a run of it, whose keeper is connected. */
+static int begin(struct waiting *x, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_health);
 
+	x->stopped = 0;
 	request_set_wait(rq, 1);
-	if (sandbox_ref_connect(&x->s, ref, 0, e) < 0 || (x->w->port_count && find_init(x, e) < 0))
+	if (x->w->port_count && find_init(x, e) < 0)
 		return -1;
 	if (x->w->log_count && begin_log(x, e) < 0)
 		return -1;
@@ -286,7 +316,9 @@ int wait_ready(const struct wait_ready *w, const char *ref, char ret_id[65], uin
 	x.began_ms = clock_ms();
 	x.until_ms = w->timeout_ms ? x.began_ms + w->timeout_ms : 0;
 	sandbox_ref_init(&x.s);
-	r = begin(&x, ref, e);
+	r = sandbox_ref_find(&x.s, ref, e);
+	if (r == 0)
+		r = join_run(&x, e) > 0 ? 0 : -1;	/* or e says that it does not run */
 	while (r == 0)
 		r = turn(&x, e);
 	wait_log_end(&x.log);

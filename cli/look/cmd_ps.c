@@ -115,7 +115,7 @@ static void print_row(const json_t *record, int quiet)
 		snprintf(command + strlen(command), sizeof(command) - strlen(command), "%s%s", i ? " " : "", word);
 	}
 	activity(record, doing, sizeof(doing));
-	printf("%-12s  %-16s  %-24s  %-8s  %-20s  %-16s  %.60s\n", id, field(record, "name", name, sizeof(name)),
+	printf("%-12s  %-16s  %-24s  %-19s  %-20s  %-16s  %.60s\n", id, field(record, "name", name, sizeof(name)),
 	       field(record, "image", image, sizeof(image)), status_field(record, status, sizeof(status)),
 	       field(record, "created", created, sizeof(created)), doing, command);
 }
@@ -155,7 +155,7 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	if (o->json)
 		return command_print_json(all, JSON_COMPACT, e);
 	if (!o->quiet)
-		printf("%-12s  %-16s  %-24s  %-8s  %-20s  %-16s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY",
+		printf("%-12s  %-16s  %-24s  %-19s  %-20s  %-16s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY",
 		       "COMMAND");
 	for (i = 0; i < json_array_size(all); i++)
 		print_row(json_array_get(all, i), o->quiet);

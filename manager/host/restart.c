@@ -119,6 +119,17 @@ int restart_pending(struct registry *r, const char *id)
 	return pid > 1 && is_guardian_of(pid, id) ? pid : 0;
 }
 
+int restart_is_coming(struct registry *r, const char *id)
+{
+	struct err ignored;
+	autojson json_t *record = registry_load(r, id, "record.json", &ignored);
+	const int pid = (int)json_integer_value(json_object_get(record, RESTART_GUARDIAN));
+
+	if (!record || !restart_is_due(record))
+		return 0;
+	return restart_pending(r, id) || (pid > 1 && is_guardian_of(pid, id));
+}
+
 /* By a descriptor, which stands for this process and no other; before Linux 5.3 by its pid. */
 static void end_guardian(int pid, const char *id)
 {

@@ -36,6 +36,7 @@ void restart_format(const struct restart_policy *p, char out[RESTART_TEXT]);
 #define RESTART_POLICY "restart"
 #define RESTART_COUNT "restarts"
 #define RESTART_BY_HAND "stopped_by_hand"
+#define RESTART_GUARDIAN "guardian_pid"
 
 /* What the record of a sandbox that does not run says: 1 when it is to run again. */
 int restart_is_due(const json_t *record);
@@ -50,6 +51,11 @@ uint64_t restart_backoff(uint64_t last_ms, uint64_t lived_ms);
 
 /* The guardian of sandbox id waits for the next start: its pid.  0: it does not. */
 int restart_pending(struct registry *r, const char *id);
+/*
+ * Sandbox id, which does not run, is between two runs: its record says that it is to run again,
+ * and its guardian lives, which may not have begun to wait yet.
+ */
+int restart_is_coming(struct registry *r, const char *id);
 /*
  * Somebody wants sandbox id, which does not run, to stay as it is: its record says so, and a
  * guardian that waits ends.

@@ -99,6 +99,46 @@ def test_a_service_whose_keeper_is_killed_comes_back_as_its_policy_says():
     remove()
 
 
+def test_a_wait_goes_on_between_the_death_of_a_keeper_and_the_next_run():
+    id = service("always", options=("--health-cmd", "true", "--health-interval", "100ms"))
+    b.berth("wait", "--healthy", NAME, ok=True)
+    b.wait_for(lambda: guardians(id), what="the guardian")
+    guardian = guardians(id)[0]
+    os.kill(guardian, signal.SIGSTOP)	# the time between has no end until it is continued
+    end, ready = b.start("wait", "--json", NAME), b.start("wait", "--healthy", "--log", "up", NAME)
+    kill_keeper()
+    late = [b.start("wait", *options, NAME) for options in ((), ("--healthy",), ("--log", "^up"))]
+    b.one_line_error(b.berth("wait", "--healthy", "--timeout", "300ms", NAME), 124, "not ready in time")
+    for p in [end, *late]:
+        assert p.poll() is None, p.communicate()
+    os.kill(guardian, signal.SIGCONT)
+    for p in [ready, *late[1:]]:
+        told = p.communicate(timeout=30)
+        assert p.returncode == 0, told
+    await_run(1)
+    assert end.poll() is None and late[0].poll() is None
+    b.berth("stop", NAME, ok=True)
+    out, _ = end.communicate(timeout=30)
+    assert json.loads(out)["status"] == "stopped", out
+    late[0].communicate(timeout=30)
+    # without a guardian nobody would start it
+    b.berth("start", NAME, ok=True)
+    b.wait_for(lambda: guardians(id), what="the guardian")
+    os.kill(guardians(id)[0], signal.SIGKILL)
+    kill_keeper()
+    await_end("stopped")
+    b.one_line_error(b.berth("wait", "--healthy", NAME), 125, "not running")
+    b.berth("wait", NAME, timeout=30)
+    remove()
+
+
+def test_a_wait_for_a_service_that_fails_again_and_again_ends_with_its_last_run():
+    service("on-failure:2", "sh", "-c", "exit 3")
+    b.berth("wait", NAME, ok=3)
+    assert inspect()["restarts"] == 2, inspect()
+    remove()
+
+
 def test_a_keeper_that_is_told_to_end_gives_its_service_the_time_and_comes_back():
     service("unless-stopped", "sh", "-c", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done")
     b.wait_for(lambda: "up" in b.berth("logs", NAME, ok=True).out, what="the main command")
