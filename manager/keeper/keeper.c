@@ -294,8 +294,8 @@ static int take_signals(struct keeper *k, struct err *e)
 
 static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 {
-	if (take_signals(k, e) < 0 || keeper_owner_begin(k, e) < 0 ||
-	    sandbox_launch(&k->sandbox, &ks->where, e) < 0)
+	if (take_signals(k, e) < 0 || keeper_owner_begin(k, e) < 0 || keeper_memory_even(e) < 0 ||
+	    sandbox_launch(&k->sandbox, &ks->where, e) < 0 || keeper_memory_count(k, e) < 0)
 		return -1;
 	if (k->main.service)
 		keeper_leaf_ahead(k);	/* while init begins */

@@ -257,6 +257,14 @@ json_t *keeper_command_verdict(const struct verdict *v);
 void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd) __attribute__((noreturn));
 
 /* keeper_rings.c */
+/* Its memory is counted below the cgroup parent from here on (D13); the sandbox's is there. */
+int keeper_memory_count(const struct keeper *k, struct err *e);
+/*
+ * berthd's unit tells the kernel to spare berthd when memory runs out (OOMScoreAdjust=).  A
+ * sandbox that berthd starts must not inherit that: else the host's services would end before
+ * a hostile sandbox does.
+ */
+int keeper_memory_even(struct err *e);
 /* ring_add() within one budget for all rings of the keeper: the largest ones give bytes up, which count as dropped. */
 void keeper_ring_add(struct keeper *k, struct ring *r, const void *p, size_t n);
 

@@ -319,6 +319,7 @@ void cgroup_remove_parent(const char *parent)
 	char path[160];
 	size_t i;
 
+	cgroup_remove_keepers(parent);
 	for (i = 0; i < ARRAY_LEN(roots); i++) {
 		snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", roots[i], parent);
 		rmdir(path);

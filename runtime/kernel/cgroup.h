@@ -111,6 +111,16 @@ void cgroup_release(struct cgroup *c);
 
 /* Removes the parent cgroups where nothing is below them any more. */
 void cgroup_remove_parent(const char *parent);
+/*
+ * The calling process, which has one thread and will be a keeper, joins the one cgroup of all
+ * keepers below the parent: their memory is counted there and not where the caller of each was.
+ * bytes bounds all of them together; where the kernel must kill for it, it takes the one that
+ * holds most.  On v1 that is a cgroup of memory alone; on v2 the parent's rules for devices hold
+ * in it too.  Without the memory controller nothing is done.
+ */
+int cgroup_join_keepers(const char *parent, uint64_t bytes, struct err *e);
+/* Removes that cgroup; waits shortly for keepers that are about to end. */
+void cgroup_remove_keepers(const char *parent);
 int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
 int cgroup_usage_now(struct cgroup *c, struct cgroup_usage *ret, struct err *e);
 /* SIGKILL to every process below, atomically (cgroup.kill, Linux 5.14; else freeze and kill each). */

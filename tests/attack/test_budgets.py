@@ -5,6 +5,7 @@ each asks whether the first grain is refused or bounded, and none comes near the
 
 Attacks S24 of SECURITY.md.
 """
+import contextlib
 import fnmatch
 import json
 import os
@@ -198,6 +199,77 @@ def test_D13_detached_commands_do_not_grow_the_keeper():
         for n, c in enumerate(commands):
             head, tail = x.main.output(c)[0], x.main.output(c, "stderr", 3000000)[0]
             assert head.startswith(b"begin %d\n" % n) and tail == b"end %d\n" % n, (n, head[:20], tail[-20:])
+
+
+def keepers_cgroup():
+    """Where the memory of all keepers of this test is counted, and the names of its files."""
+    parent = b.cgroup_parent_of(b.TEST_PID)
+    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        return f"/sys/fs/cgroup/{parent}/keepers", "memory.max", "memory.current", "memory.swap.max"
+    return (f"/sys/fs/cgroup/memory/{parent}/keepers", "memory.limit_in_bytes", "memory.usage_in_bytes",
+            "memory.memsw.limit_in_bytes")
+
+
+def number_in(path):
+    with open(path) as f:
+        return int(f.read())
+
+
+def flood(x):
+    """Makes its keeper hold as much of output as it may."""
+    for n in range(12):
+        c = x.main.detach("sh", "-c", "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2")
+        x.main.wait(c)
+
+
+def test_D13_keepers_are_counted_below_the_cgroup_parent():
+    """Else by whoever called `berth create`: with berthd's own memory, under the unit's MemoryMax=."""
+    with Box("--pids", "400") as x:
+        top, limit, usage, _ = keepers_cgroup()
+        with open(f"{top}/cgroup.procs") as f:
+            assert str(x.keeper) in f.read().split()
+        with open("/proc/meminfo") as f:
+            host = 1024 * int(f.readline().split()[1])
+        most = number_in(f"{top}/{limit}")
+        assert host * 0.49 <= most <= host * 0.51 or most == 256 << 20, (most, host)
+        before = number_in(f"{top}/{usage}")
+        flood(x)
+        assert number_in(f"{top}/{usage}") > before + (8 << 20), "what it holds is counted elsewhere"
+    r = b.berth("gc", ok=True)
+    b.expect(not os.path.exists(top), r, "the keepers' cgroup outlived the last sandbox and gc")
+
+
+@b.deadline(90)
+def test_D13_of_keepers_that_take_too_much_together_the_largest_ends():
+    with Box("--pids", "400") as quiet, Box("--pids", "400") as loud:
+        top, limit, usage, swap = keepers_cgroup()
+        # as far as a host's half is from what it holds, but nearer
+        most = number_in(f"{top}/{usage}") + (8 << 20)
+        for name in (limit, swap):
+            if os.path.exists(f"{top}/{name}"):
+                b.write(f"{top}/{name}", "0" if name == "memory.swap.max" else str(most))
+        with contextlib.suppress(Exception):
+            flood(loud)
+        b.wait_for(lambda: not proc.alive(loud.keeper), 30, "the end of the keeper that took the memory")
+        assert proc.alive(quiet.keeper) and quiet.exec("echo", "here").out == "here\n"
+        b.berth("rm", "-f", loud.id, ok=True)
+
+
+def test_D13_a_sandbox_is_not_spared_for_want_of_memory_as_berthd_is():
+    """OOMScoreAdjust=-500 of berthd's unit; what is above 0 stays."""
+    may = subprocess.run(["choom", "-n", "-500", "--", "true"], capture_output=True).returncode == 0
+    for start, expected in (("300", "300"), ("-500", "0"))[:1 + may]:
+        r = b.berth("create", "host", ok=True, prefix=["choom", "-n", start, "--"])
+        id = r.out.strip()
+        try:
+            keeper = json.loads(b.berth("inspect", id, ok=True).out)["supervisor_pid"]
+            got = b.berth("exec", id, "cat", "/proc/self/oom_score_adj", ok=True).out.strip()
+            with open(f"/proc/{keeper}/oom_score_adj") as f:
+                assert (got, f.read().strip()) == (expected, expected), (start, got)
+        finally:
+            b.berth("rm", "-f", id, ok=True)
+    if not may:
+        raise b.skip("this container may not spare a process for want of memory")
 
 
 @b.deadline(120)

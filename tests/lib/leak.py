@@ -115,8 +115,8 @@ def snapshot(test_pid):
     proc.reap()
     return {
         "mount": lines("/proc/self/mountinfo"),
-        # the parent itself may stay; it holds nothing
-        "cgroup": [d for d in dirs if os.path.basename(d) != parent],
+        # the parent itself and that of its keepers may stay; they hold nothing
+        "cgroup": [d for d in dirs if os.path.basename(d) not in (parent, "keepers")],
         "process in a cgroup": inside,
         "process": [proc.cmdline(p) for p in proc.descendants(test_pid)],
         "network interface": [n for _, n in socket.if_nameindex()],
