@@ -17,6 +17,7 @@
 #define T(f) offsetof(struct tenant, f), sizeof(((struct tenant *)0)->f)
 #define PIDS_MAX 4096		/* enough for a build; the kernel has 32768 for all on small machines */
 #define DISK_SHARE 10		/* a tenth of the file system */
+#define WORKSPACE_BYTES_MIN (1u << 20)	/* a project quota of 0 blocks bounds nothing */
 #define BYTES_AN_INODE 16384	/* of mke2fs.conf(5) */
 
 const struct config_key tenant_keys[] = {
@@ -44,6 +45,9 @@ const struct config_key tenant_keys[] = {
 	  "sum of the CPU limits of a tenant's sandboxes; 0 is half of [admission] cpus, or sandboxes times cpu_limit" },
 	{ "tenant", "volumes", CONFIG_COUNT, "0", 0, 65534, T(volumes), NULL, NULL,
 	  "volumes of a tenant; 0 is a quarter of [volume] max" },
+	{ "tenant", "workspace_bytes", CONFIG_SIZE, "0", 0, 1ULL << 50, T(workspace_bytes), NULL,
+	  NULL, "bytes of a tenant's workspaces together; 0 is a tenth of their file system where "
+	  "that enforces project quotas" },
 	{ "tenant", "connections", CONFIG_COUNT, "0", 0, 65536, T(connections), NULL, NULL,
 	  "connections of a tenant to berthd at once; 0 is a quarter of [daemon] max_connections" },
 	{ "tenant", "requests", CONFIG_COUNT, "0", 0, 65536, T(requests), NULL, NULL,
@@ -164,6 +168,9 @@ int tenant_parse(const json_t *doc, const struct config *c, const char *name, st
 	/* a name that is also a key of all has a table or it has nothing of its own */
 	if (apply(ret, all, "tenant", e) < 0 || (json_is_object(own) && apply(ret, own, shown, e) < 0))
 		return -1;
+	if (ret->workspace_bytes && ret->workspace_bytes < WORKSPACE_BYTES_MIN)
+		return err_set(e, ERR_CONFIG, "tenant.workspace_bytes %" PRIu64
+			       " is too small; hint: 1m or more", ret->workspace_bytes);
 	derive(ret, c);
 	return 0;
 }
@@ -204,6 +211,19 @@ const json_t *tenant_source(const json_t *doc, const char *name, const char *key
 	const json_t *all = json_object_get(doc, "tenant"), *own = json_object_get(json_object_get(all, name), key);
 
 	return own ? own : json_object_get(all, key);
+}
+
+int tenant_any_workspace_bytes(const json_t *doc)
+{
+	json_t *all = json_object_get(doc, "tenant"), *v;
+	const char *name;
+
+	if (json_object_get(all, "workspace_bytes"))
+		return 1;
+	json_object_foreach(all, name, v)
+		if (json_object_get(v, "workspace_bytes"))
+			return 1;
+	return 0;
 }
 
 /* ---- what is asked for ---- */

@@ -20,6 +20,7 @@ struct tenant {
 	uint64_t memory_bytes, swap_bytes, cpu_milli, pids, disk_bytes, disk_inodes, tmp_bytes;
 	/* of all of them */
 	uint64_t sandboxes, archives, memory_total, cpu_total, volumes;
+	uint64_t workspace_bytes;	/* 0: what its file system allows for */
 	/* of berthd, at once */
 	uint64_t connections, requests, streams;
 	char images[1024];	/* patterns of names, with newlines between them */
@@ -34,6 +35,8 @@ int tenant_load(struct tenant *ret, const struct config *c, const char *name, st
 int tenant_parse(const json_t *doc, const struct config *c, const char *name, struct tenant *ret, struct err *e);
 /* Whether all of [tenant] is right: ERR_CONFIG. */
 int tenant_check_sections(const json_t *doc, const struct config *c, struct err *e);
+/* Whether [tenant] or a [tenant.NAME] bounds the bytes of workspaces. */
+int tenant_any_workspace_bytes(const json_t *doc);
 /* The row of the file that a key of a tenant comes from, or NULL: a default. */
 const json_t *tenant_source(const json_t *doc, const char *name, const char *key);
 

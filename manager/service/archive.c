@@ -34,6 +34,7 @@
 #include "manager/objects/storage.h"
 #include "manager/service/state.h"
 #include "rootfs/store/image.h"
+#include "runtime/kernel/quota.h"
 #include "runtime/sandbox/writable.h"
 
 #define ARCHIVED "manager/archived"
@@ -310,6 +311,7 @@ static int get_workspace(struct service *s, const struct record *r, struct err *
 	autoclose int dir = -1, work = -1;
 	struct storage_stats st = { 0 };
 	const char *name;
+	uint32_t had;
 	char path[200];
 	int got;
 
@@ -321,13 +323,16 @@ static int get_workspace(struct service *s, const struct record *r, struct err *
 	if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
 		return err_sys(e, "make the workspace %s", name);
 	work = workspace_open(r, e);
-	if (work < 0)
+	if (work < 0 || workspace_bound(s, r, e) < 0)
 		return -1;
 	/* whatever our umask says; the archive knows better, if it is not of an older berthd */
 	if (fchmod(work, 0755) < 0)
 		return err_sys(e, "make the workspace %s", name);
 	archive_path(r, "workspace", path);
+	if (quota_obey(&had, e) < 0)
+		return -1;
 	got = storage_get_folder(s->storage, path, work, 1, &st, e);
+	quota_obey_end(had);
 	return got == 0 ? err_set(e, ERR_NOT_FOUND, "the archived workspace of sandbox %s is not in the storage", r->name) : got < 0 ? -1 : 0;
 }
 

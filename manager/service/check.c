@@ -91,7 +91,9 @@ static int check(const struct conf *conf, const struct config *c, const char *be
 	int r = service_read_secret(conf->store_password_file, password, sizeof(password), e);
 
 	explicit_bzero(password, sizeof(password));
-	return r < 0 || check_storage(conf, e) < 0 ? err_wrap(e, "%.200s", c->file) : check_pools(conf, c, berth_path, e);
+	if (r < 0 || check_storage(conf, e) < 0 || workspace_check_bound(conf, e) < 0)
+		return err_wrap(e, "%.200s", c->file);
+	return check_pools(conf, c, berth_path, e);
 }
 
 int service_load_conf(struct conf *ret, const struct config *c, const char *berth_path, struct err *e)

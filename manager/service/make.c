@@ -268,7 +268,7 @@ static int make_in_place(struct service *s, const struct making *m, struct recor
 	record_set_own(r, "own_workspace", json_boolean(!m->mount_dir));
 	json_object_set_new(r->j, "mount_dir", json_string(dir));
 	/* written ahead: whatever follows is found by this record after a crash */
-	if (record_save(s, r, NULL, 0, e) < 0 || (!m->mount_dir && workspace_make(r, e) < 0))
+	if (record_save(s, r, NULL, 0, e) < 0 || (!m->mount_dir && workspace_make(s, r, e) < 0))
 		return -1;
 	if (m->storage_path && !m->inherit_workspace && workspace_download(s, m->storage_path, dir, e) < 0)
 		return -1;

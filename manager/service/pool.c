@@ -203,7 +203,9 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 		return e->code == ERR_BUSY ? 0 : -1;
 	}
 	promised = stale ? 0 : tenancy_promise(s, m->who, r, memory, cpu, e);
-	if (!stale && promised == 0 && hand_over(s, r, args, env, m->mount_dir, &why) == 0)
+	/* its own workspace counts as the tenant's from now on */
+	if (!stale && promised == 0 && (m->mount_dir || workspace_bound(s, r, &why) == 0) &&
+	    hand_over(s, r, args, env, m->mount_dir, &why) == 0)
 		return 1;
 	if (ctx[0])
 		session_unbind(s, r, ctx, &why);

@@ -52,6 +52,7 @@ struct service {
 	struct chore *chores;		/* guarded by lock: under way */
 	struct archive_turn *archive_turns;	/* the same */
 	struct absent *absent;		/* guarded by lock: berthds that are dead */
+	_Atomic int told_unbounded;	/* that nothing bounds workspaces was logged */
 	char fill_error[600];
 	enum { STORAGE_UNKNOWN, STORAGE_ANSWERS, STORAGE_FAILS } storage_state;	/* guarded by lock, with the next two */
 	uint64_t storage_looked_ms;	/* on the monotonic clock */
@@ -377,7 +378,7 @@ int tenancy_open(struct service *s, struct config *c, struct registry *ret, stru
 /* Where the workspace of a new session id is to be. */
 void workspace_path(struct service *s, const char *session_id, char ret[512]);
 /* Makes the one that the record names. */
-int workspace_make(const struct record *r, struct err *e);
+int workspace_make(struct service *s, const struct record *r, struct err *e);
 /*
  * To the user of the sandbox that was made: one that we made, and that is root's.  Users that are numbers only, as the
  * others' are known in the sandbox alone.
@@ -394,6 +395,17 @@ int workspace_download(struct service *s, const char *storage_path, const char *
 int workspace_open_above(const struct record *r, const char **ret_name, struct err *e);
 /* ERR_NOT_FOUND when it is not there. */
 int workspace_open(const struct record *r, struct err *e);
+
+/* ---- workspace_share.c ---- */
+
+/*
+ * The empty workspace that the record names counts in what its tenant may have: [tenant]
+ * workspace_bytes, else a tenth of the file system where that can be enforced.  ERR_UNSUPPORTED
+ * where a maximum is configured that cannot be; nothing to do for a sandbox that is no tenant's.
+ */
+int workspace_bound(struct service *s, const struct record *r, struct err *e);
+/* ERR_UNSUPPORTED when the configuration bounds workspaces and their file system does not. */
+int workspace_check_bound(const struct conf *conf, struct err *e);
 
 /* ---- archive_share.c ---- */
 

@@ -15,6 +15,7 @@
 #include "manager/objects/storage.h"
 #include "manager/service/state.h"
 #include "rootfs/store/image.h"
+#include "runtime/kernel/quota.h"
 
 #define IDS_MAX 65535	/* of a sandbox */
 
@@ -48,14 +49,14 @@ static int make_at(int dir, const char *name, struct err *e)
 	return mkdirat(dir, name, 0755) < 0 || fchmodat(dir, name, 0755, 0) < 0 ? err_sys(e, "make the workspace %s", name) : 0;
 }
 
-int workspace_make(const struct record *r, struct err *e)
+int workspace_make(struct service *s, const struct record *r, struct err *e)
 {
 	const char *name;
 	autoclose int dir = workspace_open_above(r, &name, e);
 
 	if (dir < 0)
 		return err_wrap(e, "session.default_mount_dir");
-	return make_at(dir, name, e);
+	return make_at(dir, name, e) < 0 ? -1 : workspace_bound(s, r, e);
 }
 
 /* As berth create reads it: the option, the image's own, the configuration's. */
@@ -162,11 +163,17 @@ int workspace_download(struct service *s, const char *storage_path, const char *
 {
 	autoclose int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct storage_stats st = { 0 };
+	uint32_t had;
+	int r;
 
 	if (fd < 0)
 		return err_sys(e, "open the workspace %.200s", dir);
+	if (quota_obey(&had, e) < 0)
+		return -1;
 	/* nothing stored yet: an empty workspace, which its release will store */
-	return storage_get_folder(s->storage, storage_path, fd, 0, &st, e) < 0 ? -1 : 0;
+	r = storage_get_folder(s->storage, storage_path, fd, 0, &st, e);
+	quota_obey_end(had);
+	return r < 0 ? -1 : 0;
 }
 
 int workspace_revive(struct service *s, const struct record *r, struct err *e)
@@ -177,14 +184,20 @@ int workspace_revive(struct service *s, const struct record *r, struct err *e)
 	/* a directory that its owner brought is one of the host where he did; ours hosts may share, or have in the storage */
 	if (!json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && home_check(s, r, e) < 0)
 		return -1;
-	if (there >= 0 || e->code != ERR_NOT_FOUND)
-		return there >= 0 ? 0 : -1;
+	if (there < 0 && e->code != ERR_NOT_FOUND)
+		return -1;
+	/*
+	 * An empty one may be what a crash left before it was bounded.  One that was made
+	 * before there was a maximum holds files.
+	 */
+	if (there >= 0)
+		return workspace_bound(s, r, e) < 0 && e->code != ERR_INVALID ? -1 : 0;
 	if (!from[0] || !s->storage)
 		return home_check(s, r, e) < 0 ? -1 : err_wrap(e, "the workspace is gone, and was not stored");
 	dir = workspace_open_above(r, &name, e);
 	if (dir < 0)
 		return -1;
-	if (make_at(dir, name, e) < 0)
+	if (make_at(dir, name, e) < 0 || workspace_bound(s, r, e) < 0)
 		return -1;
 	return workspace_download(s, from, record_str(r, "mount_dir"), e);
 }

@@ -2,6 +2,7 @@
 #include "runtime/kernel/quota.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/dqblk_xfs.h>
 #include <linux/fs.h>
 #include <linux/quota.h>
@@ -153,4 +154,53 @@ int quota_bound(int dir_fd, uint64_t bytes, uint64_t inodes, struct err *e)
 	if (!id && free_project(dir_fd, &id, e) < 0)
 		return -1;
 	return quota_limit(dir_fd, id, bytes, inodes, e);
+}
+
+int quota_join(int dir_fd, int like_fd, struct err *e)
+{
+	struct fsxattr like, x;
+
+	if (ioctl(like_fd, FS_IOC_FSGETXATTR, &like) < 0 ||
+	    ioctl(dir_fd, FS_IOC_FSGETXATTR, &x) < 0)
+		return err_code_sys(e, ERR_UNSUPPORTED, "read the project of a directory");
+	if (!like.fsx_projid)
+		return err_set(e, ERR_INTERNAL, "the directory to be like has no project");
+	if (x.fsx_projid == like.fsx_projid && x.fsx_xflags & FS_XFLAG_PROJINHERIT)
+		return 0;
+	if (x.fsx_projid || !is_empty(dir_fd))
+		return err_set(e, ERR_INVALID, "the directory holds files that another project "
+			       "counts, or none");
+	return join_project(dir_fd, like.fsx_projid, e);
+}
+
+/* capset(2) is of a thread. */
+static int set_effective(struct __user_cap_data_struct d[2])
+{
+	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
+
+	return (int)syscall(SYS_capset, &h, d);
+}
+
+int quota_obey(uint32_t *ret_had, struct err *e)
+{
+	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct d[2];
+	const uint32_t bit = 1u << CAP_SYS_RESOURCE;
+
+	if (syscall(SYS_capget, &h, d) < 0)
+		return err_sys(e, "read the capabilities of a thread");
+	*ret_had = d[0].effective & bit;
+	d[0].effective &= ~bit;
+	return set_effective(d) < 0 ? err_sys(e, "do without CAP_SYS_RESOURCE") : 0;
+}
+
+void quota_obey_end(uint32_t had)
+{
+	struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct d[2];
+
+	if (!had || syscall(SYS_capget, &h, d) < 0)
+		return;
+	d[0].effective |= had;
+	set_effective(d);	/* what is permitted can be made effective */
 }

@@ -26,5 +26,17 @@ int quota_limit(int dir_fd, uint32_t id, uint64_t bytes, uint64_t inodes, struct
  * ERR_INVALID otherwise.  ERR_UNSUPPORTED as quota_check().
  */
 int quota_bound(int dir_fd, uint64_t bytes, uint64_t inodes, struct err *e);
+/*
+ * The empty directory dir_fd counts in the project of the directory like_fd of the same file
+ * system, which quota_bound() made; no error when it does already.  ERR_INVALID when it is not
+ * empty, or of another project.
+ */
+int quota_join(int dir_fd, int like_fd, struct err *e);
+/*
+ * With CAP_SYS_RESOURCE ext4 lets a process write past a hard limit.  This thread, and those that
+ * it starts, do without from here until quota_obey_end(), which gets *ret_had.
+ */
+int quota_obey(uint32_t *ret_had, struct err *e);
+void quota_obey_end(uint32_t had);
 
 #endif

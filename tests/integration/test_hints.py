@@ -190,6 +190,7 @@ enable it in cgroup.subtree_control of the parent cgroup, or set %s to unlimited
 use a directory on ext4, xfs or btrfs
 Linux 6.8 takes more, or flatten the image
 tune2fs -O project,quota, and mount it with prjquota
+mount its file system with prjquota, or set session.default_mount_dir to a directory on one that is
 mount it with prjquota
 raise it for berth's caller (ulimit -H), or ask for less
 a program of this host listens there; take another port, or ADDRESS:%u:%u for one address of the host
@@ -406,6 +407,7 @@ a-z 0-9 _ -, such as berth0
 %% to %%%s
 put it under [%s]
 [%s]
+1m or more
 chown root %.100s
 chmod go-w %.100s
 did you mean [%s]?
