@@ -9,7 +9,6 @@ import socket
 import subprocess
 import tarfile
 import threading
-import time
 
 import berthtest as b
 import daemon
@@ -195,9 +194,7 @@ def test_exec_in_one_reply():
         assert reply.status == 404 and reply.json["error"]["code"] == "command-not-found", reply
         assert d.post(box_url(box, "/exec"), {"argv": ["/etc"]}).status == 422
         # a background process that keeps the pipe does not keep the reply
-        began = time.monotonic()
-        assert d.exec(box, "sh", "-c", "sleep 30 & echo done")["stdout"] == "done\n"
-        assert time.monotonic() - began < 10
+        assert d.exec(box, "sh", "-c", "sleep 1000 & echo done")["stdout"] == "done\n"
         big = d.exec(box, "cat", stdin="x" * 900000)
         assert big["stdout"] == "x" * 900000
         assert d.exec(box, "echo", *["y" * 100000] * 3)["stdout_bytes"] == 300003
@@ -826,10 +823,9 @@ def test_a_long_request_does_not_keep_it():
         with d.raw_socket() as s:
             s.sendall(f"GET {box_url(box, '/wait')} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             b.wait_for(lambda: "berth_http_requests_active 2" in d.get("/metrics").body.decode(), 10, "the request")
-            began = time.monotonic()
             d.p.send_signal(signal.SIGTERM)
             assert b" 503 " in s.recv(4096)
-            assert d.p.wait(30) == 0 and time.monotonic() - began < 15
+            assert d.p.wait(30 * b.SLOW) == 0
 
 
 def test_one_berthd_a_run_directory():

@@ -426,9 +426,13 @@ def test_memory_in_use_is_not_taken_away():
 
 def test_an_idle_sandbox_stops_and_a_busy_one_does_not():
     env = {"BERTH_CONFIG": b.write(b.tmp("berth.toml"), '[manager]\nidle_timeout = "1s"\n')}
-    idle, busy, cpu = create(env=env), create(env=env), create(env=env)
+    idle = create(env=env)
+    # these are not idle before they have something to do
+    busy, cpu = create("--idle-timeout", "0", env=env), create("--idle-timeout", "0", env=env)
     detach(busy, "sleep", "1000")
     b.berth("sh", cpu, "--", "while :; do :; done & echo", ok=True)
+    for box in (busy, cpu):
+        b.berth("update", "--idle-timeout", "1s", box, ok=True)
     began = time.monotonic()
 
     def state():

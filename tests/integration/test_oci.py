@@ -124,7 +124,7 @@ class Bundle:
     def __exit__(self, *exc):
         # what a detached exec left is ours to reap: until then the namespace's pid 1 cannot end
         self.call("kill", "--all", self.id, "KILL", ok=None)
-        end = time.monotonic() + 2
+        end = time.monotonic() + 2 * b.SLOW
         while self.call("state", self.id, ok=None).code == 0 and self.status() != "stopped" and time.monotonic() < end:
             self.reap()
             time.sleep(0.005)
@@ -561,10 +561,8 @@ def test_config_hooks_poststop_failure_is_a_warning_and_the_others_run():
 
 def test_config_hooks_timeout_kills():
     with Bundle("true") as c:
-        c.config["hooks"] = {"createRuntime": [{"path": "/bin/sleep", "args": ["sleep", "60"], "timeout": 1}]}
-        began = time.monotonic()
+        c.config["hooks"] = {"createRuntime": [{"path": "/bin/sleep", "args": ["sleep", "1000"], "timeout": 1}]}
         c.refused("timeout")
-        assert time.monotonic() - began < 20
 
 
 # ---- config-linux.md --------------------------------------------------------------------------
@@ -1025,7 +1023,7 @@ def receive_terminal(path, act):
 
 def read_terminal(fd, word):
     got = b""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 10 * b.SLOW
     os.set_blocking(fd, False)
     while word not in got and time.monotonic() < end:
         try:

@@ -4,7 +4,6 @@ What the public suites for OCI runtimes (runc's and crun's own, runtime-tools') 
 specification leaves open: one test of ours for each difference that driving them showed.
 """
 import array
-import ctypes
 import fcntl
 import glob
 import json

@@ -31,12 +31,13 @@ def events(x):
 
 def test_it_stands_still_at_the_end_of_its_owner_and_goes_after_the_grace():
     p = owner()
-    x = Box("--owner-pid", str(p.pid), "--owner-grace", "3s")
+    x, still = Box("--owner-pid", str(p.pid), "--owner-grace", "1s"), Box("--owner-pid", str(p.pid), "--owner-grace", "1h")
     x.exec("true", ok=True)
-    assert record(x)["owner_pid"] == p.pid and record(x)["owner_grace_ms"] == 3000
+    assert record(x)["owner_pid"] == p.pid and record(x)["owner_grace_ms"] == 1000
     end(p)
-    b.wait_for(lambda: (record(x) or {}).get("status") == "paused", 3, "the freeze")
-    assert "paused" in x.exec("true").err
+    b.wait_for(lambda: record(still)["status"] == "paused", what="the freeze")
+    assert "paused" in still.exec("true").err
+    b.berth("rm", "-f", still.id, ok=True)
     b.wait_for(lambda: record(x) is None, 10, "the removal")
     told = events(x)
     assert [e["event"] for e in told[-3:]] == ["owner-ended", "stop", "rm"] and told[-1]["reason"] == "owner ended", told

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""berth stdio: JSON lines, several requests at once, streams, cancel, and how fast it is."""
+"""berth stdio: JSON lines, several requests at once, streams, cancel."""
 import base64
 import json
 import os
 import subprocess
-import time
 
 import berthtest as b
 
@@ -298,13 +297,13 @@ def test_many_sandboxes_at_once():
     s = Stdio()
     made = [s.send(op="create", image="host") for _ in range(4)]
     boxes = [s.take(n)["sandbox"] for n in made]
-    slow = [s.send(op="exec", sandbox=x, argv=["sh", "-c", f"sleep 1; echo {i}"]) for i, x in enumerate(boxes * 5)]
-    began = time.monotonic()
-    assert s.call(op="sh", sandbox=boxes[0], text="echo quick")["output"] == "quick\n"
-    assert time.monotonic() - began < 1, "a request waits for others"
+    waits = "echo >>/tmp/here; until [ -e /tmp/go ]; do sleep 0.05; done; echo {}"
+    slow = [s.send(op="exec", sandbox=x, argv=["sh", "-c", waits.format(i)]) for i, x in enumerate(boxes * 5)]
+    # no request waits for others: all five of a sandbox run at once, and who tells them to go on is heard
+    for x in boxes:
+        assert s.call(op="sh", sandbox=x, text="until [ $(wc -l </tmp/here) = 5 ]; do sleep 0.05; done; >/tmp/go; echo quick")["output"] == "quick\n"
     for i, n in enumerate(slow):
         assert s.end_of(n)[0] == f"{i}\n".encode()
-    assert time.monotonic() - began < 10
     for x in boxes:
         s.remove(x)
     assert s.call(op="exec", sandbox=boxes[0], argv=["true"])["error"]["code"] == "not-found"
@@ -380,14 +379,9 @@ def test_commands_end_with_the_client():
 
 
 @stdio()
-def test_a_thousand_commands_are_fast(s, box):
-    """0.16 ms on an idle machine; this machine may be busy, so only a gross loss fails."""
+def test_a_thousand_commands_are_exact(s, box):
+    """(How fast they are, make bench says.)"""
     s.call(op="sh", sandbox=box, text=":")
-    took = []
     for i in range(1000):
-        began = time.perf_counter()
         a = s.call(op="sh", sandbox=box, text=f"echo {i}" if i % 2 else ":")
-        took.append(time.perf_counter() - began)
         assert a["output"] == (f"{i}\n" if i % 2 else "") and a["verdict"]["exit_status"] == 0, a
-    took.sort()
-    assert took[500] < 0.005, f"median {took[500] * 1000:.3f} ms"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """berth wait --healthy, --port, --log: until a sandbox is ready, with a deadline."""
 import json
-import time
 
 import berthtest as b
 from box import Box

@@ -10,7 +10,6 @@ about to end is struck off before the request is sent: all others must be there 
 import collections
 import http.client
 import json
-import os
 import random
 import socket
 import threading
