@@ -6,6 +6,7 @@
  *   run_dir/sandboxes/ID/             flock'ed by the supervisor as long as it lives
  *   run_dir/sandboxes/ID/record.json  what the sandbox is, for ps and inspect
  *   run_dir/spare/                    a directory that was one of these, for the next: rundir.h
+ *   run_dir/swept                     how far registry_gc_some() has looked
  *   state_dir/sandboxes/ID/           lasting sandboxes: record.json, spec.json, the writable layer
  *   state_dir/names/NAME -> ID
  *   state_dir/ids/ranges              who has which range of 65,536 ids: ranges.h
@@ -106,8 +107,8 @@ int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
  */
 int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int newer_too, struct err *e);
 /*
- * The same after a claim, bounded for the hot path: it looks at 16 sandboxes at most, from anywhere in the list, and clears one
- * at most.
+ * The same after a claim, bounded for the hot path: it looks at 8 sandboxes at most, from where the
+ * last one stopped, and clears one at most.
  */
 void registry_gc_some(struct registry *r);
 /* What gc would clear, without doing it. */

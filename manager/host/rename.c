@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/host/rename.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
@@ -10,40 +8,14 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "base/path.h"
+#include "manager/host/names.h"
 
-/* 1 when name is of id, 0 when of nobody, -1 with ERR_EXISTS. */
-static int holder_of(struct registry *r, const char *name, const char *id, struct err *e)
+/* Until it is done the sandbox may have two names: names_drop() looks at all then. */
+static int begin(int dir, struct err *e)
 {
-	char holder[65];
-	ssize_t n = readlinkat(r->names_fd, name, holder, sizeof(holder) - 1);
+	autoclose int fd = openat(dir, NAMES_CHANGING, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-	if (n <= 0)
-		return 0;
-	holder[n] = '\0';
-	if (!strcmp(holder, id))
-		return 1;
-	if (path_has(r->sandboxes_fd, holder) ||
-	    path_has(r->kept_fd, holder))
-		return err_set(e, ERR_EXISTS, "the name %s is taken by sandbox %s", name, holder);
-	unlinkat(r->names_fd, name, 0);	/* left over from a crash */
-	return 0;
-}
-
-static void drop_others(struct registry *r, const char *id, const char *name)
-{
-	int fd = openat(r->names_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
-	struct err ignored;
-
-	while (d && (entry = readdir(d)))
-		if (path_is_name(entry->d_name) && strcmp(entry->d_name, name) && holder_of(r, entry->d_name, id, &ignored) == 1)
-			unlinkat(r->names_fd, entry->d_name, 0);
-	if (d)
-		closedir(d);
-	else
-		fd_close(&fd);
+	return fd < 0 ? err_sys(e, "note that the name changes") : 0;
 }
 
 /* The record of a running one, which ps reads. */
@@ -70,6 +42,8 @@ int registry_rename(struct registry *r, const char *id, const char *name, struct
 {
 	autoclose int lock = openat(r->sandboxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	autojson json_t *record = NULL;
+	autoclose int dir = -1;
+	struct err ignored;
 	int held;
 
 	if (registry_check_name(name, e) < 0)
@@ -79,8 +53,11 @@ int registry_rename(struct registry *r, const char *id, const char *name, struct
 	record = registry_load(r, id, "record.json", e);
 	if (!record)
 		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be renamed", id) : -1;
-	held = holder_of(r, name, id, e);
-	if (held < 0)
+	dir = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return err_sys(e, "open the directory of sandbox %s", id);
+	held = names_holder(r, name, id, e);
+	if (held < 0 || begin(dir, e) < 0)
 		return -1;
 	if (!held && symlinkat(id, r->names_fd, name) < 0)
 		return err_sys(e, "record the name %s", name);
@@ -90,6 +67,7 @@ int registry_rename(struct registry *r, const char *id, const char *name, struct
 			unlinkat(r->names_fd, name, 0);
 		return -1;
 	}
-	drop_others(r, id, name);
+	if (names_drop_others(r, id, name, &ignored) == 0)
+		unlinkat(dir, NAMES_CHANGING, 0);
 	return 0;
 }

@@ -52,8 +52,10 @@ int rundir_take(struct registry *r, struct claim *c, struct err *e)
 	c->dir_fd = openat(r->sandboxes_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (c->dir_fd < 0)
 		return err_sys(e, "open the record of sandbox %s", c->id);
-	if (flock(c->dir_fd, LOCK_EX | LOCK_NB) < 0)
-		return err_sys(e, "lock sandbox %s", c->id);
+	/* for a moment a sweep may look whether somebody holds it (sweep.c) */
+	while (flock(c->dir_fd, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "lock sandbox %s", c->id);
 	return 0;
 }
 

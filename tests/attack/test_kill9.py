@@ -221,6 +221,24 @@ def test_L07_ten_at_once():
     k.done(10)
 
 
+def test_a_rename_that_is_killed_leaves_no_name_behind():
+    def box():
+        """A stopped sandbox: no process of it is alive."""
+        i = b.berth("create", "--name", "first", "host", ok=True).out.strip()
+        b.berth("stop", i, ok=True)
+        return i
+
+    i = box()
+    found = points("rename", i, "second", code=0)
+    b.berth("rm", i, ok=True)
+    k = Killer()
+    for call, nth in spread(found, 12):
+        i = box()
+        # one name or two, which go with the sandbox
+        k.at(call, nth, "rename", i, "second", clear=("rm", i))
+    k.done(10)
+
+
 def test_gc_leaves_the_living_alone():
     p = b.start("run", "--name", "alive", "host", "sh", "-c", "echo up; read x; echo $x")
     b.stop(p)

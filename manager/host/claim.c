@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox is added to this host, made to run again, and removed.  Upholds S3 and S11 of SECURITY.md. */
+#include <errno.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hex.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/host/names.h"
+#include "manager/host/promise.h"
+#include "manager/host/ranges.h"
+#include "manager/host/registry.h"
+#include "manager/host/rundir.h"
+
+#define FORGET_TRIES 1000
+#define DYING_MS 1000	/* for the processes of a dead one whose place is wanted */
+
+static int count_one(void *ctx, const char *name)
+{
+	(void)name;
+	++*(unsigned *)ctx;
+	return 0;
+}
+
+static void random_id(char id[65])
+{
+	unsigned char raw[8];
+
+	if (getrandom(raw, sizeof(raw), 0) != (ssize_t)sizeof(raw))
+		memset(raw, 0, sizeof(raw));	/* cannot happen for 8 bytes; mkdir says EEXIST if it does twice */
+	hex_format(id, raw, 6);
+}
+
+struct counter {
+	struct registry *r;
+	unsigned count;
+};
+
+/* A lasting sandbox that runs has both directories and counts once. */
+static int count_kept(void *ctx, const char *name)
+{
+	struct counter *c = ctx;
+
+	c->count += !path_has(c->r->sandboxes_fd, name);
+	return 0;
+}
+
+/* Directories in dirfd by its links, one for the ".." of each; -1 where they are not counted (btrfs, many on ext4), or who knows. */
+static int count_links(int dirfd)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstatfs(dirfd, &fs) < 0 || (fs.f_type != EXT4_SUPER_MAGIC && fs.f_type != TMPFS_MAGIC && fs.f_type != XFS_SUPER_MAGIC))
+		return -1;
+	return fstat(dirfd, &st) == 0 && st.st_nlink >= 2 ? (int)(st.st_nlink - 2) : -1;
+}
+
+static int count_in(int dirfd, unsigned *ret, struct err *e)
+{
+	int links = count_links(dirfd);
+
+	*ret = links < 0 ? 0 : (unsigned)links;
+	return links < 0 && registry_each(dirfd, count_one, ret, e) < 0 ? -1 : 0;
+}
+
+/* One more may run: a directory below sandboxes_fd is one that does. */
+static int check_running(struct registry *r, unsigned *ret_running, struct err *e)
+{
+	if (count_in(r->sandboxes_fd, ret_running, e) < 0)
+		return -1;
+	if (*ret_running >= r->config->max_sandboxes)
+		return err_set(e, ERR_LIMIT, "%u sandboxes run, the limit is %llu; hint: stop or remove some (berth ps), or raise "
+			       "[manager] max_sandboxes", *ret_running, (unsigned long long)r->config->max_sandboxes);
+	return 0;
+}
+
+/* One that stays when it stops is made only while few enough have stopped: so a stop needs no room. */
+static int check_room(struct registry *r, int lasting, struct err *e)
+{
+	struct counter stopped = { r, 0 };
+	unsigned running, lasting_ones;
+
+	if (check_running(r, &running, e) < 0 || count_in(r->kept_fd, &lasting_ones, e) < 0)
+		return -1;
+	r->others = running + lasting_ones;
+	/* those that run are among them; a look at each only when it matters */
+	if (!lasting || lasting_ones < r->config->max_stopped)
+		return 0;
+	if (registry_each(r->kept_fd, count_kept, &stopped, e) < 0)
+		return -1;
+	if (stopped.count >= r->config->max_stopped)
+		return err_set(e, ERR_LIMIT, "%u stopped sandboxes exist, the limit is %llu; hint: remove some (berth ps -a), or raise "
+			       "[manager] max_stopped", stopped.count, (unsigned long long)r->config->max_stopped);
+	return 0;
+}
+
+int registry_bring_back(struct registry *r, int dir, const char *from, const char *id, const struct promise *p, struct err *e)
+{
+	int result = registry_lock(r, e);
+
+	if (result < 0)
+		return -1;
+	result = check_room(r, 0, e) < 0 || promise_fits(r, p, NULL, e) < 0 || ranges_promise(r, id, p, e) < 0 ? -1 : 0;
+	if (result == 0 && renameat2(dir, from, r->kept_fd, id, RENAME_NOREPLACE) < 0)
+		result = err_sys(e, "bring back the files of sandbox %s", id);
+	registry_unlock(r);
+	return result;
+}
+
+static int claim_locked(struct registry *r, const char *name, int lasting, struct claim *c, struct err *e)
+{
+	if (check_room(r, lasting, e) < 0) {
+		/* how many others have is not for tenants to know */
+		if (c->promise && c->promise->tenant[0] && e->code == ERR_LIMIT)
+			err_set(e, ERR_LIMIT, "this host has no room for one more sandbox; hint: again later; the operator's key is "
+				"[manager] max_sandboxes in berth.toml");
+		return -1;
+	}
+	if (c->promise && promise_fits(r, c->promise, NULL, e) < 0)
+		return -1;
+	random_id(c->id);
+	if (rundir_take(r, c, e) < 0) {
+		if (c->dir_fd < 0)
+			c->id[0] = '\0';	/* never ours: undoing must not remove another's */
+		return -1;
+	}
+	if (ranges_take(r, c, e) < 0)
+		return -1;
+	if (lasting && mkdirat(r->kept_fd, c->id, 0700) < 0)
+		return err_sys(e, "make the directory of sandbox %s", c->id);
+	c->lasting = lasting;
+	if (lasting && ranges_remember(r, c, e) < 0)
+		return -1;
+	return name && name[0] ? names_take(r, c, name, e) : 0;
+}
+
+static void undo_claim(struct registry *r, struct claim *c)
+{
+	struct err ignored;
+	int lasting = c->lasting;
+	char id[65];
+
+	memcpy(id, c->id, sizeof(id));
+	c->lasting = 0;
+	registry_release(r, c, &ignored);
+	if (lasting)
+		registry_forget(r, id, &ignored);
+}
+
+int registry_reclaim(struct registry *r, const char *id, const struct promise *p, struct claim *ret, struct err *e)
+{
+	struct err ignored;
+	unsigned cleared, running;
+	int result, tries, is_full;
+
+	for (tries = 0; tries < 2; tries++) {
+		*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .lasting = 1, .promise = p };
+		if (registry_lock(r, e) < 0)
+			return -1;
+		snprintf(ret->id, sizeof(ret->id), "%s", id);
+		is_full = p && !path_has(r->sandboxes_fd, id) && check_running(r, &running, e) < 0;
+		result = is_full || rundir_take(r, ret, e) < 0 || ranges_retake(r, ret, e) < 0 ? -1 : 0;
+		if (result < 0 && (is_full || e->code == ERR_EXISTS))
+			ret->id[0] = '\0';	/* another's, or nobody's: not ours to take back */
+		registry_unlock(r);
+		if (result == 0)
+			return 0;
+		if (!is_full && e->code != ERR_EXISTS)
+			break;
+		/* a living keeper keeps it, or its place; a dead one's remains are cleared */
+		if (is_full ? registry_gc(r, &cleared, &ignored) < 0 || !cleared :
+			      registry_clear_dead(r, id, DYING_MS, 0, &ignored) != 1)
+			return is_full ? -1 :
+			       err_set(e, ERR_EXISTS, "sandbox %s is running", id);
+	}
+	registry_release(r, ret, &ignored);
+	return -1;
+}
+
+int registry_claim(struct registry *r, const char *name, int lasting, const struct promise *p, struct claim *ret, struct err *e)
+{
+	struct err ignored;
+	unsigned cleared;
+	int result;
+
+	*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .promise = p };
+	if (registry_lock(r, e) < 0)
+		return -1;
+	result = claim_locked(r, name, lasting, ret, e);
+	registry_unlock(r);
+	if (result < 0)
+		undo_claim(r, ret);
+	if (result < 0 && (e->code == ERR_LIMIT || e->code == ERR_EXISTS) &&
+	    registry_gc(r, &cleared, &ignored) == 0 && cleared) {
+		/* what stood in the way were the remains of dead supervisors */
+		if (registry_lock(r, e) < 0)
+			return -1;
+		*ret = (struct claim){ .dir_fd = -1, .slot_fd = -1, .promise = p };
+		result = claim_locked(r, name, lasting, ret, e);
+		registry_unlock(r);
+		if (result < 0)
+			undo_claim(r, ret);
+	}
+	return result;
+}
+
+int registry_record(const struct claim *c, const json_t *record, struct err *e)
+{
+	autofree char *text = json_dumps(record, JSON_COMPACT);
+
+	return text ? rundir_record(c, text, strlen(text), e) : err_nomem(e);
+}
+
+void registry_abandon(struct claim *c)
+{
+	fd_close(&c->slot_fd);
+	fd_close(&c->dir_fd);
+	c->id[0] = c->name[0] = '\0';
+}
+
+int registry_release(struct registry *r, struct claim *c, struct err *e)
+{
+	int result = 0;
+
+	if (c->name[0] && !c->lasting)
+		unlinkat(r->names_fd, c->name, 0);
+	if (c->id[0] && rundir_put(r, c, e) < 0)
+		result = -1;
+	/* the locks go last: until then nobody else takes this for a leftover, nor the range */
+	fd_close(&c->slot_fd);
+	fd_close(&c->dir_fd);
+	c->id[0] = c->name[0] = '\0';
+	return result;
+}
+
+int registry_forget(struct registry *r, const char *id, struct err *e)
+{
+	int tries = 0, result;
+
+	if (names_drop(r, id, e) < 0)
+		return -1;
+	/* and with it goes the claim to its range (ranges.h); whoever stops the sandbox may still write into its record */
+	while ((result = path_remove_tree(r->kept_fd, id, e)) < 0 && e->os_errno == ENOTEMPTY && ++tries < FORGET_TRIES)
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	return result;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What dead supervisors left is found and cleared.  Upholds S11 of SECURITY.md.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/getdents.h"
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/host/events.h"
+#include "manager/host/names.h"
+#include "manager/host/netclear.h"
+#include "manager/host/registry.h"
+#include "runtime/kernel/cgroup.h"
+
+#define DYING "dying"	/* beside the record of a dead one: somebody waited for its processes in vain */
+#define DYING_MS 1000
+#define SWEPT "swept"	/* below run_dir: how far commands on the hot path have looked, struct turn */
+#define LOOK_AT 8	/* sandboxes, by a command on the hot path */
+
+/*
+ * Takes the lock of a sandbox whose supervisor is dead: its fd; -1 with ERR_BUSY while it lives.  The registry is locked.
+ */
+static int lock_dead(struct registry *r, const char *id, struct err *e)
+{
+	autoclose int fd = openat(r->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the record of sandbox %s", id);
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return take_fd(&fd);
+	/* it lives, or is_held() looks at it for a moment */
+	if (errno == EWOULDBLOCK && flock(fd, LOCK_SH | LOCK_NB) == 0 && flock(fd, LOCK_EX) == 0)
+		return take_fd(&fd);
+	return err_code_sys(e, errno == EWOULDBLOCK ? ERR_BUSY : ERR_SYS, "lock sandbox %s", id);
+}
+
+/*
+ * Whether somebody holds the lock of a sandbox, seen without that of the registry.  0 is to be asked
+ * again by lock_dead(): it may be one that is being made.
+ */
+static int is_held(struct registry *r, const char *id)
+{
+	autoclose int fd = openat(r->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? errno == ENOENT : flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+/* A lasting sandbox whose making or removal was cut short: no command can name it, but it counts. */
+static int is_unfinished(struct registry *r, const char *id)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "%s/record.json", id);
+	return !path_has(r->kept_fd, path) && errno == ENOENT;
+}
+
+/*
+ * Ends its processes, for which ms are waited.  What the kernel is long busy to end (a driver in D state, thousands of files to
+ * close) is noted by the first who came; others, a run of somebody else say, do not wait for it again.
+ */
+static int end_of_dead(struct registry *r, const char *id, unsigned ms, struct cgroup *cg, struct err *e)
+{
+	autoclose int note = -1;
+	char path[100];
+
+	if (cgroup_destroy_within(cg, ms, e) == 0)
+		return 0;
+	if (e->code != ERR_TIMEOUT)
+		return -1;
+	snprintf(path, sizeof(path), "%s/" DYING, id);
+	note = openat(r->sandboxes_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return err_set(e, ERR_TIMEOUT, "processes of sandbox %s do not end, though they were killed: the kernel is at it; hint: berth gc later", id);
+}
+
+static int is_dying(struct registry *r, const char *id)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/" DYING, id);
+	return path_has(r->sandboxes_fd, path);
+}
+
+static int clear(struct registry *r, const char *id, unsigned ms, struct err *e)
+{
+	struct cgroup cg;
+	int result;
+
+	result = cgroup_open(&cg, r->config->cgroup_parent, id, e);
+	if (result == 0)
+		result = end_of_dead(r, id, ms, &cg, e);
+	cgroup_release(&cg);
+	if (result == 0)
+		result = netclear_one(r, id, e);
+	if (result < 0 || (is_unfinished(r, id) && path_remove_tree(r->kept_fd, id, e) < 0))
+		return -1;
+	/* a lasting sandbox keeps its name, and can be started again */
+	if (!path_has(r->kept_fd, id) && names_drop(r, id, e) < 0)
+		return -1;
+	return path_remove_tree(r->sandboxes_fd, id, e);
+}
+
+static void tell_death(struct registry *r, const char *id)
+{
+	if (path_has(r->kept_fd, id))
+		events_add(r, "die", id, json_pack("{s:s}", "reason", "its keeper ended; what it left was removed"));
+}
+
+int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int newer_too, struct err *e)
+{
+	autoclose int lock = -1;
+
+	if (registry_lock(r, e) < 0)
+		return -1;
+	lock = lock_dead(r, id, e);
+	registry_unlock(r);
+	if (lock < 0)
+		return e->code == ERR_BUSY || e->code == ERR_NOT_FOUND ? 0 : -1;
+	if ((!newer_too && registry_check_format(r, id, e) < 0) || clear(r, id, ms, e) < 0)
+		return -1;
+	tell_death(r, id);
+	return 1;
+}
+
+struct gc {
+	struct registry *r;
+	struct err *e;
+	unsigned cleared;
+	int failed;
+	int (*report)(void *ctx, const char *id);	/* dry run */
+	void *report_ctx;
+};
+
+static int gc_one(void *ctx, const char *id)
+{
+	struct gc *g = ctx;
+	struct err mine;
+	autoclose int lock = -1;
+
+	if (is_held(g->r, id))
+		return 0;
+	if (registry_lock(g->r, g->e) < 0)
+		return -1;
+	lock = lock_dead(g->r, id, &mine);
+	registry_unlock(g->r);
+	if (lock < 0)
+		return 0;	/* alive, or gone meanwhile */
+	if (registry_check_format(g->r, id, &mine) < 0)
+		return 0;	/* what a newer berth left may be more than we know of: rm --force */
+	if (g->report)
+		return g->report(g->report_ctx, id);
+	if (clear(g->r, id, is_dying(g->r, id) ? 0 : DYING_MS, &mine) < 0) {
+		*g->e = mine;
+		g->failed = 1;	/* go on: the others can still be cleared */
+		return 0;
+	}
+	tell_death(g->r, id);
+	g->cleared++;
+	return 0;
+}
+
+/* A part of a lasting sandbox, where nothing else points to it any more. */
+static int is_left(struct registry *r, const char *id)
+{
+	return is_unfinished(r, id) && !path_has(r->sandboxes_fd, id);
+}
+
+/* What a cut-off removal left below state_dir. */
+static int gc_kept(void *ctx, const char *id)
+{
+	struct gc *g = ctx;
+	struct err mine;
+	int left;
+
+	/* one that is being made has no record either: the lock tells */
+	if (!is_left(g->r, id))
+		return 0;
+	if (registry_lock(g->r, g->e) < 0)
+		return -1;
+	left = is_left(g->r, id);
+	registry_unlock(g->r);
+	if (!left)
+		return 0;
+	if (g->report)
+		return g->report(g->report_ctx, id);
+	if (path_remove_tree(g->r->kept_fd, id, &mine) < 0 || names_drop(g->r, id, &mine) < 0) {
+		*g->e = mine;
+		g->failed = 1;
+		return 0;
+	}
+	g->cleared++;
+	return 0;
+}
+
+static int gc_all(struct gc *g)
+{
+	return registry_each(g->r->sandboxes_fd, gc_one, g, g->e) < 0 ? -1 :
+	       registry_each(g->r->kept_fd, gc_kept, g, g->e);
+}
+
+int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
+{
+	struct gc g = { .r = r, .e = e };
+	int result = gc_all(&g);
+
+	*ret_cleared = g.cleared;
+	return result < 0 || g.failed ? -1 : 0;
+}
+
+/*
+ * A command on the hot path clears one leftover, or looks at LOOK_AT sandboxes: with none, hosts of
+ * short commands alone would keep all; with more, a command would cost more the more sandboxes
+ * there are.  Each goes on where the one before it stopped.
+ */
+struct turn {
+	int64_t at[2];	/* for lseek(2): of run_dir/sandboxes, of state_dir/sandboxes */
+};
+
+struct some {
+	struct gc g;
+	int (*look)(void *ctx, const char *id);
+	unsigned left;	/* how many are still to be looked at */
+};
+
+static int look_at(struct some *s, const char *id)
+{
+	s->left--;
+	/* one that fails is left to others */
+	if (path_is_name(id) && s->look(&s->g, id) < 0)
+		return -1;
+	return s->g.cleared || !s->left;
+}
+
+/* From *at, which goes on, or back to 0 at the end of the directory. */
+static void look_on(struct some *s, int dirfd, int64_t *at)
+{
+	autoclose int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_Alignas(struct getdents) char list[1024];
+	long n = 0, next;
+
+	/* what was written of another directory, before a boot say, may be no place in this one */
+	if (fd >= 0 && (!*at || lseek(fd, *at, SEEK_SET) >= 0))
+		while ((n = getdents_read(fd, list, sizeof(list))) > 0)
+			for (next = 0; next < n;) {
+				const struct getdents *d = getdents_next(list, &next);
+
+				*at = d->off;
+				if (!getdents_dots(d->name) && look_at(s, d->name))
+					return;
+			}
+	*at = 0;
+}
+
+void registry_gc_some(struct registry *r)
+{
+	const int few = r->others <= LOOK_AT, dirs[] = { r->sandboxes_fd, r->kept_fd };
+	struct err ignored;
+	struct some s = { .g = { .r = r, .e = &ignored } };
+	struct turn t = { .at = { 0 } };
+	autoclose int fd = -1;
+	unsigned i;
+
+	if (!r->others)
+		return;
+	if (!few)
+		fd = openat(r->run_fd, SWEPT, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0 && pread(fd, &t, sizeof(t), 0) != (ssize_t)sizeof(t))
+		t = (struct turn){ .at = { 0 } };
+	for (i = 0; i < ARRAY_LEN(dirs) && !s.g.cleared; i++) {
+		s.look = i ? gc_kept : gc_one;
+		s.left = few ? LOOK_AT : LOOK_AT / 2;
+		look_on(&s, dirs[i], &t.at[i]);
+	}
+	if (fd >= 0 && pwrite(fd, &t, sizeof(t), 0) < 0)
+		return;	/* the next one looks at the same sandboxes */
+}
+
+int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e)
+{
+	struct gc g = { .r = r, .e = e, .report = each, .report_ctx = ctx };
+
+	return gc_all(&g);
+}
