@@ -121,7 +121,7 @@ help:
 	@printf '%s\n' 'make demo     install what is missing, build, run a command in a sandbox' \
 		'make check    install what the tests need, run them all' 'make          build' \
 		'make install  PREFIX=/usr/local DESTDIR=   (make uninstall takes it back)' \
-		'make deb      Debian packages berth, berthd, berth-oci' 'make dist     the source as a tar' 'make bench    speed beside runc, crun, bubblewrap' \
+		'make deb      Debian packages berth, berthd, berth-oci' 'make clients  the Python wheel' 'make dist     the source as a tar' 'make bench    speed beside runc, crun, bubblewrap' \
 		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make cover    lines run by the tests' 'make soak     30 minutes of mixed load and crashes' 'make fuzz     the parsers of hostile bytes under libFuzzer' 'make clean'
 
 # ---- the first command of the README ---------------------------------------
@@ -153,9 +153,11 @@ files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-mcp 
 files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call manuals,man/berthd.8) \
 	lib/systemd/system/berthd.socket:644:systemd/berthd.socket lib/systemd/system/berthd.service:644:$(BUILD)/share/berthd.service)
 files_berth-oci = bin/berth-oci:755:$(BUILD)/berth-oci $(call helpers,berth-systemd) $(call manuals,man/berth-oci.8)
+WHEEL = $(BUILD)/clients/berth-$(VERSION)-py3-none-any.whl
+files_clients = share/berth/clients/$(notdir $(WHEEL)):644:$(WHEEL)
 installed = $(foreach p,$(INSTALL),$(files_$(p)))
 # of this install alone: nothing that others may have made
-own_dirs = libexec/berth
+own_dirs = libexec/berth share/berth/clients share/berth
 
 $(BUILD)/share/berth.%: $(BUILD)/berth
 	$(Q)mkdir -p $(@D) && $< completion $* > $@.tmp && mv $@.tmp $@
@@ -165,7 +167,7 @@ $(BUILD)/share/%.service: systemd/%.service FORCE
 	$(Q)mkdir -p $(@D) && sed 's#@SBINDIR@#$(PREFIX)/sbin#; s#@BINDIR@#$(PREFIX)/bin#' $< > $@
 FORCE:
 
-install: all $(foreach f,$(installed),$(filter $(BUILD)/share/%,$(lastword $(subst :, ,$(f)))))
+install: all $(foreach f,$(installed),$(filter $(BUILD)/share/% $(BUILD)/clients/%,$(lastword $(subst :, ,$(f)))))
 	$(Q)set -e; for f in $(installed); do to=$${f%%:*}; f=$${f#*:}; \
 		install -D -m "$${f%%:*}" "$${f#*:}" "$(DESTDIR)$(PREFIX)/$$to"; done
 	@echo 'installed $(words $(installed)) files below $(DESTDIR)$(PREFIX): $(INSTALL)'
@@ -174,6 +176,12 @@ uninstall:
 	$(Q)set -e; for f in $(installed); do rm -f "$(DESTDIR)$(PREFIX)/$${f%%:*}"; done; \
 		for d in $(own_dirs); do rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/$$d" 2>/dev/null || :; done
 	@echo 'removed what make install puts below $(DESTDIR)$(PREFIX); sandboxes and images are left in /var/lib/berth'
+
+# The clients for other languages, which need no build: make install INSTALL=clients puts them where pip takes them from.
+clients: $(WHEEL)
+	@echo 'pip install $(WHEEL)'
+$(WHEEL): clients/wheel.py clients/python/README.md $(wildcard clients/python/berth/*.py clients/python/berth/*/*.py)
+	$(Q)PYTHONDONTWRITEBYTECODE=1 python3 $< $(@D) $(VERSION) > /dev/null
 
 # The tree of HEAD: the same bytes wherever it is made.
 dist:
@@ -367,6 +375,6 @@ $(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(mcp_a) $(service_a) $(manager
 clean:
 	rm -rf build build-*
 
-.PHONY: all help demo install uninstall dist deb clean FORCE
+.PHONY: all help demo clients install uninstall dist deb clean FORCE
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

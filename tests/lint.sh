@@ -15,7 +15,7 @@ git ls-files --cached --others --exclude-standard | while read -r f; do
 	[ -f "$f" ] && echo "$f"
 done | sort -u > "$work/all"
 grep -E "^($(echo "$layers" | tr ' ' '|'))/.*\.[ch]$" "$work/all" > "$work/sources"
-grep -E '^(tests|'"$(echo "$layers" | tr ' ' '|')"')/.*\.[chS]$|^[^/]*\.(sh|mk)$|^tests/.*\.(py|sh|mk)$|^Makefile$|^man/|^\.ci/run$' \
+grep -E '^(tests|'"$(echo "$layers" | tr ' ' '|')"')/.*\.[chS]$|^[^/]*\.(sh|mk)$|^(tests|clients)/.*\.(py|sh|mk|c|js|ts)$|^Makefile$|^man/|^\.ci/run$' \
 	"$work/all" > "$work/licensed"
 
 # check NAME COMMAND...: what the command prints are findings, one a line

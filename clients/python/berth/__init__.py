@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+berth: commands in hardened sandboxes.
+
+    with Berth() as client, client.create("py") as sandbox:
+        print(sandbox.run(["python3", "-c", "print(6 * 7)"]).out)
+
+AsyncBerth is the same for asyncio.  Errors are BerthError and its classes in berth.errors, one for each code.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import errors
+from ._client import Berth, Sandbox
+from ._options import CreateOptions, UpdateOptions
+from ._parts import Command, Files, Process, Records, Shell
+from ._results import CodeResult, Output, Result, ShellResult
+from .errors import BerthError, CommandFailed
+
+if TYPE_CHECKING:
+    from ._aio import AsyncBerth, AsyncCommand, AsyncFiles, AsyncProcess, AsyncRecords, AsyncSandbox, AsyncShell
+
+__version__ = "0.1.0"
+__all__ = [
+    "AsyncBerth", "AsyncCommand", "AsyncFiles", "AsyncProcess", "AsyncRecords", "AsyncSandbox", "AsyncShell", "Berth", "BerthError",
+    "CodeResult", "Command", "CommandFailed", "CreateOptions", "Files", "Output", "Process", "Records", "Result", "Sandbox", "Shell",
+    "ShellResult", "UpdateOptions", "errors",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """asyncio, which takes longer to import than a command to run, is imported by those who use it."""
+    if name.startswith("Async") and name in __all__:
+        from . import _aio
+        return getattr(_aio, name)
+    raise AttributeError(f"module 'berth' has no attribute '{name}'")

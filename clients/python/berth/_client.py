@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client whose calls wait: Berth and its sandboxes."""
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence
+
+from . import errors
+from ._link import Link, take_bytes
+from ._options import CreateOptions, Pairs, UpdateOptions, pairs_of, words_of
+from ._parts import MAX_OUTPUT_BYTES, Argv, Bytes, Command, Files, Process, Record, Records, Shell, argv_of, bytes_of
+from ._results import CodeResult, Output, Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+STDIN_AT_ONCE = 256 << 10
+
+
+def link_to(host: Optional[str], token: Optional[str], program: str, env: Optional[Mapping[str, str]]) -> Link:
+    if host is None:
+        host = os.environ.get("BERTH_HOST")
+    if not host:
+        from ._stdio import Stdio
+        return Stdio(program, dict(env) if env is not None else None)
+    from ._http import Http
+    return Http(host, token if token is not None else os.environ.get("BERTH_TOKEN"))
+
+
+class Berth:
+    """
+    A way to berth.  Without a host it is a `berth stdio` of its own, else berthd's: unix:///run/berth/berthd.sock, or
+    http://HOST:PORT with a token.  BERTH_HOST and BERTH_TOKEN are the defaults of both.
+    """
+
+    def __init__(self, host: Optional[str] = None, *, token: Optional[str] = None, program: str = "berth",
+                 env: Optional[Mapping[str, str]] = None) -> None:
+        self._link = link_to(host, token, program, env)
+
+    def __enter__(self) -> "Berth":
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends what runs in the foreground by this client.  Sandboxes live on."""
+        self._link.close()
+
+    def version(self) -> str:
+        return str(self._link.call("ping", {})["version"])
+
+    # ---- sandboxes
+
+    def create(self, image: Optional[str] = None, command: Optional[Sequence[str]] = None,
+               **options: "Unpack[CreateOptions]") -> "Sandbox":
+        """
+        A new sandbox.  It lives until it is removed, which it is at the end of a `with`.  With a command, or with
+        service=True, it is a service.  options are those of berth-create(1).
+        """
+        made = self._link.call("create", {"image": image, "options": words_of(options), "args": list(command) if command else None})
+        return Sandbox(self, str(made["sandbox"]), str(made.get("name", "")), owned=True)
+
+    def attach(self, sandbox: str) -> "Sandbox":
+        """The sandbox of that id or name.  It is not removed at the end of a `with`."""
+        record = self._link.call("inspect", {"sandbox": sandbox})["record"]
+        return Sandbox(self, str(record["id"]), str(record.get("name", "")))
+
+    def list(self, *, all: bool = False, filter: Optional[Sequence[str]] = None) -> List[Record]:
+        """The sandboxes that run, with all also the others.  filter: ["label=app=web", "name=x", "status=..."]."""
+        options = {"all": all or None, "filter": list(filter) if filter else None}
+        return list(self._link.call("ps", {"options": {k: v for k, v in options.items() if v is not None}})["result"])
+
+    def remove(self, sandbox: str, *, force: bool = True) -> None:
+        """Removes a sandbox and its files; with force one that runs, too."""
+        self._link.call("rm", {"sandbox": sandbox, "options": {"force": True} if force else {}})
+
+    def run(self, image: Optional[str], argv: Argv, *, stdin: Optional[Bytes] = None, timeout_ms: Optional[int] = None,
+            max_output_bytes: int = MAX_OUTPUT_BYTES, check: bool = False, **options: "Unpack[CreateOptions]") -> Result:
+        """A command in a sandbox of its own, which is removed after it."""
+        with self.create(image, **options) as sandbox:
+            return sandbox.run(argv, stdin=stdin, timeout_ms=timeout_ms, max_output_bytes=max_output_bytes, check=check)
+
+    def events(self, *, since: Optional[int] = None) -> "Records":
+        """What happens to sandboxes, as it happens; after the event with the cursor `since`, which may be in the past."""
+        return Records(self._link.stream("events", {"follow": True, "from": since}))
+
+    # ---- images and volumes
+
+    def images(self) -> List[Record]:
+        return list(self._link.call("images", {})["result"])
+
+    def pull(self, image: str) -> Record:
+        """Fetches an image from its registry."""
+        return self._link.call("pull", {"image": image})
+
+    def volumes(self) -> List[Record]:
+        return list(self._link.call("volumes", {})["result"])
+
+    def create_volume(self, name: str, *, size: Optional[str] = None, label: Optional[Pairs] = None) -> Record:
+        """A directory of bounded size that outlives sandboxes: create(volume=["NAME:/data:rw"])."""
+        return self._link.call("volume-create", {"name": name, "size": size, "label": pairs_of(label)})
+
+    def volume(self, name: str) -> Record:
+        """The volume's record and the sandboxes that use it."""
+        return self._link.call("volume-inspect", {"name": name})
+
+    def remove_volume(self, name: str) -> None:
+        self._link.call("volume-rm", {"name": name})
+
+    # ---- pools
+
+    def pools(self) -> Record:
+        """What the manager has: its pools, states, sessions."""
+        return self._link.call("pools", {})
+
+    def claim(self, pool: Optional[str] = None, *, session: Optional[str] = None, env: Optional[Mapping[str, str]] = None,
+              memory: Optional[str] = None, cpus: Optional[float] = None, name: Optional[str] = None) -> "Sandbox":
+        """
+        A warm sandbox of [pool.NAME], or a new one of that kind.  It is released at the end of a `with`.  One of a
+        session ends with the session's lease, unless heartbeat() renews it.
+        """
+        got = self._link.call("claim", {
+            "sandbox_type": pool, "environment": dict(env) if env else None, "memory": memory, "cpus": cpus, "name": name,
+            "meta": {"session_ctx_id": session} if session else None})
+        return Sandbox(self, str(got["sandbox"]), str(got["identity"]), owned=True, identity=str(got["identity"]))
+
+    def release(self, sandbox: str, *, discard: bool = False) -> None:
+        """Gives a claimed sandbox back: it is removed, and with discard its workspace without being stored."""
+        if not self._link.call("release", {"identity": sandbox, "discard": discard})["released"]:
+            raise errors.NotFound(f"no claimed sandbox '{sandbox}'")
+
+    def heartbeat(self, session: str) -> None:
+        """Renews the lease of a session."""
+        self._link.call("heartbeat", {"session": session})
+
+
+class Sandbox:
+    """A sandbox: a machine of its own that commands run in.  files are its files."""
+
+    def __init__(self, client: Berth, id: str, name: str = "", owned: bool = False, identity: str = "") -> None:
+        self._client, self._link = client, client._link
+        self.id, self.name = id, name
+        self._owned, self._identity = owned, identity
+        self.files = Files(self._link, id)
+
+    def __repr__(self) -> str:
+        return f"<berth.Sandbox {self.id}>"
+
+    def __enter__(self) -> "Sandbox":
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._owned:
+            with contextlib.suppress(errors.NotFound):
+                self.remove()
+
+    def _call(self, op: str, **members: Any) -> Record:
+        return self._link.call(op, {"sandbox": self.id, **members})
+
+    # ---- commands
+
+    def popen(self, argv: Argv, *, stdin: Optional[Bytes] = None, stdin_open: bool = False,
+              env: Optional[Pairs] = None, user: Optional[str] = None, workdir: Optional[str] = None,
+              timeout_ms: Optional[int] = None, grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None,
+              cpu_milli: Optional[int] = None, pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None) -> "Process":
+        """
+        Starts a command whose output comes as it is written.  A string is a command line for /bin/sh, a list a
+        program and its arguments.  With stdin_open its input stays open for Process.send().
+        """
+        return Process(self._link.stream("exec", {
+            "sandbox": self.id, "argv": argv_of(argv), "stdin": bytes_of(stdin), "stdin_open": stdin_open or None,
+            "env": pairs_of(env), "user": user, "workdir": workdir, "timeout_ms": timeout_ms, "grace_ms": grace_ms,
+            "memory_bytes": memory_bytes, "cpu_milli": cpu_milli, "pids": pids,
+            "ulimits": list(ulimits) if ulimits else None}))
+
+    def run(self, argv: Argv, *, stdin: Optional[Bytes] = None, env: Optional[Pairs] = None,
+            user: Optional[str] = None, workdir: Optional[str] = None, timeout_ms: Optional[int] = None,
+            grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None, cpu_milli: Optional[int] = None,
+            pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None,
+            max_output_bytes: int = MAX_OUTPUT_BYTES, on_output: Optional[Callable[[Output], object]] = None,
+            check: bool = False) -> Result:
+        """
+        Runs a command to its end.  A command that fails is a Result, unless check is given.  on_output gets each piece
+        of output as it comes.  Of each stream the first max_output_bytes are kept.  An exception that leaves this
+        call, such as KeyboardInterrupt, kills the command with its process tree.
+        """
+        data = bytes_of(stdin)
+        late = data is not None and len(data) > STDIN_AT_ONCE
+        with self.popen(argv, stdin=None if late else data, stdin_open=late, env=env, user=user, workdir=workdir,
+                        timeout_ms=timeout_ms, grace_ms=grace_ms, memory_bytes=memory_bytes, cpu_milli=cpu_milli,
+                        pids=pids, ulimits=ulimits) as process:
+            if late and data is not None:
+                process._feed(data)
+            result = process.wait(max_output_bytes=max_output_bytes, on_output=on_output)
+        return result.check() if check else result
+
+    def spawn(self, argv: Argv, *, name: Optional[str] = None, env: Optional[Pairs] = None,
+              user: Optional[str] = None, workdir: Optional[str] = None, timeout_ms: Optional[int] = None,
+              grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None, cpu_milli: Optional[int] = None,
+              pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None, tty: bool = False,
+              rows: Optional[int] = None, cols: Optional[int] = None) -> "Command":
+        """Starts a detached command, which goes on without this client; others find it by commands()."""
+        got = self._call("exec", argv=argv_of(argv), detach=True, name=name, env=pairs_of(env), user=user, workdir=workdir,
+                         timeout_ms=timeout_ms, grace_ms=grace_ms, memory_bytes=memory_bytes, cpu_milli=cpu_milli, pids=pids,
+                         ulimits=list(ulimits) if ulimits else None, tty=tty or None, rows=rows, cols=cols)
+        return Command(self._link, self.id, str(got["command"]))
+
+    def commands(self) -> List[Record]:
+        """The commands of the sandbox: those that run, and the detached ones that ended."""
+        return list(self._call("commands")["commands"])
+
+    def command(self, command: str) -> "Command":
+        """A detached command by its id or name; "main" is a service's."""
+        return Command(self._link, self.id, command)
+
+    def shell(self, session: str = "main") -> "Shell":
+        """A shell that keeps its directory and variables from one command line to the next."""
+        return Shell(self._link, self.id, session)
+
+    def shells(self) -> List[Record]:
+        """The sandbox's shell sessions."""
+        return list(self._call("sessions")["sessions"])
+
+    def code(self, code: Bytes, *, lang: Optional[str] = None, env: Optional[Pairs] = None, user: Optional[str] = None,
+             timeout_ms: Optional[int] = None, keep: Optional[bool] = None) -> CodeResult:
+        """Runs a snippet (Python unless lang says other) and lists the files that it made."""
+        got = self._call("code", code=bytes_of(code), lang=lang, env=pairs_of(env), user=user, timeout_ms=timeout_ms, keep=keep)
+        return CodeResult(take_bytes(got, "stdout"), take_bytes(got, "stderr"), got["verdict"], str(got.get("language", "")),
+                          list(got.get("files", [])))
+
+    # ---- its life
+
+    def start(self) -> None:
+        """Starts it after a stop, with the files it had."""
+        self._call("start")
+
+    def stop(self, *, grace_ms: Optional[int] = None) -> None:
+        """Ends every process; the files stay."""
+        self._call("stop", grace_ms=grace_ms)
+
+    def restart(self, *, grace_ms: Optional[int] = None) -> None:
+        self._call("restart", grace_ms=grace_ms)
+
+    def kill(self) -> None:
+        """Ends every process at once; the files stay."""
+        self._call("kill")
+
+    def pause(self) -> None:
+        self._call("pause")
+
+    def resume(self) -> None:
+        self._call("resume")
+
+    def remove(self, *, force: bool = True) -> None:
+        """Removes it with its files, and gives it back if it was claimed."""
+        if self._identity:
+            self._client.release(self._identity)
+        else:
+            self._client.remove(self.id, force=force)
+
+    def rename(self, name: str) -> None:
+        self._call("rename", name=name)
+        self.name = name
+
+    def wait_ready(self, *, healthy: bool = False, port: Optional[int] = None, log: Optional[str] = None,
+                   timeout_ms: Optional[int] = None) -> int:
+        """
+        Waits until its health check has succeeded, something listens on a TCP port, or a line of its log matches;
+        returns for how long, in milliseconds.
+        """
+        got = self._call("ready", healthy=healthy or None, port=port, log=log,
+                         timeout=None if timeout_ms is None else f"{timeout_ms}ms")
+        return int(got.get("waited_ms", 0))
+
+    def wait_stopped(self) -> None:
+        """Waits until it does not run."""
+        self._call("wait-stopped")
+
+    # ---- what it is, what it did
+
+    def inspect(self) -> Record:
+        return dict(self._call("inspect")["record"])
+
+    def stats(self) -> Record:
+        """What it uses: memory, processor time, processes, bytes."""
+        return self._call("stats")
+
+    def top(self) -> List[Record]:
+        """Its processes."""
+        got = self._call("top")
+        return list(got.get("processes", got.get("result", [])))
+
+    def events(self, *, since: Optional[int] = None) -> Records:
+        """What happens to it, as of Berth.events()."""
+        return Records(self._link.stream("events", {"sandbox": self.id, "follow": True, "from": since}))
+
+    def logs(self, *, follow: bool = False, since: Optional[str] = None, source: Optional[str] = None,
+             tail: Optional[int] = None) -> Records:
+        """What its main command, its detached commands and its sessions wrote."""
+        return Records(self._link.stream("logs", {"sandbox": self.id, "follow": follow or None, "since": since, "source": source,
+                                                  "tail": tail}))
+
+    def diff(self) -> List[Record]:
+        """What it changed against its image."""
+        return list(self._call("diff")["changes"])
+
+    def commit(self, image: str) -> Record:
+        """Makes an image of what it changed."""
+        return self._call("commit", image=image)
+
+    # ---- limits and network
+
+    def update(self, **options: "Unpack[UpdateOptions]") -> None:
+        """Changes limits and network rules, at once and for good: update(memory="1g", allow_host=["pypi.org"])."""
+        self._call("update", **words_of(options))
+
+    def network(self) -> Record:
+        """Its network: rules, counters, budgets."""
+        return self._call("network")
+
+    def network_log(self, *, denied: bool = False, follow: bool = False) -> Records:
+        """The requests that it made through its proxy, and how each was answered."""
+        return Records(self._link.stream("network-log", {"sandbox": self.id, "denied": denied or None, "follow": follow or None}))

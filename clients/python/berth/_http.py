@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A link to berthd: over its unix socket, or a URL with a bearer token.
+
+A request in the words of berth-stdio(1) becomes one of berthd's HTTP interface: a row of ROUTES, or a function for
+what is not that simple.  Connections are kept for the next request.  A command ends with its connection, which is how
+it is cancelled.
+"""
+from __future__ import annotations
+
+import http.client
+import json
+import select
+import shutil
+import socket
+import threading
+import urllib.parse
+from typing import IO, Any, Callable, Dict, List, Optional, Tuple, Union
+
+from . import errors
+from ._link import Answer, Link, Stream, interruptible, is_text
+
+CONNECT_SECONDS = 10
+KEPT = 16                   # idle connections
+ERROR_MAX = 1 << 20
+Reply = Tuple[http.client.HTTPConnection, http.client.HTTPResponse, socket.socket]
+Body = Union[None, bytes, Answer, IO[bytes]]
+
+BOX = "/v1/sandboxes/{sandbox}"
+COMMAND = BOX + "/commands/{command}"
+SESSION = BOX + "/sessions/{session}"
+# operation: method, path, where the members go that are not in the path
+ROUTES: Dict[str, Tuple[str, str, str]] = {
+    "sh": ("POST", SESSION + "/run", "json"), "sh-wait": ("POST", SESSION + "/wait", "json"),
+    "sh-cancel": ("POST", SESSION + "/cancel", "query"), "sessions": ("GET", BOX + "/sessions", "query"),
+    "session-close": ("DELETE", SESSION, "query"),
+    "exec": ("POST", BOX + "/exec", "json"), "commands": ("GET", BOX + "/commands", "query"),
+    "output": ("GET", COMMAND + "/output", "query"), "follow": ("GET", COMMAND + "/follow", "query"),
+    "wait": ("GET", COMMAND + "/wait", "query"), "forget": ("DELETE", COMMAND, "query"),
+    "resize": ("POST", COMMAND + "/resize", "json"),
+    "stats": ("GET", BOX + "/stats", "query"), "top": ("GET", BOX + "/top", "query"),
+    "pause": ("POST", BOX + "/pause", "query"), "resume": ("POST", BOX + "/resume", "query"),
+    "start": ("POST", BOX + "/start", "query"), "stop": ("POST", BOX + "/stop", "query"),
+    "restart": ("POST", BOX + "/restart", "query"), "kill": ("POST", BOX + "/kill", "query"),
+    "rename": ("POST", BOX + "/rename", "json"), "update": ("PATCH", BOX, "json"),
+    "wait-stopped": ("GET", BOX + "/wait", "query"), "ready": ("GET", BOX + "/ready", "query"),
+    "ls": ("GET", BOX + "/files/list", "query"), "stat": ("GET", BOX + "/files/stat", "query"),
+    "mkdir": ("POST", BOX + "/files/mkdir", "json"), "mv": ("POST", BOX + "/files/mv", "json"),
+    "diff": ("GET", BOX + "/diff", "query"), "commit": ("POST", BOX + "/commit", "json"),
+    "network": ("GET", BOX + "/network", "query"), "network-log": ("GET", BOX + "/network/log", "query"),
+    "logs": ("GET", BOX + "/logs", "query"), "ping": ("GET", "/v1/version", "query"),
+    "volumes": ("GET", "/v1/volumes", "query"), "volume-create": ("POST", "/v1/volumes", "json"),
+    "volume-inspect": ("GET", "/v1/volumes/{name}", "query"), "volume-rm": ("DELETE", "/v1/volumes/{name}", "query"),
+    "images": ("GET", "/v1/images", "query"), "pools": ("GET", "/v1/manager/stats", "query"),
+    "heartbeat": ("POST", "/v1/manager/sessions/{session}/heartbeat", "json"),
+}
+# the member of the answer that is the list that the program prints
+LISTS = {"volumes": "volumes", "images": "images", "ps": "sandboxes"}
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost")
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(CONNECT_SECONDS)
+        self.sock.connect(self._path)
+
+
+def path_of(template: str, members: Answer) -> str:
+    """The path, with those of the members that it names, which are taken out of them."""
+    for name in ("sandbox", "command", "session", "name"):
+        if "{" + name + "}" in template:
+            value = str(members.pop(name))
+            if value in ("", ".", ".."):
+                raise errors.Invalid(f"'{value}' is no {name}")
+            template = template.replace("{" + name + "}", urllib.parse.quote(value, safe=""))
+    return template
+
+
+def query_of(members: Answer) -> str:
+    words = []
+    for name, value in members.items():
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None:
+                words.append((name, ("true" if one else "false") if isinstance(one, bool) else str(one)))
+    return "?" + urllib.parse.urlencode(words) if words else ""
+
+
+def body_of(members: Answer) -> Answer:
+    out: Answer = {}
+    for name, value in members.items():
+        if isinstance(value, bytes):
+            text = is_text(value)
+            out[name if text else name + "_hex"] = value.decode() if text else value.hex()
+        elif value is not None:
+            out[name] = value
+    return out
+
+
+class Http(Link):
+    def __init__(self, url: str, token: Optional[str] = None) -> None:
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._idle: List[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme == "unix" and not parts.netloc and parts.path:
+            self._make: Callable[[], http.client.HTTPConnection] = lambda: UnixConnection(parts.path)
+        elif parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/"):
+            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+            self._make = lambda: kind(str(parts.hostname), parts.port, timeout=CONNECT_SECONDS)
+        else:
+            raise errors.Invalid(f"'{url}' is no address of berthd", "unix:///run/berth/berthd.sock or http://HOST:PORT")
+        self._url = url
+
+    # ---- connections
+
+    def take(self) -> http.client.HTTPConnection:
+        """A connection that berthd has not closed."""
+        with self._lock:
+            if self._closed:
+                raise errors.Usage("the client is closed")
+            while self._idle:
+                c = self._idle.pop()
+                if c.sock and not select.select([c.sock], [], [], 0)[0]:
+                    return c
+                c.close()
+        c = self._make()
+        try:
+            c.connect()
+            c.sock.settimeout(None)
+        except OSError as e:
+            raise errors.Network(f"connect to {self._url}: {e.strerror or e}", "is berthd running there?") from None
+        return c
+
+    def give_back(self, c: http.client.HTTPConnection) -> None:
+        with self._lock:
+            if not self._closed and c.sock and len(self._idle) < KEPT:
+                self._idle.append(c)
+                return
+        c.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for c in idle:
+            c.close()
+
+    # ---- requests
+
+    def open(self, method: str, path: str, body: Body = None, kind: str = "application/octet-stream",
+             ) -> "Reply":
+        """The head of a good reply; what is not good is raised."""
+        headers = dict(self._headers)
+        if isinstance(body, dict):
+            body, kind = json.dumps(body).encode(), "application/json"
+        if body is not None:
+            headers["Content-Type"] = kind
+        c = self.take()
+        sock = c.sock       # the connection forgets it when the reply is its last
+        try:
+            with interruptible(lambda: hang_up(sock)):
+                c.request(method, path, body, headers)
+                reply = c.getresponse()
+                wrong = reply.read(ERROR_MAX) if reply.status >= 400 else b""
+        except (OSError, http.client.HTTPException) as e:
+            c.close()
+            raise errors.Network(f"{method} {self._url}{path.split('?')[0]}: {e}") from None
+        except BaseException:
+            c.close()
+            raise
+        if reply.status < 400:
+            return c, reply, sock
+        c.close()
+        raise error_of(reply.status, wrong)
+
+    def raw(self, method: str, path: str, body: Body = None) -> bytes:
+        c, reply, sock = self.open(method, path, body)
+        try:
+            with interruptible(lambda: hang_up(sock)):
+                data = reply.read()
+        except (OSError, http.client.HTTPException) as e:
+            c.close()
+            raise errors.Network(f"{method} {self._url}{path.split('?')[0]}: the reply was cut short: {e}") from None
+        except BaseException:
+            c.close()
+            raise
+        self.give_back(c)
+        return data
+
+    def download(self, path: str, into: IO[bytes]) -> None:
+        c, reply, sock = self.open("GET", path)
+        try:
+            with interruptible(lambda: hang_up(sock)):
+                shutil.copyfileobj(reply, into)
+        except (OSError, http.client.HTTPException) as e:
+            raise errors.Network(f"GET {self._url}{path.split('?')[0]}: the reply was cut short: {e}") from None
+        finally:
+            c.close()
+
+    def json(self, method: str, path: str, body: Body = None) -> Any:
+        data = self.raw(method, path, body)
+        return json.loads(data) if data else {}
+
+    def route(self, op: str, members: Answer) -> Tuple[str, str, Body]:
+        if op not in ROUTES:
+            raise errors.Unsupported(f"{op} over berthd")
+        method, template, where = ROUTES[op]
+        rest = {k: v for k, v in members.items() if v is not None}
+        path = path_of(template, rest)
+        if where == "query":
+            return method, path + query_of(rest), None
+        return method, path, body_of(rest)
+
+    def call(self, op: str, members: Answer) -> Answer:
+        special = SPECIAL.get(op)
+        if special:
+            return special(self, dict(members))
+        answer = self.json(*self.route(op, members))
+        if op in LISTS:
+            return {"result": answer[LISTS[op]]}
+        return answer if isinstance(answer, dict) else {"result": answer}
+
+    def stream(self, op: str, members: Answer) -> Stream:
+        members = dict(members)
+        if op == "exec":
+            members["stream"] = True
+        if op == "events":
+            path = path_of(BOX + "/events", members) if members.get("sandbox") else "/v1/events"
+            members.pop("sandbox", None)
+            members.pop("follow", None)
+            return Events(self, self.open("GET", path + query_of({"since": members.get("from")})), shape=event_of)
+        sandbox = members.get("sandbox")
+        return Events(self, self.open(*self.route(op, members)), sandbox=sandbox)
+
+
+def hang_up(sock: socket.socket) -> None:
+    """From any thread: what waits for the connection sees its end."""
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+
+
+def error_of(status: int, body: bytes) -> errors.BerthError:
+    try:
+        answer = json.loads(body)
+        if "detail" in answer:
+            return errors.make(answer.get("code", "internal"), str(answer["detail"]))
+        return errors.of_answer(answer) or errors.Internal(f"status {status}")
+    except (ValueError, TypeError, AttributeError):
+        return errors.Network(f"status {status}, not of berthd: {body[:200]!r}")
+
+
+def event_of(told: Answer) -> Answer:
+    """An event as the program has it: its number is the cursor."""
+    rest = {k: v for k, v in told.items() if k not in ("event", "type")}
+    return {"event": told.get("type"), **rest, "cursor": told.get("event")}
+
+
+class Events(Stream):
+    """Lines of JSON as they come, of a reply that has begun."""
+
+    def __init__(self, link: Http, reply: Reply, sandbox: Optional[str] = None,
+                 shape: Callable[[Answer], Answer] = lambda answer: answer) -> None:
+        self._link, self._shape = link, shape
+        self._connection, self._reply, self._socket = reply
+        self._sandbox, self._command = sandbox, ""
+        self._ended = False
+
+    def __next__(self) -> Answer:
+        if self._ended:
+            raise StopIteration
+        line = b"\n"        # what says that berthd is still there
+        try:
+            while line == b"\n":
+                with interruptible(self.cancel):
+                    line = self._reply.readline()
+        except (OSError, http.client.HTTPException, ValueError) as e:
+            self.close()
+            raise errors.Network(f"the reply was cut short: {e}") from None
+        if not line:
+            self._ended = True
+            self._link.give_back(self._connection)
+            raise StopIteration
+        answer: Answer = json.loads(line)
+        wrong = errors.of_answer(answer) if set(answer) <= {"error", "exit_status"} else None
+        if wrong:
+            self.close()
+            raise wrong
+        if answer.get("started"):
+            self._command = str(answer.get("command", ""))
+        return self._shape(answer)
+
+    def send(self, data: bytes, eof: bool) -> None:
+        path = path_of(COMMAND + "/stdin", {"sandbox": self._sandbox, "command": self._command})
+        self._link.json("POST", path + query_of({"eof": eof}), data)
+
+    def cancel(self) -> None:
+        self._ended = True
+        hang_up(self._socket)
+
+    def close(self) -> None:
+        """berthd sees the end of the connection, and kills the command."""
+        if not self._ended:
+            self.cancel()
+        self._reply.close()
+        self._connection.close()
+
+
+# ---- operations that are more than a row ------------------------------------------------------------
+
+
+def op_create(link: Http, m: Answer) -> Answer:
+    options = dict(m.get("options") or {})
+    body: Answer = {"image": m.get("image"), "name": options.pop("name", None), "pull": options.pop("pull", None),
+                    "command": m.get("args") or None, "options": options}
+    made = link.json("POST", "/v1/sandboxes", {k: v for k, v in body.items() if v is not None})
+    return {**made, "sandbox": made["id"]}
+
+
+def op_inspect(link: Http, m: Answer) -> Answer:
+    record = link.json("GET", path_of(BOX, m))
+    return {"record": record, "sandbox": record["id"]}
+
+
+def op_ps(link: Http, m: Answer) -> Answer:
+    options = m.get("options") or {}
+    query = {"filter": options.get("filter"), "running": None if options.get("all") else True}
+    return {"result": link.json("GET", "/v1/sandboxes" + query_of(query))["sandboxes"]}
+
+
+def op_rm(link: Http, m: Answer) -> Answer:
+    if "paths" in m:
+        path = path_of(BOX + "/files/rm", m)
+        return dict(link.json("POST", path, body_of(m)))
+    path = path_of(BOX, m)
+    return dict(link.json("DELETE", path + query_of({"force": bool((m.get("options") or {}).get("force"))})))
+
+
+def op_read(link: Http, m: Answer) -> Answer:
+    path = path_of(BOX + "/files", m)
+    return {"data": link.raw("GET", path + query_of({"path": m["path"], "user": m.get("user"), "limit": m.get("max")}))}
+
+
+def op_write(link: Http, m: Answer) -> Answer:
+    data = m.pop("data")
+    path = path_of(BOX + "/files", m)
+    written = link.json("PUT", path + query_of(m), data.encode() if isinstance(data, str) else data)
+    return {"bytes": written["written"]}
+
+
+def op_send(link: Http, m: Answer) -> Answer:
+    data, eof = m.pop("data", b""), m.pop("eof", None)
+    path = path_of(COMMAND + "/stdin" if m.get("command") else SESSION + "/input", m)
+    return dict(link.json("POST", path + query_of({"eof": eof}), data))
+
+
+def op_signal(link: Http, m: Answer) -> Answer:
+    path = path_of(COMMAND + "/signal" if m.get("command") else SESSION + "/signal", m)
+    return dict(link.json("POST", path, body_of(m)))
+
+
+def op_code(link: Http, m: Answer) -> Answer:
+    path = path_of(BOX + "/code", m)
+    timeout = m.pop("timeout_ms", None)
+    return dict(link.json("POST", path, body_of({**m, "timeout": None if timeout is None else f"{timeout}ms"})))
+
+
+def op_pull(link: Http, m: Answer) -> Answer:
+    return dict(link.json("POST", "/v1/images/pull", {"ref": m["image"]}))
+
+
+def manager(link: Http, function: str, arguments: Answer) -> Any:
+    """A call of the manager; what it could not do it tells beside a value of null or false."""
+    answer = link.json("POST", "/" + function, {k: v for k, v in arguments.items() if v is not None})
+    if "detail" in answer:
+        raise errors.make(answer.get("code", "internal"), answer["detail"])
+    return answer.get("data")
+
+
+def op_claim(link: Http, m: Answer) -> Answer:
+    identity = manager(link, "create_from_pool", m)
+    record = manager(link, "get_info", {"identity": identity})
+    return {"identity": identity, "sandbox": record["container_id"], "record": record}
+
+
+def op_release(link: Http, m: Answer) -> Answer:
+    return {"released": bool(manager(link, "release", m))}
+
+
+def op_copy_in(link: Http, m: Answer) -> Answer:
+    from . import _tar
+    path = path_of(BOX + "/files/archive", m)
+    query = {"path": m["remote"], "parents": m.get("parents"), "as": "contents" if _tar.is_contents(m["local"]) else "copy"}
+    with _tar.pack(m["local"]) as archive:
+        return dict(link.json("PUT", path + query_of(query), archive))
+
+
+def op_copy_out(link: Http, m: Answer) -> Answer:
+    from . import _tar
+    path = path_of(BOX + "/files/archive", m)
+    with _tar.spool() as archive:
+        link.download(path + query_of({"path": m["remote"], "checked": True}), archive)
+        archive.seek(0)
+        return {"bytes": _tar.unpack(archive, m["remote"], m["local"], bool(m.get("parents")))}
+
+
+SPECIAL: Dict[str, Callable[[Http, Answer], Answer]] = {
+    "create": op_create, "inspect": op_inspect, "ps": op_ps, "rm": op_rm, "read": op_read, "write": op_write, "send": op_send,
+    "signal": op_signal, "code": op_code, "pull": op_pull, "claim": op_claim, "release": op_release,
+    "copy-in": op_copy_in, "copy-out": op_copy_out,
+}

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of create(), which are those of berth-create(1): the hyphens of their names are underscores here."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Sequence, TypedDict, Union
+
+Strings = Union[str, Sequence[str]]
+Pairs = Union[Mapping[str, str], Sequence[str]]
+Number = Union[int, float, str]
+
+
+class CreateOptions(TypedDict, total=False):
+    memory: Union[int, str]
+    swap: Union[int, str]
+    cpus: Number
+    cpu_weight: int
+    cpuset: str
+    pids: Union[int, str]
+    disk: Union[int, str]
+    disk_inodes: int
+    tmp_size: Union[int, str]
+    shm_size: Union[int, str]
+    timeout: Number
+    grace: Number
+    ulimit: Strings
+    env: Pairs
+    workdir: str
+    user: str
+    hostname: str
+    mount: Strings
+    volume: Strings
+    tmpfs: Strings
+    read_only: bool
+    network: str
+    allow_host: Strings
+    deny_host: Strings
+    allow_net: Strings
+    deny_net: Strings
+    dns: Strings
+    publish: Strings
+    network_bytes: Union[int, str]
+    network_connections: Union[int, str]
+    cap_add: Strings
+    cap_drop: Strings
+    seccomp: str
+    name: str
+    tty: bool
+    entrypoint: str
+    label: Pairs
+    idle_timeout: Number
+    ttl: Number
+    auto_remove: bool
+    owner_pid: int
+    owner_grace: Number
+    health_cmd: str
+    health_exec: str
+    health_interval: Number
+    health_timeout: Number
+    health_retries: int
+    health_start_period: Number
+    health_start_interval: Number
+    no_health: bool
+    service: bool
+    init_command: str
+    stop_signal: str
+    stop_timeout: Number
+    restart: str
+    pull: str
+    create_timeout: Number
+
+
+class UpdateOptions(TypedDict, total=False):
+    memory: Union[int, str]
+    cpus: Number
+    pids: Union[int, str]
+    allow_host: Strings
+    deny_host: Strings
+    allow_net: Strings
+    deny_net: Strings
+    network_bytes: Union[int, str]
+    network_connections: Union[int, str]
+    idle_timeout: Number
+    ttl: Number
+
+
+def words_of(options: Mapping[str, Any]) -> Dict[str, Any]:
+    """Options as berth has them: hyphens, pairs as NAME=VALUE, numbers as text."""
+    out: Dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            value = pairs_of(value)
+        elif isinstance(value, (list, tuple)):
+            value = [str(one) for one in value]
+        elif value is not None and not isinstance(value, bool):
+            value = str(value)
+        if value is not None and value is not False:
+            out[name.replace("_", "-")] = value
+    return out
+
+
+def pairs_of(pairs: Any) -> Any:
+    """["NAME=VALUE", ...] of a mapping, a list or nothing."""
+    if isinstance(pairs, Mapping):
+        return [f"{name}={value}" for name, value in pairs.items()]
+    return None if pairs is None else list(pairs)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Copies of files and trees to and from berthd, which takes and gives tar archives.
+
+What comes out of a sandbox is hostile: names stay below the destination, links are made last, so that nothing is
+written through one, and neither devices nor owners, set-id bits and absolute names are taken over.
+"""
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+from typing import IO, List, Optional
+
+from . import errors
+
+MEMORY_MAX = 8 << 20        # of an archive; a larger one is in a temporary file
+
+
+def spool() -> IO[bytes]:
+    return tempfile.SpooledTemporaryFile(MEMORY_MAX)    # type: ignore[return-value]
+
+
+def plain(member: tarfile.TarInfo) -> Optional[tarfile.TarInfo]:
+    return member if member.isfile() or member.isdir() or member.issym() or member.islnk() else None
+
+
+def pack(local: str) -> IO[bytes]:
+    """The file or tree as an archive below its own name, or below "." when local ends with /. ."""
+    if not os.path.lexists(local):
+        raise errors.NotFound(f"{local}: no such file or directory")
+    out = spool()
+    try:
+        with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+            tar.add(local, arcname="." if is_contents(local) else os.path.basename(os.path.abspath(local)), filter=plain)
+    except OSError as e:
+        out.close()
+        raise errors.System(f"read {e.filename or local}: {e.strerror}") from None
+    out.seek(0)
+    return out
+
+
+def is_contents(path: str) -> bool:
+    return path == "." or path.endswith("/.")
+
+
+def place(member: tarfile.TarInfo, top: str, into: str, contents: bool) -> str:
+    """Where the member comes to be: below into, or into itself in place of the archive's first name."""
+    parts = [p for p in member.name.split("/") if p not in ("", ".")]
+    if ".." in parts or (not contents and parts[:1] != [top]):
+        raise errors.Corrupt(f"the archive has the name {member.name!r}")
+    return os.path.join(into, *(parts if contents else parts[1:]))
+
+
+def unpack(archive: IO[bytes], remote: str, local: str, parents: bool) -> int:
+    """As `berth cp` does: into local where it is a directory, else local is the new name.  Returns the bytes of files."""
+    total = 0
+    links: List[tarfile.TarInfo] = []
+    contents = is_contents(remote)
+    if parents and os.path.dirname(local):
+        os.makedirs(os.path.dirname(local), exist_ok=True)
+    try:
+        with tarfile.open(fileobj=archive, mode="r:") as tar:
+            first = tar.next()
+            top = [p for p in first.name.split("/") if p not in ("", ".")][:1] if first else []
+            if first is None or (not contents and not top):
+                raise errors.Corrupt("the archive is empty")
+            name = top[0] if top else ""
+            into = os.path.join(local, name) if os.path.isdir(local) and not contents else local
+            member: Optional[tarfile.TarInfo] = first
+            while member:
+                total += one(tar, member, place(member, name, into, contents), links)
+                member = tar.next()
+            for link in links:
+                make_link(tar, link, place(link, name, into, contents), into, name, contents)
+    except (tarfile.TarError, EOFError) as e:
+        raise errors.Corrupt(f"the archive of {remote}: {e}") from None
+    except OSError as e:
+        raise errors.System(f"write {e.filename or local}: {e.strerror}") from None
+    return total
+
+
+def one(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, links: List[tarfile.TarInfo]) -> int:
+    if member.isdir():
+        os.makedirs(path, exist_ok=True)
+    elif member.issym() or member.islnk():
+        links.append(member)
+    elif member.isfile():
+        content = tar.extractfile(member)
+        assert content
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), member.mode & 0o777)
+        with os.fdopen(fd, "wb") as f:
+            shutil.copyfileobj(content, f)
+        return member.size
+    return 0
+
+
+def make_link(tar: tarfile.TarFile, link: tarfile.TarInfo, path: str, into: str, name: str, contents: bool) -> None:
+    if link.issym():
+        if os.path.islink(path):
+            os.unlink(path)
+        os.symlink(link.linkname, path)
+        return
+    target = tar.getmember(link.linkname)
+    if not target.isfile():
+        raise errors.Corrupt(f"the archive has a hard link to {link.linkname!r}")
+    os.link(place(target, name, into, contents), path, follow_symlinks=False)
