@@ -7,6 +7,7 @@ KIND is unit, fuzz, integration, attack or fault; without any, all are run.
   unit         the Criterion program BUILD/unit-tests, each of its tests counted
   fuzz         BUILD/fuzz-replay/X over the corpus of target X, one test a target
   the others   tests/KIND/test_*.py, each function test_*, in a process of its own
+  real         tests/real/test_*.py: clients that others wrote, from the npm registry; only when it is named
 
 Python files run two at a time (one process each), each test under a deadline.
 A test in Python that failed beside others is run once more, alone, at the end, when no more than five did: on a
@@ -33,7 +34,8 @@ import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TESTS = os.path.join(TOP, "tests")
-PY_KINDS = ("integration", "attack", "fault")
+USUAL_KINDS = ("unit", "fuzz", "integration", "attack", "fault")
+PY_KINDS = ("integration", "attack", "fault", "real")
 KINDS = ("unit", "fuzz") + PY_KINDS
 UNIT_DEADLINE = 300
 REPLAY_DEADLINE = 120
@@ -216,7 +218,7 @@ def run_again(build, report, host_image):
     names = list(report.failures)
     if not names or len(names) > AGAIN_MAX or os.environ.get("BERTH_TEST_ONCE") == "1":
         return
-    names = [name for name in names if re.fullmatch(r"(integration|attack|fault)/test_\w+\.py test_\w+", name)]
+    names = [name for name in names if re.fullmatch(r"(integration|attack|fault|real)/test_\w+\.py test_\w+", name)]
     print("\nonce more, alone:")
     for name in names:
         alone = Report()
@@ -278,7 +280,7 @@ def main():
         if not os.path.isfile(f):
             parser.error(f"{f}: neither a kind of test ({', '.join(KINDS)}) nor a file")
     if not opts.what:
-        kinds = list(KINDS)
+        kinds = list(USUAL_KINDS)
     build = os.path.abspath(opts.build)
     signal.signal(signal.SIGTERM, stop_workers)
     signal.signal(signal.SIGINT, stop_workers)

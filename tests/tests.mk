@@ -80,7 +80,12 @@ fuzz-check: $(fuzz_replays)
 integration attack fault: $(PROGRAMS) $(test_tools)
 	@$(run_tests) $@
 
-.PHONY: check check-built unit fuzz-replay fuzz-check integration attack fault
+# clients that others wrote, from the npm registry: 600 MB below $(BUILD)/npm
+check-real: $(PROGRAMS) $(test_tools)
+	@$(python) tests/lib/npmkit.py $(BUILD)
+	@$(run_tests) real
+
+.PHONY: check check-built check-real unit fuzz-replay fuzz-check integration attack fault
 
 # 64 clients of random verbs against berthd while it is killed every 3 s, under ThreadSanitizer or under AddressSanitizer;
 # STRESS_ARGS="--seconds 10 --clients 16" and others: tests/soak/stress.py

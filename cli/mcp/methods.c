@@ -137,7 +137,8 @@ static void read_resource(struct mcp *m, const struct mcp_request *r)
 
 	if (!json_is_string(uri) || tool_uri(json_string_value(uri), sandbox, &path, &e) < 0) {
 		rpc_error(m, r->id, RPC_INVALID_PARAMS,
-			  json_is_string(uri) ? e.msg : "params lacks uri", NULL);
+			  json_is_string(uri) ? e.msg : "params lacks uri",
+			  json_is_string(uri) ? json_pack("{s:O}", "uri", uri) : NULL);
 		return;
 	}
 	call_begin(m, r, &tool_resource, json_pack("{s:O}", "uri", uri));

@@ -149,12 +149,21 @@ static int check_host(struct http_request *rq, struct err *e)
 	return 0;
 }
 
+/* A page of this server's own address; check_host() has seen that the name in Host is one of ours (RFC 6454). */
+static int is_own_origin(struct http_request *rq, const char *origin)
+{
+	const char *host = http_header(rq, "Host"), *at = strstr(origin, "://");
+
+	return rq->conn->is_tcp && host && at && !strcasecmp(at + 3, host) &&
+	       (!strncmp(origin, "http://", 7) || !strncmp(origin, "https://", 8));
+}
+
 static int check_origin(struct http_request *rq, struct err *e)
 {
 	const char *origin = http_header(rq, "Origin");
 
 	/* a browser sends it, and no other client has a reason to */
-	if (origin && !listed(rq->server->o.allowed_origins, origin, strlen(origin)))
+	if (origin && !is_own_origin(rq, origin) && !listed(rq->server->o.allowed_origins, origin, strlen(origin)))
 		return refuse(rq, 403, e, ERR_DENIED, "requests from web pages are refused; hint: daemon.allowed_origins");
 	return 0;
 }

@@ -33,6 +33,7 @@ struct mcphub_session {
 	/* below: the hub's lock */
 	int refs; /* of requests, and one of its thread */
 	int dead; /* the process has ended */
+	int works; /* a call of a tool had a result, so it may have a sandbox */
 	uint64_t used_ms, next_number;
 	struct mcphub_call *calls;
 	char said[504];    /* by the process about its end */
@@ -131,6 +132,8 @@ static void dispatch(struct mcphub_session *s, const char *line, size_t n)
 
 	pthread_mutex_lock(&s->hub->lock);
 	c = message ? call_of(s, message) : NULL;
+	if (c && c->works && json_object_get(message, "result"))
+		s->works = 1;
 	if (c && json_array_append(c->queue, message) == 0)
 		wake(c);
 	pthread_mutex_unlock(&s->hub->lock);
@@ -278,19 +281,38 @@ static int start(struct mcphub_session *s, struct http_request *rq, struct err *
 	return 0;
 }
 
-/* With the hub's lock held. */
-static int has_room(const struct mcphub *h, const char *owner, int shared, struct err *e)
+/* Ends the session that its owner can best do without; 0: there is none. */
+static int end_one(struct mcphub *h, const char *owner)
 {
-	const struct mcphub_session *s;
-	unsigned own = 0;
+	struct mcphub_session *s, *found = NULL;
 
 	for (s = h->sessions; s; s = s->next)
-		own += !s->shared && !strcmp(s->owner, owner);
-	if (!shared && own >= MCPHUB_TENANT_MAX)
+		if (!s->shared && !s->works && s->refs == 1 && !atomic_load(&s->ended) &&
+		    !strcmp(s->owner, owner) && (!found || s->used_ms < found->used_ms))
+			found = s;
+	if (found)
+		mcphub_end(found); /* nobody else has it, so nobody holds its lock */
+	return !!found;
+}
+
+/* With the hub's lock held. */
+static int has_room(struct mcphub *h, const char *owner, int shared, struct err *e)
+{
+	const struct mcphub_session *s;
+	unsigned own = 0, all = 0;
+
+	for (s = h->sessions; s; s = s->next) {
+		int his = !s->shared && !strcmp(s->owner, owner);
+
+		all += (unsigned)his;
+		own += his && !atomic_load(&s->ended);
+	}
+	if (!shared && (all >= 2 * MCPHUB_TENANT_MAX ||
+			(own >= MCPHUB_TENANT_MAX && !end_one(h, owner))))
 		return err_set(e, ERR_LIMIT,
 			       "%s has %u sessions of MCP, which is the most; hint: end "
 			       "one with DELETE /mcp",
-			       owner, own);
+			       owner, all);
 	if (h->count >= MCPHUB_SESSIONS_MAX)
 		return err_set(e, ERR_LIMIT, "%u sessions of MCP are open, which is the most",
 			       h->count);
@@ -418,9 +440,11 @@ static void add_call(struct mcphub_session *s, json_t *message, struct mcphub_ca
 	json_t *params = json_object_get(message, "params");
 	json_t *meta = json_object_get(params, "_meta");
 	json_t *token = json_object_get(meta, "progressToken");
+	const char *method = json_string_value(json_object_get(message, "method"));
 
 	c->id = json_incref(json_object_get(message, "id"));
 	c->token = token ? json_incref(token) : NULL;
+	c->works = method && (!strcmp(method, "tools/call") || !strcmp(method, "resources/read"));
 	c->session = s;
 	pthread_mutex_lock(&s->hub->lock);
 	c->number = ++s->next_number;

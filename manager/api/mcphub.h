@@ -17,7 +17,7 @@
 #include "manager/api/http.h"
 
 #define MCPHUB_SESSIONS_MAX 128		/* in all */
-#define MCPHUB_TENANT_MAX 8		/* of one token, besides the shared one */
+#define MCPHUB_TENANT_MAX 8		/* of one token, besides the shared one and those that end */
 #define MCPHUB_IDLE_MS 3600000
 
 struct mcphub;
@@ -28,6 +28,7 @@ struct mcphub_call {
 	int fd;			/* readable when mcphub_next() has something */
 	uint64_t number;	/* its id and progress token towards the process */
 	json_t *id, *token;	/* the client's; token may be NULL */
+	int works;		/* it calls a tool */
 	json_t *queue;		/* messages that came */
 	struct mcphub_session *session;
 	struct mcphub_call *next;
@@ -37,7 +38,11 @@ struct mcphub *mcphub_new(void);
 /* Ends every process and waits for them, at most ms. */
 void mcphub_free(struct mcphub *h, unsigned ms);
 
-/* A new session; ERR_LIMIT.  Each session that is returned is to be put back by mcphub_put(). */
+/*
+ * A new session; ERR_LIMIT.  Each session that is returned is to be put back by mcphub_put().
+ * Clients go without a DELETE: a caller that has MCPHUB_TENANT_MAX loses the one unused for the
+ * longest of those that have called no tool, and so have no sandbox.
+ */
 struct mcphub_session *mcphub_open(struct mcphub *h, struct http_request *rq, struct err *e);
 /* The caller's own session of that id, or NULL. */
 struct mcphub_session *mcphub_find(struct mcphub *h, struct http_request *rq, const char *id);

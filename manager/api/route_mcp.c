@@ -84,9 +84,18 @@ static const char *name_of(const char *method, const json_t *params)
 											     ""));
 }
 
+/* Blanks around a field's value are none of it (RFC 9110 5.5). */
 static int differs(const char *header, const char *body)
 {
-	return !header || strcmp(header, body) != 0;
+	size_t n;
+
+	if (!header)
+		return 1;
+	header += strspn(header, " \t");
+	n = strlen(header);
+	while (n && (header[n - 1] == ' ' || header[n - 1] == '\t'))
+		n--;
+	return strlen(body) != n || memcmp(header, body, n) != 0;
 }
 
 /* NULL, or the answer to a message whose header and body do not agree, or whose _meta lacks something. */

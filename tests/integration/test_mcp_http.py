@@ -182,8 +182,10 @@ def test_a_notification_cancels_and_so_does_the_end_of_a_connection_without_sess
 def test_sessions_of_a_tenant_are_bounded():
     with Daemon(tcp=True) as d:
         clients = [Client(d) for _ in range(8)]
+        for c in clients:
+            c.call("sandbox_list")
         r = d.post("/mcp", message("initialize", {"protocolVersion": "2025-11-25"}), token=TENANT, tcp=True)
-        assert r.status == 429, r
+        assert r.status == 429 and "8 sessions of MCP" in r.json["error"]["message"], r
         Client(d, OTHER)
         d.request("DELETE", "/mcp", headers={"Mcp-Session-Id": clients[0].session}, token=TENANT, tcp=True)
 
@@ -197,6 +199,24 @@ def test_a_tenants_limits_hold():
         one, two = Client(d), Client(d)
         assert not one.call("run_command", command="true")["isError"]
         assert two.call("run_command", command="true")["isError"], "a second sandbox was made"
+
+
+def test_clients_that_leave_without_a_word_keep_nobody_out():
+    with Daemon(tcp=True) as d:
+        works = Client(d)
+        assert not works.call("run_command", command="echo 1 > /root/f")["isError"]
+        left = [Client(d) for _ in range(20)]
+        assert works.call("read_file", path="/root/f")["content"][0]["text"].strip() == "1", "a session with a sandbox was ended"
+        assert left[0].post(message("tools/list")).status == 404, "the oldest session is still there"
+        assert left[-1].post(message("tools/list")).status == 200, "the newest session is not there"
+
+
+def test_blanks_around_a_field_are_none_of_it_and_own_pages_are_no_foreigners():
+    with Daemon(tcp=True) as d:
+        assert modern(d, message("tools/list", {"_meta": META}), **{"Mcp-Method": " tools/list \t"}).status == 200
+        for origin, status in ((f"http://127.0.0.1:{d.port}", 200), (f"http://127.0.0.1:{d.port + 1}", 403), ("http://evil.test", 403),
+                               ("null", 403)):
+            assert modern(d, message("tools/list", {"_meta": META}), Origin=origin).status == status, origin
 
 
 def test_what_sessions_made_goes_with_berthd_however_it_ends():
