@@ -160,6 +160,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
 	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, r->state_fd, log_dir };
 	s->net_dir = scratch;
+	s->name = name;
 	if ((spec_needs_nethelper(s) && load_used(r, s, e) < 0) ||
 	    volumes_open(&x->volumes, r, s, x->claim.promise->tenant, scratch, e) < 0)
 		return -1;

@@ -225,6 +225,7 @@ static int start(struct run *r, struct err *e)
 
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config.run_dir, s->id);
 	r->opts.spec.net_dir = scratch;
+	r->opts.spec.name = r->opts.name;
 	if (choose_disk(r, e) < 0)
 		return -1;
 	where.disk_dirfd = r->disk_fd;

@@ -7,12 +7,16 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "manager/host/nets.h"
 #include "runtime/net/netpolicy.h"
 #include "runtime/net/netshare.h"
 
 #define BRIDGE 1U
 #define EGRESS 2U
+#define ALIASES "aliases"	/* in the policy */
+#define ALIASES_MAX 16
+#define ALIAS_MAX 63		/* a label of the DNS (RFC 1035) */
 
 static const struct {
 	const char *key, *option;
@@ -126,6 +130,24 @@ int netopts_mode(struct netopts *o, const char *value, enum spec_network *ret, s
 	return 0;
 }
 
+int netopts_alias(struct netopts *o, const char *value, struct err *e)
+{
+	json_t *list = json_object_get(policy(o), ALIASES);
+
+	if (!path_is_name(value) || strlen(value) > ALIAS_MAX)
+		return err_set(e, ERR_INVALID, "'%.80s' is not a name for a sandbox on a network; "
+					       "hint: up to 63 of a-z 0-9 _ . -",
+			       value);
+	if (!list) {
+		list = json_array();
+		json_object_set_new(o->policy, ALIASES, list);
+	}
+	if (json_array_size(list) >= ALIASES_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d names on a network; hint: fewer of "
+					     "--alias", ALIASES_MAX);
+	return json_array_append_new(list, json_string(value)) < 0 ? err_nomem(e) : 0;
+}
+
 static int refuse(const char *option, unsigned modes, struct err *e)
 {
 	return err_set(e, ERR_INVALID, "--%s has no meaning with this network mode; hint: --network %s", option,
@@ -200,6 +222,10 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 {
 	if (check_mode(o, s->network == NETWORK_BRIDGE ? BRIDGE : s->network == NETWORK_EGRESS ? EGRESS : 0, e) < 0)
 		return -1;
+	if (json_object_get(o->policy, ALIASES) && !o->name[0])
+		return err_set(e, ERR_INVALID, "--alias has no meaning without a network that has a "
+					       "name; hint: --network NAME, made by berth network "
+					       "create");
 	if (!spec_needs_nethelper(s))
 		return 0;
 	if (s->network == NETWORK_BRIDGE && (add_bridge(o, c, e) < 0 || bound_connections(o, e) < 0))

@@ -35,6 +35,8 @@ int netopts_budget(enum netopts_budget b, const char *value, uint64_t *ret, stru
  * What --network says: a mode, or the name of a network, which is looked for at netopts_finish().
  */
 int netopts_mode(struct netopts *o, const char *value, enum spec_network *ret, struct err *e);
+/* Another name by which the members of its network find it. */
+int netopts_alias(struct netopts *o, const char *value, struct err *e);
 /* Sets s->net_policy where the mode of s has one. */
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e);
 /* "unlimited" was given for it. */

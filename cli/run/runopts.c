@@ -165,6 +165,8 @@ static int set_network(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_NETWORK:
 		o->network_set = 1;
 		return netopts_mode(&o->net, v, &o->spec.network, e);
+	case RUNOPT_ALIAS:
+		return netopts_alias(&o->net, v, e);
 	case RUNOPT_NETWORK_BYTES:
 		return netopts_set(&o->net, NETOPTS_BYTES, v, e);
 	case RUNOPT_NETWORK_CONNECTIONS:
@@ -268,6 +270,7 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		o->spec.read_only = 1;
 		return 0;
 	case RUNOPT_NETWORK:
+	case RUNOPT_ALIAS:
 	case RUNOPT_NETWORK_BYTES:
 	case RUNOPT_NETWORK_CONNECTIONS:
 	case RUNOPT_ALLOW_HOST:
@@ -293,8 +296,7 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		o->spec.tty = 1;
 		return 0;
 	case RUNOPT_INTERACTIVE:
-		o->interactive = 1;
-		return 0;
+		return o->interactive = 1, 0;
 	case RUNOPT_ENTRYPOINT:
 		return o->entrypoint = v, 0;
 	default:

@@ -13,30 +13,19 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "runtime/net/bridge_state.h"
 #include "runtime/net/forward.h"
 #include "runtime/net/forwarding.h"
 #include "runtime/net/members.h"
 #include "runtime/net/names.h"
+#include "runtime/net/nameserver.h"
+#include "runtime/net/nametable.h"
 #include "runtime/net/netcount.h"
 #include "runtime/net/netwire.h"
-#include "runtime/net/pool.h"
-#include "runtime/net/ruleset.h"
 
-struct bridge {
-	const char *id, *name, *dir, *files, *hostname;
-	const char *network;		/* "": the bridge that has no name */
-	uint64_t limit;			/* members of a network; 0: no limit */
-	struct ruleset_kind kind;
-	int forwarding;			/* berth may switch it on */
-	json_t *policy_json;		/* borrowed */
-	struct netpolicy policy;
-	struct link_plan link;
-	struct pool pool;
-	struct pool home;		/* where berth's switches of forwarding are recorded */
-	uint64_t used_before;		/* of the byte budget, by earlier runs */
-};
+#define SHORT_ID 12
 
-static void answer(const json_t *j)
+void bridge_answer(const json_t *j)
 {
 	struct err ok = { 0 };
 	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
@@ -91,15 +80,16 @@ static int load_network(struct bridge *b, const json_t *place, struct err *e)
 	return pool_open(&b->pool, b->dir, e) < 0 ? -1 : pool_open(&b->home, home, e);
 }
 
-static int load(struct bridge *b, const json_t *job, struct err *e)
+int bridge_load(struct bridge *b, const json_t *job, struct err *e)
 {
 	json_t *place = NULL;
 
 	memset(b, 0, sizeof(*b));
 	b->pool.dir_fd = b->pool.lock_fd = b->home.dir_fd = b->home.lock_fd = -1;
-	b->id = b->files = "";
+	b->id = b->files = b->sandbox = "";
 	b->hostname = "sandbox";
 	if (json_get_str(job, "id", &b->id, "job", e) < 0 || json_get_str(job, "files", &b->files, "job", e) < 0 ||
+	    json_get_str(job, "name", &b->sandbox, "job", e) < 0 ||
 	    json_get_str(job, "hostname", &b->hostname, "job", e) < 0 || json_get_u64(job, "used_bytes", &b->used_before, "job", e) < 0 ||
 	    json_get_obj(job, "policy", &b->policy_json, "job", e) < 1 ||
 	    json_get_obj(b->policy_json, "bridge", &place, "job", e) < 1 || json_get_str(place, "name", &b->name, "job", e) < 1 ||
@@ -111,7 +101,7 @@ static int load(struct bridge *b, const json_t *job, struct err *e)
 	return load_network(b, place, e);
 }
 
-static void unload(struct bridge *b)
+void bridge_unload(struct bridge *b)
 {
 	netpolicy_release(&b->policy);
 	pool_close(&b->pool);
@@ -122,7 +112,7 @@ static void unload(struct bridge *b)
  * First the network's, then the one of the host's switches, which is the same where the bridge
  * has no name.
  */
-static int lock(struct bridge *b, struct err *e)
+int bridge_lock(struct bridge *b, struct err *e)
 {
 	if (pool_lock(&b->pool, e) < 0)
 		return -1;
@@ -132,7 +122,7 @@ static int lock(struct bridge *b, struct err *e)
 	return -1;
 }
 
-static void unlock(struct bridge *b)
+void bridge_unlock(struct bridge *b)
 {
 	if (b->kind.peers)
 		pool_unlock(&b->home);
@@ -150,7 +140,7 @@ static int need_forwarding(struct bridge *b, struct err *e)
 }
 
 /* Nobody is on it any more. */
-static int remove_all(struct bridge *b, struct err *e)
+int bridge_remove_all(struct bridge *b, struct err *e)
 {
 	if (ruleset_remove(b->name, e) < 0 || link_bridge_remove(b->name, e) < 0)
 		return -1;
@@ -186,7 +176,7 @@ static json_t *make_record(const struct bridge *b, uint64_t number)
 	return j;
 }
 
-/* For whoever asks while it lives; loopback: we stay. */
+/* For whoever asks while it lives; loopback: ports of the host's loopback lead to it. */
 static json_t *describe(const struct bridge *b, int loopback)
 {
 	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
@@ -196,9 +186,49 @@ static json_t *describe(const struct bridge *b, int loopback)
 			      "address6", b->link.with6 ? netaddr_text(&b->link.address6, v6) : "",
 				      "route6", b->link.route6, "loopback", loopback);
 
-	if (b->kind.peers && j)
+	if (b->kind.peers && j) {
 		json_object_set_new(j, "network", json_string(b->network));
+		json_object_set_new(j, "resolver", json_true());
+	}
 	return j;
+}
+
+/* What the others call it: the first is what its address is called. */
+static int take_names(struct bridge *b, uint64_t number, struct err *e)
+{
+	const json_t *aliases = json_object_get(b->policy_json, "aliases"), *v;
+	const char *names[NAMETABLE_NAMES];
+	struct nametable t;
+	char short_id[SHORT_ID + 1];
+	size_t n = 0, i;
+	int r;
+
+	if (!b->kind.peers)
+		return 0;
+	snprintf(short_id, sizeof(short_id), "%s", b->id);
+	if (b->sandbox[0])
+		names[n++] = b->sandbox;
+	names[n++] = short_id;
+	json_array_foreach(aliases, i, v)
+		if (n < NAMETABLE_NAMES && json_is_string(v))
+			names[n++] = json_string_value(v);
+	if (nametable_open(&t, b->pool.dir_fd, e) < 0)
+		return -1;
+	r = nametable_set(&t, (uint32_t)number, names, n, e);
+	nametable_close(&t);
+	return r;
+}
+
+static void forget_names(struct bridge *b, uint64_t number)
+{
+	struct nametable t;
+	struct err ignored;
+
+	if (!path_has(b->pool.dir_fd, NAMETABLE_FILE) ||
+	    nametable_open(&t, b->pool.dir_fd, &ignored) < 0)
+		return;
+	nametable_forget(&t, (uint32_t)number);
+	nametable_close(&t);
 }
 
 /* Forwarding, and the address, which is recorded before the kernel hears of it. */
@@ -208,7 +238,7 @@ static int take_address(struct bridge *b, struct err *e)
 	uint64_t number;
 	int r;
 
-	if (lock(b, e) < 0)
+	if (bridge_lock(b, e) < 0)
 		return -1;
 	r = b->kind.peers ? members_room(&b->pool, b->network, b->limit, e) : 0;
 	if (r == 0)
@@ -222,6 +252,8 @@ static int take_address(struct bridge *b, struct err *e)
 		record = make_record(b, number);
 		r = record ? pool_record(&b->pool, b->id, record, e) : err_nomem(e);
 	}
+	if (r == 0)
+		r = take_names(b, number, e);
 	/* under the lock: two first sandboxes must not both make them.  The table is made last, so that it says that all stands. */
 	if (r == 0)
 		r = ruleset_stands(b->name, e);
@@ -229,7 +261,7 @@ static int take_address(struct bridge *b, struct err *e)
 		r = link_bridge(&b->link, e) < 0 ? -1 : ruleset_make(b->name, &b->kind, e);
 	else if (r == 1)
 		r = 0;
-	unlock(b);
+	bridge_unlock(b);
 	return r;
 }
 
@@ -239,7 +271,7 @@ static int make(struct bridge *b, struct err *e)
 		return -1;
 	if (take_address(b, e) < 0 || ruleset_add(b->id, &b->link, &b->policy, b->used_before, e) < 0 || link_join(&b->link, NETHELPER_NETNS, e) < 0)
 		return -1;
-	return names_write(b->files, b->hostname, &b->policy, &b->link, e);
+	return names_write(b->files, b->hostname, &b->policy, &b->link, b->kind.peers, e);
 }
 
 /* ---- down ------------------------------------------------------------------------------------- */
@@ -282,7 +314,7 @@ static int forget(struct bridge *b, uint64_t number, struct err *e)
  * In an order in which nothing gets through: what is in no set may send nothing.
  * What it had counted goes to *ret_last.  With `soon`, our caller is told before the interface is removed, which takes long.
  */
-static int take_back(struct bridge *b, int locked, int soon, json_t **ret_last, struct err *e)
+int bridge_take_back(struct bridge *b, int locked, int soon, json_t **ret_last, struct err *e)
 {
 	autojson json_t *record = pool_recorded(&b->pool, b->id, e);
 	struct netcount last = { 0 };
@@ -297,24 +329,45 @@ static int take_back(struct bridge *b, int locked, int soon, json_t **ret_last, 
 	json_decref(*ret_last);
 	*ret_last = json_pack("{s:I,s:I,s:I}", "bytes_in", (json_int_t)last.bytes_in, "bytes_out", (json_int_t)last.bytes_out,
 			      "used_bytes", (json_int_t)(b->used_before + last.bytes_in + last.bytes_out));
+	forget_names(b, (uint64_t)json_integer_value(json_object_get(record, "number")));
 	if (link_forget(&b->link, e) < 0 || ruleset_take_back(b->id, &b->link, &b->policy, e) < 0)
 		return err_wrap(e, "take back the network of sandbox %s", b->id);
 	if (soon)
-		answer(*ret_last);
+		bridge_answer(*ret_last);
 	if (link_leave(&b->link, e) < 0)
 		return err_wrap(e, "take back the network of sandbox %s", b->id);
-	if (!locked && lock(b, e) < 0)
+	if (!locked && bridge_lock(b, e) < 0)
 		return -1;
 	r = forget(b, (uint64_t)json_integer_value(json_object_get(record, "number")), e);
 	/* the last member of a network: nothing of it stays in the kernel */
 	if (r == 0 && b->kind.peers && !locked && members_count(&b->pool, &ignored) == 0)
-		r = remove_all(b, e);
+		r = bridge_remove_all(b, e);
 	if (!locked)
-		unlock(b);
+		bridge_unlock(b);
 	return r;
 }
 
-/* Serves the loopback's ports; a failure here is taken back by our supervisor, as we have no rights any more. */
+/* What stays when all is made: ports of the loopback, and the names of a network. */
+static int open_servers(struct bridge *b, struct forward **ret, struct err *e)
+{
+	const struct nameserver_place at = { b->network, b->pool.dir_fd, b->kind.internal, &b->link,
+					     &b->policy };
+	struct nameserver *names = NULL;
+	struct forward *f = NULL;
+
+	if (forward_open(&b->policy, &b->link, b->kind.peers, &f, e) < 0)
+		return -1;
+	if (b->kind.peers && nameserver_open(&at, NETHELPER_NETNS, &names, e) < 0) {
+		forward_free(f);
+		return -1;
+	}
+	if (f)
+		forward_names(f, names);
+	*ret = f;
+	return 0;
+}
+
+/* Serves them; a failure here is taken back by our supervisor, as we have no rights any more. */
 static int stay(struct forward *f, const json_t *job, const json_t *told, pid_t parent, struct err *e)
 {
 	autofree char *text = told ? json_dumps(told, JSON_COMPACT) : NULL;
@@ -339,19 +392,19 @@ int bridge_up(const json_t *job, struct err *e)
 	struct forward *f = NULL;
 	struct bridge b;
 	struct err second;
-	int r = load(&b, job, e);
+	int r = bridge_load(&b, job, e);
 
 	if (r == 0) {
-		r = make(&b, e) < 0 ? -1 : forward_open(&b.policy, &b.link, &f, e);
+		r = make(&b, e) < 0 ? -1 : open_servers(&b, &f, e);
 		if (r < 0)
-			take_back(&b, 0, 0, &told, &second);
+			bridge_take_back(&b, 0, 0, &told, &second);
 	}
 	if (r == 0) {
-		told = describe(&b, f != NULL);
+		told = describe(&b, forward_ports(f) > 0);
 		if (!f)
-			answer(told);
+			bridge_answer(told);
 	}
-	unload(&b);
+	bridge_unload(&b);
 	return r == 0 && f ? stay(f, job, told, parent, e) : r;
 }
 
@@ -359,13 +412,13 @@ int bridge_down(const json_t *job, struct err *e)
 {
 	autojson json_t *last = NULL;
 	struct bridge b;
-	int r = load(&b, job, e);
+	int r = bridge_load(&b, job, e);
 
 	if (r == 0)
-		r = take_back(&b, 0, 1, &last, e);
+		r = bridge_take_back(&b, 0, 1, &last, e);
 	if (r == 0)
-		answer(last);	/* once more, when it was told already: nobody reads it */
-	unload(&b);
+		bridge_answer(last);	/* once more, when it was told already: nobody reads it */
+	bridge_unload(&b);
 	return r;
 }
 
@@ -376,7 +429,7 @@ int bridge_change(const json_t *job, struct err *e)
 	struct netpolicy fresh;
 	struct bridge b;
 	autojson json_t *record = NULL;
-	int r = load(&b, job, e);
+	int r = bridge_load(&b, job, e);
 
 	fresh = b.policy;
 	b.policy = (struct netpolicy){ 0 };
@@ -393,98 +446,8 @@ int bridge_change(const json_t *job, struct err *e)
 	if (r == 0)
 		r = ruleset_change(b.id, &b.link, &b.policy, &fresh, b.used_before, e);
 	if (r == 0)
-		answer(NULL);
+		bridge_answer(NULL);
 	netpolicy_release(&fresh);
-	unload(&b);
-	return r;
-}
-
-/* ---- gc --------------------------------------------------------------------------------------------- */
-
-struct gc {
-	struct bridge *b;
-	int living_fd;
-	unsigned cleared, used;
-	struct err *e;
-	int failed;
-};
-
-static int look(void *ctx, const char *id)
-{
-	autojson json_t *last = NULL;
-	struct gc *g = ctx;
-	char mine[65];
-
-	if (path_has(g->living_fd, id)) {
-		g->used++;
-		return 0;
-	}
-	snprintf(mine, sizeof(mine), "%s", id);
-	g->b->id = mine;
-	if (take_back(g->b, 1, 0, &last, g->e) < 0)
-		g->failed = 1;	/* the others can still be cleared */
-	else
-		g->cleared++;
-	g->b->id = "";
-	return 0;
-}
-
-/* Under the lock: those whose sandbox is gone are taken back. */
-static int sweep(struct bridge *b, const json_t *job, struct gc *g, struct err *e)
-{
-	autoclose int living = -1;
-	const char *dir = NULL;
-
-	if (json_get_str(job, "sandboxes", &dir, "job", e) < 1)
-		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
-	living = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (living < 0)
-		return err_sys(e, "open %s", dir);
-	*g = (struct gc){ .b = b, .living_fd = living, .e = e };
-	if (lock(b, e) < 0 || pool_each(&b->pool, look, g, e) < 0)
-		return -1;
-	return g->failed ? -1 : 0;
-}
-
-int bridge_gc(const json_t *job, struct err *e)
-{
-	autojson json_t *told = NULL;
-	struct bridge b;
-	struct gc g = { .used = 0 };
-	int r = load(&b, job, e);
-
-	if (r == 0)
-		r = sweep(&b, job, &g, e);
-	if (r == 0 && !g.used)
-		r = remove_all(&b, e);
-	if (r == 0) {
-		told = json_pack("{s:i,s:i}", "cleared", g.cleared, "used", g.used);
-		answer(told);
-	}
-	unload(&b);
-	return r;
-}
-
-int bridge_remove(const json_t *job, struct err *e)
-{
-	struct gc g = { .used = 0 };
-	struct bridge b;
-	int r = load(&b, job, e), n;
-
-	/* one that has just ended may not have taken itself back yet */
-	if (r == 0)
-		r = sweep(&b, job, &g, e);
-	if (r == 0 && (n = members_count(&b.pool, e)) != 0)
-		r = n < 0 ? -1 : err_set(e, ERR_BUSY, "network %s has %d member%s; hint: berth "
-						      "network inspect %s",
-					 b.network, n, n == 1 ? "" : "s", b.network);
-	/* who waits for the lock to join finds it closed */
-	if (r == 0)
-		r = members_close(&b.pool, e);
-	if (r == 0)
-		r = remove_all(&b, e);
-	if (r == 0)
-		answer(NULL);
-	unload(&b);
+	bridge_unload(&b);
 	return r;
 }

@@ -12,6 +12,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "runtime/net/nameserver.h"
+#include "runtime/net/proxy.h"
 
 #define SOCKETS (2 * NETPOLICY_PUBLISH)	/* IPv4 and IPv6 */
 #define PEERS 64			/* of all datagram ports together; the oldest makes room */
@@ -32,6 +34,7 @@ struct forward {
 	size_t count;
 	struct peer peers[PEERS];
 	struct proxy proxy;
+	struct nameserver *names;	/* or NULL */
 	struct netcounters counters;
 	char datagram[DATAGRAM_MAX];
 };
@@ -98,11 +101,15 @@ static int add_loopback(struct forward *f, const struct netpublish *b, const str
 	return b->addr.family == 4 || !l->with6 ? 0 : add_port(f, b, any ? "::1" : netaddr_text(&b->addr, text), l, e);
 }
 
-int forward_open(const struct netpolicy *p, const struct link_plan *l, struct forward **ret, struct err *e)
+int forward_open(const struct netpolicy *p, const struct link_plan *l, int always,
+		 struct forward **ret, struct err *e)
 {
-	struct forward *f = NULL;
+	struct forward *f = always ? calloc(1, sizeof(*f)) : NULL;
 	size_t i;
 	int r = 0;
+
+	if (always && !f)
+		return err_nomem(e);
 
 	for (i = 0; r == 0 && i < p->publish_count; i++) {
 		const struct netpublish *b = &p->publish[i];
@@ -121,30 +128,26 @@ int forward_open(const struct netpolicy *p, const struct link_plan *l, struct fo
 	return 0;
 }
 
+void forward_names(struct forward *f, struct nameserver *names)
+{
+	f->names = names;
+}
+
+size_t forward_ports(const struct forward *f)
+{
+	return f ? f->count : 0;
+}
+
 void forward_free(struct forward *f)
 {
 	size_t i;
 
+	if (f)
+		nameserver_free(f->names);
+
 	for (i = 0; f && i < f->count; i++)
 		fd_close(&f->ports[i].fd);
 	free(f);
-}
-
-int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, struct err *e)
-{
-	struct proxy *p = &f->proxy;
-	size_t i;
-
-	p->counters = &f->counters;
-	p->control_fd = NETHELPER_SOCK;
-	p->log_fd[0] = p->log_fd[1] = p->notice_fd = p->epoll_fd = -1;
-	p->listens = f->ports;
-	p->listen_count = f->count;
-	p->forward = f;
-	p->hello = told;
-	for (i = 0; i < PEERS; i++)
-		f->peers[i].server = (struct watch){ .kind = WATCH_DATAGRAM, .fd = -1 };
-	return proxy_run(p, uid, parent, e);
 }
 
 /* ---- datagrams ------------------------------------------------------------------------- */
@@ -205,17 +208,12 @@ static void take_in(struct forward *f, struct proxy *p, struct watch *port)
 	(void)!send(x->server.fd, f->datagram, (size_t)got, MSG_NOSIGNAL);
 }
 
-void forward_datagram(struct proxy *p, struct watch *w)
+static void give_out(struct forward *f, const struct watch *w)
 {
-	struct forward *f = p->forward;
 	struct peer *x = NULL;
 	ssize_t got;
 	size_t i;
 
-	if (w->target) {
-		take_in(f, p, w);
-		return;
-	}
 	for (i = 0; i < PEERS; i++)
 		if (w == &f->peers[i].server)
 			x = &f->peers[i];
@@ -225,4 +223,60 @@ void forward_datagram(struct proxy *p, struct watch *w)
 	got = recv(x->server.fd, f->datagram, sizeof(f->datagram), 0);
 	if (got >= 0)
 		(void)!sendto(x->port->fd, f->datagram, (size_t)got, MSG_NOSIGNAL, (struct sockaddr *)&x->from, x->from_len);
+}
+
+/* ---- the loop ---------------------------------------------------------------------------- */
+
+static void begin(void *ctx, struct proxy *p)
+{
+	struct forward *f = ctx;
+
+	if (f->names)
+		nameserver_begin(f->names, p);
+}
+
+static void serve_watch(void *ctx, struct watch *w, uint32_t events)
+{
+	struct forward *f = ctx;
+
+	if (w->kind == WATCH_NAMES)
+		nameserver_serve(f->names, w, events);
+	else if (w->target)
+		take_in(f, &f->proxy, w);
+	else
+		give_out(f, w);
+}
+
+static void tick(void *ctx, uint64_t now)
+{
+	struct forward *f = ctx;
+
+	if (f->names)
+		nameserver_tick(f->names, now);
+}
+
+static uint64_t next(void *ctx, uint64_t at)
+{
+	struct forward *f = ctx;
+
+	return f->names ? nameserver_next(f->names, at) : at;
+}
+
+int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, struct err *e)
+{
+	struct proxy *p = &f->proxy;
+	static const struct proxy_guest guest = { begin, serve_watch, tick, next };
+	size_t i;
+
+	p->counters = &f->counters;
+	p->control_fd = NETHELPER_SOCK;
+	p->log_fd[0] = p->log_fd[1] = p->notice_fd = p->epoll_fd = -1;
+	p->listens = f->ports;
+	p->listen_count = f->count;
+	p->guest = &guest;
+	p->guest_ctx = f;
+	p->hello = told;
+	for (i = 0; i < PEERS; i++)
+		f->peers[i].server = (struct watch){ .kind = WATCH_DATAGRAM, .fd = -1 };
+	return proxy_run(p, uid, parent, e);
 }

@@ -11,19 +11,27 @@
 #ifndef BERTH_RUNTIME_NET_FORWARD_H
 #define BERTH_RUNTIME_NET_FORWARD_H
 
+#include <sys/types.h>
+
 #include "runtime/net/link.h"
 #include "runtime/net/netpolicy.h"
-#include "runtime/net/proxy.h"
 
 struct forward;
 
-/* Listens on what of the published ports is the loopback's.  NULL with e; *ret NULL when there is none. */
-int forward_open(const struct netpolicy *p, const struct link_plan *l, struct forward **ret, struct err *e);
+struct nameserver;
+
+/*
+ * Listens on what of the published ports is the loopback's.  *ret NULL when there is none and
+ * nothing else to serve (always 0).
+ */
+int forward_open(const struct netpolicy *p, const struct link_plan *l, int always,
+		 struct forward **ret, struct err *e);
+/* It serves names, too (nameserver.h), and has them from now on. */
+void forward_names(struct forward *f, struct nameserver *names);
+/* How many ports it listens on. */
+size_t forward_ports(const struct forward *f);
 void forward_free(struct forward *f);
 /* Answers with told (JSON text), then serves until the supervisor has gone. */
 int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, struct err *e);
-
-/* proxy.c: a datagram has come. */
-void forward_datagram(struct proxy *p, struct watch *w);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "runtime/net/nameserver.h"
 
 #define FILE_MAX 65536
 
@@ -57,15 +58,18 @@ static int write_file(const char *dir, const char *name, const struct buf *b, st
 	return 0;
 }
 
-int names_write(const char *dir, const char *hostname, const struct netpolicy *p, const struct link_plan *l, struct err *e)
+int names_write(const char *dir, const char *hostname, const struct netpolicy *p,
+		const struct link_plan *l, int own_resolver, struct err *e)
 {
 	autobuf struct buf resolv = BUF_INIT(FILE_MAX), hosts = BUF_INIT(FILE_MAX);
 	char text[NETADDR_TEXT];
 	size_t i;
 
-	if (buf_adds(&resolv, "# made by berth\n", e) < 0)
+	if (buf_adds(&resolv, "# made by berth\n", e) < 0 ||
+	    (own_resolver && buf_adds(&resolv, "nameserver " NAMESERVER_ADDRESS
+					       "\noptions ndots:0\n", e) < 0))
 		return -1;
-	for (i = 0; i < p->dns_count; i++) {
+	for (i = 0; !own_resolver && i < p->dns_count; i++) {
 		/* resolv.conf(5) has no word for a port */
 		if (p->dns[i].port == 53 && (p->dns[i].addr.family == 4 || l->with6) &&
 		    buf_addf(&resolv, e, "nameserver %s\n", netaddr_text(&p->dns[i].addr, text)) < 0)

@@ -8,7 +8,11 @@
 
 /* Without DNS servers of its own the policy gets the host's, but for those on its loopback, which are out of reach. */
 int names_choose(struct netpolicy *p, struct err *e);
-/* Writes both files, which are there already (they are mounted), in dir. */
-int names_write(const char *dir, const char *hostname, const struct netpolicy *p, const struct link_plan *l, struct err *e);
+/*
+ * Writes both files, which are there already (they are mounted), in dir.  With own_resolver the one
+ * of nameserver.h is asked, which asks the servers of the policy.
+ */
+int names_write(const char *dir, const char *hostname, const struct netpolicy *p,
+		const struct link_plan *l, int own_resolver, struct err *e);
 
 #endif

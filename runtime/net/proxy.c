@@ -16,7 +16,6 @@
 #include "base/mem.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/net/confine.h"
-#include "runtime/net/forward.h"
 
 #define LOG_HALF_BYTES (1u << 20)	/* of each of the two files */
 #define EVENTS 64
@@ -196,8 +195,9 @@ static void serve(struct proxy *p, struct watch *w, uint32_t events)
 		serve_control(p);
 		break;
 	case WATCH_DATAGRAM:
+	case WATCH_NAMES:
 		if (w->events)
-			forward_datagram(p, w);
+			p->guest->serve(p->guest_ctx, w, events);
 		break;
 	case WATCH_RESOLVER:
 		if (w->events)
@@ -238,6 +238,8 @@ static int next_timeout(const struct proxy *p)
 	for (c = p->conns; c; c = c->next)
 		if (c->state != CONN_DEAD && c->deadline_ms && c->deadline_ms < at)
 			at = c->deadline_ms;
+	if (p->guest)
+		at = p->guest->next(p->guest_ctx, at);
 	at = at > now ? at - now : 0;
 	return p->resolver ? resolver_timeout(p->resolver, (int)at) : (int)at;
 }
@@ -256,6 +258,8 @@ static void loop(struct proxy *p)
 		if (p->resolver)
 			resolver_serve(p->resolver, -1, -1);
 		now = clock_ms();
+		if (p->guest)
+			p->guest->tick(p->guest_ctx, now);
 		for (c = p->conns; c; c = c->next)
 			if (c->state != CONN_DEAD && c->deadline_ms && now >= c->deadline_ms)
 				conn_deadline(c, now);
@@ -273,7 +277,7 @@ int proxy_run(struct proxy *p, uid_t uid, pid_t parent, struct err *e)
 	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (p->epoll_fd < 0)
 		return err_sys(e, "make an epoll");
-	if (!p->forward && !(p->resolver = resolver_new(&p->policy, watch_dns, p, e)))
+	if (!p->guest && !(p->resolver = resolver_new(&p->policy, watch_dns, p, e)))
 		return -1;
 	if (confine(uid, parent, e) < 0)
 		return -1;
@@ -281,6 +285,8 @@ int proxy_run(struct proxy *p, uid_t uid, pid_t parent, struct err *e)
 	for (i = 0; i < p->listen_count; i++)
 		proxy_watch(p, &p->listens[i], EPOLLIN);
 	proxy_watch(p, &p->control, EPOLLIN);
+	if (p->guest)
+		p->guest->begin(p->guest_ctx, p);
 	tell(p, &ready, 0);
 	loop(p);
 	return 0;

@@ -35,7 +35,8 @@
 struct mnl_socket;
 struct proxy;
 
-enum watch_kind { WATCH_LISTEN, WATCH_CONTROL, WATCH_RESOLVER, WATCH_CLIENT, WATCH_SERVER, WATCH_DATAGRAM };
+enum watch_kind { WATCH_LISTEN, WATCH_CONTROL, WATCH_RESOLVER, WATCH_CLIENT, WATCH_SERVER, WATCH_DATAGRAM,
+	WATCH_NAMES };
 
 struct watch {
 	enum watch_kind kind;
@@ -81,6 +82,15 @@ struct conn {
 	int logged;
 };
 
+/* What borrows the loop (forward.h), and has watches of the kinds that are not the proxy's. */
+struct proxy_guest {
+	void (*begin)(void *ctx, struct proxy *p);
+	void (*serve)(void *ctx, struct watch *w, uint32_t events);
+	void (*tick)(void *ctx, uint64_t now);
+	/* until when it may sleep, at most at */
+	uint64_t (*next)(void *ctx, uint64_t at);
+};
+
 struct proxy {
 	char id[65];
 	int lasts;			/* berth update can change its rules; not those of a berth run */
@@ -96,7 +106,8 @@ struct proxy {
 	struct resolver *resolver;	/* NULL when it forwards */
 	struct watch *listens, listen, control, dns[64];	/* listens: what it listens on, perhaps the one listen */
 	size_t listen_count;
-	struct forward *forward;	/* forward.h; NULL: it is a proxy */
+	const struct proxy_guest *guest;	/* what else its loop serves; NULL: it is a proxy */
+	void *guest_ctx;
 	struct conn *conns;
 	unsigned conn_count;
 	int stopping;

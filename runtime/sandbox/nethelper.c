@@ -93,8 +93,8 @@ int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, con
 	int egress = s->network == NETWORK_EGRESS;
 
 	/* an id of the sandbox's own range, which nobody else on the host has, and which the image does not use */
-	if (buf_addf(&job, e, "{\"id\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":\"%s\",\"used_bytes\":%llu,\"used_connections\":%llu,"
-		     "\"lasts\":%s,\"policy\":%s}", s->id, s->id_base + SPEC_IDS - 1, s->hostname, s->net_dir ? s->net_dir : "",
+	if (buf_addf(&job, e, "{\"id\":\"%s\",\"name\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":\"%s\",\"used_bytes\":%llu,\"used_connections\":%llu,"
+		     "\"lasts\":%s,\"policy\":%s}", s->id, s->name ? s->name : "", s->id_base + SPEC_IDS - 1, s->hostname, s->net_dir ? s->net_dir : "",
 		     (unsigned long long)s->net_used_bytes, (unsigned long long)s->net_used_connections, s->resident ? "true" : "false", s->net_policy) < 0)
 		return -1;
 	if (!egress && (make_file(s->net_dir, "resolv.conf", e) < 0 || make_file(s->net_dir, "hosts", e) < 0))
@@ -121,13 +121,19 @@ int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, con
 	return spawn(h, egress ? "egress" : "bridge", fds, e);
 }
 
+/* What it stays for, with a bridge. */
+static int serves(const struct nethelper *h, const char *what)
+{
+	return json_is_true(json_object_get(h->told, what));
+}
+
 int nethelper_ready(struct nethelper *h, struct err *e)
 {
 	if (!h->proc.pid)
 		return 0;
 	if (helper_answer(&h->proc, ANSWER_MS, &h->told, e) < 0)
 		return err_wrap(e, "network");
-	if (!h->counters && !json_is_true(json_object_get(h->told, "loopback")))
+	if (!h->counters && !serves(h, "loopback") && !serves(h, "resolver"))
 		helper_end(&h->proc, 0);	/* bridge: all is made */
 	return 0;
 }
@@ -271,6 +277,22 @@ static void describe_counts(json_t *j, const struct nethelper *h, const struct n
 	json_object_set_new(j, "budget_exhausted", json_boolean(c->exhausted != 0));
 }
 
+static void describe_server(json_t *j, const struct nethelper *h)
+{
+	static const char *const kinds[] = { "loopback", "resolver" };
+	const char *state;
+	size_t i;
+
+	if (!h->proc.pid)
+		return;
+	state = kill(h->proc.pid, 0) == 0 && !is_zombie(h->proc.pid) ? "running" : "gone";
+	if (h->counters)
+		json_object_set_new(j, "proxy", json_string(state));
+	for (i = 0; i < ARRAY_LEN(kinds); i++)
+		if (serves(h, kinds[i]))
+			json_object_set_new(j, kinds[i], json_string(state));
+}
+
 json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
 {
 	json_t *j = json_object();
@@ -289,8 +311,6 @@ json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
 	else if (got < 0)
 		json_object_set_new(j, "error", json_string(e.msg));
 	/* a proxy that has died lets nothing through: fail closed, and say so */
-	if (h->proc.pid)
-		json_object_set_new(j, h->counters ? "proxy" : "loopback",
-				    json_string(kill(h->proc.pid, 0) == 0 && !is_zombie(h->proc.pid) ? "running" : "gone"));
+	describe_server(j, h);
 	return j;
 }

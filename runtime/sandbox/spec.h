@@ -44,6 +44,7 @@ struct spec_mount {
 
 struct spec {
 	char id[65];
+	const char *name;	/* what its network calls it; NULL: nothing */
 	const char *hostname;
 
 	/* the command */

@@ -80,6 +80,8 @@ without --subnet a free one is taken | network create --subnet 127.0.0.0/8 n1 | 
 one of IPv4 and one of IPv6 | network create --subnet 10.9.0.0/24 --subnet 10.8.0.0/24 n1 | network create --subnet 10.9.0.0/24 --subnet fd09::/64 n1; network rm n1
 a prefix of 1 to %d | network create --subnet 10.9.0.0/30 n1 | network create --subnet 10.9.0.0/29 n1; network rm n1
 within 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or fd00::/8 | network create --subnet 9.0.0.0/24 n1 | network create --subnet 192.168.77.0/24 n1; network rm n1
+up to 63 of a-z 0-9 _ . - | run --network n1 --alias A host true | network create n1; run --dry-run --network n1 --alias a host true; network rm n1
+--network NAME, made by berth network create | run --network bridge --alias a host true | network create n1; run --dry-run --network n1 --alias a host true; network rm n1
 berth network log ID | network log | network log proxied
 --network egress writes one | network log work | network log proxied
 create it with --network egress or bridge | update --allow-host x.test work | create --name e2 --network egress host; update --allow-host x.test e2; rm -f e2
@@ -197,6 +199,7 @@ a program of this host listens there; take another port, or ADDRESS:%u:%u for on
 sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or --network egress, which needs none
 set [network] bridge to another name
 a network made without --internal
+fewer of --alias
 berth network inspect %s
 berth network inspect %s names them
 berth network prune, or [network] max_networks in berth.toml

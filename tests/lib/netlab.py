@@ -144,15 +144,33 @@ class Server(threading.Thread):
 
 
 class Names(threading.Thread):
-    """A DNS server: table maps a name to addresses, or to a function that is called at each question."""
+    """A DNS server over UDP and TCP: table maps a name to addresses, or to a function that is called at each question."""
 
     def __init__(self, ns, address, table):
         super().__init__(daemon=True)
         with within(ns):
             self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             self.sock.bind((address, 53))
-        self.table, self.asked = table, []
+            self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.listener.bind((address, 53))
+            self.listener.listen(16)
+        self.streams = threading.Thread(target=self.serve_streams, daemon=True)
+        self.table, self.asked, self.peers = table, [], []
         self.start()
+        self.streams.start()
+
+    def serve_streams(self):
+        while True:
+            try:
+                conn, _ = self.listener.accept()
+            except OSError:
+                return
+            with conn, contextlib.suppress(OSError, IndexError, struct.error):
+                conn.settimeout(30)
+                f = conn.makefile("rb")
+                answer = self.reply(f.read(struct.unpack("!H", f.read(2))[0]))
+                conn.sendall(struct.pack("!H", len(answer)) + answer)
 
     def run(self):
         while True:
@@ -160,6 +178,7 @@ class Names(threading.Thread):
                 data, peer = self.sock.recvfrom(4096)
             except OSError:
                 return
+            self.peers.append(peer)
             with contextlib.suppress(OSError, IndexError, struct.error):
                 self.sock.sendto(self.reply(data), peer)
 
@@ -183,10 +202,12 @@ class Names(threading.Thread):
         return (data[:2] + struct.pack("!HHHHH", 0x8180 | code, 1, len(answers), 0, 0) + data[12:end] + b"".join(answers))
 
     def close(self):
-        with contextlib.suppress(OSError):
-            self.sock.shutdown(socket.SHUT_RDWR)
-        self.sock.close()
+        for sock in (self.sock, self.listener):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
         self.join(5)
+        self.streams.join(5)
 
 
 def certificate(*names):

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bridge_state - what bridge*.c share: the job of one run of berth-net, as it was read. */
+#ifndef BERTH_RUNTIME_NET_BRIDGE_STATE_H
+#define BERTH_RUNTIME_NET_BRIDGE_STATE_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "runtime/net/link.h"
+#include "runtime/net/netpolicy.h"
+#include "runtime/net/pool.h"
+#include "runtime/net/ruleset.h"
+
+struct bridge {
+	const char *id, *name, *dir, *files, *hostname;
+	const char *network;		/* "": the bridge that has no name */
+	uint64_t limit;			/* members of a network; 0: no limit */
+	const char *sandbox;		/* its name, "": none */
+	struct ruleset_kind kind;
+	int forwarding;			/* berth may switch it on */
+	json_t *policy_json;		/* borrowed */
+	struct netpolicy policy;
+	struct link_plan link;
+	struct pool pool;
+	struct pool home;		/* where berth's switches of forwarding are recorded */
+	uint64_t used_before;		/* of the byte budget, by earlier runs */
+};
+
+/* Reads the job; bridge_unload() must follow, whatever the result. */
+int bridge_load(struct bridge *b, const json_t *job, struct err *e);
+void bridge_unload(struct bridge *b);
+/* The lock of the network, and that of the host's switches. */
+int bridge_lock(struct bridge *b, struct err *e);
+void bridge_unlock(struct bridge *b);
+/* Success, with j or {}. */
+void bridge_answer(const json_t *j);
+/* Nobody is on it any more. */
+int bridge_remove_all(struct bridge *b, struct err *e);
+/*
+ * In an order in which nothing gets through: what is in no set may send nothing.  What it had
+ * counted goes to *ret_last.  With soon the caller is told before the interface is removed, which
+ * takes long.
+ */
+int bridge_take_back(struct bridge *b, int locked, int soon, json_t **ret_last, struct err *e);
+
+#endif

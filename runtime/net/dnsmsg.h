@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dnsmsg - messages of the DNS (RFC 1035), as far as a stub resolver's server needs them.
+ *
+ * Pure.  What a client sends is hostile: a query is read in full or refused, and what goes on to
+ * another server is made anew from what was read, so that no byte of the client's passes but its
+ * question.
+ */
+#ifndef BERTH_RUNTIME_NET_DNSMSG_H
+#define BERTH_RUNTIME_NET_DNSMSG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/netaddr.h"
+
+#define DNSMSG_NAME 254		/* a name as text, with the NUL */
+#define DNSMSG_QUERY 288	/* the longest query that dnsmsg_ask() makes */
+#define DNSMSG_SMALL 512	/* of an answer over UDP, unless the client says otherwise */
+#define DNSMSG_LARGE 1232	/* what the client may say at most: no fragments */
+#define DNSMSG_MAX 65535
+
+enum dnsmsg_code { DNSMSG_OK, DNSMSG_FORMERR, DNSMSG_SERVFAIL, DNSMSG_NXDOMAIN, DNSMSG_NOTIMP,
+	DNSMSG_REFUSED };
+enum dnsmsg_type { DNSMSG_A = 1, DNSMSG_PTR = 12, DNSMSG_AAAA = 28, DNSMSG_OPT = 41 };
+
+struct dnsmsg {
+	uint16_t id, flags;	/* flags: of the query, RD, AD and CD alone */
+	uint16_t type, class;
+	char name[DNSMSG_NAME];	/* lower case, without the last dot; "": the root, or odd */
+	int odd;		/* a label has bytes that no name of ours has */
+	unsigned labels;
+	size_t end;		/* of the question; 0: it could not be read */
+	int edns, dnssec;	/* there is an OPT record, and it asks for signatures */
+	uint16_t size;		/* of the longest answer over UDP that the client takes */
+};
+
+/*
+ * Reads a query of n bytes.  DNSMSG_OK, or the code to answer with; -1 when it deserves no answer:
+ * it has no header, or is an answer itself.
+ */
+int dnsmsg_read(const uint8_t *p, size_t n, struct dnsmsg *ret);
+/* Header and question of an answer to the query p, into out (DNSMSG_SMALL): its length. */
+size_t dnsmsg_reply(const struct dnsmsg *q, const uint8_t *p, enum dnsmsg_code code, int ours,
+		    uint8_t *out);
+/* Adds a record of the question's name that lives 0 seconds; out has room for DNSMSG_SMALL. */
+void dnsmsg_add(uint8_t *out, size_t *len, uint16_t type, const void *data, size_t n);
+/* Adds the OPT record, which is last. */
+void dnsmsg_add_opt(const struct dnsmsg *q, uint8_t *out, size_t *len);
+/* A name as it goes into a record: its length, or 0 when it is no name. */
+size_t dnsmsg_name(const char *text, uint8_t out[256]);
+/* 1 when name asks whose an address is (in-addr.arpa, ip6.arpa), which goes to *ret. */
+int dnsmsg_reverse(const char *name, struct netaddr *ret);
+/* The query p again, with another id, for another server: its length. */
+size_t dnsmsg_ask(const struct dnsmsg *q, const uint8_t *p, uint16_t id, uint8_t out[DNSMSG_QUERY]);
+/* 1 when the n bytes at p answer what dnsmsg_ask() made, whose question ends at end. */
+int dnsmsg_answers(const uint8_t *asked, size_t end, const uint8_t *p, size_t n);
+/* An answer that is longer than max becomes one that says so: its length. */
+size_t dnsmsg_shorten(uint8_t *p, size_t n, size_t end, size_t max);
+
+#endif

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S45 of SECURITY.md. */
+#include "runtime/net/nameserver.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "runtime/net/namerelay.h"
+#include "runtime/net/namezone.h"
+
+#define PORT 53
+#define RATE 5000		/* queries a second, and BURST at once */
+#define BURST 1000
+#define REST_MS 20		/* once they are used up, nobody is heard for so long */
+#define RELAY_RATE 200		/* of these, so many go on to a server */
+#define RELAY_BURST 400
+#define ROUND 64		/* datagrams, before others have their turn */
+#define CLIENTS 16		/* over TCP; the oldest makes room */
+#define CLIENT_MS 10000		/* to ask, or to take its answer */
+#define CLASS_IN 1
+
+/* What is left of a rate, in thousandths. */
+struct bucket {
+	uint64_t left, at_ms;
+};
+
+/* A client over TCP: it asks, waits, is answered, and may ask again. */
+struct client {
+	struct watch w;			/* fd -1: free */
+	uint64_t tag;			/* of its question under way; 0: none is */
+	uint64_t since_ms;
+	uint8_t in[2 + DNSMSG_SMALL];
+	size_t got;
+	uint8_t *out;			/* 2 + DNSMSG_MAX */
+	size_t out_len, out_sent;
+};
+
+/* Who asked over UDP, by the tag of a question under way. */
+struct asker {
+	uint64_t tag;
+	struct sockaddr_in from;
+};
+
+struct nameserver {
+	struct proxy *loop;
+	struct namezone zone;
+	int internal;
+	struct watch udp, tcp;
+	struct client clients[CLIENTS];
+	struct asker askers[NAMERELAY_QUESTIONS];
+	struct namerelay *relay;
+	struct bucket rate, relay_rate;
+	uint64_t last_tag;
+};
+
+/* ---- set-up -------------------------------------------------------------------------------- */
+
+static int listen_at(struct watch *w, int type, struct err *e)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+
+	inet_pton(AF_INET, NAMESERVER_ADDRESS, &a.sin_addr);
+	*w = (struct watch){ .kind = WATCH_NAMES };
+	w->fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (w->fd < 0 || bind(w->fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    (type == SOCK_STREAM && listen(w->fd, CLIENTS) < 0))
+		return err_sys(e, "listen on " NAMESERVER_ADDRESS " in the sandbox");
+	return 0;
+}
+
+static void answered(void *ctx, uint64_t tag, const struct dnsmsg *q, uint8_t *p, size_t n);
+
+static int open_inside(struct nameserver *s, const struct nameserver_place *at, struct err *e)
+{
+	if (listen_at(&s->udp, SOCK_DGRAM, e) < 0 || listen_at(&s->tcp, SOCK_STREAM, e) < 0)
+		return -1;
+	return namerelay_open(at->policy->dns, at->internal ? 0 : at->policy->dns_count, answered, s,
+			      &s->relay, e);
+}
+
+static int open_all(struct nameserver *s, const struct nameserver_place *at, int netns_fd,
+		    struct err *e)
+{
+	autoclose int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	struct err second;
+	int r;
+
+	if (namezone_open(&s->zone, at->network, at->dir_fd, at->link, e) < 0)
+		return -1;
+	if (home < 0 || setns(netns_fd, CLONE_NEWNET) < 0)
+		return err_sys(e, "enter the sandbox's network namespace");
+	r = open_inside(s, at, e);
+	if (setns(home, CLONE_NEWNET) < 0)
+		return err_sys(r < 0 ? &second : e, "return from the sandbox's network namespace");
+	return r;
+}
+
+int nameserver_open(const struct nameserver_place *at, int netns_fd, struct nameserver **ret,
+		    struct err *e)
+{
+	struct nameserver *s = calloc(1, sizeof(*s));
+	size_t i;
+
+	if (!s)
+		return err_nomem(e);
+	s->udp.fd = s->tcp.fd = -1;
+	for (i = 0; i < CLIENTS; i++)
+		s->clients[i].w.fd = -1;
+	s->internal = at->internal;
+	if (open_all(s, at, netns_fd, e) < 0) {
+		nameserver_free(s);
+		return -1;
+	}
+	*ret = s;
+	return 0;
+}
+
+void nameserver_free(struct nameserver *s)
+{
+	size_t i;
+
+	if (!s)
+		return;
+	for (i = 0; i < CLIENTS; i++) {
+		fd_close(&s->clients[i].w.fd);
+		free(s->clients[i].out);
+	}
+	fd_close(&s->udp.fd);
+	fd_close(&s->tcp.fd);
+	namerelay_free(s->relay);
+	namezone_close(&s->zone);
+	free(s);
+}
+
+void nameserver_begin(struct nameserver *s, struct proxy *p)
+{
+	s->loop = p;
+	s->rate = (struct bucket){ BURST * 1000ULL, clock_ms() };
+	s->relay_rate = (struct bucket){ RELAY_BURST * 1000ULL, s->rate.at_ms };
+	proxy_watch(p, &s->udp, EPOLLIN);
+	proxy_watch(p, &s->tcp, EPOLLIN);
+}
+
+static int take(struct bucket *b, uint64_t rate, uint64_t burst, uint64_t now)
+{
+	b->left += (now - b->at_ms) * rate;
+	b->at_ms = now;
+	if (b->left > burst * 1000)
+		b->left = burst * 1000;
+	if (b->left < 1000)
+		return 0;
+	b->left -= 1000;
+	return 1;
+}
+
+/* ---- answers of our own -------------------------------------------------------------------- */
+
+/* 1 with what is answered from here; 0: a server is to be asked. */
+static int answer(struct nameserver *s, const struct dnsmsg *q, const uint8_t *p, uint8_t *out,
+		  size_t *len)
+{
+	if (q->class != CLASS_IN || q->type == DNSMSG_OPT) {
+		*len = dnsmsg_reply(q, p, DNSMSG_REFUSED, 0, out);
+		return 1;
+	}
+	if (namezone_answer(&s->zone, q, p, out, len))
+		return 1;
+	/* a name without a dot is nobody's out there, and tells of what is in here */
+	if (q->labels == 1) {
+		*len = dnsmsg_reply(q, p, DNSMSG_NXDOMAIN, 1, out);
+		return 1;
+	}
+	if (!s->internal && take(&s->relay_rate, RELAY_RATE, RELAY_BURST, clock_ms()))
+		return 0;
+	*len = dnsmsg_reply(q, p, DNSMSG_REFUSED, 0, out);
+	return 1;
+}
+
+/*
+ * The answer to n bytes at p, with its length; 0: a server is asked under the tag, and answered()
+ * is called, or was already.  -1: there is nothing to answer.
+ */
+static int handle(struct nameserver *s, const uint8_t *p, size_t n, int stream, uint64_t tag,
+		  uint8_t *out)
+{
+	struct dnsmsg q;
+	size_t len = 0;
+	int code = dnsmsg_read(p, n, &q);
+
+	if (code < 0)
+		return -1;
+	if (code != DNSMSG_OK)
+		return (int)dnsmsg_reply(&q, p, (enum dnsmsg_code)code, 0, out);
+	if (!answer(s, &q, p, out, &len)) {
+		if (namerelay_ask(s->relay, s->loop, &q, p, stream, tag) == 0)
+			return 0;
+		len = dnsmsg_reply(&q, p, DNSMSG_SERVFAIL, 0, out);
+	}
+	dnsmsg_add_opt(&q, out, &len);
+	return (int)len;
+}
+
+/* ---- over UDP ------------------------------------------------------------------------------- */
+
+static struct asker *free_asker(struct nameserver *s)
+{
+	size_t i;
+
+	for (i = 0; i < NAMERELAY_QUESTIONS; i++)
+		if (!s->askers[i].tag)
+			return &s->askers[i];
+	return NULL;
+}
+
+static void serve_datagrams(struct nameserver *s)
+{
+	uint8_t in[DNSMSG_SMALL], out[DNSMSG_SMALL];
+	int i;
+
+	for (i = 0; i < ROUND; i++) {
+		struct sockaddr_in from = { 0 };
+		socklen_t size = sizeof(from);
+		struct asker *a = free_asker(s), none;
+		ssize_t n;
+		int len;
+
+		if (!take(&s->rate, RATE, BURST, clock_ms())) {
+			proxy_watch(s->loop, &s->udp, 0);	/* until nameserver_tick() */
+			return;
+		}
+		n = recvfrom(s->udp.fd, in, sizeof(in), MSG_TRUNC, (struct sockaddr *)&from, &size);
+		if (n < 0)
+			return;
+		if (!a)
+			a = &none;	/* then the relay has no room either */
+		*a = (struct asker){ ++s->last_tag, from };
+		len = handle(s, in, (size_t)n < sizeof(in) ? (size_t)n : 0, 0, a->tag, out);
+		if (len)
+			a->tag = 0;
+		if (len > 0)
+			(void)!sendto(s->udp.fd, out, (size_t)len, MSG_NOSIGNAL,
+				      (struct sockaddr *)&from, size);
+	}
+}
+
+/* ---- over TCP ------------------------------------------------------------------------------- */
+
+static void close_client(struct nameserver *s, struct client *c)
+{
+	proxy_watch(s->loop, &c->w, 0);
+	fd_close(&c->w.fd);
+	c->tag = 0;
+	c->got = c->out_len = c->out_sent = 0;
+}
+
+static struct client *room_for_client(struct nameserver *s)
+{
+	struct client *oldest = &s->clients[0];
+	size_t i;
+
+	for (i = 0; i < CLIENTS; i++) {
+		if (s->clients[i].w.fd < 0)
+			return &s->clients[i];
+		if (s->clients[i].since_ms < oldest->since_ms)
+			oldest = &s->clients[i];
+	}
+	close_client(s, oldest);
+	return oldest;
+}
+
+static void accept_client(struct nameserver *s)
+{
+	struct client *c;
+	int on = 1, fd;
+
+	if (!take(&s->rate, RATE, BURST, clock_ms())) {
+		proxy_watch(s->loop, &s->tcp, 0);
+		return;
+	}
+	fd = accept4(s->tcp.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0)
+		return;
+	c = room_for_client(s);
+	if (!c->out && !(c->out = malloc(2 + DNSMSG_MAX))) {
+		close(fd);
+		return;
+	}
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	c->w = (struct watch){ .kind = WATCH_NAMES, .fd = fd };
+	c->since_ms = clock_ms();
+	proxy_watch(s->loop, &c->w, EPOLLIN);
+}
+
+static void say(struct nameserver *s, struct client *c)
+{
+	ssize_t n = send(c->w.fd, c->out + c->out_sent, c->out_len - c->out_sent, MSG_NOSIGNAL);
+
+	if (n < 0 && errno != EAGAIN) {
+		close_client(s, c);
+		return;
+	}
+	c->out_sent += n > 0 ? (size_t)n : 0;
+	if (c->out_sent < c->out_len) {
+		proxy_watch(s->loop, &c->w, EPOLLOUT);
+		return;
+	}
+	c->out_len = c->out_sent = c->got = 0;
+	proxy_watch(s->loop, &c->w, EPOLLIN);
+}
+
+/* The len bytes behind the length in c->out. */
+static void answer_client(struct nameserver *s, struct client *c, size_t len)
+{
+	c->tag = 0;
+	c->since_ms = clock_ms();
+	c->out[0] = (uint8_t)(len >> 8);
+	c->out[1] = (uint8_t)len;
+	c->out_len = 2 + len;
+	c->out_sent = 0;
+	say(s, c);
+}
+
+static void ask_client(struct nameserver *s, struct client *c)
+{
+	int len;
+
+	c->tag = ++s->last_tag;
+	proxy_watch(s->loop, &c->w, 0);		/* one question after another */
+	len = handle(s, c->in + 2, c->got - 2, 1, c->tag, c->out + 2);
+	if (len > 0)
+		answer_client(s, c, (size_t)len);
+	else if (len < 0)
+		close_client(s, c);
+}
+
+static void serve_client(struct nameserver *s, struct client *c, uint32_t events)
+{
+	size_t want;
+	ssize_t n;
+
+	if (c->out_len) {
+		say(s, c);
+		return;
+	}
+	if (c->tag || !(events & (EPOLLIN | EPOLLERR | EPOLLHUP)))
+		return;
+	want = c->got < 2 ? 2 : 2 + ((size_t)c->in[0] << 8 | c->in[1]);
+	if (want > sizeof(c->in) || !take(&s->rate, RATE, BURST, clock_ms())) {
+		close_client(s, c);
+		return;
+	}
+	n = recv(c->w.fd, c->in + c->got, want - c->got, 0);
+	if (n == 0 || (n < 0 && errno != EAGAIN)) {
+		close_client(s, c);
+		return;
+	}
+	c->got += n > 0 ? (size_t)n : 0;
+	if (c->got >= 2 && c->got == 2 + ((size_t)c->in[0] << 8 | c->in[1]))
+		ask_client(s, c);
+}
+
+/* ---- what a server said ----------------------------------------------------------------------- */
+
+static void answered(void *ctx, uint64_t tag, const struct dnsmsg *q, uint8_t *p, size_t n)
+{
+	struct nameserver *s = ctx;
+	size_t i;
+
+	p[0] = (uint8_t)(q->id >> 8);
+	p[1] = (uint8_t)q->id;
+	for (i = 0; i < NAMERELAY_QUESTIONS; i++) {
+		struct asker *a = &s->askers[i];
+
+		if (a->tag != tag)
+			continue;
+		a->tag = 0;
+		n = dnsmsg_shorten(p, n, q->end, q->size);
+		(void)!sendto(s->udp.fd, p, n, MSG_NOSIGNAL, (struct sockaddr *)&a->from,
+			      sizeof(a->from));
+		return;
+	}
+	for (i = 0; i < CLIENTS; i++)
+		if (s->clients[i].w.fd >= 0 && s->clients[i].tag == tag) {
+			memcpy(s->clients[i].out + 2, p, n);
+			answer_client(s, &s->clients[i], n);
+			return;
+		}
+}
+
+/* ---- the loop ----------------------------------------------------------------------------------- */
+
+void nameserver_serve(struct nameserver *s, struct watch *w, uint32_t events)
+{
+	size_t i;
+
+	if (w == &s->udp) {
+		serve_datagrams(s);
+	} else if (w == &s->tcp) {
+		accept_client(s);
+	} else if (!namerelay_serve(s->relay, s->loop, w, events)) {
+		for (i = 0; i < CLIENTS; i++)
+			if (w == &s->clients[i].w && w->fd >= 0)
+				serve_client(s, &s->clients[i], events);
+	}
+}
+
+void nameserver_tick(struct nameserver *s, uint64_t now)
+{
+	size_t i;
+
+	namerelay_tick(s->relay, s->loop, now);
+	if (now >= s->rate.at_ms + REST_MS) {
+		proxy_watch(s->loop, &s->udp, EPOLLIN);
+		proxy_watch(s->loop, &s->tcp, EPOLLIN);
+	}
+	for (i = 0; i < CLIENTS; i++)
+		if (s->clients[i].w.fd >= 0 && now >= s->clients[i].since_ms + CLIENT_MS)
+			close_client(s, &s->clients[i]);
+}
+
+uint64_t nameserver_next(const struct nameserver *s, uint64_t at)
+{
+	const uint64_t again = s->rate.at_ms + REST_MS;
+	size_t i;
+
+	at = namerelay_next(s->relay, at);
+	if ((!s->udp.events || !s->tcp.events) && again < at)
+		at = again;
+	for (i = 0; i < CLIENTS; i++)
+		if (s->clients[i].w.fd >= 0 && s->clients[i].since_ms + CLIENT_MS < at)
+			at = s->clients[i].since_ms + CLIENT_MS;
+	return at;
+}

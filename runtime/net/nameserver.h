@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S45 of SECURITY.md. */
+/*
+ * nameserver - the resolver of one member of a network that has a name, at 127.0.0.11 port 53.
+ *
+ * Theory of operation.  berth-net opens its sockets in the member's network namespace, where they
+ * stay, and gives up its rights (confine.h); then it serves in the loop of proxy.h.  A name of the
+ * network is answered from the table that berth-net's other runs write (nametable.h), so a member
+ * that comes or goes is seen at once.  Another name goes on to the DNS servers of the member's
+ * policy (namerelay.h), by sockets of the member's namespace: the rules, limits and budgets of the
+ * bridge hold for them as for what the member sends itself, and nothing is gained by asking us.
+ * A name without a dot goes nowhere, nor does anything from an internal network.
+ *
+ * The member is hostile: a query is read in full or refused; the queries a second, those under way
+ * and the connections have bounds, and what is over them waits in the socket's own queue.
+ */
+#ifndef BERTH_RUNTIME_NET_NAMESERVER_H
+#define BERTH_RUNTIME_NET_NAMESERVER_H
+
+#include "base/json.h"
+#include "runtime/net/link.h"
+#include "runtime/net/netpolicy.h"
+#include "runtime/net/proxy.h"
+
+#define NAMESERVER_ADDRESS "127.0.0.11"
+
+struct nameserver;
+
+struct nameserver_place {
+	const char *network;		/* its name */
+	int dir_fd;			/* where the table is */
+	int internal;
+	const struct link_plan *link;
+	const struct netpolicy *policy;
+};
+
+/* Opens its sockets in the namespace netns_fd. */
+int nameserver_open(const struct nameserver_place *at, int netns_fd, struct nameserver **ret,
+		    struct err *e);
+void nameserver_free(struct nameserver *s);
+
+/* proxy.c: once the loop stands; a socket is ready; the time, and until when it may wait. */
+void nameserver_begin(struct nameserver *s, struct proxy *p);
+void nameserver_serve(struct nameserver *s, struct watch *w, uint32_t events);
+void nameserver_tick(struct nameserver *s, uint64_t now);
+uint64_t nameserver_next(const struct nameserver *s, uint64_t at);
+
+#endif

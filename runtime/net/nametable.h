@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nametable - which names the members of a network have, in a file that every resolver of the
+ * network maps.
+ *
+ * The file has a fixed size, so that nobody who maps it can fault.  It is written by the host's
+ * side alone: rows are taken under the lock of the network (pool.h) and given back by the one who
+ * holds the member's number.  A row counts once its stamp is set, which is the last thing that is
+ * written, and no more once it is 0, which is the first; so whoever is killed in between leaves
+ * nothing that is half true, and a reader needs no lock.
+ */
+#ifndef BERTH_RUNTIME_NET_NAMETABLE_H
+#define BERTH_RUNTIME_NET_NAMETABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define NAMETABLE_FILE "names"
+#define NAMETABLE_NAME 65	/* with the NUL */
+#define NAMETABLE_NAMES 20	/* of a member */
+
+struct nametable {
+	struct nametable_map *map;	/* NULL: closed */
+};
+
+/* Maps the file in dir_fd, and makes it where it is not there; the caller holds the lock. */
+int nametable_open(struct nametable *t, int dir_fd, struct err *e);
+/* The same for a reader; ERR_NOT_FOUND where there is none. */
+int nametable_open_readable(struct nametable *t, int dir_fd, struct err *e);
+void nametable_close(struct nametable *t);
+/*
+ * The member with that number has those names from now on, and no others; the first is the one that
+ * its address is called by.  ERR_LIMIT when the table is full.
+ */
+int nametable_set(struct nametable *t, uint32_t number, const char *const *names, size_t count,
+		  struct err *e);
+void nametable_forget(struct nametable *t, uint32_t number);
+/* The numbers of those who have the name, at most max, beginning anywhere: how many. */
+size_t nametable_find(const struct nametable *t, const char *name, uint32_t from, uint32_t *ret,
+		      size_t max);
+/* The first name of the number: 1, or 0. */
+int nametable_name(const struct nametable *t, uint32_t number, char ret[NAMETABLE_NAME]);
+
+#endif

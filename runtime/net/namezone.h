@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* namezone - what the names of one network are, and whose its addresses: answers from its table. */
+#ifndef BERTH_RUNTIME_NET_NAMEZONE_H
+#define BERTH_RUNTIME_NET_NAMEZONE_H
+
+#include "runtime/net/dnsmsg.h"
+#include "runtime/net/link.h"
+#include "runtime/net/nametable.h"
+
+struct namezone {
+	struct nametable table;
+	char network[NAMETABLE_NAME];
+	struct netcidr pool, pool6;
+	int with6;
+};
+
+/* network: its name; the table is in dir_fd. */
+int namezone_open(struct namezone *z, const char *network, int dir_fd, const struct link_plan *l,
+		  struct err *e);
+void namezone_close(struct namezone *z);
+/*
+ * 1 when the query q, whose bytes are p, is of the network: then out (DNSMSG_SMALL) has the answer
+ * of *len bytes.  NAME and NAME.NETWORK are its names.
+ */
+int namezone_answer(const struct namezone *z, const struct dnsmsg *q, const uint8_t *p,
+		    uint8_t *out, size_t *len);
+
+#endif
