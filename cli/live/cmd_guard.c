@@ -11,10 +11,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,15 +107,53 @@ static void open_all(void)
 		;
 }
 
+/* The keeper that answers, which is not our child; -1: none does.  A pidfd, or its connection. */
+static int open_keeper(const char *id)
+{
+	struct ucred peer = { 0 };
+	socklen_t n = sizeof(peer);
+	struct sandbox_ref s;
+	struct err ignored;
+	int fd = -1;
+
+	sandbox_ref_init(&s);
+	if (sandbox_ref_registry(&s, &ignored) == 0)
+		s.sock = keeper_connect_within(&s.registry, id, CONNECT_MS, &ignored);
+	if (s.sock >= 0 && getsockopt(s.sock, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0)
+		fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+	/* the connection lasts: the pid was still the keeper's when the descriptor was made */
+	if (fd >= 0 && poll(&(struct pollfd){ .fd = s.sock, .events = POLLIN }, 1, 0) != 0)
+		fd_close(&fd);
+	else if (fd < 0 && s.sock >= 0 && errno == ENOSYS)
+		fd = take_fd(&s.sock);
+	sandbox_ref_close(&s);
+	return fd;
+}
+
+/* As its parent; or, where berth update made this guardian, beside it. */
+static void await_keeper(const char *id)
+{
+	struct pollfd p = { .fd = -1, .events = POLLIN };
+	pid_t pid;
+
+	close_all();
+	while ((pid = waitpid(-1, NULL, 0)) < 0 && errno == EINTR)
+		;
+	open_all();
+	if (pid > 0)
+		return;
+	p.fd = open_keeper(id);
+	while (p.fd >= 0 && poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	fd_close(&p.fd);
+}
+
 static int guard(struct guard *g)
 {
 	uint64_t began = clock_ms(), lived;
 	int status;
 
-	close_all();
-	while (waitpid(-1, NULL, 0) < 0 && errno == EINTR)
-		;
-	open_all();
+	await_keeper(g->id);
 	for (;;) {
 		lived = clock_ms() - began;
 		g->backoff_ms = restart_backoff(g->backoff_ms, lived);

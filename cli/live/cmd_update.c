@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/live/resident.h"
 #include "cli/live/sandbox_open.h"
+#include "cli/live/update_life.h"
 #include "cli/run/netopts.h"
 #include "manager/host/expire.h"
 #include "manager/host/promise.h"
@@ -34,6 +35,7 @@ static const struct opt options[] = {
 	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections since it was created; bridge: open at once; or unlimited", OPT_CONNECTIONS },
 	{ "idle-timeout", 0, OPT_VALUE, "TIME", "stop it when nothing has happened in it for so long; 0 is never", OPT_IDLE_TIMEOUT },
 	{ "ttl", 0, OPT_VALUE, "TIME", "remove it so long from now on, whatever it does; 0 is never", OPT_TTL },
+	UPDATE_LIFE_TABLE,
 	{ "tenant", 0, OPT_VALUE, "NAME", "for a tenant of berthd, whose it must be: [tenant] holds", OPT_TENANT },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
@@ -112,8 +114,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	};
 	struct update *u = ctx;
 	uint64_t v = 0;
-	int r;
+	int r = update_life_option(u->options, id, value, e);
 
+	if (r <= 0)
+		return r;
 	if (id == OPT_JSON) {
 		u->json = 1;
 		return 0;
@@ -154,20 +158,22 @@ static int replaces(const json_t *new, const json_t *old)
 		return 0;
 	if (is_rule(a) && is_rule(b))
 		return !strcmp(strchr(a, '-'), strchr(b, '-')) && json_equal(json_array_get(new, 1), json_array_get(old, 1));
-	return !strcmp(a, b);
+	return update_life_replaces(a, b);
 }
 
-static int save(struct sandbox_ref *s, const struct update *u, struct err *e)
+/* Its description with the changes in it: one entry per option, however often it is changed. */
+static json_t *changed_spec(struct sandbox_ref *s, const struct update *u, struct err *e)
 {
-	autojson json_t *spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
+	json_t *spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
 	json_t *kept = NULL, *all, *old, *new;
 	size_t i, j;
 
-	if (!spec)
-		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id) : -1;
-	if (json_get_arr(spec, "options", &kept, SPEC_FILE, e) < 0)
-		return -1;
-	/* one entry per option, however often it is changed */
+	if (!spec && e->code == ERR_NOT_FOUND)
+		err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
+	if (!spec || json_get_arr(spec, "options", &kept, SPEC_FILE, e) < 0) {
+		json_decref(spec);
+		return NULL;
+	}
 	all = json_array();
 	json_array_foreach(kept, i, old) {
 		int replaced = 0;
@@ -177,9 +183,18 @@ static int save(struct sandbox_ref *s, const struct update *u, struct err *e)
 		if (!replaced)
 			json_array_append(all, old);
 	}
-	json_array_extend(all, u->options);
+	json_array_foreach(u->options, j, new)
+		if (!update_life_takes_back(new))
+			json_array_append(all, new);
 	json_object_set_new(spec, "options", all);
-	return registry_save(&s->registry, s->id, SPEC_FILE, spec, e);
+	return spec;
+}
+
+static int save(struct sandbox_ref *s, const struct update *u, struct err *e)
+{
+	autojson json_t *spec = changed_spec(s, u, e);
+
+	return spec ? registry_save(&s->registry, s->id, SPEC_FILE, spec, e) : -1;
 }
 
 /* Of a stopped sandbox: the keeper of one that runs writes its records itself. */
@@ -243,24 +258,31 @@ static int take(struct sandbox_ref *s, const struct update *u, struct promise *r
 	return promise_change(&s->registry, s->id, &p, 0, ret_old, e);
 }
 
+static int ask_keeper(struct sandbox_ref *s, struct update *u, struct err *e)
+{
+	struct update_guardian guardian = UPDATE_GUARDIAN_INIT;
+	autojson json_t *answer = NULL;
+
+	s->sock = keeper_connect(&s->registry, s->id, e);
+	if (s->sock < 0 || update_guardian_begin(&guardian, &s->registry, s->id, u->rq, e) < 0)
+		return -1;
+	answer = keeper_call(s->sock, u->rq, NULL, 0, NULL, e);
+	update_guardian_end(&guardian, !!answer);
+	return answer ? json_get_u64(answer, "cut", &u->cut, "answer", e) : -1;
+}
+
 /* Once: at its keeper, when it runs, and in its files. */
 static int change_now(struct sandbox_ref *s, struct update *u, const json_t *spec, struct err *e)
 {
-	autojson json_t *answer = NULL;
+	autojson json_t *changed = changed_spec(s, u, e);
 
-	if (!s->kept) {
-		s->sock = keeper_connect(&s->registry, s->id, e);
-		if (s->sock < 0)
-			return -1;
-		answer = keeper_call(s->sock, u->rq, NULL, 0, NULL, e);
-		if (!answer)
-			return -1;
-		if (json_get_u64(answer, "cut", &u->cut, "answer", e) < 0)
-			return -1;
-	} else if (check_mode(spec, u, e) < 0) {
+	if (!changed || update_life_ask(&s->registry, s->id, changed, u->options, u->rq, e) < 0)
 		return -1;
-	}
-	return save(s, u, e) < 0 ? -1 : save_ttl(s, u, e);
+	if (!s->kept ? ask_keeper(s, u, e) < 0 : check_mode(spec, u, e) < 0)
+		return -1;
+	if (save(s, u, e) < 0 || (s->kept && update_life_record(&s->registry, s->id, u->rq, e) < 0))
+		return -1;
+	return save_ttl(s, u, e);
 }
 
 #define STARTING_MS 5000
@@ -331,7 +353,9 @@ static int update_main(const struct command *self, int argc, char **argv)
 		if (rest + 1 != argc)
 			r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth update --memory 1g ID");
 		else if (!json_array_size(u.options))
-			r = err_set(&e, ERR_USAGE, "nothing to change; hint: --memory, --cpus, --pids, --allow-host and others (berth update --help)");
+			r = err_set(&e, ERR_USAGE, "nothing to change; "
+				    "hint: --memory, --cpus, --pids, --allow-host and others "
+				    "(berth update --help)");
 		if (r == 0)
 			r = update(&s, &u, argv[rest], &e);
 		if (r == 0 && u.json)
@@ -348,7 +372,7 @@ static int update_main(const struct command *self, int argc, char **argv)
 const struct command cmd_update = {
 	.name = "update",
 	.args = "SANDBOX",
-	.summary = "change the limits and network rules of a sandbox, at once and for good",
+	.summary = "change limits, network rules and life of a sandbox, at once and for good",
 	.detail = "A limit that the kernel refuses (less memory than is in use) is an error and nothing changes.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),

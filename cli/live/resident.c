@@ -365,6 +365,39 @@ json_t *resident_describe(struct registry *r, const char *id, struct err *e)
 	return result;
 }
 
+json_t *resident_check_life(struct registry *r, const char *id, const json_t *spec,
+			    uint64_t *ret_owner_grace_ms, struct err *e)
+{
+	autoclose int dir = registry_keep_dir(r, id, e);
+	struct resident_life life = RESIDENT_LIFE_UNSAID;
+	struct image image = { 0 };
+	struct err why = { 0 };
+	json_t *health = NULL;
+	struct runopts o;
+	int ok;
+
+	if (dir < 0)
+		return NULL;
+	runopts_init(&o, r->config);
+	ok = image_load_pin(dir, &image, &why) == 0 || why.code == ERR_NOT_FOUND;
+	if (!ok)
+		*e = why;
+	ok = ok && resident_apply(&o, &life, spec, e) == 0;
+	if (ok && !life.service.is_service)	/* says which option only a service has */
+		ok = serviceopts_finish(&life.service, &o, NULL, e) == 0;
+	else if (ok)
+		ok = healthopts_take_image(&life.health, why.code ? NULL : &image, e) == 0;
+	if (ok)
+		health = life.health.spec.argv ? health_spec_json(&life.health.spec) : json_object();
+	if (ok && !health)
+		err_nomem(e);
+	*ret_owner_grace_ms = life.owner_grace_ms;
+	resident_life_release(&life);
+	runopts_release(&o);
+	image_release(&image);
+	return health;
+}
+
 static int open_upper(struct registry *r, const char *id, struct resident_layers *l, struct err *e)
 {
 	autoclose int dir = registry_keep_dir(r, id, e);

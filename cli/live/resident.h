@@ -26,6 +26,13 @@ int resident_create(struct registry *r, const char *name, const char *tenant, js
 json_t *resident_describe(struct registry *r, const char *id, struct err *e);
 
 /*
+ * Whether a spec.json of a lasting sandbox says of its life what fits together: its health check,
+ * as "health" of an update of its keeper has it ({}: none), and the grace of its owner.
+ */
+json_t *resident_check_life(struct registry *r, const char *id, const json_t *spec,
+			    uint64_t *ret_owner_grace_ms, struct err *e);
+
+/*
  * What a stopped sandbox consists of: its writable layer's "upper" and the
  * image's layers, the top one first, as directories.  The sandbox cannot start
  * until resident_close_layers(), which accepts what a failed open left.

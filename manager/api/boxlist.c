@@ -9,6 +9,7 @@
 
 static const char *const live_keys[] = {
 	"idle_ms",
+	"health",
 	"busy",
 	"commands",
 	"sessions",

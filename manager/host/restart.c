@@ -45,6 +45,16 @@ void restart_format(const struct restart_policy *p, char out[RESTART_TEXT])
 		snprintf(out, RESTART_TEXT, "%s", names[p->when]);
 }
 
+void restart_note(json_t *record, const struct restart_policy *p, uint64_t guardian)
+{
+	char text[RESTART_TEXT];
+
+	restart_format(p, text);
+	json_object_set_new(record, RESTART_POLICY, json_string(text));
+	if (guardian)
+		json_object_set_new(record, RESTART_GUARDIAN, json_integer((json_int_t)guardian));
+}
+
 static struct restart_policy policy_of(const json_t *record)
 {
 	const char *text = json_string_value(json_object_get(record, RESTART_POLICY));
@@ -119,15 +129,27 @@ int restart_pending(struct registry *r, const char *id)
 	return pid > 1 && is_guardian_of(pid, id) ? pid : 0;
 }
 
+static int is_guarded(const json_t *record, const char *id)
+{
+	const int pid = (int)json_integer_value(json_object_get(record, RESTART_GUARDIAN));
+
+	return pid > 1 && is_guardian_of(pid, id);
+}
+
+int restart_is_guarded(struct registry *r, const char *id)
+{
+	struct err ignored;
+	autojson json_t *record = registry_load(r, id, "record.json", &ignored);
+
+	return is_guarded(record, id);
+}
+
 int restart_is_coming(struct registry *r, const char *id)
 {
 	struct err ignored;
 	autojson json_t *record = registry_load(r, id, "record.json", &ignored);
-	const int pid = (int)json_integer_value(json_object_get(record, RESTART_GUARDIAN));
 
-	if (!record || !restart_is_due(record))
-		return 0;
-	return restart_pending(r, id) || (pid > 1 && is_guardian_of(pid, id));
+	return restart_is_due(record) && (restart_pending(r, id) || is_guarded(record, id));
 }
 
 /* By a descriptor, which stands for this process and no other; before Linux 5.3 by its pid. */

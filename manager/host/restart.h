@@ -49,6 +49,9 @@ uint64_t restart_backoff(uint64_t last_ms, uint64_t lived_ms);
 #define RESTART_FILE "restart.json"
 #define RESTART_VERB "guard"	/* berth's hidden command that is a guardian */
 
+/* Writes a policy into a record, and with guardian its pid. */
+void restart_note(json_t *record, const struct restart_policy *p, uint64_t guardian);
+
 /* The guardian of sandbox id waits for the next start: its pid.  0: it does not. */
 int restart_pending(struct registry *r, const char *id);
 /*
@@ -56,6 +59,8 @@ int restart_pending(struct registry *r, const char *id);
  * and its guardian lives, which may not have begun to wait yet.
  */
 int restart_is_coming(struct registry *r, const char *id);
+/* Whether the guardian lives that its record names. */
+int restart_is_guarded(struct registry *r, const char *id);
 /*
  * Somebody wants sandbox id, which does not run, to stay as it is: its record says so, and a
  * guardian that waits ends.

@@ -123,3 +123,47 @@ json_t *health_spec_json(const struct health_spec *s)
 			 "start_interval_ms", (json_int_t)s->start_interval_ms,
 			 "retries", (json_int_t)s->retries);
 }
+
+static int is_argv(const json_t *argv)
+{
+	const json_t *word;
+	size_t i;
+
+	json_array_foreach(argv, i, word)
+		if (!json_is_string(word))
+			return 0;
+	return json_array_size(argv) > 0;
+}
+
+int health_spec_parse(const json_t *j, struct health_spec *ret, struct err *e)
+{
+	struct health_spec s = HEALTH_SPEC_INIT;
+	uint64_t retries = s.retries;
+	const struct {
+		const char *key;
+		uint64_t min, max, *to;
+	} numbers[] = {
+		{ "interval_ms", HEALTH_EVERY_MIN_MS, HEALTH_TIME_MAX_MS, &s.interval_ms },
+		{ "timeout_ms", HEALTH_TIMEOUT_MIN_MS, HEALTH_TIME_MAX_MS, &s.timeout_ms },
+		{ "start_period_ms", 0, HEALTH_TIME_MAX_MS, &s.start_period_ms },
+		{ "start_interval_ms", HEALTH_EVERY_MIN_MS, HEALTH_TIME_MAX_MS,
+		  &s.start_interval_ms },
+		{ "retries", 1, HEALTH_RETRIES_MAX, &retries },
+	};
+	size_t i;
+
+	if (json_get_arr(j, "argv", &s.argv, "health", e) < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(numbers); i++) {
+		if (json_get_u64(j, numbers[i].key, numbers[i].to, "health", e) < 0)
+			return -1;
+		if (*numbers[i].to < numbers[i].min || *numbers[i].to > numbers[i].max)
+			return err_set(e, ERR_INVALID, "health: %s is not within its bounds",
+				       numbers[i].key);
+	}
+	if (s.argv && !is_argv(s.argv))
+		return err_set(e, ERR_INVALID, "health: argv is not an array of strings");
+	s.retries = (unsigned)retries;
+	*ret = s;
+	return 0;
+}

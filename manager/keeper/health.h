@@ -63,5 +63,10 @@ const char *health_name(enum health_status s);
 json_t *health_json(const struct health *h);
 /* {"argv","interval_ms",...} of a spec that has a check. */
 json_t *health_spec_json(const struct health_spec *s);
+/*
+ * The same back, with argv borrowed from j; NULL where there is none.  ERR_INVALID for what is not
+ * within the bounds above.
+ */
+int health_spec_parse(const json_t *j, struct health_spec *ret, struct err *e);
 
 #endif

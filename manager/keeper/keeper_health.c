@@ -26,6 +26,8 @@ struct keeper_health {
 	uint64_t cpu_us;	/* used by those that have ended */
 	int frozen;		/* the sandbox stood still at the last look */
 	uint64_t left_ms;	/* of the check's time, when it began to */
+	json_t *owned;		/* the argv of a spec that came by an update */
+	int stale;		/* the check that runs is from before an update */
 };
 
 int keeper_health_begin(struct keeper *k, const struct health_spec *spec, struct err *e)
@@ -36,6 +38,38 @@ int keeper_health_begin(struct keeper *k, const struct health_spec *spec, struct
 	if (!k->health)
 		return err_nomem(e);
 	health_init(&k->health->h, spec, clock_ms());
+	return 0;
+}
+
+/* The check that runs, or NULL. */
+static struct keeper_command *running_check(struct keeper *k)
+{
+	return k->health && k->health->seq ? keeper_command_find(k, k->health->seq) : NULL;
+}
+
+/* The new check begins when the old one has ended, which is killed at once. */
+int keeper_health_update(struct keeper *k, const json_t *rq, struct err *e)
+{
+	json_t *asked = request_health(rq);
+	struct keeper_command *c = running_check(k);
+	struct keeper_health *kh = k->health;
+	struct health_spec spec;
+
+	if (!asked)
+		return 0;
+	if (health_spec_parse(asked, &spec, e) < 0 ||
+	    (!kh && keeper_health_begin(k, &spec, e) < 0))
+		return -1;
+	if (!k->health)
+		return 0;
+	kh = k->health;
+	health_release(&kh->h);
+	health_init(&kh->h, &spec, clock_ms());
+	json_decref(kh->owned);
+	kh->owned = json_incref(spec.argv);
+	kh->stale = !!c;
+	if (c && !c->kill_at_ms)
+		c->deadline_ms = clock_ms();
 	return 0;
 }
 
@@ -77,7 +111,10 @@ static void add_failure(struct keeper *k, const struct err *e)
 
 void keeper_health_failed(struct keeper *k, const struct err *e)
 {
-	add_failure(k, e);
+	k->health->seq = 0;
+	if (!k->health->stale)
+		add_failure(k, e);
+	k->health->stale = 0;
 }
 
 void keeper_health_ended(struct keeper *k, struct keeper_command *c)
@@ -99,10 +136,11 @@ void keeper_health_ended(struct keeper *k, struct keeper_command *c)
 	}
 	keeper_command_remove(k, c);
 	/* it was killed, or told to end, with the sandbox: that says nothing of its health */
-	if (k->stopping || k->stop_at_ms)
+	if (k->stopping || k->stop_at_ms || k->health->stale)
 		free(r.output);
 	else
 		add_result(k, &r);
+	k->health->stale = 0;
 }
 
 static uint64_t pids_of(const struct keeper *k)
@@ -146,7 +184,7 @@ static void start_check(struct keeper *k)
 static void look_at_freeze(struct keeper *k, uint64_t now)
 {
 	struct keeper_health *kh = k->health;
-	struct keeper_command *c = kh->seq ? keeper_command_find(k, kh->seq) : NULL;
+	struct keeper_command *c = running_check(k);
 	const int frozen = k->paused || k->held_by;
 
 	if (frozen == kh->frozen)
@@ -162,8 +200,9 @@ static void look_at_freeze(struct keeper *k, uint64_t now)
 static int may_check(const struct keeper *k)
 {
 	const int stops = k->stopping || k->stop_at_ms || k->drain_until_ms;
+	const int stands_still = k->paused || k->held_by;
 
-	return k->health && !k->health->seq && !k->paused && !k->held_by && !stops;
+	return k->health && k->health->h.spec.argv && !k->health->seq && !stands_still && !stops;
 }
 
 uint64_t keeper_health_next(const struct keeper *k)
@@ -188,7 +227,7 @@ uint64_t keeper_health_cpu_us(struct keeper *k)
 
 	if (!k->health)
 		return 0;
-	c = k->health->seq ? keeper_command_find(k, k->health->seq) : NULL;
+	c = running_check(k);
 	if (c && cgroup_usage(&c->leaf, &u, &ignored) < 0)
 		u.cpu_us = 0;
 	return k->health->cpu_us + u.cpu_us;
@@ -196,7 +235,8 @@ uint64_t keeper_health_cpu_us(struct keeper *k)
 
 void keeper_health_describe(const struct keeper *k, json_t *answer)
 {
-	const char *name = k->health ? health_name(k->health->h.status) : NULL;
+	const int checked = k->health && k->health->h.spec.argv;
+	const char *name = checked ? health_name(k->health->h.status) : NULL;
 
 	if (name)
 		json_object_set_new(answer, "health", json_string(name));
@@ -204,7 +244,7 @@ void keeper_health_describe(const struct keeper *k, json_t *answer)
 
 int keeper_op_health(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	if (!k->health)
+	if (!k->health || !k->health->h.spec.argv)
 		return err_set(e, ERR_INVALID, "sandbox %s has no health check; "
 			       "hint: berth create --health-cmd TEXT", k->claim.id);
 	if (request_wait(rq->json) && k->health->h.status == HEALTH_STARTING)

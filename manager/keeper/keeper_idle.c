@@ -124,40 +124,7 @@ void keeper_idle_describe(struct keeper *k, json_t *answer)
 		json_object_set_new(answer, "busy", json_string("cpu"));
 }
 
-/* ---- limits, changed while it lives ------------------------------------------------- */
-
-int keeper_op_update(struct keeper *k, const struct keeper_request *rq, struct err *e)
-{
-	struct cgroup_limits old = k->limits_changed ? k->limits : k->spec->limits, l = old;
-	const struct keeper_life life = k->life;
-	struct err ignored;
-	uint64_t cut;
-	int r;
-
-	l.memory_bytes = request_memory_bytes(rq->json, l.memory_bytes);
-	l.cpu_milli = request_cpu_milli(rq->json, l.cpu_milli);
-	l.pids = request_pids(rq->json, l.pids);
-	r = k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &l, e);
-	if (r == 0)
-		r = k->sandbox.cgroup.ops->lift(&k->sandbox.cgroup, &l, e);
-	if (r == 0)
-		r = keeper_life_update(k, rq->json, e);
-	if (r == 0)
-		r = keeper_network_update(k, rq->json, &cut, e);
-	if (r < 0) {
-		/* all or nothing: what was set before the one that failed goes back */
-		keeper_life_set(k, &life, &ignored);
-		k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &old, &ignored);
-		if (e->os_errno == EBUSY)	/* v1 does not take memory away from those who have it */
-			err_set(e, ERR_LIMIT, "the sandbox uses more memory than that; hint: berth stats shows what it uses, a restart frees it");
-		return -1;
-	}
-	k->limits = l;
-	k->limits_changed = 1;
-	keeper_answer(k, rq->client, json_pack("{s:b,s:I}", "updated", 1, "cut", (json_int_t)cut), NULL, 0);
-	keeper_event(k, "update", NULL);
-	return 0;
-}
+/* ---- limits ---- */
 
 void keeper_limits_describe(const struct keeper *k, json_t *answer)
 {

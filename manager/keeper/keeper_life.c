@@ -5,7 +5,9 @@
  * The end of its time to live is a point on the wall clock that stands in its record, so that it holds over restarts.  One that
  * is stopped when it comes has no keeper: whoever starts it, gc or berthd removes it (manager/host/expire.h).
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -76,6 +78,10 @@ void keeper_life_tell(const struct keeper_life *l, json_t *record)
 		json_object_set_new(record, "owner_pid", json_integer(atoi(l->owner)));
 		json_object_set_new(record, "owner_grace_ms",
 				    json_integer((json_int_t)l->owner_grace_ms));
+	} else {
+		json_object_del(record, EXPIRE_OWNER);
+		json_object_del(record, "owner_pid");
+		json_object_del(record, "owner_grace_ms");
 	}
 	if (l->auto_remove)
 		json_object_set_new(record, EXPIRE_AUTO_REMOVE, json_true());
@@ -85,9 +91,13 @@ void keeper_life_tell(const struct keeper_life *l, json_t *record)
 int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e)
 {
 	autojson json_t *kept = NULL;
+	autoclose int owner = -1;
 
-	if (l->idle_timeout_ms == k->life.idle_timeout_ms && l->expires_ms == k->life.expires_ms)
+	if (l->idle_timeout_ms == k->life.idle_timeout_ms && l->expires_ms == k->life.expires_ms &&
+	    l->owner_grace_ms == k->life.owner_grace_ms && !strcmp(l->owner, k->life.owner))
 		return 0;
+	if (keeper_owner_watch(l->owner, &owner, e) < 0)
+		return -1;
 	kept = registry_load(k->registry, k->claim.id, "record.json", e);
 	if (!kept)
 		return -1;
@@ -96,6 +106,8 @@ int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e
 	if (registry_save(k->registry, k->claim.id, "record.json", kept, e) < 0 || registry_record(&k->claim, k->record, e) < 0)
 		return -1;
 	k->life = *l;
+	fd_close(&k->owner_fd);
+	k->owner_fd = take_fd(&owner);
 	return 0;
 }
 
@@ -103,9 +115,18 @@ int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e)
 {
 	struct keeper_life l = k->life;
 	const uint64_t ttl_ms = request_ttl_ms(rq, UINT64_MAX);
+	const char *owner = request_owner(rq, NULL);
 	const int timed = ttl_ms != UINT64_MAX;
 
 	l.idle_timeout_ms = request_idle_timeout_ms(rq, l.idle_timeout_ms);
+	l.owner_grace_ms = request_owner_grace_ms(rq, l.owner_grace_ms);
+	if (owner && strlen(owner) >= sizeof(l.owner))
+		return err_set(e, ERR_INVALID, "'%.80s' is not the name of a process", owner);
+	if (owner)
+		snprintf(l.owner, sizeof(l.owner), "%s", owner);
+	if ((owner || l.owner_grace_ms != k->life.owner_grace_ms) && k->owner_until_ms)
+		return err_set(e, ERR_BUSY, "the owner of sandbox %s has ended, and it is being "
+			       "removed", k->claim.id);
 	if (timed)
 		l.expires_ms = ttl_ms ? clock_wall_ms() + ttl_ms : 0;
 	if (timed && k->stop_reason == time_is_over)

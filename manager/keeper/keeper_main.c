@@ -306,3 +306,24 @@ void keeper_main_record(struct keeper *k)
 		json_object_set_new(record, "start_error", json_string(k->main.failed.msg));
 	registry_save(k->registry, k->claim.id, "record.json", record, &ignored);
 }
+
+int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e)
+{
+	const char *text = request_restart(rq, NULL);
+	const uint64_t guardian = request_guardian_pid(rq, 0);
+	autojson json_t *kept = NULL;
+	struct restart_policy p;
+
+	if (!text)
+		return 0;
+	if (restart_parse(text, &p, e) < 0)
+		return -1;
+	kept = registry_load(k->registry, k->claim.id, "record.json", e);
+	if (!kept)
+		return -1;
+	restart_note(kept, &p, guardian);
+	restart_note(k->record, &p, guardian);
+	if (registry_save(k->registry, k->claim.id, "record.json", kept, e) < 0)
+		return -1;
+	return registry_record(&k->claim, k->record, e);
+}

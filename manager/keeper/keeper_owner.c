@@ -16,16 +16,26 @@
 
 const char keeper_owner_reason[] = "owner ended";
 
+int keeper_owner_watch(const char *owner, int *ret_fd, struct err *e)
+{
+	int fd;
+
+	*ret_fd = -1;
+	if (!owner[0])
+		return 0;
+	fd = procid_open(owner, e);
+	if (fd == -1)
+		return err_set(e, ERR_INVALID, "the owner of the sandbox, process %d, has ended",
+			       atoi(owner));
+	if (fd < 0)
+		return -1;
+	*ret_fd = fd;
+	return 0;
+}
+
 int keeper_owner_begin(struct keeper *k, struct err *e)
 {
-	k->owner_fd = -1;
-	if (!k->life.owner[0])
-		return 0;
-	k->owner_fd = procid_open(k->life.owner, e);
-	if (k->owner_fd == -1)
-		return err_set(e, ERR_INVALID, "the owner of the sandbox, process %d, has ended",
-			       atoi(k->life.owner));
-	return k->owner_fd < 0 ? -1 : 0;
+	return keeper_owner_watch(k->life.owner, &k->owner_fd, e);
 }
 
 void keeper_owner_ended(struct keeper *k)

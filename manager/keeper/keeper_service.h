@@ -41,6 +41,8 @@ int keeper_main_is(const struct keeper *k, const struct keeper_command *c);
 const char *keeper_main_source(const struct keeper *k);
 /* NULL: there is none, or it has not begun. */
 struct keeper_command *keeper_main_command(struct keeper *k);
+/* "restart" and "guardian_pid" of an update, in both records. */
+int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e);
 /* What becomes of a command that keeper_main_is(). */
 void keeper_main_started(struct keeper *k);
 void keeper_main_failed(struct keeper *k, const struct err *why);

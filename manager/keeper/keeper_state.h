@@ -331,6 +331,8 @@ int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e
 /* keeper_owner.c: watches the owner from now on; ERR_INVALID when it has ended. */
 extern const char keeper_owner_reason[];
 int keeper_owner_begin(struct keeper *k, struct err *e);
+/* A descriptor of the process of that name, which ERR_INVALID says has ended; -1 of "". */
+int keeper_owner_watch(const char *owner, int *ret_fd, struct err *e);
 void keeper_owner_ended(struct keeper *k);
 uint64_t keeper_owner_next(const struct keeper *k);
 void keeper_owner_check(struct keeper *k, uint64_t now);
@@ -342,6 +344,8 @@ void keeper_limits_describe(const struct keeper *k, json_t *answer);
 /* keeper_health.c */
 struct keeper_health;
 int keeper_health_begin(struct keeper *k, const struct health_spec *spec, struct err *e);
+/* "health" of an update: a spec in place of that of now, without results; {} ends the checks. */
+int keeper_health_update(struct keeper *k, const json_t *rq, struct err *e);
 /* When a check is due; 0: never. */
 uint64_t keeper_health_next(const struct keeper *k);
 void keeper_health_check(struct keeper *k, uint64_t now);

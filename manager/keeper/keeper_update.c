@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What berth update changes of a sandbox while it lives. */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "manager/keeper/keeper_state.h"
+
+/* What could fail when the network's rules, which cannot be taken back, have changed. */
+static int check(struct keeper *k, const json_t *rq, struct err *e)
+{
+	const char *restart = request_restart(rq, NULL);
+	struct restart_policy policy;
+	struct health_spec health;
+
+	if (restart && !k->main.service)
+		return err_set(e, ERR_INVALID, "sandbox %s is no service, so nothing of it can run "
+			       "again", k->claim.id);
+	if (restart && restart_parse(restart, &policy, e) < 0)
+		return -1;
+	return request_health(rq) ? health_spec_parse(request_health(rq), &health, e) : 0;
+}
+
+int keeper_op_update(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	struct cgroup_limits old = k->limits_changed ? k->limits : k->spec->limits, l = old;
+	const struct keeper_life life = k->life;
+	struct err ignored;
+	uint64_t cut;
+	int r;
+
+	l.memory_bytes = request_memory_bytes(rq->json, l.memory_bytes);
+	l.cpu_milli = request_cpu_milli(rq->json, l.cpu_milli);
+	l.pids = request_pids(rq->json, l.pids);
+	if (check(k, rq->json, e) < 0)
+		return -1;
+	r = k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &l, e);
+	if (r == 0)
+		r = k->sandbox.cgroup.ops->lift(&k->sandbox.cgroup, &l, e);
+	if (r == 0)
+		r = keeper_life_update(k, rq->json, e);
+	if (r == 0)
+		r = keeper_network_update(k, rq->json, &cut, e);
+	if (r == 0)
+		r = keeper_main_update(k, rq->json, e);
+	if (r == 0)
+		r = keeper_health_update(k, rq->json, e);
+	if (r < 0) {
+		/* all or nothing: what was set before the one that failed goes back */
+		keeper_life_set(k, &life, &ignored);
+		k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &old, &ignored);
+		/* v1 does not take memory away from those who have it */
+		if (e->os_errno == EBUSY)
+			err_set(e, ERR_LIMIT, "the sandbox uses more memory than that; "
+				"hint: berth stats shows what it uses, a restart frees it");
+		return -1;
+	}
+	k->limits = l;
+	k->limits_changed = 1;
+	keeper_answer(k, rq->client, json_pack("{s:b,s:I}", "updated", 1, "cut", (json_int_t)cut),
+		      NULL, 0);
+	keeper_event(k, "update", NULL);
+	return 0;
+}
