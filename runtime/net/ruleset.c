@@ -182,16 +182,26 @@ static void rules_pair(struct nft *t, const char *chain, const struct family *f,
 	nft_rule_end(t, r);
 }
 
+/* Of other protocols the bytes at that place are no port: a tunnel to the server would pass. */
+static const uint8_t dns_protocols[] = { IPPROTO_UDP, IPPROTO_TCP };
+
 /* DNS servers that it was given, by address and port. */
 static void rule_dns(struct nft *t, const char *chain, const struct family *f)
 {
-	struct nftnl_rule *r = nft_rule(t, chain);
+	size_t i;
 
-	load_pair(r, f);
-	nft_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, 2 * f->words);
-	lookup(r, f->dns);
-	nft_verdict(r, NFT_GOTO, "questions");	/* each of a stub resolver is a flow of its own */
-	nft_rule_end(t, r);
+	for (i = 0; i < ARRAY_LEN(dns_protocols); i++) {
+		struct nftnl_rule *r = nft_rule(t, chain);
+
+		nft_meta(r, NFT_META_L4PROTO, 0);
+		nft_compare(r, NFT_CMP_EQ, 0, &dns_protocols[i], 1);
+		load_pair(r, f);
+		nft_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, 2 * f->words);
+		lookup(r, f->dns);
+		/* each question of a stub resolver is a flow of its own */
+		nft_verdict(r, NFT_GOTO, "questions");
+		nft_rule_end(t, r);
+	}
 }
 
 static void rule_reject(struct nft *t, const char *chain)
