@@ -119,13 +119,12 @@ static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sock
 		ok = !foreign || c != ADDRESS_NEVER;
 	} else if (!foreign) {
 		ok = c != ADDRESS_NEVER || origin_is_address(&o, NULL);
-		if (ok) {
-			x->site->class = c;
-			x->site->has_class = 1;
-		}
+		/* as public as the most public address of its name, whichever is connected last */
+		if (ok && (!x->site->has_class || c < x->site->class))
+			x->site->class = c, x->site->has_class = 1;
 	} else {
-		ok = c == ADDRESS_PUBLIC || (c != ADDRESS_NEVER && x->site->has_class && x->site->class >= c &&
-					     x->site->class != ADDRESS_NEVER);
+		ok = c == ADDRESS_PUBLIC || (c != ADDRESS_NEVER && x->site->has_class &&
+					     x->site->class >= c && x->site->class != ADDRESS_NEVER);
 	}
 	if (!ok) {
 		snprintf(x->refused, sizeof(x->refused), "%.100s leads to a %s address, where the registry may not send us",

@@ -46,7 +46,7 @@ struct http_site {
 	char *identity_token;		/* OAuth2 refresh token, instead of both */
 	int basic;			/* it asked for Basic: sent unasked from now on */
 	int has_class;
-	enum address_class class;	/* where it was last connected */
+	enum address_class class;	/* the most public that was connected */
 	struct http_token *tokens;
 };
 

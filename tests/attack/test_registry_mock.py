@@ -11,8 +11,10 @@ Attacks S17 of SECURITY.md.
 import contextlib
 import json
 import os
+import socket
 import ssl
 import subprocess
+import threading
 import time
 
 import berthtest as b
@@ -470,6 +472,45 @@ def test_S16_a_proxy_does_not_open_the_way_to_the_metadata_address():
         with reg.hosts(metadata_evil_example="169.254.169.254"):
             b.one_line_error(pull("reg.example:5000/a:evil", dict(env, no_proxy="metadata.evil.example")), 125, "link-local")
         assert not meta.seen
+
+
+@b.deadline(60)
+def test_S16_a_name_with_a_private_address_too_does_not_open_the_private_network():
+    """A registry is as private as its most public address: what a second one of its name is says nothing of where it may lead us."""
+    image, reached = reg.Image([oci.tar_bytes([(n, {}, n.encode() * 5000)]) for n in "ab"]), threading.Event()
+
+    def evil(r):
+        if "/manifests/" in r.path:
+            m.listener.shutdown(socket.SHUT_RDWR)   # one connection more is led to the next address of the name
+        elif any(oci.digest(x)[7:] in r.path for x in image.layers):
+            reached.wait(20)
+            r.reply(307, Location=f"http://10.9.9.8:{inner.port}{r.path}")
+            return True
+        return False
+
+    for address in ("1.2.3.4", "10.9.9.9", "10.9.9.8"):
+        subprocess.run(["ip", "addr", "add", address + "/32", "dev", "lo"], check=True)
+    both = reg.hosts(two_faced_example="1.2.3.4 two.faced.example\n10.9.9.9")
+    with both, reg.Mock(image, evil=evil, address="1.2.3.4") as m, reg.Mock(image, address="10.9.9.8") as inner:
+        with socket.create_server(("10.9.9.9", m.port)) as face:
+            held = []
+
+            def take():
+                with contextlib.suppress(OSError):
+                    while True:
+                        held.append(face.accept()[0])
+                        reached.set()
+            taker = threading.Thread(target=take)
+            taker.start()
+            name = f"two.faced.example:{m.port}"
+            p = pull(name + "/a:1", reg.config(insecure=[name], retries=1, stall_timeout="3s"))
+            face.shutdown(socket.SHUT_RDWR)
+            taker.join(20)
+            for conn in held:
+                conn.close()
+        assert reached.is_set(), b.describe(p)
+        b.one_line_error(p, 125, "private")
+        assert not inner.seen
 
 
 def test_S15_an_identity_token_is_traded_at_the_realm_only():
