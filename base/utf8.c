@@ -20,3 +20,22 @@ size_t utf8_len(const unsigned char *s, size_t left)
 		return 0;
 	return n;
 }
+
+int utf8_add(struct buf *text, const char *p, size_t n, struct err *e)
+{
+	size_t good = 0, len;
+
+	while (good < n) {
+		len = p[good] ? utf8_len((const unsigned char *)p + good, n - good) : 0;
+		if (len) {
+			good += len;
+			continue;
+		}
+		if (buf_add(text, p, good, e) < 0 || buf_adds(text, "\xef\xbf\xbd", e) < 0)
+			return -1;
+		p += good + 1;
+		n -= good + 1;
+		good = 0;
+	}
+	return buf_add(text, p, good, e);
+}

@@ -45,37 +45,18 @@ int collect_add(struct collect *c, const char *p, size_t n, struct err *e)
 	return 0;
 }
 
-int collect_utf8(struct buf *text, const char *p, size_t n, struct err *e)
-{
-	size_t good = 0, len;
-
-	while (good < n) {
-		len = p[good] ? utf8_len((const unsigned char *)p + good, n - good) : 0;
-		if (len) {
-			good += len;
-			continue;
-		}
-		if (buf_add(text, p, good, e) < 0 || buf_adds(text, "\xef\xbf\xbd", e) < 0)
-			return -1;
-		p += good + 1;
-		n -= good + 1;
-		good = 0;
-	}
-	return buf_add(text, p, good, e);
-}
-
 int collect_text(struct collect *c, struct buf *text, struct err *e)
 {
 	size_t first;
 
 	shrink(c);
 	first = c->dropped_bytes ? c->gap : c->kept.len;
-	if (collect_utf8(text, c->kept.data, first, e) < 0)
+	if (utf8_add(text, c->kept.data, first, e) < 0)
 		return -1;
 	if (!c->dropped_bytes)
 		return 0;
 	if (buf_addf(text, e, "\n[... %llu bytes left out ...]\n",
 		     (unsigned long long)c->dropped_bytes) < 0)
 		return -1;
-	return collect_utf8(text, c->kept.data + first, c->kept.len - first, e);
+	return utf8_add(text, c->kept.data + first, c->kept.len - first, e);
 }

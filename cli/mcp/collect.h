@@ -31,7 +31,5 @@ int collect_add(struct collect *c, const char *p, size_t n, struct err *e);
  * What is no character, and NUL, becomes U+FFFD (Unicode 15, section 3.9, D93b).
  */
 int collect_text(struct collect *c, struct buf *text, struct err *e);
-/* The same of any bytes, without a line. */
-int collect_utf8(struct buf *text, const char *p, size_t n, struct err *e);
 
 #endif

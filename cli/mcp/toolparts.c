@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 
 void toolparts_copy(json_t *rq, json_t *arguments, const char *a, const char *b, const char *c)
 {
@@ -68,7 +69,7 @@ static void note_line(struct mcp_call *c, const char *p, size_t n)
 	for (start = end; start && p[start - 1] != '\n' && p[start - 1] != '\r'; start--)
 		;
 	if (start == end ||
-	    collect_utf8(&text, p + start, end - start < 60 ? end - start : 60, &ignored) < 0)
+	    utf8_add(&text, p + start, end - start < 60 ? end - start : 60, &ignored) < 0)
 		return;
 	snprintf(c->last_line, sizeof(c->last_line), "%s", text.data);
 }
@@ -171,7 +172,7 @@ int toolparts_entry(json_t *entry, json_t *list, struct buf *text, struct err *e
 	json_t *one;
 
 	if (json_get_bytes(entry, "name", &name, "answer", e) < 0 ||
-	    collect_utf8(&shown, name.data, name.len, e) < 0)
+	    utf8_add(&shown, name.data, name.len, e) < 0)
 		return -1;
 	one = json_pack("{s:s%,s:O?,s:O?,s:O?}", "name", shown.data ? shown.data : "", shown.len,
 			"type", json_object_get(entry, "type"), "size",

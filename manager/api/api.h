@@ -70,7 +70,7 @@ extern const struct http_route *const api_routes[];
 
 extern const struct http_route system_routes[], sandbox_routes[], exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
-	mcp_routes[];
+	mcp_routes[], runcode_routes[];
 
 /*
  * Whether an option of a request asks for named volumes alone, which for a tenant are its own; a
@@ -121,8 +121,8 @@ int box_upload(struct http_request *rq, int *fd, const char *data, size_t n, str
 /* A signal's number of its name or number in JSON, or -1 with e. */
 int api_signal_number(const json_t *v, struct err *e);
 
-/* The sandbox that the body (schema Create) asks for: {"id","name"}, a new reference, or NULL (route_sandbox.c). */
-json_t *api_create(struct http_request *rq, struct err *e);
+/* What body (schema Create) asks for: {"id","name"}, a new reference, or NULL with e. */
+json_t *api_create(struct http_request *rq, const json_t *body, struct err *e);
 
 /*
  * The reply: first (consumed) as the event "started", then the command's output and verdict (route_command.c).  Whatever

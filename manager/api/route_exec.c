@@ -6,97 +6,20 @@
  * a client that reads slowly slows it down.  A foreground command ends with its
  * client.  Whole replies are bounded: head and tail are kept, the middle counted.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/api/api.h"
 #include "manager/api/estream.h"
-#include "manager/host/forget.h"
+#include "manager/api/execution.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
-#include "manager/keeper/ring.h"
 #include "manager/keeper/wire.h"
 
 #define KEEP_DEFAULT (1u << 20)	/* bytes of each stream in a whole reply */
-#define PIECE 65536
-#define END_MS 30000
-
-struct execution {
-	struct box box;
-	struct api *api;	/* the request may be gone before this is */
-	int in, out[2];
-	struct buf input;
-	size_t input_done;
-	json_t *verdict, *attest;	/* attest: asked for, and told when it starts */
-	char command[24];
-	int started;
-	int temporary;		/* the sandbox is ours, and ends with the request */
-	int keep;		/* it is only stopped then */
-	int tty;
-	int stays_open;		/* stdin: others send to it until they close it */
-	struct {
-		char bytes[4];
-		size_t n;
-	} held[2];	/* the start of a character, until the rest comes */
-};
-
-/* The request may be gone; what does not go now is there to be seen, and for berth rm. */
-static void remove_sandbox(struct box *b, int keep)
-{
-	autojson json_t *stop = protocol_request(OP_stop);
-	json_t *answer = NULL;
-	struct err ignored;
-	size_t n;
-
-	request_set_grace_ms(stop, 0);
-	/* another connection: what runs in the first one ends with it */
-	fd_close(&b->sock);
-	b->sock = keeper_connect(&b->registry, b->id, &ignored);
-	if (b->sock >= 0 && wire_request(b->sock, stop, NULL, 0, &ignored) == 0)
-		while (wire_recv(b->sock, END_MS, &answer, NULL, 0, &n, &ignored) > 0)
-			json_decref(answer);
-	if (!keep)
-		forget_alone(&b->registry, b->id, &ignored);
-}
-
-static void execution_free(void *ctx)
-{
-	struct execution *x = ctx;
-	int i;
-
-	if (!x)
-		return;
-	if (x->stays_open && x->command[0])
-		livein_remove(x->api, x->box.id, x->command);
-	if (x->temporary)
-		remove_sandbox(&x->box, x->keep);
-	box_close(&x->box);
-	fd_close(&x->in);
-	for (i = 0; i < 2; i++)
-		fd_close(&x->out[i]);
-	buf_release(&x->input);
-	json_decref(x->verdict);
-	json_decref(x->attest);
-	free(x);
-}
-
-static int make_pipe(int *ret_ours, int *ret_theirs, int we_read, struct err *e)
-{
-	int p[2];
-
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return err_sys(e, "make a pipe");
-	*ret_ours = p[!we_read];
-	*ret_theirs = p[we_read];
-	return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : 0;
-}
 
 /* The keeper's request: what the schema let through, less what is ours. */
 static json_t *make_request(const struct execution *x, int detach)
@@ -113,104 +36,6 @@ static json_t *make_request(const struct execution *x, int detach)
 		json_object_del(ask, "name");	/* the sandbox's */
 	request_set_detach(ask, detach);
 	return ask;
-}
-
-static void write_input(struct execution *x)
-{
-	while (x->in >= 0 && x->input_done < x->input.len) {
-		ssize_t n = write(x->in, x->input.data + x->input_done, x->input.len - x->input_done);
-
-		if (n < 0 && errno == EAGAIN)
-			return;
-		if (n < 0)
-			break;	/* it reads no more */
-		x->input_done += (size_t)n;
-	}
-	if (!x->stays_open)
-		fd_close(&x->in);
-}
-
-static int take_packet(struct execution *x, struct err *e)
-{
-	int fds[WIRE_FDS_MAX];
-	size_t n = 0;
-	autojson json_t *msg = box_receive(&x->box, -1, fds, WIRE_FDS_MAX, &n, e);
-	const char *id = json_string_value(json_object_get(msg, "command"));
-
-	while (n)
-		fd_close(&fds[--n]);
-	if (!msg)
-		return -1;
-	if (json_object_get(msg, "started")) {
-		x->started = 1;
-		snprintf(x->command, sizeof(x->command), "%s", id ? id : "");
-		http_audit(x->box.rq, "command", x->command);
-		if (x->stays_open && livein_add(api_of(x->box.rq), x->box.id, x->command, take_fd(&x->in), e) < 0)
-			return -1;
-	}
-	if (json_object_get(msg, "ended"))
-		x->verdict = json_incref(json_object_get(msg, "verdict"));
-	return 0;
-}
-
-/* What is in a pipe now: 1 with bytes, 0 nothing, and closed when nothing will come. */
-static int read_now(struct execution *x, int which, char *buf, size_t max, size_t *ret_n)
-{
-	ssize_t n;
-
-	if (x->out[which] < 0)
-		return 0;
-	n = read(x->out[which], buf, max);
-	if (n > 0) {
-		*ret_n = (size_t)n;
-		return 1;
-	}
-	if (n == 0 || (errno != EAGAIN && errno != EINTR))
-		fd_close(&x->out[which]);
-	return 0;
-}
-
-/* The next bytes: 1 with them, 0 at the end with x->verdict, -1. */
-static int execution_next(struct execution *x, char *buf, size_t max, int *ret_which, size_t *ret_n, struct err *e)
-{
-	for (;;) {
-		struct pollfd p[4] = {
-			{ .fd = x->verdict ? -1 : x->box.sock, .events = POLLIN }, { .fd = x->out[0], .events = POLLIN },
-			{ .fd = x->out[1], .events = POLLIN }, { .fd = x->in, .events = POLLOUT },
-		};
-
-		for (*ret_which = 0; *ret_which < 2; ++*ret_which)
-			if (read_now(x, *ret_which, buf, max, ret_n))
-				return 1;
-		/* the leader's exit ends it, not end-of-file: what it left running may keep the pipes for ever */
-		if (x->verdict)
-			return 0;
-		if (http_poll(x->box.rq, p, 4, -1, e) < 0)
-			return -1;
-		if (p[3].revents)
-			write_input(x);
-		if (p[0].revents && take_packet(x, e) < 0)
-			return -1;
-	}
-}
-
-static int launch(struct execution *x, struct err *e)
-{
-	autojson json_t *ask = make_request(x, 0);
-	int theirs[3] = { -1, -1, -1 }, r = -1, i;
-
-	if (make_pipe(&x->in, &theirs[0], 0, e) == 0 && make_pipe(&x->out[0], &theirs[1], 1, e) == 0 &&
-	    make_pipe(&x->out[1], &theirs[2], 1, e) == 0)
-		r = box_send(&x->box, ask, theirs, 3, e);
-	for (i = 0; i < 3; i++)
-		fd_close(&theirs[i]);
-	if (r == 0)
-		write_input(x);
-	atomic_fetch_add(&api_of(x->box.rq)->execs, 1);
-	/* so that a command that cannot be executed has a status of its own */
-	while (r == 0 && !x->started)
-		r = take_packet(x, e);
-	return r;
 }
 
 /* ---- one reply -------------------------------------------------------------------------- */
@@ -238,20 +63,6 @@ static int add_kept(json_t *reply, const char *name, const struct ring *ring, st
 	return json_set_bytes(reply, name, b.data, b.len, e);
 }
 
-static int collect(struct execution *x, struct ring ring[2], struct err *e)
-{
-	autofree char *piece = malloc(PIECE);
-	int which, r;
-	size_t n;
-
-	if (!piece)
-		return err_nomem(e);
-	while ((r = execution_next(x, piece, PIECE, &which, &n, e)) > 0)
-		if (ring_add(&ring[which], piece, n, e) < 0)
-			return -1;
-	return r;
-}
-
 static int reply_whole(struct execution *x, struct err *e)
 {
 	const json_t *max = json_object_get(http_json(x->box.rq), "max_output_bytes");
@@ -262,7 +73,7 @@ static int reply_whole(struct execution *x, struct err *e)
 
 	ring_init(&ring[0], keep / 2, keep - keep / 2);
 	ring_init(&ring[1], keep / 2, keep - keep / 2);
-	r = collect(x, ring, e);
+	r = execution_collect(x, ring, e);
 	if (r == 0) {
 		reply = json_pack("{s:s,s:O,s:O}", "command", x->command, "exit_status", json_object_get(x->verdict, "exit_status"),
 				  "verdict", x->verdict);
@@ -360,7 +171,7 @@ static int detach(struct execution *x, struct err *e)
 /* A sandbox for this one command. */
 static int make_box(struct execution *x, struct http_request *rq, struct err *e)
 {
-	autojson json_t *made = api_create(rq, e);
+	autojson json_t *made = api_create(rq, http_json(rq), e);
 	const char *id = json_string_value(json_object_get(made, "id"));
 	int r;
 
@@ -420,6 +231,7 @@ static int begin(struct execution *x, struct http_request *rq, int temporary, st
 {
 	const json_t *body = http_json(rq);
 	int detached = json_is_true(json_object_get(body, "detach"));
+	autojson json_t *ask = NULL;
 
 	if (!json_array_size(json_object_get(body, "argv")))
 		return err_set(e, ERR_INVALID, "body.argv is empty");
@@ -436,21 +248,19 @@ static int begin(struct execution *x, struct http_request *rq, int temporary, st
 		return -1;
 	if (json_object_get(body, "name") && !detached && !temporary)	/* after the sandbox: another's is not there */
 		return err_set(e, ERR_INVALID, "\"name\" goes with \"detach\"");
-	return detached || x->tty ? 0 : launch(x, e);
+	if (detached || x->tty)
+		return 0;
+	ask = make_request(x, 0);
+	return execution_launch(x, ask, e);
 }
 
 static int execute(struct http_request *rq, int temporary, struct err *e)
 {
-	struct execution *x = calloc(1, sizeof(*x));
+	struct execution *x = execution_new(rq, e);
 	int r;
 
 	if (!x)
-		return err_nomem(e);
-	x->in = x->out[0] = x->out[1] = x->box.sock = x->box.lock_fd = -1;
-	x->box.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
-					     .kept_fd = -1 };
-	x->input = BUF_INIT(HTTP_JSON_MAX);
-	x->api = api_of(rq);
+		return -1;
 	r = begin(x, rq, temporary, e);
 	if (r == 0 && x->tty && temporary)
 		return run_terminal(x, e);

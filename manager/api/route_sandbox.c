@@ -51,9 +51,9 @@ static int add_tenant(struct http_request *rq, struct args *a, struct err *e)
 	return http_who(rq)->admin || (args_add(a, "--tenant", e) == 0 && args_add(a, http_who(rq)->name, e) == 0) ? 0 : -1;
 }
 
-static json_t *create(struct http_request *rq, struct args *a, struct err *e)
+static json_t *create(struct http_request *rq, const json_t *body, struct args *a, struct err *e)
 {
-	json_t *made, *body = http_json(rq);
+	json_t *made;
 	const char *image = "host", *name = NULL, *pull = NULL, *id;
 	char option[32];
 	struct config c;
@@ -106,10 +106,10 @@ static json_t *create(struct http_request *rq, struct args *a, struct err *e)
 	return made;
 }
 
-json_t *api_create(struct http_request *rq, struct err *e)
+json_t *api_create(struct http_request *rq, const json_t *body, struct err *e)
 {
 	struct args a = { .n = 0 };
-	json_t *made = create(rq, &a, e);
+	json_t *made = create(rq, body, &a, e);
 
 	args_release(&a);
 	return made;
@@ -117,7 +117,7 @@ json_t *api_create(struct http_request *rq, struct err *e)
 
 static int post_sandboxes(struct http_request *rq, struct err *e)
 {
-	json_t *made = api_create(rq, e);
+	json_t *made = api_create(rq, http_json(rq), e);
 
 	return made ? http_reply_json(rq, 0, made, e) : -1;
 }

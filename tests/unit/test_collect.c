@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/mcp/collect.h"
 
 static char *shown(struct collect *c)
@@ -20,7 +21,7 @@ static char *utf8(const char *p, size_t n)
 	struct buf b = BUF_INIT(1 << 20);
 	struct err e;
 
-	cr_assert_eq(collect_utf8(&b, p, n, &e), 0);
+	cr_assert_eq(utf8_add(&b, p, n, &e), 0);
 	return b.data ? b.data : strdup("");
 }
 
