@@ -155,9 +155,11 @@ files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call 
 files_berth-oci = bin/berth-oci:755:$(BUILD)/berth-oci $(call helpers,berth-systemd) $(call manuals,man/berth-oci.8)
 WHEEL = $(BUILD)/clients/berth-$(VERSION)-py3-none-any.whl
 files_clients = share/berth/clients/$(notdir $(WHEEL)):644:$(WHEEL)
+files_gitlab = $(foreach f,config prepare run cleanup,share/berth/gitlab/$(f):755:clients/gitlab/$(f)) \
+	share/berth/gitlab/common:644:clients/gitlab/common
 installed = $(foreach p,$(INSTALL),$(files_$(p)))
 # of this install alone: nothing that others may have made
-own_dirs = libexec/berth share/berth/clients share/berth
+own_dirs = libexec/berth share/berth/clients share/berth/gitlab share/berth
 
 $(BUILD)/share/berth.%: $(BUILD)/berth
 	$(Q)mkdir -p $(@D) && $< completion $* > $@.tmp && mv $@.tmp $@
