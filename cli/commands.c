@@ -39,6 +39,7 @@ const struct command *const commands[] = {
 	&cmd_diff,
 	&cmd_logs,
 	&cmd_events,
+	&cmd_port,
 	&cmd_network_create,
 	&cmd_network_ls,
 	&cmd_network_rm,

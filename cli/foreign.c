@@ -27,7 +27,6 @@ static const struct row commands[] = {
 	{ "ls", NULL, "berth ps lists sandboxes, berth image ls images" },
 	{ "network connect", NULL, NETWORKS },
 	{ "network disconnect", NULL, NETWORKS },
-	{ "port", NULL, "berth network inspect" },
 	{ "remove", NULL, "berth rm removes sandboxes, berth image rm images" },
 	{ "rmi", NULL, "berth image rm" },
 	{ "search", NULL, "registries are not searched; berth pull fetches an image by its name" },

@@ -13,6 +13,7 @@
 #include "base/phases.h"
 #include "cli/commands.h"
 #include "cli/live/createguard.h"
+#include "cli/live/ports.h"
 #include "cli/live/resident.h"
 #include "cli/run/envopts.h"
 #include "cli/run/imageuse.h"
@@ -201,15 +202,34 @@ static json_t *make_spec(struct create *c, char **words, struct err *e)
 	return spec;
 }
 
-static int report(const struct create *c, const char *id, const json_t *spec)
+/* What --publish led to, as JSON: the ports of the host may have been left to berth. */
+static char *ports_text(struct create *c, const char *id)
 {
+	autojson json_t *ports = NULL;
+	struct err ignored;
+	json_t *option;
+	size_t i;
+
+	json_array_foreach(c->options, i, option)
+		if (!strcmp(json_string_value(json_array_get(option, 0)), "publish"))
+			break;
+	if (i == json_array_size(c->options))
+		return NULL;
+	ports = ports_of(&c->ref.registry, id, &ignored);
+	return ports ? json_dumps(ports, JSON_COMPACT) : NULL;
+}
+
+static int report(struct create *c, const char *id, const json_t *spec)
+{
+	autofree char *ports = c->json ? ports_text(c, id) : NULL;
 	autojson json_t *timing = c->timing ? phases_json() : NULL;
 	autofree char *text = timing ? json_dumps(timing, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
 
 	if (!c->json)
 		return puts(id) < 0;
-	return printf("{\"id\":\"%s\",\"name\":\"%s\",\"service\":%s%s%s}\n", id,
+	return printf("{\"id\":\"%s\",\"name\":\"%s\",\"service\":%s%s%s%s%s}\n", id,
 		      c->name ? c->name : "", resident_is_service(spec) ? "true" : "false",
+		      ports ? ",\"ports\":" : "", ports ? ports : "",
 		      text ? ",\"timing\":" : "", text ? text : "") < 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/live/ports.h"
 #include "cli/live/resident.h"
 #include "cli/live/sandbox_status.h"
 #include "cli/look/format.h"
@@ -101,6 +102,19 @@ static int describe(struct registry *r, struct inspect_options *o, struct err *e
 	return described && json_object_update(o->found, described) < 0 ? err_nomem(e) : 0;
 }
 
+/* Which ports of the host were free is known to its keeper alone. */
+static void add_ports(struct registry *r, struct inspect_options *o)
+{
+	json_t *network = json_object_get(o->found, "network"), *ports;
+	struct err ignored;
+
+	if (!o->runs || !json_object_get(json_object_get(network, "policy"), "publish"))
+		return;
+	ports = ports_of(r, o->id, &ignored);
+	if (ports)
+		json_object_set_new(network, "ports", ports);
+}
+
 static int print(struct inspect_options *o, struct err *e)
 {
 	if (!o->format)
@@ -137,6 +151,8 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 		result = registry_check_format(&r, id, e);
 	if (result == 0)
 		result = describe(&r, o, e);
+	if (result == 0)
+		add_ports(&r, o);
 	registry_close(&r);
 	if (result == 0 && o->attest)
 		result = attest(c, o, e);

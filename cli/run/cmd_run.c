@@ -214,6 +214,22 @@ static void clear_leftovers(void *ctx)
 	registry_gc_some(&r->registry);
 }
 
+/* Nobody else could say which ports of the host were free. */
+static void tell_ports(const struct run *r)
+{
+	const json_t *ports = json_object_get(r->sandbox.net.told, "ports"), *one;
+	const char *address;
+	size_t i;
+
+	json_array_foreach(ports, i, one) {
+		address = json_string_value(json_object_get(one, "address"));
+		if (netopts_chose_port(&r->opts.net) && !strchr(address, ':'))
+			log_note("berth run", "port %d is published at %s:%d",
+				 (int)json_integer_value(json_object_get(one, "port")), address,
+				 (int)json_integer_value(json_object_get(one, "host_port")));
+	}
+}
+
 static int start(struct run *r, struct err *e)
 {
 	char scratch[sizeof(r->config.run_dir) + 80];
@@ -235,6 +251,7 @@ static int start(struct run *r, struct err *e)
 	    (r->attest && print_attestation(r, e) < 0))
 		return -1;
 	runopts_tell_loosened(&r->opts, "berth run");
+	tell_ports(r);
 	if (s->tty) {
 		if (sandbox_tty(&r->sandbox, &r->tty_fd, &slave, e) < 0)
 			return -1;

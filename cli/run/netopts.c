@@ -237,6 +237,19 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 	return 0;
 }
 
+int netopts_chose_port(const struct netopts *o)
+{
+	struct netpublish p;
+	struct err ignored;
+	json_t *v;
+	size_t i;
+
+	json_array_foreach(json_object_get(o->policy, lists[NETOPTS_PUBLISH].key), i, v)
+		if (netpublish_parse(json_string_value(v), &p, &ignored) == 0 && p.any_port)
+			return 1;
+	return 0;
+}
+
 int netopts_is_unlimited(const struct netopts *o, enum netopts_budget b)
 {
 	const json_t *v = json_object_get(o->policy, budgets[b].key);

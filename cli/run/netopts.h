@@ -39,6 +39,8 @@ int netopts_mode(struct netopts *o, const char *value, enum spec_network *ret, s
 int netopts_alias(struct netopts *o, const char *value, struct err *e);
 /* Sets s->net_policy where the mode of s has one. */
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e);
+/* A port was published without one of the host: berth chooses it. */
+int netopts_chose_port(const struct netopts *o);
 /* "unlimited" was given for it. */
 int netopts_is_unlimited(const struct netopts *o, enum netopts_budget b);
 void netopts_release(struct netopts *o);

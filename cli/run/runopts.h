@@ -64,8 +64,9 @@ enum runopts_id {
 	{ "allow-net", 0, OPT_LIST, "CIDR", "addresses that are not public and may be reached all the same", RUNOPT_ALLOW_NET }, \
 	{ "deny-net", 0, OPT_LIST, "CIDR", "addresses that may not be reached", RUNOPT_DENY_NET }, \
 	{ "dns", 0, OPT_LIST, "ADDRESS", "DNS server (default: those of the host)", RUNOPT_DNS }, \
-	{ "publish", 'p', OPT_LIST, "[IP:]HOST:SANDBOX[/udp]", \
-	  "bridge: a port of the host that leads to one of the sandbox (without IP: of the loopback)", RUNOPT_PUBLISH }, \
+	{ "publish", 'p', OPT_LIST, "[[IP:]HOST:]SANDBOX[/udp]", \
+	  "bridge: a port of the host (of its loopback; a free one) that leads to one of the sandbox", \
+	  RUNOPT_PUBLISH }, \
 	{ "network-bytes", 0, OPT_VALUE, "SIZE", "bytes in and out before the network stops (default: unlimited)", \
 	  RUNOPT_NETWORK_BYTES }, \
 	{ "network-connections", 0, OPT_VALUE, "N", "egress: connections before it stops; bridge: open at once (default: 4096 or less)", \

@@ -16,6 +16,7 @@
 #include "runtime/net/bridge_state.h"
 #include "runtime/net/forward.h"
 #include "runtime/net/forwarding.h"
+#include "runtime/net/freeport.h"
 #include "runtime/net/members.h"
 #include "runtime/net/names.h"
 #include "runtime/net/nameserver.h"
@@ -24,6 +25,7 @@
 #include "runtime/net/netwire.h"
 
 #define SHORT_ID 12
+#define PORT_TRIES 16
 
 void bridge_answer(const json_t *j)
 {
@@ -149,10 +151,10 @@ int bridge_remove_all(struct bridge *b, struct err *e)
 
 /* ---- up ------------------------------------------------------------------------------------ */
 
-/* The policy with the servers it got, so that what is taken back is what was made. */
+/* The policy with the servers and ports it got, so that what is taken back is what was made. */
 static json_t *settled(const json_t *policy, const struct netpolicy *p)
 {
-	json_t *copy = json_deep_copy(policy), *dns = json_array();
+	json_t *copy = json_deep_copy(policy), *dns = json_array(), *ports = json_array();
 	char text[NETADDR_TEXT + 10], addr[NETADDR_TEXT];
 	size_t i;
 
@@ -162,18 +164,29 @@ static json_t *settled(const json_t *policy, const struct netpolicy *p)
 		json_array_append_new(dns, json_string(text));
 	}
 	json_object_set_new(copy, "dns", dns);
+	for (i = 0; i < p->publish_count; i++)
+		json_array_append_new(ports, json_string(p->publish[i].text));
+	json_object_set_new(copy, "publish", ports);
 	return copy;
 }
 
-static json_t *make_record(const struct bridge *b, uint64_t number)
+static json_t *make_record(const struct bridge *b)
 {
 	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
-	json_t *j = json_pack("{s:s,s:I,s:s,s:s,s:s,s:s,s:b,s:I,s:o}", "id", b->id, "number", (json_int_t)number, "bridge", b->name, "port",
+	json_t *j = json_pack("{s:s,s:I,s:s,s:s,s:s,s:s,s:b,s:I,s:o}", "id", b->id, "number",
+			      (json_int_t)b->number, "bridge", b->name, "port",
 			      b->link.port, "address", netaddr_text(&b->link.address, v4), "address6",
 			      b->link.with6 ? netaddr_text(&b->link.address6, v6) : "", "route6", b->link.route6, "used_bytes",
 			      (json_int_t)b->used_before, "policy", settled(b->policy_json, &b->policy));
 
 	return j;
+}
+
+static int write_record(struct bridge *b, struct err *e)
+{
+	autojson json_t *record = make_record(b);
+
+	return record ? pool_record(&b->pool, b->id, record, e) : err_nomem(e);
 }
 
 /* For whoever asks while it lives; loopback: ports of the host's loopback lead to it. */
@@ -186,6 +199,8 @@ static json_t *describe(const struct bridge *b, int loopback)
 			      "address6", b->link.with6 ? netaddr_text(&b->link.address6, v6) : "",
 				      "route6", b->link.route6, "loopback", loopback);
 
+	if (b->policy.publish_count && j)
+		json_object_set_new(j, "ports", freeport_describe(&b->policy, &b->link));
 	if (b->kind.peers && j) {
 		json_object_set_new(j, "network", json_string(b->network));
 		json_object_set_new(j, "resolver", json_true());
@@ -194,7 +209,7 @@ static json_t *describe(const struct bridge *b, int loopback)
 }
 
 /* What the others call it: the first is what its address is called. */
-static int take_names(struct bridge *b, uint64_t number, struct err *e)
+static int take_names(struct bridge *b, struct err *e)
 {
 	const json_t *aliases = json_object_get(b->policy_json, "aliases"), *v;
 	const char *names[NAMETABLE_NAMES];
@@ -214,7 +229,7 @@ static int take_names(struct bridge *b, uint64_t number, struct err *e)
 			names[n++] = json_string_value(v);
 	if (nametable_open(&t, b->pool.dir_fd, e) < 0)
 		return -1;
-	r = nametable_set(&t, (uint32_t)number, names, n, e);
+	r = nametable_set(&t, (uint32_t)b->number, names, n, e);
 	nametable_close(&t);
 	return r;
 }
@@ -234,8 +249,6 @@ static void forget_names(struct bridge *b, uint64_t number)
 /* Forwarding, and the address, which is recorded before the kernel hears of it. */
 static int take_address(struct bridge *b, struct err *e)
 {
-	autojson json_t *record = NULL;
-	uint64_t number;
 	int r;
 
 	if (bridge_lock(b, e) < 0)
@@ -244,16 +257,16 @@ static int take_address(struct bridge *b, struct err *e)
 	if (r == 0)
 		r = need_forwarding(b, e);
 	if (r == 0)
-		r = pool_take(&b->pool, b->id, &b->link.pool, &b->link.pool6, &number, e);
+		r = pool_take(&b->pool, b->id, &b->link.pool, &b->link.pool6, &b->number, e);
 	if (r == 0) {
-		snprintf(b->link.port, sizeof(b->link.port), "bv%.8s%05llx", b->id, (unsigned long long)number & 0xfffff);
-		netcidr_nth(&b->link.pool, number, &b->link.address);
-		netcidr_nth(&b->link.pool6, number, &b->link.address6);
-		record = make_record(b, number);
-		r = record ? pool_record(&b->pool, b->id, record, e) : err_nomem(e);
+		snprintf(b->link.port, sizeof(b->link.port), "bv%.8s%05llx", b->id,
+			 (unsigned long long)b->number & 0xfffff);
+		netcidr_nth(&b->link.pool, b->number, &b->link.address);
+		netcidr_nth(&b->link.pool6, b->number, &b->link.address6);
+		r = write_record(b, e);
 	}
 	if (r == 0)
-		r = take_names(b, number, e);
+		r = take_names(b, e);
 	/* under the lock: two first sandboxes must not both make them.  The table is made last, so that it says that all stands. */
 	if (r == 0)
 		r = ruleset_stands(b->name, e);
@@ -265,11 +278,34 @@ static int take_address(struct bridge *b, struct err *e)
 	return r;
 }
 
+static int chose_port(const struct netpolicy *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->publish_count; i++)
+		if (p->publish[i].any_port)
+			return 1;
+	return 0;
+}
+
+/* A port that is free on the host may be another sandbox's, which is seen here only. */
+static int add_rules(struct bridge *b, struct err *e)
+{
+	int tries = PORT_TRIES;
+
+	while (ruleset_add(b->id, &b->link, &b->policy, b->used_before, e) < 0)
+		if (e->os_errno != EEXIST || !chose_port(&b->policy) || !--tries ||
+		    freeport_choose(&b->policy, e) < 0 || write_record(b, e) < 0)
+			return -1;
+	return 0;
+}
+
 static int make(struct bridge *b, struct err *e)
 {
-	if (names_choose(&b->policy, e) < 0)
+	if (names_choose(&b->policy, e) < 0 || freeport_choose(&b->policy, e) < 0)
 		return -1;
-	if (take_address(b, e) < 0 || ruleset_add(b->id, &b->link, &b->policy, b->used_before, e) < 0 || link_join(&b->link, NETHELPER_NETNS, e) < 0)
+	if (take_address(b, e) < 0 || add_rules(b, e) < 0 ||
+	    link_join(&b->link, NETHELPER_NETNS, e) < 0)
 		return -1;
 	return names_write(b->files, b->hostname, &b->policy, &b->link, b->kind.peers, e);
 }
@@ -437,9 +473,11 @@ int bridge_change(const json_t *job, struct err *e)
 		r = -1;
 	if (r == 0)
 		r = adopt(&b, record, e);
-	/* the file in the sandbox stays as it is */
+	/* the file in the sandbox stays as it is, and so do the ports that were chosen */
 	memcpy(fresh.dns, b.policy.dns, sizeof(fresh.dns));
 	fresh.dns_count = b.policy.dns_count;
+	memcpy(fresh.publish, b.policy.publish, sizeof(fresh.publish));
+	fresh.publish_count = b.policy.publish_count;
 	/* the record first: whatever of the two the kernel has then, it is found */
 	if (r == 0 && (json_object_set_new(record, "policy", settled(b.policy_json, &fresh)) < 0 || pool_record(&b.pool, b.id, record, e) < 0))
 		r = -1;

@@ -144,11 +144,32 @@ int netserver_parse(const char *s, struct netserver *ret, struct err *e)
 	return 0;
 }
 
+/* "1.2.3.4" or "[::1]" */
+static int take_address(char *text, struct netaddr *ret)
+{
+	size_t len = strlen(text);
+
+	if (len > 1 && text[0] == '[' && text[len - 1] == ']') {
+		text[len - 1] = '\0';
+		text++;
+	}
+	return netaddr_parse(text, ret);
+}
+
+static int publish_port(const char *text, const char *what, uint16_t *ret, struct err *e)
+{
+	uint64_t n;
+
+	if (num_u64(text, what, 1, UINT16_MAX, &n, e) < 0)
+		return -1;
+	*ret = (uint16_t)n;
+	return 0;
+}
+
 int netpublish_parse(const char *s, struct netpublish *ret, struct err *e)
 {
 	struct netpublish p = { 0 };
-	char text[96], *slash, *last, *mid;
-	uint64_t n;
+	char text[sizeof(p.text)], *slash, *port = text, *from = NULL, *colon;
 
 	if (strlen(s) >= sizeof(text))
 		goto bad;
@@ -161,34 +182,30 @@ int netpublish_parse(const char *s, struct netpublish *ret, struct err *e)
 		if (!p.udp && strcmp(slash, "tcp"))
 			goto bad;
 	}
-	last = strrchr(text, ':');
-	if (!last)
-		goto bad;
-	*last++ = '\0';
-	mid = strrchr(text, ':');
-	if (mid) {
-		size_t len;
-
-		*mid++ = '\0';
-		len = strlen(text);
-		if (text[0] == '[' && text[len - 1] == ']') {
-			text[len - 1] = '\0';
-			memmove(text, text + 1, len - 1);
-		}
-		if (netaddr_parse(text, &p.addr) < 0)
+	colon = strrchr(text, ':');
+	if (colon) {
+		*colon = '\0';
+		port = colon + 1;
+		from = text;
+		colon = strrchr(text, ':');
+	}
+	if (colon) {
+		*colon = '\0';
+		from = colon + 1;
+		if (take_address(text, &p.addr) < 0)
 			goto bad;
 	}
-	if (num_u64(mid ? mid : text, "port of the host", 1, UINT16_MAX, &n, e) < 0)
+	p.any_port = !from || (colon && !*from);
+	if ((!p.any_port && publish_port(from, "port of the host", &p.host_port, e) < 0) ||
+	    publish_port(port, "port of the sandbox", &p.port, e) < 0)
 		return -1;
-	p.host_port = (uint16_t)n;
-	if (num_u64(last, "port of the sandbox", 1, UINT16_MAX, &n, e) < 0)
-		return -1;
-	p.port = (uint16_t)n;
 	*ret = p;
 	return 0;
 bad:
-	return err_set(e, ERR_INVALID, "'%.80s' is not a port to publish; hint: [IP:]HOSTPORT:SANDBOXPORT[/udp], such as "
-		       "8080:80 on the host's loopback, 0.0.0.0:8080:80 on every IPv4 address, [::]:8080:80 on every IPv6 one", s);
+	return err_set(e, ERR_INVALID, "'%.80s' is not a port to publish; hint: "
+		       "[[IP:]HOSTPORT:]SANDBOXPORT[/udp], such as 8080:80 on the host's loopback, "
+		       "80 on a free port of it, 0.0.0.0:8080:80 on every IPv4 address, "
+		       "[::]:8080:80 on every IPv6 one", s);
 }
 
 int nettarget_parse(const char *host, uint64_t port, struct nettarget *ret, struct err *e)

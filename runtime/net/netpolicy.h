@@ -37,10 +37,11 @@ struct nethost {
 	char text[NETHOST_NAME + 32];	/* as it was given */
 };
 
-/* "[IP:]HOST:SANDBOX[/udp]" */
+/* "[[IP:]HOST:]SANDBOX[/udp]" */
 struct netpublish {
 	struct netaddr addr;	/* family 0: the loopback of both families; netaddr_is_any(): every address of its family */
 	uint16_t host_port, port;
+	int any_port;		/* host_port is to be chosen (freeport.h), and 0 before */
 	int udp;
 	char text[96];
 };

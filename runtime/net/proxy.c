@@ -114,10 +114,14 @@ const char *proxy_exhausted(const struct proxy *p)
 
 static void tell(struct proxy *p, const struct err *e, uint64_t cut)
 {
-	char packet[sizeof(*e) + 1024];
-	int n = p->hello ? snprintf(packet + sizeof(*e), 1024, "%s", p->hello) :
-			   snprintf(packet + sizeof(*e), 1024, "{\"cut\":%llu}", (unsigned long long)cut);
+	const size_t room = p->hello ? strlen(p->hello) + 1 : 64;
+	autofree char *packet = malloc(sizeof(*e) + room);
+	int n;
 
+	if (!packet)
+		return;
+	n = p->hello ? snprintf(packet + sizeof(*e), room, "%s", p->hello) :
+		       snprintf(packet + sizeof(*e), room, "{\"cut\":%llu}", (unsigned long long)cut);
 	memcpy(packet, e, sizeof(*e));
 	(void)!send(p->control_fd, packet, sizeof(*e) + (size_t)n, MSG_NOSIGNAL);
 }

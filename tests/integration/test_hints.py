@@ -157,7 +157,9 @@ xz -dc FILE | berth image import - NAME | image import fs.tar.xz x:1 | image imp
 %s %s%s%s | load img.tar | load -i img.tar
 SOURCE is an OCI layout, a docker-save archive, a root file system directory or its tar, or - for stdin | image import nosuch n:1 | image import fs n:1; image import img.tar n:2; image import layout n:3; image import - n:4 < fs.tar
 bzip2 -dc FILE | berth image import - NAME | image import fs.tar.bz2 bz:1 | image import - bz:1 < fs.tar
-[IP:]HOSTPORT:SANDBOXPORT[/udp], such as 8080:80 on the host's loopback, 0.0.0.0:8080:80 on every IPv4 address, [::]:8080:80 on every IPv6 one | run --network bridge -p x host true | run --dry-run --network bridge -p 8080:80 -p 0.0.0.0:8081:80 -p [::]:8082:80 -p 127.0.0.1:8083:80/udp host true
+[[IP:]HOSTPORT:]SANDBOXPORT[/udp], such as 8080:80 on the host's loopback, 80 on a free port of it, 0.0.0.0:8080:80 on every IPv4 address, [::]:8080:80 on every IPv6 one | run --network bridge -p 80:80/x host true | run --dry-run --network bridge -p 8080:80 -p 80 -p 0.0.0.0:8081:80 -p [::]:8082:80 -p 127.0.0.1:8083:80/udp host true
+berth port ID 80 | port | port work
+such as 80 or 53/udp | port work 80/x | port work
 %% to %% bytes | run --memory 1 host true | run --memory 512m host true
 %% to % | run --pids 99999999999 host true | run --pids 100 host true
 digits only, %% to % | run --pids x host true | run --pids 100 host true
@@ -200,6 +202,7 @@ sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or -
 set [network] bridge to another name
 a network made without --internal
 fewer of --alias
+berth port %.64s lists them
 berth network inspect %s
 berth network inspect %s names them
 berth network prune, or [network] max_networks in berth.toml

@@ -168,7 +168,9 @@ Test(netpolicy, malformed_rules_are_refused)
 {
 	static const char *const hosts[] = { "", ":80", "x:", "x:0", "x:65536", "x:80-70", "x:a", "x:80:80", "http://x", "x/y", "*x.org", "*.",
 					     "*.*.org", "x y", "[::1", "[x]:80", "127.1", "*.1", "x:1-99999" };
-	static const char *const ports[] = { "", "80", "80:", ":80", "80:0", "x:80:80", "80:80/sctp", "1.2.3.4:80", "80:80:80:80", "0:1" };
+	static const char *const ports[] = { "", "0", "80:", ":80", "::80", "80:0", "x:80:80", "80:80/sctp",
+					      "1.2.3.4:80", "80:80:80:80", "0:1", "80/", "x::80",
+					      "[::1]:80", "[:80:80", "65536", "0.0.0.0::" };
 	struct nethost h;
 	struct netpublish b;
 	struct err e;
@@ -181,5 +183,9 @@ Test(netpolicy, malformed_rules_are_refused)
 	cr_assert_eq(netpublish_parse("[2606::1]:8080:80/udp", &b, &e), 0, "%s", e.msg);
 	cr_expect(b.udp && b.host_port == 8080 && b.port == 80 && b.addr.family == 6);
 	cr_assert_eq(netpublish_parse("1.2.3.4:8080:80/tcp", &b, &e), 0, "%s", e.msg);
-	cr_expect(!b.udp && b.addr.family == 4);
+	cr_expect(!b.udp && b.addr.family == 4 && !b.any_port);
+	cr_assert_eq(netpublish_parse("80", &b, &e), 0, "%s", e.msg);
+	cr_expect(b.any_port && !b.host_port && b.port == 80 && !b.addr.family && !b.udp);
+	cr_assert_eq(netpublish_parse("[::]::53/udp", &b, &e), 0, "%s", e.msg);
+	cr_expect(b.any_port && b.port == 53 && b.addr.family == 6 && b.udp);
 }

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ports - what a running sandbox has published, as its keeper tells it. */
+#ifndef BERTH_CLI_LIVE_PORTS_H
+#define BERTH_CLI_LIVE_PORTS_H
+
+#include "base/json.h"
+#include "manager/host/registry.h"
+
+/* [{"address", "host_port", "port", "protocol"}]: a new reference, or NULL. */
+json_t *ports_of(struct registry *r, const char *id, struct err *e);
+
+#endif
