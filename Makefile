@@ -121,7 +121,7 @@ help:
 	@printf '%s\n' 'make demo     install what is missing, build, run a command in a sandbox' \
 		'make check    install what the tests need, run them all' 'make          build' \
 		'make install  PREFIX=/usr/local DESTDIR=   (make uninstall takes it back)' \
-		'make deb      Debian packages berth, berthd, berth-oci' 'make clients  the Python wheel' 'make dist     the source as a tar' 'make bench    speed beside runc, crun, bubblewrap' \
+		'make deb      Debian packages berth, berthd, berth-oci' 'make clients  the Python wheel and the npm tarball' 'make dist     the source as a tar' 'make bench    speed beside runc, crun, bubblewrap' \
 		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make cover    lines run by the tests' 'make soak     30 minutes of mixed load and crashes' 'make fuzz     the parsers of hostile bytes under libFuzzer' 'make clean'
 
 # ---- the first command of the README ---------------------------------------
@@ -154,7 +154,8 @@ files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call 
 	lib/systemd/system/berthd.socket:644:systemd/berthd.socket lib/systemd/system/berthd.service:644:$(BUILD)/share/berthd.service)
 files_berth-oci = bin/berth-oci:755:$(BUILD)/berth-oci $(call helpers,berth-systemd) $(call manuals,man/berth-oci.8)
 WHEEL = $(BUILD)/clients/berth-$(VERSION)-py3-none-any.whl
-files_clients = share/berth/clients/$(notdir $(WHEEL)):644:$(WHEEL)
+NPM_TARBALL = $(BUILD)/clients/berth-$(VERSION).tgz
+files_clients = $(foreach f,$(WHEEL) $(NPM_TARBALL),share/berth/clients/$(notdir $(f)):644:$(f))
 files_gitlab = $(foreach f,config prepare run cleanup,share/berth/gitlab/$(f):755:clients/gitlab/$(f)) \
 	share/berth/gitlab/common:644:clients/gitlab/common
 installed = $(foreach p,$(INSTALL),$(files_$(p)))
@@ -179,11 +180,13 @@ uninstall:
 		for d in $(own_dirs); do rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/$$d" 2>/dev/null || :; done
 	@echo 'removed what make install puts below $(DESTDIR)$(PREFIX); sandboxes and images are left in /var/lib/berth'
 
-# The clients for other languages, which need no build: make install INSTALL=clients puts them where pip takes them from.
-clients: $(WHEEL)
-	@echo 'pip install $(WHEEL)'
+# The clients for other languages, which need no build: make install INSTALL=clients puts them below share, for pip and npm.
+clients: $(WHEEL) $(NPM_TARBALL)
+	@printf '%s\n' 'pip install $(WHEEL)' 'npm install $(NPM_TARBALL)'
 $(WHEEL): clients/wheel.py clients/python/README.md $(wildcard clients/python/berth/*.py clients/python/berth/*/*.py)
 	$(Q)PYTHONDONTWRITEBYTECODE=1 python3 $< $(@D) $(VERSION) > /dev/null
+$(NPM_TARBALL): clients/tarball.py $(wildcard clients/javascript/*.* clients/javascript/src/*)
+	$(Q)PYTHONDONTWRITEBYTECODE=1 python3 $< $(@D) > /dev/null
 
 # The tree of HEAD: the same bytes wherever it is made.
 dist:

@@ -68,6 +68,38 @@ static int get_network(struct http_request *rq, struct err *e)
 	return reply(rq, work(rq, words, NULL, NULL, -1, e), e);
 }
 
+static void set_each(struct http_request *rq, json_t *options, const char *name)
+{
+	json_t *list = json_array();
+	const char *v;
+	size_t i;
+
+	for (i = 0; (v = http_query_each(rq, name, i)); i++)
+		json_array_append_new(list, json_string(v));
+	json_object_set_new(options, name, list);
+}
+
+/* An expression costs memory and time outside of every sandbox: a tenant follows the log itself. */
+static int get_ready(struct http_request *rq, struct err *e)
+{
+	static const char *const words[] = { "wait", NULL };
+	autojson json_t *options = json_object();
+	const char *timeout = http_query(rq, "timeout");
+
+	if (http_query(rq, "log") && !http_who(rq)->admin) {
+		err_set(e, ERR_DENIED, "log is for administrators");
+		return err_hint(e, "GET /v1/sandboxes/{id}/logs?follow=true");
+	}
+	if (http_query_bool(rq, "healthy"))
+		json_object_set_new(options, "healthy", json_true());
+	if (!json_object_size(options) && !http_query(rq, "port") && !http_query(rq, "log"))
+		return err_set(e, ERR_INVALID, "none of healthy, port and log is given");
+	set_each(rq, options, "port");
+	set_each(rq, options, "log");
+	json_object_set_new(options, "timeout", json_string(timeout ? timeout : "60s"));
+	return reply(rq, work(rq, words, options, NULL, -1, e), e);
+}
+
 static int follow_network_log(struct http_request *rq, struct box *b, struct err *e)
 {
 	int denied = http_query_bool(rq, "denied"), r;
@@ -167,6 +199,10 @@ const struct http_route work_routes[] = {
 	{ "GET", SANDBOX "/logs", get_logs, "what its commands and sessions wrote: an object a line, or with text the bytes; with follow as it comes",
 	  .query = "follow:boolean since:string from:integer source:string tail:integer timestamps:boolean text:boolean",
 	  .type = "application/x-ndjson, application/octet-stream" },
+	{ "GET", SANDBOX "/ready", get_ready,
+	  "wait until it is healthy, listens on ports and has matching lines in its log",
+	  .query = "healthy:boolean port:strings log:strings timeout:string",
+	  .response = "SandboxReady" },
 	{ "GET", SANDBOX "/diff", get_diff, "what it changed against its image", .response = "Diff" },
 	{ "POST", SANDBOX "/commit", post_commit, "make an image of what it changed", HTTP_JSON, HTTP_ADMIN, .request = "Commit",
 	  .response = "Document", .status = 201 },

@@ -163,7 +163,10 @@ def test_files_go_in_and_out(client):
         f.copy_in(src, "tree")
         f.copy_in(src + "/sub/x", "one")
         assert f.read("one") == data and f.read("tree/link") == data and f.stat("tree/link")["type"] == "symlink"
+        box.run("truncate -s 1G tree/sparse; printf end >> tree/sparse", check=True)
         f.copy_out("tree", b.tmp("back"))
+        sparse = os.stat(b.tmp("back/sparse"))
+        assert sparse.st_size == (1 << 30) + 3 and sparse.st_blocks * 512 < 1 << 24, sparse
         f.copy_out("one", b.tmp("one"))
         f.copy_out("tree/.", b.tmp("into"))
         assert open(b.tmp("back/hard"), "rb").read() == open(b.tmp("one"), "rb").read() == open(b.tmp("into/sub/x"), "rb").read() == data
@@ -203,6 +206,10 @@ def test_a_sandbox_lives_and_tells(client):
     assert [v["name"] for v in client.volumes()] == ["v"] and client.volume("v")["name"] == "v"
     client.remove_volume("v")
     assert client.volumes() == [] and isinstance(client.images(), list) and client.version()
+    server = box.spawn("echo starting; sleep 0.1; echo it is up; exec python3 -m http.server 8001")
+    assert box.wait_ready(port=8001, log="is up$", timeout_ms=30000) < 30000
+    fails(errors.Timeout, lambda: box.wait_ready(port=8002, timeout_ms=50), "8002")
+    server.signal("KILL")
     box.remove()
     fails(errors.NotFound, box.inspect)
 

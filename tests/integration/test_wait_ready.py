@@ -3,6 +3,8 @@
 import json
 
 import berthtest as b
+import daemon
+import proc
 from box import Box
 
 LISTEN = """
@@ -108,3 +110,29 @@ def test_stdio_waits_too():
         answers = {x["id"]: x for x in map(json.loads, out.splitlines())}
         assert answers[1]["ready"] is True and answers[1]["exit_status"] == 0, answers
         assert answers[2]["error"]["code"] == "timeout" and answers[2]["exit_status"] == 124, answers
+
+
+def test_berthd_waits_for_its_clients_and_stops_when_they_go():
+    with daemon.Daemon(tcp=True) as d:
+        box = d.create("waited", token=daemon.TENANT, tcp=True)
+        url = f"/v1/sandboxes/{box}/ready"
+        d.good("POST", f"/v1/sandboxes/{box}/exec", {"argv": ["python3", "-c", LISTEN, "8001"], "detach": True})
+        ready = d.good("GET", url + "?port=8001&timeout=30s", token=daemon.TENANT, tcp=True)
+        assert ready["id"] == box and ready["ready"] is True and ready["waited_ms"] < 30000, ready
+        late = d.get(url + "?port=8001&port=8002&timeout=100ms")
+        assert late.status == 504 and late.json["error"]["code"] == "timeout" and "8002" in late.json["error"]["message"], late
+        for query, status, code in (("", 400, "invalid"), ("?healthy=false", 400, "invalid"), ("?port=0", 400, "invalid"),
+                                    ("?port=1&timeout=soon", 400, "invalid"), ("?log=(a", 400, "invalid")):
+            reply = d.get(url + query)
+            assert (reply.status, reply.json["error"]["code"]) == (status, code), (query, reply)
+        # whose expression it is that costs memory and time outside of a sandbox
+        denied = d.get(url + "?log=x", token=daemon.TENANT, tcp=True)
+        assert denied.status == 403 and "logs?follow" in denied.json["error"]["remedy"], denied
+        assert d.get(url + "?port=1", token=daemon.OTHER, tcp=True).status == 404
+
+        def waits():
+            return [p for p in proc.descendants(d.p.pid) if proc.alive(p)]
+        with d.raw_socket() as s:
+            s.sendall(f"GET {url}?port=1&timeout=0 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            b.wait_for(waits, 20, "the wait")
+        b.wait_for(lambda: not waits(), 20, "its end")

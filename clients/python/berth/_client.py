@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Union
 
 from . import errors
 from ._link import Link, take_bytes
 from ._options import CreateOptions, Pairs, UpdateOptions, pairs_of, words_of
-from ._parts import MAX_OUTPUT_BYTES, Argv, Bytes, Command, Files, Process, Record, Records, Shell, argv_of, bytes_of
+from ._parts import MAX_OUTPUT_BYTES, Argv, Bytes, Command, Files, Process, Record, Records, Shell, argv_of, bytes_of, listed
 from ._results import CodeResult, Output, Result
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Berth:
 
     # ---- sandboxes
 
-    def create(self, image: Optional[str] = None, command: Optional[Sequence[str]] = None,
+    def create(self, image: Optional[str] = None, *, command: Optional[Sequence[str]] = None,
                **options: "Unpack[CreateOptions]") -> "Sandbox":
         """
         A new sandbox.  It lives until it is removed, which it is at the end of a `with`.  With a command, or with
@@ -264,13 +264,13 @@ class Sandbox:
         self._call("rename", name=name)
         self.name = name
 
-    def wait_ready(self, *, healthy: bool = False, port: Optional[int] = None, log: Optional[str] = None,
-                   timeout_ms: Optional[int] = None) -> int:
+    def wait_ready(self, *, healthy: bool = False, port: Union[None, int, Sequence[int]] = None,
+                   log: Union[None, str, Sequence[str]] = None, timeout_ms: Optional[int] = None) -> int:
         """
-        Waits until its health check has succeeded, something listens on a TCP port, or a line of its log matches;
-        returns for how long, in milliseconds.
+        Waits until its health check has succeeded, something listens on each TCP port, and a line of its log matches
+        each expression; returns for how long, in milliseconds.
         """
-        got = self._call("ready", healthy=healthy or None, port=port, log=log,
+        got = self._call("ready", healthy=healthy or None, port=listed(port), log=listed(log),
                          timeout=None if timeout_ms is None else f"{timeout_ms}ms")
         return int(got.get("waited_ms", 0))
 

@@ -26,6 +26,13 @@ def bytes_of(data: Optional[Bytes]) -> Optional[bytes]:
     return data.encode() if isinstance(data, str) else data
 
 
+def listed(value: Any) -> Optional[List[str]]:
+    """One, several or none as a list of text."""
+    if value is None:
+        return None
+    return [str(one) for one in (value if isinstance(value, (list, tuple)) else [value])]
+
+
 class Records:
     """Objects as they come, until it is closed."""
 

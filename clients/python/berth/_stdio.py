@@ -193,7 +193,7 @@ def translate(op: str, members: Answer) -> Tuple[str, Answer]:
         grace = rest.get("grace_ms")
         return op, {"sandbox": members["sandbox"], "options": {} if grace is None else {"grace": f"{grace}ms"}}
     if op == "ready":
-        return op, {"sandbox": members["sandbox"], "options": {k: v if v is True else str(v) for k, v in rest.items()}}
+        return op, {"sandbox": members["sandbox"], "options": rest}
     if op in ("copy-in", "copy-out"):
         local, remote = members["local"], f"{members['sandbox']}:{members['remote']}"
         if not local.startswith("/"):
