@@ -45,6 +45,7 @@ export interface CreateOptions extends Abortable {
   workdir?: string;
   user?: string;
   hostname?: string;
+  alias?: string | readonly string[];
   mount?: string | readonly string[];
   volume?: string | readonly string[];
   tmpfs?: string | readonly string[];

@@ -27,6 +27,7 @@ class CreateOptions(TypedDict, total=False):
     workdir: str
     user: str
     hostname: str
+    alias: Strings
     mount: Strings
     volume: Strings
     tmpfs: Strings
