@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S46 of SECURITY.md. */
 /*
  * Whose a sandbox is, among berthds that share a store.
  *
@@ -11,6 +12,7 @@
  * here:      ours, or of another home of this machine: its keeper can be reached through the directories in the record.
  * elsewhere: all others.  We know nothing of them but what the record says, so what would act on them is refused.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +20,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hex.h"
@@ -27,6 +32,8 @@
 #include "manager/service/state.h"
 
 #define HOME_FILE "home"
+#define LOCK_TRIES 200
+#define LOCK_PAUSE_NS 10000000
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 static int new_home(struct service *s, int dir, struct err *e)
@@ -39,12 +46,36 @@ static int new_home(struct service *s, int dir, struct err *e)
 	return io_replace_file(dir, HOME_FILE, s->home, strlen(s->home), 0600, 1, e);
 }
 
+/*
+ * One berthd a home, whatever run directories there are: another would find none of its sandboxes
+ * in its own, write into their records that they have stopped, and that they are to be found there.
+ */
+static int lock_home(struct service *s, int dir, struct err *e)
+{
+	int left;
+
+	s->home_fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
+	if (s->home_fd < 0)
+		return err_sys(e, "open %s/manager", s->config.state_dir);
+	/* a killed one's children hold it until they execute */
+	for (left = LOCK_TRIES; flock(s->home_fd, LOCK_EX | LOCK_NB) < 0; left--) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_sys(e, "lock %s/manager", s->config.state_dir);
+		if (!left)
+			return err_set(e, ERR_BUSY, "another berthd has the state directory %s; hint: "
+				       "each berthd has a [paths] state_dir of its own",
+				       s->config.state_dir);
+		nanosleep(&(struct timespec){ .tv_nsec = LOCK_PAUSE_NS }, NULL);
+	}
+	return 0;
+}
+
 int home_open(struct service *s, int dir, struct err *e)
 {
 	autobuf struct buf boot = BUF_INIT(63), home = BUF_INIT(sizeof(s->home));
 	autoclose int fd = -1;
 
-	if (io_read_file(AT_FDCWD, BOOT_ID, &boot, e) < 0)
+	if (lock_home(s, dir, e) < 0 || io_read_file(AT_FDCWD, BOOT_ID, &boot, e) < 0)
 		return -1;
 	snprintf(s->machine, sizeof(s->machine), "%.36s", boot.data ? boot.data : "");
 	fd = openat(dir, HOME_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -150,6 +181,50 @@ int home_minds(struct service *s, const struct record *r, uint64_t timeout_ms)
 	return since && clock_wall_ms() - since >= timeout_ms;
 }
 
+/* Text of a file of the process, or nothing. */
+static void read_proc(const char *pid, const char *file, struct buf *b)
+{
+	char path[64];
+	struct err ignored;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/%s", pid, file);
+	if (io_read_file(AT_FDCWD, path, b, &ignored) < 0)
+		b->len = 0;
+}
+
+/* The keeper, which lives on, is called berth-keeper.  A sandbox's may call itself anything. */
+static int is_berth(const char *pid)
+{
+	autobuf struct buf comm = BUF_INIT(64);
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%.20s", pid);
+	if (pid[0] < '1' || pid[0] > '9' || stat(path, &st) < 0 || st.st_uid != geteuid())
+		return 0;
+	read_proc(pid, "comm", &comm);
+	return comm.len && !strcmp(comm.data, "berth\n");
+}
+
+int home_is_making(const char *name)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *de;
+	int found = 0;
+
+	while (d && !found && (de = readdir(d))) {
+		autobuf struct buf b = BUF_INIT(65536);
+
+		if (!is_berth(de->d_name))
+			continue;
+		read_proc(de->d_name, "cmdline", &b);
+		found = b.len && memmem(b.data, b.len, name, strlen(name));
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
 void home_free(struct service *s)
 {
 	struct absent *a;
@@ -158,6 +233,7 @@ void home_free(struct service *s)
 		s->absent = a->next;
 		free(a);
 	}
+	fd_close(&s->home_fd);
 }
 
 /* The workspace of one that was reaped, or restored, is still of use. */

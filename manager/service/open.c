@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Birth and death of the service, what it takes over, what it says about itself. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/io.h"
@@ -66,35 +64,11 @@ static int find_ours(void *ctx, const char *key, const char *value, uint64_t ver
 	return 0;
 }
 
-/* 1 while a berth program that an earlier berthd started makes the sandbox of this name: the name is in its arguments. */
-static int is_being_made(const char *name)
-{
-	DIR *d = opendir("/proc");
-	struct dirent *de;
-	int found = 0;
-
-	while (d && !found && (de = readdir(d))) {
-		autobuf struct buf b = BUF_INIT(65536), comm = BUF_INIT(64);
-		char path[300];
-		struct err ignored;
-
-		snprintf(path, sizeof(path), "/proc/%.20s/comm", de->d_name);
-		if (de->d_name[0] < '1' || de->d_name[0] > '9' || io_read_file(AT_FDCWD, path, &comm, &ignored) < 0 || !comm.data ||
-		    strcmp(comm.data, "berth\n"))
-			continue;	/* the keeper, which lives on, is called berth-keeper */
-		snprintf(path, sizeof(path), "/proc/%.20s/cmdline", de->d_name);
-		found = io_read_file(AT_FDCWD, path, &b, &ignored) == 0 && b.len && memmem(b.data, b.len, name, strlen(name));
-	}
-	if (d)
-		closedir(d);
-	return found;
-}
-
 int service_undo(struct service *s, struct record *r, struct err *e)
 {
 	int tries;
 
-	for (tries = 0; tries < 2000 && is_being_made(r->name); tries++)
+	for (tries = 0; tries < 2000 && home_is_making(r->name); tries++)
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	if (driver_remove_name(s, r->name, e) < 0)
 		return -1;
@@ -307,6 +281,7 @@ int service_new(struct service **ret, const struct config *c, const char *berth_
 	s->config = *c;
 	s->cleanup_interval_ms = c->cleanup_interval_ms;
 	s->started_ms = clock_wall_ms();
+	s->home_fd = -1;
 	s->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
 					 .kept_fd = -1 };
 	snprintf(s->berth_path, sizeof(s->berth_path), "%s", berth_path);

@@ -32,6 +32,7 @@ struct service {
 	uint64_t cleanup_interval_ms;
 	char berth_path[4096];
 	char home[33];			/* of our state directory: whose sandboxes are ours (home.c) */
+	int home_fd;			/* its lock, held as long as we live */
 	char machine[40];		/* boot id: whose sandboxes we can reach */
 	struct ledger *ledger;
 	struct oplocks *ops;
@@ -136,6 +137,8 @@ int record_is_elsewhere(const struct service *s, const struct record *r);
  */
 int home_minds(struct service *s, const struct record *r, uint64_t timeout_ms);
 void home_free(struct service *s);
+/* 1 while a berth program of an earlier berthd makes the sandbox: name is in its arguments. */
+int home_is_making(const char *name);
 int home_check(const struct service *s, const struct record *r, struct err *e);
 /* The sandbox is ours from now on. */
 void record_set_home(const struct service *s, struct record *r);

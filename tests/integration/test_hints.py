@@ -486,6 +486,7 @@ it is tried again when it is back
 [admission] cpus
 stop or release some, or raise [manager] max_sandboxes
 send the request to the berthd of each
+each berthd has a [paths] state_dir of its own
 berth pull it, or berth image save on host %.64s and berth image load here
 [session] allow_mount_dir, and an administrator's token
 [storage] url in berth.toml
