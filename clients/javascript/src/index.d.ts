@@ -100,6 +100,17 @@ export interface UpdateOptions extends Abortable {
   networkConnections?: number | string;
   idleTimeout?: number | string;
   ttl?: number | string;
+  restart?: string;
+  healthCmd?: string;
+  healthExec?: string;
+  healthInterval?: number | string;
+  healthTimeout?: number | string;
+  healthRetries?: number;
+  healthStartPeriod?: number | string;
+  healthStartInterval?: number | string;
+  noHealth?: boolean;
+  ownerPid?: number;
+  ownerGrace?: number | string;
 }
 
 interface Ended {

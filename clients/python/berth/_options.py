@@ -82,6 +82,17 @@ class UpdateOptions(TypedDict, total=False):
     network_connections: Union[int, str]
     idle_timeout: Number
     ttl: Number
+    restart: str
+    health_cmd: str
+    health_exec: str
+    health_interval: Number
+    health_timeout: Number
+    health_retries: int
+    health_start_period: Number
+    health_start_interval: Number
+    no_health: bool
+    owner_pid: int
+    owner_grace: Number
 
 
 def words_of(options: Mapping[str, Any]) -> Dict[str, Any]:
