@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/run/netopts.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 
 #define BRIDGE 1U
 #define EGRESS 2U
+#define GATEWAY "host-gateway"
+#define HOSTS_MAX 64
 #define ALIASES "aliases"	/* in the policy */
 #define ALIASES_MAX 16
 #define ALIAS_MAX 63		/* a label of the DNS (RFC 1035) */
@@ -148,6 +151,67 @@ int netopts_alias(struct netopts *o, const char *value, struct err *e)
 	return json_array_append_new(list, json_string(value)) < 0 ? err_nomem(e) : 0;
 }
 
+static int is_host_name(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!isalnum((unsigned char)s[i]) && (!i || !strchr("_.-", s[i])))
+			return 0;
+	return n > 0 && n < NETHOST_NAME;
+}
+
+int netopts_host(struct netopts *o, const char *value, struct err *e)
+{
+	const char *colon = strchr(value, ':'), *address = colon ? colon + 1 : "";
+	size_t n = colon ? (size_t)(colon - value) : 0, len = strlen(address);
+	char text[NETADDR_TEXT] = "";
+	struct netaddr a;
+
+	/* [::1], as a port would follow */
+	if (len > 2 && len < sizeof(text) && address[0] == '[' && address[len - 1] == ']')
+		snprintf(text, sizeof(text), "%.*s", (int)len - 2, address + 1);
+	else if (len < sizeof(text))
+		snprintf(text, sizeof(text), "%s", address);
+	if (!is_host_name(value, n) || (strcmp(text, GATEWAY) && netaddr_parse(text, &a) < 0))
+		return err_set(e, ERR_INVALID, "'%.200s' is not a line for /etc/hosts; hint: "
+					       "NAME:ADDRESS, such as db:10.1.2.3, or "
+					       "NAME:host-gateway", value);
+	if (!o->hosts)
+		o->hosts = json_array();
+	if (json_array_size(o->hosts) >= HOSTS_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d of them", HOSTS_MAX);
+	return json_array_append_new(o->hosts, json_pack("[s%,s]", value, n, text)) < 0 ?
+	       err_nomem(e) : 0;
+}
+
+/* Where berth-net writes no file of hosts, the layer that the sandbox writes to has it. */
+static int settle_hosts(struct netopts *o, struct spec *s, struct err *e)
+{
+	json_t *pair;
+	size_t i;
+
+	if (!o->hosts)
+		return 0;
+	if (s->network == NETWORK_BRIDGE)
+		return json_object_set(policy(o), "hosts", o->hosts) < 0 ? err_nomem(e) : 0;
+	o->lines = (struct buf)BUF_INIT(1 << 16);
+	json_array_foreach(o->hosts, i, pair) {
+		const char *address = json_string_value(json_array_get(pair, 1));
+
+		if (!strcmp(address, GATEWAY) && s->network != NETWORK_HOST)
+			return err_set(e, ERR_INVALID, "host-gateway has no meaning with this "
+						       "network mode; hint: --network bridge");
+		if (!strcmp(address, GATEWAY))
+			address = "127.0.0.1";
+		if (buf_addf(&o->lines, e, "%s\t%s\n", address,
+			     json_string_value(json_array_get(pair, 0))) < 0)
+			return -1;
+	}
+	s->hosts = o->lines.data;
+	return 0;
+}
+
 static int refuse(const char *option, unsigned modes, struct err *e)
 {
 	return err_set(e, ERR_INVALID, "--%s has no meaning with this network mode; hint: --network %s", option,
@@ -226,6 +290,8 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 		return err_set(e, ERR_INVALID, "--alias has no meaning without a network that has a "
 					       "name; hint: --network NAME, made by berth network "
 					       "create");
+	if (settle_hosts(o, s, e) < 0)
+		return -1;
 	if (!spec_needs_nethelper(s))
 		return 0;
 	if (s->network == NETWORK_BRIDGE && (add_bridge(o, c, e) < 0 || bound_connections(o, e) < 0))
@@ -260,6 +326,8 @@ int netopts_is_unlimited(const struct netopts *o, enum netopts_budget b)
 void netopts_release(struct netopts *o)
 {
 	json_decref(o->policy);
+	json_decref(o->hosts);
+	buf_release(&o->lines);
 	free(o->text);
 	memset(o, 0, sizeof(*o));
 }

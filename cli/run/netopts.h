@@ -8,6 +8,7 @@
 #ifndef BERTH_CLI_RUN_NETOPTS_H
 #define BERTH_CLI_RUN_NETOPTS_H
 
+#include "base/buf.h"
 #include "base/json.h"
 #include "manager/host/config.h"
 #include "runtime/sandbox/spec.h"
@@ -20,6 +21,8 @@ struct netopts {
 	json_t *policy;		/* NULL until the first option */
 	char name[65];		/* of the network, "" : the bridge without one */
 	char *text;		/* what spec.net_policy points to */
+	json_t *hosts;		/* of --add-host, [["NAME", "ADDRESS"]]; NULL: none */
+	struct buf lines;	/* what spec.hosts points to */
 };
 
 /* The key of a list in the policy, and the name of its option. */
@@ -37,7 +40,9 @@ int netopts_budget(enum netopts_budget b, const char *value, uint64_t *ret, stru
 int netopts_mode(struct netopts *o, const char *value, enum spec_network *ret, struct err *e);
 /* Another name by which the members of its network find it. */
 int netopts_alias(struct netopts *o, const char *value, struct err *e);
-/* Sets s->net_policy where the mode of s has one. */
+/* "NAME:ADDRESS" for /etc/hosts; host-gateway is the host. */
+int netopts_host(struct netopts *o, const char *value, struct err *e);
+/* Sets s->hosts, and s->net_policy where the mode of s has one. */
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e);
 /* A port was published without one of the host: berth chooses it. */
 int netopts_chose_port(const struct netopts *o);

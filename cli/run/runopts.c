@@ -165,6 +165,8 @@ static int set_network(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_NETWORK:
 		o->network_set = 1;
 		return netopts_mode(&o->net, v, &o->spec.network, e);
+	case RUNOPT_ADD_HOST:
+		return netopts_host(&o->net, v, e);
 	case RUNOPT_ALIAS:
 		return netopts_alias(&o->net, v, e);
 	case RUNOPT_NETWORK_BYTES:
@@ -270,6 +272,7 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		o->spec.read_only = 1;
 		return 0;
 	case RUNOPT_NETWORK:
+	case RUNOPT_ADD_HOST:
 	case RUNOPT_ALIAS:
 	case RUNOPT_NETWORK_BYTES:
 	case RUNOPT_NETWORK_CONNECTIONS:
@@ -293,8 +296,7 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		o->name = v;
 		return v[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
 	case RUNOPT_TTY:
-		o->spec.tty = 1;
-		return 0;
+		return o->spec.tty = 1, 0;
 	case RUNOPT_INTERACTIVE:
 		return o->interactive = 1, 0;
 	case RUNOPT_ENTRYPOINT:

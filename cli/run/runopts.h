@@ -21,7 +21,8 @@ enum runopts_id {
 	RUNOPT_DISK, RUNOPT_DISK_INODES, RUNOPT_TMP_SIZE, RUNOPT_SHM_SIZE, RUNOPT_TIMEOUT, RUNOPT_GRACE,
 	RUNOPT_ULIMIT, RUNOPT_ENV, RUNOPT_ENV_FILE, RUNOPT_WORKDIR, RUNOPT_USER, RUNOPT_HOSTNAME, RUNOPT_MOUNT,
 	RUNOPT_VOLUME, RUNOPT_TMPFS, RUNOPT_READ_ONLY, RUNOPT_NETWORK, RUNOPT_CAP_ADD, RUNOPT_CAP_DROP,
-	RUNOPT_PUBLISH, RUNOPT_ALIAS, RUNOPT_ALLOW_HOST, RUNOPT_DENY_HOST, RUNOPT_ALLOW_NET,
+	RUNOPT_PUBLISH, RUNOPT_ALIAS, RUNOPT_ADD_HOST,
+	RUNOPT_ALLOW_HOST, RUNOPT_DENY_HOST, RUNOPT_ALLOW_NET,
 	RUNOPT_DENY_NET, RUNOPT_DNS, RUNOPT_NETWORK_BYTES, RUNOPT_NETWORK_CONNECTIONS,
 	RUNOPT_SECCOMP, RUNOPT_NAME, RUNOPT_TTY, RUNOPT_INTERACTIVE, RUNOPT_ENTRYPOINT,
 	RUNOPT_LABEL, RUNOPT_LABEL_FILE,
@@ -57,6 +58,9 @@ enum runopts_id {
 	{ "read-only", 0, OPT_FLAG, NULL, "no writable root; /tmp, /run and mounts stay writable", RUNOPT_READ_ONLY }, \
 	{ "network", 0, OPT_VALUE, "MODE|NAME", "none, host, bridge, egress by name through a proxy, or a network (default: none)", \
 	  RUNOPT_NETWORK, COMPLETE_WORDS, "none host bridge egress" }, \
+	{ "add-host", 0, OPT_LIST, "NAME:ADDRESS", \
+	  "a line of /etc/hosts; host-gateway is the host", \
+	  RUNOPT_ADD_HOST }, \
 	{ "alias", 0, OPT_LIST, "NAME", "another name of the sandbox on its network", RUNOPT_ALIAS }, \
 	{ "allow-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may reach, such as pypi.org or *.github.com:443", \
 	  RUNOPT_ALLOW_HOST }, \

@@ -307,7 +307,8 @@ static int make(struct bridge *b, struct err *e)
 	if (take_address(b, e) < 0 || add_rules(b, e) < 0 ||
 	    link_join(&b->link, NETHELPER_NETNS, e) < 0)
 		return -1;
-	return names_write(b->files, b->hostname, &b->policy, &b->link, b->kind.peers, e);
+	return names_write(b->files, b->hostname, &b->policy, &b->link, b->kind.peers,
+			   json_object_get(b->policy_json, "hosts"), e);
 }
 
 /* ---- down ------------------------------------------------------------------------------------- */

@@ -58,10 +58,30 @@ static int write_file(const char *dir, const char *name, const struct buf *b, st
 	return 0;
 }
 
-int names_write(const char *dir, const char *hostname, const struct netpolicy *p,
-		const struct link_plan *l, int own_resolver, struct err *e)
+static int add_hosts(struct buf *b, const json_t *hosts, const struct link_plan *l, struct err *e)
 {
-	autobuf struct buf resolv = BUF_INIT(FILE_MAX), hosts = BUF_INIT(FILE_MAX);
+	char text[NETADDR_TEXT];
+	json_t *pair;
+	size_t i;
+
+	json_array_foreach(hosts, i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0));
+		const char *address = json_string_value(json_array_get(pair, 1));
+
+		if (!name || !address)
+			return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
+		if (!strcmp(address, NAMES_GATEWAY))
+			address = netaddr_text(&l->gateway, text);
+		if (buf_addf(b, e, "%s %s\n", address, name) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int names_write(const char *dir, const char *hostname, const struct netpolicy *p,
+		const struct link_plan *l, int own_resolver, const json_t *hosts, struct err *e)
+{
+	autobuf struct buf resolv = BUF_INIT(FILE_MAX), lines = BUF_INIT(FILE_MAX);
 	char text[NETADDR_TEXT];
 	size_t i;
 
@@ -75,8 +95,11 @@ int names_write(const char *dir, const char *hostname, const struct netpolicy *p
 		    buf_addf(&resolv, e, "nameserver %s\n", netaddr_text(&p->dns[i].addr, text)) < 0)
 			return -1;
 	}
-	if (buf_addf(&hosts, e, "# made by berth\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s %s\n",
-		     netaddr_text(&l->address, text), hostname) < 0)
+	if (buf_addf(&lines, e, "# made by berth\n127.0.0.1 localhost\n"
+		     "::1 localhost ip6-localhost ip6-loopback\n%s %s\n",
+		     netaddr_text(&l->address, text), hostname) < 0 ||
+	    add_hosts(&lines, hosts, l, e) < 0)
 		return -1;
-	return write_file(dir, "resolv.conf", &resolv, e) < 0 ? -1 : write_file(dir, "hosts", &hosts, e);
+	return write_file(dir, "resolv.conf", &resolv, e) < 0 ? -1 :
+	       write_file(dir, "hosts", &lines, e);
 }

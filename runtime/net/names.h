@@ -3,16 +3,21 @@
 #ifndef BERTH_RUNTIME_NET_NAMES_H
 #define BERTH_RUNTIME_NET_NAMES_H
 
+#include "base/json.h"
 #include "runtime/net/link.h"
 #include "runtime/net/netpolicy.h"
+
+#define NAMES_GATEWAY "host-gateway"
 
 /* Without DNS servers of its own the policy gets the host's, but for those on its loopback, which are out of reach. */
 int names_choose(struct netpolicy *p, struct err *e);
 /*
  * Writes both files, which are there already (they are mounted), in dir.  With own_resolver the one
- * of nameserver.h is asked, which asks the servers of the policy.
+ * of nameserver.h is asked, which asks the servers of the policy.  hosts are more lines of the file
+ * hosts, as [["NAME", "ADDRESS"]], where NAMES_GATEWAY is the host's address on the bridge; or
+ * NULL.
  */
 int names_write(const char *dir, const char *hostname, const struct netpolicy *p,
-		const struct link_plan *l, int own_resolver, struct err *e);
+		const struct link_plan *l, int own_resolver, const json_t *hosts, struct err *e);
 
 #endif

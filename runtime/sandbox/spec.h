@@ -71,6 +71,7 @@ struct spec {
 	/* confinement */
 	enum spec_network network;
 	const char *net_dir;	/* bridge: the host's directory for the resolv.conf and hosts that berth makes */
+	const char *hosts;	/* more lines of /etc/hosts, where berth-net does not write it */
 	const char *net_policy;	/* bridge, egress: JSON for berth-net (netpolicy.h, net/bridge.h) */
 	uint64_t net_used_bytes, net_used_connections;	/* of its budgets, before this start */
 	uint64_t caps;		/* bounding set */

@@ -80,6 +80,8 @@ without --subnet a free one is taken | network create --subnet 127.0.0.0/8 n1 | 
 one of IPv4 and one of IPv6 | network create --subnet 10.9.0.0/24 --subnet 10.8.0.0/24 n1 | network create --subnet 10.9.0.0/24 --subnet fd09::/64 n1; network rm n1
 a prefix of 1 to %d | network create --subnet 10.9.0.0/30 n1 | network create --subnet 10.9.0.0/29 n1; network rm n1
 within 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or fd00::/8 | network create --subnet 9.0.0.0/24 n1 | network create --subnet 192.168.77.0/24 n1; network rm n1
+NAME:ADDRESS, such as db:10.1.2.3, or NAME:host-gateway | run --add-host x host true | run --network bridge --dry-run --add-host db:10.1.2.3 --add-host x:host-gateway host true
+--network bridge | run --add-host x:host-gateway host true | run --network bridge --dry-run --add-host x:host-gateway host true
 up to 63 of a-z 0-9 _ . - | run --network n1 --alias A host true | network create n1; run --dry-run --network n1 --alias a host true; network rm n1
 --network NAME, made by berth network create | run --network bridge --alias a host true | network create n1; run --dry-run --network n1 --alias a host true; network rm n1
 berth network log ID | network log | network log proxied

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of the host that berth chooses, and berth port."""
+"""Ports of the host that berth chooses, berth port, and lines of /etc/hosts."""
 import json
 import re
 import socket
@@ -85,3 +85,42 @@ def test_create_and_stdio_answer_with_the_ports():
         r = b.run("--network", "bridge", "-p", "18123:8000", "host", "true", ok=True)
         assert "is published" not in r.err, b.describe(r)
         b.berth("rm", "--force", "one", "two", ok=True)
+
+
+def hosts(x):
+    return [line.split() for line in x.exec("cat", "/etc/hosts", ok=True).out.splitlines() if line and line[0] != "#"]
+
+
+def test_lines_of_hosts_are_added_in_every_network():
+    lines = ("--add-host", "db:10.1.2.3", "--add-host", "db6.local:[2001:db8::1]", "--add-host", "six:::1")
+    want = [["10.1.2.3", "db"], ["2001:db8::1", "db6.local"], ["::1", "six"]]
+    for mode in ("none", "host", "egress"):
+        with Box("--name", "one", "--network", mode, *lines) as x:
+            assert hosts(x)[-3:] == want, (mode, hosts(x))
+            assert x.exec("getent", "hosts", "db", ok=True).out.split()[0] == "10.1.2.3"
+            b.berth("restart", "one", ok=True)
+            again = b.berth("exec", "one", "cat", "/etc/hosts", ok=True).out.split("\n")
+            assert [line.split() for line in again[-4:-1]] == want, (mode, again)
+    r = b.run("--network", "host", "--add-host", "me:host-gateway", "host", "getent", "hosts", "me", ok=True)
+    assert r.out.split()[0] == "127.0.0.1", b.describe(r)
+    for value in ("x", "x:", ":1.2.3.4", "x:1.2.3", "x y:1.2.3.4", "x\n1.2.3.4 y:1.2.3.4", "-x:1.2.3.4", "x:host-gateways", "x:1.2.3.4 y"):
+        b.one_line_error(b.run("--add-host", value, "host", "true"), 2, "hosts", "hint")
+    b.one_line_error(b.run("--add-host", "x:host-gateway", "host", "true"), 2, "host-gateway", "hint")
+
+
+def test_host_gateway_is_the_host_and_reached_where_allowed():
+    need_bridge()
+    with Lab(forwarding=True):
+        b.berth("network", "create", "app", ok=True)
+        subnet = json.loads(b.berth("network", "inspect", "app", ok=True).out)["subnet"]
+        for network in ("bridge", "app"):
+            gateway = "10.203.0.1" if network == "bridge" else subnet.split("/")[0][:-1] + "1"
+            options = ("--network", network, "--add-host", "host.docker.internal:host-gateway", "--add-host", "db:10.1.2.3")
+            with Box("--name", "shut", *options) as shut, Box("--name", "open", *options, "--allow-net", gateway + "/32") as may, \
+                    socket.create_server(("0.0.0.0", 8123)) as s:
+                assert hosts(may)[-2:] == [[gateway, "host.docker.internal"], ["10.1.2.3", "db"]], hosts(may)
+                assert shut.exec("curl", "-s", "-m", "5", "telnet://host.docker.internal:8123", input="").code
+                command = may.main.detach("curl", "-s", "-m", "30", "telnet://host.docker.internal:8123")
+                s.settimeout(30)
+                s.accept()[0].close()
+        b.berth("network", "rm", "app", ok=True)
