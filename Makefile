@@ -51,6 +51,8 @@ remote_d = cli/remote
 mcp_d = cli/mcp
 service_d = manager/ledger manager/objects manager/service
 api_d = manager/api
+docker_d = manager/docker
+engine_d = manager/engine
 net_d = runtime/net
 init_d = runtime/init
 fileop_d = runtime/fileop
@@ -59,7 +61,7 @@ SHARED = runtime/net/netcount.c runtime/net/netpolicy.c runtime/net/netshare.c m
 MAINS = $(wildcard cli/programs/*.c) seccomp/gen.c
 
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS) $(SHARED),$(foreach d,$($(1)_d),$(wildcard $(d)/*.c))))
-$(foreach l,$(LAYERS) http remote mcp service api net init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
+$(foreach l,$(LAYERS) http remote mcp service api docker engine net init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(patsubst %.c,$(BUILD)/%.o,$(filter runtime/%,$(SHARED))) $(BUILD)/runtime/sandbox/initblob.o
 # what both ends of a copy share: here for the host's end
@@ -150,7 +152,7 @@ files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-mcp 
 	$(ZSH_COMPLETIONS)/_berth:644:$(BUILD)/share/berth.zsh \
 	share/fish/vendor_completions.d/berth.fish:644:$(BUILD)/share/berth.fish
 # sandboxes are root's: the daemon is in sbin, and systemd's units say so
-files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call manuals,man/berthd.8) \
+files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call manuals,man/berthd.8 man/berth-docker.8) \
 	lib/systemd/system/berthd.socket:644:systemd/berthd.socket lib/systemd/system/berthd.service:644:$(BUILD)/share/berthd.service)
 files_berth-oci = bin/berth-oci:755:$(BUILD)/berth-oci $(call helpers,berth-systemd) $(call manuals,man/berth-oci.8)
 WHEEL = $(BUILD)/clients/berth-$(VERSION)-py3-none-any.whl
@@ -210,7 +212,7 @@ $$($(1)_a): $$($(1)_o)
 	$$(call say,AR,$$@)
 	$$(Q)rm -f $$@ && $$(AR) qcs $$@ $$^
 endef
-$(foreach l,$(LAYERS) http remote mcp service api,$(eval $(call archive_rule,$(l))))
+$(foreach l,$(LAYERS) http remote mcp service api docker engine,$(eval $(call archive_rule,$(l))))
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
@@ -356,7 +358,7 @@ $(BUILD)/manager/service/kernelblob.o: manager/service/kernelblob.S manager/serv
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DKERNEL_PATH='"manager/service/kernel.py"' -DMCPHTTP_PATH='"manager/service/mcphttp.py"' -c -o $@ $<
 
-$(BUILD)/berthd: $(BUILD)/cli/programs/berthd.o $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/berthd: $(BUILD)/cli/programs/berthd.o $(docker_a) $(engine_a) $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_DAEMON) $(LIBS_BERTH)
 
@@ -370,7 +372,7 @@ $(BUILD)/berth-systemd: $(BUILD)/cli/programs/berth-systemd.o $(base_a)
 
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))
-$(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(mcp_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(mcp_a) $(engine_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_STORE) $(LIBS_NET)
 

@@ -22,7 +22,7 @@
 
 enum {
 	OPT_JSON = RESIDENT_FIRST_OWN, OPT_PULL, OPT_TENANT, OPT_RM, OPT_DETACH, OPT_TIMING,
-	OPT_CREATE_TIMEOUT,
+	OPT_CREATE_TIMEOUT, OPT_NO_START,
 };
 
 #define CREATE_TABLE \
@@ -39,7 +39,11 @@ enum {
 	{ "tenant", 0, OPT_VALUE, "NAME", \
 	  "make it a tenant's of berthd: [tenant] holds, and the tenant sees it", OPT_TENANT }
 
-static const struct opt options[] = { CREATE_TABLE };
+static const struct opt options[] = {
+	CREATE_TABLE,
+	{ "no-start", 0, OPT_FLAG, NULL, "make it, and leave the start to berth start",
+	  OPT_NO_START },
+};
 
 static const struct opt detached_options[] = {
 	CREATE_TABLE,
@@ -49,6 +53,7 @@ static const struct opt detached_options[] = {
 struct create {
 	json_t *options, *seccomp;	/* the text of --seccomp FILE, or NULL */
 	int service;		/* it has a main command */
+	int no_start;
 	const char *name;
 	const char *pull;	/* NULL: what the configuration says */
 	const char *tenant;	/* NULL: nobody's */
@@ -142,6 +147,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 	if (id == OPT_DETACH)
 		return 0;
+	if (id == OPT_NO_START)
+		return c->no_start = 1, 0;
 	if (id == OPT_RM)
 		return add_option(c, "auto-remove", "", e);
 	if (id == OPT_PULL) {
@@ -240,7 +247,8 @@ static int make_it(struct create *c, char id[65], struct err *e)
 	phase_enter(PHASE_IMAGE);
 	if (imageuse_ensure(r, c->image, c->policy, c->json, e) < 0)
 		return -1;
-	return resident_create(r, c->name ? c->name : "", c->tenant ? c->tenant : "", c->spec, id, e);
+	return resident_create(r, &(struct resident_whose){ c->name ? c->name : "",
+			       c->tenant ? c->tenant : "", c->no_start }, c->spec, id, e);
 }
 
 /* In a child, whose answer is the id in phases_on. */

@@ -17,7 +17,7 @@
 #define STOP_TRIES 5
 #define DYING_MS 5000	/* for processes of one whose keeper is dead */
 
-enum { OPT_JSON = 1, OPT_GRACE, OPT_FILTER, OPT_SIGNAL, OPT_BOOT };
+enum { OPT_JSON = 1, OPT_GRACE, OPT_FILTER, OPT_SIGNAL, OPT_BOOT, OPT_AWAIT };
 
 static const struct opt options[] = {
 	SELECT_OPTION(OPT_FILTER),
@@ -27,6 +27,8 @@ static const struct opt options[] = {
 static const struct opt start_options[] = {
 	{ "boot", 0, OPT_FLAG, NULL,
 	  "instead of names: those whose --restart says so after a boot", OPT_BOOT },
+	{ "await", 0, OPT_VALUE, "N",
+	  "let a main command's end wait for N clients that follow or wait for it", OPT_AWAIT },
 	SELECT_OPTION(OPT_FILTER),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
@@ -50,6 +52,7 @@ struct lifecycle {
 	struct select select;
 	uint64_t signo;		/* of kill; 0: it ends everything */
 	int boot;
+	uint64_t awaited;	/* of start */
 	uint64_t grace_ms;
 };
 
@@ -61,6 +64,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		l->boot = 1;
 		return 0;
 	}
+	if (id == OPT_AWAIT)
+		return num_u64(value, "await", 0, 64, &l->awaited, e);
 	if (id == OPT_SIGNAL)
 		return signal_number(value, &l->signo, e);
 	if (id == OPT_GRACE)
@@ -82,7 +87,7 @@ static int ask(struct sandbox_ref *s, const char *ref, enum protocol_op op, stru
 	return answer ? 0 : -1;
 }
 
-static int start(struct sandbox_ref *s, const char *ref, struct err *e)
+static int start(struct sandbox_ref *s, const char *ref, uint64_t awaited, struct err *e)
 {
 	int cleared;
 
@@ -92,7 +97,7 @@ static int start(struct sandbox_ref *s, const char *ref, struct err *e)
 	if (!s->kept && (cleared = registry_clear_dead(&s->registry, s->id, DYING_MS, 0, e)) <= 0)
 		return cleared;
 	restart_cancel(&s->registry, s->id);
-	return resident_start(&s->registry, s->id, e);
+	return resident_start_again(&s->registry, s->id, 0, 0, (unsigned)awaited, e);
 }
 
 static int stop(struct sandbox_ref *s, const char *ref, uint64_t grace_ms, int stays, struct err *e)
@@ -138,7 +143,7 @@ static int change(struct sandbox_ref *s, const char *verb, const char *ref,
 	const uint64_t grace_ms = l->grace_ms;
 
 	if (!strcmp(verb, "start"))
-		return start(s, ref, e);
+		return start(s, ref, l->awaited, e);
 	if (!strcmp(verb, "stop"))
 		return stop(s, ref, grace_ms, 0, e);
 	if (!strcmp(verb, "kill"))
@@ -146,7 +151,7 @@ static int change(struct sandbox_ref *s, const char *verb, const char *ref,
 			stop(s, ref, 0, 0, e);
 	if (!strcmp(verb, "restart"))	/* what could not be started again is not stopped */
 		return sandbox_ref_find(s, ref, e) < 0 || registry_check_format(&s->registry, s->id, e) < 0 ||
-		       stop(s, ref, grace_ms, 1, e) < 0 || start(s, ref, e) < 0 ? -1 : 0;
+		       stop(s, ref, grace_ms, 1, e) < 0 || start(s, ref, 0, e) < 0 ? -1 : 0;
 	return ask(s, ref, strcmp(verb, "pause") ? OP_resume : OP_pause, e);
 }
 

@@ -20,7 +20,9 @@
 #include "manager/host/events.h"
 #include "manager/host/expire.h"
 #include "manager/host/forget.h"
+#include "manager/host/journal.h"
 #include "manager/host/labels.h"
+#include "manager/host/restart.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/writable.h"
@@ -33,6 +35,7 @@ struct resident {
 	struct claim claim;
 	int disk_fd;
 	const struct tenant *tenant;	/* whose it is to be, when it is made; or NULL */
+	int no_start;	/* only its files are made, and its record */
 	int spawned;	/* the keeper had the claim, and has released it or left it to gc */
 };
 
@@ -60,16 +63,19 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 	json_t *record;
 	const char *known = json_string_value(json_object_get(old, "created"));
 	const char *network = x->opts.net.name;
-	char created[40];
+	char created[40], started[JOURNAL_TIME];
+	struct timespec begun;
 	time_t now = time(NULL);
 	struct tm tm;
 
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s,s:s*},s:o}",
+	clock_gettime(CLOCK_REALTIME, &begun);
+	journal_time(&begun, started);
+	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s,s:s*},s:o}",
 			   "version", REGISTRY_FORMAT, "id", x->claim.id, "name", name,
 			   "image", image, "status", "running",
-			   "created", known ? known : created, "command",
+			   "created", known ? known : created, RESIDENT_STARTED, started, "command",
 			   "network", "mode", spec_network_name(x->opts.spec.network),
 			   "network", network[0] ? network : NULL,
 			   "labels", labels_with_image(x->opts.labels, x->image.image.labels));
@@ -127,6 +133,14 @@ static int open_image_of(struct registry *r, struct resident *x, const char *ima
 	return e->code == ERR_UNSUPPORTED ? err_wrap(e, "sandbox %s", x->claim.id) : -1;
 }
 
+/* One that is made, and not started yet: all of it is there, as of one that is stopped. */
+static int save_created(struct registry *r, const struct resident *x, json_t *record, struct err *e)
+{
+	json_object_set_new(record, "status", json_string(RESTART_CREATED));
+	json_object_del(record, RESIDENT_STARTED);
+	return registry_save(r, x->claim.id, "record.json", record, e);
+}
+
 /* Everything but the claim, which create and start make differently. */
 static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, int fresh, struct err *e)
 {
@@ -171,6 +185,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	ks.life = life_of(x, r->config, old);
 	ks.health = x->life.health.spec;
 	keeper_life_tell(&ks.life, record);
+	if (x->no_start)
+		return save_created(r, x, record, e);
 	ks.record = record;
 	ks.service = svc->is_service ? &svc->service : NULL;
 	x->spawned = 1;
@@ -227,9 +243,13 @@ static int claim(struct registry *r, const char *name, const struct promise *p, 
 	return e->code == ERR_LIMIT && expire_stopped(r, &expired, &ignored) == 0 && expired ? registry_claim(r, name, 1, p, ret, e) : -1;
 }
 
-int resident_create(struct registry *r, const char *name, const char *tenant, json_t *spec, char ret_id[65], struct err *e)
+int resident_create(struct registry *r, const struct resident_whose *whose, json_t *spec,
+		    char ret_id[65], struct err *e)
 {
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = RESIDENT_LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
+	const char *name = whose->name, *tenant = whose->tenant;
+	struct resident x = { .no_start = whose->no_start, .image = IMAGEUSE_INIT, .disk_fd = -1,
+			      .life = RESIDENT_LIFE_UNSAID,
+			      .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct promise promise;
 	struct tenant t = { 0 };
 	struct err ignored;
@@ -256,6 +276,8 @@ int resident_create(struct registry *r, const char *name, const char *tenant, js
 		if (result < 0)
 			events_add(r, "create-failed", id, json_pack("{s:s}", "error", e->msg));
 	}
+	if (result == 0 && x.no_start)
+		result = registry_release(r, &x.claim, e);
 	if (result < 0 && id[0]) {
 		if (!x.spawned)
 			registry_release(r, &x.claim, &ignored);
@@ -287,11 +309,11 @@ static int remove_expired(struct registry *r, const char *id, struct err *e)
 
 int resident_start(struct registry *r, const char *id, struct err *e)
 {
-	return resident_start_again(r, id, 0, 0, e);
+	return resident_start_again(r, id, 0, 0, 0, e);
 }
 
 int resident_start_again(struct registry *r, const char *id, unsigned restarts, uint64_t backoff_ms,
-			 struct err *e)
+			 unsigned awaited, struct err *e)
 {
 	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = RESIDENT_LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
@@ -325,6 +347,7 @@ int resident_start_again(struct registry *r, const char *id, unsigned restarts, 
 	if (result == 0) {
 		x.life.service.service.restarts = restarts;
 		x.life.service.service.backoff_ms = backoff_ms;
+		x.life.service.service.awaited = awaited;
 		result = launch(r, &x, spec, name, 0, e);
 		if (result < 0 && !x.spawned)
 			registry_release(r, &x.claim, &ignored);

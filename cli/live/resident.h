@@ -13,11 +13,17 @@
 #include "cli/live/sandbox_open.h"
 #include "runtime/sandbox/spec.h"
 
-/*
- * spec: {"version":1,"image":REF,"options":[[NAME,VALUE],...],"created":...}. name may be "".  tenant: "" or whose it is, and
- * then [tenant] holds: ERR_LIMIT.
- */
-int resident_create(struct registry *r, const char *name, const char *tenant, json_t *spec, char ret_id[65], struct err *e);
+#define RESIDENT_STARTED "started"	/* in a record: when it started last */
+
+struct resident_whose {
+	const char *name;	/* may be "" */
+	const char *tenant;	/* "", or whose it is, and then [tenant] holds: ERR_LIMIT */
+	int no_start;		/* made as one that is stopped, of the status RESTART_CREATED */
+};
+
+/* spec: {"version":1,"image":REF,"options":[[NAME,VALUE],...],"created":...}. */
+int resident_create(struct registry *r, const struct resident_whose *whose, json_t *spec,
+		    char ret_id[65], struct err *e);
 
 /*
  * What the options of a lasting sandbox come to, as specjson_describe() has it: what its next start will have, and one that runs

@@ -33,9 +33,12 @@ void sandbox_ref_close(struct sandbox_ref *s);
 
 /* cli/live/resident.c: starts a lasting sandbox of this id from its spec.json. */
 int resident_start(struct registry *r, const char *id, struct err *e);
-/* The same for a service by its restart policy: restarts are those so far, with this one. */
+/*
+ * The same for a service by its restart policy: restarts are those so far, with this one; awaited
+ * is of struct keeper_service.
+ */
 int resident_start_again(struct registry *r, const char *id, unsigned restarts, uint64_t backoff_ms,
-			 struct err *e);
+			 unsigned awaited, struct err *e);
 /*
  * Asks the keeper to stop and waits until nothing of it runs: SIGTERM, and what
  * lives after grace_ms dies with its cgroup (RESIDENT_GRACE: the sandbox's own

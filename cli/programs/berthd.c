@@ -32,6 +32,7 @@
 #include "manager/api/api.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/tokens.h"
+#include "manager/docker/docker.h"
 #include "manager/service/dlog.h"
 
 #define SOCKET_NAME "berthd.sock"
@@ -312,6 +313,8 @@ static int serve(struct daemon *d, struct err *e)
 	/* before anybody can ask: what an earlier berthd left is taken over */
 	r = manager_start(&d->api, e);
 	if (r == 0)
+		r = docker_start(&d->api, e);
+	if (r == 0)
 		r = listen_all(d, count, e);
 	if (r == 0) {
 		atomic_store(&d->api.ready, 1);
@@ -332,7 +335,9 @@ static int serve(struct daemon *d, struct err *e)
 	if (d->socket_path[0])
 		unlink(d->socket_path);
 	/* an upload for one of those may take hours */
+	docker_ending(&d->api);
 	manager_ending(&d->api, STOP_GRACE_MS);
+	docker_stop(&d->api, STOP_GRACE_MS);
 	http_stop(d->http, STOP_GRACE_MS);
 	tell_end(manager_end(&d->api, &left), &left, r == 0);
 	return r;

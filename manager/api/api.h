@@ -20,6 +20,7 @@ struct tokens;
 struct events;
 struct livein;
 struct mcphub;
+struct docker;
 
 struct api {
 	pthread_rwlock_t lock;		/* guards config and tokens, which SIGHUP exchanges */
@@ -38,6 +39,7 @@ struct api {
 	_Atomic uint64_t execs, creates;	/* for /metrics */
 	struct http_server *http;
 	struct mcphub *mcp;		/* sessions of /mcp */
+	struct docker *docker;		/* the Engine API, when it is on (manager/docker) */
 	void *manager;			/* pools and sessions, when they are on */
 };
 

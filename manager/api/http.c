@@ -35,6 +35,7 @@ static void request_free(struct http_request *rq)
 		return;
 	if (rq->release)
 		rq->release(rq->data);
+	http_hijack_release(rq);
 	if (rq->response)
 		MHD_destroy_response(rq->response);
 	json_decref(rq->json);
@@ -58,7 +59,8 @@ static int know_peer(struct http_conn *c)
 	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &u, &n) < 0)
 		return 0;
 	snprintf(c->peer, sizeof(c->peer), "uid:%u", u.uid);
-	return c->needs_token || u.uid == 0 || u.uid == geteuid();
+	/* of a foreign face the socket's mode decides */
+	return c->needs_token || c->server->o.foreign || u.uid == 0 || u.uid == geteuid();
 }
 
 static void connection_opened(struct http_listener *l, struct MHD_Connection *mhd, void **socket_context)
@@ -211,6 +213,8 @@ static int read_json(struct http_request *rq, struct err *e)
 	char *near;
 
 	rq->json = rq->body.len ? json_parse(rq->body.data, rq->body.len, HTTP_JSON_MAX, "body", e) : json_object();
+	if (rq->server->o.foreign && json_is_null(rq->json))
+		rq->json = json_object();
 	if (!rq->json || !json_is_object(rq->json)) {
 		rq->error_status = 400;
 		/* where it is wrong, but not what stands there: a reply holds nothing of the request */
@@ -306,6 +310,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
 	http_phase_set(rq->conn, PHASE_RUN);
 	if (!rq->failed && run(rq, &rq->e) < 0)
 		rq->failed = 1;
+	if (!rq->failed && rq->hijack.run && !rq->response) {
+		http_hijack_plain(rq);
+		return MHD_NO;
+	}
 	if (rq->failed)
 		http_reply_error(rq, &rq->e);
 	else if (!rq->response)
@@ -421,8 +429,10 @@ int http_listen(struct http_server *s, int fd, int needs_token, struct err *e)
 	}
 	is_tcp = a.ss_family != AF_UNIX;
 	*l = (struct http_listener){ .server = s, .needs_token = needs_token, .is_tcp = is_tcp };
-	l->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
-				     MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, s,
+	l->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD |
+				     MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
+				     MHD_USE_ITC | MHD_USE_ERROR_LOG |
+				     (s->o.foreign ? MHD_ALLOW_UPGRADE : 0), 0, NULL, NULL, on_request, s,
 				     MHD_OPTION_EXTERNAL_LOGGER, on_log, s, MHD_OPTION_LISTEN_SOCKET, fd,
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
 				     MHD_OPTION_URI_LOG_CALLBACK, on_target, s, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, s,

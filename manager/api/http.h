@@ -52,11 +52,13 @@ enum http_body {
 #define HTTP_ADMIN 1u		/* only who may do everything: the unix socket's owner, an admin token */
 #define HTTP_QUIET 2u		/* no audit line: it changes nothing */
 #define HTTP_OPTIONAL 4u	/* HTTP_JSON: the body may be left out, and then is {} */
+#define HTTP_UPGRADES 8u	/* it may become a stream of bytes both ways: http_reply_hijack() */
 
 /*
  * One row of a table of routes, from which the OpenAPI document is made too.
  * Patterns are segments: "/v1/sandboxes/{id}", and as the last one "{rest...}",
- * which takes what remains with its slashes.
+ * which takes what remains with its slashes.  What comes after that, as in
+ * "/images/{name...}/json", is the end of the path as it stands.
  */
 struct http_route {
 	const char *method;
@@ -91,6 +93,18 @@ struct http_share_limits {
 	uint64_t connections, requests, streams;
 };
 
+/*
+ * How requests of a protocol that others define are read: by the mode of its socket whoever may
+ * connect is an administrator; query parameters that no route knows are let through, and the type
+ * of a JSON body is not looked at.
+ */
+struct http_foreign {
+	/* The path without the version in front of it, or NULL with e; it may be changed. */
+	char *(*strip)(char *path, int *ret_status, struct err *e);
+	json_t *(*shape_error)(const struct err *e);
+	const char *const *headers;	/* name, value, ...; of every reply; ends with NULL */
+};
+
 struct http_options {
 	const struct http_route *const *tables;	/* the last is NULL; each ends with a row without method */
 	void *context;			/* what http_context() returns */
@@ -104,6 +118,8 @@ struct http_options {
 	void (*share_of)(void *context, const struct http_who *who, struct http_share_limits *ret);
 	/* Each audit line once it is written, borrowed; may be NULL. */
 	void (*on_audit)(void *context, const json_t *line);
+	/* Of a face that is not ours to define (Docker's); NULL for our own. */
+	const struct http_foreign *foreign;
 };
 
 /* Makes a server without a listener.  tables and strings stay valid as long as it. */
@@ -177,6 +193,19 @@ struct http_stream {
 	void *ctx;
 };
 int http_reply_stream(struct http_request *rq, int status, const char *type, const struct http_stream *st, struct err *e);
+/*
+ * The connection as a stream of bytes both ways, once the reply's head is out: 101 where the client
+ * asked for an upgrade, else 200.  run() has the thread, waits in http_poll() on fd, which does not
+ * block, too, and may end at any time; extra are bytes that came already.  release is called in
+ * every case.
+ */
+struct http_hijack {
+	void (*run)(void *ctx, struct http_request *rq, int fd, const char *extra, size_t n);
+	void (*release)(void *ctx);
+	void *ctx;
+};
+int http_reply_hijack(struct http_request *rq, const char *type, const struct http_hijack *h,
+		      struct err *e);
 /* Sets the status that an error of this request gets instead of its code's. */
 void http_error_status(struct http_request *rq, int status);
 /* {"error":{"code","message","remedy"}} */

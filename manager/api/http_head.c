@@ -104,7 +104,7 @@ static int check_framing(struct http_request *rq, struct err *e)
 		return refuse(rq, 400, e, ERR_INVALID, "Content-Length is no number");
 	if (h.hosts > 1 || h.auths > 1 || h.types > 1)
 		return refuse(rq, 400, e, ERR_INVALID, "a header field that may come once came twice");
-	if (http_header(rq, "Upgrade"))
+	if (http_header(rq, "Upgrade") && !rq->server->o.foreign)
 		return refuse(rq, 400, e, ERR_UNSUPPORTED, "no other protocol is spoken here");
 	return 0;
 }
@@ -214,6 +214,14 @@ static int unescape(char *s, int plus, struct err *e)
 	return 0;
 }
 
+/* Whether something comes before the tail of path. */
+static int ends_with(const char *path, const char *tail)
+{
+	size_t n = strlen(path), t = strlen(tail);
+
+	return n > t && !strcmp(path + n - t, tail);
+}
+
 /* Matches path, which stays as it is: 1, and the parameters with copies in rq. */
 static int match(struct http_request *rq, const char *pattern, char *path)
 {
@@ -226,6 +234,8 @@ static int match(struct http_request *rq, const char *pattern, char *path)
 			int rest = plen > 5 && !strncmp(pattern + plen - 4, "...}", 4);
 
 			if ((!len && !rest) || n == HTTP_PARAMS_MAX)
+				return 0;
+			if (rest && pattern[plen] && !ends_with(path, pattern + plen))
 				return 0;
 			snprintf(rq->names[n], sizeof(rq->names[n]), "%.*s", (int)(plen - (rest ? 5 : 2)), pattern + 1);
 			rq->params[n] = (struct http_pair){ rq->names[n], path };
@@ -250,11 +260,13 @@ static int finish_params(struct http_request *rq, struct err *e)
 
 	for (i = 0; i < rq->param_count; i++) {
 		char *v = (char *)(size_t)rq->params[i].value;
-		size_t plen = strlen(rq->route->pattern);
-		int rest = i + 1 == rq->param_count && plen > 5 && !strcmp(rq->route->pattern + plen - 4, "...}");
+		const char *tail = i + 1 < rq->param_count ? NULL :
+				   strstr(rq->route->pattern, "...}");
 
-		if (!rest)
+		if (!tail)
 			v[strcspn(v, "/")] = '\0';
+		else
+			v[strlen(v) - strlen(tail + 4)] = '\0';
 	}
 	for (i = 0; i < rq->param_count; i++)
 		if (unescape((char *)(size_t)rq->params[i].value, 0, e) < 0)
@@ -322,11 +334,11 @@ static int cut_query(struct http_request *rq, char *q, struct err *e)
 		if (unescape(part, 1, e) < 0 || unescape(value, 1, e) < 0)
 			return -1;
 		type = declared_type(rq->route->query, part);
-		if (!type)
+		if (!type && !rq->server->o.foreign)
 			return err_set(e, ERR_INVALID, "a query parameter is unknown here; hint: /openapi.json lists them");
-		if (strncmp(type, "strings", 7) && http_query(rq, part))
+		if (type && strncmp(type, "strings", 7) && http_query(rq, part))
 			return err_set(e, ERR_INVALID, "query parameter %s came twice", part);
-		if (check_value(part, type, value, e) < 0)
+		if (type && check_value(part, type, value, e) < 0)
 			return -1;
 		rq->query[rq->query_count++] = (struct http_pair){ part, value };
 	}
@@ -335,6 +347,7 @@ static int cut_query(struct http_request *rq, char *q, struct err *e)
 
 int http_route_find(struct http_request *rq, struct err *e)
 {
+	const struct http_foreign *f = rq->server->o.foreign;
 	char *path = rq->target, *query = strchr(path, '?');
 	const struct http_route *const *t, *r;
 	int other = 0;
@@ -343,6 +356,8 @@ int http_route_find(struct http_request *rq, struct err *e)
 		return refuse(rq, 400, e, ERR_INVALID, "the request's target is no path");
 	if (query)
 		*query++ = '\0';
+	if (f && !(path = f->strip(path, &rq->error_status, e)))
+		return -1;
 	for (t = rq->server->o.tables; *t; t++) {
 		for (r = *t; r->method; r++) {
 			if (!match(rq, r->pattern, path))
@@ -359,6 +374,8 @@ int http_route_find(struct http_request *rq, struct err *e)
 		}
 	}
 	rq->param_count = 0;
+	if (f)
+		return refuse(rq, 404, e, ERR_NOT_FOUND, "page not found");
 	return other ? refuse(rq, 405, e, ERR_USAGE, "this path does not take that method; hint: /openapi.json") :
 		       refuse(rq, 404, e, ERR_NOT_FOUND, "no such path; hint: /openapi.json");
 }
@@ -380,6 +397,8 @@ static int check_body(struct http_request *rq, struct err *e)
 			return rq->route->flags & HTTP_OPTIONAL ? 0 : refuse(rq, 400, e, ERR_INVALID, "a JSON body is wanted");
 		if (n > HTTP_JSON_MAX)
 			return refuse(rq, 413, e, ERR_LIMIT, "the body is too large; hint: 1 MiB of JSON");
+		if (rq->server->o.foreign)
+			return 0;
 		/* a form of a web page cannot say this without asking first (CSRF) */
 		len = type ? strcspn(type, "; ") : 0;
 		if (len != 16 || strncasecmp(type, "application/json", 16))

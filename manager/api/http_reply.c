@@ -23,8 +23,11 @@ json_t *http_error_json(const struct err *e)
 }
 
 /* Headers that every reply has.  No CORS field is among them, on purpose. */
-static int set_response(struct http_request *rq, int status, const char *type, struct MHD_Response *r, struct err *e)
+int http_reply_set(struct http_request *rq, int status, const char *type, struct MHD_Response *r,
+		   struct err *e)
 {
+	const char *const *h;
+
 	if (!r)
 		return err_nomem(e);
 	if (rq->response)
@@ -35,6 +38,9 @@ static int set_response(struct http_request *rq, int status, const char *type, s
 	    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff") != MHD_YES ||
 	    MHD_add_response_header(r, "Cache-Control", "no-store") != MHD_YES)
 		return err_nomem(e);
+	for (h = rq->server->o.foreign ? rq->server->o.foreign->headers : NULL; h && *h; h += 2)
+		if (MHD_add_response_header(r, h[0], h[1]) != MHD_YES)
+			return err_nomem(e);
 	if (atomic_load(&rq->server->stopping) && MHD_add_response_header(r, "Connection", "close") != MHD_YES)
 		return err_nomem(e);
 	return 0;
@@ -42,7 +48,8 @@ static int set_response(struct http_request *rq, int status, const char *type, s
 
 int http_reply_data(struct http_request *rq, int status, const char *type, char *data, size_t n, struct err *e)
 {
-	return set_response(rq, status, type, MHD_create_response_from_buffer(n, data, MHD_RESPMEM_MUST_FREE), e);
+	return http_reply_set(rq, status, type,
+			      MHD_create_response_from_buffer(n, data, MHD_RESPMEM_MUST_FREE), e);
 }
 
 int http_reply_json(struct http_request *rq, int status, json_t *j, struct err *e)
@@ -60,7 +67,9 @@ int http_reply_json(struct http_request *rq, int status, json_t *j, struct err *
 
 int http_reply_empty(struct http_request *rq, int status, struct err *e)
 {
-	return set_response(rq, status, NULL, MHD_create_response_from_buffer(0, (void *)(size_t)"", MHD_RESPMEM_PERSISTENT), e);
+	return http_reply_set(rq, status, NULL,
+			      MHD_create_response_from_buffer(0, (void *)(size_t)"",
+							      MHD_RESPMEM_PERSISTENT), e);
 }
 
 int http_reply_header(struct http_request *rq, const char *name, const char *value, struct err *e)
@@ -103,7 +112,7 @@ int http_reply_stream(struct http_request *rq, int status, const char *type, con
 		*s = (struct stream){ *st, rq };
 		r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 32768, read_stream, s, release_stream);
 		if (r)
-			return set_response(rq, status, type, r, e);
+			return http_reply_set(rq, status, type, r, e);
 		free(s);
 	}
 	if (st->release)
@@ -120,7 +129,9 @@ void http_reply_error(struct http_request *rq, const struct err *e)
 {
 	int status = rq->error_status ? rq->error_status : err_http_status(e->code);
 	struct err ignored;
-	json_t *j = rq->route && rq->route->shape_error ? rq->route->shape_error(e) : http_error_json(e);
+	const struct http_foreign *f = rq->server->o.foreign;
+	json_t *j = rq->route && rq->route->shape_error ? rq->route->shape_error(e) :
+		    f ? f->shape_error(e) : http_error_json(e);
 
 	if (status < 400)
 		status = 500;

@@ -95,6 +95,8 @@ struct http_request {
 	void (*release)(void *data);
 	json_t *audit;
 	struct MHD_Response *response;
+	struct http_hijack hijack;	/* run is NULL: none */
+	char hijack_type[64];
 	int status;
 	uint64_t started_ms;
 };
@@ -117,7 +119,13 @@ void http_share_close(struct http_conn *c);
 void http_share_make_room(struct http_listener *l);
 void http_shares_free(struct http_server *s);
 
+/* http_hijack.c: of a client that asked for no upgrade; then the connection ends. */
+void http_hijack_plain(struct http_request *rq);
+void http_hijack_release(struct http_request *rq);
+
 /* http_reply.c */
+int http_reply_set(struct http_request *rq, int status, const char *type, struct MHD_Response *r,
+		   struct err *e);
 void http_reply_error(struct http_request *rq, const struct err *e);
 
 /* http_watch.c */

@@ -82,6 +82,20 @@ static int check_pull(const char *v, const char *what, struct err *e)
 	return v[0] ? config_check_pull(v, what, e) : 0;
 }
 
+static int check_docker_allow(const char *v, const char *what, struct err *e)
+{
+	static const char *const words[] = {
+		"privileged", "host-network", "unconfined", "system-binds",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(words); i++)
+		if (!strcmp(v, words[i]))
+			return 0;
+	return err_set(e, ERR_CONFIG, "%s has '%.40s'; hint: privileged, host-network, unconfined, "
+		       "system-binds", what, v);
+}
+
 const struct config_key conf_keys[] = {
 	{ "store", "url", CONFIG_STRING, "", 0, 255, F(store_url), check_store, NULL,
 	  "where the manager keeps its records: sqlite:/PATH, redis://HOST:PORT/DB, redis+unix:/PATH; empty is SQLite in state_dir" },
@@ -128,9 +142,13 @@ const struct config_key conf_keys[] = {
 	  "how long a clean-up of everything may take" },
 	{ "session", "on_shutdown", CONFIG_STRING, "keep", 4, 5, F(on_shutdown), check_shutdown, NULL,
 	  "\"keep\": sandboxes live on when berthd ends; \"clean\": they are released" },
+	{ "docker", "socket", CONFIG_STRING, "", 0, 107, F(docker_socket), check_dir, NULL,
+	  "unix socket for clients of Docker, for root and the group berth; empty is none" },
+	{ "docker", "allow", CONFIG_LIST, "", 0, 255, F(docker_allow), check_docker_allow, NULL,
+	  "what they may ask for: privileged, host-network, unconfined, system-binds" },
 };
 const size_t conf_key_count = ARRAY_LEN(conf_keys);
-const char *const conf_sections[] = { "store", "storage", "session" };
+const char *const conf_sections[] = { "store", "storage", "session", "docker" };
 const size_t conf_section_count = ARRAY_LEN(conf_sections);
 
 const struct config_key conf_pool_keys[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * conf - the sections of berth.toml that only berthd reads: [store], [storage],
- * [session] and one [pool.NAME] per type of sandbox.
+ * [session], [docker] and one [pool.NAME] per type of sandbox.
  *
  * Plain data but for the pools' JSON.  Strict as config.h: what is unknown or
  * out of range is ERR_CONFIG.
@@ -44,6 +44,9 @@ struct conf {
 	uint64_t auto_stop_ms, auto_archive_ms, auto_delete_ms;	/* 0: never */
 	uint64_t drain_timeout_ms, shutdown_timeout_ms;
 	char on_shutdown[8];		/* "keep" or "clean" */
+
+	char docker_socket[108];	/* "": none */
+	char docker_allow[256];		/* words of manager/engine/rules.h, a line each */
 
 	struct conf_pool pools[CONF_POOLS_MAX];
 	size_t pool_count;

@@ -421,13 +421,13 @@ static int unknown_key(const char *section, const char *name, struct err *e)
 /* What berthd reads by itself, and berthd --check-config checks. */
 static int is_service_section(const char *section)
 {
-	static const char *const names[] = { "store", "storage", "session", "pool", "tenant" };
-	size_t i;
+	static const char *const names[] = { "docker", "pool", "session", "storage", "store",
+					     "tenant" };
+	size_t i = 0;
 
-	for (i = 0; i < ARRAY_LEN(names); i++)
-		if (!strcmp(names[i], section))
-			return 1;
-	return 0;
+	while (i < ARRAY_LEN(names) && strcmp(names[i], section))
+		i++;
+	return i < ARRAY_LEN(names);
 }
 
 static int apply_section(struct config *c, const char *section, json_t *table, struct err *e)

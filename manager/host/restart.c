@@ -77,18 +77,28 @@ static int has_failed(const json_t *record, const struct restart_policy *p)
 							     RESTART_COUNT)) < (json_int_t)p->max;
 }
 
+/* Nobody has started it yet. */
+static int is_new(const json_t *record)
+{
+	const char *status = json_string_value(json_object_get(record, "status"));
+
+	return status && !strcmp(status, RESTART_CREATED);
+}
+
 int restart_is_due(const json_t *record)
 {
 	const struct restart_policy p = policy_of(record);
 
-	if (p.when == RESTART_NO || json_is_true(json_object_get(record, RESTART_BY_HAND)))
+	if (p.when == RESTART_NO || is_new(record) ||
+	    json_is_true(json_object_get(record, RESTART_BY_HAND)))
 		return 0;
 	return p.when != RESTART_ON_FAILURE || has_failed(record, &p);
 }
 
 int restart_is_due_at_boot(const json_t *record)
 {
-	return policy_of(record).when == RESTART_ALWAYS || restart_is_due(record);
+	return (policy_of(record).when == RESTART_ALWAYS && !is_new(record)) ||
+	       restart_is_due(record);
 }
 
 uint64_t restart_backoff(uint64_t last_ms, uint64_t lived_ms)

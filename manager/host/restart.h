@@ -33,6 +33,7 @@ int restart_parse(const char *text, struct restart_policy *ret, struct err *e);
 void restart_format(const struct restart_policy *p, char out[RESTART_TEXT]);
 
 /* Members of record.json. */
+#define RESTART_CREATED "created"	/* the status of one that nobody has started yet */
 #define RESTART_POLICY "restart"
 #define RESTART_COUNT "restarts"
 #define RESTART_BY_HAND "stopped_by_hand"

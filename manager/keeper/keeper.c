@@ -73,7 +73,7 @@ static void watch_all(struct keeper *k, struct watches *ws)
 			continue;
 		if (!keeper_follow_lags(k, k->commands[i]) && !keeper_main_rests(k, k->commands[i]))
 			watch(ws, k->commands[i]->out_fd[0], WATCH_COMMAND, i, 0);
-		if (!keeper_main_rests(k, k->commands[i]))
+		if (!keeper_follow_lags(k, k->commands[i]) && !keeper_main_rests(k, k->commands[i]))
 			watch(ws, k->commands[i]->out_fd[1], WATCH_COMMAND, i, 1);
 		if (keeper_send_waits(k, k->commands[i]))
 			watch(ws, k->commands[i]->in_fd, WATCH_INPUT, i, 0);

@@ -49,6 +49,8 @@ struct keeper_service {
 	struct restart_policy restart;
 	unsigned restarts;		/* so far, since somebody started it */
 	uint64_t backoff_ms;		/* waited before this start; 0: nothing */
+	/* clients that are on their way to follow or wait for it: its end waits for them a while */
+	unsigned awaited;
 };
 
 struct keeper_start {

@@ -22,7 +22,7 @@ static void drop_client(struct keeper *k, int i)
 	fd_close(&k->clients[i].fd);
 	k->rest = 0;
 	k->clients[i].waits = 0;
-	k->clients[i].guarded = k->clients[i].waits_health = 0;
+	k->clients[i].guarded = k->clients[i].waits_health = k->clients[i].attends = 0;
 	keeper_follow_release(&k->clients[i]);
 	keeper_command_client_gone(k, i);
 	session_client_gone(k, i);

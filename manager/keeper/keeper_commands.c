@@ -536,10 +536,10 @@ int keeper_op_send(struct keeper *k, const struct keeper_request *rq, struct err
 int keeper_op_wait(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	(void)e;
+	keeper_main_attended(k, rq->client, rq->command);
+	k->clients[rq->client].waits = rq->command->concluded ? 0 : rq->command->seq;
 	if (rq->command->concluded)
 		tell_end(k, rq->client, rq->command);
-	else
-		k->clients[rq->client].waits = rq->command->seq;
 	return 0;
 }
 

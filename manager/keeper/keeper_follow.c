@@ -104,14 +104,21 @@ void keeper_follow_news(struct keeper *k, struct keeper_command *c)
 	}
 }
 
+static int lags(const struct keeper_follow *f, const struct keeper_command *c)
+{
+	return c->out[0].total - f->from[0] > LAG_MAX ||
+	       (!c->tty && f->streams == 3 && c->out[1].total - f->from[1] > LAG_MAX);
+}
+
 int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c)
 {
+	/* a service does not wait for people who look on */
+	const int terminal = c->tty && !keeper_main_is(k, c);
 	int i;
 
-	/* a service does not wait for people who look on */
-	for (i = 0; c->tty && !c->ended && !keeper_main_is(k, c) && i < KEEPER_CLIENTS; i++)
+	for (i = 0; !c->ended && i < KEEPER_CLIENTS; i++)
 		if (k->clients[i].fd >= 0 && k->clients[i].follow.seq == c->seq &&
-		    c->out[0].total - k->clients[i].follow.from[0] > LAG_MAX)
+		    (terminal || k->clients[i].follow.hold) && lags(&k->clients[i].follow, c))
 			return 1;
 	return 0;
 }
@@ -291,7 +298,9 @@ int keeper_op_follow(struct keeper *k, const struct keeper_request *rq, struct e
 		if (wanted(&f, i) && f.from[i] > c->out[i].total)
 			return err_set(e, ERR_INVALID, "offset %llu is beyond the end of %s at %llu",
 				       (unsigned long long)f.from[i], stream_names[i], (unsigned long long)c->out[i].total);
+	f.hold = request_hold(rq->json);
 	k->clients[rq->client].follow = f;
+	keeper_main_attended(k, rq->client, c);
 	return has_news(&f, c) ? answer(k, rq->client, c, e) : 0;
 }
 

@@ -22,6 +22,7 @@
 #define PACE_MS 100		/* in which at most PACE_BYTES of its output are read */
 #define PACE_BYTES (1U << 20)
 #define FOLLOWED_MS 1000	/* for those who follow its output to ask for the last of it */
+#define AWAITED_MS 10000	/* for those whom --await announced to come */
 #define LAST_WORDS 200		/* bytes of an init command's output in the error */
 
 const char keeper_main_reason[] = "its main command ended";
@@ -88,6 +89,7 @@ int keeper_main_begin(struct keeper *k, struct err *e)
 
 	if (!s)
 		return 0;
+	k->main.awaited = s->awaited;
 	if (launch(k, s->init_command ? MAIN_PREPARES : MAIN_STARTS, e) == 0)
 		return 0;
 	k->main.phase = MAIN_FAILED;
@@ -188,6 +190,21 @@ static void prepared(struct keeper *k, const struct keeper_command *c)
 	fail(k, &e, "init command");
 }
 
+/*
+ * A client got some of its output, and has not asked for what came after that; holds: one that
+ * may miss nothing.
+ */
+static int is_followed(const struct keeper *k, int holds)
+{
+	int i;
+
+	for (i = 0; i < KEEPER_CLIENTS; i++)
+		if (k->clients[i].fd >= 0 && k->clients[i].follow.seq == k->main.seq &&
+		    (!holds || k->clients[i].follow.hold))
+			return 1;
+	return 0;
+}
+
 void keeper_main_concluded(struct keeper *k, const struct keeper_command *c)
 {
 	if (k->main.phase == MAIN_PREPARES && !k->stopping) {
@@ -200,19 +217,18 @@ void keeper_main_concluded(struct keeper *k, const struct keeper_command *c)
 	k->main.phase = MAIN_ENDED;
 	if (!k->stop_reason && !k->stopping && !k->stop_at_ms)
 		k->stop_reason = keeper_main_reason;
-	k->main.until_ms = clock_ms() + FOLLOWED_MS;
+	k->main.until_ms = clock_ms() +
+			   (k->main.awaited || is_followed(k, 1) ? AWAITED_MS : FOLLOWED_MS);
 	keeper_main_check(k, clock_ms());
 }
 
-/* A client got some of its output, and has not asked for what came after that. */
-static int is_followed(const struct keeper *k)
+/* Each client counts once, whatever it asks for. */
+void keeper_main_attended(struct keeper *k, int client, const struct keeper_command *c)
 {
-	int i;
-
-	for (i = 0; i < KEEPER_CLIENTS; i++)
-		if (k->clients[i].fd >= 0 && k->clients[i].follow.seq == k->main.seq)
-			return 1;
-	return 0;
+	if (!keeper_main_is(k, c) || k->clients[client].attends)
+		return;
+	k->clients[client].attends = 1;
+	k->main.awaited -= k->main.awaited != 0;
 }
 
 /*
@@ -252,7 +268,8 @@ uint64_t keeper_main_next(const struct keeper *k)
 void keeper_main_check(struct keeper *k, uint64_t now)
 {
 	main_pace(k, now);
-	if (k->main.phase == MAIN_ENDED && (now >= k->main.until_ms || !is_followed(k)))
+	if (k->main.phase == MAIN_ENDED &&
+	    (now >= k->main.until_ms || (!k->main.awaited && !is_followed(k, 0))))
 		k->stopping = 1;
 }
 

@@ -21,6 +21,7 @@ struct keeper_main {
 	int by_hand;		/* somebody asked for its end */
 	uint64_t until_ms;	/* it has ended, and its followers are waited for */
 	uint64_t paced_ms, paced_bytes;	/* what was read of its output since then */
+	unsigned awaited;	/* clients that have not come yet */
 	struct err failed;	/* why it could not begin */
 	struct verdict verdict;	/* of the main command, once it has ended */
 };
@@ -47,6 +48,8 @@ int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e);
 void keeper_main_started(struct keeper *k);
 void keeper_main_failed(struct keeper *k, const struct err *why);
 void keeper_main_concluded(struct keeper *k, const struct keeper_command *c);
+/* A client follows or waits for c; whether it is one of those that were announced is not asked. */
+void keeper_main_attended(struct keeper *k, int client, const struct keeper_command *c);
 /* n bytes of its output were read; whether the next ones wait a moment. */
 void keeper_main_read(struct keeper *k, uint64_t n);
 int keeper_main_rests(const struct keeper *k, const struct keeper_command *c);

@@ -33,6 +33,7 @@
 struct keeper_follow {
 	uint32_t seq;		/* of the command; 0: none */
 	int armed;		/* a request waits for its answer */
+	int hold;		/* the command waits for this client, so nothing is dropped */
 	int streams;		/* 1: stdout, 2: stderr, 3: both */
 	uint64_t from[2];
 };
@@ -53,6 +54,7 @@ struct keeper_client {
 	struct keeper_follow follow;
 	struct keeper_send send;
 	int waits_health;	/* until the status of the health check is no longer "starting" */
+	int attends;		/* the main command: it has followed or waited for that */
 	int guarded;		/* by its own word an operation is under way as long as it is connected */
 };
 

@@ -32,7 +32,7 @@
 	X(cols, NUMBER) X(command, STRING) X(cpu_milli, LIMIT) X(data, FLAG) \
 	X(deny_host, STRINGS) X(deny_net, STRINGS) X(detach, FLAG) X(drain_ms, NUMBER) \
 	X(env, STRINGS) X(eof, FLAG) X(from, NUMBER) X(grace_ms, NUMBER) X(guard, FLAG) \
-	X(guardian_pid, NUMBER) X(health, OBJECT) \
+	X(guardian_pid, NUMBER) X(health, OBJECT) X(hold, FLAG) \
 	X(idle_timeout_ms, NUMBER) X(index, NUMBER) X(inline, FLAG) X(is_text, FLAG) \
 	X(max, NUMBER) X(max_bytes, NUMBER) X(max_connections, NUMBER) X(memory_bytes, LIMIT) \
 	X(merge, FLAG) X(mount, OBJECT) X(name, STRING) X(no_wait, FLAG) X(on_timeout, STRING) X(op, STRING) \
@@ -82,7 +82,7 @@ enum protocol_flags {
 	X(file, "file", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(user) \
 	  HAS(timeout_ms)) \
 	X(follow, "follow", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) \
-	  HAS(stderr_from)) \
+	  HAS(stderr_from) SINCE(2, hold)) \
 	X(forget, "forget", 1, 0, PROTOCOL_COMMAND, HAS(command)) \
 	X(forward, "forward", 1, 0, 0, HAS(signal)) \
 	X(guard, "guard", 1, 0, 0, ) \

@@ -396,6 +396,11 @@ openssl rand -hex 32
 one for each name
 chown root and chmod 600
 """,
+    "an answer of berthd's Engine API: test_docker_api.py asks for it, and no berth command is in it":
+r"""
+[sandbox] seccomp in berth.toml names one
+[docker] allow = ["%s"] in berth.toml
+""",
     "names a section, key or form of berth.toml: tests/unit/test_config.c and test_cli.py run into these":
 r"""
 "%s" or "%s"
@@ -410,6 +415,7 @@ berth.toml(5) lists them
 letters, digits, . and -
 such as berth or berth-test
 "stop" or "remove"
+privileged, host-network, unconfined, system-binds
 a-z 0-9 _ -, such as berth0
 %g to %g
 %% to %%%s

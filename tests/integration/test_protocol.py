@@ -29,7 +29,7 @@ def refused(c, op, *words, **members):
 
 
 def test_every_operation_refuses_unknown_members_and_wrong_types():
-    assert len(OPERATIONS) > 25 and set(OPERATIONS["follow"]) == {"command", "stream", "from", "stderr_from"}, OPERATIONS
+    assert len(OPERATIONS) > 25 and set(OPERATIONS["follow"]) == {"command", "stream", "from", "stderr_from", "hold"}, OPERATIONS
     with Box() as x, x.client() as c:
         for op, members in OPERATIONS.items():
             refused(c, op, '"no_such_member"', op, no_such_member=True)

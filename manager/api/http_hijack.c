@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections that become streams of bytes (http_reply_hijack()).
+ *
+ * The library's upgrade is used where the client asked for one: it hands over what came behind the
+ * request.  A client that did not ask gets a reply without a length, which ends with the
+ * connection; it must not send before it has the head.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "manager/api/http_state.h"
+
+void http_hijack_release(struct http_request *rq)
+{
+	if (rq->hijack.release)
+		rq->hijack.release(rq->hijack.ctx);
+	rq->hijack = (struct http_hijack){ 0 };
+}
+
+static void run(struct http_request *rq, int fd, const char *extra, size_t n)
+{
+	http_phase_set(rq->conn, PHASE_RUN);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	rq->hijack.run(rq->hijack.ctx, rq, fd, extra, n);
+	http_hijack_release(rq);
+}
+
+static void on_upgrade(void *cls, struct MHD_Connection *mhd, void *con_cls, const char *extra,
+		       size_t n, MHD_socket fd, struct MHD_UpgradeResponseHandle *urh)
+{
+	(void)mhd;
+	(void)con_cls;
+	run(cls, fd, extra, n);
+	shutdown(fd, SHUT_RDWR);
+	MHD_upgrade_action(urh, MHD_UPGRADE_ACTION_CLOSE);
+}
+
+static int asks_for_upgrade(const struct http_request *rq)
+{
+	const char *connection = http_header(rq, "Connection");
+
+	return http_header(rq, "Upgrade") && connection && strcasestr(connection, "upgrade");
+}
+
+int http_reply_hijack(struct http_request *rq, const char *type, const struct http_hijack *h,
+		      struct err *e)
+{
+	rq->hijack = *h;
+	snprintf(rq->hijack_type, sizeof(rq->hijack_type), "%s", type);
+	rq->status = 200;
+	if (!asks_for_upgrade(rq))
+		return 0;
+	if (http_reply_set(rq, 101, type, MHD_create_response_for_upgrade(on_upgrade, rq), e) < 0)
+		return -1;
+	return http_reply_header(rq, "Upgrade", "tcp", e);
+}
+
+void http_hijack_plain(struct http_request *rq)
+{
+	char head[200];
+	int n = snprintf(head, sizeof(head),
+			 "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nConnection: close\r\n\r\n",
+			 rq->hijack_type);
+
+	/* nothing was sent on this connection that the socket's buffer would not take */
+	if (send(rq->conn->fd, head, (size_t)n, MSG_NOSIGNAL) == n)
+		run(rq, rq->conn->fd, NULL, 0);
+}

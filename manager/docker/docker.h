@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * docker - the Engine API of Docker, served by berthd on a socket of its own.
+ *
+ * The documents are manager/engine's.  A container is a sandbox: berth ps lists it, its keeper owns
+ * it, and what Docker knows of it beyond that is a file in its directory (ENGINE_FILE_NAME).  So
+ * berthd may be killed at any time.  In memory are only the clients that wait for a start, and the
+ * execs that this process was asked for.
+ */
+#ifndef BERTH_MANAGER_DOCKER_DOCKER_H
+#define BERTH_MANAGER_DOCKER_DOCKER_H
+
+#include "manager/api/api.h"
+#include "manager/engine/rules.h"
+#include "manager/engine/view.h"
+
+#define DOCKER_API "1.44"
+#define DOCKER_API_MIN "1.24"
+
+struct arrivals;
+
+struct docker {
+	struct http_server *http;
+	struct arrivals *arrivals;
+	unsigned allow;		 /* bits of enum engine_allow, as they were at the start */
+	char socket_path[108]; /* ours to remove, or "" */
+};
+
+/*
+ * Listens where [docker] socket of a's configuration says; with "" it does nothing.  0, or -1 with
+ * nothing left.
+ */
+int docker_start(struct api *a, struct err *e);
+/* No new clients from here on; docker_stop() waits for those that are there, and frees it. */
+void docker_ending(struct api *a);
+void docker_stop(struct api *a, unsigned grace_ms);
+
+static inline struct docker *docker_of(const struct http_request *rq)
+{
+	return api_of(rq)->docker;
+}
+
+extern const struct http_route docker_system_routes[], docker_container_routes[],
+	docker_life_routes[], docker_stream_routes[];
+
+/* ---- errors (door.c) ---- */
+
+/* {"message":...} */
+json_t *docker_error_json(const struct err *e);
+/* -1, and this status for the reply. */
+int docker_fail(struct http_request *rq, int status, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* "1", "true", "True": any of Docker's ways to say yes. */
+int docker_query_flag(const struct http_request *rq, const char *name);
+/* A number of a query, or preset where it is absent; -1 with 400. */
+int docker_query_int(struct http_request *rq, const char *name, long preset, long *ret,
+		     struct err *e);
+/* What [docker] allows, with berth's own directories; they point into b. */
+void docker_rules(const struct box *b, struct engine_rules *ret);
+
+/* ---- containers (container.c) ---- */
+
+/* box_find() in Docker's words: 404 "No such container: X". */
+int docker_find(struct box *b, struct http_request *rq, struct err *e);
+/* And it runs: 409 "Container X is not running". */
+int docker_find_running(struct box *b, struct http_request *rq, struct err *e);
+/* It stopped meanwhile is what an error of its keeper means, then. */
+int docker_connect(struct box *b, struct err *e);
+
+/* What engine_view borrows. */
+struct dview {
+	struct engine_view v;
+	json_t *record, *live, *ping, *asked, *image, *network;
+};
+
+/* Of b; live: its keeper is asked, too.  -1 when it is gone. */
+int dview_load(struct dview *d, struct box *b, int live, struct err *e);
+void dview_release(struct dview *d);
+/* The name it is called by in messages: the reference of the request. */
+const char *docker_called(const struct http_request *rq);
+/* Runs berth VERB --json [OPTION] ID; 0, or -1 with its error. */
+int docker_verb(struct http_request *rq, const char *verb, const char *option, const char *id,
+		struct err *e);
+
+/* ---- those who wait for a start (arrivals.c) ---- */
+
+enum arrival_news { ARRIVAL_NONE, ARRIVAL_STARTED, ARRIVAL_FAILED };
+
+struct arrival {
+	struct arrival *next, **prev; /* NULL: not in the list */
+	struct arrivals *list;
+	char id[65];
+	int fd; /* readable when there are news; -1: none */
+	enum arrival_news news;
+};
+
+struct arrivals *arrivals_new(void);
+void arrivals_free(struct arrivals *l);
+int arrival_join(struct arrivals *l, struct arrival *a, const char *id, struct err *e);
+/* Accepts one that is zero but for fd -1. */
+void arrival_leave(struct arrival *a);
+unsigned arrivals_count(struct arrivals *l, const char *id);
+void arrivals_tell(struct arrivals *l, const char *id, enum arrival_news news);
+/*
+ * Waits until the sandbox of b runs: ARRIVAL_STARTED; ARRIVAL_FAILED when its start failed, or it
+ * is gone; -1 with e when the client is.
+ */
+int arrival_wait(struct arrival *a, struct box *b, struct http_request *rq, struct err *e);
+
+/* ---- a command's output and input (pump.c) ---- */
+
+struct pump {
+	struct box *box; /* connected: its connection is for the output */
+	const char *command;
+	uint64_t from[2];
+	int want[2];	 /* stdout, stderr */
+	int raw;	 /* a terminal's bytes, without frames */
+	int input;	 /* what the client sends is for stdin */
+	int input_ends;	 /* its end is that of stdin, too */
+	json_t *verdict; /* at the command's end; the caller's to free */
+};
+
+/* Until the command has ended and the client has its output (0), or the client is gone (-1). */
+int pump_run(struct pump *p, struct http_request *rq, int fd, const char *extra, size_t n,
+	     struct err *e);
+/* Where the output of a command is now, and whether it runs: from is set.  ERR_NOT_FOUND. */
+int pump_look(struct pump *p, struct err *e);
+
+#define DOCKER_RAW_STREAM "application/vnd.docker.raw-stream"
+#define DOCKER_FRAMES "application/vnd.docker.multiplexed-stream"
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routes that change the life of a container: start, stop, kill, restart, pause, rename, remove. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/docker/docker.h"
+#include "manager/engine/create.h"
+#include "manager/engine/id.h"
+#include "manager/host/rename.h"
+#include "manager/host/restart.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
+
+#define GRACE_MAX 86400
+
+static int is_restarting(struct box *b)
+{
+	return b->kept && restart_pending(&b->registry, b->id) > 0;
+}
+
+/* ---- start ----------------------------------------------------------------------------- */
+
+/* Docker's client makes exit statuses of these words: 127 and 126. */
+static int start_failed(struct http_request *rq, struct err *e)
+{
+	struct err why = *e;
+
+	if (why.code == ERR_EXEC_NOT_FOUND)
+		return docker_fail(rq, 400, e,
+				   "failed to create task for container: exec: %.300s: executable "
+				   "file not found in $PATH: "
+				   "unknown",
+				   why.msg);
+	if (why.code == ERR_EXEC)
+		return docker_fail(rq, 400, e,
+				   "failed to create task for container: exec: %.300s: permission "
+				   "denied: unknown",
+				   why.msg);
+	return -1;
+}
+
+/* One with AutoRemove goes when its start fails, as it would at its end. */
+static void remove_failed(struct http_request *rq, struct box *b)
+{
+	autojson json_t *asked = NULL;
+	struct err ignored;
+
+	asked = registry_load(&b->registry, b->id, ENGINE_FILE_NAME, &ignored);
+	if (json_is_true(json_object_get(
+		    json_object_get(json_object_get(asked, "body"), "HostConfig"), "AutoRemove")))
+		docker_verb(rq, "rm", "--force", b->id, &ignored);
+}
+
+static int start(struct http_request *rq, struct box *b, struct err *e)
+{
+	struct arrivals *l = docker_of(rq)->arrivals;
+	char option[32];
+
+	snprintf(option, sizeof(option), "--await=%u", arrivals_count(l, b->id));
+	if (docker_verb(rq, "start", option, b->id, e) < 0) {
+		start_failed(rq, e);
+		remove_failed(rq, b);
+		arrivals_tell(l, b->id, ARRIVAL_FAILED);
+		return -1;
+	}
+	arrivals_tell(l, b->id, ARRIVAL_STARTED);
+	return 0;
+}
+
+static int post_start(struct http_request *rq, struct err *e)
+{
+	struct box b;
+	int r = docker_find(&b, rq, e), there = 0;
+
+	if (r == 0)
+		r = box_lock(&b, e);
+	there = r == 0 && !b.kept;
+	if (r == 0 && b.kept)
+		r = start(rq, &b, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, there ? 304 : 204, e);
+}
+
+/* ---- stop ------------------------------------------------------------------------------ */
+
+/* Of "t", seconds: "" is the container's own time. */
+static int grace_option(struct http_request *rq, char *ret, size_t n, struct err *e)
+{
+	long t;
+
+	if (docker_query_int(rq, "t", -2, &t, e) < 0)
+		return -1;
+	ret[0] = '\0';
+	/* -1 is for ever */
+	if (t != -2)
+		snprintf(ret, n, "--grace=%lds", t < 0 || t > GRACE_MAX ? GRACE_MAX : t);
+	return 0;
+}
+
+static int post_stop(struct http_request *rq, struct err *e)
+{
+	char grace[40];
+	struct box b;
+	int r = docker_find(&b, rq, e), idle = 0;
+
+	if (r == 0)
+		r = grace_option(rq, grace, sizeof(grace), e);
+	idle = r == 0 && b.kept && !is_restarting(&b);
+	if (r == 0 && !idle)
+		r = docker_verb(rq, "stop", grace[0] ? grace : NULL, b.id, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, idle ? 304 : 204, e);
+}
+
+static int post_restart(struct http_request *rq, struct err *e)
+{
+	char grace[40];
+	struct box b;
+	int r = docker_find(&b, rq, e);
+
+	if (r == 0)
+		r = grace_option(rq, grace, sizeof(grace), e);
+	if (r == 0 && !b.kept)
+		r = docker_verb(rq, "stop", grace[0] ? grace : NULL, b.id, e);
+	if (r == 0)
+		r = start(rq, &b, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+static int post_kill(struct http_request *rq, struct err *e)
+{
+	const char *word = http_query(rq, "signal");
+	char option[60];
+	struct box b;
+	int r = docker_find(&b, rq, e);
+
+	snprintf(option, sizeof(option), "--signal=%.40s", word && word[0] ? word : "KILL");
+	if (r == 0 && b.kept && !is_restarting(&b))
+		r = docker_fail(rq, 409, e,
+				"cannot kill container: %.200s: Container %.12s is not running",
+				docker_called(rq), b.id);
+	if (r == 0)
+		r = docker_verb(rq, "kill", option, b.id, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+/* ---- the rest ---------------------------------------------------------------------------- */
+
+static int freeze(struct http_request *rq, int on, struct err *e)
+{
+	autojson json_t *ping = protocol_request(OP_ping),
+			*ask = protocol_request(on ? OP_pause : OP_resume);
+	autojson json_t *now = NULL, *answer = NULL;
+	const char *state;
+	struct box b;
+	int r = docker_find_running(&b, rq, e);
+
+	if (r == 0)
+		r = docker_connect(&b, e);
+	if (r == 0 && !(now = box_call(&b, ping, NULL, 0, NULL, e)))
+		r = -1;
+	state = json_string_value(json_object_get(now, "state"));
+	if (r == 0 && state && on == !strcmp(state, "paused"))
+		r = docker_fail(rq, 409, e, "Container %.200s is %s", docker_called(rq),
+				on ? "already paused" : "not paused");
+	if (r == 0 && !(answer = box_call(&b, ask, NULL, 0, NULL, e)))
+		r = -1;
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+static int post_pause(struct http_request *rq, struct err *e)
+{
+	return freeze(rq, 1, e);
+}
+
+static int post_unpause(struct http_request *rq, struct err *e)
+{
+	return freeze(rq, 0, e);
+}
+
+static int post_rename(struct http_request *rq, struct err *e)
+{
+	const char *name = http_query(rq, "name");
+	struct box b;
+	int r = docker_find(&b, rq, e);
+
+	name = name ? name + (name[0] == '/') : "";
+	if (r == 0)
+		r = engine_check_name(name, e);
+	if (r == 0)
+		r = box_lock(&b, e);
+	if (r == 0 && registry_rename(&b.registry, b.id, name, e) < 0)
+		r = e->code == ERR_EXISTS ? docker_fail(rq, 409, e,
+							"Error when allocating new name: Conflict. "
+							"The container name "
+							"\"/%.64s\" is already in use",
+							name)
+					  : -1;
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+static int post_resize(struct http_request *rq, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_resize), *answer = NULL;
+	long rows, cols;
+	struct box b;
+	int r = docker_find_running(&b, rq, e);
+
+	if (r == 0)
+		r = docker_query_int(rq, "h", 24, &rows, e);
+	if (r == 0)
+		r = docker_query_int(rq, "w", 80, &cols, e);
+	if (r == 0)
+		r = docker_connect(&b, e);
+	if (r == 0 && rows > 0 && cols > 0) {
+		request_set_command(ask, KEEPER_MAIN);
+		request_set_rows(ask, (uint64_t)rows);
+		request_set_cols(ask, (uint64_t)cols);
+		answer = box_call(&b, ask, NULL, 0, NULL, e);
+		r = answer ? 0 : -1;
+	}
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
+}
+
+static int remove_it(struct http_request *rq, struct box *b, struct err *e)
+{
+	if (!b->kept && !docker_query_flag(rq, "force"))
+		return docker_fail(rq, 409, e,
+				   "cannot remove container \"%.200s\": container is running: stop "
+				   "the container before "
+				   "removing or force remove",
+				   docker_called(rq));
+	return docker_verb(rq, "rm", "--force", b->id, e);
+}
+
+static int delete_one(struct http_request *rq, struct err *e)
+{
+	struct box b;
+	int r = docker_find(&b, rq, e);
+
+	if (r == 0)
+		r = remove_it(rq, &b, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+#define CHANGES(verb, run, text)                                                                   \
+	{                                                                                          \
+		"POST", "/containers/{id}/" verb, run, text, HTTP_JSON, HTTP_OPTIONAL              \
+	}
+
+const struct http_route docker_life_routes[] = {
+	CHANGES("start", post_start, "start a container"),
+	CHANGES("stop", post_stop, "stop a container"),
+	CHANGES("restart", post_restart, "stop and start a container"),
+	CHANGES("kill", post_kill, "send a signal to a container's main command"),
+	CHANGES("pause", post_pause, "freeze a container"),
+	CHANGES("unpause", post_unpause, "let a frozen container go on"),
+	CHANGES("rename", post_rename, "give a container another name"),
+	CHANGES("resize", post_resize, "set the size of a container's terminal"),
+	{ "DELETE", "/containers/{id}", delete_one, "remove a container", HTTP_JSON,
+	  HTTP_OPTIONAL },
+	{ NULL },
+};

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HostConfig, less its mounts and its network: rights, restart policy, log, what is refused. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "manager/engine/create.h"
+
+static const char *const known[] = {
+	"AutoRemove",
+	"Binds",
+	"BlkioWeight",
+	"CapAdd",
+	"CapDrop",
+	"CgroupnsMode",
+	"ConsoleSize",
+	"CpuPeriod",
+	"CpuQuota",
+	"CpuShares",
+	"CpusetCpus",
+	"DeviceRequests",
+	"Devices",
+	"Dns",
+	"ExtraHosts",
+	"Init",
+	"IpcMode",
+	"LogConfig",
+	"Memory",
+	"MemorySwap",
+	"Mounts",
+	"NanoCpus",
+	"NetworkMode",
+	"PidMode",
+	"PidsLimit",
+	"PortBindings",
+	"Privileged",
+	"ReadonlyRootfs",
+	"RestartPolicy",
+	"SecurityOpt",
+	"ShmSize",
+	"StorageOpt",
+	"Tmpfs",
+	"UTSMode",
+	"Ulimits",
+	"UsernsMode",
+	"VolumeDriver",
+	"MemorySwappiness",
+	"MaskedPaths",
+	"ReadonlyPaths",
+	"Isolation",
+	"PublishAllPorts",
+	NULL,
+};
+
+static int add_caps(struct engine_create *c, const json_t *host, const char *key,
+		    const char *option, struct err *e)
+{
+	const char *cap;
+	json_t *list;
+	size_t i;
+
+	if (engine_arr(host, key, &list, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(list); i++) {
+		cap = engine_item(list, i, key, e);
+		if (!cap || engine_word(c, e, "--%s=%s", option, cap) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int add_security(struct engine_create *c, const json_t *host, struct err *e)
+{
+	json_t *list;
+	size_t i;
+
+	if (engine_arr(host, "SecurityOpt", &list, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(list); i++) {
+		const char *opt = engine_item(list, i, "SecurityOpt", e);
+
+		if (!opt)
+			return -1;
+		/* no new privileges is what a sandbox has anyway; AppArmor and SELinux are the
+		 * host's */
+		if (!strncmp(opt, "no-new-privileges", 17) || !strncmp(opt, "label", 5) ||
+		    !strncmp(opt, "apparmor", 8))
+			continue;
+		if (!strcmp(opt, "seccomp=unconfined") || !strcmp(opt, "seccomp:unconfined")) {
+			if (engine_rules_need(c->rules, ENGINE_UNCONFINED, "seccomp=unconfined",
+					      e) < 0 ||
+			    engine_word(c, e, "--seccomp=unconfined") < 0)
+				return -1;
+		} else if (!strcmp(opt, "seccomp=builtin")) {
+			continue;
+		} else if (!strncmp(opt, "seccomp", 7)) {
+			return err_set(e, ERR_UNSUPPORTED,
+				       "a seccomp profile in a request is not taken; hint: "
+				       "[sandbox] seccomp in berth.toml names one");
+		} else if (engine_warn(c, e,
+				       "security option %.80s has no meaning here and was ignored",
+				       opt) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int add_restart(struct engine_create *c, const json_t *host, struct err *e)
+{
+	const char *name = "";
+	json_int_t most = 0;
+	json_t *policy;
+
+	if (engine_obj(host, "RestartPolicy", &policy, e) < 0 ||
+	    engine_str(policy, "Name", &name, e) < 0 ||
+	    engine_int(policy, "MaximumRetryCount", &most, e) < 0)
+		return -1;
+	if (!name[0] || !strcmp(name, "no"))
+		return 0;
+	if (most > 0 && !strcmp(name, "on-failure"))
+		return engine_word(c, e, "--restart=on-failure:%" JSON_INTEGER_FORMAT, most);
+	return engine_word(c, e, "--restart=%s", name);
+}
+
+/* The namespaces that may be the host's with Docker; here each container has its own. */
+static int check_namespaces(const json_t *host, struct err *e)
+{
+	static const char *const keys[] = { "PidMode", "IpcMode", "UTSMode", "UsernsMode",
+					    "CgroupnsMode" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(keys); i++) {
+		const char *mode = "";
+
+		if (engine_str(host, keys[i], &mode, e) < 0)
+			return -1;
+		if (!strcmp(mode, "host") || !strncmp(mode, "container:", 10))
+			return err_set(e, ERR_DENIED,
+				       "%s %.80s is refused: a sandbox has namespaces of its own",
+				       keys[i], mode);
+	}
+	return 0;
+}
+
+static int check_devices(const json_t *host, struct err *e)
+{
+	json_t *devices, *requests;
+
+	if (engine_arr(host, "Devices", &devices, e) < 0 ||
+	    engine_arr(host, "DeviceRequests", &requests, e) < 0)
+		return -1;
+	if (json_array_size(devices))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "devices of the host are not given to a container yet");
+	if (json_array_size(requests))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "could not select device driver \"\" with capabilities: [[gpu]]: "
+			       "GPUs are not given to a container yet");
+	return 0;
+}
+
+static int add_privileged(struct engine_create *c, const json_t *host, struct err *e)
+{
+	int on = 0;
+
+	if (engine_flag(host, "Privileged", &on, e) < 0 || !on)
+		return on ? -1 : 0;
+	if (engine_rules_need(c->rules, ENGINE_PRIVILEGED, "a privileged container", e) < 0)
+		return -1;
+	return engine_word(c, e, "--cap-add=ALL") < 0
+		       ? -1
+		       : engine_warn(c, e,
+				     "privileged means every capability of the container's own "
+				     "user namespace here, "
+				     "and no device of the host");
+}
+
+static int add_flag(struct engine_create *c, const json_t *host, const char *key,
+		    const char *option, struct err *e)
+{
+	int on = 0;
+
+	if (engine_flag(host, key, &on, e) < 0)
+		return -1;
+	return on ? engine_word(c, e, "--%s", option) : 0;
+}
+
+int engine_create_host(struct engine_create *c, const json_t *host, struct err *e)
+{
+	if (engine_note_unknown(c, host, known, "HostConfig.", e) < 0 ||
+	    add_privileged(c, host, e) < 0 || add_caps(c, host, "CapDrop", "cap-drop", e) < 0 ||
+	    add_caps(c, host, "CapAdd", "cap-add", e) < 0 || add_security(c, host, e) < 0 ||
+	    add_restart(c, host, e) < 0 || check_namespaces(host, e) < 0 ||
+	    check_devices(host, e) < 0 || add_flag(c, host, "ReadonlyRootfs", "read-only", e) < 0 ||
+	    add_flag(c, host, "AutoRemove", "auto-remove", e) < 0)
+		return -1;
+	return engine_create_limits(c, host, e);
+}

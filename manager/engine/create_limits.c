@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The limits of HostConfig.  One that Docker's client leaves out is [sandbox]'s of berth.toml, not
+ * none: a container takes no more of the host than what the operator gives each sandbox.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/mem.h"
+#include "manager/engine/create.h"
+
+#define SHARES_MAX 262144
+
+static int add_memory(struct engine_create *c, const json_t *host, struct err *e)
+{
+	json_int_t memory = 0, swap = 0;
+
+	if (engine_int(host, "Memory", &memory, e) < 0 ||
+	    engine_int(host, "MemorySwap", &swap, e) < 0)
+		return -1;
+	if (memory < 0 || swap < -1)
+		return err_set(e, ERR_INVALID, "Memory and MemorySwap are numbers of bytes");
+	if (memory && engine_word(c, e, "--memory=%" JSON_INTEGER_FORMAT, memory) < 0)
+		return -1;
+	if (swap == -1)
+		return engine_word(c, e, "--swap=unlimited");
+	/* Docker's is the sum of both */
+	if (swap && swap < memory)
+		return err_set(
+			e, ERR_INVALID,
+			"Minimum memoryswap limit should be larger than memory limit, see usage");
+	return swap ? engine_word(c, e, "--swap=%" JSON_INTEGER_FORMAT, swap - memory) : 0;
+}
+
+static int add_cpus(struct engine_create *c, const json_t *host, struct err *e)
+{
+	json_int_t nano = 0, quota = 0, period = 0, shares = 0, milli;
+	const char *set = "";
+
+	if (engine_int(host, "NanoCpus", &nano, e) < 0 ||
+	    engine_int(host, "CpuQuota", &quota, e) < 0 ||
+	    engine_int(host, "CpuPeriod", &period, e) < 0 ||
+	    engine_int(host, "CpuShares", &shares, e) < 0 ||
+	    engine_str(host, "CpusetCpus", &set, e) < 0)
+		return -1;
+	if (nano < 0 || nano > INT64_C(4096000000000) || period < 0 ||
+	    quota > INT64_C(1000000000000) || shares < 0)
+		return err_set(e, ERR_INVALID,
+			       "NanoCpus, CpuQuota, CpuPeriod or CpuShares is out of range");
+	milli = nano ? nano / 1000000 : quota > 0 ? quota * 1000 / (period ? period : 100000) : 0;
+	if ((nano || quota > 0) && milli < 10)
+		milli = 10;
+	if (milli && engine_word(c, e, "--cpus=%" JSON_INTEGER_FORMAT ".%03d", milli / 1000,
+				 (int)(milli % 1000)) < 0)
+		return -1;
+	/* as runc counts shares of cgroup v1 in weights of v2 */
+	if (shares >= 2 && engine_word(c, e, "--cpu-weight=%" JSON_INTEGER_FORMAT,
+				       1 + ((shares < SHARES_MAX ? shares : SHARES_MAX) - 2) *
+						       9999 / (SHARES_MAX - 2)) < 0)
+		return -1;
+	return set[0] ? engine_word(c, e, "--cpuset=%s", set) : 0;
+}
+
+static int add_pids(struct engine_create *c, const json_t *host, struct err *e)
+{
+	json_int_t pids = 0;
+
+	if (engine_int(host, "PidsLimit", &pids, e) < 0)
+		return -1;
+	if (pids > 0 && pids < 2)
+		pids = 2;
+	return pids > 0	  ? engine_word(c, e, "--pids=%" JSON_INTEGER_FORMAT, pids)
+	       : pids < 0 ? engine_word(c, e, "--pids=unlimited")
+			  : 0;
+}
+
+static const struct {
+	const char *name;
+	__rlimit_resource_t resource;
+} limits[] = {
+	{ "core", RLIMIT_CORE },
+	{ "cpu", RLIMIT_CPU },
+	{ "data", RLIMIT_DATA },
+	{ "fsize", RLIMIT_FSIZE },
+	{ "memlock", RLIMIT_MEMLOCK },
+	{ "nofile", RLIMIT_NOFILE },
+	{ "nproc", RLIMIT_NPROC },
+	{ "rss", RLIMIT_RSS },
+	{ "stack", RLIMIT_STACK },
+	{ "as", RLIMIT_AS },
+	{ "sigpending", RLIMIT_SIGPENDING },
+	{ "msgqueue", RLIMIT_MSGQUEUE },
+	{ "nice", RLIMIT_NICE },
+	{ "rtprio", RLIMIT_RTPRIO },
+	{ "locks", RLIMIT_LOCKS },
+};
+
+/* What the host itself may have; UINT64_MAX is no limit. */
+static uint64_t most_of(const char *name)
+{
+	struct rlimit r;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(limits); i++)
+		if (!strcmp(limits[i].name, name) && getrlimit(limits[i].resource, &r) == 0 &&
+		    r.rlim_max != RLIM_INFINITY)
+			return (uint64_t)r.rlim_max;
+	return UINT64_MAX;
+}
+
+static int add_ulimit(struct engine_create *c, const json_t *one, struct err *e)
+{
+	json_int_t soft = 0, hard = 0;
+	const char *name = "";
+	uint64_t most, s, h;
+
+	if (engine_str(one, "Name", &name, e) < 0 || engine_int(one, "Soft", &soft, e) < 0 ||
+	    engine_int(one, "Hard", &hard, e) < 0)
+		return -1;
+	most = most_of(name);
+	h = hard < 0 ? UINT64_MAX : (uint64_t)hard;
+	s = soft < 0 ? UINT64_MAX : (uint64_t)soft;
+	if ((h > most || s > most) &&
+	    engine_warn(c, e,
+			"ulimit %.20s was lowered to %" PRIu64 ", the most this host may give",
+			name, most) < 0)
+		return -1;
+	h = h < most ? h : most;
+	s = s < h ? s : h;
+	if (h == UINT64_MAX && s == UINT64_MAX)
+		return engine_word(c, e, "--ulimit=%s=unlimited", name);
+	return h == UINT64_MAX ? engine_word(c, e, "--ulimit=%s=%" PRIu64 ":unlimited", name, s)
+			       : engine_word(c, e, "--ulimit=%s=%" PRIu64 ":%" PRIu64, name, s, h);
+}
+
+static int add_ulimits(struct engine_create *c, const json_t *host, struct err *e)
+{
+	json_t *list;
+	size_t i;
+
+	if (engine_arr(host, "Ulimits", &list, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(list); i++)
+		if (add_ulimit(c, json_array_get(list, i), e) < 0)
+			return -1;
+	return 0;
+}
+
+static int add_sizes(struct engine_create *c, const json_t *host, struct err *e)
+{
+	const char *size = "";
+	json_int_t shm = 0;
+	json_t *storage;
+
+	if (engine_int(host, "ShmSize", &shm, e) < 0 ||
+	    engine_obj(host, "StorageOpt", &storage, e) < 0 ||
+	    engine_str(storage, "size", &size, e) < 0)
+		return -1;
+	if (shm < 0)
+		return err_set(e, ERR_INVALID, "SHM size can not be less than 0");
+	if (shm &&
+	    engine_word(c, e, "--shm-size=%" JSON_INTEGER_FORMAT, shm < 4096 ? 4096 : shm) < 0)
+		return -1;
+	return size[0] ? engine_word(c, e, "--disk=%s", size) : 0;
+}
+
+int engine_create_limits(struct engine_create *c, const json_t *host, struct err *e)
+{
+	json_int_t blkio = 0;
+
+	if (engine_int(host, "BlkioWeight", &blkio, e) < 0 ||
+	    (blkio && engine_warn(c, e, "the weight of block I/O was ignored") < 0))
+		return -1;
+	return add_memory(c, host, e) < 0 || add_cpus(c, host, e) < 0 || add_pids(c, host, e) < 0 ||
+			       add_ulimits(c, host, e) < 0 || add_sizes(c, host, e) < 0
+		       ? -1
+		       : 0;
+}

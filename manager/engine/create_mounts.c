@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Binds, named volumes and tmpfs: HostConfig.Binds, .Mounts and .Tmpfs. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/engine/create.h"
+
+struct one {
+	const char *source, *target;
+	int read_only;
+	int must_exist; /* --mount says so; -v makes a directory */
+	int as_owner;	/* files made in it are its owner's */
+};
+
+static int has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word), part;
+
+	for (; list && *list; list += part + (list[part] == ',')) {
+		part = strcspn(list, ",");
+		if (part == n && !strncmp(list, word, n))
+			return 1;
+	}
+	return 0;
+}
+
+/* What --volume takes apart at its colons cannot have one. */
+static int check_path(const char *path, struct err *e)
+{
+	return strchr(path, ':') || strchr(path, '\n')
+		       ? err_set(e, ERR_INVALID,
+				 "invalid volume specification: '%.200s' has a colon in it", path)
+		       : 0;
+}
+
+static int add_bind(struct engine_create *c, const struct one *m, struct err *e)
+{
+	char path[PATH_MAX];
+	int kind;
+
+	if (engine_rules_bind(c->rules, m->source, path, &kind, e) < 0 || check_path(path, e) < 0)
+		return -1;
+	if (kind == ENGINE_MISSING && m->must_exist)
+		return err_set(e, ERR_INVALID,
+			       "invalid mount config for type \"bind\": bind source path does "
+			       "not exist: %.200s",
+			       path);
+	if (kind == ENGINE_MISSING && json_array_append_new(c->directories, json_string(path)) < 0)
+		return err_set(e, ERR_INVALID, "the path of a bind is not UTF-8");
+	return engine_word(c, e, "--volume=%s:%s%s", path, m->target,
+			   m->read_only	 ? ""
+			   : m->as_owner ? ":rw,owner=auto"
+					 : ":rw");
+}
+
+static int add_one(struct engine_create *c, const struct one *m, struct err *e)
+{
+	if (m->target[0] != '/' || check_path(m->target, e) < 0)
+		return m->target[0] == '/'
+			       ? -1
+			       : err_set(e, ERR_INVALID,
+					 "invalid mount path: '%.200s' mount path must be absolute",
+					 m->target);
+	if (strchr(m->source, '/'))
+		return add_bind(c, m, e);
+	return engine_word(c, e, "--volume=%s:%s%s", m->source, m->target,
+			   m->read_only ? ":ro" : "");
+}
+
+/* "SOURCE:TARGET[:WORDS]", or a target alone, which would be a volume without a name. */
+static int add_text(struct engine_create *c, const char *text, int as_owner, struct err *e)
+{
+	autofree char *copy = strdup(text);
+	struct one m = { .as_owner = as_owner };
+	char *target, *words;
+
+	if (!copy)
+		return err_nomem(e);
+	target = strchr(copy, ':');
+	if (!target)
+		return engine_warn(c, e,
+				   "the volume without a name at %.200s is a part of the "
+				   "container's own layer",
+				   copy);
+	*target++ = '\0';
+	words = strchr(target, ':');
+	if (words)
+		*words++ = '\0';
+	m.source = copy;
+	m.target = target;
+	m.read_only = has_word(words, "ro") || has_word(words, "readonly");
+	return add_one(c, &m, e);
+}
+
+/* Options as mount(8) has them; berth's own are nosuid and nodev anyway. */
+static int add_tmpfs(struct engine_create *c, const char *target, const char *options,
+		     struct err *e)
+{
+	const char *size = NULL;
+	size_t part;
+
+	for (; *options; options += part + (options[part] == ',')) {
+		part = strcspn(options, ",");
+		if (part > 5 && !strncmp(options, "size=", 5))
+			size = options + 5;
+	}
+	if (target[0] != '/' || check_path(target, e) < 0)
+		return err_set(e, ERR_INVALID,
+			       "invalid mount path: '%.200s' mount path must be absolute", target);
+	if (!size)
+		return engine_word(c, e, "--tmpfs=%s", target);
+	return engine_word(c, e, "--tmpfs=%s:size=%.*s", target, (int)strcspn(size, ","), size);
+}
+
+static int add_mount(struct engine_create *c, const json_t *mount, int as_owner, struct err *e)
+{
+	struct one m = { .source = "", .target = "", .must_exist = 1, .as_owner = as_owner };
+	const char *type = "";
+	json_int_t bytes = 0;
+	json_t *options;
+
+	if (engine_str(mount, "Type", &type, e) < 0 ||
+	    engine_str(mount, "Source", &m.source, e) < 0 ||
+	    engine_str(mount, "Target", &m.target, e) < 0 ||
+	    engine_flag(mount, "ReadOnly", &m.read_only, e) < 0 ||
+	    engine_obj(mount, "TmpfsOptions", &options, e) < 0 ||
+	    engine_int(options, "SizeBytes", &bytes, e) < 0)
+		return -1;
+	if (!strcmp(type, "tmpfs")) {
+		char size[40];
+
+		snprintf(size, sizeof(size), "size=%" JSON_INTEGER_FORMAT, bytes);
+		return add_tmpfs(c, m.target, bytes > 0 ? size : "", e);
+	}
+	if (strcmp(type, "bind") && strcmp(type, "volume"))
+		return err_set(e, ERR_UNSUPPORTED, "a mount of type %.40s is not known here", type);
+	if (!strcmp(type, "volume") && !m.source[0])
+		return engine_warn(c, e,
+				   "the volume without a name at %.200s is a part of the "
+				   "container's own layer",
+				   m.target);
+	if (!strcmp(type, "volume") == (strchr(m.source, '/') != NULL))
+		return err_set(e, ERR_INVALID,
+			       "invalid mount config for type \"%s\": '%.200s' is not a source of "
+			       "that type",
+			       type, m.source);
+	return add_one(c, &m, e);
+}
+
+/* owner=auto needs numbers (cli/run/mountspec.h). */
+static int is_numeric(const char *user)
+{
+	const char *colon = strchr(user, ':');
+
+	return !user[0] || !strcmp(user, "root") || !strcmp(user, "0") ||
+	       (colon && !user[strspn(user, "0123456789:")]);
+}
+
+int engine_create_mounts(struct engine_create *c, const json_t *body, const json_t *host,
+			 struct err *e)
+{
+	json_t *binds, *mounts, *tmpfs, *v;
+	const char *target, *user = "";
+	size_t i;
+
+	if (engine_arr(host, "Binds", &binds, e) < 0 ||
+	    engine_arr(host, "Mounts", &mounts, e) < 0 ||
+	    engine_obj(host, "Tmpfs", &tmpfs, e) < 0 || engine_str(body, "User", &user, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(binds); i++) {
+		const char *text = engine_item(binds, i, "Binds", e);
+
+		if (!text || add_text(c, text, is_numeric(user), e) < 0)
+			return -1;
+	}
+	for (i = 0; i < json_array_size(mounts); i++)
+		if (add_mount(c, json_array_get(mounts, i), is_numeric(user), e) < 0)
+			return -1;
+	json_object_foreach(tmpfs, target, v)
+		if (add_tmpfs(c, target, json_is_string(v) ? json_string_value(v) : "", e) < 0)
+			return -1;
+	return 0;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NetworkMode, published ports, resolvers. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "manager/engine/create.h"
+
+/* The network of the first endpoint: compose says it there, too. */
+static const char *first_endpoint(const json_t *body)
+{
+	json_t *ends =
+		json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig");
+
+	return json_is_object(ends) ? json_object_iter_key(json_object_iter(ends)) : NULL;
+}
+
+static int add_mode(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
+{
+	const char *first = first_endpoint(body);
+
+	if ((!mode[0] || !strcmp(mode, "default")) && first)
+		mode = first;
+	if (!mode[0] || !strcmp(mode, "default") || !strcmp(mode, "bridge"))
+		return engine_word(c, e, "--network=bridge");
+	if (!strcmp(mode, "host") &&
+	    engine_rules_need(c->rules, ENGINE_HOST_NETWORK, "the network of the host", e) < 0)
+		return -1;
+	return engine_word(c, e, "--network=%s", mode);
+}
+
+/* One binding of "80/tcp". */
+static int add_port(struct engine_create *c, const char *what, const json_t *binding, struct err *e)
+{
+	const char *slash = strchr(what, '/'), *ip = "", *port = "";
+	int udp = slash && !strcmp(slash, "/udp"), chosen;
+	uint64_t inside, outside = 0;
+	char number[8];
+	json_t *list;
+
+	snprintf(number, sizeof(number), "%.*s", slash ? (int)(slash - what) : 7, what);
+	if (engine_str(binding, "HostIp", &ip, e) < 0 ||
+	    engine_str(binding, "HostPort", &port, e) < 0 ||
+	    num_u64(number, "port", 1, UINT16_MAX, &inside, e) < 0 ||
+	    (port[0] && num_u64(port, "HostPort", 0, UINT16_MAX, &outside, e) < 0))
+		return -1;
+	if (slash && !udp && strcmp(slash, "/tcp"))
+		return err_set(e, ERR_UNSUPPORTED, "port %.40s: only tcp and udp are published",
+			       what);
+	if (!outside) {
+		chosen = c->rules->free_port ? c->rules->free_port(udp) : -1;
+		if (chosen <= 0)
+			return err_set(e, ERR_LIMIT, "no port of the host is free for %.40s", what);
+		outside = (uint64_t)chosen;
+	}
+	/* berth's own choice where nobody names an address: the loopback, not the world */
+	if (!ip[0])
+		ip = "127.0.0.1";
+	list = json_object_get(c->ports, what);
+	if (!list) {
+		list = json_array();
+		json_object_set_new(c->ports, what, list);
+	}
+	json_array_append_new(list, json_pack("{s:s,s:o}", "HostIp", ip, "HostPort",
+					      json_sprintf("%d", (int)outside)));
+	return engine_word(c, e,
+			   strchr(ip, ':') && ip[0] != '[' ? "--publish=[%s]:%d:%d%s"
+							   : "--publish=%s:%d:%d%s",
+			   ip, (int)outside, (int)inside, udp ? "/udp" : "");
+}
+
+static int add_ports(struct engine_create *c, const json_t *host, struct err *e)
+{
+	json_t *ports, *v;
+	const char *what;
+	size_t i;
+
+	if (engine_obj(host, "PortBindings", &ports, e) < 0)
+		return -1;
+	json_object_foreach(ports, what, v) {
+		/* null, as docker-py says it, or one without a port: any */
+		if (json_is_null(v) && add_port(c, what, NULL, e) < 0)
+			return -1;
+		for (i = 0; i < json_array_size(v); i++)
+			if (add_port(c, what, json_array_get(v, i), e) < 0)
+				return -1;
+	}
+	return 0;
+}
+
+static int add_exposed(struct engine_create *c, const json_t *body, const json_t *host,
+		       struct err *e)
+{
+	const char *what;
+	json_t *ports, *v;
+	int all = 0;
+
+	if (engine_flag(host, "PublishAllPorts", &all, e) < 0 ||
+	    engine_obj(body, "ExposedPorts", &ports, e) < 0)
+		return -1;
+	json_object_foreach(ports, what, v)
+		if (all && !json_object_get(c->ports, what) && add_port(c, what, NULL, e) < 0)
+			return -1;
+	return 0;
+}
+
+int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,
+			  struct err *e)
+{
+	const char *mode = "";
+	json_t *dns, *hosts;
+	size_t i;
+
+	if (engine_str(host, "NetworkMode", &mode, e) < 0 || add_mode(c, body, mode, e) < 0)
+		return -1;
+	/* Docker takes these without a word where there is no network of its own */
+	if (!strcmp(mode, "none") || !strcmp(mode, "host") || !strncmp(mode, "container:", 10))
+		return 0;
+	if (add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
+	    engine_arr(host, "Dns", &dns, e) < 0 || engine_arr(host, "ExtraHosts", &hosts, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(dns); i++) {
+		const char *server = engine_item(dns, i, "Dns", e);
+
+		if (!server || engine_word(c, e, "--dns=%s", server) < 0)
+			return -1;
+	}
+	return json_array_size(hosts) ? engine_warn(c, e, "ExtraHosts are not set yet") : 0;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ?filters= of lists of containers. */
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/engine/id.h"
+#include "manager/engine/view.h"
+
+#define TEXT_MAX 65536
+#define PATTERN_MAX 256
+
+/* Older clients send an object of values that are true. */
+static json_t *list_of(const json_t *v)
+{
+	json_t *list, *on;
+	const char *key;
+
+	if (json_is_array(v))
+		return json_deep_copy(v);
+	if (!json_is_object(v))
+		return NULL;
+	list = json_array();
+	json_object_foreach((json_t *)(size_t)v, key, on)
+		if (json_is_true(on))
+			json_array_append_new(list, json_string(key));
+	return list;
+}
+
+json_t *engine_filters(const char *text, struct err *e)
+{
+	autojson json_t *j = NULL;
+	json_t *all = json_object(), *v, *list, *one;
+	const char *key;
+	size_t i;
+
+	if (!text || !text[0])
+		return all;
+	j = json_parse(text, strlen(text), TEXT_MAX, "filters", e);
+	if (!j || !json_is_object(j))
+		goto fail;
+	json_object_foreach(j, key, v) {
+		list = list_of(v);
+		if (!list || json_object_set_new(all, key, list) < 0)
+			goto fail;
+		json_array_foreach(list, i, one)
+			if (!json_is_string(one))
+				goto fail;
+	}
+	return all;
+fail:
+	json_decref(all);
+	err_set(e, ERR_INVALID, "invalid filters");
+	return NULL;
+}
+
+int engine_filters_has(const json_t *filters, const char *key)
+{
+	return json_array_size(json_object_get(filters, key)) > 0;
+}
+
+static int has_label(const json_t *labels, const char *want)
+{
+	const char *eq = strchr(want, '='), *v;
+	char key[260];
+
+	snprintf(key, sizeof(key), "%.*s", eq ? (int)(eq - want) : 256, want);
+	v = json_string_value(json_object_get(labels, key));
+	return v && (!eq || !strcmp(v, eq + 1));
+}
+
+int engine_filters_labels(const json_t *filters, const char *key, const json_t *labels)
+{
+	const json_t *list = json_object_get(filters, key), *one;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)list, i, one)
+		if (!has_label(labels, json_string_value(one)))
+			return 0;
+	return 1;
+}
+
+/* As Docker has it: a regular expression that is found in the name, with its slash or without. */
+static int is_named(const char *name, const char *pattern)
+{
+	char slashed[80];
+	regex_t re;
+	int found;
+
+	snprintf(slashed, sizeof(slashed), "/%s", name);
+	if (!strcmp(name, pattern) || !strcmp(slashed, pattern))
+		return 1;
+	if (strlen(pattern) > PATTERN_MAX || strchr(pattern, '{') ||
+	    regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB))
+		return strstr(name, pattern) != NULL;
+	found = !regexec(&re, name, 0, NULL, 0) || !regexec(&re, slashed, 0, NULL, 0);
+	regfree(&re);
+	return found;
+}
+
+static int is_image(const struct engine_view *v, const char *want)
+{
+	const char *name = engine_image_name(v),
+		   *digest = json_string_value(json_object_get(v->image, "digest"));
+	size_t n = strlen(want);
+
+	if (!strcmp(name, want) || (!strncmp(name, want, n) && !strcmp(name + n, ":latest")))
+		return 1;
+	return digest && n >= 12 && (!strncmp(digest, want, n) || !strncmp(digest + 7, want, n));
+}
+
+static int one_matches(const struct engine_view *v, const char *key, const char *want)
+{
+	const char *health = engine_health(v);
+	char id[ENGINE_ID], code[16];
+
+	engine_id(v->id, id);
+	snprintf(code, sizeof(code), "%d", engine_exit_code(v));
+	if (!strcmp(key, "id"))
+		return !strncmp(id, want, strlen(want));
+	if (!strcmp(key, "name"))
+		return is_named(engine_name(v), want);
+	if (!strcmp(key, "status"))
+		return !strcmp(engine_state_name(engine_state(v)), want);
+	if (!strcmp(key, "ancestor"))
+		return is_image(v, want);
+	if (!strcmp(key, "exited"))
+		return engine_state(v) == ENGINE_EXITED && !strcmp(code, want);
+	if (!strcmp(key, "health"))
+		return !strcmp(health ? health : "none", want);
+	if (!strcmp(key, "network"))
+		return !strcmp(engine_network_mode(v), want);
+	return -1;
+}
+
+/* Those that can hold for every container here, or for none. */
+static int is_constant(const char *key, const char *want)
+{
+	if (!strcmp(key, "is-task"))
+		return !strcmp(want, "false");
+	return !strcmp(key, "isolation") || !strcmp(key, "type") ? 1 : -1;
+}
+
+static int key_matches(const struct engine_view *v, const char *key, const json_t *list,
+		       struct err *e)
+{
+	const json_t *one;
+	size_t i;
+	int r;
+
+	json_array_foreach((json_t *)(size_t)list, i, one) {
+		const char *want = json_string_value(one);
+
+		r = is_constant(key, want);
+		if (r < 0)
+			r = one_matches(v, key, want);
+		if (r < 0)
+			return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
+		if (r)
+			return 1;
+	}
+	return json_array_size(list) == 0;
+}
+
+int engine_filters_match(const json_t *filters, const struct engine_view *v, struct err *e)
+{
+	const char *key;
+	json_t *list;
+	int r;
+
+	json_object_foreach((json_t *)(size_t)filters, key, list) {
+		r = !strcmp(key, "label")
+			    ? engine_filters_labels(filters, key,
+						    json_object_get(v->record, "labels"))
+			    : key_matches(v, key, list, e);
+		if (r <= 0)
+			return r;
+	}
+	return 1;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * id - Docker's ids and names for berth's sandboxes.
+ *
+ * Docker's id has 64 hexadecimal digits, of which people use the first 12.  These are the id of the
+ * sandbox; the others follow from them, so that nothing has to be kept.  Pure.
+ */
+#ifndef BERTH_MANAGER_ENGINE_ID_H
+#define BERTH_MANAGER_ENGINE_ID_H
+
+#include <stddef.h>
+
+#define ENGINE_ID 65 /* bytes with the NUL */
+
+void engine_id(const char *sandbox, char ret[ENGINE_ID]);
+/*
+ * What a client calls a container, as berth finds it: without a slash in front, and a long id, or
+ * the start of one, cut to the sandbox's.  -1: nothing can be called that.
+ */
+int engine_ref(const char *ref, char *ret, size_t n);
+/* 64 digits that nobody has: of an exec, say.  -1 without randomness. */
+int engine_new_id(char ret[ENGINE_ID]);
+
+#endif

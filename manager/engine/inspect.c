@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GET /containers/{id}/json. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/engine/id.h"
+#include "manager/engine/view.h"
+
+static json_t *copy_or(const json_t *v, json_t *otherwise)
+{
+	if (!v)
+		return otherwise;
+	json_decref(otherwise);
+	return json_deep_copy(v);
+}
+
+/* What runs, as a program and its arguments. */
+static void set_path(json_t *doc, const struct engine_view *v)
+{
+	const json_t *argv = json_object_get(v->record, "command");
+	json_t *args = json_array();
+	size_t i;
+
+	for (i = 1; i < json_array_size(argv); i++)
+		json_array_append(args, json_array_get(argv, i));
+	json_object_set_new(doc, "Path", copy_or(json_array_get(argv, 0), json_string("")));
+	json_object_set_new(doc, "Args", args);
+}
+
+static json_t *health_of(const struct engine_view *v)
+{
+	const char *status = engine_health(v);
+	const json_t *detail = json_object_get(v->ping, "health_detail"), *one;
+	json_t *log = json_array();
+	size_t i;
+
+	if (!status) {
+		json_decref(log);
+		return NULL;
+	}
+	json_array_foreach(json_object_get(detail, "log"), i, one)
+		json_array_append_new(log, json_pack("{s:O*,s:O*,s:O*,s:O*}", "Start",
+						     json_object_get(one, "start"), "End",
+						     json_object_get(one, "end"), "ExitCode",
+						     json_object_get(one, "exit_code"), "Output",
+						     json_object_get(one, "output")));
+	return json_pack("{s:s,s:O?,s:o}", "Status", status, "FailingStreak",
+			 json_object_get(detail, "failing_streak"), "Log", log);
+}
+
+static json_t *time_of(const json_t *record, const char *key)
+{
+	const json_t *t = json_object_get(record, key);
+
+	return json_is_string(t) ? json_deep_copy(t) : json_string(ENGINE_NEVER);
+}
+
+static json_t *state_of(const struct engine_view *v)
+{
+	const enum engine_state s = engine_state(v);
+	const char *cause =
+		json_string_value(json_object_get(json_object_get(v->record, "verdict"), "cause"));
+	const json_t *pid = json_object_get(v->live, "init_pid"),
+		     *why = json_object_get(v->record, "start_error");
+	json_t *state = json_pack(
+		"{s:s,s:b,s:b,s:b,s:b,s:b,s:I,s:i,s:o,s:o,s:o}", "Status", engine_state_name(s),
+		"Running", v->runs || s == ENGINE_RESTARTING, "Paused", s == ENGINE_PAUSED,
+		"Restarting", s == ENGINE_RESTARTING, "OOMKilled",
+		!v->runs && cause && !strcmp(cause, "oom"), "Dead", 0, "Pid",
+		v->runs ? json_integer_value(pid) : (json_int_t)0, "ExitCode", engine_exit_code(v),
+		"Error", copy_or(v->runs ? NULL : why, json_string("")), "StartedAt",
+		time_of(v->record, "started"), "FinishedAt", time_of(v->record, "finished"));
+	json_t *health = v->runs ? health_of(v) : NULL;
+
+	if (health)
+		json_object_set_new(state, "Health", health);
+	return state;
+}
+
+/* The image's environment with the container's on top, as Docker merges them. */
+static json_t *env_of(const struct engine_view *v)
+{
+	const json_t *own = engine_asked(v, "Env"), *base = json_object_get(v->image, "env"), *one,
+		     *two;
+	json_t *all = json_array();
+	size_t i, k;
+
+	json_array_foreach((json_t *)(size_t)own, i, one)
+		json_array_append(all, (json_t *)(size_t)one);
+	json_array_foreach((json_t *)(size_t)base, i, one) {
+		const char *text = json_string_value(one);
+		size_t n = text ? strcspn(text, "=") + 1 : 0;
+		int hidden = 0;
+
+		json_array_foreach((json_t *)(size_t)own, k, two) {
+			const char *mine = json_string_value(two);
+
+			hidden |= text && mine && !strncmp(mine, text, n);
+		}
+		if (!hidden)
+			json_array_append(all, (json_t *)(size_t)one);
+	}
+	return all;
+}
+
+static json_t *text_or(const json_t *v, const json_t *second)
+{
+	if (json_is_string(v) && json_string_length(v))
+		return json_deep_copy(v);
+	return json_is_string(second) ? json_deep_copy(second) : json_string("");
+}
+
+static json_t *flag_of(const struct engine_view *v, const char *key)
+{
+	return json_boolean(json_is_true(engine_asked(v, key)));
+}
+
+json_t *engine_config(const struct engine_view *v)
+{
+	const json_t *entry = engine_asked(v, "Entrypoint"), *cmd = engine_asked(v, "Cmd"),
+		     *own = v->asked ? NULL : json_object_get(v->record, "command");
+	json_t *c = json_pack(
+		"{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "Hostname",
+		text_or(engine_asked(v, "Hostname"), NULL), "Domainname", "", "User",
+		text_or(engine_asked(v, "User"), json_object_get(v->image, "user")), "AttachStdin",
+		flag_of(v, "AttachStdin"), "AttachStdout", flag_of(v, "AttachStdout"),
+		"AttachStderr", flag_of(v, "AttachStderr"), "Tty", json_boolean(engine_is_tty(v)),
+		"OpenStdin", json_boolean(json_is_true(json_object_get(v->record, "stdin_open"))),
+		"StdinOnce", flag_of(v, "StdinOnce"), "Env", env_of(v));
+	const json_t *image_cmd = entry ? NULL : json_object_get(v->image, "cmd");
+
+	json_object_set_new(c, "Cmd",
+			    copy_or(cmd && json_array_size(cmd) ? cmd
+				    : own			? own
+								: image_cmd,
+				    json_null()));
+	json_object_set_new(c, "Entrypoint",
+			    copy_or(entry ? entry
+				    : json_array_size(json_object_get(v->image, "entrypoint"))
+					    ? json_object_get(v->image, "entrypoint")
+					    : NULL,
+				    json_null()));
+	json_object_set_new(c, "Image", json_string(engine_image_name(v)));
+	json_object_set_new(c, "Volumes", copy_or(engine_asked(v, "Volumes"), json_null()));
+	json_object_set_new(
+		c, "WorkingDir",
+		text_or(engine_asked(v, "WorkingDir"), json_object_get(v->image, "workdir")));
+	json_object_set_new(c, "OnBuild", json_null());
+	json_object_set_new(c, "Labels",
+			    copy_or(json_object_get(v->record, "labels"), json_object()));
+	json_object_set_new(c, "ExposedPorts",
+			    copy_or(engine_asked(v, "ExposedPorts"), json_object()));
+	if (engine_asked(v, "Healthcheck"))
+		json_object_set_new(c, "Healthcheck",
+				    json_deep_copy(engine_asked(v, "Healthcheck")));
+	if (engine_asked(v, "StopTimeout"))
+		json_object_set_new(c, "StopTimeout",
+				    json_deep_copy(engine_asked(v, "StopTimeout")));
+	json_object_set_new(c, "StopSignal",
+			    text_or(json_object_get(v->record, "stop_signal"), NULL));
+	return c;
+}
+
+/* As it was asked for; "LogConfig" must name a driver whose logs can be read. */
+json_t *engine_host_config(const struct engine_view *v)
+{
+	const json_t *asked = engine_asked(v, "HostConfig");
+	json_t *h = asked ? json_deep_copy(asked) : json_object();
+	const char *policy = json_string_value(json_object_get(v->record, "restart"));
+	json_t *made = json_pack("{s:s,s:{s:s,s:i},s:{s:s,s:{}},s:b,s:o,s:o,s:o,s:o,s:b,s:s}",
+				 "NetworkMode", engine_network_mode(v), "RestartPolicy", "Name",
+				 policy ? policy : "no", "MaximumRetryCount", 0, "LogConfig",
+				 "Type", "json-file", "Config", "AutoRemove", 0, "Binds",
+				 json_null(), "PortBindings", json_object(), "CapAdd", json_null(),
+				 "CapDrop", json_null(), "Privileged", 0, "Isolation", "");
+
+	json_object_update_missing(h, made);
+	json_object_set(h, "LogConfig", json_object_get(made, "LogConfig"));
+	if (!json_string_length(json_object_get(json_object_get(h, "RestartPolicy"), "Name")))
+		json_object_set(h, "RestartPolicy", json_object_get(made, "RestartPolicy"));
+	json_decref(made);
+	return h;
+}
+
+/* What Docker has and berth does without. */
+static void set_rest(json_t *doc, const struct engine_view *v)
+{
+	static const char *const none[] = { "ResolvConfPath", "HostnamePath", "HostsPath",
+					    "LogPath",	      "MountLabel",   "ProcessLabel",
+					    "AppArmorProfile" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(none); i++)
+		json_object_set_new(doc, none[i], json_string(""));
+	json_object_set_new(doc, "RestartCount",
+			    copy_or(json_object_get(v->record, "restarts"), json_integer(0)));
+	json_object_set_new(doc, "Driver", json_string("overlay2"));
+	json_object_set_new(doc, "Platform", json_string("linux"));
+	json_object_set_new(doc, "ExecIDs", json_null());
+	json_object_set_new(doc, "GraphDriver", json_pack("{s:s,s:n}", "Name", "overlay2", "Data"));
+}
+
+json_t *engine_inspect(const struct engine_view *v)
+{
+	const json_t *digest = json_object_get(v->image, "digest");
+	char id[ENGINE_ID];
+	json_t *doc, *ports, *nets;
+
+	engine_id(v->id, id);
+	ports = engine_ports(v);
+	nets = engine_networks(v);
+	doc = json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "Id", id, "Created",
+			time_of(v->record, "created"), "State", state_of(v), "Image",
+			copy_or(digest, json_string(engine_image_name(v))), "Name",
+			json_sprintf("/%s", engine_name(v)), "HostConfig", engine_host_config(v),
+			"Mounts", engine_mounts(v), "Config", engine_config(v));
+	set_path(doc, v);
+	set_rest(doc, v);
+	json_object_set_new(doc, "NetworkSettings",
+			    json_pack("{s:s,s:s,s:s,s:s,s:s,s:o,s:o}", "Bridge", "", "SandboxID",
+				      v->runs ? id : "", "SandboxKey", "", "Gateway", "",
+				      "IPAddress", "", "Ports", ports, "Networks", nets));
+	return doc;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GET /containers/json, and what it shares with inspect: ports, networks, mounts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "manager/engine/id.h"
+#include "manager/engine/view.h"
+
+#define COMMAND_MAX 8192
+
+json_t *engine_ports(const struct engine_view *v)
+{
+	const json_t *exposed = engine_asked(v, "ExposedPorts"),
+		     *chosen = json_object_get(v->asked, "ports");
+	json_t *all = json_object(), *unused;
+	const char *what;
+
+	if (!v->runs)
+		return all;
+	json_object_foreach((json_t *)(size_t)exposed, what, unused)
+		json_object_set_new(all, what, json_null());
+	if (chosen)
+		json_object_update(all, (json_t *)(size_t)chosen);
+	return all;
+}
+
+json_t *engine_networks(const struct engine_view *v)
+{
+	const json_t *address = json_object_get(v->network, "address");
+	json_t *one = json_pack("{s:n,s:n,s:n,s:s,s:s,s:s,s:s,s:o,s:i,s:s}", "IPAMConfig", "Links",
+				"Aliases", "NetworkID", "", "EndpointID", "", "Gateway", "",
+				"MacAddress", "", "IPAddress",
+				json_is_string(address) ? json_deep_copy(address) : json_string(""),
+				"IPPrefixLen", 0, "IPv6Gateway", "");
+	json_t *all = json_object();
+
+	json_object_set_new(all, engine_network_mode(v), one);
+	return all;
+}
+
+/* "SOURCE:TARGET[:WORDS]" */
+static json_t *mount_of(const char *text)
+{
+	const char *target = strchr(text, ':'), *words = target ? strchr(target + 1, ':') : NULL;
+	int is_path = text[0] == '/', writable = !words || !strstr(words, "ro");
+
+	if (!target)
+		return NULL;
+	target++;
+	return json_pack(
+		"{s:s,s:o,s:s#,s:s#,s:s,s:b,s:s}", "Type", is_path ? "bind" : "volume", "Name",
+		is_path ? json_string("") : json_stringn(text, (size_t)(target - 1 - text)),
+		"Source", text, (int)(target - 1 - text), "Destination", target,
+		(int)(words ? words - target : (ptrdiff_t)strlen(target)), "Mode",
+		words ? words + 1 : "", "RW", writable, "Propagation", is_path ? "rprivate" : "");
+}
+
+json_t *engine_mounts(const struct engine_view *v)
+{
+	const json_t *binds = engine_asked_host(v, "Binds"),
+		     *mounts = engine_asked_host(v, "Mounts"), *one;
+	json_t *all = json_array(), *m;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)binds, i, one) {
+		m = json_is_string(one) ? mount_of(json_string_value(one)) : NULL;
+		if (m)
+			json_array_append_new(all, m);
+	}
+	json_array_foreach((json_t *)(size_t)mounts, i, one)
+		json_array_append_new(all,
+				      json_pack("{s:O*,s:O*,s:O*,s:b,s:s,s:s}", "Type",
+						json_object_get(one, "Type"), "Source",
+						json_object_get(one, "Source"), "Destination",
+						json_object_get(one, "Target"), "RW",
+						!json_is_true(json_object_get(one, "ReadOnly")),
+						"Mode", "", "Propagation", ""));
+	return all;
+}
+
+/* "sh -c 'sleep 1'", as docker ps shows it. */
+static json_t *command_of(const struct engine_view *v)
+{
+	const json_t *argv = json_object_get(v->record, "command"), *one;
+	autobuf struct buf b = BUF_INIT(COMMAND_MAX);
+	struct err ignored;
+	json_t *text;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)argv, i, one) {
+		const char *s = json_string_value(one);
+		int plain = s && s[0] && !strpbrk(s, " \t\n'\"\\$&|;<>()");
+
+		if (!s || buf_addf(&b, &ignored, plain ? "%s%s" : "%s'%s'", i ? " " : "", s) < 0)
+			break;
+	}
+	text = json_string(b.data ? b.data : "");
+	return text ? text : json_string("");
+}
+
+static json_t *port_list(const struct engine_view *v)
+{
+	json_t *all = json_array(), *ports = engine_ports(v), *bindings, *one;
+	const char *what;
+	size_t i;
+
+	json_object_foreach(ports, what, bindings) {
+		const char *slash = strchr(what, '/');
+		const char *type = slash ? slash + 1 : "tcp";
+		int inside = atoi(what);
+
+		if (!json_array_size(bindings))
+			json_array_append_new(
+				all, json_pack("{s:i,s:s}", "PrivatePort", inside, "Type", type));
+		json_array_foreach(bindings, i, one) {
+			const char *port = json_string_value(json_object_get(one, "HostPort"));
+
+			json_array_append_new(all, json_pack("{s:O*,s:i,s:i,s:s}", "IP",
+							     json_object_get(one, "HostIp"),
+							     "PrivatePort", inside, "PublicPort",
+							     port ? atoi(port) : 0, "Type", type));
+		}
+	}
+	json_decref(ports);
+	return all;
+}
+
+json_t *engine_summary(const struct engine_view *v, int64_t now)
+{
+	const json_t *labels = json_object_get(v->record, "labels"),
+		     *digest = json_object_get(v->image, "digest");
+	const char *created = json_string_value(json_object_get(v->record, "created"));
+	char id[ENGINE_ID], status[120];
+	json_t *nets = engine_networks(v);
+
+	engine_id(v->id, id);
+	engine_status(v, now, status, sizeof(status));
+	return json_pack("{s:s,s:[o],s:s,s:o,s:o,s:I,s:o,s:o,s:s,s:s,s:{s:s},s:{s:o},s:o}", "Id",
+			 id, "Names", json_sprintf("/%s", engine_name(v)), "Image",
+			 engine_image_name(v), "ImageID",
+			 json_is_string(digest) ? json_deep_copy(digest) : json_string(""),
+			 "Command", command_of(v), "Created", (json_int_t)engine_time(created),
+			 "Ports", port_list(v), "Labels",
+			 json_is_object(labels) ? json_deep_copy(labels) : json_object(), "State",
+			 engine_state_name(engine_state(v)), "Status", status, "HostConfig",
+			 "NetworkMode", engine_network_mode(v), "NetworkSettings", "Networks", nets,
+			 "Mounts", engine_mounts(v));
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a client's document holds, read with the types that Docker's API says. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/engine/create.h"
+
+static int wrong(const char *key, const char *what, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "invalid JSON: %.80s is not %s", key, what);
+}
+
+static json_t *get(const json_t *obj, const char *key)
+{
+	json_t *v = json_object_get(obj, key);
+
+	return json_is_null(v) ? NULL : v;
+}
+
+int engine_str(const json_t *obj, const char *key, const char **ret, struct err *e)
+{
+	const json_t *v = get(obj, key);
+
+	if (!v)
+		return 0;
+	if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+		return wrong(key, "a string", e);
+	*ret = json_string_value(v);
+	return 0;
+}
+
+int engine_int(const json_t *obj, const char *key, json_int_t *ret, struct err *e)
+{
+	const json_t *v = get(obj, key);
+
+	if (!v)
+		return 0;
+	if (!json_is_integer(v))
+		return wrong(key, "an integer", e);
+	*ret = json_integer_value(v);
+	return 0;
+}
+
+int engine_flag(const json_t *obj, const char *key, int *ret, struct err *e)
+{
+	const json_t *v = get(obj, key);
+
+	if (!v)
+		return 0;
+	if (!json_is_boolean(v))
+		return wrong(key, "a boolean", e);
+	*ret = json_is_true(v);
+	return 0;
+}
+
+int engine_arr(const json_t *obj, const char *key, json_t **ret, struct err *e)
+{
+	*ret = get(obj, key);
+	return *ret && !json_is_array(*ret) ? wrong(key, "an array", e) : 0;
+}
+
+int engine_obj(const json_t *obj, const char *key, json_t **ret, struct err *e)
+{
+	*ret = get(obj, key);
+	return *ret && !json_is_object(*ret) ? wrong(key, "an object", e) : 0;
+}
+
+const char *engine_item(const json_t *list, size_t i, const char *key, struct err *e)
+{
+	const json_t *v = json_array_get(list, i);
+	const char *s = json_string_value(v);
+
+	if (!s || strlen(s) != json_string_length(v)) {
+		wrong(key, "an array of strings", e);
+		return NULL;
+	}
+	return s;
+}
+
+static int add_text(json_t *to, const char *fmt, va_list ap, struct err *e)
+{
+	autofree char *text = NULL;
+
+	if (vasprintf(&text, fmt, ap) < 0) {
+		text = NULL;
+		return err_nomem(e);
+	}
+	return json_array_append_new(to, json_string(text)) < 0 ? err_nomem(e) : 0;
+}
+
+int engine_word(struct engine_create *c, struct err *e, const char *fmt, ...)
+{
+	va_list ap;
+	int r;
+
+	va_start(ap, fmt);
+	r = add_text(c->words, fmt, ap, e);
+	va_end(ap);
+	return r;
+}
+
+int engine_warn(struct engine_create *c, struct err *e, const char *fmt, ...)
+{
+	va_list ap;
+	int r;
+
+	va_start(ap, fmt);
+	r = add_text(c->warnings, fmt, ap, e);
+	va_end(ap);
+	return r;
+}
+
+/* What a client sends for "not said": null, "", 0, false, [], {}. */
+static int holds_nothing(const json_t *v)
+{
+	return json_is_null(v) || json_is_false(v) ||
+	       (json_is_string(v) && !json_string_length(v)) ||
+	       (json_is_integer(v) && !json_integer_value(v)) ||
+	       (json_is_array(v) && !json_array_size(v)) ||
+	       (json_is_object(v) && !json_object_size(v));
+}
+
+int engine_note_unknown(struct engine_create *c, const json_t *obj, const char *const *known,
+			const char *where, struct err *e)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(size_t)obj, name, v) {
+		const char *const *k = known;
+
+		while (*k && strcmp(*k, name))
+			k++;
+		if (!*k && !holds_nothing(v) && json_array_size(c->unknown) < 32 &&
+		    json_array_append_new(c->unknown, json_sprintf("%s%.60s", where, name)) < 0)
+			return err_nomem(e);
+	}
+	return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * view - a sandbox as Docker's documents show a container.
+ *
+ * Pure: the caller has read what berth knows of it.  A sandbox that berth itself made is shown,
+ * too, with what its record says.
+ */
+#ifndef BERTH_MANAGER_ENGINE_VIEW_H
+#define BERTH_MANAGER_ENGINE_VIEW_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#define ENGINE_FILE_NAME                                                                           \
+	"docker.json" /* in a sandbox's directory: {"version":1,"body":{...},"ports":{...}} */
+#define ENGINE_NEVER "0001-01-01T00:00:00Z"
+
+/* Borrowed; NULL where there is none. */
+struct engine_view {
+	const char *id;	       /* the sandbox's */
+	const json_t *record;  /* record.json */
+	const json_t *live;    /* that of the run directory, with the pids */
+	const json_t *ping;    /* the keeper's answer */
+	const json_t *asked;   /* ENGINE_FILE_NAME */
+	const json_t *image;   /* the record of its image */
+	const json_t *network; /* the keeper's answer to "network" */
+	int runs, restarting;
+};
+
+enum engine_state {
+	ENGINE_CREATED,
+	ENGINE_RUNNING,
+	ENGINE_PAUSED,
+	ENGINE_RESTARTING,
+	ENGINE_EXITED
+};
+
+enum engine_state engine_state(const struct engine_view *v);
+const char *engine_state_name(enum engine_state s);
+/* Without a slash in front. */
+const char *engine_name(const struct engine_view *v);
+/* Of the last main command; 0 while it runs. */
+int engine_exit_code(const struct engine_view *v);
+/* Seconds since the epoch of a time as records have it; 0 for none. */
+int64_t engine_time(const char *text);
+/* "Up 3 seconds (healthy)" */
+void engine_status(const struct engine_view *v, int64_t now, char *ret, size_t n);
+/* As Docker's client says durations. */
+void engine_duration(int64_t seconds, char *ret, size_t n);
+/* "starting", "healthy", "unhealthy" or NULL. */
+const char *engine_health(const struct engine_view *v);
+/* Members of the create body, or of the image, or NULL; borrowed. */
+const json_t *engine_asked(const struct engine_view *v, const char *key);
+const json_t *engine_asked_host(const struct engine_view *v, const char *key);
+const char *engine_image_name(const struct engine_view *v);
+/* "bridge", "none", or the network's own name. */
+const char *engine_network_mode(const struct engine_view *v);
+int engine_is_tty(const struct engine_view *v);
+
+/* New references: an item of GET /containers/json, GET /containers/{id}/json, their parts. */
+json_t *engine_summary(const struct engine_view *v, int64_t now);
+json_t *engine_inspect(const struct engine_view *v);
+json_t *engine_config(const struct engine_view *v);
+json_t *engine_host_config(const struct engine_view *v);
+json_t *engine_ports(const struct engine_view *v); /* of NetworkSettings */
+json_t *engine_networks(const struct engine_view *v);
+json_t *engine_mounts(const struct engine_view *v);
+
+/* ---- filters (filters.c) ---- */
+
+/* Of a query: {"label":["a=b"]} or {"label":{"a=b":true}}; NULL text is none.  A new object of
+ * arrays, or NULL with e. */
+json_t *engine_filters(const char *text, struct err *e);
+/* 1 when the container is wanted; -1 with ERR_INVALID for a filter that Docker does not have. */
+int engine_filters_match(const json_t *filters, const struct engine_view *v, struct err *e);
+int engine_filters_has(const json_t *filters, const char *key);
+/* Any of the values (all: each) of key, "K" or "K=V", is among labels; 1 when there is no such key.
+ */
+int engine_filters_labels(const json_t *filters, const char *key, const json_t *labels);
+
+/* Bytes of one frame's head (attach, logs, exec without a terminal): 1 is stdout, 2 stderr. */
+void engine_frame(unsigned char head[8], int stream, uint32_t n);
+
+#endif

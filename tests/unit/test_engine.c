@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/engine/create.h"
+#include "manager/engine/id.h"
+#include "manager/engine/view.h"
+
+static json_t *parse(const char *text)
+{
+	json_t *j = json_loads(text, 0, NULL);
+
+	cr_assert_not_null(j, "%s", text);
+	return j;
+}
+
+/* The words of a create, with a line's end between them. */
+static int words_of(const char *body, unsigned allow, char *out, size_t n, struct err *e)
+{
+	const struct engine_rules rules = { .allow = allow, .state_dir = "/var/lib/berth", .run_dir = "/run/berth" };
+	autojson json_t *j = parse(body);
+	struct engine_create c;
+	size_t i, at = 0;
+	int r;
+
+	cr_assert_eq(engine_create_init(&c, &rules, e), 0);
+	r = engine_create_read(&c, j, e);
+	out[0] = '\0';
+	for (i = 0; i < json_array_size(c.words); i++)
+		at += (size_t)snprintf(out + at, n - at, "%s\n", json_string_value(json_array_get(c.words, i)));
+	engine_create_release(&c);
+	return r;
+}
+
+#define HAS(body, allow, word) do { \
+	char out_[8192]; \
+	struct err e_ = { 0 }; \
+	cr_assert_eq(words_of(body, allow, out_, sizeof(out_), &e_), 0, "%s: %s", body, e_.msg); \
+	cr_assert(strstr(out_, word "\n"), "%s has no %s:\n%s", body, word, out_); \
+} while (0)
+
+#define REFUSES(body, allow, is, word) do { \
+	char out_[8192]; \
+	struct err e_ = { 0 }; \
+	cr_assert_eq(words_of(body, allow, out_, sizeof(out_), &e_), -1, "%s was taken:\n%s", body, out_); \
+	cr_assert_eq(e_.code, is, "%s: %s", body, e_.msg); \
+	cr_assert(strstr(e_.msg, word), "%s: %s", body, e_.msg); \
+} while (0)
+
+#define HOST(text) "{\"Image\":\"i\",\"HostConfig\":{" text "}}"
+
+Test(engine, an_id_of_64_digits_begins_with_the_sandboxs_own)
+{
+	char id[ENGINE_ID], again[ENGINE_ID], other[ENGINE_ID], ref[100];
+
+	engine_id("0123456789ab", id);
+	engine_id("0123456789ab", again);
+	engine_id("0123456789ac", other);
+	cr_assert_eq(strlen(id), 64);
+	cr_assert_eq(strncmp(id, "0123456789ab", 12), 0);
+	cr_assert_str_eq(id, again);
+	cr_assert_neq(strcmp(id + 12, other + 12), 0);
+	cr_assert_eq(strspn(id, "0123456789abcdef"), 64);
+	cr_assert_eq(engine_ref(id, ref, sizeof(ref)), 0);
+	cr_assert_str_eq(ref, "0123456789ab");
+	id[30] = '\0';
+	cr_assert_eq(engine_ref(id, ref, sizeof(ref)), 0);
+	cr_assert_str_eq(ref, "0123456789ab");
+	id[29] = id[29] == 'a' ? 'b' : 'a';
+	engine_ref(id, ref, sizeof(ref));
+	cr_assert_str_eq(ref, id, "another container's id is not cut");
+	engine_ref("/web", ref, sizeof(ref));
+	cr_assert_str_eq(ref, "web");
+	cr_assert_eq(engine_ref("", ref, sizeof(ref)), -1);
+	cr_assert_eq(engine_ref("/", ref, sizeof(ref)), -1);
+}
+
+Test(engine, an_entrypoint_takes_the_image_commands_away)
+{
+	char out[8192];
+	struct err e = { 0 };
+
+	cr_assert_eq(words_of("{\"Image\":\"i\",\"Cmd\":[\"a\",\"--b\"]}", 0, out, sizeof(out), &e), 0);
+	cr_assert(strstr(out, "--service\n--\ni\na\n--b\n"), "%s", out);
+	cr_assert_null(strstr(out, "--entrypoint"));
+	cr_assert_eq(words_of("{\"Image\":\"i\",\"Entrypoint\":[\"e\",\"f\"],\"Cmd\":[\"a\"]}", 0, out, sizeof(out), &e), 0);
+	cr_assert(strstr(out, "--entrypoint=\n--service\n--\ni\ne\nf\na\n"), "%s", out);
+	cr_assert_eq(words_of("{\"Image\":\"i\",\"Entrypoint\":[\"\"],\"Cmd\":[\"a\"]}", 0, out, sizeof(out), &e), 0);
+	cr_assert(strstr(out, "--entrypoint=\n--service\n--\ni\na\n"), "%s", out);
+}
+
+Test(engine, a_word_of_the_client_is_never_an_option)
+{
+	HAS("{\"Image\":\"--help\",\"Cmd\":[\"--x\"]}", 0, "--\n--help\n--x");
+	HAS("{\"Image\":\"i\",\"Env\":[\"A=\\n--x\"]}", 0, "--env=A=\n--x");
+}
+
+Test(engine, limits_are_berths)
+{
+	HAS(HOST("\"Memory\":1048576,\"MemorySwap\":3145728"), 0, "--memory=1048576\n--swap=2097152");
+	HAS(HOST("\"Memory\":1048576,\"MemorySwap\":-1"), 0, "--swap=unlimited");
+	HAS(HOST("\"NanoCpus\":1500000000"), 0, "--cpus=1.500");
+	HAS(HOST("\"CpuQuota\":50000,\"CpuPeriod\":100000"), 0, "--cpus=0.500");
+	HAS(HOST("\"CpuShares\":1024"), 0, "--cpu-weight=39");
+	HAS(HOST("\"PidsLimit\":-1"), 0, "--pids=unlimited");
+	HAS(HOST("\"StorageOpt\":{\"size\":\"100m\"},\"ShmSize\":1073741824"), 0, "--shm-size=1073741824\n--disk=100m");
+	HAS(HOST("\"RestartPolicy\":{\"Name\":\"on-failure\",\"MaximumRetryCount\":3}"), 0, "--restart=on-failure:3");
+	REFUSES(HOST("\"Memory\":2097152,\"MemorySwap\":1048576"), 0, ERR_INVALID, "memoryswap");
+	REFUSES(HOST("\"NanoCpus\":-1"), 0, ERR_INVALID, "out of range");
+}
+
+Test(engine, mounts_are_volumes_of_berth)
+{
+	HAS(HOST("\"Binds\":[\"/srv/x:/y\"]"), 0, "--volume=/srv/x:/y:rw,owner=auto");
+	HAS(HOST("\"Binds\":[\"/srv/x:/y:ro,z\"]"), 0, "--volume=/srv/x:/y");
+	HAS(HOST("\"Binds\":[\"data:/y:ro\"]"), 0, "--volume=data:/y:ro");
+	HAS("{\"Image\":\"i\",\"User\":\"bob\",\"HostConfig\":{\"Binds\":[\"/srv/x:/y\"]}}", 0, "--volume=/srv/x:/y:rw");
+	HAS(HOST("\"Tmpfs\":{\"/run\":\"rw,nosuid,size=64m\"}"), 0, "--tmpfs=/run:size=64m");
+	HAS(HOST("\"Mounts\":[{\"Type\":\"volume\",\"Source\":\"v\",\"Target\":\"/t\"}]"), 0, "--volume=v:/t");
+	REFUSES(HOST("\"Binds\":[\"/srv/x:y\"]"), 0, ERR_INVALID, "absolute");
+	REFUSES(HOST("\"Binds\":[\"./x:/y\"]"), 0, ERR_INVALID, "absolute");
+	REFUSES(HOST("\"Mounts\":[{\"Type\":\"bind\",\"Source\":\"/srv/a:b\",\"Target\":\"/t\"}]"), 0, ERR_INVALID, "colon");
+	REFUSES(HOST("\"Mounts\":[{\"Type\":\"npipe\",\"Source\":\"a\",\"Target\":\"/t\"}]"), 0, ERR_UNSUPPORTED, "npipe");
+}
+
+Test(engine, places_of_the_system_are_not_bound_without_leave)
+{
+	static const char *const places[] = { "/", "//", "/.", "/srv/..", "/etc", "/etc/x", "/./proc/1", "/srv/../../dev", "/run/x" };
+	const struct engine_rules none = { .state_dir = "/srv/berth", .run_dir = "/run/berth" }, all = {
+		.allow = ENGINE_SYSTEM_BINDS, .state_dir = "/srv/berth", .run_dir = "/run/berth" };
+	struct err e = { 0 };
+	char path[PATH_MAX];
+	size_t i;
+	int kind;
+
+	for (i = 0; i < ARRAY_LEN(places); i++) {
+		cr_assert_eq(engine_rules_bind(&none, places[i], path, &kind, &e), -1, "%s", places[i]);
+		cr_assert_eq(e.code, ERR_DENIED, "%s: %s", places[i], e.msg);
+	}
+	cr_assert_eq(engine_rules_bind(&all, "/etc//x/", path, &kind, &e), 0, "%s", e.msg);
+	cr_assert_str_eq(path, "/etc/x");
+	cr_assert_eq(engine_rules_bind(&none, "/etcetera", path, &kind, &e), 0);
+	/* what berth keeps is not for sale, from above or below */
+	cr_assert_eq(engine_rules_bind(&all, "/srv/berth/sandboxes", path, &kind, &e), -1);
+	cr_assert_eq(engine_rules_bind(&all, "/srv", path, &kind, &e), -1);
+	cr_assert_eq(engine_rules_bind(&all, "/srv/berth2", path, &kind, &e), 0);
+}
+
+Test(engine, rights_beyond_berths_need_the_operators_word)
+{
+	REFUSES(HOST("\"Privileged\":true"), 0, ERR_DENIED, "allow = [\"privileged\"]");
+	HAS(HOST("\"Privileged\":true"), ENGINE_PRIVILEGED, "--cap-add=ALL");
+	REFUSES(HOST("\"NetworkMode\":\"host\""), 0, ERR_DENIED, "host-network");
+	HAS(HOST("\"NetworkMode\":\"host\""), ENGINE_HOST_NETWORK, "--network=host");
+	REFUSES(HOST("\"SecurityOpt\":[\"seccomp=unconfined\"]"), 0, ERR_DENIED, "unconfined");
+	REFUSES(HOST("\"PidMode\":\"host\""), ~0u, ERR_DENIED, "PidMode");
+	REFUSES(HOST("\"IpcMode\":\"container:x\""), ~0u, ERR_DENIED, "IpcMode");
+	HAS(HOST("\"SecurityOpt\":[\"no-new-privileges\",\"label=disable\"]"), 0, "--network=bridge");
+}
+
+Test(engine, ports_are_published_on_the_loopback)
+{
+	HAS(HOST("\"PortBindings\":{\"80/tcp\":[{\"HostIp\":\"\",\"HostPort\":\"8080\"}]}"), 0, "--publish=127.0.0.1:8080:80");
+	HAS(HOST("\"PortBindings\":{\"53/udp\":[{\"HostIp\":\"0.0.0.0\",\"HostPort\":\"53\"}]}"), 0, "--publish=0.0.0.0:53:53/udp");
+	HAS(HOST("\"PortBindings\":{\"80/tcp\":[{\"HostIp\":\"::1\",\"HostPort\":\"81\"}]}"), 0, "--publish=[::1]:81:80");
+	REFUSES(HOST("\"PortBindings\":{\"80/sctp\":[{\"HostPort\":\"1\"}]}"), 0, ERR_UNSUPPORTED, "sctp");
+	REFUSES(HOST("\"PortBindings\":{\"0/tcp\":[{\"HostPort\":\"1\"}]}"), 0, ERR_INVALID, "port");
+	REFUSES(HOST("\"PortBindings\":{\"80/tcp\":[{\"HostPort\":\"70000\"}]}"), 0, ERR_INVALID, "HostPort");
+}
+
+Test(engine, a_health_check_is_berths)
+{
+	HAS("{\"Image\":\"i\",\"Healthcheck\":{\"Test\":[\"CMD-SHELL\",\"x y\"],\"Interval\":1500000000,\"Retries\":2}}", 0,
+	    "--health-cmd=x y\n--health-interval=1500ms\n--health-retries=2");
+	HAS("{\"Image\":\"i\",\"Healthcheck\":{\"Test\":[\"CMD\",\"x\",\"y\"]}}", 0, "--health-exec=[\"x\",\"y\"]");
+	HAS("{\"Image\":\"i\",\"Healthcheck\":{\"Test\":[\"NONE\"]}}", 0, "--no-health");
+	REFUSES("{\"Image\":\"i\",\"Healthcheck\":{\"Test\":[\"WHAT\"]}}", 0, ERR_INVALID, "WHAT");
+}
+
+static void check_duration(int64_t seconds, const char *want)
+{
+	char got[40];
+
+	engine_duration(seconds, got, sizeof(got));
+	cr_assert_str_eq(got, want);
+}
+
+Test(engine, durations_are_told_as_dockers_client_does)
+{
+	check_duration(0, "Less than a second");
+	check_duration(1, "1 second");
+	check_duration(59, "59 seconds");
+	check_duration(60, "About a minute");
+	check_duration(125, "2 minutes");
+	check_duration(3600, "About an hour");
+	check_duration(5400, "2 hours");
+	check_duration(47 * 3600, "47 hours");
+	check_duration(3 * 86400, "3 days");
+	check_duration(21 * 86400, "3 weeks");
+	check_duration(90 * 86400, "3 months");
+	check_duration(INT64_C(3) * 365 * 86400, "3 years");
+}
+
+static const char *state_name(const char *record, int runs, int *ret_code)
+{
+	autojson json_t *j = parse(record);
+	const struct engine_view v = { .id = "0123456789ab", .record = j, .runs = runs };
+
+	*ret_code = engine_exit_code(&v);
+	return engine_state_name(engine_state(&v));
+}
+
+Test(engine, a_record_says_the_state_and_the_exit_code)
+{
+	int code;
+
+	cr_assert_str_eq(state_name("{\"status\":\"created\"}", 0, &code), "created");
+	cr_assert_eq(code, 0);
+	cr_assert_str_eq(state_name("{\"status\":\"running\",\"verdict\":{\"exit_status\":3}}", 1, &code), "running");
+	cr_assert_eq(code, 0);
+	cr_assert_str_eq(state_name("{\"status\":\"exited\",\"verdict\":{\"exit_status\":3}}", 0, &code), "exited");
+	cr_assert_eq(code, 3);
+	/* its keeper was killed: nobody wrote a verdict */
+	cr_assert_str_eq(state_name("{\"status\":\"running\",\"service\":true}", 0, &code), "exited");
+	cr_assert_eq(code, 137);
+	state_name("{\"status\":\"exited\",\"start_error\":\"command 'x' not found in the sandbox\"}", 0, &code);
+	cr_assert_eq(code, 127);
+}
+
+static int matches(const char *filters, const char *record, int runs)
+{
+	struct err e = { 0 };
+	autojson json_t *f = engine_filters(filters, &e), *j = parse(record);
+	const struct engine_view v = { .id = "0123456789ab", .record = j, .runs = runs };
+
+	cr_assert_not_null(f, "%s", e.msg);
+	return engine_filters_match(f, &v, &e);
+}
+
+Test(engine, filters_are_dockers)
+{
+	static const char box[] = "{\"name\":\"web-1\",\"image\":\"i:1\",\"status\":\"created\",\"labels\":{\"a\":\"b\",\"c\":\"\"}}";
+	struct err e = { 0 };
+
+	cr_assert_eq(matches("", box, 0), 1);
+	cr_assert_eq(matches("{\"label\":[\"a=b\",\"c\"]}", box, 0), 1);
+	cr_assert_eq(matches("{\"label\":[\"a=b\",\"d\"]}", box, 0), 0);
+	cr_assert_eq(matches("{\"label\":{\"a\":true,\"d\":false}}", box, 0), 1);
+	cr_assert_eq(matches("{\"name\":[\"x\",\"^/web\"]}", box, 0), 1);
+	cr_assert_eq(matches("{\"name\":[\"eb-2\"]}", box, 0), 0);
+	cr_assert_eq(matches("{\"name\":[\"(\"]}", box, 0), 0);
+	cr_assert_eq(matches("{\"status\":[\"created\"],\"id\":[\"0123\"]}", box, 0), 1);
+	cr_assert_eq(matches("{\"status\":[\"running\"]}", box, 1), 1);
+	cr_assert_eq(matches("{\"ancestor\":[\"i:1\"]}", box, 0), 1);
+	cr_assert_eq(matches("{\"nosuch\":[\"x\"]}", box, 0), -1);
+	cr_assert_null(engine_filters("{\"label\":7}", &e));
+	cr_assert_null(engine_filters("[]", &e));
+	cr_assert_null(engine_filters("{\"label\":[7]}", &e));
+}
+
+Test(engine, a_frame_says_its_stream_and_its_length)
+{
+	unsigned char head[8];
+
+	engine_frame(head, 2, 0x01020304);
+	cr_assert_eq(memcmp(head, "\2\0\0\0\1\2\3\4", 8), 0);
+}
