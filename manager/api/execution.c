@@ -112,9 +112,10 @@ static int take_packet(struct execution *x, struct err *e)
 		fd_close(&fds[--n]);
 	if (!msg)
 		return -1;
+	if (id)
+		snprintf(x->command, sizeof(x->command), "%s", id);
 	if (json_object_get(msg, "started")) {
 		x->started = 1;
-		snprintf(x->command, sizeof(x->command), "%s", id ? id : "");
 		http_audit(x->box.rq, "command", x->command);
 		if (x->stays_open &&
 		    livein_add(x->api, x->box.id, x->command, take_fd(&x->in), e) < 0)
@@ -180,8 +181,11 @@ int execution_launch(struct execution *x, json_t *ask, struct err *e)
 	if (r == 0)
 		write_input(x);
 	atomic_fetch_add(&api_of(x->box.rq)->execs, 1);
-	/* so that a command that cannot be executed has a status of its own */
-	while (r == 0 && !x->started)
+	/*
+	 * So that a command that cannot be executed has a status of its own.  One that was killed
+	 * before it had started has a verdict, too, and no other word comes before that.
+	 */
+	while (r == 0 && !x->started && !x->verdict)
 		r = take_packet(x, e);
 	return r;
 }

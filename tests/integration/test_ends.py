@@ -100,6 +100,25 @@ def test_berthd_tells_a_verdict_and_not_that_it_may_be_started():
         b.berth("rm", "-f", "box", ok=True)
 
 
+def test_a_command_that_is_killed_before_it_has_started_has_a_verdict_too():
+    """Init stands still: the keeper has asked it for the command, and has no answer when the kill comes."""
+    with Daemon() as d:
+        for asks in (lambda: d.exec("box", "sleep", "100")["verdict"]["cause"],
+                     lambda: verdict_of(begin("exec", "--json", "box", "sleep", "100"))[1]["cause"],
+                     lambda: json.loads(b.berth("stdio", input='{"id": 1, "op": "exec", "sandbox": "box", "argv": ["sleep", "100"]}\n', ok=True)
+                                        .out.splitlines()[-1])["verdict"]["cause"]):
+            d.create("box")
+            answers = []
+            os.kill(json.loads(b.berth("inspect", "box", ok=True).out)["init_pid"], signal.SIGSTOP)
+            client = threading.Thread(target=lambda: answers.append(asks()))
+            client.start()
+            b.wait_for(lambda: json.loads(b.berth("ps", "--json", ok=True).out)[0]["commands"] == 1, what="the command to be asked for")
+            b.berth("kill", "box", ok=True)
+            client.join(20 * b.SLOW)
+            assert answers == ["killed-by"], answers
+            b.berth("rm", "-f", "box", ok=True)
+
+
 def keeper_of(name):
     return json.loads(b.berth("inspect", name, ok=True).out)["supervisor_pid"]
 
