@@ -43,6 +43,7 @@ class World:
         self.things, self.gone = {}, {}
         self.asked = 0
         self.doubtful = {}      # whose making or removal was not answered: to be removed once more
+        self.unanswered = set() # the names of those whose making was not
 
     def say(self, text):
         with self.lock:
@@ -81,6 +82,7 @@ class World:
                 self.things[thing.name] = thing
             elif status is None:
                 self.doubtful[thing.name] = thing
+                self.unanswered.add(thing.name)
 
     def pick(self, r, managed=None):
         with self.lock:
@@ -100,7 +102,7 @@ class Connection(http.client.HTTPConnection):
 
 
 class Client(threading.Thread):
-    IDLE = 5    # seconds after which a kept connection may have been closed
+    IDLE = 2    # seconds after which a kept connection may have been closed
 
     def __init__(self, world, n, seed, end, answer_seconds):
         super().__init__(daemon=True)
@@ -251,8 +253,9 @@ class Client(threading.Thread):
         verb = self.r.choice(("pause", "stop", "start"))
         self.native(box, "POST", "/" + verb)
         until = time.monotonic() + self.answer_seconds
-        while verb == "pause" and self.native(box, "POST", "/resume")[0] is None and time.monotonic() < until:
-            pass        # a sandbox that stays paused keeps who reads from it waiting, and rightly
+        # lost, or too much to do: a sandbox that stays paused keeps who reads from it waiting, and rightly
+        while verb == "pause" and self.native(box, "POST", "/resume")[0] in (None, 429, 503, 504) and time.monotonic() < until:
+            pass
 
     # ---- connections that are not kept
 
