@@ -99,7 +99,7 @@ static void await_waiting(uint64_t n)
 	cr_assert_fail("nobody waits");
 }
 
-Test(admission, the_queue_is_served_in_its_order_and_bounded, .timeout = 30)
+Test(admission, the_queue_is_served_in_its_order_and_bounded, .timeout = 120)
 {
 	struct waiter w[2] = { { .memory = 80 }, { .memory = 10 } };
 	struct err e = { 0 };
@@ -122,16 +122,16 @@ Test(admission, the_queue_is_served_in_its_order_and_bounded, .timeout = 30)
 	cr_assert_eq(adm.memory_bytes, 90);
 }
 
-Test(admission, who_waits_too_long_gives_up_and_those_behind_move_on, .timeout = 30)
+Test(admission, who_waits_too_long_gives_up_and_those_behind_move_on, .timeout = 120)
 {
 	struct waiter w[2] = { { .memory = 80 }, { .memory = 10 } };
 	struct err e = { 0 };
 
-	open_with(10, 100, 2, 150);
+	open_with(10, 100, 2, 400);
 	cr_assert_eq(admission_enter(&adm, 90, 0, &patient, &e), 0);
 	pthread_create(&w[0].thread, NULL, wait_in_queue, &w[0]);
 	await_waiting(1);
-	nap(50);
+	nap(300);
 	pthread_create(&w[1].thread, NULL, wait_in_queue, &w[1]);
 	pthread_join(w[0].thread, NULL);
 	pthread_join(w[1].thread, NULL);
@@ -156,7 +156,7 @@ static void *leave_the_queue(void *arg)
 	return NULL;
 }
 
-Test(admission, who_leaves_frees_his_place_in_the_queue_at_once_wherever_it_is, .timeout = 60)
+Test(admission, who_leaves_frees_his_place_in_the_queue_at_once_wherever_it_is, .timeout = 120)
 {
 	struct waiter w[3] = { { .memory = 80 }, { .memory = 10 }, { .memory = 20 } };
 	struct err e = { 0 };
@@ -202,7 +202,7 @@ static void *work_until_cut(void *arg)
 	return (void *)(intptr_t)oplock_leave(&op);
 }
 
-Test(oplock, a_delete_waits_for_operations_then_cuts_them_and_lets_no_new_one_in, .timeout = 60)
+Test(oplock, a_delete_waits_for_operations_then_cuts_them_and_lets_no_new_one_in, .timeout = 120)
 {
 	struct err e = { 0 };
 	struct oplocks *l = oplocks_new(&e);

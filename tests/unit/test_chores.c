@@ -25,7 +25,7 @@ static void end(void)
 	free(s);
 }
 
-TestSuite(chores, .init = begin, .fini = end, .timeout = 30);
+TestSuite(chores, .init = begin, .fini = end, .timeout = 120);
 
 static void note(int *n, int by)
 {

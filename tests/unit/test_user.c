@@ -242,7 +242,7 @@ static void enter(void)
 {
 	cr_assert(mkdtemp(place));
 	snprintf(file, sizeof(file), "%s/passwd", place);
-	alarm(10);
+	alarm(60);
 }
 
 static void leave(void)
