@@ -58,8 +58,12 @@ def test_T9_every_process_of_the_sandbox_has_only_its_own():
     fds = leak_fds(10, "/etc", "/etc/passwd")
     p = b.start("run", "host", "sh", "-c", "echo ready; sleep 100; :", pass_fds=fds)
     b.read_until(p.stdout, b"ready\n")
-    inside = [d for d in proc.descendants(p.pid) if os.stat(f"/proc/{d}/ns/pid").st_ino != os.stat("/proc/self/ns/pid").st_ino]
-    assert len(inside) == 3, [proc.cmdline(d) for d in inside]  # init, sh, sleep
+
+    def init_sh_and_sleep():
+        inside = [d for d in proc.descendants(p.pid) if os.stat(f"/proc/{d}/ns/pid").st_ino != os.stat("/proc/self/ns/pid").st_ino]
+        names = [open(f"/proc/{d}/comm").read().strip() for d in inside]
+        return "sleep" in names and len(inside) == 3 and inside
+    inside = b.wait_for(init_sh_and_sleep, what=lambda: [proc.cmdline(d) for d in proc.descendants(p.pid)])
     for pid in inside:
         name = open(f"/proc/{pid}/comm").read().strip()
         links = {int(n): os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")}

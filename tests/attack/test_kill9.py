@@ -292,9 +292,8 @@ def test_killing_the_sandboxs_init_is_told():
     for options in ([], ["--timeout", "100s"]):
         p = b.start("run", "--json", *options, *STAYS)
         b.read_until(p.stdout, b"up\n")
-        inside = [d for d in proc.descendants(p.pid) if open(f"/proc/{d}/status").read().count("\nNSpid:\t") and
-                  re.search(r"^NSpid:\t.*\t1$", open(f"/proc/{d}/status").read(), re.M)]
-        assert inside, "no pid 1 of a sandbox"
+        inside = b.wait_for(lambda: [d for d in proc.descendants(p.pid) if re.search(r"^NSpid:\t.*\t1$", open(f"/proc/{d}/status").read(), re.M)],
+                            what="pid 1 of a sandbox")
         proc.kill(inside[0])
         out, err = p.communicate(timeout=10)
         assert p.returncode in (125, 137), (p.returncode, out, err)

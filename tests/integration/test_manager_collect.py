@@ -24,13 +24,14 @@ def is_unknown(m, name):
 
 
 def test_what_was_reaped_goes_when_its_time_is_over():
-    with Managed(BOX + FAST + 'released_ttl = "100ms"\nauto_delete = "1h"\n') as d:
+    with Managed(BOX + FAST + 'released_ttl = "1h"\nauto_delete = "1h"\n') as d:
         m = d.manager
         name, where = reaped(m, "one")
         assert m.native("sessions/one/restore").ok and m.shell(name, "cat file")[0]["stdout"] == "kept\n"
         assert m.native("sessions/one/reap").ok
         assert m.list_session_keys() == ["one"] and os.path.exists(where + "/file")
         again = m.get_info(identity=name)["container_name"]
+        d.reconfigure_text("released_ttl", '"100ms"')
         d.reconfigure_text("auto_delete", '"1ms"')
         b.wait_for(lambda: is_unknown(m, again), 20, "the end of its record")
         assert not os.path.exists(where) and m.list_session_keys() == []
@@ -88,7 +89,7 @@ def test_a_release_that_failed_is_tried_again():
         refused(500, m.release, identity=name)
         assert m.get_status(identity=name) == "error"
         os.unlink(where + "/c")
-        age(name, "$.updated_at", 31)
+        age(name, "$.updated_at", by=31)
         b.wait_for(lambda: m.get_status(identity=name) == "released", 20, "the release that failed")
         assert m.shell(m.create(storage_path="c/x"), "cat file")[0]["stdout"] == "kept\n"
 

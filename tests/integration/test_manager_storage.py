@@ -147,7 +147,7 @@ def test_what_is_being_started_is_not_deleted_for_having_been_stopped():
             slow.start()
             assert held.came.wait(30 * b.SLOW), "it is not brought back"
             # the scan comes each 50 ms, and finds it archived and due
-            age(name, "$.berth.stopped_ms", 7200000)
+            age(name, "$.berth.stopped_ms", by=7200000)
             time.sleep(1)
             held.go.set()
             slow.join(30 * b.SLOW)
@@ -173,8 +173,7 @@ def test_what_was_refused_is_not_tried_again_before_it_was_used():
         b.wait_for(lambda: own("failed_ms"), 20, "the first try")
         assert own("refused") and "65536:0" in own("failed"), own("failed")
         assert not [r for r in s3.requests if r[0] == "PUT"], "the layer was sent first"
-        age(name, "$.berth.failed_ms", 31000)
-        age(name, "$.berth.stopped_ms", 31000)
+        age(name, "$.berth.failed_ms", "$.berth.stopped_ms", by=31000)
         first = own("failed_ms")
         time.sleep(1)       # 20 scans
         assert own("failed_ms") == first and own("status") == "stopped"
@@ -267,7 +266,7 @@ def test_a_stop_before_the_last_use_counts_for_nothing():
         assert m.http.patch(intervals, json={"auto_stop": 0, "auto_delete": "1h"}, timeout=60).ok
         m.shell(name, "true")
         b.wait_for(lambda: m.get_info(identity=name)["berth"]["status"] == "running", 20, "its record")
-        age(name, "$.berth.stopped_ms", 7200000)
+        age(name, "$.berth.stopped_ms", by=7200000)
         assert m.native(f"sandboxes/{name}/archive").ok
         time.sleep(1)       # 20 scans
         assert m.shell(name, "cat file")[0]["stdout"] == "kept\n"

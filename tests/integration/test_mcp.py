@@ -178,7 +178,8 @@ def test_commands_code_and_shells_tell_output_and_status(s):
 def test_a_timeout_ends_what_the_command_started(s):
     r = s.call("run_command", command="sleep 1000 & echo started; sleep 1000", timeout_ms=300)
     assert r["isError"] and r["structuredContent"]["cause"] == "timeout" and "timed out" in r["content"][0]["text"], r
-    assert "sleep" not in s.text("run_command", command="cat /proc/[0-9]*/comm")
+    # (what was killed may still be dying)
+    b.wait_for(lambda: "sleep" not in s.text("run_command", command="cat /proc/[0-9]*/comm"), what="the end of what it started")
 
 
 @server("--max-timeout", "2s", "--timeout", "300ms")

@@ -290,11 +290,11 @@ def test_published_ports_answer_on_the_loopback():
                 s.listen()
                 b.one_line_error(b.run(*BRIDGE, "-p", "8123:80", "host", "true"), 125, "8123", "a program of this host", "hint")
                 b.run(*BRIDGE, "-p", f"{HOST}:8123:80", "host", "true", ok=True)
-            helpers = [p for p in proc.descendants(x.keeper) if b"berth-net" in open(f"/proc/{p}/cmdline", "rb").read()]
+            helpers = [p for p in proc.descendants(x.keeper) if "berth-net" in proc.cmdline(p)]
             assert len(helpers) == 1
             status = open(f"/proc/{helpers[0]}/status").read()
             assert "CapEff:\t0000000000000000" in status and "NoNewPrivs:\t1" in status and "Seccomp:\t2" in status, status
-            assert not [p for p in proc.descendants(other.keeper) if b"berth-net" in open(f"/proc/{p}/cmdline", "rb").read()], "none without a port"
+            assert not [p for p in proc.descendants(other.keeper) if "berth-net" in proc.cmdline(p)], "none without a port"
             os.kill(helpers[0], signal.SIGKILL)
             b.wait_for(lambda: described("server")["loopback"] == "gone", 5)
             assert http("127.0.0.1", 8080) is None and http(HOST, 8080) == b"HTTP/1.0 200"

@@ -307,14 +307,21 @@ def one_line_error(result, code, *words):
 # ---- waiting, killing -----------------------------------------------------
 
 def wait_for(event, seconds=10, what="the event"):
-    """Calls event() until it is true and returns that; looks every 5 ms.  what may be a function that tells."""
+    """
+    Calls event() until it is true and returns that; looks every 5 ms.  A file that it does not find is not there yet, or
+    is that of a process which has ended meanwhile.  what may be a function that tells.
+    """
     end = time.monotonic() + seconds * SLOW
     while True:
-        found = event()
+        missing = None
+        try:
+            found = event()
+        except (FileNotFoundError, ProcessLookupError) as e:
+            found, missing = None, e
         if found:
             return found
         if time.monotonic() > end:
-            raise AssertionError(f"{what() if callable(what) else what} did not come within {seconds * SLOW:.0f} s")
+            raise AssertionError(f"{what() if callable(what) else what} did not come within {seconds * SLOW:.0f} s") from missing
         time.sleep(0.005)
 
 

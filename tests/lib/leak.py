@@ -162,11 +162,11 @@ class Check:
         self.before = snapshot(self.pid)
         return self
 
-    def now(self, wait=GRACE):
-        """What differs from the start, once it has had its time to go."""
+    def now(self, wait=GRACE, but=lambda thing: False):
+        """What differs from the start, once it has had its time to go, but for what belongs there."""
         end = time.monotonic() + wait * berthtest.SLOW
         while True:
-            found = difference(self.before, snapshot(self.pid))
+            found = [f for f in difference(self.before, snapshot(self.pid)) if not but(f)]
             if not found or time.monotonic() > end:
                 return found
             time.sleep(0.01)

@@ -175,10 +175,12 @@ class Soak:
         self.call("gc", fine={0})
         # the survivor and what belongs to it is no leak
         row = self.survivor(box)
-        mine = (box, f"sandboxes/{box}")
-        mine += tuple(self.proc.cmdline(p) for p in self.proc.descendants(row["keeper_pid"]))
-        found = [f for f in check.now(wait=10) if not any(w in f for w in mine) and not f.startswith("process left")
-                 and not ("ids/" in f and box in f)]
+        family = {str(p) for p in (row["keeper_pid"], *self.proc.descendants(row["keeper_pid"]))}
+
+        def is_survivors(thing):
+            who = re.match(r"process (?:in a cgroup )?left: (?:/\S+: )?(\d+) \(", thing)
+            return box in thing or bool(who) and who.group(1) in family
+        found = check.now(wait=10, but=is_survivors)
         row["processes"] = len(self.proc.descendants(os.getpid()))
         # the journal of events grows to its bound and is turned over there; the image `host` follows the /etc of the host
         kib, journal = (int(subprocess.run(["du", "-sk", *words], stdout=subprocess.PIPE, text=True).stdout.split()[0]) for words in (
