@@ -27,7 +27,8 @@ static const struct {
 #undef X
 };
 
-const char *template_functions(void)
+/* "and eq ge ...": the functions there are. */
+static const char *template_functions(void)
 {
 #define X(sym, name, least, most) " " name
 	return &(TEMPLATE_FUNCTIONS(X))[1];

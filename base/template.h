@@ -34,7 +34,5 @@ void template_free(struct template *t);
  * then holds what was made until there.
  */
 int template_run(const struct template *t, const json_t *dot, struct buf *out, struct err *e);
-/* "and eq ge ...": the functions there are. */
-const char *template_functions(void);
 
 #endif

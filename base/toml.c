@@ -106,7 +106,8 @@ static int comment(struct toml *t)
 	return 0;
 }
 
-int toml_line_end(struct toml *t)
+/* A comment if there is one, then the end of the line or of the text. */
+static int toml_line_end(struct toml *t)
 {
 	int n;
 
@@ -162,7 +163,8 @@ static int key_part(struct toml *t, struct toml_key *k)
 	return buf_add(&k->text, "", 1, t->e);
 }
 
-int toml_read_key(struct toml *t, struct toml_key *k)
+/* A bare, quoted or dotted key; the caller releases key->text whatever the result. */
+static int toml_read_key(struct toml *t, struct toml_key *k)
 {
 	*k = (struct toml_key){ .text = BUF_INIT(TOML_BYTES_MAX + 64) };
 	for (;;) {

@@ -50,11 +50,7 @@ int toml_fail(struct toml *t, const char *at, const char *fmt, ...) __attribute_
 void toml_skip_blanks(struct toml *t);
 /* Blanks, newlines and comments. */
 int toml_skip_lines(struct toml *t);
-/* A comment if there is one, then the end of the line or of the text. */
-int toml_line_end(struct toml *t);
 
-/* A bare, quoted or dotted key; the caller releases key->text whatever the result. */
-int toml_read_key(struct toml *t, struct toml_key *key);
 /* "key = value" into table; depth is that of table. */
 int toml_read_pair(struct toml *t, json_t *table, unsigned depth);
 

@@ -6,16 +6,16 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-const struct opt resident_options[] = { RESIDENT_TABLE };
-const size_t resident_option_count = ARRAY_LEN(resident_options);
+/* The options that make a sandbox, shared by create and the reading of spec.json. */
+static const struct opt options[] = { RESIDENT_TABLE };
 
 static const struct opt *option_of(const char *name)
 {
 	size_t i;
 
-	for (i = 0; i < resident_option_count; i++)
-		if (!strcmp(resident_options[i].name, name))
-			return &resident_options[i];
+	for (i = 0; i < ARRAY_LEN(options); i++)
+		if (!strcmp(options[i].name, name))
+			return &options[i];
 	return NULL;
 }
 

@@ -35,10 +35,6 @@ int resident_is_service(const json_t *spec);
 /* TIME of --idle-timeout and --ttl. */
 int resident_time(const char *name, const char *value, uint64_t *ret_ms, struct err *e);
 
-/* The options that make a sandbox, shared by create and the reading of spec.json. */
-extern const struct opt resident_options[];
-extern const size_t resident_option_count;
-
 /* Whether lines, each NAME or NAME=VALUE, are options that create takes, of which it is not given the name: ERR_CONFIG. */
 int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e);
 /* What a configuration says of sandboxes and only their making can tell to be wrong: the seccomp profile.  ERR_CONFIG. */

@@ -79,7 +79,8 @@ void call_finish(struct mcp *m, struct mcp_call *c, const char *text, size_t n, 
 	call_finish_content(m, c, content, structured, is_error);
 }
 
-void call_fail(struct mcp *m, struct mcp_call *c, const struct err *e)
+/* Ends c with a failure of the tool. */
+static void call_fail(struct mcp *m, struct mcp_call *c, const struct err *e)
 {
 	if (!is_resource(c)) {
 		call_finish(m, c, e->msg, strlen(e->msg), NULL, 1);

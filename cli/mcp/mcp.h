@@ -164,8 +164,6 @@ void call_finish(struct mcp *m, struct mcp_call *c, const char *text, size_t n,
 /* The same with content, an array that it consumes. */
 void call_finish_content(struct mcp *m, struct mcp_call *c, json_t *content, json_t *structured,
 			 int is_error);
-/* Ends c with a failure of the tool. */
-void call_fail(struct mcp *m, struct mcp_call *c, const struct err *e);
 /* Progress of calls that asked for it; when to look again in ms, -1: no need. */
 int call_progress(struct mcp *m, uint64_t now);
 /* The sandbox of the calls that wait for it is ready, or with e not to be had. */

@@ -54,8 +54,6 @@ extern const struct oci_verb oci_verb_create, oci_verb_run, oci_verb_start, oci_
 int oci_root(struct oci_global *g, struct err *e);
 /* path made absolute against the working directory, in memory that lives as long as the program. */
 const char *oci_absolute(const char *path, struct err *e);
-/* A signal by number or name, with or without "SIG": ERR_INVALID. */
-int oci_signal_number(const char *word, int *ret, struct err *e);
 /* Prints j, indented, with a newline.  Takes the reference. */
 void oci_print_json(void *j, int indent);
 

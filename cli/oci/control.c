@@ -21,7 +21,8 @@
 
 /* ---- kill ------------------------------------------------------------------------- */
 
-int oci_signal_number(const char *word, int *ret, struct err *e)
+/* A signal by number or name, with or without "SIG": ERR_INVALID. */
+static int oci_signal_number(const char *word, int *ret, struct err *e)
 {
 	const char *name = strncasecmp(word, "SIG", 3) ? word : word + 3;
 	uint64_t n;

@@ -138,7 +138,6 @@ void http_stop(struct http_server *s, unsigned grace_ms);
 /* ---- what a handler asks ---- */
 
 void *http_context(const struct http_request *rq);
-const struct http_route *http_route_of(const struct http_request *rq);
 const struct http_who *http_who(const struct http_request *rq);
 /* The value of {name} in the pattern: never NULL. */
 const char *http_param(const struct http_request *rq, const char *name);

@@ -13,11 +13,6 @@ void *http_context(const struct http_request *rq)
 	return rq->server->o.context;
 }
 
-const struct http_route *http_route_of(const struct http_request *rq)
-{
-	return rq->route;
-}
-
 const struct http_who *http_who(const struct http_request *rq)
 {
 	return &rq->who;

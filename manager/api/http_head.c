@@ -345,7 +345,8 @@ static int cut_query(struct http_request *rq, char *q, struct err *e)
 	return check_required(rq, e);
 }
 
-int http_route_find(struct http_request *rq, struct err *e)
+/* Cuts up rq->target and finds the route. */
+static int http_route_find(struct http_request *rq, struct err *e)
 {
 	const struct http_foreign *f = rq->server->o.foreign;
 	char *path = rq->target, *query = strchr(path, '?');

@@ -105,8 +105,6 @@ void http_phase_set(struct http_conn *c, enum http_phase p);
 
 /* http_head.c: everything that is decided before the body; -1 with e and rq->error_status. */
 int http_head_check(struct http_request *rq, struct err *e);
-/* Cuts up rq->target and finds the route. */
-int http_route_find(struct http_request *rq, struct err *e);
 
 /*
  * http_share.c.  enter: of a request whose sender is known; ERR_LIMIT when that has too many connections (rq->crowded: this one

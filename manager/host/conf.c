@@ -268,7 +268,8 @@ static void fill_in(struct conf *ret, const struct config *c)
 		snprintf(ret->host, sizeof(ret->host), "localhost");
 }
 
-int conf_parse(const json_t *doc, struct conf *ret, const struct config *c, struct err *e)
+/* The same from a parsed document. */
+static int conf_parse(const json_t *doc, struct conf *ret, const struct config *c, struct err *e)
 {
 	const json_t *table;
 	size_t i;

@@ -60,8 +60,6 @@ extern const size_t conf_section_count;
 
 /* Reads the file that config_load() reads.  c: what was read there, for defaults. */
 int conf_load(struct conf *ret, const struct config *c, struct err *e);
-/* The same from a parsed document. */
-int conf_parse(const json_t *doc, struct conf *ret, const struct config *c, struct err *e);
 /* The pool of that name, or NULL. */
 const struct conf_pool *conf_pool_find(const struct conf *c, const char *name);
 

@@ -16,7 +16,7 @@ int expire_is_over(const json_t *record)
 	return (at > 0 && (uint64_t)at <= clock_wall_ms()) || (owner && procid_has_ended(owner));
 }
 
-int expire_is_due(const json_t *record)
+static int expire_is_due(const json_t *record)
 {
 	return json_is_true(json_object_get(record, EXPIRE_AUTO_REMOVE)) || expire_is_over(record);
 }

@@ -18,7 +18,6 @@
  * record is to go.
  */
 int expire_is_over(const json_t *record);
-int expire_is_due(const json_t *record);
 /* Removes them; *ret_removed counts.  What cannot be removed now is left for the next time. */
 int expire_stopped(struct registry *r, unsigned *ret_removed, struct err *e);
 /* Their ids, without removing anything. */

@@ -71,7 +71,5 @@ void volume_close(struct volume *v);
 
 /* Below the volumes' directory, for the parts of this module. */
 int volume_top(struct registry *r, struct err *e);
-/* The locked directory of a volume in top; ret->root_fd is its top. */
-int volume_mount(struct volume *v, struct err *e);
 
 #endif

@@ -84,7 +84,8 @@ static int mount_image(int dir, int file, struct err *e)
 	return loop < 0 ? -1 : loopdev_mount(loop, e);
 }
 
-int volume_mount(struct volume *v, struct err *e)
+/* The locked directory of a volume in top; ret->root_fd is its top. */
+static int volume_mount(struct volume *v, struct err *e)
 {
 	autoclose int file = openat(v->dir_fd, "image", O_RDWR | O_NOFOLLOW | O_CLOEXEC),
 		      data = -1;

@@ -25,7 +25,7 @@
 #define AWAITED_MS 10000	/* for those whom --await announced to come */
 #define LAST_WORDS 200		/* bytes of an init command's output in the error */
 
-const char keeper_main_reason[] = "its main command ended";
+static const char keeper_main_reason[] = "its main command ended";
 
 static json_t *request_of(const struct keeper *k)
 {

@@ -300,7 +300,6 @@ void keeper_woke(struct keeper *k, int events);
 void keeper_event(struct keeper *k, const char *event, json_t *members);
 void keeper_event_exec(struct keeper *k, const struct keeper_command *c);
 void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdict *v, json_t *members);
-void keeper_log(struct keeper *k, const char *source, const char *stream, const char *p, size_t n);
 void keeper_log_dropped(struct keeper *k, const char *source, const char *stream, uint64_t n);
 void keeper_log_command(struct keeper *k, struct keeper_command *c, int which, const char *p, size_t n);
 /* Of the n bytes the first head ones came before what was dropped. */

@@ -142,6 +142,27 @@ int session_bind(struct service *s, struct record *r, const char *ctx, const str
 	return change(s, r, ctx, 1, more, n, e);
 }
 
+static void session_forget(struct service *s, const char *ctx)
+{
+	char key[LEDGER_KEY_MAX + 1];
+	struct ledger_op op = { LEDGER_DELETE, key, NULL, LEDGER_ANY, 0 };
+	struct beat **at, *b = NULL;
+	struct err ignored;
+
+	pthread_mutex_lock(&s->lock);
+	for (at = &s->beats; *at; at = &(*at)->next) {
+		if (!strcmp((*at)->ctx, ctx)) {
+			b = *at;
+			*at = b->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&s->lock);
+	free(b);
+	ctx_key(key, "beat", ctx);
+	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
+}
+
 int session_unbind(struct service *s, struct record *r, const char *ctx, struct err *e)
 {
 	char copy[CTX_MAX + 1];
@@ -235,27 +256,6 @@ uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e)
 		at = stored;
 	/* nobody could renew it while we were away */
 	return at > s->started_ms ? at : s->started_ms;
-}
-
-void session_forget(struct service *s, const char *ctx)
-{
-	char key[LEDGER_KEY_MAX + 1];
-	struct ledger_op op = { LEDGER_DELETE, key, NULL, LEDGER_ANY, 0 };
-	struct beat **at, *b = NULL;
-	struct err ignored;
-
-	pthread_mutex_lock(&s->lock);
-	for (at = &s->beats; *at; at = &(*at)->next) {
-		if (!strcmp((*at)->ctx, ctx)) {
-			b = *at;
-			*at = b->next;
-			break;
-		}
-	}
-	pthread_mutex_unlock(&s->lock);
-	free(b);
-	ctx_key(key, "beat", ctx);
-	ledger_commit(s->ledger, &op, 1, NULL, &ignored);
 }
 
 void sessions_free(struct service *s)

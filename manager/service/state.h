@@ -194,7 +194,6 @@ void session_unlock(struct service *s, const char *ctx, uint64_t token);
 /* A sign of life; written to the store now and then. */
 int session_touch(struct service *s, const char *ctx, struct err *e);
 uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e);
-void session_forget(struct service *s, const char *ctx);
 void sessions_free(struct service *s);
 /* Its owner has ended: begins to reap it, and forgets the owner when that is done. */
 void session_reap_owned(struct service *s, const char *ctx);

@@ -23,14 +23,15 @@ struct stream {
 	struct decompress_result *r;
 };
 
-const char *compression_name(enum compression c)
+static const char *compression_name(enum compression c)
 {
 	static const char *const names[] = { "auto", "none", "gzip", "zstd" };
 
 	return names[c];
 }
 
-enum compression decompress_detect(const unsigned char *p, size_t n)
+/* What the first n bytes of a stream look like. */
+static enum compression decompress_detect(const unsigned char *p, size_t n)
 {
 	if (n >= 3 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8)
 		return COMPRESSION_GZIP;

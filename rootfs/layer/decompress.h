@@ -34,8 +34,5 @@ struct decompress_result {
  */
 int decompress_run(int in_fd, int out_fd, enum compression want, uint64_t max_bytes, const char *like,
 		   struct decompress_result *ret, struct err *e);
-/* What the first n bytes of a stream look like. */
-enum compression decompress_detect(const unsigned char *p, size_t n);
-const char *compression_name(enum compression c);
 
 #endif

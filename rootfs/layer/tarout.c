@@ -76,6 +76,8 @@ int tarout_enter(struct tarstream *t, const char *name, struct err *e)
 	return 0;
 }
 
+static int tarout_dir(struct tarout *o, int fd, int depth, struct err *e);
+
 int tarout_one(struct tarout *o, int dir_fd, const char *name, int depth, struct err *e)
 {
 	struct tarstream *t = o->t;
@@ -105,7 +107,8 @@ int tarout_one(struct tarout *o, int dir_fd, const char *name, int depth, struct
 	return tarout_dir(o, fd, depth + 1, e);
 }
 
-int tarout_dir(struct tarout *o, int fd, int depth, struct err *e)
+/* The directory fd, which is called t->path, with all that is in it. */
+static int tarout_dir(struct tarout *o, int fd, int depth, struct err *e)
 {
 	struct tarstream *t = o->t;
 	size_t len = strlen(t->path), n = 0, i;

@@ -38,8 +38,6 @@ struct tarout {
 	dev_t dev;
 };
 
-/* The directory fd, which is called t->path, with all that is in it. */
-int tarout_dir(struct tarout *o, int fd, int depth, struct err *e);
 /* What name in dir_fd is, and all in it; t->path is its name in the archive. */
 int tarout_one(struct tarout *o, int dir_fd, const char *name, int depth, struct err *e);
 /* Appends "/NAME" to t->path. */

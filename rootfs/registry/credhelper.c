@@ -27,7 +27,8 @@
 #define IDENTITY_USER "<token>"
 #define LOOK_EACH_MS 20
 
-int credhelper_name_ok(const char *s)
+/* 1 when s may be part of a program's name: letters, digits, - and _. */
+static int credhelper_name_ok(const char *s)
 {
 	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
 

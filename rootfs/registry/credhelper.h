@@ -23,8 +23,6 @@
 #define CREDHELPER_NAME_MAX 64
 #define CREDHELPER_ANSWER_MAX (4u * CREDENTIAL_SECRET_MAX)
 
-/* 1 when s may be part of a program's name: letters, digits, - and _. */
-int credhelper_name_ok(const char *s);
 /* Asks the helper for server ("HOST[:PORT]", or Docker Hub's URL).  1 found, 0 it knows none, -1. */
 int credhelper_get(const char *name, const char *server, uint64_t deadline_ms, struct credential *ret, struct err *e);
 /*

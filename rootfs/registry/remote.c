@@ -313,7 +313,8 @@ int remote_next(struct remote *r, int timeout_ms, struct remote_event *ret, stru
 	}
 }
 
-int remote_wait(struct remote *r, int id, struct remote_event *ret, struct err *e)
+/* Waits for the end of request id, alone under way.  0 and *ret, or its error. */
+static int remote_wait(struct remote *r, int id, struct remote_event *ret, struct err *e)
 {
 	int n;
 

@@ -106,8 +106,6 @@ int remote_push_blob(struct remote *r, const struct remote_target *t, const char
  * when berth-http is gone.  Retries are told by retrying().
  */
 int remote_next(struct remote *r, int timeout_ms, struct remote_event *ret, struct err *e);
-/* Waits for the end of request id, alone under way.  0 and *ret, or its error. */
-int remote_wait(struct remote *r, int id, struct remote_event *ret, struct err *e);
 
 struct remote_document {
 	char *text;		/* the caller frees */

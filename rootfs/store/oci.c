@@ -105,15 +105,6 @@ static json_t *parse_document(const char *text, size_t n, int kind, const char *
 	return NULL;
 }
 
-int oci_document_kind(const char *text, size_t n, struct err *e)
-{
-	autojson json_t *j = json_parse(text, n, OCI_MANIFEST_MAX, "image document", e);
-
-	if (!j)
-		return -1;
-	return json_object_get(j, "manifests") ? OCI_INDEX : OCI_MANIFEST;
-}
-
 /* ---- index ---- */
 
 static int copy_field(const json_t *obj, const char *key, char *ret, size_t size, const char *what,

@@ -90,8 +90,6 @@ void oci_manifest_release(struct oci_manifest *m);
  */
 int oci_config_parse(const char *text, size_t n, struct oci_config *ret, struct err *e);
 void oci_config_release(struct oci_config *c);
-/* Which of the two parsers to give a document to (which then judges it), or -1. */
-int oci_document_kind(const char *text, size_t n, struct err *e);
 
 /* "OS/ARCH[/VARIANT]". */
 int oci_platform_parse(const char *s, struct oci_platform *ret, struct err *e);

@@ -87,7 +87,6 @@ json_t *record_make(const struct import_image *img, const char *name, struct err
 /* The readers.  dir_fd is the directory; its content is hostile. */
 int import_layout(struct importer *im, int dir_fd, const char *ref, struct err *e);
 int import_docker(struct importer *im, int dir_fd, const char *ref, struct err *e);
-int import_rootfs_dir(struct importer *im, int dir_fd, struct err *e);
 /* Finds out which of these it is. */
 int import_directory(struct importer *im, int dir_fd, const char *ref, struct err *e);
 int import_archive(struct importer *im, int fd, const char *ref, struct err *e);

@@ -75,7 +75,7 @@ static int pack_and_stage(struct importer *im, struct import_image *img, int dir
 	return rc;
 }
 
-int import_rootfs_dir(struct importer *im, int dir_fd, struct err *e)
+static int import_rootfs_dir(struct importer *im, int dir_fd, struct err *e)
 {
 	struct import_image img = { 0 };
 	struct ref name;

@@ -81,7 +81,8 @@ void nl_may_fail(struct nl *n, int os_errno)
 	n->notes[n->seq - n->first - 1].may_fail = -os_errno;
 }
 
-void nl_reset(struct nl *n)
+/* Drops what was put in since the last nl_send(). */
+static void nl_reset(struct nl *n)
 {
 	n->len = 0;
 	n->first = n->seq;

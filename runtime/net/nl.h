@@ -45,8 +45,6 @@ void nl_end(struct nl *n, const struct nlmsghdr *nlh);
 void nl_may_fail(struct nl *n, int os_errno);
 /* Sends the batch, waits for all answers.  The first failure is the error; os_errno is the kernel's. */
 int nl_send(struct nl *n, struct err *e);
-/* Drops what was put in since the last nl_send(). */
-void nl_reset(struct nl *n);
 /* One request whose answer is data: cb for each message of it.  Uses no batch. */
 int nl_query(struct nl *n, struct nlmsghdr *nlh, mnl_cb_t cb, void *ctx, const char *what, struct err *e);
 

@@ -129,7 +129,6 @@ void conn_serve(struct conn *c, const struct watch *w, uint32_t events);
 void conn_deadline(struct conn *c, uint64_t now);
 /* The policy has changed: 1 when it had to be cut. */
 int conn_recheck(struct conn *c);
-void conn_cut(struct conn *c, const char *reason);
 void conn_free(struct conn *c);
 
 #endif

@@ -48,7 +48,7 @@ static void reset_fd(int fd)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 }
 
-void conn_cut(struct conn *c, const char *reason)
+static void conn_cut(struct conn *c, const char *reason)
 {
 	conn_note(c, "cut", reason);
 	reset_fd(c->client.fd);

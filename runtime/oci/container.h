@@ -171,8 +171,6 @@ int oci_message_send(int sock, enum oci_message_kind kind, int value);
 int oci_message_recv(int sock, struct oci_message *ret, int *ret_fd);
 /* The process's last words, with or without the filter. */
 void oci_message_fail(int sock, const struct err *e, int in_hook) __attribute__((noreturn));
-/* _exit() where the filter may be loaded already: it ends, whatever that says. */
-void oci_end(int status) __attribute__((noreturn));
 /* OCI_GO with the filter. */
 int oci_filter_send(int sock, const struct oci_seccomp *f, struct err *e);
 int oci_filter_recv(int sock, struct oci_seccomp *f, struct err *e);

@@ -42,22 +42,23 @@ int oci_message_recv(int sock, struct oci_message *ret, int *ret_fd)
 	return r == 0 ? 0 : r == (ssize_t)sizeof(*ret) ? 1 : -1;
 }
 
+/* _exit() where the filter may be loaded already: it ends, whatever that says. */
+static void __attribute__((noreturn)) end(int status)
+{
+	syscall(SYS_exit_group, status);
+	syscall(SYS_exit, status);
+	/* the filter refuses both; libc would ask for ever */
+	__builtin_trap();
+}
+
 void oci_message_fail(int sock, const struct err *e, int in_hook)
 {
 	struct oci_message m = { .kind = OCI_FAILED, .value = in_hook, .err = *e };
 
 	/* a filter may know nothing of sendmsg(2), but write(2); with neither, the runtime sees that nothing was executed */
 	if (fdpass_send(sock, &m, sizeof(m), NULL, 0) < 0 && errno != EPIPE && write(sock, &m, sizeof(m)) < 0)
-		oci_end(1);
-	oci_end(1);
-}
-
-void oci_end(int status)
-{
-	syscall(SYS_exit_group, status);
-	syscall(SYS_exit, status);
-	/* the filter refuses both; libc would ask for ever */
-	__builtin_trap();
+		end(1);
+	end(1);
 }
 
 int oci_filter_send(int sock, const struct oci_seccomp *f, struct err *e)
@@ -119,7 +120,7 @@ int oci_tell_listener(int sock, int listener, struct err *e)
 		return err_sys(e, "hand over the seccomp listener");
 	/* ours goes at execve: not before the other end has its own */
 	if (read(sock, &m, sizeof(m)) == 0)
-		oci_end(1);
+		end(1);
 	return 0;
 }
 

@@ -23,7 +23,8 @@
 #define SOCKET_NAME "notify.sock"
 #define INSIDE "/run/notify"
 
-const char *oci_notify_host(void)
+/* The address of the service manager's socket, or NULL: nobody is to be notified. */
+static const char *oci_notify_host(void)
 {
 	const char *address = getenv("NOTIFY_SOCKET");
 

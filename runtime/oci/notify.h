@@ -16,8 +16,6 @@
 
 #include "base/err.h"
 
-/* The address of the service manager's socket, or NULL: nobody is to be notified. */
-const char *oci_notify_host(void);
 /* Adds mount and variable to the configuration of container id below the state root.  ERR_INVALID for an unusable address. */
 int oci_notify_plan(json_t *config, int root_fd, const char *id, struct err *e);
 /* The directory that is mounted, in the container's state directory. */

@@ -32,7 +32,6 @@ int oci_seccomp_load(const struct oci_seccomp *s, int *ret_listener, struct err 
 int oci_seccomp_tell(const char *socket_path, int listener_fd, const json_t *message, struct err *e);
 
 /* The words that this build knows, for `features`; NULL at the end. */
-extern const char *const oci_seccomp_actions[], *const oci_seccomp_operators[], *const oci_seccomp_archs[],
-	*const oci_seccomp_flags[];
+extern const char *const oci_seccomp_actions[], *const oci_seccomp_operators[], *const oci_seccomp_archs[];
 
 #endif

@@ -34,7 +34,7 @@ const char *oci_id_fault(const char *id)
 	return NULL;
 }
 
-const char *oci_root_default(void)
+static const char *oci_root_default(void)
 {
 	static char dir[512];
 	const char *run = geteuid() ? getenv("XDG_RUNTIME_DIR") : NULL;

@@ -47,7 +47,6 @@ struct oci_state {
 const char *oci_id_fault(const char *id);
 /* The state root, made when missing.  dir NULL: /run/berth-oci, or below $XDG_RUNTIME_DIR for an ordinary user. */
 int oci_root_open(const char *dir, struct err *e);
-const char *oci_root_default(void);
 
 /* Makes the container's directory and locks it; ERR_EXISTS.  st is uninitialised storage; st->doc is an empty object. */
 int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err *e);
