@@ -27,7 +27,6 @@ static const struct {
 #undef X
 };
 
-/* "and eq ge ...": the functions there are. */
 static const char *template_functions(void)
 {
 #define X(sym, name, least, most) " " name

@@ -109,7 +109,8 @@ static size_t cut(const char *p, size_t n)
 	return part - back;
 }
 
-static void keeper_log(struct keeper *k, const char *source, const char *stream, const char *p, size_t n)
+static void keeper_log(struct keeper *k, const char *source, const char *stream, const char *p,
+		       size_t n)
 {
 	struct journal *log = n ? log_of(k) : NULL;
 	struct err ignored;

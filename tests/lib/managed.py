@@ -135,7 +135,8 @@ class Managed(Daemon):
     def reconfigure_text(self, key, value):
         with open(self.config_path) as f:
             lines = [f"{key} = {value}" if line.startswith(key) else line.rstrip() for line in f]
-        b.write(self.config_path, "\n".join(lines) + "\n", 0o600)
+        # at once: berthd may be reading it for the change before this one
+        os.replace(b.write(self.config_path + ".new", "\n".join(lines) + "\n", 0o600), self.config_path)
         if self.p.poll() is None:
             self.p.send_signal(signal.SIGHUP)
 

@@ -198,7 +198,7 @@ class Stress:
     def drain(self):
         """The pool, and what nobody knows whether it is there."""
         d, w = self.daemon, self.world
-        self.b.write(d.config_path, d.config.replace(f"size = {POOL}", "size = 0"), 0o600)
+        os.replace(self.b.write(d.config_path + ".new", d.config.replace(f"size = {POOL}", "size = 0"), 0o600), d.config_path)
         d.p.send_signal(signal.SIGHUP)
         self.b.wait_for(self.pools_are_empty, 60, "empty pools")
         client = self.m.Client(w, self.args.clients, self.args.seed, 0, 120 * self.b.SLOW)
