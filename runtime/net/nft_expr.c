@@ -155,6 +155,19 @@ void nft_rate_over(struct nftnl_rule *r, uint64_t count, uint32_t burst)
 	add(r, x);
 }
 
+void nft_has_header6(struct nftnl_rule *r, uint8_t type, unsigned reg)
+{
+	struct nftnl_expr *x = expression("exthdr");
+
+	nftnl_expr_set_u32(x, NFTNL_EXPR_EXTHDR_DREG, REG(reg));
+	nftnl_expr_set_u8(x, NFTNL_EXPR_EXTHDR_TYPE, type);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_EXTHDR_OFFSET, 0);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_EXTHDR_LEN, 1);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_EXTHDR_FLAGS, NFT_EXTHDR_F_PRESENT);
+	nftnl_expr_set_u32(x, NFTNL_EXPR_EXTHDR_OP, NFT_EXTHDR_OP_IPV6);
+	add(r, x);
+}
+
 void nft_object_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg)
 {
 	struct nftnl_expr *x = expression("objref");

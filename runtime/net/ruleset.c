@@ -454,6 +454,7 @@ int ruleset_make(const char *bridge, const struct ruleset_kind *kind, struct err
 	ruleset_special4(&t);
 	if (kind->peers)
 		ruleset_peers(&t, bridge);
+	ruleset_fragments(&t, bridge);
 	rules_source(&t, bridge, kind->peers);
 	ruleset_related(&t);
 	rules_nat(&t, bridge);

@@ -52,6 +52,8 @@ void ruleset_count_answers(struct nft *t, const char *bridge);
 void ruleset_special6(struct nft *t, const char *chain, unsigned offset, int reject);
 /* Fills the set of the ranges of IPv4 that are not. */
 void ruleset_special4(struct nft *t);
+/* What bounds the parts of packets from sandboxes that wait in the host for the others. */
+void ruleset_fragments(struct nft *t, const char *bridge);
 /* Fills the chain "related". */
 void ruleset_related(struct nft *t);
 

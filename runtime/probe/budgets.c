@@ -38,6 +38,12 @@ static uint64_t flows(const struct budget_limits *l)
 	return l->flows;
 }
 
+/* Of a bridge: 32 at once and 5 a second, for the 60 s that they wait (ruleset_fragments.c). */
+static uint64_t parts(const struct budget_limits *l)
+{
+	return l->flows ? (32 + 5 * 60) * 4608 : 0;
+}
+
 static uint64_t pids(const struct budget_limits *l)
 {
 	return l->pids;
@@ -94,7 +100,7 @@ const struct budget budgets[] = {
 	  "--pids", LIMITS " (D01)" },
 	{ "terminals", BUDGET_BOUNDED, "kernel/pty/max kernel/pty/reserve",
 	  ptys, "the sandbox's devpts",
-	  "max=64 of its mount", PROBE },
+	  "max=64 of its mount", HERE " (S24)" },
 	{ "user namespaces", BUDGET_BOUNDED, "user/max_user_namespaces",
 	  one, "the sandbox's own uid",
 	  "each sandbox is one, and can make none", K18 },
@@ -102,7 +108,7 @@ const struct budget budgets[] = {
 	  one, "the sandbox's own uid",
 	  "each sandbox has one of a kind, and can make none", K18 },
 	{ "loop devices", BUDGET_BOUNDED, "", one, "[manager] max_sandboxes",
-	  "one, for a writable layer that is a file", LIMITS " (D04)" },
+	  "one, for a writable layer that is a file", HERE " (S24)" },
 	{ "dentries and inodes", BUDGET_BOUNDED, "", memory, "memory of the sandbox (kmem)",
 	  "--memory; fs/dentry-state and fs/inode-nr only count", LIMITS " (D02)" },
 	{ "page cache to be written", BUDGET_OPEN, "",
@@ -115,12 +121,18 @@ const struct budget budgets[] = {
 	  "--memory, on cgroup v1 once more the same", LIMITS " (D02)" },
 	{ "netlink sockets", BUDGET_OPEN, "", NULL, "memory of the sandbox, 1.3 KiB each",
 	  "many that ask for notices slow those of the whole machine; profile strict has none",
-	  "" },
+	  HERE " (S24)" },
 	{ "connections followed", BUDGET_BOUNDED, "net/netfilter/nf_conntrack_max "
 	  "net/nf_conntrack_max",
 	  flows, "nftables, per sandbox",
 	  "none without a bridge; with one 4,096, or a sixteenth of the table (S29)",
 	  "tests/attack/test_network_bridge.py (D12)" },
+	{ "packet fragments", BUDGET_BOUNDED, "net/ipv4/ipfrag_high_thresh "
+	  "net/ipv6/ip6frag_high_thresh net/netfilter/nf_conntrack_frag6_high_thresh",
+	  parts, "nftables, per bridge",
+	  "none without a bridge; with one 32 at once and 5 a second in each family, for all of "
+	  "its sandboxes together",
+	  "tests/attack/test_network_ipv6.py (D12)" },
 	{ "neighbours", BUDGET_BOUNDED, "net/ipv4/neigh/default/gc_thresh3 "
 	  "net/ipv6/neigh/default/gc_thresh3",
 	  one, "the kernel, for all network namespaces",
@@ -139,7 +151,7 @@ const struct budget budgets[] = {
 	  "kernel/printk_ratelimit_burst kernel/seccomp/actions_logged",
 	  none, "the kernel's rate limit",
 	  "NETLINK_AUDIT is refused and berth's filters log nothing; a filter of the payload's own "
-	  "may log, at the rate that is set here", PROBE },
+	  "may log, at the rate that is set here", "tests/attack/test_kernel.py (K04)" },
 	{ "performance counters", BUDGET_UNREACHABLE, "kernel/perf_*", none, "the user",
 	  "perf_event_open(2) is refused", PROBE },
 	{ "fanotify", BUDGET_UNREACHABLE, "fs/fanotify/* user/max_fanotify_*", none, "the user",

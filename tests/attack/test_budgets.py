@@ -272,6 +272,69 @@ def test_D13_a_sandbox_is_not_spared_for_want_of_memory_as_berthd_is():
         raise b.skip("this container may not spare a process for want of memory")
 
 
+def test_S24_a_sandbox_has_64_terminals():
+    """Of kernel.pty.max, which is 4,096 for all that are not the host's; its console and sessions are among them."""
+    script = """
+import errno, os
+held = []
+try:
+    while len(held) < 200:
+        held.append(os.openpty())
+except OSError as e:
+    print(len(held), errno.errorcode[e.errno])
+"""
+    r = inside(script, ok=True)
+    b.expect(r.out in (f"{n} ENOSPC\n" for n in (63, 64)), r, "not as many terminals as doctor says")
+
+
+def loops():
+    return [n for n in os.listdir("/sys/block") if n.startswith("loop") and os.path.exists(f"/sys/block/{n}/loop/backing_file")
+            and b.root() in open(f"/sys/block/{n}/loop/backing_file").read()]
+
+
+def test_S24_a_sandbox_takes_one_loop_device_and_can_take_none_itself():
+    assert not loops()
+    with Box("--disk", "16m") as x:
+        assert len(loops()) <= 1, loops()
+        script = "ls -d /dev/loop* 2> /dev/null; mknod /tmp/l b 7 0 && head -c 1 /tmp/l; mknod /tmp/c c 10 237 && head -c 1 /tmp/c; echo end"
+        assert x.exec("sh", "-c", script, ok=True).out == "end\n"
+        assert len(loops()) <= 1, loops()
+    b.wait_for(lambda: not loops(), 10, "the device back")
+
+
+@b.deadline(60)
+def test_S24_netlink_sockets_cost_the_sandbox_its_memory():
+    """Each at least a KiB of it; profile strict has none."""
+    script = """
+import os, resource, signal, socket
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+made = 0
+for _ in range(30):
+    r, w = os.pipe()
+    if os.fork() == 0:
+        held = []
+        try:
+            while True:
+                held.append(socket.socket(16, 3, 0))
+                if len(held) % 500 == 0:
+                    os.write(w, b"x" * 500)
+        except OSError:
+            os.write(w, b".")
+        signal.pause()
+    os.close(w)
+    while (got := os.read(r, 500)) and b"." not in got:
+        made += len(got)
+        print(made, flush=True)
+    os.close(r)
+"""
+    r = inside(script, "--memory", "32m", "--swap", "0", verdict=True)
+    most = int(r.out.split()[-1]) if r.out.strip() else 0
+    assert most * 1024 <= 40 << 20, f"{most} sockets in 32 MiB"
+    b.expect(r.verdict["cause"] == "oom", r, "they took no memory of the sandbox")
+    r = b.run("--seccomp", "strict", "host", "python3", "-c", "import socket\nsocket.socket(16, 3, 0)")
+    b.expect(r.code == 1 and "Error" in r.err, r, "strict has netlink")
+
+
 @b.deadline(120)
 def test_D14_one_sandbox_cannot_open_all_files_of_a_small_host():
     """By default: the hard limit of open files times --pids, against a host with a million."""

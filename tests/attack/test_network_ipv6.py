@@ -4,7 +4,7 @@ IPv6 on a bridge, by frames that a sandbox makes itself (it has NET_RAW and NET_
 name of others, by neighbour discovery and router advertisements, around the rules by extension headers, fragments and
 tunnels, and in a sandbox that was given no IPv6 at all.
 
-Attacks S20 and S21 of SECURITY.md.
+Attacks S20, S21 and S29 of SECURITY.md.
 """
 import contextlib
 import json
@@ -361,4 +361,45 @@ def test_S20_a_sandbox_that_was_given_no_ipv6_has_none():
             raise AssertionError(f"got out: {sink.recv(100)}")
         sink.close()
         assert not lab.web6.seen
+        lab.untouched()
+
+
+@b.deadline(90)
+def test_D12_fragments_do_not_use_up_the_hosts_room_to_put_packets_together():
+    """First parts of packets of which the rest never comes; the kernel has 4 MiB for them in each family, and keeps them for 30 s or 60."""
+    need_bridge()
+    with Lab(forwarding=True) as lab, Box("--name", "liar", *BRIDGE, *RAW) as liar:
+        own4, own = at("liar")
+        mine, gate = mac_of(own4), mac_of(GATEWAY)
+        frames, part = [], struct.pack("!HHHH", 999, 9999, 4000, 0) + b"x" * 1400
+        for i in range(4000):
+            head = (struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(part), i, 1 << 13, 64, UDP, 0)
+                    + socket.inet_aton(own4) + socket.inet_aton(OUTSIDE))
+            frames.append(frame(gate, mine, head[:10] + checksum(head) + head[12:] + part, kind=0x0800))
+            body = fragment(UDP, 0, 1, part, i)
+            # also behind another header
+            frames.append(frame(gate, mine, ipv6(own, OUTSIDE6, OPTIONS, pad(FRAGMENT) + body) if i % 2 else
+                                ipv6(own, OUTSIDE6, FRAGMENT, body)))
+        send(liar, frames)
+        for family, host, peer in ((socket.AF_INET, HOST, OUTSIDE), (socket.AF_INET6, HOST6, OUTSIDE6)):
+            with netlab.within(lab.outside):
+                source = socket.socket(family, socket.SOCK_DGRAM)
+            ear = socket.socket(family, socket.SOCK_DGRAM)
+            ear.bind((host, 7777))
+            ear.settimeout(5)
+            source.bind((peer, 0))
+            source.sendto(b"y" * 4000, (host, 7777))
+            try:
+                assert ear.recv(5000) == b"y" * 4000
+            except TimeoutError:
+                raise AssertionError(f"the host puts no packet of others together: {host}") from None
+            finally:
+                source.close()
+                ear.close()
+        # a large datagram of a sandbox gets through all the same
+        sink = sink_at(lab)
+        liar.main.detach("python3", "-c", "import socket, time\ns = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\n"
+                         f"while True: s.sendto(b'z' * 4000, ('{OUTSIDE6}', 9999)); time.sleep(1)")
+        assert sink.recv(5000) == b"z" * 4000
+        sink.close()
         lab.untouched()
