@@ -5,9 +5,10 @@
 
 #include "base/mem.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/host/list.h"
 #include "manager/host/restart.h"
 
-static int find_due(void *ctx, const char *id, int kept, const json_t *record)
+static int find_due(void *ctx, const char *id, int kept, json_t *record)
 {
 	if (kept && restart_is_due_at_boot(record))
 		json_array_append_new(ctx, json_string(id));

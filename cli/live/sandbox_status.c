@@ -95,5 +95,5 @@ void sandbox_status_ask_all(struct registry *r, json_t *list)
 	json_array_foreach(list, i, record)
 		if (is_over(record))
 			sandbox_status_restart(r, record);
-	pings_ask(r, list, set_all);
+	pings_look(r, list, set_all);
 }

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "cli/live/sandbox_status.h"
+#include "manager/host/list.h"
 
 struct found {
 	struct registry *registry;
@@ -12,24 +13,22 @@ struct found {
 	enum select_state state;
 };
 
-static int add(void *ctx, const char *id, int kept, const json_t *record)
+static int add(void *ctx, const char *id, int kept, json_t *record)
 {
 	const struct found *f = ctx;
-	autojson json_t *copy = NULL;
 
 	(void)id;
 	if (f->state != SELECT_ANY && kept != (f->state == SELECT_STOPPED))
 		return 0;
-	copy = json_deep_copy(record);
-	if (copy && kept)
-		sandbox_status_kept(copy);
+	if (kept)
+		sandbox_status_kept(record);
 	/* one that is about to run again is not stopped */
-	if (copy && kept && f->state == SELECT_STOPPED) {
-		sandbox_status_restart(f->registry, copy);
-		if (!strcmp(json_string_value(json_object_get(copy, "status")), "restarting"))
+	if (kept && f->state == SELECT_STOPPED) {
+		sandbox_status_restart(f->registry, record);
+		if (!strcmp(json_string_value(json_object_get(record, "status")), "restarting"))
 			return 0;
 	}
-	return copy && json_array_append(f->list, copy) == 0 ? 0 : -1;
+	return json_array_append(f->list, record) == 0 ? 0 : -1;
 }
 
 /* Only the keeper knows of one that it is paused. */
@@ -46,13 +45,10 @@ int select_records(struct registry *r, const struct filter *f, enum select_state
 {
 	autojson json_t *all = json_array();
 	struct found found = { r, all, state };
-	struct err ignored;
-	unsigned cleared;
 	size_t i;
 
 	/* one whose keeper was killed does not run */
-	registry_gc(r, &cleared, &ignored);
-	if (!all || registry_list(r, 1, add, &found, e) < 0)
+	if (!all || registry_sweep_list(r, 1, add, &found, e) < 0)
 		return all && e->code ? -1 : err_nomem(e);
 	if (filter_has(f, "status") || state == SELECT_PAUSED || state == SELECT_NOT_PAUSED)
 		sandbox_status_ask_all(r, all);

@@ -10,7 +10,7 @@
 #include "cli/live/resident.h"
 #include "cli/live/sandbox_status.h"
 #include "cli/look/format.h"
-#include "manager/host/registry.h"
+#include "manager/host/list.h"
 #include "manager/keeper/pings.h"
 #include "runtime/sandbox/attest.h"
 
@@ -43,7 +43,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-static int match(void *ctx, const char *id, int kept, const json_t *record)
+static int match(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct inspect_options *o = ctx;
 
@@ -139,7 +139,7 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 	if (result == 0 && !kept)
 		registry_clear_dead(&r, id, PINGS_MS, 0, &ignored);
 	if (result == 0)
-		result = registry_list(&r, 1, match, o, e);
+		result = registry_list_one(&r, id, match, o, e);
 	if (result == 0 && o->found && o->runs)
 		sandbox_status_ask(&r, o->found);
 	if (result == 0 && o->found && !o->runs)

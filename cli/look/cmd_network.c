@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/look/networks.h"
+#include "manager/host/list.h"
 #include "manager/keeper/request.h"
 #include "runtime/sandbox/nethelper.h"
 
@@ -70,7 +71,7 @@ static json_t *ask(struct network *n, const char *id)
 	return NULL;
 }
 
-static int note(void *ctx, const char *id, int kept, const json_t *record)
+static int note(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct network *n = ctx;
 	json_t *net = kept ? NULL : ask(n, id), *row;
@@ -160,7 +161,7 @@ struct picker {
 	json_t *found;
 };
 
-static int pick(void *ctx, const char *id, int kept, const json_t *record)
+static int pick(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct picker *p = ctx;
 

@@ -9,7 +9,7 @@
 #include "cli/live/sandbox_status.h"
 #include "cli/look/format.h"
 #include "manager/host/filter.h"
-#include "manager/host/registry.h"
+#include "manager/host/list.h"
 
 enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER, OPT_FORMAT };
 
@@ -44,15 +44,14 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-static int add(void *ctx, const char *id, int kept, const json_t *record)
+static int add(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct ps_options *o = ctx;
-	json_t *copy = json_deep_copy(record);
 
 	(void)id;
-	if (kept && copy)
-		sandbox_status_kept(copy);
-	return copy && json_array_append_new(o->list, copy) == 0 ? 0 : err_nomem(o->e);
+	if (kept)
+		sandbox_status_kept(record);
+	return json_array_append(o->list, record) == 0 ? 0 : err_nomem(o->e);
 }
 
 /* "up 5m" would say nothing: what it does, or since when nothing. */
@@ -124,8 +123,6 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 {
 	autojson json_t *all = json_array();
 	struct registry r;
-	struct err ignored;
-	unsigned cleared;
 	size_t i;
 	int result;
 
@@ -135,8 +132,8 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	o->e = e;
 	if (registry_open(&r, c, e) < 0)
 		return -1;
-	registry_gc(&r, &cleared, &ignored);	/* what a crash left is no sandbox to list */
-	result = registry_list(&r, o->all, add, o, e);
+	/* what a crash left is no sandbox to list */
+	result = registry_sweep_list(&r, o->all, add, o, e);
 	/* only the keeper knows one that is paused */
 	if (result == 0 && (!o->quiet || filter_has(&o->filter, "status") ||
 			    filter_has(&o->filter, "health")))

@@ -10,7 +10,7 @@
 #include "manager/host/netclear.h"
 #include "manager/host/netend.h"
 #include "manager/host/parentclear.h"
-#include "manager/host/registry.h"
+#include "manager/host/list.h"
 #include "manager/host/volume.h"
 #include "rootfs/store/store.h"
 
@@ -38,7 +38,7 @@ static int note(void *ctx, const char *id)
 }
 
 /* What it does not understand it leaves, and says so. */
-static int tell_newer(void *ctx, const char *id, int kept, const json_t *record)
+static int tell_newer(void *ctx, const char *id, int kept, json_t *record)
 {
 	const char *why = json_string_value(json_object_get(record, "error"));
 

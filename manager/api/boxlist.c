@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "manager/host/filter.h"
+#include "manager/host/list.h"
 #include "manager/keeper/pings.h"
 
 static const char *const live_keys[] = {
@@ -37,24 +38,21 @@ void boxlist_add_live(json_t *record, const json_t *answer)
 struct listing {
 	struct box *box;
 	json_t *list;
-	const char *only; /* an id, or NULL */
 	struct filter filter;
 };
 
-static int add_record(void *ctx, const char *id, int kept, const json_t *record)
+static int add_record(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct listing *l = ctx;
 	const char *status;
-	json_t *copy;
 
-	if ((l->only && strcmp(l->only, id)) || !box_allowed(l->box, id))
+	if (!box_allowed(l->box, id))
 		return 0;
-	copy = json_deep_copy(record);
-	status = json_string_value(json_object_get(copy, "status"));
+	status = json_string_value(json_object_get(record, "status"));
 	/* what is only on disk does not run, whatever was written when it still did */
 	if (kept && status && !strcmp(status, "running"))
-		json_object_set_new(copy, "status", json_string("stopped"));
-	return json_array_append_new(l->list, copy);
+		json_object_set_new(record, "status", json_string("stopped"));
+	return json_array_append(l->list, record);
 }
 
 /* ?label=K=V&label=... and ?filter=KEY=VALUE&..., as berth ps takes them. */
@@ -84,8 +82,6 @@ static void drop_unwanted(struct listing *l)
 int boxlist_get(struct http_request *rq, struct err *e)
 {
 	struct listing l = { .list = json_array(), .filter = { .keys = filter_sandbox_keys } };
-	struct err ignored;
-	unsigned cleared;
 	struct box b;
 	int r = box_open(&b, rq, e);
 
@@ -93,9 +89,9 @@ int boxlist_get(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = add_filters(rq, &l, e);
 	if (r == 0) {
-		registry_gc(&b.registry, &cleared,
-			    &ignored); /* one whose keeper was killed does not run */
-		r = registry_list(&b.registry, !http_query_bool(rq, "running"), add_record, &l, e);
+		/* one whose keeper was killed does not run */
+		r = registry_sweep_list(&b.registry, !http_query_bool(rq, "running"), add_record,
+					&l, e);
 	}
 	if (r == 0)
 		drop_unwanted(&l);
@@ -113,7 +109,7 @@ int boxlist_get(struct http_request *rq, struct err *e)
 json_t *boxlist_load(struct box *b, struct err *e)
 {
 	json_t *record = registry_load(&b->registry, b->id, "record.json", e);
-	struct listing l = { .box = b, .only = b->id };
+	struct listing l = { .box = b };
 
 	if (record) {
 		if (b->kept)
@@ -124,7 +120,8 @@ json_t *boxlist_load(struct box *b, struct err *e)
 		return NULL;
 	/* one of berth run has its record in the run directory only */
 	l.list = json_array();
-	if (registry_list(&b->registry, 1, add_record, &l, e) == 0 && json_array_size(l.list))
+	if (registry_list_one(&b->registry, b->id, add_record, &l, e) == 0 &&
+	    json_array_size(l.list))
 		record = json_incref(json_array_get(l.list, 0));
 	else
 		err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", b->id);

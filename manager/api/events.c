@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "manager/api/api.h"
 #include "manager/host/events.h"
+#include "manager/host/list.h"
 #include "manager/service/dlog.h"
 
 #define LISTENERS_MAX 256
@@ -174,13 +175,12 @@ static void watch_all(int inotify, int dirfd)
 		fd_close(&fd);
 }
 
-static int look_at(void *ctx, const char *id, int kept, const json_t *record)
+static int look_at(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct look *l = ctx;
-	autojson json_t *owner = NULL;
 	struct err ignored;
+	autojson json_t *owner = registry_load(&l->registry, id, REGISTRY_OWNER, &ignored);
 
-	owner = registry_load(&l->registry, id, REGISTRY_OWNER, &ignored);
 	json_object_set_new(l->now, id, json_pack("{s:O?,s:b,s:O?}", "name", json_object_get(record, "name"), "running", !kept, "owner",
 						  json_object_get(owner, "name")));
 	return 0;

@@ -14,6 +14,7 @@
 #include "manager/api/api.h"
 #include "manager/api/http_state.h"
 #include "manager/api/openapi.h"
+#include "manager/host/list.h"
 #include "manager/service/service.h"
 
 static int get_healthz(struct http_request *rq, struct err *e)
@@ -59,7 +60,7 @@ struct count {
 	struct box *box;
 };
 
-static int count_one(void *ctx, const char *id, int kept, const json_t *record)
+static int count_one(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct count *c = ctx;
 	autoclose int dir = openat(c->box->registry.kept_fd, id, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

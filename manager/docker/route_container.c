@@ -13,6 +13,7 @@
 #include "manager/engine/create.h"
 #include "manager/engine/id.h"
 #include "manager/host/forget.h"
+#include "manager/host/list.h"
 #include "manager/keeper/pings.h"
 #include "manager/service/dlog.h"
 #include "rootfs/store/image.h"
@@ -208,7 +209,7 @@ struct listing {
 	int all;
 };
 
-static int add_record(void *ctx, const char *id, int kept, const json_t *record)
+static int add_record(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct listing *l = ctx;
 	json_t *copy = json_deep_copy(record);

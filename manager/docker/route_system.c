@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "manager/docker/docker.h"
+#include "manager/host/list.h"
 
 #define SAID_VERSION "25.0.0" /* of the Docker whose API this is: clients compare it */
 
@@ -42,7 +43,7 @@ struct counts {
 	int running, stopped;
 };
 
-static int count(void *ctx, const char *id, int kept, const json_t *record)
+static int count(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct counts *c = ctx;
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "manager/host/events.h"
 #include "manager/host/forget.h"
+#include "manager/host/list.h"
 #include "manager/host/procid.h"
 
 int expire_is_over(const json_t *record)
@@ -22,7 +23,7 @@ static int expire_is_due(const json_t *record)
 }
 
 /* Names first, work later: a list holds nothing. */
-static int find_due(void *ctx, const char *id, int kept, const json_t *record)
+static int find_due(void *ctx, const char *id, int kept, json_t *record)
 {
 	if (kept && expire_is_due(record))
 		json_array_append_new(ctx, json_string(id));

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/path.h"
-#include "manager/host/registry.h"
+#include "manager/host/list.h"
 
 #define RECORD "record.json"
 #define ID_LEN 12
@@ -41,7 +41,7 @@ struct finder {
 	int kept, exact, count;
 };
 
-static int find_one(void *ctx, const char *id, int kept, const json_t *record)
+static int find_one(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct finder *f = ctx;
 	const char *name = json_string_value(json_object_get(record, "name"));

@@ -1,51 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of sandboxes, each once. */
+#include "manager/host/list.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/io.h"
 #include "base/mem.h"
-#include "manager/host/registry.h"
+#include "manager/host/sweep.h"
 
 struct lister {
-	int dirfd;
-	int kept;
-	int (*each)(void *ctx, const char *id, int kept, const json_t *record);
+	struct registry *r;
+	int sweeps;	/* what dead ones left is cleared, and they are not listed */
+	list_each *each;
 	void *ctx;
-	int live_fd;	/* kept ones: where they are while they live */
-	json_t *listed;	/* ids, or NULL when nobody asks */
+	json_t *listed;	/* ids of those that live */
 	struct err *e;
 };
 
-static int list_one(void *ctx, const char *id)
+/* Of one that lives; 0 too when it is dead, and swept. */
+static int read_live(struct lister *l, const char *id, json_t **ret)
+{
+	autoclose int dir = openat(l->r->sandboxes_fd, id,
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (dir < 0)
+		return errno == ENOENT ? 0 : err_sys(l->e, "open the record of sandbox %s", id);
+	if (l->sweeps && flock(dir, LOCK_SH | LOCK_NB) == 0) {
+		fd_close(&dir);
+		sweep_one(l->r, id);
+		return 0;
+	}
+	return registry_read_record_in(dir, id, ret, l->e);
+}
+
+static int list_live(void *ctx, const char *id)
 {
 	struct lister *l = ctx;
 	autojson json_t *record = NULL;
-	int kept = l->kept, got = 0;
+	int got = read_live(l, id, &record);
 
-	if (l->kept && json_object_get(l->listed, id))
-		return 0;
-	/* it may have been started since we looked at those that live; one that is about to be has no record there yet */
-	if (l->kept && (got = registry_read_record(l->live_fd, id, &record, l->e)) > 0)
-		kept = 0;
-	if (got == 0)
-		got = registry_read_record(l->dirfd, id, &record, l->e);
-	if (got <= 0)
-		return got;
-	if (l->listed && json_object_set_new(l->listed, id, json_true()) < 0)
+	if (got > 0 && json_object_set_new(l->listed, id, json_true()) < 0)
 		return err_nomem(l->e);
-	return l->each(l->ctx, id, kept, record);
+	return got > 0 ? l->each(l->ctx, id, 0, record) : got;
 }
 
-int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char *id, int kept, const json_t *record),
-		  void *ctx, struct err *e)
+static int list_kept(void *ctx, const char *id)
 {
-	autojson json_t *listed = all ? json_object() : NULL;
-	struct lister l = { r->sandboxes_fd, 0, each, ctx, -1, listed, e };
+	struct lister *l = ctx;
+	autojson json_t *record = NULL;
+	int kept = 1, got;
 
-	if (all && !listed)
-		return err_nomem(e);
-	if (registry_each(r->sandboxes_fd, list_one, &l, e) < 0)
-		return -1;
-	if (!all)
-		return 0;
 	/* each once, whatever starts or stops meanwhile */
-	l = (struct lister){ r->kept_fd, 1, each, ctx, r->sandboxes_fd, listed, e };
-	return registry_each(r->kept_fd, list_one, &l, e);
+	if (json_object_get(l->listed, id))
+		return 0;
+	/* it may have been started since; one that is about to be has no record there yet */
+	got = registry_read_record(l->r->sandboxes_fd, id, &record, l->e);
+	if (got > 0)
+		kept = 0;
+	else if (got == 0)
+		got = registry_read_record(l->r->kept_fd, id, &record, l->e);
+	if (got == 0 && l->sweeps)
+		sweep_kept(l->r, id);
+	return got > 0 ? l->each(l->ctx, id, kept, record) : got;
+}
+
+static int sweep_unlisted(void *ctx, const char *id)
+{
+	struct lister *l = ctx;
+
+	if (!json_object_get(l->listed, id))
+		sweep_kept(l->r, id);
+	return 0;
+}
+
+static int list(struct registry *r, int all, int sweeps, list_each *each, void *ctx, struct err *e)
+{
+	autojson json_t *listed = json_object();
+	struct lister l = { r, sweeps, each, ctx, listed, e };
+
+	if (!listed)
+		return err_nomem(e);
+	if (registry_each(r->sandboxes_fd, list_live, &l, e) < 0)
+		return -1;
+	return all ? registry_each(r->kept_fd, list_kept, &l, e) :
+	       sweeps ? registry_each(r->kept_fd, sweep_unlisted, &l, e) : 0;
+}
+
+int registry_list(struct registry *r, int all, list_each *each, void *ctx, struct err *e)
+{
+	return list(r, all, 0, each, ctx, e);
+}
+
+int registry_sweep_list(struct registry *r, int all, list_each *each, void *ctx, struct err *e)
+{
+	return list(r, all, 1, each, ctx, e);
+}
+
+int registry_list_one(struct registry *r, const char *id, list_each *each, void *ctx, struct err *e)
+{
+	autojson json_t *listed = json_object();
+	struct lister l = { r, 0, each, ctx, listed, e };
+
+	return listed ? list_kept(&l, id) : err_nomem(e);
 }

@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/list.h"
 #include "manager/host/nets.h"
 #include "runtime/sandbox/nethelper.h"
 
@@ -37,7 +38,7 @@ static void add_addresses(const struct members *m, const char *id, json_t *row)
 			json_object_set(row, keys[i], json_object_get(j, keys[i]));
 }
 
-static int note_member(void *ctx, const char *id, int kept, const json_t *record)
+static int note_member(void *ctx, const char *id, int kept, json_t *record)
 {
 	const struct members *m = ctx;
 	const char *on = json_string_value(json_object_get(json_object_get(record, "network"),

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,32 @@ static int note(int fd, uint32_t n, const struct range_note *text, struct err *e
 	return 0;
 }
 
+int ranges_stand(const struct registry *r, const struct claim *c, const struct standing *s)
+{
+	const uint32_t n = (c->id_base - r->config->id_base) / SPEC_IDS;
+	const size_t at = offsetof(struct range_note, standing);
+	struct range_note told = { .version = 0 };
+
+	if (s) {
+		told.standing = STANDING_TOLD | (s->is_main ? STANDING_MAIN : 0) |
+				s->sessions << STANDING_SESSIONS;
+		told.since[0] = (uint32_t)s->since_ms;
+		told.since[1] = (uint32_t)(s->since_ms >> 32);
+	}
+	return pwrite(c->slot_fd, (char *)&told + at, sizeof(told) - at,
+		      note_at(n) + (off_t)at) < 0 ? -1 : 0;
+}
+
+int ranges_standing(const struct range_note *n, struct standing *ret)
+{
+	if (!(n->standing & STANDING_TOLD))
+		return 0;
+	*ret = (struct standing){ .is_main = (n->standing & STANDING_MAIN) != 0,
+				  .sessions = n->standing >> STANDING_SESSIONS,
+				  .since_ms = (uint64_t)n->since[1] << 32 | n->since[0] };
+	return 1;
+}
+
 /* A random place to start makes the search O(1) and reuse of a range late. */
 int ranges_take(struct registry *r, struct claim *c, struct err *e)
 {
@@ -167,10 +194,16 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 	fd = open_file(r, e);
 	if (fd < 0 || lock_range(fd, n, e) < 0)
 		return -1;
-	/* what it was promised stays written */
+	/* what it was promised stays written, and not what it did when it lived */
 	text = note_of(c->id, c->promise);
-	if ((pread(fd, &old, sizeof(old), note_at(n)) != (ssize_t)sizeof(old) || memcmp(old.id, text.id, sizeof(old.id)) ||
-	     old.version != RANGES_PROMISED) && note(fd, n, &text, e) < 0)
+	if (pread(fd, &old, sizeof(old), note_at(n)) == (ssize_t)sizeof(old) &&
+	    !memcmp(old.id, text.id, sizeof(old.id)) && old.version == RANGES_PROMISED) {
+		text = old;
+		text.standing = 0;
+	} else {
+		old.standing = STANDING_TOLD;
+	}
+	if (old.standing && note(fd, n, &text, e) < 0)
 		return -1;
 	c->slot_fd = take_fd(&fd);
 	c->id_base = (uint32_t)base;

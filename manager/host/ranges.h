@@ -19,11 +19,25 @@ struct range_note {
 	char id[24];			/* ends with a NUL; "" : nobody's */
 	uint64_t memory_bytes, cpu_milli, tenant[2];	/* struct promise; ranges_tenant() */
 	uint32_t version;		/* 0: only the id is told */
-	char unused[12];
+	uint32_t standing;		/* STANDING_* and the sessions; 0: nothing is told */
+	uint32_t since[2];		/* since_ms of that, the low half first */
 };
 
 #define RANGES_NOTE 72
 #define RANGES_PROMISED 1
+
+/*
+ * What a sandbox that lives does while nothing in it changes, by its keeper, so that a list of many
+ * need not ask each.  True only while the keeper lives; another one takes it back.
+ */
+struct standing {
+	int is_main;		/* its main command runs; 0: no command does */
+	unsigned sessions;	/* shells that wait */
+	uint64_t since_ms;	/* when work was last seen, CLOCK_MONOTONIC */
+};
+#define STANDING_TOLD 1u
+#define STANDING_MAIN 2u
+#define STANDING_SESSIONS 8	/* their number is from this bit on */
 _Static_assert(sizeof(struct range_note) == RANGES_NOTE, "files of older versions have notes of this size");
 
 /* What stands for a tenant's name in a note; zeros for "". */
@@ -33,6 +47,13 @@ int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, 
 /* Writes down what a sandbox that has a range may take from now on; an empty tenant leaves whose it is. */
 int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e);
 
+/*
+ * Notes what the sandbox of this claim does, or with NULL that its keeper is to be asked.
+ * 0, or -1 with errno.
+ */
+int ranges_stand(const struct registry *r, const struct claim *c, const struct standing *s);
+/* 1 with what stands in a note, 0 when that is nothing. */
+int ranges_standing(const struct range_note *n, struct standing *ret);
 /* Finds a free range for c->id: sets slot_fd, id_base.  ERR_LIMIT when all are taken. */
 int ranges_take(struct registry *r, struct claim *c, struct err *e);
 /* Writes down the range of a lasting sandbox, in its own directory. */

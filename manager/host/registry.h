@@ -115,13 +115,6 @@ void registry_gc_some(struct registry *r);
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);
 
 /*
- * Calls each for every live sandbox (kept = 0) and, with all, every kept one
- * (kept = 1), with its record, which each borrows.  One whose record is of a newer format has the status REGISTRY_NEWER, its
- * id and name, and the reason in "error".
- */
-int registry_list(struct registry *r, int all, int (*each)(void *ctx, const char *id, int kept, const json_t *record),
-		  void *ctx, struct err *e);
-/*
  * Resolves an id, a name, or a unique prefix of an id of at least 4 characters, in this order (find.c).
  * ERR_NOT_FOUND, ERR_INVALID when ambiguous.
  */
@@ -145,6 +138,8 @@ int registry_check_spec_format(struct registry *r, const char *id, struct err *e
  * right now, or damaged; rm -f and gc know the sandbox by its directory.
  */
 int registry_read_record(int dirfd, const char *id, json_t **ret, struct err *e);
+/* The same in the sandbox's own directory. */
+int registry_read_record_in(int dirfd, const char *id, json_t **ret, struct err *e);
 /*
  * A file of a lasting sandbox's directory, as JSON: a new reference or NULL.  ERR_UNSUPPORTED when record.json or spec.json is
  * of a newer format.

@@ -37,18 +37,30 @@ static json_t *stand_in(const char *id, const json_t *record, const struct err *
 			 "error", why->msg, "command");
 }
 
-int registry_read_record(int dirfd, const char *id, json_t **ret, struct err *e)
+/* Most records are small: they are read at once, without a question for their size. */
+static json_t *read_record(int dirfd, const char *path, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
-	autojson json_t *record = NULL;
-	char path[100];
+	autoclose int fd = openat(dirfd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	char text[4096];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
 
-	snprintf(path, sizeof(path), "%s/" RECORD, id);
-	if (io_read_file(dirfd, path, &b, e) < 0)
-		return e->os_errno == ENOENT ? 0 : -1;
-	record = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, e);
+	if (n < 0)
+		return err_sys(e, "read %s", path), NULL;
+	if ((size_t)n < sizeof(text))
+		return json_parse(text, (size_t)n, RECORD_MAX, path, e);
+	return io_read_file(dirfd, path, &b, e) < 0 ? NULL :
+	       json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, e);
+}
+
+static int take_record(int dirfd, const char *path, const char *id, json_t **ret, struct err *e)
+{
+	autojson json_t *record = NULL;
+
+	*e = (struct err){ 0 };
+	record = read_record(dirfd, path, e);
 	if (!record)
-		return e->code == ERR_NOMEM ? -1 : 0;
+		return e->code == ERR_NOMEM || (e->os_errno && e->os_errno != ENOENT) ? -1 : 0;
 	if (check_version(record, id, RECORD, e) == 0)
 		*ret = take_ptr(&record);
 	else if (e->code != ERR_UNSUPPORTED)
@@ -56,6 +68,19 @@ int registry_read_record(int dirfd, const char *id, json_t **ret, struct err *e)
 	else
 		*ret = stand_in(id, record, e);
 	return *ret ? 1 : err_nomem(e);
+}
+
+int registry_read_record(int dirfd, const char *id, json_t **ret, struct err *e)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/" RECORD, id);
+	return take_record(dirfd, path, id, ret, e);
+}
+
+int registry_read_record_in(int dirfd, const char *id, json_t **ret, struct err *e)
+{
+	return take_record(dirfd, RECORD, id, ret, e);
 }
 
 int registry_check_format(struct registry *r, const char *id, struct err *e)

@@ -15,7 +15,7 @@
 #include "manager/host/events.h"
 #include "manager/host/names.h"
 #include "manager/host/netclear.h"
-#include "manager/host/registry.h"
+#include "manager/host/sweep.h"
 #include "runtime/kernel/cgroup.h"
 
 #define DYING "dying"	/* beside the record of a dead one: somebody waited for its processes in vain */
@@ -195,6 +195,22 @@ static int gc_kept(void *ctx, const char *id)
 	}
 	g->cleared++;
 	return 0;
+}
+
+void sweep_one(struct registry *r, const char *id)
+{
+	struct err ignored;
+	struct gc g = { .r = r, .e = &ignored };
+
+	gc_one(&g, id);
+}
+
+void sweep_kept(struct registry *r, const char *id)
+{
+	struct err ignored;
+	struct gc g = { .r = r, .e = &ignored };
+
+	gc_kept(&g, id);
 }
 
 static int gc_all(struct gc *g)

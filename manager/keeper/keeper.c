@@ -180,6 +180,9 @@ static void serve(struct keeper *k, const struct watch *w)
 {
 	uint64_t n;
 
+	/* of a client its request tells: one that only asks changes nothing */
+	if (w->kind != WATCH_LISTEN && w->kind != WATCH_CLIENT)
+		keeper_idle_move(k);
 	switch (w->kind) {
 	case WATCH_LISTEN:
 		keeper_accept(k);

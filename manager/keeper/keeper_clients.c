@@ -117,6 +117,8 @@ static int dispatch(struct keeper *k, int i, const json_t *json, const int *fds,
 	rq.op = protocol_check(json, count, e);
 	if (rq.op == OP_COUNT)
 		return -1;
+	if (rq.op != OP_ping)
+		keeper_idle_move(k);
 	flags = protocol_operations[rq.op].flags;
 	if (request_guard(json))
 		k->clients[i].guarded = 1;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "manager/host/ranges.h"
 #include "manager/keeper/keeper_state.h"
 
 #define FLOOR_PERCENT 1		/* of one CPU; below it is housekeeping, not work */
@@ -122,6 +123,64 @@ void keeper_idle_describe(struct keeper *k, json_t *answer)
 		json_object_set_new(answer, "busy", json_string(what));
 	else if (k->idle_cpu_busy)
 		json_object_set_new(answer, "busy", json_string("cpu"));
+}
+
+/* ---- standing still --------------------------------------------------------------- */
+
+static int describe_standing(const struct keeper *k, struct standing *ret)
+{
+	int i;
+
+	*ret = (struct standing){ .since_ms = k->busy_ms };
+	if (k->paused || k->held_by || k->health || k->stopping || k->stop_at_ms ||
+	    k->drain_until_ms)
+		return 0;
+	for (i = 0; i < KEEPER_COMMANDS; i++) {
+		const struct keeper_command *c = k->commands[i];
+
+		if (!c || c->ended || c->session >= 0)
+			continue;
+		if (!keeper_main_is(k, c) || k->main.phase != MAIN_RUNS)
+			return 0;
+		ret->is_main = 1;
+	}
+	for (i = 0; i < KEEPER_SESSIONS; i++) {
+		if (k->sessions[i].name[0] && k->sessions[i].busy)
+			return 0;
+		ret->sessions += k->sessions[i].name[0] != '\0';
+	}
+	return 1;
+}
+
+int keeper_idle_may_stand(const struct keeper *k)
+{
+	struct standing s;
+
+	return describe_standing(k, &s);
+}
+
+void keeper_idle_stand(struct keeper *k)
+{
+	struct cgroup_usage u;
+	struct standing s;
+	struct err ignored;
+
+	k->still_looked = 1;
+	look(k, clock_ms());
+	if (!describe_standing(k, &s))
+		return;
+	/* what a command left behind may work: then only a look at the CPU time tells */
+	if (!s.is_main && (cgroup_usage_now(&k->sandbox.cgroup, &u, &ignored) < 0 ||
+			   u.pids != 1 + s.sessions))
+		return;
+	k->still = ranges_stand(k->registry, &k->claim, &s) == 0;
+}
+
+void keeper_idle_move(struct keeper *k)
+{
+	k->still_looked = 0;
+	if (k->still && ranges_stand(k->registry, &k->claim, NULL) == 0)
+		k->still = 0;
 }
 
 /* ---- limits ---- */

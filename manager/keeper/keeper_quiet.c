@@ -185,7 +185,7 @@ const struct timespec *keeper_quiet(struct keeper *k, int timeout_ms, struct tim
 
 	if (has_chores(k))
 		most_us = is_running(k) ? BUSY_MS * 1000 : k->rest ? REST_US : 0;
-	else if (!k->trimmed && is_quiet(k))
+	else if ((!k->trimmed && is_quiet(k)) || (!k->still_looked && keeper_idle_may_stand(k)))
 		most_us = TRIM_AFTER_MS * 1000;
 	if (wait_us > most_us)
 		wait_us = most_us;
@@ -204,7 +204,9 @@ void keeper_woke(struct keeper *k, int events)
 	k->rest = 0;
 	if (has_chores(k)) {
 		do_chore(k);
-	} else if (!k->trimmed && is_quiet(k)) {
-		k->trim = 1;
+		return;
 	}
+	if (!k->still_looked && keeper_idle_may_stand(k))
+		keeper_idle_stand(k);
+	k->trim = !k->trimmed && is_quiet(k);
 }

@@ -192,6 +192,8 @@ struct keeper {
 	int rest;		/* an answer was sent just now: no chores yet */
 	int trim;		/* to be done before the next wait */
 	int trimmed;		/* nothing happened since our program was unmapped */
+	int still_looked;	/* nothing happened since keeper_idle_stand() */
+	int still;		/* it does, and the note of its range says so */
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];
 	struct keeper_session sessions[KEEPER_SESSIONS];
@@ -324,6 +326,12 @@ uint64_t keeper_idle_next(const struct keeper *k);
 extern const char keeper_idle_reason[];	/* what stop_reason is when it was idle */
 void keeper_idle_check(struct keeper *k, uint64_t now);
 void keeper_idle_describe(struct keeper *k, json_t *answer);
+/* Whether the sandbox may stand still: no command but the main one runs, and no session is busy. */
+int keeper_idle_may_stand(const struct keeper *k);
+/* Notes that it stands still (ranges.h), when no process is there but those that wait. */
+void keeper_idle_stand(struct keeper *k);
+/* Takes the note back: something happens. */
+void keeper_idle_move(struct keeper *k);
 /* keeper_life.c: when its time is over, on the monotonic clock; 0: never. */
 uint64_t keeper_life_next(const struct keeper *k);
 void keeper_life_check(struct keeper *k);

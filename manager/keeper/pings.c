@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manager/keeper/pings.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "manager/host/ranges.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/keeper_log.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
@@ -17,12 +21,10 @@ struct batch {
 };
 
 /* Adds the sandbox to the batch, with its request sent, when its keeper takes it. */
-static void ask(struct batch *b, struct registry *r, json_t *record, json_t *ping)
+static void ask(struct batch *b, struct registry *r, json_t *record, const char *id, json_t *ping)
 {
-	const char *id = json_string_value(json_object_get(record, "id"));
-	const char *status = json_string_value(json_object_get(record, "status"));
 	struct err ignored;
-	autoclose int sock = id && status && !strcmp(status, "running") ? keeper_connect_within(r, id, PINGS_MS, &ignored) : -1;
+	autoclose int sock = keeper_connect_within(r, id, PINGS_MS, &ignored);
 
 	if (sock < 0 || wire_request(sock, ping, NULL, 0, &ignored) < 0)
 		return;
@@ -49,19 +51,96 @@ static void collect(struct batch *b, pings_fn *answered)
 	b->count = 0;
 }
 
-void pings_ask(struct registry *r, json_t *list, pings_fn *answered)
+static int is_running(const json_t *record)
+{
+	const char *status = json_string_value(json_object_get(record, "status"));
+
+	return status && !strcmp(status, "running");
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return strcmp(((const struct range_note *)a)->id, ((const struct range_note *)b)->id);
+}
+
+/* What the keepers have noted, by id: of those that did, to be freed. */
+static struct range_note *read_notes(struct registry *r, size_t *ret_count)
+{
+	struct range_note *notes = NULL;
+	struct err ignored;
+	size_t count = 0, i, n = 0;
+
+	if (ranges_read(r, &notes, &count, &ignored) < 0)
+		return NULL;
+	for (i = 0; i < count; i++)
+		if (notes[i].standing && !notes[i].id[sizeof(notes[i].id) - 1])
+			notes[n++] = notes[i];
+	qsort(notes, n, sizeof(notes[0]), by_id);
+	*ret_count = n;
+	return notes;
+}
+
+/* As the keeper would (keeper_whole.c). */
+static int answer_for(const struct range_note *note, uint64_t now, json_t *record,
+		      pings_fn *answered)
+{
+	autojson json_t *answer = NULL;
+	struct standing s;
+
+	if (!ranges_standing(note, &s))
+		return 0;
+	answer = json_pack("{s:s,s:i,s:i,s:I}", "state", "running", "commands", s.is_main,
+			   "sessions", (int)s.sessions, "idle_ms",
+			   (json_int_t)(s.is_main || now < s.since_ms ? 0 : now - s.since_ms));
+	if (answer && s.is_main)
+		json_object_set_new(answer, "busy", json_string(KEEPER_LOG_MAIN " runs"));
+	if (!answer)
+		return 0;
+	answered(record, answer);
+	return 1;
+}
+
+static void ask_all(struct registry *r, json_t *list, const struct range_note *notes, size_t count,
+		    pings_fn *answered)
 {
 	autojson json_t *ping = protocol_request(OP_ping);
+	const uint64_t now = clock_ms();
 	struct batch b = { .count = 0 };
+	struct range_note key = { .version = 0 };
 	json_t *record;
 	size_t i;
 
 	if (!ping)
 		return;
 	json_array_foreach(list, i, record) {
-		ask(&b, r, record, ping);
+		const char *id = json_string_value(json_object_get(record, "id"));
+		const struct range_note *note;
+
+		if (!id || !is_running(record))
+			continue;
+		snprintf(key.id, sizeof(key.id), "%s", id);
+		note = count ? bsearch(&key, notes, count, sizeof(key), by_id) : NULL;
+		if (note && answer_for(note, now, record, answered))
+			continue;
+		ask(&b, r, record, id, ping);
 		if (b.count == PINGS_AT_ONCE)
 			collect(&b, answered);
 	}
 	collect(&b, answered);
+}
+
+void pings_ask(struct registry *r, json_t *list, pings_fn *answered)
+{
+	ask_all(r, list, NULL, 0, answered);
+}
+
+void pings_look(struct registry *r, json_t *list, pings_fn *answered)
+{
+	size_t count = 0;
+	struct range_note *notes = NULL;
+
+	if (json_array_size(list) >= PINGS_MANY)
+		notes = read_notes(r, &count);
+	ask_all(r, list, notes, count, answered);
+	free(notes);
 }

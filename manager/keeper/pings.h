@@ -12,6 +12,7 @@
 
 #define PINGS_MS 200		/* for the answers of one batch */
 #define PINGS_AT_ONCE 64	/* keepers in a batch: a descriptor each */
+#define PINGS_MANY 8	/* from here on what is noted is read */
 
 /* Borrows answer, the keeper's to "ping": "state", and what it does ("idle_ms", "busy", "commands", "sessions"). */
 typedef void pings_fn(json_t *record, const json_t *answer);
@@ -20,5 +21,10 @@ typedef void pings_fn(json_t *record, const json_t *answer);
  * time.  The record of any other stays as it is.
  */
 void pings_ask(struct registry *r, json_t *list, pings_fn *answered);
+/*
+ * The same, but that of many those whose keepers noted that nothing in them changes (ranges.h) are
+ * not asked: answered gets "state", "idle_ms", "busy", "commands" and "sessions" of them.
+ */
+void pings_look(struct registry *r, json_t *list, pings_fn *answered);
 
 #endif

@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import time
 
 import berthtest as b
@@ -76,17 +77,63 @@ def test_no_command_costs_more_system_calls_among_many_sandboxes():
         each = [cost_once() for _ in range(3)]
         return {k: min(c[k] for c in each) for k in each[0]}
 
+    def cost_of_ps():
+        return min(system_calls("ps", "-q")[0] for _ in range(3))
+
     others = Others()
     try:
         others.grow_to(FEW)
-        few = costs()
+        few, ps = costs(), cost_of_ps()
         others.grow_to(OTHERS)
-        many = costs()
+        many, ps = costs(), (cost_of_ps() - ps) / (OTHERS - FEW)
     finally:
         others.remove()
         b.berth("rm", "-f", box, ok=True)
     print(f"system calls beside {FEW} and beside {OTHERS} sandboxes: {few} {many}")
     assert all(many[k] <= 1.1 * few[k] for k in few), (few, many)
+    # its directory and its record are opened, the lock tried and the record read; memory and names come in pieces
+    assert ps < 7, f"ps makes {ps:.1f} system calls for each sandbox"
+
+
+def test_ps_asks_no_keeper_of_a_sandbox_that_stands_still():
+    b.needs_the_lean_program()
+    idle = [b.berth("create", "host", ok=True).out.strip() for _ in range(8)]
+    other = {k: b.berth("create", "host", ok=True).out.strip() for k in ("command", "left", "paused", "session", "killed")}
+    main = b.berth("create", "host", "sleep", "1000", ok=True).out.strip()
+    b.berth("exec", "-d", other["command"], "sleep", "1000", ok=True)
+    b.berth("exec", other["left"], "sh", "-c", "(while :; do :; done) >/dev/null 2>&1 &", ok=True)
+    b.berth("pause", other["paused"], ok=True)
+    b.berth("sh", other["session"], "--", "true", ok=True)
+    log = b.tmp("strace")
+
+    def asked():
+        """How many keepers ps asks, and what it says."""
+        r = b.berth("ps", "--json", prefix=("strace", "-f", "-o", log, "-e", "trace=connect"), ok=True)
+        with open(log) as f:
+            return sum("connect(" in line for line in f), {x["id"]: x for x in json.loads(r.out)}
+
+    try:
+        # a keeper notes it once it has had nothing to do for a moment
+        n, said = b.wait_for(lambda: (lambda a: a[0] == 3 and a)(asked()), 20)
+        for i in idle:
+            assert said[i]["status"] == "running" and said[i]["commands"] == said[i]["sessions"] == 0, said[i]
+            assert said[i]["idle_ms"] >= 0 and "busy" not in said[i], said[i]
+        assert said[main]["busy"] == "main command runs" and said[main]["commands"] == 1 and not said[main]["idle_ms"], said[main]
+        assert said[other["session"]]["sessions"] == 1 and "busy" not in said[other["session"]], said[other["session"]]
+        assert said[other["command"]]["busy"] == "command c1 runs", said[other["command"]]
+        assert said[other["paused"]]["status"] == "paused", said[other["paused"]]
+        b.wait_for(lambda: asked()[1][other["left"]].get("busy") == "cpu", 20)
+        # what begins is told at once
+        b.berth("exec", "-d", idle[0], "sleep", "1000", ok=True)
+        assert asked()[1][idle[0]]["busy"] == "command c1 runs"
+        os.kill(said[other["killed"]]["supervisor_pid"], signal.SIGKILL)
+        b.wait_for(lambda: other["killed"] not in asked()[1], 20)
+        # its note does not outlive it: the next keeper has not looked yet
+        b.berth("start", other["killed"], ok=True)
+        b.berth("exec", "-d", other["killed"], "sleep", "1000", ok=True)
+        assert asked()[1][other["killed"]]["busy"] == "command c1 runs"
+    finally:
+        b.berth("rm", "-f", *idle, *other.values(), main, timeout=120)
 
 
 class Others:
