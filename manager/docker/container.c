@@ -25,6 +25,18 @@ const char *docker_called(const struct http_request *rq)
 	return ref + (*ref == '/');
 }
 
+void box_clear(struct box *b)
+{
+	memset(b, 0, sizeof(*b));
+	b->sock = b->lock_fd = -1;
+	b->registry = (struct registry){ .run_fd = -1,
+					 .state_fd = -1,
+					 .sandboxes_fd = -1,
+					 .names_fd = -1,
+					 .ids_fd = -1,
+					 .kept_fd = -1 };
+}
+
 int docker_find(struct box *b, struct http_request *rq, struct err *e)
 {
 	char ref[REF_MAX];

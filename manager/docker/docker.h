@@ -18,11 +18,13 @@
 #define DOCKER_API_MIN "1.24"
 
 struct arrivals;
+struct execs;
 
 struct docker {
 	struct http_server *http;
 	struct arrivals *arrivals;
-	unsigned allow;		 /* bits of enum engine_allow, as they were at the start */
+	struct execs *execs;
+	unsigned allow;	       /* bits of enum engine_allow, as they were at the start */
 	char socket_path[108]; /* ours to remove, or "" */
 };
 
@@ -41,7 +43,7 @@ static inline struct docker *docker_of(const struct http_request *rq)
 }
 
 extern const struct http_route docker_system_routes[], docker_container_routes[],
-	docker_life_routes[], docker_stream_routes[];
+	docker_life_routes[], docker_stream_routes[], docker_exec_routes[];
 
 /* ---- errors (door.c) ---- */
 
@@ -66,6 +68,9 @@ int docker_find(struct box *b, struct http_request *rq, struct err *e);
 int docker_find_running(struct box *b, struct http_request *rq, struct err *e);
 /* It stopped meanwhile is what an error of its keeper means, then. */
 int docker_connect(struct box *b, struct err *e);
+
+/* One that box_close() accepts. */
+void box_clear(struct box *b);
 
 /* What engine_view borrows. */
 struct dview {

@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "manager/docker/docker.h"
+#include "manager/docker/execs.h"
 #include "manager/host/conf.h"
 #include "manager/service/dlog.h"
 
@@ -22,11 +23,8 @@
 #define SOCKET_MODE 0660
 
 static const struct http_route *const routes[] = {
-	docker_system_routes,
-	docker_container_routes,
-	docker_life_routes,
-	docker_stream_routes,
-	NULL,
+	docker_system_routes, docker_container_routes, docker_life_routes,
+	docker_stream_routes, docker_exec_routes,      NULL,
 };
 
 static const char *const headers[] = {
@@ -226,9 +224,12 @@ static int open_door(struct docker *d, struct api *a, const char *socket_path, s
 	int fd;
 
 	d->arrivals = arrivals_new();
-	d->http = d->arrivals ? http_new(&o, e) : NULL;
+	d->execs = execs_new();
+	if (!d->arrivals || !d->execs)
+		return err_nomem(e);
+	d->http = http_new(&o, e);
 	if (!d->http)
-		return d->arrivals ? -1 : err_nomem(e);
+		return -1;
 	fd = listen_at(socket_path, e);
 	if (fd < 0)
 		return -1;
@@ -273,6 +274,7 @@ void docker_stop(struct api *a, unsigned grace_ms)
 	docker_ending(a);
 	http_stop(d->http, grace_ms);
 	arrivals_free(d->arrivals);
+	execs_free(d->execs);
 	a->docker = NULL;
 	free(d);
 }

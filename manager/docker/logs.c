@@ -300,13 +300,8 @@ int docker_logs(struct http_request *rq, struct err *e)
 
 	if (!l)
 		return err_nomem(e);
-	l->dir = l->watch = l->box.sock = l->box.lock_fd = -1;
-	l->box.registry = (struct registry){ .run_fd = -1,
-					     .state_fd = -1,
-					     .sandboxes_fd = -1,
-					     .names_fd = -1,
-					     .ids_fd = -1,
-					     .kept_fd = -1 };
+	box_clear(&l->box);
+	l->dir = l->watch = -1;
 	l->out = BUF_INIT(PIECE_MAX);
 	if (begin(l, rq, e) < 0) {
 		logs_free(l);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/docker/execs.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager/engine/id.h"
+
+struct entry {
+	struct entry *next; /* newer ones first */
+	struct exec e;
+};
+
+struct execs {
+	pthread_mutex_t lock;
+	struct entry *first;
+	size_t count;
+};
+
+struct execs *execs_new(void)
+{
+	struct execs *x = calloc(1, sizeof(*x));
+
+	if (x)
+		pthread_mutex_init(&x->lock, NULL);
+	return x;
+}
+
+static void entry_free(struct entry *n)
+{
+	json_decref(n->e.body);
+	free(n);
+}
+
+void execs_free(struct execs *x)
+{
+	struct entry *n;
+
+	if (!x)
+		return;
+	while ((n = x->first)) {
+		x->first = n->next;
+		entry_free(n);
+	}
+	pthread_mutex_destroy(&x->lock);
+	free(x);
+}
+
+static struct entry *find(struct execs *x, const char *id)
+{
+	struct entry *n = x->first;
+
+	while (n && strcmp(n->e.id, id))
+		n = n->next;
+	return n;
+}
+
+/* With the lock held: room for one more, or 0. */
+static int make_room(struct execs *x)
+{
+	struct entry **at, **oldest = NULL, *n;
+
+	if (x->count < EXECS_MAX)
+		return 1;
+	for (at = &x->first; *at; at = &(*at)->next)
+		if ((*at)->e.state == EXEC_ENDED || (*at)->e.state == EXEC_NEW)
+			oldest = at;
+	if (!oldest)
+		return 0;
+	n = *oldest;
+	*oldest = n->next;
+	x->count--;
+	entry_free(n);
+	return 1;
+}
+
+int execs_add(struct execs *x, const char *box, const json_t *body, char ret_id[EXEC_ID],
+	      struct err *e)
+{
+	struct entry *n = calloc(1, sizeof(*n));
+	int room;
+
+	if (!n || engine_new_id(n->e.id) < 0) {
+		free(n);
+		return err_nomem(e);
+	}
+	snprintf(n->e.box, sizeof(n->e.box), "%s", box);
+	n->e.body = json_deep_copy(body);
+	memcpy(ret_id, n->e.id, EXEC_ID);
+	pthread_mutex_lock(&x->lock);
+	room = make_room(x);
+	if (room) {
+		n->next = x->first;
+		x->first = n;
+		x->count++;
+	}
+	pthread_mutex_unlock(&x->lock);
+	if (room)
+		return 0;
+	entry_free(n);
+	return err_set(e, ERR_LIMIT, "%d execs run at once, which is the most", EXECS_MAX);
+}
+
+int execs_get(struct execs *x, const char *id, struct exec *ret)
+{
+	struct entry *n;
+
+	pthread_mutex_lock(&x->lock);
+	n = find(x, id);
+	if (n) {
+		*ret = n->e;
+		ret->body = json_deep_copy(n->e.body);
+	}
+	pthread_mutex_unlock(&x->lock);
+	return n != NULL;
+}
+
+void exec_release(struct exec *e)
+{
+	json_decref(e->body);
+	e->body = NULL;
+}
+
+int execs_begin(struct execs *x, const char *id)
+{
+	struct entry *n;
+	int r = -1;
+
+	pthread_mutex_lock(&x->lock);
+	n = find(x, id);
+	if (n)
+		r = n->e.state == EXEC_NEW;
+	if (r == 1)
+		n->e.state = EXEC_STARTS;
+	pthread_mutex_unlock(&x->lock);
+	return r;
+}
+
+void execs_started(struct execs *x, const char *id, const char *command)
+{
+	struct entry *n;
+
+	pthread_mutex_lock(&x->lock);
+	n = find(x, id);
+	if (n) {
+		n->e.state = EXEC_RUNS;
+		snprintf(n->e.command, sizeof(n->e.command), "%s", command);
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
+void execs_ended(struct execs *x, const char *id, int exit_code)
+{
+	struct entry *n;
+
+	pthread_mutex_lock(&x->lock);
+	n = find(x, id);
+	if (n) {
+		n->e.state = EXEC_ENDED;
+		n->e.exit_code = exit_code;
+	}
+	pthread_mutex_unlock(&x->lock);
+}

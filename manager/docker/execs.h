@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * execs - the execs that this berthd was asked for: what each is to run, and what became of it.
+ *
+ * Docker makes an exec before it starts it, so these few words are kept in memory; the command
+ * itself is the keeper's, and lives on without them.  At most EXECS_MAX are kept: the oldest one
+ * that is over, or was never started, goes for a new one.
+ */
+#ifndef BERTH_MANAGER_DOCKER_EXECS_H
+#define BERTH_MANAGER_DOCKER_EXECS_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+#define EXECS_MAX 4096
+#define EXEC_ID 65
+
+enum exec_state { EXEC_NEW, EXEC_STARTS, EXEC_RUNS, EXEC_ENDED };
+
+/* A copy of one; release gives back its body. */
+struct exec {
+	char id[EXEC_ID], box[EXEC_ID], command[24];
+	enum exec_state state;
+	int exit_code;
+	json_t *body;
+};
+
+struct execs;
+
+struct execs *execs_new(void);
+void execs_free(struct execs *x);
+/* Copies body.  ERR_LIMIT while all of them run. */
+int execs_add(struct execs *x, const char *box, const json_t *body, char ret_id[EXEC_ID],
+	      struct err *e);
+/* 1 found, and then release it. */
+int execs_get(struct execs *x, const char *id, struct exec *ret);
+void exec_release(struct exec *e);
+/* From new to starting: 1; 0: it is not new; -1: there is none. */
+int execs_begin(struct execs *x, const char *id);
+void execs_started(struct execs *x, const char *id, const char *command);
+void execs_ended(struct execs *x, const char *id, int exit_code);
+
+#endif

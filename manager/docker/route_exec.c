@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Routes that run further commands in a container.
+ *
+ * An exec is a detached command of the keeper's that its client follows: as with Docker it lives on
+ * when the client goes.  One whose program is not there says so in its stream, with the exit code
+ * of a shell, which is where Docker's clients look for it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/mem.h"
+#include "manager/docker/docker.h"
+#include "manager/docker/execs.h"
+#include "manager/engine/create.h"
+#include "manager/engine/id.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
+
+#define NOT_FOUND 127
+#define NOT_EXECUTABLE 126
+#define LOST 137
+
+static struct execs *table_of(const struct http_request *rq)
+{
+	return docker_of(rq)->execs;
+}
+
+/* ---- make ------------------------------------------------------------------------------- */
+
+static int check_body(struct http_request *rq, const json_t *body, struct err *e)
+{
+	const char *text = "";
+	json_t *argv, *env;
+	int on = 0;
+	size_t i;
+
+	if (engine_arr(body, "Cmd", &argv, e) < 0 || engine_arr(body, "Env", &env, e) < 0 ||
+	    engine_str(body, "User", &text, e) < 0 ||
+	    engine_str(body, "WorkingDir", &text, e) < 0 || engine_flag(body, "Tty", &on, e) < 0 ||
+	    engine_flag(body, "AttachStdin", &on, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(argv); i++)
+		if (!engine_item(argv, i, "Cmd", e))
+			return -1;
+	for (i = 0; i < json_array_size(env); i++)
+		if (!engine_item(env, i, "Env", e))
+			return -1;
+	return json_array_size(argv) ? 0 : docker_fail(rq, 400, e, "No exec command specified");
+}
+
+static int check_paused(struct http_request *rq, struct box *b, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_ping), *now = NULL;
+	const char *state;
+
+	if (docker_connect(b, e) < 0 || !(now = box_call(b, ask, NULL, 0, NULL, e)))
+		return -1;
+	state = json_string_value(json_object_get(now, "state"));
+	return state && !strcmp(state, "paused")
+		       ? docker_fail(rq, 409, e,
+				     "Container %.200s is paused, unpause the container "
+				     "before exec",
+				     docker_called(rq))
+		       : 0;
+}
+
+static int post_create(struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq);
+	char id[EXEC_ID];
+	struct box b;
+	int r = docker_find_running(&b, rq, e);
+
+	if (r == 0)
+		r = check_body(rq, body, e);
+	if (r == 0)
+		r = check_paused(rq, &b, e);
+	if (r == 0)
+		r = execs_add(table_of(rq), b.id, body, id, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_json(rq, 201, json_pack("{s:s}", "Id", id), e);
+}
+
+/* ---- start ------------------------------------------------------------------------------- */
+
+struct execution {
+	struct box box;
+	struct docker *docker;
+	struct exec exec;
+	struct pump pump;
+	struct err failed; /* why its program did not begin; code ERR_NONE: it did */
+};
+
+static void execution_free(void *ctx)
+{
+	struct execution *x = ctx;
+
+	box_close(&x->box);
+	exec_release(&x->exec);
+	json_decref(x->pump.verdict);
+	free(x);
+}
+
+static int no_such_exec(struct http_request *rq, struct err *e)
+{
+	return docker_fail(rq, 404, e, "No such exec instance: %.70s", http_param(rq, "id"));
+}
+
+/* The sandbox of the exec, which the path does not name. */
+static int open_box(struct box *b, struct http_request *rq, const struct exec *x, struct err *e)
+{
+	if (box_open(b, rq, e) < 0)
+		return -1;
+	snprintf(b->id, sizeof(b->id), "%s", x->box);
+	b->sock = keeper_connect(&b->registry, b->id, e);
+	if (b->sock < 0 && e->code == ERR_NOT_FOUND)
+		return docker_fail(rq, 409, e, "Container %.64s is not running", b->id);
+	return b->sock < 0 ? -1 : 0;
+}
+
+static int is_on(const json_t *body, const char *key)
+{
+	return json_is_true(json_object_get(body, key));
+}
+
+static void set_size(json_t *ask, const json_t *body)
+{
+	const json_t *size = json_object_get(body, "ConsoleSize");
+	json_int_t rows = json_integer_value(json_array_get(size, 0));
+	json_int_t cols = json_integer_value(json_array_get(size, 1));
+
+	if (rows > 0 && cols > 0) {
+		request_set_rows(ask, (uint64_t)rows);
+		request_set_cols(ask, (uint64_t)cols);
+	}
+}
+
+static json_t *request_of(const json_t *body)
+{
+	json_t *ask = protocol_request(OP_exec);
+	const char *user = json_string_value(json_object_get(body, "User"));
+	const char *dir = json_string_value(json_object_get(body, "WorkingDir"));
+	json_t *env = json_object_get(body, "Env");
+
+	request_set_argv(ask, json_deep_copy(json_object_get(body, "Cmd")));
+	request_set_detach(ask, 1);
+	request_set_timeout_ms(ask, 0);
+	if (json_array_size(env))
+		request_set_env(ask, json_deep_copy(env));
+	if (user && user[0])
+		request_set_user(ask, user);
+	if (dir && dir[0])
+		request_set_workdir(ask, dir);
+	if (is_on(body, "Tty"))
+		request_set_tty(ask, 1);
+	return ask;
+}
+
+/* A detached command has a stdin that stays open; one that nobody attached to has none. */
+static void end_input(struct execution *x)
+{
+	autojson json_t *ask = protocol_request(OP_send), *answer = NULL;
+	struct err ignored;
+
+	request_set_command(ask, x->exec.command);
+	request_set_eof(ask, 1);
+	answer = box_call(&x->box, ask, NULL, 0, NULL, &ignored);
+}
+
+static int launch(struct execution *x, const json_t *how, struct err *e)
+{
+	autojson json_t *ask = request_of(x->exec.body), *answer = NULL;
+	const char *command;
+
+	if (is_on(x->exec.body, "Tty"))
+		set_size(ask, json_object_get(how, "ConsoleSize") ? how : x->exec.body);
+	answer = box_call(&x->box, ask, NULL, 0, NULL, e);
+	command = json_string_value(json_object_get(answer, "command"));
+	if (!command)
+		return answer ? err_set(e, ERR_CORRUPT, "the keeper named no command") : -1;
+	snprintf(x->exec.command, sizeof(x->exec.command), "%s", command);
+	execs_started(x->docker->execs, x->exec.id, command);
+	if (!is_on(x->exec.body, "AttachStdin") && !is_on(x->exec.body, "Tty"))
+		end_input(x);
+	return 0;
+}
+
+/* In the stream, as Docker tells it. */
+static void tell_failure(struct execution *x, int fd)
+{
+	char text[sizeof(x->failed.msg) + 120];
+	unsigned char head[8];
+	int n = snprintf(text, sizeof(text),
+			 "OCI runtime exec failed: exec failed: %s: %s: unknown\r\n", x->failed.msg,
+			 x->failed.code == ERR_EXEC ? "permission denied"
+						    : "executable file not found in $PATH");
+
+	engine_frame(head, 1, (uint32_t)n);
+	if (!x->pump.raw)
+		(void)!send(fd, head, sizeof(head), MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)!send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void forget(struct execution *x)
+{
+	autojson json_t *ask = protocol_request(OP_forget), *answer = NULL;
+	struct err ignored;
+
+	request_set_command(ask, x->exec.command);
+	answer = keeper_call(x->box.sock, ask, NULL, 0, NULL, &ignored);
+}
+
+static void run(void *ctx, struct http_request *rq, int fd, const char *extra, size_t n)
+{
+	struct execution *x = ctx;
+	struct err e;
+
+	if (x->failed.code) {
+		tell_failure(x, fd);
+		return;
+	}
+	if (pump_run(&x->pump, rq, fd, extra, n, &e) < 0)
+		return;
+	/* the client asks for the code when it has seen the end */
+	execs_ended(x->docker->execs, x->exec.id,
+		    x->pump.verdict ? (int)json_integer_value(
+					      json_object_get(x->pump.verdict, "exit_status"))
+				    : LOST);
+	if (x->pump.verdict)
+		forget(x);
+}
+
+static int begin(struct execution *x, struct http_request *rq, struct err *e)
+{
+	int r = execs_begin(table_of(rq), http_param(rq, "id"));
+
+	if (r < 0 || !execs_get(table_of(rq), http_param(rq, "id"), &x->exec))
+		return no_such_exec(rq, e);
+	http_audit(rq, "id", x->exec.box);
+	if (!r)
+		return docker_fail(rq, 409, e, "Error: Exec command %.64s is already running",
+				   x->exec.id);
+	if (open_box(&x->box, rq, &x->exec, e) < 0 || launch(x, http_json(rq), e) < 0) {
+		x->failed = *e;
+		execs_ended(table_of(rq), x->exec.id,
+			    e->code == ERR_EXEC ? NOT_EXECUTABLE : NOT_FOUND);
+		if (e->code != ERR_EXEC && e->code != ERR_EXEC_NOT_FOUND)
+			return -1;
+	}
+	return http_endless(rq, e);
+}
+
+static void set_pump(struct execution *x)
+{
+	const json_t *body = x->exec.body;
+	const int tty = is_on(body, "Tty");
+
+	x->pump = (struct pump){ .box = &x->box,
+				 .command = x->exec.command,
+				 .raw = tty,
+				 .input = is_on(body, "AttachStdin"),
+				 .input_ends = !tty };
+	x->pump.want[0] = is_on(body, "AttachStdout");
+	x->pump.want[1] = is_on(body, "AttachStderr");
+}
+
+static int post_start(struct http_request *rq, struct err *e)
+{
+	struct execution *x = calloc(1, sizeof(*x));
+	struct http_hijack h = { run, execution_free, x };
+	const char *type;
+	struct err failed;
+
+	if (!x)
+		return err_nomem(e);
+	box_clear(&x->box);
+	x->docker = docker_of(rq);
+	atomic_fetch_add(&api_of(rq)->execs, 1);
+	if (begin(x, rq, e) < 0) {
+		execution_free(x);
+		return -1;
+	}
+	set_pump(x);
+	type = x->pump.raw ? DOCKER_RAW_STREAM : DOCKER_FRAMES;
+	if (!is_on(http_json(rq), "Detach"))
+		return http_reply_hijack(rq, type, &h, e);
+	failed = x->failed;
+	execution_free(x);
+	if (failed.code)
+		return docker_fail(rq, 400, e, "%s", failed.msg);
+	return http_reply_empty(rq, 200, e);
+}
+
+/* ---- look -------------------------------------------------------------------------------- */
+
+/* Of one whose stream nobody saw to its end: its keeper knows. */
+static void ask_keeper(struct http_request *rq, struct exec *x, int *ret_pid)
+{
+	autojson json_t *ask = protocol_request(OP_commands), *answer = NULL;
+	struct err ignored;
+	const json_t *c, *verdict;
+	struct box b;
+	size_t i;
+
+	if (open_box(&b, rq, x, &ignored) == 0)
+		answer = box_call(&b, ask, NULL, 0, NULL, &ignored);
+	box_close(&b);
+	json_array_foreach(json_object_get(answer, "commands"), i, c) {
+		const char *id = json_string_value(json_object_get(c, "command"));
+
+		if (!id || strcmp(id, x->command))
+			continue;
+		*ret_pid = (int)json_integer_value(json_object_get(c, "pid"));
+		verdict = json_object_get(c, "verdict");
+		if (!verdict)
+			return;
+		x->state = EXEC_ENDED;
+		x->exit_code = (int)json_integer_value(json_object_get(verdict, "exit_status"));
+		execs_ended(table_of(rq), x->id, x->exit_code);
+		return;
+	}
+	/* its sandbox has stopped */
+	if (!answer) {
+		x->state = EXEC_ENDED;
+		x->exit_code = LOST;
+	}
+}
+
+static json_t *describe(const struct exec *x, int pid)
+{
+	const json_t *argv = json_object_get(x->body, "Cmd");
+	const char *user = json_string_value(json_object_get(x->body, "User"));
+	json_t *args = json_array();
+	char box[ENGINE_ID];
+	size_t i;
+
+	for (i = 1; i < json_array_size(argv); i++)
+		json_array_append(args, json_array_get(argv, i));
+	engine_id(x->box, box);
+	return json_pack(
+		"{s:s,s:b,s:o,s:{s:b,s:O,s:o,s:b,s:s},s:b,s:b,s:b,s:b,s:s,s:s,s:i}", "ID", x->id,
+		"Running", x->state == EXEC_RUNS || x->state == EXEC_STARTS, "ExitCode",
+		x->state == EXEC_ENDED ? json_integer(x->exit_code) : json_null(), "ProcessConfig",
+		"tty", is_on(x->body, "Tty"), "entrypoint", json_array_get(argv, 0), "arguments",
+		args, "privileged", 0, "user", user ? user : "", "OpenStdin",
+		is_on(x->body, "AttachStdin"), "OpenStderr", is_on(x->body, "AttachStderr"),
+		"OpenStdout", is_on(x->body, "AttachStdout"), "CanRemove", 0, "ContainerID", box,
+		"DetachKeys", "", "Pid", pid);
+}
+
+static int get_one(struct http_request *rq, struct err *e)
+{
+	struct exec x;
+	json_t *j;
+	int pid = 0;
+
+	if (!execs_get(table_of(rq), http_param(rq, "id"), &x))
+		return no_such_exec(rq, e);
+	if (x.state == EXEC_RUNS)
+		ask_keeper(rq, &x, &pid);
+	j = describe(&x, pid);
+	exec_release(&x);
+	return http_reply_json(rq, 200, j, e);
+}
+
+static int resize(struct http_request *rq, const struct exec *x, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_resize), *answer = NULL;
+	long rows, cols;
+	struct box b;
+	int r;
+
+	if (docker_query_int(rq, "h", 24, &rows, e) < 0 ||
+	    docker_query_int(rq, "w", 80, &cols, e) < 0)
+		return -1;
+	if (x->state != EXEC_RUNS || rows <= 0 || cols <= 0)
+		return 0;
+	request_set_command(ask, x->command);
+	request_set_rows(ask, (uint64_t)rows);
+	request_set_cols(ask, (uint64_t)cols);
+	r = open_box(&b, rq, x, e);
+	if (r == 0)
+		answer = box_call(&b, ask, NULL, 0, NULL, e);
+	box_close(&b);
+	/* it may have ended just now */
+	return answer || e->code == ERR_NOT_FOUND || e->code == ERR_INVALID ? 0 : -1;
+}
+
+static int post_resize(struct http_request *rq, struct err *e)
+{
+	struct exec x;
+	int r;
+
+	if (!execs_get(table_of(rq), http_param(rq, "id"), &x))
+		return no_such_exec(rq, e);
+	r = resize(rq, &x, e);
+	exec_release(&x);
+	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
+}
+
+const struct http_route docker_exec_routes[] = {
+	{ "POST", "/containers/{id}/exec", post_create, "make an exec", HTTP_JSON },
+	{ "POST", "/exec/{id}/start", post_start, "start an exec", HTTP_JSON,
+	  HTTP_OPTIONAL | HTTP_UPGRADES },
+	{ "POST", "/exec/{id}/resize", post_resize, "set the size of an exec's terminal", HTTP_JSON,
+	  HTTP_OPTIONAL | HTTP_QUIET },
+	{ "GET", "/exec/{id}/json", get_one, "look at an exec", HTTP_NONE, HTTP_QUIET },
+	{ NULL },
+};

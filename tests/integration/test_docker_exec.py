@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Execs of the Engine API: streams and their ends, terminals, exit codes, by python3-docker and docker's command line."""
+import gc
+import signal
+import socket
+
+import berthtest as b
+from dockerlab import Cli, Engine, frames, python_docker, read_all
+
+COST = 15
+
+
+class Box:
+    """A container that sleeps, and execs in it."""
+
+    def __init__(self, d, name="box"):
+        self.d, self.name = d, name
+        self.id = d.create("sleep", "1000", name=name, Env=["BASE=1"])
+        assert d.api("POST", f"/containers/{name}/start")[0] == 204
+
+    def make(self, *argv, **more):
+        body = {"Cmd": list(argv), "AttachStdout": True, "AttachStderr": True, **more}
+        return self.d.good("POST", f"/containers/{self.name}/exec", body)["Id"]
+
+    def look(self, eid):
+        return self.d.good("GET", f"/exec/{eid}/json")
+
+    def run(self, *argv, upgrade=True, **more):
+        eid = self.make(*argv, **more)
+        s, head = self.d.hijack(f"/exec/{eid}/start", {"Detach": False, "Tty": more.get("Tty", False)}, upgrade)
+        assert head.startswith("HTTP/1.1 101 " if upgrade else "HTTP/1.1 200 "), head
+        with s:
+            return read_all(s), self.look(eid)["ExitCode"]
+
+
+@b.deadline(90)
+def test_an_exec_has_its_streams_apart_and_its_exit_code_at_their_end():
+    with Engine() as d:
+        x = Box(d)
+        for upgrade in (True, False):
+            out, code = x.run("sh", "-c", "echo $BASE $A; echo err >&2; exit 7", Env=["A=b"], upgrade=upgrade)
+            assert (frames(out), code) == ({1: b"1 b\n", 2: b"err\n"}, 7), (out, code)
+        out, code = x.run("sh", "-c", "pwd; id -u", WorkingDir="/tmp", User="1000:1000")
+        assert (frames(out)[1], code) == (b"/tmp\n1000\n", 0), out
+        # nobody attached to stdin: it has ended
+        assert x.run("cat") == (b"", 0)
+        out, code = x.run("nosuchprogram")
+        assert code == 127 and b"executable file not found" in frames(out)[1], (out, code)
+        out, code = x.run("sh", "-c", "head -c 3000000 /dev/zero; head -c 1000000 /dev/zero >&2", Privileged=True)
+        assert {k: len(v) for k, v in frames(out).items()} == {1: 3000000, 2: 1000000} and code == 0
+        eid = x.make("true")
+        assert x.look(eid)["ExitCode"] is None and not x.look(eid)["Running"]
+
+
+@b.deadline(90)
+def test_the_end_of_input_is_not_the_end_of_output():
+    with Engine() as d:
+        x = Box(d)
+        eid = x.make("sh", "-c", "cat; echo last", AttachStdin=True)
+        s, _ = d.hijack(f"/exec/{eid}/start", {})
+        with s:
+            s.sendall(b"y" * 200000)
+            s.shutdown(socket.SHUT_WR)
+            assert frames(read_all(s))[1] == b"y" * 200000 + b"last\n"
+        assert x.look(eid)["ExitCode"] == 0
+
+
+@b.deadline(90)
+def test_a_terminal_has_a_size_that_changes():
+    with Engine() as d:
+        x = Box(d)
+        eid = x.make("sh", AttachStdin=True, Tty=True, ConsoleSize=[31, 97])
+        s, _ = d.hijack(f"/exec/{eid}/start", {"Tty": True})
+        with s:
+            s.sendall(b"stty size\n")
+            got = b""
+            while b"31 97" not in got:
+                got += s.recv(4096)
+            assert d.api("POST", f"/exec/{eid}/resize?h=40&w=50")[0] == 200
+            s.sendall(b"stty size; exit 3\n")
+            got = read_all(s)
+            assert b"40 50" in got, got
+        assert x.look(eid)["ExitCode"] == 3
+
+
+@b.deadline(90)
+def test_an_exec_lives_on_without_its_client_and_without_berthd():
+    with Engine() as d:
+        x = Box(d)
+        eid = x.make("sh", "-c", "echo begun; while [ ! -e /tmp/go ]; do sleep 0.02; done; touch /tmp/done; exit 4")
+        s, _ = d.hijack(f"/exec/{eid}/start", {})
+        with s:
+            assert s.recv(100).endswith(b"begun\n")
+        j = x.look(eid)
+        assert j["Running"] and j["ExitCode"] is None and j["ContainerID"] == x.id, j
+        x.run("touch", "/tmp/go")
+        b.wait_for(lambda: not x.look(eid)["Running"], 30, "the end of the exec")
+        assert x.look(eid)["ExitCode"] == 4
+        eid = x.make("sleep", "1000")
+        assert d.api("POST", f"/exec/{eid}/start", {"Detach": True})[0] == 200
+        assert x.look(eid)["Running"]
+        d.stop(signal.SIGKILL)
+        d.start()
+        assert d.api("GET", f"/exec/{eid}/json")[0] == 404
+        assert b"sleep 1000" in frames(x.run("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")[0])[1]
+
+
+@b.deadline(90)
+def test_what_cannot_be_executed_is_told_before_the_stream():
+    with Engine() as d:
+        x = Box(d)
+        for body, word in (({"Cmd": []}, "No exec command"), ({}, "No exec command"), ({"Cmd": "x"}, "Cmd is not an array"),
+                           ({"Cmd": ["x"], "Tty": 1}, "Tty is not a boolean"), ({"Cmd": [1]}, "strings")):
+            status, said, _ = d.api("POST", "/containers/box/exec", body)
+            assert status == 400 and word in said["message"], (body, said)
+        assert d.api("POST", "/containers/nosuch/exec", {"Cmd": ["x"]})[1] == {"message": "No such container: nosuch"}
+        for method, path in (("POST", "start"), ("POST", "resize"), ("GET", "json")):
+            status, said, _ = d.api(method, "/exec/" + "0" * 64 + "/" + path, {} if method == "POST" else None)
+            assert status == 404 and "No such exec instance" in said["message"], said
+        eid, late = x.make("true"), x.make("true")
+        d.hijack(f"/exec/{eid}/start", {})[0].close()
+        assert d.api("POST", f"/exec/{eid}/start", {})[0] == 409
+        assert d.api("POST", "/containers/box/pause")[0] == 204
+        status, said, _ = d.api("POST", "/containers/box/exec", {"Cmd": ["true"]})
+        assert status == 409 and "is paused" in said["message"], said
+        assert d.api("POST", "/containers/box/unpause")[0] == 204
+        assert d.api("POST", "/containers/box/stop?t=0")[0] == 204
+        for path, body in ((f"/exec/{late}/start", {}), ("/containers/box/exec", {"Cmd": ["true"]})):
+            status, said, _ = d.api("POST", path, body)
+            assert status == 409 and "is not running" in said["message"], (path, said)
+
+
+@b.deadline(120)
+def test_python3_docker_executes():
+    python_docker()
+    with Engine() as d:
+        Box(d)
+        c = d.client()
+        try:
+            y = c.containers.get("box")
+            assert y.exec_run(["sh", "-c", "echo a; exit 3"]) == (3, b"a\n")
+            assert y.exec_run("sh -c 'echo a; echo b >&2'", demux=True).output == (b"a\n", b"b\n")
+            assert y.exec_run(["nosuchprogram"]).exit_code == 127
+            stream = y.exec_run(["sh", "-c", "echo 1; echo 2"], stream=True).output
+            assert b"".join(stream) == b"1\n2\n"
+            # a socket of docker-py's goes with the last of its streams
+            stream.close()
+        finally:
+            c.close()
+            del stream, y
+            gc.collect()
+
+
+@b.deadline(120)
+def test_dockers_command_line_executes():
+    with Engine() as d:
+        Box(d)
+        docker = Cli(d)
+        r = docker.run("exec", "-e", "A=b", "-w", "/tmp", "box", "sh", "-c", "echo $A; pwd; echo err >&2; exit 9", ok=9)
+        assert (r.stdout, r.stderr) == ("b\n/tmp\n", "err\n"), r
+        assert docker.run("exec", "-i", "box", "cat", input="through\n", ok=True).stdout == "through\n"
+        assert docker.run("exec", "box", "nosuchprogram").returncode == 127
+        assert docker.run("exec", "-d", "box", "sleep", "1000", ok=True).stdout == ""
+        assert "No such container: nosuch" in docker.run("exec", "nosuch", "true", ok=1).stderr
