@@ -128,6 +128,8 @@ int oci_kernelfs_place(int root_fd, const struct oci_mount *m, const char *path,
 int oci_kernelfs_check(const struct oci_mount *m, const char *path, int target, struct err *e);
 /* m is attached at path: when that is /proc or /sys, it is what oci_kernelfs_open() begins at; the last of several. */
 int oci_kernelfs_keep(struct oci_container *c, const struct oci_mount *m, const char *path, struct err *e);
+/* Spells path, which begins with a slash, as "/a/b": else "//proc" would not be taken for /proc. */
+void oci_kernelfs_spell(char *path);
 /*
  * Opens path, O_PATH, in the container's root; below /proc or /sys from the mount that was made there, wherever that is by
  * now: another who has the tree may have given its place another name, and what is not found is not masked (S25).  -1 with errno.

@@ -83,16 +83,51 @@ int oci_kernelfs_check(const struct oci_mount *m, const char *path, int target, 
 	return 0;
 }
 
+/* Past slashes and names that are a dot. */
+static const char *skip_nothing(const char *p)
+{
+	while (*p == '/' || (*p == '.' && (p[1] == '/' || !p[1])))
+		p++;
+	return p;
+}
+
+void oci_kernelfs_spell(char *path)
+{
+	const char *from = path;
+	char *to = path;
+
+	while (*(from = skip_nothing(from))) {
+		*to++ = '/';
+		while (*from && *from != '/')
+			*to++ = *from++;
+	}
+	if (to == path)
+		*to++ = '/';
+	*to = '\0';
+}
+
+/* What path names below /top, however that is spelled; NULL: nothing. */
+static const char *below(const char *path, const char *top)
+{
+	const size_t n = strlen(top);
+	const char *p = skip_nothing(path);
+
+	if (strncmp(p, top, n) != 0 || p[n] != '/')
+		return NULL;
+	p = skip_nothing(p + n);
+	return *p ? p : NULL;
+}
+
 int oci_kernelfs_open(const struct oci_container *c, int root, const char *path)
 {
-	static const char proc[] = "/proc/", sys[] = "/sys/";
+	const char *proc = below(path, "proc"), *sys = below(path, "sys");
 
 	/* ".." may lead out of the mount, whose own root it would stop at */
 	if (strstr(path, "/.."))
 		return path_open_in_root(root, path, O_PATH, 0);
-	if (c->proc_mount_fd >= 0 && !strncmp(path, proc, sizeof(proc) - 1))
-		return path_open_in_root(c->proc_mount_fd, path + sizeof(proc) - 1, O_PATH, 0);
-	if (c->sys_mount_fd >= 0 && !strncmp(path, sys, sizeof(sys) - 1))
-		return path_open_in_root(c->sys_mount_fd, path + sizeof(sys) - 1, O_PATH, 0);
+	if (c->proc_mount_fd >= 0 && proc)
+		return path_open_in_root(c->proc_mount_fd, proc, O_PATH, 0);
+	if (c->sys_mount_fd >= 0 && sys)
+		return path_open_in_root(c->sys_mount_fd, sys, O_PATH, 0);
 	return path_open_in_root(root, path, O_PATH, 0);
 }

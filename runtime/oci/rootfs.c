@@ -336,7 +336,6 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 	char path[PATH_MAX];
 	autoclose int target = -1;
 	int done;
-	size_t n;
 
 	/* on the host's path of the root it is what the rest says, as for runc */
 	if (!strncmp(dest, c->rootfs, root) && dest[root] == '/' && root > 1)
@@ -344,8 +343,7 @@ static int mount_one(struct oci_container *c, struct oci_mount *m, struct err *e
 	/* a relative destination is taken from the root, as in versions before 1.0.2 */
 	if ((size_t)snprintf(path, sizeof(path), "%s%s", dest[0] == '/' ? "" : "/", dest) >= sizeof(path))
 		return err_set(e, ERR_INVALID, "mount destination '%.100s' is too long", m->destination);
-	for (n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
-		path[n - 1] = '\0';
+	oci_kernelfs_spell(path);
 	if (m->remount)
 		return remount(c, m, path, e);
 	if (m->copy_symlink && m->bind) {

@@ -57,13 +57,17 @@ def before_the_root_is_entered(c, command):
 def test_masks_follow_the_procfs_that_another_has_renamed():
     """The place of /proc gets another name between the mount and the masks: what is masked is that procfs all the same."""
     ask = "stat -c %t:%T /moved/keys; stat -f -c %T /moved/acpi; echo changed > /moved/sys/kernel/domainname; cat /moved/sys/kernel/domainname"
-    with Bundle("sh", "-c", ask) as c:
-        c.config["domainname"] = "before"
-        c.linux["maskedPaths"].append("/proc/keys")
-        before_the_root_is_entered(c, f"mv {c.rootfs}/proc {c.rootfs}/moved; mkdir -p {c.rootfs}/proc")
-        r = c.run()
-        said = r.out.split()
-        assert said[0] == "1:3" and said[-1] == "before" and "changed" not in said, r
+    for top in ("/proc", "//proc", "/./proc", "/proc/."):
+        with Bundle("sh", "-c", ask) as c:
+            for m in c.config["mounts"]:
+                m["destination"] = top if m["destination"] == "/proc" else m["destination"]
+            c.config["domainname"] = "before"
+            c.linux["maskedPaths"] = [p.replace("/proc", top, 1) for p in [*c.linux["maskedPaths"], "/proc/keys"]]
+            c.linux["readonlyPaths"] = [p.replace("/proc", top, 1) for p in c.linux["readonlyPaths"]]
+            before_the_root_is_entered(c, f"mv {c.rootfs}/proc {c.rootfs}/moved; mkdir -p {c.rootfs}/proc")
+            r = c.run()
+            said = r.out.split()
+            assert said[0] == "1:3" and said[-1] == "before" and "changed" not in said, (top, r)
 
 
 def test_what_is_written_to_proc_never_goes_to_another_tree():
