@@ -15,7 +15,7 @@
 #include "runtime/net/ruleset_sets.h"
 
 #define BEFORE_DEFRAGMENTATION (-450)	/* NF_IP_PRI_CONNTRACK_DEFRAG is -400 */
-#define A_MINUTE 300	/* so 332 wait at most, of up to 4.6 KB: 1.5 MB for a bridge */
+#define A_MINUTE 180	/* so 212 wait at most, of up to 4.6 KB: 1 MB for a bridge */
 #define AT_ONCE 32
 #define FRAGMENT_HEADER 44	/* RFC 8200 */
 

@@ -38,10 +38,10 @@ static uint64_t flows(const struct budget_limits *l)
 	return l->flows;
 }
 
-/* Of a bridge: 32 at once and 5 a second, for the 60 s that they wait (ruleset_fragments.c). */
+/* Of a bridge: 32 at once and 3 a second, for the 60 s that they wait (ruleset_fragments.c). */
 static uint64_t parts(const struct budget_limits *l)
 {
-	return l->flows ? (32 + 5 * 60) * 4608 : 0;
+	return l->flows ? (32 + 3 * 60) * 4608 : 0;
 }
 
 static uint64_t pids(const struct budget_limits *l)
@@ -130,7 +130,7 @@ const struct budget budgets[] = {
 	{ "packet fragments", BUDGET_BOUNDED, "net/ipv4/ipfrag_high_thresh "
 	  "net/ipv6/ip6frag_high_thresh net/netfilter/nf_conntrack_frag6_high_thresh",
 	  parts, "nftables, per bridge",
-	  "none without a bridge; with one 32 at once and 5 a second in each family, for all of "
+	  "none without a bridge; with one 32 at once and 3 a second in each family, for all of "
 	  "its sandboxes together",
 	  "tests/attack/test_network_ipv6.py (D12)" },
 	{ "neighbours", BUDGET_BOUNDED, "net/ipv4/neigh/default/gc_thresh3 "

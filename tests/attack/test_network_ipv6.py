@@ -399,7 +399,7 @@ def test_D12_fragments_do_not_use_up_the_hosts_room_to_put_packets_together():
         # a large datagram of a sandbox gets through all the same
         sink = sink_at(lab)
         liar.main.detach("python3", "-c", "import socket, time\ns = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\n"
-                         f"while True: s.sendto(b'z' * 4000, ('{OUTSIDE6}', 9999)); time.sleep(1)")
+                         f"while True: s.sendto(b'z' * 4000, ('{OUTSIDE6}', 9999)); time.sleep(2)")
         assert sink.recv(5000) == b"z" * 4000
         sink.close()
         lab.untouched()
