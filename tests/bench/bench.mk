@@ -5,6 +5,7 @@
 #                       build/bench.txt, build/bench.json, build/bench.svg
 #   make bench-image    of it, importing images beside umoci, skopeo, podman and tar
 #   make bench-oci      of it, berth-oci beside crun and runc
+#   make bench-clients  the first command of the clients beside that of the command line
 #   make bench BENCH_ARGS="--budget 120 run create"     see tests/bench/bench.py --help
 
 BENCH_CFLAGS = -std=gnu17 -D_GNU_SOURCE -idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu -O2 -g $(WARN)
@@ -27,4 +28,8 @@ bench-oci: BENCH_WHAT = run-oci
 bench bench-image bench-oci: $(PROGRAMS) $(BUILD)/bench/floor $(BUILD)/bench/floor-plain $(BUILD)/bench/exec_floor $(BUILD)/bench/drive
 	@$(python) tests/bench/bench.py --build $(BUILD) $(BENCH_ARGS) $(BENCH_WHAT)
 
-.PHONY: bench bench-oci bench-image
+# how much later than the command line the clients of clients/ answer
+bench-clients: $(PROGRAMS)
+	@$(python) tests/bench/clients.py $(BUILD)
+
+.PHONY: bench bench-oci bench-image bench-clients

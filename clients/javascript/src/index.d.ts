@@ -46,6 +46,7 @@ export interface CreateOptions extends Abortable {
   user?: string;
   hostname?: string;
   alias?: string | readonly string[];
+  addHost?: string | readonly string[];
   mount?: string | readonly string[];
   volume?: string | readonly string[];
   tmpfs?: string | readonly string[];
@@ -80,6 +81,7 @@ export interface CreateOptions extends Abortable {
   healthStartInterval?: number | string;
   noHealth?: boolean;
   service?: boolean;
+  noStart?: boolean;
   initCommand?: string;
   stopSignal?: string;
   stopTimeout?: number | string;

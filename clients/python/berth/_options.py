@@ -28,6 +28,7 @@ class CreateOptions(TypedDict, total=False):
     user: str
     hostname: str
     alias: Strings
+    add_host: Strings
     mount: Strings
     volume: Strings
     tmpfs: Strings
@@ -62,6 +63,7 @@ class CreateOptions(TypedDict, total=False):
     health_start_interval: Number
     no_health: bool
     service: bool
+    no_start: bool
     init_command: str
     stop_signal: str
     stop_timeout: Number

@@ -2,16 +2,24 @@
 """What calls return."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Dict, List
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from . import errors
 
 
 class _Ended:
-    """What has a verdict."""
+    """What has a verdict.  No dataclass: that module takes longer to import than a command to run."""
 
     verdict: Dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return id(self)
 
     @property
     def exit_status(self) -> int:
@@ -28,15 +36,16 @@ class _Ended:
         return self.exit_status == 0 and self.cause == "exit"
 
 
-@dataclass(frozen=True)
 class Result(_Ended):
     """What a command wrote, and how it ended."""
 
-    stdout: bytes
-    stderr: bytes
-    verdict: Dict[str, Any]
-    stdout_dropped: int = 0
-    stderr_dropped: int = 0
+    def __init__(self, stdout: bytes, stderr: bytes, verdict: Dict[str, Any],
+                 stdout_dropped: int = 0, stderr_dropped: int = 0) -> None:
+        self.stdout = stdout
+        self.stderr = stderr
+        self.verdict = verdict
+        self.stdout_dropped = stdout_dropped
+        self.stderr_dropped = stderr_dropped
 
     @property
     def out(self) -> str:
@@ -57,20 +66,21 @@ class Result(_Ended):
         return self
 
 
-@dataclass(frozen=True)
 class ShellResult(_Ended):
     """
     What a command line wrote to its session's terminal (with split: its stdout), and how it ended.  status is done,
     or running when the command goes on after its time was over.
     """
 
-    output: bytes
-    stderr: bytes
-    verdict: Dict[str, Any]
-    status: str = "done"
-    session_ended: bool = False
-    fresh_shell: bool = False
-    output_dropped: int = 0
+    def __init__(self, output: bytes, stderr: bytes, verdict: Dict[str, Any], status: str = "done",
+                 session_ended: bool = False, fresh_shell: bool = False, output_dropped: int = 0) -> None:
+        self.output = output
+        self.stderr = stderr
+        self.verdict = verdict
+        self.status = status
+        self.session_ended = session_ended
+        self.fresh_shell = fresh_shell
+        self.output_dropped = output_dropped
 
     @property
     def out(self) -> str:
@@ -78,15 +88,16 @@ class ShellResult(_Ended):
         return self.output.decode(errors="replace")
 
 
-@dataclass(frozen=True)
 class CodeResult(_Ended):
     """What a snippet wrote, how it ended, and which files it added, changed or deleted."""
 
-    stdout: bytes
-    stderr: bytes
-    verdict: Dict[str, Any]
-    language: str = ""
-    files: List[Dict[str, Any]] = field(default_factory=list)
+    def __init__(self, stdout: bytes, stderr: bytes, verdict: Dict[str, Any],
+                 language: str = "", files: Optional[List[Dict[str, Any]]] = None) -> None:
+        self.stdout = stdout
+        self.stderr = stderr
+        self.verdict = verdict
+        self.language = language
+        self.files: List[Dict[str, Any]] = files or []
 
     @property
     def out(self) -> str:
@@ -99,8 +110,7 @@ class CodeResult(_Ended):
         return self.stderr.decode(errors="replace")
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """A piece of what a command wrote: stream is stdout or stderr."""
 
     stream: str

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from berth import Output, Sandbox, errors
 
@@ -63,8 +62,7 @@ for line in requests:
 """
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """What a cell wrote, the repr of its last expression or None, and the error that ended it, if one did."""
 
     stdout: str
