@@ -28,7 +28,7 @@
 
 enum {
 	OPT_JSON = 1, OPT_QUIET, OPT_ENV, OPT_CMD, OPT_ENTRYPOINT, OPT_WORKDIR, OPT_USER, OPT_LABEL, OPT_AUTHOR, OPT_MESSAGE,
-	OPT_COMPRESSION, OPT_NO_PAUSE,
+	OPT_COMPRESSION, OPT_NO_PAUSE, OPT_TENANT,
 };
 
 static const struct opt options[] = {
@@ -42,6 +42,8 @@ static const struct opt options[] = {
 	{ "message", 'm', OPT_VALUE, "TEXT", "a comment for the image's history", OPT_MESSAGE },
 	{ "compression", 0, OPT_VALUE, "KIND", "of the layer: gzip or zstd (default: gzip)", OPT_COMPRESSION, COMPLETE_WORDS, "gzip zstd" },
 	{ "no-pause", 0, OPT_FLAG, NULL, "let the sandbox run meanwhile; files it writes then may be half there", OPT_NO_PAUSE },
+	{ "tenant", 0, OPT_VALUE, "NAME", "as this tenant of berthd, and held to its maxima",
+	  OPT_TENANT },
 	{ "quiet", 'q', OPT_FLAG, NULL, "no progress; print the digest only", OPT_QUIET },
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object, errors too", OPT_JSON },
 };
@@ -49,6 +51,7 @@ static const struct opt options[] = {
 struct commit {
 	json_t *changes;
 	int json, quiet, no_pause;
+	const char *tenant;		/* or NULL */
 	struct sandbox_ref s;
 	struct claim claim;		/* of a stopped one */
 	int claimed;
@@ -138,6 +141,9 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		if (strcmp(value, "gzip") && strcmp(value, "zstd"))
 			return err_set(e, ERR_INVALID, "'%.40s' is neither gzip nor zstd", value);
 		return set_string(c, "compression", value, e);
+	case OPT_TENANT:
+		c->tenant = value;
+		return 0;
 	default:
 		*(id == OPT_JSON ? &c->json : id == OPT_QUIET ? &c->quiet : &c->no_pause) = 1;
 		return 0;
@@ -220,7 +226,7 @@ static int open_sandbox(struct commit *c, const char *ref, struct err *e)
 static void become_program(struct commit *c, const char *name, const char *changes, pid_t parent)
 {
 	char upper[16], dir[16], base[16];
-	char *argv[16] = { NULL, (char *)"commit-layer" };
+	char *argv[20] = { NULL, (char *)"commit-layer" };
 	struct err e;
 	int n = 2;
 
@@ -231,6 +237,10 @@ static void become_program(struct commit *c, const char *name, const char *chang
 		argv[n++] = (char *)"--json";
 	if (c->quiet)
 		argv[n++] = (char *)"--quiet";
+	if (c->tenant) {
+		argv[n++] = (char *)"--tenant";
+		argv[n++] = (char *)c->tenant;
+	}
 	argv[n++] = (char *)"--";
 	argv[n++] = (char *)name;
 	argv[n++] = upper;

@@ -14,13 +14,15 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "manager/host/tenant.h"
+#include "rootfs/transfer/making.h"
 
 /* A new option: a name here, a row in imagecmd.c, its bit in the commands that take it. */
 enum imagecmd_opt {
 	IMG_STORE, IMG_JSON, IMG_QUIET, IMG_PLATFORM, IMG_SIZE, IMG_FORCE, IMG_REPAIR,
 	IMG_INSECURE, IMG_ALL, IMG_USERNAME, IMG_PASSWORD_STDIN,
 	IMG_FORMAT, IMG_OUTPUT, IMG_INPUT, IMG_OLDER, IMG_DRY_RUN,
-	IMG_PACKAGES, IMG_SUITE, IMG_MIRROR, IMG_VARIANT, IMG_COMPRESSION,
+	IMG_PACKAGES, IMG_SUITE, IMG_MIRROR, IMG_VARIANT, IMG_COMPRESSION, IMG_TENANT,
 	IMG_OPT_COUNT
 };
 _Static_assert(IMG_OPT_COUNT <= 64, "a command's options are bits of one word");
@@ -69,6 +71,20 @@ int imagecmd_parse(const struct imagecmd *c, int argc, char **argv, struct image
 void imagecmd_release(struct imagecmd_args *a);
 /* The "Options:" part of a command's help. */
 void imagecmd_print_options(const struct imagecmd *c);
+
+/* ---- --tenant ---- */
+
+struct imagecmd_tenant {
+	struct config config;
+	struct tenant tenant;
+	struct image_maker maker;
+};
+/*
+ * What --tenant says, for o.maker and the like; *ret is NULL without it.  may: the key of [tenant]
+ * that must allow it, or NULL.  ERR_DENIED.  The caller frees *ret.
+ */
+int imagecmd_tenant(const struct imagecmd_args *a, const char *may, struct imagecmd_tenant **ret,
+		    struct err *e);
 
 /* ---- output ---- */
 

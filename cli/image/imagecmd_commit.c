@@ -75,6 +75,7 @@ static int run_commit(int store_fd, const struct imagecmd_args *a, struct err *e
 	autojson json_t *changes = json_parse(a->operands[5], strlen(a->operands[5]), CHANGES_MAX, "changes", e);
 	autojson json_t *done = NULL;
 	autojson json_t *owner = NULL;
+	autofree struct imagecmd_tenant *t = NULL;
 	const char *compression = "gzip";
 	const int live = imagecmd_is_live(a);
 	struct commit_options o = {
@@ -89,6 +90,9 @@ static int run_commit(int store_fd, const struct imagecmd_args *a, struct err *e
 	    json_get_str(changes, "message", &o.message, "changes", e) < 0 ||
 	    json_get_str(changes, "compression", &compression, "changes", e) < 0)
 		return -1;
+	if (imagecmd_tenant(a, "commit", &t, e) < 0)
+		return -1;
+	o.shown.maker = t ? &t->maker : NULL;
 	o.compression = !strcmp(compression, "zstd") ? COMPRESSION_ZSTD : COMPRESSION_GZIP;
 	done = commit_run(store_fd, &o, e);
 	if (live)
@@ -103,7 +107,7 @@ const struct imagecmd imagecmd_commit = {
 	.name = "commit-layer",
 	.args = "NAME UPPER_FD DIR_FD ID_BASE WORKDIR CHANGES",
 	.summary = "internal: the store's part of berth commit",
-	.options = IMG(QUIET) | IMG(JSON),
+	.options = IMG(TENANT) | IMG(QUIET) | IMG(JSON),
 	.min = 6,
 	.max = 6,
 	.run = run_commit,

@@ -119,6 +119,7 @@ static int run_export(int store_fd, const struct imagecmd_args *a, struct err *e
 		.count = (size_t)a->operand_count - 1,
 		.progress = imagecmd_is_live(a) ? show_bytes : NULL,
 		.ctx = &last,
+		.is_tenants = imagecmd_flag(a, IMG_TENANT),
 	};
 	enum format format;
 
@@ -138,6 +139,7 @@ static int run_save(int store_fd, const struct imagecmd_args *a, struct err *e)
 		.count = (size_t)a->operand_count,
 		.progress = imagecmd_is_live(a) ? show_bytes : NULL,
 		.ctx = &last,
+		.is_tenants = imagecmd_flag(a, IMG_TENANT),
 	};
 
 	return write_to(store_fd, a, &o, FORMAT_ARCHIVE, dest ? dest : "-", "-o FILE", e);
@@ -166,7 +168,7 @@ const struct imagecmd imagecmd_export = {
 		  "  berth image export debian:12 ./debian-oci\n"
 		  "  berth image export debian:12 debian.tar\n"
 		  "  berth image export --format rootfs debian:12 - | tar -t\n",
-	.options = IMG(FORMAT) | IMG(QUIET) | IMG(JSON),
+	.options = IMG(FORMAT) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
 	.min = 2,
 	.max = -1,
 	.run = run_export,
@@ -176,7 +178,7 @@ const struct imagecmd imagecmd_save = {
 	.name = "save",
 	.args = "NAME...",
 	.summary = "write images to an archive that berth, docker, podman and skopeo read",
-	.options = IMG(OUTPUT) | IMG(QUIET) | IMG(JSON),
+	.options = IMG(OUTPUT) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
 	.min = 1,
 	.max = -1,
 	.run = run_save,
@@ -186,6 +188,6 @@ const struct imagecmd imagecmd_load = {
 	.name = "load",
 	.args = "[-i FILE]",
 	.summary = "read the images of an archive",
-	.options = IMG(INPUT) | IMG(PLATFORM) | IMG(QUIET) | IMG(JSON),
+	.options = IMG(INPUT) | IMG(PLATFORM) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
 	.run = run_load,
 };

@@ -54,17 +54,45 @@ static struct pullview make_view(const struct imagecmd_args *a, const char *prog
 {
 	return (struct pullview){
 		.prog = prog,
-		.mode = imagecmd_flag(a, IMG_JSON) ? PULLVIEW_JSON : imagecmd_flag(a, IMG_QUIET) ? PULLVIEW_QUIET :
+		/* quietly it is one object, which comes at the end */
+		.mode = imagecmd_flag(a, IMG_QUIET) ? PULLVIEW_QUIET :
+			imagecmd_flag(a, IMG_JSON) ? PULLVIEW_JSON :
 			isatty(STDERR_FILENO) ? PULLVIEW_BARS : PULLVIEW_QUIET,
 	};
 }
 
 /* ---- pull ---- */
 
+/*
+ * What a tenant may fetch, the operator names; it is fetched with nobody's password, and never in
+ * the clear but where [registry] insecure says so.
+ */
+static int check_pull(const struct imagecmd_tenant *t, const struct imagecmd_args *a,
+		      const char *ref, struct err *e)
+{
+	char name[REF_NAME_MAX + DIGEST_SIZE + 1];
+	struct ref r;
+
+	if (imagecmd_flag(a, IMG_INSECURE))
+		return err_set(e, ERR_DENIED, "--insecure is not for a tenant");
+	if (ref_parse(ref, &r, e) < 0)
+		return -1;
+	if (r.digest[0] && !r.tag[0])
+		snprintf(name, sizeof(name), "%s@%s", r.repo, r.digest);
+	else
+		ref_name(&r, name);
+	if (image_name_is_like(t->tenant.pull, name))
+		return 0;
+	return err_set(e, ERR_DENIED, "tenant %s may not pull %.200s; hint: [tenant] pull in "
+		       "berth.toml", t->tenant.name, name);
+}
+
 static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref, const char *name, const char *prog,
 		    struct err *e)
 {
 	autofree struct setup *s = calloc(1, sizeof(*s));
+	autofree struct imagecmd_tenant *t = NULL;
+	struct pull_options o;
 	struct pullview view = make_view(a, prog);
 	json_t *done;
 
@@ -72,10 +100,16 @@ static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref
 		err_nomem(e);
 		return NULL;
 	}
-	if (set_up(s, a, e) < 0)
+	if (set_up(s, a, e) < 0 || imagecmd_tenant(a, "pull", &t, e) < 0 ||
+	    (t && check_pull(t, a, ref, e) < 0))
 		return NULL;
-	done = pull_run(store_fd, &(struct pull_options){ .ref = ref, .name = name, .platform = imagecmd_value(a, IMG_PLATFORM),
-							  .remote = &s->remote, .event = pullview_event, .ctx = &view }, e);
+	s->remote.anonymous = t != NULL;
+	o = (struct pull_options){
+		.ref = ref, .name = name, .platform = imagecmd_value(a, IMG_PLATFORM),
+		.remote = &s->remote,
+		.maker = t ? &t->maker : NULL, .event = pullview_event, .ctx = &view,
+	};
+	done = pull_run(store_fd, &o, e);
 	pullview_end(&view);
 	return done;
 }
@@ -333,7 +367,8 @@ const struct imagecmd imagecmd_pull = {
 	"Layers are checked and unpacked while they arrive.\n\n"
 	"  berth pull debian:12\n"
 	"  berth pull registry.example/team/app@sha256:...\n",
-	IMG(PLATFORM) | IMG(INSECURE) | IMG(QUIET) | IMG(JSON), 1, 1, run_pull, .top = 1,
+	IMG(PLATFORM) | IMG(INSECURE) | IMG(TENANT) | IMG(QUIET) | IMG(JSON), 1, 1, run_pull,
+	.top = 1,
 };
 
 const struct imagecmd imagecmd_ensure = {

@@ -36,10 +36,15 @@ static int run_import(int store_fd, const struct imagecmd_args *a, struct err *e
 		.note = show_note,
 		.ctx = (void *)a,
 	};
-	autojson json_t *done = import_run(store_fd, &o, e), *all = NULL;
+	autojson json_t *done = NULL, *all = NULL;
+	autofree struct imagecmd_tenant *t = NULL;
 	json_t *one;
 	size_t i;
 
+	if (imagecmd_tenant(a, "import", &t, e) < 0)
+		return -1;
+	o.maker = t ? &t->maker : NULL;
+	done = import_run(store_fd, &o, e);
 	if (live)
 		imagecmd_clear_line();
 	if (!done)
@@ -124,14 +129,34 @@ static int run_inspect(int store_fd, const struct imagecmd_args *a, struct err *
 	return 0;
 }
 
+/* A tenant's own. */
+static int remove_own(int store_fd, const struct imagecmd_args *a, const struct imagecmd_tenant *t,
+		      struct err *e)
+{
+	autojson json_t *removed = json_array(), *all = NULL;
+	int i, r = 0;
+
+	for (i = 0; i < a->operand_count && r == 0; i++)
+		r = making_remove(store_fd, &t->maker, a->operands[i], removed, e);
+	all = json_pack("{s:O}", "removed", removed);
+	if (imagecmd_flag(a, IMG_JSON))
+		imagecmd_print_json(all);
+	return r;
+}
+
 static int run_rm(int store_fd, const struct imagecmd_args *a, struct err *e)
 {
+	autofree struct imagecmd_tenant *t = NULL;
 	autojson json_t *removed = json_array(), *freed = NULL, *all = NULL;
 	struct err first = { 0 }, why;
 	json_t *name;
 	size_t j;
 	int i;
 
+	if (imagecmd_tenant(a, NULL, &t, e) < 0)
+		return -1;
+	if (t)
+		return remove_own(store_fd, a, t, e);
 	/* one that fails does not keep the others; the first error is told */
 	for (i = 0; i < a->operand_count; i++) {
 		memset(&why, 0, sizeof(why));
@@ -226,7 +251,7 @@ const struct imagecmd imagecmd_import = {
 		  "  berth image import ./debian-oci debian:12\n"
 		  "  docker save alpine | berth image import -\n"
 		  "  berth image import /srv/rootfs buildroot\n",
-	.options = IMG(PLATFORM) | IMG(QUIET) | IMG(JSON),
+	.options = IMG(PLATFORM) | IMG(TENANT) | IMG(QUIET) | IMG(JSON),
 	.min = 1,
 	.max = 2,
 	.run = run_import,
@@ -254,7 +279,7 @@ const struct imagecmd imagecmd_rm = {
 	.name = "rm",
 	.args = "NAME...",
 	.summary = "remove images by name or digest, and what only they needed",
-	.options = IMG(FORCE) | IMG(JSON),
+	.options = IMG(FORCE) | IMG(TENANT) | IMG(JSON),
 	.min = 1,
 	.max = -1,
 	.run = run_rm,

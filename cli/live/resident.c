@@ -259,6 +259,8 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 	runopts_init(&x.opts, r->config);
 	x.tenant = tenant[0] ? &t : NULL;
 	result = read_options(&x, r->config, &t, tenant, spec, &promise, e);
+	if (result == 0 && tenant[0] && imageuse_own(r, &t, spec) < 0)
+		result = err_nomem(e);
 	phase_enter(PHASE_CLAIM);
 	if (result == 0)
 		result = claim(r, name, &promise, &x.claim, e);

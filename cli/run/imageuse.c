@@ -138,6 +138,25 @@ int imageuse_open_pinned(struct imageuse *u, const struct registry *r, int dir_f
 	return use_layers(u, ref, s, e);
 }
 
+int imageuse_own(const struct registry *r, const struct tenant *t, json_t *spec)
+{
+	const char *image = json_string_value(json_object_get(spec, "image")), *name;
+	const struct image_view v = tenant_view(t, r->config);
+	autojson json_t *record = NULL;
+	autoclose int store = -1;
+	struct err ignored;
+
+	if (!image || !strcmp(image, "host") || is_path(image))
+		return 0;
+	store = open_store(r, &ignored);
+	record = store < 0 ? NULL : image_record_seen(store, &v, image, &ignored);
+	/* what is not there for the tenant is said when it is opened */
+	name = json_string_value(json_object_get(record, "name"));
+	if (!name || !strchr(name, '@'))
+		return 0;
+	return json_object_set_new(spec, "image", json_string(name));
+}
+
 int imageuse_pin(const struct imageuse *u, int dir_fd, struct err *e)
 {
 	return u->has_image ? image_pin(&u->image, dir_fd, e) : 0;

@@ -8,6 +8,7 @@
 #define BERTH_CLI_RUN_IMAGEUSE_H
 
 #include "manager/host/registry.h"
+#include "manager/host/tenant.h"
 #include "rootfs/store/image.h"
 #include "runtime/sandbox/spec.h"
 
@@ -35,6 +36,11 @@ int imageuse_policy(const char *word, enum imageuse_pull *ret, struct err *e);
  */
 int imageuse_open_pinned(struct imageuse *u, const struct registry *r, int dir_fd, const char *ref, struct spec *s,
 			 struct err *e);
+/*
+ * "image" of a spec.json, a tenant's word for an image of its own, becomes the name that the image
+ * has for all; any other stays.  -1 without memory.
+ */
+int imageuse_own(const struct registry *r, const struct tenant *t, json_t *spec);
 /* Keeps the image for the lasting sandbox whose directory is dir_fd. */
 int imageuse_pin(const struct imageuse *u, int dir_fd, struct err *e);
 /* Also closes the spec's layers. */

@@ -164,4 +164,15 @@ json_t *spawn_json_fed(struct http_request *rq, const char *const *argv, int fin
 /* What it writes is the reply, as it comes; cut when it fails half-way. */
 int spawn_reply(struct http_request *rq, const char *const *argv, const char *type, struct err *e);
 
+/* ---- route_image.c ---- */
+
+/*
+ * In an answer about images, an object or a list of them, a tenant's own have the names that it
+ * gave them: NAME, not NAME@TENANT.  For an administrator nothing changes.
+ */
+void api_show_image_names(struct http_request *rq, json_t *j);
+/* ERR_DENIED when a tenant's request has an option that is not in the list (to a NULL). */
+int api_check_options(struct http_request *rq, const json_t *options, const char *const *allowed,
+		      struct err *e);
+
 #endif

@@ -29,15 +29,74 @@ static int load_tenant(struct http_request *rq, struct tenant *ret, struct confi
 	return tenant_load(ret, c, http_who(rq)->name, e);
 }
 
-/* What a tenant does not see is as what is not there. */
-static int check_seen(struct http_request *rq, const char *ref, struct err *e)
+/*
+ * The name by which berth knows the image that the request means, in ret; what a tenant does not
+ * see is as what is not there.  NULL: an error.
+ */
+static const char *seen_ref(struct http_request *rq, char ret[REF_NAME_MAX + 1], struct err *e)
 {
+	const char *ref = image_ref(rq);
 	struct tenant t;
 	struct config c;
 
 	if (http_who(rq)->admin)
+		return ref;
+	if (load_tenant(rq, &t, &c, e) < 0 || tenancy_find_image(&t, &c, ref, ret, e) < 0)
+		return NULL;
+	return ret;
+}
+
+void api_show_image_names(struct http_request *rq, json_t *j)
+{
+	const char *name = json_string_value(json_object_get(j, "name"));
+	char plain[REF_NAME_MAX + 1];
+	json_t *one;
+	size_t i;
+
+	if (http_who(rq)->admin)
+		return;
+	json_array_foreach(j, i, one)
+		api_show_image_names(rq, one);
+	if (json_is_array(json_object_get(j, "images")))
+		api_show_image_names(rq, json_object_get(j, "images"));
+	if (!name)
+		return;
+	image_plain_name(name, plain);
+	json_object_set_new(j, "name", json_string(plain));
+}
+
+int api_check_options(struct http_request *rq, const json_t *options, const char *const *allowed,
+		      struct err *e)
+{
+	const char *name;
+	json_t *v;
+	size_t i;
+
+	if (http_who(rq)->admin)
 		return 0;
-	return load_tenant(rq, &t, &c, e) < 0 ? -1 : tenancy_check_image(&t, &c, ref, e);
+	json_object_foreach((json_t *)(size_t)options, name, v) {
+		for (i = 0; allowed[i] && strcmp(allowed[i], name); i++)
+			;
+		if (!allowed[i])
+			return err_set(e, ERR_DENIED, "option %.60s needs an admin token", name);
+	}
+	return 0;
+}
+
+/* The tenant has an image of its own by that name, so that the name does not stand for this one. */
+static int is_behind(const json_t *list, const json_t *image, const char *tenant)
+{
+	const char *name = json_string_value(json_object_get(image, "name")), *other;
+	size_t n = name ? strlen(name) : 0, i;
+	json_t *one;
+
+	json_array_foreach(list, i, one) {
+		other = json_string_value(json_object_get(one, "name"));
+		if (n && other && !strncmp(other, name, n) && other[n] == '@' &&
+		    !strcmp(other + n + 1, tenant))
+			return 1;
+	}
+	return 0;
 }
 
 /* Of a list, consumed, what a tenant sees. */
@@ -54,8 +113,10 @@ static json_t *only_seen(struct http_request *rq, json_t *list, struct err *e)
 		return NULL;
 	}
 	for (i = json_array_size(list); i-- > 0;)
-		if (!tenant_sees_image(&t, &c, json_array_get(list, i)))
+		if (!tenant_sees_image(&t, &c, json_array_get(list, i)) ||
+		    is_behind(list, json_array_get(list, i), t.name))
 			json_array_remove(list, i);
+	api_show_image_names(rq, list);
 	return list;
 }
 
@@ -69,19 +130,37 @@ static int get_images(struct http_request *rq, struct err *e)
 
 static int get_inspect(struct http_request *rq, struct err *e)
 {
-	const char *argv[] = { "berth", "image", "inspect", "--json", "--", image_ref(rq), NULL };
-	json_t *j = check_seen(rq, image_ref(rq), e) < 0 ? NULL : spawn_json(rq, argv, 0, e);
+	char name[REF_NAME_MAX + 1];
+	const char *ref = seen_ref(rq, name, e);
+	const char *argv[] = { "berth", "image", "inspect", "--json", "--", ref, NULL };
+	json_t *j = ref ? spawn_json(rq, argv, 0, e) : NULL;
 
-	return j ? http_reply_json(rq, 0, j, e) : -1;
+	if (!j)
+		return -1;
+	api_show_image_names(rq, j);
+	return http_reply_json(rq, 0, j, e);
+}
+
+/* Who asks is held to [tenant] by berth itself: at argv[n] and after; returns the next n. */
+static size_t add_tenant(struct http_request *rq, const char **argv, size_t n)
+{
+	if (http_who(rq)->admin)
+		return n;
+	argv[n++] = "--tenant";
+	argv[n++] = http_who(rq)->name;
+	return n;
 }
 
 static int delete_image(struct http_request *rq, struct err *e)
 {
-	int force = http_query_bool(rq, "force");
-	const char *argv[] = { "berth", "image", "rm", "--json", force ? "--force" : "--", force ? "--" : image_ref(rq),
-			       force ? image_ref(rq) : NULL, NULL };
+	const char *argv[10] = { "berth", "image", "rm", "--json" };
 	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
+	size_t n = add_tenant(rq, argv, 4);
 
+	if (http_query_bool(rq, "force"))
+		argv[n++] = "--force";
+	argv[n++] = "--";
+	argv[n] = image_ref(rq);
 	if (spawn_berth(rq, argv, 1, -1, &out, e) < 0)
 		return -1;
 	return http_reply_json(rq, 0, json_pack("{s:b}", "removed", 1), e);
@@ -133,15 +212,20 @@ static int start_import(struct http_request *rq, const char *const *argv, struct
 
 static int begin_import(struct http_request *rq, struct err *e)
 {
-	const char *argv[] = { "berth", "image", "import", "--json", "--quiet", "--", "-", http_query(rq, "name"), NULL };
+	const char *argv[12] = { "berth", "image", "import", "--json", "--quiet" };
+	size_t n = add_tenant(rq, argv, 5);
 
+	argv[n++] = "--";
+	argv[n++] = "-";
+	argv[n] = http_query(rq, "name");
 	return start_import(rq, argv, e);
 }
 
 static int begin_load(struct http_request *rq, struct err *e)
 {
-	static const char *const argv[] = { "berth", "image", "load", "--json", "--quiet", NULL };
+	const char *argv[8] = { "berth", "image", "load", "--json", "--quiet" };
 
+	add_tenant(rq, argv, 5);
 	return start_import(rq, argv, e);
 }
 
@@ -176,7 +260,10 @@ static int post_import(struct http_request *rq, struct err *e)
 	if (spawn_finish(rq, &i->program, 1, &out, e) < 0)
 		return -1;
 	j = json_parse(out.data ? out.data : "", out.len, OUTPUT_MAX, "berth's answer", e);
-	return j ? http_reply_json(rq, 0, j, e) : -1;
+	if (!j)
+		return -1;
+	api_show_image_names(rq, j);
+	return http_reply_json(rq, 0, j, e);
 }
 
 /* ---- the rest: one program, one answer ------------------------------------------------- */
@@ -194,6 +281,8 @@ static int run(struct http_request *rq, const char *const *words, json_t *option
 	/* some answer with a list, which no document of ours is */
 	if (json_is_array(j))
 		j = json_pack("{s:o}", "items", j);
+	if (j)
+		api_show_image_names(rq, j);
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
 
@@ -204,8 +293,12 @@ static const char *text(struct http_request *rq, const char *key)
 
 static int post_pull(struct http_request *rq, struct err *e)
 {
-	const char *words[] = { "pull", "--quiet", NULL }, *operands[] = { text(rq, "ref"), NULL };
+	static const char *const allowed[] = { "platform", NULL };
+	const char *words[6] = { "pull", "--quiet" }, *operands[] = { text(rq, "ref"), NULL };
 
+	if (api_check_options(rq, json_object_get(http_json(rq), "options"), allowed, e) < 0)
+		return -1;
+	add_tenant(rq, words, 2);
 	return run(rq, words, json_object_get(http_json(rq), "options"), operands, e);
 }
 
@@ -239,24 +332,39 @@ static int post_prune(struct http_request *rq, struct err *e)
 
 static int get_history(struct http_request *rq, struct err *e)
 {
-	const char *words[] = { "image", "history", NULL }, *operands[] = { image_ref(rq), NULL };
+	char name[REF_NAME_MAX + 1];
+	const char *words[] = { "image", "history", NULL };
+	const char *operands[] = { seen_ref(rq, name, e), NULL };
 
-	return check_seen(rq, image_ref(rq), e) < 0 ? -1 : run(rq, words, NULL, operands, e);
+	return operands[0] ? run(rq, words, NULL, operands, e) : -1;
 }
 
 static int get_save(struct http_request *rq, struct err *e)
 {
-	const char *argv[] = { "berth", "image", "save", "--quiet", "--json", "--", image_ref(rq), NULL };
+	const char *argv[10] = { "berth", "image", "save", "--quiet", "--json" };
+	size_t n = add_tenant(rq, argv, 5);
+	char name[REF_NAME_MAX + 1];
 
+	argv[n++] = "--";
+	argv[n] = seen_ref(rq, name, e);
+	if (!argv[n])
+		return -1;
 	return spawn_reply(rq, argv, "application/x-tar", e);
 }
 
 static int get_export(struct http_request *rq, struct err *e)
 {
 	const char *format = http_query(rq, "format");
-	const char *argv[] = { "berth", "image", "export", "--quiet", "--json", "--format", format ? format : "archive", "--", image_ref(rq), "-",
-			       NULL };
+	const char *argv[14] = { "berth", "image", "export", "--quiet", "--json", "--format",
+				 format ? format : "archive" };
+	size_t n = add_tenant(rq, argv, 7);
+	char name[REF_NAME_MAX + 1];
 
+	argv[n++] = "--";
+	argv[n++] = seen_ref(rq, name, e);
+	argv[n] = "-";
+	if (!argv[n - 1])
+		return -1;
 	return spawn_reply(rq, argv, "application/x-tar", e);
 }
 
@@ -305,18 +413,18 @@ static int post_logout(struct http_request *rq, struct err *e)
 const struct http_route image_routes[] = {
 	{ "GET", "/v1/images", get_images, "list images", .response = "ImageList" },
 	{ "GET", "/v1/images/inspect", get_inspect, "all that is known of an image", .query = "ref!:string", .response = "Document" },
-	{ "DELETE", "/v1/images", delete_image, "remove an image and what only it needed", .flags = HTTP_ADMIN,
+	{ "DELETE", "/v1/images", delete_image, "remove an image and what only it needed",
 	  .query = "ref!:string force:boolean", .response = "ImageRemoved" },
 	{ "POST", "/v1/images/import", post_import, "make an image of the body: an OCI or docker archive, or a root file system",
-	  HTTP_RAW, HTTP_ADMIN, .query = "name:string", .response = "Document", .status = 201, .begin = begin_import,
+	  HTTP_RAW, .query = "name:string", .response = "Document", .status = 201, .begin = begin_import,
 	  .feed = feed_import },
 	{ "POST", "/v1/images/gc", post_gc, "remove layers and blobs that nothing needs", .flags = HTTP_ADMIN, .response = "Document" },
-	{ "POST", "/v1/images/load", post_import, "read the images of the body, an archive of save", HTTP_RAW, HTTP_ADMIN,
+	{ "POST", "/v1/images/load", post_import, "read the images of the body, an archive of save", HTTP_RAW,
 	  .response = "Document", .status = 201, .begin = begin_load, .feed = feed_import },
-	{ "GET", "/v1/images/save", get_save, "an image as an archive", .flags = HTTP_ADMIN, .query = "ref!:string",
+	{ "GET", "/v1/images/save", get_save, "an image as an archive", .query = "ref!:string",
 	  .type = "application/x-tar" },
 	{ "GET", "/v1/images/history", get_history, "how an image was made", .query = "ref!:string", .response = "Document" },
-	{ "POST", "/v1/images/pull", post_pull, "fetch an image from a registry", HTTP_JSON, HTTP_ADMIN, .request = "Pull",
+	{ "POST", "/v1/images/pull", post_pull, "fetch an image from a registry", HTTP_JSON, .request = "Pull",
 	  .response = "Document" },
 	{ "POST", "/v1/images/push", post_push, "send an image to a registry", HTTP_JSON, HTTP_ADMIN, .request = "Push",
 	  .response = "Document" },
@@ -326,7 +434,7 @@ const struct http_route image_routes[] = {
 	  .response = "Document" },
 	{ "POST", "/v1/images/prune", post_prune, "remove what no image needs", HTTP_JSON, HTTP_ADMIN | HTTP_OPTIONAL, .request = "Prune",
 	  .response = "Document" },
-	{ "GET", "/v1/images/export", get_export, "an image as an archive, or with format=rootfs its merged files as a tar", .flags = HTTP_ADMIN,
+	{ "GET", "/v1/images/export", get_export, "an image as an archive, or with format=rootfs its merged files as a tar",
 	  .query = "ref!:string format:string", .type = "application/x-tar" },
 	{ "POST", "/v1/images/pin", post_pin, "keep an image's files, whatever becomes of its names", HTTP_JSON, HTTP_ADMIN, .request = "Pin",
 	  .response = "Document" },

@@ -55,10 +55,24 @@ static int get_diff(struct http_request *rq, struct err *e)
 
 static int post_commit(struct http_request *rq, struct err *e)
 {
-	static const char *const words[] = { "commit", "--quiet", NULL };
+	static const char *const allowed[] = {
+		"env", "cmd", "entrypoint", "workdir", "user", "label", "author", "message",
+		"compression", "no-pause", NULL,
+	};
+	const char *words[] = { "commit", "--quiet", NULL, NULL, NULL };
 	const json_t *body = http_json(rq);
+	json_t *options = json_object_get(body, "options"), *j;
 
-	return reply(rq, work(rq, words, json_object_get(body, "options"), json_string_value(json_object_get(body, "image")), -1, e), e);
+	if (api_check_options(rq, options, allowed, e) < 0)
+		return -1;
+	if (!http_who(rq)->admin) {
+		words[2] = "--tenant";
+		words[3] = http_who(rq)->name;
+	}
+	j = work(rq, words, options, json_string_value(json_object_get(body, "image")), -1, e);
+	if (j)
+		api_show_image_names(rq, j);
+	return reply(rq, j, e);
 }
 
 static int get_network(struct http_request *rq, struct err *e)
@@ -204,7 +218,7 @@ const struct http_route work_routes[] = {
 	  .query = "healthy:boolean port:strings log:strings timeout:string",
 	  .response = "SandboxReady" },
 	{ "GET", SANDBOX "/diff", get_diff, "what it changed against its image", .response = "Diff" },
-	{ "POST", SANDBOX "/commit", post_commit, "make an image of what it changed", HTTP_JSON, HTTP_ADMIN, .request = "Commit",
+	{ "POST", SANDBOX "/commit", post_commit, "make an image of what it changed", HTTP_JSON, .request = "Commit",
 	  .response = "Document", .status = 201 },
 	{ "GET", SANDBOX "/network", get_network, "its network: rules, counters, budgets", .response = "Document" },
 	{ "GET", SANDBOX "/network/log", get_network_log, "the requests it made, and how each was answered; with follow as they come, an object a line",

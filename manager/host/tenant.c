@@ -2,7 +2,6 @@
 /* Upholds S41 of SECURITY.md. */
 #include "manager/host/tenant.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,6 +55,16 @@ const struct config_key tenant_keys[] = {
 	  "of these, streams of events, statistics and network logs; 0 is half of requests" },
 	{ "tenant", "images", CONFIG_LIST, "*", 0, 1023, T(images), NULL, NULL,
 	  "names of images that a tenant sees beside its own, with * and ?; none is a tenant's" },
+	{ "tenant", "own_images", CONFIG_COUNT, "0", 0, 1000000, T(own_images), NULL, NULL,
+	  "images that are a tenant's own; 0 is sandboxes" },
+	{ "tenant", "own_image_bytes", CONFIG_SIZE, "0", 0, 1ULL << 60, T(own_image_bytes), NULL,
+	  NULL, "bytes of these, each layer once; 0 is a tenth of the file system of state_dir" },
+	{ "tenant", "commit", CONFIG_BOOL, "true", 0, 1, T(may_commit), NULL, NULL,
+	  "whether a tenant may make images of its sandboxes" },
+	{ "tenant", "import", CONFIG_BOOL, "false", 0, 1, T(may_import), NULL, NULL,
+	  "whether a tenant may make images of archives that it sends" },
+	{ "tenant", "pull", CONFIG_LIST, "", 0, 1023, T(pull), NULL, NULL,
+	  "names of images that a tenant may fetch from a registry, with * and ?; empty is none" },
 };
 const size_t tenant_key_count = ARRAY_LEN(tenant_keys);
 
@@ -109,6 +118,10 @@ static void derive(struct tenant *t, const struct config *c)
 		t->tmp_bytes = larger(t->memory_bytes, c->tmp_bytes);
 	if (!t->sandboxes)
 		t->sandboxes = larger(c->max_sandboxes / 2, 1);
+	if (!t->own_images)
+		t->own_images = t->sandboxes;
+	if (!t->own_image_bytes)
+		t->own_image_bytes = larger(disk_share(c->state_dir), 1);
 	if (!t->archives)
 		t->archives = 4 * t->sandboxes;
 	if (!t->volumes)
@@ -307,33 +320,16 @@ int tenant_cap_defaults(const struct tenant *t, const struct config *c, json_t *
 	return 0;
 }
 
-static int is_shared(const char *patterns, const char *name)
+struct image_view tenant_view(const struct tenant *t, const struct config *c)
 {
-	char one[256];
-	size_t n;
-
-	for (; *patterns; patterns += n + (patterns[n] == '\n')) {
-		n = strcspn(patterns, "\n");
-		snprintf(one, sizeof(one), "%.*s", (int)n, patterns);
-		if (n < sizeof(one) && !fnmatch(one, name, 0))
-			return 1;
-	}
-	return 0;
+	return (struct image_view){ t->name, t->images, c->image };
 }
 
 int tenant_sees_image(const struct tenant *t, const struct config *c, const json_t *record)
 {
-	const char *owner = json_string_value(json_object_get(record, "owner")), *name = json_string_value(json_object_get(record, "name"));
-	size_t n = strlen(c->image);
+	const struct image_view v = tenant_view(t, c);
 
-	if (json_object_get(record, "owner"))
-		return owner && !strcmp(owner, t->name);
-	if (!name)
-		return 0;
-	/* what everybody gets who names none; the record has its tag, too */
-	if (!strcmp(name, c->image) || (!strncmp(name, c->image, n) && !strcmp(name + n, ":latest")))
-		return 1;
-	return is_shared(t->images, name);
+	return image_view_sees(&v, record);
 }
 
 struct promise tenant_promise(const struct tenant *t, uint64_t memory_bytes, uint64_t cpu_milli)

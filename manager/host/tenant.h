@@ -11,6 +11,7 @@
 
 #include "manager/host/config.h"
 #include "manager/host/registry.h"
+#include "rootfs/store/owner.h"
 
 struct spec;
 
@@ -24,6 +25,10 @@ struct tenant {
 	/* of berthd, at once */
 	uint64_t connections, requests, streams;
 	char images[1024];	/* patterns of names, with newlines between them */
+	/* its own images */
+	uint64_t own_images, own_image_bytes;
+	int may_commit, may_import;
+	char pull[1024];	/* patterns of what it may fetch */
 };
 
 extern const struct config_key tenant_keys[];
@@ -56,6 +61,8 @@ int tenant_cap_defaults(const struct tenant *t, const struct config *c, json_t *
  * are nobody's what "images" allows.
  */
 int tenant_sees_image(const struct tenant *t, const struct config *c, const json_t *record);
+/* The same for the functions of the store; it borrows from both. */
+struct image_view tenant_view(const struct tenant *t, const struct config *c);
 /* A promise of such a sandbox (registry.h). */
 struct promise tenant_promise(const struct tenant *t, uint64_t memory_bytes, uint64_t cpu_milli);
 

@@ -102,16 +102,21 @@ int tenancy_is_tenants(const struct record *r)
 	return json_is_true(json_object_get(json_object_get(r->j, "berth"), "tenant"));
 }
 
-int tenancy_check_image(const struct tenant *t, const struct config *c, const char *ref, struct err *e)
+int tenancy_find_image(const struct tenant *t, const struct config *c, const char *ref,
+		       char ret[REF_NAME_MAX + 1], struct err *e)
 {
+	const struct image_view v = tenant_view(t, c);
 	char path[sizeof(c->state_dir) + 8];
 	autojson json_t *record = NULL;
 	autoclose int store = -1;
+	const char *name;
 
 	snprintf(path, sizeof(path), "%s/store", c->state_dir);
 	store = store_open(path, e);
-	record = store < 0 ? NULL : image_record(store, ref, e);
-	if (!record)
-		return -1;
-	return tenant_sees_image(t, c, record) ? 0 : image_not_found(ref, e);
+	record = store < 0 ? NULL : image_record_seen(store, &v, ref, e);
+	name = json_string_value(json_object_get(record, "name"));
+	if (!name)
+		return record ? image_not_found(ref, e) : -1;
+	snprintf(ret, REF_NAME_MAX + 1, "%s", name);
+	return 0;
 }

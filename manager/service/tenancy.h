@@ -5,7 +5,11 @@
 
 #include "manager/host/tenant.h"
 
-/* ERR_NOT_FOUND, in the same words, when there is no image ref and when there is one that t does not see. */
-int tenancy_check_image(const struct tenant *t, const struct config *c, const char *ref, struct err *e);
+/*
+ * The name that an image has for all, for a tenant's word ref; ERR_NOT_FOUND, in the same words,
+ * when there is none and when there is one that t does not see.
+ */
+int tenancy_find_image(const struct tenant *t, const struct config *c, const char *ref,
+		       char ret[REF_NAME_MAX + 1], struct err *e);
 
 #endif

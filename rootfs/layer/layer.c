@@ -150,6 +150,8 @@ static int set_xattrs(struct layer *l, const struct item *it, int fd, struct err
 			l->st.xattrs_dropped++;
 			continue;
 		}
+		if (layer_charge(l->limits, &l->st, size, e) < 0)
+			return -1;
 		if (fsetxattr(fd, name, value, size, 0) < 0) {
 			if (errno != ENOTSUP && errno != ENOSPC && errno != E2BIG && errno != EDQUOT)
 				return err_sys(e, "set attribute %.100s of '%.200s'", name, it->path);
@@ -181,15 +183,14 @@ static int write_blocks(struct layer *l, const struct item *it, int fd, struct e
 			continue;
 		if ((uint64_t)off != end && lseek(fd, off, SEEK_SET) < 0)
 			return err_sys(e, "seek in '%.200s'", it->path);
+		if (layer_count_bytes(l->limits, l->progress, &l->st, n, e) < 0)
+			return -1;
 		if (io_write_all(fd, p, n) < 0)
 			return err_sys(e, "write '%.200s'", it->path);
 		end = (uint64_t)off + n;
-		l->st.bytes += n;
-		if (l->st.bytes > l->limits->bytes || end > l->limits->bytes)
+		if (end > l->limits->bytes)
 			return err_set(e, ERR_LIMIT, "the layer holds more than %llu bytes",
 				       (unsigned long long)l->limits->bytes);
-		if (l->progress)
-			atomic_store_explicit(&l->progress->bytes, l->st.bytes, memory_order_relaxed);
 	}
 	/* a hole at the end; never a cut, a sparse map may say less than the size */
 	if (end < it->size && ftruncate(fd, (off_t)it->size) < 0)
@@ -443,6 +444,8 @@ static int made_parent(void *ctx, const char *path, struct err *e)
 {
 	struct layer *l = ctx;
 
+	if (layer_charge(l->limits, &l->st, LAYER_ENTRY_BYTES, e) < 0)
+		return -1;
 	/* the time is the mark by which the parent process finds it untouched */
 	return notes_add(l->notes, NOTE_IMPLIED, path, LAYER_IMPLIED_SEC, LAYER_IMPLIED_NSEC, e);
 }
@@ -474,17 +477,14 @@ static int apply_all(struct layer *l, struct item *it, struct err *e)
 	while ((r = archive_read_next_header(l->a, &ae)) != ARCHIVE_EOF) {
 		if (r < ARCHIVE_WARN)
 			return fail(l, "read the archive", e);
-		if (++l->st.entries > l->limits->entries)
-			return err_set(e, ERR_LIMIT, "the layer has more than %llu entries",
-				       (unsigned long long)l->limits->entries);
+		if (layer_count_entry(l->limits, l->progress, &l->st, e) < 0)
+			return -1;
 		it->size = 0;
 		if (take_item(l, ae, it, e) < 0 || apply_entry(l, it, e) < 0)
 			return -1;
 		if (l->forget)
 			tree_forget(&l->tree);
 		l->forget = 0;
-		if (l->progress)
-			atomic_store_explicit(&l->progress->entries, l->st.entries, memory_order_relaxed);
 	}
 	return 0;
 }

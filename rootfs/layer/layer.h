@@ -29,6 +29,7 @@ struct layer_stats {
 	uint64_t devices_skipped;	/* sockets too */
 	uint64_t ids_clamped;
 	uint64_t xattrs_dropped;
+	uint64_t charged;	/* what it counts for in a budget */
 };
 
 /* Shared with a parent that shows progress; it may lie. */
@@ -37,10 +38,35 @@ struct layer_progress {
 	_Atomic uint64_t bytes;
 };
 
+/*
+ * What processes that unpack at the same time may write together, blobs too: shared memory, taken
+ * from before the bytes are written.
+ */
+struct layer_budget {
+	_Atomic uint64_t left;
+};
+/* ERR_LIMIT when there is less; b NULL: no bound. */
+int layer_budget_take(struct layer_budget *b, uint64_t bytes, struct err *e);
+
 struct layer_limits {
 	uint64_t bytes;
 	uint64_t entries;
+	struct layer_budget *budget;	/* or NULL */
 };
+
+/*
+ * Before an entry, or bytes of one, are made: ERR_LIMIT when that is more than limits allow, by
+ * their own figures or by their budget, in which each name, with its inode, counts for 4 KiB.
+ * progress may be NULL.
+ */
+int layer_count_entry(const struct layer_limits *limits, struct layer_progress *progress,
+		      struct layer_stats *st, struct err *e);
+int layer_count_bytes(const struct layer_limits *limits, struct layer_progress *progress,
+		      struct layer_stats *st, uint64_t bytes, struct err *e);
+/* What counts in the budget only. */
+int layer_charge(const struct layer_limits *limits, struct layer_stats *st, uint64_t bytes,
+		 struct err *e);
+#define LAYER_ENTRY_BYTES 4096
 
 /*
  * Reads in_fd to its end.  root_fd is an empty directory.  notes_fd gets the

@@ -77,7 +77,8 @@ static void run_writer(int in_fd, int report_fd, pid_t parent, struct pipeline *
 {
 	const int keep[] = { in_fd, report_fd, p->mapped_fd, p->notes_fd };
 	const struct confine c = { CONFINE_WRITE, parent, p->mapped_fd, -1, p->userns_fd, keep, ARRAY_LEN(keep), MEMORY_WRITER };
-	const struct layer_limits limits = { DECOMPRESS_BYTES_MAX, LAYER_ENTRIES_MAX };
+	const struct layer_limits limits = { DECOMPRESS_BYTES_MAX, LAYER_ENTRIES_MAX,
+					     p->u->budget };
 	struct report r = { 0 };
 
 	if (!confine_child(&c, &r.err))
@@ -153,6 +154,8 @@ static int feed_bytes(struct pipeline *p, struct feed *f, const void *buf, size_
 		return err_set(e, ERR_CORRUPT, "the blob is larger than the %llu bytes it should have",
 			       (unsigned long long)u->want_size);
 	if (hash_add(&f->hash, buf, n, e) < 0)
+		return -1;
+	if (u->blob_fd >= 0 && layer_budget_take(u->budget, n, e) < 0)
 		return -1;
 	if (u->blob_fd >= 0 && io_write_all(u->blob_fd, buf, n) < 0)
 		return err_sys(e, "write the blob into the store");

@@ -32,6 +32,7 @@ struct unpack {
 	int blob_fd;			/* gets a copy of the source; -1: none */
 	const int *lower_fds;		/* trees of the layers below, lowest first */
 	size_t lower_count;
+	struct layer_budget *budget;	/* of what is written; or NULL */
 	/* called now and then with what was read so far; may be NULL */
 	void (*tick)(void *ctx, uint64_t in_bytes, const struct layer_progress *p);
 	void *tick_ctx;

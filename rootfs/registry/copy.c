@@ -198,7 +198,7 @@ json_t *copy_local(int store_fd, const char *image, const char *name, struct err
 	json_t *result = NULL;
 	struct ref r;
 
-	if (ref_parse(name, &r, e) < 0)
+	if (ref_parse_owned(name, &r, e) < 0)
 		return NULL;
 	if (r.digest[0] || ref_is_reserved(&r)) {
 		err_set(e, ERR_INVALID, "'%.200s' cannot be the name of an image in the store", name);

@@ -152,7 +152,7 @@ static int choose_name(const struct pull_options *o, const struct ref *asked, st
 	char pinned[REF_NAME_MAX + DIGEST_SIZE + 8];
 
 	if (o->name) {
-		if (ref_parse(o->name, ret, e) < 0)
+		if (ref_parse_owned(o->name, ret, e) < 0)
 			return -1;
 		if (ret->digest[0])
 			return err_set(e, ERR_INVALID, "'%.200s' has a digest: an image's name is given without one", o->name);
@@ -172,11 +172,13 @@ static int choose_name(const struct pull_options *o, const struct ref *asked, st
 
 /* ---- all of it ---- */
 
-static int pull_image(struct pull *p, const struct ref *name, struct err *e)
+static int pull_image(struct pull *p, struct ref *name, struct err *e)
 {
 	struct import_image img = { 0 };
 	int rc = -1;
 
+	if (making_take_name(&p->im.making, name, e) < 0)
+		return -1;
 	if (!fill_image(p, &img, e) && !pull_layers(p, &img, e))
 		rc = importer_publish(&p->im, &img, name, 1, e);
 	if (!rc && img.index_digest[0])
@@ -196,7 +198,8 @@ static int begin(struct pull *p, const struct ref *asked, struct err *e)
 		oci_platform_host(&p->im.want);
 	if (remote_target(asked, o->remote, 1, &p->target, e) < 0)
 		return -1;
-	p->import = (struct import_options){ .source = o->ref, .note = tell_note, .ctx = p };
+	p->import = (struct import_options){ .source = o->ref, .note = tell_note, .ctx = p,
+					     .maker = o->maker };
 	p->im.opts = &p->import;
 	p->im.results = json_array();
 	if (!p->im.results)
@@ -217,10 +220,10 @@ json_t *pull_run(int store_fd, const struct pull_options *o, struct err *e)
 		return NULL;
 	rc = begin(&p, &asked, e);
 	if (!rc)
-		rc = store_begin(&p.im.store, store_fd, e);
+		rc = importer_begin(&p.im, store_fd, e);
 	if (!rc) {
 		rc = pull_image(&p, &name, e);
-		store_end(&p.im.store);
+		importer_end(&p.im);
 	}
 	remote_close(&p.remote);
 	if (!rc) {

@@ -42,6 +42,7 @@ struct pull_options {
 	const char *name;	/* the name in the store; NULL: the reference's own */
 	const char *platform;	/* "OS/ARCH[/VARIANT]"; NULL: this machine's */
 	const struct remote_options *remote;
+	const struct image_maker *maker;	/* the tenant that makes it, or NULL */
 	void (*event)(void *ctx, const struct pull_event *ev);	/* may be NULL */
 	void *ctx;
 };

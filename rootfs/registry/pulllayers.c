@@ -70,11 +70,7 @@ static int look_at(struct crew *c, size_t i, struct err *e)
 
 	/* lowest first, so two pulls that share layers wait for each other in one order */
 	if (hash_chain(i ? c->img->layers[i - 1].chain_id : NULL, l->want_diff_id, l->chain_id, e) < 0 ||
-	    store_lock_layer(s, l->chain_id, e) < 0)
-		return -1;
-	w->has_tree = store_has_layer(s, l->chain_id, e);
-	w->has_blob = w->has_tree < 0 ? -1 : store_has_blob(s, l->want_digest, e);
-	if (w->has_tree < 0 || w->has_blob < 0)
+	    importer_find_layer(&c->p->im, l, &w->has_tree, &w->has_blob, e) < 0)
 		return -1;
 	l->tree_fd = w->has_tree ? store_open_layer(s, l->chain_id, e) : store_tmp_dir(s, l->tmp_tree, e);
 	if (l->tree_fd < 0)
@@ -359,7 +355,8 @@ static void keep_whole(struct crew *c)
 	struct store *s = &c->p->im.store;
 	size_t i;
 
-	if (!c->complete || store_sync(s, NULL) < 0)
+	/* what no image names would count for no tenant */
+	if (!c->complete || c->p->im.making.who || store_sync(s, NULL) < 0)
 		return;
 	for (i = 0; i < c->complete; i++) {
 		struct import_layer *l = &c->img->layers[i];

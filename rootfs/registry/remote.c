@@ -95,6 +95,8 @@ static int add_credential(json_t *list, const struct remote_endpoint *at, const 
 	json_t *one;
 	int r;
 
+	if (o->anonymous && !login)
+		return 0;
 	if (login)
 		one = json_pack("{s:s, s:s, s:s}", "origin", at->base, "user", login->user, "password", login->password);
 	else {

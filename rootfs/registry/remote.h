@@ -31,6 +31,7 @@ struct remote_options {		/* all borrowed; lists have a newline between their wor
 	const char *insecure;		/* "HOST[:PORT]": plain http */
 	const char *realms;		/* "HOST[:PORT]=REALMHOST[:PORT]" */
 	const char *ca_file;		/* "" when none */
+	int anonymous;			/* with nobody's credentials */
 	int all_insecure;		/* the registries named by references speak plain http */
 	unsigned int parallel, retries;
 	uint64_t stall_ms, deadline_ms;	/* deadline_ms 0: none */

@@ -311,7 +311,8 @@ static int is_by_digest(const char *ref, const char *name)
 	struct ref r;
 	char full[REF_NAME_MAX + 1];
 
-	if (!strncmp(ref, "sha256:", 7) || !strncmp(ref, "sha512:", 7) || ref_parse(ref, &r, NULL) < 0)
+	if (!strncmp(ref, "sha256:", 7) || !strncmp(ref, "sha512:", 7) ||
+	    ref_parse_owned(ref, &r, NULL) < 0)
 		return 1;
 	ref_name(&r, full);
 	return strcmp(full, name) != 0;
@@ -323,7 +324,7 @@ static int remove_newer(int store_fd, const char *ref, json_t *removed, struct e
 	char filename[REF_NAME_MAX + 8], path[REF_NAME_MAX + 32], name[REF_NAME_MAX + 1];
 	struct ref r;
 
-	if (ref_parse(ref, &r, e) < 0)
+	if (ref_parse_owned(ref, &r, e) < 0)
 		return -1;
 	ref_filename(&r, filename);
 	ref_name(&r, name);
@@ -383,7 +384,7 @@ int catalog_tag(int store_fd, const char *ref, const char *name, struct err *e)
 	struct ref r;
 	int rc = -1;
 
-	if (ref_parse(name, &r, e) < 0)
+	if (ref_parse_owned(name, &r, e) < 0)
 		return -1;
 	if (r.digest[0] || ref_is_reserved(&r))
 		return err_set(e, ERR_INVALID, "'%.200s' is no name an image can be given", name);
@@ -395,6 +396,10 @@ int catalog_tag(int store_fd, const char *ref, const char *name, struct err *e)
 		ref_name(&r, full);
 		ref_filename(&r, filename);
 		json_object_set_new(record, "name", json_string(full));
+		if (r.tenant[0]) {	/* the operator gives it to the tenant */
+			json_object_set_new(record, "owner", json_string(r.tenant));
+			json_object_set_new(record, "version", json_integer(IMAGE_RECORD_FORMAT));
+		}
 		rc = store_write_record(&s, filename, record, e);
 	}
 	store_end(&s);
@@ -416,7 +421,9 @@ static int find_unused(void *ctx, const char *filename, const json_t *record, co
 
 	(void)filename;
 	(void)bad;
-	if (!record || json_integer_value(json_object_get(record, "imported")) >= p->before)
+	/* a tenant's is the tenant's to remove, and counts in what it may have */
+	if (!record || image_owner(record) ||
+	    json_integer_value(json_object_get(record, "imported")) >= p->before)
 		return 0;
 	pinned = pins_hold(p->store_fd, digest, who, e);
 	if (pinned || in_use(p->store_fd, digest))

@@ -198,9 +198,16 @@ static int has_digest(const json_t *doc, const char *hex)
 	return 0;
 }
 
-/* Finds the one digest that starts with hex; *ret_doc stays NULL when there is none. */
-static int find_digest(int store_fd, const char *hex, const char *repo, json_t **ret_doc, struct buf *ret_text,
-		       struct err *e)
+/* Of several records of one image: a tenant's own first, for the operator one that is nobody's. */
+static int is_better(const struct image_view *v, const json_t *have, const json_t *had)
+{
+	return v ? image_view_owns(v, have) && !image_view_owns(v, had) :
+		   !image_owner(have) && image_owner(had);
+}
+
+/* Finds the one digest that starts with hex, of what v sees; *ret_doc stays NULL without one. */
+static int find_digest(int store_fd, const struct image_view *v, const char *hex, const char *repo,
+		       json_t **ret_doc, struct buf *ret_text, struct err *e)
 {
 	autojson json_t *found = NULL;
 	int fd = openat(store_fd, "images", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -224,14 +231,17 @@ static int find_digest(int store_fd, const char *hex, const char *repo, json_t *
 		if (!doc && bad.code == ERR_UNSUPPORTED)
 			newer = bad;
 		have = json_string_value(json_object_get(doc, "digest"));
-		if (!have || !digest_is_valid(have) || !has_digest(doc, hex))
+		if (!have || !digest_is_valid(have) || !has_digest(doc, hex) ||
+		    !image_view_sees(v, doc))
 			continue;
 		had = json_string_value(json_object_get(found, "digest"));
-		if (had && strcmp(had, have))
+		if (had && strcmp(had, have)) {
 			rc = err_set(e, ERR_INVALID, "'%s' fits several images; hint: give more digits", hex);
-		else if (!had) {
+		} else if (!had || is_better(v, doc, found)) {
+			json_decref(found);
 			found = take_ptr(&doc);
 			if (ret_text) {
+				buf_release(ret_text);
 				*ret_text = text;
 				text = BUF_INIT(0);
 			}
@@ -239,7 +249,7 @@ static int find_digest(int store_fd, const char *hex, const char *repo, json_t *
 	}
 	closedir(dir);
 	/* it may be the one whose record cannot be understood */
-	if (!rc && !found && newer.code) {
+	if (!rc && !found && newer.code && !v) {
 		rc = -1;
 		if (e)
 			*e = newer;
@@ -249,10 +259,46 @@ static int find_digest(int store_fd, const char *hex, const char *repo, json_t *
 	return rc;
 }
 
-static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct buf *ret_text, struct err *e)
+/* The record of that very name, if v sees it; *ret_doc stays NULL when there is none. */
+static int find_file(int store_fd, const struct image_view *v, const struct ref *r,
+		     json_t **ret_doc, struct buf *ret_text, struct err *e)
 {
 	char filename[REF_NAME_MAX + 8];
-	struct err first = { 0 };
+	struct err why = { 0 };
+	json_t *doc;
+
+	ref_filename(r, filename);
+	doc = read_record(store_fd, filename, ret_text, &why);
+	if (!doc && why.code != ERR_NOT_FOUND && !v) {
+		if (e)
+			*e = why;
+		return -1;
+	}
+	if (doc && !image_view_sees(v, doc)) {
+		json_decref(doc);
+		doc = NULL;
+	}
+	*ret_doc = doc;
+	return 0;
+}
+
+/* A tenant's word is one of its own names first. */
+static int find_name(int store_fd, const struct image_view *v, struct ref *r, json_t **ret_doc,
+		     struct buf *ret_text, struct err *e)
+{
+	struct ref own = *r;
+	struct err ignored;
+
+	own.digest[0] = '\0';
+	if (v && !r->tenant[0] && ref_set_tenant(&own, v->tenant, &ignored) == 0 &&
+	    find_file(store_fd, v, &own, ret_doc, ret_text, e) == 0 && *ret_doc)
+		return 0;
+	return find_file(store_fd, v, r, ret_doc, ret_text, e);
+}
+
+static int find_ref(int store_fd, const struct image_view *v, const char *asked, json_t **ret_doc,
+		    struct buf *ret_text, struct err *e)
+{
 	struct ref r;
 	char *p;
 
@@ -260,29 +306,24 @@ static int find_ref(int store_fd, const char *asked, json_t **ret_doc, struct bu
 		if (!digest_is_hex(digest_hex(asked), DIGEST_PREFIX_MIN, asked[3] == '2' ? 64 : 128))
 			return err_set(e, ERR_INVALID, "image digest '%.150s' is malformed; hint: "
 				       "sha256: and 12 to 64 hex digits", asked);
-		return find_digest(store_fd, digest_hex(asked), "", ret_doc, ret_text, e);
+		return find_digest(store_fd, v, digest_hex(asked), "", ret_doc, ret_text, e);
 	}
-	if (ref_parse(asked, &r, e) < 0)
+	if (ref_parse_owned(asked, &r, e) < 0)
 		return -1;
 	if (r.digest[0] && !r.tag[0]) {
 		for (p = r.repo; *p; p++)
 			if (*p == '/')
 				*p = '%';
-		return find_digest(store_fd, digest_hex(r.digest), r.repo, ret_doc, ret_text, e);
+		return find_digest(store_fd, v, digest_hex(r.digest), r.repo, ret_doc, ret_text, e);
 	}
-	ref_filename(&r, filename);
-	*ret_doc = read_record(store_fd, filename, ret_text, &first);
-	if (!*ret_doc && first.code != ERR_NOT_FOUND) {
-		if (e)
-			*e = first;
+	if (find_name(store_fd, v, &r, ret_doc, ret_text, e) < 0)
 		return -1;
-	}
 	if (r.digest[0] && !has_digest(*ret_doc, digest_hex(r.digest))) {
 		json_decref(*ret_doc);
 		*ret_doc = NULL;
 	}
 	if (!*ret_doc && digest_is_hex(asked, DIGEST_PREFIX_MIN, 64))
-		return find_digest(store_fd, asked, "", ret_doc, ret_text, e);
+		return find_digest(store_fd, v, asked, "", ret_doc, ret_text, e);
 	return 0;
 }
 
@@ -296,7 +337,7 @@ static json_t *find_record(int store_fd, const char *ref, struct buf *ret_text, 
 {
 	json_t *doc = NULL;
 
-	if (find_ref(store_fd, ref, &doc, ret_text, e) < 0)
+	if (find_ref(store_fd, NULL, ref, &doc, ret_text, e) < 0)
 		return NULL;
 	if (!doc)
 		image_not_found(ref, e);
@@ -306,6 +347,17 @@ static json_t *find_record(int store_fd, const char *ref, struct buf *ret_text, 
 json_t *image_record(int store_fd, const char *ref, struct err *e)
 {
 	return find_record(store_fd, ref, NULL, e);
+}
+
+json_t *image_record_seen(int store_fd, const struct image_view *v, const char *ref, struct err *e)
+{
+	json_t *doc = NULL;
+
+	if (find_ref(store_fd, v, ref, &doc, NULL, e) < 0)
+		return NULL;
+	if (!doc)
+		image_not_found(ref, e);
+	return doc;
 }
 
 static int load(const char *name, const json_t *doc, struct buf *text, struct image *ret, struct err *e)

@@ -7,7 +7,8 @@
  * store.h and import.h.
  *
  * The store, below a root directory of mode 0700:
- *   images/REPO:TAG.json   one record per name ('/' as '%'), replaced whole
+ *   images/REPO:TAG.json   one record per name ('/' as '%'), replaced whole;
+ *                          REPO:TAG@TENANT.json those of tenants (owner.h)
  *   layers/CHAINID/        one unpacked layer per chain id, never changed
  *   blobs/sha256/HEX       manifests, configs, compressed layers
  *   holds/HEX              one per manifest digest: its chain ids; users of the
@@ -22,6 +23,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "rootfs/store/digest.h"
+#include "rootfs/store/owner.h"
 
 #define STORE_DEFAULT_PATH "/var/lib/berth/store"
 #define IMAGE_LAYERS_MAX 500	/* overlayfs takes no more lower directories */
@@ -75,6 +77,11 @@ int image_check_format(const json_t *record, const char *what, struct err *e);
 int image_not_found(const char *ref, struct err *e);
 /* The record itself, a new reference; errors as image_load(). */
 json_t *image_record(int store_fd, const char *ref, struct err *e);
+/*
+ * The same for a tenant of berthd: ref without a tenant is one of its own names first, then one
+ * that it sees; what it does not see is as what is not there.
+ */
+json_t *image_record_seen(int store_fd, const struct image_view *v, const char *ref, struct err *e);
 /* O_PATH dirfd of layer tree i (ERR_CORRUPT when the store lost it). */
 int image_layer_open(int store_fd, const struct image *im, size_t i, struct err *e);
 /*

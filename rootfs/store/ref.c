@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 
 static int is_lower_alnum(char c)
 {
@@ -170,13 +171,50 @@ int ref_parse(const char *s, struct ref *ret, struct err *e)
 	return 0;
 }
 
+int ref_set_tenant(struct ref *r, const char *tenant, struct err *e)
+{
+	size_t n = strlen(r->repo) + 1 + strlen(r->tag[0] ? r->tag : "latest");
+
+	if (tenant[0] && !path_is_name(tenant))
+		return err_set(e, ERR_INVALID, "'%.80s' is no name of a tenant; hint: "
+			       "a-z 0-9 _ . -", tenant);
+	if (tenant[0] && r->digest[0])
+		return err_set(e, ERR_INVALID, "'%.200s@%.64s' has a digest: an image of a tenant "
+			       "is named without one", r->repo, tenant);
+	if (tenant[0] && n + 1 + strlen(tenant) > REF_NAME_MAX)
+		return bad(r->repo, "is too long", e);
+	snprintf(r->tenant, sizeof(r->tenant), "%s", tenant);
+	return 0;
+}
+
+int ref_parse_owned(const char *s, struct ref *ret, struct err *e)
+{
+	const char *at = strrchr(s, '@');
+	char name[REF_NAME_MAX + 1];
+	struct ref r;
+
+	/* a digest has a colon */
+	if (!at || strchr(at, ':'))
+		return ref_parse(s, ret, e);
+	if ((size_t)(at - s) >= sizeof(name))
+		return bad(s, "is too long", e);
+	snprintf(name, sizeof(name), "%.*s", (int)(at - s), s);
+	if (!at[1])
+		return bad(s, "has a malformed digest after '@'", e);
+	if (ref_parse(name, &r, e) < 0 || ref_set_tenant(&r, at + 1, e) < 0)
+		return -1;
+	*ret = r;
+	return 0;
+}
+
 void ref_name(const struct ref *r, char ret[REF_NAME_MAX + 1])
 {
 	size_t n = strlen(r->repo);
 
 	memcpy(ret, r->repo, n);
-	/* ref_parse() made sure that both fit */
-	snprintf(ret + n, REF_NAME_MAX + 1 - n, ":%s", r->tag[0] ? r->tag : "latest");
+	/* ref_parse() and ref_set_tenant() made sure that all fit */
+	snprintf(ret + n, REF_NAME_MAX + 1 - n, ":%s%s%s", r->tag[0] ? r->tag : "latest",
+		 r->tenant[0] ? "@" : "", r->tenant);
 }
 
 void ref_filename(const struct ref *r, char ret[REF_NAME_MAX + 8])

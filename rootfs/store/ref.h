@@ -5,6 +5,10 @@
  * The grammar is the distribution specification's, bounded so that a name fits
  * a file name.  "docker.io/library/x", "library/x" and "x" are one name, kept
  * as "x".  Pure.
+ *
+ * The images of a tenant of berthd have names of their own: REPO:TAG@TENANT.  Only the operator and
+ * berthd write such a name (ref_parse_owned()); in what comes from elsewhere, such as an archive or
+ * a request, it is malformed.
  */
 #ifndef BERTH_ROOTFS_STORE_REF_H
 #define BERTH_ROOTFS_STORE_REF_H
@@ -14,18 +18,24 @@
 
 #define REF_NAME_MAX 220	/* bytes of REPO:TAG */
 #define REF_TAG_MAX 128
+#define REF_TENANT_MAX 64
 
 struct ref {
 	char repo[REF_NAME_MAX + 1];	/* "debian", "ghcr.io/a/b" */
 	char tag[REF_TAG_MAX + 1];	/* "" when none was given */
 	char digest[DIGEST_SIZE];	/* "" when none was given */
+	char tenant[REF_TENANT_MAX + 1];	/* "" when nobody's */
 };
 
 /* ERR_INVALID with the reason when s is no reference. */
 int ref_parse(const char *s, struct ref *ret, struct err *e);
-/* "REPO:TAG", the tag defaulting to "latest". */
+/* The same, or a name of a tenant's: NAME[:TAG]@TENANT. */
+int ref_parse_owned(const char *s, struct ref *ret, struct err *e);
+/* Gives it to a tenant, "" for nobody; ERR_INVALID when it has a digest or is too long then. */
+int ref_set_tenant(struct ref *r, const char *tenant, struct err *e);
+/* "REPO:TAG" or "REPO:TAG@TENANT", the tag defaulting to "latest". */
 void ref_name(const struct ref *r, char ret[REF_NAME_MAX + 1]);
-/* The record's file name, "REPO:TAG.json" with every '/' as '%'. */
+/* The record's file name, ref_name() and ".json" with every '/' as '%'. */
 void ref_filename(const struct ref *r, char ret[REF_NAME_MAX + 8]);
 /* 1 when the name is not for images of the store ("host" is made by the runtime). */
 int ref_is_reserved(const struct ref *r);

@@ -132,6 +132,13 @@ int store_begin_exclusive(struct store *s, int store_fd, int wait, struct err *e
 	return begin(s, store_fd, LOCK_EX | (wait ? 0 : LOCK_NB), e);
 }
 
+int store_share(struct store *s, int on, struct err *e)
+{
+	if (lock_fd(s->lock_fd, on ? LOCK_SH : LOCK_UN) < 0)
+		return err_sys(e, "lock the image store");
+	return 0;
+}
+
 void store_end(struct store *s)
 {
 	autoclose int root = -1;

@@ -36,6 +36,11 @@ int store_begin(struct store *s, int store_fd, struct err *e);
  * ERR_BUSY when somebody does.
  */
 int store_begin_exclusive(struct store *s, int store_fd, int wait, struct err *e);
+/*
+ * Gives the lock up, so that others can remove meanwhile, or (on) takes it again, shared: what was
+ * there may be gone then.
+ */
+int store_share(struct store *s, int on, struct err *e);
 /* Removes what dead writers left in tmp/ of the store at path, if there is one. */
 int store_clear_dead(const char *path, struct err *e);
 /* Removes what is left in our part of tmp/ and gives up all locks. */

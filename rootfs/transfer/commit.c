@@ -101,7 +101,9 @@ static int stage_parent(struct commit *c, struct err *e)
 	int r;
 
 	c->img.layer_count--;
+	c->im.making.stands_on_all = 1;
 	r = importer_stage(&c->im, &c->img, no_source, c, e);
+	c->im.making.stands_on_all = 0;
 	c->img.layer_count++;
 	return r;
 }
@@ -300,6 +302,8 @@ static int set_owner(struct commit *c, struct err *e)
 		return -1;
 	if (owner && strlen(owner) >= sizeof(c->img.owner))
 		return err_set(e, ERR_CORRUPT, "the owner of the sandbox has no name");
+	if (c->o->shown.maker)
+		owner = c->o->shown.maker->view.tenant;
 	snprintf(c->img.owner, sizeof(c->img.owner), "%s", owner ? owner : "");
 	return 0;
 }
@@ -326,14 +330,14 @@ json_t *commit_run(int store_fd, const struct commit_options *o, struct err *e)
 
 	opts.name = o->name;
 	opts.source = "";
-	if (store_begin(&c.im.store, store_fd, e) < 0)
+	if (importer_begin(&c.im, store_fd, e) < 0)
 		return NULL;
 	c.im.results = json_array();
 	if (!c.im.results)
 		err_nomem(e);
 	else if (run(&c, e) == 0)
 		ret = json_incref(json_array_get(c.im.results, 0));
-	store_end(&c.im.store);
+	importer_end(&c.im);
 	json_decref(c.im.results);
 	json_decref(c.config);
 	difftar_release(&c.marks);

@@ -81,7 +81,7 @@ static int take_image(struct export *x, const char *ref, struct exported *im, st
 		return -1;
 	if (!name || strlen(name) > REF_NAME_MAX || digest_copy(im->digest, digest ? digest : "", "record", e) < 0)
 		return err_set(e, ERR_CORRUPT, "the record of '%.200s' is damaged; hint: berth image fsck", ref);
-	strcpy(im->name, name);
+	image_plain_name(name, im->name);
 	if (read_blob(x, im->digest, OCI_MANIFEST_MAX, &text, e) < 0 ||
 	    oci_manifest_parse(text.data ? text.data : "", text.len, NULL, &im->manifest, e) < 0)
 		return err_wrap(e, "image '%.200s'", ref);
@@ -110,8 +110,8 @@ static int begin(struct export *x, int store_fd, const struct export_options *o,
 	x->chunk = malloc(CHUNK);
 	if (!x->images || !x->blobs || !x->chunk)
 		return err_nomem(e);
-	/* keeps collect_garbage() away meanwhile */
-	if (store_begin(&x->store, store_fd, e) < 0)
+	if (store_begin(&x->store, store_fd, e) < 0 ||	/* keeps collect_garbage() away */
+	    (o->is_tenants && store_share(&x->store, 0, e) < 0))
 		return -1;
 	for (i = 0; i < o->count; i++)
 		if (take_image(x, o->refs[i], &x->images[i], e) < 0)

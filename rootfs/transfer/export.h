@@ -23,6 +23,8 @@ struct export_options {
 	/* progress: bytes of blobs written so far, of all */
 	void (*progress)(void *ctx, uint64_t bytes, uint64_t total_bytes);
 	void *ctx;
+	/* a tenant of berthd reads it, as slowly as it likes: others may remove meanwhile */
+	int is_tenants;
 };
 
 /*

@@ -85,11 +85,11 @@ json_t *import_run(int store_fd, const struct import_options *opts, struct err *
 	struct importer im = { .opts = opts };
 	int rc;
 
-	if (check_options(&im, e) < 0 || store_begin(&im.store, store_fd, e) < 0)
+	if (check_options(&im, e) < 0 || importer_begin(&im, store_fd, e) < 0)
 		return NULL;
 	im.results = json_array();
 	rc = im.results ? import_source(&im, e) : err_nomem(e);
-	store_end(&im.store);
+	importer_end(&im);
 	if (rc < 0) {
 		json_decref(im.results);
 		return NULL;

@@ -16,6 +16,8 @@
 #include "base/json.h"
 #include "rootfs/layer/layer.h"
 
+struct image_maker;
+
 struct import_options {
 	const char *source;	/* path, PATH:REF for one image of a layout, or "-" */
 	const char *name;	/* NULL: what the source calls itself */
@@ -29,6 +31,7 @@ struct import_options {
 	int stream_fd;		/* its tar comes from here instead of source; 0: not */
 	const json_t *config;	/* the "config" of the image instead of a /bin/sh in it */
 	const char *created, *created_by;
+	const struct image_maker *maker;	/* a tenant, or NULL: the operator */
 	int (*confirm)(void *ctx, struct err *e);	/* asked when all was read; -1: nothing is made of it */
 	void *confirm_ctx;
 };

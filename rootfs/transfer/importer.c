@@ -52,6 +52,35 @@ int import_read_beneath(int dir_fd, const char *path, size_t max, char **ret, si
 	return 0;
 }
 
+int importer_begin(struct importer *im, int store_fd, struct err *e)
+{
+	struct ref name;
+
+	if (making_begin(&im->making, im->opts->maker, store_fd, e) < 0)
+		return -1;
+	/* before any byte of it is read */
+	if (im->opts->maker && im->opts->name &&
+	    (importer_name(im, "", &name, e) < 0 || making_take_name(&im->making, &name, e) < 0)) {
+		making_end(&im->making);
+		return -1;
+	}
+	if (store_begin(&im->store, store_fd, e) < 0) {
+		making_end(&im->making);
+		return -1;
+	}
+	/* whose bytes arrive as slowly as somebody else likes keeps nobody from removing */
+	if (!im->making.who || store_share(&im->store, 0, e) == 0)
+		return 0;
+	importer_end(im);
+	return -1;
+}
+
+void importer_end(struct importer *im)
+{
+	store_end(&im->store);
+	making_end(&im->making);
+}
+
 void importer_note(struct importer *im, const char *fmt, ...)
 {
 	char text[400];
@@ -104,7 +133,9 @@ int importer_name(struct importer *im, const char *given, struct ref *ret, struc
 				       "berth image import SOURCE NAME");
 		name = made;
 	}
-	if (ref_parse(name, ret, e) < 0)
+	/* what the source calls itself is no name of a tenant's */
+	if (im->opts->name && !im->opts->maker ? ref_parse_owned(name, ret, e) < 0 :
+						 ref_parse(name, ret, e) < 0)
 		return -1;
 	if (ret->digest[0])
 		return err_set(e, ERR_INVALID, "'%.200s' has a digest: an image's name is given without one", name);
@@ -139,6 +170,7 @@ int importer_stage_stream(struct importer *im, struct import_layer *l, struct un
 	u->want_digest = l->want_digest[0] ? l->want_digest : NULL;
 	u->want_diff_id = l->want_diff_id[0] ? l->want_diff_id : NULL;
 	u->want_size = l->want_size;
+	u->budget = im->making.budget;
 	u->tick = tick;
 	u->tick_ctx = im;
 	if (unpack_run(u, e) < 0)
@@ -213,19 +245,33 @@ static int unpack_layer(struct importer *im, struct import_layer *l, int has_blo
 	return importer_stage_stream(im, l, &u, e);
 }
 
+int importer_find_layer(struct importer *im, const struct import_layer *l, int *ret_tree,
+			int *ret_blob, struct err *e)
+{
+	int tree = 0, blob = 0;
+
+	/* a tenant waits for nobody's, and need not: the one that is published first stays */
+	if (!im->making.who && store_lock_layer(&im->store, l->chain_id, e) < 0)
+		return -1;
+	if (making_may_use(&im->making, l->chain_id))
+		tree = store_has_layer(&im->store, l->chain_id, e);
+	if (tree >= 0 && l->want_digest[0] && making_may_use(&im->making, l->want_digest))
+		blob = store_has_blob(&im->store, l->want_digest, e);
+	if (tree < 0 || blob < 0)
+		return -1;
+	*ret_tree = tree;
+	*ret_blob = blob;
+	return 0;
+}
+
 static int stage_layer(struct importer *im, struct import_image *img, size_t i, const int *lower,
 		       import_open_fn *open_layer, void *ctx, struct err *e)
 {
 	struct import_layer *l = &img->layers[i];
-	int has_blob = 0, has_layer;
+	int has_blob, has_layer;
 
 	if (hash_chain(i ? img->layers[i - 1].chain_id : NULL, l->want_diff_id, l->chain_id, e) < 0 ||
-	    store_lock_layer(&im->store, l->chain_id, e) < 0)
-		return -1;
-	has_layer = store_has_layer(&im->store, l->chain_id, e);
-	if (has_layer >= 0 && l->want_digest[0])
-		has_blob = store_has_blob(&im->store, l->want_digest, e);
-	if (has_layer < 0 || has_blob < 0)
+	    importer_find_layer(im, l, &has_layer, &has_blob, e) < 0)
 		return -1;
 	if (has_layer && has_blob) {
 		if (importer_reuse_layer(im, l, e) < 0)

@@ -12,9 +12,11 @@
 #include "rootfs/store/ref.h"
 #include "rootfs/store/store.h"
 #include "rootfs/transfer/import.h"
+#include "rootfs/transfer/making.h"
 
 struct importer {
 	struct store store;
+	struct making making;
 	const struct import_options *opts;
 	struct oci_platform want;	/* platform asked for */
 	json_t *results;		/* array */
@@ -41,6 +43,7 @@ struct import_layer {
 	char tmp_tree[32];		/* "" when nothing is staged */
 	char tmp_blob[32];
 	struct layer_stats stats;
+	uint64_t disk;			/* what its tree counts for, of a tenant's image */
 };
 
 struct import_image {
@@ -56,6 +59,10 @@ struct import_image {
 	uint64_t skipped_elsewhere;	/* by a reader, before the layer saw it */
 };
 
+/* store_begin() for who opts says makes the image; ends with importer_end(). */
+int importer_begin(struct importer *im, int store_fd, struct err *e);
+void importer_end(struct importer *im);
+
 /* Opens the source of layer i. */
 typedef int import_open_fn(void *ctx, size_t i, struct err *e);
 
@@ -64,6 +71,12 @@ void import_image_release(struct import_image *img);
 /* Unpacks what the store does not have; fills in what each layer is. */
 int importer_stage(struct importer *im, struct import_image *img, import_open_fn *open_layer, void *ctx,
 		   struct err *e);
+/*
+ * Whether the store has tree and blob of a layer whose chain id is known, and they may be used.
+ * For the operator it is locked from then on: another that unpacks it is waited for.
+ */
+int importer_find_layer(struct importer *im, const struct import_layer *l, int *ret_tree,
+			int *ret_blob, struct err *e);
 /* Blob and tree are both in the store: fills in what the layer is. */
 int importer_reuse_layer(struct importer *im, struct import_layer *l, struct err *e);
 /* Stages one layer from u, which has its source set; chain id is filled in. */

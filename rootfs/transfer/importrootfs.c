@@ -242,8 +242,10 @@ int import_archive(struct importer *im, int fd, const char *ref, struct err *e)
 		goto done;
 	kind = tree_kind(l->tree_fd);
 	if (kind != SOURCE_ROOTFS) {
-		if (l->tmp_blob[0])
+		if (l->tmp_blob[0]) {
 			store_tmp_remove(&im->store, l->tmp_blob);
+			making_refund(&im->making, l->size);
+		}
 		im->spooled = 1;
 		rc = import_tree(im, kind, l->tree_fd, ref, e);
 		store_tmp_remove(&im->store, l->tmp_tree);

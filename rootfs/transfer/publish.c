@@ -2,6 +2,7 @@
 /* The last step of an import: data to disk, then things to their places, the record at the very end. */
 #include "rootfs/transfer/importer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -55,6 +56,28 @@ static int write_hold(struct importer *im, const struct import_image *img, struc
 	return store_write_hold(&im->store, img->digest, b.data, e);
 }
 
+/* What a tenant makes counts from here on. */
+static int settle(struct importer *im, struct import_image *img, struct err *e)
+{
+	size_t i;
+
+	if (!im->making.who)
+		return 0;
+	if (making_settle(&im->making, &im->store, img->manifest_len + img->config_len, e) < 0)
+		return -1;
+	for (i = 0; i < img->layer_count; i++) {
+		struct import_layer *l = &img->layers[i];
+		const struct making_layer m = {
+			l->chain_id, l->digest, l->size, l->stats.charged, l->tmp_tree[0] != 0,
+			l->tmp_blob[0] != 0,
+		};
+
+		if (making_settle_layer(&im->making, &im->store, &m, &l->disk, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int importer_publish(struct importer *im, struct import_image *img, const struct ref *names, size_t count,
 		     struct err *e)
 {
@@ -63,7 +86,7 @@ int importer_publish(struct importer *im, struct import_image *img, const struct
 
 	if (store_stage_bytes(&im->store, img->manifest, img->manifest_len, manifest, e) < 0 ||
 	    store_stage_bytes(&im->store, img->config, img->config_len, config, e) < 0 ||
-	    store_sync(&im->store, e) < 0)
+	    store_sync(&im->store, e) < 0 || settle(im, img, e) < 0)
 		return -1;
 	for (i = 0; i < img->layer_count; i++) {
 		struct import_layer *l = &img->layers[i];
@@ -78,14 +101,22 @@ int importer_publish(struct importer *im, struct import_image *img, const struct
 		return -1;
 	for (i = 0; i < count; i++) {
 		autojson json_t *record = NULL;
+		struct ref own = names[i];
 
-		ref_name(&names[i], name);
-		ref_filename(&names[i], filename);
+		if (making_take_name(&im->making, &own, e) < 0)
+			return -1;
+		if (own.tenant[0])
+			snprintf(img->owner, sizeof(img->owner), "%s", own.tenant);
+		ref_name(&own, name);
+		ref_filename(&own, filename);
 		record = record_make(img, name, e);
 		if (!record || store_write_record(&im->store, filename, record, e) < 0 ||
+		    making_named(&im->making, name, img->digest, e) < 0 ||
 		    add_result(im, img, name, e) < 0)
 			return -1;
 	}
+	if (making_done(&im->making, &im->store, e) < 0)
+		return -1;
 	store_unlock_layers(&im->store);
 	return 0;
 }

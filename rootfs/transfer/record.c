@@ -13,11 +13,14 @@ static json_t *make_layers(const struct import_image *img)
 
 	for (i = 0; arr && i < img->layer_count; i++) {
 		const struct import_layer *l = &img->layers[i];
+		json_t *one = json_pack("{s:s, s:s, s:s, s:I}", "chain_id", l->chain_id, "diff_id",
+					l->diff_id, "digest", l->digest, "size",
+					(json_int_t)l->size);
 
+		if (one && l->disk)
+			json_object_set_new(one, "disk", json_integer((json_int_t)l->disk));
 		/* jansson lets go of the array's new element when appending fails */
-		if (json_array_append_new(arr, json_pack("{s:s, s:s, s:s, s:I}", "chain_id", l->chain_id,
-							 "diff_id", l->diff_id, "digest", l->digest,
-							 "size", (json_int_t)l->size)) < 0) {
+		if (json_array_append_new(arr, one) < 0) {
 			json_decref(arr);
 			return NULL;
 		}

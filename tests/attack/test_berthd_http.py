@@ -256,7 +256,7 @@ def test_tenants_see_only_their_own():
                             continue
                         assert r.status == 404, (method, url, r)      # not 403: it does not exist for them
         for method, path in (("GET", "/metrics"), ("GET", "/v1/system/df"), ("GET", "/v1/system/doctor"), ("POST", "/v1/system/gc"),
-                             ("DELETE", "/v1/images?ref=x"), ("POST", "/v1/images/gc"), ("POST", "/v1/images/import")):
+                             ("POST", "/v1/images/prune"), ("POST", "/v1/images/gc"), ("POST", "/v1/images/import")):
             assert d.request(method, path, token=daemon.TENANT, tcp=True).status == 403, path
         # what reaches the host's files or loosens the walls is not for tenants
         secret = b.write(b.tmp("secret"), "secret\n", 0o600)

@@ -451,6 +451,11 @@ bound that project by setquota -P
 an empty directory, or berth volume create --size
 berth volume create --size makes larger ones
 remove some, or raise volumes in [tenant]
+remove some, or [tenant] own_images in berth.toml
+remove some, or [tenant] own_image_bytes in berth.toml
+remove others, or [tenant] own_image_bytes in berth.toml
+[tenant] pull in berth.toml
+[tenant] %s in berth.toml
 again later; the operator's key is [volume] max in berth.toml
 berth gc later
 ask for less, or [tenant] %s in berth.toml

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * owner - whose an image is, and who sees it.
+ *
+ * A record with an "owner" is of that tenant of berthd, and of nobody else: those that the tenant
+ * made have names of their own (ref.h), those that the operator made of a sandbox of the tenant's
+ * may have any.  One without is nobody's, and shared by the operator's patterns.  Pure.
+ */
+#ifndef BERTH_ROOTFS_STORE_OWNER_H
+#define BERTH_ROOTFS_STORE_OWNER_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "rootfs/store/ref.h"
+
+struct image_view {		/* all borrowed */
+	const char *tenant;
+	const char *shared;	/* patterns of names that are nobody's, with newlines between */
+	const char *preset;	/* a name that everybody sees */
+};
+
+/* The owner of a record, or NULL: nobody. */
+const char *image_owner(const json_t *record);
+/* Whether the tenant sees the image; v NULL: the operator, who sees all. */
+int image_view_sees(const struct image_view *v, const json_t *record);
+/* Whether it is the tenant's own; never for the operator. */
+int image_view_owns(const struct image_view *v, const json_t *record);
+/* Whether name is one of the patterns, which have newlines between them. */
+int image_name_is_like(const char *patterns, const char *name);
+/* NAME[:TAG] of a name that may have @TENANT behind it. */
+void image_plain_name(const char *name, char ret[REF_NAME_MAX + 1]);
+
+#endif
