@@ -4,8 +4,8 @@
  * The exit status is the command's, or 125 with a line on stderr.
  */
 #include <jansson.h>
+#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ static json_t *call(json_t *request)
 		data = json_string_value(json_object_get(answer, "data"));
 		stream = json_string_value(json_object_get(answer, "stream"));
 		if (stream && data)
-			fputs(data, strcmp(stream, "stderr") ? stdout : stderr);
+			fputs(data, stream[3] == 'e' ? stderr : stdout);	/* std[e]rr */
 		if (!stream && !json_object_get(answer, "started"))
 			break;
 		json_decref(answer);
@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 		execlp("berth", "berth", "stdio", NULL);
 		_exit((perror("berth"), 127));
 	}
-	close(in[0]), close(out[1]), to = fdopen(in[1], "w"), from = fdopen(out[0], "r");
+	signal(SIGPIPE, SIG_IGN), close(in[0]), close(out[1]), to = fdopen(in[1], "w"), from = fdopen(out[0], "r");
 	made = call(json_pack("{s:i,s:s,s:s,s:{s:b,s:i}}", "id", 1, "op", "create", "image", argv[1],
 			      "options", "auto-remove", 1, "owner-pid", (int)getpid()));
 	box = json_object_get(made, "sandbox");

@@ -39,5 +39,5 @@ def test_the_example_is_short_builds_and_runs():
     p = embed("./embed", out)
     assert p.returncode == 2 and "usage" in p.stderr, p
     p = embed("./embed host true", out, PATH="/usr/bin:/bin")
-    assert p.returncode == 125 and "berth stdio" in p.stderr, p
+    assert p.returncode == 125 and "berth stdio" in p.stderr and "berth: " in p.stderr, p
     assert b.berth("ps", "-aq", ok=True).out == ""
