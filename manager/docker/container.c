@@ -37,27 +37,34 @@ void box_clear(struct box *b)
 					 .kept_fd = -1 };
 }
 
-int docker_find(struct box *b, struct http_request *rq, struct err *e)
+int docker_find_named(struct box *b, struct http_request *rq, const char *name, struct err *e)
 {
 	char ref[REF_MAX];
 	struct err ignored;
 
 	if (box_open(b, rq, e) < 0)
 		return -1;
-	if (engine_ref(http_param(rq, "id"), ref, sizeof(ref)) < 0 ||
-	    registry_find(&b->registry, ref, b->id, &b->kept, e) < 0) {
-		if (e->code == ERR_INVALID &&
-		    engine_ref(http_param(rq, "id"), ref, sizeof(ref)) == 0)
-			return docker_fail(rq, 400, e,
-					   "Multiple IDs found with provided prefix: %.100s",
-					   docker_called(rq));
-		return docker_fail(rq, 404, e, "No such container: %.200s", docker_called(rq));
-	}
+	if (!name || !name[0])
+		return docker_fail(rq, 400, e, "no container is named");
+	if (engine_ref(name, ref, sizeof(ref)) < 0)
+		return docker_fail(rq, 404, e, "No such container: %.200s", name);
+	if (registry_find(&b->registry, ref, b->id, &b->kept, e) < 0)
+		return e->code == ERR_INVALID
+			       ? docker_fail(rq, 400, e,
+					     "Multiple IDs found with provided prefix: %.100s",
+					     name)
+			       : docker_fail(rq, 404, e, "No such container: %.200s",
+					     name + (*name == '/'));
 	http_audit(rq, "id", b->id);
 	/* one whose keeper was killed does not run, and its record is on the disk */
 	if (!b->kept && registry_clear_dead(&b->registry, b->id, PINGS_MS, 0, &ignored) == 1)
 		b->kept = 1;
 	return 0;
+}
+
+int docker_find(struct box *b, struct http_request *rq, struct err *e)
+{
+	return docker_find_named(b, rq, http_param(rq, "id"), e);
 }
 
 int docker_find_running(struct box *b, struct http_request *rq, struct err *e)

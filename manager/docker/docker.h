@@ -43,7 +43,8 @@ static inline struct docker *docker_of(const struct http_request *rq)
 }
 
 extern const struct http_route docker_system_routes[], docker_container_routes[],
-	docker_life_routes[], docker_stream_routes[], docker_exec_routes[];
+	docker_life_routes[], docker_stream_routes[], docker_exec_routes[], docker_archive_routes[],
+	docker_image_routes[];
 
 /* ---- errors (door.c) ---- */
 
@@ -64,6 +65,8 @@ void docker_rules(const struct box *b, struct engine_rules *ret);
 
 /* box_find() in Docker's words: 404 "No such container: X". */
 int docker_find(struct box *b, struct http_request *rq, struct err *e);
+/* The same of a name that is not in the path; NULL: 400. */
+int docker_find_named(struct box *b, struct http_request *rq, const char *name, struct err *e);
 /* And it runs: 409 "Container X is not running". */
 int docker_find_running(struct box *b, struct http_request *rq, struct err *e);
 /* It stopped meanwhile is what an error of its keeper means, then. */

@@ -62,8 +62,9 @@ class Engine(Daemon):
             c.request(method, path, body, headers)
             r = c.getresponse()
             data = r.read()
-            kind = r.headers.get("Content-Type", "")
-            return r.status, json.loads(data) if kind.startswith("application/json") and data else data, dict(r.headers)
+            # progress comes as several objects, a line each, under the same type
+            one = r.headers.get("Content-Type", "").startswith("application/json") and data and b"\r\n" not in data
+            return r.status, json.loads(data) if one else data, dict(r.headers)
         finally:
             c.close()
 

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "manager/engine/create.h"
 #include "manager/engine/id.h"
+#include "manager/engine/image.h"
 #include "manager/engine/view.h"
 
 static json_t *parse(const char *text)
@@ -267,4 +268,46 @@ Test(engine, a_frame_says_its_stream_and_its_length)
 
 	engine_frame(head, 2, 0x01020304);
 	cr_assert_eq(memcmp(head, "\2\0\0\0\1\2\3\4", 8), 0);
+}
+
+Test(engine, a_mode_is_gos)
+{
+	cr_assert_eq(engine_go_mode(0100644), 0644);
+	cr_assert_eq(engine_go_mode(0040755), 1u << 31 | 0755);
+	cr_assert_eq(engine_go_mode(0120777), 1u << 27 | 0777);
+	cr_assert_eq(engine_go_mode(0104755), 1u << 23 | 0755);
+	cr_assert_eq(engine_go_mode(0041777), 1u << 31 | 1u << 20 | 0777);
+	cr_assert_eq(engine_go_mode(0020600), 1u << 26 | 1u << 21 | 0600);
+}
+
+Test(engine, names_of_one_image_are_one_item)
+{
+	static const char text[] = "[{\"name\":\"a:1\",\"digest\":\"sha256:x\",\"size\":7},"
+				   "{\"name\":\"h:5000/b/c:2\",\"digest\":\"sha256:x\",\"size\":7},"
+				   "{\"name\":\"d:3\",\"digest\":\"sha256:y\",\"size\":8}]";
+	autojson json_t *list = parse(text), *none = json_object(), *some = parse("{\"reference\":[\"d\"]}"), *all, *one;
+	struct err e = { 0 };
+
+	all = engine_image_list(list, none, &e);
+	cr_assert_eq(json_array_size(all), 2);
+	cr_assert_eq(json_array_size(json_object_get(json_array_get(all, 0), "RepoTags")), 2);
+	cr_assert_str_eq(json_string_value(json_array_get(json_object_get(json_array_get(all, 0), "RepoDigests"), 1)),
+			 "h:5000/b/c@sha256:x");
+	one = engine_image_list(list, some, &e);
+	cr_assert_eq(json_array_size(one), 1);
+}
+
+Test(engine, a_repository_and_a_tag_are_a_name)
+{
+	char ref[40], room[40];
+
+	cr_assert_eq(engine_image_ref("a/b", "1", ref, sizeof(ref)), 0);
+	cr_assert_str_eq(ref, "a/b:1");
+	cr_assert_eq(engine_image_ref("a/b", "sha256:12", ref, sizeof(ref)), 0);
+	cr_assert_str_eq(ref, "a/b@sha256:12");
+	cr_assert_eq(engine_image_ref("a/b:1", "", ref, sizeof(ref)), 0);
+	cr_assert_str_eq(ref, "a/b:1");
+	cr_assert_eq(engine_image_ref("a", "0123456789012345678901234567890123456789", ref, sizeof(ref)), -1);
+	cr_assert_str_eq(engine_image_tagged("h:5000/x", room, sizeof(room)), "h:5000/x:latest");
+	cr_assert_str_eq(engine_image_tagged("x:1", room, sizeof(room)), "x:1");
 }

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/docker/imageflow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/docker/docker.h"
+#include "manager/engine/image.h"
+
+#define OUTPUT_MAX (16u << 20)
+#define LINE_MAX_BYTES 65536
+#define BEAT_MS 5000 /* a client that hears nothing thinks the engine is dead */
+#define REF_MAX 400
+
+/* ---- a body ------------------------------------------------------------------------------- */
+
+struct import {
+	struct spawned program;
+	int in; /* our end of its stdin */
+};
+
+static void import_free(void *data)
+{
+	struct import *i = data;
+
+	fd_close(&i->in);
+	spawn_abort(&i->program);
+	free(i);
+}
+
+int imageflow_begin(struct http_request *rq, const char *const *argv, struct err *e)
+{
+	struct import *i = calloc(1, sizeof(*i));
+	int p[2], r;
+
+	if (!i)
+		return err_nomem(e);
+	i->in = -1;
+	i->program = (struct spawned){ -1, -1, -1 };
+	http_set_data(rq, i, import_free);
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	i->in = p[1];
+	r = spawn_start(rq, argv, p[0], &i->program, e);
+	close(p[0]);
+	if (r == 0 && fcntl(i->in, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "set up a pipe");
+	return r;
+}
+
+int imageflow_feed(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	struct import *i = http_data(rq);
+
+	/* a program that has ended early says why at the end */
+	return i ? box_upload(rq, &i->in, data, n, e) : 0;
+}
+
+json_t *imageflow_end(struct http_request *rq, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
+	struct import *i = http_data(rq);
+
+	fd_close(&i->in);
+	if (spawn_finish(rq, &i->program, 1, &out, e) < 0)
+		return NULL;
+	return json_parse(out.data ? out.data : "", out.len, OUTPUT_MAX, "berth's answer", e);
+}
+
+int imageflow_line(struct buf *out, json_t *j, struct err *e)
+{
+	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+
+	json_decref(j);
+	return text ? buf_addf(out, e, "%s\r\n", text) : err_nomem(e);
+}
+
+/* ---- a registry ------------------------------------------------------------------------------ */
+
+struct pull {
+	struct spawned program;
+	char name[REF_MAX];
+	struct buf out;
+	size_t sent;
+	int said; /* 0: nothing; 1: that it begins; 2: how it ended */
+};
+
+static void pull_free(void *ctx)
+{
+	struct pull *p = ctx;
+
+	spawn_abort(&p->program);
+	buf_release(&p->out);
+	free(p);
+}
+
+static int say(struct pull *p, const char *text, struct err *e)
+{
+	return imageflow_line(&p->out, json_pack("{s:s}", "status", text), e);
+}
+
+static int say_end(struct pull *p, struct http_request *rq, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
+	autojson json_t *said = NULL, *error = NULL;
+	char text[REF_MAX + 80];
+	const char *digest;
+
+	if (spawn_finish(rq, &p->program, 0, &out, e) < 0) {
+		error = docker_error_json(e);
+		return imageflow_line(&p->out,
+				      json_pack("{s:O,s:O}", "errorDetail", error, "error",
+						json_object_get(error, "message")),
+				      e);
+	}
+	said = json_parse(out.data ? out.data : "", out.len, OUTPUT_MAX, "berth's answer", e);
+	digest = json_string_value(json_object_get(said, "digest"));
+	snprintf(text, sizeof(text), "Digest: %s", digest ? digest : "");
+	if (digest && say(p, text, e) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "Status: Downloaded newer image for %s", p->name);
+	return say(p, text, e);
+}
+
+/* Until it writes, which it does at its end: a word from time to time meanwhile. */
+static int go_on(struct pull *p, struct http_request *rq, struct err *e)
+{
+	struct pollfd wait = { .fd = p->program.out, .events = POLLIN };
+	int r = http_poll(rq, &wait, 1, BEAT_MS, e);
+
+	if (r < 0)
+		return -1;
+	if (r == 0)
+		return say(p, "Downloading", e);
+	p->said = 2;
+	return say_end(p, rq, e);
+}
+
+static ssize_t pull_read(void *ctx, struct http_request *rq, char *buf, size_t max)
+{
+	struct pull *p = ctx;
+	char text[REF_MAX + 40];
+	struct err e;
+	size_t n;
+
+	while (p->sent == p->out.len) {
+		p->sent = p->out.len = 0;
+		snprintf(text, sizeof(text), "Pulling %s", p->name);
+		if (p->said == 2)
+			return 0;
+		if ((p->said == 0 ? say(p, text, &e) : go_on(p, rq, &e)) < 0)
+			return -1;
+		p->said += p->said == 0;
+	}
+	n = p->out.len - p->sent < max ? p->out.len - p->sent : max;
+	memcpy(buf, p->out.data + p->sent, n);
+	p->sent += n;
+	return (ssize_t)n;
+}
+
+static int pull(struct http_request *rq, const char *image, struct err *e)
+{
+	const char *platform = http_query(rq, "platform");
+	const char *argv[] = { "berth",
+			       "pull",
+			       "--json",
+			       "--quiet",
+			       platform && platform[0] ? "--platform" : "--",
+			       platform && platform[0] ? platform : NULL,
+			       NULL,
+			       NULL,
+			       NULL };
+	struct pull *p = calloc(1, sizeof(*p));
+	struct http_stream st = { pull_read, pull_free, p };
+	size_t n = platform && platform[0] ? 6 : 5;
+	char name[REF_MAX], room[REF_MAX + 8];
+
+	if (!p)
+		return err_nomem(e);
+	p->program = (struct spawned){ -1, -1, -1 };
+	p->out = BUF_INIT(LINE_MAX_BYTES);
+	if (engine_image_ref(image, http_query(rq, "tag"), name, sizeof(name)) < 0) {
+		pull_free(p);
+		return docker_fail(rq, 400, e, "invalid reference format");
+	}
+	snprintf(p->name, sizeof(p->name), "%s",
+		 engine_image_tagged(name, room, sizeof(room)));
+	if (n == 6)
+		argv[n++] = "--";
+	argv[n] = p->name;
+	if (spawn_start(rq, argv, -1, &p->program, e) < 0) {
+		pull_free(p);
+		return -1;
+	}
+	return http_reply_stream(rq, 200, "application/json", &st, e);
+}
+
+/* ---- either ------------------------------------------------------------------------------------
+ */
+
+int imageflow_create_begin(struct http_request *rq, struct err *e)
+{
+	const char *src = http_query(rq, "fromSrc"), *repo = http_query(rq, "repo");
+	char name[REF_MAX];
+	const char *argv[] = { "berth", "image", "import", "--json", "--quiet",
+			       "--",	"-",	 name,	   NULL };
+
+	if (!src || !src[0])
+		return 0;
+	if (strcmp(src, "-"))
+		return docker_fail(
+			rq, 400, e,
+			"an import from %.200s is not made here: send the archive as the body",
+			src);
+	if (!repo || !repo[0] ||
+	    engine_image_ref(repo, http_query(rq, "tag"), name, sizeof(name)) < 0)
+		return docker_fail(rq, 400, e,
+				   "an image without a name is not made here: repo is missing");
+	return imageflow_begin(rq, argv, e);
+}
+
+int imageflow_create(struct http_request *rq, struct err *e)
+{
+	autobuf struct buf out = BUF_INIT(LINE_MAX_BYTES);
+	const char *image = http_query(rq, "fromImage");
+	autojson json_t *said = NULL;
+	const char *digest;
+	size_t n;
+
+	if (!http_data(rq))
+		return image && image[0]
+			       ? pull(rq, image, e)
+			       : docker_fail(rq, 400, e, "neither fromImage nor fromSrc is given");
+	said = imageflow_end(rq, e);
+	if (!said)
+		return -1;
+	digest = json_string_value(json_object_get(said, "digest"));
+	if (imageflow_line(&out, json_pack("{s:s}", "status", digest ? digest : ""), e) < 0)
+		return -1;
+	n = out.len;
+	return http_reply_data(rq, 200, "application/json", take_ptr(&out.data), n, e);
+}

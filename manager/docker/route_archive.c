@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of a container: HEAD, GET and PUT of /archive.  The file helper does the work in the
+ * sandbox, so no path of a client is looked up on the host.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/base64.h"
+#include "base/mem.h"
+#include "manager/api/fileflow.h"
+#include "manager/docker/docker.h"
+#include "manager/engine/image.h"
+#include "manager/keeper/fileclient.h"
+
+#define STAT_HEADER "X-Docker-Container-Path-Stat"
+#define STAT_MS 60000
+#define ARCHIVE_MS 3600000
+
+struct transfer {
+	struct box box;
+	struct fileflow flow;
+};
+
+static void transfer_free(void *ctx)
+{
+	struct transfer *t = ctx;
+
+	fileflow_release(&t->flow);
+	box_close(&t->box); /* the helper ends with its client */
+	free(t);
+}
+
+static struct transfer *transfer_new(struct err *e)
+{
+	struct transfer *t = calloc(1, sizeof(*t));
+
+	if (!t) {
+		err_nomem(e);
+		return NULL;
+	}
+	fileflow_init(&t->flow);
+	box_clear(&t->box);
+	return t;
+}
+
+/* Of the query, from the root of the container. */
+static int get_path(struct http_request *rq, char path[PATH_MAX], struct err *e)
+{
+	const char *v = http_query(rq, "path");
+
+	if (!v || !v[0])
+		return docker_fail(rq, 400, e, "missing parameter: path");
+	if (snprintf(path, PATH_MAX, "%s%s", v[0] == '/' ? "" : "/", v) >= PATH_MAX)
+		return docker_fail(rq, 400, e, "the path is too long");
+	return 0;
+}
+
+static int open_files(struct box *b, struct http_request *rq, char path[PATH_MAX], struct err *e)
+{
+	if (docker_find(b, rq, e) < 0 || get_path(rq, path, e) < 0)
+		return -1;
+	if (b->kept)
+		return docker_fail(
+			rq, 409, e,
+			"Container %.200s is not running: files of one that does not run "
+			"cannot be copied yet",
+			docker_called(rq));
+	return docker_connect(b, e);
+}
+
+static int tell(struct http_request *rq, const char *path, struct err *e)
+{
+	if (e->code == ERR_NOT_FOUND)
+		return docker_fail(rq, 404, e, "Could not find the file %.200s in container %.64s",
+				   path, docker_called(rq));
+	return -1;
+}
+
+/* ---- what it is ------------------------------------------------------------------------------ */
+
+/* Docker's name of a path is the last part of it; a slash or a dot behind it is none. */
+static const char *base_of(const char *path, char *room, size_t n)
+{
+	const char *slash;
+	size_t len;
+
+	snprintf(room, n, "%s", path);
+	for (len = strlen(room);
+	     len > 1 && (room[len - 1] == '/' || (room[len - 1] == '.' && room[len - 2] == '/'));
+	     len--)
+		room[len - 1] = '\0';
+	slash = strrchr(room, '/');
+	return slash && slash[1] ? slash + 1 : room;
+}
+
+static char *describe(const struct filerecord *r, const char *path)
+{
+	char name[PATH_MAX], when[40];
+	time_t t = (time_t)r->mtime_sec;
+	struct tm tm;
+	autojson json_t *j = NULL;
+	autofree char *text = NULL;
+	char *coded;
+
+	gmtime_r(&t, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	j = json_pack("{s:s,s:I,s:I,s:s,s:s}", "name", base_of(path, name, sizeof(name)), "size",
+		      (json_int_t)r->size, "mode", (json_int_t)engine_go_mode(r->mode), "mtime",
+		      when, "linkTarget", r->link ? r->link : "");
+	text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	coded = text ? malloc(BASE64_LEN(strlen(text)) + 1) : NULL;
+	if (coded)
+		base64_encode(coded, text, strlen(text));
+	return coded;
+}
+
+/* The value of the header, to be freed; NULL with e. */
+static char *look(struct box *b, struct http_request *rq, const char *path, struct err *e)
+{
+	const char *argv[] = { "stat", "", path, NULL }, *at;
+	autobuf struct buf text = BUF_INIT(1 << 16);
+	struct filerecord record;
+	struct filecounts unused;
+	char *coded;
+
+	if (fileclient_run(b->sock, argv, NULL, STAT_MS, -1, &text, &unused, e) < 0) {
+		tell(rq, path, e);
+		return NULL;
+	}
+	at = text.data;
+	if (filerecord_next(&at, text.data + text.len, &record, e) < 1) {
+		err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
+		return NULL;
+	}
+	coded = describe(&record, path);
+	if (!coded)
+		err_set(e, ERR_INVALID, "the name of %.200s is not UTF-8", path);
+	return coded;
+}
+
+static int head_archive(struct http_request *rq, struct err *e)
+{
+	autofree char *coded = NULL;
+	char path[PATH_MAX];
+	struct box b;
+	int r = open_files(&b, rq, path, e);
+
+	if (r == 0)
+		coded = look(&b, rq, path, e);
+	box_close(&b);
+	if (!coded || http_reply_empty(rq, 200, e) < 0)
+		return -1;
+	return http_reply_header(rq, STAT_HEADER, coded, e);
+}
+
+/* ---- out ---------------------------------------------------------------------------------------
+ */
+
+static ssize_t read_out(void *ctx, struct http_request *rq, char *buf, size_t max)
+{
+	return fileflow_read(&((struct transfer *)ctx)->flow, rq, buf, max);
+}
+
+static int begin_out(struct transfer *t, struct http_request *rq, char **ret_coded, struct err *e)
+{
+	char path[PATH_MAX];
+	const char *argv[] = { "pack", "", path, NULL };
+
+	if (open_files(&t->box, rq, path, e) < 0)
+		return -1;
+	*ret_coded = look(&t->box, rq, path, e);
+	if (!*ret_coded)
+		return -1;
+	if (fileflow_start(&t->flow, t->box.sock, argv, NULL, ARCHIVE_MS, 1, e) < 0 ||
+	    fileflow_first(&t->flow, rq, e) < 0)
+		return tell(rq, path, e);
+	return 0;
+}
+
+static int get_archive(struct http_request *rq, struct err *e)
+{
+	struct transfer *t = transfer_new(e);
+	struct http_stream st = { read_out, transfer_free, t };
+	autofree char *coded = NULL;
+
+	if (!t)
+		return -1;
+	if (begin_out(t, rq, &coded, e) < 0) {
+		transfer_free(t);
+		return -1;
+	}
+	if (http_reply_stream(rq, 200, "application/x-tar", &st, e) < 0)
+		return -1;
+	return http_reply_header(rq, STAT_HEADER, coded, e);
+}
+
+/* ---- in -----------------------------------------------------------------------------------------
+ */
+
+static int check_directory(struct box *b, struct http_request *rq, const char *path, struct err *e)
+{
+	const char *argv[] = { "stat", "L", path, NULL }, *at;
+	autobuf struct buf text = BUF_INIT(1 << 16);
+	struct filerecord record;
+	struct filecounts unused;
+
+	if (fileclient_run(b->sock, argv, NULL, STAT_MS, -1, &text, &unused, e) < 0)
+		return tell(rq, path, e);
+	at = text.data;
+	if (filerecord_next(&at, text.data + text.len, &record, e) < 1)
+		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
+	return (record.mode & 0170000) == 0040000
+		       ? 0
+		       : docker_fail(rq, 400, e, "extraction point is not a directory");
+}
+
+static int begin_put(struct http_request *rq, struct err *e)
+{
+	struct transfer *t = transfer_new(e);
+	char path[PATH_MAX];
+	const char *argv[] = { "extract", "io", path, NULL };
+
+	if (!t)
+		return -1;
+	http_set_data(rq, t, transfer_free);
+	if (open_files(&t->box, rq, path, e) < 0 || check_directory(&t->box, rq, path, e) < 0)
+		return -1;
+	return fileflow_start(&t->flow, t->box.sock, argv, NULL, ARCHIVE_MS, 0, e);
+}
+
+static int feed_put(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	return fileflow_feed(&((struct transfer *)http_data(rq))->flow, rq, data, n, e);
+}
+
+static int put_archive(struct http_request *rq, struct err *e)
+{
+	struct filecounts unused;
+
+	if (fileflow_end(&((struct transfer *)http_data(rq))->flow, &unused, e) < 0)
+		return -1;
+	return http_reply_empty(rq, 200, e);
+}
+
+const struct http_route docker_archive_routes[] = {
+	{ "HEAD", "/containers/{id}/archive", head_archive, "what a file of a container is",
+	  HTTP_NONE, HTTP_QUIET },
+	{ "GET", "/containers/{id}/archive", get_archive, "files of a container as tar",
+	  HTTP_NONE },
+	{ "PUT", "/containers/{id}/archive", put_archive, "unpack a tar in a container", HTTP_RAW,
+	  .begin = begin_put, .feed = feed_put },
+	{ NULL },
+};

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/engine/image.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "manager/engine/view.h"
+
+static const char *text_of(const json_t *obj, const char *key)
+{
+	const char *s = json_string_value(json_object_get(obj, key));
+
+	return s ? s : "";
+}
+
+/* The repository of a name, which ends at the colon of its tag: that of a port has a slash behind
+ * it. */
+static int repo_length(const char *name)
+{
+	const char *colon = strrchr(name, ':');
+
+	return colon && !strchr(colon, '/') ? (int)(colon - name) : (int)strlen(name);
+}
+
+int engine_image_ref(const char *repo, const char *tag, char *ret, size_t n)
+{
+	const char *sep = !tag || !tag[0] ? "" : strchr(tag, ':') ? "@" : ":";
+
+	return snprintf(ret, n, "%s%s%s", repo, sep, sep[0] ? tag : "") < (int)n ? 0 : -1;
+}
+
+const char *engine_image_tagged(const char *name, char *room, size_t n)
+{
+	if (strchr(name, '@') || name[repo_length(name)])
+		return name;
+	snprintf(room, n, "%s:latest", name);
+	return room;
+}
+
+static json_t *digest_name(const char *name, const char *digest)
+{
+	return json_sprintf("%.*s@%s", repo_length(name), name, digest);
+}
+
+/* ---- the list ----------------------------------------------------------------------------- */
+
+static json_int_t created_of(const json_t *item)
+{
+	int64_t t = engine_time(text_of(item, "created"));
+
+	return t ? (json_int_t)t : json_integer_value(json_object_get(item, "imported"));
+}
+
+static json_t *find_id(const json_t *all, const char *id)
+{
+	json_t *one;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)all, i, one)
+		if (!strcmp(text_of(one, "Id"), id))
+			return one;
+	return NULL;
+}
+
+static json_t *add_new(json_t *all, const json_t *item)
+{
+	const json_t *size = json_object_get(item, "size"),
+		     *labels = json_object_get(item, "labels");
+	json_t *one = json_pack("{s:s,s:s,s:[],s:[],s:I,s:I,s:I,s:o,s:i,s:i}", "Id",
+				text_of(item, "digest"), "ParentId", "", "RepoTags", "RepoDigests",
+				"Created", created_of(item), "Size", json_integer_value(size),
+				"VirtualSize", json_integer_value(size), "Labels",
+				json_is_object(labels) ? json_deep_copy(labels) : json_object(),
+				"Containers", -1, "SharedSize", -1);
+
+	json_array_append_new(all, one);
+	return one;
+}
+
+/* Docker's "reference": a pattern for the name, with its tag or without. */
+static int refers(const json_t *list, const char *name)
+{
+	char repo[300];
+	const json_t *one;
+	size_t i;
+
+	snprintf(repo, sizeof(repo), "%.*s", repo_length(name), name);
+	json_array_foreach((json_t *)(size_t)list, i, one) {
+		const char *want = json_string_value(one);
+
+		if (!fnmatch(want, name, FNM_PATHNAME) || !fnmatch(want, repo, FNM_PATHNAME))
+			return 1;
+	}
+	return 0;
+}
+
+static int is_wanted(const json_t *filters, const json_t *item, struct err *e)
+{
+	const char *key;
+	json_t *list;
+
+	json_object_foreach((json_t *)(size_t)filters, key, list) {
+		const char *first = json_string_value(json_array_get(list, 0));
+
+		if (!strcmp(key, "reference")) {
+			if (!refers(list, text_of(item, "name")))
+				return 0;
+		} else if (!strcmp(key, "label")) {
+			if (!engine_filters_labels(filters, key, json_object_get(item, "labels")))
+				return 0;
+		} else if (!strcmp(key, "dangling")) {
+			/* an image without a name is none of the list */
+			if (first && (!strcmp(first, "true") || !strcmp(first, "1")))
+				return 0;
+		} else if (strcmp(key, "before") && strcmp(key, "since") && strcmp(key, "until")) {
+			return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
+		}
+	}
+	return 1;
+}
+
+json_t *engine_image_list(const json_t *list, const json_t *filters, struct err *e)
+{
+	json_t *all = json_array(), *one;
+	const json_t *item;
+	size_t i;
+	int r;
+
+	json_array_foreach((json_t *)(size_t)list, i, item) {
+		const char *name = text_of(item, "name"), *digest = text_of(item, "digest");
+
+		r = is_wanted(filters, item, e);
+		if (r < 0) {
+			json_decref(all);
+			return NULL;
+		}
+		if (!r)
+			continue;
+		one = find_id(all, digest);
+		if (!one)
+			one = add_new(all, item);
+		json_array_append_new(json_object_get(one, "RepoTags"), json_string(name));
+		json_array_append_new(json_object_get(one, "RepoDigests"),
+				      digest_name(name, digest));
+	}
+	return all;
+}
+
+/* ---- one --------------------------------------------------------------------------------- */
+
+static void add_names(json_t *doc, const json_t *list, const char *digest)
+{
+	json_t *tags = json_array(), *digests = json_array();
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)list, i, item) {
+		const char *name = text_of(item, "name");
+
+		if (strcmp(text_of(item, "digest"), digest))
+			continue;
+		json_array_append_new(tags, json_string(name));
+		json_array_append_new(digests, digest_name(name, digest));
+	}
+	json_object_set_new(doc, "RepoTags", tags);
+	json_object_set_new(doc, "RepoDigests", digests);
+}
+
+static json_t *created_text(const json_t *record)
+{
+	const char *created = text_of(record, "created");
+
+	return json_string(created[0] ? created : ENGINE_NEVER);
+}
+
+json_t *engine_image_inspect(const json_t *record, const json_t *list)
+{
+	const json_t *whole = json_object_get(record, "image_config"),
+		     *config = json_object_get(whole, "config");
+	const json_t *size = json_object_get(record, "size");
+	const char *arch = text_of(whole, "architecture"),
+		   *platform = strchr(text_of(record, "platform"), '/');
+	json_t *diffs = json_object_get(json_object_get(whole, "rootfs"), "diff_ids");
+	json_t *doc =
+		json_pack("{s:s,s:s,s:s,s:o,s:s,s:s,s:s,s:s,s:I,s:I,s:O?,s:{s:s,s:O?},s:{s:s,s:n}}",
+			  "Id", text_of(record, "digest"), "Parent", "", "Comment", "", "Created",
+			  created_text(record), "DockerVersion", "", "Author",
+			  text_of(whole, "author"), "Architecture",
+			  arch[0]    ? arch
+			  : platform ? platform + 1
+				     : "amd64",
+			  "Os", "linux", "Size", json_integer_value(size), "VirtualSize",
+			  json_integer_value(size), "Config", config, "RootFS", "Type", "layers",
+			  "Layers", diffs, "GraphDriver", "Name", "overlay2", "Data");
+
+	if (!json_is_object(config))
+		json_object_set_new(doc, "Config", json_object());
+	add_names(doc, list, text_of(record, "digest"));
+	return doc;
+}
+
+json_t *engine_image_history(const json_t *steps, const char *id)
+{
+	json_t *all = json_array();
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)steps, i, one) {
+		const json_t *size = json_object_get(one, "size");
+
+		json_array_append_new(
+			all,
+			json_pack("{s:s,s:I,s:s,s:n,s:I,s:s}", "Id", i ? "<missing>" : id,
+				  "Created", (json_int_t)engine_time(text_of(one, "created")),
+				  "CreatedBy", text_of(one, "created_by"), "Tags", "Size",
+				  json_integer_value(size), "Comment", text_of(one, "comment")));
+	}
+	return all;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+uint32_t engine_go_mode(unsigned mode)
+{
+	uint32_t m = mode & 0777;
+
+	m |= S_ISDIR(mode) ? 1u << 31 : 0;
+	m |= S_ISLNK(mode) ? 1u << 27 : 0;
+	m |= S_ISBLK(mode) || S_ISCHR(mode) ? 1u << 26 : 0;
+	m |= S_ISFIFO(mode) ? 1u << 25 : 0;
+	m |= S_ISSOCK(mode) ? 1u << 24 : 0;
+	m |= S_ISCHR(mode) ? 1u << 21 : 0;
+	m |= mode & S_ISUID ? 1u << 23 : 0;
+	m |= mode & S_ISGID ? 1u << 22 : 0;
+	m |= mode & S_ISVTX ? 1u << 20 : 0;
+	return m;
+}

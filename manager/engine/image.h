@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * image - images of berth's store as Docker's documents show them, and files of a container.
+ *
+ * The id of an image is its digest, as in Docker's own containerd store.  Pure.
+ */
+#ifndef BERTH_MANAGER_ENGINE_IMAGE_H
+#define BERTH_MANAGER_ENGINE_IMAGE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+/*
+ * New references.  list: of catalog_list(), an item a name; those of one image become one item.
+ * filters: of engine_filters().  NULL with e for a filter that Docker does not have.
+ */
+json_t *engine_image_list(const json_t *list, const json_t *filters, struct err *e);
+/* record: of catalog_inspect(); names: the image's, from a list. */
+json_t *engine_image_inspect(const json_t *record, const json_t *list);
+/* steps: of berth image history. */
+json_t *engine_image_history(const json_t *steps, const char *id);
+/* "repo" and "tag" of a query in one name, "x" and "" being "x:latest"; -1 when it is too long. */
+int engine_image_ref(const char *repo, const char *tag, char *ret, size_t n);
+/* "NAME:latest" of a name without a tag. */
+const char *engine_image_tagged(const char *name, char *room, size_t n);
+
+/* Go's os.FileMode of a mode of stat(2). */
+uint32_t engine_go_mode(unsigned mode);
+
+#endif

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images and files of containers by the Engine API: docker cp, build's leavings, archives, tags."""
+import base64
+import io
+import json
+import os
+import tarfile
+import urllib.parse
+
+import berthtest as b
+from dockerlab import Cli, Engine, frames, python_docker
+
+COST = 20
+
+
+def tar_of(files):
+    """A tar of {name: bytes, or None for a directory}."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.mode, info.uid, info.gid = (0o755, 0, 0) if data is None else (0o640, 1000, 1000)
+            info.type = tarfile.DIRTYPE if data is None else tarfile.REGTYPE
+            info.size = len(data or b"")
+            t.addfile(info, io.BytesIO(data or b""))
+    return out.getvalue()
+
+
+def members(data):
+    with tarfile.open(fileobj=io.BytesIO(data)) as t:
+        return {m.name: t.extractfile(m).read() if m.isfile() else None for m in t}
+
+
+def start(d, name="box"):
+    cid = d.create("sleep", "1000", name=name)
+    assert d.api("POST", f"/containers/{name}/start")[0] == 204
+    return cid
+
+
+def box_image():
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+
+
+@b.deadline(90)
+def test_files_go_in_and_out_as_tar():
+    def path(p):
+        return "/containers/box/archive?path=" + urllib.parse.quote(p)
+
+    def stat(headers):
+        return json.loads(base64.b64decode(headers["X-Docker-Container-Path-Stat"]))
+
+    with Engine() as d:
+        start(d)
+        assert d.api("PUT", path("/tmp"), tar_of({"a": b"hello", "dir": None, "dir/b": b"x" * 200000}))[0] == 200
+        status, data, headers = d.api("GET", path("/tmp/a"))
+        assert status == 200 and members(data) == {"a": b"hello"}, headers
+        j = stat(headers)
+        assert (j["name"], j["size"], j["mode"], j["linkTarget"]) == ("a", 5, 0o640, ""), j
+        assert set(members(d.api("GET", path("tmp/dir"))[1])) == {"dir", "dir/b"}
+        status, said, headers = d.api("HEAD", path("/tmp/dir/"))
+        j = stat(headers)
+        assert status == 200 and said == b"" and (j["name"], j["mode"]) == ("dir", 1 << 31 | 0o755), j
+        eid = d.good("POST", "/containers/box/exec", {"Cmd": ["sh", "-c", "ls -ln /tmp/a; ln -s /etc /tmp/link"], "AttachStdout": True})["Id"]
+        s, _ = d.hijack(f"/exec/{eid}/start", {})
+        with s:
+            out = frames(b"".join(iter(lambda: s.recv(65536), b"")))[1]
+        assert b" 1000 1000 " in out, out
+        j = stat(d.api("HEAD", path("/tmp/link"))[2])
+        assert (j["mode"] & 1 << 27, j["linkTarget"]) == (1 << 27, "/etc"), j
+        for method, where, code in (("GET", "/nosuch", 404), ("HEAD", "/nosuch", 404), ("PUT", "/nosuch", 404), ("PUT", "/tmp/a", 400)):
+            assert d.api(method, path(where), tar_of({"z": b""}) if method == "PUT" else None)[0] == code, (method, where)
+        assert d.api("GET", "/containers/box/archive")[0] == 400
+        # what is no tar, and what would leave the directory, is refused or stays inside
+        assert d.api("PUT", path("/tmp/dir"), b"x" * 2000)[0] >= 400
+        d.api("PUT", path("/tmp/dir"), tar_of({"../../../../escape": b"x"}))
+        assert not os.path.exists("/escape") and d.api("HEAD", path("/escape"))[0] == 404
+        assert d.api("POST", "/containers/box/stop?t=0")[0] == 204
+        status, said, _ = d.api("GET", path("/tmp/a"))
+        assert status == 409 and "is not running" in said["message"], said
+
+
+@b.deadline(120)
+def test_images_are_listed_tagged_saved_loaded_and_removed():
+    with Engine() as d:
+        box_image()
+        digest = json.loads(b.berth("image", "ls", "--json", ok=True).out)[0]["digest"]
+        assert d.api("POST", "/images/box:1/tag?repo=team/app&tag=v2")[0] == 201
+        listed = d.good("GET", "/images/json")
+        assert len(listed) == 1 and listed[0]["Id"] == digest and set(listed[0]["RepoTags"]) == {"box:1", "team/app:v2"}, listed
+        where = urllib.parse.quote(json.dumps({"reference": ["team/*"]}))
+        assert d.good("GET", f"/images/json?filters={where}")[0]["RepoTags"] == ["team/app:v2"]
+        for name in ("box:1", "team/app:v2", digest, digest[7:19]):
+            j = d.good("GET", f"/images/{name}/json")
+            assert j["Id"] == digest and "box:1" in j["RepoTags"] and j["Config"]["Cmd"], j
+        assert d.good("GET", "/images/box:1/history")[0]["Id"] == digest
+        for method, path in (("GET", "/images/nosuch/json"), ("DELETE", "/images/nosuch"), ("POST", "/images/nosuch/tag?repo=x"),
+                             ("GET", "/images/nosuch/get")):
+            status, said, _ = d.api(method, path)
+            assert (status, said) == (404, {"message": "No such image: nosuch:latest"}), (path, said)
+        for path in ("/images/team/app:v2/get", "/images/get?names=team/app:v2&names=box:1"):
+            archive = d.good("GET", path)
+            assert "index.json" in members(archive), path
+        assert d.good("DELETE", "/images/team/app:v2") == [{"Untagged": "team/app:v2"}]
+        said = d.good("POST", "/images/load", archive)
+        assert all(json.loads(line)["stream"].startswith("Loaded image: ") for line in said.splitlines()), said
+        assert len(d.good("GET", "/images/json")[0]["RepoTags"]) == 2
+        d.create("true", name="user", image="box:1")
+        assert d.api("DELETE", "/images/team/app:v2")[0] == 200
+        assert d.api("DELETE", "/images/box:1")[0] == 409
+        assert d.api("DELETE", "/containers/user")[0] == 204
+        gone = d.good("DELETE", "/images/box:1")
+        assert {"Deleted": digest} in gone and d.good("GET", "/images/json") == [], gone
+
+
+@b.deadline(120)
+def test_a_pull_that_fails_says_so_in_its_stream():
+    with Engine(config="[registry]\nretries = 0") as d:
+        status, said, _ = d.api("POST", "/images/create?fromImage=localhost:1/x&tag=y")
+        assert status == 200, said
+        lines = [json.loads(line) for line in said.splitlines()]
+        assert lines[0]["status"] == "Pulling localhost:1/x:y" and "localhost:1" in lines[-1]["error"], lines
+        for bad in ("", "?fromSrc=http://x/y", "?fromSrc=-", "?fromImage=" + "x" * 500):
+            assert d.api("POST", "/images/create" + bad)[0] == 400, bad
+
+
+@b.deadline(120)
+def test_dockers_command_line_copies_commits_and_imports():
+    with Engine() as d:
+        box_image()
+        docker = Cli(d)
+        docker.run("run", "-d", "--network", "none", "--name", "c1", "box:1", "sleep", "1000", ok=True)
+        b.write(b.tmp("in/sub/f"), "content\n")
+        docker.run("cp", b.tmp("in"), "c1:/tmp/new", ok=True)
+        docker.run("cp", b.tmp("in") + "/.", "c1:/tmp", ok=True)
+        assert docker.run("exec", "c1", "cat", "/tmp/new/sub/f", "/tmp/sub/f", ok=True).stdout == "content\ncontent\n"
+        docker.run("cp", "c1:/tmp/new", b.tmp("out"), ok=True)
+        with open(b.tmp("out/sub/f")) as f:
+            assert f.read() == "content\n"
+        assert "Could not find the file /nosuch in container c1" in docker.run("cp", "c1:/nosuch", b.tmp("x"), ok=1).stderr
+        docker.run("exec", "c1", "sh", "-c", "echo kept > /kept", ok=True)
+        docker.run("commit", "-c", 'CMD ["cat", "/kept"]', "-m", "why", "c1", "made:1", ok=True)
+        assert docker.run("run", "--rm", "--network", "none", "made:1", ok=True).stdout == "kept\n"
+        docker.run("save", "-o", b.tmp("made.tar"), "made:1", ok=True)
+        assert "Untagged: made:1" in docker.run("rmi", "made:1", ok=True).stdout
+        assert "Loaded image: made:1" in docker.run("load", "-i", b.tmp("made.tar"), ok=True).stdout
+        assert "made" in docker.run("images", ok=True).stdout
+        assert "No such image: nosuch" in docker.run("image", "inspect", "nosuch", ok=1).stderr
+
+
+@b.deadline(120)
+def test_python3_docker_copies_and_finds_images():
+    docker = python_docker()
+    with Engine() as d:
+        box_image()
+        c = d.client()
+        try:
+            image = c.images.get("box:1")
+            assert image.tags == ["box:1"] and [i.id for i in c.images.list()] == [image.id]
+            assert image.tag("other", "2") and set(c.images.get("box:1").tags) == {"box:1", "other:2"}
+            x = c.containers.run("box:1", "sleep 1000", detach=True, network_mode="none")
+            assert x.image.id == image.id
+            assert x.put_archive("/tmp", tar_of({"f": b"data"}))
+            chunks, info = x.get_archive("/tmp/f")
+            assert members(b"".join(chunks)) == {"f": b"data"} and info["size"] == 4, info
+            x.remove(force=True)
+            c.images.remove("other:2")
+            try:
+                c.images.get("other:2")
+                raise AssertionError("it is there")
+            except docker.errors.ImageNotFound as e:
+                assert e.explanation == "No such image: other:2"
+        finally:
+            c.close()
