@@ -161,7 +161,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	    imageuse_pin(&x->image, x->disk_fd, e) < 0)
 		return -1;
 	im = x->image.has_image ? &x->image.image : NULL;
-	if (runopts_finish(&x->opts, im, svc->words, svc->word_count, e) < 0 ||
+	if (runopts_devices(&x->opts, e) < 0 ||
+	    runopts_finish(&x->opts, im, svc->words, svc->word_count, e) < 0 ||
 	    serviceopts_finish(svc, &x->opts, im, e) < 0 ||
 	    (svc->is_service && healthopts_take_image(&x->life.health, im, e) < 0))
 		return -1;
@@ -382,6 +383,9 @@ json_t *resident_describe(struct registry *r, const char *id, struct err *e)
 		json_decref(result);
 		result = NULL;
 	}
+	if (result && o.device_names.count)
+		json_object_set_new(result, "devices", specjson_strings(o.device_names.v,
+									 o.device_names.count));
 	if (result && life.health.spec.argv)
 		json_object_set_new(result, "healthcheck", health_spec_json(&life.health.spec));
 	resident_life_release(&life);

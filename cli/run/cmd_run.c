@@ -367,6 +367,7 @@ static int run(struct run *r, char **command, size_t words, struct verdict *ret,
 
 	phase_enter(PHASE_IMAGE);
 	if (registry_open(&r->registry, &r->config, e) < 0 || imageuse_open(&r->image, &r->registry, r->image_ref, s, e) < 0 ||
+	    runopts_devices(&r->opts, e) < 0 ||
 	    runopts_finish(&r->opts, r->image.has_image ? &r->image.image : NULL, command, words, e) < 0)
 		return -1;
 	if (r->dry_run) {

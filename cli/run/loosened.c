@@ -42,6 +42,7 @@ uint32_t runopts_loosened(const struct runopts *o)
 		       bit(LOOSE_MEMORY, more_unlimited(s->limits.memory_bytes, c->memory_bytes)) |
 		       bit(LOOSE_SWAP, more_unlimited(s->limits.swap_bytes, c->swap_bytes)) |
 		       bit(LOOSE_CPUS, more_unlimited(s->limits.cpu_milli, c->cpu_milli)) |
+		       bit(LOOSE_DEVICES, o->device_names.count > 0) |
 		       bit(LOOSE_PIDS, more_unlimited(s->limits.pids, c->pids));
 
 	if (s->unconfined_seccomp)

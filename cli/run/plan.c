@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -16,16 +18,6 @@
 
 #define OUTPUT_MAX (4u << 20)
 #define RULES_MAX 1024
-
-static json_t *json_strings(const char *const *v, size_t n)
-{
-	json_t *a = json_array();
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		json_array_append_new(a, json_string(v[i]));
-	return a;
-}
 
 static json_t *json_caps(uint64_t caps)
 {
@@ -87,14 +79,39 @@ static json_t *json_seccomp(const struct spec *s)
 	return o;
 }
 
+static void access_text(unsigned access, char ret[4])
+{
+	snprintf(ret, 4, "%s%s%s", access & DEVICE_READ ? "r" : "",
+		 access & DEVICE_WRITE ? "w" : "", access & DEVICE_MKNOD ? "m" : "");
+}
+
+static json_t *json_devices(const struct spec *s)
+{
+	json_t *a = json_array();
+	char access[4];
+	size_t i;
+
+	for (i = 0; i < s->device_count; i++) {
+		const struct spec_device *d = &s->devices[i];
+
+		access_text(d->access, access);
+		json_array_append_new(a, json_pack("{s:s,s:s,s:s,s:i,s:i,s:s}", "source", d->source,
+						   "target", d->target, "type",
+						   S_ISBLK(d->mode) ? "b" : "c", "major",
+						   (int)major(d->rdev), "minor",
+						   (int)minor(d->rdev), "access", access));
+	}
+	return a;
+}
+
 static int print_json(const struct spec *s, const char *image, const struct mountplan *p, struct err *e)
 {
 	autojson json_t *j = json_object();
 	autofree char *text = NULL;
 
 	json_object_set_new(j, "image", json_string(image));
-	json_object_set_new(j, "command", json_strings(s->argv, s->argc));
-	json_object_set_new(j, "env", json_strings(s->env, s->env_count));
+	json_object_set_new(j, "command", specjson_strings(s->argv, s->argc));
+	json_object_set_new(j, "env", specjson_strings(s->env, s->env_count));
 	json_object_set_new(j, "user", json_string(s->user));
 	json_object_set_new(j, "workdir", json_string(s->workdir));
 	json_object_set_new(j, "hostname", json_string(s->hostname));
@@ -111,6 +128,8 @@ static int print_json(const struct spec *s, const char *image, const struct moun
 	json_object_set_new(j, "rlimits", json_rlimits(&s->rlimits));
 	json_object_set_new(j, "seccomp", json_seccomp(s));
 	json_object_set_new(j, "mounts", json_mounts(p));
+	if (s->device_count)
+		json_object_set_new(j, "devices", json_devices(s));
 	text = json_dumps(j, JSON_COMPACT);
 	if (!text)
 		return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
@@ -142,6 +161,25 @@ static int add_filters(struct buf *b, const struct spec *s, struct err *e)
 	return 0;
 }
 
+static int add_devices(struct buf *b, const struct spec *s, struct err *e)
+{
+	char access[4];
+	size_t i;
+
+	if (s->device_count && buf_adds(b, "devices:\n", e) < 0)
+		return -1;
+	for (i = 0; i < s->device_count; i++) {
+		const struct spec_device *d = &s->devices[i];
+
+		access_text(d->access, access);
+		if (buf_addf(b, e, "  %s  %c %u:%u %s  from %s\n", d->target,
+			     S_ISBLK(d->mode) ? 'b' : 'c', major(d->rdev), minor(d->rdev), access,
+			     d->source) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int print_text(const struct spec *s, const char *image, const struct mountplan *p, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(OUTPUT_MAX);
@@ -161,7 +199,8 @@ static int print_text(const struct spec *s, const char *image, const struct moun
 	    add_limit(&b, "swap", s->limits.swap_bytes, " bytes", e) < 0 ||
 	    add_limit(&b, "cpus", s->limits.cpu_milli, "/1000", e) < 0 ||
 	    add_limit(&b, "pids", s->limits.pids, "", e) < 0 || buf_adds(&b, "mounts:\n", e) < 0 ||
-	    mountplan_print(p, &b, e) < 0 || buf_adds(&b, "capabilities:", e) < 0)
+	    mountplan_print(p, &b, e) < 0 || add_devices(&b, s, e) < 0 ||
+	    buf_adds(&b, "capabilities:", e) < 0)
 		return -1;
 	for (i = 0; i <= CAPS_LAST; i++)
 		if (s->caps & 1ULL << i && buf_addf(&b, e, " %s", caps_name(i)) < 0)

@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "cli/run/deviceopts.h"
 #include "cli/run/envopts.h"
 #include "cli/run/mountspec.h"
 #include "manager/host/labels.h"
@@ -74,6 +75,8 @@ void runopts_release(struct runopts *o)
 	free(o->env.v);
 	free(o->argv.v);
 	free(o->full_env.v);
+	free(o->device_names.v);
+	devices_free(o->devices);
 	netopts_release(&o->net);
 	json_decref(o->labels);
 	if (o->has_custom)
@@ -243,6 +246,48 @@ static int add_mount(struct runopts *o, int id, const char *v, struct err *e)
 	return r < 0 ? -1 : keep(o, owned, e);
 }
 
+static int add_device(void *ctx, const char *name, struct err *e)
+{
+	struct runopts *o = ctx;
+	char *own = strdup(name);
+
+	if (!own)
+		return err_nomem(e);
+	return keep(o, own, e) < 0 ? -1 : push(&o->device_names, own, e);
+}
+
+static int set_device(struct runopts *o, int id, const char *v, struct err *e)
+{
+	if (id == RUNOPT_GPUS)
+		return deviceopts_gpus(v, add_device, o, e);
+	return deviceopts_check(v, e) < 0 ? -1 : add_device(o, v, e);
+}
+
+int runopts_devices(struct runopts *o, struct err *e)
+{
+	struct spec *s = &o->spec;
+	struct devices *d;
+	size_t i;
+
+	if (!o->device_names.count)
+		return 0;
+	d = o->devices = calloc(1, sizeof(*d));
+	if (!d)
+		return err_nomem(e);
+	if (deviceopts_resolve(d, o->config, o->device_names.v, o->device_names.count, e) < 0)
+		return -1;
+	for (i = 0; i < d->mount_count; i++) {
+		if (s->mount_count == SPEC_MOUNTS_MAX)
+			return err_set(e, ERR_LIMIT, "more than %d mounts", SPEC_MOUNTS_MAX);
+		s->mounts[s->mount_count++] = d->mounts[i];
+	}
+	s->devices = d->at;
+	s->device_count = d->count;
+	s->limits.devices = d->may;
+	s->limits.device_count = d->may_count;
+	return 0;
+}
+
 int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 {
 	uint64_t caps;
@@ -262,15 +307,16 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		o->user = v;
 		return v[0] ? 0 : err_set(e, ERR_INVALID, "the user is empty; hint: a name or a number");
 	case RUNOPT_HOSTNAME:
-		o->spec.hostname = v;
-		return 0;
+		return o->spec.hostname = v, 0;
 	case RUNOPT_MOUNT:
 	case RUNOPT_VOLUME:
 	case RUNOPT_TMPFS:
 		return add_mount(o, id, v, e);
+	case RUNOPT_DEVICE:
+	case RUNOPT_GPUS:
+		return set_device(o, id, v, e);
 	case RUNOPT_READ_ONLY:
-		o->spec.read_only = 1;
-		return 0;
+		return o->spec.read_only = 1, 0;
 	case RUNOPT_NETWORK:
 	case RUNOPT_ADD_HOST:
 	case RUNOPT_ALIAS:
@@ -290,8 +336,7 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		*(id == RUNOPT_CAP_ADD ? &o->caps_added : &o->caps_dropped) |= caps;
 		return 0;
 	case RUNOPT_SECCOMP:
-		o->seccomp = v;
-		return 0;
+		return o->seccomp = v, 0;
 	case RUNOPT_NAME:
 		o->name = v;
 		return v[0] ? 0 : err_set(e, ERR_INVALID, "the name is empty");
@@ -363,7 +408,7 @@ static const char *const proxy_env[] = {
 	"HTTP_PROXY=" PROXY_URL, "HTTPS_PROXY=" PROXY_URL, "ALL_PROXY=" PROXY_URL, "NO_PROXY=localhost,127.0.0.1,::1",
 };
 
-/* Order: berth's own, the image's, those of the proxy, the caller's. */
+/* Order: berth's own, the image's, those of the proxy, of devices, the caller's. */
 static int build_env(struct runopts *o, const struct image *im, struct err *e)
 {
 	char *host;
@@ -382,6 +427,9 @@ static int build_env(struct runopts *o, const struct image *im, struct err *e)
 	/* after the image's: its proxy is not there */
 	for (i = 0; o->spec.network == NETWORK_EGRESS && i < ARRAY_LEN(proxy_env); i++)
 		if (set_env(&o->full_env, proxy_env[i], e) < 0)
+			return -1;
+	for (i = 0; o->devices && i < o->devices->env_count; i++)
+		if (set_env(&o->full_env, o->devices->env[i], e) < 0)
 			return -1;
 	for (i = 0; i < o->env.count; i++)
 		if (set_env(&o->full_env, o->env.v[i], e) < 0)

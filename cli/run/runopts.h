@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/run/devices.h"
 #include "cli/run/netopts.h"
 #include "manager/host/config.h"
 #include "rootfs/store/image.h"
@@ -25,7 +26,7 @@ enum runopts_id {
 	RUNOPT_ALLOW_HOST, RUNOPT_DENY_HOST, RUNOPT_ALLOW_NET,
 	RUNOPT_DENY_NET, RUNOPT_DNS, RUNOPT_NETWORK_BYTES, RUNOPT_NETWORK_CONNECTIONS,
 	RUNOPT_SECCOMP, RUNOPT_NAME, RUNOPT_TTY, RUNOPT_INTERACTIVE, RUNOPT_ENTRYPOINT,
-	RUNOPT_LABEL, RUNOPT_LABEL_FILE,
+	RUNOPT_LABEL, RUNOPT_LABEL_FILE, RUNOPT_DEVICE, RUNOPT_GPUS,
 	RUNOPT_FIRST_OWN	/* a command's own ids start here */
 };
 
@@ -55,6 +56,11 @@ enum runopts_id {
 	  "volume NAME, or host file or directory, which is read-only unless rw", \
 	  RUNOPT_VOLUME, COMPLETE_FILE }, \
 	{ "tmpfs", 0, OPT_LIST, "DST[:size=SIZE]", "empty directory in memory (default size: 64m)", RUNOPT_TMPFS }, \
+	{ "device", 0, OPT_LIST, "PATH[:TARGET][:rwm]", \
+	  "device node of the host, or a device by its CDI name, VENDOR/CLASS=NAME", \
+	  RUNOPT_DEVICE, COMPLETE_FILE }, \
+	{ "gpus", 0, OPT_VALUE, "GPUS", \
+	  "all, a number, or device=0,1: CDI devices of nvidia.com/gpu", RUNOPT_GPUS }, \
 	{ "read-only", 0, OPT_FLAG, NULL, "no writable root; /tmp, /run and mounts stay writable", RUNOPT_READ_ONLY }, \
 	{ "network", 0, OPT_VALUE, "MODE|NAME", "none, host, bridge, egress by name through a proxy, or a network (default: none)", \
 	  RUNOPT_NETWORK, COMPLETE_WORDS, "none host bridge egress" }, \
@@ -107,6 +113,8 @@ struct runopts {
 	struct seccomp_profile custom;		/* from a JSON file */
 	const char *seccomp_text;		/* what that file held when the sandbox was made; NULL: it is read */
 	int has_custom;
+	struct runopts_strings device_names;	/* --device and --gpus */
+	struct devices *devices;		/* what they are, by runopts_devices() */
 	struct netopts net;
 	json_t *labels;		/* of --label and --label-file; NULL: none */
 	int network_set, inodes_set;
@@ -118,6 +126,11 @@ int runopts_set(struct runopts *o, int id, const char *value, struct err *e);
 void runopts_release(struct runopts *o);
 /* Whether value of --seccomp is the path of a JSON file. */
 int runopts_seccomp_is_file(const char *value);
+/*
+ * Before runopts_finish() of a sandbox that is to start: looks the devices up that were asked for,
+ * and adds what they want.
+ */
+int runopts_devices(struct runopts *o, struct err *e);
 /* Part of runopts_finish(): o->spec.seccomp from the name or file that is asked for. */
 int runopts_choose_seccomp(struct runopts *o, struct err *e);
 /*

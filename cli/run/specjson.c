@@ -11,6 +11,16 @@ json_t *specjson_limit(uint64_t v)
 	return v == CGROUP_UNLIMITED ? json_string("unlimited") : json_integer((json_int_t)v);
 }
 
+json_t *specjson_strings(const char *const *v, size_t n)
+{
+	json_t *a = json_array();
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		json_array_append_new(a, json_string(v[i]));
+	return a;
+}
+
 static json_t *limits(const struct spec *s)
 {
 	return json_pack("{s:o,s:o,s:o,s:I,s:s,s:o,s:I,s:I,s:I,s:I}", "memory_bytes", specjson_limit(s->limits.memory_bytes),

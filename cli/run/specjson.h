@@ -8,6 +8,7 @@
 
 /* v, or "unlimited" */
 json_t *specjson_limit(uint64_t v);
+json_t *specjson_strings(const char *const *v, size_t n);
 /*
  * {limits, timeouts, mounts, network, env, user, workdir, hostname, read_only, seccomp}, a new reference; NULL when memory runs out
  * or a text is not UTF-8.  Of the environment the names only: values may be secrets, and whoever may read a record need not know them.

@@ -14,11 +14,11 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/netaddr.h"
 #include "base/num.h"
 #include "base/path.h"
 #include "base/suggest.h"
 #include "base/toml.h"
+#include "manager/host/config_check.h"
 #include "manager/host/policy.h"
 
 /* ---- strings with a grammar ---- */
@@ -69,35 +69,6 @@ int config_check_pull(const char *v, const char *what, struct err *e)
 {
 	if (strcmp(v, "missing") && strcmp(v, "always") && strcmp(v, "never"))
 		return err_set(e, ERR_CONFIG, "%s '%.20s' is not missing, always or never", what, v);
-	return 0;
-}
-
-static int check_interface(const char *v, const char *what, struct err *e)
-{
-	size_t n = strspn(v, "abcdefghijklmnopqrstuvwxyz0123456789_-");
-
-	if (v[n] || v[0] < 'a' || v[0] > 'z')
-		return err_set(e, ERR_CONFIG, "%s '%.20s' is not a name for an interface; hint: a-z 0-9 _ -, such as berth0", what, v);
-	return 0;
-}
-
-static int check_range(const char *v, const char *what, struct err *e)
-{
-	struct netcidr c;
-
-	if (netcidr_parse(v, &c, e) < 0)
-		return err_wrap(e, "%s", what);
-	return 0;
-}
-
-static int check_ranges(const char *v, const char *what, struct err *e)
-{
-	char text[1024], *word, *save = NULL;
-
-	snprintf(text, sizeof(text), "%s", v);
-	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save))
-		if (check_range(word, what, e) < 0)
-			return -1;
 	return 0;
 }
 
@@ -162,22 +133,34 @@ const struct config_key config_keys[] = {
 	  "first host uid and gid handed to sandboxes; a multiple of 65536" },
 	{ "ids", "count", CONFIG_U32, "4096", 1, 65534, FIELD(id_count), NULL, NULL,
 	  "ranges of 65536 ids from base on; one per sandbox" },
+	{ "devices", "privileged", CONFIG_LIST, "", 0, 1023, FIELD(devices_privileged), check_path,
+	  NULL,
+	  "devices that --device may name though they may be as good as root on the host" },
+	{ "devices", "cdi_dirs", CONFIG_LIST, "/etc/cdi\n/var/run/cdi", 0, 511, FIELD(cdi_dirs),
+	  check_path, NULL, "where CDI specifications are; later ones come before earlier ones" },
+	{ "devices", "cdi_hooks", CONFIG_STRING, "refuse", 4, 7, FIELD(cdi_hooks),
+	  config_check_hooks, NULL,
+	  "what becomes of a CDI device that wants hooks run: refuse it, or skip the hooks" },
 	{ "volume", "max", CONFIG_COUNT, "256", 0, 65534, FIELD(volume_max), NULL, NULL,
 	  "volumes that may exist" },
 	{ "volume", "size", CONFIG_SIZE, "1g", 16 << 20, 1ULL << 50, FIELD(volume_bytes), NULL,
 	  NULL, "of a volume that is made without a size" },
-	{ "network", "bridge", CONFIG_STRING, "berth0", 2, 15, FIELD(bridge), check_interface, NULL,
+	{ "network", "bridge", CONFIG_STRING, "berth0", 2, 15, FIELD(bridge),
+	  config_check_interface, NULL,
 	  "bridge of --network bridge, and table of nftables; made when first asked for" },
-	{ "network", "pool", CONFIG_STRING, "10.203.0.0/16", 9, 63, FIELD(network_pool), check_range, NULL,
+	{ "network", "pool", CONFIG_STRING, "10.203.0.0/16", 9, 63, FIELD(network_pool),
+	  config_check_range, NULL,
 	  "IPv4 addresses of sandboxes with a bridge; the first is the bridge's" },
-	{ "network", "pool6", CONFIG_STRING, "fd62:6572:7468::/64", 4, 63, FIELD(network_pool6), check_range, NULL,
+	{ "network", "pool6", CONFIG_STRING, "fd62:6572:7468::/64", 4, 63, FIELD(network_pool6),
+	  config_check_range, NULL,
 	  "the same of IPv6" },
-	{ "network", "allow", CONFIG_STRING, "", 0, 1023, FIELD(network_allow), check_ranges, NULL,
+	{ "network", "allow", CONFIG_STRING, "", 0, 1023, FIELD(network_allow),
+	  config_check_ranges, NULL,
 	  "ranges that are not public and that every sandbox with a bridge may reach, separated by commas" },
 	{ "network", "forwarding", CONFIG_BOOL, "false", 0, 1, FIELD(network_forwarding), NULL, NULL,
 	  "whether berth may switch the host's forwarding on for a bridge" },
 	{ "network", "subnets", CONFIG_STRING, "10.204.0.0/14", 9, 63, FIELD(network_subnets),
-	  check_range, NULL, "IPv4 addresses that berth network create takes a subnet from" },
+	  config_check_range, NULL, "IPv4 addresses that berth network create takes a subnet from" },
 	{ "network", "max_networks", CONFIG_COUNT, "64", 1, 256, FIELD(network_max), NULL, NULL,
 	  "networks that berth network create makes" },
 	{ "network", "max_members", CONFIG_COUNT, "250", 1, 1000, FIELD(network_max_members), NULL,

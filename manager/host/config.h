@@ -19,7 +19,7 @@
 #define CONFIG_PATH "/etc/berth/berth.toml"
 #define CONFIG_ACCEPTED "berthd.toml"	/* below run_dir: what a berthd serves by, and the programs it starts (berthd(8)) */
 #define CONFIG_MAX_BYTES (1024 * 1024)
-#define CONFIG_KEY_MAX 64	/* room in struct config for one source per row of config_keys */
+#define CONFIG_KEY_MAX 96	/* room in struct config for one source per row of config_keys */
 
 enum config_source {
 	CONFIG_FROM_DEFAULT,
@@ -82,6 +82,10 @@ struct config {
 	/* [admission]; memory and CPUs of all sandboxes together: 0 is not limited */
 	uint64_t admit_memory_bytes, admit_cpu_milli;
 	uint64_t queue_length, queue_timeout_ms;	/* of berthd's manager */
+	/* [devices]; lists as above */
+	char devices_privileged[1024];	/* absolute paths */
+	char cdi_dirs[512];
+	char cdi_hooks[8];		/* "refuse" or "skip" */
 	/* [volume] */
 	uint64_t volume_max, volume_bytes;
 	/* [network]: of --network bridge */

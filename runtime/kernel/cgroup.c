@@ -324,6 +324,8 @@ void cgroup_remove_parent(const char *parent)
 		snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", roots[i], parent);
 		rmdir(path);
 	}
+	snprintf(path, sizeof(path), "/sys/fs/cgroup/devices/%s" CGROUP_DEV_SUFFIX, parent);
+	rmdir(path);
 }
 
 int cgroup_usage(struct cgroup *c, struct cgroup_usage *ret, struct err *e)

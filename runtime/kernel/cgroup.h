@@ -29,6 +29,18 @@ enum cgroup_v1 { V1_MEMORY, V1_CPU, V1_PIDS, V1_BLKIO, V1_DEVICES, V1_CPUSET, CG
 #define CGROUP_UNLIMITED UINT64_MAX
 enum { HELD_CPU, HELD_PEAK, HELD_OOM, HELD_PIDS, HELD_IO, HELD_PROCS, CGROUP_HELD_MAX };
 
+/* As BPF_DEVCG_ACC_*. */
+enum cgroup_access { DEVICE_MKNOD = 1, DEVICE_READ = 2, DEVICE_WRITE = 4 };
+
+/* A device that may be used beside those that all sandboxes have. */
+struct cgroup_device {
+	char type;		/* 'c' or 'b' */
+	unsigned major, minor;
+	unsigned access;	/* a set of enum cgroup_access */
+};
+
+#define CGROUP_DEVICES_MAX 64
+
 struct cgroup_limits {
 	uint64_t memory_bytes;	/* CGROUP_UNLIMITED: none */
 	uint64_t swap_bytes;	/* on top of memory; 0: no swap */
@@ -38,6 +50,8 @@ struct cgroup_limits {
 	uint64_t cpu_weight;	/* 0: leave; 1..10000 */
 	uint64_t io_weight;	/* 0: leave; 1..10000 */
 	int oom_group;		/* an OOM ends everything in it, not one process */
+	const struct cgroup_device *devices;	/* borrowed; for create and complete alone */
+	size_t device_count;
 	int no_io;		/* block I/O is counted otherwise: no blkio cgroup (hybrid) */
 };
 
@@ -56,6 +70,7 @@ struct cgroup {
 	char parent[65], name[65];
 	int v2_fd;			/* the sandbox's directory in the v2 tree */
 	int v1_fd[CGROUP_V1_COUNT];	/* hybrid only */
+	int own_devices;		/* hybrid: its devices cgroup is not that of all sandboxes */
 	int join_fd[CGROUP_JOIN_MAX];	/* `tasks` files the child writes "0" to itself */
 	int oom_fd;			/* hybrid: eventfd, readable when memory ran out */
 	int oom_control_fd;		/* hybrid: memory.oom_control, while oom_fd is there */

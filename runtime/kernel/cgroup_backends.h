@@ -5,6 +5,12 @@
 
 #include "runtime/kernel/cgroup.h"
 
+/*
+ * v1: the cgroups of the devices hierarchy that allow more than the parent does are below
+ * PARENT.dev, as a cgroup there cannot have what its parent lacks.
+ */
+#define CGROUP_DEV_SUFFIX ".dev"
+
 extern const struct cgroup_ops cgroup_ops_v2;
 extern const struct cgroup_ops cgroup_ops_hybrid;
 

@@ -20,6 +20,7 @@
 #include "runtime/kernel/cgroup_backends.h"
 
 #define V2_ROOT "/sys/fs/cgroup/unified"
+#define CGROUP_OWN_PARENT (sizeof(((struct cgroup *)0)->parent) + sizeof(CGROUP_DEV_SUFFIX))
 
 static const struct {
 	const char *root;
@@ -192,6 +193,79 @@ static int confine_devices(const char *parent, struct err *e)
 	return 0;
 }
 
+static int allow_all(const struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	const int fd = c->v1_fd[V1_DEVICES];
+	char list[8192], rule[64];
+	size_t i;
+
+	if (cgroup_write(fd, "devices.deny", "a") < 0)
+		return err_sys(e, "write a to devices.deny");
+	for (i = 0; i < ARRAY_LEN(device_allow); i++)
+		if (cgroup_write(fd, "devices.allow", device_allow[i]) < 0)
+			return err_sys(e, "write %s to devices.allow", device_allow[i]);
+	for (i = 0; i < l->device_count; i++) {
+		const struct cgroup_device *d = &l->devices[i];
+
+		snprintf(rule, sizeof(rule), "%c %u:%u %s%s%s", d->type, d->major, d->minor,
+			 d->access & DEVICE_READ ? "r" : "", d->access & DEVICE_WRITE ? "w" : "",
+			 d->access & DEVICE_MKNOD ? "m" : "");
+		if (cgroup_write(fd, "devices.allow", rule) < 0)
+			return err_sys(e, "write %s to devices.allow", rule);
+		if (cgroup_read(fd, "devices.list", list, sizeof(list)) < 0 || !strstr(list, rule))
+			return err_set(e, ERR_UNSUPPORTED,
+				       "the device rule %s does not read back", rule);
+	}
+	return strstr(list, "*:*") ? err_set(e, ERR_UNSUPPORTED,
+					     "the device rules of the sandbox do not read back") : 0;
+}
+
+static void own_devices_parent(const struct cgroup *c, char ret[CGROUP_OWN_PARENT])
+{
+	snprintf(ret, CGROUP_OWN_PARENT, "%s" CGROUP_DEV_SUFFIX, c->parent);
+}
+
+/* One of its own: no cgroup below the parent's can have what that denies. */
+static int make_devices(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
+{
+	char parent[CGROUP_OWN_PARENT];
+
+	own_devices_parent(c, parent);
+	c->v1_fd[V1_DEVICES] = cgroup_dir(v1[V1_DEVICES].root, parent, c->name, 1, e);
+	if (c->v1_fd[V1_DEVICES] < 0)
+		return access(v1[V1_DEVICES].root, F_OK) == 0 ? -1 :
+		       missing("devices", "--device", e);
+	c->own_devices = 1;
+	if (allow_all(c, l, e) < 0)
+		return -1;
+	c->join_fd[V1_DEVICES] = openat(c->v1_fd[V1_DEVICES], "tasks", O_WRONLY | O_CLOEXEC);
+	return c->join_fd[V1_DEVICES] < 0 ? err_sys(e, "open tasks of the devices cgroup") : 0;
+}
+
+static int open_devices(struct cgroup *c, struct err *e)
+{
+	char parent[CGROUP_OWN_PARENT];
+
+	own_devices_parent(c, parent);
+	c->v1_fd[V1_DEVICES] = cgroup_dir(v1[V1_DEVICES].root, parent, c->name, 0, e);
+	c->own_devices = c->v1_fd[V1_DEVICES] >= 0;
+	return c->own_devices || e->code == ERR_NOT_FOUND ? 0 : -1;
+}
+
+static int remove_devices(const struct cgroup *c, struct err *e)
+{
+	char parent[CGROUP_OWN_PARENT], path[160];
+
+	if (!c->own_devices)
+		return 0;
+	own_devices_parent(c, parent);
+	if (cgroup_rmdir(v1[V1_DEVICES].root, parent, c->name, e) < 0)
+		return -1;
+	snprintf(path, sizeof(path), "%s/%s", v1[V1_DEVICES].root, parent);
+	rmdir(path);	/* refused while another sandbox has one below */
+	return 0;
+}
+
 /* memory.oom_control tells of every OOM in the cgroup through an eventfd (cgroup-v1/memory.rst, 10). */
 static int watch_oom(struct cgroup *c, struct err *e)
 {
@@ -273,7 +347,7 @@ static int complete(struct cgroup *c, const struct cgroup_limits *l, struct err 
 		if (open_v1(c, i, 1, e) < 0)
 			return -1;
 	}
-	if (join_devices(c, e) < 0 || limit(c, l, e) < 0)
+	if ((l->device_count ? make_devices(c, l, e) : join_devices(c, e)) < 0 || limit(c, l, e) < 0)
 		return -1;
 	return c->v1_fd[V1_MEMORY] >= 0 ? watch_oom(c, e) : 0;
 }
@@ -308,7 +382,7 @@ static int open_existing(struct cgroup *c, struct err *e)
 	for (i = 0; i < CGROUP_V1_COUNT; i++)
 		if (i != V1_DEVICES && open_v1(c, i, 0, e) < 0)
 			return -1;
-	return 0;
+	return open_devices(c, e);
 }
 
 /* "8:0 Read 4096" lines, then "Total N". */
@@ -386,6 +460,8 @@ static int remove_all(struct cgroup *c, struct err *e)
 	for (i = 0; i < CGROUP_V1_COUNT; i++)
 		if (i != V1_DEVICES && c->v1_fd[i] >= 0 && cgroup_rmdir(v1[i].root, c->parent, c->name, e) < 0)
 			return -1;
+	if (remove_devices(c, e) < 0)
+		return -1;
 	return cgroup_rmdir(V2_ROOT, c->parent, c->name, e);
 }
 

@@ -147,7 +147,8 @@ static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e
 			return -1;
 	}
 	snprintf(parent, sizeof(parent), "%s/%s", V2_ROOT, c->parent);
-	if (devbpf_confine(parent, e) < 0)
+	if (devbpf_confine(parent, e) < 0 ||
+	    (l->device_count && devbpf_allow(c->v2_fd, parent, l->devices, l->device_count, e) < 0))
 		return -1;
 	return limit(c, l, e);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S47 of SECURITY.md. */
 #include "runtime/kernel/devbpf.h"
 
 #include <errno.h>
@@ -62,7 +63,8 @@ size_t devbpf_attached(int cgroup_fd, uint32_t *ids, size_t max)
 	return devbpf_call(BPF_PROG_QUERY, &a) == 0 ? a.query.prog_cnt : 0;
 }
 
-int devbpf_attach(int cgroup_fd, const struct bpf_insn *insns, size_t n, const char *name, struct err *e)
+int devbpf_attach(int cgroup_fd, const struct bpf_insn *insns, size_t n, const char *name,
+		  uint32_t flags, struct err *e)
 {
 	autoclose int prog = -1;
 	union bpf_attr a = { 0 };
@@ -79,7 +81,7 @@ int devbpf_attach(int cgroup_fd, const struct bpf_insn *insns, size_t n, const c
 	a.target_fd = (uint32_t)cgroup_fd;
 	a.attach_bpf_fd = (uint32_t)prog;
 	a.attach_type = BPF_CGROUP_DEVICE;
-	a.attach_flags = BPF_F_ALLOW_MULTI;
+	a.attach_flags = flags;
 	return devbpf_call(BPF_PROG_ATTACH, &a) < 0 ? err_sys(e, "attach the device rules to the cgroup") : 0;
 }
 
@@ -92,9 +94,77 @@ int devbpf_confine(const char *cgroup_path, struct err *e)
 		return err_sys(e, "open cgroup %s", cgroup_path);
 	if (devbpf_attached(cg, ids, ARRAY_LEN(ids)))
 		return 0;
-	if (devbpf_attach(cg, program, ARRAY_LEN(program), "berth_devices", e) < 0)
+	/* those above hold in any case; only one that we attach below takes its place */
+	if (devbpf_attach(cg, program, ARRAY_LEN(program), "berth_devices",
+			 BPF_F_ALLOW_OVERRIDE, e) < 0)
 		return err_wrap(e, "cgroup %s", cgroup_path);
 	if (!devbpf_attached(cg, ids, ARRAY_LEN(ids)))
-		return err_set(e, ERR_UNSUPPORTED, "the device policy of cgroup %s does not read back", cgroup_path);
+		return err_set(e, ERR_UNSUPPORTED,
+			       "the device policy of cgroup %s does not read back", cgroup_path);
 	return 0;
+}
+
+#define DEVICE_INSNS 8
+#define PREFIX_INSNS 5
+#define ACCESS BPF_REG_5
+#define REST BPF_REG_6
+#define SHIFT(dst, v) { .code = BPF_ALU | BPF_RSH | BPF_K, .dst_reg = (dst), .imm = (v) }
+#define COPY(dst, src) { .code = BPF_ALU | BPF_MOV | BPF_X, .dst_reg = (dst), .src_reg = (src) }
+
+/* The device's numbers, and what is asked of it. */
+static const struct bpf_insn prefix[PREFIX_INSNS] = {
+	LOAD32(TYPE, 0), COPY(ACCESS, TYPE), SHIFT(ACCESS, 16), LOAD32(MAJOR, 4), LOAD32(MINOR, 8),
+};
+
+/* Allows when all is asked for that d grants; else goes on behind it. */
+static void add_device(struct bpf_insn *to, const struct cgroup_device *d)
+{
+	const int type = d->type == 'b' ? BPF_DEVCG_DEV_BLOCK : BPF_DEVCG_DEV_CHAR;
+	const struct bpf_insn one[DEVICE_INSNS] = {
+		JNE(TYPE, type, 7), JNE(MAJOR, (int)d->major, 6), JNE(MINOR, (int)d->minor, 5),
+		COPY(REST, ACCESS), AND(REST, (int)~d->access), JNE(REST, 0, 2),
+		MOV(BPF_REG_0, 1), EXIT,
+	};
+
+	memcpy(to, one, sizeof(one));
+}
+
+static uint32_t attach_flags(int cgroup_fd)
+{
+	union bpf_attr a = { 0 };
+
+	a.query.target_fd = (uint32_t)cgroup_fd;
+	a.query.attach_type = BPF_CGROUP_DEVICE;
+	return devbpf_call(BPF_PROG_QUERY, &a) == 0 ? a.query.attach_flags : 0;
+}
+
+int devbpf_allow(int cgroup_fd, const char *parent_path, const struct cgroup_device *d,
+		 size_t count, struct err *e)
+{
+	struct bpf_insn insns[PREFIX_INSNS + 1 + CGROUP_DEVICES_MAX * DEVICE_INSNS +
+			      ARRAY_LEN(program)];
+	autoclose int parent = open(parent_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	autoclose int cg = openat(cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct bpf_insn type_only = AND(TYPE, 0xffff);
+	size_t n = PREFIX_INSNS, i;
+	uint32_t ids[4];
+
+	if (parent < 0 || cg < 0)
+		return err_sys(e, "open cgroup %s", parent_path);
+	if (count > CGROUP_DEVICES_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d devices", CGROUP_DEVICES_MAX);
+	if (!(attach_flags(parent) & BPF_F_ALLOW_OVERRIDE))
+		return err_set(e, ERR_UNSUPPORTED, "the device rules of cgroup %s are an older "
+			       "berth's and yield to none; hint: stop all sandboxes once, and "
+			       "remove that cgroup", parent_path);
+	memcpy(insns, prefix, sizeof(prefix));
+	insns[n++] = type_only;
+	for (i = 0; i < count; i++, n += DEVICE_INSNS)
+		add_device(insns + n, &d[i]);
+	memcpy(insns + n, program, sizeof(program));
+	if (devbpf_attach(cg, insns, n + ARRAY_LEN(program), "berth_own_devs", BPF_F_ALLOW_OVERRIDE,
+			  e) < 0)
+		return -1;
+	return devbpf_attached(cg, ids, ARRAY_LEN(ids)) == 1 ? 0 :
+	       err_set(e, ERR_UNSUPPORTED, "the device rules of the sandbox do not read back");
 }

@@ -12,12 +12,26 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "runtime/kernel/cgroup.h"
 
 /* Attaches the program to the cgroup directory unless one is attached already; reads it back. */
 int devbpf_confine(const char *cgroup_path, struct err *e);
 
-/* Adds a program of n instructions; name (at most 15 bytes) is what bpftool shows.  All that are attached must agree. */
-int devbpf_attach(int cgroup_fd, const struct bpf_insn *insns, size_t n, const char *name, struct err *e);
+/*
+ * For a cgroup right below one that devbpf_confine() has confined, and in the place of the rules of
+ * that: the same, and these devices.  ERR_UNSUPPORTED where those rules yield to none, as an older
+ * berth has attached them.
+ */
+int devbpf_allow(int cgroup_fd, const char *parent_path, const struct cgroup_device *d,
+		 size_t count, struct err *e);
+
+/*
+ * Adds a program of n instructions; name (at most 15 bytes) is what bpftool shows.  flags are those
+ * of bpf(2): with BPF_F_ALLOW_MULTI all that are attached, here and above, must agree; with
+ * BPF_F_ALLOW_OVERRIDE one of a cgroup below takes its place there.
+ */
+int devbpf_attach(int cgroup_fd, const struct bpf_insn *insns, size_t n, const char *name,
+		  uint32_t flags, struct err *e);
 /* How many are attached; the first max ids of them.  0 also where the kernel does not tell. */
 size_t devbpf_attached(int cgroup_fd, uint32_t *ids, size_t max);
 /* bpf(2). */

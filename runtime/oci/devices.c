@@ -178,7 +178,7 @@ static int attach_v2(int cg, const struct bpf_insn *insns, size_t n, struct err 
 	size_t i, had = devbpf_attached(cg, old, ARRAY_LEN(old));
 	union bpf_attr a;
 
-	if (devbpf_attach(cg, insns, n, "berth_oci", e) < 0)
+	if (devbpf_attach(cg, insns, n, "berth_oci", BPF_F_ALLOW_MULTI, e) < 0)
 		return -1;
 	/* all attached programs must agree, so the former ones leave after the new one came */
 	for (i = 0; i < had; i++) {

@@ -23,6 +23,7 @@
 	X(LOOSE_MEMORY, "memory-unlimited", "--memory unlimited (it can use up the host's memory)") \
 	X(LOOSE_SWAP, "swap-unlimited", "--swap unlimited (it can use up the host's swap)") \
 	X(LOOSE_CPUS, "cpus-unlimited", "--cpus unlimited (it can use all CPUs)") \
+	X(LOOSE_DEVICES, "device", "--device (devices of the host)") \
 	X(LOOSE_PIDS, "pids-unlimited", "--pids unlimited (it can use up the host's process ids)")
 
 enum loosened {

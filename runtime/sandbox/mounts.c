@@ -56,6 +56,39 @@ static const struct { const char *name, *target; } dev_links[] = {
 	{ "stderr", "/proc/self/fd/2" }, { "ptmx", "pts/ptmx" },
 };
 
+/* Its directories are the host's root's: readable for all in there, writable for none. */
+static int make_above(int mnt, const char *rel, struct err *e)
+{
+	char path[256];
+	size_t n;
+
+	for (n = strcspn(rel, "/"); rel[n]; n += 1 + strcspn(rel + n + 1, "/")) {
+		snprintf(path, sizeof(path), "%.*s", (int)n, rel);
+		if (mkdirat(mnt, path, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "make /dev/%s", path);
+	}
+	return 0;
+}
+
+/* What was asked for beside our own; a name that is taken is never ours, as spec_check() says. */
+static int make_devices(int mnt, const struct spec *s, struct err *e)
+{
+	size_t i;
+
+	for (i = 0; i < s->device_count; i++) {
+		const struct spec_device *d = &s->devices[i];
+		const char *rel = d->target + strlen("/dev/");
+
+		if (make_above(mnt, rel, e) < 0)
+			return -1;
+		if (mknodat(mnt, rel, d->mode, d->rdev) < 0 ||
+		    fchownat(mnt, rel, s->id_base + d->uid, s->id_base + d->gid,
+			     AT_SYMLINK_NOFOLLOW) < 0)
+			return err_sys(e, "make device node %s", d->target);
+	}
+	return 0;
+}
+
 /*
  * Our own /dev, filled through its own descriptor: nothing of the image's /dev
  * takes part (E08).  The nodes are real, made by the host's root in a file
@@ -84,6 +117,8 @@ static int make_dev(const struct mount_op *op, const struct spec *s, struct err 
 			return err_sys(e, "make /dev/%s", dev_links[i].name);
 	if (mkdirat(mnt, "pts", 0755) < 0 || mkdirat(mnt, "shm", 0755) < 0 || mkdirat(mnt, "mqueue", 0755) < 0)
 		return err_sys(e, "make directories in /dev");
+	if (make_devices(mnt, s, e) < 0)
+		return -1;
 	/* the sources of the /proc masks; the child unlinks them once they are bound (E06) */
 	if (mknodat(mnt, MOUNTS_MASK_FILE, S_IFREG | 0444, 0) < 0 || mkdirat(mnt, MOUNTS_MASK_DIR, 0555) < 0 ||
 	    fchownat(mnt, MOUNTS_MASK_FILE, s->id_base, s->id_base, 0) < 0 ||

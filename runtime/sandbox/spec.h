@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "runtime/kernel/cgroup.h"
@@ -42,6 +43,16 @@ struct spec_mount {
 	uint32_t mode;			/* tmpfs only */
 };
 
+/* A node in /dev beside those that all sandboxes have. */
+struct spec_device {
+	const char *target;	/* below /dev */
+	const char *source;	/* on the host, for what is shown */
+	dev_t rdev;
+	mode_t mode;		/* with its type */
+	uint32_t uid, gid;	/* in the sandbox */
+	unsigned access;	/* a set of enum cgroup_access, which limits.devices grants */
+};
+
 struct spec {
 	char id[65];
 	const char *name;	/* what its network calls it; NULL: nothing */
@@ -67,6 +78,9 @@ struct spec {
 	uint64_t shm_bytes;
 	struct spec_mount mounts[SPEC_MOUNTS_MAX];
 	size_t mount_count;
+
+	const struct spec_device *devices;
+	size_t device_count;
 
 	/* confinement */
 	enum spec_network network;

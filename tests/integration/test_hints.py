@@ -25,6 +25,10 @@ did you mean '%s'? | creat | create --help
 berth help lists the commands | qqqqqqq | help
 did you mean --%s? | run --memry 64m host true | run --memory 64m host true
 berth %s --help lists the options | run --qqqqqq host true | run --help
+/dev/fuse, or vendor.com/class=name | run --device fuse host true | run --device /dev/null:/dev/also host true
+another place below /dev | run --device /dev/zero:/dev/null host true | run --device /dev/zero:/dev/also host true
+all, a number, or device=0,1 | run --gpus none host true | run --help
+berth config show tells where they are | run --device a.b/c=d host true | config show
 --help alone | run --help=1 | run --help
 --%s alone | run --read-only=1 host true | run --read-only host true
 --%s %s | run --memory | run --memory 64m host true
@@ -181,6 +185,7 @@ ELSEWHERE = {
     "needs another kernel, cgroup layout, file system or network of the host: the fault, attack and bridge tests make some of these":
 r"""
 this kernel lacks the call, or a filter around berth hides it; see `berth doctor`
+stop all sandboxes once, and remove that cgroup
 berth gc clears what could not be removed: %.200s
 end the sandboxes that load filters of their own, or double that limit with sysctl
 less than 128 KiB each, larger ones as a file in the sandbox
@@ -243,6 +248,13 @@ put it in quotes
 put text in quotes
 a finite number
 try again
+""",
+    "needs a device, a CDI specification or a configuration: test_devices.py":
+r"""
+"refuse" or "skip"
+chown root, and chmod go-w
+cdi_hooks = "skip", section devices of berth.toml, makes the device without them
+name it in privileged, section devices of berth.toml
 """,
     "needs a registry, a resolver or credentials: test_registry*.py and test_credhelper.py have those":
 r"""

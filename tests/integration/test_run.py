@@ -724,7 +724,7 @@ def test_block_io_is_counted_however_it_ends():
 
 LOOSE = (("network-host", "--network", "host"), ("cap-add", "--cap-add", "ALL"), ("seccomp-unconfined", "--seccomp", "unconfined"),
          ("seccomp-profile", "--seccomp", "dev"), ("memory-unlimited", "--memory", "unlimited"), ("swap-unlimited", "--swap", "unlimited"),
-         ("cpus-unlimited", "--cpus", "unlimited"), ("pids-unlimited", "--pids", "unlimited"))
+         ("cpus-unlimited", "--cpus", "unlimited"), ("pids-unlimited", "--pids", "unlimited"), ("device", "--device", "/dev/null:/dev/also"))
 
 
 def test_what_loosens_the_sandbox_is_said_once_on_stderr_and_in_the_verdict():
