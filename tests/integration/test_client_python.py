@@ -13,6 +13,7 @@ import zipfile
 import berthtest as b
 import daemon
 import proc
+from managed import FAST, POOL, Managed
 
 sys.path.insert(0, os.path.join(b.TOP, "clients/python"))
 sys.dont_write_bytecode = True
@@ -156,7 +157,7 @@ def test_files_go_in_and_out(client):
         f.remove("d", "a", recursive=True)
         assert [e["name"] for e in f.list()] == ["bin", "empty"]
         src = b.tmp("src")
-        subprocess.run(["rm", "-rf", src, b.tmp("back"), b.tmp("one"), b.tmp("into")], check=True)
+        subprocess.run(["rm", "-rf", src, b.tmp("back"), b.tmp("one"), b.tmp("into"), b.tmp("by-a-link")], check=True)
         b.write(src + "/sub/x", data, 0o640)
         os.symlink("sub/x", src + "/link")
         os.link(src + "/sub/x", src + "/hard")
@@ -171,6 +172,8 @@ def test_files_go_in_and_out(client):
         f.copy_out("tree/.", b.tmp("into"))
         assert open(b.tmp("back/hard"), "rb").read() == open(b.tmp("one"), "rb").read() == open(b.tmp("into/sub/x"), "rb").read() == data
         assert os.readlink(b.tmp("back/link")) == "sub/x" and os.stat(b.tmp("back/sub/x")).st_mode & 0o777 == 0o640
+        os.symlink(b.tmp("into"), b.tmp("by-a-link"))
+        f.copy_out("tree/.", b.tmp("by-a-link"))
         fails(errors.NotFound, lambda: f.copy_in("/nosuch", "x"))
         fails(errors.NotFound, lambda: f.copy_out("nosuch", b.tmp("x")))
 
@@ -254,6 +257,27 @@ def test_a_child_that_dies_fails_its_calls_and_the_next_call_starts_another():
         fails(errors.Internal, lambda: next(p), "berth stdio ended")
         assert box.run(["echo", "again"]).out == "again\n"
         box.remove()
+
+
+def test_output_that_nobody_reads_is_bounded():
+    with child() as client, client.create("host") as box:
+        p = box.popen("head -c 80000000 /dev/zero; sleep 1001")
+        # another call goes on meanwhile; the command is killed once too much waits
+        b.wait_for(lambda: not [x for x in box.top() if "head" in x["command"] or "sleep" in x["command"]], 60, "the kill")
+        fails(errors.Limit, p.wait, "not read")
+        assert box.run(["echo", "on"]).out == "on\n"
+
+
+@b.deadline(120)
+def test_warm_sandboxes_are_claimed_and_given_back():
+    with Managed(POOL.replace("size = 2", "size = 1") + FAST) as d, berth.Berth(f"http://127.0.0.1:{d.port}", token=daemon.TOKEN) as client:
+        b.wait_for(lambda: client.pools()["pools"]["base"]["warm"] == 1, 30, "a warm one")
+        with client.claim("base", session="S", env={"A": "b"}) as box:
+            assert box.run("echo $A").out == "b\n" and box.files.write("f", "x") == 1
+            client.heartbeat("S")
+            assert client.pools()["counts"]["claimed"] == 1
+        fails(errors.NotFound, lambda: client.attach(box.id))
+        assert error_of(lambda: client.claim("nosuch")).code in ("not-found", "invalid")
 
 
 def test_many_threads_share_a_client():

@@ -119,6 +119,7 @@ def same(one, two):
     assert len(one) == len(two), (one[len(two):], two[len(one):])
 
 
+@b.deadline(180)
 def test_both_clients_send_the_same_requests_for_the_same_calls():
     program = node()
     one, failed = over_stdio(python_over_stdio)

@@ -13,7 +13,7 @@ import * as errors from "./errors.js";
 const BLOCK = 512;
 const PIECE = 1 << 18;
 const PAX_MAX = 1 << 20;
-const LINKS_MAX = 100000;
+const ENTRIES_MAX = 1000000;
 
 export const isContents = (name) => name === "." || name.endsWith("/.");
 
@@ -271,10 +271,20 @@ async function writeFile(reader, member, file) {
   }
 }
 
+const isLink = async (file) => Boolean((await fs.lstat(file).catch(() => null))?.isSymbolicLink());
+
+/* What lies between into and file is no link, which an entry before this one may have made. */
+async function onlyDirectories(into, file) {
+  let parent = into;
+  const parts = path.relative(into, file).split("/").slice(0, -1);
+  for (let i = 0; file !== into && i <= parts.length; parent = path.join(parent, parts[i++] ?? ""))
+    if (await isLink(parent))
+      throw new errors.Corrupt(`the archive has a name below the symbolic link ${parent}`);
+}
+
 async function makeLink({ member, target }, files, where) {
   if (member.type === "2") {
-    const old = await fs.lstat(target).catch(() => null);
-    if (old?.isSymbolicLink())
+    if (await isLink(target))
       await fs.unlink(target);
     await fs.symlink(member.link, target);
     return;
@@ -282,7 +292,10 @@ async function makeLink({ member, target }, files, where) {
   const source = where(member.link);
   if (!files.has(source))
     throw new errors.Corrupt(`the archive has a hard link to ${JSON.stringify(member.link)}`);
-  await fs.link(source, target);
+  if (source !== target) {
+    await fs.rm(target, { force: true });
+    await fs.link(source, target);
+  }
 }
 
 /* As `berth cp` does: into local where it is a directory, else local is the new name. */
@@ -299,13 +312,19 @@ export async function unpack(pieces, remote, local, parents) {
     if (!member || (!contents && !top))
       throw new errors.Corrupt("the archive is empty");
     const isDirectory = (await fs.stat(local).catch(() => null))?.isDirectory();
-    const into = isDirectory && !contents ? path.join(local, top) : local;
+    // where the caller's own links lead is the caller's wish
+    const into = !isDirectory ? local : contents ? await fs.realpath(local) : path.join(local, top);
     const where = (name) => place(name, top, into, contents);
     let bytes = 0;
-    for (; member; member = await next(reader)) {
+    for (let entries = 1; member; member = await next(reader), entries++) {
       const target = where(member.name);
+      if (entries > ENTRIES_MAX)
+        throw new errors.Limit(`more than ${ENTRIES_MAX} entries in one copy`);
+      await onlyDirectories(into, target);
       const size = member.size;
       if (member.type === "5") {
+        if (await isLink(target))
+          throw new errors.Corrupt(`the archive has a directory where ${target} is a symbolic link`);
         await fs.mkdir(target, { recursive: true });
         await reader.skip(size);
       } else if (member.type === "0") {
@@ -315,14 +334,14 @@ export async function unpack(pieces, remote, local, parents) {
       } else {
         if (member.type === "1" || member.type === "2")
           links.push({ member, target });
-        if (links.length > LINKS_MAX)
-          throw new errors.Limit(`more than ${LINKS_MAX} links in one copy`);
         await reader.skip(size);
       }
       await reader.skip((BLOCK - size % BLOCK) % BLOCK);
     }
-    for (const link of links)
+    for (const link of links) {
+      await onlyDirectories(into, link.target);
       await makeLink(link, files, where);
+    }
     await reader.drain();
     return { bytes };
   } catch (e) {

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
-from typing import IO, List, Optional
+from typing import IO, Callable, List, Optional, Set
 
 from . import errors
 
+ENTRIES_MAX = 1000000
 MEMORY_MAX = 8 << 20        # of an archive; a larger one is in a temporary file
 
 
@@ -44,18 +45,19 @@ def is_contents(path: str) -> bool:
     return path == "." or path.endswith("/.")
 
 
-def place(member: tarfile.TarInfo, top: str, into: str, contents: bool) -> str:
+def place(member: str, top: str, into: str, contents: bool) -> str:
     """Where the member comes to be: below into, or into itself in place of the archive's first name."""
-    parts = [p for p in member.name.split("/") if p not in ("", ".")]
+    parts = [p for p in member.split("/") if p not in ("", ".")]
     if ".." in parts or (not contents and parts[:1] != [top]):
-        raise errors.Corrupt(f"the archive has the name {member.name!r}")
+        raise errors.Corrupt(f"the archive has the name {member!r}")
     return os.path.join(into, *(parts if contents else parts[1:]))
 
 
 def unpack(archive: IO[bytes], remote: str, local: str, parents: bool) -> int:
     """As `berth cp` does: into local where it is a directory, else local is the new name.  Returns the bytes of files."""
-    total = 0
+    total, entries = 0, 0
     links: List[tarfile.TarInfo] = []
+    files: Set[str] = set()     # that hard links may be to
     contents = is_contents(remote)
     if parents and os.path.dirname(local):
         os.makedirs(os.path.dirname(local), exist_ok=True)
@@ -66,13 +68,25 @@ def unpack(archive: IO[bytes], remote: str, local: str, parents: bool) -> int:
             if first is None or (not contents and not top):
                 raise errors.Corrupt("the archive is empty")
             name = top[0] if top else ""
-            into = os.path.join(local, name) if os.path.isdir(local) and not contents else local
+            into = local
+            if os.path.isdir(local):        # where the caller's own links lead is the caller's wish
+                into = os.path.realpath(local) if contents else os.path.join(local, name)
             member: Optional[tarfile.TarInfo] = first
             while member:
-                total += one(tar, member, place(member, name, into, contents), links)
+                path = place(member.name, name, into, contents)
+                only_directories(into, path)
+                total += one(tar, member, path, links)
+                if member.isfile():
+                    files.add(path)
+                entries += 1
+                if entries > ENTRIES_MAX:
+                    raise errors.Limit(f"more than {ENTRIES_MAX} entries in one copy")
+                tar.members = []        # type: ignore[attr-defined]
                 member = tar.next()
             for link in links:
-                make_link(tar, link, place(link, name, into, contents), into, name, contents)
+                path = place(link.name, name, into, contents)
+                only_directories(into, path)
+                make_link(link, path, files, lambda target: place(target, name, into, contents))
     except (tarfile.TarError, EOFError) as e:
         raise errors.Corrupt(f"the archive of {remote}: {e}") from None
     except OSError as e:
@@ -80,8 +94,21 @@ def unpack(archive: IO[bytes], remote: str, local: str, parents: bool) -> int:
     return total
 
 
+def only_directories(into: str, path: str) -> None:
+    """What lies between into and path is no link, which an entry before this one may have made."""
+    parent = into
+    for part in os.path.relpath(path, into).split("/")[:-1]:
+        if os.path.islink(parent):
+            break
+        parent = os.path.join(parent, part)
+    if path != into and os.path.islink(parent):
+        raise errors.Corrupt(f"the archive has a name below the symbolic link {parent}")
+
+
 def one(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str, links: List[tarfile.TarInfo]) -> int:
     if member.isdir():
+        if os.path.islink(path):
+            raise errors.Corrupt(f"the archive has a directory where {path} is a symbolic link")
         os.makedirs(path, exist_ok=True)
     elif member.issym() or member.islnk():
         links.append(member)
@@ -109,13 +136,16 @@ def copy(content: IO[bytes], f: IO[bytes], size: int) -> None:
         size -= len(piece)
 
 
-def make_link(tar: tarfile.TarFile, link: tarfile.TarInfo, path: str, into: str, name: str, contents: bool) -> None:
+def make_link(link: tarfile.TarInfo, path: str, files: Set[str], where: Callable[[str], str]) -> None:
     if link.issym():
         if os.path.islink(path):
             os.unlink(path)
         os.symlink(link.linkname, path)
         return
-    target = tar.getmember(link.linkname)
-    if not target.isfile():
+    target = where(link.linkname)
+    if target not in files:
         raise errors.Corrupt(f"the archive has a hard link to {link.linkname!r}")
-    os.link(place(target, name, into, contents), path, follow_symlinks=False)
+    if os.path.lexists(path) and path != target:
+        os.unlink(path)
+    if path != target:
+        os.link(target, path, follow_symlinks=False)
