@@ -9,7 +9,8 @@ KIND is unit, fuzz, integration, attack or fault; without any, all are run.
   the others   tests/KIND/test_*.py, each function test_*, in a process of its own
   real         tests/real/test_*.py: clients that others wrote, from the npm registry; only when it is named
 
-Python files run two at a time (one process each), each test under a deadline.
+Python files run in processes of their own, two more at a time than there are processors, since many a test waits;
+the unit tests and each fuzz target run beside them.  Each test has a deadline.
 A test in Python that failed beside others is run once more, alone, at the end, when no more than five did: on a
 loaded machine a deadline may pass that no fault made pass.  Both runs are shown, and the test is named as one that
 passed only alone.  Unit and fuzz tests get one run, and so does everything with BERTH_TEST_ONCE=1.
@@ -37,8 +38,8 @@ TESTS = os.path.join(TOP, "tests")
 USUAL_KINDS = ("unit", "fuzz", "integration", "attack", "fault")
 PY_KINDS = ("integration", "attack", "fault", "real")
 KINDS = ("unit", "fuzz") + PY_KINDS
-UNIT_DEADLINE = 300
-REPLAY_DEADLINE = 120
+UNIT_DEADLINE = 900
+REPLAY_DEADLINE = 600
 
 
 class Report:
@@ -107,7 +108,7 @@ def run_unit(build, match, report):
         return
     with tempfile.TemporaryDirectory() as tmp:
         tap = os.path.join(tmp, "tap")
-        args = [program, f"--tap={tap}", "--jobs", "2"]
+        args = [program, f"--tap={tap}", "--jobs", str(os.cpu_count() or 2)]
         if match:
             args += ["--filter", f"*{match}*"]
         try:
@@ -172,26 +173,27 @@ def corpus_of(target):
     return None
 
 
-def run_fuzz(build, match, report):
+def fuzz_targets(match):
     place = os.path.join(TESTS, "fuzz")
     targets = sorted(f[5:-2] for f in os.listdir(place) if re.fullmatch(r"fuzz_\w+\.c", f))
-    for target in targets:
-        if match and match not in "fuzz " + target:
-            continue
-        program = os.path.join(build, "fuzz-replay", target)
-        if not os.access(program, os.X_OK):
-            report.add("fuzz " + target, "fail", f"{program} is not there: `make fuzz-replay`")
-            continue
-        args = [program] + ([corpus_of(target)] if corpus_of(target) else [])
-        start = time.monotonic()
-        try:
-            done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, timeout=REPLAY_DEADLINE, cwd=TOP)
-            verdict, detail = "pass" if done.returncode == 0 else "fail", text(done.stdout)
-            detail = f"exit status {done.returncode}\n{detail[-4000:]}"
-        except subprocess.TimeoutExpired as late:
-            verdict, detail = "fail", f"not done after {REPLAY_DEADLINE} s\n{text(late.stdout)[-4000:]}"
-        report.add("fuzz " + target, verdict, detail, time.monotonic() - start)
+    return [target for target in targets if not match or match in "fuzz " + target]
+
+
+def run_fuzz(target, build, report):
+    program = os.path.join(build, "fuzz-replay", target)
+    if not os.access(program, os.X_OK):
+        report.add("fuzz " + target, "fail", f"{program} is not there: `make fuzz-replay`")
+        return
+    args = [program] + ([corpus_of(target)] if corpus_of(target) else [])
+    start = time.monotonic()
+    try:
+        done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=REPLAY_DEADLINE, cwd=TOP)
+        verdict, detail = "pass" if done.returncode == 0 else "fail", text(done.stdout)
+        detail = f"exit status {done.returncode}\n{detail[-4000:]}"
+    except subprocess.TimeoutExpired as late:
+        verdict, detail = "fail", f"not done after {REPLAY_DEADLINE} s\n{text(late.stdout)[-4000:]}"
+    report.add("fuzz " + target, verdict, detail, time.monotonic() - start)
 
 
 # ---- python ---------------------------------------------------------------
@@ -270,7 +272,7 @@ def stop_workers(_signal, _frame):
 def main():
     parser = argparse.ArgumentParser(description="runs berth's tests; see the head of this file")
     parser.add_argument("-k", metavar="WORD", help="only tests whose name has WORD")
-    parser.add_argument("-j", metavar="N", type=int, default=2, help="python files at a time")
+    parser.add_argument("-j", metavar="N", type=int, default=(os.cpu_count() or 2) + 2, help="python files at a time")
     parser.add_argument("--build", default=os.path.join(TOP, os.environ.get("BUILD", "build")))
     parser.add_argument("what", nargs="*", help="kinds or test files")
     opts = parser.parse_args()
@@ -285,13 +287,12 @@ def main():
     signal.signal(signal.SIGTERM, stop_workers)
     signal.signal(signal.SIGINT, stop_workers)
     report = Report()
-    if "unit" in kinds:
-        run_unit(build, opts.k, report)
-    if "fuzz" in kinds:
-        run_fuzz(build, opts.k, report)
     with tempfile.TemporaryDirectory(prefix="berth-t-host.", dir="/var/tmp") as host_image, \
             concurrent.futures.ThreadPoolExecutor(opts.j) as pool:
-        futures = [pool.submit(run_file, f, build, opts.k, report, host_image) for f in python_files(kinds, files)]
+        futures = [pool.submit(run_unit, build, opts.k, report)] if "unit" in kinds else []
+        futures += [pool.submit(run_file, f, build, opts.k, report, host_image) for f in python_files(kinds, files)]
+        if "fuzz" in kinds:
+            futures += [pool.submit(run_fuzz, target, build, report) for target in fuzz_targets(opts.k)]
         for future in futures:
             future.result()
         run_again(build, report, host_image)

@@ -2,6 +2,7 @@
 # The tests; included by the Makefile.
 #
 #   make check        installs what is missing (says so first), builds, runs every test
+#   make check-all    the same with each proof by repetition whole, make lint, and clang's static analyzer
 #   make unit integration attack fault fuzz-check    one kind; TEST_ARGS="-k WORD" picks
 #   make fuzz         see tests/fuzz/fuzz.mk
 #   BERTH_FAULT_SECONDS=3600 make fault    every call of run and create failed, each error at each place (make check takes the first ones)
@@ -63,10 +64,18 @@ need_s3rver = command -v npm >/dev/null || exit 0; echo 'berth: installing s3rve
 	echo 'berth: npm cannot install it (see $(BUILD)/npm.log): its test is skipped'
 
 # ---- running them
+# where make was told of no number of jobs
+all_processors = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 check:
 	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	@$(if $(wildcard $(s3rver)),:,$(need_s3rver))
-	@$(MAKE) --no-print-directory check-built
+	@$(MAKE) --no-print-directory $(all_processors) check-built
+
+# Everything, and each proof by repetition as often as it says something new; then make lint with clang's static analyzer.
+check-all:
+	@BERTH_TEST_WHOLE=1 $(MAKE) --no-print-directory check
+	@LINT_ANALYZE=1 $(MAKE) --no-print-directory lint
 
 # a second make, since it reads pkg-config only after the packages are there
 check-built: $(PROGRAMS) $(test_tools) $(unit_tests) $(fuzz_replays)
@@ -85,7 +94,7 @@ check-real: $(PROGRAMS) $(test_tools)
 	@$(python) tests/lib/npmkit.py $(BUILD)
 	@$(run_tests) real
 
-.PHONY: check check-built check-real unit fuzz-replay fuzz-check integration attack fault
+.PHONY: check check-all check-built check-real unit fuzz-replay fuzz-check integration attack fault
 
 # 64 clients of random verbs against berthd while it is killed every 3 s, under ThreadSanitizer or under AddressSanitizer;
 # STRESS_ARGS="--seconds 10 --clients 16" and others: tests/soak/stress.py

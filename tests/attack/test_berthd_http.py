@@ -21,7 +21,7 @@ import berthtest as b
 import daemon
 from daemon import Daemon
 
-COST = 15
+COST = 16
 H = b"Host: localhost\r\n"
 J = b"Content-Type: application/json\r\n"
 

@@ -9,6 +9,7 @@ import berthtest as b
 import daemon
 from daemon import Daemon
 
+COST = 23
 MANY = 50000      # 150,000 took 330 MiB before: this many took 110
 FLAT = 64 << 20
 FILL = "import sys, os\nos.chdir(sys.argv[1])\nfor i in range(int(sys.argv[2])):\n    os.close(os.open('%06d-' % i + 'n' * 60, os.O_CREAT, 0o600))\n"

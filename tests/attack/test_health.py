@@ -8,6 +8,9 @@ import proc
 from box import Box
 
 
+COST = 12
+
+
 def health(box):
     return json.loads(b.berth("inspect", box.id, ok=True).out)["health"]
 

@@ -19,7 +19,7 @@ import time
 
 import berthtest as b
 
-COST = 60
+COST = 25
 ANSWER = 5
 SECRET = "host-secret-canary"
 
@@ -459,17 +459,16 @@ def race(e, one, other, runs, *options):
     racer = multiprocessing.get_context("fork").Process(target=exchange_forever, args=(one, other), daemon=True)
     racer.start()
     try:
-        codes = {}
+        least = min(runs, 10 if b.SANITIZED else 50)
         end = time.monotonic() + 15
         done = 0
-        while done < runs and time.monotonic() < end:
+        while done < least or done < runs and time.monotonic() < end:
             try:
                 r = b.run(*options, e.top, "/bin/sh", "-c", "echo pwn >/s/a/pwn; echo pwn >/data/pwn; cat /s/a/secret /data/secret; exit 0",
                           timeout=ANSWER)
             except AssertionError as late:
                 e.bad.append(str(late).splitlines()[0])
                 break
-            codes[r.code] = codes.get(r.code, 0) + 1
             if SECRET in r.out + r.err:
                 e.bad.append("the secret was read")
                 break
@@ -481,8 +480,6 @@ def race(e, one, other, runs, *options):
     if b.seal(e.victim) != e.sealed:
         e.bad.append(f"the victim changed: {os.listdir(e.victim)}")
     e.done()
-    # the sanitizers make a run many times slower; what is claimed is that none of them goes wrong
-    assert done >= min(runs, 10 if b.SANITIZED else 50), f"only {done} runs: {codes}"
 
 
 def test_E09_race_on_a_mount_target_in_the_tree():
@@ -490,7 +487,7 @@ def test_E09_race_on_a_mount_target_in_the_tree():
     os.mkdir(e.at("data"))
     os.symlink(e.victim, e.at("evil"))
     source = b.tmpdir("source")
-    race(e, e.at("data"), e.at("evil"), 300, "-v", f"{source}:/data/sub:rw")
+    race(e, e.at("data"), e.at("evil"), b.times(80, 300), "-v", f"{source}:/data/sub:rw")
 
 
 def test_E09_race_on_a_shared_directory():
@@ -499,22 +496,22 @@ def test_E09_race_on_a_shared_directory():
     os.mkdir(share + "/a", 0o777)
     os.symlink(e.victim, share + "/evil")
     source = b.tmpdir("source")
-    race(e, share + "/a", share + "/evil", 300, "-v", f"{share}:/s:rw", "-v", f"{source}:/s/a/sub", "-w", "/s/a/work")
+    race(e, share + "/a", share + "/evil", b.times(80, 300), "-v", f"{share}:/s:rw", "-v", f"{source}:/s/a/sub", "-w", "/s/a/work")
 
 
 def test_E08_race_on_dev():
     e = Enemy()
     os.symlink(e.victim, e.at("evil"))
-    race(e, e.at("dev"), e.at("evil"), 200)
+    race(e, e.at("dev"), e.at("evil"), b.times(80, 200))
 
 
 def test_E05_race_on_proc():
     e = Enemy()
     os.symlink(e.victim, e.at("evil"))
-    race(e, e.at("proc"), e.at("evil"), 200)
+    race(e, e.at("proc"), e.at("evil"), b.times(80, 200))
 
 
 def test_E12_race_on_passwd():
     e = Enemy()
     os.mkfifo(e.at("etc/evil"))
-    race(e, e.at("etc/passwd"), e.at("etc/evil"), 200, "-u", "user")
+    race(e, e.at("etc/passwd"), e.at("etc/evil"), b.times(80, 200), "-u", "user")

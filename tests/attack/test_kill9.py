@@ -20,7 +20,7 @@ import berthtest as b
 import leak
 import proc
 
-COST = 70
+COST = 25
 DEADLINE = 150
 ENDS = ["host", "sh", "-c", "setsid sleep 1000 & exit 3"]
 STAYS = ["host", "sh", "-c", "trap '' TERM HUP INT; setsid sleep 1000 & echo up; while :; do sleep 0.1; done"]
@@ -106,18 +106,18 @@ def living(root):
 
 def test_T5_at_60_system_calls_of_run():
     k = Killer()
-    for call, nth in spread(points("run", *ENDS), 60):
+    for call, nth in spread(points("run", *ENDS), b.times(30, 60)):
         k.at(call, nth, "run", *ENDS)
-    k.done(45)
+    k.done(b.times(20, 45))
 
 
 def test_T5_with_a_file_for_the_disk_a_name_and_a_volume():
     k = Killer()
     source = b.tmpdir("source")
     args = ["run", "--name", "again", "--disk", "1g", "-v", f"{source}:/v:rw", *ENDS]
-    for call, nth in spread(points(*args), 40):
+    for call, nth in spread(points(*args), b.times(20, 40)):
         k.at(call, nth, *args)
-    k.done(30)
+    k.done(b.times(10, 30))
 
 
 def test_T5_with_keep():
@@ -125,9 +125,9 @@ def test_T5_with_keep():
     args = ["run", "--keep", "--name", "kept", *ENDS]
     found = points(*args)
     b.berth("rm", "kept", ok=True)
-    for call, nth in spread(found, 25):
+    for call, nth in spread(found, b.times(12, 25)):
         k.at(call, nth, *args, also=remove_kept)
-    k.done(15)
+    k.done(b.times(6, 15))
 
 
 def remove_kept():
@@ -163,14 +163,14 @@ def test_L08_a_run_that_has_ended_before_it_looks_clears_too():
 
 def test_T5_at_delays_from_the_start():
     k = Killer()
-    for i in range(45):
+    for i in range(0, 45, b.times(2, 1)):
         p = b.start("run", *STAYS)
         time.sleep(0.0005 * i)  # the point to hit: 0 to 22 ms after the start
         p.kill()
         k.killed += 1
         b.stop(p)
         k.after(f"after {0.5 * i} ms")
-    k.done(45)
+    k.done(b.times(22, 45))
 
 
 def test_T5_create_that_is_killed_before_it_can_tell_leaves_nothing():

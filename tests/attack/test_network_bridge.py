@@ -17,7 +17,7 @@ import netlab
 from box import Box
 from netlab import BRIDGE, DNS, HOST, HOST6, INSIDE, INSIDE6, METADATA, OUTSIDE, OUTSIDE6, Lab, need_bridge, tries
 
-COST = 25
+COST = 20
 GATEWAY, GATEWAY6 = "10.203.0.1", "fd62:6572:7468::1"
 
 

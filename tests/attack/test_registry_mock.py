@@ -21,7 +21,7 @@ import berthtest as b
 import ocilayout as oci
 import registry as reg
 
-COST = 45
+COST = 39
 
 SECRET = "canary-secret"
 

@@ -7,7 +7,7 @@ import sys
 
 import berthtest as b
 
-COST = 30
+COST = 40
 DEADLINE = 180
 
 

@@ -20,11 +20,11 @@ import berthtest as b
 import leak
 import proc
 
-COST = 100
+COST = 70
 ASKED = int(os.environ.get("BERTH_FAULT_SECONDS", "0"))
 DEADLINE = 330 + max(70, ASKED)
 OWN_HOST_IMAGE = True
-BUDGET = ASKED or 70  # seconds of injections
+BUDGET = ASKED or b.times(30, 70)  # seconds of injections
 HANG = 20  # a fault that makes a run build the host image anew takes 2 s under strace, and more on a busy machine
 ENOUGH = 160  # with each call of the program failed at least once
 HIT = 77

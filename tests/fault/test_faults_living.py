@@ -19,7 +19,7 @@ import leak
 import proc
 import test_faults as one
 
-COST = 90
+COST = 60
 DEADLINE = 220 + max(22, one.ASKED)
 OWN_HOST_IMAGE = False
 BUDGET = one.ASKED or 22  # seconds of injections a test

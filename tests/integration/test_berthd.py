@@ -15,7 +15,7 @@ import daemon
 import proc
 from daemon import Daemon
 
-COST = 25
+COST = 23
 
 
 def box_url(box, rest=""):

@@ -12,7 +12,7 @@ import time
 import berthtest as b
 import box
 
-COST = 30
+COST = 28
 
 
 def create(*options, **kw):

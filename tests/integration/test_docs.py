@@ -13,6 +13,7 @@ import subprocess
 
 import berthtest as b
 
+COST = 14
 MISUSE = (2, 125, 126, 127)
 # What these need is not on this machine: a registry, a mirror within a test (test_commit.py has one).
 ELSEWHERE = re.compile(r"docker://|image bootstrap|registry\.example|\bberth pull |\bdocker save\b|\bberthd\b|berthd\.sock|/etc/berth")

@@ -14,6 +14,9 @@ import berthtest as b
 from daemon import Daemon
 
 
+COST = 14
+
+
 def begin(*args):
     return subprocess.Popen([b.BERTH, *args], env=b.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

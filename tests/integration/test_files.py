@@ -14,7 +14,7 @@ import tarfile
 
 import berthtest as b
 
-COST = 110
+COST = 56
 
 SHARED = []     # the host's directory at /workspace, in the second round of every test
 

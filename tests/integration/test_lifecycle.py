@@ -14,7 +14,7 @@ import box
 import leak
 from box import Box
 
-COST = 15
+COST = 34
 
 
 def listed(*options):

@@ -26,6 +26,9 @@ import s3server
 from managed import FAST, POOL, Failed, Managed, Redis, listens, refused, two_berthds
 
 
+COST = 70
+
+
 @contextlib.contextmanager
 def busybox_registry():
     """A registry that has one image, which runs; any other name is 404."""

@@ -13,6 +13,7 @@ import berthtest as b
 import daemon
 from managed import BOX, FAST, POOL, Managed, refused
 
+COST = 15
 SMALL = 'options = ["disk=16m", "disk-inodes=1024"]\n'
 
 

@@ -17,6 +17,7 @@ import proc
 from daemon import Daemon
 from managed import BOX, FAST, Failed, Managed, Manager, Redis
 
+COST = 12
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 

@@ -10,6 +10,9 @@ import berthtest as b
 from managed import BOX, FAST, POOL, Managed, Redis, refused, two_berthds
 
 
+COST = 13
+
+
 @b.deadline(120)
 def test_the_warm_ones_of_a_pool_that_left_the_configuration_go():
     extra = POOL.replace("[pool.base]", "[pool.extra]").replace("size = 2", "size = 1")

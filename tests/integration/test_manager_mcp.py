@@ -11,6 +11,7 @@ import daemon
 import netlab
 from managed import BOX, FAST, Failed, Managed, listens, refused
 
+COST = 19
 MCP = r'''
 import json, sys
 for line in sys.stdin:

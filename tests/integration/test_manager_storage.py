@@ -18,6 +18,9 @@ from managed import BOX, FAST, Managed, age, s3_config, two_berthds
 from s3server import Held
 
 
+COST = 50
+
+
 def box_with(m, text, path="c/x"):
     """A sandbox whose workspace holds the file text, and text in the file "both"."""
     name = m.create(storage_path=path)

@@ -6,6 +6,7 @@ import shutil
 import berthtest as b
 from managed import FAST, Failed, Managed, refused
 
+COST = 33
 OPTIONS = '"disk=16m", "disk-inodes=1024"'
 LOOK = "id -u; stat -c '%a %u %g' /workspace; pwd"
 

@@ -15,7 +15,7 @@ import netlab
 from box import Box
 from netlab import BRIDGE, DNS, HOST, HOST6, OUTSIDE, OUTSIDE6, Lab, need_bridge, tries, within
 
-COST = 60
+COST = 17
 
 
 def described(name):

@@ -12,7 +12,7 @@ import proc
 from box import Box
 from netlab import BASE, BRIDGE, HOST, METADATA, OUTSIDE, Lab, need_bridge, need_net, within
 
-COST = 50
+COST = 28
 
 # Opens connections to ADDRESS:80 one after the other and keeps them: what each came to.
 OPEN = """

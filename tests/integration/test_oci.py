@@ -20,6 +20,7 @@ import time
 import berthtest as b
 import proc
 
+COST = 54
 OCI = os.path.join(b.BUILD, "berth-oci")
 APPLETS = ("sh", "true", "false", "cat", "echo", "ls", "id", "sleep", "env", "touch", "mkdir", "mount", "stat", "readlink",
            "hostname", "grep", "pwd", "tty", "stty", "head", "tail", "kill", "ps", "dd", "rm", "uname", "nice", "test", "chmod")

@@ -10,6 +10,7 @@ import os
 import berthtest as b
 from test_oci import SLEEP, Bundle, with_userns
 
+COST = 12
 MINUS_ONE = 4294967295     # (uid_t)-1: what setresuid(2), setresgid(2) and chown(2) take for "leave it"
 
 

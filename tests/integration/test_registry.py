@@ -14,7 +14,7 @@ import ocilayout as oci
 import registry as reg
 from treefacts import same, tree
 
-COST = 40
+COST = 21
 
 DIR, LNK, HARD, FIFO = ({"type": t} for t in (tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE))
 

@@ -9,7 +9,7 @@ import berthtest as b
 import leak
 import proc
 
-COST = 25
+COST = 12
 NAME = "svc"
 STAYS = ("sh", "-c", "echo up; exec sleep 1000")
 

@@ -14,7 +14,7 @@ import threading
 
 import berthtest as b
 
-COST = 40
+COST = 17
 
 
 def sh(script, *options, **kw):

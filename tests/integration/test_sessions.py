@@ -17,7 +17,7 @@ import berthtest as b
 import box
 from box import Box, expect
 
-COST = 60
+COST = 90
 SHELLS = ("bash", "dash", "ash")
 
 
@@ -387,7 +387,7 @@ def test_timeouts_kill_the_tree_and_leave_the_shell(x, shell):
 def test_what_a_shell_starts_at_the_moment_of_a_timeout_dies_too(x, shell):
     """The shell is told to leave while it forks: what it has started by then is not older than the text."""
     expect(x.sh("kept=here; sleep 901 & echo"), "\n", 0)
-    for timeout_ms in range(1, 41):
+    for timeout_ms in range(1, 41, b.times(4, 1)):
         a = x.sh("i=0; while [ $i -lt 60 ]; do setsid sleep 903 & i=$((i+1)); done; sleep 903", timeout_ms=timeout_ms)
         expect(a, code=124, status="timeout", what=f"{timeout_ms} ms")
         left = x.running("sleep 903")

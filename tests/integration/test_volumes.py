@@ -11,6 +11,7 @@ import subprocess
 import berthtest as b
 import test_quota
 
+COST = 14
 VOLUMES = "state/volumes"
 
 

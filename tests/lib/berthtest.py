@@ -39,6 +39,15 @@ EMULATED = float(os.environ.get("BERTH_TEST_SLOW", "1"))
 SLOW = max(5.0, EMULATED)
 
 
+# make check-all sets it: what is proved by repetition is repeated as often as that says something new
+WHOLE = os.environ.get("BERTH_TEST_WHOLE") == "1"
+
+
+def times(few, all_of_them):
+    """How often: few in make check, all of them in make check-all."""
+    return all_of_them if WHOLE else few
+
+
 def needs_speed(why):
     """For tests whose claim is about time and not about order: they say nothing on an emulated machine."""
     def mark(test):

@@ -196,7 +196,7 @@ static void repeat(char *to, const char *word, size_t n)
 }
 
 /* A text that is made to cost much ends in time; what lies too deep passes. */
-Test(policy, hostile_texts_are_bounded, .timeout = 90)
+Test(policy, hostile_texts_are_bounded, .timeout = 240)
 {
 	static const char *const t[] = { "$(", "`", "(", "((", "sudo ", "eval ", "<<a ", "<<a\n", "a|", "curl ", "\"$(", ": ( ", "find -exec ", "{ " };
 	static char text[4 << 20];

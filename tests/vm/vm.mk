@@ -20,6 +20,6 @@ vm: vm-deps
 	@tests/vm/build-cache
 
 check-vm: vm $(PROGRAMS) $(test_tools)
-	@BERTH_TEST_SLOW=$(VM_SLOW) tests/vm/run-in-vm -t $(VM_TIME_LIMIT) $(python) tests/run.py --build $(BUILD) $(TEST_ARGS) $(VM_TESTS)
+	@BERTH_TEST_SLOW=$(VM_SLOW) tests/vm/run-in-vm -t $(VM_TIME_LIMIT) $(python) tests/run.py -j 2 --build $(BUILD) $(TEST_ARGS) $(VM_TESTS)
 
 .PHONY: vm-deps vm check-vm
