@@ -128,7 +128,7 @@ static int run_list(struct oci_global *g, void *ctx, char **operands, int count,
 	const struct list_args *a = ctx;
 	json_t *all = json_array();
 	char **names;
-	size_t n, i;
+	size_t n = 0, i;
 
 	(void)operands;
 	(void)count;

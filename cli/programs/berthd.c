@@ -167,7 +167,7 @@ static int check_tokens(const struct api *a, struct err *e)
 
 static int listen_activated(struct daemon *d, int count, struct err *e)
 {
-	struct sockaddr_storage a;
+	struct sockaddr_storage a = { 0 };
 	int i, tcp;
 
 	for (i = 0; i < count; i++) {

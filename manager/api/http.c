@@ -418,7 +418,7 @@ struct http_server *http_new(const struct http_options *o, struct err *e)
 int http_listen(struct http_server *s, int fd, int needs_token, struct err *e)
 {
 	struct http_listener *l = &s->listeners[s->count];
-	struct sockaddr_storage a;
+	struct sockaddr_storage a = { 0 };
 	socklen_t n = sizeof(a);
 	int is_tcp;
 

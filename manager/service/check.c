@@ -30,7 +30,8 @@ int service_read_secret(const char *path, char *out, size_t n, struct err *e)
 		return -1;
 	snprintf(out, n, "%s", b.data ? b.data : "");
 	out[strcspn(out, "\r\n")] = '\0';
-	explicit_bzero(b.data, b.len);
+	if (b.data)
+		explicit_bzero(b.data, b.len);
 	return 0;
 }
 

@@ -197,7 +197,7 @@ static json_t *text_item(const char *text, size_t n, const char *description)
 		char *clean = malloc(n + 1);
 		size_t i;
 
-		for (i = 0; clean && i < n; i++)
+		for (i = 0; clean && text && i < n; i++)
 			clean[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
 		t = json_stringn(clean ? clean : "", clean ? n : 0);
 		free(clean);

@@ -113,7 +113,7 @@ static int verb_read(char **a, struct err *e)
 static int verb_write(char **a, struct err *e)
 {
 	struct takeback made = { 0 };
-	uint64_t bytes, size;
+	uint64_t bytes = 0, size = 0;
 	int r;
 
 	if (has(a[0], 'p') && write_make_dirs(a[2], 0755, 1, &made, e) < 0)

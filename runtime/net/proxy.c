@@ -156,7 +156,7 @@ static void serve_control(struct proxy *p)
 		err_set(&e, ERR_INTERNAL, "a message to the proxy without a policy");
 	else if (read_policy(fd, fresh, &e) < 0)
 		netpolicy_release(fresh);
-	if (e.code == ERR_NONE) {
+	if (fresh && e.code == ERR_NONE) {
 		netpolicy_release(&p->policy);
 		p->policy = *fresh;
 		p->counters->exhausted = proxy_exhausted(p) != NULL;

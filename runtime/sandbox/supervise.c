@@ -224,7 +224,7 @@ static int loop(struct run *r, struct err *e)
 			return -1;
 		if (p[POLL_FILTERS].revents)
 			filterwatch_serve(&r->sb->filters, r->sb->cgroup.v2_fd);
-		if (p[POLL_NETWORK].revents)
+		if (p[POLL_NETWORK].revents && r->how->notice)
 			r->how->notice(r->how->notice_ctx);
 		if (p[POLL_SOCK].revents && serve_reply(r, e) < 0)
 			return -1;
