@@ -83,7 +83,7 @@ check_shell() {
 		esac
 	done > "$work/scripts"
 	if [ -s "$work/scripts" ]; then
-		xargs shellcheck -f gcc -S warning < "$work/scripts"
+		xargs shellcheck -x -f gcc -S warning < "$work/scripts"
 	fi
 }
 

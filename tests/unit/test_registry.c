@@ -19,6 +19,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/list.h"
 #include "manager/host/registry.h"
 #include "runtime/kernel/cgroup.h"
 #include "runtime/sandbox/spec.h"
@@ -474,7 +475,7 @@ Test(registry, the_dead_do_not_count_and_do_not_hold_names)
 	release(&c);
 }
 
-static int collect(void *ctx, const char *id, int kept, const json_t *r)
+static int collect(void *ctx, const char *id, int kept, json_t *r)
 {
 	char *out = ctx;
 
@@ -504,7 +505,7 @@ struct meddler {
 };
 
 /* While it is told of the first: one that was stopped starts, one that was told of stops. */
-static int meddle(void *ctx, const char *id, int kept, const json_t *r)
+static int meddle(void *ctx, const char *id, int kept, json_t *r)
 {
 	struct meddler *m = ctx;
 
