@@ -44,6 +44,8 @@ const struct command *const commands[] = {
 	&cmd_network_ls,
 	&cmd_network_rm,
 	&cmd_network_prune,
+	&cmd_network_connect,
+	&cmd_network_disconnect,
 	&cmd_network_inspect,
 	&cmd_network_log,
 	&cmd_volume_create,

@@ -50,6 +50,8 @@ extern const struct command cmd_network_ls;
 extern const struct command cmd_network_create;
 extern const struct command cmd_network_rm;
 extern const struct command cmd_network_prune;
+extern const struct command cmd_network_connect;
+extern const struct command cmd_network_disconnect;
 extern const struct command cmd_network_inspect;
 extern const struct command cmd_network_log;
 extern const struct command cmd_volume_create;

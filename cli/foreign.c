@@ -10,7 +10,6 @@ struct row {
 	const char *command, *option, *hint;	/* option NULL: every unknown one of that command */
 };
 
-#define NETWORKS "a sandbox joins a network when it is made: --network of berth create"
 
 static const struct row commands[] = {
 	{ "build", NULL, "berth image bootstrap makes an image of Debian packages, berth commit one of a sandbox" },
@@ -25,8 +24,6 @@ static const struct row commands[] = {
 	{ "info", NULL, "berth doctor tells what this host offers, berth config show what is configured" },
 	{ "list", NULL, "berth ps lists sandboxes, berth image ls images" },
 	{ "ls", NULL, "berth ps lists sandboxes, berth image ls images" },
-	{ "network connect", NULL, NETWORKS },
-	{ "network disconnect", NULL, NETWORKS },
 	{ "remove", NULL, "berth rm removes sandboxes, berth image rm images" },
 	{ "rmi", NULL, "berth image rm" },
 	{ "search", NULL, "registries are not searched; berth pull fetches an image by its name" },

@@ -22,6 +22,7 @@
 #include "manager/host/forget.h"
 #include "manager/host/journal.h"
 #include "manager/host/labels.h"
+#include "manager/host/netjoin.h"
 #include "manager/host/restart.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
@@ -79,6 +80,9 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 			   "network", "mode", spec_network_name(x->opts.spec.network),
 			   "network", network[0] ? network : NULL,
 			   "labels", labels_with_image(x->opts.labels, x->image.image.labels));
+	/* those that it joined since it was made */
+	if (record && json_object_get(old, NETJOIN_KEY))
+		json_object_set(record, NETJOIN_KEY, json_object_get(old, NETJOIN_KEY));
 	if (record && x->life.service.is_service &&
 	    serviceopts_tell(&x->life.service, &x->opts.spec, record) < 0) {
 		json_decref(record);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/host/list.h"
+#include "manager/host/netjoin.h"
 #include "manager/host/nets.h"
 #include "runtime/sandbox/nethelper.h"
 
@@ -45,7 +46,7 @@ static int note_member(void *ctx, const char *id, int kept, json_t *record)
 							   "network"));
 	json_t *row;
 
-	if (!on || strcmp(on, m->name))
+	if (!on || (strcmp(on, m->name) && !netjoin_is_on(record, m->name)))
 		return 0;
 	row = json_pack("{s:s,s:O?,s:s}", "id", id, "name", json_object_get(record, "name"),
 			"status",

@@ -302,7 +302,8 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 		return -1;
 	if (k->main.service)
 		keeper_leaf_ahead(k);	/* while init begins */
-	if (attest_ready(&k->sandbox, e) < 0 || keeper_health_begin(k, &ks->health, e) < 0 ||
+	if (attest_ready(&k->sandbox, e) < 0 || keeper_join_begin(k, e) < 0 ||
+	    keeper_health_begin(k, &ks->health, e) < 0 ||
 	    keeper_main_begin(k, e) < 0)
 		return -1;
 	if (k->main.service && k->main.service->restart.when != RESTART_NO)
@@ -363,6 +364,7 @@ static void end(struct keeper *k)
 			keeper_command_remove(k, k->commands[i]);
 	keeper_leaves_release(k);
 	cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
+	keeper_join_end(k);
 	if (sandbox_destroy(&k->sandbox, &ignored) < 0) {
 		registry_abandon(&k->claim);
 	} else {

@@ -129,6 +129,8 @@ static json_t *describe(struct keeper *k)
 	struct netcounters c;
 	struct err ignored;
 
+	if (j)
+		keeper_join_describe(k, j);
 	if (!j || nethelper_count(&k->sandbox.net, k->spec, &c, &ignored) <= 0)
 		return j;
 	b = json_pack("{s:I}", "bytes_used", (json_int_t)nethelper_used(&c, k->spec));

@@ -177,6 +177,7 @@ struct keeper {
 	int idle_cpu_busy;		/* the last look at the CPU time saw work */
 	int limits_changed;
 	json_t *net_policy;		/* as it is now; NULL: as the spec has it */
+	json_t *joined;			/* networks besides the first (keeper_join.c); NULL: none */
 	struct netevents net_events;
 	struct keeper_health *health;	/* NULL: it has no health check */
 	uint64_t net_looked_ms, net_saved_bytes;	/* the last look at its counters, what was written down then */
@@ -368,6 +369,12 @@ void keeper_health_describe(const struct keeper *k, json_t *answer);
 /* keeper_policy.c */
 int keeper_policy_argv(struct keeper *k, const char *const *argv, size_t argc, struct err *e);
 int keeper_policy_text(struct keeper *k, const char *text, size_t n, struct err *e);
+
+/* keeper_join.c */
+/* Joins what the record names, before anything runs in the sandbox. */
+int keeper_join_begin(struct keeper *k, struct err *e);
+void keeper_join_end(struct keeper *k);
+void keeper_join_describe(const struct keeper *k, json_t *network);
 
 /* keeper_network.c */
 /* The part of an update that concerns the network: all of it or nothing. */

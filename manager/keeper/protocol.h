@@ -28,7 +28,8 @@
 
 /* Every member of a request: its name, which is its key, and its type.  Only a health check merges. */
 #define PROTOCOL_MEMBERS(X) \
-	X(all, FLAG) X(allow_host, STRINGS) X(allow_net, STRINGS) X(argv, STRINGS) \
+	X(aliases, STRINGS) X(all, FLAG) X(allow_host, STRINGS) X(allow_net, STRINGS) \
+	X(argv, STRINGS) \
 	X(cols, NUMBER) X(command, STRING) X(cpu_milli, LIMIT) X(data, FLAG) \
 	X(deny_host, STRINGS) X(deny_net, STRINGS) X(detach, FLAG) X(drain_ms, NUMBER) \
 	X(env, STRINGS) X(eof, FLAG) X(from, NUMBER) X(grace_ms, NUMBER) X(guard, FLAG) \
@@ -91,6 +92,8 @@ enum protocol_flags {
 	X(layers, "layers", 1, 0, 0, HAS(index)) \
 	X(leave, "leave", 1, 2, PROTOCOL_COMMAND, HAS(command) HAS(streams)) \
 	X(network, "network", 1, 0, 0, ) \
+	X(network_join, "network-join", 2, 0, PROTOCOL_RUNNING, SINCE(2, name) SINCE(2, aliases)) \
+	X(network_leave, "network-leave", 2, 0, PROTOCOL_RUNNING, SINCE(2, name)) \
 	X(output, "output", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) HAS(max)) \
 	X(pause, "pause", 1, 0, 0, ) \
 	X(ping, "ping", 1, 0, 0, ) \

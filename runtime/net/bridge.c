@@ -20,11 +20,9 @@
 #include "runtime/net/members.h"
 #include "runtime/net/names.h"
 #include "runtime/net/nameserver.h"
-#include "runtime/net/nametable.h"
 #include "runtime/net/netcount.h"
 #include "runtime/net/netwire.h"
 
-#define SHORT_ID 12
 #define PORT_TRIES 16
 
 void bridge_answer(const json_t *j)
@@ -84,13 +82,16 @@ static int load_network(struct bridge *b, const json_t *place, struct err *e)
 
 int bridge_load(struct bridge *b, const json_t *job, struct err *e)
 {
+	uint64_t interface = 0;
 	json_t *place = NULL;
 
 	memset(b, 0, sizeof(*b));
 	b->pool.dir_fd = b->pool.lock_fd = b->home.dir_fd = b->home.lock_fd = -1;
 	b->id = b->files = b->sandbox = "";
 	b->hostname = "sandbox";
-	if (json_get_str(job, "id", &b->id, "job", e) < 0 || json_get_str(job, "files", &b->files, "job", e) < 0 ||
+	if (json_get_u64(job, "interface", &interface, "job", e) < 0 ||
+	    json_get_str(job, "id", &b->id, "job", e) < 0 ||
+	    json_get_str(job, "files", &b->files, "job", e) < 0 ||
 	    json_get_str(job, "name", &b->sandbox, "job", e) < 0 ||
 	    json_get_str(job, "hostname", &b->hostname, "job", e) < 0 || json_get_u64(job, "used_bytes", &b->used_before, "job", e) < 0 ||
 	    json_get_obj(job, "policy", &b->policy_json, "job", e) < 1 ||
@@ -99,6 +100,7 @@ int bridge_load(struct bridge *b, const json_t *job, struct err *e)
 		return err_set(e, ERR_INTERNAL, "berth-net: a malformed job");
 	if (parse_pools(b, place, e) < 0 || netpolicy_load(&b->policy, b->policy_json, e) < 0)
 		return -1;
+	b->link.interface = (unsigned)interface;
 	b->link.with6 = access("/proc/sys/net/ipv6", F_OK) == 0;
 	return load_network(b, place, e);
 }
@@ -182,6 +184,18 @@ static json_t *make_record(const struct bridge *b)
 	return j;
 }
 
+/* Two of one sandbox may have the same number in their networks; no id has a letter behind f. */
+static void name_port(struct bridge *b)
+{
+	const unsigned long long number = b->number & 0xfffff;
+
+	if (b->link.interface)
+		snprintf(b->link.port, sizeof(b->link.port), "bv%.7s%c%05llx", b->id,
+			 'g' + (char)(b->link.interface & 0xf), number);
+	else
+		snprintf(b->link.port, sizeof(b->link.port), "bv%.8s%05llx", b->id, number);
+}
+
 static int write_record(struct bridge *b, struct err *e)
 {
 	autojson json_t *record = make_record(b);
@@ -203,47 +217,9 @@ static json_t *describe(const struct bridge *b, int loopback)
 		json_object_set_new(j, "ports", freeport_describe(&b->policy, &b->link));
 	if (b->kind.peers && j) {
 		json_object_set_new(j, "network", json_string(b->network));
-		json_object_set_new(j, "resolver", json_true());
+		json_object_set_new(j, b->link.interface ? "joined" : "resolver", json_true());
 	}
 	return j;
-}
-
-/* What the others call it: the first is what its address is called. */
-static int take_names(struct bridge *b, struct err *e)
-{
-	const json_t *aliases = json_object_get(b->policy_json, "aliases"), *v;
-	const char *names[NAMETABLE_NAMES];
-	struct nametable t;
-	char short_id[SHORT_ID + 1];
-	size_t n = 0, i;
-	int r;
-
-	if (!b->kind.peers)
-		return 0;
-	snprintf(short_id, sizeof(short_id), "%s", b->id);
-	if (b->sandbox[0])
-		names[n++] = b->sandbox;
-	names[n++] = short_id;
-	json_array_foreach(aliases, i, v)
-		if (n < NAMETABLE_NAMES && json_is_string(v))
-			names[n++] = json_string_value(v);
-	if (nametable_open(&t, b->pool.dir_fd, e) < 0)
-		return -1;
-	r = nametable_set(&t, (uint32_t)b->number, names, n, e);
-	nametable_close(&t);
-	return r;
-}
-
-static void forget_names(struct bridge *b, uint64_t number)
-{
-	struct nametable t;
-	struct err ignored;
-
-	if (!path_has(b->pool.dir_fd, NAMETABLE_FILE) ||
-	    nametable_open(&t, b->pool.dir_fd, &ignored) < 0)
-		return;
-	nametable_forget(&t, (uint32_t)number);
-	nametable_close(&t);
 }
 
 /* Forwarding, and the address, which is recorded before the kernel hears of it. */
@@ -259,14 +235,13 @@ static int take_address(struct bridge *b, struct err *e)
 	if (r == 0)
 		r = pool_take(&b->pool, b->id, &b->link.pool, &b->link.pool6, &b->number, e);
 	if (r == 0) {
-		snprintf(b->link.port, sizeof(b->link.port), "bv%.8s%05llx", b->id,
-			 (unsigned long long)b->number & 0xfffff);
+		name_port(b);
 		netcidr_nth(&b->link.pool, b->number, &b->link.address);
 		netcidr_nth(&b->link.pool6, b->number, &b->link.address6);
 		r = write_record(b, e);
 	}
 	if (r == 0)
-		r = take_names(b, e);
+		r = bridge_take_names(b, e);
 	/* under the lock: two first sandboxes must not both make them.  The table is made last, so that it says that all stands. */
 	if (r == 0)
 		r = ruleset_stands(b->name, e);
@@ -302,11 +277,14 @@ static int add_rules(struct bridge *b, struct err *e)
 
 static int make(struct bridge *b, struct err *e)
 {
-	if (names_choose(&b->policy, e) < 0 || freeport_choose(&b->policy, e) < 0)
+	if ((!b->link.interface && names_choose(&b->policy, e) < 0) ||
+	    freeport_choose(&b->policy, e) < 0)
 		return -1;
 	if (take_address(b, e) < 0 || add_rules(b, e) < 0 ||
 	    link_join(&b->link, NETHELPER_NETNS, e) < 0)
 		return -1;
+	if (b->link.interface)
+		return 0;	/* the files are those of the first */
 	return names_write(b->files, b->hostname, &b->policy, &b->link, b->kind.peers,
 			   json_object_get(b->policy_json, "hosts"), e);
 }
@@ -366,7 +344,7 @@ int bridge_take_back(struct bridge *b, int locked, int soon, json_t **ret_last, 
 	json_decref(*ret_last);
 	*ret_last = json_pack("{s:I,s:I,s:I}", "bytes_in", (json_int_t)last.bytes_in, "bytes_out", (json_int_t)last.bytes_out,
 			      "used_bytes", (json_int_t)(b->used_before + last.bytes_in + last.bytes_out));
-	forget_names(b, (uint64_t)json_integer_value(json_object_get(record, "number")));
+	bridge_forget_names(b, (uint64_t)json_integer_value(json_object_get(record, "number")));
 	if (link_forget(&b->link, e) < 0 || ruleset_take_back(b->id, &b->link, &b->policy, e) < 0)
 		return err_wrap(e, "take back the network of sandbox %s", b->id);
 	if (soon)
@@ -432,7 +410,7 @@ int bridge_up(const json_t *job, struct err *e)
 	int r = bridge_load(&b, job, e);
 
 	if (r == 0) {
-		r = make(&b, e) < 0 ? -1 : open_servers(&b, &f, e);
+		r = make(&b, e) < 0 ? -1 : b.link.interface ? 0 : open_servers(&b, &f, e);
 		if (r < 0)
 			bridge_take_back(&b, 0, 0, &told, &second);
 	}

@@ -42,5 +42,8 @@ int bridge_remove_all(struct bridge *b, struct err *e);
  * takes long.
  */
 int bridge_take_back(struct bridge *b, int locked, int soon, json_t **ret_last, struct err *e);
+/* What the others call it: the first is what its address is called.  Under the lock. */
+int bridge_take_names(struct bridge *b, struct err *e);
+void bridge_forget_names(struct bridge *b, uint64_t number);
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "runtime/net/nameserver.h"
 #include "runtime/net/proxy.h"
@@ -247,6 +248,35 @@ static void serve_watch(void *ctx, struct watch *w, uint32_t events)
 		give_out(f, w);
 }
 
+/*
+ * {"join": NETWORK, "pool": CIDR, "pool6": CIDR, "with6": FLAG} with the file of its names, or
+ * {"part": NETWORK}.
+ */
+static int control(void *ctx, const char *text, int fd, struct err *e)
+{
+	autojson json_t *j = json_parse(text, strlen(text), strlen(text), "message", e);
+	const char *network = "", *pool = "", *pool6 = "";
+	struct netcidr range, range6;
+	struct namezone_place at;
+	struct forward *f = ctx;
+	int with6 = 0;
+
+	if (!j || !f->names)
+		return j ? err_set(e, ERR_NOT_FOUND, "the sandbox has no resolver") : -1;
+	if (json_get_str(j, "part", &network, "message", e) == 1) {
+		nameserver_part(f->names, network);
+		return 0;
+	}
+	if (fd < 0 || json_get_str(j, "join", &network, "message", e) < 1 ||
+	    json_get_str(j, "pool", &pool, "message", e) < 1 ||
+	    json_get_str(j, "pool6", &pool6, "message", e) < 1 ||
+	    json_get_bool(j, "with6", &with6, "message", e) < 0 ||
+	    netcidr_parse(pool, &range, e) < 0 || netcidr_parse(pool6, &range6, e) < 0)
+		return err_set(e, ERR_INTERNAL, "a message to berth-net that it does not know");
+	at = (struct namezone_place){ network, &range, &range6, with6, fd };
+	return nameserver_join(f->names, &at, e);
+}
+
 static void tick(void *ctx, uint64_t now)
 {
 	struct forward *f = ctx;
@@ -265,7 +295,7 @@ static uint64_t next(void *ctx, uint64_t at)
 int forward_run(struct forward *f, const char *told, uid_t uid, pid_t parent, struct err *e)
 {
 	struct proxy *p = &f->proxy;
-	static const struct proxy_guest guest = { begin, serve_watch, tick, next };
+	static const struct proxy_guest guest = { begin, serve_watch, tick, control, next };
 	size_t i;
 
 	p->counters = &f->counters;

@@ -131,8 +131,7 @@ static int put_gateway_route(struct nl *n, unsigned index, const struct netaddr 
 
 /* Of an internal network to the other members alone, else to everybody. */
 static int put_way_out(struct nl *n, unsigned index, const struct netaddr *gateway,
-		       const struct netcidr *pool,
-		       int internal, struct err *e)
+		       const struct netcidr *pool, int internal, struct err *e)
 {
 	char text[NETADDR_TEXT];
 	struct nlmsghdr *nlh = nl_begin(n, RTM_NEWROUTE, REPLACE, "route by %s",
@@ -319,8 +318,15 @@ int link_bridge_remove(const char *bridge, struct err *e)
 
 /* ---- a sandbox's pair ---------------------------------------------------------------------------- */
 
+static const char *name_inside(const struct link_plan *p, char out[IF_NAMESIZE])
+{
+	snprintf(out, IF_NAMESIZE, "eth%u", p->interface);
+	return out;
+}
+
 static int put_pair(struct nl *n, const struct link_plan *p, unsigned bridge, int netns_fd, struct err *e)
 {
+	char inside[IF_NAMESIZE];
 	struct nlmsghdr *nlh = nl_begin(n, RTM_NEWLINK, MAKE, "make the interface %s", p->port);
 	struct nlattr *info, *data, *peer;
 	struct ifinfomsg *m;
@@ -336,7 +342,7 @@ static int put_pair(struct nl *n, const struct link_plan *p, unsigned bridge, in
 	data = mnl_attr_nest_start(nlh, IFLA_INFO_DATA);
 	peer = mnl_attr_nest_start(nlh, VETH_INFO_PEER);
 	mnl_nlmsg_put_extra_header(nlh, sizeof(*m));	/* of the far end, within the attribute */
-	mnl_attr_put_strz(nlh, IFLA_IFNAME, "eth0");
+	mnl_attr_put_strz(nlh, IFLA_IFNAME, name_inside(p, inside));
 	mnl_attr_put_u32(nlh, IFLA_NET_NS_FD, (uint32_t)netns_fd);
 	link_mac(&p->address, mac);
 	mnl_attr_put(nlh, IFLA_ADDRESS, 6, mac);
@@ -425,7 +431,10 @@ static int join_outside(const struct link_plan *p, int netns_fd, struct err *e)
 static int configure_inside(const struct link_plan *p, struct err *e)
 {
 	struct nl *n = nl_open(NETLINK_ROUTE, e);
-	unsigned eth = if_nametoindex("eth0");
+	/* what it was made with stays its way out */
+	const int near = p->internal || p->interface;
+	char inside[IF_NAMESIZE];
+	unsigned eth = if_nametoindex(name_inside(p, inside));
 	uint8_t mac[6];
 	int r = 0;
 
@@ -433,18 +442,18 @@ static int configure_inside(const struct link_plan *p, struct err *e)
 		return -1;
 	link_mac(&p->gateway, mac);
 	if (!eth)
-		r = err_sys(e, "find eth0 in the sandbox");
+		r = err_sys(e, "find %s in the sandbox", inside);
 	if (r == 0)
-		r = link_switches("eth0", e);
-	if (r == 0 && (put_address(n, eth, &p->address, 32, "eth0", e) < 0 ||
-		       (p->with6 && put_address(n, eth, &p->address6, 128, "eth0", e) < 0) || put_up(n, eth, "eth0", e) < 0 ||
+		r = link_switches(inside, e);
+	if (r == 0 && (put_address(n, eth, &p->address, 32, inside, e) < 0 ||
+		       (p->with6 && put_address(n, eth, &p->address6, 128, inside, e) < 0) ||
+		       put_up(n, eth, inside, e) < 0 ||
 		       put_gateway_route(n, eth, &p->gateway, e) < 0 ||
-			       put_way_out(n, eth, &p->gateway, &p->pool, p->internal, e) < 0 ||
+			       put_way_out(n, eth, &p->gateway, &p->pool, near, e) < 0 ||
 		       (p->with6 && put_gateway_route(n, eth, &p->gateway6, e) < 0) || put_neighbour(n, RTM_NEWNEIGH, eth, &p->gateway, mac, e) < 0 ||
 		       (p->with6 && put_neighbour(n, RTM_NEWNEIGH, eth, &p->gateway6, mac, e) < 0) ||
 		       (p->with6 && p->route6 &&
-			put_way_out(n, eth, &p->gateway6, &p->pool6, p->internal, e) < 0) ||
-				nl_send(n, e) < 0))
+			put_way_out(n, eth, &p->gateway6, &p->pool6, near, e) < 0) || nl_send(n, e) < 0))
 		r = -1;
 	nl_close(n);
 	return r;

@@ -21,13 +21,14 @@ struct link_plan {
 	int with6;			/* there is IPv6 on the bridge */
 	int route6;			/* and the host forwards it: a default route */
 	int internal;			/* no default route: the pool alone, by way of the bridge */
+	unsigned interface;		/* which one it is in the sandbox: N of ethN */
 };
 
 /* The hardware address that belongs to an IPv4 address. */
 void link_mac(const struct netaddr *v4, uint8_t mac[6]);
 /* Makes the bridge with its addresses, when it is not there.  What is there under its name must be a bridge. */
 int link_bridge(const struct link_plan *p, struct err *e);
-/* Makes the pair; the far end becomes eth0 of the namespace netns_fd, with addresses, routes and neighbours. */
+/* Makes the pair; the far end becomes ethN of netns_fd, with addresses, routes and neighbours. */
 int link_join(const struct link_plan *p, int netns_fd, struct err *e);
 /* Removes the neighbour entries of the address.  What is not there is no failure. */
 int link_forget(const struct link_plan *p, struct err *e);

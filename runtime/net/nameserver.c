@@ -27,6 +27,7 @@
 #define RELAY_RATE 200		/* of these, so many go on to a server */
 #define RELAY_BURST 400
 #define ROUND 64		/* datagrams, before others have their turn */
+#define ZONES 8			/* networks of a member */
 #define CLIENTS 16		/* over TCP; the oldest makes room */
 #define CLIENT_MS 10000		/* to ask, or to take its answer */
 #define CLASS_IN 1
@@ -55,7 +56,8 @@ struct asker {
 
 struct nameserver {
 	struct proxy *loop;
-	struct namezone zone;
+	struct namezone zones[ZONES];
+	size_t zone_count;
 	int internal;
 	struct watch udp, tcp;
 	struct client clients[CLIENTS];
@@ -90,6 +92,38 @@ static int open_inside(struct nameserver *s, const struct nameserver_place *at, 
 			      &s->relay, e);
 }
 
+int nameserver_join(struct nameserver *s, const struct namezone_place *at, struct err *e)
+{
+	nameserver_part(s, at->network);
+	if (s->zone_count == ZONES)
+		return err_set(e, ERR_LIMIT, "a sandbox is on %d networks at most", ZONES);
+	if (namezone_open(&s->zones[s->zone_count], at, e) < 0)
+		return -1;
+	s->zone_count++;
+	return 0;
+}
+
+void nameserver_part(struct nameserver *s, const char *network)
+{
+	size_t i;
+
+	for (i = 0; i < s->zone_count; i++)
+		if (!strcmp(s->zones[i].network, network)) {
+			namezone_close(&s->zones[i]);
+			memmove(&s->zones[i], &s->zones[i + 1],
+				(--s->zone_count - i) * sizeof(s->zones[0]));
+		}
+}
+
+static int open_zone(struct nameserver *s, const struct nameserver_place *at, struct err *e)
+{
+	autoclose int fd = openat(at->dir_fd, NAMETABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	const struct namezone_place place = { at->network, &at->link->pool, &at->link->pool6,
+					      at->link->with6, fd };
+
+	return fd < 0 ? err_sys(e, "open the names of a network") : nameserver_join(s, &place, e);
+}
+
 static int open_all(struct nameserver *s, const struct nameserver_place *at, int netns_fd,
 		    struct err *e)
 {
@@ -97,7 +131,7 @@ static int open_all(struct nameserver *s, const struct nameserver_place *at, int
 	struct err second;
 	int r;
 
-	if (namezone_open(&s->zone, at->network, at->dir_fd, at->link, e) < 0)
+	if (open_zone(s, at, e) < 0)
 		return -1;
 	if (home < 0 || setns(netns_fd, CLONE_NEWNET) < 0)
 		return err_sys(e, "enter the sandbox's network namespace");
@@ -140,7 +174,8 @@ void nameserver_free(struct nameserver *s)
 	fd_close(&s->udp.fd);
 	fd_close(&s->tcp.fd);
 	namerelay_free(s->relay);
-	namezone_close(&s->zone);
+	for (i = 0; i < s->zone_count; i++)
+		namezone_close(&s->zones[i]);
 	free(s);
 }
 
@@ -171,12 +206,15 @@ static int take(struct bucket *b, uint64_t rate, uint64_t burst, uint64_t now)
 static int answer(struct nameserver *s, const struct dnsmsg *q, const uint8_t *p, uint8_t *out,
 		  size_t *len)
 {
+	size_t i;
+
 	if (q->class != CLASS_IN || q->type == DNSMSG_OPT) {
 		*len = dnsmsg_reply(q, p, DNSMSG_REFUSED, 0, out);
 		return 1;
 	}
-	if (namezone_answer(&s->zone, q, p, out, len))
-		return 1;
+	for (i = 0; i < s->zone_count; i++)
+		if (namezone_answer(&s->zones[i], q, p, out, len))
+			return 1;
 	/* a name without a dot is nobody's out there, and tells of what is in here */
 	if (q->labels == 1) {
 		*len = dnsmsg_reply(q, p, DNSMSG_NXDOMAIN, 1, out);

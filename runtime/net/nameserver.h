@@ -19,6 +19,7 @@
 
 #include "base/json.h"
 #include "runtime/net/link.h"
+#include "runtime/net/namezone.h"
 #include "runtime/net/netpolicy.h"
 #include "runtime/net/proxy.h"
 
@@ -38,6 +39,10 @@ struct nameserver_place {
 int nameserver_open(const struct nameserver_place *at, int netns_fd, struct nameserver **ret,
 		    struct err *e);
 void nameserver_free(struct nameserver *s);
+/* The names of another network, too: fd is the file of its table, which stays the caller's. */
+int nameserver_join(struct nameserver *s, const struct namezone_place *at, struct err *e);
+/* No more; a network that it has not is no failure. */
+void nameserver_part(struct nameserver *s, const char *network);
 
 /* proxy.c: once the loop stands; a socket is ready; the time, and until when it may wait. */
 void nameserver_begin(struct nameserver *s, struct proxy *p);

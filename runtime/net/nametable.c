@@ -54,14 +54,13 @@ int nametable_open(struct nametable *t, int dir_fd, struct err *e)
 	return 0;
 }
 
-int nametable_open_readable(struct nametable *t, int dir_fd, struct err *e)
+int nametable_map(struct nametable *t, int fd, struct err *e)
 {
-	autoclose int fd = openat(dir_fd, NAMETABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
 	t->map = NULL;
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, "open the names of a network");
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "look at the names of a network");
 	if ((size_t)st.st_size != sizeof(*t->map))
 		return err_set(e, ERR_CORRUPT, "the names of a network are malformed");
 	return map_file(t, fd, PROT_READ, e);

@@ -27,8 +27,8 @@ struct nametable {
 
 /* Maps the file in dir_fd, and makes it where it is not there; the caller holds the lock. */
 int nametable_open(struct nametable *t, int dir_fd, struct err *e);
-/* The same for a reader; ERR_NOT_FOUND where there is none. */
-int nametable_open_readable(struct nametable *t, int dir_fd, struct err *e);
+/* The same for a reader, of the file itself. */
+int nametable_map(struct nametable *t, int fd, struct err *e);
 void nametable_close(struct nametable *t);
 /*
  * The member with that number has those names from now on, and no others; the first is the one that

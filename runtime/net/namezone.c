@@ -9,14 +9,13 @@
 #define ANSWERS 12	/* addresses in an answer: it fits DNSMSG_SMALL */
 #define TYPE_ANY 255
 
-int namezone_open(struct namezone *z, const char *network, int dir_fd, const struct link_plan *l,
-		  struct err *e)
+int namezone_open(struct namezone *z, const struct namezone_place *at, struct err *e)
 {
-	snprintf(z->network, sizeof(z->network), "%s", network);
-	z->pool = l->pool;
-	z->pool6 = l->pool6;
-	z->with6 = l->with6;
-	return nametable_open_readable(&z->table, dir_fd, e);
+	snprintf(z->network, sizeof(z->network), "%s", at->network);
+	z->pool = *at->pool;
+	z->pool6 = *at->pool6;
+	z->with6 = at->with6;
+	return nametable_map(&z->table, at->fd, e);
 }
 
 void namezone_close(struct namezone *z)

@@ -4,7 +4,7 @@
 #define BERTH_RUNTIME_NET_NAMEZONE_H
 
 #include "runtime/net/dnsmsg.h"
-#include "runtime/net/link.h"
+#include "base/netaddr.h"
 #include "runtime/net/nametable.h"
 
 struct namezone {
@@ -14,9 +14,14 @@ struct namezone {
 	int with6;
 };
 
-/* network: its name; the table is in dir_fd. */
-int namezone_open(struct namezone *z, const char *network, int dir_fd, const struct link_plan *l,
-		  struct err *e);
+/* A network's name, its pools, and the file of its table. */
+struct namezone_place {
+	const char *network;
+	const struct netcidr *pool, *pool6;
+	int with6, fd;
+};
+
+int namezone_open(struct namezone *z, const struct namezone_place *at, struct err *e);
 void namezone_close(struct namezone *z);
 /*
  * 1 when the query q, whose bytes are p, is of the network: then out (DNSMSG_SMALL) has the answer

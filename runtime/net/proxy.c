@@ -19,6 +19,7 @@
 
 #define LOG_HALF_BYTES (1u << 20)	/* of each of the two files */
 #define EVENTS 64
+#define GUEST_TEXT 4096		/* of a message to what borrows the loop */
 
 void proxy_watch(struct proxy *p, struct watch *w, uint32_t events)
 {
@@ -137,6 +138,28 @@ static int read_policy(int fd, struct netpolicy *ret, struct err *e)
 	return j ? netpolicy_load(ret, j, e) : -1;
 }
 
+/* What the guest is told; one that was killed in between ends by its parent's death. */
+static void serve_guest(struct proxy *p)
+{
+	char text[GUEST_TEXT + 1];
+	struct err e = { 0 };
+	autoclose int fd = -1;
+	size_t count = 0;
+	ssize_t n = fdpass_recv(p->control_fd, text, GUEST_TEXT, &fd, 1, &count);
+
+	if (n <= 0) {
+		p->stopping = 1;	/* the supervisor is gone */
+		return;
+	}
+	text[n] = '\0';
+	if (!p->guest->control)
+		err_set(&e, ERR_INTERNAL, "a message to berth-net that it does not know");
+	else if (p->guest->control(p->guest_ctx, text, count ? fd : -1, &e) == 0)
+		e = (struct err){ 0 };
+	p->hello = "{}";
+	tell(p, &e, 0);
+}
+
 /* A new policy: all of it or nothing, and at once for what is open. */
 static void serve_control(struct proxy *p)
 {
@@ -196,7 +219,10 @@ static void serve(struct proxy *p, struct watch *w, uint32_t events)
 		conn_accept(p, w);
 		break;
 	case WATCH_CONTROL:
-		serve_control(p);
+		if (p->guest)
+			serve_guest(p);
+		else
+			serve_control(p);
 		break;
 	case WATCH_DATAGRAM:
 	case WATCH_NAMES:

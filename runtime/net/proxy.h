@@ -87,6 +87,8 @@ struct proxy_guest {
 	void (*begin)(void *ctx, struct proxy *p);
 	void (*serve)(void *ctx, struct watch *w, uint32_t events);
 	void (*tick)(void *ctx, uint64_t now);
+	/* what the supervisor sent: 0, -1 with e; NULL: nothing is sent to it */
+	int (*control)(void *ctx, const char *text, int fd, struct err *e);
 	/* until when it may sleep, at most at */
 	uint64_t (*next)(void *ctx, uint64_t at);
 };

@@ -161,7 +161,8 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 }
 
 /* With `soon` its end is not waited for: it has answered, and removes what takes long while we end ourselves. */
-static int call(const char *verb, const char *job, int soon, json_t **ret_answer, struct err *e)
+static int call_in(const char *verb, const char *job, int netns_fd, int soon, json_t **ret_answer,
+		   struct err *e)
 {
 	autoclose int job_fd = job_file(job, e);
 	int fds[NETHELPER_FDS], i;
@@ -174,6 +175,7 @@ static int call(const char *verb, const char *job, int soon, json_t **ret_answer
 	if (job_fd < 0)
 		return -1;
 	fds[NETHELPER_JOB] = job_fd;
+	fds[NETHELPER_NETNS] = netns_fd;
 	r = spawn(&h, verb, fds, e);
 	if (r == 0)
 		r = helper_answer(&h.proc, ANSWER_MS, ret_answer, e);
@@ -182,6 +184,11 @@ static int call(const char *verb, const char *job, int soon, json_t **ret_answer
 	else
 		helper_end(&h.proc, r < 0 ? SIGKILL : 0);
 	return r;
+}
+
+static int call(const char *verb, const char *job, int soon, json_t **ret_answer, struct err *e)
+{
+	return call_in(verb, job, -1, soon, ret_answer, e);
 }
 
 int nethelper_call(const char *verb, const char *job, json_t **ret_answer, struct err *e)
@@ -199,6 +206,73 @@ int nethelper_bridge(const char *verb, const char *id, const char *extra, const 
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
 
 	return bridge_job(&job, id, extra, policy, e) < 0 ? -1 : call(verb, job.data, 0, ret_answer, e);
+}
+
+/* The resolver that stays with the sandbox hears of a network. */
+static int tell_resolver(struct nethelper *h, const json_t *message, int fd, struct err *e)
+{
+	autofree char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+
+	if (!text)
+		return err_nomem(e);
+	if (fdpass_send(h->proc.sock, text, strlen(text), &fd, fd >= 0) < 0)
+		return err_code_sys(e, ERR_NET, "reach the sandbox's resolver");
+	return helper_answer(&h->proc, UPDATE_MS, NULL, e);
+}
+
+static int tell_names(struct nethelper *h, const json_t *place, const json_t *told, struct err *e)
+{
+	const char *dir = json_string_value(json_object_get(place, "dir"));
+	const char *address6 = json_string_value(json_object_get(told, "address6"));
+	autojson json_t *message = json_pack("{s:O,s:O,s:O,s:b}", "join",
+					     json_object_get(place, "network"), "pool",
+					     json_object_get(place, "pool"), "pool6",
+					     json_object_get(place, "pool6"), "with6",
+					     address6 && address6[0]);
+	autofree char *path = NULL;
+	autoclose int fd = -1;
+
+	if (!dir || asprintf(&path, "%s/names", dir) < 0)
+		return err_nomem(e);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open %s", path) : tell_resolver(h, message, fd, e);
+}
+
+int nethelper_join(struct nethelper *h, const struct spec *s, int netns_fd, unsigned interface,
+		   const json_t *policy, json_t **ret_told, struct err *e)
+{
+	autofree char *text = json_dumps(policy, JSON_COMPACT);
+	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
+	autojson json_t *told = NULL;
+	struct err second;
+
+	if (!h->proc.pid || !serves(h, "resolver"))
+		return err_set(e, ERR_NOT_FOUND, "the sandbox has no resolver");
+	if (!text || buf_addf(&job, e, "{\"id\":\"%s\",\"name\":\"%s\",\"interface\":%u,"
+			      "\"policy\":%s}", s->id, s->name ? s->name : "", interface, text) < 0)
+		return text ? -1 : err_nomem(e);
+	if (call_in("bridge", job.data, netns_fd, 0, &told, e) < 0)
+		return err_wrap(e, "network");
+	if (tell_names(h, json_object_get(policy, "bridge"), told, e) < 0) {
+		nethelper_part(h, s, policy, &second);
+		return -1;
+	}
+	*ret_told = json_incref(told);
+	return 0;
+}
+
+int nethelper_part(struct nethelper *h, const struct spec *s, const json_t *policy, struct err *e)
+{
+	autofree char *text = json_dumps(policy, JSON_COMPACT);
+	autojson json_t *message = json_pack("{s:O}", "part",
+					     json_object_get(json_object_get(policy, "bridge"),
+							     "network"));
+	struct err ignored;
+
+	/* one that is not there any more knows no names */
+	if (h->proc.pid)
+		tell_resolver(h, message, -1, &ignored);
+	return text ? nethelper_bridge("bridge-down", s->id, "", text, NULL, e) : err_nomem(e);
 }
 
 static int leave_bridge(struct nethelper *h, const struct spec *s, struct err *e)

@@ -46,6 +46,15 @@ int nethelper_count(const struct nethelper *h, const struct spec *s, struct netc
 /* Bytes of the budget that are spent, those of earlier runs of the sandbox included (spec.net_used_bytes). */
 uint64_t nethelper_used(const struct netcounters *c, const struct spec *s);
 /*
+ * One more interface, number interface, in the running sandbox's network namespace netns_fd: that
+ * of the network that policy names (JSON, bridge.h).  Its resolver knows the names then.
+ * *ret_told: its addresses, a new reference.
+ */
+int nethelper_join(struct nethelper *h, const struct spec *s, int netns_fd, unsigned interface,
+		   const json_t *policy, json_t **ret_told, struct err *e);
+/* Takes it back. */
+int nethelper_part(struct nethelper *h, const struct spec *s, const json_t *policy, struct err *e);
+/*
  * Runs berth-net VERB with job (JSON text) and waits; ret_answer, when not NULL,
  * gets what it says (a new reference).
  */

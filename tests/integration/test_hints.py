@@ -88,6 +88,7 @@ NAME:ADDRESS, such as db:10.1.2.3, or NAME:host-gateway | run --add-host x host 
 --network bridge | run --add-host x:host-gateway host true | run --network bridge --dry-run --add-host x:host-gateway host true
 up to 63 of a-z 0-9 _ . - | run --network n1 --alias A host true | network create n1; run --dry-run --network n1 --alias a host true; network rm n1
 --network NAME, made by berth network create | run --network bridge --alias a host true | network create n1; run --dry-run --network n1 --alias a host true; network rm n1
+berth %s NETWORK SANDBOX | network connect | network create --internal n1; network create --internal n2; create --name c6 --network n1 host; network connect n2 c6; network disconnect n2 c6; rm -f c6; network rm n1 n2
 berth network log ID | network log | network log proxied
 --network egress writes one | network log work | network log proxied
 create it with --network egress or bridge | update --allow-host x.test work | create --name e2 --network egress host; update --allow-host x.test e2; rm -f e2
@@ -209,6 +210,9 @@ sysctl net.ipv4.ip_forward=1, or [network] forwarding = true in berth.toml, or -
 set [network] bridge to another name
 a network made without --internal
 fewer of --alias
+berth network disconnect
+berth create --network NAME
+berth network inspect %.64s lists who did; it stays on the one it was made with
 berth port %.64s lists them
 berth network inspect %s
 berth network inspect %s names them
@@ -691,7 +695,6 @@ def test_what_a_hint_says_works_in_the_situation_that_prints_it():
 
 def test_words_of_other_tools_get_the_command_that_does_it():
     for line, said in (("rmi x", "berth image rm"), ("unpause x", "berth resume"), ("tag a b", "berth image tag"),
-                       ("network connect x y", "--network of"),
                        ("search x", "berth pull"), ("images", "berth image ls"),
                        ("kill -9 x", "berth kill ends every process at once"),
                        ("stop -t 5 x", "--grace TIME"), ("stop --time 5 x", "--grace TIME"), ("restart -t 5 x", "--grace TIME"),

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/host/netjoin.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/host/nets.h"
+
+#define ALIASES_MAX 16
+#define ALIAS_MAX 63
+
+json_t *netjoin_policy(const struct config *c, const char *network, const json_t *aliases,
+		       struct err *e)
+{
+	json_t *place = nets_place(c, network, e), *j;
+
+	if (!place)
+		return NULL;
+	/* two halves, as a range of all addresses has no end that a set could hold */
+	j = json_pack("{s:o,s:O?,s:[s,s,s,s]}", "bridge", place, "aliases", aliases, "deny_net",
+		      "0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1");
+	if (!j)
+		err_nomem(e);
+	return j;
+}
+
+static json_t *find(const json_t *record, const char *network, size_t *ret_index)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(json_object_get(record, NETJOIN_KEY), i, row)
+		if (!strcmp(json_string_value(json_object_get(row, "network")), network)) {
+			*ret_index = i;
+			return row;
+		}
+	return NULL;
+}
+
+int netjoin_is_on(const json_t *record, const char *network)
+{
+	size_t i;
+
+	return find(record, network, &i) != NULL;
+}
+
+static int check_aliases(const json_t *aliases, struct err *e)
+{
+	json_t *v;
+	size_t i;
+
+	if (json_array_size(aliases) > ALIASES_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d names on a network; hint: fewer of "
+					     "--alias", ALIASES_MAX);
+	json_array_foreach(aliases, i, v) {
+		const char *s = json_string_value(v);
+
+		if (!s || !path_is_name(s) || strlen(s) > ALIAS_MAX)
+			return err_set(e, ERR_INVALID, "'%.80s' is not a name for a sandbox on a "
+						       "network; hint: up to 63 of a-z 0-9 _ . -",
+				       s ? s : "");
+	}
+	return 0;
+}
+
+int netjoin_check(const json_t *record, const char *network, const json_t *aliases, struct err *e)
+{
+	const char *first = json_string_value(json_object_get(json_object_get(record, "network"),
+							      "network"));
+
+	if (!first)
+		return err_set(e, ERR_INVALID, "the sandbox was made without a network that has a "
+					       "name, and cannot join one; hint: berth create "
+					       "--network NAME");
+	if (!strcmp(first, network) || netjoin_is_on(record, network))
+		return err_set(e, ERR_EXISTS, "the sandbox is on network %s already", network);
+	if (json_array_size(json_object_get(record, NETJOIN_KEY)) >= NETJOIN_MAX)
+		return err_set(e, ERR_LIMIT, "a sandbox is on %d networks at most; hint: berth "
+					     "network disconnect", NETJOIN_MAX + 1);
+	return check_aliases(aliases, e);
+}
+
+int netjoin_edit(json_t *record, const char *network, const json_t *aliases, struct err *e)
+{
+	json_t *list = json_object_get(record, NETJOIN_KEY);
+	size_t i;
+
+	if (!aliases) {
+		if (find(record, network, &i))
+			return json_array_remove(list, i);
+		return err_set(e, ERR_NOT_FOUND, "the sandbox did not join network %.64s; hint: "
+						 "berth network inspect %.64s lists who did; it "
+						 "stays on the one it was made with",
+			       network, network);
+	}
+	if (netjoin_check(record, network, aliases, e) < 0)
+		return -1;
+	if (!list) {
+		list = json_array();
+		json_object_set_new(record, NETJOIN_KEY, list);
+	}
+	return json_array_append_new(list, json_pack("{s:s,s:O}", "network", network, "aliases",
+						     aliases)) < 0 ? err_nomem(e) : 0;
+}
+
+int netjoin_record(struct registry *r, const char *id, const char *network, const json_t *aliases,
+		   struct err *e)
+{
+	autoclose int dir = nets_open(r->config, e), lock = -1;
+	autojson json_t *known = NULL, *record = NULL;
+
+	/* under the lock of networks: one that is being removed counts its members under it */
+	if (dir < 0 || (lock = nets_lock(dir, e)) < 0 ||
+	    (aliases && !(known = nets_load(r->config, network, e))) ||
+	    !(record = registry_load(r, id, "record.json", e)) ||
+	    netjoin_edit(record, network, aliases, e) < 0)
+		return -1;
+	return registry_save(r, id, "record.json", record, e);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * netjoin - the networks that a sandbox is on besides the one it was made with.
+ *
+ * Its record holds them as "networks": [{"network", "aliases"}], so that a start joins them again
+ * and a network that a stopped sandbox is on is not removed.  The sandbox reaches the members of
+ * such a network, and nobody else by it: its way out stays that of the network it was made with.
+ */
+#ifndef BERTH_MANAGER_HOST_NETJOIN_H
+#define BERTH_MANAGER_HOST_NETJOIN_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "manager/host/registry.h"
+
+#define NETJOIN_KEY "networks"	/* of a record */
+#define NETJOIN_MAX 7
+
+/* What berth-net is to know of the network: a new reference.  aliases: an array or NULL. */
+json_t *netjoin_policy(const struct config *c, const char *network, const json_t *aliases,
+		       struct err *e);
+/* ERR_INVALID when the sandbox of the record cannot be on it, ERR_EXISTS when it is. */
+int netjoin_check(const json_t *record, const char *network, const json_t *aliases, struct err *e);
+/* The record with the network, or without it where aliases is NULL. */
+int netjoin_edit(json_t *record, const char *network, const json_t *aliases, struct err *e);
+/*
+ * The same for the record that the next start reads.  ERR_NOT_FOUND when there is no such network,
+ * or the sandbox is not on it.
+ */
+int netjoin_record(struct registry *r, const char *id, const char *network, const json_t *aliases,
+		   struct err *e);
+/* 1 when the sandbox of the record is on the network by this. */
+int netjoin_is_on(const json_t *record, const char *network);
+
+#endif

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sandbox on several networks: berth network connect and disconnect.  Attacks S20 of SECURITY.md."""
+import contextlib
+import json
+import os
+import signal
+
+import berthtest as b
+import netlab
+from box import Box
+from netlab import DNS, OUTSIDE, Lab, need_bridge
+from test_network_names import A, NXDOMAIN, OK, ask, inspect, networks
+from test_networks import bridges, gone, reaches, serve
+
+COST = 30
+
+
+def connect(*args, **kw):
+    return b.berth("network", "connect", *args, **kw)
+
+
+def disconnect(*args, **kw):
+    return b.berth("network", "disconnect", *args, **kw)
+
+
+def test_a_running_sandbox_joins_and_leaves_networks():
+    need_bridge()
+    with Lab(forwarding=True) as lab, networks(["front"], ["back"], ["--internal", "deep"]), contextlib.ExitStack() as stack:
+        web, db, vault = (stack.enter_context(Box("--name", n, "--network", net, "--dns", DNS)) if net != "deep" else
+                          stack.enter_context(Box("--name", n, "--network", net)) for n, net in (("web", "front"), ("db", "back"), ("vault", "deep")))
+        for x in (web, db, vault):
+            serve(x)
+        at = {n: inspect(n)["address"] for n in ("web", "db", "vault")}
+        assert not reaches(web, at["db"]) and ask(web, ("db", A)) == [(NXDOMAIN, [])]
+        connect("--alias", "www", "back", "web", ok=True)
+        connect("deep", "web", ok=True)
+        joined = {n["network"]: n for n in inspect("web")["networks"]}
+        assert joined["back"]["interface"] == 1 and joined["deep"]["interface"] == 2, joined
+        assert reaches(web, at["db"]) and reaches(web, at["vault"]) and reaches(db, joined["back"]["address"]) and reaches(vault, joined["deep"]["address"])
+        assert ask(web, ("db", A), ("vault", A), ("web", A)) == [(OK, [at["db"]]), (OK, [at["vault"]]), (OK, [at["web"]])]
+        assert ask(db, ("web", A), ("www", A), ("vault", A)) == [(OK, [joined["back"]["address"]])] * 2 + [(NXDOMAIN, [])]
+        assert not reaches(db, at["web"]) and not reaches(db, at["vault"]) and not reaches(vault, at["db"]), "it is no way from one to another"
+        assert reaches(web, OUTSIDE, 80) and not reaches(vault, OUTSIDE, 80)
+        assert sorted(m["name"] for m in inspect("back")["members"]) == ["db", "web"]
+        b.one_line_error(connect("back", "web"), 125, "already")
+        b.one_line_error(connect("front", "web"), 125, "already")
+        b.one_line_error(connect("nowhere", "web"), 125, "no network named nowhere", "hint")
+        b.one_line_error(disconnect("front", "web"), 125, "did not join", "hint")
+        b.one_line_error(b.berth("network", "rm", "deep"), 125, "members")
+        disconnect("back", "web", ok=True)
+        assert ask(web, ("db", A)) == [(NXDOMAIN, [])] and not reaches(web, at["db"]) and ask(db, ("web", A)) == [(NXDOMAIN, [])]
+        assert [n["network"] for n in inspect("web")["networks"]] == ["deep"]
+        connect("back", "web", ok=True)
+        assert reaches(web, at["db"]) and reaches(web, at["vault"])
+        lab.untouched()
+
+
+def test_what_a_sandbox_joined_it_joins_at_each_start():
+    need_bridge()
+    with Lab(forwarding=True), networks(["front"], ["back"]), Box("--name", "db", "--network", "back") as db:
+        b.berth("create", "--name", "web", "--network", "front", "host", ok=True)
+        connect("--alias", "www", "back", "web", ok=True)
+        b.berth("stop", "web", ok=True)
+        assert ask(db, ("www", A)) == [(NXDOMAIN, [])]
+        assert {m["name"]: m["status"] for m in inspect("back")["members"]} == {"db": "running", "web": "stopped"}
+        b.berth("start", "web", ok=True)
+        address = inspect("web")["networks"][0]["address"]
+        assert ask(db, ("www", A), ("web", A)) == [(OK, [address])] * 2
+        # its keeper's death leaves nothing on either network
+        pid = json.loads(b.berth("inspect", "web", ok=True).out)["supervisor_pid"]
+        os.kill(pid, signal.SIGKILL)
+        b.wait_for(lambda: not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "Z",
+                   10, "the keeper's end")
+        b.berth("gc", ok=True)
+        assert len(bridges()) == 1 and ask(db, ("web", A)) == [(NXDOMAIN, [])]
+        # stopped, it leaves, and joins again by its record
+        disconnect("back", "web", ok=True)
+        b.one_line_error(disconnect("back", "web"), 125, "did not join")
+        assert [m["name"] for m in inspect("back")["members"]] == ["db"]
+        connect("back", "web", ok=True)
+        b.berth("start", "web", ok=True)
+        assert len(ask(db, ("web", A))[0][1]) == 1
+        b.berth("rm", "--force", "web", ok=True)
+        assert ask(db, ("web", A)) == [(NXDOMAIN, [])]
+    gone()
+
+
+def test_only_a_member_of_a_network_joins_another():
+    need_bridge()
+    with Lab(forwarding=True), networks(["front"], *[[f"n{i}"] for i in range(8)]):
+        for mode in ("none", "host", "bridge", "egress"):
+            with Box("--name", "one", "--network", mode):
+                b.one_line_error(connect("front", "one"), 2, "network", "hint: berth create --network NAME")
+        with Box("--name", "one", "--network", "front"):
+            b.one_line_error(connect("--alias", "A", "n0", "one"), 2, "A", "hint")
+            for i in range(7):
+                connect(f"n{i}", "one", ok=True)
+            b.one_line_error(connect("n7", "one"), 125, "8 networks", "hint")
+            assert len(inspect("one")["networks"]) == 7
+        b.one_line_error(connect("front"), 2, "hint")
+
+
+def test_S20_no_way_out_by_a_network_that_was_joined():
+    need_bridge()
+    with Lab(forwarding=True) as lab, networks(["--internal", "shut"], ["open"]):
+        rights = ("--cap-add", "NET_ADMIN", "--cap-add", "NET_RAW", "--seccomp", "unconfined")
+        with Box("--name", "liar", "--network", "shut", *rights) as liar, Box("--name", "far", "--network", "open") as far:
+            connect("open", "liar", ok=True)
+            serve(far)
+            assert reaches(liar, inspect("far")["address"])
+            mine = inspect("liar")["networks"][0]
+            gateway = mine["address"].rsplit(".", 1)[0] + ".1"
+            liar.exec("ip", "route", "add", "default", "via", gateway, "dev", "eth1", "src", mine["address"])
+            liar.exec("ip", "-6", "route", "add", "default", "dev", "eth1")
+            for address in (OUTSIDE, netlab.OUTSIDE6, netlab.HOST, gateway, DNS):
+                assert not reaches(liar, address, 80), address
+            # nor by the address of the other interface
+            assert liar.exec("curl", "-s", "-m", "2", "--interface", "eth0", f"http://{inspect('far')['address']}:8000/").code
+            assert not lab.web.seen and not lab.web6.seen
+            lab.untouched()
