@@ -205,7 +205,7 @@ static int add_tmp(struct disk *d, int dir_fd, const char *name, uint64_t bytes,
 
 static int measure(struct disk *d, struct err *e)
 {
-	static const char *const small[] = { "images", "holds", "locks", "pins" };
+	static const char *const small[] = { "images", "holds", "locks", "pins", "tenants" };
 	struct stat st;
 	size_t i;
 

@@ -13,6 +13,7 @@
  *   blobs/sha256/HEX       manifests, configs, compressed layers
  *   holds/HEX              one per manifest digest: its chain ids; users of the
  *                          image hold LOCK_SH on it, gc deletes what it can lock
+ *   tenants/NAME           locked while the tenant makes an image (rootfs/transfer/making.h)
  *   ../sandboxes/ID/image.json   what a lasting sandbox was made from, while it is stopped
  */
 #ifndef BERTH_ROOTFS_STORE_IMAGE_H

@@ -23,13 +23,12 @@
 
 static int open_lock(int store_fd, const char *tenant, struct err *e)
 {
-	autoclose int dir = path_make_dir(store_fd, "locks", e), fd = -1;
-	char name[REF_TENANT_MAX + 16];
+	/* not in locks/: a collection empties that */
+	autoclose int dir = path_make_dir(store_fd, "tenants", e), fd = -1;
 
 	if (dir < 0)
 		return -1;
-	snprintf(name, sizeof(name), "tenant-%s", tenant);
-	fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(dir, tenant, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return err_sys(e, "open the lock of tenant %s", tenant);
 	while (flock(fd, LOCK_EX) < 0)

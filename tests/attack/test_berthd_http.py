@@ -225,7 +225,7 @@ def test_web_pages_reach_nothing():
         assert code == 401 and b"ccess-control" not in got.lower(), got
 
 
-def test_tenants_see_only_their_own():
+def test_tenants_see_only_their_own_sandboxes():
     with Daemon(tcp=True) as d:
         alice = d.create("mine", tcp=True, token=daemon.TENANT, memory="64m")
         root = d.create("roots")

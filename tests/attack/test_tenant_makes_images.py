@@ -3,7 +3,9 @@
 Tenants make images of their own: what each may have is bounded while the bytes arrive, and neither names nor layers
 nor waiting tell one what another has (S44 of SECURITY.md).
 """
+import concurrent.futures
 import contextlib
+import fcntl
 import http.client
 import io
 import json
@@ -193,6 +195,23 @@ def test_S44_the_number_and_the_bytes_of_a_tenants_images_are_bounded():
         b.wait_for(lambda: not os.listdir(store() + "/tmp") or b.berth("image", "gc").code, 30, "tmp of the store to be empty")
 
 
+def test_S44_two_images_at_once_do_not_both_take_what_is_left():
+    noise = random.Random(2)
+    bodies = [rootfs("x", noise.randbytes(7 * MIB)) for _ in range(4)]
+    with Daemon(tcp=True, config=MAY + 'own_image_bytes = "32m"\n') as d:
+        def one(n):
+            c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120)
+            c.request("POST", f"/v1/images/import?name=n{n}", bodies[n], {**RAW, "Authorization": "Bearer " + daemon.TENANT})
+            try:
+                return c.getresponse().status
+            finally:
+                c.close()
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            got = sorted(pool.map(one, range(4)))
+        assert got == [201, 429, 429, 429] and len(names(d, daemon.TENANT)) == 1 and taken() < 32 * MIB, (got, taken())
+
+
 @b.deadline(120)
 def test_S44_the_bound_holds_while_the_bytes_arrive():
     """A bomb of 600 MiB on a file system of 512: the maximum ends it, before the disk does."""
@@ -264,6 +283,16 @@ def test_S44_a_body_that_stalls_keeps_only_its_own_tenant_waiting():
             made(send(d, rootfs("new"), "new", daemon.OTHER))
             b.berth("image", "gc", ok=True)
             assert word(d, "new", daemon.OTHER) == "new"
+            # that is what keeps two images of one tenant from both having what is left
+            with open(store() + "/tenants/alice", "rb") as f:
+                try:
+                    fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    raise AssertionError("a collection took the tenant's lock away")
+                except BlockingIOError:
+                    pass
+        # the body will never be whole: it is over, and the tenant's next is made
+        made(send(d, rootfs("next"), "next"))
+        assert names(d, daemon.TENANT) == ["next:latest"]
 
 
 def test_S44_prune_and_gc_leave_what_tenants_have():

@@ -175,3 +175,54 @@ Test(rootfs_image, a_store_open_to_others_is_refused)
 	cr_expect_eq(store_open("relative", &e), -1);
 	cr_expect_eq(e.code, ERR_INVALID);
 }
+
+static const char *seen(const struct image_view *v, const char *ref)
+{
+	static char name[300];
+	struct err e = { 0 };
+	json_t *record = image_record_seen(store, v, ref, &e);
+
+	snprintf(name, sizeof(name), "%s", record ? json_string_value(json_object_get(record, "name")) : "-");
+	if (!record)
+		cr_expect_eq(e.code, ERR_NOT_FOUND, "%s: %s", ref, e.msg);
+	json_decref(record);
+	return name;
+}
+
+#define OWNED(d, name, owner) "{\"version\":2,\"digest\":\"sha256:" d "\",\"name\":\"" name "\",\"owner\":\"" owner "\"," LAYERS "}"
+#define NAMED(d, name) "{\"version\":1,\"digest\":\"sha256:" d "\",\"name\":\"" name "\"," LAYERS "}"
+
+Test(rootfs_image, a_tenant_sees_its_own_first_and_others_not_at_all)
+{
+	const struct image_view alice = { "alice", "shared*\none*", "preset" };
+	const struct image_view bob = { "bob", "", "preset" };
+	struct err e = { 0 };
+	json_t *record;
+
+	put("images/one:latest.json", NAMED(D1, "one:latest"));
+	put("images/one:latest@alice.json", OWNED(D1, "one:latest@alice", "alice"));
+	put("images/two:1@bob.json", OWNED(D2, "two:1@bob", "bob"));
+	put("images/given:1.json", OWNED(D2, "given:1", "bob"));
+	put("images/preset:latest.json", NAMED(D2, "preset:latest"));
+	put("images/newer:1.json", "{\"version\":99}");
+	cr_expect_str_eq(seen(&alice, "one"), "one:latest@alice");
+	cr_expect_str_eq(seen(&alice, "one@alice"), "one:latest@alice");
+	cr_expect_str_eq(seen(&bob, "one"), "-");
+	cr_expect_str_eq(seen(&bob, "one@alice"), "-");
+	cr_expect_str_eq(seen(&bob, "two:1"), "two:1@bob");
+	cr_expect_str_eq(seen(&bob, "given:1"), "given:1");
+	cr_expect_str_eq(seen(&alice, "given:1"), "-");
+	cr_expect_str_eq(seen(&alice, "two:1"), "-");
+	cr_expect_str_eq(seen(&bob, "preset"), "preset:latest");
+	/* of one that it cannot see not even that it cannot be read */
+	cr_expect_str_eq(seen(&bob, "newer:1"), "-");
+	/* by digest: its own name, then one that is shared, and never that several fit which it does not see */
+	cr_expect_str_eq(seen(&alice, "sha256:" D1), "one:latest@alice");
+	cr_expect_str_eq(seen(&bob, "sha256:" D1), "-");
+	cr_expect_str_eq(seen(&bob, "111111111111"), "two:1@bob");
+	/* the operator: what is nobody's comes first, so that nothing made of it becomes a tenant's */
+	record = image_record(store, "sha256:" D1, &e);
+	cr_expect_str_eq(json_string_value(json_object_get(record, "name")), "one:latest");
+	json_decref(record);
+	cr_expect_eq(load("one@alice", &e), 0, "%s", e.msg);
+}

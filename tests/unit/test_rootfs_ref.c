@@ -182,3 +182,36 @@ Test(rootfs_oci, platforms_are_read_and_compared)
 	memset(&have, 0, sizeof(have));
 	cr_expect(oci_platform_fits(&have, &want), "a platform that is not said fits");
 }
+
+Test(rootfs_ref, names_of_tenants_are_read_only_where_they_may_stand)
+{
+	static const char *const bad[] = { "a@", "a@b@c", "a@B", "a@../x", "a@.x", "@b", "a@sha256:1@b",
+					   "a:1@b/c", "host:@x" };
+	char name[REF_NAME_MAX + 1], file[REF_NAME_MAX + 8], s[300];
+	struct err e = { 0 };
+	struct ref r;
+	size_t i;
+
+	cr_assert_eq(ref_parse_owned("Ghcr.io/a/b:1@alice", &r, &e), 0, "%s", e.msg);
+	ref_name(&r, name);
+	ref_filename(&r, file);
+	cr_expect_str_eq(name, "Ghcr.io/a/b:1@alice");
+	cr_expect_str_eq(file, "Ghcr.io%a%b:1@alice.json");
+	cr_expect_str_eq(r.tenant, "alice");
+	/* the same without one, and with a digest */
+	cr_assert_eq(ref_parse_owned("docker.io/library/a", &r, &e), 0);
+	ref_name(&r, name);
+	cr_expect_str_eq(name, "a:latest");
+	snprintf(s, sizeof(s), "a@sha256:%064d", 1);
+	cr_expect(ref_parse_owned(s, &r, &e) == 0 && !r.tenant[0] && r.digest[0]);
+	cr_expect_eq(ref_set_tenant(&r, "alice", &e), -1, "a digest was given to a tenant");
+	for (i = 0; i < ARRAY_LEN(bad); i++)
+		cr_expect_eq(ref_parse_owned(bad[i], &r, &e), -1, "'%s' was taken", bad[i]);
+	cr_expect_eq(ref_parse("a@alice", &r, &e), -1, "an archive could name a tenant's image");
+	/* both fit into a file's name together, or neither */
+	memset(s, 'a', 210);
+	strcpy(s + 210, "@b");
+	cr_expect_eq(ref_parse_owned(s, &r, &e), 0, "%s", e.msg);
+	strcpy(s + 210, "@bbbb");
+	cr_expect_eq(ref_parse_owned(s, &r, &e), -1);
+}
