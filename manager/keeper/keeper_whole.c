@@ -5,7 +5,31 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/keeper/keeper_state.h"
+#include "runtime/kernel/pressure.h"
 #include "runtime/sandbox/attest.h"
+
+static json_t *pressure_line(const struct pressure_line *l)
+{
+	return json_pack("{s:f,s:f,s:f,s:I}", "avg10", l->avg10 / 100.0, "avg60", l->avg60 / 100.0,
+			 "avg300", l->avg300 / 100.0, "total_us", (json_int_t)l->total_us);
+}
+
+/* Where the kernel tells. */
+static void add_pressure(const struct keeper *k, json_t *answer)
+{
+	json_t *all = json_object();
+	struct pressure p;
+	int i;
+
+	for (i = 0; i < PRESSURE_COUNT; i++)
+		if (pressure_read(k->sandbox.cgroup.v2_fd, (enum pressure_kind)i, &p))
+			json_object_set_new(all, pressure_name((enum pressure_kind)i),
+					    json_pack("{s:o,s:o}", "some", pressure_line(&p.some),
+						      "full", pressure_line(&p.full)));
+	if (json_object_size(all))
+		json_object_set(answer, "pressure", all);
+	json_decref(all);
+}
 
 /* The network of a bridge is asked of the kernel by another process: not at every ping. */
 static json_t *state_of(struct keeper *k, int with_network)
@@ -50,8 +74,11 @@ int keeper_op_ping(struct keeper *k, const struct keeper_request *rq, struct err
 
 int keeper_op_stats(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
+	json_t *j = state_of(k, 1);
+
 	(void)e;
-	keeper_answer(k, rq->client, state_of(k, 1), NULL, 0);
+	add_pressure(k, j);
+	keeper_answer(k, rq->client, j, NULL, 0);
 	return 0;
 }
 

@@ -279,6 +279,24 @@ def test_stats_and_top():
     remove(box)
 
 
+def test_stats_tell_of_pressure_where_the_kernel_does():
+    box = create("--cpus", "0.1")
+    told = json.loads(b.berth("stats", "--no-stream", "--json", box, ok=True).out).get("pressure")
+    if told is None:
+        remove(box)
+        raise b.skip("this kernel has no pressure of cgroups")
+    line = {"avg10", "avg60", "avg300", "total_us"}
+    assert set(told) == {"cpu", "memory", "io"} and all(set(told[k]) == {"some", "full"} for k in told), told
+    assert all(set(told[k][w]) == line for k in told for w in told[k]), told
+    detach(box, "sh", "-c", "while :; do :; done & while :; do :; done")
+
+    def waited():
+        return json.loads(b.berth("stats", "--no-stream", "--json", box, ok=True).out)["pressure"]["cpu"]["some"]["total_us"]
+    # two that want a CPU and have a tenth of one
+    b.wait_for(lambda: waited() > told["cpu"]["some"]["total_us"] + 100000, 20, "pressure on the CPU")
+    remove(box)
+
+
 def processes(box):
     return [p["command"] for p in json.loads(b.berth("top", "--json", box, ok=True).out) if "sleep 7" in p["command"]]
 

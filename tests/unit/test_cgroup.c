@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "runtime/kernel/cgroup.h"
+#include "runtime/kernel/pressure.h"
 #include "runtime/kernel/cgroup_backends.h"
 
 static char place[] = "/tmp/berth-cgroup-XXXXXX";
@@ -220,4 +221,21 @@ Test(cgroup, releasing_what_was_never_opened_is_harmless)
 	cgroup_release(&c);
 	cgroup_release(&c);
 	cr_expect_eq(cgroup_destroy(&c, &e), 0);
+}
+
+Test(pressure, reads_both_lines_and_refuses_others)
+{
+	struct pressure p;
+
+	cr_assert(pressure_parse("some avg10=92.61 avg60=93.07 avg300=0.05 total=4005580236\n"
+				 "full avg10=0.00 avg60=1.50 avg300=100.00 total=7\n", &p));
+	cr_assert(p.some.avg10 == 9261 && p.some.avg60 == 9307 && p.some.avg300 == 5);
+	cr_assert(p.some.total_us == 4005580236u && p.full.avg60 == 150);
+	cr_assert(p.full.avg300 == 10000 && p.full.total_us == 7);
+	/* Linux 5.12 and before: of the CPU there is one line */
+	cr_assert(pressure_parse("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", &p));
+	cr_assert(p.full.total_us == 0);
+	cr_assert_not(pressure_parse("", &p));
+	cr_assert_not(pressure_parse("some avg10=1 avg60=0.00 avg300=0.00 total=0\n", &p));
+	cr_assert_not(pressure_parse("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfill\n", &p));
 }
