@@ -99,7 +99,12 @@ static int get_ready(struct http_request *rq, struct err *e)
 	static const char *const words[] = { "wait", NULL };
 	autojson json_t *options = json_object();
 	const char *timeout = http_query(rq, "timeout");
+	struct box b;
+	int r = box_find(&b, rq, e);
 
+	box_close(&b);
+	if (r < 0)	/* what is not there is told first */
+		return -1;
 	if (http_query(rq, "log") && !http_who(rq)->admin) {
 		err_set(e, ERR_DENIED, "log is for administrators");
 		return err_hint(e, "GET /v1/sandboxes/{id}/logs?follow=true");

@@ -376,6 +376,7 @@ man berth-oci\n
 r"""
 make install
 GET /v1/sandboxes lists them
+GET /v1/sandboxes/{id}/logs?follow=true
 POST /v1/sandboxes/%s/start
 64 fields, 16 KiB
 daemon.allowed_hosts
