@@ -13,10 +13,8 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "manager/host/expire.h"
 #include "manager/keeper/keeper.h"
 #include "manager/objects/storage.h"
-#include "manager/service/deadline.h"
 #include "manager/service/dlog.h"
 #include "manager/service/state.h"
 
@@ -143,51 +141,6 @@ static int take_over(struct service *s, struct err *e)
 }
 
 /* ---- threads ---- */
-
-static int wait_tick(struct service *s, uint64_t ms)
-{
-	const struct timespec until = deadline_after(ms);
-	int stopping;
-
-	pthread_mutex_lock(&s->lock);
-	while (!s->stopping && pthread_cond_timedwait(&s->wake, &s->lock, &until) != ETIMEDOUT)
-		;
-	stopping = s->stopping;
-	pthread_mutex_unlock(&s->lock);
-	return stopping;
-}
-
-static void clear_dead(struct service *s)
-{
-	struct registry reg;
-	struct err ignored;
-	unsigned cleared;
-
-	if (registry_open(&reg, &s->config, &ignored) < 0)
-		return;
-	registry_gc(&reg, &cleared, &ignored);
-	expire_stopped(&reg, &cleared, &ignored);
-	registry_close(&reg);
-}
-
-static void *scan_loop(void *arg)
-{
-	struct service *s = arg;
-	uint64_t every, cleanup, cleaned = clock_wall_ms();
-
-	do {
-		pthread_rwlock_rdlock(&s->conf_lock);
-		every = s->conf.scan_interval_ms;
-		cleanup = s->cleanup_interval_ms;
-		pthread_rwlock_unlock(&s->conf_lock);
-		session_scan(s);
-		if (clock_wall_ms() - cleaned >= cleanup) {
-			clear_dead(s);
-			cleaned = clock_wall_ms();
-		}
-	} while (!wait_tick(s, every));
-	return NULL;
-}
 
 static int start_threads(struct service *s, struct err *e)
 {

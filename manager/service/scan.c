@@ -2,15 +2,19 @@
 /*
  * The looks over all sessions and records, each scan_interval: what is late, due, gone or over, and the chores that follow.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "manager/host/expire.h"
+#include "manager/service/deadline.h"
 #include "manager/service/state.h"
 
 #define OVER_LOOKS 10
+#define RENEW_MS 30000
 #define OVER_EVERY_MS 600000	/* where they are kept for ever */
 
 struct scan {
@@ -220,4 +224,63 @@ void session_scan(struct service *s)
 	tools_expire(s, conf->auto_stop_ms);
 	json_decref(c.sessions);
 	json_decref(c.records);
+}
+
+/* ---- the thread ---- */
+
+static int wait_tick(struct service *s, uint64_t ms)
+{
+	const struct timespec until = deadline_after(ms);
+	int stopping;
+
+	pthread_mutex_lock(&s->lock);
+	while (!s->stopping && pthread_cond_timedwait(&s->wake, &s->lock, &until) != ETIMEDOUT)
+		;
+	stopping = s->stopping;
+	pthread_mutex_unlock(&s->lock);
+	return stopping;
+}
+
+static void clear_dead(struct service *s)
+{
+	struct registry reg;
+	struct err ignored;
+	unsigned cleared;
+
+	if (registry_open(&reg, &s->config, &ignored) < 0)
+		return;
+	registry_gc(&reg, &cleared, &ignored);
+	expire_stopped(&reg, &cleared, &ignored);
+	registry_close(&reg);
+}
+
+/* A scan may be an hour away, and what we have in the store ends before. */
+static int wait_scan(struct service *s, uint64_t ms)
+{
+	for (; ms > RENEW_MS; ms -= RENEW_MS) {
+		if (wait_tick(s, RENEW_MS))
+			return 1;
+		session_renew_locks(s);
+	}
+	return wait_tick(s, ms);
+}
+
+void *scan_loop(void *arg)
+{
+	struct service *s = arg;
+	uint64_t every, cleanup, cleaned = clock_wall_ms();
+
+	do {
+		pthread_rwlock_rdlock(&s->conf_lock);
+		every = s->conf.scan_interval_ms;
+		cleanup = s->cleanup_interval_ms;
+		pthread_rwlock_unlock(&s->conf_lock);
+		session_renew_locks(s);
+		session_scan(s);
+		if (clock_wall_ms() - cleaned >= cleanup) {
+			clear_dead(s);
+			cleaned = clock_wall_ms();
+		}
+	} while (!wait_scan(s, every));
+	return NULL;
 }

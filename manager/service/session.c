@@ -20,8 +20,6 @@
 #include "manager/service/state.h"
 
 #define BIND_TRIES 50
-#define LOCK_MS 120000
-#define LOCK_WAIT_MS 30000
 #define WRITE_MAX_MS 10000
 
 struct beat {
@@ -431,15 +429,12 @@ static int reap(struct service *s, const char *ctx, const char *reason, uint64_t
 {
 	struct reaping g = { .ctx = ctx, .reason = reason, .timeout_ms = timeout_ms, .by_itself = by_itself };
 	autojson json_t *map = NULL;
-	char lock[LEDGER_KEY_MAX + 1];
-	struct err ignored;
 	json_t *name;
 	uint64_t version;
 	size_t i;
 	int r = 0;
 
-	snprintf(lock, sizeof(lock), "reap/%.256s", ctx);
-	if (ledger_lock(s->ledger, lock, s->host, LOCK_MS, &g.token, e) < 0)
+	if (session_try_lock(s, ctx, &g.token, e) < 0)
 		return -1;
 	if (load_map(s, ctx, &map, &version, e) < 0 || (!by_itself && check_reachable(s, map, e) < 0))
 		r = -1;
@@ -452,7 +447,7 @@ static int reap(struct service *s, const char *ctx, const char *reason, uint64_t
 		s->reaped++;
 		owner_forget(s, ctx);
 	}
-	ledger_unlock(s->ledger, lock, g.token, &ignored);
+	session_unlock(s, ctx, g.token);
 	return r < 0 ? -1 : 0;
 }
 
@@ -542,27 +537,6 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 		return -1;
 	s->restored++;
 	return 0;
-}
-
-int session_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e)
-{
-	uint64_t until = clock_wall_ms() + LOCK_WAIT_MS;
-	char lock[LEDGER_KEY_MAX + 1];
-	int r;
-
-	snprintf(lock, sizeof(lock), "reap/%.256s", ctx);
-	while ((r = ledger_lock(s->ledger, lock, s->host, LOCK_MS, ret_token, e)) < 0 && e->code == ERR_BUSY && clock_wall_ms() < until)
-		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-	return r;
-}
-
-void session_unlock(struct service *s, const char *ctx, uint64_t token)
-{
-	char lock[LEDGER_KEY_MAX + 1];
-	struct err ignored;
-
-	snprintf(lock, sizeof(lock), "reap/%.256s", ctx);
-	ledger_unlock(s->ledger, lock, token, &ignored);
 }
 
 int service_restore(struct service *s, const struct service_who *who, const char *ctx, struct err *e)

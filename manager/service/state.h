@@ -53,6 +53,7 @@ struct service {
 	struct chore *chores;		/* guarded by lock: under way */
 	struct archive_turn *archive_turns;	/* the same */
 	struct absent *absent;		/* guarded by lock: berthds that are dead */
+	struct session_lock *session_locks;	/* guarded by lock: of sessions, that we have */
 	_Atomic int told_unbounded;	/* that nothing bounds workspaces was logged */
 	char fill_error[600];
 	enum { STORAGE_UNKNOWN, STORAGE_ANSWERS, STORAGE_FAILS } storage_state;	/* guarded by lock, with the next two */
@@ -188,7 +189,11 @@ int session_check_ctx(const char *ctx, struct err *e);
  */
 int session_bind(struct service *s, struct record *r, const char *ctx, const struct ledger_op *more, size_t n, struct err *e);
 int session_unbind(struct service *s, struct record *r, const char *ctx, struct err *e);
-/* Nobody reaps or restores the session meanwhile; waits while another does. */
+/* Nobody reaps or restores the session meanwhile; ERR_BUSY while another does. */
+int session_try_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e);
+/* Each that we have is ours for another two minutes; to be called more often than that. */
+void session_renew_locks(struct service *s);
+/* The same; waits while another does. */
 int session_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e);
 void session_unlock(struct service *s, const char *ctx, uint64_t token);
 /* A sign of life; written to the store now and then. */
@@ -207,6 +212,8 @@ enum due { DUE_ARCHIVE, DUE_DELETE };
 int session_is_due(struct service *s, const struct record *r, enum due what);
 /* Reaps what timed out, stops, archives and deletes what is due, collects released records. */
 void session_scan(struct service *s);
+/* The thread that does so each scan_interval, until the service stops. */
+void *scan_loop(void *service);
 
 /* ---- ready.c ---- */
 

@@ -8,9 +8,11 @@ Attacks S46 of SECURITY.md.
 import contextlib
 import gc
 import json
+import os
 import sqlite3
 import subprocess
 import threading
+import time
 
 import berthtest as b
 import daemon
@@ -149,6 +151,36 @@ def test_a_pool_of_the_same_name_with_another_configuration_is_another_pool():
         who = "mine" if i < 3 else "theirs"
         assert clients[i].shell(n, "echo $WHO")[0]["stdout"] == who + "\n", (i, n)
         assert clients[i].get_info(identity=n)["berth"]["memory_bytes"] == (64 if i < 3 else 96) << 20
+    end(daemons)
+
+
+@b.deadline(120)
+def test_a_restore_that_waits_keeps_what_it_restores():
+    """For longer than the lock of the session lasts: then the other berthd would release the workspace under it."""
+    config = BOX + '[manager]\nmax_sandboxes = 1\n[admission]\nqueue = 4\nqueue_timeout = "90s"\n'
+    daemons = shared(config, BOX)
+    one, two = (d.manager for d in daemons)
+    name = one.create(meta={"session_ctx_id": "s"})
+    one.shell(name, "echo kept > /workspace/file")
+    workspace = one.get_info(identity=name)["mount_dir"]
+    one.native("sessions/s/reap")
+    other = one.create(meta={})
+    waiting = threading.Thread(target=daemons[0].client(daemon.TOKEN).native, args=("sessions/s/restore", False))
+    waiting.start()
+    b.wait_for(lambda: one.stats()["admission"]["waiting"] == 1, 20, "the restore in the queue")
+    # as if two minutes had passed but for a moment
+    now = int(time.time() * 1000)
+    assert sql("SELECT count(*) FROM kv WHERE key = 'lock/reap/s'") == [(1,)]
+    sql("UPDATE kv SET expires = ? WHERE key = 'lock/reap/s'", now + 1500)
+    b.wait_for(lambda: int(time.time() * 1000) > now + 1600, 20, "the end of that lock")
+    releasing = threading.Thread(target=lambda: at_once(lambda: daemons[1].client(daemon.TOKEN).release(identity=name)))
+    releasing.start()
+    b.wait_for(lambda: sql("SELECT count(*) FROM kv WHERE key = 'lock/reap/s' AND expires > ?", now + 60000) == [(1,)], 20,
+               "a lock that is renewed")
+    assert os.path.exists(workspace + "/file"), "the workspace is gone, and a restore waits for room"
+    one.release(identity=other)
+    waiting.join(60)
+    releasing.join(60)
     end(daemons)
 
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S46 of SECURITY.md. */
+/*
+ * The lock of a session in the store: who has it reaps, restores or releases what the session
+ * has.  It ends by itself, as a berthd may die; so one that lives renews those that it has at each
+ * scan, since an upload, a pull or a place in the queue may take longer.  Without that another
+ * berthd would release the workspace on which a restore still waits for room.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "manager/service/state.h"
+
+#define LOCK_MS 120000
+#define LOCK_WAIT_MS 30000
+
+struct session_lock {
+	struct session_lock *next;
+	uint64_t token;
+	char name[300];
+};
+
+static void name_lock(const char *ctx, char out[300])
+{
+	snprintf(out, 300, "reap/%.256s", ctx);
+}
+
+int session_try_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e)
+{
+	struct session_lock *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return err_nomem(e);
+	name_lock(ctx, l->name);
+	if (ledger_lock(s->ledger, l->name, s->host, LOCK_MS, &l->token, e) < 0) {
+		free(l);
+		return -1;
+	}
+	*ret_token = l->token;
+	pthread_mutex_lock(&s->lock);
+	l->next = s->session_locks;
+	s->session_locks = l;
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+int session_lock(struct service *s, const char *ctx, uint64_t *ret_token, struct err *e)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	uint64_t until = clock_wall_ms() + LOCK_WAIT_MS;
+	int r;
+
+	while ((r = session_try_lock(s, ctx, ret_token, e)) < 0 && e->code == ERR_BUSY &&
+	       clock_wall_ms() < until)
+		nanosleep(&pause, NULL);
+	return r;
+}
+
+void session_unlock(struct service *s, const char *ctx, uint64_t token)
+{
+	struct session_lock **at, *l;
+	struct err ignored;
+	char name[300];
+
+	name_lock(ctx, name);
+	pthread_mutex_lock(&s->lock);
+	for (at = &s->session_locks; *at && (*at)->token != token; at = &(*at)->next)
+		;
+	l = *at;
+	if (l)
+		*at = l->next;
+	pthread_mutex_unlock(&s->lock);
+	free(l);
+	ledger_unlock(s->ledger, name, token, &ignored);
+}
+
+/* Under the lock of the service a copy only: the store may be away for long. */
+static struct session_lock *copy_locks(struct service *s)
+{
+	struct session_lock *copies = NULL, *l, *c;
+
+	pthread_mutex_lock(&s->lock);
+	for (l = s->session_locks; l && (c = malloc(sizeof(*c))); l = l->next) {
+		*c = *l;
+		c->next = copies;
+		copies = c;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return copies;
+}
+
+void session_renew_locks(struct service *s)
+{
+	struct session_lock *copies = copy_locks(s), *l;
+	struct err ignored;
+
+	while ((l = copies)) {
+		copies = l->next;
+		/* one that was given up meanwhile is not there to be renewed */
+		ledger_renew(s->ledger, l->name, l->token, LOCK_MS, &ignored);
+		free(l);
+	}
+}
