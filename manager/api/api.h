@@ -72,7 +72,8 @@ extern const struct http_route *const api_routes[];
 
 extern const struct http_route system_routes[], sandbox_routes[], exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
-	mcp_routes[], runcode_routes[];
+	mcp_routes[], runcode_routes[], e2b_sandbox_routes[], e2b_process_routes[],
+	e2b_file_routes[];
 
 /*
  * Whether an option of a request asks for named volumes alone, which for a tenant are its own; a
@@ -93,10 +94,13 @@ struct box {
 	int lock_fd;	/* see box_lock(), or -1 */
 };
 
+/* What box_close() takes, before any of the others. */
+void box_init(struct box *b, struct http_request *rq);
 /* The registry alone. */
 int box_open(struct box *b, struct http_request *rq, struct err *e);
 /* And the sandbox that {id} names, if it is the caller's: another's is ERR_NOT_FOUND. */
 int box_find(struct box *b, struct http_request *rq, struct err *e);
+int box_find_ref(struct box *b, struct http_request *rq, const char *ref, struct err *e);
 /* Of ERR_EXISTS for a name: who has it, and which id, is not for tenants to know.  -1, always. */
 int box_name_taken(struct http_request *rq, const char *name, struct err *e);
 /*
@@ -106,6 +110,7 @@ int box_name_taken(struct http_request *rq, const char *name, struct err *e);
 int box_lock(struct box *b, struct err *e);
 /* And its keeper; ERR_BUSY (409) when it does not run. */
 int box_connect(struct box *b, struct http_request *rq, struct err *e);
+int box_connect_ref(struct box *b, struct http_request *rq, const char *ref, struct err *e);
 void box_close(struct box *b);
 /* 1 when who may see the sandbox. */
 int box_allowed(struct box *b, const char *id);

@@ -16,13 +16,18 @@
 
 #define LOCK_LOOK_MS 5
 
-int box_open(struct box *b, struct http_request *rq, struct err *e)
+void box_init(struct box *b, struct http_request *rq)
 {
 	memset(b, 0, sizeof(*b));
 	b->rq = rq;
 	b->sock = b->lock_fd = -1;
-	b->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
-					 .kept_fd = -1 };
+	b->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1,
+					 .names_fd = -1, .ids_fd = -1, .kept_fd = -1 };
+}
+
+int box_open(struct box *b, struct http_request *rq, struct err *e)
+{
+	box_init(b, rq);
 	api_config(api_of(rq), &b->config);
 	return registry_open(&b->registry, &b->config, e);
 }
@@ -50,8 +55,11 @@ static int is_seen(void *ctx, const char *id)
 /* Upholds S19 of SECURITY.md. */
 int box_find(struct box *b, struct http_request *rq, struct err *e)
 {
-	const char *ref = http_param(rq, "id");
+	return box_find_ref(b, rq, http_param(rq, "id"), e);
+}
 
+int box_find_ref(struct box *b, struct http_request *rq, const char *ref, struct err *e)
+{
 	if (box_open(b, rq, e) < 0)
 		return -1;
 	if (!path_is_name(ref))
@@ -121,7 +129,12 @@ static void tell_ended(struct box *b, struct err *e)
 
 int box_connect(struct box *b, struct http_request *rq, struct err *e)
 {
-	if (box_find(b, rq, e) < 0)
+	return box_connect_ref(b, rq, http_param(rq, "id"), e);
+}
+
+int box_connect_ref(struct box *b, struct http_request *rq, const char *ref, struct err *e)
+{
+	if (box_find_ref(b, rq, ref, e) < 0)
 		return -1;
 	if (b->kept)
 		return tell_stopped(b, e);

@@ -2,7 +2,9 @@
 /*
  * estream - a reply of events as they come: JSON objects, one a line
  * (application/x-ndjson), or server-sent events when the client accepts
- * text/event-stream.  An error after the first byte is an event "error", the last.
+ * text/event-stream.  An error after the first byte is an event "error", the last.  For clients of
+ * the Connect protocol (connectrpc.com/docs/protocol, "Server-streaming RPCs") each object has an
+ * envelope around it, and the last one is {} or {"error":{code,message}}.
  */
 #ifndef BERTH_MANAGER_API_ESTREAM_H
 #define BERTH_MANAGER_API_ESTREAM_H
@@ -14,7 +16,7 @@ struct estream {
 	int (*next)(struct estream *s, struct http_request *rq, struct err *e);
 	void (*release)(void *ctx);
 	void *ctx;
-	int sse;
+	int sse, connect;
 	int ended;
 	struct buf out;
 	size_t at;
@@ -25,6 +27,12 @@ struct estream {
 /* ctx is handed over, also when it fails. */
 int estream_reply(struct http_request *rq, int status, int (*next)(struct estream *s, struct http_request *rq, struct err *e),
 		  void (*release)(void *ctx), void *ctx, struct err *e);
+/* The same for a client of the Connect protocol; its code of an error is error_code's. */
+int estream_reply_connect(struct http_request *rq,
+			  int (*next)(struct estream *s, struct http_request *rq, struct err *e),
+			  void (*release)(void *ctx), void *ctx, struct err *e);
+/* "not_found" and its like: what Connect calls an error of ours. */
+const char *estream_connect_code(const struct err *e);
 /* Consumes j.  id is for server-sent events; 0: none. */
 int estream_add(struct estream *s, const char *event, uint64_t id, json_t *j, struct err *e);
 /* A line that says nothing, so that both sides see that the other lives. */

@@ -26,9 +26,8 @@ struct execution *execution_new(struct http_request *rq, struct err *e)
 		err_nomem(e);
 		return NULL;
 	}
-	x->in = x->out[0] = x->out[1] = x->box.sock = x->box.lock_fd = -1;
-	x->box.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1,
-					     .names_fd = -1, .ids_fd = -1, .kept_fd = -1 };
+	x->in = x->out[0] = x->out[1] = -1;
+	box_init(&x->box, rq);
 	x->input = BUF_INIT(HTTP_JSON_MAX);
 	x->api = api_of(rq);
 	return x;

@@ -148,6 +148,10 @@ const char *http_query_each(const struct http_request *rq, const char *name, siz
 /* The declared type was checked: these cannot fail. */
 uint64_t http_query_u64(const struct http_request *rq, const char *name, uint64_t preset);
 int http_query_bool(const struct http_request *rq, const char *name);
+/* The token that came with the request, borrowed, or NULL. */
+const char *http_bearer(const struct http_request *rq);
+/* Takes the escapes of a query's text (%20, +) away, in place; -1 for what is malformed. */
+int http_unescape(char *s);
 /* A header field, or NULL. */
 const char *http_header(const struct http_request *rq, const char *name);
 /* The JSON body, borrowed: an object that fits the route's schema. */

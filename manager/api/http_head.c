@@ -26,7 +26,7 @@ static int refuse(struct http_request *rq, int status, struct err *e, enum err_c
 
 struct head {
 	size_t fields, bytes;
-	int lengths, encodings, hosts, auths, types, bad;
+	int lengths, encodings, hosts, auths, keys, access, types, bad;
 	const char *next;	/* where a field begins when the one before it ended with CR LF */
 	int torn;
 };
@@ -45,6 +45,8 @@ static enum MHD_Result count_field(void *cls, enum MHD_ValueKind kind, const cha
 	h->encodings += !strcasecmp(key, "Transfer-Encoding");
 	h->hosts += !strcasecmp(key, "Host");
 	h->auths += !strcasecmp(key, "Authorization");
+	h->keys += !strcasecmp(key, "X-API-Key");
+	h->access += !strcasecmp(key, "X-Access-Token");
 	h->types += !strcasecmp(key, "Content-Type");
 	/* RFC 9110 5.6.2: a name is a token; "Content-Length : 5" is how requests are smuggled */
 	h->bad |= !key[0] || key[strspn(key, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")];
@@ -102,7 +104,7 @@ static int check_framing(struct http_request *rq, struct err *e)
 		return refuse(rq, 501, e, ERR_UNSUPPORTED, "the only Transfer-Encoding known is chunked");
 	if (cl && num_u64(cl, "Content-Length", 0, UINT64_MAX >> 1, &n, e) < 0)
 		return refuse(rq, 400, e, ERR_INVALID, "Content-Length is no number");
-	if (h.hosts > 1 || h.auths > 1 || h.types > 1)
+	if (h.hosts > 1 || h.auths > 1 || h.types > 1 || h.keys > 1 || h.access > 1)
 		return refuse(rq, 400, e, ERR_INVALID, "a header field that may come once came twice");
 	if (http_header(rq, "Upgrade") && !rq->server->o.foreign)
 		return refuse(rq, 400, e, ERR_UNSUPPORTED, "no other protocol is spoken here");
@@ -168,20 +170,32 @@ static int check_origin(struct http_request *rq, struct err *e)
 	return 0;
 }
 
+/* E2B's clients have it in fields of their own, with a word in front, and say the user in Authorization. */
+const char *http_bearer(const struct http_request *rq)
+{
+	static const char scheme[] = "Bearer ", e2b[] = "e2b_";
+	const char *auth = http_header(rq, "Authorization"), *key;
+
+	if (auth && !strncasecmp(auth, scheme, sizeof(scheme) - 1))
+		return auth + sizeof(scheme) - 1;
+	key = http_header(rq, "X-API-Key");
+	if (!key && (key = http_header(rq, "X-Access-Token")) && strchr(key, '.'))
+		key = strchr(key, '.') + 1; /* behind a sandbox's id (e2b.h) */
+	return key && !strncmp(key, e2b, sizeof(e2b) - 1) ? key + sizeof(e2b) - 1 : key;
+}
+
 static int check_who(struct http_request *rq, struct err *e)
 {
-	static const char scheme[] = "Bearer ";
-	const char *auth = http_header(rq, "Authorization");
+	const char *token = http_bearer(rq);
 	struct http_server *s = rq->server;
 
-	if (!auth && !rq->conn->needs_token) {
+	if (!token && !http_header(rq, "Authorization") && !rq->conn->needs_token) {
 		snprintf(rq->who.name, sizeof(rq->who.name), "%s", rq->conn->peer);
 		rq->who.admin = 1;
 		return 0;
 	}
 	/* the work is the same for a missing token, a wrong one and a good one */
-	if (s->o.check_token(s->o.context, auth && !strncasecmp(auth, scheme, sizeof(scheme) - 1) ? auth + sizeof(scheme) - 1 : "",
-			     &rq->who))
+	if (s->o.check_token(s->o.context, token ? token : "", &rq->who))
 		return 0;
 	return refuse(rq, 401, e, ERR_DENIED, "a bearer token is wanted");
 }
@@ -220,6 +234,13 @@ static int ends_with(const char *path, const char *tail)
 	size_t n = strlen(path), t = strlen(tail);
 
 	return n > t && !strcmp(path + n - t, tail);
+}
+
+int http_unescape(char *s)
+{
+	struct err ignored;
+
+	return unescape(s, 1, &ignored);
 }
 
 /* Matches path, which stays as it is: 1, and the parameters with copies in rq. */

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "manager/api/api.h"
+#include "manager/api/e2b.h"
 #include "manager/api/route_manager.h"
 
 json_t *manager_detail(const struct err *e)
@@ -224,6 +225,8 @@ static int post_list_session_keys(struct http_request *rq, struct err *e)
 
 static int get_health(struct http_request *rq, struct err *e)
 {
+	if (e2b_is_health(rq))
+		return e2b_health(rq, e);
 	if (service_ready(manager_of(rq), e) < 0) {
 		http_error_status(rq, 503);
 		return -1;

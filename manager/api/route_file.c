@@ -123,7 +123,7 @@ static void transfer_free(void *ctx)
 	free(t);
 }
 
-static struct transfer *transfer_new(struct err *e)
+static struct transfer *transfer_new(struct http_request *rq, struct err *e)
 {
 	struct transfer *t = calloc(1, sizeof(*t));
 
@@ -132,9 +132,7 @@ static struct transfer *transfer_new(struct err *e)
 		return NULL;
 	}
 	fileflow_init(&t->flow);
-	t->box.sock = t->box.lock_fd = -1;
-	t->box.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
-					     .kept_fd = -1 };
+	box_init(&t->box, rq);
 	return t;
 }
 
@@ -154,7 +152,7 @@ static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size
 /* What the helper writes is the reply, once its first bytes are there: until then an error has its own status. */
 static int send_out(struct http_request *rq, const char *const *argv, const char *type, uint64_t timeout_ms, struct err *e)
 {
-	struct transfer *t = transfer_new(e);
+	struct transfer *t = transfer_new(rq, e);
 	struct http_stream st = { read_transfer, transfer_free, t };
 
 	if (!t)
@@ -248,7 +246,7 @@ static int get_list(struct http_request *rq, struct err *e)
 
 static int begin_upload(struct http_request *rq, const char *const *argv, uint64_t timeout_ms, struct err *e)
 {
-	struct transfer *t = transfer_new(e);
+	struct transfer *t = transfer_new(rq, e);
 
 	if (!t)
 		return -1;

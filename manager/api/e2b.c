@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/api/e2b.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/base64.h"
+#include "base/mem.h"
+#include "manager/api/estream.h"
+
+#define FILE_MS 60000
+
+/* ---- errors ----------------------------------------------------------------------------- */
+
+static int number_of(const struct err *e)
+{
+	return e->code == ERR_NOT_FOUND   ? 404 :
+	       e->code == ERR_DENIED      ? 403 :
+	       e->code == ERR_EXISTS      ? 409 :
+	       e->code == ERR_BUSY        ? 409 :
+	       e->code == ERR_LIMIT       ? 429 :
+	       e->code == ERR_INVALID     ? 400 :
+	       e->code == ERR_UNSUPPORTED ? 501 :
+					    500;
+}
+
+json_t *e2b_error(const struct err *e)
+{
+	return json_pack("{s:i,s:s}", "code", number_of(e), "message", e->msg);
+}
+
+json_t *e2b_connect_error(const struct err *e)
+{
+	return json_pack("{s:s,s:s}", "code", estream_connect_code(e), "message", e->msg);
+}
+
+/* ---- which sandbox ------------------------------------------------------------------------ */
+
+/* Of the field that says it, else of the token: 1, or 0 when neither does. */
+static int sandbox_of(struct http_request *rq, char ret[65])
+{
+	const char *id = http_header(rq, "E2b-Sandbox-Id");
+	size_t n;
+
+	if (!id)
+		id = http_header(rq, "X-Access-Token");
+	if (!id)
+		return 0;
+	n = strcspn(id, E2B_TOKEN_MARK);
+	if (!n || n > 64)
+		return 0;
+	memcpy(ret, id, n);
+	ret[n] = '\0';
+	return 1;
+}
+
+int e2b_connect(struct box *b, struct http_request *rq, struct err *e)
+{
+	char id[65];
+
+	if (!sandbox_of(rq, id)) {
+		box_init(b, rq);
+		return err_set(e, ERR_INVALID,
+			       "the field E2b-Sandbox-Id is missing; hint: E2B_SANDBOX_URL is the "
+			       "address of berthd");
+	}
+	if (box_connect_ref(b, rq, id, e) == 0)
+		return 0;
+	if (e->code == ERR_NOT_FOUND || e->code == ERR_BUSY)
+		http_error_status(rq, 502);
+	return -1;
+}
+
+int e2b_is_health(struct http_request *rq)
+{
+	char ignored[65];
+
+	return sandbox_of(rq, ignored);
+}
+
+int e2b_health(struct http_request *rq, struct err *e)
+{
+	struct box b;
+	int r = e2b_connect(&b, rq, e);
+
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+/* ---- who ------------------------------------------------------------------------------------ */
+
+static int take_name(const char *name, size_t n, struct e2b_user *ret, struct err *e)
+{
+	if (n >= sizeof(ret->name) || memchr(name, '\0', n))
+		return err_set(e, ERR_INVALID, "the user's name is too long or malformed");
+	memcpy(ret->name, name, n);
+	ret->name[n] = '\0';
+	return 0;
+}
+
+int e2b_user_of(struct http_request *rq, const char *named, struct e2b_user *ret, struct err *e)
+{
+	static const char scheme[] = "Basic ";
+	const char *auth = http_header(rq, "Authorization");
+	char text[256];
+	size_t n = 0;
+
+	ret->name[0] = '\0';
+	if (named)
+		return take_name(named, strlen(named), ret, e);
+	if (!auth || strncasecmp(auth, scheme, sizeof(scheme) - 1))
+		return 0;
+	auth += sizeof(scheme) - 1;
+	if (strlen(auth) > 128 || base64_decode(text, &n, auth, strlen(auth)) < 0)
+		return err_set(e, ERR_INVALID, "the field Authorization is malformed");
+	text[n] = '\0';
+	return take_name(text, strcspn(text, ":"), ret, e);
+}
+
+int e2b_user_retry(struct e2b_user *u, const struct err *e)
+{
+	if (strcmp(u->name, E2B_USER) || (e->code != ERR_NOT_FOUND && e->code != ERR_INVALID) ||
+	    !strstr(e->msg, "/etc/passwd"))
+		return 0;
+	u->name[0] = '\0';
+	return 1;
+}
+
+static int has_directory(struct box *b, const char *path)
+{
+	const char *argv[] = { "stat", "", path, NULL };
+	autobuf struct buf text = BUF_INIT(1 << 16);
+	struct filecounts ignored;
+	struct filerecord r;
+	const char *at;
+	struct err e;
+
+	if (fileclient_run(b->sock, argv, NULL, FILE_MS, -1, &text, &ignored, &e) < 0)
+		return 0;
+	at = text.data;
+	return filerecord_next(&at, text.data + text.len, &r, &e) == 1 && S_ISDIR(r.mode);
+}
+
+int e2b_place(struct box *b, const struct e2b_user *u, const char *path, char ret[4096],
+	      struct err *e)
+{
+	const char *name = u->name[0] ? u->name : E2B_USER;
+	char home[80] = "/root";
+
+	if (path[0] == '/') {
+		if (snprintf(ret, 4096, "%s", path) < 4096)
+			return 0;
+		return err_set(e, ERR_INVALID, "the path is too long");
+	}
+	if (path[0] == '~' && (!path[1] || path[1] == '/'))
+		path += path[1] ? 2 : 1;
+	if (strcmp(name, "root") && !strchr(name, '/')) {
+		snprintf(home, sizeof(home), "/home/%s", name);
+		if (!has_directory(b, home))
+			snprintf(home, sizeof(home), "/root");
+	}
+	if (snprintf(ret, 4096, "%s%s%s", home, path[0] ? "/" : "", path) < 4096)
+		return 0;
+	return err_set(e, ERR_INVALID, "the path is too long");
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+int e2b_file(struct box *b, struct e2b_user *u, const char *const *argv, struct buf *out,
+	     struct err *e)
+{
+	struct filecounts ignored;
+	int r;
+
+	do
+		r = fileclient_run(b->sock, argv, u->name[0] ? u->name : NULL, FILE_MS, -1, out,
+				   &ignored, e);
+	while (r < 0 && e2b_user_retry(u, e));
+	return r;
+}
+
+static const char *type_of(unsigned mode)
+{
+	return S_ISDIR(mode) ? "FILE_TYPE_DIRECTORY" :
+	       S_ISLNK(mode) ? "FILE_TYPE_SYMLINK" :
+	       S_ISREG(mode) ? "FILE_TYPE_FILE" :
+			       "FILE_TYPE_UNSPECIFIED";
+}
+
+static void print_permissions(unsigned mode, char ret[11])
+{
+	int i;
+
+	snprintf(ret, 11, "%c---------", S_ISDIR(mode) ? 'd' : S_ISLNK(mode) ? 'L' : '-');
+	for (i = 0; i < 9; i++)
+		if (mode & 1u << (8 - i))
+			ret[i + 1] = "rwx"[i % 3];
+}
+
+static void print_owner(unsigned id, char ret[16])
+{
+	snprintf(ret, 16, id ? "%u" : "root", id);
+}
+
+json_t *e2b_entry_of(const char *path, const struct filerecord *r)
+{
+	const char *slash = strrchr(path, '/'), *name = slash && slash[1] ? slash + 1 : path;
+	char permissions[11], size[24], owner[16], group[16], when[64] = "";
+	time_t t = (time_t)r->mtime_sec;
+	struct tm tm;
+	json_t *j;
+
+	print_permissions(r->mode, permissions);
+	print_owner(r->uid, owner);
+	print_owner(r->gid, group);
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)r->size);
+	if (gmtime_r(&t, &tm))
+		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	j = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:s,s:s,s:s}", "name", name, "type",
+		      type_of(r->mode), "path", path, "size", size, "mode", (int)(r->mode & 07777),
+		      "permissions", permissions, "owner", owner, "group", group, "modifiedTime",
+		      when);
+	if (j && r->link[0])
+		json_object_set_new(j, "symlinkTarget", json_string(r->link));
+	return j;
+}
+
+json_t *e2b_entry(struct box *b, struct e2b_user *u, const char *path, struct err *e)
+{
+	const char *argv[] = { "stat", "", path, NULL }, *at;
+	autobuf struct buf text = BUF_INIT(1 << 16);
+	struct filerecord r;
+	json_t *j;
+
+	if (e2b_file(b, u, argv, &text, e) < 0)
+		return NULL;
+	at = text.data;
+	if (filerecord_next(&at, text.data + text.len, &r, e) < 1) {
+		err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
+		return NULL;
+	}
+	j = e2b_entry_of(path, &r);
+	if (!j)
+		err_set(e, ERR_INVALID, "the path is not UTF-8");
+	return j;
+}

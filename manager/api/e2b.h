@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * e2b - what the routes of E2B's API share (the control plane of infra/spec/openapi.yml, and of a
+ * sandbox's envd process.proto, filesystem.proto and envd.yaml, as its SDKs 2.10 to 2.51 use them).
+ *
+ * A sandbox of E2B's is one of berth's, with labels: E2B_FACE, its template, its metadata.  A
+ * request about what is in a sandbox names it in the field E2b-Sandbox-Id.  A process of E2B's is a
+ * detached command: number 5 is command c5.
+ */
+#ifndef BERTH_MANAGER_API_E2B_H
+#define BERTH_MANAGER_API_E2B_H
+
+#include "manager/api/api.h"
+#include "manager/keeper/fileclient.h"
+
+#define E2B_FACE "berth.face"
+#define E2B_USER "user" /* the user of E2B's images, whom others need not have */
+
+/* Between the sandbox's id and the token, in what an SDK gives as X-Access-Token: older ones say
+ * the id nowhere else. */
+#define E2B_TOKEN_MARK "."
+
+/* {"code":404,"message":...}: of the control plane, and of files. */
+json_t *e2b_error(const struct err *e);
+/* {"code":"not_found","message":...}: of the Connect protocol. */
+json_t *e2b_connect_error(const struct err *e);
+
+/* The sandbox of E2b-Sandbox-Id and its keeper; ERR_NOT_FOUND is a 502, as E2B's proxy says of one
+ * that is gone. */
+int e2b_connect(struct box *b, struct http_request *rq, struct err *e);
+/* Whether "GET /health" asks for a sandbox's envd; then it is answered here. */
+int e2b_is_health(struct http_request *rq);
+int e2b_health(struct http_request *rq, struct err *e);
+
+/* Who: the user name of the field Authorization ("Basic"), or the query's username; "" when none is
+ * said. */
+struct e2b_user {
+	char name[65];
+};
+int e2b_user_of(struct http_request *rq, const char *named, struct e2b_user *ret, struct err *e);
+/* After an error: 1 when it may be tried again, as root, since the image has no E2B_USER.  Changes
+ * u. */
+int e2b_user_retry(struct e2b_user *u, const struct err *e);
+/* The path as of the user's home: "~", "x" and "/x".  0 or -1 with e. */
+int e2b_place(struct box *b, const struct e2b_user *u, const char *path, char ret[4096],
+	      struct err *e);
+
+/* A verb of the file helper's, as that user; its text in out, which may be NULL. */
+int e2b_file(struct box *b, struct e2b_user *u, const char *const *argv, struct buf *out,
+	     struct err *e);
+/* What filesystem.proto tells of a path: EntryInfo, a new reference, or NULL with e. */
+json_t *e2b_entry(struct box *b, struct e2b_user *u, const char *path, struct err *e);
+json_t *e2b_entry_of(const char *path, const struct filerecord *r);
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* E2B's filesystem.Filesystem and /files: the file helper's work, in E2B's words. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "manager/api/e2b.h"
+#include "manager/api/fileflow.h"
+#include "manager/api/form.h"
+#include "manager/api/http_hold.h"
+#include "manager/api/listing.h"
+
+#define LONG_MS 300000
+#define ENTRIES_MAX 16384
+#define ENTRY_BYTES 2048 /* what one costs as an object, beside its path */
+#define DEPTH_MAX 64
+#define FORM_MAX (32u << 20)
+
+/* ---- Filesystem ------------------------------------------------------------------------ */
+
+/* The sandbox, the user, and the path that the body has under key. */
+struct place {
+	struct box box;
+	struct e2b_user user;
+	char path[4096];
+};
+
+static int place_open(struct place *p, struct http_request *rq, const char *key, struct err *e)
+{
+	const char *path = json_string_value(json_object_get(http_json(rq), key));
+
+	if (e2b_connect(&p->box, rq, e) < 0 || e2b_user_of(rq, NULL, &p->user, e) < 0)
+		return -1;
+	return e2b_place(&p->box, &p->user, path ? path : "", p->path, e);
+}
+
+static int reply_entry(struct http_request *rq, struct place *p, const char *path, int r,
+		       struct err *e)
+{
+	json_t *entry = r == 0 ? e2b_entry(&p->box, &p->user, path, e) : NULL;
+
+	box_close(&p->box);
+	return entry ? http_reply_json(rq, 0, json_pack("{s:o}", "entry", entry), e) : -1;
+}
+
+static int post_stat(struct http_request *rq, struct err *e)
+{
+	struct place p;
+	int r = place_open(&p, rq, "path", e);
+
+	return reply_entry(rq, &p, p.path, r, e);
+}
+
+static int post_make_dir(struct http_request *rq, struct err *e)
+{
+	struct place p;
+	const char *argv[] = { "mkdir", "p", "", p.path, NULL };
+	int r = place_open(&p, rq, "path", e);
+	struct err ignored;
+	json_t *there;
+
+	if (r == 0) {
+		there = e2b_entry(&p.box, &p.user, p.path, &ignored);
+		if (there)
+			r = err_set(e, ERR_EXISTS, "%.200s is there already", p.path);
+		json_decref(there);
+	}
+	if (r == 0)
+		r = e2b_file(&p.box, &p.user, argv, NULL, e);
+	return reply_entry(rq, &p, p.path, r, e);
+}
+
+static int post_move(struct http_request *rq, struct err *e)
+{
+	const char *to = json_string_value(json_object_get(http_json(rq), "destination"));
+	char destination[4096];
+	struct place p;
+	const char *argv[] = { "mv", p.path, destination, NULL };
+	int r = place_open(&p, rq, "source", e);
+
+	if (r == 0)
+		r = e2b_place(&p.box, &p.user, to ? to : "", destination, e);
+	if (r == 0)
+		r = e2b_file(&p.box, &p.user, argv, NULL, e);
+	return reply_entry(rq, &p, destination, r, e);
+}
+
+static int post_remove(struct http_request *rq, struct err *e)
+{
+	struct place p;
+	const char *argv[] = { "rm", "r", p.path, NULL };
+	int r = place_open(&p, rq, "path", e);
+
+	if (r == 0)
+		r = e2b_file(&p.box, &p.user, argv, NULL, e);
+	box_close(&p.box);
+	return r < 0 ? -1 : http_reply_json(rq, 0, json_object(), e);
+}
+
+struct walk {
+	struct http_request *rq;
+	struct place *place;
+	json_t *entries;
+	struct http_hold hold;
+};
+
+static int list_into(struct walk *w, const char *path, unsigned depth, struct err *e);
+
+static int add_entry(struct walk *w, const char *path, const struct filerecord *r, struct err *e)
+{
+	json_t *entry = e2b_entry_of(path, r);
+
+	if (json_array_size(w->entries) == ENTRIES_MAX) {
+		json_decref(entry);
+		return err_set(e, ERR_LIMIT, "over %d entries; hint: a smaller depth", ENTRIES_MAX);
+	}
+	if (http_hold_take(w->rq, &w->hold, ENTRY_BYTES + 2 * strlen(path), e) < 0) {
+		json_decref(entry);
+		return -1;
+	}
+	/* JSON has no name that is not UTF-8 */
+	return !entry || json_array_append_new(w->entries, entry) == 0 ? 0 : err_nomem(e);
+}
+
+/* One directory; then those in it, which are found among the entries that it added. */
+static int list_one(struct walk *w, const char *path, struct err *e)
+{
+	const char *user = w->place->user.name[0] ? w->place->user.name : NULL;
+	struct filerecord r;
+	struct listing *l = malloc(sizeof(*l));
+	char child[4096];
+	int got;
+
+	if (!l)
+		return err_nomem(e);
+	listing_init(l);
+	got = listing_start(l, w->rq, w->place->box.sock, path, user, "", 0, e);
+	while (got >= 0 && (got = listing_next(l, w->rq, &r, e)) > 0) {
+		if ((size_t)snprintf(child, sizeof(child), "%s/%s", strcmp(path, "/") ? path : "",
+				     r.name) >= sizeof(child))
+			continue;
+		if (add_entry(w, child, &r, e) < 0)
+			got = -1;
+	}
+	listing_release(l);
+	free(l);
+	return got;
+}
+
+static int list_into(struct walk *w, const char *path, unsigned depth, struct err *e)
+{
+	size_t i, from = json_array_size(w->entries), to;
+	struct err ignored;
+
+	if (list_one(w, path, e) < 0)
+		return -1;
+	to = json_array_size(w->entries);
+	for (i = from; depth > 1 && i < to; i++) {
+		const json_t *one = json_array_get(w->entries, i);
+
+		/* one that went meanwhile, or may not be read, has no entries */
+		if (!strcmp(json_string_value(json_object_get(one, "type")),
+			    "FILE_TYPE_DIRECTORY") &&
+		    list_into(w, json_string_value(json_object_get(one, "path")), depth - 1,
+			      &ignored) < 0 &&
+		    (ignored.code == ERR_LIMIT || ignored.code == ERR_NET)) {
+			*e = ignored;
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int post_list_dir(struct http_request *rq, struct err *e)
+{
+	json_int_t depth = json_integer_value(json_object_get(http_json(rq), "depth"));
+	struct place p;
+	struct walk w = { .rq = rq, .place = &p, .entries = json_array() };
+	int r = place_open(&p, rq, "path", e);
+
+	if (depth < 1)
+		depth = 1;
+	if (r == 0)
+		do
+			r = list_into(&w, p.path, depth > DEPTH_MAX ? DEPTH_MAX : (unsigned)depth,
+				      e);
+		while (r < 0 && e2b_user_retry(&p.user, e));
+	box_close(&p.box);
+	http_hold_end(&w.hold);
+	if (r == 0)
+		return http_reply_json(rq, 0, json_pack("{s:o}", "entries", w.entries), e);
+	json_decref(w.entries);
+	return -1;
+}
+
+/* ---- /files: bytes out -------------------------------------------------------------------- */
+
+struct transfer {
+	struct place place;
+	struct fileflow flow;
+	char boundary[80]; /* of a form; "" of the bytes of one file */
+	struct buf form;
+	struct http_hold hold;
+};
+
+static void transfer_free(void *ctx)
+{
+	struct transfer *t = ctx;
+
+	fileflow_release(&t->flow);
+	buf_release(&t->form);
+	http_hold_end(&t->hold);
+	box_close(&t->place.box);
+	free(t);
+}
+
+static struct transfer *transfer_new(struct http_request *rq, struct err *e)
+{
+	struct transfer *t = calloc(1, sizeof(*t));
+
+	if (!t) {
+		err_nomem(e);
+		return NULL;
+	}
+	fileflow_init(&t->flow);
+	t->form = BUF_INIT(FORM_MAX);
+	if (e2b_connect(&t->place.box, rq, e) == 0 &&
+	    e2b_user_of(rq, http_query(rq, "username"), &t->place.user, e) == 0)
+		return t;
+	transfer_free(t);
+	return NULL;
+}
+
+static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size_t max)
+{
+	return fileflow_read(&((struct transfer *)ctx)->flow, rq, buf, max);
+}
+
+/* Starts the helper, as root where the image has no such user. */
+static int flow_start(struct transfer *t, struct http_request *rq, const char *const *argv, int out,
+		      struct err *e)
+{
+	int r;
+
+	do {
+		fileflow_release(&t->flow);
+		fileflow_init(&t->flow);
+		r = fileflow_start(&t->flow, t->place.box.sock, argv,
+				   t->place.user.name[0] ? t->place.user.name : NULL, LONG_MS, out,
+				   e);
+		if (r == 0 && out)
+			r = fileflow_first(&t->flow, rq, e);
+	} while (r < 0 && e2b_user_retry(&t->place.user, e));
+	return r;
+}
+
+static int get_file(struct http_request *rq, struct err *e)
+{
+	struct transfer *t = transfer_new(rq, e);
+	const char *argv[] = { "read", "0", NULL, NULL };
+	struct http_stream st = { read_transfer, transfer_free, t };
+	const char *path = http_query(rq, "path");
+
+	if (!t)
+		return -1;
+	argv[2] = t->place.path;
+	if (e2b_place(&t->place.box, &t->place.user, path, t->place.path, e) == 0 &&
+	    flow_start(t, rq, argv, 1, e) == 0)
+		return http_reply_stream(rq, 0, "application/octet-stream", &st, e);
+	transfer_free(t);
+	return -1;
+}
+
+/* ---- /files: bytes in ------------------------------------------------------------------------ */
+
+static int begin_upload(struct http_request *rq, struct err *e)
+{
+	const char *type = http_header(rq, "Content-Type"), *path = http_query(rq, "path");
+	struct transfer *t = transfer_new(rq, e);
+	const char *argv[] = { "write", "p", "", NULL, NULL };
+
+	if (!t)
+		return -1;
+	http_set_data(rq, t, transfer_free);
+	if (http_header(rq, "Content-Encoding"))
+		return err_set(e, ERR_UNSUPPORTED, "Content-Encoding is not taken");
+	if (type && !strncmp(type, "multipart/form-data", 19))
+		return form_boundary(type, t->boundary, e);
+	if (!path)
+		return err_set(e, ERR_INVALID, "query parameter path is missing");
+	argv[3] = t->place.path;
+	if (e2b_place(&t->place.box, &t->place.user, path, t->place.path, e) < 0)
+		return -1;
+	return flow_start(t, rq, argv, 0, e);
+}
+
+static int feed_upload(struct http_request *rq, const char *data, size_t n, struct err *e)
+{
+	struct transfer *t = http_data(rq);
+
+	if (t->boundary[0])
+		return http_hold_take(rq, &t->hold, n, e) < 0 ? -1 : buf_add(&t->form, data, n, e);
+	return fileflow_feed(&t->flow, rq, data, n, e);
+}
+
+static json_t *written(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return json_pack("{s:s,s:s,s:s}", "name", slash ? slash + 1 : path, "type", "file", "path",
+			 path);
+}
+
+struct batch {
+	struct http_request *rq;
+	struct transfer *transfer;
+	json_t *list;
+	int parts;
+};
+
+/* A part "file": its file name is the path, unless the query has one. */
+static int take_part(void *ctx, const struct form_part *part, struct err *e)
+{
+	struct batch *b = ctx;
+	struct transfer *t = b->transfer;
+	const char *path = http_query(b->rq, "path"),
+		   *argv[] = { "write", "p", "", t->place.path, NULL };
+	struct filecounts ignored;
+
+	if (strcmp(part->name, "file"))
+		return 0;
+	if (path && b->parts++)
+		return err_set(e, ERR_INVALID, "several files for one path");
+	if (e2b_place(&t->place.box, &t->place.user, path ? path : part->filename, t->place.path,
+		      e) < 0)
+		return -1;
+	if (flow_start(t, b->rq, argv, 0, e) < 0 ||
+	    fileflow_feed(&t->flow, b->rq, part->data, part->n, e) < 0 ||
+	    fileflow_end(&t->flow, &ignored, e) < 0)
+		return -1;
+	return json_array_append_new(b->list, written(t->place.path));
+}
+
+static int post_files(struct http_request *rq, struct err *e)
+{
+	struct transfer *t = http_data(rq);
+	struct batch b = { rq, t, json_array(), 0 };
+	struct filecounts ignored;
+	int r;
+
+	if (t->boundary[0]) {
+		r = form_each(&t->form, t->boundary, take_part, &b, e);
+	} else {
+		r = fileflow_end(&t->flow, &ignored, e);
+		json_array_append_new(b.list, written(t->place.path));
+	}
+	if (r == 0)
+		return http_reply_json(rq, 0, b.list, e);
+	json_decref(b.list);
+	return -1;
+}
+
+#define FILESYSTEM "/filesystem.Filesystem"
+#define UNARY                                                                                      \
+	HTTP_JSON, .response = "Document", .shape_error = e2b_connect_error,                       \
+		   .error_schema = "Document"
+
+const struct http_route e2b_file_routes[] = {
+	{ "POST", FILESYSTEM "/Stat", post_stat, "E2B: describe a file", UNARY },
+	{ "POST", FILESYSTEM "/ListDir", post_list_dir, "E2B: list a directory", UNARY },
+	{ "POST", FILESYSTEM "/MakeDir", post_make_dir, "E2B: make a directory", UNARY },
+	{ "POST", FILESYSTEM "/Move", post_move, "E2B: move a file or directory", UNARY },
+	{ "POST", FILESYSTEM "/Remove", post_remove, "E2B: remove a file or directory", UNARY },
+	{ "GET", "/files", get_file, "E2B: a file's bytes", .query = "path!:string username:string",
+	  .type = "application/octet-stream", .shape_error = e2b_error,
+	  .error_schema = "Document" },
+	{ "POST", "/files", post_files, "E2B: write files: their bytes, or multipart/form-data",
+	  HTTP_RAW, .query = "path:string username:string", .response = "Documents",
+	  .begin = begin_upload, .feed = feed_upload, .shape_error = e2b_error,
+	  .error_schema = "Document" },
+	{ NULL },
+};

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * E2B's process.Process: commands that go on without their client, as events of the Connect
+ * protocol.  A process is a detached command, whose output the keeper holds; while a client
+ * listens, the command waits for it, so that nothing is lost.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/mem.h"
+#include "manager/api/connectrpc.h"
+#include "manager/api/e2b.h"
+#include "manager/api/estream.h"
+#include "manager/keeper/request.h"
+#include "manager/keeper/wire.h"
+
+#define BEAT_MS 20000 /* the SDKs' Keepalive-Ping-Interval is 50 s */
+
+/* ---- following ------------------------------------------------------------------------------ */
+
+struct process {
+	struct box box;
+	char command[24];
+	int tty, began;
+	uint64_t from[2];
+};
+
+static void process_free(void *ctx)
+{
+	struct process *p = ctx;
+
+	box_close(&p->box);
+	free(p);
+}
+
+static struct process *process_new(struct http_request *rq, struct err *e)
+{
+	struct process *p = calloc(1, sizeof(*p));
+
+	if (p)
+		box_init(&p->box, rq);
+	else
+		err_nomem(e);
+	return p;
+}
+
+static int ask_more(struct process *p, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_follow);
+
+	request_set_command(ask, p->command);
+	request_set_stream(ask, p->tty ? "stdout" : "both");
+	request_set_from(ask, p->from[0]);
+	request_set_stderr_from(ask, p->from[1]);
+	request_set_hold(ask, 1);
+	return box_send(&p->box, ask, NULL, 0, e);
+}
+
+static int add_event(struct estream *s, json_t *event, struct err *e)
+{
+	return estream_add(s, "", 0, json_pack("{s:o}", "event", event), e);
+}
+
+static int add_data(struct estream *s, const char *key, const char *data, size_t n, struct err *e)
+{
+	autofree char *text = malloc(BASE64_LEN(n) + 1);
+
+	if (!text)
+		return err_nomem(e);
+	base64_encode(text, data, n);
+	return add_event(s, json_pack("{s:{s:s}}", "data", key, text), e);
+}
+
+/* What the process ended with, as Go's os.ProcessState says it. */
+static int add_end(struct estream *s, const json_t *verdict, struct err *e)
+{
+	const int status = (int)json_integer_value(json_object_get(verdict, "exit_status"));
+	const int number = (int)json_integer_value(json_object_get(verdict, "signal"));
+	const char *cause = json_string_value(json_object_get(verdict, "cause"));
+	char text[64];
+
+	if (json_is_true(json_object_get(verdict, "timed_out")))
+		return err_set(e, ERR_TIMEOUT, "the command took too long");
+	if (number) {
+		snprintf(text, sizeof(text), "signal: %s", strsignal(number));
+		return add_event(s,
+				 json_pack("{s:{s:i,s:b,s:s,s:s}}", "end", "exitCode", status,
+					   "exited", 0, "status", text, "error",
+					   cause && strcmp(cause, "signal") ? cause : text),
+				 e);
+	}
+	snprintf(text, sizeof(text), "exit status %d", status);
+	if (cause && strcmp(cause, "exit"))
+		return add_event(s,
+				 json_pack("{s:{s:i,s:b,s:s,s:s}}", "end", "exitCode", status,
+					   "exited", 1, "status", text, "error", cause),
+				 e);
+	return add_event(s,
+			 json_pack("{s:{s:i,s:b,s:s}}", "end", "exitCode", status, "exited", 1,
+				   "status", text),
+			 e);
+}
+
+static int add_parts(struct estream *s, struct process *p, json_t *answer, const struct buf *b,
+		     struct err *e)
+{
+	static const char *const names[] = { "stdout", "stderr" };
+	size_t at = 0;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		const json_t *part = json_object_get(answer, names[i]);
+		size_t n = (size_t)json_integer_value(json_object_get(part, "bytes"));
+
+		if (!part)
+			continue;
+		if (n > b->len - at)
+			return err_set(e, ERR_CORRUPT, "the keeper's answer is cut short");
+		p->from[i] = (uint64_t)json_integer_value(json_object_get(part, "next"));
+		if (n && add_data(s, p->tty ? "pty" : names[i], b->data + at, n, e) < 0)
+			return -1;
+		at += n;
+	}
+	return 0;
+}
+
+static int next_event(struct estream *s, struct http_request *rq, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
+	struct process *p = s->ctx;
+	autojson json_t *answer = NULL;
+	int fds[WIRE_FDS_MAX], r = 0;
+	size_t n = 0;
+
+	(void)rq;
+	if (!p->began++)
+		return add_event(s, json_pack("{s:{s:i}}", "start", "pid", atoi(p->command + 1)),
+				 e) < 0 ?
+			       -1 :
+			       1;
+	answer = box_receive(&p->box, BEAT_MS, fds, WIRE_FDS_MAX, &n, e);
+	if (!answer && e->code == ERR_TIMEOUT)
+		return add_event(s, json_pack("{s:{}}", "keepalive"), e) < 0 ? -1 : 1;
+	if (!answer)
+		return -1;
+	if (n)
+		r = wire_read_data(fds[0], &b, e);
+	while (n)
+		fd_close(&fds[--n]);
+	if (r < 0 || add_parts(s, p, answer, &b, e) < 0)
+		return -1;
+	if (json_is_true(json_object_get(answer, "ended")))
+		return add_end(s, json_object_get(answer, "verdict"), e);
+	return ask_more(p, e) < 0 ? -1 : 1;
+}
+
+static int reply_events(struct http_request *rq, struct process *p, struct err *e)
+{
+	if (ask_more(p, e) == 0)
+		return estream_reply_connect(rq, next_event, process_free, p, e);
+	process_free(p);
+	return -1;
+}
+
+/* ---- Start ------------------------------------------------------------------------------------
+ */
+
+static json_t *argv_of(const json_t *process)
+{
+	const json_t *args = json_object_get(process, "args");
+	json_t *list = json_array(), *v;
+	size_t i;
+
+	json_array_append(list, json_object_get(process, "cmd"));
+	json_array_foreach(args, i, v) json_array_append(list, v);
+	return list;
+}
+
+static json_t *env_of(const json_t *process)
+{
+	json_t *list = json_array(), *v;
+	const char *name;
+
+	json_object_foreach(json_object_get(process, "envs"), name, v)
+		json_array_append_new(list, json_sprintf("%s=%s", name, json_string_value(v)));
+	return list;
+}
+
+static int set_size(json_t *ask, const json_t *pty)
+{
+	const json_t *size = json_object_get(pty, "size");
+	json_int_t cols = json_integer_value(json_object_get(size, "cols"));
+	json_int_t rows = json_integer_value(json_object_get(size, "rows"));
+
+	if (cols > 0 && rows > 0 && cols <= 10000 && rows <= 10000) {
+		request_set_cols(ask, (uint64_t)cols);
+		request_set_rows(ask, (uint64_t)rows);
+		return 1;
+	}
+	return 0;
+}
+
+static json_t *start_request(struct http_request *rq, const json_t *body, const struct e2b_user *u)
+{
+	const json_t *process = json_object_get(body, "process"),
+		     *pty = json_object_get(body, "pty");
+	const char *cwd = json_string_value(json_object_get(process, "cwd"));
+	const char *tag = json_string_value(json_object_get(body, "tag"));
+	json_t *ask = protocol_request(OP_exec);
+
+	request_set_argv(ask, argv_of(process));
+	request_set_env(ask, env_of(process));
+	request_set_detach(ask, 1);
+	request_set_timeout_ms(ask, connectrpc_deadline(rq));
+	if (u->name[0])
+		request_set_user(ask, u->name);
+	if (cwd && cwd[0])
+		request_set_workdir(ask, cwd);
+	if (tag && tag[0])
+		request_set_name(ask, tag);
+	if (pty) {
+		request_set_tty(ask, 1);
+		set_size(ask, pty);
+	} else {
+		/* an older client does not say, and may send input */
+		request_set_stdin_open(ask, !json_is_false(json_object_get(body, "stdin")));
+	}
+	return ask;
+}
+
+static int check_strings(const json_t *list, struct err *e)
+{
+	json_t *v;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)list, i, v) if (!json_is_string(v)) return err_set(
+		e, ERR_INVALID, "process.args has an element that is no string");
+	return 0;
+}
+
+static int check_start(const json_t *body, struct err *e)
+{
+	const json_t *process = json_object_get(body, "process");
+	const char *name;
+	json_t *v;
+
+	if (!json_is_string(json_object_get(process, "cmd")))
+		return err_set(e, ERR_INVALID, "process.cmd is missing");
+	json_object_foreach((json_t *)(size_t)json_object_get(process, "envs"), name, v) if (
+		!json_is_string(v)) return err_set(e, ERR_INVALID,
+						   "process.envs has a value that is no string");
+	return check_strings(json_object_get(process, "args"), e);
+}
+
+/* 0 with the number of the command in p. */
+static int launch(struct process *p, struct http_request *rq, const json_t *body,
+		  struct e2b_user *u, struct err *e)
+{
+	do {
+		autojson json_t *ask = start_request(rq, body, u);
+		autojson json_t *answer = box_call(&p->box, ask, NULL, 0, NULL, e);
+		const char *id = json_string_value(json_object_get(answer, "command"));
+
+		if (answer && !id)
+			return err_set(e, ERR_CORRUPT, "the keeper named no command");
+		if (answer) {
+			snprintf(p->command, sizeof(p->command), "%s", id);
+			http_audit(rq, "command", p->command);
+			return 0;
+		}
+	} while (e2b_user_retry(u, e));
+	return -1;
+}
+
+static int start(struct http_request *rq, struct process *p, struct err *e)
+{
+	autojson json_t *body = connectrpc_message(rq, e);
+	struct e2b_user u;
+
+	if (!body || check_start(body, e) < 0 || e2b_user_of(rq, NULL, &u, e) < 0)
+		return -1;
+	p->tty = json_is_object(json_object_get(body, "pty"));
+	if (e2b_connect(&p->box, rq, e) < 0)
+		return -1;
+	atomic_fetch_add(&api_of(rq)->execs, 1);
+	return launch(p, rq, body, &u, e);
+}
+
+static int post_start(struct http_request *rq, struct err *e)
+{
+	struct process *p = process_new(rq, e);
+
+	if (!p)
+		return -1;
+	if (start(rq, p, e) == 0)
+		return reply_events(rq, p, e);
+	process_free(p);
+	return e->code == ERR_NET ? -1 : connectrpc_refuse(rq, e);
+}
+
+/* ---- one that runs: Connect, List, input, signals -----------------------------------------------
+ */
+
+/* {"pid":5} or {"tag":"x"}: the command, from the keeper's list; NULL with e. */
+static json_t *find_command(struct box *b, const json_t *selector, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_commands),
+			*answer = box_call(b, ask, NULL, 0, NULL, e);
+	const char *tag = json_string_value(json_object_get(selector, "tag"));
+	json_int_t pid = json_integer_value(json_object_get(selector, "pid"));
+	json_t *one;
+	size_t i;
+
+	if (!answer)
+		return NULL;
+	json_array_foreach(json_object_get(answer, "commands"), i, one)
+	{
+		const char *id = json_string_value(json_object_get(one, "command"));
+		const char *name = json_string_value(json_object_get(one, "name"));
+
+		if (!json_is_true(json_object_get(one, "detached")) ||
+		    json_object_get(one, "verdict"))
+			continue;
+		if (tag ? name && !strcmp(tag, name) : id && atoll(id + 1) == pid)
+			return json_incref(one);
+	}
+	err_set(e, ERR_NOT_FOUND, "no process of that number or tag runs");
+	return NULL;
+}
+
+static int take_command(struct process *p, const json_t *one)
+{
+	snprintf(p->command, sizeof(p->command), "%s",
+		 json_string_value(json_object_get(one, "command")));
+	p->tty = json_is_true(json_object_get(one, "tty"));
+	p->from[0] = (uint64_t)json_integer_value(json_object_get(one, "stdout_bytes"));
+	p->from[1] = (uint64_t)json_integer_value(json_object_get(one, "stderr_bytes"));
+	return 0;
+}
+
+static int join(struct http_request *rq, struct process *p, struct err *e)
+{
+	autojson json_t *body = connectrpc_message(rq, e), *one = NULL;
+
+	if (!body || e2b_connect(&p->box, rq, e) < 0)
+		return -1;
+	one = find_command(&p->box, json_object_get(body, "process"), e);
+	return one ? take_command(p, one) : -1;
+}
+
+static int post_connect(struct http_request *rq, struct err *e)
+{
+	struct process *p = process_new(rq, e);
+
+	if (!p)
+		return -1;
+	if (join(rq, p, e) == 0)
+		return reply_events(rq, p, e);
+	process_free(p);
+	return e->code == ERR_NET ? -1 : connectrpc_refuse(rq, e);
+}
+
+static int post_list(struct http_request *rq, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_commands), *answer = NULL;
+	json_t *list = json_array(), *one;
+	struct box b;
+	size_t i;
+
+	if (e2b_connect(&b, rq, e) == 0)
+		answer = box_call(&b, ask, NULL, 0, NULL, e);
+	box_close(&b);
+	json_array_foreach(json_object_get(answer, "commands"), i, one)
+	{
+		if (!json_is_true(json_object_get(one, "detached")) ||
+		    json_object_get(one, "verdict"))
+			continue;
+		json_array_append_new(
+			list,
+			json_pack("{s:{s:O,s:[],s:{}},s:i,s:O*}", "config", "cmd",
+				  json_object_get(one, "text"), "args", "envs", "pid",
+				  atoi(json_string_value(json_object_get(one, "command")) + 1),
+				  "tag", json_object_get(one, "name")));
+	}
+	if (answer)
+		return http_reply_json(rq, 0, json_pack("{s:o}", "processes", list), e);
+	json_decref(list);
+	return -1;
+}
+
+/* Asks the keeper about the process that the body selects, with fd (-1: none); {} is the reply. */
+static int about(struct http_request *rq, enum protocol_op op,
+		 int (*fill)(json_t *ask, const json_t *body, struct err *e), int fd, struct err *e)
+{
+	autojson json_t *ask = protocol_request(op), *one = NULL, *answer = NULL;
+	struct box b;
+
+	if (e2b_connect(&b, rq, e) == 0)
+		one = find_command(&b, json_object_get(http_json(rq), "process"), e);
+	if (one && fill(ask, http_json(rq), e) == 0) {
+		request_set_command(ask, json_string_value(json_object_get(one, "command")));
+		answer = box_call(&b, ask, fd < 0 ? NULL : &fd, fd >= 0, NULL, e);
+	}
+	box_close(&b);
+	return answer ? http_reply_json(rq, 0, json_object(), e) : -1;
+}
+
+static int fill_signal(json_t *ask, const json_t *body, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(body, "signal"));
+
+	if (name && !strcmp(name, "SIGNAL_SIGKILL"))
+		request_set_signal(ask, 9);
+	else if (name && !strcmp(name, "SIGNAL_SIGTERM"))
+		request_set_signal(ask, 15);
+	else
+		return err_set(e, ERR_INVALID,
+			       "signal is neither SIGNAL_SIGKILL nor SIGNAL_SIGTERM");
+	request_set_all(ask, 1);
+	return 0;
+}
+
+static int post_signal(struct http_request *rq, struct err *e)
+{
+	return about(rq, OP_signal, fill_signal, -1, e);
+}
+
+static int fill_resize(json_t *ask, const json_t *body, struct err *e)
+{
+	return set_size(ask, json_object_get(body, "pty")) ?
+		       0 :
+		       err_set(e, ERR_INVALID, "pty.size is no size");
+}
+
+static int post_update(struct http_request *rq, struct err *e)
+{
+	return about(rq, OP_resize, fill_resize, -1, e);
+}
+
+static int fill_send(json_t *ask, const json_t *body, struct err *e)
+{
+	(void)e;
+	request_set_eof(ask, !json_object_get(body, "input"));
+	return 0;
+}
+
+static int post_input(struct http_request *rq, struct err *e)
+{
+	const json_t *input = json_object_get(http_json(rq), "input"),
+		     *v = json_object_get(input, "stdin");
+	autofree char *bytes = NULL;
+	autoclose int fd = -1;
+	size_t n = 0;
+
+	if (!v)
+		v = json_object_get(input, "pty");
+	bytes = malloc(json_string_length(v) + 1);
+	if (!bytes)
+		return err_nomem(e);
+	if (!json_is_string(v) ||
+	    (json_string_length(v) &&
+	     base64_decode(bytes, &n, json_string_value(v), json_string_length(v)) < 0))
+		return err_set(e, ERR_INVALID, "input.stdin is not base64");
+	fd = wire_data(bytes, n, e);
+	return fd < 0 ? -1 : about(rq, OP_send, fill_send, fd, e);
+}
+
+static int post_close_stdin(struct http_request *rq, struct err *e)
+{
+	autoclose int fd = wire_data("", 0, e);
+
+	return fd < 0 ? -1 : about(rq, OP_send, fill_send, fd, e);
+}
+
+#define PROCESS "/process.Process"
+#define STREAM                                                                                     \
+	HTTP_RAW, .type = "application/connect+json", .begin = connectrpc_begin,                      \
+		  .feed = connectrpc_feed, .shape_error = e2b_connect_error,                          \
+		  .error_schema = "Document"
+#define UNARY                                                                                      \
+	HTTP_JSON, .response = "Document", .shape_error = e2b_connect_error,                       \
+		   .error_schema = "Document"
+
+const struct http_route e2b_process_routes[] = {
+	{ "POST", PROCESS "/Start", post_start, "E2B: start a process, and its events", STREAM },
+	{ "POST", PROCESS "/Connect", post_connect, "E2B: the events of a process from now on",
+	  STREAM },
+	{ "POST", PROCESS "/List", post_list, "E2B: processes that run", UNARY },
+	{ "POST", PROCESS "/SendInput", post_input, "E2B: bytes for a process' input", UNARY },
+	{ "POST", PROCESS "/CloseStdin", post_close_stdin, "E2B: the end of a process' input",
+	  UNARY },
+	{ "POST", PROCESS "/SendSignal", post_signal, "E2B: signal a process", UNARY },
+	{ "POST", PROCESS "/Update", post_update, "E2B: the size of a process' terminal", UNARY },
+	{ NULL },
+};

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * E2B's control plane: sandboxes.  A template is an image's name, and "base" (or what else E2B's
+ * SDKs take when none is said) the configuration's image.  A timeout is the sandbox's ttl; a paused
+ * sandbox has none.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "manager/api/boxlist.h"
+#include "manager/api/e2b.h"
+#include "manager/host/list.h"
+#include "manager/keeper/pings.h"
+#include "manager/keeper/request.h"
+
+#define TEMPLATE "e2b.template"
+#define METADATA "e2b.metadata"
+#define ENVD_VERSION "0.6.4" /* what of envd's is here: octet-stream, the end of stdin */
+#define TIMEOUT_S 300
+#define TIMEOUT_S_MAX 31536000
+#define LIST_MAX 100
+
+/* ---- create -------------------------------------------------------------------------- */
+
+/* Those of E2B's own that a client names when it names none. */
+static int is_preset(const char *template)
+{
+	static const char *const presets[] = { "base", "code-interpreter-v1", "desktop",
+					       "mcp-gateway" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(presets); i++)
+		if (!strcmp(template, presets[i]))
+			return 1;
+	return 0;
+}
+
+static int read_timeout(const json_t *body, json_int_t *ret, struct err *e)
+{
+	const json_t *v = json_object_get(body, "timeout");
+
+	*ret = TIMEOUT_S;
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_integer(v) || json_integer_value(v) < 0 ||
+	    json_integer_value(v) > TIMEOUT_S_MAX)
+		return err_set(e, ERR_INVALID, "timeout is no number of seconds from 0 to %d",
+			       TIMEOUT_S_MAX);
+	*ret = json_integer_value(v);
+	return 0;
+}
+
+static json_t *env_list(const json_t *envs, struct err *e)
+{
+	json_t *list = json_array(), *v;
+	const char *name;
+
+	json_object_foreach((json_t *)(size_t)envs, name, v)
+	{
+		if (!json_is_string(v)) {
+			json_decref(list);
+			err_set(e, ERR_INVALID, "envVars has a value that is no string");
+			return NULL;
+		}
+		json_array_append_new(list, json_sprintf("%s=%s", name, json_string_value(v)));
+	}
+	return list;
+}
+
+/* What berth has not is refused, not left out. */
+static int check_create(const json_t *body, struct err *e)
+{
+	const json_t *metadata = json_object_get(body, "metadata");
+	const char *name;
+	json_t *v;
+
+	if (!json_is_string(json_object_get(body, "templateID")))
+		return err_set(e, ERR_INVALID, "templateID is missing");
+	if (json_is_true(json_object_get(body, "autoPause")))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "autoPause is not served: a sandbox ends at its timeout");
+	if (json_array_size(json_object_get(body, "volumeMounts")))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "volumeMounts are not served; hint: POST /v1/sandboxes");
+	json_object_foreach(
+		(json_t *)(size_t)metadata, name,
+		v) if (!json_is_string(v)) return err_set(e, ERR_INVALID,
+							  "metadata has a value that is no string");
+	return 0;
+}
+
+static json_t *create_request(const json_t *body, struct err *e)
+{
+	const char *template = json_string_value(json_object_get(body, "templateID"));
+	json_t *metadata = json_object_get(body, "metadata"), *envs, *request, *labels;
+	autofree char *text = NULL;
+	char ttl[32];
+	json_int_t timeout;
+
+	if (check_create(body, e) < 0 || read_timeout(body, &timeout, e) < 0)
+		return NULL;
+	envs = env_list(json_object_get(body, "envVars"), e);
+	if (!envs)
+		return NULL;
+	snprintf(ttl, sizeof(ttl), "%llds", (long long)(timeout ? timeout : 1));
+	labels = json_pack("[s,o]", E2B_FACE "=e2b", json_sprintf(TEMPLATE "=%s", template));
+	text = json_is_object(metadata) ? json_dumps(metadata, JSON_COMPACT | JSON_SORT_KEYS) :
+					  NULL;
+	if (text)
+		json_array_append_new(labels, json_sprintf(METADATA "=%s", text));
+	request =
+		json_pack("{s:{s:s,s:o,s:o}}", "options", "ttl", ttl, "env", envs, "label", labels);
+	if (!is_preset(template))
+		json_object_set_new(request, "image", json_string(template));
+	return request;
+}
+
+/* What create and connect answer.  The token is the caller's own, behind the sandbox's id. */
+static json_t *describe_new(struct http_request *rq, const char *id, const char *template)
+{
+	const char *token = http_bearer(rq);
+
+	return json_pack("{s:s,s:s,s:s,s:s,s:o*,s:n}", "sandboxID", id, "templateID",
+			 template ? template : "base", "clientID", "berth", "envdVersion",
+			 ENVD_VERSION, "envdAccessToken",
+			 token ? json_sprintf("%s" E2B_TOKEN_MARK "%s", id, token) : NULL,
+			 "domain");
+}
+
+static int post_sandbox(struct http_request *rq, struct err *e)
+{
+	autojson json_t *request = create_request(http_json(rq), e), *made = NULL;
+
+	made = request ? api_create(rq, request, e) : NULL;
+	if (!made)
+		return -1;
+	return http_reply_json(
+		rq, 201,
+		describe_new(rq, json_string_value(json_object_get(made, "id")),
+			     json_string_value(json_object_get(http_json(rq), "templateID"))),
+		e);
+}
+
+/* ---- looking ----------------------------------------------------------------------------- */
+
+static const char *label_of(const json_t *record, const char *key)
+{
+	return json_string_value(json_object_get(json_object_get(record, "labels"), key));
+}
+
+static int is_e2b(const json_t *record)
+{
+	const char *face = label_of(record, E2B_FACE);
+
+	return face && !strcmp(face, "e2b");
+}
+
+static json_t *when(int64_t wall_ms)
+{
+	time_t t = (time_t)(wall_ms / 1000);
+	char text[40] = "";
+	struct tm tm;
+
+	if (gmtime_r(&t, &tm))
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return json_string(text);
+}
+
+static json_t *metadata_of(const json_t *record)
+{
+	const char *text = label_of(record, METADATA);
+	struct err ignored;
+	json_t *j = text ? json_parse(text, strlen(text), 8192, METADATA, &ignored) : NULL;
+
+	return j ? j : json_object();
+}
+
+static int is_paused(const json_t *live)
+{
+	const char *status = json_string_value(json_object_get(live, "state"));
+
+	return status && !strcmp(status, "paused");
+}
+
+static json_t *describe(const json_t *record, const json_t *live)
+{
+	const char *template = label_of(record, TEMPLATE);
+	json_int_t ends = json_integer_value(json_object_get(record, "expires_ms"));
+	json_int_t memory = json_integer_value(json_object_get(live, "memory_limit_bytes"));
+	json_int_t milli = json_integer_value(json_object_get(live, "cpu_limit_milli"));
+
+	return json_pack(
+		"{s:O,s:s,s:s,s:O,s:o,s:s,s:I,s:I,s:I,s:o,s:s}", "sandboxID",
+		json_object_get(record, "id"), "templateID", template ? template : "base",
+		"clientID", "berth", "startedAt", json_object_get(record, "created"), "endAt",
+		when(ends ? ends : (int64_t)clock_wall_ms() + TIMEOUT_S_MAX * 1000ll), "state",
+		is_paused(live) ? "paused" : "running", "cpuCount", (milli + 999) / 1000,
+		"memoryMB", memory >> 20, "diskSizeMB", (json_int_t)0, "metadata",
+		metadata_of(record), "envdVersion", ENVD_VERSION);
+}
+
+/* The record and what the keeper says; both new references. */
+static int look(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
+		struct err *e)
+{
+	autojson json_t *ping = protocol_request(OP_ping);
+
+	*ret_record = *ret_live = NULL;
+	if (box_connect(b, rq, e) < 0)
+		return e->code == ERR_BUSY ? err_set(e, ERR_NOT_FOUND, "sandbox %s not found",
+						     http_param(rq, "id")) :
+					     -1;
+	*ret_record = boxlist_load(b, e);
+	if (*ret_record && !is_e2b(*ret_record))
+		return err_set(e, ERR_NOT_FOUND, "sandbox %s not found", http_param(rq, "id"));
+	*ret_live = *ret_record ? box_call(b, ping, NULL, 0, NULL, e) : NULL;
+	return *ret_live ? 0 : -1;
+}
+
+static int get_sandbox(struct http_request *rq, struct err *e)
+{
+	autojson json_t *record = NULL, *live = NULL;
+	struct box b;
+	int r = look(&b, rq, &record, &live, e);
+
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_json(rq, 0, describe(record, live), e);
+}
+
+struct listing {
+	struct box *box;
+	json_t *list;
+};
+
+static int add_record(void *ctx, const char *id, int kept, json_t *record)
+{
+	struct listing *l = ctx;
+
+	if (kept || !is_e2b(record) || !box_allowed(l->box, id))
+		return 0;
+	return json_array_append(l->list, record);
+}
+
+static int unescape_twice(char *s)
+{
+	return http_unescape(s) < 0 ? -1 : http_unescape(s);
+}
+
+/* ?metadata=...: the value is itself a query, of names and values that were escaped before. */
+static int has_metadata(const json_t *metadata, const char *wanted)
+{
+	autofree char *text = strdup(wanted ? wanted : "");
+	char *part, *save = NULL;
+
+	for (part = text ? strtok_r(text, "&", &save) : NULL; part;
+	     part = strtok_r(NULL, "&", &save)) {
+		char *value = strchr(part, '=');
+		const char *has;
+
+		if (!value)
+			return 0;
+		*value++ = '\0';
+		if (unescape_twice(part) < 0 || unescape_twice(value) < 0)
+			return 0;
+		has = json_string_value(json_object_get(metadata, part));
+		if (!has || strcmp(has, value))
+			return 0;
+	}
+	return 1;
+}
+
+static int is_wanted(struct http_request *rq, const json_t *one)
+{
+	const char *states = http_query(rq, "state"), *template = http_query(rq, "template");
+	const char *state = json_string_value(json_object_get(one, "state"));
+
+	if (states && !strstr(states, state))
+		return 0;
+	if (template && strcmp(template, json_string_value(json_object_get(one, "templateID"))))
+		return 0;
+	return has_metadata(json_object_get(one, "metadata"), http_query(rq, "metadata"));
+}
+
+static void add_live(json_t *record, const json_t *answer)
+{
+	json_object_set(record, "live", (json_t *)(size_t)answer);
+}
+
+static int get_sandboxes(struct http_request *rq, struct err *e)
+{
+	uint64_t limit = http_query_u64(rq, "limit", LIST_MAX),
+		 after = http_query_u64(rq, "nextToken", 0), seen = 0;
+	struct listing l = { .list = json_array() };
+	json_t *found = json_array(), *record;
+	char next[24] = "";
+	struct box b;
+	size_t i;
+	int r = box_open(&b, rq, e);
+
+	l.box = &b;
+	if (r == 0)
+		r = registry_list(&b.registry, 0, add_record, &l, e);
+	if (r == 0)
+		pings_ask(&b.registry, l.list, add_live);
+	box_close(&b);
+	json_array_foreach(l.list, i, record)
+	{
+		autojson json_t *one = describe(record, json_object_get(record, "live"));
+
+		if (!json_object_get(record, "live") || !is_wanted(rq, one) || seen++ < after)
+			continue;
+		if (json_array_size(found) == limit) {
+			snprintf(next, sizeof(next), "%llu", (unsigned long long)(after + limit));
+			break;
+		}
+		json_array_append(found, one);
+	}
+	json_decref(l.list);
+	if (r < 0) {
+		json_decref(found);
+		return -1;
+	}
+	r = http_reply_json(rq, 0, found, e);
+	return r == 0 && next[0] ? http_reply_header(rq, "X-Next-Token", next, e) : r;
+}
+
+/* ---- changing ------------------------------------------------------------------------------ */
+
+static int call(struct box *b, json_t *request, struct err *e)
+{
+	autojson json_t *ask = request, *answer = box_call(b, ask, NULL, 0, NULL, e);
+
+	return answer ? 0 : -1;
+}
+
+/* From now on; 0 is never. */
+static int set_ttl(struct box *b, json_int_t seconds, struct err *e)
+{
+	json_t *ask = protocol_request(OP_update);
+
+	request_set_ttl_ms(ask, (uint64_t)seconds * 1000);
+	return call(b, ask, e);
+}
+
+static int post_timeout(struct http_request *rq, struct err *e)
+{
+	autojson json_t *record = NULL, *live = NULL;
+	json_int_t timeout;
+	struct box b = { .sock = -1, .lock_fd = -1 };
+	int r = read_timeout(http_json(rq), &timeout, e);
+
+	if (r < 0)
+		return -1;
+	r = look(&b, rq, &record, &live, e);
+	if (r == 0)
+		r = set_ttl(&b, timeout ? timeout : 1, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+/* Its memory stays where it is; while it is paused no time runs out. */
+static int post_pause(struct http_request *rq, struct err *e)
+{
+	autojson json_t *record = NULL, *live = NULL;
+	struct box b;
+	int r = look(&b, rq, &record, &live, e);
+
+	if (r == 0 && is_paused(live))
+		r = err_set(e, ERR_EXISTS, "sandbox %s is paused already", b.id);
+	if (r == 0)
+		r = set_ttl(&b, 0, e) < 0 ? -1 : call(&b, protocol_request(OP_pause), e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+/* Resumes it where it is paused, and gives it at least so much time. */
+static int resume(struct http_request *rq, int status, struct err *e)
+{
+	autojson json_t *record = NULL, *live = NULL;
+	json_int_t timeout, ends;
+	struct box b = { .sock = -1, .lock_fd = -1 };
+	int r = read_timeout(http_json(rq), &timeout, e);
+
+	if (r < 0)
+		return -1;
+	r = look(&b, rq, &record, &live, e);
+	ends = json_integer_value(json_object_get(record, "expires_ms"));
+	if (r == 0 && is_paused(live))
+		r = call(&b, protocol_request(OP_resume), e);
+	if (r == 0 && (!ends || ends < (json_int_t)clock_wall_ms() + timeout * 1000))
+		r = set_ttl(&b, timeout ? timeout : 1, e);
+	box_close(&b);
+	return r < 0 ? -1 :
+		       http_reply_json(rq, status,
+				       describe_new(rq, b.id, label_of(record, TEMPLATE)), e);
+}
+
+static int post_connect(struct http_request *rq, struct err *e)
+{
+	return resume(rq, 200, e);
+}
+
+static int post_resume(struct http_request *rq, struct err *e)
+{
+	return resume(rq, 201, e);
+}
+
+static int delete_sandbox(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "berth", "rm", "--force", "--json", NULL, NULL };
+	autojson json_t *record = NULL, *live = NULL;
+	struct box b;
+	int r = look(&b, rq, &record, &live, e);
+
+	fd_close(&b.sock);
+	argv[4] = b.id;
+	if (r == 0)
+		r = spawn_berth(rq, argv, 1, -1, NULL, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+static int get_metrics(struct http_request *rq, struct err *e)
+{
+	autojson json_t *record = NULL, *live = NULL;
+	struct box b;
+	int r = look(&b, rq, &record, &live, e);
+	json_int_t milli = json_integer_value(json_object_get(live, "cpu_limit_milli"));
+	json_int_t up = json_integer_value(json_object_get(live, "uptime_ms"));
+	json_int_t cpu = json_integer_value(json_object_get(live, "cpu_ms"));
+
+	box_close(&b);
+	if (r < 0)
+		return -1;
+	return http_reply_json(
+		rq, 0,
+		json_pack("[{s:o,s:I,s:I,s:f,s:O,s:O,s:I,s:I,s:I}]", "timestamp",
+			  when((int64_t)clock_wall_ms()), "timestampUnix",
+			  (json_int_t)(clock_wall_ms() / 1000), "cpuCount", (milli + 999) / 1000,
+			  "cpuUsedPct", up ? 100.0 * (double)cpu / (double)up : 0.0, "memUsed",
+			  json_object_get(live, "memory_bytes"), "memTotal",
+			  json_object_get(live, "memory_limit_bytes"), "memCache", (json_int_t)0,
+			  "diskUsed", (json_int_t)0, "diskTotal", (json_int_t)0),
+		e);
+}
+
+#define ERRORS .shape_error = e2b_error, .error_schema = "Document"
+#define LIST_QUERY                                                                                 \
+	"metadata:string state:string template:string startedAfter:string order:string "           \
+	"limit:integer nextToken:integer"
+
+const struct http_route e2b_sandbox_routes[] = {
+	{ "POST", "/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON,
+	  .response = "Document", .status = 201, ERRORS },
+	{ "POST", "/v2/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON,
+	  .response = "Document", .status = 201, ERRORS },
+	{ "GET", "/sandboxes", get_sandboxes, "E2B: list sandboxes", .query = LIST_QUERY,
+	  .response = "Documents", ERRORS },
+	{ "GET", "/v2/sandboxes", get_sandboxes, "E2B: list sandboxes", .query = LIST_QUERY,
+	  .response = "Documents", ERRORS },
+	{ "GET", "/sandboxes/{id}", get_sandbox, "E2B: a sandbox", .response = "Document", ERRORS },
+	{ "DELETE", "/sandboxes/{id}", delete_sandbox, "E2B: end and remove a sandbox",
+	  .status = 204, ERRORS },
+	{ "GET", "/sandboxes/{id}/metrics", get_metrics, "E2B: what it uses",
+	  .query = "start:integer end:integer", .response = "Documents", ERRORS },
+	{ "POST", "/sandboxes/{id}/timeout", post_timeout, "E2B: let it live so long from now on",
+	  HTTP_JSON, .status = 204, ERRORS },
+	{ "POST", "/sandboxes/{id}/refreshes", post_timeout, "E2B: let it live so long from now on",
+	  HTTP_JSON, HTTP_OPTIONAL, .status = 204, ERRORS },
+	{ "POST", "/sandboxes/{id}/pause", post_pause, "E2B: freeze it", HTTP_JSON, HTTP_OPTIONAL,
+	  .status = 204, ERRORS },
+	{ "POST", "/sandboxes/{id}/resume", post_resume, "E2B: let it go on", HTTP_JSON,
+	  HTTP_OPTIONAL, .response = "Document", .status = 201, ERRORS },
+	{ "POST", "/sandboxes/{id}/connect", post_connect, "E2B: let it go on", HTTP_JSON,
+	  HTTP_OPTIONAL, .response = "Document", ERRORS },
+	{ "POST", "/v2/sandboxes/{id}/connect", post_connect, "E2B: let it go on", HTTP_JSON,
+	  HTTP_OPTIONAL, .response = "Document", ERRORS },
+	{ NULL },
+};

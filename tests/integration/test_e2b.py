@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""E2B's API in berthd, on the wire: envelopes of the Connect protocol, errors, limits, tenants.  Its SDKs: tests/real."""
+import base64
+import http.client
+import json
+import random
+import struct
+
+import berthtest as b
+from daemon import OTHER, TENANT, Daemon
+
+COST = 15
+
+
+class Client:
+    def __init__(self, d, token=TENANT):
+        self.d, self.key = d, {"X-API-Key": "e2b_" + token}
+
+    def ask(self, method, path, body=None, headers=None, check=True):
+        return self.d.request(method, path, body, headers={**self.key, **(headers or {})}, tcp=True, check=check)
+
+    def create(self, **more):
+        r = self.ask("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 60, **more})
+        assert r.status == 201 and r.json["sandboxID"] and r.json["envdVersion"], r
+        return Envd(self.d, r.json)
+
+
+class Envd:
+    """What an SDK does with a sandbox: its id and its token in fields of their own."""
+
+    def __init__(self, d, made):
+        self.d, self.id = d, made["sandboxID"]
+        self.headers = {"E2b-Sandbox-Id": self.id, "E2b-Sandbox-Port": "49983", "X-Access-Token": made["envdAccessToken"]}
+
+    def ask(self, method, path, body=None, check=True, **headers):
+        return self.d.request(method, path, body, headers={**self.headers, **headers}, tcp=True, check=check)
+
+    def call(self, name, **body):
+        return self.ask("POST", "/" + name, body)
+
+    def stream(self, name, raw=None, user=None, **body):
+        """All events, and the error of the last envelope or None."""
+        text = json.dumps(body).encode()
+        headers = {**self.headers, "Content-Type": "application/connect+json"}
+        if user:
+            headers["Authorization"] = "Basic " + base64.b64encode(user.encode() + b":").decode()
+        c = http.client.HTTPConnection("127.0.0.1", self.d.port, timeout=30)
+        c.request("POST", "/process.Process/" + name, raw if raw is not None else struct.pack(">BI", 0, len(text)) + text, headers)
+        r = c.getresponse()
+        data = r.read()
+        c.close()
+        assert r.status == 200 and r.headers["Content-Type"] == "application/connect+json", (r.status, data)
+        events = []
+        while True:
+            flags, n = struct.unpack(">BI", data[:5])
+            message, data = json.loads(data[5:5 + n]), data[5 + n:]
+            if flags == 2:
+                assert not data, data
+                return events, message.get("error")
+            events.append(message["event"])
+
+    def run(self, command, **more):
+        events, error = self.stream("Start", process={"cmd": "/bin/sh", "args": ["-c", command], **more}, stdin=False)
+        assert error is None, error
+        out = b"".join(base64.b64decode(e["data"]["stdout"]) for e in events if "stdout" in e.get("data", {}))
+        return out, events[-1]["end"]
+
+
+def test_a_process_its_output_and_its_end():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create(envVars={"FOO": "bar"})
+        out, end = e.run("echo $FOO $A; pwd; exit 3", envs={"A": "b"}, cwd="/tmp")
+        assert out == b"bar b\n/tmp\n" and (end["exitCode"], end["exited"], end["status"]) == (3, True, "exit status 3"), (out, end)
+        out, end = e.run("kill -9 $$")
+        assert end["exited"] is False and end["status"] == "signal: Killed", end
+        out, end = e.run("head -c 9000000 /dev/urandom | tee /tmp/r; cksum < /tmp/r >&2")
+        assert len(out) == 9000000, f"{9000000 - len(out)} bytes were lost"
+        events, error = e.stream("Start", process={"cmd": "/no/such/program"})
+        assert events == [] and error["code"] in ("not_found", "invalid_argument"), (events, error)
+        events, error = e.stream("Start", user="nobody-such", process={"cmd": "true"})
+        assert error and "nobody-such" in error["message"], error
+        events, error = e.stream("Start", user="user", process={"cmd": "/usr/bin/id", "args": ["-u"]})
+        assert error is None and base64.b64decode(events[1]["data"]["stdout"]) == b"0\n", (events, error)
+
+
+def test_what_is_malformed_is_refused_in_connects_words():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        good = json.dumps({"process": {"cmd": "true"}}).encode()
+        for raw in (b"", b"\0\0\0", struct.pack(">BI", 0, 9) + b"{}", struct.pack(">BI", 1, len(good)) + good, struct.pack(">BI", 0, 1) + b"{",
+                    struct.pack(">BI", 0, 0xffffffff), struct.pack(">BI", 0, 2) + b"[]"):
+            events, error = e.stream("Start", raw)
+            assert events == [] and error["code"] in ("invalid_argument", "unimplemented", "internal"), (raw, error)
+        for body in ({}, {"process": 1}, {"process": {"cmd": 1}}, {"process": {"cmd": "true", "args": [1]}},
+                     {"process": {"cmd": "true", "envs": {"A": 1}}}):
+            assert e.stream("Start", **body)[1]["code"] == "invalid_argument", body
+        assert e.stream("Connect", process={"pid": 77})[1]["code"] == "not_found"
+        r = e.call("process.Process/SendSignal", process={"pid": 77}, signal="SIGNAL_SIGKILL")
+        assert r.status == 404 and r.json["code"] == "not_found", r
+        chance = random.Random(7)
+        for _ in range(60):
+            raw = bytearray(struct.pack(">BI", 0, len(good)) + good)
+            for _ in range(chance.randrange(1, 4)):
+                raw[chance.randrange(len(raw))] = chance.randrange(256)
+            e.stream("Start", bytes(raw))
+        assert e.run("echo still there")[0] == b"still there\n"
+
+
+def test_files():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        r = e.ask("POST", "/files?path=/tmp/x/y", b"\0\xffbytes", **{"Content-Type": "application/octet-stream"})
+        assert r.status == 200 and r.json == [{"name": "y", "type": "file", "path": "/tmp/x/y"}], r
+        assert e.ask("GET", "/files?path=/tmp/x/y").body == b"\0\xffbytes"
+        form = b"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"/tmp/a\"\r\n\r\nA\r\n--B\r\n" \
+               b"Content-Disposition: form-data; name=\"file\"; filename=\"rel\"\r\n\r\nB\r\n--B--\r\n"
+        r = e.ask("POST", "/files", form, **{"Content-Type": "multipart/form-data; boundary=B"})
+        assert r.status == 200 and [f["path"] for f in r.json] == ["/tmp/a", "/root/rel"], r
+        for bad in (b"", b"--B", b"--B\r\n\r\n", form[:-9], b"--C--"):
+            assert e.ask("POST", "/files", bad, **{"Content-Type": "multipart/form-data; boundary=B"}).status == 400, bad
+        assert e.ask("GET", "/files?path=/none").json["code"] == 404
+        one = e.call("filesystem.Filesystem/Stat", path="/tmp/a").json["entry"]
+        assert (one["name"], one["type"], one["size"], one["permissions"]) == ("a", "FILE_TYPE_FILE", "1", "-rw-r--r--"), one
+        e.run("ln -s /etc/shadow /tmp/l; mkdir /tmp/deep; cd /tmp/deep; i=0; while [ $i -lt 70 ]; do mkdir d; cd d; i=$((i+1)); done")
+        r = e.call("filesystem.Filesystem/ListDir", path="/tmp", depth=1000000)
+        assert r.status == 200 and 60 <= len(r.json["entries"]) < 90, len(r.json["entries"])
+        assert e.call("filesystem.Filesystem/MakeDir", path="/tmp/x").status == 409
+        assert e.call("filesystem.Filesystem/Move", source="/tmp/a", destination="/tmp/b").json["entry"]["path"] == "/tmp/b"
+        assert e.call("filesystem.Filesystem/Remove", path="/tmp/b").status == 200
+        assert e.call("filesystem.Filesystem/Stat", path="/tmp/b").json["code"] == "not_found"
+
+
+def test_sandboxes_are_berths_and_no_others_are_seen():
+    with Daemon(tcp=True) as d:
+        alice, bob = Client(d), Client(d, OTHER)
+        e = alice.create(metadata={"a": "1"})
+        plain = d.post("/v1/sandboxes", {}, token=TENANT, tcp=True).json["id"]
+        assert [s["sandboxID"] for s in alice.ask("GET", "/v2/sandboxes").json] == [e.id]
+        assert bob.ask("GET", "/v2/sandboxes").json == []
+        for who, box in ((bob, e.id), (alice, plain), (alice, "nope"), (alice, "../x")):
+            r = who.ask("GET", f"/sandboxes/{box}", check=False)
+            assert r.status == 404, (box, r)
+        ps = {s["id"]: s for s in json.loads(b.berth("ps", "-a", "--json", ok=True).out)}
+        assert ps[e.id]["labels"]["berth.face"] == "e2b", ps[e.id]
+        assert alice.ask("POST", f"/sandboxes/{e.id}/timeout", {"timeout": 0.5}).status == 400
+        assert alice.ask("POST", f"/sandboxes/{e.id}/pause", {}).status == 204
+        assert alice.ask("POST", f"/sandboxes/{e.id}/pause", {}).status == 409
+        assert alice.ask("POST", f"/v2/sandboxes/{e.id}/connect", {"timeout": 60}).json["sandboxID"] == e.id
+        assert alice.ask("DELETE", f"/sandboxes/{e.id}").status == 204
+        assert e.ask("GET", "/health").status == 502
+        d.request("DELETE", f"/v1/sandboxes/{plain}?force=true", token=TENANT, tcp=True)
+
+
+def test_what_is_not_there_is_refused():
+    with Daemon(tcp=True) as d:
+        c = Client(d)
+        for body in ({}, {"templateID": 1}, {"templateID": "base", "autoPause": True}, {"templateID": "base", "metadata": {"a": 1}},
+                     {"templateID": "base", "envVars": {"a": 1}}, {"templateID": "base", "timeout": -1}, {"templateID": "base", "timeout": "x"},
+                     {"templateID": "no-such-template"}, {"templateID": "/etc"}, {"templateID": "base", "volumeMounts": [{"name": "v"}]}):
+            r = c.ask("POST", "/v2/sandboxes", body)
+            assert 400 <= r.status < 502 and r.json["code"] and r.json["message"], (body, r)
+        assert json.loads(b.berth("ps", "-a", "--json", ok=True).out) == []
+        for key in ({}, {"X-API-Key": ""}, {"X-API-Key": "e2b_"}, {"X-API-Key": "e2b_" + "0" * 32}, {"X-Access-Token": "a.b"}):
+            assert d.request("GET", "/v2/sandboxes", headers=key, tcp=True).status == 401, key
+
+
+def test_a_timeout_ends_a_sandbox():
+    with Daemon(tcp=True) as d:
+        c = Client(d)
+        c.create(timeout=1)
+        b.wait_for(lambda: c.ask("GET", "/v2/sandboxes").json == [], 30, "the end of its time")
+        b.wait_for(lambda: json.loads(b.berth("ps", "-a", "--json", ok=True).out) == [], 30, "its removal")

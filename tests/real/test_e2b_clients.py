@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""berthd under E2B's own SDKs of npm, unmodified."""
+import json
+
+import berthtest as b
+import npmkit
+from daemon import OTHER, TENANT, Daemon
+
+COST = 60
+
+SCRIPT = """
+import {Sandbox, CommandExitError, NotFoundError, TimeoutError} from 'e2b'
+import assert from 'node:assert/strict'
+const sbx = await Sandbox.create({metadata: {a: '1', 'b c': 'd&e=f'}, envs: {FOO: 'bar'}, timeoutMs: 60000})
+assert.equal(await sbx.isRunning(), true)
+const ran = await sbx.commands.run('echo out; echo err >&2; echo $FOO $A; pwd', {envs: {A: 'b'}})
+assert.deepEqual([ran.exitCode, ran.stderr, ran.stdout.split('\\n').slice(0, 2).join()], [0, 'err\\n', 'out,bar b'])
+try { await sbx.commands.run('echo half; exit 3'); assert.fail('no error') } catch (e) {
+  assert.ok(e instanceof CommandExitError, e); assert.deepEqual([e.exitCode, e.stdout], [3, 'half\\n']) }
+try { await sbx.commands.run('sleep 100', {timeoutMs: 500}); assert.fail('no timeout') } catch (e) { assert.ok(e instanceof TimeoutError, e) }
+const seen = []
+await sbx.commands.run('for i in 1 2 3; do echo $i; done; head -c 3000000 /dev/zero | tr "\\\\0" x', {onStdout: d => { seen.push(d) }})
+assert.equal(seen.join('').length, 3000006)
+assert.ok(seen.join('').startsWith('1\\n2\\n3\\nxxx'))
+
+const cat = await sbx.commands.run('cat; echo end', {background: true, stdin: true})
+await sbx.commands.sendStdin(cat.pid, 'hello\\n')
+const listed = await sbx.commands.list()
+assert.ok(listed.some(p => p.pid === cat.pid), JSON.stringify(listed))
+if (sbx.commands.closeStdin) { await sbx.commands.closeStdin(cat.pid); assert.equal((await cat.wait()).stdout, 'hello\\nend\\n') }
+else await cat.kill()
+const long = await sbx.commands.run('echo before; read x; echo got $x; sleep 1000', {background: true, stdin: true})
+await long.disconnect()
+const again = await sbx.commands.connect(long.pid, {onStdout: d => { heard.push(d); if (d.includes('got it')) told() }})
+const heard = []; let told; const hears = new Promise(r => { told = r })
+await sbx.commands.sendStdin(long.pid, 'it\\n')
+await hears
+assert.equal(await sbx.commands.kill(long.pid), true)
+assert.equal(await sbx.commands.kill(99999), false)
+await again.wait().catch(e => assert.ok(e instanceof CommandExitError, e))
+
+const info = await sbx.files.write('dir/new/f.txt', 'text')
+assert.equal(info.name, 'f.txt')
+assert.equal(await sbx.files.read(info.path), 'text')
+await sbx.files.write([{path: '/tmp/a', data: 'A'}, {path: '/tmp/b', data: new Uint8Array([0, 255, 1]).buffer}])
+assert.deepEqual([...await sbx.files.read('/tmp/b', {format: 'bytes'})], [0, 255, 1])
+assert.equal(await sbx.files.exists('/tmp/a'), true)
+assert.equal(await sbx.files.exists('/tmp/none'), false)
+assert.equal(await sbx.files.makeDir('/tmp/d/e'), true)
+assert.equal(await sbx.files.makeDir('/tmp/d/e'), false)
+await sbx.files.rename('/tmp/a', '/tmp/d/c')
+const entries = await sbx.files.list('/tmp/d')
+assert.deepEqual(entries.map(x => [x.name, x.type]).sort(), [['c', 'file'], ['e', 'dir']])
+const deep = await sbx.files.list('/tmp', {depth: 3})
+assert.ok(deep.some(x => x.path === '/tmp/d/c'))
+if (sbx.files.getInfo) { const i = await sbx.files.getInfo('/tmp/d/c'); assert.equal(i.size, 1); assert.equal(i.type, 'file') }
+await sbx.files.remove('/tmp/d')
+await assert.rejects(sbx.files.read('/tmp/d/c'), NotFoundError)
+const big = 'z'.repeat(5 << 20)
+await sbx.files.write('/tmp/big', big)
+assert.equal((await sbx.files.read('/tmp/big')).length, 5 << 20)
+
+const bytes = []; let done; const shown = new Promise(r => { done = r })
+const pty = await sbx.pty.create({cols: 91, rows: 24, timeoutMs: 0, onData: d => { bytes.push(...d); if (Buffer.from(bytes).toString().includes('24 91')) done() }})
+await sbx.pty.resize(pty.pid, {cols: 91, rows: 24})
+await sbx.pty.sendInput(pty.pid, new TextEncoder().encode('stty size\\n'))
+await shown
+assert.equal(await sbx.pty.kill(pty.pid), true)
+
+await sbx.setTimeout(120000)
+const me = await Sandbox.getInfo(sbx.sandboxId)
+assert.deepEqual([me.sandboxId, me.metadata, me.state], [sbx.sandboxId, {a: '1', 'b c': 'd&e=f'}, 'running'])
+assert.ok(me.endAt - Date.now() > 60000)
+const page = await Sandbox.list({query: {metadata: {'b c': 'd&e=f'}, state: ['running']}}).nextItems()
+assert.deepEqual(page.map(s => s.sandboxId), [sbx.sandboxId])
+assert.equal((await Sandbox.list({query: {metadata: {'b c': 'd'}}}).nextItems()).length, 0)
+const pause = sbx.pause ? 'pause' : 'betaPause'
+await sbx.commands.run('echo 41 > /tmp/n; nohup sh -c "sleep 1000" >/dev/null 2>&1 &')
+assert.ok(await sbx[pause]())
+assert.equal((await Sandbox.getInfo(sbx.sandboxId)).state, 'paused')
+assert.equal((await Sandbox.list({query: {state: ['paused']}}).nextItems()).length, 1)
+const back = await Sandbox.connect(sbx.sandboxId, {timeoutMs: 60000})
+assert.equal((await back.commands.run('cat /tmp/n')).stdout, '41\\n')
+assert.ok((await back.getMetrics())[0].memTotal > 0)
+assert.equal(await Sandbox.kill(sbx.sandboxId), true)
+assert.equal(await Sandbox.kill(sbx.sandboxId), false)
+assert.equal(await sbx.isRunning(), false)
+await assert.rejects(sbx.commands.run('true'))
+console.log('done')
+process.exit(0)     // older ones keep connections open
+"""
+
+
+def run(package, text, token=TENANT, **more):
+    place = npmkit.packages(package)
+    with Daemon(tcp=True) as d:
+        url = f"http://127.0.0.1:{d.port}"
+        said = npmkit.script(place, text, env={"E2B_API_URL": url, "E2B_SANDBOX_URL": url, "E2B_API_KEY": "e2b_" + token}, **more)
+        assert said.endswith("done\n"), said
+        left = json.loads(b.berth("ps", "-a", "--json", ok=True).out)
+        assert left == [], left
+
+
+def test_sdk_2_51():
+    run("e2b@2.51.0", SCRIPT)
+
+
+def test_sdk_2_27():
+    run("e2b@2.27.0", SCRIPT)
+
+
+def test_sdk_2_10():
+    run("e2b@2.10.2", SCRIPT)
+
+
+TENANTS = """
+import {Sandbox} from 'e2b'
+import assert from 'node:assert/strict'
+const [alice, bob] = process.argv.slice(2).map(k => ({apiKey: 'e2b_' + k}))
+const a = await Sandbox.create(alice)
+await a.files.write('/tmp/secret', 'of alice')
+assert.deepEqual(await Sandbox.list(bob).nextItems(), [])
+assert.equal(await Sandbox.kill(a.sandboxId, bob), false)
+await assert.rejects(Sandbox.connect(a.sandboxId, bob), /not found/)
+await assert.rejects(Sandbox.getInfo(a.sandboxId, bob), /not found/)
+const b = await Sandbox.create(bob)
+// bob's key, and the number of alice's sandbox in the field that says which
+const url = process.env.E2B_SANDBOX_URL, headers = {'X-Access-Token': bob.apiKey, 'E2b-Sandbox-Id': a.sandboxId}
+assert.equal((await fetch(url + '/files?path=/tmp/secret', {headers})).status, 502)
+assert.equal((await fetch(url + '/health', {headers})).status, 502)
+for (const key of ['', 'e2b_', 'e2b_' + '0'.repeat(32)])
+  assert.equal((await fetch(url + '/v2/sandboxes', {headers: {'X-API-Key': key}})).status, 401)
+assert.equal(await a.files.read('/tmp/secret'), 'of alice')
+assert.ok(await a.kill(alice) && await b.kill(bob))
+console.log('done')
+"""
+
+
+def test_tenants_are_apart():
+    place = npmkit.packages("e2b@2.51.0")
+    with Daemon(tcp=True) as d:
+        url = f"http://127.0.0.1:{d.port}"
+        assert npmkit.script(place, TENANTS, TENANT, OTHER, env={"E2B_API_URL": url, "E2B_SANDBOX_URL": url}).endswith("done\n")
