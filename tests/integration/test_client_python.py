@@ -239,7 +239,7 @@ def test_each_error_code_has_a_class_with_cause_and_remedy():
     fails(errors.Usage, client.version, "closed")
     fails(errors.NotFound, lambda: berth.Berth(program="/nosuch/berth").version(), "/nosuch/berth")
     fails(errors.Network, lambda: berth.Berth("unix:///nosuch/berthd.sock").version(), "/nosuch/berthd.sock")
-    for wrong in ("ftp://x", "http://", "unix://host/path", "http://h/path", "localhost"):
+    for wrong in ("ftp://x", "http://", "unix://host/path", "http://h/path", "localhost", "http://h:99999", "http://h:x", "http://[::1"):
         fails(errors.Invalid, lambda: berth.Berth(wrong), wrong)
     with daemon.Daemon(tcp=True) as d:
         for token in (None, "0" * 32):
@@ -396,6 +396,44 @@ def test_the_wheel_is_the_same_bytes_each_time_and_lists_all_it_has():
                 ast.parse(z.read(name), name, feature_version=(3, 9))
         metadata = z.read(info + "METADATA").decode()
         assert metadata.startswith("Metadata-Version: 2.1\nName: berth\n") and "Requires-Dist" not in metadata
+
+
+USES = """
+import asyncio
+from typing import List
+from berth import AsyncBerth, Berth, Output, Result
+
+def waits() -> None:
+    with Berth() as client, client.create("x", memory="1g", allow_host=["a"], env={"A": "b"}) as box:
+        result: Result = box.run("x", timeout_ms=3)
+        text: str = result.out
+        pieces: List[Output] = list(box.popen(["x"]))
+        box.run("x", nosuch=1)     # wrong
+        client.create("x", nosuch=1)    # wrong
+
+async def awaits() -> None:
+    async with AsyncBerth() as client, client.create("x", memory="1g") as box:
+        result: Result = await box.run("x", timeout_ms=3)
+        data: bytes = await box.files.read("x")
+        task = asyncio.create_task(box.run("x"))
+        number: int = await box.files.read("x")     # wrong
+        await box.run("x", nosuch=1)     # wrong
+"""
+
+
+@b.deadline(180)
+def test_the_types_are_right_and_find_what_is_wrong():
+    if subprocess.run([sys.executable, "-m", "mypy", "--version"], capture_output=True).returncode:
+        raise b.skip("needs mypy (Debian: mypy)")
+    b.write(b.tmp("uses.py"), USES)
+    p = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--python-version", "3.9", "--enable-incomplete-feature=Unpack",
+                        "--cache-dir", b.tmp("cache"), os.path.join(os.path.dirname(README), "berth/__init__.py"),
+                        os.path.join(os.path.dirname(README), "berth/_http.py"), os.path.join(os.path.dirname(README), "berth/_stdio.py"),
+                        os.path.join(os.path.dirname(README), "berth/_tar.py"), b.tmp("uses.py")],
+                       capture_output=True, text=True, env=dict(os.environ, MYPYPATH=os.path.dirname(README)), timeout=b.SLOW * 170)
+    wrong = [line for line in p.stdout.splitlines() if ": error: " in line]
+    expected = [str(n) for n, line in enumerate(USES.splitlines(), 1) if "# wrong" in line]
+    assert all("uses.py" in line for line in wrong) and [line.split(":")[1] for line in wrong] == expected, p.stdout
 
 
 def test_each_code_block_of_the_readme_runs():

@@ -50,6 +50,8 @@ export interface CreateOptions extends Abortable {
   mount?: string | readonly string[];
   volume?: string | readonly string[];
   tmpfs?: string | readonly string[];
+  device?: string | readonly string[];
+  gpus?: number | string;
   readOnly?: boolean;
   network?: string;
   allowHost?: string | readonly string[];

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generic, Mapping, Op
 
 from ._client import Berth, Sandbox
 from ._link import Call
-from ._parts import Command, Files, Process, Record, Records, Shell
+from ._parts import Command, Files, Process, Record, Shell
 from ._results import Output
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Pending(Coroutine[Any, Any, T]):
 
     async def __aenter__(self) -> T:
         self._result = await self._coroutine
-        return await self._result.__aenter__()  # type: ignore[no-any-return]
+        return await self._result.__aenter__()  # type: ignore[attr-defined, no-any-return]
 
     async def __aexit__(self, *how: Any) -> None:
         await self._result.__aexit__(*how)
@@ -94,7 +94,7 @@ class Async(Generic[T]):
 def later(method: "Callable[Concatenate[Any, P], R]") -> "Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]":
     """The method, in a thread."""
     @functools.wraps(method)
-    async def call(self: Any, *args: Any, **options: Any) -> Any:
+    async def call(self: Any, /, *args: Any, **options: Any) -> Any:
         return await in_thread(self._pool, lambda: method(self._inner, *args, **options))
     return call
 
@@ -103,7 +103,7 @@ def making(method: "Callable[Concatenate[Any, P], R]", kind: Callable[[Pool, R],
            ) -> "Callable[Concatenate[Any, P], Pending[T]]":
     """The method, whose result is one of these classes."""
     @functools.wraps(method)
-    def call(self: Any, *args: Any, **options: Any) -> Any:
+    def call(self: Any, /, *args: Any, **options: Any) -> Any:
         async def make() -> Any:
             return kind(self._pool, await in_thread(self._pool, lambda: method(self._inner, *args, **options)))
         return Pending(make())

@@ -53,7 +53,7 @@ class Berth:
 
     # ---- sandboxes
 
-    def create(self, image: Optional[str] = None, *, command: Optional[Sequence[str]] = None,
+    def create(self, /, image: Optional[str] = None, *, command: Optional[Sequence[str]] = None,
                **options: "Unpack[CreateOptions]") -> "Sandbox":
         """
         A new sandbox.  It lives until it is removed, which it is at the end of a `with`.  With a command, or with
@@ -76,7 +76,7 @@ class Berth:
         """Removes a sandbox and its files; with force one that runs, too."""
         self._link.call("rm", {"sandbox": sandbox, "options": {"force": True} if force else {}})
 
-    def run(self, image: Optional[str], argv: Argv, *, stdin: Optional[Bytes] = None, timeout_ms: Optional[int] = None,
+    def run(self, /, image: Optional[str], argv: Argv, *, stdin: Optional[Bytes] = None, timeout_ms: Optional[int] = None,
             max_output_bytes: int = MAX_OUTPUT_BYTES, check: bool = False, **options: "Unpack[CreateOptions]") -> Result:
         """A command in a sandbox of its own, which is removed after it."""
         with self.create(image, **options) as sandbox:
@@ -312,7 +312,7 @@ class Sandbox:
 
     # ---- limits and network
 
-    def update(self, **options: "Unpack[UpdateOptions]") -> None:
+    def update(self, /, **options: "Unpack[UpdateOptions]") -> None:
         """Changes limits and network rules, at once and for good: update(memory="1g", allow_host=["pypi.org"])."""
         self._call("update", **words_of(options))
 

@@ -100,21 +100,30 @@ def body_of(members: Answer) -> Answer:
     return out
 
 
+def maker(url: str) -> Callable[[], http.client.HTTPConnection]:
+    """What makes connections to an address."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port, parts = None, None, urllib.parse.urlsplit("")
+    if parts.scheme == "unix" and not parts.netloc and parts.path:
+        return lambda: UnixConnection(parts.path)
+    if parts.scheme == "https" and host and parts.path in ("", "/"):
+        return lambda: http.client.HTTPSConnection(str(host), port, timeout=CONNECT_SECONDS)
+    if parts.scheme == "http" and host and parts.path in ("", "/"):
+        return lambda: http.client.HTTPConnection(str(host), port, timeout=CONNECT_SECONDS)
+    raise errors.Invalid(f"'{url}' is no address of berthd", "unix:///run/berth/berthd.sock or http://HOST:PORT")
+
+
 class Http(Link):
     def __init__(self, url: str, token: Optional[str] = None) -> None:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._idle: List[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
         self._closed = False
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme == "unix" and not parts.netloc and parts.path:
-            self._make: Callable[[], http.client.HTTPConnection] = lambda: UnixConnection(parts.path)
-        elif parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/"):
-            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-            self._make = lambda: kind(str(parts.hostname), parts.port, timeout=CONNECT_SECONDS)
-        else:
-            raise errors.Invalid(f"'{url}' is no address of berthd", "unix:///run/berth/berthd.sock or http://HOST:PORT")
         self._url = url
+        self._make = maker(url)
 
     # ---- connections
 

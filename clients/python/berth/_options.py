@@ -2,7 +2,7 @@
 """The options of create(), which are those of berth-create(1): the hyphens of their names are underscores here."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Sequence, TypedDict, Union
+from typing import Any, Dict, Mapping, Sequence, TypedDict, Union
 
 Strings = Union[str, Sequence[str]]
 Pairs = Union[Mapping[str, str], Sequence[str]]
@@ -32,6 +32,8 @@ class CreateOptions(TypedDict, total=False):
     mount: Strings
     volume: Strings
     tmpfs: Strings
+    device: Strings
+    gpus: Union[int, str]
     read_only: bool
     network: str
     allow_host: Strings

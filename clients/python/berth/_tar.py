@@ -19,7 +19,7 @@ MEMORY_MAX = 8 << 20        # of an archive; a larger one is in a temporary file
 
 
 def spool() -> IO[bytes]:
-    return tempfile.SpooledTemporaryFile(MEMORY_MAX)    # type: ignore[return-value]
+    return tempfile.SpooledTemporaryFile(MEMORY_MAX)
 
 
 def plain(member: tarfile.TarInfo) -> Optional[tarfile.TarInfo]:
