@@ -56,29 +56,43 @@ static struct range_note note_of(const char *id, const struct promise *p)
 	return n;
 }
 
-/* Each claim opens the file anew: a lock belongs to what was opened, and goes with its last descriptor. */
-static int open_file(struct registry *r, struct err *e)
+int ranges_open(const struct registry *r, struct err *e)
 {
 	int fd = openat(r->ids_fd, FILE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOATIME, 0600);
 
 	return fd < 0 ? err_sys(e, "open the record of id ranges") : fd;
 }
 
-/* ERR_BUSY while another process holds it. */
-static int lock_range(int fd, uint32_t n, struct err *e)
+/* Supervisors of an older berth lock the byte in the file of notes itself. */
+static int check_old_lock(int notes_fd, uint32_t n, struct err *e)
 {
-	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)n, .l_len = 1 };
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1 };
 
-	if (fcntl(fd, F_OFD_SETLK, &l) < 0)
-		return err_code_sys(e, errno == EAGAIN || errno == EACCES ? ERR_BUSY : ERR_SYS, "lock id range %u", n);
-	return 0;
+	if (fcntl(notes_fd, F_OFD_GETLK, &l) < 0)
+		return err_sys(e, "look at the lock of id range %u", n);
+	return l.l_type == F_UNLCK ? 0 : err_set(e, ERR_BUSY, "id range %u is locked", n);
 }
 
-static void unlock_range(int fd, uint32_t n)
+/*
+ * The descriptor that holds the lock; ERR_BUSY while another process does.  Each claim opens its
+ * file anew: a lock belongs to what was opened, and goes with its last descriptor.
+ */
+static int lock_range(const struct registry *r, int notes_fd, uint32_t n, struct err *e)
 {
-	struct flock l = { .l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = (off_t)n, .l_len = 1 };
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = n, .l_len = 1 };
+	autoclose int fd = -1;
+	char name[24];
 
-	fcntl(fd, F_OFD_SETLK, &l);
+	if (check_old_lock(notes_fd, n, e) < 0)
+		return -1;
+	snprintf(name, sizeof(name), "locks-%u", n % RANGES_LOCK_FILES);
+	fd = openat(r->ids_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_sys(e, "open the lock of id range %u", n);
+	if (fcntl(fd, F_OFD_SETLK, &l) < 0)
+		return err_code_sys(e, errno == EAGAIN || errno == EACCES ? ERR_BUSY : ERR_SYS,
+				    "lock id range %u", n);
+	return take_fd(&fd);
 }
 
 static int is_free(struct registry *r, int fd, uint32_t n)
@@ -106,7 +120,8 @@ static int note(int fd, uint32_t n, const struct range_note *text, struct err *e
 	return 0;
 }
 
-int ranges_stand(const struct registry *r, const struct claim *c, const struct standing *s)
+int ranges_stand(const struct registry *r, int notes_fd, const struct claim *c,
+		 const struct standing *s)
 {
 	const uint32_t n = (c->id_base - r->config->id_base) / SPEC_IDS;
 	const size_t at = offsetof(struct range_note, standing);
@@ -118,7 +133,7 @@ int ranges_stand(const struct registry *r, const struct claim *c, const struct s
 		told.since[0] = (uint32_t)s->since_ms;
 		told.since[1] = (uint32_t)(s->since_ms >> 32);
 	}
-	return pwrite(c->slot_fd, (char *)&told + at, sizeof(told) - at,
+	return pwrite(notes_fd, (char *)&told + at, sizeof(told) - at,
 		      note_at(n) + (off_t)at) < 0 ? -1 : 0;
 }
 
@@ -136,7 +151,7 @@ int ranges_standing(const struct range_note *n, struct standing *ret)
 int ranges_take(struct registry *r, struct claim *c, struct err *e)
 {
 	uint32_t count = r->config->id_count, start, i;
-	autoclose int fd = open_file(r, e);
+	autoclose int fd = ranges_open(r, e);
 	struct range_note text;
 
 	if (fd < 0)
@@ -146,19 +161,16 @@ int ranges_take(struct registry *r, struct claim *c, struct err *e)
 	text = note_of(c->id, c->promise);
 	for (i = 0; i < count; i++) {
 		uint32_t n = (start % count + i) % count;
+		autoclose int lock = -1;
 
-		if (lock_range(fd, n, e) < 0) {
-			if (e->code != ERR_BUSY)
-				return -1;
+		if (!is_free(r, fd, n))
 			continue;
-		}
-		if (!is_free(r, fd, n)) {
-			unlock_range(fd, n);
+		lock = lock_range(r, fd, n, e);
+		if (lock < 0 && e->code == ERR_BUSY)
 			continue;
-		}
-		if (note(fd, n, &text, e) < 0)
+		if (lock < 0 || note(fd, n, &text, e) < 0)
 			return -1;
-		c->slot_fd = take_fd(&fd);
+		c->slot_fd = take_fd(&lock);
 		c->id_base = r->config->id_base + n * SPEC_IDS;
 		return 0;
 	}
@@ -179,7 +191,7 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(16);
 	struct range_note text, old;
-	autoclose int fd = -1;
+	autoclose int fd = -1, lock = -1;
 	char path[80];
 	uint64_t base;
 	uint32_t n;
@@ -191,8 +203,8 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 	if (base < r->config->id_base || n >= r->config->id_count || r->config->id_base + n * SPEC_IDS != base)
 		return err_set(e, ERR_CONFIG, "the files of sandbox %s belong to ids from %llu on, which [ids] no longer covers; "
 			       "hint: set base and count as they were", c->id, (unsigned long long)base);
-	fd = open_file(r, e);
-	if (fd < 0 || lock_range(fd, n, e) < 0)
+	fd = ranges_open(r, e);
+	if (fd < 0 || (lock = lock_range(r, fd, n, e)) < 0)
 		return -1;
 	/* what it was promised stays written, and not what it did when it lived */
 	text = note_of(c->id, c->promise);
@@ -205,7 +217,7 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 	}
 	if (old.standing && note(fd, n, &text, e) < 0)
 		return -1;
-	c->slot_fd = take_fd(&fd);
+	c->slot_fd = take_fd(&lock);
 	c->id_base = (uint32_t)base;
 	return 0;
 }
@@ -230,7 +242,7 @@ int ranges_move(struct registry *r, const char *id, int dirfd, uint32_t *ret_fro
 
 int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, struct err *e)
 {
-	autoclose int fd = open_file(r, e);
+	autoclose int fd = ranges_open(r, e);
 	struct range_note *all;
 	struct stat st;
 	ssize_t got;
@@ -258,7 +270,7 @@ int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, 
 int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e)
 {
 	struct range_note text = note_of(id, p), *all = NULL;
-	autoclose int fd = open_file(r, e);
+	autoclose int fd = ranges_open(r, e);
 	size_t count, i;
 
 	if (fd < 0 || ranges_read(r, &all, &count, e) < 0)

@@ -2,9 +2,10 @@
 /*
  * ranges - which sandbox has which range of 65,536 ids.
  *
- * One file, state_dir/ids/ranges: byte n is locked (F_OFD_SETLK, fcntl(2)) as long as
- * the supervisor of the sandbox with range n lives, and the note at n * RANGES_NOTE
- * names the sandbox.  A range is free when nobody holds its lock and the sandbox in
+ * In the file state_dir/ids/ranges the note at n * RANGES_NOTE names the sandbox with range n.
+ * Byte n of the file locks-M, M = n % RANGES_LOCK_FILES, is locked (F_OFD_SETLK, fcntl(2)) as long
+ * as its supervisor lives.  The kernel goes through all locks of a file at each lock and each
+ * close(2), hence more than one.  A range is free when nobody holds its lock and the sandbox in
  * its note has no directory (nor one in state_dir/manager/archived): so a crash frees it only once gc was there, and a
  * lasting sandbox keeps it while it is stopped, as its files are of that range.
  * Called with the registry locked.
@@ -25,6 +26,7 @@ struct range_note {
 
 #define RANGES_NOTE 72
 #define RANGES_PROMISED 1
+#define RANGES_LOCK_FILES 64u
 
 /*
  * What a sandbox that lives does while nothing in it changes, by its keeper, so that a list of many
@@ -47,11 +49,14 @@ int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, 
 /* Writes down what a sandbox that has a range may take from now on; an empty tenant leaves whose it is. */
 int ranges_promise(struct registry *r, const char *id, const struct promise *p, struct err *e);
 
+/* The file of notes, to be closed. */
+int ranges_open(const struct registry *r, struct err *e);
 /*
  * Notes what the sandbox of this claim does, or with NULL that its keeper is to be asked.
  * 0, or -1 with errno.
  */
-int ranges_stand(const struct registry *r, const struct claim *c, const struct standing *s);
+int ranges_stand(const struct registry *r, int notes_fd, const struct claim *c,
+		 const struct standing *s);
 /* 1 with what stands in a note, 0 when that is nothing. */
 int ranges_standing(const struct range_note *n, struct standing *ret);
 /* Finds a free range for c->id: sets slot_fd, id_base.  ERR_LIMIT when all are taken. */

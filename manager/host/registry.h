@@ -58,7 +58,7 @@ struct claim {
 	char name[65];		/* "" : none */
 	int lasting;		/* release keeps the name: state_dir/sandboxes/ID does too */
 	int dir_fd;		/* run_dir/sandboxes/ID, locked */
-	int slot_fd;		/* state_dir/ids/ranges, with a lock on our range */
+	int slot_fd;		/* in state_dir/ids, with a lock on our range: ranges.h */
 	uint32_t id_base;	/* first host id of the range */
 };
 

@@ -409,7 +409,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 		k->registry = ks->registry;
 		k->claim = *ks->claim;
 		k->spec = ks->spec;
-		k->listen_fd = k->signal_fd = k->fileop_fd = k->owner_fd = -1;
+		k->listen_fd = k->signal_fd = k->fileop_fd = k->owner_fd = k->notes_fd = -1;
 		k->head_max = ks->output_head_bytes;
 		k->tail_max = ks->output_tail_bytes;
 		k->life = ks->life;

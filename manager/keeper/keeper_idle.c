@@ -173,13 +173,15 @@ void keeper_idle_stand(struct keeper *k)
 	if (!s.is_main && (cgroup_usage_now(&k->sandbox.cgroup, &u, &ignored) < 0 ||
 			   u.pids != 1 + s.sessions))
 		return;
-	k->still = ranges_stand(k->registry, &k->claim, &s) == 0;
+	if (k->notes_fd < 0)
+		k->notes_fd = ranges_open(k->registry, &ignored);
+	k->still = ranges_stand(k->registry, k->notes_fd, &k->claim, &s) == 0;
 }
 
 void keeper_idle_move(struct keeper *k)
 {
 	k->still_looked = 0;
-	if (k->still && ranges_stand(k->registry, &k->claim, NULL) == 0)
+	if (k->still && ranges_stand(k->registry, k->notes_fd, &k->claim, NULL) == 0)
 		k->still = 0;
 }
 

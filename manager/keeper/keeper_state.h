@@ -194,7 +194,8 @@ struct keeper {
 	int trim;		/* to be done before the next wait */
 	int trimmed;		/* nothing happened since our program was unmapped */
 	int still_looked;	/* nothing happened since keeper_idle_stand() */
-	int still;		/* it does, and the note of its range says so */
+	int still;		/* it stands still, and the note of its range says so */
+	int notes_fd;		/* the file of that note; -1: not opened yet */
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];
 	struct keeper_session sessions[KEEPER_SESSIONS];

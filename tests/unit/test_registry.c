@@ -636,3 +636,25 @@ Test(registry, two_hundred_claims_at_once_never_exceed_the_limit)
 	cr_expect_eq(odd, 0, "%d children failed otherwise", odd);
 	cr_expect_eq(entries("run/sandboxes"), 0);
 }
+
+Test(registry, a_range_that_an_older_supervisor_holds_is_not_taken)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1 };
+	struct claim c, other;
+	struct err e = { 0 };
+	int notes;
+
+	config.id_count = 2;
+	/* it locks the file of notes itself; later ones lock another */
+	notes = openat(reg.ids_fd, "ranges", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert(notes >= 0 && fcntl(notes, F_OFD_SETLK, &l) == 0);
+	cr_assert_eq(claim(NULL, 0, &c, &e), 0, "%s", e.msg);
+	cr_expect_eq(c.id_base, config.id_base + SPEC_IDS);
+	cr_expect_eq(claim(NULL, 0, &other, &e), -1);
+	cr_expect_eq(e.code, ERR_LIMIT, "%s", e.msg);
+	close(notes);
+	cr_assert_eq(claim(NULL, 0, &other, &e), 0, "%s", e.msg);
+	cr_expect_eq(other.id_base, config.id_base);
+	cr_expect_eq(registry_release(&reg, &c, &e), 0, "%s", e.msg);
+	cr_expect_eq(registry_release(&reg, &other, &e), 0, "%s", e.msg);
+}
