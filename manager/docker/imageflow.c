@@ -189,8 +189,7 @@ static int pull(struct http_request *rq, const char *image, struct err *e)
 		pull_free(p);
 		return docker_fail(rq, 400, e, "invalid reference format");
 	}
-	snprintf(p->name, sizeof(p->name), "%s",
-		 engine_image_tagged(name, room, sizeof(room)));
+	snprintf(p->name, sizeof(p->name), "%s", engine_image_tagged(name, room, sizeof(room)));
 	if (n == 6)
 		argv[n++] = "--";
 	argv[n] = p->name;

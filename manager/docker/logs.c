@@ -44,8 +44,8 @@ static void logs_free(void *ctx)
 }
 
 /* "1700000000.123456789", seconds, as clients send a time; or one as the journal has it. */
-static int set_time(struct http_request *rq, const char *name, char out[JOURNAL_TIME],
-		    struct err *e)
+int docker_query_time(struct http_request *rq, const char *name, char out[JOURNAL_TIME],
+		      struct err *e)
 {
 	const char *v = http_query(rq, name);
 	struct timespec t = { 0 };
@@ -288,7 +288,8 @@ static int begin(struct logs *l, struct http_request *rq, struct err *e)
 	if (!l->want[0] && !l->want[1])
 		return docker_fail(rq, 400, e,
 				   "Bad parameters: you must choose at least one stream");
-	if (set_time(rq, "since", l->since, e) < 0 || set_time(rq, "until", l->until, e) < 0)
+	if (docker_query_time(rq, "since", l->since, e) < 0 ||
+	    docker_query_time(rq, "until", l->until, e) < 0)
 		return -1;
 	return open_log(l, rq, e);
 }

@@ -4,7 +4,11 @@
 #define BERTH_MANAGER_DOCKER_LOGS_H
 
 #include "manager/api/http.h"
+#include "manager/host/journal.h"
 
+/* A time of a query as the journal has it; "" where it is absent.  -1 with 400. */
+int docker_query_time(struct http_request *rq, const char *name, char out[JOURNAL_TIME],
+		      struct err *e);
 int docker_logs(struct http_request *rq, struct err *e);
 
 #endif

@@ -37,6 +37,7 @@ int engine_create_mounts(struct engine_create *c, const json_t *body, const json
 			 struct err *e);
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,
 			  struct err *e);
+int engine_create_restart(struct engine_create *c, const json_t *host, struct err *e);
 int engine_create_limits(struct engine_create *c, const json_t *host, struct err *e);
 
 /* Adds a word; the text is made as by printf. */

@@ -107,7 +107,7 @@ static int add_security(struct engine_create *c, const json_t *host, struct err 
 	return 0;
 }
 
-static int add_restart(struct engine_create *c, const json_t *host, struct err *e)
+int engine_create_restart(struct engine_create *c, const json_t *host, struct err *e)
 {
 	const char *name = "";
 	json_int_t most = 0;
@@ -192,7 +192,7 @@ int engine_create_host(struct engine_create *c, const json_t *host, struct err *
 	if (engine_note_unknown(c, host, known, "HostConfig.", e) < 0 ||
 	    add_privileged(c, host, e) < 0 || add_caps(c, host, "CapDrop", "cap-drop", e) < 0 ||
 	    add_caps(c, host, "CapAdd", "cap-add", e) < 0 || add_security(c, host, e) < 0 ||
-	    add_restart(c, host, e) < 0 || check_namespaces(host, e) < 0 ||
+	    engine_create_restart(c, host, e) < 0 || check_namespaces(host, e) < 0 ||
 	    check_devices(host, e) < 0 || add_flag(c, host, "ReadonlyRootfs", "read-only", e) < 0 ||
 	    add_flag(c, host, "AutoRemove", "auto-remove", e) < 0)
 		return -1;

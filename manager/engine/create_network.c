@@ -105,26 +105,52 @@ static int add_exposed(struct engine_create *c, const json_t *body, const json_t
 	return 0;
 }
 
+/* A list of strings, each the value of an option. */
+static int add_each(struct engine_create *c, const json_t *obj, const char *key, const char *option,
+		    struct err *e)
+{
+	json_t *list;
+	size_t i;
+
+	if (engine_arr(obj, key, &list, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(list); i++) {
+		const char *text = engine_item(list, i, key, e);
+
+		if (!text || engine_word(c, e, "--%s=%s", option, text) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Of the endpoint on its one network; the bridge without a name knows no names. */
+static int add_aliases(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
+{
+	const json_t *ends =
+		json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig");
+	const char *first = first_endpoint(body);
+
+	if (!mode[0] || !strcmp(mode, "default"))
+		mode = first ? first : "";
+	if (!mode[0] || !strcmp(mode, "bridge"))
+		return 0;
+	return add_each(c, json_object_get(ends, mode), "Aliases", "alias", e);
+}
+
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,
 			  struct err *e)
 {
 	const char *mode = "";
-	json_t *dns, *hosts;
-	size_t i;
 
 	if (engine_str(host, "NetworkMode", &mode, e) < 0 || add_mode(c, body, mode, e) < 0)
 		return -1;
 	/* Docker takes these without a word where there is no network of its own */
 	if (!strcmp(mode, "none") || !strcmp(mode, "host") || !strncmp(mode, "container:", 10))
 		return 0;
-	if (add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
-	    engine_arr(host, "Dns", &dns, e) < 0 || engine_arr(host, "ExtraHosts", &hosts, e) < 0)
-		return -1;
-	for (i = 0; i < json_array_size(dns); i++) {
-		const char *server = engine_item(dns, i, "Dns", e);
-
-		if (!server || engine_word(c, e, "--dns=%s", server) < 0)
-			return -1;
-	}
-	return json_array_size(hosts) ? engine_warn(c, e, "ExtraHosts are not set yet") : 0;
+	return add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
+			       add_each(c, host, "Dns", "dns", e) < 0 ||
+			       add_each(c, host, "ExtraHosts", "add-host", e) < 0 ||
+			       add_aliases(c, body, mode, e) < 0
+		       ? -1
+		       : 0;
 }

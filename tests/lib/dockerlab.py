@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """berthd with its Engine API, and the clients of Docker that are here: python3-docker and docker's own command line."""
+import contextlib
 import http.client
 import json
 import os
@@ -65,6 +66,18 @@ class Engine(Daemon):
             # progress comes as several objects, a line each, under the same type
             one = r.headers.get("Content-Type", "").startswith("application/json") and data and b"\r\n" not in data
             return r.status, json.loads(data) if one else data, dict(r.headers)
+        finally:
+            c.close()
+
+    @contextlib.contextmanager
+    def stream(self, path):
+        """The lines of a reply that goes on."""
+        c = UnixConnection(self.docker_socket, 60)
+        try:
+            c.request("GET", path)
+            r = c.getresponse()
+            assert r.status == 200, r.read()
+            yield r
         finally:
             c.close()
 

@@ -8,6 +8,8 @@
 #include "manager/engine/create.h"
 #include "manager/engine/id.h"
 #include "manager/engine/image.h"
+#include "manager/engine/objects.h"
+#include "manager/engine/stats.h"
 #include "manager/engine/view.h"
 
 static json_t *parse(const char *text)
@@ -170,6 +172,57 @@ Test(engine, ports_are_published_on_the_loopback)
 	REFUSES(HOST("\"PortBindings\":{\"80/sctp\":[{\"HostPort\":\"1\"}]}"), 0, ERR_UNSUPPORTED, "sctp");
 	REFUSES(HOST("\"PortBindings\":{\"0/tcp\":[{\"HostPort\":\"1\"}]}"), 0, ERR_INVALID, "port");
 	REFUSES(HOST("\"PortBindings\":{\"80/tcp\":[{\"HostPort\":\"70000\"}]}"), 0, ERR_INVALID, "HostPort");
+}
+
+Test(engine, a_network_has_aliases_and_further_hosts)
+{
+	HAS(HOST("\"NetworkMode\":\"n1\",\"ExtraHosts\":[\"h:host-gateway\"]"), 0, "--network=n1\n--add-host=h:host-gateway");
+	HAS("{\"Image\":\"i\",\"HostConfig\":{\"NetworkMode\":\"n1\"},\"NetworkingConfig\":{\"EndpointsConfig\":{\"n1\":"
+	    "{\"Aliases\":[\"db\",\"x\"]}}}}", 0, "--network=n1\n--alias=db\n--alias=x");
+	HAS("{\"Image\":\"i\",\"NetworkingConfig\":{\"EndpointsConfig\":{\"n2\":{\"Aliases\":[\"db\"]}}}}", 0,
+	    "--network=n2\n--alias=db");
+	HAS(HOST("\"NetworkMode\":\"none\",\"ExtraHosts\":[\"h:host-gateway\"]"), 0, "--network=none\n--service");
+}
+
+static json_t *taken(struct engine_events *x, const char *entry)
+{
+	autojson json_t *j = parse(entry);
+
+	return engine_events_take(x, j);
+}
+
+Test(engine, events_carry_what_earlier_ones_said)
+{
+	autojson json_t *filters = parse("{\"label\":[\"a=b\"]}"), *event, *none;
+	struct engine_events x;
+	struct err e = { 0 };
+
+	cr_assert_eq(engine_events_init(&x, filters, &e), 0);
+	event = taken(&x, "{\"event\":\"create\",\"id\":\"0123456789ab\",\"name\":\"n\",\"image\":\"i\",\"labels\":{\"a\":\"b\"},"
+			  "\"time\":\"2026-11-23T15:31:59.812Z\"}");
+	cr_assert_not_null(event);
+	cr_assert_eq(json_integer_value(json_object_get(event, "timeNano")), 1795447919812000000);
+	json_decref(event);
+	cr_assert_null(taken(&x, "{\"event\":\"exit\",\"id\":\"0123456789ab\",\"command\":\"c1\",\"exit_status\":3,\"time\":\"x\"}"));
+	event = taken(&x, "{\"event\":\"stop\",\"id\":\"0123456789ab\",\"time\":\"2026-11-23T15:32:00.000Z\"}");
+	cr_assert_str_eq(json_string_value(json_object_get(event, "Action")), "die");
+	cr_assert_str_eq(json_string_value(json_object_get(json_object_get(json_object_get(event, "Actor"), "Attributes"), "exitCode")), "3");
+	none = taken(&x, "{\"event\":\"start\",\"id\":\"aaaaaaaaaaaa\",\"name\":\"other\",\"time\":\"2026-11-23T15:32:00.000Z\"}");
+	cr_assert_null(none);
+	engine_events_release(&x);
+}
+
+Test(engine, networks_have_ids_that_stay_and_differ)
+{
+	char a[ENGINE_ID], b[ENGINE_ID], again[ENGINE_ID];
+
+	engine_network_id("a", a);
+	engine_network_id("a", again);
+	engine_network_id("a-long-name-of-more-than-thirty-two-bytes", b);
+	cr_assert_str_eq(a, again);
+	cr_assert_neq(strcmp(a, b), 0);
+	cr_assert_eq(strspn(a, "0123456789abcdef"), 64);
+	cr_assert_eq(strspn(b, "0123456789abcdef"), 64);
 }
 
 Test(engine, a_health_check_is_berths)

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What containers do: stats, top, changes; and what is changed while they do: limits, prune. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "manager/docker/docker.h"
+#include "manager/engine/create.h"
+#include "manager/engine/id.h"
+#include "manager/engine/stats.h"
+#include "manager/host/list.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
+
+#define EVERY_MS 1000
+#define LINE_BYTES 65536
+
+/* ---- stats ---------------------------------------------------------------------------------- */
+
+struct stats {
+	struct box box;
+	char name[80];
+	int once, alone; /* one document; without the one before it */
+	int done;
+	json_t *before;
+	struct engine_sample last;
+	struct buf out;
+	size_t sent;
+};
+
+static void stats_free(void *ctx)
+{
+	struct stats *s = ctx;
+
+	box_close(&s->box);
+	json_decref(s->before);
+	buf_release(&s->out);
+	free(s);
+}
+
+/* All the CPU time of the host, in ns (proc_stat(5)). */
+static uint64_t host_cpu(void)
+{
+	autobuf struct buf text = BUF_INIT(1 << 20);
+	unsigned long long v[8] = { 0 }, sum = 0;
+	struct err ignored;
+	int i;
+
+	if (io_read_file(AT_FDCWD, "/proc/stat", &text, &ignored) < 0 || !text.data ||
+	    sscanf(text.data, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
+		   &v[3], &v[4], &v[5], &v[6], &v[7]) < 4)
+		return 0;
+	for (i = 0; i < 8; i++)
+		sum += v[i];
+	return (uint64_t)sum * (1000000000 / (unsigned long long)sysconf(_SC_CLK_TCK));
+}
+
+/* *ret_said: a new reference, or NULL when it does not run. */
+static int sample(struct stats *s, struct engine_sample *ret, json_t **ret_said, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_stats);
+
+	*ret_said = NULL;
+	if (!s->box.kept && s->box.sock < 0)
+		s->box.sock = keeper_connect(&s->box.registry, s->box.id, e);
+	if (s->box.sock >= 0)
+		*ret_said = box_call(&s->box, ask, NULL, 0, NULL, e);
+	if (s->box.sock >= 0 && !*ret_said && e->code == ERR_NET)
+		return -1;
+	ret->said = *ret_said;
+	ret->host_cpu_ns = host_cpu();
+	ret->cpus = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+	clock_gettime(CLOCK_REALTIME, &ret->at);
+	return 0;
+}
+
+static int add_line(struct buf *out, json_t *j, struct err *e)
+{
+	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+
+	json_decref(j);
+	return text ? buf_addf(out, e, "%s\n", text) : err_nomem(e);
+}
+
+static int next_sample(struct stats *s, struct http_request *rq, struct err *e)
+{
+	struct engine_sample now = { 0 };
+	json_t *said = NULL;
+	int r;
+
+	/* the first one has none before it: one that is asked for alone waits for a second look */
+	if (s->last.cpus && http_wait(rq, -1, 0, EVERY_MS, e) < 0)
+		return -1;
+	if (sample(s, &now, &said, e) < 0)
+		return -1;
+	r = 0;
+	if (!s->once || s->alone || s->last.cpus || !said)
+		r = add_line(&s->out,
+			     engine_stats(s->box.id, s->name, s->last.cpus ? &s->last : NULL, &now),
+			     e);
+	s->done = (s->once && s->out.len) || (!said && s->last.cpus);
+	json_decref(s->before);
+	s->before = said;
+	s->last = now;
+	return r;
+}
+
+static ssize_t stats_read(void *ctx, struct http_request *rq, char *buf, size_t max)
+{
+	struct stats *s = ctx;
+	struct err e;
+	size_t n;
+
+	while (s->sent == s->out.len) {
+		s->sent = s->out.len = 0;
+		if (s->done)
+			return 0;
+		if (next_sample(s, rq, &e) < 0)
+			return -1;
+	}
+	n = s->out.len - s->sent < max ? s->out.len - s->sent : max;
+	memcpy(buf, s->out.data + s->sent, n);
+	s->sent += n;
+	return (ssize_t)n;
+}
+
+static int stats_begin(struct stats *s, struct http_request *rq, struct err *e)
+{
+	const char *stream = http_query(rq, "stream");
+	struct dview d;
+
+	if (docker_find(&s->box, rq, e) < 0 || dview_load(&d, &s->box, 0, e) < 0)
+		return -1;
+	snprintf(s->name, sizeof(s->name), "%s", engine_name(&d.v));
+	dview_release(&d);
+	s->once = stream && !docker_query_flag(rq, "stream");
+	s->alone = docker_query_flag(rq, "one-shot");
+	return http_endless(rq, e);
+}
+
+static int get_stats(struct http_request *rq, struct err *e)
+{
+	struct stats *s = calloc(1, sizeof(*s));
+	struct http_stream st = { stats_read, stats_free, s };
+
+	if (!s)
+		return err_nomem(e);
+	box_clear(&s->box);
+	s->out = BUF_INIT(LINE_BYTES);
+	if (stats_begin(s, rq, e) < 0) {
+		stats_free(s);
+		return -1;
+	}
+	return http_reply_stream(rq, 200, "application/json", &st, e);
+}
+
+/* ---- one program, one answer
+ * --------------------------------------------------------------------- */
+
+static int ask_program(struct http_request *rq, const char *verb, int must_run,
+		       json_t *(*translate)(const json_t *), struct err *e)
+{
+	const char *argv[] = { "berth", verb, "--json", NULL, NULL };
+	autojson json_t *said = NULL;
+	struct box b;
+	int r = must_run ? docker_find_running(&b, rq, e) : docker_find(&b, rq, e);
+
+	if (r == 0) {
+		argv[3] = b.id;
+		said = spawn_json(rq, argv, 0, e);
+	}
+	box_close(&b);
+	return said ? http_reply_json(rq, 200, translate(said), e) : -1;
+}
+
+static int get_top(struct http_request *rq, struct err *e)
+{
+	return ask_program(rq, "top", 1, engine_top, e);
+}
+
+static int get_changes(struct http_request *rq, struct err *e)
+{
+	return ask_program(rq, "diff", 0, engine_changes, e);
+}
+
+/* ---- limits
+ * --------------------------------------------------------------------------------------- */
+
+/* Of the words of a create those that berth update takes, too. */
+static int is_live(const char *word)
+{
+	static const char *const options[] = { "--memory=", "--cpus=", "--pids=", "--restart=" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(options); i++)
+		if (!strncmp(word, options[i], strlen(options[i])))
+			return 1;
+	return 0;
+}
+
+static int update(struct http_request *rq, struct engine_create *c, const char *id, struct err *e)
+{
+	const char *argv[16] = { "berth", "update", "--json" };
+	const json_t *word;
+	size_t n = 3, i;
+
+	json_array_foreach(c->words, i, word) {
+		const char *text = json_string_value(word);
+
+		if (is_live(text) && n < ARRAY_LEN(argv) - 2)
+			argv[n++] = text;
+		else if (engine_warn(c, e, "%.60s cannot be changed any more and was ignored",
+				     text) < 0)
+			return -1;
+	}
+	argv[n] = id;
+	return n > 3 ? spawn_berth(rq, argv, 1, -1, NULL, e) : 0;
+}
+
+/* Beside the sandbox stands what it was asked to be: so inspect says the new limits. */
+static int save_update(struct box *b, const json_t *body, struct err *e)
+{
+	struct err ignored;
+	autojson json_t *asked = registry_load(&b->registry, b->id, ENGINE_FILE_NAME, &ignored);
+	json_t *whole = json_object_get(asked, "body"),
+	       *host = json_object_get(whole, "HostConfig"), *v;
+	const char *key;
+
+	if (!json_is_object(whole))
+		return 0; /* one of berth's own */
+	if (!json_is_object(host)) {
+		host = json_object();
+		json_object_set_new(whole, "HostConfig", host);
+	}
+	json_object_foreach((json_t *)(size_t)body, key, v)
+		if (!json_is_null(v) && (!json_is_integer(v) || json_integer_value(v)))
+			json_object_set(host, key, v);
+	return registry_save(&b->registry, b->id, ENGINE_FILE_NAME, asked, e);
+}
+
+static int post_update(struct http_request *rq, struct err *e)
+{
+	struct engine_create c = { 0 };
+	struct engine_rules rules;
+	json_t *reply = NULL;
+	struct box b;
+	int r = docker_find(&b, rq, e);
+
+	if (r == 0) {
+		docker_rules(&b, &rules);
+		r = engine_create_init(&c, &rules, e);
+	}
+	if (r == 0)
+		r = engine_create_limits(&c, http_json(rq), e);
+	if (r == 0)
+		r = engine_create_restart(&c, http_json(rq), e);
+	if (r == 0)
+		r = update(rq, &c, b.id, e);
+	if (r == 0)
+		r = save_update(&b, http_json(rq), e);
+	if (r == 0)
+		reply = json_pack("{s:O}", "Warnings", c.warnings);
+	engine_create_release(&c);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_json(rq, 200, reply, e);
+}
+
+/* ---- prune
+ * ------------------------------------------------------------------------------------------ */
+
+struct pruning {
+	const json_t *filters;
+	json_t *ids;
+};
+
+static int add_stopped(void *ctx, const char *id, int kept, json_t *record)
+{
+	struct pruning *p = ctx;
+
+	if (kept && engine_filters_labels(p->filters, "label", json_object_get(record, "labels")))
+		json_array_append_new(p->ids, json_string(id));
+	return 0;
+}
+
+/* Those that cannot be removed stay: they run again, or somebody else is at it. */
+static json_t *remove_all(struct http_request *rq, const json_t *ids)
+{
+	json_t *gone = json_array();
+	char whole[ENGINE_ID];
+	struct err ignored;
+	const json_t *id;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)ids, i, id) {
+		if (docker_verb(rq, "rm", NULL, json_string_value(id), &ignored) < 0)
+			continue;
+		engine_id(json_string_value(id), whole);
+		json_array_append_new(gone, json_string(whole));
+	}
+	return gone;
+}
+
+static int post_prune(struct http_request *rq, struct err *e)
+{
+	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e),
+			*ids = json_array();
+	struct pruning p = { filters, ids };
+	struct box b;
+	int r = filters ? box_open(&b, rq, e) : -1;
+
+	if (!filters)
+		return -1;
+	if (r == 0)
+		r = registry_list(&b.registry, 1, add_stopped, &p, e);
+	box_close(&b);
+	if (r < 0)
+		return -1;
+	return http_reply_json(rq, 200,
+			       json_pack("{s:o,s:i}", "ContainersDeleted", remove_all(rq, ids),
+					 "SpaceReclaimed", 0),
+			       e);
+}
+
+const struct http_route docker_look_routes[] = {
+	{ "GET", "/containers/{id}/stats", get_stats, "what a container uses", HTTP_NONE,
+	  HTTP_QUIET },
+	{ "GET", "/containers/{id}/top", get_top, "the processes of a container", HTTP_NONE,
+	  HTTP_QUIET },
+	{ "GET", "/containers/{id}/changes", get_changes,
+	  "what a container changed in its image's files", HTTP_NONE, HTTP_QUIET },
+	{ "POST", "/containers/{id}/update", post_update, "change a container's limits",
+	  HTTP_JSON },
+	{ "POST", "/containers/prune", post_prune, "remove containers that do not run", HTTP_JSON,
+	  HTTP_OPTIONAL },
+	{ NULL },
+};

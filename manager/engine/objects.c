@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/engine/objects.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/engine/view.h"
+
+static const char *text_of(const json_t *obj, const char *key)
+{
+	const char *s = json_string_value(json_object_get(obj, key));
+
+	return s ? s : "";
+}
+
+static json_t *labels_of(const json_t *record)
+{
+	const json_t *labels = json_object_get(record, "labels");
+
+	return json_is_object(labels) ? json_deep_copy(labels) : json_object();
+}
+
+json_t *engine_volume(const json_t *record)
+{
+	return json_pack("{s:s,s:s,s:s,s:s,s:o,s:s,s:{},s:{s:I,s:I}}", "Name",
+			 text_of(record, "name"), "Driver", "local", "Mountpoint", "", "CreatedAt",
+			 text_of(record, "created"), "Labels", labels_of(record), "Scope", "local",
+			 "Options", "UsageData", "Size",
+			 json_integer_value(json_object_get(record, "disk_bytes")), "RefCount",
+			 (json_int_t)json_array_size(json_object_get(record, "used_by")));
+}
+
+void engine_network_id(const char *name, char ret[ENGINE_ID])
+{
+	char seeded[ENGINE_ID], whole[ENGINE_ID];
+	size_t i;
+
+	/* the digits that follow from a name, and not the name */
+	snprintf(seeded, sizeof(seeded), "%.32s", name);
+	engine_id(seeded, whole);
+	i = strlen(seeded);
+	snprintf(ret, ENGINE_ID, "%s%.*s", whole + i, (int)i, whole + i);
+}
+
+static json_t *config_of(const json_t *record)
+{
+	const char *four = text_of(record, "subnet"), *six = text_of(record, "subnet6");
+	json_t *all = json_array();
+
+	if (four[0])
+		json_array_append_new(all, json_pack("{s:s}", "Subnet", four));
+	if (six[0])
+		json_array_append_new(all, json_pack("{s:s}", "Subnet", six));
+	return all;
+}
+
+static json_t *members_of(const json_t *record)
+{
+	json_t *all = json_object();
+	const json_t *m;
+	size_t i;
+
+	json_array_foreach(json_object_get(record, "members"), i, m) {
+		char id[ENGINE_ID];
+
+		engine_id(text_of(m, "id"), id);
+		json_object_set_new(all, id,
+				    json_pack("{s:s,s:s,s:s,s:s,s:s}", "Name", text_of(m, "name"),
+					      "EndpointID", "", "MacAddress", "", "IPv4Address",
+					      text_of(m, "address"), "IPv6Address",
+					      text_of(m, "address6")));
+	}
+	return all;
+}
+
+static json_t *make(const char *name, const char *driver, const char *created, int internal,
+		    json_t *config, json_t *members, json_t *labels)
+{
+	char id[ENGINE_ID];
+
+	engine_network_id(name, id);
+	return json_pack(
+		"{s:s,s:s,s:s,s:s,s:s,s:b,s:{s:s,s:n,s:o},s:b,s:b,s:b,s:{s:s},s:b,s:o,s:{},s:o}",
+		"Name", name, "Id", id, "Created", created, "Scope", "local", "Driver", driver,
+		"EnableIPv6", 0, "IPAM", "Driver", "default", "Options", "Config", config,
+		"Internal", internal, "Attachable", 0, "Ingress", 0, "ConfigFrom", "Network", "",
+		"ConfigOnly", 0, "Containers", members, "Options", "Labels", labels);
+}
+
+json_t *engine_network(const json_t *record)
+{
+	return make(text_of(record, "name"), "bridge", text_of(record, "created"),
+		    json_is_true(json_object_get(record, "internal")), config_of(record),
+		    members_of(record), labels_of(record));
+}
+
+json_t *engine_network_builtin(const char *name)
+{
+	return make(name, !strcmp(name, "none") ? "null" : name, ENGINE_NEVER, 0, json_array(),
+		    json_object(), json_object());
+}
+
+static int value_matches(const json_t *doc, const char *key, const char *want)
+{
+	if (!strcmp(key, "name"))
+		return strstr(text_of(doc, "Name"), want) != NULL;
+	if (!strcmp(key, "id"))
+		return !strncmp(text_of(doc, "Id"), want, strlen(want));
+	if (!strcmp(key, "driver"))
+		return !strcmp(text_of(doc, "Driver"), want);
+	if (!strcmp(key, "scope"))
+		return !strcmp(want, "local");
+	if (!strcmp(key, "type"))
+		return !strcmp(want, "custom") ==
+		       (strcmp(text_of(doc, "Created"), ENGINE_NEVER) != 0);
+	if (!strcmp(key, "dangling")) {
+		json_int_t users = json_integer_value(
+			json_object_get(json_object_get(doc, "UsageData"), "RefCount"));
+
+		return (!strcmp(want, "true") || !strcmp(want, "1")) == !users;
+	}
+	return !strcmp(key, "all") || !strcmp(key, "until") ? 1 : -1;
+}
+
+int engine_object_matches(const json_t *filters, const json_t *doc, struct err *e)
+{
+	const json_t *one;
+	const char *key;
+	json_t *list;
+	size_t i;
+
+	json_object_foreach((json_t *)(size_t)filters, key, list) {
+		int found = json_array_size(list) == 0;
+
+		if (!strcmp(key, "label")) {
+			if (!engine_filters_labels(filters, key, json_object_get(doc, "Labels")))
+				return 0;
+			continue;
+		}
+		json_array_foreach(list, i, one) {
+			int r = value_matches(doc, key, json_string_value(one));
+
+			if (r < 0)
+				return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
+			found |= r;
+		}
+		if (!found)
+			return 0;
+	}
+	return 1;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* objects - volumes and networks of berth as Docker's documents show them.  Pure. */
+#ifndef BERTH_MANAGER_ENGINE_OBJECTS_H
+#define BERTH_MANAGER_ENGINE_OBJECTS_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "manager/engine/id.h"
+
+/* Of a record of berth volume ls. */
+json_t *engine_volume(const json_t *record);
+/* Docker's id of a network, which has none here. */
+void engine_network_id(const char *name, char ret[ENGINE_ID]);
+/* Of a record of berth network inspect. */
+json_t *engine_network(const json_t *record);
+/* One of those that are always there: bridge, host, none. */
+json_t *engine_network_builtin(const char *name);
+/* Whether the document of a network or volume is wanted; -1 with ERR_INVALID. */
+int engine_object_matches(const json_t *filters, const json_t *doc, struct err *e);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stats - what a container uses, and what happened to it, as Docker's documents say it.  Pure. */
+#ifndef BERTH_MANAGER_ENGINE_STATS_H
+#define BERTH_MANAGER_ENGINE_STATS_H
+
+#include <stdint.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+/* One look: the keeper's answer to "stats", and the host's CPU time, in ns, at that moment. */
+struct engine_sample {
+	const json_t *said; /* NULL: it does not run */
+	uint64_t host_cpu_ns;
+	unsigned cpus;
+	struct timespec at;
+};
+
+/* A new reference; before may be NULL. */
+json_t *engine_stats(const char *id, const char *name, const struct engine_sample *before,
+		     const struct engine_sample *now);
+/* GET /containers/{id}/top of the list of berth top. */
+json_t *engine_top(const json_t *processes);
+/* GET /containers/{id}/changes of berth diff. */
+json_t *engine_changes(const json_t *diff);
+
+/* ---- events ---- */
+
+struct engine_events {
+	json_t *known;	       /* of each sandbox: its name, image, labels, last exit status */
+	const json_t *filters; /* of engine_filters(), borrowed */
+};
+
+int engine_events_init(struct engine_events *x, const json_t *filters, struct err *e);
+void engine_events_release(struct engine_events *x);
+/* Docker's event of an entry of the journal: a new reference, or NULL when there is none, or nobody
+ * wants it. */
+json_t *engine_events_take(struct engine_events *x, const json_t *entry);
+
+#endif

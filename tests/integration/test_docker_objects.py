@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes, networks, events, stats and limits by the Engine API."""
+import json
+import urllib.parse
+
+import berthtest as b
+from dockerlab import Cli, Engine, python_docker
+
+COST = 20
+
+
+def start(d, *command, name="box", **more):
+    cid = d.create(*command, name=name, **more)
+    assert d.api("POST", f"/containers/{name}/start")[0] == 204
+    return cid
+
+
+def where(**filters):
+    return "filters=" + urllib.parse.quote(json.dumps(filters))
+
+
+@b.deadline(90)
+def test_volumes_outlive_their_containers():
+    with Engine() as d:
+        j = d.good("POST", "/volumes/create", {"Name": "data", "Labels": {"k": "v"}})
+        assert (j["Name"], j["Driver"], j["Labels"]) == ("data", "local", {"k": "v"}), j
+        assert d.good("POST", "/volumes/create", {"Name": "data"})["Name"] == "data"
+        unnamed = d.good("POST", "/volumes/create", {})["Name"]
+        assert len(unnamed) == 64
+        assert [v["Name"] for v in d.good("GET", "/volumes?" + where(label=["k=v"]))["Volumes"]] == ["data"]
+        start(d, "sh", "-c", "echo kept > /d/f; sleep 1000", HostConfig={"Binds": ["data:/d"]})
+        mount = d.good("GET", "/containers/box/json")["Mounts"][0]
+        assert (mount["Type"], mount["Name"], mount["Destination"], mount["RW"]) == ("volume", "data", "/d", True), mount
+        assert d.api("DELETE", "/volumes/data")[0] == 409
+        assert [v["Name"] for v in d.good("GET", "/volumes?" + where(dangling=["true"]))["Volumes"]] == [unnamed]
+        assert d.api("DELETE", "/containers/box?force=1")[0] == 204
+        cid = d.create("cat", "/d/f", HostConfig={"Mounts": [{"Type": "volume", "Source": "data", "Target": "/d"}]})
+        d.api("POST", f"/containers/{cid}/start")
+        assert d.good("POST", f"/containers/{cid}/wait") == {"StatusCode": 0}
+        assert d.good("POST", "/containers/prune")["ContainersDeleted"] == [cid]
+        assert set(d.good("POST", "/volumes/prune")["VolumesDeleted"]) == {"data", unnamed}
+        for method in ("GET", "DELETE"):
+            status, said, _ = d.api(method, "/volumes/data")
+            assert status == 404 and said["message"] == "get data: no such volume", said
+        assert d.api("POST", "/volumes/create", {"Name": "x", "Driver": "nfs"})[0] == 400
+
+
+@b.deadline(90)
+def test_networks_are_made_listed_and_removed():
+    with Engine() as d:
+        names = {n["Name"] for n in d.good("GET", "/networks")}
+        assert names == {"bridge", "host", "none"}, names
+        nid = d.good("POST", "/networks/create", {"Name": "inner", "Internal": True, "Labels": {"k": "v"}})["Id"]
+        for ref in (nid, nid[:12], "inner"):
+            j = d.good("GET", f"/networks/{ref}")
+            assert (j["Name"], j["Id"], j["Internal"], j["Labels"]) == ("inner", nid, True, {"k": "v"}), j
+            assert j["IPAM"]["Config"][0]["Subnet"], j
+        assert [n["Name"] for n in d.good("GET", "/networks?" + where(label=["k=v"]))] == ["inner"]
+        assert d.api("POST", "/networks/create", {"Name": "inner"})[0] == 409
+        assert d.api("POST", "/networks/create", {"Name": "x", "Driver": "overlay"})[0] == 404
+        assert d.api("DELETE", "/networks/bridge")[0] == 403
+        assert d.api("DELETE", "/networks/inner")[0] == 204
+        status, said, _ = d.api("GET", "/networks/inner")
+        assert status == 404 and said["message"] == "network inner not found", said
+
+
+@b.deadline(90)
+def test_events_tell_the_life_of_a_container():
+    with Engine() as d:
+        cid = start(d, "sh", "-c", "exit 3", Labels={"k": "v"})
+        assert d.good("POST", f"/containers/{cid}/wait") == {"StatusCode": 3}
+        assert d.api("DELETE", "/containers/box")[0] == 204
+        events = []
+        with d.stream("/events?since=1&" + where(label=["k=v"])) as r:
+            while not events or events[-1]["Action"] != "destroy":
+                events.append(json.loads(r.readline()))
+        assert [e["Action"] for e in events] == ["create", "start", "die", "destroy"], events
+        die = events[2]
+        assert die["Actor"]["ID"] == cid and die["Actor"]["Attributes"] == {"exitCode": "3", "image": "host", "name": "box", "k": "v"}, die
+        assert (die["Type"], die["status"], die["id"]) == ("container", "die", cid) and die["timeNano"] // 10**9 == die["time"]
+
+
+@b.deadline(90)
+def test_what_a_container_uses_and_may_use():
+    with Engine() as d:
+        start(d, "sh", "-c", "echo x > /var/new; sleep 1000", HostConfig={"Memory": 64 << 20})
+        j = d.good("GET", "/containers/box/stats?stream=false")
+        assert j["memory_stats"]["limit"] == 64 << 20 and j["memory_stats"]["usage"] > 0, j
+        assert j["cpu_stats"]["system_cpu_usage"] > j["precpu_stats"]["system_cpu_usage"] > 0, j
+        assert j["pids_stats"]["current"] >= 1 and j["name"] == "/box", j
+        j = d.good("GET", "/containers/box/stats?stream=0&one-shot=1")
+        assert "system_cpu_usage" not in j["precpu_stats"], j
+        top = d.good("GET", "/containers/box/top?ps_args=-ef")
+        assert "CMD" in top["Titles"] and any("sleep 1000" in row[-1] for row in top["Processes"]), top
+        assert d.good("POST", "/containers/box/update", {"Memory": 96 << 20, "MemorySwap": -1})["Warnings"], "swap stays"
+        j = d.good("GET", "/containers/box/json")
+        assert j["HostConfig"]["Memory"] == 96 << 20
+        assert json.loads(b.berth("inspect", "box", ok=True).out)["limits"]["memory_bytes"] == 96 << 20
+        assert d.api("POST", "/containers/box/update", {"Memory": "x"})[0] == 400
+        d.api("POST", "/containers/box/stop?t=0")
+        assert {"Path": "/var/new", "Kind": 1} in d.good("GET", "/containers/box/changes")
+        assert d.api("GET", "/containers/box/top")[0] == 409
+        assert d.good("GET", "/containers/box/stats?stream=0")["memory_stats"] == {}
+        df = d.good("GET", "/system/df")
+        assert df["Images"] == [] and df["Volumes"] == [], df
+
+
+@b.deadline(120)
+def test_clients_manage_volumes_and_look_at_containers():
+    python_docker()
+    with Engine() as d:
+        c = d.client()
+        try:
+            v = c.volumes.create("vol1", labels={"a": "b"})
+            assert c.volumes.get("vol1").attrs["Labels"] == {"a": "b"} and len(c.volumes.list()) == 1
+            x = c.containers.run("host", "sleep 1000", detach=True, network_mode="none", volumes={"vol1": {"bind": "/d", "mode": "rw"}})
+            assert x.stats(stream=False)["pids_stats"]["current"] >= 1 and x.top()["Processes"]
+            x.update(mem_limit="80m")
+            x.remove(force=True)
+            v.remove()
+            n = c.networks.create("net1", internal=True)
+            assert [y.name for y in c.networks.list(names=["net1"])] == ["net1"]
+            n.remove()
+        finally:
+            c.close()
+        docker = Cli(d)
+        docker.run("volume", "create", "vol2", ok=True)
+        assert "vol2" in docker.run("volume", "ls", ok=True).stdout
+        docker.run("run", "-d", "--name", "cli", "--network", "none", "-v", "vol2:/d", "host", "sleep", "1000", ok=True)
+        assert "cli" in docker.run("stats", "--no-stream", ok=True).stdout
+        assert "sleep 1000" in docker.run("top", "cli", ok=True).stdout
+        assert "start" in docker.run("events", "--since", "1h", "--until", "0s", ok=True).stdout
+        docker.run("rm", "-f", "cli", ok=True)
+        docker.run("volume", "rm", "vol2", ok=True)
+        assert "bridge" in docker.run("network", "ls", ok=True).stdout
+        docker.run("system", "df", ok=True)
