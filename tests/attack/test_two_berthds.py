@@ -211,6 +211,24 @@ def test_what_a_newer_berthd_writes_into_a_record_an_older_one_keeps():
     end(daemons)
 
 
+@b.deadline(60)
+def test_a_store_of_a_newer_berthd_is_left_alone_by_an_older_one():
+    with Managed(BOX + FAST) as d:
+        name = d.manager.create(meta={})
+        d.stop()
+        path = f"{b.root()}/state/manager/records.db"
+        with contextlib.closing(sqlite3.connect(path, timeout=20, isolation_level=None)) as db:
+            db.execute("PRAGMA user_version=99")
+        r = subprocess.run([daemon.BERTHD], env=d.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+        assert r.returncode == 125 and "newer berth" in r.stderr, r
+        assert len(b.berth("ps", "-q", ok=True).out.split()) == 1, "its sandbox runs"
+        with contextlib.closing(sqlite3.connect(path, timeout=20, isolation_level=None)) as db:
+            assert db.execute("PRAGMA user_version").fetchall() == [(99,)]
+            db.execute("PRAGMA user_version=1")
+        d.start()
+        assert d.manager.shell(name, "echo here")[0]["stdout"] == "here\n"
+
+
 # A process of a sandbox that says of itself what berthd looks for in /proc after a crash: the program that makes a sandbox.
 LIAR = """
 import ctypes, signal, sys
