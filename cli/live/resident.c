@@ -73,16 +73,14 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	clock_gettime(CLOCK_REALTIME, &begun);
 	journal_time(&begun, started);
-	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s,s:s*},s:o}",
+	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s,s:s*},s:o,s:O*}",
 			   "version", REGISTRY_FORMAT, "id", x->claim.id, "name", name,
 			   "image", image, "status", "running",
 			   "created", known ? known : created, RESIDENT_STARTED, started, "command",
 			   "network", "mode", spec_network_name(x->opts.spec.network),
 			   "network", network[0] ? network : NULL,
-			   "labels", labels_with_image(x->opts.labels, x->image.image.labels));
-	/* those that it joined since it was made */
-	if (record && json_object_get(old, NETJOIN_KEY))
-		json_object_set(record, NETJOIN_KEY, json_object_get(old, NETJOIN_KEY));
+			   "labels", labels_with_image(x->opts.labels, x->image.image.labels),
+			   NETJOIN_KEY, json_object_get(old, NETJOIN_KEY));
 	if (record && x->life.service.is_service &&
 	    serviceopts_tell(&x->life.service, &x->opts.spec, record) < 0) {
 		json_decref(record);

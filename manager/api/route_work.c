@@ -195,14 +195,6 @@ static int get_logs(struct http_request *rq, struct err *e)
 	return r;
 }
 
-static int get_networks(struct http_request *rq, struct err *e)
-{
-	static const char *const argv[] = { "berth", "network", "ls", "--json", NULL };
-	json_t *list = spawn_json(rq, argv, 0, e);
-
-	return list ? http_reply_json(rq, 0, json_pack("{s:o}", "networks", list), e) : -1;
-}
-
 static int get_config(struct http_request *rq, struct err *e)
 {
 	static const char *const argv[] = { "berth", "config", "show", "--json", NULL };
@@ -229,7 +221,6 @@ const struct http_route work_routes[] = {
 	{ "GET", SANDBOX "/network/log", get_network_log, "the requests it made, and how each was answered; with follow as they come, an object a line",
 	  .query = "denied:boolean follow:boolean",
 	  .response = "NetworkLog", .type = "application/x-ndjson" },
-	{ "GET", "/v1/networks", get_networks, "the networks of sandboxes", .flags = HTTP_ADMIN, .response = "NetworkList" },
 	{ "GET", "/v1/system/config", get_config, "the configuration in force", .flags = HTTP_ADMIN, .response = "Document" },
 	{ NULL },
 };
