@@ -230,6 +230,19 @@ await fails(errors.NotFound, box.inspect());
 """)
 
 
+def test_output_that_nobody_reads_is_bounded():
+    javascript(HEAD + r"""
+const box = await client.create("host");
+const p = await box.popen("head -c 80000000 /dev/zero; sleep 1001");
+// another call goes on meanwhile; the command is killed once too much waits
+await until(async () => !(await box.top()).some((x) => /head|sleep/.test(x.command)));
+await fails(errors.Limit, p.wait(), "not read");
+assert.equal((await box.run(["echo", "on"])).out, "on\n");
+await box.remove();
+await client.close();
+""".replace("\\n", "\n"), {"program": b.BERTH})
+
+
 def test_errors_have_a_class_for_each_code_and_ways_that_are_none_are_refused():
     node()
     with open(os.path.join(b.TOP, "base/err.h")) as f:

@@ -458,6 +458,10 @@ def test_each_code_block_of_the_readme_runs():
         p = subprocess.run([sys.executable, "-c", block], env=env, cwd=b.tmp(""), capture_output=True, text=True, timeout=b.SLOW * 60)
         assert p.returncode == 0 and not p.stderr, f"{block}\n{p.stdout}{p.stderr}"
         said += p.stdout
+    # the second is a session: what the interpreter prints of it
+    p = subprocess.run([sys.executable, "-i", "-q"], input=blocks[1], env=env, capture_output=True, text=True, timeout=b.SLOW * 60)
+    assert p.stdout.splitlines() == ["'hello from sandbox\\nroot\\n'", "6", "'1\\n2\\n3\\n'", "True", "'42 in /tmp\\n'", "'timeout'", "'oom'"], (
+        p.stdout, p.stderr)
     for line in ("hello\n", "1\n2\n3\n", "42 in /tmp\n", "got one\n", "stdout got two\n", "timeout\n", "berth ps -a lists them\n", "killed\n",
                  "['0\\n', '1\\n', '2\\n']\n", "['in.bin']\n"):
         assert line in said, (line, said)

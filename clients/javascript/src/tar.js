@@ -89,10 +89,12 @@ async function* content(file, size) {
   const handle = await fs.open(file, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
     for (let left = size; left;) {
-      const { bytesRead, buffer } = await handle.read(Buffer.alloc(Math.min(left, PIECE)));
+      const buffer = Buffer.alloc(Math.min(left, PIECE));
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
       // a file that has shrunk: what its header promised is made up with zeros
-      yield bytesRead ? buffer.subarray(0, bytesRead) : Buffer.alloc(Math.min(left, PIECE));
-      left -= bytesRead || Math.min(left, PIECE);
+      const piece = bytesRead ? buffer.subarray(0, bytesRead) : buffer;
+      yield piece;
+      left -= piece.length;
     }
   } finally {
     await handle.close();
