@@ -240,7 +240,7 @@ await fails(errors.Limit, p.wait(), "not read");
 assert.equal((await box.run(["echo", "on"])).out, "on\n");
 await box.remove();
 await client.close();
-""".replace("\\n", "\n"), {"program": b.BERTH})
+""", {"program": b.BERTH})
 
 
 def test_errors_have_a_class_for_each_code_and_ways_that_are_none_are_refused():
