@@ -55,7 +55,7 @@ def arguments():
     p.add_argument('--copy-mib', type=int, default=1024, help='size of the file that is copied (%(default)s)')
     p.add_argument('--peak-mib', type=int, default=1024, help='size of the larger image of unpack-peak (%(default)s)')
     p.add_argument('--density', type=int, nargs='+', default=[1, 100, 1000], help='how many idle sandboxes (%(default)s)')
-    p.add_argument('--growth', type=int, nargs='+', default=[0, 10, 100], help='how many others live meanwhile (%(default)s)')
+    p.add_argument('--growth', type=int, nargs='+', default=[0, 200, 1000, 2000], help='how many others live meanwhile (%(default)s)')
     p.add_argument('--layers', type=int, nargs='+', default=[1, 10, 50, 100], help='of images that are run (%(default)s)')
     p.add_argument('--gate', metavar='WHO=RATIO', action='append', default=[],
                    help='exit 1 unless the median of berth is at most RATIO times that of WHO; may be repeated')

@@ -7,7 +7,8 @@ import time
 # `median` and its like are in us, or in the measure's own unit; `cpu` is us of processor time.
 Result = collections.namedtuple('Result', 'key n median p10 p99 cpu note')
 # `take(place, options, clock)` returns the rows; `share`: seconds of the default budget.
-Measure = collections.namedtuple('Measure', 'key title share take unit', defaults=('ms',))
+# curve: its rows are 'NAME, N others' and are drawn over N.
+Measure = collections.namedtuple('Measure', 'key title share take unit curve', defaults=('ms', False))
 LEAST_ROUNDS = 3
 
 

@@ -305,28 +305,48 @@ def kill_tree(place, options, clock):
 
 # ---- growth ------------------------------------------------------------------------------------
 
-def growth(of):
-    """`of`: run or create, while others live; the floor beside it at each step, since all cannot live at once."""
-    def take(place, options, clock):
-        rows, alive = [], 0
-        with sandboxes(place) as berth:
-            for others in options.growth:
-                while alive < others:
-                    berth.call('create', place.rootfs)
-                    alive += 1
-                made = []
-                argv = {'run': [berth.program, 'run', place.rootfs, '/bin/true'], 'create': [berth.program, 'create', place.rootfs]}[of]
-                work = {'berth' if others == options.growth[0] else f'berth, {others} others': lambda: made.append(time_of(argv, berth.env)) or made[-1][0],
-                        f'floor, {others} others': quiet([place.build + '/bench/floor', '-m', 'one', place.rootfs, '/bin/true'])}
-                step = type(clock)(clock.seconds / len(options.growth) / 2)
-                took = in_turn(work, max(20, options.rounds // 2), step)
-                rows += [row(k, took[k], 'alone' if not others else '') for k in work]
-                if of == 'create':
-                    ids = [out for _, out in made]
-                    for n in range(0, len(ids), 50):
-                        berth.call('rm', '-f', *ids[n:n + 50])
-        return rows
-    return take
+def growth(place, options, clock):
+    """Each command beside more and more idle sandboxes; the floor shows what of it is the kernel's."""
+    rows, alone = [], {}
+    with sandboxes(place) as berth:
+        box = berth.call('create', place.rootfs)
+        alive = 1
+        for others in sorted(options.growth):
+            while alive <= others:
+                berth.call('create', place.rootfs)
+                alive += 1
+            step = type(clock)(clock.seconds / len(options.growth) / 3)
+            took = in_turn(beside(place, berth, box), max(20, options.rounds // 2), step)
+            for k, us in took.items():
+                r = row(f'{k}, {others} others', us)
+                alone.setdefault(k, r.median)
+                rows.append(r._replace(note=f'{r.median / alone[k]:.2f} of that beside {min(options.growth)}'))
+    return sorted(rows, key=lambda r: list(alone).index(r.key.partition(',')[0]))
+
+
+def beside(place, berth, box):
+    """{command: its time}; what create makes rm removes."""
+    made = []
+
+    def timed(*argv):
+        us, out = time_of([berth.program, *argv], berth.env)
+        if argv[0] == 'create':
+            made.append(out)
+        return us
+
+    def rm():
+        if not made:
+            timed('create', place.rootfs)
+        return timed('rm', '-f', made.pop())
+
+    def create():
+        us = timed('create', place.rootfs)
+        if len(made) > 1:
+            berth.call('rm', '-f', made.pop())
+        return us
+
+    return {'run': lambda: timed('run', place.rootfs, '/bin/true'), 'create': create, 'exec': lambda: timed('exec', box, '/bin/true'), 'rm': rm,
+            'ps': lambda: timed('ps'), 'floor': quiet([place.build + '/bench/floor', '-m', 'one', place.rootfs, '/bin/true'])}
 
 
 def time_of(argv, env):
@@ -342,6 +362,5 @@ MEASURES = (
       for n in (1, 10, 100)),
     Measure('claim', 'a sandbox over HTTP: claimed from a warm pool, or made', 30, claim),
     Measure('kill', 'end of a command with 1,000 processes', 30, kill_tree),
-    Measure('growth-run', 'cold run while others live', 40, growth('run')),
-    Measure('growth-create', 'create while others live', 40, growth('create')),
+    Measure('growth-others', 'commands while others live', 150, growth, curve=True),
 )

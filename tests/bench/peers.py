@@ -133,7 +133,7 @@ class Berth:
 
     def configure(self, more):
         with open(self.env['BERTH_CONFIG'], 'w') as f:
-            f.write('[manager]\nmax_sandboxes = 2000\n' + more)
+            f.write('[manager]\nmax_sandboxes = 4000\n' + more)
 
     def call(self, *args, **kw):
         kw.setdefault('stdin', subprocess.DEVNULL)

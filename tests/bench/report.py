@@ -40,7 +40,41 @@ def table(measure, results):
 
 
 STYLE = ('text{font:12px sans-serif;fill:#222}.t{font-weight:bold}.b{fill:#1b6ca8}.f{fill:#9aa5ad}.p{fill:#d98e04}'
-         '.w{stroke:#555;fill:none}')
+         '.w{stroke:#555;fill:none}.g{stroke:#ddd}')
+COLOURS = ('#1b6ca8', '#2a9d4e', '#8e44ad', '#c0392b', '#d98e04', '#9aa5ad')
+
+
+def curves(measure, rows, left, width, y):
+    """Medians over the number of others, each as its ratio to that beside the fewest: (SVG, the y below it)."""
+    lines, height, out = {}, 240, []
+    for r in rows:
+        name, _, others = r.key.partition(', ')
+        lines.setdefault(name, []).append((int(others.split()[0]), r.median))
+    listed = lines.pop('ps', ())     # it tells of each, so its time is told and its ratio is not drawn
+    most = max(n for points in lines.values() for n, _ in points) or 1
+    top = max(1.2, max(us / points[0][1] for points in lines.values() for _, us in points))
+
+    def at(n, times):
+        return left + width * n / most, y + height * (1 - times / top)
+
+    for times in (1, 1.1, top):
+        out.append(f'<path class="g" d="M{left} {at(0, times)[1]:.1f}h{width}"/>'
+                   f'<text x="{left - 8}" y="{at(0, times)[1] + 4:.1f}" text-anchor="end">{times:.1f}×</text>')
+    for n in {n for points in lines.values() for n, _ in points}:
+        out.append(f'<text x="{at(n, 0)[0]:.1f}" y="{y + height + 16}" text-anchor="middle">{n}</text>')
+    below = 0       # the labels keep apart
+    ends = sorted(lines, key=lambda k: -lines[k][-1][1] / lines[k][0][1])
+    for name in ends:
+        points, colour = lines[name], COLOURS[list(lines).index(name) % len(COLOURS)]
+        path = ' '.join('{:.1f},{:.1f}'.format(*at(n, us / points[0][1])) for n, us in points)
+        below = max(below + 14, at(0, points[-1][1] / points[0][1])[1] + 4)
+        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+                   f'<text x="{left + width + 6}" y="{below:.1f}" style="fill:{colour}">{escape(name)} {points[-1][1] / points[0][1]:.2f}× '
+                   f'{shown(measure, points[-1][1])}</text>')
+    y += max(height, int(below) - y) + 34
+    if listed:
+        out.append(f'<text x="{left}" y="{y}">ps: {", ".join(f"{shown(measure, us)} beside {n}" for n, us in listed)}</text>')
+    return ''.join(out), y + 14
 
 
 def svg(groups):
@@ -54,6 +88,10 @@ def svg(groups):
         base, top = base_of(results), max(r.p99 for r in rows)
         out.append(f'<text class="t" x="10" y="{y}">{escape(measure.title.replace("`", ""))}</text>')
         y += 14
+        if measure.curve:
+            drawn, y = curves(measure, rows, left, width, y)
+            out.append(drawn)
+            rows = []
         for r in rows:
             w, p99, mid = width * r.median / top, left + width * r.p99 / top, y + bar / 2
             times = f' · {ratio(r, base):.2f}×' if base else ''
