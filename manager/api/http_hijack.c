@@ -8,12 +8,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "manager/api/http_state.h"
+
+#define HEAD_TAKEN_MS 2000
 
 void http_hijack_release(struct http_request *rq)
 {
@@ -22,10 +27,30 @@ void http_hijack_release(struct http_request *rq)
 	rq->hijack = (struct http_hijack){ 0 };
 }
 
+/*
+ * Python's clients read the head through a buffer and the stream without it: bytes that come with
+ * the head are lost to them.  So nothing follows before the client has taken the head, which a unix
+ * socket tells (SIOCOUTQ, unix(7)).
+ */
+static void await_head_taken(const struct http_request *rq, int fd)
+{
+	uint64_t end = clock_ms() + HEAD_TAKEN_MS;
+	int left = 0;
+
+	while (!rq->conn->is_tcp && !ioctl(fd, SIOCOUTQ, &left) && left && clock_ms() < end) {
+		struct pollfd gone = { .fd = fd };
+
+		/* a fresh look every 100 us: the client mostly needs less */
+		if (ppoll(&gone, 1, &(struct timespec){ .tv_nsec = 100000 }, NULL) > 0)
+			return;
+	}
+}
+
 static void run(struct http_request *rq, int fd, const char *extra, size_t n)
 {
 	http_phase_set(rq->conn, PHASE_RUN);
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	await_head_taken(rq, fd);
 	rq->hijack.run(rq->hijack.ctx, rq, fd, extra, n);
 	http_hijack_release(rq);
 }
