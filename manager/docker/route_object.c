@@ -390,6 +390,54 @@ static int delete_network(struct http_request *rq, struct err *e)
 		       : -1;
 }
 
+/* A container on one more network, or off it. */
+static int move(struct http_request *rq, const char *verb, struct err *e)
+{
+	const json_t *body = http_json(rq), *alias;
+	const char *box = "";
+	char name[65];
+	json_t *end, *aliases;
+	struct words w;
+	struct box b;
+	size_t i;
+	int always, r;
+
+	if (engine_str(body, "Container", &box, e) < 0 ||
+	    engine_obj(body, "EndpointConfig", &end, e) < 0 ||
+	    engine_arr(end, "Aliases", &aliases, e) < 0 || find_network(rq, name, &always, e) < 0)
+		return -1;
+	if (always)
+		return docker_fail(rq, 403, e,
+				   "a container cannot join or leave %s once it is made", name);
+	words_begin(&w, "network", verb);
+	json_array_foreach(aliases, i, alias) {
+		if (!engine_item(aliases, i, "Aliases", e))
+			return -1;
+		if (i < 16 && !strcmp(verb, "connect")) {
+			w.v[w.n++] = "--alias";
+			w.v[w.n++] = json_string_value(alias);
+		}
+	}
+	w.v[w.n++] = "--";
+	w.v[w.n++] = name;
+	r = docker_find_named(&b, rq, box, e);
+	w.v[w.n++] = b.id;
+	if (r == 0)
+		r = spawn_berth(rq, w.v, 1, -1, NULL, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 200, e);
+}
+
+static int post_connect(struct http_request *rq, struct err *e)
+{
+	return move(rq, "connect", e);
+}
+
+static int post_disconnect(struct http_request *rq, struct err *e)
+{
+	return move(rq, "disconnect", e);
+}
+
 static int post_prune_networks(struct http_request *rq, struct err *e)
 {
 	static const char *const argv[] = { "berth", "network", "prune", "--json", NULL };
@@ -466,6 +514,10 @@ const struct http_route docker_object_routes[] = {
 	{ "POST", "/networks/create", post_network, "make a network", HTTP_JSON },
 	{ "POST", "/networks/prune", post_prune_networks, "remove networks without members",
 	  HTTP_JSON, HTTP_OPTIONAL },
+	{ "POST", "/networks/{name}/connect", post_connect, "put a container on a network",
+	  HTTP_JSON },
+	{ "POST", "/networks/{name}/disconnect", post_disconnect, "take a container off a network",
+	  HTTP_JSON },
 	{ "GET", "/networks/{name}", get_network, "look at a network", HTTP_NONE, HTTP_QUIET },
 	{ "DELETE", "/networks/{name}", delete_network, "remove a network", HTTP_JSON,
 	  HTTP_OPTIONAL },

@@ -4,7 +4,9 @@ import json
 import urllib.parse
 
 import berthtest as b
-from dockerlab import Cli, Engine, python_docker
+import netlab
+from dockerlab import Cli, Engine, python_docker, read_all
+from netlab import Lab, need_bridge
 
 COST = 20
 
@@ -134,3 +136,38 @@ def test_clients_manage_volumes_and_look_at_containers():
         docker.run("volume", "rm", "vol2", ok=True)
         assert "bridge" in docker.run("network", "ls", ok=True).stdout
         docker.run("system", "df", ok=True)
+
+
+@b.deadline(120)
+def test_containers_find_each_other_by_name_on_the_networks_they_join():
+    need_bridge()
+
+    def finds(name):
+        eid = d.good("POST", "/containers/client/exec", {"Cmd": ["getent", "hosts", name], "AttachStdout": True})["Id"]
+        s, _ = d.hijack(f"/exec/{eid}/start", {})
+        with s:
+            read_all(s)
+        return d.good("GET", f"/exec/{eid}/json")["ExitCode"] == 0
+
+    with Lab(forwarding=True), Engine() as d:
+        try:
+            for n in ("one", "two"):
+                d.good("POST", "/networks/create", {"Name": n})
+            start(d, "sleep", "1000", name="db", HostConfig={"NetworkMode": "one"},
+                  NetworkingConfig={"EndpointsConfig": {"one": {"Aliases": ["store"]}}})
+            start(d, "sleep", "1000", name="other", HostConfig={"NetworkMode": "two"})
+            start(d, "sleep", "1000", name="client", HostConfig={"NetworkMode": "one", "ExtraHosts": ["fixed:192.0.2.7"]})
+            assert finds("db") and finds("store") and finds("fixed") and not finds("other")
+            assert len(d.good("GET", "/networks/one")["Containers"]) == 2
+            assert d.api("DELETE", "/networks/one")[0] == 403
+            assert d.api("POST", "/networks/two/connect", {"Container": "client", "EndpointConfig": {"Aliases": ["me"]}})[0] == 200
+            assert finds("other")
+            assert d.api("POST", "/networks/two/disconnect", {"Container": "client"})[0] == 200
+            assert not finds("other")
+            assert d.api("POST", "/networks/two/connect", {"Container": "nosuch"})[0] == 404
+            assert d.api("POST", "/networks/bridge/connect", {"Container": "client"})[0] == 403
+        finally:
+            for name in ("client", "other", "db"):
+                d.api("DELETE", f"/containers/{name}?force=1")
+            b.berth("network", "prune", timeout=30)
+            b.wait_for(lambda: not netlab.ruleset(), 10, "the end of what the last member left")
