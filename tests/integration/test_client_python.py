@@ -14,6 +14,7 @@ import berthtest as b
 import daemon
 import proc
 from managed import FAST, POOL, Managed
+from netlab import need_bridge
 
 sys.path.insert(0, os.path.join(b.TOP, "clients/python"))
 sys.dont_write_bytecode = True
@@ -215,6 +216,29 @@ def test_a_sandbox_lives_and_tells(client):
     server.signal("KILL")
     box.remove()
     fails(errors.NotFound, box.inspect)
+
+
+@b.deadline(180)
+@over_all
+def test_sandboxes_meet_on_networks(client):
+    need_bridge()
+    client.create_network("front", internal=True, label={"a": "b"})
+    client.create_network("back", internal=True)
+    with client.create("host", network="front", name="web") as web, client.create("host", network="back", name="db") as db:
+        assert sorted(n["name"] for n in client.networks()) == ["back", "front"], client.networks()
+        db.spawn(["python3", "-m", "http.server", "8000"])
+        db.wait_ready(port=8000)
+        look = "python3 -c 'import socket; socket.create_connection((\"store\", 8000), 5)'"
+        assert not web.run(look).ok
+        db.connect("front", alias=["store"])
+        assert web.run(look, check=True).ok
+        db.disconnect("front")
+        assert not web.run(look).ok
+        assert any("db" in str(m) for m in client.network("back")["members"]), client.network("back")
+        fails(errors.NotFound, lambda: web.connect("nosuch"), "nosuch")
+    client.remove_network("front")
+    client.remove_network("back")
+    assert client.networks() == []
 
 
 def error_of(call):

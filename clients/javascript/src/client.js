@@ -95,6 +95,25 @@ export class Berth {
     await this.link.call("volume-rm", { name }, signal);
   }
 
+  async networks({ signal } = {}) {
+    return (await this.link.call("networks", { named: true }, signal)).result;
+  }
+
+  async createNetwork(name, given = {}) {
+    const { internal, subnet, label, signal } = options(given, "internal", "subnet", "label");
+    return this.link.call("network-create", {
+      name, internal: internal || undefined, subnet: subnet?.length ? [...subnet] : undefined, label: pairsOf(label),
+    }, signal);
+  }
+
+  async network(name, { signal } = {}) {
+    return this.link.call("network-inspect", { name }, signal);
+  }
+
+  async removeNetwork(name, { signal } = {}) {
+    await this.link.call("network-rm", { name }, signal);
+  }
+
   // ---- pools
 
   async pools({ signal } = {}) {
@@ -307,6 +326,15 @@ export class Sandbox {
 
   async network({ signal } = {}) {
     return this.#call("network", {}, signal);
+  }
+
+  async connect(network, given = {}) {
+    const { alias, signal } = options(given, "alias");
+    await this.#call("network-connect", { name: network, alias: alias?.length ? [...alias] : undefined }, signal);
+  }
+
+  async disconnect(network, { signal } = {}) {
+    await this.#call("network-disconnect", { name: network }, signal);
   }
 
   async networkLog(given = {}) {

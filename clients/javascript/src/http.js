@@ -16,6 +16,7 @@ const ERROR_MAX = 1 << 20;
 const UNREAD_LINES = 1000; // of a stream, before berthd is let wait
 const BOX = "/v1/sandboxes/{sandbox}";
 const COMMAND = `${BOX}/commands/{command}`;
+const NETWORK = "/v1/networks/{name}";
 const SESSION = `${BOX}/sessions/{session}`;
 // operation: method, path, where the members go that are not in the path
 const ROUTES = {
@@ -38,11 +39,14 @@ const ROUTES = {
   "logs": ["GET", `${BOX}/logs`, "query"], "ping": ["GET", "/v1/version", "query"],
   "volumes": ["GET", "/v1/volumes", "query"], "volume-create": ["POST", "/v1/volumes", "json"],
   "volume-inspect": ["GET", "/v1/volumes/{name}", "query"], "volume-rm": ["DELETE", "/v1/volumes/{name}", "query"],
+  "networks": ["GET", "/v1/networks", "query"], "network-create": ["POST", "/v1/networks", "json"],
+  "network-inspect": ["GET", NETWORK, "query"], "network-rm": ["DELETE", NETWORK, "query"],
+  "network-connect": ["POST", `${NETWORK}/connect`, "json"], "network-disconnect": ["POST", `${NETWORK}/disconnect`, "json"],
   "images": ["GET", "/v1/images", "query"], "pools": ["GET", "/v1/manager/stats", "query"],
   "heartbeat": ["POST", "/v1/manager/sessions/{session}/heartbeat", "json"],
 };
 // the member of the answer that is the list that the program prints
-const LISTS = { "volumes": "volumes", "images": "images" };
+const LISTS = { "volumes": "volumes", "networks": "networks", "images": "images" };
 
 /* The path and the members that it does not name. */
 function pathOf(template, members) {

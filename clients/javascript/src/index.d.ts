@@ -206,6 +206,13 @@ export class Berth {
   createVolume(name: string, options?: Abortable & { size?: string; label?: Pairs }): Promise<Entry>;
   volume(name: string, options?: Abortable): Promise<Entry>;
   removeVolume(name: string, options?: Abortable): Promise<void>;
+  networks(options?: Abortable): Promise<Entry[]>;
+  createNetwork(
+    name: string,
+    options?: Abortable & { internal?: boolean; subnet?: readonly string[]; label?: Pairs }
+  ): Promise<Entry>;
+  network(name: string, options?: Abortable): Promise<Entry>;
+  removeNetwork(name: string, options?: Abortable): Promise<void>;
   pools(options?: Abortable): Promise<Entry>;
   claim(
     pool?: string,
@@ -316,6 +323,8 @@ export class Sandbox {
   commit(image: string, options?: Abortable): Promise<Entry>;
   update(options?: UpdateOptions): Promise<void>;
   network(options?: Abortable): Promise<Entry>;
+  connect(network: string, options?: Abortable & { alias?: readonly string[] }): Promise<void>;
+  disconnect(network: string, options?: Abortable): Promise<void>;
   networkLog(options?: Abortable & { denied?: boolean; follow?: boolean }): Promise<Records>;
 }
 

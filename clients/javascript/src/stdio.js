@@ -24,6 +24,10 @@ const COMMANDS = {
   "wait-stopped": [["wait"], ["sandbox"]],
   "network": [["network", "inspect"], ["sandbox"]], "volumes": [["volume", "ls"], []],
   "volume-create": [["volume", "create"], ["name"]], "volume-inspect": [["volume", "inspect"], ["name"]],
+  "networks": [["network", "ls"], []], "network-create": [["network", "create"], ["name"]],
+  "network-inspect": [["network", "inspect"], ["name"]], "network-rm": [["network", "rm"], ["name"]],
+  "network-connect": [["network", "connect"], ["name", "sandbox"]],
+  "network-disconnect": [["network", "disconnect"], ["name", "sandbox"]],
   "volume-rm": [["volume", "rm"], ["name"]], "images": [["image", "ls"], []], "pull": [["pull"], ["image"]],
   "network-log": [["network", "log"], ["sandbox"]], "events": [["events"], ["sandbox"]], "logs": [["logs"], ["sandbox"]],
 };

@@ -241,6 +241,8 @@ class AsyncSandbox(Async[Sandbox]):
     commit = later(Sandbox.commit)
     update = later(Sandbox.update)
     network = later(Sandbox.network)
+    connect = later(Sandbox.connect)
+    disconnect = later(Sandbox.disconnect)
     network_log = making(Sandbox.network_log, AsyncRecords)
 
     def command(self, command: str) -> AsyncCommand:
@@ -280,6 +282,10 @@ class AsyncBerth(Async[Berth]):
     create_volume = later(Berth.create_volume)
     volume = later(Berth.volume)
     remove_volume = later(Berth.remove_volume)
+    networks = later(Berth.networks)
+    create_network = later(Berth.create_network)
+    network = later(Berth.network)
+    remove_network = later(Berth.remove_network)
     pools = later(Berth.pools)
     claim = making(Berth.claim, AsyncSandbox)
     release = later(Berth.release)

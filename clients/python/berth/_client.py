@@ -109,6 +109,23 @@ class Berth:
     def remove_volume(self, name: str) -> None:
         self._link.call("volume-rm", {"name": name})
 
+    def networks(self) -> List[Record]:
+        """The networks that have a name."""
+        return list(self._link.call("networks", {"named": True})["result"])
+
+    def create_network(self, name: str, *, internal: Optional[bool] = None, subnet: Optional[Sequence[str]] = None,
+                       label: Optional[Pairs] = None) -> Record:
+        """A network, whose members see each other: create(network=NAME).  With internal they see nobody else."""
+        return self._link.call("network-create", {"name": name, "internal": internal or None,
+                                                  "subnet": list(subnet) if subnet else None, "label": pairs_of(label)})
+
+    def network(self, name: str) -> Record:
+        """The network and its members."""
+        return self._link.call("network-inspect", {"name": name})
+
+    def remove_network(self, name: str) -> None:
+        self._link.call("network-rm", {"name": name})
+
     # ---- pools
 
     def pools(self) -> Record:
@@ -319,6 +336,13 @@ class Sandbox:
     def network(self) -> Record:
         """Its network: rules, counters, budgets."""
         return self._call("network")
+
+    def connect(self, network: str, *, alias: Optional[Sequence[str]] = None) -> None:
+        """Puts it on one more network, where other names may be its own."""
+        self._call("network-connect", name=network, alias=list(alias) if alias else None)
+
+    def disconnect(self, network: str) -> None:
+        self._call("network-disconnect", name=network)
 
     def network_log(self, *, denied: bool = False, follow: bool = False) -> Records:
         """The requests that it made through its proxy, and how each was answered."""

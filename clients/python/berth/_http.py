@@ -28,6 +28,7 @@ Body = Union[None, bytes, Answer, IO[bytes]]
 
 BOX = "/v1/sandboxes/{sandbox}"
 COMMAND = BOX + "/commands/{command}"
+NETWORK = "/v1/networks/{name}"
 SESSION = BOX + "/sessions/{session}"
 # operation: method, path, where the members go that are not in the path
 ROUTES: Dict[str, Tuple[str, str, str]] = {
@@ -51,11 +52,14 @@ ROUTES: Dict[str, Tuple[str, str, str]] = {
     "logs": ("GET", BOX + "/logs", "query"), "ping": ("GET", "/v1/version", "query"),
     "volumes": ("GET", "/v1/volumes", "query"), "volume-create": ("POST", "/v1/volumes", "json"),
     "volume-inspect": ("GET", "/v1/volumes/{name}", "query"), "volume-rm": ("DELETE", "/v1/volumes/{name}", "query"),
+    "networks": ("GET", "/v1/networks", "query"), "network-create": ("POST", "/v1/networks", "json"),
+    "network-inspect": ("GET", NETWORK, "query"), "network-rm": ("DELETE", NETWORK, "query"),
+    "network-connect": ("POST", NETWORK + "/connect", "json"), "network-disconnect": ("POST", NETWORK + "/disconnect", "json"),
     "images": ("GET", "/v1/images", "query"), "pools": ("GET", "/v1/manager/stats", "query"),
     "heartbeat": ("POST", "/v1/manager/sessions/{session}/heartbeat", "json"),
 }
 # the member of the answer that is the list that the program prints
-LISTS = {"volumes": "volumes", "images": "images", "ps": "sandboxes"}
+LISTS = {"volumes": "volumes", "networks": "networks", "images": "images", "ps": "sandboxes"}
 
 
 class UnixConnection(http.client.HTTPConnection):
