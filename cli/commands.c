@@ -26,6 +26,7 @@ const struct command *const commands[] = {
 	&cmd_stats,
 	&cmd_top,
 	&cmd_rename,
+	&cmd_grant,
 	&cmd_update,
 	&cmd_cp,
 	&cmd_file_read,

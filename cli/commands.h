@@ -31,6 +31,7 @@ extern const struct command cmd_stdio;
 extern const struct command cmd_mcp;
 extern const struct command cmd_stats;
 extern const struct command cmd_top;
+extern const struct command cmd_grant;
 extern const struct command cmd_rename;
 extern const struct command cmd_update;
 extern const struct command cmd_cp;

@@ -24,6 +24,22 @@ int resident_time(const char *name, const char *value, uint64_t *ret_ms, struct 
 	return num_duration_ms(value, name, 366ULL * 86400000, ret_ms, e);
 }
 
+int resident_budget(const char *text, uint64_t *ret_cpu_ms, struct err *e)
+{
+	static const char key[] = "cpu=";
+	uint64_t ms;
+
+	if (strncmp(text, key, sizeof(key) - 1))
+		return err_set(e, ERR_INVALID, "'%.40s' is no budget; hint: cpu=60s", text);
+	text += sizeof(key) - 1;
+	if (num_duration_ms(text + (text[0] == '+'), "budget", KEEPER_BUDGET_MAX_MS, &ms, e) < 0)
+		return -1;
+	if (!ms)
+		return err_set(e, ERR_INVALID, "a budget of no time; hint: cpu=60s");
+	*ret_cpu_ms = ms;
+	return 0;
+}
+
 static int set_option(struct runopts *o, struct resident_life *l, int id, const char *value, struct err *e)
 {
 	const int health = healthopts_set(&l->health, id, value, e);
@@ -36,6 +52,8 @@ static int set_option(struct runopts *o, struct resident_life *l, int id, const 
 		return resident_time("idle-timeout", value, &l->idle_timeout_ms, e);
 	case RESIDENT_TTL:
 		return resident_time("ttl", value, &l->ttl_ms, e);
+	case RESIDENT_BUDGET:
+		return resident_budget(value, &l->budget_cpu_ms, e);
 	case RESIDENT_AUTO_REMOVE:
 		l->auto_remove = 1;
 		return 0;

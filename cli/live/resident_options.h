@@ -16,7 +16,7 @@ struct resident_life {
 	uint64_t idle_timeout_ms, ttl_ms;
 	int auto_remove;
 	char owner[PROCID_SIZE];
-	uint64_t owner_grace_ms;
+	uint64_t owner_grace_ms, budget_cpu_ms;
 	struct healthopts health;
 	struct serviceopts service;
 };
@@ -34,6 +34,9 @@ int resident_is_service(const json_t *spec);
 
 /* TIME of --idle-timeout and --ttl. */
 int resident_time(const char *name, const char *value, uint64_t *ret_ms, struct err *e);
+
+/* cpu=TIME or cpu=+TIME, of --budget and berth grant.  ERR_INVALID. */
+int resident_budget(const char *text, uint64_t *ret_cpu_ms, struct err *e);
 
 /* Whether lines, each NAME or NAME=VALUE, are options that create takes, of which it is not given the name: ERR_CONFIG. */
 int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e);

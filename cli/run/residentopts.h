@@ -13,7 +13,7 @@ enum resident_id {
 	RESIDENT_IDLE_TIMEOUT = RUNOPT_FIRST_OWN, RESIDENT_TTL, RESIDENT_AUTO_REMOVE,
 	RESIDENT_OWNER_PID, RESIDENT_OWNER_GRACE,
 	RESIDENT_SERVICE, RESIDENT_INIT_COMMAND, RESIDENT_STOP_SIGNAL, RESIDENT_STOP_TIMEOUT,
-	RESIDENT_RESTART,
+	RESIDENT_RESTART, RESIDENT_BUDGET,
 	RESIDENT_FIRST_OWN
 };
 
@@ -37,6 +37,9 @@ static inline int residentopts_are(int id)
 	  "process it is for: when that ends it is frozen, then removed", RESIDENT_OWNER_PID }, \
 	{ "owner-grace", 0, OPT_VALUE, "TIME", \
 	  "time it stands frozen after its owner's end (default: 10s)", RESIDENT_OWNER_GRACE }, \
+	{ "budget", 0, OPT_VALUE, "cpu=TIME", \
+	  "CPU time over its life, after which it stands still until berth grant gives more", \
+	  RESIDENT_BUDGET }, \
 	HEALTHOPTS_TABLE, \
 	{ "service", 0, OPT_FLAG, NULL, "run the image's own command as its main command", \
 	  RESIDENT_SERVICE }, \

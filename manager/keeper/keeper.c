@@ -95,7 +95,7 @@ static int next_timeout(struct keeper *k)
 {
 	const uint64_t times[] = { keeper_idle_next(k), keeper_stop_next(k), keeper_life_next(k),
 		keeper_network_next(k), keeper_send_next(k), keeper_health_next(k),
-		keeper_owner_next(k), keeper_main_next(k) };
+		keeper_owner_next(k), keeper_main_next(k), keeper_budget_next(k) };
 	uint64_t at = UINT64_MAX, now = clock_ms(), t;
 	size_t i;
 
@@ -135,6 +135,7 @@ static void serve_deadlines(struct keeper *k)
 	keeper_idle_check(k, now);
 	keeper_life_check(k);
 	keeper_owner_check(k, now);
+	keeper_budget_check(k, now);
 	keeper_stop_check(k, now);
 	keeper_network_check(k, now);
 	keeper_main_check(k, now);
@@ -352,6 +353,7 @@ static void end(struct keeper *k)
 		keeper_record_stop(k);
 	keeper_main_record(k);
 	keeper_life_mark(k);
+	keeper_budget_save(k);
 	keeper_network_last(k);
 	if (k->announced)
 		keeper_event(k, "stop", json_pack("{s:s}", "reason", k->stop_reason ? k->stop_reason : "requested"));

@@ -26,7 +26,12 @@ struct keeper_life {
 	int remove_idle;		/* when the idle timeout stops it */
 	char owner[64];			/* the process that it is for, by its procid; "": none */
 	uint64_t owner_grace_ms;	/* between the end of that process and its own */
+	uint64_t budget_cpu_ms;		/* CPU time over its life; 0: no budget */
+	uint64_t budget_used_ms;	/* by earlier runs */
 };
+
+#define KEEPER_BUDGET_MAX_MS UINT64_C(31622400000)	/* a year, of one CPU */
+#define KEEPER_BUDGET_USED "budget_used_ms"		/* in its record */
 
 /* Writes it into a record, for inspect and the next start. */
 void keeper_life_tell(const struct keeper_life *l, json_t *record);

@@ -83,6 +83,12 @@ void keeper_life_tell(const struct keeper_life *l, json_t *record)
 		json_object_del(record, "owner_pid");
 		json_object_del(record, "owner_grace_ms");
 	}
+	if (l->budget_cpu_ms) {
+		json_object_set_new(record, "budget_cpu_ms",
+				    json_integer((json_int_t)l->budget_cpu_ms));
+		json_object_set_new(record, KEEPER_BUDGET_USED,
+				    json_integer((json_int_t)l->budget_used_ms));
+	}
 	if (l->auto_remove)
 		json_object_set_new(record, EXPIRE_AUTO_REMOVE, json_true());
 }
@@ -94,6 +100,7 @@ int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e
 	autoclose int owner = -1;
 
 	if (l->idle_timeout_ms == k->life.idle_timeout_ms && l->expires_ms == k->life.expires_ms &&
+	    l->budget_cpu_ms == k->life.budget_cpu_ms &&
 	    l->owner_grace_ms == k->life.owner_grace_ms && !strcmp(l->owner, k->life.owner))
 		return 0;
 	if (keeper_owner_watch(l->owner, &owner, e) < 0)

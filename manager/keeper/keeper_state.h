@@ -163,6 +163,8 @@ struct keeper {
 	uint64_t drain_until_ms, drain_grace_ms;	/* it waits for guarded clients before it stops */
 	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
 	struct keeper_life life;
+	uint64_t budget_look_ms;	/* when to look at it next; 0: now */
+	int budget_over;		/* it stands still until more is granted */
 	int owner_fd;		/* a pidfd, or -1 */
 	uint64_t owner_until_ms;	/* the owner has ended; 0: it lives, or there is none */
 	struct keeper_main main;
@@ -351,6 +353,15 @@ void keeper_owner_check(struct keeper *k, uint64_t now);
 void keeper_life_mark(struct keeper *k);
 void keeper_life_end(struct keeper *k, const char *id);
 void keeper_limits_describe(const struct keeper *k, json_t *answer);
+
+/* keeper_budget.c: when to look at it; 0: never. */
+uint64_t keeper_budget_next(const struct keeper *k);
+void keeper_budget_check(struct keeper *k, uint64_t now);
+/* ERR_LIMIT: it is used up, so the sandbox cannot be resumed. */
+int keeper_budget_allows(const struct keeper *k, struct err *e);
+void keeper_budget_describe(struct keeper *k, json_t *answer);
+/* Before its cgroup is removed: what was used, for the next start. */
+void keeper_budget_save(struct keeper *k);
 
 /* keeper_health.c */
 struct keeper_health;

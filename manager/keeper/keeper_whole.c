@@ -57,6 +57,7 @@ static json_t *state_of(struct keeper *k, int with_network)
 	keeper_limits_describe(k, j);
 	keeper_idle_describe(k, j);
 	keeper_health_describe(k, j);
+	keeper_budget_describe(k, j);
 	if (with_network)
 		keeper_network_describe(k, j);
 	return j;
@@ -121,7 +122,8 @@ static int set_paused(struct keeper *k, int client, int paused, struct err *e)
 		return err_set(
 			e, ERR_BUSY,
 			"the sandbox stands still for a commit; hint: try again when that is done");
-	if (cgroup_freeze(&k->sandbox.cgroup, paused, e) < 0)
+	if ((!paused && keeper_budget_allows(k, e) < 0) ||
+	    cgroup_freeze(&k->sandbox.cgroup, paused, e) < 0)
 		return -1;
 	k->paused = paused;
 	if (paused)

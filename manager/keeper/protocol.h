@@ -30,7 +30,7 @@
 #define PROTOCOL_MEMBERS(X) \
 	X(aliases, STRINGS) X(all, FLAG) X(allow_host, STRINGS) X(allow_net, STRINGS) \
 	X(argv, STRINGS) \
-	X(cols, NUMBER) X(command, STRING) X(cpu_milli, LIMIT) X(data, FLAG) \
+	X(cols, NUMBER) X(command, STRING) X(cpu_milli, LIMIT) X(cpu_ms, NUMBER) X(data, FLAG) \
 	X(deny_host, STRINGS) X(deny_net, STRINGS) X(detach, FLAG) X(drain_ms, NUMBER) \
 	X(env, STRINGS) X(eof, FLAG) X(from, NUMBER) X(grace_ms, NUMBER) X(guard, FLAG) \
 	X(guardian_pid, NUMBER) X(health, OBJECT) X(hold, FLAG) \
@@ -86,6 +86,7 @@ enum protocol_flags {
 	  HAS(stderr_from) SINCE(2, hold)) \
 	X(forget, "forget", 1, 0, PROTOCOL_COMMAND, HAS(command)) \
 	X(forward, "forward", 1, 0, 0, HAS(signal)) \
+	X(grant, "grant", 2, 0, 0, SINCE(2, cpu_ms)) \
 	X(guard, "guard", 1, 0, 0, ) \
 	X(health, "health", 2, 0, 0, SINCE(2, wait)) \
 	X(hold, "hold", 1, 0, 0, ) \

@@ -92,6 +92,9 @@ berth %s NETWORK SANDBOX | network connect | network create --internal n1; netwo
 berth network log ID | network log | network log proxied
 --network egress writes one | network log work | network log proxied
 create it with --network egress or bridge | update --allow-host x.test work | create --name e2 --network egress host; update --allow-host x.test e2; rm -f e2
+cpu=60s | create --budget 60s host | create --name b1 --budget cpu=60s host; rm -f b1
+berth create --budget cpu=60s | grant work cpu=+60s | create --name b2 --budget cpu=60s host; grant b2 cpu=+60s; rm -f b2
+berth grant ID cpu=+60s | grant | create --name b3 --budget cpu=60s host; grant b3 cpu=+60s; rm -f b3
 berth update --memory 1g ID | update --memory 1g | update --memory 1g work
 --memory, --cpus, --pids, --allow-host and others (berth update --help) | update work | update --pids 100 work; update --help
 berth update --cpus | exec --cpus 3 work true | update --cpus 4 work; exec --cpus 3 work true
@@ -259,6 +262,10 @@ r"""
 chown root, and chmod go-w
 cdi_hooks = "skip", section devices of berth.toml, makes the device without them
 name it in privileged, section devices of berth.toml
+""",
+    "needs a budget that is used up: test_budget.py":
+r"""
+berth grant %s cpu=+60s
 """,
     "needs a registry, a resolver or credentials: test_registry*.py and test_credhelper.py have those":
 r"""
