@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "manager/host/procid.h"
 #include "manager/host/registry.h"
 
 static const char *const names[] = { "no", "on-failure", "always", "unless-stopped" };
@@ -52,7 +53,17 @@ void restart_note(json_t *record, const struct restart_policy *p, uint64_t guard
 	restart_format(p, text);
 	json_object_set_new(record, RESTART_POLICY, json_string(text));
 	if (guardian)
-		json_object_set_new(record, RESTART_GUARDIAN, json_integer((json_int_t)guardian));
+		restart_note_guardian(record, (int)guardian);
+}
+
+void restart_note_guardian(json_t *record, int pid)
+{
+	char name[PROCID_SIZE];
+	struct err ignored;
+
+	json_object_set_new(record, RESTART_GUARDIAN, json_integer(pid));
+	if (procid_name(pid, name, &ignored) == 0)
+		json_object_set_new(record, RESTART_GUARDIAN_NAME, json_string(name));
 }
 
 static struct restart_policy policy_of(const json_t *record)
@@ -139,11 +150,13 @@ int restart_pending(struct registry *r, const char *id)
 	return pid > 1 && is_guardian_of(pid, id) ? pid : 0;
 }
 
+/* One that a start has just left has the words of that start until it becomes the guardian. */
 static int is_guarded(const json_t *record, const char *id)
 {
 	const int pid = (int)json_integer_value(json_object_get(record, RESTART_GUARDIAN));
+	const char *name = json_string_value(json_object_get(record, RESTART_GUARDIAN_NAME));
 
-	return pid > 1 && is_guardian_of(pid, id);
+	return pid > 1 && (is_guardian_of(pid, id) || (name && !procid_has_ended(name)));
 }
 
 int restart_is_guarded(struct registry *r, const char *id)

@@ -38,6 +38,7 @@ void restart_format(const struct restart_policy *p, char out[RESTART_TEXT]);
 #define RESTART_COUNT "restarts"
 #define RESTART_BY_HAND "stopped_by_hand"
 #define RESTART_GUARDIAN "guardian_pid"
+#define RESTART_GUARDIAN_NAME "guardian"	/* procid.h */
 
 /* What the record of a sandbox that does not run says: 1 when it is to run again. */
 int restart_is_due(const json_t *record);
@@ -52,6 +53,9 @@ uint64_t restart_backoff(uint64_t last_ms, uint64_t lived_ms);
 
 /* Writes a policy into a record, and with guardian its pid. */
 void restart_note(json_t *record, const struct restart_policy *p, uint64_t guardian);
+
+/* Process pid is the guardian, though it may not have its command line yet. */
+void restart_note_guardian(json_t *record, int pid);
 
 /* The guardian of sandbox id waits for the next start: its pid.  0: it does not. */
 int restart_pending(struct registry *r, const char *id);

@@ -308,7 +308,7 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 	    keeper_main_begin(k, e) < 0)
 		return -1;
 	if (k->main.service && k->main.service->restart.when != RESTART_NO)
-		json_object_set_new(ks->record, RESTART_GUARDIAN, json_integer(getppid()));
+		restart_note_guardian(ks->record, getppid());
 	/* from here on it is one that stays: before, gc takes what a kill of the caller left */
 	if (registry_save(ks->registry, ks->spec->id, "record.json", ks->record, e) < 0)
 		return -1;

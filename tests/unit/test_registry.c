@@ -20,7 +20,9 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/host/list.h"
+#include "manager/host/procid.h"
 #include "manager/host/registry.h"
+#include "manager/host/restart.h"
 #include "runtime/kernel/cgroup.h"
 #include "runtime/sandbox/spec.h"
 
@@ -657,4 +659,24 @@ Test(registry, a_range_that_an_older_supervisor_holds_is_not_taken)
 	cr_expect_eq(other.id_base, config.id_base);
 	cr_expect_eq(registry_release(&reg, &c, &e), 0, "%s", e.msg);
 	cr_expect_eq(registry_release(&reg, &other, &e), 0, "%s", e.msg);
+}
+
+/* Until it executes `berth guard` it has the words of the command that started the sandbox. */
+Test(registry, a_guardian_counts_before_it_has_its_words)
+{
+	struct claim a = claimed("guarded", 1);
+	autojson json_t *record = json_pack("{s:i,s:s,s:s,s:s}", "version", 1, "name", "guarded", "status", "exited", RESTART_POLICY, "always");
+	char name[PROCID_SIZE];
+	struct err e = { 0 };
+
+	restart_note_guardian(record, getpid());
+	cr_assert_eq(registry_keep_record(&reg, a.id, record, &e), 0, "%s", e.msg);
+	cr_expect_eq(restart_is_coming(&reg, a.id), 1);
+	/* another process has its pid */
+	snprintf(name, sizeof(name), "%d 1 x", getpid());
+	json_object_set_new(record, RESTART_GUARDIAN_NAME, json_string(name));
+	cr_assert_eq(registry_keep_record(&reg, a.id, record, &e), 0, "%s", e.msg);
+	cr_expect_eq(restart_is_coming(&reg, a.id), 0);
+	release(&a);
+	cr_expect_eq(registry_forget(&reg, a.id, &e), 0);
 }
