@@ -68,7 +68,7 @@ runtime_o += $(patsubst %.c,$(BUILD)/%.o,$(filter runtime/%,$(SHARED))) $(BUILD)
 runtime_o += $(BUILD)/runtime/sandbox/fileblob.o $(patsubst %,$(BUILD)/runtime/fileop-host/%.o,stream xattrs tar pack extract sparse place takeback)
 manager_o += $(patsubst %.c,$(BUILD)/%.o,$(filter manager/%,$(SHARED)))
 service_o += $(BUILD)/manager/service/kernelblob.o
-api_o += $(BUILD)/manager/api/schemas.o
+api_o += $(BUILD)/manager/api/schemas.o $(BUILD)/manager/api/e2bkernelblob.o
 mcp_o += $(BUILD)/cli/mcp/toolsblob.o
 
 # `berth` itself is linked with musl, whose start costs a third of a millisecond less (base/musl/musl.h);
@@ -352,6 +352,11 @@ $(BUILD)/manager/api/schemas.o: manager/api/schemas.S manager/api/schemas.json
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DSCHEMAS_PATH='"manager/api/schemas.json"' -c -o $@ $<
+
+$(BUILD)/manager/api/e2bkernelblob.o: manager/api/e2bkernelblob.S manager/api/e2bkernel.py
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -DKERNEL_PATH='"manager/api/e2bkernel.py"' -c -o $@ $<
 
 $(BUILD)/manager/service/kernelblob.o: manager/service/kernelblob.S manager/service/kernel.py manager/service/mcphttp.py
 	$(call say,AS,$<)

@@ -123,11 +123,12 @@ static json_t *create_request(const json_t *body, struct err *e)
 static json_t *describe_new(struct http_request *rq, const char *id, const char *template)
 {
 	const char *token = http_bearer(rq);
+	json_t *behind = token ? json_sprintf("%s" E2B_TOKEN_MARK "%s", id, token) : NULL;
 
-	return json_pack("{s:s,s:s,s:s,s:s,s:o*,s:n}", "sandboxID", id, "templateID",
+	/* some requests carry the one, some the other */
+	return json_pack("{s:s,s:s,s:s,s:s,s:O*,s:o*,s:n}", "sandboxID", id, "templateID",
 			 template ? template : "base", "clientID", "berth", "envdVersion",
-			 ENVD_VERSION, "envdAccessToken",
-			 token ? json_sprintf("%s" E2B_TOKEN_MARK "%s", id, token) : NULL,
+			 ENVD_VERSION, "envdAccessToken", behind, "trafficAccessToken", behind,
 			 "domain");
 }
 

@@ -26,7 +26,7 @@ static int refuse(struct http_request *rq, int status, struct err *e, enum err_c
 
 struct head {
 	size_t fields, bytes;
-	int lengths, encodings, hosts, auths, keys, access, types, bad;
+	int lengths, encodings, hosts, auths, keys, access, traffic, types, bad;
 	const char *next;	/* where a field begins when the one before it ended with CR LF */
 	int torn;
 };
@@ -47,6 +47,7 @@ static enum MHD_Result count_field(void *cls, enum MHD_ValueKind kind, const cha
 	h->auths += !strcasecmp(key, "Authorization");
 	h->keys += !strcasecmp(key, "X-API-Key");
 	h->access += !strcasecmp(key, "X-Access-Token");
+	h->traffic += !strcasecmp(key, "E2B-Traffic-Access-Token");
 	h->types += !strcasecmp(key, "Content-Type");
 	/* RFC 9110 5.6.2: a name is a token; "Content-Length : 5" is how requests are smuggled */
 	h->bad |= !key[0] || key[strspn(key, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")];
@@ -104,7 +105,7 @@ static int check_framing(struct http_request *rq, struct err *e)
 		return refuse(rq, 501, e, ERR_UNSUPPORTED, "the only Transfer-Encoding known is chunked");
 	if (cl && num_u64(cl, "Content-Length", 0, UINT64_MAX >> 1, &n, e) < 0)
 		return refuse(rq, 400, e, ERR_INVALID, "Content-Length is no number");
-	if (h.hosts > 1 || h.auths > 1 || h.types > 1 || h.keys > 1 || h.access > 1)
+	if (h.hosts > 1 || h.auths > 1 || h.types > 1 || h.keys > 1 || h.access > 1 || h.traffic > 1)
 		return refuse(rq, 400, e, ERR_INVALID, "a header field that may come once came twice");
 	if (http_header(rq, "Upgrade") && !rq->server->o.foreign)
 		return refuse(rq, 400, e, ERR_UNSUPPORTED, "no other protocol is spoken here");
@@ -179,8 +180,13 @@ const char *http_bearer(const struct http_request *rq)
 	if (auth && !strncasecmp(auth, scheme, sizeof(scheme) - 1))
 		return auth + sizeof(scheme) - 1;
 	key = http_header(rq, "X-API-Key");
-	if (!key && (key = http_header(rq, "X-Access-Token")) && strchr(key, '.'))
-		key = strchr(key, '.') + 1; /* behind a sandbox's id (e2b.h) */
+	if (!key) {
+		key = http_header(rq, "X-Access-Token");
+		if (!key)
+			key = http_header(rq, "E2B-Traffic-Access-Token");
+		if (key && strchr(key, '.'))
+			key = strchr(key, '.') + 1; /* behind a sandbox's id (e2b.h) */
+	}
 	return key && !strncmp(key, e2b, sizeof(e2b) - 1) ? key + sizeof(e2b) - 1 : key;
 }
 

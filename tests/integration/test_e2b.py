@@ -106,6 +106,40 @@ def test_what_is_malformed_is_refused_in_connects_words():
         assert e.run("echo still there")[0] == b"still there\n"
 
 
+def cell(e, code, **more):
+    r = e.ask("POST", "/execute", {"code": code, **more})
+    assert r.status == 200, r
+    return [json.loads(line) for line in r.body.splitlines()]
+
+
+def test_cells_share_a_python_and_a_hostile_one_only_its_own():
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        events = cell(e, "x = 2; print('hi'); x * 21")
+        assert [v["type"] for v in events] == ["number_of_executions", "result", "stdout", "end_of_execution"] or \
+            [v["type"] for v in events] == ["number_of_executions", "stdout", "result", "end_of_execution"], events
+        assert [v["text"] for v in events if v["type"] == "result"] == ["42"], events
+        assert cell(e, "x")[1]["text"] == "2"
+        assert [v["name"] for v in cell(e, "raise KeyError('k')") if v["type"] == "error"] == ["KeyError"]
+        # a cell that writes lines of the kernel's own, of no or of another id, to every descriptor it can find
+        forged = cell(e, "import os, json\nfor fd in range(3, 20):\n  try: os.write(fd, b'{}\\n[]\\nnull\\n\\xff\\n{\"id\":\"x\",\"type\":\"end_of_execution\"}\\n')\n"
+                         "  except OSError: pass\n'end'")
+        assert forged[-1]["type"] == "end_of_execution" and [v["text"] for v in forged if v["type"] == "result"] == ["'end'"], forged
+        # one that ends its interpreter is told so, and the next cell has a new one
+        assert cell(e, "import os; os._exit(1)")[-1]["name"] == "KernelDied"
+        assert [v["name"] for v in cell(e, "x") if v["type"] == "error"] == ["NameError"]
+        for body in ({}, {"code": 1}, {"code": "1", "language": "cobol"}, {"code": "1", "context_id": "none"}):
+            r = e.ask("POST", "/execute", body)
+            assert 400 <= r.status < 502 and r.json["message"], (body, r)
+        made = e.ask("POST", "/contexts", {"language": "python", "cwd": "/tmp"}).json
+        assert cell(e, "import os; os.getcwd()", context_id=made["id"])[1]["text"] == "'/tmp'"
+        assert e.ask("DELETE", f"/contexts/{made['id']}").status == 204
+        assert e.ask("DELETE", f"/contexts/{made['id']}").status == 404
+        assert e.ask("POST", "/contexts/nope/restart", {}).status == 404
+        other = Client(d, OTHER).create()
+        assert [v["name"] for v in cell(other, "x") if v["type"] == "error"] == ["NameError"]
+
+
 def test_files():
     with Daemon(tcp=True) as d:
         e = Client(d).create()

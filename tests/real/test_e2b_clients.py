@@ -113,6 +113,48 @@ def test_sdk_2_10():
     run("e2b@2.10.2", SCRIPT)
 
 
+CODE = """
+import {Sandbox} from '@e2b/code-interpreter'
+import assert from 'node:assert/strict'
+const sbx = await Sandbox.create({timeoutMs: 60000, template: 'base'})
+let x = await sbx.runCode('import os\\nx = 41\\nprint("out"); os.system("echo sub >&2"); x + 1', {envs: {A: 'b'}})
+assert.deepEqual([x.text, x.logs.stdout.join(''), x.logs.stderr.join(''), x.error, x.executionCount], ['42', 'out\\n', 'sub\\n', undefined, 1])
+x = await sbx.runCode('x, os.environ.get("A")')
+assert.deepEqual([x.text, x.executionCount], ["(41, None)", 2])
+x = await sbx.runCode('def f():\\n  return 1 / 0\\nf()')
+assert.equal(x.error.name, 'ZeroDivisionError'); assert.ok(x.error.traceback.includes('in f'), x.error.traceback)
+x = await sbx.runCode('class H:\\n  def _repr_html_(self): return "<b>1</b>"\\ndisplay(H()); H()')
+assert.deepEqual(x.results.map(r => [r.html, r.isMainResult]), [['<b>1</b>', false], ['<b>1</b>', true]])
+x = await sbx.runCode('!echo shell; exit 0')
+assert.equal(x.logs.stdout.join(''), 'shell\\n')
+const heard = []
+x = await sbx.runCode('import time\\nfor i in range(3):\\n  print(i); time.sleep(0.05)\\nprint("y" * 3000000)', {onStdout: o => heard.push(o.line)})
+assert.equal(heard.join('').length, 3000007)
+const ctx = await sbx.createCodeContext({cwd: '/tmp', language: 'python'})
+assert.equal((await sbx.runCode('import os; os.getcwd()', {context: ctx})).text, "'/tmp'")
+assert.equal((await sbx.runCode('x', {context: ctx})).error.name, 'NameError')
+assert.deepEqual((await sbx.listCodeContexts()).map(c => c.id).sort(), [ctx.id, 'default'].sort())
+await sbx.runCode('kept = 1', {context: ctx})
+await sbx.restartCodeContext(ctx)
+assert.equal((await sbx.runCode('kept', {context: ctx})).error.name, 'NameError')
+await sbx.removeCodeContext(ctx)
+await assert.rejects(sbx.runCode('1', {context: ctx}))
+const both = await Promise.all([1, 2, 3].map(i => sbx.runCode(`print("p${i}"); ${i}`)))
+assert.deepEqual(both.map(b => [b.text, b.logs.stdout.join('')]), [['1', 'p1\\n'], ['2', 'p2\\n'], ['3', 'p3\\n']])
+x = await sbx.runCode('os._exit(3)')
+assert.equal(x.error.name, 'KernelDied')
+assert.equal((await sbx.runCode('6 * 7')).text, '42')
+await assert.rejects(sbx.runCode('1', {language: 'cobol'}))
+await sbx.kill()
+console.log('done')
+process.exit(0)
+"""
+
+
+def test_code_interpreter():
+    run("@e2b/code-interpreter@2.8.0", CODE)
+
+
 TENANTS = """
 import {Sandbox} from 'e2b'
 import assert from 'node:assert/strict'

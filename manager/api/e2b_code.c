@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * E2B's code interpreter: cells that a resident Python runs one after the other.  A context is one
+ * such process, a detached command whose name is CONTEXT and the context's id; e2bkernel.py is what
+ * it runs.  What it says comes from the sandbox and is only parsed.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/hex.h"
+#include "base/mem.h"
+#include "manager/api/e2b.h"
+#include "manager/api/estream.h"
+#include "manager/keeper/request.h"
+#include "manager/keeper/wire.h"
+
+#define CONTEXT "code-python-"
+#define DEFAULT_ID "default"
+#define LINE_MAX_BYTES (16u << 20)
+#define SEND_PIECE (256u << 10)
+#define ID_BYTES 8
+
+extern const char e2bkernel_py[];
+
+/* ---- contexts ----------------------------------------------------------------------- */
+
+static int check_language(const json_t *body, struct err *e)
+{
+	const char *language = json_string_value(json_object_get(body, "language"));
+
+	if (!language || !strcmp(language, "python"))
+		return 0;
+	return err_set(e, ERR_UNSUPPORTED, "language '%.40s' has no kernel here; hint: python",
+		       language);
+}
+
+static int random_id(char ret[2 * ID_BYTES + 1], struct err *e)
+{
+	unsigned char bytes[ID_BYTES];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return err_sys(e, "get random bytes");
+	hex_format(ret, bytes, sizeof(bytes));
+	return 0;
+}
+
+/* The id of a context, in the name of a command that runs; NULL: it is none. */
+static const char *id_of(const json_t *command)
+{
+	const char *name = json_string_value(json_object_get(command, "name"));
+
+	if (!name || strncmp(name, CONTEXT, strlen(CONTEXT)) || json_object_get(command, "verdict"))
+		return NULL;
+	return name + strlen(CONTEXT);
+}
+
+static json_t *list_commands(struct box *b, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_commands), *answer = NULL;
+
+	answer = box_call(b, ask, NULL, 0, NULL, e);
+	return json_incref(json_object_get(answer, "commands"));
+}
+
+/* The command of a context, a new reference; NULL with ERR_NOT_FOUND. */
+static json_t *find_context(struct box *b, const char *id, struct err *e)
+{
+	autojson json_t *list = list_commands(b, e);
+	json_t *one;
+	size_t i;
+
+	if (!list)
+		return NULL;
+	json_array_foreach(list, i,
+			   one) if (id_of(one) && !strcmp(id_of(one), id)) return json_incref(one);
+	err_set(e, ERR_NOT_FOUND, "Context %.64s not found", id);
+	return NULL;
+}
+
+static int start_context(struct box *b, const char *id, const char *cwd, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_exec), *answer = NULL;
+	char name[64];
+
+	snprintf(name, sizeof(name), CONTEXT "%s", id);
+	request_set_argv(ask, json_pack("[s,s,s,s]", "python3", "-u", "-c", e2bkernel_py));
+	request_set_name(ask, name);
+	request_set_detach(ask, 1);
+	request_set_stdin_open(ask, 1);
+	request_set_timeout_ms(ask, 0);
+	if (cwd && cwd[0])
+		request_set_workdir(ask, cwd);
+	answer = box_call(b, ask, NULL, 0, NULL, e);
+	return answer ? 0 : -1;
+}
+
+static int end_context(struct box *b, const json_t *command, struct err *e)
+{
+	autojson json_t *kill = protocol_request(OP_signal), *forget = protocol_request(OP_forget);
+	autojson json_t *wait = protocol_request(OP_wait), *killed = NULL, *waited = NULL;
+	const char *id = json_string_value(json_object_get(command, "command"));
+	autojson json_t *forgotten = NULL;
+	struct err ignored;
+
+	request_set_command(kill, id);
+	request_set_signal(kill, 9);
+	request_set_all(kill, 1);
+	request_set_command(wait, id);
+	request_set_command(forget, id);
+	killed = box_call(b, kill, NULL, 0, NULL, &ignored);
+	waited = box_call(b, wait, NULL, 0, NULL, e);
+	if (!waited)
+		return -1;
+	forgotten = box_call(b, forget, NULL, 0, NULL, e);
+	return forgotten ? 0 : -1;
+}
+
+static json_t *context_json(const char *id, const char *cwd)
+{
+	return json_pack("{s:s,s:s,s:s}", "id", id, "language", "python", "cwd", cwd ? cwd : "");
+}
+
+static int get_contexts(struct http_request *rq, struct err *e)
+{
+	autojson json_t *commands = NULL;
+	json_t *list = json_array(), *one;
+	struct box b;
+	size_t i;
+
+	if (e2b_connect(&b, rq, e) == 0)
+		commands = list_commands(&b, e);
+	box_close(&b);
+	json_array_foreach(commands, i, one) if (id_of(one))
+		json_array_append_new(list, context_json(id_of(one), NULL));
+	if (commands)
+		return http_reply_json(rq, 0, list, e);
+	json_decref(list);
+	return -1;
+}
+
+static int post_contexts(struct http_request *rq, struct err *e)
+{
+	const char *cwd = json_string_value(json_object_get(http_json(rq), "cwd"));
+	char id[2 * ID_BYTES + 1];
+	struct box b;
+	int r;
+
+	if (check_language(http_json(rq), e) < 0 || random_id(id, e) < 0)
+		return -1;
+	r = e2b_connect(&b, rq, e);
+	if (r == 0)
+		r = start_context(&b, id, cwd, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_json(rq, 0, context_json(id, cwd), e);
+}
+
+static int end_named(struct http_request *rq, int again, struct err *e)
+{
+	autojson json_t *command = NULL;
+	struct box b;
+	int r = e2b_connect(&b, rq, e);
+
+	if (r == 0)
+		command = find_context(&b, http_param(rq, "context"), e);
+	if (r == 0)
+		r = command ? end_context(&b, command, e) : -1;
+	if (r == 0 && again)
+		r = start_context(&b, http_param(rq, "context"), NULL, e);
+	box_close(&b);
+	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
+}
+
+static int delete_context(struct http_request *rq, struct err *e)
+{
+	return end_named(rq, 0, e);
+}
+
+static int post_restart(struct http_request *rq, struct err *e)
+{
+	return end_named(rq, 1, e);
+}
+
+/* ---- a cell ------------------------------------------------------------------------------ */
+
+struct cell {
+	struct box box;
+	char command[24], id[2 * ID_BYTES + 1];
+	uint64_t from;
+	struct buf line;
+};
+
+static void cell_free(void *ctx)
+{
+	struct cell *c = ctx;
+
+	buf_release(&c->line);
+	box_close(&c->box);
+	free(c);
+}
+
+static int ask_more(struct cell *c, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_follow);
+
+	request_set_command(ask, c->command);
+	request_set_stream(ask, "stdout");
+	request_set_from(ask, c->from);
+	request_set_hold(ask, 1);
+	return box_send(&c->box, ask, NULL, 0, e);
+}
+
+static int send_cell(struct cell *c, const json_t *body, struct err *e)
+{
+	autojson json_t *cell =
+		json_pack("{s:s,s:O,s:O*}", "id", c->id, "code", json_object_get(body, "code"),
+			  "env", json_object_get(body, "env_vars"));
+	autofree char *text = cell ? json_dumps(cell, JSON_COMPACT) : NULL;
+	size_t at = 0, n = text ? strlen(text) : 0;
+
+	if (!text)
+		return err_nomem(e);
+	text[n++] = '\n';
+	while (at < n) {
+		size_t some = n - at < SEND_PIECE ? n - at : SEND_PIECE;
+		autojson json_t *ask = protocol_request(OP_send), *answer = NULL;
+		autoclose int fd = wire_data(text + at, some, e);
+
+		if (fd < 0)
+			return -1;
+		request_set_command(ask, c->command);
+		answer = box_call(&c->box, ask, &fd, 1, NULL, e);
+		if (!answer)
+			return -1;
+		at += some;
+	}
+	return 0;
+}
+
+/* One line of the kernel's: 1 go on, 0 it was the cell's last. */
+static int take_line(struct estream *s, struct cell *c, const char *line, size_t n, struct err *e)
+{
+	struct err ignored;
+	autojson json_t *event = json_parse(line, n, LINE_MAX_BYTES, "line", &ignored);
+	const char *id = json_string_value(json_object_get(event, "id"));
+	const char *type = json_string_value(json_object_get(event, "type"));
+	int last = type && !strcmp(type, "end_of_execution");
+
+	if (!id || !type || strcmp(id, c->id))
+		return 1;
+	json_object_del(event, "id");
+	return estream_add(s, "", 0, json_incref(event), e) < 0 ? -1 : !last;
+}
+
+static int take_lines(struct estream *s, struct cell *c, struct err *e)
+{
+	size_t start = 0;
+	int r = 1;
+
+	while (r > 0 && start < c->line.len) {
+		const char *from = c->line.data + start,
+			   *nl = memchr(from, '\n', c->line.len - start);
+
+		if (!nl)
+			break;
+		r = take_line(s, c, from, (size_t)(nl - from), e);
+		start += (size_t)(nl - from) + 1;
+	}
+	if (start) {
+		memmove(c->line.data, c->line.data + start, c->line.len - start);
+		c->line.len -= start;
+	}
+	return r;
+}
+
+static int add_death(struct estream *s, const json_t *verdict, struct err *e)
+{
+	const char *cause = json_string_value(json_object_get(verdict, "cause"));
+
+	return estream_add(s, "", 0,
+			   json_pack("{s:s,s:s,s:s,s:s}", "type", "error", "name", "KernelDied",
+				     "value", cause ? cause : "", "traceback", ""),
+			   e);
+}
+
+static int next_event(struct estream *s, struct http_request *rq, struct err *e)
+{
+	struct cell *c = s->ctx;
+	autojson json_t *answer = NULL;
+	int fds[WIRE_FDS_MAX], r = 0;
+	const json_t *part;
+	size_t n = 0;
+
+	(void)rq;
+	answer = box_receive(&c->box, -1, fds, WIRE_FDS_MAX, &n, e);
+	if (!answer)
+		return -1;
+	if (n)
+		r = wire_read_data(fds[0], &c->line, e);
+	while (n)
+		fd_close(&fds[--n]);
+	if (r < 0)
+		return -1;
+	part = json_object_get(answer, "stdout");
+	c->from = part ? (uint64_t)json_integer_value(json_object_get(part, "next")) : c->from;
+	r = take_lines(s, c, e);
+	if (r <= 0)
+		return r;
+	if (json_is_true(json_object_get(answer, "ended")))
+		return add_death(s, json_object_get(answer, "verdict"), e);
+	return ask_more(c, e) < 0 ? -1 : 1;
+}
+
+/* The context that the body names; the one that has no name is made when it is not there. */
+static json_t *context_of(struct box *b, const json_t *body, struct err *e)
+{
+	const char *id = json_string_value(json_object_get(body, "context_id"));
+	json_t *command = find_context(b, id ? id : DEFAULT_ID, e);
+
+	if (command || id || e->code != ERR_NOT_FOUND)
+		return command;
+	/* another request may make it now */
+	if (start_context(b, DEFAULT_ID, NULL, e) < 0 && e->code != ERR_EXISTS)
+		return NULL;
+	return find_context(b, DEFAULT_ID, e);
+}
+
+static int begin(struct cell *c, struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq);
+	autojson json_t *command = NULL;
+
+	if (!json_is_string(json_object_get(body, "code")))
+		return err_set(e, ERR_INVALID, "code is no text");
+	if (check_language(body, e) < 0 || e2b_connect(&c->box, rq, e) < 0)
+		return -1;
+	command = context_of(&c->box, body, e);
+	if (!command)
+		return -1;
+	snprintf(c->command, sizeof(c->command), "%s",
+		 json_string_value(json_object_get(command, "command")));
+	c->from = (uint64_t)json_integer_value(json_object_get(command, "stdout_bytes"));
+	if (random_id(c->id, e) < 0 || send_cell(c, body, e) < 0)
+		return -1;
+	return ask_more(c, e);
+}
+
+static int post_execute(struct http_request *rq, struct err *e)
+{
+	struct cell *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return err_nomem(e);
+	box_init(&c->box, rq);
+	c->line = BUF_INIT(LINE_MAX_BYTES);
+	if (begin(c, rq, e) == 0)
+		return estream_reply(rq, 200, next_event, cell_free, c, e);
+	cell_free(c);
+	return -1;
+}
+
+#define ERRORS .query = "source:string", .shape_error = e2b_error, .error_schema = "Document"
+
+const struct http_route e2b_code_routes[] = {
+	{ "POST", "/execute", post_execute, "E2B: run a cell; an object a line", HTTP_JSON,
+	  .type = ESTREAM_TYPES, ERRORS },
+	{ "GET", "/contexts", get_contexts, "E2B: contexts of cells", .response = "Documents",
+	  ERRORS },
+	{ "POST", "/contexts", post_contexts, "E2B: make a context", HTTP_JSON,
+	  .response = "Document", ERRORS },
+	{ "DELETE", "/contexts/{context}", delete_context, "E2B: end a context", .status = 204,
+	  ERRORS },
+	{ "POST", "/contexts/{context}/restart", post_restart, "E2B: begin a context anew",
+	  HTTP_JSON, HTTP_OPTIONAL, .status = 204, ERRORS },
+	{ NULL },
+};
