@@ -136,7 +136,7 @@ def test_dockers_command_line_copies_commits_and_imports():
         docker.run("cp", "c1:/tmp/new", b.tmp("out"), ok=True)
         with open(b.tmp("out/sub/f")) as f:
             assert f.read() == "content\n"
-        assert "Could not find the file /nosuch in container c1" in docker.run("cp", "c1:/nosuch", b.tmp("x"), ok=1).stderr
+        assert "/nosuch" in docker.run("cp", "c1:/nosuch", b.tmp("x"), ok=1).stderr     # in words of the client's version
         docker.run("exec", "c1", "sh", "-c", "echo kept > /kept", ok=True)
         docker.run("commit", "-c", 'CMD ["cat", "/kept"]', "-m", "why", "c1", "made:1", ok=True)
         assert docker.run("run", "--rm", "--network", "none", "made:1", ok=True).stdout == "kept\n"

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Volumes, each a berth program's work; what all of it takes of the disk; logins. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/docker/docker.h"
+#include "manager/docker/imageflow.h"
+#include "manager/docker/words.h"
+#include "manager/engine/create.h"
+#include "manager/engine/image.h"
+#include "manager/engine/objects.h"
+#include "manager/keeper/wire.h"
+#include "rootfs/store/catalog.h"
+
+/* ---- volumes --------------------------------------------------------------------------------- */
+
+static json_t *load_volumes(struct http_request *rq, struct err *e)
+{
+	static const char *const argv[] = { "berth", "volume", "ls", "--json", NULL };
+
+	return spawn_json(rq, argv, 0, e);
+}
+
+static json_t *wanted_volumes(struct http_request *rq, const json_t *filters, struct err *e)
+{
+	autojson json_t *records = load_volumes(rq, e);
+	json_t *all = json_array();
+	const json_t *record;
+	int keep = 0;
+	size_t i;
+
+	json_array_foreach(records, i, record) {
+		autojson json_t *doc = engine_volume(record);
+
+		keep = engine_object_matches(filters, doc, e);
+		if (keep < 0)
+			break;
+		if (keep)
+			json_array_append(all, doc);
+	}
+	if (records && keep >= 0)
+		return all;
+	json_decref(all);
+	return NULL;
+}
+
+static int get_volumes(struct http_request *rq, struct err *e)
+{
+	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e);
+	json_t *all = filters ? wanted_volumes(rq, filters, e) : NULL;
+
+	return all ? http_reply_json(rq, 200, json_pack("{s:o,s:n}", "Volumes", all, "Warnings"), e)
+		   : -1;
+}
+
+static int no_volume(struct http_request *rq, const char *name, struct err *e)
+{
+	return e->code == ERR_NOT_FOUND
+		       ? docker_fail(rq, 404, e, "get %.100s: no such volume", name)
+		       : -1;
+}
+
+static int reply_volume(struct http_request *rq, const char *name, int status, struct err *e)
+{
+	autojson json_t *records = load_volumes(rq, e);
+	const json_t *record;
+	size_t i;
+
+	json_array_foreach(records, i, record) {
+		const char *its = json_string_value(json_object_get(record, "name"));
+
+		if (its && !strcmp(its, name))
+			return http_reply_json(rq, status, engine_volume(record), e);
+	}
+	return records ? docker_fail(rq, 404, e, "get %.100s: no such volume", name) : -1;
+}
+
+static int get_volume(struct http_request *rq, struct err *e)
+{
+	return reply_volume(rq, http_param(rq, "name"), 200, e);
+}
+
+static int make_volume(struct http_request *rq, const char *name, const json_t *labels,
+		       struct err *e)
+{
+	autojson json_t *made = NULL;
+	struct words w;
+
+	words_begin(&w, "volume", "create");
+	if (words_labels(&w, labels, e) == 0)
+		made = words_run(&w, rq, name, e);
+	words_release(&w);
+	return made || e->code == ERR_EXISTS ? 0 : -1;
+}
+
+static int post_volume(struct http_request *rq, struct err *e)
+{
+	const char *name = "", *driver = "local";
+	char fresh[ENGINE_ID];
+	json_t *labels;
+
+	if (engine_str(http_json(rq), "Name", &name, e) < 0 ||
+	    engine_str(http_json(rq), "Driver", &driver, e) < 0 ||
+	    engine_obj(http_json(rq), "Labels", &labels, e) < 0)
+		return -1;
+	if (driver[0] && strcmp(driver, "local"))
+		return docker_fail(rq, 400, e,
+				   "error looking up volume plugin %.60s: plugin not found",
+				   driver);
+	if (!name[0] && engine_new_id(fresh) < 0)
+		return err_sys(e, "choose a name");
+	if (!name[0])
+		name = fresh;
+	return make_volume(rq, name, labels, e) < 0 ? -1 : reply_volume(rq, name, 201, e);
+}
+
+static int delete_volume(struct http_request *rq, struct err *e)
+{
+	const char *name = http_param(rq, "name");
+	const char *argv[] = { "berth", "volume", "rm", "--json", "--", name, NULL };
+	struct err why;
+
+	if (spawn_berth(rq, argv, 1, -1, NULL, e) == 0)
+		return http_reply_empty(rq, 204, e);
+	why = *e;
+	if (e->code == ERR_BUSY)
+		return docker_fail(rq, 409, e, "remove %.60s: volume is in use - %.300s", name,
+				   why.msg);
+	return no_volume(rq, name, e);
+}
+
+static int post_prune_volumes(struct http_request *rq, struct err *e)
+{
+	autojson json_t *filters = engine_filters(http_query(rq, "filters"), e), *all = NULL;
+	json_t *gone = json_array(), *v;
+	struct err ignored;
+	size_t i;
+
+	if (filters) {
+		json_object_set_new(filters, "dangling", json_pack("[s]", "true"));
+		all = wanted_volumes(rq, filters, e);
+	}
+	json_array_foreach(all, i, v) {
+		const char *name = json_string_value(json_object_get(v, "Name"));
+		const char *argv[] = { "berth", "volume", "rm", "--json", "--", name, NULL };
+
+		if (spawn_berth(rq, argv, 1, -1, NULL, &ignored) == 0)
+			json_array_append_new(gone, json_string(name));
+	}
+	if (!all) {
+		json_decref(gone);
+		return -1;
+	}
+	return http_reply_json(
+		rq, 200, json_pack("{s:o,s:i}", "VolumesDeleted", gone, "SpaceReclaimed", 0), e);
+}
+
+/* ---- the rest ----------------------------------------------------------------------------------
+ */
+
+static int get_df(struct http_request *rq, struct err *e)
+{
+	static const char *const argv[] = { "berth", "system", "df", "--json", NULL };
+	autojson json_t *none = json_object(), *said = spawn_json(rq, argv, 0, e);
+	autoclose int store = said ? docker_store(rq, e) : -1;
+	autojson json_t *list = store < 0 ? NULL : catalog_list(store, 0, e);
+	json_t *volumes = list ? wanted_volumes(rq, none, e) : NULL;
+	const json_t *layers = json_object_get(json_object_get(said, "layers"), "bytes");
+
+	if (!volumes)
+		return -1;
+	return http_reply_json(rq, 200,
+			       json_pack("{s:I,s:o,s:[],s:o,s:[]}", "LayersSize",
+					 json_integer_value(layers), "Images",
+					 engine_image_list(list, none, e), "Containers", "Volumes",
+					 volumes, "BuildCache"),
+			       e);
+}
+
+/* The password goes through memory: it is in no argument, no environment, no file of ours and no
+ * audit line. */
+static int post_auth(struct http_request *rq, struct err *e)
+{
+	const char *user = "", *password = "", *server = "";
+	const char *argv[] = { "berth", "login", "--json", "--password-stdin", "--username", NULL,
+			       "--",	NULL,	 NULL };
+	autoclose int fd = -1;
+
+	if (engine_str(http_json(rq), "username", &user, e) < 0 ||
+	    engine_str(http_json(rq), "password", &password, e) < 0 ||
+	    engine_str(http_json(rq), "serveraddress", &server, e) < 0)
+		return -1;
+	if (!user[0] || !password[0])
+		return docker_fail(rq, 400, e, "a user name and a password are wanted");
+	argv[5] = user;
+	argv[7] = !server[0] || strstr(server, "index.docker.io") ? "docker.io" : server;
+	fd = wire_data(password, strlen(password), e);
+	if (fd < 0)
+		return -1;
+	if (spawn_berth(rq, argv, 0, fd, NULL, e) < 0) {
+		http_error_status(rq, e->code == ERR_DENIED ? 401 : 500);
+		return -1;
+	}
+	return http_reply_json(
+		rq, 200, json_pack("{s:s,s:s}", "Status", "Login Succeeded", "IdentityToken", ""),
+		e);
+}
+
+const struct http_route docker_volume_routes[] = {
+	{ "GET", "/volumes", get_volumes, "list volumes", HTTP_NONE, HTTP_QUIET },
+	{ "POST", "/volumes/create", post_volume, "make a volume", HTTP_JSON, HTTP_OPTIONAL },
+	{ "POST", "/volumes/prune", post_prune_volumes, "remove volumes that nobody uses",
+	  HTTP_JSON, HTTP_OPTIONAL },
+	{ "GET", "/volumes/{name}", get_volume, "look at a volume", HTTP_NONE, HTTP_QUIET },
+	{ "DELETE", "/volumes/{name}", delete_volume, "remove a volume", HTTP_JSON, HTTP_OPTIONAL },
+	{ "GET", "/system/df", get_df, "what of the disk is used", HTTP_NONE, HTTP_QUIET },
+	{ "POST", "/auth", post_auth, "keep a user name and password for a registry", HTTP_JSON },
+	{ NULL },
+};
