@@ -23,7 +23,8 @@ static const struct {
 	int (*run)(const json_t *job, struct err *e);	/* answers by itself, but for an error */
 } verbs[] = {
 	{ "egress", egress_run }, { "egress-probe", egress_probe }, { "bridge", bridge_up }, { "bridge-down", bridge_down }, { "bridge-change", bridge_change },
-	{ "bridge-gc", bridge_gc }, { "bridge-remove", bridge_remove },
+	{ "bridge-gc", bridge_gc }, { "bridge-rename", bridge_rename },
+	{ "bridge-remove", bridge_remove },
 		{ "bridge-probe", bridge_probe },
 };
 

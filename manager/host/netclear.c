@@ -76,6 +76,33 @@ int netclear_one(struct registry *r, const char *id, struct err *e)
 	return nets_each(r->config, leave_if_member, &x, e);
 }
 
+struct renaming {
+	struct registry *r;
+	const char *id, *name;
+	struct err *e;
+};
+
+static int rename_if_member(void *ctx, const char *network)
+{
+	const struct renaming *x = ctx;
+	autofree char *policy = NULL;
+	char path[200], extra[100];
+
+	snprintf(path, sizeof(path), NETS_DIR "/%s/members/%s.json", network, x->id);
+	if (!path_has(x->r->state_fd, path))
+		return 0;
+	policy = place(x->r, network, x->e);
+	snprintf(extra, sizeof(extra), ",\"name\":\"%s\"", x->name);
+	return policy ? nethelper_bridge("bridge-rename", x->id, extra, policy, NULL, x->e) : -1;
+}
+
+int netclear_rename(struct registry *r, const char *id, const char *name, struct err *e)
+{
+	struct renaming x = { r, id, name, e };
+
+	return nets_each(r->config, rename_if_member, &x, e);
+}
+
 static int clear_all(struct clearing *x, const char *name)
 {
 	char extra[sizeof(x->r->config->run_dir) + 40];

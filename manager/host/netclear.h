@@ -9,5 +9,7 @@
 int netclear_one(struct registry *r, const char *id, struct err *e);
 /* Whatever belongs to no living sandbox; and the bridge with its rules, when nobody uses them. */
 int netclear_all(struct registry *r, unsigned *ret_cleared, struct err *e);
+/* The networks that it is on call it by another name from now on. */
+int netclear_rename(struct registry *r, const char *id, const char *name, struct err *e);
 
 #endif

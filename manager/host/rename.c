@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/host/names.h"
+#include "manager/host/netclear.h"
 
 /* Until it is done the sandbox may have two names: names_drop() looks at all then. */
 static int begin(int dir, struct err *e)
@@ -69,5 +70,7 @@ int registry_rename(struct registry *r, const char *id, const char *name, struct
 	}
 	if (names_drop_others(r, id, name, &ignored) == 0)
 		unlinkat(dir, NAMES_CHANGING, 0);
+	if (netclear_rename(r, id, name, e) < 0)
+		return err_wrap(e, "sandbox %s is %s now, but not for its networks", id, name);
 	return 0;
 }

@@ -45,9 +45,11 @@ static unsigned free_interface(const struct keeper *k)
 static int join(struct keeper *k, const char *network, const json_t *aliases, struct err *e)
 {
 	autojson json_t *policy = netjoin_policy(k->registry->config, network, aliases, e);
-	autojson json_t *told = NULL;
+	autojson json_t *told = NULL, *record = NULL;
+	const char *name = NULL;
 	const unsigned interface = free_interface(k);
 	autoclose int netns = -1;
+	struct err ignored;
 	char path[40];
 
 	if (!policy)
@@ -56,7 +58,11 @@ static int join(struct keeper *k, const char *network, const json_t *aliases, st
 	netns = open(path, O_RDONLY | O_CLOEXEC);	/* not reaped: the pid is nobody else's */
 	if (netns < 0)
 		return err_sys(e, "open the sandbox's network namespace");
-	if (nethelper_join(&k->sandbox.net, k->spec, netns, interface, policy, &told, e) < 0)
+	/* it may have been renamed since this run began */
+	record = registry_load(k->registry, k->claim.id, "record.json", &ignored);
+	name = json_string_value(json_object_get(record ? record : k->record, "name"));
+	if (nethelper_join(&k->sandbox.net, k->spec, name ? name : "", netns, interface, policy,
+			   &told, e) < 0)
 		return -1;
 	if (!k->joined)
 		k->joined = json_array();

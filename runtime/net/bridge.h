@@ -24,6 +24,8 @@ int bridge_up(const json_t *job, struct err *e);
 int bridge_down(const json_t *job, struct err *e);
 /* Another policy. */
 int bridge_change(const json_t *job, struct err *e);
+/* The sandbox has the name of the job from now on, in the table of its network's names. */
+int bridge_rename(const json_t *job, struct err *e);
 /*
  * Takes back what sandboxes that are gone left ("sandboxes" of the job is the directory where each living one
  * has an entry), and the bridge and the table when nobody uses them.

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "runtime/net/bridge.h"
 #include "runtime/net/bridge_state.h"
 #include "runtime/net/nametable.h"
 
@@ -44,4 +45,36 @@ void bridge_forget_names(struct bridge *b, uint64_t number)
 		return;
 	nametable_forget(&t, (uint32_t)number);
 	nametable_close(&t);
+}
+
+/* With the aliases that it was recorded with. */
+static int rename_by(struct bridge *b, const json_t *record, struct err *e)
+{
+	if (json_get_u64(record, "number", &b->number, "record", e) < 1 ||
+	    json_get_obj(record, "policy", &b->policy_json, "record", e) < 1)
+		return err_set(e, ERR_CORRUPT, "the record of the network of sandbox %s is "
+					       "malformed", b->id);
+	return bridge_take_names(b, e);
+}
+
+int bridge_rename(const json_t *job, struct err *e)
+{
+	autojson json_t *record = NULL;
+	struct bridge b;
+	int r = bridge_load(&b, job, e);
+
+	if (r == 0 && bridge_lock(&b, e) < 0)
+		r = -1;
+	if (r == 0) {
+		record = pool_recorded(&b.pool, b.id, e);
+		if (!record)	/* it has just ended */
+			r = e->code == ERR_NOT_FOUND ? 0 : -1;
+		else
+			r = rename_by(&b, record, e);
+		bridge_unlock(&b);
+	}
+	if (r == 0)
+		bridge_answer(NULL);
+	bridge_unload(&b);
+	return r;
 }

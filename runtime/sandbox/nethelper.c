@@ -238,8 +238,8 @@ static int tell_names(struct nethelper *h, const json_t *place, const json_t *to
 	return fd < 0 ? err_sys(e, "open %s", path) : tell_resolver(h, message, fd, e);
 }
 
-int nethelper_join(struct nethelper *h, const struct spec *s, int netns_fd, unsigned interface,
-		   const json_t *policy, json_t **ret_told, struct err *e)
+int nethelper_join(struct nethelper *h, const struct spec *s, const char *name, int netns_fd,
+		   unsigned interface, const json_t *policy, json_t **ret_told, struct err *e)
 {
 	autofree char *text = json_dumps(policy, JSON_COMPACT);
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
@@ -249,7 +249,7 @@ int nethelper_join(struct nethelper *h, const struct spec *s, int netns_fd, unsi
 	if (!h->proc.pid || !serves(h, "resolver"))
 		return err_set(e, ERR_NOT_FOUND, "the sandbox has no resolver");
 	if (!text || buf_addf(&job, e, "{\"id\":\"%s\",\"name\":\"%s\",\"interface\":%u,"
-			      "\"policy\":%s}", s->id, s->name ? s->name : "", interface, text) < 0)
+			      "\"policy\":%s}", s->id, name, interface, text) < 0)
 		return text ? -1 : err_nomem(e);
 	if (call_in("bridge", job.data, netns_fd, 0, &told, e) < 0)
 		return err_wrap(e, "network");

@@ -47,11 +47,12 @@ int nethelper_count(const struct nethelper *h, const struct spec *s, struct netc
 uint64_t nethelper_used(const struct netcounters *c, const struct spec *s);
 /*
  * One more interface, number interface, in the running sandbox's network namespace netns_fd: that
- * of the network that policy names (JSON, bridge.h).  Its resolver knows the names then.
+ * of the network that policy names (JSON, bridge.h), where the sandbox is called name.  Its
+ * resolver knows the names then.
  * *ret_told: its addresses, a new reference.
  */
-int nethelper_join(struct nethelper *h, const struct spec *s, int netns_fd, unsigned interface,
-		   const json_t *policy, json_t **ret_told, struct err *e);
+int nethelper_join(struct nethelper *h, const struct spec *s, const char *name, int netns_fd,
+		   unsigned interface, const json_t *policy, json_t **ret_told, struct err *e);
 /* Takes it back. */
 int nethelper_part(struct nethelper *h, const struct spec *s, const json_t *policy, struct err *e);
 /*
