@@ -15,7 +15,7 @@ import subprocess
 import berthtest as b
 import netlab
 from box import Box
-from netlab import BRIDGE, DNS, HOST, HOST6, INSIDE6, OUTSIDE, OUTSIDE6, Lab, need_bridge
+from netlab import BRIDGE, HOST, HOST6, INSIDE6, OUTSIDE, OUTSIDE6, Lab, need_bridge
 
 COST = 20
 GATEWAY, GATEWAY6 = "10.203.0.1", "fd62:6572:7468::1"
