@@ -266,7 +266,8 @@ await client.close();
 await fails(errors.Usage, client.version(), "closed");
 await fails(errors.NotFound, new Berth({ program: "/nosuch/berth" }).version(), "/nosuch/berth");
 await fails(errors.Network, new Berth({ host: "unix:///nosuch/berthd.sock" }).version(), "/nosuch/berthd.sock");
-for (const host of ["ftp://x", "http://", "unix://host/path", "http://h/path", "localhost"])
+for (const host of ["ftp://x", "http://", "unix://host/path", "http://h/path", "localhost", "http://127.0.0.1:99999", "http://example.org", "http://127.evil.org",
+  "http://1.2.3.4:80", "http://u:p@127.0.0.1", "https://h?x"])
   assert.throws(() => new Berth({ host }), errors.Invalid);
 assert.throws(() => new Berth({ hots: "x" }), errors.Usage);
 """, {"program": b.BERTH})

@@ -263,7 +263,8 @@ def test_each_error_code_has_a_class_with_cause_and_remedy():
     fails(errors.Usage, client.version, "closed")
     fails(errors.NotFound, lambda: berth.Berth(program="/nosuch/berth").version(), "/nosuch/berth")
     fails(errors.Network, lambda: berth.Berth("unix:///nosuch/berthd.sock").version(), "/nosuch/berthd.sock")
-    for wrong in ("ftp://x", "http://", "unix://host/path", "http://h/path", "localhost", "http://h:99999", "http://h:x", "http://[::1"):
+    for wrong in ("ftp://x", "http://", "unix://host/path", "http://h/path", "localhost", "http://127.0.0.1:99999", "http://127.0.0.1:x", "http://[::1", "http://example.org",
+                  "http://127.evil.org", "http://1.2.3.4:80", "http://u:p@127.0.0.1", "https://h?x"):
         fails(errors.Invalid, lambda: berth.Berth(wrong), wrong)
     with daemon.Daemon(tcp=True) as d:
         for token in (None, "0" * 32):

@@ -15,7 +15,7 @@ function linkTo({ host = process.env.BERTH_HOST, token = process.env.BERTH_TOKEN
 
 /*
  * A way to berth.  Without a host it is a `berth stdio` of its own, else berthd's: unix:///run/berth/berthd.sock, or
- * http://HOST:PORT with a token.  BERTH_HOST and BERTH_TOKEN are the defaults of both.
+ * http://127.0.0.1:7423 or https://HOST with a token.  BERTH_HOST and BERTH_TOKEN are the defaults of both.
  */
 export class Berth {
   constructor(how = {}) {

@@ -179,7 +179,7 @@ export class Output {
 
 /**
  * A way to berth.  Without a host it is a `berth stdio` of its own, else berthd's: unix:///run/berth/berthd.sock, or
- * http://HOST:PORT with a token.  BERTH_HOST and BERTH_TOKEN are the defaults of both.
+ * http://127.0.0.1:7423 or https://HOST with a token.  BERTH_HOST and BERTH_TOKEN are the defaults of both.
  */
 export class Berth {
   constructor(how?: { host?: string; token?: string; program?: string; env?: Record<string, string | undefined> });

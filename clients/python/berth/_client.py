@@ -31,7 +31,7 @@ def link_to(host: Optional[str], token: Optional[str], program: str, env: Option
 class Berth:
     """
     A way to berth.  Without a host it is a `berth stdio` of its own, else berthd's: unix:///run/berth/berthd.sock, or
-    http://HOST:PORT with a token.  BERTH_HOST and BERTH_TOKEN are the defaults of both.
+    http://127.0.0.1:7423 or https://HOST with a token.  BERTH_HOST and BERTH_TOKEN are the defaults of both.
     """
 
     def __init__(self, host: Optional[str] = None, *, token: Optional[str] = None, program: str = "berth",

@@ -104,6 +104,11 @@ def body_of(members: Answer) -> Answer:
     return out
 
 
+def is_loopback(host: str) -> bool:
+    numbers = host.split(".")
+    return host in ("localhost", "::1") or (len(numbers) == 4 and numbers[0] == "127" and all(n.isdigit() for n in numbers))
+
+
 def maker(url: str) -> Callable[[], http.client.HTTPConnection]:
     """What makes connections to an address."""
     try:
@@ -111,13 +116,17 @@ def maker(url: str) -> Callable[[], http.client.HTTPConnection]:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port, parts = None, None, urllib.parse.urlsplit("")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        host = None
     if parts.scheme == "unix" and not parts.netloc and parts.path:
         return lambda: UnixConnection(parts.path)
     if parts.scheme == "https" and host and parts.path in ("", "/"):
         return lambda: http.client.HTTPSConnection(str(host), port, timeout=CONNECT_SECONDS)
+    if parts.scheme == "http" and host and not is_loopback(host):
+        raise errors.Invalid(f"'{url}': plain http, with its token, leads to loopback only", "https://, or ssh -L 7423:127.0.0.1:7423 HOST")
     if parts.scheme == "http" and host and parts.path in ("", "/"):
         return lambda: http.client.HTTPConnection(str(host), port, timeout=CONNECT_SECONDS)
-    raise errors.Invalid(f"'{url}' is no address of berthd", "unix:///run/berth/berthd.sock or http://HOST:PORT")
+    raise errors.Invalid(f"'{url}' is no address of berthd", "unix:///run/berth/berthd.sock, http://127.0.0.1:7423 or https://HOST")
 
 
 class Http(Link):

@@ -2,7 +2,7 @@
 """
 agentscope-runtime's base sandbox without a server: `with BerthBaseSandbox(image="py") as box: box.run_ipython_cell(...)`.
 
-Where berthd runs, agentscope's own client needs nothing of this: BaseSandbox(base_url="http://127.0.0.1:7070",
+Where berthd runs, agentscope's own client needs nothing of this: BaseSandbox(base_url="http://127.0.0.1:7423",
 bearer_token=TOKEN) speaks with it.  MCP servers, sessions and stored workspaces are there only.
 """
 from __future__ import annotations
