@@ -72,7 +72,8 @@ extern const struct http_route *const api_routes[];
 
 extern const struct http_route system_routes[], sandbox_routes[], exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
-	network_routes[], mcp_routes[], runcode_routes[], e2b_sandbox_routes[], e2b_process_routes[],
+	network_routes[], mcp_routes[], runcode_routes[], e2b_sandbox_routes[],
+	e2b_process_routes[],
 	e2b_file_routes[], e2b_code_routes[];
 
 /*

@@ -105,7 +105,8 @@ static int check_framing(struct http_request *rq, struct err *e)
 		return refuse(rq, 501, e, ERR_UNSUPPORTED, "the only Transfer-Encoding known is chunked");
 	if (cl && num_u64(cl, "Content-Length", 0, UINT64_MAX >> 1, &n, e) < 0)
 		return refuse(rq, 400, e, ERR_INVALID, "Content-Length is no number");
-	if (h.hosts > 1 || h.auths > 1 || h.types > 1 || h.keys > 1 || h.access > 1 || h.traffic > 1)
+	if (h.hosts > 1 || h.auths > 1 || h.types > 1 || h.keys > 1 || h.access > 1 ||
+	    h.traffic > 1)
 		return refuse(rq, 400, e, ERR_INVALID, "a header field that may come once came twice");
 	if (http_header(rq, "Upgrade") && !rq->server->o.foreign)
 		return refuse(rq, 400, e, ERR_UNSUPPORTED, "no other protocol is spoken here");
