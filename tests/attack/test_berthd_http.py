@@ -217,7 +217,9 @@ def test_web_pages_reach_nothing():
             code, got = status(host)
             assert code in (400, 403), (host, got)
         assert status("localhost", Origin="https://ui.example")[0] == 200
-        for origin in ("https://evil", "null", "http://ui.example", "https://ui.example.evil", "https://ui.example:8443", "http://localhost"):
+        assert status("localhost", Origin="http://localhost")[0] == 200, "a page of its own"
+        for origin in ("https://evil", "null", "http://ui.example", "https://ui.example.evil", "https://ui.example:8443", "http://localhost:1",
+                       "http://127.0.0.1"):
             code, got = status("localhost", Origin=origin)
             assert code == 403 and b"ccess-control" not in got.lower(), (origin, got)
         code, got = d.raw(b"OPTIONS /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nOrigin: https://ui.example\r\n"

@@ -89,7 +89,8 @@ class Killer(threading.Thread):
                 while time.monotonic() < until:
                     self.count()
                     time.sleep(0.1)
-                if self.every and time.monotonic() < self.end:
+                # at least once, however long it took to look
+                if self.every and (time.monotonic() < self.end or not self.kills):
                     self.kill()
         except Exception as e:
             self.s.world.say(f"the killer: {type(e).__name__}: {e}")

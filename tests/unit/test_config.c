@@ -94,7 +94,7 @@ Test(config, what_is_unknown_is_refused_with_a_suggestion)
 	bad("[sandbox]\nmemory = 1\n", "unknown key memory in [sandbox]; hint: did you mean memory_limit?");
 	bad("[sandbox]\ncpu_limt = 1\n", "hint: did you mean cpu_limit?");
 	bad("[sandbox]\nmax_sandboxes = 1\n", "unknown key max_sandboxes in [sandbox]; hint: it belongs under [manager]");
-	bad("[sandbox]\nprivileged = true\n", "unknown key privileged in [sandbox]; hint: berth config show lists");
+	bad("[sandbox]\nunheard_of = true\n", "unknown key unheard_of in [sandbox]; hint: berth config show lists");
 	bad("memory_limit = '1g'\n", "key memory_limit stands outside its section; hint: put it under [sandbox]");
 	bad("sandbox = 1\n", "sandbox is no table; hint: [sandbox]");
 	bad("[[sandbox]]\n", "sandbox is no table");
