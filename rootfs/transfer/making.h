@@ -2,11 +2,11 @@
 /*
  * making - a tenant of berthd makes images: what it may have, and what it must not learn or hinder.
  *
- * One of a tenant at a time (a lock in tenants/ of the store), so that what it has and what it is making are one
- * sum.  What an image counts for is what its layers and documents take, each layer once, whoever
- * else has it too: a figure that nobody else's images change.  A layer that is in the store is
- * used only when an image has it that the tenant sees; else its bytes must come, and nobody can
- * tell that it was there.  The lock of the store is not held while bytes arrive, nor that of a
+ * One of a tenant at a time (a lock in tenants/ of the store), so that what it has and what it is
+ * making are one sum.  What an image counts for is what its layers and documents take, each layer
+ * once, whoever else has it too: a figure that nobody else's images change.  A layer that is in the
+ * store is used only when an image has it that the tenant sees; else its bytes must come, and nobody
+ * can tell that it was there.  The lock of the store is not held while bytes arrive, nor that of a
  * layer: a slow source keeps no other from adding or removing.
  *
  * Bytes that no name needs any more would count for nobody: a file beside the lock says from

@@ -213,6 +213,41 @@ def test_S44_two_images_at_once_do_not_both_take_what_is_left():
 
 
 @b.deadline(120)
+def test_S44_what_a_kill_leaves_is_not_more_than_the_tenant_may_have():
+    """Else making, replacing and removing, each ended at its worst moment, would fill the disk."""
+    noise = random.Random(3)
+    env = {"BERTH_CONFIG": b.write(b.tmp("berth.toml"), MAY + 'own_image_bytes = "32m"\n', 0o600)}
+    own = ("--tenant", "alice")
+
+    def archive():
+        return b.write(b.tmp("a.tar"), rootfs("x", noise.randbytes(4 * MIB)))
+
+    b.berth("image", "import", *own, archive(), "app", env=env, ok=True)
+    for step in range(1, 16):
+        words = ("import", *own, archive(), "app") if step % 3 else ("rm", *own, "app")
+        p = b.start("image", *words, env=env, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            p.wait(timeout=step * 0.02)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            p.wait()
+    b.berth("image", "import", *own, archive(), "app", env=env, ok=True)
+    assert taken() < 32 * MIB, taken()
+    b.berth("image", "fsck", env=env, ok=True)
+    assert b.run("app@alice", "/bin/busybox", "cat", "/word", env=env, ok=True).out == "x"
+    b.berth("image", "rm", *own, "app", env=env, ok=True)
+    assert not os.listdir(store() + "/layers"), "what was removed was not collected"
+    # ended between the two it says so in its lock: the next image waits for the collection
+    for said, left in ((b"", 1), (b"\0", 0)):
+        b.write(f"{store()}/layers/{'ab' * 32}/f")
+        with open(store() + "/tenants/alice", "wb") as f:
+            f.write(said)
+        b.berth("image", "import", *own, archive(), "app", env=env, ok=True)
+        assert os.path.exists(f"{store()}/layers/{'ab' * 32}") == left, said
+    assert not os.stat(store() + "/tenants/alice").st_size
+
+
+@b.deadline(120)
 def test_S44_the_bound_holds_while_the_bytes_arrive():
     """A bomb of 600 MiB on a file system of 512: the maximum ends it, before the disk does."""
     reg.need("zstd", "mkfs.ext4")
