@@ -42,6 +42,8 @@ def in_child(module, test):
     """Never returns: 0 passed, 1 failed (said on stderr), SKIPPED (reason on stderr)."""
     status = 1
     try:
+        # the number of a descriptor that a test may want for its own
+        os.close(int(sys.argv[2]))
         faulthandler.enable()
         proc.own_namespaces()
         proc.subreaper()
