@@ -420,6 +420,13 @@ openssl rand -hex 32
 one for each name
 chown root and chmod 600
 """,
+    "an answer of berthd's E2B routes: test_e2b.py asks for it, and no berth command is in it":
+r"""
+E2B_SANDBOX_URL is the address of berthd
+python
+a smaller depth
+POST /v1/sandboxes
+""",
     "an answer of berthd's Engine API: test_docker_api.py asks for it, and no berth command is in it":
 r"""
 [sandbox] seccomp in berth.toml names one
