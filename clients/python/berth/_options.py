@@ -32,6 +32,7 @@ class CreateOptions(TypedDict, total=False):
     mount: Strings
     volume: Strings
     tmpfs: Strings
+    budget: str
     device: Strings
     gpus: Union[int, str]
     read_only: bool
