@@ -128,6 +128,8 @@ def facts():
     """What a sandbox could make the host believe: neighbours, routes and addresses of the bridge, and of what leads out."""
     def of(*args):
         return subprocess.run(["ip", "-6", *args], stdout=subprocess.PIPE, text=True, check=True).stdout
+    # an address of the lab's own has its route when no other host has answered for it
+    b.wait_for(lambda: "tentative" not in of("addr", "show"), 20, "the end of the detection of duplicate addresses")
     return {"routes": of("route", "show", "table", "all"), "addresses": of("addr", "show", "scope", "global"),
             "neighbours": of("neigh", "show", "dev", "berth0")}
 
