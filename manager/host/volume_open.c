@@ -19,7 +19,7 @@
 #include "runtime/kernel/quota.h"
 
 #define SEEDING "seeding"
-#define TRIES 16
+#define TRIES 256
 
 void volume_close(struct volume *v)
 {
@@ -201,7 +201,7 @@ static int lock_dir(int dir, int how, struct err *e)
 	return 0;
 }
 
-/* 1: it was removed meanwhile. */
+/* 1: it was removed meanwhile, or who filled it has died. */
 static int open_existing(int top, const char *key, volume_seed *seed, void *ctx, struct volume *v,
 			 struct err *e)
 {
@@ -215,6 +215,9 @@ static int open_existing(int top, const char *key, volume_seed *seed, void *ctx,
 	if (!alone && lock_dir(v->dir_fd, LOCK_SH, e) < 0)
 		return -1;
 	if (!is_current(top, key, v->dir_fd))
+		return 1;
+	/* who was waited for died half-way: another try has it alone, or waits for who has */
+	if (seed && !alone && path_has(v->dir_fd, SEEDING))
 		return 1;
 	if (volume_mount(v, e) < 0 || (alone && fill(v, seed, ctx, e) < 0))
 		return err_wrap(e, "volume %s", key);
@@ -259,5 +262,7 @@ int volume_open(struct registry *r, const struct volume_wish *w, volume_seed *se
 	}
 	volume_close(&v);
 	return got < 0 ? -1 :
-			 err_set(e, ERR_BUSY, "volume %s is removed again and again", w->name);
+			 err_set(e, ERR_BUSY,
+				 "volume %s is removed, or left half-filled, again and again",
+				 w->name);
 }

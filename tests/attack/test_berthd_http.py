@@ -249,7 +249,8 @@ def test_tenants_see_only_their_own_sandboxes():
                             known = doc["components"]["schemas"].get(schema.rsplit("/", 1)[-1], {}).get("properties", {})
                             every = {"argv": ["true"], "text": "true", "name": "n", "paths": ["/x"], "from": "/x", "to": "/y", "rows": 1,
                                      "cols": 1, "memory": "64m", "code": "x", "image": "x"}
-                            body = {k: v for k, v in every.items() if k in known} if schema else b"data"
+                            is_json = "application/json" in op["requestBody"]["content"]
+                            body = {k: v for k, v in every.items() if k in known} if is_json else b"data"
                         query = "&".join(f"{p['name']}=1" for p in op["parameters"] if p["in"] == "query" and p["required"])
                         url = path.replace("{id}", ref).replace("{command}", "c1").replace("{session}", "main")
                         r = d.request(method.upper(), url + ("?" + query if query else ""), body, token=token, tcp=True, check=False)

@@ -699,12 +699,14 @@ def test_unknown_ids_and_names_are_404_everywhere():
                             "memory": "64m", "code": "x", "image": "x"}
                     schema = op["requestBody"]["content"].get("application/json", {}).get("schema", {})
                     known = doc["components"]["schemas"].get(schema.get("$ref", "").rsplit("/", 1)[-1], {}).get("properties", {})
-                    body = {k: v for k, v in body.items() if k in known} if schema else b"data"
+                    body = {k: v for k, v in body.items() if k in known} if "application/json" in op["requestBody"]["content"] else b"data"
                 query = "&".join(f"{p['name']}=1" for p in op["parameters"] if p["in"] == "query" and p["required"])
                 for bad in ("nosuch", "000000000000", "..", "%2e%2e", "a%2fb", "-x", "A", "x" * 100):
                     url = path.replace("{id}", bad).replace("{command}", "c1").replace("{session}", "main")
                     r = d.request(method.upper(), url + ("?" + query if query else ""), body, check=False)
-                    assert r.status == 404 and r.json["error"]["code"], (method, url, r)
+                    # E2B's routes tell an error in E2B's words
+                    code = r.json["code"] == 404 if op["summary"].startswith("E2B:") else r.json["error"]["code"]
+                    assert r.status == 404 and code, (method, url, r)
                     tried += 1
         assert tried > 250, tried
         for rest in ("/commands/c99", "/commands/x/output", "/commands/c1/wait", "/commands/%20/follow"):

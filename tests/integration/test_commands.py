@@ -478,6 +478,7 @@ def test_ended_commands_hold_no_descriptors_and_no_cgroups():
         x.main.wait(x.main.detach("echo"))  # the keeper's log and events are open
         # that of the next command is made ahead
         b.wait_for(lambda: leaves() == 1, what="the next command's cgroup alone")
+        x.main.call("ping")     # which it answers when all of that is made
         before, had = held(), leaves()
         ids = [x.main.detach("sh", "-c", f"echo {n}") for n in range(30)]
         for n, c in enumerate(ids):

@@ -50,7 +50,6 @@ export interface CreateOptions extends Abortable {
   mount?: string | readonly string[];
   volume?: string | readonly string[];
   tmpfs?: string | readonly string[];
-  budget?: string;
   device?: string | readonly string[];
   gpus?: number | string;
   readOnly?: boolean;

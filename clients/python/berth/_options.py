@@ -32,7 +32,6 @@ class CreateOptions(TypedDict, total=False):
     mount: Strings
     volume: Strings
     tmpfs: Strings
-    budget: str
     device: Strings
     gpus: Union[int, str]
     read_only: bool
