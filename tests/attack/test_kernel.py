@@ -206,11 +206,11 @@ def test_K15_little_is_told_of_the_host():
     # nor is a trigger to be made, of which each costs the host's kernel 5 ms when it ends, SIGKILL or not
     r = inside("ls -A /proc/pressure; echo 'some 1 2000000' >/proc/pressure/cpu", ok=None)
     assert r.code and not r.out, r
-    # its clock since boot is not the host's
+    # its clock since boot is not the host's, which may have booted a minute ago: the virtual machine has
     mine = float(open("/proc/uptime").read().split()[0])
     told = float(inside("cat /proc/uptime").out.split()[0])
     if os.path.exists("/proc/self/timens_offsets"):
-        assert abs(mine - told) > 60, (mine, told)
+        assert told < mine - 5, (mine, told)
 
 
 WATCH = r"""
