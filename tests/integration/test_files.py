@@ -441,7 +441,8 @@ def test_what_is_ended_from_outside_leaves_nothing():
         b.wait_for(begun, what="its beginning")
         how(p)
         p.wait(20)
-        b.wait_for(lambda: execute(sb, "find . | sort") == before, what="the end of what it made")
+        b.wait_for(lambda: execute(sb, "find . | sort") == before,
+                   what=lambda: f"{words}: the end of what it made: {sorted(set(execute(sb, 'find .').split()) - set(before.split()))}")
         p.stdin.close()
 
     for how, limit in ((lambda p: p.kill(), []), (lambda p: p.terminate(), []), (lambda p: None, ["--timeout", "1s"])):
