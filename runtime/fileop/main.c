@@ -483,36 +483,8 @@ static const struct verb {
 	{ "rm", 2, verb_rm }, { "mv", 2, verb_mv },
 };
 
-static int ended_input = -1; /* a pipe that nobody writes to */
-
-/*
- * The end of a copy is to leave nothing: calls end, what was made is taken back.  A call that waits
- * for input is interrupted; one that is about to wait, having looked before, finds the input ended.
- */
-static void interrupt(int signo)
-{
-	const int was = errno;
-
-	(void)signo;
-	stream_interrupted = 1;
-	if (ended_input >= 0)
-		dup2(ended_input, STDIN_FILENO);
-	errno = was;
-}
-
-static void prepare_end(void)
-{
-	int p[2];
-
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return;
-	close(p[1]);
-	ended_input = p[0];
-}
-
 int main(int argc, char **argv)
 {
-	struct sigaction term = { .sa_handler = interrupt };	/* no SA_RESTART */
 	struct err e = { 0 };
 	char *nl;
 	size_t i;
@@ -522,8 +494,7 @@ int main(int argc, char **argv)
 	prctl(PR_SET_NAME, "berth-fileop");
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-	prepare_end();
-	sigaction(SIGTERM, &term, NULL);
+	stream_catch_end();
 	umask(022);
 	err_set(&e, ERR_INTERNAL, "unknown file operation");
 	for (i = 0; argc > 1 && i < ARRAY_LEN(verbs); i++)

@@ -11,6 +11,34 @@
 #define CHUNK (1u << 20)
 
 volatile sig_atomic_t stream_interrupted;
+static int ended_input = -1; /* a pipe that nobody writes to */
+
+/*
+ * The end of a copy is to leave nothing: calls end, what was made is taken back.  A call that waits
+ * for input is interrupted; one that is about to wait, having looked before, finds the input ended.
+ */
+static void interrupt(int signo)
+{
+	const int was = errno;
+
+	(void)signo;
+	stream_interrupted = 1;
+	if (ended_input >= 0)
+		dup2(ended_input, STDIN_FILENO);
+	errno = was;
+}
+
+void stream_catch_end(void)
+{
+	struct sigaction term = { .sa_handler = interrupt }; /* no SA_RESTART */
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) == 0) {
+		close(p[1]);
+		ended_input = p[0];
+	}
+	sigaction(SIGTERM, &term, NULL);
+}
 
 void stream_init(struct stream *s, int fd, int stall_ms)
 {

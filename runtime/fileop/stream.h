@@ -33,6 +33,8 @@ struct stream {
 
 /* Set by a signal handler: the next call fails with ERR_BUSY. */
 extern volatile sig_atomic_t stream_interrupted;
+/* For the helper: SIGTERM sets it from now on, and ends standard input. */
+void stream_catch_end(void);
 
 void stream_init(struct stream *s, int fd, int stall_ms);
 int stream_write(struct stream *s, const void *p, size_t n, struct err *e);
