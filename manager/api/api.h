@@ -119,6 +119,8 @@ int box_allowed(struct box *b, const char *id);
 int box_send(struct box *b, json_t *request, const int *fds, size_t count, struct err *e);
 /* The next answer, a new reference, checked for an error; while it waits the client's end is seen. */
 json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *ret_count, struct err *e);
+/* The next answer, whose bytes are added to data (OP_follow and its like). */
+json_t *box_receive_data(struct box *b, int wait_ms, struct buf *data, struct err *e);
 /* Both; ret_fd may be NULL. */
 json_t *box_call(struct box *b, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e);
 /* One question to the keeper of the sandbox the request names, consumed; its answer is the reply. */

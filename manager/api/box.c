@@ -210,6 +210,22 @@ json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *re
 	return answer;
 }
 
+json_t *box_receive_data(struct box *b, int wait_ms, struct buf *data, struct err *e)
+{
+	int fds[WIRE_FDS_MAX], r = 0;
+	size_t n = 0;
+	json_t *answer = box_receive(b, wait_ms, fds, WIRE_FDS_MAX, &n, e);
+
+	if (answer && n)
+		r = wire_read_data(fds[0], data, e);
+	while (n)
+		fd_close(&fds[--n]);
+	if (r == 0)
+		return answer;
+	json_decref(answer);
+	return NULL;
+}
+
 json_t *box_call(struct box *b, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e)
 {
 	int got[WIRE_FDS_MAX];

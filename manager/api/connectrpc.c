@@ -7,6 +7,7 @@
 #include "manager/api/estream.h"
 
 #define MESSAGE_MAX (1u << 20)
+#define DEADLINE_MAX_MS 31622400000
 
 /* ---- a message of a stream's request: one envelope --------------------------------------- */
 
@@ -81,13 +82,10 @@ int connectrpc_refuse(struct http_request *rq, struct err *e)
 	return estream_reply_connect(rq, next_refusal, free, r, e);
 }
 
-uint64_t connectrpc_deadline(struct http_request *rq)
+int connectrpc_deadline(struct http_request *rq, uint64_t *ret, struct err *e)
 {
 	const char *text = http_header(rq, "Connect-Timeout-Ms");
-	struct err ignored;
-	uint64_t ms = 0;
 
-	return text && num_u64(text, "Connect-Timeout-Ms", 1, 31622400000, &ms, &ignored) == 0 ?
-		       ms :
-		       0;
+	*ret = 0;
+	return text ? num_u64(text, "Connect-Timeout-Ms", 1, DEADLINE_MAX_MS, ret, e) : 0;
 }

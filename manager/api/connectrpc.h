@@ -15,7 +15,7 @@ int connectrpc_feed(struct http_request *rq, const char *data, size_t n, struct 
 json_t *connectrpc_message(struct http_request *rq, struct err *e);
 /* The reply that is e: a stream of one envelope, with status 200. */
 int connectrpc_refuse(struct http_request *rq, struct err *e);
-/* Connect-Timeout-Ms, or 0.  In envd it is the time of the process, too. */
-uint64_t connectrpc_deadline(struct http_request *rq);
+/* Connect-Timeout-Ms, or 0 without it; ERR_INVALID.  In envd it is the time of the process, too. */
+int connectrpc_deadline(struct http_request *rq, uint64_t *ret, struct err *e);
 
 #endif

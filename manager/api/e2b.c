@@ -123,7 +123,7 @@ int e2b_user_of(struct http_request *rq, const char *named, struct e2b_user *ret
 int e2b_user_retry(struct e2b_user *u, const struct err *e)
 {
 	if (strcmp(u->name, E2B_USER) || (e->code != ERR_NOT_FOUND && e->code != ERR_INVALID) ||
-	    !strstr(e->msg, "/etc/passwd"))
+	    !strstr(e->msg, "is not in the sandbox's /etc/passwd"))
 		return 0;
 	u->name[0] = '\0';
 	return 1;
@@ -165,6 +165,22 @@ int e2b_place(struct box *b, const struct e2b_user *u, const char *path, char re
 	if (snprintf(ret, 4096, "%s%s%s", home, path[0] ? "/" : "", path) < 4096)
 		return 0;
 	return err_set(e, ERR_INVALID, "the path is too long");
+}
+
+json_t *e2b_env(const json_t *envs, struct err *e)
+{
+	json_t *list = json_array(), *v;
+	const char *name;
+
+	json_object_foreach((json_t *)(size_t)envs, name, v) {
+		if (!json_is_string(v)) {
+			json_decref(list);
+			err_set(e, ERR_INVALID, "the environment has a value that is no string");
+			return NULL;
+		}
+		json_array_append_new(list, json_sprintf("%s=%s", name, json_string_value(v)));
+	}
+	return list;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

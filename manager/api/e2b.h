@@ -41,6 +41,8 @@ int e2b_user_of(struct http_request *rq, const char *named, struct e2b_user *ret
 /* After an error: 1 when it may be tried again, as root, since the image has no E2B_USER.  Changes
  * u. */
 int e2b_user_retry(struct e2b_user *u, const struct err *e);
+/* "NAME=VALUE" strings of an object, a new reference, or NULL with ERR_INVALID. */
+json_t *e2b_env(const json_t *envs, struct err *e);
 /* The path as of the user's home: "~", "x" and "/x".  0 or -1 with e. */
 int e2b_place(struct box *b, const struct e2b_user *u, const char *path, char ret[4096],
 	      struct err *e);

@@ -73,8 +73,9 @@ static json_t *find_context(struct box *b, const char *id, struct err *e)
 
 	if (!list)
 		return NULL;
-	json_array_foreach(list, i,
-			   one) if (id_of(one) && !strcmp(id_of(one), id)) return json_incref(one);
+	json_array_foreach(list, i, one)
+		if (id_of(one) && !strcmp(id_of(one), id))
+			return json_incref(one);
 	err_set(e, ERR_NOT_FOUND, "Context %.64s not found", id);
 	return NULL;
 }
@@ -132,8 +133,9 @@ static int get_contexts(struct http_request *rq, struct err *e)
 	if (e2b_connect(&b, rq, e) == 0)
 		commands = list_commands(&b, e);
 	box_close(&b);
-	json_array_foreach(commands, i, one) if (id_of(one))
-		json_array_append_new(list, context_json(id_of(one), NULL));
+	json_array_foreach(commands, i, one)
+		if (id_of(one))
+			json_array_append_new(list, context_json(id_of(one), NULL));
 	if (commands)
 		return http_reply_json(rq, 0, list, e);
 	json_decref(list);
@@ -287,20 +289,12 @@ static int add_death(struct estream *s, const json_t *verdict, struct err *e)
 static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 {
 	struct cell *c = s->ctx;
-	autojson json_t *answer = NULL;
-	int fds[WIRE_FDS_MAX], r = 0;
+	autojson json_t *answer = box_receive_data(&c->box, -1, &c->line, e);
 	const json_t *part;
-	size_t n = 0;
+	int r;
 
 	(void)rq;
-	answer = box_receive(&c->box, -1, fds, WIRE_FDS_MAX, &n, e);
 	if (!answer)
-		return -1;
-	if (n)
-		r = wire_read_data(fds[0], &c->line, e);
-	while (n)
-		fd_close(&fds[--n]);
-	if (r < 0)
 		return -1;
 	part = json_object_get(answer, "stdout");
 	c->from = part ? (uint64_t)json_integer_value(json_object_get(part, "next")) : c->from;

@@ -131,8 +131,6 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
 	struct process *p = s->ctx;
 	autojson json_t *answer = NULL;
-	int fds[WIRE_FDS_MAX], r = 0;
-	size_t n = 0;
 
 	(void)rq;
 	if (!p->began++)
@@ -140,16 +138,10 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 				 e) < 0 ?
 			       -1 :
 			       1;
-	answer = box_receive(&p->box, BEAT_MS, fds, WIRE_FDS_MAX, &n, e);
+	answer = box_receive_data(&p->box, BEAT_MS, &b, e);
 	if (!answer && e->code == ERR_TIMEOUT)
 		return add_event(s, json_pack("{s:{}}", "keepalive"), e) < 0 ? -1 : 1;
-	if (!answer)
-		return -1;
-	if (n)
-		r = wire_read_data(fds[0], &b, e);
-	while (n)
-		fd_close(&fds[--n]);
-	if (r < 0 || add_parts(s, p, answer, &b, e) < 0)
+	if (!answer || add_parts(s, p, answer, &b, e) < 0)
 		return -1;
 	if (json_is_true(json_object_get(answer, "ended")))
 		return add_end(s, json_object_get(answer, "verdict"), e);
@@ -164,27 +156,14 @@ static int reply_events(struct http_request *rq, struct process *p, struct err *
 	return -1;
 }
 
-/* ---- Start ------------------------------------------------------------------------------------
- */
+/* ---- Start ---------------------------------------------------------------------------------- */
 
 static json_t *argv_of(const json_t *process)
 {
-	const json_t *args = json_object_get(process, "args");
-	json_t *list = json_array(), *v;
-	size_t i;
+	json_t *list = json_pack("[O]", json_object_get(process, "cmd"));
 
-	json_array_append(list, json_object_get(process, "cmd"));
-	json_array_foreach(args, i, v) json_array_append(list, v);
-	return list;
-}
-
-static json_t *env_of(const json_t *process)
-{
-	json_t *list = json_array(), *v;
-	const char *name;
-
-	json_object_foreach(json_object_get(process, "envs"), name, v)
-		json_array_append_new(list, json_sprintf("%s=%s", name, json_string_value(v)));
+	if (list && json_object_get(process, "args"))
+		json_array_extend(list, json_object_get(process, "args"));
 	return list;
 }
 
@@ -202,7 +181,8 @@ static int set_size(json_t *ask, const json_t *pty)
 	return 0;
 }
 
-static json_t *start_request(struct http_request *rq, const json_t *body, const struct e2b_user *u)
+static json_t *start_request(const json_t *body, json_t *env, uint64_t deadline_ms,
+			     const struct e2b_user *u)
 {
 	const json_t *process = json_object_get(body, "process"),
 		     *pty = json_object_get(body, "pty");
@@ -211,16 +191,16 @@ static json_t *start_request(struct http_request *rq, const json_t *body, const 
 	json_t *ask = protocol_request(OP_exec);
 
 	request_set_argv(ask, argv_of(process));
-	request_set_env(ask, env_of(process));
+	request_set_env(ask, json_incref(env));
 	request_set_detach(ask, 1);
-	request_set_timeout_ms(ask, connectrpc_deadline(rq));
+	request_set_timeout_ms(ask, deadline_ms);
 	if (u->name[0])
 		request_set_user(ask, u->name);
 	if (cwd && cwd[0])
 		request_set_workdir(ask, cwd);
 	if (tag && tag[0])
 		request_set_name(ask, tag);
-	if (pty) {
+	if (json_is_object(pty)) {
 		request_set_tty(ask, 1);
 		set_size(ask, pty);
 	} else {
@@ -235,31 +215,46 @@ static int check_strings(const json_t *list, struct err *e)
 	json_t *v;
 	size_t i;
 
-	json_array_foreach((json_t *)(size_t)list, i, v) if (!json_is_string(v)) return err_set(
-		e, ERR_INVALID, "process.args has an element that is no string");
+	json_array_foreach((json_t *)(size_t)list, i, v)
+		if (!json_is_string(v))
+			return err_set(e, ERR_INVALID,
+				       "process.args has an element that is no string");
+	return 0;
+}
+
+/* A terminal may come without a size, but with none that cannot be. */
+static int check_pty(const json_t *body, struct err *e)
+{
+	const json_t *pty = json_object_get(body, "pty");
+	autojson json_t *ignored = json_object();
+
+	if (pty && !json_is_null(pty) && !json_is_object(pty))
+		return err_set(e, ERR_INVALID, "pty is no object");
+	if (json_object_get(pty, "size") && !set_size(ignored, pty))
+		return err_set(e, ERR_INVALID, "pty.size is no size");
 	return 0;
 }
 
 static int check_start(const json_t *body, struct err *e)
 {
 	const json_t *process = json_object_get(body, "process");
-	const char *name;
-	json_t *v;
 
 	if (!json_is_string(json_object_get(process, "cmd")))
 		return err_set(e, ERR_INVALID, "process.cmd is missing");
-	json_object_foreach((json_t *)(size_t)json_object_get(process, "envs"), name, v) if (
-		!json_is_string(v)) return err_set(e, ERR_INVALID,
-						   "process.envs has a value that is no string");
-	return check_strings(json_object_get(process, "args"), e);
+	return check_strings(json_object_get(process, "args"), e) < 0 ? -1 : check_pty(body, e);
 }
 
 /* 0 with the number of the command in p. */
 static int launch(struct process *p, struct http_request *rq, const json_t *body,
-		  struct e2b_user *u, struct err *e)
+		  uint64_t deadline_ms, struct e2b_user *u, struct err *e)
 {
+	const json_t *process = json_object_get(body, "process");
+	autojson json_t *env = e2b_env(json_object_get(process, "envs"), e);
+
+	if (!env)
+		return -1;
 	do {
-		autojson json_t *ask = start_request(rq, body, u);
+		autojson json_t *ask = start_request(body, env, deadline_ms, u);
 		autojson json_t *answer = box_call(&p->box, ask, NULL, 0, NULL, e);
 		const char *id = json_string_value(json_object_get(answer, "command"));
 
@@ -277,15 +272,17 @@ static int launch(struct process *p, struct http_request *rq, const json_t *body
 static int start(struct http_request *rq, struct process *p, struct err *e)
 {
 	autojson json_t *body = connectrpc_message(rq, e);
+	uint64_t deadline_ms;
 	struct e2b_user u;
 
-	if (!body || check_start(body, e) < 0 || e2b_user_of(rq, NULL, &u, e) < 0)
+	if (!body || check_start(body, e) < 0 || e2b_user_of(rq, NULL, &u, e) < 0 ||
+	    connectrpc_deadline(rq, &deadline_ms, e) < 0)
 		return -1;
 	p->tty = json_is_object(json_object_get(body, "pty"));
 	if (e2b_connect(&p->box, rq, e) < 0)
 		return -1;
 	atomic_fetch_add(&api_of(rq)->execs, 1);
-	return launch(p, rq, body, &u, e);
+	return launch(p, rq, body, deadline_ms, &u, e);
 }
 
 static int post_start(struct http_request *rq, struct err *e)
@@ -300,8 +297,7 @@ static int post_start(struct http_request *rq, struct err *e)
 	return e->code == ERR_NET ? -1 : connectrpc_refuse(rq, e);
 }
 
-/* ---- one that runs: Connect, List, input, signals -----------------------------------------------
- */
+/* ---- one that runs: Connect, List, input, signals ------------------------ */
 
 /* {"pid":5} or {"tag":"x"}: the command, from the keeper's list; NULL with e. */
 static json_t *find_command(struct box *b, const json_t *selector, struct err *e)
@@ -315,8 +311,7 @@ static json_t *find_command(struct box *b, const json_t *selector, struct err *e
 
 	if (!answer)
 		return NULL;
-	json_array_foreach(json_object_get(answer, "commands"), i, one)
-	{
+	json_array_foreach(json_object_get(answer, "commands"), i, one) {
 		const char *id = json_string_value(json_object_get(one, "command"));
 		const char *name = json_string_value(json_object_get(one, "name"));
 
@@ -372,8 +367,7 @@ static int post_list(struct http_request *rq, struct err *e)
 	if (e2b_connect(&b, rq, e) == 0)
 		answer = box_call(&b, ask, NULL, 0, NULL, e);
 	box_close(&b);
-	json_array_foreach(json_object_get(answer, "commands"), i, one)
-	{
+	json_array_foreach(json_object_get(answer, "commands"), i, one) {
 		if (!json_is_true(json_object_get(one, "detached")) ||
 		    json_object_get(one, "verdict"))
 			continue;
@@ -476,8 +470,8 @@ static int post_close_stdin(struct http_request *rq, struct err *e)
 
 #define PROCESS "/process.Process"
 #define STREAM                                                                                     \
-	HTTP_RAW, .type = "application/connect+json", .begin = connectrpc_begin,                      \
-		  .feed = connectrpc_feed, .shape_error = e2b_connect_error,                          \
+	HTTP_RAW, .type = "application/connect+json", .begin = connectrpc_begin,                   \
+		  .feed = connectrpc_feed, .shape_error = e2b_connect_error,                       \
 		  .error_schema = "Document"
 #define UNARY                                                                                      \
 	HTTP_JSON, .response = "Document", .shape_error = e2b_connect_error,                       \

@@ -54,23 +54,6 @@ static int read_timeout(const json_t *body, json_int_t *ret, struct err *e)
 	return 0;
 }
 
-static json_t *env_list(const json_t *envs, struct err *e)
-{
-	json_t *list = json_array(), *v;
-	const char *name;
-
-	json_object_foreach((json_t *)(size_t)envs, name, v)
-	{
-		if (!json_is_string(v)) {
-			json_decref(list);
-			err_set(e, ERR_INVALID, "envVars has a value that is no string");
-			return NULL;
-		}
-		json_array_append_new(list, json_sprintf("%s=%s", name, json_string_value(v)));
-	}
-	return list;
-}
-
 /* What berth has not is refused, not left out. */
 static int check_create(const json_t *body, struct err *e)
 {
@@ -86,10 +69,9 @@ static int check_create(const json_t *body, struct err *e)
 	if (json_array_size(json_object_get(body, "volumeMounts")))
 		return err_set(e, ERR_UNSUPPORTED,
 			       "volumeMounts are not served; hint: POST /v1/sandboxes");
-	json_object_foreach(
-		(json_t *)(size_t)metadata, name,
-		v) if (!json_is_string(v)) return err_set(e, ERR_INVALID,
-							  "metadata has a value that is no string");
+	json_object_foreach((json_t *)(size_t)metadata, name, v)
+		if (!json_is_string(v))
+			return err_set(e, ERR_INVALID, "metadata has a value that is no string");
 	return 0;
 }
 
@@ -103,7 +85,7 @@ static json_t *create_request(const json_t *body, struct err *e)
 
 	if (check_create(body, e) < 0 || read_timeout(body, &timeout, e) < 0)
 		return NULL;
-	envs = env_list(json_object_get(body, "envVars"), e);
+	envs = e2b_env(json_object_get(body, "envVars"), e);
 	if (!envs)
 		return NULL;
 	snprintf(ttl, sizeof(ttl), "%llds", (long long)(timeout ? timeout : 1));
@@ -274,12 +256,31 @@ static int has_metadata(const json_t *metadata, const char *wanted)
 	return 1;
 }
 
+/* ?state=a,b&state=c: any of them. */
+static int has_state(struct http_request *rq, const char *state)
+{
+	const char *wanted = http_query_each(rq, "state", 0);
+	size_t i, n = strlen(state);
+
+	if (!wanted)
+		return 1;
+	for (i = 0; (wanted = http_query_each(rq, "state", i)); i++)
+		for (; *wanted; wanted += strspn(wanted, ",")) {
+			if (strcspn(wanted, ",") == n && !strncmp(wanted, state, n))
+				return 1;
+			wanted += strcspn(wanted, ",");
+		}
+	return 0;
+}
+
 static int is_wanted(struct http_request *rq, const json_t *one)
 {
-	const char *states = http_query(rq, "state"), *template = http_query(rq, "template");
-	const char *state = json_string_value(json_object_get(one, "state"));
+	const char *after = http_query(rq, "startedAfter"), *template = http_query(rq, "template");
 
-	if (states && !strstr(states, state))
+	if (!has_state(rq, json_string_value(json_object_get(one, "state"))))
+		return 0;
+	/* both are of UTC and of one form up to the second */
+	if (after && strncmp(json_string_value(json_object_get(one, "startedAt")), after, 19) < 0)
 		return 0;
 	if (template && strcmp(template, json_string_value(json_object_get(one, "templateID"))))
 		return 0;
@@ -308,8 +309,7 @@ static int get_sandboxes(struct http_request *rq, struct err *e)
 	if (r == 0)
 		pings_ask(&b.registry, l.list, add_live);
 	box_close(&b);
-	json_array_foreach(l.list, i, record)
-	{
+	json_array_foreach(l.list, i, record) {
 		autojson json_t *one = describe(record, json_object_get(record, "live"));
 
 		if (!json_object_get(record, "live") || !is_wanted(rq, one) || seen++ < after)
@@ -451,8 +451,8 @@ static int get_metrics(struct http_request *rq, struct err *e)
 
 #define ERRORS .shape_error = e2b_error, .error_schema = "Document"
 #define LIST_QUERY                                                                                 \
-	"metadata:string state:string template:string startedAfter:string order:string "           \
-	"limit:integer nextToken:integer"
+	"metadata:string state:strings template:string startedAfter:string limit:integer "         \
+	"nextToken:integer"
 
 const struct http_route e2b_sandbox_routes[] = {
 	{ "POST", "/sandboxes", post_sandbox, "E2B: make a sandbox", HTTP_JSON,

@@ -178,8 +178,7 @@ static int next_output(struct estream *s, struct http_request *rq, struct err *e
 	autobuf struct buf b = BUF_INIT(WIRE_DATA_MAX);
 	struct following *f = s->ctx;
 	autojson json_t *answer = NULL;
-	int fds[WIRE_FDS_MAX], r = 0;
-	size_t n = 0;
+	int r;
 
 	(void)rq;
 	if (f->first) {
@@ -188,15 +187,10 @@ static int next_output(struct estream *s, struct http_request *rq, struct err *e
 		f->first = NULL;
 		return estream_add(s, "started", 0, first, e) < 0 ? -1 : 1;
 	}
-	answer = box_receive(f->box, -1, fds, WIRE_FDS_MAX, &n, e);
+	answer = box_receive_data(f->box, -1, &b, e);
 	if (!answer)
 		return -1;
-	if (n)
-		r = wire_read_data(fds[0], &b, e);
-	while (n)
-		fd_close(&fds[--n]);
-	if (r == 0)
-		r = take_parts(s, f, answer, &b, e);
+	r = take_parts(s, f, answer, &b, e);
 	if (r > 0 && ask_more(f, e) < 0)
 		return -1;
 	return r;

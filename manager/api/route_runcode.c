@@ -17,6 +17,7 @@
 #include "base/utf8.h"
 #include "manager/api/api.h"
 #include "manager/api/execution.h"
+#include "manager/api/http_hold.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/runlang.h"
 #include "manager/keeper/fileclient.h"
@@ -38,6 +39,7 @@ struct run {
 	uint64_t compile_ms, run_ms, memory_bytes;
 	char id[65];
 	json_t *reply;
+	struct http_hold hold;	/* files that are fetched */
 };
 
 /* ---- the request ------------------------------------------------------------------- */
@@ -231,6 +233,9 @@ static int fetch_file(struct run *r, struct box *b, const char *name, size_t *le
 	if (out.len > *left)
 		return err_set(e, ERR_LIMIT, "the files to fetch have over %u bytes", FETCH_MAX);
 	*left -= out.len;
+	/* the bytes, their text, and that of the reply */
+	if (http_hold_take(r->rq, &r->hold, 4 * out.len, e) < 0)
+		return -1;
 	text = malloc(BASE64_LEN(out.len) + 1);
 	if (!text)
 		return err_nomem(e);
@@ -367,6 +372,7 @@ static int post_run_code(struct http_request *rq, struct err *e)
 	if (!r.reply)
 		return err_nomem(e);
 	done = work(&r, e);
+	http_hold_end(&r.hold);
 	remove_box(&r);
 	if (done < 0 && (e->code == ERR_INVALID || e->code == ERR_NET)) {
 		json_decref(r.reply);

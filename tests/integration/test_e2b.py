@@ -94,6 +94,11 @@ def test_what_is_malformed_is_refused_in_connects_words():
         for body in ({}, {"process": 1}, {"process": {"cmd": 1}}, {"process": {"cmd": "true", "args": [1]}},
                      {"process": {"cmd": "true", "envs": {"A": 1}}}):
             assert e.stream("Start", **body)[1]["code"] == "invalid_argument", body
+        for pty in (1, {"size": 1}, {"size": {"cols": 0, "rows": 24}}, {"size": {"cols": 80, "rows": 99999}}):
+            assert e.stream("Start", process={"cmd": "true"}, pty=pty)[1]["code"] == "invalid_argument", pty
+        e.headers["Connect-Timeout-Ms"] = "soon"    # a deadline that cannot be read is not left out
+        assert e.stream("Start", process={"cmd": "true"})[1]["code"] == "invalid_argument"
+        del e.headers["Connect-Timeout-Ms"]
         assert e.stream("Connect", process={"pid": 77})[1]["code"] == "not_found"
         r = e.call("process.Process/SendSignal", process={"pid": 77}, signal="SIGNAL_SIGKILL")
         assert r.status == 404 and r.json["code"] == "not_found", r
@@ -171,6 +176,10 @@ def test_sandboxes_are_berths_and_no_others_are_seen():
         plain = d.post("/v1/sandboxes", {}, token=TENANT, tcp=True).json["id"]
         assert [s["sandboxID"] for s in alice.ask("GET", "/v2/sandboxes").json] == [e.id]
         assert bob.ask("GET", "/v2/sandboxes").json == []
+        for query, count in (("state=running&state=paused", 1), ("state=paused,running", 1), ("state=paused", 0), ("state=run", 0),
+                             ("startedAfter=2020-01-01T00:00:00.000Z", 1), ("startedAfter=2999-01-01T00:00:00.000Z", 0)):
+            assert len(alice.ask("GET", "/v2/sandboxes?" + query).json) == count, query
+        assert alice.ask("GET", "/v2/sandboxes?order=asc").status == 400, "an order that is not kept was taken"
         for who, box in ((bob, e.id), (alice, plain), (alice, "nope"), (alice, "../x")):
             r = who.ask("GET", f"/sandboxes/{box}", check=False)
             assert r.status == 404, (box, r)
