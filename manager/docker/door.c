@@ -132,14 +132,37 @@ static const struct http_foreign foreign = { strip, docker_error_json, headers }
 
 /* ---- the rules ------------------------------------------------------------------------ */
 
+/* What is not there, with the directory above it that is: where it would be made. */
+static const char *look_above(const char *path, char *room)
+{
+	autofree char *above = strdup(path);
+	const char *rest;
+	char *slash, *real = NULL;
+	size_t n;
+
+	while (above && !real && (slash = strrchr(above, '/')) && slash != above) {
+		*slash = '\0';
+		real = realpath(above, room);
+		if (!real && errno != ENOENT)
+			return path;
+	}
+	if (!real)
+		return path;
+	n = strlen(real);
+	rest = path + strlen(above) + (n == 1);
+	return (size_t)snprintf(room + n, PATH_MAX - n, "%s", rest) < PATH_MAX - n ? room : path;
+}
+
 static const char *look(const char *path, char *room, int *ret_kind)
 {
 	struct stat st;
 	const char *real = realpath(path, room);
 
 	*ret_kind = ENGINE_FILE;
-	if (!real && errno == ENOENT)
+	if (!real && errno == ENOENT) {
 		*ret_kind = ENGINE_MISSING;
+		return look_above(path, room);
+	}
 	if (!real)
 		return path;
 	if (!stat(real, &st) && S_ISSOCK(st.st_mode))

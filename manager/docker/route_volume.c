@@ -181,6 +181,17 @@ static int get_df(struct http_request *rq, struct err *e)
 
 /* The password goes through memory: it is in no argument, no environment, no file of ours and no
  * audit line. */
+/* Docker's own registry: "", "index.docker.io", "https://index.docker.io/v1/". */
+static int is_hub(const char *server)
+{
+	static const char scheme[] = "https://", hub[] = "index.docker.io";
+
+	if (!strncmp(server, scheme, sizeof(scheme) - 1))
+		server += sizeof(scheme) - 1;
+	return !server[0] || (!strncmp(server, hub, sizeof(hub) - 1) &&
+			      (!server[sizeof(hub) - 1] || server[sizeof(hub) - 1] == '/'));
+}
+
 static int post_auth(struct http_request *rq, struct err *e)
 {
 	const char *user = "", *password = "", *server = "";
@@ -195,7 +206,7 @@ static int post_auth(struct http_request *rq, struct err *e)
 	if (!user[0] || !password[0])
 		return docker_fail(rq, 400, e, "a user name and a password are wanted");
 	argv[5] = user;
-	argv[7] = !server[0] || strstr(server, "index.docker.io") ? "docker.io" : server;
+	argv[7] = is_hub(server) ? "docker.io" : server;
 	fd = wire_data(password, strlen(password), e);
 	if (fd < 0)
 		return -1;

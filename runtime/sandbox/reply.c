@@ -43,7 +43,7 @@ int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct e
 	while (n < 0 && errno == EINTR);
 	/* a peer that closed with our packets unread: its own last words come after the error (unix(7)) */
 	if (n < 0 && errno == ECONNRESET)
-		n = recv(sb->sock, ret, sizeof(*ret), MSG_TRUNC | MSG_DONTWAIT);
+		n = take_packet(sb, ret, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return err_set(e, ERR_BUSY, "no reply yet");
 	if (n <= 0)

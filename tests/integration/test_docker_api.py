@@ -78,7 +78,8 @@ def test_what_docker_grants_and_berth_does_not_needs_the_operators_word():
         s.bind(path)
         cases = [{"Privileged": True}, {"NetworkMode": "host"}, {"PidMode": "host"}, {"IpcMode": "host"}, {"UsernsMode": "host"},
                  {"SecurityOpt": ["seccomp=unconfined"]}, {"Binds": ["/:/host"]}, {"Binds": ["/proc:/x"]}, {"Binds": ["//etc/../etc:/x"]},
-                 {"Binds": [f"{path}:/x"]}, {"Binds": [f"{link}:/x"]}, {"Binds": [f"{b.root()}/state:/x"]},
+                 {"Binds": [f"{path}:/x"]}, {"Binds": [f"{link}:/x"]}, {"Binds": [f"{link}/not-there:/x"]},
+                 {"Binds": [f"{link}/no/way/../there:/x"]}, {"Binds": [f"{b.root()}/state:/x"]},
                  {"Binds": [f"{os.path.dirname(b.root())}:/x:ro"]},
                  {"Mounts": [{"Type": "bind", "Source": "/sys", "Target": "/x"}]}]
         for host in cases:

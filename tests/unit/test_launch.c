@@ -131,6 +131,26 @@ Test(launch, a_failure_always_has_the_code_of_one)
 	}
 }
 
+/* The child of a launch that fails: it handed over the listener, said why, and ended with our packets unread. */
+Test(launch, the_last_words_after_a_listener_are_read_when_our_packets_were_not)
+{
+	const uint32_t tag = FILTERWATCH_TAG;
+	struct init_reply got;
+	struct err e = { 0 };
+	int listener = dup(0);
+
+	sb.filters = (struct filterwatch){ .fd = -1, .awaited = 1 };
+	cr_assert_eq(send(sb.sock, "", 1, 0), 1);
+	cr_assert_geq(fdpass_send(theirs, &tag, sizeof(tag), &listener, 1), 0);
+	cr_assert_eq(send(theirs, &good, sizeof(good), 0), (ssize_t)sizeof(good));
+	fd_close(&theirs);
+	cr_expect_eq(sandbox_reply(&sb, &got, 1, &e), 1, "%s", e.msg);
+	cr_expect(got.exited == 1 && got.value == 3);
+	cr_expect_geq(sb.filters.fd, 0, "the listener was lost");
+	fd_close(&sb.filters.fd);
+	close(listener);
+}
+
 Test(launch, a_descriptor_that_comes_along_is_not_taken)
 {
 	union {
