@@ -16,16 +16,25 @@
 #define LOOK_MS 100
 #define LOOK_MAX_MS 60000
 
-static const char not_frozen[] = "budget";
+static const char not_held[] = "budget";
+
+/* Reads how much this run has used; what cannot be read leaves what was read last. */
+static int read_used(struct keeper *k, struct err *e)
+{
+	struct cgroup_usage u;
+
+	if (cgroup_usage(&k->sandbox.cgroup, &u, e) < 0)
+		return -1;
+	k->budget_run_ms = u.cpu_us / 1000;
+	return 0;
+}
 
 static uint64_t used_ms(struct keeper *k)
 {
-	struct cgroup_usage u;
 	struct err ignored;
 
-	if (cgroup_usage(&k->sandbox.cgroup, &u, &ignored) < 0)
-		return k->life.budget_used_ms;
-	return k->life.budget_used_ms + u.cpu_us / 1000;
+	(void)read_used(k, &ignored);
+	return k->life.budget_used_ms + k->budget_run_ms;
 }
 
 /* The rest cannot be gone before. */
@@ -58,21 +67,24 @@ void keeper_budget_check(struct keeper *k, uint64_t now)
 
 	if (!at || now < at)
 		return;
-	used = used_ms(k);
+	/* what cannot be measured, or frozen, must not go on */
+	if (read_used(k, &e) < 0)
+		goto stop;
+	used = k->life.budget_used_ms + k->budget_run_ms;
 	if (used < budget) {
 		k->budget_look_ms = now + time_of(k, budget - used);
 		return;
 	}
-	/* what cannot be frozen must not go on */
-	if (cgroup_freeze(&k->sandbox.cgroup, 1, &e) < 0) {
-		k->stop_reason = not_frozen;
-		k->stopping = 1;
-		return;
-	}
+	if (cgroup_freeze(&k->sandbox.cgroup, 1, &e) < 0)
+		goto stop;
 	k->budget_over = k->paused = 1;
 	keeper_command_stands_still(k);
 	keeper_event(k, "budget", json_pack("{s:I,s:I}", "cpu_ms", (json_int_t)budget,
 					    "cpu_used_ms", (json_int_t)used));
+	return;
+stop:
+	k->stop_reason = not_held;
+	k->stopping = 1;
 }
 
 int keeper_budget_allows(const struct keeper *k, struct err *e)
