@@ -60,12 +60,6 @@ def test_a_request_of_a_newer_protocol_is_refused_with_a_remedy():
             assert e.code == "invalid" and "version 9" in e.message and "restart the sandbox" in e.message, e.message
 
 
-def test_ARCHITECTURE_names_every_operation():
-    with open(os.path.join(b.TOP, "ARCHITECTURE.md")) as f:
-        text = re.search(r"Operations of a keeper:(.*?)\n\n", f.read(), re.S).group(1)
-    assert re.findall(r"`([\w-]+)`", text) == sorted(OPERATIONS), sorted(set(OPERATIONS) ^ set(re.findall(r"`([\w-]+)`", text)))
-
-
 # ---- an older keeper: berth was upgraded while the sandbox lives
 
 class Older:
