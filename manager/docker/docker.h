@@ -11,8 +11,7 @@
 #define BERTH_MANAGER_DOCKER_DOCKER_H
 
 #include "manager/api/api.h"
-#include "manager/engine/rules.h"
-#include "manager/engine/view.h"
+#include "manager/engine/load.h"
 
 #define DOCKER_API "1.44"
 #define DOCKER_API_MIN "1.24"
@@ -59,8 +58,6 @@ int docker_query_flag(const struct http_request *rq, const char *name);
 /* A number of a query, or preset where it is absent; -1 with 400. */
 int docker_query_int(struct http_request *rq, const char *name, long preset, long *ret,
 		     struct err *e);
-/* What [docker] allows, with berth's own directories; they point into b. */
-void docker_rules(const struct box *b, struct engine_rules *ret);
 
 /* ---- containers (container.c) ---- */
 
@@ -76,15 +73,8 @@ int docker_connect(struct box *b, struct err *e);
 /* One that box_close() accepts. */
 void box_clear(struct box *b);
 
-/* What engine_view borrows. */
-struct dview {
-	struct engine_view v;
-	json_t *record, *live, *ping, *asked, *image, *network;
-};
-
 /* Of b; live: its keeper is asked, too.  -1 when it is gone. */
-int dview_load(struct dview *d, struct box *b, int live, struct err *e);
-void dview_release(struct dview *d);
+int docker_load(struct engine_loaded *l, struct box *b, int live, struct err *e);
 /* The name it is called by in messages: the reference of the request. */
 const char *docker_called(const struct http_request *rq);
 /* Runs berth VERB --json [OPTION] ID; 0, or -1 with its error. */

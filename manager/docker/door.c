@@ -9,13 +9,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <limits.h>
-#include <netinet/in.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "manager/docker/docker.h"
 #include "manager/docker/execs.h"
+#include "manager/engine/host.h"
 #include "manager/host/conf.h"
 #include "manager/service/dlog.h"
 
@@ -130,84 +129,6 @@ static char *strip(char *path, int *ret_status, struct err *e)
 
 static const struct http_foreign foreign = { strip, docker_error_json, headers };
 
-/* ---- the rules ------------------------------------------------------------------------ */
-
-/* What is not there, with the directory above it that is: where it would be made. */
-static const char *look_above(const char *path, char *room)
-{
-	autofree char *above = strdup(path);
-	const char *rest;
-	char *slash, *real = NULL;
-	size_t n;
-
-	while (above && !real && (slash = strrchr(above, '/')) && slash != above) {
-		*slash = '\0';
-		real = realpath(above, room);
-		if (!real && errno != ENOENT)
-			return path;
-	}
-	if (!real)
-		return path;
-	n = strlen(real);
-	rest = path + strlen(above) + (n == 1);
-	return (size_t)snprintf(room + n, PATH_MAX - n, "%s", rest) < PATH_MAX - n ? room : path;
-}
-
-static const char *look(const char *path, char *room, int *ret_kind)
-{
-	struct stat st;
-	const char *real = realpath(path, room);
-
-	*ret_kind = ENGINE_FILE;
-	if (!real && errno == ENOENT) {
-		*ret_kind = ENGINE_MISSING;
-		return look_above(path, room);
-	}
-	if (!real)
-		return path;
-	if (!stat(real, &st) && S_ISSOCK(st.st_mode))
-		*ret_kind = ENGINE_SOCKET;
-	return real;
-}
-
-/* Free a moment ago: whoever takes it first has it. */
-static int free_port(int udp)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	autoclose int fd = socket(AF_INET, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
-	socklen_t n = sizeof(a);
-
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&a, &n) < 0)
-		return -1;
-	return ntohs(a.sin_port);
-}
-
-static unsigned allowed(const char *lines)
-{
-	unsigned bits = 0;
-	const char *p;
-	char word[40];
-
-	for (p = lines; *p; p += strcspn(p, "\n"), p += *p == '\n') {
-		snprintf(word, sizeof(word), "%.*s", (int)strcspn(p, "\n"), p);
-		bits |= engine_allow_bit(word);
-	}
-	return bits;
-}
-
-void docker_rules(const struct box *b, struct engine_rules *ret)
-{
-	*ret = (struct engine_rules){
-		.allow = docker_of(b->rq)->allow,
-		.state_dir = b->config.state_dir,
-		.run_dir = b->config.run_dir,
-		.look = look,
-		.free_port = free_port,
-	};
-}
-
 /* ---- birth and death -------------------------------------------------------------------- */
 
 static int listen_at(const char *path, struct err *e)
@@ -274,7 +195,7 @@ int docker_start(struct api *a, struct err *e)
 	a->docker = calloc(1, sizeof(*a->docker));
 	if (!a->docker)
 		return err_nomem(e);
-	a->docker->allow = allowed(c->docker_allow);
+	a->docker->allow = engine_host_allow(c->docker_allow);
 	if (open_door(a->docker, a, c->docker_socket, e) < 0) {
 		docker_stop(a, 0);
 		return -1;

@@ -275,12 +275,12 @@ static int open_log(struct logs *l, struct http_request *rq, struct err *e)
 
 static int begin(struct logs *l, struct http_request *rq, struct err *e)
 {
-	struct dview d;
+	struct engine_loaded d;
 
-	if (docker_find(&l->box, rq, e) < 0 || dview_load(&d, &l->box, 0, e) < 0)
+	if (docker_find(&l->box, rq, e) < 0 || docker_load(&d, &l->box, 0, e) < 0)
 		return -1;
 	l->tty = engine_is_tty(&d.v);
-	dview_release(&d);
+	engine_loaded_release(&d);
 	l->want[0] = docker_query_flag(rq, "stdout");
 	l->want[1] = docker_query_flag(rq, "stderr");
 	l->follow = docker_query_flag(rq, "follow");

@@ -10,7 +10,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "manager/docker/docker.h"
-#include "manager/engine/create.h"
+#include "manager/engine/host.h"
 #include "manager/engine/id.h"
 #include "manager/engine/stats.h"
 #include "manager/host/list.h"
@@ -132,12 +132,12 @@ static ssize_t stats_read(void *ctx, struct http_request *rq, char *buf, size_t 
 static int stats_begin(struct stats *s, struct http_request *rq, struct err *e)
 {
 	const char *stream = http_query(rq, "stream");
-	struct dview d;
+	struct engine_loaded d;
 
-	if (docker_find(&s->box, rq, e) < 0 || dview_load(&d, &s->box, 0, e) < 0)
+	if (docker_find(&s->box, rq, e) < 0 || docker_load(&d, &s->box, 0, e) < 0)
 		return -1;
 	snprintf(s->name, sizeof(s->name), "%s", engine_name(&d.v));
-	dview_release(&d);
+	engine_loaded_release(&d);
 	s->once = stream && !docker_query_flag(rq, "stream");
 	s->alone = docker_query_flag(rq, "one-shot");
 	return http_endless(rq, e);
@@ -222,27 +222,6 @@ static int update(struct http_request *rq, struct engine_create *c, const char *
 	return n > 3 ? spawn_berth(rq, argv, 1, -1, NULL, e) : 0;
 }
 
-/* Beside the sandbox stands what it was asked to be: so inspect says the new limits. */
-static int save_update(struct box *b, const json_t *body, struct err *e)
-{
-	struct err ignored;
-	autojson json_t *asked = registry_load(&b->registry, b->id, ENGINE_FILE_NAME, &ignored);
-	json_t *whole = json_object_get(asked, "body"),
-	       *host = json_object_get(whole, "HostConfig"), *v;
-	const char *key;
-
-	if (!json_is_object(whole))
-		return 0; /* one of berth's own */
-	if (!json_is_object(host)) {
-		host = json_object();
-		json_object_set_new(whole, "HostConfig", host);
-	}
-	json_object_foreach((json_t *)(size_t)body, key, v)
-		if (!json_is_null(v) && (!json_is_integer(v) || json_integer_value(v)))
-			json_object_set(host, key, v);
-	return registry_save(&b->registry, b->id, ENGINE_FILE_NAME, asked, e);
-}
-
 static int post_update(struct http_request *rq, struct err *e)
 {
 	struct engine_create c = { 0 };
@@ -252,7 +231,7 @@ static int post_update(struct http_request *rq, struct err *e)
 	int r = docker_find(&b, rq, e);
 
 	if (r == 0) {
-		docker_rules(&b, &rules);
+		engine_host_rules(&b.config, docker_of(rq)->allow, &rules);
 		r = engine_create_init(&c, &rules, e);
 	}
 	if (r == 0)
@@ -262,7 +241,7 @@ static int post_update(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = update(rq, &c, b.id, e);
 	if (r == 0)
-		r = save_update(&b, http_json(rq), e);
+		r = engine_host_save_update(&b.registry, b.id, http_json(rq), e);
 	if (r == 0)
 		reply = json_pack("{s:O}", "Warnings", c.warnings);
 	engine_create_release(&c);

@@ -53,9 +53,9 @@ static void attach_run(void *ctx, struct http_request *rq, int fd, const char *e
 
 static int attach_begin(struct attach *a, struct http_request *rq, int *ret_tty, struct err *e)
 {
-	struct dview d;
+	struct engine_loaded d;
 
-	if (docker_find(&a->box, rq, e) < 0 || dview_load(&d, &a->box, 0, e) < 0)
+	if (docker_find(&a->box, rq, e) < 0 || docker_load(&d, &a->box, 0, e) < 0)
 		return -1;
 	*ret_tty = engine_is_tty(&d.v);
 	a->pump = (struct pump){ .box = &a->box, .command = KEEPER_MAIN, .raw = *ret_tty };
@@ -64,7 +64,7 @@ static int attach_begin(struct attach *a, struct http_request *rq, int *ret_tty,
 	a->pump.input = docker_query_flag(rq, "stdin") &&
 			json_is_true(json_object_get(d.record, "stdin_open"));
 	a->pump.input_ends = json_is_true(engine_asked(&d.v, "StdinOnce")) && !*ret_tty;
-	dview_release(&d);
+	engine_loaded_release(&d);
 	if (http_endless(rq, e) < 0)
 		return -1;
 	a->awaits = a->box.kept;
@@ -151,17 +151,17 @@ static int await_removal(struct waiting *w, struct http_request *rq, struct err 
 /* Of the record, when nobody told. */
 static int code_of(struct waiting *w)
 {
-	struct dview d;
+	struct engine_loaded d;
 	struct err ignored;
 	int code;
 
 	if (w->verdict)
 		return (int)json_integer_value(json_object_get(w->verdict, "exit_status"));
 	w->box.kept = 1;
-	if (dview_load(&d, &w->box, 0, &ignored) < 0)
+	if (docker_load(&d, &w->box, 0, &ignored) < 0)
 		return 0;
 	code = engine_exit_code(&d.v);
-	dview_release(&d);
+	engine_loaded_release(&d);
 	return code;
 }
 

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/engine/host.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "manager/engine/id.h"
+#include "manager/engine/view.h"
+#include "manager/host/forget.h"
+#include "rootfs/store/image.h"
+
+#define STORE_SUFFIX "/store"
+
+/* ---- the rules ------------------------------------------------------------------------ */
+
+/* What is not there, with the directory above it that is: where it would be made. */
+static const char *look_above(const char *path, char *room)
+{
+	autofree char *above = strdup(path);
+	const char *rest;
+	char *slash, *real = NULL;
+	size_t n;
+
+	while (above && !real && (slash = strrchr(above, '/')) && slash != above) {
+		*slash = '\0';
+		real = realpath(above, room);
+		if (!real && errno != ENOENT)
+			return path;
+	}
+	if (!real)
+		return path;
+	n = strlen(real);
+	rest = path + strlen(above) + (n == 1);
+	return (size_t)snprintf(room + n, PATH_MAX - n, "%s", rest) < PATH_MAX - n ? room : path;
+}
+
+static const char *look(const char *path, char *room, int *ret_kind)
+{
+	struct stat st;
+	const char *real = realpath(path, room);
+
+	*ret_kind = ENGINE_FILE;
+	if (!real && errno == ENOENT) {
+		*ret_kind = ENGINE_MISSING;
+		return look_above(path, room);
+	}
+	if (!real)
+		return path;
+	if (!stat(real, &st) && S_ISSOCK(st.st_mode))
+		*ret_kind = ENGINE_SOCKET;
+	return real;
+}
+
+/* Free a moment ago: whoever takes it first has it. */
+static int free_port(int udp)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	autoclose int fd = socket(AF_INET, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+	socklen_t n = sizeof(a);
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&a, &n) < 0)
+		return -1;
+	return ntohs(a.sin_port);
+}
+
+unsigned engine_host_allow(const char *lines)
+{
+	unsigned bits = 0;
+	const char *p;
+	char word[40];
+
+	for (p = lines; *p; p += strcspn(p, "\n"), p += *p == '\n') {
+		snprintf(word, sizeof(word), "%.*s", (int)strcspn(p, "\n"), p);
+		bits |= engine_allow_bit(word);
+	}
+	return bits;
+}
+
+void engine_host_rules(const struct config *c, unsigned allow, struct engine_rules *ret)
+{
+	*ret = (struct engine_rules){
+		.allow = allow,
+		.state_dir = c->state_dir,
+		.run_dir = c->run_dir,
+		.look = look,
+		.free_port = free_port,
+	};
+}
+
+/* ---- what a create needs ----------------------------------------------------------------- */
+
+int engine_host_image(const struct config *c, const char *image, struct err *e)
+{
+	char path[sizeof(c->state_dir) + sizeof(STORE_SUFFIX)];
+	struct image im = { 0 };
+	autoclose int store = -1;
+	int r;
+
+	if (!strcmp(image, "host") || !image[0])
+		return 0;
+	if (image[0] == '/' || image[0] == '.')
+		return err_set(e, ERR_INVALID, "invalid reference format: %.200s", image);
+	snprintf(path, sizeof(path), "%s" STORE_SUFFIX, c->state_dir);
+	store = store_open(path, e);
+	if (store < 0)
+		return -1;
+	r = image_load(store, image, &im, e);
+	image_release(&im);
+	if (r < 0 && e->code == ERR_NOT_FOUND)
+		return err_set(e, ERR_NOT_FOUND, "No such image: %.200s", image);
+	return r;
+}
+
+/* Where nothing was before, root's, as everything here. */
+static int make_directory(const char *path, struct err *e)
+{
+	autofree char *copy = strdup(path);
+	char *p = copy;
+
+	if (!copy)
+		return err_nomem(e);
+	while ((p = strchr(p + 1, '/'))) {
+		*p = '\0';
+		if (mkdir(copy, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "make the directory %s of a bind", copy);
+		*p = '/';
+	}
+	return mkdir(copy, 0755) < 0 && errno != EEXIST
+		       ? err_sys(e, "make the directory %s of a bind", copy)
+		       : 0;
+}
+
+int engine_host_directories(const json_t *list, struct err *e)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach((json_t *)(size_t)list, i, one)
+		if (make_directory(json_string_value(one), e) < 0)
+			return -1;
+	return 0;
+}
+
+int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,
+		     json_t *body, struct err *e)
+{
+	autojson json_t *asked =
+		json_pack("{s:i,s:O,s:O}", "version", 1, "body", body, "ports", c->ports);
+	struct err ignored;
+
+	if (asked && registry_save(r, id, ENGINE_FILE_NAME, asked, e) == 0)
+		return 0;
+	forget_alone(r, id, &ignored);
+	return asked ? -1 : err_nomem(e);
+}
+
+int engine_host_save_update(struct registry *r, const char *id, const json_t *body, struct err *e)
+{
+	struct err ignored;
+	autojson json_t *asked = registry_load(r, id, ENGINE_FILE_NAME, &ignored);
+	json_t *whole = json_object_get(asked, "body"),
+	       *host = json_object_get(whole, "HostConfig"), *v;
+	const char *key;
+
+	if (!json_is_object(whole))
+		return 0; /* one of berth's own */
+	if (!json_is_object(host)) {
+		host = json_object();
+		json_object_set_new(whole, "HostConfig", host);
+	}
+	json_object_foreach((json_t *)(size_t)body, key, v)
+		if (!json_is_null(v) && (!json_is_integer(v) || json_integer_value(v)))
+			json_object_set(host, key, v);
+	return registry_save(r, id, ENGINE_FILE_NAME, asked, e);
+}
+
+int engine_host_name_taken(struct registry *r, const char *name, struct err *e)
+{
+	char id[65] = "", whole[ENGINE_ID] = "";
+	struct err ignored;
+	int kept;
+
+	if (registry_find(r, name, id, &kept, &ignored) == 0)
+		engine_id(id, whole);
+	return err_set(e, ERR_EXISTS,
+		       "Conflict. The container name \"/%.64s\" is already in use by container "
+		       "\"%s\". You have to remove (or rename) that container to be able to reuse "
+		       "that name.",
+		       name, whole);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host - what the engine asks of this host, for either door: binds, ports, images, and what is
+ * written beside a sandbox when it was made.
+ */
+#ifndef BERTH_MANAGER_ENGINE_HOST_H
+#define BERTH_MANAGER_ENGINE_HOST_H
+
+#include "manager/engine/create.h"
+#include "manager/host/registry.h"
+
+/* The bits of [docker] allow: its words, one a line, which config.c has checked. */
+unsigned engine_host_allow(const char *lines);
+/* What is allowed, with berth's own directories, which are c's. */
+void engine_host_rules(const struct config *c, unsigned allow, struct engine_rules *ret);
+/*
+ * Docker says which image is missing before anything else, and clients then pull it:
+ * ERR_NOT_FOUND in its words; ERR_INVALID for a path, which is no image of Docker's.
+ */
+int engine_host_image(const struct config *c, const char *image, struct err *e);
+/* Makes the sources of binds that are not there, as docker run -v does. */
+int engine_host_directories(const json_t *list, struct err *e);
+/*
+ * Writes beside the sandbox what the client said.  Without that the container would not be as it
+ * was asked for: when it fails the sandbox is removed.
+ */
+int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,
+		     json_t *body, struct err *e);
+/* The same after an update of HostConfig's members, in body; one of berth's own has no file. */
+int engine_host_save_update(struct registry *r, const char *id, const json_t *body, struct err *e);
+/* -1 with ERR_EXISTS, in Docker's words. */
+int engine_host_name_taken(struct registry *r, const char *name, struct err *e);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/engine/load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "manager/host/list.h"
+#include "manager/host/restart.h"
+#include "manager/keeper/pings.h"
+#include "manager/keeper/request.h"
+
+#define LIVE_MAX (1u << 20)
+
+static json_t *load(struct registry *r, const char *id, const char *file)
+{
+	struct err ignored;
+
+	return registry_load(r, id, file, &ignored);
+}
+
+static json_t *load_live(struct registry *r, const char *id)
+{
+	autobuf struct buf text = BUF_INIT(LIVE_MAX);
+	struct err ignored;
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/record.json", id);
+	if (io_read_file(r->sandboxes_fd, path, &text, &ignored) < 0)
+		return NULL;
+	return json_parse(text.data ? text.data : "", text.len, LIVE_MAX, path, &ignored);
+}
+
+static json_t *ask(const struct engine_asker *a, enum protocol_op op)
+{
+	autojson json_t *rq = protocol_request(op);
+	struct err ignored;
+
+	return a->ask(a->ctx, rq, &ignored);
+}
+
+/* What only its keeper knows; one that ends just now says nothing, and then does not run. */
+static void ask_keeper(struct engine_loaded *l, const struct engine_asker *a)
+{
+	autojson json_t *health = NULL, *net = NULL;
+
+	l->ping = ask(a, OP_ping);
+	if (!l->ping)
+		return;
+	if (json_object_get(l->ping, "health") && (health = ask(a, OP_health)))
+		json_object_set(l->ping, "health_detail", health);
+	if (strcmp(engine_network_mode(&l->v), "none")) {
+		net = ask(a, OP_network);
+		l->network = json_incref(json_object_get(net, "network"));
+	}
+	l->v.network = l->network;
+}
+
+int engine_load(struct engine_loaded *l, struct registry *r, const char *id, int kept,
+		const struct engine_asker *asker, struct err *e)
+{
+	memset(l, 0, sizeof(*l));
+	l->live = kept ? NULL : load_live(r, id);
+	l->record = load(r, id, "record.json");
+	if (!l->record)
+		l->record = json_incref(l->live);
+	if (!l->record)
+		return err_set(e, ERR_NOT_FOUND, "No such container: %.64s", id);
+	l->asked = load(r, id, ENGINE_FILE_NAME);
+	l->image = load(r, id, "image.json");
+	l->v = (struct engine_view){ .id = id,
+				     .record = l->record,
+				     .live = l->live,
+				     .asked = l->asked,
+				     .image = l->image,
+				     .runs = !kept };
+	if (!kept && asker)
+		ask_keeper(l, asker);
+	if (!kept && asker && !l->ping && path_has(r->kept_fd, id))
+		l->v.runs = 0;
+	l->v.ping = l->ping;
+	l->v.restarting = kept && restart_pending(r, id) > 0;
+	return 0;
+}
+
+void engine_loaded_release(struct engine_loaded *l)
+{
+	json_decref(l->record);
+	json_decref(l->live);
+	json_decref(l->ping);
+	json_decref(l->asked);
+	json_decref(l->image);
+	json_decref(l->network);
+	memset(l, 0, sizeof(*l));
+}
+
+/* ---- the list ------------------------------------------------------------------------------ */
+
+static int add_record(void *ctx, const char *id, int kept, json_t *record)
+{
+	json_t *copy = json_deep_copy(record);
+
+	json_object_set_new(copy, "id", json_string(id));
+	json_object_set_new(copy, "kept", json_boolean(kept));
+	return json_array_append_new(ctx, copy);
+}
+
+static void add_ping(json_t *record, const json_t *answer)
+{
+	json_object_set(record, "ping", (json_t *)(size_t)answer);
+}
+
+/* One of the list, with the files beside its record. */
+static void open_view(struct engine_loaded *l, struct registry *r, json_t *record)
+{
+	const char *id = json_string_value(json_object_get(record, "id"));
+
+	memset(l, 0, sizeof(*l));
+	id = id ? id : "";
+	l->record = json_incref(record);
+	l->asked = load(r, id, ENGINE_FILE_NAME);
+	l->image = load(r, id, "image.json");
+	l->v = (struct engine_view){ .id = id,
+				     .record = record,
+				     .live = record,
+				     .asked = l->asked,
+				     .image = l->image,
+				     .ping = json_object_get(record, "ping"),
+				     .runs = !json_is_true(json_object_get(record, "kept")) };
+}
+
+static int newer_first(const void *a, const void *b)
+{
+	const json_t *const *x = a, *const *y = b;
+	const char *s = json_string_value(json_object_get(*x, "created")),
+		   *t = json_string_value(json_object_get(*y, "created"));
+
+	return strcmp(t ? t : "", s ? s : "");
+}
+
+static int add_wanted(struct registry *r, json_t *records, const json_t *filters, long limit,
+		      json_t *out, struct err *e)
+{
+	const size_t n = json_array_size(records);
+	autofree json_t **sorted = calloc(n + 1, sizeof(*sorted));
+	int64_t now = (int64_t)time(NULL);
+	size_t i;
+	int wanted = 0;
+
+	if (!sorted)
+		return err_nomem(e);
+	for (i = 0; i < n; i++)
+		sorted[i] = json_array_get(records, i);
+	qsort(sorted, n, sizeof(*sorted), newer_first);
+	for (i = 0; i < n && wanted >= 0; i++) {
+		struct engine_loaded l;
+
+		if (limit > 0 && json_array_size(out) >= (size_t)limit)
+			break;
+		open_view(&l, r, sorted[i]);
+		wanted = engine_filters_match(filters, &l.v, e);
+		if (wanted > 0)
+			json_array_append_new(out, engine_summary(&l.v, now));
+		engine_loaded_release(&l);
+	}
+	return wanted < 0 ? -1 : 0;
+}
+
+json_t *engine_load_list(struct registry *r, const json_t *filters, int all, long limit,
+			 struct err *e)
+{
+	autojson json_t *records = json_array();
+	json_t *out = json_array();
+	struct err ignored;
+	unsigned cleared;
+
+	/* a state that is asked for counts more than "those that run" */
+	all |= limit > 0 || engine_filters_has(filters, "status") ||
+	       engine_filters_has(filters, "exited");
+	registry_gc(r, &cleared, &ignored);
+	if (registry_list(r, all, add_record, records, e) == 0) {
+		pings_ask(r, records, add_ping);
+		if (add_wanted(r, records, filters, limit, out, e) == 0)
+			return out;
+	}
+	json_decref(out);
+	return NULL;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * load - what berth knows of a sandbox, read for a view of it: its files, and its keeper's word.
+ */
+#ifndef BERTH_MANAGER_ENGINE_LOAD_H
+#define BERTH_MANAGER_ENGINE_LOAD_H
+
+#include "manager/engine/view.h"
+#include "manager/host/registry.h"
+
+/* What engine_view borrows. */
+struct engine_loaded {
+	struct engine_view v;
+	json_t *record, *live, *ping, *asked, *image, *network;
+};
+
+/* How a keeper is asked: a new reference, or NULL; rq stays the caller's. */
+struct engine_asker {
+	json_t *(*ask)(void *ctx, json_t *rq, struct err *e);
+	void *ctx;
+};
+
+/*
+ * Of the sandbox id, which is only kept or runs; id must outlive ret.  asker NULL: its keeper is
+ * not asked.  ERR_NOT_FOUND when it is gone.
+ */
+int engine_load(struct engine_loaded *ret, struct registry *r, const char *id, int kept,
+		const struct engine_asker *asker, struct err *e);
+void engine_loaded_release(struct engine_loaded *l);
+
+/*
+ * A new array of engine_summary(), newer ones first.  all: those that do not run, too, as a filter
+ * for a state says by itself.  limit 0: no limit.
+ */
+json_t *engine_load_list(struct registry *r, const json_t *filters, int all, long limit,
+			 struct err *e);
+
+#endif
