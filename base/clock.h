@@ -41,4 +41,25 @@ static inline uint64_t clock_wall_ms(void)
 	return clock_ms_of(clock_now(CLOCK_REALTIME));
 }
 
+/*
+ * A deadline is a time of clock_ms(), and 0 where there is none; it says nothing else.  What has
+ * happened already is a flag or an enum beside it.
+ */
+
+/* The earlier of two deadlines, of which either may be 0. */
+static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+/* The timeout for poll(2) until the deadline, at most most_ms; -1 where there is none. */
+static inline int clock_poll_ms(uint64_t deadline_ms, uint64_t now_ms, int most_ms)
+{
+	if (!deadline_ms)
+		return -1;
+	if (deadline_ms <= now_ms)
+		return 0;
+	return deadline_ms - now_ms > (uint64_t)most_ms ? most_ms : (int)(deadline_ms - now_ms);
+}
+
 #endif

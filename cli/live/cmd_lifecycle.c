@@ -53,7 +53,7 @@ struct lifecycle {
 	uint64_t signo;		/* of kill; 0: it ends everything */
 	int boot;
 	uint64_t awaited;	/* of start */
-	uint64_t grace_ms;
+	struct resident_end end;	/* of stop and restart */
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -68,8 +68,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return num_u64(value, "await", 0, 64, &l->awaited, e);
 	if (id == OPT_SIGNAL)
 		return signal_number(value, &l->signo, e);
-	if (id == OPT_GRACE)
-		return num_duration_ms(value, "grace", 86400000, &l->grace_ms, e);
+	if (id == OPT_GRACE) {
+		l->end.own_grace = 0;
+		return num_duration_ms(value, "grace", 86400000, &l->end.grace_ms, e);
+	}
 	if (id == OPT_FILTER)
 		return filter_add(&l->select.filter, value, e);
 	l->select.json = 1;
@@ -100,7 +102,7 @@ static int start(struct sandbox_ref *s, const char *ref, uint64_t awaited, struc
 	return resident_start_again(&s->registry, s->id, 0, 0, (unsigned)awaited, e);
 }
 
-static int stop(struct sandbox_ref *s, const char *ref, uint64_t grace_ms, int stays, struct err *e)
+static int stop(struct sandbox_ref *s, const char *ref, const struct resident_end *how, struct err *e)
 {
 	char id[65];
 	int tries;
@@ -108,7 +110,7 @@ static int stop(struct sandbox_ref *s, const char *ref, uint64_t grace_ms, int s
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
 	for (tries = 0; tries < STOP_TRIES; tries++) {
-		if (!s->kept && resident_halt(&s->registry, s->id, grace_ms, 0, stays, e) < 0)
+		if (!s->kept && resident_stop(&s->registry, s->id, how, e) < 0)
 			return -1;
 		restart_cancel(&s->registry, s->id);
 		/* its guardian may have been about to start it again; gone: it had --auto-remove */
@@ -140,18 +142,20 @@ static int send_signal(struct sandbox_ref *s, const char *ref, uint64_t signo, s
 static int change(struct sandbox_ref *s, const char *verb, const char *ref,
 		  const struct lifecycle *l, struct err *e)
 {
-	const uint64_t grace_ms = l->grace_ms;
+	static const struct resident_end at_once;
+	struct resident_end again = l->end;
 
+	again.stays = 1;
 	if (!strcmp(verb, "start"))
 		return start(s, ref, l->awaited, e);
 	if (!strcmp(verb, "stop"))
-		return stop(s, ref, grace_ms, 0, e);
+		return stop(s, ref, &l->end, e);
 	if (!strcmp(verb, "kill"))
 		return l->signo && l->signo != SIGKILL ? send_signal(s, ref, l->signo, e) :
-			stop(s, ref, 0, 0, e);
+			stop(s, ref, &at_once, e);
 	if (!strcmp(verb, "restart"))	/* what could not be started again is not stopped */
 		return sandbox_ref_find(s, ref, e) < 0 || registry_check_format(&s->registry, s->id, e) < 0 ||
-		       stop(s, ref, grace_ms, 1, e) < 0 || start(s, ref, 0, e) < 0 ? -1 : 0;
+		       stop(s, ref, &again, e) < 0 || start(s, ref, 0, e) < 0 ? -1 : 0;
 	return ask(s, ref, strcmp(verb, "pause") ? OP_resume : OP_pause, e);
 }
 
@@ -185,7 +189,7 @@ static enum select_state state_of(const char *verb)
 
 static int lifecycle_main(const struct command *self, int argc, char **argv)
 {
-	struct lifecycle l = { .grace_ms = RESIDENT_GRACE };
+	struct lifecycle l = { .end.own_grace = 1 };
 	struct err e = { 0 };
 	int rest, help = 0;
 

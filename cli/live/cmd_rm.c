@@ -43,8 +43,12 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 static int stop_first(struct registry *r, const char *id, struct err *e)
 {
 	static struct conf conf;
+	struct resident_end how = { 0 };
 
-	return conf_load(&conf, r->config, e) < 0 ? -1 : resident_stop(r, id, 0, conf.drain_timeout_ms, e);
+	if (conf_load(&conf, r->config, e) < 0)
+		return -1;
+	how.drain_ms = conf.drain_timeout_ms;
+	return resident_stop(r, id, &how, e);
 }
 
 static int forget_stopped(struct registry *r, const char *id, int kept, struct err *e)

@@ -51,7 +51,7 @@ static struct keeper_life life_of(const struct resident *x, const struct config 
 	l.owner_grace_ms = x->life.owner_grace_ms;
 	l.budget_cpu_ms = x->life.budget_cpu_ms;
 	l.budget_used_ms = (uint64_t)json_integer_value(json_object_get(old, KEEPER_BUDGET_USED));
-	if (x->life.idle_timeout_ms != UINT64_MAX)
+	if (x->life.has_idle_timeout)
 		l.idle_timeout_ms = x->life.idle_timeout_ms;
 	l.expires_ms = known ? (uint64_t)json_integer_value(known) :
 		       x->life.ttl_ms ? clock_wall_ms() + x->life.ttl_ms : 0;

@@ -49,6 +49,7 @@ static int set_option(struct runopts *o, struct resident_life *l, int id, const 
 		return service;
 	switch (id) {
 	case RESIDENT_IDLE_TIMEOUT:
+		l->has_idle_timeout = 1;
 		return resident_time("idle-timeout", value, &l->idle_timeout_ms, e);
 	case RESIDENT_TTL:
 		return resident_time("ttl", value, &l->ttl_ms, e);

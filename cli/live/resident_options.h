@@ -11,8 +11,9 @@
 #define OWNER_GRACE_MS 10000
 #define SPEC_FILE "spec.json"
 
-/* What they say of its life; idle_timeout_ms is UINT64_MAX when they do not. */
+/* What they say of its life. */
 struct resident_life {
+	int has_idle_timeout;
 	uint64_t idle_timeout_ms, ttl_ms;
 	int auto_remove;
 	char owner[PROCID_SIZE];
@@ -21,7 +22,7 @@ struct resident_life {
 	struct serviceopts service;
 };
 
-#define RESIDENT_LIFE_UNSAID { .idle_timeout_ms = UINT64_MAX, .owner_grace_ms = OWNER_GRACE_MS, \
+#define RESIDENT_LIFE_UNSAID { .owner_grace_ms = OWNER_GRACE_MS, \
 			       .health = HEALTHOPTS_INIT, .service = SERVICEOPTS_INIT }
 /* Accepts what a failed resident_apply() left. */
 void resident_life_release(struct resident_life *l);

@@ -10,23 +10,27 @@
 #include "manager/keeper/wire.h"
 
 #define STUCK_MS 5000	/* a keeper that kills does not take longer to say so */
+#define GRACE_MAX_MS 86400000
 
-static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, int stays, struct err *e)
+static int ask_to_stop(struct registry *r, const char *id, const struct resident_end *how, struct err *e)
 {
-	int wait_ms = (int)drain_ms + (grace_ms ? 30000 + (int)(grace_ms == RESIDENT_GRACE || grace_ms > 86400000 ? 86400000 : grace_ms) : STUCK_MS), got;
-	autoclose int sock = keeper_connect_within(r, id, grace_ms ? KEEPER_CONNECT_MS : STUCK_MS, e);
+	const int waits = how->own_grace || how->grace_ms;
+	const uint64_t grace_ms = how->own_grace || how->grace_ms > GRACE_MAX_MS ? GRACE_MAX_MS : how->grace_ms;
+	const int wait_ms = (int)how->drain_ms + (waits ? 30000 + (int)grace_ms : STUCK_MS);
+	autoclose int sock = keeper_connect_within(r, id, waits ? KEEPER_CONNECT_MS : STUCK_MS, e);
 	autojson json_t *rq = protocol_request(OP_stop);
 	json_t *answer = NULL;
 	size_t n;
+	int got;
 
 	if (sock < 0)
 		return -1;
-	if (grace_ms != RESIDENT_GRACE)
-		request_set_grace_ms(rq, grace_ms);
-	if (stays)
+	if (!how->own_grace)
+		request_set_grace_ms(rq, how->grace_ms);
+	if (how->stays)
 		request_set_stays(rq, 1);
-	if (drain_ms)
-		json_object_set_new(rq, "drain_ms", json_integer((json_int_t)drain_ms));
+	if (how->drain_ms)
+		request_set_drain_ms(rq, how->drain_ms);
 	if (wire_request(sock, rq, NULL, 0, e) < 0)
 		return -1;
 	/* the keeper closes the connection last of all */
@@ -40,21 +44,17 @@ static int ask_to_stop(struct registry *r, const char *id, uint64_t grace_ms, ui
 	return got < 0 && e->code == ERR_TIMEOUT ? -1 : 0;
 }
 
-int resident_stop(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, struct err *e)
-{
-	return resident_halt(r, id, grace_ms, drain_ms, 0, e);
-}
-
-int resident_halt(struct registry *r, const char *id, uint64_t grace_ms, uint64_t drain_ms, int stays, struct err *e)
+int resident_stop(struct registry *r, const char *id, const struct resident_end *how, struct err *e)
 {
 	autojson json_t *record = NULL;
 	struct err ignored;
-	int is_run = !grace_ms && keeper_is_run(r, id);
-	int result = is_run ? keeper_kill(r, id, e) : ask_to_stop(r, id, grace_ms, drain_ms, stays, e);
+	const int at_once = !how->own_grace && !how->grace_ms;
+	const int is_run = at_once && keeper_is_run(r, id);
+	int result = is_run ? keeper_kill(r, id, e) : ask_to_stop(r, id, how, e);
 
 	if (is_run)
 		return result;	/* a berth run --keep has written its own record */
-	if (result < 0 && e->code == ERR_TIMEOUT && !grace_ms) {
+	if (result < 0 && e->code == ERR_TIMEOUT && at_once) {
 		restart_cancel(r, id);
 		result = keeper_kill(r, id, e);
 	}

@@ -181,13 +181,7 @@ static int say_missing(const struct waiting *x, enum err_code code, const char *
 
 static int timeout_of(const struct waiting *x, uint64_t now)
 {
-	uint64_t at = x->until_ms ? x->until_ms : UINT64_MAX;
-
-	if (x->look_ms && x->look_ms < at)
-		at = x->look_ms;
-	if (at == UINT64_MAX)
-		return -1;
-	return at <= now ? 0 : at - now > 60000 ? 60000 : (int)(at - now);
+	return clock_poll_ms(clock_earlier(x->until_ms, x->look_ms), now, 60000);
 }
 
 static int begin(struct waiting *x, struct err *e);

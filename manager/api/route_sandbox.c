@@ -20,7 +20,6 @@
 #include "manager/keeper/wire.h"
 #include "manager/service/service.h"
 
-#define GRACE_OWN UINT64_MAX
 #define GRACE_MAX 86400000
 #define STUCK_MS 3000	/* what a keeper that works needs at most to end at once */
 
@@ -240,32 +239,38 @@ static int spawn_on(struct http_request *rq, const struct box *b, const char *ve
 	return j ? 0 : -1;
 }
 
-/*
- * TERM, then after grace_ms the end by force; GRACE_OWN is the sandbox's own grace.  with_record: it
- * stays, and its record says that it does not run.
- */
-static int stop(struct box *b, uint64_t grace_ms, uint64_t drain_ms, int with_record, struct err *e)
+/* TERM, then after the grace the end by force. */
+struct ending {
+	int own_grace;		/* that of the sandbox, in place of grace_ms */
+	uint64_t grace_ms, drain_ms;
+	int with_record;	/* it stays, and its record says that it does not run */
+};
+
+static int stop(struct box *b, const struct ending *how, struct err *e)
 {
-	int wait_ms = grace_ms == GRACE_OWN ? 86400000 : (grace_ms ? (int)grace_ms + 30000 : STUCK_MS) + (int)drain_ms, r;
+	const int at_once = !how->own_grace && !how->grace_ms;
+	const int grace_ms = at_once ? STUCK_MS : (int)how->grace_ms + 30000;
+	const int wait_ms = how->own_grace ? GRACE_MAX : grace_ms + (int)how->drain_ms;
 	autojson json_t *rq = protocol_request(OP_stop), *record = NULL;
 	struct err ignored;
+	int r;
 
 	b->sock = keeper_connect(&b->registry, b->id, e);
 	if (b->sock < 0)
 		return -1;
-	if (grace_ms != GRACE_OWN)
-		json_object_set_new(rq, "grace_ms", json_integer((json_int_t)grace_ms));
-	if (drain_ms)
-		json_object_set_new(rq, "drain_ms", json_integer((json_int_t)drain_ms));
+	if (!how->own_grace)
+		request_set_grace_ms(rq, how->grace_ms);
+	if (how->drain_ms)
+		request_set_drain_ms(rq, how->drain_ms);
 	r = wire_request(b->sock, rq, NULL, 0, e);
 	if (r == 0)
 		r = wait_for_end(b, wait_ms, e);
 	/* a keeper that does not answer is ended by the program */
-	if (r < 0 && e->code == ERR_TIMEOUT && !grace_ms)
+	if (r < 0 && e->code == ERR_TIMEOUT && at_once)
 		r = spawn_on(b->rq, b, "kill", NULL, e);
 	if (r < 0)
 		return -1;
-	record = with_record ? registry_load(&b->registry, b->id, "record.json", &ignored) : NULL;
+	record = how->with_record ? registry_load(&b->registry, b->id, "record.json", &ignored) : NULL;
 	if (!record)
 		return 0;
 	json_object_set_new(record, "status", json_string("stopped"));
@@ -277,14 +282,15 @@ static int reply_id(struct http_request *rq, const struct box *b, const char *ke
 	return http_reply_json(rq, 0, json_pack("{s:s,s:s}", "id", b->id, key, value), e);
 }
 
-static uint64_t grace_of(const struct http_request *rq)
+static struct ending ending_of(const struct http_request *rq)
 {
-	uint64_t ms = http_query_u64(rq, "grace_ms", GRACE_OWN);
+	const uint64_t ms = http_query_u64(rq, "grace_ms", 0);
 
-	return ms == GRACE_OWN || ms < GRACE_MAX ? ms : GRACE_MAX;
+	return (struct ending){ .own_grace = !http_query(rq, "grace_ms"), .with_record = 1,
+				.grace_ms = ms < GRACE_MAX ? ms : GRACE_MAX };
 }
 
-static int end(struct http_request *rq, uint64_t grace_ms, struct err *e)
+static int end(struct http_request *rq, struct ending how, struct err *e)
 {
 	struct box b;
 	int r = box_find(&b, rq, e);
@@ -292,19 +298,19 @@ static int end(struct http_request *rq, uint64_t grace_ms, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	if (r == 0 && !b.kept)
-		r = stop(&b, grace_ms, 0, 1, e);
+		r = stop(&b, &how, e);
 	box_close(&b);
 	return r < 0 ? -1 : reply_id(rq, &b, "status", "stopped", e);
 }
 
 static int post_stop(struct http_request *rq, struct err *e)
 {
-	return end(rq, grace_of(rq), e);
+	return end(rq, ending_of(rq), e);
 }
 
 static int post_kill(struct http_request *rq, struct err *e)
 {
-	return end(rq, 0, e);
+	return end(rq, (struct ending){ .with_record = 1 }, e);
 }
 
 static int start(struct http_request *rq, int stop_first, struct err *e)
@@ -315,7 +321,9 @@ static int start(struct http_request *rq, int stop_first, struct err *e)
 	if (r == 0)
 		r = box_lock(&b, e);
 	if (r == 0 && stop_first && !b.kept) {
-		r = stop(&b, grace_of(rq), 0, 1, e);
+		const struct ending how = ending_of(rq);
+
+		r = stop(&b, &how, e);
 		b.kept = 1;
 	}
 	if (r == 0 && b.kept)
@@ -344,6 +352,7 @@ static uint64_t drain_of(struct http_request *rq)
 
 static int delete_sandbox(struct http_request *rq, struct err *e)
 {
+	const struct ending how = { .drain_ms = drain_of(rq) };
 	struct box b;
 	int r = box_find(&b, rq, e);
 
@@ -354,7 +363,7 @@ static int delete_sandbox(struct http_request *rq, struct err *e)
 	if (r == 0 && !http_query_bool(rq, "force"))
 		r = registry_check_format(&b.registry, b.id, e);
 	if (r == 0 && !b.kept)
-		r = stop(&b, 0, drain_of(rq), 0, e);
+		r = stop(&b, &how, e);
 	if (r == 0)
 		r = forget_alone(&b.registry, b.id, e);
 	box_close(&b);

@@ -96,22 +96,20 @@ static int next_timeout(struct keeper *k)
 	const uint64_t times[] = { keeper_idle_next(k), keeper_stop_next(k), keeper_life_next(k),
 		keeper_network_next(k), keeper_send_next(k), keeper_health_next(k),
 		keeper_owner_next(k), keeper_main_next(k), keeper_budget_next(k) };
-	uint64_t at = UINT64_MAX, now = clock_ms(), t;
+	uint64_t at = 0, now = clock_ms();
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(times); i++)
-		at = times[i] && times[i] < at ? times[i] : at;
+		at = clock_earlier(at, times[i]);
 	if (k->oom_until_ms)
 		at = now + 5;
 	for (i = 0; i < KEEPER_COMMANDS; i++)
-		if (k->commands[i] && (t = keeper_command_next_deadline(k->commands[i])) && t < at)
-			at = t;
+		if (k->commands[i])
+			at = clock_earlier(at, keeper_command_next_deadline(k->commands[i]));
 	for (i = 0; i < KEEPER_SESSIONS; i++)
-		if (k->sessions[i].name[0] && (t = session_next_deadline(&k->sessions[i])) && t < at)
-			at = t;
-	if (at == UINT64_MAX)
-		return -1;
-	return at <= now ? 0 : at - now > 60000 ? 60000 : (int)(at - now);
+		if (k->sessions[i].name[0])
+			at = clock_earlier(at, session_next_deadline(&k->sessions[i]));
+	return clock_poll_ms(at, now, 60000);
 }
 
 static void serve_deadlines(struct keeper *k)

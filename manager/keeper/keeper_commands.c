@@ -232,7 +232,8 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	c->facts.loosened = k->spec->loosened;
 	verdict_decide(&c->facts, &c->verdict);
 	c->concluded = 1;
-	c->deadline_ms = c->kill_at_ms = c->rest_look_ms = 0;
+	c->deadline_ms = c->rest_look_ms = 0;
+	c->ending = ENDING_NOT;
 	if (c->check) {
 		keeper_health_ended(k, c);
 		return;
@@ -343,7 +344,7 @@ void keeper_command_stands_still(struct keeper *k)
 	int i;
 
 	for (i = 0; i < KEEPER_COMMANDS; i++)
-		if (k->commands[i] && !k->commands[i]->ended && k->commands[i]->kill_at_ms == UINT64_MAX)
+		if (k->commands[i] && !k->commands[i]->ended && k->commands[i]->ending == ENDING_KILLED)
 			keeper_command_killed(k, k->commands[i]);
 }
 
@@ -376,10 +377,8 @@ uint64_t keeper_command_next_deadline(const struct keeper_command *c)
 
 	if (c->concluded)
 		return c->leaf.ops ? c->lingers_checked_ms + 1000 : 0;
-	at = c->facts.timed_out ? 0 : c->deadline_ms;
-	if (c->kill_at_ms && c->kill_at_ms != UINT64_MAX)
-		at = c->kill_at_ms;
-	return c->rest_look_ms && (!at || c->rest_look_ms < at) ? c->rest_look_ms : at;
+	at = c->ending == ENDING_ASKED ? c->kill_at_ms : c->facts.timed_out ? 0 : c->deadline_ms;
+	return clock_earlier(at, c->rest_look_ms);
 }
 
 int keeper_command_signal(struct keeper *k, const struct keeper_command *c, int signo, struct err *e)
@@ -409,12 +408,13 @@ void keeper_command_deadline(struct keeper *k, struct keeper_command *c, uint64_
 	}
 	if (c->deadline_ms && !c->facts.timed_out && now >= c->deadline_ms) {
 		c->facts.timed_out = 1;
+		c->ending = ENDING_ASKED;
 		c->kill_at_ms = now + c->grace_ms;
 		if (c->grace_ms)
 			keeper_command_signal(k, c, SIGTERM, &ignored);
 	}
-	if (c->kill_at_ms && c->kill_at_ms != UINT64_MAX && now >= c->kill_at_ms) {
-		c->kill_at_ms = UINT64_MAX;
+	if (c->ending == ENDING_ASKED && now >= c->kill_at_ms) {
+		c->ending = ENDING_KILLED;
 		cgroup_kill(&c->leaf, &ignored);
 		if (k->paused || k->held_by)
 			keeper_command_stands_still(k);
@@ -437,8 +437,11 @@ void keeper_command_client_gone(struct keeper *k, int client)
 			continue;
 		c->facts.killed_by_us = 1;
 		/* the helper for files takes back what it made */
-		if (c->helper && !c->kill_at_ms && keeper_command_signal(k, c, SIGTERM, &ignored) == 0)
+		if (c->helper && c->ending == ENDING_NOT &&
+		    keeper_command_signal(k, c, SIGTERM, &ignored) == 0) {
+			c->ending = ENDING_ASKED;
 			c->kill_at_ms = clock_ms() + KEEPER_HELPER_GRACE_MS;
+		}
 		else
 			cgroup_kill(&c->leaf, &ignored);
 	}

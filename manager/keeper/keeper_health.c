@@ -68,7 +68,7 @@ int keeper_health_update(struct keeper *k, const json_t *rq, struct err *e)
 	json_decref(kh->owned);
 	kh->owned = json_incref(spec.argv);
 	kh->stale = !!c;
-	if (c && !c->kill_at_ms)
+	if (c && c->ending == ENDING_NOT)
 		c->deadline_ms = clock_ms();
 	return 0;
 }
@@ -190,7 +190,7 @@ static void look_at_freeze(struct keeper *k, uint64_t now)
 	if (frozen == kh->frozen)
 		return;
 	kh->frozen = frozen;
-	if (!c || c->kill_at_ms)
+	if (!c || c->ending != ENDING_NOT)
 		return;
 	if (frozen)
 		kh->left_ms = c->deadline_ms > now ? c->deadline_ms - now : 0;

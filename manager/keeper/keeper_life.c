@@ -121,9 +121,9 @@ int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e
 int keeper_life_update(struct keeper *k, const json_t *rq, struct err *e)
 {
 	struct keeper_life l = k->life;
-	const uint64_t ttl_ms = request_ttl_ms(rq, UINT64_MAX);
+	const uint64_t ttl_ms = request_ttl_ms(rq, 0);
 	const char *owner = request_owner(rq, NULL);
-	const int timed = ttl_ms != UINT64_MAX;
+	const int timed = request_has_ttl_ms(rq);
 
 	l.idle_timeout_ms = request_idle_timeout_ms(rq, l.idle_timeout_ms);
 	l.owner_grace_ms = request_owner_grace_ms(rq, l.owner_grace_ms);

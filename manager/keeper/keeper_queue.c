@@ -112,11 +112,10 @@ int session_queue_add(struct keeper *k, struct keeper_session *s, const struct s
 uint64_t session_queue_deadline(const struct keeper_session *s)
 {
 	const struct session_wait *w;
-	uint64_t at = UINT64_MAX;
+	uint64_t at = 0;
 
 	for (w = s->queue; w; w = w->next)
-		if (w->until_ms && w->until_ms < at)
-			at = w->until_ms;
+		at = clock_earlier(at, w->until_ms);
 	return at;
 }
 

@@ -717,19 +717,14 @@ static int is_probed(const struct keeper_session *s)
 
 uint64_t session_next_deadline(const struct keeper_session *s)
 {
-	uint64_t at = s->queue ? session_queue_deadline(s) : UINT64_MAX;
+	uint64_t at = session_queue_deadline(s);
 
 	if (!s->busy)
-		return at == UINT64_MAX ? 0 : at;
-	if (s->deadline_ms && s->deadline_ms < at)
-		at = s->deadline_ms;
-	if (s->escalate_ms && s->escalate_ms < at)
-		at = s->escalate_ms;
-	if (s->nudge_ms && s->nudge_ms < at)
-		at = s->nudge_ms;
-	if (is_probed(s) && s->probe_ms < at)
-		at = s->probe_ms;
-	return at == UINT64_MAX ? 0 : at;
+		return at;
+	at = clock_earlier(at, s->deadline_ms);
+	at = clock_earlier(at, s->escalate_ms);
+	at = clock_earlier(at, s->nudge_ms);
+	return is_probed(s) ? clock_earlier(at, s->probe_ms) : at;
 }
 
 void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now)

@@ -58,6 +58,9 @@ struct keeper_client {
 	int guarded;		/* by its own word an operation is under way as long as it is connected */
 };
 
+/* How far the end of a command that is ended early has come: TERM was sent; its cgroup was killed. */
+enum keeper_ending { ENDING_NOT, ENDING_ASKED, ENDING_KILLED };
+
 /* One command and its cgroup, from the request until nobody needs it any more. */
 struct keeper_command {
 	uint32_t seq;
@@ -78,7 +81,9 @@ struct keeper_command {
 	uint64_t end_again_ms, end_gap_ms;	/* tty: the next end of input, not before that */
 	struct ring out[2];
 	uint64_t logged[2];	/* bytes of them that are in the sandbox's log */
-	uint64_t started_ms, deadline_ms, kill_at_ms, grace_ms;	/* 0: none */
+	uint64_t started_ms, deadline_ms, grace_ms;	/* 0: none */
+	enum keeper_ending ending;
+	uint64_t kill_at_ms;	/* ENDING_ASKED: what is left dies then */
 	uint64_t lingers_checked_ms;
 	int wait_children;	/* it lasts until its last process has ended, not only the first */
 	uint64_t rest_look_ms, rest_gap_ms;	/* its first one has ended; the next look at the others.  0: it has not */
@@ -451,7 +456,7 @@ int session_put_text(struct keeper *k, struct keeper_session *s, const char *tex
 /* keeper_queue.c */
 /* Runs t now, or when those before it have ended, as rq's "no_wait" and "queue_ms" allow. */
 int session_queue_add(struct keeper *k, struct keeper_session *s, const struct session_text *t, const json_t *rq, struct err *e);
-/* Of a queue that is not empty: when it is to be served next; UINT64_MAX: when something happens. */
+/* When the queue is to be served next; 0: when something happens. */
 uint64_t session_queue_deadline(const struct keeper_session *s);
 /* Runs the next text when s is free, and answers those that have waited as long as they wanted to. */
 void session_queue_serve(struct keeper *k, struct keeper_session *s, uint64_t now);

@@ -150,7 +150,7 @@ unsigned protocol_needs(const json_t *rq);
 /*
  * The members of a request that protocol_check() has passed.  request_NAME(rq, otherwise) returns
  * the member, or otherwise where it is absent; request_NAME(rq) of a flag is 1 or 0, and of an
- * array or object is borrowed, or NULL.
+ * array or object is borrowed, or NULL.  request_has_NAME(rq): whether it is there.
  */
 #define PROTOCOL_UNLIMITED UINT64_MAX
 
@@ -205,7 +205,13 @@ static inline json_t *protocol_value(const json_t *rq, const char *key)
 	}
 #define PROTOCOL_GET_OBJECT PROTOCOL_GET_STRINGS
 
-#define X(name, type) PROTOCOL_GET_##type(name)
+#define PROTOCOL_HAS(name) \
+	static inline int request_has_##name(const json_t *rq) \
+	{ \
+		return protocol_value(rq, #name) != NULL; \
+	}
+
+#define X(name, type) PROTOCOL_HAS(name) PROTOCOL_GET_##type(name)
 PROTOCOL_MEMBERS(X)
 #undef X
 

@@ -32,7 +32,7 @@ struct run {
 	struct tty *tty;	/* 32 KiB: touched only when there is a terminal */
 	uint32_t seq;
 	uint64_t started_ms;
-	uint64_t kill_at_ms;		/* 0: no TERM was sent yet */
+	uint64_t kill_at_ms;		/* what TERM has left dies then; 0: no TERM, or all were killed */
 	uint64_t cpu_check_at_ms;	/* 0: no CPU time limit */
 	uint64_t oom_until_ms;		/* v1: memory ran out; 0: it did not */
 	int done;
@@ -59,7 +59,7 @@ int supervise_signals(struct err *e)
 /* The whole cgroup at once: setsid, double forks and stopped processes included (L01, L02). */
 static int kill_all(struct run *r, struct err *e)
 {
-	r->kill_at_ms = UINT64_MAX;
+	r->kill_at_ms = 0;
 	return sandbox_kill(r->sb, e);
 }
 
@@ -113,7 +113,7 @@ static int serve_deadlines(struct run *r, struct err *e)
 	if (s->timeout_ms && !r->facts.timed_out && now >= r->started_ms + s->timeout_ms &&
 	    over_wall_time(r, now, e) < 0)
 		return -1;
-	if (r->kill_at_ms && r->kill_at_ms != UINT64_MAX && now >= r->kill_at_ms && kill_all(r, e) < 0)
+	if (r->kill_at_ms && now >= r->kill_at_ms && kill_all(r, e) < 0)
 		return -1;
 	if (r->oom_until_ms && check_oom(r, now, e) < 0)
 		return -1;
@@ -127,21 +127,15 @@ static int serve_deadlines(struct run *r, struct err *e)
 static int next_deadline(const struct run *r)
 {
 	const struct spec *s = r->sb->spec;
-	uint64_t at = UINT64_MAX, now = clock_ms();
+	uint64_t at = r->kill_at_ms, now = clock_ms();
 
 	if (s->timeout_ms && !r->facts.timed_out)
-		at = r->started_ms + s->timeout_ms;
-	if (r->kill_at_ms && r->kill_at_ms < at)
-		at = r->kill_at_ms;
-	if (r->cpu_check_at_ms && !r->facts.cpu_timed_out && r->cpu_check_at_ms < at)
-		at = r->cpu_check_at_ms;
+		at = clock_earlier(at, r->started_ms + s->timeout_ms);
+	if (!r->facts.cpu_timed_out)
+		at = clock_earlier(at, r->cpu_check_at_ms);
 	if (r->oom_until_ms && !r->facts.killed_for_oom)
 		at = now + 1;
-	if (at == UINT64_MAX)
-		return -1;
-	if (at <= now)
-		return 0;
-	return at - now > 1000000 ? 1000000 : (int)(at - now);
+	return clock_poll_ms(at, now, 1000000);
 }
 
 static int serve_signals(struct run *r, struct err *e)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "runtime/kernel/fdpass.h"
 #include "runtime/sandbox/launch.h"
 
 static struct sandbox sb;
