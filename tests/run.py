@@ -15,6 +15,9 @@ A test in Python that failed beside others is run once more, alone, at the end, 
 loaded machine a deadline may pass that no fault made pass.  Both runs are shown, and the test is named as one that
 passed only alone.  Unit and fuzz tests get one run, and so does everything with BERTH_TEST_ONCE=1.
 
+--long says of the tests in Python that are marked long_proof: yes runs them with the others, no leaves them out and
+counts them, only runs them and nothing else.
+
 One line a test, the details of what failed, and last of all the line
 
     N passed, N failed[, N skipped]
@@ -49,6 +52,7 @@ class Report:
         self.counts = {"pass": 0, "fail": 0, "skip": 0}
         self.failures = []
         self.only_alone = []
+        self.left = 0
         self.lock = threading.Lock()
 
     def add(self, name, verdict, detail="", seconds=None):
@@ -85,6 +89,8 @@ class Report:
             print("\nfailed:")
             for name in self.failures:
                 print("  " + name)
+        if self.left:
+            print(f"\nleft to `make check-long`: {self.left} long proofs")
         if not ran:
             print("no test ran")
         skipped = f", {c['skip']} skipped" if c["skip"] else ""
@@ -225,18 +231,23 @@ def run_again(build, report, host_image):
     for name in names:
         alone = Report()
         file, test = name.split()
-        run_file(os.path.join(TESTS, file), build, "=" + test, alone, host_image)
+        run_file(os.path.join(TESTS, file), build, "=" + test, alone, host_image, "yes")
         if alone.counts["pass"] == 1 and not alone.failures:
             report.take_back(name)
 
 
-def run_file(path, build, match, report, host_image):
+def has_long_proofs(path):
+    with open(path) as f:
+        return "long_proof(" in f.read()
+
+
+def run_file(path, build, match, report, host_image, long):
     name = os.path.relpath(path, TESTS)
     runner = os.path.join(TESTS, "lib", "runfile.py")
     read_end, write_end = os.pipe()
     env = dict(os.environ, BERTH_TEST_BUILD=build, BERTH_TEST_HOST_IMAGE=host_image)
     with tempfile.TemporaryFile() as said:
-        worker = subprocess.Popen([sys.executable, "-B", runner, path, str(write_end), match or ""],
+        worker = subprocess.Popen([sys.executable, "-B", runner, path, str(write_end), match or "", long],
                                   stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
                                   pass_fds=(write_end,), env=env, start_new_session=True)
         WORKERS.add(worker)
@@ -247,6 +258,9 @@ def run_file(path, build, match, report, host_image):
                 event = json.loads(line)
                 if "end" in event:
                     ended = True
+                    continue
+                if "left" in event:
+                    report.left += 1
                     continue
                 report.add(f"{name} {event['test']}", event["verdict"], event["detail"], event["seconds"])
         code = worker.wait()
@@ -273,6 +287,7 @@ def main():
     parser = argparse.ArgumentParser(description="runs berth's tests; see the head of this file")
     parser.add_argument("-k", metavar="WORD", help="only tests whose name has WORD")
     parser.add_argument("-j", metavar="N", type=int, default=(os.cpu_count() or 2) + 2, help="python files at a time")
+    parser.add_argument("--long", choices=("yes", "no", "only"), default="yes", help="of the long proofs")
     parser.add_argument("--build", default=os.path.join(TOP, os.environ.get("BUILD", "build")))
     parser.add_argument("what", nargs="*", help="kinds or test files")
     opts = parser.parse_args()
@@ -283,6 +298,8 @@ def main():
             parser.error(f"{f}: neither a kind of test ({', '.join(KINDS)}) nor a file")
     if not opts.what:
         kinds = list(USUAL_KINDS)
+    if opts.long == "only":
+        kinds = [kind for kind in kinds if kind in PY_KINDS]
     build = os.path.abspath(opts.build)
     signal.signal(signal.SIGTERM, stop_workers)
     signal.signal(signal.SIGINT, stop_workers)
@@ -290,7 +307,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="berth-t-host.", dir="/var/tmp") as host_image, \
             concurrent.futures.ThreadPoolExecutor(opts.j) as pool:
         futures = [pool.submit(run_unit, build, opts.k, report)] if "unit" in kinds else []
-        futures += [pool.submit(run_file, f, build, opts.k, report, host_image) for f in python_files(kinds, files)]
+        futures += [pool.submit(run_file, f, build, opts.k, report, host_image, opts.long)
+                    for f in python_files(kinds, files) if opts.long != "only" or has_long_proofs(f)]
         if "fuzz" in kinds:
             futures += [pool.submit(run_fuzz, target, build, report) for target in fuzz_targets(opts.k)]
         for future in futures:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # The tests; included by the Makefile.
 #
-#   make check        installs what is missing (says so first), builds, runs every test
-#   make check-all    the same with each proof by repetition whole, make lint, and clang's static analyzer
+#   make check        installs what is missing (says so first), builds, runs every test but the long proofs
+#   make check-long   the long proofs: tests that repeat, or that wait for a deadline to pass
+#   make check-all    both, with each proof by repetition whole, make lint, and clang's static analyzer
 #   make unit integration attack fault fuzz-check    one kind; TEST_ARGS="-k WORD" picks
 #   make fuzz         see tests/fuzz/fuzz.mk
 #   BERTH_FAULT_SECONDS=3600 make fault    every call of run and create failed, each error at each place (make check takes the first ones)
@@ -16,6 +17,7 @@ TEST_PACKAGES = zstd xz-utils libcriterion-dev python3 busybox-static file strac
 
 python = /usr/bin/env PYTHONDONTWRITEBYTECODE=1 python3
 run_tests = $(python) tests/run.py --build $(BUILD) $(TEST_ARGS)
+long = no
 
 # ---- what the tests are made of
 fuzz_targets = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -67,19 +69,20 @@ need_s3rver = command -v npm >/dev/null || exit 0; echo 'berth: installing s3rve
 # where make was told of no number of jobs
 all_processors = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-check:
+check-long: long = only
+check check-long:
 	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	@$(if $(wildcard $(s3rver)),:,$(need_s3rver))
-	@$(MAKE) --no-print-directory $(all_processors) check-built
+	@$(MAKE) --no-print-directory $(all_processors) check-built long=$(long)
 
 # Everything, and each proof by repetition as often as it says something new; then make lint with clang's static analyzer.
 check-all:
-	@BERTH_TEST_WHOLE=1 $(MAKE) --no-print-directory check
+	@BERTH_TEST_WHOLE=1 $(MAKE) --no-print-directory check long=yes
 	@LINT_ANALYZE=1 $(MAKE) --no-print-directory lint
 
 # a second make, since it reads pkg-config only after the packages are there
 check-built: $(PROGRAMS) $(test_tools) $(unit_tests) $(fuzz_replays)
-	@$(run_tests)
+	@$(run_tests) --long=$(long)
 
 unit: $(unit_tests)
 	@$(run_tests) unit
@@ -94,7 +97,7 @@ check-real: $(PROGRAMS) $(test_tools)
 	@$(python) tests/lib/npmkit.py $(BUILD)
 	@$(run_tests) real
 
-.PHONY: check check-all check-built check-real unit fuzz-replay fuzz-check integration attack fault
+.PHONY: check check-long check-all check-built check-real unit fuzz-replay fuzz-check integration attack fault
 
 # 64 clients of random verbs against berthd while it is killed every 3 s, under ThreadSanitizer or under AddressSanitizer;
 # STRESS_ARGS="--seconds 10 --clients 16" and others: tests/soak/stress.py

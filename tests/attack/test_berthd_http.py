@@ -308,6 +308,7 @@ def t_of_two(d, right, wrong):
     return (statistics.mean(a) - statistics.mean(c)) / (statistics.variance(a) / len(a) + statistics.variance(c) / len(c)) ** 0.5
 
 
+@b.long_proof("waits for deadlines of berthd to pass")
 def test_slow_clients_are_ended_and_stop_nobody():
     with Daemon() as d:
         box = d.create()

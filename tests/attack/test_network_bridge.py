@@ -229,6 +229,7 @@ def test_S20_by_raw_frames():
         lab.untouched()
 
 
+@b.long_proof("waits for connections that must time out")
 def test_K20_bridge_dns_and_the_rest_of_the_host():
     """Its DNS server it reaches, on that port; no port of the host, by TCP or UDP; no address that is everybody's."""
     need_bridge()

@@ -53,6 +53,7 @@ def settle(label, bad):
 
 
 @b.deadline(400)
+@b.long_proof("kills at one step a run")
 def test_L08_kill_9_of_the_helper_at_each_step():
     """By strace, the n-th of each of its telling calls; the sandbox is refused, and nothing of it is left even before gc."""
     need_bridge()
@@ -114,6 +115,7 @@ def strace_children(keeper, trace, call, nth):
 
 
 @b.deadline(300)
+@b.long_proof("kills at one step a run")
 def test_L08_kill_9_of_a_live_update_at_each_step():
     """Whatever is cut off where, the kernel has the old rules or the new ones, whole; then the sandbox goes and leaves nothing."""
     need_bridge()

@@ -370,6 +370,7 @@ def metadata():
 
 
 @b.deadline(150)
+@b.long_proof("pulls once for each of its manifests")
 def test_S16_manifests_of_an_evil_registry():
     assert run_all(manifests) >= 30
 

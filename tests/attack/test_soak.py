@@ -11,6 +11,7 @@ COST = 40
 DEADLINE = 180
 
 
+@b.long_proof("is a soak")
 def test_twenty_seconds_of_random_verbs_and_crashes():
     script = os.path.join(b.TOP, "tests", "soak", "soak.py")
     done = subprocess.run([sys.executable, script, "--build", b.BUILD, "--minutes", "0.33"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

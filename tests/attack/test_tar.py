@@ -19,6 +19,7 @@ import unittest
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import berthtest as b
 import ocilayout as oci
 
 COST = 57
@@ -394,6 +395,7 @@ def big_file(mib):
     yield END
 
 
+@b.long_proof("compresses 2 GiB")
 def test_gzip_bomb_is_stopped():
     with oci.Place() as place:
         make_victim(place)

@@ -182,6 +182,7 @@ def difference(good, out):
     return [f"-{x}" for x in a if x not in c][:5] + [f"+{x}" for x in c if x not in a][:5]
 
 
+@b.long_proof("fails some hundred calls, one a run")
 def test_T6_every_kind_of_call_in_every_process():
     args = arguments(payload())
     good = baseline(args)
@@ -206,6 +207,7 @@ def without(lines, pattern):
     return sorted(line for line in lines.splitlines() if not re.match(pattern, line))
 
 
+@b.long_proof("lies about 233 calls, one a run")
 def test_S1_a_kernel_that_says_done_and_did_nothing():
     """Each call that confines is answered 0 and not done, once: the command does not run, or runs as confined as ever."""
     b.needs_the_program_itself()

@@ -98,6 +98,7 @@ def traceless():
     b.wait_for(lambda: not any(proc.cmdline(p).find("strace") >= 0 for p in proc.descendants(os.getpid())), what="the end of strace")
 
 
+@b.long_proof("fails a call in each of its runs")
 def test_T6_create():
     place = one.payload()
     args = ["create", "--hostname", "box", "--memory", "128m", "--disk", "16m", "-v", f"{place}:/payload", "host"]
@@ -163,6 +164,7 @@ def test_T6_create_does_not_hear_the_keeper():
     assert done, "no create came up"
 
 
+@b.long_proof("fails a call in each of its runs")
 def test_T6_the_client_of_a_sandbox_that_lives():
     """exec, sh, a detached command, files, stop and start: faults in the CLI alone."""
     place = one.payload()
@@ -194,6 +196,7 @@ def test_T6_the_client_of_a_sandbox_that_lives():
         f.finish(15)
 
 
+@b.long_proof("fails a call in each of its runs")
 def test_T6_the_keeper():
     """strace is attached to the keeper; its calls fail while it serves an exec, a session, a file and a stop."""
     place = one.payload()

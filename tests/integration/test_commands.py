@@ -343,6 +343,7 @@ def limited(box, env=None, options=()):
             yield json.dumps(answer) if "verdict" in answer else '"cause":"timeout"'
 
 
+@b.long_proof("waits for each of many time limits")
 def test_the_time_limit_of_a_sandbox_is_one_of_its_commands():
     def all_end(box, **kw):
         for told in limited(box, **kw):

@@ -59,6 +59,7 @@ def skip_devices(t):
     return {k: v for k, v in t.items() if k not in bad}
 
 
+@b.long_proof("makes an image of Debian packages")
 def test_real_debian_image_equals_what_umoci_unpacks():
     need("umoci", "skopeo")
     src = debian_tar()

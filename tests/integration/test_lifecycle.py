@@ -283,6 +283,7 @@ def test_wait_for_a_sandbox():
     b.one_line_error(b.berth("wait", "nosuch"), 125, "nosuch")
 
 
+@b.long_proof("waits for deadlines of berth to pass")
 def test_a_stopped_keeper_holds_up_nobody():
     with Box("--name", "other") as other:
         x = Box("--name", "stuck")

@@ -247,12 +247,14 @@ def ends_beside_a_dead_store(s3, is_dead):
 
 
 @b.deadline(150)
+@b.long_proof("waits for deadlines of berthd to pass")
 def test_an_end_waits_for_no_store_that_refuses():
     with s3server.S3() as s3:
         ends_beside_a_dead_store(s3, lambda over: True)
 
 
 @b.deadline(150)
+@b.long_proof("waits for deadlines of berthd to pass")
 def test_an_end_waits_for_no_store_that_is_silent():
     with s3server.S3() as s3:
         ends_beside_a_dead_store(s3, lambda over: over.wait(60 * b.SLOW) and False)

@@ -204,6 +204,7 @@ BIG = b"y" * 3_000_000
 
 
 @b.deadline(180)
+@b.long_proof("starts a sandbox many times")
 def test_bridge_budgets_outlive_a_start():
     need_bridge()
     with Lab(forwarding=True, answer=lambda path, headers: (200, {}, BIG)):

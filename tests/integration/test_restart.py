@@ -161,6 +161,7 @@ def test_what_was_stopped_by_hand_stays_so_until_it_is_started():
             remove()
 
 
+@b.long_proof("waits for the backoff to grow")
 def test_a_stop_a_start_and_a_removal_end_a_guardian_that_waits():
     for verb in (["stop", NAME], ["start", NAME], ["rm", NAME]):
         id = service("always", "sh", "-c", "exit 3")

@@ -48,6 +48,15 @@ def times(few, all_of_them):
     return all_of_them if WHOLE else few
 
 
+def long_proof(why):
+    """For a test of over some seconds whose length is its proof: it repeats, or it waits for a deadline of berth's to
+    pass.  `make check` leaves it to `make check-long`, which CI and make check-all run."""
+    def mark(test):
+        test.long_proof = why
+        return test
+    return mark
+
+
 def needs_speed(why):
     """For tests whose claim is about time and not about order: they say nothing on an emulated machine."""
     def mark(test):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests of one file; started by run.py as: runfile.py FILE EVENT_FD MATCH (a part of a name, or =NAME)
+"""Runs the tests of one file; started by run.py as: runfile.py FILE EVENT_FD MATCH LONG
+
+MATCH is a part of a name, or =NAME; LONG says of the long proofs (berthtest.long_proof): yes, no or only.
 
 Each test is a child process with a session, a mount, an IPC and a network namespace
 of its own (so what one test leaves is not taken for another's), its own state root,
@@ -108,7 +110,7 @@ def run(module, test, deadline):
 
 
 def main():
-    path, event_fd, match = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    path, event_fd, match, long = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
     os.set_inheritable(event_fd, False)
     events = os.fdopen(event_fd, "w", buffering=1)
 
@@ -125,6 +127,10 @@ def main():
         if not name.startswith("test_") or not callable(test):
             continue
         if match[:1] == "=" and name != match[1:] or match[:1] != "=" and match not in f"{os.path.basename(path)} {name}":
+            continue
+        if hasattr(test, "long_proof") != (long == "only") and long != "yes":
+            if long == "no":
+                events.write(json.dumps({"left": name}) + "\n")
             continue
         start = time.monotonic()
         deadline = getattr(test, "deadline", getattr(module, "DEADLINE", DEFAULT_DEADLINE)) * berthtest.SLOW
