@@ -15,6 +15,7 @@
 #include "manager/api/route_manager.h"
 #include "manager/api/schema.h"
 #include "manager/api/tokens.h"
+#include "manager/api/watchhub.h"
 #include "manager/host/tenant.h"
 
 #define MCP_END_MS 10000	/* for the sandboxes of MCP sessions to be removed, when berthd stops */
@@ -23,7 +24,7 @@ const struct http_route *const api_routes[] = {
 	system_routes, sandbox_routes, exec_routes, session_routes, command_routes, file_routes,
 	image_routes, volume_routes, network_routes,
 	event_routes, work_routes, mcp_routes, runcode_routes, e2b_sandbox_routes,
-	e2b_process_routes, e2b_file_routes, e2b_code_routes,
+	e2b_process_routes, e2b_file_routes, e2b_watch_routes, e2b_code_routes,
 	agentscope_routes, proxy_routes, manager_routes, NULL,
 };
 
@@ -145,6 +146,7 @@ int api_reload(struct api *a, struct err *e)
 void api_release(struct api *a)
 {
 	mcphub_free(a->mcp, MCP_END_MS);
+	watchhub_free(a->watches);
 	events_free(a->events);
 	tokens_free(a->tokens);
 	fd_close(&a->run_fd);
@@ -188,7 +190,8 @@ int api_check_token(void *context, const char *token, struct http_who *ret)
 int api_start(struct api *a, struct err *e)
 {
 	a->mcp = mcphub_new();
-	if (!a->mcp)
+	a->watches = watchhub_new();
+	if (!a->mcp || !a->watches)
 		return err_nomem(e);
 	a->events = events_new(a, e);
 	return a->events ? 0 : -1;

@@ -20,6 +20,7 @@ struct tokens;
 struct events;
 struct livein;
 struct mcphub;
+struct watchhub;
 struct docker;
 
 struct api {
@@ -39,6 +40,7 @@ struct api {
 	_Atomic uint64_t execs, creates;	/* for /metrics */
 	struct http_server *http;
 	struct mcphub *mcp;		/* sessions of /mcp */
+	struct watchhub *watches;	/* of directories, for E2B's clients */
 	struct docker *docker;		/* the Engine API, when it is on (manager/docker) */
 	void *manager;			/* pools and sessions, when they are on */
 };
@@ -74,7 +76,7 @@ extern const struct http_route system_routes[], sandbox_routes[], exec_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
 	network_routes[], mcp_routes[], runcode_routes[], e2b_sandbox_routes[],
 	e2b_process_routes[],
-	e2b_file_routes[], e2b_code_routes[];
+	e2b_file_routes[], e2b_watch_routes[], e2b_code_routes[];
 
 /*
  * Whether an option of a request asks for named volumes alone, which for a tenant are its own; a

@@ -1,69 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """E2B's API in berthd, on the wire: envelopes of the Connect protocol, errors, limits, tenants.  Its SDKs: tests/real."""
 import base64
-import http.client
 import json
 import random
 import struct
 
 import berthtest as b
-from daemon import OTHER, TENANT, Daemon
+from daemon import OTHER, Daemon, TENANT
+from e2bwire import Client
 
 COST = 15
-
-
-class Client:
-    def __init__(self, d, token=TENANT):
-        self.d, self.key = d, {"X-API-Key": "e2b_" + token}
-
-    def ask(self, method, path, body=None, headers=None, check=True):
-        return self.d.request(method, path, body, headers={**self.key, **(headers or {})}, tcp=True, check=check)
-
-    def create(self, **more):
-        r = self.ask("POST", "/v2/sandboxes", {"templateID": "base", "timeout": 60, **more})
-        assert r.status == 201 and r.json["sandboxID"] and r.json["envdVersion"], r
-        return Envd(self.d, r.json)
-
-
-class Envd:
-    """What an SDK does with a sandbox: its id and its token in fields of their own."""
-
-    def __init__(self, d, made):
-        self.d, self.id = d, made["sandboxID"]
-        self.headers = {"E2b-Sandbox-Id": self.id, "E2b-Sandbox-Port": "49983", "X-Access-Token": made["envdAccessToken"]}
-
-    def ask(self, method, path, body=None, check=True, **headers):
-        return self.d.request(method, path, body, headers={**self.headers, **headers}, tcp=True, check=check)
-
-    def call(self, name, **body):
-        return self.ask("POST", "/" + name, body)
-
-    def stream(self, name, raw=None, user=None, **body):
-        """All events, and the error of the last envelope or None."""
-        text = json.dumps(body).encode()
-        headers = {**self.headers, "Content-Type": "application/connect+json"}
-        if user:
-            headers["Authorization"] = "Basic " + base64.b64encode(user.encode() + b":").decode()
-        c = http.client.HTTPConnection("127.0.0.1", self.d.port, timeout=30)
-        c.request("POST", "/process.Process/" + name, raw if raw is not None else struct.pack(">BI", 0, len(text)) + text, headers)
-        r = c.getresponse()
-        data = r.read()
-        c.close()
-        assert r.status == 200 and r.headers["Content-Type"] == "application/connect+json", (r.status, data)
-        events = []
-        while True:
-            flags, n = struct.unpack(">BI", data[:5])
-            message, data = json.loads(data[5:5 + n]), data[5 + n:]
-            if flags == 2:
-                assert not data, data
-                return events, message.get("error")
-            events.append(message["event"])
-
-    def run(self, command, **more):
-        events, error = self.stream("Start", process={"cmd": "/bin/sh", "args": ["-c", command], **more}, stdin=False)
-        assert error is None, error
-        out = b"".join(base64.b64decode(e["data"]["stdout"]) for e in events if "stdout" in e.get("data", {}))
-        return out, events[-1]["end"]
 
 
 def test_a_process_its_output_and_its_end():

@@ -60,6 +60,19 @@ const big = 'z'.repeat(5 << 20)
 await sbx.files.write('/tmp/big', big)
 assert.equal((await sbx.files.read('/tmp/big')).length, 5 << 20)
 
+await sbx.files.makeDir('/tmp/watched')
+const changes = []; let changed, left; const sees = new Promise(r => { changed = r }), exits = new Promise(r => { left = r })
+const watch = await sbx.files.watchDir('/tmp/watched', v => { changes.push(v); if (v.name === 'sub/deep' && v.type === 'write') changed() },
+  {recursive: true, timeoutMs: 0, includeEntry: true, onExit: left})
+await sbx.commands.run('cd /tmp/watched; echo 1 > a; mv a b; chmod 600 b; rm b; mkdir sub')
+await sbx.files.write('/tmp/watched/sub/deep', 'x')
+await sbx.commands.run('echo more >> /tmp/watched/sub/deep')
+await sees
+for (const [name, type] of [['a', 'create'], ['a', 'write'], ['a', 'rename'], ['b', 'create'], ['b', 'chmod'], ['b', 'remove'], ['sub', 'create']])
+  assert.ok(changes.some(v => v.name === name && v.type === type), `${name} ${type}: ${JSON.stringify(changes)}`)
+await watch.stop(); await exits
+await assert.rejects(sbx.files.watchDir('/tmp/none', () => {}), NotFoundError)
+
 const bytes = []; let done; const shown = new Promise(r => { done = r })
 const pty = await sbx.pty.create({cols: 91, rows: 24, timeoutMs: 0, onData: d => { bytes.push(...d); if (Buffer.from(bytes).toString().includes('24 91')) done() }})
 await sbx.pty.resize(pty.pid, {cols: 91, rows: 24})

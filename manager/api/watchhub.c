@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/api/watchhub.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/hex.h"
+
+struct watchhub_place {
+	struct watchhub_place *next;
+	char box[65], id[WATCHHUB_ID_SIZE]; /* id "": nothing is kept */
+	int taken;
+	void *what;
+	void (*release)(void *what);
+};
+
+struct watchhub {
+	pthread_mutex_t lock;
+	struct watchhub_place *places;
+};
+
+struct watchhub *watchhub_new(void)
+{
+	struct watchhub *h = calloc(1, sizeof(*h));
+
+	if (h)
+		pthread_mutex_init(&h->lock, NULL);
+	return h;
+}
+
+static void place_free(struct watchhub_place *p)
+{
+	if (p->what)
+		p->release(p->what);
+	free(p);
+}
+
+void watchhub_free(struct watchhub *h)
+{
+	struct watchhub_place *p;
+
+	if (!h)
+		return;
+	while ((p = h->places)) {
+		h->places = p->next;
+		place_free(p);
+	}
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+/* With the lock held: those that are over leave the list and are returned. */
+static struct watchhub_place *take_over(struct watchhub *h, int (*is_over)(void *what))
+{
+	struct watchhub_place **at = &h->places, *p, *over = NULL;
+
+	while ((p = *at)) {
+		if (!p->what || p->taken || !is_over(p->what)) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		p->next = over;
+		over = p;
+	}
+	return over;
+}
+
+/* With the lock held. */
+static int has_room(const struct watchhub *h, const char *box, struct err *e)
+{
+	const struct watchhub_place *p;
+	unsigned own = 0, all = 0;
+
+	for (p = h->places; p; p = p->next, all++)
+		own += !strcmp(p->box, box);
+	if (own >= WATCHHUB_SANDBOX_MAX)
+		return err_set(e, ERR_LIMIT, "sandbox %s has %u watches, which is the most", box,
+			       own);
+	if (all >= WATCHHUB_MAX)
+		return err_set(e, ERR_LIMIT, "%u directories are watched, which is the most", all);
+	return 0;
+}
+
+struct watchhub_place *watchhub_enter(struct watchhub *h, const char *box,
+				      int (*is_over)(void *what), struct err *e)
+{
+	struct watchhub_place *p = calloc(1, sizeof(*p)), *over, *next;
+	int r;
+
+	if (!p) {
+		err_nomem(e);
+		return NULL;
+	}
+	snprintf(p->box, sizeof(p->box), "%s", box);
+	pthread_mutex_lock(&h->lock);
+	over = take_over(h, is_over);
+	r = has_room(h, box, e);
+	if (r == 0) {
+		p->next = h->places;
+		h->places = p;
+	}
+	pthread_mutex_unlock(&h->lock);
+	for (; over; over = next) {
+		next = over->next;
+		place_free(over);
+	}
+	if (r == 0)
+		return p;
+	free(p);
+	return NULL;
+}
+
+void watchhub_leave(struct watchhub *h, struct watchhub_place *p)
+{
+	struct watchhub_place **at;
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&h->lock);
+	for (at = &h->places; *at != p; at = &(*at)->next)
+		;
+	*at = p->next;
+	pthread_mutex_unlock(&h->lock);
+	place_free(p);
+}
+
+int watchhub_keep(struct watchhub *h, struct watchhub_place *p, void *what,
+		  void (*release)(void *what), char ret_id[WATCHHUB_ID_SIZE], struct err *e)
+{
+	unsigned char random[(WATCHHUB_ID_SIZE - 1) / 2];
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return err_sys(e, "get random bytes");
+	hex_format(ret_id, random, sizeof(random));
+	pthread_mutex_lock(&h->lock);
+	memcpy(p->id, ret_id, WATCHHUB_ID_SIZE);
+	p->release = release;
+	p->what = what;
+	pthread_mutex_unlock(&h->lock);
+	return 0;
+}
+
+void *watchhub_take(struct watchhub *h, const char *box, const char *id,
+		    struct watchhub_place **ret, struct err *e)
+{
+	struct watchhub_place *p;
+	void *what = NULL;
+
+	pthread_mutex_lock(&h->lock);
+	for (p = h->places; p; p = p->next)
+		if (p->id[0] && !strcmp(p->id, id) && !strcmp(p->box, box))
+			break;
+	if (!p) {
+		err_set(e, ERR_NOT_FOUND, "no watcher of that id in this sandbox");
+	} else if (p->taken) {
+		err_set(e, ERR_BUSY, "another request reads this watcher");
+	} else {
+		p->taken = 1;
+		what = p->what;
+		*ret = p;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return what;
+}
+
+void watchhub_put(struct watchhub *h, struct watchhub_place *p)
+{
+	pthread_mutex_lock(&h->lock);
+	p->taken = 0;
+	pthread_mutex_unlock(&h->lock);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watchhub - the watches of directories that are under way, so that a sandbox has no more than its
+ * share of them, and those that clients ask again and again for what came (E2B's CreateWatcher).
+ *
+ * A place is taken before a watch begins.  What is kept in it is its caller's, with an id that
+ * cannot be guessed; one request at a time has it.  All of it lasts as long as berthd.
+ */
+#ifndef BERTH_MANAGER_API_WATCHHUB_H
+#define BERTH_MANAGER_API_WATCHHUB_H
+
+#include "base/err.h"
+
+#define WATCHHUB_SANDBOX_MAX 16
+#define WATCHHUB_MAX 1024 /* of all sandboxes */
+#define WATCHHUB_ID_SIZE 33
+
+struct watchhub;
+struct watchhub_place;
+
+struct watchhub *watchhub_new(void);
+/* Releases what is kept; no request may be under way. */
+void watchhub_free(struct watchhub *h);
+
+/*
+ * A place for one more watch in sandbox box, or NULL with ERR_LIMIT.  Before, what is kept and of
+ * which is_over() is true is released: its sandbox has ended.
+ */
+struct watchhub_place *watchhub_enter(struct watchhub *h, const char *box,
+				      int (*is_over)(void *what), struct err *e);
+/* Gives the place back, and with it what is kept there. */
+void watchhub_leave(struct watchhub *h, struct watchhub_place *p);
+/* Keeps what in the place from now on; 0 with its id, or -1 with e and the place as it was. */
+int watchhub_keep(struct watchhub *h, struct watchhub_place *p, void *what,
+		  void (*release)(void *what), char ret_id[WATCHHUB_ID_SIZE], struct err *e);
+/*
+ * What sandbox box has by this id; the caller's until watchhub_put() or watchhub_leave().  NULL
+ * with ERR_NOT_FOUND, or ERR_BUSY while another request has it.
+ */
+void *watchhub_take(struct watchhub *h, const char *box, const char *id,
+		    struct watchhub_place **ret, struct err *e);
+void watchhub_put(struct watchhub *h, struct watchhub_place *p);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/fileop/look.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hex.h"
+#include "base/mem.h"
+#include "runtime/fileop/pack.h"
+#include "runtime/fileop/write.h"
+
+void look_record(int dirfd, const char *name, const char *shown, const struct stat *st)
+{
+	char link[PATH_MAX] = "";
+	ssize_t n = 0;
+
+	if (S_ISLNK(st->st_mode))
+		n = readlinkat(dirfd, name, link, sizeof(link) - 1);
+	link[n > 0 ? n : 0] = '\0';
+	printf("%o %u %u %llu %lld.%09ld %lu %s%c%s%c", st->st_mode, st->st_uid, st->st_gid,
+	       (unsigned long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
+	       (unsigned long)st->st_nlink, shown, '\0', link, '\0');
+}
+
+static int open_dir(int dirfd, const char *path, int flags, DIR **ret, struct err *e)
+{
+	int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | flags);
+
+	*ret = fd < 0 ? NULL : fdopendir(fd);
+	if (*ret)
+		return 0;
+	write_path_error(e, "list", path);
+	fd_close(&fd);
+	return -1;
+}
+
+/* Names one behind the other, each with its NUL, and where each begins. */
+struct names {
+	char *text;
+	size_t len, room;
+	uint32_t *at;
+	size_t count, at_room;
+};
+
+static int grow(void **p, size_t *room, size_t need, size_t item, struct err *e)
+{
+	size_t more = *room ? *room * 2 : 4096;
+	void *v;
+
+	if (need <= *room)
+		return 0;
+	while (more < need)
+		more *= 2;
+	v = reallocarray(*p, more, item);
+	if (!v)
+		return err_nomem(e);
+	*p = v;
+	*room = more;
+	return 0;
+}
+
+static int add_name(struct names *l, const char *name, struct err *e)
+{
+	size_t n = strlen(name) + 1;
+
+	if (l->len + n > UINT32_MAX)
+		return err_set(e, ERR_LIMIT, "the directory has more than 4 GiB of names");
+	if (grow((void **)&l->text, &l->room, l->len + n, 1, e) < 0 ||
+	    grow((void **)&l->at, &l->at_room, l->count + 1, sizeof(*l->at), e) < 0)
+		return -1;
+	memcpy(l->text + l->len, name, n);
+	l->at[l->count++] = (uint32_t)l->len;
+	l->len += n;
+	return 0;
+}
+
+static const char *sorted_text; /* for by_name(), which gets no context; there is one thread */
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(sorted_text + *(const uint32_t *)a, sorted_text + *(const uint32_t *)b);
+}
+
+/* Those behind after, sorted. */
+static int read_names(DIR *d, const char *after, struct names *l, struct err *e)
+{
+	struct dirent *de;
+
+	while ((de = readdir(d)))
+		if (!look_is_dots(de->d_name) && strcmp(de->d_name, after) > 0 &&
+		    add_name(l, de->d_name, e) < 0)
+			return -1;
+	sorted_text = l->text;
+	if (l->count)
+		qsort(l->at, l->count, sizeof(*l->at), by_name);
+	return 0;
+}
+
+static int unhex(const char *hex, char *out, size_t max, struct err *e)
+{
+	size_t n;
+	int c;
+
+	for (n = 0; hex[2 * n]; n++) {
+		c = hex_byte(hex + 2 * n);
+		if (c <= 0 || n + 1 == max)
+			return err_set(e, ERR_INVALID,
+				       "after is no name in hexadecimal digits; hint: \"next\" of "
+				       "an answer");
+		out[n] = (char)c;
+	}
+	out[n] = '\0';
+	return 0;
+}
+
+/*
+ * list PATH [AFTER [COUNT]]: the entries of a directory in the order of their bytes, or the one
+ * entry; those after a name in hexadecimal digits; COUNT of them and the next one, if there is one,
+ * 0: all.  It is sorted here, with the sandbox's memory.
+ */
+int look_list(char **a, struct err *e)
+{
+	uint64_t count = a[1] && a[2] ? strtoull(a[2], NULL, 10) : 0, shown = 0;
+	struct names l = {.text = NULL};
+	char after[NAME_MAX + 1] = "";
+	struct stat st;
+	size_t i;
+	DIR *d;
+
+	if (a[1] && unhex(a[1], after, sizeof(after), e) < 0)
+		return -1;
+	if (stat(a[0], &st) < 0 && lstat(a[0], &st) < 0)
+		return write_path_error(e, "list", a[0]);
+	if (!S_ISDIR(st.st_mode)) {
+		look_record(AT_FDCWD, a[0], a[0], &st);
+		return 0;
+	}
+	if (open_dir(AT_FDCWD, a[0], 0, &d, e) < 0 || read_names(d, after, &l, e) < 0)
+		return -1;
+	for (i = 0; i < l.count && (!count || shown <= count); i++) {
+		const char *name = l.text + l.at[i];
+
+		if (fstatat(dirfd(d), name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		look_record(dirfd(d), name, name, &st);
+		shown++;
+	}
+	closedir(d);
+	free(l.text);
+	free(l.at);
+	return 0;
+}
+
+/* stat FLAGS PATH; flags L: follow */
+int look_stat(char **a, struct err *e)
+{
+	struct stat st;
+
+	if (fstatat(AT_FDCWD, a[1], &st, strchr(a[0], 'L') ? 0 : AT_SYMLINK_NOFOLLOW) < 0)
+		return write_path_error(e, "stat", a[1]);
+	look_record(AT_FDCWD, a[1], a[1], &st);
+	return 0;
+}
+
+struct snap {
+	char path[PATH_MAX];
+	uint64_t left;
+	int depth;
+};
+
+static int snap_dir(struct snap *s, int dirfd_, const char *name, size_t len, struct err *e)
+{
+	struct dirent *de;
+	struct stat st;
+	DIR *d;
+	int r = 0;
+
+	if (s->depth >= PACK_DEPTH_MAX ||
+	    open_dir(dirfd_, name, s->depth ? O_NOFOLLOW : 0, &d, e) < 0)
+		return s->depth ? 0 : -1; /* gone meanwhile, or closed to us */
+	s->depth++;
+	while (r == 0 && (de = readdir(d))) {
+		size_t n = strlen(de->d_name);
+
+		if (look_is_dots(de->d_name) || len + 1 + n >= sizeof(s->path) ||
+		    fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    (s->depth == 1 && !strcmp(de->d_name, ".berth")))
+			continue;
+		snprintf(s->path + len, sizeof(s->path) - len, "%s%s", len ? "/" : "", de->d_name);
+		if (!s->left--) {
+			r = err_set(e, ERR_LIMIT,
+				    "the working directory has too many files to compare");
+			break;
+		}
+		if (S_ISDIR(st.st_mode))
+			r = snap_dir(s, dirfd(d), de->d_name, len + (len > 0) + n, e);
+		else
+			look_record(dirfd(d), de->d_name, s->path, &st);
+		s->path[len] = '\0';
+	}
+	s->depth--;
+	closedir(d);
+	return r;
+}
+
+/* snap MAX: every file below the working directory */
+int look_snap(char **a, struct err *e)
+{
+	static struct snap s;
+
+	s.left = strtoull(a[0], NULL, 10);
+	return snap_dir(&s, AT_FDCWD, ".", 0, e);
+}

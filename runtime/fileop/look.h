@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * look - what is in the sandbox's directories, as records on stdout.
+ *
+ * A record is "MODE UID GID SIZE SEC.NSEC NLINK NAME\0LINK\0".  Paths are the caller's, of the
+ * sandbox that the helper is in.  The verbs take their arguments as main.c has them.
+ */
+#ifndef BERTH_RUNTIME_FILEOP_LOOK_H
+#define BERTH_RUNTIME_FILEOP_LOOK_H
+
+#include <sys/stat.h>
+
+#include "base/err.h"
+
+/* "." and "..". */
+static inline int look_is_dots(const char *name)
+{
+	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
+}
+
+/* The record of name below dirfd, under the name shown. */
+void look_record(int dirfd, const char *name, const char *shown, const struct stat *st);
+int look_list(char **a, struct err *e);
+int look_stat(char **a, struct err *e);
+int look_snap(char **a, struct err *e);
+
+#endif

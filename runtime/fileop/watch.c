@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/fileop/watch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "runtime/fileop/look.h"
+#include "runtime/fileop/stream.h"
+#include "runtime/fileop/write.h"
+
+#define CHANGES (IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB)
+#define SELF (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED)
+
+/* One that is watched; rel is "" for the directory that was asked for. */
+struct watched {
+	int wd;
+	char *rel;
+};
+
+struct watch {
+	int fd;
+	const char *root;
+	int recursive, entries;
+	struct watched v[WATCH_DIRS_MAX]; /* by wd, which the kernel counts up */
+	size_t n;
+};
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+static int join(char ret[PATH_MAX], const char *a, const char *b)
+{
+	const char *slash = a[0] && b[0] && strcmp(a, "/") ? "/" : "";
+	int n = snprintf(ret, PATH_MAX, "%s%s%s", a, slash, b);
+
+	return n < PATH_MAX ? 0 : -1;
+}
+
+static unsigned depth_of(const char *rel)
+{
+	unsigned n = rel[0] != '\0';
+
+	for (; *rel; rel++)
+		n += *rel == '/';
+	return n;
+}
+
+static void tell(const struct watch *w, char what, const char *rel)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	printf("%c %s%c", what, rel, '\0');
+	if (!w->entries || what == WATCH_START)
+		return;
+	if (join(path, w->root, rel) == 0 && lstat(path, &st) == 0)
+		look_record(AT_FDCWD, path, rel, &st);
+	else
+		printf("%c%c", '\0', '\0');
+}
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+/* Where wd is, or would be. */
+static size_t place_of(const struct watch *w, int wd)
+{
+	size_t from = 0, to = w->n;
+
+	while (from < to) {
+		size_t mid = (from + to) / 2;
+
+		if (w->v[mid].wd < wd)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return from;
+}
+
+static struct watched *find(struct watch *w, int wd)
+{
+	size_t at = place_of(w, wd);
+
+	return at < w->n && w->v[at].wd == wd ? &w->v[at] : NULL;
+}
+
+static void drop(struct watch *w, struct watched *one)
+{
+	free(one->rel);
+	memmove(one, one + 1, (size_t)(&w->v[--w->n] - one) * sizeof(*one));
+}
+
+static int note(struct watch *w, int wd, const char *rel, struct err *e)
+{
+	struct watched *one = find(w, wd);
+	char *copy = strdup(rel);
+	size_t at;
+
+	if (!copy)
+		return err_nomem(e);
+	if (one) { /* the same directory by another name: it was renamed */
+		free(one->rel);
+		one->rel = copy;
+		return 0;
+	}
+	at = place_of(w, wd);
+	memmove(&w->v[at + 1], &w->v[at], (w->n++ - at) * sizeof(*w->v));
+	w->v[at] = (struct watched){wd, copy};
+	return 0;
+}
+
+/* A directory went elsewhere, with those in it. */
+static void forget(struct watch *w, const char *rel)
+{
+	size_t i, n = strlen(rel);
+
+	for (i = w->n; i--;)
+		if (!strncmp(w->v[i].rel, rel, n) && (!w->v[i].rel[n] || w->v[i].rel[n] == '/')) {
+			inotify_rm_watch(w->fd, w->v[i].wd);
+			drop(w, &w->v[i]);
+		}
+}
+
+/* ---- directories ------------------------------------------------------------------------------
+ */
+
+static int add_error(const char *rel, const char *path, struct err *e)
+{
+	if (errno == ENOSPC)
+		return err_set(e, ERR_LIMIT,
+			       "the host lets this sandbox watch no more directories; hint: "
+			       "sysctl fs.inotify.max_user_watches");
+	if (!rel[0] && errno == ENOTDIR && access(path, F_OK) == 0)
+		return err_set(e, ERR_INVALID, "%.300s is not a directory", path);
+	/* one below it that went meanwhile, or may not be read, has nothing to tell */
+	if (rel[0] && (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP))
+		return 0;
+	return write_path_error(e, "watch", path);
+}
+
+/* 1 watched, 0 it is not there to be watched, -1. */
+static int add(struct watch *w, const char *rel, struct err *e)
+{
+	const uint32_t mask =
+		CHANGES | IN_ONLYDIR | (rel[0] ? IN_DONT_FOLLOW : IN_DELETE_SELF | IN_MOVE_SELF);
+	char path[PATH_MAX];
+	int wd;
+
+	if (join(path, w->root, rel) < 0)
+		return 0;
+	if (w->n == WATCH_DIRS_MAX)
+		return err_set(e, ERR_LIMIT,
+			       "%.200s has more than %d directories; hint: watch one below it",
+			       w->root, WATCH_DIRS_MAX);
+	if (depth_of(rel) > WATCH_DEPTH_MAX)
+		return err_set(e, ERR_LIMIT, "%.200s has directories more than %d deep", w->root,
+			       WATCH_DEPTH_MAX);
+	wd = inotify_add_watch(w->fd, path, mask);
+	if (wd < 0)
+		return add_error(rel, path, e);
+	return note(w, wd, rel, e) < 0 ? -1 : 1;
+}
+
+static int is_directory(DIR *d, const struct dirent *de)
+{
+	struct stat st;
+
+	if (de->d_type != DT_UNKNOWN)
+		return de->d_type == DT_DIR;
+	return fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
+/*
+ * rel, and what is below it.  Of a directory that was made a moment ago, what was made in it before
+ * it was watched is told now; what is made meanwhile may be told twice.
+ */
+static int walk(struct watch *w, const char *rel, int is_new, struct err *e)
+{
+	char path[PATH_MAX], below[PATH_MAX];
+	struct dirent *de;
+	int r = add(w, rel, e);
+	DIR *d;
+
+	if (r <= 0 || !w->recursive || join(path, w->root, rel) < 0)
+		return r;
+	d = opendir(path);
+	while (d && r >= 0 && (de = readdir(d))) {
+		if (look_is_dots(de->d_name) || join(below, rel, de->d_name) < 0)
+			continue;
+		if (is_new)
+			tell(w, WATCH_CREATE, below);
+		if (is_directory(d, de))
+			r = walk(w, below, is_new, e);
+	}
+	if (d)
+		closedir(d);
+	return r < 0 ? -1 : 1;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static char letter_of(uint32_t mask)
+{
+	return mask & (IN_CREATE | IN_MOVED_TO) ? WATCH_CREATE :
+	       mask & IN_MOVED_FROM             ? WATCH_RENAME :
+	       mask & IN_DELETE                 ? WATCH_REMOVE :
+	       mask & IN_MODIFY                 ? WATCH_WRITE :
+						  WATCH_CHMOD;
+}
+
+/* 1 go on, 0 the directory is gone, -1. */
+static int take(struct watch *w, const struct inotify_event *ev, struct err *e)
+{
+	struct watched *one = find(w, ev->wd);
+	char rel[PATH_MAX];
+
+	if (ev->mask & IN_Q_OVERFLOW)
+		return err_set(e, ERR_LIMIT,
+			       "changes came faster than they were read; hint: watch "
+			       "again, a smaller directory");
+	if (!one)
+		return 1;
+	if (ev->mask & SELF && !one->rel[0]) {
+		tell(w, WATCH_REMOVE, ".");
+		return 0;
+	}
+	if (ev->mask & IN_IGNORED)
+		drop(w, one);
+	if (ev->mask & SELF || !ev->len || join(rel, one->rel, ev->name) < 0)
+		return 1;
+	if (ev->mask & IN_MOVED_FROM && ev->mask & IN_ISDIR)
+		forget(w, rel);
+	tell(w, letter_of(ev->mask), rel);
+	if (w->recursive && ev->mask & IN_ISDIR && ev->mask & (IN_CREATE | IN_MOVED_TO))
+		return walk(w, rel, !!(ev->mask & IN_CREATE), e) < 0 ? -1 : 1;
+	return 1;
+}
+
+/* The next events, which are waited for with SIGTERM let in. */
+static ssize_t read_events(const struct watch *w, char *buf, size_t max, struct err *e)
+{
+	struct pollfd p = {.fd = w->fd, .events = POLLIN};
+	sigset_t none;
+
+	sigemptyset(&none);
+	if (!stream_interrupted && ppoll(&p, 1, NULL, &none) < 0 && errno != EINTR)
+		return err_sys(e, "wait for changes");
+	if (stream_interrupted)
+		return err_set(e, ERR_BUSY, "interrupted");
+	return p.revents ? read(w->fd, buf, max) : 0;
+}
+
+static int follow(struct watch *w, struct err *e)
+{
+	_Alignas(struct inotify_event) char buf[65536];
+	ssize_t n, at;
+	int r = 1;
+
+	while (r > 0) {
+		if (fflush(stdout))
+			return err_sys(e, "tell of changes");
+		n = read_events(w, buf, sizeof(buf), e);
+		if (n < 0)
+			return -1;
+		for (at = 0; r > 0 && at < n;) {
+			const struct inotify_event *ev = (const void *)(buf + at);
+
+			at += (ssize_t)(sizeof(*ev) + ev->len);
+			r = take(w, ev, e);
+		}
+	}
+	return r;
+}
+
+int watch_tell(char **a, struct err *e)
+{
+	static struct watch w;
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	sigprocmask(SIG_BLOCK, &term, NULL);
+	w.root = a[1];
+	w.recursive = strchr(a[0], 'r') != NULL;
+	w.entries = strchr(a[0], 'e') != NULL;
+	w.fd = inotify_init1(IN_CLOEXEC);
+	if (w.fd < 0 && errno == EMFILE)
+		return err_set(e, ERR_LIMIT,
+			       "the host lets this sandbox have no more watches; hint: sysctl "
+			       "fs.inotify.max_user_instances");
+	if (w.fd < 0)
+		return err_sys(e, "watch");
+	if (walk(&w, "", 0, e) < 0)
+		return -1;
+	tell(&w, WATCH_START, "");
+	return follow(&w, e);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watch - what changes in a directory, told on stdout as it happens (inotify(7)).
+ *
+ * A record is one of the letters below, a blank, the name relative to the directory, and a NUL.
+ * With the flag e the record of look.h follows, or two NULs where the name is gone already.  The
+ * kernel keeps what was not read in time, up to a limit; what goes beyond it ends the watch with
+ * ERR_LIMIT, so that no change is lost without a word.
+ */
+#ifndef BERTH_RUNTIME_FILEOP_WATCH_H
+#define BERTH_RUNTIME_FILEOP_WATCH_H
+
+#include "base/err.h"
+
+#define WATCH_START 's' /* with an empty name: from now on nothing is missed */
+#define WATCH_CREATE 'c'
+#define WATCH_WRITE 'w'
+#define WATCH_REMOVE 'r' /* of ".": the directory itself is gone, and this is the last record */
+#define WATCH_RENAME 'm'
+#define WATCH_CHMOD 'a'
+
+#define WATCH_DIRS_MAX 8192
+#define WATCH_DEPTH_MAX 64
+
+/* watch FLAGS PATH; flags r: directories below it too, e: with records of look.h */
+int watch_tell(char **a, struct err *e);
+
+#endif
