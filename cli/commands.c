@@ -74,5 +74,6 @@ const struct command *const commands[] = {
 	&cmd_doctor,
 	&cmd_completion,
 	&cmd_guard,
+	&cmd_open_files,
 	NULL,
 };

@@ -28,12 +28,14 @@
 #define PIPE_BYTES (1 << 20)
 #define CLEAR_LINE "\r\033[K"
 
-enum { OPT_FOLLOW = 1, OPT_ARCHIVE, OPT_USER, OPT_TIMEOUT, OPT_LIMIT, OPT_PARENTS, OPT_QUIET, OPT_START, OPT_JSON };
+enum { OPT_FOLLOW = 1, OPT_ARCHIVE, OPT_USER, OPT_TIMEOUT, OPT_LIMIT, OPT_PARENTS, OPT_ONE, OPT_QUIET, OPT_START, OPT_JSON };
 
 static const struct opt options[] = {
 	{ "follow-link", 'L', OPT_FLAG, NULL, "copy what SOURCE leads to if it is a symbolic link", OPT_FOLLOW },
 	{ "archive", 'a', OPT_FLAG, NULL, "into a sandbox: keep the owners' numbers and ACLs (default: all belongs to --user)", OPT_ARCHIVE },
 	{ "parents", 'p', OPT_FLAG, NULL, "make the directories of DESTINATION that are missing", OPT_PARENTS },
+	{ "one-file-system", 'x', OPT_FLAG, NULL, "leave out what is mounted below SOURCE",
+	  OPT_ONE },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "whose rights it has in the sandbox (default: root there)", OPT_USER },
 	{ "timeout", 0, OPT_VALUE, "TIME", "how long it may take (default: as long as bytes move)", OPT_TIMEOUT },
 	{ "limit", 0, OPT_VALUE, "SIZE", "most content to write on the host (default: 64g)", OPT_LIMIT },
@@ -43,7 +45,7 @@ static const struct opt options[] = {
 };
 
 struct cp {
-	int follow, archive, parents, quiet, start, json;
+	int follow, archive, parents, one_mount, quiet, start, json;
 	const char *user;
 	uint64_t timeout_ms, limit;
 	int sock;
@@ -64,8 +66,13 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	case OPT_LIMIT:
 		return num_size(value, "limit", 0, 1ULL << 60, &c->limit, e);
 	default:
-		*(id == OPT_FOLLOW ? &c->follow : id == OPT_ARCHIVE ? &c->archive : id == OPT_PARENTS ? &c->parents : id == OPT_QUIET ? &c->quiet :
-		  id == OPT_START ? &c->start : &c->json) = 1;
+		*(id == OPT_FOLLOW  ? &c->follow :
+		  id == OPT_ARCHIVE ? &c->archive :
+		  id == OPT_PARENTS ? &c->parents :
+		  id == OPT_ONE	    ? &c->one_mount :
+		  id == OPT_QUIET   ? &c->quiet :
+		  id == OPT_START   ? &c->start :
+				      &c->json) = 1;
 		return 0;
 	}
 }
@@ -142,13 +149,16 @@ static int copy_out(struct cp *c, const char *path, const char *dest, struct fil
 {
 	static struct stream s;
 	int tar = !strcmp(dest, "-");
-	const char *argv[] = { "pack", tar ? (c->follow ? "L" : "") : c->follow ? "Ll" : "l", path, NULL };
+	char flags[8];
+	const char *argv[] = { "pack", flags, path, NULL };
 	struct extract_limits limits = { c->limit, 10000000 };
 	struct extract_stats got = { 0 };
 	struct err mine = { 0 };
 	struct fileclient f;
 	int p[2], ours, theirs;
 
+	snprintf(flags, sizeof(flags), "%s%s%s", c->follow ? "L" : "", tar ? "" : "l",
+		 c->one_mount ? "x" : "");
 	if (tar)
 		return fileclient_start(&f, c->sock, argv, c->user, c->timeout_ms, -1, STDOUT_FILENO, e) < 0 ? -1 :
 		       fileclient_end(&f, ret, e);
@@ -208,7 +218,9 @@ static int copy_in(struct cp *c, const char *source, const char *path, struct fi
 		return -1;
 	}
 	prepare(c, &s, p[1]);
-	ours = pack_path(&s, source, (c->follow ? PACK_FOLLOW : 0) | (c->archive ? PACK_ACLS : 0), &sent, &mine);
+	ours = pack_path(&s, source,
+			 (c->follow ? PACK_FOLLOW : 0) | (c->one_mount ? PACK_ONE_MOUNT : 0) |
+				 (c->archive ? PACK_ACLS : 0), &sent, &mine);
 	close(p[1]);
 	if (ours < 0 && mine.code == ERR_TIMEOUT) {
 		fd_close(&f.err_fd);
@@ -259,7 +271,7 @@ static int copy(struct cp *c, char *from, char *to, struct sandbox_ref *s, struc
 	if (!from_path == !to_path)
 		return err_set(e, ERR_USAGE, "one of the two must be SANDBOX:PATH, the other a path of the host or -; "
 			       "hint: ./a:b is a file of the host");
-	if (sandbox_ref_connect(s, from_path ? from : to, c->start, e) < 0)
+	if (sandbox_ref_connect_files(s, from_path ? from : to, c->start, e) < 0)
 		return -1;
 	c->sock = s->sock;
 	r = from_path ? copy_out(c, from_path, to, &n, e) : copy_in(c, from, to_path, &n, e);

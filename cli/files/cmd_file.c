@@ -348,7 +348,7 @@ static int file_main(const struct command *self, int argc, char **argv)
 		if (f.count < verbs[i].min || f.count > verbs[i].max)
 			result = err_set(&e, ERR_USAGE, "wanted are: %s; hint: berth %s --help", self->args, self->name);
 		if (result == 0)
-			result = sandbox_ref_connect(&s, argv[rest], f.start, &e);
+			result = sandbox_ref_connect_files(&s, argv[rest], f.start, &e);
 		f.sock = s.sock;
 		if (result == 0)
 			result = verbs[i].run(&f, &e);

@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "cli/commands.h"
-#include "cli/live/sandbox_open.h"
+#include "cli/live/resident.h"
 #include "cli/run/imageprog.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
@@ -194,7 +194,7 @@ static void workdir_of_spec(struct commit *c)
 
 static int open_stopped(struct commit *c, struct err *e)
 {
-	if (registry_reclaim(&c->s.registry, c->s.id, NULL, &c->claim, e) < 0)
+	if (resident_claim(&c->s.registry, c->s.id, NULL, &c->claim, e) < 0)
 		return -1;
 	c->claimed = 1;
 	c->id_base = c->claim.id_base;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "base/phases.h"
 #include "cli/live/resident_options.h"
 #include "cli/run/imageuse.h"
@@ -28,6 +30,9 @@
 #include "manager/keeper/wire.h"
 #include "runtime/sandbox/writable.h"
 
+#define IN_USE_LOOK_MS 5
+#define IN_USE_TRIES 2000
+
 struct resident {
 	struct runopts opts;
 	struct resident_life life;
@@ -37,8 +42,14 @@ struct resident {
 	int disk_fd;
 	const struct tenant *tenant;	/* whose it is to be, when it is made; or NULL */
 	int no_start;	/* only its files are made, and its record */
+	int for_files;	/* only its files are worked on (struct keeper_start) */
+	const char *id;	/* of one that was made before */
+	struct keeper_service again;	/* of this start: restarts, backoff_ms, awaited */
 	int spawned;	/* the keeper had the claim, and has released it or left it to gc */
 };
+
+#define RESIDENT_UNSAID(who) { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = RESIDENT_LIFE_UNSAID, \
+			       .claim = { .dir_fd = -1, .slot_fd = -1 }, .id = (who) }
 
 /* Its time to live began when it was made, or when update said so: then the old record knows. */
 static struct keeper_life life_of(const struct resident *x, const struct config *c, const json_t *old)
@@ -102,19 +113,6 @@ static int load_used(struct registry *r, struct spec *s, struct err *e)
 	return 0;
 }
 
-/* The limits of time: each command's own, or none that is said to hold and does not. */
-static int settle_time(struct spec *s, const struct config *c, struct err *e)
-{
-	if (s->cpu_time_ms)
-		return err_set(e, ERR_INVALID, "--cpu-time is a limit of berth run, not of a sandbox that lives; hint: --cpus, or "
-			       "--ulimit cpu=SECONDS for each process");
-	if (!s->timeout_given) {
-		s->timeout_ms = c->timeout_ms;
-		s->timeout_given = config_is_set(c, "sandbox", "timeout");
-	}
-	return 0;
-}
-
 /* Another's image is as one that is not there. */
 static int check_image(const struct registry *r, const struct resident *x, const char *image, struct err *e)
 {
@@ -143,6 +141,21 @@ static int save_created(struct registry *r, const struct resident *x, json_t *re
 	return registry_save(r, x->claim.id, "record.json", record, e);
 }
 
+/* No network, no clock, nobody to end it but its clients: nothing of it is a run of the sandbox. */
+static void launch_for_files(struct resident *x, struct keeper_start *ks)
+{
+	struct spec *s = &x->opts.spec;
+
+	s->network = NETWORK_NONE;
+	s->net_policy = NULL;
+	s->timeout_ms = 0;
+	ks->for_files = 1;
+	ks->life = (struct keeper_life){ 0 };
+	ks->health.argv = NULL;
+	ks->service = NULL;
+	json_object_del(ks->record, NETJOIN_KEY);
+}
+
 /* Everything but the claim, which create and start make differently. */
 static int launch(struct registry *r, struct resident *x, const json_t *spec, const char *name, int fresh, struct err *e)
 {
@@ -159,11 +172,11 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
 		return err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
 	x->disk_fd = registry_keep_dir(r, x->claim.id, e);
-	if (x->disk_fd < 0 || settle_time(s, r->config, e) < 0 || open_image_of(r, x, image, e) < 0 ||
+	if (x->disk_fd < 0 || resident_settle_time(s, r->config, e) < 0 || open_image_of(r, x, image, e) < 0 ||
 	    imageuse_pin(&x->image, x->disk_fd, e) < 0)
 		return -1;
 	im = x->image.has_image ? &x->image.image : NULL;
-	if (runopts_devices(&x->opts, e) < 0 ||
+	if ((!x->for_files && runopts_devices(&x->opts, e) < 0) ||
 	    runopts_finish(&x->opts, im, svc->words, svc->word_count, e) < 0 ||
 	    serviceopts_finish(svc, &x->opts, im, e) < 0 ||
 	    (svc->is_service && healthopts_take_image(&x->life.health, im, e) < 0))
@@ -192,6 +205,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 		return save_created(r, x, record, e);
 	ks.record = record;
 	ks.service = svc->is_service ? &svc->service : NULL;
+	if (x->for_files)
+		launch_for_files(x, &ks);
 	x->spawned = 1;
 	if (keeper_spawn(&ks, e) < 0)
 		return -1;
@@ -317,116 +332,95 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 	return resident_start_again(r, id, 0, 0, 0, e);
 }
 
-int resident_start_again(struct registry *r, const char *id, unsigned restarts, uint64_t backoff_ms,
-			 unsigned awaited, struct err *e)
+int resident_claim(struct registry *r, const char *id, const struct promise *p, struct claim *ret,
+		   struct err *e)
 {
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = RESIDENT_LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
-	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
-	autojson json_t *record = spec ? registry_load(r, id, "record.json", e) : NULL;
+	char path[100];
+	int tries;
+
+	snprintf(path, sizeof(path), "%s/record.json", id);
+	for (tries = 0; tries < IN_USE_TRIES; tries++) {
+		if (registry_reclaim(r, id, p, ret, e) == 0)
+			return 0;
+		if (e->code != ERR_EXISTS || path_has(r->sandboxes_fd, path))
+			return -1;
+		poll(NULL, 0, IN_USE_LOOK_MS);
+	}
+	return err_set(e, ERR_BUSY, "the files of sandbox %s are in use by another command; hint: "
+		       "try again", id);
+}
+
+static int start_kept(struct registry *r, struct resident *x, json_t *spec, const json_t *record,
+		      struct err *e)
+{
 	struct promise promise;
 	const char *name = "";
+	struct err ignored;
+	const char *id = x->id;
+
+	if (json_get_str(record, "name", &name, "record.json", e) < 0)
+		return -1;
+	if (expire_is_over(record))
+		return remove_expired(r, id, e);
+	if (resident_apply(&x->opts, &x->life, spec, e) < 0)
+		return -1;
+	promise = (struct promise){ .memory_bytes = x->opts.spec.limits.memory_bytes,
+				    .cpu_milli = x->opts.spec.limits.cpu_milli };
+	load_owner(r, id, &promise);
+	if (resident_claim(r, id, x->for_files ? NULL : &promise, &x->claim, e) < 0)
+		return -1;
+	x->claim.promise = &promise;
+	x->life.service.service.restarts = x->again.restarts;
+	x->life.service.service.backoff_ms = x->again.backoff_ms;
+	x->life.service.service.awaited = x->again.awaited;
+	if (launch(r, x, spec, name, 0, e) == 0)
+		return 0;
+	if (!x->spawned)
+		registry_release(r, &x->claim, &ignored);
+	return -1;
+}
+
+static int start(struct registry *r, struct resident *x, struct err *e)
+{
+	autojson json_t *spec = registry_load(r, x->id, SPEC_FILE, e);
+	autojson json_t *record = spec ? registry_load(r, x->id, "record.json", e) : NULL;
 	struct err ignored;
 	int result;
 
 	if (!spec && e->code == ERR_NOT_FOUND) {
 		/* one that is being removed loses its files one by one, and nobody else can claim it meanwhile */
-		if (registry_reclaim(r, id, NULL, &x.claim, e) < 0)
+		if (registry_reclaim(r, x->id, NULL, &x->claim, e) < 0)
 			return -1;
-		registry_release(r, &x.claim, &ignored);
-		close_all(&x);
+		registry_release(r, &x->claim, &ignored);
+		close_all(x);
 		return err_set(e, ERR_INVALID, "sandbox %s was kept by berth run and cannot be started; hint: berth create makes "
-			       "sandboxes that can", id);
+			       "sandboxes that can", x->id);
 	}
-	if (!record || json_get_str(record, "name", &name, "record.json", e) < 0)
+	if (!record)
 		return -1;
-	if (expire_is_over(record))
-		return remove_expired(r, id, e);
-	runopts_init(&x.opts, r->config);
-	if (resident_apply(&x.opts, &x.life, spec, e) < 0) {
-		close_all(&x);
-		return -1;
-	}
-	promise = (struct promise){ .memory_bytes = x.opts.spec.limits.memory_bytes, .cpu_milli = x.opts.spec.limits.cpu_milli };
-	load_owner(r, id, &promise);
-	result = registry_reclaim(r, id, &promise, &x.claim, e);
-	if (result == 0) {
-		x.life.service.service.restarts = restarts;
-		x.life.service.service.backoff_ms = backoff_ms;
-		x.life.service.service.awaited = awaited;
-		result = launch(r, &x, spec, name, 0, e);
-		if (result < 0 && !x.spawned)
-			registry_release(r, &x.claim, &ignored);
-	}
-	close_all(&x);
+	runopts_init(&x->opts, r->config);
+	result = start_kept(r, x, spec, record, e);
+	close_all(x);
 	return result;
 }
 
-json_t *resident_describe(struct registry *r, const char *id, struct err *e)
+int resident_start_again(struct registry *r, const char *id, unsigned restarts, uint64_t backoff_ms,
+			 unsigned awaited, struct err *e)
 {
-	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
-	autoclose int dir = spec ? registry_keep_dir(r, id, e) : -1;
-	struct image image = { 0 };
-	struct resident_life life = RESIDENT_LIFE_UNSAID;
-	json_t *result = NULL;
-	struct err why = { 0 };
-	struct runopts o;
+	struct resident x = RESIDENT_UNSAID(id);
 
-	if (dir < 0)
-		return NULL;
-	runopts_init(&o, r->config);
-	/* none: "host", or a directory, which say nothing themselves */
-	if (image_load_pin(dir, &image, &why) < 0 && why.code != ERR_NOT_FOUND)
-		*e = why;
-	else if (resident_apply(&o, &life, spec, e) == 0 && settle_time(&o.spec, r->config, e) == 0 &&
-		 runopts_finish(&o, why.code ? NULL : &image, NULL, 0, e) == 0 && !(result = specjson_describe(&o.spec)))
-		err_set(e, ERR_CORRUPT, "%s of sandbox %s cannot be described as UTF-8", SPEC_FILE, id);
-	if (result && life.service.is_service &&
-	    healthopts_take_image(&life.health, why.code ? NULL : &image, e) < 0) {
-		json_decref(result);
-		result = NULL;
-	}
-	if (result && o.device_names.count)
-		json_object_set_new(result, "devices", specjson_strings(o.device_names.v,
-									 o.device_names.count));
-	if (result && life.health.spec.argv)
-		json_object_set_new(result, "healthcheck", health_spec_json(&life.health.spec));
-	resident_life_release(&life);
-	runopts_release(&o);
-	image_release(&image);
-	return result;
+	x.again.restarts = restarts;
+	x.again.backoff_ms = backoff_ms;
+	x.again.awaited = awaited;
+	return start(r, &x, e);
 }
 
-json_t *resident_check_life(struct registry *r, const char *id, const json_t *spec,
-			    uint64_t *ret_owner_grace_ms, struct err *e)
+int resident_start_files(struct registry *r, const char *id, struct err *e)
 {
-	autoclose int dir = registry_keep_dir(r, id, e);
-	struct resident_life life = RESIDENT_LIFE_UNSAID;
-	struct image image = { 0 };
-	struct err why = { 0 };
-	json_t *health = NULL;
-	struct runopts o;
-	int ok;
+	struct resident x = RESIDENT_UNSAID(id);
 
-	if (dir < 0)
-		return NULL;
-	runopts_init(&o, r->config);
-	ok = image_load_pin(dir, &image, &why) == 0 || why.code == ERR_NOT_FOUND;
-	if (!ok)
-		*e = why;
-	ok = ok && resident_apply(&o, &life, spec, e) == 0;
-	if (ok && !life.service.is_service)	/* says which option only a service has */
-		ok = serviceopts_finish(&life.service, &o, NULL, e) == 0;
-	else if (ok)
-		ok = healthopts_take_image(&life.health, why.code ? NULL : &image, e) == 0;
-	if (ok)
-		health = life.health.spec.argv ? health_spec_json(&life.health.spec) : json_object();
-	if (ok && !health)
-		err_nomem(e);
-	*ret_owner_grace_ms = life.owner_grace_ms;
-	resident_life_release(&life);
-	runopts_release(&o);
-	image_release(&image);
-	return health;
+	x.for_files = 1;
+	return start(r, &x, e);
 }
 
 static int open_upper(struct registry *r, const char *id, struct resident_layers *l, struct err *e)
@@ -479,7 +473,7 @@ int resident_open_layers(struct registry *r, const char *id, struct resident_lay
 	if (!spec)
 		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s was kept by berth run, which leaves no "
 							  "description to compare with", id) : -1;
-	if (registry_reclaim(r, id, NULL, &ret->claim, e) < 0)
+	if (resident_claim(r, id, NULL, &ret->claim, e) < 0)
 		return -1;
 	ret->claimed = 1;
 	return open_upper(r, id, ret, e) < 0 ? -1 : open_image(r, id, spec, ret, e);

@@ -39,6 +39,13 @@ json_t *resident_check_life(struct registry *r, const char *id, const json_t *sp
 			    uint64_t *ret_owner_grace_ms, struct err *e);
 
 /*
+ * registry_reclaim() of one that does not run, for a start or for work on its files: a command that
+ * works on them, or starts it, at this moment is waited for.  ERR_EXISTS: it runs.  ERR_BUSY.
+ */
+int resident_claim(struct registry *r, const char *id, const struct promise *p, struct claim *ret,
+		   struct err *e);
+
+/*
  * What a stopped sandbox consists of: its writable layer's "upper" and the
  * image's layers, the top one first, as directories.  The sandbox cannot start
  * until resident_close_layers(), which accepts what a failed open left.

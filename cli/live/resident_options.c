@@ -164,3 +164,15 @@ int resident_check_config(const struct config *c, struct err *e)
 	e->code = ERR_CONFIG;
 	return err_wrap(e, "sandbox.seccomp");
 }
+
+int resident_settle_time(struct spec *s, const struct config *c, struct err *e)
+{
+	if (s->cpu_time_ms)
+		return err_set(e, ERR_INVALID, "--cpu-time is a limit of berth run, not of a sandbox that lives; hint: --cpus, or "
+			       "--ulimit cpu=SECONDS for each process");
+	if (!s->timeout_given) {
+		s->timeout_ms = c->timeout_ms;
+		s->timeout_given = config_is_set(c, "sandbox", "timeout");
+	}
+	return 0;
+}

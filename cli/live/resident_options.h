@@ -44,4 +44,7 @@ int resident_check_options(const struct config *c, const char *lines, const char
 /* What a configuration says of sandboxes and only their making can tell to be wrong: the seccomp profile.  ERR_CONFIG. */
 int resident_check_config(const struct config *c, struct err *e);
 
+/* The limits of time: each command's own, or none that would not hold: ERR_INVALID. */
+int resident_settle_time(struct spec *s, const struct config *c, struct err *e);
+
 #endif

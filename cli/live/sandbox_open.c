@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -10,6 +11,8 @@
 
 #define LOOK_FIRST_MS 5
 #define LOOK_MS 100
+#define FILES_TRIES 3
+#define ENDS_MS 30000
 
 void sandbox_ref_init(struct sandbox_ref *s)
 {
@@ -53,6 +56,38 @@ int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struc
 	return s->sock < 0 ? -1 : 0;
 }
 
+int sandbox_ref_connect_files(struct sandbox_ref *s, const char *ref, int start, struct err *e)
+{
+	int tries, result = -1;
+
+	for (tries = 0; tries < FILES_TRIES; tries++) {
+		if (sandbox_ref_find(s, ref, e) < 0)
+			return -1;
+		if (!s->kept || start)
+			return sandbox_ref_connect(s, ref, start, e);
+		result = resident_start_files(&s->registry, s->id, e);
+		if (result == 0 || e->code != ERR_EXISTS)
+			break;
+	}
+	if (result < 0)
+		return -1;
+	s->for_files = 1;
+	s->sock = keeper_connect(&s->registry, s->id, e);
+	return s->sock < 0 ? -1 : 0;
+}
+
+/* Nothing is left of it when its keeper closes the connection. */
+static void await_end(struct sandbox_ref *s)
+{
+	struct pollfd p = { .fd = s->sock, .events = POLLIN };
+	char rest[4096];
+
+	if (s->sock < 0 || shutdown(s->sock, SHUT_WR) < 0)
+		return;
+	while (poll(&p, 1, ENDS_MS) == 1 && recv(s->sock, rest, sizeof(rest), MSG_DONTWAIT) > 0)
+		;
+}
+
 int sandbox_ref_await_run(struct sandbox_ref *s, uint64_t until_ms, struct err *e)
 {
 	int gap_ms = LOOK_FIRST_MS;
@@ -78,6 +113,8 @@ int sandbox_ref_await_run(struct sandbox_ref *s, uint64_t until_ms, struct err *
 
 void sandbox_ref_close(struct sandbox_ref *s)
 {
+	if (s->for_files)
+		await_end(s);
 	fd_close(&s->sock);
 	registry_close(&s->registry);
 }

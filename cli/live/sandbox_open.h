@@ -14,6 +14,7 @@ struct sandbox_ref {
 	char id[65];
 	int kept;	/* it exists on disk but does not run */
 	int sock;	/* to its keeper, or -1 */
+	int for_files;	/* that keeper is one for files only, and ends with us */
 };
 
 /* Empty storage that sandbox_ref_close() accepts. */
@@ -23,6 +24,11 @@ int sandbox_ref_registry(struct sandbox_ref *s, struct err *e);
 int sandbox_ref_find(struct sandbox_ref *s, const char *ref, struct err *e);
 /* Finds and connects; with start, one that does not run is started first. */
 int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struct err *e);
+/*
+ * The same for work on its files, which is possible, too, while the sandbox does not run: without
+ * start it stays one that does not run, for everybody else (resident_start_files()).
+ */
+int sandbox_ref_connect_files(struct sandbox_ref *s, const char *ref, int start, struct err *e);
 /*
  * Connects to s->id, found before; between two runs of a service with a restart policy it waits
  * for the next, until until_ms (clock_ms(); 0: no end).  1: connected.  0: it does not run, and
@@ -39,6 +45,11 @@ int resident_start(struct registry *r, const char *id, struct err *e);
  */
 int resident_start_again(struct registry *r, const char *id, unsigned restarts, uint64_t backoff_ms,
 			 unsigned awaited, struct err *e);
+/*
+ * Makes a keeper through which clients work on the files of a sandbox that does not run.  It
+ * serves no other operation, and ends with its last client; a start waits for that.
+ */
+int resident_start_files(struct registry *r, const char *id, struct err *e);
 /*
  * Asks the keeper to stop and waits until nothing of it runs: SIGTERM, and what
  * lives after the grace dies with its cgroup.  With a grace of 0 it dies at once, and a

@@ -23,6 +23,7 @@
 #include "base/phases.h"
 #include "base/path.h"
 #include "manager/host/events.h"
+#include "manager/keeper/keeper_forfiles.h"
 #include "manager/keeper/keeper_state.h"
 #include "runtime/kernel/tty.h"
 #include "runtime/sandbox/attest.h"
@@ -95,7 +96,8 @@ static int next_timeout(struct keeper *k)
 {
 	const uint64_t times[] = { keeper_idle_next(k), keeper_stop_next(k), keeper_life_next(k),
 		keeper_network_next(k), keeper_send_next(k), keeper_health_next(k),
-		keeper_owner_next(k), keeper_main_next(k), keeper_budget_next(k) };
+		keeper_owner_next(k), keeper_main_next(k), keeper_budget_next(k),
+		keeper_files_next(k) };
 	uint64_t at = 0, now = clock_ms();
 	size_t i;
 
@@ -137,6 +139,7 @@ static void serve_deadlines(struct keeper *k)
 	keeper_stop_check(k, now);
 	keeper_network_check(k, now);
 	keeper_main_check(k, now);
+	keeper_files_check(k, now);
 }
 
 static const char init_ended[] = "its init ended";
@@ -296,6 +299,8 @@ static int take_signals(struct keeper *k, struct err *e)
 
 static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 {
+	if (ks->for_files)
+		keeper_files_begin(k);
 	if (take_signals(k, e) < 0 || keeper_owner_begin(k, e) < 0 || keeper_memory_even(e) < 0 ||
 	    sandbox_launch(&k->sandbox, &ks->where, e) < 0 || keeper_memory_count(k, e) < 0)
 		return -1;
@@ -307,6 +312,10 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 		return -1;
 	if (k->main.service && k->main.service->restart.when != RESTART_NO)
 		restart_note_guardian(ks->record, getppid());
+	if (k->for_files) {
+		sandbox_settle(&k->sandbox);
+		return listen_on(k, e);
+	}
 	/* from here on it is one that stays: before, gc takes what a kill of the caller left */
 	if (registry_save(ks->registry, ks->spec->id, "record.json", ks->record, e) < 0)
 		return -1;
@@ -396,6 +405,16 @@ static void detach(void)
 		phases_on->keeper = getpid();
 }
 
+static void announce(struct keeper *k, const json_t *record)
+{
+	phases_end();
+	if (k->for_files)
+		return;
+	k->announced = 1;
+	keeper_event(k, "start", json_pack("{s:O*,s:O*}", "name", json_object_get(record, "name"),
+					   "image", json_object_get(record, "image")));
+}
+
 void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 {
 	struct keeper *k = calloc(1, sizeof(*k));
@@ -446,9 +465,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 		(void)!io_write_all(go_fd, "", 1);
 	fd_close(&go_fd);
 	if (r == 0) {
-		k->announced = 1, phases_end();
-		keeper_event(k, "start", json_pack("{s:O*,s:O*}", "name", json_object_get(ks->record, "name"), "image",
-						   json_object_get(ks->record, "image")));
+		announce(k, ks->record);
 		mem_keep_small();
 		/* the ceilings of what it holds add up to less: a flood past one of them meets this, and no other process (D13) */
 		(void)!setrlimit(RLIMIT_DATA, &(struct rlimit){ KEEPER_MEMORY, KEEPER_MEMORY });

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "manager/keeper/keeper_forfiles.h"
 #include "manager/keeper/keeper_state.h"
 
 static void drop_client(struct keeper *k, int i)
@@ -19,7 +20,9 @@ static void drop_client(struct keeper *k, int i)
 		if (!k->paused)
 			cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
 	}
-	fd_close(&k->clients[i].fd);
+	/* the last of those that work on files sees its end when nothing of the keeper is left */
+	if (!keeper_files_left(k, i))
+		fd_close(&k->clients[i].fd);
 	k->rest = 0;
 	k->clients[i].waits = 0;
 	k->clients[i].guarded = k->clients[i].waits_health = k->clients[i].attends = 0;
@@ -115,7 +118,7 @@ static int dispatch(struct keeper *k, int i, const json_t *json, const int *fds,
 	unsigned flags;
 
 	rq.op = protocol_check(json, count, e);
-	if (rq.op == OP_COUNT)
+	if (rq.op == OP_COUNT || keeper_files_allows(k, rq.op, e) < 0)
 		return -1;
 	if (rq.op != OP_ping)
 		keeper_idle_move(k);

@@ -6,6 +6,11 @@
  * command, from a memfd: it has its cgroup, deadline, verdict, and ends with its
  * client like any other.  "layers" hands out the directories that berth diff
  * compares, which it reads without following anything.
+ *
+ * A keeper for files only (for_files) makes this possible while the sandbox does not run: it has
+ * the sandbox's layer, mounts, ids and limits, but no network, no main command and no record
+ * among those that run.  So everybody sees the sandbox as one that is stopped.  It ends with its
+ * last client.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +21,10 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "manager/keeper/keeper_state.h"
+#include "manager/keeper/keeper_forfiles.h"
 
 #define FILE_ARGS_MAX 4096
+#define CLIENT_COMES_MS 10000	/* after such a keeper was made */
 
 static int take_args(const json_t *rq, const char ***ret, size_t *ret_n, struct err *e)
 {
@@ -113,4 +119,49 @@ int keeper_op_layers(struct keeper *k, const struct keeper_request *rq, struct e
 	keeper_answer(k, rq->client, json_pack("{s:i,s:s,s:I}", "count", (int)s->layer_count, "workdir", s->workdir, "id_base",
 					   (json_int_t)s->id_base), &fd, 1);
 	return 0;
+}
+
+int keeper_files_allows(const struct keeper *k, enum protocol_op op, struct err *e)
+{
+	if (!k->for_files || op == OP_file || op == OP_ping || op == OP_layers)
+		return 0;
+	return err_set(e, ERR_BUSY, "sandbox %s does not run, and its files are in use; hint: "
+		       "try again", k->claim.id);
+}
+
+int keeper_files_left(struct keeper *k, int i)
+{
+	int j;
+
+	if (!k->for_files)
+		return 0;
+	for (j = 0; j < KEEPER_CLIENTS; j++)
+		if (j != i && k->clients[j].fd >= 0)
+			return 0;
+	k->stopping = 1;
+	return 1;
+}
+
+uint64_t keeper_files_next(const struct keeper *k)
+{
+	return k->for_files ? k->files_until_ms : 0;
+}
+
+void keeper_files_check(struct keeper *k, uint64_t now)
+{
+	int i;
+
+	if (!keeper_files_next(k))
+		return;
+	for (i = 0; i < KEEPER_CLIENTS; i++)
+		if (k->clients[i].fd >= 0)
+			k->files_until_ms = 0;
+	if (k->files_until_ms && now >= k->files_until_ms)
+		k->stopping = 1;
+}
+
+void keeper_files_begin(struct keeper *k)
+{
+	k->for_files = 1;
+	k->files_until_ms = clock_ms() + CLIENT_COMES_MS;
 }

@@ -175,6 +175,8 @@ struct keeper {
 	uint64_t owner_until_ms;	/* the owner has ended; 0: it lives, or there is none */
 	struct keeper_main main;
 	int stays;		/* it is started again at once: its stop removes nothing */
+	int for_files;		/* nobody is told that it runs (keeper_files.c) */
+	uint64_t files_until_ms;	/* then it ends, as no client has come; 0: one has */
 	json_t *record;		/* that of this run */
 	int paused;		/* by berth pause */
 	int held_by;		/* 1 + the client for which everything stands still; 0: none */

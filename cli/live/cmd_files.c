@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * berth open-files: what berthd starts before it works on files of a sandbox that does not run.
+ * The keeper that this makes serves nothing else, and ends with its last client.
+ */
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/live/sandbox_open.h"
+
+static int files_main(const struct command *self, int argc, char **argv)
+{
+	struct sandbox_ref s;
+	struct err e = { 0 };
+	int status = 0, r;
+
+	sandbox_ref_init(&s);
+	if (argc != 2)
+		r = err_set(&e, ERR_USAGE, "berthd starts it by itself, with one id");
+	else
+		r = sandbox_ref_find(&s, argv[1], &e);
+	if (r == 0)
+		r = s.kept ? resident_start_files(&s.registry, s.id, &e) :
+			     err_set(&e, ERR_EXISTS, "sandbox %s is running", s.id);
+	if (r < 0)
+		status = command_fail(self, &e, 1);
+	sandbox_ref_close(&s);
+	return status;
+}
+
+const struct command cmd_open_files = {
+	.name = "open-files",
+	.args = "ID",
+	.summary = "let clients work on the files of a sandbox that does not run",
+	.run = files_main,
+	.flags = COMMAND_HIDDEN,
+};
