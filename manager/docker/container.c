@@ -10,6 +10,7 @@
 #include "manager/keeper/pings.h"
 
 #define REF_MAX 256
+#define FILES_TRIES 3
 
 const char *docker_called(const struct http_request *rq)
 {
@@ -76,6 +77,37 @@ int docker_connect(struct box *b, struct err *e)
 		return docker_fail(b->rq, 409, e, "Container %.200s is not running",
 				   docker_called(b->rq));
 	return b->sock < 0 ? -1 : 0;
+}
+
+/* 1: its keeper for files is there; 0: it was started meanwhile, so another look tells. */
+static int make_files_keeper(struct box *b, struct err *e)
+{
+	const char *argv[] = { "berth", "open-files", b->id, NULL };
+
+	if (spawn_berth(b->rq, argv, 1, -1, NULL, e) == 0)
+		return 1;
+	return e->code == ERR_EXISTS ? 0 : -1;
+}
+
+int docker_open_files(struct box *b, struct http_request *rq, struct err *e)
+{
+	int tries, r;
+
+	box_clear(b);
+	for (tries = 0; tries < FILES_TRIES; tries++) {
+		box_close(b);
+		if (docker_find(b, rq, e) < 0)
+			return -1;
+		r = b->kept ? make_files_keeper(b, e) : 1;
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			b->sock = keeper_connect(&b->registry, b->id, e);
+		if (b->sock >= 0)
+			return 0;
+	}
+	return docker_fail(rq, 409, e, "the files of container %.200s are in use; try again",
+			   docker_called(rq));
 }
 
 static json_t *ask(void *ctx, json_t *rq, struct err *e)

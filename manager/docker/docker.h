@@ -70,6 +70,12 @@ int docker_find_running(struct box *b, struct http_request *rq, struct err *e);
 /* It stopped meanwhile is what an error of its keeper means, then. */
 int docker_connect(struct box *b, struct err *e);
 
+/*
+ * docker_find(), connected to a keeper that serves operations on files: one that does not run gets
+ * one for that alone, which ends when b is closed.
+ */
+int docker_open_files(struct box *b, struct http_request *rq, struct err *e);
+
 /* One that box_close() accepts. */
 void box_clear(struct box *b);
 

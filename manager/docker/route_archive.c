@@ -61,15 +61,8 @@ static int get_path(struct http_request *rq, char path[PATH_MAX], struct err *e)
 
 static int open_files(struct box *b, struct http_request *rq, char path[PATH_MAX], struct err *e)
 {
-	if (docker_find(b, rq, e) < 0 || get_path(rq, path, e) < 0)
-		return -1;
-	if (b->kept)
-		return docker_fail(
-			rq, 409, e,
-			"Container %.200s is not running: files of one that does not run "
-			"cannot be copied yet",
-			docker_called(rq));
-	return docker_connect(b, e);
+	box_clear(b);
+	return get_path(rq, path, e) < 0 ? -1 : docker_open_files(b, rq, e);
 }
 
 static int tell(struct http_request *rq, const char *path, struct err *e)
@@ -198,6 +191,30 @@ static int get_archive(struct http_request *rq, struct err *e)
 	return http_reply_header(rq, STAT_HEADER, coded, e);
 }
 
+static int begin_export(struct transfer *t, struct http_request *rq, struct err *e)
+{
+	static const char *const argv[] = { "pack", "x", "/.", NULL };
+
+	if (docker_open_files(&t->box, rq, e) < 0 ||
+	    fileflow_start(&t->flow, t->box.sock, argv, NULL, ARCHIVE_MS, 1, e) < 0)
+		return -1;
+	return fileflow_first(&t->flow, rq, e);
+}
+
+static int get_export(struct http_request *rq, struct err *e)
+{
+	struct transfer *t = transfer_new(e);
+	struct http_stream st = { read_out, transfer_free, t };
+
+	if (!t)
+		return -1;
+	if (begin_export(t, rq, e) < 0) {
+		transfer_free(t);
+		return -1;
+	}
+	return http_reply_stream(rq, 200, "application/octet-stream", &st, e);
+}
+
 /* ---- in -----------------------------------------------------------------------------------------
  */
 
@@ -250,6 +267,8 @@ const struct http_route docker_archive_routes[] = {
 	{ "HEAD", "/containers/{id}/archive", head_archive, "what a file of a container is",
 	  HTTP_NONE, HTTP_QUIET },
 	{ "GET", "/containers/{id}/archive", get_archive, "files of a container as tar",
+	  HTTP_NONE },
+	{ "GET", "/containers/{id}/export", get_export, "all files of a container as tar",
 	  HTTP_NONE },
 	{ "PUT", "/containers/{id}/archive", put_archive, "unpack a tar in a container", HTTP_RAW,
 	  .begin = begin_put, .feed = feed_put },

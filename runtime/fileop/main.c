@@ -127,13 +127,13 @@ static int verb_write(char **a, struct err *e)
 	return r;
 }
 
-/* pack FLAGS PATH; flags L: follow, l: mark hard-linked files */
+/* pack FLAGS PATH; flags L: follow, l: mark hard-linked files, x: one mount */
 static int verb_pack(char **a, struct err *e)
 {
 	struct pack_stats st;
 
 	stream_init(&stream, 1, -1);
-	if (pack_path(&stream, a[1], (has(a[0], 'L') ? PACK_FOLLOW : 0) | (has(a[0], 'l') ? PACK_MARK_LINKS : 0), &st, e) < 0)
+	if (pack_path(&stream, a[1], pack_flags(a[0]), &st, e) < 0)
 		return -1;
 	if (st.changed)
 		return err_set(e, ERR_BUSY, "%llu files shrank while they were copied; hint: copy again", (unsigned long long)st.changed);

@@ -5,15 +5,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 
 #define UNSIZED_MAX (64u << 20)
+
+/* statx(2), which musl of Debian 12 does not declare, as far as is wanted here. */
+struct mount_statx {
+	uint32_t mask;
+	uint32_t others[35];
+	uint64_t mount;
+	uint64_t more[13];
+};
+
+_Static_assert(sizeof(struct mount_statx) == 256 && offsetof(struct mount_statx, mount) == 0x90,
+	       "as <linux/stat.h> has it");
+#define MOUNT_STATX_ID 0x1000u
 
 struct extent {
 	uint64_t at, len;
@@ -32,10 +46,18 @@ struct pack {
 	struct link *links;	/* open addressing, twice PACK_LINKS_MAX slots */
 	size_t link_count;
 	int depth, flags;
+	uint64_t mount;		/* of the top, with PACK_ONE_MOUNT */
 	size_t path_len;
 	struct tar_entry t;
 	struct xattrs xattrs;
 };
+
+int pack_flags(const char *letters)
+{
+	return (strchr(letters, 'L') ? PACK_FOLLOW : 0) |
+	       (strchr(letters, 'l') ? PACK_MARK_LINKS : 0) |
+	       (strchr(letters, 'x') ? PACK_ONE_MOUNT : 0);
+}
 
 int pack_is_contents(const char *path)
 {
@@ -155,6 +177,28 @@ static int is_pseudo(int fd)
 	return !fstatfs(fd, &fs) && (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC ||
 				     fs.f_type == CGROUP2_SUPER_MAGIC || fs.f_type == CGROUP_SUPER_MAGIC ||
 				     fs.f_type == DEVPTS_SUPER_MAGIC);
+}
+
+static uint64_t mount_of(int fd)
+{
+	struct mount_statx sx;
+
+	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, MOUNT_STATX_ID, &sx) < 0)
+		return 0;
+	return sx.mask & MOUNT_STATX_ID ? sx.mount : 0;
+}
+
+/* Something else is mounted on it; the top says which mount is meant. */
+static int is_beyond(struct pack *p, int fd)
+{
+	uint64_t mount;
+
+	if (!(p->flags & PACK_ONE_MOUNT))
+		return 0;
+	mount = mount_of(fd);
+	if (!p->depth)
+		p->mount = mount;
+	return mount != p->mount;
 }
 
 static int take_xattrs(struct pack *p, int fd, struct err *e)
@@ -277,7 +321,7 @@ static int pack_file(struct pack *p, int dirfd, const char *name, int flags, str
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : errno == EACCES ? ERR_DENIED :
 				    became_another(errno) ? ERR_BUSY : ERR_SYS, "open %.300s", p->t.path);
-	if (!S_ISREG(st.st_mode)) {
+	if (!S_ISREG(st.st_mode) || is_beyond(p, fd)) {
 		p->stats->skipped++;
 		return 0;
 	}
@@ -348,7 +392,7 @@ static int pack_dir(struct pack *p, int dirfd, const char *name, int flags, dev_
 {
 	autoclose int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | flags);
 	struct stat st;
-	int r;
+	int r = 0, beyond;
 
 	if (fd < 0 && (errno == ENOENT || errno == ELOOP || errno == ENOTDIR) && p->depth) {
 		p->stats->skipped++;
@@ -359,7 +403,8 @@ static int pack_dir(struct pack *p, int dirfd, const char *name, int flags, dev_
 				    p->t.path);
 	if (p->depth >= PACK_DEPTH_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d directories within each other", PACK_DEPTH_MAX);
-	if (p->depth && st.st_dev != parent_dev && is_pseudo(fd)) {
+	beyond = is_beyond(p, fd);
+	if (!beyond && p->depth && st.st_dev != parent_dev && is_pseudo(fd)) {
 		p->stats->skipped++;
 		return 0;
 	}
@@ -367,7 +412,8 @@ static int pack_dir(struct pack *p, int dirfd, const char *name, int flags, dev_
 	if (take_xattrs(p, fd, e) < 0 || tar_put(p->out, &p->t, e) < 0)
 		return -1;
 	p->depth++;
-	r = pack_children(p, fd, st.st_dev, e);
+	if (!beyond)
+		r = pack_children(p, fd, st.st_dev, e);
 	p->depth--;
 	return r;
 }

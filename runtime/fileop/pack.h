@@ -27,7 +27,11 @@ enum pack_flags {
 	PACK_FOLLOW = 1,	/* path itself may be a link that is followed */
 	PACK_MARK_LINKS = 2,	/* say of which files hard links may follow, for EXTRACT_STRICT */
 	PACK_ACLS = 4,		/* with access control lists */
+	PACK_ONE_MOUNT = 8,	/* of what is mounted below the top only the directories themselves */
 };
+
+/* Of the helper's words: L, l and x, in this order. */
+int pack_flags(const char *letters);
 
 /* Packs what path (relative to the working directory) names. */
 int pack_path(struct stream *out, const char *path, int flags, struct pack_stats *ret, struct err *e);

@@ -75,8 +75,7 @@ def test_files_go_in_and_out_as_tar():
         d.api("PUT", path("/tmp/dir"), tar_of({"../../../../escape": b"x"}))
         assert not os.path.exists("/escape") and d.api("HEAD", path("/escape"))[0] == 404
         assert d.api("POST", "/containers/box/stop?t=0")[0] == 204
-        status, said, _ = d.api("GET", path("/tmp/a"))
-        assert status == 409 and "is not running" in said["message"], said
+        assert d.api("HEAD", path("/tmp"))[0] == 200
 
 
 @b.deadline(120)
