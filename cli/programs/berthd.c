@@ -284,9 +284,10 @@ static int serve(struct daemon *d, struct err *e)
 {
 	struct err left = { 0 };
 	struct http_options o = {
-		.tables = api_routes, .context = &d->api, .max_connections = (unsigned)d->api.config.daemon_max_connections,
+		.tables = api_routes, .context = &d->api, .on_audit = api_on_audit,
+		.max_connections = (unsigned)d->api.config.daemon_max_connections,
 		.allowed_hosts = d->hosts, .allowed_origins = d->origins,
-		.check_token = api_check_token, .share_of = api_share_of, .on_audit = api_on_audit,
+		.check_token = api_check_token, .check_key = api_check_key, .share_of = api_share_of,
 	};
 	const char *notify_path = getenv("NOTIFY_SOCKET");
 	int count = activated(e), sig = 0, r;
@@ -311,11 +312,8 @@ static int serve(struct daemon *d, struct err *e)
 	if (!d->http)
 		return -1;
 	/* before anybody can ask: what an earlier berthd left is taken over */
-	r = manager_start(&d->api, e);
-	if (r == 0)
-		r = docker_start(&d->api, e);
-	if (r == 0)
-		r = listen_all(d, count, e);
+	r = manager_start(&d->api, e) < 0 || docker_start(&d->api, e) < 0 ||
+	    listen_all(d, count, e) < 0 ? -1 : 0;
 	if (r == 0) {
 		atomic_store(&d->api.ready, 1);
 		notify(d, "READY=1");

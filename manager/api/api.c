@@ -69,6 +69,7 @@ int api_init(struct api *a, struct err *e)
 	    load_tokens(&a->config, &a->tokens, e) < 0)
 		return -1;
 	pthread_rwlock_init(&a->lock, NULL);
+	pthread_mutex_init(&a->e2b_lock, NULL);
 	pthread_mutex_init(&a->livein_lock, NULL);
 	return 0;
 }
@@ -150,6 +151,7 @@ void api_release(struct api *a)
 	events_free(a->events);
 	tokens_free(a->tokens);
 	fd_close(&a->run_fd);
+	pthread_mutex_destroy(&a->e2b_lock);
 	pthread_rwlock_destroy(&a->lock);
 }
 

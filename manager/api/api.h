@@ -41,6 +41,9 @@ struct api {
 	struct http_server *http;
 	struct mcphub *mcp;		/* sessions of /mcp */
 	struct watchhub *watches;	/* of directories, for E2B's clients */
+	pthread_mutex_t e2b_lock;
+	int e2b_has_secret;
+	unsigned char e2b_secret[32];	/* of which the keys of sandboxes are made (e2b_key.c) */
 	struct docker *docker;		/* the Engine API, when it is on (manager/docker) */
 	void *manager;			/* pools and sessions, when they are on */
 };
@@ -68,6 +71,8 @@ void api_config(struct api *a, struct config *ret);
 /* What a tenant may have of the server at once. */
 void api_share_of(void *context, const struct http_who *who, struct http_share_limits *ret);
 int api_check_token(void *context, const char *token, struct http_who *ret);
+/* The key of one sandbox, or an address that it signed (e2b_key.c). */
+int api_check_key(void *context, struct http_request *rq, struct http_who *ret, struct err *e);
 
 /* All routes, in the order they are tried; the last table is NULL. */
 extern const struct http_route *const api_routes[];

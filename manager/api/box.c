@@ -40,6 +40,8 @@ int box_allowed(struct box *b, const char *id)
 	const char *name;
 	struct err ignored;
 
+	if (who->only[0] && strcmp(who->only, id))
+		return 0;
 	if (who->admin)
 		return 1;
 	owner = registry_load(&b->registry, id, REGISTRY_OWNER, &ignored);
@@ -50,6 +52,11 @@ int box_allowed(struct box *b, const char *id)
 static int is_seen(void *ctx, const char *id)
 {
 	return box_allowed(ctx, id);
+}
+
+static int sees_all(const struct http_request *rq)
+{
+	return http_who(rq)->admin && !http_who(rq)->only[0];
 }
 
 /* Upholds S19 of SECURITY.md. */
@@ -65,7 +72,8 @@ int box_find_ref(struct box *b, struct http_request *rq, const char *ref, struct
 	if (!path_is_name(ref))
 		return err_set(e, ERR_NOT_FOUND, "no such sandbox");
 	/* one that the caller may not see is answered as one that does not exist, in every word */
-	if (registry_find_seen(&b->registry, ref, http_who(rq)->admin ? NULL : is_seen, b, b->id, &b->kept, e) < 0)
+	if (registry_find_seen(&b->registry, ref, sees_all(rq) ? NULL : is_seen, b, b->id,
+			       &b->kept, e) < 0)
 		return e->code != ERR_NOT_FOUND ? -1 :
 		       err_set(e, ERR_NOT_FOUND, "no sandbox '%.80s'; hint: GET /v1/sandboxes lists them", ref);
 	http_audit(rq, "id", b->id);

@@ -47,6 +47,8 @@ static int sandbox_of(struct http_request *rq, char ret[65])
 
 	if (!id)
 		id = http_header(rq, "X-Access-Token");
+	if (!id && http_who(rq)->only[0])
+		id = http_who(rq)->only;
 	if (!id)
 		return 0;
 	n = strcspn(id, E2B_TOKEN_MARK);

@@ -28,6 +28,8 @@ json_t *e2b_connect_error(const struct err *e);
 /* The sandbox of E2b-Sandbox-Id and its keeper; ERR_NOT_FOUND is a 502, as E2B's proxy says of one
  * that is gone. */
 int e2b_connect(struct box *b, struct http_request *rq, struct err *e);
+/* The key of that sandbox, a new reference, or NULL with e (e2b_key.c). */
+json_t *e2b_key(struct http_request *rq, const char *id, struct err *e);
 /* Whether "GET /health" asks for a sandbox's envd; then it is answered here. */
 int e2b_is_health(struct http_request *rq);
 int e2b_health(struct http_request *rq, struct err *e);

@@ -358,14 +358,14 @@ static int post_execute(struct http_request *rq, struct err *e)
 
 const struct http_route e2b_code_routes[] = {
 	{ "POST", "/execute", post_execute, "E2B: run a cell; an object a line", HTTP_JSON,
-	  .type = ESTREAM_TYPES, ERRORS },
-	{ "GET", "/contexts", get_contexts, "E2B: contexts of cells", .response = "Documents",
-	  ERRORS },
+	  HTTP_ONE, .type = ESTREAM_TYPES, ERRORS },
+	{ "GET", "/contexts", get_contexts, "E2B: contexts of cells", .flags = HTTP_ONE,
+	  .response = "Documents", ERRORS },
 	{ "POST", "/contexts", post_contexts, "E2B: make a context", HTTP_JSON,
-	  .response = "Document", ERRORS },
-	{ "DELETE", "/contexts/{context}", delete_context, "E2B: end a context", .status = 204,
-	  ERRORS },
+	  HTTP_ONE, .response = "Document", ERRORS },
+	{ "DELETE", "/contexts/{context}", delete_context, "E2B: end a context", .flags = HTTP_ONE,
+	  .status = 204, ERRORS },
 	{ "POST", "/contexts/{context}/restart", post_restart, "E2B: begin a context anew",
-	  HTTP_JSON, HTTP_OPTIONAL, .status = 204, ERRORS },
+	  HTTP_JSON, HTTP_OPTIONAL | HTTP_ONE, .status = 204, ERRORS },
 	{ NULL },
 };

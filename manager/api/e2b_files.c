@@ -363,8 +363,9 @@ static int post_files(struct http_request *rq, struct err *e)
 }
 
 #define FILESYSTEM "/filesystem.Filesystem"
+#define SIGNATURE "signature:string signature_expiration:integer"
 #define UNARY                                                                                      \
-	HTTP_JSON, .response = "Document", .shape_error = e2b_connect_error,                       \
+	HTTP_JSON, HTTP_ONE, .response = "Document", .shape_error = e2b_connect_error,             \
 		   .error_schema = "Document"
 
 const struct http_route e2b_file_routes[] = {
@@ -373,11 +374,13 @@ const struct http_route e2b_file_routes[] = {
 	{ "POST", FILESYSTEM "/MakeDir", post_make_dir, "E2B: make a directory", UNARY },
 	{ "POST", FILESYSTEM "/Move", post_move, "E2B: move a file or directory", UNARY },
 	{ "POST", FILESYSTEM "/Remove", post_remove, "E2B: remove a file or directory", UNARY },
-	{ "GET", "/files", get_file, "E2B: a file's bytes", .query = "path!:string username:string",
+	{ "GET", "/files", get_file, "E2B: a file's bytes", .flags = HTTP_ONE,
+	  .query = "path!:string username:string " SIGNATURE,
 	  .type = "application/octet-stream", .shape_error = e2b_error,
 	  .error_schema = "Document" },
 	{ "POST", "/files", post_files, "E2B: write files: their bytes, or multipart/form-data",
-	  HTTP_RAW, .query = "path:string username:string", .response = "Documents",
+	  HTTP_RAW, HTTP_ONE, .query = "path:string username:string " SIGNATURE,
+	  .response = "Documents",
 	  .begin = begin_upload, .feed = feed_upload, .shape_error = e2b_error,
 	  .error_schema = "Document" },
 	{ NULL },

@@ -470,11 +470,11 @@ static int post_close_stdin(struct http_request *rq, struct err *e)
 
 #define PROCESS "/process.Process"
 #define STREAM                                                                                     \
-	HTTP_RAW, .type = "application/connect+json", .begin = connectrpc_begin,                   \
+	HTTP_RAW, HTTP_ONE, .type = "application/connect+json", .begin = connectrpc_begin,         \
 		  .feed = connectrpc_feed, .shape_error = e2b_connect_error,                       \
 		  .error_schema = "Document"
 #define UNARY                                                                                      \
-	HTTP_JSON, .response = "Document", .shape_error = e2b_connect_error,                       \
+	HTTP_JSON, HTTP_ONE, .response = "Document", .shape_error = e2b_connect_error,             \
 		   .error_schema = "Document"
 
 const struct http_route e2b_process_routes[] = {

@@ -101,31 +101,35 @@ static json_t *create_request(const json_t *body, struct err *e)
 	return request;
 }
 
-/* What create and connect answer.  The token is the caller's own, behind the sandbox's id. */
-static json_t *describe_new(struct http_request *rq, const char *id, const char *template)
+/* What create and connect answer. */
+static int reply_new(struct http_request *rq, int status, const char *id, const char *template,
+		     struct err *e)
 {
-	const char *token = http_bearer(rq);
-	json_t *behind = token ? json_sprintf("%s" E2B_TOKEN_MARK "%s", id, token) : NULL;
+	json_t *key = e2b_key(rq, id, e);
 
+	if (!key)
+		return -1;
 	/* some requests carry the one, some the other */
-	return json_pack("{s:s,s:s,s:s,s:s,s:O*,s:o*,s:n}", "sandboxID", id, "templateID",
-			 template ? template : "base", "clientID", "berth", "envdVersion",
-			 ENVD_VERSION, "envdAccessToken", behind, "trafficAccessToken", behind,
-			 "domain");
+	return http_reply_json(
+		rq, status,
+		json_pack("{s:s,s:s,s:s,s:s,s:O,s:o,s:n}", "sandboxID", id, "templateID",
+			  template ? template : "base", "clientID", "berth", "envdVersion",
+			  ENVD_VERSION, "envdAccessToken", key, "trafficAccessToken", key,
+			  "domain"),
+		e);
 }
 
 static int post_sandbox(struct http_request *rq, struct err *e)
 {
-	autojson json_t *request = create_request(http_json(rq), e), *made = NULL;
+	autojson json_t *request = create_request(http_json(rq), e), *made = NULL, *key = NULL;
 
-	made = request ? api_create(rq, request, e) : NULL;
+	/* keys can be made, before there is a sandbox that would stay without one */
+	key = request ? e2b_key(rq, "any", e) : NULL;
+	made = key ? api_create(rq, request, e) : NULL;
 	if (!made)
 		return -1;
-	return http_reply_json(
-		rq, 201,
-		describe_new(rq, json_string_value(json_object_get(made, "id")),
-			     json_string_value(json_object_get(http_json(rq), "templateID"))),
-		e);
+	return reply_new(rq, 201, json_string_value(json_object_get(made, "id")),
+			 json_string_value(json_object_get(http_json(rq), "templateID")), e);
 }
 
 /* ---- looking ----------------------------------------------------------------------------- */
@@ -395,9 +399,7 @@ static int resume(struct http_request *rq, int status, struct err *e)
 	if (r == 0 && (!ends || ends < (json_int_t)clock_wall_ms() + timeout * 1000))
 		r = set_ttl(&b, timeout ? timeout : 1, e);
 	box_close(&b);
-	return r < 0 ? -1 :
-		       http_reply_json(rq, status,
-				       describe_new(rq, b.id, label_of(record, TEMPLATE)), e);
+	return r < 0 ? -1 : reply_new(rq, status, b.id, label_of(record, TEMPLATE), e);
 }
 
 static int post_connect(struct http_request *rq, struct err *e)

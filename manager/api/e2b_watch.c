@@ -52,7 +52,7 @@ static void watching_free(void *what)
 /* Its sandbox is gone, and with it whoever could ask. */
 static int is_over(void *what)
 {
-	struct pollfd p = {.fd = ((struct watching *)what)->sock};
+	struct pollfd p = { .fd = ((struct watching *)what)->sock };
 
 	return poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLERR);
 }
@@ -71,8 +71,8 @@ static int read_flag(const json_t *body, const char *key, int *ret, struct err *
 static int start(struct watching *w, struct http_request *rq, struct e2b_user *u, int recursive,
 		 uint64_t deadline_ms, struct err *e)
 {
-	char flags[3] = {recursive ? 'r' : '-', w->entries ? 'e' : '-', '\0'};
-	const char *argv[] = {"watch", flags, w->path, NULL};
+	char flags[3] = { recursive ? 'r' : '-', w->entries ? 'e' : '-', '\0' };
+	const char *argv[] = { "watch", flags, w->path, NULL };
 	int r;
 
 	do {
@@ -272,7 +272,7 @@ static int add_to_list(void *ctx, json_t *event, struct err *e)
 /* All that came up to now, as far as one answer has room. */
 static int collect(struct watching *w, struct http_request *rq, json_t *list, struct err *e)
 {
-	struct http_hold hold = {0};
+	struct http_hold hold = { 0 };
 	size_t total = 0, before;
 	int r = 0, more = 1;
 
@@ -323,14 +323,15 @@ static int post_remove(struct http_request *rq, struct err *e)
 
 #define FILESYSTEM "/filesystem.Filesystem"
 #define ERRORS .shape_error = e2b_connect_error, .error_schema = "Document"
-#define UNARY HTTP_JSON, .response = "Document", ERRORS
+#define UNARY HTTP_JSON, HTTP_ONE, .response = "Document", ERRORS
 
 const struct http_route e2b_watch_routes[] = {
-	{"POST", FILESYSTEM "/WatchDir", post_watch_dir, "E2B: changes in a directory, as a stream",
-	 HTTP_RAW, .type = "application/connect+json", .begin = connectrpc_begin,
-	 .feed = connectrpc_feed, ERRORS},
-	{"POST", FILESYSTEM "/CreateWatcher", post_create, "E2B: watch a directory", UNARY},
-	{"POST", FILESYSTEM "/GetWatcherEvents", post_events, "E2B: what changed since", UNARY},
-	{"POST", FILESYSTEM "/RemoveWatcher", post_remove, "E2B: end a watch", UNARY},
-	{NULL},
+	{ "POST", FILESYSTEM "/WatchDir", post_watch_dir,
+	  "E2B: changes in a directory, as a stream", HTTP_RAW, HTTP_ONE,
+	  .type = "application/connect+json", .begin = connectrpc_begin, .feed = connectrpc_feed,
+	  ERRORS },
+	{ "POST", FILESYSTEM "/CreateWatcher", post_create, "E2B: watch a directory", UNARY },
+	{ "POST", FILESYSTEM "/GetWatcherEvents", post_events, "E2B: what changed since", UNARY },
+	{ "POST", FILESYSTEM "/RemoveWatcher", post_remove, "E2B: end a watch", UNARY },
+	{ NULL },
 };

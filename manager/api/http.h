@@ -52,6 +52,7 @@ enum http_body {
 #define HTTP_ADMIN 1u		/* only who may do everything: the unix socket's owner, an admin token */
 #define HTTP_QUIET 2u		/* no audit line: it changes nothing */
 #define HTTP_OPTIONAL 4u	/* HTTP_JSON: the body may be left out, and then is {} */
+#define HTTP_ONE 16u		/* it is about http_who()->only: whoever has that one's key may ask */
 #define HTTP_UPGRADES 8u	/* it may become a stream of bytes both ways: http_reply_hijack() */
 
 /*
@@ -86,6 +87,7 @@ struct http_route {
 struct http_who {
 	char name[65];		/* of the token, or "uid:0" */
 	int admin;
+	char only[65];		/* the one sandbox that may be asked about, or "": all */
 };
 
 /* What one tenant may have at once; 0 is not limited. */
@@ -114,6 +116,12 @@ struct http_options {
 	uint64_t header_ms, body_ms, write_ms, idle_ms;	/* deadlines; 0 is the built-in one */
 	/* Authenticates a bearer token: 1 with *ret, 0 unknown.  Constant in time for any token of a length. */
 	int (*check_token)(void *context, const char *token, struct http_who *ret);
+	/*
+	 * Looks for a key of one sandbox in the fields and the target: 1 with *ret; 0 there is none, or
+	 * none that is known; -1 with e, which is the reply.  May be NULL.
+	 */
+	int (*check_key)(void *context, struct http_request *rq, struct http_who *ret,
+			 struct err *e);
 	/* The limits of a tenant; NULL: nobody has any.  Asked again after http_share_reload(). */
 	void (*share_of)(void *context, const struct http_who *who, struct http_share_limits *ret);
 	/* Each audit line once it is written, borrowed; may be NULL. */
@@ -150,6 +158,9 @@ uint64_t http_query_u64(const struct http_request *rq, const char *name, uint64_
 int http_query_bool(const struct http_request *rq, const char *name);
 /* The token that came with the request, borrowed, or NULL. */
 const char *http_bearer(const struct http_request *rq);
+/* The method, and the target as it came; for check_key() only, as the target is cut up then. */
+const char *http_method(const struct http_request *rq);
+const char *http_target(const struct http_request *rq);
 /* Takes the escapes of a query's text (%20, +) away, in place; -1 for what is malformed. */
 int http_unescape(char *s);
 /* A header field, or NULL. */

@@ -195,6 +195,10 @@ static int check_who(struct http_request *rq, struct err *e)
 {
 	const char *token = http_bearer(rq);
 	struct http_server *s = rq->server;
+	int r = s->o.check_key ? s->o.check_key(s->o.context, rq, &rq->who, e) : 0;
+
+	if (r)
+		return r > 0 ? 0 : -1;
 
 	if (!token && !http_header(rq, "Authorization") && !rq->conn->needs_token) {
 		snprintf(rq->who.name, sizeof(rq->who.name), "%s", rq->conn->peer);
@@ -241,6 +245,16 @@ static int ends_with(const char *path, const char *tail)
 	size_t n = strlen(path), t = strlen(tail);
 
 	return n > t && !strcmp(path + n - t, tail);
+}
+
+const char *http_method(const struct http_request *rq)
+{
+	return rq->method;
+}
+
+const char *http_target(const struct http_request *rq)
+{
+	return rq->target;
 }
 
 int http_unescape(char *s)
@@ -451,5 +465,7 @@ int http_head_check(struct http_request *rq, struct err *e)
 		return -1;
 	if ((rq->route->flags & HTTP_ADMIN) && !rq->who.admin)
 		return refuse(rq, 403, e, ERR_DENIED, "this needs an admin token");
+	if (rq->who.only[0] && !(rq->route->flags & HTTP_ONE))
+		return refuse(rq, 403, e, ERR_DENIED, "the key of a sandbox is not for this path");
 	return check_body(rq, e);
 }

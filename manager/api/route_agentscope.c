@@ -242,7 +242,8 @@ static int get_health(struct http_request *rq, struct err *e)
 	  .positional = first, .response = "Data", .shape_error = manager_detail }
 
 const struct http_route agentscope_routes[] = {
-	{ "GET", "/health", get_health, "agentscope: whether the manager serves", .response = "Health", .flags = HTTP_QUIET,
+	{ "GET", "/health", get_health, "agentscope: whether the manager serves",
+	  .response = "Health", .flags = HTTP_QUIET | HTTP_ONE,
 	  .shape_error = manager_detail },
 	BOTH(cleanup, "Cleanup", NULL, "agentscope: release all of the caller's sandboxes", 0),
 	BOTH(create_from_pool, "ManagerCreate", "sandbox_type meta", "agentscope: a warm sandbox, or a new one", 0),

@@ -146,3 +146,13 @@ int tokens_check(const struct tokens *t, const char *token, struct http_who *ret
 	ret->admin = t->v[found].admin;
 	return 1;
 }
+
+int tokens_has(const struct tokens *t, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < tokens_count(t); i++)
+		if (!strcmp(t->v[i].name, name))
+			return 1;
+	return 0;
+}

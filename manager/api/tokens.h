@@ -21,4 +21,7 @@ size_t tokens_count(const struct tokens *t);
 /* 1 with *ret, or 0.  As long for every token, good or bad: no digest is compared but in whole. */
 int tokens_check(const struct tokens *t, const char *token, struct http_who *ret);
 
+/* Whether somebody of that name has a token. */
+int tokens_has(const struct tokens *t, const char *name);
+
 #endif

@@ -40,7 +40,7 @@ int watchrecord_next(const char **at, const char *end, int with_files, struct wa
 		return 0;
 	if (!next || what >= ARRAY_LEN(types) || !types[what] || p[1] != ' ')
 		return err_set(e, ERR_CORRUPT, "the file helper's answer is malformed");
-	*ret = (struct watchrecord){.what = (char)what, .name = p + 2};
+	*ret = (struct watchrecord){ .what = (char)what, .name = p + 2 };
 	if (next != file && file[0]) {
 		ret->has_file = 1;
 		if (filerecord_next(&file, next, &ret->file, e) < 1)

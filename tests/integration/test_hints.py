@@ -420,9 +420,14 @@ openssl rand -hex 32
 one for each name
 chown root and chmod 600
 """,
-    "an answer of berthd's E2B routes: test_e2b.py asks for it, and no berth command is in it":
+    "an answer of berthd's E2B routes: test_e2b.py, test_e2b_watch.py and test_e2b_keys.py ask for it, and no berth command is in it":
 r"""
 E2B_SANDBOX_URL is the address of berthd
+remove it, which ends the keys that clients have
+watch again, a smaller directory
+watch one below it
+sysctl fs.inotify.max_user_watches
+sysctl fs.inotify.max_user_instances
 python
 a smaller depth
 POST /v1/sandboxes

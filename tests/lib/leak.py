@@ -66,7 +66,7 @@ def loops(root):
     return found
 
 
-# What may stand in an idle state root: empty directories, lock files (never unlinked), models of blank file systems, what berthd accepted, the image store
+# What may stand in an idle state root: empty directories, lock files (never unlinked), models of blank file systems, what berthd accepted, the secret of E2B's keys, the image store
 # and the skeleton of the host image.  A range of ids is free when the sandbox in its note is gone.  The spare directory
 # has a record, of spaces alone; run/swept says how far commands have looked for leftovers.
 KEPT_DIRS = ("store", "host", "ids", "manager")
@@ -96,7 +96,7 @@ def state_residue(root):
             inner = where != top
             found += [os.path.join(where, d) for d in dirs if inner]
             found += [os.path.join(where, f) for f in files
-                      if (inner or not (f.endswith("lock") or f.startswith(("events", "blank-")) or f in ("berthd.toml", "swept"))) and (os.path.basename(where), f) != ("network", "lock")]
+                      if (inner or not (f.endswith("lock") or f.startswith(("events", "blank-")) or f in ("berthd.toml", "swept", "e2b.key"))) and (os.path.basename(where), f) != ("network", "lock")]
     # berthd's records may stay; what they are about may not
     for part in ("workspaces", "archived"):
         found += [os.path.join(root, "state/manager", part, n) for n in names(f"{root}/state/manager/{part}")]

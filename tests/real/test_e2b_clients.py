@@ -73,6 +73,15 @@ for (const [name, type] of [['a', 'create'], ['a', 'write'], ['a', 'rename'], ['
 await watch.stop(); await exits
 await assert.rejects(sbx.files.watchDir('/tmp/none', () => {}), NotFoundError)
 
+const get = async url => { const r = await fetch(url); return [r.status, await r.text()] }
+const form = new FormData(); form.append('file', new Blob(['by address']), 'any')
+assert.equal((await fetch(await sbx.uploadUrl('/tmp/up&down', {useSignatureExpiration: 60}), {method: 'POST', body: form})).status, 200)
+assert.equal(await sbx.files.read('/tmp/up&down'), 'by address')
+assert.deepEqual(await get(await sbx.downloadUrl('/tmp/up&down', {useSignatureExpiration: 60})), [200, 'by address'])
+assert.deepEqual(await get(await sbx.downloadUrl('/tmp/up&down')), [200, 'by address'])
+assert.equal((await get((await sbx.downloadUrl('/tmp/up&down')).replace('up%26', 'x%26')))[0], 401)
+assert.equal((await get(await sbx.uploadUrl('/tmp/up&down')))[0], 401)
+
 const bytes = []; let done; const shown = new Promise(r => { done = r })
 const pty = await sbx.pty.create({cols: 91, rows: 24, timeoutMs: 0, onData: d => { bytes.push(...d); if (Buffer.from(bytes).toString().includes('24 91')) done() }})
 await sbx.pty.resize(pty.pid, {cols: 91, rows: 24})
