@@ -127,7 +127,7 @@ static int unhex(const char *hex, char *out, size_t max, struct err *e)
 int look_list(char **a, struct err *e)
 {
 	uint64_t count = a[1] && a[2] ? strtoull(a[2], NULL, 10) : 0, shown = 0;
-	struct names l = {.text = NULL};
+	struct names l = { .text = NULL };
 	char after[NAME_MAX + 1] = "";
 	struct stat st;
 	size_t i;

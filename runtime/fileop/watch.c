@@ -115,7 +115,7 @@ static int note(struct watch *w, int wd, const char *rel, struct err *e)
 	}
 	at = place_of(w, wd);
 	memmove(&w->v[at + 1], &w->v[at], (w->n++ - at) * sizeof(*w->v));
-	w->v[at] = (struct watched){wd, copy};
+	w->v[at] = (struct watched){ wd, copy };
 	return 0;
 }
 
@@ -249,7 +249,7 @@ static int take(struct watch *w, const struct inotify_event *ev, struct err *e)
 /* The next events, which are waited for with SIGTERM let in. */
 static ssize_t read_events(const struct watch *w, char *buf, size_t max, struct err *e)
 {
-	struct pollfd p = {.fd = w->fd, .events = POLLIN};
+	struct pollfd p = { .fd = w->fd, .events = POLLIN };
 	sigset_t none;
 
 	sigemptyset(&none);
