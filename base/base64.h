@@ -5,14 +5,15 @@
 
 #include <stddef.h>
 
-/* What n bytes need: their text without the NUL. */
+/* Size of the text for n bytes, without its NUL. */
 #define BASE64_LEN(n) (((n) + 2) / 3 * 4)
 
 /* Writes the text of n bytes and a NUL to ret, which has room for BASE64_LEN(n) + 1. */
 void base64_encode(char *ret, const void *bytes, size_t n);
 /*
- * The bytes of n characters to ret, which has room for n / 4 * 3; *ret_n says how many.  -1 when the text is not in
- * the one form that base64_encode() writes: another alphabet, blanks, no padding, bits after the end.
+ * Writes the bytes of n characters to ret, which has room for n / 4 * 3; *ret_n gets their
+ * number. -1 unless the text has the one form that base64_encode() writes: another alphabet,
+ * blanks, missing padding and bits after the end are refused.
  */
 int base64_decode(void *ret, size_t *ret_n, const char *text, size_t n);
 

@@ -2,9 +2,10 @@
 /*
  * clock - the time, by the system call.
  *
- * clock_gettime(3) of musl finds its way through the vDSO at the first call (vdso(7)), which is five page faults and a search of
- * its symbols: thirty microseconds where the system call takes a fifth of one.  That is dear for a process that asks twice, and little
- * is lost by one that asks once a turn of its loop.
+ * clock_gettime(3) of musl looks the vDSO up at its first call (vdso(7)). The search costs five
+ * page faults, about thirty microseconds, where the system call takes a fifth of a microsecond.
+ * That is too much for a process that asks twice, and a process that asks once in each turn of
+ * its loop loses little.
  */
 #ifndef BERTH_BASE_CLOCK_H
 #define BERTH_BASE_CLOCK_H
@@ -14,12 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* id as in clock_gettime(2), one that every kernel has. */
+/* id as in clock_gettime(2); it must be a clock that every kernel has. */
 static inline struct timespec clock_now(clockid_t id)
 {
 	struct timespec t = { 0 };
 
-	if (syscall(SYS_clock_gettime, id, &t) < 0)	/* a filter around us that has forgotten it */
+	/* an outer seccomp filter does not allow the call */
+	if (syscall(SYS_clock_gettime, id, &t) < 0)
 		clock_gettime(id, &t);
 	return t;
 }
@@ -42,17 +44,17 @@ static inline uint64_t clock_wall_ms(void)
 }
 
 /*
- * A deadline is a time of clock_ms(), and 0 where there is none; it says nothing else.  What has
- * happened already is a flag or an enum beside it.
+ * A deadline is a time of clock_ms(), or 0 for none. It holds no other meaning: whether
+ * something has happened already is a flag or an enum beside it.
  */
 
-/* The earlier of two deadlines, of which either may be 0. */
+/* The earlier of two deadlines; either may be 0. */
 static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
 {
 	return !a || (b && b < a) ? b : a;
 }
 
-/* The timeout for poll(2) until the deadline, at most most_ms; -1 where there is none. */
+/* The timeout for poll(2) until the deadline, at most most_ms; -1 if there is no deadline. */
 static inline int clock_poll_ms(uint64_t deadline_ms, uint64_t now_ms, int most_ms)
 {
 	if (!deadline_ms)

@@ -71,16 +71,19 @@ int err_filter(struct err *e, const char *what, unsigned instructions);
 /* As err_sys, with the code chosen by the caller. */
 int err_code_sys(struct err *e, enum err_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Puts "context: " before the message that is there. */
+/* Puts "context: " before the existing message. */
 int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Appends "; hint: ..." to the message that is there. */
+/* Appends "; hint: ..." to the existing message. */
 int err_hint(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A program could not be started (os_errno of posix_spawn): ERR_INVALID when it was to be given more than the kernel takes. */
+/*
+ * For a program that could not be started (os_errno of posix_spawn): ERR_INVALID if its
+ * arguments exceed the limit of the kernel.
+ */
 int err_start(struct err *e, int os_errno, const char *program);
 /* Out of memory, without allocating. */
 int err_nomem(struct err *e);
 
-/* clang's analyzer looks at one file at a time: this tells it what they return. */
+/* clang's analyzer looks at one file at a time; this tells it what these functions return. */
 #if defined(__clang_analyzer__) && !defined(BERTH_BASE_ERR_C)
 static inline int err_is(int ret)
 {
@@ -99,7 +102,7 @@ static inline int err_is(int ret)
 #endif
 
 const char *err_name(int code);
-/* The other way round; ERR_NONE for NULL and for a name that is none of an error (also "ok"). */
+/* The code of a name; ERR_NONE for NULL and for an unknown name (also "ok"). */
 enum err_code err_code_of(const char *name);
 int err_exit_status(int code);
 int err_http_status(int code);

@@ -12,19 +12,25 @@
 
 struct getdents {
 	uint64_t ino;
-	int64_t off;		/* where the next name is: for lseek(2) */
+	int64_t off;		/* offset of the next name, for lseek(2) */
 	uint16_t len;
 	uint8_t type;		/* DT_* of readdir(3) */
 	char name[];
 };
 
-/* Fills list from where fd stands.  Bytes, 0 at the end, -1 with errno. */
+/*
+ * Reads names from the current position of fd. Returns the number of bytes, 0 at the end, -1
+ * with errno.
+ */
 static inline long getdents_read(int fd, void *list, size_t n)
 {
 	return syscall(SYS_getdents64, fd, list, n);
 }
 
-/* The name at *at of list, a multiple of 8 bytes aligned as struct getdents is; *at goes on to the next. */
+/*
+ * The name at *at of list, a multiple of 8 bytes aligned as struct getdents is; *at moves to the
+ * next.
+ */
 static inline const struct getdents *getdents_next(const char *list, long *at)
 {
 	const struct getdents *d = (const struct getdents *)(const void *)(list + *at);

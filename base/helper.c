@@ -15,7 +15,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 
-#define HIGH 64	/* above all that is handed over */
+#define HIGH 64	/* above all descriptors that are handed over */
 
 /* In the child: only async-signal-safe calls; fds[] become HELPER_SOCK and up, in order. */
 static void __attribute__((noreturn)) become(int program, char *const *argv, const int *fds, int n)

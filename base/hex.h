@@ -7,13 +7,13 @@
 
 #include <stddef.h>
 
-/* The value of a digit, of either case; -1 when it is none. */
+/* The value of a digit, of either case; -1 for any other character. */
 static inline int hex_digit(char c)
 {
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The byte that the two digits at s are, or -1: what follows a NUL is not read. */
+/* The byte written as the two digits at s, or -1. Nothing after a NUL is read. */
 static inline int hex_byte(const char *s)
 {
 	int high = hex_digit(s[0]), low = high < 0 ? -1 : hex_digit(s[1]);

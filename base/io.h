@@ -35,7 +35,10 @@ int io_write_file(int dirfd, const char *path, const char *s, struct err *e);
  */
 int io_replace_file(int dirfd, const char *name, const void *data, size_t n, mode_t mode,
 		    int durable, struct err *e);
-/* Raises the soft limit on descriptors to most, as far as the hard one goes: with less, less is served at once. */
+/*
+ * Raises the soft limit on descriptors to most, as far as the hard limit allows. With a lower
+ * limit the caller serves fewer clients at once.
+ */
 void io_allow_files(unsigned most);
 
 #endif

@@ -54,7 +54,7 @@ json_t *json_parse(const char *text, size_t n, size_t max_bytes, const char *wha
 		return NULL;
 	}
 	j = json_loadb(text, n, JSON_REJECT_DUPLICATES, &je);
-	/* where memory runs out in the middle it may say nothing at all */
+	/* jansson may set no error when memory runs out in the middle */
 	if (!j && (!je.text[0] || json_error_code(&je) == json_error_out_of_memory))
 		err_nomem(e);
 	else if (!j)
@@ -213,7 +213,8 @@ int json_get_bytes(const json_t *obj, const char *key, struct buf *b, const char
 {
 	static const struct {
 		const char *suffix, *is;
-		int (*add)(struct buf *b, const char *text, size_t n, struct err *e);	/* 1: it is not of the form */
+		/* returns 1 for text in another form */
+		int (*add)(struct buf *b, const char *text, size_t n, struct err *e);
 	} forms[] = { { "", NULL, add_plain }, { "_hex", "hexadecimal", add_hex }, { "_base64", "base64", add_base64 } };
 	size_t i, form = 0;
 	const json_t *found = NULL, *v;

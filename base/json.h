@@ -29,32 +29,36 @@ int json_get_obj(const json_t *obj, const char *key, json_t **ret_obj, const cha
 int json_get_arr(const json_t *obj, const char *key, json_t **ret_arr, const char *what, struct err *e);
 
 /*
- * The format of a document that berth itself keeps: its member "version", a whole number from 1.  known is the newest that this
- * berth reads.  ERR_UNSUPPORTED with both numbers for a newer one, ERR_CORRUPT for none and for what is no such number.
+ * Checks the format of a document that berth itself keeps: its member "version", a whole number
+ * from 1. known is the newest version that this berth reads. ERR_UNSUPPORTED with both numbers
+ * for a newer one, ERR_CORRUPT if the number is missing or malformed.
  */
 int json_check_version(const json_t *doc, json_int_t known, const char *what, struct err *e);
 
 /*
- * Bytes in JSON: the member key where they are UTF-8 without NUL, else KEY_hex in hexadecimal.  p may be NULL when n is 0.
- * json_get_bytes() takes KEY_base64 too, one of the three, and adds them to b: 1, or 0 when there are none; what names
- * the document (ERR_INVALID).  json_hex_to_base64() renames every string KEY_hex in j, at any depth, to KEY_base64.
+ * Bytes in JSON: the member key if they are UTF-8 without NUL, else KEY_hex in hexadecimal. p
+ * may be NULL when n is 0. json_get_bytes() also takes KEY_base64; it accepts one of the three
+ * and adds the bytes to b. It returns 1, or 0 if none is there; what names the document
+ * (ERR_INVALID). json_hex_to_base64() renames every string KEY_hex in j, at any depth, to
+ * KEY_base64.
  */
 int json_set_bytes(json_t *obj, const char *key, const char *p, size_t n, struct err *e);
 int json_get_bytes(const json_t *obj, const char *key, struct buf *b, const char *what, struct err *e);
 int json_hex_to_base64(json_t *j, struct err *e);
 
 /*
- * j as compact text of *ret_len bytes: in room, or where that is too small in memory of its own, *ret_own, to be freed.
- * NULL when it is not valid UTF-8, or memory ran out.
+ * Writes j as compact text of *ret_len bytes: to room, or, if that is too small, to allocated
+ * memory (*ret_own), which the caller frees. NULL if j is not valid UTF-8 or memory ran out.
  */
 const char *json_text(const json_t *j, char *room, size_t n, char **ret_own, size_t *ret_len);
 
 /*
- * An error that another program of berth told, {code, message[, remedy]}, as our own: always -1.  A code we don't
- * know, or none, becomes otherwise, never success; error may be NULL.
+ * Turns an error that another program of berth reported, {code, message[, remedy]}, into ours;
+ * always returns -1. An unknown or missing code becomes otherwise, never success. error may be
+ * NULL.
  */
 int json_take_error(const json_t *error, enum err_code otherwise, const char *who, struct err *e);
-/* The same from what it said with --json: {"error":...} is the last line, what comes before it are notes. */
+/* The same for the output of --json: {"error":...} is the last line, after any notes. */
 int json_take_error_line(const char *text, const char *who, struct err *e);
 
 static inline void json_unref_cleanup(json_t **j)

@@ -186,7 +186,7 @@ static int check(const struct jsonschema_set *set, const json_t *s, const json_t
 	if ((type && check_type(type, v, what, e) < 0) ||
 	    (words && check_enum(words, v, what, e) < 0) || check_bounds(s, v, what, e) < 0)
 		return -1;
-	/* JSON knows NUL in a string, and a path or an argument does not */
+	/* JSON allows NUL in a string; a path or an argument does not */
 	if (json_is_string(v) && strlen(json_string_value(v)) != json_string_length(v))
 		return err_set(e, ERR_INVALID, "%.200s has a NUL character", what);
 	if (json_is_object(v) && check_object(set, s, v, what, depth, e) < 0)

@@ -18,8 +18,9 @@ struct jsonschema_set {
 };
 
 /*
- * ERR_INTERNAL when s, which messages call name, has a key that jsonschema_fit() does not
- * understand, or a $ref that refers to nothing: nobody would check what such a key promises.
+ * Checks the schema s, which messages call name. ERR_INTERNAL if it has a key that
+ * jsonschema_fit() does not understand, because nothing would enforce that key, or a $ref
+ * without a target.
  */
 int jsonschema_known(const struct jsonschema_set *set, const json_t *s, const char *name,
 		     struct err *e);

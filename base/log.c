@@ -14,7 +14,10 @@ static int rearranges(const unsigned char *s)
 				(s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9));
 }
 
-/* Length of the valid UTF-8 sequence at s that is no C1 control and rearranges nothing, or 0. */
+/*
+ * Length of the valid UTF-8 sequence at s, or 0 if it is a C1 control or changes the order of
+ * characters.
+ */
 static size_t utf8_len(const unsigned char *s)
 {
 	size_t n, i;

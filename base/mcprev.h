@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mcprev - the revisions of the Model Context Protocol that are served, and the words of the
- * newest: for berth-mcp, which speaks it, and for berthd, which carries it over HTTP.
+ * mcprev - the supported revisions of the Model Context Protocol, and the words of the newest:
+ * for berth-mcp, which speaks the protocol, and for berthd, which carries it over HTTP.
  */
 #ifndef BERTH_BASE_MCPREV_H
 #define BERTH_BASE_MCPREV_H

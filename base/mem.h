@@ -22,7 +22,7 @@ static inline void mem_free_cleanup(void *p)
 	free(*(void **)p);
 }
 
-/* Closes *fd when it is one; keeps errno; leaves -1. */
+/* Closes *fd unless it is -1, keeps errno, and sets *fd to -1. */
 static inline void fd_close(int *fd)
 {
 	int saved = errno;
@@ -54,8 +54,9 @@ static inline void *take_ptr_impl(void *pp)
 #define take_ptr(pp) ((__typeof__(*(pp)))take_ptr_impl(pp))
 
 /*
- * For a process that serves many small requests.  musl gives a page of small allocations back to the kernel with the last of them and
- * gets another for the next, for each request again: one of each size that stays keeps theirs, with room for as many as a message has.
+ * For a process that serves many small requests. musl gives a page of small allocations back to
+ * the kernel with the last of them, and gets another page at the next request. One allocation of
+ * each size that stays keeps the pages, with room for the allocations of one message.
  */
 static inline void mem_keep_small(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * netaddr - IPv4 and IPv6 addresses, and which of them a sandbox may not reach unasked.
+ * netaddr - IPv4 and IPv6 addresses, and which of them a sandbox may reach only with permission.
  *
- * Pure.  An address that carries another one (IPv4-mapped, NAT64, 6to4, ...) is
- * judged by the one it carries: else each of these forms is a way round the rules.
+ * Pure. An address that carries another one (IPv4-mapped, NAT64, 6to4, ...) is judged by the
+ * address that it carries. Otherwise each of these forms would be a way around the rules.
  */
 #ifndef BERTH_BASE_NETADDR_H
 #define BERTH_BASE_NETADDR_H
@@ -34,17 +34,17 @@ void netaddr_loopback(int family, struct netaddr *ret);
 int netaddr_is_any(const struct netaddr *a);
 int netaddr_equal(const struct netaddr *a, const struct netaddr *b);
 /*
- * NULL for an address of the public Internet, else what it is ("private",
- * "loopback", "link-local", ...).  The tables of RFC 6890 and its updates;
- * IPv6 outside 2000::/3 is never public.
+ * NULL for an address of the public Internet, else its kind ("private", "loopback",
+ * "link-local", ...). The tables of RFC 6890 and its updates; IPv6 outside 2000::/3 is never
+ * public.
  */
 const char *netaddr_special(const struct netaddr *a);
-/* Range number i of IPv4 that is not public, in ascending order; -1 behind the last. */
+/* Range number i of IPv4 addresses that are not public, in ascending order; -1 after the last. */
 int netaddr_special4(size_t i, struct netcidr *ret);
 /* "10.0.0.0/8", "fd00::/8" or one address.  Host bits must be 0.  ERR_INVALID. */
 int netcidr_parse(const char *s, struct netcidr *ret, struct err *e);
 int netcidr_holds(const struct netcidr *c, const struct netaddr *a);
-/* The address number n of c (0 is the network's own); -1 when it has no such. */
+/* Address number n of c (0 is the network's own); -1 if c has fewer. */
 int netcidr_nth(const struct netcidr *c, uint64_t n, struct netaddr *ret);
 
 #endif

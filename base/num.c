@@ -136,7 +136,8 @@ int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *
 		if (!ms || ms >= last)	/* units must go down: 1h30m, never 30m1h */
 			goto bad;
 		last = ms;
-		if (v * ms % 1000)	/* finer than a millisecond: cut off, it could become "none" */
+		/* finer than a millisecond: cut off, the time could become 0, which means none */
+		if (v * ms % 1000)
 			goto bad;
 		part = v * ms / 1000;
 		if (part + total > max_ms)

@@ -22,9 +22,9 @@ int num_u64(const char *s, const char *what, uint64_t min, uint64_t max, uint64_
 int num_size(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret_bytes,
 	     struct err *e);
 /*
- * Milliseconds: "300" is seconds; fractions and units ms, s, m, h, d; "1h30m"
- * is a sum.  A part of a millisecond is refused: cut off, "0.5ms" would be 0,
- * which means none to most callers.
+ * Milliseconds: "300" is seconds; fractions and units ms, s, m, h, d; "1h30m" is a sum. A
+ * fraction of a millisecond is refused: cut off, "0.5ms" would be 0, which means none to most
+ * callers.
  */
 int num_duration_ms(const char *s, const char *what, uint64_t max_ms, uint64_t *ret_ms,
 		    struct err *e);

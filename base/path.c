@@ -143,22 +143,23 @@ int path_mkdirs_in_root(int rootfd, const char *path, mode_t mode, uid_t uid, gi
 }
 
 /*
- * Depth-first with an explicit chain of ".." opens, so that a hostile depth costs neither stack nor descriptors: we hold
- * only the current directory and come back by openat("..") checked against the recorded inode.  A directory is read until
- * a few subdirectories are found that hold something; those are emptied, and what is left is read from the start: no name
- * is looked at once for each of its neighbours.
+ * Depth-first with an explicit chain of ".." opens, so that a hostile depth costs neither stack
+ * nor descriptors. We hold only the current directory, and return by openat("..") checked
+ * against the recorded inode. We read a directory until we find a few subdirectories that are
+ * not empty, empty those, and read the rest from the start. So a name is not looked at once for
+ * each of its neighbours.
  */
 struct level {
 	dev_t dev;
 	ino_t ino;
-	char *names;	/* subdirectories that hold something, each ended by a NUL; NULL: none */
-	uint32_t len, at;	/* at: the one that we are in, or that is next */
+	char *names;	/* non-empty subdirectories, each ended by a NUL; NULL: none */
+	uint32_t len, at;	/* at: the current one, or the next */
 };
 
 enum {
 	NAMES_MAX = 16 << 10,	/* bytes of one directory */
-	NAMES_ALL_MAX = 8 << 20,	/* of all the way down; past it one name a directory */
-	REFILLED_MAX = 1000,	/* directories that had something again: somebody works against us */
+	NAMES_ALL_MAX = 8 << 20,	/* for all levels together; past it, one name a directory */
+	REFILLED_MAX = 1000,	/* directories that were filled again: somebody works against us */
 	NOT_THERE = -2,
 };
 
@@ -169,7 +170,7 @@ struct removal {
 	unsigned refilled;
 };
 
-/* Returns 1 when it is a directory that holds something, 0 when it is gone. */
+/* Returns 1 for a directory that is not empty, 0 if it is gone. */
 static int remove_entry(int fd, const struct dirent *d)
 {
 	if (d->d_type != DT_DIR && !unlinkat(fd, d->d_name, 0))
@@ -189,7 +190,7 @@ static void drop_names(struct removal *r, struct level *l)
 	l->len = l->at = 0;
 }
 
-/* Returns 1 when there is room for no other. */
+/* Returns 1 if there is no room for another name. */
 static int keep_name(struct removal *r, struct level *l, const char *name, struct err *e)
 {
 	size_t n = strlen(name) + 1;
@@ -206,7 +207,10 @@ static int keep_name(struct removal *r, struct level *l, const char *name, struc
 	return alone || l->len + NAME_MAX + 1 > NAMES_MAX;
 }
 
-/* Empties the directory of what holds nothing, and keeps the names of some of the others: none when it is empty. */
+/*
+ * Removes the empty entries of the directory, and keeps the names of some of the others: none if
+ * it is now empty.
+ */
 static int empty_dir(int fd, struct removal *r, struct level *l, struct err *e)
 {
 	autoclose int dup_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -227,7 +231,7 @@ static int empty_dir(int fd, struct removal *r, struct level *l, struct err *e)
 	if (full == 0 && errno)
 		full = err_sys(e, "read a directory to remove");
 	if (l->names) {
-		/* most have a few, and what is held for all is counted by them */
+		/* most directories have a few names; the total counts them */
 		char *less = realloc(l->names, l->len);
 
 		l->names = less ? less : l->names;
@@ -241,7 +245,10 @@ static void skip_name(struct level *l)
 	l->at += (uint32_t)strlen(l->names + l->at) + 1;
 }
 
-/* Goes down into the next name.  Returns the descriptor, or NOT_THERE when it is no directory any more. */
+/*
+ * Goes down into the next name. Returns the descriptor, or NOT_THERE if it is not a directory
+ * any more.
+ */
 static int go_down(struct removal *r, int fd, struct err *e)
 {
 	const char *name = r->levels[r->depth].names + r->levels[r->depth].at;
@@ -266,7 +273,7 @@ static int go_down(struct removal *r, int fd, struct err *e)
 	return take_fd(&next);
 }
 
-/* Goes back from a directory that is empty, and removes it. */
+/* Goes back up from an empty directory, and removes it. */
 static int go_up(struct removal *r, int fd, struct err *e)
 {
 	struct level *l = &r->levels[--r->depth];
@@ -443,7 +450,7 @@ int path_check_private_dir(const char *path, struct err *e)
 		return cannot_open_dir(path, e);
 	if (snprintf(above, sizeof(above), "%s", path) >= (int)sizeof(above))
 		return err_set(e, ERR_INVALID, "path '%.100s...' is too long", path);
-	/* what is missing is made below the first that is there */
+	/* missing directories are made below the first one that exists */
 	do
 		*strrchr(above, '/') = '\0';
 	while (above[0] && stat(above, &st) < 0 && errno == ENOENT);

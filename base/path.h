@@ -22,15 +22,20 @@ int path_open_in_root(int dirfd, const char *path, int flags, mode_t mode);
 /* Opens path strictly below dirfd, through no symlink at all.  -1 with errno. */
 int path_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
 /*
- * The directory of that name in dirfd, for reading, with more flags of open(2).  -1 with errno: ELOOP or ENOTDIR it is none,
- * EXDEV it is a mount point (where the kernel has no openat2: one of another file system only, which st_dev tells).
+ * Opens the directory of that name in dirfd for reading, with more flags of open(2). -1 with
+ * errno: ELOOP or ENOTDIR if it is not a directory, EXDEV if it is a mount point (without
+ * openat2, only a mount of another file system is noticed, by st_dev).
  */
 int path_open_subdir(int dirfd, const char *name, int flags);
-/* The directory above fd, for reading, with more flags, when it is the one of that number.  -1 with errno, ESTALE: it moved. */
+/*
+ * Opens the directory above fd for reading, with more flags, if its inode number is the given
+ * one. -1 with errno; ESTALE: it moved.
+ */
 int path_open_above(int fd, int flags, dev_t dev, ino_t ino);
 /*
- * 1 when dirfd has something of that name, a symlink that leads nowhere included; else 0 with errno.  By stat, as
- * access with flags is faccessat2, which Linux has since 5.8 only, and musl's answer without it is "no".
+ * 1 if dirfd has an entry of that name, including a dangling symlink; else 0 with errno. It uses
+ * stat: access with flags is faccessat2, which Linux has only since 5.8, and musl answers "no"
+ * without it.
  */
 int path_has(int dirfd, const char *name);
 /*
@@ -41,16 +46,17 @@ int path_has(int dirfd, const char *name);
  */
 int path_mkdirs_in_root(int rootfd, const char *path, mode_t mode, uid_t uid, gid_t gid, struct err *e);
 /*
- * Removes name below dirfd with all it holds, following nothing and crossing
- * no mount; a missing name is success.  Neither depth nor width is bounded, nor
- * costs a descriptor or stack.  ERR_BUSY: a mount point is in it; ERR_SYS with
- * ENOTEMPTY: somebody fills it faster than it is emptied.
+ * Removes name below dirfd with all its content, follows no link and crosses no mount; a missing
+ * name is success. Depth and width are unbounded and cost neither descriptors nor stack.
+ * ERR_BUSY: a mount point is in it; ERR_SYS with ENOTEMPTY: somebody fills it faster than we
+ * empty it.
  */
 int path_remove_tree(int dirfd, const char *name, struct err *e);
 /*
- * Calls each with the name of every entry of dirfd from where it stands, but "." and "..", until it returns non-zero,
- * which is returned.  *ret_failed is 1 and errno says why when the directory cannot be read.  For short lists
- * on the hot path: opendir(3) allocates, and costs twice as much.
+ * Calls each with the name of every entry of dirfd from its current position, except "." and
+ * "..", until it returns non-zero; that value is returned. *ret_failed is 1 and errno is set if
+ * the directory cannot be read. For short lists on the hot path: opendir(3) allocates, and costs
+ * twice as much.
  */
 int path_each_entry(int dirfd, int (*each)(void *ctx, const char *name), void *ctx, int *ret_failed);
 /*
@@ -58,14 +64,20 @@ int path_each_entry(int dirfd, int (*each)(void *ctx, const char *name), void *c
  * symlink, another owner, or group and other permission bits (E21).
  */
 int path_open_private_dir(const char *path, struct err *e);
-/* Whether that would do, without making anything: 1 it is there and good, 0 it could be made, -1. */
+/*
+ * Whether path_open_private_dir() would succeed, without making anything: 1 it exists and is
+ * good, 0 it could be made, -1.
+ */
 int path_check_private_dir(const char *path, struct err *e);
 /* "/proc/self/fd/N" for calls that take only a path; buf holds it. */
 const char *path_of_fd(int fd, char buf[32]);
 /* 1 when s is [a-z0-9][a-z0-9_.-]{0,63}, the form of ids and names. */
 int path_is_name(const char *s);
 
-/* A directory of dirfd, made (0700) where it is missing: its fd, or -1.  A symbolic link is none. */
+/*
+ * Opens a directory of dirfd, made (0700) if it is missing: its fd, or -1. A symbolic link does
+ * not count as a directory.
+ */
 int path_make_dir(int dirfd, const char *name, struct err *e);
 
 #endif

@@ -18,7 +18,7 @@ enum {
 };
 
 struct walk {
-	int root, fd;		/* fd: the directory that done names; -1: the root */
+	int root, fd;		/* fd: the directory named by done; -1: the root */
 	uint64_t resolve;
 	unsigned links, steps;
 	size_t len;		/* of done */
@@ -31,7 +31,7 @@ static int refuse(int os_errno)
 	return -1;
 }
 
-/* Puts text in todo, before rest: a part of todo that is empty or begins with a slash. */
+/* Puts text in todo, before rest: the part of todo that is empty or begins with a slash. */
 static int set_todo(struct walk *w, const char *text, size_t n, const char *rest)
 {
 	size_t more = strlen(rest);
@@ -50,7 +50,7 @@ static void to_root(struct walk *w)
 	w->done[0] = '\0';
 }
 
-/* One component back: what is left of done is walked once more, from the top. */
+/* One component back: walks the rest of done again, from the top. */
 static int step_up(struct walk *w, const char *rest)
 {
 	char back[PATH_MAX];
@@ -102,7 +102,10 @@ static int at(const struct walk *w)
 	return w->fd >= 0 ? w->fd : w->root;
 }
 
-/* The component name, of which rest is what follows.  Returns 1 with the descriptor that was asked for, 0 to go on. */
+/*
+ * Handles the component name, followed by rest. Returns 1 with the requested descriptor, 0 to go
+ * on.
+ */
 static int step(struct walk *w, const char *name, const char *rest, int flags, int *ret_fd)
 {
 	int last = !rest[strspn(rest, "/")];
@@ -126,7 +129,7 @@ static int step(struct walk *w, const char *name, const char *rest, int flags, i
 		return step_down(w, name, strlen(name), &fd) < 0 || set_todo(w, "", 0, rest) < 0 ? -1 : 0;
 	if (!last || rest[0])
 		return refuse(ENOTDIR);
-	/* by its name again; a link that took its place meanwhile is not followed */
+	/* again by its name; a link that took its place meanwhile is not followed */
 	*ret_fd = openat(at(w), name, flags | O_NOFOLLOW);
 	return *ret_fd < 0 ? -1 : 1;
 }

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /*
- * Opens path below dirfd by openat2, or where that answers ENOSYS (an old kernel, a sandbox's filter) by
- * pathwalk_steps(), which see for the arguments.  -1 with errno.
+ * Opens path below dirfd by openat2, or, if that answers ENOSYS (an old kernel, a sandbox's
+ * filter), by pathwalk_steps(), which documents the arguments. -1 with errno.
  */
 int pathwalk_open(int dirfd, const char *path, int flags, uint64_t resolve);
 /*

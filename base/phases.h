@@ -3,10 +3,10 @@
  * phases - how long each part of making and running a sandbox takes, for --timing and
  * --create-timeout.
  *
- * Nobody asked: one pointer is NULL, and phase_enter() does nothing.  Else the times stand in a
- * page that is shared with the processes forked from here on, as the keeper does most of the work.  The
- * pointer is one of a process, like the log level: a parameter through every layer would be there
- * for this alone.
+ * Without these options a pointer is NULL and phase_enter() does nothing. With them, the times
+ * are in a page that is shared with the processes forked from then on, because the keeper does
+ * most of the work. The pointer is global, like the log level: otherwise every layer would need
+ * a parameter for it.
  */
 #ifndef BERTH_BASE_PHASES_H
 #define BERTH_BASE_PHASES_H
@@ -18,7 +18,7 @@
 #include "base/json.h"
 
 enum phase {
-	PHASE_IMAGE,	/* it is looked up, or fetched */
+	PHASE_IMAGE,	/* look the image up, or fetch it */
 	PHASE_CLAIM,	/* an id, a name, a range of ids */
 	PHASE_CGROUP,
 	PHASE_PROCESS,	/* the child in its namespaces, its ids mapped */
@@ -34,7 +34,7 @@ enum phase {
 
 struct phases {
 	enum phase now;
-	int begun;		/* now is a phase */
+	int begun;		/* when the current phase began */
 	pid_t keeper;		/* once there is one */
 	char id[65];		/* of the sandbox, once it has one */
 	uint64_t since_us, us[PHASE_COUNT];
@@ -42,13 +42,16 @@ struct phases {
 
 extern struct phases *phases_on;
 
-/* From here on times are taken. */
+/* Starts taking times. */
 int phases_begin(struct err *e);
-/* No times any more: the page goes. */
+/* Stops taking times, and frees the page. */
 void phases_end(void);
 void phases_switch(enum phase p);
 const char *phases_name(enum phase p);
-/* The last one ends now.  A line each on stderr; {"image_ms":0.12,...,"total_ms":3.1}. */
+/*
+ * Ends the last phase. Prints a line for each on stderr; or returns
+ * {"image_ms":0.12,...,"total_ms":3.1}.
+ */
 void phases_tell(const char *prog);
 json_t *phases_json(void);
 

@@ -9,9 +9,9 @@
 #include "base/err.h"
 
 /*
- * Runs path with argv; pass_fd (or -1) is its descriptor 3.  stdin and stdout
- * are /dev/null, stderr is ours.  *ret_status is the exit status, 128+n for a
- * signal.  A program that is not there is ERR_NOT_FOUND.
+ * Runs path with argv; pass_fd (or -1) is its descriptor 3. stdin and stdout are /dev/null,
+ * stderr is ours. *ret_status is the exit status, 128+n for a signal. A missing program is
+ * ERR_NOT_FOUND.
  */
 int process_run(const char *path, const char *const *argv, int pass_fd, int *ret_status, struct err *e);
 

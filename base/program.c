@@ -9,7 +9,10 @@
 
 #include "base/mem.h"
 
-/* The executable's directory is the anchor: -1 with errno when neither place has the program. */
+/*
+ * The path starts at the directory of our executable. -1 with errno if neither place has the
+ * program.
+ */
 static int open_beside(const char *name)
 {
 	char exe[4096], installed[128];

@@ -2,8 +2,8 @@
 /*
  * program - where the helper programs of berth are.
  *
- * Each stands beside this executable (a build tree) or in ../libexec/berth (an
- * installation); never is PATH looked at.
+ * Each is beside this executable (a build tree) or in ../libexec/berth (an installation); PATH
+ * is never used.
  */
 #ifndef BERTH_BASE_PROGRAM_H
 #define BERTH_BASE_PROGRAM_H

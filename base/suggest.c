@@ -45,7 +45,7 @@ void suggest_offer(struct suggest *s, const char *candidate)
 	/* the beginning of a longer word counts as near: --mem is --memory */
 	if (len >= 2 && !strncmp(s->word, candidate, len))
 		d = least(d, 1);
-	else if (d >= len)	/* nothing of what was typed is left */
+	else if (d >= len)	/* nothing of the typed word is left */
 		return;
 	if (d > limit || (s->best && d >= s->distance))
 		return;

@@ -12,14 +12,14 @@
 #include <stddef.h>
 
 struct suggest {
-	const char *word;	/* what was typed; borrowed */
+	const char *word;	/* the typed word; borrowed */
 	const char *best;	/* the nearest candidate so far, or NULL; borrowed */
 	size_t distance;	/* of best */
 };
 
 #define SUGGEST_INIT(typed) ((struct suggest){ .word = (typed) })
 
-/* Considers candidate; one too far away to be a slip of the hand is passed over. */
+/* Considers candidate; one that is too different to be a typing error is ignored. */
 void suggest_offer(struct suggest *s, const char *candidate);
 /* The distance itself, or (size_t)-1 when either is over 63 bytes. */
 size_t suggest_distance(const char *a, const char *b);

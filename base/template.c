@@ -100,7 +100,7 @@ static const char *keep(struct parser *p, const char *s, size_t n)
 
 static int parse_pipe(struct parser *p, struct template_command **ret);
 
-/* .a.b after an operand; a field begins where the last thing ended. */
+/* .a.b after an operand; a field begins where the last token ended. */
 static int parse_fields(struct parser *p, struct template_operand *o)
 {
 	struct template_name **at = &o->fields;
@@ -163,7 +163,8 @@ static int parse_string(struct parser *p, struct template_operand *o)
 
 static int parse_number(struct parser *p, struct template_operand *o)
 {
-	const size_t n = strspn(p->p, "+-0123456789.eE");	/* no 0x, which strtod(3) takes */
+	/* no 0x, which strtod(3) would accept */
+	const size_t n = strspn(p->p, "+-0123456789.eE");
 	char *end;
 	json_t *j;
 
@@ -431,7 +432,7 @@ static int parse_action(struct parser *p, struct template_node **ret)
 	return parse_assignment(p, node, 1) < 0 || parse_pipe(p, &node->pipe) < 0 ? -1 : close_action(p);
 }
 
-/* The text until the next action, or the end. */
+/* The text up to the next action, or the end. */
 static int parse_text(struct parser *p, struct template_node **ret)
 {
 	char *start = p->p, *end = strstr(p->p, "{{");
@@ -459,7 +460,7 @@ static int parse_text(struct parser *p, struct template_node **ret)
 	return 0;
 }
 
-/* Until "end" or "else" of this level; ret_else NULL: until the end of the text. */
+/* Up to "end" or "else" of this level; ret_else NULL: up to the end of the text. */
 static int parse_body(struct parser *p, struct template_node **at, int *ret_else)
 {
 	int r;

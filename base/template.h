@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * template - the part of Go's text/template that --format of docker's kind needs, over JSON.
+ * template - the part of Go's text/template that docker's --format needs, over JSON.
  *
- * Pure.  Known: text, {{ }} with trim marks and comments; field paths (.a.b, $, $x.a); variables ($x := ..., $x = ...);
- * pipelines and parentheses; if, else, else if, range, range $i, $v :=, with, end; strings, raw strings, numbers, true, false, nil;
- * the functions that template_functions() names.  Values print as Go prints them: [a b], map[k:v], <no value>.
+ * Pure. Known: text, {{ }} with trim marks and comments; field paths (.a.b, $, $x.a); variables
+ * ($x := ..., $x = ...); pipelines and parentheses; if, else, else if, range, range $i, $v :=,
+ * with, end; strings, raw strings, numbers, true, false, nil; the functions that
+ * template_functions() names. Values print as Go prints them: [a b], map[k:v], <no value>.
  *
- * A field that is not there is an error, as docker's is; index asks for one that may be missing.  What is not known is refused
- * when the template is parsed, wherever it stands.
+ * A missing field is an error, as in docker; index accepts a missing field. Anything unknown is
+ * refused when the template is parsed, even in a branch that does not run.
  *
- * Bounds: TEMPLATE_TEXT bytes of text, TEMPLATE_NODES parts, TEMPLATE_DEPTH levels, TEMPLATE_WORK steps of one run (a step for
- * each part that runs, and for each 16 bytes made on the way), and the ceiling of the buffer.
+ * Bounds: TEMPLATE_TEXT bytes of text, TEMPLATE_NODES parts, TEMPLATE_DEPTH levels,
+ * TEMPLATE_WORK steps of one run (a step for each part that runs, and for each 16 bytes of
+ * output on the way), and the ceiling of the buffer.
  */
 #ifndef BERTH_BASE_TEMPLATE_H
 #define BERTH_BASE_TEMPLATE_H
@@ -26,12 +28,12 @@
 
 struct template;
 
-/* NULL with ERR_INVALID that says what and at which byte, or ERR_NOMEM. */
+/* NULL with ERR_INVALID, which names the fault and its byte, or ERR_NOMEM. */
 struct template *template_parse(const char *text, struct err *e);
 void template_free(struct template *t);
 /*
- * Adds to out what t makes of dot.  ERR_INVALID for a value of the wrong kind, ERR_NOT_FOUND for a missing field, ERR_LIMIT; out
- * then holds what was made until there.
+ * Adds the result of t on dot to out. ERR_INVALID for a value of the wrong kind, ERR_NOT_FOUND
+ * for a missing field, ERR_LIMIT; out then holds the text made so far.
  */
 int template_run(const struct template *t, const json_t *dot, struct buf *out, struct err *e);
 

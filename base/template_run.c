@@ -56,7 +56,7 @@ static const char *kind_of(const json_t *j)
 
 /* ---- printing ---------------------------------------------------------------------- */
 
-/* In the order of their names, as Go prints and walks maps: to be freed; NULL for none. */
+/* The keys in order, as Go prints and walks maps; the caller frees them. NULL for none. */
 static const char **sorted_keys(const json_t *object, struct err *e)
 {
 	const size_t n = json_object_size(object);
@@ -91,7 +91,7 @@ static int print_object(struct run *r, struct buf *b, const json_t *j)
 	return buf_adds(b, "]", r->e);
 }
 
-/* json_parse() bounds the depth of what is printed. */
+/* json_parse() bounds the depth of a printed value. */
 static int print_value(struct run *r, struct buf *b, const json_t *j)
 {
 	const size_t before = b->len;
@@ -203,7 +203,10 @@ static json_t *equal(struct run *r, json_t **args, size_t n)
 	return json_false();
 }
 
-/* index x 1 "a": what is not in an object is null, as Go's zero value; a place that an array has not is an error. */
+/*
+ * index x 1 "a": a missing key of an object is null, as Go's zero value; a missing place of an
+ * array is an error.
+ */
 static json_t *take_index(struct run *r, json_t **args, size_t n)
 {
 	json_t *at = args[0];
@@ -253,7 +256,7 @@ static json_t *join(struct run *r, const json_t *list, const json_t *between)
 	return of_buf(r, &b);
 }
 
-/* Of ASCII; other letters stay. */
+/* Only ASCII letters change. */
 static json_t *change_case(struct run *r, const json_t *j, int upper)
 {
 	autofree char *s = json_is_string(j) ? strdup(json_string_value(j)) : NULL;
@@ -282,7 +285,7 @@ static json_t *to_json(struct run *r, const json_t *j)
 	return charge(r, strlen(text)) < 0 ? NULL : json_string(text);
 }
 
-/* print puts a space between two that are no strings, println between all, as Go does. */
+/* print puts a space between two operands that are not strings, println between all, as Go does. */
 static json_t *print(struct run *r, json_t **args, size_t n, int line)
 {
 	autobuf struct buf b = BUF_INIT(r->out->max);
@@ -466,7 +469,7 @@ static void forget(struct run *r, size_t count)
 		json_decref(r->variables[--r->variable_count].value);
 }
 
-/* One turn of a range; index becomes ours. */
+/* One turn of a range; takes over the reference to index. */
 static int turn(struct run *r, const struct template_node *n, json_t *index, json_t *value)
 {
 	autojson json_t *owned = index;

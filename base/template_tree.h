@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* template_tree - what template.c makes of a text, and template_run.c runs. */
+/* template_tree - the tree that template.c makes from a text, and template_run.c runs. */
 #ifndef BERTH_BASE_TEMPLATE_TREE_H
 #define BERTH_BASE_TEMPLATE_TREE_H
 
@@ -47,7 +47,7 @@ struct template_operand {
 	const char *variable;		/* without "$"; "": the whole */
 	json_t *literal;
 	struct template_command *pipe;
-	struct template_name *fields;	/* taken of it, one after the other */
+	struct template_name *fields;	/* applied to it one after the other */
 };
 
 /* Commands of a pipeline; the result of one is the last argument of the next. */
@@ -65,7 +65,7 @@ struct template_node {
 	enum template_node_kind kind;
 	const char *text;		/* NODE_TEXT */
 	size_t len;
-	const char *variables[2];	/* set to what pipe gives; of a range: index and value */
+	const char *variables[2];	/* set to the value of pipe; for a range: index and value */
 	int declares;			/* := and not = */
 	struct template_command *pipe;
 	struct template_node *body, *otherwise;

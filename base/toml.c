@@ -80,7 +80,7 @@ void toml_skip_blanks(struct toml *t)
 		t->p++;
 }
 
-/* 1 when a newline was there and is passed, 0 when not, -1 for a lone CR. */
+/* 1 if it passed a newline, 0 if there was none, -1 for a lone CR. */
 static int newline(struct toml *t)
 {
 	if (t->p < t->end && *t->p == '\n') {
@@ -106,7 +106,7 @@ static int comment(struct toml *t)
 	return 0;
 }
 
-/* A comment if there is one, then the end of the line or of the text. */
+/* A comment if any, then the end of the line or of the text. */
 static int toml_line_end(struct toml *t)
 {
 	int n;

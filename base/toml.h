@@ -2,11 +2,10 @@
 /*
  * toml - a strict reader of TOML 1.0, for configuration files.
  *
- * Pure: text in, a jansson document out.  Narrower than the standard where a
- * configuration gains nothing: dates and times, inf and nan, and U+0000 are
- * refused with an error of their own.  CRLF in a multi-line string is read as
- * LF.  Bounded in size, depth and number of keys; each error names file, line
- * and column (in characters, from 1).
+ * Pure: text in, a jansson document out. Narrower than the standard where a configuration gains
+ * nothing: dates and times, inf and nan, and U+0000 are refused with their own errors. CRLF in a
+ * multi-line string is read as LF. Bounded in size, depth and number of keys; each error names
+ * file, line and column (in characters, from 1).
  */
 #ifndef BERTH_BASE_TOML_H
 #define BERTH_BASE_TOML_H

@@ -15,10 +15,10 @@
 #include "base/err.h"
 #include "base/toml.h"
 
-/* How a table or array came to be; decides what may still be added to it. */
+/* How a table or array was made; decides what may still be added to it. */
 enum toml_how {
 	TOML_VALUE,	/* an inline table or array: closed */
-	TOML_IMPLIED,	/* on the way to a [header]: may get its own header once */
+	TOML_IMPLIED,	/* on the way to a [header]: may still get its own header, once */
 	TOML_HEADER,	/* by [header], the root, or an element of [[header]] */
 	TOML_DOTTED,	/* by a dotted key: may get more dotted keys, no header */
 	TOML_LIST,	/* the array of [[header]] */
@@ -34,7 +34,8 @@ struct toml {
 	const char *what;
 	struct err *e;
 	size_t keys;			/* so far */
-	struct toml_mark *marks;	/* by address, open addressing; what is absent is TOML_VALUE */
+	/* by address, open addressing; a missing one is TOML_VALUE */
+	struct toml_mark *marks;
 	size_t mark_count, mark_cap;	/* cap is 0 or a power of two */
 };
 
@@ -44,7 +45,7 @@ struct toml_key {
 	size_t count;
 };
 
-/* -1 with "what:line:column: message", the place being at. */
+/* Returns -1 with "what:line:column: message" for the place at. */
 int toml_fail(struct toml *t, const char *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Blanks and tabs. */
 void toml_skip_blanks(struct toml *t);

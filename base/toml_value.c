@@ -77,7 +77,10 @@ static int escape(struct toml *t, struct buf *out)
 	return add_code_point(t, out, v, at);
 }
 
-/* A backslash, blanks, a newline: all white space up to the next text is dropped.  1 when it was one. */
+/*
+ * A backslash, blanks, a newline: all white space up to the next text is dropped. 1 if this was
+ * the case.
+ */
 static int line_continuation(struct toml *t)
 {
 	const char *s = t->p + 1;
@@ -181,7 +184,7 @@ static int is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Digits in which each _ stands between two; returns how many bytes, or 0. */
+/* Digits, with each _ between two of them; returns the number of bytes, or 0. */
 static size_t digits(const char *s, const char *end, unsigned base)
 {
 	size_t n = 0;
@@ -238,7 +241,7 @@ static json_t *real(struct toml *t, const char *s, const char *end, const char *
 		text[n++] = *s;
 	}
 	text[n] = '\0';
-	d = strtod(text, NULL);	/* no setlocale(3) anywhere: the point is a point */
+	d = strtod(text, NULL);	/* nothing calls setlocale(3), so the decimal point is a point */
 	if (!isfinite(d)) {
 		toml_fail(t, at, "number is too large");
 		return NULL;
@@ -249,7 +252,7 @@ static json_t *real(struct toml *t, const char *s, const char *end, const char *
 	return j;
 }
 
-/* What a number, word or date is made of: to show it in an error. */
+/* The characters of a number, word or date, to show it in an error. */
 static int token_len(const struct toml *t, const char *at)
 {
 	size_t n = 0;

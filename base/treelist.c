@@ -12,11 +12,11 @@
 #include "base/mem.h"
 #include "base/path.h"
 
-#define FDS_KEPT 32		/* directories above that stay open: what is moved there meanwhile is no error */
-#define PATH_BYTES_MAX (1u << 30)	/* deeper than the inodes of a layer allow */
+#define FDS_KEPT 32		/* open directories above; a move there is no error */
+#define PATH_BYTES_MAX (1u << 30)	/* more depth than the inodes of a layer allow */
 
 struct treelist_level {
-	int fd;			/* while one is below it, if it is kept */
+	int fd;			/* while we are below it, if it is kept */
 	dev_t dev;
 	ino_t ino;
 	struct buf text;	/* the names, each with its NUL */

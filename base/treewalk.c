@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 
-/* A directory that we are below of: which it is, and where to read on in it. */
+/* A directory above the current one: its identity, and where to read on in it. */
 struct level {
 	ino_t ino;
 	off_t at;
@@ -27,7 +27,8 @@ struct walk {
 	ino_t ino;
 	struct level *levels;
 	size_t depth, room;
-	uint64_t entered, most;	/* a file system cannot have more directories than this; 0: it does not tell */
+	/* a file system cannot have more directories than this; 0: unknown */
+	uint64_t entered, most;
 };
 
 static int push(struct walk *w, off_t at, struct err *e)
@@ -45,7 +46,7 @@ static int push(struct walk *w, off_t at, struct err *e)
 	return 0;
 }
 
-/* at: where the next name of the directory we leave is. */
+/* at: position of the next name in the directory we leave. */
 static int go_down(struct walk *w, const char *name, const struct stat *st, off_t at, struct err *e)
 {
 	struct stat is;
@@ -53,7 +54,10 @@ static int go_down(struct walk *w, const char *name, const struct stat *st, off_
 
 	if (st->st_dev != w->dev)
 		return err_set(e, ERR_BUSY, "%.200s is a mount point", name);
-	/* names whose places collide are read again: hashes of ext4's, say, which take some finding */
+	/*
+	 * names with equal positions are read again: hash collisions in ext4, which an attacker
+	 * has to search for
+	 */
 	if (w->most && w->entered++ == w->most)
 		return err_set(e, ERR_CORRUPT, "a directory gives the same names again");
 	if (w->does->enter(w->ctx, w->fd, name, st, e) < 0 || push(w, at, e) < 0)
@@ -89,7 +93,7 @@ static int go_up(struct walk *w, struct err *e)
 	return 0;
 }
 
-/* 1: went down into it. */
+/* Returns 1 if it went down into the entry. */
 static int take(struct walk *w, const struct getdents *d, struct err *e)
 {
 	struct stat st;
@@ -103,10 +107,10 @@ static int take(struct walk *w, const struct getdents *d, struct err *e)
 	return go_down(w, d->name, &st, d->off, e) < 0 ? -1 : 1;
 }
 
-/* From where it stands: 1 when it went down, 0 when all was read. */
+/* From the current position: returns 1 if it went down, 0 if all was read. */
 static int read_on(struct walk *w, struct err *e)
 {
-	/* short, as what follows a directory in it is read again */
+	/* short, because names after a directory are read again */
 	_Alignas(struct getdents) char list[2048];
 	long n, at;
 	int r = 0;

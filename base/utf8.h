@@ -10,7 +10,7 @@
 /* Length of the valid UTF-8 sequence at s, of which left bytes (at least 1) may be read; or 0. */
 size_t utf8_len(const unsigned char *s, size_t left);
 
-/* Adds n bytes as text: a NUL, and each byte that is no part of a character, becomes U+FFFD. */
+/* Adds n bytes as text: a NUL, and each byte that is not part of a character, becomes U+FFFD. */
 int utf8_add(struct buf *text, const char *p, size_t n, struct err *e);
 
 #endif

@@ -23,7 +23,7 @@
  */
 #define WEIGHT_TESTED 16
 
-/* What a profile says of one number. */
+/* What a profile says about one number. */
 struct verdict {
 	uint32_t action;	/* of filter b */
 	uint8_t tested;		/* filter a decides it by rows */
@@ -58,7 +58,10 @@ static int rule_names(const struct policy_rule *r, uint32_t arch, int nr)
 	return 0;
 }
 
-/* What each number gets: filter b allows a call if any row of it does, filter a tells which. */
+/*
+ * The answer for each number: filter b allows a call if any row of it does, and filter a decides
+ * which row applies.
+ */
 static int collect(struct compiler *c, struct err *e)
 {
 	uint8_t decided[SYSNO_MAX] = { 0 };
@@ -170,7 +173,7 @@ static void emit_tree(struct compiler *c, unsigned lo, unsigned hi)
 	emit_tree(c, mid, hi);
 }
 
-/* One test; on failure control goes to no, on success to yes. */
+/* One test; jumps to no on failure, to yes on success. */
 static void emit_test(struct compiler *c, const struct policy_test *t, bpf_label yes, bpf_label no)
 {
 	unsigned i;
@@ -223,7 +226,7 @@ static void emit_rows(struct compiler *c, int nr)
 				  t + 1 < POLICY_TEST_MAX && r->test[t + 1].what ? BPF_NEXT : action, next);
 		bpf_place(&c->bpf, next);
 	}
-	/* no row decided: filter a lets pass what it does not deny */
+	/* no row decided: filter a allows what it does not deny */
 	bpf_jump(&c->bpf, bpf_ret_label(&c->bpf, SECCOMP_RET_ALLOW));
 }
 

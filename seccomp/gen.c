@@ -2,11 +2,10 @@
 /*
  * seccomp-gen - prints the C source of the built-in profiles.
  *
- * Runs when berth is built, so that the running program neither compiles BPF
- * nor needs libseccomp for them.  Both architectures are printed and the C
- * compiler picks one, so a cross build gives the same file.  Rules are stored
- * as offsets into one string: pointers would cost a static-pie program some
- * thousand relocations at every start.
+ * It runs when berth is built, so the running program neither compiles BPF nor needs libseccomp
+ * for them. It prints both architectures and the C compiler picks one, so a cross build gives
+ * the same file. Rules are stored as offsets into one string: pointers would cost a static-pie
+ * program some thousand relocations at every start.
  */
 #include <errno.h>
 #include <linux/audit.h>

@@ -31,7 +31,7 @@
 #define NOT_STRICT (POLICY_STANDARD | POLICY_DEV | POLICY_INIT)
 #define DEV_UP (POLICY_DEV | POLICY_INIT)
 
-/* Kernel numbers some libc headers lack or guard. */
+/* Kernel numbers that some libc headers lack or guard. */
 enum {
 	OPT_TCP_ULP = 31,
 	OPT_ATTACH_FILTER = 26,
@@ -116,7 +116,10 @@ const struct policy_rule policy_rules[] = {
 	{ NAMES("clone"), POLICY_ALL, 1, EPERM_, "K01 namespaces: 58 of 100 kernel bugs need a nested one",
 	  { { "flags", 0, POLICY_ANY_BIT, .mask = FLAGS_NAMESPACES } } },
 	{ NAMES("clone"), POLICY_ALL, 0, ALLOW, "processes and threads" },
-	/* In a although it has no test: its flags are in memory, out of a filter's reach. */
+	/*
+	 * It is in filter a although it has no test: its flags are in memory, out of a filter's
+	 * reach.
+	 */
 	{ NAMES("clone3"), POLICY_INIT, 0, ALLOW, "init: CLONE_INTO_CGROUP for each command; it holds no capability to make namespaces" },
 	{ NAMES("clone3"), POLICY_PAYLOADS, 1, ENOSYS_, "K01 namespaces: flags cannot be filtered; libc falls back to clone" },
 
@@ -138,7 +141,7 @@ const struct policy_rule policy_rules[] = {
 	  { { "option", 0, POLICY_IN, .mask = LOW, VALUES(PR_SET_MM) } } },
 	{ NAMES("prctl"), POLICY_ALL, 0, ALLOW, "process attributes" },
 
-	/* As a kernel that does not know the flag answers, which libseccomp takes for just that. */
+	/* The answer of a kernel that does not know the flag, which libseccomp expects here. */
 	{ NAMES("seccomp"), POLICY_ALL, 1, POLICY_ERRNO(EINVAL),
 	  "D11 a listener keeps the filters of a task that has ended, as many as there are descriptors",
 	  { { "op", 0, POLICY_IN, .mask = LOW, VALUES(SECCOMP_SET_MODE_FILTER) },

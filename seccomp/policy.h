@@ -55,7 +55,7 @@ struct policy_rule {
 	uint8_t in_a;			/* belongs in filter a even without a test */
 	uint32_t action;		/* SECCOMP_RET_* */
 	const char *reason;
-	struct policy_test test[POLICY_TEST_MAX];	/* what NULL ends them */
+	struct policy_test test[POLICY_TEST_MAX];	/* a NULL name ends them */
 };
 
 extern const struct policy_rule policy_rules[];
@@ -69,7 +69,10 @@ struct policy_name {
 extern const struct policy_name policy_profiles[POLICY_PROFILE_COUNT];
 
 #define POLICY_ERRNO(n) (SECCOMP_RET_ERRNO | (n))
-/* Numbers no row names: newer than this table, or never assigned.  libc falls back on ENOSYS. */
+/*
+ * Numbers that no row names: newer than this table, or never assigned. libc falls back on
+ * ENOSYS.
+ */
 #define POLICY_UNKNOWN POLICY_ERRNO(ENOSYS)
 /* Another architecture's table, x32 included: filters by number mean nothing there (K10). */
 #define POLICY_BAD_ARCH SECCOMP_RET_KILL_PROCESS

@@ -91,9 +91,9 @@ static int fill_ctx(scmp_filter_ctx ctx, const struct profile_doc *d, struct err
 }
 
 /*
- * "A call newer than any this profile names is not implemented": else libc takes
- * the profile's EPERM for an answer and does not fall back.  runc does the same.
- * Other architectures and x32 pass on to the filter, which kills them.
+ * A call newer than every call that the profile names gets ENOSYS. Otherwise libc takes the
+ * profile's EPERM for the answer and does not fall back. runc does the same. Other architectures
+ * and x32 pass on to the filter, which kills them.
  */
 static unsigned make_guard(const struct profile_doc *d, struct sock_filter *out)
 {

@@ -316,7 +316,7 @@ static int add_name(struct reader *rd, const struct entry *en, const char *name,
 	return 0;
 }
 
-/* Two mentions in one list are a slip of the pen; across entries they carry different conditions. */
+/* Two mentions in one list are a mistake; in several entries they carry different conditions. */
 static int refuse_repeat(const json_t *names, size_t i, const char *name, const char *path, struct err *e)
 {
 	size_t j;

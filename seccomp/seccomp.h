@@ -34,7 +34,7 @@ struct seccomp_profile {
 
 /* "strict", "standard", "dev", and berth's own "init" and "nosetid"; NULL when the name is unknown.  Static storage. */
 const struct seccomp_profile *seccomp_builtin(const char *name);
-/* Those of them that a user may name. */
+/* The names of those that a user may choose. */
 static inline const struct seccomp_profile *seccomp_named(const char *name)
 {
 	return strcmp(name, "init") && strcmp(name, "nosetid") ? seccomp_builtin(name) : NULL;

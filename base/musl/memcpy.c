@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memcpy(3) and memmove(3) in the place of musl's, which begin and end each copy with string moves of the CPU: 30 to 40 cycles
- * where these are not fast (tests/bench/NOTES.md, section 15), and JSON is read and written a byte at a time.
+ * memcpy(3) and memmove(3) instead of musl's, which begin and end each copy with string moves of
+ * the CPU. Those cost 30 to 40 cycles on a CPU without fast string moves (tests/bench/NOTES.md,
+ * section 15), and JSON is read and written a byte at a time.
  *
- * What is shorter than 32 bytes is read whole before any of it is written.  Of what is longer the last (or first) 16 bytes are read
- * first, and the rest in order: so it does not matter that source and destination overlap.
+ * A copy of less than 32 bytes is read whole before any of it is written. For a longer copy, the
+ * last (or first) 16 bytes are read first and the rest in order, so source and destination may
+ * overlap.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +21,7 @@ typedef uint16_t pair __attribute__((aligned(1), may_alias));
 #define ENDS(type) do { const type a_ = *(const type *)s, z_ = *(const type *)(s + n - sizeof(type)); \
 	*(type *)d = a_; *(type *)(d + n - sizeof(type)) = z_; } while (0)
 
-#ifndef NAME	/* a test has another */
+#ifndef NAME	/* a test defines another name */
 #define NAME(name) __asm__(name)
 #endif
 
@@ -40,7 +42,7 @@ static void copy_short(char *d, const char *s, size_t n)
 		*d = *s;
 }
 
-/* d before s, or apart */
+/* d is before s, or they do not overlap */
 static void copy_up(char *d, const char *s, size_t n)
 {
 	const vec last = *(const vec *)(s + n - 16);

@@ -29,7 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifndef __GLIBC__	/* it has all of this itself */
+#ifndef __GLIBC__	/* glibc has all of this itself */
 #ifndef __O_TMPFILE
 #define __O_TMPFILE 020000000
 #endif
