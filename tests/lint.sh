@@ -90,6 +90,7 @@ check_shell() {
 check_man() {
 	grep -E '^man/.*\.[1-8]$' "$work/all" | while read -r m; do
 		mandoc -Tlint -Wwarning "$m"
+		command -v man > /dev/null && MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$m" 2>&1 > /dev/null | sed "s|^|$m: |"
 	done
 }
 
