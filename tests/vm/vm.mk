@@ -2,6 +2,7 @@
 # Debian 12 with its own kernel and pure cgroup v2, in a virtual machine; included by the Makefile.
 #
 #   make check-vm     boots once and runs the tests of VM_TESTS in there (arguments of tests/run.py)
+#   make check-deb    builds the Debian packages, and installs, upgrades and purges them in there
 #   make vm           what it boots, under /var/cache/berth-vm or $BERTH_VM_CACHE; vm-deps: the packages for that
 #   tests/vm/run-in-vm COMMAND...     one command in there, by hand
 
@@ -22,4 +23,7 @@ vm: vm-deps
 check-vm: vm $(PROGRAMS) $(test_tools)
 	@BERTH_TEST_SLOW=$(VM_SLOW) tests/vm/run-in-vm -t $(VM_TIME_LIMIT) $(python) tests/run.py -j 2 --build $(BUILD) $(TEST_ARGS) $(VM_TESTS)
 
-.PHONY: vm-deps vm check-vm
+check-deb: deb vm $(PROGRAMS)
+	@BERTH_TEST_SLOW=$(VM_SLOW) tests/vm/run-in-vm -t $(VM_TIME_LIMIT) $(python) tests/run.py --build $(BUILD) $(TEST_ARGS) tests/vm/test_packages.py
+
+.PHONY: vm-deps vm check-vm check-deb
