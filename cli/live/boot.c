@@ -8,10 +8,17 @@
 #include "manager/host/list.h"
 #include "manager/host/restart.h"
 
+/* One that joins the network of another starts after those that do not. */
 static int find_due(void *ctx, const char *id, int kept, json_t *record)
 {
-	if (kept && restart_is_due_at_boot(record))
+	const json_t *network = json_object_get(record, "network");
+
+	if (!kept || !restart_is_due_at_boot(record))
+		return 0;
+	if (json_object_get(network, "container"))
 		json_array_append_new(ctx, json_string(id));
+	else
+		json_array_insert_new(ctx, 0, json_string(id));
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/phases.h"
+#include "cli/live/resident_network.h"
 #include "cli/live/resident_options.h"
 #include "cli/run/imageuse.h"
 #include "cli/run/runopts.h"
@@ -38,6 +39,7 @@ struct resident {
 	struct resident_life life;
 	struct imageuse image;
 	struct volumes volumes;
+	struct netguest guest;
 	struct claim claim;
 	int disk_fd;
 	const struct tenant *tenant;	/* whose it is to be, when it is made; or NULL */
@@ -49,6 +51,7 @@ struct resident {
 };
 
 #define RESIDENT_UNSAID(who) { .image = IMAGEUSE_INIT, .disk_fd = -1, .life = RESIDENT_LIFE_UNSAID, \
+			       .guest = NETGUEST_NONE, \
 			       .claim = { .dir_fd = -1, .slot_fd = -1 }, .id = (who) }
 
 /* Its time to live began when it was made, or when update said so: then the old record knows. */
@@ -74,7 +77,7 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 {
 	json_t *record;
 	const char *known = json_string_value(json_object_get(old, "created"));
-	const char *network = x->opts.net.name;
+	const char *network = x->opts.net.name, *joins = x->opts.net.joins;
 	char created[40], started[JOURNAL_TIME];
 	struct timespec begun;
 	time_t now = time(NULL);
@@ -84,12 +87,13 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	clock_gettime(CLOCK_REALTIME, &begun);
 	journal_time(&begun, started);
-	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s,s:s*},s:o,s:O*}",
+	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s,s:s*,s:s*},s:o,s:O*}",
 			   "version", REGISTRY_FORMAT, "id", x->claim.id, "name", name,
 			   "image", image, "status", "running",
 			   "created", known ? known : created, RESIDENT_STARTED, started, "command",
 			   "network", "mode", spec_network_name(x->opts.spec.network),
 			   "network", network[0] ? network : NULL,
+			   "container", joins[0] ? joins : NULL,
 			   "labels", labels_with_image(x->opts.labels, x->image.image.labels),
 			   NETJOIN_KEY, json_object_get(old, NETJOIN_KEY));
 	if (record && x->life.service.is_service &&
@@ -98,19 +102,6 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 		return NULL;
 	}
 	return record;
-}
-
-/* What earlier runs used of the network's budgets. */
-static int load_used(struct registry *r, struct spec *s, struct err *e)
-{
-	autojson json_t *used = registry_load(r, s->id, NETWORK_USED_FILE, e);
-
-	if (!used)
-		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (json_get_u64(used, "bytes", &s->net_used_bytes, NETWORK_USED_FILE, e) < 0 ||
-	    json_get_u64(used, "connections", &s->net_used_connections, NETWORK_USED_FILE, e) < 0)
-		return err_wrap(e, "sandbox %s", s->id);
-	return 0;
 }
 
 /* Another's image is as one that is not there. */
@@ -177,6 +168,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 		return -1;
 	im = x->image.has_image ? &x->image.image : NULL;
 	if ((!x->for_files && runopts_devices(&x->opts, e) < 0) ||
+	    (!x->no_start && !x->for_files &&
+	     resident_network_open(r, &x->opts, x->claim.promise->tenant, &x->guest, e) < 0) ||
 	    runopts_finish(&x->opts, im, svc->words, svc->word_count, e) < 0 ||
 	    serviceopts_finish(svc, &x->opts, im, e) < 0 ||
 	    (svc->is_service && healthopts_take_image(&x->life.health, im, e) < 0))
@@ -189,9 +182,8 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config->run_dir, s->id);
 	snprintf(log_dir, sizeof(log_dir), "%s/sandboxes/%s", r->config->state_dir, s->id);
 	ks.where = (struct launch_place){ scratch, x->disk_fd, 1, r->state_fd, log_dir };
-	s->net_dir = scratch;
 	s->name = name;
-	if ((spec_needs_nethelper(s) && load_used(r, s, e) < 0) ||
+	if (resident_network_settle(r, s, scratch, e) < 0 ||
 	    volumes_open(&x->volumes, r, s, x->claim.promise->tenant, scratch, e) < 0)
 		return -1;
 	ks.hold_fd = x->image.hold_fd;
@@ -219,6 +211,7 @@ static void close_all(struct resident *x)
 {
 	imageuse_close(&x->image, &x->opts.spec);
 	volumes_close(&x->volumes);
+	netguest_close(&x->guest);
 	runopts_release(&x->opts);
 	resident_life_release(&x->life);
 	fd_close(&x->disk_fd);
@@ -266,7 +259,7 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 {
 	const char *name = whose->name, *tenant = whose->tenant;
 	struct resident x = { .no_start = whose->no_start, .image = IMAGEUSE_INIT, .disk_fd = -1,
-			      .life = RESIDENT_LIFE_UNSAID,
+			      .life = RESIDENT_LIFE_UNSAID, .guest = NETGUEST_NONE,
 			      .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct promise promise;
 	struct tenant t = { 0 };
@@ -279,6 +272,8 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 	result = read_options(&x, r->config, &t, tenant, spec, &promise, e);
 	if (result == 0 && tenant[0] && imageuse_own(r, &t, spec) < 0)
 		result = err_nomem(e);
+	if (result == 0)
+		result = resident_network_pin(r, &x.opts, tenant, spec, e);
 	phase_enter(PHASE_CLAIM);
 	if (result == 0)
 		result = claim(r, name, &promise, &x.claim, e);
@@ -439,7 +434,8 @@ static int open_upper(struct registry *r, const char *id, struct resident_layers
 static int open_image(struct registry *r, const char *id, const json_t *spec, struct resident_layers *l, struct err *e)
 {
 	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = registry_keep_dir(r, id, e),
-			      .life = RESIDENT_LIFE_UNSAID, .claim = { .dir_fd = -1, .slot_fd = -1 } };
+			      .life = RESIDENT_LIFE_UNSAID, .guest = NETGUEST_NONE,
+			      .claim = { .dir_fd = -1, .slot_fd = -1 } };
 	struct spec *s = &x.opts.spec;
 	const char *image = NULL;
 	int result = -1;

@@ -110,7 +110,7 @@ static void print_row(const json_t *row)
 	number(net, "denied", denied);
 	number(net, "bytes_in", in);
 	number(net, "bytes_out", out);
-	printf("%-12s  %-16.16s  %-8s  %-7s  %-15s  %8s  %12s  %12s\n", text_of(row, "id"), text_of(row, "name"),
+	printf("%-12s  %-16.16s  %-8s  %-9s  %-15s  %8s  %12s  %12s\n", text_of(row, "id"), text_of(row, "name"),
 	       text_of(row, "status"), text_of(net, "mode"), text_of(net, "address"), denied, in, out);
 }
 
@@ -132,7 +132,7 @@ static int list(struct network *n, struct err *e)
 		return -1;
 	if (n->json)
 		return command_print_json(n->list, JSON_COMPACT, e);
-	printf("%-12s  %-16s  %-8s  %-7s  %-15s  %8s  %12s  %12s\n", "ID", "NAME", "STATUS", "MODE", "ADDRESS", "DENIED", "BYTES IN",
+	printf("%-12s  %-16s  %-8s  %-9s  %-15s  %8s  %12s  %12s\n", "ID", "NAME", "STATUS", "MODE", "ADDRESS", "DENIED", "BYTES IN",
 	       "BYTES OUT");
 	json_array_foreach(n->list, i, row)
 		print_row(row);

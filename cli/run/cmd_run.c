@@ -29,6 +29,7 @@
 #include "manager/host/netevents.h"
 #include "manager/host/registry.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/netguest.h"
 #include "runtime/sandbox/attest.h"
 #include "runtime/sandbox/supervise.h"
 #include "runtime/sandbox/verdict.h"
@@ -64,6 +65,7 @@ struct run {
 	struct promise promise;	/* what it may take of the host */
 	struct imageuse image;
 	struct volumes volumes;
+	struct netguest guest;
 	struct sandbox sandbox;
 	int tty_fd;		/* the terminal's master side, or -1 */
 	int disk_fd;		/* directory of a file-backed writable layer, or -1 */
@@ -240,7 +242,8 @@ static int start(struct run *r, struct err *e)
 	struct job c = sandbox_job(s, INIT_LAST | INIT_MAKE_CWD | INIT_QUIET);
 
 	snprintf(scratch, sizeof(scratch), "%s/sandboxes/%s", r->config.run_dir, s->id);
-	r->opts.spec.net_dir = scratch;
+	if (!r->guest.id[0])
+		r->opts.spec.net_dir = scratch;
 	r->opts.spec.name = r->opts.name;
 	if (choose_disk(r, e) < 0)
 		return -1;
@@ -302,6 +305,13 @@ static void tell_refusals(void *ctx)
 {
 	struct run *r = ctx;
 
+	if (r->guest.id[0]) {
+		fd_close(&r->sandbox.net.notice_fd);
+		emit(r, "network-lost", json_pack("{s:s}", "container", r->guest.id));
+		log_note("berth run", "sandbox %s, whose network this one joined, has ended",
+			 r->guest.id);
+		return;
+	}
 	if (netevents_notices(&r->net_events, r->sandbox.net.notice_fd, clock_ms(), emit, r) < 0)
 		fd_close(&r->sandbox.net.notice_fd);
 }
@@ -309,7 +319,7 @@ static void tell_refusals(void *ctx)
 /* What is left to tell of the network when the command has ended. */
 static void tell_network(struct run *r, const struct verdict *v)
 {
-	if (r->sandbox.net.notice_fd >= 0)
+	if (r->sandbox.net.notice_fd >= 0 && !r->guest.id[0])
 		tell_refusals(r);
 	if (v->facts.has_network)
 		netevents_counters(&r->net_events, &v->facts.network, v->facts.network_is_bridge, emit, r);
@@ -360,6 +370,14 @@ static int run_in_sandbox(struct run *r, struct verdict *ret, struct err *e)
 	return result;
 }
 
+static int join_network(struct run *r, struct err *e)
+{
+	const char *of = r->opts.net.joins;
+
+	return !of[0] || r->dry_run ? 0 : netguest_open(&r->registry, of, "", &r->guest,
+							&r->opts.spec, e);
+}
+
 /* Everything between the parsed command line and the verdict. */
 static int run(struct run *r, char **command, size_t words, struct verdict *ret, struct err *e)
 {
@@ -367,7 +385,7 @@ static int run(struct run *r, char **command, size_t words, struct verdict *ret,
 
 	phase_enter(PHASE_IMAGE);
 	if (registry_open(&r->registry, &r->config, e) < 0 || imageuse_open(&r->image, &r->registry, r->image_ref, s, e) < 0 ||
-	    runopts_devices(&r->opts, e) < 0 ||
+	    runopts_devices(&r->opts, e) < 0 || join_network(r, e) < 0 ||
 	    runopts_finish(&r->opts, r->image.has_image ? &r->image.image : NULL, command, words, e) < 0)
 		return -1;
 	if (r->dry_run) {
@@ -392,6 +410,7 @@ static void release(struct run *r)
 	registry_close(&r->registry);
 	imageuse_close(&r->image, &r->opts.spec);
 	volumes_close(&r->volumes);
+	netguest_close(&r->guest);
 	fd_close(&r->disk_fd);
 	fd_close(&r->tty_fd);
 	runopts_release(&r->opts);
@@ -425,6 +444,7 @@ static int run_main(const struct command *self, int argc, char **argv)
 	r.image = IMAGEUSE_INIT;
 	r.tty_fd = r.disk_fd = r.status_fd = -1;
 	r.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1, .kept_fd = -1 };
+	r.guest = (struct netguest)NETGUEST_NONE;
 	r.claim = (struct claim){ .dir_fd = -1, .slot_fd = -1 };
 	if (config_load(&r.config, &e) < 0)
 		return command_fail(self, &e, 0);

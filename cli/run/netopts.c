@@ -113,21 +113,36 @@ int netopts_set(struct netopts *o, enum netopts_budget b, const char *value, str
 	return json_object_set_new(policy(o), budgets[b].key, json_integer((json_int_t)v)) < 0 ? err_nomem(e) : 0;
 }
 
+static int joined_mode(struct netopts *o, const char *of, enum spec_network *ret, struct err *e)
+{
+	if (!path_is_name(of) || strlen(of) >= sizeof(o->joins))
+		return err_set(e, ERR_INVALID, "'%.80s' is not a name or an id of a sandbox; hint: "
+					       "--network container:NAME, of one that berth ps "
+					       "lists", of);
+	snprintf(o->joins, sizeof(o->joins), "%s", of);
+	*ret = NETWORK_JOINED;
+	return 0;
+}
+
 int netopts_mode(struct netopts *o, const char *value, enum spec_network *ret, struct err *e)
 {
 	int n;
 
-	o->name[0] = '\0';
+	o->name[0] = o->joins[0] = '\0';
+	if (!strncmp(value, NETOPTS_CONTAINER, strlen(NETOPTS_CONTAINER)))
+		return joined_mode(o, value + strlen(NETOPTS_CONTAINER), ret, e);
 	for (n = 0; n < NETWORK_COUNT; n++) {
-		if (!strcmp(value, spec_network_name((enum spec_network)n))) {
+		if (n != NETWORK_JOINED &&
+		    !strcmp(value, spec_network_name((enum spec_network)n))) {
 			*ret = (enum spec_network)n;
 			return 0;
 		}
 	}
 	if (nets_check_name(value, e) < 0)
-		return err_set(e, ERR_INVALID, "'%.40s' is neither a mode nor a name; hint: none, "
-					       "host, bridge, "
-			       "egress, or what berth network create made", value);
+		return err_set(e, ERR_INVALID,
+			       "'%.40s' is neither a mode nor a name; hint: none, host, bridge, "
+			       "egress, container:SANDBOX, or what berth network create made",
+			       value);
 	snprintf(o->name, sizeof(o->name), "%s", value);
 	*ret = NETWORK_BRIDGE;
 	return 0;
@@ -282,8 +297,38 @@ static int bound_connections(struct netopts *o, struct err *e)
 	return json_object_set_new(o->policy, key, json_integer((json_int_t)netshare_connections())) < 0 ? err_nomem(e) : 0;
 }
 
+/* The network and its files are another sandbox's: what would change them belongs there. */
+static int settle_joined(const struct netopts *o, const struct config *c, struct spec *s,
+			 struct err *e)
+{
+	const char *option = NULL;
+	size_t i;
+
+	for (i = 0; i < NETOPTS_LISTS; i++)
+		if (json_object_get(o->policy, lists[i].key))
+			option = lists[i].option;
+	for (i = 0; i < NETOPTS_BUDGETS; i++)
+		if (json_object_get(o->policy, budgets[i].key))
+			option = budgets[i].option;
+	option = json_object_get(o->policy, ALIASES) ? "alias" : o->hosts ? "add-host" : option;
+	if (s->hostname != c->hostname)
+		option = "hostname";
+	if (option)
+		return err_set(e, ERR_INVALID,
+			       "--%s has no meaning with --network container:%s, whose network "
+			       "and files it uses; hint: give it where %s is made",
+			       option, o->joins, o->joins);
+	s->joined.id = o->joins;
+	if (s->joined.hostname)
+		s->hostname = s->joined.hostname;
+	s->hosts = s->joined.hosts;
+	return 0;
+}
+
 int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, struct err *e)
 {
+	if (s->network == NETWORK_JOINED)
+		return settle_joined(o, c, s, e);
 	if (check_mode(o, s->network == NETWORK_BRIDGE ? BRIDGE : s->network == NETWORK_EGRESS ? EGRESS : 0, e) < 0)
 		return -1;
 	if (json_object_get(o->policy, ALIASES) && !o->name[0])

@@ -17,9 +17,12 @@ enum netopts_list { NETOPTS_ALLOW_HOST, NETOPTS_DENY_HOST, NETOPTS_ALLOW_NET, NE
 		    NETOPTS_LISTS };
 enum netopts_budget { NETOPTS_BYTES, NETOPTS_CONNECTIONS, NETOPTS_BUDGETS };
 
+#define NETOPTS_CONTAINER "container:"	/* --network container:SANDBOX */
+
 struct netopts {
 	json_t *policy;		/* NULL until the first option */
 	char name[65];		/* of the network, "" : the bridge without one */
+	char joins[65];		/* the sandbox whose network it joins, by name or id; "": none */
 	char *text;		/* what spec.net_policy points to */
 	json_t *hosts;		/* of --add-host, [["NAME", "ADDRESS"]]; NULL: none */
 	struct buf lines;	/* what spec.hosts points to */

@@ -55,6 +55,7 @@ void runopts_init(struct runopts *o, const struct config *c)
 	s->tmp_bytes = c->tmp_bytes;
 	s->shm_bytes = 64 << 20;
 	s->network = NETWORK_NONE;
+	s->joined.netns_fd = s->joined.init_fd = -1;
 	s->limits = (struct cgroup_limits){
 		.memory_bytes = c->memory_bytes, .swap_bytes = c->swap_bytes, .cpu_milli = c->cpu_milli,
 		.pids = c->pids, .oom_group = 1,
@@ -425,8 +426,9 @@ static int build_env(struct runopts *o, const struct image *im, struct err *e)
 		if (set_env(&o->full_env, im->env[i], e) < 0)
 			return -1;
 	/* after the image's: its proxy is not there */
-	for (i = 0; o->spec.network == NETWORK_EGRESS && i < ARRAY_LEN(proxy_env); i++)
-		if (set_env(&o->full_env, proxy_env[i], e) < 0)
+	for (i = 0; i < ARRAY_LEN(proxy_env); i++)
+		if (spec_network_inside(&o->spec) == NETWORK_EGRESS &&
+		    set_env(&o->full_env, proxy_env[i], e) < 0)
 			return -1;
 	for (i = 0; o->devices && i < o->devices->env_count; i++)
 		if (set_env(&o->full_env, o->devices->env[i], e) < 0)

@@ -62,7 +62,9 @@ enum runopts_id {
 	{ "gpus", 0, OPT_VALUE, "GPUS", \
 	  "all, a number, or device=0,1: CDI devices of nvidia.com/gpu", RUNOPT_GPUS }, \
 	{ "read-only", 0, OPT_FLAG, NULL, "no writable root; /tmp, /run and mounts stay writable", RUNOPT_READ_ONLY }, \
-	{ "network", 0, OPT_VALUE, "MODE|NAME", "none, host, bridge, egress by name through a proxy, or a network (default: none)", \
+	{ "network", 0, OPT_VALUE, "MODE|NAME", \
+	  "none, host, bridge, egress by name through a proxy, container:SANDBOX, or a network " \
+	  "(default: none)", \
 	  RUNOPT_NETWORK, COMPLETE_WORDS, "none host bridge egress" }, \
 	{ "add-host", 0, OPT_LIST, "NAME:ADDRESS", \
 	  "a line of /etc/hosts; host-gateway is the host", \

@@ -73,6 +73,8 @@ static json_t *network(const struct spec *s)
 {
 	json_t *j = json_pack("{s:s}", "mode", spec_network_name(s->network)), *name;
 
+	if (j && s->joined.id)
+		json_object_set_new(j, "container", json_string(s->joined.id));
 	if (j && s->net_policy)
 		json_object_set_new(j, "policy", json_loads(s->net_policy, 0, NULL));
 	name = json_object_get(json_object_get(json_object_get(j, "policy"), "bridge"), "network");

@@ -6,6 +6,9 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/engine/create.h"
+#include "manager/engine/id.h"
+
+#define OF_CONTAINER "container:"
 
 /* The network of the first endpoint: compose says it there, too. */
 static const char *first_endpoint(const json_t *body)
@@ -28,6 +31,34 @@ static int add_mode(struct engine_create *c, const json_t *body, const char *mod
 	    engine_rules_need(c->rules, ENGINE_HOST_NETWORK, "the network of the host", e) < 0)
 		return -1;
 	return engine_word(c, e, "--network=%s", mode);
+}
+
+/* The network of another container, whose ports, names and resolvers are that one's. */
+static int join_container(struct engine_create *c, const json_t *body, const json_t *host,
+			  const char *name, struct err *e)
+{
+	static const struct { const char *key, *what; int of_host; } others[] = {
+		{ "Hostname", "hostname", 0 },
+		{ "PortBindings", "port publishing", 1 },
+		{ "Dns", "dns", 1 },
+		{ "ExtraHosts", "custom host-to-IP mapping", 1 },
+	};
+	char ref[ENGINE_ID];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(others); i++) {
+		const json_t *v = json_object_get(others[i].of_host ? host : body, others[i].key);
+		const char *text = json_string_value(v);
+
+		if (json_object_size(v) || json_array_size(v) || (text && text[0]))
+			return err_set(e, ERR_INVALID,
+				       "conflicting options: %s and the container type network "
+				       "mode", others[i].what);
+	}
+	if (engine_ref(name, ref, sizeof(ref)) < 0)
+		return err_set(e, ERR_INVALID, "invalid network mode: container:%.64s names no "
+					       "container", name);
+	return engine_word(c, e, "--network=" OF_CONTAINER "%s", ref);
 }
 
 /* One binding of "80/tcp". */
@@ -142,10 +173,14 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 {
 	const char *mode = "";
 
-	if (engine_str(host, "NetworkMode", &mode, e) < 0 || add_mode(c, body, mode, e) < 0)
+	if (engine_str(host, "NetworkMode", &mode, e) < 0)
+		return -1;
+	if (!strncmp(mode, OF_CONTAINER, strlen(OF_CONTAINER)))
+		return join_container(c, body, host, mode + strlen(OF_CONTAINER), e);
+	if (add_mode(c, body, mode, e) < 0)
 		return -1;
 	/* Docker takes these without a word where there is no network of its own */
-	if (!strcmp(mode, "none") || !strcmp(mode, "host") || !strncmp(mode, "container:", 10))
+	if (!strcmp(mode, "none") || !strcmp(mode, "host"))
 		return 0;
 	return add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||
 			       add_each(c, host, "Dns", "dns", e) < 0 ||

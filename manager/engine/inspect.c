@@ -167,15 +167,18 @@ json_t *engine_host_config(const struct engine_view *v)
 	const json_t *asked = engine_asked(v, "HostConfig");
 	json_t *h = asked ? json_deep_copy(asked) : json_object();
 	const char *policy = json_string_value(json_object_get(v->record, "restart"));
-	json_t *made = json_pack("{s:s,s:{s:s,s:i},s:{s:s,s:{}},s:b,s:o,s:o,s:o,s:o,s:b,s:s}",
-				 "NetworkMode", engine_network_mode(v), "RestartPolicy", "Name",
-				 policy ? policy : "no", "MaximumRetryCount", 0, "LogConfig",
-				 "Type", "json-file", "Config", "AutoRemove", 0, "Binds",
+	json_t *made = json_pack("{s:o,s:{s:s,s:i},s:{s:s,s:{}},s:b,s:o,s:o,s:o,s:o,s:b,s:s}",
+				 "NetworkMode", engine_network_mode_json(v), "RestartPolicy",
+				 "Name", policy ? policy : "no", "MaximumRetryCount", 0,
+				 "LogConfig", "Type", "json-file", "Config", "AutoRemove", 0, "Binds",
 				 json_null(), "PortBindings", json_object(), "CapAdd", json_null(),
 				 "CapDrop", json_null(), "Privileged", 0, "Isolation", "");
 
 	json_object_update_missing(h, made);
 	json_object_set(h, "LogConfig", json_object_get(made, "LogConfig"));
+	/* as the daemon keeps it: by id */
+	if (json_object_get(json_object_get(v->record, "network"), "container"))
+		json_object_set(h, "NetworkMode", json_object_get(made, "NetworkMode"));
 	if (!json_string_length(json_object_get(json_object_get(h, "RestartPolicy"), "Name")))
 		json_object_set(h, "RestartPolicy", json_object_get(made, "RestartPolicy"));
 	json_decref(made);

@@ -37,7 +37,11 @@ json_t *engine_networks(const struct engine_view *v)
 				"IPPrefixLen", 0, "IPv6Gateway", "");
 	json_t *all = json_object();
 
-	json_object_set_new(all, engine_network_mode(v), one);
+	/* one in another's network has no endpoint of its own */
+	if (json_object_get(json_object_get(v->record, "network"), "container"))
+		json_decref(one);
+	else
+		json_object_set_new(all, engine_network_mode(v), one);
 	return all;
 }
 
@@ -138,7 +142,7 @@ json_t *engine_summary(const struct engine_view *v, int64_t now)
 
 	engine_id(v->id, id);
 	engine_status(v, now, status, sizeof(status));
-	return json_pack("{s:s,s:[o],s:s,s:o,s:o,s:I,s:o,s:o,s:s,s:s,s:{s:s},s:{s:o},s:o}", "Id",
+	return json_pack("{s:s,s:[o],s:s,s:o,s:o,s:I,s:o,s:o,s:s,s:s,s:{s:o},s:{s:o},s:o}", "Id",
 			 id, "Names", json_sprintf("/%s", engine_name(v)), "Image",
 			 engine_image_name(v), "ImageID",
 			 json_is_string(digest) ? json_deep_copy(digest) : json_string(""),
@@ -146,6 +150,7 @@ json_t *engine_summary(const struct engine_view *v, int64_t now)
 			 "Ports", port_list(v), "Labels",
 			 json_is_object(labels) ? json_deep_copy(labels) : json_object(), "State",
 			 engine_state_name(engine_state(v)), "Status", status, "HostConfig",
-			 "NetworkMode", engine_network_mode(v), "NetworkSettings", "Networks", nets,
+			 "NetworkMode", engine_network_mode_json(v), "NetworkSettings",
+			 "Networks", nets,
 			 "Mounts", engine_mounts(v));
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "manager/engine/id.h"
 
 #define MINUTE 60
 #define HOUR (60 * MINUTE)
@@ -160,6 +161,17 @@ const char *engine_network_mode(const struct engine_view *v)
 	const char *name = text_of(net, "network"), *mode = text_of(net, "mode");
 
 	return name[0] ? name : mode[0] ? mode : "none";
+}
+
+json_t *engine_network_mode_json(const struct engine_view *v)
+{
+	const char *of = text_of(json_object_get(v->record, "network"), "container");
+	char id[ENGINE_ID];
+
+	if (!of[0])
+		return json_string(engine_network_mode(v));
+	engine_id(of, id);
+	return json_sprintf("container:%s", id);
 }
 
 int engine_is_tty(const struct engine_view *v)

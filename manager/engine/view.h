@@ -58,6 +58,8 @@ const json_t *engine_asked_host(const struct engine_view *v, const char *key);
 const char *engine_image_name(const struct engine_view *v);
 /* "bridge", "none", or the network's own name. */
 const char *engine_network_mode(const struct engine_view *v);
+/* The same as HostConfig shows it: "container:ID" of one that joined another's. */
+json_t *engine_network_mode_json(const struct engine_view *v);
 int engine_is_tty(const struct engine_view *v);
 
 /* New references: an item of GET /containers/json, GET /containers/{id}/json, their parts. */

@@ -27,7 +27,8 @@
 
 int nets_check_name(const char *name, struct err *e)
 {
-	static const char *const words[] = { "none", "host", "bridge", "egress", "default" };
+	static const char *const words[] = { "none", "host", "bridge", "egress", "container",
+					     "default" };
 	size_t i;
 
 	if (!path_is_name(name))

@@ -98,6 +98,10 @@ int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut,
 	*ret_cut = 0;
 	if (!asks_for_network(rq))
 		return 0;
+	if (k->spec->network == NETWORK_JOINED)
+		return err_set(e, ERR_INVALID, "sandbox %s has the network of sandbox %s, and with "
+			       "it its rules; hint: berth update %s changes them",
+			       k->spec->id, k->spec->joined.id, k->spec->joined.id);
 	if (!spec_needs_nethelper(k->spec))
 		return err_set(e, ERR_INVALID, "sandbox %s has the network mode %s, which has no rules; hint: create it with "
 			       "--network egress or bridge", k->spec->id, spec_network_name(k->spec->network));
@@ -213,6 +217,10 @@ void keeper_network_notice(struct keeper *k)
 	struct nethelper *h = &k->sandbox.net;
 	struct netcounters c;
 
+	if (k->spec->network == NETWORK_JOINED) {
+		keeper_share_lost(k);
+		return;
+	}
 	if (netevents_notices(&k->net_events, h->notice_fd, clock_ms(), emit, k) < 0) {
 		fd_close(&h->notice_fd);
 		keeper_event(k, "network-failed", json_pack("{s:s}", "reason", "its proxy ended, and nothing passes any more"));
@@ -245,7 +253,7 @@ void keeper_network_last(struct keeper *k)
 {
 	struct netcounters c;
 
-	if (k->sandbox.net.notice_fd >= 0)
+	if (k->sandbox.net.notice_fd >= 0 && k->spec->network == NETWORK_EGRESS)
 		netevents_notices(&k->net_events, k->sandbox.net.notice_fd, clock_ms(), emit, k);
 	look(k, &c);
 }

@@ -102,7 +102,8 @@ static int make_network(struct child *c, struct err *e)
 	autoclose int sock = -1;
 
 	handover_receive_mapped(c->sock);
-	if (c->spec->network == NETWORK_HOST)
+	/* one that joins another's is there already (clone_child() in launch.c) */
+	if (c->spec->network == NETWORK_HOST || c->spec->network == NETWORK_JOINED)
 		return 0;
 	if (unshare(CLONE_NEWNET) < 0)
 		return refused_namespace("make the sandbox's network namespace", e);

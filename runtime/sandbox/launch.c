@@ -25,6 +25,7 @@
 #include "base/mem.h"
 #include "base/phases.h"
 #include "runtime/kernel/fdpass.h"
+#include "runtime/sandbox/birth.h"
 #include "runtime/sandbox/child.h"
 #include "runtime/sandbox/hostimage.h"
 #include "runtime/sandbox/mounts.h"
@@ -86,46 +87,6 @@ int sandbox_file_program(struct err *e)
 	return program_copy("berth-fileop", fileblob_start, fileblob_end, 0111, e);
 }
 
-struct owner {
-	struct __user_cap_data_struct caps[2];
-	int dumpable, is_other;
-};
-
-/*
- * The user of the host that makes a user namespace owns it, and pays for what the
- * kernel counts per user: inotify instances, message queues, pending signals.  Made
- * by root, one sandbox could take them from root and from all the others (S23): so
- * it is made by the sandbox's own uid, with the capabilities that take it.
- */
-static int become_owner(uid_t uid, struct owner *o, struct err *e)
-{
-	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
-
-	o->dumpable = prctl(PR_GET_DUMPABLE);
-	o->is_other = 0;
-	/* of this thread alone, as all of them are */
-	if (syscall(SYS_capget, &h, o->caps) < 0 || syscall(SYS_setresuid, -1, uid, -1) < 0)
-		return err_sys(e, "become the owner of the sandbox's user namespace");
-	o->is_other = 1;
-	if (syscall(SYS_capset, &h, o->caps) < 0)
-		return err_sys(e, "keep capabilities as the owner of the sandbox's user namespace");
-	prctl(PR_SET_DUMPABLE, o->dumpable);	/* changed with the uid */
-	return 0;
-}
-
-static int become_root_again(const struct owner *o, struct err *e)
-{
-	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
-
-	if (!o->is_other)
-		return 0;
-	/* the saved uid is root's */
-	if (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_capset, &h, o->caps) < 0)
-		return err_sys(e, "become root again after the sandbox's user namespace");
-	prctl(PR_SET_DUMPABLE, o->dumpable);
-	return 0;
-}
-
 static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 {
 	struct clone_args a = {
@@ -139,13 +100,13 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 		.proc_mnt = -1, .knobs_fd = -1,
 		.in = { .sock = child_sock, .plan = &sb->plan, .init_fd = -1 },
 	};
+	struct birth b = BIRTH_NONE;
 	struct err ignored;
-	struct owner o;
 	int saved;
 	pid_t pid;
 
-	if (become_owner(sb->spec->id_base, &o, e) < 0) {
-		become_root_again(&o, &ignored);
+	if (birth_begin(&b, sb->spec, e) < 0) {
+		birth_end(&b, &ignored);
 		return -1;
 	}
 	pid = (pid_t)syscall(SYS_clone3, &a, sizeof(a));
@@ -156,7 +117,7 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 	saved = errno;
 	if (pid > 0)
 		sb->pid = pid;	/* whatever comes next, it can be ended */
-	if (become_root_again(&o, e) < 0)
+	if (birth_end(&b, e) < 0)
 		return -1;
 	errno = saved;
 	if (pid < 0) {
@@ -263,6 +224,8 @@ static int start_network(struct sandbox *sb, const struct launch_place *where, s
 {
 	autoclose int netns = -1;
 
+	if (sb->spec->network == NETWORK_JOINED)
+		return nethelper_watch(&sb->net, sb->spec, e);
 	if (!spec_needs_nethelper(sb->spec))
 		return 0;
 	netns = receive_fd(sb, CHILD_NETNS, "network namespace", e);
@@ -358,7 +321,7 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	int sv[2];
 
 	phase_enter(PHASE_CGROUP);
-	if (s->network == NETWORK_BRIDGE && !s->net_dir)
+	if (spec_network_inside(s) == NETWORK_BRIDGE && !s->net_dir)
 		return err_set(e, ERR_INTERNAL, "no directory for the files of the network");
 	if (s->host_image && !host_dirs)
 		return err_sys(e, "look at the directories of the host image");

@@ -241,7 +241,7 @@ int mountplan_build(struct mountplan *p, const struct spec *s, const char *const
 	for (; host_dirs && *host_dirs; host_dirs++)
 		add(p, MOUNT_HOSTDIR, *host_dirs, SAFE | MOUNT_ATTR_RDONLY)->source = *host_dirs;
 	add_system(p, s);
-	if (s->network == NETWORK_BRIDGE)
+	if (spec_network_inside(s) == NETWORK_BRIDGE)
 		add_net_files(p, s);
 	first = p->count;
 	if (mountplan_check_targets(s, e) < 0)

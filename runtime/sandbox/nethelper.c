@@ -121,6 +121,12 @@ int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, con
 	return spawn(h, egress ? "egress" : "bridge", fds, e);
 }
 
+int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e)
+{
+	h->notice_fd = fcntl(s->joined.init_fd, F_DUPFD_CLOEXEC, 3);
+	return h->notice_fd < 0 ? err_sys(e, "watch sandbox %s", s->joined.id) : 0;
+}
+
 /* What it stays for, with a bridge. */
 static int serves(const struct nethelper *h, const char *what)
 {
@@ -379,6 +385,12 @@ json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
 	json_object_set_new(j, "mode", json_string(spec_network_name(s->network)));
 	if (h->bridge && h->told)
 		json_object_update(j, h->told);
+	if (s->network == NETWORK_JOINED) {
+		json_object_set_new(j, "container", json_string(s->joined.id));
+		json_object_set_new(j, "state", json_string(h->notice_fd < 0 ? "lost" : "joined"));
+		json_object_set_new(j, "inside",
+				    json_string(spec_network_name(s->joined.mode)));
+	}
 	got = nethelper_count(h, s, &c, &e);
 	if (got > 0)
 		describe_counts(j, h, &c);

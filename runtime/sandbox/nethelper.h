@@ -23,7 +23,8 @@
 
 struct nethelper {
 	struct helper proc;
-	int notice_fd;			/* egress: what was refused, a packet each (NETHELPER_NOTICE_MAX); else -1 */
+	/* egress: what was refused, a packet each; joined: a pidfd; else -1 */
+	int notice_fd;
 	struct netcounters *counters;	/* egress, else NULL */
 	int bridge;			/* there is something to take back */
 	json_t *told;			/* bridge: its addresses, for nethelper_describe() */
@@ -33,6 +34,8 @@ struct nethelper {
 void nethelper_init(struct nethelper *h);
 /* Starts it for s; log_dir (or NULL) is where the log of egress goes.  nethelper_ready() must follow. */
 int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e);
+/* Of a sandbox that joins the network of another: notice_fd is readable at that one's end. */
+int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e);
 /* Waits for its answer. */
 int nethelper_ready(struct nethelper *h, struct err *e);
 /* Another policy, at once; *ret_cut connections were cut. */

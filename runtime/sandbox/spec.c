@@ -35,10 +35,15 @@ int spec_init_filtered(const struct spec *s)
 
 const char *spec_network_name(enum spec_network n)
 {
-	static const char *const names[] = { "none", "host", "bridge", "egress" };
+	static const char *const names[] = { "none", "host", "bridge", "egress", "container" };
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == NETWORK_COUNT, "one name per mode");
 	return n < NETWORK_COUNT ? names[n] : "unknown";
+}
+
+enum spec_network spec_network_inside(const struct spec *s)
+{
+	return s->network == NETWORK_JOINED ? s->joined.mode : s->network;
 }
 
 int spec_needs_nethelper(const struct spec *s)

@@ -22,7 +22,14 @@
 #define SPEC_MOUNTS_MAX 64
 #define SPEC_LAYERS_MAX 128
 
-enum spec_network { NETWORK_NONE, NETWORK_HOST, NETWORK_BRIDGE, NETWORK_EGRESS, NETWORK_COUNT };
+enum spec_network {
+	NETWORK_NONE,
+	NETWORK_HOST,
+	NETWORK_BRIDGE,
+	NETWORK_EGRESS,
+	NETWORK_JOINED,	/* the network namespace of another sandbox */
+	NETWORK_COUNT,
+};
 
 enum spec_mount_kind { SPEC_BIND, SPEC_TMPFS, SPEC_VOLUME };
 
@@ -51,6 +58,15 @@ struct spec_device {
 	mode_t mode;		/* with its type */
 	uint32_t uid, gid;	/* in the sandbox */
 	unsigned access;	/* a set of enum cgroup_access, which limits.devices grants */
+};
+
+/* The sandbox whose network namespace one enters (manager/keeper/netguest.h); all borrowed. */
+struct spec_joined {
+	const char *id;
+	int netns_fd;	/* -1: not opened yet */
+	int init_fd;	/* a pidfd: with the end of that process the network is no more */
+	enum spec_network mode;	/* how that namespace was made */
+	const char *hostname, *hosts;	/* as its files have them; netopts_finish() takes them */
 };
 
 struct spec {
@@ -84,6 +100,7 @@ struct spec {
 
 	/* confinement */
 	enum spec_network network;
+	struct spec_joined joined;	/* with NETWORK_JOINED */
 	const char *net_dir;	/* bridge: the host's directory for the resolv.conf and hosts that berth makes */
 	const char *hosts;	/* more lines of /etc/hosts, where berth-net does not write it */
 	const char *net_policy;	/* bridge, egress: JSON for berth-net (netpolicy.h, net/bridge.h) */
@@ -109,8 +126,10 @@ struct spec {
 
 /* Init has a filter of berth's own, not only the one that watches: under a built-in profile. */
 int spec_init_filtered(const struct spec *s);
-/* "none", "host", "bridge", "egress" */
+/* "none", "host", "bridge", "egress", "container" */
 const char *spec_network_name(enum spec_network n);
+/* The mode of the namespace that it is in: of one that joins, that of the other. */
+enum spec_network spec_network_inside(const struct spec *s);
 /* It takes berth-net to make this network. */
 int spec_needs_nethelper(const struct spec *s);
 /* A host directory is mounted writable: then no set-id file may be made in the sandbox. */

@@ -139,6 +139,30 @@ def test_clients_manage_volumes_and_look_at_containers():
 
 
 @b.deadline(120)
+def test_a_container_joins_the_network_of_another():
+    need_bridge()
+    with Lab(forwarding=True), Engine() as d:
+        try:
+            d.good("POST", "/networks/create", {"Name": "one"})
+            web = start(d, "sleep", "1000", name="web", HostConfig={"NetworkMode": "one"})
+            for ref in ("web", web):
+                side = start(d, "sleep", "1000", name="side", HostConfig={"NetworkMode": "container:" + ref})
+                shown = d.good("GET", f"/containers/{side}/json")
+                assert shown["HostConfig"]["NetworkMode"] == "container:" + web and shown["NetworkSettings"]["Networks"] == {}, shown
+                row = next(r for r in d.good("GET", "/containers/json") if r["Id"] == side)
+                assert row["HostConfig"]["NetworkMode"] == "container:" + web and row["NetworkSettings"]["Networks"] == {}, row
+                assert d.api("DELETE", f"/containers/{side}?force=1")[0] == 204
+            status, said, _ = d.api("POST", "/containers/create", {"Image": "host", "HostConfig": {
+                "NetworkMode": "container:web", "PortBindings": {"80/tcp": [{"HostPort": "8080"}]}}})
+            assert status == 400 and "conflicting options: port publishing" in said["message"], said
+        finally:
+            for name in ("side", "web"):
+                d.api("DELETE", f"/containers/{name}?force=1")
+            b.berth("network", "prune", timeout=30)
+            b.wait_for(lambda: not netlab.ruleset(), 10, "the end of what the last member left")
+
+
+@b.deadline(90)
 def test_containers_find_each_other_by_name_on_the_networks_they_join():
     need_bridge()
 

@@ -89,6 +89,9 @@ NAME:ADDRESS, such as db:10.1.2.3, or NAME:host-gateway | run --add-host x host 
 up to 63 of a-z 0-9 _ . - | run --network n1 --alias A host true | network create n1; run --dry-run --network n1 --alias a host true; network rm n1
 --network NAME, made by berth network create | run --network bridge --alias a host true | network create n1; run --dry-run --network n1 --alias a host true; network rm n1
 berth %s NETWORK SANDBOX | network connect | network create --internal n1; network create --internal n2; create --name c6 --network n1 host; network connect n2 c6; network disconnect n2 c6; rm -f c6; network rm n1 n2
+give it where %s is made | run --network container:work --add-host a:10.1.1.1 host true | create --name c6 --add-host a:10.1.1.1 host; run --network container:c6 host true; rm -f c6
+--network container:NAME, of one that berth ps lists | run --network container:A host true | ps; run --network container:work host true
+--network host | create --name h1 --network host host; run --network container:h1 host true | run --network host host true; rm -f h1
 berth network log ID | network log | network log proxied
 --network egress writes one | network log work | network log proxied
 create it with --network egress or bridge | update --allow-host x.test work | create --name e2 --network egress host; update --allow-host x.test e2; rm -f e2
@@ -122,7 +125,7 @@ the code comes on stdin | code work in.txt | code work --lang sh < in.sh
 berth code ID --lang python < FILE | code | code work --lang python < in.py
 without --list, --close and --wait it is run | sh --list work true | sh work true
 --cpus, or --ulimit cpu=SECONDS for each process | create --cpu-time 5s host | create --name c4 --cpus 1 host; create --name c5 --ulimit cpu=5 host; rm -f c4 c5
-none, host, bridge, egress, or what berth network create made | run --network Foo host true | run --network none host true; run --network egress host true; network create n1; network rm n1
+none, host, bridge, egress, container:SANDBOX, or what berth network create made | run --network Foo host true | run --network none host true; run --network egress host true; network create n1; network rm n1
 --network %s | run --allow-host x.test host true | run --network egress --allow-host x.test host true
 strict, standard, dev, unconfined or the path of a JSON file | run --seccomp foo host true | run --seccomp strict host true; run --seccomp dev host true; run --seccomp unconfined host true
 such as 0-1,3 | run --cpuset x host true | run --cpuset 0 host true
@@ -215,6 +218,10 @@ a network made without --internal
 fewer of --alias
 berth network disconnect
 berth create --network NAME
+berth create, or berth run --detach, makes one that can be joined
+berth restart both of them, that one first
+berth update %s changes them
+berth create --tenant
 berth network inspect %.64s lists who did; it stays on the one it was made with
 berth port %.64s lists them
 berth network inspect %s

@@ -226,6 +226,20 @@ def test_after_a_boot_what_the_policy_says_is_started():
         remove(name)
 
 
+def test_after_a_boot_a_network_is_there_before_those_who_join_it():
+    """"always", stopped by hand: --boot starts these, and nobody else does."""
+    names = ["web"] + [f"side{i}" for i in range(4)]
+    for name in names:
+        service("always", name=name, options=() if name == "web" else ("--network", "container:web"))
+    for name in names:
+        b.berth("stop", name, ok=True)
+    b.berth("start", "--boot", ok=True)
+    for name in names:
+        assert inspect(name)["status"] == "running", name
+    for name in names:
+        remove(name)
+
+
 def test_options_that_contradict_a_restart_are_refused():
     b.one_line_error(b.berth("create", "--restart", "sometimes", "host", "true"), 2, "restart policy", "unless-stopped")
     b.one_line_error(b.berth("create", "--restart", "on-failure:0", "host", "true"), 2, "restarts")

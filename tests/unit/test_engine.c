@@ -181,6 +181,11 @@ Test(engine, a_network_has_aliases_and_further_hosts)
 	    "{\"Aliases\":[\"db\",\"x\"]}}}}", 0, "--network=n1\n--alias=db\n--alias=x");
 	HAS("{\"Image\":\"i\",\"NetworkingConfig\":{\"EndpointsConfig\":{\"n2\":{\"Aliases\":[\"db\"]}}}}", 0,
 	    "--network=n2\n--alias=db");
+	HAS(HOST("\"NetworkMode\":\"container:web\""), 0, "--network=container:web\n--service");
+	REFUSES(HOST("\"NetworkMode\":\"container:web\",\"ExtraHosts\":[\"a:10.1.1.1\"]"), ~0u, ERR_INVALID,
+		"custom host-to-IP mapping and the container type network mode");
+	REFUSES(HOST("\"NetworkMode\":\"container:web\",\"PortBindings\":{\"80/tcp\":[{}]}"), ~0u, ERR_INVALID,
+		"port publishing and the container type network mode");
 	HAS(HOST("\"NetworkMode\":\"none\",\"ExtraHosts\":[\"h:host-gateway\"]"), 0, "--network=none\n--service");
 }
 
