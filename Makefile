@@ -124,7 +124,7 @@ help:
 		'make check    install what the tests need, run them all' 'make          build' \
 		'make install  PREFIX=/usr/local DESTDIR=   (make uninstall takes it back)' \
 		'make deb      Debian packages berth, berthd, berth-oci' 'make clients  the Python wheel and the npm tarball' 'make dist     the source as a tar' 'make bench    speed beside runc, crun, bubblewrap' \
-		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make cover    lines run by the tests' 'make soak     30 minutes of mixed load and crashes' 'make fuzz     the parsers of hostile bytes under libFuzzer' 'make clean'
+		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make size     what each program weighs' 'make cover    lines run by the tests' 'make soak     30 minutes of mixed load and crashes' 'make fuzz     the parsers of hostile bytes under libFuzzer' 'make clean'
 
 # ---- the first command of the README ---------------------------------------
 DEMO_PACKAGES = gcc libc6-dev pkg-config musl-tools libseccomp-dev libjansson-dev libarchive-dev libssl-dev \

@@ -7,4 +7,8 @@ lint:
 	@tests/lib/need $(BUILD) $(BUILD_PACKAGES) $(LINT_PACKAGES)
 	@tests/lint.sh '$(LAYERS)' '$(MAKE)'
 
-.PHONY: lint
+# what each program weighs, within the ceilings that tests/size.py names
+size: $(PROGRAMS)
+	@$(python) tests/size.py $(PROGRAMS)
+
+.PHONY: lint size
