@@ -147,7 +147,8 @@ int answer_begin_body(struct exchange *x)
 			return stop(x, ERR_CORRUPT, "the registry answers with another part of the blob than was asked for"), -1;
 		return 0;
 	}
-	x->skip = x->got;	/* ranges are not for everybody: from the start, over what we have */
+	/* not every server supports ranges: it sends from the start, and we skip what we have */
+	x->skip = x->got;
 	if (x->has_length && x->length != x->want_size) {
 		snprintf(text, sizeof(text), "the registry offers %llu bytes for a blob of %llu",
 			 (unsigned long long)x->length, (unsigned long long)x->want_size);
@@ -249,7 +250,10 @@ int answer_on_seek(void *ctx, curl_off_t offset, int whence)
 {
 	struct exchange *x = ctx;
 
-	/* libcurl would begin again by itself on another connection: what came, only the registry knows */
+	/*
+	 * libcurl would begin again by itself on another connection, but only the registry knows
+	 * how many bytes it got
+	 */
 	if (x->once)
 		return CURL_SEEKFUNC_FAIL;
 	if (whence != SEEK_SET || offset < 0 || (uint64_t)offset > x->in_size)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * answer - what comes back in one attempt of an exchange: libcurl's callbacks.
+ * answer - the response to one attempt of an exchange: libcurl's callbacks.
  *
- * Headers are counted and the few that matter kept; a body goes into the text,
- * up to its ceiling, or through a buffer of one chunk to the reader of a blob.
- * What is wrong is left in fatal, which ends the exchange.
+ * Headers are counted, and the few that matter are kept. A body goes into the text, up to its
+ * ceiling, or through a buffer of one chunk to the reader of a blob. An error is left in fatal,
+ * which ends the exchange.
  */
 #ifndef BERTH_ROOTFS_HTTP_ANSWER_H
 #define BERTH_ROOTFS_HTTP_ANSWER_H

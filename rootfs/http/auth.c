@@ -162,7 +162,7 @@ static int denied(struct exchange *x, const char *why, struct err *e)
 
 	origin_format(&x->site->origin, at);
 	err_set(e, ERR_DENIED, "%s %s", at, why);
-	/* index.docker.io and registry-1.docker.io are called docker.io by those who log in */
+	/* users who log in to index.docker.io or registry-1.docker.io mean docker.io */
 	if (!strcmp(host, "registry-1.docker.io"))
 		return err_hint(e, "the image may not exist, or berth login docker.io");
 	return err_hint(e, "berth login %s", strstr(at, "://") + 3);
@@ -215,7 +215,7 @@ static int keep_token(struct exchange *x, const struct exchange *answer, struct 
 		return err_nomem(e);
 	}
 	drop_token(x->site, x->scope);
-	/* a little early: what is sent now arrives later */
+	/* a little early, because the request arrives later */
 	t->expires_ms = clock_ms() + life * 900;
 	t->next = x->site->tokens;
 	x->site->tokens = t;

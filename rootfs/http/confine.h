@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * confine - what the process that speaks with the network may still do.
+ * confine - reduces the rights of the process that speaks with the network.
  *
- * Afterwards it is nobody, without capabilities or a way to gain any; it sees
- * /etc, /usr and /lib read-only (name resolution, CA certificates) and nothing
- * else; it cannot start a program, make a namespace, trace, or listen.  What it
- * keeps: the descriptors it was sent, and outgoing connections.
+ * Afterwards it runs as nobody, without capabilities or a way to gain any. It sees /etc, /usr
+ * and /lib read-only (name resolution, CA certificates) and nothing else. It cannot start a
+ * program, make a namespace, trace, or listen. It keeps the descriptors that it was sent, and
+ * outgoing connections.
  */
 #ifndef BERTH_ROOTFS_HTTP_CONFINE_H
 #define BERTH_ROOTFS_HTTP_CONFINE_H

@@ -505,7 +505,7 @@ static void attempt_ended(struct exchange *x, CURLcode rc)
 		fail(x, &e);
 }
 
-/* Ended for libcurl: first what we still hold goes to the reader. */
+/* libcurl is done: first the reader gets the bytes that we still hold. */
 static void ended(struct exchange *x, CURLcode rc)
 {
 	if (x->pending_len > x->pending_at && !x->fatal.code && answer_flush(x) == 0) {

@@ -25,7 +25,7 @@
 
 #define HTTP_REDIRECTS_MAX 5
 #define HTTP_HEADERS_MAX (128u << 10)	/* bytes of all headers of one answer */
-#define HTTP_ERROR_TEXT_MAX 8192	/* bytes read of an answer that is no success */
+#define HTTP_ERROR_TEXT_MAX 8192	/* bytes read of an error response */
 #define HTTP_TOKEN_MAX 16384		/* bytes of a bearer token */
 #define HTTP_TOKEN_ANSWER_MAX 65536
 #define HTTP_SCOPE_MAX 2048
@@ -42,7 +42,7 @@ struct http_token {
 struct http_site {
 	struct http_site *next;
 	struct origin origin;
-	char *user, *password;		/* NULL when there are none */
+	char *user, *password;		/* NULL if the site has none */
 	char *identity_token;		/* OAuth2 refresh token, instead of both */
 	int basic;			/* it asked for Basic: sent unasked from now on */
 	int has_class;
@@ -125,7 +125,7 @@ void exchange_release(struct exchange *x);
 /* From the beginning, on another site: the bytes handed on stay. */
 void exchange_move(struct exchange *x, struct http_site *site);
 
-/* 1 with the error when to is an address that no registry may send us to, whatever a proxy would say. */
+/* Returns 1 with the error if no registry may send us to the address to, even through a proxy. */
 int exchange_refuses(const struct exchange *x, const struct origin *to, struct err *e);
 
 /* One turn of the loop: waits for the network, sock or timers; at most timeout_ms. */
@@ -135,11 +135,14 @@ struct http_site *http_site(struct http *h, const struct origin *o, struct err *
 
 /* ---- auth.c ---- */
 
-/* The Authorization line for this attempt, or NULL with err.code 0 when there is none; the caller frees. */
+/*
+ * The Authorization line for this attempt; the caller frees it. NULL with err.code 0 if there is
+ * none.
+ */
 char *auth_header(struct exchange *x, struct err *e);
 /*
- * After a 401.  0: the exchange goes on (now, or when the token is there).  -1
- * with err set: it is over.
+ * After a 401. 0: the exchange continues, now or when it has the token. -1 with err set: it is
+ * over.
  */
 int auth_challenged(struct exchange *x, struct err *e);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * job - one request of berth-image's, which may take several exchanges.
+ * job - one request of berth-image, which may take several exchanges.
  *
- * serve.c has the list of them and what is one exchange; upload.c has a blob's
- * way to a registry.
+ * serve.c has the list of requests, and those that are one exchange; upload.c pushes a blob.
  */
 #ifndef BERTH_ROOTFS_HTTP_JOB_H
 #define BERTH_ROOTFS_HTTP_JOB_H

@@ -51,7 +51,7 @@ void job_end(struct job *j, int existed)
 {
 	const struct exchange *x = &j->x;
 
-	/* headers may hold any byte; what is not UTF-8 becomes null */
+	/* headers may hold any byte; a header that is not UTF-8 becomes null */
 	say(j->serve, json_pack("{s:s, s:I, s:I, s:I, s:o, s:o, s:b, s:b}", "event", "done", "id", j->id,
 				"endpoint", (json_int_t)j->at_now, "bytes",
 				(json_int_t)(j->kind == JOB_BLOB ? x->got : j->kind == JOB_MANIFEST ? x->text.len : j->size),

@@ -80,7 +80,7 @@ static void send_part(struct job *j)
 	struct exchange *x = &j->x;
 	uint64_t left = j->size - u->at;
 
-	/* alone in a PUT goes what is small, or all of it when nothing of it is there */
+	/* a small blob is sent in one PUT; so is a whole blob of which the registry has nothing */
 	u->closing = !left || (!u->at && (!u->chunk || left <= u->chunk));
 	u->part = u->closing || left < u->chunk || !u->chunk ? left : u->chunk;
 	u->step = UPLOAD_SEND;
@@ -123,7 +123,7 @@ static int take_session(struct job *j, struct err *e)
 	return 0;
 }
 
-/* "0-N" of a Range header: how many bytes the session has.  -1 when it is no such thing. */
+/* "0-N" of a Range header: the number of bytes that the session has. -1 if it is malformed. */
 static int read_range(const struct exchange *x, uint64_t *ret)
 {
 	const char *s = x->upload_range;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a layer counts for, in its own limits and in those of who makes it. */
+/* Counts a layer against its own limits and those of its maker. */
 #include "rootfs/layer/layer.h"
 
 int layer_budget_take(struct layer_budget *b, uint64_t bytes, struct err *e)

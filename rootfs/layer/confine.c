@@ -242,7 +242,7 @@ static int filter_calls(enum confine_role role, struct err *e)
 	return 0;
 }
 
-/* Its ids are free of all meaning on the host; what it may do it may do in there only. */
+/* Its ids have no meaning on the host; its rights count only in this namespace. */
 static int enter_userns(int userns_fd, struct err *e)
 {
 	if (setns(userns_fd, CLONE_NEWUSER) < 0)

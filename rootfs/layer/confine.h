@@ -24,12 +24,12 @@
 enum confine_role {
 	CONFINE_FILTER,		/* bytes in, bytes out: no file system at all */
 	CONFINE_WRITE,		/* may change the tree below root_fd, with any owner */
-	CONFINE_READ,		/* may read the tree below root_fd, whatever its modes */
+	CONFINE_READ,		/* may read the tree below root_fd, with any modes */
 };
 
 struct confine {
 	enum confine_role role;
-	pid_t parent;		/* who forked us, and takes us along when it dies */
+	pid_t parent;		/* the process that forked us, and whose death ends us */
 	int root_fd;		/* a directory, in keep; -1 for a filter */
 	int also_fd;		/* reader: a second tree it may read, by this descriptor only; -1: none */
 	int userns_fd;		/* of confine_userns(); -1: stay in this one */
@@ -41,16 +41,16 @@ struct confine {
 int confine_child(const struct confine *c, struct err *e);
 
 /*
- * A user namespace whose ids 0 to 65535 are CONFINE_IDS_FIRST and up of the
- * host: a process in it is nobody the host knows, whatever it is inside.
+ * A user namespace whose ids 0 to 65535 are CONFINE_IDS_FIRST and up of the host: a process in
+ * it belongs to no user of the host, whatever its id inside.
  */
 #define CONFINE_IDS_FIRST 0x7ffd0000u
 #define CONFINE_IDS 65536u
 int confine_userns(struct err *e);
 /*
- * The directory dir_fd as a process in that namespace must see it to store the
- * ids 0 to 65535 as they are: a detached, idmapped mount.  ERR_UNSUPPORTED when
- * the file system has no such mounts; then no sandbox could use what lies there.
+ * A detached, idmapped mount of the directory dir_fd, through which a process in that namespace
+ * stores the ids 0 to 65535 unchanged. ERR_UNSUPPORTED if the file system does not support such
+ * mounts; then no sandbox could use its files.
  */
 int confine_mount(int dir_fd, int userns_fd, struct err *e);
 

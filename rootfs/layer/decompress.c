@@ -30,7 +30,7 @@ static const char *compression_name(enum compression c)
 	return names[c];
 }
 
-/* What the first n bytes of a stream look like. */
+/* The compression that the first n bytes of a stream show. */
 static enum compression decompress_detect(const unsigned char *p, size_t n)
 {
 	if (n >= 3 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8)

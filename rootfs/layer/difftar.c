@@ -154,7 +154,7 @@ static int is_whiteout(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 }
 
-/* What the image has at path: its type, 0 for nothing. */
+/* The type of the image's entry at path, 0 for none. */
 static mode_t lower_type(const struct diff *x, const char *path, struct stat *ret)
 {
 	autoclose int fd = path_open_beneath(x->d->lower_fd, path, O_PATH | O_NOFOLLOW, 0);
@@ -172,7 +172,7 @@ static int open_lower(const struct diff *x, const char *path)
 	return path_open_beneath(x->d->lower_fd, *path ? path : ".", O_RDONLY | O_DIRECTORY, 0);
 }
 
-/* The seeds of writable.c: as long as they are what we made of them, they are nothing that was changed. */
+/* The seed files of writable.c do not count as changes while they are as we made them. */
 static const char *const seed_files[] = { "etc/hosts", "etc/hostname", "etc/resolv.conf" };
 static const char *const seed_mounts[] = { "proc", "sys", "dev", "tmp", "run" };
 
@@ -244,7 +244,10 @@ static int put_marker(struct diff *x, const char *dir, const char *prefix, const
 	return r;
 }
 
-/* Where the directory's own part in the image lies; "" : it has none.  from: its parent's. */
+/*
+ * Finds the image directory that corresponds to this directory; "": it has none. from: that of
+ * its parent.
+ */
 static void origin_of(const struct diff *x, const char *path, const char *name, const char *from, char ret[TREE_PATH_MAX + 1])
 {
 	const struct difftar_mark *m = find_mark(x->d->marks, path);
@@ -306,7 +309,10 @@ static int put_one(struct diff *x, int dir_fd, const char *dir, const char *name
 	return fd < 0 ? err_sys(e, "open directory '%.200s'", x->t->path) : put_dir(x, fd, &st, name, from, depth, e);
 }
 
-/* What a renamed directory brought along from its old place, and has no entry for in the writable layer. */
+/*
+ * Writes what a renamed directory brought from its old place without an entry in the writable
+ * layer.
+ */
 static int put_from_image(struct diff *x, int low_fd, int fd, const char *name, int depth, struct err *e)
 {
 	const uint32_t ids = x->t->id_count;

@@ -39,7 +39,7 @@ struct layer {
 	struct layer_stats st;
 };
 
-/* One entry, checked: what is left to do needs no look at the archive but for data. */
+/* One entry, checked: only its data is still read from the archive. */
 struct item {
 	struct archive_entry *ae;
 	char path[TREE_PATH_MAX + 1];
@@ -117,7 +117,7 @@ static int take_item(struct layer *l, struct archive_entry *ae, struct item *it,
 	return 0;
 }
 
-/* Removes whatever has the item's name.  Returns the type it had, 0 for nothing. */
+/* Removes the existing entry with the item's name. Returns its type, 0 for nothing. */
 static int clear_name(struct layer *l, const struct item *it, mode_t *ret_type, struct err *e)
 {
 	struct stat st;
@@ -250,7 +250,7 @@ static int apply_dir(struct layer *l, struct item *it, struct err *e)
 		   fchownat(it->parent_fd, it->name, it->uid, it->gid, AT_SYMLINK_NOFOLLOW) < 0) {
 		return err_sys(e, "give '%.200s' its owner", it->path);
 	}
-	/* mkdir ignores these bits; what has the name is a directory, by the lines above */
+	/* mkdir ignores these bits; the lines above made sure that the entry is a directory */
 	if ((it->mode & 07000) && fchmodat(it->parent_fd, it->name, it->mode, 0) < 0)
 		return err_sys(e, "give '%.200s' its mode", it->path);
 	if (has_xattrs(it)) {
@@ -489,7 +489,7 @@ static int apply_all(struct layer *l, struct item *it, struct err *e)
 	return 0;
 }
 
-/* The digest covers what follows the end mark, so whoever feeds us must get rid of it. */
+/* The digest covers the bytes after the end mark, so we must read them all. */
 static int drain(struct layer *l, struct err *e)
 {
 	ssize_t r;

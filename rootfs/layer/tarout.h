@@ -2,9 +2,9 @@
 /*
  * tarout - a directory tree as a tar stream (tarstream.h).
  *
- * The same tree gives the same bytes: names are sorted.  The tree is hostile
- * and may change meanwhile: links are not followed, and what is no file,
- * directory or link is skipped and counted.  Runs confined (CONFINE_READ).
+ * The same tree gives the same bytes: names are sorted. The tree is hostile and may change
+ * meanwhile. Links are not followed; anything that is not a file, directory or link is skipped
+ * and counted. Runs confined (CONFINE_READ).
  */
 #ifndef BERTH_ROOTFS_LAYER_TAROUT_H
 #define BERTH_ROOTFS_LAYER_TAROUT_H

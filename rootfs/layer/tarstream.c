@@ -20,7 +20,7 @@
 #define CHUNK (256u << 10)
 #define BLOCK 512
 #define PAX_MAX (1u << 20)
-#define SEGMENTS_MAX 4096	/* of a sparse file; one with more is written whole */
+#define SEGMENTS_MAX 4096	/* segments of a sparse file; a file with more is written whole */
 #define ZSTD_LEVEL 1
 #define GZIP_LEVEL 4
 
@@ -275,7 +275,7 @@ static int copy_range(struct tarstream *t, int fd, uint64_t off, uint64_t len, s
 			continue;
 		if (r < 0)
 			return err_sys(e, "read '%.200s'", t->path);
-		if (!r)		/* it shrank: what was announced must come */
+		if (!r)		/* the file shrank: the announced size must still be written */
 			return put_zeros(t, len, e);
 		if (put(t, t->chunk, (size_t)r, e) < 0)
 			return -1;

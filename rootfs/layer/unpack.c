@@ -25,7 +25,7 @@
 #define MEMORY_FILTER (512ull << 20)	/* a zstd window of 128 MiB and its tables */
 #define MEMORY_WRITER (256ull << 20)
 
-/* What a child says at its end, in one write. */
+/* The report of a child at its end, in one write. */
 struct report {
 	struct err err;
 	struct decompress_result filter;

@@ -33,7 +33,7 @@ struct unpack {
 	const int *lower_fds;		/* trees of the layers below, lowest first */
 	size_t lower_count;
 	struct layer_budget *budget;	/* of what is written; or NULL */
-	/* called now and then with what was read so far; may be NULL */
+	/* called from time to time with the number of bytes read so far; may be NULL */
 	void (*tick)(void *ctx, uint64_t in_bytes, const struct layer_progress *p);
 	void *tick_ctx;
 	/* called when blob and content were found right and the lower trees must be complete; may be NULL */

@@ -55,9 +55,9 @@ static int is_same_registry(const struct copy *c)
 }
 
 /*
- * Asked for, brought here and sent on.  What the target has or can mount never
- * comes here; what comes goes through a file of ours, so that a download that
- * breaks off is no half upload.
+ * A blob that is requested, fetched and sent on. A blob that the target has or can mount is not
+ * fetched. A fetched blob goes through a file of ours, so a broken download does not become half
+ * an upload.
  */
 enum { COPY_ASK, COPY_GET, COPY_SEND };
 
@@ -75,7 +75,7 @@ static int fetch(struct copy *c, struct push_blob *b, struct err *e)
 	b->fd = store_tmp_file(&c->store, name, e);
 	if (b->fd < 0)
 		return -1;
-	/* nobody needs its name: it goes with us */
+	/* nobody needs its name: the kernel removes the file when we end */
 	store_tmp_remove(&c->store, name);
 	b->step = COPY_GET;
 	return remote_get_blob(&c->p.remote, &c->from, b->desc->digest, b->desc->size, b->fd, e);

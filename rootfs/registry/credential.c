@@ -209,7 +209,7 @@ static void wipe_buf(struct buf *b)
 	buf_release(b);
 }
 
-/* Who can write the file chooses a program that runs as us. */
+/* A user who can write the file chooses a program that runs with our rights. */
 static int may_name_programs(int fd, const char *path, struct err *e)
 {
 	struct stat st;

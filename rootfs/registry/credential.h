@@ -19,7 +19,7 @@
 #define CREDENTIAL_FILE_MAX (1u << 20)
 #define CREDENTIAL_SECRET_MAX 8192	/* bytes of a password or identity token */
 
-struct credential {	/* strings owned by it; all NULL when there is none */
+struct credential {	/* owns its strings; all are NULL without a credential */
 	char *user, *password;
 	char *identity_token;
 };
@@ -28,11 +28,11 @@ void credential_release(struct credential *c);
 #define autocredential __attribute__((cleanup(credential_release)))
 
 /*
- * Looks registry ("docker.io", "HOST[:PORT]") up in auth.json of state_dir, then
- * in docker_config (a path, or NULL): by the credential helper that is named
- * there, else in the file itself.  An absent file is no error; one that others may
- * read is ERR_DENIED for ours, and docker's when it names a helper and others may
- * write it.  helper_ms: what a helper may take.  1 found, 0 not, -1.
+ * Looks registry ("docker.io", "HOST[:PORT]") up in auth.json of state_dir, then in
+ * docker_config (a path, or NULL): by the credential helper that is named there, else in the
+ * file itself. A missing file is no error. ERR_DENIED if others may read our file, or if
+ * docker's file names a helper and others may write it. helper_ms: the time limit of a helper. 1
+ * found, 0 not, -1.
  */
 int credential_find(const char *state_dir, const char *docker_config, const char *registry, uint64_t helper_ms,
 		    struct credential *ret, struct err *e);

@@ -116,7 +116,7 @@ static char **make_environment(void)
 	for (i = 0; i < ARRAY_LEN(names); i++) {
 		const char *v = secure_getenv(names[i]);
 
-		/* the child's memory is a copy: it goes with the exec */
+		/* the child's memory is a copy, which the exec drops */
 		if (v && asprintf(&env[n], "%s=%s", names[i], v) > 0)
 			n++;
 	}
@@ -207,7 +207,7 @@ static int drain(const struct helper *h, struct buf *b, struct err *e)
 	}
 }
 
-/* Before Linux 5.3 there is no descriptor that tells. */
+/* Before Linux 5.3 there is no pidfd_open(2). */
 static int has_ended(const struct helper *h, const struct pollfd *p)
 {
 	siginfo_t si = { .si_pid = 0 };
@@ -217,7 +217,10 @@ static int has_ended(const struct helper *h, const struct pollfd *p)
 	return waitid(P_PID, (id_t)h->pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid;
 }
 
-/* Until it has ended; what it leaves behind may hold its stdout for ever. */
+/*
+ * Waits until the helper has ended. Processes that it leaves behind may hold its stdout open for
+ * ever.
+ */
 static int hear(const struct helper *h, uint64_t deadline_ms, struct buf *b, struct err *e)
 {
 	uint64_t end = clock_ms() + deadline_ms, most = h->pidfd >= 0 ? 1000000 : LOOK_EACH_MS;

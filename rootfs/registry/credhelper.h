@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * credhelper - passwords from docker's credential helpers
- * (docker-credential-NAME get; github.com/docker/docker-credential-helpers).
+ * credhelper - passwords from docker's credential helpers (docker-credential-NAME get;
+ * github.com/docker/docker-credential-helpers).
  *
- * A helper is the operator's program, and it runs with the rights of whoever
- * runs berth-image: it has a keychain to open.  So nothing an image or a
- * registry says chooses one: the name comes from a configuration that only its
- * owner could write, is a plain word, and is looked for in the system's
- * directories only, never in PATH.  It gets the registry's name on stdin,
- * /dev/null as stderr, a clean environment, and a deadline; what it prints is
- * bounded and read strictly.
+ * A helper is the operator's program. It runs with the rights of berth-image's caller, because
+ * it opens that user's keychain. So neither an image nor a registry can choose a helper: its
+ * name comes from a configuration that only its owner can write, is a plain word, and is looked
+ * up in the system's directories only, never in PATH. It gets the registry's name on stdin,
+ * /dev/null as stderr, a clean environment, and a deadline; its output is bounded and read
+ * strictly.
  */
 #ifndef BERTH_ROOTFS_REGISTRY_CREDHELPER_H
 #define BERTH_ROOTFS_REGISTRY_CREDHELPER_H
@@ -26,8 +25,8 @@
 /* Asks the helper for server ("HOST[:PORT]", or Docker Hub's URL).  1 found, 0 it knows none, -1. */
 int credhelper_get(const char *name, const char *server, uint64_t deadline_ms, struct credential *ret, struct err *e);
 /*
- * What a helper printed to a credential; pure.  The user name "<token>" says that
- * the secret is an identity token.  -1: ERR_CORRUPT.
+ * Turns the output of a helper into a credential; pure. The user name "<token>" means that the
+ * secret is an identity token. -1: ERR_CORRUPT.
  */
 int credhelper_parse(const char *text, size_t n, const char *name, struct credential *ret, struct err *e);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * origin - scheme, host and port of a URL: what a credential is bound to.
+ * origin - scheme, host and port of a URL, to which a credential is bound.
  *
- * Pure.  URLs come from redirects, upload locations and auth realms: hostile.
- * The grammar is narrower than that of any URL library (no user, no escapes in
- * the host, only canonical IPv4), so that what we judge and what libcurl
- * connects to cannot differ.
+ * Pure. URLs come from redirects, upload locations and auth realms: hostile. The grammar is
+ * narrower than that of any URL library (no user, no escapes in the host, only canonical IPv4),
+ * so the host that we judge and the host that libcurl connects to cannot differ.
  */
 #ifndef BERTH_ROOTFS_REGISTRY_ORIGIN_H
 #define BERTH_ROOTFS_REGISTRY_ORIGIN_H

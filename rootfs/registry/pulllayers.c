@@ -20,7 +20,7 @@
 #define PIPE_SIZE (1 << 20)
 #define HEAR_MS 1000
 
-/* What a worker says at its end, in one write. */
+/* The report of a worker at its end, in one write. */
 struct report {
 	struct err err;
 	char digest[DIGEST_SIZE], diff_id[DIGEST_SIZE];
@@ -233,8 +233,8 @@ static int take_events(struct crew *c, struct err *e)
 }
 
 /*
- * A worker whose source ended too early: berth-http says why, or is dead itself,
- * and of a dying process the kernel closes the pipe and the socket in no order.
+ * A worker's source ended too early. berth-http reports why, unless it died itself: then the
+ * kernel closes the pipe and the socket in any order.
  */
 static void hear_why(struct crew *c, struct worker *w)
 {
@@ -321,7 +321,7 @@ static int work(struct crew *c, struct err *e)
 		if (!c->running)
 			return 0;
 		let_go(c);
-		/* what berth-http says comes before what a worker makes of it */
+		/* berth-http's event comes before a worker's reaction to it */
 		if (wait_for_something(c, p, e) < 0 || take_events(c, e) < 0)
 			return -1;
 		for (i = 0; i < c->count; i++)
@@ -349,7 +349,10 @@ static void dismiss(struct crew *c)
 	}
 }
 
-/* What is whole stays, though no image names it yet: from the lowest layer on, without a gap. */
+/*
+ * Complete layers stay although no image names them yet: from the lowest layer up, without a
+ * gap.
+ */
 static void keep_whole(struct crew *c)
 {
 	struct store *s = &c->p->im.store;
@@ -367,7 +370,7 @@ static void keep_whole(struct crew *c)
 	}
 }
 
-/* An interrupt ends the pull in order; then the signal does what it does to everybody. */
+/* An interrupt first ends the pull cleanly; then the signal has its usual effect. */
 static int take_signals(sigset_t *ret_before)
 {
 	sigset_t set;

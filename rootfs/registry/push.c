@@ -228,7 +228,10 @@ struct mount_search {
 	char found[REMOTE_REPO_MAX];
 };
 
-/* Another name of ours in the same registry whose image has the blob: the registry has it there, most likely. */
+/*
+ * Finds another image of ours in the same registry that has the blob, so that the registry most
+ * likely has it too.
+ */
 static int look_for_mount(void *ctx, const char *filename, const json_t *record, const struct err *bad, struct err *e)
 {
 	struct mount_search *m = ctx;

@@ -2,9 +2,9 @@
 /*
  * push - images from the store, or from another registry, to a registry.
  *
- * Documents and layers go as they are, byte for byte: the digest stays.  What
- * the registry has is not sent; what another of its repositories has is mounted
- * from there.  The manifest goes last.
+ * Documents and layers are sent byte for byte, so the digest stays. A blob that the registry has
+ * is not sent; a blob that another of its repositories has is mounted from there. The manifest
+ * is sent last.
  */
 #ifndef BERTH_ROOTFS_REGISTRY_PUSH_H
 #define BERTH_ROOTFS_REGISTRY_PUSH_H
@@ -52,7 +52,8 @@ struct push_blob {
 	int job;			/* request under way, or 0 */
 	int is_over;
 	int step, fd;			/* the way's own */
-	uint64_t shown;			/* bytes told of: what was sent and did not arrive is not taken back */
+	/* bytes reported so far; bytes that were sent and did not arrive still count */
+	uint64_t shown;
 };
 
 /* How blobs get there; both return a request's id, or -1, further() 0 when the blob is there. */
@@ -68,7 +69,7 @@ struct push_way {
  */
 int push_blobs(struct push *p, const struct oci_manifest *m, const struct push_way *way, struct err *e);
 void push_retrying(void *ctx, const char *why, uint64_t delay_ms);
-/* Under what the manifest goes: the reference's digest, which must then be this one, or its tag. */
+/* The name for the manifest: the reference's digest, which must then match, or its tag. */
 int push_reference(const struct ref *r, const struct remote_target *t, const char *digest, const char **ret, struct err *e);
 json_t *push_result(const struct push *p, const char *digest, size_t layers, struct err *e);
 

@@ -375,7 +375,7 @@ static int must_be(const char *want, const char *is, struct err *e)
 	return strcmp(want, is) ? err_set(e, ERR_CORRUPT, "the manifest's digest is %s instead of %s", is, want) : 0;
 }
 
-/* Docker-Content-Digest, where a registry sends it: of whatever algorithm it likes. */
+/* Docker-Content-Digest, if a registry sends it, in an algorithm of its choice. */
 static int is_as_said(const struct remote_event *ev, const char *text, size_t n, struct err *e)
 {
 	char digest[DIGEST_SIZE];
@@ -420,7 +420,7 @@ int remote_get_manifest(struct remote *r, const struct remote_target *t, const c
 {
 	size_t first = 0;
 
-	/* a mirror whose bytes are wrong is as good as one that is away */
+	/* a mirror with wrong bytes is treated like one that is down */
 	while (get_manifest_from(r, t, &first, ref, ret, e) < 0) {
 		if (first >= t->count || e->code != ERR_CORRUPT)
 			return err_wrap(e, "get the manifest %.80s of %.100s/%.150s", ref, t->registry, t->repo);

@@ -53,7 +53,7 @@ struct remote_target {
 	size_t count;
 };
 
-/* What a reference stands for.  mirrors: 0 for a push.  ERR_CONFIG when the configuration is wrong. */
+/* Resolves a reference. mirrors: 0 for a push. ERR_CONFIG if the configuration is wrong. */
 int remote_target(const struct ref *r, const struct remote_options *o, int mirrors, struct remote_target *ret,
 		  struct err *e);
 /* The registry a login word means: "docker.io", "HOST[:PORT]", with or without scheme and path. */
@@ -62,7 +62,7 @@ int remote_registry_target(const char *word, const struct remote_options *o, str
 struct remote {
 	int sock;
 	pid_t pid;
-	int signal_fd;			/* ends whatever waits, or -1 */
+	int signal_fd;			/* ends every wait, or -1 */
 	unsigned int next_id;
 	uint64_t deadline_ms;		/* on the monotonic clock, 0: none */
 	void (*retrying)(void *ctx, const char *why, uint64_t delay_ms);	/* may be NULL */

@@ -305,7 +305,7 @@ static int in_use(int store_fd, const char *digest)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-/* 1 when ref stands for an image by digest, not for one of its names. */
+/* Whether ref names an image by its digest instead of one of its names. */
 static int is_by_digest(const char *ref, const char *name)
 {
 	struct ref r;
@@ -318,7 +318,10 @@ static int is_by_digest(const char *ref, const char *name)
 	return strcmp(full, name) != 0;
 }
 
-/* Drops a name whose record cannot be understood: which image it named is not known, and a sandbox that stands on it has a pin. */
+/*
+ * Drops a name whose record cannot be understood. Its image is unknown; a sandbox that uses the
+ * image has a pin.
+ */
 static int remove_newer(int store_fd, const char *ref, json_t *removed, struct err *e)
 {
 	char filename[REF_NAME_MAX + 8], path[REF_NAME_MAX + 32], name[REF_NAME_MAX + 1];

@@ -34,8 +34,8 @@ int catalog_remove(int store_fd, const char *ref, int force, json_t *removed, st
 /* Gives the image ref a further name, which another image may have had. */
 int catalog_tag(int store_fd, const char *ref, const char *name, struct err *e);
 /*
- * New array of the names of images that are no tenant's, that no sandbox, running or stopped, was
- * made from, that nobody pinned, and that came before this time (seconds).
+ * New array of the names of images that belong to no tenant, have no pin, were not used to make
+ * any existing sandbox, and were imported before this time (seconds).
  */
 json_t *catalog_unused(int store_fd, int64_t before, struct err *e);
 /*

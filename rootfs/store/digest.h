@@ -2,10 +2,10 @@
 /*
  * digest - the text form of content digests.
  *
- * Digests are "sha256:" and 64, or "sha512:" and 128 lower-case hex digits: the
- * algorithms OCI image-spec registers.  A path in the store is built from them after
- * they passed these checks, so nothing an image says can name another file (I27).
- * What is made here (chain ids, what commit and import write) is SHA-256.  Pure.
+ * Digests are "sha256:" and 64, or "sha512:" and 128 lower-case hex digits: the algorithms that
+ * the OCI image-spec registers. Paths in the store are built from digests that passed these
+ * checks, so an image cannot name another file (I27). Digests made here (chain ids, commit and
+ * import) are SHA-256. Pure.
  */
 #ifndef BERTH_ROOTFS_STORE_DIGEST_H
 #define BERTH_ROOTFS_STORE_DIGEST_H

@@ -84,7 +84,10 @@ static int bytes_of(int dir_fd, const char *name, uint64_t *ret, struct err *e)
 		*ret = 0;
 		return errno == ENOENT ? 0 : err_sys(e, "look at %.100s", name);
 	}
-	/* it went while we looked, or a sandbox nested directories beyond all measure: what is known counts */
+	/*
+	 * it was removed while we looked, or a sandbox nested directories too deep: the known
+	 * part counts
+	 */
 	if (S_ISDIR(st.st_mode) && catalog_disk_bytes(dir_fd, name, &below, NULL, &why) < 0 && why.code != ERR_NOT_FOUND &&
 	    why.code != ERR_CORRUPT && why.os_errno != ENOENT) {
 		*e = why;
@@ -159,7 +162,7 @@ static int add_sandbox(struct disk *d, int dir_fd, const char *name, uint64_t by
 	return 0;
 }
 
-/* Which of them are in use the volumes' own list tells (berth volume ls). */
+/* The volumes' own list (berth volume ls) shows which of them are in use. */
 static int add_volume(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
 {
 	(void)dir_fd;
@@ -190,7 +193,7 @@ static int add_other(struct disk *d, int dir_fd, const char *name, uint64_t byte
 	return 0;
 }
 
-/* What died in the middle of an import; the next one clears it.  A living one's is locked. */
+/* The files of an import that died; the next import removes them. A running import holds a lock. */
 static int add_tmp(struct disk *d, int dir_fd, const char *name, uint64_t bytes, struct err *e)
 {
 	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * diskuse - what berth has on disk, and what of it nobody needs.
+ * diskuse - berth's use of the disk, and the part that nobody needs.
  *
- * Bytes are allocated blocks, files with several names once, directories
- * included: the figures of du(1).
+ * Bytes are allocated blocks, a file with several names counts once, directories are included:
+ * the figures of du(1).
  */
 #ifndef BERTH_ROOTFS_STORE_DISKUSE_H
 #define BERTH_ROOTFS_STORE_DISKUSE_H

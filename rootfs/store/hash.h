@@ -17,7 +17,7 @@ struct hash {
 	struct evp_md_ctx_st *ctx;
 };
 
-/* like: a digest, whose algorithm it is to be; NULL: SHA-256. */
+/* like: a digest whose algorithm to use; NULL: SHA-256. */
 int hash_init(struct hash *h, const char *like, struct err *e);
 int hash_add(struct hash *h, const void *p, size_t n, struct err *e);
 int hash_final(struct hash *h, char ret[DIGEST_SIZE], struct err *e);

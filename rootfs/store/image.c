@@ -147,7 +147,7 @@ int image_check_format(const json_t *record, const char *what, struct err *e)
 	       err_hint(e, "use that berth again; or berth image rm --force %.100s, and pull or import it", name) : -1;
 }
 
-/* A new reference to a record, or NULL; its text goes to *ret_text, whose old content is freed. */
+/* A new reference to a record, or NULL. Its text goes to *ret_text, whose old content is freed. */
 static json_t *read_file(int dir_fd, const char *path, struct buf *ret_text, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
@@ -198,7 +198,10 @@ static int has_digest(const json_t *doc, const char *hex)
 	return 0;
 }
 
-/* Of several records of one image: a tenant's own first, for the operator one that is nobody's. */
+/*
+ * Chooses among several records of one image: for a tenant its own first, for the operator one
+ * without an owner.
+ */
 static int is_better(const struct image_view *v, const json_t *have, const json_t *had)
 {
 	return v ? image_view_owns(v, have) && !image_view_owns(v, had) :
@@ -248,7 +251,7 @@ static int find_digest(int store_fd, const struct image_view *v, const char *hex
 		}
 	}
 	closedir(dir);
-	/* it may be the one whose record cannot be understood */
+	/* the record that cannot be understood may be the one we look for */
 	if (!rc && !found && newer.code && !v) {
 		rc = -1;
 		if (e)
@@ -259,7 +262,7 @@ static int find_digest(int store_fd, const struct image_view *v, const char *hex
 	return rc;
 }
 
-/* The record of that very name, if v sees it; *ret_doc stays NULL when there is none. */
+/* The record of exactly that name, if v sees it; *ret_doc stays NULL without one. */
 static int find_file(int store_fd, const struct image_view *v, const struct ref *r,
 		     json_t **ret_doc, struct buf *ret_text, struct err *e)
 {

@@ -50,8 +50,9 @@ struct image {			/* strings owned by it */
 /* In the directory of a lasting sandbox: a copy of its image's record. */
 #define IMAGE_PIN "image.json"
 /*
- * "version" of a record: the newest that is read.  2 has an "owner", the tenant of berthd whose image it is, which an older berth
- * would show to every tenant; without one 1 is written.
+ * The newest "version" of a record that is read. Version 2 adds "owner", the tenant of berthd
+ * that owns the image; an older berth would show such an image to every tenant. A record without
+ * an owner is written as version 1.
  */
 #define IMAGE_RECORD_FORMAT 2
 #define IMAGE_RECORD_UNOWNED 1
@@ -59,9 +60,9 @@ struct image {			/* strings owned by it */
 /* Opens the store root (0700; made when absent).  Returns a dirfd. */
 int store_open(const char *path, struct err *e);
 /*
- * Looks an image up by name[:tag][@digest], by "sha256:HEX" or by at least 12
- * hex digits of its digest.  ERR_NOT_FOUND with a hint when there is none,
- * ERR_INVALID when ref is malformed or the digits fit several images.
+ * Looks an image up by name[:tag][@digest], by "sha256:HEX" or by at least 12 hex digits of its
+ * digest. ERR_NOT_FOUND with a hint if there is none, ERR_INVALID if ref is malformed or the
+ * digits match several images.
  */
 int image_load(int store_fd, const char *ref, struct image *ret, struct err *e);
 void image_release(struct image *im);
@@ -79,8 +80,8 @@ int image_not_found(const char *ref, struct err *e);
 /* The record itself, a new reference; errors as image_load(). */
 json_t *image_record(int store_fd, const char *ref, struct err *e);
 /*
- * The same for a tenant of berthd: ref without a tenant is one of its own names first, then one
- * that it sees; what it does not see is as what is not there.
+ * The same for a tenant of berthd: ref without a tenant is first one of the tenant's own names,
+ * then one that the tenant sees. An image that the tenant does not see is reported as missing.
  */
 json_t *image_record_seen(int store_fd, const struct image_view *v, const char *ref, struct err *e);
 /* O_PATH dirfd of layer tree i (ERR_CORRUPT when the store lost it). */

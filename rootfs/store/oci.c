@@ -67,8 +67,8 @@ static int parse_desc(const json_t *j, struct oci_desc *d, const char *what, str
 }
 
 /*
- * The fields say what a document is; the media type inside and the one of the
- * descriptor must agree with them, or two readers would see two images.
+ * The fields show the kind of a document. The media type inside and that of the descriptor must
+ * agree with them, or two readers would see two images.
  */
 static json_t *parse_document(const char *text, size_t n, int kind, const char *want,
 			      const char *what, struct err *e)

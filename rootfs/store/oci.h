@@ -16,7 +16,7 @@
 #include "base/json.h"
 #include "rootfs/store/digest.h"
 
-/* What a layer's media type says of its tar; AUTO: look at the bytes. */
+/* The compression that a layer's media type declares; AUTO: look at the bytes. */
 enum compression { COMPRESSION_AUTO, COMPRESSION_NONE, COMPRESSION_GZIP, COMPRESSION_ZSTD };
 
 #define OCI_MANIFEST_MAX (4u << 20)	/* bytes, manifests and indexes */
@@ -60,7 +60,7 @@ struct oci_manifest {
 	size_t layer_count;
 };
 
-/* What of an image's config concerns us, checked; owned by it. */
+/* The parts of an image's config that we use, checked; owned by this struct. */
 struct oci_config {
 	struct oci_platform platform;
 	char (*diff_ids)[DIGEST_SIZE];

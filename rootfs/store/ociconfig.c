@@ -112,7 +112,7 @@ static int copy_text(const json_t *obj, const char *key, size_t max, char **ret,
 	return *ret ? 0 : err_nomem(e);
 }
 
-/* USER[:GROUP], names or numbers; what they mean is decided inside the sandbox (E13). */
+/* USER[:GROUP], names or numbers; they are resolved inside the sandbox (E13). */
 static int check_user(const char *s, struct err *e)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$@\\";
@@ -176,7 +176,7 @@ static int parse_platform(const json_t *j, struct oci_platform *p, struct err *e
 	return 0;
 }
 
-/* What a check by a shell runs with: the image's SHELL, or /bin/sh -c. */
+/* The shell of a check: the image's SHELL, or /bin/sh -c. */
 static json_t *shell_words(const json_t *run, struct err *e)
 {
 	size_t none = 0;
@@ -189,7 +189,7 @@ static json_t *shell_words(const json_t *run, struct err *e)
 	return words;
 }
 
-/* Of Test: *ret is NULL where it says that there is no check. */
+/* Reads Test; *ret is NULL if it says that there is no check. */
 static int health_argv(const json_t *run, const json_t *check, json_t **ret, struct err *e)
 {
 	size_t none = 0;

@@ -45,7 +45,7 @@ int image_view_sees(const struct image_view *v, const json_t *record)
 	if (!name)
 		return 0;
 	n = strlen(v->preset);
-	/* what everybody gets who names none; the record has its tag, too */
+	/* the image for a request without a name; the record has its tag too */
 	if (!strcmp(name, v->preset) ||
 	    (!strncmp(name, v->preset, n) && !strcmp(name + n, ":latest")))
 		return 1;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owner - whose an image is, and who sees it.
+ * owner - which tenant owns an image, and who sees it.
  *
- * A record with an "owner" is of that tenant of berthd, and of nobody else: those that the tenant
- * made have names of their own (ref.h), those that the operator made of a sandbox of the tenant's
- * may have any.  One without is nobody's, and shared by the operator's patterns.  Pure.
+ * A record with an "owner" belongs to that tenant of berthd alone. An image that the tenant made
+ * has a name of its own kind (ref.h); an image that the operator made from a sandbox of the
+ * tenant may have any name. A record without an owner is shared with tenants by the operator's
+ * patterns. Pure.
  */
 #ifndef BERTH_ROOTFS_STORE_OWNER_H
 #define BERTH_ROOTFS_STORE_OWNER_H
@@ -21,7 +22,7 @@ struct image_view {		/* all borrowed */
 
 /* The owner of a record, or NULL: nobody. */
 const char *image_owner(const json_t *record);
-/* Whether the tenant sees the image; v NULL: the operator, who sees all. */
+/* Whether the tenant sees the image; v NULL: the operator, who sees all images. */
 int image_view_sees(const struct image_view *v, const json_t *record);
 /* Whether it is the tenant's own; never for the operator. */
 int image_view_owns(const struct image_view *v, const json_t *record);

@@ -21,7 +21,7 @@
 
 typedef int pin_fn(void *ctx, const char *who, const json_t *record, struct err *e);
 
-/* 1 with the record, 0 when there is none, -1. */
+/* 1 with the record, 0 without one, -1. */
 static int read_pin(int dir_fd, const char *file, const char *who, json_t **ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);

@@ -15,13 +15,12 @@
 #define PIN_WORD_MAX 128
 
 /*
- * Calls fn for each pin: who is "sandbox ID" or "pin WORD"; the record has a
- * valid digest.  A pin that cannot be read is an error, as nobody knows then
- * what may go.
+ * Calls fn for each pin: who is "sandbox ID" or "pin WORD"; the record has a valid digest. A pin
+ * that cannot be read is an error, because it is then unknown which files are needed.
  */
 int pins_each(int store_fd, int (*fn)(void *ctx, const char *who, const json_t *record, struct err *e), void *ctx,
 	      struct err *e);
-/* 1 when a pin is on the image with this manifest digest, with whose in ret_who; 0; -1. */
+/* 1 if the image with this manifest digest has a pin, whose owner goes to ret_who; 0; -1. */
 int pins_hold(int store_fd, const char *digest, char ret_who[200], struct err *e);
 /* Pins the image ref; a pin of that word is replaced.  WORD: letters, digits, "_.:-". */
 int pins_add(int store_fd, const char *word, const char *ref, struct err *e);

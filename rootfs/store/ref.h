@@ -27,7 +27,7 @@ struct ref {
 	char tenant[REF_TENANT_MAX + 1];	/* "" when nobody's */
 };
 
-/* ERR_INVALID with the reason when s is no reference. */
+/* ERR_INVALID with the reason if s is not a reference. */
 int ref_parse(const char *s, struct ref *ret, struct err *e);
 /* The same, or a name of a tenant's: NAME[:TAG]@TENANT. */
 int ref_parse_owned(const char *s, struct ref *ret, struct err *e);

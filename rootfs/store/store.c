@@ -316,7 +316,7 @@ int store_write_hold(struct store *s, const char *digest, const char *text, stru
 
 	if (dir < 0)
 		return err_sys(e, "open holds in the image store");
-	/* somebody may hold a lock on the one that is there; its content is the same */
+	/* another process may hold a lock on the existing file; its content is the same */
 	if (path_has(dir, digest_hex(digest)))
 		return 0;
 	return io_replace_file(dir, digest_hex(digest), text, strlen(text), 0600, 1, e);

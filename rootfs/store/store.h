@@ -2,11 +2,11 @@
 /*
  * store - the write side of the image store (layout: image.h).
  *
- * Locks: `lock` is held shared by whoever adds (store_begin) and exclusively by
- * whoever removes (store_begin_exclusive).  Each writer works in a directory of
- * its own below tmp/ and holds a lock on it; a directory there that can be
- * locked belongs to a dead process and is removed by the next writer.  So a
- * kill at any point leaves only whole layers, blobs and records.
+ * Locks: a writer that adds (store_begin) holds `lock` shared, one that removes
+ * (store_begin_exclusive) holds it exclusively. Each writer works in a directory of its own
+ * below tmp/ and holds a lock on it. A directory there that can be locked belongs to a dead
+ * process, and the next writer removes it. So a kill at any point leaves only whole layers,
+ * blobs and records.
  *
  * Nothing is published before store_sync(): first data on disk, then names.
  */
@@ -32,13 +32,13 @@ struct store {
 /* Makes the directories, takes the shared lock, clears what dead writers left. */
 int store_begin(struct store *s, int store_fd, struct err *e);
 /*
- * Takes the exclusive lock instead: nobody adds while it is held.  wait 0:
- * ERR_BUSY when somebody does.
+ * Takes the exclusive lock instead: no process adds while it is held. wait 0: ERR_BUSY if
+ * another process holds the lock.
  */
 int store_begin_exclusive(struct store *s, int store_fd, int wait, struct err *e);
 /*
- * Gives the lock up, so that others can remove meanwhile, or (on) takes it again, shared: what was
- * there may be gone then.
+ * Releases the lock so that others can remove meanwhile, or (on) takes it again, shared. Files
+ * that existed before may then be gone.
  */
 int store_share(struct store *s, int on, struct err *e);
 /* Removes what dead writers left in tmp/ of the store at path, if there is one. */
@@ -68,12 +68,12 @@ int store_tmp_link(struct store *s, const char *path, char ret_name[32], struct 
 void store_tmp_remove(struct store *s, const char *name);
 /* All data written so far below the root is on disk. */
 int store_sync(const struct store *s, struct err *e);
-/* Give a thing from tmp/ its place.  One that is there already stays, ours goes. */
+/* Moves a thing from tmp/ to its place. An existing one stays, and ours is removed. */
 int store_publish_blob(struct store *s, const char *tmp_name, const char *digest, struct err *e);
 int store_publish_layer(struct store *s, const char *tmp_name, const char *chain_id, struct err *e);
 /* Writes a small blob (manifest, config) to tmp/. */
 int store_stage_bytes(struct store *s, const void *p, size_t n, char ret_name[32], struct err *e);
-/* The hold of an image: one chain id per line; kept when there. */
+/* The hold of an image: one chain id per line; an existing one is kept. */
 int store_write_hold(struct store *s, const char *digest, const char *text, struct err *e);
 /* images/FILENAME, replaced whole. */
 int store_write_record(struct store *s, const char *filename, const json_t *record, struct err *e);

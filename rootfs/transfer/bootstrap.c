@@ -179,7 +179,7 @@ static int start(struct debootstrap *d, int *ret_fd, struct err *e)
 	return 0;
 }
 
-/* The last line that tells of an error, for ours. */
+/* The last error line of its output, for our message. */
 static void last_words(const struct debootstrap *d, char ret[LINE_MAX_BYTES])
 {
 	char tail[4096], *line, *save = NULL;

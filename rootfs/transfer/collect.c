@@ -159,7 +159,7 @@ static int sweep_hold(struct collector *c, int dir_fd, const char *name, struct 
 	pinned = pins_hold(c->store.fd, digest, who, e);
 	if (pinned)
 		return pinned < 0 ? -1 : pins_each(c->store.fd, mark_pin, c, e);
-	/* under the lock: whoever waits for it then sees that the link count is 0 */
+	/* under the lock: a process that waits for it then sees that the link count is 0 */
 	return unlinkat(dir_fd, name, 0) < 0 ? err_sys(e, "remove hold %.20s", name) : 0;
 }
 
@@ -192,14 +192,17 @@ static int sweep_blob(struct collector *c, int dir_fd, const char *name, struct 
 	return 0;
 }
 
-/* Nobody adds while we are exclusive, so nobody has one of these. */
+/* Nobody adds while we hold the lock exclusively, so nobody uses one of these. */
 static int sweep_lock(struct collector *c, int dir_fd, const char *name, struct err *e)
 {
 	(void)c;
 	return unlinkat(dir_fd, name, 0) < 0 ? err_sys(e, "remove lock %.20s", name) : 0;
 }
 
-/* Of a record that was being written when its writer was killed (io_replace_file()): nobody writes while we are exclusive. */
+/*
+ * Temporary files of writers that were killed (io_replace_file()). Nobody writes while we hold
+ * the lock exclusively.
+ */
 static int sweep_part(struct collector *c, int dir_fd, const char *name, struct err *e)
 {
 	(void)c;
@@ -279,7 +282,7 @@ static int check_layer(struct collector *c, int dir_fd, const char *name, struct
 		return problem(c, e, "layer %.64s: %s", name, why.msg);
 	if (!devices)
 		return 0;
-	/* out of sight at once; a sandbox that stands on it keeps what it has open */
+	/* out of sight at once; a sandbox that uses it keeps its open descriptors */
 	if (c->repair && (renameat(dir_fd, name, c->store.tmp_fd, name) < 0 || path_remove_tree(c->store.tmp_fd, name, e) < 0))
 		return err_sys(e, "remove layer %.64s", name);
 	return problem(c, e, "layer %.64s holds %llu device nodes%s", name, (unsigned long long)devices,
@@ -314,7 +317,7 @@ static int look_at_hold(struct collector *c, int dir_fd, const char *name, struc
 	return 0;
 }
 
-/* The tree goes, so that it is made again; not from under a sandbox that runs. */
+/* Removes the tree so that it is made again, unless a running sandbox uses it. */
 static int replace_tree(struct collector *c, const char *hex, const char *why, struct err *e)
 {
 	char path[96];
@@ -369,7 +372,7 @@ static int check_trees(void *ctx, const char *filename, const json_t *record, co
 		if (lower[opened] < 0)
 			break;	/* one above it cannot be told without it */
 	}
-	/* from the top: what is below is needed to tell, and may go */
+	/* from the top: the lower ones are needed to decide, and may be removed */
 	for (i = opened; i-- && rc == 0;)
 		rc = check_tree(c, json_array_get(layers, i), lower, i, e);
 	while (opened)

@@ -88,7 +88,7 @@ static int load_parent(struct commit *c, struct err *e)
 	return c->config && c->img.layers ? 0 : -1;
 }
 
-/* All but the last layer must be in the store: the sandbox stands on them. */
+/* All but the last layer must be in the store, because the sandbox uses them. */
 static int no_source(void *ctx, size_t i, struct err *e)
 {
 	const struct commit *c = ctx;
@@ -228,7 +228,10 @@ static void change_run(json_t *run, const json_t *changes)
 		json_object_update(object_of(run, "Labels"), (json_t *)labels);
 }
 
-/* One entry per layer, and ours; an image without a history gets one that fits its layers. */
+/*
+ * One history entry per layer, and ours; an image without a history gets one that fits its
+ * layers.
+ */
 static void change_history(struct commit *c)
 {
 	json_t *history = json_object_get(c->config, "history"), *h, *entry;
@@ -292,7 +295,10 @@ static int set_time(struct commit *c, struct err *e)
 	return 0;
 }
 
-/* What a tenant did in a sandbox, or what is made of a tenant's image, is the tenant's (S44 of SECURITY.md). */
+/*
+ * An image made in a tenant's sandbox, or from a tenant's image, belongs to that tenant (S44 of
+ * SECURITY.md).
+ */
 static int set_owner(struct commit *c, struct err *e)
 {
 	autojson json_t *parent = json_parse(c->parent.record, c->parent.record_len, c->parent.record_len, "image record", e);

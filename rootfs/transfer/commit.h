@@ -17,7 +17,8 @@ struct commit_options {
 	int upper_fd;		/* the writable layer, in which nothing changes meanwhile */
 	int dir_fd;		/* the sandbox's directory, with the record of its image (IMAGE_PIN) */
 	uint32_t id_base;	/* its files' owners on this host begin here */
-	const char *owner;	/* the tenant whose sandbox it is, or NULL: that of its image, if there is one */
+	/* the tenant that owns the sandbox, or NULL: the owner of its image, if any */
+	const char *owner;
 	const char *workdir;	/* what berth may have made for it */
 	const char *author, *message;	/* NULL: none */
 	/*

@@ -86,7 +86,7 @@ static int take_image(struct export *x, const char *ref, struct exported *im, st
 	    oci_manifest_parse(text.data ? text.data : "", text.len, NULL, &im->manifest, e) < 0)
 		return err_wrap(e, "image '%.200s'", ref);
 	im->manifest_size = text.len;
-	/* the descriptor must say what the document says; one that says nothing is OCI's */
+	/* the descriptor must agree with the document; a document without a type is OCI's */
 	doc = json_parse(text.data, text.len, OCI_MANIFEST_MAX, "image manifest", e);
 	if (!doc || json_get_str(doc, "mediaType", &type, "image manifest", e) < 0)
 		return -1;
@@ -177,7 +177,7 @@ static const char *annotation(const json_t *entry, const char *key)
 	return s ? s : "";
 }
 
-/* What a layout had under one of our names gives way. */
+/* An entry of the layout with one of our names is replaced. */
 static void drop_replaced(const json_t *ours, json_t *theirs)
 {
 	static const char ref[] = "org.opencontainers.image.ref.name";

@@ -68,7 +68,7 @@ int importer_begin(struct importer *im, int store_fd, struct err *e)
 		making_end(&im->making);
 		return -1;
 	}
-	/* whose bytes arrive as slowly as somebody else likes keeps nobody from removing */
+	/* bytes that arrive slowly must not keep others from removing images */
 	if (!im->making.who || store_share(&im->store, 0, e) == 0)
 		return 0;
 	importer_end(im);
@@ -133,7 +133,7 @@ int importer_name(struct importer *im, const char *given, struct ref *ret, struc
 				       "berth image import SOURCE NAME");
 		name = made;
 	}
-	/* what the source calls itself is no name of a tenant's */
+	/* a name that the source declares cannot be a tenant's */
 	if (im->opts->name && !im->opts->maker ? ref_parse_owned(name, ret, e) < 0 :
 						 ref_parse(name, ret, e) < 0)
 		return -1;
@@ -204,8 +204,8 @@ int importer_reuse_layer(struct importer *im, struct import_layer *l, struct err
 }
 
 /*
- * A file that came out of an archive is already ours alone: it becomes the blob
- * by a second name, once its digest is known to be right.
+ * A file from an archive is already ours alone. It becomes the blob by a second name, once its
+ * digest is verified.
  */
 static int adopt_file(struct importer *im, int src, char ret_name[32], struct err *e)
 {
@@ -250,7 +250,7 @@ int importer_find_layer(struct importer *im, const struct import_layer *l, int *
 {
 	int tree = 0, blob = 0;
 
-	/* a tenant waits for nobody's, and need not: the one that is published first stays */
+	/* a tenant waits for no other import: the layer that is published first stays */
 	if (!im->making.who && store_lock_layer(&im->store, l->chain_id, e) < 0)
 		return -1;
 	if (making_may_use(&im->making, l->chain_id))

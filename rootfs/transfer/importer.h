@@ -55,11 +55,11 @@ struct import_image {
 	char index_digest[DIGEST_SIZE];	/* of the index it was chosen from, "" when none */
 	char config_digest[DIGEST_SIZE];
 	struct oci_config parsed;
-	char owner[65];			/* the tenant whose image it is to be, or "" */
+	char owner[65];			/* the tenant that will own the image, or "" */
 	uint64_t skipped_elsewhere;	/* by a reader, before the layer saw it */
 };
 
-/* store_begin() for who opts says makes the image; ends with importer_end(). */
+/* store_begin() on behalf of the maker in opts; ends with importer_end(). */
 int importer_begin(struct importer *im, int store_fd, struct err *e);
 void importer_end(struct importer *im);
 
@@ -72,8 +72,9 @@ void import_image_release(struct import_image *img);
 int importer_stage(struct importer *im, struct import_image *img, import_open_fn *open_layer, void *ctx,
 		   struct err *e);
 /*
- * Whether the store has tree and blob of a layer whose chain id is known, and they may be used.
- * For the operator it is locked from then on: another that unpacks it is waited for.
+ * Whether the store has the tree and blob of a layer whose chain id is known, and this image may
+ * use them. For the operator the layer stays locked from then on; if another process unpacks it,
+ * this waits.
  */
 int importer_find_layer(struct importer *im, const struct import_layer *l, int *ret_tree,
 			int *ret_blob, struct err *e);

@@ -52,7 +52,7 @@ static int set_unclean(int lock_fd, int yes, struct err *e)
 		       : 0;
 }
 
-/* wait 0: what another import keeps from being collected waits for the next image. */
+/* wait 0: if another import prevents the collection, the next image does it. */
 static int clean(int store_fd, int lock_fd, int wait, struct err *e)
 {
 	autojson json_t *freed = collect_garbage(store_fd, wait, e);
@@ -64,7 +64,7 @@ static int clean(int store_fd, int lock_fd, int wait, struct err *e)
 
 /* ---- what it has ---- */
 
-/* What a layer of the store takes, which no record says. */
+/* The disk space of a layer in the store, which no record holds. */
 static int measure(int store_fd, const char *chain, uint64_t *ret, struct err *e)
 {
 	char path[96];
@@ -239,7 +239,7 @@ int making_settle(struct making *m, struct store *s, uint64_t document_bytes, st
 	if (layer_budget_take(m->budget, 2 * document_bytes + DOCUMENTS, e) < 0 ||
 	    store_share(s, 1, e) < 0)
 		return -1;
-	/* until there is a name nobody needs what is published now */
+	/* until it has a name, nobody needs what is published now */
 	return set_unclean(m->lock_fd, 1, e);
 }
 
@@ -314,7 +314,7 @@ int making_remove(int store_fd, const struct image_maker *who, const char *ref, 
 	if (!image_view_owns(&who->view, record))
 		return err_set(e, ERR_DENIED,
 			       "image '%.200s' is shared, and only the operator removes it", ref);
-	/* whoever else uses its files keeps them, and is not told of */
+	/* other users of its files keep them, and are not mentioned */
 	if (set_unclean(lock, 1, e) < 0 ||
 	    catalog_remove(store_fd, json_string_value(json_object_get(record, "name")), 1, removed,
 			   e) < 0)

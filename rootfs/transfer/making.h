@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * making - a tenant of berthd makes images: what it may have, and what it must not learn or hinder.
+ * making - limits a tenant of berthd that makes images, and keeps others' images hidden from it.
  *
- * One of a tenant at a time (a lock in tenants/ of the store), so that what it has and what it is
- * making are one sum.  What an image counts for is what its layers and documents take, each layer
- * once, whoever else has it too: a figure that nobody else's images change.  A layer that is in the
- * store is used only when an image has it that the tenant sees; else its bytes must come, and nobody
- * can tell that it was there.  The lock of the store is not held while bytes arrive, nor that of a
- * layer: a slow source keeps no other from adding or removing.
+ * A tenant makes one image at a time (a lock in tenants/ of the store), so its finished and
+ * unfinished images are one sum. An image counts for the size of its layers and documents, each
+ * layer once, even if others have the layer too; so other images do not change the figure. A
+ * layer in the store is used only if the tenant sees an image that has it. Otherwise its bytes
+ * must arrive, and the tenant cannot learn that the store had it. Neither the lock of the store
+ * nor that of a layer is held while bytes arrive, so a slow source keeps nobody from adding or
+ * removing.
  *
- * Bytes that no name needs any more would count for nobody: a file beside the lock says from
- * before a name goes that they are to be collected, which the next image of the tenant waits for.
+ * Bytes without a name would count for nobody. So before a name is removed, a file beside the
+ * lock says that they must be collected, and the next image of the tenant waits for that.
  */
 #ifndef BERTH_ROOTFS_TRANSFER_MAKING_H
 #define BERTH_ROOTFS_TRANSFER_MAKING_H
@@ -56,19 +57,19 @@ int making_take_name(struct making *m, struct ref *name, struct err *e);
  * store again, and the bytes of its documents from the budget.
  */
 int making_settle(struct making *m, struct store *s, uint64_t document_bytes, struct err *e);
-/* One of its layers: what of it was in the store already is charged now. */
+/* One of its layers: the parts that the store had already are charged now. */
 struct making_layer {
 	const char *chain_id, *digest;
 	uint64_t size;		/* of the blob */
 	uint64_t charged;	/* while its tree was made */
 	int has_tree, has_blob;	/* made now, not used from the store */
 };
-/* ERR_BUSY when what was to be used has gone.  *ret_disk: what its tree counts for. */
+/* ERR_BUSY if a layer that was to be used is gone. *ret_disk: the size that its tree counts for. */
 int making_settle_layer(struct making *m, struct store *s, const struct making_layer *l,
 			uint64_t *ret_disk, struct err *e);
 /* The name, which has @TENANT, is written. */
 int making_named(struct making *m, const char *name, const char *digest, struct err *e);
-/* All are: nothing is left to be collected but what one of them had before. */
+/* All names are written: only what one of them named before is left to collect. */
 int making_done(struct making *m, struct store *s, struct err *e);
 
 /*

@@ -56,7 +56,7 @@ static int write_hold(struct importer *im, const struct import_image *img, struc
 	return store_write_hold(&im->store, img->digest, b.data, e);
 }
 
-/* What a tenant makes counts from here on. */
+/* From here on the image counts for its tenant. */
 static int settle(struct importer *im, struct import_image *img, struct err *e)
 {
 	size_t i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of the store can be made again from the rest: a layer's tree from its
- * blob, by the same way an import takes, and an image's hold from its record.
+ * Repairs the store from its other parts: a layer's tree from its blob, the way an import makes
+ * it, and an image's hold from its record.
  */
 #include "rootfs/transfer/collect.h"
 

@@ -21,7 +21,7 @@
 #define ATTRIBUTES_MAX 65536
 #define READ_FLAGS (O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC)
 
-/* Two trees side by side: what the blob says, and what is there. */
+/* Two trees side by side: the one from the blob, and the one in the store. */
 struct sides {
 	char path[TREE_PATH_MAX + 1];	/* of the entry that is compared, "" for the root */
 	size_t len;
@@ -174,7 +174,7 @@ static int same_entry(struct sides *s, int a, int b, const char *name, struct er
 	return 1;	/* whiteouts, FIFOs: their kind is all there is to them */
 }
 
-/* With b < 0 only that a has each name of the other. */
+/* With b < 0, checks only that a has every name of the other. */
 static int each_entry(struct sides *s, int list, int a, int b, struct err *e)
 {
 	int fd = openat(list, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 1;

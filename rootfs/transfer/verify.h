@@ -14,8 +14,9 @@
 #define VERIFY_WHY 300
 
 /*
- * Layer n of a record's layers (image.h), whose trees below it are lower_fds.  1: as the blob says; 0: not, and why
- * names the first difference; -1: cannot be told, since blob or tree is missing or damaged itself.
+ * Checks layer n of a record's layers (image.h); lower_fds are the trees below it. 1: it is as
+ * its blob says; 0: it is not, and why names the first difference; -1: unknown, because blob or
+ * tree is missing or damaged itself.
  */
 int verify_layer(struct store *s, const json_t *layer, const int *lower_fds, size_t n, char why[VERIFY_WHY], struct err *e);
 
