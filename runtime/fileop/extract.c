@@ -18,7 +18,7 @@
 #include "runtime/fileop/sparse.h"
 #include "runtime/fileop/takeback.h"
 
-/* A directory we made, whose mode and time are set once nothing more comes into it. */
+/* A directory that we made; its mode and time are set when it is full. */
 struct made_dir {
 	char *path;
 	uint32_t mode;
@@ -41,7 +41,7 @@ struct extract {
 	char parent_path[TAR_NAME_MAX + 1];
 	struct made_dir dirs[EXTRACT_COMPONENTS_MAX + 1];
 	int dir_count;
-	struct inode *linkable;	/* strict: what a hard link may lead to */
+	struct inode *linkable;	/* strict: the files that a hard link may lead to */
 	size_t linkable_count;
 	uint64_t written;
 	struct takeback made, above;	/* below to.fd; the way to dest, as the caller names it */
@@ -157,7 +157,10 @@ static int parent_of(struct extract *x, const char *path, const char **ret_name,
 
 /* ---- directories ----------------------------------------------------------------- */
 
-/* Where a directory of the host can be written the filter lets nothing be set-id (K16): it comes without these bits. */
+/*
+ * If the sandbox can write to a directory of the host, its filter forbids set-id bits (K16), so
+ * files come without them.
+ */
 static int give_mode(int fd, uint32_t mode)
 {
 	if (!fchmod(fd, mode))
@@ -212,7 +215,7 @@ static uint32_t mode_of(const struct extract *x)
 	return x->t.mode & (x->flags & EXTRACT_STRICT ? 0777 : 07777);
 }
 
-/* Of one just made, which nobody but us can have exchanged for something that matters: no link is followed. */
+/* For a file just made, which nobody could have exchanged: no link is followed. */
 static int dir_xattrs(struct extract *x, int parent, const char *name, struct err *e)
 {
 	int fd, r;
@@ -298,7 +301,7 @@ static int fill_file(struct extract *x, int fd, ino_t *ret_ino, struct err *e)
 	struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, { x->t.mtime_sec, x->t.mtime_nsec } };
 	struct stat st;
 
-	/* holes count: what is copied on from here may be a copy that knows none */
+	/* holes count: a later copy may not keep them */
 	if (check_bytes(x, x->t.real_size, e) < 0 ||
 	    (x->t.sparse ? sparse_to_file(x->in, fd, &x->t, x->path, e) : stream_to_file(x->in, fd, x->t.size, e)) < 0)
 		return err_wrap(e, "%.200s", x->path);
@@ -308,7 +311,7 @@ static int fill_file(struct extract *x, int fd, ino_t *ret_ino, struct err *e)
 		return err_wrap(e, "%.200s", x->path);
 	if (give_mode(fd, mode_of(x)) < 0 || futimens(fd, times) < 0)
 		return err_sys(e, "set mode and time of %.300s", x->path);
-	/* what was written is what the file system says it has */
+	/* the file system must report the size that was written */
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != x->t.real_size)
 		return err_set(e, ERR_CORRUPT, "%.300s has %lld bytes, not %llu", x->path, (long long)st.st_size,
 			       (unsigned long long)x->t.real_size);

@@ -28,7 +28,7 @@ enum extract_flags {
 	EXTRACT_CONTENTS = 2,	/* the stream holds the contents of a directory: "." is dest */
 	EXTRACT_INTO = 4,	/* dest must be a directory (an archive of somebody's) */
 	EXTRACT_OWNERS = 8,	/* give files the owners of the archive */
-	EXTRACT_REPLACE = 16,	/* as rename(2): what is no directory goes, whatever it is */
+	EXTRACT_REPLACE = 16,	/* as rename(2): anything but a directory is replaced */
 	EXTRACT_PARENTS = 32,	/* make the directories on the way to dest that are missing */
 };
 

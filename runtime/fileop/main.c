@@ -42,7 +42,7 @@ static int has(const char *flags, char c)
 	return strchr(flags, c) != NULL;
 }
 
-/* What the kernel says of the sandbox's own files and file systems is no fault of the host. */
+/* Errors about the sandbox's own files and file systems are no fault of the host. */
 static void tell_whose_fault(struct err *e)
 {
 	if (e->code != ERR_SYS)

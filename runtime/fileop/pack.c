@@ -215,7 +215,7 @@ static int is_sized(int fd, const struct stat *st)
 	return st->st_blocks || (st->st_size && !is_pseudo(fd));
 }
 
-/* What there is to read of fd, in *ret, to be freed; -1: no more than UNSIZED_MAX. */
+/* Reads what fd holds, into *ret, which the caller frees; -1: more than UNSIZED_MAX. */
 static int read_unsized(struct pack *p, int fd, char **ret, size_t *ret_n, struct err *e)
 {
 	size_t n = 0, cap = 0;
@@ -302,7 +302,10 @@ static void describe(struct pack *p, const struct stat *st, char type)
 	p->stats->entries++;
 }
 
-/* It was looked at just before: somebody in the sandbox changed it, and nothing is wrong with what was asked. */
+/*
+ * We looked at it just before: somebody in the sandbox changed it, and the request itself is
+ * fine.
+ */
 static int became_another(int os_errno)
 {
 	return os_errno == ENOTDIR || os_errno == ELOOP || os_errno == ENXIO;

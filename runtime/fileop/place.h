@@ -8,7 +8,7 @@
 
 struct place {
 	int fd;			/* the directory that is written in; the caller closes it */
-	char rename[256];	/* what the first component of each name becomes; "": it stays */
+	char rename[256];	/* replaces the first component of each name; "": no change */
 	int must_be_dir;	/* dest ends in a slash and is not there yet */
 };
 

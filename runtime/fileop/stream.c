@@ -14,8 +14,9 @@ volatile sig_atomic_t stream_interrupted;
 static int ended_input = -1; /* a pipe that nobody writes to */
 
 /*
- * The end of a copy is to leave nothing: calls end, what was made is taken back.  A call that waits
- * for input is interrupted; one that is about to wait, having looked before, finds the input ended.
+ * The end of a copy must leave nothing: calls end, and made files are removed. A call that waits
+ * for input is interrupted; a call that is about to wait, after its check, finds the end of
+ * input.
  */
 static void interrupt(int signo)
 {
@@ -262,7 +263,7 @@ static int write_file(int fd, const char *p, size_t n, struct err *e)
 	return 0;
 }
 
-/* What the buffer holds, at most n; returns how much. */
+/* Returns up to n bytes of the buffer; the result is their number. */
 static int64_t to_file_buffered(struct stream *s, int out_fd, uint64_t n, struct err *e)
 {
 	size_t part = s->len - s->pos < n ? s->len - s->pos : (size_t)n;
@@ -346,7 +347,7 @@ static int pump_chunk(int in_fd, int out_fd, int *how, char *buf, ssize_t *ret, 
 
 		if (errno != EAGAIN && errno != EINTR)
 			return err_sys(e, "copy the bytes");
-		/* who of the two is not ready is not told */
+		/* we cannot know which of the two is not ready */
 		if (errno == EAGAIN && !stream_interrupted && poll(&p[0], 1, -1) > 0)
 			poll(&p[1], 1, -1);
 		if (stream_interrupted)

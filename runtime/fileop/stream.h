@@ -51,8 +51,8 @@ int stream_drain(struct stream *s, struct err *e);
 int stream_to_file(struct stream *s, int out_fd, uint64_t n, struct err *e);
 
 /*
- * Everything of in_fd to out_fd, whatever they are: *ret_bytes.  At most limit
- * bytes, then ERR_LIMIT.  buf is of STREAM_BUF bytes.
+ * Copies everything from in_fd to out_fd, of any kind: *ret_bytes. At most limit bytes, then
+ * ERR_LIMIT. buf has STREAM_BUF bytes.
  */
 int stream_pump(int in_fd, int out_fd, uint64_t limit, char *buf, uint64_t *ret_bytes, struct err *e);
 

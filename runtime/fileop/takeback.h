@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * takeback - the names that a copy made, so that one that fails leaves none of them.
+ * takeback - the names that a copy made, so that a failed copy can remove them.
  *
- * Only what was not there before is noted.  Files go when they still are the same inode, directories when nothing of
- * somebody else's is in them.  At most TAKEBACK_MAX bytes of names are kept; past that nothing is taken back.
+ * Only names that did not exist before are noted. A file is removed if it still is the same
+ * inode, a directory if it holds nothing of another process. At most TAKEBACK_MAX bytes of names
+ * are kept; above that nothing is removed.
  */
 #ifndef BERTH_RUNTIME_FILEOP_TAKEBACK_H
 #define BERTH_RUNTIME_FILEOP_TAKEBACK_H

@@ -428,7 +428,7 @@ int tar_get(struct stream *s, struct tar_entry *t, struct err *e)
 		return -1;
 	if (t->type == '7')
 		t->type = '0';
-	/* archives of before POSIX: a directory is a file whose name ends in a slash */
+	/* in archives from before POSIX, a name that ends in a slash is a directory */
 	if (t->type == '0' && t->path[0] && t->path[strlen(t->path) - 1] == '/')
 		t->type = '5';
 	return 1;

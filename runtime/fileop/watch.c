@@ -22,7 +22,7 @@
 #define CHANGES (IN_CREATE | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB)
 #define SELF (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED)
 
-/* One that is watched; rel is "" for the directory that was asked for. */
+/* A watched directory; rel is "" for the requested one. */
 struct watched {
 	int wd;
 	char *rel;
@@ -181,8 +181,8 @@ static int is_directory(DIR *d, const struct dirent *de)
 }
 
 /*
- * rel, and what is below it.  Of a directory that was made a moment ago, what was made in it before
- * it was watched is told now; what is made meanwhile may be told twice.
+ * Reports rel and everything below it. In a new directory, entries that were made before its
+ * watch are reported now; entries made meanwhile may be reported twice.
  */
 static int walk(struct watch *w, const char *rel, int is_new, struct err *e)
 {

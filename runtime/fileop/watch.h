@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watch - what changes in a directory, told on stdout as it happens (inotify(7)).
+ * watch - reports changes in a directory on stdout as they happen (inotify(7)).
  *
  * A record is one of the letters below, a blank, the name relative to the directory, and a NUL.
- * With the flag e the record of look.h follows, or two NULs where the name is gone already.  The
- * kernel keeps what was not read in time, up to a limit; what goes beyond it ends the watch with
- * ERR_LIMIT, so that no change is lost without a word.
+ * With the flag e the record of look.h follows, or two NULs if the name is gone already. The
+ * kernel keeps unread events up to a limit; beyond it the watch ends with ERR_LIMIT, so no
+ * change is lost silently.
  */
 #ifndef BERTH_RUNTIME_FILEOP_WATCH_H
 #define BERTH_RUNTIME_FILEOP_WATCH_H

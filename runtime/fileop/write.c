@@ -126,7 +126,7 @@ static int fill_and_rename(int dir, const char *temp, const char *name, uint32_t
 	return renameat(dir, temp, dir, name) < 0 ? write_path_error(e, "replace", name) : 0;
 }
 
-/* Where path's file is or is to be: links at its end are followed, as a plain write would. */
+/* The place of path's file: links at its end are followed, as a plain write would. */
 static int real_path(const char *path, char out[PATH_MAX], struct stat *old, int *ret_exists, struct err *e)
 {
 	*ret_exists = !stat(path, old);

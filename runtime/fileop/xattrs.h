@@ -24,9 +24,12 @@ struct xattrs {
 
 /* 1 when a file's attribute of this name is kept. */
 int xattrs_is_kept(const char *name);
-/* 1 for an access control list: it names users by number, so it goes where the owners' numbers go and nowhere else. */
+/*
+ * 1 for an access control list: it names users by number, so it is copied only together with the
+ * owners' numbers.
+ */
 int xattrs_is_acl(const char *name);
-/* Adds one; what does not fit is ERR_LIMIT. */
+/* Adds one attribute; ERR_LIMIT if it does not fit. */
 int xattrs_add(struct xattrs *x, const char *name, const void *value, size_t n, struct err *e);
 /* The next from *at on (0 at first): 1, or 0 at the end. */
 int xattrs_next(const struct xattrs *x, size_t *at, const char **ret_name, const char **ret_value, size_t *ret_n);

@@ -86,7 +86,7 @@ static int split(const struct init_request *rq, const char *blob, struct command
 	return 0;
 }
 
-/* HOME of whoever it is, unless the environment says. */
+/* Adds HOME of the user, unless the environment has it. */
 static void add_home(const struct init_request *rq, struct command *c)
 {
 	static char home[sizeof(c->who.home) + 8];
@@ -99,7 +99,7 @@ static void add_home(const struct init_request *rq, struct command *c)
 	c->envp[rq->envc] = home;
 }
 
-/* mkdir -p, inside the sandbox's own root, owned by who will use it. */
+/* mkdir -p, inside the sandbox's own root; the new directories belong to the user. */
 static void make_cwd(const char *path, const struct user *who)
 {
 	char part[4096];
@@ -282,8 +282,8 @@ static int in_child(const struct init_request *rq, struct command *c, const stru
 	sigset_t none;
 
 	/*
-	 * What reads what the sandbox wrote comes after the deny-by-argument filters; the
-	 * allow-list comes last, as one from a file may not let the steps before it through.
+	 * Steps that read files of the sandbox come after the deny-by-argument filters. The
+	 * allow-list comes last, because one from a file may refuse the steps before it.
 	 */
 	if (join_tasks(fds, e) < 0 || set_stdio(rq, fds, e) < 0 || set_rlimits(&rq->rlimits, e) < 0 ||
 	    load_filters(c, 0, INIT_FILTERS - 1, e) < 0 || user_lookup(c->user, &c->who, e) < 0)

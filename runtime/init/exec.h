@@ -9,7 +9,7 @@
 
 #include "runtime/sandbox/initproto.h"
 
-/* The descriptors that came with a request; -1 where there is none. */
+/* The descriptors that came with a request; -1 if missing. */
 struct exec_fds {
 	int std[3];
 	int shell[2];
@@ -21,8 +21,8 @@ struct exec_fds {
 };
 
 /*
- * Runs the command of rq, whose blob (blob_len bytes) is checked here.  Returns
- * its pid once execve succeeded, or -1 with e naming the step.
+ * Runs the command of rq, whose blob (blob_len bytes) is checked here. Returns its pid once
+ * execve has succeeded, or -1 with e naming the step.
  */
 pid_t exec_start(const struct init_request *rq, const char *blob, const struct exec_fds *fds, struct err *e);
 

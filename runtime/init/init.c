@@ -100,7 +100,7 @@ static int read_status(char *text, size_t n)
 	return 0;
 }
 
-/* What the caller of berth ignored, the payload does not. */
+/* The payload does not inherit the signals that berth's caller ignored. */
 static void reset_ignored(const char *status)
 {
 	const uint64_t defaults[4] = { 0 };	/* the kernel's struct sigaction: SIG_DFL, no flags, no mask */
@@ -114,7 +114,7 @@ static void reset_ignored(const char *status)
 			syscall(SYS_rt_sigaction, i, &defaults, NULL, 8);	/* musl's own call refuses three of them */
 }
 
-/* Fail closed: what the kernel says of us must be what was asked (T10, S1). */
+/* Fail closed: the kernel's report about us must match the request (T10, S1). */
 static int verify(const struct init_expect *want, struct err *e)
 {
 	char text[8192];
@@ -169,8 +169,9 @@ static struct running *slot_of(pid_t pid)
 }
 
 /*
- * Nothing that verify() reads can come back once it is right: a bounding set only shrinks, no_new_privs and filters stay,
- * and nobody but us could raise what we inherit or pass on.  So once is enough.
+ * Nothing that verify() reads can get worse once it is right: a bounding set only shrinks,
+ * no_new_privs and filters stay, and only we could raise what we inherit or pass on. So one
+ * check is enough.
  */
 static int verify_once(const struct init_expect *want, struct err *e)
 {
@@ -241,8 +242,8 @@ static void handle_signal(const struct init_request *rq)
 }
 
 /*
- * Processes besides us in our pid namespace; zombies that others must reap count too.
- * Whoever is there descends from a child of ours: without children there is nobody.
+ * Processes besides us in our pid namespace, including zombies that others must reap. All of
+ * them descend from our children: without children there are none.
  */
 static uint32_t count_processes(void)
 {

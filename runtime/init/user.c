@@ -204,7 +204,7 @@ int user_lookup_in(const char *s, const char *passwd, const char *group, struct 
 	return 0;
 }
 
-/* NULL when there is no such regular file within bounds, or it holds a NUL. */
+/* NULL if there is no such regular file within bounds, or it holds a NUL. */
 static const char *read_small(const char *path, char *buf)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

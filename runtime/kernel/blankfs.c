@@ -18,7 +18,7 @@
 
 #define FEATURES "^has_journal,^resize_inode"
 
-/* journal_mib: 0 is none */
+/* journal_mib 0: no journal */
 static int format(int fd, const char *features, uint64_t bytes, uint64_t inodes,
 		  unsigned journal_mib, struct err *e)
 {
@@ -49,7 +49,7 @@ static void model_name(char name[80], uint64_t bytes, uint64_t inodes)
 	snprintf(name, 80, MODEL_PREFIX "1-%" PRIu64 "-%" PRIu64 ".ext4", bytes, inodes);
 }
 
-/* What is not a hole.  0, or -1 with errno. */
+/* Copies everything that is not a hole. 0, or -1 with errno. */
 static int copy_data(int from, int to, off_t size)
 {
 	char piece[1 << 16];
@@ -71,7 +71,7 @@ static int copy_data(int from, int to, off_t size)
 	return at < 0 && errno != ENXIO ? -1 : 0;	/* ENXIO: only a hole is left */
 }
 
-/* 1 copied, 0 there is no such model or it cannot be used; -1: fd has to be emptied again. */
+/* 1 copied, 0 no usable model; -1: fd has to be emptied again. */
 static int copy_model(int fd, int models_fd, off_t bytes, uint64_t inodes)
 {
 	autoclose int model = -1;
@@ -82,7 +82,7 @@ static int copy_model(int fd, int models_fd, off_t bytes, uint64_t inodes)
 	model = openat(models_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (model < 0 || fstat(model, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022 || st.st_size != bytes)
 		return 0;
-	/* on disk before the record that tells of it, as mkfs.ext4 has it */
+	/* on disk before the record that refers to it, as mkfs.ext4 does */
 	return copy_data(model, fd, bytes) < 0 || fdatasync(fd) < 0 ? -1 : 1;
 }
 
@@ -92,7 +92,7 @@ static int count_model(void *ctx, const char *name)
 	return 0;
 }
 
-/* Complete or not at all; that there is none costs time only. */
+/* Writes the model completely or not at all; a missing model only costs time. */
 static void keep_model(int fd, int models_fd, off_t bytes, uint64_t inodes)
 {
 	autoclose int dir = openat(models_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), model = -1;

@@ -23,7 +23,7 @@ int blankfs_make(int fd, uint64_t inodes, int models_fd, struct err *e);
 int blankfs_make_roomy(int fd, uint64_t inodes, struct err *e);
 /* Formatted, with a journal: for what must stay whole when the host loses power. */
 int blankfs_make_journaled(int fd, uint64_t inodes, struct err *e);
-/* A model whose copy cannot be mounted: it goes, and fd is formatted. */
+/* For a model whose copy cannot be mounted: removes the model, and formats fd. */
 int blankfs_remake(int fd, uint64_t inodes, int models_fd, struct err *e);
 
 #endif

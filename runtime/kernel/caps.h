@@ -14,7 +14,7 @@
 #define CAPS_LAST 40	/* CAP_CHECKPOINT_RESTORE, the last one known here */
 #define CAPS_ALL ((1ULL << (CAPS_LAST + 1)) - 1)
 
-/* What a sandbox holds unless told otherwise: eight, all namespaced (S4). */
+/* The default capabilities of a sandbox: eight, all namespaced (S4). */
 uint64_t caps_default(void);
 /* "CAP_CHOWN", "chown" or "ALL"; ERR_INVALID with a suggestion otherwise. */
 int caps_parse(const char *name, uint64_t *ret_mask, struct err *e);

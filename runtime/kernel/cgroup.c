@@ -314,7 +314,7 @@ void cgroup_release(struct cgroup *c)
 
 void cgroup_remove_parent(const char *parent)
 {
-	/* rmdir refuses what is in use; a hierarchy that is not there is none to clean */
+	/* rmdir refuses a cgroup in use; a hierarchy that does not exist needs no cleaning */
 	static const char *const roots[] = { "", "/unified", "/memory", "/cpu", "/pids", "/blkio", "/devices", "/cpuset" };
 	char path[160];
 	size_t i;
@@ -416,7 +416,7 @@ unsigned cgroup_more_ms(uint64_t *files)
 	if (cgroup_read(AT_FDCWD, "/proc/sys/fs/file-nr", text, sizeof(text)) <= 0)
 		return 0;
 	*files = strtoull(text, NULL, 10);
-	/* 50 us a file, an estimate: what a close costs at worst was not measured */
+	/* 50 us a file is an estimate: the worst cost of a close was not measured */
 	if (!before)
 		return *files < 2000000 ? 1000 + (unsigned)(*files / 20) : 100000;
 	return *files < before ? 1000 : 0;

@@ -82,15 +82,18 @@ struct cgroup_ops {
 	const char *name;
 	/* Makes what a process can be born in (v2: with its limits); fails with ERR_EXISTS when it is there. */
 	int (*create)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
-	/* The rest: what is joined, with its limits.  NULL: there is none. */
+	/* Makes the further cgroups that are joined, with their limits. NULL: there are none. */
 	int (*complete)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
-	/* Opens what exists of it, for cleaning up; missing parts are no error. */
+	/* Opens those parts of it that exist, for cleaning up; missing parts are no error. */
 	int (*open)(struct cgroup *c, struct err *e);
 	/* Changes the limits of a live one; reads each back. */
 	int (*limit)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
-	/* Takes back what limits a live one in those that are CGROUP_UNLIMITED in l; limit() leaves them as they are. */
+	/*
+	 * Removes the limits of a live cgroup that are CGROUP_UNLIMITED in l; limit() leaves
+	 * them as they are.
+	 */
 	int (*lift)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
-	/* What it used; with now, what it uses too. */
+	/* Reads what it used; with now, also its present use. */
 	int (*usage)(struct cgroup *c, int now, struct cgroup_usage *ret, struct err *e);
 	/* Makes a sandbox's cgroup ready for leaves: its init, pid, moves to one of its own where it must. */
 	int (*house)(struct cgroup *c, int pid, struct err *e);
@@ -100,7 +103,7 @@ struct cgroup_ops {
 	int (*remove)(struct cgroup *c, struct err *e);
 };
 
-/* What is mounted at /sys/fs/cgroup. */
+/* The kind of hierarchy mounted at /sys/fs/cgroup. */
 enum cgroup_mode cgroup_detect(void);
 
 /*
@@ -127,11 +130,11 @@ void cgroup_release(struct cgroup *c);
 /* Removes the parent cgroups where nothing is below them any more. */
 void cgroup_remove_parent(const char *parent);
 /*
- * The calling process, which has one thread and will be a keeper, joins the one cgroup of all
- * keepers below the parent: their memory is counted there and not where the caller of each was.
- * bytes bounds all of them together; where the kernel must kill for it, it takes the one that
- * holds most.  On v1 that is a cgroup of memory alone; on v2 the parent's rules for devices hold
- * in it too.  Without the memory controller nothing is done.
+ * Moves the calling process, which has one thread and will be a keeper, to the one cgroup of all
+ * keepers below the parent, which counts their memory instead of the cgroups of their callers.
+ * bytes limits all of them together; when the limit is reached, the kernel kills the largest. On
+ * v1 that is a memory cgroup only; on v2 the parent's device rules apply in it too. Without the
+ * memory controller this does nothing.
  */
 int cgroup_join_keepers(const char *parent, uint64_t bytes, struct err *e);
 /* Removes that cgroup; waits shortly for keepers that are about to end. */
@@ -155,7 +158,7 @@ int cgroup_wait_empty(struct cgroup *c, unsigned timeout_ms, struct err *e);
 int cgroup_freeze(struct cgroup *c, int on, struct err *e);
 /* Kill, wait and remove; for one that is gone already, success. */
 int cgroup_destroy(struct cgroup *c, struct err *e);
-/* The same, and waits at most so long for what it killed (ERR_TIMEOUT). */
+/* The same, and waits at most this long for the killed processes (ERR_TIMEOUT). */
 int cgroup_destroy_within(struct cgroup *c, unsigned ms, struct err *e);
 /*
  * In the child: joins the v1 hierarchies.  A thread moving itself
@@ -173,7 +176,10 @@ uint64_t cgroup_stat_value(const char *text, const char *key);		/* "key N" line;
 int cgroup_has_word(const char *list, const char *word);
 /* The same of a file of dirfd, which stays open as c->held[slot] where the cgroup holds them. */
 int cgroup_read_held(struct cgroup *c, int slot, int dirfd, const char *file, char *buf, unsigned n);
-/* From now on what cgroup_usage() reads stays open, for one whose use is asked for often. */
+/*
+ * From now on keeps open the files that cgroup_usage() reads, for a cgroup whose use is read
+ * often.
+ */
 void cgroup_hold(struct cgroup *c);
 /* Writes value (unlimited for CGROUP_UNLIMITED) and reads it back. */
 int cgroup_set(int dirfd, const char *file, uint64_t value, const char *unlimited, struct err *e);

@@ -36,7 +36,10 @@ int cgroup_dir(const char *root, const char *parent, const char *name, int make,
 	return fd;
 }
 
-/* Our own cgroups nest two deep at most; what a sandbox made itself cannot exist (its view is read-only). */
+/*
+ * Our own cgroups nest at most two deep; the sandbox cannot have made any (its view is
+ * read-only).
+ */
 static int remove_below(const char *path, int depth, struct err *e)
 {
 	struct dirent *d;

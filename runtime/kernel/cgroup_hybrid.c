@@ -225,7 +225,10 @@ static void own_devices_parent(const struct cgroup *c, char ret[CGROUP_OWN_PAREN
 	snprintf(ret, CGROUP_OWN_PARENT, "%s" CGROUP_DEV_SUFFIX, c->parent);
 }
 
-/* One of its own: no cgroup below the parent's can have what that denies. */
+/*
+ * A devices cgroup of its own: a cgroup below the parent's could not allow what the parent's
+ * denies.
+ */
 static int make_devices(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 {
 	char parent[CGROUP_OWN_PARENT];

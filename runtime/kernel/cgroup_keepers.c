@@ -47,7 +47,7 @@ static int open_leaf(const struct place *p, const char *parent, struct err *e)
 	return err_sys(e, "make cgroup %s", path);
 }
 
-/* Once: what an operator has set since stays. */
+/* Set once: a value that an operator sets later stays. */
 static int bound(const struct place *p, int fd, uint64_t bytes, struct err *e)
 {
 	char now[64];
@@ -90,7 +90,7 @@ void cgroup_remove_keepers(const char *parent)
 
 	for (i = 0; i < ARRAY_LEN(places); i++) {
 		snprintf(path, sizeof(path), "%s/%s/" LEAF, places[i]->root, parent);
-		/* one whose sandbox is gone may be about to end */
+		/* a keeper whose sandbox is gone may be about to end */
 		while (rmdir(path) < 0 && errno == EBUSY && clock_ms() < end)
 			usleep(1000);
 	}

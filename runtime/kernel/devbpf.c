@@ -111,7 +111,7 @@ int devbpf_confine(const char *cgroup_path, struct err *e)
 #define SHIFT(dst, v) { .code = BPF_ALU | BPF_RSH | BPF_K, .dst_reg = (dst), .imm = (v) }
 #define COPY(dst, src) { .code = BPF_ALU | BPF_MOV | BPF_X, .dst_reg = (dst), .src_reg = (src) }
 
-/* The device's numbers, and what is asked of it. */
+/* Compares the device's numbers and the requested access. */
 static const struct bpf_insn prefix[PREFIX_INSNS] = {
 	LOAD32(TYPE, 0), COPY(ACCESS, TYPE), SHIFT(ACCESS, 16), LOAD32(MAJOR, 4), LOAD32(MINOR, 8),
 };

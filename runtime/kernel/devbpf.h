@@ -18,9 +18,9 @@
 int devbpf_confine(const char *cgroup_path, struct err *e);
 
 /*
- * For a cgroup right below one that devbpf_confine() has confined, and in the place of the rules of
- * that: the same, and these devices.  ERR_UNSUPPORTED where those rules yield to none, as an older
- * berth has attached them.
+ * For a cgroup right below one that devbpf_confine() has confined: replaces its rules by the
+ * same rules with these devices added. ERR_UNSUPPORTED if the parent's rules cannot be replaced,
+ * because an older berth attached them.
  */
 int devbpf_allow(int cgroup_fd, const char *parent_path, const struct cgroup_device *d,
 		 size_t count, struct err *e);
@@ -32,7 +32,10 @@ int devbpf_allow(int cgroup_fd, const char *parent_path, const struct cgroup_dev
  */
 int devbpf_attach(int cgroup_fd, const struct bpf_insn *insns, size_t n, const char *name,
 		  uint32_t flags, struct err *e);
-/* How many are attached; the first max ids of them.  0 also where the kernel does not tell. */
+/*
+ * The number of attached programs, and the first max ids of them. 0 also if the kernel does not
+ * report them.
+ */
 size_t devbpf_attached(int cgroup_fd, uint32_t *ids, size_t max);
 /* bpf(2). */
 int devbpf_call(int cmd, union bpf_attr *attr);

@@ -18,7 +18,7 @@ int fdpass_sendv(int sock, const struct iovec *part, size_t parts, const int *fd
 int fdpass_send(int sock, const void *p, size_t n, const int *fds, size_t count);
 /* Receives one packet; *ret_count of the descriptors are close-on-exec.  Bytes, 0 at the end, -1 with errno. */
 ssize_t fdpass_recv(int sock, void *p, size_t n, int *fds, size_t max, size_t *ret_count);
-/* With flags of recvmsg(2), such as MSG_DONTWAIT. */
+/* The same with flags of recvmsg(2), such as MSG_DONTWAIT. */
 ssize_t fdpass_recv_flags(int sock, void *p, size_t n, int *fds, size_t max, size_t *ret_count, int flags);
 
 #endif

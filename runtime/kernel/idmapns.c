@@ -52,7 +52,7 @@ int idmapns_one(uid_t uid, uid_t shown_uid, gid_t gid, gid_t shown_gid, struct e
 		if (ns < 0)
 			err_sys(e, "open a mount's user namespace");
 	}
-	kill(pid, SIGKILL);	/* not reaped yet: the pid is no other's */
+	kill(pid, SIGKILL);	/* not reaped yet: no other process can have the pid */
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return ns < 0 ? -1 : take_fd(&ns);

@@ -8,8 +8,8 @@
 #include "base/err.h"
 
 /*
- * One that shows uid as shown_uid and gid as shown_gid, and every other id as nobody's; what
- * would be nobody's cannot be made.  A descriptor, or -1.
+ * A user namespace that shows uid as shown_uid and gid as shown_gid, and every other id as
+ * nobody; files of the other ids cannot be made. A descriptor, or -1.
  */
 int idmapns_one(uid_t uid, uid_t shown_uid, gid_t gid, gid_t shown_gid, struct err *e);
 

@@ -15,7 +15,7 @@
 int landlock_abi(void);
 /* Confines the calling process for good.  A kernel without Landlock is no error; attest says so. */
 int landlock_confine(struct err *e);
-/* No file may be opened, made or removed any more, whatever its path; scopes as above. */
+/* Forbids opening, making or removing any file from now on, at any path; scopes as above. */
 int landlock_seal(struct err *e);
 /*
  * Only what is below from_fd may be read, and below to_fd any file but a device made and written;

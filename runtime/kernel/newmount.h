@@ -26,8 +26,8 @@ int newmount_clone(int dirfd, const char *path, int recursive, uint64_t attr, st
 /* Adds attr to a detached mount. */
 int newmount_attr(int mnt_fd, int recursive, uint64_t attr, struct err *e);
 /*
- * Makes the file system of a mount read-only, whoever has it mounted, and so writes all of it to its device and marks it clean.
- * ERR_SYS: EBUSY when a file is open for writing.
+ * Makes the file system of a mount read-only for every mount of it, which writes all of it to
+ * its device and marks it clean. ERR_SYS: EBUSY if a file is open for writing.
  */
 int newmount_fs_readonly(int mnt_fd, struct err *e);
 /* Maps ids of the mount through the user namespace (MOUNT_ATTR_IDMAP, Linux 5.12); what names it in errors. */

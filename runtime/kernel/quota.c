@@ -107,7 +107,7 @@ static int is_empty(int dir_fd)
 	return n == 0;
 }
 
-/* One that counts nothing and bounds nothing yet. */
+/* Finds a project that counts and limits nothing yet. */
 static int is_free(int dir_fd, uint32_t id)
 {
 	struct if_dqblk q = { 0 };

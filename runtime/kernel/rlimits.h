@@ -13,7 +13,7 @@
 #define RLIMITS_INFINITY UINT64_MAX
 
 struct rlimits {
-	uint32_t set;	/* bit N: limit N is to be set */
+	uint32_t set;	/* bit N: set limit N */
 	struct { uint64_t soft, hard; } v[RLIMITS_COUNT];
 };
 

@@ -17,7 +17,10 @@
 #include "base/path.h"
 #include "base/treewalk.h"
 
-/* In the target while it is made: what has several names, by its number, until the last of them. */
+/*
+ * Kept in the target while it is made: files with several names, by inode number, until their
+ * last name.
+ */
 #define LINKS ".links-of-the-copy"
 
 struct copy {
@@ -93,7 +96,7 @@ static int copy_piece(int in, int out, off_t at, off_t end)
 	return 0;
 }
 
-/* Its data only: what is a hole stays one. */
+/* Copies data only: holes stay holes. */
 static int copy_data(int in, int out, off_t size)
 {
 	off_t from, to = 0;
@@ -135,7 +138,7 @@ static int copy_link(struct copy *c, int from, const char *name, struct err *e)
 	return symlinkat(target, c->to, name) < 0 ? err_sys(e, "make link %.200s", name) : 0;
 }
 
-/* Of what has several names: 1 when it is there and has got this one too. */
+/* For a file with several names: 1 if it was copied before and has got this name too. */
 static int take_name(struct copy *c, const char *name, const char *key, const struct stat *st, struct err *e)
 {
 	struct stat is;
@@ -143,9 +146,9 @@ static int take_name(struct copy *c, const char *name, const char *key, const st
 
 	if (fstatat(c->links, key, &is, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : err_sys(e, "look for the other names of %.200s", name);
-	/* our own goes to the last of them, as it may have all that a file can have */
+	/* the last name uses the file itself, because it may have the maximum number of links */
 	r = is.st_nlink < st->st_nlink ? linkat(c->links, key, c->to, name, 0) : renameat(c->links, key, c->to, name);
-	/* xfs has more names of one file than ext4 has: what follows is another one with the same in it */
+	/* xfs allows more names of one file than ext4: further names get another copy */
 	if (r < 0 && errno == EMLINK)
 		return unlinkat(c->links, key, 0) < 0 ? err_sys(e, "begin %.200s anew", name) : 0;
 	return r < 0 ? err_sys(e, "make %.200s one more name of a file", name) : 1;
@@ -179,7 +182,10 @@ static int copy_entry(void *ctx, int from, const char *name, const struct stat *
 
 /* ---- directories ---- */
 
-/* Owner, mode and access lists come when it is full: what is made in it would inherit from them. */
+/*
+ * Owner, mode and access lists are set when the directory is full: files made in it would
+ * inherit them.
+ */
 static int enter(void *ctx, int from, const char *name, const struct stat *st, struct err *e)
 {
 	struct copy *c = ctx;
@@ -211,7 +217,7 @@ static int leave(void *ctx, int from, struct err *e)
 
 	if (copy_dir_facts(c, from, e) < 0)
 		return -1;
-	/* ours, and nobody moves it */
+	/* this directory is ours, and nobody moves it */
 	up = openat(c->to, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (up < 0)
 		return err_sys(e, "go back up in a copy");

@@ -15,7 +15,10 @@
 
 #include "base/err.h"
 
-/* Of the directory from_fd with all below it to to_fd, which may hold lost+found.  On failure what was copied stays. */
+/*
+ * Copies the directory from_fd with everything below it to to_fd, which may hold lost+found.
+ * After a failure the copied part stays.
+ */
 int treecopy(int from_fd, int to_fd, struct err *e);
 /*
  * The same without device nodes; and without trusted.* where the caller lacks CAP_SYS_ADMIN, and so

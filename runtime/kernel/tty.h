@@ -39,7 +39,7 @@ void tty_resize(struct tty *t);
 void tty_polls(const struct tty *t, struct pollfd *p);
 /* Moves what can be moved, after poll(2) on those entries. */
 int tty_move(struct tty *t, const struct pollfd *p, struct err *e);
-/* After the command ended: what is still in the pty, until it has no more. */
+/* After the command ended: reads what is still in the pty. */
 void tty_drain(struct tty *t);
 
 #endif

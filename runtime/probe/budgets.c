@@ -38,7 +38,7 @@ static uint64_t flows(const struct budget_limits *l)
 	return l->flows;
 }
 
-/* Of a bridge: 32 at once and 3 a second, for the 60 s that they wait (ruleset_fragments.c). */
+/* For a bridge: 32 at once and 3 a second, for the 60 s that they wait (ruleset_fragments.c). */
 static uint64_t parts(const struct budget_limits *l)
 {
 	return l->flows ? (32 + 3 * 60) * 4608 : 0;

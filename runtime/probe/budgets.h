@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * budgets - what the kernel has once for all of the host, and what of it one sandbox may take.
+ * budgets - resources that the kernel has once for the whole host, and the share that one
+ * sandbox may take.
  *
- * One table names every file below /proc/sys/{fs,kernel,net,user}: as a limit that
- * sandboxes are bounded in, as one that no sandbox reaches, or as none that they share.
- * tests/attack/test_budgets.py fails on a kernel with a file that the table does not name.
- * Pure but for budgets_knob().  Upholds S24 of SECURITY.md.
+ * One table names every file below /proc/sys/{fs,kernel,net,user}: as a limit with a bound for
+ * each sandbox, as a limit that no sandbox reaches, or as irrelevant.
+ * tests/attack/test_budgets.py fails on a kernel with a file that the table does not name. Pure
+ * but for budgets_knob(). Upholds S24 of SECURITY.md.
  */
 #ifndef BERTH_RUNTIME_PROBE_BUDGETS_H
 #define BERTH_RUNTIME_PROBE_BUDGETS_H
@@ -14,7 +15,7 @@
 #include <stdint.h>
 
 #define BUDGET_UNLIMITED UINT64_MAX
-/* What some sandboxes have together: one with the defaults, or all of a tenant. */
+/* The joint use of some sandboxes: one with the defaults, or all of a tenant. */
 struct budget_limits {
 	uint64_t sandboxes;
 	uint64_t memory_bytes, pids, disk_bytes;
@@ -25,10 +26,11 @@ struct budget_limits {
 
 enum budget_kind {
 	BUDGET_BOUNDED,		/* shared, and what a sandbox may take has a bound */
-	BUDGET_OVERCOMMITTED,	/* the same, but all of a tenant's may take more than there is */
+	/* the same, but all sandboxes of a tenant may take more than the host has */
+	BUDGET_OVERCOMMITTED,
 	BUDGET_OPEN,		/* shared, and bounded by nothing but the host */
 	BUDGET_UNREACHABLE,	/* shared, but a sandbox cannot take of it */
-	BUDGET_IRRELEVANT,	/* each sandbox has its own, or it is no limit */
+	BUDGET_IRRELEVANT,	/* each sandbox has its own, or the file is not a limit */
 };
 
 struct budget {

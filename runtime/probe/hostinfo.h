@@ -22,7 +22,7 @@ struct host_finding {
 	enum host_state state;
 	int needed;			/* `berth run` with the defaults cannot work without it */
 	char detail[240];		/* what was seen */
-	char effect[240];		/* what berth does about a lack; "" where there is none */
+	char effect[240];		/* how berth handles a missing facility; "" if it works */
 };
 
 /* Where to look; borrowed. */

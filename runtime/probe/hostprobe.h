@@ -30,10 +30,10 @@ void host_err(struct host_finding *f, const struct err *e);
 /* HOST_MISSING with "doing: strerror(errno)". */
 void host_errno(struct host_finding *f, const char *doing);
 
-/* A process in new namespaces that waits until it is let go. */
+/* A process in new namespaces that waits until it is released. */
 struct host_inner {
 	pid_t pid;
-	int go_fd;		/* closed: it goes on */
+	int go_fd;		/* closing it releases the process */
 	int userns_fd;		/* -1 when flags had no CLONE_NEWUSER */
 };
 

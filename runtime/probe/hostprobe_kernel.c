@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Probes of the kernel, of who we are, of namespaces, and of what confines a process. */
+/* Probes of the kernel, of the caller, of namespaces, and of the means that confine a process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>

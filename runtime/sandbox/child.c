@@ -72,7 +72,7 @@ static int leave_namespaces(struct child *c, struct err *e)
 	(void)c;
 	if (unshare(flags | CLONE_NEWTIME) == 0)
 		return 0;
-	/* before Linux 5.6, or without CONFIG_TIME_NS, there is none */
+	/* before Linux 5.6, or without CONFIG_TIME_NS, there is no time namespace */
 	if (errno != EINVAL || !access("/proc/self/ns/time", F_OK) || unshare(flags) < 0)
 		return refused_namespace("make the sandbox's namespaces", e);
 	return 0;
@@ -195,8 +195,9 @@ static int mount_all(struct child *c, struct err *e)
 }
 
 /*
- * Each mount's flags as the kernel reports them (T10).  A mask below /proc/sys has those of what it hides, so its file
- * system is looked at too: it is a file or directory of our /dev.
+ * Reads each mount's flags back from the kernel (T10). A mask below /proc/sys has the flags of
+ * the file that it hides, so its file system is checked too: it must be a file or directory of
+ * our /dev.
  */
 static int verify_mounts(struct child *c, struct err *e)
 {
@@ -326,9 +327,10 @@ static int set_caps(uint64_t keep, uint64_t inheritable, struct err *e)
 
 /* Upholds S4 of SECURITY.md. */
 /*
- * The bounding set is what the payload may ever hold: it counts from the exec of init on, so it is dropped while we
- * have to wait anyway.  Init keeps KILL, SETUID and SETGID through its exec as inheritable ones and clears them there;
- * nothing outside the bounding set can become inheritable (capset(2)), so these come first.
+ * The bounding set limits what the payload can ever hold. It counts from the exec of init on, so
+ * we drop it while we have to wait anyway. Init keeps KILL, SETUID and SETGID through its exec
+ * as inheritable capabilities and clears them there. Nothing outside the bounding set can become
+ * inheritable (capset(2)), so these are set first.
  */
 static int drop_bounding_set(struct child *c, struct err *e)
 {

@@ -143,9 +143,9 @@ static unsigned long least(unsigned long a, unsigned long b)
 }
 
 /*
- * The most that a listed process can have, in loads.  Loads that the kernel refused after
- * all make what it was born with look smaller, and count themselves instead.  One that has
- * ended since may have left what it had to a child that is not on the list.
+ * The largest number of loads that a listed process can have. If the kernel refused loads after
+ * all, the inherited part looks smaller, but those loads count themselves. A process that has
+ * ended since may have left its filters to a child that is not on the list.
  */
 static unsigned long loads_of(struct filterwatch *w, pid_t pid)
 {
@@ -211,7 +211,7 @@ static int look_below(struct look *k, int dir_fd, int depth)
 		if (d->d_type != DT_DIR || d->d_name[0] == '.')
 			continue;
 		sub = openat(dir_fd, d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		/* one that was removed meanwhile had nobody in it */
+		/* a cgroup that was removed meanwhile was empty */
 		if (sub >= 0)
 			r = look_below(k, sub, depth - 1);
 		else if (errno != ENOENT)
@@ -293,6 +293,6 @@ void filterwatch_serve(struct filterwatch *w, int cgroup_fd)
 		answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	else
 		answer.error = -ENOMEM;
-	/* ENOENT: the task was killed meanwhile; what it was to load counts until the next look */
+	/* ENOENT: the task was killed meanwhile; its load counts until the next look */
 	(void)!ioctl(w->fd, SECCOMP_IOCTL_NOTIF_SEND, &answer);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * filterwatch - how many seccomp filters of its own a sandbox may have at a time.
+ * filterwatch - limits the seccomp filters that a sandbox loads for itself.
  *
- * The compiled code of a filter is charged to no cgroup: it counts against
- * net.core.bpf_jit_limit, which the whole host shares.  So init's filter hands each
- * load of a further one to the supervisor (SECCOMP_RET_USER_NOTIF), which counts it and
- * lets the call go on, or answers ENOMEM as the kernel does for too many of one task.
- * Nothing of a call's memory is read: each load counts as the largest there is.
+ * No cgroup accounts for the compiled code of a filter: it counts against
+ * net.core.bpf_jit_limit, which the whole host shares. So init's filter hands each load of a
+ * further filter to the supervisor (SECCOMP_RET_USER_NOTIF). The supervisor counts it and lets
+ * the call continue, or answers ENOMEM, as the kernel does for too many filters of one task. It
+ * reads nothing of the call's memory: each load counts as the largest possible one.
  *
- * A load is given back when its process has ended and no other holds what it loaded.
- * The kernel does not tell that, so when the budget is used up we look at the living:
- * a process has at most what its threads loaded since it began (`loader`) and what it
- * was born with (Seccomp_filters of /proc/PID/status).  Between two looks `used` only
- * grows, and a look only lowers it to what the living can have, so `used` is never less
- * than what there is.  Upholds S24 of SECURITY.md.
+ * A load is given back when its process has ended and no other process holds the filter. The
+ * kernel does not report that, so when the budget is used up we look at the living processes. A
+ * process has at most the filters that its threads loaded since it began (`loader`) and those
+ * that it inherited (Seccomp_filters of /proc/PID/status). Between two looks `used` only grows,
+ * and a look lowers it only to what the living processes can have, so `used` is never too small.
+ * Upholds S24 of SECURITY.md.
  */
 #ifndef BERTH_RUNTIME_SANDBOX_FILTERWATCH_H
 #define BERTH_RUNTIME_SANDBOX_FILTERWATCH_H

@@ -63,7 +63,10 @@ static const struct { const char *path; mode_t mode; uint32_t owner; } own_dirs[
 	{ "var/spool", 0755, 0 }, { "var/tmp", 01777, 0 },
 };
 
-/* The sources whose change means a new skeleton: files by rename change their directory's time. */
+/*
+ * The sources whose change requires a new skeleton; replacing a file by rename changes its
+ * directory's time.
+ */
 static int stamp(uint64_t *ret, struct err *e)
 {
 	static const char *const watched[] = {
@@ -140,7 +143,7 @@ static int copy_dir(int from, const char *name, int to, int depth, struct err *e
 	return r;
 }
 
-/* Only what is world-readable: what a guest of the host could read anyway. */
+/* Only world-readable files, which any user of the host could read anyway. */
 static int copy_entry(int from, const char *name, int to, int depth, struct err *e)
 {
 	char link[4096];

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hostimage - the pseudo-image "host": the host's /usr, read-only, over a small
- * skeleton of our own.
+ * hostimage - the pseudo-image "host": the host's /usr, read-only, over a small skeleton made by
+ * berth.
  *
- * The skeleton is a real layer below the state directory, made once and remade
- * when what it was copied from changes.  From /etc it takes a short list of
- * names, and of those only what everybody on the host may read.  Nothing of
- * /home, /root, /var, /run or /opt is in it (S9).
+ * The skeleton is a real layer below the state directory, made once and remade when its sources
+ * change. From /etc it takes a short list of names, and only files that every user of the host
+ * may read. It has nothing from /home, /root, /var, /run or /opt (S9).
  */
 #ifndef BERTH_RUNTIME_SANDBOX_HOSTIMAGE_H
 #define BERTH_RUNTIME_SANDBOX_HOSTIMAGE_H

@@ -42,7 +42,11 @@ enum init_exec_flags {
 	INIT_SHELL = 32,	/* the next two descriptors become 8 and 9: a shell's script and its status pipe */
 	INIT_EXEC_FD = 64,	/* the next descriptor is the program, argv[0] only its name */
 	INIT_CGROUP = 16,	/* the next descriptor is the v2 cgroup the command is born in */
-	INIT_LATE_START = 128,	/* nobody waits for INIT_STARTED: it may come a millisecond late, with the end of a short command */
+	/*
+	 * no one waits for INIT_STARTED: it may come a millisecond late, with the end of a short
+	 * command
+	 */
+	INIT_LATE_START = 128,
 	INIT_QUIET = 256,	/* no INIT_STARTED: it would only wake the supervisor */
 };
 

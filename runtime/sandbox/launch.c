@@ -81,7 +81,10 @@ static int init_program(struct err *e)
 	return program_copy("berth-init", initblob_start, initblob_end, 0755, e);
 }
 
-/* Not readable by the sandbox, so that it can neither trace the helper nor open what it holds (would_dump() in fs/exec.c). */
+/*
+ * Not readable by the sandbox, so that it can neither trace the helper nor open the helper's
+ * descriptors (would_dump() in fs/exec.c).
+ */
 int sandbox_file_program(struct err *e)
 {
 	return program_copy("berth-fileop", fileblob_start, fileblob_end, 0111, e);
@@ -146,7 +149,10 @@ static int open_proc(struct sandbox *sb, struct err *e)
 	return 0;
 }
 
-/* One of the child's: by its pidfd (Linux 6.11), or by its name in /proc, which costs several times as much.  -1 with errno. */
+/*
+ * Opens one of the child's namespaces: by its pidfd (Linux 6.11), or by its name in /proc, which
+ * costs several times as much. -1 with errno.
+ */
 static int open_namespace(const struct sandbox *sb, unsigned long request, const char *name)
 {
 	int fd = ioctl(sb->pidfd, request, 0);
@@ -184,7 +190,7 @@ static int make_writable(struct sandbox *sb, const struct launch_place *where, s
 	return writable_seed(sb->spec, sb->base_fd, e);
 }
 
-/* What the child says went wrong before we noticed; its message beats ours. */
+/* The child's error explains the failure better than ours, so it replaces ours. */
 static int prefer_child_error(struct sandbox *sb, struct err *e)
 {
 	struct init_reply r;
@@ -206,7 +212,8 @@ static int receive_fd(struct sandbox *sb, uint32_t wanted, const char *what, str
 	size_t n;
 	ssize_t got = fdpass_recv(sb->sock, &r, sizeof(r), &fd, 1, &n);
 
-	if (got < 0 && errno == ECONNRESET)	/* as in sandbox_reply(): it failed before it read what we sent */
+	/* as in sandbox_reply(): the child failed before it read our packet */
+	if (got < 0 && errno == ECONNRESET)
 		got = fdpass_recv(sb->sock, &r, sizeof(r), &fd, 1, &n);
 	if (got == (ssize_t)sizeof(tag))
 		memcpy(&tag, &r, sizeof(tag));
@@ -520,8 +527,8 @@ static void add_io(struct sandbox *sb, int fd)
 }
 
 /*
- * Whether init still reaps, and so counts, what dies with it is a matter of luck: all that
- * live are asked before the kill, and init no more after it.
+ * Init may or may not reap, and so count, a process that dies with it. So we read the figures of
+ * all living processes before the kill, and do not ask init after it.
  */
 static void add_living_io(struct sandbox *sb)
 {

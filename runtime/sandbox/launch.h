@@ -22,7 +22,7 @@
 struct sandbox {
 	const struct spec *spec;
 	struct cgroup cgroup;
-	pid_t pid;	/* init, in our pid namespace; 0 when there is none or it was reaped */
+	pid_t pid;	/* init, in our pid namespace; 0 if none was made or it was reaped */
 	int pidfd;
 	int proc_fd;	/* its directory in /proc */
 	int io_fd;	/* one command: its "io" file, which counts block I/O, with that of what it reaped; else -1 */
@@ -35,11 +35,11 @@ struct sandbox {
 	struct filterwatch filters;
 	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
 	int mntns_fd;	/* see sandbox_hold_mounts() */
-	/* the last, and large: sandbox_init() leaves it as it is */
+	/* last, because it is large: sandbox_init() does not clear it */
 	struct mountplan plan;
 };
 
-/* Where sandboxes put what they need on the host. */
+/* The host directories in which a sandbox keeps its files. */
 struct launch_place {
 	const char *scratch;	/* an existing directory, for old kernels' overlay */
 	int disk_dirfd;		/* where a file-backed writable layer goes; -1: keep it in memory */

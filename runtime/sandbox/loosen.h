@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loosen - in what a sandbox is less confined than by default, because somebody asked for it.
+ * loosen - how options make a sandbox less confined than the default.
  *
- * A set of bits in the spec; 0 for most sandboxes, which costs them nothing.  What the
- * configuration of the host sets is no override: it was decided there once for all.
+ * A set of bits in the spec; 0 for most sandboxes, which costs them nothing. Settings of the
+ * host's configuration do not count, because they are the default of that host.
  */
 #ifndef BERTH_RUNTIME_SANDBOX_LOOSEN_H
 #define BERTH_RUNTIME_SANDBOX_LOOSEN_H

@@ -27,9 +27,10 @@ static const char *const proc_rdonly[] = {
 };
 
 /*
- * procfs entries that tell of the host, its memory or its other tenants (K15); "d" before a directory.  A trigger in
- * /proc/pressure, which anybody may make there, takes the kernel 5 ms to end: thousands outlive SIGKILL by minutes (L02).
- * Counters for all of the host are among them (K23): what one sandbox writes, locks or opens another could read there.
+ * procfs entries that reveal the host, its memory or its other tenants (K15); "d" before a
+ * directory. Anybody may make a trigger in /proc/pressure, and the kernel needs 5 ms to end
+ * each: thousands of them outlive SIGKILL by minutes (L02). The list includes counters for the
+ * whole host (K23), through which one sandbox could see what another writes, locks or opens.
  */
 static const char *const proc_mask[] = {
 	"d/proc/acpi", "d/proc/asound", "/proc/bootconfig", "/proc/buddyinfo", "d/proc/bus", "/proc/cmdline",

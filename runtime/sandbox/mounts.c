@@ -70,7 +70,7 @@ static int make_above(int mnt, const char *rel, struct err *e)
 	return 0;
 }
 
-/* What was asked for beside our own; a name that is taken is never ours, as spec_check() says. */
+/* The requested names beside our own; spec_check() refuses a name of ours. */
 static int make_devices(int mnt, const struct spec *s, struct err *e)
 {
 	size_t i;
@@ -297,7 +297,7 @@ static int overlay_hostdir(struct mountplan *p, struct mount_op *op, int skeleto
 	return 0;
 }
 
-/* The child's way to tell: what fits in a pipe at once. */
+/* The child's report: as much as a pipe takes at once. */
 static void swap_in_child(int mnt, const struct mount_op *op, int mntns_fd, int told) __attribute__((noreturn));
 static void swap_in_child(int mnt, const struct mount_op *op, int mntns_fd, int told)
 {
@@ -330,7 +330,7 @@ int mounts_swap(const struct mountplan *p, const char *target, const char *sourc
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	hear = fds[0];
-	/* a process has one mount namespace for all its threads, and ours stays ours */
+	/* a process has one mount namespace for all its threads, so a child enters the other one */
 	pid = fork();
 	if (pid == 0)
 		swap_in_child(mnt, &p->ops[i], mntns_fd, fds[1]);
@@ -352,7 +352,10 @@ int mounts_swap(const struct mountplan *p, const char *target, const char *sourc
 static int prepare_one(struct mountplan *p, struct mount_op *op, const struct spec *s, int base_fd, const char *scratch,
 		       struct err *e)
 {
-	/* owned by the host's root, whom the sandbox cannot map: readable for all in there, writable for none */
+	/*
+	 * owned by the host's root, which the sandbox does not map: every user there can read
+	 * it, and none can write it
+	 */
 	static const struct newmount_opt control[] = { { "size", "16m" }, { "nr_inodes", "256" }, { "mode", "0755" } };
 
 	switch (op->kind) {

@@ -28,9 +28,10 @@ int mounts_prepare(struct mountplan *p, const struct spec *s, int userns_fd, int
 		   int (*ready)(void *ctx, size_t end, struct err *e), void *ctx, struct err *e);
 void mounts_release(struct mountplan *p);
 /*
- * Host side, while the sandbox lives: the host's directory source takes the place of the one that the plan bound at target,
- * with the attributes and the idmapping of that.  ERR_NOT_FOUND: no source, or no such mount; after another error the
- * target may be without any.  Whoever has a file of the old one open keeps it.
+ * Host side, while the sandbox lives: the host's directory source replaces the mount that the
+ * plan made at target, with the same attributes and idmapping. ERR_NOT_FOUND: no source, or no
+ * such mount. After another error the target may have no mount. A process that has a file of the
+ * old directory open keeps it.
  */
 int mounts_swap(const struct mountplan *p, const char *target, const char *source, int userns_fd, int mntns_fd, struct err *e);
 
@@ -46,8 +47,8 @@ int mounts_take_place(int mnt_fd, const char *target, uint64_t attr, struct err 
 /* Whether flag (f_flag of statvfs(3)) has what attr asks for, as the kernel reports it: ERR_INTERNAL (S1). */
 int mounts_check_flags(const char *target, unsigned long flag, uint64_t attr, struct err *e);
 /*
- * No more namespaces of any kind from in here, whoever asks and whatever seccomp lets through (K01).  After all the
- * mounts, as each mount copied counts as one.
+ * Forbids further namespaces of every kind, also to root of the sandbox and under any seccomp
+ * profile (K01). After all the mounts, because each copied mount counts as one.
  */
 int mounts_forbid_namespaces(int knobs_fd, struct err *e);
 

@@ -147,7 +147,7 @@ static int mount_own(int root, const struct mount_op *op, const struct newmount_
 	return attach(root, op, mnt, e);
 }
 
-/* procfs of our own making holds no links, but the root is asked not to follow any. */
+/* our own procfs holds no links, but the root is opened without following any */
 static int open_plain(const char *path, struct err *e)
 {
 	int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -158,8 +158,8 @@ static int open_plain(const char *path, struct err *e)
 }
 
 /*
- * From here to the seals all paths are of our own procfs, tmpfs and masks, whose
- * names nobody chose: mount(2) by name is one call where descriptors take six.
+ * From here to the seals all paths are in our own procfs, tmpfs and masks, whose names no one
+ * else chose. mount(2) by name is one call; descriptors need six.
  */
 static int bind_rdonly(const struct mount_op *op, struct err *e)
 {
@@ -262,7 +262,7 @@ static int make_workdir(int root, const struct spec *s, struct err *e)
 	return dir < 0 ? -1 : 0;
 }
 
-/* In the sandbox's mount namespace, of which we know no more than that: its tenant may have been at work. */
+/* Runs in the sandbox's mount namespace, in which its tenant may have changed anything. */
 int mounts_take_place(int mnt_fd, const char *target, uint64_t attr, struct err *e)
 {
 	const char *slash = strrchr(target, '/');

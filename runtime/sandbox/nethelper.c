@@ -30,7 +30,7 @@ void nethelper_init(struct nethelper *h)
 	h->proc.sock = h->notice_fd = -1;
 }
 
-/* What it is to do, as a sealed file in memory. */
+/* Its task, in a sealed memory file. */
 static int job_file(const char *text, struct err *e)
 {
 	autoclose int fd = memfd_create("berth-net-job", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -151,7 +151,10 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 	char byte = 'u';
 
 	*ret_cut = 0;
-	/* packets are judged one by one: what is open and no longer allowed is cut with the next one */
+	/*
+	 * packets are judged one by one: the next packet of a connection that is no longer
+	 * allowed is dropped
+	 */
 	if (h->bridge)
 		return nethelper_bridge("bridge-change", s->id, "", policy, NULL, e);
 	if (!h->proc.pid || !h->counters)
@@ -166,7 +169,10 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 	return json_get_u64(told, "cut", ret_cut, "answer of the proxy", e) < 0 ? -1 : 0;
 }
 
-/* With `soon` its end is not waited for: it has answered, and removes what takes long while we end ourselves. */
+/*
+ * With `soon` we do not wait for its end: it has answered, and does its slow removals while we
+ * end.
+ */
 static int call_in(const char *verb, const char *job, int netns_fd, int soon, json_t **ret_answer,
 		   struct err *e)
 {

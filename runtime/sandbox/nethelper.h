@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nethelper - berth-net, the helper for --network bridge and egress, as its supervisor sees it.
+ * nethelper - the supervisor's side of berth-net, the helper for --network bridge and egress.
  *
- * A program of its own, so that neither its libraries nor its work are on the
- * path of a sandbox without a network.  It is started once the sandbox's network
- * namespace exists and before anything of the image is looked at; its answer is
- * waited for.  The one of egress stays, as the sandbox's proxy, and dies with us;
- * the one of bridge ends when all is made, unless ports are published on the
- * host's loopback: then it stays and leads them to the sandbox (net/forward.h).
- * What both say to each other: runtime/net/netwire.h.
+ * It is a separate program, so that neither its libraries nor its work slow a sandbox without a
+ * network. The supervisor starts it once the sandbox's network namespace exists and before
+ * anything of the image is looked at, and waits for its answer. For egress it stays, as the
+ * sandbox's proxy, and dies with us. For bridge it ends when all is made, unless ports are
+ * published on the host's loopback: then it stays and forwards them to the sandbox
+ * (net/forward.h). runtime/net/netwire.h has their protocol.
  */
 #ifndef BERTH_RUNTIME_SANDBOX_NETHELPER_H
 #define BERTH_RUNTIME_SANDBOX_NETHELPER_H
@@ -44,7 +43,7 @@ int nethelper_update(struct nethelper *h, const struct spec *s, const char *poli
 int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e);
 /* {"mode":..., counters}: a new reference. */
 json_t *nethelper_describe(const struct nethelper *h, const struct spec *s);
-/* What it counted so far: 1; 0 when this network is not counted.  -1 when the kernel does not tell. */
+/* Its counters so far: 1; 0 if this network is not counted; -1 if the kernel reports none. */
 int nethelper_count(const struct nethelper *h, const struct spec *s, struct netcounters *ret, struct err *e);
 /* Bytes of the budget that are spent, those of earlier runs of the sandbox included (spec.net_used_bytes). */
 uint64_t nethelper_used(const struct netcounters *c, const struct spec *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes from a sandbox's init, which is hostile input. */
+/* Reads replies of a sandbox's init, which are hostile input. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

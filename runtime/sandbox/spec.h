@@ -36,7 +36,7 @@ enum spec_mount_kind { SPEC_BIND, SPEC_TMPFS, SPEC_VOLUME };
 struct spec_mount {
 	enum spec_mount_kind kind;
 	const char *source;	/* bind: absolute on the host; volume: its name */
-	int source_fd;		/* volume: what is mounted: an O_PATH directory */
+	int source_fd;		/* volume: an O_PATH descriptor of the source directory */
 	int source_is_mount;	/* or a detached mount */
 	const char *sub;	/* volume: a directory below its top, or NULL */
 	int owner_auto;		/* bind: the directory's owner is, in the sandbox, */
@@ -116,12 +116,12 @@ struct spec {
 	struct cgroup_limits limits;
 	struct rlimits rlimits;
 	uint64_t timeout_ms;	/* 0: none; of a resident one: of each command */
-	int timeout_given;	/* resident: somebody asked for it, so that it holds for exec too */
+	int timeout_given;	/* resident: the caller gave a timeout, so it applies to exec too */
 	uint64_t grace_ms;
 	uint64_t cpu_time_ms;	/* 0: none */
 
 	const char *cgroup_parent;
-	uint32_t loosened;	/* of enum loosened: what it has more than by default, since it was asked for */
+	uint32_t loosened;	/* of enum loosened: the protections that options removed */
 };
 
 /* Init has a filter of berth's own, not only the one that watches: under a built-in profile. */

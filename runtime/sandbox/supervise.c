@@ -34,7 +34,7 @@ struct run {
 	uint64_t started_ms;
 	uint64_t kill_at_ms;		/* what TERM has left dies then; 0: no TERM, or all were killed */
 	uint64_t cpu_check_at_ms;	/* 0: no CPU time limit */
-	uint64_t oom_until_ms;		/* v1: memory ran out; 0: it did not */
+	uint64_t oom_until_ms;		/* v1: memory ran out, wait until then; 0: it did not */
 	int done;
 };
 
@@ -235,9 +235,9 @@ static int loop(struct run *r, struct err *e)
 #define INIT_END_MS 100
 
 /*
- * The command ended, and init says that it was the last: it ends by itself, and with it
- * its pid namespace; sandbox_destroy() asks the cgroup.  The counters stand already, and
- * are read while init is still being taken apart.
+ * The command has ended, and init reports that it was the last: init ends by itself, and its pid
+ * namespace with it; sandbox_destroy() asks the cgroup. The counters are final already, so we
+ * read them while the kernel still ends init.
  */
 static int end_by_itself(struct run *r, struct err *e)
 {

@@ -22,7 +22,10 @@ struct supervise {
 	/* called once, while the sandbox sets itself up on another CPU: work that may wait until then */
 	void (*idle)(void *ctx);
 	void *idle_ctx;
-	/* called when the sandbox's proxy has something to tell (sandbox.net.notice_fd); closes it when there is no more */
+	/*
+	 * called when the sandbox's proxy has a notice (sandbox.net.notice_fd); closes it at its
+	 * end
+	 */
 	void (*notice)(void *ctx);
 	void *notice_ctx;
 	/* asked when the command did not end of its own accord: whether berth was told to kill the sandbox; may be NULL */
@@ -31,9 +34,9 @@ struct supervise {
 };
 
 /*
- * Runs command seq, already sent by sandbox_exec(), to its end.  0 with the
- * verdict, whatever it is; -1 when the command could not be started
- * (ERR_EXEC, ERR_EXEC_NOT_FOUND, ERR_INVALID, ...) or berth itself failed.
+ * Runs command seq, already sent by sandbox_exec(), to its end. 0 with the verdict, also of a
+ * failed command; -1 if the command could not be started (ERR_EXEC, ERR_EXEC_NOT_FOUND,
+ * ERR_INVALID, ...) or berth itself failed.
  */
 int supervise_run(struct sandbox *sb, uint32_t seq, const struct supervise *how, struct verdict *ret,
 		  struct err *e);

@@ -2,8 +2,8 @@
 /*
  * verdict - how a command ended, and why: one record for every command.
  *
- * Pure: verdict_decide() derives the cause from facts, all of them counters of
- * the kernel or things berth did itself and recorded before doing them.
+ * Pure: verdict_decide() derives the cause from facts. All facts are counters of the kernel, or
+ * actions of berth that it recorded before it took them.
  */
 #ifndef BERTH_RUNTIME_SANDBOX_VERDICT_H
 #define BERTH_RUNTIME_SANDBOX_VERDICT_H

@@ -65,7 +65,10 @@ int writable_mount(int file, struct err *e)
 	return mnt < 0 ? err_wrap(e, "mount the writable layer") : mnt;
 }
 
-/* The kernel does not take it for a file system: not that there is no loop device, say. */
+/*
+ * The kernel does not recognise the file system; a missing loop device, for example, is another
+ * error.
+ */
 static int is_damaged(const struct err *e)
 {
 	return e->os_errno == EINVAL || e->os_errno == EUCLEAN || e->os_errno == EBADMSG || e->os_errno == EIO;
@@ -152,7 +155,7 @@ int writable_open(int dirfd, struct err *e)
 	if (path_has(dirfd, WRITABLE_DIR)) {
 		autoclose int fd = openat(dirfd, WRITABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-		/* mounted without prjquota since: what was bounded no longer would be */
+		/* mounted without prjquota since: the layer would no longer be limited */
 		if (fd < 0)
 			return err_sys(e, "open the directory of the writable layer");
 		return quota_check(fd, e) < 0 ? err_wrap(e, "the writable layer") : mount_dir(dirfd, e);
@@ -209,8 +212,9 @@ static const struct seed_dir seed_dirs[] = {
 };
 
 /*
- * fresh: nobody was there before us.  Else whatever the sandbox has put in the file's place goes: it is not opened, for
- * this is the host's root, and not yet confined.  A directory in its place stays: that is the sandbox's own affair.
+ * fresh: nobody was there before us. Otherwise a file that the sandbox put in this place is
+ * removed without being opened, because this process still has the rights of the host's root. A
+ * directory in its place stays: the sandbox may do that.
  */
 static int seed_file(int etc, int fresh, const char *name, const char *text, const struct spec *s, struct err *e)
 {
@@ -257,7 +261,7 @@ int writable_seed(const struct spec *s, int base_fd, struct err *e)
 	autoclose int upper = -1;
 	size_t i;
 
-	/* sandbox_launch() has cleared the umask: what is made has its mode */
+	/* sandbox_launch() has cleared the umask, so files get the given mode */
 	if ((!fresh && errno != EEXIST) || (mkdirat(base_fd, "work", 0700) < 0 && errno != EEXIST))
 		return err_sys(e, "make the writable layer's directories");
 	if (!fresh)
@@ -280,8 +284,8 @@ int writable_seed(const struct spec *s, int base_fd, struct err *e)
 }
 
 /*
- * What a file system on a disk may leave unused when it refuses a write: up to 1.9 MiB of ext4 with writes of 4 MiB and
- * more (Linux 6.18), nothing of tmpfs.
+ * The space that a disk file system may leave unused when it refuses a write: up to 1.9 MiB on
+ * ext4 with writes of 4 MiB and more (Linux 6.18), nothing on tmpfs.
  */
 static uint64_t unused_when_full(const struct statfs *st)
 {

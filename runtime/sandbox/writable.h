@@ -25,9 +25,9 @@ int writable_memory(const struct spec *s, struct err *e);
  */
 int writable_file(const struct spec *s, int dirfd, const char *name, int models_fd, struct err *e);
 /*
- * That of a lasting sandbox, in its directory dirfd: the one that is there, else
- * a new one: the directory WRITABLE_DIR when the file system enforces project
- * quotas (nothing to format, whatever the size), else the file WRITABLE_FILE.
+ * Opens the writable layer of a lasting sandbox, in its directory dirfd: the existing one, else
+ * a new one. The new one is the directory WRITABLE_DIR if the file system enforces project
+ * quotas (nothing to format, at any size), else the file WRITABLE_FILE.
  */
 int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e);
 /* The writable layer that a lasting sandbox has below dirfd, mounted again: a detached mount.  ERR_NOT_FOUND. */
@@ -37,11 +37,11 @@ int writable_mount(int file_fd, struct err *e);
 #define WRITABLE_FILE "writable.img"
 #define WRITABLE_DIR "writable"
 /*
- * For a stopped one that is to leave the host (writable_move.c): a directory becomes WRITABLE_FILE, which holds
- * all that overlayfs marks; a file stays as it is.
+ * For a stopped sandbox that leaves the host (writable_move.c): a directory becomes
+ * WRITABLE_FILE, which holds all marks of overlayfs; a file stays as it is.
  */
 int writable_to_file(int dirfd, struct err *e);
-/* What it left when it was cut short; the next start does so, too. */
+/* Removes the remains of an interrupted move; the next start does so too. */
 int writable_drop_rest(int dirfd, struct err *e);
 /* The layer below dirfd, of ids from FROM on, gets those from TO on; may be done again after a crash. */
 int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e);

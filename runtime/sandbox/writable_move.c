@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A writable layer on its way to another host: as a file, whatever it was, and with the
- * ids of another range.
+ * Prepares a writable layer for another host: as a file, and with the ids of another range.
  *
- * Its owners are ids of the host, in inodes, in file capabilities (the root they are
- * of) and in access lists.  One range is a multiple of 65,536 away from another, so an
- * id that was changed is not in the old range any more: nothing is changed twice,
- * neither a hard link nor what an earlier try got to.
+ * Its owners are ids of the host, in inodes, in file capabilities (their root id) and in access
+ * lists. Ranges differ by a multiple of 65,536, so a changed id is not in the old range any
+ * more. Nothing is changed twice, neither a hard link nor the part that an interrupted attempt
+ * finished.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +32,8 @@
 #define GONE WRITABLE_DIR ".gone"
 #define IN_HAND "trusted.berth.shift"	/* no payload can write it: user_namespaces(7) */
 #define XATTR_BYTES 65536
-#define FILES_MAX (UINT64_C(1) << 22)	/* more tables than anybody needs, where there is no limit */
+/* the limit of table entries if the file system reports none */
+#define FILES_MAX (UINT64_C(1) << 22)
 #define ACL_USER 2
 #define ACL_GROUP 8
 
@@ -117,7 +117,7 @@ static int give_back_rights(const struct rights *r, const char *path, int dir_fd
 	return lremovexattr(path, IN_HAND) < 0 && errno != ENODATA ? err_sys(e, "drop what was noted of %.200s", name) : 0;
 }
 
-/* Of a file that has its owner: what a try cut short did not give back. */
+/* Handles a file that has its owner already: what an interrupted attempt did not restore. */
 static int give_back_noted(const char *path, int dir_fd, const char *name, struct err *e)
 {
 	struct rights r;
@@ -131,7 +131,7 @@ static int give_back_noted(const char *path, int dir_fd, const char *name, struc
 	return give_back_rights(&r, path, dir_fd, name, e);
 }
 
-/* The bytes of an attribute with other ids, in value; 0: there is none. */
+/* Writes the bytes of an attribute with other ids to value; 0: there is no such attribute. */
 static ssize_t read_shifted(const struct shift *s, const char *path, size_t which, unsigned char **ret, const char *name, struct err *e)
 {
 	ssize_t n = lgetxattr(path, attrs[which].name, NULL, 0);
@@ -209,7 +209,7 @@ int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e)
 	return top < 0 || syncfs(top) < 0 ? err_sys(e, "write the writable layer") : 0;
 }
 
-/* For what its file system tells of the project's limits; some room more for the tables of the new one. */
+/* The project's limits in its file system, and some room more for the tables of the new one. */
 static int make_file(int dirfd, const struct statfs *st, struct err *e)
 {
 	uint64_t used = st->f_files > st->f_ffree ? (uint64_t)(st->f_files - st->f_ffree) : 0, files = (uint64_t)st->f_files, bytes;
@@ -219,7 +219,10 @@ static int make_file(int dirfd, const struct statfs *st, struct err *e)
 		files = used < FILES_MAX ? FILES_MAX : used;
 	/* a large attribute is a file to ext4 */
 	files = files * 2 + 64;
-	/* a hard link's place meanwhile; and what is no ext4 may keep small directories and links in the inode */
+	/*
+	 * room for a hard link meanwhile; and other file systems than ext4 may keep small
+	 * directories and links in the inode
+	 */
 	bytes = (uint64_t)st->f_blocks * (uint64_t)st->f_bsize + files * 256 + used * (st->f_type == EXT4_SUPER_MAGIC ? 64 : 4096) +
 		(16u << 20);
 	fd = openat(dirfd, PART, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -244,7 +247,7 @@ static int make_image(int dirfd, struct err *e)
 		return -1;
 	if (treecopy(dir, mnt, e) < 0)
 		return err_wrap(e, "copy the writable layer to a file");
-	/* clean and on disk from here on, whoever else may hold the mount for a moment */
+	/* clean and on disk from here on, even if another process holds the mount for a moment */
 	if (newmount_fs_readonly(mnt, e) < 0)
 		return -1;
 	fd_close(&mnt);
