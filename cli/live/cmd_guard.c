@@ -34,6 +34,8 @@
 
 #define AGAIN "again"
 #define DYING_MS 5000	/* for processes of a sandbox whose keeper was killed */
+#define CLEARING_MS 5000	/* for another process that clears what a dead keeper left */
+#define LOOK_MS 5
 #define CONNECT_MS 1000
 #define NOT_OURS 3	/* exit status of the child: there is nothing to start any more */
 
@@ -184,10 +186,29 @@ static void note_failure(struct registry *r, const struct guard *g, const struct
 	registry_save(r, g->id, "record.json", record, &ignored);
 }
 
+/*
+ * Clears what the dead keeper left: 1, or 0 when it runs.  Another process may be at it just now, as every berth ps clears what
+ * it finds, and then its end is waited for.
+ */
+static int clear(struct registry *r, const char *id, struct err *e)
+{
+	const uint64_t end = clock_ms() + CLEARING_MS;
+	int cleared;
+
+	while ((cleared = registry_clear_dead(r, id, DYING_MS, 0, e)) == 0) {
+		if (!path_has(r->sandboxes_fd, id))
+			return 1;
+		if (clock_ms() >= end)
+			return 0;
+		pause_for(LOOK_MS);
+	}
+	return cleared;
+}
+
 static int start(struct registry *r, const struct guard *g, int kept, struct err *e)
 {
 	char path[120];
-	int cleared = kept ? 1 : registry_clear_dead(r, g->id, DYING_MS, 0, e);
+	int cleared = kept ? 1 : clear(r, g->id, e);
 
 	if (cleared == 0)
 		return err_set(e, ERR_EXISTS, "it runs, or its files are in use");

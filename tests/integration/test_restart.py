@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restart policies of services: by their guardian, by hand, after a boot of the host."""
+import fcntl
 import json
 import os
 import signal
@@ -7,10 +8,13 @@ import time
 
 import berthtest as b
 import leak
+import netlab
 import proc
 
-COST = 12
+COST = 25
 NAME = "svc"
+# KiB; what the allocator takes from the kernel at once is more than this
+MEMORY_SLACK = 64
 STAYS = ("sh", "-c", "echo up; exec sleep 1000")
 
 
@@ -70,6 +74,27 @@ def test_a_service_that_fails_runs_again_and_is_counted():
     b.berth("stop", NAME, ok=True)
     b.wait_for(lambda: not guardians(id), what="the guardian's end")
     assert inspect()["status"] == "stopped", inspect()
+    remove()
+
+
+def test_a_restart_waits_while_another_command_clears_what_the_keeper_left():
+    """As every ps, create and gc does.  Such a restart failed and was counted."""
+    id = service("on-failure:1")
+    b.wait_for(lambda: guardians(id), what="the guardian")
+    guardian = guardians(id)[0]
+    os.kill(guardian, signal.SIGSTOP)
+    place = os.open(os.path.join(b.root(), "run/sandboxes", id), os.O_RDONLY)
+    kill_keeper()
+    fcntl.flock(place, fcntl.LOCK_EX)
+
+    def told():
+        events = [json.loads(l)["event"] for l in b.berth("events", "--json", ok=True).out.splitlines()]
+        return "restart-failed" in events
+    os.kill(guardian, signal.SIGCONT)
+    b.wait_for(lambda: told() or [p for p in proc.descendants(os.getpid()) if f"berth guard again {id}" in proc.cmdline(p)], what="the restart")
+    os.close(place)
+    await_run(1)
+    assert not told()
     remove()
 
 
@@ -248,23 +273,52 @@ def test_options_that_contradict_a_restart_are_refused():
     b.one_line_error(b.berth("start", "--boot", "x"), 2, "--boot")
 
 
-@b.deadline(120)
-def test_a_hundred_restarts_leak_nothing():
-    id = service("always")
+def heap(pid):
+    """KiB of private memory that a process may write, its stack left out."""
+    with open(f"/proc/{pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmData:"))
 
-    def held():
+
+@b.deadline(240)
+def test_a_hundred_restarts_leak_nothing():
+    """Of a service with all that has to be made and taken back: a volume, a network, a health check."""
+    netlab.need_bridge()
+    b.berth("network", "create", "--internal", "net", ok=True)
+    id = service("always", options=("--network", "net", "--volume", "data:/data", "--health-cmd", "true",
+                                    "--health-interval", "1h", "--health-start-period", "1m", "--health-start-interval", "100ms"))
+
+    def rests():
+        """When the first check is over and the keeper has made the cgroup of the next command."""
+        b.berth("wait", "--healthy", NAME, ok=True)
         keeper = inspect()["supervisor_pid"]
         b.wait_for(lambda: len(guardians(id)) == 1, what=lambda: f"one guardian: {guardians(id)}")
+        # that of the main command and the spare one
+        b.wait_for(lambda: len({d for d in map(os.path.basename, leak.snapshot(os.getpid())["cgroup"]) if d[0] == "c"}) == 2, what="rest")
+        return keeper, guardians(id)[0]
+
+    def held():
+        keeper, guardian = rests()
         seen = leak.snapshot(os.getpid())
-        return {"fds": len(os.listdir(f"/proc/{keeper}/fd")), "processes": len(seen["process"]), "cgroups": len(seen["cgroup"]),
-                "mounts": len(seen["mount"]), "loops": len(seen["loop device"]), "state": len(seen["state"])}
-    # a keeper that rests makes the cgroup of the next command
-    b.wait_for(lambda: any(d.endswith("/c2") for d in leak.snapshot(os.getpid())["cgroup"]), what="the spare cgroup")
+        pids = [os.getpid(), *proc.descendants(os.getpid())]
+        return {"fds of the keeper": len(os.listdir(f"/proc/{keeper}/fd")), "fds of the guardian": len(os.listdir(f"/proc/{guardian}/fd")),
+                "KiB of the keeper": heap(keeper), "KiB of the guardian": heap(guardian),
+                "network namespaces": len({os.stat(f"/proc/{p}/ns/net").st_ino for p in pids}),
+                "elements of nftables": netlab.elements(), "processes": len(pids),
+                "mounts": sum(b.root() in line for line in seen["mount"]),
+                **{k: len(seen[k]) for k in ("cgroup", "loop device", "network interface", "state")}}
+
+    def as_before():
+        now = held()
+        return all(now[k] == v if k[:3] != "KiB" else now[k] <= v + MEMORY_SLACK for k, v in before.items())
+    # what the first end leaves for the next start, such as how much the network was used
+    b.berth("restart", "--grace", "0", NAME, ok=True)
     before = held()
     for _ in range(100):
         b.berth("restart", "--grace", "0", NAME, ok=True)
-    b.wait_for(lambda: held() == before, what=lambda: f"{before}, not {held()}")
+    b.wait_for(as_before, what=lambda: f"{before}, not {held()}")
     kill_keeper()
     await_run(1)
-    b.wait_for(lambda: held() == before, what=lambda: f"{before}, not {held()}")
+    b.wait_for(as_before, what=lambda: f"{before}, not {held()}")
     remove()
+    b.berth("network", "rm", "net", ok=True)
+    b.berth("volume", "rm", "data", ok=True)
