@@ -17,7 +17,7 @@ from test_oci import HYBRID, SLEEP, Bundle
 PROGRAM = "/lib/systemd/systemd"
 # the process that waits stays outside: one in the root of the tree would keep systemd from passing on controllers
 BOOT = """
-exec unshare --pid --fork --kill-child sh -ec '
+exec unshare --pid --fork --kill-child NAMESPACES sh -ec '
     echo 0 > "$1/cgroup.procs"
     exec unshare --cgroup --mount --propagation private sh -ec "
         mount -t proc proc /proc
@@ -27,17 +27,25 @@ exec unshare --pid --fork --kill-child sh -ec '
         mkdir -p /run/systemd/system /run/dbus
         echo [Unit] > /run/systemd/system/berth-test.target
         echo DefaultDependencies=no >> /run/systemd/system/berth-test.target
+        BEFORE
         exec /lib/systemd/systemd --system --unit=berth-test.target --log-target=console --log-level=warning"' sh "$1"
 """
-ENTER = 'echo 0 > "$1/calls/cgroup.procs"; pid=$2; shift 2; exec nsenter -t "$pid" -m -p -C -- "$@"'
+ENTER = 'echo 0 > "$1/calls/cgroup.procs"; pid=$2; shift 2; exec nsenter -t "$pid" -m -p -n -C -- "$@"'
 
 
 class Systemd:
+    namespaces = ()
+
+    def before_systemd(self):
+        """Shell text that runs before systemd; without quotes."""
+        return ""
+
     def __init__(self):
         self.cgroup = "/sys/fs/cgroup/" + b.cgroup_parent_of(b.TEST_PID)
         os.mkdir(self.cgroup)
         self.log = open(b.tmp("systemd.log"), "wb")
-        self.p = subprocess.Popen(["sh", "-ec", BOOT, "sh", self.cgroup], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+        boot = BOOT.replace("NAMESPACES", " ".join(self.namespaces)).replace("BEFORE", self.before_systemd())
+        self.p = subprocess.Popen(["sh", "-ec", boot, "sh", self.cgroup], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                   env={"PATH": os.environ["PATH"], "container": "berth-test"})
         children = f"/proc/{self.p.pid}/task/{self.p.pid}/children"
         try:
