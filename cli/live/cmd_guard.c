@@ -187,8 +187,8 @@ static void note_failure(struct registry *r, const struct guard *g, const struct
 }
 
 /*
- * Clears what the dead keeper left: 1, or 0 when it runs.  Another process may be at it just now, as every berth ps clears what
- * it finds, and then its end is waited for.
+ * Clears what the dead keeper left: 1, or 0 when it runs.  Another process may be at it just now,
+ * as every berth ps clears what it finds: then its end is waited for.
  */
 static int clear(struct registry *r, const char *id, struct err *e)
 {

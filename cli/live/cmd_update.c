@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth update: change the limits of a sandbox while it runs, and for its next start. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,21 +13,28 @@
 #include "cli/live/resident.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/live/update_life.h"
+#include "cli/run/limitopts.h"
 #include "cli/run/netopts.h"
 #include "manager/host/expire.h"
 #include "manager/host/promise.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/request.h"
+#include "runtime/kernel/cgroup_io.h"
 
 #define SPEC_FILE "spec.json"
 
 enum { OPT_MEMORY = 1, OPT_CPUS, OPT_PIDS, OPT_JSON, OPT_ALLOW_HOST, OPT_DENY_HOST, OPT_ALLOW_NET, OPT_DENY_NET, OPT_BYTES,
-	OPT_CONNECTIONS, OPT_IDLE_TIMEOUT, OPT_TTL, OPT_TENANT };
+	OPT_CONNECTIONS, OPT_IDLE_TIMEOUT, OPT_TTL, OPT_TENANT,
+	OPT_IO_WEIGHT, OPT_IO_RATE };
 
 static const struct opt options[] = {
 	{ "memory", 'm', OPT_VALUE, "SIZE", "memory, such as 512m, or unlimited", OPT_MEMORY },
 	{ "cpus", 'c', OPT_VALUE, "N", "CPUs, such as 0.5, or unlimited", OPT_CPUS },
 	{ "pids", 0, OPT_VALUE, "N", "processes and threads, or unlimited", OPT_PIDS },
+	{ "io-weight", 0, OPT_VALUE, "N", "share of a busy disk, 1 to 10000", OPT_IO_WEIGHT },
+	{ "io-rate", 0, OPT_LIST, "PATH:RATES",
+	  "rates of the disk at PATH: read=SIZE,write=SIZE,read-iops=N,write-iops=N, or unlimited",
+	  OPT_IO_RATE, COMPLETE_FILE },
 	{ "allow-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may reach from now on", OPT_ALLOW_HOST },
 	{ "deny-host", 0, OPT_LIST, "NAME[:PORT]", "egress: whom it may not reach any more; open connections are cut", OPT_DENY_HOST },
 	{ "allow-net", 0, OPT_LIST, "CIDR", "addresses that are not public and may be reached all the same", OPT_ALLOW_NET },
@@ -106,6 +114,23 @@ static int set_time(struct update *u, int is_ttl, const char *value, struct err 
 	return json_array_append_new(u->options, json_pack("[s,s]", option, value)) < 0 ? err_nomem(e) : 0;
 }
 
+static int set_io(struct update *u, int is_rate, const char *value, struct err *e)
+{
+	struct limitopts_io rate;
+	uint64_t weight;
+
+	if (is_rate ? limitopts_io_parse(value, &rate, e) < 0 :
+		      num_u64(value, "io-weight", 1, 10000, &weight, e) < 0)
+		return -1;
+	if (!is_rate)
+		request_set_io_weight(u->rq, weight);
+	return json_array_append_new(u->options,
+				     json_pack("[s,s]", is_rate ? "io-rate" : "io-weight", value)) <
+			       0 ?
+		       err_nomem(e) :
+		       0;
+}
+
 static int set_option(void *ctx, int id, const char *value, struct err *e)
 {
 	static const char *const names[] = { NULL, "memory", "cpus", "pids" };
@@ -128,6 +153,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		u->tenant = value;
 		return path_is_name(value) ? 0 : err_set(e, ERR_INVALID, "'%.80s' is not a tenant's name; hint: a-z 0-9 _ . -", value);
 	}
+	if (id == OPT_IO_WEIGHT || id == OPT_IO_RATE)
+		return set_io(u, id == OPT_IO_RATE, value, e);
 	if (id >= OPT_ALLOW_HOST)
 		return set_network(u, id, value, e);
 	if (!strcmp(value, "unlimited")) {
@@ -156,6 +183,9 @@ static int replaces(const json_t *new, const json_t *old)
 
 	if (!a || !b)
 		return 0;
+	if (!strcmp(a, "io-rate") && !strcmp(b, a))
+		return limitopts_io_same(json_string_value(json_array_get(new, 1)),
+					 json_string_value(json_array_get(old, 1)));
 	if (is_rule(a) && is_rule(b))
 		return !strcmp(strchr(a, '-'), strchr(b, '-')) && json_equal(json_array_get(new, 1), json_array_get(old, 1));
 	return update_life_replaces(a, b);
@@ -321,6 +351,32 @@ static int change(struct sandbox_ref *s, struct update *u, const json_t *spec, s
 	return settle(s, e) < 0 ? -1 : change_now(s, u, spec, e);
 }
 
+/* The disks that are asked for, by their numbers, and whether they can be held to it. */
+static int find_disks(struct sandbox_ref *s, struct update *u, struct err *e)
+{
+	struct cgroup_limits l = {.io_weight = request_io_weight(u->rq, 0)};
+	autofree const char **texts = calloc(json_array_size(u->options) + 1, sizeof(*texts));
+	autojson json_t *rates = json_array();
+	char text[CGROUP_IO_TEXT];
+	const json_t *pair;
+	size_t i, n = 0;
+
+	if (!texts || !rates)
+		return err_nomem(e);
+	json_array_foreach (u->options, i, pair)
+		if (!strcmp(json_string_value(json_array_get(pair, 0)), "io-rate"))
+			texts[n++] = json_string_value(json_array_get(pair, 1));
+	if (limitopts_io_settle(texts, n, s->registry.config->state_dir, &l, e) < 0)
+		return -1;
+	for (i = 0; i < l.io_rate_count; i++) {
+		cgroup_io_print(&l.io_rates[i], text);
+		json_array_append_new(rates, json_string(text));
+	}
+	if (n)
+		request_set_io_rates(u->rq, json_incref(rates));
+	return 0;
+}
+
 static int update(struct sandbox_ref *s, struct update *u, const char *ref, struct err *e)
 {
 	autojson json_t *spec = NULL;
@@ -332,7 +388,7 @@ static int update(struct sandbox_ref *s, struct update *u, const char *ref, stru
 	spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
 	if (!spec && e->code == ERR_NOT_FOUND)
 		return err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be updated", s->id);
-	if (take(s, u, &old, e) < 0)
+	if (find_disks(s, u, e) < 0 || take(s, u, &old, e) < 0)
 		return -1;
 	if (change(s, u, spec, e) == 0)
 		return 0;

@@ -32,9 +32,7 @@ json_t *resident_describe(struct registry *r, const char *id, struct err *e)
 		json_decref(result);
 		result = NULL;
 	}
-	if (result && o.device_names.count)
-		json_object_set_new(result, "devices", specjson_strings(o.device_names.v,
-									 o.device_names.count));
+	specjson_asked(result, &o);
 	if (result && life.health.spec.argv)
 		json_object_set_new(result, "healthcheck", health_spec_json(&life.health.spec));
 	resident_life_release(&life);

@@ -209,8 +209,10 @@ static int rename_it(struct remote *r, struct err *e)
 
 static int update(struct remote *r, struct err *e)
 {
-	static const char *const values[] = { "memory", "cpus", "pids", "network-bytes", "network-connections" };
-	static const char *const lists[] = { "allow-host", "deny-host", "allow-net", "deny-net" };
+	static const char *const values[] = { "memory", "cpus", "pids", "network-bytes",
+					      "network-connections", "io-weight" };
+	static const char *const lists[] = { "allow-host", "deny-host", "allow-net", "deny-net",
+					     "io-rate" };
 	autojson json_t *body = json_object(), *answer = NULL;
 	autobuf struct buf path = PATH_BUF;
 	size_t i;
@@ -367,7 +369,8 @@ const struct remote_verb remote_verbs[] = {
 	{ "top", 1, 1, "", top },
 	{ "stats", 1, 1, " no-stream ", stats },
 	{ "rename", 2, 2, "", rename_it },
-	{ "update", 1, 1, " memory cpus pids allow-host deny-host allow-net deny-net network-bytes network-connections ", update },
+	{ "update", 1, 1, " memory cpus pids allow-host deny-host allow-net deny-net network-bytes network-connections "
+	  "io-weight io-rate ", update },
 	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids ulimit status-fd ", remote_exec },
 	{ "sh", 1, ANY, " session timeout on-timeout split queue-timeout no-wait wait list close ", remote_sh },
 	{ "shell", 1, 1, " user workdir env shell session detach-keys ", remote_shell },

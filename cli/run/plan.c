@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "cli/run/specjson.h"
 #include "runtime/kernel/caps.h"
+#include "runtime/kernel/cgroup_io.h"
 #include "runtime/sandbox/hostimage.h"
 #include "runtime/sandbox/mountplan.h"
 
@@ -122,6 +123,8 @@ static int print_json(const struct spec *s, const char *image, const struct moun
 	json_object_set_new(j, "swap_bytes", specjson_limit(s->limits.swap_bytes));
 	json_object_set_new(j, "cpu_milli", specjson_limit(s->limits.cpu_milli));
 	json_object_set_new(j, "pids", specjson_limit(s->limits.pids));
+	json_object_set_new(j, "io_weight", json_integer((json_int_t)s->limits.io_weight));
+	json_object_set_new(j, "io_rates", cgroup_io_json(&s->limits));
 	json_object_set_new(j, "timeout_ms", json_integer((json_int_t)s->timeout_ms));
 	json_object_set_new(j, "cpu_time_ms", json_integer((json_int_t)s->cpu_time_ms));
 	json_object_set_new(j, "capabilities", json_caps(s->caps));
@@ -180,6 +183,21 @@ static int add_devices(struct buf *b, const struct spec *s, struct err *e)
 	return 0;
 }
 
+static int add_io(struct buf *b, const struct cgroup_limits *l, struct err *e)
+{
+	char text[CGROUP_IO_TEXT];
+	unsigned i;
+
+	if (l->io_weight && buf_addf(b, e, "  io weight: %" PRIu64 "\n", l->io_weight) < 0)
+		return -1;
+	for (i = 0; i < l->io_rate_count; i++) {
+		cgroup_io_print(&l->io_rates[i], text);
+		if (buf_addf(b, e, "  io of disk %s\n", text) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int print_text(const struct spec *s, const char *image, const struct mountplan *p, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(OUTPUT_MAX);
@@ -193,14 +211,16 @@ static int print_text(const struct spec *s, const char *image, const struct moun
 			return -1;
 	if (buf_addf(&b, e, "\nuser: %s\nworkdir: %s\nhostname: %s\nnetwork: %s\n",
 		     s->user[0] ? s->user : "root", s->workdir, s->hostname,
-		     s->network == NETWORK_NONE ? "none (loopback only)" : spec_network_name(s->network)) < 0 ||
-	    (s->net_policy && buf_addf(&b, e, "network policy: %s\n", s->net_policy) < 0) || buf_adds(&b, "limits:\n", e) < 0 ||
+		     s->network == NETWORK_NONE ? "none (loopback only)" :
+						  spec_network_name(s->network)) < 0 ||
+	    (s->net_policy && buf_addf(&b, e, "network policy: %s\n", s->net_policy) < 0) ||
+	    buf_adds(&b, "limits:\n", e) < 0 ||
 	    add_limit(&b, "memory", s->limits.memory_bytes, " bytes", e) < 0 ||
 	    add_limit(&b, "swap", s->limits.swap_bytes, " bytes", e) < 0 ||
 	    add_limit(&b, "cpus", s->limits.cpu_milli, "/1000", e) < 0 ||
-	    add_limit(&b, "pids", s->limits.pids, "", e) < 0 || buf_adds(&b, "mounts:\n", e) < 0 ||
-	    mountplan_print(p, &b, e) < 0 || add_devices(&b, s, e) < 0 ||
-	    buf_adds(&b, "capabilities:", e) < 0)
+	    add_limit(&b, "pids", s->limits.pids, "", e) < 0 || add_io(&b, &s->limits, e) < 0 ||
+	    buf_adds(&b, "mounts:\n", e) < 0 || mountplan_print(p, &b, e) < 0 ||
+	    add_devices(&b, s, e) < 0 || buf_adds(&b, "capabilities:", e) < 0)
 		return -1;
 	for (i = 0; i <= CAPS_LAST; i++)
 		if (s->caps & 1ULL << i && buf_addf(&b, e, " %s", caps_name(i)) < 0)

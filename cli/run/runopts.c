@@ -15,6 +15,7 @@
 #include "base/num.h"
 #include "cli/run/deviceopts.h"
 #include "cli/run/envopts.h"
+#include "cli/run/limitopts.h"
 #include "cli/run/mountspec.h"
 #include "manager/host/labels.h"
 #include "runtime/kernel/caps.h"
@@ -77,6 +78,7 @@ void runopts_release(struct runopts *o)
 	free(o->argv.v);
 	free(o->full_env.v);
 	free(o->device_names.v);
+	free(o->io_rates.v);
 	devices_free(o->devices);
 	netopts_release(&o->net);
 	json_decref(o->labels);
@@ -123,46 +125,6 @@ static int size_or_unlimited(const char *v, const char *what, uint64_t min, uint
 	return num_size(v, what, min, 1ULL << 60, ret, e);
 }
 
-/* Reads a CPU's number and moves *p behind it; the kernel has no more than 8192. */
-static int cpu_number(const char **p, unsigned long *ret)
-{
-	char *end;
-
-	if (**p < '0' || **p > '9')
-		return -1;
-	*ret = strtoul(*p, &end, 10);
-	*p = end;
-	return *ret < 8192 ? 0 : -1;
-}
-
-/* "N" or "N-M", separated by commas. */
-static int is_cpu_list(const char *p)
-{
-	unsigned long first, last;
-
-	for (;; p++) {
-		if (cpu_number(&p, &first) < 0)
-			return 0;
-		if (*p == '-') {
-			p++;
-			if (cpu_number(&p, &last) < 0 || last < first)
-				return 0;
-		}
-		if (*p != ',')
-			return !*p;
-	}
-}
-
-static int set_cpuset(struct runopts *o, const char *v, struct err *e)
-{
-	size_t n = strlen(v);
-
-	if (n >= sizeof(o->spec.limits.cpuset) || !is_cpu_list(v))
-		return err_set(e, ERR_INVALID, "'%.80s' is not a list of CPUs; hint: such as 0-1,3", v);
-	memcpy(o->spec.limits.cpuset, v, n + 1);
-	return 0;
-}
-
 static int set_network(struct runopts *o, int id, const char *v, struct err *e)
 {
 	switch (id) {
@@ -188,6 +150,7 @@ static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
 {
 	struct spec *s = &o->spec;
 	struct rlimits one = { 0 };
+	struct limitopts_io rate;
 	size_t i;
 
 	switch (id) {
@@ -204,7 +167,11 @@ static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_CPU_WEIGHT:
 		return num_u64(v, "cpu-weight", 1, 10000, &s->limits.cpu_weight, e);
 	case RUNOPT_CPUSET:
-		return set_cpuset(o, v, e);
+		return limitopts_cpuset(v, &s->limits, e);
+	case RUNOPT_IO_WEIGHT:
+		return num_u64(v, "io-weight", 1, 10000, &s->limits.io_weight, e);
+	case RUNOPT_IO_RATE:
+		return limitopts_io_parse(v, &rate, e) < 0 ? -1 : push(&o->io_rates, v, e);
 	case RUNOPT_PIDS:
 		if (!strcmp(v, "unlimited"))
 			return s->limits.pids = CGROUP_UNLIMITED, 0;
@@ -270,6 +237,9 @@ int runopts_devices(struct runopts *o, struct err *e)
 	struct devices *d;
 	size_t i;
 
+	if (limitopts_io_settle(o->io_rates.v, o->io_rates.count, o->config->state_dir, &s->limits,
+				e) < 0)
+		return -1;
 	if (!o->device_names.count)
 		return 0;
 	d = o->devices = calloc(1, sizeof(*d));

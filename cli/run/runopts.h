@@ -27,6 +27,7 @@ enum runopts_id {
 	RUNOPT_DENY_NET, RUNOPT_DNS, RUNOPT_NETWORK_BYTES, RUNOPT_NETWORK_CONNECTIONS,
 	RUNOPT_SECCOMP, RUNOPT_NAME, RUNOPT_TTY, RUNOPT_INTERACTIVE, RUNOPT_ENTRYPOINT,
 	RUNOPT_LABEL, RUNOPT_LABEL_FILE, RUNOPT_DEVICE, RUNOPT_GPUS,
+	RUNOPT_IO_WEIGHT, RUNOPT_IO_RATE,
 	RUNOPT_FIRST_OWN	/* a command's own ids start here */
 };
 
@@ -37,6 +38,11 @@ enum runopts_id {
 	{ "cpu-time", 0, OPT_VALUE, "TIME", "CPU time in all before it is killed; of run only (default: none)", RUNOPT_CPU_TIME }, \
 	{ "cpu-weight", 0, OPT_VALUE, "N", "share of a busy CPU, 1 to 10000 (default: 100)", RUNOPT_CPU_WEIGHT }, \
 	{ "cpuset", 0, OPT_VALUE, "LIST", "CPUs it may run on, such as 0-1,3 (default: all)", RUNOPT_CPUSET }, \
+	{ "io-weight", 0, OPT_VALUE, "N", \
+	  "share of a busy disk, 1 to 10000 (default: 100)", RUNOPT_IO_WEIGHT }, \
+	{ "io-rate", 0, OPT_LIST, "PATH:RATES", \
+	  "rates of the disk at PATH: read=SIZE,write=SIZE,read-iops=N,write-iops=N a second", \
+	  RUNOPT_IO_RATE, COMPLETE_FILE }, \
 	{ "pids", 0, OPT_VALUE, "N", "processes and threads, or unlimited (default: 512)", RUNOPT_PIDS }, \
 	{ "disk", 0, OPT_VALUE, "SIZE", "bytes of the writable layer (default: 256m)", RUNOPT_DISK }, \
 	{ "disk-inodes", 0, OPT_VALUE, "N", "files of the writable layer (default: 65536, or one per 4k of the disk when that is less)", RUNOPT_DISK_INODES }, \
@@ -116,6 +122,7 @@ struct runopts {
 	const char *seccomp_text;		/* what that file held when the sandbox was made; NULL: it is read */
 	int has_custom;
 	struct runopts_strings device_names;	/* --device and --gpus */
+	struct runopts_strings io_rates;	/* of --io-rate, until runopts_devices() finds the disks */
 	struct devices *devices;		/* what they are, by runopts_devices() */
 	struct netopts net;
 	json_t *labels;		/* of --label and --label-file; NULL: none */
@@ -130,7 +137,7 @@ void runopts_release(struct runopts *o);
 int runopts_seccomp_is_file(const char *value);
 /*
  * Before runopts_finish() of a sandbox that is to start: looks the devices up that were asked for,
- * and adds what they want.
+ * and adds what they want; and the disks whose rates are limited.
  */
 int runopts_devices(struct runopts *o, struct err *e);
 /* Part of runopts_finish(): o->spec.seccomp from the name or file that is asked for. */

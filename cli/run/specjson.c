@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "runtime/kernel/cgroup.h"
+#include "runtime/kernel/cgroup_io.h"
 
 json_t *specjson_limit(uint64_t v)
 {
@@ -23,12 +23,15 @@ json_t *specjson_strings(const char *const *v, size_t n)
 
 static json_t *limits(const struct spec *s)
 {
-	return json_pack("{s:o,s:o,s:o,s:I,s:s,s:o,s:I,s:I,s:I,s:I}", "memory_bytes", specjson_limit(s->limits.memory_bytes),
-			 "swap_bytes", specjson_limit(s->limits.swap_bytes), "cpu_milli", specjson_limit(s->limits.cpu_milli),
-			 "cpu_weight", (json_int_t)s->limits.cpu_weight, "cpuset", s->limits.cpuset,
-			 "pids", specjson_limit(s->limits.pids), "disk_bytes", (json_int_t)s->disk_bytes,
-			 "disk_inodes", (json_int_t)s->disk_inodes, "tmp_bytes", (json_int_t)s->tmp_bytes,
-			 "shm_bytes", (json_int_t)s->shm_bytes);
+	return json_pack(
+		"{s:o,s:o,s:o,s:I,s:s,s:I,s:o,s:o,s:I,s:I,s:I,s:I}", "memory_bytes",
+		specjson_limit(s->limits.memory_bytes), "swap_bytes",
+		specjson_limit(s->limits.swap_bytes), "cpu_milli",
+		specjson_limit(s->limits.cpu_milli), "cpu_weight", (json_int_t)s->limits.cpu_weight,
+		"cpuset", s->limits.cpuset, "io_weight", (json_int_t)s->limits.io_weight,
+		"io_rates", cgroup_io_json(&s->limits), "pids", specjson_limit(s->limits.pids),
+		"disk_bytes", (json_int_t)s->disk_bytes, "disk_inodes", (json_int_t)s->disk_inodes,
+		"tmp_bytes", (json_int_t)s->tmp_bytes, "shm_bytes", (json_int_t)s->shm_bytes);
 }
 
 static json_t *mounts(const struct spec *s)
@@ -91,4 +94,15 @@ json_t *specjson_describe(const struct spec *s)
 			 "user", s->user ? s->user : "", "workdir", s->workdir ? s->workdir : "",
 			 "hostname", s->hostname ? s->hostname : "", "read_only", s->read_only,
 			 "seccomp", s->seccomp_name ? s->seccomp_name : "");
+}
+
+void specjson_asked(json_t *described, const struct runopts *o)
+{
+	/* disks have numbers only while it runs: berth stats shows those */
+	if (described && o->io_rates.count)
+		json_object_set_new(json_object_get(described, "limits"), "io_rates",
+				    specjson_strings(o->io_rates.v, o->io_rates.count));
+	if (described && o->device_names.count)
+		json_object_set_new(described, "devices",
+				    specjson_strings(o->device_names.v, o->device_names.count));
 }

@@ -4,7 +4,7 @@
 #define BERTH_CLI_RUN_SPECJSON_H
 
 #include "base/json.h"
-#include "runtime/sandbox/spec.h"
+#include "cli/run/runopts.h"
 
 /* v, or "unlimited" */
 json_t *specjson_limit(uint64_t v);
@@ -14,5 +14,7 @@ json_t *specjson_strings(const char *const *v, size_t n);
  * or a text is not UTF-8.  Of the environment the names only: values may be secrets, and whoever may read a record need not know them.
  */
 json_t *specjson_describe(const struct spec *s);
+/* In a description, or NULL: the disks and devices by the names that o was given. */
+void specjson_asked(json_t *described, const struct runopts *o);
 
 #endif

@@ -30,5 +30,5 @@ int tenantopts_check_change(const char *option, struct err *e)
 	if (tenantopts_are(option))
 		return 0;
 	return err_set(e, ERR_DENIED, "%s needs an admin token",
-		       life ? option : "a rule of the network");
+		       life || !strncmp(option, "io-", 3) ? option : "a rule of the network");
 }

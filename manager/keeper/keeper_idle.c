@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "manager/host/ranges.h"
 #include "manager/keeper/keeper_state.h"
+#include "runtime/kernel/cgroup_io.h"
 
 #define FLOOR_PERCENT 1		/* of one CPU; below it is housekeeping, not work */
 #define CHECK_MAX_MS 60000
@@ -197,4 +198,8 @@ void keeper_limits_describe(const struct keeper *k, json_t *answer)
 		json_object_set_new(answer, "cpu_limit_milli", json_integer((json_int_t)l->cpu_milli));
 	if (l->pids != CGROUP_UNLIMITED)
 		json_object_set_new(answer, "pids_limit", json_integer((json_int_t)l->pids));
+	if (l->io_weight)
+		json_object_set_new(answer, "io_weight", json_integer((json_int_t)l->io_weight));
+	if (l->io_rate_count)
+		json_object_set_new(answer, "io_rates", cgroup_io_json(l));
 }

@@ -34,7 +34,8 @@
 	X(deny_host, STRINGS) X(deny_net, STRINGS) X(detach, FLAG) X(drain_ms, NUMBER) \
 	X(env, STRINGS) X(eof, FLAG) X(from, NUMBER) X(grace_ms, NUMBER) X(guard, FLAG) \
 	X(guardian_pid, NUMBER) X(health, OBJECT) X(hold, FLAG) \
-	X(idle_timeout_ms, NUMBER) X(index, NUMBER) X(inline, FLAG) X(is_text, FLAG) \
+	X(idle_timeout_ms, NUMBER) X(index, NUMBER) X(inline, FLAG) X(io_rates, STRINGS) \
+	X(io_weight, NUMBER) X(is_text, FLAG) \
 	X(max, NUMBER) X(max_bytes, NUMBER) X(max_connections, NUMBER) X(memory_bytes, LIMIT) \
 	X(merge, FLAG) X(mount, OBJECT) X(name, STRING) X(no_wait, FLAG) X(on_timeout, STRING) X(op, STRING) \
 	X(own, FLAG) X(owner, STRING) X(owner_grace_ms, NUMBER) \
@@ -114,7 +115,8 @@ enum protocol_flags {
 	X(update, "update", 1, 0, 0, HAS(memory_bytes) HAS(cpu_milli) HAS(pids) HAS(ttl_ms) \
 	  HAS(idle_timeout_ms) HAS(allow_host) HAS(deny_host) HAS(allow_net) HAS(deny_net) \
 	  HAS(max_bytes) HAS(max_connections) SINCE(2, restart) SINCE(2, guardian_pid) \
-	  SINCE(2, owner) SINCE(2, owner_grace_ms) SINCE(2, health)) \
+	  SINCE(2, owner) SINCE(2, owner_grace_ms) SINCE(2, health) SINCE(2, io_rates) \
+	  SINCE(2, io_weight)) \
 	X(wait, "wait", 1, 0, PROTOCOL_COMMAND, HAS(command))
 
 enum protocol_member {

@@ -41,6 +41,16 @@ struct cgroup_device {
 
 #define CGROUP_DEVICES_MAX 64
 
+enum cgroup_io_kind { IO_READ, IO_WRITE, IO_READ_OPS, IO_WRITE_OPS, CGROUP_IO_KINDS };
+
+/* How fast one disk may be read and written: bytes, then operations a second. */
+struct cgroup_io_rate {
+	unsigned major, minor;
+	uint64_t v[CGROUP_IO_KINDS];	/* CGROUP_UNLIMITED: none */
+};
+
+#define CGROUP_IO_RATES_MAX 8
+
 struct cgroup_limits {
 	uint64_t memory_bytes;	/* CGROUP_UNLIMITED: none */
 	uint64_t swap_bytes;	/* on top of memory; 0: no swap */
@@ -49,6 +59,8 @@ struct cgroup_limits {
 	char cpuset[256];	/* "" : not restricted; "0-1,3" */
 	uint64_t cpu_weight;	/* 0: leave; 1..10000 */
 	uint64_t io_weight;	/* 0: leave; 1..10000 */
+	struct cgroup_io_rate io_rates[CGROUP_IO_RATES_MAX];	/* those of other disks are left */
+	unsigned io_rate_count;
 	int oom_group;		/* an OOM ends everything in it, not one process */
 	const struct cgroup_device *devices;	/* borrowed; for create and complete alone */
 	size_t device_count;

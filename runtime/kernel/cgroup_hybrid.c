@@ -18,6 +18,7 @@
 
 #include "base/mem.h"
 #include "runtime/kernel/cgroup_backends.h"
+#include "runtime/kernel/cgroup_io.h"
 
 #define V2_ROOT "/sys/fs/cgroup/unified"
 #define CGROUP_OWN_PARENT (sizeof(((struct cgroup *)0)->parent) + sizeof(CGROUP_DEV_SUFFIX))
@@ -140,7 +141,7 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 		return -1;
 	if (l->cpuset[0] && limit_cpuset(c, l, e) < 0)
 		return -1;
-	return 0;
+	return cgroup_io_limit_v1(c->v1_fd[V1_BLKIO], l, e);
 }
 
 /* CPU and processes are lifted by limit() itself. */
@@ -345,7 +346,8 @@ static int complete(struct cgroup *c, const struct cgroup_limits *l, struct err 
 	int i;
 
 	for (i = 0; i < CGROUP_V1_COUNT; i++) {
-		if (i == V1_DEVICES || (!v1[i].always && !(i == V1_CPUSET && l->cpuset[0])) || (i == V1_BLKIO && l->no_io))
+		if (i == V1_DEVICES || (!v1[i].always && !(i == V1_CPUSET && l->cpuset[0])) ||
+		    (i == V1_BLKIO && l->no_io && !l->io_weight && !l->io_rate_count))
 			continue;
 		if (open_v1(c, i, 1, e) < 0)
 			return -1;

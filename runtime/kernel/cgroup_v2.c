@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "runtime/kernel/cgroup_backends.h"
+#include "runtime/kernel/cgroup_io.h"
 #include "runtime/kernel/devbpf.h"
 
 #define V2_ROOT "/sys/fs/cgroup"
@@ -120,16 +121,7 @@ static int limit(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
 		return -1;
 	if (l->cpuset[0] && cgroup_set_cpus(fd, l->cpuset, "cpuset.cpus.effective", e) < 0)
 		return -1;
-	if (l->io_weight && (lacks(fd, "io.weight", "io", "--io-weight", e) < 0))
-		return -1;
-	if (l->io_weight) {
-		char w[32];
-
-		snprintf(w, sizeof(w), "default %" PRIu64, l->io_weight);
-		if (cgroup_write(fd, "io.weight", w) < 0)
-			return err_sys(e, "write %s to io.weight", w);
-	}
-	return 0;
+	return l->io_weight || l->io_rate_count ? cgroup_io_limit_v2(fd, l, e) : 0;
 }
 
 static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e)
@@ -140,8 +132,10 @@ static int create(struct cgroup *c, const struct cgroup_limits *l, struct err *e
 	if (c->v2_fd < 0)
 		return -1;
 	/* the first sandbox after boot hands the controllers down; later ones see them */
-	if (faccessat(c->v2_fd, "memory.max", F_OK, 0) < 0 || faccessat(c->v2_fd, "pids.max", F_OK, 0) < 0 ||
-	    faccessat(c->v2_fd, "cpu.max", F_OK, 0) < 0) {
+	if (faccessat(c->v2_fd, "memory.max", F_OK, 0) < 0 ||
+	    faccessat(c->v2_fd, "pids.max", F_OK, 0) < 0 ||
+	    faccessat(c->v2_fd, "cpu.max", F_OK, 0) < 0 ||
+	    ((l->io_rate_count || l->io_weight) && faccessat(c->v2_fd, "io.max", F_OK, 0) < 0)) {
 		snprintf(parent, sizeof(parent), "%s/%s", V2_ROOT, c->parent);
 		if (enable(V2_ROOT, e) < 0 || enable(parent, e) < 0)
 			return -1;

@@ -54,6 +54,12 @@ static const struct host_probe probes[] = {
 	{ "cgroup cpu", 1, host_probe_cgroup_limit, HOST_LIMIT_CPU, "refuses to run but with --cpus unlimited" },
 	{ "cgroup pids", 1, host_probe_cgroup_limit, HOST_LIMIT_PIDS, "refuses to run but with --pids unlimited" },
 	{ "cgroup cpuset", 0, host_probe_cgroup_limit, HOST_LIMIT_CPUSET, "refuses --cpuset" },
+	{ "cgroup io weight", 0, host_probe_cgroup_limit, HOST_LIMIT_IO_WEIGHT,
+	  "refuses --io-weight" },
+	{ "cgroup io read rate", 0, host_probe_cgroup_limit, HOST_LIMIT_IO_READ,
+	  "refuses --io-rate of that disk" },
+	{ "cgroup io write rate", 0, host_probe_cgroup_limit, HOST_LIMIT_IO_WRITE,
+	  "refuses write and write-iops in --io-rate" },
 	{ "cgroup io", 0, host_probe_cgroup_io, 0, "gives 0 for the bytes read and written in verdicts" },
 	{ "cgroup devices", 0, host_probe_cgroup_devices, 0, "runs without a device policy: nodev mounts and the missing "
 	  "CAP_MKNOD keep device nodes out" },

@@ -63,7 +63,8 @@ void host_probe_seccomp(const struct hostinfo_place *p, const struct host_probe 
 void host_probe_landlock(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_lsm(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 /* hostprobe_cgroup.c; arg of the limits: enum host_limit */
-enum host_limit { HOST_LIMIT_MEMORY, HOST_LIMIT_CPU, HOST_LIMIT_PIDS, HOST_LIMIT_CPUSET };
+enum host_limit { HOST_LIMIT_MEMORY, HOST_LIMIT_CPU, HOST_LIMIT_PIDS, HOST_LIMIT_CPUSET,
+		  HOST_LIMIT_IO_WEIGHT, HOST_LIMIT_IO_READ, HOST_LIMIT_IO_WRITE };
 void host_probe_cgroup_mode(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_cgroup_limit(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 void host_probe_cgroup_swap(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);

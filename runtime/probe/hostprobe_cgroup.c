@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "runtime/kernel/cgroup.h"
+#include "runtime/kernel/cgroup_io.h"
 #include "runtime/probe/hostprobe.h"
 
 #define UNLIMITED { .memory_bytes = CGROUP_UNLIMITED, .swap_bytes = CGROUP_UNLIMITED, .cpu_milli = CGROUP_UNLIMITED, \
@@ -103,6 +103,26 @@ static uint64_t first_cpu(char cpuset[256])
 	return n;
 }
 
+/* That of the state directory. */
+static int limit_disk(const struct hostinfo_place *p, unsigned long what, struct cgroup_limits *l,
+		      struct host_finding *f)
+{
+	const uint64_t none = CGROUP_UNLIMITED, some = 1 << 20;
+	struct cgroup_io_rate rate = {.v = {none, none, none, none}};
+	struct err e;
+
+	rate.v[what == HOST_LIMIT_IO_READ ? IO_READ : IO_WRITE] = some;
+	if (cgroup_io_disk(p->state_dir, what == HOST_LIMIT_IO_WRITE, &rate.major, &rate.minor,
+			   &e) < 0 ||
+	    (what == HOST_LIMIT_IO_WEIGHT ? cgroup_io_weighs(rate.major, rate.minor, &e) :
+					    cgroup_io_put(l, &rate, &e)) < 0) {
+		host_err(f, &e);
+		return -1;
+	}
+	l->io_weight = what == HOST_LIMIT_IO_WEIGHT ? 200 : 0;
+	return 0;
+}
+
 void host_probe_cgroup_limit(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f)
 {
 	struct cgroup_limits l = UNLIMITED;
@@ -117,6 +137,12 @@ void host_probe_cgroup_limit(const struct hostinfo_place *p, const struct host_p
 		break;
 	case HOST_LIMIT_PIDS:
 		l.pids = 64;
+		break;
+	case HOST_LIMIT_IO_WEIGHT:
+	case HOST_LIMIT_IO_READ:
+	case HOST_LIMIT_IO_WRITE:
+		if (limit_disk(p, probe->arg, &l, f) < 0)
+			return;
 		break;
 	default:
 		if (!first_cpu(l.cpuset)) {

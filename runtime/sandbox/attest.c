@@ -189,7 +189,8 @@ static void add_file(json_t *o, int dirfd, const char *file)
 static void add_limits(json_t *j, const struct cgroup *cg)
 {
 	static const char *const v2[] = {
-		"memory.max", "memory.swap.max", "memory.oom.group", "cpu.max", "pids.max", "cpuset.cpus",
+		"memory.max",  "memory.swap.max", "memory.oom.group", "cpu.max", "pids.max",
+		"cpuset.cpus", "io.weight",       "io.bfq.weight",    "io.max",
 	};
 	json_t *o = json_object();
 	size_t i;
@@ -204,6 +205,9 @@ static void add_limits(json_t *j, const struct cgroup *cg)
 	add_file(o, cg->v1_fd[V1_CPU], "cpu.cfs_period_us");
 	add_file(o, cg->v1_fd[V1_PIDS], "pids.max");
 	add_file(o, cg->v1_fd[V1_CPUSET], "cpuset.cpus");
+	add_file(o, cg->v1_fd[V1_BLKIO], "blkio.bfq.weight");
+	add_file(o, cg->v1_fd[V1_BLKIO], "blkio.throttle.read_bps_device");
+	add_file(o, cg->v1_fd[V1_BLKIO], "blkio.throttle.read_iops_device");
 	add_file(o, cg->v1_fd[V1_DEVICES], "devices.list");
 }
 

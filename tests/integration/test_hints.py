@@ -129,6 +129,8 @@ none, host, bridge, egress, container:SANDBOX, or what berth network create made
 --network %s | run --allow-host x.test host true | run --network egress --allow-host x.test host true
 strict, standard, dev, unconfined or the path of a JSON file | run --seccomp foo host true | run --seccomp strict host true; run --seccomp dev host true; run --seccomp unconfined host true
 such as 0-1,3 | run --cpuset x host true | run --cpuset 0 host true
+such as /dev/vda:read=10m,write=5m,read-iops=100,write-iops=50, or /dev/vda:unlimited | run --io-rate / host true | run --io-rate /:unlimited --dry-run host true
+a disk such as /dev/vda, or a path on it | run --io-rate /dev/shm:read=1m host true | run --io-rate /var/tmp:unlimited --dry-run host true
 %.80s=VALUE | run --env =x host true | run --env A=VALUE host true
 ro, rw, exec, noexec, nosymfollow%s | run --volume /usr:/x:foo host true | run --volume /usr:/srv/x:ro host true; run --volume /usr:/srv/x:noexec host true
 SOURCE:TARGET, or SOURCE:TARGET:rw | run --volume /usr host true | run --volume /usr:/srv/x host true
@@ -204,6 +206,12 @@ mount one (mount -t cgroup2 cgroup2 /sys/fs/cgroup); `berth doctor` says more
 mount it, or set %s to unlimited
 boot with swapaccount=1, or turn swap off
 turn swap off
+the io controller of cgroup v2 (or blkio of v1) and CONFIG_BLK_DEV_THROTTLING
+the io controller of cgroup v2, with BFQ or the cost model
+a kernel with CONFIG_BFQ_GROUP_IOSCHED
+read and read-iops alone, or a host with cgroup v2 alone
+ext4, xfs or btrfs
+echo bfq > %s
 enable it in cgroup.subtree_control of the parent cgroup, or set %s to unlimited
 use a directory on ext4, xfs or btrfs
 Linux 6.8 takes more, or flatten the image

@@ -33,6 +33,8 @@ export interface CreateOptions extends Abortable {
   cpus?: number | string;
   cpuWeight?: number;
   cpuset?: string;
+  ioWeight?: number;
+  ioRate?: string | readonly string[];
   pids?: number | string;
   disk?: number | string;
   diskInodes?: number;
@@ -95,6 +97,8 @@ export interface CreateOptions extends Abortable {
 export interface UpdateOptions extends Abortable {
   memory?: number | string;
   cpus?: number | string;
+  ioWeight?: number;
+  ioRate?: string | readonly string[];
   pids?: number | string;
   allowHost?: string | readonly string[];
   denyHost?: string | readonly string[];

@@ -15,6 +15,8 @@ class CreateOptions(TypedDict, total=False):
     cpus: Number
     cpu_weight: int
     cpuset: str
+    io_weight: int
+    io_rate: Strings
     pids: Union[int, str]
     disk: Union[int, str]
     disk_inodes: int
@@ -77,6 +79,8 @@ class CreateOptions(TypedDict, total=False):
 class UpdateOptions(TypedDict, total=False):
     memory: Union[int, str]
     cpus: Number
+    io_weight: int
+    io_rate: Strings
     pids: Union[int, str]
     allow_host: Strings
     deny_host: Strings

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cgroup_io - weight and rate of a sandbox's block I/O (cgroup-v2.rst, "IO";
+ * cgroup-v1/blkio-controller.rst).
+ *
+ * The kernel accepts a weight for disks whose scheduler ignores it, and on v1 a rate for writes
+ * that it charges to nobody: both are refused here, since neither would hold.
+ */
+#ifndef BERTH_RUNTIME_KERNEL_CGROUP_IO_H
+#define BERTH_RUNTIME_KERNEL_CGROUP_IO_H
+
+#include "base/json.h"
+#include "runtime/kernel/cgroup.h"
+
+/* The files of cgroup directory fd, each read back.  ERR_UNSUPPORTED names what the kernel lacks.
+ */
+int cgroup_io_limit_v2(int fd, const struct cgroup_limits *l, struct err *e);
+int cgroup_io_limit_v1(int fd, const struct cgroup_limits *l, struct err *e);
+
+/*
+ * The disk that path is on, or is: a block device or what a file system is on; a partition's disk
+ * is the whole one, as the kernel limits no part of it.  writes: rates of writing are wanted too,
+ * which only some file systems charge to a cgroup. ERR_NOT_FOUND, or ERR_UNSUPPORTED for what is on
+ * no disk.
+ */
+int cgroup_io_disk(const char *path, int writes, unsigned *ret_major, unsigned *ret_minor,
+		   struct err *e);
+/* Whether this disk's scheduler shares it by weight: BFQ, or on v2 the cost model (io.cost.qos).
+ * ERR_UNSUPPORTED. */
+int cgroup_io_weighs(unsigned maj, unsigned min, struct err *e);
+
+/* BFQ's weight, 1 to 1000, of one of 1 to 10000: 100 is the default of both, as systemd has it. */
+uint64_t cgroup_io_bfq_weight(uint64_t weight);
+/* Puts rate into the list of l, in place of one of the same disk.  ERR_LIMIT when it is full. */
+int cgroup_io_put(struct cgroup_limits *l, const struct cgroup_io_rate *rate, struct err *e);
+/* A rate as io.max has it: "8:0 rbps=1 wbps=max riops=max wiops=max"; and back, ERR_INVALID. */
+#define CGROUP_IO_TEXT 160
+void cgroup_io_print(const struct cgroup_io_rate *rate, char ret[CGROUP_IO_TEXT]);
+/* Those of l, an array of such texts; NULL without memory. */
+json_t *cgroup_io_json(const struct cgroup_limits *l);
+int cgroup_io_read(const char *text, struct cgroup_io_rate *ret, struct err *e);
+/* Whether the lines of io.max say that of the rate's disk. */
+int cgroup_io_max_is(const char *text, const struct cgroup_io_rate *rate);
+
+#endif
