@@ -170,7 +170,8 @@ static int image_names(const struct difftree *d, const char *path, struct names 
 static int is_ours(const struct difftree *d, const struct stat *st, int empty)
 {
 	static const char *const files[] = { "/etc/hosts", "/etc/hostname", "/etc/resolv.conf" };
-	static const char *const dirs[] = { "/proc", "/sys", "/dev", "/tmp", "/run", "/etc" };
+	static const char *const dirs[] = { "/proc", "/sys", "/dev", "/tmp", "/run", "/run/.berth",
+		"/etc" };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(files); i++)

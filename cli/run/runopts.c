@@ -286,6 +286,8 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_DEVICE:
 	case RUNOPT_GPUS:
 		return set_device(o, id, v, e);
+	case RUNOPT_NO_TMPFS:
+		return o->spec.no_tmpfs = 1, 0;
 	case RUNOPT_READ_ONLY:
 		return o->spec.read_only = 1, 0;
 	case RUNOPT_NETWORK:

@@ -254,6 +254,9 @@ int engine_create_read(struct engine_create *c, const json_t *body, struct err *
 	    add_flag(c, body, "OpenStdin", "interactive", e) < 0 ||
 	    add_stop_timeout(c, body, e) < 0 || add_health(c, body, e) < 0)
 		return -1;
+	/* what the image has there, and what is copied there before a start, is Docker's to show */
+	if (strcmp(image, "host") && engine_word(c, e, "--no-tmpfs") < 0)
+		return -1;
 	/* a container stays until somebody removes it, used or not */
 	if (engine_word(c, e, "--idle-timeout=0") < 0 || engine_create_host(c, host, e) < 0 ||
 	    engine_create_mounts(c, body, host, e) < 0 ||

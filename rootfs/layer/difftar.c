@@ -174,7 +174,7 @@ static int open_lower(const struct diff *x, const char *path)
 
 /* The seed files of writable.c do not count as changes while they are as we made them. */
 static const char *const seed_files[] = { "etc/hosts", "etc/hostname", "etc/resolv.conf" };
-static const char *const seed_mounts[] = { "proc", "sys", "dev", "tmp", "run" };
+static const char *const seed_mounts[] = { "proc", "sys", "dev", "tmp", "run", "run/.berth" };
 
 static int is_among(const char *path, const char *const *list, size_t n)
 {

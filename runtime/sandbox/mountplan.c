@@ -91,6 +91,8 @@ static void add_system(struct mountplan *p, const struct spec *s)
 	add(p, MOUNT_SYS, "/sys", SAFE_NOEXEC);
 	add(p, MOUNT_CGROUP, "/sys/fs/cgroup", SAFE_NOEXEC | MOUNT_ATTR_RDONLY);
 	add(p, MOUNT_SEAL, "/sys", MOUNT_ATTR_RDONLY);
+	if (s->no_tmpfs)
+		return;
 	add_tmpfs(p, "/tmp", SAFE, s->tmp_bytes, inodes_for(s->tmp_bytes), 01777);
 	add_tmpfs(p, "/run", SAFE, 16 << 20, 4096, 0755);
 }

@@ -89,6 +89,7 @@ struct spec {
 	size_t layer_count;
 	int host_image;		/* the layers are the skeleton; expose the host's /usr */
 	int read_only;
+	int no_tmpfs;		/* /tmp and /run are the image's */
 	uint64_t disk_bytes, disk_inodes;
 	uint64_t tmp_bytes;
 	uint64_t shm_bytes;

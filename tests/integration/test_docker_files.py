@@ -125,6 +125,23 @@ def test_archives_that_attack_reach_nothing_of_the_host():
         assert d.api("DELETE", "/containers/boxfalse")[0] == 204
 
 
+@b.deadline(90)
+def test_tmp_and_run_are_the_images_and_stay():
+    reg = tarfile.REGTYPE
+    with Engine() as d:
+        rootfs = b.busybox_rootfs()
+        os.mkdir(rootfs + "/run/sshd")
+        b.berth("image", "import", rootfs, "box:1", ok=True)
+        d.create("sh", "-c", "cat /tmp/in > /tmp/out; ls /run > /run/seen", name="box", image="box:1")
+        assert d.api("PUT", archive("/tmp"), tar_of(("in", reg, b"before the start")))[0] == 200
+        assert d.api("POST", "/containers/box/start")[0] == 204
+        assert d.good("POST", "/containers/box/wait")["StatusCode"] == 0
+        assert members(d.good("GET", archive("/tmp/out"))) == {"out": b"before the start"}
+        assert b"sshd\n" in members(d.good("GET", archive("/run/seen")))["seen"]
+        changed = {c["Path"] for c in d.good("GET", "/containers/box/changes")}
+        assert changed == {"/tmp", "/tmp/in", "/tmp/out", "/run", "/run/seen"}, changed
+
+
 @b.deadline(120)
 def test_clients_that_race_on_one_container_that_does_not_run():
     reg = tarfile.REGTYPE

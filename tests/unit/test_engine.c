@@ -115,6 +115,11 @@ Test(engine, limits_are_berths)
 	REFUSES(HOST("\"NanoCpus\":-1"), 0, ERR_INVALID, "out of range");
 }
 
+Test(engine, an_image_has_its_own_tmp_and_run)
+{
+	HAS("{\"Image\":\"i\"}", 0, "--no-tmpfs");
+}
+
 Test(engine, mounts_are_volumes_of_berth)
 {
 	HAS(HOST("\"Binds\":[\"/srv/x:/y\"]"), 0, "--volume=/srv/x:/y:rw,owner=auto");

@@ -150,6 +150,21 @@ Test(mountplan, every_mount_is_nosuid_and_all_but_dev_nodev)
 	}
 }
 
+Test(mountplan, without_tmpfs_the_image_has_tmp_and_run)
+{
+	static const char *const dirs[] = { NULL };
+	autofree char *text = NULL;
+	size_t i;
+
+	spec.no_tmpfs = spec.resident = 1;
+	text = text_of(dirs);
+	for (i = 0; i < plan.count; i++) {
+		cr_expect_str_neq(plan.ops[i].target, "/tmp");
+		cr_expect_str_neq(plan.ops[i].target, "/run");
+	}
+	cr_expect(plan.count && strstr(text, MOUNTPLAN_CONTROL));
+}
+
 Test(mountplan, parents_come_before_children)
 {
 	static const char *const dirs[] = { "/usr", "/lib64", NULL };

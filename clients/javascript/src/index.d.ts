@@ -55,6 +55,7 @@ export interface CreateOptions extends Abortable {
   device?: string | readonly string[];
   gpus?: number | string;
   readOnly?: boolean;
+  noTmpfs?: boolean;
   network?: string;
   allowHost?: string | readonly string[];
   denyHost?: string | readonly string[];

@@ -37,6 +37,7 @@ class CreateOptions(TypedDict, total=False):
     device: Strings
     gpus: Union[int, str]
     read_only: bool
+    no_tmpfs: bool
     network: str
     allow_host: Strings
     deny_host: Strings
