@@ -30,7 +30,7 @@ static const struct {
 	[IMG_OUTPUT] = { "output", "FILE", "write to this file (default: stdout)", 'o' },
 	[IMG_INPUT] = { "input", "FILE", "read from this file (default: stdin)", 'i' },
 	[IMG_OLDER] = { "older-than", "TIME", "only what was imported longer ago, such as 24h", 0 },
-	[IMG_DRY_RUN] = { "dry-run", NULL, "only print what would be removed", 'n' },
+	[IMG_DRY_RUN] = { "dry-run", NULL, "change nothing, only try or print", 'n' },
 	[IMG_PACKAGES] = { "packages", "A,B", "packages to install, with what they need", 0 },
 	[IMG_SUITE] = { "suite", "NAME", "Debian release (default: bookworm)", 0 },
 	[IMG_MIRROR] = { "mirror", "URL", "where from (default: deb.debian.org)", 0 },

@@ -61,6 +61,38 @@ static struct pullview make_view(const struct imagecmd_args *a, const char *prog
 	};
 }
 
+static int read_password(const struct imagecmd_args *a, struct buf *b, struct err *e);
+
+/* --username and --password-stdin of a pull or push: for this one. */
+struct once {
+	struct buf password;
+	struct remote_login login;
+};
+
+#define ONCE_INIT { .password = BUF_INIT(CREDENTIAL_SECRET_MAX) }
+
+static void once_release(struct once *o)
+{
+	if (o->password.data)
+		explicit_bzero(o->password.data, o->password.len);
+	buf_release(&o->password);
+}
+
+static int once_read(struct once *o, const struct imagecmd_args *a, struct setup *s, struct err *e)
+{
+	o->login.user = imagecmd_value(a, IMG_USERNAME);
+	if (!o->login.user && !imagecmd_flag(a, IMG_PASSWORD_STDIN))
+		return 0;
+	if (!o->login.user || !imagecmd_flag(a, IMG_PASSWORD_STDIN))
+		return err_set(e, ERR_USAGE, "--username and --password-stdin go together; hint: "
+			       "berth login keeps both");
+	if (read_password(a, &o->password, e) < 0)
+		return -1;
+	o->login.password = o->password.data;
+	s->remote.login = &o->login;
+	return 0;
+}
+
 /* ---- pull ---- */
 
 /*
@@ -94,6 +126,7 @@ static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref
 	autofree struct imagecmd_tenant *t = NULL;
 	struct pull_options o;
 	struct pullview view = make_view(a, prog);
+	__attribute__((cleanup(once_release))) struct once once = ONCE_INIT;
 	json_t *done;
 
 	if (!s) {
@@ -101,7 +134,7 @@ static json_t *pull(int store_fd, const struct imagecmd_args *a, const char *ref
 		return NULL;
 	}
 	if (set_up(s, a, e) < 0 || imagecmd_tenant(a, "pull", &t, e) < 0 ||
-	    (t && check_pull(t, a, ref, e) < 0))
+	    (t && check_pull(t, a, ref, e) < 0) || once_read(&once, a, s, e) < 0)
 		return NULL;
 	s->remote.anonymous = t != NULL;
 	o = (struct pull_options){
@@ -162,11 +195,12 @@ static int push(int store_fd, const struct imagecmd_args *a, const char *image, 
 {
 	autofree struct setup *s = calloc(1, sizeof(*s));
 	struct pullview view = make_view(a, prog);
+	__attribute__((cleanup(once_release))) struct once once = ONCE_INIT;
 	autojson json_t *done = NULL;
 
 	if (!s)
 		return err_nomem(e);
-	if (set_up(s, a, e) < 0)
+	if (set_up(s, a, e) < 0 || once_read(&once, a, s, e) < 0)
 		return -1;
 	done = how(store_fd, &(struct push_options){ .image = image, .ref = ref, .platform = imagecmd_value(a, IMG_PLATFORM),
 						     .all = imagecmd_flag(a, IMG_ALL), .remote = &s->remote,
@@ -288,7 +322,9 @@ static int read_password(const struct imagecmd_args *a, struct buf *b, struct er
 	return strlen(b->data) == b->len ? 0 : err_set(e, ERR_INVALID, "the password holds a NUL byte");
 }
 
-static int log_in(struct setup *s, const struct remote_target *t, const char *user, const char *password, struct err *e)
+/* keep: else it is only tried. */
+static int log_in(struct setup *s, const struct remote_target *t, const char *user,
+		  const char *password, int keep, struct err *e)
 {
 	struct remote r = REMOTE_INIT;
 	const struct remote_target *targets[] = { t };
@@ -300,6 +336,8 @@ static int log_in(struct setup *s, const struct remote_target *t, const char *us
 	remote_close(&r);
 	if (rc < 0)
 		return err_wrap(e, "log in to %s", t->registry);
+	if (!keep)
+		return 0;
 	return credential_store(s->config.state_dir, t->registry, user, password, NULL, e);
 }
 
@@ -336,7 +374,8 @@ static int run_login(int store_fd, const struct imagecmd_args *a, struct err *e)
 	}
 	rc = read_password(a, &password, e);
 	if (!rc)
-		rc = log_in(s, &t, name, password.data ? password.data : "", e);
+		rc = log_in(s, &t, name, password.data ? password.data : "",
+			    !imagecmd_flag(a, IMG_DRY_RUN), e);
 	if (password.data)
 		explicit_bzero(password.data, password.len);
 	if (!rc)
@@ -367,7 +406,8 @@ const struct imagecmd imagecmd_pull = {
 	"Layers are checked and unpacked while they arrive.\n\n"
 	"  berth pull debian:12\n"
 	"  berth pull registry.example/team/app@sha256:...\n",
-	IMG(PLATFORM) | IMG(INSECURE) | IMG(TENANT) | IMG(QUIET) | IMG(JSON), 1, 1, run_pull,
+	IMG(PLATFORM) | IMG(INSECURE) | IMG(USERNAME) | IMG(PASSWORD_STDIN) | IMG(TENANT) |
+		IMG(QUIET) | IMG(JSON), 1, 1, run_pull,
 	.top = 1,
 };
 
@@ -380,7 +420,8 @@ const struct imagecmd imagecmd_push = {
 	"push", "IMAGE [REF]", "send an image to a registry",
 	"IMAGE is one of the store; REF says where to, else its own name does.\n\n"
 	"  berth push app registry.example/team/app:1.0\n",
-	IMG(INSECURE) | IMG(QUIET) | IMG(JSON), 1, 2, run_push, .top = 1,
+	IMG(INSECURE) | IMG(USERNAME) | IMG(PASSWORD_STDIN) | IMG(QUIET) | IMG(JSON),
+	1, 2, run_push, .top = 1,
 };
 
 const struct imagecmd imagecmd_copy = {
@@ -395,7 +436,8 @@ const struct imagecmd imagecmd_login = {
 	"login", "[REGISTRY]", "try and keep a user name and password for a registry",
 	"REGISTRY is HOST[:PORT]; the default is docker.io.  The password is asked for,\n"
 	"or read from stdin when that is no terminal.\n",
-	IMG(USERNAME) | IMG(PASSWORD_STDIN) | IMG(INSECURE) | IMG(QUIET) | IMG(JSON), 0, 1, run_login, .no_store = 1, .top = 1,
+	IMG(USERNAME) | IMG(PASSWORD_STDIN) | IMG(INSECURE) | IMG(DRY_RUN) | IMG(QUIET) | IMG(JSON),
+	0, 1, run_login, .no_store = 1, .top = 1,
 };
 
 const struct imagecmd imagecmd_logout = {

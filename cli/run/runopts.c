@@ -186,10 +186,8 @@ static int set_limit(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_SHM_SIZE:
 		return num_size(v, "shm-size", 4096, 1ULL << 50, &s->shm_bytes, e);
 	case RUNOPT_TIMEOUT:
-		if (num_duration_ms(v, "timeout", 366ULL * 86400000, &s->timeout_ms, e) < 0)
-			return -1;
 		s->timeout_given = 1;
-		return 0;
+		return num_duration_ms(v, "timeout", 366ULL * 86400000, &s->timeout_ms, e);
 	case RUNOPT_GRACE:
 		return num_duration_ms(v, "grace", 86400000, &s->grace_ms, e);
 	default:
@@ -287,9 +285,8 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 	case RUNOPT_GPUS:
 		return set_device(o, id, v, e);
 	case RUNOPT_NO_TMPFS:
-		return o->spec.no_tmpfs = 1, 0;
 	case RUNOPT_READ_ONLY:
-		return o->spec.read_only = 1, 0;
+		return *(id == RUNOPT_READ_ONLY ? &o->spec.read_only : &o->spec.no_tmpfs) = 1, 0;
 	case RUNOPT_NETWORK:
 	case RUNOPT_ADD_HOST:
 	case RUNOPT_ALIAS:

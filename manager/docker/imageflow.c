@@ -12,6 +12,8 @@
 #include "base/mem.h"
 #include "manager/docker/docker.h"
 #include "manager/engine/image.h"
+#include "manager/engine/login.h"
+#include "manager/keeper/wire.h"
 
 #define OUTPUT_MAX (16u << 20)
 #define LINE_MAX_BYTES 65536
@@ -88,6 +90,7 @@ struct pull {
 	char name[REF_MAX];
 	struct buf out;
 	size_t sent;
+	int pushes;
 	int said; /* 0: nothing; 1: that it begins; 2: how it ended */
 };
 
@@ -105,12 +108,37 @@ static int say(struct pull *p, const char *text, struct err *e)
 	return imageflow_line(&p->out, json_pack("{s:s}", "status", text), e);
 }
 
+static int say_done(struct pull *p, const json_t *said, struct err *e)
+{
+	const char *digest = json_string_value(json_object_get(said, "digest")),
+		   *tag = strrchr(p->name, ':');
+	const json_int_t size = json_integer_value(json_object_get(said, "size"));
+	char text[REF_MAX + 80];
+
+	if (p->pushes) {
+		tag = tag && !strchr(tag, '/') ? tag + 1 : "latest";
+		snprintf(text, sizeof(text), "%s: digest: %s size: %lld", tag, digest ? digest : "",
+			 (long long)size);
+		return say(p, text, e) < 0
+			       ? -1
+			       : imageflow_line(&p->out,
+						json_pack("{s:{},s:{s:s,s:s,s:I}}",
+							  "progressDetail", "aux", "Tag", tag,
+							  "Digest", digest ? digest : "", "Size",
+							  size),
+						e);
+	}
+	snprintf(text, sizeof(text), "Digest: %s", digest ? digest : "");
+	if (digest && say(p, text, e) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "Status: Downloaded newer image for %s", p->name);
+	return say(p, text, e);
+}
+
 static int say_end(struct pull *p, struct http_request *rq, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT(OUTPUT_MAX);
 	autojson json_t *said = NULL, *error = NULL;
-	char text[REF_MAX + 80];
-	const char *digest;
 
 	if (spawn_finish(rq, &p->program, 0, &out, e) < 0) {
 		error = docker_error_json(e);
@@ -120,12 +148,7 @@ static int say_end(struct pull *p, struct http_request *rq, struct err *e)
 				      e);
 	}
 	said = json_parse(out.data ? out.data : "", out.len, OUTPUT_MAX, "berth's answer", e);
-	digest = json_string_value(json_object_get(said, "digest"));
-	snprintf(text, sizeof(text), "Digest: %s", digest ? digest : "");
-	if (digest && say(p, text, e) < 0)
-		return -1;
-	snprintf(text, sizeof(text), "Status: Downloaded newer image for %s", p->name);
-	return say(p, text, e);
+	return said ? say_done(p, said, e) : -1;
 }
 
 /* Until it writes, which it does at its end: a word from time to time meanwhile. */
@@ -137,7 +160,7 @@ static int go_on(struct pull *p, struct http_request *rq, struct err *e)
 	if (r < 0)
 		return -1;
 	if (r == 0)
-		return say(p, "Downloading", e);
+		return say(p, p->pushes ? "Pushing" : "Downloading", e);
 	p->said = 2;
 	return say_end(p, rq, e);
 }
@@ -151,7 +174,8 @@ static ssize_t pull_read(void *ctx, struct http_request *rq, char *buf, size_t m
 
 	while (p->sent == p->out.len) {
 		p->sent = p->out.len = 0;
-		snprintf(text, sizeof(text), "Pulling %s", p->name);
+		snprintf(text, sizeof(text),
+			 p->pushes ? "The push refers to repository [%s]" : "Pulling %s", p->name);
 		if (p->said == 2)
 			return 0;
 		if ((p->said == 0 ? say(p, text, &e) : go_on(p, rq, &e)) < 0)
@@ -164,40 +188,65 @@ static ssize_t pull_read(void *ctx, struct http_request *rq, char *buf, size_t m
 	return (ssize_t)n;
 }
 
-static int pull(struct http_request *rq, const char *image, struct err *e)
+/* With the login of the request, if there is one, whose password goes through a pipe. */
+static int start(struct http_request *rq, struct pull *p, const char *platform, struct err *e)
 {
-	const char *platform = http_query(rq, "platform");
-	const char *argv[] = { "berth",
-			       "pull",
-			       "--json",
-			       "--quiet",
-			       platform && platform[0] ? "--platform" : "--",
-			       platform && platform[0] ? platform : NULL,
-			       NULL,
-			       NULL,
-			       NULL };
+	const char *argv[12] = { "berth", p->pushes ? "push" : "pull", "--json", "--quiet" };
+	struct engine_login login;
+	autoclose int password = -1;
+	size_t n = 4;
+	int r = engine_login_read(http_header(rq, "X-Registry-Auth"), &login, e);
+
+	if (r < 0)
+		http_error_status(rq, 400);
+	if (r == 0 && login.user[0]) {
+		argv[n++] = "--username";
+		argv[n++] = login.user;
+		argv[n++] = "--password-stdin";
+		password = wire_data(login.password, strlen(login.password), e);
+		r = password < 0 ? -1 : 0;
+	}
+	if (platform && platform[0]) {
+		argv[n++] = "--platform";
+		argv[n++] = platform;
+	}
+	argv[n++] = "--";
+	argv[n] = p->name;
+	if (r == 0)
+		r = spawn_start(rq, argv, password, &p->program, e);
+	engine_login_forget(&login);
+	return r;
+}
+
+static int stream(struct http_request *rq, const char *image, int pushes, struct err *e)
+{
 	struct pull *p = calloc(1, sizeof(*p));
 	struct http_stream st = { pull_read, pull_free, p };
-	size_t n = platform && platform[0] ? 6 : 5;
 	char name[REF_MAX], room[REF_MAX + 8];
+	int r;
 
 	if (!p)
 		return err_nomem(e);
 	p->program = (struct spawned){ -1, -1, -1 };
 	p->out = BUF_INIT(LINE_MAX_BYTES);
+	p->pushes = pushes;
 	if (engine_image_ref(image, http_query(rq, "tag"), name, sizeof(name)) < 0) {
-		pull_free(p);
-		return docker_fail(rq, 400, e, "invalid reference format");
+		r = docker_fail(rq, 400, e, "invalid reference format");
+	} else {
+		snprintf(p->name, sizeof(p->name), "%s",
+			 engine_image_tagged(name, room, sizeof(room)));
+		r = start(rq, p, pushes ? NULL : http_query(rq, "platform"), e);
 	}
-	snprintf(p->name, sizeof(p->name), "%s", engine_image_tagged(name, room, sizeof(room)));
-	if (n == 6)
-		argv[n++] = "--";
-	argv[n] = p->name;
-	if (spawn_start(rq, argv, -1, &p->program, e) < 0) {
+	if (r < 0) {
 		pull_free(p);
 		return -1;
 	}
 	return http_reply_stream(rq, 200, "application/json", &st, e);
+}
+
+int imageflow_push(struct http_request *rq, struct err *e)
+{
+	return stream(rq, http_param(rq, "name"), 1, e);
 }
 
 /* ---- either ------------------------------------------------------------------------------------
@@ -234,7 +283,7 @@ int imageflow_create(struct http_request *rq, struct err *e)
 
 	if (!http_data(rq))
 		return image && image[0]
-			       ? pull(rq, image, e)
+			       ? stream(rq, image, 0, e)
 			       : docker_fail(rq, 400, e, "neither fromImage nor fromSrc is given");
 	said = imageflow_end(rq, e);
 	if (!said)

@@ -17,6 +17,9 @@ int imageflow_line(struct buf *out, json_t *j, struct err *e);
 http_begin imageflow_create_begin;
 http_handler imageflow_create;
 
+/* POST /images/{name}/push: to where its name says, or with tag= that one of its tags. */
+http_handler imageflow_push;
+
 /* Of images, shared by routes (route_image.c). */
 int docker_store(struct http_request *rq, struct err *e);
 /* -1: an error that says "not found" in Docker's words, or as it is. */

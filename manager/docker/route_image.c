@@ -183,6 +183,16 @@ static int check_there(struct http_request *rq, const char *name, struct err *e)
 	return r < 0 ? docker_no_image(rq, name, e) : 0;
 }
 
+static int post_push(struct http_request *rq, struct err *e)
+{
+	const char *tag = http_query(rq, "tag");
+	char ref[REF_MAX];
+
+	if (engine_image_ref(http_param(rq, "name"), tag, ref, sizeof(ref)) < 0)
+		return docker_fail(rq, 400, e, "invalid reference format");
+	return check_there(rq, ref, e) < 0 ? -1 : imageflow_push(rq, e);
+}
+
 static int get_save_one(struct http_request *rq, struct err *e)
 {
 	const char *name = http_param(rq, "name");
@@ -333,6 +343,8 @@ const struct http_route docker_image_routes[] = {
 	{ "POST", "/images/prune", post_prune, "remove what no image needs", HTTP_JSON,
 	  HTTP_OPTIONAL },
 	{ "POST", "/images/{name...}/tag", post_tag, "give an image a further name", HTTP_JSON,
+	  HTTP_OPTIONAL },
+	{ "POST", "/images/{name...}/push", post_push, "send an image to a registry", HTTP_JSON,
 	  HTTP_OPTIONAL },
 	{ "DELETE", "/images/{name...}", delete_one, "remove an image", HTTP_JSON, HTTP_OPTIONAL },
 	{ "POST", "/commit", post_commit, "make an image of a container", HTTP_JSON,

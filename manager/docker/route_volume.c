@@ -195,8 +195,8 @@ static int is_hub(const char *server)
 static int post_auth(struct http_request *rq, struct err *e)
 {
 	const char *user = "", *password = "", *server = "";
-	const char *argv[] = { "berth", "login", "--json", "--password-stdin", "--username", NULL,
-			       "--",	NULL,	 NULL };
+	const char *argv[] = { "berth", "login", "--json", "--dry-run", "--password-stdin",
+			       "--username", NULL, "--", NULL, NULL };
 	autoclose int fd = -1;
 
 	if (engine_str(http_json(rq), "username", &user, e) < 0 ||
@@ -205,8 +205,8 @@ static int post_auth(struct http_request *rq, struct err *e)
 		return -1;
 	if (!user[0] || !password[0])
 		return docker_fail(rq, 400, e, "a user name and a password are wanted");
-	argv[5] = user;
-	argv[7] = is_hub(server) ? "docker.io" : server;
+	argv[6] = user;
+	argv[8] = is_hub(server) ? "docker.io" : server;
 	fd = wire_data(password, strlen(password), e);
 	if (fd < 0)
 		return -1;
@@ -227,6 +227,6 @@ const struct http_route docker_volume_routes[] = {
 	{ "GET", "/volumes/{name}", get_volume, "look at a volume", HTTP_NONE, HTTP_QUIET },
 	{ "DELETE", "/volumes/{name}", delete_volume, "remove a volume", HTTP_JSON, HTTP_OPTIONAL },
 	{ "GET", "/system/df", get_df, "what of the disk is used", HTTP_NONE, HTTP_QUIET },
-	{ "POST", "/auth", post_auth, "keep a user name and password for a registry", HTTP_JSON },
+	{ "POST", "/auth", post_auth, "try a user name and password at a registry", HTTP_JSON },
 	{ NULL },
 };

@@ -111,6 +111,14 @@ static int add_credential(json_t *list, const struct remote_endpoint *at, const 
 	return json_array_append_new(list, one) < 0 ? err_nomem(e) : 0;
 }
 
+/* A password that came with a request goes to the registry that it is for, and to no mirror. */
+static const struct remote_login *login_at(const struct remote_target *t, size_t at,
+					   const struct remote_options *o,
+					   const struct remote_login *login)
+{
+	return login || strcmp(t->at[at].account, t->registry) ? login : o->login;
+}
+
 static json_t *make_hello(const struct remote_options *o, const struct remote_target *const *targets, size_t count,
 			  const struct remote_login *login, struct err *e)
 {
@@ -121,7 +129,8 @@ static json_t *make_hello(const struct remote_options *o, const struct remote_ta
 
 	for (i = 0; i < count; i++)
 		for (j = 0; j < targets[i]->count; j++)
-			if (add_credential(credentials, &targets[i]->at[j], o, login, e) < 0)
+			if (add_credential(credentials, &targets[i]->at[j], o,
+					   login_at(targets[i], j, o, login), e) < 0)
 				return NULL;
 	for (s = o->realms; s && *s; s += n + (s[n] == '\n')) {
 		n = strcspn(s, "\n");

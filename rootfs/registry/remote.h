@@ -24,6 +24,10 @@
 #define REMOTE_REPO_MAX 256
 #define REMOTE_LAYERS_AT_ONCE 16
 
+struct remote_login {
+	const char *user, *password;
+};
+
 struct remote_options {		/* all borrowed; lists have a newline between their words */
 	const char *state_dir;		/* where auth.json is */
 	const char *docker_config;	/* docker's config.json, or NULL */
@@ -32,6 +36,8 @@ struct remote_options {		/* all borrowed; lists have a newline between their wor
 	const char *realms;		/* "HOST[:PORT]=REALMHOST[:PORT]" */
 	const char *ca_file;		/* "" when none */
 	int anonymous;			/* with nobody's credentials */
+	/* for the registry itself, not its mirrors; or NULL */
+	const struct remote_login *login;
 	int all_insecure;		/* the registries named by references speak plain http */
 	unsigned int parallel, retries;
 	uint64_t stall_ms, deadline_ms;	/* deadline_ms 0: none */
@@ -87,7 +93,6 @@ struct remote_event {
  * Starts berth-http with the credentials of these targets (and of no other
  * registry).  login, when not NULL: user and password instead of the stored ones.
  */
-struct remote_login { const char *user, *password; };
 int remote_open(struct remote *r, const struct remote_options *o, const struct remote_target *const *targets,
 		size_t count, const struct remote_login *login, struct err *e);
 void remote_close(struct remote *r);

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "manager/engine/create.h"
+#include "manager/engine/login.h"
 #include "manager/engine/id.h"
 #include "manager/engine/image.h"
 #include "manager/engine/objects.h"
@@ -373,4 +374,26 @@ Test(engine, a_repository_and_a_tag_are_a_name)
 	cr_assert_eq(engine_image_ref("a", "0123456789012345678901234567890123456789", ref, sizeof(ref)), -1);
 	cr_assert_str_eq(engine_image_tagged("h:5000/x", room, sizeof(room)), "h:5000/x:latest");
 	cr_assert_str_eq(engine_image_tagged("x:1", room, sizeof(room)), "x:1");
+}
+
+Test(engine, a_login_of_a_request_is_read_in_either_alphabet)
+{
+	struct engine_login l;
+	struct err e = { 0 };
+
+	cr_assert_eq(engine_login_read(NULL, &l, &e), 0);
+	cr_assert_eq(engine_login_read("e30=", &l, &e), 0);
+	cr_expect_str_empty(l.user);
+	cr_assert_eq(engine_login_read("eyJ1c2VybmFtZSI6Im1lIiwicGFzc3dvcmQiOiJhPz4_fj4_In0", &l, &e), 0, "%s", e.msg);
+	cr_expect_str_eq(l.user, "me");
+	cr_expect_str_eq(l.password, "a?>?~>?");
+	/* {"auth":"bWU6czpjcmV0"} */
+	cr_assert_eq(engine_login_read("eyJhdXRoIjoiYldVNmN6cGpjbVYwIn0=", &l, &e), 0, "%s", e.msg);
+	cr_expect_str_eq(l.user, "me");
+	cr_expect_str_eq(l.password, "s:cret");
+	cr_expect_eq(engine_login_read("e", &l, &e), -1);
+	cr_expect_eq(engine_login_read("W10=", &l, &e), -1);
+	/* {"identitytoken":"x"} */
+	cr_expect_eq(engine_login_read("eyJpZGVudGl0eXRva2VuIjoieCJ9", &l, &e), -1);
+	cr_expect_eq(e.code, ERR_UNSUPPORTED);
 }
