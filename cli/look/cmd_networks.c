@@ -11,7 +11,9 @@
 #include "manager/host/netend.h"
 #include "manager/host/nets.h"
 
-enum { OPT_JSON = 1, OPT_INTERNAL, OPT_SUBNET, OPT_LABEL, OPT_FILTER };
+enum {
+	OPT_JSON = 1, OPT_INTERNAL, OPT_SUBNET, OPT_LABEL, OPT_FILTER, OPT_DRY_RUN, OPT_FORCE,
+};
 
 static const struct opt json_option[] = {
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
@@ -30,6 +32,11 @@ static const struct opt create_options[] = {
 static const struct opt prune_options[] = {
 	{ "filter", 0, OPT_LIST, "KEY=VALUE", "only those of that name=, label= or until=",
 	  OPT_FILTER },
+	{ "dry-run", 'n', OPT_FLAG, NULL, "only print the names of what would be removed",
+	  OPT_DRY_RUN },
+	{ "force", 'f', OPT_FLAG, NULL,
+	  "as of berth prune; a network holds no data, so nobody is asked",
+	  OPT_FORCE },
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
@@ -46,7 +53,7 @@ struct networks {
 	size_t subnets;
 	json_t *labels;
 	struct filter filter;
-	int json;
+	int json, dry_run;
 };
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)
@@ -67,6 +74,11 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return labels_add(&n->labels, value, e);
 	case OPT_FILTER:
 		return filter_add(&n->filter, value, e);
+	case OPT_DRY_RUN:
+		n->dry_run = 1;
+		return 0;
+	case OPT_FORCE:
+		return 0;
 	default:
 		n->json = 1;
 		return 0;
@@ -116,7 +128,8 @@ static int create_main(const struct command *self, int argc, char **argv)
 
 static int tell_removed(const struct networks *n, json_t *names, struct err *e)
 {
-	autojson json_t *answer = json_pack("{s:O}", "removed", names);
+	autojson json_t *answer = json_pack("{s:O}", n->dry_run ? "would_remove" : "removed",
+					    names);
 	json_t *v;
 	size_t i;
 
@@ -151,6 +164,16 @@ static int note_name(void *ctx, const char *name)
 	return json_array_append_new(ctx, json_string(name));
 }
 
+/* 0: it has no members; -1 as netend_remove() says it. */
+static int is_used(struct networks *n, const char *name, struct err *e)
+{
+	autojson json_t *members = netend_members(&n->s.registry, name, e);
+
+	if (!members)
+		return -1;
+	return json_array_size(members) ? err_set(e, ERR_BUSY, "network %s has members", name) : 0;
+}
+
 static int prune(struct networks *n, int argc, char **argv, struct err *e)
 {
 	autojson json_t *names = json_array(), *removed = json_array();
@@ -166,7 +189,8 @@ static int prune(struct networks *n, int argc, char **argv, struct err *e)
 
 		if (!record || !filter_matches(&n->filter, record))
 			continue;
-		if (netend_remove(&n->s.registry, json_string_value(v), e) == 0)
+		if ((n->dry_run ? is_used(n, json_string_value(v), e) :
+				  netend_remove(&n->s.registry, json_string_value(v), e)) == 0)
 			json_array_append(removed, v);
 		else if (e->code != ERR_BUSY && e->code != ERR_NOT_FOUND)
 			return -1;

@@ -222,6 +222,11 @@ int remote_query(struct buf *path, const char *key, const char *value, struct er
 	return add_escaped(path, value, e);
 }
 
+int remote_escape(struct buf *path, const char *text, struct err *e)
+{
+	return add_escaped(path, text, e);
+}
+
 int remote_path(struct buf *path, const char *id, const char *rest, struct err *e)
 {
 	if (!id[0] || strchr(id, '/'))

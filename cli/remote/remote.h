@@ -52,6 +52,8 @@ int remote_to_stdout(void *ctx, const char *data, size_t n, struct err *e);
 json_t *remote_call(const struct remote *r, const char *method, const char *path, const json_t *body, struct err *e);
 /* Appends to path "?key=value" or "&key=value", escaped. */
 int remote_query(struct buf *path, const char *key, const char *value, struct err *e);
+/* Appends text to path, escaped: a slash too. */
+int remote_escape(struct buf *path, const char *text, struct err *e);
 /* "/v1/sandboxes/ID" and rest, with ID escaped. */
 int remote_path(struct buf *path, const char *id, const char *rest, struct err *e);
 
@@ -128,6 +130,14 @@ int remote_create(struct remote *r, struct err *e);
 int remote_code(struct remote *r, struct err *e);
 int remote_commit(struct remote *r, struct err *e);
 int remote_logs(struct remote *r, struct err *e);
+/* objects.c: the same for networks and for volumes, as the command's name says. */
+int remote_port(struct remote *r, struct err *e);
+int remote_object_ls(struct remote *r, struct err *e);
+int remote_object_create(struct remote *r, struct err *e);
+int remote_object_inspect(struct remote *r, struct err *e);
+int remote_object_rm(struct remote *r, struct err *e);
+int remote_object_prune(struct remote *r, struct err *e);
+int remote_network_change(struct remote *r, struct err *e);
 /* The body of a create, of our image and options: a new reference, or NULL. */
 json_t *remote_create_body(struct remote *r);
 

@@ -322,14 +322,12 @@ static int events(struct remote *r, struct err *e)
 
 static int network_ls(struct remote *r, struct err *e)
 {
-	autojson json_t *answer = remote_call(r, "GET", "/v1/networks", NULL, e);
+	autojson json_t *answer = NULL;
 
+	if (remote_flag(r, "named"))
+		return remote_object_ls(r, e);
+	answer = remote_call(r, "GET", "/v1/networks", NULL, e);
 	return answer ? remote_print(json_incref(json_object_get(answer, "networks")), e) : -1;
-}
-
-static int network_inspect(struct remote *r, struct err *e)
-{
-	return show(r, "/network", NULL, e);
 }
 
 static int network_log(struct remote *r, struct err *e)
@@ -402,8 +400,19 @@ const struct remote_verb remote_verbs[] = {
 	{ "code", 1, 1, " lang env user timeout keep quiet ", remote_code },
 	{ "commit", 2, 2, "*", remote_commit },
 	{ "logs", 1, 1, " follow since from source tail timestamps ", remote_logs },
-	{ "network ls", 0, 0, "", network_ls },
-	{ "network inspect", 1, 1, "", network_inspect },
+	{ "port", 1, 2, "", remote_port },
+	{ "network ls", 0, 0, " named ", network_ls },
+	{ "network create", 1, 1, " internal subnet label ", remote_object_create },
+	{ "network inspect", 1, 1, "", remote_object_inspect },
+	{ "network rm", 1, ANY, "", remote_object_rm },
+	{ "network prune", 0, 0, " force dry-run ", remote_object_prune },
+	{ "network connect", 2, 2, " alias ", remote_network_change },
+	{ "network disconnect", 2, 2, "", remote_network_change },
+	{ "volume ls", 0, 0, " quiet ", remote_object_ls },
+	{ "volume create", 1, 1, " size label ", remote_object_create },
+	{ "volume inspect", 1, 1, "", remote_object_inspect },
+	{ "volume rm", 1, ANY, " force ", remote_object_rm },
+	{ "volume prune", 0, 0, " force dry-run ", remote_object_prune },
 	{ "network log", 1, 1, " follow denied ", network_log },
 	{ "system df", 0, 0, "", df },
 	{ "config show", 0, 0, "", config },

@@ -50,6 +50,8 @@ static const struct opt prune_options[] = {
 	FILTER_OPTION,
 	{ "dry-run", 'n', OPT_FLAG, NULL, "only print the names of what would be removed",
 	  OPT_DRY_RUN },
+	{ "force", 'f', OPT_FLAG, NULL, "as of berth prune; nobody is asked here either way",
+	  OPT_FORCE },
 	JSON_OPTION,
 };
 

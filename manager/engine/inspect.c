@@ -170,9 +170,9 @@ json_t *engine_host_config(const struct engine_view *v)
 	json_t *made = json_pack("{s:o,s:{s:s,s:i},s:{s:s,s:{}},s:b,s:o,s:o,s:o,s:o,s:b,s:s}",
 				 "NetworkMode", engine_network_mode_json(v), "RestartPolicy",
 				 "Name", policy ? policy : "no", "MaximumRetryCount", 0,
-				 "LogConfig", "Type", "json-file", "Config", "AutoRemove", 0, "Binds",
-				 json_null(), "PortBindings", json_object(), "CapAdd", json_null(),
-				 "CapDrop", json_null(), "Privileged", 0, "Isolation", "");
+				 "LogConfig", "Type", "json-file", "Config", "AutoRemove", 0,
+				 "Binds", json_null(), "PortBindings", json_object(), "CapAdd",
+				 json_null(), "CapDrop", json_null(), "Privileged", 0, "Isolation", "");
 
 	json_object_update_missing(h, made);
 	json_object_set(h, "LogConfig", json_object_get(made, "LogConfig"));

@@ -420,8 +420,7 @@ void keeper_follow_news(struct keeper *k, struct keeper_command *c);
 int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c);
 void keeper_follow_removed(struct keeper *k, const struct keeper_command *c);
 void keeper_follow_release(struct keeper_client *cl);
-/* keeper_share.c: the sandbox whose network this one joined has ended. */
-void keeper_share_lost(struct keeper *k);
+void keeper_share_lost(struct keeper *k);	/* whose network it joined has ended */
 int keeper_send(struct keeper *k, const struct keeper_request *rq, struct err *e);
 /* Somebody's data waits until c reads; then keeper_send_ready(). */
 int keeper_send_waits(const struct keeper *k, const struct keeper_command *c);
