@@ -13,7 +13,8 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/files/difftree.h"
-#include "cli/live/resident.h"
+#include "cli/live/keptlayers.h"
+#include "cli/live/sandbox_open.h"
 #include "manager/keeper/fileclient.h"
 #include "manager/keeper/request.h"
 
@@ -100,8 +101,8 @@ static int compare(struct diff *d, int sock, struct err *e)
 /* A stopped sandbox's layers are opened here, where no keeper holds them. */
 static int compare_stopped(struct diff *d, struct registry *r, const char *id, struct err *e)
 {
-	struct resident_layers l;
-	int result = resident_open_layers(r, id, &l, e), i, upper;
+	struct keptlayers l;
+	int result = keptlayers_open(r, id, &l, e), i, upper;
 
 	if (result == 0) {
 		snprintf(d->tree.workdir, sizeof(d->tree.workdir), "%s", l.workdir);
@@ -112,7 +113,7 @@ static int compare_stopped(struct diff *d, struct registry *r, const char *id, s
 		result = difftree_compare(&d->tree, upper, e) < 0 ? -1 : show(d, e);
 		d->tree.layers = 0;	/* they are l's */
 	}
-	resident_close_layers(r, &l);
+	keptlayers_close(r, &l);
 	return result;
 }
 

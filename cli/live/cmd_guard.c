@@ -29,6 +29,7 @@
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
 #include "manager/host/events.h"
+#include "manager/host/record.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/guardian.h"
 
@@ -55,9 +56,9 @@ static int is_due(struct guard *g, uint64_t wait_ms)
 
 	sandbox_ref_init(&s);
 	if (sandbox_ref_registry(&s, &e) == 0)
-		record = registry_load(&s.registry, g->id, "record.json", &e);
+		record = record_load_kept(&s.registry, g->id, &e);
 	if (record && restart_is_due(record)) {
-		g->restarts = (unsigned)json_integer_value(json_object_get(record, RESTART_COUNT));
+		g->restarts = (unsigned)record_restarts(record);
 		note = json_pack("{s:i,s:I}", "pid", (int)getpid(), "at_ms",
 				 (json_int_t)(clock_wall_ms() + wait_ms));
 		due = registry_save(&s.registry, g->id, RESTART_FILE, note, &e) == 0;
@@ -176,14 +177,14 @@ static int guard(struct guard *g)
 static void note_failure(struct registry *r, const struct guard *g, const struct err *e)
 {
 	struct err ignored;
-	autojson json_t *record = registry_load(r, g->id, "record.json", &ignored);
+	autojson json_t *record = record_load_kept(r, g->id, &ignored);
 
-	events_add(r, "restart-failed", g->id, json_pack("{s:i,s:s}", RESTART_COUNT,
+	events_add(r, "restart-failed", g->id, json_pack("{s:i,s:s}", "restarts",
 							 (int)g->restarts, "error", e->msg));
 	if (!record)
 		return;
-	json_object_set_new(record, RESTART_COUNT, json_integer(g->restarts));
-	registry_save(r, g->id, "record.json", record, &ignored);
+	record_set_restarts(record, g->restarts);
+	record_save_kept(r, g->id, record, &ignored);
 }
 
 /*
@@ -214,7 +215,7 @@ static int start(struct registry *r, const struct guard *g, int kept, struct err
 		return err_set(e, ERR_EXISTS, "it runs, or its files are in use");
 	if (cleared < 0 || resident_start_again(r, g->id, g->restarts, g->backoff_ms, 0, e) < 0)
 		return -1;
-	events_add(r, "restart", g->id, json_pack("{s:i,s:I}", RESTART_COUNT, (int)g->restarts,
+	events_add(r, "restart", g->id, json_pack("{s:i,s:I}", "restarts", (int)g->restarts,
 						  "after_ms", (json_int_t)g->backoff_ms));
 	snprintf(path, sizeof(path), "%s/" RESTART_FILE, g->id);
 	unlinkat(r->kept_fd, path, 0);

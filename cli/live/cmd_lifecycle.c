@@ -10,6 +10,7 @@
 #include "cli/live/boot.h"
 #include "cli/live/sandbox_open.h"
 #include "cli/live/select.h"
+#include "manager/host/record.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
@@ -154,7 +155,7 @@ static int change(struct sandbox_ref *s, const char *verb, const char *ref,
 		return l->signo && l->signo != SIGKILL ? send_signal(s, ref, l->signo, e) :
 			stop(s, ref, &at_once, e);
 	if (!strcmp(verb, "restart"))	/* what could not be started again is not stopped */
-		return sandbox_ref_find(s, ref, e) < 0 || registry_check_format(&s->registry, s->id, e) < 0 ||
+		return sandbox_ref_find(s, ref, e) < 0 || record_check_format(&s->registry, s->id, e) < 0 ||
 		       stop(s, ref, &again, e) < 0 || start(s, ref, 0, e) < 0 ? -1 : 0;
 	return ask(s, ref, strcmp(verb, "pause") ? OP_resume : OP_pause, e);
 }

@@ -10,6 +10,7 @@
 #include "manager/host/conf.h"
 #include "manager/host/events.h"
 #include "manager/host/forget.h"
+#include "manager/host/record.h"
 #include "manager/host/restart.h"
 
 #define REMOVE_TRIES 5
@@ -68,7 +69,7 @@ static int remove_one(struct registry *r, const char *ref, int force, struct err
 	if (registry_find(r, ref, id, &kept, e) < 0)
 		return force && e->code == ERR_NOT_FOUND ? 0 : -1;
 	/* of a newer berth there may be more than we know of: removed only when that is asked for */
-	if (!force && registry_check_format(r, id, e) < 0)
+	if (!force && record_check_format(r, id, e) < 0)
 		return -1;
 	/* a keeper that was killed: what it left is cleared, as gc would */
 	cleared = kept ? 0 : registry_clear_dead(r, id, DYING_MS, 1, e);

@@ -15,8 +15,8 @@
 #include "cli/live/update_life.h"
 #include "cli/run/limitopts.h"
 #include "cli/run/netopts.h"
-#include "manager/host/expire.h"
 #include "manager/host/promise.h"
+#include "manager/host/record.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/request.h"
 #include "runtime/kernel/cgroup_io.h"
@@ -231,15 +231,15 @@ static int save(struct sandbox_ref *s, const struct update *u, struct err *e)
 static int save_ttl(struct sandbox_ref *s, const struct update *u, struct err *e)
 {
 	const json_t *ttl = json_object_get(u->rq, "ttl_ms");
-	autojson json_t *record = ttl && s->kept ? registry_load(&s->registry, s->id, "record.json", e) : NULL;
+	autojson json_t *record = ttl && s->kept ? record_load_kept(&s->registry, s->id, e) : NULL;
 
 	if (!ttl || !s->kept)
 		return 0;
 	if (!record)
 		return -1;
-	json_object_set_new(record, EXPIRE_AT, json_integer_value(ttl) ? json_integer((json_int_t)clock_wall_ms() + json_integer_value(ttl)) :
-			    json_null());
-	return registry_save(&s->registry, s->id, "record.json", record, e);
+	record_set_expiry(record, json_integer_value(ttl) ? clock_wall_ms() + (uint64_t)json_integer_value(ttl) :
+				  0);
+	return record_save_kept(&s->registry, s->id, record, e);
 }
 
 /* A stopped sandbox: what it is started with next must fit together. */
@@ -322,13 +322,11 @@ static int change_now(struct sandbox_ref *s, struct update *u, const json_t *spe
 static int settle(struct sandbox_ref *s, struct err *e)
 {
 	const uint64_t end = clock_ms() + STARTING_MS;
-	char record[sizeof(s->id) + 16];
 
-	snprintf(record, sizeof(record), "%s/record.json", s->id);
 	for (;;) {
 		autoclose int sock = -1;
 
-		s->kept = !path_has(s->registry.sandboxes_fd, record);
+		s->kept = !record_is_there(s->registry.sandboxes_fd, s->id);
 		/* its record is there before its keeper listens */
 		sock = s->kept ? -1 : keeper_connect(&s->registry, s->id, e);
 		if (sock >= 0 || (s->kept && !path_has(s->registry.sandboxes_fd, s->id)))

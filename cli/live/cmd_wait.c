@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/live/follow.h"
 #include "cli/live/wait_ready.h"
+#include "manager/host/record.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
@@ -70,15 +71,14 @@ static int wait_for(char **words, int json, int *ret_status, struct err *e)
  */
 static int await_end(struct sandbox_ref *s, json_t **ret_verdict, struct err *e)
 {
-	autojson json_t *record = registry_load(&s->registry, s->id, "record.json", e);
+	autojson json_t *record = record_load_kept(&s->registry, s->id, e);
 	autojson json_t *rq = protocol_request(OP_wait);
 	json_t *said;
 	size_t n;
 	int got;
 
 	request_set_command(rq, KEEPER_MAIN);
-	if (json_is_true(json_object_get(record, KEEPER_SERVICE)) && wire_request(s->sock, rq, NULL,
-									       0, e) < 0)
+	if (record_service(record) && wire_request(s->sock, rq, NULL, 0, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	while ((got = wire_recv(s->sock, -1, &said, NULL, 0, &n, e)) > 0) {
 		int refused = wire_check(said, e);
@@ -98,13 +98,14 @@ static int await_end(struct sandbox_ref *s, json_t **ret_verdict, struct err *e)
 static int print_end(const struct sandbox_ref *s, const json_t *record, json_t *verdict,
 		     struct err *e)
 {
-	const char *status = json_string_value(json_object_get(record, "status"));
+	const enum record_status status = record_status(record);
+	const char *word = record_status_name(status);
 	autojson json_t *j = NULL;
 
 	/* whoever asked for its end may not have written so yet */
-	if (!status || !strcmp(status, "running"))
-		status = record ? "stopped" : "removed";
-	j = json_pack("{s:s,s:s,s:O*,s:O*}", "id", s->id, "status", status, "reason",
+	if (status == RECORD_NONE || status == RECORD_RUNNING)
+		word = record ? record_status_name(RECORD_STOPPED) : "removed";
+	j = json_pack("{s:s,s:s,s:O*,s:O*}", "id", s->id, "status", word, "reason",
 		      json_object_get(record, "stop_reason"), "verdict", verdict);
 	return j ? command_print_json(j, JSON_COMPACT, e) : err_nomem(e);
 }
@@ -124,9 +125,9 @@ static int wait_for_sandbox(const char *ref, int json, int *ret_status, struct e
 		fd_close(&s.sock);
 	}
 	if (r == 0)
-		record = registry_load(&s.registry, s.id, "record.json", &ignored);
-	if (r == 0 && !verdict && json_is_true(json_object_get(record, KEEPER_SERVICE)))
-		verdict = json_incref(json_object_get(record, "verdict"));
+		record = record_load_kept(&s.registry, s.id, &ignored);
+	if (r == 0 && !verdict && record_service(record))
+		verdict = json_incref(record_verdict(record));
 	if (r == 0 && verdict)
 		*ret_status = follow_status(verdict);
 	if (r == 0 && json)

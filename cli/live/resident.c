@@ -26,10 +26,9 @@
 #include "manager/host/journal.h"
 #include "manager/host/labels.h"
 #include "manager/host/netjoin.h"
-#include "manager/host/restart.h"
+#include "manager/host/record.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
-#include "runtime/sandbox/writable.h"
 
 #define IN_USE_LOOK_MS 5
 #define IN_USE_TRIES 2000
@@ -57,17 +56,16 @@ struct resident {
 /* Its time to live began when it was made, or when update said so: then the old record knows. */
 static struct keeper_life life_of(const struct resident *x, const struct config *c, const json_t *old)
 {
-	const json_t *known = json_object_get(old, EXPIRE_AT);
 	struct keeper_life l = { .idle_timeout_ms = c->idle_timeout_ms, .auto_remove = x->life.auto_remove,
 				 .remove_idle = !strcmp(c->idle_action, "remove") };
 
 	memcpy(l.owner, x->life.owner, sizeof(l.owner));
 	l.owner_grace_ms = x->life.owner_grace_ms;
 	l.budget_cpu_ms = x->life.budget_cpu_ms;
-	l.budget_used_ms = (uint64_t)json_integer_value(json_object_get(old, KEEPER_BUDGET_USED));
+	l.budget_used_ms = (uint64_t)record_budget_used_ms(old);
 	if (x->life.has_idle_timeout)
 		l.idle_timeout_ms = x->life.idle_timeout_ms;
-	l.expires_ms = known ? (uint64_t)json_integer_value(known) :
+	l.expires_ms = record_has_expiry(old) ? (uint64_t)record_expires_ms(old) :
 		       x->life.ttl_ms ? clock_wall_ms() + x->life.ttl_ms : 0;
 	return l;
 }
@@ -76,7 +74,7 @@ static struct keeper_life life_of(const struct resident *x, const struct config 
 static json_t *make_record(const struct resident *x, const json_t *old, const char *image, const char *name)
 {
 	json_t *record;
-	const char *known = json_string_value(json_object_get(old, "created"));
+	const char *known = record_created(old);
 	const char *network = x->opts.net.name, *joins = x->opts.net.joins;
 	char created[40], started[JOURNAL_TIME];
 	struct timespec begun;
@@ -87,16 +85,19 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	clock_gettime(CLOCK_REALTIME, &begun);
 	journal_time(&begun, started);
-	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:s,s:[],s:{s:s,s:s*,s:s*},s:o,s:O*}",
-			   "version", REGISTRY_FORMAT, "id", x->claim.id, "name", name,
-			   "image", image, "status", "running",
-			   "created", known ? known : created, RESIDENT_STARTED, started, "command",
-			   "network", "mode", spec_network_name(x->opts.spec.network),
-			   "network", network[0] ? network : NULL,
-			   "container", joins[0] ? joins : NULL,
-			   "labels", labels_with_image(x->opts.labels, x->image.image.labels),
-			   NETJOIN_KEY, json_object_get(old, NETJOIN_KEY));
-	if (record && x->life.service.is_service &&
+	record = record_new(x->claim.id, name, image, RECORD_RUNNING, known[0] ? known : created);
+	if (!record)
+		return NULL;
+	record_set_started(record, started);
+	record_set_command(record, json_array());
+	record_set_network(record, json_pack("{s:s,s:s*,s:s*}", "mode",
+					     spec_network_name(x->opts.spec.network), "network",
+					     network[0] ? network : NULL, "container",
+					     joins[0] ? joins : NULL));
+	record_set_labels(record, labels_with_image(x->opts.labels, x->image.image.labels));
+	if (record_networks(old))
+		record_set_networks(record, json_incref(record_networks(old)));
+	if (x->life.service.is_service &&
 	    serviceopts_tell(&x->life.service, &x->opts.spec, record) < 0) {
 		json_decref(record);
 		return NULL;
@@ -127,9 +128,9 @@ static int open_image_of(struct registry *r, struct resident *x, const char *ima
 /* One that is made, and not started yet: all of it is there, as of one that is stopped. */
 static int save_created(struct registry *r, const struct resident *x, json_t *record, struct err *e)
 {
-	json_object_set_new(record, "status", json_string(RESTART_CREATED));
-	json_object_del(record, RESIDENT_STARTED);
-	return registry_save(r, x->claim.id, "record.json", record, e);
+	record_set_status(record, RECORD_CREATED);
+	record_drop_started(record);
+	return record_save_kept(r, x->claim.id, record, e);
 }
 
 /* No network, no clock, nobody to end it but its clients: nothing of it is a run of the sandbox. */
@@ -144,7 +145,7 @@ static void launch_for_files(struct resident *x, struct keeper_start *ks)
 	ks->life = (struct keeper_life){ 0 };
 	ks->health.argv = NULL;
 	ks->service = NULL;
-	json_object_del(ks->record, NETJOIN_KEY);
+	record_drop_networks(ks->record);
 }
 
 /* Everything but the claim, which create and start make differently. */
@@ -157,7 +158,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	struct keeper_start ks = { .registry = r, .claim = &x->claim, .spec = s, .output_head_bytes = 1 << 20,
 				   .output_tail_bytes = 1 << 20, .fresh = fresh };
 	struct err ignored;
-	autojson json_t *record = NULL, *old = registry_load(r, x->claim.id, "record.json", &ignored);
+	autojson json_t *record = NULL, *old = record_load_kept(r, x->claim.id, &ignored);
 	const char *image = NULL;
 
 	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
@@ -330,14 +331,12 @@ int resident_start(struct registry *r, const char *id, struct err *e)
 int resident_claim(struct registry *r, const char *id, const struct promise *p, struct claim *ret,
 		   struct err *e)
 {
-	char path[100];
 	int tries;
 
-	snprintf(path, sizeof(path), "%s/record.json", id);
 	for (tries = 0; tries < IN_USE_TRIES; tries++) {
 		if (registry_reclaim(r, id, p, ret, e) == 0)
 			return 0;
-		if (e->code != ERR_EXISTS || path_has(r->sandboxes_fd, path))
+		if (e->code != ERR_EXISTS || record_is_there(r->sandboxes_fd, id))
 			return -1;
 		poll(NULL, 0, IN_USE_LOOK_MS);
 	}
@@ -353,7 +352,7 @@ static int start_kept(struct registry *r, struct resident *x, json_t *spec, cons
 	struct err ignored;
 	const char *id = x->id;
 
-	if (json_get_str(record, "name", &name, "record.json", e) < 0)
+	if (json_get_str(record, "name", &name, RECORD_FILE, e) < 0)
 		return -1;
 	if (expire_is_over(record))
 		return remove_expired(r, id, e);
@@ -378,7 +377,7 @@ static int start_kept(struct registry *r, struct resident *x, json_t *spec, cons
 static int start(struct registry *r, struct resident *x, struct err *e)
 {
 	autojson json_t *spec = registry_load(r, x->id, SPEC_FILE, e);
-	autojson json_t *record = spec ? registry_load(r, x->id, "record.json", e) : NULL;
+	autojson json_t *record = spec ? record_load_kept(r, x->id, e) : NULL;
 	struct err ignored;
 	int result;
 
@@ -416,74 +415,4 @@ int resident_start_files(struct registry *r, const char *id, struct err *e)
 
 	x.for_files = 1;
 	return start(r, &x, e);
-}
-
-static int open_upper(struct registry *r, const char *id, struct resident_layers *l, struct err *e)
-{
-	autoclose int dir = registry_keep_dir(r, id, e);
-
-	if (dir < 0)
-		return -1;
-	l->base_fd = writable_open(dir, e);
-	if (l->base_fd < 0)
-		return -1;
-	l->upper_fd = openat(l->base_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return l->upper_fd < 0 ? err_sys(e, "open the writable layer") : 0;
-}
-
-static int open_image(struct registry *r, const char *id, const json_t *spec, struct resident_layers *l, struct err *e)
-{
-	struct resident x = { .image = IMAGEUSE_INIT, .disk_fd = registry_keep_dir(r, id, e),
-			      .life = RESIDENT_LIFE_UNSAID, .guest = NETGUEST_NONE,
-			      .claim = { .dir_fd = -1, .slot_fd = -1 } };
-	struct spec *s = &x.opts.spec;
-	const char *image = NULL;
-	int result = -1;
-	size_t i;
-
-	runopts_init(&x.opts, r->config);
-	if (json_get_str(spec, "image", &image, SPEC_FILE, e) < 1)
-		err_set(e, ERR_CORRUPT, "%s names no image", SPEC_FILE);
-	else if (x.disk_fd >= 0 && resident_apply(&x.opts, &x.life, spec, e) == 0 &&
-		 imageuse_open_pinned(&x.image, r, x.disk_fd, image, s, e) == 0 &&
-		 runopts_finish(&x.opts, x.image.has_image ? &x.image.image : NULL, NULL, 0, e) == 0)
-		result = 0;
-	snprintf(l->workdir, sizeof(l->workdir), "%s", result == 0 ? s->workdir : "");
-	for (i = s->layer_count; result == 0 && i-- > 0;) {
-		l->layer_fd[l->count] = fcntl(s->layer_fd[i], F_DUPFD_CLOEXEC, 3);
-		if (l->layer_fd[l->count] < 0)
-			result = err_sys(e, "open a layer of the image");
-		else
-			l->count++;
-	}
-	close_all(&x);
-	return result;
-}
-
-int resident_open_layers(struct registry *r, const char *id, struct resident_layers *ret, struct err *e)
-{
-	autojson json_t *spec = registry_load(r, id, SPEC_FILE, e);
-
-	memset(ret, 0, sizeof(*ret));
-	ret->upper_fd = ret->base_fd = -1;
-	if (!spec)
-		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s was kept by berth run, which leaves no "
-							  "description to compare with", id) : -1;
-	if (resident_claim(r, id, NULL, &ret->claim, e) < 0)
-		return -1;
-	ret->claimed = 1;
-	return open_upper(r, id, ret, e) < 0 ? -1 : open_image(r, id, spec, ret, e);
-}
-
-void resident_close_layers(struct registry *r, struct resident_layers *l)
-{
-	struct err ignored;
-
-	while (l->count)
-		close(l->layer_fd[--l->count]);
-	fd_close(&l->upper_fd);
-	fd_close(&l->base_fd);
-	if (l->claimed)
-		registry_release(r, &l->claim, &ignored);
-	l->claimed = 0;
 }

@@ -13,12 +13,11 @@
 #include "cli/live/sandbox_open.h"
 #include "runtime/sandbox/spec.h"
 
-#define RESIDENT_STARTED "started"	/* in a record: when it started last */
 
 struct resident_whose {
 	const char *name;	/* may be "" */
 	const char *tenant;	/* "", or whose it is, and then [tenant] holds: ERR_LIMIT */
-	int no_start;		/* made as one that is stopped, of the status RESTART_CREATED */
+	int no_start;		/* made as one that is stopped, of the status RECORD_CREATED */
 };
 
 /* spec: {"version":1,"image":REF,"options":[[NAME,VALUE],...],"created":...}. */
@@ -44,22 +43,5 @@ json_t *resident_check_life(struct registry *r, const char *id, const json_t *sp
  */
 int resident_claim(struct registry *r, const char *id, const struct promise *p, struct claim *ret,
 		   struct err *e);
-
-/*
- * What a stopped sandbox consists of: its writable layer's "upper" and the
- * image's layers, the top one first, as directories.  The sandbox cannot start
- * until resident_close_layers(), which accepts what a failed open left.
- */
-struct resident_layers {
-	int upper_fd, base_fd;
-	int layer_fd[SPEC_LAYERS_MAX];
-	int count;
-	char workdir[4096];
-	struct claim claim;
-	int claimed;
-};
-
-int resident_open_layers(struct registry *r, const char *id, struct resident_layers *ret, struct err *e);
-void resident_close_layers(struct registry *r, struct resident_layers *l);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/host/record.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
@@ -46,8 +47,6 @@ static int ask_to_stop(struct registry *r, const char *id, const struct resident
 
 int resident_stop(struct registry *r, const char *id, const struct resident_end *how, struct err *e)
 {
-	autojson json_t *record = NULL;
-	struct err ignored;
 	const int at_once = !how->own_grace && !how->grace_ms;
 	const int is_run = at_once && keeper_is_run(r, id);
 	int result = is_run ? keeper_kill(r, id, e) : ask_to_stop(r, id, how, e);
@@ -60,12 +59,5 @@ int resident_stop(struct registry *r, const char *id, const struct resident_end 
 	}
 	if (result < 0)
 		return -1;
-	record = registry_load(r, id, "record.json", &ignored);
-	if (record) {
-		json_object_set_new(record, "status", json_string("stopped"));
-		/* what another removes at this moment has no place for a record any more */
-		if (registry_save(r, id, "record.json", record, e) < 0 && e->os_errno != ENOENT)
-			return -1;
-	}
-	return 0;
+	return record_note_stopped(r, id, NULL, e);
 }

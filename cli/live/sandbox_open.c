@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "manager/host/record.h"
 #include "manager/host/restart.h"
 
 #define LOOK_FIRST_MS 5
@@ -18,8 +19,7 @@ void sandbox_ref_init(struct sandbox_ref *s)
 {
 	memset(s, 0, sizeof(*s));
 	s->sock = -1;
-	s->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
-					 .kept_fd = -1 };
+	s->registry = (struct registry)REGISTRY_INIT;
 }
 
 int sandbox_ref_registry(struct sandbox_ref *s, struct err *e)
@@ -36,7 +36,7 @@ int sandbox_ref_find(struct sandbox_ref *s, const char *ref, struct err *e)
 	if (registry_find(&s->registry, ref, s->id, &s->kept, e) < 0)
 		return -1;
 	/* one that runs has a keeper that understands its own files */
-	return s->kept ? registry_check_format(&s->registry, s->id, e) : 0;
+	return s->kept ? record_check_format(&s->registry, s->id, e) : 0;
 }
 
 int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struct err *e)

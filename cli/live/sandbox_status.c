@@ -5,23 +5,11 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "manager/host/record.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
 #include "manager/keeper/request.h"
-
-static int is_running(const json_t *record)
-{
-	const char *status = json_string_value(json_object_get(record, "status"));
-
-	return status && !strcmp(status, "running");
-}
-
-void sandbox_status_kept(json_t *record)
-{
-	if (is_running(record))
-		json_object_set_new(record, "status", json_string("stopped"));
-}
 
 static void set_state(json_t *record, const json_t *answer)
 {
@@ -49,9 +37,9 @@ static void set_state_and_health(json_t *record, const json_t *answer)
 static void ask_health(struct registry *r, json_t *record)
 {
 	autojson json_t *rq = protocol_request(OP_health), *answer = NULL;
-	const char *id = json_string_value(json_object_get(record, "id"));
+	const char *id = record_id(record);
 	struct err ignored;
-	autoclose int sock = id ? keeper_connect_within(r, id, PINGS_MS, &ignored) : -1;
+	autoclose int sock = id[0] ? keeper_connect_within(r, id, PINGS_MS, &ignored) : -1;
 
 	json_object_del(record, "health");
 	if (sock >= 0 && rq)
@@ -74,17 +62,17 @@ void sandbox_status_ask(struct registry *r, json_t *record)
 
 void sandbox_status_restart(struct registry *r, json_t *record)
 {
-	const char *id = json_string_value(json_object_get(record, "id"));
+	const char *id = record_id(record);
 
-	if (id && restart_is_due(record) && restart_pending(r, id))
-		json_object_set_new(record, "status", json_string("restarting"));
+	if (id[0] && restart_is_due(record) && restart_pending(r, id))
+		record_set_status(record, RECORD_RESTARTING);
 }
 
 static int is_over(const json_t *record)
 {
-	const char *status = json_string_value(json_object_get(record, "status"));
+	const enum record_status status = record_status(record);
 
-	return status && (!strcmp(status, "exited") || !strcmp(status, "stopped"));
+	return status == RECORD_EXITED || status == RECORD_STOPPED;
 }
 
 void sandbox_status_ask_all(struct registry *r, json_t *list)

@@ -7,8 +7,6 @@
 
 #include "manager/host/registry.h"
 
-/* Sets "status" of the record of one that is only on disk. */
-void sandbox_status_kept(json_t *record);
 /* Of one that does not run: "restarting", when its guardian waits to start it again. */
 void sandbox_status_restart(struct registry *r, json_t *record);
 /* Sets "status" of one that runs to what its keeper says; as it was when the keeper does not say so in time. */

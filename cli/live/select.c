@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "cli/live/sandbox_status.h"
 #include "manager/host/list.h"
+#include "manager/host/record.h"
 
 struct found {
 	struct registry *registry;
@@ -21,11 +22,11 @@ static int add(void *ctx, const char *id, int kept, json_t *record)
 	if (f->state != SELECT_ANY && kept != (f->state == SELECT_STOPPED))
 		return 0;
 	if (kept)
-		sandbox_status_kept(record);
+		record_settle_kept(record);
 	/* one that is about to run again is not stopped */
 	if (kept && f->state == SELECT_STOPPED) {
 		sandbox_status_restart(f->registry, record);
-		if (!strcmp(json_string_value(json_object_get(record, "status")), "restarting"))
+		if (record_status(record) == RECORD_RESTARTING)
 			return 0;
 	}
 	return json_array_append(f->list, record) == 0 ? 0 : -1;
@@ -34,8 +35,7 @@ static int add(void *ctx, const char *id, int kept, json_t *record)
 /* Only the keeper knows of one that it is paused. */
 static int state_fits(const json_t *record, enum select_state state)
 {
-	const char *status = json_string_value(json_object_get(record, "status"));
-	int paused = status && !strcmp(status, "paused");
+	const int paused = record_status(record) == RECORD_PAUSED;
 
 	return state == SELECT_PAUSED ? paused : state == SELECT_NOT_PAUSED ? !paused : 1;
 }
@@ -107,7 +107,7 @@ int select_run(const struct select *s, char **names, int n, select_each *each, v
 		const json_t *record = json_array_get(found, i);
 
 		memset(&e, 0, sizeof(e));
-		if (each(ctx, json_string_value(json_object_get(record, "id")), &e) < 0 &&
+		if (each(ctx, record_id(record), &e) < 0 &&
 		    e.code != ERR_NOT_FOUND)
 			status = command_fail(s->command, &e, s->json);
 	}

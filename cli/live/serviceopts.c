@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "manager/host/record.h"
 
 #define DAY_MS 86400000
 
@@ -120,7 +121,7 @@ int serviceopts_tell(const struct serviceopts *s, const struct spec *spec, json_
 	const struct keeper_service *k = &s->service;
 	const char *name = sigabbrev_np(k->stop_signal);
 	json_t *argv = json_array();
-	char policy[RESTART_TEXT];
+	char policy[RESTART_TEXT], signal[24];
 	size_t i;
 
 	for (i = 0; i < spec->argc; i++)
@@ -128,17 +129,20 @@ int serviceopts_tell(const struct serviceopts *s, const struct spec *spec, json_
 			json_decref(argv);
 			return -1;
 		}
-	json_object_set_new(record, "command", argv);
-	json_object_set_new(record, KEEPER_SERVICE, json_true());
-	json_object_set_new(record, "tty", json_boolean(k->tty));
-	json_object_set_new(record, "stdin_open", json_boolean(k->interactive));
-	json_object_set_new(record, "stop_signal", name ? json_sprintf("SIG%s", name) :
-			    json_sprintf("%d", k->stop_signal));
-	json_object_set_new(record, "stop_timeout_ms",
-			    json_integer((json_int_t)k->stop_timeout_ms));
+	record_set_command(record, argv);
+	record_set_service(record, 1);
+	record_set_tty(record, k->tty);
+	record_set_stdin_open(record, k->interactive);
+	if (name)
+		snprintf(signal, sizeof(signal), "SIG%s", name);
+	else
+		snprintf(signal, sizeof(signal), "%d", k->stop_signal);
+	record_set_stop_signal(record, signal);
+	record_set_stop_timeout_ms(record, k->stop_timeout_ms);
 	restart_format(&k->restart, policy);
-	json_object_set_new(record, RESTART_POLICY, json_string(policy));
-	json_object_set_new(record, RESTART_COUNT, json_integer(k->restarts));
-	return !k->init_command ? 0 : json_object_set_new(record, "init_command",
-							  json_string(k->init_command));
+	record_set_restart(record, policy);
+	record_set_restarts(record, k->restarts);
+	if (k->init_command)
+		record_set_init_command(record, k->init_command);
+	return 0;
 }

@@ -11,7 +11,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "cli/live/resident.h"
-#include "manager/host/expire.h"
+#include "manager/host/record.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/guardian.h"
 #include "manager/keeper/request.h"
@@ -115,7 +115,7 @@ int update_life_ask(struct registry *r, const char *id, const json_t *spec, cons
 int update_life_record(struct registry *r, const char *id, const json_t *rq, struct err *e)
 {
 	const char *restart = request_restart(rq, NULL), *owner = request_owner(rq, NULL);
-	autojson json_t *record = restart || owner ? registry_load(r, id, "record.json", e) : NULL;
+	autojson json_t *record = restart || owner ? record_load_kept(r, id, e) : NULL;
 	struct restart_policy p;
 
 	if (!restart && !owner)
@@ -125,13 +125,12 @@ int update_life_record(struct registry *r, const char *id, const json_t *rq, str
 	if (restart)
 		restart_note(record, &p, 0);
 	if (owner && owner[0]) {
-		json_object_set_new(record, EXPIRE_OWNER, json_string(owner));
-		json_object_set_new(record, "owner_pid", json_integer(atoi(owner)));
+		record_set_owner_process(record, owner);
+		record_set_owner_pid(record, (uint64_t)atoi(owner));
 	} else if (owner) {
-		json_object_del(record, EXPIRE_OWNER);
-		json_object_del(record, "owner_pid");
+		record_drop_owner(record);
 	}
-	return registry_save(r, id, "record.json", record, e);
+	return record_save_kept(r, id, record, e);
 }
 
 int update_guardian_begin(struct update_guardian *g, struct registry *r, const char *id,

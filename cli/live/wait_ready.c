@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/live/sandbox_open.h"
 #include "manager/host/journal.h"
+#include "manager/host/record.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
@@ -254,24 +254,18 @@ static int start_time(struct waiting *x, char out[JOURNAL_TIME], struct err *e)
 
 static int find_init(struct waiting *x, struct err *e)
 {
-	autobuf struct buf b = BUF_INIT(RECORD_MAX);
-	autojson json_t *record = NULL;
-	uint64_t pid = 0;
-	char path[100];
+	autojson json_t *record = record_load_run(&x->s.registry, x->s.id, e);
 
-	snprintf(path, sizeof(path), "%s/record.json", x->s.id);
-	if (io_read_file(x->s.registry.sandboxes_fd, path, &b, e) < 0)
+	if (!record)
 		return -1;
-	record = json_parse(b.data ? b.data : "", b.len, RECORD_MAX, path, e);
-	if (!record || json_get_u64(record, "init_pid", &pid, path, e) < 0)
-		return -1;
-	x->init = (int)pid;
-	return pid > 1 ? 0 : err_set(e, ERR_CORRUPT, "%s names no process 1", path);
+	x->init = (int)record_init_pid(record);
+	return x->init > 1 ? 0 : err_set(e, ERR_CORRUPT, "%s of sandbox %s names no process 1",
+					 RECORD_FILE, x->s.id);
 }
 
 static int begin_log(struct waiting *x, struct err *e)
 {
-	autojson json_t *record = registry_load(&x->s.registry, x->s.id, "record.json", e);
+	autojson json_t *record = record_load_kept(&x->s.registry, x->s.id, e);
 	autoclose int dir = record ? registry_keep_dir(&x->s.registry, x->s.id, e) : -1;
 	struct wait_log_want want = { x->w->logs, x->w->log_count, NULL, 0 };
 	char since[JOURNAL_TIME];
@@ -279,7 +273,7 @@ static int begin_log(struct waiting *x, struct err *e)
 	if (dir < 0 || start_time(x, since, e) < 0)
 		return -1;
 	want.since = since;
-	want.main_only = json_is_true(json_object_get(record, KEEPER_SERVICE));
+	want.main_only = record_service(record);
 	return wait_log_start(&x->log, dir, &want, e);
 }
 

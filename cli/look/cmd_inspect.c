@@ -11,6 +11,7 @@
 #include "cli/live/sandbox_status.h"
 #include "cli/look/format.h"
 #include "manager/host/list.h"
+#include "manager/host/record.h"
 #include "manager/keeper/pings.h"
 #include "runtime/sandbox/attest.h"
 
@@ -51,7 +52,7 @@ static int match(void *ctx, const char *id, int kept, json_t *record)
 		return 0;
 	o->found = json_deep_copy(record);
 	if (o->found && kept)
-		sandbox_status_kept(o->found);
+		record_settle_kept(o->found);
 	o->runs = !kept;
 	return 0;
 }
@@ -148,7 +149,7 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 		result = err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
 	/* of a newer format: the stand-in says no more than why */
 	if (result == 0 && json_object_get(o->found, "error"))
-		result = registry_check_format(&r, id, e);
+		result = record_check_format(&r, id, e);
 	if (result == 0)
 		result = describe(&r, o, e);
 	if (result == 0)

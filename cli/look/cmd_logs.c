@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/sandbox_open.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper_log.h"
 
 #define TAIL_BYTES (256u << 20)
@@ -228,9 +229,9 @@ static int read_all(struct logs *l, int dir, int sock, struct err *e)
 static int is_service(struct sandbox_ref *s)
 {
 	struct err ignored;
-	autojson json_t *record = registry_load(&s->registry, s->id, "record.json", &ignored);
+	autojson json_t *record = record_load_kept(&s->registry, s->id, &ignored);
 
-	return json_is_true(json_object_get(record, KEEPER_SERVICE));
+	return record_service(record);
 }
 
 static int logs_of(struct logs *l, const char *ref, struct err *e)

@@ -14,6 +14,7 @@
 #include "cli/live/sandbox_open.h"
 #include "cli/look/networks.h"
 #include "manager/host/list.h"
+#include "manager/host/record.h"
 #include "manager/keeper/request.h"
 #include "runtime/sandbox/nethelper.h"
 
@@ -77,7 +78,7 @@ static int note(void *ctx, const char *id, int kept, json_t *record)
 	json_t *net = kept ? NULL : ask(n, id), *row;
 
 	if (!net)
-		net = json_incref(json_object_get(record, "network"));
+		net = json_incref(record_network(record));
 	if (!net)
 		net = json_pack("{s:s}", "mode", "unknown");
 	row = json_pack("{s:s,s:O?,s:s,s:o}", "id", id, "name", json_object_get(record, "name"), "status",
@@ -167,7 +168,7 @@ static int pick(void *ctx, const char *id, int kept, json_t *record)
 
 	(void)kept;
 	if (!p->found && !strcmp(id, p->id))
-		p->found = json_incref(json_object_get(record, "network"));
+		p->found = json_incref(record_network(record));
 	return 0;
 }
 

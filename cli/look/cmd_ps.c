@@ -10,6 +10,7 @@
 #include "cli/look/format.h"
 #include "manager/host/filter.h"
 #include "manager/host/list.h"
+#include "manager/host/record.h"
 
 enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER, OPT_FORMAT };
 
@@ -50,7 +51,7 @@ static int add(void *ctx, const char *id, int kept, json_t *record)
 
 	(void)id;
 	if (kept)
-		sandbox_status_kept(record);
+		record_settle_kept(record);
 	return json_array_append(o->list, record) == 0 ? 0 : err_nomem(o->e);
 }
 

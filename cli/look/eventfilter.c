@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/record.h"
 
 #define KNOWN_MAX 16384 /* sandboxes; they are looked up again */
 
@@ -40,8 +41,8 @@ static const json_t *look_up(struct eventfilter *f, struct registry *r, const js
 		f->known = json_object();
 	if (json_object_size(f->known) >= KNOWN_MAX)
 		json_object_clear(f->known);
-	if (registry_read_record(r->kept_fd, id, &record, &ignored) <= 0)
-		registry_read_record(r->sandboxes_fd, id, &record, &ignored);
+	if (record_read(r->kept_fd, id, &record, &ignored) <= 0)
+		record_read(r->sandboxes_fd, id, &record, &ignored);
 	json_object_set_new(f->known, id, facts(record ? record : entry));
 	return json_object_get(f->known, id);
 }

@@ -27,6 +27,7 @@
 #include "manager/host/events.h"
 #include "manager/host/labels.h"
 #include "manager/host/netevents.h"
+#include "manager/host/record.h"
 #include "manager/host/registry.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/netguest.h"
@@ -139,26 +140,29 @@ static int choose_disk(struct run *r, struct err *e)
 	return 0;
 }
 
-static json_t *make_record(const struct run *r, const char *status)
+static json_t *make_record(const struct run *r, enum record_status status)
 {
 	const struct spec *s = &r->opts.spec;
 	autojson json_t *described = NULL;
-	json_t *argv = json_array(), *record;
+	json_t *argv, *record;
 	char created[40];
 	time_t now = clock_now(CLOCK_REALTIME).tv_sec;
 	struct tm tm;
 	size_t i;
 
-	for (i = 0; i < s->argc; i++)
-		json_array_append_new(argv, json_string(s->argv[i]));
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	record = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:o,s:o}",
-			 "version", REGISTRY_FORMAT, "id", s->id, "name",
-			 r->opts.name ? r->opts.name : "", "image", r->image_ref, "status", status, "created", created,
-			 "supervisor_pid", (int)getpid(),
-			 "init_pid", (int)r->sandbox.pid, "command", argv,
-			 "labels", labels_with_image(r->opts.labels, r->image.image.labels));
+	record = record_new(s->id, r->opts.name ? r->opts.name : "", r->image_ref, status, created);
+	if (!record)
+		return NULL;
+	record_set_supervisor_pid(record, (uint64_t)getpid());
+	record_set_init_pid(record, (uint64_t)r->sandbox.pid);
+	record_set_command(record, json_array());
+	argv = record_command(record);
+	for (i = 0; i < s->argc; i++)
+		if (json_array_append_new(argv, json_string(s->argv[i])) < 0)
+			break;
+	record_set_labels(record, labels_with_image(r->opts.labels, r->image.image.labels));
 	described = specjson_describe(s);
 	if (record && described && json_object_update(record, described) == 0)
 		return record;
@@ -168,24 +172,25 @@ static json_t *make_record(const struct run *r, const char *status)
 
 static int write_record(struct run *r, struct err *e)
 {
-	autojson json_t *record = make_record(r, "running");
+	autojson json_t *record = make_record(r, RECORD_RUNNING);
 
-	return record ? registry_record(&r->claim, record, e) : err_set(e, ERR_INVALID, "the command is not valid UTF-8");
+	return record ? record_save_run(&r->claim, record, e) :
+			err_set(e, ERR_INVALID, "the command is not valid UTF-8");
 }
 
 /* A kept sandbox's record holds how it ended. */
 static int write_kept(struct run *r, const struct verdict *v, struct err *e)
 {
-	autojson json_t *record = make_record(r, "exited");
+	autojson json_t *record = make_record(r, RECORD_EXITED);
 	autobuf struct buf b = BUF_INIT(4096);
 	json_t *verdict;
 
 	if (!record || verdict_json(v, &b, e) < 0)
 		return err_set(e, ERR_INVALID, "the command is not valid UTF-8");
 	verdict = json_parse(b.data, b.len, b.len, "verdict", e);
-	if (!verdict || json_object_set_new(record, "verdict", verdict) < 0)
+	if (!verdict || record_set_verdict(record, verdict) < 0)
 		return -1;
-	return registry_keep_record(&r->registry, r->opts.spec.id, record, e);
+	return record_keep(&r->registry, r->opts.spec.id, record, e);
 }
 
 static int print_attestation(struct run *r, struct err *e)
@@ -443,7 +448,7 @@ static int run_main(const struct command *self, int argc, char **argv)
 
 	r.image = IMAGEUSE_INIT;
 	r.tty_fd = r.disk_fd = r.status_fd = -1;
-	r.registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1, .kept_fd = -1 };
+	r.registry = (struct registry)REGISTRY_INIT;
 	r.guest = (struct netguest)NETGUEST_NONE;
 	r.claim = (struct claim){ .dir_fd = -1, .slot_fd = -1 };
 	if (config_load(&r.config, &e) < 0)

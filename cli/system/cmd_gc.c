@@ -11,6 +11,7 @@
 #include "manager/host/netend.h"
 #include "manager/host/parentclear.h"
 #include "manager/host/list.h"
+#include "manager/host/record.h"
 #include "manager/host/volume.h"
 #include "rootfs/store/store.h"
 
@@ -40,12 +41,12 @@ static int note(void *ctx, const char *id)
 /* What it does not understand it leaves, and says so. */
 static int tell_newer(void *ctx, const char *id, int kept, json_t *record)
 {
-	const char *why = json_string_value(json_object_get(record, "error"));
+	const char *why = record_error(record);
 
 	(void)ctx;
 	(void)id;
 	(void)kept;
-	if (why)
+	if (why[0])
 		log_note("berth", "left alone: %s", why);
 	return 0;
 }

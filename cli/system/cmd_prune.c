@@ -19,6 +19,7 @@
 #include "manager/host/events.h"
 #include "manager/host/forget.h"
 #include "manager/host/labels.h"
+#include "manager/host/record.h"
 
 enum { OPT_FILTER = 1, OPT_DRY_RUN, OPT_FORCE, OPT_JSON };
 
@@ -69,8 +70,8 @@ static int is_ours(struct registry *r, const json_t *record, const char *id)
 	char path[100];
 
 	snprintf(path, sizeof(path), "%s/" REGISTRY_OWNER, id);
-	return !json_object_get(record, "error") && !path_has(r->kept_fd, path) &&
-	       !json_object_get(json_object_get(record, "labels"), LABEL_MANAGED);
+	return !record_error(record)[0] && !path_has(r->kept_fd, path) &&
+	       !json_object_get(record_labels(record), LABEL_MANAGED);
 }
 
 static int remove_all(struct registry *r, struct prune *p, struct err *e)
@@ -82,7 +83,7 @@ static int remove_all(struct registry *r, struct prune *p, struct err *e)
 		return -1;
 	for (i = 0; i < json_array_size(found); i++) {
 		const json_t *record = json_array_get(found, i);
-		const char *id = json_string_value(json_object_get(record, "id"));
+		const char *id = record_id(record);
 		struct err why = { 0 };
 
 		if (!is_ours(r, record, id))

@@ -311,14 +311,7 @@ static int run(const struct command *self, int argc, char **argv,
 	struct err e = { 0 };
 	int rest, help = 0, result;
 
-	v.registry = (struct registry){
-		.run_fd = -1,
-		.state_fd = -1,
-		.sandboxes_fd = -1,
-		.names_fd = -1,
-		.ids_fd = -1,
-		.kept_fd = -1,
-	};
+	v.registry = (struct registry)REGISTRY_INIT;
 	result = command_options(self, argc, argv, set_option, &v, &rest, &help, &e);
 	if (result == 0 && !help) {
 		result = config_load(&v.config, &e);

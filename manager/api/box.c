@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
@@ -21,8 +22,7 @@ void box_init(struct box *b, struct http_request *rq)
 	memset(b, 0, sizeof(*b));
 	b->rq = rq;
 	b->sock = b->lock_fd = -1;
-	b->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1,
-					 .names_fd = -1, .ids_fd = -1, .kept_fd = -1 };
+	b->registry = (struct registry)REGISTRY_INIT;
 }
 
 int box_open(struct box *b, struct http_request *rq, struct err *e)
@@ -89,11 +89,8 @@ int box_name_taken(struct http_request *rq, const char *name, struct err *e)
 
 static int look_again(struct box *b, struct err *e)
 {
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/record.json", b->id);
-	b->kept = !path_has(b->registry.sandboxes_fd, path);
-	if (b->kept && !path_has(b->registry.kept_fd, path))
+	b->kept = !record_is_there(b->registry.sandboxes_fd, b->id);
+	if (b->kept && !record_is_there(b->registry.kept_fd, b->id))
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s was removed meanwhile", b->id);
 	return 0;
 }
@@ -112,14 +109,6 @@ int box_lock(struct box *b, struct err *e)
 	return look_again(b, e);
 }
 
-static int is_recorded(int dir, const char *id)
-{
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/record.json", id);
-	return path_has(dir, path);
-}
-
 static int tell_stopped(const struct box *b, struct err *e)
 {
 	return err_set(e, ERR_BUSY, "sandbox %s is not running; hint: POST /v1/sandboxes/%s/start", b->id, b->id);
@@ -129,7 +118,7 @@ static int tell_stopped(const struct box *b, struct err *e)
 static void tell_ended(struct box *b, struct err *e)
 {
 	b->ended = 1;
-	if (is_recorded(b->registry.kept_fd, b->id))
+	if (record_is_there(b->registry.kept_fd, b->id))
 		tell_stopped(b, e);
 	else
 		err_set(e, ERR_NOT_FOUND, "the sandbox ended");
@@ -162,7 +151,7 @@ void box_close(struct box *b)
 /* A keeper closes a connection when nothing of its sandbox is left, or at once when it serves too many. */
 static void tell_closed(struct box *b, struct err *e)
 {
-	if (is_recorded(b->registry.sandboxes_fd, b->id))
+	if (record_is_there(b->registry.sandboxes_fd, b->id))
 		err_set(e, ERR_LIMIT, "too many requests are under way in sandbox %s", b->id);
 	else
 		tell_ended(b, e);

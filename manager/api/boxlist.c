@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "manager/host/filter.h"
 #include "manager/host/list.h"
+#include "manager/host/record.h"
 #include "manager/keeper/pings.h"
 
 static const char *const live_keys[] = {
@@ -44,14 +45,11 @@ struct listing {
 static int add_record(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct listing *l = ctx;
-	const char *status;
 
 	if (!box_allowed(l->box, id))
 		return 0;
-	status = json_string_value(json_object_get(record, "status"));
-	/* what is only on disk does not run, whatever was written when it still did */
-	if (kept && status && !strcmp(status, "running"))
-		json_object_set_new(record, "status", json_string("stopped"));
+	if (kept)
+		record_settle_kept(record);
 	return json_array_append(l->list, record);
 }
 
@@ -108,12 +106,12 @@ int boxlist_get(struct http_request *rq, struct err *e)
 /* The record of one, by itself: a list of all would cost as much as there are. */
 json_t *boxlist_load(struct box *b, struct err *e)
 {
-	json_t *record = registry_load(&b->registry, b->id, "record.json", e);
+	json_t *record = record_load_kept(&b->registry, b->id, e);
 	struct listing l = { .box = b };
 
 	if (record) {
 		if (b->kept)
-			json_object_set_new(record, "status", json_string("stopped"));
+			record_set_status(record, RECORD_STOPPED);
 		return record;
 	}
 	if (e->code == ERR_UNSUPPORTED) /* of a newer format */

@@ -13,6 +13,7 @@
 #include "manager/api/boxlist.h"
 #include "manager/api/tenantopts.h"
 #include "manager/host/forget.h"
+#include "manager/host/record.h"
 #include "manager/host/rename.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
@@ -138,7 +139,7 @@ static int describe(struct box *b, int attest, json_t **ret, struct err *e)
 	*ret = record;
 	b->sock = b->kept ? -1 : keeper_connect(&b->registry, b->id, &ignored);
 	if (b->sock >= 0) {
-		json_object_set_new(record, "status", json_string("running"));
+		record_set_status(record, RECORD_RUNNING);
 		live = box_call(b, ping, NULL, 0, NULL, e);
 		if (!live)
 			return -1;
@@ -270,11 +271,11 @@ static int stop(struct box *b, const struct ending *how, struct err *e)
 		r = spawn_on(b->rq, b, "kill", NULL, e);
 	if (r < 0)
 		return -1;
-	record = how->with_record ? registry_load(&b->registry, b->id, "record.json", &ignored) : NULL;
+	record = how->with_record ? record_load_kept(&b->registry, b->id, &ignored) : NULL;
 	if (!record)
 		return 0;
-	json_object_set_new(record, "status", json_string("stopped"));
-	return gone(b, registry_save(&b->registry, b->id, "record.json", record, e), e);
+	record_set_status(record, RECORD_STOPPED);
+	return gone(b, record_save_kept(&b->registry, b->id, record, e), e);
 }
 
 static int reply_id(struct http_request *rq, const struct box *b, const char *key, const char *value, struct err *e)
@@ -361,7 +362,7 @@ static int delete_sandbox(struct http_request *rq, struct err *e)
 	if (r == 0 && !b.kept && !http_query_bool(rq, "force"))
 		r = err_set(e, ERR_BUSY, "sandbox %s is running; hint: stop it first, or ?force=true", b.id);
 	if (r == 0 && !http_query_bool(rq, "force"))
-		r = registry_check_format(&b.registry, b.id, e);
+		r = record_check_format(&b.registry, b.id, e);
 	if (r == 0 && !b.kept)
 		r = stop(&b, &how, e);
 	if (r == 0)

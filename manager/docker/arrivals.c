@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/docker/docker.h"
+#include "manager/host/record.h"
 
 #define LOOK_MS 100 /* for a start by somebody else: the command line, a restart */
 
@@ -108,16 +109,14 @@ static enum arrival_news news_of(struct arrival *a)
 int arrival_wait(struct arrival *a, struct box *b, struct http_request *rq, struct err *e)
 {
 	enum arrival_news news;
-	char path[100];
 
-	snprintf(path, sizeof(path), "%s/record.json", b->id);
 	for (;;) {
 		if (http_wait(rq, a->fd, POLLIN, LOOK_MS, e) < 0)
 			return -1;
 		news = news_of(a);
 		if (news != ARRIVAL_NONE)
 			return (int)news;
-		if (path_has(b->registry.sandboxes_fd, path))
+		if (record_is_there(b->registry.sandboxes_fd, b->id))
 			return ARRIVAL_STARTED;
 		if (!path_has(b->registry.kept_fd, b->id))
 			return ARRIVAL_FAILED;

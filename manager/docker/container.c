@@ -23,12 +23,7 @@ void box_clear(struct box *b)
 {
 	memset(b, 0, sizeof(*b));
 	b->sock = b->lock_fd = -1;
-	b->registry = (struct registry){ .run_fd = -1,
-					 .state_fd = -1,
-					 .sandboxes_fd = -1,
-					 .names_fd = -1,
-					 .ids_fd = -1,
-					 .kept_fd = -1 };
+	b->registry = (struct registry)REGISTRY_INIT;
 }
 
 int docker_find_named(struct box *b, struct http_request *rq, const char *name, struct err *e)

@@ -6,15 +6,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/host/list.h"
+#include "manager/host/record.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/pings.h"
 #include "manager/keeper/request.h"
-
-#define LIVE_MAX (1u << 20)
 
 static json_t *load(struct registry *r, const char *id, const char *file)
 {
@@ -25,14 +23,9 @@ static json_t *load(struct registry *r, const char *id, const char *file)
 
 static json_t *load_live(struct registry *r, const char *id)
 {
-	autobuf struct buf text = BUF_INIT(LIVE_MAX);
 	struct err ignored;
-	char path[100];
 
-	snprintf(path, sizeof(path), "%s/record.json", id);
-	if (io_read_file(r->sandboxes_fd, path, &text, &ignored) < 0)
-		return NULL;
-	return json_parse(text.data ? text.data : "", text.len, LIVE_MAX, path, &ignored);
+	return record_load_run(r, id, &ignored);
 }
 
 static json_t *ask(const struct engine_asker *a, enum protocol_op op)
@@ -63,9 +56,11 @@ static void ask_keeper(struct engine_loaded *l, const struct engine_asker *a)
 int engine_load(struct engine_loaded *l, struct registry *r, const char *id, int kept,
 		const struct engine_asker *asker, struct err *e)
 {
+	struct err ignored;
+
 	memset(l, 0, sizeof(*l));
 	l->live = kept ? NULL : load_live(r, id);
-	l->record = load(r, id, "record.json");
+	l->record = record_load_kept(r, id, &ignored);
 	if (!l->record)
 		l->record = json_incref(l->live);
 	if (!l->record)

@@ -213,13 +213,6 @@ int registry_claim(struct registry *r, const char *name, int lasting, const stru
 	return result;
 }
 
-int registry_record(const struct claim *c, const json_t *record, struct err *e)
-{
-	autofree char *text = json_dumps(record, JSON_COMPACT);
-
-	return text ? rundir_record(c, text, strlen(text), e) : err_nomem(e);
-}
-
 void registry_abandon(struct claim *c)
 {
 	fd_close(&c->slot_fd);

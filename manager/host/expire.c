@@ -7,19 +7,19 @@
 #include "manager/host/forget.h"
 #include "manager/host/list.h"
 #include "manager/host/procid.h"
+#include "manager/host/record.h"
 
 int expire_is_over(const json_t *record)
 {
-	json_int_t at = json_integer_value(json_object_get(record, EXPIRE_AT));
+	const json_int_t at = record_expires_ms(record);
+	const char *owner = record_owner_process(record);
 
-	const char *owner = json_string_value(json_object_get(record, EXPIRE_OWNER));
-
-	return (at > 0 && (uint64_t)at <= clock_wall_ms()) || (owner && procid_has_ended(owner));
+	return (at > 0 && (uint64_t)at <= clock_wall_ms()) || (owner[0] && procid_has_ended(owner));
 }
 
 static int expire_is_due(const json_t *record)
 {
-	return json_is_true(json_object_get(record, EXPIRE_AUTO_REMOVE)) || expire_is_over(record);
+	return record_auto_remove(record) || expire_is_over(record);
 }
 
 /* Names first, work later: a list holds nothing. */
@@ -42,7 +42,7 @@ int expire_stopped(struct registry *r, unsigned *ret_removed, struct err *e)
 		return -1;
 	json_array_foreach(ids, i, id) {
 		/* again, as it may have been started meanwhile; forget_alone() refuses one that runs */
-		autojson json_t *record = registry_load(r, json_string_value(id), "record.json", &ignored);
+		autojson json_t *record = record_load_kept(r, json_string_value(id), &ignored);
 
 		if (!record || !expire_is_due(record) || forget_alone(r, json_string_value(id), &ignored) < 0)
 			continue;

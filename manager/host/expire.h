@@ -8,11 +8,6 @@
 
 #include "manager/host/registry.h"
 
-/* Members of record.json: milliseconds since 1970 or null, the name of a process, and true. */
-#define EXPIRE_AT "expires_ms"
-#define EXPIRE_OWNER "owner_process"
-#define EXPIRE_AUTO_REMOVE "auto_remove"
-
 /*
  * Whether its time to live is over, or its owner has ended; and whether a stopped one of that
  * record is to go.

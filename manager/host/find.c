@@ -9,8 +9,8 @@
 
 #include "base/path.h"
 #include "manager/host/list.h"
+#include "manager/host/record.h"
 
-#define RECORD "record.json"
 #define ID_LEN 12
 #define PREFIX_MIN 4
 
@@ -44,8 +44,7 @@ struct finder {
 static int find_one(void *ctx, const char *id, int kept, json_t *record)
 {
 	struct finder *f = ctx;
-	const char *name = json_string_value(json_object_get(record, "name"));
-	int exact = name && !strcmp(name, f->ref);
+	const int exact = !strcmp(record_name(record), f->ref);
 
 	if (f->exact || (!exact && (f->len < PREFIX_MIN || strncmp(id, f->ref, f->len))) || (f->seen && !f->seen(f->ctx, id)))
 		return 0;
@@ -56,19 +55,11 @@ static int find_one(void *ctx, const char *id, int kept, json_t *record)
 	return 0;
 }
 
-static int has_record(int dirfd, const char *id)
-{
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/" RECORD, id);
-	return path_has(dirfd, path);
-}
-
 /* 1 when there is a record of this id, and then whether it is only kept. */
 static int look_up(struct registry *r, const char *id, int *ret_kept)
 {
-	*ret_kept = !has_record(r->sandboxes_fd, id);
-	return !*ret_kept || has_record(r->kept_fd, id);
+	*ret_kept = !record_is_there(r->sandboxes_fd, id);
+	return !*ret_kept || record_is_there(r->kept_fd, id);
 }
 
 static int not_found(const char *ref, struct err *e)

@@ -7,17 +7,10 @@
 #include <unistd.h>
 
 #include "base/path.h"
+#include "manager/host/record.h"
 
 #define TRIES 1000
 #define LOOK_NS 10000000
-
-static int runs(const struct registry *r, const char *id)
-{
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/record.json", id);
-	return path_has(r->sandboxes_fd, path);
-}
 
 int forget_claim(struct registry *r, const char *id, struct claim *ret, struct err *e)
 {
@@ -28,7 +21,8 @@ int forget_claim(struct registry *r, const char *id, struct claim *ret, struct e
 			return err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
 		if (registry_reclaim(r, id, NULL, ret, e) == 0)
 			return 0;
-		if ((e->code != ERR_EXISTS && e->code != ERR_BUSY) || runs(r, id))
+		if ((e->code != ERR_EXISTS && e->code != ERR_BUSY) ||
+		    record_is_there(r->sandboxes_fd, id))
 			break;
 		nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
 	}

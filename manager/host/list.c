@@ -9,6 +9,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "manager/host/record.h"
 #include "manager/host/sweep.h"
 
 struct lister {
@@ -33,7 +34,7 @@ static int read_live(struct lister *l, const char *id, json_t **ret)
 		sweep_one(l->r, id);
 		return 0;
 	}
-	return registry_read_record_in(dir, id, ret, l->e);
+	return record_read_in(dir, id, ret, l->e);
 }
 
 static int list_live(void *ctx, const char *id)
@@ -57,11 +58,11 @@ static int list_kept(void *ctx, const char *id)
 	if (json_object_get(l->listed, id))
 		return 0;
 	/* it may have been started since; one that is about to be has no record there yet */
-	got = registry_read_record(l->r->sandboxes_fd, id, &record, l->e);
+	got = record_read(l->r->sandboxes_fd, id, &record, l->e);
 	if (got > 0)
 		kept = 0;
 	else if (got == 0)
-		got = registry_read_record(l->r->kept_fd, id, &record, l->e);
+		got = record_read(l->r->kept_fd, id, &record, l->e);
 	if (got == 0 && l->sweeps)
 		sweep_kept(l->r, id);
 	return got > 0 ? l->each(l->ctx, id, kept, record) : got;

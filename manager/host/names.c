@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/record.h"
 
 /* The id that name stands for: 1, or 0 when there is no such name. */
 static int read_holder(struct registry *r, const char *name, char ret_id[65])
@@ -84,11 +85,11 @@ static int drop_recorded(struct registry *r, const char *id)
 
 	snprintf(path, sizeof(path), "%s/" NAMES_CHANGING, id);
 	if (path_has(r->kept_fd, path) || errno != ENOENT ||
-	    (registry_read_record(r->kept_fd, id, &record, &ignored) <= 0 &&
-	     registry_read_record(r->sandboxes_fd, id, &record, &ignored) <= 0))
+	    (record_read(r->kept_fd, id, &record, &ignored) <= 0 &&
+	     record_read(r->sandboxes_fd, id, &record, &ignored) <= 0))
 		return 0;
-	name = json_string_value(json_object_get(record, "name"));
-	if (!name || (name[0] && !path_is_name(name)))
+	name = record_name(record);
+	if (!record_has_name(record) || (name[0] && !path_is_name(name)))
 		return 0;
 	if (name[0])
 		drop_one(&n, name);

@@ -11,6 +11,7 @@
 #include "manager/host/list.h"
 #include "manager/host/netjoin.h"
 #include "manager/host/nets.h"
+#include "manager/host/record.h"
 #include "runtime/sandbox/nethelper.h"
 
 #define RECORD_MAX (2u << 20)
@@ -42,8 +43,7 @@ static void add_addresses(const struct members *m, const char *id, json_t *row)
 static int note_member(void *ctx, const char *id, int kept, json_t *record)
 {
 	const struct members *m = ctx;
-	const char *on = json_string_value(json_object_get(json_object_get(record, "network"),
-							   "network"));
+	const char *on = json_string_value(json_object_get(record_network(record), "network"));
 	json_t *row;
 
 	if (!on || (strcmp(on, m->name) && !netjoin_is_on(record, m->name)))

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/host/nets.h"
+#include "manager/host/record.h"
 
 #define ALIASES_MAX 16
 #define ALIAS_MAX 63
@@ -30,7 +31,7 @@ static json_t *find(const json_t *record, const char *network, size_t *ret_index
 	json_t *row;
 	size_t i;
 
-	json_array_foreach(json_object_get(record, NETJOIN_KEY), i, row)
+	json_array_foreach(record_networks(record), i, row)
 		if (!strcmp(json_string_value(json_object_get(row, "network")), network)) {
 			*ret_index = i;
 			return row;
@@ -66,8 +67,7 @@ static int check_aliases(const json_t *aliases, struct err *e)
 
 int netjoin_check(const json_t *record, const char *network, const json_t *aliases, struct err *e)
 {
-	const char *first = json_string_value(json_object_get(json_object_get(record, "network"),
-							      "network"));
+	const char *first = json_string_value(json_object_get(record_network(record), "network"));
 
 	if (!first)
 		return err_set(e, ERR_INVALID, "the sandbox was made without a network that has a "
@@ -75,7 +75,7 @@ int netjoin_check(const json_t *record, const char *network, const json_t *alias
 					       "--network NAME");
 	if (!strcmp(first, network) || netjoin_is_on(record, network))
 		return err_set(e, ERR_EXISTS, "the sandbox is on network %s already", network);
-	if (json_array_size(json_object_get(record, NETJOIN_KEY)) >= NETJOIN_MAX)
+	if (json_array_size(record_networks(record)) >= NETJOIN_MAX)
 		return err_set(e, ERR_LIMIT, "a sandbox is on %d networks at most; hint: berth "
 					     "network disconnect", NETJOIN_MAX + 1);
 	return check_aliases(aliases, e);
@@ -83,7 +83,7 @@ int netjoin_check(const json_t *record, const char *network, const json_t *alias
 
 int netjoin_edit(json_t *record, const char *network, const json_t *aliases, struct err *e)
 {
-	json_t *list = json_object_get(record, NETJOIN_KEY);
+	json_t *list = record_networks(record);
 	size_t i;
 
 	if (!aliases) {
@@ -98,7 +98,7 @@ int netjoin_edit(json_t *record, const char *network, const json_t *aliases, str
 		return -1;
 	if (!list) {
 		list = json_array();
-		json_object_set_new(record, NETJOIN_KEY, list);
+		record_set_networks(record, list);
 	}
 	return json_array_append_new(list, json_pack("{s:s,s:O}", "network", network, "aliases",
 						     aliases)) < 0 ? err_nomem(e) : 0;
@@ -113,8 +113,8 @@ int netjoin_record(struct registry *r, const char *id, const char *network, cons
 	/* under the lock of networks: one that is being removed counts its members under it */
 	if (dir < 0 || (lock = nets_lock(dir, e)) < 0 ||
 	    (aliases && !(known = nets_load(r->config, network, e))) ||
-	    !(record = registry_load(r, id, "record.json", e)) ||
+	    !(record = record_load_kept(r, id, e)) ||
 	    netjoin_edit(record, network, aliases, e) < 0)
 		return -1;
-	return registry_save(r, id, "record.json", record, e);
+	return record_save_kept(r, id, record, e);
 }

@@ -13,7 +13,6 @@
 #include "base/json.h"
 #include "manager/host/registry.h"
 
-#define NETJOIN_KEY "networks"	/* of a record */
 #define NETJOIN_MAX 7
 
 /* What berth-net is to know of the network: a new reference.  aliases: an array or NULL. */

@@ -12,8 +12,8 @@
 
 int registry_open(struct registry *r, const struct config *c, struct err *e)
 {
-	*r = (struct registry){ .config = c, .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1,
-				.ids_fd = -1, .kept_fd = -1 };
+	*r = (struct registry)REGISTRY_INIT;
+	r->config = c;
 	r->run_fd = path_open_private_dir(c->run_dir, e);
 	if (r->run_fd < 0)
 		return -1;

@@ -30,7 +30,6 @@
 #define NETWORK_USED_FILE "network-used.json"
 
 #define REGISTRY_FORMAT 1	/* "version" of record.json and spec.json: what is written, and the newest that is read */
-#define REGISTRY_NEWER "newer"	/* the status that stands for a record of a newer format */
 #define REGISTRY_OWNER "owner.json"	/* of a lasting sandbox: {"name": the tenant}; without, only an administrator sees it */
 
 struct registry {
@@ -40,6 +39,10 @@ struct registry {
 	int kept_fd, names_fd, ids_fd;	/* below state_fd */
 	unsigned others;	/* directories of other sandboxes at the last claim, living, lasting or left over */
 };
+
+/* One that is not open, which registry_close() takes. */
+#define REGISTRY_INIT { .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .kept_fd = -1, \
+			.names_fd = -1, .ids_fd = -1 }
 
 /*
  * What a sandbox may take of the host, and whose it is: written down where its range of ids is, and held against
@@ -86,8 +89,6 @@ int registry_bring_back(struct registry *r, int dir, const char *from, const cha
 /* registry_claim() for a lasting sandbox that is to run again; p where none is written yet; NULL:
  * only its files are worked on, and max_sandboxes does not count.  ERR_EXISTS while it runs. */
 int registry_reclaim(struct registry *r, const char *id, const struct promise *p, struct claim *ret, struct err *e);
-/* Writes record.json of a claimed sandbox. */
-int registry_record(const struct claim *c, const json_t *record, struct err *e);
 /*
  * Lets go of a claim whose sandbox could not be taken back whole: its record
  * stays, so that gc finds the rest and tries again.
@@ -103,7 +104,7 @@ int registry_release(struct registry *r, struct claim *c, struct err *e);
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
 /*
  * Clears what one left whose supervisor is dead: 1; 0: it lives, or nothing of it is here.  ERR_TIMEOUT: its processes do not
- * end within ms.  ERR_UNSUPPORTED: a newer berth left it (registry_check_format()), and newer_too was not said.
+ * end within ms.  ERR_UNSUPPORTED: a newer berth left it (record_check_format()), and newer_too was not said.
  */
 int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int newer_too, struct err *e);
 /*
@@ -128,23 +129,15 @@ int registry_find_seen(struct registry *r, const char *ref, registry_seen *seen,
 
 /* Kept sandboxes: the directory state_dir/sandboxes/ID, made by keep, removed by forget. */
 int registry_keep_dir(struct registry *r, const char *id, struct err *e);
-int registry_keep_record(struct registry *r, const char *id, const json_t *record, struct err *e);
-/* 0, or -1 with ERR_UNSUPPORTED when the record of this sandbox, where it runs or where it is kept, is of a newer format. */
-int registry_check_format(struct registry *r, const char *id, struct err *e);
-/* The same of the specification of a kept one; 0 too when it has none, or none that can be read. */
+/* 0, or -1 with ERR_UNSUPPORTED when the specification of a lasting sandbox is of a newer format. */
 int registry_check_spec_format(struct registry *r, const char *id, struct err *e);
 /*
- * The record below dirfd (sandboxes_fd or kept_fd), or what stands in for it (registry_list()): 1.  0: it is being made or removed
- * right now, or damaged; rm -f and gc know the sandbox by its directory.
- */
-int registry_read_record(int dirfd, const char *id, json_t **ret, struct err *e);
-/* The same in the sandbox's own directory. */
-int registry_read_record_in(int dirfd, const char *id, json_t **ret, struct err *e);
-/*
- * A file of a lasting sandbox's directory, as JSON: a new reference or NULL.  ERR_UNSUPPORTED when record.json or spec.json is
- * of a newer format.
+ * A file of a lasting sandbox's directory, as JSON: a new reference or NULL.  ERR_UNSUPPORTED when spec.json is of
+ * a newer format.  record.h has its record.json.
  */
 json_t *registry_load(struct registry *r, const char *id, const char *file, struct err *e);
+/* ERR_UNSUPPORTED, with the remedy, when doc, which is file of sandbox id, is of a newer format. */
+int registry_check_version(const json_t *doc, const char *id, const char *file, struct err *e);
 /* ENOENT when the directory is gone. */
 int registry_save(struct registry *r, const char *id, const char *file, const json_t *j, struct err *e);
 int registry_forget(struct registry *r, const char *id, struct err *e);

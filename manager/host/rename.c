@@ -6,10 +6,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "base/io.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/host/names.h"
 #include "manager/host/netclear.h"
+#include "manager/host/record.h"
 
 /* Until it is done the sandbox may have two names: names_drop() looks at all then. */
 static int begin(int dir, struct err *e)
@@ -20,23 +21,17 @@ static int begin(int dir, struct err *e)
 }
 
 /* The record of a running one, which ps reads. */
-static int record_running(struct registry *r, const char *id, const char *name, struct err *e)
+static int rename_run(struct registry *r, const char *id, const char *name, struct err *e)
 {
-	autoclose int dir = openat(r->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	autobuf struct buf b = BUF_INIT(1 << 20);
 	autojson json_t *record = NULL;
-	autofree char *text = NULL;
 
-	if (dir < 0)
+	if (!path_has(r->sandboxes_fd, id))
 		return 0;
-	if (io_read_file(dir, "record.json", &b, e) < 0)
-		return -1;
-	record = json_parse(b.data ? b.data : "", b.len, 1 << 20, "record.json", e);
+	record = record_load_run(r, id, e);
 	if (!record)
 		return -1;
-	json_object_set_new(record, "name", json_string(name));
-	text = json_dumps(record, JSON_COMPACT);
-	return text ? io_replace_file(dir, "record.json", text, strlen(text), 0600, 0, e) : err_nomem(e);
+	record_set_name(record, name);
+	return record_replace_run(r, id, record, e);
 }
 
 int registry_rename(struct registry *r, const char *id, const char *name, struct err *e)
@@ -51,7 +46,7 @@ int registry_rename(struct registry *r, const char *id, const char *name, struct
 		return -1;
 	if (lock < 0 || flock(lock, LOCK_EX) < 0)
 		return err_sys(e, "lock the list of sandboxes");
-	record = registry_load(r, id, "record.json", e);
+	record = record_load_kept(r, id, e);
 	if (!record)
 		return e->code == ERR_NOT_FOUND ? err_set(e, ERR_INVALID, "sandbox %s does not last and cannot be renamed", id) : -1;
 	dir = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -62,8 +57,8 @@ int registry_rename(struct registry *r, const char *id, const char *name, struct
 		return -1;
 	if (!held && symlinkat(id, r->names_fd, name) < 0)
 		return err_sys(e, "record the name %s", name);
-	json_object_set_new(record, "name", json_string(name));
-	if (registry_save(r, id, "record.json", record, e) < 0 || record_running(r, id, name, e) < 0) {
+	record_set_name(record, name);
+	if (record_save_kept(r, id, record, e) < 0 || rename_run(r, id, name, e) < 0) {
 		if (!held)
 			unlinkat(r->names_fd, name, 0);
 		return -1;

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/host/procid.h"
+#include "manager/host/record.h"
 #include "manager/host/registry.h"
 
 static const char *const names[] = { "no", "on-failure", "always", "unless-stopped" };
@@ -51,7 +52,7 @@ void restart_note(json_t *record, const struct restart_policy *p, uint64_t guard
 	char text[RESTART_TEXT];
 
 	restart_format(p, text);
-	json_object_set_new(record, RESTART_POLICY, json_string(text));
+	record_set_restart(record, text);
 	if (guardian)
 		restart_note_guardian(record, (int)guardian);
 }
@@ -61,18 +62,18 @@ void restart_note_guardian(json_t *record, int pid)
 	char name[PROCID_SIZE];
 	struct err ignored;
 
-	json_object_set_new(record, RESTART_GUARDIAN, json_integer(pid));
+	record_set_guardian_pid(record, (uint64_t)pid);
 	if (procid_name(pid, name, &ignored) == 0)
-		json_object_set_new(record, RESTART_GUARDIAN_NAME, json_string(name));
+		record_set_guardian(record, name);
 }
 
 static struct restart_policy policy_of(const json_t *record)
 {
-	const char *text = json_string_value(json_object_get(record, RESTART_POLICY));
+	const char *text = record_restart(record);
 	struct restart_policy p = { RESTART_NO, 0 };
 	struct err ignored;
 
-	if (text)
+	if (text[0])
 		restart_parse(text, &p, &ignored);
 	return p;
 }
@@ -80,20 +81,17 @@ static struct restart_policy policy_of(const json_t *record)
 /* No verdict: its keeper was killed, or the host went down. */
 static int has_failed(const json_t *record, const struct restart_policy *p)
 {
-	const json_t *verdict = json_object_get(record, "verdict");
+	const json_t *verdict = record_verdict(record);
 
 	if (verdict && json_integer_value(json_object_get(verdict, "exit_status")) == 0)
 		return 0;
-	return !p->max || json_integer_value(json_object_get(record,
-							     RESTART_COUNT)) < (json_int_t)p->max;
+	return !p->max || record_restarts(record) < (int64_t)p->max;
 }
 
 /* Nobody has started it yet. */
 static int is_new(const json_t *record)
 {
-	const char *status = json_string_value(json_object_get(record, "status"));
-
-	return status && !strcmp(status, RESTART_CREATED);
+	return record_status(record) == RECORD_CREATED;
 }
 
 int restart_is_due(const json_t *record)
@@ -101,7 +99,7 @@ int restart_is_due(const json_t *record)
 	const struct restart_policy p = policy_of(record);
 
 	if (p.when == RESTART_NO || is_new(record) ||
-	    json_is_true(json_object_get(record, RESTART_BY_HAND)))
+	    record_stopped_by_hand(record))
 		return 0;
 	return p.when != RESTART_ON_FAILURE || has_failed(record, &p);
 }
@@ -153,16 +151,16 @@ int restart_pending(struct registry *r, const char *id)
 /* One that a start has just left has the words of that start until it becomes the guardian. */
 static int is_guarded(const json_t *record, const char *id)
 {
-	const int pid = (int)json_integer_value(json_object_get(record, RESTART_GUARDIAN));
-	const char *name = json_string_value(json_object_get(record, RESTART_GUARDIAN_NAME));
+	const int pid = (int)record_guardian_pid(record);
+	const char *name = record_guardian(record);
 
-	return pid > 1 && (is_guardian_of(pid, id) || (name && !procid_has_ended(name)));
+	return pid > 1 && (is_guardian_of(pid, id) || (name[0] && !procid_has_ended(name)));
 }
 
 int restart_is_guarded(struct registry *r, const char *id)
 {
 	struct err ignored;
-	autojson json_t *record = registry_load(r, id, "record.json", &ignored);
+	autojson json_t *record = record_load_kept(r, id, &ignored);
 
 	return is_guarded(record, id);
 }
@@ -170,7 +168,7 @@ int restart_is_guarded(struct registry *r, const char *id)
 int restart_is_coming(struct registry *r, const char *id)
 {
 	struct err ignored;
-	autojson json_t *record = registry_load(r, id, "record.json", &ignored);
+	autojson json_t *record = record_load_kept(r, id, &ignored);
 
 	return restart_is_due(record) && (restart_pending(r, id) || is_guarded(record, id));
 }
@@ -189,7 +187,7 @@ static void end_guardian(int pid, const char *id)
 void restart_cancel(struct registry *r, const char *id)
 {
 	struct err ignored;
-	autojson json_t *record = registry_load(r, id, "record.json", &ignored);
+	autojson json_t *record = record_load_kept(r, id, &ignored);
 	char path[120];
 	int pid;
 
@@ -197,10 +195,10 @@ void restart_cancel(struct registry *r, const char *id)
 		return;
 	/* first: one that looks at it now starts nothing */
 	if (restart_is_due(record))
-		json_object_set_new(record, "status", json_string("stopped"));
-	if (!json_is_true(json_object_get(record, RESTART_BY_HAND))) {
-		json_object_set_new(record, RESTART_BY_HAND, json_true());
-		registry_save(r, id, "record.json", record, &ignored);
+		record_set_status(record, RECORD_STOPPED);
+	if (!record_stopped_by_hand(record)) {
+		record_set_stopped_by_hand(record, 1);
+		record_save_kept(r, id, record, &ignored);
 	}
 	pid = restart_pending(r, id);
 	if (pid)

@@ -32,14 +32,6 @@ struct restart_policy {
 int restart_parse(const char *text, struct restart_policy *ret, struct err *e);
 void restart_format(const struct restart_policy *p, char out[RESTART_TEXT]);
 
-/* Members of record.json. */
-#define RESTART_CREATED "created"	/* the status of one that nobody has started yet */
-#define RESTART_POLICY "restart"
-#define RESTART_COUNT "restarts"
-#define RESTART_BY_HAND "stopped_by_hand"
-#define RESTART_GUARDIAN "guardian_pid"
-#define RESTART_GUARDIAN_NAME "guardian"	/* procid.h */
-
 /* What the record of a sandbox that does not run says: 1 when it is to run again. */
 int restart_is_due(const json_t *record);
 /* The same after a boot of the host: always is also for what somebody had stopped. */

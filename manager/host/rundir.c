@@ -10,18 +10,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/record.h"
 
 #define SPARE "spare"	/* below run_dir */
-#define RECORD "record.json"
-#define VOID ' '	/* all that a record holds that says nothing; no record starts so */
 
 static int is_other(void *ctx, const char *name)
 {
 	(void)ctx;
-	return strcmp(name, RECORD) != 0;
+	return strcmp(name, RECORD_FILE) != 0;
 }
 
 /* A directory at its start: nothing in it but perhaps a record, which says nothing yet or no more. */
@@ -59,46 +57,9 @@ int rundir_take(struct registry *r, struct claim *c, struct err *e)
 	return 0;
 }
 
-/* The text over what a record held, in one write: spaces are left where that was longer. */
-static int fill(int fd, off_t old_size, const void *text, size_t n)
-{
-	char padded[4096];
-	size_t size = (size_t)old_size > n ? (size_t)old_size : n;
-
-	if (size > sizeof(padded))
-		return ftruncate(fd, 0) < 0 ? -1 : io_write_all(fd, text, n);
-	memcpy(padded, text, n);
-	memset(padded + n, VOID, size - n);
-	return io_write_all(fd, padded, size);
-}
-
-int rundir_record(const struct claim *c, const void *text, size_t n, struct err *e)
-{
-	autoclose int fd = openat(c->dir_fd, RECORD, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	struct stat st;
-	char first = VOID;
-
-	if (fd < 0 || fstat(fd, &st) < 0 || pread(fd, &first, 1, 0) < 0)
-		return err_sys(e, "record sandbox %s", c->id);
-	if (first != VOID)	/* of this sandbox: it is to be the old one or the new one, whoever reads */
-		return io_replace_file(c->dir_fd, RECORD, text, n, 0600, 0, e);
-	return fill(fd, st.st_size, text, n) < 0 ? err_sys(e, "record sandbox %s", c->id) : 0;
-}
-
-/* Nothing of it stays: it tells of a command. */
-static int void_record(int dirfd)
-{
-	autoclose int fd = openat(dirfd, RECORD, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -1;
-	return fstat(fd, &st) < 0 ? -1 : fill(fd, st.st_size, "", 0);
-}
-
 int rundir_put(struct registry *r, const struct claim *c, struct err *e)
 {
-	if (c->dir_fd >= 0 && void_record(c->dir_fd) == 0 && !lseek(c->dir_fd, 0, SEEK_SET) && is_clean(c->dir_fd) &&
+	if (c->dir_fd >= 0 && record_void(c->dir_fd) == 0 && !lseek(c->dir_fd, 0, SEEK_SET) && is_clean(c->dir_fd) &&
 	    !renameat2(r->sandboxes_fd, c->id, r->run_fd, SPARE, RENAME_NOREPLACE))
 		return 0;
 	return path_remove_tree(r->sandboxes_fd, c->id, e);

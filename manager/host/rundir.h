@@ -16,7 +16,5 @@
 int rundir_take(struct registry *r, struct claim *c, struct err *e);
 /* Lets go of a directory of rundir_take(), or of c->id's when there is no descriptor. */
 int rundir_put(struct registry *r, const struct claim *c, struct err *e);
-/* Writes record.json.  Who reads it half written cannot parse it, and takes it as not there yet. */
-int rundir_record(const struct claim *c, const void *text, size_t n, struct err *e);
 
 #endif

@@ -16,6 +16,7 @@
 #include "manager/host/names.h"
 #include "manager/host/netclear.h"
 #include "manager/host/sweep.h"
+#include "manager/host/record.h"
 #include "runtime/kernel/cgroup.h"
 
 #define DYING "dying"	/* beside the record of a dead one: somebody waited for its processes in vain */
@@ -54,10 +55,7 @@ static int is_held(struct registry *r, const char *id)
 /* A lasting sandbox whose making or removal was cut short: no command can name it, but it counts. */
 static int is_unfinished(struct registry *r, const char *id)
 {
-	char path[80];
-
-	snprintf(path, sizeof(path), "%s/record.json", id);
-	return !path_has(r->kept_fd, path) && errno == ENOENT;
+	return !record_is_there(r->kept_fd, id) && errno == ENOENT;
 }
 
 /*
@@ -121,7 +119,7 @@ int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int new
 	registry_unlock(r);
 	if (lock < 0)
 		return e->code == ERR_BUSY || e->code == ERR_NOT_FOUND ? 0 : -1;
-	if ((!newer_too && registry_check_format(r, id, e) < 0) || clear(r, id, ms, e) < 0)
+	if ((!newer_too && record_check_format(r, id, e) < 0) || clear(r, id, ms, e) < 0)
 		return -1;
 	tell_death(r, id);
 	return 1;
@@ -150,7 +148,7 @@ static int gc_one(void *ctx, const char *id)
 	registry_unlock(g->r);
 	if (lock < 0)
 		return 0;	/* alive, or gone meanwhile */
-	if (registry_check_format(g->r, id, &mine) < 0)
+	if (record_check_format(g->r, id, &mine) < 0)
 		return 0;	/* what a newer berth left may be more than we know of: rm --force */
 	if (g->report)
 		return g->report(g->report_ctx, id);

@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/record.h"
 #include "manager/host/volume_name.h"
 
 #define SPEC_BYTES_MAX (8u << 20)	/* as registry_load() takes */
@@ -43,10 +44,9 @@ static int add(struct users *u, const char *name, const char *tenant, json_t *us
 static json_t *describe(struct registry *r, const char *id)
 {
 	struct err ignored;
-	autojson json_t *record = registry_load(r, id, "record.json", &ignored);
-	const char *name = json_string_value(json_object_get(record, "name"));
+	autojson json_t *record = record_load_kept(r, id, &ignored);
 
-	return json_pack("{s:s,s:s,s:s}", "id", id, "name", name ? name : "", "status",
+	return json_pack("{s:s,s:s,s:s}", "id", id, "name", record_name(record), "status",
 			 path_has(r->sandboxes_fd, id) ? "running" : "stopped");
 }
 
@@ -109,13 +109,13 @@ static int add_run(void *ctx, const char *id)
 	size_t i;
 
 	if (path_has(u->r->kept_fd, id) ||
-	    registry_read_record(u->r->sandboxes_fd, id, &record, &ignored) <= 0)
+	    record_read(u->r->sandboxes_fd, id, &record, &ignored) <= 0)
 		return 0;
 	user = json_pack("{s:s,s:O?,s:s}", "id", id, "name", json_object_get(record, "name"),
 			 "status", "running");
 	if (!user)
 		return err_nomem(u->e);
-	json_array_foreach(json_object_get(record, "mounts"), i, mount) {
+	json_array_foreach(record_mounts(record), i, mount) {
 		const char *name = json_string_value(json_object_get(mount, "volume"));
 
 		if (name && add(u, name, "", user) < 0)

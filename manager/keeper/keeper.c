@@ -23,6 +23,7 @@
 #include "base/phases.h"
 #include "base/path.h"
 #include "manager/host/events.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper_forfiles.h"
 #include "manager/keeper/keeper_state.h"
 #include "runtime/kernel/tty.h"
@@ -317,11 +318,11 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 		return listen_on(k, e);
 	}
 	/* from here on it is one that stays: before, gc takes what a kill of the caller left */
-	if (registry_save(ks->registry, ks->spec->id, "record.json", ks->record, e) < 0)
+	if (record_save_kept(ks->registry, ks->spec->id, ks->record, e) < 0)
 		return -1;
-	json_object_set_new(ks->record, "supervisor_pid", json_integer(getpid()));
-	json_object_set_new(ks->record, "init_pid", json_integer(k->sandbox.pid));
-	if (registry_record(&k->claim, ks->record, e) < 0)
+	record_set_supervisor_pid(ks->record, (uint64_t)getpid());
+	record_set_init_pid(ks->record, (uint64_t)k->sandbox.pid);
+	if (record_save_run(&k->claim, ks->record, e) < 0)
 		return -1;
 	sandbox_settle(&k->sandbox);
 	return listen_on(k, e);

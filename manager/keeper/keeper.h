@@ -31,14 +31,12 @@ struct keeper_life {
 };
 
 #define KEEPER_BUDGET_MAX_MS UINT64_C(31622400000)	/* a year, of one CPU */
-#define KEEPER_BUDGET_USED "budget_used_ms"		/* in its record */
 
 /* Writes it into a record, for inspect and the next start. */
 void keeper_life_tell(const struct keeper_life *l, json_t *record);
 
-/* true in the record of a sandbox that has a main command */
-#define KEEPER_SERVICE "service"
-#define KEEPER_MAIN "main"	/* what requests call that, in place of the id of a command */
+/* What requests call the main command of a service, in place of the id of a command. */
+#define KEEPER_MAIN "main"
 
 /*
  * What makes a sandbox a service: its main command is that of the spec, and its end is the

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper_state.h"
 
 #define LOOK_MS 100
@@ -105,12 +106,12 @@ void keeper_budget_save(struct keeper *k)
 {
 	struct err ignored;
 	autojson json_t *record = k->life.budget_cpu_ms ?
-		registry_load(k->registry, k->claim.id, "record.json", &ignored) : NULL;
+		record_load_kept(k->registry, k->claim.id, &ignored) : NULL;
 
 	if (!record)
 		return;
-	json_object_set_new(record, KEEPER_BUDGET_USED, json_integer((json_int_t)used_ms(k)));
-	registry_save(k->registry, k->claim.id, "record.json", record, &ignored);
+	record_set_budget_used_ms(record, used_ms(k));
+	record_save_kept(k->registry, k->claim.id, record, &ignored);
 }
 
 static int go_on(struct keeper *k, struct err *e)

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/host/ranges.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper_state.h"
 #include "runtime/kernel/cgroup_io.h"
 
@@ -90,13 +91,8 @@ uint64_t keeper_idle_next(const struct keeper *k)
 void keeper_record_stop(struct keeper *k)
 {
 	struct err ignored;
-	autojson json_t *record = registry_load(k->registry, k->claim.id, "record.json", &ignored);
 
-	if (!record)
-		return;
-	json_object_set_new(record, "status", json_string("stopped"));
-	json_object_set_new(record, "stop_reason", json_string(k->stop_reason));
-	registry_save(k->registry, k->claim.id, "record.json", record, &ignored);
+	record_note_stopped(k->registry, k->claim.id, k->stop_reason, &ignored);
 }
 
 void keeper_idle_check(struct keeper *k, uint64_t now)

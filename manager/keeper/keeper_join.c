@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "manager/host/netjoin.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper_state.h"
 
 static json_t *joined(const struct keeper *k, const char *network, size_t *ret_index)
@@ -59,9 +60,9 @@ static int join(struct keeper *k, const char *network, const json_t *aliases, st
 	if (netns < 0)
 		return err_sys(e, "open the sandbox's network namespace");
 	/* it may have been renamed since this run began */
-	record = registry_load(k->registry, k->claim.id, "record.json", &ignored);
-	name = json_string_value(json_object_get(record ? record : k->record, "name"));
-	if (nethelper_join(&k->sandbox.net, k->spec, name ? name : "", netns, interface, policy,
+	record = record_load_kept(k->registry, k->claim.id, &ignored);
+	name = record_name(record ? record : k->record);
+	if (nethelper_join(&k->sandbox.net, k->spec, name, netns, interface, policy,
 			   &told, e) < 0)
 		return -1;
 	if (!k->joined)
@@ -90,7 +91,7 @@ int keeper_join_begin(struct keeper *k, struct err *e)
 	json_t *row;
 	size_t i;
 
-	json_array_foreach(json_object_get(k->record, NETJOIN_KEY), i, row)
+	json_array_foreach(record_networks(k->record), i, row)
 		if (join(k, json_string_value(json_object_get(row, "network")),
 			 json_object_get(row, "aliases"), e) < 0)
 			return -1;
@@ -131,7 +132,7 @@ static int record(struct keeper *k, const char *network, const json_t *aliases, 
 	if (netjoin_record(k->registry, k->claim.id, network, aliases, e) < 0 ||
 	    netjoin_edit(k->record, network, aliases, e) < 0)
 		return -1;
-	return registry_record(&k->claim, k->record, e);
+	return record_save_run(&k->claim, k->record, e);
 }
 
 int keeper_op_network_join(struct keeper *k, const struct keeper_request *rq, struct err *e)

@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/host/events.h"
-#include "manager/host/expire.h"
 #include "manager/host/forget.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper_state.h"
 
 #define LOOK_AGAIN_MS 1000	/* after the end was begun: a second one asks for nothing new */
@@ -53,12 +53,12 @@ void keeper_life_mark(struct keeper *k)
 {
 	struct err ignored;
 	autojson json_t *record = is_to_go(k) && !k->life.auto_remove ?
-				  registry_load(k->registry, k->claim.id, "record.json", &ignored) : NULL;
+				  record_load_kept(k->registry, k->claim.id, &ignored) : NULL;
 
 	if (!record)
 		return;
-	json_object_set_new(record, EXPIRE_AUTO_REMOVE, json_true());
-	registry_save(k->registry, k->claim.id, "record.json", record, &ignored);
+	record_set_auto_remove(record, 1);
+	record_save_kept(k->registry, k->claim.id, record, &ignored);
 }
 
 void keeper_life_end(struct keeper *k, const char *id)
@@ -71,26 +71,21 @@ void keeper_life_end(struct keeper *k, const char *id)
 
 void keeper_life_tell(const struct keeper_life *l, json_t *record)
 {
-	json_object_set_new(record, "idle_timeout_ms", json_integer((json_int_t)l->idle_timeout_ms));
-	json_object_set_new(record, EXPIRE_AT, l->expires_ms ? json_integer((json_int_t)l->expires_ms) : json_null());
+	record_set_idle_timeout_ms(record, l->idle_timeout_ms);
+	record_set_expiry(record, l->expires_ms);
 	if (l->owner[0]) {
-		json_object_set_new(record, EXPIRE_OWNER, json_string(l->owner));
-		json_object_set_new(record, "owner_pid", json_integer(atoi(l->owner)));
-		json_object_set_new(record, "owner_grace_ms",
-				    json_integer((json_int_t)l->owner_grace_ms));
+		record_set_owner_process(record, l->owner);
+		record_set_owner_pid(record, (uint64_t)atoi(l->owner));
+		record_set_owner_grace_ms(record, l->owner_grace_ms);
 	} else {
-		json_object_del(record, EXPIRE_OWNER);
-		json_object_del(record, "owner_pid");
-		json_object_del(record, "owner_grace_ms");
+		record_drop_owner(record);
 	}
 	if (l->budget_cpu_ms) {
-		json_object_set_new(record, "budget_cpu_ms",
-				    json_integer((json_int_t)l->budget_cpu_ms));
-		json_object_set_new(record, KEEPER_BUDGET_USED,
-				    json_integer((json_int_t)l->budget_used_ms));
+		record_set_budget_cpu_ms(record, l->budget_cpu_ms);
+		record_set_budget_used_ms(record, l->budget_used_ms);
 	}
 	if (l->auto_remove)
-		json_object_set_new(record, EXPIRE_AUTO_REMOVE, json_true());
+		record_set_auto_remove(record, 1);
 }
 
 /* In both records: that of the run, and that which the next start reads. */
@@ -105,12 +100,13 @@ int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e
 		return 0;
 	if (keeper_owner_watch(l->owner, &owner, e) < 0)
 		return -1;
-	kept = registry_load(k->registry, k->claim.id, "record.json", e);
+	kept = record_load_kept(k->registry, k->claim.id, e);
 	if (!kept)
 		return -1;
 	keeper_life_tell(l, kept);
 	keeper_life_tell(l, k->record);
-	if (registry_save(k->registry, k->claim.id, "record.json", kept, e) < 0 || registry_record(&k->claim, k->record, e) < 0)
+	if (record_save_kept(k->registry, k->claim.id, kept, e) < 0 ||
+	    record_save_run(&k->claim, k->record, e) < 0)
 		return -1;
 	k->life = *l;
 	fd_close(&k->owner_fd);

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper_state.h"
 
 #define PACE_MS 100		/* in which at most PACE_BYTES of its output are read */
@@ -309,19 +310,19 @@ void keeper_main_record(struct keeper *k)
 
 	if (!k->main.service)
 		return;
-	record = registry_load(k->registry, k->claim.id, "record.json", &ignored);
+	record = record_load_kept(k->registry, k->claim.id, &ignored);
 	if (!record)
 		return;
 	clock_gettime(CLOCK_REALTIME, &t);
 	journal_time(&t, now);
-	json_object_set_new(record, "status", json_string(k->main.by_hand ? "stopped" : "exited"));
-	json_object_set_new(record, "stopped_by_hand", json_boolean(k->main.by_hand));
-	json_object_set_new(record, "finished", json_string(now));
+	record_set_status(record, k->main.by_hand ? RECORD_STOPPED : RECORD_EXITED);
+	record_set_stopped_by_hand(record, k->main.by_hand);
+	record_set_finished(record, now);
 	if (k->main.phase == MAIN_ENDED)
-		json_object_set_new(record, "verdict", keeper_command_verdict(&k->main.verdict));
+		record_set_verdict(record, keeper_command_verdict(&k->main.verdict));
 	else if (k->main.failed.code != ERR_NONE)
-		json_object_set_new(record, "start_error", json_string(k->main.failed.msg));
-	registry_save(k->registry, k->claim.id, "record.json", record, &ignored);
+		record_set_start_error(record, k->main.failed.msg);
+	record_save_kept(k->registry, k->claim.id, record, &ignored);
 }
 
 int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e)
@@ -335,12 +336,12 @@ int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e)
 		return 0;
 	if (restart_parse(text, &p, e) < 0)
 		return -1;
-	kept = registry_load(k->registry, k->claim.id, "record.json", e);
+	kept = record_load_kept(k->registry, k->claim.id, e);
 	if (!kept)
 		return -1;
 	restart_note(kept, &p, guardian);
 	restart_note(k->record, &p, guardian);
-	if (registry_save(k->registry, k->claim.id, "record.json", kept, e) < 0)
+	if (record_save_kept(k->registry, k->claim.id, kept, e) < 0)
 		return -1;
-	return registry_record(&k->claim, k->record, e);
+	return record_save_run(&k->claim, k->record, e);
 }

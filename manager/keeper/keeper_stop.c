@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper_state.h"
 
 #define LOOK_MS 20
@@ -136,28 +136,16 @@ static int holds_lock(struct registry *r, const char *id, int pid)
 	return found;
 }
 
-static json_t *live_record(struct registry *r, const char *id, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT(1 << 20);
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/record.json", id);
-	if (io_read_file(r->sandboxes_fd, path, &b, e) < 0)
-		return NULL;
-	return json_parse(b.data ? b.data : "", b.len, 1 << 20, path, e);
-}
-
 /* Only a run's record names a command that is no service's. */
 static int is_runs_record(const json_t *record)
 {
-	return json_array_size(json_object_get(record, "command")) > 0 &&
-		!json_is_true(json_object_get(record, KEEPER_SERVICE));
+	return json_array_size(record_command(record)) > 0 && !record_service(record);
 }
 
 int keeper_is_run(struct registry *r, const char *id)
 {
 	struct err ignored;
-	autojson json_t *record = live_record(r, id, &ignored);
+	autojson json_t *record = record_load_run(r, id, &ignored);
 
 	return record && is_runs_record(record);
 }
@@ -212,14 +200,14 @@ static int kill_keeper(struct registry *r, const char *id, int pid)
 
 int keeper_kill(struct registry *r, const char *id, struct err *e)
 {
-	autojson json_t *record = live_record(r, id, e);
+	autojson json_t *record = record_load_run(r, id, e);
 	int pid;
 
 	if (!record)
 		return -1;
 	if (is_runs_record(record) && (kill_run(r, id, e) == 0 || e->code != ERR_TIMEOUT))
 		return path_has(r->sandboxes_fd, id) ? -1 : 0;
-	pid = (int)json_integer_value(json_object_get(record, "supervisor_pid"));
+	pid = (int)record_supervisor_pid(record);
 	if (kill_keeper(r, id, pid) < 0)
 		return err_sys(e, "end the keeper of sandbox %s", id);
 	/* its death ends the sandbox */

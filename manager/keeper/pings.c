@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "manager/host/ranges.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/keeper_log.h"
 #include "manager/keeper/request.h"
@@ -49,13 +50,6 @@ static void collect(struct batch *b, pings_fn *answered)
 		fd_close(&b->socks[i]);
 	}
 	b->count = 0;
-}
-
-static int is_running(const json_t *record)
-{
-	const char *status = json_string_value(json_object_get(record, "status"));
-
-	return status && !strcmp(status, "running");
 }
 
 static int by_id(const void *a, const void *b)
@@ -113,10 +107,10 @@ static void ask_all(struct registry *r, json_t *list, const struct range_note *n
 	if (!ping)
 		return;
 	json_array_foreach(list, i, record) {
-		const char *id = json_string_value(json_object_get(record, "id"));
+		const char *id = record_id(record);
 		const struct range_note *note;
 
-		if (!id || !is_running(record))
+		if (!id[0] || record_status(record) != RECORD_RUNNING)
 			continue;
 		snprintf(key.id, sizeof(key.id), "%s", id);
 		note = count ? bsearch(&key, notes, count, sizeof(key), by_id) : NULL;

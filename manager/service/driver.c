@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/host/forget.h"
+#include "manager/host/record.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
@@ -227,29 +228,19 @@ static int stop_keeper(struct service *s, int sock, struct err *e)
 	return r < 0 ? -1 : 0;
 }
 
-static void note_stopped(struct registry *reg, const char *id)
-{
-	struct err ignored;
-	autojson json_t *record = registry_load(reg, id, "record.json", &ignored);
-
-	if (record) {
-		json_object_set_new(record, "status", json_string("stopped"));
-		registry_save(reg, id, "record.json", record, &ignored);
-	}
-}
-
 int driver_stop(struct service *s, const struct record *r, struct err *e)
 {
 	const char *id = record_str(r, "container_id");
 	autoclose int sock = driver_connect(s, r, e);
 	struct registry reg;
+	struct err ignored;
 	struct config c;
 
 	if (sock < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (stop_keeper(s, sock, e) < 0 || open_place(s, r, &c, &reg, e) < 0)
 		return -1;
-	note_stopped(&reg, id);
+	record_note_stopped(&reg, id, NULL, &ignored);
 	registry_close(&reg);
 	return 0;
 }

@@ -235,8 +235,7 @@ int service_new(struct service **ret, const struct config *c, const char *berth_
 	s->cleanup_interval_ms = c->cleanup_interval_ms;
 	s->started_ms = clock_wall_ms();
 	s->home_fd = -1;
-	s->registry = (struct registry){ .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .names_fd = -1, .ids_fd = -1,
-					 .kept_fd = -1 };
+	s->registry = (struct registry)REGISTRY_INIT;
 	snprintf(s->berth_path, sizeof(s->berth_path), "%s", berth_path);
 	pthread_rwlock_init(&s->conf_lock, NULL);
 	pthread_mutex_init(&s->lock, NULL);

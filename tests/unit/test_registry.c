@@ -21,6 +21,7 @@
 #include "base/path.h"
 #include "manager/host/list.h"
 #include "manager/host/procid.h"
+#include "manager/host/record.h"
 #include "manager/host/registry.h"
 #include "manager/host/restart.h"
 #include "runtime/kernel/cgroup.h"
@@ -99,7 +100,7 @@ static void record(const struct claim *c, const char *name)
 	autojson json_t *j = json_pack("{s:i,s:s,s:s}", "version", 1, "id", c->id, "name", name);
 	struct err e = { 0 };
 
-	cr_assert_eq(registry_record(c, j, &e), 0, "%s", e.msg);
+	cr_assert_eq(record_save_run(c, j, &e), 0, "%s", e.msg);
 }
 
 /* A supervisor that takes a claim and dies without a word; its id in ret_id. */
@@ -249,7 +250,7 @@ Test(registry, a_stopped_sandbox_counts_against_a_limit_of_its_own)
 	config.max_sandboxes = 2;
 	a = claimed("keep", 1);
 	memcpy(id, a.id, sizeof(id));
-	cr_assert_eq(registry_keep_record(&reg, id, j, &e), 0, "%s", e.msg);
+	cr_assert_eq(record_keep(&reg, id, j, &e), 0, "%s", e.msg);
 	b = claimed(NULL, 0);
 	release(&b);
 	release(&a);
@@ -274,7 +275,7 @@ Test(registry, a_stopped_sandbox_counts_against_a_limit_of_its_own)
 	release(&a);
 	config.max_stopped = 2;
 	a = claimed(NULL, 1);
-	cr_expect_eq(registry_keep_record(&reg, a.id, j, &e), 0, "%s", e.msg);
+	cr_expect_eq(record_keep(&reg, a.id, j, &e), 0, "%s", e.msg);
 	memcpy(second, a.id, sizeof(second));
 	release(&a);
 	cr_expect_eq(registry_forget(&reg, second, &e), 0, "%s", e.msg);
@@ -436,7 +437,7 @@ Test(registry, gc_keeps_a_lasting_sandbox_with_its_name_and_clears_its_run)
 	if (!can_gc())
 		return;
 	crash("keep", 1, id);
-	cr_assert_eq(registry_keep_record(&reg, id, j, &e), 0);
+	cr_assert_eq(record_keep(&reg, id, j, &e), 0);
 	cr_expect_eq(registry_gc(&reg, &cleared, &e), 0, "%s", e.msg);
 	cr_expect_eq(entries("run/sandboxes"), 0);
 	cr_expect_eq(entries("state/sandboxes"), 1);
@@ -528,8 +529,8 @@ Test(registry, what_starts_or_stops_while_a_list_is_made_is_in_it_once)
 	char text[200] = "";
 	struct err e = { 0 };
 
-	cr_assert_eq(registry_keep_record(&reg, a.id, starts, &e), 0, "%s", e.msg);
-	cr_assert_eq(registry_keep_record(&reg, b.id, stops, &e), 0, "%s", e.msg);
+	cr_assert_eq(record_keep(&reg, a.id, starts, &e), 0, "%s", e.msg);
+	cr_assert_eq(record_keep(&reg, b.id, stops, &e), 0, "%s", e.msg);
 	record(&b, "stops");
 	cr_expect_eq(registry_list(&reg, 1, meddle, &m, &e), 0, "%s", e.msg);
 	cr_expect_str_eq(m.text, "stops starts ");
@@ -665,17 +666,18 @@ Test(registry, a_range_that_an_older_supervisor_holds_is_not_taken)
 Test(registry, a_guardian_counts_before_it_has_its_words)
 {
 	struct claim a = claimed("guarded", 1);
-	autojson json_t *record = json_pack("{s:i,s:s,s:s,s:s}", "version", 1, "name", "guarded", "status", "exited", RESTART_POLICY, "always");
+	autojson json_t *record = json_pack("{s:i,s:s,s:s,s:s}", "version", 1, "name", "guarded",
+					    "status", "exited", "restart", "always");
 	char name[PROCID_SIZE];
 	struct err e = { 0 };
 
 	restart_note_guardian(record, getpid());
-	cr_assert_eq(registry_keep_record(&reg, a.id, record, &e), 0, "%s", e.msg);
+	cr_assert_eq(record_keep(&reg, a.id, record, &e), 0, "%s", e.msg);
 	cr_expect_eq(restart_is_coming(&reg, a.id), 1);
 	/* another process has its pid */
 	snprintf(name, sizeof(name), "%d 1 x", getpid());
-	json_object_set_new(record, RESTART_GUARDIAN_NAME, json_string(name));
-	cr_assert_eq(registry_keep_record(&reg, a.id, record, &e), 0, "%s", e.msg);
+	json_object_set_new(record, "guardian", json_string(name));
+	cr_assert_eq(record_keep(&reg, a.id, record, &e), 0, "%s", e.msg);
 	cr_expect_eq(restart_is_coming(&reg, a.id), 0);
 	release(&a);
 	cr_expect_eq(registry_forget(&reg, a.id, &e), 0);

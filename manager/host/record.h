@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * record - record.json: what a sandbox is, for ps, inspect and the next start.
+ *
+ * This file alone knows how it is called, and its members.  A sandbox has up to two of them: that
+ * of its run, below run_dir, which goes with the run; and that of a lasting sandbox, below
+ * state_dir, which the next start reads.  A dirfd here is the registry's sandboxes_fd for the one
+ * and its kept_fd for the other.
+ */
+#ifndef BERTH_MANAGER_HOST_RECORD_H
+#define BERTH_MANAGER_HOST_RECORD_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct registry;
+struct claim;
+
+#define RECORD_FILE "record.json"
+
+/*
+ * Its members.  record_NAME(record) is the text ("" when absent, see record_has_NAME()), the number
+ * (0), the flag (0), or the array or object, borrowed (NULL); record_set_NAME(record, v) sets it,
+ * and takes over an array or an object.
+ */
+#define RECORD_MEMBERS(X) \
+	X(id, TEXT) X(name, TEXT) X(image, TEXT) X(created, TEXT) X(started, TEXT) \
+	X(finished, TEXT) X(stop_reason, TEXT) X(start_error, TEXT) X(error, TEXT) \
+	X(supervisor_pid, NUMBER) X(init_pid, NUMBER) \
+	X(command, JSON) X(init_command, TEXT) X(verdict, JSON) X(labels, JSON) X(mounts, JSON) \
+	X(network, JSON) X(networks, JSON) \
+	X(service, FLAG) X(tty, FLAG) X(stdin_open, FLAG) X(stop_signal, TEXT) \
+	X(stop_timeout_ms, NUMBER) X(restart, TEXT) X(restarts, NUMBER) \
+	X(stopped_by_hand, FLAG) X(guardian_pid, NUMBER) X(guardian, TEXT) \
+	X(auto_remove, FLAG) X(idle_timeout_ms, NUMBER) X(expires_ms, NUMBER) \
+	X(owner_process, TEXT) X(owner_pid, NUMBER) X(owner_grace_ms, NUMBER) \
+	X(budget_cpu_ms, NUMBER) X(budget_used_ms, NUMBER)
+
+#define RECORD_IS_TEXT(member) \
+	static inline const char *record_##member(const json_t *record) \
+	{ \
+		const char *s = json_string_value(json_object_get(record, #member)); \
+		return s ? s : ""; \
+	} \
+	static inline int record_has_##member(const json_t *record) \
+	{ \
+		return json_is_string(json_object_get(record, #member)); \
+	} \
+	static inline void record_set_##member(json_t *record, const char *v) \
+	{ \
+		json_object_set_new(record, #member, json_string(v)); \
+	}
+#define RECORD_IS_NUMBER(member) \
+	static inline int64_t record_##member(const json_t *record) \
+	{ \
+		return json_integer_value(json_object_get(record, #member)); \
+	} \
+	static inline void record_set_##member(json_t *record, uint64_t v) \
+	{ \
+		json_object_set_new(record, #member, json_integer((json_int_t)v)); \
+	}
+#define RECORD_IS_FLAG(member) \
+	static inline int record_##member(const json_t *record) \
+	{ \
+		return json_is_true(json_object_get(record, #member)); \
+	} \
+	static inline void record_set_##member(json_t *record, int v) \
+	{ \
+		json_object_set_new(record, #member, json_boolean(v)); \
+	}
+#define RECORD_IS_JSON(member) \
+	static inline json_t *record_##member(const json_t *record) \
+	{ \
+		return json_object_get(record, #member); \
+	} \
+	static inline int record_set_##member(json_t *record, json_t *v) \
+	{ \
+		return json_object_set_new(record, #member, v); \
+	}
+#define X(member, type) RECORD_IS_##type(member)
+RECORD_MEMBERS(X)
+#undef X
+
+/* Whether it says when it expires, or that it never does. */
+static inline int record_has_expiry(const json_t *record)
+{
+	return json_object_get(record, "expires_ms") != NULL;
+}
+
+/* Removes the process that owns the sandbox. */
+static inline void record_drop_owner(json_t *record)
+{
+	json_object_del(record, "owner_process");
+	json_object_del(record, "owner_pid");
+	json_object_del(record, "owner_grace_ms");
+}
+
+/* Nobody has started it yet. */
+static inline void record_drop_started(json_t *record)
+{
+	json_object_del(record, "started");
+}
+
+/* It is on no network but its first. */
+static inline void record_drop_networks(json_t *record)
+{
+	json_object_del(record, "networks");
+}
+
+/* 0: it does not expire, which is written as null. */
+static inline void record_set_expiry(json_t *record, uint64_t at_ms)
+{
+	json_object_set_new(record, "expires_ms",
+			    at_ms ? json_integer((json_int_t)at_ms) : json_null());
+}
+
+/*
+ * Its status.  PAUSED and RESTARTING stand in no file: a keeper or a guardian says so.  NEWER is
+ * that of what stands in for a record of a newer format; NONE is absent, or another word.
+ */
+enum record_status {
+	RECORD_NONE, RECORD_CREATED, RECORD_RUNNING, RECORD_PAUSED, RECORD_STOPPED, RECORD_EXITED,
+	RECORD_RESTARTING, RECORD_NEWER, RECORD_STATUSES,
+};
+enum record_status record_status(const json_t *record);
+void record_set_status(json_t *record, enum record_status status);
+/* The word of it. */
+const char *record_status_name(enum record_status status);
+/* One that is only kept does not run, whatever was written when it still did. */
+void record_settle_kept(json_t *record);
+
+/* The first members of a record, in the order in which they are shown; NULL without memory. */
+json_t *record_new(const char *id, const char *name, const char *image, enum record_status status,
+		   const char *created);
+
+/* Whether there is one; errno as fstatat(2) sets it. */
+int record_is_there(int dirfd, const char *id);
+/*
+ * The record below dirfd, or what stands in for one of a newer format, with the reason in "error":
+ * 1.  0: it is being made or removed right now, or damaged; rm -f and gc know the sandbox by its
+ * directory.
+ */
+int record_read(int dirfd, const char *id, json_t **ret, struct err *e);
+/* The same in the sandbox's own directory. */
+int record_read_in(int dirfd, const char *id, json_t **ret, struct err *e);
+/* 0, or -1 with ERR_UNSUPPORTED when one of the sandbox's records is of a newer format. */
+int record_check_format(struct registry *r, const char *id, struct err *e);
+
+/* That of the run: a new reference or NULL. */
+json_t *record_load_run(struct registry *r, const char *id, struct err *e);
+/* That of a lasting sandbox.  ERR_UNSUPPORTED when it is of a newer format. */
+json_t *record_load_kept(struct registry *r, const char *id, struct err *e);
+
+/*
+ * Writes the record of a claimed sandbox's run.  Whoever reads it half written cannot parse it, and
+ * takes it as not there yet.
+ */
+int record_save_run(const struct claim *c, const json_t *record, struct err *e);
+/*
+ * Makes the record in the directory of a run that is over one that says nothing: nothing of it
+ * stays, as it tells of a command.
+ */
+int record_void(int dirfd);
+/* Writes that of another's run anew; nothing is done when it has ended. */
+int record_replace_run(struct registry *r, const char *id, const json_t *record, struct err *e);
+/* Writes that of a lasting sandbox.  ENOENT when its directory is gone. */
+int record_save_kept(struct registry *r, const char *id, const json_t *record, struct err *e);
+/* The same, and makes its directory where it is not there: the sandbox lasts from then on. */
+int record_keep(struct registry *r, const char *id, const json_t *record, struct err *e);
+/*
+ * That a lasting sandbox has stopped, with the reason unless that is NULL.  Nothing is done when it
+ * has no record, or is being removed.
+ */
+int record_note_stopped(struct registry *r, const char *id, const char *reason, struct err *e);
+
+#endif
