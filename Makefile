@@ -353,10 +353,10 @@ $(BUILD)/manager/api/schemas.o: manager/api/schemas.S manager/api/schemas.json
 	@mkdir -p $(@D)
 	$(Q)$(CC) -DSCHEMAS_PATH='"manager/api/schemas.json"' -c -o $@ $<
 
-$(BUILD)/manager/api/e2bkernelblob.o: manager/api/e2bkernelblob.S manager/api/e2bkernel.py
+$(BUILD)/manager/api/e2bkernelblob.o: manager/api/e2bkernelblob.S manager/api/e2bkernel.py manager/api/e2bkernel.js
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -DKERNEL_PATH='"manager/api/e2bkernel.py"' -c -o $@ $<
+	$(Q)$(CC) -DKERNEL_PY='"manager/api/e2bkernel.py"' -DKERNEL_JS='"manager/api/e2bkernel.js"' -c -o $@ $<
 
 $(BUILD)/manager/service/kernelblob.o: manager/service/kernelblob.S manager/service/kernel.py manager/service/mcphttp.py
 	$(call say,AS,$<)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * E2B's code interpreter: cells that a resident Python runs one after the other.  A context is one
- * such process, a detached command whose name is CONTEXT and the context's id; e2bkernel.py is what
- * it runs.  What it says comes from the sandbox and is only parsed.
+ * E2B's code interpreter: cells that a resident Python or node runs one after the other.  A context
+ * is one such process, a detached command whose name is CONTEXT, its language and its id; it runs
+ * e2bkernel.py or e2bkernel.js.  What it says comes from the sandbox and is only parsed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,24 +16,39 @@
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
-#define CONTEXT "code-python-"
-#define DEFAULT_ID "default"
+#define CONTEXT "code-" /* then the language, "-", and the context's id */
 #define LINE_MAX_BYTES (16u << 20)
 #define SEND_PIECE (256u << 10)
 #define ID_BYTES 8
 
-extern const char e2bkernel_py[];
+extern const char e2bkernel_py[], e2bkernel_js[];
+
+static const struct language {
+	const char *name, *other, *preset_id; /* of the context that needs no id */
+	const char *argv[4];		      /* before the kernel's text */
+} languages[] = {
+	{ "python", "py", "default", { "python3", "-u", "-c" } },
+	{ "javascript", "js", "javascript", { "node", "--no-warnings", "-e" } },
+};
 
 /* ---- contexts ----------------------------------------------------------------------- */
 
-static int check_language(const json_t *body, struct err *e)
+/* The one that the body names; the first when it names none; NULL with e. */
+static const struct language *language_of(const json_t *body, struct err *e)
 {
-	const char *language = json_string_value(json_object_get(body, "language"));
+	const json_t *v = json_object_get(body, "language");
+	const char *name = json_string_value(v);
+	size_t i;
 
-	if (!language || !strcmp(language, "python"))
-		return 0;
-	return err_set(e, ERR_UNSUPPORTED, "language '%.40s' has no kernel here; hint: python",
-		       language);
+	if (!v || json_is_null(v))
+		return &languages[0];
+	for (i = 0; name && i < ARRAY_LEN(languages); i++)
+		if (!strcmp(name, languages[i].name) || !strcmp(name, languages[i].other))
+			return &languages[i];
+	err_set(e, ERR_UNSUPPORTED,
+		"language '%.40s' has no kernel here; hint: python or javascript",
+		name ? name : "");
+	return NULL;
 }
 
 static int random_id(char ret[2 * ID_BYTES + 1], struct err *e)
@@ -46,14 +61,23 @@ static int random_id(char ret[2 * ID_BYTES + 1], struct err *e)
 	return 0;
 }
 
-/* The id of a context, in the name of a command that runs; NULL: it is none. */
-static const char *id_of(const json_t *command)
+/* The id of a context, in the name of a command that runs, and its language; NULL: it is none. */
+static const char *id_of(const json_t *command, const struct language **ret)
 {
 	const char *name = json_string_value(json_object_get(command, "name"));
+	size_t i, n;
 
 	if (!name || strncmp(name, CONTEXT, strlen(CONTEXT)) || json_object_get(command, "verdict"))
 		return NULL;
-	return name + strlen(CONTEXT);
+	name += strlen(CONTEXT);
+	for (i = 0; i < ARRAY_LEN(languages); i++) {
+		n = strlen(languages[i].name);
+		if (!strncmp(name, languages[i].name, n) && name[n] == '-') {
+			*ret = &languages[i];
+			return name + n + 1;
+		}
+	}
+	return NULL;
 }
 
 static json_t *list_commands(struct box *b, struct err *e)
@@ -68,25 +92,31 @@ static json_t *list_commands(struct box *b, struct err *e)
 static json_t *find_context(struct box *b, const char *id, struct err *e)
 {
 	autojson json_t *list = list_commands(b, e);
+	const struct language *ignored;
+	const char *its;
 	json_t *one;
 	size_t i;
 
 	if (!list)
 		return NULL;
-	json_array_foreach(list, i, one)
-		if (id_of(one) && !strcmp(id_of(one), id))
+	json_array_foreach(list, i, one) {
+		its = id_of(one, &ignored);
+		if (its && !strcmp(its, id))
 			return json_incref(one);
+	}
 	err_set(e, ERR_NOT_FOUND, "Context %.64s not found", id);
 	return NULL;
 }
 
-static int start_context(struct box *b, const char *id, const char *cwd, struct err *e)
+static int start_context(struct box *b, const struct language *l, const char *id, const char *cwd,
+			 struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_exec), *answer = NULL;
 	char name[64];
 
-	snprintf(name, sizeof(name), CONTEXT "%s", id);
-	request_set_argv(ask, json_pack("[s,s,s,s]", "python3", "-u", "-c", e2bkernel_py));
+	snprintf(name, sizeof(name), CONTEXT "%s-%s", l->name, id);
+	request_set_argv(ask, json_pack("[s,s,s,s]", l->argv[0], l->argv[1], l->argv[2],
+					l == languages ? e2bkernel_py : e2bkernel_js));
 	request_set_name(ask, name);
 	request_set_detach(ask, 1);
 	request_set_stdin_open(ask, 1);
@@ -118,24 +148,28 @@ static int end_context(struct box *b, const json_t *command, struct err *e)
 	return forgotten ? 0 : -1;
 }
 
-static json_t *context_json(const char *id, const char *cwd)
+static json_t *context_json(const struct language *l, const char *id, const char *cwd)
 {
-	return json_pack("{s:s,s:s,s:s}", "id", id, "language", "python", "cwd", cwd ? cwd : "");
+	return json_pack("{s:s,s:s,s:s}", "id", id, "language", l->name, "cwd", cwd ? cwd : "");
 }
 
 static int get_contexts(struct http_request *rq, struct err *e)
 {
 	autojson json_t *commands = NULL;
 	json_t *list = json_array(), *one;
+	const struct language *l;
+	const char *id;
 	struct box b;
 	size_t i;
 
 	if (e2b_connect(&b, rq, e) == 0)
 		commands = list_commands(&b, e);
 	box_close(&b);
-	json_array_foreach(commands, i, one)
-		if (id_of(one))
-			json_array_append_new(list, context_json(id_of(one), NULL));
+	json_array_foreach(commands, i, one) {
+		id = id_of(one, &l);
+		if (id)
+			json_array_append_new(list, context_json(l, id, NULL));
+	}
 	if (commands)
 		return http_reply_json(rq, 0, list, e);
 	json_decref(list);
@@ -145,22 +179,24 @@ static int get_contexts(struct http_request *rq, struct err *e)
 static int post_contexts(struct http_request *rq, struct err *e)
 {
 	const char *cwd = json_string_value(json_object_get(http_json(rq), "cwd"));
+	const struct language *l = language_of(http_json(rq), e);
 	char id[2 * ID_BYTES + 1];
 	struct box b;
 	int r;
 
-	if (check_language(http_json(rq), e) < 0 || random_id(id, e) < 0)
+	if (!l || random_id(id, e) < 0)
 		return -1;
 	r = e2b_connect(&b, rq, e);
 	if (r == 0)
-		r = start_context(&b, id, cwd, e);
+		r = start_context(&b, l, id, cwd, e);
 	box_close(&b);
-	return r < 0 ? -1 : http_reply_json(rq, 0, context_json(id, cwd), e);
+	return r < 0 ? -1 : http_reply_json(rq, 0, context_json(l, id, cwd), e);
 }
 
 static int end_named(struct http_request *rq, int again, struct err *e)
 {
 	autojson json_t *command = NULL;
+	const struct language *l;
 	struct box b;
 	int r = e2b_connect(&b, rq, e);
 
@@ -168,8 +204,8 @@ static int end_named(struct http_request *rq, int again, struct err *e)
 		command = find_context(&b, http_param(rq, "context"), e);
 	if (r == 0)
 		r = command ? end_context(&b, command, e) : -1;
-	if (r == 0 && again)
-		r = start_context(&b, http_param(rq, "context"), NULL, e);
+	if (r == 0 && again && id_of(command, &l))
+		r = start_context(&b, l, http_param(rq, "context"), NULL, e);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }
@@ -306,38 +342,55 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 	return ask_more(c, e) < 0 ? -1 : 1;
 }
 
-/* The context that the body names; the one that has no name is made when it is not there. */
+/* The context that the body names, or its language's own, which is made when it is not there. */
 static json_t *context_of(struct box *b, const json_t *body, struct err *e)
 {
 	const char *id = json_string_value(json_object_get(body, "context_id"));
-	json_t *command = find_context(b, id ? id : DEFAULT_ID, e);
+	const struct language *l = language_of(body, e), *its;
+	json_t *command = l ? find_context(b, id ? id : l->preset_id, e) : NULL;
 
-	if (command || id || e->code != ERR_NOT_FOUND)
+	if (command && json_is_string(json_object_get(body, "language")) &&
+	    id_of(command, &its) && its != l) {
+		json_decref(command);
+		err_set(e, ERR_INVALID, "context %.64s is of %s", id ? id : l->preset_id,
+			its->name);
+		return NULL;
+	}
+	if (!l || command || id || e->code != ERR_NOT_FOUND)
 		return command;
 	/* another request may make it now */
-	if (start_context(b, DEFAULT_ID, NULL, e) < 0 && e->code != ERR_EXISTS)
+	if (start_context(b, l, l->preset_id, NULL, e) < 0 && e->code != ERR_EXISTS)
 		return NULL;
-	return find_context(b, DEFAULT_ID, e);
+	return find_context(b, l->preset_id, e);
 }
 
-static int begin(struct cell *c, struct http_request *rq, struct err *e)
+/* Gives the cell to its context. */
+static int hand_over(struct cell *c, const json_t *body, struct err *e)
 {
-	const json_t *body = http_json(rq);
-	autojson json_t *command = NULL;
+	autojson json_t *command = context_of(&c->box, body, e);
 
-	if (!json_is_string(json_object_get(body, "code")))
-		return err_set(e, ERR_INVALID, "code is no text");
-	if (check_language(body, e) < 0 || e2b_connect(&c->box, rq, e) < 0)
-		return -1;
-	command = context_of(&c->box, body, e);
 	if (!command)
 		return -1;
 	snprintf(c->command, sizeof(c->command), "%s",
 		 json_string_value(json_object_get(command, "command")));
 	c->from = (uint64_t)json_integer_value(json_object_get(command, "stdout_bytes"));
-	if (random_id(c->id, e) < 0 || send_cell(c, body, e) < 0)
+	return random_id(c->id, e) < 0 ? -1 : send_cell(c, body, e);
+}
+
+static int begin(struct cell *c, struct http_request *rq, struct err *e)
+{
+	const json_t *body = http_json(rq);
+	int r, tries = 0;
+
+	if (!json_is_string(json_object_get(body, "code")))
+		return err_set(e, ERR_INVALID, "code is no text");
+	if (!language_of(body, e) || e2b_connect(&c->box, rq, e) < 0)
 		return -1;
-	return ask_more(c, e);
+	do /* the kernel may end just now, of what an earlier cell did; then there is another one */
+		r = hand_over(c, body, e);
+	while (r < 0 && e->code == ERR_NOT_FOUND && !json_object_get(body, "context_id") &&
+	       !tries++);
+	return r < 0 ? -1 : ask_more(c, e);
 }
 
 static int post_execute(struct http_request *rq, struct err *e)

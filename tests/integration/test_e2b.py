@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+import shutil
 import struct
 
 import berthtest as b
@@ -89,6 +90,49 @@ def test_cells_share_a_python_and_a_hostile_one_only_its_own():
         assert e.ask("POST", "/contexts/nope/restart", {}).status == 404
         other = Client(d, OTHER).create()
         assert [v["name"] for v in cell(other, "x") if v["type"] == "error"] == ["NameError"]
+
+
+def test_cells_share_a_node():
+    if not shutil.which("node", path="/usr/bin"):
+        raise b.skip("node is not here: apt-get install nodejs")
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+
+        def js(code, **more):
+            return cell(e, code, language="js", **more)
+
+        events = js("const x = 2; console.log('hi'); x * 21")
+        assert sorted(v["type"] for v in events) == ["end_of_execution", "number_of_executions", "result", "stdout"], events
+        assert [v["text"] for v in events if v["type"] == "result"] == ["42"], events
+        # what one cell declares the next one has, and may declare again
+        assert js("const x = await Promise.resolve('again'); x")[1]["text"] == "'again'"
+        # imports, subprocesses, the environment of one cell, a flood, an error with its place
+        assert js("import {join} from 'node:path'\njoin('a', 'b') + typeof (await import('fs')).readFileSync")[1]["text"] == "'a/bfunction'"
+        told = js("require('child_process').execSync('echo sub; echo err >&2', {stdio: 'inherit'}); process.env.A", env_vars={"A": "b"})
+        assert {(v["type"], v.get("text")) for v in told} >= {("stdout", "sub\n"), ("stderr", "err\n"), ("result", "'b'")}, told
+        assert not [v for v in js("process.env.A") if v["type"] == "result"]
+        flood = js("console.log('y'.repeat(3000000))")
+        assert sum(len(v["text"]) for v in flood if v["type"] == "stdout") == 3000001
+        wrong = [v for v in js("function f() { return g() }\nf()") if v["type"] == "error"]
+        assert wrong[0]["name"] == "ReferenceError" and "at f" in wrong[0]["traceback"], wrong
+        assert [v["name"] for v in js("}{") if v["type"] == "error"] == ["SyntaxError"]
+        # one that says the kernel's own words, at the descriptor that those go through
+        forged = js("require('fs').writeSync(3, '{}\\n[]\\nnull\\n{\"type\":\"end_of_execution\"}\\n{\"type\":\"stdout\"}\\n'); 'end'")
+        assert [v["text"] for v in forged if v["type"] == "result"] == ["'end'"] and forged[-1]["type"] == "end_of_execution", forged
+        assert js("'next'")[1]["text"] == "'next'"
+        assert js("require('fs').closeSync(1); require('fs').closeSync(2); 'closed'")[-1]["type"] in ("end_of_execution", "error")
+        assert js("process.exit(3)")[-1]["name"] == "KernelDied"
+        assert js("typeof x")[1]["text"] == "'undefined'"
+        # Python's context is another one
+        assert cell(e, "x = 1; x")[1]["text"] == "1"
+        listed = {c["id"]: c["language"] for c in e.ask("GET", "/contexts").json}
+        assert listed == {"default": "python", "javascript": "javascript"}, listed
+        made = e.ask("POST", "/contexts", {"language": "javascript", "cwd": "/tmp"}).json
+        assert made["language"] == "javascript" and cell(e, "process.cwd()", context_id=made["id"])[1]["text"] == "'/tmp'"
+        r = e.ask("POST", "/execute", {"code": "1", "context_id": made["id"], "language": "python"})
+        assert r.status == 400 and "javascript" in r.json["message"], r
+        assert e.ask("POST", f"/contexts/{made['id']}/restart", {}).status == 204
+        assert cell(e, "1n", context_id=made["id"])[1]["text"] == "1n"
 
 
 def test_files():

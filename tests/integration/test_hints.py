@@ -443,7 +443,7 @@ watch again, a smaller directory
 watch one below it
 sysctl fs.inotify.max_user_watches
 sysctl fs.inotify.max_user_instances
-python
+python or javascript
 a smaller depth
 POST /v1/sandboxes
 """,

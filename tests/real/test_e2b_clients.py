@@ -167,6 +167,15 @@ x = await sbx.runCode('os._exit(3)')
 assert.equal(x.error.name, 'KernelDied')
 assert.equal((await sbx.runCode('6 * 7')).text, '42')
 await assert.rejects(sbx.runCode('1', {language: 'cobol'}))
+if ((await sbx.commands.run('command -v node || true')).stdout) {
+  for (const language of ['js', 'javascript']) {
+    x = await sbx.runCode('const n = await Promise.resolve(20); console.log("out"); console.error("err"); n + 1', {language})
+    assert.deepEqual([x.text, x.logs.stdout.join(''), x.logs.stderr.join(''), x.error], ['21', 'out\\n', 'err\\n', undefined])
+  }
+  assert.equal((await sbx.runCode('throw new RangeError("far")', {language: 'js'})).error.name, 'RangeError')
+  const node = await sbx.createCodeContext({cwd: '/tmp', language: 'js'})
+  assert.equal((await sbx.runCode('process.cwd()', {context: node})).text, "'/tmp'")
+}
 await sbx.kill()
 console.log('done')
 process.exit(0)
