@@ -71,7 +71,9 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 	    engine_host_directories(c->directories, e) < 0)
 		return -1;
 	if (spawn_create(rq, c, name, b, e) < 0)
-		return name && e->code == ERR_EXISTS ? engine_host_name_taken(&b->registry, name, e) : -1;
+		return name && e->code == ERR_EXISTS
+			       ? engine_host_name_taken(&b->registry, name, e)
+			       : -1;
 	return engine_host_save(&b->registry, b->id, c, body, e);
 }
 
