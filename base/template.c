@@ -258,11 +258,11 @@ static enum template_fn function_at(struct parser *p)
 	return TEMPLATE_NO_FN;
 }
 
-static int check_count(struct parser *p, const struct template_command *c, int piped)
+static int check_count(struct parser *p, struct template_command *c, int piped)
 {
 	int n = (int)c->arg_count + piped;
 
-	if (c->fn == TEMPLATE_NO_FN)
+	if (c->fn == TEMPLATE_NO_FN && (piped || !template_note_label(c)))
 		return n == 1 && !piped ? 0 : bad(p, c->arg_count ? "a value is given an argument" : "a value is wanted");
 	if (n < functions[c->fn].least || (functions[c->fn].most >= 0 && n > functions[c->fn].most))
 		return err_set(p->e, ERR_INVALID, "template: byte %zu: %s with %d argument%s", (size_t)(p->p - p->t->text),

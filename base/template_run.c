@@ -209,14 +209,15 @@ static json_t *equal(struct run *r, json_t **args, size_t n)
  */
 static json_t *take_index(struct run *r, json_t **args, size_t n)
 {
+	autojson json_t *held = NULL;
 	json_t *at = args[0];
 	size_t i;
 
 	for (i = 1; i < n; i++) {
 		if (json_is_object(at) && json_is_string(args[i])) {
-			at = json_object_get(at, json_string_value(args[i]));
-			if (!at)
-				at = json_null();
+			at = template_member(at, json_string_value(args[i]));
+			json_decref(held);
+			held = at;
 		} else if (json_is_array(at) && json_is_integer(args[i])) {
 			const json_int_t k = json_integer_value(args[i]);
 
@@ -239,39 +240,6 @@ static json_t *take_len(struct run *r, const json_t *j)
 	if (json_is_array(j) || json_is_object(j))
 		return json_integer((json_int_t)(json_is_array(j) ? json_array_size(j) : json_object_size(j)));
 	return fail(r, "len", "of", j);
-}
-
-static json_t *join(struct run *r, const json_t *list, const json_t *between)
-{
-	autobuf struct buf b = BUF_INIT(r->out->max);
-	const json_t *v;
-	size_t i;
-
-	if (!json_is_array(list) || !json_is_string(between))
-		return fail(r, "join", "takes an array and a string, and not", json_is_array(list) ? between : list);
-	json_array_foreach(list, i, v)
-		if ((i && buf_adds(&b, json_string_value(between), r->e) < 0) || charge(r, json_string_length(between)) < 0 ||
-		    print_value(r, &b, v) < 0)
-			return NULL;
-	return of_buf(r, &b);
-}
-
-/* Only ASCII letters change. */
-static json_t *change_case(struct run *r, const json_t *j, int upper)
-{
-	autofree char *s = json_is_string(j) ? strdup(json_string_value(j)) : NULL;
-	char *p;
-
-	if (!json_is_string(j))
-		return fail(r, upper ? "upper" : "lower", "of", j);
-	if (!s) {
-		err_nomem(r->e);
-		return NULL;
-	}
-	for (p = s; *p; p++)
-		if ((unsigned char)*p < 128)
-			*p = (char)(upper ? toupper(*p) : tolower(*p));
-	return charge(r, strlen(s)) < 0 ? NULL : json_string(s);
 }
 
 static json_t *to_json(struct run *r, const json_t *j)
@@ -300,6 +268,22 @@ static json_t *print(struct run *r, json_t **args, size_t n, int line)
 	return line && buf_adds(&b, "\n", r->e) < 0 ? NULL : of_buf(r, &b);
 }
 
+static int print_for(void *ctx, struct buf *b, const json_t *j)
+{
+	return print_value(ctx, b, j);
+}
+
+static json_t *text(struct run *r, enum template_fn fn, json_t **args, size_t n)
+{
+	const struct template_printer p = { print_for, kind_of, r, r->out->max };
+	json_t *j = template_text(fn, args, n, &p, r->e);
+
+	if (!j || charge(r, json_string_length(j) + json_array_size(j) * BYTES_A_STEP) == 0)
+		return j;
+	json_decref(j);
+	return NULL;
+}
+
 static json_t *call(struct run *r, enum template_fn fn, json_t **args, size_t n)
 {
 	json_t *same;
@@ -323,18 +307,21 @@ static json_t *call(struct run *r, enum template_fn fn, json_t **args, size_t n)
 		return compare(r, fn, args[0], args[1]);
 	case TEMPLATE_INDEX:
 		return take_index(r, args, n);
-	case TEMPLATE_JOIN:
-		return join(r, args[0], args[1]);
 	case TEMPLATE_JSON:
 		return to_json(r, args[0]);
 	case TEMPLATE_LEN:
 		return take_len(r, args[0]);
-	case TEMPLATE_UPPER:
-	case TEMPLATE_LOWER:
-		return change_case(r, args[0], fn == TEMPLATE_UPPER);
 	case TEMPLATE_PRINT:
 	case TEMPLATE_PRINTLN:
 		return print(r, args, n, fn == TEMPLATE_PRINTLN);
+	case TEMPLATE_JOIN:
+	case TEMPLATE_LOWER:
+	case TEMPLATE_PRINTF:
+	case TEMPLATE_SPLIT:
+	case TEMPLATE_TITLE:
+	case TEMPLATE_TRUNCATE:
+	case TEMPLATE_UPPER:
+		return text(r, fn, args, n);
 	default:
 		return json_incref(args[0]);
 	}

@@ -23,7 +23,11 @@
 	X(NOT, "not", 1, 1) \
 	X(OR, "or", 1, -1) \
 	X(PRINT, "print", 0, -1) \
+	X(PRINTF, "printf", 1, -1) \
 	X(PRINTLN, "println", 0, -1) \
+	X(SPLIT, "split", 2, 2) \
+	X(TITLE, "title", 1, 1) \
+	X(TRUNCATE, "truncate", 2, 2) \
 	X(UPPER, "upper", 1, 1)
 
 enum template_fn {
@@ -78,5 +82,21 @@ struct template {
 	size_t block_count;
 	json_t *literals;		/* an array that owns them */
 };
+
+/* As Go prints a value, for template_text(). */
+struct template_printer {
+	int (*print)(void *ctx, struct buf *b, const json_t *j);
+	const char *(*kind_of)(const json_t *j);	/* "an object" */
+	void *ctx;
+	size_t max;	/* bytes of a result */
+};
+
+/* 1: .Label "NAME", which is index .Label "NAME" from now on: the one field of docker's lists that takes an argument. */
+int template_note_label(struct template_command *c);
+/* Of an object, or null; of one of strings, as labels are, "": Go's zero value.  A new reference. */
+json_t *template_member(const json_t *object, const char *key);
+/* The functions that make texts: a new reference, or NULL with e. */
+json_t *template_text(enum template_fn fn, json_t **args, size_t n,
+		      const struct template_printer *p, struct err *e);
 
 #endif

@@ -9,7 +9,7 @@
 
 static const char doc_text[] =
 	"{\"id\":\"abc\",\"name\":\"Web\",\"n\":3,\"real\":1.5,\"yes\":true,\"nothing\":null,\"empty\":[],\"list\":[\"a\",\"b\",7],"
-	"\"net\":{\"mode\":\"none\",\"ports\":{\"80\":\"x\",\"443\":\"y\"}},\"mounts\":[{\"src\":\"/a\",\"rw\":true},{\"src\":\"/b\",\"rw\":false}]}";
+	"\"labels\":{\"Label\":{\"k\":\"v\"}},\"net\":{\"mode\":\"none\",\"ports\":{\"80\":\"x\",\"443\":\"y\"}},\"mounts\":[{\"src\":\"/a\",\"rw\":true},{\"src\":\"/b\",\"rw\":false}]}";
 
 /* What text makes of the document, or "CODE: " and the error. */
 static char *render(const char *text)
@@ -53,7 +53,12 @@ Test(template, renders_what_go_renders)
 		{ "{{upper .name}} {{lower .name}}", "WEB web" }, { "{{.name | upper | lower}}", "web" }, { "{{(index .mounts 0).src}}", "/a" },
 		{ "{{\"a\\n\\\"b\\\"\"}} {{`raw\\n`}} {{1}} {{-5}} {{2.5}} {{true}}", "a\n\"b\" raw\\n 1 -5 2.5 true" },
 		{ "a  {{- .n -}}  b {{/* nothing */}}c{{- /* nothing */ -}} d", "a3b cd" }, { "{{\n.n\n}}", "3" },
-		{ "{{lt 1 2}} {{le 2 2}} {{gt \"b\" \"a\"}} {{ge 1.5 2}}", "true true true false" }, { "{{ $.net.mode }}{{ $ | len }}", "none10" },
+		{ "{{printf \"%s|%5d|%-4s|%v|%q|%t|%%\" .id .n .id .list .name .yes}}", "abc|    3|abc |[a b 7]|\"Web\"|true|%" },
+		{ "{{printf \"%.2f %04d %.2s\" .real .n .name}}", "1.50 0003 We" },
+		{ "{{split \"a,b\" \",\"}} {{title \"a b\"}} {{truncate .name 2}}", "[a b] A B We" },
+		{ "{{index .net.ports \"no\"}}<", "<" }, { "{{with .net}}{{index .ports \"80\"}}{{end}}", "x" },
+		{ "{{.labels.Label \"k\"}}{{.labels.Label \"no\"}}", "v" },
+		{ "{{lt 1 2}} {{le 2 2}} {{gt \"b\" \"a\"}} {{ge 1.5 2}}", "true true true false" }, { "{{ $.net.mode }}{{ $ | len }}", "none11" },
 	};
 	size_t i;
 
@@ -65,7 +70,7 @@ Test(template, says_what_is_wrong)
 {
 	static const char *const rows[][2] = {
 		{ "{{.id", "not closed" }, { "{{", "not closed" }, { "{{}}", "a value is wanted" }, { "{{.id}", "" }, { "{{foo .id}}", "unknown function 'foo'" },
-		{ "{{printf \"%s\" .id}}", "unknown function 'printf'" }, { "{{if .yes}}{{foo}}{{end}}", "unknown function" }, { "{{if .yes}}x", "without end" },
+		{ "{{html .id}}", "unknown function 'html'" }, { "{{if .yes}}{{foo}}{{end}}", "unknown function" }, { "{{if .yes}}x", "without end" },
 		{ "{{end}}", "end without" }, { "{{else}}", "else without" }, { "{{if}}x{{end}}", "a value is wanted" },
 		{ "{{if .yes}}a{{else}}b{{else}}c{{end}}", "a second else" }, { "{{.no}}", "no field .no" }, { "{{.id.x}}", ".x of a string" },
 		{ "{{index .list 9}}", "index 9" }, { "{{index .list -1}}", "index -1" }, { "{{index .id 0}}", "index takes" }, { "{{len 3}}", "len of a number" },
@@ -75,6 +80,9 @@ Test(template, says_what_is_wrong)
 		{ "{{(.id}}", "not closed" }, { "{{.id)}}", "" }, { "{{.id |}}", "wanted" }, { "{{/* x}}", "comment" }, { "{{define \"x\"}}{{end}}", "unknown function" },
 		{ "{{range $a, $b, $c := .list}}{{end}}", "too many" }, { "{{break}}", "unknown function" }, { "{{lt 1 \"a\"}}", "compare" }, { "{{eq .list 1}}", "cannot compare" },
 		{ "{{$ := 1}}", "" }, { "{{.id\"x\"}}", "" }, { "{{index .list}}{{.net-mode}}", "" }, { "{{upper .n}}", "upper of a number" },
+		{ "{{printf \"%d\" .id}}", "another kind" }, { "{{printf \"%z\" 1}}", "printf knows" }, { "{{printf \"%s\"}}", "fewer" },
+		{ "{{printf \"x\" 1}}", "more values" }, { "{{printf \"%9999d\" 1}}", "printf knows" }, { "{{split .id \"\"}}", "split" },
+		{ "{{truncate .id -1}}", "truncate" }, { "{{.net \"k\"}}", "given an argument" },
 	};
 	size_t i;
 
