@@ -231,6 +231,8 @@ int command_fail(const struct command *c, const struct err *e, int as_json)
 	/* a failure is never reported as success, whoever forgot its reason */
 	if (e->code == ERR_NONE)
 		e = &silent;
+	if (c && c->fail)
+		return c->fail(c, e);
 	status = err_exit_status(e->code);
 
 	if (as_json) {

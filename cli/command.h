@@ -54,6 +54,8 @@ struct command {
 	int (*run)(const struct command *self, int argc, char **argv);
 	unsigned flags;			/* COMMAND_* */
 	const char *words;		/* for complete == COMPLETE_WORDS */
+	/* NULL, or in whose words command_fail() tells an error; its exit status */
+	int (*fail)(const struct command *self, const struct err *e);
 };
 
 #define COMMAND_ANY_USER 1U	/* does not need root */

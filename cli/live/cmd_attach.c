@@ -134,8 +134,10 @@ static int attach(struct attach *a, const char *ref, json_t **ret_verdict, struc
 	if (r == 0 && a->tty && isatty(STDIN_FILENO) && !a->no_stdin)
 		r = follow_terminal(&s, a->command, a->from[0], a->keys, ret_verdict, e);
 	else if (r == 0 && a->is_main && !a->no_signals)
-		r = follow_joined(&s, a->command, a->from, (a->stdin_open || a->tty) &&
-				  !a->no_stdin, ret_verdict, e);
+		r = follow_joined(&s, a->command, a->from,
+				  (a->stdin_open || a->tty) && !a->no_stdin ? FOLLOW_STDIN :
+									      FOLLOW_NO_STDIN,
+				  ret_verdict, e);
 	else if (r == 0)
 		r = follow(a, s.sock, ret_verdict, e);
 	sandbox_ref_close(&s);

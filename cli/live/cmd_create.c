@@ -13,6 +13,7 @@
 #include "base/phases.h"
 #include "cli/commands.h"
 #include "cli/live/createguard.h"
+#include "cli/live/lifecycle.h"
 #include "cli/live/ports.h"
 #include "cli/live/resident.h"
 #include "cli/run/envopts.h"
@@ -280,6 +281,38 @@ static int prepare(struct create *c, char **words, struct err *e)
 		return -1;
 	pull = c->pull ? c->pull : c->ref.registry.config->registry_pull;
 	return imageuse_policy(pull, &c->policy, e);
+}
+
+int lifecycle_create(struct sandbox_ref *s, const char *name, char **words, struct err *e)
+{
+	struct create c = { .options = json_array(), .no_start = 1, .name = name[0] ? name : NULL,
+			    .policy = IMAGEUSE_NEVER };
+	autofree char **argv = NULL;
+	int argc = 1, rest = 0, help = 0, r = 0;
+
+	while (words[argc - 1])
+		argc++;
+	argv = calloc((size_t)argc + 1, sizeof(*argv));
+	if (!argv)
+		r = err_nomem(e);
+	else
+		memcpy(argv + 1, words, (size_t)argc * sizeof(*argv));	/* with its NULL */
+	if (r == 0)
+		r = command_options(&cmd_create, argc, argv, set_option, &c, &rest, &help, e);
+	if (r == 0 && rest >= argc)
+		r = err_set(e, ERR_USAGE, "no image given");
+	if (r == 0 && s->registry.run_fd < 0)
+		r = sandbox_ref_registry(s, e);
+	if (r == 0 && !(c.spec = make_spec(&c, argv + rest, e)))
+		r = -1;
+	if (r == 0)
+		r = resident_create(&s->registry, &(struct resident_whose){ name, "", 1 }, c.spec,
+				    s->id, e);
+	s->kept = 1;
+	json_decref(c.spec);
+	json_decref(c.options);
+	json_decref(c.seccomp);
+	return r;
 }
 
 static int create_main(const struct command *self, int argc, char **argv)

@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/boot.h"
-#include "cli/live/sandbox_open.h"
+#include "cli/live/lifecycle.h"
 #include "cli/live/select.h"
 #include "manager/host/record.h"
 #include "manager/host/restart.h"
@@ -90,7 +90,7 @@ static int ask(struct sandbox_ref *s, const char *ref, enum protocol_op op, stru
 	return answer ? 0 : -1;
 }
 
-static int start(struct sandbox_ref *s, const char *ref, uint64_t awaited, struct err *e)
+int lifecycle_start(struct sandbox_ref *s, const char *ref, uint64_t awaited, struct err *e)
 {
 	int cleared;
 
@@ -103,7 +103,8 @@ static int start(struct sandbox_ref *s, const char *ref, uint64_t awaited, struc
 	return resident_start_again(&s->registry, s->id, 0, 0, (unsigned)awaited, e);
 }
 
-static int stop(struct sandbox_ref *s, const char *ref, const struct resident_end *how, struct err *e)
+int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct resident_end *how,
+		   struct err *e)
 {
 	char id[65];
 	int tries;
@@ -124,14 +125,13 @@ static int stop(struct sandbox_ref *s, const char *ref, const struct resident_en
 		       s->id);
 }
 
-/*
- * To the main command.  SIGKILL is more than that: it leaves nothing to run, and is answered
- * when nothing does.
- */
-static int send_signal(struct sandbox_ref *s, const char *ref, uint64_t signo, struct err *e)
+int lifecycle_kill(struct sandbox_ref *s, const char *ref, uint64_t signo, struct err *e)
 {
+	static const struct resident_end at_once;
 	autojson json_t *rq = protocol_request(OP_signal), *answer = NULL;
 
+	if (!signo || signo == SIGKILL)
+		return lifecycle_stop(s, ref, &at_once, e);
 	request_set_command(rq, KEEPER_MAIN);
 	request_set_signal(rq, signo);
 	if (sandbox_ref_connect(s, ref, 0, e) < 0)
@@ -140,23 +140,31 @@ static int send_signal(struct sandbox_ref *s, const char *ref, uint64_t signo, s
 	return answer ? 0 : -1;
 }
 
+/* What could not be started again is not stopped. */
+int lifecycle_restart(struct sandbox_ref *s, const char *ref, const struct resident_end *how,
+		      struct err *e)
+{
+	struct resident_end again = *how;
+
+	again.stays = 1;
+	if (sandbox_ref_find(s, ref, e) < 0 ||
+	    record_check_format(&s->registry, s->id, e) < 0 ||
+	    lifecycle_stop(s, ref, &again, e) < 0)
+		return -1;
+	return lifecycle_start(s, ref, 0, e);
+}
+
 static int change(struct sandbox_ref *s, const char *verb, const char *ref,
 		  const struct lifecycle *l, struct err *e)
 {
-	static const struct resident_end at_once;
-	struct resident_end again = l->end;
-
-	again.stays = 1;
 	if (!strcmp(verb, "start"))
-		return start(s, ref, l->awaited, e);
+		return lifecycle_start(s, ref, l->awaited, e);
 	if (!strcmp(verb, "stop"))
-		return stop(s, ref, &l->end, e);
+		return lifecycle_stop(s, ref, &l->end, e);
 	if (!strcmp(verb, "kill"))
-		return l->signo && l->signo != SIGKILL ? send_signal(s, ref, l->signo, e) :
-			stop(s, ref, &at_once, e);
-	if (!strcmp(verb, "restart"))	/* what could not be started again is not stopped */
-		return sandbox_ref_find(s, ref, e) < 0 || record_check_format(&s->registry, s->id, e) < 0 ||
-		       stop(s, ref, &again, e) < 0 || start(s, ref, 0, e) < 0 ? -1 : 0;
+		return lifecycle_kill(s, ref, l->signo, e);
+	if (!strcmp(verb, "restart"))
+		return lifecycle_restart(s, ref, &l->end, e);
 	return ask(s, ref, strcmp(verb, "pause") ? OP_resume : OP_pause, e);
 }
 

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "cli/commands.h"
-#include "cli/live/sandbox_open.h"
+#include "cli/live/lifecycle.h"
 #include "cli/live/select.h"
 #include "manager/host/conf.h"
 #include "manager/host/events.h"
@@ -61,7 +61,7 @@ static int forget_stopped(struct registry *r, const char *id, int kept, struct e
 	return forget_alone(r, id, e);
 }
 
-static int remove_one(struct registry *r, const char *ref, int force, struct err *e)
+int lifecycle_remove(struct registry *r, const char *ref, int force, struct err *e)
 {
 	char id[65];
 	int kept, cleared, tries = 0;
@@ -95,7 +95,7 @@ static int remove_each(void *ctx, const char *ref, struct err *e)
 {
 	struct rm_options *o = ctx;
 
-	return remove_one(&o->registry, ref, o->force, e);
+	return lifecycle_remove(&o->registry, ref, o->force, e);
 }
 
 static int rm_main(const struct command *self, int argc, char **argv)

@@ -32,13 +32,15 @@ int follow_note_lost(const char *prog, const json_t *verdict);
 int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, const char *detach_keys, json_t **ret_verdict,
 		    struct err *e);
 
+/* Whether our stdin is the command's, and whether its end is that of the command's, too. */
+enum follow_stdin { FOLLOW_NO_STDIN, FOLLOW_STDIN, FOLLOW_STDIN_ENDS };
+
 /*
- * The same without a terminal: both streams, our stdin when it takes one, and the signals that
- * we get.  The end of our stdin is not that of the command's.  1 at its end.
+ * The same without a terminal: both streams, our stdin as in says, and the signals that we get.
+ * 1 at its end.
  */
 int follow_joined(struct sandbox_ref *s, const char *command, const uint64_t from[2],
-		  int with_stdin, json_t **ret_verdict,
-		  struct err *e);
+		  enum follow_stdin in, json_t **ret_verdict, struct err *e);
 
 #define SHELL_SHOWN_AGAIN 16384	/* bytes of its last output when one comes back to a shell, as berth attach does */
 

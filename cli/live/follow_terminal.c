@@ -28,6 +28,7 @@ struct terminal {
 	int deaf;		/* the command has no stdin any more */
 	/* no terminal: bytes as they are, and our signals are the command's */
 	int plain;
+	int ends;		/* plain: the end of our stdin is that of the command's */
 	int signo;		/* plain: the one to send next; 0: none */
 	struct detach_keys keys;
 	struct termios saved;
@@ -71,7 +72,7 @@ static int read_keys(struct terminal *t, struct err *e)
 	if (n <= 0) {
 		t->in_eof = 1;
 		/* others may send more to a service */
-		t->deaf |= t->plain;
+		t->deaf |= t->plain && !t->ends;
 		return 0;
 	}
 	if (t->plain)
@@ -227,14 +228,14 @@ int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, c
 }
 
 int follow_joined(struct sandbox_ref *s, const char *command, const uint64_t from[2],
-		  int with_stdin, json_t **ret_verdict,
-		  struct err *e)
+		  enum follow_stdin in, json_t **ret_verdict, struct err *e)
 {
 	struct terminal t = {
 		.f = { .sock = s->sock, .command = command, .stream = "both", .from = { from[0],
 			from[1] },
 		       .to = { STDOUT_FILENO, STDERR_FILENO } },
-		.sock = -1, .signal_fd = -1, .plain = 1, .in_eof = !with_stdin, .deaf = !with_stdin,
+		.sock = -1, .signal_fd = -1, .plain = 1, .in_eof = in == FOLLOW_NO_STDIN,
+		.deaf = in == FOLLOW_NO_STDIN, .ends = in == FOLLOW_STDIN_ENDS,
 	};
 
 	return join(s, &t, ret_verdict, e);
