@@ -53,6 +53,7 @@ service_d = manager/ledger manager/objects manager/service
 api_d = manager/api
 docker_d = manager/docker
 engine_d = manager/engine
+door_d = cli/docker
 net_d = runtime/net
 init_d = runtime/init
 fileop_d = runtime/fileop
@@ -61,7 +62,7 @@ SHARED = runtime/net/netcount.c runtime/net/netpolicy.c runtime/net/netshare.c m
 MAINS = $(wildcard cli/programs/*.c) seccomp/gen.c
 
 objects_of = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAINS) $(SHARED),$(foreach d,$($(1)_d),$(wildcard $(d)/*.c))))
-$(foreach l,$(LAYERS) http remote mcp service api docker engine net init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
+$(foreach l,$(LAYERS) http remote mcp service api docker engine door net init fileop,$(eval $(l)_a := $(BUILD)/libberth-$(l).a)$(eval $(l)_o := $(call objects_of,$(l))))
 seccomp_o += $(BUILD)/gen/seccomp_builtin.o
 runtime_o += $(patsubst %.c,$(BUILD)/%.o,$(filter runtime/%,$(SHARED))) $(BUILD)/runtime/sandbox/initblob.o
 # what both ends of a copy share: here for the host's end
@@ -76,7 +77,7 @@ mcp_o += $(BUILD)/cli/mcp/toolsblob.o
 LIBC ?= $(if $(filter 1,$(SAN))$(filter clang%,$(CC)),glibc,musl)
 MUSL_LIB ?= /usr/lib/$(shell uname -m)-linux-musl
 musl_a = $(BUILD)/musl/libberth.a
-musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreach l,$(LAYERS),$($(l)_o)))) \
+musl_o = $(patsubst $(BUILD)/%.o,$(BUILD)/musl/%.o,$(filter-out %blob.o,$(foreach l,$(LAYERS) engine door,$($(l)_o)))) \
 	$(filter %blob.o,$(runtime_o)) $(patsubst %,$(BUILD)/musl/base/musl/%.o,musl memcpy) $(BUILD)/musl/gen/libc_names.o
 # what `berth run` executes, linked side by side: a page fault maps 16 pages around it, in the command and again in its child
 hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,run/cmd_run command commands run/runopts run/imageuse run/mountspec) \
@@ -87,7 +88,7 @@ hot_o = $(patsubst %,$(BUILD)/musl/%.o,$(addprefix cli/,run/cmd_run command comm
 
 LIBS_BERTH = -lseccomp -ljansson
 LIBS_IMAGE = $(shell $(PKG_CONFIG) --libs libarchive libcrypto libzstd zlib jansson)
-PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-mcp $(BUILD)/berth-oci
+PROGRAMS = $(BUILD)/berth $(BUILD)/berth-image $(BUILD)/berth-mcp $(BUILD)/berth-oci $(BUILD)/berth-docker
 # The daemon is made where its libraries are (apt-get install $(DAEMON_PACKAGES)); berth needs none of them.
 DAEMON_PACKAGES = libmicrohttpd-dev libsqlite3-dev libhiredis-dev libcurl4-openssl-dev
 LIBS_STORE = -lsqlite3 -lhiredis -lcurl -lcrypto -lzstd
@@ -212,7 +213,7 @@ $$($(1)_a): $$($(1)_o)
 	$$(call say,AR,$$@)
 	$$(Q)rm -f $$@ && $$(AR) qcs $$@ $$^
 endef
-$(foreach l,$(LAYERS) http remote mcp service api docker engine,$(eval $(call archive_rule,$(l))))
+$(foreach l,$(LAYERS) http remote mcp service api docker engine door,$(eval $(call archive_rule,$(l))))
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
@@ -311,6 +312,12 @@ $(BUILD)/berth: $(BUILD)/musl/cli/programs/berth.o $(hot_o) $(musl_a)
 	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
 
+# docker's command line over berth, which may be installed as docker
+$(BUILD)/berth-docker: $(BUILD)/musl/cli/programs/berth-docker.o $(musl_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -nostdlib -static-pie $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
+		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
+
 # what podman, containerd and docker start where they would start runc
 # (-s: it copies itself at each start of a container)
 $(BUILD)/berth-oci: $(BUILD)/musl/cli/programs/berth-oci.o $(musl_a)
@@ -318,6 +325,10 @@ $(BUILD)/berth-oci: $(BUILD)/musl/cli/programs/berth-oci.o $(musl_a)
 	$(Q)$(CC) -nostdlib -static-pie -s $(ALL_LDFLAGS) -o $@ $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ -L$(MUSL_LIB) \
 		$(patsubst -l%,-l:lib%.a,$(LIBS_BERTH)) -lc -lgcc $(MUSL_LIB)/crtn.o
 else
+$(BUILD)/berth-docker: $(BUILD)/cli/programs/berth-docker.o $(door_a) $(cli_a) $(engine_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
+
 $(BUILD)/berth-oci: $(BUILD)/cli/programs/berth-oci.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)

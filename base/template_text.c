@@ -82,8 +82,10 @@ static int print_one(const struct verb *v, struct buf *b, const json_t *j,
 	autofree char *quoted = NULL;
 
 	if (!takes(v->name, j))
-		return err_set(e, ERR_INVALID, "template: %%%c of printf is given another kind of "
-			       "value; hint: %%v takes any", v->name);
+		return err_set(e, ERR_INVALID,
+			       "template: %%%c of printf is given another kind of "
+			       "value; hint: %%v takes any",
+			       v->name);
 	if (v->name == 'f')
 		return buf_addf(b, e, "%.*f", v->precision < 0 ? 6 : v->precision,
 				json_real_value(j));
@@ -144,7 +146,7 @@ static json_t *print_format(json_t **args, size_t n, const struct template_print
 
 	if (!f)
 		return wrong(e, "printf begins with a string");
-	for (; (pct = strchr(f, '%')); ) {
+	for (; (pct = strchr(f, '%'));) {
 		if (buf_add(&b, f, (size_t)(pct - f), e) < 0)
 			return NULL;
 		if (pct[1] == '%') {
@@ -176,7 +178,7 @@ static json_t *join(const json_t *list, const json_t *between, const struct temp
 	if (!json_is_array(list) || !json_is_string(between))
 		return fail(p, "join", "takes an array and a string, and not",
 			    json_is_array(list) ? between : list, e);
-	json_array_foreach((json_t *)(size_t)list, i, v)
+	json_array_foreach ((json_t *)(size_t)list, i, v)
 		if ((i && buf_adds(&b, json_string_value(between), e) < 0) ||
 		    p->print(p->ctx, &b, v) < 0)
 			return NULL;
@@ -279,7 +281,7 @@ json_t *template_member(const json_t *object, const char *key)
 
 	if (v)
 		return json_incref((json_t *)(size_t)v);
-	json_object_foreach((json_t *)(size_t)object, name, one)
+	json_object_foreach ((json_t *)(size_t)object, name, one)
 		if (!json_is_string(one))
 			return json_null();
 	return json_string("");

@@ -137,7 +137,7 @@ static int attach(struct attach *a, const char *ref, json_t **ret_verdict, struc
 		r = follow_joined(&s, a->command, a->from,
 				  (a->stdin_open || a->tty) && !a->no_stdin ? FOLLOW_STDIN :
 									      FOLLOW_NO_STDIN,
-				  ret_verdict, e);
+				  0, ret_verdict, e);
 	else if (r == 0)
 		r = follow(a, s.sock, ret_verdict, e);
 	sandbox_ref_close(&s);

@@ -23,6 +23,8 @@ int follow_ask(struct follow *f, struct err *e)
 	request_set_stream(rq, f->stream);
 	request_set_from(rq, f->from[0]);
 	request_set_stderr_from(rq, f->from[1]);
+	if (f->hold)
+		request_set_hold(rq, 1);
 	return wire_request(f->sock, rq, NULL, 0, e);
 }
 

@@ -12,6 +12,7 @@ struct follow {
 	const char *stream;	/* stdout, stderr, both */
 	uint64_t from[2];	/* the next bytes wanted of each stream */
 	int to[2];		/* where they go */
+	int hold;		/* the command waits for us, and loses nothing */
 	int json;		/* as JSON objects, one a line, on stdout */
 };
 
@@ -37,10 +38,10 @@ enum follow_stdin { FOLLOW_NO_STDIN, FOLLOW_STDIN, FOLLOW_STDIN_ENDS };
 
 /*
  * The same without a terminal: both streams, our stdin as in says, and the signals that we get.
- * 1 at its end.
+ * hold: as in struct follow.  1 at its end.
  */
 int follow_joined(struct sandbox_ref *s, const char *command, const uint64_t from[2],
-		  enum follow_stdin in, json_t **ret_verdict, struct err *e);
+		  enum follow_stdin in, int hold, json_t **ret_verdict, struct err *e);
 
 #define SHELL_SHOWN_AGAIN 16384	/* bytes of its last output when one comes back to a shell, as berth attach does */
 

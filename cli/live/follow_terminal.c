@@ -228,12 +228,12 @@ int follow_terminal(struct sandbox_ref *s, const char *command, uint64_t from, c
 }
 
 int follow_joined(struct sandbox_ref *s, const char *command, const uint64_t from[2],
-		  enum follow_stdin in, json_t **ret_verdict, struct err *e)
+		  enum follow_stdin in, int hold, json_t **ret_verdict, struct err *e)
 {
 	struct terminal t = {
 		.f = { .sock = s->sock, .command = command, .stream = "both", .from = { from[0],
 			from[1] },
-		       .to = { STDOUT_FILENO, STDERR_FILENO } },
+		       .to = { STDOUT_FILENO, STDERR_FILENO }, .hold = hold },
 		.sock = -1, .signal_fd = -1, .plain = 1, .in_eof = in == FOLLOW_NO_STDIN,
 		.deaf = in == FOLLOW_NO_STDIN, .ends = in == FOLLOW_STDIN_ENDS,
 	};

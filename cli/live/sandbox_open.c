@@ -31,10 +31,14 @@ int sandbox_ref_registry(struct sandbox_ref *s, struct err *e)
 
 int sandbox_ref_find(struct sandbox_ref *s, const char *ref, struct err *e)
 {
+	char id[sizeof(s->id)];
+
 	if (s->registry.run_fd < 0 && sandbox_ref_registry(s, e) < 0)
 		return -1;
-	if (registry_find(&s->registry, ref, s->id, &s->kept, e) < 0)
+	/* ref may be the id that is there from a look before */
+	if (registry_find(&s->registry, ref, id, &s->kept, e) < 0)
 		return -1;
+	memcpy(s->id, id, sizeof(id));
 	/* one that runs has a keeper that understands its own files */
 	return s->kept ? record_check_format(&s->registry, s->id, e) : 0;
 }

@@ -12,9 +12,10 @@
 
 #include "manager/api/api.h"
 #include "manager/engine/load.h"
+#include "manager/engine/system.h"
 
-#define DOCKER_API "1.44"
-#define DOCKER_API_MIN "1.24"
+#define DOCKER_API ENGINE_API
+#define DOCKER_API_MIN ENGINE_API_MIN
 
 struct arrivals;
 struct execs;

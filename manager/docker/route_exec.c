@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "manager/docker/docker.h"
 #include "manager/docker/execs.h"
-#include "manager/engine/create.h"
+#include "manager/engine/exec.h"
 #include "manager/engine/id.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
@@ -29,27 +29,6 @@ static struct execs *table_of(const struct http_request *rq)
 }
 
 /* ---- make ------------------------------------------------------------------------------- */
-
-static int check_body(struct http_request *rq, const json_t *body, struct err *e)
-{
-	const char *text = "";
-	json_t *argv, *env;
-	int on = 0;
-	size_t i;
-
-	if (engine_arr(body, "Cmd", &argv, e) < 0 || engine_arr(body, "Env", &env, e) < 0 ||
-	    engine_str(body, "User", &text, e) < 0 ||
-	    engine_str(body, "WorkingDir", &text, e) < 0 || engine_flag(body, "Tty", &on, e) < 0 ||
-	    engine_flag(body, "AttachStdin", &on, e) < 0)
-		return -1;
-	for (i = 0; i < json_array_size(argv); i++)
-		if (!engine_item(argv, i, "Cmd", e))
-			return -1;
-	for (i = 0; i < json_array_size(env); i++)
-		if (!engine_item(env, i, "Env", e))
-			return -1;
-	return json_array_size(argv) ? 0 : docker_fail(rq, 400, e, "No exec command specified");
-}
 
 static int check_paused(struct http_request *rq, struct box *b, struct err *e)
 {
@@ -75,7 +54,7 @@ static int post_create(struct http_request *rq, struct err *e)
 	int r = docker_find_running(&b, rq, e);
 
 	if (r == 0)
-		r = check_body(rq, body, e);
+		r = engine_exec_check(body, e);
 	if (r == 0)
 		r = check_paused(rq, &b, e);
 	if (r == 0)
@@ -138,27 +117,6 @@ static void set_size(json_t *ask, const json_t *body)
 	}
 }
 
-static json_t *request_of(const json_t *body)
-{
-	json_t *ask = protocol_request(OP_exec);
-	const char *user = json_string_value(json_object_get(body, "User"));
-	const char *dir = json_string_value(json_object_get(body, "WorkingDir"));
-	json_t *env = json_object_get(body, "Env");
-
-	request_set_argv(ask, json_deep_copy(json_object_get(body, "Cmd")));
-	request_set_detach(ask, 1);
-	request_set_timeout_ms(ask, 0);
-	if (json_array_size(env))
-		request_set_env(ask, json_deep_copy(env));
-	if (user && user[0])
-		request_set_user(ask, user);
-	if (dir && dir[0])
-		request_set_workdir(ask, dir);
-	if (is_on(body, "Tty"))
-		request_set_tty(ask, 1);
-	return ask;
-}
-
 /* A detached command has a stdin that stays open; one that nobody attached to has none. */
 static void end_input(struct execution *x)
 {
@@ -172,7 +130,7 @@ static void end_input(struct execution *x)
 
 static int launch(struct execution *x, const json_t *how, struct err *e)
 {
-	autojson json_t *ask = request_of(x->exec.body), *answer = NULL;
+	autojson json_t *ask = engine_exec_request(x->exec.body), *answer = NULL;
 	const char *command;
 
 	if (is_on(x->exec.body, "Tty"))

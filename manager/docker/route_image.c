@@ -250,26 +250,6 @@ static int post_load(struct http_request *rq, struct err *e)
 /* ---- commit
  * -------------------------------------------------------------------------------------- */
 
-/* "CMD [...]", "ENV A=b": the few instructions of a Dockerfile that say what an image runs. */
-static const char *option_of(const char *change, char *room, size_t n)
-{
-	static const char *const words[][2] = {
-		{ "CMD ", "cmd" },   { "ENTRYPOINT ", "entrypoint" },
-		{ "ENV ", "env" },   { "WORKDIR ", "workdir" },
-		{ "USER ", "user" }, { "LABEL ", "label" }
-	};
-	size_t i, len;
-
-	for (i = 0; i < ARRAY_LEN(words); i++) {
-		len = strlen(words[i][0]);
-		if (!strncasecmp(change, words[i][0], len) &&
-		    snprintf(room, n, "--%s=%s", words[i][1],
-			     change + len + strspn(change + len, " ")) < (int)n)
-			return room;
-	}
-	return NULL;
-}
-
 static int add_changes(struct http_request *rq, const char **argv, size_t *n, char room[][1024],
 		       struct err *e)
 {
@@ -277,7 +257,8 @@ static int add_changes(struct http_request *rq, const char **argv, size_t *n, ch
 	size_t i;
 
 	for (i = 0; (change = http_query_each(rq, "changes", i)); i++) {
-		if (i == 8 || !(argv[(*n)++] = option_of(change, room[i], sizeof(room[i]))))
+		if (i == 8 ||
+		    !(argv[(*n)++] = engine_image_change(change, room[i], sizeof(room[i]))))
 			return docker_fail(rq, 400, e, "change %.100s is not known here", change);
 	}
 	return 0;

@@ -78,7 +78,7 @@ static int add_pids(struct engine_create *c, const json_t *host, struct err *e)
 
 static const struct {
 	const char *name;
-	__rlimit_resource_t resource;
+	int resource;
 } limits[] = {
 	{ "core", RLIMIT_CORE },
 	{ "cpu", RLIMIT_CPU },

@@ -23,7 +23,7 @@ static json_t *list_of(const json_t *v)
 	if (!json_is_object(v))
 		return NULL;
 	list = json_array();
-	json_object_foreach((json_t *)(size_t)v, key, on)
+	json_object_foreach ((json_t *)(size_t)v, key, on)
 		if (json_is_true(on))
 			json_array_append_new(list, json_string(key));
 	return list;
@@ -41,11 +41,11 @@ json_t *engine_filters(const char *text, struct err *e)
 	j = json_parse(text, strlen(text), TEXT_MAX, "filters", e);
 	if (!j || !json_is_object(j))
 		goto fail;
-	json_object_foreach(j, key, v) {
+	json_object_foreach (j, key, v) {
 		list = list_of(v);
 		if (!list || json_object_set_new(all, key, list) < 0)
 			goto fail;
-		json_array_foreach(list, i, one)
+		json_array_foreach (list, i, one)
 			if (!json_is_string(one))
 				goto fail;
 	}
@@ -76,7 +76,7 @@ int engine_filters_labels(const json_t *filters, const char *key, const json_t *
 	const json_t *list = json_object_get(filters, key), *one;
 	size_t i;
 
-	json_array_foreach((json_t *)(size_t)list, i, one)
+	json_array_foreach ((json_t *)(size_t)list, i, one)
 		if (!has_label(labels, json_string_value(one)))
 			return 0;
 	return 1;
@@ -150,7 +150,7 @@ static int key_matches(const struct engine_view *v, const char *key, const json_
 	size_t i;
 	int r;
 
-	json_array_foreach((json_t *)(size_t)list, i, one) {
+	json_array_foreach ((json_t *)(size_t)list, i, one) {
 		const char *want = json_string_value(one);
 
 		r = is_constant(key, want);
@@ -164,17 +164,35 @@ static int key_matches(const struct engine_view *v, const char *key, const json_
 	return json_array_size(list) == 0;
 }
 
+int engine_filters_check(const json_t *filters, struct err *e)
+{
+	static const char *const known[] = { "label",    "id",        "name",   "status",
+					     "ancestor", "exited",    "health", "network",
+					     "is-task",  "isolation", "type",   NULL };
+	const char *key;
+	json_t *list;
+	size_t i;
+
+	json_object_foreach ((json_t *)(size_t)filters, key, list) {
+		for (i = 0; known[i] && strcmp(known[i], key); i++)
+			;
+		if (!known[i])
+			return err_set(e, ERR_INVALID, "invalid filter '%.40s'", key);
+	}
+	return 0;
+}
+
 int engine_filters_match(const json_t *filters, const struct engine_view *v, struct err *e)
 {
 	const char *key;
 	json_t *list;
 	int r;
 
-	json_object_foreach((json_t *)(size_t)filters, key, list) {
-		r = !strcmp(key, "label")
-			    ? engine_filters_labels(filters, key,
-						    json_object_get(v->record, "labels"))
-			    : key_matches(v, key, list, e);
+	json_object_foreach ((json_t *)(size_t)filters, key, list) {
+		r = !strcmp(key, "label") ?
+			    engine_filters_labels(filters, key,
+						  json_object_get(v->record, "labels")) :
+			    key_matches(v, key, list, e);
 		if (r <= 0)
 			return r;
 	}

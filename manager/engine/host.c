@@ -135,9 +135,9 @@ static int make_directory(const char *path, struct err *e)
 			return err_sys(e, "make the directory %s of a bind", copy);
 		*p = '/';
 	}
-	return mkdir(copy, 0755) < 0 && errno != EEXIST
-		       ? err_sys(e, "make the directory %s of a bind", copy)
-		       : 0;
+	return mkdir(copy, 0755) < 0 && errno != EEXIST ?
+		       err_sys(e, "make the directory %s of a bind", copy) :
+		       0;
 }
 
 int engine_host_directories(const json_t *list, struct err *e)
@@ -145,7 +145,7 @@ int engine_host_directories(const json_t *list, struct err *e)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach((json_t *)(size_t)list, i, one)
+	json_array_foreach ((json_t *)(size_t)list, i, one)
 		if (make_directory(json_string_value(one), e) < 0)
 			return -1;
 	return 0;
@@ -178,7 +178,7 @@ int engine_host_save_update(struct registry *r, const char *id, const json_t *bo
 		host = json_object();
 		json_object_set_new(whole, "HostConfig", host);
 	}
-	json_object_foreach((json_t *)(size_t)body, key, v)
+	json_object_foreach ((json_t *)(size_t)body, key, v)
 		if (!json_is_null(v) && (!json_is_integer(v) || json_integer_value(v)))
 			json_object_set(host, key, v);
 	return registry_save(r, id, ENGINE_FILE_NAME, asked, e);

@@ -221,6 +221,26 @@ json_t *engine_image_history(const json_t *steps, const char *id)
 	return all;
 }
 
+/* The few instructions of a Dockerfile that say what an image runs. */
+const char *engine_image_change(const char *change, char *room, size_t n)
+{
+	static const char *const words[][2] = {
+		{ "CMD ", "cmd" },   { "ENTRYPOINT ", "entrypoint" },
+		{ "ENV ", "env" },   { "WORKDIR ", "workdir" },
+		{ "USER ", "user" }, { "LABEL ", "label" }
+	};
+	size_t i, len;
+
+	for (i = 0; i < ARRAY_LEN(words); i++) {
+		len = strlen(words[i][0]);
+		if (!strncasecmp(change, words[i][0], len) &&
+		    snprintf(room, n, "--%s=%s", words[i][1],
+			     change + len + strspn(change + len, " ")) < (int)n)
+			return room;
+	}
+	return NULL;
+}
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 uint32_t engine_go_mode(unsigned mode)

@@ -25,6 +25,8 @@ json_t *engine_image_history(const json_t *steps, const char *id);
 int engine_image_ref(const char *repo, const char *tag, char *ret, size_t n);
 /* "NAME:latest" of a name without a tag. */
 const char *engine_image_tagged(const char *name, char *room, size_t n);
+/* "CMD [...]", "ENV A=b" as an option of berth commit, in room; NULL for what is not known. */
+const char *engine_image_change(const char *change, char *room, size_t n);
 
 /* Go's os.FileMode of a mode of stat(2). */
 uint32_t engine_go_mode(unsigned mode);

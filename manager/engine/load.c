@@ -177,7 +177,8 @@ json_t *engine_load_list(struct registry *r, const json_t *filters, int all, lon
 	all |= limit > 0 || engine_filters_has(filters, "status") ||
 	       engine_filters_has(filters, "exited");
 	registry_gc(r, &cleared, &ignored);
-	if (registry_list(r, all, add_record, records, e) == 0) {
+	if (engine_filters_check(filters, e) == 0 &&
+	    registry_list(r, all, add_record, records, e) == 0) {
 		pings_ask(r, records, add_ping);
 		if (add_wanted(r, records, filters, limit, out, e) == 0)
 			return out;

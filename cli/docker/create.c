@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* docker create, run, start and attach. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "cli/docker/verbs.h"
+#include "cli/live/lifecycle.h"
+#include "manager/engine/host.h"
+#include "manager/engine/id.h"
+#include "manager/engine/image.h"
+#include "manager/host/conf.h"
+#include "manager/host/sweep.h"
+
+/* ---- make ------------------------------------------------------------------------------------ */
+
+/* [docker] allow is the operator's word for either door; without a file nothing is allowed. */
+static int rules_of(const struct config *c, struct engine_rules *ret, struct err *e)
+{
+	autofree struct conf *conf = NULL;
+	unsigned allow = 0;
+
+	if (c->file[0]) {
+		conf = calloc(1, sizeof(*conf));
+		if (!conf)
+			return err_nomem(e);
+		if (conf_load(conf, c, e) < 0)
+			return -1;
+		allow = engine_host_allow(conf->docker_allow);
+	}
+	engine_host_rules(c, allow, ret);
+	return 0;
+}
+
+/* As the client of a daemon does: what is missing is fetched, and said on stderr. */
+static int have_image(const struct door_args *a, const struct config *c, struct err *e)
+{
+	const char *image = a->words[0], *pull = door_value(a, "pull");
+	const int always = pull && !strcmp(pull, "always"), quiet = door_on(a, "quiet");
+	char room[400];
+	int r;
+
+	if (pull && !always && strcmp(pull, "missing") && strcmp(pull, "never"))
+		return err_set(e, ERR_INVALID,
+			       "invalid pull option: '%.40s': must be one of "
+			       "\"always\", \"missing\" or \"never\"",
+			       pull);
+	if (always && strcmp(image, "host"))
+		return door_fetch(image, door_value(a, "platform"), quiet, e);
+	r = engine_host_image(c, image, e);
+	if (r == 0 || e->code != ERR_NOT_FOUND || (pull && !strcmp(pull, "never")))
+		return r;
+	if (!quiet)
+		door_say(0, "Unable to find image '%s' locally",
+			 engine_image_tagged(image, room, sizeof(room)));
+	return door_fetch(image, door_value(a, "platform"), quiet, e);
+}
+
+static void tell_warnings(const struct engine_create *c)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (c->warnings, i, one)
+		door_say(0, "WARNING: %s", json_string_value(one));
+	json_array_foreach (c->unknown, i, one)
+		door_say(0, "WARNING: %s means nothing here and was ignored",
+			 json_string_value(one));
+}
+
+static char **words_of(const json_t *words)
+{
+	const size_t n = json_array_size(words);
+	char **argv = calloc(n + 1, sizeof(*argv));
+	size_t i;
+
+	for (i = 0; argv && i < n; i++)
+		argv[i] = (char *)(size_t)json_string_value(json_array_get(words, i));
+	return argv;
+}
+
+/* The sandbox and the file beside it, not started yet. */
+static int make(const struct door_args *a, struct sandbox_ref *s, struct engine_create *c,
+		json_t *body, struct err *e)
+{
+	const char *name = door_value(a, "name");
+	autofree char **words = NULL;
+
+	name = name ? name + (*name == '/') : "";
+	if ((name[0] && engine_check_name(name, e) < 0) || engine_create_read(c, body, e) < 0 ||
+	    have_image(a, &s->config, e) < 0 || engine_host_directories(c->directories, e) < 0)
+		return -1;
+	words = words_of(c->words);
+	if (!words)
+		return err_nomem(e);
+	if (lifecycle_create(s, name, words, e) < 0)
+		return name[0] && e->code == ERR_EXISTS ?
+			       engine_host_name_taken(&s->registry, name, e) :
+			       -1;
+	if (engine_host_save(&s->registry, s->id, c, body, e) < 0)
+		return -1;
+	tell_warnings(c);
+	return 0;
+}
+
+/* --cidfile must not be there before, and has the whole id. */
+static int write_cidfile(const char *path, const char *id, struct err *e)
+{
+	autoclose int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		return err_sys(e, "container ID file %s", path);
+	return io_write_all(fd, id, strlen(id)) < 0 ? err_sys(e, "write %s", path) : 0;
+}
+
+static int check_cidfile(const char *path, struct err *e)
+{
+	struct stat st;
+
+	return path && !lstat(path, &st) ?
+		       err_set(e, ERR_EXISTS,
+			       "container ID file found, make sure the other container "
+			       "isn't running or delete %.200s",
+			       path) :
+		       0;
+}
+
+static int create(const struct door_args *a, struct sandbox_ref *s, json_t **ret_body,
+		  struct err *e)
+{
+	const char *cidfile = door_value(a, "cidfile");
+	struct engine_create c = { 0 };
+	struct engine_rules rules;
+	char id[ENGINE_ID];
+	int r;
+
+	*ret_body = door_body(a, e);
+	if (!*ret_body || check_cidfile(cidfile, e) < 0 || sandbox_ref_registry(s, e) < 0 ||
+	    rules_of(&s->config, &rules, e) < 0)
+		return -1;
+	r = engine_create_init(&c, &rules, e);
+	if (r == 0)
+		r = make(a, s, &c, *ret_body, e);
+	engine_create_release(&c);
+	if (r < 0 || !cidfile)
+		return r;
+	engine_id(s->id, id);
+	return write_cidfile(cidfile, id, e);
+}
+
+/* ---- run --------------------------------------------------------------------------------------
+ */
+
+static int said_to(const struct door_args *a, const char *stream)
+{
+	const json_t *list = door_list(a, "attach"), *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)list, i, one)
+		if (!strcasecmp(json_string_value(one), stream))
+			return 1;
+	return 0;
+}
+
+static struct door_join join_of(const struct door_args *a)
+{
+	const json_t *asked = door_list(a, "attach");
+	const int some = json_array_size(asked) > 0;
+	struct door_join j = {
+		.in = door_on(a, "interactive") && (!some || said_to(a, "stdin")),
+		.out = !some || said_to(a, "stdout"),
+		.err = !some || said_to(a, "stderr"),
+		.keys = door_value(a, "detach-keys"),
+		.ends = 1,
+		.all = 1,
+	};
+
+	j.no_signals = json_is_false(json_object_get(a->o, "sig-proxy"));
+	return j;
+}
+
+/* One with --rm goes when its start fails, as it would at its end. */
+static void give_up(const struct door_args *a, struct sandbox_ref *s)
+{
+	struct err ignored;
+
+	if (s->id[0] && door_on(a, "rm"))
+		lifecycle_remove(&s->registry, s->id, 1, &ignored);
+}
+
+static int run_error(const struct err *e)
+{
+	const char *hint = strstr(e->msg, "; hint: ");
+	char text[600];
+
+	if (e->code == ERR_EXEC || e->code == ERR_EXEC_NOT_FOUND)
+		return door_exec_failed("docker: Error response from daemon: failed to create task "
+					"for container",
+					e);
+	snprintf(text, sizeof(text), "%.*s", hint ? (int)(hint - e->msg) : 504, e->msg);
+	return door_say(DOOR_USAGE,
+			"docker: Error response from daemon: %s%s%s%s\n\nRun 'docker "
+			"run --help' for more information",
+			text, hint ? " (remedy: " : "", hint ? hint + 8 : "", hint ? ")" : "");
+}
+
+static int run_joined(const struct door_args *a, struct sandbox_ref *s, int *ret_status,
+		      struct err *e)
+{
+	const struct door_join j = join_of(a);
+
+	if (door_start_it(s, 1, e) < 0) {
+		give_up(a, s);
+		return -1;
+	}
+	if (door_join(s, &j, ret_status, e) < 0)
+		return -1;
+	if (door_on(a, "rm") && *ret_status >= 0)
+		door_await_removal(s);
+	/* left running by the detach keys */
+	*ret_status = *ret_status < 0 ? 0 : *ret_status;
+	return 0;
+}
+
+static int run_detached(const struct door_args *a, struct sandbox_ref *s, struct err *e)
+{
+	char id[ENGINE_ID];
+
+	engine_id(s->id, id);
+	if (door_start_it(s, 0, e) == 0)
+		return printf("%s\n", id) < 0;
+	/* it stays, as docker's does, but with --rm; then its id is of use, too */
+	if (!door_on(a, "rm"))
+		printf("%s\n", id);
+	give_up(a, s);
+	return -1;
+}
+
+int door_run_main(const struct command *self, int argc, char **argv)
+{
+	struct err e = { 0 };
+	struct door_args a;
+	struct sandbox_ref s;
+	json_t *body = NULL;
+	int status = 0, r;
+
+	sandbox_ref_init(&s);
+	if (!door_parse(&a, self, argc, argv, 1, -1)) {
+		status = a.status;
+	} else if (door_on(&a, "tty") && door_on(&a, "interactive") && !door_on(&a, "detach") &&
+		   !isatty(STDIN_FILENO)) {
+		status = door_say(1, "the input device is not a TTY");
+	} else {
+		r = create(&a, &s, &body, &e);
+		if (r == 0)
+			r = door_on(&a, "detach") ? run_detached(&a, &s, &e) :
+						    run_joined(&a, &s, &status, &e);
+		if (r < 0)
+			status = run_error(&e);
+		if (s.registry.run_fd >= 0)
+			/* the leftovers of others */
+			registry_gc_some(&s.registry);
+	}
+	json_decref(body);
+	sandbox_ref_close(&s);
+	door_release(&a);
+	return status;
+}
+
+int door_create_main(const struct command *self, int argc, char **argv)
+{
+	struct err e = { 0 };
+	struct door_args a;
+	struct sandbox_ref s;
+	json_t *body = NULL;
+	char id[ENGINE_ID];
+	int status = 0;
+
+	sandbox_ref_init(&s);
+	if (!door_parse(&a, self, argc, argv, 1, -1)) {
+		status = a.status;
+	} else if (create(&a, &s, &body, &e) < 0) {
+		status = door_error(&e);
+	} else {
+		engine_id(s.id, id);
+		printf("%s\n", id);
+	}
+	json_decref(body);
+	sandbox_ref_close(&s);
+	door_release(&a);
+	return status;
+}

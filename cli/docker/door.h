@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * door - docker's command line over berth, without a daemon: berth-docker.
+ *
+ * A verb reads docker's flags, makes Docker's documents of them, and lets manager/engine say what
+ * that is in berth.  What only berth's own verbs can do runs in a child that calls them
+ * (door_call()); what an agent does at each step (run, exec, start) runs in this process.  Errors
+ * are told in docker's words and end in docker's exit statuses.
+ */
+#ifndef BERTH_CLI_DOCKER_DOOR_H
+#define BERTH_CLI_DOCKER_DOOR_H
+
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/live/sandbox_open.h"
+#include "manager/engine/load.h"
+
+#define DOOR_USAGE 125 /* the exit status of a wrong flag, and of a run that failed */
+
+/* Of struct command, beside COMMAND_ANY_USER and COMMAND_HIDDEN: flags end at the first word. */
+#define DOOR_FLAGS_FIRST 16U
+/* Of struct opt, its id: what becomes of the flag. */
+enum door_flag_class { DOOR_TAKEN, DOOR_IGNORED, DOOR_REFUSED };
+
+extern const struct command *const door_verbs[]; /* ends with NULL */
+/* The verb that argv names, as "container run" or "run"; *ret_words of them.  NULL: none. */
+const struct command *door_find_verb(int argc, char **argv, int *ret_words);
+
+/* ---- flags (args.c) ---- */
+
+struct door_args {
+	const struct command *verb;
+	json_t *o;    /* flag: true or false, a string, or for a list an array of strings */
+	char **words; /* what is no flag; ends with NULL */
+	int count;
+	int status; /* the verb's exit status, when it ends here */
+};
+
+/*
+ * As docker's pflag reads them.  1: go on.  0: help was asked for, or an error has been told, and
+ * status is the exit status.  most -1: any number of words.  door_release() in either case.
+ */
+int door_parse(struct door_args *a, const struct command *verb, int argc, char **argv, int least,
+	       int most);
+void door_release(struct door_args *a);
+int door_on(const struct door_args *a, const char *flag);
+/* NULL when it was not given. */
+const char *door_value(const struct door_args *a, const char *flag);
+/* An array, borrowed; NULL when it was not given. */
+const json_t *door_list(const struct door_args *a, const char *flag);
+
+/* ---- what is told (say.c) ---- */
+
+/* Prints it as docker's client would say an error of its daemon; always 1. */
+int door_error(const struct err *e);
+/* A text on stderr as it is, with a newline; returns status. */
+int door_say(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A verb's page, and the list of verbs. */
+void door_help(const struct command *verb, int on_stderr);
+void door_overview(void);
+int door_completion(const char *shell);
+
+/* ---- berth's own verbs (call.c) ---- */
+
+/* {"berth", "stats", "--json", ..., NULL} in a child without stdin: its answer, a new reference. */
+json_t *door_call(const char *const *argv, struct err *e);
+/* With our own stdin, stdout and stderr: its exit status. */
+int door_pass(const char *const *argv);
+
+/* ---- containers (find.c) ---- */
+
+/* s->id and s->kept of what name calls a container: ERR_NOT_FOUND in docker's words. */
+int door_find(struct sandbox_ref *s, const char *name, struct err *e);
+/* And connects to its keeper: ERR_BUSY "Container X is not running". */
+int door_connect(struct sandbox_ref *s, const char *name, struct err *e);
+int door_load(struct engine_loaded *l, struct sandbox_ref *s, int live, struct err *e);
+/* Calls fn for each word; what went well is printed by its name. */
+typedef int door_fn(void *ctx, struct sandbox_ref *s, const char *name, struct err *e);
+int door_each(const struct door_args *a, door_fn *fn, void *ctx);
+
+/* ---- lists (rows.c) ---- */
+
+struct door_column {
+	const char *field, *head;
+};
+/*
+ * Objects of rows as --format says: NULL or "table", a table of the first n columns; "table ...";
+ * "json"; a template.  columns ends with a NULL field; those behind n only have heads.
+ */
+int door_rows(const char *format, const json_t *rows, const struct door_column *columns, size_t n,
+	      struct err *e);
+/* One document: an indented array of all for format NULL or "", else what the template makes. */
+int door_documents(const char *format, const json_t *list, struct err *e);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Containers by what docker calls them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/docker/door.h"
+#include "manager/engine/id.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/pings.h"
+
+#define REF_MAX 256
+
+int door_find(struct sandbox_ref *s, const char *name, struct err *e)
+{
+	char ref[REF_MAX];
+	struct err why;
+
+	if (s->registry.run_fd < 0 && sandbox_ref_registry(s, e) < 0)
+		return -1;
+	name += *name == '/';
+	if (engine_ref(name, ref, sizeof(ref)) < 0)
+		return err_set(e, ERR_NOT_FOUND, "No such container: %.200s", name);
+	if (registry_find(&s->registry, ref, s->id, &s->kept, &why) < 0)
+		return why.code == ERR_INVALID ?
+			       err_set(e, ERR_INVALID,
+				       "Multiple IDs found with provided prefix: %.100s", name) :
+			       err_set(e, ERR_NOT_FOUND, "No such container: %.200s", name);
+	/* one whose keeper was killed does not run, and its record is on the disk */
+	if (!s->kept && registry_clear_dead(&s->registry, s->id, PINGS_MS, 0, &why) == 1)
+		s->kept = 1;
+	return 0;
+}
+
+static int not_running(const struct sandbox_ref *s, struct err *e)
+{
+	char id[ENGINE_ID];
+
+	engine_id(s->id, id);
+	return err_set(e, ERR_BUSY, "Container %s is not running", id);
+}
+
+int door_connect(struct sandbox_ref *s, const char *name, struct err *e)
+{
+	if (door_find(s, name, e) < 0)
+		return -1;
+	if (s->kept)
+		return not_running(s, e);
+	s->sock = keeper_connect(&s->registry, s->id, e);
+	if (s->sock < 0)
+		return e->code == ERR_NOT_FOUND ? not_running(s, e) : -1;
+	return 0;
+}
+
+static json_t *ask(void *ctx, json_t *rq, struct err *e)
+{
+	struct sandbox_ref *s = ctx;
+
+	if (s->sock < 0)
+		s->sock = keeper_connect(&s->registry, s->id, e);
+	return s->sock < 0 ? NULL : keeper_call(s->sock, rq, NULL, 0, NULL, e);
+}
+
+int door_load(struct engine_loaded *l, struct sandbox_ref *s, int live, struct err *e)
+{
+	const struct engine_asker asker = { ask, s };
+
+	return engine_load(l, &s->registry, s->id, s->kept, live ? &asker : NULL, e);
+}
+
+int door_each(const struct door_args *a, door_fn *fn, void *ctx)
+{
+	int i, status = 0;
+
+	for (i = 0; i < a->count; i++) {
+		struct sandbox_ref s;
+		struct err e;
+
+		sandbox_ref_init(&s);
+		if (fn(ctx, &s, a->words[i], &e) < 0)
+			status = door_error(&e);
+		else
+			printf("%s\n", a->words[i]);
+		sandbox_ref_close(&s);
+	}
+	return status;
+}

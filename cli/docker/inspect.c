@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* docker inspect, and that of images, volumes and networks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/docker/verbs.h"
+
+typedef json_t *document_fn(struct sandbox_ref *s, const char *name, struct err *e);
+
+static const struct {
+	const char *type;
+	document_fn *load;
+} kinds[] = {
+	{ "container", door_container_document },
+	{ "image", door_image_document },
+	{ "network", door_network_document },
+	{ "volume", door_volume_document },
+};
+
+json_t *door_container_document(struct sandbox_ref *s, const char *name, struct err *e)
+{
+	struct engine_loaded l;
+	json_t *doc;
+
+	if (door_find(s, name, e) < 0 || door_load(&l, s, 1, e) < 0)
+		return NULL;
+	doc = engine_inspect(&l.v);
+	engine_loaded_release(&l);
+	fd_close(&s->sock);
+	return doc;
+}
+
+/* Of the kind type, or of any. */
+static json_t *find(struct sandbox_ref *s, const char *type, const char *name, struct err *e)
+{
+	json_t *doc = NULL;
+	size_t i;
+
+	err_set(e, ERR_NOT_FOUND, "Error: No such object: %.200s", name);
+	for (i = 0; i < ARRAY_LEN(kinds) && !doc; i++) {
+		struct err why;
+
+		if (type[0] && strcmp(type, kinds[i].type))
+			continue;
+		doc = kinds[i].load(s, name, &why);
+		if (!doc && (type[0] || why.code != ERR_NOT_FOUND)) {
+			*e = why;
+			return NULL;
+		}
+	}
+	return doc;
+}
+
+static int is_type(const char *type)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(kinds); i++)
+		if (!strcmp(type, kinds[i].type))
+			return 1;
+	return !type[0];
+}
+
+static int inspect_all(const struct door_args *a, const char *type)
+{
+	const char *format = door_value(a, "format");
+	autojson json_t *all = json_array();
+	struct sandbox_ref s;
+	struct err e;
+	int i, status = 0;
+	json_t *doc;
+
+	sandbox_ref_init(&s);
+	for (i = 0; i < a->count; i++) {
+		struct err *why = &e;
+
+		doc = s.registry.run_fd < 0 && sandbox_ref_registry(&s, why) < 0 ?
+			      NULL :
+			      find(&s, type, a->words[i], why);
+		if (doc)
+			json_array_append_new(all, doc);
+		else
+			break;
+	}
+	sandbox_ref_close(&s);
+	/* what was found is shown, and then what was not */
+	if (i < a->count && json_array_size(all) == 0 && format && format[0])
+		printf("\n");
+	else {
+		struct err why;
+
+		status = door_documents(format, all, &why) < 0 ? door_error(&why) : 0;
+	}
+	return i < a->count ? door_error(&e) : status;
+}
+
+static int inspect_main(const struct command *self, int argc, char **argv)
+{
+	struct door_args a;
+	const char *type;
+	char kind[20];
+	int status;
+
+	if (!door_parse(&a, self, argc, argv, 1, -1)) {
+		status = a.status;
+	} else {
+		/* "image inspect", else --type */
+		snprintf(kind, sizeof(kind), "%.*s", (int)strcspn(self->name, " "), self->name);
+		type = strchr(self->name, ' ') ? kind : door_value(&a, "type");
+		type = type ? type : "";
+		status = is_type(type) ?
+				 inspect_all(&a, type) :
+				 door_say(1, "\"%.40s\" is not a valid value for --type", type);
+	}
+	door_release(&a);
+	return status;
+}
+
+static const struct opt options[] = {
+	{ "format", 'f', OPT_VALUE, "string", "json, or a Go template", DOOR_TAKEN },
+	{ "size", 's', OPT_FLAG, NULL, "Display total file sizes", DOOR_IGNORED },
+	{ "type", 0, OPT_VALUE, "string",
+	  "Only inspect objects of the given type: container, "
+	  "image, network, volume",
+	  DOOR_TAKEN },
+};
+static const struct opt one_options[] = {
+	{ "format", 'f', OPT_VALUE, "string", "json, or a Go template", DOOR_TAKEN },
+	{ "platform", 0, OPT_VALUE, "string", "Inspect a platform of the image", DOOR_IGNORED },
+	{ "verbose", 'v', OPT_FLAG, NULL, "Verbose output for diagnostics", DOOR_IGNORED },
+};
+
+#define INSPECT(sym, verb, words, text, table, what)                                               \
+	const struct command door_##sym = {                                                        \
+		.name = verb,                                                                      \
+		.args = words,                                                                     \
+		.summary = text,                                                                   \
+		.opts = table,                                                                     \
+		.opt_count = ARRAY_LEN(table),                                                     \
+		.complete = what,                                                                  \
+		.run = inspect_main,                                                               \
+	}
+
+INSPECT(inspect, "inspect", "[OPTIONS] NAME|ID [NAME|ID...]",
+	"Return low-level information on Docker objects", options, COMPLETE_SANDBOX);
+INSPECT(image_inspect, "image inspect", "[OPTIONS] IMAGE [IMAGE...]",
+	"Display detailed information on one or more images", one_options, COMPLETE_IMAGE);
+INSPECT(network_inspect, "network inspect", "[OPTIONS] NETWORK [NETWORK...]",
+	"Display detailed information on one or more networks", one_options, COMPLETE_NONE);
+INSPECT(volume_inspect, "volume inspect", "[OPTIONS] VOLUME [VOLUME...]",
+	"Display detailed information on one or more volumes", one_options, COMPLETE_VOLUME);

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* docker ps, and what lists share: filters, sizes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/docker/verbs.h"
+
+#define SHORT_ID 12
+#define COMMAND_SHOWN 20
+
+/* ---- shared --------------------------------------------------------------------------------- */
+
+json_t *door_filters(const struct door_args *a, struct err *e)
+{
+	json_t *all = json_object(), *list;
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)door_list(a, "filter"), i, one) {
+		const char *text = json_string_value(one), *eq = strchr(text, '=');
+		autofree char *key = eq ? strndup(text, (size_t)(eq - text)) : NULL;
+
+		if (!key) {
+			json_decref(all);
+			err_set(e, ERR_INVALID,
+				"invalid argument \"%.80s\" for \"-f, --filter\" "
+				"flag: bad format of filter (expected name=value)",
+				text);
+			return NULL;
+		}
+		list = json_object_get(all, key);
+		if (!list) {
+			list = json_array();
+			json_object_set_new(all, key, list);
+		}
+		json_array_append_new(list, json_string(eq + 1));
+	}
+	return all;
+}
+
+/* Four digits, as units.HumanSize of docker/go-units. */
+const char *door_size(double bytes, int of_1000, char *room, size_t n)
+{
+	static const char *const thousands[] = { "B", "kB", "MB", "GB", "TB", "PB" },
+				 *const binary[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
+	const double base = of_1000 ? 1000 : 1024;
+	size_t i = 0;
+
+	for (; bytes >= base && i + 1 < ARRAY_LEN(binary); i++)
+		bytes /= base;
+	snprintf(room, n, "%.4g%s", bytes, (of_1000 ? thousands : binary)[i]);
+	return room;
+}
+
+int door_sure(const struct door_args *a, const char *what)
+{
+	char line[16];
+
+	if (door_on(a, "force"))
+		return 1;
+	printf("WARNING! %s\nAre you sure you want to continue? [y/N] ", what);
+	fflush(stdout);
+	return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
+}
+
+/* ---- one row ----------------------------------------------------------------------------------
+ */
+
+static const char *text_of(const json_t *obj, const char *key)
+{
+	const char *s = json_string_value(json_object_get(obj, key));
+
+	return s ? s : "";
+}
+
+static json_t *command_of(const json_t *c, int whole)
+{
+	const char *text = text_of(c, "Command");
+	int n = (int)strlen(text);
+
+	if (whole || n <= COMMAND_SHOWN)
+		return json_sprintf("\"%s\"", text);
+	for (n = COMMAND_SHOWN - 1; n && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+		;
+	return json_sprintf("\"%.*s\xe2\x80\xa6\"", n, text);
+}
+
+/* "127.0.0.1:8080->80/tcp, 443/tcp" */
+static json_t *ports_of(const json_t *c)
+{
+	autobuf struct buf b = BUF_INIT(65536);
+	struct err ignored;
+	const json_t *p;
+	size_t i;
+
+	json_array_foreach (json_object_get(c, "Ports"), i, p) {
+		const int inside = (int)json_integer_value(json_object_get(p, "PrivatePort")),
+			  outside = (int)json_integer_value(json_object_get(p, "PublicPort"));
+		const char *ip = text_of(p, "IP"), *sep = i ? ", " : "";
+
+		if (outside)
+			buf_addf(&b, &ignored, strchr(ip, ':') ? "%s[%s]:%d->" : "%s%s:%d->", sep,
+				 ip, outside);
+		buf_addf(&b, &ignored, "%s%d/%s", outside ? "" : sep, inside, text_of(p, "Type"));
+	}
+	return json_string(b.data ? b.data : "");
+}
+
+static json_t *labels_of(const json_t *labels)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	struct err ignored;
+	const char *key;
+	json_t *v;
+
+	json_object_foreach ((json_t *)(size_t)labels, key, v)
+		buf_addf(&b, &ignored, "%s%s=%s", b.len ? "," : "", key, json_string_value(v));
+	return json_string(b.data ? b.data : "");
+}
+
+static json_t *mounts_of(const json_t *c, int *ret_volumes)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	struct err ignored;
+	const json_t *m;
+	size_t i;
+
+	json_array_foreach (json_object_get(c, "Mounts"), i, m) {
+		const char *name = text_of(m, "Name");
+
+		*ret_volumes += !strcmp(text_of(m, "Type"), "volume");
+		buf_addf(&b, &ignored, "%s%s", b.len ? "," : "",
+			 name[0] ? name : text_of(m, "Source"));
+	}
+	return json_string(b.data ? b.data : "");
+}
+
+/* Without their slash. */
+static json_t *names_of(const json_t *c)
+{
+	const char *name = json_string_value(json_array_get(json_object_get(c, "Names"), 0));
+
+	return json_string(name ? name + (*name == '/') : "");
+}
+
+static json_t *networks_of(const json_t *c)
+{
+	const json_t *nets = json_object_get(json_object_get(c, "NetworkSettings"), "Networks");
+	const char *name = json_is_object(nets) ?
+				   json_object_iter_key(json_object_iter((json_t *)(size_t)nets)) :
+				   NULL;
+
+	return json_string(name ? name : "");
+}
+
+static json_t *row_of(const json_t *c, int whole)
+{
+	const json_t *labels = json_object_get(c, "Labels");
+	const time_t made = (time_t)json_integer_value(json_object_get(c, "Created"));
+	char ago[60], created[60];
+	int volumes = 0;
+	json_t *row, *mounts = mounts_of(c, &volumes);
+	struct tm tm;
+
+	engine_duration((int64_t)(time(NULL) - made), ago, sizeof(ago));
+	localtime_r(&made, &tm);
+	strftime(created, sizeof(created), "%Y-%m-%d %H:%M:%S %z %Z", &tm);
+	row = json_pack("{s:o,s:s,s:o,s:s,s:o,s:o,s:s,s:s}", "Command", command_of(c, whole),
+			"CreatedAt", created, "ID",
+			whole ? json_string(text_of(c, "Id")) :
+				json_sprintf("%.*s", SHORT_ID, text_of(c, "Id")),
+			"Image", text_of(c, "Image"), "Labels", labels_of(labels), "LocalVolumes",
+			json_sprintf("%d", volumes), "State", text_of(c, "State"), "Status",
+			text_of(c, "Status"));
+	json_object_set_new(row, "Mounts", mounts);
+	json_object_set_new(row, "Names", names_of(c));
+	json_object_set_new(row, "Networks", networks_of(c));
+	json_object_set_new(row, "Ports", ports_of(c));
+	json_object_set_new(row, "RunningFor", json_sprintf("%s ago", ago));
+	json_object_set(row, "Label", (json_t *)(size_t)labels);
+	return row;
+}
+
+static const struct door_column columns[] = {
+	{ "ID", "CONTAINER ID" },
+	{ "Image", "IMAGE" },
+	{ "Command", "COMMAND" },
+	{ "RunningFor", "CREATED" },
+	{ "Status", "STATUS" },
+	{ "Ports", "PORTS" },
+	{ "Names", "NAMES" },
+	{ "CreatedAt", "CREATED AT" },
+	{ "State", "STATE" },
+	{ "Labels", "LABELS" },
+	{ "Mounts", "MOUNTS" },
+	{ "Networks", "NETWORKS" },
+	{ "LocalVolumes", "LOCAL VOLUMES" },
+	{ NULL, NULL },
+};
+
+#define SHOWN 7
+
+/* ---- the list ----------------------------------------------------------------------------------
+ */
+
+static int print(const struct door_args *a, const json_t *list, struct err *e)
+{
+	const int whole = door_on(a, "no-trunc");
+	autojson json_t *rows = json_array();
+	const json_t *c;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)list, i, c) {
+		if (door_on(a, "quiet"))
+			printf("%.*s\n", whole ? 64 : SHORT_ID, text_of(c, "Id"));
+		else
+			json_array_append_new(rows, row_of(c, whole));
+	}
+	if (door_on(a, "quiet"))
+		return 0;
+	return door_rows(door_value(a, "format"), rows, columns, SHOWN, e);
+}
+
+static int list(const struct door_args *a, struct err *e)
+{
+	autojson json_t *filters = door_filters(a, e), *all = NULL;
+	const char *last = door_value(a, "last");
+	struct sandbox_ref s;
+	uint64_t limit = 0;
+	int r = -1;
+
+	if (!filters ||
+	    (last && strcmp(last, "-1") && num_u64(last, "last", 0, 1 << 30, &limit, e) < 0))
+		return -1;
+	limit = door_on(a, "latest") ? 1 : limit;
+	sandbox_ref_init(&s);
+	if (sandbox_ref_registry(&s, e) == 0)
+		all = engine_load_list(&s.registry, filters, door_on(a, "all"), (long)limit, e);
+	if (all)
+		r = print(a, all, e);
+	sandbox_ref_close(&s);
+	return r;
+}
+
+static int ps_main(const struct command *self, int argc, char **argv)
+{
+	struct door_args a;
+	struct err e;
+	int status = 0;
+
+	if (!door_parse(&a, self, argc, argv, 0, 0))
+		status = a.status;
+	else if (list(&a, &e) < 0)
+		status = door_error(&e);
+	door_release(&a);
+	return status;
+}
+
+static const struct opt options[] = {
+	{ "all", 'a', OPT_FLAG, NULL, "Show all containers (default shows just running)",
+	  DOOR_TAKEN },
+	{ "filter", 'f', OPT_LIST, "filter", "Filter output based on conditions provided",
+	  DOOR_TAKEN },
+	{ "format", 0, OPT_VALUE, "string",
+	  "table, json, or a Go template of what berth-docker(1) "
+	  "lists",
+	  DOOR_TAKEN },
+	{ "last", 'n', OPT_VALUE, "int", "Show n last created containers (includes all states)",
+	  DOOR_TAKEN },
+	{ "latest", 'l', OPT_FLAG, NULL, "Show the latest created container (includes all states)",
+	  DOOR_TAKEN },
+	{ "no-trunc", 0, OPT_FLAG, NULL, "Don't truncate output", DOOR_TAKEN },
+	{ "quiet", 'q', OPT_FLAG, NULL, "Only display container IDs", DOOR_TAKEN },
+	{ "size", 's', OPT_FLAG, NULL, "Display total file sizes", DOOR_REFUSED, COMPLETE_NONE,
+	  "berth stats tells what a container takes on the disk" },
+};
+
+const struct command door_ps = {
+	.name = "ps",
+	.args = "[OPTIONS]",
+	.summary = "List containers",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.run = ps_main,
+};

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exec - the body of POST /containers/{id}/exec as a request to a keeper.  Pure. */
+#ifndef BERTH_MANAGER_ENGINE_EXEC_H
+#define BERTH_MANAGER_ENGINE_EXEC_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+/* ERR_INVALID for a body that is wrong. */
+int engine_exec_check(const json_t *body, struct err *e);
+/* A detached command that its client follows, or nobody; a new reference. */
+json_t *engine_exec_request(const json_t *body);
+
+#endif
