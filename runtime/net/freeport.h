@@ -10,7 +10,7 @@
 /* Chooses, and writes it into the text of the port as well.  ERR_NET when none is free. */
 int freeport_choose(struct netpolicy *p, struct err *e);
 /*
- * What is published, an entry for each address of the host: [{"address", "host_port", "port",
+ * The published ports, an entry for each address of the host: [{"address", "host_port", "port",
  * "protocol"}], a new reference.
  */
 json_t *freeport_describe(const struct netpolicy *p, const struct link_plan *l);

@@ -2,10 +2,10 @@
 /*
  * httpreq - the head of one request to the proxy, and where its body ends.
  *
- * Pure, fed with hostile bytes.  One request a connection: what is forwarded is
- * the head rewritten for its server ("Connection: close"), then exactly the body,
- * so that nothing can follow for a server or a name that was not checked.
- * Whatever two parsers could read in two ways is refused (RFC 9112, 11.2).
+ * Pure, fed with hostile bytes. One request a connection: we forward the head rewritten for its
+ * server ("Connection: close"), then exactly the body, so that nothing can follow for a server
+ * or a name that was not checked. Anything that two parsers could read in two ways is refused
+ * (RFC 9112, 11.2).
  */
 #ifndef BERTH_RUNTIME_NET_HTTPREQ_H
 #define BERTH_RUNTIME_NET_HTTPREQ_H

@@ -107,7 +107,10 @@ static int put_up(struct nl *n, unsigned index, const char *what, struct err *e)
 	return 0;
 }
 
-/* The bridge alone is on the link: what goes to a neighbour goes there too, and is refused instead of unanswered. */
+/*
+ * Only the bridge is on the link: packets to a neighbour go to it too, and are refused instead
+ * of unanswered.
+ */
 static int put_gateway_route(struct nl *n, unsigned index, const struct netaddr *gateway, struct err *e)
 {
 	char text[NETADDR_TEXT];
@@ -129,7 +132,7 @@ static int put_gateway_route(struct nl *n, unsigned index, const struct netaddr 
 	return 0;
 }
 
-/* Of an internal network to the other members alone, else to everybody. */
+/* For an internal network the route leads to the other members only, else everywhere. */
 static int put_way_out(struct nl *n, unsigned index, const struct netaddr *gateway,
 		       const struct netcidr *pool, int internal, struct err *e)
 {

@@ -30,9 +30,9 @@ void link_mac(const struct netaddr *v4, uint8_t mac[6]);
 int link_bridge(const struct link_plan *p, struct err *e);
 /* Makes the pair; the far end becomes ethN of netns_fd, with addresses, routes and neighbours. */
 int link_join(const struct link_plan *p, int netns_fd, struct err *e);
-/* Removes the neighbour entries of the address.  What is not there is no failure. */
+/* Removes the neighbour entries of the address. Missing entries are no failure. */
 int link_forget(const struct link_plan *p, struct err *e);
-/* Removes the port, which waits for an RCU grace period; what is not there is no failure. */
+/* Removes the port, which waits for an RCU grace period; a missing port is no failure. */
 int link_leave(const struct link_plan *p, struct err *e);
 /* 1 when the bridge is there and up with its address. */
 int link_bridge_stands(const struct link_plan *p);

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-/* family: "ipv4", "ipv6".  One that the kernel does not have is no failure. */
+/* family: "ipv4", "ipv6". A switch that the kernel does not have is no failure. */
 int link_switch(const char *family, const char *interface, const char *key, const char *value,
 		struct err *e);
 /* No router's word is believed, and no source that another interface leads to. */

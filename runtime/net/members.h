@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * members - who is on a network that has a name: its pool (pool.h), bounded, and closed before it goes.
+ * members - the members of a named network: its pool (pool.h), which is bounded, and is closed
+ * before the network is removed.
  *
- * All of it under the pool's lock.
+ * All functions run under the pool's lock.
  */
 #ifndef BERTH_RUNTIME_NET_MEMBERS_H
 #define BERTH_RUNTIME_NET_MEMBERS_H

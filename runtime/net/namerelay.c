@@ -41,7 +41,7 @@ struct namerelay {
 
 /* ---- set-up ------------------------------------------------------------------------------ */
 
-/* With a server of IPv6 all of them are reached by sockets of both families. */
+/* If one server has an IPv6 address, sockets of both families reach all of them. */
 static int choose_family(const struct netserver *servers, size_t count)
 {
 	size_t i;
@@ -128,7 +128,7 @@ static socklen_t server_address(const struct namerelay *r, const struct netserve
 	return sizeof(v6);
 }
 
-/* Its port is free again, and what still comes to it is nobody's. */
+/* Its port is free again, and later packets to it belong to no query. */
 static void disconnect(struct slot *s, struct proxy *loop)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };

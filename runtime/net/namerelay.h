@@ -29,7 +29,7 @@ void namerelay_free(struct namerelay *r);
 /* Asks what q and its bytes p ask: 0, or -1 when no more can be under way.  fn gets the tag. */
 int namerelay_ask(struct namerelay *r, struct proxy *loop, const struct dnsmsg *q,
 		  const uint8_t *p, int stream, uint64_t tag);
-/* 1 when the watch was one of ours. */
+/* 1 if the watch belongs to this relay. */
 int namerelay_serve(struct namerelay *r, struct proxy *loop, struct watch *w, uint32_t events);
 void namerelay_tick(struct namerelay *r, struct proxy *loop, uint64_t now);
 uint64_t namerelay_next(const struct namerelay *r, uint64_t at);

@@ -23,8 +23,8 @@
 #define PORT 53
 #define RATE 5000		/* queries a second, and BURST at once */
 #define BURST 1000
-#define REST_MS 20		/* once they are used up, nobody is heard for so long */
-#define RELAY_RATE 200		/* of these, so many go on to a server */
+#define REST_MS 20		/* when the rate is used up, no query is read for this long */
+#define RELAY_RATE 200		/* of these, at most this many go on to a server */
 #define RELAY_BURST 400
 #define ROUND 64		/* datagrams, before others have their turn */
 #define ZONES 8			/* networks of a member */
@@ -32,7 +32,7 @@
 #define CLIENT_MS 10000		/* to ask, or to take its answer */
 #define CLASS_IN 1
 
-/* What is left of a rate, in thousandths. */
+/* The rest of a rate, in thousandths. */
 struct bucket {
 	uint64_t left, at_ms;
 };
@@ -48,7 +48,7 @@ struct client {
 	size_t out_len, out_sent;
 };
 
-/* Who asked over UDP, by the tag of a question under way. */
+/* The client that asked over UDP, by the tag of its question. */
 struct asker {
 	uint64_t tag;
 	struct sockaddr_in from;
@@ -202,7 +202,7 @@ static int take(struct bucket *b, uint64_t rate, uint64_t burst, uint64_t now)
 
 /* ---- answers of our own -------------------------------------------------------------------- */
 
-/* 1 with what is answered from here; 0: a server is to be asked. */
+/* 1 with an answer from the table; 0: a server must be asked. */
 static int answer(struct nameserver *s, const struct dnsmsg *q, const uint8_t *p, uint8_t *out,
 		  size_t *len)
 {
@@ -215,7 +215,7 @@ static int answer(struct nameserver *s, const struct dnsmsg *q, const uint8_t *p
 	for (i = 0; i < s->zone_count; i++)
 		if (namezone_answer(&s->zones[i], q, p, out, len))
 			return 1;
-	/* a name without a dot is nobody's out there, and tells of what is in here */
+	/* no server outside knows a name without a dot, and the query would reveal names in here */
 	if (q->labels == 1) {
 		*len = dnsmsg_reply(q, p, DNSMSG_NXDOMAIN, 1, out);
 		return 1;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S45 of SECURITY.md. */
 /*
- * nameserver - the resolver of one member of a network that has a name, at 127.0.0.11 port 53.
+ * nameserver - the resolver of one member of a named network, at 127.0.0.11 port 53.
  *
- * Theory of operation.  berth-net opens its sockets in the member's network namespace, where they
- * stay, and gives up its rights (confine.h); then it serves in the loop of proxy.h.  A name of the
- * network is answered from the table that berth-net's other runs write (nametable.h), so a member
- * that comes or goes is seen at once.  Another name goes on to the DNS servers of the member's
- * policy (namerelay.h), by sockets of the member's namespace: the rules, limits and budgets of the
- * bridge hold for them as for what the member sends itself, and nothing is gained by asking us.
- * A name without a dot goes nowhere, nor does anything from an internal network.
+ * Theory of operation. berth-net opens its sockets in the member's network namespace, where they
+ * stay, and gives up its rights (confine.h); then it serves in the loop of proxy.h. It answers a
+ * name of the network from the table that other runs of berth-net write (nametable.h), so a
+ * member that joins or leaves is seen at once. It sends other names to the DNS servers of the
+ * member's policy (namerelay.h), by sockets of the member's namespace: the rules, limits and
+ * budgets of the bridge apply to these queries as to the member's own packets, so a member gains
+ * nothing by asking us. A name without a dot is not sent on, and neither is any name from an
+ * internal network.
  *
- * The member is hostile: a query is read in full or refused; the queries a second, those under way
- * and the connections have bounds, and what is over them waits in the socket's own queue.
+ * The member is hostile: a query is read in full or refused. The rate of queries, the queries
+ * under way and the connections are bounded; what exceeds the bounds waits in the socket's own
+ * queue.
  */
 #ifndef BERTH_RUNTIME_NET_NAMESERVER_H
 #define BERTH_RUNTIME_NET_NAMESERVER_H
@@ -41,7 +43,7 @@ int nameserver_open(const struct nameserver_place *at, int netns_fd, struct name
 void nameserver_free(struct nameserver *s);
 /* The names of another network, too: fd is the file of its table, which stays the caller's. */
 int nameserver_join(struct nameserver *s, const struct namezone_place *at, struct err *e);
-/* No more; a network that it has not is no failure. */
+/* Removes it; a network without one is no failure. */
 void nameserver_part(struct nameserver *s, const char *network);
 
 /* proxy.c: once the loop stands; a socket is ready; the time, and until when it may wait. */

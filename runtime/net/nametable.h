@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nametable - which names the members of a network have, in a file that every resolver of the
- * network maps.
+ * nametable - the names of a network's members, in a file that every resolver of the network
+ * maps.
  *
- * The file has a fixed size, so that nobody who maps it can fault.  It is written by the host's
- * side alone: rows are taken under the lock of the network (pool.h) and given back by the one who
- * holds the member's number.  A row counts once its stamp is set, which is the last thing that is
- * written, and no more once it is 0, which is the first; so whoever is killed in between leaves
- * nothing that is half true, and a reader needs no lock.
+ * The file has a fixed size, so no process that maps it can fault. Only the host's side writes
+ * it: rows are taken under the lock of the network (pool.h) and given back by the holder of the
+ * member's number. A row counts once its stamp is set, which is the last write, and no longer
+ * once the stamp is 0, which is the first. So a kill in between leaves nothing half true, and a
+ * reader needs no lock.
  */
 #ifndef BERTH_RUNTIME_NET_NAMETABLE_H
 #define BERTH_RUNTIME_NET_NAMETABLE_H
@@ -37,7 +37,7 @@ void nametable_close(struct nametable *t);
 int nametable_set(struct nametable *t, uint32_t number, const char *const *names, size_t count,
 		  struct err *e);
 void nametable_forget(struct nametable *t, uint32_t number);
-/* The numbers of those who have the name, at most max, beginning anywhere: how many. */
+/* The numbers of the members with this name, at most max, starting anywhere; returns how many. */
 size_t nametable_find(const struct nametable *t, const char *name, uint32_t from, uint32_t *ret,
 		      size_t max);
 /* The first name of the number: 1, or 0. */

@@ -66,7 +66,7 @@ static uint32_t number_of(const struct netcidr *c, const struct netaddr *a)
 	return n;
 }
 
-/* Whose an address of the network is; of others it is for the servers to say. */
+/* The owner of an address of the network; servers answer for other addresses. */
 static int reverse(const struct namezone *z, const struct dnsmsg *q, const uint8_t *p,
 			  uint8_t *out, size_t *len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* namezone - what the names of one network are, and whose its addresses: answers from its table. */
+/* namezone - answers for the names and addresses of one network, from its table. */
 #ifndef BERTH_RUNTIME_NET_NAMEZONE_H
 #define BERTH_RUNTIME_NET_NAMEZONE_H
 
@@ -24,8 +24,8 @@ struct namezone_place {
 int namezone_open(struct namezone *z, const struct namezone_place *at, struct err *e);
 void namezone_close(struct namezone *z);
 /*
- * 1 when the query q, whose bytes are p, is of the network: then out (DNSMSG_SMALL) has the answer
- * of *len bytes.  NAME and NAME.NETWORK are its names.
+ * 1 if the query q, with the bytes p, concerns the network: then out (DNSMSG_SMALL) has the
+ * answer of *len bytes. NAME and NAME.NETWORK are its names.
  */
 int namezone_answer(const struct namezone *z, const struct dnsmsg *q, const uint8_t *p,
 		    uint8_t *out, size_t *len);

@@ -23,7 +23,10 @@ static const struct { const char *suffix; uint32_t type; } objects[OBJECTS] = {
 	[OVER] = { "-over", NFT_OBJECT_COUNTER }, [QUOTA] = { "", NFT_OBJECT_QUOTA },
 };
 
-/* What one object says; first and second are bytes and packets of a counter, the limit and what is used of a quota. */
+/*
+ * The values of one object; first and second are bytes and packets of a counter, or the limit
+ * and the use of a quota.
+ */
 struct object {
 	uint64_t first, second;
 };
@@ -96,7 +99,7 @@ static int take_number(const char *p, size_t n, uint16_t type, uint64_t *ret)
 	return 0;
 }
 
-/* One answer of the kernel: 0, or the errno that it is. */
+/* One answer of the kernel: 0, or its errno. */
 static int take_answer(const char *p, size_t n, struct object found[OBJECTS])
 {
 	const size_t head = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(struct nfgenmsg)), error = NLMSG_HDRLEN + sizeof(int);

@@ -41,7 +41,7 @@ struct nethost {
 struct netpublish {
 	struct netaddr addr;	/* family 0: the loopback of both families; netaddr_is_any(): every address of its family */
 	uint16_t host_port, port;
-	int any_port;		/* host_port is to be chosen (freeport.h), and 0 before */
+	int any_port;		/* freeport.h chooses host_port, which is 0 before */
 	int udp;
 	char text[96];
 };
@@ -63,7 +63,7 @@ struct netpolicy {
 	uint64_t max_bytes, max_connections;	/* 0: none */
 };
 
-/* Whom a client wants: a name in canonical form or an address. */
+/* The target of a client: a name in canonical form or an address. */
 struct nettarget {
 	char name[NETHOST_NAME];
 	struct netaddr addr;	/* family 0: it is a name */
@@ -81,7 +81,7 @@ int netserver_parse(const char *s, struct netserver *ret, struct err *e);
  */
 int nettarget_parse(const char *host, uint64_t port, struct nettarget *ret, struct err *e);
 
-/* From its JSON form; release it whatever the result. */
+/* Reads its JSON form; release it also after an error. */
 int netpolicy_load(struct netpolicy *p, const json_t *j, struct err *e);
 void netpolicy_release(struct netpolicy *p);
 

@@ -13,9 +13,9 @@
 #define NETSHARE_MAX 4096
 
 /*
- * Connections that a sandbox may have open unless it is told otherwise: NETSHARE_MAX, or a
- * sixteenth of the table where that is less.  Before the kernel's module is loaded there is
- * no table: then what the kernel would size it to, by the host's memory.
+ * The default limit of open connections of a sandbox: NETSHARE_MAX, or a sixteenth of the table
+ * if that is less. Before the kernel's module is loaded there is no table: then the size that
+ * the kernel would choose by the host's memory.
  */
 uint64_t netshare_connections(void);
 

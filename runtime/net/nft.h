@@ -44,7 +44,7 @@ struct nft_chain {
 };
 
 int nft_open(struct nft *t, const char *table, struct err *e);
-/* Sends it; the transaction is closed whatever the result. */
+/* Sends it; the transaction is closed also after an error. */
 int nft_commit(struct nft *t, struct err *e);
 void nft_abort(struct nft *t);
 
@@ -69,7 +69,7 @@ void nft_mask(struct nftnl_rule *r, unsigned reg, const void *mask, uint32_t len
 /* op: NFT_CMP_EQ, NFT_CMP_NEQ */
 void nft_compare(struct nftnl_rule *r, uint32_t op, unsigned reg, const void *data, uint32_t len);
 void nft_lookup(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
-/* data_reg gets what the map holds. */
+/* data_reg gets the value from the map. */
 void nft_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg, unsigned data_reg);
 /* The verdict that the map holds; without one the next rule is tried. */
 void nft_verdict_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
@@ -102,12 +102,15 @@ struct nft_element {
 
 void nft_elements(struct nft *t, int add, const char *set, uint32_t id, const struct nft_element *list, size_t count);
 void nft_counter(struct nft *t, int add, const char *name);
-/* bytes 0: no limit.  One that is there keeps what it has counted. */
+/* bytes 0: no limit. An existing one keeps its count. */
 void nft_quota(struct nft *t, int add, const char *name, uint64_t bytes);
 
 /* 1 when the chain is there, 0 when not. */
 int nft_chain_stands(const char *table, const char *chain, struct err *e);
-/* 1 when the table is there and has that chain, 0 when there is no table; -1 with ERR_EXISTS when it is another's. */
+/*
+ * 1 if the table exists and has that chain, 0 without a table; -1 with ERR_EXISTS if the table
+ * belongs to another program.
+ */
 int nft_table_is_ours(const char *table, const char *mark, struct err *e);
 /* Calls each for every element of a set. */
 int nft_walk(const char *table, const char *set, void (*each)(void *ctx, const struct nft_element *el), void *ctx, struct err *e);

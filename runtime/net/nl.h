@@ -26,7 +26,7 @@ struct nl {
 	unsigned seq, first;
 	struct nl_note {
 		char what[NL_WHAT];
-		int may_fail;	/* -errno that is no failure; 0: none */
+		int may_fail;	/* -errno that counts as success; 0: none */
 		int acked;	/* asked for; always but within an nftables batch's frame */
 	} notes[NL_MESSAGES];
 };
@@ -45,7 +45,7 @@ void nl_end(struct nl *n, const struct nlmsghdr *nlh);
 void nl_may_fail(struct nl *n, int os_errno);
 /* Sends the batch, waits for all answers.  The first failure is the error; os_errno is the kernel's. */
 int nl_send(struct nl *n, struct err *e);
-/* One request whose answer is data: cb for each message of it.  Uses no batch. */
+/* One request whose answer is data: cb is called for each message. Uses no batch. */
 int nl_query(struct nl *n, struct nlmsghdr *nlh, mnl_cb_t cb, void *ctx, const char *what, struct err *e);
 
 #endif

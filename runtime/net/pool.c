@@ -135,7 +135,7 @@ json_t *pool_recorded(struct pool *p, const char *id, struct err *e)
 	return json_parse(b.data ? b.data : "", b.len, RECORD_MAX, name, e);
 }
 
-/* What the entry belongs to: an id in out, or 0. */
+/* The owner of the entry: an id in out, or 0. */
 static int id_of(const struct pool *p, const char *name, char out[65])
 {
 	size_t n = strlen(name), digits = strspn(name, "0123456789");

@@ -90,7 +90,7 @@ void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const
 	n = strlen(text);
 	text[n] = '\n';	/* in place of the NUL: one write, one line */
 	log_line(p, text, n + 1);
-	/* full, or nobody there: then it stands in the log alone */
+	/* full, or nobody reads: then only the log has it */
 	if (p->notice_fd >= 0 && (!strcmp(verdict, "deny") || !strcmp(verdict, "cut")))
 		(void)!send(p->notice_fd, text, n < NETHELPER_NOTICE_MAX ? n : NETHELPER_NOTICE_MAX, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -138,7 +138,7 @@ static int read_policy(int fd, struct netpolicy *ret, struct err *e)
 	return j ? netpolicy_load(ret, j, e) : -1;
 }
 
-/* What the guest is told; one that was killed in between ends by its parent's death. */
+/* The guest's answer; if we are killed in between, our parent's death ends the guest. */
 static void serve_guest(struct proxy *p)
 {
 	char text[GUEST_TEXT + 1];
@@ -160,7 +160,7 @@ static void serve_guest(struct proxy *p)
 	tell(p, &e, 0);
 }
 
-/* A new policy: all of it or nothing, and at once for what is open. */
+/* A new policy applies as a whole, and at once also to open connections. */
 static void serve_control(struct proxy *p)
 {
 	autofree struct netpolicy *fresh = calloc(1, sizeof(*fresh));

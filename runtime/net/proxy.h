@@ -27,7 +27,7 @@
 
 #define PROXY_CONNECTIONS 256
 #define PROXY_BUFFER 40960
-#define PROXY_HEAD_MS 30000	/* to say whom it wants */
+#define PROXY_HEAD_MS 30000	/* to name its target */
 #define PROXY_CONNECT_MS 15000	/* to reach one address */
 #define PROXY_LINGER_MS 2000	/* to read a denial */
 #define PROXY_HALF_MS 300000	/* quiet, once one side has ended */
@@ -41,13 +41,13 @@ enum watch_kind { WATCH_LISTEN, WATCH_CONTROL, WATCH_RESOLVER, WATCH_CLIENT, WAT
 struct watch {
 	enum watch_kind kind;
 	struct conn *conn;
-	const struct nettarget *target;	/* of a port that is forwarded: whom it leads to */
+	const struct nettarget *target;	/* of a forwarded port: its target */
 	uint32_t events;	/* as epoll has them; 0: not in it */
 	int fd;
 };
 
 enum conn_state { CONN_HEAD, CONN_RESOLVING, CONN_CONNECTING, CONN_RELAY, CONN_ENDING, CONN_DEAD };
-/* What of TLS within a tunnel is still to be seen (proxypeek.c). */
+/* The part of TLS within a tunnel that is still awaited (proxypeek.c). */
 enum peek_state { PEEK_DONE, PEEK_HELLO, PEEK_ANSWER, PEEK_AGAIN };
 enum conn_kind { CONN_UNKNOWN, CONN_HTTP, CONN_TUNNEL, CONN_SOCKS, CONN_FORWARD };
 
@@ -74,7 +74,7 @@ struct conn {
 	int connect_errno;
 	enum peek_state peek;
 	uint64_t peek_deadline_ms;	/* for the rest of a hello; 0: none has begun */
-	struct nettarget within;	/* whom the hello named; name "": nobody */
+	struct nettarget within;	/* the name in the hello; name "": none */
 	unsigned char answer[TLSHELLO_ANSWER];
 	size_t answer_len;
 	int asking;			/* the resolver will still call back */
@@ -101,7 +101,7 @@ struct proxy {
 	int epoll_fd, control_fd;
 	const char *hello;		/* JSON to answer with once it serves; NULL: nothing but success */
 	int log_fd[2];			/* now, before; -1: none */
-	int notice_fd;			/* what is refused is told there too; -1: to nobody */
+	int notice_fd;			/* refusals are also reported there; -1: no */
 	uint64_t used_bytes, used_connections;	/* of the budgets, by earlier runs */
 	size_t log_bytes;
 	struct mnl_socket *route;
@@ -120,7 +120,7 @@ int proxy_run(struct proxy *p, uid_t uid, pid_t parent, struct err *e);
 /* events 0 takes it out. */
 void proxy_watch(struct proxy *p, struct watch *w, uint32_t events);
 void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const char *reason);
-/* One of the budgets is used up: which, or NULL. */
+/* The budget that is used up, or NULL. */
 const char *proxy_exhausted(const struct proxy *p);
 /* How many bytes the budget still has. */
 uint64_t proxy_bytes_left(const struct proxy *p);

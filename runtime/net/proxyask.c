@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client of the proxy asks for, whether it may have it, and the way to its server. */
+/*
+ * The request of a proxy's client: its target, whether the policy allows it, and the connection
+ * to its server.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -223,7 +226,7 @@ static void drop_front(struct flow *f, size_t n)
 	f->end -= n;
 }
 
-/* The head is replaced by what the server is to get; what of the body came with it stays behind it. */
+/* Replaces the head by the one for the server; body bytes that came with it stay behind it. */
 static int forward_head(struct conn *c, const struct buf *head)
 {
 	struct flow *f = &c->out;

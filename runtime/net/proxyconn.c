@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S13 of SECURITY.md. */
 /*
- * One connection through the proxy: HEAD (whom does it want) -> RESOLVING ->
- * CONNECTING -> RELAY, or at any point ENDING (an answer is on its way out, what
- * the client still sends is thrown away) -> DEAD.
+ * One connection through the proxy: HEAD (reads the target) -> RESOLVING -> CONNECTING -> RELAY,
+ * or at any point ENDING (sends an answer, discards further input) -> DEAD.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -150,7 +149,10 @@ void conn_exhausted(struct conn *c, const char *why)
 
 static int drain(int fd, struct flow *f);
 
-/* Nothing more is read; what was read (and counted) is still delivered, then both sides see the end. */
+/*
+ * Reads no more; bytes that were read (and counted) are still delivered, then both sides see the
+ * end.
+ */
 static void close_gently(struct conn *c, const char *reason)
 {
 	conn_note(c, "cut", reason);
@@ -275,7 +277,7 @@ static void relay(struct conn *c, const struct watch *w, uint32_t events)
 		conn_die(c);
 		return;
 	}
-	/* the answer of a plain request ends it, whatever the client has still to say */
+	/* the answer of a plain request ends the connection, even if the client sends more */
 	if (c->in.shut && (c->out.shut || c->kind == CONN_HTTP)) {
 		conn_die(c);
 		return;

@@ -17,27 +17,30 @@ void conn_http_say(struct conn *c, const char *status, const char *why, const ch
 /* Refused by the policy; could not be done; a budget is used up: told to the client, counted, logged. */
 void conn_deny(struct conn *c, const char *why, const char *remedy);
 void conn_fail(struct conn *c, unsigned char socks, const char *status, const char *why);
-/* What to type so that it is allowed: berth update for a sandbox that lives, another berth run for one of that. */
+/*
+ * The command that would allow it: berth update for a sandbox that lives, another berth run
+ * otherwise.
+ */
 void conn_remedy(const struct conn *c, const char *options, char *out, size_t n);
 void conn_exhausted(struct conn *c, const char *why);
-/* What was said still goes out, then it dies. */
+/* Sends its remaining answer, then ends it. */
 void conn_ending(struct conn *c);
 /* 1 when no byte is left in the budget: then everything ends. */
 int conn_over_budget(struct conn *c);
 
-/* What came from the client so far. */
+/* The bytes from the client so far. */
 void proxyask_read(struct conn *c);
 /* The next of the addresses that may be gone to. */
 void proxyask_try_next(struct conn *c);
 /*
- * proxypeek.c.  A tunnel stands; the client has sent more bytes, which are in out
- * already; the server has sent these.  Any of them may end the connection.
+ * proxypeek.c. For a tunnel: the client has sent more bytes, which are in out already; the
+ * server has sent these. Any of these functions may end the connection.
  */
 void proxypeek_begin(struct conn *c);
 void proxypeek_client(struct conn *c, size_t more);
 void proxypeek_server(struct conn *c, const char *p, size_t n);
 
-/* The client is led to t, whatever it will say. */
+/* Connects the client to t, without a request from it. */
 void proxyask_forward(struct conn *c, const struct nettarget *t);
 /* The server's socket is connected, or failed to. */
 void proxyask_connected(struct conn *c);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S22 of SECURITY.md. */
 /*
- * The name within a tunnel.  A client that was let through to one name may ask its
- * server, in the first words of TLS, for another that it serves too: no byte of these
- * goes on before the name in them was found allowed.  A server may want a second hello
- * (HelloRetryRequest), which could have another name: until it has answered, what
- * follows the first one waits.
+ * The name within a tunnel. A client with a tunnel to one name may ask its server, in the first
+ * bytes of TLS, for another name that the server also has. No byte of the hello is sent before
+ * its name was found allowed. A server may ask for a second hello (HelloRetryRequest), which
+ * could have another name: until the server has answered, bytes after the first hello wait.
  */
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +53,7 @@ static void refuse_name(struct conn *c, const char *name, const struct nethost *
 	refuse(c, why);
 }
 
-/* 1: what it names is allowed. */
+/* 1: its name is allowed. */
 static int check_name(struct conn *c, const char *name)
 {
 	const struct nethost *denied = NULL;
@@ -110,7 +109,7 @@ void proxypeek_begin(struct conn *c)
 {
 	int tunnel = c->kind == CONN_TUNNEL || c->kind == CONN_SOCKS;
 
-	/* whom a rule allows by address is allowed whatever it is called */
+	/* a target that a rule allows by address is allowed under any name */
 	c->peek = tunnel && !c->target.addr.family ? PEEK_HELLO : PEEK_DONE;
 	if (c->peek == PEEK_HELLO)
 		read_client(c);

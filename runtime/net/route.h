@@ -9,7 +9,10 @@
 struct mnl_socket;
 
 struct mnl_socket *route_open(struct err *e);
-/* NULL: it leaves this host; else what it is: "the host's own", "broadcast".  What cannot be asked is not let through. */
+/*
+ * NULL: the packet leaves this host; else its kind: "the host's own", "broadcast". If the kernel
+ * cannot be asked, the target is not allowed.
+ */
 const char *route_special(struct mnl_socket *nl, const struct netaddr *a);
 
 #endif

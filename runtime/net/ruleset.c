@@ -182,7 +182,7 @@ static void rules_pair(struct nft *t, const char *chain, const struct family *f,
 	nft_rule_end(t, r);
 }
 
-/* Of other protocols the bytes at that place are no port: a tunnel to the server would pass. */
+/* In other protocols the bytes at that place are not a port: a tunnel to the server would pass. */
 static const uint8_t dns_protocols[] = { IPPROTO_UDP, IPPROTO_TCP };
 
 /* DNS servers that it was given, by address and port. */
@@ -212,7 +212,10 @@ static void rule_reject(struct nft *t, const char *chain)
 	nft_rule_end(t, r);
 }
 
-/* To the host itself: answers, a DNS server on it, what is allowed by address, and nothing else. */
+/*
+ * To the host itself: answers, queries to a DNS server on it, and targets allowed by address,
+ * nothing else.
+ */
 static void rules_input(struct nft *t, const char *bridge)
 {
 	struct nftnl_rule *r = nft_rule(t, "to-host");
@@ -302,7 +305,10 @@ static void rule_back(struct nft *t, const struct family *f, int set, int with_p
 	nft_rule_end(t, r);
 }
 
-/* What comes from a server is judged as what goes to it: a connection that is no longer allowed is cut in both directions. */
+/*
+ * Packets from a server are judged like packets to it, so a connection that is no longer allowed
+ * is cut in both directions.
+ */
 static void rules_answers(struct nft *t)
 {
 	struct nftnl_rule *r;
@@ -324,7 +330,7 @@ static void rules_answers(struct nft *t)
 	nft_rule_end(t, r);
 }
 
-/* Answers to what a sandbox began, errors that routers report, and what was led to it by a published port. */
+/* Answers to a sandbox's connections, errors from routers, and packets to a published port. */
 static void rules_to(struct nft *t)
 {
 	const uint32_t dnat = IPS_DST_NAT, none = 0;
@@ -360,7 +366,10 @@ static void load_hardware(struct nftnl_rule *r)
 	nft_payload(r, NFT_PAYLOAD_LL_HEADER, 6, 6, 0);
 }
 
-/* What is allowed, but for a connection more than the sandbox may have open; limits is the map of the chains that count them. */
+/*
+ * Allowed packets, except a connection above the sandbox's limit; limits is the map of the
+ * chains that count them.
+ */
 static void rules_connections(struct nft *t, const char *chain, int limits)
 {
 	const uint32_t begins = RULESET_NEW, none = 0;

@@ -23,7 +23,7 @@
 
 /* 1 when the table is there, 0 when not; -1 when it is not ours.  Its name is the bridge's. */
 int ruleset_stands(const char *bridge, struct err *e);
-/* What is different on a network that has a name (manager/host/nets.h). */
+/* The differences on a named network (manager/host/nets.h). */
 struct ruleset_kind {
 	int peers;	/* its members reach each other */
 	int internal;	/* and nobody else */
@@ -34,7 +34,7 @@ int ruleset_make(const char *bridge, const struct ruleset_kind *kind, struct err
 int ruleset_remove(const char *bridge, struct err *e);
 /* A sandbox's elements, counters and budget, of which used_before bytes are spent already (netcount.h reads them). */
 int ruleset_add(const char *id, const struct link_plan *l, const struct netpolicy *p, uint64_t used_before, struct err *e);
-/* Another policy in place of the old one, in one transaction; what it has used of its budget stays used. */
+/* Replaces the policy in one transaction; the used part of the budget stays used. */
 int ruleset_change(const char *id, const struct link_plan *l, const struct netpolicy *old, const struct netpolicy *fresh,
 		   uint64_t used_before, struct err *e);
 /*

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S29 of SECURITY.md. */
 /*
- * Parts of packets from sandboxes.  The kernel puts packets together before it follows a
- * connection, in room that the host has once for each family: 4 MiB, by ipfrag_high_thresh and
- * nf_conntrack_frag6_high_thresh.  A part of which the others never come stays for 30 s, or 60:
- * then nobody's packets are put together any more.  So few come through in that time that they
- * do not fill it, whatever they are made of; a large datagram now and then does.
+ * Fragments of packets from sandboxes. The kernel reassembles packets before it tracks a
+ * connection, in memory that the host has once for each family: 4 MiB, by ipfrag_high_thresh and
+ * nf_conntrack_frag6_high_thresh. An incomplete packet stays for 30 s, or 60; when the memory is
+ * full, no packet on the host is reassembled any more. So few fragments pass in that time that
+ * they cannot fill it, with any content; an occasional large datagram still passes.
  */
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>

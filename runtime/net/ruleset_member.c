@@ -253,7 +253,10 @@ static void put_objects(struct nft *t, int add, const char *id, uint64_t bytes)
 	nft_quota(t, add, id, bytes);
 }
 
-/* What is left of the budget for this run of the sandbox; of one that is used up a byte, which no packet is short enough for. */
+/*
+ * The rest of the budget for this run of the sandbox; if it is used up, one byte, because every
+ * packet is longer.
+ */
 static uint64_t budget_left(uint64_t budget, uint64_t used_before)
 {
 	return !budget ? 0 : budget > used_before ? budget - used_before : 1;
@@ -285,7 +288,8 @@ struct finder {
 	struct nft *t;
 	const struct link_plan *l;
 	const char *set;
-	int by_data;		/* a map of published ports: it is ours when it leads to us */
+	/* a map of published ports: the element is ours if it leads to us */
+	int by_data;
 	int by_mac;
 };
 
@@ -330,7 +334,10 @@ static void remove_limit(struct nft *t, const char *id, const struct link_plan *
 	}
 }
 
-/* Removes what is ours from the sets first to last, and the chains of our limits when their maps are among them. */
+/*
+ * Removes our elements from the sets first to last, and the chains of our limits if their maps
+ * are among them.
+ */
 static int remove_found(struct nft *t, const char *id, const struct link_plan *l, int first, int last, struct err *e)
 {
 	int i;
@@ -348,7 +355,10 @@ static int remove_found(struct nft *t, const char *id, const struct link_plan *l
 
 /* ---- another policy -------------------------------------------------------------------------------- */
 
-/* Another change was cut off: the kernel has what it had before that, and not what is recorded. */
+/*
+ * An earlier change was interrupted: the kernel has the state before that change, and not the
+ * recorded one.
+ */
 static int change_anyhow(const char *id, const struct link_plan *l, const struct netpolicy *fresh, uint64_t used_before, struct err *e)
 {
 	struct nft t;
@@ -375,7 +385,7 @@ int ruleset_change(const char *id, const struct link_plan *l, const struct netpo
 	put_policy(&t, 0, l, old);
 	put_policy(&t, 1, l, fresh);
 	nft_quota(&t, 1, id, budget_left(fresh->max_bytes, used_before));
-	/* with another limit counting begins anew: what is open now is not known to the new rule */
+	/* with another limit counting starts again: the new rule does not know open connections */
 	if (old->max_connections != fresh->max_connections) {
 		put_limit(&t, 0, id, l, old->max_connections);
 		put_limit(&t, 1, id, l, fresh->max_connections);

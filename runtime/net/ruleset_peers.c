@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S20 of SECURITY.md. */
 /*
- * Members of one network among themselves.  Their ports stay isolated and locked (link.h), so each
- * packet goes by way of the host, which has checked its source before it comes here: nobody has to
- * believe what a member says of its addresses, and there is no ARP between members.
+ * Traffic among the members of one network. Their ports stay isolated and locked (link.h), so
+ * each packet passes through the host, which has checked its source before. So nobody has to
+ * trust a member about its addresses, and there is no ARP between members.
  */
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -24,8 +24,9 @@ static void match_member(struct nftnl_rule *r, const struct family *f)
 }
 
 /*
- * The host leads a packet back by the interface it came from, and would tell the sender of a
- * shorter way.  There is none: a member that believed it would reach nobody.
+ * The host routes a packet back through the interface that it came from, and would tell the
+ * sender of a shorter way. There is none: a member that believed the message would lose its
+ * connections.
  */
 static void drop_redirects(struct nft *t, const char *bridge)
 {

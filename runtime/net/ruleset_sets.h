@@ -38,12 +38,15 @@ void ruleset_match_family(struct nftnl_rule *r, const struct family *f);
 /* A packet of a connection in one of the states; direction 1: that the other side began. */
 void ruleset_match_answer(struct nftnl_rule *r, uint32_t states, uint8_t direction);
 void ruleset_accept_answers(struct nft *t, const char *chain);
-/* From a sandbox: drops what belongs to no connection, or to one of others.  The chain "related" must stand. */
+/*
+ * From a sandbox: drops packets of no connection, or of another's connection. The chain
+ * "related" must exist.
+ */
 void ruleset_drop_strange(struct nft *t, const char *chain);
-/* Of a network with a name: the chain for what a member sends, and the drop of redirects. */
+/* For a named network: the chain for packets from a member, and the drop of redirects. */
 #define RULESET_MEMBER "from-member"
 void ruleset_peers(struct nft *t, const char *bridge);
-/* In a chain of packets whose source was checked: what goes to another member passes. */
+/* In a chain of packets with a checked source: packets to another member pass. */
 void ruleset_accept_peers(struct nft *t, const char *bridge, const char *chain);
 /* Count questions to a DNS server on the host in a chain of input, and its answers. */
 void ruleset_count_questions(struct nft *t, const char *chain);

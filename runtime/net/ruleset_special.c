@@ -40,7 +40,7 @@ void ruleset_special6(struct nft *t, const char *chain, unsigned offset, int rej
 	}
 }
 
-/* The ranges of netaddr.h; one that reaches the end of all addresses has no end. */
+/* The ranges of netaddr.h; a range up to the last address has no end element. */
 void ruleset_special4(struct nft *t)
 {
 	struct nft_element list[64] = { 0 };

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S20 and S21 of SECURITY.md. */
-/* What the state of a connection says of a packet: whether it answers, and whether the sender has a part in it. */
+/*
+ * Uses the state of a packet's connection: whether the packet is an answer, and whether its
+ * sender takes part in the connection.
+ */
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 
@@ -52,8 +55,9 @@ void ruleset_drop_strange(struct nft *t, const char *chain)
 }
 
 /*
- * The kernel finds the connection of an ICMP error by the packet quoted in it, which its sender can make up:
- * one of the host, or between another sandbox and its client.  Only the end of a connection may tell of it.
+ * The kernel finds the connection of an ICMP error by the packet quoted in it, which a sender
+ * can invent: a connection of the host, or between another sandbox and its client. Only an end
+ * of a connection may send errors about it.
  */
 void ruleset_related(struct nft *t)
 {

@@ -11,7 +11,7 @@ enum { CLIENT_HELLO = 1, SERVER_HELLO = 2, SERVER_NAME = 0, HOST_NAME = 0 };
 #define RECORD_MAX 16384
 #define MESSAGE_HEAD 4
 
-/* What is left to be read; bad once more was wanted than there is. */
+/* The bytes left to read; bad if a read went past the end. */
 struct reader {
 	const unsigned char *p;
 	size_t n;
@@ -42,7 +42,7 @@ static size_t number(struct reader *r, size_t bytes)
 	return v;
 }
 
-/* One name, of a host, and nothing else: servers differ in what they take of a longer list. */
+/* Exactly one name, of a host: servers disagree about longer lists. */
 static enum tlshello read_name(struct reader ext, char name[TLSHELLO_NAME])
 {
 	struct reader list = take(&ext, number(&ext, 2)), host;

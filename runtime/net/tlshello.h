@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tlshello - whom a TLS client asks for, in its first words (RFC 8446, 4.1.2; RFC 6066, 3).
+ * tlshello - the server name in a TLS client's first message (RFC 8446, 4.1.2; RFC 6066, 3).
  *
- * Pure, fed with hostile bytes: what two parsers could read in two ways is no hello.
+ * Pure, fed with hostile bytes: anything that two parsers could read in two ways is refused.
  */
 #ifndef BERTH_RUNTIME_NET_TLSHELLO_H
 #define BERTH_RUNTIME_NET_TLSHELLO_H
@@ -11,10 +11,10 @@
 
 #define TLSHELLO_MAX 16384	/* bytes of a ClientHello; those with post-quantum keys have two thousand */
 #define TLSHELLO_NAME 256	/* with the NUL */
-#define TLSHELLO_ANSWER 43	/* bytes of a server's answer that tell what it is */
+#define TLSHELLO_ANSWER 43	/* bytes of a server's answer that identify it */
 
 enum tlshello {
-	TLSHELLO_BAD,		/* it begins like one, and is none */
+	TLSHELLO_BAD,		/* it begins like a hello, and is not one */
 	TLSHELLO_MORE,		/* more is needed */
 	TLSHELLO_OTHER,		/* another protocol */
 	TLSHELLO_UNNAMED,	/* it names nobody */
@@ -22,10 +22,10 @@ enum tlshello {
 };
 
 /*
- * The ClientHello at the beginning of what a client has sent, over as many records as
- * it has chosen.  name gets the server_name as it is spelled, and for others "";
- * ret_len, of one that is whole, how many bytes it took.
- * With again it is the second one: records of early data and change_cipher_spec before it are passed over.
+ * Reads the ClientHello at the beginning of a client's bytes, in any number of records. name
+ * gets the server_name as spelled, or "" without one; ret_len the number of bytes of a whole
+ * hello. With again it is the second hello: records of early data and change_cipher_spec before
+ * it are skipped.
  */
 enum tlshello tlshello_read(const unsigned char *p, size_t n, int again, char name[TLSHELLO_NAME], size_t *ret_len);
 /* The server's first TLSHELLO_ANSWER bytes: 1 when it asks for another ClientHello (HelloRetryRequest). */

@@ -26,7 +26,7 @@ static int is_type(const char *path, long magic)
 	return statfs(path, &st) == 0 && (unsigned long)st.f_type == (unsigned long)magic;
 }
 
-/* Absolute and without ".": what the hierarchy's mount is put before. */
+/* An absolute path without "."; the hierarchy's mount point is put in front of it. */
 static int check_path(const char *path, struct err *e)
 {
 	const char *p = path;
@@ -144,7 +144,10 @@ void oci_cgroup_release(struct oci_cgroup *c)
 	c->count = 0;
 }
 
-/* A v1 cpuset allows nothing until it is told: what its parent allows.  0: the parent allows nothing itself. */
+/*
+ * A new v1 cpuset allows nothing, so it gets what its parent allows. 0: the parent allows
+ * nothing itself.
+ */
 static int inherit_cpuset(const char *dir)
 {
 	static const char *const files[] = { "cpuset.cpus", "cpuset.mems" };
@@ -196,7 +199,10 @@ static int make_dirs(const struct oci_cgroup *c, struct oci_cgroup_part *p, stru
 	char *slash = p->dir + p->root_len;
 
 	if (c->v2) {
-		/* systemd's, too: hugetlb, rdma and misc are none of its own controllers, and it leaves them as they are */
+		/*
+		 * also in a cgroup of systemd's: hugetlb, rdma and misc are not its controllers,
+		 * and it leaves them alone
+		 */
 		while (slash && slash <= p->dir + p->theirs_len) {
 			*slash = '\0';
 			delegate(p->dir);
@@ -249,7 +255,7 @@ int oci_cgroup_check_vacant(const struct oci_cgroup *c, struct err *e)
 	return 0;
 }
 
-/* One that somebody left frozen would stop whatever enters it for ever. */
+/* A cgroup that was left frozen would stop every process that enters it. */
 static int check_thawed(const struct oci_cgroup_part *p, struct err *e)
 {
 	char state[16];

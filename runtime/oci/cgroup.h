@@ -45,11 +45,14 @@ struct oci_cgroup {
 int oci_cgroup_plan(struct oci_cgroup *c, const char *path, const char *id, struct err *e);
 /* The same for the cgroup "container" in the scope of systemd at scope (from the v2 mount). */
 int oci_cgroup_plan_scope(struct oci_cgroup *c, const char *scope, struct err *e);
-/* ERR_BUSY when one of them has processes: before anything is recorded that a removal would act on. */
+/*
+ * ERR_BUSY if one of them has processes. Call it before anything is recorded that a removal
+ * would act on.
+ */
 int oci_cgroup_check_vacant(const struct oci_cgroup *c, struct err *e);
-/* Makes them, and what is missing above; refuses one with processes in it (ERR_BUSY). */
+/* Makes them and their missing parents; refuses one with processes in it (ERR_BUSY). */
 int oci_cgroup_create(struct oci_cgroup *c, struct err *e);
-/* Opens what exists of them; what is missing is no error. */
+/* Opens those that exist; a missing one is no error. */
 int oci_cgroup_open(struct oci_cgroup *c, struct err *e);
 void oci_cgroup_release(struct oci_cgroup *c);
 
@@ -57,7 +60,7 @@ void oci_cgroup_release(struct oci_cgroup *c);
 json_t *oci_cgroup_to_json(const struct oci_cgroup *c);
 int oci_cgroup_from_json(struct oci_cgroup *c, const json_t *j, struct err *e);
 
-/* The directory of a v1 controller or of OCI_CGROUP_UNIFIED, open; -1 when there is none. */
+/* The open directory of a v1 controller or of OCI_CGROUP_UNIFIED; -1 if there is none. */
 int oci_cgroup_fd(const struct oci_cgroup *c, const char *controller);
 /* The v2 directory for clone3(2), CLONE_INTO_CGROUP; -1. */
 int oci_cgroup_clone_fd(const struct oci_cgroup *c);
@@ -73,7 +76,7 @@ int oci_cgroup_pids(const struct oci_cgroup *c, pid_t **ret, size_t *ret_count, 
 int oci_cgroup_freeze(const struct oci_cgroup *c, int on, struct err *e);
 /* 1 frozen (or about to be), 0 not. */
 int oci_cgroup_frozen(const struct oci_cgroup *c);
-/* Kills what lives in it, waits, removes the directories.  What is gone already is no error. */
+/* Kills the processes in it, waits, and removes the directories. Missing ones are no error. */
 int oci_cgroup_destroy(struct oci_cgroup *c, struct err *e);
 
 #endif

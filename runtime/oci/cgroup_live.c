@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A container's cgroup once it lives: who is in it, signals, freezing, removal. */
+/* The cgroup of a living container: its processes, signals, freezing, removal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -64,7 +64,7 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* One hierarchy is enough: each process is in all of them. */
+/* One hierarchy is enough, because each process is in all of them. */
 static int census_fd(const struct oci_cgroup *c)
 {
 	static const char *const order[] = { OCI_CGROUP_UNIFIED, "pids", "memory", "freezer", "systemd" };
@@ -187,7 +187,7 @@ int oci_cgroup_frozen(const struct oci_cgroup *c)
 
 /* ---- removal ------------------------------------------------------------- */
 
-/* What has processes stays, and so does all above it; the rest goes. */
+/* A cgroup with processes stays, and so do all above it; the others are removed. */
 static int remove_below(void *ctx, int above, const char *name, struct err *e)
 {
 	(void)ctx;
@@ -218,7 +218,7 @@ static int remove_tree(const char *path, uint64_t end, struct err *e)
 	return errno == EBUSY ? 1 : err_sys(e, "remove cgroup %s", path);
 }
 
-/* Of what is left: what is frozen does not die. */
+/* Thaws what is left, because a frozen process does not die. */
 static int end_processes(const struct oci_cgroup *c, uint64_t end, struct err *e)
 {
 	struct pid_list l = { 0 };

@@ -26,7 +26,11 @@ struct level {
 struct walk {
 	struct level *levels;
 	size_t depth, room;	/* depth of them are in use */
-	struct buf names;	/* of cgroups that are to be walked, and last, but for the newest level's, the one we are in */
+	/*
+	 * names of cgroups still to walk; the last is the current one, except on the newest
+	 * level
+	 */
+	struct buf names;
 	int fd;
 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_cgroup_walk - every cgroup at and below one, however many a container made and however deep.
+ * oci_cgroup_walk - every cgroup at and below one, at any number and depth.
  *
- * Holds two descriptors and no stack per level: down by name, back by "..", which has to be what it was on the way down
- * (a cgroup has no other parent than the one it was made in).  Time is linear in the number of cgroups, and ends at a
- * deadline: who makes cgroups faster than they are walked is not followed for ever.
+ * Holds two descriptors and no stack per level: down by name, back by "..", which must be the
+ * same directory as on the way down (a cgroup cannot move to another parent). Time is linear in
+ * the number of cgroups, and ends at a deadline, so a container that makes cgroups faster than
+ * they are walked cannot keep us for ever.
  */
 #ifndef BERTH_RUNTIME_OCI_CGROUP_WALK_H
 #define BERTH_RUNTIME_OCI_CGROUP_WALK_H
@@ -22,7 +23,7 @@ struct oci_cgroup_walk {
 	uint64_t end;	/* clock_ms(); past it ERR_TIMEOUT */
 };
 
-/* fd stays the caller's.  What goes away on the way is no error. */
+/* fd stays the caller's. A cgroup that is removed on the way is no error. */
 int oci_cgroup_walk(int fd, const struct oci_cgroup_walk *w, struct err *e);
 
 #endif

@@ -83,7 +83,7 @@ struct oci_container {
 	int *device_fd;		/* the same for each of linux.devices; NULL */
 	size_t device_count;
 	int null_fd;		/* the host's /dev/null as a read-only mount, what masks files; -1 */
-	int proc_mount_fd, sys_mount_fd;	/* the process: what it has mounted at /proc and /sys; -1 */
+	int proc_mount_fd, sys_mount_fd;	/* the process's mounts at /proc and /sys; -1 */
 	unsigned long propagation;	/* of the root: MS_* */
 	int sock;		/* this side's end of the pair */
 	int console_fd;		/* connected to --console-socket; -1 */
@@ -131,8 +131,9 @@ int oci_kernelfs_keep(struct oci_container *c, const struct oci_mount *m, const 
 /* Spells path, which begins with a slash, as "/a/b": else "//proc" would not be taken for /proc. */
 void oci_kernelfs_spell(char *path);
 /*
- * Opens path, O_PATH, in the container's root; below /proc or /sys from the mount that was made there, wherever that is by
- * now: another who has the tree may have given its place another name, and what is not found is not masked (S25).  -1 with errno.
+ * Opens path, O_PATH, in the container's root. A path below /proc or /sys is opened from the
+ * mount that was made there, because another container with the same tree may have renamed its
+ * mount point, and a path that is not found is not masked (S25). -1 with errno.
  */
 int oci_kernelfs_open(const struct oci_container *c, int root, const char *path);
 
@@ -149,8 +150,8 @@ int oci_place(int root_fd, const char *path, int directory, struct err *e);
  */
 int oci_console_take(const json_t *process, int console, struct err *e);
 /*
- * For a terminal that we copy ourselves: a newline stays one, as the caller's terminal, if there is one, adds the return
- * and a pipe wants none.
+ * For a terminal that we copy ourselves: a newline stays a newline. The caller's terminal, if
+ * any, adds the carriage return, and a pipe needs none.
  */
 void oci_console_plain(int master);
 /* Connects to --console-socket. */
@@ -177,8 +178,9 @@ void oci_message_fail(int sock, const struct err *e, int in_hook) __attribute__(
 int oci_filter_send(int sock, const struct oci_seccomp *f, struct err *e);
 int oci_filter_recv(int sock, struct oci_seccomp *f, struct err *e);
 /*
- * Closes every descriptor but 0, 1, 2, the passed on ones and the n of list (-1: none), for good: whatever resolves a
- * path of the image afterwards, the kernel at execve(2) too, could be led through one (CVE-2024-21626, E03, E04).
+ * Closes every descriptor but 0, 1, 2, those passed on and the n of list (-1: none). Anything
+ * that resolves a path of the image later, also the kernel at execve(2), could otherwise be led
+ * through one (CVE-2024-21626, E03, E04).
  */
 int oci_keep_only(int preserve_fds, const int *list, size_t n, struct err *e);
 int oci_tell_listener(int sock, int listener, struct err *e);

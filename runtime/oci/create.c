@@ -258,8 +258,8 @@ static int needs_joiner(const struct oci_container *c)
 }
 
 /*
- * With a user namespace to join: those that it owns can be joined only from
- * within, those of the host only from outside; so both are tried.
+ * A user namespace to join: namespaces that it owns can be joined only from within, those of the
+ * host only from outside, so both are tried.
  */
 static int join_all(const struct oci_container *c, struct err *e)
 {
@@ -363,7 +363,7 @@ static int listen_for_start(struct oci_container *c, struct err *e)
 	return 0;
 }
 
-/* What is not ours must not be in st when everything is taken back. */
+/* Things that are not ours must not be in st when everything is undone. */
 static int check_vacant(struct oci_state *st, struct err *e)
 {
 	if (oci_cgroup_check_vacant(&st->cgroup, e) == 0)
@@ -372,11 +372,11 @@ static int check_vacant(struct oci_state *st, struct err *e)
 	return -1;
 }
 
-/* Without privilege there may be no cgroup to be had: then there is none, and limits are refused where they are written. */
+/* Without privilege there may be no cgroup; then limits are refused where they are written. */
 static int make_cgroups(struct oci_container *c, struct oci_state *st, const struct oci_request *r, struct err *e)
 {
 	if (r->systemd_program >= 0 && oci_scope_start(&c->scope, r->systemd_program, e) < 0) {
-		oci_cgroup_release(&st->cgroup);	/* what may be there is another's */
+		oci_cgroup_release(&st->cgroup);	/* an existing cgroup may be another's */
 		return -1;
 	}
 	if (oci_cgroup_create(&st->cgroup, e) == 0)

@@ -29,14 +29,14 @@ struct oci_made {
 	json_t *config;
 	int sock;	/* run: to the container's process; -1 */
 	int master;	/* run: the container's terminal; -1 */
-	int notify_fd;	/* run: it says here that it is ready (oci_notify.h); -1 */
+	int notify_fd;	/* run: where it reports that it is ready (oci_notify.h); -1 */
 	int hook_failed;	/* what failed was a startContainer or poststart hook */
 };
 
 /*
- * Makes the container of r.  With r->run the process was told to go on, and
- * oci_await_exec() says whether it did; without, it waits for `start`.  On failure
- * everything is taken back.  ret is uninitialised storage.
+ * Makes the container of r. With r->run the process continues at once, and oci_await_exec() says
+ * whether the exec succeeded; without it, the process waits for `start`. On failure everything
+ * is undone. ret is uninitialised storage.
  */
 int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, struct err *e);
 void oci_made_release(struct oci_made *m);
@@ -52,8 +52,8 @@ int oci_poststart(struct oci_made *m, struct err *e);
  */
 int oci_destroy(struct oci_state *st, int root_fd, struct err *e);
 /*
- * `delete`: what runs is ERR_BUSY, unless force, which kills it.  Runs the poststop
- * hooks when the container had been made.
+ * `delete`: a running container is ERR_BUSY, unless force, which kills it. Runs the poststop
+ * hooks if the container had been made.
  */
 int oci_delete(int root_fd, const char *id, int force, struct err *e);
 

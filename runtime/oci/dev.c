@@ -47,7 +47,11 @@ struct node {
 	unsigned major, minor;
 	uid_t uid;
 	gid_t gid;
-	int asked;	/* by linux.devices: what is there and is not it, is an error (config-linux.md, "Devices") */
+	/*
+	 * named in linux.devices: another file in its place is an error (config-linux.md,
+	 * "Devices")
+	 */
+	int asked;
 };
 
 static int is_node(int fd, const struct node *n)
@@ -170,9 +174,9 @@ static uid_t on_host(const json_t *map, uid_t id)
 }
 
 /*
- * The container's root may not make a device, the host's may: in the state
- * directory, from where its mount is taken (devices work on it, whatever /run
- * says).  The name must stay until the mount is attached: oci_dev_forget().
+ * The container's root may not make a device, but the host's may. It makes the device in the
+ * state directory, and the device is mounted from there (devices work on that mount, even if
+ * /run is nodev). The name must stay until the mount is attached: oci_dev_forget().
  */
 static int make_on_host(struct oci_container *c, size_t i, const struct node *n, const char *path, struct err *e)
 {
@@ -316,7 +320,7 @@ int oci_dev_make(struct oci_container *c, int root_fd, struct err *e)
 		make_link(dir, links[i].name, links[i].to);
 	if (faccessat(c->proc_fd, "kcore", F_OK, 0) == 0)
 		make_link(dir, "core", "/proc/kcore");
-	/* the container's own devpts, whatever the image has there */
+	/* the container's own devpts, even if the image has a file there */
 	if (path_has(dir, "pts/ptmx")) {
 		unlinkat(dir, "ptmx", 0);
 		make_link(dir, "ptmx", "pts/ptmx");

@@ -71,7 +71,10 @@ static int read_rule(const json_t *v, struct rule *r, struct err *e)
 	return 0;
 }
 
-/* "a" is everything and rwm, whatever is said beside it (v1): what allows less is said of both kinds. */
+/*
+ * "a" is everything and rwm, and other members beside it do not count (v1). A rule that allows
+ * less applies to both kinds.
+ */
 static int add_any(struct rules *l, struct rule r, struct err *e)
 {
 	if (r.type != 'a' || !r.allow || (r.major < 0 && r.minor < 0 && r.access == READ_WRITE_MKNOD))
@@ -161,7 +164,10 @@ static size_t compile(const struct rules *l, struct bpf_insn *insns, size_t max)
 		}
 		INSN(.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = r->allow);
 		INSN(.code = BPF_JMP | BPF_EXIT);
-		/* it matches everything: what comes after could not be reached, which the kernel refuses */
+		/*
+		 * it matches everything: the kernel refuses rules after it, which could not be
+		 * reached
+		 */
 		if (!count)
 			return n;
 		for (j = 0; j < count; j++)

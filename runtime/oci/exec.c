@@ -116,8 +116,8 @@ static __attribute__((noreturn)) void in_container(struct entry *n)
 /* ---- on the way there ------------------------------------------------------------------- */
 
 /*
- * The v2 cgroup of the container's first process, to be joined by its file.  Opened while paths are still the host's:
- * in the container the same path is whatever its image has there.
+ * The v2 cgroup of the container's first process, which is joined through its file. Opened while
+ * paths are still the host's: in the container the same path may be a file of its image.
  */
 static int open_beside(struct entry *n, struct err *e)
 {

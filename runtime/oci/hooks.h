@@ -14,11 +14,14 @@
 struct oci_hooks {
 	const json_t *config;	/* the whole configuration */
 	const char *cwd;	/* the bundle, or the root; NULL: as it is */
-	char **env;	/* of a hook that has none of its own; NULL: ours */
+	char **env;	/* for a hook without its own; NULL: ours */
 	const int *fds;	/* stdout and stderr of oci_hooks_output(); NULL: opened as they are needed */
 };
 
-/* Opens what the annotations name, for hooks that run where it cannot be seen; -1 for one that is not there. */
+/*
+ * Opens the files that the annotations name, for hooks that run where these are out of sight; -1
+ * for a missing one.
+ */
 int oci_hooks_output(const json_t *config, int fds[2], struct err *e);
 /* 1 when the configuration has hooks of that name. */
 int oci_hooks_any(const json_t *config, const char *name);

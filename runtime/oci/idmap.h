@@ -12,8 +12,8 @@
 #include "base/err.h"
 
 /*
- * Writes the maps of the user namespace that pid was just born in.  Without
- * privilege: one id of our own directly, more by newuidmap(1) and newgidmap(1).
+ * Writes the maps of the user namespace in which pid was just born. Without privilege: one id of
+ * our own directly, more by newuidmap(1) and newgidmap(1).
  */
 int oci_idmap_write(pid_t pid, const json_t *uids, const json_t *gids, struct err *e);
 /*

@@ -39,7 +39,10 @@ static int has_ns(const struct oci_container *c, enum oci_ns ns)
 
 /* ---- steps ---------------------------------------------------------------------------- */
 
-/* Until it is made, the process ends with the runtime that makes it; nobody may trace it (E01). */
+/*
+ * Until the container is made, its process ends with the runtime that makes it; nobody may trace
+ * it (E01).
+ */
 static int tie_to_runtime(struct oci_container *c, struct err *e)
 {
 	/* an ordinary user's runtime could not map the ids of a process that it may not trace: not before that */
@@ -292,8 +295,8 @@ static int prepare_process(struct oci_container *c, struct oci_process *p, struc
 /* ---- being started ------------------------------------------------------------------------- */
 
 /*
- * From here on paths of the image are looked up, and a created container may wait for days: it holds nothing but what
- * it was given and what it waits with.
+ * From here on paths of the image are looked up, and a created container may wait for days. So
+ * it holds only the descriptors that it was given and those that it waits with.
  */
 static int let_go(struct oci_container *c, struct oci_process *p, struct err *e)
 {
@@ -322,7 +325,10 @@ static void listen_for_the_end(void)
 		signal(signals[i], ended);
 }
 
-/* All is made: the runtime gives limits and the filter, and may go then.  Whoever it tells may send a signal at once. */
+/*
+ * All is made: the runtime sends limits and the filter, and may end then. A program that it
+ * notifies may send a signal at once.
+ */
 static int report_ready(struct oci_container *c, struct err *e)
 {
 	if (c->wait_start && prctl(PR_SET_PDEATHSIG, 0) < 0)

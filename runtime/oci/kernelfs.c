@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * procfs and sysfs of a container: where they are mounted, what may be put over
- * a file of procfs, and how masks find them again.
+ * procfs and sysfs of a container: where they are mounted, what may be mounted over a file of
+ * procfs, and how masks find them again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,10 @@ static int is_procfs(int fd)
 	return fstatfs(fd, &st) == 0 && st.f_type == PROC_SUPER_MAGIC;
 }
 
-/* What may be put over a file of procfs: what engines (lxcfs) do put there, and nothing that is written to. */
+/*
+ * The files of procfs that may be covered: those that engines (lxcfs) do cover, and none that is
+ * written to.
+ */
 static int allowed_in_proc(const char *path)
 {
 	static const char *const names[] = {
@@ -43,8 +46,9 @@ static int allowed_in_proc(const char *path)
 }
 
 /*
- * procfs and sysfs in their places, not where a link of the image leads (CVE-2019-19921, CVE-2023-27561).  What was looked
- * at is what is mounted on: another who has the tree may put a link there in between (S25).
+ * Mounts procfs and sysfs at their places, and not where a link of the image leads
+ * (CVE-2019-19921, CVE-2023-27561). The directory that was checked is the one that is mounted
+ * on, because another container with the same tree may put a link there in between (S25).
  */
 int oci_kernelfs_place(int root_fd, const struct oci_mount *m, const char *path, struct err *e)
 {
@@ -122,7 +126,7 @@ int oci_kernelfs_open(const struct oci_container *c, int root, const char *path)
 {
 	const char *proc = below(path, "proc"), *sys = below(path, "sys");
 
-	/* ".." may lead out of the mount, whose own root it would stop at */
+	/* ".." may lead out of the mount; it would stop only at the mount's own root */
 	if (strstr(path, "/.."))
 		return path_open_in_root(root, path, O_PATH, 0);
 	if (c->proc_mount_fd >= 0 && proc)

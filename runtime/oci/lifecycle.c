@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From created on: start, the hooks after it, delete.
- */
+/* The life of a container after create: start, the hooks after it, delete. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

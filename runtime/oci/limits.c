@@ -189,6 +189,6 @@ void oci_process_affinity_all(void)
 	unsigned char mask[1024];	/* 8192 CPUs, more than any kernel is built for */
 
 	memset(mask, 0xff, sizeof(mask));
-	/* the kernel takes what the cpuset allows; without that, ours stays */
+	/* the kernel takes the CPUs that the cpuset allows; without that, our affinity stays */
 	syscall(SYS_sched_setaffinity, 0, sizeof(mask), mask);
 }

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-/* process-wide by nature: one program, one log */
+/* process-wide by nature: a program has one log */
 static struct {
 	int fd, json;
 	enum oci_level level;
@@ -27,7 +27,8 @@ int oci_log_open(const char *path, int json, enum oci_level level, struct err *e
 
 	out.json = json;
 	out.level = level;
-	if (path && !strncmp(path, "file:", 5))	/* as crun has it; its journald: and syslog: are no files */
+	/* as in crun; its journald: and syslog: are not files */
+	if (path && !strncmp(path, "file:", 5))
 		path += 5;
 	else if (path && (!strncmp(path, "journald:", 9) || !strncmp(path, "syslog:", 7)))
 		return err_set(e, ERR_UNSUPPORTED, "--log %.32s: only files are written to", path);

@@ -18,7 +18,7 @@ enum oci_level { OCI_ERROR, OCI_WARNING, OCI_INFO, OCI_DEBUG };
 int oci_log_open(const char *path, int json, enum oci_level level, struct err *e);
 int oci_log_level(const char *word, enum oci_level *ret, struct err *e);
 void oci_log(enum oci_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Where it goes. */
+/* Sets where the log goes. */
 int oci_log_fd(void);
 /* The one error that ends a command: to the log, and to standard error when that is another place. */
 void oci_log_fatal(const struct err *e);

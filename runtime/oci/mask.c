@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is taken away again once the root is entered: masked paths, read-only ones, the root's own writing. */
+/* Removes access once the root is entered: masked paths, read-only paths, a read-only root. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
@@ -23,7 +23,10 @@ static int is_directory(int fd)
 	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* What was left writable for the mount points, devices and the console in it; in order, the last word stands. */
+/*
+ * The paths that stayed writable for mount points, devices and the console in them; in order,
+ * the last one counts.
+ */
 static int lock_late(const struct oci_container *c, struct err *e)
 {
 	size_t i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the container's first process and those of `exec` have in common: the
- * words they exchange with the runtime, and the last things before execve.
+ * Shared by the container's first process and the processes of `exec`: their messages to the
+ * runtime, and the last steps before execve.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ int oci_message_recv(int sock, struct oci_message *ret, int *ret_fd)
 	return r == 0 ? 0 : r == (ssize_t)sizeof(*ret) ? 1 : -1;
 }
 
-/* _exit() where the filter may be loaded already: it ends, whatever that says. */
+/* _exit() even if the filter is loaded: it ends the process under any filter */
 static void __attribute__((noreturn)) end(int status)
 {
 	syscall(SYS_exit_group, status);
@@ -118,7 +118,7 @@ int oci_tell_listener(int sock, int listener, struct err *e)
 	/* write(2) alone: the filter is loaded, and no profile may ask a listener about that */
 	if (write(sock, &m, sizeof(m)) != (ssize_t)sizeof(m))
 		return err_sys(e, "hand over the seccomp listener");
-	/* ours goes at execve: not before the other end has its own */
+	/* execve closes our end: not before the other end has its copy */
 	if (read(sock, &m, sizeof(m)) == 0)
 		end(1);
 	return 0;

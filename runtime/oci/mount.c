@@ -26,7 +26,7 @@
 
 enum special { PLAIN, BIND, RBIND, COPY_UP, IDMAP, RIDMAP, SOURCE_NOFOLLOW, TARGET_NOFOLLOW, COPY_SYMLINK, REMOUNT, IGNORED };
 
-/* Words that are not here go to the file system as they stand. */
+/* Unknown words are passed to the file system unchanged. */
 static const struct {
 	const char *word;
 	uint64_t set, clear;
@@ -188,7 +188,10 @@ static int read_word(struct oci_mount *m, const char *word, struct err *e)
 	return 0;
 }
 
-/* Type and source say nothing: what is mounted there is, and stays.  What belongs to a new mount is refused. */
+/*
+ * A remount ignores type and source: it changes the existing mount. Options of a new mount are
+ * refused.
+ */
 static int read_remount(struct oci_mount *m, struct err *e)
 {
 	const int maps = m->idmap || json_array_size(oci_get(m->doc, "uidMappings")) || json_array_size(oci_get(m->doc, "gidMappings"));
@@ -250,7 +253,10 @@ static int set_options(struct oci_mount *m, unsigned long dflt, struct err *e)
 	if (set_attr(m->fd, 0, m->set, m->clear, 0, m->destination, e) < 0 ||
 	    set_attr(m->fd, 1, m->below_set, m->below_clear, 0, m->destination, e) < 0)
 		return -1;
-	/* nothing of the host's may be a peer while it is attached; what was asked for comes after that */
+	/*
+	 * it may not be a peer of a host mount while it is attached; the requested propagation
+	 * is set after that
+	 */
 	return set_attr(m->fd, 1, 0, 0, dflt & ~(unsigned long)MS_REC, m->destination, e);
 }
 
@@ -265,7 +271,10 @@ int oci_mount_spread(const struct oci_mount *m, struct err *e)
 	return 0;
 }
 
-/* Whether fd is the root of a mount: the kernel says so when it is given what is set already. */
+/*
+ * Whether fd is the root of a mount: the kernel tells when we set attributes that it has
+ * already.
+ */
 static int check_mounted(int fd, const char *what, struct err *e)
 {
 	struct mount_attr same = { 0 };

@@ -43,11 +43,11 @@ int oci_mount_bind(struct oci_mount *m, unsigned long dflt, int userns_fd, struc
 /* The propagation that its options name, once it is attached: a detached mount is never shared. */
 int oci_mount_spread(const struct oci_mount *m, struct err *e);
 /*
- * remount: the options, read-only for later, of the mount whose root target_fd is, and of it alone: never of the file
- * system, which may be the host's.  m->fd is it then.
+ * remount: sets the options, read-only later, of the mount whose root target_fd is, and never
+ * those of the file system, which may be the host's. m->fd becomes that mount.
  */
 int oci_mount_again(struct oci_mount *m, int target_fd, struct err *e);
-/* What is late of it, now. */
+/* Sets its late options. */
 int oci_mount_late(const struct oci_mount *m, struct err *e);
 /* A new file system with its options. */
 int oci_mount_new(struct oci_mount *m, struct err *e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * linux.netDevices (runtime-spec 1.3): an interface of the host goes into the
- * container's network namespace, under another name if one is given, down while
- * it moves and up with the global addresses that it had.
+ * linux.netDevices (runtime-spec 1.3): moves an interface of the host into the container's
+ * network namespace, under another name if given. It is down while it moves, and up with its
+ * former global addresses afterwards.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -138,7 +138,7 @@ static int up_with_addresses(int sock, const char *name, const struct address *a
 	return ask(sock, &r);
 }
 
-/* In a fork, as our own namespace must not change. */
+/* In a fork, because our own namespace must not change. */
 static int finish_inside(const char *netns, const char *name, const struct address *a, size_t n)
 {
 	int status;

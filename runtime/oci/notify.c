@@ -23,7 +23,7 @@
 #define SOCKET_NAME "notify.sock"
 #define INSIDE "/run/notify"
 
-/* The address of the service manager's socket, or NULL: nobody is to be notified. */
+/* The address of the service manager's socket, or NULL: there is none to notify. */
 static const char *oci_notify_host(void)
 {
 	const char *address = getenv("NOTIFY_SOCKET");
@@ -79,7 +79,7 @@ int oci_notify_bind(int state_fd, int *ret_fd, struct err *e)
 	if (fd < 0)
 		return err_sys(e, "make a socket");
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s/" DIR_NAME "/" SOCKET_NAME, path_of_fd(state_fd, dir));
-	/* whatever user the container's program is */
+	/* the container's program may run as any user */
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || fchmodat(state_fd, DIR_NAME "/" SOCKET_NAME, 0777, 0) < 0)
 		return err_sys(e, "bind the container's notify socket");
 	*ret_fd = take_fd(&fd);
@@ -104,7 +104,10 @@ int oci_notify_take(int fd, pid_t main_pid, struct err *e)
 	text[n] = '\0';
 	if (!is_ready(text))
 		return 0;
-	/* in one datagram, so that nobody takes us, who may end now, for the main process */
+	/*
+	 * in one datagram, so that the manager does not take us, who may end now, for the main
+	 * process
+	 */
 	snprintf(answer, sizeof(answer), "MAINPID=%d\nREADY=1\n", main_pid);
 	if (sdnotify_send(oci_notify_host(), answer) < 0)
 		oci_log(OCI_WARNING, "the service manager's socket %s does not take that the container is ready: %s", oci_notify_host(),

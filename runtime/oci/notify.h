@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oci_notify - sd_notify(3) between a container and the service manager above
- * the runtime, in the form that runc gave it: with NOTIFY_SOCKET in our
- * environment the container has a socket of ours at /run/notify/notify.sock,
- * and its READY= is passed on together with the main process's id.
+ * oci_notify - sd_notify(3) between a container and the service manager above the runtime, in
+ * runc's form: with NOTIFY_SOCKET in our environment the container has a socket of ours at
+ * /run/notify/notify.sock, and its READY= is passed on together with the main process's id.
  *
- * What else a container sends is dropped: a service manager takes orders
- * (FDSTORE, RESTART, a MAINPID) from who is trusted only.
+ * Other messages of a container are dropped: a service manager accepts orders (FDSTORE, RESTART,
+ * a MAINPID) only from a trusted process.
  */
 #ifndef BERTH_RUNTIME_OCI_NOTIFY_H
 #define BERTH_RUNTIME_OCI_NOTIFY_H
@@ -20,7 +19,10 @@
 int oci_notify_plan(json_t *config, int root_fd, const char *id, struct err *e);
 /* The directory that is mounted, in the container's state directory. */
 int oci_notify_make_dir(int state_fd, struct err *e);
-/* The socket in it, for `start` and `run`; *ret_fd is -1 when nobody is to be notified or the container was made without. */
+/*
+ * Opens the socket in it, for `start` and `run`; *ret_fd is -1 if nobody is to be notified or
+ * the container was made without one.
+ */
 int oci_notify_bind(int state_fd, int *ret_fd, struct err *e);
 /* There is something to read: 1 when the container is ready and main_pid was told, else 0; -1. */
 int oci_notify_take(int fd, pid_t main_pid, struct err *e);

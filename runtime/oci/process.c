@@ -37,7 +37,7 @@ static const char *env_get(char **env, const char *name)
 	return NULL;
 }
 
-/* The home directory of uid, of the image's /etc/passwd, into out; "/" when there is none. */
+/* The home directory of uid in the image's /etc/passwd, into out; "/" if there is none. */
 static void find_home(uint32_t uid, char *out, size_t size)
 {
 	autobuf struct buf b = BUF_INIT(PASSWD_MAX);
@@ -85,7 +85,7 @@ static int build_env(struct oci_process *p, struct err *e)
 
 		if (!name)
 			return err_set(e, ERR_INVALID, "process.env[%zu]: '%.64s' has no name", i, s);
-		/* the last of one name stands, as a shell would have it, and only one is passed on */
+		/* the last value of a name counts, as in a shell, and only one is passed on */
 		if (s[name]) {
 			size_t j;
 
@@ -211,9 +211,8 @@ static int check_cwd(const char *cwd, struct err *e)
 }
 
 /*
- * As the user, where root could not.  The filter may be loaded already, and an
- * older profile knows nothing newer than chdir(2): check_cwd() finds what a
- * magic link leads out to.
+ * As the user, if root could not. The filter may be loaded already, and an older profile may
+ * know nothing newer than chdir(2): check_cwd() finds out whether a magic link led outside.
  */
 static int chdir_late(const struct oci_process *p, struct err *e)
 {
@@ -311,7 +310,10 @@ static void warn_lost(uint64_t lost)
 		oci_log(OCI_WARNING, "the caller does not hold, so the container does not get:%s", text);
 }
 
-/* Sets all five; what we do not hold cannot be granted: a warning, as config.md says. */
+/*
+ * Sets all five. A capability that we do not hold cannot be granted: a warning, as config.md
+ * says.
+ */
 static int set_caps(struct cap_sets *s, struct err *e)
 {
 	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -439,7 +441,10 @@ static int set_labels(struct oci_process *p, struct err *e)
 
 /* ---- the order ----------------------------------------------------------------------------- */
 
-/* An agent may be asked about every call from here on, ours included: it must hear of the filter before the next one. */
+/*
+ * From here on an agent may be asked about every call, including ours: it must get the filter
+ * before the next call.
+ */
 static int filter_on(const struct oci_seccomp *filter, int sock, struct err *e)
 {
 	int listener;

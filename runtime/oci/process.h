@@ -48,15 +48,15 @@ int oci_process_prepare(struct oci_process *p, struct err *e);
 /* Enters cwd as root; where that fails, oci_process_become() tries again as the user. */
 int oci_process_chdir(struct oci_process *p, struct err *e);
 /*
- * From here on this is the user's process: labels, groups, ids, capabilities,
- * no_new_privs and the filter, in the order that each needs.
- * sock is told of a filter with notifications (oci_tell_listener()).
+ * Turns this process into the user's: labels, groups, ids, capabilities, no_new_privs and the
+ * filter, in the order that each needs. A filter with notifications is reported on sock
+ * (oci_tell_listener()).
  */
 int oci_process_become(struct oci_process *p, const struct oci_seccomp *filter, int sock, struct err *e);
 /* execve.  Returns only with e. */
 int oci_process_exec(const struct oci_process *p, struct err *e);
 
-/* Every CPU that the cpuset allows, whatever the caller was pinned to. */
+/* Every CPU that the cpuset allows, even if the caller was pinned to fewer. */
 void oci_process_affinity_all(void);
 /* The CPU list "0-2,5" set as this process's affinity. */
 int oci_process_affinity(const char *list, struct err *e);

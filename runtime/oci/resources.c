@@ -145,8 +145,9 @@ static int memory_v2(const struct oci_cgroup *c, const json_t *m, struct err *e)
 /* ---- cpu --------------------------------------------------------------------- */
 
 /*
- * A runtime is part of its period, and of both the kernel checks each write: a runtime above its period (realtime), a ratio
- * above the parent's, a burst above its quota.  Which order passes depends on what stands there, so both are tried.
+ * A runtime is part of its period, and the kernel checks both at each write: it refuses a
+ * runtime above its period (realtime), a ratio above the parent's, a burst above its quota. The
+ * order that passes depends on the present values, so both are tried.
  */
 static int period_and_runtime(const struct target *t, const char *period_file, int64_t period, const char *runtime_file,
 			      int64_t runtime, struct err *e)

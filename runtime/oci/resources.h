@@ -16,7 +16,10 @@
 
 /* resources has passed oci_schema_check(); NULL is nothing to do.  c is open. */
 int oci_resources_apply(const struct oci_cgroup *c, const json_t *resources, struct err *e);
-/* The same with the device rules, for a container that runs: all of it, or what was there before stays. */
+/*
+ * The same with the device rules, for a running container: either all of it applies, or the old
+ * values stay.
+ */
 int oci_resources_update(struct oci_cgroup *c, const json_t *resources, struct err *e);
 /*
  * The device rules alone: on v1 in order to devices.allow and devices.deny, on v2 as a BPF program that replaces the

@@ -82,13 +82,16 @@ int oci_mounts_read(struct oci_container *c, struct err *e)
 	return 0;
 }
 
-/* What a bind mount without a propagation of its own gets. */
+/* The default propagation of a bind mount. */
 static unsigned long default_propagation(const struct oci_container *c)
 {
 	return c->propagation & MS_SHARED ? 0 : MS_SLAVE;
 }
 
-/* The user namespace whose mappings an idmapped mount has; made by a child of the runtime, while its pid is the host's. */
+/*
+ * The user namespace with the mappings of an idmapped mount; a child of the runtime makes it,
+ * while its pid is the host's.
+ */
 static int open_map(const struct oci_container *c, struct oci_mount *m, struct err *e)
 {
 	/* no mappings anywhere, and the container joins a user namespace: that one's */
@@ -112,8 +115,9 @@ static int open_bind(struct oci_container *c, struct oci_mount *m, struct err *e
 }
 
 /*
- * What the container's process cannot open: with a user namespace, every source.  Without one a source may be what an earlier
- * entry of mounts puts there, so it is opened in its turn.
+ * Opens sources for the container's process, which with a user namespace can open none. Without
+ * one, a source may be a file that an earlier entry of mounts puts there, so it is opened in its
+ * turn.
  */
 static int open_early(struct oci_container *c, struct oci_mount *m, struct err *e)
 {
@@ -124,7 +128,10 @@ static int open_early(struct oci_container *c, struct oci_mount *m, struct err *
 	return m->idmap ? open_map(c, m, e) : 0;
 }
 
-/* -1: whoever needs it says so.  Never a peer of the host's: a mount over the copy would be one over /dev there (E09). */
+/*
+ * -1: the user of it reports the error. Never a peer of the host's mount: a mount over the copy
+ * would also be one over /dev there (E09).
+ */
 static int copy_device(const char *path, uint64_t attr)
 {
 	struct err ignored;
@@ -133,8 +140,9 @@ static int copy_device(const char *path, uint64_t attr)
 }
 
 /*
- * What masks a file is the host's own node: the container's root, who may be the host's, must not change the mode or the
- * owner that the whole host sees (S25).  A device is written to all the same.
+ * A masked file is covered by the host's own node. The container's root may be the host's root,
+ * and must not change the mode or owner that the whole host sees (S25). A device can still be
+ * written to.
  */
 static int copy_null(void)
 {
@@ -314,7 +322,10 @@ static void inherit_mode(const struct oci_container *c, struct oci_mount *m, con
 	m->word[m->words++] = m->mode;
 }
 
-/* By a descriptor that the kernel resolved in the root: no mount but the container's can be there. */
+/*
+ * By a descriptor that the kernel resolved in the root: only mounts of the container can be
+ * there.
+ */
 static int remount(const struct oci_container *c, struct oci_mount *m, const char *path, struct err *e)
 {
 	autoclose int target = path_open_in_root(c->root_fd, path, O_PATH | (m->target_nofollow ? O_NOFOLLOW : 0), 0);
@@ -433,9 +444,9 @@ static void unescape(char *s)
 }
 
 /*
- * Without pivot_root the host's mounts stay in the namespace, out of reach but
- * there; and the kernel lets who sees a whole /proc or /sys mount another, one
- * without our masks.  So those of the host are taken away, or covered.
+ * Without pivot_root the host's mounts stay in the namespace, out of reach. The kernel would let
+ * a process that sees a whole /proc or /sys mount another one, without our masks, so those of
+ * the host are removed or covered.
  */
 static int hide_kernel_fs(const struct oci_container *c, struct err *e)
 {
@@ -462,7 +473,7 @@ static int hide_kernel_fs(const struct oci_container *c, struct err *e)
 			return err_sys(e, "set %s of the host aside", path);
 		if (umount2(path, MNT_DETACH) == 0 || errno == ENOENT || errno == ENOTDIR)
 			continue;
-		/* locked by a user namespace, or busy: nothing of it is to be seen */
+		/* locked by a user namespace, or busy: it must be covered completely */
 		if (mount("tmpfs", path, "tmpfs", MS_RDONLY, NULL) < 0)
 			return err_sys(e, "cover %s of the host", path);
 	}

@@ -105,7 +105,10 @@ static int add_archs(scmp_filter_ctx ctx, const json_t *list, struct err *e)
 		name[j] = '\0';
 		arch = seccomp_arch_resolve_name(name);
 		if (!arch) {
-			/* newer than the library: nothing can run of it here, but the profile is meant for all */
+			/*
+			 * newer than the library: no program of it can run here, but the profile
+			 * serves several architectures
+			 */
 			if (!strcmp(name, "loongarch64") || !strcmp(name, "m68k") || !strcmp(name, "sh") ||
 			    !strcmp(name, "sheb"))
 				continue;
@@ -219,9 +222,9 @@ static int read_flags(const json_t *list, unsigned *ret, struct err *e)
 #define X32_BIT 0x40000000u
 
 /*
- * As runc: where everything else gets an errno, a call newer than all that the
- * profile names gets ENOSYS, so that a libc falls back to the older one that the
- * profile's author knew.  Put before the filter; other architectures pass by.
+ * As runc: if the default is an errno, a call newer than all that the profile names gets ENOSYS,
+ * so that a libc falls back to the older call that the profile's author knew. Placed before the
+ * filter; other architectures pass by.
  */
 static int answer_newer_calls(struct oci_seccomp *f, const json_t *calls, uint32_t dflt, struct err *e)
 {

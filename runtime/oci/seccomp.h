@@ -20,7 +20,7 @@ struct oci_seccomp {
 	struct sock_filter *insns;	/* NULL: no filter */
 	unsigned short count;
 	unsigned flags;	/* SECCOMP_FILTER_FLAG_* */
-	int notify;	/* there is a listener to be told */
+	int notify;	/* a listener must be notified */
 };
 
 /* seccomp is linux.seccomp or NULL.  ret is zeroed storage. */

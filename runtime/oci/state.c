@@ -142,7 +142,10 @@ static int read_doc(struct oci_state *st, struct err *e)
 	return 0;
 }
 
-/* Whether another holds the lock; a moment's lock of ours, shared, keeps nobody from his. */
+/*
+ * Whether another process holds the lock. Our own shared lock lasts a moment and keeps nobody
+ * waiting.
+ */
 static int is_locked(int dir_fd)
 {
 	if (flock(dir_fd, LOCK_SH | LOCK_NB) < 0)
@@ -175,7 +178,7 @@ static int read_unlocked(struct oci_state *st, struct err *e)
 	}
 }
 
-/* Whether the directory is still what is known by the id: it may have been deleted while we waited. */
+/* Whether the directory still belongs to the id: it may have been deleted while we waited. */
 static int check_there(const struct oci_state *st, int root_fd, struct err *e)
 {
 	struct stat own, now;
@@ -213,7 +216,10 @@ static int load(struct oci_state *st, int root_fd, const char *id, enum lock_mod
 		return errno == ENOENT || errno == ENOTDIR ?
 		       err_set(e, ERR_NOT_FOUND, "container '%s' does not exist", id) :
 		       err_sys(e, "open the state directory of container '%s'", id);
-	/* whoever has just made the directory has its lock when the root's can be had */
+	/*
+	 * a process that has just made the directory holds its lock before it releases the
+	 * root's
+	 */
 	if (!path_has(st->dir_fd, "state.json")) {
 		if (lock_dir(root_fd, LOCK_EX, id, e) < 0)
 			goto fail;
@@ -275,7 +281,10 @@ void oci_state_unlock(const struct oci_state *st)
 
 #define STAT_SIZE 1024
 
-/* Field number (3 or more, proc(5)) of /proc/PID/stat, in text; NULL when there is no such process. */
+/*
+ * Field number (3 or more, proc(5)) of /proc/PID/stat, in text; NULL if there is no such
+ * process.
+ */
 static const char *stat_field(pid_t pid, int number, char text[STAT_SIZE])
 {
 	char path[32], *p;

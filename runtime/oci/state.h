@@ -54,7 +54,7 @@ int oci_state_new(struct oci_state *st, int root_fd, const char *id, struct err 
 int oci_state_save(const struct oci_state *st, struct err *e);
 /* ERR_NOT_FOUND.  A directory without state.json (a create that was killed) loads with an empty doc. */
 int oci_state_load(struct oci_state *st, int root_fd, const char *id, struct err *e);
-/* The same once whoever makes or changes it now has finished; locked. */
+/* The same once the process that makes or changes it now has finished; locked. */
 int oci_state_load_locked(struct oci_state *st, int root_fd, const char *id, struct err *e);
 /* The same, but what is being made is not waited for: ERR_BUSY. */
 int oci_state_load_made(struct oci_state *st, int root_fd, const char *id, struct err *e);

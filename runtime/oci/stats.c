@@ -14,7 +14,7 @@ static int dir_of(const struct oci_cgroup *c, const char *controller)
 	return c->v2 ? oci_cgroup_clone_fd(c) : oci_cgroup_fd(c, controller);
 }
 
-/* One number; "max" and what is missing are 0 and all ones. */
+/* One number; "max" is all ones, and a missing one is 0. */
 static uint64_t value(int fd, const char *file)
 {
 	char text[64];

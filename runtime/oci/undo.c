@@ -18,7 +18,7 @@ static int has_lines(const char *file, const char *text)
 	return memchr(text, ':', n) || (text[n] && (!strcmp(file, "net_prio.ifpriomap") || !strcmp(file, "rdma.max")));
 }
 
-/* What a line says that is not there. */
+/* The value for a line that does not exist. */
 static const char *nothing(const char *file)
 {
 	if (!strcmp(file, "io.max"))

@@ -24,13 +24,17 @@ struct oci_undo {
 };
 
 /*
- * Before text is written to dir_fd/file: keeps what has to be written to take that back, of a file with a line for each
- * device or interface the one that text is about.  A file that cannot be read is left out.
+ * Call it before text is written to dir_fd/file: keeps the old value, to restore it. In a file
+ * with a line for each device or interface that is the line for the one in text. A file that
+ * cannot be read is left out.
  */
 int oci_undo_note(struct oci_undo *u, int dir_fd, const char *file, const char *text, struct err *e);
 /* Forgets the last one: it was not written. */
 void oci_undo_drop(struct oci_undo *u);
-/* Writes all of them back, and goes on after one that the kernel refuses: then the first such error. */
+/*
+ * Restores all of them, and continues after one that the kernel refuses; then returns the first
+ * such error.
+ */
 int oci_undo_restore(const struct oci_undo *u, struct err *e);
 void oci_undo_release(struct oci_undo *u);
 
