@@ -2,17 +2,15 @@
 /*
  * ledger - the mappings of the manager: records, lists, locks; SQLite or Redis.
  *
- * One primitive changes anything: ledger_commit(), a batch that happens whole or
- * not at all and whose checks see no other writer in between.  Each value has a
- * version from one counter that never goes back, so a version also is a fencing
- * token: a lock is a key with a time to live, its token the version it got, and
- * a batch that begins with LEDGER_CHECK of the lock is refused once the lock has
- * passed to another.
+ * All changes go through one primitive, ledger_commit(): a batch that happens whole or not at
+ * all, and whose checks see no other writer in between. Each value has a version from one
+ * counter that never goes back, so a version also is a fencing token. A lock is a key with a
+ * time to live, and its version is its token. A batch that begins with LEDGER_CHECK of the lock
+ * is refused once another has the lock.
  *
- * Keys are text of 1 to LEDGER_KEY_MAX bytes without control characters; values
- * are text.  All functions may be called from any thread.  What ledger_commit()
- * has answered survives the death of this process (SQLite: WAL; with
- * [store] sync = "full" a power cut too; Redis: as Redis persists).
+ * Keys are text of 1 to LEDGER_KEY_MAX bytes without control characters; values are text. All
+ * functions may be called from any thread. Results of ledger_commit() survive the death of this
+ * process (SQLite: WAL; with [store] sync = "full" a power cut too; Redis: as Redis persists).
  */
 #ifndef BERTH_MANAGER_LEDGER_LEDGER_H
 #define BERTH_MANAGER_LEDGER_LEDGER_H
@@ -27,7 +25,7 @@
 #define LEDGER_VALUE_MAX (4u << 20)
 #define LEDGER_OPS_MAX 64
 #define LEDGER_ABSENT UINT64_C(0)	/* as a version: the key must not exist */
-#define LEDGER_ANY UINT64_MAX		/* as a version: whatever there is */
+#define LEDGER_ANY UINT64_MAX		/* as a version: any */
 
 enum ledger_kind {
 	LEDGER_CHECK,	/* key has this version */
@@ -48,10 +46,10 @@ struct ledger_op {
 
 struct ledger;
 
-/* What a [store] section says; strings are borrowed during ledger_open() only. */
+/* The settings of a [store] section; strings are borrowed during ledger_open() only. */
 struct ledger_options {
 	const char *url;		/* "sqlite:/PATH", "redis://HOST:PORT/DB", "redis+unix:/PATH" */
-	const char *user, *password;	/* of Redis; "" is none */
+	const char *user, *password;	/* for Redis; "" means none */
 	const char *prefix;		/* of all keys in Redis */
 	uint64_t retry_ms;		/* how long a lost connection is tried again */
 	int sync_full;			/* SQLite: fsync at each commit */
@@ -60,7 +58,10 @@ struct ledger_options {
 /* ERR_CONFIG for a url that is none, ERR_NET when Redis cannot be reached, ERR_UNSUPPORTED for data of a newer berth. */
 int ledger_open(struct ledger **ret, const struct ledger_options *o, struct err *e);
 void ledger_close(struct ledger *s);
-/* One try, not [store] retry of them, whether the store answers: ERR_NET when Redis does not. */
+/*
+ * Tries once, instead of [store] retry times, whether the store answers: ERR_NET if Redis does
+ * not.
+ */
 int ledger_ping(struct ledger *s, struct err *e);
 /* "sqlite" or "redis". */
 const char *ledger_name(const struct ledger *s);
@@ -73,7 +74,7 @@ const char *ledger_name(const struct ledger *s);
  * *ret_version, when not NULL, is what every LEDGER_SET of the batch got.
  */
 int ledger_commit(struct ledger *s, const struct ledger_op *ops, size_t n, uint64_t *ret_version, struct err *e);
-/* 1 with the value in out and its version, 0 when there is none. */
+/* 1 with the value in out and its version, 0 without one. */
 int ledger_get(struct ledger *s, const char *key, struct buf *out, uint64_t *ret_version, struct err *e);
 
 typedef int ledger_each(void *ctx, const char *key, const char *value, uint64_t version);
@@ -85,9 +86,8 @@ int ledger_scan(struct ledger *s, const char *prefix, ledger_each *each, void *c
 int ledger_list(struct ledger *s, const char *list, size_t max, ledger_item *each, void *ctx, struct err *e);
 
 /*
- * Locks.  ledger_lock() is ERR_BUSY while another holds it; *ret_token is larger
- * than every token given before.  renew and unlock are ERR_BUSY when it is no
- * longer ours.
+ * Locks. ledger_lock() is ERR_BUSY while another holds the lock; *ret_token is larger than every
+ * earlier token. renew and unlock are ERR_BUSY if the lock is no longer ours.
  */
 int ledger_lock(struct ledger *s, const char *name, const char *owner, uint64_t ttl_ms, uint64_t *ret_token, struct err *e);
 int ledger_renew(struct ledger *s, const char *name, uint64_t token, uint64_t ttl_ms, struct err *e);

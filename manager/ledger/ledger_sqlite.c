@@ -262,7 +262,7 @@ static int sqlite_page(struct ledger *base, const char *prefix, char after[LEDGE
 
 	if (!rows)
 		return err_nomem(e);
-	/* 0xff is no byte of UTF-8: it ends the range */
+	/* 0xff is not a byte of UTF-8: it ends the range */
 	snprintf(end, sizeof(end), "%s\xff", prefix);
 	pthread_mutex_lock(&s->lock);
 	q = take(s, S_PAGE);

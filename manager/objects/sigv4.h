@@ -35,7 +35,7 @@ struct sigv4_request {
 
 /* The value of the Authorization header. */
 int sigv4_sign(const struct sigv4_request *r, struct buf *out, struct err *e);
-/* Appends the canonical query, or an encoded path (keep_slash), as they stand in the URL. */
+/* Appends the canonical query, or an encoded path (keep_slash), in the form of the URL. */
 int sigv4_query(const struct sigv4_request *r, struct buf *out, struct err *e);
 int sigv4_encode(const char *s, int keep_slash, struct buf *out, struct err *e);
 

@@ -170,7 +170,7 @@ int storage_delete_folder(struct storage *st, const char *path, struct err *e)
 
 	if (storage_check_path(path, e) < 0)
 		return -1;
-	/* the manifest first: half a folder is none */
+	/* the manifest first: without it the folder does not exist */
 	snprintf(key, sizeof(key), "%s/manifest.json", path);
 	if (storage_delete(st, key, e) < 0 || storage_each(st, path, collect_all, keys, e) < 0)
 		return -1;

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * storage - objects in a local folder or in an S3-compatible store, and folders
- * made of them.
+ * storage - objects in a local folder or in an S3-compatible store, and folders made of them.
  *
- * A folder PATH is PATH/manifest.json, which is written last of all and names every
- * entry, and PATH/chunks/SHA256.UPLOAD, pieces of at most STORAGE_CHUNK bytes, compressed
- * (zstd), under the hash of what they hold and the upload that sent them; one of zeros is
- * left out.  So an upload is atomic (the manifest is replaced whole, and of two the last
- * wins), sends what the manifest before it does not name, and is verified on the way
- * back.  PATH/in-use/MARK is there while somebody reads or writes the folder: see
- * storage_use.c for when pieces go.  Local files are opened beneath a directory, through
- * no link.
+ * A folder PATH is PATH/manifest.json, which is written last and names every entry, and
+ * PATH/chunks/SHA256.UPLOAD: pieces of at most STORAGE_CHUNK bytes, compressed (zstd), named by
+ * the hash of their content and the upload that sent them; pieces of zeros are left out. So an
+ * upload is atomic (the manifest is replaced whole, and the last of two wins), sends only pieces
+ * that the previous manifest does not name, and is verified on the way back. PATH/in-use/MARK
+ * exists while a process reads or writes the folder; storage_use.c says when pieces are removed.
+ * Local files are opened beneath a directory, through no link.
  */
 #ifndef BERTH_MANAGER_OBJECTS_STORAGE_H
 #define BERTH_MANAGER_OBJECTS_STORAGE_H
@@ -39,32 +37,33 @@ const char *storage_name(const struct storage *st);
 int storage_check_path(const char *path, struct err *e);
 
 int storage_put(struct storage *st, const char *key, const void *data, size_t n, struct err *e);
-/* 1 with the content, 0 when there is none; the buffer's ceiling holds. */
+/* 1 with the content, 0 without one; the buffer's ceiling applies. */
 int storage_get(struct storage *st, const char *key, struct buf *out, struct err *e);
-/* 1 with the size, 0 when there is none. */
+/* 1 with the size, 0 without one. */
 int storage_head(struct storage *st, const char *key, uint64_t *ret_size, struct err *e);
-/* What is not there is no error. */
+/* A missing object is no error. */
 int storage_delete(struct storage *st, const char *key, struct err *e);
 /*
- * Whether it takes an object, gives the same back, and lets go of it: what a first use would find out.  name keeps two who
- * ask at once apart.
+ * Whether it takes an object, returns the same, and removes it, as a first use would find out.
+ * name keeps two simultaneous tests apart.
  */
 int storage_probe(struct storage *st, const char *name, struct err *e);
 /* Every key below prefix. */
 int storage_each(struct storage *st, const char *prefix, int (*each)(void *ctx, const char *key, struct err *e), void *ctx, struct err *e);
 
 /*
- * The tree below dir_fd to the folder path; what the folder held else is collected afterwards.  ERR_TIMEOUT when
- * it takes longer than STORAGE_USE_MS; ERR_LIMIT and ERR_INVALID for what could not be brought back.  With any error but
- * of the manifest's own writing the folder is what it was, and what was sent of it is gone.
+ * Stores the tree below dir_fd as the folder path; other content of the folder is collected
+ * afterwards. ERR_TIMEOUT above STORAGE_USE_MS; ERR_LIMIT and ERR_INVALID for entries that could
+ * not be restored. After any error, except one from writing the manifest, the folder is
+ * unchanged and the sent pieces are removed.
  */
 int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct storage_stats *ret, struct err *e);
 /* The refusals of storage_put_folder() that need no look into the files; it has them before it sends anything. */
 int storage_check_folder(int dir_fd, struct err *e);
 /*
- * And back, over what is in dir_fd: each file is filled aside, verified and renamed.  1; 0 when there
- * is no such folder.  exact: what the folder does not name is removed from dir_fd, which gets the mode
- * and the owner that the folder's own directory had.
+ * Restores the folder over dir_fd: each file is written aside, verified and renamed. 1; 0 if
+ * there is no such folder. exact: entries that the folder does not name are removed from dir_fd,
+ * which gets the mode and owner of the folder's own directory.
  */
 int storage_get_folder(struct storage *st, const char *path, int dir_fd, int exact, struct storage_stats *ret, struct err *e);
 int storage_delete_folder(struct storage *st, const char *path, struct err *e);
@@ -95,14 +94,14 @@ int storage_use_may(struct err *e);
 uint64_t storage_use_stopped_ms(void);
 #define STORAGE_ENDING_MS 2000	/* for what cleans up after a use that was cut short */
 void storage_use_end(struct storage *st, const struct storage_use *u);
-/* The manifest of folder path: 1, 0 when there is none. */
+/* The manifest of folder path: 1, 0 without one. */
 int storage_manifest(struct storage *st, const char *path, json_t **ret, struct err *e);
 /*
  * Of the manifest's text, as a million entries would be a gigabyte as json_t: adds the names of all pieces to the object
  * pieces, unless that is NULL, and the id of the upload it is of ("": an old one).  ERR_CORRUPT when it is cut off.
  */
 int storage_pieces(const struct buf *text, json_t *pieces, char ret_upload[33], struct err *e);
-/* Its text: 1, 0 when there is none. */
+/* Its text: 1, 0 without one. */
 int storage_manifest_text(struct storage *st, const char *path, struct buf *ret, struct err *e);
 /* Removes pieces that the manifest does not name, if nobody uses the folder; else the next upload does. */
 int storage_collect(struct storage *st, const char *path, struct err *e);

@@ -32,7 +32,10 @@ struct storage_chunks {
 	char *buf;
 };
 
-/* Bytes of the next chunk, 0 at the end; -1 with errno.  *ret_hole: it is a whole one of zeros. */
+/*
+ * Bytes of the next chunk, 0 at the end; -1 with errno. *ret_hole: the chunk is whole and all
+ * zeros.
+ */
 ssize_t storage_next_chunk(struct storage_chunks *c, int *ret_hole);
 
 #endif

@@ -201,7 +201,7 @@ fail:
 	return -1;
 }
 
-/* What is in the way and of another kind goes. */
+/* Removes an entry of another kind that is in the way. */
 static int clear_way(int parent, const char *name, mode_t wanted, struct err *e)
 {
 	struct stat st;
@@ -228,7 +228,7 @@ static int get_link(int parent, const char *name, const char *path, const json_t
 	       err_sys(e, "make the link %.200s", path) : 0;
 }
 
-/* known: what is where, by the bytes of its path. */
+/* known: the entries by the bytes of their paths. */
 static int get_entry(struct download *d, const json_t *entry, json_t *known, struct err *e)
 {
 	char room[LINK_MAX_BYTES + 1];

@@ -28,7 +28,7 @@ static int root_of(struct storage *st)
 	return ((struct local_storage *)st)->dir_fd;
 }
 
-/* The directory of key, made when make; -1 with errno ENOENT when there is none. */
+/* The directory of key, made if make; -1 with errno ENOENT without one. */
 static int open_parent(int root, const char *key, int make, const char **ret_name)
 {
 	int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), next;

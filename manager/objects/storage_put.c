@@ -12,7 +12,7 @@
 #include "base/treelist.h"
 #include "manager/objects/storage_folder.h"
 
-/* What a manifest has room for. */
+/* The limits of a manifest. */
 struct counts {
 	size_t entries;
 	uint64_t text_bytes;	/* of the entries, in the manifest */
@@ -60,11 +60,14 @@ static int put_chunk(struct upload *u, const char *data, size_t n, json_t *chunk
 		snprintf(piece, sizeof(piece), "%s.%s", hex, u->use.id);
 		known = json_string_value(json_object_get(u->known, hex));
 		if (known) {
-			/* objects are put whole, so one that is there is all there; one that is not makes the folder whole again */
+			/*
+			 * objects are put whole, so an existing one is complete; a missing one
+			 * is sent again
+			 */
 			storage_piece_key(u->path, known, key);
 			there = storage_head(u->st, key, &size, e);
 		}
-		/* noted before it is sent: one whose sending fails may have come all the same */
+		/* noted before it is sent: a failed request may have stored it all the same */
 		if (there >= 0)
 			json_object_set_new(u->pieces, hex, json_string(there ? known : piece));
 		if (there < 0 || (!there && send_piece(u, data, n, piece, e) < 0))
@@ -112,7 +115,10 @@ static int put_file(struct upload *u, int dir_fd, const char *name, json_t *entr
 	return 0;
 }
 
-/* Names are bytes: what is not UTF-8 goes as KEY_hex, and the manifest has a version that an older berthd refuses. */
+/*
+ * Names are bytes: one that is not UTF-8 is stored as KEY_hex, with a manifest version that an
+ * older berthd refuses.
+ */
 static int put_bytes(struct counts *c, json_t *entry, const char *key, const char *bytes, struct err *e)
 {
 	size_t before = json_object_size(entry);
@@ -156,7 +162,7 @@ static int count_entry(struct counts *c, const json_t *entry, uint64_t more, str
 		       "hint: fewer files, or shorter paths", c->entries, STORAGE_MANIFEST_MAX >> 20);
 }
 
-/* All of it but what a file holds; NULL with e. */
+/* Everything but the content of a file; NULL with e. */
 static json_t *describe(struct counts *c, const struct treelist_entry *t, struct err *e)
 {
 	const struct stat *st = &t->st;
@@ -249,7 +255,10 @@ static int put_entry(void *ctx, const struct treelist_entry *t, struct err *e)
 	return add_json(&u->text, entry, e);
 }
 
-/* What the manifest before names need not be sent again; one that cannot be read is replaced. */
+/*
+ * Pieces that the previous manifest names need not be sent again; an unreadable manifest is
+ * replaced.
+ */
 static int learn(struct upload *u, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT(STORAGE_MANIFEST_MAX);
@@ -273,7 +282,7 @@ static int learn(struct upload *u, struct err *e)
 	return 0;
 }
 
-/* Of the directory itself; one whose ids are the host's own has none. */
+/* The entry of the directory itself; a directory with ids of the host's own has none. */
 static json_t *root_of(int dir_fd)
 {
 	struct stat st;
@@ -301,7 +310,10 @@ static int put_all(struct upload *u, int dir_fd, int *ret_sent, struct err *e)
 	return storage_put(u->st, key, u->text.data, u->text.len, e);
 }
 
-/* Of an upload that nothing will ever name; what a storage in trouble keeps goes with the next one. */
+/*
+ * Removes the pieces of an upload that nothing will ever name; if the storage fails, the next
+ * collection does it.
+ */
 static void drop_pieces(struct upload *u)
 {
 	const char *hash;

@@ -206,7 +206,7 @@ static int wait_ms(uint64_t ms, struct err *e)
 	return -1;
 }
 
-/* The last status, when it is no passing fault. */
+/* The last status, unless it is a passing fault. */
 static int request(struct s3_storage *s, struct s3_request *q, struct err *e)
 {
 	uint64_t until = clock_ms() + s->retry_ms, pause_ms = 50;

@@ -2,20 +2,20 @@
 /*
  * Who uses a folder of the storage, and which of its pieces nobody needs any more.
  *
- * Several berthds may use one folder and share nothing but the storage, which need not
- * have locks: it must only show what was written before (S3 does since 2020).
+ * Several berthds may use one folder and share nothing but the storage. The storage needs no
+ * locks, but it must show what was written before (S3 does since 2020).
  *
- * Each use (upload, download) puts PATH/in-use/MARK first and reads the manifest then.
- * An upload names only pieces that this manifest names, or that it has sent under a
- * name of its own.  Who collects (1) lists the pieces, (2) reads the manifest, (3) lists
- * the marks, (4) reads the manifest again.  With no mark at (3) and the same manifest at
- * (2) and (4), that manifest held at (3): whoever was there before is done, and whoever
- * comes after begins with that manifest, or with one that was made of it and of pieces
- * that were not there at (1).  So what was there at (1) and is not named is named never
- * again.  Otherwise somebody else is under way, and collects after it is done.
+ * Each use (upload, download) first puts PATH/in-use/MARK and then reads the manifest. An upload
+ * names only pieces that this manifest names, or that it has sent under a name of its own. A
+ * collector (1) lists the pieces, (2) reads the manifest, (3) lists the marks, (4) reads the
+ * manifest again. If there is no mark at (3) and the manifests of (2) and (4) are equal, that
+ * manifest was in force at (3): every earlier use is done, and every later use begins with that
+ * manifest, or with one made from it and from pieces that did not exist at (1). So a piece that
+ * existed at (1) and is not named will never be named again. Otherwise another use is under way,
+ * and collects at its end.
  *
- * A mark holds the time at which it was put.  A use ends itself after STORAGE_USE_MS, so
- * one twice as old is of a berthd that died, whatever the clocks differ.
+ * A mark holds the time at which it was put. A use ends itself after STORAGE_USE_MS, so a mark
+ * twice as old belongs to a dead berthd, even if the clocks differ.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ int storage_is_piece(const char *name)
 	return n == 64 && (!name[n] || (name[n] == '.' && strspn(name + n + 1, HEX) == 32 && !name[n + 33]));
 }
 
-/* Where one is in a manifest's text. */
+/* The position of a piece in a manifest's text. */
 struct scan {
 	const char *key;	/* the last one, of key_len bytes */
 	size_t key_len;
@@ -171,7 +171,10 @@ int storage_pieces(const struct buf *text, json_t *pieces, char ret_upload[33], 
 			scan_bracket(&c, *p);
 		if (*p != '"')
 			continue;
-		/* names that look like ours are within the strings of others, whose quotes have a '\' before them */
+		/*
+		 * names that look like ours may be within strings, whose quotes have a '\'
+		 * before them
+		 */
 		for (p = from; p < end && *p != '"'; p++)
 			p += *p == '\\';
 		if (p >= end)
@@ -207,7 +210,10 @@ static int list_one(void *ctx, const char *key, struct err *e)
 	struct listing *l = ctx;
 	const char *name = key + l->skip;
 
-	/* what lies deeper is of another folder; a name with a dot before it is what a crash left of a write */
+	/*
+	 * deeper entries belong to another folder; a name that begins with a dot is the remains
+	 * of an interrupted write
+	 */
 	if (strlen(key) <= l->skip || strchr(name, '/') || !(l->marks ? is_mark(name) : storage_is_piece(name) || name[0] == '.'))
 		return 0;
 	return json_object_set_new(l->found, name, json_true()) < 0 ? err_nomem(e) : 0;
