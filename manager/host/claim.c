@@ -21,7 +21,7 @@
 #include "manager/host/rundir.h"
 
 #define FORGET_TRIES 1000
-#define DYING_MS 1000	/* for the processes of a dead one whose place is wanted */
+#define DYING_MS 1000	/* wait for the processes of a dead sandbox whose place is needed */
 
 static int count_one(void *ctx, const char *name)
 {
@@ -53,7 +53,10 @@ static int count_kept(void *ctx, const char *name)
 	return 0;
 }
 
-/* Directories in dirfd by its links, one for the ".." of each; -1 where they are not counted (btrfs, many on ext4), or who knows. */
+/*
+ * The number of directories in dirfd, from its link count, which includes the ".." of each; -1
+ * if the file system does not count them (btrfs, many on ext4).
+ */
 static int count_links(int dirfd)
 {
 	struct statfs fs;
@@ -72,7 +75,7 @@ static int count_in(int dirfd, unsigned *ret, struct err *e)
 	return links < 0 && registry_each(dirfd, count_one, ret, e) < 0 ? -1 : 0;
 }
 
-/* One more may run: a directory below sandboxes_fd is one that does. */
+/* Whether one more may run: each directory below sandboxes_fd is a running sandbox. */
 static int check_running(struct registry *r, unsigned *ret_running, struct err *e)
 {
 	if (count_in(r->sandboxes_fd, ret_running, e) < 0)
@@ -83,7 +86,10 @@ static int check_running(struct registry *r, unsigned *ret_running, struct err *
 	return 0;
 }
 
-/* One that stays when it stops is made only while few enough have stopped: so a stop needs no room. */
+/*
+ * A sandbox that stays when it stops is made only while few enough are stopped, so a stop needs
+ * no room.
+ */
 static int check_room(struct registry *r, int lasting, struct err *e)
 {
 	struct counter stopped = { r, 0 };
@@ -170,7 +176,8 @@ int registry_reclaim(struct registry *r, const char *id, const struct promise *p
 		is_full = p && !path_has(r->sandboxes_fd, id) && check_running(r, &running, e) < 0;
 		result = is_full || rundir_take(r, ret, e) < 0 || ranges_retake(r, ret, e) < 0 ? -1 : 0;
 		if (result < 0 && (is_full || e->code == ERR_EXISTS))
-			ret->id[0] = '\0';	/* another's, or nobody's: not ours to take back */
+			/* it belongs to another sandbox or to none: not ours to undo */
+			ret->id[0] = '\0';
 		registry_unlock(r);
 		if (result == 0)
 			return 0;
@@ -241,7 +248,10 @@ int registry_forget(struct registry *r, const char *id, struct err *e)
 
 	if (names_drop(r, id, e) < 0)
 		return -1;
-	/* and with it goes the claim to its range (ranges.h); whoever stops the sandbox may still write into its record */
+	/*
+	 * this also gives up the claim to its range (ranges.h); a process that stops the sandbox
+	 * may still write to its record
+	 */
 	while ((result = path_remove_tree(r->kept_fd, id, e)) < 0 && e->os_errno == ENOTEMPTY && ++tries < FORGET_TRIES)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	return result;

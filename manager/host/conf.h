@@ -58,7 +58,7 @@ extern const size_t conf_key_count, conf_pool_key_count;
 extern const char *const conf_sections[];
 extern const size_t conf_section_count;
 
-/* Reads the file that config_load() reads.  c: what was read there, for defaults. */
+/* Reads the same file as config_load(). c: the values read there, for defaults. */
 int conf_load(struct conf *ret, const struct config *c, struct err *e);
 /* The pool of that name, or NULL. */
 const struct conf_pool *conf_pool_find(const struct conf *c, const char *name);

@@ -471,8 +471,8 @@ bad:
 }
 
 /*
- * What this file says decides which directories root uses and removes, so
- * nobody else may be able to write it.
+ * This file decides which directories root uses and removes, so no other user may be able to
+ * write it.
  */
 static int read_file(int fd, const char *path, struct buf *b, struct err *e)
 {

@@ -28,7 +28,7 @@ enum config_source {
 };
 
 struct config {
-	/* [sandbox]: what a sandbox gets when the command line does not say */
+	/* [sandbox]: defaults for options that the command line does not give */
 	char image[256];
 	char work_dir[4096];		/* absolute, in the sandbox */
 	uint64_t memory_bytes;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expire - lasting sandboxes that are to go and have no keeper that would remove them: those whose time to live ended while they were
- * stopped, and those to be removed when they stop whose keeper was killed, or the machine switched off.
+ * expire - lasting sandboxes that are due for removal and have no keeper to remove them: those
+ * whose time to live ended while they were stopped, and those to be removed when they stop whose
+ * keeper was killed, or whose machine was switched off.
  */
 #ifndef BERTH_MANAGER_HOST_EXPIRE_H
 #define BERTH_MANAGER_HOST_EXPIRE_H
@@ -9,8 +10,8 @@
 #include "manager/host/registry.h"
 
 /*
- * Whether its time to live is over, or its owner has ended; and whether a stopped one of that
- * record is to go.
+ * Whether its time to live is over or its owner has ended; and whether a stopped sandbox with
+ * that record is due for removal.
  */
 int expire_is_over(const json_t *record);
 /* Removes them; *ret_removed counts.  What cannot be removed now is left for the next time. */

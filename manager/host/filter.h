@@ -50,13 +50,15 @@ struct filter {
 /* Of sandboxes, by their records. */
 extern const struct filter_key filter_sandbox_keys[];
 
-/* ERR_INVALID, with the keys there are, when text is no term; ERR_LIMIT after FILTER_TERMS_MAX.
- * text must outlive f. */
+/*
+ * ERR_INVALID, with the known keys, if text is not a term; ERR_LIMIT after FILTER_TERMS_MAX.
+ * text must outlive f.
+ */
 int filter_add(struct filter *f, const char *text, struct err *e);
 /* The same of "label=" and text. */
 int filter_add_label(struct filter *f, const char *text, struct err *e);
 int filter_matches(const struct filter *f, const json_t *record);
-/* Whether some term is of that key: what it costs to find out is spent only then. */
+/* Whether some term has that key, so that callers look up its value only if it is needed. */
 int filter_has(const struct filter *f, const char *key);
 
 #endif

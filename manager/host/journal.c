@@ -82,8 +82,8 @@ static int write_base(int fd, uint64_t base)
 }
 
 /*
- * Who holds the lock writes a line.  One that was stopped meanwhile must not stop
- * everybody: then the line is not written, and the next ones are not waited for as long.
+ * The holder of the lock writes a line. If that process was stopped, it must not stop all
+ * others: then the line is not written, and the next lines wait for a shorter time.
  */
 static int lock_for_a_while(struct journal *j)
 {
@@ -104,7 +104,10 @@ static int lock_for_a_while(struct journal *j)
 	return 0;
 }
 
-/* The current file, locked: 0 with its size.  Whoever waited for the lock may find that the files have changed. */
+/*
+ * The current file, locked: 0 with its size. After a wait for the lock the files may have
+ * changed.
+ */
 static int lock_current(struct journal *j, uint64_t *ret_size, struct err *e)
 {
 	struct stat st, now;
@@ -187,7 +190,7 @@ void journal_close(struct journal *j)
 
 /* ---- reading ------------------------------------------------------------------------ */
 
-/* Opens the file name, when it holds cursor or what comes after it: 1, else 0. */
+/* Opens the file name, if it holds cursor or anything after it: 1, else 0. */
 static int open_file(struct journal_reader *r, const char *name, uint64_t cursor, int whatever)
 {
 	autoclose int fd = openat(r->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

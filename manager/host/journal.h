@@ -48,7 +48,10 @@ struct journal_reader {
 
 /* Reads from cursor on (0: from the oldest there is); a journal that does not exist is empty. */
 int journal_open(struct journal_reader *r, int dir_fd, const char *name, uint64_t cursor, struct err *e);
-/* 1 with the next entry (a new reference), which has a "cursor" to go on from; 0 when there is none now. */
+/*
+ * 1 with the next entry (a new reference), whose "cursor" continues after it; 0 if there is none
+ * now.
+ */
 int journal_next(struct journal_reader *r, json_t **ret, struct err *e);
 void journal_reader_close(struct journal_reader *r);
 /* A descriptor that is readable when something changed; drain it with journal_drain(). */
@@ -58,7 +61,7 @@ void journal_drain(int watch_fd);
 /* "2026-11-21T08:16:11.123Z"; compares as text. */
 #define JOURNAL_TIME 32
 void journal_time(const struct timespec *t, char out[JOURNAL_TIME]);
-/* What --since takes: a duration ago ("10m"), or a time as above, as far as it is given. */
+/* Reads an argument of --since: a time ago ("10m"), or a date as above, possibly shortened. */
 int journal_since(const char *text, char out[JOURNAL_TIME], struct err *e);
 
 #endif

@@ -18,12 +18,12 @@
 #define LABELS_EVENT_BYTES_MAX                                                                     \
 	2048 /* an event has the labels up to here: a few sandboxes must not fill the journal */
 
-/* Whose sandbox it is, of those that berthd's sessions and pools made: berth prune leaves these. */
+/* Marks sandboxes that berthd's sessions and pools made: berth prune leaves them. */
 #define LABEL_MANAGED "berth.managed-by"
 
 /*
- * Adds text, KEY=VALUE or KEY, to *labels, which is made with the first; a later value of a key
- * replaces the earlier one. ERR_INVALID for what is no label, ERR_LIMIT when it does not fit.
+ * Adds text, KEY=VALUE or KEY, to *labels, which the first call makes; a later value of a key
+ * replaces the earlier one. ERR_INVALID if text is not a label, ERR_LIMIT if it does not fit.
  */
 int labels_add(json_t **labels, const char *text, struct err *e);
 /*
@@ -31,8 +31,10 @@ int labels_add(json_t **labels, const char *text, struct err *e);
  * the bounds is left out, as the user of an image cannot change it.  Both may be NULL.
  */
 json_t *labels_with_image(const json_t *own, const json_t *image);
-/* For an event's members: a new object, or NULL when there are none, or more than
- * LABELS_EVENT_BYTES_MAX. */
+/*
+ * The labels for an event: a new object, or NULL if there are none, or more than
+ * LABELS_EVENT_BYTES_MAX.
+ */
 json_t *labels_for_event(const json_t *labels);
 
 #endif

@@ -21,7 +21,7 @@ struct lister {
 	struct err *e;
 };
 
-/* Of one that lives; 0 too when it is dead, and swept. */
+/* The start time of a living sandbox; 0 too if it is dead, and swept. */
 static int read_live(struct lister *l, const char *id, json_t **ret)
 {
 	autoclose int dir = openat(l->r->sandboxes_fd, id,
@@ -54,7 +54,7 @@ static int list_kept(void *ctx, const char *id)
 	autojson json_t *record = NULL;
 	int kept = 1, got;
 
-	/* each once, whatever starts or stops meanwhile */
+	/* each sandbox once, even if it starts or stops meanwhile */
 	if (json_object_get(l->listed, id))
 		return 0;
 	/* it may have been started since; one that is about to be has no record there yet */

@@ -10,7 +10,7 @@
 #include "base/path.h"
 #include "manager/host/record.h"
 
-/* The id that name stands for: 1, or 0 when there is no such name. */
+/* The id that has this name: 1, or 0 without such a name. */
 static int read_holder(struct registry *r, const char *name, char ret_id[65])
 {
 	ssize_t n = readlinkat(r->names_fd, name, ret_id, 64);

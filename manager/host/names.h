@@ -11,12 +11,12 @@
 
 #include "manager/host/registry.h"
 
-/* In the directory of a lasting sandbox while its name is being changed: it may have two. */
+/* In the directory of a lasting sandbox while its name is changed: it may then have two. */
 #define NAMES_CHANGING "renaming"
 
 /*
- * With the registry locked: gives the name to the claimed sandbox, and to c->name.  ERR_EXISTS when
- * another has it; ERR_INVALID when it is no name.
+ * With the registry locked: gives the name to the claimed sandbox, and to c->name. ERR_EXISTS if
+ * another sandbox has it; ERR_INVALID if it is not a valid name.
  */
 int names_take(struct registry *r, struct claim *c, const char *name, struct err *e);
 /* 1 when name is of id, 0 when of nobody (then no link is left), -1 with ERR_EXISTS. */

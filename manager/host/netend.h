@@ -12,12 +12,12 @@
 
 /*
  * Its members, living and stopped, as [{"id", "name", "status", "address", "address6"}]: a new
- * reference.  A stopped one has no address.
+ * reference. A stopped member has no address.
  */
 json_t *netend_members(struct registry *r, const char *name, struct err *e);
 /* ERR_BUSY while it has members. */
 int netend_remove(struct registry *r, const char *name, struct err *e);
-/* What was being made or removed when berth was killed. */
+/* Removes networks whose making or removal was interrupted. */
 int netend_clear(struct registry *r, struct err *e);
 
 #endif

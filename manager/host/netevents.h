@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * netevents - what a sandbox's network refused, as events.
+ * netevents - refusals of a sandbox's network, as events.
  *
- * Of egress each refusal is told by the proxy, in a packet that is hostile like
- * everything it says; of a bridge the kernel counts, and counters that have grown
- * are an event.  However much is refused, there are at most NETEVENTS_BURST events
- * a second; what was left out is counted and told with the next one.
+ * For egress the proxy reports each refusal in a packet, which is hostile like everything from
+ * it. For bridge the kernel counts, and a counter that has grown makes an event. There are at
+ * most NETEVENTS_BURST events a second; the number of those left out is in the next one.
  */
 #ifndef BERTH_MANAGER_HOST_NETEVENTS_H
 #define BERTH_MANAGER_HOST_NETEVENTS_H
@@ -21,7 +20,7 @@ struct netevents {
 	uint64_t window_ms;		/* when the second began that is counted now */
 	unsigned count;			/* events in it */
 	uint64_t left_out;
-	uint64_t denied, over;		/* what was told of the counters of a bridge */
+	uint64_t denied, over;		/* a bridge's counters as last reported */
 	int exhausted;
 };
 
@@ -34,8 +33,8 @@ typedef void netevents_fn(void *ctx, const char *event, json_t *members);
  */
 int netevents_notices(struct netevents *n, int fd, uint64_t now_ms, netevents_fn *emit, void *ctx);
 /*
- * Compares the counters with what was told: "network-denied" {"packets"} and
- * "network-limit" {"connections"} of a bridge, "network-budget" of both, once.
+ * Compares the counters with the last report: "network-denied" {"packets"} and "network-limit"
+ * {"connections"} for bridge, "network-budget" for both, once.
  */
 void netevents_counters(struct netevents *n, const struct netcounters *c, int is_bridge, netevents_fn *emit, void *ctx);
 

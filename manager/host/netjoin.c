@@ -110,7 +110,7 @@ int netjoin_record(struct registry *r, const char *id, const char *network, cons
 	autoclose int dir = nets_open(r->config, e), lock = -1;
 	autojson json_t *known = NULL, *record = NULL;
 
-	/* under the lock of networks: one that is being removed counts its members under it */
+	/* under the lock of networks: the removal of a network counts its members under it */
 	if (dir < 0 || (lock = nets_lock(dir, e)) < 0 ||
 	    (aliases && !(known = nets_load(r->config, network, e))) ||
 	    !(record = record_load_kept(r, id, e)) ||

@@ -241,7 +241,7 @@ static int add_interfaces(struct making *m)
 	return r;
 }
 
-/* One that was asked for: it must be large enough, and nobody else's. */
+/* A requested range: it must be large enough, and not in use. */
 static int take_wanted(struct making *m, const char *text)
 {
 	char shown[NETADDR_TEXT + 5];

@@ -44,7 +44,7 @@ json_t *nets_place(const struct config *c, const char *name, struct err *e);
 /* Calls each with the name of every network, until it returns non-zero, which is returned. */
 int nets_each(const struct config *c, int (*each)(void *ctx, const char *name), void *ctx,
 	      struct err *e);
-/* For netend.c: the directory, its lock, and the networks in it, or what is hidden there. */
+/* For netend.c: the directory, its lock, and the networks in it, or the hidden ones. */
 int nets_open(const struct config *c, struct err *e);
 int nets_lock(int dir, struct err *e);
 int nets_each_in(int dir, int hidden, int (*each)(void *ctx, const char *name), void *ctx,

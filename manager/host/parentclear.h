@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parentclear - the cgroups that all sandboxes are below, when there is none. */
+/* parentclear - removes the parent cgroups when no sandbox is left. */
 #ifndef BERTH_MANAGER_HOST_PARENTCLEAR_H
 #define BERTH_MANAGER_HOST_PARENTCLEAR_H
 
@@ -7,9 +7,9 @@
 #include "manager/host/registry.h"
 
 /*
- * Removes the parent cgroups of the configuration unless a sandbox exists, also one
- * that only starts: it joins the parent's own devices cgroup (hybrid), which has no
- * cgroup below it that would keep the kernel from removing it.
+ * Removes the parent cgroups of the configuration unless a sandbox exists or starts. A starting
+ * sandbox counts because it joins the parent's own devices cgroup (hybrid), which has no child
+ * that would prevent the removal.
  */
 int parentclear(struct registry *r, struct err *e);
 

@@ -15,7 +15,7 @@
 #define WORK_MAX 4000000	/* words compared in one check */
 #define RULE_TOKENS 64
 #define STARS_MAX 2		/* of a sequence */
-#define STAR_WORDS 64		/* what one of them stands for at most */
+#define STAR_WORDS 64		/* the largest number of words that it matches */
 #define OPERAND_MAX 4096
 
 struct rule {
@@ -50,7 +50,7 @@ static const char *base_name(const char *s)
 	return slash && slash[1] ? slash + 1 : s;
 }
 
-/* Of a component: 1 when it stands for whatever is there. */
+/* Whether a component of a pattern matches anything. */
 static int is_all(const char *p, size_t n)
 {
 	size_t i;
@@ -60,7 +60,10 @@ static int is_all(const char *p, size_t n)
 	return n && i == n && memchr(p, '*', n);
 }
 
-/* "/a//./b/../c/" becomes "/a/c"; what covers all of "/", such as "/" followed by "*", becomes "/". */
+/*
+ * "/a//./b/../c/" becomes "/a/c"; a pattern for all of "/", such as "/" followed by "*", becomes
+ * "/".
+ */
 static void clean_path(const char *p, char *out, size_t size)
 {
 	size_t len = 0, n;

@@ -79,7 +79,7 @@ int procid_open(const char *name, struct err *e)
 		err_sys(e, "watch process %ld", pid);
 		return -2;
 	}
-	/* read after it is held: it is of the process that the descriptor holds, or of none */
+	/* read after the pidfd was opened: it describes the process of the pidfd, or none */
 	if (fd >= 0 && start_time((int)pid) != start)
 		fd_close(&fd);
 	boot_id(boot);

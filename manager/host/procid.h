@@ -12,9 +12,9 @@
 
 #define PROCID_SIZE 64
 
-/* ERR_INVALID when pid is no living process. */
+/* ERR_INVALID if no process has this pid. */
 int procid_name(int pid, char ret[PROCID_SIZE], struct err *e);
-/* A name as above, or a pid, of which it becomes the name: what an option takes. */
+/* Parses the argument of an option: a name as above, or a pid, which it turns into the name. */
 int procid_parse(const char *text, char ret[PROCID_SIZE], struct err *e);
 /* The process of that name: a pidfd, -1 when it has ended, -2 with e. */
 int procid_open(const char *name, struct err *e);

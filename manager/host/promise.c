@@ -38,7 +38,7 @@ static void add(struct promise_sum *s, uint64_t memory, uint64_t cpu)
 		s->cpu_milli = UINT64_MAX;
 }
 
-/* Whose directories there are, living and lasting, each once and in order. */
+/* The ids of all directories, living and lasting, each once and in order. */
 struct ids {
 	char (*v)[sizeof(((struct range_note *)0)->id)];
 	size_t count, room;
@@ -93,7 +93,7 @@ struct sums {
 	void *ctx;
 };
 
-/* One that an older berth made. */
+/* A sandbox that an older berth made. */
 static void add_unknown(struct registry *r, struct sums *s, const char *id)
 {
 	autojson json_t *owner = NULL;
@@ -205,7 +205,7 @@ int promise_fits(struct registry *r, const struct promise *p, const char *except
 	return p->tenant[0] ? check_tenant(p, &s.tenants, e) : 0;
 }
 
-/* What is written of it, or what counts where nothing is. */
+/* The recorded promise, or the default without one. */
 static int load(struct registry *r, const char *id, struct range_note *ret, struct err *e)
 {
 	struct range_note *notes = NULL;
@@ -225,7 +225,7 @@ static int load(struct registry *r, const char *id, struct range_note *ret, stru
 	return 0;
 }
 
-/* One of an older berth: the file tells whose it is. */
+/* The tenant of a sandbox that an older berth made, from its file. */
 static void load_tenant(struct registry *r, const char *id, struct promise *p)
 {
 	struct err ignored;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * promise - the sums of what all sandboxes of this host may take, whoever made them.
+ * promise - the sums of the limits of all sandboxes on this host.
  *
- * A sandbox counts from the lock under which it is claimed until its directories are gone, whether it
- * runs or not.  What it may take stands in the note of its range of ids (ranges.h), so that a claim
- * writes nothing more than it did; nothing is added up while [admission] sets no sum and the
- * sandbox is no tenant's.  A sandbox of an older berth counts with the defaults of [sandbox]
- * until it is started again.
+ * A sandbox counts from the lock under which it is claimed until its directories are gone,
+ * whether it runs or not. Its limits are in the note of its range of ids (ranges.h), so a claim
+ * needs no further write. Nothing is added up while [admission] sets no sum and the sandbox
+ * belongs to no tenant. A sandbox of an older berth counts with the defaults of [sandbox] until
+ * it is started again.
  */
 #ifndef BERTH_MANAGER_HOST_PROMISE_H
 #define BERTH_MANAGER_HOST_PROMISE_H
@@ -21,13 +21,13 @@ struct promise_sum {
 #define PROMISE_SAME (UINT64_MAX - 1)	/* memory or CPUs in promise_change(): as it was */
 
 /*
- * With the registry locked: ERR_LIMIT that names the maximum when one more sandbox of p does not fit.
- * except: the id of one that is not counted, as p replaces what it has; or NULL.
+ * With the registry locked: ERR_LIMIT, naming the maximum, if one more sandbox with p does not
+ * fit. except: the id of a sandbox that does not count because p replaces its limits; or NULL.
  */
 int promise_fits(struct registry *r, const struct promise *p, const char *except, struct err *e);
 /*
- * A sandbox may take p from now on; an empty tenant leaves whose it is.  force: whether it fits or not.
- * ret_old, unless NULL, is what to change it back to.  Takes the lock.
+ * Changes the limits of a sandbox to p; an empty tenant keeps its owner. force: also if they do
+ * not fit. ret_old, unless NULL, is the value to restore. Takes the lock.
  */
 int promise_change(struct registry *r, const char *id, const struct promise *p, int force, struct promise *ret_old, struct err *e);
 /* Sums of those that skip does not answer 1 for.  Takes the lock. */

@@ -74,8 +74,8 @@ static int check_old_lock(int notes_fd, uint32_t n, struct err *e)
 }
 
 /*
- * The descriptor that holds the lock; ERR_BUSY while another process does.  Each claim opens its
- * file anew: a lock belongs to what was opened, and goes with its last descriptor.
+ * The descriptor that holds the lock; ERR_BUSY while another process does. Each claim opens its
+ * file anew: a lock belongs to the open file description, and ends with its last descriptor.
  */
 static int lock_range(const struct registry *r, int notes_fd, uint32_t n, struct err *e)
 {
@@ -206,7 +206,7 @@ int ranges_retake(struct registry *r, struct claim *c, struct err *e)
 	fd = ranges_open(r, e);
 	if (fd < 0 || (lock = lock_range(r, fd, n, e)) < 0)
 		return -1;
-	/* what it was promised stays written, and not what it did when it lived */
+	/* the promise stays recorded; the state of the dead sandbox does not */
 	text = note_of(c->id, c->promise);
 	if (pread(fd, &old, sizeof(old), note_at(n)) == (ssize_t)sizeof(old) &&
 	    !memcmp(old.id, text.id, sizeof(old.id)) && old.version == RANGES_PROMISED) {
@@ -251,7 +251,7 @@ int ranges_read(struct registry *r, struct range_note **ret, size_t *ret_count, 
 		return -1;
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, "read the record of id ranges");
-	/* [ids] count cannot be more (config.c), whatever somebody made of the file */
+	/* [ids] count cannot be more (config.c), even if the file is longer */
 	if (st.st_size > (off_t)65536 * RANGES_NOTE)
 		st.st_size = (off_t)65536 * RANGES_NOTE;
 	all = calloc(1, (size_t)st.st_size + RANGES_NOTE);

@@ -26,7 +26,10 @@
 #include "base/json.h"
 #include "manager/host/config.h"
 
-/* In a lasting sandbox's directory: what earlier runs used of its network's budgets, {"bytes", "connections"}. */
+/*
+ * In a lasting sandbox's directory: the part of its network's budgets that earlier runs used,
+ * {"bytes", "connections"}.
+ */
 #define NETWORK_USED_FILE "network-used.json"
 
 #define REGISTRY_FORMAT 1	/* "version" of record.json and spec.json: what is written, and the newest that is read */
@@ -45,8 +48,9 @@ struct registry {
 			.names_fd = -1, .ids_fd = -1 }
 
 /*
- * What a sandbox may take of the host, and whose it is: written down where its range of ids is, and held against
- * [admission] and, for a tenant's, against what all of the tenant's sandboxes may take together (promise.h).
+ * The limits and the owner of a sandbox. They are recorded with its range of ids, and checked
+ * against [admission] and, for a tenant, against the sums of all of the tenant's sandboxes
+ * (promise.h).
  */
 struct promise {
 	uint64_t memory_bytes, cpu_milli;	/* limits; UINT64_MAX is none, which counts as all the machine has */
@@ -67,7 +71,7 @@ struct claim {
 
 int registry_open(struct registry *r, const struct config *c, struct err *e);
 void registry_close(struct registry *r);
-/* Against everybody who adds a sandbox, removes one, or changes what one may take. */
+/* Excludes every process that adds or removes a sandbox, or changes its limits. */
 int registry_lock(struct registry *r, struct err *e);
 void registry_unlock(struct registry *r);
 /* Every entry of dirfd that is a well-formed id or name; stops when each returns non-zero, and returns that. */
@@ -90,16 +94,16 @@ int registry_bring_back(struct registry *r, int dir, const char *from, const cha
  * only its files are worked on, and max_sandboxes does not count.  ERR_EXISTS while it runs. */
 int registry_reclaim(struct registry *r, const char *id, const struct promise *p, struct claim *ret, struct err *e);
 /*
- * Lets go of a claim whose sandbox could not be taken back whole: its record
- * stays, so that gc finds the rest and tries again.
+ * Releases a claim whose sandbox could not be removed completely: its record stays, so that gc
+ * finds the rest and tries again.
  */
 void registry_abandon(struct claim *c);
 /* Takes everything of registry_claim() back; the kernel's side must be gone already.  Idempotent. */
 int registry_release(struct registry *r, struct claim *c, struct err *e);
 
 /*
- * Clears what dead supervisors left: processes, cgroups, directories, names.  *ret_cleared counts sandboxes.
- * What a newer berth left stays: it may be more than this one knows of.
+ * Clears what dead supervisors left: processes, cgroups, directories, names. *ret_cleared counts
+ * sandboxes. Sandboxes of a newer berth stay, because they may have more than this one knows of.
  */
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
 /*

@@ -6,8 +6,8 @@
 #include "manager/host/registry.h"
 
 /*
- * The new name is taken before the old one is given up: a crash in between
- * leaves a name too many, which gc and rm clear.  ERR_EXISTS when it is taken.
+ * Takes the new name before it gives up the old one: a crash in between leaves one name too
+ * many, which gc and rm remove. ERR_EXISTS if the name is taken.
  */
 int registry_rename(struct registry *r, const char *id, const char *name, struct err *e);
 

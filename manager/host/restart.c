@@ -118,8 +118,8 @@ uint64_t restart_backoff(uint64_t last_ms, uint64_t lived_ms)
 }
 
 /*
- * Its words are "berth", RESTART_VERB, the sandbox's id: nobody in a sandbox has them on the
- * host as root.
+ * Its words are "berth", RESTART_VERB, the sandbox's id: no process in a sandbox has them as
+ * root of the host.
  */
 static int is_guardian_of(int pid, const char *id)
 {
@@ -148,7 +148,10 @@ int restart_pending(struct registry *r, const char *id)
 	return pid > 1 && is_guardian_of(pid, id) ? pid : 0;
 }
 
-/* One that a start has just left has the words of that start until it becomes the guardian. */
+/*
+ * A guardian that a start has just left has the words of that start until it executes berth
+ * anew.
+ */
 static int is_guarded(const json_t *record, const char *id)
 {
 	const int pid = (int)record_guardian_pid(record);
@@ -173,7 +176,7 @@ int restart_is_coming(struct registry *r, const char *id)
 	return restart_is_due(record) && (restart_pending(r, id) || is_guarded(record, id));
 }
 
-/* By a descriptor, which stands for this process and no other; before Linux 5.3 by its pid. */
+/* By a pidfd, which identifies this process; before Linux 5.3 by its pid. */
 static void end_guardian(int pid, const char *id)
 {
 	autoclose int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -193,7 +196,7 @@ void restart_cancel(struct registry *r, const char *id)
 
 	if (policy_of(record).when == RESTART_NO)
 		return;
-	/* first: one that looks at it now starts nothing */
+	/* first, so that a guardian that looks at it now starts nothing */
 	if (restart_is_due(record))
 		record_set_status(record, RECORD_STOPPED);
 	if (!record_stopped_by_hand(record)) {

@@ -62,7 +62,7 @@ static const char *backtick(const char *p, const char *end)
 	return p < end ? p : end;
 }
 
-/* skip bytes of an opening, then a text up to stop; all of it goes into the word as it stands. */
+/* skip bytes of an opening, then a text up to stop; all of it goes into the word unchanged. */
 static void take_nested(struct shlex *l, size_t skip, const char *stop)
 {
 	const char *from = l->at + skip, *after = stop < l->end ? stop + 1 : stop;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * subnets - which range of addresses a network with a name gets.
+ * subnets - the range of addresses for a named network.
  *
- * Pure: what is taken already is a list that the caller has gathered.
+ * Pure: the caller has gathered the list of used ranges.
  */
 #ifndef BERTH_MANAGER_HOST_SUBNETS_H
 #define BERTH_MANAGER_HOST_SUBNETS_H

@@ -25,7 +25,8 @@
 #define LOOK_AT 8	/* sandboxes, by a command on the hot path */
 
 /*
- * Takes the lock of a sandbox whose supervisor is dead: its fd; -1 with ERR_BUSY while it lives.  The registry is locked.
+ * Takes the lock of a sandbox whose supervisor is dead: its fd; -1 with ERR_BUSY while it lives.
+ * The registry is locked.
  */
 static int lock_dead(struct registry *r, const char *id, struct err *e)
 {
@@ -42,8 +43,8 @@ static int lock_dead(struct registry *r, const char *id, struct err *e)
 }
 
 /*
- * Whether somebody holds the lock of a sandbox, seen without that of the registry.  0 is to be asked
- * again by lock_dead(): it may be one that is being made.
+ * Whether a process holds the lock of a sandbox, without the lock of the registry. After 0 ask
+ * lock_dead(): the sandbox may just be being made.
  */
 static int is_held(struct registry *r, const char *id)
 {
@@ -52,15 +53,19 @@ static int is_held(struct registry *r, const char *id)
 	return fd < 0 ? errno == ENOENT : flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-/* A lasting sandbox whose making or removal was cut short: no command can name it, but it counts. */
+/*
+ * A lasting sandbox whose making or removal was interrupted: no command can name it, but it
+ * counts.
+ */
 static int is_unfinished(struct registry *r, const char *id)
 {
 	return !record_is_there(r->kept_fd, id) && errno == ENOENT;
 }
 
 /*
- * Ends its processes, for which ms are waited.  What the kernel is long busy to end (a driver in D state, thousands of files to
- * close) is noted by the first who came; others, a run of somebody else say, do not wait for it again.
+ * Kills its processes and waits ms for them. If the kernel needs longer (a driver in D state,
+ * thousands of files to close), the first process to notice records it, and others, such as an
+ * unrelated run, do not wait for it again.
  */
 static int end_of_dead(struct registry *r, const char *id, unsigned ms, struct cgroup *cg, struct err *e)
 {
@@ -168,14 +173,14 @@ static int is_left(struct registry *r, const char *id)
 	return is_unfinished(r, id) && !path_has(r->sandboxes_fd, id);
 }
 
-/* What a cut-off removal left below state_dir. */
+/* Removes the remains of an interrupted removal below state_dir. */
 static int gc_kept(void *ctx, const char *id)
 {
 	struct gc *g = ctx;
 	struct err mine;
 	int left;
 
-	/* one that is being made has no record either: the lock tells */
+	/* a sandbox that is being made has no record either: its lock tells them apart */
 	if (!is_left(g->r, id))
 		return 0;
 	if (registry_lock(g->r, g->e) < 0)
@@ -227,9 +232,10 @@ int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e)
 }
 
 /*
- * A command on the hot path clears one leftover, or looks at LOOK_AT sandboxes: with none, hosts of
- * short commands alone would keep all; with more, a command would cost more the more sandboxes
- * there are.  Each goes on where the one before it stopped.
+ * A command on the hot path clears one leftover, or looks at LOOK_AT sandboxes. If it looked at
+ * none, a host that runs only short commands would keep all leftovers; if it looked at more, its
+ * cost would grow with the number of sandboxes. Each command continues where the previous one
+ * stopped.
  */
 struct turn {
 	int64_t at[2];	/* for lseek(2): of run_dir/sandboxes, of state_dir/sandboxes */
@@ -257,7 +263,10 @@ static void look_on(struct some *s, int dirfd, int64_t *at)
 	_Alignas(struct getdents) char list[1024];
 	long n = 0, next;
 
-	/* what was written of another directory, before a boot say, may be no place in this one */
+	/*
+	 * a position recorded for another directory, for example before a boot, may be invalid
+	 * in this one
+	 */
 	if (fd >= 0 && (!*at || lseek(fd, *at, SEEK_SET) >= 0))
 		while ((n = getdents_read(fd, list, sizeof(list))) > 0)
 			for (next = 0; next < n;) {

@@ -99,7 +99,7 @@ static uint64_t disk_share(const char *dir)
 	return (uint64_t)fs.f_blocks * fs.f_frsize / DISK_SHARE;
 }
 
-/* A default is never less than what [sandbox] gives to who asks for nothing. */
+/* A default is never less than the [sandbox] default of a sandbox. */
 static void derive(struct tenant *t, const struct config *c)
 {
 	if (!t->memory_bytes)

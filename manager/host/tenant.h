@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenant - the most that a tenant of berthd may have: [tenant] of berth.toml for all, [tenant.NAME] for one.
+ * tenant - the limits of a tenant of berthd: [tenant] of berth.toml for all, [tenant.NAME] for
+ * one.
  *
- * One table of keys, as config.h; what no file sets is derived from [sandbox], [manager], [admission] and the
- * machine, and always finite.  Who is no tenant (the command line, an admin token) is not held to it.
- * Plain data: copy it freely.
+ * One table of keys, as config.h. A limit that no file sets is derived from [sandbox],
+ * [manager], [admission] and the machine, and is always finite. These limits do not apply to the
+ * command line or an admin token. Plain data: copy it freely.
  */
 #ifndef BERTH_MANAGER_HOST_TENANT_H
 #define BERTH_MANAGER_HOST_TENANT_H
@@ -34,7 +35,10 @@ struct tenant {
 extern const struct config_key tenant_keys[];
 extern const size_t tenant_key_count;
 
-/* Of the file that config_load() reads; c is what was read there.  name "": what [tenant] says.  ERR_CONFIG. */
+/*
+ * From the file that config_load() reads; c has its values. name "": the values of [tenant].
+ * ERR_CONFIG.
+ */
 int tenant_load(struct tenant *ret, const struct config *c, const char *name, struct err *e);
 /* The same of a parsed document. */
 int tenant_parse(const json_t *doc, const struct config *c, const char *name, struct tenant *ret, struct err *e);
@@ -45,20 +49,23 @@ int tenant_any_workspace_bytes(const json_t *doc);
 /* The row of the file that a key of a tenant comes from, or NULL: a default. */
 const json_t *tenant_source(const json_t *doc, const char *name, const char *key);
 
-/* ERR_LIMIT that names the maximum, what was asked for and the key, when a sandbox of s is more than one of t's may be. */
+/*
+ * ERR_LIMIT, naming the maximum, the requested value and the key, if the sandbox s exceeds a
+ * limit of t.
+ */
 int tenant_check_spec(const struct tenant *t, const struct spec *s, struct err *e);
 /* The same for what a change asks for. */
 int tenant_check_memory(const struct tenant *t, uint64_t bytes, struct err *e);
 int tenant_check_cpus(const struct tenant *t, uint64_t milli, struct err *e);
 int tenant_check_pids(const struct tenant *t, uint64_t pids, struct err *e);
 /*
- * What [sandbox] gives to who asks for nothing, where t may not have as much: adds ["memory", "268435456"] and such before the
- * options of a spec.json.
+ * For [sandbox] defaults that exceed a limit of t: adds ["memory", "268435456"] and such before
+ * the options of a spec.json.
  */
 int tenant_cap_defaults(const struct tenant *t, const struct config *c, json_t *options, struct err *e);
 /*
- * Whether a tenant sees an image of the store, by its record: its own ones, those that [sandbox] image names, and of those that
- * are nobody's what "images" allows.
+ * Whether a tenant sees an image of the store, by its record: the tenant's own images, those
+ * that [sandbox] image names, and those without an owner that "images" allows.
  */
 int tenant_sees_image(const struct tenant *t, const struct config *c, const json_t *record);
 /* The same for the functions of the store; it borrows from both. */

@@ -72,7 +72,7 @@ static json_t *load_record(int top, const char *key, struct err *e)
 	return take_ptr(&record);
 }
 
-/* What it takes of the host's disk; 0 when that cannot be told. */
+/* Its use of the host's disk; 0 if unknown. */
 static uint64_t disk_bytes(int top, const char *key, const json_t *record)
 {
 	char path[VOLUME_KEY_MAX + 32];
@@ -84,7 +84,10 @@ static uint64_t disk_bytes(int top, const char *key, const json_t *record)
 		return (uint64_t)st.st_blocks * 512;
 	snprintf(path, sizeof(path), "%s/" DATA, key);
 	if (json_object_get(record, "project")) {
-		/* of a directory with a project quota the kernel tells what is left of that */
+		/*
+		 * for a directory with a project quota the kernel reports what is left of the
+		 * quota
+		 */
 		autoclose int fd =
 			openat(top, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -195,7 +198,7 @@ static int check_room(const struct registry *r, const struct volume_wish *w,
 		       c->all, (unsigned long long)r->config->volume_max);
 }
 
-/* 0 made, 1 there are no project quotas here, -1. */
+/* 0 made, 1 no project quotas here, -1. */
 static int make_data(int dir, const struct census *c, uint64_t bytes, uint64_t inodes,
 		     uint32_t *ret_project, struct err *e)
 {

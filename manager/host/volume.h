@@ -37,20 +37,20 @@ struct volume_wish {
 /* ERR_EXISTS; ERR_LIMIT at [volume] max; ERR_UNSUPPORTED when the size cannot be enforced here. */
 int volume_create(struct registry *r, const struct volume_wish *w, struct err *e);
 /*
- * Its record as a new reference, with what it takes of the disk in "disk_bytes"; ERR_NOT_FOUND;
- * ERR_UNSUPPORTED when a newer berth wrote it.
+ * Its record as a new reference, with its disk use in "disk_bytes"; ERR_NOT_FOUND;
+ * ERR_UNSUPPORTED if a newer berth wrote it.
  */
 json_t *volume_load(struct registry *r, const char *key, struct err *e);
 /* Every one that can be read, with its record, which each borrows, until it returns non-zero,
  * which is returned. */
 int volume_each(struct registry *r, int (*each)(void *ctx, const char *key, json_t *record),
 		void *ctx, struct err *e);
-/* ERR_NOT_FOUND; ERR_BUSY, with whose, when a sandbox uses it, one that is stopped included. */
+/* ERR_NOT_FOUND; ERR_BUSY, naming the user, if a sandbox uses it, even a stopped one. */
 int volume_remove(struct registry *r, const char *key, struct err *e);
 /* Removes what a crash left of makings and removals. */
 int volume_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
 
-/* One in use: locked until it is closed, by every process that has a copy of dir_fd. */
+/* A volume in use: locked until it is closed, by every process that has a copy of dir_fd. */
 struct volume {
 	int dir_fd;
 	int root_fd; /* its top: an O_PATH directory, or with is_mount a detached mount */

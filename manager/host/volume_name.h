@@ -14,7 +14,10 @@
 #define VOLUME_NAME_MAX 64
 #define VOLUME_KEY_MAX (2 * VOLUME_NAME_MAX + 2)
 
-/* The key of tenant's volume name; tenant "": of nobody's.  ERR_INVALID when name is none. */
+/*
+ * The key of tenant's volume name; tenant "": a volume without an owner. ERR_INVALID if name is
+ * malformed.
+ */
 int volume_key(const char *name, const char *tenant, char ret[VOLUME_KEY_MAX], struct err *e);
 /* Whether text has the form of a key. */
 int volume_is_key(const char *text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A volume in use: its lock, its mount, what is put in it first. */
+/* Opens a volume for use: its lock, its mount, its first content. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ static int volume_mount(struct volume *v, struct err *e)
 	if (data < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_CORRUPT : ERR_SYS,
 				    "open the directory of a volume");
-	/* mounted without prjquota since: what was bounded no longer would be */
+	/* mounted without prjquota since: the volume would no longer be limited */
 	if (quota_check(data, e) < 0)
 		return -1;
 	v->root_fd = take_fd(&data);
@@ -151,7 +151,7 @@ static int empty(int root, struct err *e)
 	return failed ? err_sys(e, "read a volume") : 0;
 }
 
-/* For one who has it alone. */
+/* For a caller that holds the lock exclusively. */
 static int fill(struct volume *v, volume_seed *seed, void *ctx, struct err *e)
 {
 	int half = path_has(v->dir_fd, SEEDING), none, result;
@@ -182,7 +182,7 @@ static int fill(struct volume *v, volume_seed *seed, void *ctx, struct err *e)
 
 /* ---- opening ---- */
 
-/* Whether the locked directory is still the one of that name. */
+/* Whether the locked directory still has that name. */
 static int is_current(int top, const char *key, int dir)
 {
 	struct stat by_name, locked;
@@ -201,7 +201,7 @@ static int lock_dir(int dir, int how, struct err *e)
 	return 0;
 }
 
-/* 1: it was removed meanwhile, or who filled it has died. */
+/* 1: it was removed meanwhile, or the process that filled it has died. */
 static int open_existing(int top, const char *key, volume_seed *seed, void *ctx, struct volume *v,
 			 struct err *e)
 {
@@ -216,12 +216,15 @@ static int open_existing(int top, const char *key, volume_seed *seed, void *ctx,
 		return -1;
 	if (!is_current(top, key, v->dir_fd))
 		return 1;
-	/* who was waited for died half-way: another try has it alone, or waits for who has */
+	/*
+	 * the process that we waited for died half-way: another try takes the lock, or waits for
+	 * its holder
+	 */
 	if (seed && !alone && path_has(v->dir_fd, SEEDING))
 		return 1;
 	if (volume_mount(v, e) < 0 || (alone && fill(v, seed, ctx, e) < 0))
 		return err_wrap(e, "volume %s", key);
-	/* the lock is not ours between one kind and the other */
+	/* between the shared and the exclusive lock we have none */
 	if (alone && lock_dir(v->dir_fd, LOCK_SH, e) < 0)
 		return -1;
 	return !is_current(top, key, v->dir_fd);

@@ -20,7 +20,10 @@
 #include "runtime/kernel/treecopy.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
-/* For owners and modes of others.  Not SYS_RESOURCE, which quotas do not bound, nor MKNOD. */
+/*
+ * To set owners and modes for others. Without SYS_RESOURCE, which would bypass quotas, and
+ * MKNOD.
+ */
 #define CAPS \
 	(1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH | \
 	 1u << CAP_FOWNER | 1u << CAP_FSETID | 1u << CAP_SETFCAP)

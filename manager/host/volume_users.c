@@ -16,7 +16,7 @@
 struct users {
 	struct registry *r;
 	json_t *all;		/* what volume_users() answers */
-	char unread[65];	/* a lasting sandbox whose options cannot be read */
+	char unread[65];	/* a lasting sandbox with unreadable options */
 	struct err why;
 	struct err *e;
 };
@@ -40,7 +40,7 @@ static int add(struct users *u, const char *name, const char *tenant, json_t *us
 }
 
 /* A lasting one: by the options it was made with, which its next start reads again. */
-/* Who uses it, as volume inspect and the refusal of a removal tell; NULL without memory. */
+/* Its users, for volume inspect and the refusal of a removal; NULL without memory. */
 static json_t *describe(struct registry *r, const char *id)
 {
 	struct err ignored;
@@ -50,7 +50,7 @@ static json_t *describe(struct registry *r, const char *id)
 			 path_has(r->sandboxes_fd, id) ? "running" : "stopped");
 }
 
-/* Also of a newer berth, whose options are looked at here and not obeyed. */
+/* Also for a newer berth, whose options are only looked at here. */
 static json_t *load_spec(struct users *u, const char *id)
 {
 	autobuf struct buf b = BUF_INIT(SPEC_BYTES_MAX);
@@ -98,8 +98,10 @@ static int add_lasting(void *ctx, const char *id)
 	return 0;
 }
 
-/* One of berth run, by its record: it has none until its command runs, and then the lock of the
- * volume tells. */
+/*
+ * A sandbox of berth run, by its record. It has none until its command runs; until then the lock
+ * of the volume shows it.
+ */
 static int add_run(void *ctx, const char *id)
 {
 	struct users *u = ctx;
@@ -156,7 +158,7 @@ int volume_users_check(struct registry *r, const char *key, struct err *e)
 	const char *status = json_string_value(json_object_get(user, "status"));
 	size_t more = json_array_size(list) - 1;
 
-	/* one whose options cannot be read may have any volume */
+	/* a sandbox with unreadable options may use any volume */
 	if (all && !user && u.unread[0]) {
 		err_set(e, ERR_BUSY, "volume %s may be used by sandbox %s: %.200s", key, u.unread,
 			u.why.msg);
