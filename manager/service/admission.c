@@ -44,7 +44,7 @@ void admission_set_others(struct admission *a, uint64_t count, uint64_t memory_b
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* What others take may be more than all there is. */
+/* The others' sums may exceed the limits. */
 static uint64_t sum(uint64_t ours, uint64_t others)
 {
 	uint64_t both;
@@ -101,7 +101,10 @@ static int is_before(const struct timespec *x, const struct timespec *y)
 	return x->tv_sec != y->tv_sec ? x->tv_sec < y->tv_sec : x->tv_nsec < y->tv_nsec;
 }
 
-/* In the queue, under the lock: until it is the first and fits, it is late, or who asks has gone. */
+/*
+ * Waits in the queue, under the lock, until it is the first and fits, is late, or its asker has
+ * gone.
+ */
 static int await_turn(struct admission *a, const struct admission_waiter *self, uint64_t memory, uint64_t cpu,
 		      const struct admission_asker *asker, struct err *e)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admission - whether one more sandbox fits: by number, by the memory and the CPUs
- * that all limits together promise.  First come, first served: who does not fit
- * waits in a queue of bounded length, at most for a bounded time and as long as it
- * is there, and nobody behind overtakes.  Exact: a place is taken under one lock before anything is made.
+ * admission - whether one more sandbox fits: by number, and by the memory and CPUs of all limits
+ * together.
+ *
+ * First come, first served: a request that does not fit waits in a queue of bounded length, at
+ * most for a bounded time and as long as its client is there, and no later request overtakes it.
+ * Exact: a place is taken under one lock before anything is made.
  */
 #ifndef BERTH_MANAGER_SERVICE_ADMISSION_H
 #define BERTH_MANAGER_SERVICE_ADMISSION_H
@@ -36,12 +38,12 @@ void admission_init(struct admission *a, const struct admission_limits *l);
 void admission_release(struct admission *a);
 void admission_set_limits(struct admission *a, const struct admission_limits *l);
 
-/* What others take who do not enter here; none of it is in what has. */
+/* The sum of others that do not enter here; it does not include has. */
 void admission_set_others(struct admission *a, uint64_t count, uint64_t memory_bytes, uint64_t cpu_milli);
 
 /*
- * Who waits: gone says that there is nobody any more (NULL: never), and is asked now and then; before that look, unless
- * NULL, may call admission_set_others().
+ * A waiting client: gone reports that it has left (NULL: never), and is called from time to
+ * time. Before that, look, unless NULL, may call admission_set_others().
  */
 struct admission_asker {
 	int (*gone)(void *ctx);
@@ -51,16 +53,19 @@ struct admission_asker {
 };
 
 /*
- * ERR_LIMIT that names the limit; asker, if not NULL: take a place in the queue if there is one, ERR_NET when
- * he has gone meanwhile.  ERR_BUSY once closed.
+ * ERR_LIMIT, naming the limit. With an asker: takes a place in the queue if there is one;
+ * ERR_NET if the client has gone meanwhile. ERR_BUSY once closed.
  */
 int admission_enter(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli, const struct admission_asker *asker, struct err *e);
-/* What is there already, at start: beyond the limits if need be. */
+/* Enters an existing sandbox at start, even beyond the limits. */
 void admission_count(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli);
-/* What is in takes [1] and no longer [0]: ERR_LIMIT, and nothing changed, when the more does not fit; e NULL: it does. */
+/*
+ * Changes an entry from [0] to [1]: ERR_LIMIT, and no change, if the difference does not fit; e
+ * NULL: no check.
+ */
 int admission_change(struct admission *a, const uint64_t memory[2], const uint64_t cpu[2], struct err *e);
 void admission_leave(struct admission *a, uint64_t memory_bytes, uint64_t cpu_milli);
-/* No more; those who wait are refused. */
+/* Closes it; waiting requests are refused. */
 void admission_close(struct admission *a);
 
 #endif

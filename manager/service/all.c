@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All sandboxes that somebody may see: a list of them, and their release at once. */
+/* All sandboxes that a caller may see: a list of them, and their release at once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 struct lister {
 	struct service *s;
 	const struct service_who *who;
-	json_t *out, *at;	/* at: name to place in out, of a list: one that ends in between is met twice */
+	/* at: name to place in out, for a list: a sandbox that ends meanwhile is met twice */
+	json_t *out, *at;
 	int for_cleanup;
 	unsigned elsewhere;	/* of a cleanup: those of other hosts */
 	char host[65];		/* of the first of them */

@@ -80,7 +80,7 @@ static int put_archive(struct service *s, struct registry *reg, const struct rec
 		return err_sys(e, "open the files of sandbox %s", r->name);
 	if (owns_workspace(r)) {
 		work = workspace_open(r, e);
-		/* before the layer goes, whose gigabytes would be sent for nothing */
+		/* before the layer is sent: its gigabytes would be sent for nothing */
 		if (work < 0 || storage_check_folder(work, e) < 0)
 			return work < 0 ? -1 : err_wrap(e, "archive the workspace of sandbox %s", r->name);
 	}
@@ -104,7 +104,10 @@ static int open_archived(struct registry *reg, struct err *e)
 	return fd < 0 ? err_sys(e, "open directory " ARCHIVED) : fd;
 }
 
-/* Before anything of it may be away: its ids stay taken, and archives_look() finds by it what a crash leaves. */
+/*
+ * Before anything is removed: its ids stay taken, and archives_look() finds the remains of a
+ * crash by it.
+ */
 static int reserve(struct registry *reg, const struct record *r, struct err *e)
 {
 	const char *id = record_str(r, "container_id");
@@ -125,7 +128,7 @@ static int unreserve(struct registry *reg, const char *id, struct err *e)
 	autoclose int dir = open_archived(reg, e);
 	char part[80];
 
-	/* with what a crash left of a return that nobody asked for again */
+	/* together with the remains of a restore that crashed and was not repeated */
 	snprintf(part, sizeof(part), "%.64s.part", id);
 	return dir < 0 || path_remove_tree(dir, part, e) < 0 ? -1 : path_remove_tree(dir, id, e);
 }
@@ -152,7 +155,7 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 		return -1;
 	}
 	result = put_archive(s, &reg, r, e);
-	/* refused until it is mended: nobody looks before that for what was sent of it */
+	/* refused until the error is mended: nobody looks earlier for the pieces that were sent */
 	if (result < 0 && (e->code == ERR_LIMIT || e->code == ERR_INVALID) && !has_archive(r))
 		drop_stored(s, r, &ignored);
 	if (result == 0)
@@ -250,7 +253,7 @@ static int move_spec(json_t *spec, const char *from, const char *to, struct err 
 	return 0;
 }
 
-/* What was of another host becomes of this one; dir is not in its place yet. */
+/* Turns the files of another host into ours; dir is not in its place yet. */
 static int make_ours(struct service *s, struct registry *reg, struct record *r, int dir, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(SPEC_MAX);
@@ -325,7 +328,7 @@ static int get_workspace(struct service *s, const struct record *r, struct err *
 	work = workspace_open(r, e);
 	if (work < 0 || workspace_bound(s, r, e) < 0)
 		return -1;
-	/* whatever our umask says; the archive knows better, if it is not of an older berthd */
+	/* with any umask; the archive has the mode, unless an older berthd made it */
 	if (fchmod(work, 0755) < 0)
 		return err_sys(e, "make the workspace %s", name);
 	archive_path(r, "workspace", path);
@@ -343,7 +346,7 @@ static int bring_back(struct service *s, struct registry *reg, struct record *r,
 
 	if (reserve(reg, r, e) < 0)
 		return -1;
-	/* of ours a crash may have left it whole; of another's it would be that of an earlier time */
+	/* a crash of ours may have left it whole; one from another host would be outdated */
 	if (!ours && registry_forget(reg, id, e) < 0)
 		return -1;
 	if (!path_has(reg->kept_fd, id) && get_archive(s, reg, r, e) < 0)
@@ -404,7 +407,7 @@ int archive_drop(struct service *s, struct record *r, int anyway, struct err *e)
 
 /* ---- looking over ---- */
 
-/* Of a reservation: what its record says by now decides. */
+/* For a reservation: the present state of its record decides. */
 static int look_at(struct service *s, struct registry *reg, int dir, const char *id, const char *name, struct err *e)
 {
 	autorecord struct record r = { .j = NULL };
@@ -454,7 +457,7 @@ void archives_look(struct service *s)
 		snprintf(path, sizeof(path), "%.200s/" NAME_FILE, de->d_name);
 		if (!path_is_name(de->d_name) || io_read_file(dirfd(d), path, &name, &e) < 0 || !name.data || !path_is_name(name.data))
 			continue;
-		/* who archives or restores it right now has it alone */
+		/* a process that archives or restores it right now has it locked */
 		if (oplock_try_alone(s->ops, name.data, &e) < 0)
 			continue;
 		look_at(s, &reg, dirfd(d), de->d_name, name.data, &e);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a configuration's grammar does not tell: whether the files it names can be
- * read, and whether berth create would take the options of the pools, which the
- * berth program is asked.  The same for --check-config, a start and a reload.  Then
- * what a start or a first use would refuse, for --check-config only.
+ * Checks of a configuration beyond its grammar: whether the files that it names can be read, and
+ * whether berth create would accept the options of the pools, for which the berth program is
+ * run. The same checks serve --check-config, a start and a reload. Further checks, of errors
+ * that a start or a first use would find, are for --check-config only.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,10 @@ int service_read_secret(const char *path, char *out, size_t n, struct err *e)
 	return 0;
 }
 
-/* What the grammar of a URL does not tell; a folder is made at the start, and says nothing before. */
+/*
+ * Checks of a storage URL beyond its grammar; a folder is made at the start, and cannot be
+ * checked before.
+ */
 static int open_storage(const struct conf *conf, struct storage **ret, struct err *e)
 {
 	int there;
@@ -57,7 +60,7 @@ static int check_storage(const struct conf *conf, struct err *e)
 	return 0;
 }
 
-/* What only berth itself can tell of. */
+/* Checks that only the berth program itself can do. */
 static int has_more(const struct conf *conf, const struct config *c)
 {
 	size_t i;
@@ -114,7 +117,7 @@ static int use_storage(const struct conf *conf, struct err *e)
 	if (!once)
 		return err_nomem(e);
 	*once = *conf;
-	once->storage_retry_ms = 0;	/* who checks wants to hear of it now */
+	once->storage_retry_ms = 0;	/* a check must report a failure now */
 	r = open_storage(once, &st, e);
 	snprintf(name, sizeof(name), "check-%d", (int)getpid());
 	if (r == 0 && st)

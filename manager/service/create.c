@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request for a sandbox: what it asks for and may ask for, a warm one or a new one, its name and its owner. */
+/*
+ * A request for a sandbox: its arguments and permissions, a warm sandbox or a new one, its name
+ * and its owner.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +12,10 @@
 #include "manager/service/dlog.h"
 #include "manager/service/state.h"
 
-/* One that is not allowed is as none, which agentscope's clients count on: they get a workspace of their own. */
+/*
+ * A mount_dir that is not allowed counts as none, as agentscope's clients expect: they get a
+ * workspace of their own.
+ */
 static int read_mount_dir(struct service *s, const struct service_who *who, struct making *m, struct err *e)
 {
 	int allowed;
@@ -50,7 +56,7 @@ static int read_args(struct service *s, const struct service_who *who, const jso
 	if (m->storage_path && storage_check_path(m->storage_path, e) < 0)
 		return -1;
 	if (m->storage_path && !who->admin) {
-		/* each has a tree of its own: what another has stored cannot be named */
+		/* each tenant has a tree of its own, and cannot name another's folder */
 		snprintf(m->tenants_path, sizeof(m->tenants_path), "tenants/%s/%s", who->name, m->storage_path);
 		m->storage_path = m->tenants_path;
 		return storage_check_path(m->storage_path, e);
@@ -60,7 +66,7 @@ static int read_args(struct service *s, const struct service_who *who, const jso
 	return 0;
 }
 
-/* What is stored comes into the workspace that a warm one has already. */
+/* Copies the stored folder into the workspace that a warm sandbox has already. */
 static int fill_claimed(struct service *s, const struct service_who *who, struct record *r, const char *storage_path, struct err *e)
 {
 	struct err ignored;
@@ -70,7 +76,10 @@ static int fill_claimed(struct service *s, const struct service_who *who, struct
 		if (record_save(s, r, NULL, 0, e) == 0)
 			return 0;
 	}
-	/* its record names no storage_path, so what came half is not stored over what is there */
+	/*
+	 * its record names no storage_path, so a half-finished download is not stored over the
+	 * folder
+	 */
 	service_release_record(s, r, 0, &ignored);
 	return -1;
 }

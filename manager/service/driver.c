@@ -128,7 +128,10 @@ static int open_place(struct service *s, const struct record *r, struct config *
 	return registry_open(reg, c, e);
 }
 
-/* One whose removal was cut short has no spec.json any more, and looks like one that berth run kept: it does not run. */
+/*
+ * A sandbox whose removal was interrupted has no spec.json any more, and looks like one that
+ * berth run kept: it does not run.
+ */
 static int connect_keeper(struct registry *reg, const struct record *r, struct err *e)
 {
 	int sock = keeper_connect(reg, record_str(r, "container_id"), e);

@@ -2,8 +2,9 @@
 /*
  * given - names that callers gave to their sandboxes: given/NAME holds the name of the record.
  *
- * It is taken once the sandbox has that name on its host, so one host never gives it twice; among the hosts of a store
- * whoever is first has it.  One whose record is over, or gone, names nothing, and is taken over.
+ * It is taken once the sandbox has that name on its host, so one host never gives it twice.
+ * Among the hosts of a store, the first to take it keeps it. If its record is over or gone, the
+ * name is free.
  */
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +60,7 @@ static int rename_sandbox(struct service *s, const struct record *r, const char 
 		return -1;
 	result = registry_rename(&reg, record_str(r, "container_id"), given, e);
 	registry_close(&reg);
-	/* whose it is, and its id, are not for tenants to know */
+	/* a tenant may not learn the owner and the id */
 	return result < 0 && e->code == ERR_EXISTS ? err_set(e, ERR_EXISTS, "another sandbox is named %s", given) : result;
 }
 

@@ -47,8 +47,9 @@ static int new_home(struct service *s, int dir, struct err *e)
 }
 
 /*
- * One berthd a home, whatever run directories there are: another would find none of its sandboxes
- * in its own, write into their records that they have stopped, and that they are to be found there.
+ * One berthd for each home, even with several run directories. A second berthd would not find
+ * the first one's sandboxes in its own run directory, and would record them as stopped and as
+ * its own.
  */
 static int lock_home(struct service *s, int dir, struct err *e)
 {
@@ -124,7 +125,10 @@ void record_set_home(const struct service *s, struct record *r)
 
 /* ---- what a berthd that died left behind on this machine ---- */
 
-/* A berthd that is not there: seen by nobody else, so since we saw it first nobody could renew a lease with it. */
+/*
+ * A berthd that is not there. No other process saw it, and nobody could renew a lease with it
+ * since we noticed.
+ */
 struct absent {
 	struct absent *next;
 	uint64_t since_ms;	/* wall clock */

@@ -138,7 +138,7 @@ json_t *lineproc_receive(struct lineproc *p, uint64_t timeout_ms, int (*gone)(vo
 				return NULL;
 			continue;
 		}
-		/* its end is told by the keeper, whoever may still hold its stdout */
+		/* the keeper reports its end, even if another process holds its stdout */
 		if (n == 0 || f[1].revents) {
 			err_set(e, ERR_NOT_FOUND, "the program has ended");
 			return NULL;

@@ -221,7 +221,7 @@ static int create_sandbox(struct service *s, struct record *r, const struct maki
 	if (!answer || !id || !path_is_name(id))
 		return answer ? err_set(e, ERR_INTERNAL, "berth create told no id") : -1;
 	json_object_set_new(r->j, "container_id", json_string(id));
-	/* of what it was made from: the name may stand for another image by now, and before for none */
+	/* the version of the image that it was made from: the name may mean another image by now */
 	if (service_pool_version(s, m->pool, id, version, e) < 0)
 		return -1;
 	record_set_own(r, "version", json_string(version));
@@ -267,7 +267,7 @@ static int make_in_place(struct service *s, const struct making *m, struct recor
 		workspace_path(s, record_str(r, "session_id"), dir);
 	record_set_own(r, "own_workspace", json_boolean(!m->mount_dir));
 	json_object_set_new(r->j, "mount_dir", json_string(dir));
-	/* written ahead: whatever follows is found by this record after a crash */
+	/* written ahead: after a crash this record leads to everything that follows */
 	if (record_save(s, r, NULL, 0, e) < 0 || (!m->mount_dir && workspace_make(s, r, e) < 0))
 		return -1;
 	if (m->storage_path && !m->inherit_workspace && workspace_download(s, m->storage_path, dir, e) < 0)
@@ -291,18 +291,18 @@ static int settle(struct service *s, const struct making *m, struct record *r, s
 	return m->ctx ? session_bind(s, r, m->ctx, NULL, 0, e) : record_save(s, r, NULL, 0, e);
 }
 
-/* Of one that was never acknowledged. */
+/* Undoes a sandbox that was never acknowledged. */
 static void unmake(struct service *s, struct record *r, const struct making *m, const struct err *why)
 {
 	struct err e;
 
-	/* whatever it says: what is left is under the record's name, and the next start looks for it */
+	/* after any error: the remains have the record's name, and the next start looks for it */
 	if (driver_remove_name(s, r->name, &e) == 0 && (m->mount_dir || workspace_remove(s, r, &e) == 0))
 		record_delete(s, r, &e);
 	service_failed(s, "make", r->name, why);
 }
 
-/* Who asked for it is not there any more: what is made for him nobody would own. */
+/* Fails if the client has gone: the new sandbox would have no owner. */
 int service_check_asker(const struct service_who *who, struct err *e)
 {
 	return who && who->gone && who->gone(who->gone_ctx) ? err_set(e, ERR_NET, "the client has gone") : 0;

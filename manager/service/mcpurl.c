@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is started for an MCP server: its own command, or for one with a URL mcphttp.py, which
- * speaks HTTP to it from within the sandbox.  So a tenant who names a URL reaches what the sandbox
- * may reach: never, through berthd, the host's loopback, its metadata service or its networks.
+ * The program that is started for an MCP server: its own command, or for a server with a URL
+ * mcphttp.py, which speaks HTTP to it from within the sandbox. So a tenant's URL reaches only
+ * what the sandbox may reach, and never, through berthd, the host's loopback, its metadata
+ * service or its networks.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Birth and death of the service, what it takes over, what it says about itself. */
+/* Start and end of the service, recovery at the start, its figures. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -96,7 +96,7 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 	}
 	if (e->code != ERR_NOT_FOUND)
 		return -1;
-	/* a warm one that does not run is worth nothing; one that berth rm has removed is over */
+	/* a warm sandbox that does not run is useless; one that berth rm has removed is over */
 	if (record_is(&r, "warm") || !driver_exists(s, record_str(&r, "container_id")))
 		return service_release_record(s, &r, 0, e);
 	place_stopped(s, name);
@@ -161,7 +161,10 @@ static int start_threads(struct service *s, struct err *e)
 
 static void stop_threads(struct service *s)
 {
-	/* an upload may take hours: what it has not dropped from the host is there at the next start */
+	/*
+	 * an upload may take hours: the parts that it has not removed from the host are there at
+	 * the next start
+	 */
 	storage_use_stop(0);
 	owners_stop(s);
 	pthread_mutex_lock(&s->lock);
@@ -373,7 +376,7 @@ static int by_size(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* Of the last claims; 0 when there was none. */
+/* The median of the last claims; 0 without any. */
 static json_int_t median_claim_us(struct service *s)
 {
 	uint32_t last[CLAIMS_KEPT];

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "manager/service/deadline.h"
-#define ALONE_WAIT_MS 20000	/* how long one waits for who has it alone */
+#define ALONE_WAIT_MS 20000	/* wait for a process that has it alone */
 #define FORCED_MS 5000	/* a cut operation ends within this */
 
 struct oplock_entry {
@@ -97,7 +97,7 @@ static void drop_unused(struct oplocks *l, struct oplock_entry *entry)
 	free(entry);
 }
 
-/* Until nobody has it alone, but not longer than ms; the lock is held. */
+/* Waits until nobody has it alone, but not longer than ms; the lock is held. */
 static void wait_not_alone(struct oplocks *l, struct oplock_entry *n, uint64_t ms)
 {
 	const struct timespec until = deadline_after(ms);
@@ -116,7 +116,7 @@ int oplock_enter(struct oplocks *l, const char *name, struct oplock *op, struct 
 	*op = (struct oplock){ .all = l, .sock = -1 };
 	pthread_mutex_lock(&l->lock);
 	n = find_or_add(l, name, e);
-	/* a stop or an archive is over soon; who waited looks at the record again */
+	/* a stop or an archive ends soon; after the wait the caller looks at the record again */
 	if (n && n->alone)
 		wait_not_alone(l, n, ALONE_WAIT_MS);
 	if (!n) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oplock - who works in a sandbox right now, within this berthd.
+ * oplock - the operations that run in a sandbox right now, within this berthd.
  *
- * Operations share it; what destroys or replaces the sandbox has it alone: it
- * lets no new operation in, waits for those under way, then cuts their
- * connections, at which the keeper ends their commands.
+ * Operations share the sandbox. An operation that destroys or replaces it takes it alone: it
+ * admits no new operation, waits for those under way, then cuts their connections, at which the
+ * keeper ends their commands.
  */
 #ifndef BERTH_MANAGER_SERVICE_OPLOCK_H
 #define BERTH_MANAGER_SERVICE_OPLOCK_H
@@ -15,7 +15,7 @@
 
 struct oplocks;
 
-struct oplock {			/* one operation, on the stack of who does it */
+struct oplock {			/* one operation, on the stack of its thread */
 	struct oplocks *all;
 	struct oplock_entry *entry;
 	struct oplock *next;

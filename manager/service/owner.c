@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Owners: a session that was made for a process of this machine is reaped when the
- * process ends.  A pidfd for each, in one epoll that one thread waits for: nothing
- * is asked of a living owner, and the death of one is heard at once.
+ * Owners: a session that was made for a process of this machine is reaped when the process ends.
+ * A pidfd for each is in one epoll, for which one thread waits: a living owner costs nothing,
+ * and the death of one is noticed at once.
  *
- * owner/MACHINE/CTX in the store holds its name (procid.h), so who comes after a crash watches the
- * same process or knows it as gone.  The scan only looks for entries that others have written.
+ * owner/MACHINE/CTX in the store holds its name (procid.h), so after a crash the next berthd
+ * watches the same process or knows that it is gone. The scan only looks for entries that other
+ * berthds have written.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -79,7 +80,7 @@ static struct owner *take(struct owners *w, const char *ctx)
 	return o;
 }
 
-/* Watches it from now on, instead of whom it was before. */
+/* Watches it from now on, instead of the previous owner. */
 static int watch(struct service *s, const char *ctx, const char *text, struct err *e)
 {
 	struct owners *w = s->owners;
@@ -220,7 +221,7 @@ static int is_stopping(struct owners *w)
 	return v;
 }
 
-/* 1 when there is one that is being reaped now, or is to be tried again. */
+/* 1 if one is being reaped now, or must be tried again. */
 static int reap_dead(struct service *s)
 {
 	autojson json_t *tried = json_object();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of admission is taken by whom: one place for each sandbox of this berthd, by its name. */
+/* The entries of admission: one place for each sandbox of this berthd, by its name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,10 @@ struct ours {
 	json_t *ids;
 };
 
-/* One that is being made is found by its record's name, which it has from the lock on under which it is claimed. */
+/*
+ * A sandbox that is being made is found by its record's name, which it has as soon as it is
+ * claimed under the lock.
+ */
 static void list_ours(struct ours *o)
 {
 	const struct place *p;
@@ -93,7 +96,7 @@ static int look_at_others(struct service *s, struct err *e)
 	return r;
 }
 
-/* For who waits for room: others than we give some back. */
+/* For requests that wait for room, which other sandboxes may give back. */
 static void look_again(void *ctx)
 {
 	struct err ignored;
@@ -257,7 +260,10 @@ int place_change(struct service *s, const char *name, uint64_t memory_bytes, uin
 	return r;
 }
 
-/* Those whose records another berthd has ended; one that is being made has no record at first. */
+/*
+ * Sandboxes whose records another berthd has ended; one that is being made has no record at
+ * first.
+ */
 void places_check(struct service *s)
 {
 	char (*names)[65] = NULL;

@@ -2,13 +2,12 @@
 /*
  * Warm pools: sandboxes made ahead, one list per type and machine in the store.
  *
- * A claim takes the item off the list and writes the record of its new owner in
- * one batch, so two cannot take the same.  Then it looks whether the sandbox
- * lives and is made of what the type is made of today, and hands over what only
- * its owner knows: environment, limits and his own directory for a workspace.
- * One that is given back is removed, never put back: nobody gets what another had.
- * Each berthd keeps its own share of a list filled, from one thread, so a list
- * never holds more than asked for.
+ * A claim takes the item off the list and writes the record of its new owner in one batch, so
+ * two claims cannot take the same one. Then it checks that the sandbox lives and has the present
+ * version of its type, and hands over the owner's settings: environment, limits and a workspace
+ * directory. A sandbox that is given back is removed, never put back, so no owner gets another's
+ * data. Each berthd fills its own share of a list, from one thread, so a list never holds more
+ * than configured.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +65,7 @@ static int keeper_ok(int sock, json_t *rq, struct err *e)
 	return answer ? 0 : -1;
 }
 
-/* What the keeper has been told holds for this run only: the next start reads it from the disk. */
+/* The keeper's settings apply to this run only: the next start reads them from the disk. */
 static int remember(struct service *s, const struct record *r, const json_t *args, json_t *env, const char *mount_dir, struct err *e)
 {
 	autojson json_t *options = json_array();
@@ -147,7 +146,7 @@ static void set_owner(struct record *r, const struct making *m, uint64_t memory,
 	record_set_state(r, "running");
 }
 
-/* One that is of no use: it goes in the background, and its place is filled again. */
+/* Releases an unusable sandbox in the background; its place is filled again. */
 static void discard(struct service *s, struct record *r)
 {
 	struct err ignored;
@@ -187,7 +186,10 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 	stale = strcmp(version, record_own(r, "version"));
 	had_memory = record_own_u64(r, "memory_bytes");
 	had_cpu = record_own_u64(r, "cpu_milli");
-	/* what does not fit waits for room, or is refused, as one that is made; another berthd counts its own */
+	/*
+	 * a claim that does not fit waits for room or is refused, like a new sandbox; another
+	 * berthd does its own counting
+	 */
 	if (!stale && (memory != had_memory || cpu != had_cpu) &&
 	    (!record_is_ours(s, r) || place_change(s, r->name, memory, cpu, &why) < 0)) {
 		record_close(r);
@@ -213,7 +215,10 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 	record_close(r);
 	if (promised < 0)
 		return -1;
-	/* a directory that one could not mount is not tried on all of them: a new one says what is the matter */
+	/*
+	 * if a directory cannot be mounted, the other sandboxes are not tried: a new one reports
+	 * the reason
+	 */
 	return !stale && m->mount_dir ? LOOK_NO_MORE : 0;
 }
 
@@ -251,7 +256,7 @@ int pool_claim(struct service *s, const struct making *m, struct record *r, stru
 		return 0;
 	if (service_limits(m->args, p, &memory, &cpu, e) < 0 || tenancy_check(s, m->who, m->args, memory, cpu, e) < 0)
 		return -1;
-	/* the image is gone: nothing can be told of those that are warm, and a new one fetches it */
+	/* the image is gone: the warm sandboxes cannot be checked, and a new one fetches it */
 	if (service_pool_version(s, p, NULL, version, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (!env || service_each_env(m->args, add_env, env, e) < 0)
@@ -321,7 +326,10 @@ static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 	int have_image;
 	char key[LEDGER_KEY_MAX + 1], version[160];
 
-	/* without the image none of those there can be of today's, but what is there is left in peace until it is */
+	/*
+	 * without the image no new sandbox can be made, but the existing ones stay until it is
+	 * back
+	 */
 	have_image = p->size && service_pool_version(s, p, NULL, version, e) == 0;
 	if (p->size && !have_image && e->code != ERR_NOT_FOUND)
 		return -1;
@@ -386,7 +394,10 @@ void *pool_filler(void *arg)
 				break;
 			r = fill_one(s, &p, &e);
 			did |= r > 0;
-			/* no room is no fault: it is tried again when something goes */
+			/*
+			 * lack of room is not a failure: it is tried again when another sandbox
+			 * ends
+			 */
 			failed |= r < 0 && e.code != ERR_LIMIT;
 			pthread_mutex_lock(&s->lock);
 			if (r < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a type of sandboxes is made of, and the version that tells two such apart. */
+/* The parts of a type of sandboxes, and the version that tells two of them apart. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -104,7 +104,7 @@ static void record_key(char out[LEDGER_KEY_MAX + 1], const char *name, int over)
 	snprintf(out, LEDGER_KEY_MAX + 1, "%s%s", over ? OVER_PREFIX : RECORD_PREFIX, name);
 }
 
-/* Where it is while it lives first: what moves in between is found at the second look. */
+/* First the key of a living record: one that moves meanwhile is found at the second look. */
 static int load_key(struct service *s, const char *name, struct record *ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
@@ -143,7 +143,7 @@ static int is_container(void *ctx, const char *key, const char *value, uint64_t 
 
 	if (!strstr(value, c->id))
 		return 0;
-	/* what a tenant had written into its record may look the same */
+	/* text that a tenant put into its record may look the same */
 	r.j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored);
 	if (r.j && !strcmp(record_str(&r, "container_id"), c->id))
 		snprintf(c->name, sizeof(c->name), "%s", record_str(&r, "container_name"));
@@ -204,8 +204,9 @@ static int change_redirect(struct record *r, void *ctx, struct err *e)
 }
 
 /*
- * A client that knows a sandbox by what it was before a restore goes on with that name: each use keeps it for another
- * released_ttl, and leads it straight to the last one, so that those in between may go.
+ * A client that knows a sandbox by a name from before a restore continues with that name. Each
+ * use keeps the name for another released_ttl and redirects it to the last record, so the
+ * records in between may be removed.
  */
 static int follow_redirects(struct service *s, const struct service_who *who, struct record *ret, struct err *e)
 {

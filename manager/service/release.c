@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Releasing a sandbox: store what is to be stored, take everything away, and only then say so in the record.  Each step
- * may be done again, so that a release that failed or was cut short goes on where it stopped.
+ * Releases a sandbox: stores its workspace, removes everything, and only then records that. Each
+ * step can be repeated, so a release that failed or was interrupted continues where it stopped.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,10 @@ static int take_away(struct service *s, struct record *r, int discard, struct er
 
 	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, discard, e) < 0)
 		return -1;
-	/* of an archive there is none but what a crash left, and the path may be one of its last host */
+	/*
+	 * an archive has none, except the remains of a crash, and the path may belong to its
+	 * last host
+	 */
 	if ((record_is_ours(s, r) || strcmp(record_own(r, "status"), "archived")) &&
 	    (workspace_remove_spare(r, e) < 0 ||
 	     (json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && workspace_remove(s, r, e) < 0)))
@@ -68,7 +71,7 @@ int service_release_gone(struct service *s, const char *name, struct err *e)
 	autorecord struct record r = { .j = NULL };
 	int gone;
 
-	/* whoever has it alone may be bringing it back; once it is gone nobody can */
+	/* the process that has it alone may be restoring it; when the record is gone, none can */
 	if (oplock_try_alone(s->ops, name, e) < 0)
 		return -1;
 	gone = record_load(s, NULL, name, 0, &r, e) == 0 && record_is(&r, "running") && strcmp(record_own(&r, "status"), "archived") &&
@@ -103,14 +106,14 @@ void service_note_failed(struct service *s, const char *name, const struct err *
 	record_change(s, name, change_failed, &copy, &ignored);
 }
 
-/* 1 when it was the pool's and is somebody's now, who has it then, or is not due any more. */
+/* 1 if it was the pool's and now has an owner, or is not due any more. */
 static int release_alone(struct service *s, struct record *r, const char *name, const struct release *how, struct err *e)
 {
 	struct err ignored;
 	int result, whole;
 
 	record_close(r);
-	/* as it is now that nobody else works on it */
+	/* the present record, now that no other process works on it */
 	if (record_load(s, NULL, name, 0, r, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	if (record_is(r, "warm")) {
@@ -138,7 +141,7 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 		service_note_failed(s, name, e);
 		service_failed(s, "release", name, e);
 	} else if (e->code != ERR_BUSY) {
-		/* not released: what is left is tried again when somebody asks, and by cleanup */
+		/* not released: the rest is tried again at the next request, and by cleanup */
 		record_set_state(r, "error");
 		json_object_set_new(r->j, "recycle_reason", json_string(e->msg));
 		record_save(s, r, NULL, 0, &ignored);
@@ -154,7 +157,7 @@ static int release_record(struct service *s, struct record *r, struct release ho
 
 	how.was_warm = record_is(r, "warm");
 	memcpy(name, r->name, sizeof(name));
-	/* one that somebody works in or starts is not due: his connections are not cut for it */
+	/* a sandbox in use or starting is not due: its clients' connections are not cut for this */
 	if ((how.if_due ? oplock_try_alone(s->ops, name, e) : oplock_alone(s->ops, name, how.drain_ms, e)) < 0)
 		return -1;
 	/* its steps may be done again: when another berthd has changed the record meanwhile, all of it is looked at anew */
@@ -221,7 +224,7 @@ int service_release(struct service *s, const struct service_who *who, const char
 		was_recycled = record_is(&r, "recycled");
 		if (release_locked(s, &r, (struct release){ .drain_ms = service_drain_ms(s), .discard = discard }, e) < 0)
 			return -1;
-		/* when it was restored in between, what it is now goes */
+		/* if it was restored in between, its present sandbox is released */
 	} while (was_recycled && ++tries < RELEASE_TRIES);
 	return 0;
 }

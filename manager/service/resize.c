@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of a sandbox that lives are changed: what of [admission] it takes changes with them. */
+/* Changes limits of a living sandbox, and its share of [admission] with them. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The looks over all sessions and records, each scan_interval: what is late, due, gone or over, and the chores that follow.
+ * The regular scans of all sessions and records, each scan_interval: they find what is late,
+ * due, gone or over, and start the chores.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -55,7 +56,7 @@ static void release_by_itself(struct service *s, const char *name)
 	service_release(s, &manager, name, 0, &e);
 }
 
-/* It is still nobody's: a claim may be first. */
+/* It still has no owner: a claim may be first. */
 static void release_warm(struct service *s, const char *name)
 {
 	autorecord struct record r = { .j = NULL };
@@ -164,7 +165,7 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 			chore_begin(s, collect_recycled, r.name, record_own(&r, "owner"));
 	} else if (record_is(&r, "error") && !record_failed_lately(&r, 0) && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
 		   (wall_seconds() - json_number_value(json_object_get(j, "updated_at"))) * 1000 > FAILED_MS)) {
-		/* what was to go and did not */
+		/* sandboxes whose removal failed */
 		chore_begin(s, release_by_itself, r.name, record_own(&r, "owner"));
 	} else if (record_is(&r, "creating")) {
 		autorecord struct record now = { .j = NULL };
@@ -182,7 +183,7 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	}
 }
 
-/* Those that are over are as many as released_ttl lets there be: a look at each tenth of that will do. */
+/* released_ttl bounds the number of ended records: a scan each tenth of that time is enough. */
 static int is_time_for_over(struct service *s, const struct conf *c)
 {
 	uint64_t every = c->released_ttl_ms ? c->released_ttl_ms / OVER_LOOKS : OVER_EVERY_MS, now = clock_wall_ms();

@@ -35,7 +35,10 @@ static int change_status(struct record *r, void *ctx, struct err *e)
 	return 1;
 }
 
-/* It is so already; a berthd that shares the store may have changed the record since r was loaded, which stays as it is. */
+/*
+ * It has this state already. A berthd that shares the store may have changed the record since r
+ * was loaded; it stays.
+ */
 static int set_status(struct service *s, const struct record *r, const char *status, const char *stamp, struct err *e)
 {
 	struct new_status n = { status, stamp };
@@ -43,7 +46,7 @@ static int set_status(struct service *s, const struct record *r, const char *sta
 	return record_change(s, r->name, change_status, &n, e);
 }
 
-/* Under the lock of one who is alone, with a fresh record. */
+/* Called by the holder of the exclusive lock, with a fresh record. */
 static int alone(struct service *s, const struct service_who *who, const char *identity, struct record *r, uint64_t drain, struct err *e)
 {
 	char name[65];
@@ -135,13 +138,13 @@ int service_start(struct service *s, const struct service_who *who, const char *
 	return result;
 }
 
-/* Of one that the caller has alone. */
+/* The caller has the sandbox alone. */
 static int archive_alone(struct service *s, struct record *r, struct err *e)
 {
 	struct archive_turn turn;
 	int result = archive_share_enter(s, r, &turn, e);
 
-	/* before anything ends: one that cannot be archived goes on */
+	/* before anything ends: a sandbox that cannot be archived continues */
 	if (result < 0) {
 		service_note_failed(s, r->name, e);
 		return -1;
@@ -276,7 +279,7 @@ int service_use(struct service *s, const struct service_who *who, const char *id
 
 		if (record_load(s, who, identity, 1, &rec, e) < 0)
 			return -1;
-		/* before anything else: who is about to reap it looks again once he has it alone */
+		/* before anything else: a reaper looks again once it has the sandbox alone */
 		if (record_str(&rec, "session_ctx_id")[0] && !record_is(&rec, "released") &&
 		    session_touch(s, record_str(&rec, "session_ctx_id"), e) < 0)
 			return -1;

@@ -2,17 +2,17 @@
 /*
  * service - the manager: sandboxes of sessions, warm pools, workspaces.
  *
- * What it knows is in the store (ledger.h), written before it is acknowledged;
- * this process only has caches and threads.  A record is a JSON object under
- * sandbox/NAME in the shape of agentscope's ContainerModel with one more member,
- * "berth", for what is ours.  A session is session/ID: the names of its sandboxes.
+ * All its knowledge is in the store (ledger.h), written before it is acknowledged; this process
+ * only has caches and threads. A record is a JSON object under sandbox/NAME in the shape of
+ * agentscope's ContainerModel, with one more member, "berth", for our own data. A session is
+ * session/ID: the names of its sandboxes.
  *
- * States of a record: creating (not acknowledged; removed after a crash), warm (in
- * a pool), running (its sandbox may be stopped or archived: "status"), recycled
- * (reaped; can be restored), replaced (redirect_to says by what), released, error.
+ * States of a record: creating (not acknowledged; removed after a crash), warm (in a pool),
+ * running (its sandbox may be stopped or archived: "status"), recycled (reaped; can be
+ * restored), replaced (redirect_to names its successor), released, error.
  *
- * All functions may be called from any thread; they block.  Sandboxes are made by
- * the berth program in a process of its own and driven through their keepers.
+ * All functions may be called from any thread; they block. The berth program makes the sandboxes
+ * in a process of its own, and their keepers do the rest.
  */
 #ifndef BERTH_MANAGER_SERVICE_SERVICE_H
 #define BERTH_MANAGER_SERVICE_SERVICE_H
@@ -30,7 +30,7 @@ struct service;
 /* In the run directory: locked by the berthd that serves it. */
 #define SERVICE_LOCK "berthd.lock"
 
-/* Who asks.  What belongs to another is ERR_NOT_FOUND, unless one is an administrator. */
+/* The caller. What belongs to another caller is ERR_NOT_FOUND, except for an administrator. */
 struct service_who {
 	const char *name;
 	int admin;
@@ -40,8 +40,8 @@ struct service_who {
 };
 
 /*
- * Opens the store, takes over what an earlier berthd left (living sandboxes stay,
- * what was half made goes) and starts the threads.  berth_path is the program.
+ * Opens the store, takes over what an earlier berthd left (living sandboxes stay, half-made ones
+ * are removed) and starts the threads. berth_path is the program.
  */
 int service_new(struct service **ret, const struct config *c, const char *berth_path, struct err *e);
 /* New intervals, limits and pools; the store and the storage stay as they are. */
@@ -52,15 +52,15 @@ int service_reload(struct service *s, const struct config *c, struct err *e);
  */
 int service_check_config(const struct config *c, const char *berth_path, struct err *e);
 /*
- * What of it a start or a first use would refuse: the directories, the store, and by an object that is stored and removed
- * the storage.  Makes nothing that stays.
+ * Errors that a start or a first use would find: the directories, the store, and the storage,
+ * where an object is stored and removed. Leaves nothing.
  */
 int service_check_places(const struct config *c, struct err *e);
 /* Of what requests and threads do, uploads and downloads end after grace_ms: service_end() comes soon. */
 void service_ending(struct service *s, uint64_t grace_ms);
 /*
- * Ends the threads; with [session] on_shutdown = "clean" releases everything first.  1 when nothing of it is left; 0: sandboxes
- * live on; -1: they were to go, and some did not.  s may be NULL.
+ * Ends the threads; with [session] on_shutdown = "clean" first releases everything. 1 if nothing
+ * is left; 0: sandboxes live on; -1: some could not be removed. s may be NULL.
  */
 int service_end(struct service *s, struct err *e);
 
@@ -74,9 +74,10 @@ int service_end(struct service *s, struct err *e);
 int service_create(struct service *s, const struct service_who *who, const json_t *args, int from_pool, char ret_name[65],
 		   struct err *e);
 /*
- * ERR_NOT_FOUND never: unknown is released already.  An error means that something is left, and a later call goes on;
- * ERR_LIMIT and ERR_INVALID, that all of it is, as its workspace could not be brought back from the storage.
- * discard: the workspace is not stored, and it is no error that what the storage has of it stays there.
+ * Never ERR_NOT_FOUND: an unknown sandbox is released already. An error means that a part is
+ * left, and a later call continues; ERR_LIMIT and ERR_INVALID mean that all of it is left,
+ * because its workspace could not be restored from the storage. discard: the workspace is not
+ * stored, and its stored copy may stay.
  */
 int service_release(struct service *s, const struct service_who *who, const char *identity, int discard, struct err *e);
 int service_start(struct service *s, const struct service_who *who, const char *identity, struct err *e);
@@ -92,18 +93,24 @@ int service_archive(struct service *s, const struct service_who *who, const char
 json_t *service_info(struct service *s, const struct service_who *who, const char *identity, struct err *e);
 /* "running", "exited", "archived", "recycled", "released", "error". */
 int service_status(struct service *s, const struct service_who *who, const char *identity, char ret[16], struct err *e);
-/* Releases all that who may see, at once, within [session] shutdown_timeout.  Errors of each are put together. */
+/*
+ * Releases everything that who may see, at once, within [session] shutdown_timeout. Combines the
+ * errors.
+ */
 int service_cleanup(struct service *s, const struct service_who *who, int discard, struct err *e);
 /* An array of records. */
 json_t *service_list(struct service *s, const struct service_who *who, struct err *e);
 
 /* New limits of a sandbox of the manager, in two steps around what changes them. */
 struct service_limits {
-	char name[65];			/* "": it is none of the manager's */
+	char name[65];			/* "": it does not belong to the manager */
 	uint64_t memory_bytes[2], cpu_milli[2];	/* before, after */
 };
 
-/* By the id of the sandbox; NULL texts: stay as they are.  ERR_LIMIT when [admission] has no room for the more. */
+/*
+ * By the id of the sandbox; NULL texts stay unchanged. ERR_LIMIT if [admission] has no room for
+ * the change.
+ */
 int service_limits_begin(struct service *s, const char *id, const char *memory, const char *cpus, struct service_limits *l, struct err *e);
 /* Writes down what holds from now on; or, not done: gives back what was taken. */
 int service_limits_end(struct service *s, const struct service_limits *l, int done, struct err *e);
@@ -125,8 +132,8 @@ int service_download(struct service *s, const struct service_who *who, const cha
 /* ---- work in a sandbox ---- */
 
 /*
- * For as long as it is in use nothing removes the sandbox.  Opening renews the session's
- * lease, restores what was reaped, starts what was stopped or archived.
+ * While it is in use, nothing removes the sandbox. Opening renews the session's lease, restores
+ * a reaped sandbox, and starts a stopped or archived one.
  */
 struct service_use {
 	struct service *service;
@@ -142,7 +149,8 @@ int service_use(struct service *s, const struct service_who *who, const char *id
 void service_use_end(struct service_use *u);
 
 struct service_output {
-	struct buf out, err;		/* ceilings set by the caller; what is beyond is dropped and counted */
+	/* the caller sets the ceilings; bytes above them are dropped and counted */
+	struct buf out, err;
 	uint64_t out_dropped, err_dropped;
 	json_t *verdict;
 };

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: which sandboxes belong to one, its lease, and what follows when nobody
- * renews that.
+ * Sessions: their sandboxes, their leases, and what happens when a lease ends.
  *
- * A lease is renewed by every operation and every heartbeat.  The time is kept
- * here and written to the store (beat/ID) a few times per timeout, so that the
- * berthds that share a store see each other's.  Who reaps holds the lock reap/ID of
- * the store, looks again, and writes under its token.
+ * Every operation and every heartbeat renews a lease. Its time is kept here and written to the
+ * store (beat/ID) a few times per timeout, so berthds that share a store see each other's
+ * renewals. A reaper holds the lock reap/ID of the store, looks again, and writes under its
+ * token.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -343,9 +342,9 @@ static int is_late(struct service *s, const char *ctx, uint64_t timeout_ms)
 struct reaping {
 	const char *ctx, *reason;
 	uint64_t token;
-	uint64_t timeout_ms;	/* 0: whatever the lease says */
+	uint64_t timeout_ms;	/* 0: the time of the lease */
 	int by_itself;		/* nobody asked */
-	int put_off;		/* there was one that failed a moment ago */
+	int put_off;		/* a try failed a moment ago */
 };
 
 static int recycle(struct service *s, struct record *r, const struct reaping *g, struct err *e)
@@ -395,7 +394,10 @@ static int reap_one(struct service *s, const char *name, struct reaping *g, stru
 	pthread_rwlock_rdlock(&s->conf_lock);
 	drain = s->conf.drain_timeout_ms;
 	pthread_rwlock_unlock(&s->conf_lock);
-	/* a command that runs is no life sign of its own, but who waits for one renewed the lease when he asked */
+	/*
+	 * a running command does not renew the lease, but the client that waits for it renewed
+	 * it with the request
+	 */
 	if (oplock_alone(s->ops, name, drain, e) < 0)
 		return -1;
 	if (g->timeout_ms && !is_late(s, g->ctx, g->timeout_ms))
@@ -408,7 +410,7 @@ static int reap_one(struct service *s, const char *name, struct reaping *g, stru
 	return result;
 }
 
-/* Before anything of a session is reaped because somebody asks: all of it can be. */
+/* Checked before anything of a session is reaped on request: all of it can be. */
 static int check_reachable(struct service *s, const json_t *map, struct err *e)
 {
 	json_t *name;
@@ -549,7 +551,7 @@ int service_restore(struct service *s, const struct service_who *who, const char
 	int r = 0;
 
 	snprintf(copy, sizeof(copy), "%s", ctx);
-	/* another restores it: when he is done there is nothing left to do */
+	/* another thread restores it: when that is done, nothing is left to do */
 	if (find_session(s, who, copy, &map, e) < 0 || session_lock(s, copy, &token, e) < 0)
 		return -1;
 	json_decref(map);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S46 of SECURITY.md. */
 /*
- * The lock of a session in the store: who has it reaps, restores or releases what the session
- * has.  It ends by itself, as a berthd may die; so one that lives renews those that it has at each
- * scan, since an upload, a pull or a place in the queue may take longer.  Without that another
- * berthd would release the workspace on which a restore still waits for room.
+ * The lock of a session in the store: its holder reaps, restores or releases the session. It
+ * expires, because a berthd may die. So a living berthd renews its locks at each scan, as an
+ * upload, a pull or a place in the queue may take longer. Otherwise another berthd would release
+ * the workspace of a restore that still waits for room.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the service share; nobody else includes it. */
+/* Shared by the files of the service; no other file includes it. */
 #ifndef BERTH_MANAGER_SERVICE_STATE_H
 #define BERTH_MANAGER_SERVICE_STATE_H
 
@@ -15,7 +15,7 @@
 #define RECORD_MAX (1u << 20)
 #define NAME_PREFIX "sandbox-"
 #define CTX_MAX 256
-#define CLAIMS_KEPT 256	/* whose duration is remembered, for the median */
+#define CLAIMS_KEPT 256	/* claims whose duration is remembered, for the median */
 
 struct beat;
 struct image;
@@ -31,9 +31,10 @@ struct service {
 	struct conf conf;
 	uint64_t cleanup_interval_ms;
 	char berth_path[4096];
-	char home[33];			/* of our state directory: whose sandboxes are ours (home.c) */
+	/* the name of our state directory; decides which sandboxes are ours (home.c) */
+	char home[33];
 	int home_fd;			/* its lock, held as long as we live */
-	char machine[40];		/* boot id: whose sandboxes we can reach */
+	char machine[40];		/* boot id; decides which sandboxes we can reach */
 	struct ledger *ledger;
 	struct oplocks *ops;
 	struct admission admission;
@@ -68,7 +69,7 @@ struct service {
 
 /* ---- open.c ---- */
 
-/* Counts a failure, and tells of it: what was being done to the sandbox of that name, and why not. */
+/* Counts and logs a failure: the action on the sandbox of that name, and the reason. */
 void service_failed(struct service *s, const char *what, const char *name, const struct err *why);
 
 /* ---- chores.c ---- */
@@ -79,7 +80,7 @@ typedef void chore_fn(struct service *s, const char *name);
  * next scan comes back.
  */
 void chore_begin(struct service *s, chore_fn *work, const char *name, const char *tenant);
-/* Until none is under way; when the service is stopping there are no new ones. */
+/* Waits until none is under way; when the service is stopping, no new one begins. */
 void chores_wait(struct service *s);
 
 /* ---- record.c ---- */
@@ -92,8 +93,9 @@ struct record {
 };
 
 /*
- * The keys of records.  One that is released or replaced is of use to who asks for it by name only and stays for released_ttl:
- * it moves, so that what looks over the living ones each second does not read as many again.
+ * The keys of records. A released or replaced record is needed only by requests for its name,
+ * for released_ttl. So it moves to another key, and the scan of living records each second does
+ * not read it.
  */
 #define RECORD_PREFIX "sandbox/"
 #define OVER_PREFIX "over/"
@@ -104,7 +106,10 @@ int record_scan_all(struct service *s, ledger_each *each, void *ctx, struct err 
 void record_close(struct record *r);
 #define autorecord __attribute__((cleanup(record_close)))
 double wall_seconds(void);
-/* Loads by name or session id, following redirects when follow; checks the owner (who NULL: nobody asks). */
+/*
+ * Loads by name or session id, following redirects if follow; checks the owner (who NULL: no
+ * check).
+ */
 int record_load(struct service *s, const struct service_who *who, const char *identity, int follow, struct record *ret, struct err *e);
 /* Writes it at its version with more ops in the same batch; its version is the new one then. */
 int record_save(struct service *s, struct record *r, const struct ledger_op *more, size_t n, struct err *e);
@@ -125,16 +130,16 @@ void record_show(struct record *r);
 
 /* ---- home.c ---- */
 
-/* The name of our home, made when there is none, and the boot id; dir is state_dir/manager. */
+/* Reads the name of our home, made if there is none, and the boot id; dir is state_dir/manager. */
 int home_open(struct service *s, int dir, struct err *e);
 /* 1 when the sandbox is of this berthd's state directory, also after a reboot. */
 int record_is_ours(const struct service *s, const struct record *r);
-/* 1 when it is on another machine; what is archived is nowhere. */
+/* 1 if it is on another machine; an archived sandbox is on none. */
 int record_is_elsewhere(const struct service *s, const struct record *r);
 /* ERR_ELSEWHERE with the host's name when it is elsewhere. */
 /*
- * 1 when the sessions of that sandbox are ours to reap: it is ours, or on this machine, and the berthd that made it has been
- * dead for timeout_ms, in which its clients could have found another.
+ * 1 if we may reap the sessions of that sandbox: it is ours, or it is on this machine and its
+ * berthd has been dead for timeout_ms, in which its clients could have found another.
  */
 int home_minds(struct service *s, const struct record *r, uint64_t timeout_ms);
 void home_free(struct service *s);
@@ -143,25 +148,34 @@ int home_is_making(const char *name);
 int home_check(const struct service *s, const struct record *r, struct err *e);
 /* The sandbox is ours from now on. */
 void record_set_home(const struct service *s, struct record *r);
-/* What is left here of a sandbox of ours that the store calls released or reaped goes: 1 when there was something. */
+/*
+ * Removes the remains of a sandbox of ours that the store calls released or reaped: 1 if there
+ * were any.
+ */
 int home_clear_over(struct service *s, const struct record *r, struct err *e);
 
 /* ---- check.c ---- */
 
 /* A secret of one line in such a file; "" when path is "". */
 int service_read_secret(const char *path, char *out, size_t n, struct err *e);
-/* conf_load(), and what of it only files and the berth program tell. */
+/* conf_load(), and the checks that need files and the berth program. */
 int service_load_conf(struct conf *ret, const struct config *c, const char *berth_path, struct err *e);
 
 /* ---- driver.c: real sandboxes ---- */
 
-/* One that was never acknowledged: whatever there is of it goes, once nobody makes more of it. */
+/*
+ * Removes everything of a sandbox that was never acknowledged, once no other process makes more
+ * of it.
+ */
 int service_undo(struct service *s, struct record *r, struct err *e);
 /* Runs berth with argv; stdout goes to out. */
 int driver_berth(struct service *s, const char *const *argv, struct buf *out, struct err *e);
 /* The same for a program at berth_path. */
 int driver_run(const char *berth_path, const char *const *argv, struct buf *out, struct err *e);
-/* As long as sock is open, an operation is under way for whoever stops the sandbox, in this process or another. */
+/*
+ * While sock is open, an operation is under way, which a stop in this process or another waits
+ * for.
+ */
 int driver_guard(int sock, struct err *e);
 int driver_connect(struct service *s, const struct record *r, struct err *e);
 /* The keeper's state, or NULL with ERR_NOT_FOUND when it does not run. */
@@ -173,7 +187,7 @@ json_t *driver_ping(struct service *s, const struct record *r, struct err *e);
 int driver_remember(struct service *s, const struct record *r, json_t *options, const char *mount_dir, struct err *e);
 int driver_stop(struct service *s, const struct record *r, struct err *e);
 int driver_start(struct service *s, const struct record *r, struct err *e);
-/* Stops and forgets it; what is not there is no error. */
+/* Stops and removes it; a missing sandbox is no error. */
 int driver_remove(struct service *s, const struct record *r, struct err *e);
 /* 0 when nothing of it is on this host any more: berth rm was there. */
 int driver_exists(struct service *s, const char *id);
@@ -207,7 +221,10 @@ void session_look(struct service *s, const char *ctx, uint64_t timeout_ms);
 
 /* ---- scan.c ---- */
 
-/* What stands still goes to the storage, or for good, after a time.  Only who has it alone knows that it still is so. */
+/*
+ * Archives or releases a stopped sandbox after a time. Only the exclusive lock assures that it
+ * still is stopped.
+ */
 enum due { DUE_ARCHIVE, DUE_DELETE };
 int session_is_due(struct service *s, const struct record *r, enum due what);
 /* Reaps what timed out, stops, archives and deletes what is due, collects released records. */
@@ -226,7 +243,7 @@ struct owners *owners_new(struct err *e);
 int owners_start(struct service *s, struct err *e);
 void owners_stop(struct service *s);
 void owners_free(struct owners *w);
-/* What names process pid for ever; ERR_INVALID when there is no such process. */
+/* A name that identifies process pid for ever; ERR_INVALID if there is no such process. */
 int owner_name(int pid, char ret[64], struct err *e);
 /* The session is reaped when the process of that name ends, also after this berthd has been started again. */
 int owner_watch(struct service *s, const char *ctx, const char *name, struct err *e);
@@ -249,7 +266,7 @@ struct intervals interval_of(const struct record *r, const struct conf *c);
 /* ---- pool.c ---- */
 
 struct making;
-/* A warm sandbox of the pool for this request: 1 with r, 0 when there is none. */
+/* Claims a warm sandbox of the pool for this request: 1 with r, 0 if there is none. */
 int pool_claim(struct service *s, const struct making *m, struct record *r, struct err *e);
 /* The list of a type's warm sandboxes on a machine (boot id). */
 void pool_list_key(const char *machine, const char *type, char out[LEDGER_KEY_MAX + 1]);
@@ -270,7 +287,7 @@ struct making {
 	int warm;
 	int wait;			/* in the queue of admission */
 };
-/* ERR_NET when who asked for it has gone: a sandbox that is made for him would have no owner. */
+/* ERR_NET if the client has gone: the new sandbox would have no owner. */
 int service_check_asker(const struct service_who *who, struct err *e);
 /* Makes one; ret->j is the record, running or warm. */
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e);
@@ -291,28 +308,31 @@ struct release {
 int release_locked(struct service *s, struct record *r, struct release how, struct err *e);
 /* The same, asked for by nobody in particular. */
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e);
-/* The sandbox of that name, which has stopped, if it still is due and nobody works in it or has it alone: ERR_BUSY. */
+/* The stopped sandbox of that name, if it still is due and not in use: ERR_BUSY. */
 int service_archive_due(struct service *s, const char *name, struct err *e);
 int service_delete_due(struct service *s, const char *name, struct err *e);
 /*
- * It could not be stored: what is done by itself is tried again after FAILED_MS only.  What was refused (ERR_LIMIT,
- * ERR_INVALID) only its use will mend: after that, or REFUSED_MS.
+ * It could not be stored: an automatic retry waits FAILED_MS. After a refusal (ERR_LIMIT,
+ * ERR_INVALID) only a use of the sandbox can help: the retry waits for that, or REFUSED_MS.
  */
 void service_note_failed(struct service *s, const char *name, const struct err *why);
 #define FAILED_MS 30000
 #define REFUSED_MS 3600000
-/* Of one that somebody has removed by hand: releases it if that is still so. */
+/* Releases a sandbox that was removed by hand, if that is still so. */
 int service_release_gone(struct service *s, const char *name, struct err *e);
 
 /* ---- pooltype.c ---- */
 
 /* The pool of that name, or the first for NULL and "". */
 int conf_pool_copy(struct service *s, const char *name, struct conf_pool *ret, size_t *ret_index, struct err *e);
-/* The version of a pool's sandboxes: what they are made of; of the sandbox with id made, or (NULL) of one made now. */
+/*
+ * The version of a pool's sandboxes: the parts of the sandbox with id made, or (NULL) of a new
+ * one.
+ */
 int service_pool_version(struct service *s, const struct conf_pool *p, const char *made, char ret[160], struct err *e);
 /* 0: made of the host, or of a directory. */
 int service_pool_has_image(const struct conf_pool *p);
-/* What the sandbox with id made was made of, or (NULL) one made now would be. */
+/* The parts of the sandbox with id made, or (NULL) of a new one. */
 int service_pool_image(struct service *s, const struct conf_pool *p, const char *made, struct image *ret, struct err *e);
 
 /* ---- service.c ---- */
@@ -326,7 +346,7 @@ int service_note_stopped(struct service *s, const char *name, struct err *e);
 int given_find(struct service *s, const char *given, char ret[65], struct err *e);
 /* The "name" of a request, to be written down with the record that is made for it. */
 void given_note(struct record *r, const json_t *args);
-/* The sandbox and its record go by that name from now on: ERR_EXISTS when another does, who is not the one of record from. */
+/* Names the sandbox and its record; ERR_EXISTS if another record than from has the name. */
 int given_take(struct service *s, const struct record *r, const char *given, const char *from, struct err *e);
 /* After a restore: the new one has the name of the old, unless another has it by now. */
 void given_inherit(struct service *s, struct record *to, const struct record *from);
@@ -336,24 +356,31 @@ void given_drop(struct service *s, const struct record *r);
 /* ---- places.c ---- */
 
 /*
- * What of admission a sandbox takes, by its name.  places_check() drops the place of one whose record is gone or
- * over; one being made has no record at first, and is let alone until place_made().
+ * The shares of admission, by sandbox name. places_check() drops the place of a sandbox whose
+ * record is gone or over; one that is being made has no record at first, and is skipped until
+ * place_made().
  */
-/* As admission_enter(), for a sandbox that is about to be made: it has a place, or nothing is taken (ERR_NOMEM too). */
+/*
+ * As admission_enter(), for a sandbox that is about to be made. On error nothing is taken
+ * (ERR_NOMEM too).
+ */
 int place_enter(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, const struct admission_asker *asker,
 		struct err *e);
-/* For one with this id that an earlier berthd made: beyond the limits if need be.  ERR_NOMEM is the only error. */
+/*
+ * For the sandbox with this id that an earlier berthd made: also beyond the limits. ERR_NOMEM is
+ * the only error.
+ */
 int place_take_over(struct service *s, const char *name, const char *id, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
 /* It is there now, and has this id. */
 void place_made(struct service *s, const char *name, const char *id);
 /* It has stopped, or is about to run again: max_sandboxes counts those that run.  The latter waits for room, ERR_LIMIT. */
 void place_stopped(struct service *s, const char *name);
 int place_starts(struct service *s, const char *name, struct err *e);
-/* It was seen to run, as somebody else has started it: beyond the limit if need be. */
+/* It was seen to run, because another process has started it: also beyond the limit. */
 void place_runs(struct service *s, const char *name);
 void place_drop(struct service *s, const char *name);
 int place_has(struct service *s, const char *name);
-/* Of one that has a place here: ERR_LIMIT when the more does not fit; e NULL: it does. */
+/* For a sandbox with a place here: ERR_LIMIT if the difference does not fit; e NULL: no check. */
 int place_change(struct service *s, const char *name, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
 void places_check(struct service *s);
 void places_free(struct service *s);
@@ -361,40 +388,43 @@ void places_free(struct service *s);
 /* ---- tenancy.c ---- */
 
 /*
- * Before one is made for who: ERR_LIMIT when args (NULL: nothing) ask for more than a tenant's sandbox may have, or the tenant
- * has too many.  Who is no tenant is not held to anything.
+ * Before a sandbox is made for who: ERR_LIMIT if args (NULL: nothing) exceed the limits of a
+ * tenant's sandbox, or the tenant has too many. There are no limits for others than tenants.
  */
 int tenancy_check(struct service *s, const struct service_who *who, const json_t *args, uint64_t memory_bytes, uint64_t cpu_milli,
 		  struct err *e);
 /*
- * One that is made or claimed is who's from now on, and may take this much: written down for the sums of all sandboxes.
- * ERR_LIMIT, exactly.
+ * Records that a made or claimed sandbox now belongs to who, with these limits, for the sums of
+ * all sandboxes. ERR_LIMIT, exactly.
  */
 int tenancy_promise(struct service *s, const struct service_who *who, const struct record *r, uint64_t memory_bytes, uint64_t cpu_milli,
 		    struct err *e);
-/* What the record's sandbox is to be promised when it comes back; and whether it is a tenant's. */
+/* The promise for the record's sandbox when it is restored; and whether it belongs to a tenant. */
 int tenancy_of_record(struct service *s, const struct record *r, struct promise *ret, struct err *e);
 int tenancy_is_tenants(const struct record *r);
-/* Takes from a refusal of admission what a tenant would learn of others by it. */
+/* Removes from a refusal of admission what it would reveal of others to a tenant. */
 void tenancy_blunt(const struct service_who *who, struct err *e);
-/* Who is held to [tenant]. */
+/* Whether [tenant] limits who. */
 int tenancy_is_tenant(const struct service_who *who);
 /* The registry, where only the sums of [tenant] are held: admission.h has its own word on the others, and a queue.  c: storage of the caller. */
 int tenancy_open(struct service *s, struct config *c, struct registry *ret, struct err *e);
 
 /* ---- workspace.c ---- */
 
-/* Where the workspace of a new session id is to be. */
+/* The path of the workspace for a new session id. */
 void workspace_path(struct service *s, const char *session_id, char ret[512]);
 /* Makes the one that the record names. */
 int workspace_make(struct service *s, const struct record *r, struct err *e);
 /*
- * To the user of the sandbox that was made: one that we made, and that is root's.  Users that are numbers only, as the
- * others' are known in the sandbox alone.
+ * Gives it to the user of the new sandbox, if we made it and it belongs to root. Only numeric
+ * users, because names are known in the sandbox alone.
  */
 int workspace_give(struct service *s, const struct record *r, const struct conf_pool *p, struct err *e);
 int workspace_remove(struct service *s, const struct record *r, struct err *e);
-/* That which a warm one had when its owner brought his own directory (mount_dir); the record says so until it is gone. */
+/*
+ * The workspace of a warm sandbox whose owner brought a directory (mount_dir); the record names
+ * it until it is removed.
+ */
 int workspace_remove_spare(struct record *r, struct err *e);
 /* Before a restore: the workspace is there again, from the storage if it must. */
 int workspace_revive(struct service *s, const struct record *r, struct err *e);
@@ -433,9 +463,9 @@ void archive_share_leave(struct service *s, struct archive_turn *t);
 int archive_make(struct service *s, struct record *r, struct err *e);
 /* Brings it back to this host, which it is of from then on, whichever put it there. */
 int archive_restore(struct service *s, struct record *r, struct err *e);
-/* From the storage, for good; anyway: as far as that goes. */
+/* Removes it from the storage; anyway: continues after errors. */
 int archive_drop(struct service *s, struct record *r, int anyway, struct err *e);
-/* What is kept here for archives that another host has by now, or nobody. */
+/* Removes what is kept here for archives that another host has by now, or none. */
 void archives_look(struct service *s);
 
 /* ---- tools.c ---- */
@@ -450,8 +480,9 @@ void tools_forget(struct service *s, const char *name);
 /* ---- mcpurl.c ---- */
 
 /*
- * What is started in the sandbox for a server of this configuration, {"command", "args"} or {"url", "headers", "type"}: an array
- * of words; what it must be told apart from them goes to env.  ERR_INVALID and ERR_UNSUPPORTED for what is no configuration.
+ * The command for a server of this configuration, {"command", "args"} or {"url", "headers",
+ * "type"}: an array of words; secrets go to env instead. ERR_INVALID and ERR_UNSUPPORTED for a
+ * malformed configuration.
  */
 json_t *mcp_argv(const json_t *config, json_t *env, struct err *e);
 
@@ -462,7 +493,7 @@ int mcp_remember(struct service *s, const char *sandbox, const char *server, con
 /* Those it has: name -> configuration, a new reference. */
 json_t *mcp_servers(struct service *s, const char *sandbox, struct err *e);
 void mcp_inherit(struct record *to, const struct record *from);
-/* Their environment is not for all who may read a record. */
+/* Hides their environment from readers of a record. */
 void mcp_hide(struct record *r);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tools of a sandbox, as agentscope calls them: a shell command, a cell of a
- * stateful Python, and the tools of MCP servers that run in the sandbox, or that it reaches (mcpurl.c).
+ * Tools of a sandbox, as agentscope calls them: a shell command, a cell of a stateful Python,
+ * and the tools of MCP servers that run in the sandbox, or that it reaches (mcpurl.c).
  *
- * Kernel and servers live as long as berthd, the sandbox, or until they were not
- * used for [session] auto_stop; servers are in the sandbox's record (mcp.c) and start
- * again when they are asked for.  Results have the shape of MCP's CallToolResult; a
- * tool that fails is such a result, what is our fault or the caller's is an error.
+ * Kernel and servers live as long as berthd and the sandbox, and until they were unused for
+ * [session] auto_stop. Servers are in the sandbox's record (mcp.c) and start again at the next
+ * use. Results have the shape of MCP's CallToolResult; a tool that fails is such a result, and a
+ * fault of ours or the caller's is an error.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ void tools_free(struct tools *t)
 	free(t);
 }
 
-/* Takes those that fit off the list; one in use goes when its user is done. */
+/* Takes the matching ones off the list; one in use ends when its user is done. */
 static void drop(struct tools *t, const char *sandbox, const char *name, uint64_t idle_before_ms)
 {
 	struct tool_proc **at, *p, *gone = NULL;
@@ -119,7 +119,7 @@ void tools_expire(struct service *s, uint64_t idle_ms)
 		drop(s->tools, NULL, NULL, now - idle_ms);
 }
 
-/* The one of that name with its lock held, made when there is none. */
+/* The one of that name with its lock held, made if there is none. */
 static struct tool_proc *take(struct tools *t, const char *sandbox, const char *name, int make, struct err *e)
 {
 	struct tool_proc *p;
@@ -149,7 +149,7 @@ static struct tool_proc *take(struct tools *t, const char *sandbox, const char *
 	return p;
 }
 
-/* failed: it is of no more use. */
+/* failed: it cannot be used any more. */
 static void give(struct tools *t, struct tool_proc *p, int failed)
 {
 	int last;
@@ -193,7 +193,7 @@ static json_t *text_item(const char *text, size_t n, const char *description)
 	json_t *t = json_stringn(text ? text : "", n);
 
 	if (!t) {
-		/* output of a sandbox is bytes: what is no UTF-8 is shown as '?' */
+		/* output of a sandbox is bytes: those that are not UTF-8 are shown as '?' */
 		char *clean = malloc(n + 1);
 		size_t i;
 
@@ -363,7 +363,7 @@ static int start_server(struct service_use *u, struct tool_proc *p, struct err *
 	tools = json_object_get(list, "tools");
 	if (!list)
 		return err_wrap(e, "MCP server %s", p->name);
-	/* those who list tools hold this lock, not the server's */
+	/* a thread that lists tools holds this lock, not the server's */
 	pthread_mutex_lock(&u->service->tools->lock);
 	json_decref(p->tools);
 	p->tools = json_is_array(tools) ? json_incref(tools) : json_array();
@@ -371,7 +371,7 @@ static int start_server(struct service_use *u, struct tool_proc *p, struct err *
 	return 0;
 }
 
-/* 1 when it was added, 0 when there is one of that name already, which stays. */
+/* 1 if it was added, 0 if the name exists already; the existing one stays. */
 static int add_server(struct service_use *u, const char *name, const json_t *config, int overwrite, struct err *e)
 {
 	struct service *s = u->service;
@@ -398,7 +398,10 @@ static int add_server(struct service_use *u, const char *name, const json_t *con
 	return failed ? -1 : 1;
 }
 
-/* Servers of the record that berthd knows nothing of, or not their tools: 0, -1 with why one of them does not start. */
+/*
+ * Servers of the record that berthd does not know, or without known tools: 0, -1 with the reason
+ * why one of them does not start.
+ */
 static int revive(struct service_use *u, int start_them, struct err *e)
 {
 	struct tools *t = u->service->tools;

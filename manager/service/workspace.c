@@ -45,7 +45,7 @@ int workspace_open_above(const struct record *r, const char **ret_name, struct e
 
 static int make_at(int dir, const char *name, struct err *e)
 {
-	/* whatever our umask says */
+	/* with any umask */
 	return mkdirat(dir, name, 0755) < 0 || fchmodat(dir, name, 0755, 0) < 0 ? err_sys(e, "make the workspace %s", name) : 0;
 }
 
@@ -181,14 +181,17 @@ int workspace_revive(struct service *s, const struct record *r, struct err *e)
 	const char *from = record_str(r, "storage_path"), *name;
 	autoclose int there = workspace_open(r, e), dir = -1;
 
-	/* a directory that its owner brought is one of the host where he did; ours hosts may share, or have in the storage */
+	/*
+	 * an owner's directory belongs to the host where it was given; hosts may share ours, or
+	 * have it in the storage
+	 */
 	if (!json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && home_check(s, r, e) < 0)
 		return -1;
 	if (there < 0 && e->code != ERR_NOT_FOUND)
 		return -1;
 	/*
-	 * An empty one may be what a crash left before it was bounded.  One that was made
-	 * before there was a maximum holds files.
+	 * An empty one may be left from a crash before it was limited. One from before there was
+	 * a maximum holds files.
 	 */
 	if (there >= 0)
 		return workspace_bound(s, r, e) < 0 && e->code != ERR_INVALID ? -1 : 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a tenant's workspaces.  Upholds S41 of SECURITY.md.
+ * The bytes of a tenant's workspaces. Upholds S41 of SECURITY.md.
  *
- * All workspaces of a tenant are of one project of the file system that they are on
- * (runtime/kernel/quota.h).  Beside them the directory .tenants/NAME, which stays empty, is of that
- * project too: it is what remembers its number.  The limit is set again whenever a workspace is
- * made, so that a changed maximum holds from the next one on.
+ * All workspaces of a tenant belong to one project of their file system
+ * (runtime/kernel/quota.h). Beside them the empty directory .tenants/NAME belongs to that
+ * project too, and so remembers its number. The limit is set again whenever a workspace is made,
+ * so a changed maximum applies from the next one on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #define BYTES_AN_INODE 16384
 #define INODES_MIN 64
 
-/* What the tenant may have: 0 when nothing says, and the file system could not enforce it. */
+/* The tenant's maximum: 0 if none is set and the file system could not enforce one. */
 static int most(struct service *s, const struct tenant *t, int above, uint64_t *ret, struct err *e)
 {
 	struct statvfs fs;
@@ -93,7 +93,7 @@ int workspace_bound(struct service *s, const struct record *r, struct err *e)
 	return 0;
 }
 
-/* The nearest directory that is there: what is made below it is on its file system. */
+/* The nearest existing directory: new directories below it are on its file system. */
 static int open_nearest(const char *path, struct err *e)
 {
 	char at[512];
