@@ -32,7 +32,7 @@ int fileclient_start(struct fileclient *f, int sock, const char *const *argv, co
 		     int in_fd, int out_fd, struct err *e);
 /* Waits for its end. */
 int fileclient_end(struct fileclient *f, struct filecounts *ret, struct err *e);
-/* What the helper's verdict and its line on stderr come to: 0 with the counts, or -1 with its error. */
+/* Combines the helper's verdict and its line on stderr: 0 with the counts, or -1 with its error. */
 int fileclient_judge(const json_t *verdict, const char *line_read, struct filecounts *ret, struct err *e);
 /* Start and end in one, with stdout read into out (its ceiling holds); out may be NULL. */
 int fileclient_run(int sock, const char *const *argv, const char *user, uint64_t timeout_ms, int in_fd, struct buf *out,

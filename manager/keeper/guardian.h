@@ -2,7 +2,7 @@
 /*
  * guardian - the parent of a keeper whose sandbox has a restart policy.
  *
- * It is the process between the caller and the keeper, which without a policy ends at once.  Once
+ * It is the process between the caller and the keeper; without a policy it ends at once. When
  * the caller was told that the sandbox runs, it becomes the small program of "berth guard", with
  * no descriptors, in a session of its own, and waits for the keeper's end.
  */
@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /*
- * Waits for the word of the keeper, our child, at go_fd, and becomes the guardian of sandbox id;
- * ends when the keeper ends before.  backoff_ms: what was waited for before this start, or 0.
+ * Waits until the keeper, our child, reports at go_fd, and becomes the guardian of sandbox id;
+ * ends if the keeper ends before. backoff_ms: the wait before this start, or 0.
  */
 void guardian_become(const char *id, uint64_t backoff_ms, int go_fd) __attribute__((noreturn));
 /*

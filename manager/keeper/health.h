@@ -2,11 +2,10 @@
 /*
  * health - whether a sandbox is well, from the results of its checks.
  *
- * Pure: it says when the next check is due and what a result makes of the
- * status; it runs nothing.  The rules are Docker's: a check that fails within
- * the start period counts only once one has succeeded, and `retries` failures in
- * a row make it unhealthy.  It keeps the last HEALTH_RESULTS results, each with
- * at most HEALTH_OUTPUT bytes.
+ * Pure: it computes when the next check is due and how a result changes the status; it runs
+ * nothing. The rules are Docker's: a failure within the start period counts only after a
+ * success, and `retries` failures in a row make the sandbox unhealthy. It keeps the last
+ * HEALTH_RESULTS results, each with at most HEALTH_OUTPUT bytes.
  */
 #ifndef BERTH_MANAGER_KEEPER_HEALTH_H
 #define BERTH_MANAGER_KEEPER_HEALTH_H
@@ -23,7 +22,7 @@
 #define HEALTH_TIME_MAX_MS 86400000
 #define HEALTH_RETRIES_MAX 1000
 
-/* What the check is and when it runs. */
+/* The check and its times. */
 struct health_spec {
 	json_t *argv;		/* array of strings; NULL: there is no check */
 	uint64_t interval_ms, timeout_ms, start_period_ms, start_interval_ms;
@@ -64,8 +63,8 @@ json_t *health_json(const struct health *h);
 /* {"argv","interval_ms",...} of a spec that has a check. */
 json_t *health_spec_json(const struct health_spec *s);
 /*
- * The same back, with argv borrowed from j; NULL where there is none.  ERR_INVALID for what is not
- * within the bounds above.
+ * Reads it back, with argv borrowed from j; NULL without one. ERR_INVALID for values outside the
+ * bounds above.
  */
 int health_spec_parse(const json_t *j, struct health_spec *ret, struct err *e);
 

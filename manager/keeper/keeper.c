@@ -183,7 +183,7 @@ static void serve(struct keeper *k, const struct watch *w)
 {
 	uint64_t n;
 
-	/* of a client its request tells: one that only asks changes nothing */
+	/* a client's operation decides whether it counts: a mere question changes nothing */
 	if (w->kind != WATCH_LISTEN && w->kind != WATCH_CLIENT)
 		keeper_idle_move(k);
 	switch (w->kind) {
@@ -198,7 +198,10 @@ static void serve(struct keeper *k, const struct watch *w)
 		break;
 	case WATCH_OOM:
 		(void)!read(k->sandbox.cgroup.oom_fd, &n, sizeof(n));
-		/* the kernel tells before it kills: look again until the counters show whom */
+		/*
+		 * the kernel reports the OOM before it kills: look again until the counters show
+		 * the victim
+		 */
 		k->oom_until_ms = clock_ms() + 500;
 		break;
 	case WATCH_CLIENT:
@@ -328,7 +331,7 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 	return listen_on(k, e);
 }
 
-/* Who waits for a command hears its end, not only ours. */
+/* A client that waits for a command gets the command's end, not only ours. */
 static void tell_ends(struct keeper *k)
 {
 	const int asked = k->stop_reason != init_ended;
@@ -383,7 +386,10 @@ static void end(struct keeper *k)
 		registry_release(k->registry, &k->claim, &ignored);
 		keeper_life_end(k, id);
 	}
-	/* clients wait for this: their connections end when nothing is left, also of who came while we were at it */
+	/*
+	 * clients wait for their connections to end, which happens when nothing is left; also
+	 * those that came meanwhile
+	 */
 	fd_close(&k->listen_fd);
 	for (i = 0; i < KEEPER_CLIENTS; i++)
 		fd_close(&k->clients[i].fd);
@@ -447,8 +453,11 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 		r = keeper_main_result(k, &e);
 	}
 	if (r == 0)
-		e.code = ERR_NONE;	/* what is left in there was overcome on the way */
-	/* a failure is told once nothing of it is left, so that the caller cleans up after us and not beside us */
+		e.code = ERR_NONE;	/* errors in there were overcome on the way */
+	/*
+	 * a failure is reported once nothing of it is left, so the caller cleans up after us and
+	 * not beside us
+	 */
 	if (r < 0 && k)
 		end(k);
 	if (io_write_all(ready_fd, &e, sizeof(e)) < 0 && k) {
@@ -468,7 +477,10 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	if (r == 0) {
 		announce(k, ks->record);
 		mem_keep_small();
-		/* the ceilings of what it holds add up to less: a flood past one of them meets this, and no other process (D13) */
+		/*
+		 * the ceilings of its buffers add up to less: a flood past one of them fails
+		 * here, and harms no other process (D13)
+		 */
 		(void)!setrlimit(RLIMIT_DATA, &(struct rlimit){ KEEPER_MEMORY, KEEPER_MEMORY });
 		k->trim = 1;	/* what made the sandbox will not run any more */
 		loop(k, -1);

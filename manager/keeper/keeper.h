@@ -2,13 +2,13 @@
 /*
  * keeper - the small process that owns one living sandbox.
  *
- * It launches the sandbox, so it is the one whose death ends it (PDEATHSIG and
- * socket hang-up in init); it holds the lock in the registry, the cgroups, the
- * terminals, the bounded output of commands and all deadlines.  CLI and daemon
- * are its clients (wire.h); they may come, die and return.
+ * It launches the sandbox, so the sandbox ends when the keeper dies (PDEATHSIG and socket
+ * hang-up in init). It holds the lock in the registry, the cgroups, the terminals, the bounded
+ * output of commands and all deadlines. CLI and daemon are its clients (wire.h); they may come,
+ * die and return.
  *
- * One thread, one poll loop.  What init and the payload say is hostile; what
- * clients say is the operator's.
+ * One thread, one poll loop. Data from init and the payload is hostile; requests of clients are
+ * the operator's.
  */
 #ifndef BERTH_MANAGER_KEEPER_KEEPER_H
 #define BERTH_MANAGER_KEEPER_KEEPER_H
@@ -22,7 +22,7 @@
 struct keeper_life {
 	uint64_t idle_timeout_ms;	/* 0: never */
 	uint64_t expires_ms;		/* on the wall clock, when it is removed; 0: never */
-	int auto_remove;		/* when it stops, for whatever reason */
+	int auto_remove;		/* when it stops, for any reason */
 	int remove_idle;		/* when the idle timeout stops it */
 	char owner[64];			/* the process that it is for, by its procid; "": none */
 	uint64_t owner_grace_ms;	/* between the end of that process and its own */
@@ -50,7 +50,7 @@ struct keeper_service {
 	uint64_t stop_timeout_ms;	/* from there to SIGKILL */
 	uint64_t timeout_ms;		/* of the main command; 0: none */
 	struct restart_policy restart;
-	unsigned restarts;		/* so far, since somebody started it */
+	unsigned restarts;		/* so far, since the last start by hand */
 	uint64_t backoff_ms;		/* waited before this start; 0: nothing */
 	/* clients that are on their way to follow or wait for it: its end waits for them a while */
 	unsigned awaited;
@@ -91,15 +91,13 @@ int keeper_connect_within(struct registry *r, const char *id, unsigned ms, struc
 int keeper_is_run(struct registry *r, const char *id);
 #define KEEPER_KILLED_FILE "killed"	/* beside the record of a live sandbox: its berth run is to say so */
 /*
- * The end by force of a keeper that does not answer: SIGKILL, after which its
- * sandbox dies, and the removal of what it left.  Of a berth run: of everything
- * in its sandbox, which it then tells.
+ * Ends a keeper that does not answer: SIGKILL, after which its sandbox dies, and the removal of
+ * what it left. For a berth run it kills everything in the sandbox, and the run reports that.
  */
 int keeper_kill(struct registry *r, const char *id, struct err *e);
 /*
- * One request, one answer, which is checked for an error: a new reference or
- * NULL.  fds go along; ret_fd, when not NULL, takes one descriptor of the
- * answer (-1: none).
+ * One request, one answer, which is checked for an error: a new reference or NULL. fds are sent
+ * along; ret_fd, unless NULL, receives one descriptor of the answer (-1: none).
  */
 json_t *keeper_call(int sock, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sandbox that was made ahead gets its owner: "adopt" adds to its environment
- * what every later command and session sees, and mounts the owner's directory in
- * the place of the one it has, once.  A second claim under another token is
- * refused here too, whatever went wrong before (one sandbox, one tenant).
+ * Gives a warm sandbox to its owner. "adopt" adds to the environment of every later command and
+ * session, and mounts the owner's directory instead of the sandbox's own, once. It refuses a
+ * second claim with another token, after any earlier error (one sandbox, one tenant).
  */
 #include <stdio.h>
 #include <stdlib.h>

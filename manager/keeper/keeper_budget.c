@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU time that a sandbox may use over its life (--budget cpu=TIME), starts and stops included.
+ * The CPU time that a sandbox may use over its life (--budget cpu=TIME), across starts and
+ * stops.
  *
- * When it is used up the sandbox stands still, as by berth pause, until berth grant gives it more:
- * nothing is lost.  The keeper looks when the rest could be gone at the earliest, but at most every
- * LOOK_MS, so a sandbox may use that much more on each of its CPUs.  What was used is written into
- * the record at the keeper's end; one that was killed does not write.
+ * When the time is used up, the sandbox is frozen, as by berth pause, until berth grant adds
+ * more; nothing is lost. The keeper checks when the rest could be used up at the earliest, but
+ * at most every LOOK_MS, so a sandbox may use that much more on each of its CPUs. The keeper
+ * records the used time at its end; a keeper that is killed does not.
  */
 #include <unistd.h>
 

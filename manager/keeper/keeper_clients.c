@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clients of a keeper: they come, ask, are answered and go.  What an operation does is its
- * handler's. */
+/*
+ * The clients of a keeper: connections, requests and answers. The operations are in their
+ * handlers.
+ */
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -61,7 +63,10 @@ void keeper_answer_error(struct keeper *k, int client, const struct err *e)
 	keeper_answer(k, client, wire_error(e), NULL, 0);
 }
 
-/* Only root, or who started us; a path in a 0700 directory says so already (CVE-2020-15257). */
+/*
+ * Only root, or the user who started us; the path in a 0700 directory implies that already
+ * (CVE-2020-15257).
+ */
 static int peer_is_ours(int fd)
 {
 	struct ucred c;

@@ -91,9 +91,9 @@ static void drop_leaf(struct keeper *k, struct keeper_command *c)
 		keeper_leaf_drop(k, &c->leaf);
 		return;
 	}
-	/* what runs in there is killed now */
+	/* the processes in there are killed now */
 	if (cgroup_destroy(&c->leaf, &ignored) < 0) {
-		/* its name remains below the sandbox's, whose removal takes it along */
+		/* its name remains below the sandbox's cgroup, and is removed with that */
 	}
 	cgroup_release(&c->leaf);
 }
@@ -174,7 +174,10 @@ static void tell_waiters(struct keeper *k, struct keeper_command *c)
 	}
 }
 
-/* It has ended and left no process: a detached one is kept for who asks for its output and verdict. */
+/*
+ * It has ended and left no process: a detached command is kept for clients that ask for its
+ * output and verdict.
+ */
 static void put_away(struct keeper *k, struct keeper_command *c)
 {
 	if (!c->detached || c->check) {
@@ -220,7 +223,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	struct err ignored;
 	int which, is_main;
 
-	/* what is in the pipes now is all that counts: nobody waits for end-of-file (L03) */
+	/* only the bytes in the pipes now count: nobody waits for end-of-file (L03) */
 	for (which = 0; which < 2; which++)
 		keeper_command_read(k, c, which);
 	c->facts.wall_ms = clock_ms() - c->started_ms;

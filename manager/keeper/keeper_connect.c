@@ -12,7 +12,7 @@
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/wire.h"
 
-#define CLEAR_MS 5000 /* at most, for the processes of one whose keeper was killed */
+#define CLEAR_MS 5000 /* longest wait for the processes of a sandbox whose keeper was killed */
 
 int keeper_connect(struct registry *r, const char *id, struct err *e)
 {
@@ -46,7 +46,7 @@ static int unreachable(struct registry *r, const char *id, unsigned ms, struct e
 			e, ERR_TIMEOUT,
 			"the keeper of sandbox %s does not answer; hint: berth kill %s ends it", id,
 			id);
-	/* killed from outside: nobody has told, nor cleared up */
+	/* killed from outside: nobody has reported it or cleaned up */
 	if (registry_clear_dead(r, id, ms < CLEAR_MS ? ms : CLEAR_MS, 0, e) < 0)
 		return err_wrap(e, "its keeper has ended");
 	if (!path_has(r->sandboxes_fd, id))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a keeper makes of a request to run a command: its descriptors, limits, environment and words. */
+/* Turns a request into a command: its descriptors, limits, environment and words. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

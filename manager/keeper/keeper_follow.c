@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clients that follow a detached command: its output as it comes, its stdin.
+ * Clients that follow a detached command: its output as it arrives, its stdin.
  *
- * "follow" is answered as soon as there are bytes beyond the offsets given, or
- * the end; nobody polls.  The keeper remembers nothing a client needs: one that
- * died comes back with the offsets it had reached.  "send" is answered when the
- * command's stdin took everything.
+ * "follow" is answered as soon as there are bytes beyond the given offsets, or the end; nobody
+ * polls. The keeper keeps no state for a client: one that died returns with the offsets that it
+ * had reached. "send" is answered when the command's stdin has taken everything.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,11 +19,11 @@
 #include "manager/keeper/keeper_state.h"
 
 #define FOLLOW_MAX (1u << 20)	/* bytes of one stream in one answer */
-#define END_WAIT_MS 1000	/* for a reader of the terminal whose input ends */
+#define END_WAIT_MS 1000	/* wait for a reader of the terminal before its input ends */
 #define END_LOOK_MS 5
 #define END_LOOK_MAX_MS 100
 #define END_AGAIN_MAX_MS 500	/* what goes on reading after the end of its input is not told so without a pause */
-#define LAG_MAX (256u << 10)	/* a terminal's output waits for who watches it from here on */
+#define LAG_MAX (256u << 10)	/* from here on a terminal's output waits for its watchers */
 
 static const char *const stream_names[] = { "stdout", "stderr" };
 
@@ -78,7 +77,7 @@ static int answer(struct keeper *k, int client, const struct keeper_command *c, 
 	}
 	if (data.len && (fd = wire_data(data.data, data.len, e)) < 0)
 		goto fail;
-	/* the end is told when everything before it was */
+	/* the end is reported after all output before it */
 	json_object_set_new(a, "ended", json_boolean(c->concluded && whole));
 	if (c->concluded && whole)
 		json_object_set_new(a, "verdict", keeper_command_verdict(&c->verdict));
@@ -112,7 +111,7 @@ static int lags(const struct keeper_follow *f, const struct keeper_command *c)
 
 int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c)
 {
-	/* a service does not wait for people who look on */
+	/* a service does not wait for clients that only look on */
 	const int terminal = c->tty && !keeper_main_is(k, c);
 	int i;
 

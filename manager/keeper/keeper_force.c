@@ -52,8 +52,8 @@ static int is_live(struct keeper *k, const struct keeper_session *s, pid_t group
 }
 
 /*
- * What the shell has just started and not made the foreground yet: the youngest
- * of its children, if this command began it and it leads a group.  0: none.
+ * Finds the process that the shell has just started and not made the foreground yet: the
+ * youngest of its children, if this command began it and it leads a group. 0: none.
  */
 static pid_t starting(const struct keeper_session *s, const struct look *l)
 {
@@ -74,9 +74,9 @@ static pid_t starting(const struct keeper_session *s, const struct look *l)
 enum fate { DIES, JUST_FORKED, DECIDES };
 
 /*
- * What an interrupt makes of the group (0: of all the command started): all that
- * live die of it; or one is hardly forked and may end, or go on, without having
- * seen it; or one catches or ignores it, and its status will tell.
+ * The effect of an interrupt on the group (0: all processes of the command): all living ones die
+ * of it; or one has hardly been forked and may end, or go on, without having seen it; or one
+ * catches or ignores it, and its status will show that.
  */
 static enum fate fate_of(const struct keeper_session *s, pid_t group, const struct look *l)
 {
@@ -121,7 +121,10 @@ static void wait_for_interrupt(pid_t pid)
 	}
 }
 
-/* Before the text, and after it, the shell's descriptor 9 is the status pipe; before that it is no shell. */
+/*
+ * Before and after the text, the shell's descriptor 9 is the status pipe; before that it is not
+ * a shell yet.
+ */
 static int in_text(const struct keeper_session *s, pid_t shell)
 {
 	char path[40], target[64], pipe[64];
@@ -141,8 +144,9 @@ static int in_text(const struct keeper_session *s, pid_t shell)
 }
 
 /*
- * 1: the shell starts, or is at our lines before the text, and will find in its place one that only returns: nothing is there to
- * be interrupted, and the shell may have no traps yet.  (At the lines after the text nobody reads it any more.)
+ * 1: the shell starts, or is at our lines before the text. It will find a text in its place that
+ * only returns: there is nothing to interrupt, and the shell may have no traps yet. (At the
+ * lines after the text nobody reads it any more.)
  */
 static int withdraw(struct keeper *k, struct keeper_session *s, pid_t shell)
 {
@@ -165,7 +169,7 @@ static int withdraw(struct keeper *k, struct keeper_session *s, pid_t shell)
 	return 1;
 }
 
-/* Whether the shell was told to leave, and whom the interrupt may have missed. */
+/* Whether the shell was told to leave, and which processes the interrupt may have missed. */
 static void follow_up(struct keeper_session *s, int own, unsigned long long at_ticks, pid_t starting, int soon)
 {
 	s->interrupted |= own;
@@ -176,9 +180,9 @@ static void follow_up(struct keeper_session *s, int own, unsigned long long at_t
 }
 
 /*
- * Interrupts the foreground by type(), which is told when nobody is left there: the
- * rest of the text is not to run when it dies of that.  The shell takes our signal
- * once its foreground has ended.
+ * Interrupts the foreground by type(). type() reports if no process is left there, because the
+ * rest of the text must not run when the foreground dies of it. The shell takes our signal once
+ * its foreground has ended.
  */
 static int interrupt(struct keeper *k, struct keeper_session *s, const struct look *l, int (*type)(void *ctx, pid_t group, int alive), void *ctx)
 {
@@ -380,7 +384,7 @@ void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
 	for (i = 0; shell && i < n; i++) {
 		if (!was_missed(s, pids[i], shell, group))
 			continue;
-		/* who cleans up at an interrupt is not interrupted in that */
+		/* a handler that cleans up after an interrupt is not interrupted */
 		is_caught = !!(look_signals(pids[i]).caught & INTERRUPT_BIT);
 		if (!is_caught || !s->told)
 			kill(pids[i], SIGINT);
@@ -437,8 +441,8 @@ static void kill_tree(struct keeper *k, struct keeper_session *s)
 }
 
 /*
- * The shell is back.  What it forked between its last look at its traps and the one
- * that made it leave, nobody had seen; and what was killed may take a moment to end.
+ * The shell is back. Nobody saw the processes that it forked between its last look at its traps
+ * and the look that made it leave; and a killed process may need a moment to end.
  */
 void session_sweep(struct keeper *k, struct keeper_session *s, struct keeper_command *c)
 {
@@ -455,7 +459,7 @@ void session_force(struct keeper *k, struct keeper_session *s, uint64_t now)
 
 	s->escalate_ms = now + (s->escalated ? ESCALATE_MS : ESCALATE_FIRST_MS);
 	if (c && s->facts.timed_out && (k->paused || k->held_by)) {
-		/* the shell stands still: it cannot say that it is back */
+		/* the shell is stopped: it cannot report that it is back */
 		s->escalate_ms = 0;
 		keeper_command_killed(k, c);
 		return;

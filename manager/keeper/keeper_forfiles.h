@@ -11,7 +11,7 @@
 void keeper_files_begin(struct keeper *k);
 /* Whether it serves this operation: ERR_BUSY. */
 int keeper_files_allows(const struct keeper *k, enum protocol_op op, struct err *e);
-/* Client i has gone: 1 when it was the last, with whom such a keeper ends. */
+/* Client i has gone: 1 if it was the last, with which such a keeper ends. */
 int keeper_files_left(struct keeper *k, int i);
 /* When such a keeper ends because nobody came; 0: never. */
 uint64_t keeper_files_next(const struct keeper *k);

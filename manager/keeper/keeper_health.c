@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The health check of a sandbox: an ordinary command that the keeper starts by a
- * timer of its loop, one at a time, with a deadline after which its whole tree is
- * killed.  health.c decides what a result means.
+ * The health check of a sandbox: an ordinary command that the keeper starts by a timer of its
+ * loop, one at a time, with a deadline after which all its processes are killed. health.c
+ * interprets a result.
  *
- * A check is hostile as any other command: it may use half of the sandbox's
- * processes, the rest of its output is read and dropped, and nothing it leaves
- * behind outlives it.  It is no use of the sandbox (keeper_idle.c), and stands in
- * no list of commands, no log and no event.
+ * A check is as hostile as any other command. It may use half of the sandbox's processes, output
+ * above the limit is read and dropped, and no process that it leaves behind outlives it. It does
+ * not count as use of the sandbox (keeper_idle.c), and appears in no list of commands, no log
+ * and no event.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Idle: how long a sandbox has done no real work, and what it does now.
+ * Idle: how long a sandbox has done no work, and what it does now.
  *
- * Work is a command or a session's command that runs, bytes that come from or
- * go to one, and CPU time above a floor (a background job, a server); being asked
- * about it is none.  After --idle-timeout, or [manager] idle_timeout, without any, the keeper stops.
+ * Work is a running command or text of a session, bytes from or to one, and CPU time above a
+ * floor (a background job, a server). Requests that only ask are not work. After --idle-timeout,
+ * or [manager] idle_timeout, without work, the keeper stops.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static uint64_t check_every(const struct keeper *k)
 	return t > CHECK_MAX_MS ? CHECK_MAX_MS : t < 50 ? 50 : t;
 }
 
-/* What runs: 1 with its name. */
+/* The running command: 1 with its name. */
 static int running(const struct keeper *k, char *out, size_t n)
 {
 	int i;
@@ -166,7 +166,7 @@ void keeper_idle_stand(struct keeper *k)
 	look(k, clock_ms());
 	if (!describe_standing(k, &s))
 		return;
-	/* what a command left behind may work: then only a look at the CPU time tells */
+	/* processes that a command left behind may work: only their CPU time shows it */
 	if (!s.is_main && (cgroup_usage_now(&k->sandbox.cgroup, &u, &ignored) < 0 ||
 			   u.pids != 1 + s.sessions))
 		return;

@@ -159,7 +159,7 @@ int keeper_op_network_leave(struct keeper *k, const struct keeper_request *rq, s
 {
 	const char *network = request_name(rq->json, "");
 
-	/* first what is remembered: what the kernel still has is found in any case */
+	/* first the record: the kernel's objects can be found without it */
 	if (record(k, network, NULL, e) < 0 || part(k, network, e) < 0)
 		return -1;
 	keeper_event(k, "network-leave", json_pack("{s:s}", "network", network));

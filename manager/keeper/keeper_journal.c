@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a keeper writes down: events of its sandbox for berth events, and for
- * berth logs the output of commands whose descriptors it holds (detached ones
- * and those of shell sessions; what exec is given the caller's own is not seen
- * here).  Both after the client has its answer.
+ * The journals of a keeper: events of its sandbox for berth events, and for berth logs the
+ * output of commands whose descriptors it holds (detached ones and those of shell sessions; a
+ * foreground exec writes to the caller's own descriptors). Both are written after the client has
+ * its answer.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ void keeper_event(struct keeper *k, const char *event, json_t *members)
 
 #define EVENT_TEXT 200
 
-/* What an event says of a text: its beginning, in whole characters. */
+/* The part of a text for an event: its beginning, in whole characters. */
 static size_t text_length(const char *text)
 {
 	size_t n = text ? strnlen(text, EVENT_TEXT) : 0;
@@ -55,7 +55,10 @@ void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdi
 	keeper_event(k, !strcmp(cause, "timeout") || !strcmp(cause, "oom") ? cause : ordinary, members);
 }
 
-/* Text as it is; bytes that are none as the characters of their numbers, 0 as U+0100, said by "bytes". */
+/*
+ * Text unchanged; bytes that are not text as the characters with their numbers, 0 as U+0100,
+ * marked by "bytes".
+ */
 static void set_data(json_t *entry, const char *p, size_t n)
 {
 	json_t *text = memchr(p, 0, n) ? NULL : json_stringn(p, n);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a sandbox lives, and whether it goes when it has stopped: the keeper sees to both, without a daemon.
+ * The life of a sandbox: its time to live, and its removal when it has stopped. The keeper does
+ * both, without a daemon.
  *
- * The end of its time to live is a point on the wall clock that stands in its record, so that it holds over restarts.  One that
- * is stopped when it comes has no keeper: whoever starts it, gc or berthd removes it (manager/host/expire.h).
+ * The end of its time to live is a time of the wall clock in its record, so it survives
+ * restarts. A sandbox that is stopped at that time has no keeper: the next start, gc or berthd
+ * removes it (manager/host/expire.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +50,7 @@ static int is_to_go(const struct keeper *k)
 	       (k->life.remove_idle && k->stop_reason == keeper_idle_reason);
 }
 
-/* In its record from now on: whatever becomes of us, it is to go. */
+/* Records that it must be removed, in case we die. */
 void keeper_life_mark(struct keeper *k)
 {
 	struct err ignored;
@@ -88,7 +90,7 @@ void keeper_life_tell(const struct keeper_life *l, json_t *record)
 		record_set_auto_remove(record, 1);
 }
 
-/* In both records: that of the run, and that which the next start reads. */
+/* In both records: that of the run, and that for the next start. */
 int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e)
 {
 	autojson json_t *kept = NULL;

@@ -127,7 +127,7 @@ pid_t look_shell(const struct keeper_session *s, const pid_t *pids, size_t n)
 	unsigned host, inner;
 	size_t i;
 
-	/* init has not told it yet, or we have not read it */
+	/* init has not reported it yet, or we have not read the report */
 	if (!s->shell_ns_pid)
 		return eldest(pids, n);
 	for (i = 0; i < n; i++)
@@ -181,7 +181,7 @@ int look_freeze(struct keeper_command *c)
 	if (cgroup_read(c->leaf.v2_fd, "cgroup.freeze", text, sizeof(text)) <= 0 || text[0] != '0' ||
 	    cgroup_freeze(&c->leaf, 1, &ignored) < 0)
 		return 0;
-	/* the kernel tells of it at most every 10 ms; that it is so can be read at once */
+	/* the kernel sends this event at most every 10 ms; the state can be read at once */
 	while (cgroup_read(c->leaf.v2_fd, "cgroup.events", text, sizeof(text)) > 0 && !strstr(text, "frozen 1") && clock_ms() < end)
 		look_pause();
 	return 1;
@@ -202,7 +202,7 @@ static unsigned long long now_ticks(void)
 	return (unsigned long long)now.tv_sec * 100 + (unsigned long long)now.tv_nsec / 10000000;
 }
 
-/* It waits in vfork(2), or is on its way out of it. */
+/* It waits in vfork(2), or is just leaving it. */
 static int is_in_vfork(pid_t pid)
 {
 	unsigned long long number = 0, flags = 0;

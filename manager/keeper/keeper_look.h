@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session's processes as /proc tells of them, best while they stand still:
- * nothing starts, ends or changes its group between the look and the signal.
+ * A session's processes as /proc shows them, best while they are frozen: then nothing starts,
+ * ends or changes its group between the look and the signal.
  */
 #ifndef BERTH_MANAGER_KEEPER_KEEPER_LOOK_H
 #define BERTH_MANAGER_KEEPER_KEEPER_LOOK_H

@@ -22,8 +22,8 @@
 
 #define PACE_MS 100		/* in which at most PACE_BYTES of its output are read */
 #define PACE_BYTES (1U << 20)
-#define FOLLOWED_MS 1000	/* for those who follow its output to ask for the last of it */
-#define AWAITED_MS 10000	/* for those whom --await announced to come */
+#define FOLLOWED_MS 1000	/* for followers to ask for the rest of its output */
+#define AWAITED_MS 10000	/* for the clients that --await announced */
 #define LAST_WORDS 200		/* bytes of an init command's output in the error */
 
 static const char keeper_main_reason[] = "its main command ended";
@@ -192,8 +192,8 @@ static void prepared(struct keeper *k, const struct keeper_command *c)
 }
 
 /*
- * A client got some of its output, and has not asked for what came after that; holds: one that
- * may miss nothing.
+ * A client got some of its output, and has not asked for the rest; holds: a client that may miss
+ * nothing.
  */
 static int is_followed(const struct keeper *k, int holds)
 {
@@ -223,7 +223,7 @@ void keeper_main_concluded(struct keeper *k, const struct keeper_command *c)
 	keeper_main_check(k, clock_ms());
 }
 
-/* Each client counts once, whatever it asks for. */
+/* Each client counts once, for any number of requests. */
 void keeper_main_attended(struct keeper *k, int client, const struct keeper_command *c)
 {
 	if (!keeper_main_is(k, c) || k->clients[client].attends)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a keeper's own memory is counted, and what the kernel ends first for want of memory. */
+/*
+ * Where a keeper's own memory is counted, and which process the kernel kills first when memory
+ * runs out.
+ */
 #include <fcntl.h>
 #include <sys/sysinfo.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network of a living sandbox: what it did so far, and a policy that changes
- * at once.  The keeper holds the policy as it is now; berth-net enforces it.
+ * The network of a living sandbox: its counters so far, and changes of its policy. The keeper
+ * holds the present policy; berth-net enforces it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "manager/keeper/keeper_state.h"
 #include "runtime/net/netpolicy.h"
 
-/* In each pair the one takes back what the other said. */
+/* In each pair, one option cancels the other. */
 static const struct { const char *key, *opposite; } lists[] = {
 	{ "allow_host", "deny_host" }, { "deny_host", "allow_host" }, { "allow_net", "deny_net" }, { "deny_net", "allow_net" },
 };
@@ -125,7 +125,7 @@ static uint64_t budget(struct keeper *k, const char *key)
 	return spec_needs_nethelper(k->spec) ? (uint64_t)json_integer_value(json_object_get(policy_now(k, &ignored), key)) : 0;
 }
 
-/* The budgets and what of them is used, earlier runs included. */
+/* The budgets and the used parts, including earlier runs. */
 static json_t *describe(struct keeper *k)
 {
 	json_t *j = nethelper_describe(&k->sandbox.net, k->spec), *b;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process that a sandbox is for (--owner-pid).  When it ends the sandbox stands still at once,
- * so that nothing works on for nobody, and after a grace in which somebody may look at it, it is
- * removed.  A pidfd tells: nothing is asked of an owner that lives.
+ * The owner process of a sandbox (--owner-pid). When it ends, the sandbox is frozen at once, so
+ * that nothing runs without an owner. After a grace in which somebody may look at it, it is
+ * removed. The keeper waits for a pidfd, so a living owner costs nothing.
  *
- * One whose keeper is killed too has nobody to remove it: then whoever starts it, gc or berthd
- * does, as the owner stands in its record (manager/host/expire.h).
+ * If the keeper is killed too, the next start, gc or berthd removes the sandbox, because its
+ * record names the owner (manager/host/expire.h).
  */
 #include <stdlib.h>
 

@@ -2,10 +2,10 @@
 /*
  * Texts that wait for their session.
  *
- * Each waits at most as long as its client says; that is not the command's
- * timeout, which begins when the text does.  Behind a command that nobody waits
- * for (it awaits input, stands still or was left running) none waits that comes
- * later: its client may be the one who is to go on with it.
+ * Each waits at most as long as its client asks. This is not the command's timeout, which begins
+ * with the text. No later text waits behind a command without a waiting client (it awaits input,
+ * is frozen or was left running), because the later client may be the one that has to continue
+ * it.
  */
 #include <stdio.h>
 #include <stdlib.h>

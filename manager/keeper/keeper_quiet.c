@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a keeper does when it has nothing to do: the last command's cgroup is
- * removed and the next one's made ahead (six directories are a fifth of a short
- * command; and the kernel changes one cgroup at a time, so a command that joins
- * its own would wait for them), and what the keeper will not need while it waits
- * is given back.
+ * What a keeper does when it has nothing to do. It removes the last command's cgroup and makes
+ * the next one ahead: six directories take a fifth of the time of a short command, and the
+ * kernel changes one cgroup at a time, so a command that joins its own would wait for them. It
+ * also gives back memory that it does not need while it waits.
  */
 #include <elf.h>
 #include <errno.h>
@@ -37,10 +36,10 @@ static int is_quiet(const struct keeper *k)
 }
 
 /*
- * Unmaps our own code and constants: they stay in the page cache, for all keepers, and
- * come back a few pages at a time as they are used.  Nothing in these segments is ours
- * alone: they were never written (madvise(2), MADV_DONTNEED of a private file mapping).
- * What says where they are, and sysconf(), is in them: it is asked before.
+ * Unmaps our own code and constants: they stay in the page cache, for all keepers, and come back
+ * a few pages at a time as they are used. These segments were never written, so nothing in them
+ * is private (madvise(2), MADV_DONTNEED of a private file mapping). Their addresses, and
+ * sysconf(), are in them too, so we read these before.
  */
 static void drop_program(uintptr_t page)
 {
@@ -60,7 +59,10 @@ static void drop_program(uintptr_t page)
 		madvise((void *)part[n].start, part[n].end - part[n].start, MADV_DONTNEED);
 }
 
-/* The pages of the stack below this function's: what was called before us used them, and finds zeros next time. */
+/*
+ * Clears the pages of the stack below this function's: the functions called before us used them,
+ * and later calls find zeros.
+ */
 static void drop_stack(uintptr_t page)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0) & ~(page - 1);
@@ -112,12 +114,12 @@ static void remove_dropped(struct keeper *k)
 	struct err ignored;
 
 	if (cgroup_destroy(c, &ignored) < 0) {
-		/* its name remains below the sandbox's, whose removal takes it along */
+		/* its name remains below the sandbox's cgroup, and is removed with that */
 	}
 	cgroup_release(c);
 }
 
-/* One at a time: who asks for something comes first. */
+/* One at a time: requests come first. */
 static void do_chore(struct keeper *k)
 {
 	if (k->dropped_count)

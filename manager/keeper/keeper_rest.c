@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes of a command beside its first one.  When that has ended the
- * others are left behind: they are counted, and run on; or the command is one
- * that lasts until the last of them has ended ("wait_children").
+ * The further processes of a command. When the first process has ended, the others are left
+ * behind: they are counted, and go on; or the command lasts until the last of them has ended
+ * ("wait_children").
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@ static void larger(struct ring *rings, size_t *sum, struct ring **largest)
 	}
 }
 
-/* The largest is halved until all fit: what one command prints costs the quiet ones nothing. */
+/* The largest is halved until all fit: the output of one command costs the quiet ones nothing. */
 static void fit(struct keeper *k)
 {
 	for (;;) {

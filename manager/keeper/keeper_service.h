@@ -14,7 +14,7 @@ enum main_phase { MAIN_NONE, MAIN_PREPARES, MAIN_STARTS, MAIN_RUNS, MAIN_ENDED, 
 
 /* Of a service (keeper_main.c). */
 struct keeper_main {
-	const struct keeper_service *service;	/* NULL: it is none */
+	const struct keeper_service *service;	/* NULL: it is not a service */
 	enum main_phase phase;
 	/* of the init command while that prepares, then of the main command */
 	uint32_t seq;
@@ -48,7 +48,7 @@ int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e);
 void keeper_main_started(struct keeper *k);
 void keeper_main_failed(struct keeper *k, const struct err *why);
 void keeper_main_concluded(struct keeper *k, const struct keeper_command *c);
-/* A client follows or waits for c; whether it is one of those that were announced is not asked. */
+/* A client follows or waits for c; it may or may not be one of those that were announced. */
 void keeper_main_attended(struct keeper *k, int client, const struct keeper_command *c);
 /* n bytes of its output were read; whether the next ones wait a moment. */
 void keeper_main_read(struct keeper *k, uint64_t n);

@@ -2,9 +2,8 @@
 /*
  * Shell sessions: one long-lived shell each, on a terminal of the sandbox.
  *
- * How it is told what to run, and how it tells the end, is in shellscript.h: a
- * text is a file that the sandbox can only read, and nothing is parsed out of the
- * terminal's stream.
+ * shellscript.h describes how the shell gets its text and reports the end: a text is a file that
+ * the sandbox can only read, and nothing is parsed out of the terminal's stream.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -221,7 +220,7 @@ static int start_shell(struct keeper *k, struct keeper_session *s, struct err *e
 	if ((s->split ? open_pipes(s, std, e) : open_terminal(k, s, std, e)) < 0 ||
 	    open_pipe(&s->script_fd, &script, 0, e) < 0 || open_pipe(&s->status_fd, &status, 1, e) < 0)
 		goto out;
-	/* the shell opens it again by /proc/self/fd, as whoever it runs as */
+	/* the shell opens it again by /proc/self/fd, as any user */
 	if (fchmod(script, 0444) < 0) {
 		err_sys(e, "set up the shell's script");
 		goto out;
@@ -291,7 +290,10 @@ static int feed(struct keeper_session *s, struct err *e)
 	return write_script(s, lines, e);
 }
 
-/* Turns on again what the end of the text before turned off; the rest of the line is for $?, and seen by nobody. */
+/*
+ * Turns on again what the end of the previous text turned off; the rest of the line is for $?,
+ * and nobody sees it.
+ */
 static int put_tracing(const struct keeper_session *s, int fd)
 {
 	char line[80];
@@ -304,8 +306,9 @@ static int put_tracing(const struct keeper_session *s, int fd)
 }
 
 /*
- * A shell has read a text as short as this to its end, in one block, before it ran the first of it (busybox's blocks of 1,023
- * bytes are the smallest): it is written over.  Of a longer one a background job may still be reading: then the next is a new file.
+ * A shell has read a text as short as this to its end, in one block, before it ran the first
+ * line (busybox has the smallest blocks, 1,023 bytes), so it is overwritten. A background job
+ * may still read a longer one, so the next is a new file.
  */
 #define TEXT_BLOCK 1000
 
@@ -376,7 +379,8 @@ int session_run(struct keeper *k, struct keeper_session *s, const struct session
 	struct err ignored;
 
 	if (s->unclaimed)
-		drop_output(s);		/* nobody came for it, and it is not the next one's */
+		/* no client came for it, and it does not belong to the next text */
+		drop_output(s);
 	reset_command(s);
 	s->fresh = !s->shell_seq;
 	s->alone &= !s->fresh;
@@ -497,7 +501,7 @@ static void sub(uint64_t *a, uint64_t b)
 	*a = *a > b ? *a - b : 0;
 }
 
-/* The command's share: what the counters of the session's cgroup moved since it began. */
+/* The command's share: the increase of the counters of the session's cgroup since it began. */
 static void finish(struct keeper *k, struct keeper_session *s, struct keeper_command *c)
 {
 	struct verdict v;
@@ -886,9 +890,9 @@ int session_op_signal(struct keeper *k, const struct keeper_request *rq, struct 
 }
 
 /*
- * Ends what runs in the session; its client gets the verdict, killed-by.  With
- * "own" it is that client who asks, of the text that it has sent, which may still
- * wait for its turn; then there is no other answer.
+ * Ends everything that runs in the session; its client gets the verdict, killed-by. With "own"
+ * the same client cancels its own text, which may still wait for its turn; then there is no
+ * other answer.
  */
 int keeper_op_sh_cancel(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The birth of a keeper, and of the guardian of one whose sandbox has a restart policy. */
+/* Starts a keeper, and the guardian of a sandbox with a restart policy. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #define READ_TRIES 3
 
 /*
- * The child of the caller, and parent of the keeper: that is nobody's child who would have to wait
- * for it, or its guardian's.
+ * The child of the caller, and parent of the keeper: so the keeper is not the child of a process
+ * that would have to wait for it, except its guardian.
  */
 static void between(const struct keeper_start *ks, int ready_fd,
 		    int go[2]) __attribute__((noreturn));

@@ -27,9 +27,9 @@
 #define KEEPER_CHECKS 0x80000000u
 #define KEEPER_HELPER_GRACE_MS 1000	/* between SIGTERM and SIGKILL, for the helper for files to take back what it made */
 #define KEEPER_DYING_MS 200		/* killed processes are mostly gone long before; the others are looked at again */
-#define KEEPER_ENDED_KEPT 64	/* ended detached commands whose output is still there */
+#define KEEPER_ENDED_KEPT 64	/* ended detached commands whose output is kept */
 
-/* What a client has seen of a command; it lasts between two requests. */
+/* The position of a client in a command's output; it lasts between two requests. */
 struct keeper_follow {
 	uint32_t seq;		/* of the command; 0: none */
 	int armed;		/* a request waits for its answer */
@@ -65,7 +65,7 @@ enum keeper_ending { ENDING_NOT, ENDING_ASKED, ENDING_KILLED };
 struct keeper_command {
 	uint32_t seq;
 	struct cgroup leaf;
-	int client;		/* who gets the answer; -1: nobody */
+	int client;		/* the client that gets the answer; -1: none */
 	int detached;
 	int silent;		/* its client does not ask when it has started */
 	int unannounced;	/* it has started, and no event says so yet */
@@ -83,10 +83,11 @@ struct keeper_command {
 	uint64_t logged[2];	/* bytes of them that are in the sandbox's log */
 	uint64_t started_ms, deadline_ms, grace_ms;	/* 0: none */
 	enum keeper_ending ending;
-	uint64_t kill_at_ms;	/* ENDING_ASKED: what is left dies then */
+	uint64_t kill_at_ms;	/* ENDING_ASKED: remaining processes are killed then */
 	uint64_t lingers_checked_ms;
 	int wait_children;	/* it lasts until its last process has ended, not only the first */
-	uint64_t rest_look_ms, rest_gap_ms;	/* its first one has ended; the next look at the others.  0: it has not */
+	/* next look at the other processes, once the first has ended; 0: it has not */
+	uint64_t rest_look_ms, rest_gap_ms;
 	struct verdict_facts facts;
 	struct verdict verdict;
 	char *text;		/* the command for lists */
@@ -120,7 +121,8 @@ struct keeper_session {
 	int withdrawn;			/* how often an interrupt came before the shell read the text, which was taken from it */
 	int again;			/* at nudge_ms it is interrupted once more */
 	int interrupted;		/* Ctrl-C made its shell leave the text */
-	int told;			/* one who catches interrupts got a second one since then */
+	/* a process that catches interrupts got a second one since then */
+	int told;
 	unsigned long long interrupted_ticks;	/* when that was, as /proc/PID/stat counts */
 	pid_t starting;			/* it was becoming the foreground when the shell was interrupted; 0: nothing */
 	int awaiting;			/* probes in a row that saw it read the terminal */
@@ -137,7 +139,7 @@ struct keeper_session {
 	uint64_t started_ms, deadline_ms, escalate_ms, probe_ms, nudge_ms;
 	enum session_on_timeout on_timeout;
 	struct cgroup_usage before;
-	/* after the last command nothing but the shell was left: what was measured then is still true */
+	/* after the last command only the shell was left: the last measurement is still true */
 	int alone;
 	pid_t alone_pid;
 	struct cgroup_usage alone_usage;
@@ -175,8 +177,8 @@ struct keeper {
 	uint64_t owner_until_ms;	/* the owner has ended; 0: it lives, or there is none */
 	struct keeper_main main;
 	int stays;		/* it is started again at once: its stop removes nothing */
-	int for_files;		/* nobody is told that it runs (keeper_files.c) */
-	uint64_t files_until_ms;	/* then it ends, as no client has come; 0: one has */
+	int for_files;		/* it does not appear to run (keeper_files.c) */
+	uint64_t files_until_ms;	/* then it ends, if no client has come; 0: one has */
 	json_t *record;		/* that of this run */
 	int paused;		/* by berth pause */
 	int held_by;		/* 1 + the client for which everything stands still; 0: none */
@@ -190,7 +192,8 @@ struct keeper {
 	json_t *joined;			/* networks besides the first (keeper_join.c); NULL: none */
 	struct netevents net_events;
 	struct keeper_health *health;	/* NULL: it has no health check */
-	uint64_t net_looked_ms, net_saved_bytes;	/* the last look at its counters, what was written down then */
+	/* the last look at its counters, and the value recorded then */
+	uint64_t net_looked_ms, net_saved_bytes;
 	struct cgroup_limits limits;	/* once changed: instead of the spec's */
 	struct policy *policy;		/* of the command policy; NULL: not read yet */
 	struct stat policy_file;	/* that it was read from */
@@ -221,9 +224,7 @@ struct keeper_request {
 	struct keeper_command *command;	/* that "command" names, where op has PROTOCOL_COMMAND or PROTOCOL_EITHER */
 };
 
-/*
- * One for each operation: 0 when it has answered or will, -1 with the error that is to be the answer.
- */
+/* A handler for each operation: 0 if it has answered or will, -1 with the error to answer. */
 typedef int keeper_handler(struct keeper *k, const struct keeper_request *rq, struct err *e);
 #define X(name, ...) keeper_handler keeper_op_##name;
 PROTOCOL_OPERATIONS(X)
@@ -244,13 +245,13 @@ struct keeper_command *keeper_command_new(struct keeper *k, int check, const str
 					  struct err *e);
 /* Signal to its first process, or to all that is left when that has ended. */
 int keeper_command_signal(struct keeper *k, const struct keeper_command *c, int signo, struct err *e);
-/* The limit of a command whose request names none; a text's (sh, code) has one even where nobody set it. 0: none. */
+/* The limit of a command whose request names none; a text (sh, code) always has one. 0: none. */
 uint64_t keeper_timeout(const struct keeper *k, int is_text);
 struct keeper_command *keeper_command_find(struct keeper *k, uint32_t seq);
 void keeper_command_reply(struct keeper *k, const struct init_reply *r);
 /* Events of the commands that have started; after the replies that were there, as the end of one may be among them. */
 void keeper_command_announce(struct keeper *k);
-/* Kills it, and takes it for ended: init, which stands still, cannot tell. */
+/* Kills it, and counts it as ended: the frozen init cannot report it. */
 void keeper_command_killed(struct keeper *k, struct keeper_command *c);
 /* Those that were killed and not heard of yet, when all of the sandbox was frozen. */
 void keeper_command_stands_still(struct keeper *k);
@@ -267,8 +268,8 @@ struct keeper_command *keeper_command_of(struct keeper *k, const json_t *rq, str
 json_t *keeper_command_verdict(const struct verdict *v);
 
 /*
- * keeper.c: the keeper's life, from its fork on.  It tells ready_fd how the start went, and then
- * go_fd that there is something to guard; -1: there is no guardian.
+ * keeper.c: the keeper's life, from its fork on. It reports the result of the start to ready_fd,
+ * and then to go_fd that there is something to guard; -1: there is no guardian.
  */
 void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd) __attribute__((noreturn));
 
@@ -288,7 +289,7 @@ void keeper_ring_add(struct keeper *k, struct ring *r, const void *p, size_t n);
 /* How many processes run in its cgroup. */
 uint32_t keeper_rest_count(const struct keeper_command *c);
 void keeper_rest_signal(const struct keeper_command *c, int signo);
-/* A limit of time holds for all of a command: what the first process's end left running ends now. */
+/* A time limit applies to all of a command: processes that the first one left running end now. */
 void keeper_rest_limit(struct keeper_command *c);
 /* The first process has ended: 1 when the others are waited for, until rest_look_ms. */
 int keeper_rest_waited(struct keeper_command *c, uint64_t now);
@@ -300,7 +301,7 @@ int keeper_leaf(struct keeper *k, uint32_t seq, const struct cgroup_limits *l, s
 void keeper_leaf_ahead(struct keeper *k);
 /* An empty cgroup that nobody needs any more: it is removed when there is time. */
 void keeper_leaf_drop(struct keeper *k, struct cgroup *leaf);
-/* At the end: what is still there goes with the sandbox's. */
+/* At the end: the remaining ones are removed with the sandbox's. */
 void keeper_leaves_release(struct keeper *k);
 /* Before it waits for timeout_ms (-1: for ever): how long to wait, in *t; NULL: for ever. */
 const struct timespec *keeper_quiet(struct keeper *k, int timeout_ms, struct timespec *t);
@@ -316,7 +317,7 @@ void keeper_event_exec(struct keeper *k, const struct keeper_command *c);
 void keeper_event_end(struct keeper *k, const char *ordinary, const struct verdict *v, json_t *members);
 void keeper_log_dropped(struct keeper *k, const char *source, const char *stream, uint64_t n);
 void keeper_log_command(struct keeper *k, struct keeper_command *c, int which, const char *p, size_t n);
-/* Of the n bytes the first head ones came before what was dropped. */
+/* The first head of the n bytes came before the dropped ones. */
 void keeper_log_session(struct keeper *k, const struct keeper_session *s, const char *stream, const char *p, size_t head, size_t n,
 			uint64_t dropped);
 void keeper_journal_end(struct keeper *k);
@@ -338,9 +339,9 @@ uint64_t keeper_idle_next(const struct keeper *k);
 extern const char keeper_idle_reason[];	/* what stop_reason is when it was idle */
 void keeper_idle_check(struct keeper *k, uint64_t now);
 void keeper_idle_describe(struct keeper *k, json_t *answer);
-/* Whether the sandbox may stand still: no command but the main one runs, and no session is busy. */
+/* Whether the sandbox may be frozen: only the main command runs, and no session is busy. */
 int keeper_idle_may_stand(const struct keeper *k);
-/* Notes that it stands still (ranges.h), when no process is there but those that wait. */
+/* Records that it is at rest (ranges.h), if only waiting processes are left. */
 void keeper_idle_stand(struct keeper *k);
 /* Takes the note back: something happens. */
 void keeper_idle_move(struct keeper *k);
@@ -357,7 +358,7 @@ int keeper_owner_watch(const char *owner, int *ret_fd, struct err *e);
 void keeper_owner_ended(struct keeper *k);
 uint64_t keeper_owner_next(const struct keeper *k);
 void keeper_owner_check(struct keeper *k, uint64_t now);
-/* Before it is taken apart; and when nothing of it is left but its files. */
+/* Called before it is taken apart; and when only its files are left. */
 void keeper_life_mark(struct keeper *k);
 void keeper_life_end(struct keeper *k, const char *id);
 void keeper_limits_describe(const struct keeper *k, json_t *answer);
@@ -368,7 +369,7 @@ void keeper_budget_check(struct keeper *k, uint64_t now);
 /* ERR_LIMIT: it is used up, so the sandbox cannot be resumed. */
 int keeper_budget_allows(const struct keeper *k, struct err *e);
 void keeper_budget_describe(struct keeper *k, json_t *answer);
-/* Before its cgroup is removed: what was used, for the next start. */
+/* Before its cgroup is removed: records the used time for the next start. */
 void keeper_budget_save(struct keeper *k);
 
 /* keeper_health.c */
@@ -382,7 +383,7 @@ void keeper_health_check(struct keeper *k, uint64_t now);
 /* Its command has a verdict, and is removed; or was not executed, for e. */
 void keeper_health_ended(struct keeper *k, struct keeper_command *c);
 void keeper_health_failed(struct keeper *k, const struct err *e);
-/* Of all checks up to now: CPU time that is no use of the sandbox. */
+/* The CPU time of all checks so far, which does not count as use of the sandbox. */
 uint64_t keeper_health_cpu_us(struct keeper *k);
 void keeper_health_describe(const struct keeper *k, json_t *answer);
 
@@ -408,15 +409,15 @@ void keeper_network_notice(struct keeper *k);
 /* When the counters are looked at next; 0: never. */
 uint64_t keeper_network_next(struct keeper *k);
 void keeper_network_check(struct keeper *k, uint64_t now);
-/* It stops: what was not told yet. */
+/* It stops: sends the events that are still pending. */
 void keeper_network_last(struct keeper *k);
-/* What of the budgets is used, to stay with the sandbox; once its network has ended. */
+/* Records the used part of the budgets with the sandbox; call it when its network has ended. */
 void keeper_network_save(struct keeper *k);
 
 /* keeper_follow.c */
-/* c has more output, or has ended: whoever follows it is told. */
+/* c has more output, or has ended: notifies its followers. */
 void keeper_follow_news(struct keeper *k, struct keeper_command *c);
-/* c's terminal must wait: somebody who follows it is far behind. */
+/* c's terminal must wait: a follower is far behind. */
 int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c);
 void keeper_follow_removed(struct keeper *k, const struct keeper_command *c);
 void keeper_follow_release(struct keeper_client *cl);
@@ -425,7 +426,7 @@ int keeper_send(struct keeper *k, const struct keeper_request *rq, struct err *e
 /* Somebody's data waits until c reads; then keeper_send_ready(). */
 int keeper_send_waits(const struct keeper *k, const struct keeper_command *c);
 void keeper_send_ready(struct keeper *k, struct keeper_command *c);
-/* When to look next whether a terminal is read whose input ends; 0: never. */
+/* When to look next whether a process reads a terminal whose input ends; 0: never. */
 uint64_t keeper_send_next(const struct keeper *k);
 void keeper_send_check(struct keeper *k, uint64_t now);
 int keeper_resize(int master, const json_t *rq, struct err *e);
@@ -453,7 +454,7 @@ struct session_text {
 };
 /* Runs it in s, which is not busy. */
 int session_run(struct keeper *k, struct keeper_session *s, const struct session_text *t, struct err *e);
-/* What the shell will read next. */
+/* The text that the shell will read next. */
 int session_put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e);
 
 /* keeper_queue.c */
@@ -467,16 +468,17 @@ void session_queue_serve(struct keeper *k, struct keeper_session *s, uint64_t no
 void session_queue_leave(struct keeper_session *s, int client);
 /* The client takes back what waits: 1 when there was something; it is answered. */
 int session_queue_cancel(struct keeper *k, struct keeper_session *s, int client);
-/* Answers all who wait with e. */
+/* Answers all waiting clients with e. */
 void session_queue_refuse(struct keeper *k, struct keeper_session *s, const struct err *e);
 
 /* keeper_input.c */
 /* Does some process of the session's foreground wait for its terminal? */
 int session_reads_terminal(struct keeper *k, const struct keeper_session *s);
 /*
- * Types ^D at c's terminal: 1 when it is there, 0 not yet.  The mode at that time decides what it is: typed before a shell sets
- * its own it becomes a NUL, behind a line that is not read yet a byte of data.  So it waits until a process of the foreground
- * waits for input and nothing is left to read; late: no longer, and one that nobody has read is enough.
+ * Types ^D at c's terminal: 1 when it is typed, 0 not yet. The mode at that time decides its
+ * effect: typed before a shell sets its own mode it becomes a NUL, and behind an unread line it
+ * is a byte of data. So it waits until a process of the foreground waits for input and nothing
+ * is left to read. late: it waits no longer, and an unread one is enough.
  */
 int input_end_terminal(struct keeper_command *c, int late);
 
@@ -490,7 +492,7 @@ int session_interrupt(struct keeper *k, struct keeper_session *s);
 int session_signal(struct keeper *k, struct keeper_session *s, int signo);
 /* Bytes to its terminal, of which the interrupt character does the same; how many were taken, or -1 with errno. */
 ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n);
-/* The shell has not left the text yet: tells it again, at nudge_ms. */
+/* The shell has not left the text yet: signals it again, at nudge_ms. */
 void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now);
 /* The shell is back after its command's processes were killed: those that came later die too. */
 void session_sweep(struct keeper *k, struct keeper_session *s, struct keeper_command *c);

@@ -116,7 +116,10 @@ void keeper_stop_check(struct keeper *k, uint64_t now)
 
 /* ---- from outside ------------------------------------------------------------------- */
 
-/* Has process pid the sandbox's directory open, which is its lock?  A record that was tampered with names nobody who has (L06). */
+/*
+ * Whether process pid has the sandbox's directory open, which is its lock. A forged record names
+ * a process that does not (L06).
+ */
 static int holds_lock(struct registry *r, const char *id, int pid)
 {
 	struct stat lock, st;
@@ -150,7 +153,7 @@ int keeper_is_run(struct registry *r, const char *id)
 	return record && is_runs_record(record);
 }
 
-/* What the dead leave is for gc. */
+/* gc removes what dead processes leave. */
 static int wait_gone(struct registry *r, const char *id, struct err *e)
 {
 	uint64_t until = clock_ms() + END_MS;
@@ -166,7 +169,7 @@ static int wait_gone(struct registry *r, const char *id, struct err *e)
 	return 0;
 }
 
-/* Its supervisor sees the end, tells it and clears up. */
+/* Its supervisor sees the end, reports it and cleans up. */
 static int kill_run(struct registry *r, const char *id, struct err *e)
 {
 	struct cgroup cg;
@@ -186,7 +189,10 @@ static int kill_run(struct registry *r, const char *id, struct err *e)
 	return result < 0 ? -1 : wait_gone(r, id, e);
 }
 
-/* By a descriptor, which stands for it and no other; before Linux 5.3 by its pid, right after a look at what it holds. */
+/*
+ * By a pidfd, which identifies the process; before Linux 5.3 by its pid, right after a look at
+ * its descriptors.
+ */
 static int kill_keeper(struct registry *r, const char *id, int pid)
 {
 	autoclose int pidfd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;

@@ -76,10 +76,10 @@ int keeper_op_update(struct keeper *k, const struct keeper_request *rq, struct e
 	if (r == 0)
 		r = keeper_health_update(k, rq->json, e);
 	if (r < 0) {
-		/* all or nothing: what was set before the one that failed goes back */
+		/* all or nothing: limits that were set before the failure are restored */
 		keeper_life_set(k, &life, &ignored);
 		k->sandbox.cgroup.ops->limit(&k->sandbox.cgroup, &old, &ignored);
-		/* v1 does not take memory away from those who have it */
+		/* v1 cannot set a limit below the memory in use */
 		if (e->os_errno == EBUSY)
 			err_set(e, ERR_LIMIT, "the sandbox uses more memory than that; "
 				"hint: berth stats shows what it uses, a restart frees it");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on a sandbox as a whole: what it does now, and its rest and end. */
+/* Operations on a sandbox as a whole: its state, pause, resume and stop. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -14,7 +14,7 @@ static json_t *pressure_line(const struct pressure_line *l)
 			 "avg300", l->avg300 / 100.0, "total_us", (json_int_t)l->total_us);
 }
 
-/* Where the kernel tells. */
+/* Only if the kernel reports it. */
 static void add_pressure(const struct keeper *k, json_t *answer)
 {
 	json_t *all = json_object();

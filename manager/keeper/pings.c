@@ -57,7 +57,7 @@ static int by_id(const void *a, const void *b)
 	return strcmp(((const struct range_note *)a)->id, ((const struct range_note *)b)->id);
 }
 
-/* What the keepers have noted, by id: of those that did, to be freed. */
+/* The keepers' notes, by id, for those that wrote one; the caller frees it. */
 static struct range_note *read_notes(struct registry *r, size_t *ret_count)
 {
 	struct range_note *notes = NULL;

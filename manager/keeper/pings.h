@@ -22,8 +22,9 @@ typedef void pings_fn(json_t *record, const json_t *answer);
  */
 void pings_ask(struct registry *r, json_t *list, pings_fn *answered);
 /*
- * The same, but that of many those whose keepers noted that nothing in them changes (ranges.h) are
- * not asked: answered gets "state", "idle_ms", "busy", "commands" and "sessions" of them.
+ * The same, but keepers that noted that nothing in their sandboxes changes (ranges.h) are not
+ * asked; answered then gets "state", "idle_ms", "busy", "commands" and "sessions" from the
+ * notes.
  */
 void pings_look(struct registry *r, json_t *list, pings_fn *answered);
 

@@ -85,7 +85,10 @@ size_t ring_held(const struct ring *r)
 	return r->head_cap + r->tail_cap;
 }
 
-/* The last n bytes of the tail, in storage of that size; without memory for a copy all of it goes. */
+/*
+ * Keeps the last n bytes of the tail, in storage of that size; without memory for a copy, drops
+ * all of it.
+ */
 static void shrink_tail(struct ring *r, size_t n)
 {
 	char *small = n ? malloc(n) : NULL;

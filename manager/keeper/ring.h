@@ -27,14 +27,16 @@ struct ring {
 
 void ring_init(struct ring *r, size_t head_max, size_t tail_max);
 void ring_release(struct ring *r);
-/* Never refuses: what does not fit is dropped and counted.  -1 only without memory, then nothing was added. */
+/*
+ * Never refuses: bytes that do not fit are dropped and counted. -1 only without memory; then
+ * nothing was added.
+ */
 int ring_add(struct ring *r, const void *p, size_t n, struct err *e);
 /* Bytes of memory that it holds. */
 size_t ring_held(const struct ring *r);
 /*
- * Gives memory back until at most max bytes are held: of the head what is beyond half
- * of max, of the tail all but its end.  What goes counts as dropped.  Later output may
- * grow the tail again.
+ * Gives memory back until at most max bytes are held: from the head all above half of max, from
+ * the tail all but its end. These bytes count as dropped. Later output may grow the tail again.
  */
 void ring_shrink(struct ring *r, size_t max);
 /* Bytes between head and tail that are gone. */

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shellname - the shell's name in its messages, in place of our file's.
+ * shellname - puts the shell's name into its messages, in place of our file's.
  *
- * A shell puts the name of the file it reads before what it reports, and the
- * file is ours: "/run/.berth/main: line 1: foo: command not found" of bash,
- * "sh: 1: /run/.berth/main: foo: not found" of dash.  A script of the user's
- * would say "bash: line 1: ..." and "sh: 1: ...", and so does what comes out
- * here.  Bash cannot be told another name: it takes it from BASH_SOURCE, which
- * cannot be assigned, in preference to $0.
+ * A shell writes the name of the file that it reads before its messages, and the file is ours:
+ * "/run/.berth/main: line 1: foo: command not found" from bash, "sh: 1: /run/.berth/main: foo:
+ * not found" from dash. In a user's script these are "bash: line 1: ..." and "sh: 1: ...", and
+ * so the messages are changed to that. Bash cannot be given another name: it prefers
+ * BASH_SOURCE, which cannot be assigned, to $0.
  *
- * Pure: fed with pieces of output, it hands all other bytes on as they are.
+ * Pure: fed with pieces of output, it passes all other bytes on unchanged.
  */
 #ifndef BERTH_MANAGER_KEEPER_SHELLNAME_H
 #define BERTH_MANAGER_KEEPER_SHELLNAME_H
@@ -20,7 +19,7 @@
 
 struct shellname {
 	char file[SHELLNAME_MAX];	/* what is replaced: the file's name, a colon, a blank; "": nothing is */
-	size_t len, held;		/* so many bytes of it were the last that came */
+	size_t len, held;		/* held: the number of its bytes that came last */
 	const char *name;		/* by what */
 };
 
@@ -28,7 +27,7 @@ struct shellname {
 void shellname_init(struct shellname *s, const char *file, const char *name);
 /* Hands n bytes at p on to put(), but for an end that may be the name's beginning. */
 void shellname_feed(struct shellname *s, const char *p, size_t n, void (*put)(void *ctx, const char *p, size_t n), void *ctx);
-/* Hands on what was held back: no more comes, or not for now. */
+/* Passes on the held bytes: no more come, or not for now. */
 void shellname_flush(struct shellname *s, void (*put)(void *ctx, const char *p, size_t n), void *ctx);
 
 #endif

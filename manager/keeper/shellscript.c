@@ -29,8 +29,8 @@ static const char first_lines_bash[] = FIRST_LINES(LEAVE_BASH) "shopt -s expand_
 static const char first_lines_sh[] = FIRST_LINES(LEAVE_SH);
 
 /*
- * What follows -c's text is $0.  A shell that reads all of a script before it runs the first of it, as bash does with what it
- * sources, must read ours as its own.
+ * The word after -c's text is $0. A shell that reads all of a script before it runs the first
+ * line, as bash does with a sourced file, must read ours as its own.
  */
 #define READ_SCRIPT "case ${BASH_VERSION-} in '') . /proc/self/fd/8;; *) exec sh /proc/self/fd/8;; esac"
 

@@ -32,7 +32,8 @@ static int send_text(int sock, unsigned version, const char *text, size_t len, c
 	len -= 2;
 	if (PREFIX_LEN + len + n > WIRE_MAX)
 		return err_set(e, ERR_LIMIT, "the message has %zu bytes, the limit is %d", PREFIX_LEN + len + n, WIRE_MAX);
-	part[0] = (struct iovec){ prefix, PREFIX_LEN - !len };	/* of no members there is no comma */
+	/* without members there is no comma */
+	part[0] = (struct iovec){ prefix, PREFIX_LEN - !len };
 	part[1] = (struct iovec){ (void *)(size_t)(text + 1), len };
 	part[2] = (struct iovec){ (void *)(size_t)rest, n };
 	if (fdpass_sendv(sock, part, ARRAY_LEN(part), fds, count) < 0) {
