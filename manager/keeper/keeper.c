@@ -198,10 +198,7 @@ static void serve(struct keeper *k, const struct watch *w)
 		break;
 	case WATCH_OOM:
 		(void)!read(k->sandbox.cgroup.oom_fd, &n, sizeof(n));
-		/*
-		 * the kernel reports the OOM before it kills: look again until the counters show
-		 * the victim
-		 */
+		/* the kernel reports it before it kills: look until the counters show the victim */
 		k->oom_until_ms = clock_ms() + 500;
 		break;
 	case WATCH_CLIENT:
@@ -386,10 +383,7 @@ static void end(struct keeper *k)
 		registry_release(k->registry, &k->claim, &ignored);
 		keeper_life_end(k, id);
 	}
-	/*
-	 * clients wait for their connections to end, which happens when nothing is left; also
-	 * those that came meanwhile
-	 */
+	/* clients wait until their connections end, when nothing is left; later ones too */
 	fd_close(&k->listen_fd);
 	for (i = 0; i < KEEPER_CLIENTS; i++)
 		fd_close(&k->clients[i].fd);
@@ -454,10 +448,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	}
 	if (r == 0)
 		e.code = ERR_NONE;	/* errors in there were overcome on the way */
-	/*
-	 * a failure is reported once nothing of it is left, so the caller cleans up after us and
-	 * not beside us
-	 */
+	/* report a failure when nothing is left, so that the caller need not wait for us */
 	if (r < 0 && k)
 		end(k);
 	if (io_write_all(ready_fd, &e, sizeof(e)) < 0 && k) {
@@ -477,10 +468,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	if (r == 0) {
 		announce(k, ks->record);
 		mem_keep_small();
-		/*
-		 * the ceilings of its buffers add up to less: a flood past one of them fails
-		 * here, and harms no other process (D13)
-		 */
+		/* its buffers need less: a flood past one of them fails here and only here (D13) */
 		(void)!setrlimit(RLIMIT_DATA, &(struct rlimit){ KEEPER_MEMORY, KEEPER_MEMORY });
 		k->trim = 1;	/* what made the sandbox will not run any more */
 		loop(k, -1);

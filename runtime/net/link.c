@@ -107,10 +107,7 @@ static int put_up(struct nl *n, unsigned index, const char *what, struct err *e)
 	return 0;
 }
 
-/*
- * Only the bridge is on the link: packets to a neighbour go to it too, and are refused instead
- * of unanswered.
- */
+/* Only the bridge is on the link: packets to a neighbour are refused there, not unanswered. */
 static int put_gateway_route(struct nl *n, unsigned index, const struct netaddr *gateway, struct err *e)
 {
 	char text[NETADDR_TEXT];
