@@ -78,7 +78,10 @@ int api_init(struct api *a, struct err *e)
 
 #define STAGED CONFIG_ACCEPTED ".new"
 
-/* A copy of the file, which this thread reads from now on: what is checked is what is used. */
+/*
+ * A copy of the file, which this thread reads from now on, so the checked content is the one
+ * used.
+ */
 static int stage_config(struct api *a, struct err *e)
 {
 	if (config_copy(a->config_source, a->config_may_be_absent, a->run_fd, STAGED, e) < 0)
@@ -199,7 +202,7 @@ int api_start(struct api *a, struct err *e)
 	return a->events ? 0 : -1;
 }
 
-/* A request that changed something: its audit line, less what is nobody else's business, is an event. */
+/* A request that changed something: its audit line, without private parts, is an event. */
 void api_on_audit(void *context, const json_t *line)
 {
 	const char *id = json_string_value(json_object_get(line, "id"));

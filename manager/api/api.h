@@ -58,7 +58,7 @@ int api_init(struct api *a, struct err *e);
 /* Starts its threads: after signals are blocked. */
 int api_start(struct api *a, struct err *e);
 void api_on_audit(void *context, const json_t *line);
-/* The same again: what is wrong leaves everything as it was. */
+/* Reads it again; an error leaves everything unchanged. */
 /*
  * Before any thread: a copy of the configuration in run_dir is what the programs that berthd starts read from now
  * on, so that an edit that was not reloaded, or was refused, changes nothing for them either.
@@ -68,7 +68,7 @@ int api_reload(struct api *a, struct err *e);
 void api_release(struct api *a);
 /* A copy of the configuration as it is now. */
 void api_config(struct api *a, struct config *ret);
-/* What a tenant may have of the server at once. */
+/* The limits of one tenant in this server. */
 void api_share_of(void *context, const struct http_who *who, struct http_share_limits *ret);
 int api_check_token(void *context, const char *token, struct http_who *ret);
 /* The key of one sandbox, or an address that it signed (e2b_key.c). */
@@ -102,14 +102,14 @@ struct box {
 	int lock_fd;	/* see box_lock(), or -1 */
 };
 
-/* What box_close() takes, before any of the others. */
+/* An empty box, which box_close() accepts before any of the others. */
 void box_init(struct box *b, struct http_request *rq);
 /* The registry alone. */
 int box_open(struct box *b, struct http_request *rq, struct err *e);
 /* And the sandbox that {id} names, if it is the caller's: another's is ERR_NOT_FOUND. */
 int box_find(struct box *b, struct http_request *rq, struct err *e);
 int box_find_ref(struct box *b, struct http_request *rq, const char *ref, struct err *e);
-/* Of ERR_EXISTS for a name: who has it, and which id, is not for tenants to know.  -1, always. */
+/* For ERR_EXISTS of a name: hides the owner and the id from tenants. Always -1. */
 int box_name_taken(struct http_request *rq, const char *name, struct err *e);
 /*
  * After box_find(): one request at a time changes the life of a sandbox (start, stop, remove, ...);
@@ -120,19 +120,22 @@ int box_lock(struct box *b, struct err *e);
 int box_connect(struct box *b, struct http_request *rq, struct err *e);
 int box_connect_ref(struct box *b, struct http_request *rq, const char *ref, struct err *e);
 void box_close(struct box *b);
-/* 1 when who may see the sandbox. */
+/* 1 if who may see the sandbox. */
 int box_allowed(struct box *b, const char *id);
 /* Sends rq with descriptors; a long one goes in a memfd. */
 int box_send(struct box *b, json_t *request, const int *fds, size_t count, struct err *e);
 /* The next answer, a new reference, checked for an error; while it waits the client's end is seen. */
 json_t *box_receive(struct box *b, int wait_ms, int *fds, size_t max, size_t *ret_count, struct err *e);
-/* The next answer, whose bytes are added to data (OP_follow and its like). */
+/* The next answer, whose bytes are added to data (OP_follow and the like). */
 json_t *box_receive_data(struct box *b, int wait_ms, struct buf *data, struct err *e);
 /* Both; ret_fd may be NULL. */
 json_t *box_call(struct box *b, json_t *request, const int *fds, size_t count, int *ret_fd, struct err *e);
 /* One question to the keeper of the sandbox the request names, consumed; its answer is the reply. */
 int box_answer(struct http_request *rq, json_t *request, struct err *e);
-/* Bytes of the body to a file helper; one that has ended early is no error here (*fd becomes -1): its last word says why. */
+/*
+ * Writes bytes of the body to a file helper. If the helper has ended early, that is no error
+ * here (*fd becomes -1): its last line gives the reason.
+ */
 int box_upload(struct http_request *rq, int *fd, const char *data, size_t n, struct err *e);
 
 /* A signal's number of its name or number in JSON, or -1 with e. */
@@ -142,8 +145,8 @@ int api_signal_number(const json_t *v, struct err *e);
 json_t *api_create(struct http_request *rq, const json_t *body, struct err *e);
 
 /*
- * The reply: first (consumed) as the event "started", then the command's output and verdict (route_command.c).  Whatever
- * becomes of it, end(ctx) comes last of all, and b is there until then.
+ * The reply: first (consumed) as the event "started", then the command's output and verdict
+ * (route_command.c). end(ctx) is always called last, and b exists until then.
  */
 int api_follow(struct http_request *rq, struct box *b, const char *command, json_t *first, void (*end)(void *ctx), void *ctx,
 	       struct err *e);
@@ -153,7 +156,7 @@ int api_follow(struct http_request *rq, struct box *b, const char *command, json
 /* Takes fd over: bytes may be sent to this command until livein_remove().  ERR_NOMEM. */
 int livein_add(struct api *a, const char *box, const char *command, int fd, struct err *e);
 void livein_remove(struct api *a, const char *box, const char *command);
-/* A copy of its descriptor, or -1 when there is none. */
+/* A copy of its descriptor, or -1 without one. */
 int livein_open(struct api *a, const char *box, const char *command);
 void livein_close_input(struct api *a, const char *box, const char *command);
 
@@ -176,14 +179,14 @@ void spawn_abort(struct spawned *s);
 /* The same, and what it wrote is JSON: a new reference or NULL. */
 json_t *spawn_json(struct http_request *rq, const char *const *argv, int finish, struct err *e);
 json_t *spawn_json_fed(struct http_request *rq, const char *const *argv, int finish, int in_fd, struct err *e);
-/* What it writes is the reply, as it comes; cut when it fails half-way. */
+/* Its output is the reply, as it arrives; the reply is cut if it fails half-way. */
 int spawn_reply(struct http_request *rq, const char *const *argv, const char *type, struct err *e);
 
 /* ---- route_image.c ---- */
 
 /*
- * In an answer about images, an object or a list of them, a tenant's own have the names that it
- * gave them: NAME, not NAME@TENANT.  For an administrator nothing changes.
+ * In an answer about images, an object or a list of them, gives a tenant's own images the names
+ * that the tenant gave them: NAME, not NAME@TENANT. For an administrator nothing changes.
  */
 void api_show_image_names(struct http_request *rq, json_t *j);
 /* ERR_DENIED when a tenant's request has an option that is not in the list (to a NULL). */

@@ -71,7 +71,10 @@ int box_find_ref(struct box *b, struct http_request *rq, const char *ref, struct
 		return -1;
 	if (!path_is_name(ref))
 		return err_set(e, ERR_NOT_FOUND, "no such sandbox");
-	/* one that the caller may not see is answered as one that does not exist, in every word */
+	/*
+	 * a sandbox that the caller may not see is answered, in every word, like one that does
+	 * not exist
+	 */
 	if (registry_find_seen(&b->registry, ref, sees_all(rq) ? NULL : is_seen, b, b->id,
 			       &b->kept, e) < 0)
 		return e->code != ERR_NOT_FOUND ? -1 :
@@ -157,7 +160,7 @@ static void tell_closed(struct box *b, struct err *e)
 		tell_ended(b, e);
 }
 
-/* What was sent to a connection that is closed already is answered as if it had been heard. */
+/* A request sent to a connection that is closed already is answered as if it had arrived. */
 static int sent(struct box *b, int result, struct err *e)
 {
 	if (result < 0 && (e->os_errno == EPIPE || e->os_errno == ECONNRESET))

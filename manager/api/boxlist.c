@@ -87,7 +87,7 @@ int boxlist_get(struct http_request *rq, struct err *e)
 	if (r == 0)
 		r = add_filters(rq, &l, e);
 	if (r == 0) {
-		/* one whose keeper was killed does not run */
+		/* a sandbox whose keeper was killed does not run */
 		r = registry_sweep_list(&b.registry, !http_query_bool(rq, "running"), add_record,
 					&l, e);
 	}

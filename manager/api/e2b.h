@@ -14,7 +14,7 @@
 #include "manager/keeper/fileclient.h"
 
 #define E2B_FACE "berth.face"
-#define E2B_USER "user" /* the user of E2B's images, whom others need not have */
+#define E2B_USER "user" /* the user of E2B's images, which other images may lack */
 
 /* Between the sandbox's id and the token, in what an SDK gives as X-Access-Token: older ones say
  * the id nowhere else. */
@@ -34,8 +34,10 @@ json_t *e2b_key(struct http_request *rq, const char *id, struct err *e);
 int e2b_is_health(struct http_request *rq);
 int e2b_health(struct http_request *rq, struct err *e);
 
-/* Who: the user name of the field Authorization ("Basic"), or the query's username; "" when none is
- * said. */
+/*
+ * The user: the name of the field Authorization ("Basic"), or the query's username; "" if none
+ * is given.
+ */
 struct e2b_user {
 	char name[65];
 };
@@ -52,7 +54,7 @@ int e2b_place(struct box *b, const struct e2b_user *u, const char *path, char re
 /* A verb of the file helper's, as that user; its text in out, which may be NULL. */
 int e2b_file(struct box *b, struct e2b_user *u, const char *const *argv, struct buf *out,
 	     struct err *e);
-/* What filesystem.proto tells of a path: EntryInfo, a new reference, or NULL with e. */
+/* The entry of a path in filesystem.proto: EntryInfo, a new reference, or NULL with e. */
 json_t *e2b_entry(struct box *b, struct e2b_user *u, const char *path, struct err *e);
 json_t *e2b_entry_of(const char *path, const struct filerecord *r);
 

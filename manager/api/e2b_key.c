@@ -61,7 +61,7 @@ static int make_secret(struct registry *r, struct err *e)
 	return done;
 }
 
-/* 1 with the secret, 0 there is none yet, -1. */
+/* 1 with the secret, 0 without one yet, -1. */
 static int secret_of(struct api *a, struct registry *r, const struct config *c, int make,
 		     unsigned char ret[BOXKEY_SECRET], struct err *e)
 {
@@ -146,7 +146,7 @@ static int become(struct api *api, struct asked *a, struct http_request *rq, str
 	return 1;
 }
 
-/* 1 the key's or the signature's sandbox is a->id; 0 it is no key of ours; -1. */
+/* 1 the sandbox of the key or signature is a->id; 0 it is not a key of ours; -1. */
 static int find(struct asked *a, struct http_request *rq, const char *key, struct err *e)
 {
 	if (key)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * E2B's process.Process: commands that go on without their client, as events of the Connect
- * protocol.  A process is a detached command, whose output the keeper holds; while a client
- * listens, the command waits for it, so that nothing is lost.
+ * protocol. A process is a detached command, whose output the keeper holds; while a client
+ * listens, the command waits for it, so nothing is lost.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static int add_data(struct estream *s, const char *key, const char *data, size_t
 	return add_event(s, json_pack("{s:{s:s}}", "data", key, text), e);
 }
 
-/* What the process ended with, as Go's os.ProcessState says it. */
+/* How the process ended, in the words of Go's os.ProcessState. */
 static int add_end(struct estream *s, const json_t *verdict, struct err *e)
 {
 	const int status = (int)json_integer_value(json_object_get(verdict, "exit_status"));

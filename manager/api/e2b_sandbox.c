@@ -54,7 +54,7 @@ static int read_timeout(const json_t *body, json_int_t *ret, struct err *e)
 	return 0;
 }
 
-/* What berth has not is refused, not left out. */
+/* A feature that berth lacks is refused, not left out. */
 static int check_create(const json_t *body, struct err *e)
 {
 	const json_t *metadata = json_object_get(body, "metadata");

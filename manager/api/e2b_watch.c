@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * E2B's watches of directories: the file helper's `watch`, whose records become events of the
- * Connect protocol as they come (WatchDir), or are asked for (CreateWatcher, GetWatcherEvents).
- * What nobody has asked for yet waits in a pipe and in the kernel; beyond that the watch ends with
- * an error.
+ * Connect protocol as they arrive (WatchDir), or are fetched by the client (CreateWatcher,
+ * GetWatcherEvents). Unfetched records wait in a pipe and in the kernel; beyond that the watch
+ * ends with an error.
  */
 #include <errno.h>
 #include <poll.h>
@@ -49,7 +49,7 @@ static void watching_free(void *what)
 	free(w);
 }
 
-/* Its sandbox is gone, and with it whoever could ask. */
+/* Its sandbox is gone, and every client that could ask for it. */
 static int is_over(void *what)
 {
 	struct pollfd p = { .fd = ((struct watching *)what)->sock };

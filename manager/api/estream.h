@@ -12,7 +12,7 @@
 #include "manager/api/http.h"
 
 struct estream {
-	/* Adds what comes next, and may block: 1 go on, 0 it was the last, -1 with e. */
+	/* Adds the next part, and may block: 1 go on, 0 it was the last, -1 with e. */
 	int (*next)(struct estream *s, struct http_request *rq, struct err *e);
 	void (*release)(void *ctx);
 	void *ctx;
@@ -31,7 +31,7 @@ int estream_reply(struct http_request *rq, int status, int (*next)(struct estrea
 int estream_reply_connect(struct http_request *rq,
 			  int (*next)(struct estream *s, struct http_request *rq, struct err *e),
 			  void (*release)(void *ctx), void *ctx, struct err *e);
-/* "not_found" and its like: what Connect calls an error of ours. */
+/* "not_found" and the like: Connect's code for an error of ours. */
 const char *estream_connect_code(const struct err *e);
 /* Consumes j.  id is for server-sent events; 0: none. */
 int estream_add(struct estream *s, const char *event, uint64_t id, json_t *j, struct err *e);

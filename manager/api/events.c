@@ -158,7 +158,7 @@ static void watch_dir(int inotify, int dirfd, const char *name)
 	(void)!inotify_add_watch(inotify, path, IN_WHAT);
 }
 
-/* Every directory there, also one whose record is yet to come. */
+/* Every directory, including one whose record is not written yet. */
 static void watch_all(int inotify, int dirfd)
 {
 	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -242,7 +242,7 @@ static void compare(struct events *ev, json_t *now)
 
 /* ---- the journal: what happened while nobody listened, and what networks refused ---------------- */
 
-/* Of one that may be gone already: then who asked us to make it, if it was us. */
+/* For a sandbox that may be gone already: the client that asked us to make it, if any. */
 static json_t *find_owner(struct events *ev, const char *id)
 {
 	autojson json_t *record = NULL;
@@ -280,7 +280,7 @@ static void set_running(struct events *ev, const char *id, json_t *state, int ru
 	tell_of(ev, runs ? "started" : "stopped", id, state, when);
 }
 
-/* What changes nothing was told when it was seen in the registry. */
+/* An event without a change was reported when it was seen in the registry. */
 static void relive(struct events *ev, const json_t *entry)
 {
 	const char *what = json_string_value(json_object_get(entry, "event")), *id = json_string_value(json_object_get(entry, "id"));
@@ -290,12 +290,12 @@ static void relive(struct events *ev, const json_t *entry)
 		return;
 	state = json_object_get(ev->seen, id);
 	if (!state && !strcmp(what, "create")) {
-		/* it is told of before it is in the registry */
+		/* it is reported before it is in the registry */
 		state = json_pack("{s:O?,s:b,s:o?,s:b}", "name", name, "running", 0, "owner", find_owner(ev, id), "awaited", 1);
 		json_object_set_new(ev->seen, id, state);
 		tell_of(ev, "created", id, state, when);
 	} else if (!state) {
-		return;		/* one that ran in the foreground, or was told before */
+		return;		/* it ran in the foreground, or was reported before */
 	} else if (!strcmp(what, "start")) {
 		set_running(ev, id, state, 1, when);
 	} else if (!strcmp(what, "stop") || !strcmp(what, "die")) {
@@ -327,7 +327,7 @@ static void tell_network(struct events *ev, const json_t *entry)
 	events_publish(ev, json_string_value(json_object_get(json_object_get(ev->seen, id), "owner")), event);
 }
 
-/* What was added since the last reading; with skip it is no news. */
+/* Reads what was added since the last reading; with skip without reporting it. */
 static void read_journal(struct events *ev, int state_fd, int skip)
 {
 	struct journal_reader r;
@@ -347,7 +347,7 @@ static void read_journal(struct events *ev, int state_fd, int skip)
 	journal_reader_close(&r);
 }
 
-/* Those the registry has no more. */
+/* Reports those that are no longer in the registry. */
 static size_t count_gone(struct events *ev, const json_t *now)
 {
 	const char *id;
@@ -360,10 +360,11 @@ static size_t count_gone(struct events *ev, const json_t *now)
 }
 
 /*
- * What the journal tells is told with its own time, and what it does not tell (yet) with that of now.  The registry
- * comes second, so that nothing is undone and told twice: what is there later than in the journal, a creation
- * ("awaited") and a stop ("ending"), stays as the journal told it until it is.  Of what is gone by then, what came
- * before its end may have been written since: the journal once more, and the registry after it.
+ * Events of the journal have their own time; events that the journal does not have (yet) have
+ * the present time. The registry is read second, so that nothing is reported twice: an event
+ * that the journal reported first, a creation ("awaited") or a stop ("ending"), stays reported
+ * until the registry shows it too. A sandbox that is gone by then may have written events since,
+ * so the journal is read once more, and the registry after it.
  */
 static void look(struct events *ev, int inotify, int state_fd)
 {
@@ -427,7 +428,8 @@ static void *run(void *arg)
 	int idle = 1;
 
 	if (inotify >= 0)
-		look(ev, inotify, -1);	/* what is there already is no news; and on a fresh host it makes state_dir */
+		/* existing sandboxes are not events; and on a fresh host this makes state_dir */
+		look(ev, inotify, -1);
 	state = open_state(ev);
 	if (state >= 0)
 		journal = journal_watch(state, &ignored);
@@ -445,7 +447,8 @@ static void *run(void *arg)
 			break;
 		poll(NULL, 0, SETTLE_MS);
 		if (!anybody(ev)) {
-			idle = 1;	/* the journal is not read on: there it is for who comes */
+			/* the journal is not read on: it is there for the next listener */
+			idle = 1;
 			continue;
 		}
 		changed = p[0].revents != 0 || idle;

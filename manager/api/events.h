@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * events - what happens to sandboxes, whoever does it.
+ * events - changes of sandboxes, from any cause.
  *
- * A thread watches the registry's directories (inotify(7)) while somebody
- * listens and compares what it finds with what it saw last: created, started,
- * stopped, renamed, removed.  What happened while nobody listened is told to who comes
- * next, from the journal (manager/host/events.h) and with its time.  Requests that changed something are events too.
- * The last EVENTS_KEPT are kept, so that a client that comes back with the number of
- * the last one it saw misses none of them.
+ * While a client listens, a thread watches the registry's directories (inotify(7)) and compares
+ * them with its last view: created, started, stopped, renamed, removed. Changes from a time
+ * without listeners are reported to the next one, from the journal (manager/host/events.h) and
+ * with their times. Requests that changed something are events too. The last EVENTS_KEPT are
+ * kept, so a client that returns with the number of its last event misses none of them.
  */
 #ifndef BERTH_MANAGER_API_EVENTS_H
 #define BERTH_MANAGER_API_EVENTS_H
@@ -30,8 +29,8 @@ void events_unsubscribe(struct events *ev, int fd);
 /* The number of the last event so far. */
 uint64_t events_last(struct events *ev);
 /*
- * The first event after number *at that who may see and that is of sandbox (NULL: any):
- * a copy, *at its number; NULL when there is none yet.
+ * The first event after number *at that who may see and that is about sandbox (NULL: any): a
+ * copy, *at its number; NULL if there is none yet.
  */
 json_t *events_after(struct events *ev, uint64_t *at, const struct http_who *who, const char *sandbox);
 

@@ -33,7 +33,7 @@ struct execution *execution_new(struct http_request *rq, struct err *e)
 	return x;
 }
 
-/* The request may be gone; what does not go now is there to be seen, and for berth rm. */
+/* The request may be gone; if the removal fails now, the sandbox stays visible for berth rm. */
 void execution_remove_box(struct box *b, int keep)
 {
 	autojson json_t *stop = protocol_request(OP_stop);
@@ -42,7 +42,7 @@ void execution_remove_box(struct box *b, int keep)
 	size_t n;
 
 	request_set_grace_ms(stop, 0);
-	/* another connection: what runs in the first one ends with it */
+	/* another connection: the first one's end also ends its command */
 	fd_close(&b->sock);
 	b->sock = keeper_connect(&b->registry, b->id, &ignored);
 	if (b->sock >= 0 && wire_request(b->sock, stop, NULL, 0, &ignored) == 0)
@@ -125,7 +125,7 @@ static int take_packet(struct execution *x, struct err *e)
 	return 0;
 }
 
-/* What is in a pipe now: 1 with bytes, 0 nothing, and closed when nothing will come. */
+/* Reads what is in a pipe now: 1 with bytes, 0 nothing; closes it at its end. */
 static int read_now(struct execution *x, int which, char *buf, size_t max, size_t *ret_n)
 {
 	ssize_t n;
@@ -155,7 +155,10 @@ int execution_next(struct execution *x, char *buf, size_t max, int *ret_which, s
 		for (*ret_which = 0; *ret_which < 2; ++*ret_which)
 			if (read_now(x, *ret_which, buf, max, ret_n))
 				return 1;
-		/* the leader's exit ends it: what it left running may keep the pipes for ever */
+		/*
+		 * the leader's exit ends it: processes that it left running may keep the pipes
+		 * open for ever
+		 */
 		if (x->verdict)
 			return 0;
 		if (http_poll(x->box.rq, p, 4, -1, e) < 0)

@@ -2,8 +2,8 @@
 /*
  * execution - a command in a sandbox whose descriptors are pipes of ours.
  *
- * Nothing of its output is lost on the way, and who reads slowly slows it down.  The command ends
- * with the connection to the keeper, so with execution_free().
+ * No output is lost on the way, and a slow reader slows the command down. The command ends with
+ * the connection to the keeper, so with execution_free().
  */
 #ifndef BERTH_MANAGER_API_EXECUTION_H
 #define BERTH_MANAGER_API_EXECUTION_H

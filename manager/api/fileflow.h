@@ -35,7 +35,10 @@ int fileflow_first(struct fileflow *f, struct http_request *rq, struct err *e);
 ssize_t fileflow_more(struct fileflow *f, struct http_request *rq, char *buf, size_t max, struct err *e);
 /* The same, for the read() of a struct http_stream. */
 ssize_t fileflow_read(struct fileflow *f, struct http_request *rq, char *buf, size_t max);
-/* Bytes of the body to the helper; one that has ended early is no error here: fileflow_end() says why. */
+/*
+ * Writes bytes of the body to the helper. If the helper has ended early, that is no error here:
+ * fileflow_end() gives the reason.
+ */
 int fileflow_feed(struct fileflow *f, struct http_request *rq, const char *data, size_t n, struct err *e);
 /* The body is whole: waits for the helper's last word. */
 int fileflow_end(struct fileflow *f, struct filecounts *ret, struct err *e);

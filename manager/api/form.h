@@ -12,7 +12,7 @@ struct form_part {
 	size_t n;
 };
 
-/* The line that parts its parts, of the field Content-Type (NULL: there is none); ERR_INVALID. */
+/* The boundary of its parts, from the field Content-Type (NULL: there is none); ERR_INVALID. */
 int form_boundary(const char *type, char ret[80], struct err *e);
 /* Calls each() for every part, in order, until it is not 0; ERR_INVALID for what is malformed. */
 int form_each(const struct buf *form, const char *boundary,

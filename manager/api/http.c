@@ -46,7 +46,7 @@ static void request_free(struct http_request *rq)
 }
 
 /* Upholds S18 of SECURITY.md. */
-/* Only root, or who runs us: the socket's mode says so already. */
+/* Only root, or the user who runs us; the socket's mode implies that already. */
 static int know_peer(struct http_conn *c)
 {
 	struct ucred u;
@@ -217,7 +217,7 @@ static int read_json(struct http_request *rq, struct err *e)
 		rq->json = json_object();
 	if (!rq->json || !json_is_object(rq->json)) {
 		rq->error_status = 400;
-		/* where it is wrong, but not what stands there: a reply holds nothing of the request */
+		/* the place of the error without its text: a reply repeats nothing of it */
 		near = rq->json ? NULL : strstr(e->msg, " near '");
 		if (near)
 			*near = '\0';
@@ -257,7 +257,7 @@ static int feed(struct http_request *rq, const char *data, size_t n, struct err 
 	return r;
 }
 
-/* Whether an error is told before the body was read: nobody unknown makes us read it, and no one much of it. */
+/* Whether an error is answered before the body, so that no unknown client makes us read it. */
 static int is_hasty(struct http_request *rq)
 {
 	const char *length = http_header(rq, "Content-Length");
@@ -277,7 +277,7 @@ static enum MHD_Result on_head(struct http_request *rq, const char *url, const c
 	if (http_head_check(rq, &rq->e) < 0 || (rq->route->begin && rq->route->begin(rq, &rq->e) < 0)) {
 		rq->failed = 1;
 		if (is_hasty(rq)) {
-			/* the body, if there is one, is no part of what is answered, and the connection ends with the reply */
+			/* the body, if any, is not read, so the connection ends with the reply */
 			rq->hasty = 1;
 			http_reply_error(rq, &rq->e);
 			if (rq->response)
@@ -321,7 +321,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *mhd, const c
 	return send_reply(rq);
 }
 
-/* Who did what, to what, with which result. */
+/* The client, the action, its object and the result. */
 static void audit(struct http_request *rq)
 {
 	json_t *line;

@@ -49,7 +49,7 @@ enum http_body {
 	HTTP_RAW,	/* bytes of any length, handed on as they come */
 };
 
-#define HTTP_ADMIN 1u		/* only who may do everything: the unix socket's owner, an admin token */
+#define HTTP_ADMIN 1u		/* only administrators: root on the unix socket, an admin token */
 #define HTTP_QUIET 2u		/* no audit line: it changes nothing */
 #define HTTP_OPTIONAL 4u	/* HTTP_JSON: the body may be left out, and then is {} */
 #define HTTP_ONE 16u		/* it is about http_who()->only: whoever has that one's key may ask */
@@ -70,9 +70,17 @@ struct http_route {
 	unsigned flags;
 	const char *query;	/* "follow:boolean from:integer path!:string", '!' is required; NULL: none is taken */
 	const char *request;	/* schema of the body in schema.c, or NULL: any object */
-	const char *positional;	/* "a b": what the members "args" and "kwargs" of the body stand for, where they are not a's and b's own; or NULL */
+	/*
+	 * "a b": the members that "args" and "kwargs" of the body stand for, if these are not
+	 * a's and b's own; or NULL
+	 */
+	const char *positional;
 	const char *response;	/* schema of a good reply, or NULL */
-	const char *type;	/* media types of good replies that are no JSON, parted by ", ", or NULL; with response both are told */
+	/*
+	 * media types of good replies that are not JSON, separated by ", ", or NULL; with
+	 * response both are documented
+	 */
+	const char *type;
 	int or_status;		/* another status of a good reply, or 0; its schema is */
 	const char *or_response;
 	int status;		/* of a good reply; 0 is 200 */
@@ -90,15 +98,15 @@ struct http_who {
 	char only[65];		/* the one sandbox that may be asked about, or "": all */
 };
 
-/* What one tenant may have at once; 0 is not limited. */
+/* The limits of one tenant at a time; 0: no limit. */
 struct http_share_limits {
 	uint64_t connections, requests, streams;
 };
 
 /*
- * How requests of a protocol that others define are read: by the mode of its socket whoever may
- * connect is an administrator; query parameters that no route knows are let through, and the type
- * of a JSON body is not looked at.
+ * How requests of a foreign protocol are read: every peer that the socket's mode admits is an
+ * administrator; unknown query parameters are accepted, and the type of a JSON body is not
+ * checked.
  */
 struct http_foreign {
 	/* The path without the version in front of it, or NULL with e; it may be changed. */
@@ -117,8 +125,8 @@ struct http_options {
 	/* Authenticates a bearer token: 1 with *ret, 0 unknown.  Constant in time for any token of a length. */
 	int (*check_token)(void *context, const char *token, struct http_who *ret);
 	/*
-	 * Looks for a key of one sandbox in the fields and the target: 1 with *ret; 0 there is none, or
-	 * none that is known; -1 with e, which is the reply.  May be NULL.
+	 * Looks for a key of one sandbox in the fields and the target: 1 with *ret; 0 without a
+	 * known one; -1 with e, which is the reply. May be NULL.
 	 */
 	int (*check_key)(void *context, struct http_request *rq, struct http_who *ret,
 			 struct err *e);
@@ -126,16 +134,15 @@ struct http_options {
 	void (*share_of)(void *context, const struct http_who *who, struct http_share_limits *ret);
 	/* Each audit line once it is written, borrowed; may be NULL. */
 	void (*on_audit)(void *context, const json_t *line);
-	/* Of a face that is not ours to define (Docker's); NULL for our own. */
+	/* For a foreign protocol (Docker's); NULL for our own. */
 	const struct http_foreign *foreign;
 };
 
 /* Makes a server without a listener.  tables and strings stay valid as long as it. */
 struct http_server *http_new(const struct http_options *o, struct err *e);
 /*
- * Serves a listening socket, which is handed over.  needs_token: without a
- * good bearer token everything is 401.  Without it the peer must be root or
- * who runs berthd (SO_PEERCRED).
+ * Serves a listening socket, which it takes over. needs_token: without a valid bearer token
+ * everything is 401. Otherwise the peer must be root or the user who runs berthd (SO_PEERCRED).
  */
 int http_listen(struct http_server *s, int fd, int needs_token, struct err *e);
 /* Limits of tenants may be others from now on. */
@@ -151,7 +158,7 @@ const struct http_who *http_who(const struct http_request *rq);
 const char *http_param(const struct http_request *rq, const char *name);
 /* The value of a query parameter that the route declares, or NULL. */
 const char *http_query(const struct http_request *rq, const char *name);
-/* The i-th value of one that the route declares as "strings": it may come several times. */
+/* Value i of a parameter that the route declares as "strings": it may occur several times. */
 const char *http_query_each(const struct http_request *rq, const char *name, size_t i);
 /* The declared type was checked: these cannot fail. */
 uint64_t http_query_u64(const struct http_request *rq, const char *name, uint64_t preset);
@@ -173,8 +180,8 @@ void *http_data(const struct http_request *rq);
 /* Adds a member to the audit line; the value is escaped. */
 void http_audit(struct http_request *rq, const char *key, const char *value);
 /*
- * What follows ends only with the client or with us: it gets no time to end when the server stops.  ERR_LIMIT when who asks
- * has too many such replies.
+ * The reply ends only with the client or with us: it gets no time to end when the server stops.
+ * ERR_LIMIT if the client has too many such replies.
  */
 int http_endless(struct http_request *rq, struct err *e);
 /*
@@ -197,9 +204,8 @@ int http_reply_empty(struct http_request *rq, int status, struct err *e);
 /* A header field of the reply; after http_reply_*(). */
 int http_reply_header(struct http_request *rq, const char *name, const char *value, struct err *e);
 /*
- * A reply as it comes: read() is called until it returns 0 (the end) or -1 (the
- * connection is cut, so that the client knows); it may block in http_wait().
- * release is called in every case.
+ * A streamed reply: read() is called until it returns 0 (the end) or -1 (the connection is cut,
+ * so that the client notices); it may block in http_wait(). release is always called.
  */
 struct http_stream {
 	ssize_t (*read)(void *ctx, struct http_request *rq, char *buf, size_t max);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a handler asks of its request, and how it waits. */
+/* The functions by which a handler reads its request, and waits. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -97,7 +97,10 @@ void http_audit(struct http_request *rq, const char *key, const char *value)
 int http_poll(struct http_request *rq, struct pollfd *user, size_t n, int wait_ms, struct err *e)
 {
 	struct pollfd p[HTTP_POLLS_MAX + 2] = {
-		/* over TCP a client that is gone looks like one that has only finished sending; a unix socket tells them apart */
+		/*
+		 * over TCP a client that is gone looks like one that has only finished sending;
+		 * a unix socket tells them apart
+		 */
 		{ .fd = rq->conn->fd, .events = rq->conn->is_tcp ? POLLRDHUP : 0 },
 		{ .fd = rq->endless ? rq->server->ending_fd : rq->server->stop_fd, .events = POLLIN },
 	};

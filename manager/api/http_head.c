@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S18 of SECURITY.md. */
 /*
- * What is decided about a request before its body is read: framing, Host and
- * Origin, who asks, which route, and whether the body may come at all.
+ * Everything that is decided about a request before its body is read: framing, Host and Origin,
+ * the client, the route, and whether the body may be sent at all.
  *
- * The order matters: who has no token learns nothing, not even which paths exist.
+ * The order matters: a client without a token learns nothing, not even which paths exist.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,11 +57,12 @@ static enum MHD_Result count_field(void *cls, enum MHD_ValueKind kind, const cha
 }
 
 /*
- * libmicrohttpd before 0.9.76 takes a lone LF for the end of a line, joins folded lines (RFC 9112 5.2), and
- * what follows a NUL in a field is lost on the way to us: others would read another request.  It parses in place,
- * a byte of the line's end after another overwritten with 0, and it tells the size of the whole: so each part
- * of the head must begin where the one before it ended, and the last where the head does.  A folded field was moved
- * away.  Later versions refuse all of it by themselves (MHD_OPTION_STRICT_FOR_CLIENT).
+ * libmicrohttpd before 0.9.76 takes a lone LF for the end of a line, joins folded lines (RFC
+ * 9112 5.2), and drops the part of a field after a NUL: other servers would read another
+ * request. It parses in place, overwrites the bytes of a line's end with 0, and reports the size
+ * of the whole. So each part of the head must begin where the one before it ended, and the last
+ * must end where the head does; a folded field was moved away. Later versions refuse all of it
+ * by themselves (MHD_OPTION_STRICT_FOR_CLIENT).
  */
 static int is_lenient(void)
 {
@@ -115,7 +116,7 @@ static int check_framing(struct http_request *rq, struct err *e)
 
 /* ---- where it comes from -------------------------------------------------------- */
 
-/* One of the words of list, as a whole. */
+/* Whether list has this whole word. */
 static int listed(const char *list, const char *s, size_t n)
 {
 	const char *p = list ? list : "";
@@ -153,7 +154,10 @@ static int check_host(struct http_request *rq, struct err *e)
 	return 0;
 }
 
-/* A page of this server's own address; check_host() has seen that the name in Host is one of ours (RFC 6454). */
+/*
+ * A page of this server's own address; check_host() has checked that the name in Host is ours
+ * (RFC 6454).
+ */
 static int is_own_origin(struct http_request *rq, const char *origin)
 {
 	const char *host = http_header(rq, "Host"), *at = strstr(origin, "://");

@@ -2,8 +2,8 @@
 /*
  * Connections that become streams of bytes (http_reply_hijack()).
  *
- * The library's upgrade is used where the client asked for one: it hands over what came behind the
- * request.  A client that did not ask gets a reply without a length, which ends with the
+ * If the client asked for an upgrade, the library's upgrade is used, which hands over the bytes
+ * after the request. Otherwise the client gets a reply without a length, which ends with the
  * connection; it must not send before it has the head.
  */
 #include <errno.h>

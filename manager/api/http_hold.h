@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http_hold - bytes of request bodies that berthd holds whole, of all requests under way.
+ * http_hold - the bytes of request bodies that berthd holds whole, for all requests under way.
  *
- * They have one bound together (S42), and of what the others leave of it a tenant may
- * hold four fifths: so uploads that do not go forward keep nobody else out (S43).
- * Administrators together count as one tenant.
+ * They have one bound together (S42), and a tenant may hold four fifths of what the others leave
+ * of it: so stalled uploads keep nobody else out (S43). Administrators together count as one
+ * tenant.
  */
 #ifndef BERTH_MANAGER_API_HTTP_HOLD_H
 #define BERTH_MANAGER_API_HTTP_HOLD_H

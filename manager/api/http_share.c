@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upholds S43 of SECURITY.md. */
 /*
- * What of the server one tenant may have at once: connections, requests under way, replies without an end.
+ * One tenant's share of the server: connections, requests under way, endless replies.
  *
- * A connection is the tenant's from its first good token on, also while nothing is asked.  What all tenants have together
- * leaves HTTP_SPARE connections of each TCP socket to administrators and to those who have not said yet who they are; when
- * the spare ones are taken, too, the oldest connection that asks for nothing is closed for each new one.
+ * A connection counts for the tenant from its first valid token on, also while it is idle. All
+ * tenants together leave HTTP_SPARE connections of each TCP socket to administrators and to
+ * clients that have not yet identified themselves. When the spare ones are taken too, each new
+ * connection closes the oldest idle one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 #include "manager/api/http_state.h"
 
-/* With the lock held: the share of that name, new if need be, or NULL without memory. */
+/* With the lock held: the share of that name, made if needed, or NULL without memory. */
 static struct http_share *find(struct http_server *s, const struct http_who *who)
 {
 	struct http_share *h;
@@ -56,7 +57,7 @@ static int refuse(struct http_request *rq, const char *what, uint64_t most, cons
 		       rq->who.name, most, what, key);
 }
 
-/* The connection is who's now; it was somebody else's, perhaps. */
+/* The connection now belongs to who; perhaps it was another's. */
 static int take_connection(struct http_request *rq, struct http_share *h, struct err *e)
 {
 	struct http_server *s = rq->server;

@@ -15,7 +15,7 @@
 /* Where a connection is; the watchdog knows how long each may last. */
 enum http_phase { PHASE_NEW, PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_RUN, PHASE_WRITE };
 
-/* What a tenant has of the server now; those of one name are one. */
+/* The present use of the server by a tenant, for all connections of one name. */
 struct http_share {
 	struct http_share *next;
 	char name[65];
@@ -29,7 +29,8 @@ struct http_conn {
 	struct http_conn *next, *prev;
 	struct http_server *server;
 	struct http_listener *listener;
-	struct http_share *share;	/* whose it is, or NULL: an administrator's, or nobody's yet */
+	/* the tenant's, or NULL: an administrator's, or unknown yet */
+	struct http_share *share;
 	int fd;
 	int needs_token, is_tcp;
 	int refused;			/* the peer is nobody we know */
@@ -80,7 +81,7 @@ struct http_request {
 	size_t param_count, query_count;
 	char names[HTTP_PARAMS_MAX][32];
 	int begun;			/* the head was looked at */
-	int known;			/* who asks is known */
+	int known;			/* the client is known */
 	int endless;			/* http_endless() */
 	int failed;			/* e is set: nothing more is read */
 	int crowded;			/* its tenant has too many connections */
@@ -107,12 +108,15 @@ void http_phase_set(struct http_conn *c, enum http_phase p);
 int http_head_check(struct http_request *rq, struct err *e);
 
 /*
- * http_share.c.  enter: of a request whose sender is known; ERR_LIMIT when that has too many connections (rq->crowded: this one
- * is to end) or requests.
+ * http_share.c. enter: for a request of a known client; ERR_LIMIT if it has too many connections
+ * (rq->crowded: this one must end) or requests.
  */
 int http_share_enter(struct http_request *rq, struct err *e);
 void http_share_leave(struct http_request *rq);
-/* With the lock held: a connection goes; a new one came, and when there is hardly room for more, an idle one is ended for it. */
+/*
+ * With the lock held: a connection has ended; a new one arrived, and an idle one is closed for
+ * it if there is hardly room.
+ */
 void http_share_close(struct http_conn *c);
 void http_share_make_room(struct http_listener *l);
 void http_shares_free(struct http_server *s);

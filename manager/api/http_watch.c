@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watchdog: one thread that ends connections on which nothing goes forward.
+ * The watchdog: one thread that ends connections without progress.
  *
- * libmicrohttpd's own timeout starts anew with every byte, which is what a slow
- * client lives on (slowloris).  Here each phase has its time: the header from
- * its first line on, a JSON body as a whole, each piece of an upload or a reply.
+ * libmicrohttpd's own timeout starts again with every byte, which a slow client can exploit
+ * (slowloris). Here each phase has its time: the header from its first line on, a JSON body as a
+ * whole, each piece of an upload or a reply.
  */
 #include <errno.h>
 #include <poll.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listing - the entries of a directory in a sandbox, one at a time as the file helper tells them.
+ * listing - the entries of a directory in a sandbox, one at a time as the file helper sends
+ * them.
  *
- * The helper sorts, in the sandbox and with the sandbox's memory; here there is one record and the JSON that is on
- * its way, however many entries there are.  Upholds S42 of SECURITY.md.
+ * The helper sorts, in the sandbox and with the sandbox's memory. Here there is one record and
+ * the JSON on its way, for any number of entries. Upholds S42 of SECURITY.md.
  */
 #ifndef BERTH_MANAGER_API_LISTING_H
 #define BERTH_MANAGER_API_LISTING_H
@@ -31,8 +32,9 @@ int listing_start(struct listing *l, struct http_request *rq, int sock, const ch
 int listing_next(struct listing *l, struct http_request *rq, struct filerecord *ret, struct err *e);
 
 /*
- * A JSON document as a reply, made piece by piece: next adds what comes next to out, and says 1 to go on, 0 at the end, or -1,
- * which cuts the connection.  release is called in every case, also when this fails.
+ * A JSON document as a reply, made piece by piece: next adds the next piece to out, and returns
+ * 1 to go on, 0 at the end, or -1, which cuts the connection. release is always called, also if
+ * this fails.
  */
 struct listing_reply {
 	int (*next)(void *ctx, struct http_request *rq, struct buf *out, struct err *e);

@@ -281,7 +281,7 @@ static int start(struct mcphub_session *s, struct http_request *rq, struct err *
 	return 0;
 }
 
-/* Ends the session that its owner can best do without; 0: there is none. */
+/* Ends the least important session of its owner; 0: there is none. */
 static int end_one(struct mcphub *h, const char *owner)
 {
 	struct mcphub_session *s, *found = NULL;
@@ -404,7 +404,7 @@ void mcphub_free(struct mcphub *h, unsigned ms)
 	while (h->sessions && pthread_cond_timedwait(&h->ended, &h->lock, &t) == 0)
 		;
 	pthread_mutex_unlock(&h->lock);
-	/* threads that are left use it: it goes with the process */
+	/* remaining threads use it: it ends with the process */
 }
 
 /* ---- messages ---- */

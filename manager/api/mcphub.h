@@ -39,9 +39,9 @@ struct mcphub *mcphub_new(void);
 void mcphub_free(struct mcphub *h, unsigned ms);
 
 /*
- * A new session; ERR_LIMIT.  Each session that is returned is to be put back by mcphub_put().
- * Clients go without a DELETE: a caller that has MCPHUB_TENANT_MAX loses the one unused for the
- * longest of those that have called no tool, and so have no sandbox.
+ * A new session; ERR_LIMIT. mcphub_put() gives a returned session back. Clients may leave
+ * without a DELETE: a caller with MCPHUB_TENANT_MAX sessions loses the one unused for the
+ * longest time, among those that have called no tool and so have no sandbox.
  */
 struct mcphub_session *mcphub_open(struct mcphub *h, struct http_request *rq, struct err *e);
 /* The caller's own session of that id, or NULL. */
@@ -50,7 +50,7 @@ struct mcphub_session *mcphub_find(struct mcphub *h, struct http_request *rq, co
 struct mcphub_session *mcphub_shared(struct mcphub *h, struct http_request *rq, struct err *e);
 void mcphub_put(struct mcphub_session *s);
 const char *mcphub_id(const struct mcphub_session *s);
-/* Its process ends, and with it the sandboxes that it made. */
+/* Ends its process, and with it the sandboxes that it made. */
 void mcphub_end(struct mcphub_session *s);
 
 /* Sends the request message, which it changes; 0, or -1 with e and nothing to end. */
@@ -62,7 +62,7 @@ int mcphub_tell(struct mcphub_session *s, json_t *message, struct err *e);
  * yet; -1 with e: the process has ended.
  */
 int mcphub_next(struct mcphub_call *c, json_t **ret, struct err *e);
-/* cancel: what it has started ends, if it has not. */
+/* cancel: everything that it has started ends, if it has not. */
 void mcphub_end_call(struct mcphub_call *c, int cancel);
 
 #endif

@@ -48,8 +48,8 @@ static int answer(struct http_request *rq, json_t *data, struct err *e)
 }
 
 /*
- * What failed, as the original says it: data, with why.  -1 for what is wrong with the request itself, which the
- * original does not take either.
+ * A failure in the original's form: data, with the reason. -1 for a malformed request, which the
+ * original does not accept either.
  */
 static int failed(struct http_request *rq, json_t *data, struct err *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes on detached commands: what they wrote, what they read, how they end. */
+/* Routes on detached commands: their output, their input, their end. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -99,10 +99,10 @@ static int get_output(struct http_request *rq, struct err *e)
 /* ---- follow --------------------------------------------------------------------------- */
 
 struct following {
-	struct box own, *box;	/* own, or that of who wants the command followed */
+	struct box own, *box;	/* own, or that of the client that wants the command followed */
 	char command[24], stream[8];
 	uint64_t from[2];
-	json_t *first;		/* an event of his, before those of the command */
+	json_t *first;		/* an event of that client, before those of the command */
 	void (*end)(void *ctx);
 	void *ctx;
 };

@@ -21,7 +21,7 @@
 
 #define KEEP_DEFAULT (1u << 20)	/* bytes of each stream in a whole reply */
 
-/* The keeper's request: what the schema let through, less what is ours. */
+/* The keeper's request: the members that the schema accepted, without our own. */
 static json_t *make_request(const struct execution *x, int detach)
 {
 	static const char *const ours[] = { "stdin", "stdin_hex", "stream", "max_output_bytes", "detach", "stdin_open", "image", "pull",
@@ -137,7 +137,7 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 	r = execution_next(x, piece + 4, sizeof(piece) - 4, &which, &n, e);
 	if (r <= 0)
 		return r < 0 ? -1 : add_verdict(s, x, e);
-	/* what was held back goes in front */
+	/* held bytes are sent first */
 	memcpy(piece + 4 - x->held[which].n, x->held[which].bytes, x->held[which].n);
 	r = (int)x->held[which].n;
 	n += (size_t)r;

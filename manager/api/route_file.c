@@ -149,7 +149,10 @@ static ssize_t read_transfer(void *ctx, struct http_request *rq, char *buf, size
 	return fileflow_read(&((struct transfer *)ctx)->flow, rq, buf, max);
 }
 
-/* What the helper writes is the reply, once its first bytes are there: until then an error has its own status. */
+/*
+ * The helper's output is the reply, once its first bytes have arrived: until then an error has
+ * its own status.
+ */
 static int send_out(struct http_request *rq, const char *const *argv, const char *type, uint64_t timeout_ms, struct err *e)
 {
 	struct transfer *t = transfer_new(rq, e);

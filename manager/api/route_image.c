@@ -30,8 +30,8 @@ static int load_tenant(struct http_request *rq, struct tenant *ret, struct confi
 }
 
 /*
- * The name by which berth knows the image that the request means, in ret; what a tenant does not
- * see is as what is not there.  NULL: an error.
+ * The name by which berth knows the requested image, in ret; an image that a tenant does not see
+ * is reported as missing. NULL: an error.
  */
 static const char *seen_ref(struct http_request *rq, char ret[REF_NAME_MAX + 1], struct err *e)
 {
@@ -99,7 +99,7 @@ static int is_behind(const json_t *list, const json_t *image, const char *tenant
 	return 0;
 }
 
-/* Of a list, consumed, what a tenant sees. */
+/* The part of a list, consumed, that a tenant sees. */
 static json_t *only_seen(struct http_request *rq, json_t *list, struct err *e)
 {
 	struct tenant t;
@@ -141,7 +141,7 @@ static int get_inspect(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 0, j, e);
 }
 
-/* Who asks is held to [tenant] by berth itself: at argv[n] and after; returns the next n. */
+/* Tells berth to apply [tenant] to the client: at argv[n] and after; returns the next n. */
 static size_t add_tenant(struct http_request *rq, const char **argv, size_t n)
 {
 	if (http_who(rq)->admin)

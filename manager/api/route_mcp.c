@@ -84,7 +84,7 @@ static const char *name_of(const char *method, const json_t *params)
 											     ""));
 }
 
-/* Blanks around a field's value are none of it (RFC 9110 5.5). */
+/* Blanks around a field's value do not belong to it (RFC 9110 5.5). */
 static int differs(const char *header, const char *body)
 {
 	size_t n;
@@ -98,7 +98,10 @@ static int differs(const char *header, const char *body)
 	return strlen(body) != n || memcmp(header, body, n) != 0;
 }
 
-/* NULL, or the answer to a message whose header and body do not agree, or whose _meta lacks something. */
+/*
+ * NULL, or the answer to a message whose header and body disagree, or whose _meta lacks a
+ * member.
+ */
 static json_t *check_modern(struct http_request *rq, const json_t *message, const char *method)
 {
 	const json_t *id = json_object_get(message, "id"),
@@ -268,7 +271,7 @@ static int post_notification(struct http_request *rq, json_t *message, struct er
 	struct mcphub_session *s;
 	int r = 0;
 
-	/* without sessions nothing tells whose request one is about */
+	/* without sessions nothing shows to whose request it belongs */
 	if (!is_modern(rq, message)) {
 		s = session_of(rq, e);
 		if (!s)

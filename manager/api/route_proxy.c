@@ -19,7 +19,7 @@
 #define ROOT "/workspace"
 #define SHORT_MS 60000
 #define LONG_MS 300000
-#define QUEUE_MAX (4u << 20)	/* paths of directories that are to be listed */
+#define QUEUE_MAX (4u << 20)	/* paths of directories still to list */
 #define PATH_BYTES 4096
 #define DEPTH_MAX 64
 #define BATCH_MAX (32u << 20)
@@ -81,7 +81,10 @@ static int run_verb(struct service_use *u, const char *const *argv, struct buf *
 	return fileclient_run(u->sock, argv, NULL, SHORT_MS, -1, out, &c, e);
 }
 
-/* 1 with its entry, 0 when there is none; flags "L": of what a link leads to, and none when it leads nowhere. */
+/*
+ * 1 with its entry, 0 without one; flags "L": the target of a link, and none if it leads
+ * nowhere.
+ */
 static int describe(struct service_use *u, const char *flags, const char *path, json_t **ret, unsigned *ret_mode, struct err *e)
 {
 	const char *argv[] = { "stat", flags, path, NULL }, *at;
@@ -189,7 +192,7 @@ static int post_mkdir(struct http_request *rq, struct err *e)
 	return r < 0 ? -1 : http_reply_json(rq, 0, json_pack("{s:b}", "created", !r), e);
 }
 
-/* Directories whose entries are yet to come, one path after another, each with its NUL; and how deep they are. */
+/* Directories still to list, one path after another, each with its NUL; and their depth. */
 struct queue {
 	struct buf paths, depths;
 	size_t path_at, depth_at;
@@ -223,7 +226,10 @@ static int push_dir(struct queue *q, const char *path, unsigned char depth, stru
 	return e->code == ERR_LIMIT ? err_set(e, ERR_LIMIT, "too many directories; hint: a smaller depth, or one of them") : -1;
 }
 
-/* 1 when the next directory is open, 0 when there is none; one that is gone by now has no entries. */
+/*
+ * 1 when the next directory is open, 0 if there is none; one that was removed meanwhile has no
+ * entries.
+ */
 static int open_next(struct lister *l, struct http_request *rq, struct err *e)
 {
 	struct queue *q = &l->queue;

@@ -125,7 +125,7 @@ static int read_request(struct run *r, struct err *e)
 
 /* ---- the sandbox -------------------------------------------------------------------- */
 
-/* It goes by itself, too, should this berthd be killed. */
+/* It is removed by itself, too, if this berthd is killed. */
 static int make_box(struct run *r, struct err *e)
 {
 	char ttl[32], memory[32];
@@ -243,7 +243,7 @@ static int fetch_file(struct run *r, struct box *b, const char *name, size_t *le
 	return json_object_set_new(json_object_get(r->reply, "files"), name, json_string(text));
 }
 
-/* One that the program has not made is left out, as the original does. */
+/* A file that the program has not made is left out, as in the original. */
 static int fetch_files(struct run *r, struct box *b, struct err *e)
 {
 	size_t i, left = FETCH_MAX;
@@ -257,7 +257,10 @@ static int fetch_files(struct run *r, struct box *b, struct err *e)
 
 /* ---- a stage --------------------------------------------------------------------------- */
 
-/* Text of what a stage wrote: JSON has no other bytes, so what is no UTF-8 becomes U+FFFD. */
+/*
+ * The output of a stage as text: JSON has no other bytes, so those that are not UTF-8 become
+ * U+FFFD.
+ */
 static json_t *text_of(const struct ring *ring, struct err *e)
 {
 	static const char cut[] = "\n[... output dropped ...]\n";

@@ -45,7 +45,10 @@ static int forget_again(struct http_request *rq, const char *id)
 	return spawn_berth(rq, argv, 1, -1, NULL, &ignored);
 }
 
-/* Whose it is: berth then holds it to [tenant], and writes the name beside it before it is there. */
+/*
+ * Its tenant: berth then applies [tenant], and writes the name beside the sandbox before that is
+ * visible.
+ */
 static int add_tenant(struct http_request *rq, struct args *a, struct err *e)
 {
 	return http_who(rq)->admin || (args_add(a, "--tenant", e) == 0 && args_add(a, http_who(rq)->name, e) == 0) ? 0 : -1;
@@ -169,7 +172,7 @@ static int get_sandbox(struct http_request *rq, struct err *e)
 	return http_reply_json(rq, 0, record, e);
 }
 
-/* One question to the keeper, whose answer is the reply. */
+/* One request to the keeper, whose answer is the reply. */
 static int ask(struct http_request *rq, enum protocol_op op, struct err *e)
 {
 	autojson json_t *question = protocol_request(op);
@@ -396,7 +399,7 @@ static const char *option_of(const struct args *a, const char *name)
 	return NULL;
 }
 
-/* One of the manager's has a share of [admission], and takes what it gets more of it first. */
+/* A sandbox of the manager's has a share of [admission], which grows first. */
 static int update(struct http_request *rq, struct box *b, const struct args *a, struct err *e)
 {
 	struct service *s = api_of(rq)->manager;

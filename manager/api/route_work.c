@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes on what was done in a sandbox: snippets of code, its changes, images of them, its network. */
+/*
+ * Routes on the results of work in a sandbox: snippets of code, its changes, images of them, its
+ * network.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +106,7 @@ static int get_ready(struct http_request *rq, struct err *e)
 	int r = box_find(&b, rq, e);
 
 	box_close(&b);
-	if (r < 0)	/* what is not there is told first */
+	if (r < 0)	/* a missing sandbox is reported first */
 		return -1;
 	if (http_query(rq, "log") && !http_who(rq)->admin) {
 		err_set(e, ERR_DENIED, "log is for administrators");
@@ -172,7 +175,7 @@ static int get_logs(struct http_request *rq, struct err *e)
 	size_t i;
 	int r;
 
-	/* a program that writes text tells its errors as text: what can be wrong is looked at here */
+	/* a program that writes text reports errors as text, so we check for errors here first */
 	if (http_query(rq, "since") && journal_since(http_query(rq, "since"), since, e) < 0)
 		return -1;
 	r = box_find(&b, rq, e);

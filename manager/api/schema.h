@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * schema - the shapes of JSON bodies, as JSON Schema: what /openapi.json shows
- * is what requests are checked against.
+ * schema - the shapes of JSON bodies, as JSON Schema: requests are checked against the schemas
+ * that /openapi.json shows.
  *
- * base/jsonschema.h says what is understood.  Pure, but for schema_load(), which is called
- * once before any thread.
+ * base/jsonschema.h lists the supported keys. Pure, but for schema_load(), which is called once
+ * before any thread.
  */
 #ifndef BERTH_MANAGER_API_SCHEMA_H
 #define BERTH_MANAGER_API_SCHEMA_H

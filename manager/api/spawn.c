@@ -23,7 +23,10 @@
 #define LOOK_MS 200	/* how soon it is seen that the client is gone */
 #define OUTPUT_MAX (32u << 20)
 
-/* Both pipes until their end, so that neither can fill up and stop it.  rq NULL: whatever becomes of the client. */
+/*
+ * Reads both pipes to their end, so that neither can fill up and stop it. rq NULL: even if the
+ * client goes.
+ */
 static int drain(struct http_request *rq, int out_fd, int err_fd, struct buf *out, struct buf *err, struct err *e)
 {
 	int fds[2] = { out_fd, err_fd }, open_count = 2, i;

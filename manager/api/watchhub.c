@@ -52,7 +52,7 @@ void watchhub_free(struct watchhub *h)
 	free(h);
 }
 
-/* With the lock held: those that are over leave the list and are returned. */
+/* With the lock held: takes those that are over off the list, and returns them. */
 static struct watchhub_place *take_over(struct watchhub *h, int (*is_over)(void *what))
 {
 	struct watchhub_place **at = &h->places, *p, *over = NULL;

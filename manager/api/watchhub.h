@@ -23,8 +23,8 @@ struct watchhub *watchhub_new(void);
 void watchhub_free(struct watchhub *h);
 
 /*
- * A place for one more watch in sandbox box, or NULL with ERR_LIMIT.  Before, what is kept and of
- * which is_over() is true is released: its sandbox has ended.
+ * A place for one more watch in sandbox box, or NULL with ERR_LIMIT. First releases kept watches
+ * for which is_over() is true, because their sandbox has ended.
  */
 struct watchhub_place *watchhub_enter(struct watchhub *h, const char *box,
 				      int (*is_over)(void *what), struct err *e);
