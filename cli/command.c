@@ -81,7 +81,7 @@ static int hand_on(const struct opt *o, const char *value, opt_fn *fn, void *ctx
 	return 0;
 }
 
-/* What one parse holds; i is the argument being read. */
+/* The state of one parse; i is the argument being read. */
 struct parse {
 	const struct command *c;
 	int argc;
@@ -228,7 +228,7 @@ int command_fail(const struct command *c, const struct err *e, int as_json)
 	char prog[80];
 	int status;
 
-	/* a failure is never reported as success, whoever forgot its reason */
+	/* a failure is never reported as success, even if its reason was forgotten */
 	if (e->code == ERR_NONE)
 		e = &silent;
 	if (c && c->fail)

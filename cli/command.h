@@ -84,8 +84,8 @@ void command_overview(void);
 /* The commands of two words that begin with this one; returns how many there are, nothing printed for none. */
 int command_group_help(const char *word);
 /*
- * The command that argv[0] (and argv[1]) name, and in *ret_words how many of
- * them do.  NULL with ERR_USAGE and a suggestion when there is none.
+ * The command named by argv[0] (and argv[1]), and in *ret_words how many of them. NULL with
+ * ERR_USAGE and a suggestion if there is none.
  */
 const struct command *command_find(int argc, char **argv, int *ret_words, struct err *e);
 

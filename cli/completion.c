@@ -13,7 +13,7 @@
 #include "cli/commands.h"
 #include "cli/completion.h"
 
-/* What a value or an operand completes to, as a call in the script. */
+/* The completion of a value or an operand, as a call in the script. */
 static void action(enum opt_complete how, const char *words)
 {
 	switch (how) {

@@ -7,7 +7,8 @@
 #include "base/mem.h"
 
 struct row {
-	const char *command, *option, *hint;	/* option NULL: every unknown one of that command */
+	/* option NULL: every unknown option of that command */
+	const char *command, *option, *hint;
 };
 
 

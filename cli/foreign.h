@@ -7,9 +7,9 @@
 #ifndef BERTH_CLI_FOREIGN_H
 #define BERTH_CLI_FOREIGN_H
 
-/* The hint for an unknown command, "rmi"; NULL when there is none. */
+/* The hint for an unknown command, "rmi"; NULL without one. */
 const char *foreign_command(const char *word);
-/* The hint for an unknown option of a berth command, "-d" or "--rm"; NULL when there is none. */
+/* The hint for an unknown option of a berth command, "-d" or "--rm"; NULL without one. */
 const char *foreign_option(const char *command, const char *option);
 
 #endif

@@ -56,7 +56,7 @@ static void detail(const char *text)
 	}
 }
 
-/* 1 when every one of words stands in text. */
+/* Whether text has every one of words. */
 static int names_all(const char *text, const char *words)
 {
 	char word[64];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * berth diff: what a sandbox changed against its image.  The keeper hands out the
- * writable layer and the image's layers as directory descriptors; difftree.h does
- * the rest.
+ * berth diff: the changes of a sandbox against its image. The keeper hands out the writable
+ * layer and the image's layers as directory descriptors; difftree.h does the rest.
  */
 #include <stdio.h>
 #include <stdlib.h>

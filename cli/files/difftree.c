@@ -220,7 +220,10 @@ static int enter(struct difftree *d, const char *name, size_t *ret_len)
 
 /* ---- walking ---- */
 
-/* What a renamed directory brought along: d->path is new, from is where the image has it. */
+/*
+ * The entries that a renamed directory brought along: d->path is new, from is its place in the
+ * image.
+ */
 static int walk_image(struct difftree *d, int upper, const char *from, struct err *e);
 
 static int look_at_image(struct difftree *d, const char *from, const char *name, struct err *e)
@@ -248,7 +251,7 @@ static int walk_image(struct difftree *d, int upper, const char *from, struct er
 					  image_names(d, from, &n, e);
 
 	for (i = 0; !rc && i < n.count; i++) {
-		/* what the writable layer has there was told already */
+		/* the entry of the writable layer was reported already */
 		if ((upper >= 0 && !fstatat(upper, n.list[i], &st, AT_SYMLINK_NOFOLLOW)) || !enter(d, n.list[i], &len))
 			continue;
 		rc = look_at_image(d, from, n.list[i], e);
@@ -259,7 +262,7 @@ static int walk_image(struct difftree *d, int upper, const char *from, struct er
 	return rc;
 }
 
-/* Another directory stands at d->path now: what the image has there and this one has not. */
+/* Another directory is at d->path now: reports entries of the image's that it lacks. */
 static int walk_hidden(struct difftree *d, int upper, const char *from, struct err *e)
 {
 	struct names n = { 0 };

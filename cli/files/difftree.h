@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * difftree - what a writable layer changes of an image: a list of paths.
+ * difftree - the changes of a writable layer to an image: a list of paths.
  *
- * The layer is that of an overlay: 0:0 devices hide names, an opaque directory
- * hides what the image has in its place, and one with a redirect was renamed: it
- * brings along what the image has at its old place (Documentation/filesystems/
- * overlayfs.rst).  All of that is told as what it comes to, entry by entry, as a
- * layer committed from it would hold it.
+ * The layer is that of an overlay: 0:0 devices hide names, an opaque directory hides the image's
+ * directory in its place, and one with a redirect was renamed, and brings along what the image
+ * has at its old place (Documentation/filesystems/overlayfs.rst). All of that is reported by its
+ * effect, entry by entry, as a layer committed from it would hold it.
  *
- * What is in the writable layer is hostile and may change while we look: it is only
- * listed and described, through no link, nothing is opened but directories.  The
- * attributes that are read are trusted.*, which nothing in a sandbox can set.
+ * The content of the writable layer is hostile and may change while we look. It is only listed
+ * and described, through no link, and only directories are opened. The attributes that are read
+ * are trusted.*, which no process in a sandbox can set.
  */
 #ifndef BERTH_CLI_FILES_DIFFTREE_H
 #define BERTH_CLI_FILES_DIFFTREE_H

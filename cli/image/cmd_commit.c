@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * berth commit: what a sandbox changed becomes a layer of a new image.
+ * berth commit: the changes of a sandbox become a layer of a new image.
  *
- * Here the sandbox is found, made to stand still and its writable layer opened;
- * berth-image reads it, confined (rootfs/transfer/commit.h).  A running sandbox is frozen
- * by its keeper as long as our connection lasts; a stopped one is claimed, so
- * that nobody starts it meanwhile.
+ * This finds the sandbox, freezes it and opens its writable layer; berth-image reads the layer,
+ * confined (rootfs/transfer/commit.h). The keeper freezes a running sandbox while our connection
+ * lasts; a stopped one is claimed, so that nobody starts it meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -175,7 +174,7 @@ static int open_running(struct commit *c, struct err *e)
 	return 0;
 }
 
-/* What it was created with; the last one counts. */
+/* An option of its creation; the last one counts. */
 static void workdir_of_spec(struct commit *c)
 {
 	struct err ignored;
@@ -257,7 +256,7 @@ static void become_program(struct commit *c, const char *name, const char *chang
 	_exit(command_fail(&cmd_commit, &e, c->json));
 }
 
-/* Its exit status; it has said what there is to say. */
+/* Its exit status; it has printed its own errors. */
 static int run_program(struct commit *c, const char *name, int *ret_status, struct err *e)
 {
 	autofree char *changes = json_dumps(c->changes, JSON_COMPACT);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * imagecmd - the commands of berth-image: what each file of them shares.
+ * imagecmd - the commands of berth-image: declarations that their files share.
  *
- * One table of options (imagecmd.c) feeds parsing, help and the check of the
- * manual; a command says which of them it takes.  berth-image.c has the table
- * of commands and the program.
+ * One table of options (imagecmd.c) feeds parsing, help and the check of the manual; each
+ * command names the options that it takes. berth-image.c has the table of commands and the
+ * program.
  */
 #ifndef BERTH_CLI_IMAGE_IMAGECMD_H
 #define BERTH_CLI_IMAGE_IMAGECMD_H

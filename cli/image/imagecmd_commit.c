@@ -61,7 +61,7 @@ static void print_result(const struct imagecmd_args *a, const json_t *done)
 	       imagecmd_u64(done, "layers"), size);
 }
 
-/* Whose sandbox it is. */
+/* The tenant that owns the sandbox. */
 static json_t *load_owner(int dir_fd, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(4096);

@@ -96,8 +96,8 @@ static int once_read(struct once *o, const struct imagecmd_args *a, struct setup
 /* ---- pull ---- */
 
 /*
- * What a tenant may fetch, the operator names; it is fetched with nobody's password, and never in
- * the clear but where [registry] insecure says so.
+ * The operator names the images that a tenant may fetch. They are fetched without a password,
+ * and unencrypted only if [registry] insecure says so.
  */
 static int check_pull(const struct imagecmd_tenant *t, const struct imagecmd_args *a,
 		      const char *ref, struct err *e)
@@ -184,7 +184,7 @@ static int run_ensure(int store_fd, const struct imagecmd_args *a, struct err *e
 
 	if (!done)
 		(void)!io_write_all(ERROR_FD, e, sizeof(*e));
-	/* who asked prints it */
+	/* the caller prints it */
 	_exit(done ? 0 : 1);
 }
 
@@ -291,7 +291,7 @@ static int ask(const char *prompt, int secret, struct buf *b, struct err *e)
 		return err_sys(e, "read the terminal's settings");
 	quiet = was;
 	quiet.c_lflag &= ~(tcflag_t)(ECHO | ICANON | ISIG);
-	/* before the prompt: what is typed after it must be neither shown nor flushed */
+	/* before the prompt: typed characters must be neither shown nor flushed */
 	if (secret && tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet) < 0)
 		return err_sys(e, "turn the terminal's echo off");
 	fputs(prompt, stderr);

@@ -157,7 +157,7 @@ static int run_rm(int store_fd, const struct imagecmd_args *a, struct err *e)
 		return -1;
 	if (t)
 		return remove_own(store_fd, a, t, e);
-	/* one that fails does not keep the others; the first error is told */
+	/* a failure does not stop the others; the first error is reported */
 	for (i = 0; i < a->operand_count; i++) {
 		memset(&why, 0, sizeof(why));
 		if (catalog_remove(store_fd, a->operands[i], imagecmd_flag(a, IMG_FORCE), removed, &why) < 0 &&

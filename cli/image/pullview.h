@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pullview - what a pull or push shows while it goes on: bars on a terminal,
- * JSON lines on stdout, or nothing.
+ * pullview - the progress display of a pull or push: bars on a terminal, JSON lines on stdout,
+ * or nothing.
  */
 #ifndef BERTH_CLI_IMAGE_PULLVIEW_H
 #define BERTH_CLI_IMAGE_PULLVIEW_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* boot - after a boot of the host: start every sandbox whose restart policy says so. */
+/* boot - after a boot of the host: starts every sandbox whose restart policy says so. */
 #ifndef BERTH_CLI_LIVE_BOOT_H
 #define BERTH_CLI_LIVE_BOOT_H
 

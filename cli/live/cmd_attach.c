@@ -83,7 +83,7 @@ static void take(struct attach *a, const json_t *c)
 	}
 }
 
-/* What the keeper says of it. */
+/* The keeper's answer about it. */
 static int look(struct attach *a, int sock, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_commands);

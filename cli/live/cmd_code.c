@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * berth code: run a snippet in a sandbox and say what it made.
+ * berth code: run a snippet in a sandbox and list the files that it made.
  *
- * The snippet becomes a file below the working directory, is run by the
- * language's interpreter as berth exec would, and the working directory is
- * listed before and after.
+ * The snippet becomes a file below the working directory and is run by the language's
+ * interpreter as berth exec would run it; the working directory is listed before and after.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -151,7 +150,7 @@ static void add_file(json_t *list, const struct filerecord *r, const char *chang
 	json_array_append_new(list, j);
 }
 
-/* Both lists sorted; what differs goes to the result. */
+/* Compares two sorted lists; differences go to the result. */
 static json_t *differences(const struct filerecord *a, size_t na, const struct filerecord *b, size_t nb)
 {
 	json_t *list = json_array();
@@ -264,7 +263,7 @@ static int wait_for_end(int sock, struct output *o, json_t **ret_verdict, struct
 		if (p[0].revents && take_packet(sock, o, ret_verdict, e) < 0)
 			return -1;
 	}
-	/* what is there now: a process that is left behind may go on writing for ever */
+	/* only the present content: a process that is left behind may go on writing for ever */
 	for (int i = 0; i < 2; i++) {
 		int left;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth commands: what runs in a sandbox, and what ran detached. */
+/* berth commands: the running commands of a sandbox, and the detached ones that ended. */
 #include <stdio.h>
 #include <string.h>
 

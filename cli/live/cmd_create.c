@@ -56,7 +56,7 @@ struct create {
 	int service;		/* it has a main command */
 	int no_start;
 	const char *name;
-	const char *pull;	/* NULL: what the configuration says */
+	const char *pull;	/* NULL: as configured */
 	const char *tenant;	/* NULL: nobody's */
 	int json;
 	int timing;
@@ -67,7 +67,10 @@ struct create {
 	const char *image;
 };
 
-/* What an option needs of the caller (its directory, its environment) is settled now, not at a later start. */
+/*
+ * An option that depends on the caller (its directory, its environment) gets its value now, not
+ * at a later start.
+ */
 static int absolute(const char *value, int id, char **ret, struct err *e)
 {
 	const char *colon = strchr(value, ':');
@@ -252,7 +255,7 @@ static int make_it(struct create *c, char id[65], struct err *e)
 			       c->tenant ? c->tenant : "", c->no_start }, c->spec, id, e);
 }
 
-/* In a child, whose answer is the id in phases_on. */
+/* In a child, which puts the id into phases_on. */
 static int make_guarded(void *ctx, struct err *e)
 {
 	char id[65];
@@ -270,7 +273,7 @@ static int make_in_time(struct create *c, char id[65], struct err *e)
 	return 0;
 }
 
-/* What is to be made, before anything is. */
+/* Checks the request before anything is made. */
 static int prepare(struct create *c, char **words, struct err *e)
 {
 	const char *pull;

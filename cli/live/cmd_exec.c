@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * berth exec: run a command in a sandbox that lives.  The process gets our own
- * stdin, and our own stdout and stderr unless they are pipes (cli/live/relay.h); we
- * wait, and forward signals.
+ * berth exec: run a command in a sandbox that lives. The process gets our own stdin, and our own
+ * stdout and stderr unless they are pipes (cli/live/relay.h); we wait, and forward signals.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth grant: add to the budget of a sandbox, which goes on when it stood still for want of it. */
+/*
+ * berth grant: add to the budget of a sandbox, which continues if it was frozen because the
+ * budget was used up.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +28,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-/* The option of its description, which the next start reads; NULL: it has none. */
+/* The option in its spec.json, which the next start reads; NULL: it has none. */
 static json_t *budget_of(const json_t *spec)
 {
 	json_t *pair, *found = NULL;

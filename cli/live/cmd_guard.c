@@ -223,8 +223,8 @@ static int start(struct registry *r, const struct guard *g, int kept, struct err
 }
 
 /*
- * Somebody else has started it.  One whose files are in use, by a commit, has a place but no
- * keeper.
+ * Another process has started it. A sandbox whose files are in use, by a commit, has a place but
+ * no keeper.
  */
 static int runs(struct registry *r, const char *id)
 {

@@ -16,7 +16,7 @@
 #include "manager/keeper/wire.h"
 
 #define STOP_TRIES 5
-#define DYING_MS 5000	/* for processes of one whose keeper is dead */
+#define DYING_MS 5000	/* for processes of a sandbox whose keeper is dead */
 
 enum { OPT_JSON = 1, OPT_GRACE, OPT_FILTER, OPT_SIGNAL, OPT_BOOT, OPT_AWAIT };
 
@@ -96,7 +96,7 @@ int lifecycle_start(struct sandbox_ref *s, const char *ref, uint64_t awaited, st
 
 	if (sandbox_ref_find(s, ref, e) < 0)
 		return -1;
-	/* one that runs is what was asked for, one whose keeper was killed is not */
+	/* a running sandbox is the wanted result; one whose keeper was killed does not run */
 	if (!s->kept && (cleared = registry_clear_dead(&s->registry, s->id, DYING_MS, 0, e)) <= 0)
 		return cleared;
 	restart_cancel(&s->registry, s->id);

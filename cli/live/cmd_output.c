@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth output: what a detached command wrote, from any byte on. */
+/* berth output: the output of a detached command, from any byte on. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ static int print_json(json_t *answer, const struct buf *b, struct err *e)
 	return command_print_json(answer, JSON_COMPACT, e);
 }
 
-/* One piece that is there now: 1 when more is, 0 at the end of what is there. */
+/* Prints one available piece: 1 if there is more, 0 at the end of what is available. */
 static int piece(struct output *o, int sock, const char *command, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_output), *answer = NULL;

@@ -14,7 +14,7 @@
 #include "manager/host/restart.h"
 
 #define REMOVE_TRIES 5
-#define DYING_MS 5000	/* for processes of one whose keeper is dead */
+#define DYING_MS 5000	/* for processes of a sandbox whose keeper is dead */
 
 enum { OPT_FORCE = 1, OPT_FILTER, OPT_JSON };
 
@@ -40,7 +40,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	return 0;
 }
 
-/* What [session] says for berthd holds for who deletes beside it. */
+/* The drain timeout of [session] also applies to removals beside berthd. */
 static int stop_first(struct registry *r, const char *id, struct err *e)
 {
 	static struct conf conf;
@@ -54,7 +54,7 @@ static int stop_first(struct registry *r, const char *id, struct err *e)
 
 static int forget_stopped(struct registry *r, const char *id, int kept, struct err *e)
 {
-	/* one that does not run, of which a removal that failed may have left no more than a part */
+	/* a sandbox that does not run, of which a failed removal may have left only a part */
 	if (!kept && stop_first(r, id, e) < 0 && e->code != ERR_NOT_FOUND && e->code != ERR_INVALID)
 		return -1;
 	restart_cancel(r, id);
@@ -71,7 +71,7 @@ int lifecycle_remove(struct registry *r, const char *ref, int force, struct err 
 	/* of a newer berth there may be more than we know of: removed only when that is asked for */
 	if (!force && record_check_format(r, id, e) < 0)
 		return -1;
-	/* a keeper that was killed: what it left is cleared, as gc would */
+	/* its keeper was killed: its remains are cleared, as gc would */
 	cleared = kept ? 0 : registry_clear_dead(r, id, DYING_MS, 1, e);
 	if (cleared < 0)
 		return -1;

@@ -85,7 +85,10 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 	}
 }
 
-/* --list, --close and --wait run no text: one that is given was meant to be run. */
+/*
+ * --list, --close and --wait run no text; a text given with them was meant to be run, so it is
+ * an error.
+ */
 static int check_words(const struct sh *s, char **words, struct err *e)
 {
 	return !s->op || !*words ? 0 : err_set(e, ERR_USAGE, "unexpected argument '%.80s'; hint: without --list, --close and --wait "

@@ -40,8 +40,8 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 }
 
 /*
- * RTMIN+3, RTMAX-1: as glibc and every shell count them, whatever this libc keeps for itself.
- * 1: none of them.
+ * RTMIN+3, RTMAX-1: as glibc and every shell count them, whichever this libc reserves. 1: none
+ * of them.
  */
 static int realtime_number(const char *name, uint64_t *ret, struct err *e)
 {

@@ -191,7 +191,7 @@ static int replaces(const json_t *new, const json_t *old)
 	return update_life_replaces(a, b);
 }
 
-/* Its description with the changes in it: one entry per option, however often it is changed. */
+/* Its spec.json with the changes: one entry per option, however often it is changed. */
 static json_t *changed_spec(struct sandbox_ref *s, const struct update *u, struct err *e)
 {
 	json_t *spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
@@ -227,7 +227,7 @@ static int save(struct sandbox_ref *s, const struct update *u, struct err *e)
 	return spec ? registry_save(&s->registry, s->id, SPEC_FILE, spec, e) : -1;
 }
 
-/* Of a stopped sandbox: the keeper of one that runs writes its records itself. */
+/* For a stopped sandbox: the keeper of a running one writes its records itself. */
 static int save_ttl(struct sandbox_ref *s, const struct update *u, struct err *e)
 {
 	const json_t *ttl = json_object_get(u->rq, "ttl_ms");
@@ -242,7 +242,7 @@ static int save_ttl(struct sandbox_ref *s, const struct update *u, struct err *e
 	return record_save_kept(&s->registry, s->id, record, e);
 }
 
-/* A stopped sandbox: what it is started with next must fit together. */
+/* For a stopped sandbox: the options of its next start must fit together. */
 static int check_mode(const json_t *spec, const struct update *u, struct err *e)
 {
 	const char *mode = "none";
@@ -262,7 +262,7 @@ static int check_mode(const json_t *spec, const struct update *u, struct err *e)
 	return 0;
 }
 
-/* What is asked of key, or preset where nothing is. */
+/* The requested value of key, or preset without one. */
 static uint64_t asked(const struct update *u, const char *key, uint64_t preset)
 {
 	const json_t *v = json_object_get(u->rq, key);
@@ -270,7 +270,7 @@ static uint64_t asked(const struct update *u, const char *key, uint64_t preset)
 	return !v ? preset : json_is_string(v) ? UINT64_MAX : (uint64_t)json_integer_value(v);
 }
 
-/* What it may take of the host is written down first, and taken back when the change fails. */
+/* The new limits are recorded first, and restored if the change fails. */
 static int take(struct sandbox_ref *s, const struct update *u, struct promise *ret_old, struct err *e)
 {
 	uint64_t memory = asked(u, "memory_bytes", PROMISE_SAME), cpu = asked(u, "cpu_milli", PROMISE_SAME);
@@ -343,7 +343,10 @@ static int change(struct sandbox_ref *s, struct update *u, const json_t *spec, s
 
 	if (change_now(s, u, spec, e) < 0)
 		return -1;
-	/* whoever began to start it meanwhile may have read its files before, and its keeper writes them */
+	/*
+	 * a start that began meanwhile may have read its files before, and its keeper writes
+	 * them
+	 */
 	if (!stopped || !path_has(s->registry.sandboxes_fd, s->id))
 		return 0;
 	return settle(s, e) < 0 ? -1 : change_now(s, u, spec, e);

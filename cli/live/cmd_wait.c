@@ -66,8 +66,8 @@ static int wait_for(char **words, int json, int *ret_status, struct err *e)
 }
 
 /*
- * It has stopped when the keeper closes the connection; a service tells first how its main
- * command ended.
+ * It has stopped when the keeper closes the connection; for a service the keeper first reports
+ * how its main command ended.
  */
 static int await_end(struct sandbox_ref *s, json_t **ret_verdict, struct err *e)
 {
@@ -102,7 +102,7 @@ static int print_end(const struct sandbox_ref *s, const json_t *record, json_t *
 	const char *word = record_status_name(status);
 	autojson json_t *j = NULL;
 
-	/* whoever asked for its end may not have written so yet */
+	/* the process that ended it may not have recorded that yet */
 	if (status == RECORD_NONE || status == RECORD_RUNNING)
 		word = record ? record_status_name(RECORD_STOPPED) : "removed";
 	j = json_pack("{s:s,s:s,s:O*,s:O*}", "id", s->id, "status", word, "reason",
@@ -119,7 +119,7 @@ static int wait_for_sandbox(const char *ref, int json, int *ret_status, struct e
 
 	sandbox_ref_init(&s);
 	r = sandbox_ref_find(&s, ref, e);
-	/* one that its restart policy runs again has not stopped */
+	/* a sandbox that its restart policy starts again has not stopped */
 	while (r == 0 && (r = sandbox_ref_await_run(&s, 0, e)) > 0) {
 		r = await_end(&s, &verdict, e);
 		fd_close(&s.sock);

@@ -43,8 +43,8 @@ static void wait_for(pid_t pid)
 }
 
 /*
- * A keeper that was forked just before tells its pid only in a moment: until nothing is left, it is
- * looked for again.
+ * A keeper that was forked just before reports its pid a moment later: we look for it again
+ * until nothing is left.
  */
 static void clear(struct registry *r, const char *id, struct err *why)
 {

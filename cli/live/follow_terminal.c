@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two connections: one follows the output, the other carries keys, sizes and signals, of
- * which one request at a time is under way, so that neither ever blocks the other.
+ * Two connections: one follows the output, the other carries keys, sizes and signals, with one
+ * request at a time under way, so that neither ever blocks the other.
  */
 #include <errno.h>
 #include <poll.h>
@@ -143,7 +143,7 @@ static int send_size(struct terminal *t, struct err *e)
 	return ask(t, rq, NULL, 0, e);
 }
 
-/* What can go once the last request was answered. */
+/* Sends what can be sent once the last request was answered. */
 static int send_next(struct terminal *t, struct err *e)
 {
 	if (t->signo && !t->asked && send_signal(t, t->signo, e) < 0)

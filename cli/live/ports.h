@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ports - what a running sandbox has published, as its keeper tells it. */
+/* ports - the published ports of a running sandbox, as its keeper reports them. */
 #ifndef BERTH_CLI_LIVE_PORTS_H
 #define BERTH_CLI_LIVE_PORTS_H
 

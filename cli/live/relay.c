@@ -19,7 +19,7 @@
 #define SPLICE_MAX (1u << 20)
 #define STUCK_MS 1000	/* after a timeout a reader that takes nothing for this long is not waited for */
 
-/* Has it a reader who waits for its end? */
+/* Whether it has a reader that waits for its end. */
 static int is_relayed(int fd, const struct stat *st)
 {
 	socklen_t n = sizeof(int);
@@ -47,7 +47,7 @@ static int open_stream(struct relay *r, int i, int is_socket, int std[3], struct
 	s->from = s->is_input ? i : p[0];
 	s->to = s->is_input ? p[1] : i;
 	r->theirs[i] = std[i] = p[!s->is_input];
-	/* what the command does to its end's flags is nothing to ours */
+	/* changes of the command to its end's flags do not affect ours */
 	return s->is_input && fcntl(p[1], F_SETFL, O_NONBLOCK) < 0 ? err_sys(e, "set up a pipe") : 0;
 }
 
@@ -226,9 +226,9 @@ static int move_ready(struct relay *r)
 }
 
 /*
- * What is in the pipes now is passed on, and nothing that comes later.  Waits for
- * readers, but at most idle_ms (-1: for ever) for one that takes nothing, and not
- * beyond a signal that asks to end.  Returns how many bytes were not passed on.
+ * Passes on what is in the pipes now, and nothing that arrives later. Waits for readers, but at
+ * most idle_ms (-1: for ever) for one that takes nothing, and not beyond a signal that asks to
+ * end. Returns how many bytes were not passed on.
  */
 static size_t drain(struct relay *r, int signal_fd, int idle_ms)
 {

@@ -41,7 +41,7 @@ struct resident {
 	struct netguest guest;
 	struct claim claim;
 	int disk_fd;
-	const struct tenant *tenant;	/* whose it is to be, when it is made; or NULL */
+	const struct tenant *tenant;	/* the tenant that will own it; or NULL */
 	int no_start;	/* only its files are made, and its record */
 	int for_files;	/* only its files are worked on (struct keeper_start) */
 	const char *id;	/* of one that was made before */
@@ -125,7 +125,7 @@ static int open_image_of(struct registry *r, struct resident *x, const char *ima
 	return e->code == ERR_UNSUPPORTED ? err_wrap(e, "sandbox %s", x->claim.id) : -1;
 }
 
-/* One that is made, and not started yet: all of it is there, as of one that is stopped. */
+/* It is made, and not started yet: all its files exist, as for a stopped sandbox. */
 static int save_created(struct registry *r, const struct resident *x, json_t *record, struct err *e)
 {
 	record_set_status(record, RECORD_CREATED);
@@ -133,7 +133,10 @@ static int save_created(struct registry *r, const struct resident *x, json_t *re
 	return record_save_kept(r, x->claim.id, record, e);
 }
 
-/* No network, no clock, nobody to end it but its clients: nothing of it is a run of the sandbox. */
+/*
+ * No network, no clock, and only its clients end it: nothing of it counts as a run of the
+ * sandbox.
+ */
 static void launch_for_files(struct resident *x, struct keeper_start *ks)
 {
 	struct spec *s = &x->opts.spec;
@@ -221,7 +224,7 @@ static void close_all(struct resident *x)
 	fd_close(&x->claim.slot_fd);
 }
 
-/* What the options ask for, held against what a tenant may have: before anything is made. */
+/* Checks the options against the tenant's limits, before anything is made. */
 static int read_options(struct resident *x, const struct config *c, struct tenant *t, const char *tenant, json_t *spec, struct promise *ret,
 			struct err *e)
 {
@@ -236,7 +239,7 @@ static int read_options(struct resident *x, const struct config *c, struct tenan
 	return 0;
 }
 
-/* Whose it is stands beside it before anybody can see it. */
+/* Its owner is recorded beside it before anybody can see it. */
 static int save_owner(struct registry *r, const char *id, const char *tenant, struct err *e)
 {
 	autojson json_t *owner = tenant[0] ? json_pack("{s:s}", "name", tenant) : NULL;
@@ -244,7 +247,7 @@ static int save_owner(struct registry *r, const char *id, const char *tenant, st
 	return owner ? registry_save(r, id, REGISTRY_OWNER, owner, e) : 0;
 }
 
-/* Those whose time is over take no place from others. */
+/* Expired sandboxes take no place from others. */
 static int claim(struct registry *r, const char *name, const struct promise *p, struct claim *ret, struct err *e)
 {
 	struct err ignored;
@@ -305,7 +308,7 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 	return result;
 }
 
-/* One of an older berth has no promise written yet. */
+/* A sandbox of an older berth has no promise recorded yet. */
 static void load_owner(struct registry *r, const char *id, struct promise *p)
 {
 	struct err ignored;
@@ -382,7 +385,10 @@ static int start(struct registry *r, struct resident *x, struct err *e)
 	int result;
 
 	if (!spec && e->code == ERR_NOT_FOUND) {
-		/* one that is being removed loses its files one by one, and nobody else can claim it meanwhile */
+		/*
+		 * a sandbox that is being removed loses its files one by one, and nobody else
+		 * can claim it meanwhile
+		 */
 		if (registry_reclaim(r, x->id, NULL, &x->claim, e) < 0)
 			return -1;
 		registry_release(r, &x->claim, &ignored);

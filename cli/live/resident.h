@@ -2,9 +2,8 @@
 /*
  * resident - create and start sandboxes that live in a keeper.
  *
- * What a sandbox is stands in its spec.json as the options it was created with,
- * by name, so that a later start (after a reboot, too) reads them exactly as the
- * command line was read.
+ * A sandbox is defined by its spec.json: the options that it was created with, by name, so that
+ * a later start (also after a reboot) reads them exactly as the command line was read.
  */
 #ifndef BERTH_CLI_LIVE_RESIDENT_H
 #define BERTH_CLI_LIVE_RESIDENT_H
@@ -16,7 +15,8 @@
 
 struct resident_whose {
 	const char *name;	/* may be "" */
-	const char *tenant;	/* "", or whose it is, and then [tenant] holds: ERR_LIMIT */
+	/* "", or the owning tenant, whose [tenant] limits apply: ERR_LIMIT */
+	const char *tenant;
 	int no_start;		/* made as one that is stopped, of the status RECORD_CREATED */
 };
 
@@ -25,8 +25,9 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 		    char ret_id[65], struct err *e);
 
 /*
- * What the options of a lasting sandbox come to, as specjson_describe() has it: what its next start will have, and one that runs
- * has, but for changes of berth.toml.  A new reference; NULL with ERR_NOT_FOUND for one that berth run kept.
+ * The effective options of a lasting sandbox, in the form of specjson_describe(): those of its
+ * next start, and those of a running one unless berth.toml changed. A new reference; NULL with
+ * ERR_NOT_FOUND for one that berth run kept.
  */
 json_t *resident_describe(struct registry *r, const char *id, struct err *e);
 
@@ -38,8 +39,8 @@ json_t *resident_check_life(struct registry *r, const char *id, const json_t *sp
 			    uint64_t *ret_owner_grace_ms, struct err *e);
 
 /*
- * registry_reclaim() of one that does not run, for a start or for work on its files: a command that
- * works on them, or starts it, at this moment is waited for.  ERR_EXISTS: it runs.  ERR_BUSY.
+ * registry_reclaim() of a stopped sandbox, for a start or for work on its files; waits for a
+ * command that works on them, or starts it, at this moment. ERR_EXISTS: it runs. ERR_BUSY.
  */
 int resident_claim(struct registry *r, const char *id, const struct promise *p, struct claim *ret,
 		   struct err *e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the options of a lasting sandbox come to, for those who look at it or change it. */
+/* The effective options of a lasting sandbox, for commands that show or change them. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resident_options - what the options in the spec.json of a sandbox that lives come to. */
+/* resident_options - reads the options in the spec.json of a sandbox that lives. */
 #ifndef BERTH_CLI_LIVE_RESIDENT_OPTIONS_H
 #define BERTH_CLI_LIVE_RESIDENT_OPTIONS_H
 
@@ -11,7 +11,7 @@
 #define OWNER_GRACE_MS 10000
 #define SPEC_FILE "spec.json"
 
-/* What they say of its life. */
+/* The options about its life. */
 struct resident_life {
 	int has_idle_timeout;
 	uint64_t idle_timeout_ms, ttl_ms;
@@ -41,7 +41,10 @@ int resident_budget(const char *text, uint64_t *ret_cpu_ms, struct err *e);
 
 /* Whether lines, each NAME or NAME=VALUE, are options that create takes, of which it is not given the name: ERR_CONFIG. */
 int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e);
-/* What a configuration says of sandboxes and only their making can tell to be wrong: the seccomp profile.  ERR_CONFIG. */
+/*
+ * Checks the part of a configuration that only making a sandbox can show to be wrong: the
+ * seccomp profile. ERR_CONFIG.
+ */
 int resident_check_config(const struct config *c, struct err *e);
 
 /* The limits of time: each command's own, or none that would not hold: ERR_INVALID. */

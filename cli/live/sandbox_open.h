@@ -22,17 +22,17 @@ void sandbox_ref_init(struct sandbox_ref *s);
 /* Configuration and registry only. */
 int sandbox_ref_registry(struct sandbox_ref *s, struct err *e);
 int sandbox_ref_find(struct sandbox_ref *s, const char *ref, struct err *e);
-/* Finds and connects; with start, one that does not run is started first. */
+/* Finds and connects; with start, a stopped sandbox is started first. */
 int sandbox_ref_connect(struct sandbox_ref *s, const char *ref, int start, struct err *e);
 /*
- * The same for work on its files, which is possible, too, while the sandbox does not run: without
- * start it stays one that does not run, for everybody else (resident_start_files()).
+ * The same for work on its files, which is also possible while the sandbox does not run: without
+ * start it stays stopped for everybody else (resident_start_files()).
  */
 int sandbox_ref_connect_files(struct sandbox_ref *s, const char *ref, int start, struct err *e);
 /*
  * Connects to s->id, found before; between two runs of a service with a restart policy it waits
- * for the next, until until_ms (clock_ms(); 0: no end).  1: connected.  0: it does not run, and
- * nobody is about to start it.  ERR_TIMEOUT.
+ * for the next, until until_ms (clock_ms(); 0: no end). 1: connected. 0: it does not run, and no
+ * start is pending. ERR_TIMEOUT.
  */
 int sandbox_ref_await_run(struct sandbox_ref *s, uint64_t until_ms, struct err *e);
 void sandbox_ref_close(struct sandbox_ref *s);

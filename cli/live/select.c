@@ -32,7 +32,7 @@ static int add(void *ctx, const char *id, int kept, json_t *record)
 	return json_array_append(f->list, record) == 0 ? 0 : -1;
 }
 
-/* Only the keeper knows of one that it is paused. */
+/* Only the keeper knows that a sandbox is paused. */
 static int state_fits(const json_t *record, enum select_state state)
 {
 	const int paused = record_status(record) == RECORD_PAUSED;
@@ -47,7 +47,7 @@ int select_records(struct registry *r, const struct filter *f, enum select_state
 	struct found found = { r, all, state };
 	size_t i;
 
-	/* one whose keeper was killed does not run */
+	/* a sandbox whose keeper was killed does not run */
 	if (!all || registry_sweep_list(r, 1, add, &found, e) < 0)
 		return all && e->code ? -1 : err_nomem(e);
 	if (filter_has(f, "status") || state == SELECT_PAUSED || state == SELECT_NOT_PAUSED)

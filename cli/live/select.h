@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * select - the sandboxes of a verb that takes several: those that are named, or those that fit
+ * select - the sandboxes of a verb that takes several: those that are named, or those that match
  * --filter.
  *
- * The first name that fails ends a list of names.  Those that a filter found are all tried, as the
- * user did not choose their order; one that is gone meanwhile is what others wanted, and no error.
+ * The first name that fails ends a list of names. Those that a filter found are all tried,
+ * because the user did not choose their order; one that was removed meanwhile is no error.
  */
 #ifndef BERTH_CLI_LIVE_SELECT_H
 #define BERTH_CLI_LIVE_SELECT_H
@@ -23,7 +23,7 @@ enum select_state { SELECT_ANY, SELECT_RUNS, SELECT_STOPPED, SELECT_PAUSED, SELE
 int select_records(struct registry *r, const struct filter *f, enum select_state state,
 		   json_t **ret, struct err *e);
 
-/* One sandbox of the verb; as_json is whether its errors are told so. */
+/* One sandbox of the verb; as_json: report its errors as JSON. */
 typedef int select_each(void *ctx, const char *ref, struct err *e);
 
 struct select {
@@ -34,8 +34,8 @@ struct select {
 };
 
 /*
- * Calls each for the names, of which there are n, or for what the filter finds.  Returns the exit
- * status; errors are told.
+ * Calls each for the n names, or for the matches of the filter. Returns the exit status, and
+ * reports errors.
  */
 int select_run(const struct select *s, char **names, int n, select_each *each, void *ctx);
 

@@ -79,7 +79,7 @@ int serviceopts_words(struct serviceopts *s, const json_t *spec, struct err *e)
 }
 
 /*
- * The image's, where nobody asked for another.  A word of the image that is no signal counts as
+ * The image's signal, unless one was given. A word of the image that is not a signal counts as
  * none.
  */
 static void settle_stop_signal(struct keeper_service *k, const struct image *im)

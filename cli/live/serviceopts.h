@@ -23,18 +23,17 @@ struct serviceopts {
 #define SERVICEOPTS_INIT { .service = { .stop_timeout_ms = 10000 } }
 
 void serviceopts_release(struct serviceopts *s);
-/* 1: id is no option of its own. */
+/* 1: id is none of its options. */
 int serviceopts_set(struct serviceopts *s, int id, const char *value, struct err *e);
 /* The words of "command" in a spec.json, which must outlive s. */
 int serviceopts_words(struct serviceopts *s, const json_t *spec, struct err *e);
 /*
- * Once o is finished: the image's stop signal, the terminal, the limit of time that was asked
- * for.  ERR_INVALID when there is no command to run, or when an option was given that only a
- * service has.
+ * Call it once o is finished: sets the image's stop signal, the terminal, the given time limit.
+ * ERR_INVALID if there is no command to run, or if an option for services only was given.
  */
 int serviceopts_finish(struct serviceopts *s, const struct runopts *o, const struct image *im,
 		       struct err *e);
-/* What the record of a sandbox says of it. */
+/* Reads the record of a sandbox. */
 int serviceopts_tell(const struct serviceopts *s, const struct spec *spec, json_t *record);
 
 #endif

@@ -54,7 +54,7 @@ static int is_no_health(const char *name)
 	return !strncmp(name, "no-health", 9);
 }
 
-/* It says what the check is, or that there is none. */
+/* Whether it sets a check, or removes it. */
 static int says_check(const char *name)
 {
 	return !strcmp(name, "health-cmd") || !strcmp(name, "health-exec") || is_no_health(name);

@@ -68,7 +68,7 @@ struct reader {
 	size_t count, missing;
 	struct stream *streams[STREAMS];
 	unsigned long entries;
-	int main_only;		/* a service: what berth logs shows of it */
+	int main_only;		/* a service: only the lines that berth logs shows of it */
 	int to;			/* news go here */
 };
 
@@ -153,7 +153,7 @@ static int take(struct reader *r, const json_t *entry, const char *since, struct
 	return 0;
 }
 
-/* A prompt ends with no newline: what is there of a line counts, too. */
+/* A prompt ends without a newline, so an unfinished line counts, too. */
 static void match_begun(struct reader *r)
 {
 	int i;

@@ -20,7 +20,7 @@
 #define LOG_LINE 16384
 #define LOG_REGEX_MAX 1024	/* bytes of one */
 
-/* What the child says: which one has matched, or, with e.code, why it ended. */
+/* The child's report: which expression has matched, or, with e.code, why it ended. */
 struct wait_log_news {
 	int index;
 	struct err e;

@@ -159,7 +159,7 @@ static int look_at_ports(struct waiting *x, uint64_t now, struct err *e)
 
 /* ---- waiting ---------------------------------------------------------------------- */
 
-/* What does not hold yet, in words. */
+/* The conditions that are not met yet, in words. */
 static int say_missing(const struct waiting *x, enum err_code code, const char *why, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(4096);
@@ -277,7 +277,7 @@ static int begin_log(struct waiting *x, struct err *e)
 	return wait_log_start(&x->log, dir, &want, e);
 }
 
-/* With a run of it, whose keeper is connected. */
+/* With a running sandbox, whose keeper is connected. */
 static int begin(struct waiting *x, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_health);

@@ -42,14 +42,14 @@ struct wait_ready {
 
 #define WAIT_READY_INIT { .timeout_ms = 60000 }
 
-/* 1 when id is none of its options. */
+/* 1 if id is none of its options. */
 int wait_ready_set(struct wait_ready *w, int id, const char *value, struct err *e);
 /* How many conditions there are. */
 size_t wait_ready_count(const struct wait_ready *w);
 /*
- * Waits until all of them hold: 0 with the sandbox's id and the time it took.
- * ERR_TIMEOUT, which says what is missing; ERR_UNHEALTHY; ERR_NOT_FOUND when it does
- * not run, or stops meanwhile.
+ * Waits until all conditions are met: 0 with the sandbox's id and the time it took. ERR_TIMEOUT,
+ * which names the missing one; ERR_UNHEALTHY; ERR_NOT_FOUND if it does not run, or stops
+ * meanwhile.
  */
 int wait_ready(const struct wait_ready *w, const char *ref, char ret_id[65], uint64_t *ret_ms,
 	       struct err *e);

@@ -87,7 +87,7 @@ static int show(struct events *v, const json_t *entry, struct err *e)
 {
 	const char *time = json_string_value(json_object_get(entry, "time"));
 	const char *id = json_string_value(json_object_get(entry, "id"));
-	/* also of one that is too old: it may be what tells the labels of the others */
+	/* also an event that is too old: it may hold the labels of the others */
 	int wanted = eventfilter_wants(&v->filter, v->registry, entry);
 
 	if (!wanted || (v->since[0] && (!time || strcmp(time, v->since) < 0)) ||
@@ -143,7 +143,7 @@ static int read_all(struct events *v, int state_fd, struct err *e)
 	if (result == 0)
 		result = drain(v, &r, e);
 	while (result == 0 && v->follow) {
-		/* who reads us may have gone: do not wait for an event to notice */
+		/* our reader may have gone: do not wait for an event to notice */
 		struct pollfd p[2] = { { .fd = watch, .events = POLLIN }, { .fd = 1 } };
 
 		if (poll(p, 2, -1) < 0 && errno != EINTR)

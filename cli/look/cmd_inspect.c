@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth inspect: a sandbox's record, and with --attest what the kernel reports of it. */
+/* berth inspect: a sandbox's record, and with --attest the kernel's report about it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ static int attest(const struct config *c, struct inspect_options *o, struct err 
 	return report ? json_object_set_new(o->found, "attest", report) : -1;
 }
 
-/* What it was made with; of one of berth run, its record has that. */
+/* The options that it was made with; for a berth run its record has them. */
 static int describe(struct registry *r, struct inspect_options *o, struct err *e)
 {
 	autojson json_t *described = NULL;
@@ -93,7 +93,7 @@ static int describe(struct registry *r, struct inspect_options *o, struct err *e
 
 	if (json_object_get(o->found, "limits"))
 		return 0;
-	/* of a newer format: what an older berth makes of it may be wrong */
+	/* of a newer format, which an older berth could misread */
 	if (registry_check_spec_format(r, o->id, e) < 0)
 		return -1;
 	described = resident_describe(r, o->id, &why);
@@ -136,7 +136,7 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 		return -1;
 	result = registry_find(&r, ref, id, &kept, e);
 	o->id = id;
-	/* one whose keeper was killed does not run */
+	/* a sandbox whose keeper was killed does not run */
 	if (result == 0 && !kept)
 		registry_clear_dead(&r, id, PINGS_MS, 0, &ignored);
 	if (result == 0)
@@ -147,7 +147,7 @@ static int inspect(const struct config *c, struct inspect_options *o, const char
 		sandbox_status_restart(&r, o->found);
 	if (result == 0 && !o->found)
 		result = err_set(e, ERR_NOT_FOUND, "sandbox %s is gone", id);
-	/* of a newer format: the stand-in says no more than why */
+	/* of a newer format: the substitute only has the reason */
 	if (result == 0 && json_object_get(o->found, "error"))
 		result = record_check_format(&r, id, e);
 	if (result == 0)

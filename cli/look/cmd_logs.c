@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth logs: what the detached commands and shell sessions of a sandbox wrote. */
+/* berth logs: the output of the detached commands and shell sessions of a sandbox. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

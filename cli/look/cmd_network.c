@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth network ls, inspect, log: what networks sandboxes have, and what they did with them. */
+/* berth network ls, inspect, log: the networks of sandboxes, and their use. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 /* ---- ls ------------------------------------------------------------------------------ */
 
-/* What the keeper says of it; NULL when it has none (berth run) or does not run. */
+/* The keeper's answer about it; NULL if it has none (berth run) or does not run. */
 static json_t *ask(struct network *n, const char *id)
 {
 	struct err ignored;
@@ -172,7 +172,7 @@ static int pick(void *ctx, const char *id, int kept, json_t *record)
 	return 0;
 }
 
-/* It does not run: what it has used of its budgets is what it was stopped with. */
+/* It does not run: the used part of its budgets is that of its stop. */
 static void add_used(struct network *n, json_t *net)
 {
 	struct err ignored;
@@ -258,7 +258,7 @@ static int log_dir(const struct network *n)
 	return fd >= 0 ? fd : openat(n->s.registry.sandboxes_fd, n->s.id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Both halves, as one text in the order of time: the half whose first line is older comes first. */
+/* Both halves as one text in the order of time: the half whose first line is older comes first. */
 static int read_log(int dir, struct buf *out, struct err *e)
 {
 	autobuf struct buf a = BUF_INIT(LOG_MAX), b = BUF_INIT(LOG_MAX);

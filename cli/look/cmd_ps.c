@@ -55,7 +55,7 @@ static int add(void *ctx, const char *id, int kept, json_t *record)
 	return json_array_append(o->list, record) == 0 ? 0 : err_nomem(o->e);
 }
 
-/* "up 5m" would say nothing: what it does, or since when nothing. */
+/* "up 5m" would say nothing, so this shows its activity, or how long it has been idle. */
 static void activity(const json_t *record, char *out, size_t n)
 {
 	const json_t *idle = json_object_get(record, "idle_ms");
@@ -133,7 +133,7 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	o->e = e;
 	if (registry_open(&r, c, e) < 0)
 		return -1;
-	/* what a crash left is no sandbox to list */
+	/* the remains of a crash are not a sandbox to list */
 	result = registry_sweep_list(&r, o->all, add, o, e);
 	/* only the keeper knows one that is paused */
 	if (result == 0 && (!o->quiet || filter_has(&o->filter, "status") ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth stats: what a sandbox uses, once or every second. */
+/* berth stats: a sandbox's use of resources, once or every second. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>

@@ -16,7 +16,7 @@ const struct filter_key eventfilter_keys[] = {
 	{ "label", FILTER_LABEL, "labels" }, { NULL, FILTER_GLOB, NULL },
 };
 
-/* What is told of from: a new object. */
+/* The facts that an event has: a new object. */
 static json_t *facts(const json_t *from)
 {
 	json_t *j = json_object();
@@ -27,7 +27,7 @@ static json_t *facts(const json_t *from)
 	return j;
 }
 
-/* Its record, where it runs or where it is kept; then what its creation told. */
+/* Its record, running or kept; else the facts in its creation event. */
 static const json_t *look_up(struct eventfilter *f, struct registry *r, const json_t *entry,
 			     const char *id)
 {

@@ -31,7 +31,7 @@ void backend_line(struct mcp *m, const char *line, size_t n)
 	struct err e;
 	autojson json_t *answer = json_parse(line, n, 2 * MCP_LINE_MAX, "answer", &e);
 
-	/* our own program: an answer that it garbles is not to be guessed at */
+	/* our own program: if its answer is garbled, we do not guess */
 	if (!json_is_object(answer))
 		m->lost = 1;
 	else

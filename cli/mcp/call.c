@@ -207,7 +207,7 @@ static void look_whether_it_runs(struct mcp *m, struct mcp_call *c, json_t *erro
 		call_fail(m, c, &e);
 }
 
-/* What the look found: the first error stands, or the sandbox is started for a second try. */
+/* The result of the look: the first error stays, or the sandbox is started for a second try. */
 static void looked(struct mcp *m, struct mcp_call *c, json_t *error)
 {
 	struct err e = { 0 };

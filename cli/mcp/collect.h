@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collect - the output of a command as far as a reader wants it: its beginning and its end.
+ * collect - the beginning and the end of a command's output.
  *
- * Pure.  Whatever comes, at most three times max_bytes are held.
+ * Pure. It never holds more than three times max_bytes.
  */
 #ifndef BERTH_CLI_MCP_COLLECT_H
 #define BERTH_CLI_MCP_COLLECT_H
@@ -27,8 +27,8 @@ void collect_release(struct collect *c);
 /* ERR_NOMEM. */
 int collect_add(struct collect *c, const char *p, size_t n, struct err *e);
 /*
- * Adds what is kept to text as UTF-8, with a line that says how much was left out in between.
- * What is no character, and NUL, becomes U+FFFD (Unicode 15, section 3.9, D93b).
+ * Adds the kept part to text as UTF-8, with a line that says how much was left out in between.
+ * Bytes that are not characters, and NUL, become U+FFFD (Unicode 15, section 3.9, D93b).
  */
 int collect_text(struct collect *c, struct buf *text, struct err *e);
 

@@ -34,7 +34,7 @@
 struct mcp;
 struct mcp_call;
 
-/* What the command line of `berth mcp` says. */
+/* The settings from the command line of `berth mcp`. */
 struct mcp_config {
 	const char *image;		/* of the sandbox that is made at the first use */
 	const char *sandbox;		/* or a sandbox that is there already; it is not removed */
@@ -53,7 +53,7 @@ struct mcp_box {
 	char name[65];			/* what calls name it by */
 	char id[65];
 	char image[256];
-	int given;			/* not ours: it is never removed */
+	int given;			/* not made by us: never removed */
 	uint64_t request;		/* to the backend: BOX_MAKING, or its removal */
 };
 
@@ -141,7 +141,7 @@ struct mcp_request {
 	int modern;
 };
 typedef void mcp_method(struct mcp *m, const struct mcp_request *r);
-/* The method of that name of that era, or NULL. */
+/* The method with that name in that era, or NULL. */
 mcp_method *method_find(const char *name, int modern);
 /* The revisions that are served: a new reference to an array of strings. */
 json_t *method_versions(int modern);
@@ -187,7 +187,7 @@ int box_end_all(struct mcp *m);
 
 /* ---- tools.c ---- */
 
-/* NULL when there is none, or this server does not offer it. */
+/* NULL if there is none, or this server does not offer it. */
 const struct mcp_tool *tool_find(const struct mcp *m, const char *name);
 /* The tools as tools/list has them: a new reference. */
 json_t *tool_list(const struct mcp *m);
@@ -205,7 +205,7 @@ int tool_uri(const char *uri, char ret_sandbox[65], const char **ret_path, struc
 
 /* Sends rq to `berth stdio` under a new number, which it returns, or 0 with e. */
 uint64_t backend_send(struct mcp *m, json_t *rq, struct err *e);
-/* One line of it. */
+/* Handles one line of it. */
 void backend_line(struct mcp *m, const char *line, size_t n);
 
 #endif

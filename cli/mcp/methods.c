@@ -9,7 +9,7 @@
 
 #define LIST_TTL_MS 300000 /* how long a client may keep a list: it never changes */
 
-/* Newest first.  What a client of another revision asks for gets the newest of its era. */
+/* Newest first. A client that asks for another revision gets the newest of its era. */
 static const char *const legacy[] = { MCPREV_LEGACY };
 
 static const char instructions[] =
@@ -59,7 +59,10 @@ static void initialize(struct mcp *m, const struct mcp_request *r)
 			     instructions));
 }
 
-/* What a client may keep, and whether others may share it (revision 2026-07-28, caching). */
+/*
+ * How long a client may cache the answer, and whether it may share it (revision 2026-07-28,
+ * caching).
+ */
 static json_t *cached(const struct mcp_request *r, json_t *result)
 {
 	if (r->modern) {

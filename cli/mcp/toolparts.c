@@ -88,7 +88,7 @@ int toolparts_output(struct mcp_call *c, int which, const json_t *a, const char 
 
 /* ---- verdicts ---- */
 
-/* What a reader wants to know besides the output; nothing of a plain success. */
+/* Notes for the reader besides the output; nothing for a plain success. */
 static int add_end(struct buf *text, const json_t *verdict, struct err *e)
 {
 	const char *cause = json_string_value(json_object_get(verdict, "cause"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tools: what each asks of `berth stdio`, and what it makes of the answer.  Their names,
- * descriptions and schemas are in tools.json, which clients get as it is.
+ * The tools: their requests to `berth stdio`, and their results from its answers. Their names,
+ * descriptions and schemas are in tools.json, which clients get unchanged.
  */
 #include "cli/mcp/mcp.h"
 

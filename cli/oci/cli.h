@@ -34,14 +34,14 @@ struct oci_verb {
 	const char *name, *args, *summary;
 	const struct oci_option *options;
 	int min, max;		/* operands; max -1: any */
-	int operands_end_options;	/* exec: what follows the id is not ours */
+	int operands_end_options;	/* exec: words after the id are not ours */
 	/* value is NULL for a switch.  index is the option's place in the table. */
 	int (*set)(void *ctx, size_t index, const char *value, struct err *e);
 	/* Returns the exit status, or -1 with e. */
 	int (*run)(struct oci_global *g, void *ctx, char **operands, int count, struct err *e);
 	void *ctx;
 	int fail_status;	/* of an error; 0: 1 */
-	const char *refused;	/* why this runtime has it not, whatever the options; or NULL */
+	const char *refused;	/* why this runtime lacks it, with any options; or NULL */
 	int makes;		/* a container, and so its cgroup */
 	int sealed;		/* runs from a sealed copy of the program (CVE-2019-5736, E02) */
 };
@@ -76,7 +76,10 @@ struct oci_made;
  * process ends.  Its exit status, 128+n for signal n; -1 with e.
  */
 int oci_foreground(struct oci_made *m, struct err *e);
-/* What a terminal holds of one that could not be started, such as a hook's complaint: to stderr. */
+/*
+ * Copies to stderr what is left on the terminal of a container that could not be started, such
+ * as a hook's message.
+ */
 void oci_last_words(const struct oci_made *m);
 /* Before a container is started in the foreground: signals wait until oci_foreground(). */
 int oci_hold_signals(struct err *e);

@@ -23,7 +23,7 @@ int oci_hold_signals(struct err *e)
 	sigset_t all;
 
 	sigfillset(&all);
-	/* faults of our own stay what they are */
+	/* our own faults keep their status */
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
 	sigdelset(&all, SIGILL);
@@ -63,7 +63,10 @@ static int serve_signal(int fd, pid_t pid, struct tty *t)
 		tty_resize(t);
 		return 0;
 	}
-	/* one that the terminal sent to the whole foreground group has reached it already, where it shares ours */
+	/*
+	 * a signal from the terminal has reached the whole foreground group already, if the
+	 * container shares ours
+	 */
 	kill(pid, (int)info.ssi_signo);
 	return 0;
 }
@@ -113,7 +116,7 @@ void oci_last_words(const struct oci_made *m)
 
 	if (m->master < 0 || fcntl(m->master, F_SETFL, O_NONBLOCK) < 0)
 		return;
-	/* bounded: whoever else holds the terminal may go on for ever */
+	/* bounded: another process that holds the terminal may go on for ever */
 	while (shown < 1 << 20 && (n = read(m->master, text, sizeof(text))) > 0) {
 		io_write_all(STDERR_FILENO, text, (size_t)n);
 		shown += (size_t)n;

@@ -119,7 +119,7 @@ static int run_start(struct oci_global *g, void *ctx, char **operands, int count
 	return oci_root(g, e) < 0 ? -1 : oci_start(g->root_fd, operands[0], e);
 }
 
-/* What could not be started is taken away again; the first error is the one to tell. */
+/* Removes a container that could not be started; the first error is the one reported. */
 static int fail(struct oci_global *g, const char *id)
 {
 	struct err second;

@@ -49,7 +49,10 @@ static int last_below(int end)
 	return last;
 }
 
-/* What the arguments and LISTEN_FDS ask for at most, before they are read properly; 0: no --preserve-fds is among them. */
+/*
+ * The largest number that the arguments and LISTEN_FDS may ask for, before they are read
+ * properly; 0: --preserve-fds is not among them.
+ */
 static int asked_for(char **argv)
 {
 	static const char option[] = "--preserve-fds";
@@ -103,14 +106,15 @@ int oci_preserve_number(const char *value, int *ret, struct err *e)
 
 void oci_passed_limit(const struct oci_global *g, int *preserve)
 {
-	/* more than there are, as crun takes it: all of them */
+	/* more than there are means all of them, as in crun */
 	if (*preserve > g->filled)
 		*preserve = g->filled;
 }
 
 /*
- * sd_listen_fds(3): the sockets of a service, when they are meant for this process.  runc asks for LISTEN_PID, crun does
- * not: without it they count, with another's the variables were left over from whoever started our caller.
+ * sd_listen_fds(3): the sockets of a service, if they are meant for this process. runc requires
+ * LISTEN_PID, crun does not. Without it they count; with another's pid the variables are left
+ * over from the parent of our caller.
  */
 static int listen_fds(int *ret, struct err *e)
 {

@@ -2,10 +2,9 @@
 /*
  * berth-http - the part of the registry client that speaks with the network.
  *
- * Started by berth-image, with one socket (rootfs/registry/httpwire.h) as descriptor 3.
- * It is not for people: what it can do it is asked over that socket.  It holds
- * TLS, HTTP and credentials; it has no file of the image store, no root rights
- * and no way to start a program (rootfs/http/confine.h).
+ * berth-image starts it, with one socket (rootfs/registry/httpwire.h) as descriptor 3, over
+ * which it gets its requests; people do not run it. It has TLS, HTTP and credentials. It has no
+ * file of the image store, no root rights and no way to start a program (rootfs/http/confine.h).
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * berth-image - the program behind `berth image`: what is rarely done to images.
+ * berth-image - the program behind `berth image`, for the less frequent commands on images.
  *
- * The table of commands below feeds dispatch and help.  All work is in rootfs/;
- * in imagecmd_*.c are only words in, text out.
+ * The table of commands below feeds dispatch and help. All work is in rootfs/; imagecmd_*.c only
+ * turn words into calls and results into text.
  */
 #include <errno.h>
 #include <fcntl.h>

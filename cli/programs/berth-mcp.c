@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * berth-mcp - what `berth mcp` becomes: cli/mcp/mcp.h tells what it is.
+ * berth-mcp - the program of `berth mcp`, described in cli/mcp/mcp.h.
  *
- * It is started with its configuration and its `berth stdio` as descriptors, by
- * cli/stdio/cmd_mcp.c only.
+ * Only cli/stdio/cmd_mcp.c starts it, with its configuration and its `berth stdio` as
+ * descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,14 +32,17 @@ static int load_config(struct mcp *m, struct err *e)
 	    json_get_u64(c->doc, "max_sandboxes", &c->max_sandboxes, "configuration", e) < 0 ||
 	    json_get_bool(c->doc, "network_changes", &c->network_changes, "configuration", e) < 0)
 		return -1;
-	/* if we are killed, what we made does not stay: its keeper sees our end */
+	/* if we are killed, our sandboxes are removed: their keeper sees our end */
 	if (!json_object_get(c->options, "owner-pid") &&
 	    json_object_set_new(c->options, "owner-pid", json_sprintf("%d", (int)getpid())) < 0)
 		return err_nomem(e);
 	return 0;
 }
 
-/* A description of our own: O_NONBLOCK on an inherited pipe would hold for all who have it. */
+/*
+ * An open file description of our own: O_NONBLOCK on an inherited pipe would affect every
+ * process that has it.
+ */
 static int open_output(void)
 {
 	struct stat s;

@@ -222,9 +222,8 @@ static void fill_stdio(void)
 }
 
 /*
- * A process that enters a container must not be the host's binary: whoever
- * opens its /proc/PID/exe there could write to it (CVE-2019-5736).  Execute a
- * sealed copy instead.
+ * A process that enters a container must not run the host's binary: a process that opens its
+ * /proc/PID/exe there could write to it (CVE-2019-5736). Execute a sealed copy instead.
  */
 static void run_sealed(char **argv)
 {
@@ -259,7 +258,7 @@ fail:
 	exit(1);
 }
 
-/* Of the sealed copy: what the first program left open for it, which the caller did not. */
+/* In the sealed copy: closes what the first program left open for it, and the caller did not. */
 static int kept_program(void)
 {
 	const char *text = getenv(SYSTEMD_FD);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * berth-remote - what berth becomes for --host and BERTH_HOST.
+ * berth-remote - the program of --host and BERTH_HOST.
  *
- * The command line is berth's, read by the same tables; what is done is in cli/remote/.
+ * It reads berth's command line with the same tables; cli/remote/ does the work.
  */
 #include <curl/curl.h>
 #include <signal.h>
@@ -137,7 +137,7 @@ static int drop_json(struct remote *r, int *argc, char **argv)
 	return 1;
 }
 
-/* That program tells its options here as it does without --host. */
+/* That program shows its options here as it does without --host. */
 static int asks_for_help(int argc, char **argv)
 {
 	int i;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * berth-systemd: asks systemd for the scope of a container (runtime/oci/systemd.h), is its first process, and stays until its caller
- * hangs up.  A program of its own: libsystemd is for who has asked for it.  By org.freedesktop.systemd1(5).
+ * berth-systemd: asks systemd for the scope of a container (runtime/oci/systemd.h), is its first
+ * process, and stays until its caller hangs up. It is a separate program, so that only callers
+ * that need it load libsystemd. By org.freedesktop.systemd1(5).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +89,7 @@ static int scope_message(sd_bus *bus, sd_bus_message **ret, const char *unit, co
 				     "CollectMode", "s", "inactive-or-failed", 0);
 }
 
-/* One whose processes have just ended is there for a moment. */
+/* A scope whose processes have just ended exists for another moment. */
 static int start_unit(sd_bus *bus, const char *unit, const char *slice, sd_bus_message **ret, struct err *e)
 {
 	const uint64_t until = now_usec() + WAIT_USEC / 3;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * berth - the command line: make the process sane, find the command, run it.
+ * berth - the command line: checks the process's environment, finds the command, runs it.
  *
- * What a caller can hand to a program run as root is not trusted to be usual
- * (SECURITY-NOTES 3): closed standard descriptors, a umask of 0, signals
- * blocked or ignored.  All of it is on the hot path, so it asks the kernel only
- * what the auxiliary vector does not say already.
+ * A program run as root cannot trust its caller to hand over a usual state (SECURITY-NOTES 3):
+ * standard descriptors may be closed, the umask 0, signals blocked or ignored. All of this is on
+ * the hot path, so it asks the kernel only what the auxiliary vector does not say already.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -151,7 +150,10 @@ static int dispatch(int argc, char **argv)
 	return c->run(c, argc, argv);
 }
 
-/* Whether another host is meant: then berth-remote does it all.  No system call on the way of those who do not ask. */
+/*
+ * Whether another host is meant; berth-remote then does everything. Costs no system call
+ * otherwise.
+ */
 static int wants_host(int argc, char **argv)
 {
 	const char *host = getenv("BERTH_HOST");

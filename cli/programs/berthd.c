@@ -80,7 +80,10 @@ static int listen_unix(struct daemon *d, struct err *e)
 	if (strlen(d->socket_path) >= sizeof(a.sun_path))
 		return err_set(e, ERR_CONFIG, "the socket's path %.200s is too long; hint: daemon.socket", d->socket_path);
 	memcpy(a.sun_path, d->socket_path, strlen(d->socket_path) + 1);
-	/* we hold the lock: what is there is of a berthd that died; anything but a socket is not ours */
+	/*
+	 * we hold the lock: a socket here is left from a berthd that died; anything but a socket
+	 * is not ours
+	 */
 	if (!lstat(d->socket_path, &st) && S_ISSOCK(st.st_mode))
 		unlink(d->socket_path);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || chmod(d->socket_path, 0600) < 0 || listen(fd, 128) < 0)
@@ -228,8 +231,9 @@ static int harden(struct err *e)
 	if (fd >= 0)
 		close(fd);
 	/*
-	 * What one request took goes back with it: without a threshold of ours glibc raises its own after the first large block, and
-	 * keeps the next ones in the arenas of threads that are gone.
+	 * Memory of a request is given back at its end. Without a threshold of ours glibc raises
+	 * its own after the first large block, and keeps the next ones in the arenas of threads
+	 * that are gone.
 	 */
 	mallopt(M_MMAP_THRESHOLD, MMAP_FROM);
 	mallopt(M_ARENA_MAX, ARENAS);
@@ -311,7 +315,7 @@ static int serve(struct daemon *d, struct err *e)
 	d->http = d->api.http = http_new(&o, e);
 	if (!d->http)
 		return -1;
-	/* before anybody can ask: what an earlier berthd left is taken over */
+	/* before any request: takes over what an earlier berthd left */
 	r = manager_start(&d->api, e) < 0 || docker_start(&d->api, e) < 0 ||
 	    listen_all(d, count, e) < 0 ? -1 : 0;
 	if (r == 0) {
@@ -329,7 +333,7 @@ static int serve(struct daemon *d, struct err *e)
 	}
 	atomic_store(&d->api.ready, 0);
 	notify(d, "STOPPING=1");
-	/* nobody new finds us; those who wait are answered */
+	/* no new client can connect; waiting ones are answered */
 	if (d->socket_path[0])
 		unlink(d->socket_path);
 	/* an upload for one of those may take hours */

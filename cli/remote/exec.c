@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec, sh, output, send: what runs there and its bytes. */
+/* exec, sh, output, send: a command on the other host, and its bytes. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,8 @@ static void *feed(void *arg)
 
 	if (buf_addf(&rest, &ignored, "/commands/%s/stdin?eof=true", ev->command) == 0 &&
 	    remote_path(&path, ev->box, rest.data, &ignored) == 0)
-		remote_transfer(ev->r, "POST", path.data, &io, &ignored);	/* that it reads no more is no error */
+		/* if it reads no more, that is no error */
+		remote_transfer(ev->r, "POST", path.data, &io, &ignored);
 	return NULL;
 }
 

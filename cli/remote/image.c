@@ -132,7 +132,7 @@ static int load(struct remote *r, int from, struct err *e)
 	return with_ref(r, "POST", "/v1/images/load", "", NULL, fd < 0 ? STDIN_FILENO : fd, e);
 }
 
-/* What another program's table has; here a word that looks like one is no name. */
+/* Options of another program's table; a word that looks like an option is not a name here. */
 static int no_options(const struct remote *r, struct err *e)
 {
 	int i;

@@ -46,9 +46,9 @@ struct remote_io {
 
 /* path is escaped already.  0, or -1 with berthd's own error. */
 int remote_transfer(const struct remote *r, const char *method, const char *path, const struct remote_io *io, struct err *e);
-/* For remote_io's take: as it comes. */
+/* A take of remote_io: writes the bytes as they arrive. */
 int remote_to_stdout(void *ctx, const char *data, size_t n, struct err *e);
-/* The reply as JSON (a new reference, an empty object when there is none), or NULL. */
+/* The reply as JSON (a new reference, an empty object without one), or NULL. */
 json_t *remote_call(const struct remote *r, const char *method, const char *path, const json_t *body, struct err *e);
 /* Appends to path "?key=value" or "&key=value", escaped. */
 int remote_query(struct buf *path, const char *key, const char *value, struct err *e);

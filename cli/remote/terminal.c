@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exec --tty, shell and attach: our terminal joined to one of a command there.
+ * exec --tty, shell and attach: joins our terminal to one of a command on the other host.
  *
- * Three streams at once: its output by one request that follows, our stdin by one
- * whose body never ends, and a small one for each change of the window's size.
+ * Three streams at once: its output by one request that follows, our stdin by one whose body
+ * never ends, and a small request for each change of the window's size.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,11 +26,11 @@
 struct terminal {
 	struct remote *r;
 	char box[256], command[64];
-	int owned;		/* it is ours: it ends with us */
+	int owned;		/* we made it: it ends with us */
 	int forget;		/* nobody else asks for it when it has ended */
 	struct detach_keys keys;
 	const char *left;	/* what comes back to it: said when the keys left it */
-	int typed[2];		/* with keys: what they let through */
+	int typed[2];		/* with keys: the bytes that are sent on */
 	int tty;		/* our stdin is a terminal, and saved is how it was */
 	struct termios saved;
 	sigset_t signals;
@@ -89,7 +89,7 @@ static void *feed(void *arg)
 
 	if (has_keys(t))
 		io.in_fd = t->typed[0];
-	/* end of file on a terminal is a character of it; on a pipe or file it is ours to say */
+	/* end of file on a terminal is a character; on a pipe or file we report it */
 	if (path_to(t, &path, t->tty ? "/stdin" : "/stdin?eof=true", &ignored) == 0)
 		remote_transfer(t->r, "POST", path.data, &io, &ignored);
 	return NULL;
@@ -108,7 +108,7 @@ static void send_size(struct terminal *t)
 	answer = remote_call(t->r, "POST", path.data, size, &ignored);
 }
 
-/* A thread: the connection hangs, and we go all the same. */
+/* A thread: the connection may hang, and we end all the same. */
 static void *give_up(void *arg)
 {
 	struct terminal *t = arg;
@@ -136,7 +136,7 @@ static void *watch_signals(void *arg)
 		}
 		kill = json_pack("{s:i,s:b}", "signal", SIGKILL, "all", 1);
 		if (t->owned && !t->ended_by && path_to(t, &path, "/signal", &ignored) == 0) {
-			/* who follows it sees the end of it, and takes leave */
+			/* a follower sees its end, and leaves */
 			t->ended_by = sig;
 			if (pthread_create(&thread, NULL, give_up, t) == 0) {
 				answer = remote_call(t->r, "POST", path.data, kill, &ignored);
@@ -175,7 +175,7 @@ static void block_signals(struct terminal *t)
 	pthread_sigmask(SIG_BLOCK, &t->signals, NULL);
 }
 
-/* Our signals and our stdin, once it is known whose they are. */
+/* Handles our signals and our stdin, once the command is known. */
 static int start_threads(struct terminal *t, struct err *e)
 {
 	pthread_t thread;
@@ -319,7 +319,10 @@ int remote_attach(struct remote *r, struct err *e)
 	return join(&t, remote_value(r, "from"), remote_value(r, "stderr-from"), e);
 }
 
-/* The running shell of that name: 1 with where the last of its output begins, 0 there is none. */
+/*
+ * The running shell of that name: 1 with the offset where the last of its output begins, 0
+ * without one.
+ */
 static int find_session(struct terminal *t, const char *name, char ret_from[24], struct err *e)
 {
 	autobuf struct buf path = BUF_INIT(4096);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands on sandboxes as a whole, and on images: one request, one answer each. */
+/* Commands on whole sandboxes, and on images: one request, one answer each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

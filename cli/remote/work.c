@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* code, commit, logs: what was done in a sandbox over there. */
+/* code, commit, logs: results of work in a sandbox on the other host. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -25,7 +25,7 @@ struct cdi_file {
 	json_t *doc;
 	char name[256];		/* of the file, for errors */
 	unsigned dir;		/* which of the directories: a later one comes before */
-	int applied;		/* what it wants for all its devices was added */
+	int applied;		/* its edits for all devices were added */
 };
 
 struct cdi {

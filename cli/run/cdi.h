@@ -25,7 +25,7 @@ int cdi_is_name(const char *text);
 /* Reads the directories; NULL with e, as for a file that is not a specification. */
 struct cdi *cdi_open(const struct config *c, struct err *e);
 void cdi_close(struct cdi *x);
-/* Adds what the device of that name wants, and once what all of its file want. */
+/* Adds the edits of the device of that name, and once those for all devices of its file. */
 int cdi_add(struct cdi *x, const char *name, struct devices *d, struct err *e);
 
 #endif

@@ -321,7 +321,7 @@ static void tell_refusals(void *ctx)
 		fd_close(&r->sandbox.net.notice_fd);
 }
 
-/* What is left to tell of the network when the command has ended. */
+/* Reports the rest of the network's events when the command has ended. */
 static void tell_network(struct run *r, const struct verdict *v)
 {
 	if (r->sandbox.net.notice_fd >= 0 && !r->guest.id[0])

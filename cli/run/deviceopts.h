@@ -17,8 +17,8 @@ int deviceopts_check(const char *value, struct err *e);
 int deviceopts_gpus(const char *value, int (*each)(void *ctx, const char *device, struct err *e),
 		    void *ctx, struct err *e);
 /*
- * What the values mean on this host now.  ERR_NOT_FOUND, ERR_DENIED for what is as good as root,
- * ERR_UNSUPPORTED for what a specification asks for and berth does not do.
+ * Resolves the values on this host now. ERR_NOT_FOUND, ERR_DENIED for a device that is as good
+ * as root, ERR_UNSUPPORTED for requests of a specification that berth does not support.
  */
 int deviceopts_resolve(struct devices *d, const struct config *c, const char *const *values,
 		       size_t n, struct err *e);

@@ -123,8 +123,9 @@ int devices_is_harmless(const char *driver, int is_misc)
 }
 
 /*
- * By a list of "NUMBER NAME" lines, of /proc/devices up to the block devices: whether all drivers
- * of that number are harmless, as several share one; ret names the last of them.
+ * In a list of "NUMBER NAME" lines, of /proc/devices up to the block devices: whether all
+ * drivers of that number are harmless, because several may share one; ret names the last of
+ * them.
  */
 static int number_is_harmless(const char *file, unsigned number, char *ret, size_t n)
 {

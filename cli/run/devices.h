@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * devices - which devices of the host a sandbox gets, and what comes with them.
+ * devices - the host's devices for a sandbox, and what comes with them.
  *
- * A device is refused that can be as good as root on the host, unless the configuration names its
- * path in devices.privileged.  Which those are cannot be listed, so the drivers that are no such
- * are: see devices_is_harmless().
+ * A device that can be as good as root on the host is refused, unless the configuration names
+ * its path in devices.privileged. Such devices cannot be listed, so the harmless drivers are:
+ * see devices_is_harmless().
  */
 #ifndef BERTH_CLI_RUN_DEVICES_H
 #define BERTH_CLI_RUN_DEVICES_H

@@ -20,7 +20,7 @@ typedef int envopts_line(void *ctx, const char *line, struct err *e);
  * begin with #; -1 ends it.  ERR_NOT_FOUND, ERR_INVALID with file and line.
  */
 int envopts_lines(const char *path, envopts_line *each, void *ctx, struct err *e);
-/* The same for --env-file, whose lines are NAME=VALUE. */
+/* The same for --env-file, with lines NAME=VALUE. */
 int envopts_file(const char *path, envopts_line *each, void *ctx, struct err *e);
 /* Adds what --env value, or --env-file value, says to an array of strings. */
 int envopts_add(json_t *list, int is_file, const char *value, struct err *e);

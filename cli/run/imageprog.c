@@ -62,7 +62,7 @@ static void become_ensure(const char *ref, int quiet, int report_fd, pid_t paren
 		words[3] = end;
 		words[4] = (char *)ref;
 	}
-	/* who asked is gone: the image is not wanted any more */
+	/* our caller is gone: nobody wants the image any more */
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)
 		_exit(1);
 	if (null >= 0 && dup2(null, STDIN_FILENO) == 0 && dup2(null, STDOUT_FILENO) == 1 &&

@@ -31,8 +31,8 @@ int imageuse_ensure(const struct registry *r, const char *ref, enum imageuse_pul
 /* "missing", "always", "never"; ERR_INVALID otherwise. */
 int imageuse_policy(const char *word, enum imageuse_pull *ret, struct err *e);
 /*
- * For a lasting sandbox whose directory is dir_fd: what it was made from, even
- * if the name stands for another image by now or for none.
+ * For a lasting sandbox whose directory is dir_fd: the image that it was made from, even if the
+ * name means another image by now, or none.
  */
 int imageuse_open_pinned(struct imageuse *u, const struct registry *r, int dir_fd, const char *ref, struct spec *s,
 			 struct err *e);

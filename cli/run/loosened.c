@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a sandbox's confinement the options given take away: found once they are all read, and said once. */
+/*
+ * The protections that the given options remove: collected once all options are read, and
+ * reported once.
+ */
 #include <string.h>
 
 #include "base/log.h"

@@ -15,7 +15,10 @@ int mountspec_mount(struct spec *s, const char *text, char **ret_owned, struct e
 /* Whether the source of --volume, n bytes, is a path; else it is the name of a volume. */
 int mountspec_is_path(const char *source, size_t n);
 int mountspec_volume(struct spec *s, const char *text, char **ret_owned, struct err *e);
-/* For owner=auto, once s has its user: the ids of that.  ERR_INVALID: a name tells no number. */
+/*
+ * For owner=auto, once s has its user: that user's ids. ERR_INVALID: a user name, whose number
+ * is unknown.
+ */
 int mountspec_owner(struct spec *s, struct err *e);
 int mountspec_tmpfs(struct spec *s, const char *text, char **ret_owned, struct err *e);
 

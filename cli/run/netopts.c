@@ -247,10 +247,7 @@ static int check_mode(const struct netopts *o, unsigned mode, struct err *e)
 	return 0;
 }
 
-/*
- * From an internal network there is no way out, and none in: an option that opens one cannot
- * hold.
- */
+/* An internal network has no way out, and none in: an option that would open one is refused. */
 static int check_internal(const struct netopts *o, const json_t *place, struct err *e)
 {
 	static const enum netopts_list open[] = { NETOPTS_ALLOW_NET, NETOPTS_DNS, NETOPTS_PUBLISH };
@@ -266,7 +263,7 @@ static int check_internal(const struct netopts *o, const json_t *place, struct e
 	return 0;
 }
 
-/* Where the network of this configuration stands, and what every sandbox on it may. */
+/* The addresses of the configured network, and the rules for every sandbox on it. */
 static int add_bridge(struct netopts *o, const struct config *c, struct err *e)
 {
 	json_t *place = o->name[0] ? nets_place(c, o->name, e) : nets_bridge(c);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * netopts - the options of run and create that say whom a sandbox may talk to.
+ * netopts - the network options of run and create.
  *
- * Each value is checked when it is read; netopts_finish() checks that they fit
- * the mode and makes the JSON that berth-net reads (spec.net_policy).
+ * Each value is checked when it is read; netopts_finish() checks that they fit the mode and
+ * makes the JSON that berth-net reads (spec.net_policy).
  */
 #ifndef BERTH_CLI_RUN_NETOPTS_H
 #define BERTH_CLI_RUN_NETOPTS_H

@@ -453,7 +453,10 @@ int runopts_finish(struct runopts *o, const struct image *im, char **command, si
 	possible = CAPS_ALL >> (CAPS_LAST - i);
 	s->caps = o->caps_dropped == CAPS_ALL ? o->caps_added : (caps_default() | o->caps_added) & ~o->caps_dropped;
 	s->caps &= possible;
-	/* the name is in memory, out of a filter's reach: what is written there would give rights on the host (K16) */
+	/*
+	 * the name is in memory, out of a filter's reach: written there, it would give rights on
+	 * the host (K16)
+	 */
 	if (s->caps & 1ULL << CAP_SETFCAP && spec_writes_host(s))
 		return err_set(e, ERR_INVALID, "with CAP_SETFCAP a sandbox could leave programs with capabilities in a host directory that it "
 			       "may write; hint: --cap-drop SETFCAP, or the volume without :rw");

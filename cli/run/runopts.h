@@ -153,7 +153,10 @@ int runopts_choose_seccomp(struct runopts *o, struct err *e);
 int runopts_finish(struct runopts *o, const struct image *im, char **command, size_t words, struct err *e);
 /* Part of runopts_finish(): the set of enum loosened. */
 uint32_t runopts_loosened(const struct runopts *o);
-/* One line on stderr when what was asked for makes the sandbox looser than by default; for people, so it never fails. */
+/*
+ * One line on stderr if options make the sandbox less confined than the default; for people, so
+ * it never fails.
+ */
 void runopts_tell_loosened(const struct runopts *o, const char *prog);
 
 #endif

@@ -19,9 +19,9 @@ struct volumes {
 };
 
 /*
- * Bounds the directories of s that have a quota=, and opens its volumes, filled from the image's
- * layers where they are empty; s borrows the descriptors.  tenant: whose the sandbox is, or "".
- * scratch: see newmount_overlay_attached().
+ * Sets the quotas of the directories of s that have a quota=, and opens its volumes, filled from
+ * the image's layers if they are empty; s borrows the descriptors. tenant: the owner of the
+ * sandbox, or "". scratch: see newmount_overlay_attached().
  */
 int volumes_open(struct volumes *u, struct registry *r, struct spec *s, const char *tenant,
 		 const char *scratch, struct err *e);

@@ -2,7 +2,8 @@
 /*
  * berth mcp: becomes berth-mcp (cli/mcp/mcp.h), beside a `berth stdio` that does its work.
  *
- * The options are those of create, handed on as they are: what a call makes has this policy.
+ * The options are those of create, and are passed on unchanged: every sandbox that a call makes
+ * has this policy.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -202,7 +202,10 @@ static void set_up_stdout(struct stdio *st)
 	if (fstat(STDOUT_FILENO, &s) < 0)
 		return;
 	st->out_is_socket = S_ISSOCK(s.st_mode);
-	/* a description of our own: O_NONBLOCK on the inherited one would be everybody's */
+	/*
+	 * an open file description of our own: O_NONBLOCK on the inherited one would affect
+	 * every process that has it
+	 */
 	if (S_ISFIFO(s.st_mode)) {
 		int fd = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 

@@ -48,7 +48,7 @@ static int free_conn(struct stdio *st, struct err *e)
 	return idle;
 }
 
-/* A connection to the sandbox that ref names: one of ours by its id at once, else looked up. */
+/* A connection to the sandbox that ref names: an open one by its id at once, else looked up. */
 int conn_take(struct stdio *st, const char *ref, struct err *e)
 {
 	int i = idle_conn(st, ref);

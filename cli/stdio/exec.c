@@ -40,7 +40,7 @@ int exec_kill(struct stdio *st, json_t *id, const struct stdio_request *r, struc
 	return request_call(st, id, r->sandbox, rq, NULL, 0, e);
 }
 
-/* What is in the pipes now is all that counts: who was left behind may hold them for ever. */
+/* Only what is in the pipes now counts: processes that were left behind may hold them for ever. */
 static void end_exec(struct stdio *st, struct stdio_request *r, json_t *verdict)
 {
 	pipes_drain(st, r);

@@ -9,7 +9,10 @@
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
-/* What the keeper wants otherwise than we are told it: bytes of text by a descriptor, a signal by its number. */
+/*
+ * Members that the keeper takes in another form than we do: bytes of text by a descriptor, a
+ * signal by its number.
+ */
 static int translate(json_t *rq, int *ret_text, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(STDIO_LINE_MAX);
@@ -60,7 +63,10 @@ static int op_keeper(struct stdio *st, json_t *id, json_t *rq, const char *op, s
 	return result;
 }
 
-/* By its own connection: it is this text that ends, or leaves the queue, and not the one that runs before it. */
+/*
+ * By its own connection, so that this text ends, or leaves the queue, and not the one that runs
+ * before it.
+ */
 static int cancel_text(struct stdio *st, json_t *id, const struct stdio_request *r, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_sh_cancel);
@@ -136,9 +142,10 @@ static int op_send(struct stdio *st, json_t *id, json_t *rq, struct err *e)
 enum performer { BY_KEEPER, BY_CHILD, BY_FILE, BY_SEND, BY_CANCEL };
 
 /*
- * What each may have beside id, op and encoding; whatever else is refused, as it would have no effect.  After the
- * colon is the type: s string, S strings, n whole number, b boolean, o object, g name or number of a signal, x
- * anything, d bytes: also under the name with _hex or _base64.
+ * The members of each besides id, op and encoding; any other is refused, because it would have
+ * no effect. After the colon is the type: s string, S strings, n whole number, b boolean, o
+ * object, g name or number of a signal, x anything, d bytes: also under the name with _hex or
+ * _base64.
  */
 static const struct operation {
 	const char *op;
@@ -205,7 +212,7 @@ static int is_named(const char *name, const char *want, size_t n, char type)
 	return !strncmp(name, want, n) && (!*end || (type == 'd' && (!strcmp(end, "_hex") || !strcmp(end, "_base64"))));
 }
 
-/* The type of o's member of that name, 0 when it has none. */
+/* The type of o's member of that name, 0 without one. */
 static char type_of(const struct operation *o, const char *name)
 {
 	const char *m;
