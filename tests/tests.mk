@@ -24,10 +24,10 @@ fuzz_targets = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 fuzz_replays = $(addprefix $(BUILD)/fuzz-replay/,$(fuzz_targets))
 
 $(BUILD)/fuzz-replay/%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay_main.o \
-		$(net_o) $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+		$(net_o) $(cli_a) $(mcp_a) $(api_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_NET)
+	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_NET) $(LIBS_DAEMON)
 
 # Runs inside any image and on the host: static, and without the hardening that it looks for.
 $(BUILD)/probe: tests/attack/probe.c

@@ -9,8 +9,12 @@
 #include "cli/live/sandbox_status.h"
 #include "cli/look/format.h"
 #include "manager/host/filter.h"
+#include "manager/host/labels.h"
 #include "manager/host/list.h"
 #include "manager/host/record.h"
+
+/* All but the command. */
+#define ROW "%-12s  %-16s  %-24s  %-19s  %-20s  %-16s  %-8s  "
 
 enum { OPT_ALL = 1, OPT_JSON, OPT_QUIET, OPT_FILTER, OPT_FORMAT };
 
@@ -99,9 +103,21 @@ static const char *status_field(const json_t *record, char *out, size_t n)
 	return out;
 }
 
+/* What made it: E2B's clients, those of MCP, ...; "" for berth's own commands and routes. */
+static void face(const json_t *record, char *out, size_t n)
+{
+	const json_t *labels = json_object_get(record, "labels");
+	const char *of = json_string_value(json_object_get(labels, LABEL_FACE));
+
+	if (!of)
+		of = json_object_get(labels, LABEL_MANAGED) ? "manager" : "";
+	log_clean(out, n, of, 0);
+}
+
 static void print_row(const json_t *record, int quiet)
 {
 	char id[80], name[80], image[128], status[64], created[48], word[64], command[160] = "", doing[48];
+	char made_by[16];
 	const json_t *argv = json_object_get(record, "command");
 	size_t i;
 
@@ -115,9 +131,11 @@ static void print_row(const json_t *record, int quiet)
 		snprintf(command + strlen(command), sizeof(command) - strlen(command), "%s%s", i ? " " : "", word);
 	}
 	activity(record, doing, sizeof(doing));
-	printf("%-12s  %-16s  %-24s  %-19s  %-20s  %-16s  %.60s\n", id, field(record, "name", name, sizeof(name)),
-	       field(record, "image", image, sizeof(image)), status_field(record, status, sizeof(status)),
-	       field(record, "created", created, sizeof(created)), doing, command);
+	face(record, made_by, sizeof(made_by));
+	printf(ROW "%.60s\n", id, field(record, "name", name, sizeof(name)),
+	       field(record, "image", image, sizeof(image)),
+	       status_field(record, status, sizeof(status)),
+	       field(record, "created", created, sizeof(created)), doing, made_by, command);
 }
 
 static int list(const struct config *c, struct ps_options *o, struct err *e)
@@ -153,7 +171,7 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 	if (o->json)
 		return command_print_json(all, JSON_COMPACT, e);
 	if (!o->quiet)
-		printf("%-12s  %-16s  %-24s  %-19s  %-20s  %-16s  %s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY",
+		printf(ROW "%s\n", "ID", "NAME", "IMAGE", "STATUS", "CREATED", "ACTIVITY", "FACE",
 		       "COMMAND");
 	for (i = 0; i < json_array_size(all); i++)
 		print_row(json_array_get(all, i), o->quiet);

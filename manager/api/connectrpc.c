@@ -39,25 +39,31 @@ int connectrpc_feed(struct http_request *rq, const char *data, size_t n, struct 
 	return buf_add(&((struct message *)http_data(rq))->bytes, data, n, e);
 }
 
-json_t *connectrpc_message(struct http_request *rq, struct err *e)
+json_t *connectrpc_parse(const char *body, size_t len, struct err *e)
 {
-	const struct buf *b = &((struct message *)http_data(rq))->bytes;
-	const unsigned char *p = (const unsigned char *)b->data;
+	const unsigned char *p = (const unsigned char *)body;
 	size_t n;
 
-	if (b->len < 5)
+	if (len < 5)
 		goto malformed;
 	n = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
 	if (p[0] & 1) {
 		err_set(e, ERR_UNSUPPORTED, "compressed messages are not taken");
 		return NULL;
 	}
-	if (n > b->len - 5)
+	if (n > len - 5)
 		goto malformed;
-	return json_parse(b->data + 5, n, MESSAGE_MAX, "body", e);
+	return json_parse(body + 5, n, MESSAGE_MAX, "body", e);
 malformed:
 	err_set(e, ERR_INVALID, "the body is no message of the Connect protocol");
 	return NULL;
+}
+
+json_t *connectrpc_message(struct http_request *rq, struct err *e)
+{
+	const struct buf *b = &((struct message *)http_data(rq))->bytes;
+
+	return connectrpc_parse(b->data, b->len, e);
 }
 
 struct refusal {

@@ -13,6 +13,8 @@ int connectrpc_begin(struct http_request *rq, struct err *e);
 int connectrpc_feed(struct http_request *rq, const char *data, size_t n, struct err *e);
 /* The message of that body, a new reference, or NULL with ERR_INVALID or ERR_UNSUPPORTED. */
 json_t *connectrpc_message(struct http_request *rq, struct err *e);
+/* The same of len bytes; pure. */
+json_t *connectrpc_parse(const char *body, size_t len, struct err *e);
 /* The reply that is e: a stream of one envelope, with status 200. */
 int connectrpc_refuse(struct http_request *rq, struct err *e);
 /* Connect-Timeout-Ms, or 0 without it; ERR_INVALID.  In envd it is the time of the process, too. */

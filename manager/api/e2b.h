@@ -11,9 +11,10 @@
 #define BERTH_MANAGER_API_E2B_H
 
 #include "manager/api/api.h"
+#include "manager/host/labels.h"
 #include "manager/keeper/fileclient.h"
 
-#define E2B_FACE "berth.face"
+#define E2B_FACE LABEL_FACE
 #define E2B_USER "user" /* the user of E2B's images, which other images may lack */
 
 /* Between the sandbox's id and the token, in what an SDK gives as X-Access-Token: older ones say

@@ -20,6 +20,8 @@
 
 /* Marks sandboxes that berthd's sessions and pools made: berth prune leaves them. */
 #define LABEL_MANAGED "berth.managed-by"
+/* The protocol that it was made by: e2b, mcp, run_code. */
+#define LABEL_FACE "berth.face"
 
 /*
  * Adds text, KEY=VALUE or KEY, to *labels, which the first call makes; a later value of a key
