@@ -25,7 +25,7 @@
 #include "manager/host/events.h"
 #include "manager/host/record.h"
 #include "manager/keeper/keeper_forfiles.h"
-#include "manager/keeper/keeper_state.h"
+#include "manager/keeper/keeper_session.h"
 #include "runtime/kernel/tty.h"
 #include "runtime/sandbox/attest.h"
 #include "runtime/sandbox/writable.h"

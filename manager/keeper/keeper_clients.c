@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "manager/keeper/keeper_forfiles.h"
-#include "manager/keeper/keeper_state.h"
+#include "manager/keeper/keeper_session.h"
 
 static void drop_client(struct keeper *k, int i)
 {

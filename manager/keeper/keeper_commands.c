@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "manager/keeper/keeper_state.h"
+#include "manager/keeper/keeper_session.h"
 #include "runtime/sandbox/writable.h"
 
 #define OUTPUT_CHUNK 65536

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "manager/keeper/keeper_look.h"
+#include "manager/keeper/keeper_session.h"
 
 #define ESCALATE_FIRST_MS 1200	/* what the shell may need to leave many levels, a fork each */
 #define ESCALATE_MS 100

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "manager/keeper/keeper_look.h"
+#include "manager/keeper/keeper_session.h"
 
 /* 1 when fd of pid is the sandbox's terminal. */
 static int is_terminal(pid_t pid, unsigned long long fd)

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "manager/keeper/keeper_state.h"
+#include "manager/keeper/keeper_session.h"
 
 #define QUEUE_MAX 16		/* of one session */
 #define QUEUE_ALL (KEEPER_CLIENTS / 2)	/* of all: each holds a connection, and others must get one */

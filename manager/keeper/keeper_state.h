@@ -431,49 +431,7 @@ uint64_t keeper_send_next(const struct keeper *k);
 void keeper_send_check(struct keeper *k, uint64_t now);
 int keeper_resize(int master, const json_t *rq, struct err *e);
 
-/* keeper_sessions.c */
-keeper_handler session_op_send, session_op_signal;
-void session_read(struct keeper *k, struct keeper_session *s, int which);
-void session_status(struct keeper *k, struct keeper_session *s);
-void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now);
-uint64_t session_next_deadline(const struct keeper_session *s);
-void session_shell_failed(struct keeper *k, int index, const struct err *e);
-void session_shell_ended(struct keeper *k, int index, struct keeper_command *c);
-void session_client_gone(struct keeper *k, int client);
-/* As keeper_command_lost(), of the text that runs. */
-void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us);
-void session_release(struct keeper *k, struct keeper_session *s);
-/* A text and how its client wants it run. */
-struct session_text {
-	int client;
-	const char *text;
-	size_t n;
-	uint64_t timeout_ms, queued_ms;
-	enum session_on_timeout on_timeout;
-	int inlined;
-};
-/* Runs it in s, which is not busy. */
-int session_run(struct keeper *k, struct keeper_session *s, const struct session_text *t, struct err *e);
-/* The text that the shell will read next. */
-int session_put_text(struct keeper *k, struct keeper_session *s, const char *text, size_t n, struct err *e);
-
-/* keeper_queue.c */
-/* Runs t now, or when those before it have ended, as rq's "no_wait" and "queue_ms" allow. */
-int session_queue_add(struct keeper *k, struct keeper_session *s, const struct session_text *t, const json_t *rq, struct err *e);
-/* When the queue is to be served next; 0: when something happens. */
-uint64_t session_queue_deadline(const struct keeper_session *s);
-/* Runs the next text when s is free, and answers those that have waited as long as they wanted to. */
-void session_queue_serve(struct keeper *k, struct keeper_session *s, uint64_t now);
-/* The client has gone. */
-void session_queue_leave(struct keeper_session *s, int client);
-/* The client takes back what waits: 1 when there was something; it is answered. */
-int session_queue_cancel(struct keeper *k, struct keeper_session *s, int client);
-/* Answers all waiting clients with e. */
-void session_queue_refuse(struct keeper *k, struct keeper_session *s, const struct err *e);
-
 /* keeper_input.c */
-/* Does some process of the session's foreground wait for its terminal? */
-int session_reads_terminal(struct keeper *k, const struct keeper_session *s);
 /*
  * Types ^D at c's terminal: 1 when it is typed, 0 not yet. The mode at that time decides its
  * effect: typed before a shell sets its own mode it becomes a NUL, and behind an unread line it
@@ -481,22 +439,5 @@ int session_reads_terminal(struct keeper *k, const struct keeper_session *s);
  * is left to read. late: it waits no longer, and an unread one is enough.
  */
 int input_end_terminal(struct keeper_command *c, int late);
-
-/* keeper_force.c.  What the shell's traps are set on, see shellscript.h. */
-#define LEAVE_SIGNAL 48		/* leave the text, all levels */
-#define INTERRUPTED_SIGNAL 47	/* the same, if what just ended died of an interrupt */
-#define LEAVE_ONE_SIGNAL 63	/* one level, even where the text has a pipe of its own as descriptor 9 */
-/* SIGINT to the foreground, and its command ends as a shell's at Ctrl-C; -1: there is none. */
-int session_interrupt(struct keeper *k, struct keeper_session *s);
-/* Another signal to its foreground; without a terminal to all that its command started. */
-int session_signal(struct keeper *k, struct keeper_session *s, int signo);
-/* Bytes to its terminal, of which the interrupt character does the same; how many were taken, or -1 with errno. */
-ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n);
-/* The shell has not left the text yet: signals it again, at nudge_ms. */
-void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now);
-/* The shell is back after its command's processes were killed: those that came later die too. */
-void session_sweep(struct keeper *k, struct keeper_session *s, struct keeper_command *c);
-/* A timeout's next step: interrupt, kill the command's tree, at last the shell. */
-void session_force(struct keeper *k, struct keeper_session *s, uint64_t now);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "manager/keeper/keeper_state.h"
+#include "manager/keeper/keeper_session.h"
 #include "runtime/sandbox/mountplan.h"
 
 #define OUTSIDE "[ -p /proc/$$/fd/9 ]"

@@ -2,7 +2,7 @@
 /*
  * shellscript - what a session's shell is told, and how it tells the end of a text.
  *
- * Pure: texts and lines only; keeper_sessions.c writes and reads them.
+ * Pure: texts and lines only; keeper_text.c and keeper_shell.c write and read them.
  *
  * Framing is out of band.  The shell reads its script from a pipe (descriptor
  * 8, closed by the first line of it once the shell has it open by itself).  For
