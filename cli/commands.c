@@ -54,6 +54,10 @@ const struct command *const commands[] = {
 	&cmd_volume_inspect,
 	&cmd_volume_rm,
 	&cmd_volume_prune,
+	&cmd_checkpoint_rm,	/* before the command of one word */
+	&cmd_checkpoint,
+	&cmd_checkpoints,
+	&cmd_undo,
 	&cmd_commit,
 	&cmd_ps,
 	&cmd_inspect,

@@ -154,6 +154,9 @@ int command_group_help(const char *word)
 	size_t i, len = strlen(word);
 	int n = 0;
 
+	for (i = 0; commands[i]; i++)
+		if (!strcmp(commands[i]->name, word))
+			return 0;	/* it is a command as well, whose help is its own */
 	for (i = 0; commands[i]; i++) {
 		const char *name = commands[i]->name;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox is added to this host, made to run again, and removed.  Upholds S3 and S11 of SECURITY.md. */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/checkpoint.h"
 #include "manager/host/names.h"
 #include "manager/host/promise.h"
 #include "manager/host/ranges.h"
@@ -162,6 +164,14 @@ static void undo_claim(struct registry *r, struct claim *c)
 		registry_forget(r, id, &ignored);
 }
 
+/* An undo that was decided, and cut short, is completed before anybody looks at the layer. */
+static int settle(struct registry *r, const char *id, struct err *e)
+{
+	autoclose int box = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return box < 0 ? 0 : checkpoint_settle(box, e);
+}
+
 int registry_reclaim(struct registry *r, const char *id, const struct promise *p, struct claim *ret, struct err *e)
 {
 	struct err ignored;
@@ -179,8 +189,10 @@ int registry_reclaim(struct registry *r, const char *id, const struct promise *p
 			/* it belongs to another sandbox or to none: not ours to undo */
 			ret->id[0] = '\0';
 		registry_unlock(r);
-		if (result == 0)
+		if (result == 0 && settle(r, id, e) == 0)
 			return 0;
+		if (result == 0)
+			break;
 		if (!is_full && e->code != ERR_EXISTS)
 			break;
 		/* a living keeper keeps it, or its place; a dead one's remains are cleared */

@@ -59,12 +59,6 @@ static int check_parent(const char *v, const char *what, struct err *e)
 	return 0;
 }
 
-static int check_idle_action(const char *v, const char *what, struct err *e)
-{
-	return strcmp(v, "stop") && strcmp(v, "remove") ?
-	       err_set(e, ERR_CONFIG, "%s is '%.20s'; hint: \"stop\" or \"remove\"", what, v) : 0;
-}
-
 int config_check_pull(const char *v, const char *what, struct err *e)
 {
 	if (strcmp(v, "missing") && strcmp(v, "always") && strcmp(v, "never"))
@@ -108,13 +102,17 @@ const struct config_key config_keys[] = {
 	  "host name in the sandbox" },
 	{ "sandbox", "user", CONFIG_STRING, "", 0, 127, FIELD(user), NULL, NULL,
 	  "user or user:group the command runs as where the image names none; empty is root of the sandbox" },
+	{ "sandbox", "checkpoint", CONFIG_STRING, "never", 5, 7, FIELD(checkpoint),
+	  config_check_checkpoint, NULL, "when checkpoints are made by themselves: never, or command" },
+	{ "sandbox", "checkpoint_keep", CONFIG_COUNT, "16", 1, 256, FIELD(checkpoint_keep), NULL, NULL,
+	  "checkpoints that a sandbox keeps; the oldest go" },
 	{ "manager", "max_sandboxes", CONFIG_COUNT, "100", 1, 65534, FIELD(max_sandboxes), NULL, NULL,
 	  "sandboxes that may run at once" },
 	{ "manager", "max_stopped", CONFIG_COUNT, "1000", 1, 65534, FIELD(max_stopped), NULL, NULL,
 	  "stopped sandboxes beside which another may be made; a stop itself is never refused" },
 	{ "manager", "idle_timeout", CONFIG_DURATION, "3600s", 0, 366 * DAY_MS, FIELD(idle_timeout_ms), NULL, NULL,
 	  "a sandbox unused for this long is stopped; 0 is never" },
-	{ "manager", "idle_action", CONFIG_STRING, "stop", 4, 7, FIELD(idle_action), check_idle_action, NULL,
+	{ "manager", "idle_action", CONFIG_STRING, "stop", 4, 7, FIELD(idle_action), config_check_idle, NULL,
 	  "what then: stop, which keeps its files, or remove" },
 	{ "manager", "cleanup_interval", CONFIG_DURATION, "300s", 1000, 366 * DAY_MS, FIELD(cleanup_interval_ms), NULL,
 	  NULL, "how often what crashed sandboxes left is looked for" },

@@ -43,6 +43,8 @@ struct config {
 	int network_enabled;
 	char seccomp[64];		/* a built-in profile's name or "unconfined" */
 	char hostname[65];
+	char checkpoint[8];		/* "never", or "command": before each */
+	uint64_t checkpoint_keep;
 	char user[128];			/* "" is the image's own */
 	/* [manager] */
 	uint64_t max_sandboxes;		/* that run */

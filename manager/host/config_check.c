@@ -12,6 +12,18 @@ int config_check_hooks(const char *v, const char *what, struct err *e)
 	       err_set(e, ERR_CONFIG, "%s is '%.20s'; hint: \"refuse\" or \"skip\"", what, v) : 0;
 }
 
+int config_check_idle(const char *v, const char *what, struct err *e)
+{
+	return strcmp(v, "stop") && strcmp(v, "remove") ?
+	       err_set(e, ERR_CONFIG, "%s is '%.20s'; hint: \"stop\" or \"remove\"", what, v) : 0;
+}
+
+int config_check_checkpoint(const char *v, const char *what, struct err *e)
+{
+	return strcmp(v, "never") && strcmp(v, "command") ?
+	       err_set(e, ERR_CONFIG, "%s is '%.20s'; hint: \"never\" or \"command\"", what, v) : 0;
+}
+
 int config_check_interface(const char *v, const char *what, struct err *e)
 {
 	size_t n = strspn(v, "abcdefghijklmnopqrstuvwxyz0123456789_-");

@@ -11,6 +11,10 @@
 
 /* refuse or skip */
 int config_check_hooks(const char *v, const char *what, struct err *e);
+/* stop or remove */
+int config_check_idle(const char *v, const char *what, struct err *e);
+/* never or command */
+int config_check_checkpoint(const char *v, const char *what, struct err *e);
 /* The name of an interface. */
 int config_check_interface(const char *v, const char *what, struct err *e);
 /* One range of addresses; any number of them, separated by blanks or commas. */

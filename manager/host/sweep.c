@@ -6,12 +6,15 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/getdents.h"
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/host/checkpoint.h"
 #include "manager/host/events.h"
 #include "manager/host/names.h"
 #include "manager/host/netclear.h"
@@ -89,11 +92,21 @@ static int is_dying(struct registry *r, const char *id)
 	return path_has(r->sandboxes_fd, path);
 }
 
+/* Its processes cannot end while their files stand still for a checkpoint that was killed, too. */
+static void thaw_left(struct registry *r, const char *id)
+{
+	autoclose int box = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (box >= 0)
+		checkpoint_thaw_left(box);
+}
+
 static int clear(struct registry *r, const char *id, unsigned ms, struct err *e)
 {
 	struct cgroup cg;
 	int result;
 
+	thaw_left(r, id);
 	result = cgroup_open(&cg, r->config->cgroup_parent, id, e);
 	if (result == 0)
 		result = end_of_dead(r, id, ms, &cg, e);
@@ -114,14 +127,31 @@ static void tell_death(struct registry *r, const char *id)
 		events_add(r, "die", id, json_pack("{s:s}", "reason", "its keeper ended; what it left was removed"));
 }
 
+/*
+ * The lock of one that is dead.  While a checkpoint has the layer stand still, its process holds
+ * the lock beyond the keeper's end: for that it waits.
+ */
+static int lock_left(struct registry *r, const char *id, unsigned ms, struct err *e)
+{
+	const uint64_t end = clock_ms() + ms;
+	int lock;
+
+	for (;;) {
+		if (registry_lock(r, e) < 0)
+			return -1;
+		lock = lock_dead(r, id, e);
+		registry_unlock(r);
+		if (lock >= 0 || e->code != ERR_BUSY || clock_ms() >= end ||
+		    !checkpoint_copies(r->kept_fd, id))
+			return lock;
+		nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL);
+	}
+}
+
 int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int newer_too, struct err *e)
 {
-	autoclose int lock = -1;
+	autoclose int lock = lock_left(r, id, ms, e);
 
-	if (registry_lock(r, e) < 0)
-		return -1;
-	lock = lock_dead(r, id, e);
-	registry_unlock(r);
 	if (lock < 0)
 		return e->code == ERR_BUSY || e->code == ERR_NOT_FOUND ? 0 : -1;
 	if ((!newer_too && record_check_format(r, id, e) < 0) || clear(r, id, ms, e) < 0)

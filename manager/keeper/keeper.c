@@ -35,14 +35,14 @@
 /* ---- the loop ---------------------------------------------------------------- */
 
 enum watch_kind { WATCH_LISTEN, WATCH_INIT, WATCH_SIGNAL, WATCH_OOM, WATCH_CLIENT, WATCH_COMMAND, WATCH_INPUT, WATCH_SESSION, WATCH_STATUS,
-		  WATCH_NETWORK, WATCH_FILTERS, WATCH_OWNER, WATCH_CALLER };
+		  WATCH_NETWORK, WATCH_FILTERS, WATCH_OWNER, WATCH_CALLER, WATCH_CHECKPOINT };
 
 struct watch {
 	enum watch_kind kind;
 	int index, which;
 };
 
-#define WATCHES_MAX (8 + KEEPER_CLIENTS + 3 * KEEPER_COMMANDS + 3 * KEEPER_SESSIONS)
+#define WATCHES_MAX (9 + KEEPER_CLIENTS + 3 * KEEPER_COMMANDS + 3 * KEEPER_SESSIONS)
 
 struct watches {
 	struct pollfd p[WATCHES_MAX];
@@ -70,6 +70,7 @@ static void watch_all(struct keeper *k, struct watches *ws)
 	watch(ws, k->sandbox.net.notice_fd, WATCH_NETWORK, 0, 0);
 	watch(ws, k->sandbox.filters.fd, WATCH_FILTERS, 0, 0);
 	watch(ws, k->owner_fd, WATCH_OWNER, 0, 0);
+	watch(ws, k->checkpoint.pid ? k->checkpoint.sock : -1, WATCH_CHECKPOINT, 0, 0);
 	for (i = 0; i < KEEPER_COMMANDS; i++) {
 		if (!k->commands[i])
 			continue;
@@ -220,6 +221,9 @@ static void serve(struct keeper *k, const struct watch *w)
 	case WATCH_NETWORK:
 		keeper_network_notice(k);
 		break;
+	case WATCH_CHECKPOINT:
+		keeper_checkpoint_note(k);
+		break;
 	case WATCH_OWNER:
 		keeper_owner_ended(k);
 		break;
@@ -356,6 +360,7 @@ static void end(struct keeper *k)
 	int i;
 
 	memcpy(id, k->claim.id, sizeof(id));
+	keeper_checkpoint_end(k);
 	tell_ends(k);
 	if (k->stop_reason)
 		keeper_record_stop(k);

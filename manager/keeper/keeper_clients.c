@@ -19,7 +19,7 @@ static void drop_client(struct keeper *k, int i)
 		return;
 	if (k->held_by == i + 1) {
 		k->held_by = 0;
-		if (!k->paused)
+		if (!k->paused && !k->checkpoint.stands)
 			cgroup_freeze(&k->sandbox.cgroup, 0, &ignored);
 	}
 	/* the last of those that work on files sees its end when nothing of the keeper is left */
@@ -30,6 +30,7 @@ static void drop_client(struct keeper *k, int i)
 	k->clients[i].guarded = k->clients[i].waits_health = k->clients[i].attends = 0;
 	keeper_follow_release(&k->clients[i]);
 	keeper_command_client_gone(k, i);
+	keeper_checkpoint_client_gone(k, i);
 	session_client_gone(k, i);
 }
 
@@ -139,7 +140,20 @@ static int dispatch(struct keeper *k, int i, const json_t *json, const int *fds,
 		if (!rq.command)
 			return -1;
 	}
+	if (rq.op == OP_exec || rq.op == OP_sh) {
+		int waits = keeper_checkpoint_before(k, &rq, e);
+
+		if (waits)
+			return waits < 0 ? -1 : 0;
+	}
 	return handlers[rq.op](k, &rq, e);
+}
+
+int keeper_serve_again(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	if (check_running(k, protocol_operations[rq->op].flags, e) < 0)
+		return -1;
+	return handlers[rq->op](k, rq, e);
 }
 
 /* A long request is {"op":...,"data":true}; its members are in a memfd, the last descriptor. */

@@ -191,6 +191,9 @@ static int launch_command(struct keeper *k, struct keeper_command *c, const stru
 	if (tty && c->detached && keep_terminal(k, c, rq, ret_master, e) < 0)
 		goto out;
 	c->text = text_of(&argv);
+	if (q->client != -1)
+		keeper_checkpoint_ran(k, c->text ? c->text : "",
+				      c->text ? strlen(c->text) : 0);
 	job.argv = argv.v;
 	job.argc = argv.n;
 	job.env = env.v;

@@ -68,6 +68,7 @@ static int launch_helper(struct keeper *k, struct keeper_command *c, const struc
 		return -1;
 	job.program_fd = k->fileop_fd;
 	job.argv = argv;
+	keeper_checkpoint_ran(k, k->checkpoint.last, strlen(k->checkpoint.last));
 	c->text = strdup(job.argc > 1 ? argv[1] : "file");
 	r = sandbox_exec(&k->sandbox, c->seq, &job, rq->fds, e);
 	free(argv);

@@ -89,8 +89,10 @@ static int append(struct keeper *k, struct keeper_session *s, const struct sessi
 
 static int run_now(struct keeper *k, struct keeper_session *s, const struct session_text *t, struct err *e)
 {
-	if (session_run(k, s, t, e) == 0)
+	if (session_run(k, s, t, e) == 0) {
+		keeper_checkpoint_ran(k, t->text, t->n);
 		return 0;
+	}
 	if (!s->shell_seq)
 		session_release(k, s);
 	return -1;

@@ -11,6 +11,7 @@
 #include "manager/host/netevents.h"
 #include "manager/host/policy.h"
 #include "manager/keeper/keeper.h"
+#include "manager/keeper/keeper_timeline.h"
 #include "manager/keeper/keeper_log.h"
 #include "manager/keeper/keeper_service.h"
 #include "manager/keeper/protocol.h"
@@ -176,6 +177,7 @@ struct keeper {
 	int owner_fd;		/* a pidfd, or -1 */
 	uint64_t owner_until_ms;	/* the owner has ended; 0: it lives, or there is none */
 	struct keeper_main main;
+	struct keeper_checkpoint checkpoint;
 	int stays;		/* it is started again at once: its stop removes nothing */
 	int for_files;		/* it does not appear to run (keeper_files.c) */
 	uint64_t files_until_ms;	/* then it ends, if no client has come; 0: one has */
@@ -233,6 +235,8 @@ PROTOCOL_OPERATIONS(X)
 /* keeper_clients.c */
 void keeper_accept(struct keeper *k);
 void keeper_serve_client(struct keeper *k, int i);
+/* Serves a request that has waited for a checkpoint. */
+int keeper_serve_again(struct keeper *k, const struct keeper_request *rq, struct err *e);
 /* Sends msg, which it consumes, to client i; a client that cannot take it is dropped. */
 void keeper_answer(struct keeper *k, int client, json_t *msg, const int *fds, size_t count);
 /* The same with the member "verdict". */

@@ -122,8 +122,10 @@ static int set_paused(struct keeper *k, int client, int paused, struct err *e)
 		return err_set(
 			e, ERR_BUSY,
 			"the sandbox stands still for a commit; hint: try again when that is done");
-	if ((!paused && keeper_budget_allows(k, e) < 0) ||
-	    cgroup_freeze(&k->sandbox.cgroup, paused, e) < 0)
+	if (!paused && keeper_budget_allows(k, e) < 0)
+		return -1;
+	/* after a checkpoint it stays frozen, or goes on */
+	if (!k->checkpoint.stands && cgroup_freeze(&k->sandbox.cgroup, paused, e) < 0)
 		return -1;
 	k->paused = paused;
 	if (paused)

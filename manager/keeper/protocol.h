@@ -30,12 +30,13 @@
 #define PROTOCOL_MEMBERS(X) \
 	X(aliases, STRINGS) X(all, FLAG) X(allow_host, STRINGS) X(allow_net, STRINGS) \
 	X(argv, STRINGS) \
+	X(checkpoint, FLAG) \
 	X(cols, NUMBER) X(command, STRING) X(cpu_milli, LIMIT) X(cpu_ms, NUMBER) X(data, FLAG) \
 	X(deny_host, STRINGS) X(deny_net, STRINGS) X(detach, FLAG) X(drain_ms, NUMBER) \
 	X(env, STRINGS) X(eof, FLAG) X(from, NUMBER) X(grace_ms, NUMBER) X(guard, FLAG) \
 	X(guardian_pid, NUMBER) X(health, OBJECT) X(hold, FLAG) \
 	X(idle_timeout_ms, NUMBER) X(index, NUMBER) X(inline, FLAG) X(io_rates, STRINGS) \
-	X(io_weight, NUMBER) X(is_text, FLAG) \
+	X(io_weight, NUMBER) X(is_text, FLAG) X(keep, NUMBER) \
 	X(max, NUMBER) X(max_bytes, NUMBER) X(max_connections, NUMBER) X(memory_bytes, LIMIT) \
 	X(merge, FLAG) X(mount, OBJECT) X(name, STRING) X(no_wait, FLAG) X(on_timeout, STRING) X(op, STRING) \
 	X(own, FLAG) X(owner, STRING) X(owner_grace_ms, NUMBER) \
@@ -76,11 +77,12 @@ enum protocol_flags {
 #define PROTOCOL_OPERATIONS(X) \
 	X(adopt, "adopt", 1, 0, 0, HAS(token) HAS(env) HAS(mount)) \
 	X(attest, "attest", 1, 0, PROTOCOL_RUNNING, ) \
+	X(checkpoint, "checkpoint", 2, 0, PROTOCOL_WORK, SINCE(2, name) SINCE(2, keep)) \
 	X(commands, "commands", 1, 0, 0, ) \
 	X(exec, "exec", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(env) HAS(user) \
 	  HAS(workdir) HAS(ulimits) HAS(tty) HAS(rows) HAS(cols) HAS(detach) HAS(silent) \
 	  HAS(is_text) HAS(stdin_open) HAS(wait_children) HAS(name) HAS(timeout_ms) HAS(grace_ms) \
-	  HAS(memory_bytes) HAS(cpu_milli) HAS(pids)) \
+	  HAS(memory_bytes) HAS(cpu_milli) HAS(pids) SINCE(2, checkpoint)) \
 	X(file, "file", 1, 3, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(argv) HAS(user) \
 	  HAS(timeout_ms)) \
 	X(follow, "follow", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) \
@@ -106,7 +108,7 @@ enum protocol_flags {
 	X(session_close, "session-close", 1, 0, 0, HAS(session)) \
 	X(sessions, "sessions", 1, 0, 0, ) \
 	X(sh, "sh", 1, 1, PROTOCOL_RUNNING | PROTOCOL_WORK, HAS(session) HAS(text) HAS(split) \
-	  HAS(timeout_ms) HAS(on_timeout) HAS(queue_ms) HAS(no_wait)) \
+	  HAS(timeout_ms) HAS(on_timeout) HAS(queue_ms) HAS(no_wait) SINCE(2, checkpoint)) \
 	X(sh_cancel, "sh-cancel", 1, 0, 0, HAS(session) HAS(own)) \
 	X(sh_wait, "sh-wait", 1, 0, 0, HAS(session) HAS(timeout_ms) HAS(on_timeout)) \
 	X(signal, "signal", 1, 0, PROTOCOL_EITHER, HAS(command) HAS(session) HAS(signal) HAS(all)) \

@@ -40,6 +40,14 @@ berth cp FILE SANDBOX:PATH | cp in.txt | cp in.txt work:/tmp/x
 berth diff ID | diff | diff work
 644 | file write --mode 9z work /tmp/z < in.txt | file write --mode 644 work /tmp/z < in.txt
 berth %s --help | file read work | file read --help
+berth checkpoint ID | checkpoint | checkpoint work; checkpoint rm work k1
+berth checkpoints ID | checkpoints | checkpoints work
+berth checkpoint rm ID k1 | checkpoint rm | checkpoint work; checkpoints work
+berth undo ID | undo | create --name c7 host; checkpoint c7; undo c7; rm -f c7
+berth checkpoints lists them | undo --to k99 work | checkpoints work
+berth checkpoints lists those there are, and berth checkpoint makes one | undo rest | checkpoints rest; checkpoint rest; checkpoint rm rest k1
+a-z 0-9 _ . -, and not k with a number | checkpoint --name k1 work | checkpoint --name a.b-1 work; checkpoint rm work a.b-1
+another --name, or berth checkpoint rm | create --name c8 host; checkpoint --name a c8; checkpoint --name a c8 | checkpoint --name b c8; checkpoint rm c8 a; rm -f c8
 berth commit SANDBOX NAME | commit rest | commit rest made:1
 make an image by berth image bootstrap or import, and a sandbox of it | commit work x:1 | image import fs made:2; create --name m2 made:2; commit m2 made:3; rm -f m2
 berth %s ID, ids are listed by berth ps -a | stop | ps -a; stop rest
@@ -199,6 +207,9 @@ berth gc clears what could not be removed: %.200s
 end the sandboxes that load filters of their own, or double that limit with sysctl
 less than 128 KiB each, larger ones as a file in the sandbox
 berth doctor tells why
+berth create makes sandboxes that last
+berth checkpoint rm removes one, and berth system df tells what takes it
+berth stop %s, then berth checkpoint %s, which makes it a file, then berth start %s
 set state_dir to a directory on ext4, xfs or btrfs
 ask for a larger --disk or fewer --disk-inodes
 of %s
@@ -274,6 +285,7 @@ try again
     "needs a device, a CDI specification or a configuration: test_devices.py":
 r"""
 "refuse" or "skip"
+"never" or "command"
 chown root, and chmod go-w
 cdi_hooks = "skip", section devices of berth.toml, makes the device without them
 name it in privileged, section devices of berth.toml

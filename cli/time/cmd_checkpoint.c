@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* berth checkpoint, checkpoints, checkpoint rm: copies of a sandbox's files at one instant. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/time/layerbox.h"
+#include "manager/host/events.h"
+#include "manager/keeper/request.h"
+
+enum { OPT_JSON = 1, OPT_NAME, OPT_KEEP };
+
+static const struct opt json_options[] = {
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
+};
+
+static const struct opt options[] = {
+	{ "name", 0, OPT_VALUE, "NAME", "a name for the checkpoint, beside its id", OPT_NAME },
+	{ "keep", 0, OPT_VALUE, "N",
+	  "let the sandbox keep N from now on; the oldest go (default: [sandbox] checkpoint_keep)",
+	  OPT_KEEP },
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
+};
+
+struct args {
+	int json;
+	const char *name;
+	uint64_t keep;
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct args *a = ctx;
+
+	if (id == OPT_JSON)
+		a->json = 1;
+	else if (id == OPT_NAME)
+		a->name = value;
+	else
+		return num_u64(value, "keep", 1, CHECKPOINT_KEEP_MAX, &a->keep, e);
+	return 0;
+}
+
+/* ---- checkpoint ------------------------------------------------------------------ */
+
+static json_t *ask_keeper(struct layerbox *b, const struct args *a, struct err *e)
+{
+	autojson json_t *rq = protocol_request(OP_checkpoint);
+
+	b->s.sock = keeper_connect(&b->s.registry, b->s.id, e);
+	if (b->s.sock < 0)
+		return NULL;
+	if (a->name[0])
+		request_set_name(rq, a->name);
+	if (a->keep)
+		request_set_keep(rq, a->keep);
+	return keeper_call(b->s.sock, rq, NULL, 0, NULL, e);
+}
+
+static json_t *of_stopped(struct layerbox *b, const struct args *a, struct err *e)
+{
+	json_t *members = json_pack("{s:s*}", "name", a->name[0] ? a->name : NULL), *answer;
+	char id[CHECKPOINT_ID];
+
+	if (!members) {
+		err_set(e, ERR_INVALID, "the name is not valid UTF-8");
+		return NULL;
+	}
+	if (layerbox_claim(b, e) < 0) {
+		json_decref(members);
+		return NULL;
+	}
+	if (layerbox_checkpoint(b, a->name, members, (unsigned)a->keep, id, e) < 0)
+		return NULL;
+	answer = json_pack("{s:s,s:s*}", "checkpoint", id, "name", a->name[0] ? a->name : NULL);
+	events_add(&b->s.registry, "checkpoint", b->s.id, json_deep_copy(answer));
+	return answer;
+}
+
+static int make(struct layerbox *b, const char *ref, const struct args *a, struct err *e)
+{
+	autojson json_t *answer = NULL;
+	const char *id;
+
+	if (layerbox_find(b, ref, e) < 0)
+		return -1;
+	answer = b->s.kept ? of_stopped(b, a, e) : ask_keeper(b, a, e);
+	if (!answer)
+		return -1;
+	id = json_string_value(json_object_get(answer, "checkpoint"));
+	if (!id)
+		return err_set(e, ERR_INTERNAL, "the keeper told no checkpoint");
+	if (!a->json)
+		return puts(id) < 0 ? err_sys(e, "write") : 0;
+	json_object_set_new(answer, "id", json_string(b->s.id));
+	json_object_del(answer, "v");
+	return command_print_json(answer, JSON_COMPACT, e);
+}
+
+static int checkpoint_main(const struct command *self, int argc, char **argv)
+{
+	struct args a = { .name = "" };
+	struct layerbox b;
+	struct err e = { 0 };
+	int rest, help = 0, r;
+
+	layerbox_init(&b);
+	r = command_options(self, argc, argv, set_option, &a, &rest, &help, &e);
+	if (r == 0 && help)
+		return 0;
+	if (r == 0 && rest + 1 != argc)
+		r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth checkpoint ID");
+	if (r == 0)
+		r = make(&b, argv[rest], &a, &e);
+	layerbox_close(&b);
+	return r < 0 ? command_fail(self, &e, a.json) : 0;
+}
+
+/* ---- checkpoints ------------------------------------------------------------------ */
+
+static const char *text_of(const json_t *record, const char *key)
+{
+	const char *s = json_string_value(json_object_get(record, key));
+
+	return s ? s : "-";
+}
+
+static void age_of(const json_t *record, char out[24])
+{
+	const uint64_t made = (uint64_t)json_integer_value(json_object_get(record, "created_ms"));
+	const uint64_t now = clock_wall_ms(), s = now > made ? (now - made) / 1000 : 0;
+
+	if (s < 120)
+		snprintf(out, 24, "%llus", (unsigned long long)s);
+	else if (s < 7200)
+		snprintf(out, 24, "%llum", (unsigned long long)s / 60);
+	else
+		snprintf(out, 24, "%lluh", (unsigned long long)s / 3600);
+}
+
+static void show(const struct checkpoints *all)
+{
+	const char *head = checkpoints_head(all);
+	json_t *one;
+	size_t i;
+
+	printf("%-8s %-8s %-16s %6s %8s  %s\n", "ID", "PARENT", "NAME", "AGE", "SIZE", "AFTER");
+	json_array_foreach (checkpoints_list(all), i, one) {
+		const char *id = text_of(one, "id");
+		char age[24], size[24], command[200];
+
+		age_of(one, age);
+		snprintf(size, sizeof(size), "%.1fM",
+			 (double)json_integer_value(json_object_get(one, "bytes")) / 1048576.0);
+		log_clean(command, sizeof(command), text_of(one, "command"), 0);
+		printf("%-7s%s %-8s %-16s %6s %8s  %s\n", id, head && !strcmp(head, id) ? "*" : " ",
+		       text_of(one, "parent"), text_of(one, "name"), age, size, command);
+	}
+}
+
+static int list(struct layerbox *b, const char *ref, int json, struct err *e)
+{
+	struct checkpoints all = CHECKPOINTS_NONE;
+	int result = 0;
+
+	if (layerbox_find(b, ref, e) < 0 || checkpoints_open(b->dir_fd, 0, &all, e) < 0)
+		return -1;
+	if (json) {
+		autojson json_t *doc =
+			json_pack("{s:s,s:s?,s:O}", "id", b->s.id, "head", checkpoints_head(&all),
+				  "checkpoints", checkpoints_list(&all));
+
+		result = doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
+	} else {
+		show(&all);
+	}
+	checkpoints_close(&all);
+	return result;
+}
+
+static int list_main(const struct command *self, int argc, char **argv)
+{
+	struct args a = { .name = "" };
+	struct layerbox b;
+	struct err e = { 0 };
+	int rest, help = 0, r;
+
+	layerbox_init(&b);
+	r = command_options(self, argc, argv, set_option, &a, &rest, &help, &e);
+	if (r == 0 && help)
+		return 0;
+	if (r == 0 && rest + 1 != argc)
+		r = err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth checkpoints ID");
+	if (r == 0)
+		r = list(&b, argv[rest], a.json, &e);
+	layerbox_close(&b);
+	return r < 0 ? command_fail(self, &e, a.json) : 0;
+}
+
+/* ---- checkpoint rm ----------------------------------------------------------------- */
+
+static int remove_each(struct layerbox *b, char **words, int n, int as_json, struct err *e)
+{
+	struct checkpoints all = CHECKPOINTS_NONE;
+	autojson json_t *gone = json_array();
+	int i, result = 0;
+
+	if (checkpoints_open(b->dir_fd, 1, &all, e) < 0)
+		return -1;
+	for (i = 0; i < n && result == 0; i++) {
+		autojson json_t *one = json_incref(checkpoints_find(&all, words[i], e));
+
+		result = one ? checkpoint_remove(&all, text_of(one, "id"), e) : -1;
+		if (result == 0) {
+			json_array_append(gone, json_object_get(one, "id"));
+			if (!as_json)
+				puts(text_of(one, "id"));
+		}
+	}
+	checkpoints_close(&all);
+	if (json_array_size(gone))
+		events_add(&b->s.registry, "checkpoint-rm", b->s.id,
+			   json_pack("{s:O}", "checkpoints", gone));
+	if (result == 0 && as_json) {
+		autojson json_t *doc = json_pack("{s:s,s:O}", "id", b->s.id, "removed", gone);
+
+		result = doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
+	}
+	return result;
+}
+
+static int rm_main(const struct command *self, int argc, char **argv)
+{
+	struct args a = { .name = "" };
+	struct layerbox b;
+	struct err e = { 0 };
+	int rest, help = 0, r;
+
+	layerbox_init(&b);
+	r = command_options(self, argc, argv, set_option, &a, &rest, &help, &e);
+	if (r == 0 && help)
+		return 0;
+	if (r == 0 && rest + 2 > argc)
+		r = err_set(&e, ERR_USAGE,
+			    "a sandbox and its checkpoints are wanted; "
+			    "hint: berth checkpoint rm ID k1");
+	if (r == 0)
+		r = layerbox_find(&b, argv[rest], &e);
+	if (r == 0)
+		r = remove_each(&b, argv + rest + 1, argc - rest - 1, a.json, &e);
+	layerbox_close(&b);
+	return r < 0 ? command_fail(self, &e, a.json) : 0;
+}
+
+const struct command cmd_checkpoint_rm = {
+	.name = "checkpoint rm",
+	.args = "SANDBOX CHECKPOINT...",
+	.summary = "remove checkpoints of a sandbox",
+	.opts = json_options,
+	.opt_count = ARRAY_LEN(json_options),
+	.complete = COMPLETE_SANDBOX,
+	.run = rm_main,
+};
+
+const struct command cmd_checkpoint = {
+	.name = "checkpoint",
+	.args = "SANDBOX",
+	.summary =
+		"keep a sandbox's files as they are now, and print the checkpoint's id",
+	.detail = "Commands run on; they stand still for the instant itself.  berth undo goes back "
+		  "to it.",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_SANDBOX,
+	.run = checkpoint_main,
+};
+
+const struct command cmd_checkpoints = {
+	.name = "checkpoints",
+	.args = "SANDBOX",
+	.summary = "list the checkpoints of a sandbox",
+	.opts = json_options,
+	.opt_count = ARRAY_LEN(json_options),
+	.complete = COMPLETE_SANDBOX,
+	.run = list_main,
+};

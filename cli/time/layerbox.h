@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layerbox - a lasting sandbox whose layer and checkpoints a command works on. */
+#ifndef BERTH_CLI_TIME_LAYERBOX_H
+#define BERTH_CLI_TIME_LAYERBOX_H
+
+#include "cli/live/sandbox_open.h"
+#include "manager/host/checkpoint.h"
+
+struct layerbox {
+	struct sandbox_ref s;
+	int dir_fd;         /* its directory */
+	struct claim claim; /* of one that does not run */
+	int claimed;
+};
+
+void layerbox_init(struct layerbox *b);
+void layerbox_close(struct layerbox *b);
+/* Finds it.  ERR_UNSUPPORTED for one that ends with its command. */
+int layerbox_find(struct layerbox *b, const char *ref, struct err *e);
+/* Nobody starts it until layerbox_close() or layerbox_release(). */
+int layerbox_claim(struct layerbox *b, struct err *e);
+void layerbox_release(struct layerbox *b);
+/* A checkpoint of one that does not run; members (consumed) as checkpoint_commit() has them. */
+int layerbox_checkpoint(struct layerbox *b, const char *name, json_t *members, unsigned keep,
+			char ret_id[CHECKPOINT_ID], struct err *e);
+
+#endif

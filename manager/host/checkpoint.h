@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * checkpoint - the checkpoints of a lasting sandbox: copies of its writable layer, each of one
+ * instant.
+ *
+ * On disk, below the sandbox's directory:
+ *   checkpoints/            flock'ed by each process that reads (shared) or changes it
+ *   checkpoints/list.json   {"version", "next", "head", "keep", "list": [{"id", "parent", ...}]}
+ *   checkpoints/kN.img      the layer of checkpoint kN
+ *   checkpoints/kN.NAME.sh  what brings the shell of session NAME back, as it was then
+ *   checkpoints/undo.img    a layer that is to become the sandbox's
+ *   checkpoints/pending     it is to: the id of its checkpoint
+ *   checkpoints/restored    the layer is that checkpoint's, and nothing has run since
+ *   checkpoints/frozen      the loop device of a layer that a checkpoint lets stand still
+ *
+ * A checkpoint exists when the list names it; the list is replaced in one step, and what it does
+ * not name is removed by the next checkpoint_begin().  An undo is decided when "pending" is there;
+ * checkpoint_settle() then completes it, as often as it takes.  The head is the checkpoint that
+ * the layer came from.
+ */
+#ifndef BERTH_MANAGER_HOST_CHECKPOINT_H
+#define BERTH_MANAGER_HOST_CHECKPOINT_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+#define CHECKPOINTS_DIR "checkpoints"
+#define CHECKPOINT_KEEP_MAX 256u
+#define CHECKPOINT_ID 16 /* room for an id */
+
+struct checkpoints {
+	int box_fd; /* the sandbox's directory, borrowed */
+	int dir_fd; /* locked; -1: it has none */
+	json_t *doc;
+};
+
+#define CHECKPOINTS_NONE                                                                           \
+	{                                                                                          \
+		.box_fd = -1, .dir_fd = -1                                                         \
+	}
+
+/* The checkpoints of the sandbox with that directory.  To change them takes exclusive. */
+int checkpoints_open(int box_fd, int exclusive, struct checkpoints *ret, struct err *e);
+void checkpoints_close(struct checkpoints *c);
+/* The records, oldest first; borrowed. */
+const json_t *checkpoints_list(const struct checkpoints *c);
+/* The id of the head, or NULL. */
+const char *checkpoints_head(const struct checkpoints *c);
+/* That of an id or a name; borrowed.  NULL with ERR_NOT_FOUND. */
+json_t *checkpoints_find(const struct checkpoints *c, const char *word, struct err *e);
+/*
+ * The one that steps lead back to: 1 is the head, 2 its parent.  Where nothing has run since an
+ * undo, the head is what the layer already is, and 1 is its parent.  NULL with ERR_NOT_FOUND.
+ */
+json_t *checkpoints_back(const struct checkpoints *c, unsigned steps, struct err *e);
+/* A name of a checkpoint: one that is no id and no other's.  ERR_INVALID, ERR_EXISTS. */
+int checkpoints_check_name(const struct checkpoints *c, const char *name, struct err *e);
+
+/*
+ * The empty file of a new checkpoint, with its id.  Removes what unfinished ones left, and
+ * refuses (ERR_FULL) where the copy of the layer would find no room.  layer_fd: the layer's file.
+ */
+int checkpoint_begin(struct checkpoints *c, int layer_fd, char ret_id[CHECKPOINT_ID],
+		     struct err *e);
+/* How many a sandbox keeps: what was said last, else the preset. */
+struct checkpoint_keep {
+	unsigned from_now_on; /* 0: nothing is said */
+	unsigned preset;
+};
+/*
+ * Makes it one: members are those of its record besides "id", "parent", "created_ms" and "bytes",
+ * and are consumed.  Its file is on disk.  Then the oldest go while there are more than are kept.
+ */
+int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
+		      const struct checkpoint_keep *keep, struct err *e);
+/* Removes the file of one that was begun. */
+void checkpoint_cancel(const struct checkpoints *c, const char *id);
+int checkpoint_remove(struct checkpoints *c, const char *id, struct err *e);
+/* Fills the new file to_name below to_dir with the layer of the checkpoint, on disk. */
+int checkpoint_copy(const struct checkpoints *c, const char *id, int to_dir, const char *to_name,
+		    struct err *e);
+
+/* Makes undo.img, which takes as long as a copy does; the sandbox may run meanwhile. */
+int checkpoint_prepare(struct checkpoints *c, const char *id, struct err *e);
+/* Decides the undo, for one who has claimed the sandbox, and completes it. */
+int checkpoint_undo(struct checkpoints *c, const char *id, struct err *e);
+/* Completes an undo that was decided.  For one who has claimed the sandbox; cheap where nothing is.
+ */
+int checkpoint_settle(int box_fd, struct err *e);
+
+/* The id in "restored": 1, or 0 when there is none. */
+int checkpoint_restored(int box_fd, char ret_id[CHECKPOINT_ID]);
+/* Something runs: the layer is no longer that of the checkpoint. */
+void checkpoint_touched(int box_fd);
+
+/* Notes that the layer mounted at mnt_fd is about to stand still; and that it goes on. */
+int checkpoint_note_frozen(int dir_fd, int mnt_fd, struct err *e);
+void checkpoint_note_thawed(int dir_fd);
+/* Whether the layer of sandbox id below kept_fd stands still for one now. */
+int checkpoint_copies(int kept_fd, const char *id);
+/* Lets the layer of a sandbox go on whose keeper and whose checkpoint were both killed. */
+void checkpoint_thaw_left(int box_fd);
+
+#endif

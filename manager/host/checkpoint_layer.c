@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layers of checkpoints: copies, the undo that puts one in its place, and notes about the layer in
+ * use. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/path.h"
+#include "manager/host/checkpoint.h"
+#include "runtime/kernel/fileclone.h"
+#include "runtime/kernel/fsfreeze.h"
+#include "runtime/kernel/loopdev.h"
+#include "runtime/sandbox/writable.h"
+
+#define UNDO "undo.img"
+#define PENDING "pending"
+#define RESTORED "restored"
+#define FROZEN "frozen"
+#define LOOP_MAJOR 7
+
+int checkpoint_copy(const struct checkpoints *c, const char *id, int to_dir, const char *to_name,
+		    struct err *e)
+{
+	char file[CHECKPOINT_ID + 8];
+	autoclose int from = -1, to = -1;
+
+	snprintf(file, sizeof(file), "%s.img", id);
+	from = openat(c->dir_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (from < 0)
+		return err_sys(e, "open checkpoint %s", id);
+	to = openat(to_dir, to_name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (to < 0)
+		return err_sys(e, "make the file of a writable layer");
+	if (fileclone(from, to, NULL, NULL, e) >= 0 && fsync(to) == 0)
+		return 0;
+	if (e->code == ERR_NONE)
+		err_sys(e, "write the file of a writable layer");
+	unlinkat(to_dir, to_name, 0);
+	return -1;
+}
+
+int checkpoint_prepare(struct checkpoints *c, const char *id, struct err *e)
+{
+	*e = (struct err){ 0 };
+	return checkpoint_copy(c, id, c->dir_fd, UNDO, e);
+}
+
+/* A small file with the id of a checkpoint: 1, or 0 when there is none. */
+static int read_note(int dir_fd, const char *name, char ret_id[CHECKPOINT_ID])
+{
+	autobuf struct buf b = BUF_INIT(CHECKPOINT_ID - 1);
+	struct err ignored;
+
+	if (io_read_file(dir_fd, name, &b, &ignored) < 0 || !b.len)
+		return 0;
+	snprintf(ret_id, CHECKPOINT_ID, "%.*s", (int)b.len, b.data);
+	return 1;
+}
+
+static int complete(struct checkpoints *c, const char *id, struct err *e)
+{
+	autofree char *text = NULL;
+
+	if (path_has(c->dir_fd, UNDO) && renameat(c->dir_fd, UNDO, c->box_fd, WRITABLE_FILE) < 0)
+		return err_sys(e, "put the layer of checkpoint %s in its place", id);
+	if (json_object_set_new(c->doc, "head", json_string(id)) < 0)
+		return err_nomem(e);
+	text = json_dumps(c->doc, JSON_COMPACT);
+	if (!text)
+		return err_nomem(e);
+	if (fsync(c->box_fd) < 0)
+		return err_sys(e, "write the layer of checkpoint %s", id);
+	if (io_replace_file(c->dir_fd, "list.json", text, strlen(text), 0600, 1, e) < 0 ||
+	    io_replace_file(c->dir_fd, RESTORED, id, strlen(id), 0600, 0, e) < 0)
+		return -1;
+	return unlinkat(c->dir_fd, PENDING, 0) < 0 ? err_sys(e, "complete an undo") : 0;
+}
+
+int checkpoint_undo(struct checkpoints *c, const char *id, struct err *e)
+{
+	if (io_replace_file(c->dir_fd, PENDING, id, strlen(id), 0600, 1, e) < 0)
+		return -1;
+	return complete(c, id, e);
+}
+
+int checkpoint_settle(int box_fd, struct err *e)
+{
+	struct checkpoints c = CHECKPOINTS_NONE;
+	char id[CHECKPOINT_ID];
+	int result = 0;
+
+	if (!path_has(box_fd, CHECKPOINTS_DIR "/" PENDING))
+		return 0;
+	if (checkpoints_open(box_fd, 1, &c, e) < 0)
+		return -1;
+	if (read_note(c.dir_fd, PENDING, id))
+		result = complete(&c, id, e);
+	checkpoints_close(&c);
+	return result;
+}
+
+int checkpoint_restored(int box_fd, char ret_id[CHECKPOINT_ID])
+{
+	return read_note(box_fd, CHECKPOINTS_DIR "/" RESTORED, ret_id);
+}
+
+void checkpoint_touched(int box_fd)
+{
+	unlinkat(box_fd, CHECKPOINTS_DIR "/" RESTORED, 0);
+}
+
+/* ---- a layer that stands still ------------------------------------------------ */
+
+int checkpoint_note_frozen(int dir_fd, int mnt_fd, struct err *e)
+{
+	char text[16];
+	struct stat st;
+	int n;
+
+	if (fstat(mnt_fd, &st) < 0)
+		return err_sys(e, "look at the writable layer");
+	if (major(st.st_dev) != LOOP_MAJOR)
+		return err_set(e, ERR_INTERNAL, "the writable layer is on no loop device");
+	n = snprintf(text, sizeof(text), "%u", minor(st.st_dev));
+	/* not for a boot to outlive: that thaws everything */
+	return io_replace_file(dir_fd, FROZEN, text, (size_t)n, 0600, 0, e);
+}
+
+void checkpoint_note_thawed(int dir_fd)
+{
+	unlinkat(dir_fd, FROZEN, 0);
+}
+
+int checkpoint_copies(int kept_fd, const char *id)
+{
+	char path[100];
+
+	snprintf(path, sizeof(path), "%s/" CHECKPOINTS_DIR "/" FROZEN, id);
+	return path_has(kept_fd, path);
+}
+
+void checkpoint_thaw_left(int box_fd)
+{
+	autobuf struct buf b = BUF_INIT(16);
+	autoclose int file = -1, loop = -1, mnt = -1;
+	uint64_t number;
+	struct err ignored;
+
+	if (io_read_file(box_fd, CHECKPOINTS_DIR "/" FROZEN, &b, &ignored) < 0 ||
+	    buf_add(&b, "", 1, &ignored) < 0 ||
+	    num_u64(b.data, "loop", 0, 1u << 20, &number, &ignored) < 0)
+		return;
+	file = openat(box_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	loop = file < 0 ? -1 : loopdev_find(file, (unsigned)number);
+	mnt = loop < 0 ? -1 : loopdev_mount(loop, &ignored);
+	if (mnt >= 0)
+		fsfreeze_thaw(mnt, &ignored);
+	unlinkat(box_fd, CHECKPOINTS_DIR "/" FROZEN, 0);
+}

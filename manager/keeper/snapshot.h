@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * snapshot - the process that copies the writable layer of a living sandbox.
+ *
+ * The keeper forks it, so that the keeper goes on to answer its clients.  It writes out what is
+ * dirty while the sandbox runs, says SNAPSHOT_READY and waits for one byte, with which the keeper
+ * tells it that the sandbox stands still; it freezes the file system, copies its file, thaws it
+ * and says SNAPSHOT_COPIED; then it writes the list, and says SNAPSHOT_DONE.
+ *
+ * Whoever is killed, the layer goes on.  When the keeper is, this process thaws the layer after
+ * the piece that it copies now.  When this process is, the keeper thaws it.  When both are, the one
+ * who clears up after the sandbox does (checkpoint_thaw_left()): it finds the lock of the sandbox
+ * free, which this process holds as long as it has the layer open.
+ */
+#ifndef BERTH_MANAGER_KEEPER_SNAPSHOT_H
+#define BERTH_MANAGER_KEEPER_SNAPSHOT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "manager/host/checkpoint.h"
+
+struct snapshot {
+	int box_fd;       /* the sandbox's directory */
+	int layer_fd;     /* the mount of its layer */
+	int lock_fd;      /* that says that the sandbox lives */
+	const char *name; /* of the checkpoint; "": none */
+	json_t *members;  /* of its record, borrowed */
+	struct checkpoint_keep keep;
+};
+
+enum snapshot_kind { SNAPSHOT_READY, SNAPSHOT_COPIED, SNAPSHOT_DONE, SNAPSHOT_FAILED };
+
+/* One packet. */
+struct snapshot_note {
+	enum snapshot_kind kind;
+	struct err err;         /* of SNAPSHOT_FAILED */
+	char id[CHECKPOINT_ID]; /* from here on of SNAPSHOT_DONE */
+	char parent[CHECKPOINT_ID];
+	uint64_t bytes, flush_us, frozen_us;
+	int shared; /* with the layer it came from */
+};
+
+/* Forks it.  *ret_sock is our end of its socket. */
+int snapshot_start(const struct snapshot *s, pid_t *ret_pid, int *ret_sock, struct err *e);
+
+#endif

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+berth checkpoint and undo: the files of a sandbox at one instant, and back to it; on the state directory as it is, and
+on an XFS with reflinks of our own.
+"""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+
+import berthtest as b
+from box import Box
+
+MIB = 1 << 20
+
+
+def sh(x, text, **kw):
+    return b.berth("exec", x, "sh", "-c", text, **kw)
+
+
+def checkpoint(x, *options, **kw):
+    return json.loads(b.berth("checkpoint", "--json", *options, x, ok=True, **kw).out)
+
+
+def listed(x, **kw):
+    return json.loads(b.berth("checkpoints", "--json", x, ok=True, **kw).out)
+
+
+def ids(x, **kw):
+    return [c["id"] for c in listed(x, **kw)["checkpoints"]]
+
+
+def folder(x):
+    return os.path.join(b.root(), "state", "sandboxes", x.id, "checkpoints")
+
+
+def needs_file(x):
+    """Where the layer is a directory under a quota it has no checkpoints while it runs."""
+    if os.path.isdir(os.path.join(b.root(), "state", "sandboxes", x.id, "writable")):
+        raise b.skip("the state directory has project quotas")
+
+
+@contextlib.contextmanager
+def xfs(size="400m"):
+    """An XFS with reflinks as the state directory: the environment for berth, and its path."""
+    image, where = b.tmp("xfs.img"), b.tmpdir("xfs")
+    if subprocess.run(["sh", "-c", "command -v mkfs.xfs"], stdout=subprocess.DEVNULL).returncode:
+        raise b.skip("needs mkfs.xfs (xfsprogs)")
+    subprocess.run(["truncate", "-s", size, image], check=True)
+    subprocess.run(["mkfs.xfs", "-q", "-m", "reflink=1", image], check=True)
+    if subprocess.run(["mount", "-o", "loop", image, where], capture_output=True).returncode:
+        raise b.skip("this kernel has no XFS")
+    os.mkdir(where + "/state", 0o700)
+    env = {"BERTH_STATE_DIR": where + "/state"}
+    try:
+        yield env, where
+    finally:
+        for name in b.berth("ps", "-aq", env=env).out.split():
+            b.berth("rm", "-f", name, env=env)
+        subprocess.run(["umount", where], check=True)
+
+
+def test_an_undo_brings_files_back_and_each_further_one_goes_a_step_back():
+    with Box() as x:
+        needs_file(x)
+        sh(x.id, "echo one > /f; ln /f /g; ln -s f /s", ok=True)
+        first = checkpoint(x.id, "--name", "clean")
+        assert first["checkpoint"] == "k1" and first["name"] == "clean" and first["frozen_us"] > 0, first
+        sh(x.id, "echo two > /f; rm /s; mkdir /d", ok=True)
+        assert b.berth("checkpoint", x.id, ok=True).out == "k2\n"
+        sh(x.id, "echo three > /f; rm -rf /d /usr/local/none", ok=True)
+        assert b.berth("undo", x.id, ok=True).out == "k2\n"
+        assert sh(x.id, "cat /f; ls -d /d; test ! -e /s", ok=True).out == "two\n/d\n"
+        # a command has run: the last one again, then the one before it
+        assert b.berth("undo", x.id, ok=True).out == "k2\n"
+        assert b.berth("undo", x.id, ok=True).out == "k1\n"
+        assert sh(x.id, "cat /f /g; readlink /s; test ! -e /d", ok=True).out == "one\none\nf\n"
+        assert b.berth("undo", "--to", "k2", x.id, ok=True).out == "k2\n"
+        assert sh(x.id, "cat /f", ok=True).out == "two\n"
+        # what comes now has k2 for its parent; steps lead along parents
+        assert checkpoint(x.id)["parent"] == "k2"
+        assert b.berth("undo", "--steps", "3", x.id, ok=True).out == "k1\n"
+        assert [(c["id"], c["parent"]) for c in listed(x.id)["checkpoints"]] == [("k1", None), ("k2", "k1"), ("k3", "k2")]
+        assert listed(x.id)["head"] == "k1"
+        events = [json.loads(line)["event"] for line in b.berth("events", "--json", x.id, ok=True).out.splitlines()]
+        assert events.count("checkpoint") == 3 and events.count("undo") == 5, events
+
+
+def test_a_checkpoint_tells_the_command_before_it_and_an_undo_those_it_ends():
+    with Box() as x:
+        needs_file(x)
+        sh(x.id, "echo 'ü' > /f", ok=True)
+        checkpoint(x.id)
+        assert listed(x.id)["checkpoints"][0]["command"] == "sh -c echo 'ü' > /f"
+        b.berth("exec", "--detach", x.id, "sleep", "1000", ok=True)
+        p = b.berth("undo", "--json", x.id, ok=True)
+        assert [e["text"] for e in json.loads(p.out)["ended"]] == ["sleep 1000"], p
+        assert sh(x.id, "cat /f", ok=True).out == "ü\n"
+
+
+def test_a_stopped_sandbox_has_checkpoints_too_and_an_undo_leaves_it_stopped():
+    with Box() as x:
+        needs_file(x)
+        sh(x.id, "echo one > /f", ok=True)
+        b.berth("stop", x.id, ok=True)
+        checkpoint(x.id)
+        sh_of = lambda: b.berth("start", x.id, ok=True) and sh(x.id, "cat /f", ok=True).out
+        b.berth("start", x.id, ok=True)
+        sh(x.id, "echo two > /f", ok=True)
+        b.berth("stop", x.id, ok=True)
+        b.berth("undo", x.id, ok=True)
+        assert json.loads(b.berth("inspect", x.id, ok=True).out)["status"] == "stopped"
+        assert sh_of() == "one\n"
+
+
+def test_the_oldest_go_and_what_was_removed_leaves_no_file():
+    with Box() as x:
+        needs_file(x)
+        for _ in range(3):
+            checkpoint(x.id, "--keep", "2")
+        assert ids(x.id) == ["k2", "k3"]
+        assert listed(x.id)["checkpoints"][0]["parent"] is None
+        b.berth("checkpoint", x.id, ok=True)    # the number was said for good
+        assert ids(x.id) == ["k3", "k4"]
+        assert b.berth("checkpoint", "rm", x.id, "k3", ok=True).out == "k3\n"
+        assert sorted(os.listdir(folder(x))) == ["k4.img", "list.json"]
+        b.one_line_error(b.berth("checkpoint", "rm", x.id, "k3"), 125, "no checkpoint 'k3'", "hint:")
+        b.berth("checkpoint", "rm", x.id, "k4", ok=True)
+        b.one_line_error(b.berth("undo", x.id), 125, "no checkpoint is 1 step back", "hint:")
+        # ids are not given twice
+        assert checkpoint(x.id)["checkpoint"] == "k5"
+
+
+def test_wrong_words_are_refused_and_change_nothing():
+    with Box() as x:
+        needs_file(x)
+        checkpoint(x.id, "--name", "clean")
+        for args, code, word in ((["checkpoint", "--name", "clean", x.id], 125, "already"),
+                                 (["checkpoint", "--name", "k7", x.id], 2, "no name of a checkpoint"),
+                                 (["checkpoint", "--keep", "0", x.id], 2, "keep"),
+                                 (["checkpoint", "--keep", "257", x.id], 2, "keep"),
+                                 (["undo", "--to", "k9", x.id], 125, "no checkpoint 'k9'"),
+                                 (["undo", "--to", "k1", "--steps", "1", x.id], 2, "--to and --steps"),
+                                 (["undo", "--steps", "2", x.id], 125, "2 steps back")):
+            b.one_line_error(b.berth(*args), code, word)
+        assert ids(x.id) == ["k1"] and sorted(os.listdir(folder(x))) == ["k1.img", "list.json"]
+        assert sh(x.id, "echo still there", ok=True).out == "still there\n"
+
+
+def snapshot_of(keeper):
+    """The process that copies for a keeper, once it is there."""
+    def found():
+        with open(f"/proc/{keeper}/task/{keeper}/children") as f:
+            for pid in f.read().split():
+                with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as c:
+                    if c.read() == "berth-snapshot\n":
+                        return int(pid)
+        return 0
+    return b.wait_for(found, 30, "the process that copies")
+
+
+def runs_again(x):
+    """Started, after a kill: what it left may still be about to end."""
+    b.wait_for(lambda: b.berth("start", x.id).code == 0 and sh(x.id, "true").code == 0, 60, "the next start")
+
+
+def filled(x, mib=48):
+    """Data that a copy takes a while for."""
+    sh(x.id, f"head -c {mib * MIB} /dev/urandom > /big; echo before > /f", ok=True)
+
+
+@b.deadline(180)
+def test_a_killed_checkpoint_leaves_the_sandbox_as_it_was():
+    with Box("--disk", "128m") as x:
+        needs_file(x)
+        filled(x)
+        keeper = json.loads(b.berth("inspect", x.id, ok=True).out)["supervisor_pid"]
+        for n in range(b.times(6, 40)):
+            p = b.start("checkpoint", x.id)
+            pid = snapshot_of(keeper)
+            # at another point each time: after so many of its own context switches
+            b.wait_for(lambda: not os.path.exists(f"/proc/{pid}/comm") or switches(pid) >= n, 20, "a point")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            p.wait(30 * b.SLOW)
+            # it writes, so nothing is frozen
+            sh(x.id, f"echo {n} > /n; sync", ok=True, timeout=60)
+        kept = ids(x.id)
+        after = checkpoint(x.id)["checkpoint"]
+        assert sorted(os.listdir(folder(x))) == sorted([f"{k}.img" for k in ids(x.id)] + ["list.json"]), kept
+        b.berth("undo", "--to", after, x.id, ok=True)
+        assert sh(x.id, "cat /f", ok=True).out == "before\n"
+
+
+def switches(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as f:
+        return sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+    return 1 << 30
+
+
+@b.deadline(240)
+def test_whoever_is_killed_the_layer_goes_on():
+    """The keeper, then the process that copies beside it: what the sandbox had is there at the next start."""
+    for both in (False, True):
+        with Box("--disk", "128m") as x:
+            needs_file(x)
+            filled(x)
+            keeper = json.loads(b.berth("inspect", x.id, ok=True).out)["supervisor_pid"]
+            p = b.start("checkpoint", x.id)
+            pid = snapshot_of(keeper)
+            frozen = os.path.join(folder(x), "frozen")
+            b.wait_for(lambda: os.path.exists(frozen) or not os.path.exists(f"/proc/{pid}"), 30, "the freeze")
+            os.kill(keeper, signal.SIGKILL)
+            if both:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            p.wait(30 * b.SLOW)
+            runs_again(x)
+            assert sh(x.id, "echo after >> /f; cat /f; wc -c < /big", ok=True).out == f"before\nafter\n{48 * MIB}\n"
+            assert not os.path.exists(frozen)
+
+
+@b.deadline(120)
+def test_a_killed_undo_leaves_the_files_of_before_or_of_the_checkpoint():
+    with Box("--disk", "128m") as x:
+        needs_file(x)
+        filled(x, 24)
+        checkpoint(x.id)
+        for n in range(b.times(8, 40)):
+            sh(x.id, "echo after > /f; sync", ok=True)
+            p = b.start("undo", x.id)
+            b.wait_for(lambda: p.poll() is not None or switches(p.pid) >= 3 * n, 30, "a point")
+            p.kill()
+            p.wait()
+            runs_again(x)
+            assert sh(x.id, "cat /f; wc -c < /big", ok=True).out in (f"before\n{24 * MIB}\n", f"after\n{24 * MIB}\n"), n
+        b.berth("undo", x.id, ok=True)
+        assert sh(x.id, "cat /f", ok=True).out == "before\n"
+
+
+def test_a_pause_outlives_a_checkpoint():
+    with Box() as x:
+        needs_file(x)
+        b.berth("pause", x.id, ok=True)
+        checkpoint(x.id)
+        assert json.loads(b.berth("inspect", x.id, ok=True).out)["status"] == "paused"
+        b.berth("resume", x.id, ok=True)
+        sh(x.id, "true", ok=True)
+
+
+def test_a_config_makes_a_checkpoint_before_each_command():
+    env = {"BERTH_CONFIG": b.write(b.tmp("berth.toml"), '[sandbox]\ncheckpoint = "command"\ncheckpoint_keep = 3\n')}
+    with Box(env=env) as x:
+        needs_file(x)
+        for n in range(5):
+            sh(x.id, f"echo {n} > /f", ok=True, env=env)
+        assert ids(x.id) == ["k3", "k4", "k5"]
+        for n in (3, 2, 1):
+            b.berth("undo", x.id, ok=True, env=env)
+            # what looks is a command, too: by another way
+            assert b.berth("file", "read", x.id, "/f", ok=True, env=env).out == f"{n}\n"
+            b.berth("undo", x.id, ok=True, env=env)
+    env["BERTH_CONFIG"] = b.write(b.tmp("wrong.toml"), '[sandbox]\ncheckpoint = "always"\n')
+    b.one_line_error(b.berth("ps", env=env), 125, "checkpoint", "hint:")
+
+
+@b.deadline(120)
+def test_on_a_file_system_with_reflinks_blocks_are_shared_and_a_full_one_refuses():
+    with xfs() as (env, where):
+        b.berth("create", "--name", "x", "--disk", "200m", "host", env=env, ok=True)
+        sh("x", f"head -c {64 * MIB} /dev/urandom > /big; sync", ok=True, env=env)
+        free = os.statvfs(where).f_bavail
+        for _ in range(3):
+            assert checkpoint("x", env=env)["shared"] is True
+        st = os.statvfs(where)
+        assert (free - st.f_bavail) * st.f_frsize < 32 * MIB, (free, st)
+        sh("x", "rm /big; echo new > /f", ok=True, env=env)
+        b.berth("undo", "x", env=env, ok=True)
+        assert sh("x", "wc -c < /big; test ! -e /f", ok=True, env=env).out == f"{64 * MIB}\n"
+        # full: refused before anything stands still, and nothing is left of it
+        st = os.statvfs(where)
+        with open(where + "/ballast", "wb") as f:
+            os.posix_fallocate(f.fileno(), 0, (st.f_bavail * st.f_frsize) - 8 * MIB)
+        b.one_line_error(b.berth("checkpoint", "x", env=env), 125, "a checkpoint takes", "hint:")
+        assert ids("x", env=env) == ["k1", "k2", "k3"]
+        os.unlink(where + "/ballast")
+
+
+@b.deadline(240)
+def test_a_checkpoint_under_a_writer_that_syncs_is_a_whole_file_system():
+    with xfs() as (env, where):
+        b.berth("create", "--name", "x", "host", env=env, ok=True)
+        b.berth("exec", "--detach", "x", "sh", "-c", "i=0; while :; do i=$((i+1)); "
+                "head -c $((4000+i%40*4096)) /dev/zero > /w$((i%9)); sync /w$((i%9)); "
+                "mkdir -p /d$((i%5))/$i; done", env=env, ok=True)
+        box = json.loads(b.berth("inspect", "x", env=env, ok=True).out)["id"]
+        for _ in range(b.times(12, 100)):
+            made = checkpoint("x", "--keep", "2", env=env)
+            file = f"{where}/state/sandboxes/{box}/checkpoints/{made['checkpoint']}.img"
+            p = subprocess.run(["e2fsck", "-fn", file], capture_output=True, text=True)
+            assert p.returncode == 0, (made, p)
