@@ -57,7 +57,10 @@ static int list_kept(void *ctx, const char *id)
 	/* each sandbox once, even if it starts or stops meanwhile */
 	if (json_object_get(l->listed, id))
 		return 0;
-	/* it may have been started since; one that is about to be has no record there yet */
+	/*
+	 * it may have been started since; a sandbox that is being started has no record there
+	 * yet
+	 */
 	got = record_read(l->r->sandboxes_fd, id, &record, l->e);
 	if (got > 0)
 		kept = 0;

@@ -32,7 +32,7 @@ struct restart_policy {
 int restart_parse(const char *text, struct restart_policy *ret, struct err *e);
 void restart_format(const struct restart_policy *p, char out[RESTART_TEXT]);
 
-/* What the record of a sandbox that does not run says: 1 when it is to run again. */
+/* Whether the record of a stopped sandbox says that it must run again. */
 int restart_is_due(const json_t *record);
 /* The same after a boot of the host: always is also for what somebody had stopped. */
 int restart_is_due_at_boot(const json_t *record);

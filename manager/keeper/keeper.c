@@ -321,7 +321,7 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 		sandbox_settle(&k->sandbox);
 		return listen_on(k, e);
 	}
-	/* from here on it is one that stays: before, gc takes what a kill of the caller left */
+	/* from here on the sandbox stays: before, gc removes it if the caller is killed */
 	if (record_save_kept(ks->registry, ks->spec->id, ks->record, e) < 0)
 		return -1;
 	record_set_supervisor_pid(ks->record, (uint64_t)getpid());

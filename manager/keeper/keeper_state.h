@@ -87,8 +87,7 @@ struct keeper_command {
 	uint64_t kill_at_ms;	/* ENDING_ASKED: remaining processes are killed then */
 	uint64_t lingers_checked_ms;
 	int wait_children;	/* it lasts until its last process has ended, not only the first */
-	/* next look at the other processes, once the first has ended; 0: it has not */
-	uint64_t rest_look_ms, rest_gap_ms;
+	uint64_t rest_look_ms, rest_gap_ms;	/* next look at the other processes; 0: none */
 	struct verdict_facts facts;
 	struct verdict verdict;
 	char *text;		/* the command for lists */
@@ -122,8 +121,7 @@ struct keeper_session {
 	int withdrawn;			/* how often an interrupt came before the shell read the text, which was taken from it */
 	int again;			/* at nudge_ms it is interrupted once more */
 	int interrupted;		/* Ctrl-C made its shell leave the text */
-	/* a process that catches interrupts got a second one since then */
-	int told;
+	int told;		/* a process that catches interrupts got a second one */
 	unsigned long long interrupted_ticks;	/* when that was, as /proc/PID/stat counts */
 	pid_t starting;			/* it was becoming the foreground when the shell was interrupted; 0: nothing */
 	int awaiting;			/* probes in a row that saw it read the terminal */
@@ -437,10 +435,9 @@ int keeper_resize(int master, const json_t *rq, struct err *e);
 
 /* keeper_input.c */
 /*
- * Types ^D at c's terminal: 1 when it is typed, 0 not yet. The mode at that time decides its
- * effect: typed before a shell sets its own mode it becomes a NUL, and behind an unread line it
- * is a byte of data. So it waits until a process of the foreground waits for input and nothing
- * is left to read. late: it waits no longer, and an unread one is enough.
+ * Types ^D at c's terminal: 1 when it is typed, 0 not yet. Before a shell sets its mode it would
+ * become a NUL, and behind an unread line a byte of data, so this waits until the foreground
+ * waits for input and nothing is left to read. late: do not wait, even for that.
  */
 int input_end_terminal(struct keeper_command *c, int late);
 

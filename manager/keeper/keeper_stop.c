@@ -139,7 +139,7 @@ static int holds_lock(struct registry *r, const char *id, int pid)
 	return found;
 }
 
-/* Only a run's record names a command that is no service's. */
+/* Only a run's record names a command without being a service's. */
 static int is_runs_record(const json_t *record)
 {
 	return json_array_size(record_command(record)) > 0 && !record_service(record);

@@ -88,10 +88,7 @@ static unsigned long default_propagation(const struct oci_container *c)
 	return c->propagation & MS_SHARED ? 0 : MS_SLAVE;
 }
 
-/*
- * The user namespace with the mappings of an idmapped mount; a child of the runtime makes it,
- * while its pid is the host's.
- */
+/* The user namespace of an idmapped mount; a child of the runtime makes it. */
 static int open_map(const struct oci_container *c, struct oci_mount *m, struct err *e)
 {
 	/* no mappings anywhere, and the container joins a user namespace: that one's */
@@ -128,10 +125,7 @@ static int open_early(struct oci_container *c, struct oci_mount *m, struct err *
 	return m->idmap ? open_map(c, m, e) : 0;
 }
 
-/*
- * -1: the user of it reports the error. Never a peer of the host's mount: a mount over the copy
- * would also be one over /dev there (E09).
- */
+/* -1: its user reports the error. Never a peer of the host's mount, as it would change. */
 static int copy_device(const char *path, uint64_t attr)
 {
 	struct err ignored;
@@ -322,10 +316,7 @@ static void inherit_mode(const struct oci_container *c, struct oci_mount *m, con
 	m->word[m->words++] = m->mode;
 }
 
-/*
- * By a descriptor that the kernel resolved in the root: only mounts of the container can be
- * there.
- */
+/* By a descriptor that the kernel resolved in the root, so on a mount of the container. */
 static int remount(const struct oci_container *c, struct oci_mount *m, const char *path, struct err *e)
 {
 	autoclose int target = path_open_in_root(c->root_fd, path, O_PATH | (m->target_nofollow ? O_NOFOLLOW : 0), 0);

@@ -119,7 +119,7 @@ static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
 	}
 	saved = errno;
 	if (pid > 0)
-		sb->pid = pid;	/* whatever comes next, it can be ended */
+		sb->pid = pid;	/* from here on the child can be killed, whatever fails */
 	if (birth_end(&b, e) < 0)
 		return -1;
 	errno = saved;

@@ -127,7 +127,7 @@ int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e)
 	return h->notice_fd < 0 ? err_sys(e, "watch sandbox %s", s->joined.id) : 0;
 }
 
-/* What it stays for, with a bridge. */
+/* The reasons for which it stays, with a bridge. */
 static int serves(const struct nethelper *h, const char *what)
 {
 	return json_is_true(json_object_get(h->told, what));
