@@ -166,7 +166,7 @@ static int check_enum(json_t *list, const json_t *v, const char *what, struct er
 		if (json_equal(one, v))
 			return 0;
 	words = json_dumps(list, JSON_COMPACT);
-	return err_set(e, ERR_INVALID, "%.200s is none of %.200s", what, words ? words : "?");
+	return err_set(e, ERR_INVALID, "%.200s is not one of %.200s", what, words ? words : "?");
 }
 
 static int check(const struct jsonschema_set *set, const json_t *s, const json_t *v,

@@ -244,7 +244,7 @@ static json_t *header_element(struct toml *t, json_t *table, const char *name, c
 		if (put(t, table, name, list, at) < 0 || mark(t, list, TOML_LIST) < 0)
 			return NULL;
 	} else if (how(t, list) != TOML_LIST) {
-		toml_fail(t, at, "'%.60s' is defined already and is no array of tables", name);
+		toml_fail(t, at, "'%.60s' is defined already and is not an array of tables", name);
 		return NULL;
 	}
 	if (++t->keys > TOML_KEYS_MAX) {

@@ -22,7 +22,7 @@ static const struct row commands[] = {
 	{ "history", NULL, "berth image history" },
 	{ "images", NULL, "berth image ls" },
 	{ "import", NULL, "berth image import" },
-	{ "info", NULL, "berth doctor tells what this host offers, berth config show what is configured" },
+	{ "info", NULL, "berth doctor shows what this host offers, berth config show what is configured" },
 	{ "list", NULL, "berth ps lists sandboxes, berth image ls images" },
 	{ "ls", NULL, "berth ps lists sandboxes, berth image ls images" },
 	{ "remove", NULL, "berth rm removes sandboxes, berth image rm images" },

@@ -31,7 +31,7 @@ const struct command *door_find_verb(int argc, char **argv, int *ret_words);
 struct door_args {
 	const struct command *verb;
 	json_t *o;    /* flag: true or false, a string, or for a list an array of strings */
-	char **words; /* what is no flag; ends with NULL */
+	char **words; /* what is not a flag; ends with NULL */
 	int count;
 	int status; /* the verb's exit status, when it ends here */
 };

@@ -277,7 +277,7 @@ static const struct opt options[] = {
 	{ "no-trunc", 0, OPT_FLAG, NULL, "Don't truncate output", DOOR_TAKEN },
 	{ "quiet", 'q', OPT_FLAG, NULL, "Only display container IDs", DOOR_TAKEN },
 	{ "size", 's', OPT_FLAG, NULL, "Display total file sizes", DOOR_REFUSED, COMPLETE_NONE,
-	  "berth stats tells what a container takes on the disk" },
+	  "berth stats shows the disk use of a container" },
 };
 
 const struct command door_ps = {

@@ -50,13 +50,13 @@ static const struct opt stat_options[] = {
 	COMMON_OPTIONS,
 };
 static const struct opt mkdir_options[] = {
-	{ "parents", 'p', OPT_FLAG, NULL, "make missing parents; one that exists is no error", OPT_PARENTS },
+	{ "parents", 'p', OPT_FLAG, NULL, "make missing parents; ignore an existing one", OPT_PARENTS },
 	{ "mode", 'm', OPT_VALUE, "OCTAL", "permissions (default: 755)", OPT_MODE },
 	COMMON_OPTIONS,
 };
 static const struct opt rm_options[] = {
 	{ "recursive", 'r', OPT_FLAG, NULL, "directories with all that is in them", OPT_RECURSIVE },
-	{ "force", 'f', OPT_FLAG, NULL, "one that does not exist is no error", OPT_FORCE },
+	{ "force", 'f', OPT_FLAG, NULL, "ignore one that does not exist", OPT_FORCE },
 	COMMON_OPTIONS,
 };
 static const struct opt mv_options[] = { COMMON_OPTIONS };
@@ -89,7 +89,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return num_size(value, "limit", 1, 1ULL << 60, &f->limit, e);
 	case OPT_MODE:
 		if (!value[0] || strlen(value) > 4 || strspn(value, "01234567") != strlen(value))
-			return err_set(e, ERR_INVALID, "'%.40s' is no octal mode; hint: 644", value);
+			return err_set(e, ERR_INVALID, "'%.40s' is not an octal mode; hint: 644", value);
 		f->mode = value;
 		return 0;
 	case OPT_START:

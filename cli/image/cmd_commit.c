@@ -129,7 +129,7 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return set_command(c, "entrypoint", value, e);
 	case OPT_WORKDIR:
 		return value[0] == '/' ? set_string(c, "workdir", value, e) :
-					 err_set(e, ERR_INVALID, "'%.80s' is no absolute path", value);
+					 err_set(e, ERR_INVALID, "'%.80s' is not an absolute path", value);
 	case OPT_USER:
 		return set_string(c, "user", value, e);
 	case OPT_AUTHOR:

@@ -435,7 +435,7 @@ const struct imagecmd imagecmd_copy = {
 const struct imagecmd imagecmd_login = {
 	"login", "[REGISTRY]", "try and keep a user name and password for a registry",
 	"REGISTRY is HOST[:PORT]; the default is docker.io.  The password is asked for,\n"
-	"or read from stdin when that is no terminal.\n",
+	"or read from stdin when that is not a terminal.\n",
 	IMG(USERNAME) | IMG(PASSWORD_STDIN) | IMG(INSECURE) | IMG(DRY_RUN) | IMG(QUIET) | IMG(JSON),
 	0, 1, run_login, .no_store = 1, .top = 1,
 };

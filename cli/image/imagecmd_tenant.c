@@ -24,7 +24,7 @@ int imagecmd_tenant(const struct imagecmd_args *a, const char *may, struct image
 		return 0;
 	if (!path_is_name(name))
 		return err_set(e, ERR_INVALID,
-			       "'%.80s' is no name of a tenant; hint: a-z 0-9 _ . -", name);
+			       "'%.80s' is not a name of a tenant; hint: a-z 0-9 _ . -", name);
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return err_nomem(e);

@@ -51,7 +51,7 @@ static const struct opt options[] = {
 	{ "env", 'e', OPT_LIST, "NAME[=VALUE]", "environment variable, on top of the sandbox's; without a value: the caller's", OPT_ENV },
 	{ "env-file", 0, OPT_LIST, "FILE", "environment variables, one NAME=VALUE a line", OPT_ENV_FILE, COMPLETE_FILE },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "who runs it (default: the sandbox's user)", OPT_USER },
-	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 is none (default: the sandbox's, or 300s)", OPT_TIMEOUT },
+	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 means none (default: the sandbox's, or 300s)", OPT_TIMEOUT },
 	{ "keep", 0, OPT_FLAG, NULL, "leave the snippet's file in .berth below the working directory", OPT_KEEP },
 	{ "quiet", 'q', OPT_FLAG, NULL, "do not list the files it made", OPT_QUIET },
 	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },

@@ -135,7 +135,7 @@ static int keep_seccomp(struct create *c, const char *path, struct err *e)
 	if (io_read_file(AT_FDCWD, path, &b, e) < 0)
 		return err_wrap(e, "seccomp profile %s", path);
 	c->seccomp = json_stringn(b.data ? b.data : "", b.len);
-	return c->seccomp && !memchr(b.data ? b.data : "", 0, b.len) ? 0 : err_set(e, ERR_INVALID, "seccomp profile %s is no text", path);
+	return c->seccomp && !memchr(b.data ? b.data : "", 0, b.len) ? 0 : err_set(e, ERR_INVALID, "seccomp profile %s is not text", path);
 }
 
 static int set_option(void *ctx, int id, const char *value, struct err *e)

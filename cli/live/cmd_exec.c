@@ -40,7 +40,7 @@ static const struct opt options[] = {
 	{ "env-file", 0, OPT_LIST, "FILE", "environment variables, one NAME=VALUE a line", OPT_ENV_FILE, COMPLETE_FILE },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "who runs it (default: the sandbox's user)", OPT_USER },
 	{ "workdir", 'w', OPT_VALUE, "DIR", "working directory (default: the sandbox's)", OPT_WORKDIR },
-	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 is none (default: the sandbox's, or none)", OPT_TIMEOUT },
+	{ "timeout", 0, OPT_VALUE, "TIME", "wall time before it is killed; 0 means none (default: the sandbox's, or none)", OPT_TIMEOUT },
 	{ "grace", 0, OPT_VALUE, "TIME", "between SIGTERM and SIGKILL at a timeout (default: the sandbox's, 2s)", OPT_GRACE },
 	{ "memory", 'm', OPT_VALUE, "SIZE", "memory limit of this command (default: only the sandbox's)", OPT_MEMORY },
 	{ "cpus", 'c', OPT_VALUE, "N", "CPUs of this command (default: only the sandbox's)", OPT_CPUS },

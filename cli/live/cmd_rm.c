@@ -19,7 +19,7 @@
 enum { OPT_FORCE = 1, OPT_FILTER, OPT_JSON };
 
 static const struct opt options[] = {
-	{ "force", 'f', OPT_FLAG, NULL, "stop it first if it runs; one that does not exist is no error", OPT_FORCE },
+	{ "force", 'f', OPT_FLAG, NULL, "stop it first if it runs; ignore a missing one", OPT_FORCE },
 	SELECT_OPTION(OPT_FILTER),
 	{ "json", 0, OPT_FLAG, NULL, "print one JSON object", OPT_JSON },
 };

@@ -23,7 +23,7 @@ enum { OPT_SESSION = 1, OPT_TIMEOUT, OPT_ON_TIMEOUT, OPT_SPLIT, OPT_WAIT, OPT_SE
 
 static const struct opt options[] = {
 	{ "session", 's', OPT_VALUE, "NAME", "which shell (default: main)", OPT_SESSION },
-	{ "timeout", 0, OPT_VALUE, "TIME", "wall time of the command; 0 is none (default: the sandbox's, or 300s)", OPT_TIMEOUT },
+	{ "timeout", 0, OPT_VALUE, "TIME", "wall time of the command; 0 means none (default: the sandbox's, or 300s)", OPT_TIMEOUT },
 	{ "on-timeout", 0, OPT_VALUE, "WHAT", "kill its tree, interrupt, freeze or detach (default: kill)", OPT_ON_TIMEOUT,
 	  COMPLETE_WORDS, "kill interrupt freeze detach" },
 	{ "split", 0, OPT_FLAG, NULL, "no terminal; stdout and stderr apart", OPT_SPLIT },

@@ -21,7 +21,7 @@ static const struct opt options[] = {
 	{ "session", 's', OPT_VALUE, "NAME", "the shell of this name: a new one, or the one that was left", OPT_SESSION },
 	{ "user", 'u', OPT_VALUE, "USER[:GROUP]", "whose shell (default: the sandbox's user)", OPT_USER },
 	{ "workdir", 'w', OPT_VALUE, "DIR", "where it starts (default: the sandbox's)", OPT_WORKDIR },
-	{ "shell", 0, OPT_VALUE, "PROGRAM", "which shell (default: bash, or sh where there is none)", OPT_SHELL },
+	{ "shell", 0, OPT_VALUE, "PROGRAM", "which shell (default: bash, or sh without bash)", OPT_SHELL },
 	{ "env", 'e', OPT_LIST, "NAME[=VALUE]", "environment variable, on top of the sandbox's; without a value: the caller's", OPT_ENV },
 	{ "env-file", 0, OPT_LIST, "FILE", "environment variables, one NAME=VALUE a line", OPT_ENV_FILE, COMPLETE_FILE },
 	{ "detach-keys", 0, OPT_VALUE, "KEYS", "what leaves it running (default: " DETACH_KEYS ")", OPT_DETACH_KEYS },
@@ -168,7 +168,7 @@ static int shell_main(const struct command *self, int argc, char **argv)
 	r = command_options(self, argc, argv, set_option, &s, &rest, &help, &e);
 	if (r == 0 && !help) {
 		if (rest + 1 != argc)
-			r = err_set(&e, ERR_USAGE, rest < argc ? "a command is no part of shell; hint: berth exec, or berth sh" :
+			r = err_set(&e, ERR_USAGE, rest < argc ? "a command is not part of shell; hint: berth exec, or berth sh" :
 				    "no sandbox given; hint: berth shell ID");
 		if (r == 0)
 			r = sandbox_ref_connect(&ref, argv[rest], s.start, &e);

@@ -73,7 +73,7 @@ int signal_number(const char *word, uint64_t *ret, struct err *e)
 			return 0;
 		}
 	}
-	return err_set(e, ERR_INVALID, "'%.20s' is no signal; hint: TERM, KILL, INT, ... or a number", word);
+	return err_set(e, ERR_INVALID, "'%.20s' is not a signal; hint: TERM, KILL, INT, ... or a number", word);
 }
 
 static int send_signal(const struct sig *s, char **words, struct err *e)

@@ -18,7 +18,7 @@ int detach_keys_parse(const char *text, struct detach_keys *ret, struct err *e)
 		else if (c && ((*c >= 'a' && *c <= 'z') || (*c >= '@' && *c <= '_')))
 			ret->keys[n++] = *c & 31;
 		else
-			return err_set(e, ERR_INVALID, "'%.20s' is no key; hint: single characters and ctrl-a to ctrl-z, with commas "
+			return err_set(e, ERR_INVALID, "'%.20s' is not a key; hint: single characters and ctrl-a to ctrl-z, with commas "
 				       "between them", text);
 		text += len + (text[len] == ',');
 	}

@@ -30,7 +30,7 @@ int resident_budget(const char *text, uint64_t *ret_cpu_ms, struct err *e)
 	uint64_t ms;
 
 	if (strncmp(text, key, sizeof(key) - 1))
-		return err_set(e, ERR_INVALID, "'%.40s' is no budget; hint: cpu=60s", text);
+		return err_set(e, ERR_INVALID, "'%.40s' is not a budget; hint: cpu=60s", text);
 	text += sizeof(key) - 1;
 	if (num_duration_ms(text + (text[0] == '+'), "budget", KEEPER_BUDGET_MAX_MS, &ms, e) < 0)
 		return -1;
@@ -125,7 +125,7 @@ static int check_option(struct runopts *o, char *line, const char *what, struct 
 		*value++ = '\0';
 	opt = option_of(line);
 	if (!opt || opt->id == RUNOPT_NAME)
-		return err_set(e, ERR_CONFIG, "%s: '%.64s' is no option here; hint: berth create --help", what, line);
+		return err_set(e, ERR_CONFIG, "%s: '%.64s' is not an option here; hint: berth create --help", what, line);
 	if ((opt->kind == OPT_FLAG) != !value)
 		return err_set(e, ERR_CONFIG, value ? "%s: option %s takes no value; hint: \"%s\"" :
 			       "%s: option %s wants a value; hint: \"%s=VALUE\"", what, line, line);

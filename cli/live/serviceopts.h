@@ -23,7 +23,7 @@ struct serviceopts {
 #define SERVICEOPTS_INIT { .service = { .stop_timeout_ms = 10000 } }
 
 void serviceopts_release(struct serviceopts *s);
-/* 1: id is none of its options. */
+/* 1: id is not one of its options. */
 int serviceopts_set(struct serviceopts *s, int id, const char *value, struct err *e);
 /* The words of "command" in a spec.json, which must outlive s. */
 int serviceopts_words(struct serviceopts *s, const json_t *spec, struct err *e);

@@ -22,13 +22,13 @@ enum update_life_id { UPDATE_RESTART = 200, UPDATE_OWNER_PID, UPDATE_OWNER_GRACE
 	  "of a service, run it again: no, on-failure[:N], always, unless-stopped", UPDATE_RESTART, \
 	  COMPLETE_WORDS, "no on-failure always unless-stopped" }, \
 	{ "owner-pid", 0, OPT_VALUE, "PID", \
-	  "process it is for from now on: when that ends it is removed; 0 is none", \
+	  "process it is for from now on: when that ends it is removed; 0 means none", \
 	  UPDATE_OWNER_PID }, \
-	{ "owner-grace", 0, OPT_VALUE, "TIME", "time it stands frozen after its owner's end", \
+	{ "owner-grace", 0, OPT_VALUE, "TIME", "time it stays paused after its owner's end", \
 	  UPDATE_OWNER_GRACE }, \
 	HEALTHOPTS_TABLE
 
-/* Adds the option to options, as spec.json has them.  1 when id is none of the table. */
+/* Adds the option to options, as spec.json has them.  1 when id is not one of the table. */
 int update_life_option(json_t *options, int id, const char *value, struct err *e);
 /* Whether the option that is given now takes the place of one that was given before. */
 int update_life_replaces(const char *now, const char *before);

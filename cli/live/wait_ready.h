@@ -42,7 +42,7 @@ struct wait_ready {
 
 #define WAIT_READY_INIT { .timeout_ms = 60000 }
 
-/* 1 if id is none of its options. */
+/* 1 if id is not one of its options. */
 int wait_ready_set(struct wait_ready *w, int id, const char *value, struct err *e);
 /* How many conditions there are. */
 size_t wait_ready_count(const struct wait_ready *w);

@@ -20,7 +20,7 @@ static const struct opt json_option[] = {
 };
 
 static const struct opt create_options[] = {
-	{ "internal", 0, OPT_FLAG, NULL, "its members reach each other and nobody else",
+	{ "internal", 0, OPT_FLAG, NULL, "its members reach only each other",
 	 OPT_INTERNAL },
 	{ "subnet", 0, OPT_LIST, "CIDR", "addresses of its members, IPv4, IPv6 or one of each "
 					 "(default: free ones)",
@@ -35,7 +35,7 @@ static const struct opt prune_options[] = {
 	{ "dry-run", 'n', OPT_FLAG, NULL, "only print the names of what would be removed",
 	  OPT_DRY_RUN },
 	{ "force", 'f', OPT_FLAG, NULL,
-	  "as of berth prune; a network holds no data, so nobody is asked",
+	  "as for berth prune; a network holds no data, so this command never asks",
 	  OPT_FORCE },
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };

@@ -135,7 +135,7 @@ struct mcp_box *box_create(struct mcp *m, const char *name, const char *image, s
 		name = chosen;
 	}
 	if (!path_is_name(name) || strlen(name) > 64) {
-		err_set(e, ERR_INVALID, "'%.64s' is no name of a sandbox; hint: a-z 0-9 _ . -",
+		err_set(e, ERR_INVALID, "'%.64s' is not a name of a sandbox; hint: a-z 0-9 _ . -",
 			name);
 		return NULL;
 	}

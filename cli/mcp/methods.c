@@ -90,7 +90,7 @@ static void set_level(struct mcp *m, const struct mcp_request *r)
 	int level = rpc_level(json_string_value(json_object_get(r->params, "level")));
 
 	if (level < 0) {
-		rpc_error(m, r->id, RPC_INVALID_PARAMS, "level is none of RFC 5424's", NULL);
+		rpc_error(m, r->id, RPC_INVALID_PARAMS, "level is not one of RFC 5424's", NULL);
 		return;
 	}
 	m->log_level = level;

@@ -406,7 +406,7 @@ int tool_uri(const char *uri, char ret_sandbox[65], const char **ret_path, struc
 	slash = strncmp(uri, scheme, sizeof(scheme) - 1) ? NULL : strchr(rest, '/');
 	if (!slash || slash == rest || slash - rest > 64 || !slash[1])
 		return err_set(e, ERR_INVALID,
-			       "'%.80s' is no resource of this server; hint: "
+			       "'%.80s' is not a resource of this server; hint: "
 			       "berth://SANDBOX/PATH, such as berth://default/etc/os-release",
 			       uri);
 	memcpy(ret_sandbox, rest, (size_t)(slash - rest));

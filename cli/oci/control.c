@@ -191,7 +191,7 @@ static struct delete_args {
 enum { D_FORCE, D_REGEX };
 
 static const struct oci_option delete_options[] = {
-	[D_FORCE] = { "force", 'f', NULL, "kill it first if it runs; one that is not there is no error" },
+	[D_FORCE] = { "force", 'f', NULL, "kill it first if it runs; ignore a missing one" },
 	[D_REGEX] = { "regex", 'r', NULL, "ID is a regular expression: all containers that match" },
 	{ NULL },
 };

@@ -121,7 +121,7 @@ static int parse_address(const char *text, struct sockaddr_storage *ret, socklen
 		if (inet_pton(AF_INET, host, &v4->sin_addr) == 1 && (ntohl(v4->sin_addr.s_addr) >> 24) == 127)
 			return 0;
 	}
-	return err_set(e, ERR_CONFIG, "daemon.listen '%.64s' is no address of loopback; hint: tokens must not cross a network in the "
+	return err_set(e, ERR_CONFIG, "daemon.listen '%.64s' is not a loopback address; hint: tokens must not cross a network in the "
 		       "clear: put a proxy with TLS, or ssh -L, in front of 127.0.0.1", text);
 }
 

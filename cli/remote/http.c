@@ -40,7 +40,7 @@ int remote_open(struct remote *r, const char *url, struct err *e)
 		return 0;
 	}
 	if ((strncmp(url, "http://", 7) && strncmp(url, "https://", 8)) || n >= sizeof(r->base) || url[strcspn(url, " @?#")])
-		return err_set(e, ERR_USAGE, "'%.100s' is no address of a berthd; hint: unix:///run/berth/berthd.sock, "
+		return err_set(e, ERR_USAGE, "'%.100s' is not an address of a berthd; hint: unix:///run/berth/berthd.sock, "
 			       "http://127.0.0.1:7423 or https://HOST", url);
 	if (!strncmp(url, "http://", 7) && !is_loopback(url + 7))
 		return err_set(e, ERR_USAGE, "plain http leads to loopback only; hint: https://, or ssh -L 7423:127.0.0.1:7423 HOST");
@@ -230,7 +230,7 @@ int remote_escape(struct buf *path, const char *text, struct err *e)
 int remote_path(struct buf *path, const char *id, const char *rest, struct err *e)
 {
 	if (!id[0] || strchr(id, '/'))
-		return err_set(e, ERR_NOT_FOUND, "'%.80s' is no sandbox", id);
+		return err_set(e, ERR_NOT_FOUND, "'%.80s' is not a sandbox", id);
 	if (buf_adds(path, "/v1/sandboxes/", e) < 0 || add_escaped(path, id, e) < 0)
 		return -1;
 	return buf_adds(path, rest, e);

@@ -153,7 +153,7 @@ int remote_object_inspect(struct remote *r, struct err *e)
 	if (object_path(&path, r, r->words[0], "", e) < 0)
 		return -1;
 	answer = remote_call(r, "GET", path.data, NULL, e);
-	/* as at home: what is no network may be a sandbox */
+	/* as at home: what is not a network may be a sandbox */
 	if (!answer && is_about(r, "network") &&
 	    (e->code == ERR_NOT_FOUND || e->code == ERR_DENIED)) {
 		buf_release(&path);

@@ -24,7 +24,7 @@ static int show_code(struct remote *r, const json_t *answer, struct err *e)
 	json_array_foreach(json_object_get(answer, "files"), i, file) {
 		const char *p = json_string_value(json_object_get(file, "path")), *c = json_string_value(json_object_get(file, "change"));
 
-		log_clean(path, sizeof(path), p ? p : "a name that is no text", 0);
+		log_clean(path, sizeof(path), p ? p : "a name that is not text", 0);
 		log_clean(change, sizeof(change), c ? c : "", 0);
 		if (!remote_flag(r, "quiet"))
 			log_note("berth code", "%s %s (%lld bytes)", change, path, (long long)json_integer_value(json_object_get(file, "size")));

@@ -381,7 +381,7 @@ int cdi_add(struct cdi *x, const char *name, struct devices *d, struct err *e)
 	}
 	if (!found)
 		return err_set(e, ERR_NOT_FOUND, "no CDI specification describes device %s%s; "
-			       "hint: berth config show tells where they are", name,
+			       "hint: berth config show names them", name,
 			       x->has_yaml ? " (YAML is not read, JSON is)" : "");
 	if (!in->applied && add_edits(x, in->doc, d, in->name, e) < 0)
 		return -1;

@@ -46,7 +46,7 @@ struct healthopts {
 
 #define HEALTHOPTS_INIT { HEALTH_SPEC_INIT, 0 }
 
-/* 1 if id is none of its options. */
+/* 1 if id is not one of its options. */
 int healthopts_set(struct healthopts *h, int id, const char *value, struct err *e);
 /*
  * After the last option: ERR_INVALID when options contradict each other, or only

@@ -63,7 +63,7 @@ _Static_assert(ARRAY_LEN(keys) == CGROUP_IO_KINDS, "one key a kind");
 static int bad_rate(const char *text, struct err *e)
 {
 	return err_set(e, ERR_INVALID,
-		       "'%.80s' is no rate of I/O; hint: such as "
+		       "'%.80s' is not a rate of I/O; hint: such as "
 		       "/dev/vda:read=10m,write=5m,read-iops=100,write-iops=50, or "
 		       "/dev/vda:unlimited",
 		       text);

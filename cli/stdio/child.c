@@ -58,7 +58,7 @@ static int add_strings(struct words *w, const json_t *list, struct err *e)
 		const char *s = json_string_value(json_array_get(list, i));
 
 		if (!s)
-			return err_set(e, ERR_INVALID, "an argument is no string");
+			return err_set(e, ERR_INVALID, "an argument is not a string");
 		if (add_word(w, s, e) < 0)
 			return -1;
 	}

@@ -41,7 +41,7 @@ static const struct opt ls_options[] = {
 static const struct opt inspect_options[] = { TENANT_OPTION, JSON_OPTION };
 
 static const struct opt rm_options[] = {
-	{ "force", 'f', OPT_FLAG, NULL, "a volume that is not there is no error", OPT_FORCE },
+	{ "force", 'f', OPT_FLAG, NULL, "ignore a missing volume", OPT_FORCE },
 	TENANT_OPTION,
 	JSON_OPTION,
 };
@@ -50,7 +50,7 @@ static const struct opt prune_options[] = {
 	FILTER_OPTION,
 	{ "dry-run", 'n', OPT_FLAG, NULL, "only print the names of what would be removed",
 	  OPT_DRY_RUN },
-	{ "force", 'f', OPT_FLAG, NULL, "as of berth prune; nobody is asked here either way",
+	{ "force", 'f', OPT_FLAG, NULL, "as for berth prune; this command never asks",
 	  OPT_FORCE },
 	JSON_OPTION,
 };

@@ -74,7 +74,7 @@ int args_options(struct args *a, json_t *options, struct err *e)
 	json_object_foreach(options, name, v) {
 		if (!name[0] || name[0] == '-' || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")] || !strcmp(name, "json") ||
 		    !strcmp(name, "name") || !strcmp(name, "help"))
-			return err_set(e, ERR_INVALID, "a name among the options is no option of this command");
+			return err_set(e, ERR_INVALID, "a name among the options is not an option of this command");
 		if (!json_is_array(v) && args_option(a, name, v, e) < 0)
 			return -1;
 		json_array_foreach(v, i, one)

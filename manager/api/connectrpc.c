@@ -55,7 +55,7 @@ json_t *connectrpc_parse(const char *body, size_t len, struct err *e)
 		goto malformed;
 	return json_parse(body + 5, n, MESSAGE_MAX, "body", e);
 malformed:
-	err_set(e, ERR_INVALID, "the body is no message of the Connect protocol");
+	err_set(e, ERR_INVALID, "the body is not a message of the Connect protocol");
 	return NULL;
 }
 

@@ -177,7 +177,7 @@ json_t *e2b_env(const json_t *envs, struct err *e)
 	json_object_foreach((json_t *)(size_t)envs, name, v) {
 		if (!json_is_string(v)) {
 			json_decref(list);
-			err_set(e, ERR_INVALID, "the environment has a value that is no string");
+			err_set(e, ERR_INVALID, "the environment has a value that is not a string");
 			return NULL;
 		}
 		json_array_append_new(list, json_sprintf("%s=%s", name, json_string_value(v)));

@@ -383,7 +383,7 @@ static int begin(struct cell *c, struct http_request *rq, struct err *e)
 	int r, tries = 0;
 
 	if (!json_is_string(json_object_get(body, "code")))
-		return err_set(e, ERR_INVALID, "code is no text");
+		return err_set(e, ERR_INVALID, "code is not text");
 	if (!language_of(body, e) || e2b_connect(&c->box, rq, e) < 0)
 		return -1;
 	do /* the kernel may end just now, of what an earlier cell did; then there is another one */

@@ -218,7 +218,7 @@ static int check_strings(const json_t *list, struct err *e)
 	json_array_foreach((json_t *)(size_t)list, i, v)
 		if (!json_is_string(v))
 			return err_set(e, ERR_INVALID,
-				       "process.args has an element that is no string");
+				       "process.args has an element that is not a string");
 	return 0;
 }
 
@@ -229,9 +229,9 @@ static int check_pty(const json_t *body, struct err *e)
 	autojson json_t *ignored = json_object();
 
 	if (pty && !json_is_null(pty) && !json_is_object(pty))
-		return err_set(e, ERR_INVALID, "pty is no object");
+		return err_set(e, ERR_INVALID, "pty is not an object");
 	if (json_object_get(pty, "size") && !set_size(ignored, pty))
-		return err_set(e, ERR_INVALID, "pty.size is no size");
+		return err_set(e, ERR_INVALID, "pty.size is not a size");
 	return 0;
 }
 
@@ -425,7 +425,7 @@ static int fill_resize(json_t *ask, const json_t *body, struct err *e)
 {
 	return set_size(ask, json_object_get(body, "pty")) ?
 		       0 :
-		       err_set(e, ERR_INVALID, "pty.size is no size");
+		       err_set(e, ERR_INVALID, "pty.size is not a size");
 }
 
 static int post_update(struct http_request *rq, struct err *e)

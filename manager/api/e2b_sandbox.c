@@ -48,7 +48,7 @@ static int read_timeout(const json_t *body, json_int_t *ret, struct err *e)
 		return 0;
 	if (!json_is_integer(v) || json_integer_value(v) < 0 ||
 	    json_integer_value(v) > TIMEOUT_S_MAX)
-		return err_set(e, ERR_INVALID, "timeout is no number of seconds from 0 to %d",
+		return err_set(e, ERR_INVALID, "timeout is not a number of seconds from 0 to %d",
 			       TIMEOUT_S_MAX);
 	*ret = json_integer_value(v);
 	return 0;
@@ -71,7 +71,7 @@ static int check_create(const json_t *body, struct err *e)
 			       "volumeMounts are not served; hint: POST /v1/sandboxes");
 	json_object_foreach((json_t *)(size_t)metadata, name, v)
 		if (!json_is_string(v))
-			return err_set(e, ERR_INVALID, "metadata has a value that is no string");
+			return err_set(e, ERR_INVALID, "metadata has a value that is not a string");
 	return 0;
 }
 

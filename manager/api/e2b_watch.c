@@ -64,7 +64,7 @@ static int read_flag(const json_t *body, const char *key, int *ret, struct err *
 	const json_t *v = json_object_get(body, key);
 
 	*ret = json_is_true(v);
-	return !v || json_is_boolean(v) ? 0 : err_set(e, ERR_INVALID, "%s is no boolean", key);
+	return !v || json_is_boolean(v) ? 0 : err_set(e, ERR_INVALID, "%s is not a boolean", key);
 }
 
 /* Starts the helper, as root where the image has no such user, and waits until it watches. */

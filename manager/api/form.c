@@ -63,7 +63,7 @@ int form_boundary(const char *type, char out[80], struct err *e)
 	size_t n;
 
 	if (!type || strncasecmp(type, "multipart/form-data", 19) || !p)
-		return err_set(e, ERR_INVALID, "the body is no multipart/form-data");
+		return err_set(e, ERR_INVALID, "the body is not multipart/form-data");
 	p += strlen("boundary=");
 	n = *p == '"' ? strcspn(++p, "\"") : strcspn(p, "; ");
 	if (!n || n > 70)

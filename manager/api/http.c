@@ -222,7 +222,7 @@ static int read_json(struct http_request *rq, struct err *e)
 		if (near)
 			*near = '\0';
 		e->code = ERR_INVALID;
-		return rq->json ? err_set(e, ERR_INVALID, "the body is no JSON object") : -1;
+		return rq->json ? err_set(e, ERR_INVALID, "the body is not a JSON object") : -1;
 	}
 	if (rq->route->positional)
 		name_positional(rq->route->positional, rq->json);

@@ -105,7 +105,7 @@ static int check_framing(struct http_request *rq, struct err *e)
 	if (te && strcasecmp(te, "chunked"))
 		return refuse(rq, 501, e, ERR_UNSUPPORTED, "the only Transfer-Encoding known is chunked");
 	if (cl && num_u64(cl, "Content-Length", 0, UINT64_MAX >> 1, &n, e) < 0)
-		return refuse(rq, 400, e, ERR_INVALID, "Content-Length is no number");
+		return refuse(rq, 400, e, ERR_INVALID, "Content-Length is not a number");
 	if (h.hosts > 1 || h.auths > 1 || h.types > 1 || h.keys > 1 || h.access > 1 ||
 	    h.traffic > 1)
 		return refuse(rq, 400, e, ERR_INVALID, "a header field that may come once came twice");
@@ -400,7 +400,7 @@ static int http_route_find(struct http_request *rq, struct err *e)
 	int other = 0;
 
 	if (path[0] != '/')
-		return refuse(rq, 400, e, ERR_INVALID, "the request's target is no path");
+		return refuse(rq, 400, e, ERR_INVALID, "the request's target is not a path");
 	if (query)
 		*query++ = '\0';
 	if (f && !(path = f->strip(path, &rq->error_status, e)))

@@ -55,7 +55,7 @@ static int get_command(struct http_request *rq, struct err *e)
 static int set_stream(json_t *ask, const char *stream, struct err *e)
 {
 	if (strcmp(stream, "stdout") && strcmp(stream, "stderr") && strcmp(stream, "both"))
-		return err_set(e, ERR_INVALID, "query parameter stream is none of stdout, stderr, both");
+		return err_set(e, ERR_INVALID, "query parameter stream is not one of stdout, stderr, both");
 	request_set_stream(ask, stream);
 	return 0;
 }
@@ -350,7 +350,7 @@ int api_signal_number(const json_t *v, struct err *e)
 	for (i = 1; name && i < 32; i++)
 		if (sigabbrev_np(i) && !strcmp(sigabbrev_np(i), name))
 			return i;
-	return err_set(e, ERR_INVALID, "body.signal is no signal; hint: TERM, SIGKILL, or a number from 1 to 64");
+	return err_set(e, ERR_INVALID, "body.signal is not a signal; hint: TERM, SIGKILL, or a number from 1 to 64");
 }
 
 static int post_signal(struct http_request *rq, struct err *e)

@@ -294,7 +294,7 @@ static int begin_put_archive(struct http_request *rq, struct err *e)
 	const char *argv[] = { "extract", flags, http_query(rq, "path"), NULL };
 
 	if (as && strcmp(as, "archive") && strcmp(as, "copy") && strcmp(as, "contents"))
-		return err_set(e, ERR_INVALID, "query parameter as is none of archive, copy, contents");
+		return err_set(e, ERR_INVALID, "query parameter as is not one of archive, copy, contents");
 	snprintf(flags, sizeof(flags), "%s%s%s", !as || !strcmp(as, "archive") ? "i" : !strcmp(as, "contents") ? "c" : "",
 		 http_query_bool(rq, "keep_owners") ? "o" : "", http_query_bool(rq, "parents") ? "p" : "");
 	return begin_upload(rq, argv, ARCHIVE_MS, e);

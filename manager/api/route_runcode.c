@@ -66,7 +66,7 @@ static int read_seconds(struct http_request *rq, const char *key, uint64_t *ret,
 	if (!v || json_is_null(v))
 		return 0;
 	if (!json_is_number(v) || s > STAGE_MS_MAX / 1000.0) {
-		snprintf(text, sizeof(text), "body.%s is no number of seconds up to %d", key,
+		snprintf(text, sizeof(text), "body.%s is not a number of seconds up to %d", key,
 			 STAGE_MS_MAX / 1000);
 		return wrong(rq, e, text);
 	}
@@ -85,17 +85,17 @@ static int read_strings(struct http_request *rq, struct err *e)
 
 	fetch = json_object_get(body, "fetch_files");
 	if (!json_is_string(json_object_get(body, "code")))
-		return wrong(rq, e, "body.code is no text");
+		return wrong(rq, e, "body.code is not text");
 	if (stdin_text && !json_is_string(stdin_text) && !json_is_null(stdin_text))
-		return wrong(rq, e, "body.stdin is no text");
+		return wrong(rq, e, "body.stdin is not text");
 	if ((files && !json_is_object(files)) || (fetch && !json_is_array(fetch)))
 		return wrong(rq, e, "body.files is an object, and body.fetch_files an array");
 	json_object_foreach((json_t *)(size_t)files, name, v)
 		if (!name[0] || (!json_is_string(v) && !json_is_null(v)))
-			return wrong(rq, e, "body.files has a value that is no text in base64");
+			return wrong(rq, e, "body.files has a value that is not text in base64");
 	json_array_foreach(fetch, i, v)
 		if (!json_is_string(v) || !json_string_length(v))
-			return wrong(rq, e, "body.fetch_files has an element that is no path");
+			return wrong(rq, e, "body.fetch_files has an element that is not a path");
 	return 0;
 }
 
@@ -107,11 +107,11 @@ static int read_request(struct run *r, struct err *e)
 
 	r->lang = name ? runlang_find(name) : NULL;
 	if (!r->lang) {
-		snprintf(text, sizeof(text), "body.language is none of %s", runlang_names());
+		snprintf(text, sizeof(text), "body.language is not one of %s", runlang_names());
 		return wrong(r->rq, e, text);
 	}
 	if (mb && !json_is_integer(mb) && !json_is_null(mb))
-		return wrong(r->rq, e, "body.memory_limit_MB is no whole number");
+		return wrong(r->rq, e, "body.memory_limit_MB is not a whole number");
 	if (json_integer_value(mb) > 1 << 20)
 		return wrong(r->rq, e, "body.memory_limit_MB is over 1048576");
 	if (json_integer_value(mb) > 0)

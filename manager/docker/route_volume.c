@@ -222,7 +222,7 @@ static int post_auth(struct http_request *rq, struct err *e)
 const struct http_route docker_volume_routes[] = {
 	{ "GET", "/volumes", get_volumes, "list volumes", HTTP_NONE, HTTP_QUIET },
 	{ "POST", "/volumes/create", post_volume, "make a volume", HTTP_JSON, HTTP_OPTIONAL },
-	{ "POST", "/volumes/prune", post_prune_volumes, "remove volumes that nobody uses",
+	{ "POST", "/volumes/prune", post_prune_volumes, "remove unused volumes",
 	  HTTP_JSON, HTTP_OPTIONAL },
 	{ "GET", "/volumes/{name}", get_volume, "look at a volume", HTTP_NONE, HTTP_QUIET },
 	{ "DELETE", "/volumes/{name}", delete_volume, "remove a volume", HTTP_JSON, HTTP_OPTIONAL },

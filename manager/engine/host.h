@@ -15,7 +15,7 @@ unsigned engine_host_allow(const char *lines);
 void engine_host_rules(const struct config *c, unsigned allow, struct engine_rules *ret);
 /*
  * Docker says which image is missing before anything else, and clients then pull it:
- * ERR_NOT_FOUND in its words; ERR_INVALID for a path, which is no image of Docker's.
+ * ERR_NOT_FOUND in its words; ERR_INVALID for a path, which is not an image of Docker's.
  */
 int engine_host_image(const struct config *c, const char *image, struct err *e);
 /* Makes the sources of binds that are not there, as docker run -v does. */

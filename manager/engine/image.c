@@ -112,7 +112,7 @@ static int is_wanted(const json_t *filters, const json_t *item, struct err *e)
 			if (!engine_filters_labels(filters, key, json_object_get(item, "labels")))
 				return 0;
 		} else if (!strcmp(key, "dangling")) {
-			/* an image without a name is none of the list */
+			/* an image without a name is not one of the list */
 			if (first && (!strcmp(first, "true") || !strcmp(first, "1")))
 				return 0;
 		} else if (strcmp(key, "before") && strcmp(key, "since") && strcmp(key, "until")) {

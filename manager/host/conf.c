@@ -47,7 +47,7 @@ static int check_mount(const char *v, const char *what, struct err *e)
 	const char *colon = strchr(v, ':');
 
 	return v[0] != '/' || !colon || colon[1] != '/' || strchr(colon + 1, ':') ?
-	       err_set(e, ERR_CONFIG, "%s '%.100s' is no mount; hint: /HOST:/SANDBOX, which is read-only", what, v) : 0;
+	       err_set(e, ERR_CONFIG, "%s '%.100s' is not a mount; hint: /HOST:/SANDBOX, which is read-only", what, v) : 0;
 }
 
 static int check_env(const char *v, const char *what, struct err *e)
@@ -69,12 +69,12 @@ static int check_storage(const char *v, const char *what, struct err *e)
 {
 	if (!v[0] || (!strncmp(v, "file:/", 6) && v[6] && !strstr(v, "/../")) || !strncmp(v, "s3://", 5))
 		return 0;
-	return err_set(e, ERR_CONFIG, "%s '%.100s' is no place for objects; hint: file:/DIR or s3://BUCKET/PREFIX", what, v);
+	return err_set(e, ERR_CONFIG, "%s '%.100s' is not a place for objects; hint: file:/DIR or s3://BUCKET/PREFIX", what, v);
 }
 
 static int check_host(const char *v, const char *what, struct err *e)
 {
-	return v[0] && !path_is_name(v) ? err_set(e, ERR_CONFIG, "%s '%.64s' is no name; hint: a-z 0-9 _ . -", what, v) : 0;
+	return v[0] && !path_is_name(v) ? err_set(e, ERR_CONFIG, "%s '%.64s' is not a name; hint: a-z 0-9 _ . -", what, v) : 0;
 }
 
 static int check_pull(const char *v, const char *what, struct err *e)
@@ -143,7 +143,7 @@ const struct config_key conf_keys[] = {
 	{ "session", "on_shutdown", CONFIG_STRING, "keep", 4, 5, F(on_shutdown), check_shutdown, NULL,
 	  "\"keep\": sandboxes live on when berthd ends; \"clean\": they are released" },
 	{ "docker", "socket", CONFIG_STRING, "", 0, 107, F(docker_socket), check_dir, NULL,
-	  "unix socket for clients of Docker, for root and the group berth; empty is none" },
+	  "unix socket for clients of Docker, for root and the group berth; empty means none" },
 	{ "docker", "allow", CONFIG_LIST, "", 0, 255, F(docker_allow), check_docker_allow, NULL,
 	  "what they may ask for: privileged, host-network, unconfined, system-binds" },
 };
@@ -186,7 +186,7 @@ static int apply(void *base, const struct config_key *keys, size_t n, const char
 	size_t i;
 
 	if (!json_is_object(table))
-		return err_set(e, ERR_CONFIG, "%.80s is no table; hint: [%.80s]", shown, shown);
+		return err_set(e, ERR_CONFIG, "%.80s is not a table; hint: [%.80s]", shown, shown);
 	json_object_foreach((json_t *)(size_t)table, name, v) {
 		for (i = 0; i < n && (strcmp(keys[i].section, section) || strcmp(keys[i].name, name)); i++)
 			;
@@ -217,7 +217,7 @@ static int apply_pools(struct conf *ret, const json_t *pools, struct err *e)
 	char shown[80];
 
 	if (!json_is_object(pools))
-		return err_set(e, ERR_CONFIG, "pool is no table; hint: [pool.NAME]");
+		return err_set(e, ERR_CONFIG, "pool is not a table; hint: [pool.NAME]");
 	json_object_foreach((json_t *)(size_t)pools, name, table) {
 		struct conf_pool *p = &ret->pools[ret->pool_count];
 

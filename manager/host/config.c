@@ -91,7 +91,7 @@ const struct config_key config_keys[] = {
 	{ "sandbox", "tmp_size", CONFIG_SIZE, "64m", 4096, 1ULL << 50, FIELD(tmp_bytes), NULL, NULL,
 	  "bytes of /tmp" },
 	{ "sandbox", "timeout", CONFIG_DURATION, "300s", 0, 366 * DAY_MS, FIELD(timeout_ms), NULL, NULL,
-	  "time limit of a command in exec (only if set), sh and code, not of berth run; 0 is none" },
+	  "time limit of a command in exec (only if set), sh and code, not of berth run; 0 means none" },
 	{ "sandbox", "grace", CONFIG_DURATION, "2s", 0, DAY_MS, FIELD(grace_ms), NULL, NULL,
 	  "time between SIGTERM and SIGKILL when a limit ends a command" },
 	{ "sandbox", "network_enabled", CONFIG_BOOL, "false", 0, 1, FIELD(network_enabled), NULL, NULL,
@@ -117,7 +117,7 @@ const struct config_key config_keys[] = {
 	{ "manager", "cleanup_interval", CONFIG_DURATION, "300s", 1000, 366 * DAY_MS, FIELD(cleanup_interval_ms), NULL,
 	  NULL, "how often what crashed sandboxes left is looked for" },
 	{ "manager", "log_size", CONFIG_SIZE, "2m", 0, 1ULL << 40, FIELD(log_bytes), NULL, NULL,
-	  "bytes of output of a sandbox that berth logs remembers; 0 is none" },
+	  "bytes of output of a sandbox that berth logs remembers; 0 means none" },
 	{ "policy", "deny", CONFIG_LIST,
 	  "rm -rf /\nmkfs\nmkfs.*\ndd if=/dev/zero\n:(){:|:&};:\nchmod -R 777 /\nchown -R", 0, 4095, FIELD(deny),
 	  policy_rule_check, NULL, "commands that exec, sh and code refuse: a guard-rail, not a boundary" },
@@ -166,7 +166,7 @@ const struct config_key config_keys[] = {
 	{ "daemon", "socket", CONFIG_STRING, "", 0, 107, FIELD(daemon_socket), check_path_or_none, NULL,
 	  "unix socket of berthd, for root only; empty is berthd.sock in run_dir" },
 	{ "daemon", "listen", CONFIG_STRING, "", 0, 63, FIELD(daemon_listen), NULL, NULL,
-	  "address and port of berthd for clients with a token, such as 127.0.0.1:7423; empty is none" },
+	  "address and port of berthd for clients with a token, such as 127.0.0.1:7423; empty means none" },
 	{ "daemon", "token_file", CONFIG_STRING, "", 0, 255, FIELD(daemon_token_file), check_path_or_none, NULL,
 	  "file of bearer tokens, of mode 600: lines of NAME TOKEN [admin]" },
 	{ "daemon", "allowed_hosts", CONFIG_STRING, "", 0, 255, FIELD(daemon_allowed_hosts), NULL, NULL,
@@ -202,7 +202,7 @@ const struct config_key config_keys[] = {
 	{ "registry", "stall_timeout", CONFIG_DURATION, "30s", 1000, DAY_MS, FIELD(registry_stall_ms), NULL, NULL,
 	  "a connection slower than 1 KiB/s for this long has failed" },
 	{ "registry", "deadline", CONFIG_DURATION, "1h", 0, 366 * DAY_MS, FIELD(registry_deadline_ms), NULL, NULL,
-	  "time a whole pull or push may take; 0 is none" },
+	  "time a whole pull or push may take; 0 means none" },
 };
 const size_t config_key_count = ARRAY_LEN(config_keys);
 _Static_assert(ARRAY_LEN(config_keys) <= CONFIG_KEY_MAX, "struct config has a source per key");
@@ -422,7 +422,7 @@ static int apply_section(struct config *c, const char *section, json_t *table, s
 	if (i == config_key_count)
 		return is_service_section(section) ? 0 : unknown_section(section, e);
 	if (!json_is_object(table))
-		return err_set(e, ERR_CONFIG, "%s is no table; hint: [%s]", section, section);
+		return err_set(e, ERR_CONFIG, "%s is not a table; hint: [%s]", section, section);
 	json_object_foreach(table, name, v) {
 		const struct config_key *k = find_key(section, name);
 		char what[80];

@@ -38,7 +38,7 @@ struct config {
 	uint64_t disk_bytes;		/* of the writable layer */
 	uint64_t disk_inodes;
 	uint64_t tmp_bytes;
-	uint64_t timeout_ms;		/* of one command in exec (if set), sh and code; 0 is none */
+	uint64_t timeout_ms;		/* of one command in exec (if set), sh and code; 0 means none */
 	uint64_t grace_ms;		/* between TERM and KILL */
 	int network_enabled;
 	char seccomp[64];		/* a built-in profile's name or "unconfined" */
@@ -52,7 +52,7 @@ struct config {
 	uint64_t idle_timeout_ms;	/* 0 is never */
 	char idle_action[8];		/* "stop" or "remove" */
 	uint64_t cleanup_interval_ms;
-	uint64_t log_bytes;		/* of one sandbox's log; 0 is none */
+	uint64_t log_bytes;		/* of one sandbox's log; 0 means none */
 	/* [policy] */
 	char deny[4096];		/* rules, separated by newlines; policy.h */
 	/* [paths] */
@@ -78,7 +78,7 @@ struct config {
 	uint64_t registry_parallel;
 	uint64_t registry_retries;
 	uint64_t registry_stall_ms;
-	uint64_t registry_deadline_ms;	/* of a pull or push; 0 is none */
+	uint64_t registry_deadline_ms;	/* of a pull or push; 0 means none */
 	uint64_t registry_upload_chunk;	/* bytes; 0 is whole blobs */
 
 	/* [admission]; memory and CPUs of all sandboxes together: 0 is not limited */

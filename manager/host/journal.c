@@ -49,7 +49,7 @@ int journal_since(const char *text, char out[JOURNAL_TIME], struct err *e)
 		return 0;
 	}
 	if (num_duration_ms(text, "since", 366ULL * 86400000 * 50, &ms, e) < 0)
-		return err_set(e, ERR_INVALID, "'%.60s' is no time; hint: 10m (ago), or 2026-11-21T08:00:00Z", text);
+		return err_set(e, ERR_INVALID, "'%.60s' is not a time; hint: 10m (ago), or 2026-11-21T08:00:00Z", text);
 	clock_gettime(CLOCK_REALTIME, &now);
 	now.tv_sec -= (time_t)(ms / 1000);
 	now.tv_nsec -= (long)(ms % 1000) * 1000000;

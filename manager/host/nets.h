@@ -28,7 +28,7 @@ struct nets_wanted {
 	const json_t *labels;			/* an object, or NULL */
 };
 
-/* ERR_INVALID when it is no name for a network: the modes of --network are not. */
+/* ERR_INVALID when it is not a name for a network: the modes of --network are not. */
 int nets_check_name(const char *name, struct err *e);
 /* *ret: the record, a new reference.  ERR_EXISTS, ERR_LIMIT at [network] max_networks. */
 int nets_create(const struct config *c, const struct nets_wanted *w, json_t **ret, struct err *e);

@@ -51,7 +51,7 @@ int procid_name(int pid, char ret[PROCID_SIZE], struct err *e)
 	char boot[BOOT_SIZE];
 
 	if (!start)
-		return err_set(e, ERR_INVALID, "process %d is no living process of this host", pid);
+		return err_set(e, ERR_INVALID, "process %d is not a living process of this host", pid);
 	boot_id(boot);
 	snprintf(ret, PROCID_SIZE, "%d %llu %s", pid, (unsigned long long)start, boot);
 	return 0;

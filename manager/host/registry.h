@@ -83,7 +83,7 @@ int registry_each(int dirfd, int (*each)(void *ctx, const char *name), void *ctx
  * counts those that run, for a lasting one at max_stopped, or when p does not fit.  lasting also makes state_dir/sandboxes/ID.
  */
 int registry_claim(struct registry *r, const char *name, int lasting, const struct promise *p, struct claim *ret, struct err *e);
-/* ERR_INVALID when name is no name, or could be the id of a sandbox or the start of one. */
+/* ERR_INVALID when name is not a name, or could be the id of a sandbox or the start of one. */
 int registry_check_name(const char *name, struct err *e);
 /*
  * Makes dir/from, the directory of a lasting sandbox that was moved away from this host, its

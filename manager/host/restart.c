@@ -35,7 +35,7 @@ int restart_parse(const char *text, struct restart_policy *ret, struct err *e)
 			return 0;
 		}
 	return err_set(e, ERR_INVALID,
-		       "'%.40s' is no restart policy; hint: no, on-failure, on-failure:5, "
+		       "'%.40s' is not a restart policy; hint: no, on-failure, on-failure:5, "
 		       "always or unless-stopped", text);
 }
 

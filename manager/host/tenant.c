@@ -64,7 +64,7 @@ const struct config_key tenant_keys[] = {
 	{ "tenant", "import", CONFIG_BOOL, "false", 0, 1, T(may_import), NULL, NULL,
 	  "whether a tenant may make images of archives that it sends" },
 	{ "tenant", "pull", CONFIG_LIST, "", 0, 1023, T(pull), NULL, NULL,
-	  "names of images that a tenant may fetch from a registry, with * and ?; empty is none" },
+	  "names of images that a tenant may fetch from a registry, with * and ?; empty means none" },
 };
 const size_t tenant_key_count = ARRAY_LEN(tenant_keys);
 
@@ -151,7 +151,7 @@ static int apply(struct tenant *t, const json_t *table, const char *shown, struc
 	if (!table)
 		return 0;
 	if (!json_is_object(table))
-		return err_set(e, ERR_CONFIG, "%.80s is no table; hint: [%.80s]", shown, shown);
+		return err_set(e, ERR_CONFIG, "%.80s is not a table; hint: [%.80s]", shown, shown);
 	json_object_foreach((json_t *)(size_t)table, name, v) {
 		if (json_is_object(v) && !strcmp(shown, "tenant"))
 			continue;

@@ -292,7 +292,7 @@ int keeper_op_follow(struct keeper *k, const struct keeper_request *rq, struct e
 
 	f.streams = !strcmp(streams, "both") ? 3 : !strcmp(streams, "stdout") ? 1 : !strcmp(streams, "stderr") ? 2 : 0;
 	if (!f.streams)
-		return err_set(e, ERR_INVALID, "'%.20s' is none of stdout, stderr, both", streams);
+		return err_set(e, ERR_INVALID, "'%.20s' is not one of stdout, stderr, both", streams);
 	for (i = 0; i < 2; i++)
 		if (wanted(&f, i) && f.from[i] > c->out[i].total)
 			return err_set(e, ERR_INVALID, "offset %llu is beyond the end of %s at %llu",

@@ -95,7 +95,7 @@ static int get_on_timeout(const json_t *rq, enum session_on_timeout *ret, struct
 			return 0;
 		}
 	}
-	return err_set(e, ERR_INVALID, "'%.20s' is none of kill, interrupt, freeze, detach", s);
+	return err_set(e, ERR_INVALID, "'%.20s' is not one of kill, interrupt, freeze, detach", s);
 }
 
 static int get_name(const json_t *rq, const char **ret, struct err *e)

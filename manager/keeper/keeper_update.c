@@ -16,7 +16,7 @@ static int check(struct keeper *k, const json_t *rq, struct err *e)
 	struct health_spec health;
 
 	if (restart && !k->main.service)
-		return err_set(e, ERR_INVALID, "sandbox %s is no service, so nothing of it can run "
+		return err_set(e, ERR_INVALID, "sandbox %s is not a service, so nothing of it can run "
 			       "again", k->claim.id);
 	if (restart && restart_parse(restart, &policy, e) < 0)
 		return -1;

@@ -46,7 +46,7 @@ int storage_check_path(const char *path, struct err *e)
 
 		if (!n || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.') || !strncmp(p, TEMP_PREFIX, strlen(TEMP_PREFIX)) ||
 		    strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+=@") < n)
-			return err_set(e, ERR_INVALID, "'%.100s' is no storage path; hint: names of letters, digits and ._-+=@, joined by /", path);
+			return err_set(e, ERR_INVALID, "'%.100s' is not a storage path; hint: names of letters, digits and ._-+=@, joined by /", path);
 		p += n;
 		if (*p == '/' && !*++p)
 			return err_set(e, ERR_INVALID, "the storage path ends with /");

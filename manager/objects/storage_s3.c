@@ -419,7 +419,7 @@ static int parse_endpoint(struct s3_storage *s, const char *bucket, const struct
 		s->endpoint[n - 1] = '\0';
 	host = !strncmp(s->endpoint, "https://", 8) ? s->endpoint + 8 : !strncmp(s->endpoint, "http://", 7) ? s->endpoint + 7 : NULL;
 	if (!host || !host[0] || strpbrk(host, "/?#@"))
-		return err_set(e, ERR_CONFIG, "storage.endpoint '%.100s' is no URL of a server; hint: https://HOST[:PORT]", s->endpoint);
+		return err_set(e, ERR_CONFIG, "storage.endpoint '%.100s' is not a URL of a server; hint: https://HOST[:PORT]", s->endpoint);
 	/* secrets are signed, not sent, but workspaces would be read by anybody on the way */
 	if (!strncmp(s->endpoint, "http://", 7) && !is_loopback(host))
 		return err_set(e, ERR_CONFIG, "storage.endpoint is http and not on loopback; hint: https");

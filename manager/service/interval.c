@@ -22,7 +22,7 @@ static int read_one(const json_t *args, const char *name, uint64_t *ret_ms, stru
 	if (json_is_string(v))
 		return num_duration_ms(json_string_value(v), name, (uint64_t)YEAR_S * 1000, ret_ms, e) < 0 ? -1 : 1;
 	if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > YEAR_S)
-		return err_set(e, ERR_INVALID, "\"%s\" is no time; hint: seconds, or such as \"15m\"; 0 is never", name);
+		return err_set(e, ERR_INVALID, "\"%s\" is not a time; hint: seconds, or such as \"15m\"; 0 is never", name);
 	*ret_ms = (uint64_t)json_integer_value(v) * 1000;
 	return 1;
 }

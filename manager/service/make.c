@@ -112,9 +112,9 @@ int service_each_env(const json_t *args, int (*each)(void *ctx, const char *text
 		autofree char *text = NULL;
 
 		if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-			return err_set(e, ERR_INVALID, "environment variable %.80s is no string", name);
+			return err_set(e, ERR_INVALID, "environment variable %.80s is not a string", name);
 		if (!name[0] || strchr(name, '='))
-			return err_set(e, ERR_INVALID, "'%.80s' is no name of an environment variable", name);
+			return err_set(e, ERR_INVALID, "'%.80s' is not a name of an environment variable", name);
 		if (asprintf(&text, "%s=%s", name, json_string_value(v)) < 0)
 			return err_nomem(e);
 		r = each(ctx, text, e);
@@ -148,7 +148,7 @@ int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_
 	} else if (json_is_integer(m) && json_integer_value(m) >= 512 << 10) {
 		*ret_memory = (uint64_t)json_integer_value(m);
 	} else if (m && !json_is_null(m)) {
-		return err_set(e, ERR_INVALID, "\"memory\" is no size; hint: bytes, or such as \"512m\"");
+		return err_set(e, ERR_INVALID, "\"memory\" is not a size; hint: bytes, or such as \"512m\"");
 	}
 	if (json_is_number(c)) {
 		cpus = json_number_value(c);
@@ -156,7 +156,7 @@ int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_
 			return err_set(e, ERR_INVALID, "\"cpus\" is out of range; hint: 0.01 to 4096");
 		*ret_cpu = (uint64_t)(cpus * 1000 + 0.5);
 	} else if (c && !json_is_null(c)) {
-		return err_set(e, ERR_INVALID, "\"cpus\" is no number");
+		return err_set(e, ERR_INVALID, "\"cpus\" is not a number");
 	}
 	return 0;
 }
@@ -219,7 +219,7 @@ static int create_sandbox(struct service *s, struct record *r, const struct maki
 	answer = json_parse(out.data ? out.data : "", out.len, 65536, "berth's answer", e);
 	id = json_string_value(json_object_get(answer, "id"));
 	if (!answer || !id || !path_is_name(id))
-		return answer ? err_set(e, ERR_INTERNAL, "berth create told no id") : -1;
+		return answer ? err_set(e, ERR_INTERNAL, "berth create printed no id") : -1;
 	json_object_set_new(r->j, "container_id", json_string(id));
 	/* the version of the image that it was made from: the name may mean another image by now */
 	if (service_pool_version(s, m->pool, id, version, e) < 0)

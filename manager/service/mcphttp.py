@@ -69,7 +69,7 @@ def take(message, wanted):
     global version
     for m in message if isinstance(message, list) else [message]:
         if not isinstance(m, dict):
-            raise ValueError("a message is no object")
+            raise ValueError("a message is not an object")
         result = m.get("result")
         if isinstance(result, dict) and isinstance(result.get("protocolVersion"), str):
             version = result["protocolVersion"]

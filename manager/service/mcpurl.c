@@ -24,7 +24,7 @@ static int check_url(const char *url, struct err *e)
 		if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
 			return err_set(e, ERR_INVALID, "\"url\" of an MCP server has a blank, a control character or one beyond ASCII in it");
 	if (!host || !*host || strchr("/?#", *host) || p - url > URL_MAX)
-		return err_set(e, ERR_INVALID, "\"url\" of an MCP server is no URL; hint: https://HOST[:PORT]/PATH");
+		return err_set(e, ERR_INVALID, "\"url\" of an MCP server is not a URL; hint: https://HOST[:PORT]/PATH");
 	/* they would stand in error messages */
 	return memchr(host, '@', strcspn(host, "/?#")) ? err_set(e, ERR_INVALID, "\"url\" of an MCP server has a user in it; hint: \"headers\"") : 0;
 }
@@ -39,7 +39,7 @@ static int check_header(const char *name, const json_t *value, struct err *e)
 		good = (unsigned char)*p > 0x20 && (unsigned char)*p < 0x7f && !strchr("()<>@,;:\\\"/[]?={}", *p);
 	for (p = v; good && *p; p++)
 		good = (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x7f;
-	return good ? 0 : err_set(e, ERR_INVALID, "header '%.80s' of an MCP server is no header of HTTP", name);
+	return good ? 0 : err_set(e, ERR_INVALID, "header '%.80s' of an MCP server is not a header of HTTP", name);
 }
 
 static int check_headers(json_t *headers, struct err *e)

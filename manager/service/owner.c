@@ -45,7 +45,7 @@ int owner_name(int pid, char ret[64], struct err *e)
 {
 	if (procid_name(pid, ret, e) == 0)
 		return 0;
-	return err_set(e, ERR_INVALID, "owner_pid %d is no living process of this host", pid);
+	return err_set(e, ERR_INVALID, "owner_pid %d is not a living process of this host", pid);
 }
 
 static void key_of(const struct service *s, const char *ctx, char out[LEDGER_KEY_MAX + 1])

@@ -440,7 +440,7 @@ int workspace_open(const struct record *r, struct err *e);
 /*
  * The empty workspace that the record names counts in what its tenant may have: [tenant]
  * workspace_bytes, else a tenth of the file system where that can be enforced.  ERR_UNSUPPORTED
- * where a maximum is configured that cannot be; nothing to do for a sandbox that is no tenant's.
+ * where a maximum is configured that cannot be; nothing to do for a sandbox that is not a tenant's.
  */
 int workspace_bound(struct service *s, const struct record *r, struct err *e);
 /* ERR_UNSUPPORTED when the configuration bounds workspaces and their file system does not. */

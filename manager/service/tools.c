@@ -330,7 +330,7 @@ static json_t *rpc(struct service_use *u, struct tool_proc *p, const char *metho
 		}
 		return json_incref(json_object_get(answer, "result"));
 	}
-	err_set(e, ERR_LIMIT, "MCP server %s does not come to the answer", p->name);
+	err_set(e, ERR_LIMIT, "MCP server %s did not answer", p->name);
 	return NULL;
 }
 
@@ -428,7 +428,7 @@ static int revive(struct service_use *u, int start_them, struct err *e)
 static int check_server(const char *name, const json_t *config, struct err *e)
 {
 	return name[0] && strlen(name) <= 64 && strcmp(name, KERNEL) && strcmp(name, BUILT_IN) && json_is_object(config) ? 0 :
-	       err_set(e, ERR_INVALID, "'%.64s' is no good name or configuration of an MCP server", name);
+	       err_set(e, ERR_INVALID, "'%.64s' is not a good name or configuration of an MCP server", name);
 }
 
 json_t *service_add_mcp(struct service *s, const struct service_who *who, const char *identity, const json_t *configs,

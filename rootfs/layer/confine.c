@@ -335,7 +335,7 @@ int confine_userns(struct err *e)
 	if (pid < 0) {
 		err_sys(e, "fork");
 	} else if (io_read_exact(sync[0], &c, 1) != 1) {
-		err_set(e, ERR_UNSUPPORTED, "no user namespace could be made for unpacking; hint: berth doctor tells why");
+		err_set(e, ERR_UNSUPPORTED, "cannot make a user namespace for unpacking; hint: berth doctor shows why");
 	} else if (!map_ids(pid, e)) {
 		snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
 		fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -64,13 +64,13 @@ static int decode(const char *text, struct credential *c, const char *what, stru
 	while (pad < 2 && pad < n && text[n - 1 - pad] == '=')
 		pad++;
 	if (n > 4 * (size_t)CREDENTIAL_SECRET_MAX || n % 4)
-		return err_set(e, ERR_CORRUPT, "%s: an \"auth\" is no base64", what);
+		return err_set(e, ERR_CORRUPT, "%s: an \"auth\" is not base64", what);
 	plain = malloc(n / 4 * 3 + 1);
 	if (!plain)
 		return err_nomem(e);
 	len = EVP_DecodeBlock(plain, (const unsigned char *)text, (int)n);
 	if (len < (int)pad)
-		return err_set(e, ERR_CORRUPT, "%s: an \"auth\" is no base64", what);
+		return err_set(e, ERR_CORRUPT, "%s: an \"auth\" is not base64", what);
 	plain[(size_t)len - pad] = '\0';
 	colon = strchr((char *)plain, ':');
 	if (!colon || strlen((char *)plain) != (size_t)len - pad)

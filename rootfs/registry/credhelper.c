@@ -273,7 +273,7 @@ int credhelper_get(const char *name, const char *server, uint64_t deadline_ms, s
 	int rc, status = 0;
 
 	if (!credhelper_name_ok(name))
-		return err_set(e, ERR_DENIED, "docker's config.json names the credential helper '%.40s', which is no plain word", name);
+		return err_set(e, ERR_DENIED, "docker's config.json names the credential helper '%.40s', which is not a plain word", name);
 	if (find_program(name, path, e) < 0)
 		return -1;
 	rc = start(&h, path, server, e);

@@ -166,7 +166,7 @@ static int choose_name(const struct pull_options *o, const struct ref *asked, st
 	}
 	if (ref_is_reserved(ret))
 		return err_set(e, ERR_INVALID, "the name 'host' stands for the host's own programs; hint: "
-			       "docker.io/library/host is not to be had under that name");
+			       "docker.io/library/host cannot be pulled under that name");
 	return 0;
 }
 

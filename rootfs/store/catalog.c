@@ -390,7 +390,7 @@ int catalog_tag(int store_fd, const char *ref, const char *name, struct err *e)
 	if (ref_parse_owned(name, &r, e) < 0)
 		return -1;
 	if (r.digest[0] || ref_is_reserved(&r))
-		return err_set(e, ERR_INVALID, "'%.200s' is no name an image can be given", name);
+		return err_set(e, ERR_INVALID, "'%.200s' is not a name an image can be given", name);
 	/* nobody removes meanwhile */
 	if (store_begin(&s, store_fd, e) < 0)
 		return -1;

@@ -225,7 +225,7 @@ int oci_manifest_parse(const char *text, size_t n, const char *want, struct oci_
 	if (parse_desc(config, &m.config, "image manifest", e) < 0)
 		return -1;
 	if (m.config.kind != OCI_CONFIG)
-		return err_set(e, ERR_CORRUPT, "the manifest's config is of type '%.100s': this is no container image",
+		return err_set(e, ERR_CORRUPT, "the manifest's config is of type '%.100s': this is not a container image",
 			       m.config.media_type);
 	if (parse_layers(arr, &m, e) < 0) {
 		oci_manifest_release(&m);

@@ -59,7 +59,7 @@ static json_t *copy_strings(const json_t *obj, const char *key, int is_env, size
 
 		total += n;
 		if (!s || strlen(s) != n || n >= STRING_MAX || total > STRINGS_BYTES_MAX) {
-			err_set(e, ERR_CORRUPT, "%s: entry %zu of \"%s\" is no string or too long", what, i, key);
+			err_set(e, ERR_CORRUPT, "%s: entry %zu of \"%s\" is not a string or too long", what, i, key);
 			json_decref(copy);
 			return NULL;
 		}
@@ -208,7 +208,7 @@ static int health_argv(const json_t *run, const json_t *check, json_t **ret, str
 		return 0;
 	}
 	if (strcmp(kind, "CMD-SHELL") || n != 2 || !json_string_length(json_array_get(test, 1)))
-		return err_set(e, ERR_CORRUPT, "%s: the Test of its Healthcheck is none of NONE, "
+		return err_set(e, ERR_CORRUPT, "%s: the Test of its Healthcheck is not one of NONE, "
 			       "CMD with words and CMD-SHELL with one", what);
 	*ret = shell_words(run, e);
 	return *ret && json_array_append(*ret, json_array_get(test, 1)) == 0 ? 0 : -1;

@@ -176,7 +176,7 @@ int ref_set_tenant(struct ref *r, const char *tenant, struct err *e)
 	size_t n = strlen(r->repo) + 1 + strlen(r->tag[0] ? r->tag : "latest");
 
 	if (tenant[0] && !path_is_name(tenant))
-		return err_set(e, ERR_INVALID, "'%.80s' is no name of a tenant; hint: "
+		return err_set(e, ERR_INVALID, "'%.80s' is not a name of a tenant; hint: "
 			       "a-z 0-9 _ . -", tenant);
 	if (tenant[0] && r->digest[0])
 		return err_set(e, ERR_INVALID, "'%.200s@%.64s' has a digest: an image of a tenant "

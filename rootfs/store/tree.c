@@ -75,7 +75,7 @@ static int make_parents(struct tree *t, const char *path, size_t len, struct err
 		}
 		next = path_open_beneath(at < 0 ? t->root_fd : at, name, DIR_FLAGS, 0);
 		if (next < 0)
-			return err_code_sys(e, ERR_CORRUPT, "%s in the archive is no directory but has entries", prefix);
+			return err_code_sys(e, ERR_CORRUPT, "%s in the archive is not a directory but has entries", prefix);
 		fd_close(&at);
 		at = next;
 		if (i < len)

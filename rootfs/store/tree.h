@@ -45,7 +45,7 @@ void tree_forget(struct tree *t);
 /*
  * The directory that holds path (clean, not ""), and path's last component.
  * The fd is borrowed until the next call.  Links among the parents are followed
- * as if root_fd were "/".  ERR_CORRUPT when a parent is no directory, or is
+ * as if root_fd were "/".  ERR_CORRUPT when a parent is not a directory, or is
  * missing without TREE_MAKE.
  */
 int tree_parent(struct tree *t, const char *path, int flags, int *ret_fd, const char **ret_name,

@@ -64,7 +64,7 @@ static int check(const struct debootstrap *d, struct err *e)
 	if (check_word(d->suite, "suite", LOWER ".-", e) < 0)
 		return err_hint(e, "such as bookworm or trixie");
 	if (o->mirror && (check_word(o->mirror, "mirror", LOWER UPPER ":/._~%+@-", e) < 0 || !strstr(o->mirror, "://")))
-		return err_set(e, ERR_INVALID, "mirror '%.200s' is no URL; hint: such as http://deb.debian.org/debian", o->mirror);
+		return err_set(e, ERR_INVALID, "mirror '%.200s' is not a URL; hint: such as http://deb.debian.org/debian", o->mirror);
 	for (i = 0; i < ARRAY_LEN(variants); i++)
 		if (!strcmp(d->variant, variants[i]))
 			break;
@@ -88,7 +88,7 @@ static int set_epoch(struct debootstrap *d, struct err *e)
 		return -1;
 	t = (time_t)seconds;
 	if (!gmtime_r(&t, &tm))
-		return err_set(e, ERR_INVALID, "SOURCE_DATE_EPOCH is no time");
+		return err_set(e, ERR_INVALID, "SOURCE_DATE_EPOCH is not a time");
 	snprintf(d->epoch, sizeof(d->epoch), "SOURCE_DATE_EPOCH=%llu", (unsigned long long)seconds);
 	strftime(d->created, sizeof(d->created), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	return 0;

@@ -277,7 +277,7 @@ static int check_layer(struct collector *c, int dir_fd, const char *name, struct
 
 	c->layers_count++;
 	if (!digest_is_hex(name, 64, 64))
-		return problem(c, e, "layers/%.100s is no layer", name);
+		return problem(c, e, "layers/%.100s is not a layer", name);
 	if (catalog_disk_bytes(dir_fd, name, &bytes, &devices, &why) < 0)
 		return problem(c, e, "layer %.64s: %s", name, why.msg);
 	if (!devices)

@@ -290,7 +290,7 @@ static int set_time(struct commit *c, struct err *e)
 		return -1;
 	t = (time_t)seconds;
 	if (!gmtime_r(&t, &tm))
-		return err_set(e, ERR_INVALID, "SOURCE_DATE_EPOCH is no time");
+		return err_set(e, ERR_INVALID, "SOURCE_DATE_EPOCH is not a time");
 	strftime(c->created, sizeof(c->created), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	return 0;
 }

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 
 /*
- * Opens the source.  "PATH:REF" is looked at only when the whole is no path;
+ * Opens the source.  "PATH:REF" is looked at only when the whole is not a path;
  * the REF may hold a colon itself ("images.tar:debian:12").
  */
 static int open_source(const char *source, const char **ret_ref, struct err *e)

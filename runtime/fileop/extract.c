@@ -245,7 +245,7 @@ static int put_dir(struct extract *x, struct err *e)
 		if (errno != EEXIST || fstatat(parent, name, &st, x->flags & EXTRACT_STRICT ? AT_SYMLINK_NOFOLLOW : 0) < 0)
 			return err_sys(e, "make directory %.300s", x->path);
 		if (!S_ISDIR(st.st_mode))
-			return err_set(e, ERR_EXISTS, "%.300s exists and is no directory", x->path);
+			return err_set(e, ERR_EXISTS, "%.300s exists and is not a directory", x->path);
 		return 0;
 	}
 	takeback_note(&x->made, TAKEBACK_DIR, 0, x->path);
@@ -418,7 +418,7 @@ static int put_hardlink(struct extract *x, struct err *e)
 	if (there < 0)
 		return -1;
 	if (fstatat(from, target, &st, AT_SYMLINK_NOFOLLOW) < 0 || !may_link(x, &st))
-		return err_set(e, ERR_CORRUPT, "the hard link %.200s leads to %.200s, which is no file of this archive", x->path, x->link);
+		return err_set(e, ERR_CORRUPT, "the hard link %.200s leads to %.200s, which is not a file of this archive", x->path, x->link);
 	if (linkat(from, target, parent, name, 0) < 0 &&
 	    (errno != EEXIST || unlinkat(parent, name, 0) < 0 || linkat(from, target, parent, name, 0) < 0))
 		return err_sys(e, "make hard link %.300s", x->path);
@@ -437,7 +437,7 @@ static int put_entry(struct extract *x, struct err *e)
 		return -1;
 	leave_dirs(x, x->path);
 	if (x->to.must_be_dir && !is_dir)
-		return err_set(e, ERR_NOT_FOUND, "the destination is no directory");
+		return err_set(e, ERR_NOT_FOUND, "the destination is not a directory");
 	x->to.must_be_dir = 0;
 	if (!strchr("0125", x->t.type)) {
 		x->stats->skipped++;

@@ -111,7 +111,7 @@ static int unhex(const char *hex, char *out, size_t max, struct err *e)
 		c = hex_byte(hex + 2 * n);
 		if (c <= 0 || n + 1 == max)
 			return err_set(e, ERR_INVALID,
-				       "after is no name in hexadecimal digits; hint: \"next\" of "
+				       "after is not a name in hexadecimal digits; hint: \"next\" of "
 				       "an answer");
 		out[n] = (char)c;
 	}

@@ -25,7 +25,7 @@ static int make_one(const char *dest, size_t n, struct takeback *made, struct er
 		return err_code_sys(e, ERR_NOT_FOUND, "%.300s is a symbolic link that leads nowhere", part);
 	if (errno == EEXIST && S_ISDIR(st.st_mode))
 		return 0;
-	return errno == EEXIST ? err_set(e, ERR_EXISTS, "%.300s exists and is no directory", part) :
+	return errno == EEXIST ? err_set(e, ERR_EXISTS, "%.300s exists and is not a directory", part) :
 	       err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "make directory %.300s", part);
 }
 

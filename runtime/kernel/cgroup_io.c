@@ -285,7 +285,7 @@ int cgroup_io_disk(const char *path, int writes, unsigned *ret_major, unsigned *
 	if (S_ISCHR(st.st_mode))
 		return err_set(
 			e, ERR_INVALID,
-			"%.200s is no block device; hint: a disk such as /dev/vda, or a path on it",
+			"%.200s is not a block device; hint: a disk such as /dev/vda, or a path on it",
 			path);
 	dev = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
 	if (writes && !S_ISBLK(st.st_mode) && !charges_writes(path))

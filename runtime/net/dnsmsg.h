@@ -47,7 +47,7 @@ size_t dnsmsg_reply(const struct dnsmsg *q, const uint8_t *p, enum dnsmsg_code c
 void dnsmsg_add(uint8_t *out, size_t *len, uint16_t type, const void *data, size_t n);
 /* Adds the OPT record, which is last. */
 void dnsmsg_add_opt(const struct dnsmsg *q, uint8_t *out, size_t *len);
-/* A name as it goes into a record: its length, or 0 when it is no name. */
+/* A name as it goes into a record: its length, or 0 when it is not a name. */
 size_t dnsmsg_name(const char *text, uint8_t out[256]);
 /* 1 when name asks whose an address is (in-addr.arpa, ip6.arpa), which goes to *ret. */
 int dnsmsg_reverse(const char *name, struct netaddr *ret);

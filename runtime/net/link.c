@@ -274,7 +274,7 @@ int link_bridge(const struct link_plan *p, struct err *e)
 		return -1;
 	r = look(n, p->bridge, &f, e);
 	if (r == 0 && f.found && !f.is_bridge)
-		r = err_set(e, ERR_EXISTS, "%s is there and is no bridge; hint: set [network] bridge to another name", p->bridge);
+		r = err_set(e, ERR_EXISTS, "%s is there and is not a bridge; hint: set [network] bridge to another name", p->bridge);
 	if (r == 0 && !f.found)
 		r = make_bridge(n, p, e);
 	/* all of this also for one that a crash left half-made */

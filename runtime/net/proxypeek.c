@@ -61,7 +61,7 @@ static int check_name(struct conn *c, const char *name)
 
 	if (nettarget_parse(name, c->target.port, &c->within, &e) < 0) {
 		memset(&c->within, 0, sizeof(c->within));
-		refuse(c, "within the tunnel the TLS client asked for what is no name");
+		refuse(c, "within the tunnel the TLS client asked for what is not a name");
 		return 0;
 	}
 	if (netpolicy_host(&c->proxy->policy, &c->within, &denied))

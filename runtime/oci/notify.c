@@ -40,7 +40,7 @@ int oci_notify_plan(json_t *config, int root_fd, const char *id, struct err *e)
 	if (!oci_notify_host() || !process)
 		return 0;
 	if (!sdnotify_address_ok(oci_notify_host()))
-		return err_set(e, ERR_INVALID, "NOTIFY_SOCKET '%.110s' is no absolute path and no abstract socket's @name of at most 107 bytes",
+		return err_set(e, ERR_INVALID, "NOTIFY_SOCKET '%.110s' is not an absolute path and no abstract socket's @name of at most 107 bytes",
 			       oci_notify_host());
 	n = readlink(path_of_fd(root_fd, link), root, sizeof(root) - 1);
 	if (n < 0)

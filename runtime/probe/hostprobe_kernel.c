@@ -234,9 +234,9 @@ void host_probe_pidfd(const struct hostinfo_place *p, const struct host_probe *p
 		host_errno(f, "pidfd_send_signal");
 		kill(pid, SIGKILL);
 	} else if (poll(&pfd, 1, 5000) != 1) {
-		host_say(f, HOST_MISSING, "a pidfd does not tell that its process ended");
+		host_say(f, HOST_MISSING, "a pidfd does not report the end of its process");
 	} else {
-		host_say(f, HOST_OK, "signals a process and tells of its end");
+		host_say(f, HOST_OK, "signals a process and reports its end");
 	}
 	waitpid(pid, &status, 0);
 	close(fd);

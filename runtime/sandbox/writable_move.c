@@ -201,7 +201,7 @@ int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e)
 	if (from == to)
 		return 0;
 	if (from % SPEC_IDS || to % SPEC_IDS)
-		return err_set(e, ERR_INTERNAL, "id ranges that are no multiples of %u", SPEC_IDS);
+		return err_set(e, ERR_INTERNAL, "id ranges that are not multiples of %u", SPEC_IDS);
 	mnt = writable_open(dirfd, e);
 	if (mnt < 0 || treewalk(mnt, &all, &s, e) < 0)
 		return mnt < 0 && e->code == ERR_NOT_FOUND ? 0 : -1;

@@ -64,7 +64,7 @@ def test_S44_the_operator_says_which_images_tenants_share():
         unseen(d, daemon.OTHER, "tools/a")
         run = {"image": "tools/a", "argv": ["/bin/busybox", "true"]}
         assert d.good("POST", "/v1/run", run, token=daemon.TENANT)["verdict"]["exit_status"] == 0
-        # "host" is no image of the store
+        # "host" is not an image of the store
         d.create(token=daemon.OTHER)
     with Daemon(tcp=True, config='[sandbox]\nimage = "private"\n[tenant]\nimages = []\n') as d:
         assert d.good("POST", "/v1/run", {"argv": ["/bin/busybox", "true"]}, token=daemon.TENANT)["verdict"]["exit_status"] == 0

@@ -52,7 +52,7 @@ def test_S41_no_limit_of_a_tenants_sandbox_is_unlimited():
             refused(d.request("PATCH", f"{BOX}/{box}", {option: "unlimited"}, token=daemon.TENANT), option, "unlimited")
         refused(d.request("PATCH", f"{BOX}/{box}", {"memory": "900t"}, token=daemon.TENANT), "memory_limit")
         d.good("PATCH", f"{BOX}/{box}", {"memory": "64m", "pids": 32}, token=daemon.TENANT)
-        # who is no tenant is not held to any of it
+        # who is not a tenant is not held to any of it
         d.good("PATCH", f"{BOX}/{box}", {"memory": "unlimited"})
         assert ask(d, token=daemon.TOKEN, memory="unlimited").status == 201
         assert ask(d, token=daemon.TENANT, tenant="bob").status == 403

@@ -101,7 +101,7 @@ def test_S44_an_image_is_its_makers_and_names_of_two_tenants_do_not_collide():
                 assert there.status == absent.status == 404, (there, absent)
                 assert there.body.decode().replace(ref, gone) == absent.body.decode(), (there, absent)
         refused(d.post("/v1/run", {"image": "app@alice", "argv": ["true"]}, token=daemon.OTHER), "not-found")
-        # a name of another's is no name for an image
+        # a name of another's is not a name for an image
         for name in ("app@bob", "app:latest@bob", "x@alice"):
             refused(send(d, rootfs("evil"), name), "invalid", "malformed")
         archive = io.BytesIO()
@@ -269,7 +269,7 @@ def test_S44_the_bound_holds_while_the_bytes_arrive():
             bomb = f.read()
         with Daemon(tcp=True, config=MAY + 'own_image_bytes = "32m"\n', env={"BERTH_STATE_DIR": where + "/state"}) as d:
             refused(send(d, bomb), "limit", "own_image_bytes")
-            # without a maximum for whoever is no tenant, it is the disk that ends it
+            # without a maximum for whoever is not a tenant, it is the disk that ends it
             full = send(d, bomb, token=daemon.TOKEN)
             assert full.status >= 500 and b"No space left" in full.body, full
     finally:

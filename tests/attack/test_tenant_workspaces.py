@@ -60,7 +60,7 @@ def test_S41_the_workspaces_of_a_tenant_are_bounded_together():
             first = make(d, storage_path="kept")
             refused = d.post("/create", {"storage_path": "kept"}, token=daemon.TENANT)
             assert refused.json["data"] is None and taken(work) <= 24 * MIB, (refused, taken(work))
-            # another tenant has a maximum of its own, and who is no tenant has none
+            # another tenant has a maximum of its own, and who is not a tenant has none
             other, root = make(d, token=daemon.OTHER), make(d, token=daemon.TOKEN)
             assert fill(d, other, 32, token=daemon.OTHER) and not fill(d, other, 16, token=daemon.OTHER, name="more")
             assert fill(d, root, 48, token=daemon.TOKEN)

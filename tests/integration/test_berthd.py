@@ -425,7 +425,7 @@ def test_archives():
             found = {m.name: t.extractfile(m).read() for m in t if m.isfile()}
         assert found == {"tree/a": b"1" * 100000, "tree/sub/b": b"2"}
         assert d.get(files + "/archive?path=/tmp/none").status == 404
-        assert d.put(files + "/archive?path=/tmp/in", b"this is no tar" * 100).status >= 400
+        assert d.put(files + "/archive?path=/tmp/in", b"this is not a tar" * 100).status >= 400
         # what would land outside is refused in the sandbox
         made = io.BytesIO()
         with tarfile.open(fileobj=made, mode="w") as t:

@@ -34,7 +34,7 @@ def test_networks_are_made_joined_shown_and_removed():
         assert d.good("POST", "/v1/networks/back/disconnect", {"sandbox": "web"})["network"] == "back"
         assert d.post("/v1/networks/back/disconnect", {"sandbox": "web"}).status == 404
         assert d.exec("db", "getent", "hosts", "www")["verdict"]["exit_code"] != 0
-        # a sandbox is no network
+        # a sandbox is not a network
         assert d.get("/v1/networks/web").status == 404 and d.delete("/v1/networks/web").status == 404
         for box in ("web", "db"):
             assert d.delete(f"/v1/sandboxes/{box}?force=true").status == 200

@@ -75,6 +75,6 @@ def test_what_makes_no_sense_is_refused():
         assert b.berth("create", "--budget", text, "host").code == 2, text
     with Box() as x:
         b.one_line_error(grant(x, "cpu=+60s"), 2, "no budget", "--budget cpu=60s")
-        b.one_line_error(grant(x, "60s"), 2, "no budget")
+        b.one_line_error(grant(x, "60s"), 2, "not a budget")
     b.one_line_error(b.berth("grant", "nobody", "cpu=+60s"), 125, "nobody")
     b.one_line_error(b.berth("grant"), 2, "berth grant ID")

@@ -353,7 +353,7 @@ def test_the_time_limit_of_a_sandbox_is_one_of_its_commands():
     all_end(box)
     b.berth("restart", box, ok=True)
     b.berth("exec", box, "sleep", "1000", ok=124)
-    # the command's own word counts more, and 0 is none
+    # the command's own word counts more, and 0 means none
     began = time.monotonic()
     for limit in ("0", "60s"):
         b.berth("exec", "--timeout", limit, box, "sleep", "0.5", ok=True)

@@ -308,7 +308,7 @@ chmod 600, and change the passwords that are in it
 chown root, chmod 755
 install it, or berth login, which comes first
 --platform OS/ARCH
-docker.io/library/host is not to be had under that name
+docker.io/library/host cannot be pulled under that name
 name a tag
 berth image fsck --repair
 raise it in berth.toml, or 0 for none

@@ -548,7 +548,7 @@ def test_gc_removes_the_record_that_a_killed_writer_began():
         record = os.listdir(p.store + "/images")
         with open(p.store + "/images/.%s.123.new" % record[0], "w") as part:
             part.write('{"name":')
-        assert p.ok("ls", "-q").split() == ["kept:latest"], "a part is no image"
+        assert p.ok("ls", "-q").split() == ["kept:latest"], "a part is not an image"
         p.ok("gc")
         assert os.listdir(p.store + "/images") == record
         p.ok("inspect", "kept")

@@ -29,7 +29,7 @@ def test_events_of_a_life():
         b.berth("rename", x.id, "other", ok=True)
         b.berth("stop", x.id, ok=True)
         b.berth("start", x.id, ok=True)
-        b.berth("cp", "/etc/hostname", x.id + ":/tmp", ok=True)  # berth's own work is no event
+        b.berth("cp", "/etc/hostname", x.id + ":/tmp", ok=True)  # berth's own work is not an event
     # the keeper writes once its client has the answer
     b.wait_for(lambda: len(events(x.id)) >= 16, 5, "the events")
     all_of_them = events()

@@ -115,7 +115,7 @@ def test_a_seccomp_file_is_kept_as_it_was():
             b.berth("restart", x.id, ok=True)
             r = x.exec("ln", "-s", "a", "/tmp/x")
             b.expect(r.code == 1 and "not supported" in r.err, r, f"another filter, {then}")
-    for text, word in (("{", "p.json"), ("\0", "no text")):
+    for text, word in (("{", "p.json"), ("\0", "not text")):
         b.write(where + "/p.json", text)
         r = b.berth("create", "--seccomp", "./p.json", "host", cwd=where)
         b.expect(r.code in (2, 125), r, "accepted")

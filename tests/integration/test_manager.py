@@ -243,7 +243,7 @@ def test_the_workspace_through_the_proxy():
             got = m.workspace(method, name, what, ok=False, **kw)
             assert got.status_code == status and "detail" in got.json(), (what, kw, got.status_code, got.text)
         assert m.workspace("GET", "nosuch", "exists", ok=False, params={"path": "x"}).status_code == 404
-        # what is no file, or leads to none, is an error before a byte is sent, and exists only if os.path.exists() says so
+        # what is not a file, or leads to none, is an error before a byte is sent, and exists only if os.path.exists() says so
         m.shell(name, "cd /workspace; mkfifo fifo; ln -s nowhere dangling; ln -s loop loop; ln -s dir todir")
         for path, status, there in (("fifo", 400, True), ("dangling", 404, False), ("loop", 404, False), ("todir", 404, True),
                                     ("x" * 300, 404, False)):

@@ -86,7 +86,7 @@ def test_a_pool_that_is_made_smaller_lets_go():
 
 
 def test_a_container_id_names_its_sandbox_to_its_owner():
-    """agentscope's manager asks its driver by either; a lookalike in another's record is no name."""
+    """agentscope's manager asks its driver by either; a lookalike in another's record is not a name."""
     with Managed(POOL.replace("size = 2", "size = 0") + FAST) as d:
         m, alice, bob = d.manager, d.client(daemon.TENANT), d.client(daemon.OTHER)
         name = alice.create_from_pool()

@@ -406,5 +406,5 @@ def test_a_shell_is_left_and_found_again_from_afar():
         assert t.end() == 3
         assert [c["command"] for c in d.good("GET", "/v1/sandboxes/far/commands")["commands"]] == [command]
         b.one_line_error(far(d, "shell", "--session", "../x", "far"), 2, "malformed")
-        b.one_line_error(far(d, "shell", "--detach-keys", "ctrl-", "far"), 2, "no key")
+        b.one_line_error(far(d, "shell", "--detach-keys", "ctrl-", "far"), 2, "not a key")
         assert d.post("/v1/sandboxes/far/exec", {"argv": ["true"], "name": "x"}).status == 400

@@ -572,7 +572,7 @@ def test_an_interrupt_without_a_terminal_reaches_what_the_command_started(x, she
         assert a.status == "done" and a.code == 130 and b"no" not in a.out, f"{text}: {box.show(a)}"
         b.wait_for(lambda: not x.running("sleep 904"), what=f"the end of {text}")
         alive(x, "1", split=True)
-    # the job of an earlier command is none of its business
+    # the job of an earlier command is not one of its business
     assert len(x.running("sleep 905")) == 1
     a = x.sh("sh -c 'trap \"echo caught; exit 5\" INT; echo up; while :; do sleep 0.05; done'; echo on", timeout_ms=1000,
              on_timeout="interrupt", split=True)

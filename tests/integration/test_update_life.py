@@ -84,7 +84,7 @@ def test_an_owner_may_come_later_change_and_go():
     update("--owner-pid", str(second.pid))
     assert inspect()["owner_pid"] == second.pid, inspect()
     b.berth("start", NAME, ok=True)
-    b.one_line_error(b.berth("update", "--owner-pid", str(first.pid), NAME), 2, "no living process")
+    b.one_line_error(b.berth("update", "--owner-pid", str(first.pid), NAME), 2, "not a living process")
     second.kill()
     second.wait()
     b.wait_for(lambda: b.berth("inspect", NAME).code != 0, 20, "the removal")

@@ -96,8 +96,8 @@ Test(config, what_is_unknown_is_refused_with_a_suggestion)
 	bad("[sandbox]\nmax_sandboxes = 1\n", "unknown key max_sandboxes in [sandbox]; hint: it belongs under [manager]");
 	bad("[sandbox]\nunheard_of = true\n", "unknown key unheard_of in [sandbox]; hint: berth config show lists");
 	bad("memory_limit = '1g'\n", "key memory_limit stands outside its section; hint: put it under [sandbox]");
-	bad("sandbox = 1\n", "sandbox is no table; hint: [sandbox]");
-	bad("[[sandbox]]\n", "sandbox is no table");
+	bad("sandbox = 1\n", "sandbox is not a table; hint: [sandbox]");
+	bad("[[sandbox]]\n", "sandbox is not a table");
 	bad("[sandbox]\nmemory_limit = \n", "f:2:16: expected a value");
 }
 

@@ -63,7 +63,7 @@ Test(netaddr, ranges_hold_what_they_say)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(bad); i++)
-		cr_expect_eq(netcidr_parse(bad[i], &c, &e), -1, "'%s' is no range", bad[i]);
+		cr_expect_eq(netcidr_parse(bad[i], &c, &e), -1, "'%s' is not a range", bad[i]);
 	cr_assert_eq(netcidr_parse("10.96.0.0/11", &c, &e), 0);
 	a = addr("10.127.255.255");
 	cr_expect(netcidr_holds(&c, &a));
@@ -179,7 +179,7 @@ Test(netpolicy, malformed_rules_are_refused)
 	for (i = 0; i < ARRAY_LEN(hosts); i++)
 		cr_expect_eq(nethost_parse(hosts[i], &h, &e), -1, "'%s' is no rule", hosts[i]);
 	for (i = 0; i < ARRAY_LEN(ports); i++)
-		cr_expect_eq(netpublish_parse(ports[i], &b, &e), -1, "'%s' is no port to publish", ports[i]);
+		cr_expect_eq(netpublish_parse(ports[i], &b, &e), -1, "'%s' is not a port to publish", ports[i]);
 	cr_assert_eq(netpublish_parse("[2606::1]:8080:80/udp", &b, &e), 0, "%s", e.msg);
 	cr_expect(b.udp && b.host_port == 8080 && b.port == 80 && b.addr.family == 6);
 	cr_assert_eq(netpublish_parse("1.2.3.4:8080:80/tcp", &b, &e), 0, "%s", e.msg);

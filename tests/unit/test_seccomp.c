@@ -526,7 +526,7 @@ Test(seccomp, K16_nosetid_refuses_set_id_bits_and_nothing_else)
 	cr_expect_eq(nosetid("openat", 3, 0, O_TMPFILE | O_WRONLY, 04755), ERRNO_OF(EPERM));
 	cr_expect_eq(nosetid("openat2", 3, 0, 0, 0), ERRNO_OF(ENOSYS));
 	cr_expect_eq(nosetid("fchmod", 3, 01777, 0, 0), ALLOWED);
-	cr_expect_eq(nosetid("openat", 3, 0, O_RDONLY | O_DIRECTORY, 04755), ALLOWED, "without O_CREAT the mode is no mode");
+	cr_expect_eq(nosetid("openat", 3, 0, O_RDONLY | O_DIRECTORY, 04755), ALLOWED, "without O_CREAT the mode is not a mode");
 	cr_expect_eq(nosetid("openat", 3, 0, O_CREAT, 0644), ALLOWED);
 	cr_expect_eq(nosetid("read", 0, 04000, 04000, 0), ALLOWED);
 }

@@ -221,8 +221,8 @@ Test(toml, arrays_and_inline_tables)
 		{ "a = {x = 1}\na.y = 2", 2, 1, "cannot be added to" },
 		{ "a = {}\n[a.b]", 2, 1, "has a value already" },
 		{ "a = {}\n[a]", 2, 1, "defined twice" },
-		{ "a = [{x = 1}]\n[[a]]", 2, 1, "no array of tables" },
-		{ "a = []\n[[a]]", 2, 1, "no array of tables" },
+		{ "a = [{x = 1}]\n[[a]]", 2, 1, "not an array of tables" },
+		{ "a = []\n[[a]]", 2, 1, "not an array of tables" },
 		{ "a = [{}]\n[a.b]", 2, 1, "has a value already" },
 	};
 
@@ -256,8 +256,8 @@ Test(toml, tables_are_defined_once)
 		{ "[[a.b]]\n[a]\nb.y = 2", 3, 1, "cannot be added to" },
 		{ "a.b.c = 1\n[a]", 2, 1, "defined twice" },
 		{ "[[a]]\n[a]", 2, 1, "defined twice" },
-		{ "[a]\n[[a]]", 2, 1, "no array of tables" },
-		{ "[a.b]\n[[a]]", 2, 1, "no array of tables" },
+		{ "[a]\n[[a]]", 2, 1, "not an array of tables" },
+		{ "[a.b]\n[[a]]", 2, 1, "not an array of tables" },
 		{ "[[f]]\n[[f.v]]\n[f.v]", 3, 1, "defined twice" },
 		{ "[]", 1, 2, "expected a key" },
 		{ "[[]]", 1, 3, "expected a key" },

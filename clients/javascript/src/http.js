@@ -90,7 +90,7 @@ export class Http {
       // refused below
     }
     if (!unix && !(parts && ["http:", "https:"].includes(parts.protocol) && parts.hostname && parts.pathname === "/" && !/[@?#]/.test(url)))
-      throw new errors.Invalid(`'${url}' is no address of berthd`, "unix:///run/berth/berthd.sock, http://127.0.0.1:7423 or https://HOST");
+      throw new errors.Invalid(`'${url}' is not an address of berthd`, "unix:///run/berth/berthd.sock, http://127.0.0.1:7423 or https://HOST");
     if (parts?.protocol === "http:" && !/^(localhost|\[::1\]|127(\.\d+){3})$/.test(parts.hostname))
       throw new errors.Invalid(`'${url}': plain http, with its token, leads to loopback only`, "https://, or ssh -L 7423:127.0.0.1:7423 HOST");
     const kind = parts?.protocol === "https:" ? https : http;

@@ -275,7 +275,7 @@ async function writeFile(reader, member, file) {
 
 const isLink = async (file) => Boolean((await fs.lstat(file).catch(() => null))?.isSymbolicLink());
 
-/* What lies between into and file is no link, which an entry before this one may have made. */
+/* What lies between into and file is not a link, which an entry before this one may have made. */
 async function onlyDirectories(into, file) {
   let parent = into;
   const parts = path.relative(into, file).split("/").slice(0, -1);

@@ -126,7 +126,7 @@ def maker(url: str) -> Callable[[], http.client.HTTPConnection]:
         raise errors.Invalid(f"'{url}': plain http, with its token, leads to loopback only", "https://, or ssh -L 7423:127.0.0.1:7423 HOST")
     if parts.scheme == "http" and host and parts.path in ("", "/"):
         return lambda: http.client.HTTPConnection(str(host), port, timeout=CONNECT_SECONDS)
-    raise errors.Invalid(f"'{url}' is no address of berthd", "unix:///run/berth/berthd.sock, http://127.0.0.1:7423 or https://HOST")
+    raise errors.Invalid(f"'{url}' is not an address of berthd", "unix:///run/berth/berthd.sock, http://127.0.0.1:7423 or https://HOST")
 
 
 class Http(Link):

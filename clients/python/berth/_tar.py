@@ -95,7 +95,7 @@ def unpack(archive: IO[bytes], remote: str, local: str, parents: bool) -> int:
 
 
 def only_directories(into: str, path: str) -> None:
-    """What lies between into and path is no link, which an entry before this one may have made."""
+    """What lies between into and path is not a link, which an entry before this one may have made."""
     parent = into
     for part in os.path.relpath(path, into).split("/")[:-1]:
         if os.path.islink(parent):

@@ -47,7 +47,7 @@ class BerthSandbox(BaseSandbox):
         return self._sandbox.id
 
     def execute(self, command: str, *, timeout: Optional[int] = None) -> ExecuteResponse:
-        """Both streams in the order in which they were written.  timeout in seconds; 0 is none."""
+        """Both streams in the order in which they were written.  timeout in seconds; 0 means none."""
         seconds = self._timeout if timeout is None else timeout
         r = self._sandbox.run(["/bin/sh", "-c", 'exec 2>&1; eval "$1"', "sh", command], timeout_ms=seconds * 1000 or None,
                               max_output_bytes=OUTPUT_MAX)
