@@ -28,7 +28,7 @@ berth %s --help lists the options | run --qqqqqq host true | run --help
 /dev/fuse, or vendor.com/class=name | run --device fuse host true | run --device /dev/null:/dev/also host true
 another place below /dev | run --device /dev/zero:/dev/null host true | run --device /dev/zero:/dev/also host true
 all, a number, or device=0,1 | run --gpus none host true | run --help
-berth config show tells where they are | run --device a.b/c=d host true | config show
+berth config show names them | run --device a.b/c=d host true | config show
 --help alone | run --help=1 | run --help
 --%s alone | run --read-only=1 host true | run --read-only host true
 --%s %s | run --memory | run --memory 64m host true
@@ -523,7 +523,7 @@ again later; the operator's key is [volume] max in berth.toml
 berth gc later
 ask for less, or [tenant] %s in berth.toml
 --timeout
-try again when that is done
+try again when the commit is done
 berth ps -a
 berth kill %s ends it
 berth kill %s, or berth rm -f, ends it
