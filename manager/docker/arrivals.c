@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Docker's client attaches to a container, and waits for its end, before it starts it.  These
- * requests stand here until somebody does; the start then tells the keeper how many are on their
- * way, so that the shortest of commands does not end without them.
+ * Docker's client attaches to a container, and waits for its end, before it starts it. These
+ * requests wait here until the start, which then tells the keeper how many will come, so that
+ * even the shortest command waits for them.
  */
 #include <poll.h>
 #include <pthread.h>

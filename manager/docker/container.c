@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One container of a request: finding it, and what is known of it. */
+/* The container of a request: how it is found, and its facts. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ int docker_find_named(struct box *b, struct http_request *rq, const char *name, 
 			       : docker_fail(rq, 404, e, "No such container: %.200s",
 					     name + (*name == '/'));
 	http_audit(rq, "id", b->id);
-	/* one whose keeper was killed does not run, and its record is on the disk */
+	/* a sandbox whose keeper was killed does not run, and its record is on the disk */
 	if (!b->kept && registry_clear_dead(&b->registry, b->id, PINGS_MS, 0, &ignored) == 1)
 		b->kept = 1;
 	return 0;
@@ -74,7 +74,7 @@ int docker_connect(struct box *b, struct err *e)
 	return b->sock < 0 ? -1 : 0;
 }
 
-/* 1: its keeper for files is there; 0: it was started meanwhile, so another look tells. */
+/* 1: its keeper for files exists; 0: it was started meanwhile, so look again. */
 static int make_files_keeper(struct box *b, struct err *e)
 {
 	const char *argv[] = { "berth", "open-files", b->id, NULL };

@@ -68,16 +68,16 @@ int docker_find(struct box *b, struct http_request *rq, struct err *e);
 int docker_find_named(struct box *b, struct http_request *rq, const char *name, struct err *e);
 /* And it runs: 409 "Container X is not running". */
 int docker_find_running(struct box *b, struct http_request *rq, struct err *e);
-/* It stopped meanwhile is what an error of its keeper means, then. */
+/* Turns an error of its keeper into this meaning: the container stopped meanwhile. */
 int docker_connect(struct box *b, struct err *e);
 
 /*
- * docker_find(), connected to a keeper that serves operations on files: one that does not run gets
- * one for that alone, which ends when b is closed.
+ * docker_find(), connected to a keeper that serves operations on files: a stopped container gets
+ * a keeper for files only, which ends when b is closed.
  */
 int docker_open_files(struct box *b, struct http_request *rq, struct err *e);
 
-/* One that box_close() accepts. */
+/* An empty box, which box_close() accepts. */
 void box_clear(struct box *b);
 
 /* Of b; live: its keeper is asked, too.  -1 when it is gone. */
@@ -103,7 +103,7 @@ struct arrival {
 struct arrivals *arrivals_new(void);
 void arrivals_free(struct arrivals *l);
 int arrival_join(struct arrivals *l, struct arrival *a, const char *id, struct err *e);
-/* Accepts one that is zero but for fd -1. */
+/* Accepts a struct that is zero but for fd -1. */
 void arrival_leave(struct arrival *a);
 unsigned arrivals_count(struct arrivals *l, const char *id);
 void arrivals_tell(struct arrivals *l, const char *id, enum arrival_news news);

@@ -139,7 +139,7 @@ static int listen_at(const char *path, struct err *e)
 	char text[4096];
 	struct stat st;
 
-	/* berthd has its lock: what is there is of one that died */
+	/* we hold berthd's lock: an existing socket belonged to a dead one */
 	memcpy(a.sun_path, path, strlen(path) + 1);
 	if (!lstat(path, &st) && S_ISSOCK(st.st_mode))
 		unlink(path);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * execs - the execs that this berthd was asked for: what each is to run, and what became of it.
+ * execs - the execs that clients of this berthd made: their commands, and their states.
  *
- * Docker makes an exec before it starts it, so these few words are kept in memory; the command
- * itself is the keeper's, and lives on without them.  At most EXECS_MAX are kept: the oldest one
- * that is over, or was never started, goes for a new one.
+ * Docker makes an exec before it starts it, so this small description is kept in memory; the
+ * command itself is the keeper's, and lives on without it. At most EXECS_MAX are kept: a new one
+ * replaces the oldest that is over or was never started.
  */
 #ifndef BERTH_MANAGER_DOCKER_EXECS_H
 #define BERTH_MANAGER_DOCKER_EXECS_H
@@ -35,7 +35,7 @@ int execs_add(struct execs *x, const char *box, const json_t *body, char ret_id[
 /* 1 found, and then release it. */
 int execs_get(struct execs *x, const char *id, struct exec *ret);
 void exec_release(struct exec *e);
-/* From new to starting: 1; 0: it is not new; -1: there is none. */
+/* Changes it from new to starting: 1; 0: it is not new; -1: there is none. */
 int execs_begin(struct execs *x, const char *id);
 void execs_started(struct execs *x, const char *id, const char *command);
 void execs_ended(struct execs *x, const char *id, int exit_code);

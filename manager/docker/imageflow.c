@@ -151,7 +151,7 @@ static int say_end(struct pull *p, struct http_request *rq, struct err *e)
 	return said ? say_done(p, said, e) : -1;
 }
 
-/* Until it writes, which it does at its end: a word from time to time meanwhile. */
+/* Sends a line from time to time until the program writes, which it does at its end. */
 static int go_on(struct pull *p, struct http_request *rq, struct err *e)
 {
 	struct pollfd wait = { .fd = p->program.out, .events = POLLIN };
@@ -188,7 +188,7 @@ static ssize_t pull_read(void *ctx, struct http_request *rq, char *buf, size_t m
 	return (ssize_t)n;
 }
 
-/* With the login of the request, if there is one, whose password goes through a pipe. */
+/* With the login of the request, if any; its password goes through a pipe. */
 static int start(struct http_request *rq, struct pull *p, const char *platform, struct err *e)
 {
 	const char *argv[12] = { "berth", p->pushes ? "push" : "pull", "--json", "--quiet" };

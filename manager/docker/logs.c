@@ -75,7 +75,7 @@ static int add_bytes(void *ctx, int which, const char *p, size_t n, struct err *
 		       : 0;
 }
 
-/* The next entries, until there is something to send: 1; 0 when there are none now. */
+/* Reads the next entries, until there is something to send: 1; 0 if there are none now. */
 static int fill(struct logs *l, struct err *e)
 {
 	int got = 1;

@@ -32,7 +32,7 @@ struct pumping {
 	size_t sent;
 	struct buf in;
 	int send_sock;	  /* a second connection, for stdin; -1: none yet */
-	int asked, ended; /* follow: an answer is awaited; all of it was told */
+	int asked, ended; /* follow: an answer is pending; all output was sent */
 	int sending;	  /* the same of stdin */
 	int closed;	  /* the client sends no more */
 	int told_closed;
@@ -148,7 +148,7 @@ static int open_input(struct pumping *x, struct err *e)
 	return x->send_sock < 0 ? -1 : 0;
 }
 
-/* One that reads no more, or has ended: what is left is for nobody. */
+/* The client reads no more, or has ended: the rest has no reader. */
 static void drop_input(struct pumping *x)
 {
 	fd_close(&x->send_sock);

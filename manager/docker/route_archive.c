@@ -75,7 +75,7 @@ static int tell(struct http_request *rq, const char *path, struct err *e)
 
 /* ---- what it is ------------------------------------------------------------------------------ */
 
-/* Docker's name of a path is the last part of it; a slash or a dot behind it is none. */
+/* Docker uses the last part of a path as its name; a slash or a dot at the end does not count. */
 static const char *base_of(const char *path, char *room, size_t n)
 {
 	const char *slash;

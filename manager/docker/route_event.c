@@ -42,7 +42,7 @@ static void stream_free(void *ctx)
 	free(s);
 }
 
-/* What is too old to be wanted is what tells the names of others. */
+/* Events that are too old to be wanted still hold the names of others. */
 static int add_entry(struct stream *s, const json_t *entry, struct err *e)
 {
 	const char *time = json_string_value(json_object_get(entry, "time"));

@@ -2,9 +2,9 @@
 /*
  * Routes that run further commands in a container.
  *
- * An exec is a detached command of the keeper's that its client follows: as with Docker it lives on
- * when the client goes.  One whose program is not there says so in its stream, with the exit code
- * of a shell, which is where Docker's clients look for it.
+ * An exec is a detached command of the keeper's that its client follows: as with Docker it lives
+ * on when the client goes. If its program is missing, its stream says so, with the exit code of
+ * a shell, where Docker's clients look for it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static void set_size(json_t *ask, const json_t *body)
 	}
 }
 
-/* A detached command has a stdin that stays open; one that nobody attached to has none. */
+/* The stdin of a detached command stays open; without an attached client it is closed. */
 static void end_input(struct execution *x)
 {
 	autojson json_t *ask = protocol_request(OP_send), *answer = NULL;
@@ -146,7 +146,7 @@ static int launch(struct execution *x, const json_t *how, struct err *e)
 	return 0;
 }
 
-/* In the stream, as Docker tells it. */
+/* In the stream, in Docker's words. */
 static void tell_failure(struct execution *x, int fd)
 {
 	char text[sizeof(x->failed.msg) + 120];
@@ -254,7 +254,7 @@ static int post_start(struct http_request *rq, struct err *e)
 
 /* ---- look -------------------------------------------------------------------------------- */
 
-/* Of one whose stream nobody saw to its end: its keeper knows. */
+/* If nobody saw the stream to its end, its keeper knows the result. */
 static void ask_keeper(struct http_request *rq, struct exec *x, int *ret_pid)
 {
 	autojson json_t *ask = protocol_request(OP_commands), *answer = NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Images: what is looked up is read from the store here, what changes it is the berth program's
- * work. */
+/* Images: look-ups read the store here; changes are made by the berth program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -41,7 +41,7 @@ static int start_failed(struct http_request *rq, struct err *e)
 	return -1;
 }
 
-/* One with AutoRemove goes when its start fails, as it would at its end. */
+/* A container with AutoRemove is removed when its start fails, as it would be at its end. */
 static void remove_failed(struct http_request *rq, struct box *b)
 {
 	autojson json_t *asked = NULL;

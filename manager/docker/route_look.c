@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What containers do: stats, top, changes; and what is changed while they do: limits, prune. */
+/* Views of running containers (stats, top, changes), and changes to them (limits, prune). */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static int next_sample(struct stats *s, struct http_request *rq, struct err *e)
 	json_t *said = NULL;
 	int r;
 
-	/* the first one has none before it: one that is asked for alone waits for a second look */
+	/* the first sample has no predecessor: a single request waits for a second one */
 	if (s->last.cpus && http_wait(rq, -1, 0, EVERY_MS, e) < 0)
 		return -1;
 	if (sample(s, &now, &said, e) < 0)
@@ -266,7 +266,7 @@ static int add_stopped(void *ctx, const char *id, int kept, json_t *record)
 	return 0;
 }
 
-/* Those that cannot be removed stay: they run again, or somebody else is at it. */
+/* Containers that cannot be removed stay: they run again, or another process works on them. */
 static json_t *remove_all(struct http_request *rq, const json_t *ids)
 {
 	json_t *gone = json_array();

@@ -36,7 +36,7 @@ static int take_name(void *ctx, const char *name)
 	return 1;
 }
 
-/* The name of what the path calls a network: 404 when there is none. */
+/* The name of the network in the path: 404 without one. */
 static int find_network(struct http_request *rq, char ret[65], int *ret_builtin, struct err *e)
 {
 	struct naming n = { .want = http_param(rq, "name") };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Routes whose replies last: attach and wait; logs are in route_logs.c. */
+/* Routes with long replies: attach and wait; logs are in route_logs.c. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void attach_free(void *ctx)
 	free(a);
 }
 
-/* After the head of the reply: nothing can be told any more but the end. */
+/* After the head of the reply: only its end can be reported any more. */
 static void attach_run(void *ctx, struct http_request *rq, int fd, const char *extra, size_t n)
 {
 	struct attach *a = ctx;
@@ -112,7 +112,7 @@ static void wait_free(void *ctx)
 	free(w);
 }
 
-/* Until its keeper has gone; what it says on the way is how the main command ended. */
+/* Waits until its keeper has gone; on the way the keeper reports how the main command ended. */
 static int await_end(struct waiting *w, struct http_request *rq, struct err *e)
 {
 	autojson json_t *ask = protocol_request(OP_wait);
@@ -148,7 +148,7 @@ static int await_removal(struct waiting *w, struct http_request *rq, struct err 
 	return 0;
 }
 
-/* Of the record, when nobody told. */
+/* From the record, if nobody reported it. */
 static int code_of(struct waiting *w)
 {
 	struct engine_loaded d;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Volumes, each a berth program's work; what all of it takes of the disk; logins. */
+/* Volumes, each operation by a berth program; their disk use; logins. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,8 +179,10 @@ static int get_df(struct http_request *rq, struct err *e)
 			       e);
 }
 
-/* The password goes through memory: it is in no argument, no environment, no file of ours and no
- * audit line. */
+/*
+ * The password stays in memory: it is in no argument, no environment, no file of ours and no
+ * audit line.
+ */
 /* Docker's own registry: "", "index.docker.io", "https://index.docker.io/v1/". */
 static int is_hub(const char *server)
 {

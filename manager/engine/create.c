@@ -254,7 +254,7 @@ int engine_create_read(struct engine_create *c, const json_t *body, struct err *
 	    add_flag(c, body, "OpenStdin", "interactive", e) < 0 ||
 	    add_stop_timeout(c, body, e) < 0 || add_health(c, body, e) < 0)
 		return -1;
-	/* what the image has there, and what is copied there before a start, is Docker's to show */
+	/* Docker shows the image's files there, and the files copied there before a start */
 	if (strcmp(image, "host") && engine_word(c, e, "--no-tmpfs") < 0)
 		return -1;
 	/* a container stays until somebody removes it, used or not */

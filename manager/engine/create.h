@@ -18,7 +18,7 @@ struct engine_create {
 	json_t *words;	     /* array: "--env=A=B", ..., "--", IMAGE, ARGUMENT... */
 	json_t *warnings;    /* array of texts */
 	json_t *unknown;     /* array of names that were ignored */
-	json_t *directories; /* array: sources of binds that are to be made */
+	json_t *directories; /* array: sources of binds that must be made */
 	json_t *ports;	     /* "80/tcp": [{HostIp, HostPort}], with those that were chosen */
 };
 
@@ -45,7 +45,7 @@ int engine_word(struct engine_create *c, struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int engine_warn(struct engine_create *c, struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Members of obj that are none of known (a NULL-terminated list) and hold something. */
+/* Members of obj that are not in known (a NULL-terminated list) and have a value. */
 int engine_note_unknown(struct engine_create *c, const json_t *obj, const char *const *known,
 			const char *where, struct err *e);
 

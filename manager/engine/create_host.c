@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HostConfig, less its mounts and its network: rights, restart policy, log, what is refused. */
+/* HostConfig, without its mounts and its network: rights, restart policy, log, refused members. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

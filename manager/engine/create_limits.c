@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The limits of HostConfig.  One that Docker's client leaves out is [sandbox]'s of berth.toml, not
- * none: a container takes no more of the host than what the operator gives each sandbox.
+ * The limits of HostConfig. A limit that Docker's client leaves out is that of [sandbox] in
+ * berth.toml, not none: a container gets no more of the host than the operator gives each
+ * sandbox.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -97,7 +98,7 @@ static const struct {
 	{ "locks", RLIMIT_LOCKS },
 };
 
-/* What the host itself may have; UINT64_MAX is no limit. */
+/* The host's own maximum; UINT64_MAX means no limit. */
 static uint64_t most_of(const char *name)
 {
 	struct rlimit r;

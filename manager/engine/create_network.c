@@ -33,7 +33,7 @@ static int add_mode(struct engine_create *c, const json_t *body, const char *mod
 	return engine_word(c, e, "--network=%s", mode);
 }
 
-/* The network of another container, whose ports, names and resolvers are that one's. */
+/* The network of another container; its ports, names and resolvers are those of that container. */
 static int join_container(struct engine_create *c, const json_t *body, const json_t *host,
 			  const char *name, struct err *e)
 {
@@ -179,7 +179,7 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 		return join_container(c, body, host, mode + strlen(OF_CONTAINER), e);
 	if (add_mode(c, body, mode, e) < 0)
 		return -1;
-	/* Docker takes these without a word where there is no network of its own */
+	/* Docker ignores these silently where there is no network of its own */
 	if (!strcmp(mode, "none") || !strcmp(mode, "host"))
 		return 0;
 	return add_ports(c, host, e) < 0 || add_exposed(c, body, host, e) < 0 ||

@@ -2,8 +2,9 @@
 /*
  * The journal of events as Docker's stream of them.
  *
- * Docker's events carry the name, image and labels of their container, a journal's entry only its
- * id: what earlier entries said is remembered.  That is no more than the journal, which is bounded.
+ * Docker's events carry the name, image and labels of their container, a journal's entry only
+ * its id. So we remember what earlier entries said, which is no more than the journal, and that
+ * is bounded.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -135,7 +135,7 @@ static int one_matches(const struct engine_view *v, const char *key, const char 
 	return -1;
 }
 
-/* Those that can hold for every container here, or for none. */
+/* Terms that are true of every container here, or of none. */
 static int is_constant(const char *key, const char *want)
 {
 	if (!strcmp(key, "is-task"))

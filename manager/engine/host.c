@@ -21,7 +21,7 @@
 
 /* ---- the rules ------------------------------------------------------------------------ */
 
-/* What is not there, with the directory above it that is: where it would be made. */
+/* The missing part of a path, with the last existing directory, in which it would be made. */
 static const char *look_above(const char *path, char *room)
 {
 	autofree char *above = strdup(path);
@@ -59,7 +59,7 @@ static const char *look(const char *path, char *room, int *ret_kind)
 	return real;
 }
 
-/* Free a moment ago: whoever takes it first has it. */
+/* It was free a moment ago; another process may take it first. */
 static int free_port(int udp)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET };

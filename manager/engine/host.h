@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host - what the engine asks of this host, for either door: binds, ports, images, and what is
- * written beside a sandbox when it was made.
+ * host - what the engine needs from this host, for either door: binds, ports, images, and the
+ * files written beside a sandbox when it is made.
  */
 #ifndef BERTH_MANAGER_ENGINE_HOST_H
 #define BERTH_MANAGER_ENGINE_HOST_H
@@ -11,7 +11,7 @@
 
 /* The bits of [docker] allow: its words, one a line, which config.c has checked. */
 unsigned engine_host_allow(const char *lines);
-/* What is allowed, with berth's own directories, which are c's. */
+/* The allowed binds, with berth's own directories, which are c's. */
 void engine_host_rules(const struct config *c, unsigned allow, struct engine_rules *ret);
 /*
  * Docker says which image is missing before anything else, and clients then pull it:
@@ -21,12 +21,15 @@ int engine_host_image(const struct config *c, const char *image, struct err *e);
 /* Makes the sources of binds that are not there, as docker run -v does. */
 int engine_host_directories(const json_t *list, struct err *e);
 /*
- * Writes beside the sandbox what the client said.  Without that the container would not be as it
- * was asked for: when it fails the sandbox is removed.
+ * Writes the client's document beside the sandbox. Without it the container would differ from
+ * the request, so on failure the sandbox is removed.
  */
 int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,
 		     json_t *body, struct err *e);
-/* The same after an update of HostConfig's members, in body; one of berth's own has no file. */
+/*
+ * The same after an update of HostConfig's members, in body; a sandbox made by berth has no such
+ * file.
+ */
 int engine_host_save_update(struct registry *r, const char *id, const json_t *body, struct err *e);
 /* -1 with ERR_EXISTS, in Docker's words. */
 int engine_host_name_taken(struct registry *r, const char *name, struct err *e);

@@ -14,8 +14,8 @@
 
 void engine_id(const char *sandbox, char ret[ENGINE_ID]);
 /*
- * What a client calls a container, as berth finds it: without a slash in front, and a long id, or
- * the start of one, cut to the sandbox's.  -1: nothing can be called that.
+ * Turns a client's word for a container into berth's: without a leading slash, and a long id, or
+ * the start of one, cut to the sandbox's. -1: no container can have this name.
  */
 int engine_ref(const char *ref, char *ret, size_t n);
 /* 64 digits that nobody has: of an exec, say.  -1 without randomness. */

@@ -14,7 +14,7 @@ static json_t *copy_or(const json_t *v, json_t *otherwise)
 	return json_deep_copy(v);
 }
 
-/* What runs, as a program and its arguments. */
+/* The command, as a program and its arguments. */
 static void set_path(json_t *doc, const struct engine_view *v)
 {
 	const json_t *argv = json_object_get(v->record, "command");
@@ -161,7 +161,7 @@ json_t *engine_config(const struct engine_view *v)
 	return c;
 }
 
-/* As it was asked for; "LogConfig" must name a driver whose logs can be read. */
+/* As requested; "LogConfig" must name a driver whose logs can be read. */
 json_t *engine_host_config(const struct engine_view *v)
 {
 	const json_t *asked = engine_asked(v, "HostConfig");

@@ -36,7 +36,10 @@ static json_t *ask(const struct engine_asker *a, enum protocol_op op)
 	return a->ask(a->ctx, rq, &ignored);
 }
 
-/* What only its keeper knows; one that ends just now says nothing, and then does not run. */
+/*
+ * The facts that only its keeper knows; if the keeper does not answer, the sandbox has just
+ * ended, and does not run.
+ */
 static void ask_keeper(struct engine_loaded *l, const struct engine_asker *a)
 {
 	autojson json_t *health = NULL, *net = NULL;
@@ -109,7 +112,7 @@ static void add_ping(json_t *record, const json_t *answer)
 	json_object_set(record, "ping", (json_t *)(size_t)answer);
 }
 
-/* One of the list, with the files beside its record. */
+/* An entry of the list, with the files beside its record. */
 static void open_view(struct engine_loaded *l, struct registry *r, json_t *record)
 {
 	const char *id = json_string_value(json_object_get(record, "id"));

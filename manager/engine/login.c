@@ -14,7 +14,7 @@ static int bad(struct err *e)
 	return err_set(e, ERR_INVALID, "X-Registry-Auth is not the JSON of a login in base64");
 }
 
-/* Go's clients write the alphabet of URLs; what they leave out at the end is put back. */
+/* Go's clients use the alphabet of URLs, and leave the padding out; we restore it. */
 static char *decode(const char *text, size_t *ret_n)
 {
 	size_t n = strlen(text), i;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * login - the user name and password that come with a request: the header X-Registry-Auth.
+ * login - the user name and password of a request: the header X-Registry-Auth.
  *
- * Pure.  What is in it is never told: not in an error, not in a log.
+ * Pure. Its content is never written to an error or a log.
  */
 #ifndef BERTH_MANAGER_ENGINE_LOGIN_H
 #define BERTH_MANAGER_ENGINE_LOGIN_H

@@ -35,7 +35,7 @@ static const char *text_of(const json_t *entry, const char *key)
 	return s ? s : "";
 }
 
-/* 0 or 1, its stream, when the entry is one of those that are wanted; else -1. */
+/* The stream of the entry, 0 or 1, if it is wanted; else -1. */
 static int stream_of(const struct engine_logs *l, const json_t *entry)
 {
 	const char *source = text_of(entry, "source"), *time = text_of(entry, "time");
@@ -78,7 +78,7 @@ static void count_lines(const struct engine_logs *l, const json_t *entry, uint64
 		*ends = p[n - 1] == '\n';
 }
 
-/* What is counted first need not be held. */
+/* An entry that only counts need not be held. */
 static int set_tail(struct engine_logs *l, int dir, int64_t n, struct err *e)
 {
 	struct journal_reader r;

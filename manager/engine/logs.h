@@ -27,7 +27,7 @@ struct engine_logs {
 int engine_logs_time(const char *text, char out[JOURNAL_TIME], struct err *e);
 /* dir: the sandbox's, borrowed; tail -1: all lines. */
 int engine_logs_open(struct engine_logs *l, int dir, int64_t tail, struct err *e);
-/* Puts what the next entry of the journal has: 1; 0 when there is none now. */
+/* Writes the next entry of the journal: 1; 0 if there is none now. */
 int engine_logs_next(struct engine_logs *l, struct err *e);
 void engine_logs_close(struct engine_logs *l);
 

@@ -13,7 +13,7 @@ json_t *engine_volume(const json_t *record);
 void engine_network_id(const char *name, char ret[ENGINE_ID]);
 /* Of a record of berth network inspect. */
 json_t *engine_network(const json_t *record);
-/* One of those that are always there: bridge, host, none. */
+/* A network that always exists: bridge, host, none. */
 json_t *engine_network_builtin(const char *name);
 /* Whether the document of a network or volume is wanted; -1 with ERR_INVALID. */
 int engine_object_matches(const json_t *filters, const json_t *doc, struct err *e);

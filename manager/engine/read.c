@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client's document holds, read with the types that Docker's API says. */
+/* Reads a client's document with the types of Docker's API. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +113,7 @@ int engine_warn(struct engine_create *c, struct err *e, const char *fmt, ...)
 	return r;
 }
 
-/* What a client sends for "not said": null, "", 0, false, [], {}. */
+/* The values with which a client leaves a member unset: null, "", 0, false, [], {}. */
 static int holds_nothing(const json_t *v)
 {
 	return json_is_null(v) || json_is_false(v) ||

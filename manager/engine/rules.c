@@ -18,7 +18,7 @@ static const struct {
 	{ "system-binds", ENGINE_SYSTEM_BINDS },
 };
 
-/* With everything below them, but for "/" itself. */
+/* With everything below them, except for "/" itself. */
 static const char *const system_places[] = {
 	"/boot",	   "/dev",     "/etc", "/proc", "/root/.ssh", "/run", "/sys", "/usr",
 	"/var/lib/docker", "/var/run", "/bin", "/sbin", "/lib",

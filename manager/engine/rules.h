@@ -37,7 +37,7 @@ unsigned engine_allow_bit(const char *word);
  */
 int engine_rules_bind(const struct engine_rules *r, const char *source, char *path, int *ret_kind,
 		      struct err *e);
-/* -1: what is not allowed, by its bit and in words. */
+/* -1: it is not allowed; the error names the rule. */
 int engine_rules_need(const struct engine_rules *r, unsigned bit, const char *what, struct err *e);
 
 #endif

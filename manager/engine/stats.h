@@ -34,8 +34,10 @@ struct engine_events {
 
 int engine_events_init(struct engine_events *x, const json_t *filters, struct err *e);
 void engine_events_release(struct engine_events *x);
-/* Docker's event of an entry of the journal: a new reference, or NULL when there is none, or nobody
- * wants it. */
+/*
+ * Docker's event for an entry of the journal: a new reference, or NULL if there is none, or it
+ * is not wanted.
+ */
 json_t *engine_events_take(struct engine_events *x, const json_t *entry);
 
 #endif

@@ -45,7 +45,7 @@ const char *engine_name(const struct engine_view *v)
 	return name[0] ? name : v->id;
 }
 
-/* What a start that failed is worth to a shell. */
+/* The exit code of a shell for a start that failed. */
 static int start_code(const char *why)
 {
 	return strstr(why, "not found") ? 127 : strstr(why, "permission denied") ? 126 : 128;

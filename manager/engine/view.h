@@ -18,7 +18,7 @@
 	"docker.json" /* in a sandbox's directory: {"version":1,"body":{...},"ports":{...}} */
 #define ENGINE_NEVER "0001-01-01T00:00:00Z"
 
-/* Borrowed; NULL where there is none. */
+/* Borrowed; NULL without one. */
 struct engine_view {
 	const char *id;	       /* the sandbox's */
 	const json_t *record;  /* record.json */
@@ -73,15 +73,19 @@ json_t *engine_mounts(const struct engine_view *v);
 
 /* ---- filters (filters.c) ---- */
 
-/* Of a query: {"label":["a=b"]} or {"label":{"a=b":true}}; NULL text is none.  A new object of
- * arrays, or NULL with e. */
+/*
+ * From a query: {"label":["a=b"]} or {"label":{"a=b":true}}; NULL text means none. A new object
+ * of arrays, or NULL with e.
+ */
 json_t *engine_filters(const char *text, struct err *e);
 /* ERR_INVALID for a filter of containers that Docker does not have. */
 int engine_filters_check(const json_t *filters, struct err *e);
 /* 1 when the container is wanted; -1 with ERR_INVALID for a filter that Docker does not have. */
 int engine_filters_match(const json_t *filters, const struct engine_view *v, struct err *e);
 int engine_filters_has(const json_t *filters, const char *key);
-/* Any of the values (all: each) of key, "K" or "K=V", is among labels; 1 when there is no such key.
+/*
+ * Whether one of the values (all: each) of key, "K" or "K=V", is among labels; 1 without such a
+ * key.
  */
 int engine_filters_labels(const json_t *filters, const char *key, const json_t *labels);
 

@@ -247,7 +247,10 @@ int registry_release(struct registry *r, struct claim *c, struct err *e)
 		unlinkat(r->names_fd, c->name, 0);
 	if (c->id[0] && rundir_put(r, c, e) < 0)
 		result = -1;
-	/* the locks go last: until then nobody else takes this for a leftover, nor the range */
+	/*
+	 * the locks go last, so that until then no other process takes this for a leftover, or
+	 * takes the range
+	 */
 	fd_close(&c->slot_fd);
 	fd_close(&c->dir_fd);
 	c->id[0] = c->name[0] = '\0';

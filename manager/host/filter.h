@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * filter - which records of a list are wanted: KEY=VALUE terms, as --filter takes them.
+ * filter - the KEY=VALUE terms of --filter, which select records of a list.
  *
- * Terms of different keys must all hold; of several terms with one key one is enough, but labels
- * must all be there, as docker has it.  KEY!=VALUE holds when KEY=VALUE does not.  A table says
- * which keys a list has, so that sandboxes, volumes and networks share this.  Pure but for the
- * clock, which until=10m needs.  Terms borrow their text.
+ * A record must match the terms of every key. Of several terms with one key, one match is
+ * enough, but labels must all match, as in docker. KEY!=VALUE matches when KEY=VALUE does not. A
+ * table has the keys of a list, so that sandboxes, volumes and networks share this. Pure but for
+ * the clock, which until=10m needs. Terms borrow their text.
  */
 #ifndef BERTH_MANAGER_HOST_FILTER_H
 #define BERTH_MANAGER_HOST_FILTER_H

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * journal - a bounded log of JSON objects, one a line, that many processes
- * write and read.
+ * journal - a bounded log of JSON objects, one a line, that many processes write and read.
  *
- * A file NAME and the one before it, NAME.1: at most twice the size given, the
- * oldest goes.  A line is one write(2) under a lock, so that readers see whole
- * lines in one order.  The first line of a file, {"base":N}, is the number of
- * bytes that came before it, so that a position in the journal (a cursor) stays
- * valid over the change of files, and what was lost is known exactly.
+ * It has a file NAME and its predecessor NAME.1, together at most twice the given size; the
+ * oldest lines are dropped. A line is one write(2) under a lock, so readers see whole lines in
+ * one order. The first line of a file, {"base":N}, is the number of bytes before it. So a
+ * position in the journal (a cursor) stays valid when the files change, and the number of lost
+ * bytes is known exactly.
  */
 #ifndef BERTH_MANAGER_HOST_JOURNAL_H
 #define BERTH_MANAGER_HOST_JOURNAL_H

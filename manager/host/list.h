@@ -6,9 +6,9 @@
 #include "manager/host/registry.h"
 
 /*
- * Gets the record of a sandbox, which it may change, and keep by json_incref().  One whose record
- * is of a newer format has the status RECORD_NEWER, its id and name, and the reason in "error".
- * What it returns, unless 0, ends the list.
+ * Gets the record of a sandbox, which it may change, and keep by json_incref(). A record of a
+ * newer format has the status RECORD_NEWER, id and name, and the reason in "error". A return
+ * value other than 0 ends the list.
  */
 typedef int list_each(void *ctx, const char *id, int kept, json_t *record);
 

@@ -70,7 +70,7 @@ int record_is_there(int dirfd, const char *id)
 	return path_has(dirfd, path);
 }
 
-/* What can be told of a sandbox whose record is of a newer format: that it is there, and the name it holds. */
+/* The known facts about a sandbox with a record of a newer format: that it exists, and its name. */
 static json_t *stand_in(const char *id, const json_t *record, const struct err *why)
 {
 	const char *name = record_name(record);
@@ -186,12 +186,13 @@ int record_save_run(const struct claim *c, const json_t *record, struct err *e)
 		return err_nomem(e);
 	if (fd < 0 || fstat(fd, &st) < 0 || pread(fd, &first, 1, 0) < 0)
 		return err_sys(e, "record sandbox %s", c->id);
-	if (first != VOID)	/* of this sandbox: it is to be the old one or the new one, whoever reads */
+	/* of this sandbox: a reader must get the old record or the new one */
+	if (first != VOID)
 		return io_replace_file(c->dir_fd, RECORD_FILE, text, n, 0600, 0, e);
 	return fill(fd, st.st_size, text, n) < 0 ? err_sys(e, "record sandbox %s", c->id) : 0;
 }
 
-/* Nothing of it stays: it tells of a command. */
+/* Clears all of it, because it names a command. */
 int record_void(int dirfd)
 {
 	autoclose int fd = openat(dirfd, RECORD_FILE, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record - record.json: what a sandbox is, for ps, inspect and the next start.
+ * record - record.json: the facts about a sandbox for ps, inspect and the next start.
  *
- * This file alone knows how it is called, and its members.  A sandbox has up to two of them: that
- * of its run, below run_dir, which goes with the run; and that of a lasting sandbox, below
- * state_dir, which the next start reads.  A dirfd here is the registry's sandboxes_fd for the one
- * and its kept_fd for the other.
+ * Only this file knows the name of that file and its members. A sandbox has up to two records:
+ * that of its run, below run_dir, which ends with the run; and that of a lasting sandbox, below
+ * state_dir, which the next start reads. A dirfd here is the registry's sandboxes_fd for the
+ * first and its kept_fd for the second.
  */
 #ifndef BERTH_MANAGER_HOST_RECORD_H
 #define BERTH_MANAGER_HOST_RECORD_H
@@ -117,8 +117,9 @@ static inline void record_set_expiry(json_t *record, uint64_t at_ms)
 }
 
 /*
- * Its status.  PAUSED and RESTARTING stand in no file: a keeper or a guardian says so.  NEWER is
- * that of what stands in for a record of a newer format; NONE is absent, or another word.
+ * Its status. PAUSED and RESTARTING are in no file: a keeper or a guardian reports them. NEWER
+ * is the status of the substitute for a record of a newer format; NONE means absent, or an
+ * unknown word.
  */
 enum record_status {
 	RECORD_NONE, RECORD_CREATED, RECORD_RUNNING, RECORD_PAUSED, RECORD_STOPPED, RECORD_EXITED,
@@ -128,7 +129,7 @@ enum record_status record_status(const json_t *record);
 void record_set_status(json_t *record, enum record_status status);
 /* The word of it. */
 const char *record_status_name(enum record_status status);
-/* One that is only kept does not run, whatever was written when it still did. */
+/* A record on disk only means that the sandbox does not run, even if it says otherwise. */
 void record_settle_kept(json_t *record);
 
 /* The first members of a record, in the order in which they are shown; NULL without memory. */
@@ -138,9 +139,9 @@ json_t *record_new(const char *id, const char *name, const char *image, enum rec
 /* Whether there is one; errno as fstatat(2) sets it. */
 int record_is_there(int dirfd, const char *id);
 /*
- * The record below dirfd, or what stands in for one of a newer format, with the reason in "error":
- * 1.  0: it is being made or removed right now, or damaged; rm -f and gc know the sandbox by its
- * directory.
+ * The record below dirfd, or the substitute for one of a newer format, with the reason in
+ * "error": 1. 0: it is just being made or removed, or damaged; rm -f and gc know the sandbox by
+ * its directory.
  */
 int record_read(int dirfd, const char *id, json_t **ret, struct err *e);
 /* The same in the sandbox's own directory. */
@@ -154,14 +155,11 @@ json_t *record_load_run(struct registry *r, const char *id, struct err *e);
 json_t *record_load_kept(struct registry *r, const char *id, struct err *e);
 
 /*
- * Writes the record of a claimed sandbox's run.  Whoever reads it half written cannot parse it, and
- * takes it as not there yet.
+ * Writes the record of a claimed sandbox's run. A reader cannot parse a half-written one, and
+ * treats it as missing.
  */
 int record_save_run(const struct claim *c, const json_t *record, struct err *e);
-/*
- * Makes the record in the directory of a run that is over one that says nothing: nothing of it
- * stays, as it tells of a command.
- */
+/* Empties the record in the directory of a run that is over, because it names a command. */
 int record_void(int dirfd);
 /* Writes that of another's run anew; nothing is done when it has ended. */
 int record_replace_run(struct registry *r, const char *id, const json_t *record, struct err *e);

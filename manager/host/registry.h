@@ -43,7 +43,7 @@ struct registry {
 	unsigned others;	/* directories of other sandboxes at the last claim, living, lasting or left over */
 };
 
-/* One that is not open, which registry_close() takes. */
+/* A registry that is not open, which registry_close() accepts. */
 #define REGISTRY_INIT { .run_fd = -1, .state_fd = -1, .sandboxes_fd = -1, .kept_fd = -1, \
 			.names_fd = -1, .ids_fd = -1 }
 
@@ -107,8 +107,9 @@ int registry_release(struct registry *r, struct claim *c, struct err *e);
  */
 int registry_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
 /*
- * Clears what one left whose supervisor is dead: 1; 0: it lives, or nothing of it is here.  ERR_TIMEOUT: its processes do not
- * end within ms.  ERR_UNSUPPORTED: a newer berth left it (record_check_format()), and newer_too was not said.
+ * Clears what one dead supervisor left: 1; 0: it lives, or left nothing here. ERR_TIMEOUT: its
+ * processes do not end within ms. ERR_UNSUPPORTED: a newer berth left it
+ * (record_check_format()), and newer_too is not set.
  */
 int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int newer_too, struct err *e);
 /*

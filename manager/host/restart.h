@@ -36,7 +36,7 @@ void restart_format(const struct restart_policy *p, char out[RESTART_TEXT]);
 int restart_is_due(const json_t *record);
 /* The same after a boot of the host: always is also for what somebody had stopped. */
 int restart_is_due_at_boot(const json_t *record);
-/* The wait before a restart, after one of last_ms (0: none) and a life of lived_ms. */
+/* The wait before a restart, after a wait of last_ms (0: none) and a life of lived_ms. */
 uint64_t restart_backoff(uint64_t last_ms, uint64_t lived_ms);
 
 /* {"pid": the guardian, "at_ms": on the wall clock} */

@@ -46,7 +46,7 @@ struct shlex_token {
 size_t shlex_room(size_t n);
 void shlex_init(struct shlex *l, const char *text, size_t n, char *words);
 struct shlex_token shlex_next(struct shlex *l);
-/* The words handed out so far are used no more. */
+/* The words that were returned so far are not used any more. */
 void shlex_forget(struct shlex *l);
 
 #endif

@@ -60,9 +60,9 @@ struct volume {
 #define VOLUME_INIT ((struct volume){ .dir_fd = -1, .root_fd = -1 })
 
 /*
- * Opens the volume for a sandbox.  w: made like this when it is missing.  seed, unless NULL, is
- * called when it is empty and nobody else uses it, and puts files in it; cut short it is called
- * again for the next, on an empty one.
+ * Opens the volume for a sandbox. w: how to make it if it is missing. seed, unless NULL, is
+ * called if it is empty and no other process uses it, and puts files in it; after an
+ * interruption it is called again for the next user, on an empty volume.
  */
 typedef int volume_seed(void *ctx, int root_fd, struct err *e);
 int volume_open(struct registry *r, const struct volume_wish *w, volume_seed *seed, void *ctx,

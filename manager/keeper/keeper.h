@@ -63,7 +63,8 @@ struct keeper_start {
 	struct launch_place where;
 	json_t *record;			/* borrowed; saved as that of a sandbox that stays, and the pids are filled in */
 	int hold_fd;			/* keeps the image from gc, or -1 */
-	int fresh;			/* made just now: forgotten when the caller is killed before it hears of it */
+	/* made just now: removed if the caller is killed before it knows of it */
+	int fresh;
 	uint64_t output_head_bytes, output_tail_bytes;
 	struct keeper_life life;
 	struct health_spec health;	/* argv NULL: it has no check */

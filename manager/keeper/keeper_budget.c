@@ -20,7 +20,7 @@
 
 static const char not_held[] = "budget";
 
-/* Reads how much this run has used; what cannot be read leaves what was read last. */
+/* Reads the use of this run; if it cannot be read, the last value stays. */
 static int read_used(struct keeper *k, struct err *e)
 {
 	struct cgroup_usage u;

@@ -266,7 +266,7 @@ static void started(struct keeper *k, struct keeper_command *c, int pid)
 		k->sessions[c->session].shell_ns_pid = (uint32_t)pid;
 		return;
 	}
-	/* its client went, or somebody killed it, before it was born: the kill found an empty cgroup */
+	/* its client left, or it was killed, before it was born: the kill found an empty cgroup */
 	if (c->facts.killed_by_us)
 		cgroup_kill(&c->leaf, &ignored);
 	snprintf(id, sizeof(id), "c%u", c->seq);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Archives, releases and reaping that nobody asked for: the scans begin them and go on, so that one tenant's large folder
- * does not keep the others' sandboxes from being looked at.
+ * Archives, releases and reaping that no request asked for: the scans start them and go on, so
+ * that one tenant's large folder does not delay the scan of the others' sandboxes.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -58,7 +58,7 @@ static int lock_home(struct service *s, int dir, struct err *e)
 	s->home_fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
 	if (s->home_fd < 0)
 		return err_sys(e, "open %s/manager", s->config.state_dir);
-	/* a killed one's children hold it until they execute */
+	/* children of a killed berthd hold it until they execute */
 	for (left = LOCK_TRIES; flock(s->home_fd, LOCK_EX | LOCK_NB) < 0; left--) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return err_sys(e, "lock %s/manager", s->config.state_dir);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What MCP servers a sandbox has: in its record, so that they outlive their processes, the sandbox's and berthd's. */
+/*
+ * The MCP servers of a sandbox: they are in its record, so that they outlive their processes,
+ * the sandbox's and berthd's.
+ */
 #include <stdlib.h>
 #include <string.h>
 

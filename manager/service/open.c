@@ -256,7 +256,7 @@ int service_new(struct service **ret, const struct config *c, const char *berth_
 	return 0;
 }
 
-/* What berthd holds open, or has written into records. */
+/* The settings that berthd holds open, or has written into records. */
 static int is_another_place(const struct service *s, const struct config *c, const struct conf *conf)
 {
 	const struct conf *o = &s->conf;

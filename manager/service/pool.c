@@ -337,7 +337,7 @@ static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 	pool_list_key(s->machine, p->name, key);
 	if (ledger_list(s->ledger, key, 100000, look_at_mine, &mine, e) < 0)
 		return -1;
-	/* what is more than wanted goes too, since the size was made smaller */
+	/* surplus ones are removed too, after the size was reduced */
 	if (mine.stale_count || mine.count > p->size) {
 		if (record_load(s, NULL, mine.stale_count ? mine.stale[0] : mine.last, 0, &r, e) < 0)
 			return -1;

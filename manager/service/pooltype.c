@@ -59,7 +59,10 @@ int service_pool_version(struct service *s, const struct conf_pool *p, const cha
 	return 0;
 }
 
-/* agentscope has each type twice, base and base_async, for its two kinds of clients: they are made of the same. */
+/*
+ * agentscope has each type twice, base and base_async, for its two kinds of clients; both are
+ * made the same way.
+ */
 static const struct conf_pool *find_type(const struct conf *c, const char *name)
 {
 	static const char suffix[] = "_async";

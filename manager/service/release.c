@@ -13,7 +13,10 @@
 
 #define RELEASE_TRIES 5
 
-/* Before anything of it goes: an archive was uploaded when it was made, a reaped one when it was reaped. */
+/*
+ * Before anything of it is removed: an archive was uploaded when it was made, a reaped sandbox
+ * when it was reaped.
+ */
 static int store_first(struct service *s, struct record *r, struct err *e)
 {
 	if (record_is(r, "warm") || !strcmp(record_own(r, "status"), "archived") || !record_str(r, "storage_path")[0] || !s->storage ||

@@ -67,9 +67,9 @@ int service_end(struct service *s, struct err *e);
 /* ---- sandboxes ---- */
 
 /*
- * args, as of agentscope's create: sandbox_type, mount_dir, storage_path, environment,
- * meta {session_ctx_id}; ours: memory, cpus, name, owner_pid.  from_pool: a warm one if
- * the pool has one and nothing is asked for that only a new one can have (mount_dir).
+ * args, as for agentscope's create: sandbox_type, mount_dir, storage_path, environment, meta
+ * {session_ctx_id}; ours: memory, cpus, name, owner_pid. from_pool: a warm one if the pool has
+ * one and no argument needs a new one (mount_dir).
  */
 int service_create(struct service *s, const struct service_who *who, const json_t *args, int from_pool, char ret_name[65],
 		   struct err *e);
@@ -112,7 +112,7 @@ struct service_limits {
  * the change.
  */
 int service_limits_begin(struct service *s, const char *id, const char *memory, const char *cpus, struct service_limits *l, struct err *e);
-/* Writes down what holds from now on; or, not done: gives back what was taken. */
+/* Records the new limits; or, not done: gives back what was taken. */
 int service_limits_end(struct service *s, const struct service_limits *l, int done, struct err *e);
 
 /* ---- sessions ---- */

@@ -27,7 +27,7 @@ struct place;
 struct service {
 	struct config config;		/* as at start */
 	char host[65];			/* this berthd among those that share the store */
-	pthread_rwlock_t conf_lock;	/* guards what a reload changes: the next two */
+	pthread_rwlock_t conf_lock;	/* guards the next two, which a reload changes */
 	struct conf conf;
 	uint64_t cleanup_interval_ms;
 	char berth_path[4096];
@@ -122,7 +122,10 @@ uint64_t record_own_u64(const struct record *r, const char *key);
 void record_set_own(struct record *r, const char *key, json_t *v);
 void record_set_state(struct record *r, const char *state);
 int record_is(const struct record *r, const char *state);
-/* 1 while what failed is not to be tried again; used_ms: when it was used last, 0 when none can. */
+/*
+ * 1 while a failed action must not be tried again; used_ms: the last use, 0 if there cannot be
+ * one.
+ */
 int record_failed_lately(const struct record *r, uint64_t used_ms);
 void record_clear_failed(struct record *r);
 /* Makes it what others may see: image beside version, which has the type's name in it, and no secrets. */
@@ -221,10 +224,7 @@ void session_look(struct service *s, const char *ctx, uint64_t timeout_ms);
 
 /* ---- scan.c ---- */
 
-/*
- * Archives or releases a stopped sandbox after a time. Only the exclusive lock assures that it
- * still is stopped.
- */
+/* Archives or releases a stopped sandbox after a time; the exclusive lock keeps it stopped. */
 enum due { DUE_ARCHIVE, DUE_DELETE };
 int session_is_due(struct service *s, const struct record *r, enum due what);
 /* Reaps what timed out, stops, archives and deletes what is due, collects released records. */
@@ -393,10 +393,7 @@ void places_free(struct service *s);
  */
 int tenancy_check(struct service *s, const struct service_who *who, const json_t *args, uint64_t memory_bytes, uint64_t cpu_milli,
 		  struct err *e);
-/*
- * Records that a made or claimed sandbox now belongs to who, with these limits, for the sums of
- * all sandboxes. ERR_LIMIT, exactly.
- */
+/* Records that a new sandbox is who's, with these limits, for the sums. ERR_LIMIT, exactly. */
 int tenancy_promise(struct service *s, const struct service_who *who, const struct record *r, uint64_t memory_bytes, uint64_t cpu_milli,
 		    struct err *e);
 /* The promise for the record's sandbox when it is restored; and whether it belongs to a tenant. */
@@ -474,7 +471,7 @@ struct tools *tools_new(struct err *e);
 void tools_free(struct tools *t);
 /* Those not used for idle_ms end. */
 void tools_expire(struct service *s, uint64_t idle_ms);
-/* Its kernels and servers end; the servers start again when they are asked for. */
+/* Ends its kernels and servers; the servers start again at their next use. */
 void tools_forget(struct service *s, const char *name);
 
 /* ---- mcpurl.c ---- */

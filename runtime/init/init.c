@@ -286,7 +286,7 @@ static void reap(void)
 		if (last)
 			r.left_behind = count_processes();
 		send_reply(&r);
-		/* with others about, the supervisor counts what they used before it kills them and us */
+		/* while others live, the supervisor counts their use before it kills them and us */
 		if (last && !r.left_behind)
 			_exit(0);
 	}

@@ -59,7 +59,7 @@ int cgroup_io_put(struct cgroup_limits *l, const struct cgroup_io_rate *rate, st
 	return 0;
 }
 
-/* The line of a disk, behind its number; NULL when there is none. */
+/* The line of a disk, after its number; NULL without one. */
 static const char *line_of(const char *text, const struct cgroup_io_rate *rate)
 {
 	char number[32];
@@ -165,7 +165,7 @@ static int set_default(int fd, const char *file, uint64_t weight, struct err *e)
 			       "cgroup file %s holds %.40s after %s was written", file, got, want);
 }
 
-/* Either scheduler has a file of its own; the one that the disk has not is without effect. */
+/* Each scheduler has its own file; the file of the other one has no effect. */
 static int set_weight(int fd, uint64_t weight, struct err *e)
 {
 	const int cost = !faccessat(fd, "io.weight", F_OK, 0),
@@ -246,7 +246,7 @@ int cgroup_io_limit_v1(int fd, const struct cgroup_limits *l, struct err *e)
 	return cgroup_set(fd, "blkio.bfq.weight", cgroup_io_bfq_weight(l->io_weight), "100", e);
 }
 
-/* File systems that tell the kernel whose page it is that they write (SB_I_CGROUPWB). */
+/* File systems that tell the kernel which cgroup's page they write (SB_I_CGROUPWB). */
 static int charges_writes(const char *path)
 {
 	struct statfs st;

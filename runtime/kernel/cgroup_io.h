@@ -4,7 +4,7 @@
  * cgroup-v1/blkio-controller.rst).
  *
  * The kernel accepts a weight for disks whose scheduler ignores it, and on v1 a rate for writes
- * that it charges to nobody: both are refused here, since neither would hold.
+ * that it charges to no cgroup. Both are refused here, because neither would be enforced.
  */
 #ifndef BERTH_RUNTIME_KERNEL_CGROUP_IO_H
 #define BERTH_RUNTIME_KERNEL_CGROUP_IO_H
@@ -18,10 +18,10 @@ int cgroup_io_limit_v2(int fd, const struct cgroup_limits *l, struct err *e);
 int cgroup_io_limit_v1(int fd, const struct cgroup_limits *l, struct err *e);
 
 /*
- * The disk that path is on, or is: a block device or what a file system is on; a partition's disk
- * is the whole one, as the kernel limits no part of it.  writes: rates of writing are wanted too,
- * which only some file systems charge to a cgroup. ERR_NOT_FOUND, or ERR_UNSUPPORTED for what is on
- * no disk.
+ * The disk of path: a block device, or the device of a file system. For a partition it is the
+ * whole disk, because the kernel limits no part of it. writes: rates of writing are needed too,
+ * which only some file systems charge to a cgroup. ERR_NOT_FOUND, or ERR_UNSUPPORTED if path is
+ * on no disk.
  */
 int cgroup_io_disk(const char *path, int writes, unsigned *ret_major, unsigned *ret_minor,
 		   struct err *e);
@@ -29,7 +29,10 @@ int cgroup_io_disk(const char *path, int writes, unsigned *ret_major, unsigned *
  * ERR_UNSUPPORTED. */
 int cgroup_io_weighs(unsigned maj, unsigned min, struct err *e);
 
-/* BFQ's weight, 1 to 1000, of one of 1 to 10000: 100 is the default of both, as systemd has it. */
+/*
+ * Converts a weight from 1 to 10000 to BFQ's, 1 to 1000: 100 is the default of both, as in
+ * systemd.
+ */
 uint64_t cgroup_io_bfq_weight(uint64_t weight);
 /* Puts rate into the list of l, in place of one of the same disk.  ERR_LIMIT when it is full. */
 int cgroup_io_put(struct cgroup_limits *l, const struct cgroup_io_rate *rate, struct err *e);

@@ -85,7 +85,7 @@ int quota_limit(int dir_fd, uint32_t id, uint64_t bytes, uint64_t inodes, struct
 		return err_sys(e, "read the project quota back");
 	if (is.dqb_bhardlimit != want.dqb_bhardlimit || is.dqb_ihardlimit != want.dqb_ihardlimit)
 		return err_set(e, ERR_INTERNAL, "the project quota does not read back");
-	/* last: from now on what is made in it counts */
+	/* last: files made in it count from now on */
 	return join_project(dir_fd, id, e);
 }
 

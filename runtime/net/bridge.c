@@ -137,7 +137,7 @@ static int need_forwarding(struct bridge *b, struct err *e)
 {
 	struct pool *p = b->kind.peers ? &b->home : &b->pool;
 
-	/* between members the bridge's own switch does, but there is none for IPv6 */
+	/* between members the bridge's own switch does this, but it has none for IPv6 */
 	return b->kind.internal ?
 	       forwarding_need6(p, b->forwarding, b->link.with6, &b->link.route6, e) :
 	       forwarding_need(p, b->forwarding, b->link.with6, &b->link.route6, e);
@@ -153,7 +153,7 @@ int bridge_remove_all(struct bridge *b, struct err *e)
 
 /* ---- up ------------------------------------------------------------------------------------ */
 
-/* The policy with the servers and ports it got, so that what is taken back is what was made. */
+/* The policy with the servers and ports that were used, so that exactly those are removed. */
 static json_t *settled(const json_t *policy, const struct netpolicy *p)
 {
 	json_t *copy = json_deep_copy(policy), *dns = json_array(), *ports = json_array();
@@ -203,7 +203,7 @@ static int write_record(struct bridge *b, struct err *e)
 	return record ? pool_record(&b->pool, b->id, record, e) : err_nomem(e);
 }
 
-/* For whoever asks while it lives; loopback: ports of the host's loopback lead to it. */
+/* For queries while it lives; loopback: ports of the host's loopback lead to it. */
 static json_t *describe(const struct bridge *b, int loopback)
 {
 	char v4[NETADDR_TEXT], v6[NETADDR_TEXT];
@@ -291,7 +291,7 @@ static int make(struct bridge *b, struct err *e)
 
 /* ---- down ------------------------------------------------------------------------------------- */
 
-/* What the record says of a sandbox, in place of what the job says. */
+/* The record's values for a sandbox, instead of those of the job. */
 static int adopt(struct bridge *b, const json_t *record, struct err *e)
 {
 	const char *v4 = "", *v6 = "", *port = "";
@@ -326,8 +326,9 @@ static int forget(struct bridge *b, uint64_t number, struct err *e)
 }
 
 /*
- * In an order in which nothing gets through: what is in no set may send nothing.
- * What it had counted goes to *ret_last.  With `soon`, our caller is told before the interface is removed, which takes long.
+ * Removes it in an order in which nothing gets through: a sandbox in no set may send nothing.
+ * Its last counters go to *ret_last. With `soon`, our caller gets its answer before the
+ * interface is removed, which takes long.
  */
 int bridge_take_back(struct bridge *b, int locked, int soon, json_t **ret_last, struct err *e)
 {
@@ -432,7 +433,7 @@ int bridge_down(const json_t *job, struct err *e)
 	if (r == 0)
 		r = bridge_take_back(&b, 0, 1, &last, e);
 	if (r == 0)
-		bridge_answer(last);	/* once more, when it was told already: nobody reads it */
+		bridge_answer(last);	/* once more, if it was sent already: nobody reads it */
 	bridge_unload(&b);
 	return r;
 }
@@ -457,7 +458,7 @@ int bridge_change(const json_t *job, struct err *e)
 	fresh.dns_count = b.policy.dns_count;
 	memcpy(fresh.publish, b.policy.publish, sizeof(fresh.publish));
 	fresh.publish_count = b.policy.publish_count;
-	/* the record first: whatever of the two the kernel has then, it is found */
+	/* the record first, so that anything left in the kernel is found */
 	if (r == 0 && (json_object_set_new(record, "policy", settled(b.policy_json, &fresh)) < 0 || pool_record(&b.pool, b.id, record, e) < 0))
 		r = -1;
 	if (r == 0)

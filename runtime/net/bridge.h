@@ -16,23 +16,23 @@
 #include "base/json.h"
 
 /*
- * Makes the network of the sandbox whose namespace is NETHELPER_NETNS.  With ports that are
- * published on the host's loopback it does not return before the supervisor has gone.
+ * Makes the network of the sandbox whose namespace is NETHELPER_NETNS. If ports are published on
+ * the host's loopback, it does not return before the supervisor has ended.
  */
 int bridge_up(const json_t *job, struct err *e);
-/* Takes it back, and answers with what it had counted; a sandbox without one is no failure. */
+/* Removes it, and answers with its counters; a sandbox without one is no failure. */
 int bridge_down(const json_t *job, struct err *e);
 /* Another policy. */
 int bridge_change(const json_t *job, struct err *e);
 /* The sandbox has the name of the job from now on, in the table of its network's names. */
 int bridge_rename(const json_t *job, struct err *e);
 /*
- * Takes back what sandboxes that are gone left ("sandboxes" of the job is the directory where each living one
- * has an entry), and the bridge and the table when nobody uses them.
+ * Removes the networks of sandboxes that are gone ("sandboxes" of the job is the directory with
+ * an entry for each living one), and the bridge and the table if no sandbox uses them.
  */
 int bridge_gc(const json_t *job, struct err *e);
 /*
- * Closes a network with a name for good, and takes down what stands of it; ERR_BUSY while it has
+ * Closes a named network for good, and removes its kernel objects; ERR_BUSY while it has
  * members.
  */
 int bridge_remove(const json_t *job, struct err *e);

@@ -37,7 +37,7 @@ static int look(void *ctx, const char *id)
 	return 0;
 }
 
-/* Under the lock: those whose sandbox is gone are taken back. */
+/* Under the lock: removes those whose sandbox is gone. */
 static int sweep(struct bridge *b, const json_t *job, struct gc *g, struct err *e)
 {
 	autoclose int living = -1;
@@ -86,7 +86,7 @@ int bridge_remove(const json_t *job, struct err *e)
 		r = n < 0 ? -1 : err_set(e, ERR_BUSY, "network %s has %d member%s; hint: berth "
 						      "network inspect %s",
 					 b.network, n, n == 1 ? "" : "s", b.network);
-	/* who waits for the lock to join finds it closed */
+	/* a process that waits for the lock to join finds the network closed */
 	if (r == 0)
 		r = members_close(&b.pool, e);
 	if (r == 0)

@@ -47,7 +47,7 @@ void bridge_forget_names(struct bridge *b, uint64_t number)
 	nametable_close(&t);
 }
 
-/* With the aliases that it was recorded with. */
+/* With its recorded aliases. */
 static int rename_by(struct bridge *b, const json_t *record, struct err *e)
 {
 	if (json_get_u64(record, "number", &b->number, "record", e) < 1 ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this kernel can do of a bridge: all of it is made in a namespace of its own. */
+/* Tests this kernel's support for a bridge: everything is made in a separate namespace. */
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>

@@ -26,7 +26,7 @@ struct bridge {
 	uint64_t used_before;		/* of the byte budget, by earlier runs */
 };
 
-/* Reads the job; bridge_unload() must follow, whatever the result. */
+/* Reads the job; bridge_unload() must follow, also after an error. */
 int bridge_load(struct bridge *b, const json_t *job, struct err *e);
 void bridge_unload(struct bridge *b);
 /* The lock of the network, and that of the host's switches. */
@@ -37,12 +37,12 @@ void bridge_answer(const json_t *j);
 /* Nobody is on it any more. */
 int bridge_remove_all(struct bridge *b, struct err *e);
 /*
- * In an order in which nothing gets through: what is in no set may send nothing.  What it had
- * counted goes to *ret_last.  With soon the caller is told before the interface is removed, which
- * takes long.
+ * Removes it in an order in which nothing gets through: a sandbox in no set may send nothing.
+ * Its last counters go to *ret_last. With soon the caller gets its answer before the interface
+ * is removed, which takes long.
  */
 int bridge_take_back(struct bridge *b, int locked, int soon, json_t **ret_last, struct err *e);
-/* What the others call it: the first is what its address is called.  Under the lock. */
+/* Its names for the others: the first is the name of its address. Under the lock. */
 int bridge_take_names(struct bridge *b, struct err *e);
 void bridge_forget_names(struct bridge *b, uint64_t number);
 

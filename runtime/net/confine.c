@@ -59,7 +59,7 @@ static int limit(struct err *e)
 	return 0;
 }
 
-/* What the loop, the resolver and the allocator use; everything else fails with EPERM. */
+/* The calls of the loop, the resolver and the allocator; every other call fails with EPERM. */
 static const int allowed[] = {
 	SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(readv), SCMP_SYS(writev), SCMP_SYS(recvfrom), SCMP_SYS(sendto), SCMP_SYS(recvmsg),
 	SCMP_SYS(sendmsg), SCMP_SYS(close), SCMP_SYS(shutdown), SCMP_SYS(accept4), SCMP_SYS(connect),

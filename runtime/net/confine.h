@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* confine - the proxy gives up all it does not need: it reads what the sandbox and the Internet send. */
+/*
+ * confine - reduces the rights of the proxy, which reads data of the sandbox and of the
+ * Internet.
+ */
 #ifndef BERTH_RUNTIME_NET_CONFINE_H
 #define BERTH_RUNTIME_NET_CONFINE_H
 
@@ -8,9 +11,9 @@
 #include "base/err.h"
 
 /*
- * An id of its own, no capability, an empty root directory, no new processes, no
- * file, a short list of system calls; ends with the process that started it.
- * Read back: what does not hold is an error.
+ * An id of its own, no capability, an empty root directory, no new processes, no file, a short
+ * list of system calls; ends with the process that started it. Each is read back: a difference
+ * is an error.
  */
 int confine(uid_t uid, pid_t parent, struct err *e);
 

@@ -2,9 +2,8 @@
 /*
  * dnsmsg - messages of the DNS (RFC 1035), as far as a stub resolver's server needs them.
  *
- * Pure.  What a client sends is hostile: a query is read in full or refused, and what goes on to
- * another server is made anew from what was read, so that no byte of the client's passes but its
- * question.
+ * Pure. A client's query is hostile: it is read in full or refused, and the query to another
+ * server is made anew from it, so that only its question is passed on.
  */
 #ifndef BERTH_RUNTIME_NET_DNSMSG_H
 #define BERTH_RUNTIME_NET_DNSMSG_H
@@ -17,7 +16,7 @@
 #define DNSMSG_NAME 254		/* a name as text, with the NUL */
 #define DNSMSG_QUERY 288	/* the longest query that dnsmsg_ask() makes */
 #define DNSMSG_SMALL 512	/* of an answer over UDP, unless the client says otherwise */
-#define DNSMSG_LARGE 1232	/* what the client may say at most: no fragments */
+#define DNSMSG_LARGE 1232	/* largest message of a client: no fragments */
 #define DNSMSG_MAX 65535
 
 enum dnsmsg_code { DNSMSG_OK, DNSMSG_FORMERR, DNSMSG_SERVFAIL, DNSMSG_NXDOMAIN, DNSMSG_NOTIMP,
@@ -49,11 +48,11 @@ void dnsmsg_add(uint8_t *out, size_t *len, uint16_t type, const void *data, size
 void dnsmsg_add_opt(const struct dnsmsg *q, uint8_t *out, size_t *len);
 /* A name as it goes into a record: its length, or 0 when it is not a name. */
 size_t dnsmsg_name(const char *text, uint8_t out[256]);
-/* 1 when name asks whose an address is (in-addr.arpa, ip6.arpa), which goes to *ret. */
+/* 1 if name asks for the name of an address (in-addr.arpa, ip6.arpa), which goes to *ret. */
 int dnsmsg_reverse(const char *name, struct netaddr *ret);
 /* The query p again, with another id, for another server: its length. */
 size_t dnsmsg_ask(const struct dnsmsg *q, const uint8_t *p, uint16_t id, uint8_t out[DNSMSG_QUERY]);
-/* 1 when the n bytes at p answer what dnsmsg_ask() made, whose question ends at end. */
+/* 1 if the n bytes at p answer the query of dnsmsg_ask(), whose question ends at end. */
 int dnsmsg_answers(const uint8_t *asked, size_t end, const uint8_t *p, size_t n);
 /* An answer that is longer than max becomes one that says so: its length. */
 size_t dnsmsg_shorten(uint8_t *p, size_t n, size_t end, size_t max);

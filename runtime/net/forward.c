@@ -20,7 +20,7 @@
 #define PEERS 64			/* of all datagram ports together; the oldest makes room */
 #define DATAGRAM_MAX 65536
 
-/* Who sends datagrams to a published port, and the socket by which the sandbox answers. */
+/* The sender of datagrams to a published port, and the socket for the sandbox's answers. */
 struct peer {
 	struct watch server;		/* fd -1: free */
 	struct watch *port;
@@ -220,7 +220,7 @@ static void give_out(struct forward *f, const struct watch *w)
 			x = &f->peers[i];
 	if (!x || x->server.fd < 0)
 		return;
-	/* an error is the sandbox's "port unreachable": there is nobody to tell */
+	/* an error is the sandbox's "port unreachable", which nobody can be told */
 	got = recv(x->server.fd, f->datagram, sizeof(f->datagram), 0);
 	if (got >= 0)
 		(void)!sendto(x->port->fd, f->datagram, (size_t)got, MSG_NOSIGNAL, (struct sockaddr *)&x->from, x->from_len);

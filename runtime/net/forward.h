@@ -2,11 +2,11 @@
 /*
  * forward - published ports on the host's own loopback.
  *
- * The rules of nftables lead there what comes to the host's other addresses.  For
- * 127.0.0.1 they would need route_localnet, which lets the bridge send to it, and for
- * ::1 the kernel has no way at all.  So berth-net stays, gives up its rights as the
- * proxy of egress does (confine.h), and relays: connections by the proxy's loop, with
- * one whom each listening socket leads to; datagrams by a socket for each peer.
+ * The rules of nftables forward traffic to the host's other addresses. For 127.0.0.1 they would
+ * need route_localnet, which would let the bridge send to it, and for ::1 the kernel has no way
+ * at all. So berth-net stays, gives up its rights like the egress proxy (confine.h), and relays:
+ * connections in the proxy's loop, with a fixed target for each listening socket; datagrams by a
+ * socket for each peer.
  */
 #ifndef BERTH_RUNTIME_NET_FORWARD_H
 #define BERTH_RUNTIME_NET_FORWARD_H
@@ -21,7 +21,7 @@ struct forward;
 struct nameserver;
 
 /*
- * Listens on what of the published ports is the loopback's.  *ret NULL when there is none and
+ * Listens on those published ports that are on the loopback. *ret is NULL if there are none and
  * nothing else to serve (always 0).
  */
 int forward_open(const struct netpolicy *p, const struct link_plan *l, int always,

@@ -38,7 +38,7 @@ static int has_value(size_t i, const char *value)
 	return io_read_file(AT_FDCWD, switches[i].path, &b, &ignored) == 0 && b.data && !strncmp(b.data, value, 1);
 }
 
-/* What a record is true of: this boot, and the network namespace that we are in. */
+/* What a record is valid for: this boot, and our network namespace. */
 static int here(char out[80], struct err *e)
 {
 	autobuf struct buf boot = BUF_INIT(64);
@@ -53,8 +53,8 @@ static int here(char out[80], struct err *e)
 }
 
 /*
- * The paths that berth has switched on here: an array, empty when there is none.  *ret_last
- * is the last number of an interface then, INT_MAX when the record does not say.
+ * The paths that berth has switched on here: an array, empty without any. *ret_last is the
+ * highest interface number at that time, INT_MAX if the record lacks it.
  */
 static json_t *recorded(struct pool *p, const char *place, int *ret_last, struct err *e)
 {
@@ -149,7 +149,7 @@ static int look(struct links *l, struct err *e)
 	return r;
 }
 
-/* Those of a family that are off, written down before the first of them is on. */
+/* Those of a family that are off, recorded before the first of them is switched on. */
 static int switch_on(struct pool *p, int six, struct err *e)
 {
 	autojson json_t *list = NULL;
@@ -210,12 +210,12 @@ int forwarding_restore(struct pool *p, struct err *e)
 	if (here(place, e) < 0 || !(list = recorded(p, place, &last, e)) || look(&links, e) < 0)
 		return -1;
 	/*
-	 * Another berth's or another program's bridge, or what came since, a VPN say: it found
-	 * forwarding on, and may rely on it.  When it is gone the next collection looks again.
+	 * Another bridge, or a newer interface such as a VPN: it found forwarding on, and may
+	 * rely on it. When it is gone, the next collection looks again.
 	 */
 	if (json_array_size(list) && (links.bridge || links.last > last))
 		return 0;
-	/* whoever has changed one since knows why */
+	/* if somebody has changed one since, that was on purpose */
 	while (i--)
 		if (is_recorded(list, i) && has_value(i, switches[i].on) &&
 		    io_write_file(AT_FDCWD, switches[i].path, switches[i].off, e) < 0)

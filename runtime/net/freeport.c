@@ -41,7 +41,10 @@ static uint16_t port_of(int fd)
 	return getsockname(fd, (struct sockaddr *)&a, &n) < 0 ? 0 : ntohs(a.sin_port);
 }
 
-/* One that nobody has on any address, of either family; the sockets hold it against the next choice. */
+/*
+ * A port that is free on every address, of either family; the sockets reserve it until the next
+ * choice.
+ */
 static uint16_t choose(int udp, int held[2])
 {
 	uint16_t port;

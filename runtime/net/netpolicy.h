@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * netpolicy - whom a sandbox may talk to: names, ports, address ranges, budgets.
+ * netpolicy - the targets that a sandbox may reach: names, ports, address ranges, budgets.
  *
- * Pure.  It is made from the options by cli/, travels as JSON to berth-net
- * (cli/programs/berth-net.c), and is read there by the same code that checked the options.
+ * Pure. cli/ makes it from the options; it goes as JSON to berth-net (cli/programs/berth-net.c),
+ * where the same code that checked the options reads it.
  *
- * A request passes when a name rule allows it, no deny rule matches, and the
- * address it goes to is public, or named by a rule or an allowed range.  A deny
- * always wins.
+ * A request passes if a name rule allows it, no deny rule matches, and its address is public, or
+ * named by a rule or an allowed range. A deny always wins.
  */
 #ifndef BERTH_RUNTIME_NET_NETPOLICY_H
 #define BERTH_RUNTIME_NET_NETPOLICY_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * netwire - what berth-net, the helper for --network bridge and egress, and its supervisor share.
+ * netwire - declarations that berth-net, the helper for --network bridge and egress, and its
+ * supervisor share.
  *
- * Its descriptors: 3 the socket to us, 4 the sandbox's network namespace, 5 what
- * it is to do (JSON), 6 the counters, 7 and 8 the two halves of the log, 9 the socket
- * for notices: what the proxy refused, as the line of the log.
+ * Its descriptors: 3 the socket to us, 4 the sandbox's network namespace, 5 its task (JSON), 6
+ * the counters, 7 and 8 the two halves of the log, 9 the socket for notices: refused requests,
+ * as the line of the log.
  */
 #ifndef BERTH_RUNTIME_NET_NETWIRE_H
 #define BERTH_RUNTIME_NET_NETWIRE_H
@@ -23,9 +24,9 @@ enum { NETHELPER_SOCK = HELPER_SOCK, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_C
 #define NETHELPER_PROXY_PORT 3128	/* in the sandbox, on 127.0.0.1: HTTP and SOCKS5 */
 
 /*
- * What the network of a sandbox has done since it started.  Of egress it is shared
- * memory, written by the proxy alone, and no decision of ours depends on it; of a
- * bridge it is what the kernel has counted.
+ * The activity of a sandbox's network since its start. For egress it is shared memory that only
+ * the proxy writes, and no decision of ours depends on it; for bridge the values are the
+ * kernel's counters.
  */
 struct netcounters {
 	uint64_t requests, allowed, denied, failed;

@@ -16,7 +16,7 @@
 #include "runtime/oci/cgroup.h"
 #include "runtime/oci/cgroup_walk.h"
 
-#define CLEAR_MS 10000	/* what a removal takes at most, with the processes that have to go */
+#define CLEAR_MS 10000	/* the longest time of a removal, with the end of its processes */
 #define WALK_MS 10000	/* what a list of the processes takes at most */
 
 /* ---- what lives in it ------------------------------------------------------ */

@@ -94,7 +94,7 @@ static int nodes_can_be_made(const struct oci_container *c)
 	return 1;
 }
 
-/* Whether what is there may go, or be covered; -1 with e when not. */
+/* Whether the existing file may be removed or covered; -1 with e if not. */
 static int check_place(const struct oci_container *c, int there, const char *path, const struct node *n, struct err *e)
 {
 	struct stat st;

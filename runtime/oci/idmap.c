@@ -103,7 +103,7 @@ int oci_idmap_write(pid_t pid, const json_t *uids, const json_t *gids, struct er
 	return is_own_id(uids, geteuid()) ? write_map(pid, "uid_map", uids, e) : by_helper("newuidmap", pid, uids, e);
 }
 
-/* parent: whose end is ours */
+/* the parent, which holds the other end */
 static int hold_namespace(void *parent)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != *(const pid_t *)parent)

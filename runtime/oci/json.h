@@ -27,7 +27,7 @@
 
 /* As json_parse(), with 64-bit unsigned numbers.  A new reference, or NULL. */
 json_t *oci_json_parse(const char *text, size_t n, const char *what, struct err *e);
-/* Reads and parses a host file; its text goes to b, whose ceiling holds. */
+/* Reads and parses a host file; its text goes to b, whose ceiling applies. */
 json_t *oci_json_read(int dirfd, const char *path, struct buf *b, struct err *e);
 /* The same without the text. */
 json_t *oci_json_load(int dirfd, const char *path, struct err *e);

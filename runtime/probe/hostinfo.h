@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hostinfo - what this host offers a sandbox: proven by trying it, not assumed.
+ * hostinfo - the facilities of this host that a sandbox needs: proven by a test, not assumed.
  *
- * Each probe runs in a process of its own with a deadline, calls what the
- * runtime itself calls, and takes back what it made; mounts are detached or in
- * a mount namespace of the probe, cgroups are below a parent of their own.
- * Nothing of the host is changed.
+ * Each probe runs in a process of its own with a deadline, makes the same calls as the runtime,
+ * and removes what it made. Mounts are detached or in a mount namespace of the probe, cgroups
+ * are below a separate parent. Nothing of the host is changed.
  */
 #ifndef BERTH_RUNTIME_PROBE_HOSTINFO_H
 #define BERTH_RUNTIME_PROBE_HOSTINFO_H

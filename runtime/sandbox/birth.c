@@ -10,10 +10,10 @@
 #include "base/mem.h"
 
 /*
- * The user of the host that makes a user namespace owns it, and pays for what the
- * kernel counts per user: inotify instances, message queues, pending signals.  Made
- * by root, one sandbox could take them from root and from all the others (S23): so
- * it is made by the sandbox's own uid, with the capabilities that take it.
+ * The host user that makes a user namespace owns it, and the kernel charges that user for
+ * inotify instances, message queues and pending signals. If root made it, one sandbox could use
+ * up root's share, and with it that of all the others (S23). So the sandbox's own uid makes it,
+ * with the capabilities that this needs.
  */
 static int become_owner(struct birth *b, uid_t uid, struct err *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* birth - as whom, and in which network namespace, the supervisor clones the child. */
+/* birth - the user and the network namespace with which the supervisor clones the child. */
 #ifndef BERTH_RUNTIME_SANDBOX_BIRTH_H
 #define BERTH_RUNTIME_SANDBOX_BIRTH_H
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handover - what the supervisor gives the child between clone3 and the exec of
- * init: packets of descriptors on the control socket.
+ * handover - the packets of descriptors that the supervisor sends to the child between clone3
+ * and the exec of init, on the control socket.
  *
- * Mounts in the order of the plan, in as many packets as the supervisor likes, so
- * that the child attaches the first while the last are still made.  Before them comes
- * word that the ids are mapped.  The first brings the root; the cgroups to join, if any,
- * follow it; the last brings init's program.  The child takes a packet when it
- * needs what it does not have yet.
+ * Mounts are sent in the order of the plan, in any number of packets, so that the child attaches
+ * the first while the supervisor makes the last. Before them comes the message that the ids are
+ * mapped. The first packet of mounts has the root; the cgroups to join, if any, follow it; the
+ * last has init's program. The child takes a packet when it needs something that it does not
+ * have yet.
  */
 #ifndef BERTH_RUNTIME_SANDBOX_HANDOVER_H
 #define BERTH_RUNTIME_SANDBOX_HANDOVER_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * initproto - what the supervisor and a sandbox's init say to each other.
+ * initproto - the messages between the supervisor and a sandbox's init.
  *
- * One SOCK_SEQPACKET socket pair, one message per packet, fixed headers.  The
- * supervisor's messages are trusted by init; init's messages are hostile input
- * to the supervisor, which reads them without ancillary data into a buffer of
- * exactly sizeof(struct init_reply) and checks every field.
+ * One SOCK_SEQPACKET socket pair, one message per packet, fixed headers. Init trusts the
+ * supervisor's messages. Init's messages are hostile input to the supervisor, which reads them
+ * without ancillary data into a buffer of exactly sizeof(struct init_reply) and checks every
+ * field.
  *
- * The two sides are always the same build (init is embedded in berth), so the
- * structs need no versions, only INIT_MAGIC against confusion.
+ * The two sides are always the same build (init is embedded in berth), so the structs need no
+ * versions, only INIT_MAGIC against confusion.
  */
 #ifndef BERTH_RUNTIME_SANDBOX_INITPROTO_H
 #define BERTH_RUNTIME_SANDBOX_INITPROTO_H

@@ -26,9 +26,9 @@
 #endif
 
 /*
- * A detached mount that is closed costs its closer an RCU grace period.  Attached
- * to the tree that is about to go they all go in one.  On kernels where the layers
- * were attached elsewhere there is nothing left to move.
+ * Closing a detached mount costs its closer an RCU grace period. Mounts that are attached to the
+ * tree that we remove are removed all at once. On kernels where the layers were attached
+ * elsewhere there is nothing left to move.
  */
 static void shed_spares(const struct mountplan *p)
 {

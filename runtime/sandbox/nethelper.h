@@ -22,7 +22,7 @@
 
 struct nethelper {
 	struct helper proc;
-	/* egress: what was refused, a packet each; joined: a pidfd; else -1 */
+	/* egress: refused requests, a packet each; joined: a pidfd; else -1 */
 	int notice_fd;
 	struct netcounters *counters;	/* egress, else NULL */
 	int bridge;			/* there is something to take back */
@@ -33,7 +33,10 @@ struct nethelper {
 void nethelper_init(struct nethelper *h);
 /* Starts it for s; log_dir (or NULL) is where the log of egress goes.  nethelper_ready() must follow. */
 int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e);
-/* Of a sandbox that joins the network of another: notice_fd is readable at that one's end. */
+/*
+ * For a sandbox that joins the network of another: notice_fd becomes readable at the end of that
+ * sandbox.
+ */
 int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e);
 /* Waits for its answer. */
 int nethelper_ready(struct nethelper *h, struct err *e);

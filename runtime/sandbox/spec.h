@@ -60,11 +60,11 @@ struct spec_device {
 	unsigned access;	/* a set of enum cgroup_access, which limits.devices grants */
 };
 
-/* The sandbox whose network namespace one enters (manager/keeper/netguest.h); all borrowed. */
+/* The sandbox whose network namespace this one enters (manager/keeper/netguest.h); all borrowed. */
 struct spec_joined {
 	const char *id;
 	int netns_fd;	/* -1: not opened yet */
-	int init_fd;	/* a pidfd: with the end of that process the network is no more */
+	int init_fd;	/* a pidfd: the network ends with that process */
 	enum spec_network mode;	/* how that namespace was made */
 	const char *hostname, *hosts;	/* as its files have them; netopts_finish() takes them */
 };
@@ -129,7 +129,7 @@ struct spec {
 int spec_init_filtered(const struct spec *s);
 /* "none", "host", "bridge", "egress", "container" */
 const char *spec_network_name(enum spec_network n);
-/* The mode of the namespace that it is in: of one that joins, that of the other. */
+/* The mode of its network namespace; for a joining sandbox, that of the other sandbox. */
 enum spec_network spec_network_inside(const struct spec *s);
 /* It takes berth-net to make this network. */
 int spec_needs_nethelper(const struct spec *s);
