@@ -41,6 +41,10 @@ static int add_bind(struct engine_create *c, const struct one *m, struct err *e)
 	char path[PATH_MAX];
 	int kind;
 
+	if (engine_rules_drop(c->rules, m->source))
+		return engine_warn(c, e,
+				   "the bind of %s was left out: the container has no Docker",
+				   m->source);
 	if (engine_rules_bind(c->rules, m->source, path, &kind, e) < 0 || check_path(path, e) < 0)
 		return -1;
 	if (kind == ENGINE_MISSING && m->must_exist)

@@ -16,6 +16,7 @@ static const struct {
 	{ "host-network", ENGINE_HOST_NETWORK },
 	{ "unconfined", ENGINE_UNCONFINED },
 	{ "system-binds", ENGINE_SYSTEM_BINDS },
+	{ "drop-docker-socket", ENGINE_DROP_SOCKET },
 };
 
 /* With everything below them, except for "/" itself. */
@@ -98,6 +99,15 @@ static int check_place(const struct engine_rules *r, const char *path, struct er
 			return engine_rules_need(r, ENGINE_SYSTEM_BINDS, what, e);
 		}
 	return 0;
+}
+
+int engine_rules_drop(const struct engine_rules *r, const char *source)
+{
+	char path[PATH_MAX];
+
+	return r->allow & ENGINE_DROP_SOCKET && source[0] == '/' &&
+	       clean(source, path, sizeof(path)) == 0 &&
+	       (!strcmp(path, "/var/run/docker.sock") || !strcmp(path, "/run/docker.sock"));
 }
 
 int engine_rules_bind(const struct engine_rules *r, const char *source, char *path, int *ret_kind,

@@ -14,6 +14,7 @@ enum engine_allow {
 	ENGINE_HOST_NETWORK = 2, /* --network host */
 	ENGINE_UNCONFINED = 4,	 /* --security-opt seccomp=unconfined */
 	ENGINE_SYSTEM_BINDS = 8, /* binds of /, /etc, /proc, ... */
+	ENGINE_DROP_SOCKET = 16, /* a bind of Docker's socket is left out, not refused */
 };
 
 enum engine_kind { ENGINE_MISSING, ENGINE_FILE, ENGINE_SOCKET };
@@ -37,6 +38,8 @@ unsigned engine_allow_bit(const char *word);
  */
 int engine_rules_bind(const struct engine_rules *r, const char *source, char *path, int *ret_kind,
 		      struct err *e);
+/* Whether a bind of this source is left out: of Docker's own socket, where that is allowed. */
+int engine_rules_drop(const struct engine_rules *r, const char *source);
 /* -1: it is not allowed; the error names the rule. */
 int engine_rules_need(const struct engine_rules *r, unsigned bit, const char *what, struct err *e);
 

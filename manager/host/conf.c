@@ -85,7 +85,7 @@ static int check_pull(const char *v, const char *what, struct err *e)
 static int check_docker_allow(const char *v, const char *what, struct err *e)
 {
 	static const char *const words[] = {
-		"privileged", "host-network", "unconfined", "system-binds",
+		"privileged", "host-network", "unconfined", "system-binds", "drop-docker-socket",
 	};
 	size_t i;
 
@@ -93,7 +93,7 @@ static int check_docker_allow(const char *v, const char *what, struct err *e)
 		if (!strcmp(v, words[i]))
 			return 0;
 	return err_set(e, ERR_CONFIG, "%s has '%.40s'; hint: privileged, host-network, unconfined, "
-		       "system-binds", what, v);
+		       "system-binds, drop-docker-socket", what, v);
 }
 
 const struct config_key conf_keys[] = {
@@ -145,7 +145,8 @@ const struct config_key conf_keys[] = {
 	{ "docker", "socket", CONFIG_STRING, "", 0, 107, F(docker_socket), check_dir, NULL,
 	  "unix socket for clients of Docker, for root and the group berth; empty means none" },
 	{ "docker", "allow", CONFIG_LIST, "", 0, 255, F(docker_allow), check_docker_allow, NULL,
-	  "what they may ask for: privileged, host-network, unconfined, system-binds" },
+	  "what they may ask for: privileged, host-network, unconfined, system-binds, "
+	  "drop-docker-socket" },
 };
 const size_t conf_key_count = ARRAY_LEN(conf_keys);
 const char *const conf_sections[] = { "store", "storage", "session", "docker" };
