@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/live/resident.h"
+#include "manager/keeper/livebudget.h"
 #include "manager/keeper/request.h"
 
 #define BUDGET "budget"
@@ -43,26 +44,35 @@ static json_t *budget_of(const json_t *spec)
 	return found;
 }
 
-static int ask_keeper(struct sandbox_ref *s, uint64_t more_ms, struct err *e)
+static int ask_keeper(struct sandbox_ref *s, const struct livebudget *more, struct err *e)
 {
+	static void (*const set[])(json_t *rq, uint64_t v) = {
+		[LIVEBUDGET_CPU] = request_set_cpu_ms,
+		[LIVEBUDGET_TIME] = request_set_time_ms,
+		[LIVEBUDGET_IO] = request_set_io_bytes,
+		[LIVEBUDGET_NET] = request_set_net_bytes,
+	};
 	autojson json_t *rq = protocol_request(OP_grant), *answer = NULL;
+	size_t k;
 
 	s->sock = keeper_connect(&s->registry, s->id, e);
 	if (s->sock < 0)
 		return -1;
-	request_set_cpu_ms(rq, more_ms);
+	for (k = 0; k < ARRAY_LEN(set); k++)
+		if (more->v[k])
+			set[k](rq, more->v[k]);
 	answer = keeper_call(s->sock, rq, NULL, 0, NULL, e);
 	return answer ? 0 : -1;
 }
 
-static int grant(struct sandbox_ref *s, const char *ref, const char *text, uint64_t *ret_ms,
+static int grant(struct sandbox_ref *s, const char *ref, const char *text, struct livebudget *ret,
 		 struct err *e)
 {
 	autojson json_t *spec = NULL;
-	uint64_t more, has = 0;
+	struct livebudget more;
 	json_t *pair;
 
-	if (resident_budget(text, &more, e) < 0 || sandbox_ref_find(s, ref, e) < 0)
+	if (livebudget_parse(text, &more, e) < 0 || sandbox_ref_find(s, ref, e) < 0)
 		return -1;
 	spec = registry_load(&s->registry, s->id, SPEC_FILE, e);
 	if (!spec && e->code != ERR_NOT_FOUND)
@@ -71,16 +81,26 @@ static int grant(struct sandbox_ref *s, const char *ref, const char *text, uint6
 	if (!pair)
 		return err_set(e, ERR_INVALID, "sandbox %s has no budget; hint: berth create "
 			       "--budget cpu=60s", s->id);
-	if (resident_budget(json_string_value(json_array_get(pair, 1)), &has, e) < 0)
+	if (livebudget_parse(json_string_value(json_array_get(pair, 1)), ret, e) < 0 ||
+	    livebudget_add(ret, &more, s->id, e) < 0)
 		return -1;
-	if (more > KEEPER_BUDGET_MAX_MS - has)
-		return err_set(e, ERR_INVALID, "a budget has at most %llu ms",
-			       (unsigned long long)KEEPER_BUDGET_MAX_MS);
-	if (!s->kept && ask_keeper(s, more, e) < 0)
+	if (!s->kept && ask_keeper(s, &more, e) < 0)
 		return -1;
-	*ret_ms = has + more;
-	json_array_set_new(pair, 1, json_sprintf("cpu=%llums", (unsigned long long)*ret_ms));
+	json_array_set_new(pair, 1, livebudget_text(ret));
 	return registry_save(&s->registry, s->id, SPEC_FILE, spec, e);
+}
+
+/* {"id":ID,"cpu_ms":...}: what it may use now. */
+static void tell(const char *id, const struct livebudget *b)
+{
+	size_t k;
+
+	printf("{\"id\":\"%s\"", id);
+	for (k = 0; k < LIVEBUDGET_KINDS; k++)
+		if (b->v[k])
+			printf(",\"%s\":%llu", livebudget_rows[k].limit,
+			       (unsigned long long)b->v[k]);
+	puts("}");
 }
 
 static int grant_main(const struct command *self, int argc, char **argv)
@@ -88,7 +108,7 @@ static int grant_main(const struct command *self, int argc, char **argv)
 	struct sandbox_ref s;
 	struct err e = { 0 };
 	int rest, help = 0, json = 0, r;
-	uint64_t ms = 0;
+	struct livebudget budget;
 
 	sandbox_ref_init(&s);
 	r = command_options(self, argc, argv, set_option, &json, &rest, &help, &e);
@@ -98,16 +118,16 @@ static int grant_main(const struct command *self, int argc, char **argv)
 		r = err_set(&e, ERR_USAGE, "a sandbox and what it gets are wanted; "
 			    "hint: berth grant ID cpu=+60s");
 	if (r == 0)
-		r = grant(&s, argv[rest], argv[rest + 1], &ms, &e);
+		r = grant(&s, argv[rest], argv[rest + 1], &budget, &e);
 	if (r == 0 && json)
-		printf("{\"id\":\"%s\",\"cpu_ms\":%llu}\n", s.id, (unsigned long long)ms);
+		tell(s.id, &budget);
 	sandbox_ref_close(&s);
 	return r < 0 ? command_fail(self, &e, json) : 0;
 }
 
 const struct command cmd_grant = {
 	.name = "grant",
-	.args = "SANDBOX cpu=+TIME",
+	.args = "SANDBOX cpu=+TIME,...",
 	.summary = "add to the budget of a sandbox, which goes on if it stood still",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),

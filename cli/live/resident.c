@@ -61,8 +61,8 @@ static struct keeper_life life_of(const struct resident *x, const struct config 
 
 	memcpy(l.owner, x->life.owner, sizeof(l.owner));
 	l.owner_grace_ms = x->life.owner_grace_ms;
-	l.budget_cpu_ms = x->life.budget_cpu_ms;
-	l.budget_used_ms = (uint64_t)record_budget_used_ms(old);
+	l.budget = x->life.budget;
+	l.budget_used = livebudget_used_of(old);
 	if (x->life.has_idle_timeout)
 		l.idle_timeout_ms = x->life.idle_timeout_ms;
 	l.expires_ms = record_has_expiry(old) ? (uint64_t)record_expires_ms(old) :
@@ -176,6 +176,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	     resident_network_open(r, &x->opts, x->claim.promise->tenant, &x->guest, e) < 0) ||
 	    runopts_finish(&x->opts, im, svc->words, svc->word_count, e) < 0 ||
 	    serviceopts_finish(svc, &x->opts, im, e) < 0 ||
+	    resident_check_budget(&x->life.budget, s, e) < 0 ||
 	    (svc->is_service && healthopts_take_image(&x->life.health, im, e) < 0))
 		return -1;
 	s->resident = 1;

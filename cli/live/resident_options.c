@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "runtime/kernel/cgroup_io.h"
 
 /* The options that make a sandbox, shared by create and the reading of spec.json. */
 static const struct opt options[] = { RESIDENT_TABLE };
@@ -24,20 +25,14 @@ int resident_time(const char *name, const char *value, uint64_t *ret_ms, struct 
 	return num_duration_ms(value, name, 366ULL * 86400000, ret_ms, e);
 }
 
-int resident_budget(const char *text, uint64_t *ret_cpu_ms, struct err *e)
+int resident_check_budget(const struct livebudget *b, const struct spec *s, struct err *e)
 {
-	static const char key[] = "cpu=";
-	uint64_t ms;
-
-	if (strncmp(text, key, sizeof(key) - 1))
-		return err_set(e, ERR_INVALID, "'%.40s' is not a budget; hint: cpu=60s", text);
-	text += sizeof(key) - 1;
-	if (num_duration_ms(text + (text[0] == '+'), "budget", KEEPER_BUDGET_MAX_MS, &ms, e) < 0)
-		return -1;
-	if (!ms)
-		return err_set(e, ERR_INVALID, "a budget of no time; hint: cpu=60s");
-	*ret_cpu_ms = ms;
-	return 0;
+	if (b->v[LIVEBUDGET_NET] && !spec_needs_nethelper(s))
+		return err_set(e, ERR_INVALID,
+			       "the traffic of the network mode %s is not counted, so a budget of "
+			       "net cannot be enforced; hint: --network egress or bridge",
+			       spec_network_name(s->network));
+	return b->v[LIVEBUDGET_IO] ? cgroup_io_counts(e) : 0;
 }
 
 static int set_option(struct runopts *o, struct resident_life *l, int id, const char *value, struct err *e)
@@ -54,7 +49,7 @@ static int set_option(struct runopts *o, struct resident_life *l, int id, const 
 	case RESIDENT_TTL:
 		return resident_time("ttl", value, &l->ttl_ms, e);
 	case RESIDENT_BUDGET:
-		return resident_budget(value, &l->budget_cpu_ms, e);
+		return livebudget_parse(value, &l->budget, e);
 	case RESIDENT_AUTO_REMOVE:
 		l->auto_remove = 1;
 		return 0;

@@ -7,6 +7,7 @@
 #include "cli/live/serviceopts.h"
 #include "cli/run/residentopts.h"
 #include "manager/host/procid.h"
+#include "manager/keeper/livebudget.h"
 
 #define OWNER_GRACE_MS 10000
 #define SPEC_FILE "spec.json"
@@ -17,7 +18,8 @@ struct resident_life {
 	uint64_t idle_timeout_ms, ttl_ms;
 	int auto_remove;
 	char owner[PROCID_SIZE];
-	uint64_t owner_grace_ms, budget_cpu_ms;
+	uint64_t owner_grace_ms;
+	struct livebudget budget;
 	struct healthopts health;
 	struct serviceopts service;
 };
@@ -36,8 +38,8 @@ int resident_is_service(const json_t *spec);
 /* TIME of --idle-timeout and --ttl. */
 int resident_time(const char *name, const char *value, uint64_t *ret_ms, struct err *e);
 
-/* cpu=TIME or cpu=+TIME, of --budget and berth grant.  ERR_INVALID. */
-int resident_budget(const char *text, uint64_t *ret_cpu_ms, struct err *e);
+/* Whether a sandbox of that spec can be held to its budget: ERR_INVALID, ERR_UNSUPPORTED. */
+int resident_check_budget(const struct livebudget *b, const struct spec *s, struct err *e);
 
 /* Whether lines, each NAME or NAME=VALUE, are options that create takes, of which it is not given the name: ERR_CONFIG. */
 int resident_check_options(const struct config *c, const char *lines, const char *what, struct err *e);

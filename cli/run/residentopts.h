@@ -37,8 +37,9 @@ static inline int residentopts_are(int id)
 	  "process it is for: when that ends it is frozen, then removed", RESIDENT_OWNER_PID }, \
 	{ "owner-grace", 0, OPT_VALUE, "TIME", \
 	  "time it stays paused after its owner's end (default: 10s)", RESIDENT_OWNER_GRACE }, \
-	{ "budget", 0, OPT_VALUE, "cpu=TIME", \
-	  "CPU time over its life; then it is paused until berth grant adds more", \
+	{ "budget", 0, OPT_VALUE, "cpu=TIME,...", \
+	  "cpu=TIME,time=TIME,io=SIZE,net=SIZE over its life; then it is paused until " \
+	  "berth grant", \
 	  RESIDENT_BUDGET }, \
 	HEALTHOPTS_TABLE, \
 	{ "service", 0, OPT_FLAG, NULL, "run the image's own command as its main command", \

@@ -73,6 +73,9 @@ int netjoin_check(const json_t *record, const char *network, const json_t *alias
 		return err_set(e, ERR_INVALID, "the sandbox was made without a network that has a "
 					       "name, and cannot join one; hint: berth create "
 					       "--network NAME");
+	if (record_budget_net_bytes(record))
+		return err_set(e, ERR_INVALID, "a budget of net counts the first network alone, so "
+			       "the sandbox joins no other; hint: berth create without net in --budget");
 	if (!strcmp(first, network) || netjoin_is_on(record, network))
 		return err_set(e, ERR_EXISTS, "the sandbox is on network %s already", network);
 	if (json_array_size(record_networks(record)) >= NETJOIN_MAX)

@@ -36,7 +36,9 @@ struct claim;
 	X(stopped_by_hand, FLAG) X(guardian_pid, NUMBER) X(guardian, TEXT) \
 	X(auto_remove, FLAG) X(idle_timeout_ms, NUMBER) X(expires_ms, NUMBER) \
 	X(owner_process, TEXT) X(owner_pid, NUMBER) X(owner_grace_ms, NUMBER) \
-	X(budget_cpu_ms, NUMBER) X(budget_used_ms, NUMBER)
+	X(budget_cpu_ms, NUMBER) X(budget_used_ms, NUMBER) X(budget_time_ms, NUMBER) \
+	X(budget_time_used_ms, NUMBER) X(budget_io_bytes, NUMBER) X(budget_io_used_bytes, NUMBER) \
+	X(budget_net_bytes, NUMBER) X(budget_net_used_bytes, NUMBER)
 
 #define RECORD_IS_TEXT(member) \
 	static inline const char *record_##member(const json_t *record) \

@@ -16,6 +16,7 @@
 #include "manager/host/registry.h"
 #include "manager/host/restart.h"
 #include "manager/keeper/health.h"
+#include "manager/keeper/livebudget.h"
 #include "runtime/sandbox/launch.h"
 
 /* When it ends by itself, and what then. */
@@ -26,11 +27,9 @@ struct keeper_life {
 	int remove_idle;		/* when the idle timeout stops it */
 	char owner[64];			/* the process that it is for, by its procid; "": none */
 	uint64_t owner_grace_ms;	/* between the end of that process and its own */
-	uint64_t budget_cpu_ms;		/* CPU time over its life; 0: no budget */
-	uint64_t budget_used_ms;	/* by earlier runs */
+	struct livebudget budget;	/* over its life */
+	struct livebudget budget_used;	/* by earlier runs, that of the network left out */
 };
-
-#define KEEPER_BUDGET_MAX_MS UINT64_C(31622400000)	/* a year, of one CPU */
 
 /* Writes it into a record, for inspect and the next start. */
 void keeper_life_tell(const struct keeper_life *l, json_t *record);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU time that a sandbox may use over its life (--budget cpu=TIME), across starts and
- * stops.
+ * What a sandbox may use over its life (--budget cpu=TIME,time=TIME,io=SIZE,net=SIZE), across
+ * starts and stops.
  *
- * When the time is used up, the sandbox is frozen, as by berth pause, until berth grant adds
- * more; nothing is lost. The keeper checks when the rest could be used up at the earliest, but
- * at most every LOOK_MS, so a sandbox may use that much more on each of its CPUs. The keeper
- * records the used time at its end; a keeper that is killed does not.
+ * When one of them is used up, the sandbox is frozen, as by berth pause, until berth grant adds
+ * more; nothing is lost.  The keeper checks when the rest could be used up at the earliest, but at
+ * most every LOOK_MS, so a sandbox may use as much more as passes in that time.  The keeper records
+ * what was used at its end; a keeper that is killed does not.
  */
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,54 +18,124 @@
 
 #define LOOK_MS 100
 #define LOOK_MAX_MS 60000
+#define BYTES_A_MS (8U << 20) /* no disk and no network here is faster */
 
 static const char not_held[] = "budget";
 
-/* Reads the use of this run; if it cannot be read, the last value stays. */
-static int read_used(struct keeper *k, struct err *e)
+/* As its counters are read at its end, too: what cannot be read leaves what was read last. */
+static int read_cgroup(struct keeper *k, struct err *e)
 {
+	struct cgroup *cg = &k->sandbox.cgroup;
 	struct cgroup_usage u;
 
-	if (cgroup_usage(&k->sandbox.cgroup, &u, e) < 0)
+	if (cgroup_usage(cg, &u, e) < 0)
 		return -1;
-	k->budget_run_ms = u.cpu_us / 1000;
+	k->budget.run.v[LIVEBUDGET_CPU] = u.cpu_us / 1000;
+	if (!k->life.budget.v[LIVEBUDGET_IO])
+		return 0;
+	/* without the file the kernel counts nothing, which would read as 0 */
+	if (faccessat(cg->v2_fd, "io.stat", F_OK, 0) < 0)
+		return err_sys(e, "read io.stat");
+	k->budget.run.v[LIVEBUDGET_IO] = u.read_bytes + u.write_bytes;
 	return 0;
 }
 
-static uint64_t used_ms(struct keeper *k)
+static int read_network(struct keeper *k, struct err *e)
 {
+	struct netcounters c;
+
+	if (!k->life.budget.v[LIVEBUDGET_NET])
+		return 0;
+	if (nethelper_count(&k->sandbox.net, k->spec, &c, e) <= 0)
+		return err_set(e, ERR_UNSUPPORTED, "the network of sandbox %s is not counted",
+			       k->claim.id);
+	/* with what earlier runs used, which the network remembers itself */
+	k->budget.run.v[LIVEBUDGET_NET] = nethelper_used(&c, k->spec);
+	return 0;
+}
+
+/* Reads how much this run has used. */
+static int read_used(struct keeper *k, struct err *e)
+{
+	const uint64_t now = k->budget.over_ms ? k->budget.over_ms : clock_ms();
+
+	if (!k->budget.began_ms)
+		k->budget.began_ms = now;
+	k->budget.run.v[LIVEBUDGET_TIME] = now - k->budget.began_ms - k->budget.stood_ms;
+	return read_cgroup(k, e) < 0 || read_network(k, e) < 0 ? -1 : 0;
+}
+
+static void add_earlier(const struct keeper *k, struct livebudget *ret)
+{
+	size_t i;
+
+	for (i = 0; i < LIVEBUDGET_KINDS; i++)
+		ret->v[i] = k->budget.run.v[i] + k->life.budget_used.v[i];
+	ret->v[LIVEBUDGET_NET] = k->budget.run.v[LIVEBUDGET_NET];
+}
+
+static struct livebudget used_now(struct keeper *k)
+{
+	struct livebudget used;
 	struct err ignored;
 
 	(void)read_used(k, &ignored);
-	return k->life.budget_used_ms + k->budget_run_ms;
+	add_earlier(k, &used);
+	return used;
 }
 
-/* The rest cannot be gone before. */
-static uint64_t time_of(const struct keeper *k, uint64_t rest_ms)
+/* The first kind that is used up, or LIVEBUDGET_KINDS. */
+static size_t used_up(const struct keeper *k, const struct livebudget *used)
+{
+	size_t i = 0;
+
+	while (i < LIVEBUDGET_KINDS &&
+	       (!k->life.budget.v[i] || used->v[i] < k->life.budget.v[i]))
+		i++;
+	return i;
+}
+
+/* How fast a kind is used at most, in thousandths of its unit a ms. */
+static uint64_t fastest(const struct keeper *k, size_t kind)
 {
 	const struct cgroup_limits *l = k->limits_changed ? &k->limits : &k->spec->limits;
 	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	uint64_t milli = l->cpu_milli, ms;
 
-	if (milli == CGROUP_UNLIMITED)
-		milli = cpus > 0 ? (uint64_t)cpus * 1000 : 1000;
-	if (rest_ms > LOOK_MAX_MS * milli / 1000)
-		return LOOK_MAX_MS;
-	ms = rest_ms * 1000 / milli;
-	return ms < LOOK_MS ? LOOK_MS : ms;
+	if (kind == LIVEBUDGET_CPU && l->cpu_milli != CGROUP_UNLIMITED)
+		return l->cpu_milli;
+	if (kind == LIVEBUDGET_CPU)
+		return cpus > 0 ? (uint64_t)cpus * 1000 : 1000;
+	return kind == LIVEBUDGET_TIME ? 1000 : BYTES_A_MS * UINT64_C(1000);
+}
+
+/* No rest can be gone before. */
+static uint64_t time_of(const struct keeper *k, const struct livebudget *used)
+{
+	uint64_t soonest = LOOK_MAX_MS;
+	size_t i;
+
+	for (i = 0; i < LIVEBUDGET_KINDS; i++) {
+		const uint64_t speed = fastest(k, i), rest = k->life.budget.v[i] - used->v[i];
+
+		if (k->life.budget.v[i] && rest < soonest * speed / 1000)
+			soonest = rest * 1000 / speed;
+	}
+	return soonest < LOOK_MS ? LOOK_MS : soonest;
 }
 
 uint64_t keeper_budget_next(const struct keeper *k)
 {
-	if (!k->life.budget_cpu_ms || k->budget_over || k->paused || k->stopping)
+	if (!livebudget_is_set(&k->life.budget) || k->budget.over_ms || k->paused || k->stopping)
 		return 0;
-	return k->budget_look_ms ? k->budget_look_ms : 1;
+	return k->budget.look_ms ? k->budget.look_ms : 1;
 }
 
 void keeper_budget_check(struct keeper *k, uint64_t now)
 {
-	const uint64_t at = keeper_budget_next(k), budget = k->life.budget_cpu_ms;
-	uint64_t used;
+	const uint64_t at = keeper_budget_next(k);
+	struct livebudget used;
+	json_t *told;
+	size_t kind;
 	struct err e;
 
 	if (!at || now < at)
@@ -72,17 +143,21 @@ void keeper_budget_check(struct keeper *k, uint64_t now)
 	/* what cannot be measured, or frozen, must not go on */
 	if (read_used(k, &e) < 0)
 		goto stop;
-	used = k->life.budget_used_ms + k->budget_run_ms;
-	if (used < budget) {
-		k->budget_look_ms = now + time_of(k, budget - used);
+	add_earlier(k, &used);
+	kind = used_up(k, &used);
+	if (kind == LIVEBUDGET_KINDS) {
+		k->budget.look_ms = now + time_of(k, &used);
 		return;
 	}
 	if (cgroup_freeze(&k->sandbox.cgroup, 1, &e) < 0)
 		goto stop;
-	k->budget_over = k->paused = 1;
+	k->budget.over_ms = clock_ms();
+	k->budget.kind = kind;
+	k->paused = 1;
 	keeper_command_stands_still(k);
-	keeper_event(k, "budget", json_pack("{s:I,s:I}", "cpu_ms", (json_int_t)budget,
-					    "cpu_used_ms", (json_int_t)used));
+	told = livebudget_json(&k->life.budget, &used);
+	json_object_set_new(told, "budget", json_string(livebudget_rows[kind].word));
+	keeper_event(k, "budget", told);
 	return;
 stop:
 	k->stop_reason = not_held;
@@ -91,27 +166,34 @@ stop:
 
 int keeper_budget_allows(const struct keeper *k, struct err *e)
 {
-	return !k->budget_over ? 0 :
+	const struct livebudget_row *row = &livebudget_rows[k->budget.kind];
+
+	return !k->budget.over_ms ? 0 :
 	       err_set(e, ERR_LIMIT, "the budget of sandbox %s is used up; hint: berth grant %s "
-		       "cpu=+60s", k->claim.id, k->claim.id);
+		       "%s=+%s", k->claim.id, k->claim.id, row->word, row->sample);
 }
 
 void keeper_budget_describe(struct keeper *k, json_t *answer)
 {
-	if (k->life.budget_cpu_ms)
-		json_object_set_new(answer, "budget", json_pack("{s:I,s:I}", "cpu_ms",
-			(json_int_t)k->life.budget_cpu_ms, "cpu_used_ms", (json_int_t)used_ms(k)));
+	struct livebudget used;
+
+	if (!livebudget_is_set(&k->life.budget))
+		return;
+	used = used_now(k);
+	json_object_set_new(answer, "budget", livebudget_json(&k->life.budget, &used));
 }
 
 void keeper_budget_save(struct keeper *k)
 {
 	struct err ignored;
-	autojson json_t *record = k->life.budget_cpu_ms ?
+	autojson json_t *record = livebudget_is_set(&k->life.budget) ?
 		record_load_kept(k->registry, k->claim.id, &ignored) : NULL;
+	struct livebudget used;
 
 	if (!record)
 		return;
-	record_set_budget_used_ms(record, used_ms(k));
+	used = used_now(k);
+	livebudget_tell(&k->life.budget, &used, record);
 	record_save_kept(k->registry, k->claim.id, record, &ignored);
 }
 
@@ -127,28 +209,32 @@ static int go_on(struct keeper *k, struct err *e)
 
 int keeper_op_grant(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
-	const uint64_t more = request_cpu_ms(rq->json, 0);
+	const struct livebudget more = { {
+		[LIVEBUDGET_CPU] = request_cpu_ms(rq->json, 0),
+		[LIVEBUDGET_TIME] = request_time_ms(rq->json, 0),
+		[LIVEBUDGET_IO] = request_io_bytes(rq->json, 0),
+		[LIVEBUDGET_NET] = request_net_bytes(rq->json, 0),
+	} };
 	struct keeper_life l = k->life;
-	uint64_t used;
+	struct livebudget used;
+	size_t kind;
 
-	if (!l.budget_cpu_ms)
-		return err_set(e, ERR_INVALID, "sandbox %s has no budget; hint: berth create "
-			       "--budget cpu=60s", k->claim.id);
-	if (!more || more > KEEPER_BUDGET_MAX_MS - l.budget_cpu_ms)
-		return err_set(e, ERR_INVALID, "a budget has at most %llu ms",
-			       (unsigned long long)KEEPER_BUDGET_MAX_MS);
-	l.budget_cpu_ms += more;
-	if (keeper_life_set(k, &l, e) < 0)
+	if (!livebudget_is_set(&more))
+		return err_set(e, ERR_INVALID, "nothing is granted");
+	if (livebudget_add(&l.budget, &more, k->claim.id, e) < 0 || keeper_life_set(k, &l, e) < 0)
 		return -1;
-	used = used_ms(k);
-	k->budget_look_ms = 0;
-	if (k->budget_over && used < l.budget_cpu_ms) {
+	used = used_now(k);
+	k->budget.look_ms = 0;
+	kind = used_up(k, &used);
+	if (k->budget.over_ms && kind < LIVEBUDGET_KINDS) {
+		k->budget.kind = kind;
+	} else if (k->budget.over_ms) {
 		if (go_on(k, e) < 0)
 			return -1;
-		k->budget_over = 0;
+		k->budget.stood_ms += clock_ms() - k->budget.over_ms;
+		k->budget.over_ms = 0;
 	}
-	keeper_event(k, "grant", json_pack("{s:I}", "cpu_ms", (json_int_t)l.budget_cpu_ms));
-	keeper_answer(k, rq->client, json_pack("{s:I,s:I}", "cpu_ms", (json_int_t)l.budget_cpu_ms,
-					       "cpu_used_ms", (json_int_t)used), NULL, 0);
+	keeper_event(k, "grant", livebudget_json(&k->life.budget, &used));
+	keeper_answer(k, rq->client, livebudget_json(&k->life.budget, &used), NULL, 0);
 	return 0;
 }

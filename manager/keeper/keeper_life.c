@@ -82,10 +82,7 @@ void keeper_life_tell(const struct keeper_life *l, json_t *record)
 	} else {
 		record_drop_owner(record);
 	}
-	if (l->budget_cpu_ms) {
-		record_set_budget_cpu_ms(record, l->budget_cpu_ms);
-		record_set_budget_used_ms(record, l->budget_used_ms);
-	}
+	livebudget_tell(&l->budget, &l->budget_used, record);
 	if (l->auto_remove)
 		record_set_auto_remove(record, 1);
 }
@@ -97,7 +94,7 @@ int keeper_life_set(struct keeper *k, const struct keeper_life *l, struct err *e
 	autoclose int owner = -1;
 
 	if (l->idle_timeout_ms == k->life.idle_timeout_ms && l->expires_ms == k->life.expires_ms &&
-	    l->budget_cpu_ms == k->life.budget_cpu_ms &&
+	    !memcmp(&l->budget, &k->life.budget, sizeof(l->budget)) &&
 	    l->owner_grace_ms == k->life.owner_grace_ms && !strcmp(l->owner, k->life.owner))
 		return 0;
 	if (keeper_owner_watch(l->owner, &owner, e) < 0)

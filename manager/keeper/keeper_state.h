@@ -169,9 +169,7 @@ struct keeper {
 	uint64_t drain_until_ms, drain_grace_ms;	/* it waits for guarded clients before it stops */
 	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
 	struct keeper_life life;
-	uint64_t budget_look_ms;	/* when to look at it next; 0: now */
-	uint64_t budget_run_ms;	/* of its CPU time, what this run had used at the last look */
-	int budget_over;		/* it stands still until more is granted */
+	struct livebudget_state budget;
 	int owner_fd;		/* a pidfd, or -1 */
 	uint64_t owner_until_ms;	/* the owner has ended; 0: it lives, or there is none */
 	struct keeper_main main;

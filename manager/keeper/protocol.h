@@ -35,16 +35,18 @@
 	X(deny_host, STRINGS) X(deny_net, STRINGS) X(detach, FLAG) X(drain_ms, NUMBER) \
 	X(env, STRINGS) X(eof, FLAG) X(from, NUMBER) X(grace_ms, NUMBER) X(guard, FLAG) \
 	X(guardian_pid, NUMBER) X(health, OBJECT) X(hold, FLAG) \
-	X(idle_timeout_ms, NUMBER) X(index, NUMBER) X(inline, FLAG) X(io_rates, STRINGS) \
-	X(io_weight, NUMBER) X(is_text, FLAG) X(keep, NUMBER) \
+	X(idle_timeout_ms, NUMBER) X(index, NUMBER) X(inline, FLAG) X(io_bytes, NUMBER) \
+	X(io_rates, STRINGS) X(io_weight, NUMBER) X(is_text, FLAG) X(keep, NUMBER) \
 	X(max, NUMBER) X(max_bytes, NUMBER) X(max_connections, NUMBER) X(memory_bytes, LIMIT) \
-	X(merge, FLAG) X(mount, OBJECT) X(name, STRING) X(no_wait, FLAG) X(on_timeout, STRING) X(op, STRING) \
+	X(merge, FLAG) X(mount, OBJECT) X(name, STRING) X(net_bytes, NUMBER) \
+	X(no_wait, FLAG) X(on_timeout, STRING) X(op, STRING) \
 	X(own, FLAG) X(owner, STRING) X(owner_grace_ms, NUMBER) \
 	X(pids, LIMIT) X(queue_ms, NUMBER) X(restart, STRING) \
 	X(rows, NUMBER) X(session, STRING) \
 	X(signal, NUMBER) X(silent, FLAG) X(split, FLAG) X(stays, FLAG) X(stderr_from, NUMBER) \
 	X(stdin_open, FLAG) X(stream, STRING) X(streams, STRINGS) X(text, STRING) \
-	X(timeout_ms, NUMBER) X(token, STRING) X(ttl_ms, NUMBER) X(tty, FLAG) X(ulimits, STRINGS) \
+	X(time_ms, NUMBER) X(timeout_ms, NUMBER) \
+	X(token, STRING) X(ttl_ms, NUMBER) X(tty, FLAG) X(ulimits, STRINGS) \
 	X(user, STRING) X(v, NUMBER) X(wait, FLAG) X(wait_children, FLAG) X(workdir, STRING)
 
 enum protocol_type {
@@ -89,7 +91,8 @@ enum protocol_flags {
 	  HAS(stderr_from) SINCE(2, hold)) \
 	X(forget, "forget", 1, 0, PROTOCOL_COMMAND, HAS(command)) \
 	X(forward, "forward", 1, 0, 0, HAS(signal)) \
-	X(grant, "grant", 2, 0, 0, SINCE(2, cpu_ms)) \
+	X(grant, "grant", 2, 0, 0, SINCE(2, cpu_ms) SINCE(2, time_ms) SINCE(2, io_bytes) \
+	  SINCE(2, net_bytes)) \
 	X(guard, "guard", 1, 0, 0, ) \
 	X(health, "health", 2, 0, 0, SINCE(2, wait)) \
 	X(hold, "hold", 1, 0, 0, ) \

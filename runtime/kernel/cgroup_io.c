@@ -334,3 +334,20 @@ int cgroup_io_weighs(unsigned maj, unsigned min, struct err *e)
 		       "hint: echo bfq > %s",
 		       maj, min, text[0] ? text : "it has none", path);
 }
+
+int cgroup_io_counts(struct err *e)
+{
+	char have[256];
+
+	if (cgroup_detect() != CGROUP_V2)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "cgroup v1 charges what is written through the page cache to "
+			       "nobody, so a budget of io cannot be enforced; "
+			       "hint: a host with cgroup v2 alone");
+	if (cgroup_read(AT_FDCWD, "/sys/fs/cgroup/cgroup.controllers", have, sizeof(have)) < 0 ||
+	    !cgroup_has_word(have, "io"))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "this host's cgroups have no io controller, so a budget of io "
+			       "cannot be enforced; hint: a kernel with CONFIG_BLK_CGROUP");
+	return 0;
+}

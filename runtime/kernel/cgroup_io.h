@@ -30,6 +30,12 @@ int cgroup_io_disk(const char *path, int writes, unsigned *ret_major, unsigned *
 int cgroup_io_weighs(unsigned maj, unsigned min, struct err *e);
 
 /*
+ * Whether every byte that a cgroup reads and writes is counted: on v2 with the io controller.
+ * ERR_UNSUPPORTED.
+ */
+int cgroup_io_counts(struct err *e);
+
+/*
  * Converts a weight from 1 to 10000 to BFQ's, 1 to 1000: 100 is the default of both, as in
  * systemd.
  */

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--budget cpu=TIME: a sandbox stands still when it has used its CPU time, and goes on when berth grant gives more."""
+"""--budget: a sandbox stands still when it has used up what it may, and goes on when berth grant gives more."""
 import json
+import os
 
 import berthtest as b
 from box import Box
+from netlab import BASE, OUTSIDE, Lab, need_bridge, need_net
+
+V2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
 
 SPIN = "i=0; while :; do i=$((i+1)); done"
 
@@ -70,11 +74,91 @@ def test_a_budget_holds_over_stops_and_may_be_given_more_meanwhile():
         assert budget(x)["cpu_ms"] == 3600400 and budget(x)["cpu_used_ms"] >= used
 
 
+def events(x, name):
+    return [e for e in map(json.loads, b.berth("events", "--json", x.id, ok=True).out.splitlines()) if e["event"] == name]
+
+
+def test_a_budget_of_time_does_not_count_how_long_it_stood_still_for_want_of_it():
+    with Box("--budget", "time=300ms,cpu=1h") as x:
+        stands_still(x)
+        assert events(x, "budget")[0]["budget"] == "time" and budget(x)["time_used_ms"] >= 300, budget(x)
+        b.one_line_error(b.berth("resume", x.id), 125, "used up", f"berth grant {x.id} time=+1h")
+        used = budget(x)["time_used_ms"]
+        # it stands still while these are asked for, and for as long again
+        b.berth("stats", "--no-stream", x.id, ok=True)
+        assert budget(x)["time_used_ms"] == used
+        # what the other kind gets is no help
+        grant(x, "cpu=+1h", ok=True)
+        assert inspect(x)["status"] == "paused"
+        assert json.loads(grant(x, "time=+1h,cpu=1s", "--json", ok=True).out) == {"id": x.id, "cpu_ms": 7201000, "time_ms": 3600300}
+        x.exec("true", ok=True)
+        b.berth("stop", x.id, ok=True)
+        kept = inspect(x)
+        assert kept["budget_time_ms"] == 3600300 and used <= kept["budget_time_used_ms"] < 3600000, kept
+        b.berth("start", x.id, ok=True)
+        assert budget(x)["time_used_ms"] >= kept["budget_time_used_ms"], (budget(x), kept)
+
+
+@b.deadline(120)
+def test_a_budget_of_traffic_freezes_whom_no_byte_more_is_let_through():
+    need_net()
+    body = b"x" * 100000
+    with Lab(answer=lambda path, headers: (200, {}, body)), \
+            Box(*BASE, "--allow-net", OUTSIDE + "/32", "--allow-host", OUTSIDE, "--budget", "net=1m") as x:
+        fetch = f"while curl -s -o /dev/null -m 20 http://{OUTSIDE}/; do :; done"
+        b.berth("exec", "--detach", x.id, "sh", "-c", fetch, ok=True)
+        stands_still(x)
+        had = budget(x)
+        assert had["net_used_bytes"] >= 1 << 20 == had["net_bytes"], had
+        b.one_line_error(b.berth("resume", x.id), 125, f"berth grant {x.id} net=+1g")
+        grant(x, f"net={had['net_used_bytes'] + (1 << 20)}", ok=True)
+        stands_still(x)
+        assert budget(x)["net_used_bytes"] >= budget(x)["net_bytes"] > had["net_bytes"], budget(x)
+        # over a stop, which the proxy's counters do not outlive
+        used = budget(x)["net_used_bytes"]
+        b.berth("stop", "--grace", "0", x.id, ok=True)
+        b.berth("start", x.id, ok=True)
+        stands_still(x)
+        assert budget(x)["net_used_bytes"] >= used
+
+
+@b.deadline(120)
+def test_a_budget_of_io_counts_what_disks_read_and_write():
+    if not V2:
+        b.one_line_error(b.berth("create", "--budget", "io=1g", "host"), 125, "v1", "hint")
+        raise b.skip("the rest needs cgroup v2 alone (make check-vm)")
+    with Box("--budget", "io=4m") as x:
+        b.berth("exec", "--detach", x.id, "sh", "-c", "while head -c 1048576 /dev/zero | dd of=/srv/f bs=64k conv=fsync; do :; done", ok=True)
+        stands_still(x)
+        had = budget(x)
+        assert had["io_used_bytes"] >= 4 << 20, had
+        grant(x, f"io=+{had['io_used_bytes'] + (4 << 20)}", ok=True)
+        stands_still(x)
+        assert budget(x)["io_used_bytes"] >= had["io_used_bytes"] + (4 << 20)
+
+
+def test_a_sandbox_whose_traffic_is_budgeted_joins_no_network_that_is_not_counted():
+    need_bridge()
+    for name in ("one", "two"):
+        b.berth("network", "create", "--internal", name, ok=True)
+    with Box("--name", "x", "--network", "one", "--budget", "net=1g") as x:
+        b.one_line_error(b.berth("network", "connect", "two", "x"), 2, "budget of net", "hint")
+        x.main.close()
+        b.berth("stop", "x", ok=True)
+        b.one_line_error(b.berth("network", "connect", "two", "x"), 2, "budget of net", "hint")
+    b.berth("network", "prune", ok=True)
+
+
 def test_what_makes_no_sense_is_refused():
-    for text in ("60s", "cpu=", "cpu=0", "cpu=-1", "wall=1h", "cpu=400d", "cpu=++1s"):
+    for network in ("none", "host"):
+        b.one_line_error(b.berth("create", "--budget", "net=1g", "--network", network, "host"), 2, "not counted", "hint")
+    for text in ("60s", "cpu=", "cpu=0", "cpu=-1", "wall=1h", "cpu=400d", "cpu=++1s", "cpu=1s,", "cpu=1s,cpu=2s", ",cpu=1s", "net=1s", "io=0"):
         assert b.berth("create", "--budget", text, "host").code == 2, text
     with Box() as x:
         b.one_line_error(grant(x, "cpu=+60s"), 2, "no budget", "--budget cpu=60s")
         b.one_line_error(grant(x, "60s"), 2, "not a budget")
+    with Box("--budget", "cpu=1h") as x:
+        b.one_line_error(grant(x, "time=+1h"), 2, "no budget of time", "--budget time=1h")
+        assert inspect(x)["budget_cpu_ms"] == 3600000 and "budget_time_ms" not in inspect(x)
     b.one_line_error(b.berth("grant", "nobody", "cpu=+60s"), 125, "nobody")
     b.one_line_error(b.berth("grant"), 2, "berth grant ID")

@@ -103,7 +103,10 @@ give it where %s is made | run --network container:work --add-host a:10.1.1.1 ho
 berth network log ID | network log | network log proxied
 --network egress writes one | network log work | network log proxied
 create it with --network egress or bridge | update --allow-host x.test work | create --name e2 --network egress host; update --allow-host x.test e2; rm -f e2
-cpu=60s | create --budget 60s host | create --name b1 --budget cpu=60s host; rm -f b1
+cpu=60s, or several of cpu=60s,time=1h,io=1g,net=1g | create --budget 60s host | create --name b1 --budget cpu=60s,time=1h host; rm -f b1
+berth create --budget %s=%s | create --name b5 --budget cpu=1h host; grant b5 time=+1h | rm -f b5; create --name b5 --budget time=1h host; rm -f b5
+--network egress or bridge | create --budget net=1g host | create --name b7 --network egress --budget net=1g host; rm -f b7
+%s=%s | create --budget time=0 host | create --name b4 --budget time=1h host; rm -f b4
 berth create --budget cpu=60s | grant work cpu=+60s | create --name b2 --budget cpu=60s host; grant b2 cpu=+60s; rm -f b2
 berth grant ID cpu=+60s | grant | create --name b3 --budget cpu=60s host; grant b3 cpu=+60s; rm -f b3
 berth update --memory 1g ID | update --memory 1g | update --memory 1g work
@@ -220,6 +223,9 @@ turn swap off
 the io controller of cgroup v2 (or blkio of v1) and CONFIG_BLK_DEV_THROTTLING
 the io controller of cgroup v2, with BFQ or the cost model
 a kernel with CONFIG_BFQ_GROUP_IOSCHED
+a kernel with CONFIG_BLK_CGROUP
+berth create without net in --budget
+a host with cgroup v2 alone
 read and read-iops alone, or a host with cgroup v2 alone
 ext4, xfs or btrfs
 echo bfq > %s
@@ -292,7 +298,7 @@ name it in privileged, section devices of berth.toml
 """,
     "needs a budget that is used up: test_budget.py":
 r"""
-berth grant %s cpu=+60s
+berth grant %s %s=+%s
 """,
     "needs a registry, a resolver or credentials: test_registry*.py and test_credhelper.py have those":
 r"""
