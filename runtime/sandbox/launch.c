@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -13,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -31,20 +28,11 @@
 #include "runtime/sandbox/mounts.h"
 #include "runtime/sandbox/writable.h"
 
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x0010U
-#endif
-#ifndef F_SEAL_EXEC
-#define F_SEAL_EXEC 0x0020
-#endif
-
 /* linux/pidfd.h of Linux 6.11; Debian 12's headers are older */
 #ifndef PIDFD_GET_MNT_NAMESPACE
 #define PIDFD_GET_MNT_NAMESPACE _IO(0xff, 3)
 #define PIDFD_GET_USER_NAMESPACE _IO(0xff, 9)
 #endif
-
-extern const char initblob_start[], initblob_end[], fileblob_start[], fileblob_end[];
 
 void sandbox_init(struct sandbox *sb, const struct spec *s)
 {
@@ -54,40 +42,6 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 	filterwatch_init(&sb->filters);
 	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
 	nethelper_init(&sb->net);
-}
-
-/*
- * Init runs from a sealed copy in memory: /proc/1/exe leads to nothing of the
- * host that could be written, however it is reopened (CVE-2019-5736, E02).
- */
-static int program_copy(const char *name, const char *start, const char *end, mode_t mode, struct err *e)
-{
-	autoclose int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
-	int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-
-	if (fd < 0 && errno == EINVAL)	/* before Linux 6.3 */
-		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0 || io_write_all(fd, start, (size_t)(end - start)) < 0 || fchmod(fd, mode) < 0)
-		return err_sys(e, "copy %s to memory", name);
-	if (fcntl(fd, F_ADD_SEALS, seals | F_SEAL_EXEC) < 0 && fcntl(fd, F_ADD_SEALS, seals) < 0)
-		return err_sys(e, "seal %s", name);
-	if ((fcntl(fd, F_GET_SEALS) & seals) != seals)
-		return err_set(e, ERR_INTERNAL, "the seals of %s do not read back", name);
-	return take_fd(&fd);
-}
-
-static int init_program(struct err *e)
-{
-	return program_copy("berth-init", initblob_start, initblob_end, 0755, e);
-}
-
-/*
- * Not readable by the sandbox, so that it can neither trace the helper nor open the helper's
- * descriptors (would_dump() in fs/exec.c).
- */
-int sandbox_file_program(struct err *e)
-{
-	return program_copy("berth-fileop", fileblob_start, fileblob_end, 0111, e);
 }
 
 static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
@@ -190,19 +144,6 @@ static int make_writable(struct sandbox *sb, const struct launch_place *where, s
 	return writable_seed(sb->spec, sb->base_fd, e);
 }
 
-/* The child's error explains the failure better than ours, so it replaces ours. */
-static int prefer_child_error(struct sandbox *sb, struct err *e)
-{
-	struct init_reply r;
-	struct err mine = *e, ignored;
-
-	if (sandbox_reply(sb, &r, 0, &ignored) == 1 && r.type == INIT_SETUP_FAILED)
-		*e = r.err;
-	else
-		*e = mine;
-	return -1;
-}
-
 /* A descriptor that the child hands over under a tag, or its last words. */
 static int receive_fd(struct sandbox *sb, uint32_t wanted, const char *what, struct err *e)
 {
@@ -281,7 +222,7 @@ static int hand_over_cgroups(struct sandbox *sb, struct err *e)
 	if (handover_send_cgroups(sb->sock, &sb->cgroup) == 0)
 		return 0;
 	err_sys(e, "hand the cgroups to the sandbox");
-	return prefer_child_error(sb, e);
+	return sandbox_prefer_error(sb, e);
 }
 
 /* The first packet brings the writable layer's file system too, for the child to take down with the host's root. */
@@ -291,7 +232,7 @@ static int hand_over(void *ctx, size_t end, struct err *e)
 	int first = !h->out.next;
 
 	if (handover_send_mounts(&h->out, end, first ? h->sb->base_fd : -1, -1, e) < 0)
-		return prefer_child_error(h->sb, e);
+		return sandbox_prefer_error(h->sb, e);
 	return first ? hand_over_cgroups(h->sb, e) : 0;
 }
 
@@ -310,13 +251,13 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 		return -1;
 	if (where->lasting)
 		writable_hold_spares(sb->base_fd);
-	init_fd = init_program(e);
+	init_fd = sandbox_init_program(e);
 	phase_enter(PHASE_NETWORK);
 	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0)
 		return -1;
 	phase_enter(PHASE_INIT);
 	if (handover_send_mounts(&h.out, sb->plan.count, -1, init_fd, e) < 0)
-		return prefer_child_error(sb, e);
+		return sandbox_prefer_error(sb, e);
 	return 0;
 }
 
@@ -349,19 +290,19 @@ static int launch(struct sandbox *sb, const struct launch_place *where, struct e
 	userns = open_namespace(sb, PIDFD_GET_USER_NAMESPACE, "ns/user");
 	if (userns < 0) {
 		err_sys(e, "open the sandbox's user namespace");
-		return prefer_child_error(sb, e);
+		return sandbox_prefer_error(sb, e);
 	}
 	if (map_ids(sb, e) < 0)
-		return prefer_child_error(sb, e);
+		return sandbox_prefer_error(sb, e);
 	if (handover_send_mapped(sb->sock) < 0) {
 		err_sys(e, "tell the sandbox of its ids");
-		return prefer_child_error(sb, e);
+		return sandbox_prefer_error(sb, e);
 	}
 	phase_enter(PHASE_NETWORK);
 	if (start_network(sb, where, e) < 0)
 		return -1;
 	if (make_mounts(sb, where, userns, e) < 0)
-		return prefer_child_error(sb, e);
+		return sandbox_prefer_error(sb, e);
 	if ((s->tty || s->resident) && (sb->pts_fd = receive_fd(sb, CHILD_PTS, "terminals", e)) < 0)
 		return -1;
 	return s->resident ? sb->cgroup.ops->house(&sb->cgroup, sb->pid, e) : 0;
@@ -374,142 +315,6 @@ int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct 
 
 	umask(old);
 	return r;
-}
-
-struct job sandbox_job(const struct spec *s, uint32_t flags)
-{
-	return (struct job){
-		.argv = s->argv, .argc = s->argc, .env = s->env, .env_count = s->env_count, .user = s->user,
-		.workdir = s->workdir, .rlimits = s->rlimits, .flags = flags,
-	};
-}
-
-static int pack_filter(const struct seccomp_filter *f, uint32_t *ret_len, struct buf *b, struct err *e)
-{
-	*ret_len = f->len;
-	return buf_add(b, f->insns, f->len * sizeof(*f->insns), e);
-}
-
-/* The filters, then the strings of the command, NUL-terminated one after the other. */
-static int pack(const struct spec *s, const struct job *c, struct init_request *rq, struct buf *b, struct err *e)
-{
-	size_t i;
-
-	if (!s->unconfined_seccomp && spec_writes_host(s) &&
-	    pack_filter(&seccomp_builtin("nosetid")->a, &rq->filter_len[0], b, e) < 0)
-		return -1;
-	if (!s->unconfined_seccomp && (pack_filter(&s->seccomp->a, &rq->filter_len[1], b, e) < 0 ||
-				       pack_filter(&s->seccomp->b, &rq->filter_len[2], b, e) < 0))
-		return -1;
-	if (buf_add(b, c->user, strlen(c->user) + 1, e) < 0 || buf_add(b, c->workdir, strlen(c->workdir) + 1, e) < 0)
-		return -1;
-	for (i = 0; i < c->argc; i++)
-		if (buf_add(b, c->argv[i], strlen(c->argv[i]) + 1, e) < 0)
-			return err_wrap(e, "command line");
-	for (i = 0; i < c->env_count; i++)
-		if (buf_add(b, c->env[i], strlen(c->env[i]) + 1, e) < 0)
-			return err_wrap(e, "environment");
-	rq->blob_len = (uint32_t)b->len;
-	return 0;
-}
-
-/* The descriptors in the order init expects them (initproto.h). */
-static size_t collect_fds(const struct job *c, struct init_request *rq, const int std[3], int memfd, int *fds)
-{
-	size_t n = 3, i;
-
-	memcpy(fds, std, 3 * sizeof(int));
-	if (c->flags & INIT_SHELL) {
-		fds[n++] = c->script_fd;
-		fds[n++] = c->status_fd;
-	}
-	if (c->flags & INIT_EXEC_FD)
-		fds[n++] = c->program_fd;
-	if (memfd >= 0) {
-		fds[n++] = memfd;
-		rq->flags |= INIT_BLOB_FD;
-	}
-	if (!c->leaf)
-		return n;
-	fds[n++] = c->leaf->v2_fd;
-	rq->flags |= INIT_CGROUP;
-	for (i = 0; i < CGROUP_JOIN_MAX; i++) {
-		if (c->leaf->join_fd[i] < 0)
-			continue;
-		fds[n++] = c->leaf->join_fd[i];
-		rq->tasks++;
-	}
-	return n;
-}
-
-/*
- * Upholds S5 and S9 of SECURITY.md: by a directory of the host, or by an O_PATH
- * descriptor, "/proc/self/fd/0/.." is the host's tree, for reading and writing.
- */
-static int check_std(const int std[3], struct err *e)
-{
-	static const char *const names[] = { "stdin", "stdout", "stderr" };
-	struct stat st;
-	int i, flags;
-
-	for (i = 0; i < 3; i++) {
-		if (std[i] < 0)
-			continue;
-		flags = fcntl(std[i], F_GETFL);
-		if (flags < 0 || fstat(std[i], &st) < 0)
-			return err_sys(e, "look at the command's %s", names[i]);
-		if (S_ISDIR(st.st_mode) || flags & O_PATH)
-			return err_set(e, ERR_INVALID, "the command's %s is a directory of the host, or an O_PATH descriptor, by which it would "
-				       "reach the host's files; hint: a file, a pipe, a socket or /dev/null", names[i]);
-	}
-	return 0;
-}
-
-struct init_expect sandbox_expect(const struct spec *s)
-{
-	return (struct init_expect){
-		.cap_bounding = s->caps,
-		.seccomp_filters = !s->unconfined_seccomp,
-		.no_new_privs = 1,
-	};
-}
-
-int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e)
-{
-	const struct spec *s = sb->spec;
-	autobuf struct buf blob = BUF_INIT(INIT_BLOB_MAX);
-	autoclose int memfd = -1;
-	int fds[INIT_FDS_MAX];
-	struct init_request rq = {
-		.magic = INIT_MAGIC, .type = INIT_EXEC, .seq = seq, .flags = c->flags,
-		.argc = (uint32_t)c->argc, .envc = (uint32_t)c->env_count, .umask = 022,
-		.rlimits = c->rlimits, .filter_secret = sb->filters.secret,
-		.expect = sandbox_expect(s),
-	};
-	size_t n;
-
-	if (check_std(std, e) < 0 || pack(s, c, &rq, &blob, e) < 0)
-		return -1;
-	if (blob.len > INIT_INLINE_MAX) {
-		memfd = memfd_create("berth-command", MFD_CLOEXEC);
-		if (memfd < 0 || io_write_all(memfd, blob.data, blob.len) < 0)
-			return err_sys(e, "hand over a long command");
-	}
-	n = collect_fds(c, &rq, std, memfd, fds);
-	if (fdpass_send2(sb->sock, &rq, sizeof(rq), blob.data, memfd >= 0 ? 0 : blob.len, fds, n) < 0) {
-		err_sys(e, "send the command to the sandbox");
-		return prefer_child_error(sb, e);
-	}
-	return 0;
-}
-
-int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e)
-{
-	struct init_request rq = { .magic = INIT_MAGIC, .type = INIT_SIGNAL, .seq = seq, .signo = (uint32_t)signo };
-
-	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0)
-		return err_sys(e, "send signal %d to the sandbox", signo);
-	return 0;
 }
 
 /* Adds what a /proc/PID/io file says; 0 bytes when it cannot be read. */

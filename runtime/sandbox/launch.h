@@ -60,6 +60,8 @@ struct init_expect sandbox_expect(const struct spec *s);
 int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e);
 /* The spec's own command. */
 struct job sandbox_job(const struct spec *s, uint32_t flags);
+/* The program of a sandbox's init, as a sealed memfd. */
+int sandbox_init_program(struct err *e);
 /* The helper for file work (runtime/fileop), as a sealed memfd for INIT_EXEC_FD. */
 int sandbox_file_program(struct err *e);
 /* Opens a terminal of the sandbox: both sides, close-on-exec. */
@@ -71,6 +73,8 @@ int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e);
  * descriptors ready is -1 with ERR_BUSY).
  */
 int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct err *e);
+/* After a failure of ours: the error that the child or init has told, if there is one, in its place.  -1. */
+int sandbox_prefer_error(struct sandbox *sb, struct err *e);
 /* SIGKILL to every process of it. */
 int sandbox_kill(struct sandbox *sb, struct err *e);
 /* Waits for init's end and reaps it; the whole pid namespace is gone then.  ERR_TIMEOUT. */

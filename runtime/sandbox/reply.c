@@ -60,3 +60,16 @@ int sandbox_reply(struct sandbox *sb, struct init_reply *ret, int wait, struct e
 		return err_set(e, ERR_CORRUPT, "malformed reply from the sandbox's init");
 	return 1;
 }
+
+/* The child's error explains the failure better than ours, so it replaces ours. */
+int sandbox_prefer_error(struct sandbox *sb, struct err *e)
+{
+	struct init_reply r;
+	struct err mine = *e, ignored;
+
+	if (sandbox_reply(sb, &r, 0, &ignored) == 1 && r.type == INIT_SETUP_FAILED)
+		*e = r.err;
+	else
+		*e = mine;
+	return -1;
+}

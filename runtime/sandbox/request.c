@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sandbox's init is asked for; reply.c reads what it answers. */
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "runtime/kernel/fdpass.h"
+#include "runtime/sandbox/launch.h"
+
+struct job sandbox_job(const struct spec *s, uint32_t flags)
+{
+	return (struct job){
+		.argv = s->argv, .argc = s->argc, .env = s->env, .env_count = s->env_count, .user = s->user,
+		.workdir = s->workdir, .rlimits = s->rlimits, .flags = flags,
+	};
+}
+
+static int pack_filter(const struct seccomp_filter *f, uint32_t *ret_len, struct buf *b, struct err *e)
+{
+	*ret_len = f->len;
+	return buf_add(b, f->insns, f->len * sizeof(*f->insns), e);
+}
+
+/* The filters, then the strings of the command, NUL-terminated one after the other. */
+static int pack(const struct spec *s, const struct job *c, struct init_request *rq, struct buf *b, struct err *e)
+{
+	size_t i;
+
+	if (!s->unconfined_seccomp && spec_writes_host(s) &&
+	    pack_filter(&seccomp_builtin("nosetid")->a, &rq->filter_len[0], b, e) < 0)
+		return -1;
+	if (!s->unconfined_seccomp && (pack_filter(&s->seccomp->a, &rq->filter_len[1], b, e) < 0 ||
+				       pack_filter(&s->seccomp->b, &rq->filter_len[2], b, e) < 0))
+		return -1;
+	if (buf_add(b, c->user, strlen(c->user) + 1, e) < 0 || buf_add(b, c->workdir, strlen(c->workdir) + 1, e) < 0)
+		return -1;
+	for (i = 0; i < c->argc; i++)
+		if (buf_add(b, c->argv[i], strlen(c->argv[i]) + 1, e) < 0)
+			return err_wrap(e, "command line");
+	for (i = 0; i < c->env_count; i++)
+		if (buf_add(b, c->env[i], strlen(c->env[i]) + 1, e) < 0)
+			return err_wrap(e, "environment");
+	rq->blob_len = (uint32_t)b->len;
+	return 0;
+}
+
+/* The descriptors in the order init expects them (initproto.h). */
+static size_t collect_fds(const struct job *c, struct init_request *rq, const int std[3], int memfd, int *fds)
+{
+	size_t n = 3, i;
+
+	memcpy(fds, std, 3 * sizeof(int));
+	if (c->flags & INIT_SHELL) {
+		fds[n++] = c->script_fd;
+		fds[n++] = c->status_fd;
+	}
+	if (c->flags & INIT_EXEC_FD)
+		fds[n++] = c->program_fd;
+	if (memfd >= 0) {
+		fds[n++] = memfd;
+		rq->flags |= INIT_BLOB_FD;
+	}
+	if (!c->leaf)
+		return n;
+	fds[n++] = c->leaf->v2_fd;
+	rq->flags |= INIT_CGROUP;
+	for (i = 0; i < CGROUP_JOIN_MAX; i++) {
+		if (c->leaf->join_fd[i] < 0)
+			continue;
+		fds[n++] = c->leaf->join_fd[i];
+		rq->tasks++;
+	}
+	return n;
+}
+
+/*
+ * Upholds S5 and S9 of SECURITY.md: by a directory of the host, or by an O_PATH
+ * descriptor, "/proc/self/fd/0/.." is the host's tree, for reading and writing.
+ */
+static int check_std(const int std[3], struct err *e)
+{
+	static const char *const names[] = { "stdin", "stdout", "stderr" };
+	struct stat st;
+	int i, flags;
+
+	for (i = 0; i < 3; i++) {
+		if (std[i] < 0)
+			continue;
+		flags = fcntl(std[i], F_GETFL);
+		if (flags < 0 || fstat(std[i], &st) < 0)
+			return err_sys(e, "look at the command's %s", names[i]);
+		if (S_ISDIR(st.st_mode) || flags & O_PATH)
+			return err_set(e, ERR_INVALID, "the command's %s is a directory of the host, or an O_PATH descriptor, by which it would "
+				       "reach the host's files; hint: a file, a pipe, a socket or /dev/null", names[i]);
+	}
+	return 0;
+}
+
+struct init_expect sandbox_expect(const struct spec *s)
+{
+	return (struct init_expect){
+		.cap_bounding = s->caps,
+		.seccomp_filters = !s->unconfined_seccomp,
+		.no_new_privs = 1,
+	};
+}
+
+int sandbox_exec(struct sandbox *sb, uint32_t seq, const struct job *c, const int std[3], struct err *e)
+{
+	const struct spec *s = sb->spec;
+	autobuf struct buf blob = BUF_INIT(INIT_BLOB_MAX);
+	autoclose int memfd = -1;
+	int fds[INIT_FDS_MAX];
+	struct init_request rq = {
+		.magic = INIT_MAGIC, .type = INIT_EXEC, .seq = seq, .flags = c->flags,
+		.argc = (uint32_t)c->argc, .envc = (uint32_t)c->env_count, .umask = 022,
+		.rlimits = c->rlimits, .filter_secret = sb->filters.secret,
+		.expect = sandbox_expect(s),
+	};
+	size_t n;
+
+	if (check_std(std, e) < 0 || pack(s, c, &rq, &blob, e) < 0)
+		return -1;
+	if (blob.len > INIT_INLINE_MAX) {
+		memfd = memfd_create("berth-command", MFD_CLOEXEC);
+		if (memfd < 0 || io_write_all(memfd, blob.data, blob.len) < 0)
+			return err_sys(e, "hand over a long command");
+	}
+	n = collect_fds(c, &rq, std, memfd, fds);
+	if (fdpass_send2(sb->sock, &rq, sizeof(rq), blob.data, memfd >= 0 ? 0 : blob.len, fds, n) < 0) {
+		err_sys(e, "send the command to the sandbox");
+		return sandbox_prefer_error(sb, e);
+	}
+	return 0;
+}
+
+int sandbox_signal(struct sandbox *sb, uint32_t seq, int signo, struct err *e)
+{
+	struct init_request rq = { .magic = INIT_MAGIC, .type = INIT_SIGNAL, .seq = seq, .signo = (uint32_t)signo };
+
+	if (fdpass_send(sb->sock, &rq, sizeof(rq), NULL, 0) < 0)
+		return err_sys(e, "send signal %d to the sandbox", signo);
+	return 0;
+}
