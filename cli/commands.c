@@ -59,6 +59,7 @@ const struct command *const commands[] = {
 	&cmd_checkpoints,
 	&cmd_undo,
 	&cmd_commit,
+	&cmd_build,
 	&cmd_ps,
 	&cmd_inspect,
 	&cmd_rm,

@@ -10,7 +10,7 @@
 static int files_main(const struct command *self, int argc, char **argv)
 {
 	struct sandbox_ref s;
-	struct err e = { 0 };
+	struct err e = {0};
 	int status = 0, r;
 
 	sandbox_ref_init(&s);

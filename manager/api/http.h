@@ -28,7 +28,7 @@
 #define HTTP_HEADERS_MAX 64		/* header fields */
 #define HTTP_TARGET_MAX 8192		/* bytes of the request target */
 #define HTTP_PARAMS_MAX 4
-#define HTTP_QUERY_MAX 16
+#define HTTP_QUERY_MAX 32
 
 struct http_server;
 struct http_request;

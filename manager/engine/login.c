@@ -77,8 +77,9 @@ static int read_json(const json_t *j, struct engine_login *l, struct err *e)
 	if (!json_is_object(j))
 		return bad(e);
 	if (token && token[0])
-		return err_set(e, ERR_UNSUPPORTED, "an identity token is not taken; log in with a "
-						   "user name and a password");
+		return err_set(e, ERR_UNSUPPORTED,
+			       "an identity token is not taken; log in with a "
+			       "user name and a password");
 	if (take(j, "username", l->user, sizeof(l->user), e) < 0 ||
 	    take(j, "password", l->password, sizeof(l->password), e) < 0)
 		return -1;

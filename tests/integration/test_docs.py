@@ -116,7 +116,7 @@ def run_example(page, command):
             b.berth("create", "--name", "work", "host", ok=True)
     elif "create" in words:
         b.berth("rm", "--force", "work")
-    if "debian:12" in words and "import" not in words:
+    if "debian:12" in command and "import" not in words:
         if not os.path.exists(b.tmp("small-rootfs")):
             b.busybox_rootfs("small-rootfs")
         b.berth("image", "import", b.tmp("small-rootfs"), "debian:12", ok=True)

@@ -38,6 +38,8 @@ berth run host true, or berth run --help | run | run host true; run --help
 berth cp FILE SANDBOX:PATH | cp in.txt | cp in.txt work:/tmp/x
 ./a:b is a file of the host | cp a:b c:d | cp ./a:b work:/tmp/y
 berth diff ID | diff | diff work
+berth login keeps both | pull --username me fs:1 | login --help
+berth build . | build | build --help
 644 | file write --mode 9z work /tmp/z < in.txt | file write --mode 644 work /tmp/z < in.txt
 berth %s --help | file read work | file read --help
 berth checkpoint ID | checkpoint | checkpoint work; checkpoint rm work k1

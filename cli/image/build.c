@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/image/build.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/path.h"
+#include "base/program.h"
+#include "cli/image/buildroom.h"
+#include "cli/live/resident.h"
+#include "manager/host/procid.h"
+#include "manager/keeper/request.h"
+
+#define BUILDAH "/usr/bin/buildah"
+#define VOLUME_LABEL "berth.build" /* by whom: a volume of one that has ended is removed */
+#define ARGS_MAX 300
+#define LINE_BYTES 8192
+
+int build_add_tag(struct build *b, const char *name, struct err *e)
+{
+	return json_array_append_new(b->tags, json_string(name)) < 0 ?
+		       err_set(e, ERR_INVALID, "the name is not UTF-8") :
+		       0;
+}
+
+int build_add_word(struct build *b, const char *option, const char *value, struct err *e)
+{
+	if (json_array_size(b->words) > ARGS_MAX / 2)
+		return err_set(e, ERR_LIMIT, "more than %d options of a build", ARGS_MAX / 4);
+	return json_array_append_new(b->words, json_string(option)) < 0 ||
+			       json_array_append_new(b->words, json_string(value)) < 0 ?
+		       err_set(e, ERR_INVALID, "the value is not valid UTF-8") :
+		       0;
+}
+
+/* ---- its sandbox and its volume ------------------------------------------------------------ */
+
+static json_t *sandbox_spec(const struct build *b, struct err *e)
+{
+	char owner[PROCID_SIZE], text[16];
+
+	snprintf(text, sizeof(text), "%d", (int)getpid());
+	if (procid_parse(text, owner, e) < 0)
+		return NULL;
+	return json_pack("{s:i,s:s,s:[[s,s],[s,s],[s,s],[s,s],[s,s]]}", "version", REGISTRY_FORMAT,
+			 "image", "host", "options", "owner-pid", owner, "owner-grace", "0",
+			 "auto-remove", "", "idle-timeout", "0", "network", b->network);
+}
+
+static int learn_sandbox(struct build *b, struct err *e)
+{
+	autojson json_t *rq = protocol_request(OP_layers), *answer = NULL, *record = NULL;
+	char path[100];
+	int fd = -1;
+
+	request_set_index(rq, 0);
+	b->ref.sock = keeper_connect(&b->ref.registry, b->ref.id, e);
+	answer = b->ref.sock < 0 ? NULL : keeper_call(b->ref.sock, rq, NULL, 0, &fd, e);
+	fd_close(&fd);
+	if (!answer ||
+	    registry_read_record(b->ref.registry.sandboxes_fd, b->ref.id, &record, e) < 1)
+		return answer ? err_set(e, ERR_BUSY, "the sandbox of the build has ended") : -1;
+	b->id_base = (uint32_t)json_integer_value(json_object_get(answer, "id_base"));
+	snprintf(path, sizeof(path), "/proc/%lld/ns/net",
+		 (long long)json_integer_value(json_object_get(record, "init_pid")));
+	b->net_fd = open(path, O_RDONLY | O_CLOEXEC);
+	return b->net_fd < 0 ? err_sys(e, "open the network of the build's sandbox") : 0;
+}
+
+static int make_sandbox(struct build *b, struct err *e)
+{
+	autojson json_t *spec = sandbox_spec(b, e);
+
+	if (!spec)
+		return -1;
+	if (resident_create(&b->ref.registry, &(struct resident_whose){"", "", 0}, spec, b->ref.id,
+			    e) < 0)
+		return err_wrap(e, "the sandbox of a build");
+	return learn_sandbox(b, e);
+}
+
+struct stale {
+	struct registry *r;
+};
+
+static int remove_stale(void *ctx, const char *key, json_t *record)
+{
+	const char *by =
+		json_string_value(json_object_get(json_object_get(record, "labels"), VOLUME_LABEL));
+	struct err ignored;
+
+	if (by && procid_has_ended(by))
+		volume_remove(((struct stale *)ctx)->r, key, &ignored);
+	return 0;
+}
+
+static int make_volume(struct build *b, struct err *e)
+{
+	struct stale s = {&b->ref.registry};
+	autojson json_t *labels = NULL;
+	char owner[PROCID_SIZE], text[16];
+	struct err ignored;
+
+	volume_each(&b->ref.registry, remove_stale, &s, &ignored);
+	snprintf(text, sizeof(text), "%d", (int)getpid());
+	if (procid_parse(text, owner, e) < 0)
+		return -1;
+	labels = json_pack("{s:s}", VOLUME_LABEL, owner);
+	snprintf(b->volume_name, sizeof(b->volume_name), "build-%.30s", b->ref.id);
+	return volume_open(&b->ref.registry,
+			   &(struct volume_wish){.name = b->volume_name,
+						 .tenant = "",
+						 .labels = labels,
+						 .size_bytes = b->disk_bytes},
+			   NULL, NULL, &b->volume, e);
+}
+
+static void take_down(struct build *b)
+{
+	struct err ignored;
+
+	volume_close(&b->volume);
+	if (b->volume_name[0])
+		volume_remove(&b->ref.registry, b->volume_name, &ignored);
+	fd_close(&b->ref.sock);
+	if (b->ref.id[0])
+		resident_stop(&b->ref.registry, b->ref.id, &(struct resident_end){0}, &ignored);
+}
+
+/* ---- buildah -----------------------------------------------------------------------------------
+ */
+
+/* Its images are laid ready, then it builds, then the image goes into an archive. */
+static const char script[] =
+	"G=\"--root $PWD/storage --runroot $PWD/runroot --storage-driver overlay\"\n"
+	"P=\"--signature-policy $PWD/policy.json\"\n"
+	"while read -r file name; do\n"
+	" id=$(buildah $G pull -q $P --policy=always \"oci-archive:$PWD/$file\") || exit\n"
+	" buildah $G tag \"$id\" \"$name\" || exit\n"
+	" rm -f \"$file\"\n"
+	"done < bases\n"
+	"buildah $G bud $P --isolation oci --pull=never --network host --format docker "
+	"--layers=false"
+	" -f Dockerfile -t localhost/$NAME:1 \"$@\" || exit\n"
+	"exec buildah $G push -q $P localhost/$NAME:1 "
+	"\"docker-archive:$PWD/out.tar:localhost/$NAME:1\"\n";
+
+struct line {
+	char text[LINE_BYTES];
+	size_t n;
+};
+
+static int is_loud(const char *text)
+{
+	return !strncasecmp(text, "error", 5) || strstr(text, "level=error");
+}
+
+static void tell(struct build *b, struct line *l)
+{
+	char clean[LINE_BYTES];
+	autojson json_t *j = NULL;
+	autofree char *text = NULL;
+
+	l->text[l->n] = '\0';
+	l->n = 0;
+	log_clean(clean, sizeof(clean), l->text, 0);
+	if (clean[0] && (is_loud(clean) || !is_loud(b->last)))
+		snprintf(b->last, sizeof(b->last), "%.390s", clean);
+	if (b->quiet)
+		return;
+	if (!b->json) {
+		fprintf(stderr, "%s\n", clean);
+		return;
+	}
+	j = json_pack("{s:s,s:s}", "event", "line", "text", clean);
+	text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	printf("%s\n", text ? text : "{\"event\":\"line\",\"text\":\"\"}");
+	fflush(stdout);
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signo)
+{
+	interrupted = signo;
+}
+
+/* Long lines come in pieces. */
+static void relay(struct build *b, int fd)
+{
+	struct line l = {.n = 0};
+	char piece[4096];
+	ssize_t got, i;
+
+	while ((got = read(fd, piece, sizeof(piece))) > 0)
+		for (i = 0; i < got; i++) {
+			if (piece[i] != '\n')
+				l.text[l.n++] = piece[i];
+			if (piece[i] == '\n' || l.n == sizeof(l.text) - 1)
+				tell(b, &l);
+		}
+	if (l.n)
+		tell(b, &l);
+}
+
+struct words {
+	char *v[ARGS_MAX + 40];
+	size_t n;
+};
+
+static void add(struct words *w, const char *text)
+{
+	char *copy = strdup(text);
+
+	if (copy && w->n < ARRAY_LEN(w->v) - 1)
+		w->v[w->n++] = copy;
+	else
+		free(copy);
+}
+
+static void addf(struct words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void addf(struct words *w, const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	if (text)
+		add(w, text);
+	free(text);
+}
+
+static void words_release(struct words *w)
+{
+	while (w->n)
+		free(w->v[--w->n]);
+}
+
+/* berth-oci beside this program. */
+static int runtime_path(char *ret, size_t size, struct err *e)
+{
+	autoclose int fd = program_open("berth-oci", e);
+	char link[64];
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, ret, size - 1);
+	if (n < 0)
+		return err_sys(e, "find berth-oci");
+	ret[n] = '\0';
+	return 0;
+}
+
+static int make_words(const struct build *b, struct words *w, struct err *e)
+{
+	const struct config *c = &b->ref.config;
+	const uint64_t memory = b->memory_bytes ? b->memory_bytes : c->memory_bytes;
+	char runtime[PATH_MAX];
+	const json_t *one;
+	size_t i;
+
+	if (runtime_path(runtime, sizeof(runtime), e) < 0)
+		return -1;
+	add(w, "sh"), add(w, "-c"), add(w, script), add(w, "sh");
+	addf(w, "--runtime=%s", runtime);
+	add(w, "--runtime-flag=root=" BUILDROOM_PLACE "/oci");
+	add(w, "--runtime-flag=log=" BUILDROOM_PLACE "/oci.log");
+	addf(w, "--userns-uid-map=0:%u:65536", b->id_base);
+	addf(w, "--userns-gid-map=0:%u:65536", b->id_base);
+	if (memory != UINT64_MAX)
+		addf(w, "--memory=%llu", (unsigned long long)memory);
+	if (c->cpu_milli != UINT64_MAX)
+		add(w, "--cpu-period=100000"),
+			addf(w, "--cpu-quota=%llu", (unsigned long long)c->cpu_milli * 100);
+	if (c->pids != UINT64_MAX)
+		addf(w, "--ulimit=nproc=%llu:%llu", (unsigned long long)c->pids,
+		     (unsigned long long)c->pids);
+	json_array_foreach ((json_t *)(size_t)b->words, i, one)
+		add(w, json_string_value(one));
+	add(w, "--"), add(w, BUILDROOM_PLACE "/context");
+	return 0;
+}
+
+static void make_env(const char *name, struct words *w)
+{
+	add(w, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	add(w, "LANG=C.UTF-8");
+	add(w, "HOME=" BUILDROOM_PLACE);
+	add(w, "TMPDIR=" BUILDROOM_PLACE "/tmp");
+	add(w, "XDG_RUNTIME_DIR=" BUILDROOM_PLACE "/tmp");
+	add(w, "CONTAINERS_REGISTRIES_CONF=" BUILDROOM_PLACE "/registries.conf");
+	add(w, "CONTAINERS_STORAGE_CONF=" BUILDROOM_PLACE "/storage.conf");
+	add(w, "CONTAINERS_CONF=/dev/null");
+	addf(w, "NAME=%s", name);
+}
+
+static int judge(struct build *b, int status, struct err *e)
+{
+	if (interrupted)
+		return err_set(e, ERR_BUSY, "the build was ended by a signal");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	return err_set(e, ERR_INVALID, "the build failed: %.380s",
+		       b->last[0] ? b->last : "buildah said nothing");
+}
+
+static int run_buildah(struct build *b, struct err *e)
+{
+	autofree char *place = realpath(b->ref.config.state_dir, NULL);
+	struct words words = {.n = 0}, env = {.n = 0};
+	int p[2], status = 0, r = -1;
+	pid_t pid;
+
+	if (!place)
+		return err_sys(e, "find the state directory");
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return err_sys(e, "make a pipe");
+	make_env(b->volume_name, &env);
+	if (make_words(b, &words, e) == 0) {
+		const struct buildroom room = {b->volume.root_fd, b->volume.is_mount, b->net_fd,
+					       b->context_fd, place};
+
+		pid = buildroom_start(&room, "/bin/sh", words.v, env.v, p[1], e);
+		fd_close(&p[1]);
+		if (pid > 0)
+			relay(b, p[0]);
+		if (pid > 0 && interrupted)
+			kill(pid, SIGKILL);
+		while (pid > 0 && (r = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
+			;
+		r = pid > 0 ? judge(b, status, e) : -1;
+	}
+	fd_close(&p[1]);
+	close(p[0]);
+	words_release(&words);
+	words_release(&env);
+	return r;
+}
+
+/* ---- the image ---------------------------------------------------------------------------------
+ */
+
+/* Into the store, under a name that no other build has; ret: of BUF_INIT. */
+static int load(struct build *b, char *ret_name, size_t size, struct err *e)
+{
+	static const char *const argv[] = {"berth", "image", "load", "--json", "--quiet", NULL};
+	autoclose int in = openat(b->volume.root_fd, "out.tar", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	autoclose int out =
+		openat(b->volume.root_fd, "loaded", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	autobuf struct buf text = BUF_INIT(1 << 20);
+	autojson json_t *said = NULL;
+	const json_t *first;
+	const char *name, *digest;
+
+	if (in < 0 || out < 0)
+		return err_sys(e, "open what buildah made");
+	if (build_berth(argv, in, out, e) < 0 || lseek(out, 0, SEEK_SET) < 0 ||
+	    io_read_all(out, &text, "berth's answer", e) < 0)
+		return -1;
+	said = json_parse(text.data ? text.data : "", text.len, 1 << 20, "berth's answer", e);
+	first = json_array_get(json_object_get(said, "images"), 0);
+	name = json_string_value(json_object_get(first, "name"));
+	digest = json_string_value(json_object_get(first, "digest"));
+	if (!name || !digest)
+		return said ? err_set(e, ERR_CORRUPT, "buildah made no image") : -1;
+	snprintf(ret_name, size, "%s", name);
+	snprintf(b->digest, sizeof(b->digest), "%s", digest);
+	return 0;
+}
+
+static int name_image(struct build *b, const char *made, struct err *e)
+{
+	const char *tag[] = {"berth", "image", "tag", "--json", "--", made, NULL, NULL};
+	const char *rm[] = {"berth", "image", "rm", "--json", "--", made, NULL};
+	const char *colon = strchr(b->digest, ':');
+	char own[40];
+	json_t *one;
+	size_t i;
+
+	snprintf(own, sizeof(own), "build:%.12s", colon ? colon + 1 : b->digest);
+	if (!json_array_size(b->tags) && build_add_tag(b, own, e) < 0)
+		return -1;
+	json_array_foreach (b->tags, i, one) {
+		tag[6] = json_string_value(one);
+		if (build_berth(tag, -1, -1, e) < 0)
+			return -1;
+	}
+	return build_berth(rm, -1, -1, e);
+}
+
+static int run(struct build *b, struct err *e)
+{
+	char made[400];
+
+	if (access(BUILDAH, X_OK) < 0)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "%s is not there, which builds images: install the "
+			       "package buildah",
+			       BUILDAH);
+	if (sandbox_ref_registry(&b->ref, e) < 0 || make_sandbox(b, e) < 0 ||
+	    make_volume(b, e) < 0 || build_take_context(b, e) < 0 || build_take_bases(b, e) < 0 ||
+	    build_write_settings(b, e) < 0)
+		return -1;
+	if (interrupted || run_buildah(b, e) < 0)
+		return interrupted ? err_set(e, ERR_BUSY, "the build was ended by a signal") : -1;
+	return load(b, made, sizeof(made), e) < 0 ? -1 : name_image(b, made, e);
+}
+
+int build_run(struct build *b, struct err *e)
+{
+	const struct sigaction a = {.sa_handler = interrupt}; /* no SA_RESTART: calls are to end */
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigaction(SIGINT, &a, NULL);
+	sigaction(SIGTERM, &a, NULL);
+	sigaction(SIGHUP, &a, NULL);
+	r = run(b, e);
+	take_down(b);
+	return r;
+}
+
+void build_release(struct build *b)
+{
+	json_decref(b->tags);
+	json_decref(b->words);
+	fd_close(&b->net_fd);
+	fd_close(&b->context_fd);
+	buf_release(&b->dockerfile);
+	sandbox_ref_close(&b->ref);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build - one run of berth build (cmd_build.c). */
+#ifndef BERTH_CLI_IMAGE_BUILD_H
+#define BERTH_CLI_IMAGE_BUILD_H
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "cli/live/sandbox_open.h"
+#include "cli/run/imageuse.h"
+#include "manager/host/volume.h"
+
+#define BUILD_DOCKERFILE_MAX (1u << 20)
+
+struct build {
+	const char *context; /* a directory, or "-" */
+	const char *file;
+	const char *network;
+	enum imageuse_pull pull;
+	uint64_t disk_bytes, memory_bytes; /* 0: as the configuration says */
+	json_t *tags, *words;              /* words: of buildah's, as the caller said them */
+	int quiet, json;
+	char digest[160]; /* at the end */
+
+	struct sandbox_ref ref; /* the sandbox whose ids and network it uses */
+	uint32_t id_base;
+	int net_fd, context_fd; /* context_fd: a directory of the caller's, or -1 */
+	char volume_name[40];
+	struct volume volume;
+	struct buf dockerfile;
+	char last[400]; /* the line that says most of a failure */
+};
+
+#define BUILD_INIT                                                                                 \
+	{                                                                                          \
+		.file = "Dockerfile", .network = "none", .pull = IMAGEUSE_MISSING,                 \
+		.tags = json_array(), .words = json_array(), .net_fd = -1, .context_fd = -1,       \
+		.volume = VOLUME_INIT, .dockerfile = BUF_INIT(BUILD_DOCKERFILE_MAX)                \
+	}
+
+int build_add_tag(struct build *b, const char *name, struct err *e);
+int build_add_word(struct build *b, const char *option, const char *value, struct err *e);
+/* All of it; what it made for itself is removed again.  ERR_UNSUPPORTED without buildah. */
+int build_run(struct build *b, struct err *e);
+void build_release(struct build *b);
+
+/* buildfiles.c: the context and the Dockerfile, the latter in b->dockerfile, into the volume. */
+int build_take_context(struct build *b, struct err *e);
+/* The images that it may begin from, and a list of them. */
+int build_take_bases(struct build *b, struct err *e);
+/* What buildah has to be told by files. */
+int build_write_settings(struct build *b, struct err *e);
+/* berth with these words to its end; in_fd and out_fd may be -1.  -1 with its error. */
+int build_berth(const char *const *argv, int in_fd, int out_fd, struct err *e);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * berth build: an image from a Dockerfile, by buildah.
+ *
+ * A build has a sandbox, whose ids and network it uses, and a volume, which bounds what it writes;
+ * both go with it, and the next build removes what one that was killed has left.  Base images come
+ * from the store, or are pulled into it first; buildah itself reaches no registry.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/image/build.h"
+#include "cli/run/runopts.h"
+
+enum {
+	OPT_TAG = 1,
+	OPT_FILE,
+	OPT_ARG,
+	OPT_LABEL,
+	OPT_TARGET,
+	OPT_NETWORK,
+	OPT_PULL,
+	OPT_DISK,
+	OPT_MEMORY,
+	OPT_PLATFORM,
+	OPT_QUIET,
+	OPT_JSON,
+};
+
+static const struct opt options[] = {
+	{"tag", 't', OPT_LIST, "NAME", "a name of the image (default: build:DIGEST)", OPT_TAG},
+	{"file", 'f', OPT_VALUE, "PATH", "the Dockerfile, in CONTEXT (default: Dockerfile)",
+	 OPT_FILE},
+	{"build-arg", 0, OPT_LIST, "NAME=VALUE", "a value for an ARG of the Dockerfile", OPT_ARG},
+	{"label", 'l', OPT_LIST, "NAME=VALUE", "a label of the image", OPT_LABEL},
+	{"target", 0, OPT_VALUE, "STAGE", "build as far as this stage", OPT_TARGET},
+	{"network", 0, OPT_VALUE, "MODE|NAME",
+	 "of RUN and ADD, as berth run has it (default: none)", OPT_NETWORK, COMPLETE_WORDS,
+	 "none bridge egress"},
+	{"pull", 0, OPT_VALUE, "WHEN",
+	 "fetch base images: missing, always or never (default: missing)", OPT_PULL, COMPLETE_WORDS,
+	 "missing always never"},
+	{"disk", 0, OPT_VALUE, "SIZE", "most that the build may write (default: [volume] size)",
+	 OPT_DISK},
+	{"memory", 'm', OPT_VALUE, "SIZE", "most memory of a RUN (default: [sandbox] memory)",
+	 OPT_MEMORY},
+	{"platform", 0, OPT_VALUE, "OS/ARCH", "of the image (default: our own)", OPT_PLATFORM},
+	{"quiet", 'q', OPT_FLAG, NULL, "print the digest only", OPT_QUIET},
+	{"json", 0, OPT_FLAG, NULL, "print JSON lines, errors too", OPT_JSON},
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct build *b = ctx;
+
+	switch (id) {
+	case OPT_TAG:
+		return build_add_tag(b, value, e);
+	case OPT_FILE:
+		return b->file = value, 0;
+	case OPT_ARG:
+		return build_add_word(b, "--build-arg", value, e);
+	case OPT_LABEL:
+		return build_add_word(b, "--label", value, e);
+	case OPT_TARGET:
+		return build_add_word(b, "--target", value, e);
+	case OPT_PLATFORM:
+		return build_add_word(b, "--platform", value, e);
+	case OPT_NETWORK:
+		if (!strcmp(value, "host"))
+			return err_set(e, ERR_DENIED,
+				       "a build has no network of the host; hint: "
+				       "--network bridge");
+		return b->network = value, 0;
+	case OPT_PULL:
+		return imageuse_policy(value, &b->pull, e);
+	case OPT_DISK:
+		return num_size(value, "disk", VOLUME_SIZE_MIN, VOLUME_SIZE_MAX, &b->disk_bytes, e);
+	case OPT_MEMORY:
+		return num_size(value, "memory", 1 << 20, 1ULL << 50, &b->memory_bytes, e);
+	default:
+		return *(id == OPT_QUIET ? &b->quiet : &b->json) = 1, 0;
+	}
+}
+
+static void print_done(const struct build *b)
+{
+	autojson json_t *j =
+		json_pack("{s:s,s:O,s:s}", "event", "done", "names", b->tags, "digest", b->digest);
+	autofree char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+
+	puts(b->json ? text ? text : "" : b->digest);
+}
+
+static int build_main(const struct command *self, int argc, char **argv)
+{
+	struct build b = BUILD_INIT;
+	struct err e = {0};
+	int rest, help = 0, status = 0;
+	int r;
+
+	sandbox_ref_init(&b.ref);
+	r = command_options(self, argc, argv, set_option, &b, &rest, &help, &e);
+
+	if (r == 0 && !help) {
+		b.context = argc - rest == 1 ? argv[rest] : NULL;
+		r = b.context ?
+			    build_run(&b, &e) :
+			    err_set(&e, ERR_USAGE, "one context is wanted; hint: berth build .");
+		if (r == 0)
+			print_done(&b);
+	}
+	if (r < 0)
+		status = command_fail(self, &e, b.json);
+	build_release(&b);
+	return status;
+}
+
+const struct command cmd_build = {
+	.name = "build",
+	.args = "CONTEXT",
+	.summary = "make an image as a Dockerfile says, by buildah",
+	.detail = "CONTEXT is a directory, or - for a tar archive of one, or a Dockerfile alone, "
+		  "on stdin.",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_DIR,
+	.run = build_main,
+};

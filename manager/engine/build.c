@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/engine/build.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/engine/image.h"
+
+#define JSON_MAX (1u << 20)
+#define REF_MAX 400
+
+int engine_build_init(struct engine_build *b, struct err *e)
+{
+	memset(b, 0, sizeof(*b));
+	b->words = json_array();
+	return b->words ? 0 : err_nomem(e);
+}
+
+void engine_build_release(struct engine_build *b)
+{
+	json_decref(b->words);
+	b->words = NULL;
+}
+
+static int word(struct engine_build *b, struct err *e, const char *option, const char *key,
+		const char *value)
+{
+	json_t *text = key ? json_sprintf("--%s=%s=%s", option, key, value) :
+			     json_sprintf("--%s=%s", option, value);
+
+	if (json_array_size(b->words) >= ENGINE_BUILD_ARGS) {
+		json_decref(text);
+		return err_set(e, ERR_LIMIT, "more than %d options of a build", ENGINE_BUILD_ARGS);
+	}
+	return json_array_append_new(b->words, text) < 0 ?
+		       err_set(e, ERR_INVALID, "the %s of a build is not UTF-8", option) :
+		       0;
+}
+
+/* {"NAME": VALUE}, where null is a value of the client's environment that it does not have. */
+static int add_pairs(struct engine_build *b, const char *option, const char *text, struct err *e)
+{
+	autojson json_t *j = json_parse(text, strlen(text), JSON_MAX, option, e);
+	const char *key;
+	json_t *v;
+
+	if (!j)
+		return -1;
+	if (!json_is_object(j) && !json_is_null(j))
+		return err_set(e, ERR_INVALID, "the %ss of a build are not an object", option);
+	json_object_foreach (j, key, v) {
+		if (json_is_null(v))
+			continue;
+		if (!json_is_string(v))
+			return err_set(e, ERR_INVALID, "the %s %.80s is not a string", option, key);
+		if (word(b, e, option, key, json_string_value(v)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int add_network(struct engine_build *b, const char *mode, struct err *e)
+{
+	if (!mode || !mode[0] || !strcmp(mode, "default"))
+		mode = "bridge";
+	return word(b, e, "network", NULL, mode);
+}
+
+static int add_tag(struct engine_build *b, const char *name, struct err *e)
+{
+	char ref[REF_MAX], room[REF_MAX + 8];
+
+	if (!name[0])
+		return 0;
+	if (engine_image_ref(name, NULL, ref, sizeof(ref)) < 0)
+		return err_set(e, ERR_INVALID, "invalid reference format: %.200s", name);
+	return word(b, e, "tag", NULL, engine_image_tagged(ref, room, sizeof(room)));
+}
+
+static int refuse(const char *key, const char *value, struct err *e)
+{
+	if (!strcmp(key, "remote") && strcmp(value, "client-session"))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "a context from %.200s is not fetched here: send it as the body",
+			       value);
+	if (!strcmp(key, "version") && !strcmp(value, "1"))
+		return 0;
+	return err_set(
+		e, ERR_UNSUPPORTED,
+		"BuildKit is not served here: set DOCKER_BUILDKIT=0 for the classic builder");
+}
+
+int engine_build_set(struct engine_build *b, const char *key, const char *value, struct err *e)
+{
+	if (!strcmp(key, "networkmode"))
+		return add_network(b, value, e);
+	if (!value || !value[0])
+		return 0;
+	if (!strcmp(key, "remote") || !strcmp(key, "version"))
+		return refuse(key, value, e);
+	if (!strcmp(key, "buildargs"))
+		return add_pairs(b, "build-arg", value, e);
+	if (!strcmp(key, "labels"))
+		return add_pairs(b, "label", value, e);
+	if (!strcmp(key, "t"))
+		return add_tag(b, value, e);
+	if (!strcmp(key, "pull"))
+		return word(b, e, "pull", NULL, "always");
+	if (!strcmp(key, "dockerfile"))
+		return word(b, e, "file", NULL, value);
+	if (!strcmp(key, "memory") && !strcmp(value, "0"))
+		return 0;
+	return word(b, e, key, NULL, value);
+}
+
+/* ---- progress ---------------------------------------------------------------------------------
+ */
+
+static int begins(const char *text, const char *with)
+{
+	return !strncmp(text, with, strlen(with));
+}
+
+/* Of how buildah puts an image away, which is none of the client's. */
+static int is_chatter(const char *text)
+{
+	static const char *const words[] = {"Getting image source signatures",
+					    "Copying blob ",
+					    "Copying config ",
+					    "Writing manifest to image",
+					    "Storing signatures",
+					    "COMMIT ",
+					    "Successfully tagged localhost/build-",
+					    "--> "};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(words); i++)
+		if (begins(text, words[i]))
+			return 1;
+	return strlen(text) == 64 && !text[strspn(text, "0123456789abcdef")];
+}
+
+static void add_stream(json_t *list, json_t *text)
+{
+	json_array_append_new(list, json_pack("{s:o}", "stream", text));
+}
+
+static void add_text(json_t *list, const char *text)
+{
+	const char *step = text[0] == '[' && strstr(text, "] STEP ") ? strstr(text, "STEP ") : text;
+	const char *colon = begins(step, "STEP ") ? strchr(step, ':') : NULL;
+
+	if (is_chatter(text))
+		return;
+	text = colon ? step : text;
+	if (colon)
+		add_stream(list, json_sprintf("Step %.*s : %s\n", (int)(colon - text - 5), text + 5,
+					      colon + 1 + (colon[1] == ' ')));
+	else
+		add_stream(list, json_sprintf("%s\n", text));
+}
+
+static void add_end(json_t *list, const json_t *event, const char *digest, int quiet)
+{
+	const char *colon = strchr(digest, ':');
+	const json_t *name;
+	size_t i;
+
+	if (quiet) {
+		add_stream(list, json_sprintf("%s\n", digest));
+		return;
+	}
+	json_array_append_new(list, json_pack("{s:{s:s}}", "aux", "ID", digest));
+	add_stream(list, json_sprintf("Successfully built %.12s\n", colon ? colon + 1 : digest));
+	json_array_foreach (json_object_get(event, "names"), i, name)
+		add_stream(list, json_sprintf("Successfully tagged %s\n", json_string_value(name)));
+}
+
+json_t *engine_build_lines(const json_t *event, int quiet)
+{
+	const char *kind = json_string_value(json_object_get(event, "event")),
+		   *text = json_string_value(json_object_get(event, "text")),
+		   *digest = json_string_value(json_object_get(event, "digest"));
+	json_t *list = json_array();
+
+	if (list && kind && !strcmp(kind, "line") && text && !quiet)
+		add_text(list, text);
+	else if (list && kind && !strcmp(kind, "done") && digest)
+		add_end(list, event, digest, quiet);
+	return list;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build - what POST /build asks as words of berth build, and its progress in Docker's.  Pure. */
+#ifndef BERTH_MANAGER_ENGINE_BUILD_H
+#define BERTH_MANAGER_ENGINE_BUILD_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+#define ENGINE_BUILD_ARGS 200 /* build arguments, labels and names */
+
+struct engine_build {
+	json_t *words; /* of berth build */
+	int network;   /* it was said */
+};
+
+int engine_build_init(struct engine_build *b, struct err *e);
+void engine_build_release(struct engine_build *b);
+/*
+ * One parameter of the query, value NULL when it is absent; "pull" when it is wanted.
+ * ERR_INVALID, ERR_UNSUPPORTED.
+ */
+int engine_build_set(struct engine_build *b, const char *key, const char *value, struct err *e);
+/* Docker's lines for one event of berth build --json: a new array, empty where none is told. */
+json_t *engine_build_lines(const json_t *event, int quiet);
+
+#endif

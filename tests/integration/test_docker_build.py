@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images by buildah: berth build, POST /build for docker's own command line and python3-docker, buildah on berth-oci by hand."""
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+
+import berthtest as b
+from dockerlab import Cli, Engine, python_docker
+from registry import need
+
+COST = 30
+
+DOCKERFILE = """ARG BASE=box:1
+FROM $BASE AS first
+ARG WORD=none
+RUN echo built $WORD > /made; cat /proc/self/uid_map > /map
+FROM box:1
+COPY --from=first /made /map /
+COPY sub/f /copied
+ENV A=b
+LABEL k=v
+HEALTHCHECK CMD true
+CMD ["cat", "/made", "/copied"]
+"""
+
+
+def context(text=DOCKERFILE):
+    top = b.tmpdir("context")
+    b.write(top + "/Dockerfile", text)
+    b.write(top + "/sub/f", "from the context\n")
+    return top
+
+
+def tar_of(top):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        t.add(top, ".")
+    return out.getvalue()
+
+
+def base():
+    need("buildah")
+    b.berth("image", "import", b.busybox_rootfs(), "box:1", ok=True)
+
+
+def lines(said):
+    return [json.loads(line) for line in said.splitlines()]
+
+
+@b.deadline(180)
+def test_an_image_is_built_from_images_of_the_store():
+    base()
+    top = context()
+    r = b.berth("build", "-t", "out:1", "-t", "out:2", "--build-arg", "WORD=well", "--label", "l=m", top, ok=True, timeout=120)
+    digest = r.out.strip()
+    assert digest.startswith("sha256:") and "STEP" in r.err, r
+    assert b.berth("run", "out:2", ok=True).out == "built well\nfrom the context\n"
+    uid_map = b.berth("run", "out:1", "cat", "/map", ok=True).out.split()
+    assert uid_map[0] == "0" and int(uid_map[1]) >= 65536 and uid_map[2] == "65536", uid_map
+    j = json.loads(b.berth("image", "inspect", "out:1", ok=True).out)
+    assert "healthcheck" in json.dumps(j).lower() and '"k": "v"' in json.dumps(j) and '"l": "m"' in json.dumps(j), j
+    told = lines(b.berth("build", "--json", "-", input=tar_of(top), ok=True, timeout=120).out)
+    assert told[-1]["event"] == "done" and told[-1]["names"][0].startswith("build:"), told[-1]
+    assert any(t["event"] == "line" and "STEP 1/" in t["text"] for t in told)
+    assert b.berth("build", "-q", "-t", "text:1", "-", input="FROM box:1\nRUN true\n", ok=True, timeout=120).out.startswith("sha256:")
+    names = {i["name"] for i in json.loads(b.berth("image", "ls", "--json", ok=True).out)}
+    assert names == {"box:1", "out:1", "out:2", "text:1", told[-1]["names"][0]}, names
+    assert not b.berth("ps", "-aq").out and not json.loads(b.berth("volume", "ls", "--json", ok=True).out)
+
+
+@b.deadline(240)
+def test_what_cannot_be_built_says_why_and_leaves_nothing():
+    base()
+    v = b.victim()
+    before = b.seal(v)
+    top = context("FROM box:1\nRUN exit 7\n")
+    b.one_line_error(b.berth("build", "-q", top, timeout=120), 2, "the build failed", "exit status 7")
+    b.one_line_error(b.berth("build", top + "/nosuch"), 125, "context")
+    b.one_line_error(b.berth("build", "-f", "../" + os.path.basename(v), top), 2, "Dockerfile")
+    os.symlink(v + "/secret", top + "/leak")
+    b.one_line_error(b.berth("build", "-f", "leak", top), 2, "Dockerfile")
+    b.one_line_error(b.berth("build", "--network", "host", top), 125, "--network bridge")
+    b.one_line_error(b.berth("build", "-", input=b"\x1f\x8b" + b"x" * 1000), 125, "compressed")
+    b.one_line_error(b.berth("build"), 2, "context")
+    # RUN and COPY see nothing of the host, and write nothing to it
+    b.write(top + "/Dockerfile", f"FROM box:1\nCOPY leak /leak\nRUN cat /leak {v}/secret; ls {v}; mount -t tmpfs x /mnt; echo x > {v}/new; "
+                                 "cat /proc/self/status | grep -i capeff > /caps; true\n")
+    b.berth("build", "-q", "-t", "tried:1", top, timeout=120)
+    assert b.seal(v) == before
+    listed = {i["name"] for i in json.loads(b.berth("image", "ls", "--json", ok=True).out)}
+    if "tried:1" in listed:
+        assert "canary" not in b.berth("run", "tried:1", "cat", "/leak").out
+    # and it writes no more than its disk
+    b.write(top + "/Dockerfile", "FROM box:1\nRUN dd if=/dev/zero of=/big bs=1M count=200\n")
+    b.one_line_error(b.berth("build", "-q", "--disk", "64m", top, timeout=120), 2, "the build failed")
+    assert not b.berth("ps", "-aq").out and not json.loads(b.berth("volume", "ls", "--json", ok=True).out)
+
+
+@b.deadline(240)
+def test_a_build_that_is_ended_leaves_nothing():
+    base()
+    top = context("FROM box:1\nRUN echo it runs; sleep 1000\n")
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        with b.start("build", top) as p:
+            b.read_until(p.stderr, b"STEP 2/2", 60)
+            p.send_signal(how)
+            p.wait()
+        b.wait_for(lambda: not b.berth("ps", "-aq").out, 60, "the end of its sandbox")
+    b.write(top + "/Dockerfile", "FROM box:1\n")
+    b.berth("build", "-q", "-t", "after:1", top, ok=True, timeout=120)
+    assert not json.loads(b.berth("volume", "ls", "--json", ok=True).out)
+
+
+@b.deadline(240)
+def test_dockers_clients_build_with_the_classic_builder():
+    base()
+    docker = python_docker()
+    top = context()
+    with Engine() as d:
+        status, said, _ = d.api("POST", "/build?t=api:1&networkmode=none&buildargs=%7B%22WORD%22%3A%22api%22%7D", tar_of(top), timeout=120)
+        told = lines(said)
+        assert status == 200 and told[0]["stream"].startswith("Step 1/"), told
+        assert told[-1]["stream"] == "Successfully tagged api:1\n" and told[-2]["stream"].startswith("Successfully built "), told
+        assert told[-3]["aux"]["ID"] == d.good("GET", "/images/api:1/json")["Id"]
+        status, said, _ = d.api("POST", "/build?networkmode=none&dockerfile=nosuch", tar_of(top), timeout=120)
+        assert status == 200 and "nosuch" in lines(said)[-1]["error"], said
+        for query, word in (("version=2", "DOCKER_BUILDKIT=0"), ("remote=https://x/y.git", "body"), ("buildargs=x", "build-arg"),
+                            ("labels=[]", "object"), ("t=" + "x" * 500, "reference")):
+            status, said, _ = d.api("POST", "/build?" + query, b"")
+            assert 400 <= status < 502 and word in said["message"], (query, status, said)
+        for path in ("/session", "/grpc"):
+            assert d.api("POST", path)[0] == 404
+        c = d.client(version="1.41")
+        try:
+            image, log = c.images.build(path=top, tag="py:1", network_mode="none", rm=True)
+            assert "py:1" in image.tags
+            assert any("Step 1/" in one.get("stream", "") for one in log)
+            image, _ = c.images.build(fileobj=io.BytesIO(b"FROM box:1\nRUN echo x > /x\n"), tag="file:1", network_mode="none")
+            assert c.containers.run("file:1", "cat /x", network_mode="none", remove=True) == b"x\n"
+            try:
+                c.images.build(fileobj=io.BytesIO(b"FROM box:1\nRUN exit 3\n"), network_mode="none")
+                raise AssertionError("it was built")
+            except docker.errors.BuildError as e:
+                assert "exit status 3" in e.msg, e.msg
+        finally:
+            c.close()
+        cli = Cli(d)
+        cli.env["DOCKER_BUILDKIT"] = "0"
+        r = cli.run("build", "--network", "none", "-t", "cli:1", "--build-arg", "WORD=cli", top, ok=True, timeout=120)
+        assert "Successfully tagged cli:1" in r.stdout, r
+        assert cli.run("run", "--rm", "--network", "none", "cli:1", ok=True).stdout == "built cli\nfrom the context\n"
+        r = cli.run("build", "-q", "--network", "none", "-", input="FROM box:1\nRUN true\n", ok=True, timeout=120)
+        assert r.stdout.strip().startswith("sha256:"), r
+        assert cli.run("build", "--network", "none", "-f", "nosuch", top).returncode != 0
+
+
+@b.deadline(120)
+def test_buildah_by_hand_uses_berth_oci():
+    base()
+    top, place = context("FROM box:1\nRUN echo built > /made\n"), b.tmpdir("buildah")
+    b.berth("image", "save", "-q", "-o", place + "/box.tar", "box:1", ok=True)
+    common = ["buildah", "--root", place + "/root", "--runroot", place + "/run", "--storage-driver", "vfs"]
+    b.write(place + "/policy.json", '{"default":[{"type":"insecureAcceptAnything"}]}')
+    env = {"PATH": os.environ["PATH"], "HOME": place, "TMPDIR": place}
+
+    def buildah(*words):
+        r = subprocess.run([*common, *words], env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100, check=False)
+        assert r.returncode == 0, r
+        return r.stdout
+
+    try:
+        buildah("pull", "-q", "--signature-policy", place + "/policy.json", f"oci-archive:{place}/box.tar")
+        buildah("bud", "--signature-policy", place + "/policy.json", "--runtime", os.path.join(b.BUILD, "berth-oci"), "--runtime-flag",
+                f"root={place}/oci", "--isolation", "oci", "--pull=never", "--network", "none", "-t", "made:1", top)
+        buildah("push", "-q", "--signature-policy", place + "/policy.json", "made:1", f"docker-archive:{place}/made.tar:made:1")
+        name = json.loads(b.berth("image", "load", "--json", "-q", "-i", place + "/made.tar", ok=True).out)["images"][0]["name"]
+        assert b.berth("run", name, "cat", "/made", ok=True).out == "built\n"
+    finally:
+        subprocess.run([*common, "rm", "-a"], env=env, capture_output=True, check=False, timeout=60)
+        shutil.rmtree(place, ignore_errors=True)
