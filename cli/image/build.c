@@ -23,6 +23,7 @@
 #include "cli/image/buildroom.h"
 #include "cli/live/resident.h"
 #include "manager/host/procid.h"
+#include "manager/host/record.h"
 #include "manager/keeper/request.h"
 
 #define BUILDAH "/usr/bin/buildah"
@@ -72,7 +73,7 @@ static int learn_sandbox(struct build *b, struct err *e)
 	answer = b->ref.sock < 0 ? NULL : keeper_call(b->ref.sock, rq, NULL, 0, &fd, e);
 	fd_close(&fd);
 	if (!answer ||
-	    registry_read_record(b->ref.registry.sandboxes_fd, b->ref.id, &record, e) < 1)
+	    record_read(b->ref.registry.sandboxes_fd, b->ref.id, &record, e) < 1)
 		return answer ? err_set(e, ERR_BUSY, "the sandbox of the build has ended") : -1;
 	b->id_base = (uint32_t)json_integer_value(json_object_get(answer, "id_base"));
 	snprintf(path, sizeof(path), "/proc/%lld/ns/net",
