@@ -446,3 +446,18 @@ json_t *door_body(const struct door_args *a, struct err *e)
 	json_decref(body);
 	return NULL;
 }
+
+json_t *door_update_body(const struct door_args *a, struct err *e)
+{
+	json_t *host = json_object();
+	size_t i;
+	int r = 0;
+
+	for (i = 0; i < ARRAY_LEN(plain) && r == 0; i++)
+		if (plain[i].in_host)
+			r = add_plain(a, i, host, e);
+	if (r == 0 && add_restart(a, host, e) == 0 && add_cpus(a, host, e) == 0)
+		return host;
+	json_decref(host);
+	return NULL;
+}

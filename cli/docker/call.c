@@ -69,11 +69,11 @@ static int wait_for(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void child(const char *const *argv, const int out[2], const int err[2])
+static void child(const char *const *argv, int reads, const int out[2], const int err[2])
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	if (null < 0 || dup2(null, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0)
+	if (null < 0 || (!reads && dup2(null, 0) < 0) || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0)
 		_exit(125);
 	become(argv);
 }
@@ -90,7 +90,7 @@ static json_t *answer_of(int status, const struct buf *out, const struct buf *er
 	return json_parse(out->data, out->len, ANSWER_MAX, "berth's answer", e);
 }
 
-json_t *door_call(const char *const *argv, struct err *e)
+static json_t *call(const char *const *argv, int reads, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT(ANSWER_MAX), err = BUF_INIT(ERRORS_MAX);
 	struct buf *to[2] = { &out, &err };
@@ -104,7 +104,7 @@ json_t *door_call(const char *const *argv, struct err *e)
 		return NULL;
 	}
 	if (!pid)
-		child(argv, o, x);
+		child(argv, reads, o, x);
 	fd_close(&o[1]);
 	fd_close(&x[1]);
 	fds[0] = o[0];
@@ -114,6 +114,16 @@ json_t *door_call(const char *const *argv, struct err *e)
 	fd_close(&fds[1]);
 	status = wait_for(pid);
 	return r < 0 ? NULL : answer_of(status, &out, &err, argv[1], e);
+}
+
+json_t *door_call(const char *const *argv, struct err *e)
+{
+	return call(argv, 0, e);
+}
+
+json_t *door_call_reading(const char *const *argv, struct err *e)
+{
+	return call(argv, 1, e);
 }
 
 int door_pass(const char *const *argv)

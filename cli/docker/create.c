@@ -152,8 +152,7 @@ static int create(const struct door_args *a, struct sandbox_ref *s, json_t **ret
 	return write_cidfile(cidfile, id, e);
 }
 
-/* ---- run --------------------------------------------------------------------------------------
- */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 static int said_to(const struct door_args *a, const char *stream)
 {
@@ -221,6 +220,8 @@ static int run_joined(const struct door_args *a, struct sandbox_ref *s, int *ret
 		return -1;
 	if (door_on(a, "rm") && *ret_status >= 0)
 		door_await_removal(s);
+	else if (*ret_status >= 0 && !door_value(a, "restart"))
+		door_await_end(s);
 	/* left running by the detach keys */
 	*ret_status = *ret_status < 0 ? 0 : *ret_status;
 	return 0;

@@ -64,6 +64,8 @@ int door_completion(const char *shell);
 
 /* {"berth", "stats", "--json", ..., NULL} in a child without stdin: its answer, a new reference. */
 json_t *door_call(const char *const *argv, struct err *e);
+/* The same, and it reads our stdin. */
+json_t *door_call_reading(const char *const *argv, struct err *e);
 /* With our own stdin, stdout and stderr: its exit status. */
 int door_pass(const char *const *argv);
 

@@ -256,8 +256,7 @@ const struct command door_pull = {
 	.run = pull_main,
 };
 
-/* ---- history ----------------------------------------------------------------------------------
- */
+/* ---- history --------------------------------------------------------------------------------- */
 
 static json_t *step_of(const json_t *step, const struct door_args *a)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
 #include "cli/docker/verbs.h"
@@ -18,9 +19,9 @@
 #include "manager/keeper/wire.h"
 
 #define GONE_LOOK_MS 1
+#define END_MS 5000 /* for a keeper to tidy up after its command */
 
-/* ---- start ------------------------------------------------------------------------------------
- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 int door_exec_failed(const char *head, const struct err *why)
 {
@@ -44,8 +45,16 @@ void door_await_removal(struct sandbox_ref *s)
 		poll(NULL, 0, GONE_LOOK_MS);
 }
 
-/* ---- join -------------------------------------------------------------------------------------
- */
+/* With a restart policy the next run has the same place. */
+void door_await_end(struct sandbox_ref *s)
+{
+	uint64_t until = clock_ms() + END_MS;
+
+	while (path_has(s->registry.sandboxes_fd, s->id) && clock_ms() < until)
+		poll(NULL, 0, GONE_LOOK_MS);
+}
+
+/* ---- join ------------------------------------------------------------------------------------ */
 
 struct main_command {
 	uint64_t bytes[2];
@@ -143,8 +152,7 @@ int door_join(struct sandbox_ref *s, const struct door_join *j, int *ret_status,
 	return 0;
 }
 
-/* ---- docker start ------------------------------------------------------------------------------
- */
+/* ---- docker start ---------------------------------------------------------------------------- */
 
 static int start_one(void *ctx, struct sandbox_ref *s, const char *name, struct err *e)
 {
@@ -172,6 +180,8 @@ static int start_joined(const struct door_args *a)
 		r = door_start_it(&s, 1, &e);
 	if (r == 0)
 		r = door_join(&s, &j, &status, &e);
+	if (r == 0 && status >= 0)
+		door_await_end(&s);
 	if (r < 0 && (e.code == ERR_EXEC || e.code == ERR_EXEC_NOT_FOUND))
 		status = door_exec_failed("Error response from daemon: failed to create task for "
 					  "container",
@@ -220,8 +230,7 @@ const struct command door_start = {
 	.run = start_main,
 };
 
-/* ---- docker attach ------------------------------------------------------------------------------
- */
+/* ---- docker attach --------------------------------------------------------------------------- */
 
 static const struct opt attach_options[] = {
 	{ "detach-keys", 0, OPT_VALUE, "string",
@@ -268,8 +277,7 @@ const struct command door_attach = {
 	.run = attach_main,
 };
 
-/* ---- docker wait --------------------------------------------------------------------------------
- */
+/* ---- docker wait ----------------------------------------------------------------------------- */
 
 /* Until its keeper has gone; what it says on the way is how the main command ended. */
 static int await_end(struct sandbox_ref *s, json_t **ret_verdict, struct err *e)

@@ -19,8 +19,7 @@
 
 #define GRACE_MAX_S 86400
 
-/* ---- stop, restart, kill -----------------------------------------------------------------------
- */
+/* ---- stop, restart, kill --------------------------------------------------------------------- */
 
 struct ending {
 	const struct door_args *a;
@@ -147,8 +146,7 @@ static const struct opt kill_options[] = {
 	{ "signal", 's', OPT_VALUE, "string", "Signal to send to the container", DOOR_TAKEN },
 };
 
-/* ---- pause and unpause --------------------------------------------------------------------------
- */
+/* ---- pause and unpause ----------------------------------------------------------------------- */
 
 static int freeze(struct sandbox_ref *s, const char *name, int on, struct err *e)
 {
@@ -183,8 +181,7 @@ static int freeze_main(const struct command *self, int argc, char **argv)
 	return status;
 }
 
-/* ---- rename
- * -------------------------------------------------------------------------------------- */
+/* ---- rename ---------------------------------------------------------------------------------- */
 
 static int rename_it(struct sandbox_ref *s, const char *from, const char *to, struct err *e)
 {
@@ -218,8 +215,7 @@ static int rename_main(const struct command *self, int argc, char **argv)
 	return status;
 }
 
-/* ---- rm
- * ------------------------------------------------------------------------------------------- */
+/* ---- rm -------------------------------------------------------------------------------------- */
 
 static int rm_one(void *ctx, struct sandbox_ref *s, const char *name, struct err *e)
 {
@@ -271,8 +267,7 @@ static const struct opt rm_options[] = {
 	  "Remove anonymous volumes: they are in the container's own layer", DOOR_IGNORED },
 };
 
-/* ---- prune
- * ------------------------------------------------------------------------------------------ */
+/* ---- prune ----------------------------------------------------------------------------------- */
 
 struct pruning {
 	const json_t *filters;

@@ -68,8 +68,7 @@ int door_sure(const struct door_args *a, const char *what)
 	return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
 }
 
-/* ---- one row ----------------------------------------------------------------------------------
- */
+/* ---- one row --------------------------------------------------------------------------------- */
 
 static const char *text_of(const json_t *obj, const char *key)
 {
@@ -205,8 +204,7 @@ static const struct door_column columns[] = {
 
 #define SHOWN 7
 
-/* ---- the list ----------------------------------------------------------------------------------
- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static int print(const struct door_args *a, const json_t *list, struct err *e)
 {

@@ -244,8 +244,7 @@ json_t *door_mount(const char *text, struct err *e)
 	return NULL;
 }
 
-/* ---- GPUs -------------------------------------------------------------------------------------
- */
+/* ---- GPUs ------------------------------------------------------------------------------------ */
 
 /* "all", "2", "device=0,1", "\"device=0,1\"", "count=2" */
 json_t *door_gpus(const char *text, struct err *e)

@@ -7,10 +7,10 @@
 
 extern const struct command door_attach, door_build, door_buildx, door_builder, door_commit,
 	door_completion_verb, door_compose, door_container_prune, door_context_ls,
-	door_context_show, door_context_use, door_context_inspect, door_cp, door_create, door_diff,
-	door_events, door_exec, door_export, door_history, door_image_inspect, door_image_prune,
-	door_images, door_import, door_info, door_inspect, door_kill, door_load_verb, door_login,
-	door_logout, door_logs, door_network_connect, door_network_create, door_network_disconnect,
+	door_context_show, door_context_use, door_cp, door_create, door_diff, door_events,
+	door_exec, door_export, door_history, door_image_inspect, door_image_prune, door_images,
+	door_import, door_info, door_inspect, door_kill, door_load_verb, door_login, door_logout,
+	door_logs, door_network_connect, door_network_create, door_network_disconnect,
 	door_network_inspect, door_network_ls, door_network_prune, door_network_rm, door_pause,
 	door_port, door_ps, door_pull, door_push, door_rename, door_restart, door_rm, door_rmi,
 	door_run, door_save, door_search, door_start, door_stats, door_stop, door_system_df,
@@ -24,6 +24,8 @@ extern const struct command door_attach, door_build, door_buildx, door_builder, 
 int door_env(const struct door_args *a, json_t *list, struct err *e);
 /* The flags of docker run and create as the body of POST /containers/create; words: IMAGE CMD. */
 json_t *door_body(const struct door_args *a, struct err *e);
+/* Those of docker update as the body of POST /containers/{id}/update. */
+json_t *door_update_body(const struct door_args *a, struct err *e);
 int door_run_main(const struct command *self, int argc, char **argv);
 int door_create_main(const struct command *self, int argc, char **argv);
 /* Of --publish and --expose: members of PortBindings and ExposedPorts. */
@@ -48,6 +50,8 @@ struct door_join {
 int door_join(struct sandbox_ref *s, const struct door_join *j, int *ret_status, struct err *e);
 /* Until the sandbox is gone, as --rm says. */
 void door_await_removal(struct sandbox_ref *s);
+/* Until it does not run any more, for others, too: at most a few seconds. */
+void door_await_end(struct sandbox_ref *s);
 /* Starts it; -1 with an error in docker's words. */
 int door_start_it(struct sandbox_ref *s, unsigned awaited, struct err *e);
 /* 126 or 127, and why on stderr, after head. */
@@ -69,6 +73,13 @@ json_t *door_volume_document(struct sandbox_ref *s, const char *name, struct err
 json_t *door_container_document(struct sandbox_ref *s, const char *name, struct err *e);
 /* What the list of volumes has, as documents, that filters want. */
 json_t *door_volumes(const json_t *filters, struct err *e);
+/* "a=b,c=d", a new reference. */
+json_t *door_labels_text(const json_t *labels);
+#define DOOR_WORDS_MAX 200 /* of one call of berth */
+/* Adds --label as words of berth to the n that are in argv; room for six more stays. */
+size_t door_label_words(const struct door_args *a, const char **argv, size_t n);
+/* Removes a volume or a network (noun); one that is not there is no failure with force. */
+int door_remove_object(const char *noun, const char *name, int force, struct err *e);
 /* 1: yes was said, or --force; 0: no. */
 int door_sure(const struct door_args *a, const char *what);
 

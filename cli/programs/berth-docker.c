@@ -63,8 +63,7 @@ static int harden(void)
 	return 0;
 }
 
-/* ---- what stands before the verb ----------------------------------------------------------------
- */
+/* ---- what stands before the verb ------------------------------------------------------------- */
 
 /* Another engine is the business of the client that speaks with engines. */
 static int elsewhere(const char *what, const char *value)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views of running containers (stats, top, changes), and changes to them (limits, prune). */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/io.h"
 #include "base/mem.h"
 #include "manager/docker/docker.h"
 #include "manager/engine/host.h"
@@ -43,23 +41,6 @@ static void stats_free(void *ctx)
 	free(s);
 }
 
-/* All the CPU time of the host, in ns (proc_stat(5)). */
-static uint64_t host_cpu(void)
-{
-	autobuf struct buf text = BUF_INIT(1 << 20);
-	unsigned long long v[8] = { 0 }, sum = 0;
-	struct err ignored;
-	int i;
-
-	if (io_read_file(AT_FDCWD, "/proc/stat", &text, &ignored) < 0 || !text.data ||
-	    sscanf(text.data, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
-		   &v[3], &v[4], &v[5], &v[6], &v[7]) < 4)
-		return 0;
-	for (i = 0; i < 8; i++)
-		sum += v[i];
-	return (uint64_t)sum * (1000000000 / (unsigned long long)sysconf(_SC_CLK_TCK));
-}
-
 /* *ret_said: a new reference, or NULL when it does not run. */
 static int sample(struct stats *s, struct engine_sample *ret, json_t **ret_said, struct err *e)
 {
@@ -73,7 +54,7 @@ static int sample(struct stats *s, struct engine_sample *ret, json_t **ret_said,
 	if (s->box.sock >= 0 && !*ret_said && e->code == ERR_NET)
 		return -1;
 	ret->said = *ret_said;
-	ret->host_cpu_ns = host_cpu();
+	ret->host_cpu_ns = engine_host_cpu();
 	ret->cpus = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 	clock_gettime(CLOCK_REALTIME, &ret->at);
 	return 0;
@@ -191,18 +172,6 @@ static int get_changes(struct http_request *rq, struct err *e)
 /* ---- limits
  * --------------------------------------------------------------------------------------- */
 
-/* Of the words of a create those that berth update takes, too. */
-static int is_live(const char *word)
-{
-	static const char *const options[] = { "--memory=", "--cpus=", "--pids=", "--restart=" };
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(options); i++)
-		if (!strncmp(word, options[i], strlen(options[i])))
-			return 1;
-	return 0;
-}
-
 static int update(struct http_request *rq, struct engine_create *c, const char *id, struct err *e)
 {
 	const char *argv[16] = { "berth", "update", "--json" };
@@ -212,7 +181,7 @@ static int update(struct http_request *rq, struct engine_create *c, const char *
 	json_array_foreach(c->words, i, word) {
 		const char *text = json_string_value(word);
 
-		if (is_live(text) && n < ARRAY_LEN(argv) - 2)
+		if (engine_is_live(text) && n < ARRAY_LEN(argv) - 2)
 			argv[n++] = text;
 		else if (engine_warn(c, e, "%.60s cannot be changed any more and was ignored",
 				     text) < 0)

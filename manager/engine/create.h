@@ -40,6 +40,9 @@ int engine_create_network(struct engine_create *c, const json_t *body, const jso
 int engine_create_restart(struct engine_create *c, const json_t *host, struct err *e);
 int engine_create_limits(struct engine_create *c, const json_t *host, struct err *e);
 
+/* Of the words of a create: whether berth update takes it, too. */
+int engine_is_live(const char *word);
+
 /* Adds a word; the text is made as by printf. */
 int engine_word(struct engine_create *c, struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -179,3 +179,14 @@ int engine_create_limits(struct engine_create *c, const json_t *host, struct err
 		       ? -1
 		       : 0;
 }
+
+int engine_is_live(const char *word)
+{
+	static const char *const options[] = { "--memory=", "--cpus=", "--pids=", "--restart=" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(options); i++)
+		if (!strncmp(word, options[i], strlen(options[i])))
+			return 1;
+	return 0;
+}

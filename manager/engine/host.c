@@ -2,6 +2,7 @@
 #include "manager/engine/host.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/mem.h"
 #include "manager/engine/id.h"
 #include "manager/engine/view.h"
@@ -197,4 +199,21 @@ int engine_host_name_taken(struct registry *r, const char *name, struct err *e)
 		       "\"%s\". You have to remove (or rename) that container to be able to reuse "
 		       "that name.",
 		       name, whole);
+}
+
+/* All the CPU time of the host, in ns (proc_stat(5)). */
+uint64_t engine_host_cpu(void)
+{
+	autobuf struct buf text = BUF_INIT(1 << 20);
+	unsigned long long v[8] = { 0 }, sum = 0;
+	struct err ignored;
+	int i;
+
+	if (io_read_file(AT_FDCWD, "/proc/stat", &text, &ignored) < 0 || !text.data ||
+	    sscanf(text.data, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
+		   &v[3], &v[4], &v[5], &v[6], &v[7]) < 4)
+		return 0;
+	for (i = 0; i < 8; i++)
+		sum += v[i];
+	return (uint64_t)sum * (1000000000 / (unsigned long long)sysconf(_SC_CLK_TCK));
 }

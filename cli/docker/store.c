@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What changes the store of images: rmi, tag, save, load, import, push, commit, login, prune. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cli/docker/verbs.h"
+#include "manager/engine/image.h"
+#include "rootfs/store/image.h"
+
+#define REF_MAX 400
+#define CHANGES_MAX 16
+#define WORDS_MAX 200
+
+static const char *text_of(const json_t *obj, const char *key)
+{
+	const char *s = json_string_value(json_object_get(obj, key));
+
+	return s ? s : "";
+}
+
+static int no_image(const char *name, struct err *e)
+{
+	char room[REF_MAX];
+
+	if (e->code != ERR_NOT_FOUND)
+		return -1;
+	return err_set(e, ERR_NOT_FOUND, "No such image: %.300s",
+		       engine_image_tagged(name, room, sizeof(room)));
+}
+
+/* ---- rmi ------------------------------------------------------------------------------------- */
+
+static int remove_image(const char *name, int force, struct err *e)
+{
+	const char *argv[] = { "berth", "image", "rm", "--json", "--", name, NULL, NULL };
+	autojson json_t *record = NULL, *said = NULL;
+	struct image im = { 0 };
+	struct sandbox_ref s;
+	autoclose int store = -1;
+	const json_t *one;
+	struct err ignored;
+	size_t i;
+
+	if (force) {
+		argv[4] = "--force";
+		argv[5] = "--";
+		argv[6] = name;
+	}
+	sandbox_ref_init(&s);
+	store = door_store(&s, e);
+	sandbox_ref_close(&s);
+	record = store < 0 ? NULL : image_record(store, name, e);
+	if (!record)
+		return store < 0 ? -1 : no_image(name, e);
+	said = door_call(argv, e);
+	if (!said && e->code == ERR_BUSY)
+		return err_set(e, ERR_BUSY,
+			       "conflict: unable to remove repository reference "
+			       "\"%.200s\" (must force) - a container is using its referenced "
+			       "image",
+			       name);
+	if (!said)
+		return -1;
+	json_array_foreach (json_object_get(said, "removed"), i, one)
+		printf("Untagged: %s\n", json_string_value(one));
+	if (image_load(store, text_of(record, "digest"), &im, &ignored) < 0)
+		printf("Deleted: %s\n", text_of(record, "digest"));
+	image_release(&im);
+	return 0;
+}
+
+static int rmi_main(const struct command *self, int argc, char **argv)
+{
+	struct door_args a;
+	int i, status = 0;
+
+	if (!door_parse(&a, self, argc, argv, 1, -1))
+		status = a.status;
+	for (i = 0; i < a.count; i++) {
+		const int force = door_on(&a, "force");
+		struct err e;
+
+		if (remove_image(a.words[i], force, &e) < 0)
+			/* with --force one that is not there is told, and is no failure */
+			status |= door_error(&e) && !(force && e.code == ERR_NOT_FOUND);
+	}
+	door_release(&a);
+	return status;
+}
+
+static const struct opt rmi_options[] = {
+	{ "force", 'f', OPT_FLAG, NULL, "Force removal of the image", DOOR_TAKEN },
+	{ "no-prune", 0, OPT_FLAG, NULL, "Do not delete untagged parents", DOOR_IGNORED },
+};
+
+/* ---- tag, load, import ----------------------------------------------------------------------- */
+
+static int tag(const struct door_args *a, struct err *e)
+{
+	const char *argv[] = { "berth", "image",     "tag",       "--json",
+			       "--",    a->words[0], a->words[1], NULL };
+	autojson json_t *said = door_call(argv, e);
+
+	return said ? 0 : no_image(a->words[0], e);
+}
+
+/* Our stdin, or --input, is the program's, whose answer comes by a child that may not read it. */
+static int give_input(const char *path, struct err *e)
+{
+	autoclose int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
+
+	if (!path)
+		return 0;
+	if (fd < 0)
+		return err_code_sys(e, ERR_NOT_FOUND, "open %s", path);
+	return dup2(fd, STDIN_FILENO) < 0 ? err_sys(e, "open %s", path) : 0;
+}
+
+static int load(const struct door_args *a, struct err *e)
+{
+	const char *argv[] = { "berth", "image", "load", "--json", "--quiet", NULL };
+	autojson json_t *said = NULL;
+	const json_t *one;
+	size_t i;
+
+	if (!door_value(a, "input") && isatty(STDIN_FILENO))
+		return err_set(e, ERR_INVALID, "requested load from stdin, but stdin is empty");
+	if (give_input(door_value(a, "input"), e) < 0)
+		return -1;
+	said = door_call_reading(argv, e);
+	json_array_foreach (json_object_get(said, "images"), i, one)
+		printf("Loaded image: %s\n", text_of(one, "name"));
+	return said ? 0 : -1;
+}
+
+static int import(const struct door_args *a, struct err *e)
+{
+	const char *name = a->count > 1 ? a->words[1] : NULL;
+	const char *argv[] = { "berth", "image", "import", "--json", "--quiet",
+			       "--",    "-",     name,     NULL };
+	autojson json_t *said = NULL;
+
+	if (!name)
+		return err_set(e, ERR_INVALID,
+			       "an image without a name is not made here: name it "
+			       "after the archive");
+	if (strstr(a->words[0], "://"))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "an import from %.200s is not made here: fetch "
+			       "the archive first",
+			       a->words[0]);
+	if (give_input(strcmp(a->words[0], "-") ? a->words[0] : NULL, e) < 0)
+		return -1;
+	said = door_call_reading(argv, e);
+	return said ? printf("%s\n", text_of(said, "digest")) < 0 : -1;
+}
+
+/* ---- save ------------------------------------------------------------------------------------ */
+
+static int save(const struct door_args *a, struct err *e)
+{
+	const char *argv[WORDS_MAX + 10] = { "berth", "image", "save", "--quiet" };
+	const char *to = door_value(a, "output");
+	struct sandbox_ref s;
+	size_t n = 4;
+	int i, status;
+
+	if (!to && isatty(STDOUT_FILENO))
+		return err_set(e, ERR_INVALID,
+			       "cowardly refusing to save to a terminal. Use the "
+			       "-o flag or redirect");
+	sandbox_ref_init(&s);
+	for (i = 0; i < a->count && i < WORDS_MAX; i++) {
+		autojson json_t *doc = door_image_document(&s, a->words[i], e);
+
+		if (!doc) {
+			sandbox_ref_close(&s);
+			return -1;
+		}
+	}
+	sandbox_ref_close(&s);
+	if (to) {
+		argv[n++] = "--output";
+		argv[n++] = to;
+	}
+	argv[n++] = "--";
+	for (i = 0; i < a->count && i < WORDS_MAX; i++)
+		argv[n++] = a->words[i];
+	status = door_pass(argv);
+	return status ? err_set(e, ERR_INTERNAL, "Error: the images were not saved") : 0;
+}
+
+/* ---- push, login ----------------------------------------------------------------------------- */
+
+static int push(const struct door_args *a, struct err *e)
+{
+	const char *name = a->words[0];
+	const char *argv[] = { "berth", "push", "--json", "--quiet", "--", name, NULL };
+	autojson json_t *said = NULL, *doc = NULL;
+	struct sandbox_ref s;
+	char room[REF_MAX];
+
+	sandbox_ref_init(&s);
+	doc = door_image_document(&s, name, e);
+	sandbox_ref_close(&s);
+	if (!doc)
+		return e->code == ERR_NOT_FOUND ?
+			       err_set(e, ERR_NOT_FOUND,
+				       "An image does not exist locally with the tag: "
+				       "%.200s",
+				       name) :
+			       -1;
+	if (!door_on(a, "quiet"))
+		printf("The push refers to repository [%s]\n", name);
+	fflush(stdout);
+	said = door_call(argv, e);
+	if (!said)
+		return -1;
+	return printf("%s: digest: %s\n", engine_image_tagged(name, room, sizeof(room)),
+		      text_of(said, "digest")) < 0;
+}
+
+/* Docker's own registry has three names. */
+static const char *server_of(const char *server)
+{
+	static const char scheme[] = "https://", hub[] = "index.docker.io";
+
+	if (!server)
+		return "docker.io";
+	if (!strncmp(server, scheme, sizeof(scheme) - 1))
+		server += sizeof(scheme) - 1;
+	return !server[0] || !strncmp(server, hub, sizeof(hub) - 1) ? "docker.io" : server;
+}
+
+static int login(const struct door_args *a, struct err *e)
+{
+	const char *argv[10] = { "berth", "login", "--quiet" }, *user = door_value(a, "username");
+	size_t n = 3;
+
+	if (user) {
+		argv[n++] = "--username";
+		argv[n++] = user;
+	}
+	if (door_on(a, "password-stdin"))
+		argv[n++] = "--password-stdin";
+	argv[n++] = "--";
+	argv[n++] = server_of(a->count ? a->words[0] : NULL);
+	if (door_pass(argv))
+		return err_set(e, ERR_DENIED, "Error: the login did not succeed");
+	return printf("Login Succeeded\n") < 0;
+}
+
+static int logout(const struct door_args *a, struct err *e)
+{
+	const char *server = server_of(a->count ? a->words[0] : NULL);
+	const char *argv[] = { "berth", "logout", "--json", "--", server, NULL };
+	autojson json_t *said = door_call(argv, e);
+
+	if (!said && e->code != ERR_NOT_FOUND)
+		return -1;
+	return printf(said ? "Removing login credentials for %s\n" : "Not logged in to %s\n",
+		      server) < 0;
+}
+
+/* ---- commit, prune, search ------------------------------------------------------------------- */
+
+static int commit(const struct door_args *a, struct err *e)
+{
+	const char *argv[2 * CHANGES_MAX + 20] = { "berth", "commit", "--json", "--quiet" };
+	const char *author = door_value(a, "author"), *message = door_value(a, "message");
+	const json_t *changes = door_list(a, "change"), *one;
+	char room[CHANGES_MAX][1024];
+	autojson json_t *said = NULL;
+	struct sandbox_ref s;
+	size_t n = 4, i;
+	int r;
+
+	if (a->count < 2)
+		return err_set(e, ERR_INVALID,
+			       "an image without a name is not made here: name it "
+			       "after the container");
+	if (author)
+		argv[n++] = "--author", argv[n++] = author;
+	if (message)
+		argv[n++] = "--message", argv[n++] = message;
+	if (json_is_false(json_object_get(a->o, "pause")))
+		argv[n++] = "--no-pause";
+	json_array_foreach ((json_t *)(size_t)changes, i, one)
+		if (i == CHANGES_MAX ||
+		    !(argv[n++] = engine_image_change(json_string_value(one), room[i], 1024)))
+			return err_set(e, ERR_INVALID, "change %.100s is not known here",
+				       json_string_value(one));
+	sandbox_ref_init(&s);
+	r = door_find(&s, a->words[0], e);
+	argv[n++] = "--";
+	argv[n++] = s.id;
+	argv[n++] = a->words[1];
+	if (r == 0)
+		said = door_call(argv, e);
+	sandbox_ref_close(&s);
+	return said ? printf("%s\n", text_of(said, "digest")) < 0 : -1;
+}
+
+static int prune(const struct door_args *a, struct err *e)
+{
+	const char *argv[] = {
+		"berth", "image", "prune", "--json", door_on(a, "all") ? "--all" : NULL, NULL
+	};
+	autojson json_t *said = NULL;
+	const json_t *one;
+	char room[40];
+	size_t i;
+
+	if (!door_sure(a, "This will remove all dangling images."))
+		return 0;
+	said = door_call(argv, e);
+	json_array_foreach (json_object_get(said, "removed"), i, one)
+		printf("%suntagged: %s\n", i ? "" : "Deleted Images:\n", json_string_value(one));
+	if (!said)
+		return -1;
+	return printf("\nTotal reclaimed space: %s\n",
+		      door_size(json_number_value(
+					json_object_get(json_object_get(said, "freed"), "bytes")),
+				1, room, sizeof(room))) < 0;
+}
+
+/* No registry is asked: the list is empty, as Door A's is. */
+static int search(const struct door_args *a, struct err *e)
+{
+	static const struct door_column heads[] = {
+		{ "Name", "NAME" },       { "Description", "DESCRIPTION" },
+		{ "StarCount", "STARS" }, { "IsOfficial", "OFFICIAL" },
+		{ NULL, NULL },
+	};
+	autojson json_t *none = json_array();
+
+	return door_rows(door_value(a, "format"), none, heads, 4, e);
+}
+
+/* ---- the verbs ------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *verb;
+	int least, most;
+	int (*run)(const struct door_args *a, struct err *e);
+} verbs[] = {
+	{ "tag", 2, 2, tag },           { "load", 0, 0, load },     { "import", 1, 2, import },
+	{ "save", 1, WORDS_MAX, save }, { "push", 1, 1, push },     { "login", 0, 1, login },
+	{ "logout", 0, 1, logout },     { "commit", 1, 2, commit }, { "image prune", 0, 0, prune },
+	{ "search", 1, 1, search },
+};
+
+static int verb_main(const struct command *self, int argc, char **argv)
+{
+	struct door_args a;
+	int status = 0;
+	struct err e;
+	size_t i = 0;
+
+	while (strcmp(verbs[i].verb, self->name))
+		i++;
+	if (!door_parse(&a, self, argc, argv, verbs[i].least, verbs[i].most))
+		status = a.status;
+	else if (verbs[i].run(&a, &e) < 0)
+		status = door_error(&e);
+	door_release(&a);
+	return status;
+}
+
+static const struct opt load_options[] = {
+	{ "input", 'i', OPT_VALUE, "string", "Read from tar archive file, instead of STDIN",
+	  DOOR_TAKEN, COMPLETE_FILE },
+	{ "platform", 0, OPT_VALUE, "string", "A platform of the image", DOOR_IGNORED },
+	{ "quiet", 'q', OPT_FLAG, NULL, "Suppress the load output", DOOR_IGNORED },
+};
+static const struct opt import_options[] = {
+	{ "change", 'c', OPT_LIST, "list", "Apply Dockerfile instruction to the created image",
+	  DOOR_REFUSED, COMPLETE_NONE, "docker commit --change does of a container" },
+	{ "message", 'm', OPT_VALUE, "string", "Set commit message for imported image",
+	  DOOR_IGNORED },
+	{ "platform", 0, OPT_VALUE, "string", "A platform of the image", DOOR_IGNORED },
+};
+static const struct opt save_options[] = {
+	{ "output", 'o', OPT_VALUE, "string", "Write to a file, instead of STDOUT", DOOR_TAKEN,
+	  COMPLETE_FILE },
+	{ "platform", 0, OPT_VALUE, "string", "A platform of the image", DOOR_IGNORED },
+};
+static const struct opt push_options[] = {
+	{ "all-tags", 'a', OPT_FLAG, NULL, "Push all tags of an image to the repository",
+	  DOOR_REFUSED, COMPLETE_NONE, "name each tag" },
+	{ "disable-content-trust", 0, OPT_FLAG, NULL, "Skip image signing", DOOR_IGNORED },
+	{ "platform", 0, OPT_VALUE, "string", "A platform of the image", DOOR_IGNORED },
+	{ "quiet", 'q', OPT_FLAG, NULL, "Suppress verbose output", DOOR_TAKEN },
+};
+static const struct opt login_options[] = {
+	{ "password", 'p', OPT_VALUE, "string", "Password", DOOR_REFUSED, COMPLETE_NONE,
+	  "every process sees arguments; --password-stdin" },
+	{ "password-stdin", 0, OPT_FLAG, NULL, "Take the Password from stdin", DOOR_TAKEN },
+	{ "username", 'u', OPT_VALUE, "string", "Username", DOOR_TAKEN },
+};
+static const struct opt commit_options[] = {
+	{ "author", 'a', OPT_VALUE, "string", "Author", DOOR_TAKEN },
+	{ "change", 'c', OPT_LIST, "list",
+	  "Apply Dockerfile instruction to the created image: "
+	  "CMD, ENTRYPOINT, ENV, LABEL, USER, WORKDIR",
+	  DOOR_TAKEN },
+	{ "message", 'm', OPT_VALUE, "string", "Commit message", DOOR_TAKEN },
+	{ "pause", 'p', OPT_FLAG, NULL, "Pause container during commit (default true)",
+	  DOOR_TAKEN },
+};
+static const struct opt prune_options[] = {
+	{ "all", 'a', OPT_FLAG, NULL, "Remove all unused images, not just dangling ones",
+	  DOOR_TAKEN },
+	{ "filter", 0, OPT_LIST, "filter", "Provide filter values", DOOR_REFUSED, COMPLETE_NONE,
+	  "berth image prune --older-than" },
+	{ "force", 'f', OPT_FLAG, NULL, "Do not prompt for confirmation", DOOR_TAKEN },
+};
+static const struct opt search_options[] = {
+	{ "filter", 'f', OPT_LIST, "filter", "Filter output", DOOR_IGNORED },
+	{ "format", 0, OPT_VALUE, "string", "Pretty-print search using a Go template", DOOR_TAKEN },
+	{ "limit", 0, OPT_VALUE, "int", "Max number of search results", DOOR_IGNORED },
+	{ "no-trunc", 0, OPT_FLAG, NULL, "Don't truncate output", DOOR_IGNORED },
+};
+
+#define VERB(sym, verb, words, text, table, count, main)                                           \
+	const struct command door_##sym = {                                                        \
+		.name = verb,                                                                      \
+		.args = words,                                                                     \
+		.summary = text,                                                                   \
+		.opts = table,                                                                     \
+		.opt_count = count,                                                                \
+		.complete = COMPLETE_IMAGE,                                                        \
+		.run = main,                                                                       \
+	}
+
+VERB(rmi, "rmi", "[OPTIONS] IMAGE [IMAGE...]", "Remove one or more images", rmi_options, 2,
+	rmi_main);
+VERB(tag, "tag", "SOURCE_IMAGE[:TAG] TARGET_IMAGE[:TAG]",
+	"Create a tag TARGET_IMAGE that refers to SOURCE_IMAGE", NULL, 0, verb_main);
+VERB(load_verb, "load", "[OPTIONS]", "Load an image from a tar archive or STDIN", load_options, 3,
+	verb_main);
+VERB(import, "import", "[OPTIONS] file|- REPOSITORY[:TAG]",
+	"Import the contents from a tarball to create a filesystem image", import_options, 3,
+	verb_main);
+VERB(save, "save", "[OPTIONS] IMAGE [IMAGE...]", "Save one or more images to a tar archive",
+	save_options, ARRAY_LEN(save_options), verb_main);
+VERB(push, "push", "[OPTIONS] NAME[:TAG]", "Upload an image to a registry", push_options,
+	ARRAY_LEN(push_options), verb_main);
+VERB(login, "login", "[OPTIONS] [SERVER]", "Authenticate to a registry", login_options,
+	ARRAY_LEN(login_options), verb_main);
+VERB(logout, "logout", "[SERVER]", "Log out from a registry", NULL, 0, verb_main);
+VERB(commit, "commit", "[OPTIONS] CONTAINER REPOSITORY[:TAG]",
+	"Create a new image from a container's changes", commit_options, ARRAY_LEN(commit_options),
+	verb_main);
+VERB(image_prune, "image prune", "[OPTIONS]", "Remove unused images", prune_options,
+	ARRAY_LEN(prune_options), verb_main);
+VERB(search, "search", "[OPTIONS] TERM", "Search for images: none are listed", search_options,
+	ARRAY_LEN(search_options), verb_main);

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* docker version, info, system df and system prune. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/docker/verbs.h"
+#include "manager/engine/image.h"
+#include "manager/engine/system.h"
+#include "rootfs/store/catalog.h"
+
+static const char *text_of(const json_t *obj, const char *key)
+{
+	const char *s = json_string_value(json_object_get(obj, key));
+
+	return s ? s : "";
+}
+
+/* ---- version --------------------------------------------------------------------------------- */
+
+static json_t *version_document(void)
+{
+	json_t *server = engine_version(), *client;
+
+	json_object_set_new(server, "Experimental", json_false());
+	client = json_pack("{s:{s:s},s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "Platform", "Name",
+			   "berth-docker " BERTH_VERSION, "Version", ENGINE_SAID_VERSION,
+			   "ApiVersion", ENGINE_API, "DefaultAPIVersion", ENGINE_API, "GitCommit",
+			   "berth", "GoVersion", "none", "Os", "linux", "Arch",
+			   text_of(server, "Arch"), "Context", "default");
+	return json_pack("{s:o,s:o}", "Client", client, "Server", server);
+}
+
+static void print_version(const json_t *doc)
+{
+	const json_t *server = json_object_get(doc, "Server");
+
+	printf("Client: berth-docker %s\n Version:           %s\n API version:       %s\n"
+	       " OS/Arch:           linux/%s\n Context:           default\n\n"
+	       "Server: berth %s\n Engine:\n  Version:          %s\n"
+	       "  API version:      %s (minimum version %s)\n  OS/Arch:          linux/%s\n",
+	       BERTH_VERSION, ENGINE_SAID_VERSION, ENGINE_API, text_of(server, "Arch"),
+	       BERTH_VERSION, ENGINE_SAID_VERSION, ENGINE_API, ENGINE_API_MIN,
+	       text_of(server, "Arch"));
+}
+
+/* One document by a template, or as JSON in one line. */
+static int by_format(const char *format, json_t *doc, struct err *e)
+{
+	autojson json_t *list = NULL;
+
+	if (!strcmp(format, "json"))
+		return command_print_json(doc, JSON_COMPACT, e);
+	list = json_pack("[O]", doc);
+	return door_documents(format, list, e);
+}
+
+static int version(const struct door_args *a, struct err *e)
+{
+	autojson json_t *doc = version_document();
+
+	if (door_value(a, "format") && door_value(a, "format")[0])
+		return by_format(door_value(a, "format"), doc, e);
+	print_version(doc);
+	return 0;
+}
+
+/* ---- info ------------------------------------------------------------------------------------ */
+
+static json_t *load_info(struct err *e)
+{
+	struct sandbox_ref s;
+	json_t *doc = NULL;
+	autojson json_t *list = NULL;
+	autoclose int store = -1;
+
+	sandbox_ref_init(&s);
+	if (sandbox_ref_registry(&s, e) == 0)
+		doc = engine_info(&s.registry, e);
+	if (doc && (store = door_store(&s, e)) >= 0 && (list = catalog_list(store, 0, e)))
+		json_object_set_new(doc, "Images", json_integer((json_int_t)json_array_size(list)));
+	sandbox_ref_close(&s);
+	if (doc)
+		json_object_set_new(doc, "ClientInfo",
+				    json_pack("{s:s,s:s,s:[],s:n}", "Version", ENGINE_SAID_VERSION,
+					      "Context", "default", "Plugins", "Warnings"));
+	return doc;
+}
+
+static void print_row(const json_t *doc, const char *key, const char *head)
+{
+	const json_t *v = json_object_get(doc, key);
+
+	if (json_is_string(v))
+		printf(" %s: %s\n", head, json_string_value(v));
+	else if (json_is_integer(v))
+		printf(" %s: %lld\n", head, (long long)json_integer_value(v));
+}
+
+static void print_info(const json_t *doc)
+{
+	static const char *const rows[][2] = {
+		{ "Containers", "Containers" },
+		{ "ContainersRunning", " Running" },
+		{ "ContainersPaused", " Paused" },
+		{ "ContainersStopped", " Stopped" },
+		{ "Images", "Images" },
+		{ "ServerVersion", "Server Version" },
+		{ "Driver", "Storage Driver" },
+		{ "LoggingDriver", "Logging Driver" },
+		{ "CgroupDriver", "Cgroup Driver" },
+		{ "CgroupVersion", "Cgroup Version" },
+		{ "DefaultRuntime", "Default Runtime" },
+		{ "KernelVersion", "Kernel Version" },
+		{ "OperatingSystem", "Operating System" },
+		{ "OSType", "OSType" },
+		{ "Architecture", "Architecture" },
+		{ "NCPU", "CPUs" },
+		{ "Name", "Name" },
+		{ "ID", "ID" },
+		{ "DockerRootDir", "Docker Root Dir" },
+	};
+	char room[40];
+	size_t i;
+
+	printf("Client: berth-docker %s\n Context:    default\n\nServer:\n", BERTH_VERSION);
+	for (i = 0; i < ARRAY_LEN(rows); i++)
+		print_row(doc, rows[i][0], rows[i][1]);
+	printf(" Total Memory: %s\n", door_size(json_number_value(json_object_get(doc, "MemTotal")),
+						0, room, sizeof(room)));
+}
+
+static int info(const struct door_args *a, struct err *e)
+{
+	autojson json_t *doc = load_info(e);
+
+	if (!doc)
+		return -1;
+	if (door_value(a, "format") && door_value(a, "format")[0])
+		return by_format(door_value(a, "format"), doc, e);
+	print_info(doc);
+	return 0;
+}
+
+/* ---- df, prune ------------------------------------------------------------------------------- */
+
+static json_t *row(const char *type, size_t total, size_t active, double bytes)
+{
+	char size[40];
+
+	door_size(bytes, 1, size, sizeof(size));
+	return json_pack("{s:s,s:o,s:o,s:s,s:s}", "Type", type, "TotalCount",
+			 json_sprintf("%d", (int)total), "Active", json_sprintf("%d", (int)active),
+			 "Size", size, "Reclaimable", "0B");
+}
+
+static json_t *df_rows(struct sandbox_ref *s, const json_t *said, struct err *e)
+{
+	autojson json_t *none = json_object(), *list = NULL, *all = NULL, *live = NULL;
+	autojson json_t *volumes = door_volumes(none, e);
+	autoclose int store = volumes ? door_store(s, e) : -1;
+	double bytes = 0;
+	const json_t *v;
+	size_t i;
+
+	list = store < 0 ? NULL : catalog_list(store, 0, e);
+	all = list ? engine_load_list(&s->registry, none, 1, 0, e) : NULL;
+	live = all ? engine_load_list(&s->registry, none, 0, 0, e) : NULL;
+	if (!live)
+		return NULL;
+	json_array_foreach (volumes, i, v)
+		bytes +=
+			json_number_value(json_object_get(json_object_get(v, "UsageData"), "Size"));
+	return json_pack(
+		"[o,o,o,o]",
+		row("Images", json_array_size(list), 0,
+		    json_number_value(json_object_get(json_object_get(said, "layers"), "bytes"))),
+		row("Containers", json_array_size(all), json_array_size(live), 0),
+		row("Local Volumes", json_array_size(volumes), 0, bytes),
+		row("Build Cache", 0, 0, 0));
+}
+
+static int df(const struct door_args *a, struct err *e)
+{
+	static const struct door_column heads[] = {
+		{ "Type", "TYPE" }, { "TotalCount", "TOTAL" },        { "Active", "ACTIVE" },
+		{ "Size", "SIZE" }, { "Reclaimable", "RECLAIMABLE" }, { NULL, NULL },
+	};
+	static const char *const argv[] = { "berth", "system", "df", "--json", NULL };
+	autojson json_t *said = door_call(argv, e), *rows = NULL;
+	struct sandbox_ref s;
+
+	sandbox_ref_init(&s);
+	rows = said && sandbox_ref_registry(&s, e) == 0 ? df_rows(&s, said, e) : NULL;
+	sandbox_ref_close(&s);
+	return rows ? door_rows(door_value(a, "format"), rows, heads, 5, e) : -1;
+}
+
+/* As docker's: containers that do not run, networks without members, images without a name. */
+static int prune(const struct door_args *a, struct err *e)
+{
+	static char force[] = "--force", all[] = "--all";
+	const struct command *parts[] = { &door_container_prune, &door_network_prune,
+					  &door_image_prune, &door_volume_prune };
+	const size_t n = ARRAY_LEN(parts) - (door_on(a, "volumes") ? 0 : 1);
+	int status = 0;
+	size_t i;
+
+	if (!door_sure(a, "This will remove all stopped containers, unused networks and dangling "
+			  "images."))
+		return 0;
+	for (i = 0; i < n; i++) {
+		const int more = door_on(a, "all") && parts[i] == &door_image_prune;
+		char *argv[] = { (char *)(size_t)parts[i]->name, force, more ? all : NULL, NULL };
+
+		status |= parts[i]->run(parts[i], 2 + more, argv);
+	}
+	return status ? err_set(e, ERR_INTERNAL, "Error: not all of it was pruned") : 0;
+}
+
+/* ---- the verbs ------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *verb;
+	int (*run)(const struct door_args *a, struct err *e);
+} verbs[] = {
+	{ "version", version },
+	{ "info", info },
+	{ "system df", df },
+	{ "system prune", prune },
+};
+
+static int verb_main(const struct command *self, int argc, char **argv)
+{
+	struct door_args a;
+	int status = 0;
+	struct err e;
+	size_t i = 0;
+
+	while (strcmp(verbs[i].verb, self->name))
+		i++;
+	if (!door_parse(&a, self, argc, argv, 0, 0))
+		status = a.status;
+	else if (verbs[i].run(&a, &e) < 0)
+		status = door_error(&e);
+	door_release(&a);
+	return status;
+}
+
+static const struct opt format_option[] = {
+	{ "format", 'f', OPT_VALUE, "string", "json, or a Go template", DOOR_TAKEN },
+};
+static const struct opt df_options[] = {
+	{ "format", 0, OPT_VALUE, "string", "table, json, or a Go template", DOOR_TAKEN },
+	{ "verbose", 'v', OPT_FLAG, NULL, "Show detailed information on space usage", DOOR_REFUSED,
+	  COMPLETE_NONE, "berth system df shows more" },
+};
+static const struct opt prune_options[] = {
+	{ "all", 'a', OPT_FLAG, NULL, "Remove all unused images not just dangling ones",
+	  DOOR_TAKEN },
+	{ "filter", 0, OPT_LIST, "filter", "Provide filter values", DOOR_REFUSED, COMPLETE_NONE,
+	  "docker container prune --filter" },
+	{ "force", 'f', OPT_FLAG, NULL, "Do not prompt for confirmation", DOOR_TAKEN },
+	{ "volumes", 0, OPT_FLAG, NULL, "Prune volumes", DOOR_TAKEN },
+};
+
+#define VERB(sym, verb, text, table)                                                               \
+	const struct command door_##sym = {                                                        \
+		.name = verb,                                                                      \
+		.args = "[OPTIONS]",                                                               \
+		.summary = text,                                                                   \
+		.opts = table,                                                                     \
+		.opt_count = ARRAY_LEN(table),                                                     \
+		.run = verb_main,                                                                  \
+	}
+
+const struct command door_version = {
+	.name = "version",
+	.args = "[OPTIONS]",
+	.summary = "Show the Docker version information",
+	.opts = format_option,
+	.opt_count = ARRAY_LEN(format_option),
+	.run = verb_main,
+	.flags = COMMAND_ANY_USER,
+};
+VERB(info, "info", "Display system-wide information", format_option);
+VERB(system_df, "system df", "Show docker disk usage", df_options);
+VERB(system_prune, "system prune", "Remove unused data", prune_options);
