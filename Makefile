@@ -124,7 +124,7 @@ help:
 	@printf '%s\n' 'make demo     install what is missing, build, run a command in a sandbox' \
 		'make check    install what the tests need, run them all' 'make          build' \
 		'make install  PREFIX=/usr/local DESTDIR=   (make uninstall takes it back)' \
-		'make deb      Debian packages berth, berthd, berth-oci' 'make clients  the Python wheel and the npm tarball' 'make dist     the source as a tar' 'make bench    speed beside runc, crun, bubblewrap' \
+		'make install-docker   berth-docker under the name docker' 'make deb      Debian packages berth, berthd, berth-oci, berth-docker' 'make clients  the Python wheel and the npm tarball' 'make dist     the source as a tar' 'make bench    speed beside runc, crun, bubblewrap' \
 		'make lint     layers, headers, cppcheck, shellcheck, man pages' 'make size     what each program weighs' 'make cover    lines run by the tests' 'make soak     30 minutes of mixed load and crashes' 'make fuzz     the parsers of hostile bytes under libFuzzer' 'make clean'
 
 # ---- the first command of the README ---------------------------------------
@@ -147,7 +147,7 @@ built = $(filter $(addprefix $(BUILD)/,$(1)),$(PROGRAMS))
 helpers = $(foreach p,$(call built,$(1)),libexec/berth/$(notdir $(p)):755:$(p))
 manuals = $(foreach p,$(wildcard $(1)),share/man/man$(subst .,,$(suffix $(p)))/$(notdir $(p)):644:$(p))
 files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-mcp berth-net berth-remote berth-http) \
-	$(call manuals,man/*.1 man/*.5) \
+	$(call manuals,$(filter-out man/berth-docker.1,$(wildcard man/*.1)) man/*.5) \
 	lib/systemd/system/berth-boot.service:644:$(BUILD)/share/berth-boot.service \
 	share/bash-completion/completions/berth:644:$(BUILD)/share/berth.bash \
 	$(ZSH_COMPLETIONS)/_berth:644:$(BUILD)/share/berth.zsh \
@@ -155,6 +155,10 @@ files_berth = bin/berth:755:$(BUILD)/berth $(call helpers,berth-image berth-mcp 
 # sandboxes are root's: the daemon is in sbin, and systemd's units say so
 files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call manuals,man/berthd.8 man/berth-docker.8) \
 	lib/systemd/system/berthd.socket:644:systemd/berthd.socket lib/systemd/system/berthd.service:644:$(BUILD)/share/berthd.service)
+# under docker's own name: asked for by INSTALL=berth-docker, or make install-docker
+files_berth-docker = bin/docker:755:$(BUILD)/berth-docker $(call manuals,man/berth-docker.1) \
+	share/bash-completion/completions/docker:644:$(BUILD)/share/docker.bash \
+	$(ZSH_COMPLETIONS)/_docker:644:$(BUILD)/share/docker.zsh
 files_berth-oci = bin/berth-oci:755:$(BUILD)/berth-oci $(call helpers,berth-systemd) $(call manuals,man/berth-oci.8)
 WHEEL = $(BUILD)/clients/berth-$(VERSION)-py3-none-any.whl
 NPM_TARBALL = $(BUILD)/clients/berth-$(VERSION).tgz
@@ -168,6 +172,9 @@ own_dirs = libexec/berth share/berth/clients share/berth/gitlab share/berth
 $(BUILD)/share/berth.%: $(BUILD)/berth
 	$(Q)mkdir -p $(@D) && $< completion $* > $@.tmp && mv $@.tmp $@
 
+$(BUILD)/share/docker.%: $(BUILD)/berth-docker
+	$(Q)mkdir -p $(@D) && $< completion $* > $@.tmp && mv $@.tmp $@
+
 # made anew each time: PREFIX may be another
 $(BUILD)/share/%.service: systemd/%.service FORCE
 	$(Q)mkdir -p $(@D) && sed 's#@SBINDIR@#$(PREFIX)/sbin#; s#@BINDIR@#$(PREFIX)/bin#' $< > $@
@@ -177,6 +184,9 @@ install: all $(foreach f,$(installed),$(filter $(BUILD)/share/% $(BUILD)/clients
 	$(Q)set -e; for f in $(installed); do to=$${f%%:*}; f=$${f#*:}; \
 		install -D -m "$${f%%:*}" "$${f#*:}" "$(DESTDIR)$(PREFIX)/$$to"; done
 	@echo 'installed $(words $(installed)) files below $(DESTDIR)$(PREFIX): $(INSTALL)'
+
+install-docker:
+	$(Q)$(MAKE) --no-print-directory install INSTALL=berth-docker
 
 uninstall:
 	$(Q)set -e; for f in $(installed); do rm -f "$(DESTDIR)$(PREFIX)/$${f%%:*}"; done; \
@@ -398,6 +408,6 @@ $(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(mcp_a) $(engine_a) $(service_
 clean:
 	rm -rf build build-*
 
-.PHONY: all help demo clients install uninstall dist deb clean FORCE
+.PHONY: all help demo clients install install-docker uninstall dist deb clean FORCE
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

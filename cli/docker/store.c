@@ -143,6 +143,7 @@ static int import(const struct door_args *a, struct err *e)
 	const char *argv[] = { "berth", "image", "import", "--json", "--quiet",
 			       "--",    "-",     name,     NULL };
 	autojson json_t *said = NULL;
+	const json_t *made;
 
 	if (!name)
 		return err_set(e, ERR_INVALID,
@@ -156,7 +157,8 @@ static int import(const struct door_args *a, struct err *e)
 	if (give_input(strcmp(a->words[0], "-") ? a->words[0] : NULL, e) < 0)
 		return -1;
 	said = door_call_reading(argv, e);
-	return said ? printf("%s\n", text_of(said, "digest")) < 0 : -1;
+	made = json_array_get(json_object_get(said, "images"), 0);
+	return said ? printf("%s\n", text_of(made, "digest")) < 0 : -1;
 }
 
 /* ---- save ------------------------------------------------------------------------------------ */

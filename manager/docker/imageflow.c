@@ -288,7 +288,8 @@ int imageflow_create(struct http_request *rq, struct err *e)
 	said = imageflow_end(rq, e);
 	if (!said)
 		return -1;
-	digest = json_string_value(json_object_get(said, "digest"));
+	digest = json_string_value(json_object_get(
+		json_array_get(json_object_get(said, "images"), 0), "digest"));
 	if (imageflow_line(&out, json_pack("{s:s}", "status", digest ? digest : ""), e) < 0)
 		return -1;
 	n = out.len;

@@ -39,6 +39,18 @@ def test_an_installed_berth_runs_and_finds_its_helpers():
         assert "/usr/sbin/berthd" in unit and "@" not in re.sub(r"~?@[a-z-]+", "", unit), unit
 
 
+def test_docker_is_installed_on_request_and_finds_its_helpers():
+    place = b.tmpdir("install")
+    make("install", f"DESTDIR={place}", "PREFIX=/usr")
+    assert "bin/docker" not in files(place + "/usr")
+    make("install-docker", f"DESTDIR={place}", "PREFIX=/usr")
+    assert {"bin/docker", "share/man/man1/berth-docker.1", "share/bash-completion/completions/docker"} <= set(files(place + "/usr"))
+    env = dict(b.environment(), PATH=place + "/usr/bin:/usr/bin:/bin")
+    for args in (["run", "--rm", "--network", "none", "host", "true"], ["image", "prune", "-f"], ["version"]):
+        p = subprocess.run(["docker", *args], env=env, capture_output=True, text=True, timeout=60)
+        assert p.returncode == 0, p
+
+
 def test_uninstall_removes_what_install_made_and_nothing_else():
     place = b.tmpdir("install")
     mine = place + "/usr/local/bin/another"
@@ -52,14 +64,17 @@ def test_uninstall_removes_what_install_made_and_nothing_else():
 
 def test_each_program_and_manual_is_in_exactly_one_package():
     by_package = {}
-    for p in ("berth", "berthd", "berth-oci"):
+    for p in ("berth", "berthd", "berth-oci", "berth-docker"):
         place = b.tmpdir("install-" + p)
         make("install", f"INSTALL={p}", f"DESTDIR={place}")
         by_package[p] = set(files(place))
     place = b.tmpdir("install-all")
     make("install", f"DESTDIR={place}")
-    assert sorted(f for fs in by_package.values() for f in fs) == files(place)
-    manuals = {os.path.basename(f) for f in files(place) if "/man/" in f}
+    everything = sorted(f for fs in by_package.values() for f in fs)
+    # what takes docker's own name is installed on request only
+    assert sorted(set(everything) - by_package["berth-docker"]) == files(place)
+    assert len(everything) == len(set(everything))
+    manuals = {os.path.basename(f) for f in everything if "/man/" in f}
     assert manuals >= {m for m in os.listdir(b.TOP + "/man") if not m.startswith("berthd.")}
 
 
