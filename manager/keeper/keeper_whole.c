@@ -121,7 +121,7 @@ static int set_paused(struct keeper *k, int client, int paused, struct err *e)
 	if (k->held_by)
 		return err_set(
 			e, ERR_BUSY,
-			"the sandbox stands still for a commit; hint: try again when that is done");
+			"a commit has frozen the sandbox; hint: try again when the commit is done");
 	if (!paused && keeper_budget_allows(k, e) < 0)
 		return -1;
 	/* after a checkpoint it stays frozen, or goes on */

@@ -211,7 +211,7 @@ stop all sandboxes once, and remove that cgroup
 berth gc clears what could not be removed: %.200s
 end the sandboxes that load filters of their own, or double that limit with sysctl
 less than 128 KiB each, larger ones as a file in the sandbox
-berth doctor tells why
+berth doctor shows why
 berth create makes sandboxes that last
 berth checkpoint rm removes one, and berth system df tells what takes it
 berth stop %s, then berth checkpoint %s, which makes it a file, then berth start %s
