@@ -223,7 +223,8 @@ int json_get_bytes(const json_t *obj, const char *key, struct buf *b, const char
 
 	for (i = 0; i < ARRAY_LEN(forms); i++) {
 		snprintf(name, sizeof(name), "%s%s", key, forms[i].suffix);
-		v = json_object_get(obj, name);		/* null is not absent here: it may have been meant as data */
+		/* a null here does not count as absent: it may have been meant as data */
+		v = json_object_get(obj, name);
 		if (!v)
 			continue;
 		if (!json_is_string(v))

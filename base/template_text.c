@@ -185,7 +185,7 @@ static json_t *join(const json_t *list, const json_t *between, const struct temp
 	return of_buf(&b, e);
 }
 
-/* Of ASCII; other letters stay. */
+/* Only ASCII letters change. */
 static json_t *change_case(const json_t *j, int upper, const struct template_printer *p,
 			   struct err *e)
 {

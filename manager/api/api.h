@@ -43,7 +43,8 @@ struct api {
 	struct watchhub *watches;	/* of directories, for E2B's clients */
 	pthread_mutex_t e2b_lock;
 	int e2b_has_secret;
-	unsigned char e2b_secret[32];	/* of which the keys of sandboxes are made (e2b_key.c) */
+	/* the secret from which the keys of sandboxes are made (e2b_key.c) */
+	unsigned char e2b_secret[32];
 	struct docker *docker;		/* the Engine API, when it is on (manager/docker) */
 	void *manager;			/* pools and sessions, when they are on */
 };
@@ -66,7 +67,7 @@ void api_on_audit(void *context, const json_t *line);
 int api_accept_config(struct api *a, struct err *e);
 int api_reload(struct api *a, struct err *e);
 void api_release(struct api *a);
-/* A copy of the configuration as it is now. */
+/* A copy of the present configuration. */
 void api_config(struct api *a, struct config *ret);
 /* The limits of one tenant in this server. */
 void api_share_of(void *context, const struct http_who *who, struct http_share_limits *ret);

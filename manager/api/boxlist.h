@@ -7,9 +7,9 @@
 
 /* The handler of GET /v1/sandboxes. */
 int boxlist_get(struct http_request *rq, struct err *e);
-/* The record of the one that b found, by itself, a new reference: a list of all would cost more. */
+/* The record of the sandbox that b found, alone, a new reference: a list of all would cost more. */
 json_t *boxlist_load(struct box *b, struct err *e);
-/* Adds to record what its keeper said of it now. */
+/* Adds its keeper's present answer to record. */
 void boxlist_add_live(json_t *record, const json_t *answer);
 
 #endif

@@ -386,7 +386,7 @@ static int begin(struct cell *c, struct http_request *rq, struct err *e)
 		return err_set(e, ERR_INVALID, "code is not text");
 	if (!language_of(body, e) || e2b_connect(&c->box, rq, e) < 0)
 		return -1;
-	do /* the kernel may end just now, of what an earlier cell did; then there is another one */
+	do /* the kernel may just have ended after an earlier cell; then there is another one */
 		r = hand_over(c, body, e);
 	while (r < 0 && e->code == ERR_NOT_FOUND && !json_object_get(body, "context_id") &&
 	       !tries++);

@@ -160,7 +160,7 @@ static int list_into(struct walk *w, const char *path, unsigned depth, struct er
 	for (i = from; depth > 1 && i < to; i++) {
 		const json_t *one = json_array_get(w->entries, i);
 
-		/* one that went meanwhile, or may not be read, has no entries */
+		/* a directory that was removed meanwhile, or may not be read, has no entries */
 		if (!strcmp(json_string_value(json_object_get(one, "type")),
 			    "FILE_TYPE_DIRECTORY") &&
 		    list_into(w, json_string_value(json_object_get(one, "path")), depth - 1,

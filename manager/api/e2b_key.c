@@ -124,7 +124,7 @@ static int refuse(struct http_request *rq, int status, const char *why, struct e
 	return err_set(e, status == 401 ? ERR_DENIED : ERR_NOT_FOUND, "%s", why);
 }
 
-/* Its owner, for that sandbox alone. */
+/* The sandbox's owner, for that sandbox alone. */
 static int become(struct api *api, struct asked *a, struct http_request *rq, struct http_who *ret,
 		  struct err *e)
 {

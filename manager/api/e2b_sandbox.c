@@ -26,7 +26,7 @@
 
 /* ---- create -------------------------------------------------------------------------- */
 
-/* Those of E2B's own that a client names when it names none. */
+/* The default template, if a client names none. */
 static int is_preset(const char *template)
 {
 	static const char *const presets[] = { "base", "code-interpreter-v1", "desktop",
@@ -101,7 +101,7 @@ static json_t *create_request(const json_t *body, struct err *e)
 	return request;
 }
 
-/* What create and connect answer. */
+/* The answer of create and connect. */
 static int reply_new(struct http_request *rq, int status, const char *id, const char *template,
 		     struct err *e)
 {
@@ -190,7 +190,7 @@ static json_t *describe(const json_t *record, const json_t *live)
 		metadata_of(record), "envdVersion", ENVD_VERSION);
 }
 
-/* The record and what the keeper says; both new references. */
+/* The record and the keeper's answer; both new references. */
 static int look(struct box *b, struct http_request *rq, json_t **ret_record, json_t **ret_live,
 		struct err *e)
 {
@@ -342,7 +342,7 @@ static int call(struct box *b, json_t *request, struct err *e)
 	return answer ? 0 : -1;
 }
 
-/* From now on; 0 is never. */
+/* From now on; 0 means never. */
 static int set_ttl(struct box *b, json_int_t seconds, struct err *e)
 {
 	json_t *ask = protocol_request(OP_update);

@@ -41,7 +41,7 @@ struct events {
 	unsigned count;
 	pthread_t thread;
 	int runs;
-	int wake_fd;			/* somebody came, or the end */
+	int wake_fd;			/* wakes for a new listener, or the end */
 	_Atomic int stopping;
 	uint64_t journal_at;		/* the cursor behind what was read of the journal; the thread's own, too */
 	json_t *seen;			/* id -> {"name","running","owner","awaited","ending"}; the thread's own */
@@ -154,7 +154,7 @@ static void watch_dir(int inotify, int dirfd, const char *name)
 	char path[120];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%.64s", dirfd, name);
-	/* one that is gone meanwhile, or is watched already */
+	/* it was removed meanwhile, or is watched already */
 	(void)!inotify_add_watch(inotify, path, IN_WHAT);
 }
 
@@ -231,7 +231,7 @@ static void compare(struct events *ev, json_t *now)
 		if (json_object_get(now, id))
 			continue;
 		if (json_is_true(json_object_get(state, "awaited"))) {
-			json_object_set(now, id, state);	/* the journal knows of it, and will of its end */
+			json_object_set(now, id, state);	/* the journal has it, and will have its end */
 			continue;
 		}
 		if (json_is_true(json_object_get(state, "running")))

@@ -20,7 +20,7 @@ struct execution {
 	json_t *verdict, *attest;	/* attest: asked for, and told when it starts */
 	char command[24];
 	int started;
-	int temporary;		/* the sandbox is ours, and ends with the request */
+	int temporary;		/* we made the sandbox, and it ends with the request */
 	int keep;		/* it is only stopped then */
 	int tty;
 	int stays_open;		/* stdin: others send to it until they close it */

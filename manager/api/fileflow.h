@@ -19,12 +19,12 @@ struct fileflow {
 	struct fileclient client;
 	int started;
 	int pipe_fd;		/* our end, or -1 */
-	char first[4096];	/* read before the status was told */
+	char first[4096];	/* read before the status was sent */
 	size_t first_n, first_at;
 };
 
 void fileflow_init(struct fileflow *f);
-/* Lets go of it; the helper ends with its client's connection. */
+/* Releases it; the helper ends with its client's connection. */
 void fileflow_release(struct fileflow *f);
 /* Starts the helper over sock (borrowed) with argv as fileclient_start(); out: we read what it writes. */
 int fileflow_start(struct fileflow *f, int sock, const char *const *argv, const char *user, uint64_t timeout_ms, int out,

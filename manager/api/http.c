@@ -18,7 +18,7 @@
 
 #define STACK_BYTES (1u << 20)
 #define POOL_BYTES (64u << 10)		/* of a connection: header, and pieces of bodies */
-#define DISCARD_MAX (4u << 20)		/* read and thrown away to tell an error politely */
+#define DISCARD_MAX (4u << 20)		/* read and discarded, so that a client gets the error */
 #define ANSWER_MS 1000			/* those who are told that it stops take it within this */
 
 void http_phase_set(struct http_conn *c, enum http_phase p)

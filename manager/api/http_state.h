@@ -33,7 +33,7 @@ struct http_conn {
 	struct http_share *share;
 	int fd;
 	int needs_token, is_tcp;
-	int refused;			/* the peer is nobody we know */
+	int refused;			/* the peer is not allowed */
 	char peer[65];			/* "uid:0" */
 	_Atomic int phase;
 	_Atomic uint64_t since_ms;	/* of the phase, or of its last progress */

@@ -166,7 +166,7 @@ static int is_idle(struct mcphub_session *s)
 	return idle;
 }
 
-/* Until the process closes its output. */
+/* Reads until the process closes its output. */
 static void read_answers(struct mcphub_session *s)
 {
 	autobuf struct buf b = BUF_INIT(LINE_MAX_BYTES);
@@ -479,7 +479,7 @@ int mcphub_ask(struct mcphub_session *s, json_t *message, struct mcphub_call *c,
 	return -1;
 }
 
-/* The client's id of a request that it cancels becomes our number of it. */
+/* Replaces the client's id of a request to cancel by our number of it. */
 int mcphub_tell(struct mcphub_session *s, json_t *message, struct err *e)
 {
 	json_t *params = json_object_get(message, "params");

@@ -294,7 +294,7 @@ static int post_mcp(struct http_request *rq, struct err *e)
 		http_audit(rq, "method", method);
 	if (method && !id)
 		return post_notification(rq, message, e);
-	/* an answer to a request of ours, which we never send */
+	/* an answer to a request of ours, but we never send any */
 	if (!method && (json_object_get(message, "result") || json_object_get(message, "error")))
 		return http_reply_empty(rq, 202, e);
 	if (!method || (!json_is_string(id) && !json_is_number(id))) {
@@ -304,7 +304,7 @@ static int post_mcp(struct http_request *rq, struct err *e)
 	return post_request(rq, message, method, e);
 }
 
-/* Nothing is ever told unasked. */
+/* We never send a message without a request. */
 static int get_mcp(struct http_request *rq, struct err *e)
 {
 	http_error_status(rq, 405);

@@ -22,7 +22,7 @@
 #include "manager/service/service.h"
 
 #define GRACE_MAX 86400000
-#define STUCK_MS 3000	/* what a keeper that works needs at most to end at once */
+#define STUCK_MS 3000	/* the time a working keeper needs at most to end at once */
 
 /* ---- create ------------------------------------------------------------------------ */
 
@@ -66,12 +66,12 @@ static json_t *create(struct http_request *rq, const json_t *body, struct args *
 	if (json_get_str(body, "image", &image, "body", e) < 0 || json_get_str(body, "name", &name, "body", e) < 0 ||
 	    json_get_str(body, "pull", &pull, "body", e) < 0)
 		return NULL;
-	/* a directory of the host is read by root: an image of the store, or what the configuration says (S19) */
+	/* root reads a host directory: a tenant gets an image of the store, or the configured one (S19) */
 	if (!http_who(rq)->admin && json_object_get(body, "image") && (image[0] == '/' || image[0] == '.')) {
 		err_set(e, ERR_DENIED, "a directory as the image needs an admin token; hint: the name of an image");
 		return NULL;
 	}
-	/* what is fetched, and from where, is not for tenants to say */
+	/* a tenant may not choose what is fetched, or from where */
 	if (!http_who(rq)->admin && pull && strcmp(pull, "never"))
 		{
 		err_set(e, ERR_DENIED, "\"pull\" needs an admin token");
@@ -99,7 +99,7 @@ static json_t *create(struct http_request *rq, const json_t *body, struct args *
 		return NULL;
 	}
 	http_audit(rq, "id", id);
-	/* nobody would ever learn its id */
+	/* no client would ever learn its id */
 	if (http_wait(rq, -1, 0, 0, e) < 0) {
 		forget_again(rq, id);
 		json_decref(made);
@@ -202,7 +202,10 @@ static int post_resume(struct http_request *rq, struct err *e)
 
 /* ---- changing ------------------------------------------------------------------------ */
 
-/* Until the keeper has closed the connection, which it does when nothing of the sandbox is left. */
+/*
+ * Waits until the keeper has closed the connection, which it does when nothing of the sandbox is
+ * left.
+ */
 static int wait_for_end(struct box *b, int wait_ms, struct err *e)
 {
 	for (;;) {

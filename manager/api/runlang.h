@@ -10,7 +10,7 @@
 
 struct runlang {
 	const char *name;
-	const char *file;		/* what the code is written to */
+	const char *file;		/* the file for the code */
 	const char *compile[8];		/* NULL-terminated; empty: none is needed */
 	const char *run[8];
 };

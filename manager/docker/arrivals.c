@@ -17,7 +17,7 @@
 #include "manager/docker/docker.h"
 #include "manager/host/record.h"
 
-#define LOOK_MS 100 /* for a start by somebody else: the command line, a restart */
+#define LOOK_MS 100 /* for a start by another process: the command line, a restart */
 
 struct arrivals {
 	pthread_mutex_t lock;

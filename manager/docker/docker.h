@@ -121,7 +121,7 @@ struct pump {
 	uint64_t from[2];
 	int want[2];	 /* stdout, stderr */
 	int raw;	 /* a terminal's bytes, without frames */
-	int input;	 /* what the client sends is for stdin */
+	int input;	 /* the client's bytes are for stdin */
 	int input_ends;	 /* its end is that of stdin, too */
 	json_t *verdict; /* at the command's end; the caller's to free */
 };

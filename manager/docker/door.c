@@ -146,7 +146,7 @@ static int listen_at(const char *path, struct err *e)
 		unlink(path);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return err_sys(e, "listen on %s ([docker] socket)", path);
-	/* nobody but root until it is the group's */
+	/* root alone may connect until it belongs to the group */
 	getgrnam_r(GROUP, &room, text, sizeof(text), &g);
 	if ((g && chown(path, 0, g->gr_gid) < 0) || chmod(path, SOCKET_MODE) < 0 ||
 	    listen(fd, 128) < 0) {

@@ -70,7 +70,7 @@ struct execution {
 	struct docker *docker;
 	struct exec exec;
 	struct pump pump;
-	struct err failed; /* why its program did not begin; code ERR_NONE: it did */
+	struct err failed; /* the reason why its program did not begin; code ERR_NONE: it did */
 };
 
 static void execution_free(void *ctx)

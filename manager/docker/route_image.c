@@ -98,7 +98,7 @@ static int post_tag(struct http_request *rq, struct err *e)
 	return http_reply_empty(rq, 201, e);
 }
 
-/* Which names went, and with the last of them the image. */
+/* The names that were removed, and with the last of them the image. */
 static json_t *removed_of(const json_t *said, const char *digest, int store)
 {
 	json_t *all = json_array(), *one;

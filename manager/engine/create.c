@@ -257,7 +257,7 @@ int engine_create_read(struct engine_create *c, const json_t *body, struct err *
 	/* Docker shows the image's files there, and the files copied there before a start */
 	if (strcmp(image, "host") && engine_word(c, e, "--no-tmpfs") < 0)
 		return -1;
-	/* a container stays until somebody removes it, used or not */
+	/* a container stays until a client removes it, used or not */
 	if (engine_word(c, e, "--idle-timeout=0") < 0 || engine_create_host(c, host, e) < 0 ||
 	    engine_create_mounts(c, body, host, e) < 0 ||
 	    engine_create_network(c, body, host, e) < 0)

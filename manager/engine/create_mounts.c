@@ -27,7 +27,7 @@ static int has_word(const char *list, const char *word)
 	return 0;
 }
 
-/* What --volume takes apart at its colons cannot have one. */
+/* A value that --volume splits at its colons cannot contain one. */
 static int check_path(const char *path, struct err *e)
 {
 	return strchr(path, ':') || strchr(path, '\n')

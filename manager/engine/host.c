@@ -123,7 +123,7 @@ int engine_host_image(const struct config *c, const char *image, struct err *e)
 	return r;
 }
 
-/* Where nothing was before, root's, as everything here. */
+/* Newly made directories belong to root, like everything here. */
 static int make_directory(const char *path, struct err *e)
 {
 	autofree char *copy = strdup(path);
@@ -175,7 +175,7 @@ int engine_host_save_update(struct registry *r, const char *id, const json_t *bo
 	const char *key;
 
 	if (!json_is_object(whole))
-		return 0; /* one of berth's own */
+		return 0; /* a sandbox made by berth */
 	if (!json_is_object(host)) {
 		host = json_object();
 		json_object_set_new(whole, "HostConfig", host);

@@ -185,7 +185,7 @@ json_t *engine_host_config(const struct engine_view *v)
 	return h;
 }
 
-/* What Docker has and berth does without. */
+/* Docker's members that berth lacks. */
 static void set_rest(json_t *doc, const struct engine_view *v)
 {
 	static const char *const none[] = { "ResolvConfPath", "HostnamePath", "HostsPath",

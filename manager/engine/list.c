@@ -37,7 +37,7 @@ json_t *engine_networks(const struct engine_view *v)
 				"IPPrefixLen", 0, "IPv6Gateway", "");
 	json_t *all = json_object();
 
-	/* one in another's network has no endpoint of its own */
+	/* a container in another's network has no endpoint of its own */
 	if (json_object_get(json_object_get(v->record, "network"), "container"))
 		json_decref(one);
 	else

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* logs - what a container's main command wrote, as docker logs shows it: lines, times, the last N.
+/*
+ * logs - the output of a container's main command in the form of docker logs: lines, times, the
+ * last N.
  */
 #ifndef BERTH_MANAGER_ENGINE_LOGS_H
 #define BERTH_MANAGER_ENGINE_LOGS_H

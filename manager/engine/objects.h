@@ -7,11 +7,11 @@
 #include "base/json.h"
 #include "manager/engine/id.h"
 
-/* Of a record of berth volume ls. */
+/* From a record of berth volume ls. */
 json_t *engine_volume(const json_t *record);
 /* Docker's id of a network, which has none here. */
 void engine_network_id(const char *name, char ret[ENGINE_ID]);
-/* Of a record of berth network inspect. */
+/* From a record of berth network inspect. */
 json_t *engine_network(const json_t *record);
 /* A network that always exists: bridge, host, none. */
 json_t *engine_network_builtin(const char *name);

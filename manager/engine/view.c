@@ -62,7 +62,7 @@ int engine_exit_code(const struct engine_view *v)
 		return (int)json_integer_value(json_object_get(verdict, "exit_status"));
 	if (why[0])
 		return start_code(why);
-	/* its keeper was killed, and everything of it with that */
+	/* its keeper was killed, and everything in the sandbox with it */
 	return strcmp(text_of(v->record, "status"), "stopped") ||
 			       json_object_get(v->record, "service")
 		       ? 137

@@ -48,7 +48,7 @@ int engine_exit_code(const struct engine_view *v);
 int64_t engine_time(const char *text);
 /* "Up 3 seconds (healthy)" */
 void engine_status(const struct engine_view *v, int64_t now, char *ret, size_t n);
-/* As Docker's client says durations. */
+/* A duration in the words of Docker's client. */
 void engine_duration(int64_t seconds, char *ret, size_t n);
 /* "starting", "healthy", "unhealthy" or NULL. */
 const char *engine_health(const struct engine_view *v);

@@ -437,7 +437,7 @@ static int apply_section(struct config *c, const char *section, json_t *table, s
 	return 0;
 }
 
-/* What no single key can see. */
+/* Checks that involve several keys. */
 static int check_whole(const struct config *c, struct err *e)
 {
 	if (c->id_base % 65536)

@@ -159,7 +159,7 @@ int config_set(void *base, const struct config_key *k, const json_t *v, const ch
 int config_set_preset(void *base, const struct config_key *k, struct err *e);
 /* Whether n bytes are the name of an environment variable: letters, digits and _ . -, and no digit first. */
 int config_is_env_name(const char *s, size_t n);
-/* For a key's check: missing, always or never. */
+/* For the check of a key: missing, always or never. */
 int config_check_pull(const char *v, const char *what, struct err *e);
 /* The whole file that config_load() would read, as a new reference; an absent one is {}. */
 json_t *config_document(struct err *e);

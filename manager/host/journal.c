@@ -172,7 +172,7 @@ int journal_add(struct journal *j, json_t *entry, struct err *e)
 		return -1;
 	if ((!size && write_base(j->fd, 0) < 0) || (size > j->max_bytes && turn(j, size, e) < 0))
 		goto out;
-	/* a line that a crash cut short must not swallow ours */
+	/* a line that a crash cut short must not be joined to ours */
 	if (size && pread(j->fd, &last, 1, (off_t)size - 1) == 1 && size <= j->max_bytes && last != '\n' && buf_adds(&b, "\n", e) < 0)
 		goto out;
 	if (buf_add(&b, text, n, e) < 0 || buf_adds(&b, "\n", e) < 0)
@@ -249,7 +249,7 @@ static int fill(struct journal_reader *r, struct err *e)
 	return n > 0;
 }
 
-/* A line of what was read: 1 with it, 0 when none is whole. */
+/* Takes a line from the buffer: 1 with it, 0 if none is whole. */
 static int take_line(struct journal_reader *r, const char **ret, size_t *ret_len)
 {
 	const char *start = r->b.data + r->done, *nl = r->b.len > r->done ? memchr(start, '\n', r->b.len - r->done) : NULL;
@@ -263,7 +263,10 @@ static int take_line(struct journal_reader *r, const char **ret, size_t *ret_len
 	return 1;
 }
 
-/* Is there a newer file than the one that is open?  The old one gets no more lines once it is not NAME. */
+/*
+ * Whether there is a newer file than the open one. The old one gets no more lines once it is not
+ * NAME.
+ */
 static int is_turned(const struct journal_reader *r)
 {
 	struct stat mine, now;

@@ -337,7 +337,7 @@ static json_t *make_record(const struct making *m, struct err *e)
 	return j;
 }
 
-/* Under a name that nobody asks for, then under its own. */
+/* Under a hidden name first, then under its own. */
 static int write_down(int dir, const char *name, const json_t *record, struct err *e)
 {
 	autofree char *text = json_dumps(record, JSON_COMPACT);

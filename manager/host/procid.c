@@ -34,7 +34,7 @@ static uint64_t start_time(int pid)
 	return p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
-/* "" where the kernel does not tell. */
+/* "" if the kernel does not report it. */
 static void boot_id(char ret[BOOT_SIZE])
 {
 	autobuf struct buf b = BUF_INIT(128);

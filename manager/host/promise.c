@@ -14,7 +14,7 @@
 
 #define UNLIMITED UINT64_MAX
 
-/* What "unlimited" can take at most. */
+/* The largest possible use of an "unlimited" sandbox. */
 static uint64_t of_memory(uint64_t bytes)
 {
 	struct sysinfo i;
@@ -50,7 +50,7 @@ static int add_id(void *ctx, const char *name)
 	struct ids *l = ctx;
 
 	if (strlen(name) >= sizeof(l->v[0]))
-		return 0;	/* no sandbox of ours */
+		return 0;	/* not a sandbox of ours */
 	if (l->count == l->room) {
 		size_t room = l->room ? l->room * 2 : 64;
 		void *v = realloc(l->v, room * sizeof(l->v[0]));

@@ -19,8 +19,8 @@
 struct range_note {
 	char id[24];			/* ends with a NUL; "" : nobody's */
 	uint64_t memory_bytes, cpu_milli, tenant[2];	/* struct promise; ranges_tenant() */
-	uint32_t version;		/* 0: only the id is told */
-	uint32_t standing;		/* STANDING_* and the sessions; 0: nothing is told */
+	uint32_t version;		/* 0: the note has only the id */
+	uint32_t standing;		/* STANDING_* and the sessions; 0: no state is recorded */
 	uint32_t since[2];		/* since_ms of that, the low half first */
 };
 

@@ -105,7 +105,7 @@ static inline void record_drop_started(json_t *record)
 	json_object_del(record, "started");
 }
 
-/* It is on no network but its first. */
+/* Whether it is on its first network only. */
 static inline void record_drop_networks(json_t *record)
 {
 	json_object_del(record, "networks");

@@ -53,7 +53,8 @@ struct registry {
  * (promise.h).
  */
 struct promise {
-	uint64_t memory_bytes, cpu_milli;	/* limits; UINT64_MAX is none, which counts as all the machine has */
+	/* limits; UINT64_MAX means none, which counts as all the machine has */
+	uint64_t memory_bytes, cpu_milli;
 	char tenant[65];			/* "" : nobody's */
 	/* of all sandboxes of the tenant; 0 is not limited */
 	uint64_t max_sandboxes, max_memory_bytes, max_cpu_milli;
@@ -117,7 +118,7 @@ int registry_clear_dead(struct registry *r, const char *id, unsigned ms, int new
  * last one stopped, and clears one at most.
  */
 void registry_gc_some(struct registry *r);
-/* What gc would clear, without doing it. */
+/* What gc would remove, without removing it. */
 int registry_gc_dry(struct registry *r, int (*each)(void *ctx, const char *id), void *ctx, struct err *e);
 
 /*

@@ -58,10 +58,7 @@ int restart_pending(struct registry *r, const char *id);
 int restart_is_coming(struct registry *r, const char *id);
 /* Whether the guardian lives that its record names. */
 int restart_is_guarded(struct registry *r, const char *id);
-/*
- * Somebody wants sandbox id, which does not run, to stay as it is: its record says so, and a
- * guardian that waits ends.
- */
+/* Keeps sandbox id, which does not run, as it is: records that, and ends a waiting guardian. */
 void restart_cancel(struct registry *r, const char *id);
 
 #endif

@@ -50,7 +50,7 @@ int rundir_take(struct registry *r, struct claim *c, struct err *e)
 	c->dir_fd = openat(r->sandboxes_fd, c->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (c->dir_fd < 0)
 		return err_sys(e, "open the record of sandbox %s", c->id);
-	/* for a moment a sweep may look whether somebody holds it (sweep.c) */
+	/* a sweep may hold it for a moment to test the lock (sweep.c) */
 	while (flock(c->dir_fd, LOCK_EX) < 0)
 		if (errno != EINTR)
 			return err_sys(e, "lock sandbox %s", c->id);

@@ -184,7 +184,7 @@ static int gc_one(void *ctx, const char *id)
 	if (lock < 0)
 		return 0;	/* alive, or gone meanwhile */
 	if (record_check_format(g->r, id, &mine) < 0)
-		return 0;	/* what a newer berth left may be more than we know of: rm --force */
+		return 0;	/* a newer berth may have left more than we know of: rm --force */
 	if (g->report)
 		return g->report(g->report_ctx, id);
 	if (clear(g->r, id, is_dying(g->r, id) ? 0 : DYING_MS, &mine) < 0) {
@@ -280,7 +280,7 @@ struct some {
 static int look_at(struct some *s, const char *id)
 {
 	s->left--;
-	/* one that fails is left to others */
+	/* a failure is left to others */
 	if (path_is_name(id) && s->look(&s->g, id) < 0)
 		return -1;
 	return s->g.cleared || !s->left;

@@ -29,7 +29,7 @@ struct tenant {
 	/* its own images */
 	uint64_t own_images, own_image_bytes;
 	int may_commit, may_import;
-	char pull[1024];	/* patterns of what it may fetch */
+	char pull[1024];	/* patterns of images that it may fetch */
 };
 
 extern const struct config_key tenant_keys[];
@@ -54,7 +54,7 @@ const json_t *tenant_source(const json_t *doc, const char *name, const char *key
  * limit of t.
  */
 int tenant_check_spec(const struct tenant *t, const struct spec *s, struct err *e);
-/* The same for what a change asks for. */
+/* The same for a change. */
 int tenant_check_memory(const struct tenant *t, uint64_t bytes, struct err *e);
 int tenant_check_cpus(const struct tenant *t, uint64_t milli, struct err *e);
 int tenant_check_pids(const struct tenant *t, uint64_t pids, struct err *e);

@@ -150,7 +150,7 @@ static int count_one(void *ctx, const char *name)
 {
 	struct census *c = ctx;
 	struct err ignored;
-	/* what is being removed has its project yet */
+	/* a volume that is being removed still has its project */
 	autojson json_t *record = load_record(c->top, name, &ignored);
 	json_int_t project = json_integer_value(json_object_get(record, "project"));
 	const char *at = strchr(name, '@');
@@ -402,8 +402,10 @@ int volume_remove(struct registry *r, const char *key, struct err *e)
 	hex_format(gone + strlen(GONE), raw, sizeof(raw));
 	if (renameat2(top, key, top, gone, RENAME_NOREPLACE) < 0 || fsync(top) < 0)
 		return err_sys(e, "remove volume %s", key);
-	/* the rest takes as long as it has files: others need not wait, and gc leaves what is
-	 * locked */
+	/*
+	 * the rest takes as long as it has files: others need not wait, and gc leaves a locked
+	 * one
+	 */
 	flock(top, LOCK_UN);
 	return path_remove_tree(top, gone, e) < 0 ? err_wrap(e, "volume %s", key) : 0;
 }

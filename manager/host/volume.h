@@ -47,7 +47,7 @@ int volume_each(struct registry *r, int (*each)(void *ctx, const char *key, json
 		void *ctx, struct err *e);
 /* ERR_NOT_FOUND; ERR_BUSY, naming the user, if a sandbox uses it, even a stopped one. */
 int volume_remove(struct registry *r, const char *key, struct err *e);
-/* Removes what a crash left of makings and removals. */
+/* Removes the remains of interrupted creations and removals. */
 int volume_gc(struct registry *r, unsigned *ret_cleared, struct err *e);
 
 /* A volume in use: locked until it is closed, by every process that has a copy of dir_fd. */

@@ -210,7 +210,7 @@ static int open_existing(int top, const char *key, volume_seed *seed, void *ctx,
 	v->dir_fd = openat(top, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (v->dir_fd < 0)
 		return errno == ENOENT ? 1 : err_sys(e, "open volume %s", key);
-	/* one that is being filled is waited for */
+	/* waits for a process that fills it */
 	alone = seed && lock_dir(v->dir_fd, LOCK_EX | LOCK_NB, e) == 0;
 	if (!alone && lock_dir(v->dir_fd, LOCK_SH, e) < 0)
 		return -1;

@@ -162,7 +162,7 @@ static void serve_init(struct keeper *k)
 	}
 }
 
-/* Those that say nothing to a keeper would end it uncleanly. */
+/* Signals that mean nothing to a keeper, but would end it uncleanly. */
 static const int ends[] = { SIGTERM, SIGINT, SIGQUIT }, says_nothing[] = { SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF };
 
 static void take_signal(struct keeper *k)

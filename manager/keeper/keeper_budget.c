@@ -199,7 +199,7 @@ void keeper_budget_save(struct keeper *k)
 
 static int go_on(struct keeper *k, struct err *e)
 {
-	if (k->owner_until_ms || k->held_by)	/* it stands still for another reason, too */
+	if (k->owner_until_ms || k->held_by)	/* it is frozen for another reason, too */
 		return 0;
 	if (!k->checkpoint.stands && cgroup_freeze(&k->sandbox.cgroup, 0, e) < 0)
 		return -1;

@@ -252,7 +252,7 @@ static void conclude(struct keeper *k, struct keeper_command *c)
 	is_main = keeper_main_is(k, c);
 	if (!c->facts.left_behind)
 		put_away(k, c);
-	if (is_main)	/* a detached one: it is still there */
+	if (is_main)	/* a detached one: it still exists */
 		keeper_main_concluded(k, c);
 }
 
@@ -439,7 +439,7 @@ void keeper_command_client_gone(struct keeper *k, int client)
 		if (c->detached || c->session >= 0)
 			continue;
 		c->facts.killed_by_us = 1;
-		/* the helper for files takes back what it made */
+		/* the helper for files removes what it made */
 		if (c->helper && c->ending == ENDING_NOT &&
 		    keeper_command_signal(k, c, SIGTERM, &ignored) == 0) {
 			c->ending = ENDING_ASKED;

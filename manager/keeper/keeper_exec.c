@@ -138,7 +138,10 @@ static int arrange_stdio(struct keeper *k, struct keeper_command *c, int tty, co
 	return 0;
 }
 
-/* A terminal that clients come to and leave: the keeper holds its master side and remembers the last of its output. */
+/*
+ * A terminal that clients join and leave: the keeper holds its master side and remembers the end
+ * of its output.
+ */
 static int keep_terminal(struct keeper *k, struct keeper_command *c, const json_t *rq, int *master, struct err *e)
 {
 	c->tty = 1;

@@ -265,7 +265,7 @@ int keeper_send(struct keeper *k, const struct keeper_request *rq, struct err *e
 	if (text ? buf_add(&b, text, strlen(text), e) < 0 : rq->count && wire_read_data(rq->fds[0], &b, e) < 0)
 		return -1;
 	if (c->in_fd < 0 && c->concluded && eof && !b.len) {
-		/* what it was sent before ended it: that its stdin ends is true already */
+		/* earlier input ended it: its stdin is closed already */
 		keeper_answer(k, rq->client, json_pack("{s:I}", "sent", (json_int_t)0), NULL, 0);
 		return 0;
 	}

@@ -17,7 +17,7 @@
 #include "manager/keeper/keeper_look.h"
 #include "manager/keeper/keeper_session.h"
 
-#define ESCALATE_FIRST_MS 1200	/* what the shell may need to leave many levels, a fork each */
+#define ESCALATE_FIRST_MS 1200	/* time for the shell to leave many levels, a fork each */
 #define ESCALATE_MS 100
 #define ESCALATE_MAX 10
 #define NUDGE_MS 150
@@ -157,7 +157,7 @@ static int withdraw(struct keeper *k, struct keeper_session *s, pid_t shell)
 
 	if (shell ? in_text(s, shell) : !!s->shell_ns_pid)
 		return 0;
-	/* ours is not traced */
+	/* our own process is not traced */
 	memcpy(tracing, s->tracing, sizeof(tracing));
 	s->tracing[0] = '\0';
 	r = session_put_text(k, s, WITHDRAWN, strlen(WITHDRAWN), &ignored);
@@ -208,7 +208,7 @@ static int interrupt(struct keeper *k, struct keeper_session *s, const struct lo
 	/* until then it may still throw away output, which is the next command's once we go on */
 	if (l->frozen && alive)
 		wait_for_interrupt(member ? member : l->shell);
-	/* the interrupt itself may have hit what the trap had started */
+	/* the interrupt itself may have hit a process that the trap had started */
 	next = !own ? 0 : fate == JUST_FORKED && group != getpgid(l->shell) ? group : starting(s, l);
 	follow_up(s, own, l->at_ticks, next, 1);
 	return result;
@@ -364,13 +364,16 @@ void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now)
 	size_t n = 0, i;
 
 	s->nudge_ms = 0;
-	/* what it has said meanwhile may be the end of the text: our signal would be for the next one then */
+	/*
+	 * its output meanwhile may be the end of the text: then our signal would hit the next
+	 * one
+	 */
 	if (s->status_fd >= 0)
 		session_status(k, s);
 	if (!s->busy)
 		return;
 	if (k->paused || k->held_by) {
-		s->nudge_ms = now + NUDGE_MS;	/* it stands still */
+		s->nudge_ms = now + NUDGE_MS;	/* it is frozen */
 		return;
 	}
 	if (s->again) {
@@ -471,7 +474,7 @@ void session_force(struct keeper *k, struct keeper_session *s, uint64_t now)
 	} else if (s->escalated < ESCALATE_MAX) {
 		kill_tree(k, s);
 	} else if (c) {
-		/* nothing brings the shell back: it goes, and the answer says so */
+		/* nothing brings the shell back: it is killed, and the answer says so */
 		cgroup_kill(&c->leaf, &ignored);
 		s->escalate_ms = 0;
 	}

@@ -22,7 +22,7 @@
 struct keeper_health {
 	struct health h;
 	uint32_t seq;		/* of the command that checks now; 0: none does */
-	uint64_t began_ms, start_ms;	/* of it: monotonic, and since 1970 */
+	uint64_t began_ms, start_ms;	/* of the running check: monotonic, and since 1970 */
 	uint64_t cpu_us;	/* used by those that have ended */
 	int frozen;		/* the sandbox stood still at the last look */
 	uint64_t left_ms;	/* of the check's time, when it began to */
@@ -180,7 +180,7 @@ static void start_check(struct keeper *k)
 	kh->seq = c->seq;
 }
 
-/* The time of a check stands still with the sandbox. */
+/* The time of a check stops while the sandbox is frozen. */
 static void look_at_freeze(struct keeper *k, uint64_t now)
 {
 	struct keeper_health *kh = k->health;

@@ -56,7 +56,8 @@ static int join(struct keeper *k, const char *network, const json_t *aliases, st
 	if (!policy)
 		return -1;
 	snprintf(path, sizeof(path), "/proc/%d/ns/net", k->sandbox.pid);
-	netns = open(path, O_RDONLY | O_CLOEXEC);	/* not reaped: the pid is nobody else's */
+	/* not reaped: no other process can have the pid */
+	netns = open(path, O_RDONLY | O_CLOEXEC);
 	if (netns < 0)
 		return err_sys(e, "open the sandbox's network namespace");
 	/* it may have been renamed since this run began */

@@ -10,7 +10,7 @@
 
 #define FORKED_NO_EXEC 0x40	/* PF_FORKNOEXEC of linux/sched.h, in proc(5)'s flags */
 
-/* What /proc/PID/stat says of a process. */
+/* The fields of a process in /proc/PID/stat. */
 struct process {
 	int parent, group;
 	unsigned flags;
@@ -27,16 +27,16 @@ struct signals look_signals(pid_t pid);
 
 /* The live processes of the command in *ret, to be freed; -1: none. */
 int look_command_pids(struct keeper_command *c, pid_t **ret, size_t *ret_count);
-/* Those of the session. */
+/* The processes of the session. */
 int look_pids(struct keeper *k, const struct keeper_session *s, pid_t **ret, size_t *ret_count);
-/* The session's shell among them; 0: it is not. */
+/* The session's shell among them; 0: it is not there. */
 pid_t look_shell(const struct keeper_session *s, const pid_t *pids, size_t n);
 /* Was it there before the text that runs? */
 int look_is_older(const struct keeper_session *s, pid_t pid);
 /* That, or was it started by one, not the shell, that was?  So it is an earlier job's, whenever it began. */
 int look_is_of_older(const struct keeper_session *s, pid_t shell, pid_t pid);
 
-/* The session's processes while they stand still. */
+/* The session's processes while they are frozen. */
 struct look {
 	struct keeper_command *c;	/* NULL: no text runs */
 	unsigned long long at_ticks;	/* when it began: to freeze can take longer than a process is young */
@@ -45,8 +45,8 @@ struct look {
 	int frozen;
 };
 /*
- * 1: frozen, look_thaw() it again; 0: it was frozen already.  What cannot freeze right
- * now (it waits for a disk) is not waited for: the look may then be a little late.
+ * 1: frozen, call look_thaw(); 0: it was frozen already. It does not wait for a process that
+ * cannot freeze right now (it waits for a disk): the look may then be a little late.
  */
 int look_freeze(struct keeper_command *c);
 void look_thaw(struct keeper_command *c);
@@ -56,7 +56,7 @@ void look_thaw(struct keeper_command *c);
  */
 void look_begin(struct keeper *k, struct keeper_session *s, struct look *l);
 void look_end(struct look *l);
-/* A moment, for what the kernel is about to do. */
+/* Waits a moment for the kernel. */
 void look_pause(void);
 
 #endif

@@ -274,7 +274,7 @@ void keeper_main_check(struct keeper *k, uint64_t now)
 		k->stopping = 1;
 }
 
-/* 1: it has one, which is asked to end by its own signal. */
+/* 1: it has one, which gets its own signal. */
 int keeper_main_ask_to_end(struct keeper *k)
 {
 	const struct keeper_command *c = keeper_main_command(k);

@@ -18,9 +18,9 @@ struct keeper_main {
 	enum main_phase phase;
 	/* of the init command while that prepares, then of the main command */
 	uint32_t seq;
-	int by_hand;		/* somebody asked for its end */
+	int by_hand;		/* a client asked for its end */
 	uint64_t until_ms;	/* it has ended, and its followers are waited for */
-	uint64_t paced_ms, paced_bytes;	/* what was read of its output since then */
+	uint64_t paced_ms, paced_bytes;	/* the bytes of its output that were read since then */
 	unsigned awaited;	/* clients that have not come yet */
 	struct err failed;	/* why it could not begin */
 	struct verdict verdict;	/* of the main command, once it has ended */
@@ -44,7 +44,7 @@ const char *keeper_main_source(const struct keeper *k);
 struct keeper_command *keeper_main_command(struct keeper *k);
 /* "restart" and "guardian_pid" of an update, in both records. */
 int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e);
-/* What becomes of a command that keeper_main_is(). */
+/* Handles the end of a command for which keeper_main_is() is true. */
 void keeper_main_started(struct keeper *k);
 void keeper_main_failed(struct keeper *k, const struct err *why);
 void keeper_main_concluded(struct keeper *k, const struct keeper_command *c);

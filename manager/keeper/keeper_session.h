@@ -35,7 +35,7 @@ void session_deadline(struct keeper *k, struct keeper_session *s, uint64_t now);
 uint64_t session_next_deadline(const struct keeper_session *s);
 void session_shell_failed(struct keeper *k, int index, const struct err *e);
 void session_shell_ended(struct keeper *k, int index, struct keeper_command *c);
-/* As keeper_command_lost(), of the text that runs. */
+/* As keeper_command_lost(), for the running text. */
 void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us);
 /* A text and how its client wants it run. */
 struct session_text {
@@ -62,7 +62,7 @@ uint64_t session_queue_deadline(const struct keeper_session *s);
 void session_queue_serve(struct keeper *k, struct keeper_session *s, uint64_t now);
 /* The client has gone. */
 void session_queue_leave(struct keeper_session *s, int client);
-/* The client takes back what waits: 1 when there was something; it is answered. */
+/* The client cancels its waiting text: 1 if there was one; it is answered. */
 int session_queue_cancel(struct keeper *k, struct keeper_session *s, int client);
 /* Answers all waiting clients with e. */
 void session_queue_refuse(struct keeper *k, struct keeper_session *s, const struct err *e);
@@ -79,7 +79,10 @@ int session_reads_terminal(struct keeper *k, const struct keeper_session *s);
 int session_interrupt(struct keeper *k, struct keeper_session *s);
 /* Another signal to its foreground; without a terminal to all that its command started. */
 int session_signal(struct keeper *k, struct keeper_session *s, int signo);
-/* Bytes to its terminal, of which the interrupt character does the same; how many were taken, or -1 with errno. */
+/*
+ * Writes bytes to its terminal, where the interrupt character has its effect; how many were
+ * taken, or -1 with errno.
+ */
 ssize_t session_type(struct keeper *k, struct keeper_session *s, const char *p, size_t n);
 /* The shell has not left the text yet: signals it again, at nudge_ms. */
 void session_nudge(struct keeper *k, struct keeper_session *s, uint64_t now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shell sessions, one long-lived shell each: which there are, and the requests to them. */
+/* Shell sessions, one long-lived shell each: the list of them, and the requests to them. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -44,7 +44,8 @@ int keeper_op_network_share(struct keeper *k, const struct keeper_request *rq, s
 	snprintf(path, sizeof(path), "/proc/%d/ns/net", k->sandbox.pid);
 	if (check(k, e) < 0 || (init = open_end(k, e)) < 0)
 		return -1;
-	netns = open(path, O_RDONLY | O_CLOEXEC);	/* not reaped: the pid is nobody else's */
+	/* not reaped: no other process can have the pid */
+	netns = open(path, O_RDONLY | O_CLOEXEC);
 	if (netns < 0)
 		return err_sys(e, "open the sandbox's network namespace");
 	keeper_answer(k, rq->client,

@@ -130,7 +130,7 @@ int session_shell_write(struct keeper_session *s, const char *text, struct err *
 	return 0;
 }
 
-/* What its messages call it, in both streams. */
+/* The name in its messages, in both streams. */
 static void name_shell(struct keeper_session *s)
 {
 	char file[sizeof(MOUNTPLAN_CONTROL) + sizeof(s->name) + 1];
@@ -150,7 +150,7 @@ int session_shell_start(struct keeper *k, struct keeper_session *s, struct err *
 	if (!c)
 		return -1;
 	c->session = index_of(k, s);
-	cgroup_hold(&c->leaf);	/* each of its commands asks what it used */
+	cgroup_hold(&c->leaf);	/* each of its commands asks for its use */
 	s->shell_seq = c->seq;
 	s->shell_ns_pid = 0;
 	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = s->text_fd = -1;

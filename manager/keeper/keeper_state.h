@@ -76,7 +76,7 @@ struct keeper_command {
 	int tty;		/* detached with a terminal: in_fd and out_fd[0] are its master side */
 	int session;		/* it is the shell of this session; -1: an ordinary command */
 	int started, ended;	/* execve succeeded; the leader was reaped */
-	int concluded;		/* the verdict stands */
+	int concluded;		/* the verdict is final */
 	int in_fd, out_fd[2];	/* detached: our ends */
 	int end_unread;		/* tty: an end of input was put there before anything read */
 	uint64_t end_again_ms, end_gap_ms;	/* tty: the next end of input, not before that */
@@ -117,7 +117,8 @@ struct keeper_session {
 	int inlined;			/* the client takes short output within the answer */
 	int escalated;			/* how far the end by force has come */
 	int tree_killed;		/* the command's processes were, while the shell may still have forked */
-	int nudged;			/* how often the shell was told again to leave the text */
+	/* how often the shell was signalled again to leave the text */
+	int nudged;
 	int withdrawn;			/* how often an interrupt came before the shell read the text, which was taken from it */
 	int again;			/* at nudge_ms it is interrupted once more */
 	int interrupted;		/* Ctrl-C made its shell leave the text */
@@ -165,7 +166,7 @@ struct keeper {
 	struct journal events, log;	/* name NULL: not opened yet */
 	int log_dir_fd;
 	int stopping;		/* leave the loop */
-	const char *stop_reason;	/* why, when nobody asked for it */
+	const char *stop_reason;	/* the reason, if no client asked for it */
 	uint64_t drain_until_ms, drain_grace_ms;	/* it waits for guarded clients before it stops */
 	uint64_t stop_at_ms, stop_look_ms;	/* it was asked to stop: the end of the grace, the next look */
 	struct keeper_life life;
@@ -179,14 +180,14 @@ struct keeper {
 	uint64_t files_until_ms;	/* then it ends, if no client has come; 0: one has */
 	json_t *record;		/* that of this run */
 	int paused;		/* by berth pause */
-	int held_by;		/* 1 + the client for which everything stands still; 0: none */
+	int held_by;		/* 1 + the client for which everything is frozen; 0: none */
 	int announced;		/* its start is among the events */
 	uint64_t created_ms, oom_until_ms;
 	uint64_t busy_ms;		/* when work was last seen */
 	uint64_t idle_checked_ms, idle_cpu_us;
 	int idle_cpu_busy;		/* the last look at the CPU time saw work */
 	int limits_changed;
-	json_t *net_policy;		/* as it is now; NULL: as the spec has it */
+	json_t *net_policy;		/* the present policy; NULL: as the spec has it */
 	json_t *joined;			/* networks besides the first (keeper_join.c); NULL: none */
 	struct netevents net_events;
 	struct keeper_health *health;	/* NULL: it has no health check */
@@ -205,7 +206,7 @@ struct keeper {
 	int trim;		/* to be done before the next wait */
 	int trimmed;		/* nothing happened since our program was unmapped */
 	int still_looked;	/* nothing happened since keeper_idle_stand() */
-	int still;		/* it stands still, and the note of its range says so */
+	int still;		/* it is at rest, and the note of its range says so */
 	int notes_fd;		/* the file of that note; -1: not opened yet */
 	struct keeper_client clients[KEEPER_CLIENTS];
 	struct keeper_command *commands[KEEPER_COMMANDS];

@@ -49,7 +49,7 @@ void keeper_stop_begin(struct keeper *k, uint64_t grace_ms)
 	uint64_t now = clock_ms();
 	int i;
 
-	/* what is frozen cannot end by itself */
+	/* a frozen process cannot end by itself */
 	if (!grace_ms || k->paused) {
 		k->stopping = 1;
 		return;
@@ -87,7 +87,7 @@ void keeper_stop_drain(struct keeper *k, uint64_t grace_ms, uint64_t drain_ms)
 		keeper_stop_begin(k, grace_ms);
 		return;
 	}
-	/* of two that ask the sooner one is heard */
+	/* of two requests the sooner end counts */
 	if (k->drain_until_ms && k->drain_until_ms < until)
 		return;
 	k->drain_until_ms = until;

@@ -113,7 +113,7 @@ static void reset_command(struct keeper_session *s)
 	s->starting = 0;
 }
 
-/* In whole characters, and only when it is text. */
+/* In whole characters, and only if it is text. */
 static void keep_text(struct keeper_session *s, const char *text, size_t n)
 {
 	json_t *check;
@@ -241,7 +241,7 @@ static void finish(struct keeper *k, struct keeper_session *s, struct keeper_com
 	keeper_event_end(k, "sh", &v, json_pack("{s:s,s:s}", "session", s->name, "text", s->text));
 }
 
-/* What $- had of set -x and -v. */
+/* The state of set -x and -v in $-. */
 static void keep_tracing(struct keeper_session *s, const char *flags)
 {
 	snprintf(s->tracing, sizeof(s->tracing), "%s%s", strchr(flags, 'x') ? "x" : "", strchr(flags, 'v') ? "v" : "");

@@ -18,7 +18,7 @@ struct keeper_checkpoint {
 	struct checkpoint_job *jobs; /* the first one's is under way while pid is not 0 */
 	pid_t pid;                   /* its process; 0: none */
 	int sock;                    /* to it */
-	int stands;                  /* the sandbox stands still for it */
+	int stands;                  /* the sandbox is frozen for it */
 	int touched;                 /* something ran: the layer is no checkpoint's any more */
 	char last[128];              /* the command that began last */
 };
@@ -30,7 +30,7 @@ void keeper_checkpoint_ran(struct keeper *k, const char *text, size_t n);
  * that is made; 0: it asks for none; -1.
  */
 int keeper_checkpoint_before(struct keeper *k, const struct keeper_request *rq, struct err *e);
-/* Its process says something. */
+/* Its process sends a report. */
 void keeper_checkpoint_note(struct keeper *k);
 void keeper_checkpoint_client_gone(struct keeper *k, int client);
 /* The keeper ends: nothing of it is left, and the layer is not frozen. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What berth update changes of a sandbox while it lives. */
+/* The changes of berth update to a living sandbox. */
 #include <errno.h>
 
 #include "base/mem.h"

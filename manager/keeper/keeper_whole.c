@@ -67,7 +67,7 @@ int keeper_op_ping(struct keeper *k, const struct keeper_request *rq, struct err
 {
 	(void)e;
 	keeper_answer(k, rq->client, state_of(k, 0), NULL, 0);
-	/* not to be asked again, also when it is asked more often than it is left in peace */
+	/* do not look again for a while, even if clients ask more often */
 	if (!k->still_looked && keeper_idle_may_stand(k))
 		keeper_idle_stand(k);
 	return 0;

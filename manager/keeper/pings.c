@@ -74,7 +74,7 @@ static struct range_note *read_notes(struct registry *r, size_t *ret_count)
 	return notes;
 }
 
-/* As the keeper would (keeper_whole.c). */
+/* In the keeper's words (keeper_whole.c). */
 static int answer_for(const struct range_note *note, uint64_t now, json_t *record,
 		      pings_fn *answered)
 {

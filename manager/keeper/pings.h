@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pings - how many sandboxes are now, asked of their keepers.
+ * pings - the present state of sandboxes, asked of their keepers.
  *
- * The keepers of a batch are all asked before the first answer is read, so that they work at once on all CPUs, and one that
- * does not answer costs the batch its time, not each sandbox.
+ * All keepers of a batch are asked before the first answer is read, so that they work at once on
+ * all CPUs, and one that does not answer delays the batch once, not once for each sandbox.
  */
 #ifndef BERTH_MANAGER_KEEPER_PINGS_H
 #define BERTH_MANAGER_KEEPER_PINGS_H
@@ -12,7 +12,7 @@
 
 #define PINGS_MS 200		/* for the answers of one batch */
 #define PINGS_AT_ONCE 64	/* keepers in a batch: a descriptor each */
-#define PINGS_MANY 8	/* from here on what is noted is read */
+#define PINGS_MANY 8	/* from this number on the notes are read */
 
 /* Borrows answer, the keeper's to "ping": "state", and what it does ("idle_ms", "busy", "commands", "sessions"). */
 typedef void pings_fn(json_t *record, const json_t *answer);

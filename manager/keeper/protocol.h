@@ -61,7 +61,7 @@ enum protocol_type {
 enum protocol_flags {
 	PROTOCOL_RUNNING = 1,	/* processes of the sandbox serve it: not while paused or stopping */
 	PROTOCOL_WORK = 2,	/* a stop with a drain waits until it ends */
-	PROTOCOL_COMMAND = 4,	/* "command" says of which command */
+	PROTOCOL_COMMAND = 4,	/* "command" names the command */
 	PROTOCOL_EITHER = 8,	/* it is about "command" if that is given, else about "session" */
 };
 
@@ -148,7 +148,7 @@ struct protocol_operation {
 
 extern const struct protocol_operation protocol_operations[OP_COUNT];
 
-/* The operation of that name, or OP_COUNT. */
+/* The operation with that name, or OP_COUNT. */
 enum protocol_op protocol_find(const char *name);
 /* Checks a request that came with count descriptors: its operation, or OP_COUNT with e. */
 enum protocol_op protocol_check(const json_t *rq, size_t count, struct err *e);

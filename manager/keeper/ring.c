@@ -110,7 +110,7 @@ void ring_shrink(struct ring *r, size_t max)
 	if (ring_held(r) <= max)
 		return;
 	if (r->head_cap > head) {
-		/* what comes after bytes that are gone belongs in the tail */
+		/* bytes after a gap belong in the tail */
 		if (r->head_len > head || r->total > r->head_len)
 			r->head_max = head;
 		r->head_len = head;

@@ -30,7 +30,10 @@ static size_t beginning(const struct shellname *s, const char *p, size_t n)
 	return part;
 }
 
-/* The name began in the piece before: takes what of this one belongs to it.  Returns how many bytes it took. */
+/*
+ * The name began in the piece before: takes the part of it in this one. Returns how many bytes
+ * it took.
+ */
 static size_t go_on(struct shellname *s, const char *p, size_t n, void (*put)(void *ctx, const char *p, size_t n), void *ctx)
 {
 	size_t took = 0, drop;

@@ -18,7 +18,8 @@
 #define SHELLNAME_MAX 96
 
 struct shellname {
-	char file[SHELLNAME_MAX];	/* what is replaced: the file's name, a colon, a blank; "": nothing is */
+	/* the text to replace: the file's name, a colon, a blank; "": none */
+	char file[SHELLNAME_MAX];
 	size_t len, held;		/* held: the number of its bytes that came last */
 	const char *name;		/* by what */
 };

@@ -16,7 +16,10 @@
  * zero for the one question and zero for the other it cannot be.
  */
 #define LEAVE_SH OUTSIDE " || { [ ! -p /proc/$$/fd/9 ] && return $(kill -" STRINGIFY(LEAVE_SIGNAL) " $$)130; }"
-/* The first is in each command's way, and short; the second does what else is to be done and leaves $? too. */
+/*
+ * The first is in the way of each command, so it is short; the second does the rest and keeps $?
+ * too.
+ */
 #define STATUS_FUNCTIONS \
 	"__berth() { printf '%s %s %s\\n' \"$1\" \"$2\" \"$-\" >&9; return \"$2\"; }\n" \
 	"__berth_do() { eval \"$2\"; return \"$1\"; }\n"

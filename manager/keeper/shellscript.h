@@ -42,13 +42,13 @@
 
 #define SHELLSCRIPT_LINES 640
 
-/* One text that is run. */
+/* A text to run. */
 struct shelltext {
 	const char *session, *nonce;
 	int is_bash;
-	int traps;		/* its end tells the traps */
+	int traps;		/* its end reports the traps */
 	int traces;		/* set -x or -v may be on */
-	int restore_trap;	/* ours for INT is gone */
+	int restore_trap;	/* our trap for INT is gone */
 	unsigned last_status;
 };
 
@@ -56,7 +56,7 @@ struct shelltext {
 const char *const *shellscript_argv(int is_bash, size_t *ret_count);
 /* The first lines of its script. */
 const char *shellscript_first(int is_bash);
-/* The lines that run the session's file and tell its end. */
+/* The lines that run the session's file and report its end. */
 void shellscript_lines(const struct shelltext *t, char ret[SHELLSCRIPT_LINES]);
 /* May the text turn on set -x or -v?  What hides that in a file it sources, is not hidden from it. */
 int shellscript_may_trace(const char *text);

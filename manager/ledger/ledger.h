@@ -55,7 +55,10 @@ struct ledger_options {
 	int sync_full;			/* SQLite: fsync at each commit */
 };
 
-/* ERR_CONFIG for a url that is none, ERR_NET when Redis cannot be reached, ERR_UNSUPPORTED for data of a newer berth. */
+/*
+ * ERR_CONFIG for a malformed url, ERR_NET if Redis cannot be reached, ERR_UNSUPPORTED for data
+ * of a newer berth.
+ */
 int ledger_open(struct ledger **ret, const struct ledger_options *o, struct err *e);
 void ledger_close(struct ledger *s);
 /*

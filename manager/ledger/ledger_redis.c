@@ -166,7 +166,7 @@ static redisContext *dial(struct redis_ledger *s, struct err *e)
 	return NULL;
 }
 
-/* A slot of our own; its connection may be NULL. */
+/* A slot for the caller; its connection may be NULL. */
 static int take_slot(struct redis_ledger *s)
 {
 	int i;

@@ -64,7 +64,7 @@ static int failed(struct sqlite_ledger *s, const char *what, struct err *e)
 		       "%s the store: %s", what, sqlite3_errmsg(s->db));
 }
 
-/* Wall clock: what expires must expire after a reboot, too. */
+/* Wall clock, because expiry must survive a reboot, too. */
 static sqlite3_int64 now_ms(void)
 {
 	return (sqlite3_int64)clock_wall_ms();

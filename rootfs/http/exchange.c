@@ -21,7 +21,7 @@
 #define BACKOFF_FIRST_MS 200
 #define BACKOFF_MAX_MS 10000
 #define RETRY_AFTER_MAX_MS 30000
-#define TEXT_TIME_FACTOR 3		/* a document may take so many times stall_ms */
+#define TEXT_TIME_FACTOR 3		/* a document may take this many times stall_ms */
 #define UPLOAD_TIME_FACTOR 10
 
 struct http_site *http_site(struct http *h, const struct origin *o, struct err *e)
@@ -101,9 +101,9 @@ static void finish(struct exchange *x)
 
 /* Upholds S16 of SECURITY.md. */
 /*
- * The operator named the registry; where a redirect or a realm leads, the
- * registry chose.  It may not use us to reach what it could not: nothing more
- * private than itself, and no link-local address (cloud metadata) at all.
+ * The operator chose the registry, but the registry chose where a redirect or a realm leads. It
+ * may not use us to reach addresses that it could not reach itself: nothing more private than
+ * itself, and no link-local address (cloud metadata) at all.
  */
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
 {

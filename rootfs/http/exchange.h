@@ -107,7 +107,7 @@ struct exchange {
 	char curl_error[CURL_ERROR_SIZE];
 	struct challenge challenge;
 	struct err challenge_err;
-	struct err fatal;		/* what a callback found; ends the exchange */
+	struct err fatal;		/* the error of a callback; ends the exchange */
 	size_t header_bytes;
 	char range[80], encoding[32];
 	uint64_t length, skip, in_at, retry_after_ms, tried_at, wake_ms;

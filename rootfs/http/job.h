@@ -48,7 +48,7 @@ struct job {
 	char type[128];
 	char from[REPO_MAX];	/* repository to mount a blob from, "" when none */
 	uint64_t size;
-	uint64_t shown;		/* bytes last told */
+	uint64_t shown;		/* bytes last reported */
 	struct upload upload;
 	int mounted, over;
 };
@@ -64,7 +64,7 @@ void job_set_scope(struct job *j, const char *actions);
 
 /* Begins a job that pushes a blob, or only asks for it. */
 void upload_start(struct job *j);
-/* After each exchange of it, well or not. */
+/* After each exchange of it, also a failed one. */
 void upload_ended(struct job *j);
 /* Before an attempt is made again. */
 void upload_retrying(struct job *j);

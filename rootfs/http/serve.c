@@ -164,7 +164,7 @@ static void job_ended(struct exchange *x)
 	if (x->err.code && is_pull(j) && j->at_now + 1 < j->at_count && x->err.os_errno == 0) {
 		struct err why = x->err;
 
-		/* a mirror could not: the next one; of a blob only what is missing still */
+		/* a mirror failed: try the next one; for a blob only the missing part */
 		err_wrap(&why, "going on at %s", j->at[j->at_now + 1].base);
 		x->err = why;
 		on_retry(x, 0);
@@ -397,7 +397,7 @@ static int take_hello(struct serve *s, const json_t *q, int fd, struct err *e)
 	return fd >= 0 ? take_ca(s, fd, e) : 0;
 }
 
-/* What libcurl looks at, in its order of spelling. */
+/* The environment variables that libcurl reads, in its order of spelling. */
 static int has_proxy(void)
 {
 	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY" };
@@ -494,6 +494,6 @@ int http_serve(int sock, int (*before_requests)(struct err *e), struct err *e)
 		return -1;
 	if (fcntl(sock, F_SETFL, O_NONBLOCK) < 0)
 		return err_sys(e, "make the socket non-blocking");
-	/* what is held is given back by the exit that follows */
+	/* the exit that follows frees what is held */
 	return loop(s, e);
 }

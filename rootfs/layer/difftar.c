@@ -212,7 +212,10 @@ static int has_only_seeds(int fd)
 	return ours == n;
 }
 
-/* *ret_entry: the directory gets an entry of its own.  Returns 1 when it is to be left out as a whole. */
+/*
+ * ret_entry: the directory gets an entry of its own. Returns 1 if it must be left out as a
+ * whole.
+ */
 static int is_ours(const struct diff *x, const char *path, int fd, const struct stat *st, int *ret_entry)
 {
 	int in_image = lower_type(x, path, NULL) == S_IFDIR;
@@ -221,7 +224,7 @@ static int is_ours(const struct diff *x, const char *path, int fd, const struct 
 	if (is_among(path, seed_mounts, ARRAY_LEN(seed_mounts)))
 		return is_empty(fd);
 	if (!strcmp(path, "etc")) {
-		/* 0755 of root is how we make it; then the image's own stands */
+		/* we make it with 0755 of root; then the image's own values stay */
 		*ret_entry = !in_image || (st->st_mode & 07777) != 0755 || st->st_uid != x->d->id_base ||
 			     st->st_gid != x->d->id_base;
 		return !in_image && has_only_seeds(fd);

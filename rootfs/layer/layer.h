@@ -29,7 +29,7 @@ struct layer_stats {
 	uint64_t devices_skipped;	/* sockets too */
 	uint64_t ids_clamped;
 	uint64_t xattrs_dropped;
-	uint64_t charged;	/* what it counts for in a budget */
+	uint64_t charged;	/* the size that counts in a budget */
 };
 
 /* Shared with a parent that shows progress; it may lie. */
@@ -63,7 +63,7 @@ int layer_count_entry(const struct layer_limits *limits, struct layer_progress *
 		      struct layer_stats *st, struct err *e);
 int layer_count_bytes(const struct layer_limits *limits, struct layer_progress *progress,
 		      struct layer_stats *st, uint64_t bytes, struct err *e);
-/* What counts in the budget only. */
+/* The part that counts in the budget only. */
 int layer_charge(const struct layer_limits *limits, struct layer_stats *st, uint64_t bytes,
 		 struct err *e);
 #define LAYER_ENTRY_BYTES 4096

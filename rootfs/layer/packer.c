@@ -66,7 +66,7 @@ int packer_end(struct packer *p, int rc, struct tarout_stats *ret, struct err *e
 	r.err.msg[sizeof(r.err.msg) - 1] = '\0';
 	if (got != 1 || r.err.code < 0 || r.err.code >= ERR_CODE_COUNT)
 		return rc < 0 ? -1 : err_set(e, ERR_INTERNAL, "the packing process died (wait status 0x%x)", (unsigned)status);
-	/* EPIPE is our own hanging up */
+	/* EPIPE: we hung up ourselves */
 	if (r.err.code && (rc == 0 || r.err.os_errno != EPIPE)) {
 		if (e)
 			*e = r.err;

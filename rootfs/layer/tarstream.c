@@ -232,7 +232,7 @@ static int pax_xattrs(struct tarstream *t, int fd, struct buf *b, struct err *e)
 	return 0;
 }
 
-/* What ustar cannot say comes first, in a header of its own. */
+/* Values that ustar cannot hold come first, in a header of their own. */
 static int put_entry(struct tarstream *t, const struct stat *st, char type, uint64_t size, const char *link,
 		     struct buf *pax, const char *alias, struct err *e)
 {

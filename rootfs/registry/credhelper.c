@@ -280,7 +280,7 @@ int credhelper_get(const char *name, const char *server, uint64_t deadline_ms, s
 	if (!rc)
 		rc = hear(&h, deadline_ms, &b, e);
 	if (h.pid > 0) {
-		kill(-h.pid, SIGKILL);	/* and what it started */
+		kill(-h.pid, SIGKILL);	/* and the processes that it started */
 		kill(h.pid, SIGKILL);
 		while (waitpid(h.pid, &status, 0) < 0 && errno == EINTR)
 			;

@@ -23,7 +23,7 @@ struct origin {
 	unsigned int port;
 };
 
-/* Where an address leads. */
+/* The kind of an address. */
 enum address_class {
 	ADDRESS_PUBLIC,
 	ADDRESS_PRIVATE,	/* RFC 1918, RFC 6598, fc00::/7 */

@@ -36,7 +36,7 @@ struct worker {
 	int report_fd, go_fd;	/* go_fd gets a byte when the layers below are complete */
 	int job;		/* of berth-http, or 0 */
 	int job_over;
-	struct err net_err;	/* what berth-http said of it */
+	struct err net_err;	/* berth-http's error about it */
 };
 
 struct crew {
@@ -269,9 +269,9 @@ static int take_report(struct crew *c, size_t i, struct err *e)
 	if (r.err.code)
 		hear_why(c, w);
 	/*
-	 * A blob that broke off is what berth-http says of it, unless it says that we
-	 * hung up.  A transfer that failed after the last byte failed too (I25: more
-	 * came than there should be).
+	 * For an interrupted blob berth-http's error counts, unless it says that we hung up. A
+	 * transfer that failed after the last byte failed too (I25: more bytes came than
+	 * expected).
 	 */
 	if (w->net_err.code && (!r.err.code || w->net_err.code != ERR_SYS))
 		r.err = w->net_err;
@@ -391,7 +391,7 @@ static void give_signals_back(int *fd, const sigset_t *before)
 		si.ssi_signo = 0;
 	fd_close(fd);
 	if (si.ssi_signo)
-		raise((int)si.ssi_signo);	/* blocked still: it comes with the next line */
+		raise((int)si.ssi_signo);	/* still blocked: it arrives with the next line */
 	sigprocmask(SIG_SETMASK, before, NULL);
 }
 

@@ -301,7 +301,8 @@ json_t *push_run(int store_fd, const struct push_options *o, struct err *e)
 	l.p.remote.ctx = &l.p;
 	if (!seen || ref_parse(o->ref, &r, e) < 0 || remote_target(&r, o->remote, 0, &l.p.to, e) < 0)
 		return NULL;
-	if (store_begin(&l.store, store_fd, e) < 0)	/* what we send is not removed meanwhile */
+	/* the blobs that we send are not removed meanwhile */
+	if (store_begin(&l.store, store_fd, e) < 0)
 		return NULL;
 	record = image_record(store_fd, o->image, e);
 	digest = json_string_value(json_object_get(record, "digest"));

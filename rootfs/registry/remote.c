@@ -27,7 +27,7 @@
 
 /* ---- starting berth-http ---- */
 
-/* What libcurl and the C library may want to know; the rest of our environment stays here. */
+/* Variables that libcurl and the C library may need; the rest of our environment stays here. */
 static char **make_environment(void)
 {
 	static const char *const names[] = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy",
@@ -406,7 +406,7 @@ static int get_manifest_from(struct remote *r, const struct remote_target *t, si
 	id = request(r, json_pack("{s:s, s:s, s:I}", "op", "manifest", "ref", ref, "max", (json_int_t)OCI_MANIFEST_MAX), t,
 		     *first, fd, e);
 	if (id < 0 || remote_wait(r, id, &ev, e) < 0) {
-		*first = t->count;	/* all of them were tried */
+		*first = t->count;	/* all of them failed */
 		return -1;
 	}
 	*first += ev.endpoint + 1;

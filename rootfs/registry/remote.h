@@ -47,7 +47,7 @@ struct remote_options {		/* all borrowed; lists have a newline between their wor
 struct remote_endpoint {
 	char base[ORIGIN_TEXT_MAX];		/* "https://HOST[:PORT]" */
 	char repo[REMOTE_REPO_MAX];
-	char account[ORIGIN_TEXT_MAX];		/* what a login is kept under */
+	char account[ORIGIN_TEXT_MAX];		/* the key under which a login is kept */
 };
 
 /* A repository and where it can be asked for: its mirrors, then itself. */

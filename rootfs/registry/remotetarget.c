@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a reference and the configuration to where requests go.  Pure. */
+/* Computes the targets of requests from a reference and the configuration. Pure. */
 #include <stdio.h>
 #include <string.h>
 

@@ -173,7 +173,8 @@ static int list_one(void *ctx, const char *filename, const json_t *record, const
 
 	(void)filename;
 	if (!record) {
-		if (bad->code == ERR_UNSUPPORTED) {	/* of a newer berth: the others can be listed all the same */
+		/* of a newer berth: the others can still be listed */
+		if (bad->code == ERR_UNSUPPORTED) {
 			log_note("berth", "%s", bad->msg);
 			return 0;
 		}
@@ -391,7 +392,7 @@ int catalog_tag(int store_fd, const char *ref, const char *name, struct err *e)
 		return -1;
 	if (r.digest[0] || ref_is_reserved(&r))
 		return err_set(e, ERR_INVALID, "'%.200s' is not a name an image can be given", name);
-	/* nobody removes meanwhile */
+	/* no process removes meanwhile */
 	if (store_begin(&s, store_fd, e) < 0)
 		return -1;
 	record = image_record(store_fd, ref, e);
@@ -411,7 +412,7 @@ int catalog_tag(int store_fd, const char *ref, const char *name, struct err *e)
 
 struct pruning {
 	int store_fd;
-	int64_t before;		/* only what was imported before */
+	int64_t before;		/* only images imported before */
 	json_t *names;
 };
 

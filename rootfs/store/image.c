@@ -285,7 +285,7 @@ static int find_file(int store_fd, const struct image_view *v, const struct ref 
 	return 0;
 }
 
-/* A tenant's word is one of its own names first. */
+/* A tenant's word is first one of the tenant's own names. */
 static int find_name(int store_fd, const struct image_view *v, struct ref *r, json_t **ret_doc,
 		     struct buf *ret_text, struct err *e)
 {

@@ -39,7 +39,7 @@ int image_view_sees(const struct image_view *v, const json_t *record)
 
 	if (!v)
 		return 1;
-	/* an owner that cannot be read is somebody else */
+	/* an unreadable owner counts as another tenant */
 	if (json_object_get(record, "owner"))
 		return image_view_owns(v, record);
 	if (!name)

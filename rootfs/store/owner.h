@@ -16,11 +16,11 @@
 
 struct image_view {		/* all borrowed */
 	const char *tenant;
-	const char *shared;	/* patterns of names that are nobody's, with newlines between */
-	const char *preset;	/* a name that everybody sees */
+	const char *shared;	/* patterns of names without an owner, with newlines between */
+	const char *preset;	/* a name that every tenant sees */
 };
 
-/* The owner of a record, or NULL: nobody. */
+/* The owner of a record, or NULL: none. */
 const char *image_owner(const json_t *record);
 /* Whether the tenant sees the image; v NULL: the operator, who sees all images. */
 int image_view_sees(const struct image_view *v, const json_t *record);

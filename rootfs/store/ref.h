@@ -24,7 +24,7 @@ struct ref {
 	char repo[REF_NAME_MAX + 1];	/* "debian", "ghcr.io/a/b" */
 	char tag[REF_TAG_MAX + 1];	/* "" when none was given */
 	char digest[DIGEST_SIZE];	/* "" when none was given */
-	char tenant[REF_TENANT_MAX + 1];	/* "" when nobody's */
+	char tenant[REF_TENANT_MAX + 1];	/* "" without an owner */
 };
 
 /* ERR_INVALID with the reason if s is not a reference. */

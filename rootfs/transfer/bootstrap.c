@@ -37,7 +37,7 @@ struct debootstrap {
 	char epoch[32];
 	char created[40];
 	pid_t pid;
-	int log_fd;		/* what it said, when it is not shown; -1 */
+	int log_fd;		/* its output, if it is not shown; -1 */
 	int status;		/* of its end */
 };
 
@@ -144,7 +144,8 @@ static void become_program(struct debootstrap *d, int out_fd)
 		snprintf(include, sizeof(include), "--include=%s", d->o->packages);
 		argv[n++] = include;
 	}
-	argv[n++] = "--dpkgopt=force-unsafe-io";	/* a failure throws all of it away */
+	/* a failure discards everything, so no fsync is needed */
+	argv[n++] = "--dpkgopt=force-unsafe-io";
 	argv[n++] = CLEAN_HOOK;
 	argv[n++] = d->suite;
 	argv[n++] = "-";
@@ -285,7 +286,7 @@ static json_t *run(int store_fd, struct debootstrap *d, struct err *e)
 	ret = import_run(store_fd, &opts, e);
 	fd_close(&layer_fd);
 	packer_end(&packer, ret ? 0 : -1, &st, &why);
-	/* a stream that ended early has its cause in the program; our hanging up is no cause */
+	/* a stream that ended early has its cause in the program, unless we hung up */
 	if (!ret && finish(d, &why) < 0 && !(WIFSIGNALED(d->status) && WTERMSIG(d->status) == SIGPIPE) && e->code == ERR_CORRUPT)
 		*e = why;
 	return ret ? json_incref(ret) : NULL;
@@ -301,7 +302,7 @@ json_t *bootstrap_run(int store_fd, const struct bootstrap_options *o, struct er
 	if (check(&d, e) < 0 || set_epoch(&d, e) < 0)
 		return NULL;
 	ret = run(store_fd, &d, e);
-	if (d.pid > 0) {	/* it was never waited for: our own failure */
+	if (d.pid > 0) {	/* it was never waited for: the failure is ours */
 		kill(d.pid, SIGTERM);
 		while (waitpid(d.pid, &d.status, 0) < 0 && errno == EINTR)
 			;

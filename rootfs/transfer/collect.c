@@ -154,7 +154,10 @@ static int sweep_hold(struct collector *c, int dir_fd, const char *name, struct 
 		return err_sys(e, "open hold %.20s", name);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return mark_held(c, fd, e);
-	/* a sandbox was made and stopped since the pins were read; from now on nobody gets the hold */
+	/*
+	 * a sandbox was made and stopped since the pins were read; from now on nobody gets the
+	 * hold
+	 */
 	snprintf(digest, sizeof(digest), "%s:%.128s", strlen(name) > 64 ? "sha512" : "sha256", name);
 	pinned = pins_hold(c->store.fd, digest, who, e);
 	if (pinned)
@@ -300,7 +303,10 @@ static int holds_layer(struct collector *c, int fd, const char *hex, int *ret, s
 	return 0;
 }
 
-/* Sandboxes lock the hold of their image; c->in_use says which layer is asked for, and becomes NULL when one has it. */
+/*
+ * Sandboxes lock the hold of their image. c->in_use is the layer in question, and becomes NULL
+ * if a sandbox has it.
+ */
 static int look_at_hold(struct collector *c, int dir_fd, const char *name, struct err *e)
 {
 	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -345,7 +351,10 @@ static int check_tree(struct collector *c, const json_t *layer, const int *lower
 	json_object_set_new(c->verified, chain, json_true());
 	if (c->show)
 		c->show("layer", json_object_size(c->verified));
-	/* what cannot be compared misses or has a bad blob, or is no tree: that is a problem of its own */
+	/*
+	 * a layer that cannot be compared has a missing or bad blob, or is not a tree; that is
+	 * reported separately
+	 */
 	if (verify_layer(&c->store, layer, lower, n, why, &ignored) != 0)
 		return 0;
 	return c->repair ? replace_tree(c, digest_hex(chain), why, e) :
@@ -370,7 +379,7 @@ static int check_trees(void *ctx, const char *filename, const json_t *record, co
 
 		lower[opened] = chain && digest_is_sha256(chain) ? store_open_layer(&c->store, chain, &ignored) : -1;
 		if (lower[opened] < 0)
-			break;	/* one above it cannot be told without it */
+			break;	/* the layers above cannot be checked without it */
 	}
 	/* from the top: the lower ones are needed to decide, and may be removed */
 	for (i = opened; i-- && rc == 0;)

@@ -220,7 +220,7 @@ static json_t *blob_path(const char *digest)
 	return json_string(path);
 }
 
-/* What `docker load` reads. */
+/* The document that `docker load` reads. */
 static char *make_docker_manifest(const struct export *x, struct err *e)
 {
 	autojson json_t *all = json_array();
@@ -288,7 +288,7 @@ static int make_dir(int at, const char *path, struct err *e)
 	return errno == EEXIST ? 0 : err_sys(e, "make directory %.200s", path);
 }
 
-/* Where a blob of the layout goes; others may have put a link there. */
+/* The place of a blob in the layout, where others may have put a link. */
 static int open_blob_dir(struct export *x, const char *digest, struct err *e)
 {
 	char path[DIGEST_BLOB_PATH_SIZE];

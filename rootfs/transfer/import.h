@@ -25,14 +25,16 @@ struct import_options {
 	/* progress: about ten times a second; layer counts from 1; total_bytes 0 when unknown */
 	void (*progress)(void *ctx, size_t layer, size_t layers, uint64_t bytes, uint64_t total_bytes,
 			 uint64_t entries);
-	void (*note)(void *ctx, const char *text);	/* what the operator should know; may be NULL */
+	/* gets a note for the operator; may be NULL */
+	void (*note)(void *ctx, const char *text);
 	void *ctx;
 	/* for a root file system that another program makes; all may be 0 */
 	int stream_fd;		/* its tar comes from here instead of source; 0: not */
 	const json_t *config;	/* the "config" of the image instead of a /bin/sh in it */
 	const char *created, *created_by;
 	const struct image_maker *maker;	/* a tenant, or NULL: the operator */
-	int (*confirm)(void *ctx, struct err *e);	/* asked when all was read; -1: nothing is made of it */
+	/* called when all was read; -1: make no image */
+	int (*confirm)(void *ctx, struct err *e);
 	void *confirm_ctx;
 };
 

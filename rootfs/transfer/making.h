@@ -34,18 +34,19 @@ struct making {
 	int store_fd, lock_fd;
 	struct layer_budget *budget;	/* shared memory */
 	json_t *names;			/* its own: name -> digest */
-	json_t *layers;			/* chain id -> what it counts for, of its own images */
+	/* chain id -> its size in the tenant's sum, for its own images */
+	json_t *layers;
 	json_t *seen;			/* chain ids and digests of layers that it may use */
 	uint64_t used;
 	int replaced;			/* a name has another image now */
-	int stands_on_all;		/* what is asked for are the layers of its own sandbox */
+	int stands_on_all;		/* the requested layers are those of its own sandbox */
 };
 
 /* Waits for another that the tenant is making.  ERR_LIMIT when it has no bytes left. */
 int making_begin(struct making *m, const struct image_maker *who, int store_fd, struct err *e);
-/* Collects what was replaced; m may be all zero. */
+/* Collects the files of replaced images; m may be all zero. */
 void making_end(struct making *m);
-/* Gives back what was taken for bytes that are gone. */
+/* Gives back the budget of bytes that are gone. */
 void making_refund(struct making *m, uint64_t bytes);
 /* 1 when a layer of the store with this digest or chain id may be used without its bytes. */
 int making_may_use(const struct making *m, const char *id);

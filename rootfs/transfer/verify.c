@@ -124,7 +124,7 @@ static int same_stat(struct sides *s, const struct stat *a, const struct stat *b
 	if ((a->st_mode & S_IFMT) != (b->st_mode & S_IFMT))
 		return differs(s, "there is another kind of file at");
 	if (is_whiteout(a) && is_whiteout(b))
-		return 1;	/* nothing else of it counts */
+		return 1;	/* nothing else of it is compared */
 	if (a->st_mode != b->st_mode)
 		return differs(s, "there is another mode on");
 	if (a->st_uid != b->st_uid || a->st_gid != b->st_gid)

@@ -237,7 +237,7 @@ static int put_dir(struct extract *x, struct err *e)
 	int parent;
 
 	if (!x->path[0])
-		return 0;	/* the top: as it is */
+		return 0;	/* the top stays unchanged */
 	parent = parent_of(x, x->path, &name, e);
 	if (parent < 0)
 		return -1;
@@ -463,7 +463,7 @@ static int extract_all(struct extract *x, struct err *e)
 	return stream_drain(x->in, e);
 }
 
-/* Of a copy that failed nothing stays. */
+/* A failed copy leaves nothing. */
 static void take_back(struct extract *x, struct err *e)
 {
 	int r;

@@ -26,7 +26,8 @@
 enum extract_flags {
 	EXTRACT_STRICT = 1,	/* on the host */
 	EXTRACT_CONTENTS = 2,	/* the stream holds the contents of a directory: "." is dest */
-	EXTRACT_INTO = 4,	/* dest must be a directory (an archive of somebody's) */
+	/* dest must be a directory, because the archive comes from the caller */
+	EXTRACT_INTO = 4,
 	EXTRACT_OWNERS = 8,	/* give files the owners of the archive */
 	EXTRACT_REPLACE = 16,	/* as rename(2): anything but a directory is replaced */
 	EXTRACT_PARENTS = 32,	/* make the directories on the way to dest that are missing */
@@ -44,8 +45,8 @@ struct extract_limits {
 };
 
 /*
- * Reads the stream up to the end.  As cp(1): where dest is a directory, the
- * entries come to be in it; else the first name of each is replaced by dest's.
+ * Reads the stream up to the end. As cp(1): if dest is a directory, the entries are put into it;
+ * else the first name of each is replaced by dest's.
  */
 int extract_to(struct stream *in, const char *dest, int flags, const struct extract_limits *limits,
 	       struct extract_stats *ret, struct err *e);

@@ -87,7 +87,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(sorted_text + *(const uint32_t *)a, sorted_text + *(const uint32_t *)b);
 }
 
-/* Those behind after, sorted. */
+/* The names after `after`, sorted. */
 static int read_names(DIR *d, const char *after, struct names *l, struct err *e)
 {
 	struct dirent *de;

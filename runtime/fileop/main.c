@@ -61,7 +61,7 @@ static void tell_whose_fault(struct err *e)
 	case EINVAL:
 		e->code = ERR_INVALID;
 		break;
-	case EAGAIN:	/* somebody renames directories all the while */
+	case EAGAIN:	/* another process keeps renaming directories */
 	case ESTALE:
 	case EBUSY:
 	case ETXTBSY:

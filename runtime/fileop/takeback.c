@@ -59,7 +59,7 @@ static int remove_one(int parent, const char *name, const struct note *n)
 	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -1;
 	if (n->kind == TAKEBACK_LINK ? !S_ISLNK(st.st_mode) : st.st_ino != n->ino)
-		return 0;	/* somebody put something else there */
+		return 0;	/* another process put something else there */
 	return unlinkat(parent, name, 0);
 }
 

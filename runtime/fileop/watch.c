@@ -71,7 +71,7 @@ static void tell(const struct watch *w, char what, const char *rel)
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-/* Where wd is, or would be. */
+/* The place of wd in the list. */
 static size_t place_of(const struct watch *w, int wd)
 {
 	size_t from = 0, to = w->n;
@@ -108,7 +108,7 @@ static int note(struct watch *w, int wd, const char *rel, struct err *e)
 
 	if (!copy)
 		return err_nomem(e);
-	if (one) { /* the same directory by another name: it was renamed */
+	if (one) { /* the same directory under another name: it was renamed */
 		free(one->rel);
 		one->rel = copy;
 		return 0;

@@ -111,7 +111,8 @@ static void reset_ignored(const char *status)
 		ignored = ~0ULL;
 	for (i = 1; i < _NSIG; i++)
 		if (ignored & 1ULL << (i - 1))
-			syscall(SYS_rt_sigaction, i, &defaults, NULL, 8);	/* musl's own call refuses three of them */
+			/* musl's own call refuses three of them */
+			syscall(SYS_rt_sigaction, i, &defaults, NULL, 8);
 }
 
 /* Fail closed: the kernel's report about us must match the request (T10, S1). */

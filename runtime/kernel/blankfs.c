@@ -106,7 +106,8 @@ static void keep_model(int fd, int models_fd, off_t bytes, uint64_t inodes)
 	if (model < 0 || ftruncate(model, bytes) < 0 || copy_data(fd, model, bytes) < 0 || fdatasync(model) < 0)
 		return;
 	model_name(name, (uint64_t)bytes, inodes);
-	(void)!linkat(AT_FDCWD, path_of_fd(model, proc), models_fd, name, AT_SYMLINK_FOLLOW);	/* another one was faster */
+	/* another process was faster */
+	(void)!linkat(AT_FDCWD, path_of_fd(model, proc), models_fd, name, AT_SYMLINK_FOLLOW);
 }
 
 int blankfs_make(int fd, uint64_t inodes, int models_fd, struct err *e)

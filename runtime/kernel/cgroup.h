@@ -92,7 +92,10 @@ struct cgroup {
 
 struct cgroup_ops {
 	const char *name;
-	/* Makes what a process can be born in (v2: with its limits); fails with ERR_EXISTS when it is there. */
+	/*
+	 * Makes the cgroups in which a process can be born (v2: with its limits); ERR_EXISTS if
+	 * they exist.
+	 */
 	int (*create)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
 	/* Makes the further cgroups that are joined, with their limits. NULL: there are none. */
 	int (*complete)(struct cgroup *c, const struct cgroup_limits *l, struct err *e);
@@ -161,8 +164,8 @@ int cgroup_kill(struct cgroup *c, struct err *e);
  */
 #define CGROUP_END_MS 5000
 /*
- * To be asked when a wait of CGROUP_END_MS or longer is over: ms to wait on, 0 to give up.
- * By what the host has open, and on as long as that becomes less; *files is 0 at first.
+ * Call it when a wait of CGROUP_END_MS or longer is over: returns ms to wait further, 0 to give
+ * up. It waits while the number of the host's open files shrinks; *files is 0 at first.
  */
 unsigned cgroup_more_ms(uint64_t *files);
 /* Waits until no process is left; ERR_TIMEOUT after timeout_ms, but see above. */

@@ -72,9 +72,9 @@ static int limit_memory(int fd, const struct cgroup_limits *l, struct err *e)
 }
 
 /*
- * v1 counts what waits in sockets apart from memory, and in a cgroup only once this
- * was written there: else 64 MiB hold a gigabyte of it (D02).  A kernel without this
- * file (cgroup.memory=nosocket) cannot bound it.
+ * v1 counts socket buffers apart from memory, and in a cgroup only once this was written:
+ * otherwise 64 MiB hold a gigabyte of them (D02). A kernel without this file
+ * (cgroup.memory=nosocket) cannot limit them.
  */
 #define SOCKETS "memory.kmem.tcp.limit_in_bytes"
 
@@ -93,7 +93,7 @@ static int limit_cpu(int fd, const struct cgroup_limits *l, struct err *e)
 	return cgroup_set(fd, "cpu.cfs_quota_us", l->cpu_milli * 100, "-1", e);	/* of the period of 100,000 us */
 }
 
-/* v1: a cpuset allows nothing until it is told, and no more than its parent: pass the root's down. */
+/* A new v1 cpuset allows nothing, and never more than its parent: pass the root's CPUs down. */
 static int open_cpuset(const char *dir, struct err *e)
 {
 	static const char *const files[] = { "cpuset.mems", "cpuset.cpus" };
@@ -293,7 +293,7 @@ static int open_v1(struct cgroup *c, int i, int make, struct err *e)
 	int first;
 
 	if (access(v1[i].root, F_OK) < 0)
-		return 0;	/* limit() complains when something is asked of it */
+		return 0;	/* limit() reports an error if a limit is requested */
 	snprintf(parent, sizeof(parent), "%s/%s/" SOCKETS, v1[i].root, c->parent);
 	first = make && i == V1_MEMORY && access(parent, F_OK) < 0;
 	c->v1_fd[i] = cgroup_dir(v1[i].root, c->parent, c->name, make, e);
@@ -461,7 +461,7 @@ static int remove_all(struct cgroup *c, struct err *e)
 {
 	int i;
 
-	/* the v2 directory last: it is what gc finds the others by */
+	/* the v2 directory last, because gc finds the others by it */
 	for (i = 0; i < CGROUP_V1_COUNT; i++)
 		if (i != V1_DEVICES && c->v1_fd[i] >= 0 && cgroup_rmdir(v1[i].root, c->parent, c->name, e) < 0)
 			return -1;

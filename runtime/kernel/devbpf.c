@@ -94,7 +94,7 @@ int devbpf_confine(const char *cgroup_path, struct err *e)
 		return err_sys(e, "open cgroup %s", cgroup_path);
 	if (devbpf_attached(cg, ids, ARRAY_LEN(ids)))
 		return 0;
-	/* those above hold in any case; only one that we attach below takes its place */
+	/* the programs above apply in any case; only one attached below replaces it */
 	if (devbpf_attach(cg, program, ARRAY_LEN(program), "berth_devices",
 			 BPF_F_ALLOW_OVERRIDE, e) < 0)
 		return err_wrap(e, "cgroup %s", cgroup_path);

@@ -102,7 +102,7 @@ int landlock_copy(int from_fd, int to_fd, struct err *e)
 	};
 	autoclose int ruleset = -1;
 
-	if (abi < 2)	/* the first one has no hard links between directories */
+	if (abi < 2)	/* the first version forbids hard links between directories */
 		return 0;
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr,
 			       abi >= 6 ? sizeof(attr) : abi >= 4 ? 16 : 8, 0);

@@ -26,7 +26,7 @@ struct pressure {
 
 /* "cpu", "memory", "io" */
 const char *pressure_name(enum pressure_kind kind);
-/* 1, or 0 where the kernel does not tell.  dirfd: the cgroup. */
+/* 1, or 0 if the kernel does not report it. dirfd: the cgroup. */
 int pressure_read(int dirfd, enum pressure_kind kind, struct pressure *ret);
 /* Pure: the same of the file's text. */
 int pressure_parse(const char *text, struct pressure *ret);

@@ -17,7 +17,7 @@
 #define SYS_quotactl_fd 443
 #endif
 
-#define BLOCK 1024u	/* QIF_DQBLKSIZE: what limits are counted in */
+#define BLOCK 1024u	/* QIF_DQBLKSIZE: the unit of the limits */
 
 /* quotactl_fd(2), Linux 5.14: by descriptor, so that no device has to be found. */
 static int control(int fd, unsigned cmd, uint32_t id, void *arg)
@@ -202,5 +202,5 @@ void quota_obey_end(uint32_t had)
 	if (!had || syscall(SYS_capget, &h, d) < 0)
 		return;
 	d[0].effective |= had;
-	set_effective(d);	/* what is permitted can be made effective */
+	set_effective(d);	/* a permitted capability can be made effective */
 }

@@ -242,7 +242,10 @@ static int take_address(struct bridge *b, struct err *e)
 	}
 	if (r == 0)
 		r = bridge_take_names(b, e);
-	/* under the lock: two first sandboxes must not both make them.  The table is made last, so that it says that all stands. */
+	/*
+	 * under the lock: two first sandboxes must not both make them. The table is made last,
+	 * so that its presence means that all is made.
+	 */
 	if (r == 0)
 		r = ruleset_stands(b->name, e);
 	if (r == 0 || (r == 1 && !link_bridge_stands(&b->link)))

@@ -79,7 +79,7 @@ int bridge_remove(const json_t *job, struct err *e)
 	struct bridge b;
 	int r = bridge_load(&b, job, e), n;
 
-	/* one that has just ended may not have taken itself back yet */
+	/* a sandbox that has just ended may not have removed its network yet */
 	if (r == 0)
 		r = sweep(&b, job, &g, e);
 	if (r == 0 && (n = members_count(&b.pool, e)) != 0)

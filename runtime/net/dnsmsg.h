@@ -27,7 +27,7 @@ struct dnsmsg {
 	uint16_t id, flags;	/* flags: of the query, RD, AD and CD alone */
 	uint16_t type, class;
 	char name[DNSMSG_NAME];	/* lower case, without the last dot; "": the root, or odd */
-	int odd;		/* a label has bytes that no name of ours has */
+	int odd;		/* a label has bytes that none of our names has */
 	unsigned labels;
 	size_t end;		/* of the question; 0: it could not be read */
 	int edns, dnssec;	/* there is an OPT record, and it asks for signatures */

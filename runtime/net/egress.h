@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/json.h"
 
-/* Returns when the supervisor has gone; -1 before it was told that all is ready. */
+/* Returns when the supervisor has ended; -1 if that happens before all is ready. */
 int egress_run(const json_t *job, struct err *e);
 /* Takes all of the proxy's confinement, to see whether this kernel has it. */
 int egress_probe(const json_t *job, struct err *e);

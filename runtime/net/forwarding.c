@@ -107,7 +107,7 @@ static int record(struct pool *p, const char *place, json_t *list, int last, str
 /* ---- other interfaces ---- */
 
 struct links {
-	int bridge;	/* one stands */
+	int bridge;	/* a bridge exists */
 	int last;	/* the last number that an interface has */
 };
 

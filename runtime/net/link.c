@@ -277,7 +277,7 @@ int link_bridge(const struct link_plan *p, struct err *e)
 		r = err_set(e, ERR_EXISTS, "%s is there and is not a bridge; hint: set [network] bridge to another name", p->bridge);
 	if (r == 0 && !f.found)
 		r = make_bridge(n, p, e);
-	/* all of this also for one that a crash left half-made */
+	/* all of this also for an interface that a crash left half-made */
 	index = r == 0 ? if_nametoindex(p->bridge) : 0;
 	if (r == 0 && !index)
 		r = err_sys(e, "find the bridge %s", p->bridge);
@@ -431,7 +431,7 @@ static int join_outside(const struct link_plan *p, int netns_fd, struct err *e)
 static int configure_inside(const struct link_plan *p, struct err *e)
 {
 	struct nl *n = nl_open(NETLINK_ROUTE, e);
-	/* what it was made with stays its way out */
+	/* it keeps the route that it was made with */
 	const int near = p->internal || p->interface;
 	char inside[IF_NAMESIZE];
 	unsigned eth = if_nametoindex(name_inside(p, inside));

@@ -215,7 +215,8 @@ static void take_datagram(struct namerelay *r, struct slot *s, struct proxy *loo
 	ssize_t n = recv(s->w.fd, r->datagram, sizeof(r->datagram), 0);
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		ask_next(r, s, loop, clock_ms());	/* nobody there, or a rule refused it */
+		/* nobody listens there, or a rule refused it */
+		ask_next(r, s, loop, clock_ms());
 	else if (n >= 0 && dnsmsg_answers(s->asked + 2, s->q.end, r->datagram, (size_t)n))
 		finish(r, s, loop, r->datagram, (size_t)n);
 }

@@ -154,7 +154,7 @@ size_t nametable_find(const struct nametable *t, const char *name, uint32_t from
 	for (i = 0; i < n && found < max; i++) {
 		uint32_t at = (from % n + i) % n;
 
-		/* what a look without care finds is looked at with care */
+		/* what a quick look finds is checked with care */
 		if (!strncmp(t->map->rows[at].name, name, NAMETABLE_NAME) &&
 		    read_row(t, at, &row) && !strcmp(row.name, name))
 			ret[found++] = row.number;

@@ -33,7 +33,7 @@ struct nethost {
 	char name[NETHOST_NAME];	/* lower case, no dot at the end; of a suffix: without "*." */
 	struct netaddr addr;
 	uint16_t from, to;		/* 0: none was given, 80 and 443 */
-	char text[NETHOST_NAME + 32];	/* as it was given */
+	char text[NETHOST_NAME + 32];	/* the given text */
 };
 
 /* "[[IP:]HOST:]SANDBOX[/udp]" */
@@ -88,7 +88,7 @@ void netpolicy_release(struct netpolicy *p);
 const struct nethost *netpolicy_host(const struct netpolicy *p, const struct nettarget *t, const struct nethost **ret_denied);
 /* By address: NULL when it may be connected to, else why not ("private", "denied range"). */
 const char *netpolicy_address(const struct netpolicy *p, const struct nethost *by, const struct netaddr *a);
-/* a is in an allowed range, or is what the rule names. */
+/* Whether a is in an allowed range, or named by the rule. */
 int netpolicy_explicit(const struct netpolicy *p, const struct nethost *by, const struct netaddr *a);
 
 #endif

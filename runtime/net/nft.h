@@ -50,7 +50,7 @@ void nft_abort(struct nft *t);
 
 void nft_table(struct nft *t, int add);
 void nft_chain(struct nft *t, const struct nft_chain *c);
-/* With its rules; nothing may lead to it any more. */
+/* Removes it with its rules; nothing may refer to it any more. */
 void nft_chain_remove(struct nft *t, const char *name);
 void nft_set(struct nft *t, const struct nft_set *s, uint32_t id);
 
@@ -79,7 +79,7 @@ void nft_connections_over(struct nftnl_rule *r, uint32_t count);
 void nft_rate_over(struct nftnl_rule *r, uint64_t count, uint32_t burst);
 /* A byte: 1 when the packet of IPv6 has an extension header of this type, at any place. */
 void nft_has_header6(struct nftnl_rule *r, uint8_t type, unsigned reg);
-/* Counts on the object that the map holds; of a quota: goes on only when it is over. */
+/* Counts on the object from the map; for a quota: goes on only above it. */
 void nft_object_map(struct nftnl_rule *r, const char *set, uint32_t id, unsigned reg);
 /* NF_ACCEPT, NF_DROP, or NFT_GOTO and NFT_JUMP with a chain */
 void nft_verdict(struct nftnl_rule *r, int verdict, const char *chain);

@@ -55,7 +55,7 @@ struct flow {
 	char *data;	/* PROXY_BUFFER, from the first byte on */
 	size_t start, end;
 	size_t held;	/* of these bytes the last ones, which may not go on yet */
-	int eof, shut;	/* the source has ended; the destination was told */
+	int eof, shut;	/* the source has ended; the destination has been shut down */
 };
 
 struct conn {
@@ -87,7 +87,7 @@ struct proxy_guest {
 	void (*begin)(void *ctx, struct proxy *p);
 	void (*serve)(void *ctx, struct watch *w, uint32_t events);
 	void (*tick)(void *ctx, uint64_t now);
-	/* what the supervisor sent: 0, -1 with e; NULL: nothing is sent to it */
+	/* a command of the supervisor: 0, -1 with e; NULL: it sends none */
 	int (*control)(void *ctx, const char *text, int fd, struct err *e);
 	/* until when it may sleep, at most at */
 	uint64_t (*next)(void *ctx, uint64_t at);
@@ -108,7 +108,8 @@ struct proxy {
 	struct resolver *resolver;	/* NULL when it forwards */
 	struct watch *listens, listen, control, dns[64];	/* listens: what it listens on, perhaps the one listen */
 	size_t listen_count;
-	const struct proxy_guest *guest;	/* what else its loop serves; NULL: it is a proxy */
+	/* a further user of its loop; NULL: it is a proxy */
+	const struct proxy_guest *guest;
 	void *guest_ctx;
 	struct conn *conns;
 	unsigned conn_count;

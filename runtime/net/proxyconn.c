@@ -116,7 +116,7 @@ void conn_fail(struct conn *c, unsigned char socks, const char *status, const ch
 {
 	c->proxy->counters->failed++;
 	conn_note(c, "fail", why);
-	if (c->kind == CONN_FORWARD) {	/* as a port where nobody listens */
+	if (c->kind == CONN_FORWARD) {	/* like a port without a listener */
 		reset_fd(c->client.fd);
 		conn_die(c);
 		return;
@@ -287,7 +287,7 @@ static void relay(struct conn *c, const struct watch *w, uint32_t events)
 	conn_update(c);
 }
 
-/* The rest of an answer goes out; what still comes in is thrown away, lest a reset overtakes the answer. */
+/* Sends the rest of an answer, and discards further input so that no reset overtakes the answer. */
 static void end_slowly(struct conn *c)
 {
 	char sink[4096];
@@ -304,7 +304,7 @@ static void end_slowly(struct conn *c)
 		conn_update(c);
 }
 
-/* What to wait for, by state. */
+/* The events to wait for, by state. */
 void conn_update(struct conn *c)
 {
 	uint32_t client = 0, server = 0;

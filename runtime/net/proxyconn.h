@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proxyconn - what the two halves of a connection through the proxy share: its ends and its bytes (proxyconn.c), its question (proxyask.c). */
+/*
+ * proxyconn - shared by the two halves of a connection through the proxy: its ends and its bytes
+ * (proxyconn.c), its request (proxyask.c).
+ */
 #ifndef BERTH_RUNTIME_NET_PROXYCONN_H
 #define BERTH_RUNTIME_NET_PROXYCONN_H
 
 #include "runtime/net/proxy.h"
 
-/* The one line that a connection leaves in the log; a second is no line. */
+/* Writes the one line of a connection to the log; a second call does nothing. */
 void conn_note(struct conn *c, const char *verdict, const char *reason);
 void conn_die(struct conn *c);
 /* Waits for what its state wants. */

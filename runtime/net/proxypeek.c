@@ -27,7 +27,7 @@ static void go_on(struct conn *c, enum peek_state state, size_t held)
 	c->out.held = held;
 }
 
-/* There is no HTTP in here any more: an alert of TLS says it, access_denied. */
+/* HTTP is over in here, so a TLS alert reports it: access_denied. */
 static void refuse(struct conn *c, const char *why)
 {
 	static const char alert[] = { 21, 3, 3, 0, 2, 2, 49 };

@@ -144,7 +144,7 @@ static void rules_nat(struct nft *t, const char *bridge)
 	struct nftnl_rule *r = nft_rule(t, "publish");
 	size_t i;
 
-	/* not for sandboxes: a port that is published to the world is no way to the neighbour */
+	/* not from sandboxes: a published port must not lead to a neighbour */
 	ruleset_match_interface(r, NFT_META_IIFNAME, NFT_CMP_EQ, bridge);
 	nft_verdict(r, NF_ACCEPT, NULL);
 	nft_rule_end(t, r);
@@ -235,7 +235,7 @@ static void rules_input(struct nft *t, const char *bridge)
 	rule_reject(t, "to-host");
 }
 
-/* Counts, then stops what is over its budget. */
+/* Counts, then drops what exceeds the budget. */
 static void rules_account(struct nft *t, const char *chain, const struct family *f, unsigned offset, int counter)
 {
 	struct nftnl_rule *r = nft_rule(t, chain);
@@ -401,7 +401,7 @@ static void rules_counted_refusal(struct nft *t, const char *chain, int counter)
 	nft_rule_end(t, r);
 }
 
-/* Told at once: a reset for TCP, which cuts what is open too, else ICMP. */
+/* Answered at once: a reset for TCP, which also cuts open connections, else ICMP. */
 static void rules_refuse(struct nft *t)
 {
 	const uint8_t tcp = IPPROTO_TCP;

@@ -17,7 +17,7 @@ struct ends {
 	unsigned sandbox, server, port;
 };
 
-/* Two rules: a counter, and the drop of what is over the budget. */
+/* Two rules: a counter, and the drop of what exceeds the budget. */
 static void count(struct nft *t, const char *chain, const char *bridge, const struct family *f,
 		  const struct ends *at, int counter)
 {

@@ -107,7 +107,10 @@ static void put_over(struct nft *t, const char *chain, uint64_t connections, uin
 	nft_rule_end(t, r);
 }
 
-/* Questions to its DNS servers are counted apart: a few connections are no reason to know no names. */
+/*
+ * Queries to its DNS servers are counted separately: a sandbox at its limit of connections can
+ * still resolve names.
+ */
 static void put_limit(struct nft *t, int add, const char *id, const struct link_plan *l, uint64_t connections)
 {
 	uint64_t share = netshare_connections();
@@ -422,7 +425,7 @@ int ruleset_take_back(const char *id, const struct link_plan *l, const struct ne
 	int r = nft_table_is_ours(l->bridge, RULESET_MARK, e);
 
 	if (r != 1)
-		return r;	/* no table, so nothing of anybody's */
+		return r;	/* no table, so nobody has an element */
 	if (nft_open(&t, l->bridge, e) < 0)
 		return -1;
 	put_policy(&t, 0, l, p);

@@ -16,7 +16,7 @@ enum { SRC4, SRC6, ADDR4, ADDR6, OUT4, OUT6, IN4, IN6, QUOTA4, QUOTA6, ALLOW4, A
 
 extern const struct nft_set ruleset_sets[SETS];
 
-/* What differs between the families. */
+/* The differences between the families. */
 struct family {
 	uint8_t nfproto;
 	unsigned src, dst, len, words;	/* offsets in the header, length of an address, registers of one */

@@ -147,7 +147,7 @@ enum tlshello tlshello_read(const unsigned char *p, size_t n, int again, char na
 	r = (struct reader){ hello + MESSAGE_HEAD, want - MESSAGE_HEAD, 0 };
 	found = read_hello(r, name);
 	if (found != TLSHELLO_NAMED)
-		name[0] = '\0';	/* of one that went wrong behind the name */
+		name[0] = '\0';	/* the hello is malformed after the name */
 	return found;
 }
 

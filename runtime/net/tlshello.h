@@ -17,7 +17,7 @@ enum tlshello {
 	TLSHELLO_BAD,		/* it begins like a hello, and is not one */
 	TLSHELLO_MORE,		/* more is needed */
 	TLSHELLO_OTHER,		/* another protocol */
-	TLSHELLO_UNNAMED,	/* it names nobody */
+	TLSHELLO_UNNAMED,	/* it has no name */
 	TLSHELLO_NAMED,
 };
 

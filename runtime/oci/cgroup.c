@@ -187,7 +187,10 @@ static void delegate(const char *dir)
 			len += (size_t)snprintf(line + len, sizeof(line) - len, "+%s ", word);
 	if (!len || !cgroup_write(AT_FDCWD, path, line))
 		return;
-	/* one that cannot be (cpu with realtime processes, say) must not keep back the others */
+	/*
+	 * a controller that cannot be enabled (cpu with realtime processes, say) must not
+	 * prevent the others
+	 */
 	for (word = strtok_r(line, " ", &save); word; word = strtok_r(NULL, " ", &save))
 		cgroup_write(AT_FDCWD, path, word);
 }

@@ -17,7 +17,7 @@
 #include "runtime/oci/cgroup_walk.h"
 
 #define CLEAR_MS 10000	/* the longest time of a removal, with the end of its processes */
-#define WALK_MS 10000	/* what a list of the processes takes at most */
+#define WALK_MS 10000	/* the longest time of a list of the processes */
 
 /* ---- what lives in it ------------------------------------------------------ */
 
@@ -113,7 +113,7 @@ static int signal_until(const struct oci_cgroup *c, int sig, uint64_t end, struc
 
 	if (sig == SIGKILL && v2 >= 0 && !cgroup_write(v2, "cgroup.kill", "1"))
 		return 0;
-	/* one that makes cgroups faster than they are listed gets the signal all the same */
+	/* a container that makes cgroups faster than they are listed still gets the signal */
 	r = list_pids(c, &l, end, e);
 	for (i = 0; i < l.count; i++)
 		if (kill(l.pid[i], sig) < 0 && errno != ESRCH) {
@@ -143,7 +143,7 @@ static int freeze_v1(int fd, int on, struct err *e)
 		if (!strncmp(state, want, strlen(want)))
 			return 0;
 		if (clock_ms() >= end) {
-			/* a half frozen container would be in nobody's hands */
+			/* nobody would thaw a half-frozen container */
 			cgroup_write(fd, "freezer.state", "THAWED");
 			return err_set(e, ERR_TIMEOUT, "the container's processes did not freeze");
 		}
@@ -196,7 +196,10 @@ static int remove_below(void *ctx, int above, const char *name, struct err *e)
 	return 0;
 }
 
-/* rmdir of the whole subtree: a container may have made cgroups of its own, as deep as it liked.  1: it has processes. */
+/*
+ * rmdir of the whole subtree: a container may have made cgroups of its own, at any depth. 1: it
+ * has processes.
+ */
 static int remove_tree(const char *path, uint64_t end, struct err *e)
 {
 	const struct oci_cgroup_walk w = { .leave = remove_below, .end = end };

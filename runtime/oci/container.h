@@ -93,14 +93,14 @@ struct oci_container {
 	int hook_fds[2];	/* where the hooks in the container write; -1: to its stderr */
 	int mapped;		/* the process: its user namespace has its ids */
 	struct oci_scope scope;	/* of systemd, with its program; helper.pid 0: none */
-	int enter_v2;		/* not born in the v2 cgroup: it enters it itself */
+	int enter_v2;		/* not born in the v2 cgroup: it joins that itself */
 	struct oci_seccomp filter;	/* the runtime's, until it is sent */
 	struct oci_state *state;
 };
 
 /* Made before the clone, where the host's files can be opened: oci_rootfs.c */
 int oci_mounts_read(struct oci_container *c, struct err *e);
-/* With a user namespace: opens what its root could not. */
+/* With a user namespace: opens the files that its root could not. */
 int oci_mounts_open(struct oci_container *c, struct err *e);
 
 /* In the process, in this order: */

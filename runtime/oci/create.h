@@ -40,7 +40,7 @@ struct oci_made {
  */
 int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, struct err *e);
 void oci_made_release(struct oci_made *m);
-/* Until the user's program runs, or the error that it could not. */
+/* Waits until the user's program runs, or for the error. */
 int oci_await_exec(struct oci_made *m, struct err *e);
 /* `start`: ERR_BUSY when it is not created.  A startContainer or poststart hook that fails destroys it ("Lifecycle", 7 and 9). */
 int oci_start(int root_fd, const char *id, struct err *e);

@@ -118,7 +118,7 @@ static int make_node(const struct oci_container *c, int dir, const char *name, c
 	struct stat st;
 
 	if (there >= 0 && is_node(there, n)) {
-		/* an image's or the host's node stays as it is */
+		/* a node of the image's or the host's stays unchanged */
 		return 0;
 	}
 	if (there >= 0 && check_place(c, there, path, n, e) < 0)
@@ -309,7 +309,7 @@ int oci_dev_make(struct oci_container *c, int root_fd, struct err *e)
 		struct node n = { S_IFCHR, 0666, defaults[i].major, defaults[i].minor, 0, 0, 0 };
 		char path[32];
 
-		/* what was asked for by name wins */
+		/* a file requested by name wins */
 		if (taken >> i & 1)
 			continue;
 		snprintf(path, sizeof(path), "/dev/%s", defaults[i].name);

@@ -113,7 +113,7 @@ static int hold_namespace(void *parent)
 	return 0;
 }
 
-/* The host's id of the container's; -1 when it has none. */
+/* The host's id for the container's; -1 if there is none. */
 static int64_t host_id(const json_t *map, uint64_t id)
 {
 	const json_t *v;

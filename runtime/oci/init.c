@@ -179,7 +179,7 @@ static int make_cwd(struct oci_container *c, struct err *e)
 	(void)e;
 	if (!c->process)
 		return 0;
-	/* what cannot be made is told where it is entered */
+	/* if it cannot be made, entering it reports the error */
 	fd = oci_place(c->root_fd, oci_str(c->process, "cwd"), 1, &ignored);
 	fd_close(&fd);
 	return 0;
@@ -403,7 +403,7 @@ void oci_init(struct oci_container *c)
 	oci_reset_signals();
 	if (oci_process_become(&p, &filter, c->sock, &e) < 0)
 		oci_message_fail(c->sock, &e, 0);
-	/* its program is of the image: it gets no more rights than the process, as with runc */
+	/* its program is the image's: it gets no more rights than the process, as with runc */
 	if (oci_hooks_any(c->config, "startContainer") && run_hooks(c, "startContainer", NULL, p.env, &e) < 0)
 		oci_message_fail(c->sock, &e, 1);
 	fd_close(&c->hook_fds[0]);

@@ -224,7 +224,7 @@ int oci_start(int root_fd, const char *id, struct err *e)
 	if (m.sock < 0)
 		goto out;
 	r = oci_await_exec(&m, e);
-	/* not before: until its program runs, it is created */
+	/* not earlier: until its program runs, its status is created */
 	unlinkat(m.state.dir_fd, OCI_SOCKET, 0);
 	if (r == 0)
 		r = oci_poststart(&m, e);

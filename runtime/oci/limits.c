@@ -75,7 +75,7 @@ static int set_oom_score(const json_t *process, pid_t pid, int proc_fd, struct e
 	fd = openat(proc_fd, path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0 && write(fd, text, (size_t)len) == len)
 		return 0;
-	/* it may stand so already, which asks for no privilege */
+	/* it may have this value already, which needs no privilege */
 	if (fd >= 0 && pread(fd, now, sizeof(now) - 1, 0) > 0 && atoi(now) == atoi(text))
 		return 0;
 	return err_sys(e, "write %s to oom_score_adj", text);

@@ -63,7 +63,7 @@ static int put_cover(struct cover *v, int target, const char *path, struct err *
 	return newmount_attach(copy, target, path, e);
 }
 
-/* One empty directory for all. */
+/* One empty directory for all masks. */
 static int mask_directory(struct cover *empty, int target, const char *path, struct err *e)
 {
 	static const struct newmount_opt opts[] = { { "source", "tmpfs" }, { "mode", "0755" }, { "size", "4k" }, { "nr_inodes", "2" } };

@@ -28,12 +28,12 @@ struct oci_mount {
 	uint64_t set, clear;	/* MOUNT_ATTR_* of this mount */
 	uint64_t below_set, below_clear;	/* of it and all below (rro, rnosuid, ...) */
 	unsigned long propagation[OCI_PROPAGATIONS];	/* MS_SHARED ..., with MS_REC, in order; 0 ends */
-	const char *word[OCI_MOUNT_WORDS];	/* what the file system itself understands */
+	const char *word[OCI_MOUNT_WORDS];	/* options of the file system itself */
 	size_t words;
 	char mode[16];		/* "mode=..." that it inherits */
 	int late;		/* read-only, or not, once everything in it is made; fd is kept until then */
 	int map_fd;		/* idmap: the user namespace with its mappings, until it is opened; -1 */
-	int fd;			/* the mount, detached (remount: the one that is there); -1 */
+	int fd;			/* the mount, detached (remount: the existing one); -1 */
 };
 
 /* Reads v, an element of mounts.  ERR_INVALID for contradictions. */
@@ -51,7 +51,10 @@ int oci_mount_again(struct oci_mount *m, int target_fd, struct err *e);
 int oci_mount_late(const struct oci_mount *m, struct err *e);
 /* A new file system with its options. */
 int oci_mount_new(struct oci_mount *m, struct err *e);
-/* Copies what is in the directory from_fd into to_fd: files, directories, links, with modes and owners. */
+/*
+ * Copies the content of the directory from_fd into to_fd: files, directories, links, with modes
+ * and owners.
+ */
 int oci_copy_tree(int from_fd, int to_fd, struct err *e);
 
 /* The option words that are understood by themselves, for `features`; NULL at the end. */

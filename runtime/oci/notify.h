@@ -26,7 +26,7 @@ int oci_notify_make_dir(int state_fd, struct err *e);
 int oci_notify_bind(int state_fd, int *ret_fd, struct err *e);
 /* There is something to read: 1 when the container is ready and main_pid was told, else 0; -1. */
 int oci_notify_take(int fd, pid_t main_pid, struct err *e);
-/* Until it is ready or pid, its main process, has ended. */
+/* Waits until it is ready or pid, its main process, has ended. */
 int oci_notify_wait(int fd, pid_t pid, struct err *e);
 
 #endif

@@ -28,7 +28,7 @@ static void pop(char *path)
 		*slash = '\0';
 }
 
-/* Puts a link's text before what is left to walk. */
+/* Puts a link's text before the rest of the path. */
 static int unfold(const char *link, char *rest, char *done, struct err *e)
 {
 	char joined[PATH_MAX];

@@ -23,7 +23,7 @@ static int bad_path(const char *path, const char *why, struct err *e)
 			"with --systemd-cgroup it is \"SLICE:PREFIX:NAME\", as in \"system.slice:berth:web\"");
 }
 
-/* Why not here; NULL: it can be. */
+/* The reason why not here; NULL: it can be used. */
 static const char *impossible(void)
 {
 	struct statfs st;
@@ -117,7 +117,8 @@ void oci_scope_end(struct oci_scope *s)
 
 	if (s->helper.pid <= 0)
 		return;
-	helper_end(&s->helper, SIGKILL);	/* it does nothing any more, or what it does is not wanted */
+	/* it does nothing any more, or its work is not wanted */
+	helper_end(&s->helper, SIGKILL);
 	snprintf(leaf, sizeof(leaf), MOUNT "%s/" OCI_SCOPE_LEAF, s->path);
 	rmdir(leaf);	/* or systemd does, with all of the scope */
 }

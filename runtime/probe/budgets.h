@@ -25,11 +25,11 @@ struct budget_limits {
 };
 
 enum budget_kind {
-	BUDGET_BOUNDED,		/* shared, and what a sandbox may take has a bound */
+	BUDGET_BOUNDED,		/* shared, and bounded for each sandbox */
 	/* the same, but all sandboxes of a tenant may take more than the host has */
 	BUDGET_OVERCOMMITTED,
 	BUDGET_OPEN,		/* shared, and bounded by nothing but the host */
-	BUDGET_UNREACHABLE,	/* shared, but a sandbox cannot take of it */
+	BUDGET_UNREACHABLE,	/* shared, but out of reach of a sandbox */
 	BUDGET_IRRELEVANT,	/* each sandbox has its own, or the file is not a limit */
 };
 

@@ -20,7 +20,7 @@ struct host_finding {
 	const char *what;		/* static */
 	enum host_state state;
 	int needed;			/* `berth run` with the defaults cannot work without it */
-	char detail[240];		/* what was seen */
+	char detail[240];		/* the result */
 	char effect[240];		/* how berth handles a missing facility; "" if it works */
 };
 

@@ -19,7 +19,7 @@ struct host_probe {
 	int needed;
 	void (*run)(const struct hostinfo_place *p, const struct host_probe *probe, struct host_finding *f);
 	uint64_t arg;			/* the probe's own: a flag, a number */
-	const char *effect;		/* what berth does without it, or with less of it */
+	const char *effect;		/* how berth does without it, or with less of it */
 	int anyone;			/* can be tried without being root */
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hostprobe_net - what the networks of sandboxes take: berth-net, a proxy that can be confined, a bridge with rules. */
+/*
+ * hostprobe_net - the requirements of sandbox networks: berth-net, a proxy that can be confined,
+ * a bridge with rules.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

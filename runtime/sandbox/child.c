@@ -149,7 +149,10 @@ static int join_cgroups(struct child *c, struct err *e)
 	return 0;
 }
 
-/* After the joining, as what we are in now is the root of the view: the sandbox sees no name of the host's. */
+/*
+ * After the joining, because our present cgroup becomes the root of the view: the sandbox sees
+ * no name of the host's.
+ */
 static int leave_cgroup_namespace(struct child *c, struct err *e)
 {
 	(void)c;
@@ -177,7 +180,7 @@ static int become_sandbox_root(struct child *c, struct err *e)
 	return 0;
 }
 
-/* Waits for the supervisor: it has made the root. */
+/* Waits until the supervisor has made the root. */
 static int receive_root(struct child *c, struct err *e)
 {
 	return handover_receive_mounts(&c->in, e);
@@ -237,7 +240,7 @@ static int hand_over_pts(struct child *c, struct err *e)
 	return 0;
 }
 
-/* It comes with the last of the mounts. */
+/* It arrives with the last of the mounts. */
 static int receive_program(struct child *c, struct err *e)
 {
 	while (c->in.init_fd < 0)
@@ -246,7 +249,7 @@ static int receive_program(struct child *c, struct err *e)
 	return 0;
 }
 
-/* After all that are ours were made: they count. */
+/* After all namespaces of our own were made, because they count. */
 static int forbid_namespaces(struct child *c, struct err *e)
 {
 	return mounts_forbid_namespaces(c->knobs_fd, e);

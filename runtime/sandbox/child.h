@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * child - what runs between clone3 and the exec of init.
- */
+/* child - the code between clone3 and the exec of init. */
 #ifndef BERTH_RUNTIME_SANDBOX_CHILD_H
 #define BERTH_RUNTIME_SANDBOX_CHILD_H
 

@@ -158,7 +158,7 @@ static unsigned long loads_of(struct filterwatch *w, pid_t pid)
 	own = field(b.data, "\nSeccomp_filters:\t", w->ours + TASK_LOADS);
 	own = own > w->ours ? own - w->ours : 0;
 	born = l ? own - least(own, l->leader_loads) : own;
-	/* of a first thread that has ended the kernel tells nothing */
+	/* for a first thread that has ended the kernel reports nothing */
 	if (strstr(b.data, "\nState:\tZ"))
 		born = TASK_LOADS;
 	threads = field(b.data, "\nThreads:\t", LOADS_MAX);
@@ -282,7 +282,7 @@ void filterwatch_serve(struct filterwatch *w, int cgroup_fd)
 	if (w->fd < 0 || poll(&p, 1, 0) != 1)
 		return;
 	if (!(p.revents & POLLIN)) {
-		fd_close(&w->fd);	/* nobody has the filter any more */
+		fd_close(&w->fd);	/* no process has the filter any more */
 		return;
 	}
 	memset(&call, 0, sizeof(call));

@@ -24,7 +24,7 @@ struct job {
 	struct rlimits rlimits;
 	uint32_t flags;		/* enum init_exec_flags: INIT_TTY, INIT_LAST, INIT_MAKE_CWD */
 	int script_fd, status_fd;	/* with INIT_SHELL: the shell's descriptors 8 and 9 */
-	int program_fd;		/* with INIT_EXEC_FD: what to execute in place of argv[0] */
+	int program_fd;		/* with INIT_EXEC_FD: the program to execute instead of argv[0] */
 	const struct cgroup *leaf;
 };
 

@@ -377,7 +377,7 @@ int sandbox_reap(struct sandbox *sb, int timeout_ms, struct err *e)
 	if (n == 0)
 		return err_set(e, ERR_TIMEOUT, "the sandbox's init outlived SIGKILL by %d ms", timeout_ms);
 	if (!sb->killed)
-		add_io(sb, sb->io_fd);	/* of the zombie: with what it reaped */
+		add_io(sb, sb->io_fd);	/* of the zombie, including the processes that it reaped */
 	while (waitpid(sb->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	sb->pid = 0;

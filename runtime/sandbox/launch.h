@@ -25,7 +25,11 @@ struct sandbox {
 	pid_t pid;	/* init, in our pid namespace; 0 if none was made or it was reaped */
 	int pidfd;
 	int proc_fd;	/* its directory in /proc */
-	int io_fd;	/* one command: its "io" file, which counts block I/O, with that of what it reaped; else -1 */
+	/*
+	 * one command: its "io" file, which counts its block I/O and that of the processes that
+	 * it reaped; else -1
+	 */
+	int io_fd;
 	uint64_t read_bytes, written_bytes;	/* from there and of what was killed, once it is reaped */
 	int killed;
 	int sock;	/* to init */
@@ -51,7 +55,7 @@ struct launch_place {
 /* Empty storage that sandbox_destroy() accepts. */
 void sandbox_init(struct sandbox *sb, const struct spec *s);
 int sandbox_launch(struct sandbox *sb, const struct launch_place *where, struct err *e);
-/* What init is to find of itself before it starts anything (T10). */
+/* The state that init must find in itself before it starts anything (T10). */
 struct init_expect sandbox_expect(const struct spec *s);
 /*
  * Asks init to start a command with std as its descriptors 0 to 2.  Does not

@@ -281,7 +281,7 @@ int nethelper_part(struct nethelper *h, const struct spec *s, const json_t *poli
 							     "network"));
 	struct err ignored;
 
-	/* one that is not there any more knows no names */
+	/* an ended resolver knows no names */
 	if (h->proc.pid)
 		tell_resolver(h, message, -1, &ignored);
 	return text ? nethelper_bridge("bridge-down", s->id, "", text, NULL, e) : err_nomem(e);

@@ -42,7 +42,7 @@ int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e);
 int nethelper_ready(struct nethelper *h, struct err *e);
 /* Another policy, at once; *ret_cut connections were cut. */
 int nethelper_update(struct nethelper *h, const struct spec *s, const char *policy, uint64_t *ret_cut, struct err *e);
-/* Ends it and takes back what it made.  Idempotent. */
+/* Ends it and removes what it made. Idempotent. */
 int nethelper_stop(struct nethelper *h, const struct spec *s, struct err *e);
 /* {"mode":..., counters}: a new reference. */
 json_t *nethelper_describe(const struct nethelper *h, const struct spec *s);

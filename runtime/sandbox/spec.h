@@ -53,7 +53,7 @@ struct spec_mount {
 /* A node in /dev beside those that all sandboxes have. */
 struct spec_device {
 	const char *target;	/* below /dev */
-	const char *source;	/* on the host, for what is shown */
+	const char *source;	/* host path that is shown */
 	dev_t rdev;
 	mode_t mode;		/* with its type */
 	uint32_t uid, gid;	/* in the sandbox */
@@ -131,7 +131,7 @@ int spec_init_filtered(const struct spec *s);
 const char *spec_network_name(enum spec_network n);
 /* The mode of its network namespace; for a joining sandbox, that of the other sandbox. */
 enum spec_network spec_network_inside(const struct spec *s);
-/* It takes berth-net to make this network. */
+/* Whether berth-net must make this network. */
 int spec_needs_nethelper(const struct spec *s);
 /* A host directory is mounted writable: then no set-id file may be made in the sandbox. */
 int spec_writes_host(const struct spec *s);

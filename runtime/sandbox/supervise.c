@@ -248,7 +248,7 @@ static int end_by_itself(struct run *r, struct err *e)
 	return e->code != ERR_TIMEOUT || sandbox_kill(r->sb, e) < 0 || sandbox_reap(r->sb, CGROUP_END_MS, e) < 0 ? -1 : 0;
 }
 
-/* What dies just now counts too. */
+/* Processes that die just now count too. */
 static int end_by_kill(struct run *r, struct err *e)
 {
 	if (sandbox_kill(r->sb, e) < 0 || sandbox_reap(r->sb, CGROUP_END_MS, e) < 0 ||

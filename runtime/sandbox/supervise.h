@@ -18,7 +18,7 @@ int supervise_signals(struct err *e);
 struct supervise {
 	int signal_fd;
 	int tty_fd;		/* the terminal's master side, when the spec has one */
-	int in, out;		/* what it is joined to */
+	int in, out;		/* the descriptors to join it to */
 	/* called once, while the sandbox sets itself up on another CPU: work that may wait until then */
 	void (*idle)(void *ctx);
 	void *idle_ctx;

@@ -48,7 +48,7 @@ struct verdict_facts {
 	int killed_by_us;	/* stop, kill or gc */
 	int disk_full;
 	int network_exhausted;	/* a budget of bytes or connections */
-	int has_network;		/* network tells of the whole sandbox */
+	int has_network;		/* network describes the whole sandbox */
 	int network_is_bridge;	/* it counts packets, not requests */
 	struct netcounters network;
 	uint32_t left_behind;	/* processes alive when the leader ended */

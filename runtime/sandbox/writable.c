@@ -74,7 +74,7 @@ static int is_damaged(const struct err *e)
 	return e->os_errno == EINVAL || e->os_errno == EUCLEAN || e->os_errno == EBADMSG || e->os_errno == EIO;
 }
 
-/* A new one; nothing stays of it when it cannot be had. */
+/* Makes a new one; leaves nothing on failure. */
 static int new_file(const struct spec *s, int dirfd, const char *name, int models_fd, struct err *e)
 {
 	/* the limit is an upper one: of a small disk the tables, of 256 bytes each, take no more than a quarter */
