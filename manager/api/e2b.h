@@ -15,6 +15,8 @@
 #include "manager/keeper/fileclient.h"
 
 #define E2B_FACE LABEL_FACE
+#define E2B_TEMPLATE "e2b.template" /* labels, as that one */
+#define E2B_METADATA "e2b.metadata"
 #define E2B_USER "user" /* the user of E2B's images, which other images may lack */
 
 /* Between the sandbox's id and the token, in what an SDK gives as X-Access-Token: older ones say
@@ -29,6 +31,8 @@ json_t *e2b_connect_error(const struct err *e);
 /* The sandbox of E2b-Sandbox-Id and its keeper; ERR_NOT_FOUND is a 502, as E2B's proxy says of one
  * that is gone. */
 int e2b_connect(struct box *b, struct http_request *rq, struct err *e);
+/* What POST /v1/sandboxes would be asked for a create of E2B's: a new reference, or NULL with e. */
+json_t *e2b_create_request(const json_t *body, json_int_t timeout, struct err *e);
 /* The key of that sandbox, a new reference, or NULL with e (e2b_key.c). */
 json_t *e2b_key(struct http_request *rq, const char *id, struct err *e);
 /* Whether "GET /health" asks for a sandbox's envd; then it is answered here. */

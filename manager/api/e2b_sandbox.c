@@ -17,27 +17,12 @@
 #include "manager/keeper/pings.h"
 #include "manager/keeper/request.h"
 
-#define TEMPLATE "e2b.template"
-#define METADATA "e2b.metadata"
 #define ENVD_VERSION "0.6.4" /* what of envd's is here: octet-stream, the end of stdin */
 #define TIMEOUT_S 300
 #define TIMEOUT_S_MAX 31536000
 #define LIST_MAX 100
 
 /* ---- create -------------------------------------------------------------------------- */
-
-/* The default template, if a client names none. */
-static int is_preset(const char *template)
-{
-	static const char *const presets[] = { "base", "code-interpreter-v1", "desktop",
-					       "mcp-gateway" };
-	size_t i;
-
-	for (i = 0; i < ARRAY_LEN(presets); i++)
-		if (!strcmp(template, presets[i]))
-			return 1;
-	return 0;
-}
 
 static int read_timeout(const json_t *body, json_int_t *ret, struct err *e)
 {
@@ -52,53 +37,6 @@ static int read_timeout(const json_t *body, json_int_t *ret, struct err *e)
 			       TIMEOUT_S_MAX);
 	*ret = json_integer_value(v);
 	return 0;
-}
-
-/* A feature that berth lacks is refused, not left out. */
-static int check_create(const json_t *body, struct err *e)
-{
-	const json_t *metadata = json_object_get(body, "metadata");
-	const char *name;
-	json_t *v;
-
-	if (!json_is_string(json_object_get(body, "templateID")))
-		return err_set(e, ERR_INVALID, "templateID is missing");
-	if (json_is_true(json_object_get(body, "autoPause")))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "autoPause is not served: a sandbox ends at its timeout");
-	if (json_array_size(json_object_get(body, "volumeMounts")))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "volumeMounts are not served; hint: POST /v1/sandboxes");
-	json_object_foreach((json_t *)(size_t)metadata, name, v)
-		if (!json_is_string(v))
-			return err_set(e, ERR_INVALID, "metadata has a value that is not a string");
-	return 0;
-}
-
-static json_t *create_request(const json_t *body, struct err *e)
-{
-	const char *template = json_string_value(json_object_get(body, "templateID"));
-	json_t *metadata = json_object_get(body, "metadata"), *envs, *request, *labels;
-	autofree char *text = NULL;
-	char ttl[32];
-	json_int_t timeout;
-
-	if (check_create(body, e) < 0 || read_timeout(body, &timeout, e) < 0)
-		return NULL;
-	envs = e2b_env(json_object_get(body, "envVars"), e);
-	if (!envs)
-		return NULL;
-	snprintf(ttl, sizeof(ttl), "%llds", (long long)(timeout ? timeout : 1));
-	labels = json_pack("[s,o]", E2B_FACE "=e2b", json_sprintf(TEMPLATE "=%s", template));
-	text = json_is_object(metadata) ? json_dumps(metadata, JSON_COMPACT | JSON_SORT_KEYS) :
-					  NULL;
-	if (text)
-		json_array_append_new(labels, json_sprintf(METADATA "=%s", text));
-	request =
-		json_pack("{s:{s:s,s:o,s:o}}", "options", "ttl", ttl, "env", envs, "label", labels);
-	if (!is_preset(template))
-		json_object_set_new(request, "image", json_string(template));
-	return request;
 }
 
 /* The answer of create and connect. */
@@ -121,8 +59,12 @@ static int reply_new(struct http_request *rq, int status, const char *id, const 
 
 static int post_sandbox(struct http_request *rq, struct err *e)
 {
-	autojson json_t *request = create_request(http_json(rq), e), *made = NULL, *key = NULL;
+	autojson json_t *request = NULL, *made = NULL, *key = NULL;
+	json_int_t timeout;
 
+	request = read_timeout(http_json(rq), &timeout, e) < 0 ?
+			  NULL :
+			  e2b_create_request(http_json(rq), timeout, e);
 	/* keys can be made, before there is a sandbox that would stay without one */
 	key = request ? e2b_key(rq, "any", e) : NULL;
 	made = key ? api_create(rq, request, e) : NULL;
@@ -159,9 +101,9 @@ static json_t *when(int64_t wall_ms)
 
 static json_t *metadata_of(const json_t *record)
 {
-	const char *text = label_of(record, METADATA);
+	const char *text = label_of(record, E2B_METADATA);
 	struct err ignored;
-	json_t *j = text ? json_parse(text, strlen(text), 8192, METADATA, &ignored) : NULL;
+	json_t *j = text ? json_parse(text, strlen(text), 8192, E2B_METADATA, &ignored) : NULL;
 
 	return j ? j : json_object();
 }
@@ -175,7 +117,7 @@ static int is_paused(const json_t *live)
 
 static json_t *describe(const json_t *record, const json_t *live)
 {
-	const char *template = label_of(record, TEMPLATE);
+	const char *template = label_of(record, E2B_TEMPLATE);
 	json_int_t ends = json_integer_value(json_object_get(record, "expires_ms"));
 	json_int_t memory = json_integer_value(json_object_get(live, "memory_limit_bytes"));
 	json_int_t milli = json_integer_value(json_object_get(live, "cpu_limit_milli"));
@@ -399,7 +341,7 @@ static int resume(struct http_request *rq, int status, struct err *e)
 	if (r == 0 && (!ends || ends < (json_int_t)clock_wall_ms() + timeout * 1000))
 		r = set_ttl(&b, timeout ? timeout : 1, e);
 	box_close(&b);
-	return r < 0 ? -1 : reply_new(rq, status, b.id, label_of(record, TEMPLATE), e);
+	return r < 0 ? -1 : reply_new(rq, status, b.id, label_of(record, E2B_TEMPLATE), e);
 }
 
 static int post_connect(struct http_request *rq, struct err *e)

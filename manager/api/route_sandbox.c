@@ -32,7 +32,7 @@ static int add_options(struct http_request *rq, struct args *a, json_t *options,
 	json_t *v;
 
 	json_object_foreach(options, name, v)
-		if (!http_who(rq)->admin && !tenantopts_are(name) && !volumes_are_named(name, v))
+		if (!http_who(rq)->admin && !tenantopts_are(name, v) && !volumes_are_named(name, v))
 			return err_set(e, ERR_DENIED, "option %s needs an admin token", name);
 	return args_options(a, options, e);
 }

@@ -4,9 +4,10 @@
 #define BERTH_MANAGER_API_TENANTOPTS_H
 
 #include "base/err.h"
+#include "base/json.h"
 
 /* What says nothing about the host's files, processes and devices: all that a tenant may ask for. */
-int tenantopts_are(const char *option);
+int tenantopts_are(const char *option, const json_t *value);
 /* ERR_DENIED for what a tenant may not change of its sandbox. */
 int tenantopts_check_change(const char *option, struct err *e);
 

@@ -7,7 +7,7 @@ import shutil
 import struct
 
 import berthtest as b
-from daemon import OTHER, Daemon, TENANT
+from daemon import OTHER, TENANT, Daemon
 from e2bwire import Client
 
 COST = 15
@@ -195,6 +195,42 @@ def test_what_is_not_there_is_refused():
         assert json.loads(b.berth("ps", "-a", "--json", ok=True).out) == []
         for key in ({}, {"X-API-Key": ""}, {"X-API-Key": "e2b_"}, {"X-API-Key": "e2b_" + "0" * 32}, {"X-Access-Token": "a.b"}):
             assert d.request("GET", "/v2/sandboxes", headers=key, tcp=True).status == 401, key
+
+
+def test_a_create_has_the_network_and_the_volumes_that_it_names():
+    with Daemon("[sandbox]\nnetwork_enabled = true\n", tcp=True) as d:
+        c = Client(d)
+
+        def network(**more):
+            made = c.create(**more)
+            return json.loads(b.berth("inspect", made.id, ok=True).out)["network"]
+
+        for closed in ({"allow_internet_access": False}, {"network": {"denyOut": ["0.0.0.0/0"]}}):
+            assert network(**closed)["mode"] == "none", closed
+        closed = {"allow_internet_access": False}
+        before = len(c.ask("GET", "/v2/sandboxes").json)
+        for asked in ({"network": {"allowOut": ["example.org"], "denyOut": ["0.0.0.0/0"]}}, {"network": {"denyOut": ["10.0.0.0/8"]}},
+                      {"network": {"egressProxy": {"url": "x"}}}, {"network": 1}, {"allow_internet_access": "no"}, {"iam": {"tokens": {}}},
+                      {"mcp": {"x": {}}}, {"autoResume": {"enabled": True}}, {"volumeMounts": [{"name": "/etc", "path": "/mnt"}]},
+                      {"volumeMounts": [{"name": "v", "path": "mnt"}]}, {"volumeMounts": {"v": "/mnt"}}, {"volumeMounts": [{"name": "v:/x", "path": "/mnt"}]},
+                      {"volumeMounts": [{"name": "v", "path": "/mnt:ro"}]}, {"volumeMounts": [{"name": "../v", "path": "/mnt"}]}):
+            r = c.ask("POST", "/v2/sandboxes", {"templateID": "base", **asked})
+            assert r.status in (400, 403, 404, 501) and r.json["message"], (asked, r)
+        assert len(c.ask("GET", "/v2/sandboxes").json) == before
+        assert d.post("/v1/volumes", {"name": "data"}, token=TENANT, tcp=True).status < 300
+        mounts = [{"name": "data", "path": "/data"}]
+        c.create(volumeMounts=mounts, **closed).run("echo kept > /data/f")
+        assert c.create(volumeMounts=mounts, **closed).run("cat /data/f")[0] == b"kept\n"
+        d.post("/v1/volumes", {"name": "data"}, token=OTHER, tcp=True)
+        assert Client(d, OTHER).create(volumeMounts=mounts, **closed).run("ls /data")[0] == b"", "another tenant's volume of that name is the same one"
+        # what takes a right away needs none, on berthd's own route too
+        r = d.post("/v1/sandboxes", {"options": {"network": "none"}}, token=TENANT, tcp=True)
+        assert r.status < 300, r
+        for denied in ("host", "bridge", "egress", ["none", "host"]):
+            assert d.post("/v1/sandboxes", {"options": {"network": denied}}, token=TENANT, tcp=True).status in (400, 403), denied
+        b.berth("rm", "--force", *b.berth("ps", "-a", "-q", ok=True).out.split(), ok=True)
+        for token in (TENANT, OTHER):
+            assert d.request("DELETE", "/v1/volumes/data", token=token, tcp=True).status < 300
 
 
 def test_a_timeout_ends_a_sandbox():

@@ -465,7 +465,7 @@ sysctl fs.inotify.max_user_watches
 sysctl fs.inotify.max_user_instances
 python or javascript
 a smaller depth
-POST /v1/sandboxes
+allowInternetAccess: false
 """,
     "an answer of berthd's Engine API: test_docker_api.py asks for it, and no berth command is in it":
 r"""
