@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foreign - words of docker, podman and runc that berth has not, each with the berth command that does the same.
+ * foreign - words of docker, podman and runc that berth lacks, each with the berth command that
+ * does the same.
  *
- * Pure.  Asked only for what berth does not know itself, so that a row here never hides a command or an option.
+ * Pure. Used only for words that berth does not know itself, so that a row here never hides a
+ * command or an option.
  */
 #ifndef BERTH_CLI_FOREIGN_H
 #define BERTH_CLI_FOREIGN_H

@@ -86,7 +86,7 @@ static int set(struct door_args *a, const struct opt *o, const char *value)
 	return json_array_append_new(list, v) == 0;
 }
 
-/* What cannot be had, and not something weaker. */
+/* A feature that berth lacks is refused, not weakened. */
 static int check(struct door_args *a, const struct opt *o)
 {
 	if (o->id != DOOR_REFUSED)

@@ -131,7 +131,7 @@ static int add_line(void *list, const char *line, struct err *e)
 		return json_array_append_new(list, json_string(line)) < 0 ?
 			       err_set(e, ERR_INVALID, "a variable is not valid UTF-8") :
 			       0;
-	/* a name alone is the caller's variable, where there is one */
+	/* a name alone takes the caller's variable, if it exists */
 	value = getenv(line);
 	if (!value)
 		return 0;

@@ -31,7 +31,7 @@ json_t *door_container_document(struct sandbox_ref *s, const char *name, struct 
 	return doc;
 }
 
-/* Of the kind type, or of any. */
+/* An object of the kind type, or of any. */
 static json_t *find(struct sandbox_ref *s, const char *type, const char *name, struct err *e)
 {
 	json_t *doc = NULL;

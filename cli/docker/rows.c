@@ -16,7 +16,7 @@
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* Columns of a terminal, as good as letters tell. */
+/* The width in columns, as far as letters show it. */
 static size_t width_of(const char *s, size_t n)
 {
 	size_t i, w = 0;

@@ -46,7 +46,7 @@ struct door_join {
 	int all;  /* from the first byte on */
 };
 
-/* Joins the main command of s, which runs, until its end: its status in *ret_status. */
+/* Waits until the sandbox is gone, for --rm. */
 int door_join(struct sandbox_ref *s, const struct door_join *j, int *ret_status, struct err *e);
 /* Until the sandbox is gone, as --rm says. */
 void door_await_removal(struct sandbox_ref *s);

@@ -326,7 +326,8 @@ static int look_at(struct difftree *d, int dirfd, const char *name, int is_in_pl
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;	/* gone meanwhile */
 	lower = in_image(d, d->path, &old);
-	if (is_whiteout(&st))	/* elsewhere than in its place it hides what was brought along */
+	/* at another place than its own it hides an entry that was brought along */
+	if (is_whiteout(&st))
 		return lower && is_in_place ? add(d, 'D', e) : 0;
 	if (!S_ISDIR(st.st_mode))
 		return is_ours(d, &st, 0) ? 0 : add(d, lower ? 'C' : 'A', e);
@@ -339,7 +340,7 @@ static int look_at(struct difftree *d, int dirfd, const char *name, int is_in_pl
 		return 0;
 	if (!lower || !S_ISDIR(old.st_mode))
 		return add(d, lower ? 'C' : 'A', e);
-	/* copied up for what is below it, or itself changed */
+	/* copied up for an entry below it, or changed itself */
 	return d->count > before || st.st_mode != old.st_mode ? add(d, 'C', e) : 0;
 }
 

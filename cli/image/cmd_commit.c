@@ -229,7 +229,7 @@ static void become_program(struct commit *c, const char *name, const char *chang
 	struct err e;
 	int n = 2;
 
-	/* when we are killed the sandbox goes on: then nobody may read it any more */
+	/* if we are killed, the sandbox continues: then nobody may read it any more */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
 		_exit(125);
 	if (c->json)

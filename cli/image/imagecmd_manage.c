@@ -108,7 +108,7 @@ static int remove_names(int store_fd, const json_t *names, json_t *removed, stru
 	json_array_foreach(names, i, name) {
 		struct err why = { 0 };
 
-		/* one that came into use since stays */
+		/* a volume that was taken into use since stays */
 		if (catalog_remove(store_fd, json_string_value(name), 0, removed, &why) < 0 && why.code != ERR_BUSY &&
 		    why.code != ERR_NOT_FOUND) {
 			*e = why;

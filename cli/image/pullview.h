@@ -19,7 +19,7 @@ struct pullview {
 		uint64_t bytes, total;
 	} *layers;
 	size_t count;
-	int drawn;			/* lines on the terminal that are ours */
+	int drawn;			/* lines of ours on the terminal */
 	uint64_t drawn_ms, began_ms;
 };
 

@@ -22,7 +22,7 @@ static int find_due(void *ctx, const char *id, int kept, json_t *record)
 	return 0;
 }
 
-/* Its guardian, if it has one, is at it already. */
+/* Its guardian, if any, starts it already. */
 static int start_one(struct registry *r, const char *id, struct err *e)
 {
 	if (restart_pending(r, id))

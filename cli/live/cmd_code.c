@@ -418,7 +418,7 @@ static int run(struct code *c, int *ret_status, struct err *e)
 	r = snapshot(c, &before, e);
 	if (r == 0)
 		r = execute(c, &o, &verdict, e);
-	if (!c->keep)	/* its removal is not what the caller waits to hear of */
+	if (!c->keep)	/* the caller does not wait for its removal */
 		(void)fileclient_run(c->sock, rm, NULL, VERB_TIMEOUT_MS, -1, NULL, &n, &ignored);
 	if (r == 0)
 		r = snapshot(c, &after, e);

@@ -57,7 +57,7 @@ struct create {
 	int no_start;
 	const char *name;
 	const char *pull;	/* NULL: as configured */
-	const char *tenant;	/* NULL: nobody's */
+	const char *tenant;	/* NULL: no tenant */
 	int json;
 	int timing;
 	uint64_t timeout_ms;	/* of its making; 0: none */
@@ -341,7 +341,7 @@ static int create_main(const struct command *self, int argc, char **argv)
 		phases_tell("berth create");
 	result = result < 0 ? command_fail(self, &e, c.json) : report(&c, id, c.spec);
 	if (c.ref.registry.run_fd >= 0)
-		/* the sandbox is there: now the leftovers of others */
+		/* the sandbox is made: now clear the leftovers of others */
 		registry_gc_some(&c.ref.registry);
 	sandbox_ref_close(&c.ref);
 	json_decref(c.spec);

@@ -163,7 +163,7 @@ static int guard(struct guard *g)
 		if (!is_due(g, g->backoff_ms))
 			return 0;
 		pause_for(g->backoff_ms);
-		/* somebody may have stopped, started or removed it meanwhile */
+		/* another process may have stopped, started or removed it meanwhile */
 		if (!is_due(g, 0))
 			return 0;
 		began = clock_ms();

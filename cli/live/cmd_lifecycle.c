@@ -140,7 +140,7 @@ int lifecycle_kill(struct sandbox_ref *s, const char *ref, uint64_t signo, struc
 	return answer ? 0 : -1;
 }
 
-/* What could not be started again is not stopped. */
+/* A sandbox that could not be started again is not stopped. */
 int lifecycle_restart(struct sandbox_ref *s, const char *ref, const struct resident_end *how,
 		      struct err *e)
 {

@@ -53,7 +53,7 @@ struct update {
 	json_t *options;	/* for spec.json, as create was given them */
 	int json;
 	uint64_t cut;	/* connections that were */
-	const char *tenant;	/* NULL: nobody is held to anything */
+	const char *tenant;	/* NULL: no tenant's limits apply */
 };
 
 static int add_rule(struct update *u, enum netopts_list l, const char *value, struct err *e)

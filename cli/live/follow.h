@@ -16,9 +16,9 @@ struct follow {
 	int json;		/* as JSON objects, one a line, on stdout */
 };
 
-/* Asks for what comes next; the answer is follow_take()'s. */
+/* Asks for the next output; follow_take() reads the answer. */
 int follow_ask(struct follow *f, struct err *e);
-/* Writes what came.  1 with the verdict (a new reference) at the end, else 0. */
+/* Writes the output. 1 with the verdict (a new reference) at the end, else 0. */
 int follow_take(struct follow *f, json_t **ret_verdict, struct err *e);
 /* The exit status of a verdict. */
 int follow_status(const json_t *verdict);

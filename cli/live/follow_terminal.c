@@ -114,7 +114,7 @@ static int take_signals(struct terminal *t, struct err *e)
 		else if (t->plain)
 			t->signo = (int)si.ssi_signo;
 		else if (si.ssi_signo == SIGHUP || si.ssi_signo == SIGTERM)
-			/* the terminal is gone: its shell is told, as at a real one */
+			/* the terminal is gone: the shell gets SIGHUP, as on a real one */
 			return send_signal(t, SIGHUP, e) < 0 ? -1 :
 			       err_set(e, ERR_NOT_FOUND, "the terminal was closed");
 	}

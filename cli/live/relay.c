@@ -134,7 +134,7 @@ static void splice_some(struct relay_stream *s)
 	else if (n < 0 && errno == EAGAIN)
 		s->full = 1;
 	else if (n == 0 || errno != EINTR)
-		end_stream(s);	/* EPIPE: nobody reads it any more */
+		end_stream(s);	/* EPIPE: it has no reader any more */
 }
 
 static void copy_some(struct relay_stream *s)
@@ -257,7 +257,7 @@ static size_t drain(struct relay *r, int signal_fd, int idle_ms)
 	return lost;
 }
 
-/* The keeper reads, and throws away, what will still be written: the processes go on as if it were read. */
+/* The keeper reads and discards later output: the processes go on as if it were read. */
 static int leave(const struct relay *r, int sock, const char *command, struct err *e)
 {
 	static const char *const names[] = { "stdin", "stdout", "stderr" };

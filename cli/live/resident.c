@@ -105,7 +105,7 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 	return record;
 }
 
-/* Another's image is as one that is not there. */
+/* Another tenant's image is reported as missing. */
 static int check_image(const struct registry *r, const struct resident *x, const char *image, struct err *e)
 {
 	autojson json_t *record = NULL;

@@ -44,7 +44,7 @@ int resident_network_open(struct registry *r, struct runopts *o, const char *ten
 	return o->net.joins[0] ? netguest_open(r, o->net.joins, tenant, ret, &o->spec, e) : 0;
 }
 
-/* What earlier runs used of the network's budgets. */
+/* The part of the network's budgets that earlier runs used. */
 static int load_used(struct registry *r, struct spec *s, struct err *e)
 {
 	autojson json_t *used = registry_load(r, s->id, NETWORK_USED_FILE, e);

@@ -23,7 +23,7 @@ static int add(void *ctx, const char *id, int kept, json_t *record)
 		return 0;
 	if (kept)
 		record_settle_kept(record);
-	/* one that is about to run again is not stopped */
+	/* a sandbox that is about to run again is not stopped */
 	if (kept && f->state == SELECT_STOPPED) {
 		sandbox_status_restart(f->registry, record);
 		if (record_status(record) == RECORD_RESTARTING)

@@ -201,7 +201,7 @@ static int join_run(struct waiting *x, struct err *e)
 		       say_missing(x, ERR_TIMEOUT, "is not ready in time", e) : r;
 }
 
-/* It has stopped: the wait goes on where its restart policy runs it again. */
+/* It has stopped: the wait continues if its restart policy starts it again. */
 static int next_run(struct waiting *x, struct err *e)
 {
 	const int r = join_run(x, e);

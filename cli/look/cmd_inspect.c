@@ -97,7 +97,10 @@ static int describe(struct registry *r, struct inspect_options *o, struct err *e
 	if (registry_check_spec_format(r, o->id, e) < 0)
 		return -1;
 	described = resident_describe(r, o->id, &why);
-	/* an option that a changed berth.toml or a missing file makes invalid: the rest can be told all the same */
+	/*
+	 * a changed berth.toml or a missing file made an option invalid: the rest can still be
+	 * shown
+	 */
 	if (!described && why.code != ERR_NOT_FOUND)
 		log_note("berth inspect", "%s", why.msg);
 	return described && json_object_update(o->found, described) < 0 ? err_nomem(e) : 0;

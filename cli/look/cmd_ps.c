@@ -153,7 +153,7 @@ static int list(const struct config *c, struct ps_options *o, struct err *e)
 		return -1;
 	/* the remains of a crash are not a sandbox to list */
 	result = registry_sweep_list(&r, o->all, add, o, e);
-	/* only the keeper knows one that is paused */
+	/* only the keeper knows that a sandbox is paused */
 	if (result == 0 && (!o->quiet || filter_has(&o->filter, "status") ||
 			    filter_has(&o->filter, "health")))
 		sandbox_status_ask_all(&r, all);

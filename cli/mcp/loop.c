@@ -92,7 +92,7 @@ static void read_backend(struct mcp *m)
 	take_lines(m, &m->back_in, &m->back_scanned, backend_line);
 }
 
-/* Writes what can be written; 0 when the other side has gone. */
+/* Writes as much as the other side takes; 0 if that has gone. */
 static int flush(int fd, struct buf *b, size_t *done)
 {
 	while (*done < b->len) {
@@ -140,7 +140,7 @@ static void watch(struct mcp *m, struct pollfd *p)
 											 0)) };
 }
 
-/* A client that has gone cannot be told anything: its commands end, its sandboxes go. */
+/* The client has gone: its commands end, and its sandboxes are removed. */
 static void begin_end(struct mcp *m)
 {
 	size_t i;

@@ -37,7 +37,7 @@ struct mcp_call;
 /* The settings from the command line of `berth mcp`. */
 struct mcp_config {
 	const char *image;		/* of the sandbox that is made at the first use */
-	const char *sandbox;		/* or a sandbox that is there already; it is not removed */
+	const char *sandbox;		/* or an existing sandbox, which is not removed */
 	json_t *images;			/* more images that sandbox_create may be given */
 	json_t *options;		/* of `berth create`, by long name */
 	uint64_t max_timeout_ms;	/* that a call may name */
@@ -121,7 +121,7 @@ int loop_run(struct mcp *m, struct err *e);
 #define RPC_NO_RESOURCE (-32002)
 #define RPC_UNSUPPORTED_VERSION (-32022)
 
-/* One line of the client. */
+/* Handles one line of the client. */
 void rpc_line(struct mcp *m, const char *line, size_t n);
 /* id is borrowed, NULL means null; result and data are consumed, data may be NULL. */
 void rpc_result(struct mcp *m, const json_t *id, int modern, json_t *result);

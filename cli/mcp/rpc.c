@@ -162,7 +162,7 @@ static void message(struct mcp *m, const json_t *j)
 		return;
 	}
 	if (!method) {
-		/* an answer to a request of ours: we never send one */
+		/* an answer to a request of ours, but we never send any */
 		if (!json_object_get(j, "result") && !json_object_get(j, "error"))
 			rpc_error(m, id, RPC_INVALID_REQUEST, "no method", NULL);
 		return;

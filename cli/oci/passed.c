@@ -81,7 +81,7 @@ int oci_passed_find(struct oci_global *g, char **argv, int ours, struct err *e)
 	last = end > FIRST + g->passed ? last_below(end) : -1;
 	if (last < FIRST + g->passed)
 		return 0;
-	/* wherever it is opened, it is the lowest that is free */
+	/* it gets the lowest free number */
 	for (fd = FIRST + g->passed; fd < last; fd++) {
 		if (fcntl(fd, F_GETFD) >= 0)
 			continue;

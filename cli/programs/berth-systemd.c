@@ -23,7 +23,8 @@
 #define MOUNT "/sys/fs/cgroup"
 #define DEST "org.freedesktop.systemd1"
 #define MANAGER DEST, "/org/freedesktop/systemd1", DEST ".Manager"
-#define WAIT_USEC UINT64_C(30000000)	/* for a job, and for one of the same name that is ending */
+/* for a job, and for a scope of the same name that is ending */
+#define WAIT_USEC UINT64_C(30000000)
 #define TRY_USEC 20000
 
 struct job {
@@ -180,7 +181,7 @@ static int scope(const char *unit, const char *slice, char *path, size_t size, s
 	int r = open_bus(&bus, e), got;
 
 	if (r == 0) {
-		/* of a bus anybody can send it */
+		/* on a bus any process can send it */
 		const char *sender = sd_bus_is_bus_client(bus) > 0 ? DEST : NULL;
 
 		got = sd_bus_match_signal(bus, NULL, sender, "/org/freedesktop/systemd1", DEST ".Manager", "JobRemoved", job_removed, &job);

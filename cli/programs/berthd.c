@@ -207,7 +207,7 @@ static int take_lock(struct daemon *d, struct err *e)
 	d->lock_fd = openat(dir, SERVICE_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (d->lock_fd < 0)
 		return err_sys(e, "open %s/" SERVICE_LOCK, d->api.config.run_dir);
-	/* a killed one's children hold it until they execute */
+	/* children of a killed berthd hold it until they execute */
 	for (left = LOCK_TRIES; flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0; left--) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return err_sys(e, "lock %s/" SERVICE_LOCK, d->api.config.run_dir);
@@ -306,7 +306,7 @@ static int serve(struct daemon *d, struct err *e)
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
-	unsetenv("BERTH_HOST");	/* theirs would be us */
+	unsetenv("BERTH_HOST");	/* their berthd would be us */
 	if (count < 0 || take_lock(d, e) < 0 || api_accept_config(&d->api, e) < 0)
 		return -1;
 	io_allow_files(FILES_MAX);	/* a request holds a dozen */

@@ -134,7 +134,8 @@ static void set_options(CURL *c, const struct remote *r, const char *method, con
 		curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, r->unix_path);
 	curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(c, CURLOPT_PROXY, "");		/* http_proxy would be told the token */
+	/* a proxy of http_proxy would see the token */
+	curl_easy_setopt(c, CURLOPT_PROXY, "");
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, CONNECT_S);
 	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, reason);

@@ -107,7 +107,7 @@ int remote_print(json_t *j, struct err *e);
 struct remote_verb {
 	const char *name;
 	int min, max;			/* operands */
-	const char *options;		/* what it understands besides --json: " name name " */
+	const char *options;		/* the options that it has besides --json: " name name " */
 	int (*run)(struct remote *r, struct err *e);
 };
 

@@ -27,9 +27,9 @@ struct terminal {
 	struct remote *r;
 	char box[256], command[64];
 	int owned;		/* we made it: it ends with us */
-	int forget;		/* nobody else asks for it when it has ended */
+	int forget;		/* no other client will ask for it after its end */
 	struct detach_keys keys;
-	const char *left;	/* what comes back to it: said when the keys left it */
+	const char *left;	/* the command that returns to it, shown when the keys left it */
 	int typed[2];		/* with keys: the bytes that are sent on */
 	int tty;		/* our stdin is a terminal, and saved is how it was */
 	struct termios saved;

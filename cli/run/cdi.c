@@ -192,7 +192,7 @@ static int check_numbers(const json_t *j, const char *path, const char *what, st
 	    get_id(j, "minor", UINT32_MAX, &mi, what, e) < 0)
 		return -1;
 	if (stat(path, &st) < 0)
-		return 0;	/* its absence is told where it is added */
+		return 0;	/* its absence is reported where it is added */
 	if ((type && strcmp(type, S_ISBLK(st.st_mode) ? "b" : "c") && strcmp(type, "u")) ||
 	    (ma >= 0 && ma != major(st.st_rdev)) || (mi >= 0 && mi != minor(st.st_rdev)))
 		return err_set(e, ERR_CORRUPT, "%s: %.150s is another device on this host", what,

@@ -63,7 +63,7 @@ struct run {
 	struct runopts opts;
 	struct registry registry;
 	struct claim claim;
-	struct promise promise;	/* what it may take of the host */
+	struct promise promise;	/* its limits, as promised */
 	struct imageuse image;
 	struct volumes volumes;
 	struct netguest guest;
@@ -269,7 +269,7 @@ static int start(struct run *r, struct err *e)
 	return sandbox_exec(&r->sandbox, 1, &c, std, e);
 }
 
-/* As the verdict's last member. */
+/* The timing becomes the verdict's last member. */
 static int add_timing(struct buf *b, struct err *e)
 {
 	autojson json_t *timing = NULL;
@@ -330,7 +330,7 @@ static void tell_network(struct run *r, const struct verdict *v)
 		netevents_counters(&r->net_events, &v->facts.network, v->facts.network_is_bridge, emit, r);
 }
 
-/* By berth kill or berth rm -f. */
+/* Whether berth kill or berth rm -f ended it. */
 static int was_killed(void *ctx)
 {
 	const struct run *r = ctx;

@@ -150,7 +150,7 @@ int imageuse_own(const struct registry *r, const struct tenant *t, json_t *spec)
 		return 0;
 	store = open_store(r, &ignored);
 	record = store < 0 ? NULL : image_record_seen(store, &v, image, &ignored);
-	/* what is not there for the tenant is said when it is opened */
+	/* a missing image is reported to the tenant when it is opened */
 	name = json_string_value(json_object_get(record, "name"));
 	if (!name || !strchr(name, '@'))
 		return 0;

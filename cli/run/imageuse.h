@@ -16,7 +16,7 @@ enum imageuse_pull { IMAGEUSE_NEVER, IMAGEUSE_MISSING, IMAGEUSE_ALWAYS };
 
 struct imageuse {
 	struct image image;
-	int has_image;		/* image is one of the store */
+	int has_image;		/* image is from the store */
 	int store_fd;
 	int hold_fd;		/* keeps it from gc */
 	enum imageuse_pull pull;	/* may it be fetched from a registry? */

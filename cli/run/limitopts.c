@@ -49,7 +49,7 @@ int limitopts_cpuset(const char *text, struct cgroup_limits *l, struct err *e)
 	return 0;
 }
 
-#define BYTES_MIN 1024           /* slower than that no program would come to its end */
+#define BYTES_MIN 1024           /* at a lower rate no program would ever end */
 #define OPS_MAX (UINT32_MAX - 1) /* the kernel's number, whose highest is none */
 
 static const char *const keys[] = {

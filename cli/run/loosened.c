@@ -23,7 +23,7 @@ static int more_unlimited(uint64_t has, uint64_t usual)
 	return has == CGROUP_UNLIMITED && usual != CGROUP_UNLIMITED;
 }
 
-/* strict < standard < dev; of a file nobody knows. */
+/* strict < standard < dev; the rank of a file is unknown. */
 static int is_looser(const char *profile, const char *usual)
 {
 	static const char *const order[] = { "strict", "standard", "dev" };

@@ -233,7 +233,7 @@ static int refuse(const char *option, unsigned modes, struct err *e)
 		       modes == EGRESS ? "egress" : modes == BRIDGE ? "bridge" : "egress or bridge");
 }
 
-/* Each option given is one that the mode can hold: none is passed over in silence. */
+/* Each given option must fit the mode: none is ignored silently. */
 static int check_mode(const struct netopts *o, unsigned mode, struct err *e)
 {
 	size_t i;

@@ -126,7 +126,7 @@ struct runopts {
 	int has_custom;
 	struct runopts_strings device_names;	/* --device and --gpus */
 	struct runopts_strings io_rates;	/* of --io-rate, until runopts_devices() finds the disks */
-	struct devices *devices;		/* what they are, by runopts_devices() */
+	struct devices *devices;		/* the resolved devices, by runopts_devices() */
 	struct netopts net;
 	json_t *labels;		/* of --label and --label-file; NULL: none */
 	int network_set, inodes_set;

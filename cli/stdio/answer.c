@@ -50,7 +50,7 @@ void answer_send(struct stdio *st, const json_t *id, json_t *answer)
 	text = json_text(answer, room, sizeof(room), &own, &n);
 	json_decref(answer);
 	if (!text || buf_add(&st->out, text, n, &ignored) < 0 || buf_add(&st->out, "\n", 1, &ignored) < 0)
-		st->lost = 1;	/* 256 MiB nobody read */
+		st->lost = 1;	/* 256 MiB without a reader */
 	answer_flush(st);
 }
 

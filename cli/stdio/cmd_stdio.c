@@ -147,7 +147,8 @@ static void serve(struct stdio *st, const struct watches *ws, nfds_t i)
 		break;
 	case W_CONN:
 		if (!st->conns[index].used && st->conns[index].fd == ws->p[i].fd)
-			conn_drop(st, index);	/* a keeper says nothing unasked: it has ended */
+			/* a keeper sends nothing without a request: it has ended */
+			conn_drop(st, index);
 		break;
 	case W_KEEPER:
 		if (r->kind != FREE && r->conn >= 0 && st->conns[r->conn].fd == ws->p[i].fd)

@@ -262,7 +262,7 @@ int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, struc
 	return result;
 }
 
-/* Its one line on stderr says how it went. */
+/* Its one line on stderr reports the result. */
 void fileop_end(struct stdio *st, struct stdio_request *r, const json_t *verdict)
 {
 	const struct buf *said = &r->text[1];

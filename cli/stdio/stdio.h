@@ -43,7 +43,8 @@ struct stdio_request {
 	int conn;			/* index, or -1 */
 	char sandbox[65];
 	char command[24], session[65];	/* what cancel ends */
-	int started;			/* EXEC: that was answered; before it nothing is read from out */
+	/* EXEC: this was answered; before it nothing is read from out */
+	int started;
 	int cancelled;
 	int out[2];			/* EXEC, CHILD: our ends */
 	char held[2][4];		/* the first bytes of a character that is not whole yet */
@@ -65,7 +66,7 @@ struct stdio {
 	size_t in_scanned, out_done;
 	int base64;		/* as the request that is being read wants it */
 	int out_fd, out_is_socket;
-	int in_eof, lost;	/* lost: nobody reads stdout any more */
+	int in_eof, lost;	/* lost: stdout has no reader any more */
 };
 
 /* ---- answer.c: lines out.  One that cannot be kept sets lost. */
@@ -123,7 +124,7 @@ void exec_answer(struct stdio *st, struct stdio_request *r);
 /* ---- fileop.c */
 
 int fileop_start(struct stdio *st, json_t *id, json_t *rq, const char *op, struct err *e);
-/* The helper has ended: answers what it found. */
+/* The helper has ended: sends its result. */
 void fileop_end(struct stdio *st, struct stdio_request *r, const json_t *verdict);
 
 /* ---- child.c */

@@ -275,7 +275,7 @@ static int check(const struct command *self, int argc, char **argv)
 		err_set(&e, ERR_USAGE, "unexpected argument '%.80s'; hint: one file at a time", argv[rest + 1]);
 		return command_fail(self, &e, json);
 	}
-	/* the file in force when it is named by nobody */
+	/* the file in force, if none is named */
 	if (rest < argc)
 		setenv("BERTH_CONFIG", argv[rest], 1);
 	result = rest < argc ? config_load_file(argv[rest], &c, &e) : config_load(&c, &e);

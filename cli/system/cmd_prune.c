@@ -88,7 +88,7 @@ static int remove_all(struct registry *r, struct prune *p, struct err *e)
 
 		if (!is_ours(r, record, id))
 			continue;
-		/* one that was started or removed since is left alone */
+		/* a sandbox that was started or removed since is left alone */
 		if (!p->dry_run && forget_alone(r, id, &why) < 0) {
 			if (why.code != ERR_BUSY && why.code != ERR_NOT_FOUND)
 				log_note("berth prune", "sandbox %s stays: %s", id, why.msg);

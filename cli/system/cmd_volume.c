@@ -293,7 +293,7 @@ static int prune(struct verb *v, int argc, char **argv, struct err *e)
 
 		if (json_array_size(json_object_get(record, "used_by")))
 			continue;
-		/* one that a sandbox began to use meanwhile stays */
+		/* a volume that a sandbox began to use meanwhile stays */
 		if (!v->dry_run && volume_remove(&v->registry, key, e) < 0) {
 			if (e->code == ERR_BUSY || e->code == ERR_NOT_FOUND)
 				continue;

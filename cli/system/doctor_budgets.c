@@ -31,7 +31,7 @@ static uint64_t times(uint64_t a, uint64_t b)
 	return a && b > BUDGET_UNLIMITED / a ? BUDGET_UNLIMITED : a * b;
 }
 
-/* Of memory a tenant has a maximum of the sum too. */
+/* For memory a tenant also has a maximum of the sum. */
 static uint64_t sum(const struct tenant *t, uint64_t of_each)
 {
 	uint64_t all = times(t->sandboxes, of_each);

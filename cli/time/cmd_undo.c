@@ -33,7 +33,8 @@ struct undo {
 	uint64_t steps;
 	const char *to;
 	char target[CHECKPOINT_ID];
-	json_t *ended; /* what the undo ended: [{"command"|"session", "text"}] */
+	/* the commands and sessions that the undo ended: [{"command"|"session", "text"}] */
+	json_t *ended;
 	int ran;
 	struct layerbox b;
 };
@@ -103,7 +104,7 @@ static int decide(struct undo *u, struct err *e)
 	if (layerbox_claim(&u->b, e) < 0)
 		return -1;
 	result = checkpoints_open(u->b.dir_fd, 1, &all, e);
-	/* one that came between has another head, and the layer was copied before it */
+	/* a checkpoint made meanwhile has another head, and the layer was copied before it */
 	if (result == 0)
 		result = checkpoint_undo(&all, u->target, e);
 	checkpoints_close(&all);

@@ -144,7 +144,7 @@ ssize_t storage_next_chunk(struct storage_chunks *c, int *ret_hole)
 	if (c->data <= c->at) {
 		off_t data = lseek(c->fd, (off_t)c->at, SEEK_DATA);
 
-		/* a file system that cannot tell says that all is data */
+		/* a file system that cannot tell reports everything as data */
 		c->data = data >= 0 ? (uint64_t)data : errno == ENXIO ? c->size : c->at;
 	}
 	*ret_hole = c->data >= c->at + STORAGE_CHUNK && c->size >= c->at + STORAGE_CHUNK;

@@ -79,7 +79,7 @@ struct storage_use {
 	char key[1000];
 };
 
-/* Until its end nothing that the folder's manifest named since goes. */
+/* Until its end, no piece that the folder's manifest has named since is removed. */
 int storage_use_begin(struct storage *st, const char *path, struct storage_use *u, struct err *e);
 /* ERR_TIMEOUT once it takes so long that others may take it for dead. */
 int storage_use_check(const struct storage_use *u, struct err *e);
@@ -90,7 +90,7 @@ int storage_use_check(const struct storage_use *u, struct err *e);
 void storage_use_stop(uint64_t after_ms);
 void storage_use_resume(void);
 int storage_use_may(struct err *e);
-/* How long it has been so; 0: it is not. */
+/* For how long this has been so; 0: it is not. */
 uint64_t storage_use_stopped_ms(void);
 #define STORAGE_ENDING_MS 2000	/* for what cleans up after a use that was cut short */
 void storage_use_end(struct storage *st, const struct storage_use *u);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * storage_folder - what the upload (storage_put.c) and the download (storage_get.c) of a folder share: the form of its
- * manifest, and its limits.
+ * storage_folder - shared by the upload (storage_put.c) and the download (storage_get.c) of a
+ * folder: the form of its manifest, and its limits.
  */
 #ifndef BERTH_MANAGER_OBJECTS_STORAGE_FOLDER_H
 #define BERTH_MANAGER_OBJECTS_STORAGE_FOLDER_H
@@ -27,8 +27,8 @@ int storage_sha256(const void *p, size_t n, char out[65], struct err *e);
 /* A file chunk by chunk; what its file system knows as holes is not read. */
 struct storage_chunks {
 	int fd;
-	uint64_t at, size;	/* size: as it was when it was opened */
-	uint64_t data;		/* there is nothing but a hole before it */
+	uint64_t at, size;	/* size: at the time when it was opened */
+	uint64_t data;		/* before it there is only a hole */
 	char *buf;
 };
 

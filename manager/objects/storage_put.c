@@ -188,7 +188,7 @@ static json_t *describe(struct counts *c, const struct treelist_entry *t, struct
 	return NULL;
 }
 
-/* each() of what is stored: sockets, FIFOs and devices hold no bytes of their own. */
+/* each() of a stored entry: sockets, FIFOs and devices have no content. */
 static int walk(int dir_fd, int (*each)(void *ctx, const struct treelist_entry *t, struct err *e), void *ctx, struct err *e)
 {
 	autotreelist struct treelist w = { .fd = -1 };
@@ -358,6 +358,6 @@ int storage_put_folder(struct storage *st, const char *path, int dir_fd, struct 
 	buf_release(&u.text);
 	if (r < 0)
 		return err_wrap(e, "upload to %.200s", path);
-	storage_collect(st, path, &ignored);	/* what is left is only room */
+	storage_collect(st, path, &ignored);	/* an error only costs room */
 	return 0;
 }

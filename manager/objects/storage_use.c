@@ -82,7 +82,7 @@ void storage_use_end(struct storage *st, const struct storage_use *u)
 {
 	struct err ignored;
 
-	/* one that stays is taken for dead in a day */
+	/* a mark that stays counts as dead after a day */
 	storage_delete(st, u->key, &ignored);
 }
 

@@ -31,7 +31,7 @@ struct admission {
 	struct admission_waiter *first;	/* of the queue */
 	uint64_t waiting;
 	uint64_t refused;
-	int closed;		/* nobody gets in any more */
+	int closed;		/* no new entries */
 };
 
 void admission_init(struct admission *a, const struct admission_limits *l);

@@ -149,7 +149,7 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 
 	if (result < 0)
 		return -1;
-	/* nobody starts or removes it meanwhile, from wherever */
+	/* no other process starts or removes it meanwhile */
 	if (forget_claim(&reg, record_str(r, "container_id"), &c, e) < 0) {
 		registry_close(&reg);
 		return -1;
@@ -419,7 +419,7 @@ static int look_at(struct service *s, struct registry *reg, int dir, const char 
 	if (known && record_is_ours(s, &r) && !record_is_over(&r))
 		/* a restore that was cut short after its record was written */
 		return strcmp(record_own(&r, "status"), "archived") ? unreserve(reg, id, e) : 0;
-	/* another host has it, or nobody */
+	/* another host has it, or none */
 	snprintf(part, sizeof(part), "%.64s.part", id);
 	if (path_remove_tree(dir, part, e) < 0)
 		return -1;

@@ -98,7 +98,7 @@ int service_create(struct service *s, const struct service_who *who, const json_
 	if (json_get_str(args, "sandbox_type", &type, "request", e) < 0 || json_get_str(args, "name", &name, "request", e) < 0 ||
 	    json_get_u64(args, "owner_pid", &pid, "request", e) < 0 || conf_pool_copy(s, type, &pool, NULL, e) < 0 ||
 	    read_args(s, who, args, &m, e) < 0) {
-		/* what is corrupt elsewhere is the asker's fault here */
+		/* a corrupt value is the caller's fault here */
 		e->code = e->code == ERR_CORRUPT ? ERR_INVALID : e->code;
 		return -1;
 	}

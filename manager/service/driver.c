@@ -314,7 +314,7 @@ int driver_remove(struct service *s, const struct record *r, struct err *e)
 		result = stop_keeper(s, sock, e);
 		close(sock);
 	}
-	/* what another host archived is on none */
+	/* a sandbox that another host archived is on no host */
 	if (result < 0 || (!record_is_ours(s, r) && !strcmp(record_own(r, "status"), "archived")))
 		return result;
 	if (open_place(s, r, &c, &reg, e) < 0)

@@ -16,7 +16,7 @@
 #define LINE_MAX_BYTES (32u << 20)
 
 struct lineproc {
-	int sock, in_fd, out_fd;	/* ours; -1 when it does not run */
+	int sock, in_fd, out_fd;	/* our ends; -1 if it does not run */
 	struct buf pending;
 };
 

@@ -25,7 +25,7 @@ static int check_url(const char *url, struct err *e)
 			return err_set(e, ERR_INVALID, "\"url\" of an MCP server has a blank, a control character or one beyond ASCII in it");
 	if (!host || !*host || strchr("/?#", *host) || p - url > URL_MAX)
 		return err_set(e, ERR_INVALID, "\"url\" of an MCP server is not a URL; hint: https://HOST[:PORT]/PATH");
-	/* they would stand in error messages */
+	/* they would appear in error messages */
 	return memchr(host, '@', strcspn(host, "/?#")) ? err_set(e, ERR_INVALID, "\"url\" of an MCP server has a user in it; hint: \"headers\"") : 0;
 }
 

@@ -132,7 +132,7 @@ static int take_over(struct service *s, struct err *e)
 		if (r == 0 && take_over_one(s, json_string_value(name), e) < 0) {
 			/* one that cannot be taken over now is looked at again by the scans; the others must not wait for it */
 			service_failed(s, "take over", json_string_value(name), e);
-			/* one that is not counted would let others pass the limits */
+			/* an uncounted sandbox would let others exceed the limits */
 			r = e->code == ERR_NOMEM ? -1 : 0;
 		}
 	}

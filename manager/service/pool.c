@@ -116,7 +116,10 @@ static int hand_over(struct service *s, struct record *r, const json_t *args, js
 		return -1;
 	if (mount_dir && workspace_remove_spare(r, e) < 0)
 		return -1;
-	/* another berthd may have written it meanwhile: then it still names what is gone, which the release takes as done */
+	/*
+	 * another berthd may have written it meanwhile: then it still names a removed sandbox,
+	 * which the release accepts
+	 */
 	if (mount_dir)
 		record_save(s, r, NULL, 0, &ignored);
 	return 0;
@@ -173,7 +176,8 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 
 	if (!name || record_load(s, NULL, name + 1, 0, r, &why) < 0) {
 		pool_list_key(s->machine, p->name, key);
-		ledger_commit(s->ledger, &take, 1, NULL, &why);	/* a record that is gone: the item goes too */
+		/* the record is gone: remove the item too */
+		ledger_commit(s->ledger, &take, 1, NULL, &why);
 		return 0;
 	}
 	if (!record_is(r, "warm") || service_limits(args, p, &memory, &cpu, e) < 0) {

@@ -243,7 +243,7 @@ int record_load(struct service *s, const struct service_who *who, const char *id
 	if (r == 1 && who && !who->admin && strcmp(record_own(ret, "owner"), who->name))
 		r = 0;	/* the same answer as for one that does not exist */
 	if (r == 1 && who && record_is(ret, "creating"))
-		r = 0;	/* not acknowledged to anybody yet */
+		r = 0;	/* not acknowledged to any client yet */
 	if (r == 1)
 		return 0;
 	record_close(ret);

@@ -182,7 +182,7 @@ int release_locked(struct service *s, struct record *r, struct release how, stru
 
 	if (home_check(s, r, e) < 0)
 		return -1;
-	/* one that was reaped may be coming back right now, on the workspace that would go */
+	/* a reaped sandbox may just be restored, on the workspace that would be removed */
 	if (record_is(r, "recycled"))
 		snprintf(ctx, sizeof(ctx), "%s", record_str(r, "session_ctx_id"));
 	if (ctx[0] && session_lock(s, ctx, &token, e) < 0)

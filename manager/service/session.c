@@ -251,7 +251,7 @@ uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e)
 	pthread_mutex_unlock(&s->lock);
 	if (stored > at)
 		at = stored;
-	/* nobody could renew it while we were away */
+	/* nobody could renew it while we were not running */
 	return at > s->started_ms ? at : s->started_ms;
 }
 
@@ -361,7 +361,7 @@ static int recycle(struct service *s, struct record *r, const struct reaping *g,
 		return -1;
 	if (record_str(r, "storage_path")[0])
 		record_set_own(r, "stored", json_true());
-	/* what is only in the archive comes back first */
+	/* a workspace that is only in the archive is restored first */
 	if (!strcmp(record_own(r, "status"), "archived") && archive_restore(s, r, e) < 0)
 		return -1;
 	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, 0, e) < 0)
@@ -529,7 +529,7 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 	given_inherit(s, &new, &old);
 	if (workspace_give(s, &new, &pool, e) < 0 || record_save(s, &new, NULL, 0, e) < 0)
 		return -1;
-	/* the workspace is the new one's now */
+	/* the workspace belongs to the new one now */
 	record_set_own(&old, "own_workspace", json_false());
 	json_object_set_new(old.j, "redirect_to", json_string(new.name));
 	json_object_set_new(old.j, "released_at", json_real(wall_seconds()));

@@ -100,7 +100,7 @@ struct record {
 #define RECORD_PREFIX "sandbox/"
 #define OVER_PREFIX "over/"
 int record_is_over(const struct record *r);
-/* Each record, those that are over last. */
+/* Each record, ended ones last. */
 int record_scan_all(struct service *s, ledger_each *each, void *ctx, struct err *e);
 
 void record_close(struct record *r);
@@ -301,12 +301,12 @@ int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_
 struct release {
 	uint64_t drain_ms;
 	int discard;
-	int if_due;	/* nobody asked: see DUE_DELETE */
+	int if_due;	/* no client asked: see DUE_DELETE */
 	int was_warm;
 };
 /* Takes the sandbox of a record away and marks it released; r is loaded anew.  The lock of its session is held meanwhile. */
 int release_locked(struct service *s, struct record *r, struct release how, struct err *e);
-/* The same, asked for by nobody in particular. */
+/* The same, without a client. */
 int service_release_record(struct service *s, struct record *r, uint64_t drain_ms, struct err *e);
 /* The stopped sandbox of that name, if it still is due and not in use: ERR_BUSY. */
 int service_archive_due(struct service *s, const char *name, struct err *e);
@@ -371,7 +371,7 @@ int place_enter(struct service *s, const char *name, uint64_t memory_bytes, uint
  * the only error.
  */
 int place_take_over(struct service *s, const char *name, const char *id, uint64_t memory_bytes, uint64_t cpu_milli, struct err *e);
-/* It is there now, and has this id. */
+/* It exists now, and has this id. */
 void place_made(struct service *s, const char *name, const char *id);
 /* It has stopped, or is about to run again: max_sandboxes counts those that run.  The latter waits for room, ERR_LIMIT. */
 void place_stopped(struct service *s, const char *name);
@@ -410,7 +410,7 @@ int tenancy_open(struct service *s, struct config *c, struct registry *ret, stru
 
 /* The path of the workspace for a new session id. */
 void workspace_path(struct service *s, const char *session_id, char ret[512]);
-/* Makes the one that the record names. */
+/* Makes the workspace that the record names. */
 int workspace_make(struct service *s, const struct record *r, struct err *e);
 /*
  * Gives it to the user of the new sandbox, if we made it and it belongs to root. Only numeric
@@ -469,7 +469,7 @@ void archives_look(struct service *s);
 
 struct tools *tools_new(struct err *e);
 void tools_free(struct tools *t);
-/* Those not used for idle_ms end. */
+/* Ends those that were unused for idle_ms. */
 void tools_expire(struct service *s, uint64_t idle_ms);
 /* Ends its kernels and servers; the servers start again at their next use. */
 void tools_forget(struct service *s, const char *name);

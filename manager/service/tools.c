@@ -394,7 +394,7 @@ static int add_server(struct service_use *u, const char *name, const json_t *con
 	failed = start_server(u, p, e) < 0 || mcp_remember(s, u->name, name, config, 0, e) < 0;
 	give(s->tools, p, failed);
 	if (failed)
-		drop(s->tools, u->name, name, 0);	/* what was there before comes back by the record */
+		drop(s->tools, u->name, name, 0);	/* the old ones come back from the record */
 	return failed ? -1 : 1;
 }
 
@@ -562,7 +562,7 @@ static json_t *call_server(struct service_use *u, const char *tool, const json_t
 		err_set(e, ERR_NOT_FOUND, "MCP server %s has gone", server);
 		return NULL;
 	}
-	/* one that has ended is started again */
+	/* an ended one is started again */
 	if (start_server(u, p, e) == 0)
 		result = rpc(u, p, "tools/call", json_pack("{s:s,s:o}", "name", tool, "arguments",
 							   arguments ? json_deep_copy(arguments) : json_object()), u->timeout_ms, e);
