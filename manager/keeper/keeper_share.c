@@ -17,6 +17,11 @@ static int check(const struct keeper *k, struct err *e)
 		return err_set(e, ERR_INVALID,
 			       "it has the host's network, not one of its own; hint: --network "
 			       "host");
+	/* at its end this sandbox would stand still, and the other one go on */
+	if (k->life.budget.v[LIVEBUDGET_NET])
+		return err_set(e, ERR_INVALID,
+			       "its traffic has a budget, which no other sandbox can use up; hint: "
+			       "--network-bytes in place of net in --budget");
 	if (k->spec->network == NETWORK_JOINED && k->sandbox.net.notice_fd < 0)
 		return err_set(e, ERR_INVALID,
 			       "sandbox %s, whose network it had joined, has ended; hint: berth "

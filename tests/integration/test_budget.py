@@ -143,7 +143,7 @@ def test_a_sandbox_whose_traffic_is_budgeted_joins_no_network_that_is_not_counte
         b.berth("network", "create", "--internal", name, ok=True)
     with Box("--name", "x", "--network", "one", "--budget", "net=1g") as x:
         b.one_line_error(b.berth("network", "connect", "two", "x"), 2, "budget of net", "hint")
-        x.main.close()
+        b.one_line_error(b.berth("create", "--network", "container:x", "host"), 2, "budget", "--network-bytes")
         b.berth("stop", "x", ok=True)
         b.one_line_error(b.berth("network", "connect", "two", "x"), 2, "budget of net", "hint")
     b.berth("network", "prune", ok=True)

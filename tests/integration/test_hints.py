@@ -227,6 +227,7 @@ the io controller of cgroup v2, with BFQ or the cost model
 a kernel with CONFIG_BFQ_GROUP_IOSCHED
 a kernel with CONFIG_BLK_CGROUP
 berth create without net in --budget
+--network-bytes in place of net in --budget
 a host with cgroup v2 alone
 read and read-iops alone, or a host with cgroup v2 alone
 ext4, xfs or btrfs
