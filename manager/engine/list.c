@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "manager/engine/id.h"
+#include "manager/engine/objects.h"
 #include "manager/engine/view.h"
 
 #define COMMAND_MAX 8192
@@ -27,21 +28,68 @@ json_t *engine_ports(const struct engine_view *v)
 	return all;
 }
 
+/* Its names there: what it was asked for, and the short id, by which compose knows it again. */
+static json_t *aliases_of(const struct engine_view *v, const char *network, const json_t *said)
+{
+	json_t *list;
+
+	if (!strcmp(network, "bridge") || !strcmp(network, "host") || !strcmp(network, "none"))
+		return json_null();
+	list = json_is_array(said) ? json_deep_copy(said) : json_array();
+	json_array_append_new(list, json_string(v->id));
+	return list;
+}
+
+static json_t *endpoint(const struct engine_view *v, const char *network, const json_t *said,
+			const json_t *address)
+{
+	char id[ENGINE_ID];
+
+	engine_network_id(network, id);
+	return json_pack("{s:n,s:n,s:o,s:s,s:s,s:s,s:s,s:s,s:i,s:s}", "IPAMConfig", "Links",
+			 "Aliases", aliases_of(v, network, said), "NetworkID", id, "EndpointID", "",
+			 "Gateway", "", "MacAddress", "", "IPAddress",
+			 json_is_string(address) ? json_string_value(address) : "", "IPPrefixLen",
+			 0, "IPv6Gateway", "");
+}
+
+/* Of a network joined later, where it runs. */
+static const json_t *address_on(const struct engine_view *v, const char *network)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(json_object_get(v->network, "networks"), i, row) {
+		const char *name = json_string_value(json_object_get(row, "network"));
+
+		if (name && !strcmp(name, network))
+			return json_object_get(row, "address");
+	}
+	return NULL;
+}
+
 json_t *engine_networks(const struct engine_view *v)
 {
-	const json_t *address = json_object_get(v->network, "address");
-	json_t *one = json_pack("{s:n,s:n,s:n,s:s,s:s,s:s,s:s,s:o,s:i,s:s}", "IPAMConfig", "Links",
-				"Aliases", "NetworkID", "", "EndpointID", "", "Gateway", "",
-				"MacAddress", "", "IPAddress",
-				json_is_string(address) ? json_deep_copy(address) : json_string(""),
-				"IPPrefixLen", 0, "IPv6Gateway", "");
+	const json_t *asked = json_object_get(engine_asked(v, "NetworkingConfig"), "EndpointsConfig"),
+		     *row;
+	const char *mode = engine_network_mode(v);
 	json_t *all = json_object();
+	size_t i;
 
 	/* a container in another's network has no endpoint of its own */
 	if (json_object_get(json_object_get(v->record, "network"), "container"))
-		json_decref(one);
-	else
-		json_object_set_new(all, engine_network_mode(v), one);
+		return all;
+	json_object_set_new(all, mode,
+			    endpoint(v, mode, json_object_get(json_object_get(asked, mode), "Aliases"),
+				     json_object_get(v->network, "address")));
+	json_array_foreach(json_object_get(v->record, "networks"), i, row) {
+		const char *name = json_string_value(json_object_get(row, "network"));
+
+		if (name)
+			json_object_set_new(all, name,
+					    endpoint(v, name, json_object_get(row, "aliases"),
+						     address_on(v, name)));
+	}
 	return all;
 }
 
