@@ -13,11 +13,15 @@
 #include "base/mem.h"
 #include "manager/api/e2b.h"
 #include "manager/api/estream.h"
+#include "manager/api/http_hold.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
 
 #define CONTEXT "code-" /* then the language, "-", and the context's id */
-#define LINE_MAX_BYTES (16u << 20)
+#define LINE_MAX_BYTES (8u << 20)
+#define LINE_FREE (64u << 10) /* of a line, which is not counted */
+#define LINE_COST 4	      /* bytes of memory for one of a line: parsed, and written again */
+#define VALUES_MAX 65536      /* of a line */
 #define SEND_PIECE (256u << 10)
 #define ID_BYTES 8
 
@@ -227,6 +231,7 @@ struct cell {
 	char command[24], id[2 * ID_BYTES + 1];
 	uint64_t from;
 	struct buf line;
+	struct http_hold hold;
 };
 
 static void cell_free(void *ctx)
@@ -234,6 +239,7 @@ static void cell_free(void *ctx)
 	struct cell *c = ctx;
 
 	buf_release(&c->line);
+	http_hold_end(&c->hold);
 	box_close(&c->box);
 	free(c);
 }
@@ -276,15 +282,37 @@ static int send_cell(struct cell *c, const json_t *body, struct err *e)
 	return 0;
 }
 
+/* How many values JSON text has at least: what it costs as objects is another thing than its length. */
+static size_t count_values(const char *line, size_t n)
+{
+	size_t count = 0, i;
+	int quoted = 0;
+
+	for (i = 0; i < n; i++) {
+		if (quoted && line[i] == '\\')
+			i++;
+		else if (line[i] == '"')
+			quoted = !quoted;
+		else if (!quoted)
+			count += line[i] == ',' || line[i] == '[' || line[i] == '{';
+	}
+	return count;
+}
+
 /* One line of the kernel's: 1 go on, 0 it was the cell's last. */
 static int take_line(struct estream *s, struct cell *c, const char *line, size_t n, struct err *e)
 {
 	struct err ignored;
-	autojson json_t *event = json_parse(line, n, LINE_MAX_BYTES, "line", &ignored);
-	const char *id = json_string_value(json_object_get(event, "id"));
-	const char *type = json_string_value(json_object_get(event, "type"));
-	int last = type && !strcmp(type, "end_of_execution");
+	autojson json_t *event = NULL;
+	const char *id, *type;
+	int last;
 
+	if (count_values(line, n) > VALUES_MAX)
+		return err_set(e, ERR_LIMIT, "a result has more than %d values", VALUES_MAX);
+	event = json_parse(line, n, LINE_MAX_BYTES, "line", &ignored);
+	id = json_string_value(json_object_get(event, "id"));
+	type = json_string_value(json_object_get(event, "type"));
+	last = type && !strcmp(type, "end_of_execution");
 	if (!id || !type || strcmp(id, c->id))
 		return 1;
 	json_object_del(event, "id");
@@ -322,15 +350,24 @@ static int add_death(struct estream *s, const json_t *verdict, struct err *e)
 			   e);
 }
 
-static int next_event(struct estream *s, struct http_request *rq, struct err *e)
+/* What a long line takes of berthd counts as a body that it holds. */
+static int hold_line(struct cell *c, struct http_request *rq, struct err *e)
+{
+	size_t want = c->line.len > LINE_FREE ? LINE_COST * c->line.len : 0;
+
+	if (want < c->hold.bytes)
+		http_hold_end(&c->hold);
+	return want > c->hold.bytes ? http_hold_take(rq, &c->hold, want - c->hold.bytes, e) : 0;
+}
+
+static int receive(struct estream *s, struct http_request *rq, struct err *e)
 {
 	struct cell *c = s->ctx;
 	autojson json_t *answer = box_receive_data(&c->box, -1, &c->line, e);
 	const json_t *part;
 	int r;
 
-	(void)rq;
-	if (!answer)
+	if (!answer || hold_line(c, rq, e) < 0)
 		return -1;
 	part = json_object_get(answer, "stdout");
 	c->from = part ? (uint64_t)json_integer_value(json_object_get(part, "next")) : c->from;
@@ -340,6 +377,22 @@ static int next_event(struct estream *s, struct http_request *rq, struct err *e)
 	if (json_is_true(json_object_get(answer, "ended")))
 		return add_death(s, json_object_get(answer, "verdict"), e);
 	return ask_more(c, e) < 0 ? -1 : 1;
+}
+
+static int next_event(struct estream *s, struct http_request *rq, struct err *e)
+{
+	struct cell *c = s->ctx;
+	int r = receive(s, rq, e);
+
+	if (r > 0 && hold_line(c, rq, e) == 0)
+		return 1;
+	if (r == 0 || e->code != ERR_LIMIT)
+		return r > 0 ? -1 : r;
+	/* as an event, which the SDKs show */
+	return estream_add(s, "", 0,
+			   json_pack("{s:s,s:s,s:s,s:s}", "type", "error", "name", "OutputTooLarge",
+				     "value", e->msg, "traceback", ""),
+			   e);
 }
 
 /* The context that the body names, or its language's own, which is made when it is not there. */

@@ -8,6 +8,7 @@ import os
 import berthtest as b
 import daemon
 from daemon import Daemon
+from e2bwire import Client
 
 COST = 23
 MANY = 50000      # 150,000 took 330 MiB before: this many took 110
@@ -130,3 +131,36 @@ def test_S42_a_listing_and_a_batch_of_a_workspace_are_bounded():
             r = d.post(f"/v1/manager/sandboxes/{name}/upload", {}, token=daemon.TENANT, timeout=300)
             assert r.status == 200, r
         assert json.loads(d.get("/v1/manager/sandboxes", token=daemon.TENANT).body)["sandboxes"]
+
+
+FLOOD = """
+import os, sys
+out = sys.modules['__main__'].answers.fileno()
+def write(data):
+    while data:
+        data = data[os.write(out, data):]
+write(b'{"id":"x","type":"result","json":[' + b'1,' * (15 << 19) + b'1]}\\n')
+write(b'{"id":"x","type":"result","text":"' + b'y' * (15 << 20) + b'"}\\n')
+write(b'z' * (40 << 20) + b'\\n')
+'done'
+"""
+
+
+def test_S42_what_kernels_of_e2b_say_is_bounded():
+    """A hostile kernel's lines, of no end or of millions of values, cost berthd no more than an upload may."""
+    with Daemon(tcp=True) as d:
+        e = Client(d).create()
+        contexts = [e.ask("POST", "/contexts", {"language": "python"}).json["id"] for _ in range(6)]
+
+        def cell(context):
+            c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120)
+            c.request("POST", "/execute", json.dumps({"code": FLOOD, "context_id": context}), {**e.headers, "Content-Type": "application/json"})
+            return [json.loads(line) for line in c.getresponse().read().splitlines()]
+
+        with Peak(d.p.pid), concurrent.futures.ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(cell, contexts))
+        # each is told, by its end or by an error, and the next cell has an answer
+        for told in answers:
+            assert told[-1]["type"] == "end_of_execution" or "error" in told[-1] or told[-1]["type"] == "error", told[-1]
+        assert e.run("echo still there")[0] == b"still there\n"
+        assert any(v.get("text") == "42" for v in [json.loads(line) for line in e.ask("POST", "/execute", {"code": "6 * 7"}).body.splitlines()])
