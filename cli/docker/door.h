@@ -46,6 +46,13 @@ void door_release(struct door_args *a);
 int door_on(const struct door_args *a, const char *flag);
 /* NULL when it was not given. */
 const char *door_value(const struct door_args *a, const char *flag);
+/* A text of a document, or "". */
+static inline const char *door_text(const json_t *obj, const char *key)
+{
+	const char *s = json_string_value(json_object_get(obj, key));
+
+	return s ? s : "";
+}
 /* An array, borrowed; NULL when it was not given. */
 const json_t *door_list(const struct door_args *a, const char *flag);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/docker/door.h"
+#include "cli/docker/verbs.h"
 #include "manager/engine/id.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
@@ -84,4 +84,25 @@ int door_each(const struct door_args *a, door_fn *fn, void *ctx)
 		sandbox_ref_close(&s);
 	}
 	return status;
+}
+
+int door_do(const struct command *self, int argc, char **argv, int least, int most, door_work *work)
+{
+	struct door_args a;
+	int status = 0;
+	struct err e;
+
+	if (!door_parse(&a, self, argc, argv, least, most))
+		status = a.status;
+	else if (work(&a, &e) < 0)
+		status = door_error(&e);
+	door_release(&a);
+	return status;
+}
+
+int door_dispatch(const struct door_row *row, const struct command *self, int argc, char **argv)
+{
+	while (strcmp(row->verb, self->name))
+		row++;
+	return door_do(self, argc, argv, row->least, row->most, row->work);
 }

@@ -15,13 +15,6 @@
 #define SHORT_ID 12
 #define REF_MAX 400
 
-static const char *text_of(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s ? s : "";
-}
-
 int door_store(struct sandbox_ref *s, struct err *e)
 {
 	char path[sizeof(s->config.state_dir) + 16];
@@ -58,7 +51,7 @@ static const char *short_id(const char *id, int whole)
 
 static json_t *row_of(const json_t *image, const char *name, int whole)
 {
-	const char *id = text_of(image, "Id"), *colon = strrchr(name, ':');
+	const char *id = door_text(image, "Id"), *colon = strrchr(name, ':');
 	const time_t made = (time_t)json_integer_value(json_object_get(image, "Created"));
 	const int n = colon && !strchr(colon, '/') ? (int)(colon - name) : (int)strlen(name);
 	char ago[60], created[60], size[40];
@@ -126,7 +119,7 @@ static int print(const struct door_args *a, const json_t *list, struct err *e)
 				continue;
 			if (door_on(a, "quiet") && !told++)
 				printf("%.*s\n", whole ? 80 : SHORT_ID,
-				       short_id(text_of(image, "Id"), whole));
+				       short_id(door_text(image, "Id"), whole));
 			json_array_append_new(rows, row_of(image, text, whole));
 		}
 	}
@@ -156,16 +149,7 @@ static int list(const struct door_args *a, struct err *e)
 
 static int images_main(const struct command *self, int argc, char **argv)
 {
-	struct door_args a;
-	struct err e;
-	int status = 0;
-
-	if (!door_parse(&a, self, argc, argv, 0, 1))
-		status = a.status;
-	else if (list(&a, &e) < 0)
-		status = door_error(&e);
-	door_release(&a);
-	return status;
+	return door_do(self, argc, argv, 0, 1, list);
 }
 
 static const struct opt images_options[] = {
@@ -216,7 +200,7 @@ int door_fetch(const char *image, const char *platform, int quiet, struct err *e
 		return -1;
 	if (!quiet)
 		door_say(0, "Digest: %s\nStatus: Downloaded newer image for %s",
-			 text_of(said, "digest"), name);
+			 door_text(said, "digest"), name);
 	return 0;
 }
 
@@ -262,7 +246,7 @@ static json_t *step_of(const json_t *step, const struct door_args *a)
 {
 	const time_t made = (time_t)json_integer_value(json_object_get(step, "Created"));
 	const double size = json_number_value(json_object_get(step, "Size"));
-	const char *by = text_of(step, "CreatedBy"), *id = text_of(step, "Id");
+	const char *by = door_text(step, "CreatedBy"), *id = door_text(step, "Id");
 	const int whole = door_on(a, "no-trunc");
 	char ago[60], when[60], bytes[40];
 	struct tm tm;
@@ -278,7 +262,7 @@ static json_t *step_of(const json_t *step, const struct door_args *a)
 		whole ? json_string(id) : json_sprintf("%.*s", SHORT_ID, short_id(id, 0)),
 		"CreatedSince", json_sprintf("%s ago", ago), "CreatedAt", when, "CreatedBy",
 		whole || strlen(by) <= 45 ? json_string(by) : json_sprintf("%.44s\xe2\x80\xa6", by),
-		"Size", bytes, "Comment", text_of(step, "Comment"));
+		"Size", bytes, "Comment", door_text(step, "Comment"));
 }
 
 static int history(const struct door_args *a, struct err *e)
@@ -300,12 +284,12 @@ static int history(const struct door_args *a, struct err *e)
 	said = doc ? door_call(argv, e) : NULL;
 	if (!said)
 		return -1;
-	steps = engine_image_history(said, text_of(doc, "Id"));
+	steps = engine_image_history(said, door_text(doc, "Id"));
 	json_array_foreach (steps, i, step) {
 		json_t *row = step_of(step, a);
 
 		if (door_on(a, "quiet"))
-			printf("%s\n", text_of(row, "ID"));
+			printf("%s\n", door_text(row, "ID"));
 		json_array_append_new(rows, row);
 	}
 	return door_on(a, "quiet") ? 0 : door_rows(door_value(a, "format"), rows, heads, 5, e);
@@ -313,16 +297,7 @@ static int history(const struct door_args *a, struct err *e)
 
 static int history_main(const struct command *self, int argc, char **argv)
 {
-	struct door_args a;
-	struct err e;
-	int status = 0;
-
-	if (!door_parse(&a, self, argc, argv, 1, 1))
-		status = a.status;
-	else if (history(&a, &e) < 0)
-		status = door_error(&e);
-	door_release(&a);
-	return status;
+	return door_do(self, argc, argv, 1, 1, history);
 }
 
 static const struct opt history_options[] = {

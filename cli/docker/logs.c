@@ -146,13 +146,6 @@ struct stream {
 	struct engine_events events;
 };
 
-static const char *text_of(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s ? s : "";
-}
-
 /* "2026-11-23T10:00:00.123000000Z container start ID (image=host, name=web)" */
 static int print_event(const json_t *event, const char *time, struct err *e)
 {
@@ -163,7 +156,8 @@ static int print_event(const json_t *event, const char *time, struct err *e)
 	int first = 1;
 
 	if (buf_addf(&b, e, "%.*s000000Z %s %s %s (", (int)strcspn(time, "Z"), time,
-		     text_of(event, "Type"), text_of(event, "Action"), text_of(actor, "ID")) < 0)
+		     door_text(event, "Type"), door_text(event, "Action"),
+		     door_text(actor, "ID")) < 0)
 		return -1;
 	json_object_foreach (json_object_get(actor, "Attributes"), key, v) {
 		if (buf_addf(&b, e, "%s%s=%s", first ? "" : ", ", key, json_string_value(v)) < 0)
@@ -176,7 +170,7 @@ static int print_event(const json_t *event, const char *time, struct err *e)
 /* What is too old to be wanted is what tells the names of others. */
 static int take(struct stream *x, const json_t *entry, struct err *e)
 {
-	const char *time = text_of(entry, "time");
+	const char *time = door_text(entry, "time");
 	autojson json_t *event = engine_events_take(&x->events, entry), *list = NULL;
 
 	if (!event || strcmp(time, x->since) < 0 || (x->until[0] && strcmp(time, x->until) > 0))

@@ -16,13 +16,6 @@
 
 #define EVERY_MS 1000
 
-static const char *text_of(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s ? s : "";
-}
-
 static double number_at(const json_t *doc, const char *a, const char *b, const char *c)
 {
 	const json_t *j = json_object_get(doc, a);
@@ -88,7 +81,7 @@ static json_t *row_of(const json_t *d, const char *id)
 	double used = number_at(d, "memory_stats", "usage", NULL),
 	       most = number_at(d, "memory_stats", "limit", NULL), rx = 0, tx = 0;
 	json_t *nets = json_object_get(d, "networks"), *one;
-	const char *key, *name = text_of(d, "name");
+	const char *key, *name = door_text(d, "name");
 
 	json_object_foreach (nets, key, one) {
 		rx += number_at(one, "rx_bytes", NULL, NULL);
@@ -153,7 +146,7 @@ static json_t *names_of(const struct door_args *a, struct err *e)
 		all = engine_load_list(&s.registry, none, door_on(a, "all"), 0, e);
 	sandbox_ref_close(&s);
 	json_array_foreach (all, i, one)
-		json_array_append_new(names, json_string(text_of(one, "Id")));
+		json_array_append_new(names, json_string(door_text(one, "Id")));
 	if (all)
 		return names;
 	json_decref(names);
@@ -236,11 +229,11 @@ static int print_port(const char *what, const json_t *bindings, int alone)
 	size_t i;
 
 	json_array_foreach ((json_t *)(size_t)bindings, i, b) {
-		const char *ip = text_of(b, "HostIp");
+		const char *ip = door_text(b, "HostIp");
 
 		if (!alone)
 			printf("%s -> ", what);
-		printf(strchr(ip, ':') ? "[%s]:%s\n" : "%s:%s\n", ip, text_of(b, "HostPort"));
+		printf(strchr(ip, ':') ? "[%s]:%s\n" : "%s:%s\n", ip, door_text(b, "HostPort"));
 	}
 	return (int)json_array_size(bindings);
 }
@@ -291,7 +284,7 @@ static int diff(const struct door_args *a, struct err *e)
 	json_array_foreach (changes, i, one) {
 		const json_int_t kind = json_integer_value(json_object_get(one, "Kind"));
 
-		printf("%c %s\n", "CAD"[kind >= 0 && kind < 3 ? kind : 0], text_of(one, "Path"));
+		printf("%c %s\n", "CAD"[kind >= 0 && kind < 3 ? kind : 0], door_text(one, "Path"));
 	}
 	return changes ? 0 : -1;
 }
@@ -357,11 +350,7 @@ static int update_main(const struct command *self, int argc, char **argv)
 
 /* ---- the verbs ------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *verb;
-	int least, most;
-	int (*run)(const struct door_args *a, struct err *e);
-} verbs[] = {
+static const struct door_row verbs[] = {
 	{ "stats", 0, -1, stats },
 	{ "top", 1, -1, top },
 	{ "port", 1, 2, port },
@@ -370,19 +359,7 @@ static const struct {
 
 static int verb_main(const struct command *self, int argc, char **argv)
 {
-	struct door_args a;
-	int status = 0;
-	struct err e;
-	size_t i = 0;
-
-	while (strcmp(verbs[i].verb, self->name))
-		i++;
-	if (!door_parse(&a, self, argc, argv, verbs[i].least, verbs[i].most))
-		status = a.status;
-	else if (verbs[i].run(&a, &e) < 0)
-		status = door_error(&e);
-	door_release(&a);
-	return status;
+	return door_dispatch(verbs, self, argc, argv);
 }
 
 static const struct opt stats_options[] = {
@@ -428,8 +405,7 @@ VERB(top, "top", "CONTAINER [ps OPTIONS]", "Display the running processes of a c
 VERB(port, "port", "CONTAINER [PRIVATE_PORT[/PROTO]]",
 	"List port mappings or a specific mapping for the container", NULL, 0, verb_main, 0);
 VERB(diff, "diff", "CONTAINER",
-	"Inspect changes to files or directories on a container's filesystem", NULL, 0,
-	verb_main, 0);
+	"Inspect changes to files or directories on a container's filesystem", NULL, 0, verb_main, 0);
 VERB(update, "update", "[OPTIONS] CONTAINER [CONTAINER...]",
 	"Update configuration of one or more containers", update_options, ARRAY_LEN(update_options),
 	update_main, 0);

@@ -13,13 +13,6 @@
 
 static const char *const builtin[] = { "bridge", "host", "none" };
 
-static const char *text_of(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s ? s : "";
-}
-
 /* ---- networks -------------------------------------------------------------------------------- */
 
 struct naming {
@@ -84,7 +77,7 @@ json_t *door_network_document(struct sandbox_ref *s, const char *want, struct er
 static int add_network(const struct door_args *a, json_t *rows, const json_t *filters, json_t *doc,
 		       struct err *e)
 {
-	autojson json_t *owned = doc;
+	autojson json_t *owned __attribute__((unused)) = doc;
 	const json_t *labels = json_object_get(doc, "Labels");
 	const int whole = door_on(a, "no-trunc");
 	int wanted = doc ? engine_object_matches(filters, doc, e) : -1;
@@ -92,13 +85,13 @@ static int add_network(const struct door_args *a, json_t *rows, const json_t *fi
 	if (wanted <= 0)
 		return wanted;
 	if (door_on(a, "quiet"))
-		return printf("%.*s\n", whole ? 64 : SHORT_ID, text_of(doc, "Id")) < 0;
+		return printf("%.*s\n", whole ? 64 : SHORT_ID, door_text(doc, "Id")) < 0;
 	return json_array_append_new(
 		rows, json_pack("{s:s,s:s,s:o,s:b,s:o,s:s,s:s,s:O}", "CreatedAt",
-				text_of(doc, "Created"), "Driver", text_of(doc, "Driver"), "ID",
-				json_sprintf("%.*s", whole ? 64 : SHORT_ID, text_of(doc, "Id")),
+				door_text(doc, "Created"), "Driver", door_text(doc, "Driver"), "ID",
+				json_sprintf("%.*s", whole ? 64 : SHORT_ID, door_text(doc, "Id")),
 				"Internal", json_is_true(json_object_get(doc, "Internal")),
-				"Labels", door_labels_text(labels), "Name", text_of(doc, "Name"),
+				"Labels", door_labels_text(labels), "Name", door_text(doc, "Name"),
 				"Scope", "local", "Label", labels));
 }
 
@@ -193,7 +186,7 @@ static int prune_networks(const struct door_args *a, struct err *e)
 	if (!door_sure(a, "This will remove all custom networks not used by a container."))
 		return 0;
 	said = door_call(argv, e);
-	json_array_foreach(json_object_get(said, "removed"), i, one)
+	json_array_foreach (json_object_get(said, "removed"), i, one)
 		printf("%s%s\n", i ? "" : "Deleted Networks:\n", json_string_value(one));
 	return said ? 0 : -1;
 }
@@ -242,11 +235,7 @@ static int leave(const struct door_args *a, struct err *e)
 
 /* ---- the verbs ---------------------------------------------------------------------------- */
 
-static const struct {
-	const char *verb;
-	int least, most;
-	int (*run)(const struct door_args *a, struct err *e);
-} verbs[] = {
+static const struct door_row verbs[] = {
 	{ "network ls", 0, 0, list_networks },     { "network create", 1, 1, make_network },
 	{ "network connect", 2, 2, join },         { "network disconnect", 2, 2, leave },
 	{ "network prune", 0, 0, prune_networks },
@@ -254,19 +243,7 @@ static const struct {
 
 static int verb_main(const struct command *self, int argc, char **argv)
 {
-	struct door_args a;
-	int status = 0;
-	struct err e;
-	size_t i = 0;
-
-	while (strcmp(verbs[i].verb, self->name))
-		i++;
-	if (!door_parse(&a, self, argc, argv, verbs[i].least, verbs[i].most))
-		status = a.status;
-	else if (verbs[i].run(&a, &e) < 0)
-		status = door_error(&e);
-	door_release(&a);
-	return status;
+	return door_dispatch(verbs, self, argc, argv);
 }
 
 static int rm_main(const struct command *self, int argc, char **argv)

@@ -8,13 +8,6 @@
 #include "cli/docker/verbs.h"
 #include "manager/engine/objects.h"
 
-static const char *text_of(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s ? s : "";
-}
-
 /* ---- shared with networks ---- */
 
 json_t *door_labels_text(const json_t *labels)
@@ -74,24 +67,8 @@ json_t *door_volumes(const json_t *filters, struct err *e)
 {
 	static const char *const argv[] = { "berth", "volume", "ls", "--json", NULL };
 	autojson json_t *records = door_call(argv, e);
-	json_t *all = json_array();
-	const json_t *record;
-	int keep = 0;
-	size_t i;
 
-	json_array_foreach (records, i, record) {
-		autojson json_t *doc = engine_volume(record);
-
-		keep = engine_object_matches(filters, doc, e);
-		if (keep < 0)
-			break;
-		if (keep)
-			json_array_append(all, doc);
-	}
-	if (records && keep >= 0)
-		return all;
-	json_decref(all);
-	return NULL;
+	return records ? engine_volumes(records, filters, e) : NULL;
 }
 
 json_t *door_volume_document(struct sandbox_ref *s, const char *name, struct err *e)
@@ -102,7 +79,7 @@ json_t *door_volume_document(struct sandbox_ref *s, const char *name, struct err
 
 	(void)s;
 	json_array_foreach (all, i, one)
-		if (!strcmp(text_of(one, "Name"), name))
+		if (!strcmp(door_text(one, "Name"), name))
 			return json_deep_copy(one);
 	if (all)
 		err_set(e, ERR_NOT_FOUND, "get %.100s: no such volume", name);
@@ -126,12 +103,12 @@ static int list_volumes(const struct door_args *a, struct err *e)
 		const json_t *labels = json_object_get(v, "Labels");
 
 		if (door_on(a, "quiet"))
-			printf("%s\n", text_of(v, "Name"));
+			printf("%s\n", door_text(v, "Name"));
 		json_array_append_new(
-			rows, json_pack("{s:s,s:o,s:s,s:s,s:s,s:O}", "Driver", text_of(v, "Driver"),
-					"Labels", door_labels_text(labels), "Mountpoint",
-					text_of(v, "Mountpoint"), "Name", text_of(v, "Name"),
-					"Scope", "local", "Label", labels));
+			rows, json_pack("{s:s,s:o,s:s,s:s,s:s,s:O}", "Driver",
+					door_text(v, "Driver"), "Labels", door_labels_text(labels),
+					"Mountpoint", door_text(v, "Mountpoint"), "Name",
+					door_text(v, "Name"), "Scope", "local", "Label", labels));
 	}
 	return door_on(a, "quiet") ? 0 : door_rows(door_value(a, "format"), rows, heads, 2, e);
 }
@@ -176,8 +153,8 @@ static int prune_volumes(const struct door_args *a, struct err *e)
 	json_array_foreach (all, i, v) {
 		struct err ignored;
 
-		if (door_remove_object("volume", text_of(v, "Name"), 0, &ignored) == 0)
-			printf("%s%s\n", told++ ? "" : "Deleted Volumes:\n", text_of(v, "Name"));
+		if (door_remove_object("volume", door_text(v, "Name"), 0, &ignored) == 0)
+			printf("%s%s\n", told++ ? "" : "Deleted Volumes:\n", door_text(v, "Name"));
 	}
 	return printf("%sTotal reclaimed space: 0B\n", told ? "\n" : "") < 0;
 }
@@ -191,11 +168,7 @@ static int prune_all(const struct door_args *a, struct err *e)
 
 /* ---- the verbs ---------------------------------------------------------------------------- */
 
-static const struct {
-	const char *verb;
-	int least, most;
-	int (*run)(const struct door_args *a, struct err *e);
-} verbs[] = {
+static const struct door_row verbs[] = {
 	{ "volume ls", 0, 0, list_volumes },
 	{ "volume create", 0, 1, make_volume },
 	{ "volume prune", 0, 0, prune_all },
@@ -203,19 +176,7 @@ static const struct {
 
 static int verb_main(const struct command *self, int argc, char **argv)
 {
-	struct door_args a;
-	int status = 0;
-	struct err e;
-	size_t i = 0;
-
-	while (strcmp(verbs[i].verb, self->name))
-		i++;
-	if (!door_parse(&a, self, argc, argv, verbs[i].least, verbs[i].most))
-		status = a.status;
-	else if (verbs[i].run(&a, &e) < 0)
-		status = door_error(&e);
-	door_release(&a);
-	return status;
+	return door_dispatch(verbs, self, argc, argv);
 }
 
 static int rm_main(const struct command *self, int argc, char **argv)

@@ -70,16 +70,9 @@ int door_sure(const struct door_args *a, const char *what)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s ? s : "";
-}
-
 static json_t *command_of(const json_t *c, int whole)
 {
-	const char *text = text_of(c, "Command");
+	const char *text = door_text(c, "Command");
 	int n = (int)strlen(text);
 
 	if (whole || n <= COMMAND_SHOWN)
@@ -100,25 +93,13 @@ static json_t *ports_of(const json_t *c)
 	json_array_foreach (json_object_get(c, "Ports"), i, p) {
 		const int inside = (int)json_integer_value(json_object_get(p, "PrivatePort")),
 			  outside = (int)json_integer_value(json_object_get(p, "PublicPort"));
-		const char *ip = text_of(p, "IP"), *sep = i ? ", " : "";
+		const char *ip = door_text(p, "IP"), *sep = i ? ", " : "";
 
 		if (outside)
 			buf_addf(&b, &ignored, strchr(ip, ':') ? "%s[%s]:%d->" : "%s%s:%d->", sep,
 				 ip, outside);
-		buf_addf(&b, &ignored, "%s%d/%s", outside ? "" : sep, inside, text_of(p, "Type"));
+		buf_addf(&b, &ignored, "%s%d/%s", outside ? "" : sep, inside, door_text(p, "Type"));
 	}
-	return json_string(b.data ? b.data : "");
-}
-
-static json_t *labels_of(const json_t *labels)
-{
-	autobuf struct buf b = BUF_INIT(1 << 20);
-	struct err ignored;
-	const char *key;
-	json_t *v;
-
-	json_object_foreach ((json_t *)(size_t)labels, key, v)
-		buf_addf(&b, &ignored, "%s%s=%s", b.len ? "," : "", key, json_string_value(v));
 	return json_string(b.data ? b.data : "");
 }
 
@@ -130,11 +111,11 @@ static json_t *mounts_of(const json_t *c, int *ret_volumes)
 	size_t i;
 
 	json_array_foreach (json_object_get(c, "Mounts"), i, m) {
-		const char *name = text_of(m, "Name");
+		const char *name = door_text(m, "Name");
 
-		*ret_volumes += !strcmp(text_of(m, "Type"), "volume");
+		*ret_volumes += !strcmp(door_text(m, "Type"), "volume");
 		buf_addf(&b, &ignored, "%s%s", b.len ? "," : "",
-			 name[0] ? name : text_of(m, "Source"));
+			 name[0] ? name : door_text(m, "Source"));
 	}
 	return json_string(b.data ? b.data : "");
 }
@@ -171,11 +152,11 @@ static json_t *row_of(const json_t *c, int whole)
 	strftime(created, sizeof(created), "%Y-%m-%d %H:%M:%S %z %Z", &tm);
 	row = json_pack("{s:o,s:s,s:o,s:s,s:o,s:o,s:s,s:s}", "Command", command_of(c, whole),
 			"CreatedAt", created, "ID",
-			whole ? json_string(text_of(c, "Id")) :
-				json_sprintf("%.*s", SHORT_ID, text_of(c, "Id")),
-			"Image", text_of(c, "Image"), "Labels", labels_of(labels), "LocalVolumes",
-			json_sprintf("%d", volumes), "State", text_of(c, "State"), "Status",
-			text_of(c, "Status"));
+			whole ? json_string(door_text(c, "Id")) :
+				json_sprintf("%.*s", SHORT_ID, door_text(c, "Id")),
+			"Image", door_text(c, "Image"), "Labels", door_labels_text(labels),
+			"LocalVolumes", json_sprintf("%d", volumes), "State", door_text(c, "State"),
+			"Status", door_text(c, "Status"));
 	json_object_set_new(row, "Mounts", mounts);
 	json_object_set_new(row, "Names", names_of(c));
 	json_object_set_new(row, "Networks", networks_of(c));
@@ -215,7 +196,7 @@ static int print(const struct door_args *a, const json_t *list, struct err *e)
 
 	json_array_foreach ((json_t *)(size_t)list, i, c) {
 		if (door_on(a, "quiet"))
-			printf("%.*s\n", whole ? 64 : SHORT_ID, text_of(c, "Id"));
+			printf("%.*s\n", whole ? 64 : SHORT_ID, door_text(c, "Id"));
 		else
 			json_array_append_new(rows, row_of(c, whole));
 	}
@@ -247,16 +228,7 @@ static int list(const struct door_args *a, struct err *e)
 
 static int ps_main(const struct command *self, int argc, char **argv)
 {
-	struct door_args a;
-	struct err e;
-	int status = 0;
-
-	if (!door_parse(&a, self, argc, argv, 0, 0))
-		status = a.status;
-	else if (list(&a, &e) < 0)
-		status = door_error(&e);
-	door_release(&a);
-	return status;
+	return door_do(self, argc, argv, 0, 0, list);
 }
 
 static const struct opt options[] = {

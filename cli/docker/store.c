@@ -15,13 +15,6 @@
 #define CHANGES_MAX 16
 #define WORDS_MAX 200
 
-static const char *text_of(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s ? s : "";
-}
-
 static int no_image(const char *name, struct err *e)
 {
 	char room[REF_MAX];
@@ -67,8 +60,8 @@ static int remove_image(const char *name, int force, struct err *e)
 		return -1;
 	json_array_foreach (json_object_get(said, "removed"), i, one)
 		printf("Untagged: %s\n", json_string_value(one));
-	if (image_load(store, text_of(record, "digest"), &im, &ignored) < 0)
-		printf("Deleted: %s\n", text_of(record, "digest"));
+	if (image_load(store, door_text(record, "digest"), &im, &ignored) < 0)
+		printf("Deleted: %s\n", door_text(record, "digest"));
 	image_release(&im);
 	return 0;
 }
@@ -133,7 +126,7 @@ static int load(const struct door_args *a, struct err *e)
 		return -1;
 	said = door_call_reading(argv, e);
 	json_array_foreach (json_object_get(said, "images"), i, one)
-		printf("Loaded image: %s\n", text_of(one, "name"));
+		printf("Loaded image: %s\n", door_text(one, "name"));
 	return said ? 0 : -1;
 }
 
@@ -158,7 +151,7 @@ static int import(const struct door_args *a, struct err *e)
 		return -1;
 	said = door_call_reading(argv, e);
 	made = json_array_get(json_object_get(said, "images"), 0);
-	return said ? printf("%s\n", text_of(made, "digest")) < 0 : -1;
+	return said ? printf("%s\n", door_text(made, "digest")) < 0 : -1;
 }
 
 /* ---- save ------------------------------------------------------------------------------------ */
@@ -223,7 +216,7 @@ static int push(const struct door_args *a, struct err *e)
 	if (!said)
 		return -1;
 	return printf("%s: digest: %s\n", engine_image_tagged(name, room, sizeof(room)),
-		      text_of(said, "digest")) < 0;
+		      door_text(said, "digest")) < 0;
 }
 
 /* Docker's own registry has three names. */
@@ -304,7 +297,7 @@ static int commit(const struct door_args *a, struct err *e)
 	if (r == 0)
 		said = door_call(argv, e);
 	sandbox_ref_close(&s);
-	return said ? printf("%s\n", text_of(said, "digest")) < 0 : -1;
+	return said ? printf("%s\n", door_text(said, "digest")) < 0 : -1;
 }
 
 static int prune(const struct door_args *a, struct err *e)
@@ -345,11 +338,7 @@ static int search(const struct door_args *a, struct err *e)
 
 /* ---- the verbs ------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *verb;
-	int least, most;
-	int (*run)(const struct door_args *a, struct err *e);
-} verbs[] = {
+static const struct door_row verbs[] = {
 	{ "tag", 2, 2, tag },           { "load", 0, 0, load },     { "import", 1, 2, import },
 	{ "save", 1, WORDS_MAX, save }, { "push", 1, 1, push },     { "login", 0, 1, login },
 	{ "logout", 0, 1, logout },     { "commit", 1, 2, commit }, { "image prune", 0, 0, prune },
@@ -358,19 +347,7 @@ static const struct {
 
 static int verb_main(const struct command *self, int argc, char **argv)
 {
-	struct door_args a;
-	int status = 0;
-	struct err e;
-	size_t i = 0;
-
-	while (strcmp(verbs[i].verb, self->name))
-		i++;
-	if (!door_parse(&a, self, argc, argv, verbs[i].least, verbs[i].most))
-		status = a.status;
-	else if (verbs[i].run(&a, &e) < 0)
-		status = door_error(&e);
-	door_release(&a);
-	return status;
+	return door_dispatch(verbs, self, argc, argv);
 }
 
 static const struct opt load_options[] = {

@@ -9,13 +9,6 @@
 #include "manager/engine/system.h"
 #include "rootfs/store/catalog.h"
 
-static const char *text_of(const json_t *obj, const char *key)
-{
-	const char *s = json_string_value(json_object_get(obj, key));
-
-	return s ? s : "";
-}
-
 /* ---- version --------------------------------------------------------------------------------- */
 
 static json_t *version_document(void)
@@ -27,7 +20,7 @@ static json_t *version_document(void)
 			   "berth-docker " BERTH_VERSION, "Version", ENGINE_SAID_VERSION,
 			   "ApiVersion", ENGINE_API, "DefaultAPIVersion", ENGINE_API, "GitCommit",
 			   "berth", "GoVersion", "none", "Os", "linux", "Arch",
-			   text_of(server, "Arch"), "Context", "default");
+			   door_text(server, "Arch"), "Context", "default");
 	return json_pack("{s:o,s:o}", "Client", client, "Server", server);
 }
 
@@ -39,9 +32,9 @@ static void print_version(const json_t *doc)
 	       " OS/Arch:           linux/%s\n Context:           default\n\n"
 	       "Server: berth %s\n Engine:\n  Version:          %s\n"
 	       "  API version:      %s (minimum version %s)\n  OS/Arch:          linux/%s\n",
-	       BERTH_VERSION, ENGINE_SAID_VERSION, ENGINE_API, text_of(server, "Arch"),
+	       BERTH_VERSION, ENGINE_SAID_VERSION, ENGINE_API, door_text(server, "Arch"),
 	       BERTH_VERSION, ENGINE_SAID_VERSION, ENGINE_API, ENGINE_API_MIN,
-	       text_of(server, "Arch"));
+	       door_text(server, "Arch"));
 }
 
 /* One document by a template, or as JSON in one line. */
@@ -220,31 +213,16 @@ static int prune(const struct door_args *a, struct err *e)
 
 /* ---- the verbs ------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *verb;
-	int (*run)(const struct door_args *a, struct err *e);
-} verbs[] = {
-	{ "version", version },
-	{ "info", info },
-	{ "system df", df },
-	{ "system prune", prune },
+static const struct door_row verbs[] = {
+	{ "version", 0, 0, version },
+	{ "info", 0, 0, info },
+	{ "system df", 0, 0, df },
+	{ "system prune", 0, 0, prune },
 };
 
 static int verb_main(const struct command *self, int argc, char **argv)
 {
-	struct door_args a;
-	int status = 0;
-	struct err e;
-	size_t i = 0;
-
-	while (strcmp(verbs[i].verb, self->name))
-		i++;
-	if (!door_parse(&a, self, argc, argv, 0, 0))
-		status = a.status;
-	else if (verbs[i].run(&a, &e) < 0)
-		status = door_error(&e);
-	door_release(&a);
-	return status;
+	return door_dispatch(verbs, self, argc, argv);
 }
 
 static const struct opt format_option[] = {

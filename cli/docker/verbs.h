@@ -59,6 +59,20 @@ int door_exec_failed(const char *head, const struct err *why);
 /* Fetches an image, its progress on stderr. */
 int door_fetch(const char *image, const char *platform, int quiet, struct err *e);
 
+/* ---- what verbs are made of ---- */
+
+typedef int door_work(const struct door_args *a, struct err *e);
+/* Parses, works, tells the error: the exit status. */
+int door_do(const struct command *self, int argc, char **argv, int least, int most,
+	    door_work *work);
+/* A row of a table of verbs with one main function; the table has the verb. */
+struct door_row {
+	const char *verb;
+	int least, most;
+	door_work *work;
+};
+int door_dispatch(const struct door_row *rows, const struct command *self, int argc, char **argv);
+
 /* ---- others ---- */
 
 /* Of --filter: {"label":["a=b"]}, a new reference. */

@@ -26,24 +26,8 @@ static json_t *load_volumes(struct http_request *rq, struct err *e)
 static json_t *wanted_volumes(struct http_request *rq, const json_t *filters, struct err *e)
 {
 	autojson json_t *records = load_volumes(rq, e);
-	json_t *all = json_array();
-	const json_t *record;
-	int keep = 0;
-	size_t i;
 
-	json_array_foreach(records, i, record) {
-		autojson json_t *doc = engine_volume(record);
-
-		keep = engine_object_matches(filters, doc, e);
-		if (keep < 0)
-			break;
-		if (keep)
-			json_array_append(all, doc);
-	}
-	if (records && keep >= 0)
-		return all;
-	json_decref(all);
-	return NULL;
+	return records ? engine_volumes(records, filters, e) : NULL;
 }
 
 static int get_volumes(struct http_request *rq, struct err *e)

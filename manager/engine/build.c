@@ -114,8 +114,7 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 	return word(b, e, key, NULL, value);
 }
 
-/* ---- progress ---------------------------------------------------------------------------------
- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 static int begins(const char *text, const char *with)
 {

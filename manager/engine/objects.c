@@ -61,7 +61,7 @@ static json_t *members_of(const json_t *record)
 	const json_t *m;
 	size_t i;
 
-	json_array_foreach(json_object_get(record, "members"), i, m) {
+	json_array_foreach (json_object_get(record, "members"), i, m) {
 		char id[ENGINE_ID];
 
 		engine_id(text_of(m, "id"), id);
@@ -130,7 +130,7 @@ int engine_object_matches(const json_t *filters, const json_t *doc, struct err *
 	json_t *list;
 	size_t i;
 
-	json_object_foreach((json_t *)(size_t)filters, key, list) {
+	json_object_foreach ((json_t *)(size_t)filters, key, list) {
 		int found = json_array_size(list) == 0;
 
 		if (!strcmp(key, "label")) {
@@ -138,7 +138,7 @@ int engine_object_matches(const json_t *filters, const json_t *doc, struct err *
 				return 0;
 			continue;
 		}
-		json_array_foreach(list, i, one) {
+		json_array_foreach (list, i, one) {
 			int r = value_matches(doc, key, json_string_value(one));
 
 			if (r < 0)
@@ -149,4 +149,24 @@ int engine_object_matches(const json_t *filters, const json_t *doc, struct err *
 			return 0;
 	}
 	return 1;
+}
+
+json_t *engine_volumes(const json_t *records, const json_t *filters, struct err *e)
+{
+	json_t *all = json_array();
+	const json_t *record;
+	size_t i;
+
+	json_array_foreach ((json_t *)(size_t)records, i, record) {
+		autojson json_t *doc = engine_volume(record);
+		int keep = engine_object_matches(filters, doc, e);
+
+		if (keep < 0) {
+			json_decref(all);
+			return NULL;
+		}
+		if (keep)
+			json_array_append(all, doc);
+	}
+	return all;
 }

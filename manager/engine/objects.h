@@ -9,6 +9,8 @@
 
 /* From a record of berth volume ls. */
 json_t *engine_volume(const json_t *record);
+/* Those of a list of such records that filters want: a new array. */
+json_t *engine_volumes(const json_t *records, const json_t *filters, struct err *e);
 /* Docker's id of a network, which has none here. */
 void engine_network_id(const char *name, char ret[ENGINE_ID]);
 /* From a record of berth network inspect. */

@@ -81,6 +81,9 @@ const char *engine_item(const json_t *list, size_t i, const char *key, struct er
 }
 
 static int add_text(json_t *to, const char *fmt, va_list ap, struct err *e)
+	__attribute__((format(printf, 2, 0)));
+
+static int add_text(json_t *to, const char *fmt, va_list ap, struct err *e)
 {
 	autofree char *text = NULL;
 

@@ -50,6 +50,7 @@ berth checkpoints lists them | undo --to k99 work | checkpoints work
 berth checkpoints lists those there are, and berth checkpoint makes one | undo rest | checkpoints rest; checkpoint rest; checkpoint rm rest k1
 a-z 0-9 _ . -, and not k with a number | checkpoint --name k1 work | checkpoint --name a.b-1 work; checkpoint rm work a.b-1
 another --name, or berth checkpoint rm | create --name c8 host; checkpoint --name a c8; checkpoint --name a c8 | checkpoint --name b c8; checkpoint rm c8 a; rm -f c8
+%%v takes any | inspect --format '{{printf "%d" .id}}' work | inspect --format '{{printf "%v" .id}}' work
 berth commit SANDBOX NAME | commit rest | commit rest made:1
 make an image by berth image bootstrap or import, and a sandbox of it | commit work x:1 | image import fs made:2; create --name m2 made:2; commit m2 made:3; rm -f m2
 berth %s ID, ids are listed by berth ps -a | stop | ps -a; stop rest
@@ -204,6 +205,12 @@ use that berth again; berth rm --force %s removes the sandbox | start newer | rm
 
 # The hints that no row runs, by the reason for that.
 ELSEWHERE = {
+    "are berth-docker's: test_dockerdoor.py and test_dockerdoor_objects.py meet them":
+r"""
+[docker] socket in berth.toml, and start berthd
+apt install docker-compose
+install berth under that name
+""",
     "needs another kernel, cgroup layout, file system or network of the host: the fault, attack and bridge tests make some of these":
 r"""
 this kernel lacks the call, or a filter around berth hides it; see `berth doctor`
