@@ -3,13 +3,14 @@
  * Verbs that are other programs' work: compose is its plug-in's, which speaks with berthd's socket;
  * building is an engine's; contexts name engines, of which there is one here.
  */
-#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/program.h"
 #include "cli/docker/verbs.h"
 #include "manager/host/conf.h"
 
@@ -143,6 +144,20 @@ static const char *network_of(const struct door_args *a)
 	return !v || !v[0] || !strcmp(v, "default") ? "bridge" : v;
 }
 
+/* A build starts berth anew, and finds it by the program that runs. */
+static int become_berth(const char *const *words)
+{
+	struct err e;
+	autoclose int fd = program_open("berth", &e);
+
+	fflush(stdout);
+	if (fd >= 0) {
+		execveat(fd, "", (char *const *)(size_t)words, environ, AT_EMPTY_PATH);
+		err_sys(&e, "execute berth");
+	}
+	return door_error(&e);
+}
+
 static int build_main(const struct command *self, int argc, char **argv)
 {
 	const char *words[BUILD_WORDS_MAX] = { "berth", "build" };
@@ -172,7 +187,7 @@ static int build_main(const struct command *self, int argc, char **argv)
 			words[n++] = "--quiet";
 		words[n++] = "--";
 		words[n++] = a.words[0];
-		status = door_pass(words);
+		status = become_berth(words);
 	}
 	door_release(&a);
 	return status;

@@ -405,7 +405,8 @@ VERB(top, "top", "CONTAINER [ps OPTIONS]", "Display the running processes of a c
 VERB(port, "port", "CONTAINER [PRIVATE_PORT[/PROTO]]",
 	"List port mappings or a specific mapping for the container", NULL, 0, verb_main, 0);
 VERB(diff, "diff", "CONTAINER",
-	"Inspect changes to files or directories on a container's filesystem", NULL, 0, verb_main, 0);
+	"Inspect changes to files or directories on a container's filesystem", NULL, 0,
+	verb_main, 0);
 VERB(update, "update", "[OPTIONS] CONTAINER [CONTAINER...]",
 	"Update configuration of one or more containers", update_options, ARRAY_LEN(update_options),
 	update_main, 0);

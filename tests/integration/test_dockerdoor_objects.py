@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 
@@ -164,6 +165,20 @@ def test_the_engine_itself_and_what_is_other_programs_work():
         assert door("search", "x", ok=True).stdout.startswith("NAME")
         assert "Docker version" in door("--version", ok=True).stdout
         assert door("--config", "/nowhere", "-D", "ps", "-q", ok=True).stdout == ""
+
+
+@b.deadline(180)
+def test_build_is_berths_build():
+    if not shutil.which("buildah"):
+        raise b.skip("needs the package buildah")
+    with Doors():
+        image()
+        there = b.tmpdir("context")
+        b.write(os.path.join(there, "f"), "built\n")
+        b.write(os.path.join(there, "Dockerfile"), 'FROM app:1\nARG WHO\nCOPY f /f\nRUN cat /f > /root/g; echo $WHO >> /root/g\nCMD ["cat", "/root/g"]\n')
+        door("build", "--network", "none", "--build-arg", "WHO=me", "-t", "built:1", there, ok=True, timeout=150)
+        assert run("--rm", "built:1", ok=True).stdout == "built\nme\n"
+        assert "is refused" in door("build", "--iidfile", "x", there, ok=125).stderr
 
 
 @b.deadline(60)
