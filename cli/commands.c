@@ -58,6 +58,7 @@ const struct command *const commands[] = {
 	&cmd_checkpoint,
 	&cmd_checkpoints,
 	&cmd_undo,
+	&cmd_fork,
 	&cmd_commit,
 	&cmd_build,
 	&cmd_ps,

@@ -64,6 +64,7 @@ extern const struct command cmd_checkpoint_rm;
 extern const struct command cmd_checkpoint;
 extern const struct command cmd_checkpoints;
 extern const struct command cmd_undo;
+extern const struct command cmd_fork;
 extern const struct command cmd_commit;
 extern const struct command cmd_ps;
 extern const struct command cmd_inspect;

@@ -251,8 +251,9 @@ static int make_it(struct create *c, char id[65], struct err *e)
 	phase_enter(PHASE_IMAGE);
 	if (imageuse_ensure(r, c->image, c->policy, c->json, e) < 0)
 		return -1;
-	return resident_create(r, &(struct resident_whose){ c->name ? c->name : "",
-			       c->tenant ? c->tenant : "", c->no_start }, c->spec, id, e);
+	return resident_create(r, &(struct resident_whose){ .name = c->name ? c->name : "",
+			       .tenant = c->tenant ? c->tenant : "",
+			       .no_start = c->no_start }, c->spec, id, e);
 }
 
 /* In a child, which puts the id into phases_on. */
@@ -309,7 +310,8 @@ int lifecycle_create(struct sandbox_ref *s, const char *name, char **words, stru
 	if (r == 0 && !(c.spec = make_spec(&c, argv + rest, e)))
 		r = -1;
 	if (r == 0)
-		r = resident_create(&s->registry, &(struct resident_whose){ name, "", 1 }, c.spec,
+		r = resident_create(&s->registry, &(struct resident_whose){ .name = name,
+				    .tenant = "", .no_start = 1 }, c.spec,
 				    s->id, e);
 	s->kept = 1;
 	json_decref(c.spec);

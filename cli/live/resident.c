@@ -287,6 +287,8 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 		memcpy(phases_on->id, id, sizeof(id));
 	if (result == 0 && (save_owner(r, id, tenant, e) < 0 || registry_save(r, id, SPEC_FILE, spec, e) < 0))
 		result = -1;
+	if (result == 0 && whose->fill)
+		result = whose->fill(whose->ctx, &x.claim, e);
 	if (result == 0) {
 		events_add(r, "create", id,
 			   json_pack("{s:s,s:O*,s:o*}", "name", name,

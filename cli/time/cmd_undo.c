@@ -129,6 +129,7 @@ static int undo(struct undo *u, const char *ref, struct err *e)
 		return -1;
 	events_add(r, "undo", u->b.s.id,
 		   json_pack("{s:s,s:O}", "checkpoint", u->target, "ended", u->ended));
+	fd_close(&u->b.dir_fd);	/* the keeper would have it, too */
 	return u->ran ? resident_start(r, u->b.s.id, e) : 0;
 }
 

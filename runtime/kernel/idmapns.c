@@ -26,15 +26,13 @@ static pid_t hold(void)
 	return pid;
 }
 
-static int map(int proc, const char *file, unsigned id, unsigned shown, struct err *e)
+static int write_maps(int proc, const char *uids, const char *gids, struct err *e)
 {
-	char line[64];
-
-	snprintf(line, sizeof(line), "%u %u 1\n", id, shown);
-	return io_write_file(proc, file, line, e);
+	return io_write_file(proc, "uid_map", uids, e) < 0 ? -1 :
+	       io_write_file(proc, "gid_map", gids, e);
 }
 
-int idmapns_one(uid_t uid, uid_t shown_uid, gid_t gid, gid_t shown_gid, struct err *e)
+static int make(const char *uids, const char *gids, struct err *e)
 {
 	autoclose int proc = -1, ns = -1;
 	pid_t pid = hold();
@@ -46,14 +44,30 @@ int idmapns_one(uid_t uid, uid_t shown_uid, gid_t gid, gid_t shown_gid, struct e
 	proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (proc < 0)
 		err_sys(e, "open %s", path);
-	else if (map(proc, "uid_map", uid, shown_uid, e) == 0 &&
-		 map(proc, "gid_map", gid, shown_gid, e) == 0) {
+	else if (write_maps(proc, uids, gids, e) == 0) {
 		ns = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
 		if (ns < 0)
 			err_sys(e, "open a mount's user namespace");
 	}
-	kill(pid, SIGKILL);	/* not reaped yet: no other process can have the pid */
+	kill(pid, SIGKILL);	/* not reaped yet: the pid is no other's */
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return ns < 0 ? -1 : take_fd(&ns);
+}
+
+int idmapns_one(uid_t uid, uid_t shown_uid, gid_t gid, gid_t shown_gid, struct err *e)
+{
+	char uids[64], gids[64];
+
+	snprintf(uids, sizeof(uids), "%u %u 1\n", uid, shown_uid);
+	snprintf(gids, sizeof(gids), "%u %u 1\n", gid, shown_gid);
+	return make(uids, gids, e);
+}
+
+int idmapns_range(uid_t from, uid_t shown, unsigned count, struct err *e)
+{
+	char map[96];
+
+	snprintf(map, sizeof(map), "0 0 1\n%u %u %u\n", from, shown, count);
+	return make(map, map, e);
 }

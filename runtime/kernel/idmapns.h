@@ -12,5 +12,7 @@
  * nobody; files of the other ids cannot be made. A descriptor, or -1.
  */
 int idmapns_one(uid_t uid, uid_t shown_uid, gid_t gid, gid_t shown_gid, struct err *e);
+/* One that shows count uids and gids from FROM on as those from SHOWN on, and root as root. */
+int idmapns_range(uid_t from, uid_t shown, unsigned count, struct err *e);
 
 #endif

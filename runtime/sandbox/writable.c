@@ -145,7 +145,7 @@ int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err 
 	} else if (writable_drop_rest(dirfd, e) < 0) {
 		return -1;
 	}
-	return writable_file(s, dirfd, WRITABLE_FILE, models_fd, e);
+	return writable_map(dirfd, writable_file(s, dirfd, WRITABLE_FILE, models_fd, e), e);
 }
 
 int writable_open(int dirfd, struct err *e)
@@ -163,7 +163,7 @@ int writable_open(int dirfd, struct err *e)
 	file = openat(dirfd, WRITABLE_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (file < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the writable layer");
-	return writable_mount(file, e);
+	return writable_map(dirfd, writable_mount(file, e), e);
 }
 
 /*

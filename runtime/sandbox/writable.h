@@ -34,6 +34,14 @@ int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err 
 int writable_open(int dirfd, struct err *e);
 /* A detached mount of the ext4 file system in the file, through a loop device that goes with it. */
 int writable_mount(int file_fd, struct err *e);
+/*
+ * The ids that the files of the layer below dirfd have on disk, and those that its mounts show for
+ * them: 1; 0 when they are the same; -1.
+ */
+int writable_ids(int dirfd, uint32_t *ret_from, uint32_t *ret_to, struct err *e);
+int writable_set_ids(int dirfd, uint32_t from, uint32_t to, struct err *e);
+/* The detached mount mnt_fd, which it takes, with the ids of the layer below dirfd; -1. */
+int writable_map(int dirfd, int mnt_fd, struct err *e);
 #define WRITABLE_FILE "writable.img"
 #define WRITABLE_DIR "writable"
 /*

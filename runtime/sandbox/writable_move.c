@@ -196,12 +196,18 @@ int writable_shift(int dirfd, uint32_t from, uint32_t to, struct err *e)
 {
 	static const struct treewalk all = { shift_one, shift_one, NULL };
 	struct shift s = { .from = from, .to = to };
+	uint32_t disk = from, was = from;
+	int shown;
 	autoclose int mnt = -1, top = -1;
 
 	if (from == to)
 		return 0;
 	if (from % SPEC_IDS || to % SPEC_IDS)
 		return err_set(e, ERR_INTERNAL, "id ranges that are not multiples of %u", SPEC_IDS);
+	/* the copies that its checkpoints are must go on to fit to it */
+	shown = writable_ids(dirfd, &disk, &was, e);
+	if (shown || path_has(dirfd, "checkpoints"))
+		return shown < 0 ? -1 : writable_set_ids(dirfd, shown ? disk : from, to, e);
 	mnt = writable_open(dirfd, e);
 	if (mnt < 0 || treewalk(mnt, &all, &s, e) < 0)
 		return mnt < 0 && e->code == ERR_NOT_FOUND ? 0 : -1;

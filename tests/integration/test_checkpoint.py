@@ -300,3 +300,80 @@ def test_a_checkpoint_under_a_writer_that_syncs_is_a_whole_file_system():
             file = f"{where}/state/sandboxes/{box}/checkpoints/{made['checkpoint']}.img"
             p = subprocess.run(["e2fsck", "-fn", file], capture_output=True, text=True)
             assert p.returncode == 0, (made, p)
+
+
+def test_forks_begin_with_the_files_and_go_their_own_ways():
+    with Box("--memory", "64m", "--env", "WHO=first") as x:
+        needs_file(x)
+        sh(x.id, "mkdir -m 750 /d; echo one > /d/f; chown 5:6 /d /d/f; ln /d/f /hard; touch /suid; chmod 4711 /suid", ok=True)
+        name = x.id[:8]
+        told = json.loads(b.berth("fork", "--json", "--count", "2", "--name", name, x.id, ok=True).out)
+        first, second = (f["id"] for f in told["forks"])
+        try:
+            assert told["checkpoint"] == "k1" and [f["name"] for f in told["forks"]] == [f"{name}-1", f"{name}-2"]
+            look = "stat -c '%a %u %g %h %n' /d /d/f /hard /suid; cat /d/f; echo $WHO; id -u"
+            want = "750 5 6 2 /d\n644 5 6 2 /d/f\n644 5 6 2 /hard\n4711 0 0 1 /suid\none\nfirst\n0\n"
+            assert sh(first, look, ok=True).out == want == sh(second, look, ok=True).out
+            assert json.loads(b.berth("inspect", first, ok=True).out)["limits"] == \
+                json.loads(b.berth("inspect", x.id, ok=True).out)["limits"]
+            sh(first, "echo more >> /d/f; touch /mine; chown 7:8 /mine; rm /hard; mkdir /new; mv /d /moved", ok=True)
+            # the others see nothing of it, and it is there after a stop
+            assert sh(second, look, ok=True).out == want == sh(x.id, look, ok=True).out
+            b.berth("restart", first, ok=True)
+            assert sh(first, "cat /moved/f; stat -c '%u %g' /mine /moved", ok=True).out == "one\nmore\n7 8\n5 6\n"
+            # ids of their own: no process of one may be one of the other
+            maps = {open(f"/proc/{json.loads(b.berth('inspect', i, ok=True).out)['init_pid']}/uid_map").read().split()[1]
+                    for i in (x.id, first, second)}
+            assert len(maps) == 3, maps
+            # a fork of a fork, of a checkpoint, and undone
+            assert b.berth("checkpoint", first, ok=True).out == "k1\n"
+            third = b.berth("fork", f"{first}@k1", ok=True).out.strip()
+            try:
+                assert sh(third, "cat /moved/f; stat -c '%u %g' /mine", ok=True).out == "one\nmore\n7 8\n"
+                sh(first, "rm -r /moved /mine", ok=True)
+                b.berth("undo", first, ok=True)
+                assert sh(first, "cat /moved/f; stat -c '%u %g' /mine", ok=True).out == "one\nmore\n7 8\n"
+            finally:
+                b.berth("rm", "-f", third, ok=True)
+            # the first may go
+            b.berth("rm", "-f", first, ok=True)
+            assert sh(second, look, ok=True).out == want
+        finally:
+            b.berth("rm", "-f", first)
+            b.berth("rm", "-f", second)
+
+
+def test_a_fork_that_cannot_be_made_leaves_nothing():
+    with Box() as x:
+        needs_file(x)
+        before = os.listdir(os.path.join(b.root(), "state", "sandboxes"))
+        b.one_line_error(b.berth("fork", f"{x.id}@k9"), 125, "no checkpoint 'k9'")
+        b.one_line_error(b.berth("fork", "--count", "0", x.id), 2, "count")
+        checkpoint(x.id)
+        os.truncate(os.path.join(folder(x), "k1.img"), 4096)
+        p = b.berth("fork", f"{x.id}@k1")
+        assert p.code == 125, p
+        assert os.listdir(os.path.join(b.root(), "state", "sandboxes")) == before
+        sh(x.id, "true", ok=True)
+
+
+@b.deadline(240)
+def test_sqlite_in_wal_under_load_is_whole_in_each_fork():
+    """The database of a writer that does not stop, as each checkpoint has it."""
+    if subprocess.run(["sh", "-c", "command -v python3"], stdout=subprocess.DEVNULL).returncode:
+        raise b.skip("needs python3")
+    write = ("import sqlite3\nd = sqlite3.connect('/db', isolation_level=None)\nd.execute('pragma journal_mode=wal')\n"
+             "d.execute('create table t(a, b)')\nopen('/ready', 'w').close()\nn = 0\n"
+             "while True:\n    n += 1\n    d.execute('begin')\n    d.execute('insert into t values(?, ?)', (n, 'x' * (n % 3000)))\n"
+             "    d.execute('insert into t values(?, ?)', (-n, ''))\n    d.execute('delete from t where abs(a) < ?', (n - 500,))\n"
+             "    d.execute('commit')\n")
+    read = ("import sqlite3\nd = sqlite3.connect('/db')\nprint(d.execute('pragma integrity_check').fetchone()[0], "
+            "d.execute('select sum(a) from t').fetchone()[0])")
+    with xfs() as (env, _):
+        b.berth("create", "--name", "x", "host", env=env, ok=True)
+        b.berth("exec", "--detach", "x", "python3", "-c", write, env=env, ok=True)
+        b.wait_for(lambda: sh("x", "test -e /ready", env=env).code == 0, 60, "the table")
+        for _ in range(b.times(8, 100)):
+            one = b.berth("fork", "x", env=env, ok=True).out.strip()
+            assert b.berth("exec", one, "python3", "-c", read, env=env, ok=True).out == "ok 0\n"
+            b.berth("rm", "-f", one, env=env, ok=True)

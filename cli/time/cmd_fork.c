@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * berth fork: new sandboxes that begin with the files of a checkpoint.
+ *
+ * A fork is made as berth create makes a sandbox, with the options of the first one, and an id, an
+ * address and a range of ids of its own; only its layer is a copy, whose mount shows the ids of
+ * the fork (writable_ids.c), and its image is the very one of the first.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "cli/commands.h"
+#include "cli/live/resident.h"
+#include "cli/time/layerbox.h"
+#include "manager/host/events.h"
+#include "manager/keeper/request.h"
+#include "rootfs/store/image.h"
+#include "runtime/sandbox/writable.h"
+
+#define COUNT_MAX 1000
+#define IMAGE_MAX (4u << 20)
+
+enum { OPT_JSON = 1, OPT_COUNT, OPT_NAME };
+
+static const struct opt options[] = {
+	{ "count", 0, OPT_VALUE, "N", "how many to make (default: 1)", OPT_COUNT },
+	{ "name", 0, OPT_VALUE, "NAME", "its name; of several NAME-1, NAME-2 and so on", OPT_NAME },
+	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
+};
+
+struct fork {
+	int json;
+	uint64_t count;
+	const char *name;
+	struct layerbox b; /* what is forked */
+	char from[CHECKPOINT_ID];
+	char tenant[65];
+	uint32_t disk_ids; /* of the files of its layer */
+	json_t *spec;
+	json_t *made;
+};
+
+static int set_option(void *ctx, int id, const char *value, struct err *e)
+{
+	struct fork *f = ctx;
+
+	if (id == OPT_JSON)
+		f->json = 1;
+	else if (id == OPT_NAME)
+		f->name = value;
+	else
+		return num_u64(value, "count", 1, COUNT_MAX, &f->count, e);
+	return 0;
+}
+
+/* ---- what is forked -------------------------------------------------------------- */
+
+/* A checkpoint of now, for a name without one. */
+static int checkpoint_now(struct fork *f, struct err *e)
+{
+	autojson json_t *rq = protocol_request(OP_checkpoint), *answer = NULL;
+	const char *id;
+	int result;
+
+	if (f->b.s.kept) {
+		if (layerbox_claim(&f->b, e) < 0)
+			return -1;
+		result = layerbox_checkpoint(&f->b, "", json_object(), 0, f->from, e);
+		layerbox_release(&f->b);
+		return result;
+	}
+	f->b.s.sock = keeper_connect(&f->b.s.registry, f->b.s.id, e);
+	if (f->b.s.sock < 0)
+		return -1;
+	answer = keeper_call(f->b.s.sock, rq, NULL, 0, NULL, e);
+	fd_close(&f->b.s.sock);
+	id = json_string_value(json_object_get(answer, "checkpoint"));
+	snprintf(f->from, sizeof(f->from), "%s", id ? id : "");
+	return !answer ? -1 : id ? 0 : err_set(e, ERR_INTERNAL, "the keeper told no checkpoint");
+}
+
+static int choose(struct fork *f, const char *word, struct err *e)
+{
+	struct checkpoints all = CHECKPOINTS_NONE;
+	const json_t *one;
+
+	if (!word && checkpoint_now(f, e) < 0)
+		return -1;
+	if (checkpoints_open(f->b.dir_fd, 0, &all, e) < 0)
+		return -1;
+	one = checkpoints_find(&all, word ? word : f->from, e);
+	if (one)
+		snprintf(f->from, sizeof(f->from), "%s",
+			 json_string_value(json_object_get(one, "id")));
+	checkpoints_close(&all);
+	return one ? 0 : -1;
+}
+
+static int read_source(struct fork *f, struct err *e)
+{
+	autobuf struct buf range = BUF_INIT(32);
+	autojson json_t *owner = NULL;
+	uint32_t shown;
+	uint64_t base;
+	int mapped = writable_ids(f->b.dir_fd, &f->disk_ids, &shown, e);
+	struct err ignored;
+	const char *name;
+
+	if (mapped < 0)
+		return -1;
+	if (!mapped) {
+		if (io_read_file(f->b.dir_fd, "range", &range, e) < 0 ||
+		    buf_add(&range, "", 1, e) < 0 ||
+		    num_u64(range.data, "range", SPEC_IDS, UINT32_MAX, &base, e) < 0)
+			return err_wrap(e, "sandbox %s", f->b.s.id);
+		f->disk_ids = (uint32_t)base;
+	}
+	f->spec = registry_load(&f->b.s.registry, f->b.s.id, SPEC_FILE, e);
+	if (!f->spec)
+		return -1;
+	owner = registry_load(&f->b.s.registry, f->b.s.id, REGISTRY_OWNER, &ignored);
+	name = json_string_value(json_object_get(owner, "name"));
+	snprintf(f->tenant, sizeof(f->tenant), "%s", name ? name : "");
+	return 0;
+}
+
+/* ---- a fork ------------------------------------------------------------------------ */
+
+static int copy_image(int source, int box, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT(IMAGE_MAX);
+	struct err why = { 0 };
+
+	if (io_read_file(source, IMAGE_PIN, &b, &why) == 0)
+		return io_replace_file(box, IMAGE_PIN, b.data ? b.data : "", b.len, 0600, 1, e);
+	if (why.code == ERR_NOT_FOUND)
+		return 0; /* of the host, or a directory */
+	*e = why;
+	return -1;
+}
+
+static int fill(void *ctx, const struct claim *c, struct err *e)
+{
+	struct fork *f = ctx;
+	struct registry *r = &f->b.s.registry;
+	struct checkpoints all = CHECKPOINTS_NONE;
+	autoclose int box = registry_keep_dir(r, c->id, e);
+	/* opened here and closed again: the keeper, which is forked next, would hold the lock */
+	autoclose int source = box < 0 ? -1 : registry_keep_dir(r, f->b.s.id, e);
+	int result = -1;
+
+	if (source < 0 || copy_image(source, box, e) < 0 ||
+	    writable_set_ids(box, f->disk_ids, c->id_base, e) < 0 ||
+	    checkpoints_open(source, 0, &all, e) < 0)
+		return -1;
+	if (checkpoints_find(&all, f->from, e))
+		result = checkpoint_copy(&all, f->from, box, WRITABLE_FILE, e);
+	checkpoints_close(&all);
+	return result;
+}
+
+static int make_one(struct fork *f, unsigned n, struct err *e)
+{
+	struct registry *r = &f->b.s.registry;
+	autojson json_t *spec = json_deep_copy(f->spec);
+	char name[80] = "", id[65];
+	struct resident_whose whose = { .name = name, .tenant = f->tenant, .fill = fill, .ctx = f };
+
+	if (!spec)
+		return err_nomem(e);
+	if (f->name)
+		snprintf(name, sizeof(name), f->count > 1 ? "%.64s-%u" : "%.64s", f->name, n);
+	if (resident_create(r, &whose, spec, id, e) < 0)
+		return -1;
+	events_add(r, "fork", id, json_pack("{s:s,s:s}", "from", f->b.s.id, "checkpoint", f->from));
+	if (!f->json)
+		return puts(id) < 0 ? err_sys(e, "write") : 0;
+	return json_array_append_new(f->made, json_pack("{s:s,s:s}", "id", id, "name", name)) < 0 ?
+		       err_nomem(e) :
+		       0;
+}
+
+/* What both write to from now on. */
+static void tell_shared(const struct fork *f)
+{
+	json_t *pair;
+	size_t i;
+
+	json_array_foreach (json_object_get(f->spec, "options"), i, pair) {
+		const char *name = json_string_value(json_array_get(pair, 0));
+
+		if (name && (!strcmp(name, "volume") || !strcmp(name, "mount")))
+			break;
+	}
+	if (i < json_array_size(json_object_get(f->spec, "options")))
+		fprintf(stderr, "berth fork: volumes and mounts of the host are shared with %s\n",
+			f->b.s.id);
+}
+
+static int make_all(struct fork *f, char *ref, struct err *e)
+{
+	char *at = strchr(ref, '@');
+	autojson json_t *doc = NULL;
+	unsigned n;
+
+	if (at)
+		*at = '\0';
+	if (layerbox_find(&f->b, ref, e) < 0 || choose(f, at ? at + 1 : NULL, e) < 0 ||
+	    read_source(f, e) < 0)
+		return -1;
+	fd_close(&f->b.dir_fd);	/* the keepers would have it, too */
+	for (n = 1; n <= f->count; n++)
+		if (make_one(f, n, e) < 0)
+			return n > 1 ? err_wrap(e, "fork %u of %u", n, (unsigned)f->count) : -1;
+	if (!f->json) {
+		tell_shared(f);
+		return 0;
+	}
+	doc = json_pack("{s:s,s:s,s:O}", "from", f->b.s.id, "checkpoint", f->from,
+					 "forks", f->made);
+
+	return doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
+}
+
+static int fork_main(const struct command *self, int argc, char **argv)
+{
+	struct fork f = { .count = 1, .made = json_array() };
+	struct err e = { 0 };
+	int rest, help = 0, r;
+
+	layerbox_init(&f.b);
+	r = command_options(self, argc, argv, set_option, &f, &rest, &help, &e);
+	if (r == 0 && help)
+		return 0;
+	if (r == 0 && rest + 1 != argc)
+		r = err_set(&e, ERR_USAGE,
+			    "one sandbox is wanted; hint: berth fork ID, or berth fork ID@k1");
+	if (r == 0)
+		r = make_all(&f, argv[rest], &e);
+	layerbox_close(&f.b);
+	json_decref(f.spec);
+	json_decref(f.made);
+	return r < 0 ? command_fail(self, &e, f.json) : 0;
+}
+
+const struct command cmd_fork = {
+	.name = "fork",
+	.args = "SANDBOX[@CHECKPOINT]",
+	.summary = "make sandboxes that begin with the files of another one",
+	.detail = "Each has the options of the first, and an id, an address and a range of ids of "
+		  "its own.\n"
+		  "Without a checkpoint, one is made now.",
+	.opts = options,
+	.opt_count = ARRAY_LEN(options),
+	.complete = COMPLETE_SANDBOX,
+	.run = fork_main,
+};
