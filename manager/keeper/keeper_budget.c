@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Upholds S8 of SECURITY.md. */
 /*
  * What a sandbox may use over its life (--budget cpu=TIME,time=TIME,io=SIZE,net=SIZE), across
  * starts and stops.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--budget: a sandbox stands still when it has used up what it may, and goes on when berth grant gives more."""
+"""--budget: a sandbox stands still when it has used up what it may, and goes on when berth grant gives more.
+
+Attacks S8 of SECURITY.md.
+"""
 import json
 import os
 
@@ -30,21 +33,22 @@ def grant(x, text, *options, **kw):
 
 @b.deadline(120)
 def test_it_stands_still_when_its_budget_is_used_up_and_goes_on_with_more():
-    with Box("--budget", "cpu=300ms", "--cpus", "1") as x:
-        assert inspect(x)["status"] == "running" and budget(x)["cpu_ms"] == 300
+    few = int(300 * b.EMULATED)
+    with Box("--budget", f"cpu={few}ms", "--cpus", "1") as x:
+        assert inspect(x)["status"] == "running" and budget(x)["cpu_ms"] == few
         x.exec("true", ok=True)
         c = b.berth("exec", "--detach", x.id, "sh", "-c", "echo began > /tmp/it; " + SPIN, ok=True).out.strip()
         stands_still(x)
         used = budget(x)["cpu_used_ms"]
-        assert used >= 300, used
+        assert used >= few, used
         # nobody but a grant lets it go on
         b.one_line_error(b.berth("resume", x.id), 125, "used up", f"berth grant {x.id}")
         assert "paused" in x.exec("true").err
         told = [json.loads(line) for line in b.berth("events", "--json", x.id, ok=True).out.splitlines()]
-        assert [e["cpu_ms"] for e in told if e["event"] == "budget"] == [300], told
+        assert [e["cpu_ms"] for e in told if e["event"] == "budget"] == [few], told
         # too little leaves it as it is
         more = budget(x)["cpu_used_ms"] + 1000
-        if used > 301:
+        if used > few + 1:
             grant(x, "cpu=1ms", ok=True)
             assert inspect(x)["status"] == "paused"
         assert json.loads(grant(x, f"cpu=+{more}ms", "--json", ok=True).out)["cpu_ms"] == budget(x)["cpu_ms"] > used + 1000
