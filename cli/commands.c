@@ -45,6 +45,7 @@ const struct command *const commands[] = {
 	&cmd_network_ls,
 	&cmd_network_rm,
 	&cmd_network_prune,
+	&cmd_network_update,
 	&cmd_network_connect,
 	&cmd_network_disconnect,
 	&cmd_network_inspect,

@@ -51,6 +51,7 @@ extern const struct command cmd_network_ls;
 extern const struct command cmd_network_create;
 extern const struct command cmd_network_rm;
 extern const struct command cmd_network_prune;
+extern const struct command cmd_network_update;
 extern const struct command cmd_network_connect;
 extern const struct command cmd_network_disconnect;
 extern const struct command cmd_network_inspect;

@@ -301,17 +301,32 @@ static int print_news(const struct network *n, int dir, char last[512], struct e
 static int show_log(struct network *n, const char *ref, struct err *e)
 {
 	autoclose int dir = -1, alive = -1;
+	autojson json_t *net = NULL;
 	char last[512] = "";
 	int r;
 
-	if (sandbox_ref_find(&n->s, ref, e) < 0)
+	if (sandbox_ref_registry(&n->s, e) < 0)
 		return -1;
-	dir = log_dir(n);
+	net = networks_find(&n->s.registry, ref, e);
+	if (net) {
+		dir = networks_dir(&n->s.registry, ref, e);
+	} else {
+		if (sandbox_ref_find(&n->s, ref, e) < 0)
+			return -1;
+		dir = log_dir(n);
+	}
+	if (net && dir >= 0 && !json_object_get(net, "egress"))
+		return err_set(e, ERR_NOT_FOUND, "network %s has no log, as it has no rules; hint: "
+						 "berth network create --allow-host NAME makes one "
+						 "with rules", ref);
+	if (net && dir >= 0 && !path_has(dir, NETHELPER_LOG_NAME))
+		return 0;	/* nobody was on it yet */
 	if (dir < 0 || !path_has(dir, NETHELPER_LOG_NAME))
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s has no log of its network; hint: --network egress writes one", n->s.id);
 	r = print_news(n, dir, last, e);
 	while (r == 0 && n->follow) {
-		alive = openat(n->s.registry.sandboxes_fd, n->s.id, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		alive = net ? networks_dir(&n->s.registry, ref, e) :
+			      openat(n->s.registry.sandboxes_fd, n->s.id, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 		if (alive < 0)
 			break;
 		fd_close(&alive);
@@ -332,7 +347,7 @@ static int log_main(const struct command *self, int argc, char **argv)
 	sandbox_ref_init(&n.s);
 	r = command_options(self, argc, argv, set_option, &n, &rest, &help, &e);
 	if (r == 0 && !help)
-		r = rest + 1 != argc ? err_set(&e, ERR_USAGE, "one sandbox is wanted; hint: berth network log ID") :
+		r = rest + 1 != argc ? err_set(&e, ERR_USAGE, "one sandbox or network is wanted; hint: berth network log ID") :
 				       show_log(&n, argv[rest], &e);
 	sandbox_ref_close(&n.s);
 	return r < 0 ? command_fail(self, &e, n.json) : 0;
@@ -358,8 +373,8 @@ const struct command cmd_network_inspect = {
 
 const struct command cmd_network_log = {
 	.name = "network log",
-	.args = "SANDBOX",
-	.summary = "show the requests of a sandbox with --network egress, and how each was answered",
+	.args = "NETWORK|SANDBOX",
+	.summary = "show what passed the proxy of a sandbox, or those of a network with rules",
 	.opts = log_options,
 	.opt_count = ARRAY_LEN(log_options),
 	.complete = COMPLETE_SANDBOX,

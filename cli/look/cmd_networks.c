@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth network create, rm, prune: networks that have a name. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/look/netrules.h"
 #include "cli/look/networks.h"
 #include "manager/host/filter.h"
 #include "manager/host/labels.h"
 #include "manager/host/netend.h"
 #include "manager/host/nets.h"
+#include "runtime/net/netgroup.h"
 
 enum {
 	OPT_JSON = 1, OPT_INTERNAL, OPT_SUBNET, OPT_LABEL, OPT_FILTER, OPT_DRY_RUN, OPT_FORCE,
+	OPT_FIRST_RULE,	/* of netrules.h */
 };
 
 static const struct opt json_option[] = {
@@ -26,6 +31,8 @@ static const struct opt create_options[] = {
 					 "(default: free ones)",
 	  OPT_SUBNET },
 	{ "label", 0, OPT_LIST, "KEY=VALUE", "a label of the network", OPT_LABEL },
+	NETRULES_TABLE(OPT_FIRST_RULE),
+	NETRULES_DNS(OPT_FIRST_RULE),
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
@@ -52,6 +59,7 @@ struct networks {
 	struct nets_wanted wanted;
 	size_t subnets;
 	json_t *labels;
+	struct netopts rules;
 	struct filter filter;
 	int json, dry_run;
 };
@@ -79,9 +87,11 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return 0;
 	case OPT_FORCE:
 		return 0;
-	default:
+	case OPT_JSON:
 		n->json = 1;
 		return 0;
+	default:
+		return netrules_set(&n->rules, id - OPT_FIRST_RULE, value, e);
 	}
 }
 
@@ -98,6 +108,7 @@ static int run(const struct command *self, int argc, char **argv, action *act)
 	if (r == 0 && !help && (r = sandbox_ref_registry(&n.s, &e)) == 0)
 		r = act(&n, argc - rest, argv + rest, &e);
 	json_decref(n.labels);
+	netopts_release(&n.rules);
 	sandbox_ref_close(&n.s);
 	return r < 0 ? command_fail(self, &e, n.json) : 0;
 }
@@ -112,6 +123,9 @@ static int create(struct networks *n, int argc, char **argv, struct err *e)
 		return err_set(e, ERR_USAGE, "one name is wanted; hint: berth network create NAME");
 	n->wanted.name = argv[0];
 	n->wanted.labels = n->labels;
+	/* their way out is a proxy, and no other */
+	if ((n->wanted.egress = n->rules.policy))
+		n->wanted.internal = 1;
 	if (nets_create(n->s.registry.config, &n->wanted, &record, e) < 0)
 		return -1;
 	if (n->json)
@@ -233,6 +247,37 @@ json_t *networks_list(struct registry *r, struct err *e)
 	return NULL;
 }
 
+/* Of a network with rules: what its members have used of its budgets. */
+static int add_used(struct registry *r, const char *name, json_t *record, struct err *e)
+{
+	autoclose int dir = -1, fd = -1;
+	struct netgroup g = { 0 };
+
+	if (!json_object_get(record, NETS_EGRESS))
+		return 0;
+	dir = networks_dir(r, name, e);
+	if (dir < 0)
+		return -1;
+	fd = openat(dir, NETGROUP_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && pread(fd, &g, sizeof(g), 0) != (ssize_t)sizeof(g))
+		return err_sys(e, "read the budget of network %s", name);
+	return json_object_set_new(record, "used",
+				   json_pack("{s:I,s:I}", "bytes", (json_int_t)g.bytes,
+					     "connections", (json_int_t)g.connections));
+}
+
+int networks_dir(struct registry *r, const char *name, struct err *e)
+{
+	char path[100];
+	int fd;
+
+	if (nets_check_name(name, e) < 0)
+		return -1;
+	snprintf(path, sizeof(path), NETS_DIR "/%s", name);
+	fd = openat(r->state_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? err_sys(e, "open the directory of network %s", name) : fd;
+}
+
 json_t *networks_find(struct registry *r, const char *name, struct err *e)
 {
 	json_t *record = nets_load(r->config, name, e), *members;
@@ -240,7 +285,8 @@ json_t *networks_find(struct registry *r, const char *name, struct err *e)
 	if (!record)
 		return NULL;
 	members = netend_members(r, name, e);
-	if (members && json_object_set_new(record, "members", members) == 0)
+	if (members && json_object_set_new(record, "members", members) == 0 &&
+	    add_used(r, name, record, e) == 0)
 		return record;
 	json_decref(record);
 	return NULL;

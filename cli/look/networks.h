@@ -9,6 +9,8 @@
 json_t *networks_list(struct registry *r, struct err *e);
 /* One of them; ERR_NOT_FOUND. */
 json_t *networks_find(struct registry *r, const char *name, struct err *e);
+/* The directory of a network: its log is in there. */
+int networks_dir(struct registry *r, const char *name, struct err *e);
 void networks_print(const json_t *list);
 
 #endif

@@ -123,6 +123,18 @@ int remote_object_ls(struct remote *r, struct err *e)
 	return 0;
 }
 
+static void set_rules(const struct remote *r, json_t *body)
+{
+	static const char *const lists[] = { "allow-host", "deny-host", "allow-net", "deny-net",
+					     "dns" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(lists); i++)
+		remote_set_list(r, body, lists[i], lists[i]);
+	remote_set_string(r, body, "network-bytes", "network-bytes");
+	remote_set_string(r, body, "network-connections", "network-connections");
+}
+
 int remote_object_create(struct remote *r, struct err *e)
 {
 	autojson json_t *body = json_pack("{s:s}", "name", r->words[0]), *answer = NULL;
@@ -136,6 +148,7 @@ int remote_object_create(struct remote *r, struct err *e)
 	remote_set_string(r, body, "size", "size");
 	remote_set_list(r, body, "subnet", "subnet");
 	remote_set_list(r, body, "label", "label");
+	set_rules(r, body);
 	answer = remote_call(r, "POST", path, body, e);
 	if (!answer)
 		return -1;
@@ -233,7 +246,24 @@ int remote_object_prune(struct remote *r, struct err *e)
 	return tell(r, dry ? "would_remove" : "removed", removed, e);
 }
 
-/* ---- network connect, disconnect ----------------------------------------------------------- */
+/* ---- network update, connect, disconnect ---- */
+
+int remote_network_update(struct remote *r, struct err *e)
+{
+	autojson json_t *body = json_object(), *answer = NULL;
+	autobuf struct buf path = PATH_BUF;
+
+	set_rules(r, body);
+	if (object_path(&path, r, r->words[0], "", e) < 0)
+		return -1;
+	answer = remote_call(r, "PATCH", path.data, body, e);
+	if (!answer)
+		return -1;
+	if (r->json)
+		return remote_print(json_incref(answer), e);
+	puts(r->words[0]);
+	return 0;
+}
 
 int remote_network_change(struct remote *r, struct err *e)
 {

@@ -352,6 +352,8 @@ static int network_log(struct remote *r, struct err *e)
 }
 
 #define ANY 65536
+#define NETWORK_RULES \
+	" allow-host deny-host allow-net deny-net network-bytes network-connections "
 
 const struct remote_verb remote_verbs[] = {
 	{ "ps", 0, 0, " all quiet filter ", ps },
@@ -402,7 +404,9 @@ const struct remote_verb remote_verbs[] = {
 	{ "logs", 1, 1, " follow since from source tail timestamps ", remote_logs },
 	{ "port", 1, 2, "", remote_port },
 	{ "network ls", 0, 0, " named ", network_ls },
-	{ "network create", 1, 1, " internal subnet label ", remote_object_create },
+	{ "network create", 1, 1, " internal subnet label dns" NETWORK_RULES,
+	  remote_object_create },
+	{ "network update", 1, 1, NETWORK_RULES, remote_network_update },
 	{ "network inspect", 1, 1, "", remote_object_inspect },
 	{ "network rm", 1, ANY, "", remote_object_rm },
 	{ "network prune", 0, 0, " force dry-run ", remote_object_prune },

@@ -311,20 +311,20 @@ static void tell_refusals(void *ctx)
 	struct run *r = ctx;
 
 	if (r->guest.id[0]) {
-		fd_close(&r->sandbox.net.notice_fd);
+		fd_close(&sandbox_meter(&r->sandbox)->notice_fd);
 		emit(r, "network-lost", json_pack("{s:s}", "container", r->guest.id));
 		log_note("berth run", "sandbox %s, whose network this one joined, has ended",
 			 r->guest.id);
 		return;
 	}
-	if (netevents_notices(&r->net_events, r->sandbox.net.notice_fd, clock_ms(), emit, r) < 0)
-		fd_close(&r->sandbox.net.notice_fd);
+	if (netevents_notices(&r->net_events, sandbox_meter(&r->sandbox)->notice_fd, clock_ms(), emit, r) < 0)
+		fd_close(&sandbox_meter(&r->sandbox)->notice_fd);
 }
 
 /* Reports the rest of the network's events when the command has ended. */
 static void tell_network(struct run *r, const struct verdict *v)
 {
-	if (r->sandbox.net.notice_fd >= 0 && !r->guest.id[0])
+	if (sandbox_meter(&r->sandbox)->notice_fd >= 0 && !r->guest.id[0])
 		tell_refusals(r);
 	if (v->facts.has_network)
 		netevents_counters(&r->net_events, &v->facts.network, v->facts.network_is_bridge, emit, r);

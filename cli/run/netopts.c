@@ -15,6 +15,7 @@
 
 #define BRIDGE 1U
 #define EGRESS 2U
+#define GROUP 4U	/* a member of a network with rules */
 #define GATEWAY "host-gateway"
 #define HOSTS_MAX 64
 #define ALIASES "aliases"	/* in the policy */
@@ -26,18 +27,18 @@ static const struct {
 	unsigned modes;
 	size_t max;
 } lists[] = {
-	[NETOPTS_ALLOW_HOST] = { "allow_host", "allow-host", EGRESS, NETPOLICY_HOSTS },
-	[NETOPTS_DENY_HOST] = { "deny_host", "deny-host", EGRESS, NETPOLICY_HOSTS },
+	[NETOPTS_ALLOW_HOST] = { "allow_host", "allow-host", EGRESS | GROUP, NETPOLICY_HOSTS },
+	[NETOPTS_DENY_HOST] = { "deny_host", "deny-host", EGRESS | GROUP, NETPOLICY_HOSTS },
 	[NETOPTS_ALLOW_NET] = { "allow_net", "allow-net", BRIDGE | EGRESS, NETPOLICY_NETS },
-	[NETOPTS_DENY_NET] = { "deny_net", "deny-net", BRIDGE | EGRESS, NETPOLICY_NETS },
+	[NETOPTS_DENY_NET] = { "deny_net", "deny-net", BRIDGE | EGRESS | GROUP, NETPOLICY_NETS },
 	[NETOPTS_DNS] = { "dns", "dns", BRIDGE | EGRESS, NETPOLICY_DNS },
 	[NETOPTS_PUBLISH] = { "publish", "publish", BRIDGE, NETPOLICY_PUBLISH },
 };
 _Static_assert(ARRAY_LEN(lists) == NETOPTS_LISTS, "one row per list");
 
 static const struct { const char *key, *option; unsigned modes; } budgets[] = {
-	[NETOPTS_BYTES] = { "max_bytes", "network-bytes", BRIDGE | EGRESS },
-	[NETOPTS_CONNECTIONS] = { "max_connections", "network-connections", BRIDGE | EGRESS },
+	[NETOPTS_BYTES] = { "max_bytes", "network-bytes", BRIDGE | EGRESS | GROUP },
+	[NETOPTS_CONNECTIONS] = { "max_connections", "network-connections", BRIDGE | EGRESS | GROUP },
 };
 _Static_assert(ARRAY_LEN(budgets) == NETOPTS_BUDGETS, "one row per budget");
 
@@ -230,7 +231,7 @@ static int settle_hosts(struct netopts *o, struct spec *s, struct err *e)
 static int refuse(const char *option, unsigned modes, struct err *e)
 {
 	return err_set(e, ERR_INVALID, "--%s has no meaning with this network mode; hint: --network %s", option,
-		       modes == EGRESS ? "egress" : modes == BRIDGE ? "bridge" : "egress or bridge");
+		       (modes & ~GROUP) == EGRESS ? "egress" : modes == BRIDGE ? "bridge" : "egress or bridge");
 }
 
 /* Each given option must fit the mode: none is ignored silently. */
@@ -263,20 +264,52 @@ static int check_internal(const struct netopts *o, const json_t *place, struct e
 	return 0;
 }
 
+/*
+ * On a network with rules those of the sandbox go to its proxy, and none to the bridge, from which
+ * nothing leads out.
+ */
+static int split_own(struct netopts *o, json_t *place, struct spec *s, struct err *e)
+{
+	json_t *group = json_object_get(place, NETS_EGRESS);
+	size_t i;
+
+	if (!group)
+		return 0;
+	o->own = json_object();
+	for (i = 0; i < NETOPTS_LISTS; i++)
+		if (lists[i].modes & GROUP && json_object_get(policy(o), lists[i].key)) {
+			json_object_set(o->own, lists[i].key,
+					json_object_get(o->policy, lists[i].key));
+			json_object_del(o->policy, lists[i].key);
+		}
+	for (i = 0; i < NETOPTS_BUDGETS; i++)
+		if (json_object_get(policy(o), budgets[i].key)) {
+			json_object_set(o->own, budgets[i].key,
+					json_object_get(o->policy, budgets[i].key));
+			json_object_del(o->policy, budgets[i].key);
+		}
+	if (json_object_set(o->own, "group", group) < 0 ||
+	    !(o->own_text = json_dumps(o->own, JSON_COMPACT)))
+		return err_nomem(e);
+	s->net_egress = o->own_text;
+	s->net_group_dir = json_string_value(json_object_get(place, "base"));
+	return 0;
+}
+
 /* The addresses of the configured network, and the rules for every sandbox on it. */
-static int add_bridge(struct netopts *o, const struct config *c, struct err *e)
+static int add_bridge(struct netopts *o, const struct config *c, struct spec *s, struct err *e)
 {
 	json_t *place = o->name[0] ? nets_place(c, o->name, e) : nets_bridge(c);
 	char text[sizeof(c->network_allow)], *word, *save = NULL;
 
-	if (!place && o->name[0])
-		return -1;
-	if (o->name[0] && check_internal(o, place, e) < 0) {
-		json_decref(place);
-		return -1;
-	}
-	if (!place || json_object_set_new(policy(o), "bridge", place) < 0)
+	if (!place)
+		return o->name[0] ? -1 : err_nomem(e);
+	/* the policy keeps it, and with it what spec borrows */
+	if (json_object_set_new(policy(o), "bridge", place) < 0)
 		return err_nomem(e);
+	if (check_mode(o, json_object_get(place, NETS_EGRESS) ? GROUP | BRIDGE : BRIDGE, e) < 0 ||
+	    (o->name[0] && check_internal(o, place, e) < 0) || split_own(o, place, s, e) < 0)
+		return -1;
 	memcpy(text, c->network_allow, sizeof(text));
 	for (word = strtok_r(text, ", ", &save); word; word = strtok_r(NULL, ", ", &save))
 		if (netopts_add(o, NETOPTS_ALLOW_NET, word, e) < 0)
@@ -326,7 +359,8 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 {
 	if (s->network == NETWORK_JOINED)
 		return settle_joined(o, c, s, e);
-	if (check_mode(o, s->network == NETWORK_BRIDGE ? BRIDGE : s->network == NETWORK_EGRESS ? EGRESS : 0, e) < 0)
+	if (s->network != NETWORK_BRIDGE &&
+	    check_mode(o, s->network == NETWORK_EGRESS ? EGRESS : 0, e) < 0)
 		return -1;
 	if (json_object_get(o->policy, ALIASES) && !o->name[0])
 		return err_set(e, ERR_INVALID, "--alias has no meaning without a network that has a "
@@ -336,7 +370,7 @@ int netopts_finish(struct netopts *o, const struct config *c, struct spec *s, st
 		return -1;
 	if (!spec_needs_nethelper(s))
 		return 0;
-	if (s->network == NETWORK_BRIDGE && (add_bridge(o, c, e) < 0 || bound_connections(o, e) < 0))
+	if (s->network == NETWORK_BRIDGE && (add_bridge(o, c, s, e) < 0 || bound_connections(o, e) < 0))
 		return -1;
 	o->text = json_dumps(policy(o), JSON_COMPACT);
 	if (!o->text)
@@ -369,6 +403,8 @@ void netopts_release(struct netopts *o)
 {
 	json_decref(o->policy);
 	json_decref(o->hosts);
+	json_decref(o->own);
+	free(o->own_text);
 	buf_release(&o->lines);
 	free(o->text);
 	memset(o, 0, sizeof(*o));

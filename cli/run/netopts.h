@@ -24,6 +24,8 @@ struct netopts {
 	char name[65];		/* of the network, "" : the bridge without one */
 	char joins[65];		/* the sandbox whose network it joins, by name or id; "": none */
 	char *text;		/* what spec.net_policy points to */
+	json_t *own;		/* on a network with rules: those of the sandbox's own */
+	char *own_text;		/* what spec.net_egress points to */
 	json_t *hosts;		/* of --add-host, [["NAME", "ADDRESS"]]; NULL: none */
 	struct buf lines;	/* what spec.hosts points to */
 };

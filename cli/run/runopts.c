@@ -373,14 +373,20 @@ static int set_env(struct runopts_strings *env, const char *text, struct err *e)
 /* HTTP for all of them: clients that lack SOCKS (httpx, requests) fail on a socks5:// here, even where they need none. */
 #define PROXY_URL "http://127.0.0.1:3128"
 _Static_assert(NETHELPER_PROXY_PORT == 3128, "the port in PROXY_URL");
+#define MEMBER_ENV 4 /* the first: on a network, plain HTTP is what members speak to each other */
 static const char *const proxy_env[] = {
-	"http_proxy=" PROXY_URL, "https_proxy=" PROXY_URL, "all_proxy=" PROXY_URL, "no_proxy=localhost,127.0.0.1,::1",
-	"HTTP_PROXY=" PROXY_URL, "HTTPS_PROXY=" PROXY_URL, "ALL_PROXY=" PROXY_URL, "NO_PROXY=localhost,127.0.0.1,::1",
+	"https_proxy=" PROXY_URL, "HTTPS_PROXY=" PROXY_URL,
+	"no_proxy=localhost,127.0.0.1,::1", "NO_PROXY=localhost,127.0.0.1,::1",
+	"http_proxy=" PROXY_URL, "HTTP_PROXY=" PROXY_URL,
+	"all_proxy=" PROXY_URL, "ALL_PROXY=" PROXY_URL,
 };
 
 /* Order: berth's own, the image's, those of the proxy, of devices, the caller's. */
 static int build_env(struct runopts *o, const struct image *im, struct err *e)
 {
+	const size_t proxied = !spec_is_proxied(&o->spec) ? 0 :
+			       spec_network_inside(&o->spec) == NETWORK_BRIDGE ? MEMBER_ENV :
+			       ARRAY_LEN(proxy_env);
 	char *host;
 	size_t i;
 
@@ -395,9 +401,8 @@ static int build_env(struct runopts *o, const struct image *im, struct err *e)
 		if (set_env(&o->full_env, im->env[i], e) < 0)
 			return -1;
 	/* after the image's: its proxy is not there */
-	for (i = 0; i < ARRAY_LEN(proxy_env); i++)
-		if (spec_network_inside(&o->spec) == NETWORK_EGRESS &&
-		    set_env(&o->full_env, proxy_env[i], e) < 0)
+	for (i = 0; i < proxied; i++)
+		if (set_env(&o->full_env, proxy_env[i], e) < 0)
 			return -1;
 	for (i = 0; o->devices && i < o->devices->env_count; i++)
 		if (set_env(&o->full_env, o->devices->env[i], e) < 0)

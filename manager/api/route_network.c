@@ -36,6 +36,9 @@ static json_t *ask(struct http_request *rq, const char *verb, const char *const 
 	return j;
 }
 
+#define NETWORK_RULES \
+	"allow-host", "deny-host", "allow-net", "deny-net", "network-bytes", "network-connections"
+
 static int get_networks(struct http_request *rq, struct err *e)
 {
 	const char *const argv[] = { "berth", "network", "ls", "--json",
@@ -47,7 +50,8 @@ static int get_networks(struct http_request *rq, struct err *e)
 
 static int post_network(struct http_request *rq, struct err *e)
 {
-	static const char *const options[] = { "internal", "subnet", "label", NULL };
+	static const char *const options[] = { "internal", "subnet", "label", NETWORK_RULES,
+						 "dns", NULL };
 	const char *const operands[] = { json_string_value(json_object_get(http_json(rq), "name")),
 					 NULL };
 	json_t *j = ask(rq, "create", options, operands, e);
@@ -71,6 +75,15 @@ static int get_network(struct http_request *rq, struct err *e)
 {
 	const char *const operands[] = { http_param(rq, "name"), NULL };
 	json_t *j = exists(rq, e) < 0 ? NULL : ask(rq, "inspect", NULL, operands, e);
+
+	return j ? http_reply_json(rq, 0, j, e) : -1;
+}
+
+static int patch_network(struct http_request *rq, struct err *e)
+{
+	static const char *const options[] = { NETWORK_RULES, NULL };
+	const char *const operands[] = { http_param(rq, "name"), NULL };
+	json_t *j = ask(rq, "update", options, operands, e);
 
 	return j ? http_reply_json(rq, 0, j, e) : -1;
 }
@@ -115,6 +128,8 @@ const struct http_route network_routes[] = {
 	  .status = 201 },
 	{ "GET", NETWORK, get_network, "a network and its members", .flags = HTTP_ADMIN,
 	  .response = "Document" },
+	{ "PATCH", NETWORK, patch_network, "change the rules that its members share", HTTP_JSON,
+	  .flags = HTTP_ADMIN, .request = "NetworkUpdate", .response = "Document" },
 	{ "DELETE", NETWORK, delete_network, "remove a network that has no members",
 	  .flags = HTTP_ADMIN, .response = "ImageRemoved" },
 	{ "POST", NETWORK "/connect", post_connect, "put a sandbox on one more network",

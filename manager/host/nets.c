@@ -109,6 +109,7 @@ json_t *nets_place(const struct config *c, const char *name, struct err *e)
 {
 	autojson json_t *j = nets_load(c, name, e);
 	char dir[sizeof(c->state_dir) + 100], home[sizeof(c->state_dir) + 16];
+	char base[sizeof(c->state_dir) + 90];
 	const char *bridge = "", *pool = "", *pool6 = "";
 	int internal = 0;
 	json_t *place;
@@ -122,12 +123,14 @@ json_t *nets_place(const struct config *c, const char *name, struct err *e)
 		return NULL;
 	}
 	snprintf(dir, sizeof(dir), "%s/" NETS_DIR "/%s/members", c->state_dir, name);
+	snprintf(base, sizeof(base), "%s/" NETS_DIR "/%s", c->state_dir, name);
 	snprintf(home, sizeof(home), "%s/network", c->state_dir);
-	place = json_pack("{s:s,s:s,s:s,s:b,s:s,s:s,s:s,s:b,s:I}", "name", bridge, "pool", pool,
-			  "pool6",
+	place = json_pack("{s:s,s:s,s:s,s:b,s:s,s:s,s:s,s:b,s:I,s:s,s:O*}", "name", bridge, "pool",
+			  pool, "pool6",
 			  pool6, "forwarding", c->network_forwarding, "dir", dir, "home", home,
 				  "network",
-			  name, "internal", internal, "limit", (json_int_t)c->network_max_members);
+			  name, "internal", internal, "limit", (json_int_t)c->network_max_members,
+			  "base", base, NETS_EGRESS, json_object_get(j, NETS_EGRESS));
 	if (!place)
 		err_nomem(e);
 	return place;
@@ -317,21 +320,28 @@ static json_t *make_record(const struct making *m, struct err *e)
 {
 	char bridge[16], net[2][NETADDR_TEXT + 5], created[40];
 	autojson json_t *none = json_object();
+	json_t *egress = m->w->egress ? json_deep_copy(m->w->egress) : NULL;
 	time_t now = time(NULL);
 	struct tm tm;
 	json_t *j;
 
-	if (choose_bridge(bridge, e) < 0)
+	/* members find in it which network it is of */
+	if (egress)
+		json_object_set_new(egress, "network", json_string(m->w->name));
+	if (choose_bridge(bridge, e) < 0) {
+		json_decref(egress);
 		return NULL;
+	}
 	subnets_text(&m->net[0], net[0]);
 	subnets_text(&m->net[1], net[1]);
 	gmtime_r(&now, &tm);
 	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	j = json_pack("{s:i,s:s,s:s,s:s,s:s,s:b,s:s,s:O}", "version", NETS_FORMAT, "name",
+	j = json_pack("{s:i,s:s,s:s,s:s,s:s,s:b,s:s,s:O,s:o*}", "version", NETS_FORMAT, "name",
 		      m->w->name,
 		      "bridge", bridge, "subnet", net[0], "subnet6", net[1], "internal",
 			      m->w->internal,
-		      "created", created, "labels", m->w->labels ? m->w->labels : none);
+		      "created", created, "labels", m->w->labels ? m->w->labels : none,
+		      NETS_EGRESS, egress);
 	if (!j)
 		err_nomem(e);
 	return j;

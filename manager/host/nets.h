@@ -20,12 +20,14 @@
 #define NETS_RECORD "network.json"
 #define NETS_FORMAT 1	/* "version" of a record */
 #define NETS_SUBNETS 2
+#define NETS_EGRESS "egress"	/* of a record: the policy that its members share, or absent */
 
 struct nets_wanted {
 	const char *name;
 	const char *subnets[NETS_SUBNETS];	/* "10.1.0.0/24", one of a family; NULL: chosen */
 	int internal;
 	const json_t *labels;			/* an object, or NULL */
+	const json_t *egress;			/* keys of netpolicy.h, or NULL */
 };
 
 /* ERR_INVALID when it is not a name for a network: the modes of --network are not. */
@@ -34,6 +36,12 @@ int nets_check_name(const char *name, struct err *e);
 int nets_create(const struct config *c, const struct nets_wanted *w, json_t **ret, struct err *e);
 /* The record: a new reference, or NULL with ERR_NOT_FOUND and a hint. */
 json_t *nets_load(const struct config *c, const char *name, struct err *e);
+/*
+ * Changes the policy that the members share (netmerge.h), checks it and writes it down; *ret: the
+ * record, a new reference.  ERR_INVALID for a network without one.
+ */
+int nets_change(const struct config *c, const char *name, const json_t *changes, json_t **ret,
+		struct err *e);
 /*
  * What berth-net has to know of the bridge without a name (runtime/net/bridge.h): a new
  * reference, or NULL.

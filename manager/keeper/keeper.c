@@ -67,7 +67,7 @@ static void watch_all(struct keeper *k, struct watches *ws)
 	watch(ws, k->signal_fd, WATCH_SIGNAL, 0, 0);
 	watch(ws, k->sandbox.cgroup.oom_fd, WATCH_OOM, 0, 0);
 	watch(ws, k->listen_fd, WATCH_LISTEN, 0, 0);
-	watch(ws, k->sandbox.net.notice_fd, WATCH_NETWORK, 0, 0);
+	watch(ws, sandbox_meter(&k->sandbox)->notice_fd, WATCH_NETWORK, 0, 0);
 	watch(ws, k->sandbox.filters.fd, WATCH_FILTERS, 0, 0);
 	watch(ws, k->owner_fd, WATCH_OWNER, 0, 0);
 	watch(ws, k->checkpoint.pid ? k->checkpoint.sock : -1, WATCH_CHECKPOINT, 0, 0);
@@ -329,7 +329,7 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 	if (record_save_run(&k->claim, ks->record, e) < 0)
 		return -1;
 	sandbox_settle(&k->sandbox);
-	return listen_on(k, e);
+	return listen_on(k, e) < 0 ? -1 : keeper_network_rules_begin(k, e);
 }
 
 /* A client that waits for a command gets the command's end, not only ours. */

@@ -9,64 +9,30 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "manager/host/netmerge.h"
+#include "manager/host/nets.h"
 #include "manager/keeper/keeper_state.h"
 #include "runtime/net/netpolicy.h"
 
-/* In each pair, one option cancels the other. */
-static const struct { const char *key, *opposite; } lists[] = {
-	{ "allow_host", "deny_host" }, { "deny_host", "allow_host" }, { "allow_net", "deny_net" }, { "deny_net", "allow_net" },
-};
-
-static const char *const budgets[] = { "max_bytes", "max_connections" };
-
 static json_t *policy_now(struct keeper *k, struct err *e)
 {
+	const char *text = k->spec->net_egress ? k->spec->net_egress : k->spec->net_policy;
+
 	if (!k->net_policy)
-		k->net_policy = json_parse(k->spec->net_policy, strlen(k->spec->net_policy), NETPOLICY_JSON_MAX, "network policy", e);
+		k->net_policy = json_parse(text, strlen(text), NETPOLICY_JSON_MAX, "network policy",
+					   e);
 	return k->net_policy;
-}
-
-static void remove_value(json_t *list, const json_t *value)
-{
-	size_t i;
-
-	for (i = json_array_size(list); i-- > 0;)
-		if (json_equal(json_array_get(list, i), value))
-			json_array_remove(list, i);
-}
-
-static int merge_list(json_t *policy, const char *key, const char *opposite, const json_t *rq, struct err *e)
-{
-	json_t *more = json_object_get(rq, key), *list, *value;
-	size_t i;
-
-	if (!json_is_array(more))
-		return 0;
-	if (!json_object_get(policy, key))
-		json_object_set_new(policy, key, json_array());
-	list = json_object_get(policy, key);
-	json_array_foreach(more, i, value) {
-		remove_value(json_object_get(policy, opposite), value);
-		remove_value(list, value);
-		if (json_array_append(list, value) < 0)
-			return err_nomem(e);
-	}
-	return 0;
 }
 
 /* The policy with the changes of a request: a new reference, checked. */
 static json_t *changed(struct keeper *k, const json_t *rq, struct err *e)
 {
 	autofree struct netpolicy *check = calloc(1, sizeof(*check));
-	json_t *old = policy_now(k, e), *fresh = old ? json_deep_copy(old) : NULL, *v;
+	json_t *old = policy_now(k, e), *fresh = old ? json_deep_copy(old) : NULL;
 	int r = fresh && check ? 0 : err_nomem(e);
-	size_t i;
 
-	for (i = 0; r == 0 && i < ARRAY_LEN(lists); i++)
-		r = merge_list(fresh, lists[i].key, lists[i].opposite, rq, e);
-	for (i = 0; r == 0 && i < ARRAY_LEN(budgets); i++)
-		if ((v = json_object_get(rq, budgets[i])))
-			r = json_object_set(fresh, budgets[i], v);
+	if (r == 0)
+		r = netmerge(fresh, rq, e);
 	if (r == 0) {
 		r = netpolicy_load(check, fresh, e);
 		netpolicy_release(check);
@@ -77,26 +43,27 @@ static json_t *changed(struct keeper *k, const json_t *rq, struct err *e)
 	return NULL;
 }
 
-static int asks_for_network(const json_t *rq)
+/* A new policy, whole: k->net_policy takes its reference. */
+static int put_policy(struct keeper *k, json_t *fresh, uint64_t *ret_cut, struct err *e)
 {
-	size_t i;
+	autofree char *text = fresh ? json_dumps(fresh, JSON_COMPACT) : NULL;
 
-	for (i = 0; i < ARRAY_LEN(lists); i++)
-		if (json_object_get(rq, lists[i].key))
-			return 1;
-	for (i = 0; i < ARRAY_LEN(budgets); i++)
-		if (json_object_get(rq, budgets[i]))
-			return 1;
+	if (!text ||
+	    nethelper_update(sandbox_meter(&k->sandbox), k->spec, text, ret_cut, e) < 0) {
+		json_decref(fresh);
+		return -1;
+	}
+	json_decref(k->net_policy);
+	k->net_policy = fresh;
 	return 0;
 }
 
 int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut, struct err *e)
 {
-	autofree char *text = NULL;
 	json_t *fresh;
 
 	*ret_cut = 0;
-	if (!asks_for_network(rq))
+	if (!netmerge_wanted(rq))
 		return 0;
 	if (k->spec->network == NETWORK_JOINED)
 		return err_set(e, ERR_INVALID, "sandbox %s has the network of sandbox %s, and with "
@@ -105,16 +72,52 @@ int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut,
 	if (!spec_needs_nethelper(k->spec))
 		return err_set(e, ERR_INVALID, "sandbox %s has the network mode %s, which has no rules; hint: create it with "
 			       "--network egress or bridge", k->spec->id, spec_network_name(k->spec->network));
-	if (k->spec->network == NETWORK_BRIDGE && (json_object_get(rq, "allow_host") || json_object_get(rq, "deny_host")))
+	if (k->spec->net_egress && json_object_get(rq, "allow_net"))
+		return err_set(e, ERR_INVALID, "the network of sandbox %s says which ranges it may "
+			       "reach; hint: berth network update --allow-net", k->spec->id);
+	if (k->spec->network == NETWORK_BRIDGE && !k->spec->net_egress && (json_object_get(rq, "allow_host") || json_object_get(rq, "deny_host")))
 		return err_set(e, ERR_INVALID, "rules by name take --network egress; hint: --allow-net and --deny-net work with a bridge");
 	fresh = changed(k, rq, e);
-	text = fresh ? json_dumps(fresh, JSON_COMPACT) : NULL;
-	if (!text || nethelper_update(&k->sandbox.net, k->spec, text, ret_cut, e) < 0) {
-		json_decref(fresh);
+	return fresh ? put_policy(k, fresh, ret_cut, e) : -1;
+}
+
+/* The rules of its network, as the network's record has them now. */
+static int reload_rules(struct keeper *k, uint64_t *ret_cut, struct err *e)
+{
+	const json_t *now;
+	json_t *old = policy_now(k, e), *fresh;
+	const json_t *group = json_object_get(old, "group");
+	const char *name = json_string_value(json_object_get(group, "network"));
+	autojson json_t *record = name ? nets_load(k->registry->config, name, e) : NULL;
+
+	if (!record)
 		return -1;
+	now = json_object_get(record, NETS_EGRESS);
+	if (!now || json_equal(now, group))
+		return 0;
+	fresh = json_deep_copy(old);
+	if (!fresh || json_object_set_new(fresh, "group", json_deep_copy(now)) < 0) {
+		json_decref(fresh);
+		return err_nomem(e);
 	}
-	json_decref(k->net_policy);
-	k->net_policy = fresh;
+	return put_policy(k, fresh, ret_cut, e);
+}
+
+/* They may have changed between the reading of the options and the first moment we can be told. */
+int keeper_network_rules_begin(struct keeper *k, struct err *e)
+{
+	uint64_t cut;
+
+	return k->spec->net_egress ? reload_rules(k, &cut, e) : 0;
+}
+
+int keeper_op_network_rules(struct keeper *k, const struct keeper_request *rq, struct err *e)
+{
+	uint64_t cut = 0;
+
+	if (k->spec->net_egress && reload_rules(k, &cut, e) < 0)
+		return -1;
+	keeper_answer(k, rq->client, json_pack("{s:I}", "cut", (json_int_t)cut), NULL, 0);
 	return 0;
 }
 
@@ -135,16 +138,18 @@ static json_t *describe(struct keeper *k)
 
 	if (j)
 		keeper_join_describe(k, j);
-	if (!j || nethelper_count(&k->sandbox.net, k->spec, &c, &ignored) <= 0)
+	if (!j || nethelper_count(sandbox_meter(&k->sandbox), k->spec, &c, &ignored) <= 0)
 		return j;
 	b = json_pack("{s:I}", "bytes_used", (json_int_t)nethelper_used(&c, k->spec));
 	if (bytes)
 		json_object_set_new(b, "bytes", json_integer((json_int_t)bytes));
 	if (connections)
 		json_object_set_new(b, "connections", json_integer((json_int_t)connections));
-	if (k->spec->network == NETWORK_EGRESS)
+	if (spec_is_proxied(k->spec))
 		json_object_set_new(b, "connections_used", json_integer((json_int_t)(k->spec->net_used_connections + c.allowed)));
 	json_object_set_new(j, "budget", b);
+	if (k->spec->net_egress)
+		json_object_set_new(j, "egress", nethelper_describe(&k->sandbox.proxy, k->spec));
 	return j;
 }
 
@@ -179,17 +184,18 @@ static void save(struct keeper *k, const struct netcounters *c)
 static int has_budget(struct keeper *k)
 {
 	/* of a bridge they are those open at once, which no earlier run has used up */
-	return budget(k, "max_bytes") || (k->spec->network == NETWORK_EGRESS && budget(k, "max_connections"));
+	return budget(k, "max_bytes") || (spec_is_proxied(k->spec) && budget(k, "max_connections"));
 }
 
 static int look(struct keeper *k, struct netcounters *ret)
 {
+	const struct nethelper *h = sandbox_meter(&k->sandbox);
 	struct err ignored;
 
 	k->net_looked_ms = clock_ms();
-	if (nethelper_count(&k->sandbox.net, k->spec, ret, &ignored) <= 0)
+	if (nethelper_count(h, k->spec, ret, &ignored) <= 0)
 		return 0;
-	netevents_counters(&k->net_events, ret, k->sandbox.net.bridge, emit, k);
+	netevents_counters(&k->net_events, ret, h->bridge, emit, k);
 	if (has_budget(k) && nethelper_used(ret, k->spec) != k->net_saved_bytes)
 		save(k, ret);
 	return 1;
@@ -199,7 +205,7 @@ void keeper_network_begin(struct keeper *k, struct verdict_facts *f)
 {
 	struct err ignored;
 
-	if (k->sandbox.net.bridge)
+	if (sandbox_meter(&k->sandbox)->bridge)
 		nethelper_count(&k->sandbox.net, k->spec, &f->network, &ignored);
 }
 
@@ -208,13 +214,13 @@ void keeper_network_end(struct keeper *k, struct verdict_facts *f)
 	struct netcounters c;
 	struct err ignored;
 
-	if (nethelper_count(&k->sandbox.net, k->spec, &c, &ignored) > 0)
+	if (nethelper_count(sandbox_meter(&k->sandbox), k->spec, &c, &ignored) > 0)
 		f->network_exhausted = c.exhausted || c.over > f->network.over;
 }
 
 void keeper_network_notice(struct keeper *k)
 {
-	struct nethelper *h = &k->sandbox.net;
+	struct nethelper *h = sandbox_meter(&k->sandbox);
 	struct netcounters c;
 
 	if (k->spec->network == NETWORK_JOINED) {
@@ -233,9 +239,10 @@ void keeper_network_notice(struct keeper *k)
 
 uint64_t keeper_network_next(struct keeper *k)
 {
+	const struct nethelper *h = sandbox_meter(&k->sandbox);
 	uint64_t now = clock_ms();
 
-	if (!k->sandbox.net.bridge && !(k->sandbox.net.counters && has_budget(k)))
+	if (!h->bridge && !(h->counters && has_budget(k)))
 		return 0;
 	return k->net_looked_ms + (now - k->busy_ms < LOOK_IDLE_MS ? LOOK_MS : LOOK_IDLE_MS);
 }
@@ -252,16 +259,17 @@ void keeper_network_check(struct keeper *k, uint64_t now)
 void keeper_network_last(struct keeper *k)
 {
 	struct netcounters c;
+	const int fd = sandbox_meter(&k->sandbox)->notice_fd;
 
-	if (k->sandbox.net.notice_fd >= 0 && k->spec->network == NETWORK_EGRESS)
-		netevents_notices(&k->net_events, k->sandbox.net.notice_fd, clock_ms(), emit, k);
+	if (fd >= 0 && k->spec->network != NETWORK_JOINED)
+		netevents_notices(&k->net_events, fd, clock_ms(), emit, k);
 	look(k, &c);
 }
 
 void keeper_network_save(struct keeper *k)
 {
 	if (spec_needs_nethelper(k->spec))
-		save(k, &k->sandbox.net.last);
+		save(k, &sandbox_meter(&k->sandbox)->last);
 }
 
 /* ---- requests -------------------------------------------------------------------------- */

@@ -54,9 +54,9 @@ int keeper_op_network_share(struct keeper *k, const struct keeper_request *rq, s
 	if (netns < 0)
 		return err_sys(e, "open the sandbox's network namespace");
 	keeper_answer(k, rq->client,
-		      json_pack("{s:s,s:s,s:s*,s:s*}", "mode",
-				spec_network_name(spec_network_inside(s)), "hostname", s->hostname,
-				"hosts", s->hosts, "dir", s->net_dir),
+		      json_pack("{s:s,s:b,s:s,s:s*,s:s*}", "mode",
+				spec_network_name(spec_network_inside(s)), "proxied",
+				spec_is_proxied(s), "hostname", s->hostname, "hosts", s->hosts, "dir", s->net_dir),
 		      (int[]){ netns, init }, 2);
 	return 0;
 }

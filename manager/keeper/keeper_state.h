@@ -398,8 +398,8 @@ int keeper_join_begin(struct keeper *k, struct err *e);
 void keeper_join_end(struct keeper *k);
 void keeper_join_describe(const struct keeper *k, json_t *network);
 
-/* keeper_network.c */
-/* The part of an update that concerns the network: all of it or nothing. */
+/* keeper_network.c; the part of an update that concerns the network: all of it or nothing. */
+int keeper_network_rules_begin(struct keeper *k, struct err *e);
 int keeper_network_update(struct keeper *k, const json_t *rq, uint64_t *ret_cut, struct err *e);
 void keeper_network_describe(struct keeper *k, json_t *answer);
 /* A command begins, a command has ended: whether it met a limit of the network. */

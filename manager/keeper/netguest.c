@@ -102,6 +102,7 @@ int netguest_open(struct registry *r, const char *ref, const char *tenant, struc
 	if (ask(r, ret, e) < 0)
 		return err_wrap(e, "join the network of sandbox %.64s", ret->id);
 	if (json_get_str(ret->told, "mode", &mode, "answer", e) < 1 ||
+	    json_get_bool(ret->told, "proxied", &s->joined.proxied, "answer", e) < 1 ||
 	    json_get_str(ret->told, "hostname", &s->joined.hostname, "answer", e) < 1 ||
 	    json_get_str(ret->told, "hosts", &s->joined.hosts, "answer", e) < 0 ||
 	    json_get_str(ret->told, "dir", &s->net_dir, "answer", e) < 0 ||

@@ -101,6 +101,7 @@ enum protocol_flags {
 	X(network, "network", 1, 0, 0, ) \
 	X(network_join, "network-join", 2, 0, PROTOCOL_RUNNING, SINCE(2, name) SINCE(2, aliases)) \
 	X(network_leave, "network-leave", 2, 0, PROTOCOL_RUNNING, SINCE(2, name)) \
+	X(network_rules, "network-rules", 2, 0, 0, ) \
 	X(network_share, "network-share", 2, 0, 0, ) \
 	X(output, "output", 1, 0, PROTOCOL_COMMAND, HAS(command) HAS(stream) HAS(from) HAS(max)) \
 	X(pause, "pause", 1, 0, 0, ) \

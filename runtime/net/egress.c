@@ -64,12 +64,14 @@ static int prepare(struct proxy *p, const json_t *job, uint64_t *ret_uid, struct
 	p->counters = mmap(NULL, sizeof(*p->counters), PROT_READ | PROT_WRITE, MAP_SHARED, NETHELPER_COUNTERS, 0);
 	if (p->counters == MAP_FAILED)
 		return err_sys(e, "map the counters");
+	if (p->policy.group && !(p->group = netgroup_map(NETHELPER_GROUP, e)))
+		return -1;
 	p->control_fd = NETHELPER_SOCK;
 	p->notice_fd = NETHELPER_NOTICE;
 	p->counters->exhausted = proxy_exhausted(p) != NULL;
 	p->log_fd[0] = log_of(NETHELPER_LOG);
 	p->log_fd[1] = log_of(NETHELPER_LOG_OLD);
-	if (p->log_fd[0] >= 0) {
+	if (p->log_fd[0] >= 0 && !p->group) {
 		/* where the last one went on writing: not the full one */
 		a = lseek(p->log_fd[0], 0, SEEK_END);
 		b = lseek(p->log_fd[1], 0, SEEK_END);

@@ -300,7 +300,7 @@ static int take_publish(struct netpolicy *p, const char *s, struct err *e)
 	return netpublish_parse(s, &p->publish[p->publish_count++], e);
 }
 
-int netpolicy_load(struct netpolicy *p, const json_t *j, struct err *e)
+static int load_one(struct netpolicy *p, const json_t *j, struct err *e)
 {
 	memset(p, 0, sizeof(*p));
 	if (each_string(j, "allow_host", NETPOLICY_HOSTS, take_allow, p, e) < 0 ||
@@ -316,8 +316,38 @@ int netpolicy_load(struct netpolicy *p, const json_t *j, struct err *e)
 	return 0;
 }
 
+static int load_group(struct netpolicy *p, const json_t *j, struct err *e)
+{
+	json_t *group = NULL;
+	const char *name = "";
+
+	if (json_get_obj(j, "group", &group, "network policy", e) < 0)
+		return -1;
+	if (!group)
+		return 0;
+	p->group = calloc(1, sizeof(*p->group));
+	if (!p->group)
+		return err_nomem(e);
+	if (load_one(p->group, group, e) < 0 ||
+	    json_get_str(group, "network", &name, "network policy", e) < 0)
+		return -1;
+	snprintf(p->group->network, sizeof(p->group->network), "%s", name);
+	memcpy(p->dns, p->group->dns, sizeof(p->dns));
+	p->dns_count = p->group->dns_count;
+	return 0;
+}
+
+int netpolicy_load(struct netpolicy *p, const json_t *j, struct err *e)
+{
+	return load_one(p, j, e) < 0 ? -1 : load_group(p, j, e);
+}
+
 void netpolicy_release(struct netpolicy *p)
 {
+	if (p->group)
+		netpolicy_release(p->group);
+	free(p->group);
+	p->group = NULL;
 	free(p->allow);
 	free(p->deny);
 	p->allow = p->deny = NULL;
@@ -350,7 +380,8 @@ static int host_matches(const struct nethost *h, const struct nettarget *t)
 	return 0;
 }
 
-const struct nethost *netpolicy_host(const struct netpolicy *p, const struct nettarget *t, const struct nethost **ret_denied)
+static const struct nethost *host_of(const struct netpolicy *p, const struct nettarget *t,
+				     const struct nethost **ret_denied)
 {
 	size_t i;
 
@@ -370,9 +401,32 @@ const struct nethost *netpolicy_host(const struct netpolicy *p, const struct net
 	return NULL;
 }
 
+const struct nethost *netpolicy_host(const struct netpolicy *p, const struct nettarget *t,
+				     const struct nethost **ret_denied)
+{
+	const struct nethost *own = host_of(p, t, ret_denied);
+
+	if (!p->group)
+		return own;
+	/* a member that names nobody may reach whom the network may */
+	if (*ret_denied || (p->allow_count && !own))
+		return NULL;
+	return host_of(p->group, t, ret_denied);
+}
+
+int netpolicy_group_refuses(const struct netpolicy *p, const struct nettarget *t)
+{
+	const struct nethost *denied;
+
+	return p->group && !host_of(p->group, t, &denied);
+}
+
 int netpolicy_explicit(const struct netpolicy *p, const struct nethost *by, const struct netaddr *a)
 {
 	size_t i;
+
+	if (p->group)
+		return netpolicy_explicit(p->group, by, a);
 
 	if (by->kind == NETHOST_ADDRESS && netaddr_equal(&by->addr, a))
 		return 1;
@@ -389,5 +443,7 @@ const char *netpolicy_address(const struct netpolicy *p, const struct nethost *b
 	for (i = 0; i < p->deny_net_count; i++)
 		if (netcidr_holds(&p->deny_net[i], a))
 			return "denied";
+	if (p->group)
+		return netpolicy_address(p->group, by, a);
 	return netpolicy_explicit(p, by, a) ? NULL : netaddr_special(a);
 }

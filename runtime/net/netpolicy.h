@@ -60,6 +60,12 @@ struct netpolicy {
 	struct netpublish publish[NETPOLICY_PUBLISH];
 	size_t publish_count;
 	uint64_t max_bytes, max_connections;	/* 0: none */
+	/*
+	 * That of the network which the sandbox is on, or NULL.  With it this one only takes away: its
+	 * names narrow, its denials hold, its allowed ranges count for nothing.
+	 */
+	struct netpolicy *group;
+	char network[65];		/* of a group: its name */
 };
 
 /* The target of a client: a name in canonical form or an address. */
@@ -86,6 +92,8 @@ void netpolicy_release(struct netpolicy *p);
 
 /* By name and port: the rule that allows, or NULL with *ret_denied the deny rule that matched (NULL: no rule did). */
 const struct nethost *netpolicy_host(const struct netpolicy *p, const struct nettarget *t, const struct nethost **ret_denied);
+/* Whether the group's own rules refuse the target. */
+int netpolicy_group_refuses(const struct netpolicy *p, const struct nettarget *t);
 /* By address: NULL when it may be connected to, else why not ("private", "denied range"). */
 const char *netpolicy_address(const struct netpolicy *p, const struct nethost *by, const struct netaddr *a);
 /* Whether a is in an allowed range, or named by the rule. */

@@ -5,7 +5,7 @@
  *
  * Its descriptors: 3 the socket to us, 4 the sandbox's network namespace, 5 its task (JSON), 6
  * the counters, 7 and 8 the two halves of the log, 9 the socket for notices: refused requests,
- * as the line of the log.
+ * as the line of the log, 10 what the members of a network with rules share (netgroup.h).
  */
 #ifndef BERTH_RUNTIME_NET_NETWIRE_H
 #define BERTH_RUNTIME_NET_NETWIRE_H
@@ -15,7 +15,7 @@
 #include "base/helper.h"
 
 enum { NETHELPER_SOCK = HELPER_SOCK, NETHELPER_NETNS, NETHELPER_JOB, NETHELPER_COUNTERS, NETHELPER_LOG, NETHELPER_LOG_OLD, NETHELPER_NOTICE,
-	NETHELPER_FDS };
+	NETHELPER_GROUP, NETHELPER_FDS };
 
 #define NETHELPER_PROGRAM "berth-net"
 #define NETHELPER_LOG_NAME "network.log"

@@ -35,6 +35,10 @@ void proxy_watch(struct proxy *p, struct watch *w, uint32_t events)
 
 static void log_line(struct proxy *p, const char *text, size_t n)
 {
+	if (p->group) {
+		netgroup_log(p->group, p->log_fd, text, n, LOG_HALF_BYTES);
+		return;
+	}
 	if (p->log_fd[0] < 0)
 		return;
 	if (p->log_bytes + n > LOG_HALF_BYTES) {
@@ -65,6 +69,8 @@ void proxy_log(struct proxy *p, const struct conn *c, const char *verdict, const
 	n = strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
 	snprintf(stamp + n, sizeof(stamp) - n, ".%03ldZ", now.tv_nsec / 1000000);
 	j = json_pack("{s:s,s:s}", "time", stamp, "verdict", verdict);
+	if (p->group)
+		json_object_set_new(j, "sandbox", json_string(p->id));
 	if (c) {
 		json_object_set_new(j, "protocol", json_string(kinds[c->kind]));
 		if (c->target.name[0]) {
@@ -99,11 +105,32 @@ uint64_t proxy_bytes_left(const struct proxy *p)
 {
 	uint64_t used = p->used_bytes + p->counters->bytes_in + p->counters->bytes_out;
 
-	return !p->policy.max_bytes ? UINT64_MAX : p->policy.max_bytes > used ? p->policy.max_bytes - used : 0;
+	uint64_t own = !p->policy.max_bytes ? UINT64_MAX :
+			p->policy.max_bytes > used ? p->policy.max_bytes - used : 0;
+	uint64_t all = p->group ? netgroup_bytes_left(p->group, p->policy.group->max_bytes) :
+				  UINT64_MAX;
+
+	return own < all ? own : all;
+}
+
+/* Which of the network's own budgets is used up, or NULL. */
+static const char *group_exhausted(const struct proxy *p)
+{
+	const struct netpolicy *g = p->group ? p->policy.group : NULL;
+
+	if (g && !netgroup_bytes_left(p->group, g->max_bytes))
+		return "the byte budget of the network (--network-bytes) is used up";
+	if (g && g->max_connections && p->group->connections >= g->max_connections)
+		return "the connection budget of the network (--network-connections) is used up";
+	return NULL;
 }
 
 const char *proxy_exhausted(const struct proxy *p)
 {
+	const char *why = group_exhausted(p);
+
+	if (why)
+		return why;
 	if (!proxy_bytes_left(p))
 		return "the byte budget (--network-bytes) is used up";
 	if (p->policy.max_connections && p->used_connections + p->counters->allowed >= p->policy.max_connections)
@@ -179,6 +206,10 @@ static void serve_control(struct proxy *p)
 		err_set(&e, ERR_INTERNAL, "a message to the proxy without a policy");
 	else if (read_policy(fd, fresh, &e) < 0)
 		netpolicy_release(fresh);
+	else if (!fresh->group != !p->group) {
+		netpolicy_release(fresh);
+		err_set(&e, ERR_INTERNAL, "a policy of another network");
+	}
 	if (fresh && e.code == ERR_NONE) {
 		netpolicy_release(&p->policy);
 		p->policy = *fresh;

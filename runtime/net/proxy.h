@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "runtime/net/httpreq.h"
+#include "runtime/net/netgroup.h"
 #include "runtime/net/netpolicy.h"
 #include "runtime/net/netwire.h"
 #include "runtime/net/resolver.h"
@@ -98,6 +99,7 @@ struct proxy {
 	int lasts;			/* berth update can change its rules; not those of a berth run */
 	struct netpolicy policy;
 	struct netcounters *counters;
+	struct netgroup *group;		/* with policy.group, else NULL */
 	int epoll_fd, control_fd;
 	const char *hello;		/* JSON to answer with once it serves; NULL: nothing but success */
 	int log_fd[2];			/* now, before; -1: none */

@@ -20,18 +20,30 @@
 
 /* ---- whom it wants ---------------------------------------------------------------------- */
 
+/* How the rule that denies is taken back, where it was given. */
+static void take_back(const struct conn *c, const struct nethost *denied, char *out, size_t n)
+{
+	const struct netpolicy *g = c->proxy->policy.group;
+
+	if (g && denied >= g->deny && denied < g->deny + g->deny_count)
+		snprintf(out, n,
+			 "on the host: berth network update --allow-host %s %s takes that rule back",
+			 denied->text, g->network);
+	else if (c->proxy->lasts)
+		snprintf(out, n, "on the host: berth update --allow-host %s %s takes that rule back",
+			 denied->text, c->proxy->id);
+	else
+		snprintf(out, n, "on the host: berth run without --deny-host %s", denied->text);
+}
+
 static void deny_host(struct conn *c, const struct nethost *denied)
 {
 	char why[700], remedy[500];
 
 	if (denied) {
-		snprintf(why, sizeof(why), "%s port %u is denied by the rule --deny-host %s", c->target.name, c->target.port,
-			 denied->text);
-		if (c->proxy->lasts)
-			snprintf(remedy, sizeof(remedy), "on the host: berth update --allow-host %s %s takes that rule back",
-				 denied->text, c->proxy->id);
-		else
-			snprintf(remedy, sizeof(remedy), "on the host: berth run without --deny-host %s", denied->text);
+		snprintf(why, sizeof(why), "%s port %u is denied by the rule --deny-host %s",
+			 c->target.name, c->target.port, denied->text);
+		take_back(c, denied, remedy, sizeof(remedy));
 	} else {
 		char options[350];
 
@@ -78,7 +90,10 @@ static void choose(struct conn *c, const struct netaddr *found, size_t count, co
 			c->peer = plain;
 		}
 	}
-	if (c->tried_count) {
+	if (c->tried_count && c->proxy->group &&
+	    !netgroup_connect(c->proxy->group, p->group->max_connections)) {
+		conn_exhausted(c, proxy_exhausted(c->proxy));
+	} else if (c->tried_count) {
 		c->proxy->counters->allowed++;
 		proxyask_try_next(c);
 	} else if (why[0]) {
@@ -209,6 +224,10 @@ void proxyask_connected(struct conn *c)
 		conn_socks_say(c, SOCKS_OK);
 	c->state = CONN_RELAY;
 	c->deadline_ms = 0;
+	/* what the budget of the network does not cover is not sent */
+	if (c->proxy->group)
+		c->out.end = netgroup_take(c->proxy->group, c->proxy->policy.group->max_bytes,
+					   c->out.end);
 	c->bytes_out += c->out.end;
 	c->proxy->counters->bytes_out += c->out.end;
 	if (conn_over_budget(c))

@@ -130,7 +130,15 @@ void conn_fail(struct conn *c, unsigned char socks, const char *status, const ch
 
 void conn_remedy(const struct conn *c, const char *options, char *out, size_t n)
 {
-	if (c->proxy->lasts)
+	const struct netpolicy *p = &c->proxy->policy;
+	const struct nethost *denied;
+
+	/* of a network: unless it is a rule of the sandbox's own that refuses */
+	if (p->group && (netpolicy_group_refuses(p, &c->target) ||
+			 netpolicy_host(p, &c->target, &denied)))
+		snprintf(out, n, "on the host: berth network update %s %s", options,
+			 p->group->network);
+	else if (c->proxy->lasts)
 		snprintf(out, n, "on the host: berth update %s %s", options, c->proxy->id);
 	else
 		snprintf(out, n, "on the host: berth run with %s", options);
@@ -138,10 +146,16 @@ void conn_remedy(const struct conn *c, const char *options, char *out, size_t n)
 
 void conn_exhausted(struct conn *c, const char *why)
 {
+	const char *option = proxy_bytes_left(c->proxy) ? "--network-connections N" :
+							  "--network-bytes SIZE";
 	char remedy[200];
 
 	c->proxy->counters->exhausted = 1;
-	conn_remedy(c, proxy_bytes_left(c->proxy) ? "--network-connections N" : "--network-bytes SIZE", remedy, sizeof(remedy));
+	if (c->proxy->group && !strstr(why, "of the network"))
+		snprintf(remedy, sizeof(remedy), "on the host: berth update %s %s", option,
+			 c->proxy->id);
+	else
+		conn_remedy(c, option, remedy, sizeof(remedy));
 	conn_deny(c, why, remedy);
 }
 
@@ -198,6 +212,7 @@ static size_t room(const struct conn *c, const struct flow *f)
 /* -1: the connection is broken. */
 static int fill(struct conn *c, int fd, struct flow *f)
 {
+	struct netgroup *shared = c->state == CONN_RELAY ? c->proxy->group : NULL;
 	size_t want = room(c, f);
 	ssize_t n;
 
@@ -205,9 +220,13 @@ static int fill(struct conn *c, int fd, struct flow *f)
 		return 0;
 	if (f->start == f->end)
 		f->start = f->end = 0, want = room(c, f);
+	if (shared && want)
+		want = netgroup_take(shared, c->proxy->policy.group->max_bytes, want);
 	if (!want)
 		return 0;
 	n = recv(fd, f->data + f->end, want, 0);
+	if (shared)
+		netgroup_give_back(shared, want - (n > 0 ? (size_t)n : 0));
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -1;
 	if (n == 0) {

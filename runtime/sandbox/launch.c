@@ -42,6 +42,12 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 	filterwatch_init(&sb->filters);
 	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
 	nethelper_init(&sb->net);
+	nethelper_init(&sb->proxy);
+}
+
+struct nethelper *sandbox_meter(struct sandbox *sb)
+{
+	return sb->spec->net_egress ? &sb->proxy : &sb->net;
 }
 
 static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
@@ -179,6 +185,8 @@ static int start_network(struct sandbox *sb, const struct launch_place *where, s
 	netns = receive_fd(sb, CHILD_NETNS, "network namespace", e);
 	if (netns < 0)
 		return -1;
+	if (sb->spec->net_egress && nethelper_start_member(&sb->proxy, sb->spec, netns, e) < 0)
+		return -1;
 	return nethelper_start(&sb->net, sb->spec, netns, where->net_log_dir, e);
 }
 
@@ -253,7 +261,7 @@ static int make_mounts(struct sandbox *sb, const struct launch_place *where, int
 		writable_hold_spares(sb->base_fd);
 	init_fd = sandbox_init_program(e);
 	phase_enter(PHASE_NETWORK);
-	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0)
+	if (init_fd < 0 || nethelper_ready(&sb->net, e) < 0 || nethelper_ready(&sb->proxy, e) < 0)
 		return -1;
 	phase_enter(PHASE_INIT);
 	if (handover_send_mounts(&h.out, sb->plan.count, -1, init_fd, e) < 0)
@@ -420,6 +428,7 @@ int sandbox_destroy(struct sandbox *sb, struct err *e)
 	filterwatch_close(&sb->filters);
 	fd_close(&sb->base_fd);
 	fd_close(&sb->mntns_fd);
+	nethelper_stop(&sb->proxy, sb->spec, &ignored);
 	r = nethelper_stop(&sb->net, sb->spec, e);
 	if (cgroup_destroy(&sb->cgroup, e) < 0)
 		r = -1;

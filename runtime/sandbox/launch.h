@@ -36,6 +36,7 @@ struct sandbox {
 	int base_fd;	/* the writable layer's file system */
 	int pts_fd;	/* the sandbox's /dev/pts, when terminals are wanted */
 	struct nethelper net;	/* bridge, egress */
+	struct nethelper proxy;	/* of a member of a network with a policy */
 	struct filterwatch filters;
 	int control_fd;	/* resident: the directory MOUNTPLAN_CONTROL shows */
 	int mntns_fd;	/* see sandbox_hold_mounts() */
@@ -51,6 +52,9 @@ struct launch_place {
 	int models_fd;		/* where blank file systems for it are kept (blankfs.h); -1: nowhere */
 	const char *net_log_dir;	/* egress: where the log of requests goes; NULL: nowhere */
 };
+
+/* Of the two, the one whose rules, budgets and counters are the sandbox's. */
+struct nethelper *sandbox_meter(struct sandbox *sb);
 
 /* Empty storage that sandbox_destroy() accepts. */
 void sandbox_init(struct sandbox *sb, const struct spec *s);

@@ -20,6 +20,7 @@
 #include "base/program.h"
 #include "runtime/kernel/fdpass.h"
 #include "runtime/net/netcount.h"
+#include "runtime/net/netgroup.h"
 
 #define ANSWER_MS 120000	/* to set up; a loaded host is slow, and may have modules of the kernel to load */
 #define UPDATE_MS 5000
@@ -85,40 +86,88 @@ static int make_file(const char *dir, const char *name, struct err *e)
 	return fd < 0 || fchmod(fd, 0644) < 0 ? err_sys(e, "make %s", path) : 0;
 }
 
-int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e)
+/* What berth-net is told of the sandbox, as a sealed file; the uid is of its own range. */
+static int make_job(const struct spec *s, const char *policy, struct err *e)
 {
 	autobuf struct buf job = BUF_INIT(2 * 1024 * 1024);
-	autoclose int job_fd = -1, counters = -1, log = -1, old = -1, notice = -1;
-	int fds[NETHELPER_FDS], sv[2];
-	int egress = s->network == NETWORK_EGRESS;
 
-	/* an id of the sandbox's own range, which nobody else on the host has, and which the image does not use */
-	if (buf_addf(&job, e, "{\"id\":\"%s\",\"name\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":\"%s\",\"used_bytes\":%llu,\"used_connections\":%llu,"
-		     "\"lasts\":%s,\"policy\":%s}", s->id, s->name ? s->name : "", s->id_base + SPEC_IDS - 1, s->hostname, s->net_dir ? s->net_dir : "",
-		     (unsigned long long)s->net_used_bytes, (unsigned long long)s->net_used_connections, s->resident ? "true" : "false", s->net_policy) < 0)
+	/* an id of the sandbox's own range, which nobody else on the host has, and which the image
+	 * does not use */
+	if (buf_addf(&job, e,
+		     "{\"id\":\"%s\",\"name\":\"%s\",\"uid\":%u,\"hostname\":\"%s\",\"files\":"
+		     "\"%s\",\"used_bytes\":%llu,\"used_connections\":%llu,\"lasts\":%s,"
+		     "\"policy\":%s}",
+		     s->id, s->name ? s->name : "", s->id_base + SPEC_IDS - 1, s->hostname,
+		     s->net_dir ? s->net_dir : "", (unsigned long long)s->net_used_bytes,
+		     (unsigned long long)s->net_used_connections, s->resident ? "true" : "false",
+		     policy) < 0)
 		return -1;
-	if (!egress && (make_file(s->net_dir, "resolv.conf", e) < 0 || make_file(s->net_dir, "hosts", e) < 0))
+	return job_file(job.data, e);
+}
+
+static void no_fds(int fds[NETHELPER_FDS])
+{
+	int i;
+
+	for (i = 0; i < NETHELPER_FDS; i++)
+		fds[i] = -1;
+}
+
+/* group_dir: of a network whose members share a budget and a log; or NULL. */
+static int start_proxy(struct nethelper *h, const struct spec *s, const char *policy, int netns_fd,
+		       const char *log_dir, const char *group_dir, struct err *e)
+{
+	autoclose int job = make_job(s, policy, e), counters = -1, log = -1, old = -1, notice = -1;
+	autoclose int group = -1;
+	int fds[NETHELPER_FDS], sv[2];
+
+	if (job < 0 || (counters = counters_file(&h->counters, e)) < 0 ||
+	    (group_dir && (group = netgroup_open(group_dir, e)) < 0))
 		return -1;
-	h->bridge = !egress;
-	job_fd = job_file(job.data, e);
-	if (job_fd < 0 || (egress && (counters = counters_file(&h->counters, e)) < 0))
+	if (log_dir && ((log = open_log(log_dir, NETHELPER_LOG_NAME, e)) < 0 ||
+			(old = open_log(log_dir, NETHELPER_LOG_OLD_NAME, e)) < 0))
 		return -1;
-	if (egress && log_dir && ((log = open_log(log_dir, NETHELPER_LOG_NAME, e)) < 0 ||
-				  (old = open_log(log_dir, NETHELPER_LOG_OLD_NAME, e)) < 0))
-		return -1;
-	if (egress && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) < 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) < 0)
 		return err_sys(e, "make the socket of the network helper");
-	if (egress) {
-		h->notice_fd = sv[0];
-		notice = sv[1];
-	}
+	h->notice_fd = sv[0];
+	notice = sv[1];
+	no_fds(fds);
 	fds[NETHELPER_NETNS] = netns_fd;
-	fds[NETHELPER_JOB] = job_fd;
+	fds[NETHELPER_JOB] = job;
 	fds[NETHELPER_COUNTERS] = counters;
 	fds[NETHELPER_LOG] = log;
 	fds[NETHELPER_LOG_OLD] = old;
 	fds[NETHELPER_NOTICE] = notice;
-	return spawn(h, egress ? "egress" : "bridge", fds, e);
+	fds[NETHELPER_GROUP] = group;
+	return spawn(h, "egress", fds, e);
+}
+
+static int start_bridge(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e)
+{
+	autoclose int job = make_job(s, s->net_policy, e);
+	int fds[NETHELPER_FDS];
+
+	if (job < 0 || make_file(s->net_dir, "resolv.conf", e) < 0 ||
+	    make_file(s->net_dir, "hosts", e) < 0)
+		return -1;
+	h->bridge = 1;
+	no_fds(fds);
+	fds[NETHELPER_NETNS] = netns_fd;
+	fds[NETHELPER_JOB] = job;
+	return spawn(h, "bridge", fds, e);
+}
+
+int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir,
+		    struct err *e)
+{
+	return s->network == NETWORK_EGRESS ?
+		       start_proxy(h, s, s->net_policy, netns_fd, log_dir, NULL, e) :
+		       start_bridge(h, s, netns_fd, e);
+}
+
+int nethelper_start_member(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e)
+{
+	return start_proxy(h, s, s->net_egress, netns_fd, s->net_group_dir, s->net_group_dir, e);
 }
 
 int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e)
@@ -388,7 +437,9 @@ json_t *nethelper_describe(const struct nethelper *h, const struct spec *s)
 
 	if (!j)
 		return NULL;
-	json_object_set_new(j, "mode", json_string(spec_network_name(s->network)));
+	json_object_set_new(j, "mode", json_string(spec_network_name(
+					       s->net_egress && !h->bridge ? NETWORK_EGRESS :
+									     s->network)));
 	if (h->bridge && h->told)
 		json_object_update(j, h->told);
 	if (s->network == NETWORK_JOINED) {

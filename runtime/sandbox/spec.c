@@ -46,6 +46,11 @@ enum spec_network spec_network_inside(const struct spec *s)
 	return s->network == NETWORK_JOINED ? s->joined.mode : s->network;
 }
 
+int spec_is_proxied(const struct spec *s)
+{
+	return spec_network_inside(s) == NETWORK_EGRESS || s->net_egress || s->joined.proxied;
+}
+
 int spec_needs_nethelper(const struct spec *s)
 {
 	return s->network == NETWORK_BRIDGE || s->network == NETWORK_EGRESS;

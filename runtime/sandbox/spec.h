@@ -66,6 +66,7 @@ struct spec_joined {
 	int netns_fd;	/* -1: not opened yet */
 	int init_fd;	/* a pidfd: the network ends with that process */
 	enum spec_network mode;	/* how that namespace was made */
+	int proxied;
 	const char *hostname, *hosts;	/* as its files have them; netopts_finish() takes them */
 };
 
@@ -105,6 +106,8 @@ struct spec {
 	const char *net_dir;	/* bridge: the host's directory for the resolv.conf and hosts that berth makes */
 	const char *hosts;	/* more lines of /etc/hosts, where berth-net does not write it */
 	const char *net_policy;	/* bridge, egress: JSON for berth-net (netpolicy.h, net/bridge.h) */
+	/* of a member of a network with a policy: its proxy's, and the network's directory */
+	const char *net_egress, *net_group_dir;
 	uint64_t net_used_bytes, net_used_connections;	/* of its budgets, before this start */
 	uint64_t caps;		/* bounding set */
 	int unconfined_seccomp;
@@ -131,6 +134,8 @@ int spec_init_filtered(const struct spec *s);
 const char *spec_network_name(enum spec_network n);
 /* The mode of its network namespace; for a joining sandbox, that of the other sandbox. */
 enum spec_network spec_network_inside(const struct spec *s);
+/* What it connects to goes through a proxy of its own. */
+int spec_is_proxied(const struct spec *s);
 /* Whether berth-net must make this network. */
 int spec_needs_nethelper(const struct spec *s);
 /* A host directory is mounted writable: then no set-id file may be made in the sandbox. */

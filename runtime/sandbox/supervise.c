@@ -201,7 +201,7 @@ static int loop(struct run *r, struct err *e)
 		p[POLL_SOCK] = (struct pollfd){ .fd = r->sb->sock, .events = POLLIN };
 		p[POLL_SIGNAL] = (struct pollfd){ .fd = r->how->signal_fd, .events = POLLIN };
 		p[POLL_OOM] = (struct pollfd){ .fd = r->sb->cgroup.oom_fd, .events = POLLIN };
-		p[POLL_NETWORK] = (struct pollfd){ .fd = r->how->notice ? r->sb->net.notice_fd : -1, .events = POLLIN };
+		p[POLL_NETWORK] = (struct pollfd){ .fd = r->how->notice ? sandbox_meter(r->sb)->notice_fd : -1, .events = POLLIN };
 		p[POLL_FILTERS] = (struct pollfd){ .fd = r->sb->filters.fd, .events = POLLIN };
 		if (r->sb->spec->tty) {
 			tty_polls(r->tty, p + POLL_TTY);
@@ -262,10 +262,10 @@ static int count_network(struct run *r, struct err *e)
 {
 	struct verdict_facts *f = &r->facts;
 
-	f->has_network = nethelper_count(&r->sb->net, r->sb->spec, &f->network, e);
+	f->has_network = nethelper_count(sandbox_meter(r->sb), r->sb->spec, &f->network, e);
 	if (f->has_network < 0)
 		return -1;
-	f->network_is_bridge = r->sb->net.bridge;
+	f->network_is_bridge = sandbox_meter(r->sb)->bridge;
 	f->network_exhausted = f->has_network && (f->network.exhausted || f->network.over);
 	return 0;
 }

@@ -104,6 +104,8 @@ berth %s NETWORK SANDBOX | network connect | network create --internal n1; netwo
 give it where %s is made | run --network container:work --add-host a:10.1.1.1 host true | create --name c6 --add-host a:10.1.1.1 host; run --network container:c6 host true; rm -f c6
 --network container:NAME, of one that berth ps lists | run --network container:A host true | ps; run --network container:work host true
 --network host | create --name h1 --network host host; run --network container:h1 host true | run --network host host true; rm -f h1
+berth network create --allow-host NAME makes one with rules | network create n1; network update --allow-host x.test n1 | network create --allow-host x.test n2; network update --allow-host y.test n2; network log n2; network rm n1 n2
+berth network update --allow-host NAME NETWORK | network update | network create --allow-host x.test n1; network update --allow-host y.test n1; network rm n1
 berth network log ID | network log | network log proxied
 --network egress writes one | network log work | network log proxied
 create it with --network egress or bridge | update --allow-host x.test work | create --name e2 --network egress host; update --allow-host x.test e2; rm -f e2
@@ -257,6 +259,7 @@ berth create --network NAME
 berth create, or berth run --detach, makes one that can be joined
 berth restart both of them, that one first
 berth update %s changes them
+berth network update --allow-net
 berth create --tenant
 berth network inspect %.64s lists who did; it stays on the one it was made with
 berth port %.64s lists them
