@@ -41,13 +41,7 @@ void sandbox_init(struct sandbox *sb, const struct spec *s)
 	sb->spec = s;
 	filterwatch_init(&sb->filters);
 	sb->pidfd = sb->sock = sb->base_fd = sb->pts_fd = sb->control_fd = sb->mntns_fd = sb->proc_fd = sb->io_fd = -1;
-	nethelper_init(&sb->net);
-	nethelper_init(&sb->proxy);
-}
-
-struct nethelper *sandbox_meter(struct sandbox *sb)
-{
-	return sb->spec->net_egress ? &sb->proxy : &sb->net;
+	nethelper_init(&sb->net), nethelper_init(&sb->proxy);
 }
 
 static int clone_child(struct sandbox *sb, int child_sock, struct err *e)
@@ -178,16 +172,13 @@ static int start_network(struct sandbox *sb, const struct launch_place *where, s
 {
 	autoclose int netns = -1;
 
-	if (sb->spec->network == NETWORK_JOINED)
-		return nethelper_watch(&sb->net, sb->spec, e);
 	if (!spec_needs_nethelper(sb->spec))
-		return 0;
+		return nethelper_watch(&sb->net, sb->spec, e);
 	netns = receive_fd(sb, CHILD_NETNS, "network namespace", e);
 	if (netns < 0)
 		return -1;
-	if (sb->spec->net_egress && nethelper_start_member(&sb->proxy, sb->spec, netns, e) < 0)
-		return -1;
-	return nethelper_start(&sb->net, sb->spec, netns, where->net_log_dir, e);
+	return nethelper_start(&sb->net, sb->spec, netns, where->net_log_dir, e) < 0 ?
+		       -1 : nethelper_start_member(&sb->proxy, sb->spec, netns, e);
 }
 
 /* Upholds S12 of SECURITY.md. */

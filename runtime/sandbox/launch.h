@@ -54,7 +54,10 @@ struct launch_place {
 };
 
 /* Of the two, the one whose rules, budgets and counters are the sandbox's. */
-struct nethelper *sandbox_meter(struct sandbox *sb);
+static inline struct nethelper *sandbox_meter(struct sandbox *sb)
+{
+	return sb->spec->net_egress ? &sb->proxy : &sb->net;
+}
 
 /* Empty storage that sandbox_destroy() accepts. */
 void sandbox_init(struct sandbox *sb, const struct spec *s);

@@ -167,11 +167,14 @@ int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, con
 
 int nethelper_start_member(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e)
 {
-	return start_proxy(h, s, s->net_egress, netns_fd, s->net_group_dir, s->net_group_dir, e);
+	return !s->net_egress ? 0 : start_proxy(h, s, s->net_egress, netns_fd, s->net_group_dir,
+						s->net_group_dir, e);
 }
 
 int nethelper_watch(struct nethelper *h, const struct spec *s, struct err *e)
 {
+	if (s->network != NETWORK_JOINED)
+		return 0;
 	h->notice_fd = fcntl(s->joined.init_fd, F_DUPFD_CLOEXEC, 3);
 	return h->notice_fd < 0 ? err_sys(e, "watch sandbox %s", s->joined.id) : 0;
 }

@@ -33,7 +33,7 @@ struct nethelper {
 void nethelper_init(struct nethelper *h);
 /* Starts it for s; log_dir (or NULL) is where the log of egress goes.  nethelper_ready() must follow. */
 int nethelper_start(struct nethelper *h, const struct spec *s, int netns_fd, const char *log_dir, struct err *e);
-/* The proxy of a member of a network with a policy, beside its bridge. */
+/* The proxy of a member of a network with a policy, beside its bridge; of others none. */
 int nethelper_start_member(struct nethelper *h, const struct spec *s, int netns_fd, struct err *e);
 /*
  * For a sandbox that joins the network of another: notice_fd becomes readable at the end of that
