@@ -78,7 +78,7 @@ static void count_lines(const struct engine_logs *l, const json_t *entry, uint64
 		*ends = p[n - 1] == '\n';
 }
 
-/* An entry that only counts need not be held. */
+/* An entry that is only counted is not kept in memory. */
 static int set_tail(struct engine_logs *l, int dir, int64_t n, struct err *e)
 {
 	struct journal_reader r;

@@ -473,7 +473,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 	if (r == 0) {
 		announce(k, ks->record);
 		mem_keep_small();
-		/* its buffers need less: a flood past one of them fails here and only here (D13) */
+		/* the buffers together need less: only a keeper that overflows one fails (D13) */
 		(void)!setrlimit(RLIMIT_DATA, &(struct rlimit){ KEEPER_MEMORY, KEEPER_MEMORY });
 		k->trim = 1;	/* what made the sandbox will not run any more */
 		loop(k, -1);

@@ -51,7 +51,7 @@ const char *wire_members(const char *buf, size_t len, size_t *ret_len);
 json_t *wire_error(const struct err *e);
 /* -1 with e when msg holds an error, else 0. */
 int wire_check(const json_t *msg, struct err *e);
-/* A memfd that holds n bytes, at offset 0; and everything of one. */
+/* Makes a memfd with n bytes, at offset 0; and reads the whole of one. */
 int wire_data(const void *p, size_t n, struct err *e);
 int wire_read_data(int fd, struct buf *out, struct err *e);
 
