@@ -398,7 +398,7 @@ $(BUILD)/berth-systemd: $(BUILD)/cli/programs/berth-systemd.o $(base_a)
 
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))
-$(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(mcp_a) $(engine_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(mcp_a) $(api_a) $(engine_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_STORE) $(LIBS_NET)
 

@@ -282,7 +282,7 @@ static int send_cell(struct cell *c, const json_t *body, struct err *e)
 	return 0;
 }
 
-/* How many values JSON text has at least: what it costs as objects is another thing than its length. */
+/* How many values JSON text has at least, as these cost more than their bytes. */
 static size_t count_values(const char *line, size_t n)
 {
 	size_t count = 0, i;

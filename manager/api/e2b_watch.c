@@ -104,7 +104,7 @@ static int begin(struct watching *w, struct http_request *rq, const json_t *body
 	r = e2b_connect(&b, rq, e);
 	if (r == 0 && (e2b_user_of(rq, NULL, &u, e) < 0 || e2b_place(&b, &u, path, w->path, e) < 0))
 		r = -1;
-	if (r == 0 && !(w->place = watchhub_enter(w->hub, b.id, is_over, e)))
+	if (r == 0 && !(w->place = watchhub_enter(w->hub, b.id, http_who(rq)->name, is_over, e)))
 		r = -1;
 	w->sock = take_fd(&b.sock);
 	box_close(&b);

@@ -11,7 +11,7 @@
 
 struct watchhub_place {
 	struct watchhub_place *next;
-	char box[65], id[WATCHHUB_ID_SIZE]; /* id "": nothing is kept */
+	char box[65], owner[65], id[WATCHHUB_ID_SIZE]; /* id "": nothing is kept */
 	int taken;
 	void *what;
 	void (*release)(void *what);
@@ -70,22 +70,28 @@ static struct watchhub_place *take_over(struct watchhub *h, int (*is_over)(void 
 }
 
 /* With the lock held. */
-static int has_room(const struct watchhub *h, const char *box, struct err *e)
+static int has_room(const struct watchhub *h, const struct watchhub_place *more, struct err *e)
 {
 	const struct watchhub_place *p;
-	unsigned own = 0, all = 0;
+	unsigned box = 0, own = 0, others = 0;
 
-	for (p = h->places; p; p = p->next, all++)
-		own += !strcmp(p->box, box);
-	if (own >= WATCHHUB_SANDBOX_MAX)
-		return err_set(e, ERR_LIMIT, "sandbox %s has %u watches, which is the most", box,
-			       own);
-	if (all >= WATCHHUB_MAX)
-		return err_set(e, ERR_LIMIT, "%u directories are watched, which is the most", all);
+	for (p = h->places; p; p = p->next) {
+		const int his = !strcmp(p->owner, more->owner);
+
+		own += his;
+		others += !his;
+		box += !strcmp(p->box, more->box);
+	}
+	if (box >= WATCHHUB_SANDBOX_MAX)
+		return err_set(e, ERR_LIMIT, "sandbox %s has %u watches, which is the most",
+			       more->box, box);
+	if (own >= (WATCHHUB_MAX - others) / 2)
+		return err_set(e, ERR_LIMIT, "%u directories are watched for %s, which is the most",
+			       own, more->owner);
 	return 0;
 }
 
-struct watchhub_place *watchhub_enter(struct watchhub *h, const char *box,
+struct watchhub_place *watchhub_enter(struct watchhub *h, const char *box, const char *owner,
 				      int (*is_over)(void *what), struct err *e)
 {
 	struct watchhub_place *p = calloc(1, sizeof(*p)), *over, *next;
@@ -96,9 +102,10 @@ struct watchhub_place *watchhub_enter(struct watchhub *h, const char *box,
 		return NULL;
 	}
 	snprintf(p->box, sizeof(p->box), "%s", box);
+	snprintf(p->owner, sizeof(p->owner), "%s", owner);
 	pthread_mutex_lock(&h->lock);
 	over = take_over(h, is_over);
-	r = has_room(h, box, e);
+	r = has_room(h, p, e);
 	if (r == 0) {
 		p->next = h->places;
 		h->places = p;

@@ -23,10 +23,12 @@ struct watchhub *watchhub_new(void);
 void watchhub_free(struct watchhub *h);
 
 /*
- * A place for one more watch in sandbox box, or NULL with ERR_LIMIT. First releases kept watches
+ * A place for one more watch in sandbox box of that owner, or NULL with ERR_LIMIT: a sandbox has at
+ * most WATCHHUB_SANDBOX_MAX, and an owner half of what the others leave of WATCHHUB_MAX, so that
+ * nobody keeps the others out. First releases kept watches
  * for which is_over() is true, because their sandbox has ended.
  */
-struct watchhub_place *watchhub_enter(struct watchhub *h, const char *box,
+struct watchhub_place *watchhub_enter(struct watchhub *h, const char *box, const char *owner,
 				      int (*is_over)(void *what), struct err *e);
 /* Gives the place back, and with it what is kept there. */
 void watchhub_leave(struct watchhub *h, struct watchhub_place *p);
