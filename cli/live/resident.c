@@ -142,7 +142,7 @@ static void launch_for_files(struct resident *x, struct keeper_start *ks)
 	struct spec *s = &x->opts.spec;
 
 	s->network = NETWORK_NONE;
-	s->net_policy = NULL;
+	s->net_policy = s->net_egress = NULL;
 	s->timeout_ms = 0;
 	ks->for_files = 1;
 	ks->life = (struct keeper_life){ 0 };

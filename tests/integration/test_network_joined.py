@@ -169,3 +169,15 @@ def test_stdio_makes_one_that_joins():
             assert inspect("side")["container"] == web.id
         finally:
             b.berth("rm", "--force", "side", ok=True)
+
+
+def test_files_of_a_stopped_one_need_no_network():
+    need_net()
+    with Box("--name", "web"), Box("--name", "side", *JOIN) as side:
+        b.berth("stop", "side", "web", ok=True)
+        path = b.write(b.tmp("note"), "kept\n")
+        b.berth("cp", path, "side:/srv/note", ok=True)
+        assert b.berth("file", "read", "side", "/srv/note", ok=True).out == "kept\n"
+        b.berth("start", "web", ok=True)
+        b.berth("start", "side", ok=True)
+        assert text(again(side), "cat", "/srv/note") == "kept\n"

@@ -185,3 +185,15 @@ def test_rules_by_berthd_and_from_afar():
         assert d.delete("/v1/sandboxes/one?force=true").status == 200
         far("network", "rm", "app")
     gone()
+
+
+@b.deadline(90)
+def test_files_of_a_stopped_member_need_no_proxy():
+    need_bridge()
+    with Lab(names=NAMES), networks([*RULES, "app"]), Box("--name", "one", "--network", "app"):
+        b.berth("stop", "one", ok=True)
+        path = b.write(b.tmp("note"), "kept\n")
+        b.berth("cp", path, "one:/srv/note", ok=True)
+        assert b.berth("file", "read", "one", "/srv/note", ok=True).out == "kept\n"
+        assert json.loads(update("--deny-host", "good.test", "--json", "app", ok=True).out)["cut"] == 0
+    gone()
