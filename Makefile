@@ -157,7 +157,7 @@ files_berthd = $(if $(call built,berthd),sbin/berthd:755:$(BUILD)/berthd $(call 
 	lib/systemd/system/berthd.socket:644:systemd/berthd.socket lib/systemd/system/berthd.service:644:$(BUILD)/share/berthd.service)
 # under docker's own name: asked for by INSTALL=berth-docker, or make install-docker
 files_berth-docker = bin/docker:755:$(BUILD)/berth-docker $(call manuals,man/berth-docker.1) \
-	share/bash-completion/completions/docker:644:$(BUILD)/share/docker.bash \
+	share/man/man1/docker.1:644:man/berth-docker.1 share/bash-completion/completions/docker:644:$(BUILD)/share/docker.bash \
 	$(ZSH_COMPLETIONS)/_docker:644:$(BUILD)/share/docker.zsh
 files_berth-oci = bin/berth-oci:755:$(BUILD)/berth-oci $(call helpers,berth-systemd) $(call manuals,man/berth-oci.8)
 WHEEL = $(BUILD)/clients/berth-$(VERSION)-py3-none-any.whl
@@ -398,7 +398,7 @@ $(BUILD)/berth-systemd: $(BUILD)/cli/programs/berth-systemd.o $(base_a)
 
 # ---- tests ---------------------------------------------------------------
 unit_o = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/*.c))
-$(BUILD)/unit-tests: $(unit_o) $(net_o) $(cli_a) $(mcp_a) $(api_a) $(engine_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
+$(BUILD)/unit-tests: $(unit_o) $(net_o) $(door_a) $(cli_a) $(mcp_a) $(api_a) $(engine_a) $(service_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ -lcriterion $(LIBS_BERTH) $(LIBS_IMAGE) $(LIBS_STORE) $(LIBS_NET)
 
