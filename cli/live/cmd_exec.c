@@ -29,7 +29,7 @@
 
 enum {
 	OPT_TTY = 1, OPT_INTERACTIVE, OPT_DETACH, OPT_ENV, OPT_ENV_FILE, OPT_USER, OPT_WORKDIR, OPT_TIMEOUT, OPT_GRACE, OPT_MEMORY,
-	OPT_CPUS, OPT_PIDS, OPT_ULIMIT, OPT_START, OPT_STATUS_FD, OPT_JSON, OPT_WAIT_CHILDREN, OPT_TIMING,
+	OPT_CPUS, OPT_PIDS, OPT_ULIMIT, OPT_START, OPT_STATUS_FD, OPT_JSON, OPT_WAIT_CHILDREN, OPT_TIMING, OPT_CHECKPOINT,
 };
 
 static const struct opt options[] = {
@@ -46,6 +46,8 @@ static const struct opt options[] = {
 	{ "cpus", 'c', OPT_VALUE, "N", "CPUs of this command (default: only the sandbox's)", OPT_CPUS },
 	{ "pids", 0, OPT_VALUE, "N", "processes of this command (default: only the sandbox's)", OPT_PIDS },
 	{ "ulimit", 0, OPT_LIST, "NAME=SOFT[:HARD]", "resource limit of each process", OPT_ULIMIT },
+	{ "checkpoint", 0, OPT_FLAG, NULL, "make a checkpoint first, for berth undo",
+	  OPT_CHECKPOINT },
 	{ "wait-children", 0, OPT_FLAG, NULL, "wait for every process of the command, not only for its first one", OPT_WAIT_CHILDREN },
 	{ "start", 0, OPT_FLAG, NULL, "start the sandbox first if it does not run", OPT_START },
 	{ "status-fd", 0, OPT_VALUE, "N", "write the verdict, one JSON object, to this descriptor", OPT_STATUS_FD },
@@ -122,6 +124,9 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		return 0;
 	case OPT_TIMING:
 		return phases_begin(e);
+	case OPT_CHECKPOINT:
+		request_set_checkpoint(x->rq, 1);
+		return 0;
 	case OPT_WAIT_CHILDREN:
 		request_set_wait_children(x->rq, 1);
 		return 0;

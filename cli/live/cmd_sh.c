@@ -19,7 +19,8 @@
 #define TEXT_MAX (8u << 20)
 #define STATUS_UNFINISHED 123	/* the command runs on: it awaits input, was frozen, or was left running */
 
-enum { OPT_SESSION = 1, OPT_TIMEOUT, OPT_ON_TIMEOUT, OPT_SPLIT, OPT_WAIT, OPT_SESSIONS, OPT_CLOSE, OPT_START, OPT_JSON, OPT_QUEUE_TIMEOUT, OPT_NO_WAIT };
+enum { OPT_SESSION = 1, OPT_TIMEOUT, OPT_ON_TIMEOUT, OPT_SPLIT, OPT_WAIT, OPT_SESSIONS, OPT_CLOSE, OPT_START, OPT_JSON, OPT_QUEUE_TIMEOUT, OPT_NO_WAIT,
+	OPT_CHECKPOINT };
 
 static const struct opt options[] = {
 	{ "session", 's', OPT_VALUE, "NAME", "which shell (default: main)", OPT_SESSION },
@@ -29,6 +30,8 @@ static const struct opt options[] = {
 	{ "split", 0, OPT_FLAG, NULL, "no terminal; stdout and stderr apart", OPT_SPLIT },
 	{ "queue-timeout", 0, OPT_VALUE, "TIME", "how long it may wait for its turn; 0 is for ever (default: as --timeout's)",
 	  OPT_QUEUE_TIMEOUT },
+	{ "checkpoint", 0, OPT_FLAG, NULL, "make a checkpoint first, for berth undo",
+	  OPT_CHECKPOINT },
 	{ "no-wait", 0, OPT_FLAG, NULL, "fail when the session runs another command, instead of waiting for it", OPT_NO_WAIT },
 	{ "wait", 0, OPT_FLAG, NULL, "no new command: wait for the one that runs", OPT_WAIT },
 	{ "list", 'l', OPT_FLAG, NULL, "list the sandbox's sessions", OPT_SESSIONS },
@@ -61,6 +64,9 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 		if (num_duration_ms(value, "queue-timeout", 366ULL * 86400000, &v, e) < 0)
 			return -1;
 		request_set_queue_ms(s->rq, v);
+		return 0;
+	case OPT_CHECKPOINT:
+		request_set_checkpoint(s->rq, 1);
 		return 0;
 	case OPT_NO_WAIT:
 		request_set_no_wait(s->rq, 1);

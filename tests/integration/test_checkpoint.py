@@ -265,6 +265,29 @@ def test_a_config_makes_a_checkpoint_before_each_command():
     b.one_line_error(b.berth("ps", env=env), 125, "checkpoint", "hint:")
 
 
+def test_exec_and_sh_make_a_checkpoint_first_when_they_are_told_to():
+    with Box() as x:
+        needs_file(x)
+        b.berth("exec", "--checkpoint", x.id, "sh", "-c", "echo one > /f", ok=True)
+        assert b.berth("sh", "--checkpoint", x.id, "echo two > /f; echo said", ok=True).out == "said\n"
+        b.berth("sh", x.id, "echo three > /f", ok=True)
+        told = listed(x.id)["checkpoints"]
+        assert [(c["id"], c["before_command"], c.get("command")) for c in told] == [
+            ("k1", True, None), ("k2", True, "sh -c echo one > /f")], told
+        b.berth("undo", x.id, ok=True)
+        # nothing has run since: it is the head already
+        assert b.berth("exec", "--checkpoint", x.id, "cat", "/f", ok=True).out == "one\n"
+        assert ids(x.id) == ["k1", "k2"]
+        b.berth("undo", "--steps", "2", x.id, ok=True)
+        assert sh(x.id, "test -e /f").code == 1
+        # a command whose checkpoint cannot be made is not run
+        os.chmod(folder(x), 0o700)
+        with open(os.path.join(folder(x), "list.json"), "w") as f:
+            f.write("{}")
+        b.one_line_error(b.berth("exec", "--checkpoint", x.id, "touch", "/ran"), 125, "was not run")
+        assert sh(x.id, "test -e /ran").code == 1
+
+
 @b.deadline(120)
 def test_on_a_file_system_with_reflinks_blocks_are_shared_and_a_full_one_refuses():
     with xfs() as (env, where):
