@@ -144,20 +144,83 @@ static int check_namespaces(const json_t *host, struct err *e)
 	return 0;
 }
 
-static int check_devices(const json_t *host, struct err *e)
+/* {"PathOnHost", "PathInContainer", "CgroupPermissions"} */
+static int add_device(struct engine_create *c, const json_t *one, struct err *e)
 {
-	json_t *devices, *requests;
+	const char *path = "", *target = "", *access = "";
+
+	if (engine_str(one, "PathOnHost", &path, e) < 0 ||
+	    engine_str(one, "PathInContainer", &target, e) < 0 ||
+	    engine_str(one, "CgroupPermissions", &access, e) < 0)
+		return -1;
+	if (!path[0] || strchr(path, ':') || strchr(target, ':'))
+		return err_set(e, ERR_INVALID, "invalid device: '%.200s'", path);
+	return engine_word(c, e, "--device=%s:%s:%s", path, target[0] ? target : path,
+			   access[0] ? access : "rwm");
+}
+
+static int wants_gpu(const json_t *request)
+{
+	const json_t *set, *one;
+	size_t i, j;
+
+	json_array_foreach(json_object_get(request, "Capabilities"), i, set)
+		json_array_foreach(set, j, one)
+			if (json_is_string(one) && !strcmp(json_string_value(one), "gpu"))
+				return 1;
+	return 0;
+}
+
+/* {"Driver", "Count", "DeviceIDs", "Capabilities": [["gpu"]]}: a number, all (-1), or some by name. */
+static int add_request(struct engine_create *c, const json_t *request, struct err *e)
+{
+	autojson json_t *text = NULL;
+	json_int_t count = 0;
+	const char *id;
+	json_t *ids;
+	size_t i;
+
+	if (engine_int(request, "Count", &count, e) < 0 ||
+	    engine_arr(request, "DeviceIDs", &ids, e) < 0)
+		return -1;
+	if (!wants_gpu(request))
+		return err_set(e, ERR_UNSUPPORTED,
+			       "could not select device driver: only devices with the capability "
+			       "gpu are known here");
+	if (!json_array_size(ids))
+		return count < 0 ? engine_word(c, e, "--gpus=all")
+				 : engine_word(c, e, "--gpus=%" JSON_INTEGER_FORMAT, count);
+	for (i = 0; i < json_array_size(ids); i++) {
+		json_t *longer;
+
+		id = engine_item(ids, i, "DeviceIDs", e);
+		if (!id)
+			return -1;
+		longer = json_sprintf("%s%s%s", text ? json_string_value(text) : "device=",
+				      text ? "," : "", id);
+		json_decref(text);
+		text = longer;
+	}
+	return text ? engine_word(c, e, "--gpus=%s", json_string_value(text)) : err_nomem(e);
+}
+
+static int add_devices(struct engine_create *c, const json_t *host, struct err *e)
+{
+	json_t *devices, *requests, *one;
+	size_t i;
 
 	if (engine_arr(host, "Devices", &devices, e) < 0 ||
 	    engine_arr(host, "DeviceRequests", &requests, e) < 0)
 		return -1;
-	if (json_array_size(devices))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "devices of the host are not given to a container yet");
-	if (json_array_size(requests))
-		return err_set(e, ERR_UNSUPPORTED,
-			       "could not select device driver \"\" with capabilities: [[gpu]]: "
-			       "GPUs are not given to a container yet");
+	if ((json_array_size(devices) || json_array_size(requests)) &&
+	    engine_rules_need(c->rules, ENGINE_DEVICES, "a device of the host", e) < 0)
+		return -1;
+	json_array_foreach(devices, i, one)
+		if (add_device(c, one, e) < 0)
+			return -1;
+	json_array_foreach(requests, i, one)
+		if (add_request(c, one, e) < 0)
+			return -1;
 	return 0;
 }
 
@@ -193,7 +256,7 @@ int engine_create_host(struct engine_create *c, const json_t *host, struct err *
 	    add_privileged(c, host, e) < 0 || add_caps(c, host, "CapDrop", "cap-drop", e) < 0 ||
 	    add_caps(c, host, "CapAdd", "cap-add", e) < 0 || add_security(c, host, e) < 0 ||
 	    engine_create_restart(c, host, e) < 0 || check_namespaces(host, e) < 0 ||
-	    check_devices(host, e) < 0 || add_flag(c, host, "ReadonlyRootfs", "read-only", e) < 0 ||
+	    add_devices(c, host, e) < 0 || add_flag(c, host, "ReadonlyRootfs", "read-only", e) < 0 ||
 	    add_flag(c, host, "AutoRemove", "auto-remove", e) < 0)
 		return -1;
 	return engine_create_limits(c, host, e);

@@ -17,6 +17,7 @@ static const struct {
 	{ "unconfined", ENGINE_UNCONFINED },
 	{ "system-binds", ENGINE_SYSTEM_BINDS },
 	{ "drop-docker-socket", ENGINE_DROP_SOCKET },
+	{ "devices", ENGINE_DEVICES },
 };
 
 /* With everything below them, except for "/" itself. */

@@ -14,6 +14,7 @@ enum engine_allow {
 	ENGINE_HOST_NETWORK = 2, /* --network host */
 	ENGINE_UNCONFINED = 4,	 /* --security-opt seccomp=unconfined */
 	ENGINE_SYSTEM_BINDS = 8, /* binds of /, /etc, /proc, ... */
+	ENGINE_DEVICES = 32,	 /* --device, --gpus */
 	ENGINE_DROP_SOCKET = 16, /* a bind of Docker's socket is left out, not refused */
 };
 

@@ -86,6 +86,7 @@ static int check_docker_allow(const char *v, const char *what, struct err *e)
 {
 	static const char *const words[] = {
 		"privileged", "host-network", "unconfined", "system-binds", "drop-docker-socket",
+		"devices",
 	};
 	size_t i;
 
@@ -93,7 +94,7 @@ static int check_docker_allow(const char *v, const char *what, struct err *e)
 		if (!strcmp(v, words[i]))
 			return 0;
 	return err_set(e, ERR_CONFIG, "%s has '%.40s'; hint: privileged, host-network, unconfined, "
-		       "system-binds, drop-docker-socket", what, v);
+		       "system-binds, drop-docker-socket, devices", what, v);
 }
 
 const struct config_key conf_keys[] = {
@@ -146,7 +147,7 @@ const struct config_key conf_keys[] = {
 	  "unix socket for clients of Docker, for root and the group berth; empty means none" },
 	{ "docker", "allow", CONFIG_LIST, "", 0, 255, F(docker_allow), check_docker_allow, NULL,
 	  "what they may ask for: privileged, host-network, unconfined, system-binds, "
-	  "drop-docker-socket" },
+	  "drop-docker-socket, devices" },
 };
 const size_t conf_key_count = ARRAY_LEN(conf_keys);
 const char *const conf_sections[] = { "store", "storage", "session", "docker" };

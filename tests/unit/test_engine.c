@@ -116,6 +116,18 @@ Test(engine, limits_are_berths)
 	REFUSES(HOST("\"NanoCpus\":-1"), 0, ERR_INVALID, "out of range");
 }
 
+Test(engine, devices_are_those_of_the_host_with_leave_only)
+{
+	HAS(HOST("\"Devices\":[{\"PathOnHost\":\"/dev/fuse\",\"PathInContainer\":\"/dev/f\",\"CgroupPermissions\":\"r\"}]"),
+	    ENGINE_DEVICES, "--device=/dev/fuse:/dev/f:r");
+	HAS(HOST("\"DeviceRequests\":[{\"Count\":-1,\"Capabilities\":[[\"gpu\"]]}]"), ENGINE_DEVICES, "--gpus=all");
+	HAS(HOST("\"DeviceRequests\":[{\"DeviceIDs\":[\"0\",\"2\"],\"Capabilities\":[[\"gpu\"]]}]"), ENGINE_DEVICES, "--gpus=device=0,2");
+	REFUSES(HOST("\"Devices\":[{\"PathOnHost\":\"/dev/fuse\"}]"), 0, ERR_DENIED, "devices");
+	REFUSES(HOST("\"DeviceRequests\":[{\"Count\":1,\"Capabilities\":[[\"gpu\"]]}]"), 0, ERR_DENIED, "devices");
+	REFUSES(HOST("\"Devices\":[{\"PathOnHost\":\"/dev/a:b\"}]"), ENGINE_DEVICES, ERR_INVALID, "invalid device");
+	REFUSES(HOST("\"DeviceRequests\":[{\"Count\":1,\"Capabilities\":[[\"tpu\"]]}]"), ENGINE_DEVICES, ERR_UNSUPPORTED, "gpu");
+}
+
 Test(engine, an_image_has_its_own_tmp_and_run)
 {
 	HAS("{\"Image\":\"i\"}", 0, "--no-tmpfs");
