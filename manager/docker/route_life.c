@@ -122,10 +122,13 @@ static int post_restart(struct http_request *rq, struct err *e)
 
 	if (r == 0)
 		r = grace_option(rq, grace, sizeof(grace), e);
+	/* not stop and start: one with AutoRemove would go with its stop */
 	if (r == 0 && !b.kept)
-		r = docker_verb(rq, "stop", grace[0] ? grace : NULL, b.id, e);
-	if (r == 0)
+		r = docker_verb(rq, "restart", grace[0] ? grace : NULL, b.id, e);
+	else if (r == 0)
 		r = start(rq, &b, e);
+	if (r == 0)
+		arrivals_tell(docker_of(rq)->arrivals, b.id, ARRIVAL_STARTED);
 	box_close(&b);
 	return r < 0 ? -1 : http_reply_empty(rq, 204, e);
 }
