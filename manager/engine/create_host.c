@@ -171,7 +171,7 @@ static int wants_gpu(const json_t *request)
 	return 0;
 }
 
-/* {"Driver", "Count", "DeviceIDs", "Capabilities": [["gpu"]]}: a number, all (-1), or some by name. */
+/* {"Count", "DeviceIDs", "Capabilities": [["gpu"]]}: a number, all (-1), or some by name. */
 static int add_request(struct engine_create *c, const json_t *request, struct err *e)
 {
 	autojson json_t *text = NULL;
@@ -256,7 +256,8 @@ int engine_create_host(struct engine_create *c, const json_t *host, struct err *
 	    add_privileged(c, host, e) < 0 || add_caps(c, host, "CapDrop", "cap-drop", e) < 0 ||
 	    add_caps(c, host, "CapAdd", "cap-add", e) < 0 || add_security(c, host, e) < 0 ||
 	    engine_create_restart(c, host, e) < 0 || check_namespaces(host, e) < 0 ||
-	    add_devices(c, host, e) < 0 || add_flag(c, host, "ReadonlyRootfs", "read-only", e) < 0 ||
+	    add_devices(c, host, e) < 0 ||
+	    add_flag(c, host, "ReadonlyRootfs", "read-only", e) < 0 ||
 	    add_flag(c, host, "AutoRemove", "auto-remove", e) < 0)
 		return -1;
 	return engine_create_limits(c, host, e);

@@ -70,7 +70,8 @@ static const json_t *address_on(const struct engine_view *v, const char *network
 
 json_t *engine_networks(const struct engine_view *v)
 {
-	const json_t *asked = json_object_get(engine_asked(v, "NetworkingConfig"), "EndpointsConfig"),
+	const json_t *asked =
+			     json_object_get(engine_asked(v, "NetworkingConfig"), "EndpointsConfig"),
 		     *row;
 	const char *mode = engine_network_mode(v);
 	json_t *all = json_object();
@@ -79,8 +80,9 @@ json_t *engine_networks(const struct engine_view *v)
 	/* a container in another's network has no endpoint of its own */
 	if (json_object_get(json_object_get(v->record, "network"), "container"))
 		return all;
+	asked = json_object_get(asked, mode);
 	json_object_set_new(all, mode,
-			    endpoint(v, mode, json_object_get(json_object_get(asked, mode), "Aliases"),
+			    endpoint(v, mode, json_object_get(asked, "Aliases"),
 				     json_object_get(v->network, "address")));
 	json_array_foreach(json_object_get(v->record, "networks"), i, row) {
 		const char *name = json_string_value(json_object_get(row, "network"));
