@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: their sandboxes, their leases, and what happens when a lease ends.
+ * Sessions: their sandboxes and their leases.
  *
  * Every operation and every heartbeat renews a lease. Its time is kept here and written to the
  * store (beat/ID) a few times per timeout, so berthds that share a store see each other's
- * renewals. A reaper holds the lock reap/ID of the store, looks again, and writes under its
- * token.
+ * renewals. reap.c is what happens when a lease ends.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "manager/service/state.h"
@@ -45,7 +42,8 @@ static void ctx_key(char out[LEDGER_KEY_MAX + 1], const char *kind, const char *
 }
 
 /* 1 with the mapping, 0 none. */
-static int load_map(struct service *s, const char *ctx, json_t **ret, uint64_t *ret_version, struct err *e)
+int session_load_map(struct service *s, const char *ctx, json_t **ret, uint64_t *ret_version,
+		     struct err *e)
 {
 	autobuf struct buf b = BUF_INIT(RECORD_MAX);
 	char key[LEDGER_KEY_MAX + 1];
@@ -98,7 +96,7 @@ static int map_changed(struct service *s, const char *ctx, uint64_t version)
 	struct err ignored;
 	uint64_t now;
 
-	return load_map(s, ctx, &map, &now, &ignored) >= 0 && now != version;
+	return session_load_map(s, ctx, &map, &now, &ignored) >= 0 && now != version;
 }
 
 static int change(struct service *s, struct record *r, const char *ctx, int add, const struct ledger_op *more, size_t n, struct err *e)
@@ -112,7 +110,7 @@ static int change(struct service *s, struct record *r, const char *ctx, int add,
 		char key[LEDGER_KEY_MAX + 1];
 		uint64_t version;
 
-		if (n + 3 > LEDGER_OPS_MAX || load_map(s, ctx, &map, &version, e) < 0)
+		if (n + 3 > LEDGER_OPS_MAX || session_load_map(s, ctx, &map, &version, e) < 0)
 			return n + 3 > LEDGER_OPS_MAX ? err_set(e, ERR_LIMIT, "too many changes at once") : -1;
 		if (!map)
 			map = json_pack("{s:[],s:s,s:f}", "containers", "owner", record_own(r, "owner"), "created_at", wall_seconds());
@@ -173,15 +171,13 @@ int session_unbind(struct service *s, struct record *r, const char *ctx, struct 
 	if (change(s, r, copy, 0, NULL, 0, e) < 0)
 		return -1;
 	/* the last one took the mapping along; a heartbeat or an owner without it says nothing */
-	if (load_map(s, copy, &map, &version, &ignored) == 0) {
+	if (session_load_map(s, copy, &map, &version, &ignored) == 0) {
 		session_forget(s, copy);
 		owner_forget(s, copy);
 	}
 	json_decref(map);
 	return 0;
 }
-
-/* ---- leases ---- */
 
 static struct beat *find_beat(struct service *s, const char *ctx, int add)
 {
@@ -265,8 +261,6 @@ void sessions_free(struct service *s)
 	}
 }
 
-/* ---- questions ---- */
-
 struct keys {
 	const struct service_who *who;
 	json_t *out;
@@ -302,16 +296,17 @@ json_t *service_session_mapping(struct service *s, const struct service_who *who
 
 	if (session_check_ctx(ctx, e) < 0)
 		return NULL;
-	r = load_map(s, ctx, &map, &version, e);
+	r = session_load_map(s, ctx, &map, &version, e);
 	if (r < 0)
 		return NULL;
 	return r && is_owner(who, map) ? json_incref(json_object_get(map, "containers")) : json_array();
 }
 
-static int find_session(struct service *s, const struct service_who *who, const char *ctx, json_t **ret, struct err *e)
+int session_find(struct service *s, const struct service_who *who, const char *ctx, json_t **ret,
+		 struct err *e)
 {
 	uint64_t version;
-	int r = session_check_ctx(ctx, e) < 0 ? -1 : load_map(s, ctx, ret, &version, e);
+	int r = session_check_ctx(ctx, e) < 0 ? -1 : session_load_map(s, ctx, ret, &version, e);
 
 	if (r < 0)
 		return -1;
@@ -326,179 +321,8 @@ int service_heartbeat(struct service *s, const struct service_who *who, const ch
 {
 	autojson json_t *map = NULL;
 
-	return find_session(s, who, ctx, &map, e) < 0 ? -1 : session_touch(s, ctx, e);
+	return session_find(s, who, ctx, &map, e) < 0 ? -1 : session_touch(s, ctx, e);
 }
-
-/* ---- reaping ---- */
-
-/* Once more, under the lock and with the sandbox alone: is it still unwanted? */
-static int is_late(struct service *s, const char *ctx, uint64_t timeout_ms)
-{
-	struct err ignored;
-
-	return clock_wall_ms() > session_last_ms(s, ctx, &ignored) + timeout_ms;
-}
-
-struct reaping {
-	const char *ctx, *reason;
-	uint64_t token;
-	uint64_t timeout_ms;	/* 0: the time of the lease */
-	int by_itself;		/* nobody asked */
-	int put_off;		/* a try failed a moment ago */
-};
-
-static int recycle(struct service *s, struct record *r, const struct reaping *g, struct err *e)
-{
-	char lock[LEDGER_KEY_MAX + 1];
-	struct ledger_op fence = { LEDGER_CHECK, lock, NULL, g->token, 0 };
-
-	snprintf(lock, sizeof(lock), "lock/reap/%.256s", g->ctx);
-	tools_forget(s, r->name);
-	if (driver_stop(s, r, e) < 0)
-		return -1;
-	if (record_str(r, "storage_path")[0] && s->storage && strcmp(record_own(r, "status"), "archived") &&
-	    workspace_upload(s, r, e) < 0)
-		return -1;
-	if (record_str(r, "storage_path")[0])
-		record_set_own(r, "stored", json_true());
-	/* a workspace that is only in the archive is restored first */
-	if (!strcmp(record_own(r, "status"), "archived") && archive_restore(s, r, e) < 0)
-		return -1;
-	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, 0, e) < 0)
-		return -1;
-	json_object_set_new(r->j, "recycled_at", json_real(wall_seconds()));
-	json_object_set_new(r->j, "recycle_reason", json_string(g->reason));
-	record_set_state(r, "recycled");
-	if (record_save(s, r, &fence, 1, e) < 0)
-		return -1;
-	place_drop(s, r->name);
-	return 0;
-}
-
-static int reap_one(struct service *s, const char *name, struct reaping *g, struct err *e)
-{
-	autorecord struct record r = { .j = NULL };
-	uint64_t drain;
-	int result = 0;
-
-	if (record_load(s, NULL, name, 0, &r, e) < 0)
-		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (!record_is(&r, "running") || !home_minds(s, &r, g->timeout_ms))
-		return 0;
-	/* each try stops it and reads all that it has; the session's others need not wait for it */
-	if (g->by_itself && record_failed_lately(&r, session_last_ms(s, g->ctx, e))) {
-		g->put_off = 1;
-		return 0;
-	}
-	record_close(&r);
-	pthread_rwlock_rdlock(&s->conf_lock);
-	drain = s->conf.drain_timeout_ms;
-	pthread_rwlock_unlock(&s->conf_lock);
-	/*
-	 * a running command does not renew the lease, but the client that waits for it renewed
-	 * it with the request
-	 */
-	if (oplock_alone(s->ops, name, drain, e) < 0)
-		return -1;
-	if (g->timeout_ms && !is_late(s, g->ctx, g->timeout_ms))
-		result = 1;
-	else if (record_load(s, NULL, name, 0, &r, e) < 0)
-		result = -1;
-	else if (record_is(&r, "running") && (result = recycle(s, &r, g, e)) < 0)
-		service_note_failed(s, name, e);
-	oplock_alone_end(s->ops, name);
-	return result;
-}
-
-/* Checked before anything of a session is reaped on request: all of it can be. */
-static int check_reachable(struct service *s, const json_t *map, struct err *e)
-{
-	json_t *name;
-	size_t i;
-
-	json_array_foreach(json_object_get(map, "containers"), i, name) {
-		autorecord struct record r = { .j = NULL };
-
-		if (record_load(s, NULL, json_string_value(name), 0, &r, e) < 0 && e->code != ERR_NOT_FOUND)
-			return -1;
-		if (r.j && record_is(&r, "running") && home_check(s, &r, e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static int reap(struct service *s, const char *ctx, const char *reason, uint64_t timeout_ms, int by_itself, struct err *e)
-{
-	struct reaping g = { .ctx = ctx, .reason = reason, .timeout_ms = timeout_ms, .by_itself = by_itself };
-	autojson json_t *map = NULL;
-	json_t *name;
-	uint64_t version;
-	size_t i;
-	int r = 0;
-
-	if (session_try_lock(s, ctx, &g.token, e) < 0)
-		return -1;
-	if (load_map(s, ctx, &map, &version, e) < 0 || (!by_itself && check_reachable(s, map, e) < 0))
-		r = -1;
-	json_array_foreach(json_object_get(map, "containers"), i, name)
-		if (r == 0)
-			r = reap_one(s, json_string_value(name), &g, e);
-	if (r == 0 && g.put_off)
-		r = err_set(e, ERR_BUSY, "a sandbox of the session could not be stored a moment ago");
-	if (r == 0) {
-		s->reaped++;
-		owner_forget(s, ctx);
-	}
-	session_unlock(s, ctx, g.token);
-	return r < 0 ? -1 : 0;
-}
-
-int service_reap(struct service *s, const struct service_who *who, const char *ctx, const char *reason, struct err *e)
-{
-	autojson json_t *map = NULL;
-
-	return find_session(s, who, ctx, &map, e) < 0 ? -1 : reap(s, ctx, reason, 0, 0, e);
-}
-
-/* Whether all that is left to reap of it here failed a moment ago: that would only take a place from others. */
-static int is_put_off(struct service *s, const char *ctx, const json_t *map)
-{
-	struct err ignored;
-	uint64_t used_ms = session_last_ms(s, ctx, &ignored);
-	json_t *name;
-	size_t i;
-	int put_off = 0;
-
-	json_array_foreach(json_object_get(map, "containers"), i, name) {
-		autorecord struct record r = { .j = NULL };
-
-		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) < 0 || !record_is(&r, "running") || !home_minds(s, &r, 0))
-			continue;
-		if (!record_failed_lately(&r, used_ms))
-			return 0;
-		put_off = 1;
-	}
-	return put_off;
-}
-
-static void reap_owned(struct service *s, const char *ctx)
-{
-	struct err e;
-
-	reap(s, ctx, "owner_died", 0, 1, &e);
-}
-
-void session_reap_owned(struct service *s, const char *ctx)
-{
-	autojson json_t *map = NULL;
-	uint64_t version;
-	struct err e;
-
-	if (load_map(s, ctx, &map, &version, &e) >= 0 && !is_put_off(s, ctx, map))
-		chore_begin(s, reap_owned, ctx, map ? json_string_value(json_object_get(map, "owner")) : "");
-}
-
-/* ---- restoring ---- */
 
 static int restore_one(struct service *s, const char *ctx, const char *name, struct err *e)
 {
@@ -552,63 +376,15 @@ int service_restore(struct service *s, const struct service_who *who, const char
 
 	snprintf(copy, sizeof(copy), "%s", ctx);
 	/* another thread restores it: when that is done, nothing is left to do */
-	if (find_session(s, who, copy, &map, e) < 0 || session_lock(s, copy, &token, e) < 0)
+	if (session_find(s, who, copy, &map, e) < 0 || session_lock(s, copy, &token, e) < 0)
 		return -1;
 	json_decref(map);
 	map = NULL;
-	if (find_session(s, NULL, copy, &map, e) < 0 || session_touch(s, copy, e) < 0)
+	if (session_find(s, NULL, copy, &map, e) < 0 || session_touch(s, copy, e) < 0)
 		r = -1;
 	json_array_foreach(json_object_get(map, "containers"), i, name)
 		if (r == 0)
 			r = restore_one(s, copy, json_string_value(name), e);
 	session_unlock(s, copy, token);
 	return r;
-}
-
-/* ---- what is late ---- */
-
-static void reap_late(struct service *s, const char *ctx)
-{
-	uint64_t timeout_ms;
-	struct err e;
-
-	pthread_rwlock_rdlock(&s->conf_lock);
-	timeout_ms = s->conf.heartbeat_timeout_ms;
-	pthread_rwlock_unlock(&s->conf_lock);
-	if (timeout_ms)
-		reap(s, ctx, "heartbeat_timeout", timeout_ms, 1, &e);
-}
-
-static int is_running(struct service *s, const json_t *map, uint64_t timeout_ms)
-{
-	struct err ignored;
-	json_t *name;
-	size_t i;
-
-	json_array_foreach(json_object_get(map, "containers"), i, name) {
-		autorecord struct record r = { .j = NULL };
-
-		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) == 0 && record_is(&r, "running") &&
-		    home_minds(s, &r, timeout_ms))
-			return 1;
-	}
-	return 0;
-}
-
-void session_look(struct service *s, const char *ctx, uint64_t timeout_ms)
-{
-	autojson json_t *map = NULL;
-	struct err ignored;
-	uint64_t version;
-	json_t *name;
-	size_t i;
-
-	if (load_map(s, ctx, &map, &version, &ignored) < 1)
-		return;
-	/* an operation under way renews the lease for as long as it takes */
-	json_array_foreach(json_object_get(map, "containers"), i, name)
-		if (oplock_count(s->ops, json_string_value(name)))
-			session_touch(s, ctx, &ignored);
-	if (timeout_ms && is_late(s, ctx, timeout_ms) && is_running(s, map, timeout_ms) && !is_put_off(s, ctx, map))
-		chore_begin(s, reap_late, ctx, json_string_value(json_object_get(map, "owner")));
 }

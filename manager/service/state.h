@@ -216,7 +216,16 @@ void session_unlock(struct service *s, const char *ctx, uint64_t token);
 /* A sign of life; written to the store now and then. */
 int session_touch(struct service *s, const char *ctx, struct err *e);
 uint64_t session_last_ms(struct service *s, const char *ctx, struct err *e);
+/* What the store has of a session: 1 with *ret, 0 none. */
+int session_load_map(struct service *s, const char *ctx, json_t **ret, uint64_t *ret_version,
+		     struct err *e);
+/* The same; ERR_NOT_FOUND too when it is not who's (NULL: anybody's). */
+int session_find(struct service *s, const struct service_who *who, const char *ctx, json_t **ret,
+		 struct err *e);
 void sessions_free(struct service *s);
+
+/* ---- reap.c ---- */
+
 /* Its owner has ended: begins to reap it, and forgets the owner when that is done. */
 void session_reap_owned(struct service *s, const char *ctx);
 /* Begins to reap the session when it is late: timeout_ms after its last sign of life, unless that is 0. */
