@@ -32,13 +32,16 @@ static void list_add(struct lister *l, json_t *j)
 
 static int is_left(const struct record *r)
 {
-	return record_is(r, "running") || record_is(r, "warm") || record_is(r, "error") || record_is(r, "recycled");
+	const enum record_state state = record_state(r);
+
+	return state == STATE_RUNNING || state == STATE_WARM || state == STATE_ERROR ||
+	       state == STATE_RECYCLED;
 }
 
 /* The pools of other hosts, and what is archived, are not in a cleanup's way. */
 static void note_elsewhere(struct lister *l, const struct record *r)
 {
-	if (!record_is_elsewhere(l->s, r) || record_is(r, "warm"))
+	if (!record_is_elsewhere(l->s, r) || record_is(r, STATE_WARM))
 		return;
 	if (!l->elsewhere++)
 		snprintf(l->host, sizeof(l->host), "%s", record_own(r, "host"));
@@ -50,7 +53,7 @@ static int list_one(void *ctx, const char *key, const char *value, uint64_t vers
 	struct err ignored;
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
-	if (r.j && (l->who->admin || !strcmp(record_own(&r, "owner"), l->who->name)) && !record_is(&r, "creating") &&
+	if (r.j && (l->who->admin || !strcmp(record_own(&r, "owner"), l->who->name)) && !record_is(&r, STATE_CREATING) &&
 	    (!l->for_cleanup || is_left(&r))) {
 		record_show(&r);
 		if (l->for_cleanup && !record_is_ours(l->s, &r))

@@ -161,11 +161,11 @@ int archive_make(struct service *s, struct record *r, struct err *e)
 	if (result == 0)
 		result = reserve(&reg, r, e);
 	if (result == 0) {
-		record_set_own(r, "status", json_string("archived"));
+		record_set_run(r, RUN_ARCHIVED);
 		record_set_own(r, "archive", json_true());
 		record_clear_failed(r);
 		record_set_own(r, "archived_ms", json_integer((json_int_t)clock_wall_ms()));
-		record_set_state(r, "running");
+		record_touch(r);
 		result = record_save(s, r, NULL, 0, e);
 	}
 	if (result == 0)
@@ -353,7 +353,7 @@ static int bring_back(struct service *s, struct registry *reg, struct record *r,
 		return -1;
 	if (get_workspace(s, r, e) < 0)
 		return -1;
-	record_set_own(r, "status", json_string("stopped"));
+	record_set_run(r, RUN_STOPPED);
 	record_set_home(s, r);
 	/* refused when another has it by now */
 	return record_save(s, r, NULL, 0, e) < 0 ? -1 : unreserve(reg, id, e);
@@ -418,7 +418,7 @@ static int look_at(struct service *s, struct registry *reg, int dir, const char 
 		return -1;
 	if (known && record_is_ours(s, &r) && !record_is_over(&r))
 		/* a restore that was cut short after its record was written */
-		return strcmp(record_own(&r, "status"), "archived") ? unreserve(reg, id, e) : 0;
+		return record_run(&r) != RUN_ARCHIVED ? unreserve(reg, id, e) : 0;
 	/* another host has it, or none */
 	snprintf(part, sizeof(part), "%.64s.part", id);
 	if (path_remove_tree(dir, part, e) < 0)

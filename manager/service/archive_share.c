@@ -30,7 +30,7 @@ static int add_record(void *ctx, const char *key, const char *value, uint64_t ve
 	if (!strstr(value, "archived"))
 		return 0;
 	r.j = json_parse(value, strlen(value), RECORD_BYTES_MAX, key, &ignored);
-	if (r.j && tenancy_is_tenants(&r) && !strcmp(record_own(&r, "status"), "archived") &&
+	if (r.j && tenancy_is_tenants(&r) && record_run(&r) == RUN_ARCHIVED &&
 	    !strcmp(record_own(&r, "owner"), t->owner) && !record_is_over(&r))
 		t->count++;
 	return 0;
@@ -71,7 +71,7 @@ int archive_share_enter(struct service *s, const struct record *r, struct archiv
 	struct tenant tenant;
 
 	*t = (struct archive_turn){ .next = NULL };
-	if (!tenancy_is_tenants(r) || !strcmp(record_own(r, "status"), "archived"))
+	if (!tenancy_is_tenants(r) || record_run(r) == RUN_ARCHIVED)
 		return 0;
 	if (tenant_load(&tenant, &s->config, n.owner, e) < 0)
 		return -1;

@@ -149,7 +149,7 @@ int driver_connect(struct service *s, const struct record *r, struct err *e)
 
 	if (record_is_ours(s, r))
 		return connect_keeper(&s->registry, r, e);
-	if (!strcmp(record_own(r, "status"), "archived"))
+	if (record_run(r) == RUN_ARCHIVED)
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s is archived", r->name);
 	if (home_check(s, r, e) < 0 || open_place(s, r, &c, &reg, e) < 0)
 		return -1;
@@ -315,7 +315,7 @@ int driver_remove(struct service *s, const struct record *r, struct err *e)
 		close(sock);
 	}
 	/* a sandbox that another host archived is on no host */
-	if (result < 0 || (!record_is_ours(s, r) && !strcmp(record_own(r, "status"), "archived")))
+	if (result < 0 || (!record_is_ours(s, r) && record_run(r) == RUN_ARCHIVED))
 		return result;
 	if (open_place(s, r, &c, &reg, e) < 0)
 		return -1;

@@ -103,7 +103,7 @@ int record_is_ours(const struct service *s, const struct record *r)
 
 int record_is_elsewhere(const struct service *s, const struct record *r)
 {
-	return strcmp(record_own(r, "status"), "archived") && strcmp(record_own(r, "machine"), s->machine) && !record_is_ours(s, r);
+	return record_run(r) != RUN_ARCHIVED && strcmp(record_own(r, "machine"), s->machine) && !record_is_ours(s, r);
 }
 
 int home_check(const struct service *s, const struct record *r, struct err *e)
@@ -246,7 +246,7 @@ static int has_workspace(const struct record *r)
 	autoclose int there = -1;
 	struct err ignored;
 
-	if (record_is(r, "released") && json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")))
+	if (record_is(r, STATE_RELEASED) && json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")))
 		there = workspace_open(r, &ignored);
 	return there >= 0;
 }
@@ -256,7 +256,7 @@ int home_clear_over(struct service *s, const struct record *r, struct err *e)
 	const char *id = record_str(r, "container_id");
 	int is_there, has;
 
-	if ((!record_is_over(r) && !record_is(r, "recycled")) || !id[0] || !record_is_ours(s, r))
+	if ((!record_is_over(r) && !record_is(r, STATE_RECYCLED)) || !id[0] || !record_is_ours(s, r))
 		return 0;
 	is_there = driver_exists(s, id);
 	has = has_workspace(r);

@@ -244,12 +244,12 @@ static int first_record(struct service *s, const struct making *m, struct record
 			 "storage_path", m->storage_path, "runtime_token", token, "version", m->pool->image,
 			 "meta", json_is_object(meta) ? json_deep_copy(meta) : json_object(), "timeout",
 			 (json_int_t)(m->pool->timeout_ms / 1000), "sandbox_type", m->pool->name, "session_ctx_id", m->ctx,
-			 "state", "creating", "created_at", wall_seconds(), "updated_at", wall_seconds(), "last_active_at",
+			 "state", record_state_name(STATE_CREATING), "created_at", wall_seconds(), "updated_at", wall_seconds(), "last_active_at",
 			 "recycled_at", "released_at", "recycle_reason");
 	if (!r->j)
 		return err_set(e, ERR_INVALID, "the request is not valid UTF-8");
 	json_object_set_new(r->j, "berth", json_pack("{s:s,s:I,s:I,s:s,s:s,s:b,s:b}", "owner", owner, "memory_bytes",
-			    (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", "", "status", "running",
+			    (json_int_t)memory, "cpu_milli", (json_int_t)cpu, "version", "", "status", record_run_name(RUN_RUNS),
 			    "own_workspace", 1, "tenant", tenancy_is_tenant(m->who)));
 	record_set_home(s, r);
 	r->version = LEDGER_ABSENT;
@@ -281,12 +281,14 @@ static int settle(struct service *s, const struct making *m, struct record *r, s
 	struct ledger_op op = { LEDGER_PUSH, key, item, 0, 0 };
 
 	if (m->warm) {
-		record_set_state(r, "warm");
+		if (record_step(r, EVENT_POOLED, e) < 0)
+			return -1;
 		pool_list_key(s->machine, m->pool->name, key);
 		snprintf(item, sizeof(item), "%s/%s", s->host, r->name);
 		return record_save(s, r, &op, 1, e);
 	}
-	record_set_state(r, "running");
+	if (record_step(r, EVENT_OWNED, e) < 0)
+		return -1;
 	json_object_set_new(r->j, "last_active_at", json_real(wall_seconds()));
 	return m->ctx ? session_bind(s, r, m->ctx, NULL, 0, e) : record_save(s, r, NULL, 0, e);
 }

@@ -56,7 +56,7 @@ static int find_ours(void *ctx, const char *key, const char *value, uint64_t ver
 	struct err ignored;
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
-	if (r.j && record_is_ours(f->s, &r) && !record_is_over(&r) && !record_is(&r, "recycled"))
+	if (r.j && record_is_ours(f->s, &r) && !record_is_over(&r) && !record_is(&r, STATE_RECYCLED))
 		json_array_append_new(f->names, json_string(key + strlen(RECORD_PREFIX)));
 	record_close(&r);
 	return 0;
@@ -83,9 +83,9 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 
 	if (record_load(s, NULL, name, 0, &r, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (record_is(&r, "creating"))
+	if (record_is(&r, STATE_CREATING))
 		return service_undo(s, &r, e);
-	if (!strcmp(record_own(&r, "status"), "archived"))
+	if (record_run(&r) == RUN_ARCHIVED)
 		return 0;
 	if (place_take_over(s, name, record_str(&r, "container_id"), record_own_u64(&r, "memory_bytes"), record_own_u64(&r, "cpu_milli"), e) < 0)
 		return -1;
@@ -97,14 +97,14 @@ static int take_over_one(struct service *s, const char *name, struct err *e)
 	if (e->code != ERR_NOT_FOUND)
 		return -1;
 	/* a warm sandbox that does not run is useless; one that berth rm has removed is over */
-	if (record_is(&r, "warm") || !driver_exists(s, record_str(&r, "container_id")))
+	if (record_is(&r, STATE_WARM) || !driver_exists(s, record_str(&r, "container_id")))
 		return service_release_record(s, &r, 0, e);
 	place_stopped(s, name);
-	was_running = !strcmp(record_own(&r, "status"), "running");
+	was_running = record_run(&r) == RUN_RUNS;
 	if (!was_running && !strcmp(record_own(&r, "machine"), s->machine))
 		return 0;
 	if (was_running) {
-		record_set_own(&r, "status", json_string("stopped"));
+		record_set_run(&r, RUN_STOPPED);
 		record_set_own(&r, "stopped_ms", json_integer((json_int_t)clock_wall_ms()));
 	}
 	/* as of this boot: a berthd beside us may drive it */
@@ -334,8 +334,8 @@ static int tally_record(void *ctx, const char *key, const char *value, uint64_t 
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
 	if (r.j) {
-		count(t->states, record_is(&r, "running") ? record_own(&r, "status") : record_str(&r, "state"));
-		if (record_is(&r, "warm") && record_is_ours(t->s, &r))
+		count(t->states, record_is(&r, STATE_RUNNING) ? record_own(&r, "status") : record_str(&r, "state"));
+		if (record_is(&r, STATE_WARM) && record_is_ours(t->s, &r))
 			count(t->pools, record_str(&r, "sandbox_type"));
 	}
 	record_close(&r);

@@ -283,7 +283,7 @@ void places_check(struct service *s)
 		autorecord struct record r = { .j = NULL };
 
 		if (record_load(s, NULL, names[i], 0, &r, &e) < 0 ? e.code == ERR_NOT_FOUND :
-		    record_is_over(&r) || record_is(&r, "recycled"))
+		    record_is_over(&r) || record_is(&r, STATE_RECYCLED))
 			place_drop(s, names[i]);
 	}
 	free(names);

@@ -146,7 +146,7 @@ static void set_owner(struct record *r, const struct making *m, uint64_t memory,
 		json_object_set_new(r->j, "meta", json_deep_copy(meta));
 	json_object_set_new(r->j, "session_ctx_id", ctx && ctx[0] ? json_string(ctx) : json_null());
 	json_object_set_new(r->j, "last_active_at", json_real(wall_seconds()));
-	record_set_state(r, "running");
+	record_step(r, EVENT_OWNED, &checked);	/* it is warm: the caller has looked */
 }
 
 /* Releases an unusable sandbox in the background; its place is filled again. */
@@ -154,7 +154,7 @@ static void discard(struct service *s, struct record *r)
 {
 	struct err ignored;
 
-	record_set_state(r, "error");
+	record_step(r, EVENT_SPOILED, &ignored);
 	json_object_set_new(r->j, "recycle_reason", json_string("stale or dead in the pool"));
 	record_set_own(r, "retry", json_true());
 	record_save(s, r, NULL, 0, &ignored);
@@ -180,8 +180,8 @@ static int claim_item(struct service *s, const struct making *m, const char *ver
 		ledger_commit(s->ledger, &take, 1, NULL, &why);
 		return 0;
 	}
-	if (!record_is(r, "warm") || service_limits(args, p, &memory, &cpu, e) < 0) {
-		int gone = !record_is(r, "warm");
+	if (!record_is(r, STATE_WARM) || service_limits(args, p, &memory, &cpu, e) < 0) {
+		int gone = !record_is(r, STATE_WARM);
 
 		record_close(r);
 		return gone ? 0 : -1;
@@ -313,7 +313,7 @@ static int look_at_mine(void *ctx, const char *item)
 		return 0;
 	m->count++;
 	snprintf(m->last, sizeof(m->last), "%s", slash + 1);
-	if (record_load(m->s, NULL, slash + 1, 0, &r, &e) == 0 && record_is(&r, "warm") &&
+	if (record_load(m->s, NULL, slash + 1, 0, &r, &e) == 0 && record_is(&r, STATE_WARM) &&
 	    ((m->version && strcmp(record_own(&r, "version"), m->version)) || !driver_exists(m->s, record_str(&r, "container_id"))) &&
 	    m->stale_count < LOOK_AT)
 		snprintf(m->stale[m->stale_count++], sizeof(m->stale[0]), "%s", r.name);
@@ -345,7 +345,7 @@ static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 	if (mine.stale_count || mine.count > p->size) {
 		if (record_load(s, NULL, mine.stale_count ? mine.stale[0] : mine.last, 0, &r, e) < 0)
 			return -1;
-		if (!record_is(&r, "warm"))
+		if (!record_is(&r, STATE_WARM))
 			return 1;	/* claimed meanwhile */
 		return service_release_record(s, &r, 0, e) < 0 ? -1 : 1;
 	}

@@ -35,20 +35,19 @@ static int recycle(struct service *s, struct record *r, const struct reaping *g,
 	tools_forget(s, r->name);
 	if (driver_stop(s, r, e) < 0)
 		return -1;
-	if (record_str(r, "storage_path")[0] && s->storage && strcmp(record_own(r, "status"), "archived") &&
+	if (record_str(r, "storage_path")[0] && s->storage && record_run(r) != RUN_ARCHIVED &&
 	    workspace_upload(s, r, e) < 0)
 		return -1;
 	if (record_str(r, "storage_path")[0])
 		record_set_own(r, "stored", json_true());
 	/* a workspace that is only in the archive is restored first */
-	if (!strcmp(record_own(r, "status"), "archived") && archive_restore(s, r, e) < 0)
+	if (record_run(r) == RUN_ARCHIVED && archive_restore(s, r, e) < 0)
 		return -1;
 	if (driver_remove(s, r, e) < 0 || archive_drop(s, r, 0, e) < 0)
 		return -1;
 	json_object_set_new(r->j, "recycled_at", json_real(wall_seconds()));
 	json_object_set_new(r->j, "recycle_reason", json_string(g->reason));
-	record_set_state(r, "recycled");
-	if (record_save(s, r, &fence, 1, e) < 0)
+	if (record_step(r, EVENT_RECYCLED, e) < 0 || record_save(s, r, &fence, 1, e) < 0)
 		return -1;
 	place_drop(s, r->name);
 	return 0;
@@ -62,7 +61,7 @@ static int reap_one(struct service *s, const char *name, struct reaping *g, stru
 
 	if (record_load(s, NULL, name, 0, &r, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (!record_is(&r, "running") || !home_minds(s, &r, g->timeout_ms))
+	if (!record_is(&r, STATE_RUNNING) || !home_minds(s, &r, g->timeout_ms))
 		return 0;
 	/* each try stops it and reads all that it has; the session's others need not wait for it */
 	if (g->by_itself && record_failed_lately(&r, session_last_ms(s, g->ctx, e))) {
@@ -83,7 +82,7 @@ static int reap_one(struct service *s, const char *name, struct reaping *g, stru
 		result = 1;
 	else if (record_load(s, NULL, name, 0, &r, e) < 0)
 		result = -1;
-	else if (record_is(&r, "running") && (result = recycle(s, &r, g, e)) < 0)
+	else if (record_is(&r, STATE_RUNNING) && (result = recycle(s, &r, g, e)) < 0)
 		service_note_failed(s, name, e);
 	oplock_alone_end(s->ops, name);
 	return result;
@@ -100,7 +99,7 @@ static int check_reachable(struct service *s, const json_t *map, struct err *e)
 
 		if (record_load(s, NULL, json_string_value(name), 0, &r, e) < 0 && e->code != ERR_NOT_FOUND)
 			return -1;
-		if (r.j && record_is(&r, "running") && home_check(s, &r, e) < 0)
+		if (r.j && record_is(&r, STATE_RUNNING) && home_check(s, &r, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -151,7 +150,7 @@ static int is_put_off(struct service *s, const char *ctx, const json_t *map)
 	json_array_foreach(json_object_get(map, "containers"), i, name) {
 		autorecord struct record r = { .j = NULL };
 
-		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) < 0 || !record_is(&r, "running") || !home_minds(s, &r, 0))
+		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) < 0 || !record_is(&r, STATE_RUNNING) || !home_minds(s, &r, 0))
 			continue;
 		if (!record_failed_lately(&r, used_ms))
 			return 0;
@@ -198,7 +197,7 @@ static int is_running(struct service *s, const json_t *map, uint64_t timeout_ms)
 	json_array_foreach(json_object_get(map, "containers"), i, name) {
 		autorecord struct record r = { .j = NULL };
 
-		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) == 0 && record_is(&r, "running") &&
+		if (record_load(s, NULL, json_string_value(name), 0, &r, &ignored) == 0 && record_is(&r, STATE_RUNNING) &&
 		    home_minds(s, &r, timeout_ms))
 			return 1;
 	}

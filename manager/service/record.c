@@ -55,22 +55,6 @@ void record_set_own(struct record *r, const char *key, json_t *v)
 	json_object_set_new(own, key, v);
 }
 
-void record_set_state(struct record *r, const char *state)
-{
-	json_object_set_new(r->j, "state", json_string(state));
-	json_object_set_new(r->j, "updated_at", json_real(wall_seconds()));
-}
-
-int record_is(const struct record *r, const char *state)
-{
-	return !strcmp(record_str(r, "state"), state);
-}
-
-int record_is_over(const struct record *r)
-{
-	return record_is(r, "released") || record_is(r, "replaced");
-}
-
 void record_show(struct record *r)
 {
 	const char *type = record_str(r, "sandbox_type"), *image = record_str(r, "version");
@@ -196,7 +180,7 @@ static int change_redirect(struct record *r, void *ctx, struct err *e)
 	uint64_t used = record_own_u64(r, "used_ms");
 
 	(void)e;
-	if (!record_is(r, "replaced") || (!strcmp(record_str(r, "redirect_to"), d->to) && d->now_ms >= used && d->now_ms - used < d->every_ms))
+	if (!record_is(r, STATE_REPLACED) || (!strcmp(record_str(r, "redirect_to"), d->to) && d->now_ms >= used && d->now_ms - used < d->every_ms))
 		return 0;
 	json_object_set_new(r->j, "redirect_to", json_string(d->to));
 	record_set_own(r, "used_ms", json_integer((json_int_t)d->now_ms));
@@ -216,7 +200,7 @@ static int follow_redirects(struct service *s, const struct service_who *who, st
 	int hops, r = 1;
 
 	memcpy(first, ret->name, sizeof(first));
-	for (hops = 0; r == 1 && record_is(ret, "replaced") && hops < REDIRECTS_MAX; hops++) {
+	for (hops = 0; r == 1 && record_is(ret, STATE_REPLACED) && hops < REDIRECTS_MAX; hops++) {
 		snprintf(next, sizeof(next), "%s", record_str(ret, "redirect_to"));
 		r = path_is_name(next) ? load_key(s, next, ret, e) : 0;
 	}
@@ -238,11 +222,11 @@ int record_load(struct service *s, const struct service_who *who, const char *id
 	if (!path_is_name(identity))
 		return not_found(identity, e);
 	r = find(s, identity, ret, e);
-	if (r == 1 && follow && record_is(ret, "replaced"))
+	if (r == 1 && follow && record_is(ret, STATE_REPLACED))
 		r = follow_redirects(s, who, ret, e);
 	if (r == 1 && who && !who->admin && strcmp(record_own(ret, "owner"), who->name))
 		r = 0;	/* the same answer as for one that does not exist */
-	if (r == 1 && who && record_is(ret, "creating"))
+	if (r == 1 && who && record_is(ret, STATE_CREATING))
 		r = 0;	/* not acknowledged to any client yet */
 	if (r == 1)
 		return 0;

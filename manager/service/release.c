@@ -19,7 +19,7 @@
  */
 static int store_first(struct service *s, struct record *r, struct err *e)
 {
-	if (record_is(r, "warm") || !strcmp(record_own(r, "status"), "archived") || !record_str(r, "storage_path")[0] || !s->storage ||
+	if (record_is(r, STATE_WARM) || record_run(r) == RUN_ARCHIVED || !record_str(r, "storage_path")[0] || !s->storage ||
 	    json_is_true(json_object_get(json_object_get(r->j, "berth"), "stored")))
 		return 0;
 	if (driver_stop(s, r, e) < 0)
@@ -45,14 +45,14 @@ static int take_away(struct service *s, struct record *r, int discard, struct er
 	 * an archive has none, except the remains of a crash, and the path may belong to its
 	 * last host
 	 */
-	if ((record_is_ours(s, r) || strcmp(record_own(r, "status"), "archived")) &&
+	if ((record_is_ours(s, r) || record_run(r) != RUN_ARCHIVED) &&
 	    (workspace_remove_spare(r, e) < 0 ||
 	     (json_is_true(json_object_get(json_object_get(r->j, "berth"), "own_workspace")) && workspace_remove(s, r, e) < 0)))
 		return -1;
 	json_object_set_new(r->j, "released_at", json_real(wall_seconds()));
 	json_object_set_new(r->j, "recycled_at", json_null());
-	record_set_state(r, "released");
-	if ((ctx[0] ? session_unbind(s, r, ctx, e) : record_save(s, r, NULL, 0, e)) < 0)
+	if (record_step(r, EVENT_RELEASED, e) < 0 ||
+	    (ctx[0] ? session_unbind(s, r, ctx, e) : record_save(s, r, NULL, 0, e)) < 0)
 		return -1;
 	given_drop(s, r);
 	return 0;
@@ -77,7 +77,7 @@ int service_release_gone(struct service *s, const char *name, struct err *e)
 	/* the process that has it alone may be restoring it; when the record is gone, none can */
 	if (oplock_try_alone(s->ops, name, e) < 0)
 		return -1;
-	gone = record_load(s, NULL, name, 0, &r, e) == 0 && record_is(&r, "running") && strcmp(record_own(&r, "status"), "archived") &&
+	gone = record_load(s, NULL, name, 0, &r, e) == 0 && record_is(&r, STATE_RUNNING) && record_run(&r) != RUN_ARCHIVED &&
 	       record_is_ours(s, &r) && !driver_exists(s, record_str(&r, "container_id"));
 	oplock_alone_end(s->ops, name);
 	return gone ? service_release_record(s, &r, 0, e) : 0;
@@ -98,7 +98,7 @@ static int change_failed(struct record *r, void *ctx, struct err *e)
 	record_set_own(r, "failed_ms", json_integer((json_int_t)clock_wall_ms()));
 	record_set_own(r, "refused", json_boolean(is_refused(why)));
 	record_set_own(r, "failed", json_string(text));
-	record_set_state(r, record_str(r, "state"));
+	record_touch(r);
 	return 1;
 }
 
@@ -119,14 +119,14 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 	/* the present record, now that no other process works on it */
 	if (record_load(s, NULL, name, 0, r, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (record_is(r, "warm")) {
+	if (record_is(r, STATE_WARM)) {
 		drop_from_pool(s, r);
 		record_close(r);
 		if (record_load(s, NULL, name, 0, r, e) < 0)
 			return e->code == ERR_NOT_FOUND ? 0 : -1;
 	}
 	/* the pool's when it was chosen, but a claim was first */
-	if (how->was_warm && record_is(r, "running"))
+	if (how->was_warm && record_is(r, STATE_RUNNING))
 		return 1;
 	if (record_is_over(r))
 		return 0;
@@ -145,7 +145,7 @@ static int release_alone(struct service *s, struct record *r, const char *name, 
 		service_failed(s, "release", name, e);
 	} else if (e->code != ERR_BUSY) {
 		/* not released: the rest is tried again at the next request, and by cleanup */
-		record_set_state(r, "error");
+		record_step(r, EVENT_SPOILED, &ignored);
 		json_object_set_new(r->j, "recycle_reason", json_string(e->msg));
 		record_save(s, r, NULL, 0, &ignored);
 		service_failed(s, "release", name, e);
@@ -158,7 +158,7 @@ static int release_record(struct service *s, struct record *r, struct release ho
 	char name[65];
 	int result, tries = 0;
 
-	how.was_warm = record_is(r, "warm");
+	how.was_warm = record_is(r, STATE_WARM);
 	memcpy(name, r->name, sizeof(name));
 	/* a sandbox in use or starting is not due: its clients' connections are not cut for this */
 	if ((how.if_due ? oplock_try_alone(s->ops, name, e) : oplock_alone(s->ops, name, how.drain_ms, e)) < 0)
@@ -183,7 +183,7 @@ int release_locked(struct service *s, struct record *r, struct release how, stru
 	if (home_check(s, r, e) < 0)
 		return -1;
 	/* a reaped sandbox may just be restored, on the workspace that would be removed */
-	if (record_is(r, "recycled"))
+	if (record_is(r, STATE_RECYCLED))
 		snprintf(ctx, sizeof(ctx), "%s", record_str(r, "session_ctx_id"));
 	if (ctx[0] && session_lock(s, ctx, &token, e) < 0)
 		return -1;
@@ -224,7 +224,7 @@ int service_release(struct service *s, const struct service_who *who, const char
 
 		if (record_load(s, who, identity, 1, &r, e) < 0)
 			return e->code == ERR_NOT_FOUND ? 0 : -1;
-		was_recycled = record_is(&r, "recycled");
+		was_recycled = record_is(&r, STATE_RECYCLED);
 		if (release_locked(s, &r, (struct release){ .drain_ms = service_drain_ms(s), .discard = discard }, e) < 0)
 			return -1;
 		/* if it was restored in between, its present sandbox is released */

@@ -19,7 +19,7 @@ static int look(void *ctx, const char *key, const char *value, uint64_t version)
 	struct err ignored;
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
-	if (r.j && record_is_ours(f->s, &r) && (record_is(&r, "running") || record_is(&r, "warm")) &&
+	if (r.j && record_is_ours(f->s, &r) && (record_is(&r, STATE_RUNNING) || record_is(&r, STATE_WARM)) &&
 	    !strcmp(record_str(&r, "container_id"), f->id)) {
 		snprintf(f->l->name, sizeof(f->l->name), "%s", record_str(&r, "container_name"));
 		f->l->memory_bytes[0] = f->l->memory_bytes[1] = record_own_u64(&r, "memory_bytes");

@@ -40,8 +40,8 @@ static int scan_record(void *ctx, const char *key, const char *value, uint64_t v
 	struct err ignored;
 	struct record r = { .j = json_parse(value, strlen(value), RECORD_MAX, key, &ignored), .version = version };
 
-	if (r.j && record_is_ours(c->s, &r) && (!record_is(&r, "warm") || !conf_pool_find(c->conf, record_str(&r, "sandbox_type"))) &&
-	    (!record_is(&r, "creating") || !place_has(c->s, record_str(&r, "container_name"))))
+	if (r.j && record_is_ours(c->s, &r) && (!record_is(&r, STATE_WARM) || !conf_pool_find(c->conf, record_str(&r, "sandbox_type"))) &&
+	    (!record_is(&r, STATE_CREATING) || !place_has(c->s, record_str(&r, "container_name"))))
 		json_array_append(c->records, r.j);
 	record_close(&r);
 	return 0;
@@ -62,7 +62,7 @@ static void release_warm(struct service *s, const char *name)
 	autorecord struct record r = { .j = NULL };
 	struct err e;
 
-	if (record_load(s, NULL, name, 0, &r, &e) == 0 && record_is(&r, "warm"))
+	if (record_load(s, NULL, name, 0, &r, &e) == 0 && record_is(&r, STATE_WARM))
 		service_release_record(s, &r, 0, &e);
 }
 
@@ -76,14 +76,16 @@ static void release_gone(struct service *s, const char *name)
 int session_is_due(struct service *s, const struct record *r, enum due what)
 {
 	uint64_t stopped = record_own_u64(r, "stopped_ms"), now = clock_wall_ms(), after;
-	const char *status = record_own(r, "status");
+	const enum run_status status = record_run(r);
 	struct intervals its;
 
 	pthread_rwlock_rdlock(&s->conf_lock);
 	its = interval_of(r, &s->conf);
 	pthread_rwlock_unlock(&s->conf_lock);
-	after = what == DUE_DELETE ? its.delete_ms : s->storage && !strcmp(status, "stopped") ? its.archive_ms : 0;
-	return record_is(r, "running") && strcmp(status, "running") && after && stopped && now >= stopped && now - stopped >= after;
+	after = what == DUE_DELETE ? its.delete_ms :
+		s->storage && status == RUN_STOPPED ? its.archive_ms : 0;
+	return record_is(r, STATE_RUNNING) && status != RUN_RUNS && after && stopped &&
+	       now >= stopped && now - stopped >= after;
 }
 
 static void delete_due(struct service *s, const char *name)
@@ -102,14 +104,14 @@ static void archive_due(struct service *s, const char *name)
 
 static void look_at_running(struct service *s, struct record *r, const struct intervals *its)
 {
-	const char *status = record_own(r, "status");
+	const enum run_status status = record_run(r);
 	autojson json_t *state = NULL;
 	struct err e;
 
-	if (strcmp(status, "archived") && !driver_exists(s, record_str(r, "container_id"))) {
+	if (status != RUN_ARCHIVED && !driver_exists(s, record_str(r, "container_id"))) {
 		/* removed by hand: not what is being made or moved right now, which the release waits for and looks at again */
 		chore_begin(s, release_gone, r->name, record_own(r, "owner"));
-	} else if (!strcmp(status, "running")) {
+	} else if (status == RUN_RUNS) {
 		if (!its->stop_ms)
 			return;
 		state = driver_ping(s, r, &e);
@@ -134,7 +136,7 @@ static void collect_recycled(struct service *s, const char *name)
 	struct err e;
 
 	/* not what it was restored to, if it was */
-	if (record_load(s, NULL, name, 0, &now, &e) == 0 && record_is(&now, "recycled"))
+	if (record_load(s, NULL, name, 0, &now, &e) == 0 && record_is(&now, STATE_RECYCLED))
 		service_release_record(s, &now, 0, &e);
 }
 
@@ -153,24 +155,24 @@ static void look_at_record(struct service *s, json_t *j, const struct conf *c)
 	struct err e;
 
 	snprintf(r.name, sizeof(r.name), "%s", record_str(&r, "container_name"));
-	if (record_is(&r, "running")) {
+	if (record_is(&r, STATE_RUNNING)) {
 		look_at_running(s, &r, &its);
-	} else if (record_is(&r, "warm")) {
+	} else if (record_is(&r, STATE_WARM)) {
 		/* its pool left the configuration: the filler, which knows the others only, does not look at it */
 		chore_begin(s, release_warm, r.name, "");
-	} else if (record_is(&r, "recycled")) {
+	} else if (record_is(&r, STATE_RECYCLED)) {
 		home_clear_over(s, &r, &e);
 		if (its.delete_ms && (wall_seconds() - json_number_value(json_object_get(j, "recycled_at"))) * 1000 >=
 		    (double)its.delete_ms)
 			chore_begin(s, collect_recycled, r.name, record_own(&r, "owner"));
-	} else if (record_is(&r, "error") && !record_failed_lately(&r, 0) && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
+	} else if (record_is(&r, STATE_ERROR) && !record_failed_lately(&r, 0) && (json_is_true(json_object_get(json_object_get(j, "berth"), "retry")) ||
 		   (wall_seconds() - json_number_value(json_object_get(j, "updated_at"))) * 1000 > FAILED_MS)) {
 		/* sandboxes whose removal failed */
 		chore_begin(s, release_by_itself, r.name, record_own(&r, "owner"));
-	} else if (record_is(&r, "creating")) {
+	} else if (record_is(&r, STATE_CREATING)) {
 		autorecord struct record now = { .j = NULL };
 
-		if (!place_has(s, r.name) && record_load(s, NULL, r.name, 0, &now, &e) == 0 && record_is(&now, "creating") &&
+		if (!place_has(s, r.name) && record_load(s, NULL, r.name, 0, &now, &e) == 0 && record_is(&now, STATE_CREATING) &&
 		    !place_has(s, r.name))
 			service_undo(s, &now, &e);
 	} else if (record_is_over(&r)) {

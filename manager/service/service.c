@@ -14,7 +14,8 @@
 /* ---- start, stop, archive, look ---- */
 
 struct new_status {
-	const char *status, *stamp;
+	enum run_status status;
+	const char *stamp;
 };
 
 static int change_status(struct record *r, void *ctx, struct err *e)
@@ -22,16 +23,16 @@ static int change_status(struct record *r, void *ctx, struct err *e)
 	const struct new_status *n = ctx;
 
 	(void)e;
-	if (!record_is(r, "running") || !strcmp(record_own(r, "status"), n->status) ||
-	    (!strcmp(n->status, "stopped") && strcmp(record_own(r, "status"), "running")))
+	if (!record_is(r, STATE_RUNNING) || record_run(r) == n->status ||
+	    (n->status == RUN_STOPPED && record_run(r) != RUN_RUNS))
 		return 0;	/* released meanwhile, or another berthd saw it first */
-	record_set_own(r, "status", json_string(n->status));
+	record_set_run(r, n->status);
 	if (n->stamp)
 		record_set_own(r, n->stamp, json_integer((json_int_t)clock_wall_ms()));
 	/* it would be due for that stop when it is archived by hand next */
-	if (!strcmp(n->status, "running"))
+	if (n->status == RUN_RUNS)
 		json_object_del(json_object_get(r->j, "berth"), "stopped_ms");
-	record_set_state(r, record_str(r, "state"));
+	record_touch(r);
 	return 1;
 }
 
@@ -39,7 +40,8 @@ static int change_status(struct record *r, void *ctx, struct err *e)
  * It has this state already. A berthd that shares the store may have changed the record since r
  * was loaded; it stays.
  */
-static int set_status(struct service *s, const struct record *r, const char *status, const char *stamp, struct err *e)
+static int set_status(struct service *s, const struct record *r, enum run_status status,
+		      const char *stamp, struct err *e)
 {
 	struct new_status n = { status, stamp };
 
@@ -62,7 +64,7 @@ static int alone(struct service *s, const struct service_who *who, const char *i
 	if (oplock_alone(s->ops, name, drain, e) < 0)
 		return -1;
 	if (record_load(s, who, name, 0, r, e) == 0) {
-		if (record_is(r, "running"))
+		if (record_is(r, STATE_RUNNING))
 			return 0;
 		err_set(e, ERR_NOT_FOUND, "sandbox %s is %s", name, record_str(r, "state"));
 	}
@@ -82,8 +84,8 @@ int service_stop(struct service *s, const struct service_who *who, const char *i
 	result = driver_stop(s, &r, e);
 	if (result == 0)
 		place_stopped(s, r.name);
-	if (result == 0 && !strcmp(record_own(&r, "status"), "running"))
-		result = set_status(s, &r, "stopped", "stopped_ms", e);
+	if (result == 0 && record_run(&r) == RUN_RUNS)
+		result = set_status(s, &r, RUN_STOPPED, "stopped_ms", e);
 	oplock_alone_end(s->ops, r.name);
 	return result;
 }
@@ -100,8 +102,8 @@ int service_note_stopped(struct service *s, const char *name, struct err *e)
 	state = driver_ping(s, &r, e);
 	if (!state && e->code == ERR_NOT_FOUND)
 		place_stopped(s, r.name);
-	if (!state && e->code == ERR_NOT_FOUND && !strcmp(record_own(&r, "status"), "running"))
-		result = set_status(s, &r, "stopped", "stopped_ms", e);
+	if (!state && e->code == ERR_NOT_FOUND && record_run(&r) == RUN_RUNS)
+		result = set_status(s, &r, RUN_STOPPED, "stopped_ms", e);
 	oplock_alone_end(s->ops, r.name);
 	return result;
 }
@@ -113,7 +115,7 @@ static int start_record(struct service *s, struct record *r, struct err *e)
 	if (!state) {
 		if (e->code != ERR_NOT_FOUND)
 			return -1;
-		if (!strcmp(record_own(r, "status"), "archived") && archive_restore(s, r, e) < 0)
+		if (record_run(r) == RUN_ARCHIVED && archive_restore(s, r, e) < 0)
 			return -1;
 		if (place_starts(s, r->name, e) < 0)
 			return -1;
@@ -123,7 +125,7 @@ static int start_record(struct service *s, struct record *r, struct err *e)
 		}
 	}
 	place_runs(s, r->name);
-	return strcmp(record_own(r, "status"), "running") ? set_status(s, r, "running", NULL, e) : 0;
+	return record_run(r) != RUN_RUNS ? set_status(s, r, RUN_RUNS, NULL, e) : 0;
 }
 
 int service_start(struct service *s, const struct service_who *who, const char *identity, struct err *e)
@@ -150,8 +152,8 @@ static int archive_alone(struct service *s, struct record *r, struct err *e)
 		return -1;
 	}
 	tools_forget(s, r->name);
-	result = strcmp(record_own(r, "status"), "archived") ? driver_stop(s, r, e) : 0;
-	if (result == 0 && strcmp(record_own(r, "status"), "archived"))
+	result = record_run(r) != RUN_ARCHIVED ? driver_stop(s, r, e) : 0;
+	if (result == 0 && record_run(r) != RUN_ARCHIVED)
 		result = archive_make(s, r, e);
 	archive_share_leave(s, &turn);
 	if (result == 0)
@@ -199,7 +201,7 @@ json_t *service_info(struct service *s, const struct service_who *who, const cha
 	if (record_load(s, who, identity, 1, &r, e) < 0)
 		return NULL;
 	ctx = record_str(&r, "session_ctx_id");
-	last = ctx[0] && record_is(&r, "running") ? session_last_ms(s, ctx, &ignored) : 0;
+	last = ctx[0] && record_is(&r, STATE_RUNNING) ? session_last_ms(s, ctx, &ignored) : 0;
 	if (last)
 		json_object_set_new(r.j, "last_active_at", json_real((double)last / 1000));
 	record_show(&r);
@@ -213,12 +215,12 @@ int service_status(struct service *s, const struct service_who *who, const char 
 
 	if (record_load(s, who, identity, 1, &r, e) < 0)
 		return -1;
-	if (!record_is(&r, "running") && !record_is(&r, "warm")) {
+	if (!record_is(&r, STATE_RUNNING) && !record_is(&r, STATE_WARM)) {
 		snprintf(ret, 16, "%s", record_str(&r, "state"));
 		return 0;
 	}
-	if (!strcmp(record_own(&r, "status"), "archived")) {
-		snprintf(ret, 16, "archived");
+	if (record_run(&r) == RUN_ARCHIVED) {
+		snprintf(ret, 16, "%s", record_run_name(RUN_ARCHIVED));
 		return 0;
 	}
 	state = driver_ping(s, &r, e);
@@ -247,9 +249,9 @@ static int try_use(struct service *s, const struct service_who *who, struct reco
 	struct conf_pool pool;
 	struct err ignored;
 
-	if (record_is(r, "recycled"))
+	if (record_is(r, STATE_RECYCLED))
 		return service_restore(s, who, ctx, e) < 0 ? -1 : 1;
-	if (!record_is(r, "running") && !record_is(r, "warm"))
+	if (!record_is(r, STATE_RUNNING) && !record_is(r, STATE_WARM))
 		return err_set(e, ERR_NOT_FOUND, "sandbox %s is %s", r->name, record_str(r, "state"));
 	if (oplock_enter(s->ops, r->name, &u->op, e) < 0)
 		return -1;
@@ -280,7 +282,7 @@ int service_use(struct service *s, const struct service_who *who, const char *id
 		if (record_load(s, who, identity, 1, &rec, e) < 0)
 			return -1;
 		/* before anything else: a reaper looks again once it has the sandbox alone */
-		if (record_str(&rec, "session_ctx_id")[0] && !record_is(&rec, "released") &&
+		if (record_str(&rec, "session_ctx_id")[0] && !record_is(&rec, STATE_RELEASED) &&
 		    session_touch(s, record_str(&rec, "session_ctx_id"), e) < 0)
 			return -1;
 		r = try_use(s, who, &rec, u, e);

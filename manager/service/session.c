@@ -334,7 +334,7 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 
 	if (record_load(s, NULL, name, 0, &old, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
-	if (!record_is(&old, "recycled"))
+	if (!record_is(&old, STATE_RECYCLED))
 		return 0;
 	if (conf_pool_copy(s, record_str(&old, "sandbox_type"), &pool, NULL, e) < 0)
 		return -1;
@@ -358,8 +358,7 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 	json_object_set_new(old.j, "redirect_to", json_string(new.name));
 	json_object_set_new(old.j, "released_at", json_real(wall_seconds()));
 	json_object_set_new(old.j, "recycled_at", json_null());
-	record_set_state(&old, "replaced");
-	if (session_unbind(s, &old, ctx, e) < 0)
+	if (record_step(&old, EVENT_REPLACED, e) < 0 || session_unbind(s, &old, ctx, e) < 0)
 		return -1;
 	s->restored++;
 	return 0;

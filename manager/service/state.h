@@ -10,9 +10,9 @@
 #include "manager/host/registry.h"
 #include "manager/ledger/ledger.h"
 #include "manager/service/admission.h"
+#include "manager/service/records.h"
 #include "manager/service/service.h"
 
-#define RECORD_MAX (1u << 20)
 #define NAME_PREFIX "sandbox-"
 #define CTX_MAX 256
 #define CLAIMS_KEPT 256	/* claims whose duration is remembered, for the median */
@@ -82,54 +82,6 @@ typedef void chore_fn(struct service *s, const char *name);
 void chore_begin(struct service *s, chore_fn *work, const char *name, const char *tenant);
 /* Waits until none is under way; when the service is stopping, no new one begins. */
 void chores_wait(struct service *s);
-
-/* ---- record.c ---- */
-
-struct record {
-	json_t *j;
-	uint64_t version;
-	int over;	/* it is, or was when it was read, below OVER_PREFIX */
-	char name[65];
-};
-
-/*
- * The keys of records. A released or replaced record is needed only by requests for its name,
- * for released_ttl. So it moves to another key, and the scan of living records each second does
- * not read it.
- */
-#define RECORD_PREFIX "sandbox/"
-#define OVER_PREFIX "over/"
-int record_is_over(const struct record *r);
-/* Each record, ended ones last. */
-int record_scan_all(struct service *s, ledger_each *each, void *ctx, struct err *e);
-
-void record_close(struct record *r);
-#define autorecord __attribute__((cleanup(record_close)))
-double wall_seconds(void);
-/*
- * Loads by name or session id, following redirects if follow; checks the owner (who NULL: no
- * check).
- */
-int record_load(struct service *s, const struct service_who *who, const char *identity, int follow, struct record *ret, struct err *e);
-/* Writes it at its version with more ops in the same batch; its version is the new one then. */
-int record_save(struct service *s, struct record *r, const struct ledger_op *more, size_t n, struct err *e);
-int record_delete(struct service *s, struct record *r, struct err *e);
-/* Loads the record of name, has it changed (1; 0: to be left as it is; -1), and writes it: again when others wrote it in between. */
-int record_change(struct service *s, const char *name, int (*change)(struct record *r, void *ctx, struct err *e), void *ctx, struct err *e);
-const char *record_str(const struct record *r, const char *key);	/* "" when absent */
-const char *record_own(const struct record *r, const char *key);	/* of "berth" */
-uint64_t record_own_u64(const struct record *r, const char *key);
-void record_set_own(struct record *r, const char *key, json_t *v);
-void record_set_state(struct record *r, const char *state);
-int record_is(const struct record *r, const char *state);
-/*
- * 1 while a failed action must not be tried again; used_ms: the last use, 0 if there cannot be
- * one.
- */
-int record_failed_lately(const struct record *r, uint64_t used_ms);
-void record_clear_failed(struct record *r);
-/* Makes it what others may see: image beside version, which has the type's name in it, and no secrets. */
-void record_show(struct record *r);
 
 /* ---- home.c ---- */
 
