@@ -176,6 +176,20 @@ static json_t *created_text(const json_t *record)
 	return json_string(created[0] ? created : ENGINE_NEVER);
 }
 
+/* With every member that Docker's has: templates of clients name those that an image leaves out. */
+static json_t *whole_config(const json_t *config)
+{
+	json_t *c = json_is_object(config) ? json_deep_copy(config) : json_object();
+	autojson json_t *unsaid = json_pack(
+		"{s:s,s:s,s:s,s:b,s:b,s:b,s:b,s:b,s:b,s:n,s:n,s:s,s:n,s:s,s:n,s:n,s:n}", "Hostname",
+		"", "Domainname", "", "User", "", "AttachStdin", 0, "AttachStdout", 0,
+		"AttachStderr", 0, "Tty", 0, "OpenStdin", 0, "StdinOnce", 0, "Env", "Cmd", "Image",
+		"", "Volumes", "WorkingDir", "", "Entrypoint", "OnBuild", "Labels");
+
+	json_object_update_missing(c, unsaid);
+	return c;
+}
+
 json_t *engine_image_inspect(const json_t *record, const json_t *list)
 {
 	const json_t *whole = json_object_get(record, "image_config"),
@@ -196,8 +210,7 @@ json_t *engine_image_inspect(const json_t *record, const json_t *list)
 			  json_integer_value(size), "Config", config, "RootFS", "Type", "layers",
 			  "Layers", diffs, "GraphDriver", "Name", "overlay2", "Data");
 
-	if (!json_is_object(config))
-		json_object_set_new(doc, "Config", json_object());
+	json_object_set_new(doc, "Config", whole_config(config));
 	add_names(doc, list, text_of(record, "digest"));
 	return doc;
 }

@@ -283,3 +283,42 @@ def test_no_user_but_root_and_no_set_uid_program():
         assert r.returncode == 1 and "needs root" in r.stderr, r
         assert "berth-docker is not berth" in subprocess.run(["berth", "ps"], executable=PROGRAM, env=environment(), capture_output=True,
                                                              text=True).stderr
+
+
+@b.deadline(120)
+def test_the_calls_of_agents_work_as_they_make_them():
+    b.berth("image", "import", b.busybox_rootfs(), "app:1", ok=True)
+    with Doors():
+        # Hermes
+        door("version", ok=True)
+        assert door("image", "inspect", "app:1", "--format", "{{json .Config.Entrypoint}}", ok=True).stdout.strip() in ("null", "[]")
+        door("run", "--rm", "--network=none", "--cpus", "0.5", "--memory", "64m", "--pids-limit", "32", "app:1", "sleep", "0", ok=True)
+        cid = door("run", "-d", "--init", "--name", "hermes-1", "--label", "hermes-agent=1", "-w", "/root", "--cap-drop", "ALL", "--cap-add",
+                   "DAC_OVERRIDE", "--cap-add", "CHOWN", "--cap-add", "FOWNER", "--tmpfs", "/tmp:rw,nosuid,size=64m", "--tmpfs",
+                   "/run:rw,noexec,nosuid,size=64m", "--security-opt", "no-new-privileges", "--cpus", "1", "--memory", "512m",
+                   "--pids-limit", "256", "--shm-size", "64m", "--storage-opt", "size=64m", "--network=none", "-e", "HERMES", "app:1",
+                   "sleep", "infinity", env={"HERMES": "h"}, ok=True).stdout.strip()
+        assert door("exec", "-i", "-e", "TERM_X=1", cid, "sh", "-c", "cat; echo $HERMES $TERM_X $PWD", input="in\n", ok=True).stdout == \
+            "in\nh 1 /root\n"
+        door("stop", "-t", "0", cid, ok=True)
+        assert door("ps", "-a", "--filter", "label=hermes-agent=1", "--filter", "status=exited", "--format", "{{.ID}}",
+                    ok=True).stdout.strip() == cid[:12]
+        assert door("inspect", "--format", "{{.State.FinishedAt}}", cid, ok=True).stdout.startswith("20")
+        door("start", cid, ok=True)
+        door("rm", "-f", cid, ok=True)
+        # OpenClaw
+        assert "No such image" in door("image", "inspect", "nosuch:1", ok=1).stderr
+        door("create", "--name", "claw", "--label", "k=v", "--read-only", "--tmpfs", "/tmp", "--tmpfs", "/run", "--network", "none",
+             "--env", "A=1", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--pids-limit", "100", "--memory", "256m",
+             "--memory-swap", "256m", "--cpus", "1", "--ulimit", "nofile=64:128", "--workdir", "/root", "app:1", "sleep", "infinity", ok=True)
+        door("start", "claw", ok=True)
+        assert door("exec", "-i", "-w", "/tmp", "-e", "B=2", "claw", "/bin/sh", "-lc", "echo $A $B; pwd; ulimit -n", input="",
+                    ok=True).stdout.split() == ["1", "2", "/tmp", "64"]
+        assert door("inspect", "-f", '{{ index .Config.Labels "k" }}', "claw", ok=True).stdout == "v\n"
+        assert "A=1" in door("inspect", "-f", "{{range .Config.Env}}{{println .}}{{end}}", "claw", ok=True).stdout.split()
+        # mini-swe-agent
+        one = door("run", "-d", "--name", "swe", "-w", "/root", "--rm", "--network", "none", "app:1", "sleep", "2h", ok=True).stdout.strip()
+        door("exec", "-w", "/root", "-e", "K=V", one, "sh", "-lc", "echo $K > x", ok=True)
+        assert door("exec", "-w", "/root", one, "sh", "-lc", "cat x", ok=True).stdout == "V\n"
+        door("stop", "-t", "0", one, ok=True)
+        b.wait_for(lambda: door("ps", "-aq", "--filter", "name=swe", ok=True).stdout == "", 20, "the removal")
