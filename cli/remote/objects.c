@@ -123,6 +123,17 @@ int remote_object_ls(struct remote *r, struct err *e)
 	return 0;
 }
 
+/* The answer, or the name that was given. */
+static int tell_done(const struct remote *r, json_t *answer, struct err *e)
+{
+	if (!answer)
+		return -1;
+	if (r->json)
+		return remote_print(json_incref(answer), e);
+	puts(r->words[0]);
+	return 0;
+}
+
 static void set_rules(const struct remote *r, json_t *body)
 {
 	static const char *const lists[] = { "allow-host", "deny-host", "allow-net", "deny-net",
@@ -150,12 +161,7 @@ int remote_object_create(struct remote *r, struct err *e)
 	remote_set_list(r, body, "label", "label");
 	set_rules(r, body);
 	answer = remote_call(r, "POST", path, body, e);
-	if (!answer)
-		return -1;
-	if (r->json)
-		return remote_print(json_incref(answer), e);
-	puts(r->words[0]);
-	return 0;
+	return tell_done(r, answer, e);
 }
 
 int remote_object_inspect(struct remote *r, struct err *e)
@@ -257,12 +263,7 @@ int remote_network_update(struct remote *r, struct err *e)
 	if (object_path(&path, r, r->words[0], "", e) < 0)
 		return -1;
 	answer = remote_call(r, "PATCH", path.data, body, e);
-	if (!answer)
-		return -1;
-	if (r->json)
-		return remote_print(json_incref(answer), e);
-	puts(r->words[0]);
-	return 0;
+	return tell_done(r, answer, e);
 }
 
 int remote_network_change(struct remote *r, struct err *e)

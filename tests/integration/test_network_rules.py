@@ -197,3 +197,34 @@ def test_files_of_a_stopped_member_need_no_proxy():
         assert b.berth("file", "read", "one", "/srv/note", ok=True).out == "kept\n"
         assert json.loads(update("--deny-host", "good.test", "--json", "app", ok=True).out)["cut"] == 0
     gone()
+
+
+@b.deadline(120)
+def test_S13_a_member_that_starts_during_a_change_has_the_new_rules():
+    need_bridge()
+    with Lab(names=NAMES) as lab, networks([*RULES, "app"]), Box("--name", "one", "--network", "app") as one:
+        for i in range(8):
+            denies = i % 2 == 0
+            p = b.start("restart", "one")
+            try:
+                for _ in range(3):
+                    update("--deny-host" if denies else "--allow-host", "good.test", "app", ok=True)
+            finally:
+                assert p.wait(60) == 0
+            assert get(one, "good.test") == ("403" if denies else "200"), i
+        lab.untouched()
+    gone()
+
+
+@b.deadline(120)
+def test_S13_a_keeper_killed_during_a_change_is_no_hindrance():
+    need_bridge()
+    with Lab(names=NAMES), networks([*RULES, "app"]), Box("--name", "one", "--network", "app") as one, Box("--name", "two", "--network", "app") as two:
+        for i in range(4):
+            pid = one.keeper
+            p = b.start("network", "update", "--deny-host" if i % 2 == 0 else "--allow-host", "good.test", "app")
+            os.kill(pid, signal.SIGKILL)
+            p.wait(60)
+            b.berth("start", "one", ok=True)
+            assert get(two, "good.test") == get(one, "good.test") == ("403" if i % 2 == 0 else "200"), i
+    gone()

@@ -189,3 +189,33 @@ Test(netpolicy, malformed_rules_are_refused)
 	cr_assert_eq(netpublish_parse("[::]::53/udp", &b, &e), 0, "%s", e.msg);
 	cr_expect(b.any_port && b.port == 53 && b.addr.family == 6 && b.udp);
 }
+
+Test(netpolicy, a_member_of_a_network_is_narrower_and_never_wider)
+{
+	struct netpolicy p = policy(
+		"{\"allow_host\":[\"a.test\",\"c.test\",\"10.1.1.1\"],\"deny_host\":[\"d.test\"],\"allow_net\":[\"10.0.0.0/8\"],"
+		"\"deny_net\":[\"9.9.9.0/24\"],\"group\":{\"network\":\"n\",\"allow_host\":[\"a.test\",\"b.test\",\"d.test\",\"*.e.test\"],"
+		"\"allow_net\":[\"192.168.1.0/24\"]}}");
+	struct netpolicy q = policy("{\"group\":{\"allow_host\":[\"a.test\"],\"deny_host\":[\"x.a.test\"]}}");
+	struct nettarget a = { .name = "a.test", .port = 80 };
+	const struct nethost *denied, *by = netpolicy_host(&p, &a, &denied);
+	struct netaddr at;
+	char out[400];
+
+	cr_assert(by);
+	cr_expect_str_eq(decide(&p, "a.test", 80, out), "allow a.test");
+	cr_expect_str_eq(decide(&p, "b.test", 80, out), "no rule", "the member names others");
+	cr_expect_str_eq(decide(&p, "c.test", 80, out), "no rule", "the network does not allow it");
+	cr_expect_str_eq(decide(&p, "d.test", 80, out), "deny d.test");
+	cr_expect_str_eq(decide(&p, "10.1.1.1", 80, out), "no rule");
+	cr_expect_str_eq(decide(&q, "a.test", 80, out), "allow a.test", "a member that names nobody has the network's");
+	cr_expect_str_eq(decide(&q, "b.test", 80, out), "no rule");
+	cr_assert_eq(netaddr_parse("10.1.1.1", &at), 0);
+	cr_expect(netpolicy_address(&p, by, &at), "a range that the member allows itself");
+	cr_assert_eq(netaddr_parse("192.168.1.5", &at), 0);
+	cr_expect_null(netpolicy_address(&p, by, &at), "a range that the network allows");
+	cr_assert_eq(netaddr_parse("9.9.9.9", &at), 0);
+	cr_expect(netpolicy_address(&p, by, &at), "a range that the member denies itself");
+	netpolicy_release(&p);
+	netpolicy_release(&q);
+}
