@@ -498,7 +498,7 @@ berth.toml(5) lists them
 letters, digits, . and -
 such as berth or berth-test
 "stop" or "remove"
-privileged, host-network, unconfined, system-binds, drop-docker-socket
+privileged, host-network, unconfined, system-binds, drop-docker-socket, devices
 a-z 0-9 _ -, such as berth0
 %g to %g
 %% to %%%s
