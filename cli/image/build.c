@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -271,16 +272,13 @@ static int runtime_path(char *ret, size_t size, struct err *e)
 	return 0;
 }
 
-static int make_words(const struct build *b, struct words *w, struct err *e)
+static void make_words(const struct build *b, const char *runtime, struct words *w)
 {
 	const struct config *c = &b->ref.config;
 	const uint64_t memory = b->memory_bytes ? b->memory_bytes : c->memory_bytes;
-	char runtime[PATH_MAX];
 	const json_t *one;
 	size_t i;
 
-	if (runtime_path(runtime, sizeof(runtime), e) < 0)
-		return -1;
 	add(w, "sh"), add(w, "-c"), add(w, script), add(w, "sh");
 	addf(w, "--runtime=%s", runtime);
 	add(w, "--runtime-flag=root=" BUILDROOM_PLACE "/oci");
@@ -298,7 +296,6 @@ static int make_words(const struct build *b, struct words *w, struct err *e)
 	json_array_foreach ((json_t *)(size_t)b->words, i, one)
 		add(w, json_string_value(one));
 	add(w, "--"), add(w, BUILDROOM_PLACE "/context");
-	return 0;
 }
 
 static void make_env(const char *name, struct words *w)
@@ -328,6 +325,7 @@ static int run_buildah(struct build *b, struct err *e)
 {
 	autofree char *place = realpath(b->ref.config.state_dir, NULL);
 	struct words words = {.n = 0}, env = {.n = 0};
+	char runtime[PATH_MAX];
 	int p[2], status = 0, r = -1;
 	pid_t pid;
 
@@ -336,9 +334,11 @@ static int run_buildah(struct build *b, struct err *e)
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return err_sys(e, "make a pipe");
 	make_env(b->volume_name, &env);
-	if (make_words(b, &words, e) == 0) {
+	if (runtime_path(runtime, sizeof(runtime), e) == 0) {
+		make_words(b, runtime, &words);
+
 		const struct buildroom room = {b->volume.root_fd, b->volume.is_mount, b->net_fd,
-					       b->context_fd, place};
+					       b->context_fd, place, dirname(runtime)};
 
 		pid = buildroom_start(&room, "/bin/sh", words.v, env.v, p[1], e);
 		fd_close(&p[1]);

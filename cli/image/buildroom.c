@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/mount.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/path.h"
 #include "runtime/kernel/newmount.h"
 
 #define FAILED 125
@@ -44,7 +46,90 @@ static int mount_tmpfs(const char *where, unsigned long flags, const char *data,
 		       0;
 }
 
-/* The host as it shall be seen; the caller's mounts stay as they are. */
+/* ---- the root that buildah sees --------------------------------------------------------------
+ *
+ * buildah 1.28 follows links of a base image outside of it (CVE-2024-1753), so what a Dockerfile
+ * mounts may be any file that buildah sees: it sees programs, and no files of the host's users.
+ */
+
+/* A copy of a symbolic link, or the file or directory itself, at the same path in the new root. */
+static int show(const char *root, const char *path, struct err *e)
+{
+	char target[PATH_MAX], link[256];
+	struct stat st;
+	ssize_t n;
+	int fd;
+
+	if (snprintf(target, sizeof(target), "%s%s", root, path) >= (int)sizeof(target))
+		return err_set(e, ERR_LIMIT, "the path %.200s is too long", path);
+	n = readlink(path, link, sizeof(link) - 1);
+	if (n > 0 && strncmp(path, "/etc/", 5) != 0) { /* those lead into what is not shown */
+		link[n] = '\0';
+		return symlink(link, target) < 0 ? err_sys(e, "make the link %s", target) : 0;
+	}
+	if (stat(path, &st) < 0)
+		return errno == ENOENT ? 0 : err_sys(e, "look at %s", path);
+	if (S_ISDIR(st.st_mode)) {
+		if (mkdir(target, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "make %s", target);
+	} else {
+		fd = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+		if (fd < 0)
+			return err_sys(e, "make %s", target);
+		close(fd);
+	}
+	return mount(path, target, NULL, MS_BIND | MS_REC, NULL) < 0 ?
+		       err_sys(e, "mount %s", target) :
+		       0;
+}
+
+static int make_dirs(const char *root, const char *path, struct err *e)
+{
+	autoclose int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	autoclose int made = fd < 0 ? -1 :
+				      path_mkdirs_in_root(fd, path, 0755, (uid_t)-1, (gid_t)-1, e);
+
+	return fd < 0 ? err_sys(e, "open %s", root) : made < 0 ? -1 : 0;
+}
+
+static int show_all(const struct buildroom *r, struct err *e)
+{
+	static const char *const dirs[] = {"/dev", "/etc/ssl", "/run/build", "/tmp", "/root",
+					   "/var/cache", "/var/tmp"};
+	static const char *const paths[] = {
+		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc",
+		"/sys", "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
+		"/dev/tty", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf",
+		"/etc/nsswitch.conf", "/etc/ssl/certs",
+		"/etc/ld.so.cache"};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(dirs); i++)
+		if (make_dirs(r->hidden, dirs[i], e) < 0)
+			return -1;
+	for (i = 0; i < ARRAY_LEN(paths); i++)
+		if (show(r->hidden, paths[i], e) < 0)
+			return -1;
+	if (!strncmp(r->programs, "/usr/", 5))
+		return 0;
+	return make_dirs(r->hidden, r->programs, e) < 0 ? -1 : show(r->hidden, r->programs, e);
+}
+
+/* Makes the tmpfs at the state directory the root, which hides that directory, too. */
+static int make_root(const struct buildroom *r, struct err *e)
+{
+	if (mount_tmpfs(r->hidden, 0, "size=20m,mode=755", e) < 0 || show_all(r, e) < 0)
+		return -1;
+	if (chdir(r->hidden) < 0)
+		return err_sys(e, "enter the root of a build");
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_sys(e, "pivot_root");
+	return umount2(".", MNT_DETACH) < 0 || chdir("/") < 0 ?
+		       err_sys(e, "leave the root of the host") :
+		       0;
+}
+
+/* What is seen of the host is read-only; the caller's mounts stay as they are. */
 static int furnish(const struct buildroom *r, struct err *e)
 {
 	static const char *const writable[] = {"/proc", "/sys/fs/cgroup"};
@@ -59,16 +144,10 @@ static int furnish(const struct buildroom *r, struct err *e)
 	for (i = 0; i < ARRAY_LEN(writable); i++)
 		if (set_read_only(writable[i], 0) < 0)
 			return err_sys(e, "make %s writable", writable[i]);
-	/* buildah keeps locks in /run and the cache, and large files in /var/tmp */
-	if (mount_tmpfs(r->hidden, MS_RDONLY, "size=4k,mode=700", e) < 0 ||
-	    mount_tmpfs("/var/cache", 0, "size=4m,mode=755", e) < 0 ||
-	    mount_tmpfs("/run", 0, "size=16m,mode=755", e) < 0)
-		return -1;
-	if (mkdir(BUILDROOM_PLACE, 0711) < 0)
-		return err_sys(e, "make " BUILDROOM_PLACE);
-	if (attach(r->root_fd, BUILDROOM_PLACE, e) < 0 ||
+	if (make_root(r, e) < 0 || attach(r->root_fd, BUILDROOM_PLACE, e) < 0 ||
 	    (r->context_fd >= 0 && attach(r->context_fd, BUILDROOM_PLACE "/context", e) < 0))
 		return -1;
+	/* buildah keeps large files in /var/tmp */
 	if (mount(BUILDROOM_PLACE "/tmp", "/var/tmp", NULL, MS_BIND, NULL) < 0)
 		return err_sys(e, "mount /var/tmp");
 	return chdir(BUILDROOM_PLACE) < 0 ? err_sys(e, "enter " BUILDROOM_PLACE) : 0;

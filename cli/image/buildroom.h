@@ -2,9 +2,9 @@
 /*
  * buildroom - where buildah runs: a mount and a pid namespace of its own.
  *
- * In there the host is read-only but for /proc and the cgroups, the room itself (a directory or a
- * detached mount, bounded by its volume) is at BUILDROOM_PLACE, berth's state directory is empty,
- * and the network is that of a sandbox.  The end of the first process ends everything in there, and
+ * Of the host, the room shows programs, a few files of /etc and /dev, /proc and /sys, read-only but
+ * for /proc and the cgroups.  The room itself (a directory or a detached mount, bounded by its
+ * volume) is at BUILDROOM_PLACE, and the network is that of a sandbox.  The end of the first process ends everything in there, and
  * the end of the caller ends that.  What RUN starts is in a user namespace besides.
  */
 #ifndef BERTH_CLI_IMAGE_BUILDROOM_H
@@ -21,7 +21,8 @@ struct buildroom {
 	int is_mount;
 	int net_fd;         /* the network namespace to be in */
 	int context_fd;     /* a directory to be seen as PLACE/context; -1: the room has it */
-	const char *hidden; /* the state directory */
+	const char *hidden;   /* the state directory, where the root of the room is made */
+	const char *programs; /* the directory of berth-oci, shown */
 };
 
 /*

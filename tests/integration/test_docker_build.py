@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import tempfile
 
 import berthtest as b
 from dockerlab import Cli, Engine, python_docker
@@ -98,6 +99,28 @@ def test_what_cannot_be_built_says_why_and_leaves_nothing():
     b.write(top + "/Dockerfile", "FROM box:1\nRUN dd if=/dev/zero of=/big bs=1M count=200\n")
     b.one_line_error(b.berth("build", "-q", "--disk", "64m", top, timeout=120), 2, "the build failed")
     assert not b.berth("ps", "-aq").out and not json.loads(b.berth("volume", "ls", "--json", ok=True).out)
+
+
+@b.deadline(180)
+def test_mounts_through_links_of_a_base_reach_no_file_of_the_host():
+    """CVE-2024-1753 and its kin: buildah follows such a link outside of the image."""
+    base()
+    place = tempfile.mkdtemp(dir="/tmp")        # /var/tmp, of the tests, is the build's own there
+    try:
+        b.write(place + "/open", "canary\n")
+        os.chmod(place, 0o755)
+        os.chmod(place + "/open", 0o644)
+        top = context()
+        os.symlink(place, top + "/way")
+        for mount in ("type=bind,from=base,source=/all,target=/x,rw", "type=bind,from=base,source=/way,target=/x",
+                      "type=cache,from=base,source=/all,target=/x", f"type=cache,id=../../../../../../..{place},target=/x", "type=bind,source=way,target=/x"):
+            b.write(top + "/Dockerfile", f"FROM box:1 AS base\nRUN ln -s / /all; ln -s {place} /way\nFROM box:1\n"
+                                         f"RUN --mount={mount} cat /x{place}/open /x/open; echo x > /x{place}/new; true\n")
+            r = b.berth("build", top, timeout=120)
+            assert "\ncanary" not in r.out + r.err and os.listdir(place) == ["open"], (mount, r)
+    finally:
+        shutil.rmtree(place)
+    assert not b.berth("ps", "-aq").out
 
 
 @b.deadline(240)
