@@ -208,8 +208,8 @@ static void relay(struct build *b, int fd)
 	char piece[4096];
 	ssize_t got, i;
 
-	while ((got = read(fd, piece, sizeof(piece))) > 0)
-		for (i = 0; i < got; i++) {
+	while (!interrupted && (got = read(fd, piece, sizeof(piece))) > 0)
+		for (i = 0; i < got && !interrupted; i++) {
 			if (piece[i] != '\n')
 				l.text[l.n++] = piece[i];
 			if (piece[i] == '\n' || l.n == sizeof(l.text) - 1)

@@ -125,6 +125,7 @@ void spawn_abort(struct spawned *s)
 {
 	if (s->pid > 0)
 		kill(s->pid, SIGTERM);
+	fd_close(&s->out); /* a program that waits for room in the pipe would never end */
 	reap(s);
 }
 

@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 
 import berthtest as b
+from daemon import UnixConnection
 from dockerlab import Cli, Engine, python_docker
 from registry import need
 
@@ -179,6 +180,22 @@ def test_dockers_clients_build_with_the_classic_builder():
         r = cli.run("build", "-q", "--network", "none", "-", input="FROM box:1\nRUN true\n", ok=True, timeout=120)
         assert r.stdout.strip().startswith("sha256:"), r
         assert cli.run("build", "--network", "none", "-f", "nosuch", top).returncode != 0
+
+
+@b.deadline(120)
+def test_a_client_that_leaves_a_build_that_prints_ends_it():
+    base()
+    top = context("FROM box:1\nRUN yes\n")
+    with Engine() as d:
+        c = UnixConnection(d.docker_socket, 60)
+        c.request("POST", "/build?networkmode=none", tar_of(top))
+        r = c.getresponse()
+        while b'"y\\n"' not in r.readline():
+            pass
+        r.close()
+        c.close()
+        b.wait_for(lambda: not b.berth("ps", "-aq").out, 60, "the end of its sandbox")
+        b.wait_for(lambda: not json.loads(b.berth("volume", "ls", "--json", ok=True).out), 60, "the end of its volume")
 
 
 @b.deadline(120)
