@@ -394,7 +394,7 @@ def test_S24_every_limit_of_this_kernel_is_in_the_table_of_budgets():
 
 def test_S24_the_chapter_of_SECURITY_names_each_budget():
     with open(os.path.join(b.TOP, "SECURITY.md")) as f:
-        chapter = re.search(r"^## Budgets that all share\n(.*?)^## ", f.read(), re.M | re.S).group(1).lower()
+        chapter = re.search(r"^## Budgets that all sandboxes share\n(.*?)^## ", f.read(), re.M | re.S).group(1).lower()
     for row in budgets():
         if row["kind"] != "irrelevant":
             for word in row["name"].lower().split(", "):
