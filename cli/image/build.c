@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/program.h"
+#include "cli/image/buildgroup.h"
 #include "cli/image/buildroom.h"
 #include "cli/live/resident.h"
 #include "manager/host/procid.h"
@@ -141,6 +142,8 @@ static void take_down(struct build *b)
 	fd_close(&b->ref.sock);
 	if (b->ref.id[0])
 		resident_stop(&b->ref.registry, b->ref.id, &(struct resident_end){0}, &ignored);
+	if (b->ref.id[0]) /* and of builds that were killed */
+		buildgroup_sweep(&b->ref.registry, b->ref.config.cgroup_parent);
 }
 
 /* ---- buildah -----------------------------------------------------------------------------------
@@ -276,6 +279,7 @@ static void make_words(const struct build *b, const char *runtime, struct words 
 {
 	const struct config *c = &b->ref.config;
 	const uint64_t memory = b->memory_bytes ? b->memory_bytes : c->memory_bytes;
+	char group[BUILDGROUP_SIZE];
 	const json_t *one;
 	size_t i;
 
@@ -283,6 +287,8 @@ static void make_words(const struct build *b, const char *runtime, struct words 
 	addf(w, "--runtime=%s", runtime);
 	add(w, "--runtime-flag=root=" BUILDROOM_PLACE "/oci");
 	add(w, "--runtime-flag=log=" BUILDROOM_PLACE "/oci.log");
+	buildgroup_path(c->cgroup_parent, b->ref.id, group);
+	addf(w, "--cgroup-parent=%s", group);
 	addf(w, "--userns-uid-map=0:%u:65536", b->id_base);
 	addf(w, "--userns-gid-map=0:%u:65536", b->id_base);
 	if (memory != UINT64_MAX)

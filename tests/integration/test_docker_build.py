@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images by buildah: berth build, POST /build for docker's own command line and python3-docker, buildah on berth-oci by hand."""
+import glob
 import io
 import json
 import os
@@ -127,15 +128,18 @@ def test_mounts_through_links_of_a_base_reach_no_file_of_the_host():
 @b.deadline(240)
 def test_a_build_that_is_ended_leaves_nothing():
     base()
-    top = context("FROM box:1\nRUN echo it runs; sleep 1000\n")
+    top = context("FROM box:1\nRUN cat /proc/self/cgroup; sleep 1000\n")
+    groups = set()
     for how in (signal.SIGTERM, signal.SIGKILL):
         with b.start("build", top) as p:
-            b.read_until(p.stderr, b"STEP 2/2", 60)
+            b.read_until(p.stderr, b"-build-", 60)
+            groups |= set(glob.glob("/sys/fs/cgroup/*-build-*") + glob.glob("/sys/fs/cgroup/*/*-build-*"))
             p.send_signal(how)
             p.wait()
         b.wait_for(lambda: not b.berth("ps", "-aq").out, 60, "the end of its sandbox")
     b.write(top + "/Dockerfile", "FROM box:1\n")
     b.berth("build", "-q", "-t", "after:1", top, ok=True, timeout=120)
+    assert groups and not [g for g in groups if os.path.basename(b.root()) in g and os.path.exists(g)], groups
     assert not json.loads(b.berth("volume", "ls", "--json", ok=True).out)
 
 
