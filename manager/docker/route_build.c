@@ -46,7 +46,10 @@ static int add_query(struct http_request *rq, struct engine_build *b, struct err
 {
 	static const char *const keys[] = {"dockerfile",  "target",    "platform",
 					   "networkmode", "buildargs", "labels",
-					   "memory",      "remote",    "version"};
+					   "memory",      "remote",    "version",
+					   "cpuquota",    "cpushares", "cpusetcpus",
+					   "cpusetmems",  "memswap",   "shmsize",
+					   "ulimits",     "squash",    "extrahosts"};
 	const char *tag;
 	size_t i;
 

@@ -91,8 +91,19 @@ static int refuse(const char *key, const char *value, struct err *e)
 		"BuildKit is not served here: set DOCKER_BUILDKIT=0 for the classic builder");
 }
 
+static int is_word(const char *text, const char *const *words, size_t n)
+{
+	while (n--)
+		if (!strcmp(text, words[n]))
+			return 1;
+	return 0;
+}
+
 int engine_build_set(struct engine_build *b, const char *key, const char *value, struct err *e)
 {
+	static const char *const known[] = {"target", "platform", "memory"};
+	static const char *const nothing[] = {"0", "-1", "false", "null", "[]"};
+
 	if (!strcmp(key, "networkmode"))
 		return add_network(b, value, e);
 	if (!value || !value[0])
@@ -111,6 +122,11 @@ int engine_build_set(struct engine_build *b, const char *key, const char *value,
 		return word(b, e, "file", NULL, value);
 	if (!strcmp(key, "memory") && !strcmp(value, "0"))
 		return 0;
+	if (!is_word(key, known, ARRAY_LEN(known)))
+		return is_word(value, nothing, ARRAY_LEN(nothing)) ?
+			       0 :
+			       err_set(e, ERR_UNSUPPORTED,
+				       "a build does not keep the option %s: leave it out", key);
 	return word(b, e, key, NULL, value);
 }
 
