@@ -157,12 +157,18 @@ static int listen_at(const char *path, struct err *e)
 	return take_fd(&fd);
 }
 
+/*
+ * Docker's clients hold two or three connections for one command: one that is kept alive, one that
+ * became a stream, and one that asks how it ended.  libmicrohttpd resets those beyond the limit.
+ */
+#define DOOR_CONNECTIONS 4
+
 static int open_door(struct docker *d, struct api *a, const char *socket_path, struct err *e)
 {
 	const struct http_options o = {
 		.tables = routes,
 		.context = a,
-		.max_connections = (unsigned)a->config.daemon_max_connections,
+		.max_connections = DOOR_CONNECTIONS * (unsigned)a->config.daemon_max_connections,
 		.check_token = api_check_token,
 		.on_audit = api_on_audit,
 		.foreign = &foreign,

@@ -46,6 +46,7 @@ def measure(pid):
     return counts, rss
 
 
+@b.long_proof("calls tools 2,400 times")
 def test_calls_grow_nothing():
     server = b.start("mcp", stdin=subprocess.PIPE)
     asked = 0
@@ -72,7 +73,7 @@ def test_calls_grow_nothing():
     before, rss_before = measure(server.pid)
     calls(CALLS)
     # what the last call left ends a moment later
-    b.wait_for(lambda: measure(server.pid)[0] == before, 20, lambda: f"{before} became {measure(server.pid)[0]}")
+    b.wait_for(lambda: measure(server.pid)[0] <= before, 20, lambda: f"{before} became {measure(server.pid)[0]}")
     after, rss_after = measure(server.pid)
     print({"calls": CALLS, "counts": dict(after), "rss_kib_before": dict(rss_before), "rss_kib_after": dict(rss_after)})
     for who in rss_after:
