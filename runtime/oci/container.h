@@ -163,6 +163,18 @@ int oci_pidfd_send(const char *path, pid_t pid, struct err *e);
 /* linux.personality, of the calling process. */
 int oci_personality_set(const json_t *linux_part, struct err *e);
 
+/* ---- bundle.c, clone.c ---- */
+
+struct oci_request;
+/*
+ * Reads and checks the configuration, in the bundle's directory; its text goes to text.  What it
+ * asks for is in c then, which stays the caller's to release.
+ */
+int oci_bundle_load(struct oci_container *c, const struct oci_request *r, int root_fd,
+		    struct buf *text, struct err *e);
+/* The container's process, which calls oci_init(): its pid. */
+pid_t oci_clone(struct oci_container *c, int runtime_sock, struct err *e);
+
 /* The body of the container's process; does not return. */
 void oci_init(struct oci_container *c) __attribute__((noreturn));
 

@@ -3,17 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/sched.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -22,7 +16,6 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/path.h"
-#include "runtime/kernel/fdpass.h"
 #include "runtime/oci/container.h"
 #include "runtime/oci/hooks.h"
 #include "runtime/oci/idmap.h"
@@ -30,139 +23,6 @@
 #include "runtime/oci/log.h"
 #include "runtime/oci/notify.h"
 #include "runtime/oci/resources.h"
-#include "runtime/oci/schema.h"
-
-const struct oci_ns_type oci_ns_types[OCI_NS_COUNT] = {
-	[NS_USER] = { "user", "user", CLONE_NEWUSER }, [NS_MOUNT] = { "mount", "mnt", CLONE_NEWNS },
-	[NS_PID] = { "pid", "pid", CLONE_NEWPID }, [NS_NET] = { "network", "net", CLONE_NEWNET },
-	[NS_IPC] = { "ipc", "ipc", CLONE_NEWIPC }, [NS_UTS] = { "uts", "uts", CLONE_NEWUTS },
-	[NS_CGROUP] = { "cgroup", "cgroup", CLONE_NEWCGROUP }, [NS_TIME] = { "time", "time", CLONE_NEWTIME },
-};
-
-/* ---- reading the configuration --------------------------------------------------------- */
-
-static int check_version(const json_t *config, struct err *e)
-{
-	const char *v = oci_str(config, "ociVersion");
-
-	if (strncmp(v, "1.", 2) != 0 || v[2] < '0' || v[2] > '9')
-		return err_set(e, ERR_UNSUPPORTED, "config.json: ociVersion '%.32s' is not 1.x, which this runtime knows", v);
-	return 0;
-}
-
-static int read_namespaces(struct oci_container *c, struct err *e)
-{
-	const json_t *list = oci_get(c->linux_part, "namespaces"), *v;
-	uint32_t seen = 0;
-	size_t i;
-	int n;
-
-	for (n = 0; n < OCI_NS_COUNT; n++)
-		c->ns_fd[n] = -1;
-	json_array_foreach(list, i, v) {
-		const char *type = oci_str(v, "type"), *path = oci_str(v, "path");
-
-		for (n = 0; n < OCI_NS_COUNT; n++)
-			if (!strcmp(type, oci_ns_types[n].word))
-				break;
-		if (n == OCI_NS_COUNT)
-			return err_set(e, ERR_INVALID, "linux.namespaces: '%.32s' is not a namespace", type);
-		if (seen >> n & 1)
-			return err_set(e, ERR_INVALID, "linux.namespaces: duplicated namespace '%s'", type);
-		seen |= 1u << n;
-		if (!path || !*path) {
-			c->new_ns |= 1u << n;
-			continue;
-		}
-		if (path[0] != '/')
-			return err_set(e, ERR_INVALID, "linux.namespaces: path '%.200s' is not absolute", path);
-		c->ns_fd[n] = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-		if (c->ns_fd[n] < 0)
-			return err_sys(e, "open %s namespace %s", type, path);
-	}
-	c->in_userns = (seen >> NS_USER & 1) != 0;
-	return 0;
-}
-
-static int check_namespaces(const struct oci_container *c, struct err *e)
-{
-	const json_t *uids = oci_get(c->linux_part, "uidMappings"), *gids = oci_get(c->linux_part, "gidMappings");
-	const char *host = oci_str(c->config, "hostname"), *domain = oci_str(c->config, "domainname");
-	const int own_uts = (c->new_ns >> NS_UTS & 1) || c->ns_fd[NS_UTS] >= 0;
-
-	if (c->new_ns >> NS_USER & 1 && (!json_array_size(uids) || !json_array_size(gids)))
-		return err_set(e, ERR_INVALID, "a new user namespace needs linux.uidMappings and linux.gidMappings");
-	if (!c->in_userns && (json_array_size(uids) || json_array_size(gids)))
-		return err_set(e, ERR_INVALID, "linux.uidMappings and gidMappings need a user namespace in linux.namespaces");
-	if (!own_uts && ((host && *host) || (domain && *domain)))
-		return err_set(e, ERR_INVALID, "hostname and domainname need a uts namespace of the container's own: "
-			       "unable to set hostname without a private UTS namespace");
-	if (json_object_size(oci_get(c->linux_part, "timeOffsets")) && !(c->new_ns >> NS_TIME & 1))
-		return err_set(e, ERR_INVALID, "linux.timeOffsets need a new time namespace in linux.namespaces");
-	if (oci_get(c->linux_part, "intelRdt"))
-		return err_set(e, ERR_UNSUPPORTED, "linux.intelRdt is not supported by this runtime: cache and bandwidth shares "
-			       "would not be enforced; hint: leave it out");
-	if (json_object_size(oci_get(c->linux_part, "netDevices")) && !(c->new_ns >> NS_NET & 1) && c->ns_fd[NS_NET] < 0)
-		return err_set(e, ERR_INVALID, "linux.netDevices need a network namespace of the container's own");
-	return 0;
-}
-
-static int find_rootfs(struct oci_container *c, struct err *e)
-{
-	const char *path = oci_str(oci_get(c->config, "root"), "path");
-	char joined[PATH_MAX];
-	struct stat st;
-
-	if (!path || !*path)
-		return err_set(e, ERR_INVALID, "config.json: root.path is missing");
-	if ((size_t)snprintf(joined, sizeof(joined), "%s%s%s", path[0] == '/' ? "" : c->bundle, path[0] == '/' ? "" : "/",
-			     path) >= sizeof(joined))
-		return err_set(e, ERR_INVALID, "root.path is too long");
-	if (!realpath(joined, c->rootfs))
-		return err_sys(e, "invalid rootfs: %s", joined);
-	if (stat(c->rootfs, &st) < 0 || !S_ISDIR(st.st_mode))
-		return err_set(e, ERR_INVALID, "invalid rootfs: %s is not a directory", c->rootfs);
-	if (!strcmp(c->rootfs, "/"))
-		return err_set(e, ERR_INVALID, "invalid rootfs: the host's root cannot be a container's");
-	return 0;
-}
-
-/* In one tty there is one reader: either an engine's socket, or us. */
-static int check_terminal(const struct oci_container *c, const struct oci_request *r, struct err *e)
-{
-	const int terminal = oci_true(c->process, "terminal");
-
-	if (terminal && !r->console_socket && !r->run)
-		return err_set(e, ERR_USAGE, "cannot allocate tty if runc will detach without setting console socket: "
-			       "process.terminal is true; hint: --console-socket");
-	if (!terminal && r->console_socket)
-		return err_set(e, ERR_USAGE, "cannot use console socket if runc will not detach or allocate tty: "
-			       "process.terminal is not true");
-	return 0;
-}
-
-static int load(struct oci_container *c, const struct oci_request *r, int root_fd, struct buf *text, struct err *e)
-{
-	const char *file = r->config_file ? r->config_file : "config.json";
-
-	c->config = oci_json_read(AT_FDCWD, file, text, e);
-	if (!c->config)
-		return e->code == ERR_NOT_FOUND ? err_wrap(e, "bundle %s: JSON specification file not found", r->bundle) : -1;
-	if (oci_schema_check(c->config, OCI_CONFIG, file, e) < 0 || check_version(c->config, e) < 0)
-		return -1;
-	if (oci_notify_plan(c->config, root_fd, r->id, e) < 0)
-		return -1;
-	c->process = oci_get(c->config, "process");
-	c->linux_part = oci_get(c->config, "linux");
-	if (c->process && oci_str(c->process, "cwd")[0] != '/')
-		return err_set(e, ERR_INVALID, "process.cwd '%.100s' is not an absolute path", oci_str(c->process, "cwd"));
-	if (find_rootfs(c, e) < 0 || read_namespaces(c, e) < 0 || check_namespaces(c, e) < 0 ||
-	    oci_mounts_read(c, e) < 0 || oci_sysctl_check(c, e) < 0 || check_terminal(c, r, e) < 0)
-		return -1;
-	return 0;
-}
-
-/* ---- recording ---------------------------------------------------------------------------- */
 
 static void now(char text[48])
 {
@@ -195,159 +55,6 @@ static int record(struct oci_container *c, struct oci_state *st, const struct bu
 		return -1;
 	return oci_state_save(st, e);
 }
-
-/* ---- the clone ------------------------------------------------------------------------------ */
-
-static long sys_clone3(struct clone_args *a)
-{
-	return syscall(SYS_clone3, a, sizeof(*a));
-}
-
-/* New namespaces at once; the cgroup one only after the cgroups are joined, time only affects children. */
-static pid_t clone_process(struct oci_container *c, uint64_t extra, struct err *e)
-{
-	struct clone_args a = { .flags = extra, .exit_signal = extra & CLONE_PARENT ? 0 : SIGCHLD };
-	const int cgroup = oci_cgroup_clone_fd(&c->state->cgroup);
-	int n;
-	long pid;
-
-	for (n = 0; n < OCI_NS_COUNT; n++)
-		if (c->new_ns >> n & 1 && n != NS_CGROUP && n != NS_TIME)
-			a.flags |= (uint64_t)oci_ns_types[n].flag;
-	if (cgroup >= 0) {
-		a.flags |= CLONE_INTO_CGROUP;
-		a.cgroup = (uint64_t)cgroup;
-	}
-	pid = sys_clone3(&a);
-	/* before Linux 5.7, or where something between forbids it */
-	if (pid < 0 && cgroup >= 0 && (errno == EINVAL || errno == E2BIG || errno == EACCES || errno == EOPNOTSUPP)) {
-		a.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
-		a.cgroup = 0;
-		c->enter_v2 = 1;
-		pid = sys_clone3(&a);
-	}
-	return pid < 0 ? err_sys(e, "clone into new namespaces") : (pid_t)pid;
-}
-
-static int set_time_offsets(const struct oci_container *c, struct err *e)
-{
-	json_t *map = oci_get(c->linux_part, "timeOffsets"), *v;
-	char text[256];
-	const char *clock;
-	int n = 0;
-
-	if (unshare(CLONE_NEWTIME) < 0)
-		return err_sys(e, "make a time namespace");
-	json_object_foreach(map, clock, v) {
-		if (strcmp(clock, "monotonic") != 0 && strcmp(clock, "boottime") != 0)
-			return err_set(e, ERR_INVALID, "linux.timeOffsets: '%.32s' is not monotonic or boottime", clock);
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s %lld %llu\n", clock,
-			      (long long)oci_i64(v, "secs", 0), (unsigned long long)oci_u64(v, "nanosecs", 0));
-	}
-	return n ? io_write_file(c->proc_fd, "self/timens_offsets", text, e) : 0;
-}
-
-static int needs_joiner(const struct oci_container *c)
-{
-	int n;
-
-	for (n = 0; n < OCI_NS_COUNT; n++)
-		if (c->ns_fd[n] >= 0)
-			return 1;
-	return c->new_ns >> NS_TIME & 1;
-}
-
-/*
- * A user namespace to join: namespaces that it owns can be joined only from within, those of the
- * host only from outside, so both are tried.
- */
-static int join_all(const struct oci_container *c, struct err *e)
-{
-	/* the mount namespace last: paths change with it */
-	static const enum oci_ns order[] = { NS_NET, NS_IPC, NS_UTS, NS_PID, NS_CGROUP, NS_TIME, NS_MOUNT };
-	uint32_t left = 0;
-	size_t i;
-	int round;
-
-	for (i = 0; i < ARRAY_LEN(order); i++)
-		if (c->ns_fd[order[i]] >= 0)
-			left |= 1u << order[i];
-	for (round = 0; round < 2; round++) {
-		for (i = 0; i < ARRAY_LEN(order); i++) {
-			const enum oci_ns n = order[i];
-
-			if (!(left >> n & 1) || (round == 0 && n == NS_MOUNT && c->ns_fd[NS_USER] >= 0))
-				continue;
-			if (setns(c->ns_fd[n], oci_ns_types[n].flag) == 0)
-				left &= ~(1u << n);
-			else if (round == 1 || c->ns_fd[NS_USER] < 0)
-				return err_sys(e, "join the %s namespace", oci_ns_types[n].word);
-		}
-		if (round == 0 && c->ns_fd[NS_USER] >= 0 && setns(c->ns_fd[NS_USER], CLONE_NEWUSER) < 0)
-			return err_sys(e, "join the user namespace");
-	}
-	return 0;
-}
-
-struct joined {
-	pid_t pid;
-	int enter_v2;
-	struct err err;
-};
-
-static void joiner(struct oci_container *c, struct joined *out, int runtime_sock)
-{
-	pid_t pid = -1;
-
-	if (join_all(c, &out->err) == 0 && (!(c->new_ns >> NS_TIME & 1) || set_time_offsets(c, &out->err) == 0))
-		pid = clone_process(c, CLONE_PARENT, &out->err);
-	if (pid == 0) {
-		close(runtime_sock);
-		oci_init(c);
-	}
-	out->enter_v2 = c->enter_v2;
-	out->pid = pid;
-	_exit(pid < 0);
-}
-
-static pid_t clone_by_joiner(struct oci_container *c, int runtime_sock, struct err *e)
-{
-	struct joined *out = mmap(NULL, sizeof(*out), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid_t pid, helper;
-
-	if (out == MAP_FAILED)
-		return err_nomem(e);
-	out->pid = -1;
-	err_set(&out->err, ERR_INTERNAL, "the process that joins namespaces died");
-	helper = fork();
-	if (helper < 0)
-		return err_sys(e, "fork");
-	if (helper == 0)
-		joiner(c, out, runtime_sock);
-	while (waitpid(helper, NULL, 0) < 0 && errno == EINTR)
-		;
-	pid = out->pid;
-	if (pid < 0)
-		*e = out->err;
-	munmap(out, sizeof(*out));
-	return pid;
-}
-
-static pid_t spawn(struct oci_container *c, int runtime_sock, struct err *e)
-{
-	pid_t pid;
-
-	if (needs_joiner(c))
-		return clone_by_joiner(c, runtime_sock, e);
-	pid = clone_process(c, 0, e);
-	if (pid == 0) {
-		close(runtime_sock);
-		oci_init(c);
-	}
-	return pid;
-}
-
-/* ---- the runtime's half ------------------------------------------------------------------------ */
 
 static int listen_for_start(struct oci_container *c, struct err *e)
 {
@@ -493,7 +200,7 @@ static int make(struct oci_container *c, struct oci_made *ret, const struct oci_
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "make a socket pair");
 	c->sock = pair[1];
-	st->pid = spawn(c, pair[0], e);
+	st->pid = oci_clone(c, pair[0], e);
 	close(pair[1]);
 	c->sock = ret->sock = pair[0];
 	if (st->pid < 0) {
@@ -584,7 +291,7 @@ int oci_create(struct oci_made *ret, int root_fd, const struct oci_request *r, s
 		err_sys(e, "enter bundle %s", r->bundle);
 		goto out;
 	}
-	if (load(&c, r, root_fd, &text, e) < 0)
+	if (oci_bundle_load(&c, r, root_fd, &text, e) < 0)
 		goto out;
 	if (oci_state_new(&ret->state, root_fd, r->id, e) < 0)
 		goto out;
