@@ -64,4 +64,15 @@ static inline int clock_poll_ms(uint64_t deadline_ms, uint64_t now_ms, int most_
 	return deadline_ms - now_ms > (uint64_t)most_ms ? most_ms : (int)(deadline_ms - now_ms);
 }
 
+#define CLOCK_UTC 40	/* the size of a text of clock_utc() */
+
+/* "2026-11-23T20:57:00Z": t in UTC, as RFC 3339 writes it. */
+static inline void clock_utc(time_t t, char ret_text[CLOCK_UTC])
+{
+	struct tm tm;
+
+	gmtime_r(&t, &tm);
+	strftime(ret_text, CLOCK_UTC, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
 #endif

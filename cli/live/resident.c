@@ -76,13 +76,10 @@ static json_t *make_record(const struct resident *x, const json_t *old, const ch
 	json_t *record;
 	const char *known = record_created(old);
 	const char *network = x->opts.net.name, *joins = x->opts.net.joins;
-	char created[40], started[JOURNAL_TIME];
+	char created[CLOCK_UTC], started[JOURNAL_TIME];
 	struct timespec begun;
-	time_t now = time(NULL);
-	struct tm tm;
 
-	gmtime_r(&now, &tm);
-	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	clock_utc(time(NULL), created);
 	clock_gettime(CLOCK_REALTIME, &begun);
 	journal_time(&begun, started);
 	record = record_new(x->claim.id, name, image, RECORD_RUNNING, known[0] ? known : created);

@@ -145,13 +145,10 @@ static json_t *make_record(const struct run *r, enum record_status status)
 	const struct spec *s = &r->opts.spec;
 	autojson json_t *described = NULL;
 	json_t *argv, *record;
-	char created[40];
-	time_t now = clock_now(CLOCK_REALTIME).tv_sec;
-	struct tm tm;
+	char created[CLOCK_UTC];
 	size_t i;
 
-	gmtime_r(&now, &tm);
-	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	clock_utc(clock_now(CLOCK_REALTIME).tv_sec, created);
 	record = record_new(s->id, r->opts.name ? r->opts.name : "", r->image_ref, status, created);
 	if (!record)
 		return NULL;

@@ -259,10 +259,18 @@ int runopts_devices(struct runopts *o, struct err *e)
 	return 0;
 }
 
-int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
+static int add_caps(uint64_t *set, const char *v, struct err *e)
 {
 	uint64_t caps;
 
+	if (caps_parse(v, &caps, e) < 0)
+		return -1;
+	*set |= caps;
+	return 0;
+}
+
+int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
+{
 	switch (id) {
 	case RUNOPT_ENV:
 		return own_env(o, envopts_settle(v, e), e);
@@ -303,10 +311,7 @@ int runopts_set(struct runopts *o, int id, const char *v, struct err *e)
 		return set_network(o, id, v, e);
 	case RUNOPT_CAP_ADD:
 	case RUNOPT_CAP_DROP:
-		if (caps_parse(v, &caps, e) < 0)
-			return -1;
-		*(id == RUNOPT_CAP_ADD ? &o->caps_added : &o->caps_dropped) |= caps;
-		return 0;
+		return add_caps(id == RUNOPT_CAP_ADD ? &o->caps_added : &o->caps_dropped, v, e);
 	case RUNOPT_SECCOMP:
 		return o->seccomp = v, 0;
 	case RUNOPT_NAME:

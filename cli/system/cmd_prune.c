@@ -59,7 +59,8 @@ static int agreed(const struct prune *p, struct err *e)
 		return 1;
 	if (!isatty(STDIN_FILENO) || p->json)
 		return err_set(e, ERR_USAGE, "sandboxes would be removed with their files, and "
-			       "there is no terminal to ask on; hint: --force, or --dry-run to see which");
+			       "there is no terminal to ask on; hint: --force, or --dry-run to "
+			       "see which");
 	fputs("Remove every sandbox that does not run, with its files? [y/N] ", stderr);
 	c = getchar();
 	return c == 'y' || c == 'Y';

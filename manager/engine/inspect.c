@@ -172,7 +172,8 @@ json_t *engine_host_config(const struct engine_view *v)
 				 "Name", policy ? policy : "no", "MaximumRetryCount", 0,
 				 "LogConfig", "Type", "json-file", "Config", "AutoRemove", 0,
 				 "Binds", json_null(), "PortBindings", json_object(), "CapAdd",
-				 json_null(), "CapDrop", json_null(), "Privileged", 0, "Isolation", "");
+				 json_null(), "CapDrop", json_null(), "Privileged", 0, "Isolation",
+				 "");
 
 	json_object_update_missing(h, made);
 	json_object_set(h, "LogConfig", json_object_get(made, "LogConfig"));

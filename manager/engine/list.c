@@ -70,9 +70,8 @@ static const json_t *address_on(const struct engine_view *v, const char *network
 
 json_t *engine_networks(const struct engine_view *v)
 {
-	const json_t *asked =
-			     json_object_get(engine_asked(v, "NetworkingConfig"), "EndpointsConfig"),
-		     *row;
+	const json_t *config = engine_asked(v, "NetworkingConfig"), *row;
+	const json_t *asked = json_object_get(config, "EndpointsConfig");
 	const char *mode = engine_network_mode(v);
 	json_t *all = json_object();
 	size_t i;

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hex.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -318,11 +319,9 @@ static int choose_bridge(char out[16], struct err *e)
 
 static json_t *make_record(const struct making *m, struct err *e)
 {
-	char bridge[16], net[2][NETADDR_TEXT + 5], created[40];
+	char bridge[16], net[2][NETADDR_TEXT + 5], created[CLOCK_UTC];
 	autojson json_t *none = json_object();
 	json_t *egress = m->w->egress ? json_deep_copy(m->w->egress) : NULL;
-	time_t now = time(NULL);
-	struct tm tm;
 	json_t *j;
 
 	/* members find in it which network it is of */
@@ -334,8 +333,7 @@ static json_t *make_record(const struct making *m, struct err *e)
 	}
 	subnets_text(&m->net[0], net[0]);
 	subnets_text(&m->net[1], net[1]);
-	gmtime_r(&now, &tm);
-	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	clock_utc(time(NULL), created);
 	j = json_pack("{s:i,s:s,s:s,s:s,s:s,s:b,s:s,s:O,s:o*}", "version", NETS_FORMAT, "name",
 		      m->w->name,
 		      "bridge", bridge, "subnet", net[0], "subnet6", net[1], "internal",

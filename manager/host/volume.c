@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hex.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -269,12 +270,9 @@ static int save_record(int dir, const struct volume_wish *w, uint64_t bytes, uin
 {
 	autojson json_t *record = NULL;
 	autofree char *text = NULL;
-	char created[40];
-	time_t now = time(NULL);
-	struct tm tm;
+	char created[CLOCK_UTC];
 
-	gmtime_r(&now, &tm);
-	strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	clock_utc(time(NULL), created);
 	record = json_pack("{s:i,s:s,s:I,s:I,s:s,s:s}", "version", VOLUME_FORMAT, "name", w->name,
 			   "size_bytes", (json_int_t)bytes, "inodes", (json_int_t)inodes,
 			   "bounded_by", project ? "project-quota" : "file-system", "created",
