@@ -221,7 +221,9 @@ def test_runtime_start_of_a_started_container_is_an_error_without_effect():
 
 def test_runtime_kill_reaches_the_process_and_refuses_what_does_not_run():
     with Bundle(*SLEEP) as c:
-        c.detached()
+        pid = c.detached()
+        # to a pid 1 without a handler it is nothing
+        b.wait_for(lambda: proc.handles(pid, signal.SIGTERM), what="the trap")
         c.call("kill", c.id, "SIGTERM")
         b.wait_for(lambda: c.status() == "stopped")
         r = c.call("kill", c.id, "TERM", ok=None)

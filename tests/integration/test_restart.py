@@ -178,6 +178,8 @@ def test_what_was_stopped_by_hand_stays_so_until_it_is_started():
         for end in (["stop", NAME], ["kill", NAME], ["kill", "-s", "KILL", NAME], ["kill", "-s", "TERM", NAME]):
             id = service(policy)
             b.berth(*end, ok=True)
+            # kill -s TERM returns when the signal is sent, and a guardian has its name a moment after create
+            b.wait_for(lambda: inspect()["status"] == "stopped", what=f"the end after {end}")
             b.wait_for(lambda: not guardians(id), what=f"the guardian's end after {end}")
             assert inspect()["stopped_by_hand"] is True and inspect()["status"] == "stopped", inspect()
             b.berth("start", NAME, ok=True)
