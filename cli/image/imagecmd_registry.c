@@ -15,7 +15,7 @@
 #include "cli/image/imagecmd.h"
 #include "cli/image/pullview.h"
 #include "manager/host/config.h"
-#include "rootfs/registry/credential.h"
+#include "rootfs/registry/authfile.h"
 #include "rootfs/registry/push.h"
 
 #define ERROR_FD 3	/* where `ensure` says why not, as a struct err */
@@ -338,7 +338,7 @@ static int log_in(struct setup *s, const struct remote_target *t, const char *us
 		return err_wrap(e, "log in to %s", t->registry);
 	if (!keep)
 		return 0;
-	return credential_store(s->config.state_dir, t->registry, user, password, NULL, e);
+	return authfile_store(s->config.state_dir, t->registry, user, password, NULL, e);
 }
 
 static void print_login(const struct imagecmd_args *a, const char *key, const struct remote_target *t, int yes)
@@ -394,7 +394,7 @@ static int run_logout(int store_fd, const struct imagecmd_args *a, struct err *e
 		return err_nomem(e);
 	if (set_up(s, a, e) < 0 ||
 	    remote_registry_target(a->operand_count ? a->operands[0] : "docker.io", &s->remote, &t, e) < 0 ||
-	    credential_store(s->config.state_dir, t.registry, NULL, NULL, &had, e) < 0)
+	    authfile_store(s->config.state_dir, t.registry, NULL, NULL, &had, e) < 0)
 		return -1;
 	print_login(a, "logged_out", &t, had);
 	return 0;

@@ -9,7 +9,7 @@
 #ifndef BERTH_ROOTFS_HTTP_ANSWER_H
 #define BERTH_ROOTFS_HTTP_ANSWER_H
 
-#include "rootfs/http/exchange.h"
+#include "rootfs/http/http.h"
 
 #define ANSWER_CHUNK (128l << 10)	/* what libcurl hands us at most */
 

@@ -19,7 +19,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/program.h"
-#include "rootfs/registry/credential.h"
+#include "rootfs/registry/authfile.h"
 #include "rootfs/registry/httpwire.h"
 #include "rootfs/store/hash.h"
 
@@ -100,7 +100,7 @@ static int add_credential(json_t *list, const struct remote_endpoint *at, const 
 	if (login)
 		one = json_pack("{s:s, s:s, s:s}", "origin", at->base, "user", login->user, "password", login->password);
 	else {
-		r = credential_find(o->state_dir, o->docker_config, at->account, o->stall_ms, &c, e);
+		r = authfile_find(o->state_dir, o->docker_config, at->account, o->stall_ms, &c, e);
 		if (r <= 0)
 			return r;
 		one = c.identity_token ? json_pack("{s:s, s:s}", "origin", at->base, "identity_token", c.identity_token) :

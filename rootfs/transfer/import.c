@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "rootfs/transfer/importer.h"
+#include "rootfs/transfer/import.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "rootfs/transfer/importer.h"
 
 /*
  * Opens the source.  "PATH:REF" is looked at only when the whole is not a path;

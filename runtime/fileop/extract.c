@@ -14,7 +14,6 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/pathwalk.h"
-#include "runtime/fileop/place.h"
 #include "runtime/fileop/sparse.h"
 #include "runtime/fileop/takeback.h"
 

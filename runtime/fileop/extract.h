@@ -18,20 +18,11 @@
 #ifndef BERTH_RUNTIME_FILEOP_EXTRACT_H
 #define BERTH_RUNTIME_FILEOP_EXTRACT_H
 
+#include "runtime/fileop/place.h"
 #include "runtime/fileop/tar.h"
 
 #define EXTRACT_COMPONENTS_MAX 512
 #define EXTRACT_LINKS_MAX 65536
-
-enum extract_flags {
-	EXTRACT_STRICT = 1,	/* on the host */
-	EXTRACT_CONTENTS = 2,	/* the stream holds the contents of a directory: "." is dest */
-	/* dest must be a directory, because the archive comes from the caller */
-	EXTRACT_INTO = 4,
-	EXTRACT_OWNERS = 8,	/* give files the owners of the archive */
-	EXTRACT_REPLACE = 16,	/* as rename(2): anything but a directory is replaced */
-	EXTRACT_PARENTS = 32,	/* make the directories on the way to dest that are missing */
-};
 
 struct extract_stats {
 	uint64_t entries;

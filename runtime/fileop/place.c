@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/fileop/extract.h"
+#include "runtime/fileop/tar.h"
 
 /* Makes the first n bytes of dest a directory.  Those that are there stay as they are. */
 static int make_one(const char *dest, size_t n, struct takeback *made, struct err *e)

@@ -6,6 +6,17 @@
 #include "base/err.h"
 #include "runtime/fileop/takeback.h"
 
+/* What a copy makes and replaces; extract_to() takes them, too. */
+enum extract_flags {
+	EXTRACT_STRICT = 1,	/* on the host */
+	EXTRACT_CONTENTS = 2,	/* the stream holds the contents of a directory: "." is dest */
+	/* dest must be a directory, because the archive comes from the caller */
+	EXTRACT_INTO = 4,
+	EXTRACT_OWNERS = 8,	/* give files the owners of the archive */
+	EXTRACT_REPLACE = 16,	/* as rename(2): anything but a directory is replaced */
+	EXTRACT_PARENTS = 32,	/* make the directories on the way to dest that are missing */
+};
+
 struct place {
 	int fd;			/* the directory that is written in; the caller closes it */
 	char rename[256];	/* replaces the first component of each name; "": no change */
