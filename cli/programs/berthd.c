@@ -30,6 +30,7 @@
 #include "base/path.h"
 #include "base/sdnotify.h"
 #include "manager/api/api.h"
+#include "manager/api/daemon.h"
 #include "manager/api/route_manager.h"
 #include "manager/api/tokens.h"
 #include "manager/docker/docker.h"
@@ -288,7 +289,7 @@ static int serve(struct daemon *d, struct err *e)
 {
 	struct err left = { 0 };
 	struct http_options o = {
-		.tables = api_routes, .context = &d->api, .on_audit = api_on_audit,
+		.tables = daemon_routes, .context = &d->api, .on_audit = daemon_on_audit,
 		.max_connections = (unsigned)d->api.config.daemon_max_connections,
 		.allowed_hosts = d->hosts, .allowed_origins = d->origins,
 		.check_token = api_check_token, .check_key = api_check_key, .share_of = api_share_of,
@@ -310,7 +311,7 @@ static int serve(struct daemon *d, struct err *e)
 	if (count < 0 || take_lock(d, e) < 0 || api_accept_config(&d->api, e) < 0)
 		return -1;
 	io_allow_files(FILES_MAX);	/* a request holds a dozen */
-	if (block_signals(&set, e) < 0 || api_start(&d->api, e) < 0)
+	if (block_signals(&set, e) < 0 || daemon_start(&d->api, e) < 0)
 		return -1;
 	d->http = d->api.http = http_new(&o, e);
 	if (!d->http)
@@ -392,7 +393,7 @@ int main(int argc, char **argv)
 	if (api_init(&d.api, &e) < 0)
 		return fail(&e);
 	r = check ? check_config(&d, &e) : serve(&d, &e);
-	api_release(&d.api);
+	daemon_end(&d.api);
 	fd_close(&d.lock_fd);
 	return r < 0 ? fail(&e) : 0;
 }

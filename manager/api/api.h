@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api - what the handlers of berthd share, and the table of their routes.
+ * api - what the handlers of berthd share.
  *
  * A handler gets it by api_of(rq).  It holds no sandbox's state: every request
  * opens the registry by itself, as every berth command does, so berthd may die
@@ -56,15 +56,12 @@ static inline struct api *api_of(const struct http_request *rq)
 
 /* Loads configuration and tokens, finds berth.  0, or -1 with nothing held. */
 int api_init(struct api *a, struct err *e);
-/* Starts its threads: after signals are blocked. */
-int api_start(struct api *a, struct err *e);
-void api_on_audit(void *context, const json_t *line);
-/* Reads it again; an error leaves everything unchanged. */
 /*
  * Before any thread: a copy of the configuration in run_dir is what the programs that berthd starts read from now
  * on, so that an edit that was not reloaded, or was refused, changes nothing for them either.
  */
 int api_accept_config(struct api *a, struct err *e);
+/* Reads it again; an error leaves everything unchanged. */
 int api_reload(struct api *a, struct err *e);
 void api_release(struct api *a);
 /* A copy of the present configuration. */
@@ -74,9 +71,6 @@ void api_share_of(void *context, const struct http_who *who, struct http_share_l
 int api_check_token(void *context, const char *token, struct http_who *ret);
 /* The key of one sandbox, or an address that it signed (e2b_key.c). */
 int api_check_key(void *context, struct http_request *rq, struct http_who *ret, struct err *e);
-
-/* All routes, in the order they are tried; the last table is NULL. */
-extern const struct http_route *const api_routes[];
 
 extern const struct http_route system_routes[], sandbox_routes[], exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],

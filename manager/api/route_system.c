@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "manager/api/api.h"
+#include "manager/api/daemon.h"
 #include "manager/api/http_state.h"
 #include "manager/api/openapi.h"
 #include "manager/host/list.h"
@@ -47,7 +48,7 @@ static int get_version(struct http_request *rq, struct err *e)
 
 static int get_openapi(struct http_request *rq, struct err *e)
 {
-	json_t *doc = openapi_document(api_routes, e);
+	json_t *doc = openapi_document(daemon_routes, e);
 
 	return doc ? http_reply_json(rq, 0, doc, e) : -1;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "manager/api/daemon.h"
 #include "manager/docker/docker.h"
 #include "manager/docker/execs.h"
 #include "manager/engine/host.h"
@@ -170,7 +171,7 @@ static int open_door(struct docker *d, struct api *a, const char *socket_path, s
 		.context = a,
 		.max_connections = DOOR_CONNECTIONS * (unsigned)a->config.daemon_max_connections,
 		.check_token = api_check_token,
-		.on_audit = api_on_audit,
+		.on_audit = daemon_on_audit,
 		.foreign = &foreign,
 	};
 	int fd;
