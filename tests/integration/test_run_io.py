@@ -100,13 +100,13 @@ def test_a_rate_of_reading_holds_and_changes_while_it_runs():
         b.berth("update", "--io-rate", f"{disk.device}:unlimited", x.id, ok=True)
         b.wait_for(lambda: counted(x.id, disk, "read") - read > 32 << 20, 30, "bytes without a rate")
         b.berth("update", "--io-rate", f"{disk.top}:read-iops=4", x.id, ok=True)
-        # what was let through before has been served by then
-        time_of_old = counted(x.id, disk, "read")
-        b.wait_for(lambda: counted(x.id, disk, "read") - time_of_old > 64 << 10, 30, "the next operations")
-        before, began = counted(x.id, disk, "read"), time.monotonic()
-        b.wait_for(lambda: counted(x.id, disk, "read") - before >= 8 * 64 << 10, 60, "eight operations")
-        operations, took = (counted(x.id, disk, "read") - before) >> 16, time.monotonic() - began
-        assert operations <= 4 * took + 4, (operations, took)
+
+        def eight_operations_are_slow():
+            before, began = counted(x.id, disk, "read"), time.monotonic()
+            b.wait_for(lambda: counted(x.id, disk, "read") - before >= 8 * 64 << 10, 60, "eight operations")
+            return (counted(x.id, disk, "read") - before) >> 16 <= 4 * (time.monotonic() - began) + 4
+        # Linux 6.1 carries over what the old rate would have allowed (blk-throttle.c, tg_update_carryover())
+        b.wait_for(eight_operations_are_slow, 60, "eight operations at the new rate")
 
 
 def test_a_rate_holds_for_run_and_for_the_next_start():
