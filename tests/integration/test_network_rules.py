@@ -5,6 +5,7 @@ import os
 import signal
 
 import berthtest as b
+import proc
 from box import Box
 from daemon import Daemon
 from netlab import DNS, OUTSIDE, Lab, need_bridge
@@ -224,7 +225,9 @@ def test_S13_a_keeper_killed_during_a_change_is_no_hindrance():
             pid = one.keeper
             p = b.start("network", "update", "--deny-host" if i % 2 == 0 else "--allow-host", "good.test", "app")
             os.kill(pid, signal.SIGKILL)
-            p.wait(60)
+            _, err = p.communicate(timeout=60)
+            b.wait_for(lambda: not proc.alive(pid), what="the end of the keeper")
             b.berth("start", "one", ok=True)
-            assert get(two, "good.test") == get(one, "good.test") == ("403" if i % 2 == 0 else "200"), i
+            got = get(two, "good.test"), get(one, "good.test")
+            assert got == ("403",) * 2 if i % 2 == 0 else got == ("200",) * 2, (i, got, p.returncode, err)
     gone()
