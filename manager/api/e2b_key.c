@@ -132,6 +132,9 @@ static int become(struct api *api, struct asked *a, struct http_request *rq, str
 	const char *name = json_string_value(json_object_get(owner, "name"));
 	int known;
 
+	/* the operator's has none; one that cannot be read is not taken for that */
+	if (owner ? !name : e->code != ERR_NOT_FOUND)
+		return refuse(rq, 401, "the sandbox's owner cannot be read", e);
 	/* as E2B's proxy says it, by which an SDK knows that a sandbox runs no more */
 	if (!path_has(a->registry.sandboxes_fd, a->id))
 		return refuse(rq, 502, "the sandbox was not found", e);

@@ -4,7 +4,9 @@ One tenant against another's over every face of berthd: E2B's ids, keys, signed 
 MCP's sessions and sandboxes, run_code (S19).
 """
 import base64
+import glob
 import hashlib
+import json
 import urllib.parse
 
 import berthtest as b
@@ -24,6 +26,28 @@ STREAMS = [("process.Process/Start", {"process": {"cmd": "cat", "args": ["/srv/s
 def signed(key, path, operation="read"):
     digest = base64.b64encode(hashlib.sha256(f"{path}:{operation}::{key}".encode()).digest()).decode().rstrip("=")
     return "/files?" + urllib.parse.urlencode({"path": path, "signature": "v1_" + digest})
+
+
+def test_S19_a_key_of_a_sandbox_whose_owner_cannot_be_read_is_nobodys():
+    with Daemon(tcp=True) as d:
+        alice = Client(d).create()
+        alice.run("echo of alice > /srv/secret")
+        (owner,) = glob.glob(f"{b.root()}/*/sandboxes/{alice.id}/owner.json")
+        with open(owner, "r+", encoding="ascii") as f:
+            text = f.read()
+            assert json.loads(text)["name"], text
+            for damaged in ("{}", "[", '{"name": 1}'):
+                f.seek(0)
+                f.truncate()
+                f.write(damaged)
+                f.flush()
+                r = alice.ask("GET", "/files?path=/srv/secret", check=False)
+                assert r.status == 401, (damaged, r)
+            f.seek(0)
+            f.truncate()
+            f.write(text)
+            f.flush()
+        assert alice.ask("GET", "/files?path=/srv/secret").body == b"of alice\n"
 
 
 def test_S19_a_tenants_e2b_is_closed_to_another():
