@@ -23,7 +23,7 @@
 #define END_LOOK_MS 5
 #define END_LOOK_MAX_MS 100
 #define END_AGAIN_MAX_MS 500	/* what goes on reading after the end of its input is not told so without a pause */
-#define LAG_MAX (256u << 10)	/* from here on a terminal's output waits for its watchers */
+#define LAG_MAX (256u << 10)	/* from here on output waits for the clients that must see it */
 
 static const char *const stream_names[] = { "stdout", "stderr" };
 
@@ -115,6 +115,9 @@ int keeper_follow_lags(const struct keeper *k, const struct keeper_command *c)
 	const int terminal = c->tty && !keeper_main_is(k, c);
 	int i;
 
+	if (!c->ended && keeper_main_holds(k, c) &&
+	    (c->out[0].total > LAG_MAX || c->out[1].total > LAG_MAX))
+		return 1;
 	for (i = 0; !c->ended && i < KEEPER_CLIENTS; i++)
 		if (k->clients[i].fd >= 0 && k->clients[i].follow.seq == c->seq &&
 		    (terminal || k->clients[i].follow.hold) && lags(&k->clients[i].follow, c))

@@ -79,8 +79,10 @@ static int launch(struct keeper *k, enum main_phase phase, struct err *e)
 	/* of a life without an end the last bytes count, and the log has what came before them */
 	for (i = 0; i < 2 && !c->tty; i++)
 		ring_init(&c->out[i], 0, k->tail_max);
-	if (phase == MAIN_STARTS)
+	if (phase == MAIN_STARTS) {
 		set_waiters(k);
+		k->main.held_until_ms = clock_ms() + AWAITED_MS;
+	}
 	return 0;
 }
 
@@ -232,6 +234,12 @@ void keeper_main_attended(struct keeper *k, int client, const struct keeper_comm
 	k->main.awaited -= k->main.awaited != 0;
 }
 
+/* Not an init command's: the caller that announced the clients waits for its end. */
+int keeper_main_holds(const struct keeper *k, const struct keeper_command *c)
+{
+	return k->main.awaited && k->main.held_until_ms && keeper_main_is(k, c);
+}
+
 /*
  * To read and to log takes our time, which no cgroup of the sandbox counts: a service that
  * writes for ever waits for its pipe instead (D13).  What one read took beyond a window's
@@ -261,14 +269,17 @@ int keeper_main_rests(const struct keeper *k, const struct keeper_command *c)
 
 uint64_t keeper_main_next(const struct keeper *k)
 {
-	if (k->main.paced_bytes >= PACE_BYTES && k->main.phase != MAIN_ENDED)
-		return k->main.paced_ms + PACE_MS;
-	return k->main.phase == MAIN_ENDED ? k->main.until_ms : 0;
+	if (k->main.phase == MAIN_ENDED)
+		return k->main.until_ms;
+	return clock_earlier(k->main.paced_bytes >= PACE_BYTES ? k->main.paced_ms + PACE_MS : 0,
+			     k->main.awaited ? k->main.held_until_ms : 0);
 }
 
 void keeper_main_check(struct keeper *k, uint64_t now)
 {
 	main_pace(k, now);
+	if (now >= k->main.held_until_ms)
+		k->main.held_until_ms = 0;
 	if (k->main.phase == MAIN_ENDED &&
 	    (now >= k->main.until_ms || (!k->main.awaited && !is_followed(k, 0))))
 		k->stopping = 1;

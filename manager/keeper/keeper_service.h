@@ -22,6 +22,7 @@ struct keeper_main {
 	uint64_t until_ms;	/* it has ended, and its followers are waited for */
 	uint64_t paced_ms, paced_bytes;	/* the bytes of its output that were read since then */
 	unsigned awaited;	/* clients that have not come yet */
+	uint64_t held_until_ms;	/* its output waits for those until then; 0: for none of them */
 	struct err failed;	/* why it could not begin */
 	struct verdict verdict;	/* of the main command, once it has ended */
 };
@@ -48,6 +49,8 @@ int keeper_main_update(struct keeper *k, const json_t *rq, struct err *e);
 void keeper_main_started(struct keeper *k);
 void keeper_main_failed(struct keeper *k, const struct err *why);
 void keeper_main_concluded(struct keeper *k, const struct keeper_command *c);
+/* Whether its output waits for clients that have not come yet, however far it has got. */
+int keeper_main_holds(const struct keeper *k, const struct keeper_command *c);
 /* A client follows or waits for c; it may or may not be one of those that were announced. */
 void keeper_main_attended(struct keeper *k, int client, const struct keeper_command *c);
 /* n bytes of its output were read; whether the next ones wait a moment. */

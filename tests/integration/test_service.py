@@ -307,3 +307,58 @@ def test_stdio_makes_a_service_and_waits_for_it():
     b.stop(p)
     b.berth("wait", NAME, ok=6)
     remove()
+
+
+# ---- clients that a start announces --------------------------------------------------------------
+
+MANY = 3 << 20      # bytes: above what the keeper holds of a service's output
+
+
+def started_for_one_client(*command):
+    """A service whose start announces one client: its id."""
+    made = b.berth("create", "--no-start", "--name", NAME, "host", *command, ok=True).out.strip()
+    b.berth("start", "--await", "1", NAME, ok=True)
+    return made
+
+
+def at_rest(client):
+    """How many bytes of the main command's output the keeper has read, once it reads no more; more means all of them."""
+    seen = [0, 0]
+
+    def same():
+        n = client.call("commands")["commands"][0]["stdout_bytes"]
+        seen[:] = [n, seen[1] + 1 if n and n == seen[0] else 0]
+        return n >= MANY or seen[1] >= 100
+    b.wait_for(same, 30, "the rest")
+    return seen[0]
+
+
+def followed(client):
+    """The main command's output from its beginning."""
+    got, at = b"", 0
+    while True:
+        client.send("follow", command="main", stream="stdout", hold=True, **{"from": at})
+        answer, fds = client.receive()
+        for fd in fds:
+            got += box.content(fd)
+        assert answer["stdout"]["from"] == at, (answer, at)
+        at = answer["stdout"]["next"]
+        if answer["ended"]:
+            return got
+
+
+def test_an_announced_client_that_comes_late_misses_no_output():
+    made = started_for_one_client("sh", "-c", f"yes 0123456789 | head -c {MANY}")
+    with box.Client(f"{b.root()}/run/sandboxes/{made}/sock") as looks, box.Client(f"{b.root()}/run/sandboxes/{made}/sock") as late:
+        at = at_rest(looks)
+        assert (256 << 10) < at < (512 << 10), f"the keeper read {at} bytes before its client came"
+        got = followed(late)
+    assert len(got) == MANY and got == (b"0123456789\n" * (MANY // 11 + 1))[:MANY], len(got)
+    b.berth("wait", NAME, ok=0)
+    remove()
+
+
+def test_output_goes_on_when_the_announced_client_never_comes():
+    started_for_one_client("sh", "-c", f"yes 0123456789 | head -c {MANY}; echo end >&2; exec sleep 1000")
+    b.wait_for(lambda: "end" in logs("--tail", "1").err, 30, "the end of the output")
+    remove()
