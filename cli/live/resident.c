@@ -26,6 +26,7 @@
 #include "manager/host/journal.h"
 #include "manager/host/labels.h"
 #include "manager/host/netjoin.h"
+#include "manager/host/promise.h"
 #include "manager/host/record.h"
 #include "manager/host/tenant.h"
 #include "manager/keeper/wire.h"
@@ -235,6 +236,24 @@ static int read_options(struct resident *x, const struct config *c, struct tenan
 	*ret = tenant[0] ? tenant_promise(t, l->memory_bytes, l->cpu_milli) :
 	       (struct promise){ .memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli };
 	return 0;
+}
+
+int resident_check_room(struct registry *r, const char *tenant, const json_t *spec, unsigned count,
+			struct err *e)
+{
+	struct resident x = RESIDENT_UNSAID("");
+	autojson json_t *own = json_deep_copy(spec);
+	struct promise promise;
+	struct tenant t = { 0 };
+	int result = own ? 0 : err_nomem(e);
+
+	runopts_init(&x.opts, r->config);
+	if (result == 0)
+		result = read_options(&x, r->config, &t, tenant, own, &promise, e);
+	if (result == 0)
+		result = promise_fits_all(r, &promise, count, e);
+	close_all(&x);
+	return result;
 }
 
 /* Its owner is recorded beside it before anybody can see it. */

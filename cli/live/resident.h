@@ -28,6 +28,13 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 		    char ret_id[65], struct err *e);
 
 /*
+ * ERR_LIMIT where so many of it would exceed [admission] or the bounds of the tenant; nothing is
+ * made or kept.
+ */
+int resident_check_room(struct registry *r, const char *tenant, const json_t *spec, unsigned count,
+			struct err *e);
+
+/*
  * The effective options of a lasting sandbox, in the form of specjson_describe(): those of its
  * next start, and those of a running one unless berth.toml changed. A new reference; NULL with
  * ERR_NOT_FOUND for one that berth run kept.

@@ -118,6 +118,8 @@ static int exec_body(struct remote *r, json_t *body, struct err *e)
 		}
 	json_object_set_new(body, "argv", argv);
 	remote_set_list(r, body, "env", "env");
+	if (remote_flag(r, "checkpoint"))
+		json_object_set_new(body, "checkpoint", json_true());
 	remote_set_list(r, body, "ulimits", "ulimit");
 	remote_set_string(r, body, "user", "user");
 	remote_set_string(r, body, "workdir", "workdir");
@@ -298,6 +300,8 @@ int remote_sh(struct remote *r, struct err *e)
 			return -1;
 		if (remote_flag(r, "no-wait") && !wait)
 			json_object_set_new(body, "no_wait", json_true());
+		if (remote_flag(r, "checkpoint") && !wait)
+			json_object_set_new(body, "checkpoint", json_true());
 	}
 	if (wait)
 		verb = "/wait";

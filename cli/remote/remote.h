@@ -139,6 +139,12 @@ int remote_object_rm(struct remote *r, struct err *e);
 int remote_object_prune(struct remote *r, struct err *e);
 int remote_network_update(struct remote *r, struct err *e);
 int remote_network_change(struct remote *r, struct err *e);
+/* time.c */
+int remote_checkpoint(struct remote *r, struct err *e);
+int remote_checkpoints(struct remote *r, struct err *e);
+int remote_checkpoint_rm(struct remote *r, struct err *e);
+int remote_undo(struct remote *r, struct err *e);
+int remote_fork(struct remote *r, struct err *e);
 /* The body of a create, of our image and options: a new reference, or NULL. */
 json_t *remote_create_body(struct remote *r);
 

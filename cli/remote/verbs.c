@@ -371,8 +371,8 @@ const struct remote_verb remote_verbs[] = {
 	{ "rename", 2, 2, "", rename_it },
 	{ "update", 1, 1, " memory cpus pids allow-host deny-host allow-net deny-net network-bytes network-connections "
 	  "io-weight io-rate ", update },
-	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids ulimit status-fd ", remote_exec },
-	{ "sh", 1, ANY, " session timeout on-timeout split queue-timeout no-wait wait list close ", remote_sh },
+	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids ulimit status-fd checkpoint ", remote_exec },
+	{ "sh", 1, ANY, " session timeout on-timeout split queue-timeout no-wait wait list close checkpoint ", remote_sh },
 	{ "shell", 1, 1, " user workdir env shell session detach-keys ", remote_shell },
 	{ "attach", 2, 2, " from stderr-from detach-keys ", remote_attach },
 	{ "commands", 1, 1, "", list_commands },
@@ -421,5 +421,10 @@ const struct remote_verb remote_verbs[] = {
 	{ "system df", 0, 0, "", df },
 	{ "config show", 0, 0, "", config },
 	{ "events", 0, 0, "", events },
+	{ "checkpoint", 1, 1, " name keep ", remote_checkpoint },
+	{ "checkpoints", 1, 1, "", remote_checkpoints },
+	{ "checkpoint rm", 2, ANY, "", remote_checkpoint_rm },
+	{ "undo", 1, 1, " steps to ", remote_undo },
+	{ "fork", 1, 1, " count name ", remote_fork },
 	{ NULL },
 };

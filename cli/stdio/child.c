@@ -96,6 +96,45 @@ static int code_words(struct words *w, const json_t *rq, struct err *e)
 	return add_word(w, "--", e) < 0 || add_word(w, sandbox, e) < 0 ? -1 : 0;
 }
 
+/* A checkpoint, and what goes back to one: the members are the options of the command. */
+static int is_of_time(const char *op)
+{
+	return !strncmp(op, "checkpoint", 10) || !strcmp(op, "undo") || !strcmp(op, "fork");
+}
+
+/* SANDBOX@CHECKPOINT of a fork, else SANDBOX. */
+static int add_origin(struct words *w, const char *sandbox, const char *checkpoint, struct err *e)
+{
+	char text[160];
+
+	if ((size_t)snprintf(text, sizeof(text), "%s%s%s", sandbox, checkpoint ? "@" : "",
+			     checkpoint ? checkpoint : "") >= sizeof(text))
+		return err_set(e, ERR_NOT_FOUND, "no sandbox or checkpoint has a name that long");
+	return add_word(w, text, e);
+}
+
+static int time_words(struct words *w, const char *op, const json_t *rq, struct err *e)
+{
+	static const char *const names[] = { "name", "keep", "steps", "to", "count" };
+	const int removes = !strcmp(op, "checkpoint-rm"), forks = !strcmp(op, "fork");
+	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
+	const char *from = json_string_value(json_object_get(rq, "checkpoint"));
+	size_t i;
+
+	if (!sandbox)
+		return err_set(e, ERR_INVALID, "no \"sandbox\" given");
+	if (add_word(w, removes ? "checkpoint" : op, e) < 0 ||
+	    (removes && add_word(w, "rm", e) < 0) || add_word(w, "--json", e) < 0)
+		return -1;
+	for (i = 0; i < ARRAY_LEN(names); i++)
+		if (json_object_get(rq, names[i]) &&
+		    add_option(w, names[i], json_object_get(rq, names[i]), e) < 0)
+			return -1;
+	if (add_word(w, "--", e) < 0 || add_origin(w, sandbox, forks ? from : NULL, e) < 0)
+		return -1;
+	return add_strings(w, json_object_get(rq, "checkpoints"), e);
+}
+
 /* "wait" is of a command here, by the keeper. */
 static const char *command_of(const char *op)
 {
@@ -114,6 +153,8 @@ static int make_words(struct words *w, const char *op, const json_t *rq, struct 
 		return -1;
 	if (!strcmp(op, "berth"))
 		return add_strings(w, json_object_get(rq, "args"), e);
+	if (is_of_time(op))
+		return time_words(w, op, rq, e);
 	if (add_word(w, command_of(op), e) < 0 || add_word(w, "--json", e) < 0)
 		return -1;
 	if (!strcmp(op, "copy"))

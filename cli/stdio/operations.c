@@ -154,8 +154,8 @@ static const struct operation {
 	const char *members;
 } operations[] = {
 	{ "exec", BY_KEEPER, NULL, "sandbox:s argv:S env:S user:s workdir:s timeout_ms:n grace_ms:n memory_bytes:n cpu_milli:n pids:n ulimits:S "
-	  "stdin:d stdin_open:b detach:b name:s tty:b rows:n cols:n" },
-	{ "sh", BY_KEEPER, NULL, "sandbox:s text:d session:s timeout_ms:n on_timeout:s split:b queue_ms:n no_wait:b" },
+	  "stdin:d stdin_open:b detach:b name:s tty:b rows:n cols:n checkpoint:b" },
+	{ "sh", BY_KEEPER, NULL, "sandbox:s text:d session:s timeout_ms:n on_timeout:s split:b queue_ms:n no_wait:b checkpoint:b" },
 	{ "sh-wait", BY_KEEPER, NULL, "sandbox:s session:s timeout_ms:n on_timeout:s" },
 	{ "sh-cancel", BY_KEEPER, NULL, "sandbox:s session:s" },
 	{ "sessions", BY_KEEPER, NULL, "sandbox:s" },
@@ -181,6 +181,11 @@ static const struct operation {
 	{ "mv", BY_FILE, "from", "sandbox:s from:s to:s user:s" },
 	{ "code", BY_CHILD, "sandbox", "sandbox:s code:d lang:s env:S user:s timeout_ms:n keep:b" },
 	{ "copy", BY_CHILD, NULL, "from:s to:s parents:b" },
+	{ "checkpoint", BY_CHILD, "sandbox", "sandbox:s name:s keep:n" },
+	{ "checkpoints", BY_CHILD, "sandbox", "sandbox:s" },
+	{ "checkpoint-rm", BY_CHILD, "checkpoints", "sandbox:s checkpoints:S" },
+	{ "undo", BY_CHILD, "sandbox", "sandbox:s steps:n to:s" },
+	{ "fork", BY_CHILD, "sandbox", "sandbox:s checkpoint:s count:n name:s" },
 	{ "create", BY_CHILD, NULL, "image:s options:o args:S" },
 	{ "start", BY_CHILD, NULL, "sandbox:s options:o args:S" },
 	{ "stop", BY_CHILD, NULL, "sandbox:s options:o args:S" },

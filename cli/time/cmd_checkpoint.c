@@ -3,11 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/time/checkpointtable.h"
 #include "cli/time/layerbox.h"
 #include "manager/host/events.h"
 #include "manager/keeper/request.h"
@@ -129,39 +128,6 @@ static const char *text_of(const json_t *record, const char *key)
 	return s ? s : "-";
 }
 
-static void age_of(const json_t *record, char out[24])
-{
-	const uint64_t made = (uint64_t)json_integer_value(json_object_get(record, "created_ms"));
-	const uint64_t now = clock_wall_ms(), s = now > made ? (now - made) / 1000 : 0;
-
-	if (s < 120)
-		snprintf(out, 24, "%llus", (unsigned long long)s);
-	else if (s < 7200)
-		snprintf(out, 24, "%llum", (unsigned long long)s / 60);
-	else
-		snprintf(out, 24, "%lluh", (unsigned long long)s / 3600);
-}
-
-static void show(const struct checkpoints *all)
-{
-	const char *head = checkpoints_head(all);
-	json_t *one;
-	size_t i;
-
-	printf("%-8s %-8s %-16s %6s %8s  %s\n", "ID", "PARENT", "NAME", "AGE", "SIZE", "AFTER");
-	json_array_foreach (checkpoints_list(all), i, one) {
-		const char *id = text_of(one, "id");
-		char age[24], size[24], command[200];
-
-		age_of(one, age);
-		snprintf(size, sizeof(size), "%.1fM",
-			 (double)json_integer_value(json_object_get(one, "bytes")) / 1048576.0);
-		log_clean(command, sizeof(command), text_of(one, "command"), 0);
-		printf("%-7s%s %-8s %-16s %6s %8s  %s\n", id, head && !strcmp(head, id) ? "*" : " ",
-		       text_of(one, "parent"), text_of(one, "name"), age, size, command);
-	}
-}
-
 static int list(struct layerbox *b, const char *ref, int json, struct err *e)
 {
 	struct checkpoints all = CHECKPOINTS_NONE;
@@ -176,7 +142,7 @@ static int list(struct layerbox *b, const char *ref, int json, struct err *e)
 
 		result = doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
 	} else {
-		show(&all);
+		checkpointtable_print(checkpoints_list(&all), checkpoints_head(&all));
 	}
 	checkpoints_close(&all);
 	return result;

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/commands.h"
+#include "cli/live/lifecycle.h"
 #include "cli/live/resident.h"
 #include "cli/time/layerbox.h"
 #include "manager/host/events.h"
@@ -100,25 +101,30 @@ static int choose(struct fork *f, const char *word, struct err *e)
 	return one ? 0 : -1;
 }
 
-static int read_source(struct fork *f, struct err *e)
+/* Those of the files on disk. */
+static int read_ids(struct fork *f, struct err *e)
 {
 	autobuf struct buf range = BUF_INIT(32);
-	autojson json_t *owner = NULL;
 	uint32_t shown;
 	uint64_t base;
 	int mapped = writable_ids(f->b.dir_fd, &f->disk_ids, &shown, e);
+
+	if (mapped)
+		return mapped < 0 ? -1 : 0;
+	if (io_read_file(f->b.dir_fd, "range", &range, e) < 0 || buf_add(&range, "", 1, e) < 0 ||
+	    num_u64(range.data, "range", SPEC_IDS, UINT32_MAX, &base, e) < 0)
+		return err_wrap(e, "sandbox %s", f->b.s.id);
+	f->disk_ids = (uint32_t)base;
+	return 0;
+}
+
+/* What it was made with, and its owner. */
+static int read_source(struct fork *f, struct err *e)
+{
+	autojson json_t *owner = NULL;
 	struct err ignored;
 	const char *name;
 
-	if (mapped < 0)
-		return -1;
-	if (!mapped) {
-		if (io_read_file(f->b.dir_fd, "range", &range, e) < 0 ||
-		    buf_add(&range, "", 1, e) < 0 ||
-		    num_u64(range.data, "range", SPEC_IDS, UINT32_MAX, &base, e) < 0)
-			return err_wrap(e, "sandbox %s", f->b.s.id);
-		f->disk_ids = (uint32_t)base;
-	}
 	f->spec = registry_load(&f->b.s.registry, f->b.s.id, SPEC_FILE, e);
 	if (!f->spec)
 		return -1;
@@ -177,11 +183,28 @@ static int make_one(struct fork *f, unsigned n, struct err *e)
 	if (resident_create(r, &whose, spec, id, e) < 0)
 		return -1;
 	events_add(r, "fork", id, json_pack("{s:s,s:s}", "from", f->b.s.id, "checkpoint", f->from));
-	if (!f->json)
-		return puts(id) < 0 ? err_sys(e, "write") : 0;
 	return json_array_append_new(f->made, json_pack("{s:s,s:s}", "id", id, "name", name)) < 0 ?
 		       err_nomem(e) :
 		       0;
+}
+
+/* All of them, or none. */
+static int make_each(struct fork *f, struct err *e)
+{
+	struct err ignored;
+	json_t *one;
+	unsigned n;
+	size_t i;
+
+	for (n = 1; n <= f->count; n++)
+		if (make_one(f, n, e) < 0)
+			break;
+	if (n > f->count)
+		return 0;
+	json_array_foreach (f->made, i, one)
+		lifecycle_remove(&f->b.s.registry, json_string_value(json_object_get(one, "id")), 1,
+				 &ignored);
+	return f->count > 1 ? err_wrap(e, "fork %u of %u", n, (unsigned)f->count) : -1;
 }
 
 /* What both write to from now on. */
@@ -205,20 +228,23 @@ static int make_all(struct fork *f, char *ref, struct err *e)
 {
 	char *at = strchr(ref, '@');
 	autojson json_t *doc = NULL;
-	unsigned n;
+	json_t *one;
+	size_t i;
 
 	if (at)
 		*at = '\0';
-	if (layerbox_find(&f->b, ref, e) < 0 || choose(f, at ? at + 1 : NULL, e) < 0 ||
-	    read_source(f, e) < 0)
+	if (layerbox_find(&f->b, ref, e) < 0 || read_source(f, e) < 0 ||
+	    resident_check_room(&f->b.s.registry, f->tenant, f->spec, (unsigned)f->count, e) < 0 ||
+	    choose(f, at ? at + 1 : NULL, e) < 0 || read_ids(f, e) < 0)
 		return -1;
 	fd_close(&f->b.dir_fd);	/* the keepers would have it, too */
-	for (n = 1; n <= f->count; n++)
-		if (make_one(f, n, e) < 0)
-			return n > 1 ? err_wrap(e, "fork %u of %u", n, (unsigned)f->count) : -1;
+	if (make_each(f, e) < 0)
+		return -1;
 	if (!f->json) {
+		json_array_foreach (f->made, i, one)
+			puts(json_string_value(json_object_get(one, "id")));
 		tell_shared(f);
-		return 0;
+		return fflush(stdout) ? err_sys(e, "write") : 0;
 	}
 	doc = json_pack("{s:s,s:s,s:O}", "from", f->b.s.id, "checkpoint", f->from,
 					 "forks", f->made);

@@ -72,7 +72,8 @@ int api_check_token(void *context, const char *token, struct http_who *ret);
 /* The key of one sandbox, or an address that it signed (e2b_key.c). */
 int api_check_key(void *context, struct http_request *rq, struct http_who *ret, struct err *e);
 
-extern const struct http_route system_routes[], sandbox_routes[], exec_routes[], session_routes[], command_routes[],
+extern const struct http_route system_routes[], sandbox_routes[], checkpoint_routes[],
+	exec_routes[], session_routes[], command_routes[],
 	file_routes[], image_routes[], volume_routes[], event_routes[], work_routes[],
 	network_routes[], mcp_routes[], runcode_routes[], e2b_sandbox_routes[],
 	e2b_process_routes[],
@@ -138,6 +139,13 @@ int api_signal_number(const json_t *v, struct err *e);
 
 /* What body (schema Create) asks for: {"id","name"}, a new reference, or NULL with e. */
 json_t *api_create(struct http_request *rq, const json_t *body, struct err *e);
+
+/*
+ * berth fork of that sandbox, which was found, at a checkpoint (NULL: now), with these options of
+ * the body (to a NULL): {"checkpoint","forks":[{"id","name"}]}, a new reference, or NULL with e.
+ */
+json_t *api_fork(struct http_request *rq, struct box *b, const char *checkpoint,
+		 const char *const *options, struct err *e);
 
 /*
  * The reply: first (consumed) as the event "started", then the command's output and verdict

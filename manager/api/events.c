@@ -240,7 +240,7 @@ static void compare(struct events *ev, json_t *now)
 	}
 }
 
-/* ---- the journal: what happened while nobody listened, and what networks refused ---------------- */
+/* ---- the journal: what happened while nobody listened, and what it alone tells ---------------- */
 
 /* For a sandbox that may be gone already: the client that asked us to make it, if any. */
 static json_t *find_owner(struct events *ev, const char *id)
@@ -310,14 +310,14 @@ static void relive(struct events *ev, const json_t *entry)
 	}
 }
 
-static void tell_network(struct events *ev, const json_t *entry)
+static void tell_entry(struct events *ev, const json_t *entry)
 {
 	static const char *const own[] = { "event", "id", "cursor" };
 	const char *type = json_string_value(json_object_get(entry, "event")), *id = json_string_value(json_object_get(entry, "id"));
 	json_t *event;
 	size_t i;
 
-	if (!type || !id || strncmp(type, "network-", 8))
+	if (!type || !id || !events_is_own(type))
 		return;
 	event = json_copy((json_t *)(size_t)entry);
 	for (i = 0; i < ARRAY_LEN(own); i++)
@@ -339,7 +339,7 @@ static void read_journal(struct events *ev, int state_fd, int skip)
 	while (journal_next(&r, &entry, &e) > 0) {
 		ev->journal_at = (uint64_t)json_integer_value(json_object_get(entry, "cursor"));
 		if (!skip) {
-			tell_network(ev, entry);
+			tell_entry(ev, entry);
 			relive(ev, entry);
 		}
 		json_decref(entry);

@@ -18,5 +18,7 @@
 void events_add(struct registry *r, const char *event, const char *id, json_t *members);
 /* The same to a journal that stays open: JOURNAL_INIT(r->state_fd, EVENTS_FILE, EVENTS_BYTES). */
 void events_add_to(struct journal *j, const char *event, const char *id, json_t *members);
+/* Whether the journal alone tells of it: no file of the sandbox shows that it happened. */
+int events_is_own(const char *event);
 
 #endif

@@ -161,11 +161,21 @@ static int exceeds(uint64_t sum, uint64_t more, uint64_t max)
 	return max && (more > max || sum > max - more);
 }
 
-static int check_tenant(const struct promise *p, const struct promise_sum *s, struct err *e)
+/* What count sandboxes of this kind take. */
+static uint64_t times(uint64_t one, unsigned count)
 {
-	uint64_t memory = of_memory(p->memory_bytes), cpu = of_cpus(p->cpu_milli);
+	uint64_t all;
 
-	if (exceeds(s->count, 1, p->max_sandboxes))
+	return __builtin_mul_overflow(one, (uint64_t)count, &all) ? UINT64_MAX : all;
+}
+
+static int check_tenant(const struct promise *p, unsigned count, const struct promise_sum *s,
+			struct err *e)
+{
+	uint64_t memory = times(of_memory(p->memory_bytes), count);
+	uint64_t cpu = times(of_cpus(p->cpu_milli), count);
+
+	if (exceeds(s->count, count, p->max_sandboxes))
 		return err_set(e, ERR_LIMIT, "tenant %s has %" PRIu64 " sandboxes, and may have %" PRIu64 "; hint: remove some, or [tenant] "
 			       "sandboxes in berth.toml", p->tenant, s->count, p->max_sandboxes);
 	if (exceeds(s->memory_bytes, memory, p->max_memory_bytes))
@@ -179,7 +189,8 @@ static int check_tenant(const struct promise *p, const struct promise_sum *s, st
 	return 0;
 }
 
-int promise_fits(struct registry *r, const struct promise *p, const char *except, struct err *e)
+static int fits(struct registry *r, const struct promise *p, unsigned count, const char *except,
+		struct err *e)
 {
 	const struct config *c = r->config;
 	struct sums s = { .except = except, .tenant_name = p->tenant };
@@ -190,8 +201,8 @@ int promise_fits(struct registry *r, const struct promise *p, const char *except
 	ranges_tenant(p->tenant, s.tenant);
 	if (sum_up(r, &s, e) < 0)
 		return -1;
-	memory = of_memory(p->memory_bytes);
-	cpu = of_cpus(p->cpu_milli);
+	memory = times(of_memory(p->memory_bytes), count);
+	cpu = times(of_cpus(p->cpu_milli), count);
 	/* what others have is not for tenants to know */
 	if (p->tenant[0] && (exceeds(s.all.memory_bytes, memory, c->admit_memory_bytes) || exceeds(s.all.cpu_milli, cpu, c->admit_cpu_milli)))
 		return err_set(e, ERR_LIMIT, "this host has no room for %" PRIu64 " bytes of memory and %g CPUs more; hint: ask for less, or again "
@@ -202,7 +213,23 @@ int promise_fits(struct registry *r, const struct promise *p, const char *except
 	if (exceeds(s.all.cpu_milli, cpu, c->admit_cpu_milli))
 		return err_set(e, ERR_LIMIT, "%g of %g CPUs are promised, %g more do not fit; hint: remove sandboxes, or [admission] cpus "
 			       "in berth.toml", (double)s.all.cpu_milli / 1000, (double)c->admit_cpu_milli / 1000, (double)cpu / 1000);
-	return p->tenant[0] ? check_tenant(p, &s.tenants, e) : 0;
+	return p->tenant[0] ? check_tenant(p, count, &s.tenants, e) : 0;
+}
+
+int promise_fits(struct registry *r, const struct promise *p, const char *except, struct err *e)
+{
+	return fits(r, p, 1, except, e);
+}
+
+int promise_fits_all(struct registry *r, const struct promise *p, unsigned count, struct err *e)
+{
+	int result;
+
+	if (registry_lock(r, e) < 0)
+		return -1;
+	result = fits(r, p, count, NULL, e);
+	registry_unlock(r);
+	return result;
 }
 
 /* The recorded promise, or the default without one. */

@@ -25,6 +25,8 @@ struct promise_sum {
  * fit. except: the id of a sandbox that does not count because p replaces its limits; or NULL.
  */
 int promise_fits(struct registry *r, const struct promise *p, const char *except, struct err *e);
+/* The same for so many sandboxes with p each.  Takes the lock. */
+int promise_fits_all(struct registry *r, const struct promise *p, unsigned count, struct err *e);
 /*
  * Changes the limits of a sandbox to p; an empty tenant keeps its owner. force: also if they do
  * not fit. ret_old, unless NULL, is the value to restore. Takes the lock.

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/time/checkpointtable.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#define CELL 200
+
+static const char *cell(const json_t *record, const char *key, char out[CELL])
+{
+	const char *s = json_string_value(json_object_get(record, key));
+
+	log_clean(out, CELL, s ? s : "-", 0);
+	return out;
+}
+
+static void age_of(const json_t *record, char out[24])
+{
+	const uint64_t made = (uint64_t)json_integer_value(json_object_get(record, "created_ms"));
+	const uint64_t now = clock_wall_ms(), s = now > made ? (now - made) / 1000 : 0;
+
+	if (s < 120)
+		snprintf(out, 24, "%llus", (unsigned long long)s);
+	else if (s < 7200)
+		snprintf(out, 24, "%llum", (unsigned long long)s / 60);
+	else
+		snprintf(out, 24, "%lluh", (unsigned long long)s / 3600);
+}
+
+void checkpointtable_print(const json_t *list, const char *head)
+{
+	char id[CELL], parent[CELL], name[CELL], command[CELL], age[24], size[24];
+	json_t *one;
+	size_t i;
+
+	printf("%-8s %-8s %-16s %6s %8s  %s\n", "ID", "PARENT", "NAME", "AGE", "SIZE", "AFTER");
+	json_array_foreach (list, i, one) {
+		age_of(one, age);
+		snprintf(size, sizeof(size), "%.1fM",
+			 (double)json_integer_value(json_object_get(one, "bytes")) / 1048576.0);
+		cell(one, "id", id);
+		printf("%-7s%s %-8s %-16s %6s %8s  %s\n", id, head && !strcmp(head, id) ? "*" : " ",
+		       cell(one, "parent", parent), cell(one, "name", name), age, size,
+		       cell(one, "command", command));
+	}
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Routes on the checkpoints of a sandbox: make, list, remove, go back to one, fork.
+ *
+ * The keeper of a running sandbox makes its checkpoints.  The program does the rest: an undo ends
+ * the processes of a sandbox and starts it again, and a fork starts keepers.
+ */
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "manager/api/api.h"
+#include "manager/api/args.h"
+#include "manager/keeper/keeper.h"
+#include "manager/keeper/request.h"
+
+/* berth VERB --json with the options of the body, then the operands. */
+static json_t *run_program(struct http_request *rq, const char *const *words,
+			   const char *const *options, const char *const *operands, struct err *e)
+{
+	const json_t *body = options ? http_json(rq) : NULL;
+	const char *const end[] = { "--", NULL };
+	struct args a = { .n = 0 };
+	json_t *v, *answer = NULL;
+	int r = args_words(&a, words, e);
+
+	for (; r == 0 && options && *options; options++)
+		if ((v = json_object_get(body, *options)))
+			r = args_option(&a, *options, v, e);
+	if (r == 0 && args_words(&a, end, e) == 0 && args_words(&a, operands, e) == 0)
+		/* it goes on without the client, so that it ends with one state or the other */
+		answer = spawn_json(rq, (const char *const *)a.v, 1, e);
+	args_release(&a);
+	return answer;
+}
+
+/* ---- checkpoints --------------------------------------------------------------------- */
+
+static int get_checkpoints(struct http_request *rq, struct err *e)
+{
+	const char *argv[] = { "berth", "checkpoints", "--json", NULL, NULL };
+	json_t *list = NULL;
+	struct box b;
+
+	if (box_find(&b, rq, e) == 0) {
+		argv[3] = b.id;
+		list = spawn_json(rq, argv, 0, e);
+	}
+	box_close(&b);
+	return list ? http_reply_json(rq, 0, list, e) : -1;
+}
+
+static json_t *ask_keeper(struct box *b, const json_t *body, struct err *e)
+{
+	autojson json_t *ask = protocol_request(OP_checkpoint);
+	const char *name = json_string_value(json_object_get(body, "name"));
+	const json_t *keep = json_object_get(body, "keep");
+	json_t *answer;
+
+	if (name)
+		request_set_name(ask, name);
+	if (keep)
+		request_set_keep(ask, (uint64_t)json_integer_value(keep));
+	b->sock = keeper_connect(&b->registry, b->id, e);
+	answer = b->sock < 0 ? NULL : box_call(b, ask, NULL, 0, NULL, e);
+	if (answer)
+		json_object_set_new(answer, "id", json_string(b->id));
+	return answer;
+}
+
+static json_t *of_stopped(struct box *b, struct err *e)
+{
+	const char *const words[] = { "berth", "checkpoint", "--json", NULL };
+	const char *const options[] = { "name", "keep", NULL }, *const operands[] = { b->id, NULL };
+
+	return box_lock(b, e) < 0 ? NULL : run_program(b->rq, words, options, operands, e);
+}
+
+static int post_checkpoint(struct http_request *rq, struct err *e)
+{
+	json_t *made = NULL;
+	struct box b;
+
+	if (box_find(&b, rq, e) == 0)
+		made = b.kept ? of_stopped(&b, e) : ask_keeper(&b, http_json(rq), e);
+	box_close(&b);
+	return made ? http_reply_json(rq, 0, made, e) : -1;
+}
+
+static int delete_checkpoint(struct http_request *rq, struct err *e)
+{
+	const char *const words[] = { "berth", "checkpoint", "rm", "--json", NULL };
+	json_t *gone = NULL;
+	struct box b;
+
+	if (box_find(&b, rq, e) == 0) {
+		const char *const operands[] = { b.id, http_param(rq, "checkpoint"), NULL };
+
+		gone = run_program(rq, words, NULL, operands, e);
+	}
+	box_close(&b);
+	return gone ? http_reply_json(rq, 0, gone, e) : -1;
+}
+
+/* ---- back to one ----------------------------------------------------------------------- */
+
+static int post_undo(struct http_request *rq, struct err *e)
+{
+	const char *const words[] = { "berth", "undo", "--json", NULL };
+	const char *const options[] = { "steps", "to", NULL };
+	json_t *done = NULL;
+	struct box b;
+
+	if (box_find(&b, rq, e) == 0 && box_lock(&b, e) == 0) {
+		const char *const operands[] = { b.id, NULL };
+
+		done = run_program(rq, words, options, operands, e);
+	}
+	box_close(&b);
+	return done ? http_reply_json(rq, 0, done, e) : -1;
+}
+
+/* ---- from one on -------------------------------------------------------------------------- */
+
+static void remove_forks(struct http_request *rq, const json_t *forks)
+{
+	struct err ignored;
+	json_t *one;
+	size_t i;
+
+	json_array_foreach (forks, i, one) {
+		const char *argv[] = { "berth", "rm", "--force", "--json", NULL, NULL };
+
+		argv[4] = json_string_value(json_object_get(one, "id"));
+		spawn_berth(rq, argv, 1, -1, NULL, &ignored);
+	}
+}
+
+json_t *api_fork(struct http_request *rq, struct box *b, const char *checkpoint,
+		 const char *const *options, struct err *e)
+{
+	const char *const words[] = { "berth", "fork", "--json", NULL };
+	char from[sizeof(b->id) + 80];
+	const char *const operands[] = { from, NULL };
+	const char *name = json_string_value(json_object_get(http_json(rq), "name"));
+	json_t *made, *forks;
+
+	if ((size_t)snprintf(from, sizeof(from), "%s%s%s", b->id, checkpoint ? "@" : "",
+			     checkpoint ? checkpoint : "") >= sizeof(from)) {
+		err_set(e, ERR_NOT_FOUND, "no checkpoint has a name that long");
+		return NULL;
+	}
+	made = run_program(rq, words, options, operands, e);
+	if (!made) {
+		if (name)
+			box_name_taken(rq, name, e);
+		return NULL;
+	}
+	forks = json_object_get(made, "forks");
+	/* no client would ever learn their ids */
+	if (http_wait(rq, -1, 0, 0, e) < 0) {
+		remove_forks(rq, forks);
+		json_decref(made);
+		return NULL;
+	}
+	atomic_fetch_add(&api_of(rq)->creates, json_array_size(forks));
+	return made;
+}
+
+static int post_fork(struct http_request *rq, struct err *e)
+{
+	const char *const options[] = { "count", "name", NULL };
+	const char *from = json_string_value(json_object_get(http_json(rq), "checkpoint"));
+	json_t *made = NULL;
+	struct box b;
+
+	if (box_find(&b, rq, e) == 0)
+		made = api_fork(rq, &b, from, options, e);
+	box_close(&b);
+	return made ? http_reply_json(rq, 0, made, e) : -1;
+}
+
+#define CHECKPOINTS "/v1/sandboxes/{id}/checkpoints"
+
+const struct http_route checkpoint_routes[] = {
+	{ "GET", CHECKPOINTS, get_checkpoints, "its checkpoints, oldest first",
+	  .response = "CheckpointList" },
+	{ "POST", CHECKPOINTS, post_checkpoint, "keep its files as they are now", HTTP_JSON,
+	  HTTP_OPTIONAL, .request = "CheckpointCreate", .response = "CheckpointMade",
+	  .status = 201 },
+	{ "DELETE", CHECKPOINTS "/{checkpoint}", delete_checkpoint, "remove a checkpoint",
+	  .response = "CheckpointRemoved" },
+	{ "POST", "/v1/sandboxes/{id}/undo", post_undo,
+	  "put its files back as they were at a checkpoint, and start it again", HTTP_JSON,
+	  HTTP_OPTIONAL, .request = "Undo", .response = "Undone" },
+	{ "POST", "/v1/sandboxes/{id}/fork", post_fork,
+	  "make sandboxes that begin with its files", HTTP_JSON, HTTP_OPTIONAL,
+	  .request = "Fork", .response = "Forked", .status = 201 },
+	{ NULL },
+};

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints, undo and fork by berth stdio, by berthd, by berth --host; tenants have only their own."""
+import json
+import os
+import subprocess
+
+import berthtest as b
+import daemon
+from box import Box
+from daemon import Daemon
+from test_checkpoint import needs_file
+from test_remote import far
+from test_stdio import stdio
+
+COST = 12
+TENANTS = "[tenant]\nsandboxes = 3\nmemory_total = \"1g\"\n"
+
+
+def as_tenant(token):
+    return {"tcp": True, "token": token}
+
+
+def text_of(d, box, path="/f", **who):
+    return d.exec(box, "cat", path, **who)["stdout"]
+
+
+def put(d, box, text, **who):
+    d.exec(box, "sh", "-c", f"echo {text} > /f", **who)
+
+
+def kept():
+    return sorted(os.listdir(os.path.join(b.root(), "state", "sandboxes")))
+
+
+class Id:
+    """What needs_file() wants."""
+
+    def __init__(self, box):
+        self.id = box
+
+
+@stdio()
+def test_stdio_makes_checkpoints_goes_back_and_forks(s, box):
+    needs_file(Id(box))
+    s.exec(box, "sh", "-c", "echo one > /f")
+    a = s.call(op="checkpoint", sandbox=box, name="clean")
+    assert (a["checkpoint"], a["name"], a["sandbox"], a["exit_status"]) == ("k1", "clean", box, 0), a
+    s.exec(box, "sh", "-c", "echo two > /f", checkpoint=True)
+    assert s.call(op="sh", sandbox=box, text="echo three > /f; echo said", checkpoint=True)["output"] == "said\n"
+    a = s.call(op="checkpoints", sandbox=box)
+    assert [(c["id"], c["before_command"]) for c in a["checkpoints"]] == [("k1", False), ("k2", True), ("k3", True)], a
+    assert a["head"] == "k3" and a["sandbox"] == box
+    a = s.call(op="undo", sandbox=box)
+    assert a["checkpoint"] == "k3" and a["sandbox"] == box, a
+    # the connection to the sandbox that ended is not used again
+    assert s.exec(box, "cat", "/f")[0] == b"two\n"
+    assert s.call(op="undo", sandbox=box, to="clean")["checkpoint"] == "k1"
+    assert s.exec(box, "cat", "/f")[0] == b"one\n"
+    a = s.call(op="fork", sandbox=box, checkpoint="k3", count=2)
+    forks = [f["id"] for f in a["forks"]]
+    assert len(forks) == 2 and a["checkpoint"] == "k3", a
+    for one in forks:
+        assert s.exec(one, "cat", "/f")[0] == b"two\n"
+        s.remove(one)
+    assert s.call(op="checkpoint-rm", sandbox=box, checkpoints=["k2", "clean"])["removed"] == ["k2", "k1"]
+    for request, code, word in ((dict(op="undo", sandbox=box, steps=2, to="k3"), "usage", "--to"),
+                                (dict(op="undo", sandbox=box, steps="2"), "invalid", "whole number"),
+                                (dict(op="undo", sandbox=box, to="k9"), "not-found", "k9"),
+                                (dict(op="undo"), "invalid", "sandbox"),
+                                (dict(op="fork", sandbox=box, checkpoint="k" * 300), "not-found", "that long"),
+                                (dict(op="fork", sandbox=box, steps=1), "invalid", "steps"),
+                                (dict(op="checkpoint-rm", sandbox=box), "invalid", "checkpoints"),
+                                (dict(op="checkpoint-rm", checkpoints=["k1"]), "invalid", "sandbox"),
+                                (dict(op="exec", sandbox=box, argv=["true"], checkpoint=1), "invalid", "true or false")):
+        a = s.call(**request)
+        assert a["error"]["code"] == code and word in a["error"]["message"], (request, a)
+
+
+@b.deadline(120)
+def test_berthd_makes_checkpoints_goes_back_and_forks():
+    with Daemon() as d:
+        box = d.create("work")
+        needs_file(Id(box))
+        path = f"/v1/sandboxes/{box}"
+        put(d, box, "one")
+        r = d.post(path + "/checkpoints", {"name": "clean"})
+        assert r.status == 201 and (r.json["id"], r.json["checkpoint"], r.json["name"]) == (box, "k1", "clean"), r
+        d.exec(box, "sh", "-c", "echo two > /f", checkpoint=True)
+        d.good("POST", path + "/sessions/main/run", {"text": "echo three > /f", "checkpoint": True})
+        got = d.good("GET", path + "/checkpoints")
+        assert got["head"] == "k3" and [c["before_command"] for c in got["checkpoints"]] == [False, True, True], got
+        d.exec(box, "sleep", "1000", detach=True)
+        undone = d.good("POST", path + "/undo")
+        assert undone["checkpoint"] == "k3" and any("sleep 1000" in e["text"] for e in undone["ended"]), undone
+        assert text_of(d, box) == "two\n"
+        assert d.good("POST", path + "/undo", {"steps": 3})["checkpoint"] == "k1"
+        assert text_of(d, box) == "one\n"
+        made = d.good("POST", path + "/fork", {"checkpoint": "k3", "count": 2, "name": "twin"})
+        assert [f["name"] for f in made["forks"]] == ["twin-1", "twin-2"] and made["from"] == box, made
+        assert [text_of(d, f["id"]) for f in made["forks"]] == ["two\n", "two\n"]
+        # of one that does not run
+        d.good("POST", path + "/stop")
+        assert d.post(path + "/checkpoints").json["checkpoint"] == "k4"
+        assert d.good("POST", path + "/undo", {"to": "k2"})["checkpoint"] == "k2"
+        assert d.get(path).json["status"] == "stopped"
+        one = d.good("POST", path + "/fork")["forks"][0]["id"]
+        assert text_of(d, one) == "one\n"
+        assert d.good("DELETE", path + "/checkpoints/clean") == {"id": box, "removed": ["k1"]}
+        for method, rest, body, status, word in (
+                ("DELETE", "/checkpoints/k9", None, 404, "k9"), ("POST", "/undo", {"to": "k9"}, 404, "k9"),
+                ("POST", "/undo", {"steps": 0}, 400, "steps"), ("POST", "/undo", {"steps": 2, "to": "k2"}, 400, "--to"),
+                ("POST", "/checkpoints", {"name": "k7"}, 400, "name"), ("POST", "/checkpoints", {"keep": 257}, 400, "keep"),
+                ("POST", "/checkpoints", {"nope": 1}, 400, "nope"), ("POST", "/fork", {"checkpoint": "none"}, 404, "none"),
+                ("POST", "/fork", {"count": 1001}, 400, "count"), ("POST", "/fork", {"name": "twin-1"}, 409, "twin-1"),
+                ("POST", "/fork", {"name": "--json"}, 400, "name")):
+            r = d.request(method, path + rest, body)
+            assert r.status == status and word in r.json["error"]["message"], (rest, body, r)
+        assert d.post("/v1/sandboxes/nosuch/undo").status == 404
+        assert len(kept()) == 4
+
+
+@b.deadline(120)
+def test_the_events_of_berthd_tell_of_them():
+    with Daemon() as d:
+        box = d.create("work")
+        needs_file(Id(box))
+        with d.raw_socket() as s:
+            s.sendall(b"GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
+            reply = s.makefile("rb")
+            while reply.readline() != b"\r\n":
+                pass
+            d.good("POST", f"/v1/sandboxes/{box}/checkpoints", {"name": "clean"})
+            put(d, box, "one")
+            d.good("POST", f"/v1/sandboxes/{box}/undo")
+            fork = d.good("POST", f"/v1/sandboxes/{box}/fork")["forks"][0]["id"]
+            d.good("DELETE", f"/v1/sandboxes/{box}/checkpoints/k1")
+            seen = {}
+            while not {"checkpoint", "undo", "fork", "checkpoint-rm"} <= set(seen):
+                line = reply.readline()
+                assert line, seen
+                if line.startswith(b"{"):
+                    event = json.loads(line)
+                    seen[event["type"]] = event
+        assert (seen["checkpoint"]["sandbox"], seen["undo"]["checkpoint"]) == (box, "k1"), seen
+        assert (seen["fork"]["sandbox"], seen["fork"]["from"]) == (fork, box), seen["fork"]
+
+
+@b.deadline(180)
+def test_tenants_have_only_their_own_and_forks_count_before_they_are_made():
+    alice, bob = as_tenant(daemon.TENANT), as_tenant(daemon.OTHER)
+    with Daemon(TENANTS, tcp=True) as d:
+        box = d.create("work", memory="64m", **alice)
+        needs_file(Id(box))
+        path = f"/v1/sandboxes/{box}"
+        put(d, box, "one", **alice)
+        assert d.post(path + "/checkpoints", {"name": "clean"}, **alice).status == 201
+        for method, rest, body in (("GET", "/checkpoints", None), ("POST", "/checkpoints", {}), ("DELETE", "/checkpoints/k1", None),
+                                   ("POST", "/undo", {}), ("POST", "/fork", {}), ("POST", "/fork", {"checkpoint": "k1"})):
+            r = d.request(method, path + rest, body, **bob)
+            assert r.status == 404 and "no sandbox" in r.json["error"]["message"], (rest, r)
+        put(d, box, "two", **alice)
+        assert d.good("POST", path + "/undo", **alice)["checkpoint"] == "k1"
+        assert text_of(d, box, **alice) == "one\n"
+        # all or none of them, before a byte is copied
+        before = kept()
+        r = d.post(path + "/fork", {"checkpoint": "k1", "count": 3}, **alice)
+        assert r.status == 429 and "may have 3" in r.json["error"]["message"], r
+        assert kept() == before
+        assert len(d.good("GET", path + "/checkpoints", **alice)["checkpoints"]) == 1
+        # without a checkpoint none is made for it either
+        assert d.post(path + "/fork", {"count": 3}, **alice).status == 429
+        assert len(d.good("GET", path + "/checkpoints", **alice)["checkpoints"]) == 1
+        made = d.good("POST", path + "/fork", {"checkpoint": "clean", "count": 2}, **alice)
+        for f in made["forks"]:
+            assert text_of(d, f["id"], **alice) == "one\n"
+            assert d.get(f"/v1/sandboxes/{f['id']}", **bob).status == 404
+        r = d.post("/v1/sandboxes", {"image": "host"}, **alice)
+        assert r.status == 429, r
+        # the operator's fork belongs to the tenant, too, and counts
+        r = d.post(path + "/fork", {"checkpoint": "k1"})
+        assert r.status == 429 and "alice" in r.json["error"]["message"], r
+        d.good("DELETE", f"/v1/sandboxes/{made['forks'][0]['id']}?force=true", **alice)
+        one = d.good("POST", path + "/fork", {"checkpoint": "k1"})["forks"][0]["id"]
+        assert d.get(f"/v1/sandboxes/{one}", **alice).status == 200
+
+
+@b.deadline(120)
+def test_berth_host_does_the_same():
+    with Daemon() as d:
+        box = d.create("far")
+        needs_file(Id(box))
+        put(d, box, "one")
+        assert far(d, "checkpoint", "--name", "clean", "far", ok=True).out == "k1\n"
+        assert far(d, "exec", "--checkpoint", "far", "sh", "-c", "echo two > /f; echo ok", ok=True).out == "ok\n"
+        assert far(d, "sh", "--checkpoint", "far", "echo three > /f; echo ok", ok=True).out == "ok\n"
+        there = far(d, "checkpoints", "far", ok=True).out.splitlines()
+        here = b.berth("checkpoints", "far", ok=True).out.splitlines()
+        assert [line.split()[:3] for line in there] == [line.split()[:3] for line in here] and len(there) == 4, there
+        assert json.loads(far(d, "checkpoints", "--json", "far", ok=True).out) == json.loads(b.berth("checkpoints", "--json", "far", ok=True).out)
+        b.berth("exec", "--detach", "far", "sleep", "1000", ok=True)
+        p = far(d, "undo", "--to", "clean", "far", ok=True)
+        assert p.out == "k1\n" and "sleep 1000" in p.err, p
+        assert text_of(d, box) == "one\n"
+        assert far(d, "undo", "--steps", "2", "--json", "far").code == 125      # k1 has no parent
+        forks = far(d, "fork", "--count", "2", "--name", "twin", "far@k3", ok=True).out.split()
+        assert [text_of(d, f) for f in forks] == ["two\n", "two\n"]
+        assert far(d, "checkpoint", "rm", "far", "k2", "k3", ok=True).out == "k2\nk3\n"
+        b.one_line_error(far(d, "checkpoint", "rm", "far", "k2"), 125, "no checkpoint 'k2'")
+        b.one_line_error(far(d, "undo", "--steps", "x", "far"), 2, "steps")
+        b.one_line_error(far(d, "fork", "far@none"), 125, "no checkpoint 'none'")
+
+
+@b.deadline(120)
+def test_forks_that_cannot_all_be_made_leave_none():
+    with Box() as x, Box("--name", "pair-2"):
+        needs_file(x)
+        b.berth("checkpoint", x.id, ok=True)
+        before = kept()
+        p = b.berth("fork", "--count", "3", "--name", "pair", f"{x.id}@k1")
+        b.one_line_error(p, 125, "pair-2", "fork 2 of 3")
+        assert p.out == "" and kept() == before
+        assert b.berth("ps", "-aq", ok=True).out.count("\n") == 2
+
+
+@b.deadline(180)
+def test_a_berthd_that_is_killed_leaves_each_as_before_or_after():
+    """kill -9 while it waits for a checkpoint, an undo, a fork."""
+    with Daemon() as d:
+        box = d.create("work")
+        needs_file(Id(box))
+        put(d, box, "one")
+        d.exec(box, "sh", "-c", "head -c 30000000 /dev/urandom > /big")
+        d.good("POST", f"/v1/sandboxes/{box}/checkpoints")
+        for n, rest in enumerate(("checkpoints", "undo", "fork") * b.times(2, 10)):
+            put(d, box, f"new{n}")
+            before = set(kept())
+            curl = subprocess.Popen(["curl", "-s", "--unix-socket", d.socket, "-X", "POST", f"http://x/v1/sandboxes/{box}/{rest}"],
+                                    stdout=subprocess.DEVNULL)
+            programs = b.wait_for(lambda: children(d.p.pid) or rest == "checkpoints" or curl.poll() is not None, 20, "its program")
+            d.p.kill()
+            d.p.wait()
+            d.connections.clear()
+            curl.wait(30)
+            # what it had started goes on to its end
+            for pid in programs if isinstance(programs, list) else ():
+                b.wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 60, "the end of the program")
+            d.start()
+            assert d.post(f"/v1/sandboxes/{box}/start").status == 200
+            files = ("one\n", f"new{n}\n") if rest == "undo" else (f"new{n}\n",)
+            assert text_of(d, box) in files, (rest, text_of(d, box))
+            assert d.exec(box, "sh", "-c", "wc -c < /big")["stdout"] == "30000000\n"
+            for one in set(kept()) - before:
+                assert text_of(d, one) in files
+                b.berth("rm", "-f", one, ok=True)
+            # and the next one finds nothing in its way
+            put(d, box, "one")
+            b.wait_for(lambda: d.post(f"/v1/sandboxes/{box}/checkpoints").status == 201, 60, "a checkpoint")
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return f.read().split()
