@@ -348,7 +348,7 @@ $(BUILD)/berth: $(BUILD)/cli/programs/berth.o $(cli_a) $(manager_a) $(runtime_a)
 	$(Q)$(CC) $(LINK_STATIC) $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_BERTH)
 endif
 
-$(BUILD)/berth-image: $(BUILD)/cli/programs/berth-image.o $(cli_a) $(manager_a) $(rootfs_a) $(base_a)
+$(BUILD)/berth-image: $(BUILD)/cli/programs/berth-image.o $(cli_a) $(manager_a) $(runtime_a) $(rootfs_a) $(seccomp_a) $(base_a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pie $(HARDEN) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_IMAGE)
 

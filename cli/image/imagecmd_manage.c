@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* berth image tag, history, pin, unpin, prune; berth system df. */
+/* berth image tag, history, pin, unpin, prune. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 #include "base/num.h"
 #include "cli/image/imagecmd.h"
 #include "rootfs/store/catalog.h"
-#include "rootfs/store/diskuse.h"
 #include "rootfs/store/pins.h"
 #include "rootfs/transfer/collect.h"
 
@@ -156,40 +155,6 @@ static int run_prune(int store_fd, const struct imagecmd_args *a, struct err *e)
 	return 0;
 }
 
-/* ---- df ---- */
-
-static int run_df(int store_fd, const struct imagecmd_args *a, struct err *e)
-{
-	static const struct { const char *key, *what; } rows[] = {
-		{ "blobs", "blobs (compressed layers, documents)" }, { "layers", "unpacked layers" },
-		{ "sandboxes", "sandboxes (writable layers)" },
-		{ "volumes", "volumes" }, { "host", "host image" }, { "other", "other" },
-	};
-	autojson json_t *d = diskuse(store_fd, e);
-	char bytes[24], back[24];
-	size_t i;
-
-	if (!d)
-		return -1;
-	if (imagecmd_flag(a, IMG_JSON)) {
-		imagecmd_print_json(d);
-		return 0;
-	}
-	printf("%-38s  %6s  %10s  %s\n", "WHAT", "COUNT", "SIZE", "RECLAIMABLE");
-	for (i = 0; i < ARRAY_LEN(rows); i++) {
-		const json_t *p = json_object_get(d, rows[i].key);
-
-		imagecmd_bytes(imagecmd_u64(p, "bytes"), bytes);
-		imagecmd_bytes(imagecmd_u64(p, "reclaimable_bytes"), back);
-		printf("%-38s  %6" PRIu64 "  %10s  %11s\n", rows[i].what, imagecmd_u64(p, "count"), bytes, back);
-	}
-	imagecmd_bytes(imagecmd_u64(d, "total_bytes"), bytes);
-	imagecmd_bytes(imagecmd_u64(json_object_get(d, "layers"), "shared_bytes"), back);
-	printf("%-38s  %6" PRIu64 "  %10s\n", "all, for so many names of images", imagecmd_u64(json_object_get(d, "images"), "count"), bytes);
-	printf("layers that more than one image has: %s\n", back);
-	return 0;
-}
-
 /* ---- the table's rows ---- */
 
 const struct imagecmd imagecmd_tag = {
@@ -239,12 +204,4 @@ const struct imagecmd imagecmd_prune = {
 	.detail = "An image is in use when a sandbox, running or stopped, was made from it, or when it is pinned.\n",
 	.options = IMG(ALL) | IMG(OLDER) | IMG(DRY_RUN) | IMG(QUIET) | IMG(JSON),
 	.run = run_prune,
-};
-
-const struct imagecmd imagecmd_df = {
-	.name = "df",
-	.args = "",
-	.summary = "disk use of images and sandboxes (berth system df)",
-	.options = IMG(JSON),
-	.run = run_df,
 };

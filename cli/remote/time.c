@@ -71,8 +71,7 @@ int remote_checkpoints(struct remote *r, struct err *e)
 		return -1;
 	if (r->json)
 		return remote_print(json_incref(all), e);
-	checkpointtable_print(json_object_get(all, "checkpoints"),
-			      json_string_value(json_object_get(all, "head")));
+	checkpointtable_print(all);
 	return 0;
 }
 

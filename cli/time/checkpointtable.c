@@ -30,8 +30,15 @@ static void age_of(const json_t *record, char out[24])
 		snprintf(out, 24, "%lluh", (unsigned long long)s / 3600);
 }
 
-void checkpointtable_print(const json_t *list, const char *head)
+static double mib(const json_t *doc, const char *key)
 {
+	return (double)json_integer_value(json_object_get(doc, key)) / 1048576.0;
+}
+
+void checkpointtable_print(const json_t *doc)
+{
+	const json_t *list = json_object_get(doc, "checkpoints");
+	const char *head = json_string_value(json_object_get(doc, "head"));
 	char id[CELL], parent[CELL], name[CELL], command[CELL], age[24], size[24];
 	json_t *one;
 	size_t i;
@@ -39,11 +46,13 @@ void checkpointtable_print(const json_t *list, const char *head)
 	printf("%-8s %-8s %-16s %6s %8s  %s\n", "ID", "PARENT", "NAME", "AGE", "SIZE", "AFTER");
 	json_array_foreach (list, i, one) {
 		age_of(one, age);
-		snprintf(size, sizeof(size), "%.1fM",
-			 (double)json_integer_value(json_object_get(one, "bytes")) / 1048576.0);
+		snprintf(size, sizeof(size), "%.1fM", mib(one, "bytes"));
 		cell(one, "id", id);
 		printf("%-7s%s %-8s %-16s %6s %8s  %s\n", id, head && !strcmp(head, id) ? "*" : " ",
 		       cell(one, "parent", parent), cell(one, "name", name), age, size,
 		       cell(one, "command", command));
 	}
+	if (json_array_size(list))
+		printf("together %.1fM of at most %.1fM; %.1fM of it not in the layer\n",
+		       mib(doc, "bytes"), mib(doc, "limit_bytes"), mib(doc, "held_bytes"));
 }

@@ -5,7 +5,10 @@
 
 #include "base/json.h"
 
-/* Prints a line for each record, oldest first; an asterisk marks the head (NULL: there is none). */
-void checkpointtable_print(const json_t *list, const char *head);
+/*
+ * Prints what berth checkpoints --json says: a line for each, oldest first, with an asterisk at the
+ * head, and a line of what all of them take.
+ */
+void checkpointtable_print(const json_t *doc);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* berth checkpoint, checkpoints, checkpoint rm: copies of a sandbox's files at one instant. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "cli/time/layerbox.h"
 #include "manager/host/events.h"
 #include "manager/keeper/request.h"
+#include "runtime/sandbox/writable.h"
 
 enum { OPT_JSON = 1, OPT_NAME, OPT_KEEP };
 
@@ -128,22 +130,36 @@ static const char *text_of(const json_t *record, const char *key)
 	return s ? s : "-";
 }
 
+static int tell_list(const struct layerbox *b, const struct checkpoints *all, int json,
+		     struct err *e)
+{
+	autoclose int layer =
+		openat(b->dir_fd, WRITABLE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	autojson json_t *doc = NULL;
+	struct checkpoint_use use = { 0, 0 };
+
+	if (checkpoints_use(all, layer, &use, e) < 0)
+		return -1;
+	doc = json_pack("{s:s,s:s?,s:O,s:I,s:I,s:I}", "id", b->s.id, "head", checkpoints_head(all),
+			"checkpoints", checkpoints_list(all), "bytes", (json_int_t)use.bytes,
+			"held_bytes", (json_int_t)use.held, "limit_bytes",
+			(json_int_t)b->s.config.checkpoint_bytes);
+	if (!doc)
+		return err_nomem(e);
+	if (json)
+		return command_print_json(doc, JSON_COMPACT, e);
+	checkpointtable_print(doc);
+	return 0;
+}
+
 static int list(struct layerbox *b, const char *ref, int json, struct err *e)
 {
 	struct checkpoints all = CHECKPOINTS_NONE;
-	int result = 0;
+	int result;
 
 	if (layerbox_find(b, ref, e) < 0 || checkpoints_open(b->dir_fd, 0, &all, e) < 0)
 		return -1;
-	if (json) {
-		autojson json_t *doc =
-			json_pack("{s:s,s:s?,s:O}", "id", b->s.id, "head", checkpoints_head(&all),
-				  "checkpoints", checkpoints_list(&all));
-
-		result = doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
-	} else {
-		checkpointtable_print(checkpoints_list(&all), checkpoints_head(&all));
-	}
+	result = tell_list(b, &all, json, e);
 	checkpoints_close(&all);
 	return result;
 }

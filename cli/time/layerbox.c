@@ -68,7 +68,7 @@ static int copy_layer(int layer, int file, struct err *e)
 int layerbox_checkpoint(struct layerbox *b, const char *name, json_t *members, unsigned keep,
 			char ret_id[CHECKPOINT_ID], struct err *e)
 {
-	const struct checkpoint_keep kept = { keep, (unsigned)b->s.config.checkpoint_keep };
+	const struct checkpoint_bounds bounds = checkpoint_bounds(&b->s.config, keep);
 	struct checkpoints all = CHECKPOINTS_NONE;
 	autoclose int layer = -1, file = -1;
 	int result = -1;
@@ -80,14 +80,14 @@ int layerbox_checkpoint(struct layerbox *b, const char *name, json_t *members, u
 			err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS,
 				     "open the writable layer");
 		else if (!name[0] || checkpoints_check_name(&all, name, e) == 0)
-			file = checkpoint_begin(&all, layer, ret_id, e);
+			file = checkpoint_begin(&all, layer, &bounds, ret_id, e);
 		if (file >= 0)
 			result = copy_layer(layer, file, e);
 		if (file >= 0 && result < 0)
 			checkpoint_cancel(&all, ret_id);
 	}
 	if (result >= 0)
-		result = checkpoint_commit(&all, ret_id, json_incref(members), &kept, e);
+		result = checkpoint_commit(&all, ret_id, json_incref(members), &bounds, e);
 	json_decref(members);
 	checkpoints_close(&all);
 	return result;

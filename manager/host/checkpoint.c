@@ -245,7 +245,8 @@ static int check_room(const struct checkpoints *c, int layer_fd, struct err *e)
 			       (unsigned long long)(need >> 20), (unsigned long long)(has >> 20));
 }
 
-int checkpoint_begin(struct checkpoints *c, int layer_fd, char ret_id[CHECKPOINT_ID], struct err *e)
+int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoint_bounds *bounds,
+		     char ret_id[CHECKPOINT_ID], struct err *e)
 {
 	const json_int_t next = json_integer_value(json_object_get(c->doc, "next"));
 	char file[CHECKPOINT_ID + 8];
@@ -253,7 +254,8 @@ int checkpoint_begin(struct checkpoints *c, int layer_fd, char ret_id[CHECKPOINT
 
 	if (next < 1 || next > 999999999)
 		return err_set(e, ERR_CORRUPT, LIST " has no number for the next checkpoint");
-	if (collect(c, e) < 0 || check_room(c, layer_fd, e) < 0)
+	if (collect(c, e) < 0 || check_room(c, layer_fd, e) < 0 ||
+	    checkpoints_fit(c, layer_fd, bounds, &c->fit, e) < 0)
 		return -1;
 	snprintf(ret_id, CHECKPOINT_ID, "k%d", (int)next);
 	snprintf(file, sizeof(file), "%s.img", ret_id);
@@ -284,9 +286,11 @@ static void drop(struct checkpoints *c, const char *id)
 /* The last one is the head, and stays. */
 static void prune(struct checkpoints *c, unsigned preset)
 {
+	const size_t fit = c->fit + 1;
 	const json_t *list = checkpoints_list(c);
 	const json_int_t own = json_integer_value(json_object_get(c->doc, "keep"));
-	const size_t keep = own > 0 && own <= CHECKPOINT_KEEP_MAX ? (size_t)own : preset;
+	const size_t want = own > 0 && own <= CHECKPOINT_KEEP_MAX ? (size_t)own : preset;
+	const size_t keep = want < fit ? want : fit;
 	char id[CHECKPOINT_ID];
 
 	while (json_array_size(list) > 1 && json_array_size(list) > keep) {
@@ -296,7 +300,7 @@ static void prune(struct checkpoints *c, unsigned preset)
 }
 
 int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
-		      const struct checkpoint_keep *keep, struct err *e)
+		      const struct checkpoint_bounds *bounds, struct err *e)
 {
 	json_t *record =
 		json_pack("{s:s,s:O,s:I}", "id", id, "parent", json_object_get(c->doc, "head"),
@@ -319,17 +323,18 @@ int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
 		 json_array_append(json_object_get(c->doc, "list"), record) < 0 ||
 		 json_object_set_new(c->doc, "head", json_string(id)) < 0 ||
 		 json_object_set_new(c->doc, "next", json_integer(atoi(id + 1) + 1)) < 0 ||
-		 (keep->from_now_on &&
-		  json_object_set_new(c->doc, "keep", json_integer(keep->from_now_on)) < 0);
+		 (bounds->keep_from_now_on &&
+		  json_object_set_new(c->doc, "keep", json_integer(bounds->keep_from_now_on)) < 0);
 	json_decref(members);
 	json_decref(record);
 	if (failed)
 		return err_nomem(e);
-	prune(c, keep->preset);
+	prune(c, bounds->keep);
 	if (save(c, e) < 0)
 		return -1;
 	checkpoint_touched(c->box_fd); /* the head is this one now */
 	collect(c, &ignored);          /* else the next one does */
+	checkpoints_note_use(c);
 	return 0;
 }
 
@@ -339,10 +344,14 @@ void checkpoint_cancel(const struct checkpoints *c, const char *id)
 
 	snprintf(file, sizeof(file), "%s.img", id);
 	unlinkat(c->dir_fd, file, 0);
+	checkpoints_note_use(c);
 }
 
 int checkpoint_remove(struct checkpoints *c, const char *id, struct err *e)
 {
 	drop(c, id);
-	return save(c, e) < 0 ? -1 : collect(c, e);
+	if (save(c, e) < 0 || collect(c, e) < 0)
+		return -1;
+	checkpoints_note_use(c);
+	return 0;
 }

@@ -12,6 +12,7 @@
  *   checkpoints/pending     it is to: the id of its checkpoint
  *   checkpoints/restored    the layer is that checkpoint's, and nothing has run since
  *   checkpoints/frozen      the loop device of a layer that a checkpoint lets stand still
+ * and state_dir/ids/checkpoints, with what the checkpoints of each range of ids take: 8 bytes each.
  *
  * A checkpoint exists when the list names it; the list is replaced in one step, and what it does
  * not name is removed by the next checkpoint_begin().  An undo is decided when "pending" is there;
@@ -20,6 +21,9 @@
  */
 #ifndef BERTH_MANAGER_HOST_CHECKPOINT_H
 #define BERTH_MANAGER_HOST_CHECKPOINT_H
+
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -32,6 +36,7 @@ struct checkpoints {
 	int box_fd; /* the sandbox's directory, borrowed */
 	int dir_fd; /* locked; -1: it has none */
 	json_t *doc;
+	size_t fit; /* how many of them stay beside one that was begun */
 };
 
 #define CHECKPOINTS_NONE                                                                           \
@@ -56,23 +61,27 @@ json_t *checkpoints_back(const struct checkpoints *c, unsigned steps, struct err
 /* A name of a checkpoint: one that is no id and no other's.  ERR_INVALID, ERR_EXISTS. */
 int checkpoints_check_name(const struct checkpoints *c, const char *name, struct err *e);
 
-/*
- * The empty file of a new checkpoint, with its id.  Removes what unfinished ones left, and
- * refuses (ERR_FULL) where the copy of the layer would find no room.  layer_fd: the layer's file.
- */
-int checkpoint_begin(struct checkpoints *c, int layer_fd, char ret_id[CHECKPOINT_ID],
-		     struct err *e);
-/* How many a sandbox keeps: what was said last, else the preset. */
-struct checkpoint_keep {
-	unsigned from_now_on; /* 0: nothing is said */
-	unsigned preset;
+/* What a sandbox, and all of them together, may have. */
+struct checkpoint_bounds {
+	unsigned keep_from_now_on; /* checkpoints; 0: nothing is said */
+	unsigned keep;             /* where nothing was ever said */
+	uint64_t bytes, host_bytes;
 };
+struct config;
+struct checkpoint_bounds checkpoint_bounds(const struct config *c, unsigned keep_from_now_on);
+/*
+ * The empty file of a new checkpoint, with its id.  Removes what unfinished ones left.  The oldest
+ * that do not fit beside it are to go when it is there; ERR_LIMIT when it does not fit alone.
+ * ERR_FULL where the copy of the layer would find no room.  layer_fd: the layer's file.
+ */
+int checkpoint_begin(struct checkpoints *c, int layer_fd, const struct checkpoint_bounds *bounds,
+		     char ret_id[CHECKPOINT_ID], struct err *e);
 /*
  * Makes it one: members are those of its record besides "id", "parent", "created_ms" and "bytes",
  * and are consumed.  Its file is on disk.  Then the oldest go while there are more than are kept.
  */
 int checkpoint_commit(struct checkpoints *c, const char *id, json_t *members,
-		      const struct checkpoint_keep *keep, struct err *e);
+		      const struct checkpoint_bounds *bounds, struct err *e);
 /* Removes the file of one that was begun. */
 void checkpoint_cancel(const struct checkpoints *c, const char *id);
 int checkpoint_remove(struct checkpoints *c, const char *id, struct err *e);
@@ -100,5 +109,25 @@ void checkpoint_note_thawed(int dir_fd);
 int checkpoint_copies(int kept_fd, const char *id);
 /* Lets the layer of a sandbox go on whose keeper and whose checkpoint were both killed. */
 void checkpoint_thaw_left(int box_fd);
+
+/* ---- what they take (checkpoint_use.c) ---- */
+
+struct checkpoint_use {
+	uint64_t bytes; /* all of them, blocks that they share once */
+	uint64_t held;  /* the part that the layer does not have: what their removal frees */
+};
+/* layer_fd: the layer's file; -1: it has none. */
+int checkpoints_use(const struct checkpoints *c, int layer_fd, struct checkpoint_use *ret,
+		    struct err *e);
+/* Of all sandboxes below kept_fd that can be read: the sums, and how many checkpoints there are. */
+int checkpoints_use_all(int kept_fd, struct checkpoint_use *ret, uint64_t *ret_count,
+			struct err *e);
+/* How many of them fit beside one more of the layer; takes the room for it. */
+int checkpoints_fit(const struct checkpoints *c, int layer_fd,
+		    const struct checkpoint_bounds *bounds, size_t *ret_fit, struct err *e);
+/* Writes down what they take now. */
+void checkpoints_note_use(const struct checkpoints *c);
+/* Its sandbox is about to be removed. */
+void checkpoint_forget(int box_fd);
 
 #endif

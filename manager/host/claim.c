@@ -164,6 +164,15 @@ static void undo_claim(struct registry *r, struct claim *c)
 		registry_forget(r, id, &ignored);
 }
 
+/* Its checkpoints count no more. */
+static void forget_checkpoints(struct registry *r, const char *id)
+{
+	autoclose int box = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (box >= 0)
+		checkpoint_forget(box);
+}
+
 /* An undo that was decided, and cut short, is completed before anybody looks at the layer. */
 static int settle(struct registry *r, const char *id, struct err *e)
 {
@@ -263,6 +272,7 @@ int registry_forget(struct registry *r, const char *id, struct err *e)
 
 	if (names_drop(r, id, e) < 0)
 		return -1;
+	forget_checkpoints(r, id);
 	/*
 	 * this also gives up the claim to its range (ranges.h); a process that stops the sandbox
 	 * may still write to its record

@@ -19,7 +19,7 @@
 #define CONFIG_PATH "/etc/berth/berth.toml"
 #define CONFIG_ACCEPTED "berthd.toml"	/* below run_dir: what a berthd serves by, and the programs it starts (berthd(8)) */
 #define CONFIG_MAX_BYTES (1024 * 1024)
-#define CONFIG_KEY_MAX 96	/* room in struct config for one source per row of config_keys */
+#define CONFIG_KEY_MAX 104	/* room in struct config for one source per row of config_keys */
 
 enum config_source {
 	CONFIG_FROM_DEFAULT,
@@ -45,6 +45,7 @@ struct config {
 	char hostname[65];
 	char checkpoint[8];		/* "never", or "command": before each */
 	uint64_t checkpoint_keep;
+	uint64_t checkpoint_bytes;	/* of all checkpoints of one sandbox */
 	char user[128];			/* "" is the image's own */
 	/* [manager] */
 	uint64_t max_sandboxes;		/* that run */
@@ -52,6 +53,7 @@ struct config {
 	uint64_t idle_timeout_ms;	/* 0 is never */
 	char idle_action[8];		/* "stop" or "remove" */
 	uint64_t cleanup_interval_ms;
+	uint64_t host_checkpoint_bytes;	/* of all checkpoints of all sandboxes */
 	uint64_t log_bytes;		/* of one sandbox's log; 0 means none */
 	/* [policy] */
 	char deny[4096];		/* rules, separated by newlines; policy.h */

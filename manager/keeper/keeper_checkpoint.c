@@ -138,8 +138,8 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 		.lock_fd = k->claim.dir_fd,
 		.name = rq->op == OP_checkpoint ? request_name(rq->json, "") : "",
 		.members = members,
-		.keep = { rq->op == OP_checkpoint ? (unsigned)request_keep(rq->json, 0) : 0,
-			  (unsigned)k->registry->config->checkpoint_keep },
+		.bounds = checkpoint_bounds(k->registry->config, rq->op == OP_checkpoint ?
+					    (unsigned)request_keep(rq->json, 0) : 0),
 	};
 	const char *id = k->claim.id;
 
@@ -147,7 +147,7 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 		return -1;
 	if (!members)
 		return err_nomem(e);
-	if (s.keep.from_now_on > CHECKPOINT_KEEP_MAX)
+	if (s.bounds.keep_from_now_on > CHECKPOINT_KEEP_MAX)
 		return err_set(e, ERR_LIMIT, "a sandbox keeps at most %u checkpoints",
 			       CHECKPOINT_KEEP_MAX);
 	if (!path_has(box, WRITABLE_FILE))

@@ -69,14 +69,13 @@ static int begin(struct work *w, struct err *e)
 		return -1;
 	if (w->s->name[0] && checkpoints_check_name(&w->all, w->s->name, e) < 0)
 		return -1;
-	w->file = checkpoint_begin(&w->all, layer, w->note.id, e);
-	if (w->file < 0)
-		return -1;
 	began = now_us();
 	if (syncfs(top) < 0)
 		return err_sys(e, "write out the writable layer");
 	w->note.flush_us = now_us() - began;
-	return 0;
+	/* now the layer has the blocks that count */
+	w->file = checkpoint_begin(&w->all, layer, &w->s->bounds, w->note.id, e);
+	return w->file < 0 ? -1 : 0;
 }
 
 static int keeper_lives(void *ctx)
@@ -137,7 +136,7 @@ static int commit(struct work *w, struct err *e)
 	if (fsync(w->file) < 0 || fstat(w->file, &st) < 0)
 		return err_sys(e, "write a checkpoint");
 	w->note.bytes = (uint64_t)st.st_blocks * 512;
-	return checkpoint_commit(&w->all, w->note.id, json_incref(w->s->members), &w->s->keep, e);
+	return checkpoint_commit(&w->all, w->note.id, json_incref(w->s->members), &w->s->bounds, e);
 }
 
 static void run(struct work *w) __attribute__((noreturn));

@@ -26,7 +26,7 @@ struct snapshot {
 	int lock_fd;      /* that says that the sandbox lives */
 	const char *name; /* of the checkpoint; "": none */
 	json_t *members;  /* of its record, borrowed */
-	struct checkpoint_keep keep;
+	struct checkpoint_bounds bounds;
 };
 
 enum snapshot_kind { SNAPSHOT_READY, SNAPSHOT_COPIED, SNAPSHOT_DONE, SNAPSHOT_FAILED };

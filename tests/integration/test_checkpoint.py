@@ -58,7 +58,8 @@ def xfs(size="400m"):
     finally:
         for name in b.berth("ps", "-aq", env=env).out.split():
             b.berth("rm", "-f", name, env=env)
-        subprocess.run(["umount", where], check=True)
+        # the kernel lets go of a layer's loop device a moment after its last mount
+        b.wait_for(lambda: subprocess.run(["umount", where], capture_output=True).returncode == 0, 30, "the unmount")
 
 
 def test_an_undo_brings_files_back_and_each_further_one_goes_a_step_back():

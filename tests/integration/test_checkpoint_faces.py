@@ -195,7 +195,7 @@ def test_berth_host_does_the_same():
         assert far(d, "sh", "--checkpoint", "far", "echo three > /f; echo ok", ok=True).out == "ok\n"
         there = far(d, "checkpoints", "far", ok=True).out.splitlines()
         here = b.berth("checkpoints", "far", ok=True).out.splitlines()
-        assert [line.split()[:3] for line in there] == [line.split()[:3] for line in here] and len(there) == 4, there
+        assert [line.split()[:3] for line in there] == [line.split()[:3] for line in here] and len(there) == 5, there
         assert json.loads(far(d, "checkpoints", "--json", "far", ok=True).out) == json.loads(b.berth("checkpoints", "--json", "far", ok=True).out)
         b.berth("exec", "--detach", "far", "sleep", "1000", ok=True)
         p = far(d, "undo", "--to", "clean", "far", ok=True)

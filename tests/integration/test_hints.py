@@ -224,6 +224,8 @@ less than 128 KiB each, larger ones as a file in the sandbox
 berth doctor shows why
 berth create makes sandboxes that last
 berth checkpoint rm removes one, and berth system df tells what takes it
+berth checkpoint rm removes some, or [manager] checkpoint_size in berth.toml
+[sandbox] checkpoint_size in berth.toml
 berth stop %s, then berth checkpoint %s, which makes it a file, then berth start %s
 set state_dir to a directory on ext4, xfs or btrfs
 ask for a larger --disk or fewer --disk-inodes
