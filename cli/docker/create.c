@@ -90,16 +90,17 @@ static int make(const struct door_args *a, struct sandbox_ref *s, struct engine_
 	const char *name = door_value(a, "name");
 	autofree char **words = NULL;
 
-	name = name ? name + (*name == '/') : "";
-	if ((name[0] && engine_check_name(name, e) < 0) || engine_create_read(c, body, e) < 0 ||
+	if (engine_create_name(c, name ? name : "", e) < 0 || engine_create_read(c, body, e) < 0 ||
 	    have_image(a, &s->config, e) < 0 || engine_host_directories(c->directories, e) < 0)
+		return -1;
+	if (door_make_volumes(c->volumes, e) < 0)
 		return -1;
 	words = words_of(c->words);
 	if (!words)
 		return err_nomem(e);
-	if (lifecycle_create(s, name, words, e) < 0)
-		return name[0] && e->code == ERR_EXISTS ?
-			       engine_host_name_taken(&s->registry, name, e) :
+	if (lifecycle_create(s, c->name, words, e) < 0)
+		return c->called[0] && e->code == ERR_EXISTS ?
+			       engine_host_name_taken(&s->registry, c->called, e) :
 			       -1;
 	if (engine_host_save(&s->registry, s->id, c, body, e) < 0)
 		return -1;

@@ -15,9 +15,11 @@
 #include "cli/run/envopts.h"
 #include "manager/engine/exec.h"
 #include "manager/engine/id.h"
+#include "manager/engine/name.h"
 #include "manager/keeper/request.h"
 
 #define REF_MAX 256
+#define ID_LEN 12
 
 static const struct opt options[] = {
 	{ "detach", 'd', OPT_FLAG, NULL, "Detached mode: run command in the background",
@@ -164,6 +166,26 @@ static int run_detached(const struct door_args *a, json_t *env)
 	return status;
 }
 
+/* What berth exec calls the container; only a name that is another in berth is looked up. */
+static int refer(const char *name, char ref[REF_MAX], struct err *e)
+{
+	char mapped[ENGINE_NAME];
+	struct sandbox_ref s;
+	int r;
+
+	if (engine_ref(name, ref, REF_MAX) < 0)
+		return err_set(e, ERR_NOT_FOUND, "No such container: %.200s", name);
+	/* 12 digits are an id, which is not to cost a look-up */
+	if (strlen(ref) == ID_LEN || engine_name_box(ref, mapped) <= 0)
+		return 0;
+	sandbox_ref_init(&s);
+	r = door_find(&s, name, e);
+	if (r == 0)
+		snprintf(ref, REF_MAX, "%s", s.id);
+	sandbox_ref_close(&s);
+	return r;
+}
+
 static int exec_main(const struct command *self, int argc, char **argv)
 {
 	autojson json_t *env = json_array();
@@ -179,9 +201,8 @@ static int exec_main(const struct command *self, int argc, char **argv)
 	} else if (door_on(&a, "tty") && door_on(&a, "interactive") && !door_on(&a, "detach") &&
 		   !isatty(STDIN_FILENO)) {
 		status = door_say(1, "the input device is not a TTY");
-	} else if (engine_ref(a.words[0], ref, sizeof(ref)) < 0) {
-		status = door_say(1, "Error response from daemon: No such container: %.200s",
-				  a.words[0]);
+	} else if (refer(a.words[0], ref, &e) < 0) {
+		status = door_error(&e);
 	} else {
 		status = door_on(&a, "detach") ? run_detached(&a, env) : run_here(&a, env, ref);
 	}

@@ -5,23 +5,19 @@
 
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
+#include "manager/engine/host.h"
 #include "manager/engine/id.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
 
-#define REF_MAX 256
-
 int door_find(struct sandbox_ref *s, const char *name, struct err *e)
 {
-	char ref[REF_MAX];
 	struct err why;
 
 	if (s->registry.run_fd < 0 && sandbox_ref_registry(s, e) < 0)
 		return -1;
 	name += *name == '/';
-	if (engine_ref(name, ref, sizeof(ref)) < 0)
-		return err_set(e, ERR_NOT_FOUND, "No such container: %.200s", name);
-	if (registry_find(&s->registry, ref, s->id, &s->kept, &why) < 0)
+	if (engine_host_find(&s->registry, name, s->id, &s->kept, &why) < 0)
 		return why.code == ERR_INVALID ?
 			       err_set(e, ERR_INVALID,
 				       "Multiple IDs found with provided prefix: %.100s", name) :

@@ -188,12 +188,12 @@ static int rename_it(struct sandbox_ref *s, const char *from, const char *to, st
 	to += *to == '/';
 	if (door_find(s, from, e) < 0 || engine_check_name(to, e) < 0)
 		return -1;
-	if (registry_rename(&s->registry, s->id, to, e) == 0)
+	if (engine_host_rename(&s->registry, s->id, to, e) == 0)
 		return 0;
 	return e->code == ERR_EXISTS ?
 		       err_set(e, ERR_EXISTS,
 			       "Error when allocating new name: Conflict. The container "
-			       "name \"/%.64s\" is already in use",
+			       "name \"/%.255s\" is already in use",
 			       to) :
 		       -1;
 }

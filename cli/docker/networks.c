@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
+#include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/host/nets.h"
 
@@ -39,7 +40,8 @@ static int take_name(void *ctx, const char *name)
 /* 1: one of those that are always there; 0: one of ours; -1: ERR_NOT_FOUND. */
 static int find_network(struct sandbox_ref *s, const char *want, char ret[65], struct err *e)
 {
-	struct naming n = { .want = want };
+	char mapped[ENGINE_NAME];
+	struct naming n = { .want = engine_name_map(want, mapped) < 0 ? want : mapped };
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(builtin) && !n.name[0]; i++)
@@ -133,11 +135,17 @@ static int list_networks(const struct door_args *a, struct err *e)
 static int make_network(const struct door_args *a, struct err *e)
 {
 	const char *argv[DOOR_WORDS_MAX + 8] = { "berth", "network", "create", "--json" },
-					  *driver = door_value(a, "driver"), *name = a->words[0];
+					  *driver = door_value(a, "driver"), *called = a->words[0];
 	autojson json_t *made = NULL;
-	char id[ENGINE_ID];
+	autofree char *label = NULL;
+	char id[ENGINE_ID], name[ENGINE_NAME];
 	size_t n = door_label_words(a, argv, 4), i;
 	const json_t *one;
+
+	if (engine_name_map(called, name) < 0)
+		return err_set(e, ERR_INVALID, "invalid network name: %.80s", called);
+	if (strcmp(called, name) && !(argv[n++] = label = door_called_word(called)))
+		return err_nomem(e);
 
 	if (driver && driver[0] && strcmp(driver, "bridge"))
 		return err_set(e, ERR_NOT_FOUND,
@@ -156,7 +164,7 @@ static int make_network(const struct door_args *a, struct err *e)
 	argv[n++] = name;
 	made = door_call(argv, e);
 	if (!made && e->code == ERR_EXISTS)
-		return err_set(e, ERR_EXISTS, "network with name %.64s already exists", name);
+		return err_set(e, ERR_EXISTS, "network with name %.255s already exists", called);
 	if (!made)
 		return -1;
 	engine_network_id(name, id);
@@ -197,15 +205,15 @@ static int move(const struct door_args *a, const char *verb, struct err *e)
 	const char *argv[DOOR_WORDS_MAX] = { "berth", "network", verb, "--json" };
 	autojson json_t *said = NULL;
 	struct sandbox_ref s;
+	char name[65], small[16][ENGINE_NAME];
 	const json_t *one;
-	char name[65];
 	size_t n = 4, i;
 	int r;
 
 	json_array_foreach ((json_t *)(size_t)door_list(a, "alias"), i, one)
-		if (n + 6 < DOOR_WORDS_MAX) {
+		if (i < ARRAY_LEN(small) && engine_name_alias(json_string_value(one), small[i])) {
 			argv[n++] = "--alias";
-			argv[n++] = json_string_value(one);
+			argv[n++] = small[i];
 		}
 	sandbox_ref_init(&s);
 	r = find_network(&s, a->words[0], name, e);

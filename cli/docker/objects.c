@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
+#include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 
 /* ---- shared with networks ---- */
@@ -36,9 +37,18 @@ size_t door_label_words(const struct door_args *a, const char **argv, size_t n)
 	return n;
 }
 
-/* One that is not there is no failure with --force. */
-int door_remove_object(const char *noun, const char *name, int force, struct err *e)
+char *door_called_word(const char *called)
 {
+	char *word = NULL;
+
+	return asprintf(&word, "--label=" ENGINE_NAME_LABEL "=%s", called) < 0 ? NULL : word;
+}
+
+/* One that is not there is no failure with --force. */
+int door_remove_object(const char *noun, const char *called, int force, struct err *e)
+{
+	char mapped[ENGINE_NAME];
+	const char *name = engine_name_map(called, mapped) < 0 ? called : mapped;
 	const char *argv[] = { "berth", noun, "rm", "--json", "--", name, NULL };
 	autojson json_t *said = door_call(argv, e);
 	struct err why = *e;
@@ -46,18 +56,18 @@ int door_remove_object(const char *noun, const char *name, int force, struct err
 	if (said || (force && e->code == ERR_NOT_FOUND))
 		return 0;
 	if (e->code == ERR_BUSY && !strcmp(noun, "volume"))
-		return err_set(e, ERR_BUSY, "remove %.60s: volume is in use - %.300s", name,
+		return err_set(e, ERR_BUSY, "remove %.255s: volume is in use - %.200s", called,
 			       why.msg);
 	if (e->code == ERR_BUSY)
 		return err_set(e, ERR_BUSY,
 			       "error while removing network: network %.64s has "
 			       "active endpoints",
-			       name);
+			       called);
 	if (e->code == ERR_NOT_FOUND)
 		return err_set(e, ERR_NOT_FOUND,
 			       !strcmp(noun, "volume") ? "get %.100s: no such volume" :
 							 "network %.100s not found",
-			       name);
+			       called);
 	return -1;
 }
 
@@ -113,13 +123,33 @@ static int list_volumes(const struct door_args *a, struct err *e)
 	return door_on(a, "quiet") ? 0 : door_rows(door_value(a, "format"), rows, heads, 2, e);
 }
 
+int door_make_volumes(const json_t *volumes, struct err *e)
+{
+	const char *name;
+	json_t *called;
+
+	json_object_foreach ((json_t *)(size_t)volumes, name, called) {
+		autofree char *label = door_called_word(json_string_value(called));
+		const char *argv[] = { "berth", "volume", "create", "--json", label, "--",
+				       name,	NULL };
+		autojson json_t *made = label ? door_call(argv, e) : NULL;
+
+		if (!label)
+			return err_nomem(e);
+		if (!made && e->code != ERR_EXISTS)
+			return -1;
+	}
+	return 0;
+}
+
 static int make_volume(const struct door_args *a, struct err *e)
 {
 	const char *argv[DOOR_WORDS_MAX + 4] = { "berth", "volume", "create", "--json" },
 					  *driver = door_value(a, "driver");
 	autojson json_t *made = NULL;
-	char fresh[ENGINE_ID];
-	const char *name = a->count ? a->words[0] : door_value(a, "name");
+	autofree char *label = NULL;
+	char fresh[ENGINE_ID], name[ENGINE_NAME];
+	const char *called = a->count ? a->words[0] : door_value(a, "name");
 	size_t n = door_label_words(a, argv, 4);
 
 	if (driver && driver[0] && strcmp(driver, "local"))
@@ -127,15 +157,22 @@ static int make_volume(const struct door_args *a, struct err *e)
 			       "error looking up volume plugin %.60s: plugin not "
 			       "found",
 			       driver);
-	if (!name && engine_new_id(fresh) < 0)
+	if (!called && engine_new_id(fresh) < 0)
 		return err_sys(e, "choose a name");
-	name = name ? name : fresh;
+	called = called ? called : fresh;
+	if (engine_name_map(called, name) < 0)
+		return err_set(e, ERR_INVALID,
+			       "create %.80s: \"%.80s\" includes invalid characters for a local "
+			       "volume name, only \"[a-zA-Z0-9][a-zA-Z0-9_.-]\" are allowed",
+			       called, called);
+	if (strcmp(called, name) && !(argv[n++] = label = door_called_word(called)))
+		return err_nomem(e);
 	argv[n++] = "--";
 	argv[n++] = name;
 	made = door_call(argv, e);
 	if (!made && e->code != ERR_EXISTS)
 		return -1;
-	return printf("%s\n", name) < 0;
+	return printf("%s\n", called) < 0;
 }
 
 static int prune_volumes(const struct door_args *a, struct err *e)

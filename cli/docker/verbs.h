@@ -92,6 +92,10 @@ json_t *door_labels_text(const json_t *labels);
 #define DOOR_WORDS_MAX 200 /* of one call of berth */
 /* Adds --label as words of berth to the n that are in argv; room for six more stays. */
 size_t door_label_words(const struct door_args *a, const char **argv, size_t n);
+/* The label that keeps Docker's name of an object which has another in berth; to be freed. */
+char *door_called_word(const char *called);
+/* Makes volumes, {"berth's name": "Docker's"}; one that exists is what was asked for. */
+int door_make_volumes(const json_t *volumes, struct err *e);
 /* Removes a volume or a network (noun); one that is not there is no failure with force. */
 int door_remove_object(const char *noun, const char *name, int force, struct err *e);
 /* 1: yes was said, or --force; 0: no. */

@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include "manager/docker/docker.h"
-#include "manager/engine/id.h"
+#include "manager/engine/host.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
 
-#define REF_MAX 256
 #define FILES_TRIES 3
 
 const char *docker_called(const struct http_request *rq)
@@ -28,16 +27,13 @@ void box_clear(struct box *b)
 
 int docker_find_named(struct box *b, struct http_request *rq, const char *name, struct err *e)
 {
-	char ref[REF_MAX];
 	struct err ignored;
 
 	if (box_open(b, rq, e) < 0)
 		return -1;
 	if (!name || !name[0])
 		return docker_fail(rq, 400, e, "no container is named");
-	if (engine_ref(name, ref, sizeof(ref)) < 0)
-		return docker_fail(rq, 404, e, "No such container: %.200s", name);
-	if (registry_find(&b->registry, ref, b->id, &b->kept, e) < 0)
+	if (engine_host_find(&b->registry, name, b->id, &b->kept, e) < 0)
 		return e->code == ERR_INVALID
 			       ? docker_fail(rq, 400, e,
 					     "Multiple IDs found with provided prefix: %.100s",

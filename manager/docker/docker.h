@@ -88,6 +88,12 @@ const char *docker_called(const struct http_request *rq);
 int docker_verb(struct http_request *rq, const char *verb, const char *option, const char *id,
 		struct err *e);
 
+/*
+ * Makes the volumes that berth knows by other names than the client, {"berth's": "the client's"};
+ * one that exists is what was asked for.
+ */
+int docker_make_volumes(struct http_request *rq, const json_t *volumes, struct err *e);
+
 /* ---- those who wait for a start (arrivals.c) ---- */
 
 enum arrival_news { ARRIVAL_NONE, ARRIVAL_STARTED, ARRIVAL_FAILED };

@@ -23,8 +23,8 @@ static void log_unknown(const struct engine_create *c)
 }
 
 /* berth create with the words of the request: its id in b. */
-static int spawn_create(struct http_request *rq, const struct engine_create *c, const char *name,
-			struct box *b, struct err *e)
+static int spawn_create(struct http_request *rq, const struct engine_create *c, struct box *b,
+			struct err *e)
 {
 	static const char *const fixed[] = { "berth", "create", "--json", "--no-start",
 					     "--pull=never" };
@@ -38,9 +38,9 @@ static int spawn_create(struct http_request *rq, const struct engine_create *c, 
 		return err_nomem(e);
 	memcpy(argv, fixed, sizeof(fixed));
 	at = ARRAY_LEN(fixed);
-	if (name) {
+	if (c->name[0]) {
 		argv[at++] = "--name";
-		argv[at++] = name;
+		argv[at++] = c->name;
 	}
 	for (i = 0; i < n; i++)
 		argv[at++] = json_string_value(json_array_get(c->words, i));
@@ -62,17 +62,18 @@ static int create(struct http_request *rq, struct box *b, struct engine_create *
 	engine_host_rules(&b->config, docker_of(rq)->allow, &rules);
 	if (engine_create_init(c, &rules, e) < 0)
 		return -1;
-	name = name && name[0] ? name + (name[0] == '/') : NULL;
-	if ((name && engine_check_name(name, e) < 0) || engine_create_read(c, body, e) < 0 ||
+	if (engine_create_name(c, name ? name : "", e) < 0 || engine_create_read(c, body, e) < 0 ||
 	    engine_str(body, "Image", &image, e) < 0)
 		return -1;
 	log_unknown(c);
 	if (engine_host_image(&b->config, image, e) < 0 ||
 	    engine_host_directories(c->directories, e) < 0)
 		return -1;
-	if (spawn_create(rq, c, name, b, e) < 0)
-		return name && e->code == ERR_EXISTS
-			       ? engine_host_name_taken(&b->registry, name, e)
+	if (docker_make_volumes(rq, c->volumes, e) < 0)
+		return -1;
+	if (spawn_create(rq, c, b, e) < 0)
+		return c->called[0] && e->code == ERR_EXISTS
+			       ? engine_host_name_taken(&b->registry, c->called, e)
 			       : -1;
 	return engine_host_save(&b->registry, b->id, c, body, e);
 }

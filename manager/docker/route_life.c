@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "manager/docker/docker.h"
 #include "manager/engine/create.h"
+#include "manager/engine/host.h"
 #include "manager/engine/id.h"
 #include "manager/host/rename.h"
 #include "manager/host/restart.h"
@@ -197,11 +198,11 @@ static int post_rename(struct http_request *rq, struct err *e)
 		r = engine_check_name(name, e);
 	if (r == 0)
 		r = box_lock(&b, e);
-	if (r == 0 && registry_rename(&b.registry, b.id, name, e) < 0)
+	if (r == 0 && engine_host_rename(&b.registry, b.id, name, e) < 0)
 		r = e->code == ERR_EXISTS ? docker_fail(rq, 409, e,
 							"Error when allocating new name: Conflict. "
 							"The container name "
-							"\"/%.64s\" is already in use",
+							"\"/%.255s\" is already in use",
 							name)
 					  : -1;
 	box_close(&b);

@@ -39,7 +39,9 @@ static int take_name(void *ctx, const char *name)
 /* The name of the network in the path: 404 without one. */
 static int find_network(struct http_request *rq, char ret[65], int *ret_builtin, struct err *e)
 {
-	struct naming n = { .want = http_param(rq, "name") };
+	const char *want = http_param(rq, "name");
+	char mapped[ENGINE_NAME];
+	struct naming n = { .want = engine_name_map(want, mapped) < 0 ? want : mapped };
 	struct config c;
 	size_t i;
 
@@ -53,7 +55,7 @@ static int find_network(struct http_request *rq, char ret[65], int *ret_builtin,
 			return -1;
 	}
 	memcpy(ret, n.name, sizeof(n.name));
-	return n.name[0] ? 0 : docker_fail(rq, 404, e, "network %.100s not found", n.want);
+	return n.name[0] ? 0 : docker_fail(rq, 404, e, "network %.100s not found", want);
 }
 
 static json_t *load_network(struct http_request *rq, const char *name, struct err *e)
@@ -137,7 +139,8 @@ static int add_subnets(struct words *w, const json_t *body, struct err *e)
 	return 0;
 }
 
-static int make_network(struct http_request *rq, const char *name, struct err *e)
+static int make_network(struct http_request *rq, const char *called, const char *name,
+			struct err *e)
 {
 	const json_t *body = http_json(rq);
 	autojson json_t *made = NULL;
@@ -148,6 +151,7 @@ static int make_network(struct http_request *rq, const char *name, struct err *e
 	words_begin(&w, "network", "create");
 	if (engine_flag(body, "Internal", &internal, e) == 0 &&
 	    engine_obj(body, "Labels", &labels, e) == 0 && add_subnets(&w, body, e) == 0 &&
+	    words_called(&w, called, name, e) == 0 &&
 	    words_labels(&w, labels, e) == 0) {
 		if (internal)
 			w.v[w.n++] = "--internal";
@@ -155,16 +159,16 @@ static int make_network(struct http_request *rq, const char *name, struct err *e
 	}
 	words_release(&w);
 	if (!made && e->code == ERR_EXISTS)
-		return docker_fail(rq, 409, e, "network with name %.64s already exists", name);
+		return docker_fail(rq, 409, e, "network with name %.255s already exists", called);
 	return made ? 0 : -1;
 }
 
 static int post_network(struct http_request *rq, struct err *e)
 {
-	const char *name = "", *driver = "bridge";
-	char id[ENGINE_ID];
+	const char *called = "", *driver = "bridge";
+	char id[ENGINE_ID], name[ENGINE_NAME];
 
-	if (engine_str(http_json(rq), "Name", &name, e) < 0 ||
+	if (engine_str(http_json(rq), "Name", &called, e) < 0 ||
 	    engine_str(http_json(rq), "Driver", &driver, e) < 0)
 		return -1;
 	if (driver[0] && strcmp(driver, "bridge"))
@@ -172,7 +176,9 @@ static int post_network(struct http_request *rq, struct err *e)
 			rq, 404, e,
 			"could not find plugin %.60s in v1 plugin registry: plugin not found",
 			driver);
-	if (make_network(rq, name, e) < 0)
+	if (engine_name_map(called, name) < 0)
+		return docker_fail(rq, 400, e, "invalid network name: %.80s", called);
+	if (make_network(rq, called, name, e) < 0)
 		return -1;
 	engine_network_id(name, id);
 	return http_reply_json(rq, 201, json_pack("{s:s,s:s}", "Id", id, "Warning", ""), e);
@@ -202,9 +208,9 @@ static int delete_network(struct http_request *rq, struct err *e)
 /* A container on one more network, or off it. */
 static int move(struct http_request *rq, const char *verb, struct err *e)
 {
-	const json_t *body = http_json(rq), *alias;
+	const json_t *body = http_json(rq);
 	const char *box = "";
-	char name[65];
+	char name[65], small[16][ENGINE_NAME];
 	json_t *end, *aliases;
 	struct words w;
 	struct box b;
@@ -219,12 +225,16 @@ static int move(struct http_request *rq, const char *verb, struct err *e)
 		return docker_fail(rq, 403, e,
 				   "a container cannot join or leave %s once it is made", name);
 	words_begin(&w, "network", verb);
-	json_array_foreach(aliases, i, alias) {
-		if (!engine_item(aliases, i, "Aliases", e))
+	for (i = 0; i < json_array_size(aliases); i++) {
+		const char *alias = engine_item(aliases, i, "Aliases", e);
+
+		if (!alias)
 			return -1;
-		if (i < 16 && !strcmp(verb, "connect")) {
+		/* one that no host can have is of no use to anyone */
+		if (i < ARRAY_LEN(small) && !strcmp(verb, "connect") &&
+		    engine_name_alias(alias, small[i])) {
 			w.v[w.n++] = "--alias";
-			w.v[w.n++] = json_string_value(alias);
+			w.v[w.n++] = small[i];
 		}
 	}
 	w.v[w.n++] = "--";

@@ -10,6 +10,7 @@
 #include "manager/docker/words.h"
 #include "manager/engine/create.h"
 #include "manager/engine/image.h"
+#include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/keeper/wire.h"
 #include "rootfs/store/catalog.h"
@@ -46,11 +47,24 @@ static int no_volume(struct http_request *rq, const char *name, struct err *e)
 		       : -1;
 }
 
-static int reply_volume(struct http_request *rq, const char *name, int status, struct err *e)
+/* 404 for what cannot be the name of a volume. */
+static int map_volume(struct http_request *rq, const char *name, char ret[ENGINE_NAME],
+		      struct err *e)
+{
+	return engine_name_map(name, ret) < 0 ?
+		       docker_fail(rq, 404, e, "get %.100s: no such volume", name) :
+		       0;
+}
+
+static int reply_volume(struct http_request *rq, const char *called, int status, struct err *e)
 {
 	autojson json_t *records = load_volumes(rq, e);
+	char name[ENGINE_NAME];
 	const json_t *record;
 	size_t i;
+
+	if (!records || map_volume(rq, called, name, e) < 0)
+		return -1;
 
 	json_array_foreach(records, i, record) {
 		const char *its = json_string_value(json_object_get(record, "name"));
@@ -58,7 +72,7 @@ static int reply_volume(struct http_request *rq, const char *name, int status, s
 		if (its && !strcmp(its, name))
 			return http_reply_json(rq, status, engine_volume(record), e);
 	}
-	return records ? docker_fail(rq, 404, e, "get %.100s: no such volume", name) : -1;
+	return docker_fail(rq, 404, e, "get %.100s: no such volume", called);
 }
 
 static int get_volume(struct http_request *rq, struct err *e)
@@ -66,17 +80,34 @@ static int get_volume(struct http_request *rq, struct err *e)
 	return reply_volume(rq, http_param(rq, "name"), 200, e);
 }
 
-static int make_volume(struct http_request *rq, const char *name, const json_t *labels,
+static int make_volume(struct http_request *rq, const char *called, const json_t *labels,
 		       struct err *e)
 {
 	autojson json_t *made = NULL;
+	char name[ENGINE_NAME];
 	struct words w;
 
+	if (engine_name_map(called, name) < 0)
+		return docker_fail(rq, 400, e,
+				   "create %.80s: \"%.80s\" includes invalid characters for a "
+				   "volume name, only \"[a-zA-Z0-9][a-zA-Z0-9_.-]\" are allowed",
+				   called, called);
 	words_begin(&w, "volume", "create");
-	if (words_labels(&w, labels, e) == 0)
+	if (words_labels(&w, labels, e) == 0 && words_called(&w, called, name, e) == 0)
 		made = words_run(&w, rq, name, e);
 	words_release(&w);
 	return made || e->code == ERR_EXISTS ? 0 : -1;
+}
+
+int docker_make_volumes(struct http_request *rq, const json_t *volumes, struct err *e)
+{
+	const char *name;
+	json_t *called;
+
+	json_object_foreach((json_t *)(size_t)volumes, name, called)
+		if (make_volume(rq, json_string_value(called), NULL, e) < 0)
+			return -1;
+	return 0;
 }
 
 static int post_volume(struct http_request *rq, struct err *e)
@@ -102,17 +133,20 @@ static int post_volume(struct http_request *rq, struct err *e)
 
 static int delete_volume(struct http_request *rq, struct err *e)
 {
-	const char *name = http_param(rq, "name");
+	const char *called = http_param(rq, "name");
+	char name[ENGINE_NAME];
 	const char *argv[] = { "berth", "volume", "rm", "--json", "--", name, NULL };
 	struct err why;
 
+	if (map_volume(rq, called, name, e) < 0)
+		return -1;
 	if (spawn_berth(rq, argv, 1, -1, NULL, e) == 0)
 		return http_reply_empty(rq, 204, e);
 	why = *e;
 	if (e->code == ERR_BUSY)
-		return docker_fail(rq, 409, e, "remove %.60s: volume is in use - %.300s", name,
+		return docker_fail(rq, 409, e, "remove %.255s: volume is in use - %.200s", called,
 				   why.msg);
-	return no_volume(rq, name, e);
+	return no_volume(rq, called, e);
 }
 
 static int post_prune_volumes(struct http_request *rq, struct err *e)
@@ -127,11 +161,13 @@ static int post_prune_volumes(struct http_request *rq, struct err *e)
 		all = wanted_volumes(rq, filters, e);
 	}
 	json_array_foreach(all, i, v) {
-		const char *name = json_string_value(json_object_get(v, "Name"));
+		const char *called = json_string_value(json_object_get(v, "Name"));
+		char name[ENGINE_NAME];
 		const char *argv[] = { "berth", "volume", "rm", "--json", "--", name, NULL };
 
-		if (spawn_berth(rq, argv, 1, -1, NULL, &ignored) == 0)
-			json_array_append_new(gone, json_string(name));
+		if (engine_name_map(called, name) >= 0 &&
+		    spawn_berth(rq, argv, 1, -1, NULL, &ignored) == 0)
+			json_array_append_new(gone, json_string(called));
 	}
 	if (!all) {
 		json_decref(gone);

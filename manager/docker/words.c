@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "manager/api/api.h"
+#include "manager/engine/name.h"
 
 void words_release(struct words *w)
 {
@@ -32,6 +34,18 @@ int words_labels(struct words *w, const json_t *labels, struct err *e)
 			return err_nomem(e);
 		w->v[w->n++] = w->owned[w->owned_n++];
 	}
+	return 0;
+}
+
+int words_called(struct words *w, const char *called, const char *name, struct err *e)
+{
+	if (!strcmp(called, name))
+		return 0;
+	if (w->n + 3 > WORDS_MAX)
+		return err_set(e, ERR_LIMIT, "too many labels");
+	if (asprintf(&w->owned[w->owned_n], "--label=" ENGINE_NAME_LABEL "=%s", called) < 0)
+		return err_nomem(e);
+	w->v[w->n++] = w->owned[w->owned_n++];
 	return 0;
 }
 

@@ -7,15 +7,23 @@
 #include <string.h>
 
 #include "base/mem.h"
-
-#define NAME_MAX_BYTES 64
+#include "manager/engine/name.h"
 
 int engine_create_init(struct engine_create *c, const struct engine_rules *rules, struct err *e)
 {
-	*c = (struct engine_create){ rules,	   json_array(), json_array(),
-				     json_array(), json_array(), json_object() };
-	return c->words && c->warnings && c->unknown && c->directories && c->ports ? 0
-										   : err_nomem(e);
+	*c = (struct engine_create){
+		.rules = rules,
+		.words = json_array(),
+		.warnings = json_array(),
+		.unknown = json_array(),
+		.directories = json_array(),
+		.ports = json_object(),
+		.volumes = json_object(),
+		.called = "",
+	};
+	return c->words && c->warnings && c->unknown && c->directories && c->ports && c->volumes ?
+		       0 :
+		       err_nomem(e);
 }
 
 void engine_create_release(struct engine_create *c)
@@ -25,21 +33,33 @@ void engine_create_release(struct engine_create *c)
 	json_decref(c->unknown);
 	json_decref(c->directories);
 	json_decref(c->ports);
+	json_decref(c->volumes);
 	*c = (struct engine_create){ 0 };
 }
 
 int engine_check_name(const char *name, struct err *e)
 {
-	static const char first[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	size_t n = strlen(name);
+	char mapped[ENGINE_NAME];
 
-	if (n >= 2 && n <= NAME_MAX_BYTES && strchr(first, name[0]) &&
-	    !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_.-")])
+	if (strlen(name) >= 2 && engine_name_map(name, mapped) >= 0)
 		return 0;
 	return err_set(e, ERR_INVALID,
-		       "Invalid container name (%.80s), only [a-z0-9][a-z0-9_.-] are "
+		       "Invalid container name (%.80s), only [a-zA-Z0-9][a-zA-Z0-9_.-] are "
 		       "allowed, 2 to %d of them",
-		       name, NAME_MAX_BYTES);
+		       name, ENGINE_NAME_MAX);
+}
+
+int engine_create_name(struct engine_create *c, const char *name, struct err *e)
+{
+	name += *name == '/';
+	if (!name[0])
+		return 0;
+	if (engine_check_name(name, e) < 0)
+		return -1;
+	c->called = name;
+	if (engine_name_box(name, c->name) > 0)
+		return engine_word(c, e, "--label=" ENGINE_NAME_LABEL "=%s", name);
+	return 0;
 }
 
 /* ---- lists of Config ---- */

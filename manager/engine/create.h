@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "manager/engine/name.h"
 #include "manager/engine/rules.h"
 
 struct engine_create {
@@ -20,11 +21,19 @@ struct engine_create {
 	json_t *unknown;     /* array of names that were ignored */
 	json_t *directories; /* array: sources of binds that must be made */
 	json_t *ports;	     /* "80/tcp": [{HostIp, HostPort}], with those that were chosen */
+	json_t *volumes;     /* object: Docker's names of those that berth knows by others */
+	const char *called;  /* the client's name for it, or "" */
+	char name[ENGINE_NAME]; /* berth's */
 };
 
 /* New arrays; release accepts zero. */
 int engine_create_init(struct engine_create *c, const struct engine_rules *rules, struct err *e);
 void engine_create_release(struct engine_create *c);
+/*
+ * The name that the container shall have, "/NAME" or "" for none; before engine_create_read().
+ * Borrowed.  ERR_INVALID in Docker's words.
+ */
+int engine_create_name(struct engine_create *c, const char *name, struct err *e);
 /* ERR_INVALID for a body that is wrong, ERR_DENIED for what the rules refuse, ERR_UNSUPPORTED. */
 int engine_create_read(struct engine_create *c, const json_t *body, struct err *e);
 /* Of a name for a container: ERR_INVALID in Docker's words. */

@@ -62,6 +62,8 @@ static int add_bind(struct engine_create *c, const struct one *m, struct err *e)
 
 static int add_one(struct engine_create *c, const struct one *m, struct err *e)
 {
+	char name[ENGINE_NAME];
+
 	if (m->target[0] != '/' || check_path(m->target, e) < 0)
 		return m->target[0] == '/'
 			       ? -1
@@ -70,8 +72,15 @@ static int add_one(struct engine_create *c, const struct one *m, struct err *e)
 					 m->target);
 	if (strchr(m->source, '/'))
 		return add_bind(c, m, e);
-	return engine_word(c, e, "--volume=%s:%s%s", m->source, m->target,
-			   m->read_only ? ":ro" : "");
+	if (engine_name_map(m->source, name) < 0)
+		return err_set(e, ERR_INVALID,
+			       "invalid volume name: \"%.80s\" includes invalid characters for a "
+			       "local volume name, only \"[a-zA-Z0-9][a-zA-Z0-9_.-]\" are allowed",
+			       m->source);
+	if (strcmp(name, m->source) &&
+	    json_object_set_new(c->volumes, name, json_string(m->source)) < 0)
+		return err_nomem(e);
+	return engine_word(c, e, "--volume=%s:%s%s", name, m->target, m->read_only ? ":ro" : "");
 }
 
 /* "SOURCE:TARGET[:WORDS]", or a target alone, which would be a volume without a name. */

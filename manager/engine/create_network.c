@@ -9,6 +9,7 @@
 #include "manager/engine/id.h"
 
 #define OF_CONTAINER "container:"
+#define ID_MIN 12 /* digits of a network's id */
 
 /* The network of the first endpoint: compose says it there, too. */
 static const char *first_endpoint(const json_t *body)
@@ -19,9 +20,24 @@ static const char *first_endpoint(const json_t *body)
 	return json_is_object(ends) ? json_object_iter_key(json_object_iter(ends)) : NULL;
 }
 
+/* The name in berth of a network that a client names, or knows by its id. */
+static int name_network(const struct engine_create *c, const char *mode, char ret[ENGINE_NAME],
+			struct err *e)
+{
+	const size_t n = strlen(mode);
+
+	if (n >= ID_MIN && !mode[strspn(mode, "0123456789abcdef")] && c->rules->network &&
+	    c->rules->network(c->rules->ctx, mode, ret))
+		return 0;
+	return engine_name_map(mode, ret) < 0 ?
+		       err_set(e, ERR_NOT_FOUND, "network %.100s not found", mode) :
+		       0;
+}
+
 static int add_mode(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
 {
 	const char *first = first_endpoint(body);
+	char name[ENGINE_NAME];
 
 	if ((!mode[0] || !strcmp(mode, "default")) && first)
 		mode = first;
@@ -30,7 +46,11 @@ static int add_mode(struct engine_create *c, const json_t *body, const char *mod
 	if (!strcmp(mode, "host") &&
 	    engine_rules_need(c->rules, ENGINE_HOST_NETWORK, "the network of the host", e) < 0)
 		return -1;
-	return engine_word(c, e, "--network=%s", mode);
+	if (!strcmp(mode, "host"))
+		return engine_word(c, e, "--network=host");
+	if (name_network(c, mode, name, e) < 0)
+		return -1;
+	return engine_word(c, e, "--network=%s", name);
 }
 
 /* The network of another container; its ports, names and resolvers are those of that container. */
@@ -43,7 +63,7 @@ static int join_container(struct engine_create *c, const json_t *body, const jso
 		{ "Dns", "dns", 1 },
 		{ "ExtraHosts", "custom host-to-IP mapping", 1 },
 	};
-	char ref[ENGINE_ID];
+	char ref[ENGINE_NAME_MAX + 1], word[ENGINE_NAME];
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(others); i++) {
@@ -58,7 +78,9 @@ static int join_container(struct engine_create *c, const json_t *body, const jso
 	if (engine_ref(name, ref, sizeof(ref)) < 0)
 		return err_set(e, ERR_INVALID, "invalid network mode: container:%.64s names no "
 					       "container", name);
-	return engine_word(c, e, "--network=" OF_CONTAINER "%s", ref);
+	if (engine_name_map(ref, word) < 0)
+		return err_set(e, ERR_NOT_FOUND, "No such container: %.200s", name);
+	return engine_word(c, e, "--network=" OF_CONTAINER "%s", word);
 }
 
 /* One binding of "80/tcp". */
@@ -154,9 +176,22 @@ static int add_each(struct engine_create *c, const json_t *obj, const char *key,
 	return 0;
 }
 
+/* Resolvers look for small letters; a name that no host can have is of no use to anyone. */
+static int add_alias(struct engine_create *c, const char *text, struct err *e)
+{
+	char alias[ENGINE_NAME];
+
+	return engine_name_alias(text, alias) ?
+		       engine_word(c, e, "--alias=%s", alias) :
+		       engine_warn(c, e, "%.80s is no name for a host, and was left out", text);
+}
+
 /* Of the endpoint on its one network; the bridge without a name knows no names. */
 static int add_aliases(struct engine_create *c, const json_t *body, const char *mode, struct err *e)
 {
+	json_t *list;
+	size_t i;
+
 	const json_t *ends =
 		json_object_get(json_object_get(body, "NetworkingConfig"), "EndpointsConfig");
 	const char *first = first_endpoint(body);
@@ -165,7 +200,16 @@ static int add_aliases(struct engine_create *c, const json_t *body, const char *
 		mode = first ? first : "";
 	if (!mode[0] || !strcmp(mode, "bridge"))
 		return 0;
-	return add_each(c, json_object_get(ends, mode), "Aliases", "alias", e);
+	if (engine_arr(json_object_get(ends, mode), "Aliases", &list, e) < 0)
+		return -1;
+	for (i = 0; i < json_array_size(list); i++) {
+		const char *text = engine_item(list, i, "Aliases", e);
+
+		if (!text || add_alias(c, text, e) < 0)
+			return -1;
+	}
+	/* berth makes the container's own name known, which is another then */
+	return strcmp(c->called, c->name) ? add_alias(c, c->called, e) : 0;
 }
 
 int engine_create_network(struct engine_create *c, const json_t *body, const json_t *host,

@@ -111,19 +111,18 @@ static int is_wanted(const json_t *f, const char *id, const char *action, const 
 	return (!json_array_size(types) || has(types, "container")) &&
 	       (!json_array_size(events) || has(events, action) || has(events, word)) &&
 	       (!json_array_size(images) || has(images, text_of(known, "image"))) &&
-	       (!json_array_size(boxes) || has(boxes, text_of(known, "name")) ||
+	       (!json_array_size(boxes) || has(boxes, engine_called(known, NULL)) ||
 		has_prefix(boxes, id)) &&
 	       engine_filters_labels(f, "label", json_object_get(known, "labels"));
 }
 
 static json_t *attributes(const json_t *known, const char *action)
 {
-	const json_t *labels = json_object_get(known, "labels"),
-		     *code = json_object_get(known, "exit");
-	json_t *a = json_is_object(labels) ? json_deep_copy(labels) : json_object();
+	const json_t *code = json_object_get(known, "exit");
+	json_t *a = engine_labels(known);
 
 	json_object_set_new(a, "image", json_string(text_of(known, "image")));
-	json_object_set_new(a, "name", json_string(text_of(known, "name")));
+	json_object_set_new(a, "name", json_string(engine_called(known, NULL)));
 	if (!strcmp(action, "die"))
 		json_object_set_new(a, "exitCode",
 				    json_sprintf("%d", code ? (int)json_integer_value(code) : 0));

@@ -7,10 +7,12 @@
 
 #include "base/mem.h"
 #include "manager/engine/id.h"
+#include "manager/engine/name.h"
+#include "manager/engine/objects.h"
 #include "manager/engine/view.h"
 
 #define TEXT_MAX 65536
-#define PATTERN_MAX 256
+#define PATTERN_MAX 512
 
 /* Older clients send an object of values that are true. */
 static json_t *list_of(const json_t *v)
@@ -85,7 +87,7 @@ int engine_filters_labels(const json_t *filters, const char *key, const json_t *
 /* As Docker has it: a regular expression that is found in the name, with its slash or without. */
 static int is_named(const char *name, const char *pattern)
 {
-	char slashed[80];
+	char slashed[ENGINE_NAME_MAX + 2];
 	regex_t re;
 	int found;
 
@@ -111,6 +113,15 @@ static int is_image(const struct engine_view *v, const char *want)
 	return digest && n >= 12 && (!strncmp(digest, want, n) || !strncmp(digest + 7, want, n));
 }
 
+/* By its name or its id. */
+static int is_network(const char *name, const char *want)
+{
+	char mapped[ENGINE_NAME], id[ENGINE_ID];
+
+	engine_network_id(name, id);
+	return (engine_name_map(want, mapped) >= 0 && !strcmp(name, mapped)) || !strcmp(id, want);
+}
+
 static int one_matches(const struct engine_view *v, const char *key, const char *want)
 {
 	const char *health = engine_health(v);
@@ -131,7 +142,7 @@ static int one_matches(const struct engine_view *v, const char *key, const char 
 	if (!strcmp(key, "health"))
 		return !strcmp(health ? health : "none", want);
 	if (!strcmp(key, "network"))
-		return !strcmp(engine_network_mode(v), want);
+		return is_network(engine_network_mode(v), want);
 	return -1;
 }
 

@@ -14,12 +14,68 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/path.h"
 #include "manager/engine/id.h"
+#include "manager/engine/name.h"
+#include "manager/engine/objects.h"
 #include "manager/engine/view.h"
 #include "manager/host/forget.h"
+#include "manager/host/nets.h"
+#include "manager/host/rename.h"
 #include "rootfs/store/image.h"
 
 #define STORE_SUFFIX "/store"
+
+#define REF_MAX 256
+
+/* ---- names ------------------------------------------------------------------------------ */
+
+static int is_hex(const char *s)
+{
+	return !s[strspn(s, "0123456789abcdef")];
+}
+
+int engine_host_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept,
+		     struct err *e)
+{
+	char cut[REF_MAX], name[ENGINE_NAME];
+	int is_id;
+
+	if (engine_ref(ref, cut, sizeof(cut)) < 0)
+		return err_set(e, ERR_NOT_FOUND, "no container '%.80s'", ref);
+	is_id = is_hex(cut) && (path_has(r->sandboxes_fd, cut) || path_has(r->kept_fd, cut));
+	if (!is_id && engine_name_box(cut, name) > 0) {
+		if (path_has(r->names_fd, name))
+			return registry_find(r, name, ret_id, ret_kept, e);
+		if (!is_hex(cut))
+			return err_set(e, ERR_NOT_FOUND, "no container '%.80s'", ref);
+	}
+	return registry_find(r, cut, ret_id, ret_kept, e);
+}
+
+int engine_host_rename(struct registry *r, const char *id, const char *name, struct err *e)
+{
+	char mapped[ENGINE_NAME];
+	const int differs = engine_name_box(name, mapped);
+	struct err ignored;
+	json_t *asked;
+	int result;
+
+	if (differs < 0)
+		return engine_check_name(name, e);
+	if (registry_rename(r, id, mapped, e) < 0)
+		return -1;
+	asked = registry_load(r, id, ENGINE_FILE_NAME, &ignored);
+	/* one that berth made has no such file, and the name that berth shows */
+	if (!asked || (!differs && !json_object_get(asked, ENGINE_FILE_CALLED))) {
+		json_decref(asked);
+		return 0;
+	}
+	json_object_set_new(asked, ENGINE_FILE_CALLED, json_string(name));
+	result = registry_save(r, id, ENGINE_FILE_NAME, asked, e);
+	json_decref(asked);
+	return result;
+}
 
 /* ---- the rules ------------------------------------------------------------------------ */
 
@@ -75,6 +131,32 @@ static int free_port(int udp)
 	return ntohs(a.sin_port);
 }
 
+struct naming {
+	const char *id;
+	char *ret;
+};
+
+static int is_it(void *ctx, const char *name)
+{
+	const struct naming *n = ctx;
+	char id[ENGINE_ID];
+
+	engine_network_id(name, id);
+	if (strncmp(id, n->id, strlen(n->id)))
+		return 0;
+	snprintf(n->ret, ENGINE_NAME, "%s", name);
+	return 1;
+}
+
+static int network_of(const void *ctx, const char *id, char *ret)
+{
+	struct naming n = { id, ret };
+	struct err ignored;
+
+	ret[0] = '\0';
+	return nets_each(ctx, is_it, &n, &ignored) >= 0 && ret[0];
+}
+
 unsigned engine_host_allow(const char *lines)
 {
 	unsigned bits = 0;
@@ -96,6 +178,8 @@ void engine_host_rules(const struct config *c, unsigned allow, struct engine_rul
 		.run_dir = c->run_dir,
 		.look = look,
 		.free_port = free_port,
+		.network = network_of,
+		.ctx = c,
 	};
 }
 
@@ -192,10 +276,10 @@ int engine_host_name_taken(struct registry *r, const char *name, struct err *e)
 	struct err ignored;
 	int kept;
 
-	if (registry_find(r, name, id, &kept, &ignored) == 0)
+	if (engine_host_find(r, name, id, &kept, &ignored) == 0)
 		engine_id(id, whole);
 	return err_set(e, ERR_EXISTS,
-		       "Conflict. The container name \"/%.64s\" is already in use by container "
+		       "Conflict. The container name \"/%.255s\" is already in use by container "
 		       "\"%s\". You have to remove (or rename) that container to be able to reuse "
 		       "that name.",
 		       name, whole);

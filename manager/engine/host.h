@@ -9,6 +9,14 @@
 #include "manager/engine/create.h"
 #include "manager/host/registry.h"
 
+/*
+ * The container that a client calls ref: by its whole id, its name, or the start of an id.
+ * ERR_NOT_FOUND; ERR_INVALID for the start of more than one id.
+ */
+int engine_host_find(struct registry *r, const char *ref, char ret_id[65], int *ret_kept,
+		     struct err *e);
+/* registry_rename() to a name of Docker's, which a valid one is. */
+int engine_host_rename(struct registry *r, const char *id, const char *name, struct err *e);
 /* The bits of [docker] allow: its words, one a line, which config.c has checked. */
 unsigned engine_host_allow(const char *lines);
 /* The allowed binds, with berth's own directories, which are c's. */

@@ -18,20 +18,25 @@ static uint64_t next(uint64_t *state)
 	return z ^ z >> 31;
 }
 
+void engine_digits(const char *seed, char ret[ENGINE_ID])
+{
+	uint64_t state = 0xcbf29ce484222325;
+	size_t i;
+
+	for (i = 0; seed[i]; i++)
+		state = (state ^ (unsigned char)seed[i]) * 0x100000001b3;
+	for (i = 0; i < ENGINE_ID - 1; i += 16)
+		snprintf(ret + i, 17, "%016llx", (unsigned long long)next(&state));
+}
+
 void engine_id(const char *sandbox, char ret[ENGINE_ID])
 {
-	size_t n = strnlen(sandbox, ENGINE_ID - 1), at;
-	uint64_t state = 0xcbf29ce484222325;
-	char digits[17];
+	const size_t n = strnlen(sandbox, ENGINE_ID - 1);
+	char digits[ENGINE_ID];
 
-	for (at = 0; at < n; at++)
-		state = (state ^ (unsigned char)sandbox[at]) * 0x100000001b3;
+	engine_digits(sandbox, digits);
 	memcpy(ret, sandbox, n);
-	for (; n < ENGINE_ID - 1; n += at) {
-		snprintf(digits, sizeof(digits), "%016llx", (unsigned long long)next(&state));
-		at = ENGINE_ID - 1 - n < 16 ? ENGINE_ID - 1 - n : 16;
-		memcpy(ret + n, digits, at);
-	}
+	memcpy(ret + n, digits, ENGINE_ID - 1 - n);
 	ret[ENGINE_ID - 1] = '\0';
 }
 

@@ -12,6 +12,8 @@
 
 #define ENGINE_ID 65 /* bytes with the NUL */
 
+/* 64 digits that follow from a text of any length. */
+void engine_digits(const char *seed, char ret[ENGINE_ID]);
 void engine_id(const char *sandbox, char ret[ENGINE_ID]);
 /*
  * Turns a client's word for a container into berth's: without a leading slash, and a long id, or

@@ -146,8 +146,7 @@ json_t *engine_config(const struct engine_view *v)
 		c, "WorkingDir",
 		text_or(engine_asked(v, "WorkingDir"), json_object_get(v->image, "workdir")));
 	json_object_set_new(c, "OnBuild", json_null());
-	json_object_set_new(c, "Labels",
-			    copy_or(json_object_get(v->record, "labels"), json_object()));
+	json_object_set_new(c, "Labels", engine_labels(v->record));
 	json_object_set_new(c, "ExposedPorts",
 			    copy_or(engine_asked(v, "ExposedPorts"), json_object()));
 	if (engine_asked(v, "Healthcheck"))

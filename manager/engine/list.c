@@ -72,22 +72,22 @@ json_t *engine_networks(const struct engine_view *v)
 {
 	const json_t *config = engine_asked(v, "NetworkingConfig"), *row;
 	const json_t *asked = json_object_get(config, "EndpointsConfig");
-	const char *mode = engine_network_mode(v);
+	const char *mode = engine_network_mode(v), *called = engine_network_called(v, mode);
 	json_t *all = json_object();
 	size_t i;
 
 	/* a container in another's network has no endpoint of its own */
 	if (json_object_get(json_object_get(v->record, "network"), "container"))
 		return all;
-	asked = json_object_get(asked, mode);
-	json_object_set_new(all, mode,
+	asked = json_object_get(asked, called);
+	json_object_set_new(all, called,
 			    endpoint(v, mode, json_object_get(asked, "Aliases"),
 				     json_object_get(v->network, "address")));
 	json_array_foreach(json_object_get(v->record, "networks"), i, row) {
 		const char *name = json_string_value(json_object_get(row, "network"));
 
 		if (name)
-			json_object_set_new(all, name,
+			json_object_set_new(all, engine_network_called(v, name),
 					    endpoint(v, name, json_object_get(row, "aliases"),
 						     address_on(v, name)));
 	}
@@ -183,8 +183,7 @@ static json_t *port_list(const struct engine_view *v)
 
 json_t *engine_summary(const struct engine_view *v, int64_t now)
 {
-	const json_t *labels = json_object_get(v->record, "labels"),
-		     *digest = json_object_get(v->image, "digest");
+	const json_t *digest = json_object_get(v->image, "digest");
 	const char *created = json_string_value(json_object_get(v->record, "created"));
 	char id[ENGINE_ID], status[120];
 	json_t *nets = engine_networks(v);
@@ -196,8 +195,7 @@ json_t *engine_summary(const struct engine_view *v, int64_t now)
 			 engine_image_name(v), "ImageID",
 			 json_is_string(digest) ? json_deep_copy(digest) : json_string(""),
 			 "Command", command_of(v), "Created", (json_int_t)engine_time(created),
-			 "Ports", port_list(v), "Labels",
-			 json_is_object(labels) ? json_deep_copy(labels) : json_object(), "State",
+			 "Ports", port_list(v), "Labels", engine_labels(v->record), "State",
 			 engine_state_name(engine_state(v)), "Status", status, "HostConfig",
 			 "NetworkMode", engine_network_mode_json(v), "NetworkSettings",
 			 "Networks", nets,

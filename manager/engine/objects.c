@@ -14,33 +14,26 @@ static const char *text_of(const json_t *obj, const char *key)
 	return s ? s : "";
 }
 
-static json_t *labels_of(const json_t *record)
-{
-	const json_t *labels = json_object_get(record, "labels");
-
-	return json_is_object(labels) ? json_deep_copy(labels) : json_object();
-}
-
 json_t *engine_volume(const json_t *record)
 {
 	return json_pack("{s:s,s:s,s:s,s:s,s:o,s:s,s:{},s:{s:I,s:I}}", "Name",
-			 text_of(record, "name"), "Driver", "local", "Mountpoint", "", "CreatedAt",
-			 text_of(record, "created"), "Labels", labels_of(record), "Scope", "local",
-			 "Options", "UsageData", "Size",
+			 engine_called(record, NULL), "Driver", "local", "Mountpoint", "",
+			 "CreatedAt", text_of(record, "created"), "Labels", engine_labels(record),
+			 "Scope", "local", "Options", "UsageData", "Size",
 			 json_integer_value(json_object_get(record, "disk_bytes")), "RefCount",
 			 (json_int_t)json_array_size(json_object_get(record, "used_by")));
 }
 
 void engine_network_id(const char *name, char ret[ENGINE_ID])
 {
-	char seeded[ENGINE_ID], whole[ENGINE_ID];
-	size_t i;
+	char digits[ENGINE_ID];
+	const size_t n = strlen(name), again = n > 32 ? 0 : n;
 
-	/* the digits that follow from a name, and not the name */
-	snprintf(seeded, sizeof(seeded), "%.32s", name);
-	engine_id(seeded, whole);
-	i = strlen(seeded);
-	snprintf(ret, ENGINE_ID, "%s%.*s", whole + i, (int)i, whole + i);
+	engine_digits(name, digits);
+	/* the last ones are the first ones again: clients keep ids, and these were always so */
+	memcpy(ret, digits, ENGINE_ID - 1 - again);
+	memcpy(ret + ENGINE_ID - 1 - again, digits, again);
+	ret[ENGINE_ID - 1] = '\0';
 }
 
 static json_t *config_of(const json_t *record)
@@ -74,15 +67,15 @@ static json_t *members_of(const json_t *record)
 	return all;
 }
 
-static json_t *make(const char *name, const char *driver, const char *created, int internal,
-		    json_t *config, json_t *members, json_t *labels)
+static json_t *make(const char *name, const char *called, const char *driver, const char *created,
+		    int internal, json_t *config, json_t *members, json_t *labels)
 {
 	char id[ENGINE_ID];
 
 	engine_network_id(name, id);
 	return json_pack(
 		"{s:s,s:s,s:s,s:s,s:s,s:b,s:{s:s,s:n,s:o},s:b,s:b,s:b,s:{s:s},s:b,s:o,s:{},s:o}",
-		"Name", name, "Id", id, "Created", created, "Scope", "local", "Driver", driver,
+		"Name", called, "Id", id, "Created", created, "Scope", "local", "Driver", driver,
 		"EnableIPv6", 0, "IPAM", "Driver", "default", "Options", "Config", config,
 		"Internal", internal, "Attachable", 0, "Ingress", 0, "ConfigFrom", "Network", "",
 		"ConfigOnly", 0, "Containers", members, "Options", "Labels", labels);
@@ -90,15 +83,15 @@ static json_t *make(const char *name, const char *driver, const char *created, i
 
 json_t *engine_network(const json_t *record)
 {
-	return make(text_of(record, "name"), "bridge", text_of(record, "created"),
-		    json_is_true(json_object_get(record, "internal")), config_of(record),
-		    members_of(record), labels_of(record));
+	return make(text_of(record, "name"), engine_called(record, NULL), "bridge",
+		    text_of(record, "created"), json_is_true(json_object_get(record, "internal")),
+		    config_of(record), members_of(record), engine_labels(record));
 }
 
 json_t *engine_network_builtin(const char *name)
 {
-	return make(name, !strcmp(name, "none") ? "null" : name, ENGINE_NEVER, 0, json_array(),
-		    json_object(), json_object());
+	return make(name, name, !strcmp(name, "none") ? "null" : name, ENGINE_NEVER, 0,
+		    json_array(), json_object(), json_object());
 }
 
 static int value_matches(const json_t *doc, const char *key, const char *want)

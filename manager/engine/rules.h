@@ -29,6 +29,10 @@ struct engine_rules {
 	const char *(*look)(const char *path, char *room, int *ret_kind);
 	/* a port of the host that nothing listens on, or -1; NULL: none is chosen */
 	int (*free_port)(int udp);
+	/* the network of this id, or the start of it, 12 digits at least: 1 and its name in berth,
+	 * of 65 bytes; 0 without one; NULL: nobody looks */
+	int (*network)(const void *ctx, const char *id, char *ret);
+	const void *ctx; /* of network */
 };
 
 /* One word of [docker] allow, which config.c has checked: its bit, or 0. */

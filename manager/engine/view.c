@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "manager/engine/id.h"
+#include "manager/engine/name.h"
 
 #define MINUTE 60
 #define HOUR (60 * MINUTE)
@@ -38,9 +39,28 @@ const char *engine_state_name(enum engine_state s)
 	return names[s];
 }
 
+json_t *engine_labels(const json_t *record)
+{
+	const json_t *labels = json_object_get(record, "labels");
+	json_t *copy = json_is_object(labels) ? json_deep_copy(labels) : json_object();
+
+	json_object_del(copy, ENGINE_NAME_LABEL);
+	return copy;
+}
+
+const char *engine_called(const json_t *record, const char *word)
+{
+	const char *name = text_of(record, "name"), *shown = engine_name_shown(word, name);
+
+	return shown != name ? shown :
+			       engine_name_shown(text_of(json_object_get(record, "labels"),
+							 ENGINE_NAME_LABEL),
+						 name);
+}
+
 const char *engine_name(const struct engine_view *v)
 {
-	const char *name = text_of(v->record, "name");
+	const char *name = engine_called(v->record, text_of(v->asked, ENGINE_FILE_CALLED));
 
 	return name[0] ? name : v->id;
 }
@@ -155,6 +175,28 @@ const char *engine_image_name(const struct engine_view *v)
 	return asked ? asked : text_of(v->record, "image");
 }
 
+static int is_called(const char *called, const char *name)
+{
+	char mapped[ENGINE_NAME];
+
+	return engine_name_map(called, mapped) > 0 && !strcmp(mapped, name);
+}
+
+const char *engine_network_called(const struct engine_view *v, const char *name)
+{
+	const char *mode = json_string_value(engine_asked_host(v, "NetworkMode")), *key;
+	const json_t *ends =
+		json_object_get(engine_asked(v, "NetworkingConfig"), "EndpointsConfig");
+	json_t *unused;
+
+	if (mode && is_called(mode, name))
+		return mode;
+	json_object_foreach ((json_t *)(size_t)ends, key, unused)
+		if (is_called(key, name))
+			return key;
+	return name;
+}
+
 const char *engine_network_mode(const struct engine_view *v)
 {
 	const json_t *net = json_object_get(v->record, "network");
@@ -169,7 +211,7 @@ json_t *engine_network_mode_json(const struct engine_view *v)
 	char id[ENGINE_ID];
 
 	if (!of[0])
-		return json_string(engine_network_mode(v));
+		return json_string(engine_network_called(v, engine_network_mode(v)));
 	engine_id(of, id);
 	return json_sprintf("container:%s", id);
 }

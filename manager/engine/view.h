@@ -16,6 +16,7 @@
 
 #define ENGINE_FILE_NAME                                                                           \
 	"docker.json" /* in a sandbox's directory: {"version":1,"body":{...},"ports":{...}} */
+#define ENGINE_FILE_CALLED "name" /* in it: Docker's name since a rename */
 #define ENGINE_NEVER "0001-01-01T00:00:00Z"
 
 /* Borrowed; NULL without one. */
@@ -58,8 +59,14 @@ const json_t *engine_asked_host(const struct engine_view *v, const char *key);
 const char *engine_image_name(const struct engine_view *v);
 /* "bridge", "none", or the network's own name. */
 const char *engine_network_mode(const struct engine_view *v);
+/* What a client calls the network that berth knows as name: as it said at the creation. */
+const char *engine_network_called(const struct engine_view *v, const char *name);
 /* The same as HostConfig shows it: "container:ID" of one that joined another's. */
 json_t *engine_network_mode_json(const struct engine_view *v);
+/* A copy of the labels of a record, but for ours; for a record without any, {}. */
+json_t *engine_labels(const json_t *record);
+/* The name that a record's label or, unless NULL, word has for it; else the record's own. */
+const char *engine_called(const json_t *record, const char *word);
 int engine_is_tty(const struct engine_view *v);
 
 /* New references: an item of GET /containers/json, GET /containers/{id}/json, their parts. */

@@ -9,6 +9,7 @@
 #include "manager/engine/login.h"
 #include "manager/engine/id.h"
 #include "manager/engine/image.h"
+#include "manager/engine/name.h"
 #include "manager/engine/objects.h"
 #include "manager/engine/stats.h"
 #include "manager/engine/view.h"
@@ -246,6 +247,39 @@ Test(engine, networks_have_ids_that_stay_and_differ)
 	cr_assert_neq(strcmp(a, b), 0);
 	cr_assert_eq(strspn(a, "0123456789abcdef"), 64);
 	cr_assert_eq(strspn(b, "0123456789abcdef"), 64);
+	engine_network_id("a-long-name-of-more-than-thirty-two-letters", again);
+	cr_assert_neq(strcmp(b, again), 0);
+}
+
+Test(engine, a_name_of_dockers_is_one_of_berths)
+{
+	static const char *const same[] = { "a", "box", "web-1.x_y", "cafe.", "not-hex" },
+			  *const bad[] = { "", "-a", ".a", "a b", "a/b", "\xc3\xa9" };
+	char name[ENGINE_NAME], other[ENGINE_NAME], large[ENGINE_NAME_MAX + 2];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(same); i++) {
+		cr_assert_eq(engine_name_box(same[i], name), 0);
+		cr_assert_str_eq(name, same[i]);
+	}
+	for (i = 0; i < ARRAY_LEN(bad); i++)
+		cr_assert_eq(engine_name_map(bad[i], name), -1, "%s", bad[i]);
+	cr_assert_eq(engine_name_map("Box", name), 1);
+	cr_assert_eq(strncmp(name, "box-", 4), 0);
+	cr_assert_eq(strlen(name), 20);
+	cr_assert_eq(engine_name_map("bOx", other), 1);
+	cr_assert_neq(strcmp(name, other), 0);
+	cr_assert_str_eq(engine_name_shown("Box", name), "Box");
+	cr_assert_str_eq(engine_name_shown("Box", other), other);
+	memset(large, 'x', sizeof(large));
+	large[ENGINE_NAME_MAX + 1] = '\0';
+	cr_assert_eq(engine_name_map(large, name), -1);
+	large[ENGINE_NAME_MAX] = '\0';
+	cr_assert_eq(engine_name_map(large, name), 1);
+	cr_assert_eq(strlen(name), 64);
+	/* only of a container is the start of an id another name */
+	cr_assert_eq(engine_name_map("deadbeef", name), 0);
+	cr_assert_eq(engine_name_box("deadbeef", name), 1);
 }
 
 Test(engine, a_health_check_is_berths)
