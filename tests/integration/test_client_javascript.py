@@ -230,6 +230,32 @@ await fails(errors.NotFound, box.inspect());
 """)
 
 
+@b.deadline(120)
+def test_files_go_back_to_a_checkpoint_and_forks_begin_with_one():
+    over_all(r"""
+const box = await client.create("host");
+await box.files.write("f", "one");
+assert.equal(await box.checkpoint({ name: "clean" }), "k1");
+await box.run("echo -n two > f", { checkpoint: true });
+await box.shell().run("echo -n three > f", { checkpoint: true });
+const made = await box.checkpoints();
+assert.deepEqual(made.map((c) => [c.id, c.head]), [["k1", false], ["k2", false], ["k3", true]]);
+assert.equal((await box.undo()).checkpoint, "k3");
+assert.equal(await box.files.readText("f"), "two");
+const twins = await box.fork({ checkpoint: "clean", count: 2, name: "twin" });
+for (const twin of twins) {
+  assert.equal(await twin.files.readText("f"), "one");
+  await twin.remove();
+}
+assert.deepEqual(twins.map((t) => t.name), ["twin-1", "twin-2"]);
+assert.deepEqual(await box.undo({ steps: 3 }), { checkpoint: "k1", ended: [] });
+await box.removeCheckpoint("clean");
+await fails(errors.NotFound, box.undo({ to: "clean" }), "clean");
+await fails(errors.NotFound, box.fork({ checkpoint: "none" }), "none");
+await box.remove();
+""")
+
+
 def test_output_that_nobody_reads_is_bounded():
     javascript(HEAD + r"""
 const box = await client.create("host");

@@ -218,6 +218,37 @@ def test_a_sandbox_lives_and_tells(client):
     fails(errors.NotFound, box.inspect)
 
 
+@b.deadline(120)
+@over_all
+def test_files_go_back_to_a_checkpoint_and_forks_begin_with_one(client):
+    with client.create("host") as box:
+        box.files.write("f", "one")
+        if os.path.isdir(os.path.join(b.root(), "state", "sandboxes", box.id, "writable")):
+            raise b.skip("the state directory has project quotas")
+        assert box.checkpoint(name="clean") == "k1"
+        assert box.run("echo -n two > f; rm f2", checkpoint=True).exit_status == 1
+        box.shell().run("echo -n three > f", checkpoint=True)
+        box.spawn("echo -n four > f; exec sleep 1000", checkpoint=True)
+        made = box.checkpoints()
+        assert [(c["id"], c["head"]) for c in made] == [("k1", False), ("k2", False), ("k3", False), ("k4", True)], made
+        undone = box.undo()
+        assert undone["checkpoint"] == "k4" and any("sleep" in e["text"] for e in undone["ended"]), undone
+        assert box.files.read("f") == b"three"
+        assert box.undo(to="clean")["checkpoint"] == "k1" and box.files.read("f") == b"one"
+        twins = box.fork(checkpoint="k3", count=2, name="twin")
+        assert [t.name for t in twins] == ["twin-1", "twin-2"]
+        with twins[0], twins[1]:
+            assert [t.files.read("f") for t in twins] == [b"two", b"two"]
+        with box.fork()[0] as one:
+            assert one.files.read("f") == b"one" and one.name == ""
+        box.remove_checkpoint("clean")
+        fails(errors.NotFound, lambda: box.undo(to="clean"), "clean")
+        fails(errors.NotFound, lambda: box.remove_checkpoint("k9"), "k9")
+        fails(errors.NotFound, lambda: box.fork(checkpoint="none"), "none")
+        fails(errors.Invalid, lambda: box.checkpoint(name="k7"), "k7")
+    assert client.list(all=True) == []
+
+
 @b.deadline(180)
 @over_all
 def test_sandboxes_meet_on_networks(client):
@@ -341,6 +372,11 @@ async def use(client):
         assert await box.files.read_text("f") == "x" and [e["name"] for e in await box.files.list()] == ["f"]
         command = await box.spawn("echo one")
         assert [o.text async for o in command.follow()] == ["one\n"]
+        if os.path.isfile(os.path.join(b.root(), "state", "sandboxes", box.id, "writable.img")):
+            assert await box.checkpoint() == "k1"
+            async with (await box.fork(checkpoint="k1"))[0] as twin:
+                assert await twin.files.read_text("f") == "x"
+            assert (await box.undo(to="k1"))["checkpoint"] == "k1"
         await cancels(box)
         try:
             await box.files.read("none")

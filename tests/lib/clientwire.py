@@ -20,7 +20,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 VERDICT = {"cause": "exit", "exit_status": 0, "exit_code": 0, "timed_out": False, "wall_ms": 1, "cpu_ms": 1, "peak_memory_bytes": 1}
 ANSWER = {"id": "s1", "sandbox": "s1", "name": "", "version": "0", "command": "c1", "started": True, "verdict": VERDICT, "record": {"id": "s1"},
           "entries": [], "commands": [], "sessions": [], "changes": [], "result": [], "sandboxes": [], "volumes": [], "networks": [], "images": [],
-          "processes": [], "bytes": 0, "written": 0, "ended": True, "waited_ms": 0, "exit_status": 0}
+          "processes": [], "checkpoint": "k1", "checkpoints": [], "head": None, "forks": [], "bytes": 0, "written": 0, "ended": True, "waited_ms": 0, "exit_status": 0}
 
 
 def surface():

@@ -7,7 +7,7 @@ import { argvOf, bytesOf, Command, Files, listed, options, pairsOf, Process, Rec
 import { Stdio } from "./stdio.js";
 
 const STDIN_AT_ONCE = 256 << 10;
-const EXEC = ["stdin", "stdinOpen", "env", "user", "workdir", "timeoutMs", "graceMs", "memoryBytes", "cpuMilli", "pids", "ulimits"];
+const EXEC = ["stdin", "stdinOpen", "env", "user", "workdir", "timeoutMs", "graceMs", "memoryBytes", "cpuMilli", "pids", "ulimits", "checkpoint"];
 
 function linkTo({ host = process.env.BERTH_HOST, token = process.env.BERTH_TOKEN, program = "berth", env }) {
   return host ? new Http(host, token) : new Stdio(program, env);
@@ -175,6 +175,7 @@ export class Sandbox {
     return {
       argv: argvOf(argv), env: pairsOf(o.env), user: o.user, workdir: o.workdir, timeout_ms: o.timeoutMs, grace_ms: o.graceMs,
       memory_bytes: o.memoryBytes, cpu_milli: o.cpuMilli, pids: o.pids, ulimits: o.ulimits?.length ? [...o.ulimits] : undefined,
+      checkpoint: o.checkpoint,
     };
   }
 
@@ -228,6 +229,34 @@ export class Sandbox {
     const { lang, env, user, timeoutMs, keep, signal } = options(given, "lang", "env", "user", "timeoutMs", "keep");
     const got = await this.#call("code", { code: bytesOf(code), lang, env: pairsOf(env), user, timeout_ms: timeoutMs, keep }, signal);
     return new CodeResult(takeBytes(got, "stdout"), takeBytes(got, "stderr"), got.verdict, String(got.language ?? ""), got.files ?? []);
+  }
+
+  // ---- time
+
+  async checkpoint(given = {}) {
+    const { name, keep, signal } = options(given, "name", "keep");
+    return String((await this.#call("checkpoint", { name, keep }, signal)).checkpoint);
+  }
+
+  async checkpoints({ signal } = {}) {
+    const { head, checkpoints } = await this.#call("checkpoints", {}, signal);
+    return checkpoints.map((one) => ({ ...one, head: one.id === head }));
+  }
+
+  async removeCheckpoint(checkpoint, { signal } = {}) {
+    await this.#call("checkpoint-rm", { checkpoint }, signal);
+  }
+
+  async undo(given = {}) {
+    const { steps, to, signal } = options(given, "steps", "to");
+    const { checkpoint, ended } = await this.#call("undo", { steps, to }, signal);
+    return { checkpoint, ended };
+  }
+
+  async fork(given = {}) {
+    const { checkpoint, count, name, signal } = options(given, "checkpoint", "count", "name");
+    const { forks } = await this.#call("fork", { checkpoint, count, name }, signal);
+    return forks.map((one) => new Sandbox(this.#client, String(one.id), String(one.name ?? ""), true));
   }
 
   // ---- its life

@@ -43,6 +43,9 @@ const ROUTES = {
   "network-inspect": ["GET", NETWORK, "query"], "network-rm": ["DELETE", NETWORK, "query"],
   "network-connect": ["POST", `${NETWORK}/connect`, "json"], "network-disconnect": ["POST", `${NETWORK}/disconnect`, "json"],
   "images": ["GET", "/v1/images", "query"], "pools": ["GET", "/v1/manager/stats", "query"],
+  "checkpoint": ["POST", `${BOX}/checkpoints`, "json"], "checkpoints": ["GET", `${BOX}/checkpoints`, "query"],
+  "checkpoint-rm": ["DELETE", `${BOX}/checkpoints/{checkpoint}`, "query"],
+  "undo": ["POST", `${BOX}/undo`, "json"], "fork": ["POST", `${BOX}/fork`, "json"],
   "heartbeat": ["POST", "/v1/manager/sessions/{session}/heartbeat", "json"],
 };
 // the member of the answer that is the list that the program prints

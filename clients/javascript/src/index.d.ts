@@ -255,6 +255,7 @@ export class Sandbox {
       cpuMilli?: number;
       pids?: number;
       ulimits?: readonly string[];
+      checkpoint?: boolean;
     }
   ): Promise<Process>;
   run(
@@ -270,6 +271,7 @@ export class Sandbox {
       cpuMilli?: number;
       pids?: number;
       ulimits?: readonly string[];
+      checkpoint?: boolean;
       maxOutputBytes?: number;
       onOutput?: (piece: Output) => unknown;
       check?: boolean;
@@ -288,6 +290,7 @@ export class Sandbox {
       cpuMilli?: number;
       pids?: number;
       ulimits?: readonly string[];
+      checkpoint?: boolean;
       tty?: boolean;
       rows?: number;
       cols?: number;
@@ -307,6 +310,15 @@ export class Sandbox {
       keep?: boolean;
     }
   ): Promise<CodeResult>;
+  /** Keeps its files as they are now, while commands run; the id of that, for undo() and fork(). */
+  checkpoint(options?: Abortable & { name?: string; keep?: number }): Promise<string>;
+  /** Oldest first; head marks the one that its files came from. */
+  checkpoints(options?: Abortable): Promise<Entry[]>;
+  removeCheckpoint(checkpoint: string, options?: Abortable): Promise<void>;
+  /** Puts its files back as they were at a checkpoint, the last one unless said otherwise, and starts it again. */
+  undo(options?: Abortable & { steps?: number; to?: string }): Promise<{ checkpoint: string; ended: Entry[] }>;
+  /** Sandboxes that begin with its files, as they are now or were at a checkpoint: all of them, or an error. */
+  fork(options?: Abortable & { checkpoint?: string; count?: number; name?: string }): Promise<Sandbox[]>;
   start(options?: Abortable): Promise<void>;
   stop(options?: Abortable & { graceMs?: number }): Promise<void>;
   restart(options?: Abortable & { graceMs?: number }): Promise<void>;
@@ -370,6 +382,7 @@ export class Shell {
       split?: boolean;
       queueMs?: number;
       noWait?: boolean;
+      checkpoint?: boolean;
     }
   ): Promise<ShellResult>;
   wait(

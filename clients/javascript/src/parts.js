@@ -308,10 +308,10 @@ export class Shell {
   }
 
   async run(text, given = {}) {
-    const { timeoutMs, onTimeout, split, queueMs, noWait, signal } =
-      options(given, "timeoutMs", "onTimeout", "split", "queueMs", "noWait");
+    const { timeoutMs, onTimeout, split, queueMs, noWait, checkpoint, signal } =
+      options(given, "timeoutMs", "onTimeout", "split", "queueMs", "noWait", "checkpoint");
     return new ShellResult(await this.#call("sh", {
-      text: bytesOf(text), timeout_ms: timeoutMs, on_timeout: onTimeout, split, queue_ms: queueMs, no_wait: noWait,
+      text: bytesOf(text), timeout_ms: timeoutMs, on_timeout: onTimeout, split, queue_ms: queueMs, no_wait: noWait, checkpoint,
     }, signal));
   }
 

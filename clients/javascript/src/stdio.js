@@ -60,6 +60,8 @@ function translate(op, members) {
     return [op, { sandbox, options: rest.grace_ms === undefined ? {} : { grace: `${rest.grace_ms}ms` } }];
   if (op === "ready")
     return [op, { sandbox, options: rest }];
+  if (op === "checkpoint-rm")
+    return [op, { sandbox, checkpoints: [rest.checkpoint] }];
   if (op === "copy-in" || op === "copy-out") {
     const local = rest.local.startsWith("/") ? rest.local : `./${rest.local}`;
     const remote = `${sandbox}:${rest.remote}`;

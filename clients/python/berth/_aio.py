@@ -11,7 +11,7 @@ import asyncio
 import collections.abc
 import concurrent.futures
 import functools
-from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generic, Mapping, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generic, List, Mapping, Optional, TypeVar
 
 from ._client import Berth, Sandbox
 from ._link import Call
@@ -222,6 +222,10 @@ class AsyncSandbox(Async[Sandbox]):
     commands = later(Sandbox.commands)
     shells = later(Sandbox.shells)
     code = later(Sandbox.code)
+    checkpoint = later(Sandbox.checkpoint)
+    checkpoints = later(Sandbox.checkpoints)
+    remove_checkpoint = later(Sandbox.remove_checkpoint)
+    undo = later(Sandbox.undo)
     start = later(Sandbox.start)
     stop = later(Sandbox.stop)
     restart = later(Sandbox.restart)
@@ -244,6 +248,12 @@ class AsyncSandbox(Async[Sandbox]):
     connect = later(Sandbox.connect)
     disconnect = later(Sandbox.disconnect)
     network_log = making(Sandbox.network_log, AsyncRecords)
+
+    async def fork(self, *, checkpoint: Optional[str] = None, count: Optional[int] = None, name: Optional[str] = None,
+                   ) -> "List[AsyncSandbox]":
+        """As Sandbox.fork()."""
+        made = await in_thread(self._pool, lambda: self._inner.fork(checkpoint=checkpoint, count=count, name=name))
+        return [AsyncSandbox(self._pool, one) for one in made]
 
     def command(self, command: str) -> AsyncCommand:
         return AsyncCommand(self._pool, self._inner.command(command))

@@ -181,21 +181,23 @@ class Sandbox:
     def popen(self, argv: Argv, *, stdin: Optional[Bytes] = None, stdin_open: bool = False,
               env: Optional[Pairs] = None, user: Optional[str] = None, workdir: Optional[str] = None,
               timeout_ms: Optional[int] = None, grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None,
-              cpu_milli: Optional[int] = None, pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None) -> "Process":
+              cpu_milli: Optional[int] = None, pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None,
+              checkpoint: Optional[bool] = None) -> "Process":
         """
         Starts a command whose output comes as it is written.  A string is a command line for /bin/sh, a list a
-        program and its arguments.  With stdin_open its input stays open for Process.send().
+        program and its arguments.  With stdin_open its input stays open for Process.send().  With checkpoint the files
+        are kept first as they are, for undo().
         """
         return Process(self._link.stream("exec", {
             "sandbox": self.id, "argv": argv_of(argv), "stdin": bytes_of(stdin), "stdin_open": stdin_open or None,
             "env": pairs_of(env), "user": user, "workdir": workdir, "timeout_ms": timeout_ms, "grace_ms": grace_ms,
             "memory_bytes": memory_bytes, "cpu_milli": cpu_milli, "pids": pids,
-            "ulimits": list(ulimits) if ulimits else None}))
+            "ulimits": list(ulimits) if ulimits else None, "checkpoint": checkpoint}))
 
     def run(self, argv: Argv, *, stdin: Optional[Bytes] = None, env: Optional[Pairs] = None,
             user: Optional[str] = None, workdir: Optional[str] = None, timeout_ms: Optional[int] = None,
             grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None, cpu_milli: Optional[int] = None,
-            pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None,
+            pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None, checkpoint: Optional[bool] = None,
             max_output_bytes: int = MAX_OUTPUT_BYTES, on_output: Optional[Callable[[Output], object]] = None,
             check: bool = False) -> Result:
         """
@@ -207,7 +209,7 @@ class Sandbox:
         late = data is not None and len(data) > STDIN_AT_ONCE
         with self.popen(argv, stdin=None if late else data, stdin_open=late, env=env, user=user, workdir=workdir,
                         timeout_ms=timeout_ms, grace_ms=grace_ms, memory_bytes=memory_bytes, cpu_milli=cpu_milli,
-                        pids=pids, ulimits=ulimits) as process:
+                        pids=pids, ulimits=ulimits, checkpoint=checkpoint) as process:
             if late and data is not None:
                 process._feed(data)
             result = process.wait(max_output_bytes=max_output_bytes, on_output=on_output)
@@ -216,12 +218,13 @@ class Sandbox:
     def spawn(self, argv: Argv, *, name: Optional[str] = None, env: Optional[Pairs] = None,
               user: Optional[str] = None, workdir: Optional[str] = None, timeout_ms: Optional[int] = None,
               grace_ms: Optional[int] = None, memory_bytes: Optional[int] = None, cpu_milli: Optional[int] = None,
-              pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None, tty: bool = False,
+              pids: Optional[int] = None, ulimits: Optional[Sequence[str]] = None,
+              checkpoint: Optional[bool] = None, tty: bool = False,
               rows: Optional[int] = None, cols: Optional[int] = None) -> "Command":
         """Starts a detached command, which goes on without this client; others find it by commands()."""
         got = self._call("exec", argv=argv_of(argv), detach=True, name=name, env=pairs_of(env), user=user, workdir=workdir,
                          timeout_ms=timeout_ms, grace_ms=grace_ms, memory_bytes=memory_bytes, cpu_milli=cpu_milli, pids=pids,
-                         ulimits=list(ulimits) if ulimits else None, tty=tty or None, rows=rows, cols=cols)
+                         ulimits=list(ulimits) if ulimits else None, checkpoint=checkpoint, tty=tty or None, rows=rows, cols=cols)
         return Command(self._link, self.id, str(got["command"]))
 
     def commands(self) -> List[Record]:
@@ -246,6 +249,40 @@ class Sandbox:
         got = self._call("code", code=bytes_of(code), lang=lang, env=pairs_of(env), user=user, timeout_ms=timeout_ms, keep=keep)
         return CodeResult(take_bytes(got, "stdout"), take_bytes(got, "stderr"), got["verdict"], str(got.get("language", "")),
                           list(got.get("files", [])))
+
+    # ---- time
+
+    def checkpoint(self, *, name: Optional[str] = None, keep: Optional[int] = None) -> str:
+        """
+        Keeps its files as they are now, while commands run; the id of that, for undo() and fork().  keep is how many the
+        sandbox keeps from now on.
+        """
+        return str(self._call("checkpoint", name=name, keep=keep)["checkpoint"])
+
+    def checkpoints(self) -> List[Record]:
+        """Its checkpoints, oldest first; head marks the one that its files came from."""
+        got = self._call("checkpoints")
+        return [{**one, "head": one["id"] == got["head"]} for one in got["checkpoints"]]
+
+    def remove_checkpoint(self, checkpoint: str) -> None:
+        self._call("checkpoint-rm", checkpoint=checkpoint)
+
+    def undo(self, *, steps: Optional[int] = None, to: Optional[str] = None) -> Record:
+        """
+        Puts its files back as they were at the last checkpoint, at one so many steps before, or at that of an id or name,
+        and starts it again.  The answer has the checkpoint, and the commands that it ended.
+        """
+        got = self._call("undo", steps=steps, to=to)
+        return {"checkpoint": got["checkpoint"], "ended": got["ended"]}
+
+    def fork(self, *, checkpoint: Optional[str] = None, count: Optional[int] = None, name: Optional[str] = None,
+             ) -> List["Sandbox"]:
+        """
+        Sandboxes that begin with its files, as they are now or were at a checkpoint: all of them, or an exception.  Each
+        is removed at the end of a `with` of its own.
+        """
+        got = self._call("fork", checkpoint=checkpoint, count=count, name=name)
+        return [Sandbox(self._client, str(one["id"]), str(one["name"]), owned=True) for one in got["forks"]]
 
     # ---- its life
 

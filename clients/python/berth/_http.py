@@ -56,6 +56,9 @@ ROUTES: Dict[str, Tuple[str, str, str]] = {
     "network-inspect": ("GET", NETWORK, "query"), "network-rm": ("DELETE", NETWORK, "query"),
     "network-connect": ("POST", NETWORK + "/connect", "json"), "network-disconnect": ("POST", NETWORK + "/disconnect", "json"),
     "images": ("GET", "/v1/images", "query"), "pools": ("GET", "/v1/manager/stats", "query"),
+    "checkpoint": ("POST", BOX + "/checkpoints", "json"), "checkpoints": ("GET", BOX + "/checkpoints", "query"),
+    "checkpoint-rm": ("DELETE", BOX + "/checkpoints/{checkpoint}", "query"),
+    "undo": ("POST", BOX + "/undo", "json"), "fork": ("POST", BOX + "/fork", "json"),
     "heartbeat": ("POST", "/v1/manager/sessions/{session}/heartbeat", "json"),
 }
 # the member of the answer that is the list that the program prints
@@ -75,7 +78,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 def path_of(template: str, members: Answer) -> str:
     """The path, with those of the members that it names, which are taken out of them."""
-    for name in ("sandbox", "command", "session", "name"):
+    for name in ("sandbox", "command", "session", "name", "checkpoint"):
         if "{" + name + "}" in template:
             value = str(members.pop(name))
             if value in ("", ".", ".."):

@@ -198,6 +198,8 @@ def translate(op: str, members: Answer) -> Tuple[str, Answer]:
         return op, {"sandbox": members["sandbox"], "options": {} if grace is None else {"grace": f"{grace}ms"}}
     if op == "ready":
         return op, {"sandbox": members["sandbox"], "options": rest}
+    if op == "checkpoint-rm":
+        return op, {"sandbox": members["sandbox"], "checkpoints": [members["checkpoint"]]}
     if op in ("copy-in", "copy-out"):
         local, remote = members["local"], f"{members['sandbox']}:{members['remote']}"
         if not local.startswith("/"):
