@@ -79,12 +79,6 @@ extern const struct http_route system_routes[], sandbox_routes[], checkpoint_rou
 	e2b_process_routes[],
 	e2b_file_routes[], e2b_watch_routes[], e2b_code_routes[];
 
-/*
- * Whether an option of a request asks for named volumes alone, which for a tenant are its own; a
- * path, or what could be one, is the host's.
- */
-int volumes_are_named(const char *option, const json_t *value);
-
 /* ---- one sandbox of a request (box.c) ---- */
 
 struct box {

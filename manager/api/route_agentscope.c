@@ -55,7 +55,7 @@ static int failed(struct http_request *rq, json_t *data, struct err *e)
 {
 	autojson json_t *j = manager_detail(e);
 
-	if (e->code == ERR_INVALID || !j) {
+	if (e->code == ERR_INVALID || e->code == ERR_USAGE || !j) {
 		json_decref(data);
 		return -1;
 	}

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/api/args.h"
+#include "manager/service/args.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 

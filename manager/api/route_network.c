@@ -5,7 +5,7 @@
  */
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/api/args.h"
+#include "manager/service/args.h"
 #include "manager/host/nets.h"
 
 /* berth network VERB --json with the options of the body, then the operands. */

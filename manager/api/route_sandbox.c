@@ -9,121 +9,23 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
-#include "manager/api/args.h"
+#include "manager/api/boxcreate.h"
 #include "manager/api/boxlist.h"
-#include "manager/api/tenantopts.h"
+#include "manager/api/route_manager.h"
 #include "manager/host/forget.h"
+#include "manager/host/labels.h"
 #include "manager/host/record.h"
 #include "manager/host/rename.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/pings.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
+#include "manager/service/args.h"
 #include "manager/service/service.h"
+#include "manager/service/tenantopts.h"
 
 #define GRACE_MAX 86400000
 #define STUCK_MS 3000	/* the time a working keeper needs at most to end at once */
-
-/* ---- create ------------------------------------------------------------------------ */
-
-static int add_options(struct http_request *rq, struct args *a, json_t *options, struct err *e)
-{
-	const char *name;
-	json_t *v;
-
-	json_object_foreach(options, name, v)
-		if (!http_who(rq)->admin && !tenantopts_are(name, v) && !volumes_are_named(name, v))
-			return err_set(e, ERR_DENIED, "option %s needs an admin token", name);
-	return args_options(a, options, e);
-}
-
-static int forget_again(struct http_request *rq, const char *id)
-{
-	const char *argv[] = { "berth", "rm", "--force", "--json", id, NULL };
-	struct err ignored;
-
-	return spawn_berth(rq, argv, 1, -1, NULL, &ignored);
-}
-
-/*
- * Its tenant: berth then applies [tenant], and writes the name beside the sandbox before that is
- * visible.
- */
-static int add_tenant(struct http_request *rq, struct args *a, struct err *e)
-{
-	return http_who(rq)->admin || (args_add(a, "--tenant", e) == 0 && args_add(a, http_who(rq)->name, e) == 0) ? 0 : -1;
-}
-
-static json_t *create(struct http_request *rq, const json_t *body, struct args *a, struct err *e)
-{
-	json_t *made;
-	const char *image = "host", *name = NULL, *pull = NULL, *id;
-	char option[32];
-	struct config c;
-
-	api_config(api_of(rq), &c);
-	image = c.image;
-	if (json_get_str(body, "image", &image, "body", e) < 0 || json_get_str(body, "name", &name, "body", e) < 0 ||
-	    json_get_str(body, "pull", &pull, "body", e) < 0)
-		return NULL;
-	/* root reads a host directory: a tenant gets an image of the store, or the configured one (S19) */
-	if (!http_who(rq)->admin && json_object_get(body, "image") && (image[0] == '/' || image[0] == '.')) {
-		err_set(e, ERR_DENIED, "a directory as the image needs an admin token; hint: the name of an image");
-		return NULL;
-	}
-	/* a tenant may not choose what is fetched, or from where */
-	if (!http_who(rq)->admin && pull && strcmp(pull, "never"))
-		{
-		err_set(e, ERR_DENIED, "\"pull\" needs an admin token");
-		return NULL;
-	}
-	if (!http_who(rq)->admin)
-		pull = "never";
-	snprintf(option, sizeof(option), "--pull=%s", pull ? pull : c.registry_pull);
-	if (args_add(a, "berth", e) < 0 || args_add(a, "create", e) < 0 || args_add(a, "--json", e) < 0 ||
-	    (name && name[0] && (args_add(a, "--name", e) < 0 || args_add(a, name, e) < 0)) ||
-	    args_add(a, option, e) < 0 ||
-	    add_options(rq, a, json_object_get(body, "options"), e) < 0 || add_tenant(rq, a, e) < 0 ||
-	    args_add(a, "--", e) < 0 || args_add(a, image, e) < 0 ||
-	    args_strings(a, json_object_get(body, "command"), e) < 0)
-		return NULL;
-	a->v[a->n] = NULL;
-	made = spawn_json(rq, (const char *const *)a->v, 1, e);
-	if (!made && name)
-		box_name_taken(rq, name, e);
-	id = json_string_value(json_object_get(made, "id"));
-	if (!id) {
-		if (made)
-			err_set(e, ERR_INTERNAL, "berth create gave no id");
-		json_decref(made);
-		return NULL;
-	}
-	http_audit(rq, "id", id);
-	/* no client would ever learn its id */
-	if (http_wait(rq, -1, 0, 0, e) < 0) {
-		forget_again(rq, id);
-		json_decref(made);
-		return NULL;
-	}
-	atomic_fetch_add(&api_of(rq)->creates, 1);
-	return made;
-}
-
-json_t *api_create(struct http_request *rq, const json_t *body, struct err *e)
-{
-	struct args a = { .n = 0 };
-	json_t *made = create(rq, body, &a, e);
-
-	args_release(&a);
-	return made;
-}
-
-static int post_sandboxes(struct http_request *rq, struct err *e)
-{
-	json_t *made = api_create(rq, http_json(rq), e);
-
-	return made ? http_reply_json(rq, 0, made, e) : -1;
-}
 
 /* ---- looking ---------------------------------------------------------------------- */
 
@@ -156,6 +58,27 @@ static int describe(struct box *b, int attest, json_t **ret, struct err *e)
 	return report ? json_object_set(record, "attest", json_object_get(report, "attest")) : -1;
 }
 
+/* What the manager knows of one of its own; without it the record stands alone. */
+static void add_managers(struct http_request *rq, json_t *record)
+{
+	static const char *const members[] = { "session_ctx_id", "sandbox_type", "storage_path", "state" };
+	const char *name = json_string_value(json_object_get(record, "name"));
+	struct service_who who = manager_who(rq);
+	autojson json_t *info = NULL;
+	struct err ignored;
+	json_t *told;
+	size_t i;
+
+	if (!manager_of(rq) || !name || !json_object_get(json_object_get(record, "labels"), LABEL_MANAGED))
+		return;
+	info = service_info(manager_of(rq), &who, name, &ignored);
+	told = info ? service_intervals(manager_of(rq), &who, name, NULL, &ignored) : NULL;
+	for (i = 0; told && i < ARRAY_LEN(members); i++)
+		json_object_set(told, members[i], json_object_get(info, members[i]));
+	if (told)
+		json_object_set_new(record, "manager", told);
+}
+
 static int get_sandbox(struct http_request *rq, struct err *e)
 {
 	json_t *record = NULL;
@@ -169,6 +92,7 @@ static int get_sandbox(struct http_request *rq, struct err *e)
 		json_decref(record);
 		return -1;
 	}
+	add_managers(rq, record);
 	return http_reply_json(rq, 0, record, e);
 }
 
@@ -416,6 +340,12 @@ static int update(struct http_request *rq, struct box *b, const struct args *a, 
 	return s && service_limits_end(s, &l, r == 0, r < 0 ? &ignored : e) < 0 ? -1 : r;
 }
 
+/* Its tenant: berth then applies [tenant]. */
+static int add_tenant(struct http_request *rq, struct args *a, struct err *e)
+{
+	return http_who(rq)->admin || (args_add(a, "--tenant", e) == 0 && args_add(a, http_who(rq)->name, e) == 0) ? 0 : -1;
+}
+
 static int patch_sandbox(struct http_request *rq, struct err *e)
 {
 	struct args a = { .n = 0 };
@@ -476,7 +406,7 @@ static int get_wait(struct http_request *rq, struct err *e)
 const struct http_route sandbox_routes[] = {
 	{ "GET", "/v1/sandboxes", boxlist_get, "list sandboxes",
 	  .query = "running:boolean label:strings filter:strings", .response = "SandboxList" },
-	{ "POST", "/v1/sandboxes", post_sandboxes, "make a sandbox", HTTP_JSON, .request = "Create", .response = "Created",
+	{ "POST", "/v1/sandboxes", boxcreate_post, "make a sandbox", HTTP_JSON, .request = "Create", .response = "Created",
 	  .status = 201 },
 	{ "GET", "/v1/sandboxes/{id}", get_sandbox, "a sandbox's record and state", .query = "attest:boolean", .response = "Sandbox" },
 	{ "PATCH", "/v1/sandboxes/{id}", patch_sandbox, "change its limits, at once and for good", HTTP_JSON, .request = "Update",

@@ -5,31 +5,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "manager/api/api.h"
-#include "manager/api/args.h"
-#include "manager/host/volume_name.h"
-
-static int is_named(const json_t *value)
-{
-	const char *text = json_string_value(value);
-	char name[VOLUME_NAME_MAX + 1];
-
-	return text && volume_of_option("volume", text, name) && path_is_name(name);
-}
-
-int volumes_are_named(const char *option, const json_t *value)
-{
-	json_t *one;
-	size_t i;
-
-	if (strcmp(option, "volume"))
-		return 0;
-	if (!json_is_array(value))
-		return is_named(value);
-	json_array_foreach(value, i, one)
-		if (!is_named(one))
-			return 0;
-	return 1;
-}
+#include "manager/service/args.h"
 
 /* berth volume VERB --json, as the tenant that asks. */
 static int begin(struct args *a, struct http_request *rq, const char *verb, struct err *e)

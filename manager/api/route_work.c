@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/api/args.h"
+#include "manager/service/args.h"
 #include "manager/host/journal.h"
 #include "manager/keeper/wire.h"
 

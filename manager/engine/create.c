@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "manager/engine/name.h"
+#include "manager/host/labels.h"
 
 int engine_create_init(struct engine_create *c, const struct engine_rules *rules, struct err *e)
 {
@@ -93,7 +94,8 @@ static int add_labels(struct engine_create *c, const json_t *config, struct err 
 	json_t *labels, *v;
 	const char *name;
 
-	if (engine_obj(config, "Labels", &labels, e) < 0)
+	if (engine_obj(config, "Labels", &labels, e) < 0 ||
+	    engine_word(c, e, "--label=" LABEL_FACE "=docker") < 0)
 		return -1;
 	json_object_foreach(labels, name, v) {
 		if (!json_is_string(v))

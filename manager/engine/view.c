@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "manager/engine/id.h"
 #include "manager/engine/name.h"
+#include "manager/host/labels.h"
 
 #define MINUTE 60
 #define HOUR (60 * MINUTE)
@@ -45,6 +46,7 @@ json_t *engine_labels(const json_t *record)
 	json_t *copy = json_is_object(labels) ? json_deep_copy(labels) : json_object();
 
 	json_object_del(copy, ENGINE_NAME_LABEL);
+	json_object_del(copy, LABEL_FACE);
 	return copy;
 }
 

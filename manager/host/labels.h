@@ -20,7 +20,7 @@
 
 /* Marks sandboxes that berthd's sessions and pools made: berth prune leaves them. */
 #define LABEL_MANAGED "berth.managed-by"
-/* The protocol that it was made by: e2b, mcp, run_code. */
+/* The protocol that it was made by: docker, e2b, mcp, run_code. */
 #define LABEL_FACE "berth.face"
 
 /*

@@ -219,7 +219,7 @@ static int need_image(struct service *s, const struct record *r, int dir, const 
 		exact = NULL;
 		got = err_nomem(e);
 	}
-	if (got == 0 && conf_pool_copy(s, record_str(r, "sandbox_type"), &pool, NULL, &why) == 0 && strcmp(pool.pull, "never")) {
+	if (got == 0 && conf_pool_copy(s, record_str(r, "sandbox_type"), &pool, NULL, &why) == 0 && strcmp(chosen_pull(r, &pool), "never")) {
 		argv[5] = exact;
 		if (driver_berth(s, argv, &out, &why) == 0)
 			got = has_layers(s, &im, e);

@@ -108,8 +108,9 @@ int service_create(struct service *s, const struct service_who *who, const json_
 		return err_set(e, ERR_INVALID, "owner_pid needs an administrator and a session");
 	if (pid && owner_name(pid > INT32_MAX ? INT32_MAX : (int)pid, owner, e) < 0)
 		return -1;
-	m.pool = &pool;
-	if (from_pool)
+	if (chosen_read(&m, &pool, e) < 0)
+		return -1;
+	if (from_pool && !m.chosen)
 		got = pool_claim(s, &m, &r, e);
 	if (got < 0 || (got && m.storage_path && fill_claimed(s, who, &r, m.storage_path, e) < 0))
 		return -1;

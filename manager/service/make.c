@@ -16,8 +16,6 @@
 #include "manager/host/labels.h"
 #include "manager/service/state.h"
 
-#define ARGV_MAX 400
-
 static int random_session_id(char out[26], struct err *e)
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -42,27 +40,19 @@ static int hex_token(char out[33], struct err *e)
 	return 0;
 }
 
-struct argv {
-	const char *v[ARGV_MAX];
-	char *owned[ARGV_MAX];
-	size_t n;
-	int full;
+/* What does not fit fails at the last word. */
+struct words {
+	struct args a;
+	struct err *e;
+	int failed;
 };
 
-static void push(struct argv *a, const char *s)
+static void push(struct words *w, const char *s)
 {
-	char *copy = a->n + 1 < ARGV_MAX ? strdup(s) : NULL;
-
-	if (!copy) {
-		a->full = 1;
-		return;
-	}
-	a->owned[a->n] = copy;
-	a->v[a->n++] = copy;
-	a->v[a->n] = NULL;
+	w->failed |= args_add(&w->a, s, w->e) < 0;
 }
 
-static void push_lines(struct argv *a, const char *lines, int kind)
+static void push_lines(struct words *a, const char *lines, int kind)
 {
 	char line[4096], mount[4200];
 	const char *eq;
@@ -88,15 +78,6 @@ static void push_lines(struct argv *a, const char *lines, int kind)
 				push(a, eq + 1);
 		}
 	}
-}
-
-static void free_argv(struct argv *a)
-{
-	size_t i;
-
-	for (i = 0; i < a->n; i++)
-		free(a->owned[i]);
-	free(a);
 }
 
 /* Each NAME=VALUE of args' environment: calls each. */
@@ -126,7 +107,7 @@ int service_each_env(const json_t *args, int (*each)(void *ctx, const char *text
 
 static int push_env(void *ctx, const char *text, struct err *e)
 {
-	struct argv *a = ctx;
+	struct words *a = ctx;
 
 	(void)e;
 	push(a, "--env");
@@ -134,14 +115,41 @@ static int push_env(void *ctx, const char *text, struct err *e)
 	return 0;
 }
 
+/* A limit, which may be among the options. */
+static int limit_of(const json_t *args, const char *name, const json_t **ret, struct err *e)
+{
+	const json_t *own = json_object_get(args, name);
+	const json_t *option = json_object_get(json_object_get(args, "options"), name);
+
+	if (own && !json_is_null(own) && option)
+		return err_set(e, ERR_INVALID, "\"%s\" is given twice, also as an option", name);
+	*ret = option ? option : own;
+	return 0;
+}
+
+static int read_cpus(const json_t *v, uint64_t *ret_milli, struct err *e)
+{
+	double cpus = json_number_value(v);
+
+	if (json_is_string(v))
+		return num_milli(json_string_value(v), "cpus", 10, 4096000, ret_milli, e);
+	if (!json_is_number(v))
+		return err_set(e, ERR_INVALID, "\"cpus\" is not a number");
+	if (!(cpus >= 0.01 && cpus <= 4096))
+		return err_set(e, ERR_INVALID, "\"cpus\" is out of range; hint: 0.01 to 4096");
+	*ret_milli = (uint64_t)(cpus * 1000 + 0.5);
+	return 0;
+}
+
 /* Numbers of a request, or the pool's. */
 int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_memory, uint64_t *ret_cpu, struct err *e)
 {
-	const json_t *m = json_object_get(args, "memory"), *c = json_object_get(args, "cpus");
-	double cpus;
+	const json_t *m = NULL, *c = NULL;
 
 	*ret_memory = p->memory_bytes;
 	*ret_cpu = p->cpu_milli;
+	if (limit_of(args, "memory", &m, e) < 0 || limit_of(args, "cpus", &c, e) < 0)
+		return -1;
 	if (json_is_string(m)) {
 		if (num_size(json_string_value(m), "memory", 512 << 10, 1ULL << 60, ret_memory, e) < 0)
 			return -1;
@@ -150,26 +158,18 @@ int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_
 	} else if (m && !json_is_null(m)) {
 		return err_set(e, ERR_INVALID, "\"memory\" is not a size; hint: bytes, or such as \"512m\"");
 	}
-	if (json_is_number(c)) {
-		cpus = json_number_value(c);
-		if (!(cpus >= 0.01 && cpus <= 4096))
-			return err_set(e, ERR_INVALID, "\"cpus\" is out of range; hint: 0.01 to 4096");
-		*ret_cpu = (uint64_t)(cpus * 1000 + 0.5);
-	} else if (c && !json_is_null(c)) {
-		return err_set(e, ERR_INVALID, "\"cpus\" is not a number");
-	}
-	return 0;
+	return c && !json_is_null(c) ? read_cpus(c, ret_cpu, e) : 0;
 }
 
-static int build_argv(struct argv *a, const struct record *r, const struct making *m, struct err *e)
+static int build_words(struct words *a, const struct record *r, const struct making *m, struct err *e)
 {
+	static const char *const first[] = { "berth", "create", "--json", "--name", NULL };
+	static const char *const next[] = { "--label", LABEL_MANAGED "=berthd", "--workdir", WORK_DIR, NULL };
 	char text[1200];
 	const char *mount_dir = record_str(r, "mount_dir");
 
-	push(a, "berth");
-	push(a, "create");
-	push(a, "--json");
-	push(a, "--name");
+	if (args_words(&a->a, first, e) < 0)
+		return -1;
 	push(a, r->name);
 	push(a, "--memory");
 	snprintf(text, sizeof(text), "%" PRIu64, record_own_u64(r, "memory_bytes"));
@@ -178,12 +178,8 @@ static int build_argv(struct argv *a, const struct record *r, const struct makin
 	snprintf(text, sizeof(text), "%" PRIu64 ".%03u", record_own_u64(r, "cpu_milli") / 1000,
 		 (unsigned)(record_own_u64(r, "cpu_milli") % 1000));
 	push(a, text);
-	push(a, "--pull");
-	push(a, m->pool->pull);
-	push(a, "--label");
-	push(a, LABEL_MANAGED "=berthd");
-	push(a, "--workdir");
-	push(a, WORK_DIR);
+	if (args_words(&a->a, next, e) < 0)
+		return -1;
 	if (mount_dir[0]) {
 		snprintf(text, sizeof(text), "%s:" WORK_DIR ":rw", mount_dir);
 		push(a, "--volume");
@@ -194,14 +190,12 @@ static int build_argv(struct argv *a, const struct record *r, const struct makin
 	if (service_each_env(m->args, push_env, a, e) < 0)
 		return -1;
 	push_lines(a, m->pool->options, 'o');
-	push(a, "--");
-	push(a, m->pool->image);
-	return a->full ? err_set(e, ERR_LIMIT, "more than %d options and variables", ARGV_MAX) : 0;
+	return a->failed ? -1 : createargs_add(&a->a, &m->what, e);
 }
 
 static int create_sandbox(struct service *s, struct record *r, const struct making *m, struct err *e)
 {
-	struct argv *a = calloc(1, sizeof(*a));
+	struct words *a = calloc(1, sizeof(*a));
 	autobuf struct buf out = BUF_INIT(65536);
 	autojson json_t *answer = NULL;
 	char version[160];
@@ -210,10 +204,12 @@ static int create_sandbox(struct service *s, struct record *r, const struct maki
 
 	if (!a)
 		return err_nomem(e);
-	result = build_argv(a, r, m, e);
+	a->e = e;
+	result = build_words(a, r, m, e);
 	if (result == 0)
-		result = driver_berth(s, a->v, &out, e);
-	free_argv(a);
+		result = driver_berth(s, (const char *const *)a->a.v, &out, e);
+	args_release(&a->a);
+	free(a);
 	if (result < 0)
 		return -1;
 	answer = json_parse(out.data ? out.data : "", out.len, 65536, "berth's answer", e);
@@ -254,7 +250,7 @@ static int first_record(struct service *s, const struct making *m, struct record
 	record_set_home(s, r);
 	r->version = LEDGER_ABSENT;
 	given_note(r, m->args);
-	return interval_note(r, m->args, e);
+	return chosen_note(r, m, e) < 0 ? -1 : interval_note(r, m->args, e);
 }
 
 static int make_in_place(struct service *s, const struct making *m, struct record *r, struct err *e)

@@ -324,7 +324,7 @@ static int look_at_mine(void *ctx, const char *item)
 static int fill_one(struct service *s, const struct conf_pool *p, struct err *e)
 {
 	static const struct service_who nobody = { .name = "", .admin = 1 };
-	struct making m = { .who = &nobody, .pool = p, .warm = 1 };
+	struct making m = { .who = &nobody, .pool = p, .warm = 1, .what = { .image = p->image, .pull = p->pull } };
 	autorecord struct record r = { .j = NULL };
 	struct mine mine = { .s = s };
 	int have_image;

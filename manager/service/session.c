@@ -330,7 +330,7 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 	autojson json_t *args = NULL;
 	struct service_who owner = { .name = "" };
 	struct conf_pool pool;
-	struct making m = { .who = &owner, .pool = &pool, .ctx = ctx, .wait = 1, .inherit_workspace = 1 };
+	struct making m = { .who = &owner, .ctx = ctx, .wait = 1, .inherit_workspace = 1 };
 
 	if (record_load(s, NULL, name, 0, &old, e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
@@ -342,7 +342,10 @@ static int restore_one(struct service *s, const char *ctx, const char *name, str
 	owner.admin = !tenancy_is_tenants(&old);
 	args = json_pack("{s:O,s:I,s:f}", "meta", json_object_get(old.j, "meta"), "memory", (json_int_t)record_own_u64(&old, "memory_bytes"),
 			 "cpus", (double)record_own_u64(&old, "cpu_milli") / 1000);
+	chosen_add(args, &old);
 	m.args = args;
+	if (chosen_read(&m, &pool, e) < 0)
+		return err_wrap(e, "restore sandbox %s", name);
 	m.mount_dir = record_str(&old, "mount_dir")[0] ? record_str(&old, "mount_dir") : NULL;
 	m.storage_path = record_str(&old, "storage_path")[0] ? record_str(&old, "storage_path") : NULL;
 	if (workspace_revive(s, &old, e) < 0 || service_make(s, &m, &new, e) < 0)

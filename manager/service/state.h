@@ -10,6 +10,7 @@
 #include "manager/host/registry.h"
 #include "manager/ledger/ledger.h"
 #include "manager/service/admission.h"
+#include "manager/service/createargs.h"
 #include "manager/service/records.h"
 #include "manager/service/service.h"
 
@@ -247,6 +248,8 @@ struct making {
 	int inherit_workspace;		/* mount_dir was made by us for an earlier one of the session */
 	int warm;
 	int wait;			/* in the queue of admission */
+	struct createargs what;		/* read by chosen_read() */
+	int chosen;			/* args say a part of what, not the pool */
 };
 /* ERR_NET if the client has gone: the new sandbox would have no owner. */
 int service_check_asker(const struct service_who *who, struct err *e);
@@ -254,7 +257,7 @@ int service_check_asker(const struct service_who *who, struct err *e);
 int service_make(struct service *s, const struct making *m, struct record *ret, struct err *e);
 /* Each NAME=VALUE of args' environment: calls each. */
 int service_each_env(const json_t *args, int (*each)(void *ctx, const char *text, struct err *e), void *ctx, struct err *e);
-/* Numbers of a request, or the pool's. */
+/* Numbers of a request, also among its options, or the pool's. */
 int service_limits(const json_t *args, const struct conf_pool *p, uint64_t *ret_memory, uint64_t *ret_cpu, struct err *e);
 
 /* ---- release.c ---- */
@@ -300,6 +303,22 @@ int service_pool_image(struct service *s, const struct conf_pool *p, const char 
 
 /* A sandbox that was seen to have stopped by itself. */
 int service_note_stopped(struct service *s, const char *name, struct err *e);
+
+/* ---- chosen.c ---- */
+
+/*
+ * Sets m->pool, m->what and m->chosen. pool is the maker's copy, which gets the image that
+ * m->args name. ERR_INVALID, ERR_DENIED as createargs_read().
+ */
+int chosen_read(struct making *m, struct conf_pool *pool, struct err *e);
+/* Writes it down in the record that is made for m. ERR_LIMIT. */
+int chosen_note(struct record *r, const struct making *m, struct err *e);
+/* Adds what was chosen for an earlier sandbox to the arguments for the next. */
+void chosen_add(json_t *args, const struct record *from);
+/* The user that was chosen, or NULL. */
+const char *chosen_user(const struct record *r);
+/* When its image may be fetched: "never" for one that a tenant chose. */
+const char *chosen_pull(const struct record *r, const struct conf_pool *pool);
 
 /* ---- given.c ---- */
 

@@ -60,6 +60,14 @@ int tenancy_check(struct service *s, const struct service_who *who, const json_t
 	return r;
 }
 
+/* The tenant sees and uses the sandbox by every route, as what it made itself. */
+static int save_owner(struct registry *reg, const struct record *r, const char *tenant, struct err *e)
+{
+	autojson json_t *owner = json_pack("{s:s}", "name", tenant);
+
+	return owner ? registry_save(reg, record_str(r, "container_id"), REGISTRY_OWNER, owner, e) : err_nomem(e);
+}
+
 int tenancy_promise(struct service *s, const struct service_who *who, const struct record *r, uint64_t memory_bytes, uint64_t cpu_milli,
 		    struct err *e)
 {
@@ -80,6 +88,8 @@ int tenancy_promise(struct service *s, const struct service_who *who, const stru
 	if (tenancy_open(s, &c, &reg, e) < 0)
 		return -1;
 	result = promise_change(&reg, record_str(r, "container_id"), &p, 0, NULL, e);
+	if (result == 0 && p.tenant[0])
+		result = save_owner(&reg, r, p.tenant, e);
 	registry_close(&reg);
 	return result;
 }

@@ -59,13 +59,15 @@ int workspace_make(struct service *s, const struct record *r, struct err *e)
 	return make_at(dir, name, e) < 0 ? -1 : workspace_bound(s, r, e);
 }
 
-/* As berth create reads it: the option, the image's own, the configuration's. */
+/* As berth create reads it: the option of the request, of the type, the image's own, the configuration's. */
 static int user_of(struct service *s, const struct record *r, const struct conf_pool *p, char ret[128], struct err *e)
 {
-	const char *line = p->options;
+	const char *line = p->options, *chosen = chosen_user(r);
 	struct image im;
 
-	ret[0] = '\0';
+	snprintf(ret, 128, "%s", chosen ? chosen : "");
+	if (chosen)
+		return 0;
 	for (; *line; line += strcspn(line, "\n"), line += *line == '\n')
 		if (!strncmp(line, "user=", 5))
 			snprintf(ret, 128, "%.*s", (int)strcspn(line + 5, "\n"), line + 5);

@@ -334,6 +334,11 @@ def test_warm_sandboxes_are_claimed_and_given_back():
             assert client.pools()["counts"]["claimed"] == 1
         fails(errors.NotFound, lambda: client.attach(box.id))
         assert error_of(lambda: client.claim("nosuch")).code in ("not-found", "invalid")
+        with client.claim("base", session="T", image="host", memory="40m", cpus=0.5, label={"a": "b"}, auto_stop="1h") as box:
+            seen = box.inspect()
+            assert seen["labels"]["a"] == "b" and seen["memory_limit_bytes"] == 40 << 20 and seen["cpu_limit_milli"] == 500, seen
+            assert seen["manager"]["session_ctx_id"] == "T" and seen["manager"]["auto_stop_ms"] == 3600000, seen
+        assert error_of(lambda: client.claim("base", nosuch="1")).code == "usage"
 
 
 def test_many_threads_share_a_client():

@@ -262,6 +262,10 @@ def test_a_container_of_one_door_is_the_others():
             assert a == of_b, (name, a, of_b)
         one, other = (json.loads(door("inspect", n, ok=True).stdout)[0] for n in ("mine", "theirs"))
         assert one.keys() == other.keys() and one["Config"].keys() == other["Config"].keys()
+        # berth says by which protocol they were made; Docker's clients see the labels that they gave
+        rows = {line.split()[1]: line for line in b.berth("ps", ok=True).out.splitlines()}
+        assert " docker " in rows["mine"] and " docker " in rows["theirs"], rows
+        assert one["Config"]["Labels"] == {"by": "b"} and d.good("GET", "/containers/json")[0]["Labels"] in ({"by": "a"}, {"by": "b"})
         door("exec", "theirs", "touch", "/tmp/x", ok=True)
         assert d.api("DELETE", "/containers/mine?force=1")[0] == 204 and "No such container" in door("inspect", "--type", "container", "mine", ok=1).stderr
         door("rm", "-f", "theirs", ok=True)

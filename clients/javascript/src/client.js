@@ -121,10 +121,15 @@ export class Berth {
   }
 
   async claim(pool, given = {}) {
-    const { session, env, memory, cpus, name, signal } = options(given, "session", "env", "memory", "cpus", "name");
+    const { session, image, command, storagePath, autoStop, autoArchive, autoDelete, env, cpus, signal, ...more } = given;
+    const pairs = Array.isArray(env) ? undefined : env;
+    const { memory, name, pull, ...words } = wordsOf(pairs ? more : { ...more, env });
     const got = await this.link.call("claim", {
-      sandbox_type: pool, environment: env && Object.keys(env).length ? env : undefined, memory, cpus, name,
-      meta: session ? { session_ctx_id: session } : undefined,
+      sandbox_type: pool, environment: pairs && Object.keys(pairs).length ? pairs : undefined, memory,
+      cpus: cpus === undefined || cpus === null ? undefined : Number(cpus), name, pull,
+      meta: session ? { session_ctx_id: session } : undefined, image, command: command?.length ? [...command] : undefined,
+      storage_path: storagePath, auto_stop: autoStop, auto_archive: autoArchive, auto_delete: autoDelete,
+      options: Object.keys(words).length ? words : undefined,
     }, signal);
     return new Sandbox(this, String(got.sandbox), String(got.identity), true, String(got.identity));
   }

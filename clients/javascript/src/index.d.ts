@@ -221,13 +221,15 @@ export class Berth {
   pools(options?: Abortable): Promise<Entry>;
   claim(
     pool?: string,
-    options?: Abortable & {
+    options?: CreateOptions & {
       session?: string;
-      env?: Readonly<Record<string, string>>;
-      memory?: string;
-      cpus?: number;
-      name?: string;
-    }
+      image?: string;
+      command?: readonly string[];
+      storagePath?: string;
+      autoStop?: string;
+      autoArchive?: string;
+      autoDelete?: string;
+    },
   ): Promise<Sandbox>;
   release(sandbox: string, options?: Abortable & { discard?: boolean }): Promise<void>;
   heartbeat(session: string, options?: Abortable): Promise<void>;

@@ -132,15 +132,25 @@ class Berth:
         """What the manager has: its pools, states, sessions."""
         return self._link.call("pools", {})
 
-    def claim(self, pool: Optional[str] = None, *, session: Optional[str] = None, env: Optional[Mapping[str, str]] = None,
-              memory: Optional[str] = None, cpus: Optional[float] = None, name: Optional[str] = None) -> "Sandbox":
+    def claim(self, pool: Optional[str] = None, *, session: Optional[str] = None, image: Optional[str] = None,
+              command: Optional[Sequence[str]] = None, storage_path: Optional[str] = None, auto_stop: Optional[str] = None,
+              auto_archive: Optional[str] = None, auto_delete: Optional[str] = None,
+              **options: "Unpack[CreateOptions]") -> "Sandbox":
         """
         A warm sandbox of [pool.NAME], or a new one of that kind.  It is released at the end of a `with`.  One of a
-        session ends with the session's lease, unless heartbeat() renews it.
+        session ends with the session's lease, unless heartbeat() renews it.  With an image, a command, or options of
+        create() other than env, memory, cpus and name it is a new one.  storage_path is where its workspace is stored
+        and comes from; auto_* are times without use, such as "15m".
         """
+        cpus = options.pop("cpus", None)
+        env = options.pop("env") if isinstance(options.get("env"), Mapping) else None
+        words = words_of(options)
         got = self._link.call("claim", {
-            "sandbox_type": pool, "environment": dict(env) if env else None, "memory": memory, "cpus": cpus, "name": name,
-            "meta": {"session_ctx_id": session} if session else None})
+            "sandbox_type": pool, "environment": dict(env) if env else None, "memory": words.pop("memory", None),
+            "cpus": None if cpus is None else float(cpus), "name": words.pop("name", None), "pull": words.pop("pull", None),
+            "meta": {"session_ctx_id": session} if session else None, "image": image, "command": list(command) if command else None,
+            "storage_path": storage_path, "auto_stop": auto_stop, "auto_archive": auto_archive, "auto_delete": auto_delete,
+            "options": words or None})
         return Sandbox(self, str(got["sandbox"]), str(got["identity"]), owned=True, identity=str(got["identity"]))
 
     def release(self, sandbox: str, *, discard: bool = False) -> None:

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* args - the command line of a berth program that a request asks for. */
-#ifndef BERTH_MANAGER_API_ARGS_H
-#define BERTH_MANAGER_API_ARGS_H
+#ifndef BERTH_MANAGER_SERVICE_ARGS_H
+#define BERTH_MANAGER_SERVICE_ARGS_H
 
 #include "base/err.h"
 #include "base/json.h"
 
-#define ARGS_MAX 256
+#define ARGS_MAX 512
 
 struct args {
-	char *v[ARGS_MAX];	/* ends with a NULL while it is zeroed at birth */
+	char *v[ARGS_MAX]; /* ends with a NULL while it is zeroed at birth */
 	size_t n;
 };
 

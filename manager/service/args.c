@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "manager/api/args.h"
+#include "manager/service/args.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ int args_option(struct args *a, const char *name, const json_t *v, struct err *e
 
 	/* NAME alone takes the caller's value, and the caller of berth is berthd */
 	if (!strcmp(name, "env") && (!json_is_string(v) || !strchr(json_string_value(v), '=')))
-		return err_set(e, ERR_INVALID, "body.options.env holds something else than NAME=VALUE");
+		return err_set(e, ERR_INVALID,
+			       "body.options.env holds something else than NAME=VALUE");
 	if (json_is_false(v))
 		return 0;
 	if (json_is_true(v))
@@ -51,7 +52,7 @@ int args_strings(struct args *a, const json_t *list, struct err *e)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(list, i, one)
+	json_array_foreach (list, i, one)
 		if (args_add(a, json_string_value(one), e) < 0)
 			return -1;
 	return 0;
@@ -71,13 +72,15 @@ int args_options(struct args *a, json_t *options, struct err *e)
 	json_t *v, *one;
 	size_t i;
 
-	json_object_foreach(options, name, v) {
-		if (!name[0] || name[0] == '-' || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")] || !strcmp(name, "json") ||
-		    !strcmp(name, "name") || !strcmp(name, "help"))
-			return err_set(e, ERR_INVALID, "a name among the options is not an option of this command");
+	json_object_foreach (options, name, v) {
+		if (!name[0] || name[0] == '-' ||
+		    name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")] ||
+		    !strcmp(name, "json") || !strcmp(name, "name") || !strcmp(name, "help"))
+			return err_set(e, ERR_INVALID,
+				       "a name among the options is not an option of this command");
 		if (!json_is_array(v) && args_option(a, name, v, e) < 0)
 			return -1;
-		json_array_foreach(v, i, one)
+		json_array_foreach (v, i, one)
 			if (args_option(a, name, one, e) < 0)
 				return -1;
 	}

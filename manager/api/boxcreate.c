@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manager/api/boxcreate.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "manager/api/api.h"
+#include "manager/api/route_manager.h"
+#include "manager/service/createargs.h"
+#include "manager/service/service.h"
+
+/* ---- one of its own ---------------------------------------------------------------- */
+
+static int forget_again(struct http_request *rq, const char *id)
+{
+	const char *argv[] = {"berth", "rm", "--force", "--json", id, NULL};
+	struct err ignored;
+
+	return spawn_berth(rq, argv, 1, -1, NULL, &ignored);
+}
+
+static int create_words(struct http_request *rq, const json_t *body, const char *name,
+			struct args *a, struct err *e)
+{
+	static const char *const verb[] = {"berth", "create", "--json", NULL};
+	struct config c;
+	struct createargs what = {.tenant = http_who(rq)->admin ? NULL : http_who(rq)->name};
+
+	api_config(api_of(rq), &c);
+	what.image = c.image;
+	what.pull = c.registry_pull;
+	if (createargs_read(&what, body, e) < 0 || args_words(a, verb, e) < 0 ||
+	    (name && name[0] && (args_add(a, "--name", e) < 0 || args_add(a, name, e) < 0)))
+		return -1;
+	return createargs_add(a, &what, e);
+}
+
+static json_t *create(struct http_request *rq, const json_t *body, struct args *a, struct err *e)
+{
+	const char *name = NULL, *id;
+	json_t *made;
+
+	if (json_get_str(body, "name", &name, "body", e) < 0 ||
+	    create_words(rq, body, name, a, e) < 0)
+		return NULL;
+	made = spawn_json(rq, (const char *const *)a->v, 1, e);
+	if (!made && name)
+		box_name_taken(rq, name, e);
+	id = json_string_value(json_object_get(made, "id"));
+	if (!id) {
+		if (made)
+			err_set(e, ERR_INTERNAL, "berth create gave no id");
+		json_decref(made);
+		return NULL;
+	}
+	http_audit(rq, "id", id);
+	/* no client would ever learn its id */
+	if (http_wait(rq, -1, 0, 0, e) < 0) {
+		forget_again(rq, id);
+		json_decref(made);
+		return NULL;
+	}
+	atomic_fetch_add(&api_of(rq)->creates, 1);
+	return made;
+}
+
+json_t *api_create(struct http_request *rq, const json_t *body, struct err *e)
+{
+	struct args a = {.n = 0};
+	json_t *made = create(rq, body, &a, e);
+
+	args_release(&a);
+	return made;
+}
+
+/* ---- one that the manager keeps -------------------------------------------------- */
+
+static const char *const manager_members[] = {
+	"session", "sandbox_type", "storage_path", "auto_stop", "auto_archive", "auto_delete",
+};
+
+static int is_managers(const json_t *body)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(manager_members); i++)
+		if (json_object_get(body, manager_members[i]))
+			return 1;
+	return 0;
+}
+
+/* The arguments of service_create(), where a session is a part of "meta". */
+static json_t *manager_args(const json_t *body)
+{
+	json_t *args = json_copy((json_t *)(size_t)body),
+	       *session = json_object_get(args, "session");
+
+	if (session)
+		json_object_set_new(args, "meta", json_pack("{s:O}", "session_ctx_id", session));
+	json_object_del(args, "session");
+	return args;
+}
+
+static int make_managed(struct http_request *rq, struct err *e)
+{
+	struct service_who who = manager_who(rq);
+	autojson json_t *args = manager_args(http_json(rq)), *info = NULL;
+	const char *given = json_string_value(json_object_get(args, "name"));
+	char name[65];
+
+	if (!manager_of(rq))
+		return err_set(e, ERR_UNSUPPORTED, "this berthd serves without its manager");
+	if (!args)
+		return err_nomem(e);
+	if (service_create(manager_of(rq), &who, args, 0, name, e) < 0)
+		return -1;
+	http_audit(rq, "sandbox", name);
+	info = service_info(manager_of(rq), &who, name, e);
+	return info ? http_reply_json(rq, 0,
+				      json_pack("{s:O,s:s,s:O}", "id",
+						json_object_get(info, "container_id"), "name",
+						given ? given : name, "session",
+						json_object_get(info, "session_ctx_id")),
+				      e) :
+		      -1;
+}
+
+int boxcreate_post(struct http_request *rq, struct err *e)
+{
+	json_t *made;
+
+	if (is_managers(http_json(rq)))
+		return make_managed(rq, e);
+	made = api_create(rq, http_json(rq), e);
+	return made ? http_reply_json(rq, 0, made, e) : -1;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * createargs - the body of a request for a sandbox as the words of berth create.
+ *
+ * Each face of berthd that makes sandboxes has these members in its body, or translates its own
+ * to them: "image", "pull", "options" (those of berth create by their long names) and "command".
+ * This is the one place that reads them and that says what a tenant may ask for (S19).
+ */
+#ifndef BERTH_MANAGER_SERVICE_CREATEARGS_H
+#define BERTH_MANAGER_SERVICE_CREATEARGS_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "manager/service/args.h"
+
+struct createargs {
+	const char *image, *pull;  /* the defaults, which the body replaces */
+	const char *tenant;        /* who asks; NULL: an administrator */
+	json_t *options, *command; /* borrowed from the body; NULL: none */
+};
+
+/*
+ * Reads body, which may be NULL. ERR_INVALID: a member has the wrong type; ERR_DENIED: it needs an
+ * administrator. c->pull is "never" for a tenant.
+ */
+int createargs_read(struct createargs *c, const json_t *body, struct err *e);
+/* Whether the body of a request chooses anything of that. */
+int createargs_are_given(const json_t *body);
+/*
+ * Adds "--pull=...", the options, --tenant for a tenant, the image and the command. ERR_INVALID: a
+ * name among the options is none; ERR_LIMIT: too many words.
+ */
+int createargs_add(struct args *a, const struct createargs *c, struct err *e);
+
+#endif
