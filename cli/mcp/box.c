@@ -21,16 +21,10 @@ struct mcp_box *box_find(struct mcp *m, const char *name)
 }
 
 /* --image's own options are for --image; another image takes them, too: they are the policy. */
-static int make(struct mcp *m, struct mcp_box *b, struct err *e)
+static json_t *of_image(const struct mcp *m, const char *image)
 {
-	json_t *rq = json_pack("{s:s,s:s,s:O}", "op", "create", "image", b->image, "options",
-			       m->config.options);
-
-	b->request = backend_send(m, rq, e);
-	if (!b->request)
-		return -1;
-	b->state = BOX_MAKING;
-	return 0;
+	return json_pack("{s:s,s:s,s:O}", "op", "create", "image", image, "options",
+			 m->config.options);
 }
 
 static unsigned count(const struct mcp *m)
@@ -53,8 +47,11 @@ void box_begin(struct mcp *m)
 	snprintf(b->id, sizeof(b->id), "%s", m->config.sandbox);
 }
 
-static struct mcp_box *add(struct mcp *m, const char *name, const char *image, struct err *e)
+/* rq, which it consumes, makes it. */
+static struct mcp_box *add(struct mcp *m, const char *name, const char *image, json_t *rq,
+			   struct err *e)
 {
+	autojson json_t *own = rq;
 	struct mcp_box *b = NULL;
 	size_t i;
 
@@ -75,10 +72,10 @@ static struct mcp_box *add(struct mcp *m, const char *name, const char *image, s
 	*b = (struct mcp_box){ 0 };
 	snprintf(b->name, sizeof(b->name), "%s", name);
 	snprintf(b->image, sizeof(b->image), "%s", image);
-	if (make(m, b, e) < 0) {
-		b->state = BOX_FREE;
+	b->request = backend_send(m, json_incref(own), e);
+	if (!b->request)
 		return NULL;
-	}
+	b->state = BOX_MAKING;
 	return b;
 }
 
@@ -98,7 +95,7 @@ struct mcp_box *box_take(struct mcp *m, const char *name, struct err *e)
 			name);
 		return NULL;
 	}
-	return add(m, name, m->config.image, e);
+	return add(m, name, m->config.image, of_image(m, m->config.image), e);
 }
 
 static int is_allowed(const struct mcp *m, const char *image)
@@ -114,25 +111,16 @@ static int is_allowed(const struct mcp *m, const char *image)
 	return 0;
 }
 
-struct mcp_box *box_create(struct mcp *m, const char *name, const char *image, struct err *e)
+/* The name of a further one: what the call says, or in chosen one of ours. */
+static const char *choose_name(struct mcp *m, const char *name, char chosen[65], struct err *e)
 {
-	char chosen[65];
 	unsigned i = 1;
 
-	if (!image)
-		image = m->config.image;
-	if (!image || !is_allowed(m, image) || strlen(image) >= sizeof(m->boxes[0].image)) {
-		err_set(e, ERR_DENIED,
-			"image '%.80s' is not offered here; hint: leave image out, "
-			"or start berth mcp with --allow-image",
-			image ? image : "");
-		return NULL;
-	}
 	if (!*name) {
 		do
-			snprintf(chosen, sizeof(chosen), "sandbox%u", ++i);
+			snprintf(chosen, 65, "sandbox%u", ++i);
 		while (box_find(m, chosen));
-		name = chosen;
+		return chosen;
 	}
 	if (!path_is_name(name) || strlen(name) > 64) {
 		err_set(e, ERR_INVALID, "'%.64s' is not a name of a sandbox; hint: a-z 0-9 _ . -",
@@ -146,7 +134,50 @@ struct mcp_box *box_create(struct mcp *m, const char *name, const char *image, s
 			name);
 		return NULL;
 	}
-	return add(m, name, image, e);
+	return name;
+}
+
+struct mcp_box *box_create(struct mcp *m, const char *name, const char *image, struct err *e)
+{
+	char chosen[65];
+
+	if (!image)
+		image = m->config.image;
+	if (!image || !is_allowed(m, image) || strlen(image) >= sizeof(m->boxes[0].image)) {
+		err_set(e, ERR_DENIED,
+			"image '%.80s' is not offered here; hint: leave image out, "
+			"or start berth mcp with --allow-image",
+			image ? image : "");
+		return NULL;
+	}
+	name = choose_name(m, name, chosen, e);
+	return name ? add(m, name, image, of_image(m, image), e) : NULL;
+}
+
+struct mcp_box *box_fork(struct mcp *m, const char *of, const json_t *arguments, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(arguments, "name"));
+	const struct mcp_box *from = box_find(m, *of ? of : DEFAULT_NAME);
+	char chosen[65];
+	json_t *rq;
+
+	if (!from || from->state != BOX_READY || from->request) {
+		of = *of ? of : DEFAULT_NAME;
+		if (from)
+			err_set(e, ERR_BUSY, "sandbox '%.64s' is being made or removed", of);
+		else
+			err_set(e, ERR_NOT_FOUND,
+				"this connection has no sandbox '%.64s'; hint: "
+				"sandbox_list names them, sandbox_create makes one",
+				of);
+		return NULL;
+	}
+	name = choose_name(m, name ? name : "", chosen, e);
+	if (!name)
+		return NULL;
+	rq = json_pack("{s:s,s:s,s:O*}", "op", "fork", "sandbox", from->id, "checkpoint",
+		       json_object_get(arguments, "checkpoint"));
+	return add(m, name, from->image, rq, e);
 }
 
 void box_forget(struct mcp_box *b)
@@ -156,7 +187,9 @@ void box_forget(struct mcp_box *b)
 
 void box_answer(struct mcp *m, struct mcp_box *b, json_t *answer)
 {
-	const char *id = json_string_value(json_object_get(answer, "sandbox"));
+	const json_t *fork = json_array_get(json_object_get(answer, "forks"), 0);
+	const char *id = fork ? json_string_value(json_object_get(fork, "id")) :
+				json_string_value(json_object_get(answer, "sandbox"));
 	struct err e = { 0 };
 
 	b->request = 0;
@@ -172,7 +205,7 @@ void box_answer(struct mcp *m, struct mcp_box *b, json_t *answer)
 		call_box_ready(m, b, NULL);
 		return;
 	}
-	json_take_error(json_object_get(answer, "error"), ERR_INTERNAL, "berth create", &e);
+	json_take_error(json_object_get(answer, "error"), ERR_INTERNAL, "berth stdio", &e);
 	call_box_ready(m, b, &e);
 	box_forget(b);
 }

@@ -177,6 +177,8 @@ void box_begin(struct mcp *m);
 struct mcp_box *box_take(struct mcp *m, const char *name, struct err *e);
 /* A further one; name "" for one of our choosing, image NULL for the default one. */
 struct mcp_box *box_create(struct mcp *m, const char *name, const char *image, struct err *e);
+/* One with the files of the sandbox that of names, by the arguments "checkpoint" and "name". */
+struct mcp_box *box_fork(struct mcp *m, const char *of, const json_t *arguments, struct err *e);
 struct mcp_box *box_find(struct mcp *m, const char *name);
 /* The answer to the request of b. */
 void box_answer(struct mcp *m, struct mcp_box *b, json_t *answer);

@@ -23,6 +23,7 @@ static int begin_command(struct mcp *m, struct mcp_call *c, struct err *e)
 			       json_object_get(c->arguments, "command"));
 
 	toolparts_copy(rq, c->arguments, "workdir", "user", "stdin");
+	toolparts_copy(rq, c->arguments, "checkpoint", NULL, NULL);
 	toolparts_env(rq, c->arguments);
 	if (toolparts_timeout(m, c, rq, e) < 0) {
 		json_decref(rq);
@@ -78,7 +79,7 @@ static int begin_shell(struct mcp *m, struct mcp_call *c, struct err *e)
 	if (!json_object_get(c->arguments, "command"))
 		return err_set(e, ERR_INVALID, "neither \"command\" nor \"close\" given");
 	rq = json_pack("{s:s,s:O}", "op", "sh", "text", json_object_get(c->arguments, "command"));
-	toolparts_copy(rq, c->arguments, "session", NULL, NULL);
+	toolparts_copy(rq, c->arguments, "session", "checkpoint", NULL);
 	if (toolparts_timeout(m, c, rq, e) < 0) {
 		json_decref(rq);
 		return -1;
@@ -249,6 +250,17 @@ static int answer_document(struct mcp *m, struct mcp_call *c, json_t *a)
 	return 0;
 }
 
+/* ---- checkpoints ---- */
+
+static int begin_time(struct mcp *m, struct mcp_call *c, struct err *e)
+{
+	const char *tool = c->tool->name;
+	json_t *rq = json_pack("{s:s}", "op", strcmp(tool, "checkpoint_list") ? tool : "checkpoints");
+
+	toolparts_copy(rq, c->arguments, "name", "to", "steps");
+	return call_send(m, c, rq, e);
+}
+
 /* ---- sandboxes ---- */
 
 static json_t *box_facts(const struct mcp_box *b)
@@ -266,6 +278,21 @@ static int begin_create(struct mcp *m, struct mcp_call *c, struct err *e)
 
 	if (!c->box) {
 		c->box = box_create(m, name ? name : "", image, e);
+		c->waits = !!c->box;
+		return c->box ? 0 : -1;
+	}
+	snprintf(text, sizeof(text), "made sandbox %s", c->box->name);
+	call_finish(m, c, text, strlen(text), box_facts(c->box), 0);
+	return 0;
+}
+
+static int begin_fork(struct mcp *m, struct mcp_call *c, struct err *e)
+{
+	const char *of = json_string_value(json_object_get(c->arguments, "sandbox"));
+	char text[200];
+
+	if (!c->box) {
+		c->box = box_fork(m, of ? of : "", c->arguments, e);
 		c->waits = !!c->box;
 		return c->box ? 0 : -1;
 	}
@@ -333,9 +360,13 @@ static const struct mcp_tool tools[] = {
 	{ "read_file", begin_read, answer_read, 1, 0 },
 	{ "write_file", begin_write, answer_write, 1, 0 },
 	{ "list_directory", begin_list, answer_list, 1, 0 },
+	{ "checkpoint", begin_time, answer_document, 1, 0 },
+	{ "checkpoint_list", begin_time, answer_document, 1, 0 },
+	{ "undo", begin_time, answer_document, 1, 0 },
 	{ "network_rules", begin_network, answer_document, 1, 0 },
 	{ "network_change", begin_network_change, answer_document, 1, 1 },
 	{ "sandbox_create", begin_create, NULL, 0, 0 },
+	{ "sandbox_fork", begin_fork, NULL, 0, 0 },
 	{ "sandbox_list", begin_boxes, NULL, 0, 0 },
 	{ "sandbox_remove", begin_remove, answer_remove, 0, 0 },
 };

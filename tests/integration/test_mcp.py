@@ -233,6 +233,40 @@ def test_further_sandboxes_are_apart_and_bounded(s):
     assert [x["id"] for x in mine] == [x["id"] for x in sandboxes()]
 
 
+@server("--max-sandboxes", "3")
+def test_a_model_takes_its_last_command_back_and_forks(s):
+    assert "no checkpoint" in s.call("undo")["content"][0]["text"]
+    s.call("write_file", path="/root/work/notes", content="a day's work")
+    if os.path.isdir(os.path.join(b.root(), "state", "sandboxes", sandboxes()[0]["id"], "writable")):
+        raise b.skip("the state directory has project quotas")
+    r = s.call("run_command", command="rm -rf /root/work; echo done", checkpoint=True)
+    assert r["structuredContent"]["stdout"] == "done\n", r
+    assert s.call("read_file", path="/root/work/notes")["isError"]
+    r = s.call("undo")["structuredContent"]
+    assert r["checkpoint"] == "k1", r
+    assert s.call("read_file", path="/root/work/notes")["content"][0]["text"] == "a day's work"
+    r = s.call("checkpoint", name="clean")["structuredContent"]
+    assert (r["checkpoint"], r["name"]) == ("k2", "clean"), r
+    s.call("shell", command="rm -r /root/work; cd /", checkpoint=True)
+    made = s.call("checkpoint_list")["structuredContent"]
+    assert made["checkpoints"][-1]["before_command"] is True and made["head"] == made["checkpoints"][-1]["id"], made
+    # a fork of an earlier state, beside the first
+    r = s.call("sandbox_fork", checkpoint="clean", name="twin")["structuredContent"]
+    assert r["sandbox"] == "twin" and r["ready"], r
+    assert s.call("read_file", path="/root/work/notes", sandbox="twin")["content"][0]["text"] == "a day's work"
+    assert s.call("read_file", path="/root/work/notes")["isError"]
+    assert s.call("undo", to="clean")["structuredContent"]["checkpoint"] == "k2"
+    assert not s.call("read_file", path="/root/work/notes")["isError"]
+    assert s.call("sandbox_fork")["structuredContent"]["sandbox"] == "sandbox2"
+    for bad in ({}, {"sandbox": "none"}, {"name": "twin"}, {"name": "../x"}):
+        assert s.call("sandbox_fork", **bad)["isError"], bad
+    for tool, bad in (("undo", {"to": "none"}), ("undo", {"to": "k1", "steps": 1}), ("checkpoint", {"name": "k9"})):
+        assert s.call(tool, **bad)["isError"], bad
+    s.call("sandbox_remove", sandbox="twin")
+    assert "none" in s.call("sandbox_fork", checkpoint="none")["content"][0]["text"]
+    assert len(sandboxes()) == 2
+
+
 def test_a_sandbox_that_is_there_is_used_and_kept():
     box = b.berth("create", "host", ok=True).out.strip()
     s = Server("--sandbox", box)
@@ -350,6 +384,8 @@ def test_a_sandbox_that_is_being_made_at_the_end_is_removed():
 def test_a_server_that_is_killed_leaves_no_sandbox():
     s = Server("--owner-grace", "100ms")
     s.call("run_command", command="true")
+    if os.path.isfile(os.path.join(b.root(), "state", "sandboxes", sandboxes()[0]["id"], "writable.img")):
+        assert not s.call("sandbox_fork")["isError"]
     s.p.kill()
     s.p.wait()
     b.wait_for(lambda: sandboxes() == [], 20, "the removal of the sandbox")
