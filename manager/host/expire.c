@@ -17,9 +17,11 @@ int expire_is_over(const json_t *record)
 	return (at > 0 && (uint64_t)at <= clock_wall_ms()) || (owner[0] && procid_has_ended(owner));
 }
 
+/* One that was not started yet has no end at which it would go. */
 static int expire_is_due(const json_t *record)
 {
-	return record_auto_remove(record) || expire_is_over(record);
+	return (record_auto_remove(record) && record_status(record) != RECORD_CREATED) ||
+	       expire_is_over(record);
 }
 
 /* Names first, work later: a list holds nothing. */

@@ -130,6 +130,15 @@ def test_a_time_to_live_holds_over_a_restart_and_can_be_changed():
     assert "cleared 1" in b.berth("gc", ok=True).out and gone(other)
 
 
+def test_one_that_was_not_started_yet_is_not_over():
+    box = b.berth("create", "--no-start", "--auto-remove", "--disk", "16m", "host", ok=True).out.strip()
+    b.berth("gc", ok=True)
+    assert listed()[box]["status"] == "created"
+    b.berth("start", box, ok=True)
+    b.berth("stop", box, ok=True)
+    b.wait_for(lambda: gone(box), 20, "its removal")
+
+
 def test_auto_remove_takes_it_away_however_it_stops():
     stopped, idle, killed, restarted = (create("--auto-remove", *more) for more in ((), ("--idle-timeout", "300ms"), (), ()))
     assert inspect(stopped)["auto_remove"] is True
