@@ -42,6 +42,9 @@ class Disk:
         return self
 
     def __exit__(self, *_):
+        # a loop device keeps its scheduler, and BFQ makes its next user wait for 8 ms at a time
+        with open(self.scheduler, "w") as f:
+            f.write("none")
         subprocess.run(["umount", self.top], check=True)
         subprocess.run(["losetup", "--detach", self.device], check=True)
 
