@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "cli/docker/verbs.h"
 #include "cli/live/lifecycle.h"
+#include "cli/live/resident.h"
 #include "manager/engine/host.h"
 #include "manager/engine/id.h"
 #include "manager/engine/image.h"
@@ -83,31 +84,6 @@ static char **words_of(const json_t *words)
 	return argv;
 }
 
-/* The sandbox and the file beside it, not started yet. */
-static int make(const struct door_args *a, struct sandbox_ref *s, struct engine_create *c,
-		json_t *body, struct err *e)
-{
-	const char *name = door_value(a, "name");
-	autofree char **words = NULL;
-
-	if (engine_create_name(c, name ? name : "", e) < 0 || engine_create_read(c, body, e) < 0 ||
-	    have_image(a, &s->config, e) < 0 || engine_host_directories(c->directories, e) < 0)
-		return -1;
-	if (door_make_volumes(c->volumes, e) < 0)
-		return -1;
-	words = words_of(c->words);
-	if (!words)
-		return err_nomem(e);
-	if (lifecycle_create(s, c->name, words, e) < 0)
-		return c->called[0] && e->code == ERR_EXISTS ?
-			       engine_host_name_taken(&s->registry, c->called, e) :
-			       -1;
-	if (engine_host_save(&s->registry, s->id, c, body, e) < 0)
-		return -1;
-	tell_warnings(c);
-	return 0;
-}
-
 /* --cidfile must not be there before, and has the whole id. */
 static int write_cidfile(const char *path, const char *id, struct err *e)
 {
@@ -130,27 +106,75 @@ static int check_cidfile(const char *path, struct err *e)
 		       0;
 }
 
-static int create(const struct door_args *a, struct sandbox_ref *s, json_t **ret_body,
+struct making {
+	const struct door_args *a;
+	struct sandbox_ref *s;
+	struct engine_create *c;
+	json_t *body;
+};
+
+/* What is beside the sandbox is there before anybody can see it, or it runs. */
+static int put_beside(void *ctx, const struct claim *claim, struct err *e)
+{
+	const struct making *m = ctx;
+	const char *cidfile = door_value(m->a, "cidfile");
+	char id[ENGINE_ID];
+
+	if (engine_host_write(&m->s->registry, claim->id, m->c, m->body, e) < 0)
+		return -1;
+	tell_warnings(m->c);
+	if (!cidfile)
+		return 0;
+	engine_id(claim->id, id);
+	return write_cidfile(cidfile, id, e);
+}
+
+static int make(struct making *m, int starts, struct err *e)
+{
+	const char *name = door_value(m->a, "name");
+	struct resident_whose whose = {
+		.tenant = "",
+		.no_start = !starts,
+		.awaited = !door_on(m->a, "detach"),
+		.fill = put_beside,
+		.ctx = m,
+	};
+	autofree char **words = NULL;
+
+	if (engine_create_name(m->c, name ? name : "", e) < 0 ||
+	    engine_create_read(m->c, m->body, e) < 0 || have_image(m->a, &m->s->config, e) < 0 ||
+	    engine_host_directories(m->c->directories, e) < 0 ||
+	    door_make_volumes(m->c->volumes, e) < 0)
+		return -1;
+	words = words_of(m->c->words);
+	if (!words)
+		return err_nomem(e);
+	whose.name = m->c->name;
+	if (lifecycle_create(m->s, &whose, words, e) == 0)
+		return 0;
+	return m->c->called[0] && e->code == ERR_EXISTS ?
+		       engine_host_name_taken(&m->s->registry, m->c->called, e) :
+		       -1;
+}
+
+/* starts: nothing is left of it if it cannot be started. */
+static int create(const struct door_args *a, struct sandbox_ref *s, int starts, json_t **ret_body,
 		  struct err *e)
 {
-	const char *cidfile = door_value(a, "cidfile");
 	struct engine_create c = { 0 };
+	struct making m = { a, s, &c, NULL };
 	struct engine_rules rules;
-	char id[ENGINE_ID];
 	int r;
 
-	*ret_body = door_body(a, e);
-	if (!*ret_body || check_cidfile(cidfile, e) < 0 || sandbox_ref_registry(s, e) < 0 ||
-	    rules_of(&s->config, &rules, e) < 0)
+	m.body = *ret_body = door_body(a, e);
+	if (!*ret_body || check_cidfile(door_value(a, "cidfile"), e) < 0 ||
+	    sandbox_ref_registry(s, e) < 0 || rules_of(&s->config, &rules, e) < 0)
 		return -1;
 	r = engine_create_init(&c, &rules, e);
 	if (r == 0)
-		r = make(a, s, &c, *ret_body, e);
+		r = make(&m, starts, e);
 	engine_create_release(&c);
-	if (r < 0 || !cidfile)
-		return r;
-	engine_id(s->id, id);
-	return write_cidfile(cidfile, id, e);
+	return r;
 }
 
 /* ---- run ------------------------------------------------------------------------------------- */
@@ -183,15 +207,6 @@ static struct door_join join_of(const struct door_args *a)
 	return j;
 }
 
-/* One with --rm goes when its start fails, as it would at its end. */
-static void give_up(const struct door_args *a, struct sandbox_ref *s)
-{
-	struct err ignored;
-
-	if (s->id[0] && door_on(a, "rm"))
-		lifecycle_remove(&s->registry, s->id, 1, &ignored);
-}
-
 static int run_error(const struct err *e)
 {
 	const char *hint = strstr(e->msg, "; hint: ");
@@ -213,11 +228,7 @@ static int run_joined(const struct door_args *a, struct sandbox_ref *s, int *ret
 {
 	const struct door_join j = join_of(a);
 
-	if (door_start_it(s, 1, e) < 0) {
-		give_up(a, s);
-		return -1;
-	}
-	if (door_join(s, &j, ret_status, e) < 0)
+	if ((s->kept && door_start_it(s, 1, e) < 0) || door_join(s, &j, ret_status, e) < 0)
 		return -1;
 	if (door_on(a, "rm") && *ret_status >= 0)
 		door_await_removal(s);
@@ -228,18 +239,14 @@ static int run_joined(const struct door_args *a, struct sandbox_ref *s, int *ret
 	return 0;
 }
 
-static int run_detached(const struct door_args *a, struct sandbox_ref *s, struct err *e)
+static int run_detached(struct sandbox_ref *s, struct err *e)
 {
 	char id[ENGINE_ID];
 
 	engine_id(s->id, id);
-	if (door_start_it(s, 0, e) == 0)
-		return printf("%s\n", id) < 0;
-	/* it stays, as docker's does, but with --rm; then its id is of use, too */
-	if (!door_on(a, "rm"))
-		printf("%s\n", id);
-	give_up(a, s);
-	return -1;
+	/* if it cannot be started it stays, as docker's does: then its id is of use, too */
+	printf("%s\n", id);
+	return s->kept ? door_start_it(s, 0, e) : 0;
 }
 
 int door_run_main(const struct command *self, int argc, char **argv)
@@ -257,9 +264,10 @@ int door_run_main(const struct command *self, int argc, char **argv)
 		   !isatty(STDIN_FILENO)) {
 		status = door_say(1, "the input device is not a TTY");
 	} else {
-		r = create(&a, &s, &body, &e);
+		/* one with --rm goes when its start fails, as it would at its end */
+		r = create(&a, &s, door_on(&a, "rm"), &body, &e);
 		if (r == 0)
-			r = door_on(&a, "detach") ? run_detached(&a, &s, &e) :
+			r = door_on(&a, "detach") ? run_detached(&s, &e) :
 						    run_joined(&a, &s, &status, &e);
 		if (r < 0)
 			status = run_error(&e);
@@ -285,7 +293,7 @@ int door_create_main(const struct command *self, int argc, char **argv)
 	sandbox_ref_init(&s);
 	if (!door_parse(&a, self, argc, argv, 1, -1)) {
 		status = a.status;
-	} else if (create(&a, &s, &body, &e) < 0) {
+	} else if (create(&a, &s, 0, &body, &e) < 0) {
 		status = door_error(&e);
 	} else {
 		engine_id(s.id, id);

@@ -14,6 +14,7 @@
 #include "cli/live/follow.h"
 #include "cli/live/lifecycle.h"
 #include "manager/engine/id.h"
+#include "manager/host/forget.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
 #include "manager/keeper/wire.h"
@@ -39,19 +40,43 @@ int door_start_it(struct sandbox_ref *s, unsigned awaited, struct err *e)
 	return 0;
 }
 
+/*
+ * The keeper closes our connection when nothing of the run is left, and the kernel does when the
+ * keeper was killed.
+ */
+static void await_keeper(struct sandbox_ref *s, int timeout_ms)
+{
+	struct pollfd p = { .fd = s->sock };
+
+	if (s->sock < 0)
+		return;
+	while (poll(&p, 1, timeout_ms) < 0 && errno == EINTR)
+		;
+	fd_close(&s->sock);
+}
+
+static int is_left(const struct sandbox_ref *s)
+{
+	return path_has(s->registry.kept_fd, s->id) || path_has(s->registry.sandboxes_fd, s->id);
+}
+
 void door_await_removal(struct sandbox_ref *s)
 {
-	while (path_has(s->registry.kept_fd, s->id) || path_has(s->registry.sandboxes_fd, s->id))
+	struct err ignored;
+	uint64_t until;
+
+	await_keeper(s, -1);
+	/* what a killed keeper left is removed here; another keeper runs it if it was restarted */
+	if (is_left(s) && registry_clear_dead(&s->registry, s->id, END_MS, 0, &ignored) == 1)
+		forget_alone(&s->registry, s->id, &ignored);
+	for (until = clock_ms() + END_MS; is_left(s) && clock_ms() < until;)
 		poll(NULL, 0, GONE_LOOK_MS);
 }
 
 /* With a restart policy the next run has the same place. */
 void door_await_end(struct sandbox_ref *s)
 {
-	uint64_t until = clock_ms() + END_MS;
-
-	while (path_has(s->registry.sandboxes_fd, s->id) && clock_ms() < until)
-		poll(NULL, 0, GONE_LOOK_MS);
+	await_keeper(s, END_MS);
 }
 
 /* ---- join ------------------------------------------------------------------------------------ */
@@ -148,7 +173,6 @@ int door_join(struct sandbox_ref *s, const struct door_join *j, int *ret_status,
 	if (r < 0)
 		return -1;
 	*ret_status = r ? follow_status(verdict) : -1;
-	fd_close(&s->sock);
 	return 0;
 }
 

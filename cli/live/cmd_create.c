@@ -287,10 +287,10 @@ static int prepare(struct create *c, char **words, struct err *e)
 	return imageuse_policy(pull, &c->policy, e);
 }
 
-int lifecycle_create(struct sandbox_ref *s, const char *name, char **words, struct err *e)
+int lifecycle_create(struct sandbox_ref *s, const struct resident_whose *whose, char **words,
+		     struct err *e)
 {
-	struct create c = { .options = json_array(), .no_start = 1, .name = name[0] ? name : NULL,
-			    .policy = IMAGEUSE_NEVER };
+	struct create c = { .options = json_array(), .policy = IMAGEUSE_NEVER };
 	autofree char **argv = NULL;
 	int argc = 1, rest = 0, help = 0, r = 0;
 
@@ -310,10 +310,8 @@ int lifecycle_create(struct sandbox_ref *s, const char *name, char **words, stru
 	if (r == 0 && !(c.spec = make_spec(&c, argv + rest, e)))
 		r = -1;
 	if (r == 0)
-		r = resident_create(&s->registry, &(struct resident_whose){ .name = name,
-				    .tenant = "", .no_start = 1 }, c.spec,
-				    s->id, e);
-	s->kept = 1;
+		r = resident_create(&s->registry, whose, c.spec, s->id, e);
+	s->kept = whose->no_start;
 	json_decref(c.spec);
 	json_decref(c.options);
 	json_decref(c.seccomp);

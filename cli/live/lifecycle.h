@@ -10,11 +10,13 @@
 
 #include "cli/live/sandbox_open.h"
 
+struct resident_whose;
 /*
- * Makes a sandbox of the words of berth create, ending with NULL and without the program's name,
- * and does not start it.  The image is not fetched.  name may be "".
+ * Makes a sandbox of the words of berth create, ending with NULL and without the program's name.
+ * The image is not fetched.  Nothing is left of one that could not be made, or started.
  */
-int lifecycle_create(struct sandbox_ref *s, const char *name, char **words, struct err *e);
+int lifecycle_create(struct sandbox_ref *s, const struct resident_whose *whose, char **words,
+		     struct err *e);
 /* One that runs is what was asked for: 0.  awaited: clients that a service's end waits for. */
 int lifecycle_start(struct sandbox_ref *s, const char *ref, uint64_t awaited, struct err *e);
 int lifecycle_stop(struct sandbox_ref *s, const char *ref, const struct resident_end *how,

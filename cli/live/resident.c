@@ -178,6 +178,7 @@ static int launch(struct registry *r, struct resident *x, const json_t *spec, co
 	    (svc->is_service && healthopts_take_image(&x->life.health, im, e) < 0))
 		return -1;
 	s->resident = 1;
+	s->passing = x->life.auto_remove;
 	s->tty = 0;
 	s->limits.oom_group = 0;	/* each command's cgroup has its own; init must live */
 	snprintf(s->id, sizeof(s->id), "%s", x->claim.id);
@@ -264,6 +265,13 @@ static int save_owner(struct registry *r, const char *id, const char *tenant, st
 	return owner ? registry_save(r, id, REGISTRY_OWNER, owner, e) : 0;
 }
 
+static int save_spec(struct registry *r, const char *id, const json_t *spec, int passing,
+		     struct err *e)
+{
+	return passing ? registry_save_passing(r, id, SPEC_FILE, spec, e) :
+			 registry_save(r, id, SPEC_FILE, spec, e);
+}
+
 /* Expired sandboxes take no place from others. */
 static int claim(struct registry *r, const char *name, const struct promise *p, struct claim *ret, struct err *e)
 {
@@ -301,8 +309,10 @@ int resident_create(struct registry *r, const struct resident_whose *whose, json
 	memcpy(id, x.claim.id, sizeof(id));
 	if (phases_on)
 		memcpy(phases_on->id, id, sizeof(id));
-	if (result == 0 && (save_owner(r, id, tenant, e) < 0 || registry_save(r, id, SPEC_FILE, spec, e) < 0))
+	if (result == 0 && (save_owner(r, id, tenant, e) < 0 ||
+			    save_spec(r, id, spec, x.life.auto_remove, e) < 0))
 		result = -1;
+	x.life.service.service.awaited = whose->awaited;
 	if (result == 0 && whose->fill)
 		result = whose->fill(whose->ctx, &x.claim, e);
 	if (result == 0) {

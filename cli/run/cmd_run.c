@@ -129,13 +129,14 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
  */
 static int choose_disk(struct run *r, struct err *e)
 {
-	const struct spec *s = &r->opts.spec;
+	struct spec *s = &r->opts.spec;
 
 	if (r->keep) {
 		r->disk_fd = registry_keep_dir(&r->registry, s->id, e);
 		return r->disk_fd < 0 ? -1 : imageuse_pin(&r->image, r->disk_fd, e);
 	}
-	if (s->disk_bytes > s->limits.memory_bytes / 2)
+	s->passing = s->disk_bytes > s->limits.memory_bytes / 2;
+	if (s->passing)
 		r->disk_fd = fcntl(r->registry.state_fd, F_DUPFD_CLOEXEC, 3);
 	return 0;
 }

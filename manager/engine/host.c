@@ -237,17 +237,29 @@ int engine_host_directories(const json_t *list, struct err *e)
 	return 0;
 }
 
-int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,
-		     json_t *body, struct err *e)
+int engine_host_write(struct registry *r, const char *id, const struct engine_create *c,
+		      json_t *body, struct err *e)
 {
 	autojson json_t *asked =
 		json_pack("{s:i,s:O,s:O}", "version", 1, "body", body, "ports", c->ports);
+	const json_t *host = json_object_get(body, "HostConfig");
+
+	if (!asked)
+		return err_nomem(e);
+	return json_is_true(json_object_get(host, "AutoRemove")) ?
+		       registry_save_passing(r, id, ENGINE_FILE_NAME, asked, e) :
+		       registry_save(r, id, ENGINE_FILE_NAME, asked, e);
+}
+
+int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,
+		     json_t *body, struct err *e)
+{
 	struct err ignored;
 
-	if (asked && registry_save(r, id, ENGINE_FILE_NAME, asked, e) == 0)
+	if (engine_host_write(r, id, c, body, e) == 0)
 		return 0;
 	forget_alone(r, id, &ignored);
-	return asked ? -1 : err_nomem(e);
+	return -1;
 }
 
 int engine_host_save_update(struct registry *r, const char *id, const json_t *body, struct err *e)

@@ -28,9 +28,12 @@ void engine_host_rules(const struct config *c, unsigned allow, struct engine_rul
 int engine_host_image(const struct config *c, const char *image, struct err *e);
 /* Makes the sources of binds that are not there, as docker run -v does. */
 int engine_host_directories(const json_t *list, struct err *e);
+/* Writes the client's document beside the sandbox, which is being made. */
+int engine_host_write(struct registry *r, const char *id, const struct engine_create *c,
+		      json_t *body, struct err *e);
 /*
- * Writes the client's document beside the sandbox. Without it the container would differ from
- * the request, so on failure the sandbox is removed.
+ * The same when it is made. Without the document the container would differ from the request, so
+ * on failure the sandbox is removed.
  */
 int engine_host_save(struct registry *r, const char *id, const struct engine_create *c,
 		     json_t *body, struct err *e);

@@ -70,6 +70,15 @@ int record_is_there(int dirfd, const char *id)
 	return path_has(dirfd, path);
 }
 
+int record_is_empty(int dirfd, const char *id)
+{
+	char path[100];
+	struct stat st;
+
+	path_of(id, path);
+	return !fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) && !st.st_size;
+}
+
 /* The known facts about a sandbox with a record of a newer format: that it exists, and its name. */
 static json_t *stand_in(const char *id, const json_t *record, const struct err *why)
 {
@@ -216,7 +225,8 @@ int record_replace_run(struct registry *r, const char *id, const json_t *record,
 
 int record_save_kept(struct registry *r, const char *id, const json_t *record, struct err *e)
 {
-	return registry_save(r, id, RECORD_FILE, record, e);
+	return record_auto_remove(record) ? registry_save_passing(r, id, RECORD_FILE, record, e) :
+					    registry_save(r, id, RECORD_FILE, record, e);
 }
 
 int record_keep(struct registry *r, const char *id, const json_t *record, struct err *e)

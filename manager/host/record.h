@@ -140,6 +140,8 @@ json_t *record_new(const char *id, const char *name, const char *image, enum rec
 
 /* Whether there is one; errno as fstatat(2) sets it. */
 int record_is_there(int dirfd, const char *id);
+/* Whether it is a file without a byte, as a power cut leaves one that was not synced. */
+int record_is_empty(int dirfd, const char *id);
 /*
  * The record below dirfd, or the substitute for one of a newer format, with the reason in
  * "error": 1. 0: it is just being made or removed, or damaged; rm -f and gc know the sandbox by
@@ -165,7 +167,10 @@ int record_save_run(const struct claim *c, const json_t *record, struct err *e);
 int record_void(int dirfd);
 /* Writes that of another's run anew; nothing is done when it has ended. */
 int record_replace_run(struct registry *r, const char *id, const json_t *record, struct err *e);
-/* Writes that of a lasting sandbox.  ENOENT when its directory is gone. */
+/*
+ * Writes that of a lasting sandbox, on disk before it returns unless the sandbox is removed at its
+ * end.  ENOENT when its directory is gone.
+ */
 int record_save_kept(struct registry *r, const char *id, const json_t *record, struct err *e);
 /* The same, and makes its directory where it is not there: the sandbox lasts from then on. */
 int record_keep(struct registry *r, const char *id, const json_t *record, struct err *e);

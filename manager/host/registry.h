@@ -145,7 +145,11 @@ json_t *registry_load(struct registry *r, const char *id, const char *file, stru
 /* ERR_UNSUPPORTED, with the remedy, when doc, which is file of sandbox id, is of a newer format. */
 int registry_check_version(const json_t *doc, const char *id, const char *file, struct err *e);
 /* ENOENT when the directory is gone. */
-int registry_save(struct registry *r, const char *id, const char *file, const json_t *j, struct err *e);
+int registry_save(struct registry *r, const char *id, const char *file, const json_t *j,
+		  struct err *e);
+/* The same for a sandbox that is removed when it ends: after a power cut nobody needs the file. */
+int registry_save_passing(struct registry *r, const char *id, const char *file, const json_t *j,
+			  struct err *e);
 int registry_forget(struct registry *r, const char *id, struct err *e);
 
 #endif

@@ -30,7 +30,8 @@ int registry_keep_dir(struct registry *r, const char *id, struct err *e)
 	return path_make_dir(r->kept_fd, id, e);
 }
 
-int registry_save(struct registry *r, const char *id, const char *file, const json_t *j, struct err *e)
+static int save(struct registry *r, const char *id, const char *file, const json_t *j, int durable,
+		struct err *e)
 {
 	autoclose int dir = openat(r->kept_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	autofree char *text = json_dumps(j, JSON_COMPACT);
@@ -38,7 +39,20 @@ int registry_save(struct registry *r, const char *id, const char *file, const js
 	/* not made here: somebody may have removed it since its content was read */
 	if (dir < 0)
 		return err_sys(e, "open the directory of sandbox %s", id);
-	return text ? io_replace_file(dir, file, text, strlen(text), 0600, 1, e) : err_nomem(e);
+	return text ? io_replace_file(dir, file, text, strlen(text), 0600, durable, e) :
+		      err_nomem(e);
+}
+
+int registry_save(struct registry *r, const char *id, const char *file, const json_t *j,
+		  struct err *e)
+{
+	return save(r, id, file, j, 1, e);
+}
+
+int registry_save_passing(struct registry *r, const char *id, const char *file, const json_t *j,
+			  struct err *e)
+{
+	return save(r, id, file, j, 0, e);
 }
 
 json_t *registry_load(struct registry *r, const char *id, const char *file, struct err *e)

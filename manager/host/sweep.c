@@ -58,11 +58,13 @@ static int is_held(struct registry *r, const char *id)
 
 /*
  * A lasting sandbox whose making or removal was interrupted: no command can name it, but it
- * counts.
+ * counts.  A record without a byte is what a power cut left of one that was to be removed at its
+ * end (record_save_kept()).
  */
 static int is_unfinished(struct registry *r, const char *id)
 {
-	return !record_is_there(r->kept_fd, id) && errno == ENOENT;
+	return (!record_is_there(r->kept_fd, id) && errno == ENOENT) ||
+	       record_is_empty(r->kept_fd, id);
 }
 
 /*

@@ -62,7 +62,7 @@ static int open_image(struct layers *l, const struct spec *s, const char *scratc
 		mnt = fcntl(l->fd[0], F_DUPFD_CLOEXEC, 3);
 		return mnt < 0 ? err_sys(e, "open the image") : mnt;
 	}
-	mnt = newmount_overlay(l->fd, l->count, -1, -1, READ_ONLY, e);
+	mnt = newmount_overlay(l->fd, l->count, -1, -1, 0, READ_ONLY, e);
 	if (mnt < 0 && e->code == ERR_UNSUPPORTED)
 		mnt = newmount_overlay_attached(scratch, l->fd, l->count, -1, READ_ONLY, e);
 	return mnt;

@@ -72,7 +72,7 @@ static int copy_data(int from, int to, off_t size)
 }
 
 /* 1 copied, 0 no usable model; -1: fd has to be emptied again. */
-static int copy_model(int fd, int models_fd, off_t bytes, uint64_t inodes)
+static int copy_model(int fd, int models_fd, off_t bytes, uint64_t inodes, int passing)
 {
 	autoclose int model = -1;
 	char name[80];
@@ -83,7 +83,7 @@ static int copy_model(int fd, int models_fd, off_t bytes, uint64_t inodes)
 	if (model < 0 || fstat(model, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022 || st.st_size != bytes)
 		return 0;
 	/* on disk before the record that refers to it, as mkfs.ext4 does */
-	return copy_data(model, fd, bytes) < 0 || fdatasync(fd) < 0 ? -1 : 1;
+	return copy_data(model, fd, bytes) < 0 || (!passing && fdatasync(fd) < 0) ? -1 : 1;
 }
 
 static int count_model(void *ctx, const char *name)
@@ -110,7 +110,7 @@ static void keep_model(int fd, int models_fd, off_t bytes, uint64_t inodes)
 	(void)!linkat(AT_FDCWD, path_of_fd(model, proc), models_fd, name, AT_SYMLINK_FOLLOW);
 }
 
-int blankfs_make(int fd, uint64_t inodes, int models_fd, struct err *e)
+int blankfs_make(int fd, uint64_t inodes, int models_fd, int passing, struct err *e)
 {
 	struct stat st;
 	int copied = 0;
@@ -118,7 +118,7 @@ int blankfs_make(int fd, uint64_t inodes, int models_fd, struct err *e)
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, "look at the file of the writable layer");
 	if (models_fd >= 0)
-		copied = copy_model(fd, models_fd, st.st_size, inodes);
+		copied = copy_model(fd, models_fd, st.st_size, inodes, passing);
 	if (copied > 0)
 		return 1;
 	if (copied < 0 && (ftruncate(fd, 0) < 0 || ftruncate(fd, st.st_size) < 0))

@@ -16,9 +16,10 @@
 /*
  * Makes an empty file system of at most this many inodes in fd, an empty file of the right size.
  * models_fd: the host's directory of models, which belongs to root alone; -1: none. 1 if it is a
- * copy of a model, 0 if it was formatted; -1 (ERR_UNSUPPORTED: too small).
+ * copy of a model, 0 if it was formatted; -1 (ERR_UNSUPPORTED: too small).  passing: nobody needs
+ * it after a power cut, so a copy does not wait for the disk.
  */
-int blankfs_make(int fd, uint64_t inodes, int models_fd, struct err *e);
+int blankfs_make(int fd, uint64_t inodes, int models_fd, int passing, struct err *e);
 /* Formatted; holds attributes of any size, larger ones in an inode each (ext4(5), ea_inode), as other file systems do. */
 int blankfs_make_roomy(int fd, uint64_t inodes, struct err *e);
 /* Formatted, with a journal: for what must stay whole when the host loses power. */

@@ -80,7 +80,7 @@ int loopdev_find(int file_fd, unsigned number)
 	return info.lo_device == st.st_dev && info.lo_inode == st.st_ino ? take_fd(&fd) : -1;
 }
 
-int loopdev_mount(int loop_fd, struct err *e)
+static int mount_with(int loop_fd, int passing, struct err *e)
 {
 	char path[64], proc[32];
 	ssize_t n = readlink(path_of_fd(loop_fd, proc), path, sizeof(path) - 1);
@@ -88,6 +88,17 @@ int loopdev_mount(int loop_fd, struct err *e)
 	if (n < 0)
 		return err_sys(e, "name the loop device");
 	path[n] = '\0';
-	return newmount_fs("ext4", &(struct newmount_opt){ "source", path }, 1,
-			   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+	return newmount_fs("ext4",
+			   (const struct newmount_opt[]){ { "source", path }, { "barrier", "0" } },
+			   passing ? 2 : 1, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, e);
+}
+
+int loopdev_mount(int loop_fd, struct err *e)
+{
+	return mount_with(loop_fd, 0, e);
+}
+
+int loopdev_mount_passing(int loop_fd, struct err *e)
+{
+	return mount_with(loop_fd, 1, e);
 }

@@ -22,5 +22,7 @@ int loopdev_find(int file_fd, unsigned number);
  * show one file system; two devices of one file would destroy it.
  */
 int loopdev_mount(int loop_fd, struct err *e);
+/* The same for files that nobody needs after a power cut: nothing waits until the disk has them. */
+int loopdev_mount_passing(int loop_fd, struct err *e);
 
 #endif

@@ -132,7 +132,8 @@ static const struct newmount_opt overlay_opts[] = {
 	{ "metacopy", "off" },
 };
 
-int newmount_overlay(const int *layer_fd, size_t layers, int upper_fd, int work_fd, uint64_t attr, struct err *e)
+int newmount_overlay(const int *layer_fd, size_t layers, int upper_fd, int work_fd, int passing,
+		     uint64_t attr, struct err *e)
 {
 	autoclose int fs = fsopen("overlay", FSOPEN_CLOEXEC);
 	size_t i;
@@ -146,6 +147,8 @@ int newmount_overlay(const int *layer_fd, size_t layers, int upper_fd, int work_
 		if (set_opt(fs, "overlay", &overlay_opts[i], e) < 0)
 			return -1;
 	}
+	if (passing && upper_fd >= 0)	/* an older kernel does not know it, and syncs */
+		(void)fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0);
 	for (i = layers; i > 0; i--)
 		if (set_layer(fs, "lowerdir+", layer_fd[i - 1]) < 0)
 			goto unsupported;

@@ -37,10 +37,18 @@ int newmount_attach(int mnt_fd, int target_fd, const char *what, struct err *e);
 
 /*
  * An overlay of the layers (O_PATH directory fds, lowest first, at least one)
- * and, unless -1, upper_fd with work_fd.  On Linux before 6.15 overlayfs does
+ * and, unless -1, upper_fd with work_fd.  passing: it is never synced (Linux 5.10; see
+ * NEWMOUNT_UNSYNCED), where the kernel can do so.  On Linux before 6.15 overlayfs does
  * not take detached layers: ERR_UNSUPPORTED; then see newmount_overlay_attached().
  */
-int newmount_overlay(const int *layer_fd, size_t layers, int upper_fd, int work_fd, uint64_t attr, struct err *e);
+int newmount_overlay(const int *layer_fd, size_t layers, int upper_fd, int work_fd, int passing,
+		     uint64_t attr, struct err *e);
+/*
+ * Below the directory of work_fd: a directory with a file "dirty" that the kernel makes for an
+ * overlay that is not synced, and for which it refuses the next one.  The caller that knows that
+ * the files are whole removes it.
+ */
+#define NEWMOUNT_UNSYNCED "work/incompat/volatile"
 /*
  * The same for older kernels: the layers, detached mounts, are attached in a
  * mount namespace made for the purpose, below scratch, a directory that only

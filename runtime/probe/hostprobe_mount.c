@@ -143,7 +143,7 @@ void host_probe_overlay(const struct hostinfo_place *p, const struct host_probe 
 	}
 	upper = openat(base, "upper", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	work = openat(base, "work", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	mnt = newmount_overlay(&layer, 1, upper, work, 0, &e);
+	mnt = newmount_overlay(&layer, 1, upper, work, 0, 0, &e);
 	if (mnt >= 0) {
 		if (overlay_works(mnt, base, f) == 0)
 			host_say(f, HOST_OK, "made of detached layers, by descriptor");

@@ -244,7 +244,8 @@ static int clone_sources(struct mountplan *p, const struct spec *s, int userns_f
 	return 0;
 }
 
-static int overlay(const int *layers, size_t n, int base_fd, const char *scratch, uint64_t attr, struct err *e)
+static int overlay(const int *layers, size_t n, int base_fd, int passing, const char *scratch,
+		   uint64_t attr, struct err *e)
 {
 	autoclose int upper = -1, work = -1;
 	int mnt;
@@ -255,7 +256,7 @@ static int overlay(const int *layers, size_t n, int base_fd, const char *scratch
 		if (upper < 0 || work < 0)
 			return err_sys(e, "open the writable layer");
 	}
-	mnt = newmount_overlay(layers, n, upper, work, attr, e);
+	mnt = newmount_overlay(layers, n, upper, work, passing, attr, e);
 	if (mnt >= 0 || e->code != ERR_UNSUPPORTED)
 		return mnt;
 	fd_close(&upper);
@@ -287,7 +288,7 @@ static int overlay_hostdir(struct mountplan *p, struct mount_op *op, int skeleto
 	second = first < 0 ? -1 : clone_dir(source, e);
 	if (second < 0)
 		return -1;
-	op->fd = newmount_overlay((int[]){ first, second }, 2, -1, -1, op->attr, e);
+	op->fd = newmount_overlay((int[]){ first, second }, 2, -1, -1, 0, op->attr, e);
 	if (op->fd < 0 && e->code == ERR_UNSUPPORTED)
 		op->fd = newmount_overlay_attached(scratch, (int[]){ first, second }, 2, -1, op->attr, e);
 	if (op->fd < 0)
@@ -360,7 +361,8 @@ static int prepare_one(struct mountplan *p, struct mount_op *op, const struct sp
 
 	switch (op->kind) {
 	case MOUNT_ROOT:
-		op->fd = overlay(p->spare, s->layer_count, base_fd, scratch, op->attr, e);
+		op->fd = overlay(p->spare, s->layer_count, base_fd, s->passing, scratch, op->attr,
+				 e);
 		return op->fd < 0 ? err_wrap(e, "build the root file system") : 0;
 	case MOUNT_DEV:
 		op->fd = make_dev(op, s, e);

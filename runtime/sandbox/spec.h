@@ -84,6 +84,11 @@ struct spec {
 	const char *workdir;
 	int tty;
 	int resident;		/* a keeper runs many commands in it: leaf cgroups, a control directory */
+	/*
+	 * Its files go with it: its writable layer on disk is never synced, so that neither fsync(2)
+	 * in it nor its end waits for the disk.
+	 */
+	int passing;
 
 	/* the root file system: layers lowest first, as O_PATH directory fds */
 	int layer_fd[SPEC_LAYERS_MAX];

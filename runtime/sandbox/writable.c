@@ -57,12 +57,17 @@ static int make_file(const struct spec *s, int dirfd, const char *name, struct e
 	return take_fd(&fd);
 }
 
-int writable_mount(int file, struct err *e)
+static int mount_file(int file, int passing, struct err *e)
 {
 	autoclose int loop = loopdev_attach(file, NULL, e);
-	int mnt = loop < 0 ? -1 : loopdev_mount(loop, e);
+	int mnt = loop < 0 ? -1 : passing ? loopdev_mount_passing(loop, e) : loopdev_mount(loop, e);
 
 	return mnt < 0 ? err_wrap(e, "mount the writable layer") : mnt;
+}
+
+int writable_mount(int file, struct err *e)
+{
+	return mount_file(file, 0, e);
 }
 
 /*
@@ -84,11 +89,11 @@ static int new_file(const struct spec *s, int dirfd, const char *name, int model
 
 	if (file < 0)
 		return -1;
-	copied = blankfs_make(file, inodes, models_fd, e);
+	copied = blankfs_make(file, inodes, models_fd, s->passing, e);
 	if (copied >= 0)
-		mnt = writable_mount(file, e);
+		mnt = mount_file(file, s->passing, e);
 	if (mnt < 0 && copied > 0 && is_damaged(e) && blankfs_remake(file, inodes, models_fd, e) == 0)
-		mnt = writable_mount(file, e);
+		mnt = mount_file(file, s->passing, e);
 	if (mnt < 0 && name)
 		unlinkat(dirfd, name, 0);
 	return mnt;
@@ -100,7 +105,8 @@ int writable_file(const struct spec *s, int dirfd, const char *name, int models_
 
 	if (!name || (file < 0 && errno == ENOENT))
 		return new_file(s, dirfd, name, models_fd, e);
-	return file < 0 ? err_sys(e, "open the file of the writable layer") : writable_mount(file, e);
+	return file < 0 ? err_sys(e, "open the file of the writable layer") :
+			  mount_file(file, s->passing, e);
 }
 
 /* A mount of the directory alone: it has its own flags, and older kernels can move it (newmount.h). */
@@ -127,28 +133,7 @@ static int make_dir(const struct spec *s, int dirfd, struct err *e)
 	return -1;
 }
 
-int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e)
-{
-	struct err why;
-	int mnt;
-
-	if (path_has(dirfd, WRITABLE_DIR))
-		return writable_drop_rest(dirfd, e) < 0 ? -1 : writable_open(dirfd, e);
-	if (!path_has(dirfd, WRITABLE_FILE)) {
-		mnt = make_dir(s, dirfd, &why);
-		if (mnt >= 0)
-			return mnt;
-		if (why.code != ERR_UNSUPPORTED) {
-			*e = why;
-			return -1;
-		}
-	} else if (writable_drop_rest(dirfd, e) < 0) {
-		return -1;
-	}
-	return writable_map(dirfd, writable_file(s, dirfd, WRITABLE_FILE, models_fd, e), e);
-}
-
-int writable_open(int dirfd, struct err *e)
+static int open_layer(int dirfd, int passing, struct err *e)
 {
 	autoclose int file = -1;
 
@@ -163,7 +148,33 @@ int writable_open(int dirfd, struct err *e)
 	file = openat(dirfd, WRITABLE_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (file < 0)
 		return err_code_sys(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYS, "open the writable layer");
-	return writable_map(dirfd, writable_mount(file, e), e);
+	return writable_map(dirfd, mount_file(file, passing, e), e);
+}
+
+int writable_open(int dirfd, struct err *e)
+{
+	return open_layer(dirfd, 0, e);
+}
+
+int writable_lasting(const struct spec *s, int dirfd, int models_fd, struct err *e)
+{
+	struct err why;
+	int mnt;
+
+	if (path_has(dirfd, WRITABLE_DIR))
+		return writable_drop_rest(dirfd, e) < 0 ? -1 : open_layer(dirfd, s->passing, e);
+	if (!path_has(dirfd, WRITABLE_FILE)) {
+		mnt = make_dir(s, dirfd, &why);
+		if (mnt >= 0)
+			return mnt;
+		if (why.code != ERR_UNSUPPORTED) {
+			*e = why;
+			return -1;
+		}
+	} else if (writable_drop_rest(dirfd, e) < 0) {
+		return -1;
+	}
+	return writable_map(dirfd, writable_file(s, dirfd, WRITABLE_FILE, models_fd, e), e);
 }
 
 /*
@@ -183,6 +194,9 @@ static void drop_spares(int base_fd)
 	char name[16];
 	int i;
 
+	/* the host has run on since the last start, so what that did not sync is there */
+	unlinkat(base_fd, "work/" NEWMOUNT_UNSYNCED "/dirty", 0);
+	unlinkat(base_fd, "work/" NEWMOUNT_UNSYNCED, AT_REMOVEDIR);
 	for (i = 0; i < SPARES; i++)
 		unlinkat(base_fd, spare_name(name, i), 0);
 }

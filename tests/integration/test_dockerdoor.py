@@ -42,6 +42,31 @@ def test_a_command_that_is_not_there_ends_with_126_or_127_and_leaves_nothing_wit
         assert "permission denied" in door("exec", "live", "/etc/passwd", ok=126).stderr
 
 
+@b.deadline(90)
+def test_one_with_rm_keeps_its_files_over_a_restart_and_goes_at_its_end():
+    with Doors():
+        run("-d", "--rm", "--name", "kept", "host", "sleep", "1000", ok=True)
+        for i in range(2):
+            door("exec", "kept", "sh", "-c", f"echo {i} >> /srv/file; sync /srv/file", ok=True)
+            door("restart", "-t", "0", "kept", ok=True)
+        assert door("exec", "kept", "cat", "/srv/file", ok=True).stdout == "0\n1\n"
+        assert door("diff", "kept", ok=True).stdout.count("/srv/file") == 1
+        door("stop", "-t", "0", "kept", ok=True)
+        b.wait_for(lambda: door("ps", "-a", "-q", ok=True).stdout == "", 30, "its removal")
+
+
+@b.deadline(90)
+def test_a_run_whose_keeper_is_killed_ends_and_leaves_nothing():
+    with Doors():
+        p = start("run", "--rm", "--network", "none", "--name", "lost", "host", "sleep", "1000", stderr=subprocess.PIPE, text=True)
+        b.wait_for(lambda: '"running"' in door("inspect", "lost").stdout, 30, "its start")
+        os.kill(json.loads(b.berth("inspect", "lost", ok=True).out)["supervisor_pid"], signal.SIGKILL)
+        said = p.communicate(timeout=30 * b.SLOW)[1]
+        assert p.returncode == 125 and said, (p.returncode, said)
+        b.berth("gc", ok=True)
+        assert door("ps", "-a", "-q", ok=True).stdout == ""
+
+
 @b.deadline(60)
 def test_misuse_ends_with_125_and_says_what_is_wrong():
     bad = [(("run", "--nosuch", "host"), 125, "unknown flag: --nosuch"), (("run", "-Z", "host"), 125, "unknown shorthand flag: 'Z' in -Z"),
