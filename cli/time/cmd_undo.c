@@ -16,16 +16,21 @@
 #include "base/num.h"
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
+#include "cli/live/processes.h"
 #include "cli/time/layerbox.h"
+#include "manager/host/checkpoint_shells.h"
 #include "manager/host/events.h"
 #include "manager/keeper/request.h"
+
+#define ENDED_MAX 100
+#define KEPT_OUT_MAX 17 /* init and the shells of sessions */
 
 enum { OPT_JSON = 1, OPT_STEPS, OPT_TO };
 
 static const struct opt options[] = {
-	{ "steps", 0, OPT_VALUE, "N", "how many checkpoints to go back (default: 1)", OPT_STEPS },
-	{ "to", 0, OPT_VALUE, "CHECKPOINT", "go to this one, by its id or name", OPT_TO },
-	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
+	{"steps", 0, OPT_VALUE, "N", "how many checkpoints to go back (default: 1)", OPT_STEPS},
+	{"to", 0, OPT_VALUE, "CHECKPOINT", "go to this one, by its id or name", OPT_TO},
+	{"json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON},
 };
 
 struct undo {
@@ -33,8 +38,10 @@ struct undo {
 	uint64_t steps;
 	const char *to;
 	char target[CHECKPOINT_ID];
-	/* the commands and sessions that the undo ended: [{"command"|"session", "text"}] */
+	/* the processes that it ended: [{"pid", "command", "text"}], and how many more */
 	json_t *ended;
+	size_t more;
+	json_t *sessions; /* by name: those of now and those of the checkpoint */
 	int ran;
 	struct layerbox b;
 };
@@ -72,28 +79,103 @@ static int prepare(struct undo *u, struct err *e)
 	return result;
 }
 
-/* The commands that run, for the answer; one that does not tell them is stopped all the same. */
-static void note_running(struct undo *u)
+static json_t *ask(struct undo *u, enum protocol_op op)
 {
-	autojson json_t *rq = protocol_request(OP_commands), *answer = NULL;
+	autojson json_t *rq = protocol_request(op);
 	struct err ignored;
-	json_t *one;
-	size_t i;
+	json_t *answer = NULL;
 
 	u->b.s.sock = keeper_connect(&u->b.s.registry, u->b.s.id, &ignored);
-	if (u->b.s.sock < 0)
-		return;
-	answer = keeper_call(u->b.s.sock, rq, NULL, 0, NULL, &ignored);
-	json_array_foreach (json_object_get(answer, "commands"), i, one) {
-		const char *state = json_string_value(json_object_get(one, "state"));
-
-		if (state && strcmp(state, "ended") != 0)
-			json_array_append_new(u->ended,
-					      json_pack("{s:O*,s:O*}", "command",
-							json_object_get(one, "command"), "text",
-							json_object_get(one, "text")));
-	}
+	if (u->b.s.sock >= 0)
+		answer = keeper_call(u->b.s.sock, rq, NULL, 0, NULL, &ignored);
 	fd_close(&u->b.s.sock);
+	return answer;
+}
+
+/* Init, and the shell of a session that waits for a command: it comes back, or is said not to. */
+static int is_left_out(const json_t *process, const json_t *sessions)
+{
+	const json_int_t pid = json_integer_value(json_object_get(process, "host_pid"));
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (sessions, i, one)
+		if (json_integer_value(json_object_get(one, "host_pid")) == pid &&
+		    json_is_false(json_object_get(one, "busy")))
+			return 1;
+	return json_integer_value(json_object_get(process, "pid")) == 1;
+}
+
+/* What runs, for the answer: where it is not known, it ends all the same. */
+static void note_running(struct undo *u)
+{
+	autojson json_t *sessions = ask(u, OP_sessions), *all = NULL;
+	const json_t *open = json_object_get(sessions, "sessions"), *one;
+	struct err ignored;
+	size_t i;
+
+	all = processes_list(&u->b.s, ENDED_MAX + KEPT_OUT_MAX, &u->more, &ignored);
+	json_array_foreach (all, i, one) {
+		if (is_left_out(one, open))
+			continue;
+		if (json_array_size(u->ended) == ENDED_MAX)
+			u->more++;
+		else
+			json_array_append_new(u->ended,
+					      json_pack("{s:O*,s:O*,s:O*}", "pid",
+							json_object_get(one, "pid"), "command",
+							json_object_get(one, "of"), "text",
+							json_object_get(one, "command")));
+	}
+	json_array_foreach (open, i, one)
+		if (json_is_true(json_object_get(one, "alive")))
+			json_object_set(u->sessions,
+					json_string_value(json_object_get(one, "session")),
+					json_object_get(one, "session"));
+}
+
+/* ---- sessions ------------------------------------------------------------------------ */
+
+static int note_session(void *ctx, const char *name)
+{
+	struct undo *u = ctx;
+	struct checkpoint_shell shell;
+	struct err why = {0};
+	const char *lost = "its state is damaged";
+
+	if (checkpoint_shell_read(u->b.dir_fd, u->target, name, &shell, NULL, &why) == 0)
+		lost = shell.lost;
+	json_object_set_new(u->sessions, name,
+			    json_pack("{s:s,s:b,s:s*}", "session", name, "restored", !lost[0],
+				      "reason", lost[0] ? lost : NULL));
+	return 0;
+}
+
+/* Those of the checkpoint, and those of now. */
+static void tell_sessions(struct undo *u)
+{
+	static const char unknown[] = "it did not exist at the checkpoint";
+	struct err ignored;
+	const char *name;
+	json_t *one;
+	void *next;
+
+	checkpoint_shells_each(u->b.dir_fd, u->target, note_session, u, &ignored);
+	json_object_foreach_safe (u->sessions, next, name, one)
+		if (json_is_string(one))
+			json_object_set_new(u->sessions, name,
+					    json_pack("{s:s,s:b,s:s}", "session", name, "restored",
+						      0, "reason", unknown));
+}
+
+static json_t *list_of_sessions(const struct undo *u)
+{
+	json_t *list = json_array(), *one;
+	const char *name;
+
+	json_object_foreach (u->sessions, name, one)
+		json_array_append(list, one);
+	return list;
 }
 
 static int decide(struct undo *u, struct err *e)
@@ -114,7 +196,7 @@ static int decide(struct undo *u, struct err *e)
 
 static int undo(struct undo *u, const char *ref, struct err *e)
 {
-	static const struct resident_end at_once = { .stays = 1 };
+	static const struct resident_end at_once = {.stays = 1};
 	struct registry *r = &u->b.s.registry;
 
 	if (layerbox_find(&u->b, ref, e) < 0 || prepare(u, e) < 0)
@@ -127,38 +209,54 @@ static int undo(struct undo *u, const char *ref, struct err *e)
 	}
 	if (decide(u, e) < 0)
 		return -1;
+	tell_sessions(u);
 	events_add(r, "undo", u->b.s.id,
-		   json_pack("{s:s,s:O}", "checkpoint", u->target, "ended", u->ended));
-	fd_close(&u->b.dir_fd);	/* the keeper would have it, too */
+		   json_pack("{s:s,s:O,s:i,s:o}", "checkpoint", u->target, "ended", u->ended,
+			     "ended_more", (int)u->more, "sessions", list_of_sessions(u)));
+	fd_close(&u->b.dir_fd); /* the keeper would have it, too */
 	return u->ran ? resident_start(r, u->b.s.id, e) : 0;
 }
 
-static int report(const struct undo *u, struct err *e)
+static void report_text(const struct undo *u)
 {
+	const char *name;
 	char text[300];
 	json_t *one;
 	size_t i;
 
-	if (u->json) {
-		autojson json_t *doc = json_pack("{s:s,s:s,s:O}", "id", u->b.s.id, "checkpoint",
-						 u->target, "ended", u->ended);
-
-		return doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
-	}
 	puts(u->target);
 	json_array_foreach (u->ended, i, one) {
 		const char *said = json_string_value(json_object_get(one, "text"));
 
 		log_clean(text, sizeof(text), said ? said : "", 0);
-		fprintf(stderr, "berth undo: ended: %s\n", text);
+		fprintf(stderr, "berth undo: ended: %lld %s\n",
+			(long long)json_integer_value(json_object_get(one, "pid")), text);
 	}
-	return 0;
+	if (u->more)
+		fprintf(stderr, "berth undo: ended: %zu more\n", u->more);
+	json_object_foreach (u->sessions, name, one)
+		if (!json_is_true(json_object_get(one, "restored")))
+			fprintf(stderr, "berth undo: session %s begins anew: %s\n", name,
+				json_string_value(json_object_get(one, "reason")));
+}
+
+static int report(const struct undo *u, struct err *e)
+{
+	autojson json_t *doc = NULL;
+
+	if (!u->json) {
+		report_text(u);
+		return 0;
+	}
+	doc = json_pack("{s:s,s:s,s:O,s:i,s:o}", "id", u->b.s.id, "checkpoint", u->target, "ended",
+			u->ended, "ended_more", (int)u->more, "sessions", list_of_sessions(u));
+	return doc ? command_print_json(doc, JSON_COMPACT, e) : err_nomem(e);
 }
 
 static int undo_main(const struct command *self, int argc, char **argv)
 {
-	struct undo u = { .ended = json_array() };
-	struct err e = { 0 };
+	struct undo u = {.ended = json_array(), .sessions = json_object()};
+	struct err e = {0};
 	int rest, help = 0, r;
 
 	layerbox_init(&u.b);
@@ -175,6 +273,7 @@ static int undo_main(const struct command *self, int argc, char **argv)
 		r = report(&u, &e);
 	layerbox_close(&u.b);
 	json_decref(u.ended);
+	json_decref(u.sessions);
 	return r < 0 ? command_fail(self, &e, u.json) : 0;
 }
 
@@ -182,9 +281,11 @@ const struct command cmd_undo = {
 	.name = "undo",
 	.args = "SANDBOX",
 	.summary = "put a sandbox's files back as they were at a checkpoint",
-	.detail = "Every process of the sandbox ends, and it is started again.  Without options it "
-		  "goes to the\n"
-		  "last checkpoint, and where nothing has run since an undo, to the one before.",
+	.detail = "Every process of the sandbox ends, and it is started again; shell sessions that "
+		  "waited for a\n"
+		  "command at the checkpoint come back as they were.  Without options it goes to "
+		  "the last\n"
+		  "checkpoint, and where nothing has run since an undo, to the one before.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),
 	.complete = COMPLETE_SANDBOX,

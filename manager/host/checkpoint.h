@@ -7,7 +7,8 @@
  *   checkpoints/            flock'ed by each process that reads (shared) or changes it
  *   checkpoints/list.json   {"version", "next", "head", "keep", "list": [{"id", "parent", ...}]}
  *   checkpoints/kN.img      the layer of checkpoint kN
- *   checkpoints/kN.NAME.sh  what brings the shell of session NAME back, as it was then
+ *   checkpoints/kN.NAME.sh  of the shell of session NAME then, checkpoint_shells.h
+ *   checkpoints/shells      the id of the checkpoint whose shells the next start brings back
  *   checkpoints/undo.img    a layer that is to become the sandbox's
  *   checkpoints/pending     it is to: the id of its checkpoint
  *   checkpoints/restored    the layer is that checkpoint's, and nothing has run since

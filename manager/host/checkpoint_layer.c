@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/path.h"
-#include "manager/host/checkpoint.h"
+#include "manager/host/checkpoint_shells.h"
 #include "runtime/kernel/fileclone.h"
 #include "runtime/kernel/fsfreeze.h"
 #include "runtime/kernel/loopdev.h"
@@ -78,7 +78,8 @@ static int complete(struct checkpoints *c, const char *id, struct err *e)
 	if (fsync(c->box_fd) < 0)
 		return err_sys(e, "write the layer of checkpoint %s", id);
 	if (io_replace_file(c->dir_fd, "list.json", text, strlen(text), 0600, 1, e) < 0 ||
-	    io_replace_file(c->dir_fd, RESTORED, id, strlen(id), 0600, 0, e) < 0)
+	    io_replace_file(c->dir_fd, RESTORED, id, strlen(id), 0600, 0, e) < 0 ||
+	    checkpoint_shells_begin(c->dir_fd, id, e) < 0)
 		return -1;
 	return unlinkat(c->dir_fd, PENDING, 0) < 0 ? err_sys(e, "complete an undo") : 0;
 }

@@ -99,7 +99,7 @@ static int next_timeout(struct keeper *k)
 	const uint64_t times[] = { keeper_idle_next(k), keeper_stop_next(k), keeper_life_next(k),
 		keeper_network_next(k), keeper_send_next(k), keeper_health_next(k),
 		keeper_owner_next(k), keeper_main_next(k), keeper_budget_next(k),
-		keeper_files_next(k) };
+		keeper_files_next(k), keeper_checkpoint_next(k) };
 	uint64_t at = 0, now = clock_ms();
 	size_t i;
 
@@ -142,6 +142,7 @@ static void serve_deadlines(struct keeper *k)
 	keeper_network_check(k, now);
 	keeper_main_check(k, now);
 	keeper_files_check(k, now);
+	keeper_checkpoint_check(k, now);
 }
 
 static const char init_ended[] = "its init ended";
@@ -328,6 +329,8 @@ static int start(struct keeper *k, const struct keeper_start *ks, struct err *e)
 	record_set_init_pid(ks->record, (uint64_t)k->sandbox.pid);
 	if (record_save_run(&k->claim, ks->record, e) < 0)
 		return -1;
+	if (!ks->fresh)
+		session_states_load(k);
 	sandbox_settle(&k->sandbox);
 	return listen_on(k, e) < 0 ? -1 : keeper_network_rules_begin(k, e);
 }
@@ -475,6 +478,7 @@ void keeper_main(const struct keeper_start *ks, int ready_fd, int go_fd)
 		mem_keep_small();
 		/* the buffers together need less: only a keeper that overflows one fails (D13) */
 		(void)!setrlimit(RLIMIT_DATA, &(struct rlimit){ KEEPER_MEMORY, KEEPER_MEMORY });
+		session_states_start(k);
 		k->trim = 1;	/* what made the sandbox will not run any more */
 		loop(k, -1);
 		end(k);

@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "base/path.h"
 #include "base/utf8.h"
-#include "manager/keeper/keeper_state.h"
+#include "manager/keeper/keeper_session.h"
 #include "manager/keeper/snapshot.h"
 #include "runtime/kernel/fsfreeze.h"
 #include "runtime/sandbox/writable.h"
@@ -157,7 +157,10 @@ static int begin(struct keeper *k, const struct keeper_request *rq, struct err *
 			"which has no checkpoints while it runs; hint: berth stop %s, then berth "
 			"checkpoint %s, which makes it a file, then berth start %s",
 			id, id, id, id);
-	return snapshot_start(&s, &k->checkpoint.pid, &k->checkpoint.sock, e);
+	if (snapshot_start(&s, &k->checkpoint.pid, &k->checkpoint.sock, e) < 0)
+		return -1;
+	session_states_ask(k);
+	return 0;
 }
 
 /* Whether the layer is that of a checkpoint already: nothing has run since an undo. */
@@ -193,7 +196,7 @@ static void next(struct keeper *k)
 {
 	struct err e = { 0 };
 
-	while (k->checkpoint.jobs && !k->checkpoint.pid) {
+	while (k->checkpoint.jobs && !k->checkpoint.pid && !k->checkpoint.made) {
 		struct checkpoint_job *j = k->checkpoint.jobs;
 
 		if (j->rq.client < 0)
@@ -248,6 +251,7 @@ static void done(struct keeper *k, const struct snapshot_note *n)
 	struct checkpoint_job *j = take_first(k);
 	json_t *members = members_of(k, &j->rq);
 
+	session_states_write(k, n->id);
 	json_object_set_new(members, "checkpoint", json_string(n->id));
 	if (n->parent[0])
 		json_object_set_new(members, "parent", json_string(n->parent));
@@ -265,6 +269,23 @@ static void done(struct keeper *k, const struct snapshot_note *n)
 	}
 	json_decref(members);
 	next(k);
+}
+
+uint64_t keeper_checkpoint_next(const struct keeper *k)
+{
+	return k->checkpoint.made ? session_states_next(k) : 0;
+}
+
+void keeper_checkpoint_check(struct keeper *k, uint64_t now)
+{
+	autofree struct snapshot_note *n = NULL;
+
+	session_states_check(k, now);
+	if (!k->checkpoint.made || session_states_next(k))
+		return;
+	n = k->checkpoint.made;
+	k->checkpoint.made = NULL;
+	done(k, n);
 }
 
 static void failed(struct keeper *k, struct err *e)
@@ -297,10 +318,12 @@ void keeper_checkpoint_note(struct keeper *k)
 		return;
 	}
 	reap(k);
-	if (n.kind == SNAPSHOT_DONE)
-		done(k, &n);
-	else
+	if (n.kind != SNAPSHOT_DONE)
 		failed(k, &n.err);
+	else if (session_states_next(k) && (k->checkpoint.made = malloc(sizeof(n))))
+		*k->checkpoint.made = n;
+	else
+		done(k, &n);
 }
 
 void keeper_checkpoint_client_gone(struct keeper *k, int client)
@@ -318,6 +341,8 @@ void keeper_checkpoint_end(struct keeper *k)
 
 	if (k->checkpoint.pid)
 		reap(k);
+	free(k->checkpoint.made);
+	k->checkpoint.made = NULL;
 	err_set(&e, ERR_BUSY, "sandbox %s was stopped meanwhile", k->claim.id);
 	while (k->checkpoint.jobs)
 		refuse(k, take_first(k), &e);

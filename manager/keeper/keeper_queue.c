@@ -91,6 +91,7 @@ static int run_now(struct keeper *k, struct keeper_session *s, const struct sess
 {
 	if (session_run(k, s, t, e) == 0) {
 		keeper_checkpoint_ran(k, t->text, t->n);
+		session_state_ran(s, t->text, t->n);
 		return 0;
 	}
 	if (!s->shell_seq)

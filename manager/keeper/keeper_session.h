@@ -15,7 +15,35 @@ keeper_handler session_op_send, session_op_signal;
 void session_client_gone(struct keeper *k, int client);
 void session_release(struct keeper *k, struct keeper_session *s);
 
+/* The session of that name, or a new one.  ERR_EXISTS: it is of the other kind.  ERR_LIMIT. */
+struct keeper_session *session_of_name(struct keeper *k, const char *name, int split,
+				       struct err *e);
+
+/* keeper_shellstate.c */
+/* A text begins to run. */
+void session_state_ran(struct keeper_session *s, const char *text, size_t n);
+/* Asks the shells that wait for a command. */
+void session_states_ask(struct keeper *k);
+/* Takes what the shell of s has written to the status pipe, if that is its answer: how much. */
+size_t session_state_feed(struct keeper *k, struct keeper_session *s, const char *p, size_t n);
+/* Until when the answers are waited for; 0: they are there. */
+uint64_t session_states_next(const struct keeper *k);
+void session_states_check(struct keeper *k, uint64_t now);
+/* Writes them beside checkpoint id. */
+void session_states_write(struct keeper *k, const char *id);
+/* At the start: the sessions that an undo brings back. */
+void session_states_load(struct keeper *k);
+/* Starts their shells, which read what they are to be. */
+void session_states_start(struct keeper *k);
+/* Whether the new shell of s is to have a state, and what it has of it before it reads anything. */
+void session_state_begin(struct keeper_session *s);
+/* Has the new shell read it: 1; 0: there is none. */
+int session_state_restore(struct keeper *k, struct keeper_session *s, struct err *e);
+void session_state_release(struct keeper_session *s);
+
 /* keeper_shell.c */
+/* The variables that a shell begins with, borrowed; the list is the caller's to free. */
+int session_shell_env(const struct keeper *k, const char ***ret, size_t *ret_count, struct err *e);
 int session_shell_start(struct keeper *k, struct keeper_session *s, struct err *e);
 /* Closes our ends of it. */
 void session_shell_close(struct keeper_session *s);

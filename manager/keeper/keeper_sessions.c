@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/path.h"
+#include "manager/keeper/keeper_look.h"
 #include "manager/keeper/keeper_session.h"
 #include "manager/keeper/shellscript.h"
 
@@ -38,23 +39,31 @@ void session_release(struct keeper *k, struct keeper_session *s)
 	ring_release(&s->out[0]);
 	ring_release(&s->out[1]);
 	free(s->baseline);
-	snprintf(file, sizeof(file), "%s", s->name);
+	session_state_release(s);
+	snprintf(file, sizeof(file), "+%s", s->name);
+	unlinkat(k->sandbox.control_fd, file + 1, 0);
 	unlinkat(k->sandbox.control_fd, file, 0);
 	memset(s, 0, sizeof(*s));
 }
 
-static int open_session(struct keeper *k, const char *name, int split, struct keeper_session **ret, struct err *e)
+struct keeper_session *session_of_name(struct keeper *k, const char *name, int split,
+				       struct err *e)
 {
 	struct keeper_session *s = find(k, name);
 
-	if (s) {
-		*ret = s;
-		return s->split == split ? 0 : err_set(e, ERR_EXISTS, "session %s is %s --split; hint: another --session",
-						       name, s->split ? "with" : "without");
+	if (s && s->split != split) {
+		err_set(e, ERR_EXISTS, "session %s is %s --split; hint: another --session", name,
+			s->split ? "with" : "without");
+		return NULL;
 	}
+	if (s)
+		return s;
 	s = find(k, "");
-	if (!s)
-		return err_set(e, ERR_LIMIT, "%d sessions are open already; hint: close one", KEEPER_SESSIONS);
+	if (!s) {
+		err_set(e, ERR_LIMIT, "%d sessions are open already; hint: close one",
+			KEEPER_SESSIONS);
+		return NULL;
+	}
 	memset(s, 0, sizeof(*s));
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->split = split;
@@ -62,8 +71,7 @@ static int open_session(struct keeper *k, const char *name, int split, struct ke
 	s->tty_fd = s->out_fd = s->err_fd = s->script_fd = s->status_fd = s->text_fd = -1;
 	ring_init(&s->out[0], k->head_max, k->tail_max);
 	ring_init(&s->out[1], k->head_max, k->tail_max);
-	*ret = s;
-	return 0;
+	return s;
 }
 
 void session_client_gone(struct keeper *k, int client)
@@ -124,9 +132,10 @@ int keeper_op_sh(struct keeper *k, const struct keeper_request *q, struct err *e
 		t.text = b.data;
 	if (!t.text)
 		return err_set(e, ERR_INVALID, "no command text");
-	if (keeper_policy_text(k, t.text, t.n, e) < 0 || open_session(k, name, request_split(rq), &s, e) < 0)
+	if (keeper_policy_text(k, t.text, t.n, e) < 0)
 		return -1;
-	return session_queue_add(k, s, &t, rq, e);
+	s = session_of_name(k, name, request_split(rq), e);
+	return s ? session_queue_add(k, s, &t, rq, e) : -1;
 }
 
 static struct keeper_session *session_of(struct keeper *k, const json_t *rq, struct err *e)
@@ -235,20 +244,33 @@ int keeper_op_sh_cancel(struct keeper *k, const struct keeper_request *rq, struc
 	return 0;
 }
 
+static pid_t shell_of(struct keeper *k, const struct keeper_session *s)
+{
+	pid_t *pids = NULL, shell = 0;
+	size_t n = 0;
+
+	if (s->shell_seq && look_pids(k, s, &pids, &n) == 0)
+		shell = look_shell(s, pids, n);
+	free(pids);
+	return shell;
+}
+
+static json_t *describe(struct keeper *k, const struct keeper_session *s)
+{
+	return json_pack("{s:s,s:b,s:b,s:b,s:i,s:i,s:I}", "session", s->name, "busy", s->busy,
+			 "alive", s->shell_seq != 0, "split", s->split, "commands", (int)s->number,
+			 "queued", (int)s->queue_length, "host_pid", (json_int_t)shell_of(k, s));
+}
+
 int keeper_op_sessions(struct keeper *k, const struct keeper_request *rq, struct err *e)
 {
 	json_t *list = json_array();
 	int i;
 
 	(void)e;
-	for (i = 0; i < KEEPER_SESSIONS; i++) {
-		struct keeper_session *s = &k->sessions[i];
-
-		if (s->name[0])
-			json_array_append_new(list, json_pack("{s:s,s:b,s:b,s:b,s:i,s:i}", "session", s->name, "busy", s->busy,
-							      "alive", s->shell_seq != 0, "split", s->split, "commands",
-							      (int)s->number, "queued", (int)s->queue_length));
-	}
+	for (i = 0; i < KEEPER_SESSIONS; i++)
+		if (k->sessions[i].name[0])
+			json_array_append_new(list, describe(k, &k->sessions[i]));
 	keeper_answer(k, rq->client, json_pack("{s:o}", "sessions", list), NULL, 0);
 	return 0;
 }

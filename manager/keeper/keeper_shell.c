@@ -96,24 +96,36 @@ static int is_replaced(const char *entry)
 	return 0;
 }
 
-static int exec_shell(struct keeper *k, struct keeper_session *s, struct keeper_command *c, const int std[3], int script,
-		      int status, struct err *e)
+int session_shell_env(const struct keeper *k, const char ***ret, size_t *ret_count, struct err *e)
 {
 	const struct spec *spec = k->spec;
-	autofree const char **env = calloc(spec->env_count + ARRAY_LEN(shell_env) + 1, sizeof(*env));
-	struct job job = {
-		.user = spec->user, .workdir = spec->workdir, .rlimits = spec->rlimits, .leaf = &c->leaf,
-		.flags = INIT_MAKE_CWD | INIT_SHELL | (s->split ? 0 : INIT_TTY), .script_fd = script, .status_fd = status,
-	};
-	size_t i;
+	const char **env = calloc(spec->env_count + ARRAY_LEN(shell_env) + 1, sizeof(*env));
+	size_t i, n = 0;
 
 	if (!env)
 		return err_nomem(e);
 	for (i = 0; i < spec->env_count; i++)
 		if (!is_replaced(spec->env[i]))
-			env[job.env_count++] = spec->env[i];
+			env[n++] = spec->env[i];
 	for (i = 0; i < ARRAY_LEN(shell_env); i++)
-		env[job.env_count++] = shell_env[i];
+		env[n++] = shell_env[i];
+	*ret = env;
+	*ret_count = n;
+	return 0;
+}
+
+static int exec_shell(struct keeper *k, struct keeper_session *s, struct keeper_command *c, const int std[3], int script,
+		      int status, struct err *e)
+{
+	const struct spec *spec = k->spec;
+	autofree const char **env = NULL;
+	struct job job = {
+		.user = spec->user, .workdir = spec->workdir, .rlimits = spec->rlimits, .leaf = &c->leaf,
+		.flags = INIT_MAKE_CWD | INIT_SHELL | (s->split ? 0 : INIT_TTY), .script_fd = script, .status_fd = status,
+	};
+
+	if (session_shell_env(k, &env, &job.env_count, e) < 0)
+		return -1;
 	job.env = env;
 	job.argv = shellscript_argv(!s->fallback, &job.argc);
 	return sandbox_exec(&k->sandbox, c->seq, &job, std, e);

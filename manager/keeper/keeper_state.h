@@ -99,6 +99,9 @@ enum session_on_timeout { ON_TIMEOUT_KILL, ON_TIMEOUT_INTERRUPT, ON_TIMEOUT_FREE
 /* A text that waits for its turn (keeper_queue.c). */
 struct session_wait;
 
+/* What is known of a shell's state (keeper_shellstate.c). */
+struct session_state;
+
 /* A shell that outlives its commands. */
 struct keeper_session {
 	char name[65];		/* "": a free slot */
@@ -151,6 +154,7 @@ struct keeper_session {
 	struct session_wait *queue;	/* the next ones, the first of them first */
 	unsigned queue_length;
 	size_t queue_bytes;
+	struct session_state *state;	/* NULL: nothing yet */
 	int unclaimed;		/* it ended while no client waited: for the next sh-wait */
 	struct verdict verdict;
 };

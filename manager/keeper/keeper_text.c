@@ -141,6 +141,7 @@ int session_run(struct keeper *k, struct keeper_session *s, const struct session
 	const size_t n = t->n;
 	struct keeper_command *c;
 	struct err ignored;
+	int restored;
 
 	if (s->unclaimed)
 		/* no client came for it, and it does not belong to the next text */
@@ -151,6 +152,7 @@ int session_run(struct keeper *k, struct keeper_session *s, const struct session
 	if (s->fresh) {
 		s->traces = s->traps = s->trap_lost = 0;
 		s->tracing[0] = '\0';
+		session_state_begin(s);
 	}
 	s->traces |= shellscript_may_trace(text);
 	s->traps |= !!strstr(text, "trap");
@@ -161,6 +163,10 @@ int session_run(struct keeper *k, struct keeper_session *s, const struct session
 		ring_release(&s->out[1]);
 		if (session_shell_start(k, s, e) < 0)
 			return -1;
+		restored = session_state_restore(k, s, e);
+		if (restored < 0)
+			return -1;
+		s->fresh = !restored;
 	} else if (s->alone && (s->baseline = calloc(1, sizeof(*s->baseline)))) {
 		/* an idle shell waits for us and changes nothing: spare its twenty calls */
 		s->baseline[0] = s->alone_pid;
@@ -284,14 +290,14 @@ static void add_to_line(struct keeper_session *s, char c)
 
 void session_status(struct keeper *k, struct keeper_session *s)
 {
-	char buf[512];
+	char buf[8192];
 	ssize_t n = read(s->status_fd, buf, sizeof(buf)), i;
 
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
 		fd_close(&s->status_fd);	/* the shell's end is reported by init */
 		return;
 	}
-	for (i = 0; i < n; i++) {
+	for (i = n > 0 ? (ssize_t)session_state_feed(k, s, buf, (size_t)n) : 0; i < n; i++) {
 		if (buf[i] == '\n') {
 			s->status_line[s->status_len] = '\0';
 			s->status_len = 0;
@@ -335,6 +341,7 @@ void session_shell_ended(struct keeper *k, int index, struct keeper_command *c)
 		finish(k, s, c);
 	}
 	session_shell_close(s);
+	session_state_release(s);
 }
 
 void session_lost(struct keeper *k, struct keeper_session *s, int killed_by_us)

@@ -19,6 +19,7 @@ struct keeper_checkpoint {
 	pid_t pid;                   /* its process; 0: none */
 	int sock;                    /* to it */
 	int stands;                  /* the sandbox is frozen for it */
+	struct snapshot_note *made; /* it is made, and waits for the states of shells; or NULL */
 	int touched;                 /* something ran: the layer is no checkpoint's any more */
 	char last[128];              /* the command that began last */
 };
@@ -32,6 +33,9 @@ void keeper_checkpoint_ran(struct keeper *k, const char *text, size_t n);
 int keeper_checkpoint_before(struct keeper *k, const struct keeper_request *rq, struct err *e);
 /* Its process sends a report. */
 void keeper_checkpoint_note(struct keeper *k);
+/* It waits for the states of shells: until when; 0: it does not. */
+uint64_t keeper_checkpoint_next(const struct keeper *k);
+void keeper_checkpoint_check(struct keeper *k, uint64_t now);
 void keeper_checkpoint_client_gone(struct keeper *k, int client);
 /* The keeper ends: nothing of it is left, and the layer is not frozen. */
 void keeper_checkpoint_end(struct keeper *k);

@@ -69,6 +69,29 @@ void shellscript_lines(const struct shelltext *t, char ret[SHELLSCRIPT_LINES])
 		snprintf(ret, SHELLSCRIPT_LINES, "%s%s\n%s", restore, text, end);
 }
 
+/*
+ * At the top level, as a function has other parameters, and what it declares is its own.  The
+ * answer begins with a line with the nonce, and ends as a text does.
+ */
+#define STATE_FILE "{ %s. " MOUNTPLAN_CONTROL "/+%s || :; } >/dev/null 2>&1"
+
+void shellscript_ask(const char *session, const char *nonce, int is_bash,
+		     char ret[SHELLSCRIPT_LINES])
+{
+	snprintf(ret, SHELLSCRIPT_LINES,
+		 "__berth_s=$?; __berth %s 0; " STATE_FILE
+		 "; __berth_do \"$__berth_s\" 'unset __berth_s' && :\n__berth %s \"$?\" && :\n",
+		 nonce, is_bash ? "" : "command ", session, nonce);
+}
+
+/* Functions of ours may be among those of the script, from an older berth. */
+void shellscript_restore(const char *session, int is_bash, unsigned status,
+			 char ret[SHELLSCRIPT_LINES])
+{
+	snprintf(ret, SHELLSCRIPT_LINES, STATE_FILE " 9>&-\n%s__berth_do %u : && :\n",
+		 is_bash ? "" : "command ", session, STATUS_FUNCTIONS, status);
+}
+
 int shellscript_may_trace(const char *text)
 {
 	const char *p;

@@ -58,6 +58,12 @@ const char *const *shellscript_argv(int is_bash, size_t *ret_count);
 const char *shellscript_first(int is_bash);
 /* The lines that run the session's file and report its end. */
 void shellscript_lines(const struct shelltext *t, char ret[SHELLSCRIPT_LINES]);
+/* The lines that have the shell answer the question in its state file (shellstate.h). */
+void shellscript_ask(const char *session, const char *nonce, int is_bash,
+		     char ret[SHELLSCRIPT_LINES]);
+/* The lines that have a new shell read the script in its state file; $? is status then. */
+void shellscript_restore(const char *session, int is_bash, unsigned status,
+			 char ret[SHELLSCRIPT_LINES]);
 /* May the text turn on set -x or -v?  What hides that in a file it sources, is not hidden from it. */
 int shellscript_may_trace(const char *text);
 /* Is it the line of `trap` for INT?  bash calls it SIGINT. */

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/live/processes.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "runtime/kernel/cgroup.h"
+
+/* The number after "KEY:" in /proc/PID/status, the last one of the line with last. */
+static unsigned long long status_value(const char *text, const char *key, int last)
+{
+	char find[32];
+	const char *p, *end, *word;
+
+	snprintf(find, sizeof(find), "\n%s:", key);
+	p = strstr(text, find);
+	if (!p)
+		return 0;
+	p += strlen(find);
+	end = strchrnul(p, '\n');
+	if (last)
+		for (word = p; word < end; word++)
+			if ((*word == '\t' || *word == ' ') && word + 1 < end)
+				p = word;
+	return strtoull(p, NULL, 10);
+}
+
+static void read_cmdline(long pid, const char *status, char *out, size_t n)
+{
+	char path[40], raw[512];
+	int len, i;
+
+	snprintf(path, sizeof(path), "/proc/%ld/cmdline", pid);
+	len = cgroup_read(AT_FDCWD, path, raw, sizeof(raw));
+	if (len > 0) {
+		for (i = 0; i + 1 < len; i++)
+			raw[i] = raw[i] ? raw[i] : ' ';
+	} else {
+		snprintf(raw, sizeof(raw), "[%.60s",
+			 strncmp(status, "Name:\t", 6) ? "?" : status + 6);
+		raw[strcspn(raw, "\n")] = '\0';
+		strncat(raw, "]", sizeof(raw) - strlen(raw) - 1);
+	}
+	log_clean(out, n, raw, 0);
+}
+
+static unsigned long long cpu_ms(long pid)
+{
+	char path[40], text[1024], *p;
+	unsigned long long user = 0, system = 0;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	if (cgroup_read(AT_FDCWD, path, text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')))
+		return 0;
+	sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system);
+	return (user + system) * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK);
+}
+
+struct list {
+	json_t *json;
+	size_t max, more;
+};
+
+static void add_process(struct list *l, long pid, const char *leaf)
+{
+	char path[40], status[8192], command[600], state[2] = "?";
+	const char *p;
+
+	if (json_array_size(l->json) >= l->max) {
+		l->more++;
+		return;
+	}
+	snprintf(path, sizeof(path), "/proc/%ld/status", pid);
+	if (cgroup_read(AT_FDCWD, path, status, sizeof(status)) <= 0)
+		return; /* it has ended meanwhile */
+	p = strstr(status, "\nState:\t");
+	if (p)
+		state[0] = p[8];
+	read_cmdline(pid, status, command, sizeof(command));
+	json_array_append_new(l->json,
+			      json_pack("{s:I,s:I,s:s,s:s,s:I,s:I,s:I,s:I,s:s}", "pid",
+					(json_int_t)status_value(status, "NSpid", 1), "host_pid",
+					(json_int_t)pid, "of", leaf, "state", state, "host_uid",
+					(json_int_t)status_value(status, "Uid", 0), "threads",
+					(json_int_t)status_value(status, "Threads", 0), "cpu_ms",
+					(json_int_t)cpu_ms(pid), "memory_bytes",
+					(json_int_t)status_value(status, "VmRSS", 0) * 1024,
+					"command", command));
+}
+
+static void add_cgroup(struct list *list, int dirfd, const char *leaf)
+{
+	autobuf struct buf b = BUF_INIT(1 << 20);
+	autoclose int fd = openat(dirfd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	struct err ignored;
+	char *p, *end;
+
+	if (fd < 0 || io_read_all(fd, &b, "cgroup.procs", &ignored) < 0 || !b.len)
+		return;
+	for (p = b.data; *p; p = *end ? end + 1 : end) {
+		long pid = strtol(p, &end, 10);
+
+		if (end == p)
+			break;
+		if (pid > 0)
+			add_process(list, pid, leaf);
+	}
+}
+
+json_t *processes_list(const struct sandbox_ref *s, size_t max, size_t *ret_more, struct err *e)
+{
+	struct list list = {.max = max};
+	struct cgroup c;
+	DIR *d;
+	struct dirent *entry;
+	int fd;
+
+	if (cgroup_open(&c, s->config.cgroup_parent, s->id, e) < 0)
+		return NULL;
+	list.json = json_array();
+	add_cgroup(&list, c.v2_fd, "");
+	fd = openat(c.v2_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	while (d && (entry = readdir(d))) {
+		autoclose int leaf =
+			entry->d_type == DT_DIR && entry->d_name[0] != '.' ?
+				openat(c.v2_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) :
+				-1;
+
+		if (leaf >= 0)
+			add_cgroup(&list, leaf, entry->d_name);
+	}
+	if (d)
+		closedir(d);
+	else
+		fd_close(&fd);
+	cgroup_release(&c);
+	if (ret_more)
+		*ret_more = list.more;
+	return list.json;
+}

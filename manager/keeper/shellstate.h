@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shellstate - the state of a session's shell as a script that brings it back.
+ *
+ * A checkpoint asks each shell that waits for a command.  The shell writes to the status pipe what
+ * its own built-ins say of its variables, functions, aliases, options, traps, umask and
+ * parameters, in sections that end with a NUL byte: no variable holds one.  shellstate_script()
+ * makes a script of it, which a new shell of the same kind reads after an undo.
+ *
+ * Pure: texts only.  The dump comes from an untrusted shell, and its script is only ever read by a
+ * shell of the same sandbox; but only what has the form of an answer is taken over.
+ *
+ * What stays behind: shell variables that the shell itself sets (RANDOM, PIPESTATUS, ...), open
+ * descriptors, background jobs, ulimits, the history and the directory stack.
+ */
+#ifndef BERTH_MANAGER_KEEPER_SHELLSTATE_H
+#define BERTH_MANAGER_KEEPER_SHELLSTATE_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "manager/keeper/shellfunc.h"
+
+#define SHELLSTATE_MAX (256u << 10) /* of a dump, and of its script */
+
+/* Appends the script with which a shell tells its state; funcs: of one that cannot list its own. */
+int shellstate_question(int is_bash, const struct shellfuncs *funcs, struct buf *ret,
+			struct err *e);
+/*
+ * Appends the script that brings the state of a dump of n bytes back.  env: the count variables
+ * ("NAME=...") that a new shell begins with, and which the dump may not have any more.
+ * ERR_INVALID: it is no dump.  ERR_LIMIT: the script is too long.
+ */
+int shellstate_script(int is_bash, const char *dump, size_t n, const char *const *env, size_t count,
+		      const struct shellfuncs *funcs, struct buf *ret, struct err *e);
+
+#endif
