@@ -255,7 +255,8 @@ static int answer_document(struct mcp *m, struct mcp_call *c, json_t *a)
 static int begin_time(struct mcp *m, struct mcp_call *c, struct err *e)
 {
 	const char *tool = c->tool->name;
-	json_t *rq = json_pack("{s:s}", "op", strcmp(tool, "checkpoint_list") ? tool : "checkpoints");
+	const int lists = !strcmp(tool, "checkpoint_list");
+	json_t *rq = json_pack("{s:s}", "op", lists ? "checkpoints" : tool);
 
 	toolparts_copy(rq, c->arguments, "name", "to", "steps");
 	return call_send(m, c, rq, e);

@@ -371,8 +371,10 @@ const struct remote_verb remote_verbs[] = {
 	{ "rename", 2, 2, "", rename_it },
 	{ "update", 1, 1, " memory cpus pids allow-host deny-host allow-net deny-net network-bytes network-connections "
 	  "io-weight io-rate ", update },
-	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids ulimit status-fd checkpoint ", remote_exec },
-	{ "sh", 1, ANY, " session timeout on-timeout split queue-timeout no-wait wait list close checkpoint ", remote_sh },
+	{ "exec", 2, ANY, " interactive tty detach env user workdir timeout grace memory cpus pids "
+	  "ulimit status-fd checkpoint ", remote_exec },
+	{ "sh", 1, ANY, " session timeout on-timeout split queue-timeout no-wait wait list close "
+	  "checkpoint ", remote_sh },
 	{ "shell", 1, 1, " user workdir env shell session detach-keys ", remote_shell },
 	{ "attach", 2, 2, " from stderr-from detach-keys ", remote_attach },
 	{ "commands", 1, 1, "", list_commands },
@@ -425,6 +427,7 @@ const struct remote_verb remote_verbs[] = {
 	{ "checkpoints", 1, 1, "", remote_checkpoints },
 	{ "checkpoint rm", 2, ANY, "", remote_checkpoint_rm },
 	{ "undo", 1, 1, " steps to ", remote_undo },
-	{ "fork", 1, 1, " count name ", remote_fork },
+	{ "fork", 1, 1, " count name env label volume ttl memory cpus pids network allow-host deny-host "
+	  "allow-net deny-net no-start ", remote_fork },
 	{ NULL },
 };

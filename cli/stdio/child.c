@@ -118,7 +118,8 @@ static int time_words(struct words *w, const char *op, const json_t *rq, struct 
 	static const char *const names[] = { "name", "keep", "steps", "to", "count" };
 	const int removes = !strcmp(op, "checkpoint-rm"), forks = !strcmp(op, "fork");
 	const char *sandbox = json_string_value(json_object_get(rq, "sandbox"));
-	const char *from = json_string_value(json_object_get(rq, "checkpoint"));
+	const char *from = json_string_value(json_object_get(rq, "checkpoint")), *name;
+	json_t *value;
 	size_t i;
 
 	if (!sandbox)
@@ -129,6 +130,9 @@ static int time_words(struct words *w, const char *op, const json_t *rq, struct 
 	for (i = 0; i < ARRAY_LEN(names); i++)
 		if (json_object_get(rq, names[i]) &&
 		    add_option(w, names[i], json_object_get(rq, names[i]), e) < 0)
+			return -1;
+	json_object_foreach(json_object_get(rq, "options"), name, value)
+		if (add_option(w, name, value, e) < 0)
 			return -1;
 	if (add_word(w, "--", e) < 0 || add_origin(w, sandbox, forks ? from : NULL, e) < 0)
 		return -1;

@@ -185,7 +185,7 @@ static const struct operation {
 	{ "checkpoints", BY_CHILD, "sandbox", "sandbox:s" },
 	{ "checkpoint-rm", BY_CHILD, "checkpoints", "sandbox:s checkpoints:S" },
 	{ "undo", BY_CHILD, "sandbox", "sandbox:s steps:n to:s" },
-	{ "fork", BY_CHILD, "sandbox", "sandbox:s checkpoint:s count:n name:s" },
+	{ "fork", BY_CHILD, "sandbox", "sandbox:s checkpoint:s count:n name:s options:o" },
 	{ "create", BY_CHILD, NULL, "image:s options:o args:S" },
 	{ "start", BY_CHILD, NULL, "sandbox:s options:o args:S" },
 	{ "stop", BY_CHILD, NULL, "sandbox:s options:o args:S" },

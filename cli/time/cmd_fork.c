@@ -16,8 +16,10 @@
 #include "cli/commands.h"
 #include "cli/live/lifecycle.h"
 #include "cli/live/resident.h"
+#include "cli/time/forkspec.h"
 #include "cli/time/layerbox.h"
 #include "manager/host/events.h"
+#include "manager/host/record.h"
 #include "manager/keeper/request.h"
 #include "rootfs/store/image.h"
 #include "runtime/sandbox/writable.h"
@@ -25,22 +27,26 @@
 #define COUNT_MAX 1000
 #define IMAGE_MAX (4u << 20)
 
-enum { OPT_JSON = 1, OPT_COUNT, OPT_NAME };
+enum { OPT_JSON = FORKSPEC_FIRST_OWN, OPT_COUNT, OPT_NAME, OPT_NO_START };
 
 static const struct opt options[] = {
 	{ "count", 0, OPT_VALUE, "N", "how many to make (default: 1)", OPT_COUNT },
 	{ "name", 0, OPT_VALUE, "NAME", "its name; of several NAME-1, NAME-2 and so on", OPT_NAME },
+	{ "no-start", 0, OPT_FLAG, NULL, "make it, and leave the start to berth start",
+	  OPT_NO_START },
+	FORKSPEC_TABLE,
 	{ "json", 0, OPT_FLAG, NULL, "print JSON, errors too", OPT_JSON },
 };
 
 struct fork {
-	int json;
+	int json, no_start;
 	uint64_t count;
 	const char *name;
 	struct layerbox b; /* what is forked */
 	char from[CHECKPOINT_ID];
 	char tenant[65];
 	uint32_t disk_ids; /* of the files of its layer */
+	json_t *more; /* options that take the place of the first one's */
 	json_t *spec;
 	json_t *made;
 };
@@ -51,8 +57,12 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 	if (id == OPT_JSON)
 		f->json = 1;
+	else if (id == OPT_NO_START)
+		f->no_start = 1;
 	else if (id == OPT_NAME)
 		f->name = value;
+	else if (id != OPT_COUNT)
+		return forkspec_add(f->more, id, value, e);
 	else
 		return num_u64(value, "count", 1, COUNT_MAX, &f->count, e);
 	return 0;
@@ -60,20 +70,47 @@ static int set_option(void *ctx, int id, const char *value, struct err *e)
 
 /* ---- what is forked -------------------------------------------------------------- */
 
+/* One that was never started still has the files of the last checkpoint, which is its id then. */
+static int is_unchanged(struct fork *f, char ret_id[CHECKPOINT_ID])
+{
+	struct checkpoints all = CHECKPOINTS_NONE;
+	autojson json_t *record = NULL;
+	struct err ignored;
+	const char *head;
+
+	record = record_load_kept(&f->b.s.registry, f->b.s.id, &ignored);
+	if (!record || record_status(record) != RECORD_CREATED ||
+	    checkpoints_open(f->b.dir_fd, 0, &all, &ignored) < 0)
+		return 0;
+	head = checkpoints_head(&all);
+	if (head)
+		snprintf(ret_id, CHECKPOINT_ID, "%s", head);
+	checkpoints_close(&all);
+	return head != NULL;
+}
+
+static int of_stopped(struct fork *f, struct err *e)
+{
+	int result = 0;
+
+	if (is_unchanged(f, f->from))
+		return 0;
+	if (layerbox_claim(&f->b, e) < 0)
+		return -1;
+	if (!is_unchanged(f, f->from)) /* while we waited */
+		result = layerbox_checkpoint(&f->b, "", json_object(), 0, f->from, e);
+	layerbox_release(&f->b);
+	return result;
+}
+
 /* A checkpoint of now, for a name without one. */
 static int checkpoint_now(struct fork *f, struct err *e)
 {
 	autojson json_t *rq = protocol_request(OP_checkpoint), *answer = NULL;
 	const char *id;
-	int result;
 
-	if (f->b.s.kept) {
-		if (layerbox_claim(&f->b, e) < 0)
-			return -1;
-		result = layerbox_checkpoint(&f->b, "", json_object(), 0, f->from, e);
-		layerbox_release(&f->b);
-		return result;
-	}
+	if (f->b.s.kept)
+		return of_stopped(f, e);
 	f->b.s.sock = keeper_connect(&f->b.s.registry, f->b.s.id, e);
 	if (f->b.s.sock < 0)
 		return -1;
@@ -121,11 +158,12 @@ static int read_ids(struct fork *f, struct err *e)
 /* What it was made with, and its owner. */
 static int read_source(struct fork *f, struct err *e)
 {
-	autojson json_t *owner = NULL;
+	autojson json_t *owner = NULL, *spec = NULL;
 	struct err ignored;
 	const char *name;
 
-	f->spec = registry_load(&f->b.s.registry, f->b.s.id, SPEC_FILE, e);
+	spec = registry_load(&f->b.s.registry, f->b.s.id, SPEC_FILE, e);
+	f->spec = spec ? forkspec_of(spec, f->more, e) : NULL;
 	if (!f->spec)
 		return -1;
 	owner = registry_load(&f->b.s.registry, f->b.s.id, REGISTRY_OWNER, &ignored);
@@ -174,7 +212,8 @@ static int make_one(struct fork *f, unsigned n, struct err *e)
 	struct registry *r = &f->b.s.registry;
 	autojson json_t *spec = json_deep_copy(f->spec);
 	char name[80] = "", id[65];
-	struct resident_whose whose = { .name = name, .tenant = f->tenant, .fill = fill, .ctx = f };
+	struct resident_whose whose = { .name = name, .tenant = f->tenant,
+				       .no_start = f->no_start, .fill = fill, .ctx = f };
 
 	if (!spec)
 		return err_nomem(e);
@@ -254,7 +293,7 @@ static int make_all(struct fork *f, char *ref, struct err *e)
 
 static int fork_main(const struct command *self, int argc, char **argv)
 {
-	struct fork f = { .count = 1, .made = json_array() };
+	struct fork f = { .count = 1, .made = json_array(), .more = json_array() };
 	struct err e = { 0 };
 	int rest, help = 0, r;
 
@@ -268,6 +307,7 @@ static int fork_main(const struct command *self, int argc, char **argv)
 	if (r == 0)
 		r = make_all(&f, argv[rest], &e);
 	layerbox_close(&f.b);
+	json_decref(f.more);
 	json_decref(f.spec);
 	json_decref(f.made);
 	return r < 0 ? command_fail(self, &e, f.json) : 0;
@@ -277,8 +317,9 @@ const struct command cmd_fork = {
 	.name = "fork",
 	.args = "SANDBOX[@CHECKPOINT]",
 	.summary = "make sandboxes that begin with the files of another one",
-	.detail = "Each has the options of the first, and an id, an address and a range of ids of "
-		  "its own.\n"
+	.detail = "Each has the options of the first, but for those given here, and an id, an "
+		  "address and\n"
+		  "a range of ids of its own.\n"
 		  "Without a checkpoint, one is made now.",
 	.opts = options,
 	.opt_count = ARRAY_LEN(options),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "cli/live/resident.h"
 #include "manager/host/record.h"
 #include "runtime/kernel/fileclone.h"
 #include "runtime/sandbox/writable.h"
@@ -49,7 +50,7 @@ int layerbox_find(struct layerbox *b, const char *ref, struct err *e)
 
 int layerbox_claim(struct layerbox *b, struct err *e)
 {
-	if (registry_reclaim(&b->s.registry, b->s.id, NULL, &b->claim, e) < 0)
+	if (resident_claim(&b->s.registry, b->s.id, NULL, &b->claim, e) < 0)
 		return -1;
 	b->claimed = 1;
 	return 0;

@@ -17,7 +17,10 @@ void layerbox_init(struct layerbox *b);
 void layerbox_close(struct layerbox *b);
 /* Finds it.  ERR_UNSUPPORTED for one that ends with its command. */
 int layerbox_find(struct layerbox *b, const char *ref, struct err *e);
-/* Nobody starts it until layerbox_close() or layerbox_release(). */
+/*
+ * Waits for another command that works on its files.  Nobody starts it until layerbox_close() or
+ * layerbox_release().
+ */
 int layerbox_claim(struct layerbox *b, struct err *e);
 void layerbox_release(struct layerbox *b);
 /* A checkpoint of one that does not run; members (consumed) as checkpoint_commit() has them. */

@@ -135,11 +135,10 @@ int api_signal_number(const json_t *v, struct err *e);
 json_t *api_create(struct http_request *rq, const json_t *body, struct err *e);
 
 /*
- * berth fork of that sandbox, which was found, at a checkpoint (NULL: now), with these options of
- * the body (to a NULL): {"checkpoint","forks":[{"id","name"}]}, a new reference, or NULL with e.
+ * Forks the sandbox of b, which was found, as body says (schema Fork, and "no-start"):
+ * {"checkpoint","forks":[{"id","name"}]}, a new reference, or NULL with e.
  */
-json_t *api_fork(struct http_request *rq, struct box *b, const char *checkpoint,
-		 const char *const *options, struct err *e);
+json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *body, struct err *e);
 
 /*
  * The reply: first (consumed) as the event "started", then the command's output and verdict

@@ -9,24 +9,27 @@
 
 #include "base/mem.h"
 #include "manager/api/api.h"
-#include "manager/service/args.h"
 #include "manager/keeper/keeper.h"
 #include "manager/keeper/request.h"
+#include "manager/service/args.h"
+#include "manager/service/tenantopts.h"
 
-/* berth VERB --json with the options of the body, then the operands. */
-static json_t *run_program(struct http_request *rq, const char *const *words,
-			   const char *const *options, const char *const *operands, struct err *e)
+/* berth VERB --json with these members of body, then the operand. */
+static json_t *run_program(struct http_request *rq, const char *const *words, const json_t *body,
+			   const char *const *members, const char *operand, const char *more,
+			   struct err *e)
 {
-	const json_t *body = options ? http_json(rq) : NULL;
-	const char *const end[] = { "--", NULL };
+	const char *const operands[] = { "--", operand, more, NULL };
 	struct args a = { .n = 0 };
 	json_t *v, *answer = NULL;
 	int r = args_words(&a, words, e);
 
-	for (; r == 0 && options && *options; options++)
-		if ((v = json_object_get(body, *options)))
-			r = args_option(&a, *options, v, e);
-	if (r == 0 && args_words(&a, end, e) == 0 && args_words(&a, operands, e) == 0)
+	for (; r == 0 && members && *members; members++)
+		if ((v = json_object_get(body, *members)))
+			r = args_option(&a, *members, v, e);
+	if (r == 0)
+		r = args_options(&a, json_object_get(body, "options"), e);
+	if (r == 0 && args_words(&a, operands, e) == 0)
 		/* it goes on without the client, so that it ends with one state or the other */
 		answer = spawn_json(rq, (const char *const *)a.v, 1, e);
 	args_release(&a);
@@ -70,9 +73,11 @@ static json_t *ask_keeper(struct box *b, const json_t *body, struct err *e)
 static json_t *of_stopped(struct box *b, struct err *e)
 {
 	const char *const words[] = { "berth", "checkpoint", "--json", NULL };
-	const char *const options[] = { "name", "keep", NULL }, *const operands[] = { b->id, NULL };
+	const char *const members[] = { "name", "keep", NULL };
 
-	return box_lock(b, e) < 0 ? NULL : run_program(b->rq, words, options, operands, e);
+	return box_lock(b, e) < 0 ?
+		       NULL :
+		       run_program(b->rq, words, http_json(b->rq), members, b->id, NULL, e);
 }
 
 static int post_checkpoint(struct http_request *rq, struct err *e)
@@ -92,11 +97,8 @@ static int delete_checkpoint(struct http_request *rq, struct err *e)
 	json_t *gone = NULL;
 	struct box b;
 
-	if (box_find(&b, rq, e) == 0) {
-		const char *const operands[] = { b.id, http_param(rq, "checkpoint"), NULL };
-
-		gone = run_program(rq, words, NULL, operands, e);
-	}
+	if (box_find(&b, rq, e) == 0)
+		gone = run_program(rq, words, NULL, NULL, b.id, http_param(rq, "checkpoint"), e);
 	box_close(&b);
 	return gone ? http_reply_json(rq, 0, gone, e) : -1;
 }
@@ -106,15 +108,12 @@ static int delete_checkpoint(struct http_request *rq, struct err *e)
 static int post_undo(struct http_request *rq, struct err *e)
 {
 	const char *const words[] = { "berth", "undo", "--json", NULL };
-	const char *const options[] = { "steps", "to", NULL };
+	const char *const members[] = { "steps", "to", NULL };
 	json_t *done = NULL;
 	struct box b;
 
-	if (box_find(&b, rq, e) == 0 && box_lock(&b, e) == 0) {
-		const char *const operands[] = { b.id, NULL };
-
-		done = run_program(rq, words, options, operands, e);
-	}
+	if (box_find(&b, rq, e) == 0 && box_lock(&b, e) == 0)
+		done = run_program(rq, words, http_json(rq), members, b.id, NULL, e);
 	box_close(&b);
 	return done ? http_reply_json(rq, 0, done, e) : -1;
 }
@@ -135,21 +134,36 @@ static void remove_forks(struct http_request *rq, const json_t *forks)
 	}
 }
 
-json_t *api_fork(struct http_request *rq, struct box *b, const char *checkpoint,
-		 const char *const *options, struct err *e)
+/* Upholds S19 of SECURITY.md: what a tenant may say of a new sandbox, it may say of a fork. */
+static int check_options(const struct http_request *rq, const json_t *options, struct err *e)
 {
-	const char *const words[] = { "berth", "fork", "--json", NULL };
+	const char *name;
+	json_t *v;
+
+	json_object_foreach ((json_t *)(size_t)options, name, v)
+		if (!http_who(rq)->admin && tenantopts_check(name, v, e) < 0)
+			return -1;
+	return 0;
+}
+
+json_t *api_fork(struct http_request *rq, const struct box *b, const json_t *body, struct err *e)
+{
+	static const char *const words[] = { "berth", "fork", "--json", NULL };
+	static const char *const members[] = { "count", "name", "no-start", NULL };
+	const char *name = json_string_value(json_object_get(body, "name"));
+	const char *checkpoint = json_string_value(json_object_get(body, "checkpoint"));
 	char from[sizeof(b->id) + 80];
-	const char *const operands[] = { from, NULL };
-	const char *name = json_string_value(json_object_get(http_json(rq), "name"));
 	json_t *made, *forks;
+
+	if (check_options(rq, json_object_get(body, "options"), e) < 0)
+		return NULL;
 
 	if ((size_t)snprintf(from, sizeof(from), "%s%s%s", b->id, checkpoint ? "@" : "",
 			     checkpoint ? checkpoint : "") >= sizeof(from)) {
 		err_set(e, ERR_NOT_FOUND, "no checkpoint has a name that long");
 		return NULL;
 	}
-	made = run_program(rq, words, options, operands, e);
+	made = run_program(rq, words, body, members, from, NULL, e);
 	if (!made) {
 		if (name)
 			box_name_taken(rq, name, e);
@@ -168,13 +182,11 @@ json_t *api_fork(struct http_request *rq, struct box *b, const char *checkpoint,
 
 static int post_fork(struct http_request *rq, struct err *e)
 {
-	const char *const options[] = { "count", "name", NULL };
-	const char *from = json_string_value(json_object_get(http_json(rq), "checkpoint"));
 	json_t *made = NULL;
 	struct box b;
 
 	if (box_find(&b, rq, e) == 0)
-		made = api_fork(rq, &b, from, options, e);
+		made = api_fork(rq, &b, http_json(rq), e);
 	box_close(&b);
 	return made ? http_reply_json(rq, 0, made, e) : -1;
 }

@@ -8,7 +8,7 @@ import berthtest as b
 import daemon
 from box import Box
 from daemon import Daemon
-from test_checkpoint import needs_file
+from test_checkpoint import ids, needs_file
 from test_remote import far
 from test_stdio import stdio
 
@@ -182,6 +182,15 @@ def test_tenants_have_only_their_own_and_forks_count_before_they_are_made():
         d.good("DELETE", f"/v1/sandboxes/{made['forks'][0]['id']}?force=true", **alice)
         one = d.good("POST", path + "/fork", {"checkpoint": "k1"})["forks"][0]["id"]
         assert d.get(f"/v1/sandboxes/{one}", **alice).status == 200
+        d.good("DELETE", f"/v1/sandboxes/{one}?force=true", **alice)
+        # what a tenant may not say of a new sandbox, it may not say of a fork; the bounds hold for what it may
+        for options, status, word in (({"network": "egress"}, 403, "admin"), ({"allow-host": ["x"]}, 403, "admin"), ({"volume": "/etc:/x"}, 403, "admin"),
+                                      ({"memory": "100g"}, 429, "memory"), ({"count": 9}, 403, "admin"), ({"nope": 1}, 403, "admin")):
+            r = d.post(path + "/fork", {"checkpoint": "k1", "options": options}, **alice)
+            assert r.status == status and word in r.json["error"]["message"], (options, r)
+        one = d.good("POST", path + "/fork", {"checkpoint": "k1", "options": {"memory": "80m", "env": ["X=1"], "label": "a=b"}}, **alice)["forks"][0]["id"]
+        seen = d.get(f"/v1/sandboxes/{one}", **alice).json
+        assert (seen["memory_limit_bytes"], seen["labels"]) == (80 << 20, {"a": "b"}), seen
 
 
 @b.deadline(120)
@@ -202,12 +211,54 @@ def test_berth_host_does_the_same():
         assert p.out == "k1\n" and "sleep 1000" in p.err, p
         assert text_of(d, box) == "one\n"
         assert far(d, "undo", "--steps", "2", "--json", "far").code == 125      # k1 has no parent
-        forks = far(d, "fork", "--count", "2", "--name", "twin", "far@k3", ok=True).out.split()
+        forks = far(d, "fork", "--count", "2", "--name", "twin", "--env", "X=1", "--memory", "90m", "far@k3", ok=True).out.split()
+        assert d.exec(forks[0], "sh", "-c", "echo $X")["stdout"] == "1\n"
         assert [text_of(d, f) for f in forks] == ["two\n", "two\n"]
         assert far(d, "checkpoint", "rm", "far", "k2", "k3", ok=True).out == "k2\nk3\n"
         b.one_line_error(far(d, "checkpoint", "rm", "far", "k2"), 125, "no checkpoint 'k2'")
         b.one_line_error(far(d, "undo", "--steps", "x", "far"), 2, "steps")
         b.one_line_error(far(d, "fork", "far@none"), 125, "no checkpoint 'none'")
+
+
+@b.deadline(120)
+def test_a_fork_has_other_options_where_they_are_given():
+    with Box("--memory", "64m", "--env", "A=1", "--env", "B=1", "--label", "of=first", "--label", "x=1", "--ttl", "1h",
+             "--network", "egress", "--allow-host", "a.example", "--allow-host", "b.example") as x:
+        needs_file(x)
+        made = []
+
+        def fork(*options):
+            made.append(json.loads(b.berth("fork", "--json", *options, x.id, ok=True).out)["forks"][0]["id"])
+            return json.loads(b.berth("inspect", made[-1], ok=True).out)
+
+        def hosts(one):
+            return one["network"]["policy"]["allow_host"]
+
+        try:
+            as_first = fork()
+            assert (as_first["limits"]["memory_bytes"], as_first["labels"]) == (64 << 20, {"of": "first", "x": "1"}), as_first
+            assert "expires_ms" in as_first and hosts(as_first) == ["a.example", "b.example"], (as_first, hosts(as_first))
+            one = fork("--memory", "80m", "--env", "B=2", "--env", "C=3", "--label", "of=second", "--ttl", "0", "--allow-host", "c.example")
+            assert (one["limits"]["memory_bytes"], one["labels"]) == (80 << 20, {"of": "second", "x": "1"}), one
+            assert not one.get("expires_ms") and hosts(one) == ["c.example"], (one, hosts(one))
+            assert b.berth("exec", one["id"], "sh", "-c", "echo $A $B $C", ok=True).out == "1 2 3\n"
+            assert fork("--network", "none")["network"]["mode"] == "none"
+            stopped = fork("--no-start")
+            assert stopped["status"] == "created", stopped
+            # forks of one that never ran need no checkpoint of each
+            b.berth("fork", "--no-start", "--count", "2", "--name", "of", stopped["id"], ok=True)
+            made.extend(["of-1", "of-2"])
+            made.append(b.berth("fork", stopped["id"], ok=True).out.strip())
+            assert ids(stopped["id"]) == ["k1"]
+            before = kept()
+            for options, word in ((["--memory", "1k"], "memory"), (["--volume", "./x:/x"], "absolute"), (["--label", "=x"], "label"),
+                                  (["--ttl", "x"], "ttl"), (["--network", "near"], "network"), (["--network", "none", "--allow-host", "a"], "allow-host"),
+                                  (["--disk", "1g"], "disk")):
+                p = b.berth("fork", *options, x.id)
+                assert p.code and word in p.err and "berth" in p.err, (options, p)
+            assert kept() == before
+        finally:
+            b.berth("rm", "-f", *made, ok=True)
 
 
 @b.deadline(120)

@@ -46,6 +46,7 @@ berth checkpoint ID | checkpoint | checkpoint work; checkpoint rm work k1
 berth checkpoints ID | checkpoints | checkpoints work
 berth checkpoint rm ID k1 | checkpoint rm | checkpoint work; checkpoints work
 berth fork ID, or berth fork ID@k1 | fork | create --name c7 host; fork --name c8 c7; fork --name c9 c7@k1; rm -f c7 c8 c9
+berth volume create NAME | create --name c8 host; fork --volume ./x:/x c8 | volume create va; fork --name c7 --volume va:/x c8; rm -f c7 c8; volume rm va
 berth undo ID | undo | create --name c7 host; checkpoint c7; undo c7; rm -f c7
 berth checkpoints lists them | undo --to k99 work | checkpoints work
 berth checkpoints lists those there are, and berth checkpoint makes one | undo rest | checkpoints rest; checkpoint rest; checkpoint rm rest k1

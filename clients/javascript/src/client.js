@@ -258,9 +258,9 @@ export class Sandbox {
     return { checkpoint, ended };
   }
 
-  async fork(given = {}) {
-    const { checkpoint, count, name, signal } = options(given, "checkpoint", "count", "name");
-    const { forks } = await this.#call("fork", { checkpoint, count, name }, signal);
+  async fork({ checkpoint, count, name, signal, ...more } = {}) {
+    const options = Object.keys(more).length ? wordsOf(more) : undefined;
+    const { forks } = await this.#call("fork", { checkpoint, count, name, options }, signal);
     return forks.map((one) => new Sandbox(this.#client, String(one.id), String(one.name ?? ""), true));
   }
 

@@ -122,6 +122,23 @@ export interface UpdateOptions extends Abortable {
   ownerGrace?: number | string;
 }
 
+/** Those of berth-fork(1). */
+export interface ForkOptions extends Abortable {
+  env?: Pairs;
+  label?: Pairs;
+  volume?: string | readonly string[];
+  ttl?: number | string;
+  memory?: number | string;
+  cpus?: number | string;
+  pids?: number | string;
+  network?: string;
+  allowHost?: string | readonly string[];
+  denyHost?: string | readonly string[];
+  allowNet?: string | readonly string[];
+  denyNet?: string | readonly string[];
+  noStart?: boolean;
+}
+
 interface Ended {
   readonly verdict: Verdict;
   /** As a shell has it: the exit code, 128 and the signal's number, 124 for a timeout. */
@@ -320,7 +337,7 @@ export class Sandbox {
   /** Puts its files back as they were at a checkpoint, the last one unless said otherwise, and starts it again. */
   undo(options?: Abortable & { steps?: number; to?: string }): Promise<{ checkpoint: string; ended: Entry[] }>;
   /** Sandboxes that begin with its files, as they are now or were at a checkpoint: all of them, or an error. */
-  fork(options?: Abortable & { checkpoint?: string; count?: number; name?: string }): Promise<Sandbox[]>;
+  fork(options?: ForkOptions & { checkpoint?: string; count?: number; name?: string }): Promise<Sandbox[]>;
   start(options?: Abortable): Promise<void>;
   stop(options?: Abortable & { graceMs?: number }): Promise<void>;
   restart(options?: Abortable & { graceMs?: number }): Promise<void>;

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import errors
 from ._client import Berth, Sandbox
-from ._options import CreateOptions, UpdateOptions
+from ._options import CreateOptions, ForkOptions, UpdateOptions
 from ._parts import Command, Files, Process, Records, Shell
 from ._results import CodeResult, Output, Result, ShellResult
 from .errors import BerthError, CommandFailed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "AsyncBerth", "AsyncCommand", "AsyncFiles", "AsyncProcess", "AsyncRecords", "AsyncSandbox", "AsyncShell", "Berth", "BerthError",
-    "CodeResult", "Command", "CommandFailed", "CreateOptions", "Files", "Output", "Process", "Records", "Result", "Sandbox", "Shell",
+    "CodeResult", "Command", "CommandFailed", "CreateOptions", "Files", "ForkOptions", "Output", "Process", "Records", "Result", "Sandbox", "Shell",
     "ShellResult", "UpdateOptions", "errors",
 ]
 

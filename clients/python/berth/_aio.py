@@ -19,7 +19,9 @@ from ._parts import Command, Files, Process, Record, Shell
 from ._results import Output
 
 if TYPE_CHECKING:
-    from typing_extensions import Concatenate, ParamSpec
+    from typing_extensions import Concatenate, ParamSpec, Unpack
+
+    from ._options import ForkOptions
     P = ParamSpec("P")
 
 CALLS_MAX = 256             # under way at once, as berth-stdio(1) has it
@@ -250,9 +252,9 @@ class AsyncSandbox(Async[Sandbox]):
     network_log = making(Sandbox.network_log, AsyncRecords)
 
     async def fork(self, *, checkpoint: Optional[str] = None, count: Optional[int] = None, name: Optional[str] = None,
-                   ) -> "List[AsyncSandbox]":
+                   **options: "Unpack[ForkOptions]") -> "List[AsyncSandbox]":
         """As Sandbox.fork()."""
-        made = await in_thread(self._pool, lambda: self._inner.fork(checkpoint=checkpoint, count=count, name=name))
+        made = await in_thread(self._pool, lambda: self._inner.fork(checkpoint=checkpoint, count=count, name=name, **options))
         return [AsyncSandbox(self._pool, one) for one in made]
 
     def command(self, command: str) -> AsyncCommand:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequen
 
 from . import errors
 from ._link import Link, take_bytes
-from ._options import CreateOptions, Pairs, UpdateOptions, pairs_of, words_of
+from ._options import CreateOptions, ForkOptions, Pairs, UpdateOptions, pairs_of, words_of
 from ._parts import MAX_OUTPUT_BYTES, Argv, Bytes, Command, Files, Process, Record, Records, Shell, argv_of, bytes_of, listed
 from ._results import CodeResult, Output, Result
 
@@ -286,12 +286,13 @@ class Sandbox:
         return {"checkpoint": got["checkpoint"], "ended": got["ended"]}
 
     def fork(self, *, checkpoint: Optional[str] = None, count: Optional[int] = None, name: Optional[str] = None,
-             ) -> List["Sandbox"]:
+             **options: "Unpack[ForkOptions]") -> List["Sandbox"]:
         """
-        Sandboxes that begin with its files, as they are now or were at a checkpoint: all of them, or an exception.  Each
-        is removed at the end of a `with` of its own.
+        Sandboxes that begin with its files, as they are now or were at a checkpoint: all of them, or an exception.  They
+        have its options but for those given here, which are those of berth-fork(1).  Each is removed at the end of a
+        `with` of its own.
         """
-        got = self._call("fork", checkpoint=checkpoint, count=count, name=name)
+        got = self._call("fork", checkpoint=checkpoint, count=count, name=name, options=words_of(options) or None)
         return [Sandbox(self._client, str(one["id"]), str(one["name"]), owned=True) for one in got["forks"]]
 
     # ---- its life

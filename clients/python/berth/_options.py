@@ -104,6 +104,22 @@ class UpdateOptions(TypedDict, total=False):
     owner_grace: Number
 
 
+class ForkOptions(TypedDict, total=False):
+    env: Pairs
+    label: Pairs
+    volume: Strings
+    ttl: Number
+    memory: Union[int, str]
+    cpus: Number
+    pids: Union[int, str]
+    network: str
+    allow_host: Strings
+    deny_host: Strings
+    allow_net: Strings
+    deny_net: Strings
+    no_start: bool
+
+
 def words_of(options: Mapping[str, Any]) -> Dict[str, Any]:
     """Options as berth has them: hyphens, pairs as NAME=VALUE, numbers as text."""
     out: Dict[str, Any] = {}
